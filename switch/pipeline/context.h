@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+//
+// What a stage may know and do besides looking at its packets.
+#pragma once
+
+#include <cstdint>
+
+#include "switch/pipeline/batch.h"
+#include "switch/pipeline/drop_reason.h"
+#include "switch/pipeline/rng.h"
+#include "switch/pipeline/time.h"
+
+namespace weft::pipeline {
+
+class Pipeline;
+
+/// Passed to every call of a stage. Every packet that a stage takes out of a batch, allocates or holds must end in
+/// exactly one of: drop(), consume(), resume(), send(); the pipeline counts, and conservation is asserted.
+class Context {
+ public:
+  TimeNs now;            ///< time of this burst
+  std::uint16_t worker;  ///< worker that runs this instance, 0-based
+  Rng& rng;              ///< this worker's random source for this switch
+
+  /// Frees the packet and counts the reason. Inside ingress()/egress() use the form with a batch index.
+  void drop(rte_mbuf* m, DropReason reason) noexcept;
+  void drop(Batch& batch, std::uint16_t i, DropReason reason) noexcept {
+    batch.remove(i);
+    drop(batch.packet[i], reason);
+  }
+
+  /// The packet was for the switch itself: frees and counts it.
+  void consume(rte_mbuf* m) noexcept;
+  void consume(Batch& batch, std::uint16_t i) noexcept {
+    batch.remove(i);
+    consume(batch.packet[i]);
+  }
+
+  /// An empty packet for the switch's own use (counted as generated), its meta zeroed with in_port and out_port
+  /// kNoPort; nullptr when the pool is empty. Fill it, then send() it.
+  [[nodiscard]] rte_mbuf* generate() noexcept;
+
+  /// A copy with its own header bytes (up to kHeaderBytes) whose payload is shared by reference (counted as
+  /// replicated), meta copied; nullptr when the pool is empty (counted nowhere: the original is still there).
+  [[nodiscard]] rte_mbuf* replicate(rte_mbuf* m) noexcept;
+
+  /// Puts a packet into the egress queue of `out`, past all remaining ingress stages.
+  void send(rte_mbuf* m, PortIndex out) noexcept;
+
+  /// A packet that this stage held goes on with the next stage. Allowed in ingress() too: it then follows the batch.
+  void resume(rte_mbuf* m) noexcept;
+
+  /// True when the port's link is up.
+  [[nodiscard]] bool link_up(PortIndex port) const noexcept;
+
+  Context(TimeNs now_ns, std::uint16_t worker_id, Rng& source, Pipeline& owner, std::uint8_t stage) noexcept
+      : now(now_ns), worker(worker_id), rng(source), pipeline_(owner), stage_(stage) {}
+
+ private:
+  Pipeline& pipeline_;
+  std::uint8_t stage_;
+};
+
+}  // namespace weft::pipeline

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+//
+// Counters with one writer (the worker) and any reader.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+
+#include "switch/pipeline/drop_reason.h"
+
+namespace weft::pipeline {
+
+/// A 64-bit counter that exactly one thread increments and any thread may read without tearing.
+class Counter {
+ public:
+  void add(std::uint64_t n) noexcept {
+    value_.store(value_.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
+  }
+  [[nodiscard]] std::uint64_t value() const noexcept { return value_.load(std::memory_order_relaxed); }
+
+ private:
+  std::atomic<std::uint64_t> value_{0};
+};
+
+/// Where a worker's packets of one switch came from and went to. In every quiet moment
+/// rx + generated + replicated + handed_in = tx + consumed + sum(dropped) + held + handed_out.
+struct alignas(64) FlowTotals {
+  Counter rx, rx_bytes;
+  Counter generated;   ///< packets that the switch itself made (ARP, ICMP, CNP, NACK)
+  Counter replicated;  ///< copies made for flooding and duplication
+  Counter tx, tx_bytes;
+  Counter consumed;  ///< packets whose destination was the switch itself
+  Counter handed_in, handed_out;  ///< through rings between this switch's workers
+  std::array<Counter, kDropReasonCount> dropped;
+};
+
+/// What one stage instance did in one half of the pipeline.
+struct StageTotals {
+  Counter packets, bursts;
+  Counter cycles;  ///< TSC cycles, 0 where the host of the pipeline does not meter
+};
+
+/// Per port, kept by the port's owner (tx) and by the worker that received (rx).
+struct alignas(64) PortTotals {
+  Counter rx, rx_bytes, tx, tx_bytes, dropped;
+};
+
+}  // namespace weft::pipeline

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+//
+// A packet on the data path: an rte_mbuf whose private area carries what weft knows about it.
+#pragma once
+
+#include <rte_mbuf.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "switch/pipeline/time.h"
+#include "switch/wire/parsed.h"
+
+namespace weft::pipeline {
+
+/// Index of a port within its switch, in the order of the YAML file.
+using PortIndex = std::uint16_t;
+inline constexpr PortIndex kNoPort = 0xffff;
+
+/// Set by l3 when an equal-cost group, not a port, was found: `lb` turns it into a port and a next hop.
+inline constexpr PortIndex kGroupPort = 0xfffe;
+
+/// Per-packet scratch in the mbuf's private area, one cache line. The worker that received the packet fills it; it
+/// travels with the packet through rings between workers.
+struct alignas(64) PacketMeta {
+  wire::Parsed parsed;         ///< written by the parse stage, once
+  PortIndex in_port;           ///< where it came from; kNoPort for packets that the switch made
+  PortIndex out_port;          ///< where it goes: kNoPort until decided, kGroupPort when `next_hop` is a group
+  std::uint32_t next_hop;      ///< l3: index of the next hop, or of the group when out_port is kGroupPort
+  std::uint8_t stage;          ///< ring to another worker: index of the ingress stage to go on with
+  std::uint8_t switch_index;   ///< ring to another worker: the switch it belongs to
+  std::uint16_t queue_class;   ///< traffic class of the egress queue
+  std::uint32_t reserved;
+  TimeNs time;                 ///< arrival; afterwards the time until which a stage or a link holds it
+};
+static_assert(sizeof(PacketMeta) == 64);
+
+/// Size of the private area that every mempool of weft must have.
+inline constexpr std::size_t kMetaSize = sizeof(PacketMeta);
+
+/// The private area directly follows struct rte_mbuf.
+[[nodiscard]] inline PacketMeta& meta(rte_mbuf* m) noexcept { return *reinterpret_cast<PacketMeta*>(m + 1); }
+[[nodiscard]] inline const PacketMeta& meta(const rte_mbuf* m) noexcept {
+  return *reinterpret_cast<const PacketMeta*>(m + 1);
+}
+
+/// First byte of the frame. Headers that the parser read lie contiguously from here.
+[[nodiscard]] inline std::uint8_t* frame(rte_mbuf* m) noexcept { return rte_pktmbuf_mtod(m, std::uint8_t*); }
+[[nodiscard]] inline const std::uint8_t* frame(const rte_mbuf* m) noexcept {
+  return rte_pktmbuf_mtod(m, const std::uint8_t*);
+}
+
+/// Bytes that the parser wants to see contiguously: Ethernet, two tags, IPv6 with extensions, UDP, BTH, AtomicETH.
+inline constexpr std::uint32_t kHeaderBytes = 192;
+
+}  // namespace weft::pipeline

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "switch/pipeline/stage.h"
+
+namespace weft::pipeline {
+
+/// The stage types that a binary offers. Each binary composes its own: no static constructors, nothing that a linker
+/// could leave out.
+class Registry {
+ public:
+  /// Adds a type. A second type of the same name is our own mistake and aborts, naming it.
+  void add(StageType type);
+
+  /// nullptr when unknown.
+  [[nodiscard]] const StageType* find(std::string_view name) const noexcept;
+  [[nodiscard]] const std::vector<StageType>& types() const noexcept { return types_; }
+
+ private:
+  std::vector<StageType> types_;
+};
+
+/// Checks the order of a pipeline: every need is provided by an earlier stage, no stage stands twice. Each mistake is
+/// reported at the position of its stage.
+void check_order(const Registry& registry, const std::vector<StageSpec>& stages, Diagnostics& diagnostics);
+
+}  // namespace weft::pipeline

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+//
+// The interface that every pluggable stage implements, and how a stage type describes itself.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "switch/pipeline/context.h"
+#include "switch/pipeline/counters.h"
+#include "switch/pipeline/schema.h"
+#include "switch/pipeline/switch_info.h"
+
+namespace weft::pipeline {
+
+/// State that all workers' instances of a stage share within one switch (a forwarding table that any core may learn
+/// into). Its owner is the switch; what it promises about concurrent use is its own business, without locks on the
+/// packet path.
+class StageShared {
+ public:
+  virtual ~StageShared() = default;
+
+  /// Housekeeping off the packet path (ageing, table rebuilds), called by the control thread about once a second.
+  virtual void housekeeping(TimeNs /*now*/) {}
+
+  /// Names of the tables that rows() can list, as in `weftctl show TABLE`.
+  [[nodiscard]] virtual std::vector<std::string_view> tables() const { return {}; }
+
+  /// Up to `max` rows (JSON objects with equal keys) from `cursor` on; sets cursor to where to go on, or to kEnd.
+  /// Called by the control thread at any time.
+  [[nodiscard]] virtual nlohmann::json rows(std::string_view table, std::uint64_t& cursor, std::size_t max) const;
+
+  static constexpr std::uint64_t kEnd = ~std::uint64_t{0};
+};
+
+/// One instance per worker and switch. Both halves get bursts; neither may block, allocate from the heap, log, or
+/// ask for time.
+class Stage {
+ public:
+  virtual ~Stage() = default;
+
+  /// Before admission. Sets out_port, takes packets out of the batch, or leaves them alone.
+  virtual void ingress(Context& /*context*/, Batch& /*batch*/) {}
+
+  /// After the egress queue, just before transmission. All packets of the batch leave through `port`.
+  virtual void egress(Context& /*context*/, PortIndex /*port*/, Batch& /*batch*/) {}
+
+  /// The time at which on_timer() is next wanted, kNever if not at all. Asked after every burst and timer call.
+  [[nodiscard]] virtual TimeNs next_deadline() const { return kNever; }
+  virtual void on_timer(Context& /*context*/) {}
+
+  /// A packet that had passed this stage's ingress half was dropped at or after admission. Only called when
+  /// StageType::wants_drops; the packet is freed right after.
+  virtual void on_drop(Context& /*context*/, const rte_mbuf* /*packet*/, DropReason /*reason*/) {}
+
+  /// Packets that this instance holds at the moment.
+  [[nodiscard]] virtual std::size_t held() const { return 0; }
+
+  /// Gives every held packet back with context.drop(..., DropReason::shutdown) or resume(), without waiting.
+  virtual void flush(Context& /*context*/) {}
+
+  /// This instance's counters, in the order of StageType::counters. Read by other threads while it runs.
+  [[nodiscard]] virtual std::span<const Counter> counters() const { return {}; }
+
+  /// Tables of this instance's own state; as in StageShared, but called on the worker that runs the instance, between
+  /// bursts, so `max` is small.
+  [[nodiscard]] virtual std::vector<std::string_view> tables() const { return {}; }
+  [[nodiscard]] virtual nlohmann::json rows(std::string_view table, std::uint64_t& cursor, std::size_t max) const;
+};
+
+/// What a stage is built from. `options` was validated against StageType::options and has all defaults filled in.
+struct StageBuild {
+  const Value& options;
+  const SwitchInfo& info;
+  std::uint16_t worker;
+  std::uint16_t workers;
+};
+
+/// How a stage type describes itself to the registry.
+struct StageType {
+  std::string name;     ///< as in YAML, CLI, counters and the source file's name
+  std::string summary;  ///< one sentence for --help and the schema
+  bool has_ingress = true;
+  bool has_egress = false;
+  bool wants_drops = false;
+  std::vector<std::string> needs{};     ///< capabilities that an earlier stage must provide
+  std::vector<std::string> provides{};  ///< capabilities that later stages may rely on
+  Schema options;
+  std::vector<std::string> counters{};  ///< names of Stage::counters()
+  /// Checks that a schema cannot express; reports each with the position of the value. May be empty.
+  std::function<void(const Value& options, const SwitchInfo& info, Diagnostics& diagnostics)> check{};
+  /// Called once per switch before any make(); may be empty.
+  std::function<std::unique_ptr<StageShared>(const StageBuild&)> make_shared{};
+  std::function<std::unique_ptr<Stage>(const StageBuild&, StageShared*)> make;
+};
+
+}  // namespace weft::pipeline

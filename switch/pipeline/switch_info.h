@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+//
+// A switch as its configuration describes it, without devices: what stages are built from.
+#pragma once
+
+#include <bitset>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "switch/pipeline/packet.h"
+#include "switch/pipeline/schema.h"
+#include "switch/wire/addresses.h"
+
+namespace weft::pipeline {
+
+inline constexpr std::uint16_t kMaxVid = 4094;
+
+/// 802.1Q membership of a port. An access port is a member of `native` only and sends untagged; a trunk carries
+/// `tagged`, and untagged frames belong to `native` when it is set.
+struct PortVlans {
+  std::optional<std::uint16_t> native{1};
+  std::bitset<4096> tagged{};
+};
+
+/// One port. What device is behind it is in `device`, read by switch/ports only.
+struct PortInfo {
+  std::string name;
+  PortIndex index = 0;
+  std::string type;               ///< pci, veth, tap, memif, vhost, pcap, null, link
+  Value device;                   ///< the port's own keys, validated for its type
+  wire::MacAddress mac{};         ///< own address; set by the host of the pipeline before stages are built
+  std::uint32_t mtu_bytes = 1500;  ///< largest IP packet, as `ip link` counts it
+  std::uint64_t rate_mbps = 0;    ///< emulated egress rate, Mbit/s; 0: as fast as the device
+  std::uint64_t delay_ns = 0;     ///< emulated propagation delay of the link out of this port
+  std::uint32_t queue_packets = 1024;  ///< capacity of the egress queue
+  PortVlans vlans{};
+  Mark mark{};
+
+  /// Largest frame without FCS: MTU, Ethernet header, and room for one 802.1Q tag.
+  [[nodiscard]] std::uint32_t max_frame_bytes() const noexcept { return mtu_bytes + 18; }
+};
+
+/// An address of the switch itself on a port (routed port).
+struct InterfaceAddress {
+  PortIndex port = 0;
+  wire::IpPrefix prefix{};  ///< address with its host bits, and the length of the connected subnet
+  Mark mark{};
+};
+
+/// A static route. `via` empty and not blackhole is an error that the loader reports.
+struct RouteInfo {
+  wire::IpPrefix prefix{};
+  struct Hop {
+    wire::IpAddress address{};
+    std::optional<PortIndex> port{};  ///< default: the port whose connected subnet holds the address
+  };
+  std::vector<Hop> via{};
+  bool blackhole = false;
+  Mark mark{};
+};
+
+/// A static neighbour (ARP or ND) entry.
+struct NeighbourInfo {
+  PortIndex port = 0;
+  wire::IpAddress address{};
+  wire::MacAddress mac{};
+  Mark mark{};
+};
+
+/// A static forwarding entry of the L2 stage.
+struct StaticMac {
+  wire::MacAddress mac{};
+  std::uint16_t vid = 1;
+  PortIndex port = 0;
+  Mark mark{};
+};
+
+/// One stage of the pipeline with its validated options.
+struct StageSpec {
+  std::string name;
+  Value options;
+  Mark mark{};
+};
+
+struct SwitchInfo {
+  std::string name;
+  std::uint8_t index = 0;
+  std::uint64_t seed = 1;  ///< of the random source and of the ECMP hash
+  std::vector<PortInfo> ports;
+  std::vector<std::uint16_t> vlans;  ///< VIDs that exist, ascending; at least one
+  std::vector<InterfaceAddress> addresses;
+  std::vector<RouteInfo> routes;
+  std::vector<NeighbourInfo> neighbours;
+  std::vector<StaticMac> static_macs;
+  std::vector<StageSpec> pipeline;
+  Mark mark{};
+};
+
+}  // namespace weft::pipeline

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+# Build rules of every weft target: language, warnings, third-party packages, and the layer rules.
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
+set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O3 -g1")
+set(CMAKE_SKIP_INSTALL_ALL_DEPENDENCY ON)
+
+find_program(CCACHE ccache)
+if(CCACHE)
+  set(CMAKE_C_COMPILER_LAUNCHER ${CCACHE})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
+endif()
+
+find_package(PkgConfig REQUIRED)
+find_package(Threads REQUIRED)
+pkg_check_modules(ISAL REQUIRED IMPORTED_TARGET libisal)
+pkg_check_modules(DPDK REQUIRED IMPORTED_TARGET libdpdk>=22.11)
+find_package(yaml-cpp REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(spdlog REQUIRED)
+find_package(CLI11 REQUIRED)
+
+# libdpdk.pc asks for -march=corei7. The baseline is ours to choose: x86-64-v2 has what DPDK's headers need (SSE4.2),
+# and faster code is chosen at run time by functions with target attributes.
+get_target_property(_dpdk_flags PkgConfig::DPDK INTERFACE_COMPILE_OPTIONS)
+if(_dpdk_flags)
+  list(FILTER _dpdk_flags EXCLUDE REGEX "^-march=")
+  set_target_properties(PkgConfig::DPDK PROPERTIES INTERFACE_COMPILE_OPTIONS "${_dpdk_flags}")
+endif()
+
+add_library(weft_options INTERFACE)
+target_include_directories(weft_options INTERFACE ${PROJECT_SOURCE_DIR})
+target_compile_options(weft_options INTERFACE -march=x86-64-v2 -Wall -Wextra -Werror -Wshadow=local -fno-strict-aliasing)
+target_compile_definitions(weft_options INTERFACE WEFT_VERSION="${PROJECT_VERSION}")
+if(WEFT_SANITIZE)
+  target_compile_options(weft_options INTERFACE -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
+  target_link_options(weft_options INTERFACE -fsanitize=address,undefined)
+endif()
+if(WEFT_FUZZ)
+  target_compile_options(weft_options INTERFACE -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined)
+  target_link_options(weft_options INTERFACE -fsanitize=address,undefined)
+endif()
+
+# weft_library(name SOURCES ... [PUBLIC libs] [PRIVATE libs]): one layer of the tree. The layers are the targets: a
+# target that does not list another cannot link it, and tests/layers checks the includes.
+function(weft_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;PUBLIC;PRIVATE" ${ARGN})
+  add_library(${name} STATIC ${ARG_SOURCES})
+  target_link_libraries(${name} PUBLIC weft_options ${ARG_PUBLIC} PRIVATE ${ARG_PRIVATE})
+endfunction()
+
+# weft_binary(name SOURCES ... LIBS ...): a program in build/bin.
+function(weft_binary name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LIBS" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE weft_options ${ARG_LIBS})
+endfunction()
+
+# weft_test(name SOURCES ... LIBS ... [LABELS ...] [TIMEOUT s] [DPDK]): a GoogleTest program registered with CTest.
+# DPDK gives it an EAL without hugepages or devices (tests/support/eal_main.cc supplies main).
+function(weft_test name)
+  cmake_parse_arguments(ARG "DPDK" "TIMEOUT" "SOURCES;LIBS;LABELS" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  if(ARG_DPDK)
+    target_link_libraries(${name} PRIVATE weft_test_eal)
+  else()
+    target_link_libraries(${name} PRIVATE GTest::gmock_main)
+  endif()
+  target_link_libraries(${name} PRIVATE weft_options ${ARG_LIBS} GTest::gmock)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+  add_test(NAME ${name} COMMAND ${name})
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 120)
+  endif()
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS};unit")
+endfunction()
