@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+//
+// What the control service asks of a running switch process. The service and the command line know no stage: tables,
+// and their columns, come from whoever owns the state.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace weft::control {
+
+/// A table of `weftctl show`.
+struct TableInfo {
+  std::string name;     ///< ports, stages, drops, qps, fdb, routes, ...
+  std::string summary;  ///< one sentence
+};
+
+/// Answer of Backend::show(): rows in the order to print, or why there are none.
+struct ShowResult {
+  nlohmann::ordered_json rows = nlohmann::ordered_json::array();  ///< objects; every row has "switch" first
+  std::string error;  ///< empty when fine; otherwise what was wrong with the question, with the known names
+  bool truncated = false;  ///< more rows exist than `max_rows`
+};
+
+/// Implemented by the process that runs switches. Every call may come from any thread and may take milliseconds; none
+/// disturbs forwarding.
+class Backend {
+ public:
+  virtual ~Backend() = default;
+
+  /// All tables that any switch of the process offers.
+  [[nodiscard]] virtual std::vector<TableInfo> tables() const = 0;
+  [[nodiscard]] virtual std::vector<std::string> switch_names() const = 0;
+
+  /// Rows of a table of one switch, or of all when `switch_name` is empty.
+  [[nodiscard]] virtual ShowResult show(const std::string& table, const std::string& switch_name,
+                                        std::size_t max_rows) = 0;
+
+  /// Process facts: version, pid, uptime_s, configuration file, workers.
+  [[nodiscard]] virtual nlohmann::ordered_json about() const = 0;
+};
+
+}  // namespace weft::control
