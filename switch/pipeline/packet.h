@@ -31,7 +31,7 @@ struct alignas(64) PacketMeta {
   std::uint8_t stage;          ///< ring to another worker: index of the ingress stage to go on with
   std::uint8_t switch_index;   ///< ring to another worker: the switch it belongs to
   std::uint16_t queue_class;   ///< traffic class of the egress queue
-  std::uint32_t reserved;
+  std::uint32_t qp_handle;     ///< rdma_track: its handle of the packet's QP entry on this worker; 0 when untracked
   TimeNs time;                 ///< arrival; afterwards the time until which a stage or a link holds it
 };
 static_assert(sizeof(PacketMeta) == 64);

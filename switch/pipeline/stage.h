@@ -16,6 +16,7 @@
 #include "switch/pipeline/context.h"
 #include "switch/pipeline/counters.h"
 #include "switch/pipeline/schema.h"
+#include "switch/pipeline/steer.h"
 #include "switch/pipeline/switch_info.h"
 
 namespace weft::pipeline {
@@ -81,6 +82,10 @@ struct StageBuild {
   const SwitchInfo& info;
   std::uint16_t worker;
   std::uint16_t workers;
+  /// Shared state of an earlier stage of the same pipeline by its name; nullptr when there is none.
+  std::function<StageShared*(std::string_view)> shared_of{};
+  /// Where QP pairs are published with `steer: qp`; nullptr otherwise. See steer.h.
+  SteerTable* steer_table = nullptr;
 };
 
 /// How a stage type describes itself to the registry.

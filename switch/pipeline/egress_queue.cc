@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+#include "switch/pipeline/egress_queue.h"
+
+#include <algorithm>
+
+namespace weft::pipeline {
+namespace {
+
+// Preamble and start delimiter 8, FCS 4, inter-frame gap 12 (IEEE 802.3).
+constexpr std::uint64_t kWireOverheadBytes = 24;
+
+// Packets that fit on the link at once: what the rate can put there during the delay in minimum-size frames, and two
+// bursts that wait for a busy device. Without an emulated rate, 100 Gbit/s stands in for it.
+std::uint32_t packets_in_flight(std::uint64_t rate_mbps, std::uint64_t delay_ns) {
+  constexpr std::uint64_t kMost = 1'000'000;
+  const std::uint64_t rate = rate_mbps == 0 ? 100'000 : rate_mbps;
+  const std::uint64_t by_rate = rate * std::min<std::uint64_t>(delay_ns, 1'000'000'000) / 1000 / ((60 + kWireOverheadBytes) * 8);
+  return static_cast<std::uint32_t>(std::min(by_rate + 64, kMost));
+}
+
+}  // namespace
+
+EgressQueue::EgressQueue(std::uint32_t capacity, std::uint64_t rate_mbps, std::uint64_t delay_ns)
+    : fifo_(capacity),
+      line_(packets_in_flight(rate_mbps, delay_ns)),
+      capacity_(capacity),
+      line_capacity_(packets_in_flight(rate_mbps, delay_ns)),
+      rate_mbps_(rate_mbps),
+      delay_ns_(delay_ns) {}
+
+void EgressQueue::serialise(std::uint32_t frame_bytes) noexcept {
+  // bytes * 8 bits / (rate * 1e6 bit/s) in nanoseconds is bytes * 8000 / rate.
+  const std::uint64_t numerator = (frame_bytes + kWireOverheadBytes) * 8000 + remainder_;
+  free_at_ += numerator / rate_mbps_;
+  remainder_ = numerator % rate_mbps_;
+}
+
+std::uint16_t EgressQueue::line_due(TimeNs now, rte_mbuf** out, std::uint16_t max) noexcept {
+  std::uint16_t count = 0;
+  while (count < max && count < line_.size() && line_.peek(count).at <= now) {
+    out[count] = line_.peek(count).packet;
+    ++count;
+  }
+  return count;
+}
+
+TimeNs EgressQueue::next_deadline() const noexcept {
+  TimeNs next = kNever;
+  if (!fifo_.empty()) next = rate_mbps_ == 0 ? 0 : free_at_;
+  if (!line_.empty()) next = std::min(next, line_.front().at);
+  return next;
+}
+
+rte_mbuf* EgressQueue::take_any() noexcept {
+  if (!line_.empty()) {
+    rte_mbuf* m = line_.front().packet;
+    line_.pop();
+    return m;
+  }
+  if (fifo_.empty()) return nullptr;
+  rte_mbuf* m = fifo_.front();
+  fifo_.pop();
+  return m;
+}
+
+}  // namespace weft::pipeline

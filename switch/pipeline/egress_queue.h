@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+//
+// What stands between admission and a port's device: a bounded FIFO, the emulated serialisation rate, and the emulated
+// propagation delay of the link. Protocol unit: no clock, no device.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "switch/pipeline/packet.h"
+
+namespace weft::pipeline {
+
+/// A bounded ring that one worker uses from both ends.
+template <typename T>
+class Ring {
+ public:
+  /// Holds at least `capacity` items.
+  explicit Ring(std::uint32_t capacity) {
+    std::uint32_t size = 1;
+    while (size < capacity) size *= 2;
+    mask_ = size - 1;
+    items_ = std::make_unique<T[]>(size);
+  }
+  [[nodiscard]] std::uint32_t size() const noexcept { return tail_ - head_; }
+  [[nodiscard]] bool empty() const noexcept { return head_ == tail_; }
+  [[nodiscard]] bool full() const noexcept { return size() > mask_; }
+  /// Undefined when full.
+  void push(const T& item) noexcept { items_[tail_++ & mask_] = item; }
+  /// Undefined when empty.
+  [[nodiscard]] T& front() noexcept { return items_[head_ & mask_]; }
+  [[nodiscard]] const T& front() const noexcept { return items_[head_ & mask_]; }
+  void pop() noexcept { ++head_; }
+  /// The item `offset` places behind the front; undefined beyond size().
+  [[nodiscard]] const T& peek(std::uint32_t offset) const noexcept { return items_[(head_ + offset) & mask_]; }
+
+ private:
+  std::unique_ptr<T[]> items_;
+  std::uint32_t mask_ = 0;
+  std::uint32_t head_ = 0;
+  std::uint32_t tail_ = 0;
+};
+
+/// One port's egress. The worker that owns the port is the only user.
+///
+/// A packet goes through three places in order: the FIFO; the wire, which takes one packet after the other at the
+/// emulated rate; the line, in which it travels for the emulated delay, and waits there when the device is busy.
+class EgressQueue {
+ public:
+  /// @param capacity  packets in the FIFO, at least 1; the limit is exact
+  /// @param rate_mbps Mbit/s on the wire including preamble, FCS and inter-frame gap (24 bytes a frame); 0: unlimited
+  /// @param delay_ns  propagation delay
+  EgressQueue(std::uint32_t capacity, std::uint64_t rate_mbps, std::uint64_t delay_ns);
+
+  /// False when the FIFO is full: the packet stays the caller's.
+  [[nodiscard]] bool push(TimeNs now, rte_mbuf* m) noexcept {
+    if (fifo_.size() >= capacity_) return false;
+    // An idle wire starts at once; it does not send faster later because it was idle before.
+    if (rate_mbps_ != 0 && fifo_.empty() && free_at_ < now) {
+      free_at_ = now;
+      remainder_ = 0;
+    }
+    fifo_.push(m);
+    return true;
+  }
+
+  /// The next packet whose transmission may begin by `now`, or nullptr. `sent_at` is when its last bit has left.
+  [[nodiscard]] rte_mbuf* pop(TimeNs now, TimeNs& sent_at) noexcept {
+    if (fifo_.empty()) return nullptr;
+    rte_mbuf* m = fifo_.front();
+    if (rate_mbps_ == 0) {
+      sent_at = now;
+    } else {
+      if (free_at_ > now) return nullptr;
+      serialise(m->pkt_len);
+      sent_at = free_at_;
+    }
+    fifo_.pop();
+    return m;
+  }
+
+  /// True when nothing is emulated, so that packets may go straight to the device.
+  [[nodiscard]] bool direct() const noexcept { return rate_mbps_ == 0 && delay_ns_ == 0; }
+  [[nodiscard]] bool line_empty() const noexcept { return line_.empty(); }
+
+  /// True when the line has room for another burst; otherwise the caller leaves packets in the FIFO.
+  [[nodiscard]] bool line_has_room(std::uint32_t packets) const noexcept {
+    return line_.size() + packets <= line_capacity_;
+  }
+  void line_push(rte_mbuf* m, TimeNs sent_at) noexcept { line_.push({m, sent_at + delay_ns_}); }
+  /// Up to `max` packets that have arrived at the far end by `now`; they stay in the line until line_pop().
+  std::uint16_t line_due(TimeNs now, rte_mbuf** out, std::uint16_t max) noexcept;
+  void line_pop(std::uint16_t count) noexcept {
+    while (count-- > 0) line_.pop();
+  }
+
+  /// When the queue next has something to do; kNever when it is empty.
+  [[nodiscard]] TimeNs next_deadline() const noexcept;
+  [[nodiscard]] std::uint32_t depth() const noexcept { return fifo_.size(); }
+  [[nodiscard]] std::uint32_t held() const noexcept { return fifo_.size() + line_.size(); }
+
+  /// A packet of the FIFO or the line, whichever is non-empty, regardless of time; nullptr when both are empty.
+  [[nodiscard]] rte_mbuf* take_any() noexcept;
+
+ private:
+  struct InFlight {
+    rte_mbuf* packet;
+    TimeNs at;
+  };
+  void serialise(std::uint32_t frame_bytes) noexcept;
+
+  Ring<rte_mbuf*> fifo_;
+  Ring<InFlight> line_;
+  std::uint32_t capacity_;
+  std::uint32_t line_capacity_;
+  std::uint64_t rate_mbps_;
+  std::uint64_t delay_ns_;
+  TimeNs free_at_ = 0;           ///< when the wire is free
+  std::uint64_t remainder_ = 0;  ///< fraction of free_at_, in 1/rate_mbps_ ns, so that rates are exact
+};
+
+}  // namespace weft::pipeline

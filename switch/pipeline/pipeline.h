@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+//
+// The engine that moves bursts through the stages, from reception to a port's device. One Pipeline per worker and
+// switch; the DPDK worker, the simulator and the tests are its hosts: they bring packets, time and devices.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "switch/pipeline/batch.h"
+#include "switch/pipeline/counters.h"
+#include "switch/pipeline/egress_queue.h"
+#include "switch/pipeline/switch_state.h"
+
+namespace weft::pipeline {
+
+/// Takes packets for other workers of the same switch.
+class Handoff {
+ public:
+  virtual ~Handoff() = default;
+  /// False when the ring is full: the packet stays the caller's.
+  [[nodiscard]] virtual bool push(std::uint16_t worker, rte_mbuf* m) noexcept = 0;
+};
+
+/// The sending side of a device.
+class PortTx {
+ public:
+  virtual ~PortTx() = default;
+  /// Takes up to `count` packets from the front; returns how many. The rest stay the caller's and are offered again.
+  [[nodiscard]] virtual std::uint16_t transmit(rte_mbuf** packets, std::uint16_t count) noexcept = 0;
+};
+
+/// What the host of a pipeline provides.
+struct PipelineHost {
+  std::uint16_t worker = 0;
+  rte_mempool* pool = nullptr;
+  std::vector<PortTx*> ports{};  ///< by PortIndex; nullptr where another worker owns the port
+  Handoff* handoff = nullptr;    ///< nullptr with one worker
+  bool meter = true;             ///< count cycles per stage
+  std::uint64_t seed = 1;        ///< of the random source
+};
+
+class Pipeline {
+ public:
+  Pipeline(SwitchState& state, PipelineHost host);
+  ~Pipeline();
+  Pipeline(const Pipeline&) = delete;
+  Pipeline& operator=(const Pipeline&) = delete;
+
+  /// Packets that arrived at `port`; takes ownership. At most Batch::kCapacity.
+  void receive(TimeNs now, PortIndex port, rte_mbuf** packets, std::uint16_t count) noexcept;
+
+  /// Packets that another worker handed over.
+  void take_handoff(TimeNs now, rte_mbuf** packets, std::uint16_t count) noexcept;
+
+  /// Serves the egress queue of an owned port once: one burst through the egress half to the device.
+  /// @return packets that made progress; 0 means there was nothing to do, or the device is busy.
+  std::uint32_t serve_port(TimeNs now, PortIndex port) noexcept;
+
+  /// Calls on_timer() of every stage whose deadline has come.
+  void run_timers(TimeNs now) noexcept;
+
+  /// Earliest time at which run_timers() or serve_port() has something to do; kNever when nothing is held.
+  [[nodiscard]] TimeNs next_deadline() const noexcept;
+  [[nodiscard]] TimeNs port_deadline(PortIndex port) const noexcept;
+
+  /// Makes stages give up what they hold (it goes on or is dropped as shutdown).
+  void flush_stages(TimeNs now) noexcept;
+  /// Drops whatever queues and links still hold, as shutdown.
+  void drop_queued() noexcept;
+
+  /// Packets inside: stages, egress queues, links.
+  [[nodiscard]] std::uint64_t held() const noexcept;
+  [[nodiscard]] std::uint32_t queue_depth(PortIndex port) const noexcept { return egress_[port]->depth(); }
+  [[nodiscard]] bool owns(PortIndex port) const noexcept { return egress_[port] != nullptr; }
+
+  [[nodiscard]] SwitchState& state() const noexcept { return state_; }
+  [[nodiscard]] std::uint16_t worker() const noexcept { return host_.worker; }
+  [[nodiscard]] const FlowTotals& totals() const noexcept { return totals_; }
+  [[nodiscard]] const PortTotals& port_totals(PortIndex port) const noexcept { return port_totals_[port]; }
+  [[nodiscard]] const StageTotals& ingress_totals(std::size_t stage) const noexcept { return slots_[stage].ingress; }
+  [[nodiscard]] const StageTotals& egress_totals(std::size_t stage) const noexcept { return slots_[stage].egress; }
+  /// Cycles and packets of admission and of transmission, the parts that are no stage.
+  [[nodiscard]] const StageTotals& admission_totals() const noexcept { return admission_; }
+  [[nodiscard]] const StageTotals& tx_totals() const noexcept { return tx_; }
+  [[nodiscard]] Stage& stage(std::size_t i) const noexcept { return *slots_[i].stage; }
+  [[nodiscard]] std::size_t stage_count() const noexcept { return slot_count_; }
+
+ private:
+  friend class Context;
+  struct Slot {
+    std::unique_ptr<Stage> stage;
+    Batch resumed{};  ///< packets that the stage gave back, on their way to the next stage
+    StageTotals ingress, egress;
+  };
+
+  void run_ingress(TimeNs now, Batch& batch, std::size_t first) noexcept;
+  void run_resumed(TimeNs now, std::size_t stage) noexcept;
+  void steer(Batch& batch) noexcept;
+  void admit(TimeNs now, Batch& batch) noexcept;
+  void admit_one(TimeNs now, rte_mbuf* m) noexcept;
+  bool hand_over(std::uint16_t worker, rte_mbuf* m, std::uint8_t stage) noexcept;
+  std::uint32_t serve_direct(TimeNs now, PortIndex port) noexcept;
+  std::uint32_t serve_emulated(TimeNs now, PortIndex port) noexcept;
+  void run_egress(TimeNs now, PortIndex port, Batch& batch) noexcept;
+  std::uint16_t send_to_device(PortIndex port, rte_mbuf** packets, std::uint16_t count) noexcept;
+  void drop(TimeNs now, rte_mbuf* m, DropReason reason) noexcept;
+  [[nodiscard]] std::uint64_t cycles() const noexcept;
+
+  SwitchState& state_;
+  PipelineHost host_;
+  Rng rng_;
+  std::size_t slot_count_;
+  std::unique_ptr<Slot[]> slots_;  ///< in the order of the pipeline
+  std::vector<std::uint8_t> egress_stages_;    ///< positions of stages with an egress half
+  std::vector<std::uint8_t> drop_listeners_;   ///< positions of stages that want drops
+  std::vector<std::unique_ptr<EgressQueue>> egress_;  ///< by PortIndex; nullptr where another worker owns the port
+  std::vector<std::uint32_t> max_frame_;       ///< by PortIndex
+  std::unique_ptr<PortTotals[]> port_totals_;
+  FlowTotals totals_;
+  StageTotals admission_, tx_;
+  TimeNs now_ = 0;
+};
+
+}  // namespace weft::pipeline

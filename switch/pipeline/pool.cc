@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+#include "switch/pipeline/pool.h"
+
+#include <rte_memcpy.h>
+
+#include <algorithm>
+
+#include "switch/pipeline/packet.h"
+
+namespace weft::pipeline {
+namespace {
+
+// Up to this size a plain copy costs less than a second buffer and its reference count.
+constexpr std::uint32_t kCopyWhole = 512;
+
+}  // namespace
+
+Pool make_pool(const std::string& name, std::uint32_t count, std::uint16_t data_room_bytes, std::uint32_t cache) {
+  const std::uint32_t usable_cache = std::min({cache, count * 2 / 3, std::uint32_t{RTE_MEMPOOL_CACHE_MAX_SIZE}});
+  return Pool(rte_pktmbuf_pool_create(name.c_str(), count, usable_cache, kMetaSize, data_room_bytes, SOCKET_ID_ANY));
+}
+
+rte_mbuf* replicate(rte_mempool* pool, rte_mbuf* m) noexcept {
+  rte_mbuf* copy = rte_pktmbuf_alloc(pool);
+  if (copy == nullptr) return nullptr;
+  const std::uint32_t wanted = m->pkt_len <= kCopyWhole && m->nb_segs == 1 ? m->pkt_len : kHeaderBytes;
+  const std::uint32_t room = rte_pktmbuf_tailroom(copy);
+  const auto own = static_cast<std::uint16_t>(std::min({wanted, std::uint32_t{m->data_len}, room}));
+  rte_memcpy(rte_pktmbuf_mtod(copy, void*), rte_pktmbuf_mtod(m, const void*), own);
+  copy->data_len = own;
+  copy->pkt_len = own;
+  meta(copy) = meta(m);
+  if (own == m->pkt_len) return copy;
+
+  rte_mbuf* rest = rte_pktmbuf_clone(m, pool);
+  if (rest == nullptr) {
+    rte_pktmbuf_free(copy);
+    return nullptr;
+  }
+  // The clone shares every segment; its view of the first one begins behind the bytes that the copy owns.
+  rest->data_off = static_cast<std::uint16_t>(rest->data_off + own);
+  rest->data_len = static_cast<std::uint16_t>(rest->data_len - own);
+  rest->pkt_len -= own;
+  copy->next = rest;
+  copy->nb_segs = static_cast<std::uint16_t>(1 + rest->nb_segs);
+  copy->pkt_len += rest->pkt_len;
+  return copy;
+}
+
+}  // namespace weft::pipeline

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+#pragma once
+
+#include <rte_mbuf.h>
+#include <rte_mempool.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace weft::pipeline {
+
+struct PoolDeleter {
+  void operator()(rte_mempool* pool) const noexcept { rte_mempool_free(pool); }
+};
+using Pool = std::unique_ptr<rte_mempool, PoolDeleter>;
+
+/// A packet pool whose buffers carry a PacketMeta.
+/// @param name            unique in the process
+/// @param count           buffers
+/// @param data_room_bytes bytes per buffer, the 128 bytes of headroom included
+/// @param cache           buffers kept per lcore, 0 to 512
+/// @return nullptr when the memory is not there; rte_errno says why.
+[[nodiscard]] Pool make_pool(const std::string& name, std::uint32_t count, std::uint16_t data_room_bytes,
+                             std::uint32_t cache);
+
+/// A copy of `m` with its own header bytes; see Context::replicate(). nullptr when the pool is empty.
+[[nodiscard]] rte_mbuf* replicate(rte_mempool* pool, rte_mbuf* m) noexcept;
+
+}  // namespace weft::pipeline

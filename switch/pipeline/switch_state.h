@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "switch/pipeline/registry.h"
+#include "switch/pipeline/stage.h"
+#include "switch/pipeline/steer.h"
+
+namespace weft::pipeline {
+
+/// What the workers of one switch share: its description, the shared state of its stages, who owns which port, and
+/// link states. Built before the workers start and outlives them.
+class SwitchState {
+ public:
+  /// @param info  validated description; MAC addresses of ports are set
+  /// @param port_owner  owning worker of each port, by PortIndex
+  SwitchState(const Registry& registry, SwitchInfo info, std::vector<std::uint16_t> port_owner, std::uint16_t workers,
+              SteerMode steer = SteerMode::ip_pair);
+
+  [[nodiscard]] const SwitchInfo& info() const noexcept { return info_; }
+  [[nodiscard]] std::uint16_t workers() const noexcept { return workers_; }
+  [[nodiscard]] std::uint16_t owner_of_port(PortIndex port) const noexcept { return port_owner_[port]; }
+
+  /// The worker that handles a packet: the table first, the hash otherwise.
+  [[nodiscard]] std::uint16_t owner_of(const wire::Parsed& parsed) const noexcept {
+    const std::uint16_t by_hash = worker_by_hash(parsed.pair_hash, workers_);
+    if (!steer_table_ || parsed.kind != wire::FrameKind::roce) return by_hash;
+    return steer_table_->find(parsed.address_key, parsed.dest_qp, by_hash);
+  }
+  /// nullptr unless SteerMode::qp with several workers.
+  [[nodiscard]] SteerTable* steer_table() const noexcept { return steer_table_.get(); }
+
+  /// Stage types in the order of the pipeline.
+  [[nodiscard]] const std::vector<const StageType*>& types() const noexcept { return types_; }
+  /// Shared state of the stage at a position of the pipeline; nullptr when it has none.
+  [[nodiscard]] StageShared* shared(std::size_t stage) const noexcept { return shared_[stage].get(); }
+  /// Shared state by stage name; nullptr when that stage is not in the pipeline or has none.
+  [[nodiscard]] StageShared* shared(std::string_view stage) const noexcept;
+
+  [[nodiscard]] bool link_up(PortIndex port) const noexcept {
+    return link_up_[port].load(std::memory_order_relaxed);
+  }
+  /// Any thread.
+  void set_link(PortIndex port, bool up) noexcept { link_up_[port].store(up, std::memory_order_relaxed); }
+
+  /// Runs the housekeeping of all shared state. Control thread, about once a second.
+  void housekeeping(TimeNs now);
+
+ private:
+  SwitchInfo info_;
+  std::uint16_t workers_;
+  std::vector<std::uint16_t> port_owner_;
+  std::unique_ptr<SteerTable> steer_table_;
+  std::vector<const StageType*> types_;
+  std::vector<std::unique_ptr<StageShared>> shared_;
+  std::unique_ptr<std::atomic<bool>[]> link_up_;
+};
+
+}  // namespace weft::pipeline

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+#include "tests/support/harness.h"
+
+#include <gtest/gtest.h>
+#include <rte_errno.h>
+
+#include <algorithm>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <string>
+
+#include "switch/control/config.h"
+
+namespace weft::testing {
+
+using pipeline::Batch;
+using pipeline::DropReason;
+using pipeline::PortIndex;
+
+class Harness::CapturePort : public pipeline::PortTx {
+ public:
+  explicit CapturePort(const pipeline::TimeNs& now) : now_(now) {}
+
+  std::uint16_t transmit(rte_mbuf** packets, std::uint16_t count) noexcept override {
+    if (blocked) return 0;
+    for (std::uint16_t i = 0; i < count; ++i) {
+      Bytes bytes;
+      for (const rte_mbuf* segment = packets[i]; segment != nullptr; segment = segment->next) {
+        const auto* data = rte_pktmbuf_mtod(segment, const std::uint8_t*);
+        bytes.insert(bytes.end(), data, data + segment->data_len);
+      }
+      EXPECT_EQ(bytes.size(), packets[i]->pkt_len);
+      sent.push_back({std::move(bytes), now_});
+      rte_pktmbuf_free(packets[i]);
+    }
+    return count;
+  }
+
+  std::vector<SentFrame> sent;
+  bool blocked = false;
+
+ private:
+  const pipeline::TimeNs& now_;
+};
+
+Harness::Harness(const pipeline::Registry& registry, std::string_view yaml, HarnessOptions options) {
+  pipeline::Diagnostics diagnostics;
+  auto info = control::load_switch(yaml, registry, diagnostics);
+  if (!info) throw std::invalid_argument(diagnostics.to_string());
+  build(registry, std::move(*info), options);
+}
+
+Harness::Harness(const pipeline::Registry& registry, pipeline::SwitchInfo info, HarnessOptions options) {
+  build(registry, std::move(info), options);
+}
+
+void Harness::build(const pipeline::Registry& registry, pipeline::SwitchInfo info, const HarnessOptions& options) {
+  static int serial = 0;
+  buffers_ = options.buffers;
+  pool_ = pipeline::make_pool("harness" + std::to_string(serial++), buffers_, options.data_room_bytes, 0);
+  if (!pool_) throw std::runtime_error(std::string("no packet pool: ") + rte_strerror(rte_errno));
+  for (pipeline::PortInfo& port : info.ports) {
+    if (port.mac.is_zero()) port.mac = wire::MacAddress::from_u64(0x020000000100 + port.index);
+  }
+  std::vector<std::uint16_t> owners(info.ports.size(), 0);
+  state_ = std::make_unique<pipeline::SwitchState>(registry, std::move(info), owners, 1);
+  pipeline::PipelineHost host;
+  host.pool = pool_.get();
+  host.meter = false;
+  host.seed = options.seed;
+  for (std::size_t i = 0; i < owners.size(); ++i) {
+    devices_.push_back(std::make_unique<CapturePort>(now_));
+    host.ports.push_back(devices_.back().get());
+  }
+  pipeline_ = std::make_unique<pipeline::Pipeline>(*state_, std::move(host));
+}
+
+Harness::~Harness() {
+  expect_conservation();
+  for (auto& device : devices_) device->blocked = false;
+  pipeline_->flush_stages(now_);
+  settle();
+  pipeline_->drop_queued();
+  EXPECT_EQ(pipeline_->held(), 0u) << "a stage keeps packets after flush()";
+  expect_conservation();
+  pipeline_.reset();
+  EXPECT_EQ(rte_mempool_avail_count(pool_.get()), buffers_) << "packet buffers leaked";
+}
+
+const pipeline::PortInfo& Harness::port(std::string_view name) const {
+  for (const auto& port : state_->info().ports) {
+    if (port.name == name) return port;
+  }
+  throw std::out_of_range("no port " + std::string(name));
+}
+
+std::size_t Harness::position(std::string_view stage) const {
+  for (std::size_t i = 0; i < state_->types().size(); ++i) {
+    if (state_->types()[i]->name == stage) return i;
+  }
+  throw std::out_of_range("no stage " + std::string(stage));
+}
+
+rte_mbuf* Harness::make(std::span<const std::uint8_t> frame, std::span<const std::size_t> segments) {
+  rte_mbuf* head = nullptr;
+  rte_mbuf* last = nullptr;
+  std::size_t index = 0;
+  do {
+    rte_mbuf* m = rte_pktmbuf_alloc(pool_.get());
+    if (m == nullptr) throw std::runtime_error("the harness has no packet buffer left");
+    std::size_t length = std::min<std::size_t>(frame.size(), rte_pktmbuf_tailroom(m));
+    if (index < segments.size()) length = std::min(length, segments[index]);
+    ++index;
+    if (length != 0) std::memcpy(rte_pktmbuf_append(m, static_cast<std::uint16_t>(length)), frame.data(), length);
+    frame = frame.subspan(length);
+    if (head == nullptr) {
+      head = m;
+    } else {
+      last->next = m;
+      head->nb_segs = static_cast<std::uint16_t>(head->nb_segs + 1);
+      head->pkt_len += static_cast<std::uint32_t>(length);
+    }
+    last = m;
+  } while (!frame.empty());
+  return head;
+}
+
+void Harness::inject(std::string_view name, rte_mbuf* m) {
+  pipeline_->receive(now_, port(name).index, &m, 1);
+  settle();
+}
+
+void Harness::inject(std::string_view name, std::span<const std::uint8_t> frame) { inject(name, make(frame, {})); }
+
+void Harness::inject_chained(std::string_view name, std::span<const std::uint8_t> frame,
+                             std::vector<std::size_t> segments) {
+  inject(name, make(frame, segments));
+}
+
+void Harness::inject(std::string_view name, std::initializer_list<Bytes> burst) {
+  inject(name, std::vector<Bytes>(burst));
+}
+
+void Harness::inject(std::string_view name, const std::vector<Bytes>& burst) {
+  for (std::size_t first = 0; first < burst.size(); first += Batch::kCapacity) {
+    const std::size_t count = std::min<std::size_t>(burst.size() - first, Batch::kCapacity);
+    rte_mbuf* packets[Batch::kCapacity];
+    for (std::size_t i = 0; i < count; ++i) packets[i] = make(burst[first + i], {});
+    pipeline_->receive(now_, port(name).index, packets, static_cast<std::uint16_t>(count));
+    settle();
+  }
+}
+
+void Harness::settle() {
+  pipeline_->run_timers(now_);
+  for (std::size_t i = 0; i < devices_.size(); ++i) {
+    while (pipeline_->serve_port(now_, static_cast<PortIndex>(i)) != 0) {
+    }
+  }
+}
+
+void Harness::advance_ns(pipeline::TimeNs duration) {
+  const pipeline::TimeNs end = now_ + duration;
+  int steps_at_same_time = 0;
+  while (true) {
+    const pipeline::TimeNs next = std::min(pipeline_->next_deadline(), next_housekeeping_);
+    if (next > end) break;
+    steps_at_same_time = next <= now_ ? steps_at_same_time + 1 : 0;
+    if (steps_at_same_time > 1000) break;  // a blocked device: its queue is due but cannot move
+    now_ = std::max(now_, next);
+    if (now_ >= next_housekeeping_) {
+      state_->housekeeping(now_);
+      next_housekeeping_ += 1'000'000'000;
+    }
+    settle();
+  }
+  now_ = end;
+  settle();
+}
+
+std::vector<SentFrame> Harness::take(std::string_view name) {
+  return std::exchange(devices_[port(name).index]->sent, {});
+}
+
+void Harness::block_device(std::string_view name, bool blocked) {
+  devices_[port(name).index]->blocked = blocked;
+  settle();
+}
+
+void Harness::set_link(std::string_view name, bool up) { state_->set_link(port(name).index, up); }
+
+std::uint64_t Harness::dropped(DropReason reason) const {
+  return totals().dropped[static_cast<std::size_t>(reason)].value();
+}
+
+std::uint64_t Harness::dropped_total() const {
+  std::uint64_t sum = 0;
+  for (const auto& counter : totals().dropped) sum += counter.value();
+  return sum;
+}
+
+std::uint64_t Harness::counter(std::string_view stage, std::string_view name) const {
+  const std::size_t i = position(stage);
+  const auto& names = state_->types()[i]->counters;
+  const auto found = std::find(names.begin(), names.end(), name);
+  if (found == names.end()) throw std::out_of_range("no counter " + std::string(name));
+  return pipeline_->stage(i).counters()[static_cast<std::size_t>(found - names.begin())].value();
+}
+
+nlohmann::json Harness::rows(std::string_view table) const {
+  nlohmann::json all = nlohmann::json::array();
+  const auto collect = [&](auto& owner) {
+    const auto names = owner.tables();
+    if (std::find(names.begin(), names.end(), table) == names.end()) return false;
+    std::uint64_t cursor = 0;
+    while (cursor != pipeline::StageShared::kEnd) {
+      for (auto& row : owner.rows(table, cursor, 7)) all.push_back(row);
+    }
+    return true;
+  };
+  for (std::size_t i = 0; i < pipeline_->stage_count(); ++i) {
+    if (auto* shared = state_->shared(i); shared != nullptr && collect(*shared)) return all;
+    if (collect(pipeline_->stage(i))) return all;
+  }
+  throw std::out_of_range("no table " + std::string(table));
+}
+
+void Harness::expect_conservation() const {
+  const auto& t = totals();
+  EXPECT_EQ(t.rx.value() + t.generated.value() + t.replicated.value(),
+            t.tx.value() + t.consumed.value() + dropped_total() + pipeline_->held())
+      << "rx " << t.rx.value() << " generated " << t.generated.value() << " replicated " << t.replicated.value()
+      << " tx " << t.tx.value() << " consumed " << t.consumed.value() << " dropped " << dropped_total() << " held "
+      << pipeline_->held();
+}
+
+}  // namespace weft::testing

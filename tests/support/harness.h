@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+//
+// Runs the production pipeline of one switch on virtual time: frames go in at named ports, what leaves is captured.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <map>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "switch/pipeline/pipeline.h"
+#include "switch/pipeline/pool.h"
+#include "switch/pipeline/registry.h"
+
+namespace weft::testing {
+
+using Bytes = std::vector<std::uint8_t>;
+
+/// A frame that left through a port, and when.
+struct SentFrame {
+  Bytes bytes;
+  pipeline::TimeNs at;
+};
+
+struct HarnessOptions {
+  std::uint16_t data_room_bytes = 2048 + 128;  ///< smaller than jumbo frames on purpose: those arrive chained
+  std::uint32_t buffers = 4096;
+  std::uint64_t seed = 1;
+};
+
+/// One switch, one worker. The destructor asserts that every packet ended in exactly one place and that no buffer
+/// leaked.
+class Harness {
+ public:
+  /// @param yaml  one switch as in the `switches` list: name, ports, pipeline, ...; errors fail the test and throw.
+  Harness(const pipeline::Registry& registry, std::string_view yaml, HarnessOptions options = {});
+  /// The same from a description built in code.
+  Harness(const pipeline::Registry& registry, pipeline::SwitchInfo info, HarnessOptions options = {});
+  ~Harness();
+  Harness(const Harness&) = delete;
+  Harness& operator=(const Harness&) = delete;
+
+  /// One frame, or one burst, arrives. Everything that can happen at the current time happens before it returns.
+  void inject(std::string_view port, std::span<const std::uint8_t> frame);
+  void inject(std::string_view port, std::initializer_list<Bytes> burst);
+  void inject(std::string_view port, const std::vector<Bytes>& burst);
+  /// A frame cut into segments of the given sizes (the last takes the rest).
+  void inject_chained(std::string_view port, std::span<const std::uint8_t> frame, std::vector<std::size_t> segments);
+  /// A buffer made by the caller from pool().
+  void inject(std::string_view port, rte_mbuf* m);
+
+  /// Lets virtual time pass; stage timers and queues run exactly at their deadlines, housekeeping each second.
+  void advance_ns(pipeline::TimeNs duration);
+  [[nodiscard]] pipeline::TimeNs now() const noexcept { return now_; }
+
+  /// What has left through the port since the last call.
+  std::vector<SentFrame> take(std::string_view port);
+
+  /// The port's device takes no packets while blocked.
+  void block_device(std::string_view port, bool blocked);
+  void set_link(std::string_view port, bool up);
+
+  [[nodiscard]] const pipeline::FlowTotals& totals() const { return pipeline_->totals(); }
+  [[nodiscard]] std::uint64_t dropped(pipeline::DropReason reason) const;
+  [[nodiscard]] std::uint64_t dropped_total() const;
+  [[nodiscard]] std::uint64_t held() const { return pipeline_->held(); }
+  /// A counter of a stage by the names of its StageType.
+  [[nodiscard]] std::uint64_t counter(std::string_view stage, std::string_view name) const;
+  /// All rows of a table, of shared or worker state.
+  [[nodiscard]] nlohmann::json rows(std::string_view table) const;
+
+  template <typename T>
+  T& stage(std::string_view name) {
+    return dynamic_cast<T&>(pipeline_->stage(position(name)));
+  }
+  template <typename T>
+  T& shared(std::string_view name) {
+    return dynamic_cast<T&>(*state_->shared(name));
+  }
+  [[nodiscard]] const pipeline::PortInfo& port(std::string_view name) const;
+  [[nodiscard]] pipeline::Pipeline& pipeline() noexcept { return *pipeline_; }
+  [[nodiscard]] pipeline::SwitchState& state() noexcept { return *state_; }
+  [[nodiscard]] rte_mempool* pool() noexcept { return pool_.get(); }
+
+  /// Fails the test unless rx + generated + replicated = tx + consumed + dropped + held.
+  void expect_conservation() const;
+
+ private:
+  class CapturePort;
+  void build(const pipeline::Registry& registry, pipeline::SwitchInfo info, const HarnessOptions& options);
+  rte_mbuf* make(std::span<const std::uint8_t> frame, std::span<const std::size_t> segments);
+  void settle();
+  [[nodiscard]] std::size_t position(std::string_view stage) const;
+
+  pipeline::TimeNs now_ = 1'000'000'000;
+  pipeline::TimeNs next_housekeeping_ = 2'000'000'000;
+  pipeline::Pool pool_;
+  std::uint32_t buffers_ = 0;
+  std::unique_ptr<pipeline::SwitchState> state_;
+  std::vector<std::unique_ptr<CapturePort>> devices_;
+  std::unique_ptr<pipeline::Pipeline> pipeline_;
+};
+
+}  // namespace weft::testing
