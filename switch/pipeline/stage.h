@@ -31,6 +31,9 @@ class StageShared {
   /// Housekeeping off the packet path (ageing, table rebuilds), called by the control thread about once a second.
   virtual void housekeeping(TimeNs /*now*/) {}
 
+  /// The link of a port went up or down. Called by the control thread.
+  virtual void on_link(PortIndex /*port*/, bool /*up*/) {}
+
   /// Names of the tables that rows() can list, as in `weftctl show TABLE`.
   [[nodiscard]] virtual std::vector<std::string_view> tables() const { return {}; }
 

@@ -31,6 +31,13 @@ StageShared* SwitchState::shared(std::string_view stage) const noexcept {
   return nullptr;
 }
 
+void SwitchState::set_link(PortIndex port, bool up) {
+  if (link_up_[port].exchange(up, std::memory_order_relaxed) == up) return;
+  for (const auto& shared : shared_) {
+    if (shared) shared->on_link(port, up);
+  }
+}
+
 void SwitchState::housekeeping(TimeNs now) {
   for (const auto& shared : shared_) {
     if (shared) shared->housekeeping(now);

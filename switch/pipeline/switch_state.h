@@ -46,8 +46,8 @@ class SwitchState {
   [[nodiscard]] bool link_up(PortIndex port) const noexcept {
     return link_up_[port].load(std::memory_order_relaxed);
   }
-  /// Any thread.
-  void set_link(PortIndex port, bool up) noexcept { link_up_[port].store(up, std::memory_order_relaxed); }
+  /// Control thread. Tells the stages when the state changed.
+  void set_link(PortIndex port, bool up);
 
   /// Runs the housekeeping of all shared state. Control thread, about once a second.
   void housekeeping(TimeNs now);

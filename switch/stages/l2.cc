@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+#include "switch/stages/l2.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+namespace weft::stages {
+namespace {
+
+using pipeline::Batch;
+using pipeline::Context;
+using pipeline::Counter;
+using pipeline::DropReason;
+using pipeline::PacketMeta;
+using pipeline::PortIndex;
+using pipeline::TimeNs;
+using pipeline::Value;
+using tables::Fdb;
+using tables::FdbKey;
+using wire::ParsedFlag;
+
+constexpr std::uint16_t kNoVid = 0xffff;
+constexpr std::uint32_t kTagBytes = 4;
+
+std::uint32_t seconds(TimeNs now) noexcept { return static_cast<std::uint32_t>(now / 1'000'000'000); }
+
+// The two addresses of an Ethernet header as integers, first wire byte most significant.
+struct MacPair {
+  std::uint64_t destination;
+  std::uint64_t source;
+};
+MacPair mac_pair(const std::uint8_t* frame) noexcept {
+  std::uint64_t first;
+  std::uint64_t second;
+  std::memcpy(&first, frame, sizeof first);
+  std::memcpy(&second, frame + 4, sizeof second);
+  return {__builtin_bswap64(first) >> 16, __builtin_bswap64(second) & 0xffffffffffff};
+}
+
+// 01:80:c2:00:00:00 to :0f are for the bridge itself (IEEE 802.1Q 8.6.3).
+bool is_link_local(std::uint64_t mac) noexcept { return (mac & ~std::uint64_t{0xf}) == 0x0180c2000000; }
+
+// A limit on flooded packets per ingress port: at most `rate` a second, with a tenth of a second's worth at once.
+class StormLimit {
+ public:
+  explicit StormLimit(std::uint64_t rate) : rate_(rate), tokens_(burst()) {}
+
+  bool allow(TimeNs now) noexcept {
+    if (rate_ == 0) return true;
+    const TimeNs elapsed = std::min<TimeNs>(now - last_, kSecond);
+    const std::uint64_t earned = elapsed * rate_ + fraction_;
+    tokens_ = std::min(tokens_ + earned / kSecond, burst());
+    fraction_ = earned % kSecond;
+    last_ = now;
+    if (tokens_ == 0) return false;
+    --tokens_;
+    return true;
+  }
+
+ private:
+  static constexpr TimeNs kSecond = 1'000'000'000;
+  [[nodiscard]] std::uint64_t burst() const noexcept { return std::max<std::uint64_t>(rate_ / 10, 1); }
+  std::uint64_t rate_;
+  std::uint64_t tokens_;
+  std::uint64_t fraction_ = 0;  // of a token, in 1/kSecond
+  TimeNs last_ = 0;
+};
+
+// 802.1Q membership, arranged for lookups by port and by VLAN.
+class VlanTable {
+ public:
+  explicit VlanTable(const pipeline::SwitchInfo& info) : ports_(info.ports.size()), members_(pipeline::kMaxVid + 1) {
+    for (const std::uint16_t vid : info.vlans) exists_.set(vid);
+    for (const auto& port : info.ports) {
+      Port& p = ports_[port.index];
+      p.native = port.vlans.native.value_or(kNoVid);
+      p.tagged = port.vlans.tagged;
+      p.allowed = port.vlans.tagged;
+      if (p.native != kNoVid) {
+        p.allowed.set(p.native);
+        p.tagged.reset(p.native);
+      }
+      for (const std::uint16_t vid : info.vlans) {
+        if (p.allowed[vid]) members_[vid].push_back(port.index);
+      }
+    }
+  }
+
+  struct Port {
+    std::uint16_t native = kNoVid;
+    std::bitset<4096> tagged;   // sent and accepted with a tag
+    std::bitset<4096> allowed;  // all VLANs of the port
+  };
+  [[nodiscard]] const Port& port(PortIndex index) const noexcept { return ports_[index]; }
+  [[nodiscard]] const std::vector<PortIndex>& members(std::uint16_t vid) const noexcept { return members_[vid]; }
+  [[nodiscard]] bool exists(std::uint16_t vid) const noexcept { return exists_[vid]; }
+
+ private:
+  std::vector<Port> ports_;
+  std::vector<std::vector<PortIndex>> members_;
+  std::bitset<4096> exists_;
+};
+
+// Adds or takes away the 802.1Q tag so that the frame fits the egress port, and keeps the parse record true.
+bool set_tag(rte_mbuf* m, PacketMeta& pm, bool tagged, std::uint16_t vid) noexcept {
+  const bool has_tag = pm.parsed.has(ParsedFlag::vlan_tagged);
+  if (!tagged && !has_tag) return true;
+  if (tagged && has_tag && (pm.parsed.vlan_tci & 0xfff) == vid) return true;
+  std::uint8_t* frame = pipeline::frame(m);
+  const auto tci = static_cast<std::uint16_t>((pm.parsed.vlan_tci & 0xf000) | vid);
+  if (tagged && !has_tag) {
+    char* head = rte_pktmbuf_prepend(m, kTagBytes);
+    if (head == nullptr) return false;
+    frame = reinterpret_cast<std::uint8_t*>(head);
+    std::memmove(frame, frame + kTagBytes, 12);
+    frame[12] = 0x81;
+    frame[13] = 0x00;
+    pm.parsed.l3_offset = static_cast<std::uint8_t>(pm.parsed.l3_offset + kTagBytes);
+    if (pm.parsed.l4_offset != 0) pm.parsed.l4_offset = static_cast<std::uint8_t>(pm.parsed.l4_offset + kTagBytes);
+    pm.parsed.flags |= ParsedFlag::vlan_tagged;
+  }
+  if (tagged) {
+    frame[14] = static_cast<std::uint8_t>(tci >> 8);
+    frame[15] = static_cast<std::uint8_t>(tci);
+    pm.parsed.vlan_tci = tci;
+    return true;
+  }
+  std::memmove(frame + kTagBytes, frame, 12);
+  rte_pktmbuf_adj(m, kTagBytes);
+  pm.parsed.l3_offset = static_cast<std::uint8_t>(pm.parsed.l3_offset - kTagBytes);
+  if (pm.parsed.l4_offset != 0) pm.parsed.l4_offset = static_cast<std::uint8_t>(pm.parsed.l4_offset - kTagBytes);
+  pm.parsed.flags &= static_cast<std::uint8_t>(~ParsedFlag::vlan_tagged);
+  pm.parsed.vlan_tci = 0;
+  return true;
+}
+
+class L2Stage : public pipeline::Stage {
+ public:
+  L2Stage(const pipeline::StageBuild& build, L2Shared& shared)
+      : fdb_(shared.fdb()),
+        vlans_(build.info),
+        forward_link_local_(build.options["forward_link_local"].boolean()),
+        storm_(build.info.ports.size(),
+               StormLimit((build.options["storm_limit_pps"].unsigned_integer() + build.workers - 1u) / build.workers)) {}
+
+  void ingress(Context& context, Batch& batch) override;
+  [[nodiscard]] std::span<const Counter> counters() const override { return counters_; }
+
+ private:
+  // Why a packet may not enter, or its VLAN.
+  struct Classified {
+    std::uint16_t vid;
+    bool dropped;
+    DropReason reason;
+  };
+  // The last decision: where frames between two addresses go.
+  struct Memo {
+    MacPair macs{0, 0};
+    std::uint16_t vid = kNoVid;
+    PortIndex in = pipeline::kNoPort;
+    PortIndex out = pipeline::kNoPort;
+
+    [[nodiscard]] bool holds(MacPair m, std::uint16_t v, PortIndex port) const noexcept {
+      return m.source == macs.source && m.destination == macs.destination && v == vid && port == in;
+    }
+  };
+  [[nodiscard]] Classified classify(const PacketMeta& pm) const noexcept;
+  void flood(Context& context, Batch& batch, std::uint16_t i, std::uint64_t destination, std::uint16_t vid) noexcept;
+  void learn(FdbKey key, PortIndex port, std::uint32_t now_s) noexcept;
+  [[nodiscard]] bool leave_through(rte_mbuf* m, PortIndex port, std::uint16_t vid) const noexcept {
+    PacketMeta& pm = pipeline::meta(m);
+    pm.out_port = port;
+    return set_tag(m, pm, vlans_.port(port).tagged[vid], vid);
+  }
+  void add(L2Counter counter) noexcept { counters_[static_cast<std::size_t>(counter)].add(1); }
+
+  Fdb& fdb_;
+  VlanTable vlans_;
+  bool forward_link_local_;
+  std::vector<StormLimit> storm_;
+  std::array<Counter, static_cast<std::size_t>(L2Counter::count_)> counters_;
+};
+
+L2Stage::Classified L2Stage::classify(const PacketMeta& pm) const noexcept {
+  const VlanTable::Port& port = vlans_.port(pm.in_port);
+  const std::uint16_t tag_vid = pm.parsed.vlan_tci & 0xfff;
+  const bool tagged = pm.parsed.has(ParsedFlag::vlan_tagged) && tag_vid != 0;  // VID 0 is a priority tag
+  if (!tagged) {
+    return {port.native, port.native == kNoVid, DropReason::vlan_untagged_on_trunk};
+  }
+  if (port.allowed[tag_vid]) return {tag_vid, false, DropReason::vlan_unknown};
+  if (!vlans_.exists(tag_vid)) return {tag_vid, true, DropReason::vlan_unknown};
+  const bool access = port.tagged.none();
+  return {tag_vid, true, access ? DropReason::vlan_tagged_on_access : DropReason::vlan_not_allowed};
+}
+
+void L2Stage::ingress(Context& context, Batch& batch) {
+  const std::uint32_t now_s = seconds(context.now);
+  // A burst mostly comes from few hosts: what was found for the packet before holds for the next one too.
+  Memo memo;
+  for (std::uint16_t i = 0; i < batch.size; ++i) {
+    rte_mbuf* m = batch.packet[i];
+    const PacketMeta& pm = pipeline::meta(m);
+    const MacPair macs = mac_pair(pipeline::frame(m));
+    const Classified found = classify(pm);
+    if (found.dropped) [[unlikely]] {
+      context.drop(batch, i, found.reason);
+      continue;
+    }
+    if (!memo.holds(macs, found.vid, pm.in_port)) {
+      learn(FdbKey(macs.source, found.vid), pm.in_port, now_s);
+      memo = {macs, found.vid, pm.in_port, fdb_.find(FdbKey(macs.destination, found.vid))};
+    }
+    if (memo.out == pipeline::kNoPort) [[unlikely]] {
+      flood(context, batch, i, macs.destination, found.vid);
+    } else if (memo.out == pm.in_port) [[unlikely]] {
+      context.drop(batch, i, DropReason::same_port);
+    } else if (!leave_through(m, memo.out, found.vid)) [[unlikely]] {
+      context.drop(batch, i, DropReason::out_of_mbufs);
+    }
+  }
+}
+
+void L2Stage::learn(FdbKey key, PortIndex port, std::uint32_t now_s) noexcept {
+  if (key.mac().is_zero()) return;
+  switch (fdb_.learn(key, port, now_s)) {
+    case Fdb::Learned::added: return add(L2Counter::learned);
+    case Fdb::Learned::moved: return add(L2Counter::moved);
+    case Fdb::Learned::full: return add(L2Counter::fdb_full);
+    case Fdb::Learned::refreshed:
+    case Fdb::Learned::is_static: return;
+  }
+}
+
+void L2Stage::flood(Context& context, Batch& batch, std::uint16_t i, std::uint64_t destination,
+                    std::uint16_t vid) noexcept {
+  rte_mbuf* m = batch.packet[i];
+  const PortIndex in_port = pipeline::meta(m).in_port;
+  if (is_link_local(destination) && !forward_link_local_) return context.drop(batch, i, DropReason::link_local);
+  if (!storm_[in_port].allow(context.now)) return context.drop(batch, i, DropReason::storm_limit);
+
+  // The packet itself leaves through the first port, copies through the others.
+  PortIndex first = pipeline::kNoPort;
+  for (const PortIndex port : vlans_.members(vid)) {
+    if (port == in_port || !context.link_up(port)) continue;
+    if (first == pipeline::kNoPort) {
+      first = port;
+      continue;
+    }
+    rte_mbuf* copy = context.replicate(m);
+    if (copy == nullptr) {
+      add(L2Counter::flood_incomplete);
+    } else if (leave_through(copy, port, vid)) {
+      context.resume(copy);
+    } else {
+      context.drop(copy, DropReason::out_of_mbufs);
+    }
+  }
+  if (first == pipeline::kNoPort) return context.drop(batch, i, DropReason::no_flood_port);
+  add((destination >> 40 & 1) != 0 ? L2Counter::flooded_multicast : L2Counter::flooded_unknown);
+  if (!leave_through(m, first, vid)) context.drop(batch, i, DropReason::out_of_mbufs);
+}
+
+pipeline::Schema l2_options() {
+  using pipeline::Schema;
+  using Key = Schema::Key;
+  return Schema::map({
+      Key::with_default("ageing_s", Schema::integer(1, 1'000'000), Value(std::int64_t{300}),
+                        "Seconds after which a learned address that was not seen again is forgotten."),
+      Key::with_default("max_macs", Schema::integer(1, 1 << 24), Value(std::int64_t{8192}),
+                        "Addresses that the forwarding database is meant to hold."),
+      Key::with_default("storm_limit_pps", Schema::integer(0, 1'000'000'000), Value(std::int64_t{0}),
+                        "Flooded packets a second and ingress port; 0 is no limit."),
+      Key::with_default("forward_link_local", Schema::boolean(), Value(false),
+                        "Flood frames to 01:80:c2:00:00:0x (LLDP, LACP, ...) as a wire would."),
+  });
+}
+
+}  // namespace
+
+L2Shared::L2Shared(const Value& options, const pipeline::SwitchInfo& info)
+    : info_(info),
+      fdb_(options["max_macs"].unsigned_integer() + info.static_macs.size()),
+      ageing_s_(static_cast<std::uint32_t>(options["ageing_s"].integer())) {
+  for (const auto& entry : info.static_macs) fdb_.add_static(FdbKey(entry.mac.to_u64(), entry.vid), entry.port);
+}
+
+void L2Shared::housekeeping(TimeNs now) {
+  now_s_.store(seconds(now), std::memory_order_relaxed);
+  fdb_.expire(seconds(now), ageing_s_);
+}
+
+void L2Shared::on_link(PortIndex port, bool up) {
+  if (!up) fdb_.flush(port);
+}
+
+nlohmann::json L2Shared::rows(std::string_view /*table*/, std::uint64_t& cursor, std::size_t max) const {
+  std::size_t position = cursor;
+  nlohmann::json rows = nlohmann::json::array();
+  const std::uint32_t now_s = now_s_.load(std::memory_order_relaxed);
+  for (const Fdb::Entry& entry : fdb_.list(position, max)) {
+    rows.push_back({{"mac", entry.key.mac().to_string()},
+                    {"vlan", entry.key.vid()},
+                    {"port", info_.ports[entry.port].name},
+                    {"type", entry.is_static ? "static" : "dynamic"},
+                    {"age_s", nullptr}});
+    // The coarse clock of this thread may lag behind the worker's.
+    if (!entry.is_static) rows.back()["age_s"] = now_s > entry.last_seen_s ? now_s - entry.last_seen_s : 0;
+  }
+  cursor = position == fdb_.capacity() ? kEnd : position;
+  return rows;
+}
+
+pipeline::StageType l2_stage_type() {
+  pipeline::StageType type;
+  type.name = "l2";
+  type.summary = "802.1Q bridging: VLAN membership, learning, forwarding, flooding.";
+  type.needs = {"parsed"};
+  type.provides = {"forward"};
+  type.options = l2_options();
+  type.counters = {"learned", "moved", "fdb_full", "flooded_unknown", "flooded_multicast", "flood_incomplete"};
+  type.make_shared = [](const pipeline::StageBuild& build) {
+    return std::make_unique<L2Shared>(build.options, build.info);
+  };
+  type.make = [](const pipeline::StageBuild& build, pipeline::StageShared* shared) {
+    return std::make_unique<L2Stage>(build, dynamic_cast<L2Shared&>(*shared));
+  };
+  return type;
+}
+
+}  // namespace weft::stages

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+//
+// 802.1Q bridging: VLAN membership, learning, forwarding, flooding.
+#pragma once
+
+#include "switch/pipeline/stage.h"
+#include "switch/tables/fdb.h"
+
+namespace weft::stages {
+
+/// The forwarding database of a switch; table `fdb`.
+class L2Shared : public pipeline::StageShared {
+ public:
+  L2Shared(const pipeline::Value& options, const pipeline::SwitchInfo& info);
+  void housekeeping(pipeline::TimeNs now) override;
+  void on_link(pipeline::PortIndex port, bool up) override;
+  [[nodiscard]] std::vector<std::string_view> tables() const override { return {"fdb"}; }
+  [[nodiscard]] nlohmann::json rows(std::string_view table, std::uint64_t& cursor, std::size_t max) const override;
+
+  [[nodiscard]] tables::Fdb& fdb() noexcept { return fdb_; }
+
+ private:
+  const pipeline::SwitchInfo& info_;
+  tables::Fdb fdb_;
+  std::uint32_t ageing_s_;
+  std::atomic<std::uint32_t> now_s_{0};
+};
+
+/// Order of the counters of the `l2` stage.
+enum class L2Counter : std::uint8_t {
+  learned,         ///< source addresses added to the table
+  moved,           ///< source addresses seen on another port than before
+  fdb_full,        ///< source addresses that found no room; their traffic is flooded
+  flooded_unknown,    ///< packets to unknown unicast addresses that were flooded
+  flooded_multicast,  ///< broadcast and multicast packets that were flooded
+  flood_incomplete,   ///< copies that were not made because no packet buffer was left
+  count_,
+};
+
+/// Registered as `l2`. Options: ageing_s, max_macs, storm_limit_pps, forward_link_local.
+[[nodiscard]] pipeline::StageType l2_stage_type();
+
+}  // namespace weft::stages
