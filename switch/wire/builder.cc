@@ -13,15 +13,16 @@ namespace {
 
 using Bytes = FrameBuilder::Bytes;
 
+void append_bytes(Bytes& out, FrameBuilder::View bytes) {
+  const std::size_t at = out.size();
+  out.resize(at + bytes.size());
+  std::copy(bytes.begin(), bytes.end(), out.begin() + static_cast<std::ptrdiff_t>(at));
+}
+
 template <class Header>
 void append(Bytes& out, const Header& header) {
   static_assert(alignof(Header) == 1);
-  const auto* at = reinterpret_cast<const std::uint8_t*>(&header);
-  out.insert(out.end(), at, at + sizeof header);
-}
-
-void append_bytes(Bytes& out, FrameBuilder::View bytes) {
-  out.insert(out.end(), bytes.begin(), bytes.end());
+  append_bytes(out, {reinterpret_cast<const std::uint8_t*>(&header), sizeof header});
 }
 
 /// An address literal that the caller wrote wrong is a bug in the caller.
