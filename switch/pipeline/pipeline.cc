@@ -249,14 +249,20 @@ void Pipeline::run_egress(TimeNs now, PortIndex port, Batch& batch) noexcept {
 std::uint16_t Pipeline::send_to_device(PortIndex port, rte_mbuf** packets, std::uint16_t count_in) noexcept {
   std::uint32_t length[kTxBurst];
   for (std::uint16_t i = 0; i < count_in; ++i) length[i] = packets[i]->pkt_len;
-  const std::uint16_t sent = host_.ports[port]->transmit(packets, count_in);
+  const TxResult result = host_.ports[port]->transmit(packets, count_in);
   std::uint64_t bytes = 0;
-  for (std::uint16_t i = 0; i < sent; ++i) bytes += length[i];
+  for (std::uint16_t i = 0; i < result.taken; ++i) bytes += length[i];
+  if (result.rejected != 0) [[unlikely]] {
+    totals_.dropped[static_cast<std::size_t>(DropReason::tx_failed)].add(result.rejected);
+    port_totals_[port].dropped.add(result.rejected);
+    bytes -= result.rejected_bytes;
+  }
+  const std::uint64_t sent = result.taken - result.rejected;
   totals_.tx.add(sent);
   totals_.tx_bytes.add(bytes);
   port_totals_[port].tx.add(sent);
   port_totals_[port].tx_bytes.add(bytes);
-  return sent;
+  return result.taken;
 }
 
 // --- time --------------------------------------------------------------------------------------------------------

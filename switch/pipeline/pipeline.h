@@ -25,12 +25,19 @@ class Handoff {
   [[nodiscard]] virtual bool push(std::uint16_t worker, rte_mbuf* m) noexcept = 0;
 };
 
+/// What a device did with the packets that it was offered.
+struct TxResult {
+  std::uint16_t taken = 0;     ///< packets from the front that are no longer the caller's
+  std::uint16_t rejected = 0;  ///< of those, packets that the device cannot carry and has freed
+  std::uint32_t rejected_bytes = 0;
+};
+
 /// The sending side of a device.
 class PortTx {
  public:
   virtual ~PortTx() = default;
-  /// Takes up to `count` packets from the front; returns how many. The rest stay the caller's and are offered again.
-  [[nodiscard]] virtual std::uint16_t transmit(rte_mbuf** packets, std::uint16_t count) noexcept = 0;
+  /// Takes up to `count` packets from the front. What it does not take is offered again later.
+  [[nodiscard]] virtual TxResult transmit(rte_mbuf** packets, std::uint16_t count) noexcept = 0;
 };
 
 /// What the host of a pipeline provides.

@@ -53,4 +53,12 @@ std::string_view opcode_name(std::uint8_t raw) noexcept {
   return "UNKNOWN";
 }
 
+std::optional<Opcode> opcode_from_name(std::string_view name) noexcept {
+  for (unsigned raw = 0; raw < kOpcodeTable.size(); ++raw) {
+    const auto opcode = static_cast<std::uint8_t>(raw);
+    if (opcode_info(opcode).known() && opcode_name(opcode) == name) return static_cast<Opcode>(opcode);
+  }
+  return std::nullopt;
+}
+
 }  // namespace weft::wire

@@ -8,6 +8,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 #include "switch/wire/ib.h"
@@ -238,5 +239,7 @@ inline constexpr std::size_t kMaxRoceHeaderBytes = sizeof(Bth) + sizeof(AtomicEt
 [[nodiscard]] inline std::string_view opcode_name(Opcode o) noexcept {
   return opcode_name(static_cast<std::uint8_t>(o));
 }
+/// The opcode whose enumerator is spelled `name`; nullopt when there is none.
+[[nodiscard]] std::optional<Opcode> opcode_from_name(std::string_view name) noexcept;
 
 }  // namespace weft::wire

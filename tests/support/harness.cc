@@ -23,8 +23,8 @@ class Harness::CapturePort : public pipeline::PortTx {
  public:
   explicit CapturePort(const pipeline::TimeNs& now) : now_(now) {}
 
-  std::uint16_t transmit(rte_mbuf** packets, std::uint16_t count) noexcept override {
-    if (blocked) return 0;
+  pipeline::TxResult transmit(rte_mbuf** packets, std::uint16_t count) noexcept override {
+    if (blocked) return {};
     for (std::uint16_t i = 0; i < count; ++i) {
       Bytes bytes;
       for (const rte_mbuf* segment = packets[i]; segment != nullptr; segment = segment->next) {
@@ -35,7 +35,7 @@ class Harness::CapturePort : public pipeline::PortTx {
       sent.push_back({std::move(bytes), now_});
       rte_pktmbuf_free(packets[i]);
     }
-    return count;
+    return {.taken = count};
   }
 
   std::vector<SentFrame> sent;

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+#include "switch/ports/eth_port.h"
+
+#include <rte_dev.h>
+#include <rte_errno.h>
+#include <rte_ethdev.h>
+
+#include <algorithm>
+
+#include "switch/ports/dpdk_compat.h"
+
+namespace weft::ports {
+namespace {
+
+std::string dpdk_error(const std::string& what, int error) {
+  return what + ": " + rte_strerror(error < 0 ? -error : error);
+}
+
+// The first device that the arguments name and that no other port has opened; RTE_MAX_ETHPORTS if none.
+std::uint16_t find_device(const std::string& devargs) {
+  std::uint16_t found = RTE_MAX_ETHPORTS;
+  std::uint16_t id = 0;
+  rte_dev_iterator iterator{};
+  // The loop runs to its end even when the device is found: only then does the iterator free what it holds.
+  RTE_ETH_FOREACH_MATCHING_DEV(id, devargs.c_str(), &iterator) {
+    rte_eth_dev_owner owner{};
+    if (found == RTE_MAX_ETHPORTS && rte_eth_dev_owner_get(id, &owner) == 0 && owner.id == RTE_ETH_DEV_NO_OWNER) {
+      found = id;
+    }
+  }
+  return found;
+}
+
+// Marks a device as opened by a port of this process.
+void claim_device(std::uint16_t id, const std::string& port_name) {
+  rte_eth_dev_owner owner{};
+  rte_eth_dev_owner_new(&owner.id);
+  port_name.copy(owner.name, sizeof owner.name - 1);
+  rte_eth_dev_owner_set(id, &owner);
+}
+
+// Locally administered, stable over restarts: derived from the port's place and the machine's own address if any.
+wire::MacAddress derived_mac(const pipeline::PortInfo& info, std::uint64_t seed) {
+  std::uint64_t hash = 0xcbf29ce484222325ull ^ seed;
+  for (const char c : info.name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ull;
+  hash ^= hash >> 32;
+  return wire::MacAddress::from_u64(std::uint64_t{0x02} << 40 | (hash & 0xffffffff) << 8 | (info.index & 0xff));
+}
+
+}  // namespace
+
+std::unique_ptr<EthPort> EthPort::open(const pipeline::PortInfo& info, std::uint32_t mtu_bytes, EthDevice device,
+                                       const PortEnvironment& environment, std::string& error) {
+  std::uint16_t id = find_device(device.devargs);
+  if (id == RTE_MAX_ETHPORTS) {
+    const int result = rte_dev_probe(device.devargs.c_str());
+    if (result != 0) {
+      error = dpdk_error("DPDK cannot open the device '" + device.devargs + "'", result);
+      return nullptr;
+    }
+    id = find_device(device.devargs);
+  }
+  if (id == RTE_MAX_ETHPORTS) {
+    error = "DPDK has no driver for the device '" + device.devargs + "'";
+    return nullptr;
+  }
+  claim_device(id, info.name);
+  std::unique_ptr<EthPort> port(new EthPort(id, std::move(device), environment.pool));
+  port->mtu_bytes_ = mtu_bytes;
+  error = port->configure(info, environment);
+  return error.empty() ? std::move(port) : nullptr;
+}
+
+std::string EthPort::configure(const pipeline::PortInfo& info, const PortEnvironment& environment) {
+  rte_eth_dev_info device_info{};
+  int result = rte_eth_dev_info_get(id_, &device_info);
+  if (result != 0) return dpdk_error("no device information", result);
+  driver_ = device_info.driver_name;
+  multi_segment_ = (device_info.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS) != 0;
+
+  rte_eth_conf configuration{};
+  if (multi_segment_) configuration.txmode.offloads |= RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
+  if ((device_info.rx_offload_capa & RTE_ETH_RX_OFFLOAD_SCATTER) != 0) {
+    configuration.rxmode.offloads |= RTE_ETH_RX_OFFLOAD_SCATTER;
+  }
+  if (device_.set_device_mtu) {
+    if (mtu_bytes_ > device_info.max_mtu) {
+      return "an MTU of " + std::to_string(mtu_bytes_) + " is more than the device's " +
+             std::to_string(device_info.max_mtu);
+    }
+    configuration.rxmode.mtu = mtu_bytes_;
+  }
+  // RSS is only the fast path of owner(packet): a packet that it puts on the wrong worker is handed over.
+  const std::uint64_t rss = device_info.flow_type_rss_offloads & (RTE_ETH_RSS_IPV4 | RTE_ETH_RSS_IPV6);
+  if (environment.workers > 1 && device_info.max_rx_queues >= environment.workers && rss != 0) {
+    queues_ = environment.workers;
+    configuration.rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
+    configuration.rx_adv_conf.rss_conf.rss_hf = rss;
+  }
+  result = rte_eth_dev_configure(id_, queues_, 1, &configuration);
+  if (result != 0) return dpdk_error("the device refuses its configuration", result);
+
+  mac_ = info.mac;
+  if (mac_.is_zero() && device_.own_mac) {
+    rte_ether_addr address{};
+    rte_eth_macaddr_get(id_, &address);
+    std::copy(std::begin(address.addr_bytes), std::end(address.addr_bytes), mac_.bytes.begin());
+  }
+  if (mac_.is_zero()) mac_ = derived_mac(info, environment.seed);
+  return start(environment, device_info);
+}
+
+std::string EthPort::start(const PortEnvironment& environment, const rte_eth_dev_info& device_info) {
+  const int socket = rte_eth_dev_socket_id(id_);
+  const unsigned on = socket < 0 ? 0 : static_cast<unsigned>(socket);
+  std::uint16_t rx = device_.rx_descriptors;
+  std::uint16_t tx = device_.tx_descriptors;
+  rte_eth_dev_adjust_nb_rx_tx_desc(id_, &rx, &tx);
+  rte_eth_rxconf rx_configuration = device_info.default_rxconf;
+  for (std::uint16_t queue = 0; queue < queues_; ++queue) {
+    const int result = rte_eth_rx_queue_setup(id_, queue, rx, on, &rx_configuration, environment.pool);
+    if (result != 0) return dpdk_error("cannot set up receive queue " + std::to_string(queue), result);
+  }
+  rte_eth_txconf tx_configuration = device_info.default_txconf;
+  int result = rte_eth_tx_queue_setup(id_, 0, tx, on, &tx_configuration);
+  if (result != 0) return dpdk_error("cannot set up the transmit queue", result);
+  result = rte_eth_dev_start(id_);
+  if (result != 0) return dpdk_error("cannot start the device", result);
+  started_ = true;
+  // A switch receives frames for every address. Devices without filters say that they cannot.
+  rte_eth_promiscuous_enable(id_);
+  return "";
+}
+
+EthPort::~EthPort() {
+  if (started_) rte_eth_dev_stop(id_);
+  rte_eth_dev_close(id_);
+}
+
+std::uint16_t EthPort::receive(pipeline::TimeNs /*now*/, std::uint16_t queue, rte_mbuf** packets,
+                               std::uint16_t max) noexcept {
+  const std::uint16_t count = rte_eth_rx_burst(id_, queue, packets, max);
+  if (device_.finite_packets) seen_.store(seen_.load(std::memory_order_relaxed) + count, std::memory_order_relaxed);
+  return count;
+}
+
+rte_mbuf* EthPort::linearised(rte_mbuf* m) noexcept {
+  rte_mbuf* flat = rte_pktmbuf_alloc(pool_);
+  if (flat == nullptr) return nullptr;
+  char* data = m->pkt_len > rte_pktmbuf_tailroom(flat)
+                   ? nullptr
+                   : rte_pktmbuf_append(flat, static_cast<std::uint16_t>(m->pkt_len));
+  if (data == nullptr) {
+    rte_pktmbuf_free(flat);
+    return nullptr;
+  }
+  for (const rte_mbuf* segment = m; segment != nullptr; segment = segment->next) {
+    std::copy_n(rte_pktmbuf_mtod(segment, const char*), segment->data_len, data);
+    data += segment->data_len;
+  }
+  rte_pktmbuf_free(m);
+  return flat;
+}
+
+pipeline::TxResult EthPort::transmit(rte_mbuf** packets, std::uint16_t count) noexcept {
+  if (multi_segment_) return {.taken = rte_eth_tx_burst(id_, 0, packets, count)};
+  pipeline::TxResult result;
+  for (std::uint16_t i = 0; i < count; ++i) {
+    const std::uint32_t length = packets[i]->pkt_len;
+    if (packets[i]->nb_segs > 1) {
+      rte_mbuf* flat = linearised(packets[i]);
+      if (flat == nullptr) {
+        rte_pktmbuf_free(packets[i]);
+        ++result.taken;
+        ++result.rejected;
+        result.rejected_bytes += length;
+        continue;
+      }
+      packets[i] = flat;
+    }
+    if (rte_eth_tx_burst(id_, 0, &packets[i], 1) == 0) break;
+    ++result.taken;
+  }
+  return result;
+}
+
+bool EthPort::exhausted() const noexcept {
+  if (!device_.finite_packets) return false;
+  const DeviceStats stats = device_stats();
+  return seen_.load(std::memory_order_relaxed) + stats.rx_missed + stats.rx_errors >= *device_.finite_packets;
+}
+
+bool EthPort::link_up() const noexcept {
+  if (device_.link) return device_.link->running();
+  rte_eth_link link{};
+  return rte_eth_link_get_nowait(id_, &link) != 0 || link.link_status == RTE_ETH_LINK_UP;
+}
+
+DeviceStats EthPort::device_stats() const noexcept {
+  rte_eth_stats stats{};
+  if (rte_eth_stats_get(id_, &stats) != 0) return {};
+  return {stats.imissed, stats.ierrors, stats.rx_nombuf, stats.oerrors};
+}
+
+}  // namespace weft::ports

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+//
+// A port on any DPDK ethernet device: PCI functions, and the virtual devices for veth, tap, memif, vhost-user, capture
+// files and null.
+#pragma once
+
+#include <rte_ethdev.h>
+
+#include <atomic>
+#include <optional>
+
+#include "switch/ports/netdev.h"
+#include "switch/ports/port.h"
+
+namespace weft::ports {
+
+/// How an EthPort opens its device.
+struct EthDevice {
+  std::string devargs;  ///< as after testpmd's `-a` or `--vdev`
+  std::uint16_t rx_descriptors = 1024;
+  std::uint16_t tx_descriptors = 1024;
+  bool own_mac = false;       ///< the port's MAC address is the device's; otherwise it is derived
+  bool set_device_mtu = false;  ///< tell the device the MTU (physical functions)
+  std::optional<Netdev> link{};   ///< kernel interface whose carrier is the port's link
+  /// Packets that a capture file holds; the port is exhausted when they have been seen.
+  std::optional<std::uint64_t> finite_packets{};
+};
+
+class EthPort : public Port {
+ public:
+  /// Opens, configures and starts the device. `error` is empty on success.
+  static std::unique_ptr<EthPort> open(const pipeline::PortInfo& info, std::uint32_t mtu_bytes, EthDevice device,
+                                       const PortEnvironment& environment, std::string& error);
+  ~EthPort() override;
+
+  [[nodiscard]] std::uint16_t rx_queues() const noexcept override { return queues_; }
+  std::uint16_t receive(pipeline::TimeNs now, std::uint16_t queue, rte_mbuf** packets,
+                        std::uint16_t max) noexcept override;
+  pipeline::TxResult transmit(rte_mbuf** packets, std::uint16_t count) noexcept override;
+  [[nodiscard]] bool finite() const noexcept override { return device_.finite_packets.has_value(); }
+  [[nodiscard]] bool exhausted() const noexcept override;
+  [[nodiscard]] bool link_up() const noexcept override;
+  [[nodiscard]] DeviceStats device_stats() const noexcept override;
+  [[nodiscard]] std::string description() const override { return driver_; }
+
+ private:
+  EthPort(std::uint16_t id, EthDevice device, rte_mempool* pool) : id_(id), device_(std::move(device)), pool_(pool) {}
+  [[nodiscard]] std::string configure(const pipeline::PortInfo& info, const PortEnvironment& environment);
+  [[nodiscard]] std::string start(const PortEnvironment& environment, const rte_eth_dev_info& device_info);
+  [[nodiscard]] rte_mbuf* linearised(rte_mbuf* m) noexcept;
+
+  std::uint16_t id_;
+  EthDevice device_;
+  rte_mempool* pool_;
+  std::uint16_t queues_ = 1;
+  bool multi_segment_ = false;
+  bool started_ = false;
+  std::string driver_;
+  std::atomic<std::uint64_t> seen_{0};
+};
+
+}  // namespace weft::ports

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+#include "switch/ports/generator_port.h"
+
+#include <algorithm>
+#include <cstring>
+#include <span>
+
+#include "switch/wire/builder.h"
+#include "switch/wire/icrc_update.h"
+#include "switch/wire/opcodes.h"
+#include "switch/wire/parse.h"
+
+namespace weft::ports {
+
+using pipeline::TimeNs;
+using pipeline::Value;
+
+namespace {
+
+constexpr std::uint32_t kFirstSourcePort = 49152;  // RoCEv2 uses the dynamic ports (IBTA annex A17)
+constexpr std::uint32_t kSourcePorts = 16384;
+
+}  // namespace
+
+std::unique_ptr<GeneratorPort> GeneratorPort::open(const pipeline::PortInfo& info,
+                                                   const PortEnvironment& environment) {
+  const Value& device = info.device;
+  std::unique_ptr<GeneratorPort> port(new GeneratorPort);
+  port->pool_ = environment.pool;
+  port->mac_ = info.mac.is_zero() ? wire::MacAddress::from_u64(0x020000000000ull | (environment.seed & 0xff) << 8 | info.index)
+                                  : info.mac;
+  if (info.mtu_bytes != 0) port->mtu_bytes_ = info.mtu_bytes;
+  port->qps_ = static_cast<std::uint32_t>(device["qps"].integer());
+  port->first_qpn_ = static_cast<std::uint32_t>(device["first_qpn"].integer());
+  port->limit_ = device["limit_packets"].unsigned_integer();
+  port->rate_pps_ = device["rate_pps"].unsigned_integer();
+  const auto payload = static_cast<std::size_t>(device["payload_bytes"].integer());
+  for (const Value& name : device["opcodes"].list()) {
+    const wire::Opcode opcode = *wire::opcode_from_name(name.string());
+    wire::FrameBuilder builder;
+    builder.eth(*wire::MacAddress::parse(device["source_mac"].string()),
+                *wire::MacAddress::parse(device["destination_mac"].string()))
+        .ip(*wire::IpAddress::parse(device["source"].string()), *wire::IpAddress::parse(device["destination"].string()))
+        .udp(0)
+        .bth(opcode, wire::Qpn(0), wire::Psn(0));
+    if (wire::opcode_info(opcode).may_carry_payload()) builder.payload(payload);
+    Template made;
+    made.bytes = builder.build();
+    wire::Parsed parsed;
+    wire::parse_frame(made.bytes.data(), static_cast<std::uint32_t>(made.bytes.size()),
+                      static_cast<std::uint32_t>(made.bytes.size()), parsed);
+    made.bth = parsed.l4_offset + 8u;
+    made.behind_bth = static_cast<std::uint32_t>(made.bytes.size()) - made.bth - 12 - 4;
+    std::memcpy(&made.icrc, made.bytes.data() + made.bytes.size() - 4, 4);
+    port->templates_.push_back(std::move(made));
+  }
+  return port;
+}
+
+std::uint64_t GeneratorPort::due(TimeNs now) noexcept {
+  const std::uint64_t sent = sent_.load(std::memory_order_relaxed);
+  std::uint64_t allowed = limit_ == 0 ? ~std::uint64_t{0} : limit_ - sent;
+  if (rate_pps_ != 0) {
+    if (started_ == 0) started_ = now;
+    const auto earned = static_cast<std::uint64_t>(static_cast<unsigned __int128>(now - started_) * rate_pps_ / 1'000'000'000);
+    allowed = std::min(allowed, earned > sent ? earned - sent : 0);
+  }
+  return allowed;
+}
+
+void GeneratorPort::fill(const Template& from, std::uint32_t qp, std::uint32_t psn, std::uint8_t* frame) const noexcept {
+  std::memcpy(frame, from.bytes.data(), from.bytes.size());
+  const wire::be16 port(static_cast<std::uint16_t>(kFirstSourcePort + qp % kSourcePorts));
+  const wire::be24 qpn(first_qpn_ + qp);
+  const wire::be24 number(psn);
+  std::uint8_t* bth = frame + from.bth;
+  std::memcpy(bth - 8, &port, 2);
+  std::memcpy(bth + 5, &qpn, 3);
+  std::memcpy(bth + 9, &number, 3);
+  const std::uint8_t zero[3]{};
+  const wire::FieldEdit edits[]{
+      wire::make_edit(zero, bth - 8, 2, from.behind_bth + 12 + 6),
+      wire::make_edit(zero, bth + 5, 3, from.behind_bth + 4),
+      wire::make_edit(zero, bth + 9, 3, from.behind_bth),
+  };
+  const std::uint32_t icrc = wire::icrc_update(from.icrc, edits);
+  std::memcpy(frame + from.bytes.size() - 4, &icrc, 4);
+}
+
+std::uint16_t GeneratorPort::receive(TimeNs now, std::uint16_t /*queue*/, rte_mbuf** packets, std::uint16_t max) noexcept {
+  const auto count = static_cast<std::uint16_t>(std::min<std::uint64_t>(due(now), max));
+  if (count == 0 || rte_pktmbuf_alloc_bulk(pool_, packets, count) != 0) return 0;
+  for (std::uint16_t i = 0; i < count; ++i) {
+    const Template& from = templates_[template_];
+    const auto length = static_cast<std::uint16_t>(from.bytes.size());
+    fill(from, qp_, psn_, reinterpret_cast<std::uint8_t*>(rte_pktmbuf_append(packets[i], length)));
+    if (++qp_ == qps_) {
+      qp_ = 0;
+      psn_ = (psn_ + 1) & wire::Psn::kMask;
+    }
+    if (++template_ == templates_.size()) template_ = 0;
+  }
+  sent_.store(sent_.load(std::memory_order_relaxed) + count, std::memory_order_relaxed);
+  return count;
+}
+
+pipeline::TxResult GeneratorPort::transmit(rte_mbuf** packets, std::uint16_t count) noexcept {
+  rte_pktmbuf_free_bulk(packets, count);
+  return {.taken = count};
+}
+
+std::string GeneratorPort::description() const { return "generator of " + std::to_string(qps_) + " QPs"; }
+
+}  // namespace weft::ports

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+//
+// A traffic source inside the process: RoCEv2 packets of many queue pairs with advancing PSNs, which a replayed
+// capture cannot give. What is sent to the port is discarded.
+#pragma once
+
+#include "switch/ports/port.h"
+
+namespace weft::ports {
+
+/// Sends one packet of each queue pair in turn; the PSN of a queue pair grows by one each time. Device keys: qps,
+/// first_qpn, payload_bytes, opcodes, source_mac, destination_mac, source, destination, limit_packets, rate_pps.
+class GeneratorPort : public Port {
+ public:
+  static std::unique_ptr<GeneratorPort> open(const pipeline::PortInfo& info, const PortEnvironment& environment);
+
+  std::uint16_t receive(pipeline::TimeNs now, std::uint16_t queue, rte_mbuf** packets,
+                        std::uint16_t max) noexcept override;
+  pipeline::TxResult transmit(rte_mbuf** packets, std::uint16_t count) noexcept override;
+  [[nodiscard]] bool finite() const noexcept override { return limit_ != 0; }
+  [[nodiscard]] bool exhausted() const noexcept override {
+    return limit_ != 0 && sent_.load(std::memory_order_relaxed) >= limit_;
+  }
+  [[nodiscard]] std::string description() const override;
+
+ private:
+  GeneratorPort() = default;
+  // A frame of one opcode with QPN, PSN and UDP source port zero, and the ICRC of exactly that.
+  struct Template {
+    std::vector<std::uint8_t> bytes;
+    std::uint32_t bth = 0;        ///< offset of the BTH
+    std::uint32_t behind_bth = 0;  ///< covered bytes behind the BTH's 12
+    std::uint32_t icrc = 0;
+  };
+  void fill(const Template& from, std::uint32_t qp, std::uint32_t psn, std::uint8_t* frame) const noexcept;
+  [[nodiscard]] std::uint64_t due(pipeline::TimeNs now) noexcept;
+
+  rte_mempool* pool_ = nullptr;
+  std::vector<Template> templates_;
+  std::uint32_t qps_ = 1;
+  std::uint32_t first_qpn_ = 0;
+  std::uint64_t limit_ = 0;
+  std::uint64_t rate_pps_ = 0;
+  pipeline::TimeNs started_ = 0;
+  std::uint32_t qp_ = 0;
+  std::uint32_t psn_ = 0;
+  std::size_t template_ = 0;
+  std::atomic<std::uint64_t> sent_{0};
+};
+
+}  // namespace weft::ports

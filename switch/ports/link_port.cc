@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+#include "switch/ports/link_port.h"
+
+namespace weft::ports {
+
+LinkPort::LinkPort(std::string peer, std::shared_ptr<Lane> incoming, std::shared_ptr<Lane> outgoing)
+    : peer_(std::move(peer)), incoming_(std::move(incoming)), outgoing_(std::move(outgoing)) {}
+
+LinkPort::~LinkPort() {
+  // Each end frees what it never received.
+  rte_mbuf* m = nullptr;
+  while (incoming_->pop(&m, 1) != 0) rte_pktmbuf_free(m);
+}
+
+std::pair<std::unique_ptr<LinkPort>, std::unique_ptr<LinkPort>> LinkPort::make_pair(std::string first_name,
+                                                                                    std::string second_name) {
+  auto there = std::make_shared<Lane>();
+  auto back = std::make_shared<Lane>();
+  std::unique_ptr<LinkPort> first(new LinkPort(std::move(second_name), back, there));
+  std::unique_ptr<LinkPort> second(new LinkPort(std::move(first_name), there, back));
+  return {std::move(first), std::move(second)};
+}
+
+std::uint16_t LinkPort::receive(pipeline::TimeNs /*now*/, std::uint16_t /*queue*/, rte_mbuf** packets,
+                                std::uint16_t max) noexcept {
+  return incoming_->pop(packets, max);
+}
+
+pipeline::TxResult LinkPort::transmit(rte_mbuf** packets, std::uint16_t count) noexcept {
+  return {.taken = outgoing_->push(packets, count)};
+}
+
+}  // namespace weft::ports

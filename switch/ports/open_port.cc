@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+//
+// From a port of the configuration to an open device: one function per port type.
+#include <pcap/pcap.h>
+#include <spdlog/spdlog.h>
+
+#include <filesystem>
+
+#include "switch/ports/dpdk_compat.h"
+#include "switch/ports/eth_port.h"
+#include "switch/ports/generator_port.h"
+#include "switch/ports/port.h"
+
+namespace weft::ports {
+namespace {
+
+using pipeline::PortInfo;
+using pipeline::Value;
+
+constexpr std::uint32_t kDefaultMtu = 4200;  // carries RoCE with a path MTU of 4096
+
+// A device that is to be opened, or why it cannot be.
+struct Plan {
+  EthDevice device{};
+  std::uint32_t mtu_bytes = kDefaultMtu;
+  std::string error{};
+};
+
+Plan refuse(std::string error) {
+  Plan plan;
+  plan.error = std::move(error);
+  return plan;
+}
+
+// A name that no other virtual device of this process has.
+std::string unique_name(const std::string& driver) {
+  static int serial = 0;
+  return "net_" + driver + std::to_string(serial++);
+}
+
+// Values end up between the commas of a DPDK device string.
+std::optional<std::string> reserved_character(const Value& device, std::initializer_list<const char*> keys) {
+  for (const char* key : keys) {
+    if (device.has(key) && device[key].string().find_first_of(",=") != std::string::npos) {
+      return std::string(key) + " may not contain ',' or '='";
+    }
+  }
+  return std::nullopt;
+}
+
+Plan plan_pci(const PortInfo& info, std::uint32_t mtu) {
+  Plan plan;
+  plan.device.devargs = info.device["device"].string();
+  plan.device.rx_descriptors = static_cast<std::uint16_t>(info.device["rx_descriptors"].integer());
+  plan.device.tx_descriptors = static_cast<std::uint16_t>(info.device["tx_descriptors"].integer());
+  plan.device.own_mac = true;
+  plan.device.set_device_mtu = true;
+  plan.mtu_bytes = mtu != 0 ? mtu : 1500;
+  return plan;
+}
+
+// Prepares both ends of the pair; what it cannot do at the far end it logs, with what the user can do.
+std::string prepare_veth(const std::string& interface, std::uint32_t& mtu) {
+  const Netdev netdev(interface);
+  if (!netdev.exists()) return "no network interface '" + interface + "' in this network namespace";
+  if (mtu != 0) {
+    if (auto error = netdev.set_mtu(mtu); !error.empty()) return error;
+  }
+  mtu = netdev.mtu().value_or(1500);
+  if (mtu + 18 > kAfPacketMaxFrame) {
+    return "interface " + interface + " has an MTU of " + std::to_string(mtu) + "; af_packet rings carry at most " +
+           std::to_string(kAfPacketMaxFrame - 18) + " (set mtu_bytes)";
+  }
+  netdev.silence_kernel();
+  if (auto error = netdev.disable_offloads(); !error.empty()) return error;
+  if (auto error = netdev.set_up(); !error.empty()) return error;
+  const Netdev::Peer peer = netdev.disable_peer_offloads();
+  if (peer.is_veth && !peer.error.empty()) {
+    spdlog::warn("{}: the other end{} keeps its offloads ({}): TCP and UDP from it may carry no checksum; run "
+                 "'ethtool -K IFACE tx off tso off gso off gro off' there",
+                 interface, peer.name.empty() ? "" : " (" + peer.name + ")", peer.error);
+  }
+  return "";
+}
+
+Plan plan_veth(const PortInfo& info, std::uint32_t mtu, const PortEnvironment& environment) {
+  const std::string& interface = info.device["interface"].string();
+  const unsigned room = rte_pktmbuf_data_room_size(environment.pool) - RTE_PKTMBUF_HEADROOM;
+  if (kAfPacketTruncates && room < kAfPacketBufferBytes) {
+    return refuse("packet buffers of " + std::to_string(room + RTE_PKTMBUF_HEADROOM) +
+                  " bytes are too small for veth: eal.mbuf_data_room_bytes must be at least " +
+                  std::to_string(kAfPacketBufferBytes + RTE_PKTMBUF_HEADROOM));
+  }
+  Plan plan;
+  plan.error = prepare_veth(interface, mtu);
+  plan.mtu_bytes = mtu;
+  plan.device.devargs = unique_name("af_packet") + ",iface=" + interface +
+                        ",framesz=" + std::to_string(kAfPacketFrameSize) +
+                        ",blocksz=" + std::to_string(kAfPacketBlockSize) + ",qdisc_bypass=1";
+  plan.device.link = Netdev(interface);
+  return plan;
+}
+
+Plan plan_tap(const PortInfo& info, std::uint32_t mtu) {
+  Plan plan;
+  plan.mtu_bytes = mtu != 0 ? mtu : 1500;
+  plan.device.devargs = unique_name("tap") + ",iface=" + info.device["interface"].string();
+  return plan;
+}
+
+Plan plan_memif(const PortInfo& info, std::uint32_t mtu) {
+  if (const auto bad = reserved_character(info.device, {"socket"})) return refuse(*bad);
+  Plan plan;
+  plan.mtu_bytes = mtu != 0 ? mtu : kDefaultMtu;
+  plan.device.devargs = unique_name("memif") + ",role=" + info.device["role"].string() +
+                        ",id=" + std::to_string(info.device["id"].integer()) +
+                        ",socket=" + info.device["socket"].string() + ",socket-abstract=no,bsize=8192,rsize=10";
+  return plan;
+}
+
+Plan plan_vhost(const PortInfo& info, std::uint32_t mtu) {
+  if (const auto bad = reserved_character(info.device, {"socket"})) return refuse(*bad);
+  const bool client = info.device["role"].string() == "client";
+  // A socket that a dead process left behind would make bind() fail.
+  if (!client) {
+    std::error_code ignored;
+    std::filesystem::remove(info.device["socket"].string(), ignored);
+  }
+  Plan plan;
+  plan.mtu_bytes = mtu != 0 ? mtu : kDefaultMtu;
+  plan.device.devargs = unique_name("vhost") + ",iface=" + info.device["socket"].string() +
+                        ",client=" + (client ? "1" : "0") + ",queues=1";
+  return plan;
+}
+
+// Number of packets in a capture file.
+std::optional<std::uint64_t> count_packets(const std::string& file, std::string& error) {
+  char text[PCAP_ERRBUF_SIZE];
+  pcap_t* handle = pcap_open_offline(file.c_str(), text);
+  if (handle == nullptr) {
+    error = text;
+    return std::nullopt;
+  }
+  std::uint64_t packets = 0;
+  pcap_pkthdr* header = nullptr;
+  const u_char* data = nullptr;
+  int result = 0;
+  while ((result = pcap_next_ex(handle, &header, &data)) == 1) ++packets;
+  if (pcap_datalink(handle) != DLT_EN10MB) {
+    error = file + " does not hold Ethernet frames";
+  } else if (result == PCAP_ERROR) {
+    error = file + ": " + pcap_geterr(handle);
+  }
+  pcap_close(handle);
+  return error.empty() ? std::optional(packets) : std::nullopt;
+}
+
+Plan plan_pcap(const PortInfo& info, std::uint32_t mtu) {
+  if (const auto bad = reserved_character(info.device, {"rx_file", "tx_file"})) return refuse(*bad);
+  Plan plan;
+  plan.mtu_bytes = mtu != 0 ? mtu : kDefaultMtu;
+  plan.device.devargs = unique_name("pcap");
+  plan.device.finite_packets = 0;
+  if (info.device.has("rx_file")) {
+    const std::string& file = info.device["rx_file"].string();
+    plan.device.finite_packets = count_packets(file, plan.error);
+    plan.device.devargs += ",rx_pcap=" + file;
+    if (info.device["infinite"].boolean()) {
+      plan.device.devargs += ",infinite_rx=1";
+      plan.device.finite_packets = std::nullopt;
+    }
+  }
+  if (info.device.has("tx_file")) plan.device.devargs += ",tx_pcap=" + info.device["tx_file"].string();
+  return plan;
+}
+
+Plan plan_null(const PortInfo& info, std::uint32_t mtu) {
+  Plan plan;
+  plan.mtu_bytes = mtu != 0 ? mtu : kDefaultMtu;
+  plan.device.devargs = unique_name("null") + ",size=" + std::to_string(info.device["frame_bytes"].integer()) +
+                        ",copy=0,no-rx=" + (info.device["rx"].boolean() ? "0" : "1");
+  if (!info.device["rx"].boolean()) plan.device.finite_packets = 0;
+  return plan;
+}
+
+Plan plan_device(const PortInfo& info, std::uint32_t mtu, const PortEnvironment& environment) {
+  if (info.type == "pci") return plan_pci(info, mtu);
+  if (info.type == "veth") return plan_veth(info, mtu, environment);
+  if (info.type == "tap") return plan_tap(info, mtu);
+  if (info.type == "memif") return plan_memif(info, mtu);
+  if (info.type == "vhost") return plan_vhost(info, mtu);
+  if (info.type == "pcap") return plan_pcap(info, mtu);
+  if (info.type == "null") return plan_null(info, mtu);
+  return refuse("port type " + info.type + " has no device");
+}
+
+// A tap exists only once its device is open.
+std::string prepare_tap(const std::string& interface, std::uint32_t mtu) {
+  const Netdev netdev(interface);
+  if (auto error = netdev.set_mtu(mtu); !error.empty()) return error;
+  if (auto error = netdev.disable_offloads(); !error.empty()) return error;
+  return netdev.set_up();
+}
+
+}  // namespace
+
+OpenedPort open_port(const PortInfo& info, const PortEnvironment& environment) {
+  if (info.type == "generator") return {GeneratorPort::open(info, environment), ""};
+  const Plan plan = plan_device(info, info.mtu_bytes, environment);
+  if (!plan.error.empty()) return {nullptr, plan.error};
+  OpenedPort opened;
+  opened.port = EthPort::open(info, plan.mtu_bytes, plan.device, environment, opened.error);
+  if (opened.port && info.type == "tap") opened.error = prepare_tap(info.device["interface"].string(), plan.mtu_bytes);
+  return opened;
+}
+
+}  // namespace weft::ports

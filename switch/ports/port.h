@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+//
+// What a worker and the control plane know of a device: receive, transmit, link, counters.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "switch/pipeline/pipeline.h"
+#include "switch/pipeline/switch_info.h"
+
+namespace weft::ports {
+
+/// Counters that only the device has. Packets counted here never reached weft, or left it and were lost after.
+struct DeviceStats {
+  std::uint64_t rx_missed = 0;   ///< lost because weft was too slow
+  std::uint64_t rx_errors = 0;   ///< broken or truncated frames
+  std::uint64_t rx_no_mbuf = 0;  ///< lost because no packet buffer was left
+  std::uint64_t tx_errors = 0;   ///< taken from weft and not sent
+};
+
+/// One device. receive() is called by the workers that poll its queues, transmit() by the port's owner, the rest by
+/// the control thread.
+class Port : public pipeline::PortTx {
+ public:
+  /// Number of receive queues; queue i is polled by worker i when there are several, by the port's owner otherwise.
+  [[nodiscard]] virtual std::uint16_t rx_queues() const noexcept { return 1; }
+
+  /// Up to `max` packets from a queue.
+  [[nodiscard]] virtual std::uint16_t receive(pipeline::TimeNs now, std::uint16_t queue, rte_mbuf** packets,
+                                              std::uint16_t max) noexcept = 0;
+
+  /// True when no packet will ever come again (the end of a capture file). Inputs that never end say false.
+  [[nodiscard]] virtual bool exhausted() const noexcept { return false; }
+  /// True when the input has an end at all.
+  [[nodiscard]] virtual bool finite() const noexcept { return false; }
+
+  [[nodiscard]] virtual bool link_up() const noexcept { return true; }
+  [[nodiscard]] virtual DeviceStats device_stats() const noexcept { return {}; }
+  /// Packets inside the device that neither side has counted yet (the cable of a link).
+  [[nodiscard]] virtual std::uint64_t in_flight() const noexcept { return 0; }
+  /// One word or two on what it is: driver name, peer.
+  [[nodiscard]] virtual std::string description() const = 0;
+
+  [[nodiscard]] wire::MacAddress mac() const noexcept { return mac_; }
+  [[nodiscard]] std::uint32_t mtu_bytes() const noexcept { return mtu_bytes_; }
+
+ protected:
+  wire::MacAddress mac_{};
+  std::uint32_t mtu_bytes_ = 4200;
+};
+
+/// What it takes to open devices.
+struct PortEnvironment {
+  rte_mempool* pool = nullptr;
+  std::uint16_t workers = 1;
+  std::uint64_t seed = 1;
+};
+
+/// A port, or the sentence that says why not.
+struct OpenedPort {
+  std::unique_ptr<Port> port;
+  std::string error;
+};
+
+/// Opens the device of a port of any type but `link`. PortInfo::mtu_bytes of 0 asks for the device's own MTU.
+[[nodiscard]] OpenedPort open_port(const pipeline::PortInfo& info, const PortEnvironment& environment);
+
+}  // namespace weft::ports
