@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+# Copyright The weft authors
+"""What is compared: the traffic cases, the systems, and the targets."""
+
+import dataclasses
+
+from bench.peers import frames
+from bench.peers.ovs import Ovs
+from bench.peers.testpmd import Testpmd
+from bench.peers.weft import ROUTER_MAC, Weft, WeftGenerated
+
+PORTS = 2
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """One kind of traffic. Each port replays `frames_per_port` frames; qps is the number of QPs of both directions."""
+
+    name: str
+    title: str
+    mix: tuple
+    qps: int
+    frames_per_port: int
+    mbuf_bytes: int
+    floor_mpps: float = 0.0  # absolute floor for the weft pipelines with rdma_track, 0 when none
+    judged: bool = False  # whether the ratio targets apply
+
+    @property
+    def largest_frame_bytes(self):
+        return max(kind.size_bytes for kind in self.mix)
+
+    @property
+    def mean_frame_bytes(self):
+        packets = sum(kind.weight for kind in self.mix)
+        return sum(kind.size_bytes * kind.weight for kind in self.mix) / packets
+
+    def frame_lists(self, router_mac=None):
+        """The frames of each port."""
+        return [
+            frames.traffic(
+                self.mix,
+                frames.flows(side, self.qps // PORTS, router_mac),
+                self.frames_per_port,
+                seed=side + 1,
+            )
+            for side in range(PORTS)
+        ]
+
+    def write_pcaps(self, directory, addressed_to):
+        """Write the pcap file of each port, with frames addressed to the "host" or to the "router". Returns paths."""
+        router_mac = ROUTER_MAC if addressed_to == "router" else None
+        paths = []
+        for port, frame_list in enumerate(self.frame_lists(router_mac)):
+            paths.append(f"{directory}/{self.name}-{addressed_to}-{port}.pcap")
+            frames.write_pcap(paths[-1], frame_list)
+        return paths
+
+
+# OVS sizes its buffers by the MTU: 1500 becomes 2048 bytes and the headroom of 128. Everybody gets that where OVS takes
+# part. Larger frames need the buffers that weft has by default.
+_SMALL_MBUF_BYTES = 2176
+_LARGE_MBUF_BYTES = 8320
+
+CASES = (
+    Case("small-16", "62-78 B, 16 QPs", frames.SMALL_MIX, 16, 512, _SMALL_MBUF_BYTES, judged=True),
+    Case("small-4096", "62-78 B, 4096 QPs", frames.SMALL_MIX, 4096, 2048, _SMALL_MBUF_BYTES, judged=True),
+    Case("two-way", "1090 B data and ACK/NAK/CNP, 16 QPs", frames.two_way_mix(1090), 16, 256, _SMALL_MBUF_BYTES),
+    Case("data-1090", "1090 B, 16 QPs", frames.data_mix(1090), 16, 256, _SMALL_MBUF_BYTES),
+    Case("data-4170", "4170 B, 16 QPs", frames.data_mix(4170), 16, 64, _LARGE_MBUF_BYTES, floor_mpps=6.0),
+)
+
+
+def _destination_flows():
+    """One flow per host: the lookup of an L2 switch without its learning."""
+    return [
+        "dl_dst={},actions=output:{}".format(frames.host_mac(side, host).hex(":"), side + 1)
+        for side in range(PORTS)
+        for host in range(frames.HOSTS_PER_SIDE)
+    ]
+
+
+IO = "testpmd-io"
+OVS = "ovs"
+WEFT_L2 = "weft-l2"
+WEFT_L3 = "weft-l3"
+
+SYSTEMS = (
+    Testpmd(IO, "testpmd io", "io"),
+    Testpmd("testpmd-macswap", "testpmd macswap", "macswap"),
+    Ovs(OVS, "OVS in_port to output", ["in_port=1,actions=output:2", "in_port=2,actions=output:1"]),
+    Ovs("ovs-dst", "OVS dl_dst to output", _destination_flows()),
+    Weft("weft-bare", "weft parse, l2", ["l2"]),
+    Weft(WEFT_L2, "weft L2", ["rdma_track", "l2"]),
+    Weft(WEFT_L3, "weft L3", ["rdma_track", "l3", "lb"]),
+    Weft("weft-l2-icrc-sample", "weft L2, ICRC sampled", ["rdma_track", "l2"], icrc_check="sample"),
+    Weft("weft-l2-icrc-all", "weft L2, ICRC all", ["rdma_track", "l2"], icrc_check="all"),
+    WeftGenerated("weft-generated", "weft L2, advancing PSNs"),
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Target:
+    """A ratio that a weft pipeline must reach in the judged cases."""
+
+    system: str
+    base: str
+    target: float
+    floor: float
+
+
+TARGETS = (
+    Target(WEFT_L2, OVS, 1.8, 1.3),
+    Target(WEFT_L2, IO, 0.43, 0.31),
+    Target(WEFT_L3, OVS, 1.4, 1.1),
+    Target(WEFT_L3, IO, 0.33, 0.26),
+)
+
+
+def by_name(items, names):
+    """The items with these names, in the order of the plan. An unknown name raises KeyError with the known ones."""
+    known = {item.name: item for item in items}
+    for name in names:
+        if name not in known:
+            raise KeyError(f"{name} (known: {', '.join(known)})")
+    return [item for item in items if item.name in names]

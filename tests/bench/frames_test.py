@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+# Copyright The weft authors
+"""bench/peers/frames.py against scapy's RoCE layer, which computes ICRCs in its own way, and against real captures."""
+
+import collections
+import pathlib
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
+
+from scapy.all import Ether, IP, UDP, rdpcap  # noqa: E402
+from scapy.contrib.roce import AETH, BTH  # noqa: E402
+
+from bench.peers import cases, frames  # noqa: E402
+
+FLOW = frames.flows(0, 1)[0]
+ALL_OPCODES = (
+    frames.SEND_FIRST,
+    frames.SEND_MIDDLE,
+    frames.SEND_LAST,
+    frames.SEND_ONLY,
+    frames.WRITE_FIRST,
+    frames.WRITE_MIDDLE,
+    frames.WRITE_LAST,
+    frames.WRITE_ONLY,
+    frames.ACKNOWLEDGE,
+    frames.CNP,
+)
+
+
+def scapy_icrc(frame):
+    """ICRC bytes that scapy computes for a frame, from its fields and not from the bytes at the end."""
+    return Ether(frame)[BTH].compute_icrc(None)
+
+
+def case_frames():
+    """(name, frame) of every frame that the comparison replays, to hosts and to the router."""
+    for case in cases.CASES:
+        for router_mac in (None, cases.ROUTER_MAC):
+            for frame_list in case.frame_lists(router_mac):
+                for frame in frame_list:
+                    yield case, frame
+
+
+class IcrcTest(unittest.TestCase):
+    def test_icrc_of_a_cnp_captured_from_a_connectx4_is_reproduced(self):
+        # From the test suite of scapy (test/contrib/roce.uts).
+        frame = bytes.fromhex(
+            "e41d2dab2bc27cfe90643b32080045c2003c718c4000401191610a0011010a001201000012b70028000081"
+            "00ffff4000011800000000" + "00" * 16
+        )
+        self.assertEqual(frames.icrc(frame).hex(), "82fd002a")
+
+    def test_icrc_of_every_opcode_and_padding_equals_scapys(self):
+        for opcode in ALL_OPCODES:
+            sizes = (0,) if opcode in (frames.ACKNOWLEDGE, frames.CNP) else (0, 1, 2, 3, 4, 255, 1024)
+            for size in sizes:
+                payload = bytes(number % 251 for number in range(size))
+                frame = frames.build_frame(FLOW, opcode, 0xFFFFFF, payload)
+                self.assertEqual(frame[-4:], scapy_icrc(frame), f"opcode {opcode:#x}, {size} bytes")
+
+    def test_icrc_of_the_frames_of_all_cases_equals_scapys(self):
+        checked = 0
+        for number, (case, frame) in enumerate(case_frames()):
+            if number % 7 == 0:  # scapy is slow, and 7 shares no factor with the length of any list
+                self.assertEqual(frame[-4:], scapy_icrc(frame), f"{case.name}, frame {number}")
+                checked += 1
+        self.assertGreater(checked, 1000)
+
+
+class FieldTest(unittest.TestCase):
+    def test_frame_sizes_are_those_that_their_kinds_state(self):
+        for case in cases.CASES:
+            sizes = {kind.size_bytes for kind in case.mix}
+            for frame_list in case.frame_lists():
+                self.assertEqual({len(frame) for frame in frame_list}, sizes, case.name)
+
+    def test_lengths_and_header_checksum_are_consistent(self):
+        for _, frame in case_frames():
+            ip_bytes = int.from_bytes(frame[16:18], "big")
+            udp_bytes = int.from_bytes(frame[38:40], "big")
+            self.assertEqual((ip_bytes, udp_bytes), (len(frame) - 14, len(frame) - 34))
+            self.assertEqual(frames.ipv4_checksum(frame[14:34]), 0)
+
+    def test_fields_read_back_by_scapy_are_those_that_were_given(self):
+        frame = Ether(frames.build_frame(FLOW, frames.ACKNOWLEDGE, 0x123456, syndrome=0x60, msn=77))
+        self.assertEqual((frame[IP].ttl, frame[UDP].dport, frame[UDP].sport), (64, 4791, FLOW.udp_source_port))
+        self.assertEqual((frame[BTH].opcode, frame[BTH].psn, frame[BTH].dqpn), (0x11, 0x123456, FLOW.destination_qpn))
+        self.assertEqual((frame[AETH].syndrome, frame[AETH].msn), (0x60, 77))
+        self.assertEqual(Ether(frames.build_frame(FLOW, frames.CNP, 0))[BTH].becn, 1)
+        self.assertEqual(Ether(frames.build_frame(FLOW, frames.SEND_ONLY, 0, b"abcde"))[BTH].padcount, 3)
+
+    def test_payload_on_an_acknowledge_is_refused(self):
+        with self.assertRaises(ValueError):
+            frames.build_frame(FLOW, frames.ACKNOWLEDGE, 0, b"x")
+
+
+class TrafficTest(unittest.TestCase):
+    def test_each_case_has_exactly_its_number_of_qps(self):
+        for case in cases.CASES:
+            qps = set()
+            for frame_list in case.frame_lists():
+                qps |= {(frame[26:34], frame[47:50]) for frame in frame_list}
+            self.assertEqual(len(qps), case.qps, case.name)
+
+    def test_the_two_ports_carry_the_two_directions_of_the_same_host_pairs(self):
+        pairs = [{(flow.source_ip, flow.destination_ip) for flow in frames.flows(side, 2048)} for side in (0, 1)]
+        self.assertEqual(pairs[0], {(b, a) for a, b in pairs[1]})
+
+    def test_psns_of_a_qp_advance_by_one_and_skip_cnps(self):
+        last = {}
+        for frame in frames.traffic(frames.SMALL_MIX, frames.flows(0, 8), 512, seed=1):
+            if frame[42] != frames.CNP:
+                qp, psn = frame[47:50], int.from_bytes(frame[51:54], "big")
+                self.assertEqual(psn, last.get(qp, psn - 1) + 1)
+                last[qp] = psn
+
+    def test_the_small_mix_has_its_weights(self):
+        traffic = frames.traffic(frames.SMALL_MIX, frames.flows(0, 8), 512, seed=1)
+        opcodes = collections.Counter(frame[42] for frame in traffic)
+        self.assertEqual(
+            opcodes,
+            {frames.ACKNOWLEDGE: 512 * 9 // 16, frames.CNP: 32, frames.SEND_ONLY: 128, frames.WRITE_ONLY: 64},
+        )
+
+    def test_only_destination_macs_differ_between_frames_to_hosts_and_to_the_router(self):
+        for to_host, to_router in zip(cases.CASES[0].frame_lists()[1], cases.CASES[0].frame_lists(cases.ROUTER_MAC)[1]):
+            self.assertEqual(to_host[6:], to_router[6:])
+            self.assertEqual(to_router[:6], cases.ROUTER_MAC)
+
+
+class PcapTest(unittest.TestCase):
+    def test_a_written_pcap_is_read_back_unchanged_by_scapy(self):
+        wanted = cases.CASES[0].frame_lists()[0]
+        with tempfile.TemporaryDirectory() as directory:
+            frames.write_pcap(f"{directory}/x.pcap", wanted)
+            read = rdpcap(f"{directory}/x.pcap")
+        self.assertEqual([bytes(packet) for packet in read], wanted)
+        self.assertEqual([packet.wirelen for packet in read], [len(frame) for frame in wanted])
+
+
+if __name__ == "__main__":
+    unittest.main()

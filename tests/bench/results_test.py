@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+# Copyright The weft authors
+"""From trials to verdicts in bench/peers, on made-up trials, and the readers of the peers' counters on real text."""
+
+import pathlib
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
+
+from bench.peers import cases, html_report, machine, ovs, results, weft  # noqa: E402
+from bench.peers.child import Measurement, Settings  # noqa: E402
+
+TSC_HZ = 2_000_000_000
+CASE = cases.CASES[0]
+FACTS = {
+    "cpu": "a CPU",
+    "cpu_family": "1",
+    "cpu_model": "2",
+    "cpus": 2,
+    "virtual": True,
+    "tsc_hz": TSC_HZ,
+    "memory_mb": 1024,
+    "kernel": "6",
+    "worker_cpu": 1,
+    "versions": {"dpdk": "22.11", "ovs": ""},
+    "settings": {"rounds": 5, "trial_s": 3.0, "warm_up_s": 1.0, "burst": 32, "mbufs": 16384},
+}
+
+
+def trial(system, mpps, notes=(), details=None, case=CASE.name):
+    return results.Trial(case, system, mpps, mpps / 2, 1.0, notes, details or {})
+
+
+def measurement(rx=1_000_000, tx=1_000_000, share=1.0, busy=""):
+    return Measurement(0.5, rx, tx, tx * 64, share, busy, {})
+
+
+def cells_of(**speeds):
+    """Cells of the first case from system_name=Mpps."""
+    trials = [trial(name.replace("_", "-"), mpps) for name, mpps in speeds.items()]
+    return results.make_cells(trials, TSC_HZ)
+
+
+class TrialTest(unittest.TestCase):
+    def test_the_rate_is_that_of_sent_packets(self):
+        made = results.make_trial("c", "s", measurement(rx=1_000_500, tx=1_000_000), "")
+        self.assertAlmostEqual(made.mpps, 2.0)
+        self.assertAlmostEqual(made.gbit_s, 64 * 8 * 2e6 / 1e9)
+        self.assertEqual(made.notes, ())
+
+    def test_a_busy_machine_a_shared_core_and_loss_are_each_noted(self):
+        self.assertEqual(len(results.make_trial("c", "s", measurement(), "others use 80%").notes), 1)
+        self.assertEqual(len(results.make_trial("c", "s", measurement(busy="others use 80%"), "").notes), 1)
+        self.assertEqual(len(results.make_trial("c", "s", measurement(share=0.9), "").notes), 1)
+        self.assertEqual(len(results.make_trial("c", "s", measurement(tx=990_000), "").notes), 1)
+
+
+class CellTest(unittest.TestCase):
+    def test_noisy_trials_are_left_out_when_half_are_quiet(self):
+        trials = [trial("s", 10), trial("s", 12), trial("s", 11), trial("s", 3, ("x",)), trial("s", 4, ("x",))]
+        cell = results.make_cell(trials, TSC_HZ)
+        self.assertEqual((cell.mpps, cell.low_mpps, cell.high_mpps, cell.noisy, cell.trials), (11, 10, 12, 2, 5))
+
+    def test_all_trials_count_when_most_are_noisy(self):
+        cell = results.make_cell([trial("s", 10), trial("s", 3, ("x",)), trial("s", 4, ("x",))], TSC_HZ)
+        self.assertEqual((cell.mpps, cell.low_mpps, cell.high_mpps, cell.noisy), (4, 3, 10, 2))
+
+    def test_cycles_are_the_tsc_rate_over_the_median_rate(self):
+        self.assertAlmostEqual(results.make_cell([trial("s", 20)], TSC_HZ).cycles, 100)
+
+
+class VerdictTest(unittest.TestCase):
+    def outcome(self, cells, base):
+        (found,) = [
+            verdict
+            for verdict in results.verdicts(cells, [CASE], cases.TARGETS)
+            if verdict.system == cases.WEFT_L2 and base in verdict.text
+        ]
+        return found.outcome
+
+    def test_a_ratio_at_or_above_target_floor_and_below_both_is_told_apart(self):
+        self.assertEqual(self.outcome(cells_of(weft_l2=18, ovs=10), "ovs"), "target met")
+        self.assertEqual(self.outcome(cells_of(weft_l2=13, ovs=10), "ovs"), "floor met")
+        self.assertEqual(self.outcome(cells_of(weft_l2=12.9, ovs=10), "ovs"), "missed")
+        self.assertEqual(self.outcome(cells_of(weft_l2=12.9), "ovs"), "not measured")
+        self.assertEqual(self.outcome(cells_of(weft_l2=43, testpmd_io=100), "testpmd-io"), "target met")
+
+    def test_the_speed_that_meets_all_targets_is_the_larger_one(self):
+        cells = cells_of(ovs=20, testpmd_io=100)
+        self.assertAlmostEqual(results.target_mpps(cells, CASE.name, cases.WEFT_L2, cases.TARGETS), 43)
+        cells = cells_of(ovs=30, testpmd_io=100)
+        self.assertAlmostEqual(results.target_mpps(cells, CASE.name, cases.WEFT_L2, cases.TARGETS), 54)
+
+    def test_the_large_frame_case_has_an_absolute_floor(self):
+        (large,) = [case for case in cases.CASES if case.floor_mpps]
+        cells = results.make_cells([trial(cases.WEFT_L2, 5.9, case=large.name)], TSC_HZ)
+        outcomes = {verdict.system: verdict.outcome for verdict in results.verdicts(cells, [large], cases.TARGETS)}
+        self.assertEqual(outcomes, {cases.WEFT_L2: "missed", cases.WEFT_L3: "not measured"})
+
+
+class ReportTest(unittest.TestCase):
+    def cells(self, weft_mpps):
+        stages = {"stages": {"parse": 10.0, "rdma_track": 30.0, "l2": 15.0}}
+        trials = [trial(cases.IO, 50), trial(cases.OVS, 20), trial(cases.WEFT_L2, weft_mpps, details=stages)]
+        return results.make_cells(trials, TSC_HZ)
+
+    def test_the_distance_names_gap_and_largest_part(self):
+        # Wanted are 36 Mpps, 55.6 cycles; measured are 100, 45 of them outside of the stages and 40 in testpmd io.
+        (text,) = html_report.distances(FACTS, self.cells(20), cases)
+        self.assertIn("100 cycles per packet, 44 more than the 56", text)
+        self.assertIn("Ports and loop take 45 (testpmd io, which does nothing else, needs 40)", text)
+        self.assertIn("The largest part is rdma_track, 30 cycles; it could not close the gap alone.", text)
+
+    def test_a_met_target_has_no_gap_to_close(self):
+        (text,) = html_report.distances(FACTS, self.cells(40), cases)
+        self.assertIn("50 cycles per packet, 6 fewer than the 56", text)
+        self.assertNotIn("largest part", text)
+
+    def test_the_report_and_the_terminal_text_show_every_measured_system(self):
+        cells = self.cells(20)
+        page = html_report.render(FACTS, cells, cases)
+        text = results.terminal_report(cells, cases.CASES, cases.SYSTEMS, cases.TARGETS, cases.IO, cases.OVS)
+        for title in ("testpmd io", "OVS in_port to output", "weft L2"):
+            self.assertIn(title, page)
+            self.assertIn(title, text)
+        self.assertNotIn("testpmd macswap", text)
+
+
+class OvsTextTest(unittest.TestCase):
+    def test_only_dpdk_ports_are_counted(self):
+        text = """netdev@ovs-netdev:
+  lookups: hit:42680608 missed:0 lost:0
+  port 0: ovs-netdev (tap)
+    RX packets:7 errors:0 dropped:0 overruns:0 frame:0
+    TX packets:7 errors:0 dropped:0 aborted:0 carrier:0
+    RX bytes:7  TX bytes:7
+  port 1: p0 (dpdk: configured_rx_queues=1, mtu=1500)
+    RX packets:100 errors:0 dropped:0 overruns:? frame:?
+    TX packets:90 errors:0 dropped:0 aborted:? carrier:?
+    RX bytes:6400 (6.2 KiB)  TX bytes:5760 (5.6 KiB)
+  port 2: p1 (dpdk: configured_rx_queues=1, mtu=1500)
+    RX packets:10 errors:0 dropped:0 overruns:? frame:?
+    TX packets:20 errors:0 dropped:0 aborted:? carrier:?
+    RX bytes:640  TX bytes:1280 (1.2 KiB)
+"""
+        self.assertEqual(ovs.parse_port_counters(text), (110, 110, 7040))
+
+    def test_pmd_statistics_are_those_of_the_worker(self):
+        text = """pmd thread numa_id 0 core_id 1:
+  packets received: 42582944
+  simple match hits: 42582912
+  emc hits: 3
+  avg cycles per packet: 122.57 (5219381894/42582944)
+main thread:
+  packets received: 9
+"""
+        wanted = {
+            "packets_received": 42582944,
+            "simple_match_hits": 42582912,
+            "emc_hits": 3,
+            "avg_cycles_per_packet": 122.57,
+        }
+        self.assertEqual(ovs.parse_pmd_stats(text), wanted)
+
+
+class WeftTest(unittest.TestCase):
+    SETTINGS = Settings(0, 1, 16384, 32, 1.0, 3.0, "weft-switch")
+
+    def test_the_l3_configuration_has_one_route_with_eight_resolved_next_hops(self):
+        config = weft.configuration(["rdma_track", "l3", "lb"], "off", CASE, ["a", "b"], self.SETTINGS)
+        (switch,) = config["switches"]
+        (route,) = switch["routes"]
+        self.assertEqual(len(set(route["via"])), 8)
+        self.assertEqual({entry["address"] for entry in switch["neighbours"]}, set(route["via"]))
+        names = [next(iter(stage)) if isinstance(stage, dict) else stage for stage in switch["pipeline"]]
+        self.assertEqual(names, ["parse", "rdma_track", "l3", "lb"])
+
+    def test_stage_cycles_are_shared_among_all_received_packets(self):
+        switch = {
+            "ports": [{"rx_packets": 60}, {"rx_packets": 40}],
+            "stages": [{"name": "parse", "packets": 100, "cycles": 900}, {"name": "l2", "packets": 50, "cycles": 500}],
+        }
+        self.assertEqual(weft.stage_cycles(switch), {"parse": 9.0, "l2": 5.0})
+
+
+class ForeignLoadTest(unittest.TestCase):
+    def busy(self, total, ticks, ours):
+        """What is said of one second in which the machine was busy for `total` ticks, and processes as in `ticks`."""
+        names = {1: "switch", 2: "compiler"}
+        readings = iter(
+            [
+                (0.0, 1000, {pid: (names[pid], 70) for pid in ticks}),
+                (1.0, 1000 + total, {pid: (names[pid], 70 + used) for pid, used in ticks.items()}),
+            ]
+        )
+        return machine.ForeignLoad(ours, read=lambda: next(readings)).busy()
+
+    def test_our_own_processes_do_not_count(self):
+        second = machine.TICKS_PER_S
+        self.assertEqual(self.busy(second, {1: second}, {1}), "")
+        self.assertIn("100%", self.busy(second, {1: second}, set()))
+
+    def test_the_largest_foreign_process_is_named(self):
+        second = machine.TICKS_PER_S
+        text = self.busy(2 * second, {1: second, 2: second}, {1})
+        self.assertEqual(text, "others use 100% of a CPU, most of it compiler")
+
+    def test_processes_that_ended_meanwhile_count(self):
+        second = machine.TICKS_PER_S
+        self.assertEqual(self.busy(2 * second, {1: second}, {1}), "others use 100% of a CPU")
+
+    def test_a_little_load_is_no_load(self):
+        second = machine.TICKS_PER_S
+        self.assertEqual(self.busy(second + second // 5, {1: second, 2: second // 5}, {1}), "")
+
+
+if __name__ == "__main__":
+    unittest.main()
