@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+#include "switch/control/client.h"
+
+#include <grpcpp/client_context.h>
+#include <grpcpp/create_channel_posix.h>
+#include <grpcpp/support/channel_arguments.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+#include "switch/control/unix_socket.h"
+#include "switch/control/weft.grpc.pb.h"
+
+namespace weft::control {
+namespace {
+
+using Kind = CallError::Kind;
+
+CallError unreachable(const std::string& path, int error) {
+  if (error == EACCES || error == EPERM) {
+    return {Kind::unreachable,
+            "cannot open " + path + ": permission denied; only the user who runs weft-switch, and root, may"};
+  }
+  const std::string why = error == ECONNREFUSED ? "nobody listens" : std::generic_category().message(error);
+  return {Kind::unreachable, "cannot reach " + path + ": " + why + "; is weft-switch running?"};
+}
+
+}  // namespace
+
+struct Client::Impl {
+  // Sets the deadline that every call has.
+  void limit(grpc::ClientContext& context) const { context.set_deadline(std::chrono::system_clock::now() + call_time); }
+
+  [[nodiscard]] std::optional<CallError> to_error(const grpc::Status& status) const {
+    switch (status.error_code()) {
+      case grpc::StatusCode::OK:
+        return std::nullopt;
+      case grpc::StatusCode::DEADLINE_EXCEEDED:
+        return CallError{Kind::unreachable, "no answer on " + path + " within " + std::to_string(call_time.count()) +
+                                                " ms; is weft-switch running?"};
+      case grpc::StatusCode::UNAVAILABLE:
+      case grpc::StatusCode::CANCELLED:
+        return CallError{Kind::unreachable, "the connection to " + path + " broke; is weft-switch running?"};
+      case grpc::StatusCode::UNIMPLEMENTED:
+        return CallError{Kind::refused, "the process on " + path + " does not know this request: another version?"};
+      default:
+        return CallError{Kind::refused, status.error_message()};
+    }
+  }
+
+  std::string path;
+  std::chrono::milliseconds call_time{};
+  std::unique_ptr<v1::Control::Stub> stub;
+};
+
+Client::Client() = default;
+Client::~Client() = default;
+
+std::optional<CallError> Client::connect(const std::string& path, std::chrono::milliseconds call_time) {
+  impl_.reset();
+  const Connection connection = connect_unix(path, call_time);
+  if (connection.fd < 0) return unreachable(path, connection.error);
+  auto impl = std::make_unique<Impl>();
+  impl->path = path;
+  impl->call_time = call_time;
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(-1);
+  // Our own connect() knows why it failed; a channel that connects by itself knows only that it did.
+  impl->stub = v1::Control::NewStub(grpc::CreateCustomInsecureChannelFromFd("weft", connection.fd, arguments));
+  impl_ = std::move(impl);
+  return std::nullopt;
+}
+
+std::optional<CallError> Client::about(ProcessInfo& info) {
+  grpc::ClientContext context;
+  impl_->limit(context);
+  v1::AboutReply reply;
+  if (auto error = impl_->to_error(impl_->stub->About(&context, {}, &reply))) return error;
+  info.facts = nlohmann::ordered_json::parse(reply.facts_json(), nullptr, false);
+  info.switches.assign(reply.switches().begin(), reply.switches().end());
+  if (!info.facts.is_object()) return CallError{Kind::refused, "the process on " + impl_->path + " answers no JSON"};
+  return std::nullopt;
+}
+
+std::optional<CallError> Client::tables(std::vector<TableInfo>& tables) {
+  grpc::ClientContext context;
+  impl_->limit(context);
+  v1::ListTablesReply reply;
+  if (auto error = impl_->to_error(impl_->stub->ListTables(&context, {}, &reply))) return error;
+  tables.clear();
+  for (const auto& table : reply.tables()) tables.push_back({table.name(), table.summary()});
+  return std::nullopt;
+}
+
+std::optional<CallError> Client::show(const Question& question,
+                                      const std::function<void(const std::string& row_json)>& on_row,
+                                      ShowSummary& summary) {
+  grpc::ClientContext context;
+  impl_->limit(context);
+  v1::ShowRequest request;
+  request.set_table(question.table);
+  request.set_switch_name(question.switch_name);
+  request.set_max_rows(question.max_rows);
+  summary = {};
+  const auto reader = impl_->stub->Show(&context, request);
+  v1::ShowReply reply;
+  while (reader->Read(&reply)) {
+    for (const auto& row : reply.rows_json()) on_row(row);
+    for (const auto& name : reply.switches()) summary.switches.push_back(name);
+    summary.truncated = reply.truncated();
+  }
+  return impl_->to_error(reader->Finish());
+}
+
+}  // namespace weft::control

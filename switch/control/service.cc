@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+#include "switch/control/service.h"
+
+#include <grpc/support/log.h>
+#include <grpcpp/resource_quota.h>
+#include <grpcpp/server.h>
+#include <grpcpp/server_builder.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <exception>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "switch/control/unix_socket.h"
+#include "switch/control/weft.grpc.pb.h"
+#include "switch/pipeline/suggest.h"
+
+namespace weft::control {
+namespace {
+
+constexpr std::uint64_t kMaxRows = 1'000'000;                // weft.proto promises it
+constexpr std::size_t kChunkBytes = std::size_t{64} * 1024;  // of row text in one reply
+constexpr int kMaxShows = 4;                                 // calls that hold rows at the same time
+
+// Requests are a few names; what is larger is no request of ours.
+constexpr int kMaxRequestBytes = 64 * 1024;
+constexpr int kMaxMetadataBytes = 8 * 1024;
+constexpr int kMaxCallsPerConnection = 16;
+constexpr std::size_t kQuotaBytes = std::size_t{64} * 1024 * 1024;
+constexpr int kMaxThreads = 8;
+
+constexpr int kHandshakeMs = 5'000;
+// A client that was suspended in the middle of a call holds a thread and rows; pings find it.
+constexpr int kPingAfterMs = 20'000;
+constexpr int kPingAnswerMs = 10'000;
+// Otherwise a thread wakes up every ten seconds to find that nothing happened.
+constexpr int kPollMs = std::numeric_limits<int>::max();
+
+std::string to_text(const nlohmann::ordered_json& value) {
+  return value.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+// "unknown table 'prts'; did you mean 'ports'? Tables: drops, ports."
+grpc::Status unknown(const std::string& kind, const std::string& list, const std::string& name,
+                     const std::vector<std::string>& known) {
+  const std::string guess = pipeline::closest(name, known);
+  std::string text = "unknown " + kind + " " + pipeline::quoted(name);
+  text += guess.empty() ? "." : "; did you mean '" + guess + "'?";
+  text += known.empty() ? " There are none." : " " + list + ": " + pipeline::joined(known) + ".";
+  return {grpc::StatusCode::NOT_FOUND, text};
+}
+
+// One of the kMaxShows places, while it lives.
+class Place {
+ public:
+  explicit Place(std::atomic<int>& taken) : taken_(taken), mine_(taken.fetch_add(1) < kMaxShows) {}
+  ~Place() { taken_.fetch_sub(1); }
+  Place(const Place&) = delete;
+  Place& operator=(const Place&) = delete;
+  explicit operator bool() const { return mine_; }
+
+ private:
+  std::atomic<int>& taken_;
+  bool mine_;
+};
+
+class Handler final : public v1::Control::Service {
+ public:
+  explicit Handler(Backend& backend) : backend_(backend) {}
+
+  grpc::Status About(grpc::ServerContext*, const v1::AboutRequest*, v1::AboutReply* reply) override {
+    return guarded([&] {
+      reply->set_facts_json(to_text(backend_.about()));
+      for (auto& name : backend_.switch_names()) reply->add_switches(std::move(name));
+      return grpc::Status::OK;
+    });
+  }
+
+  grpc::Status ListTables(grpc::ServerContext*, const v1::ListTablesRequest*, v1::ListTablesReply* reply) override {
+    return guarded([&] {
+      for (auto& table : backend_.tables()) {
+        auto* added = reply->add_tables();
+        added->set_name(std::move(table.name));
+        added->set_summary(std::move(table.summary));
+      }
+      return grpc::Status::OK;
+    });
+  }
+
+  grpc::Status Show(grpc::ServerContext*, const v1::ShowRequest* request,
+                    grpc::ServerWriter<v1::ShowReply>* writer) override {
+    const Place place(shows_);
+    if (!place) {
+      return {grpc::StatusCode::RESOURCE_EXHAUSTED, "too many tables are being read at the same time; try again"};
+    }
+    return guarded([&] { return show(*request, *writer); });
+  }
+
+ private:
+  // A defect of a table must not end the process that forwards packets.
+  template <typename F>
+  grpc::Status guarded(F&& body) {
+    try {
+      return body();
+    } catch (const std::exception& e) {
+      return {grpc::StatusCode::INTERNAL, std::string("weft could not answer: ") + e.what()};
+    }
+  }
+
+  grpc::Status check(const v1::ShowRequest& request, const std::vector<std::string>& switches) {
+    std::vector<std::string> tables;
+    for (auto& table : backend_.tables()) tables.push_back(std::move(table.name));
+    if (std::find(tables.begin(), tables.end(), request.table()) == tables.end()) {
+      return unknown("table", "Tables", request.table(), tables);
+    }
+    const std::string& name = request.switch_name();
+    if (!name.empty() && std::find(switches.begin(), switches.end(), name) == switches.end()) {
+      return unknown("switch", "Switches", name, switches);
+    }
+    return grpc::Status::OK;
+  }
+
+  grpc::Status show(const v1::ShowRequest& request, grpc::ServerWriter<v1::ShowReply>& writer) {
+    const std::vector<std::string> switches = backend_.switch_names();
+    if (auto status = check(request, switches); !status.ok()) return status;
+    const std::uint64_t limit = request.max_rows() == 0 ? kMaxRows : std::min(request.max_rows(), kMaxRows);
+    ShowResult result = backend_.show(request.table(), request.switch_name(), limit);
+    if (!result.error.empty()) return {grpc::StatusCode::INVALID_ARGUMENT, result.error};
+
+    v1::ShowReply reply;
+    if (!request.switch_name().empty()) {
+      reply.add_switches(request.switch_name());
+    } else {
+      for (const auto& name : switches) reply.add_switches(name);
+    }
+    std::size_t bytes = 0;
+    for (auto& slot : result.rows) {
+      // Moved, so that a slow reader holds only the rows that it has not had.
+      const nlohmann::ordered_json row = std::move(slot);
+      std::string text = to_text(row);
+      bytes += text.size();
+      reply.add_rows_json(std::move(text));
+      if (bytes < kChunkBytes) continue;
+      if (!writer.Write(reply)) return grpc::Status::CANCELLED;
+      reply.Clear();
+      bytes = 0;
+    }
+    reply.set_truncated(result.truncated);
+    return writer.Write(reply) ? grpc::Status::OK : grpc::Status::CANCELLED;
+  }
+
+  Backend& backend_;
+  std::atomic<int> shows_{0};
+};
+
+// gRPC takes addresses as URIs.
+std::string unix_uri(const std::string& path) {
+  static constexpr char kHex[] = "0123456789ABCDEF";
+  static constexpr std::string_view kPlain = "/-._~";
+  std::string uri = "unix:";
+  for (const char c : path) {
+    const auto byte = static_cast<unsigned char>(c);
+    const bool letter_or_digit = (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
+    if (letter_or_digit || kPlain.find(c) != std::string_view::npos) {
+      uri += c;
+    } else {
+      uri += {'%', kHex[byte >> 4], kHex[byte & 15]};
+    }
+  }
+  return uri;
+}
+
+// The only place that says where the service listens and who may connect.
+void add_listener(grpc::ServerBuilder& builder, const std::string& socket_path, int& bound) {
+  builder.AddListeningPort(unix_uri(socket_path), grpc::InsecureServerCredentials(), &bound);
+}
+
+void set_limits(grpc::ServerBuilder& builder) {
+  grpc::ResourceQuota quota("weft-control");
+  quota.Resize(kQuotaBytes);
+  quota.SetMaxThreads(kMaxThreads);
+  builder.SetResourceQuota(quota);
+  builder.SetMaxReceiveMessageSize(kMaxRequestBytes);
+  builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMaxMetadataBytes);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxCallsPerConnection);
+  builder.AddChannelArgument("grpc.server_handshake_timeout_ms", kHandshakeMs);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kPingAfterMs);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kPingAnswerMs);
+  builder.SetSyncServerOption(grpc::ServerBuilder::NUM_CQS, 1);
+  builder.SetSyncServerOption(grpc::ServerBuilder::MIN_POLLERS, 1);
+  builder.SetSyncServerOption(grpc::ServerBuilder::MAX_POLLERS, 2);
+  builder.SetSyncServerOption(grpc::ServerBuilder::CQ_TIMEOUT_MSEC, kPollMs);
+}
+
+// What gRPC says in its log (connections that speak no HTTP/2, mostly) concerns developers.
+void log_at_debug(gpr_log_func_args* line) {
+  spdlog::debug("grpc: {}", line->message);
+}
+
+}  // namespace
+
+struct Service::Impl {
+  explicit Impl(Backend& backend) : handler(backend) {}
+
+  SocketFile file;
+  Handler handler;
+  std::unique_ptr<grpc::Server> server;
+};
+
+Service::Service() = default;
+Service::~Service() {
+  stop();
+}
+
+std::optional<std::string> Service::start(const std::string& path, Backend& backend) {
+  stop();
+  gpr_set_log_function(log_at_debug);
+  auto impl = std::make_unique<Impl>(backend);
+  if (auto problem = impl->file.prepare(path)) return problem;
+
+  grpc::ServerBuilder builder;
+  set_limits(builder);
+  int bound = 0;
+  add_listener(builder, impl->file.private_path(), bound);
+  builder.RegisterService(&impl->handler);
+  impl->server = builder.BuildAndStart();
+  if (impl->server == nullptr || bound == 0) return "gRPC cannot listen on the control socket " + path;
+  if (auto problem = impl->file.publish()) return problem;
+  impl_ = std::move(impl);
+  return std::nullopt;
+}
+
+void Service::stop(std::chrono::milliseconds grace) {
+  if (impl_ == nullptr) return;
+  impl_->file.remove();
+  impl_->server->Shutdown(std::chrono::system_clock::now() + grace);
+  impl_.reset();
+}
+
+}  // namespace weft::control
