@@ -2,6 +2,7 @@
 // Copyright The weft authors
 #pragma once
 
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -19,6 +20,8 @@ class Registry {
   /// nullptr when unknown.
   [[nodiscard]] const StageType* find(std::string_view name) const noexcept;
   [[nodiscard]] const std::vector<StageType>& types() const noexcept { return types_; }
+  /// Names of all types, in the order of add().
+  [[nodiscard]] std::vector<std::string> names() const;
 
  private:
   std::vector<StageType> types_;

@@ -18,6 +18,12 @@ namespace weft::pipeline {
 
 inline constexpr std::uint16_t kMaxVid = 4094;
 
+/// How stages that rewrite a RoCE packet keep its ICRC right.
+enum class IcrcUpdate : std::uint8_t {
+  incremental,  ///< from the bytes that changed
+  full,         ///< over the whole packet again
+};
+
 /// 802.1Q membership of a port. An access port is a member of `native` only and sends untagged; a trunk carries
 /// `tagged`, and untagged frames belong to `native` when it is set.
 struct PortVlans {
@@ -30,9 +36,9 @@ struct PortInfo {
   std::string name;
   PortIndex index = 0;
   std::string type;               ///< pci, veth, tap, memif, vhost, pcap, null, link
-  Value device;                   ///< the port's own keys, validated for its type
+  Value device;                   ///< map of the keys that only this type has, validated, defaults filled in
   wire::MacAddress mac{};         ///< own address; set by the host of the pipeline before stages are built
-  std::uint32_t mtu_bytes = 1500;  ///< largest IP packet, as `ip link` counts it
+  std::uint32_t mtu_bytes = 1500;  ///< largest IP packet, as `ip link` counts it; 0 from the loader: the device's own
   std::uint64_t rate_mbps = 0;    ///< emulated egress rate, Mbit/s; 0: as fast as the device
   std::uint64_t delay_ns = 0;     ///< emulated propagation delay of the link out of this port
   std::uint32_t queue_packets = 1024;  ///< capacity of the egress queue
@@ -89,6 +95,7 @@ struct SwitchInfo {
   std::string name;
   std::uint8_t index = 0;
   std::uint64_t seed = 1;  ///< of the random source and of the ECMP hash
+  IcrcUpdate icrc = IcrcUpdate::incremental;
   std::vector<PortInfo> ports;
   std::vector<std::uint16_t> vlans;  ///< VIDs that exist, ascending; at least one
   std::vector<InterfaceAddress> addresses;

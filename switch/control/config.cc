@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+#include "switch/control/config.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <map>
+
+#include "switch/control/config_schema.h"
+#include "switch/control/switch_builder.h"
+#include "switch/control/yaml_reader.h"
+#include "switch/pipeline/validate.h"
+
+namespace weft::control {
+namespace {
+
+using pipeline::Diagnostics;
+using pipeline::Mark;
+using pipeline::Registry;
+using pipeline::Schema;
+using pipeline::Value;
+
+constexpr std::int64_t kHeadroomBytes = 128;
+constexpr std::int64_t kVethRoomBytes = 8160;
+// What a buffer takes beside its data room: struct rte_mbuf, the private area, and the pool's own header.
+constexpr std::int64_t kBufferOverheadBytes = 128 + 64 + 64;
+
+const Schema& whole_file() {
+  static const Schema kSchema = config_schema();
+  return kSchema;
+}
+const Schema& one_switch() {
+  static const Schema kSchema = switch_schema();
+  return kSchema;
+}
+
+// Position of a process-wide key, or of what holds it when it is a default.
+const Mark& eal_mark(const Value& root, const char* key) {
+  const Value& eal = root["eal"];
+  if (eal[key].mark().line > 0) return eal[key].mark();
+  return eal.mark().line > 0 ? eal.mark() : root.mark();
+}
+
+EalConfig read_eal(const Value& eal, Diagnostics& diagnostics) {
+  EalConfig out;
+  out.mark = eal.mark();
+  std::map<std::int64_t, int> seen;
+  for (const auto& cpu : eal["workers"].list_or_empty()) {
+    if (cpu.is_null()) continue;
+    if (!seen.emplace(cpu.integer(), 0).second) {
+      diagnostics.error(cpu.mark(), "workers: CPU " + std::to_string(cpu.integer()) + " stands twice");
+    }
+    out.workers.push_back(static_cast<std::uint32_t>(cpu.integer()));
+  }
+  const std::string& hugepages = eal["hugepages"].string();
+  if (hugepages != "auto") out.hugepages = hugepages == "on" ? Hugepages::on : Hugepages::off;
+  out.mbufs = static_cast<std::uint32_t>(eal["mbufs"].integer());
+  out.mbuf_data_room_bytes = static_cast<std::uint16_t>(eal["mbuf_data_room_bytes"].integer());
+  out.burst = static_cast<std::uint16_t>(eal["burst"].integer());
+  for (const auto& argument : eal["extra_args"].list_or_empty()) {
+    if (!argument.is_null()) out.extra_args.push_back(argument.string());
+  }
+  const Value& memory = eal["memory_mb"];
+  if (memory.is_null()) return out;
+  out.memory_mb = static_cast<std::uint32_t>(memory.integer());
+  const std::int64_t needed = out.mbufs * (out.mbuf_data_room_bytes + kBufferOverheadBytes) / (1 << 20) + 1;
+  if (memory.integer() < needed) {
+    diagnostics.error(memory.mark(), "memory_mb: " + std::to_string(out.mbufs) + " buffers of " +
+                                         std::to_string(out.mbuf_data_room_bytes) + " bytes need " +
+                                         std::to_string(needed) + ", found " + std::to_string(memory.integer()));
+  }
+  return out;
+}
+
+// What ports and packet buffers ask of each other.
+void check_buffers(const Config& config, const Value& root, Diagnostics& diagnostics) {
+  const Mark& room_mark = eal_mark(root, "mbuf_data_room_bytes");
+  const std::int64_t room = config.eal.mbuf_data_room_bytes - kHeadroomBytes;
+  const std::int64_t workers = std::max<std::int64_t>(1, static_cast<std::int64_t>(config.eal.workers.size()));
+  std::int64_t descriptors = 0;
+  std::uint32_t largest = 0;
+  bool veth = false;
+  for (const auto& sw : config.switches) {
+    for (const auto& port : sw.ports) {
+      veth = veth || port.type == "veth";
+      if (port.mtu_bytes != 0) largest = std::max(largest, port.max_frame_bytes());
+      if (port.type == "pci") descriptors += port.device["rx_descriptors"].integer() * workers;
+    }
+  }
+  if (veth && room < kVethRoomBytes) {
+    diagnostics.error(room_mark, "mbuf_data_room_bytes: veth ports need at least " +
+                                     std::to_string(kVethRoomBytes + kHeadroomBytes) + ", found " +
+                                     std::to_string(config.eal.mbuf_data_room_bytes));
+  } else if (largest > room) {
+    diagnostics.note(room_mark, "mbuf_data_room_bytes: frames of " + std::to_string(largest) +
+                                    " bytes take more than one buffer of " +
+                                    std::to_string(config.eal.mbuf_data_room_bytes));
+  }
+  if (descriptors >= config.eal.mbufs) {
+    diagnostics.error(eal_mark(root, "mbufs"), "mbufs: the receive queues of the pci ports take " +
+                                                   std::to_string(descriptors) + ", found " +
+                                                   std::to_string(config.eal.mbufs));
+  }
+}
+
+void read_process(Config& config, const Value& root) {
+  const std::string& idle = root["idle"].string();
+  if (idle != "adaptive") config.idle = idle == "poll" ? IdleMode::poll : IdleMode::sleep;
+  if (root["steer"].string() == "qp") config.steer = pipeline::SteerMode::qp;
+  config.control.socket = root["control"]["socket"].string();
+  static constexpr std::pair<std::string_view, LogLevel> kLevels[] = {{"trace", LogLevel::trace},
+                                                                      {"debug", LogLevel::debug},
+                                                                      {"info", LogLevel::info},
+                                                                      {"warning", LogLevel::warning},
+                                                                      {"error", LogLevel::error}};
+  for (const auto& [word, level] : kLevels) {
+    if (root["log"]["level"].string() == word) config.log.level = level;
+  }
+}
+
+void read_switches(Config& config, const Value& list, const Registry& registry, Diagnostics& diagnostics) {
+  const auto& switches = list.list();
+  for (std::size_t i = 0; i < switches.size(); ++i) {
+    if (switches[i].is_null()) continue;
+    if (i >= kMaxSwitches) {
+      diagnostics.error(switches[i].mark(), "switches: more than " + std::to_string(kMaxSwitches));
+      break;
+    }
+    config.switches.push_back(build_switch(switches[i], i, registry, diagnostics));
+  }
+  check_switch_names(switches, diagnostics);
+  check_devices(switches, diagnostics);
+  check_links(switches, diagnostics);
+}
+
+}  // namespace
+
+std::optional<Config> load_config(std::string_view text, const std::string& file, const Registry& registry,
+                                  Diagnostics& diagnostics) {
+  const auto document = read_yaml(text, file, diagnostics);
+  if (!document) return std::nullopt;
+  const Value root = pipeline::validate(whole_file(), *document, "", &registry, diagnostics);
+  if (root.is_null()) return std::nullopt;
+  Config config;
+  config.eal = read_eal(root["eal"], diagnostics);
+  read_process(config, root);
+  if (!root["switches"].is_null()) read_switches(config, root["switches"], registry, diagnostics);
+  check_buffers(config, root, diagnostics);
+  if (!diagnostics.ok()) return std::nullopt;
+  return config;
+}
+
+std::optional<Config> load_config_file(const std::string& path, const Registry& registry, Diagnostics& diagnostics) {
+  std::ifstream stream(path, std::ios::binary);
+  // One byte more than is allowed tells a file that is too large from one that just fits.
+  std::string text(kMaxYamlBytes + 1, '\0');
+  if (stream) stream.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (!stream && !stream.eof()) {
+    diagnostics.error({path, 0, 0}, std::string("cannot be read: ") + std::strerror(errno));
+    return std::nullopt;
+  }
+  text.resize(static_cast<std::size_t>(stream.gcount()));
+  return load_config(text, path, registry, diagnostics);
+}
+
+std::optional<pipeline::SwitchInfo> load_switch(std::string_view text, const Registry& registry,
+                                                Diagnostics& diagnostics) {
+  const auto document = read_yaml(text, "switch", diagnostics);
+  if (!document) return std::nullopt;
+  const std::vector<Value> switches{pipeline::validate(one_switch(), *document, "", &registry, diagnostics)};
+  if (switches[0].is_null()) return std::nullopt;
+  auto info = build_switch(switches[0], 0, registry, diagnostics);
+  check_devices(switches, diagnostics);
+  if (!diagnostics.ok()) return std::nullopt;
+  return info;
+}
+
+std::string format(const Diagnostics& diagnostics) {
+  std::string out = diagnostics.to_string();
+  const std::size_t mistakes = diagnostics.entries().size();
+  if (mistakes > 0) out += std::to_string(mistakes) + (mistakes == 1 ? " mistake\n" : " mistakes\n");
+  return out;
+}
+
+}  // namespace weft::control
