@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+//
+// Decides what happens to each packet: the protocol unit of the impair stage. It holds no packet and knows no clock;
+// equal rules, packets, times and random sources give equal decisions.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "switch/stages/impair_rule.h"
+#include "switch/stages/token_bucket.h"
+
+namespace weft::stages {
+
+/// Where in the rules a packet goes on after a step.
+struct ImpairPlace {
+  enum class Part : std::uint8_t { select, duplicate, timing };
+  std::uint16_t rule = 0;
+  Part part = Part::select;
+  bool acted = false;  ///< the rule did something to this packet already, and counted it against its limit
+  friend bool operator==(const ImpairPlace&, const ImpairPlace&) = default;
+};
+
+/// One thing to do to a packet.
+struct ImpairStep {
+  enum class What : std::uint8_t {
+    pass,       ///< no rule is left
+    lose,       ///< drop it
+    limit,      ///< drop it: the rate is exceeded
+    hold,       ///< keep it until `until`, then go on from `next`
+    corrupt,    ///< flip `bit`, then go on from `next` with what the packet has become
+    duplicate,  ///< go on from `next` with the packet, and then with a copy of it
+  };
+  What what = What::pass;
+  bool delayed = false;    ///< hold: by rate, delay or jitter
+  bool reordered = false;  ///< hold: by reorder
+  ImpairPlace next{};
+  pipeline::TimeNs until = 0;
+  std::uint32_t bit = 0;  ///< byte offset in the frame * 8 + bit
+  friend bool operator==(const ImpairStep&, const ImpairStep&) = default;
+};
+
+/// How often a rule did what. Counts decisions.
+struct ImpairCounters {
+  std::uint64_t matched = 0;  ///< packets that fulfil all conditions, also those that after, nth, every, limit spare
+  std::uint64_t lost = 0;
+  std::uint64_t corrupted = 0;
+  std::uint64_t duplicated = 0;
+  std::uint64_t limited = 0;
+  std::uint64_t delayed = 0;
+  std::uint64_t reordered = 0;
+};
+
+/// The rules and their state. Copyable. Every packet goes through the rules in order; a rule that holds it ends this
+/// for now, and the rules behind see it when its time has come: a rate behind a delay sees what leaves the delay.
+class ImpairUnit {
+ public:
+  static constexpr std::size_t kMaxRules = 1024;
+
+  ImpairUnit() = default;
+  /// At most kMaxRules.
+  explicit ImpairUnit(std::vector<ImpairRule> rules);
+
+  /// The next step of a packet. Call again with `step.next` until the step is pass, lose, limit or hold.
+  [[nodiscard]] ImpairStep on_packet(pipeline::TimeNs now, const ImpairFields& f, pipeline::Rng& rng,
+                                     ImpairPlace at = {}) noexcept;
+
+  [[nodiscard]] bool empty() const noexcept { return slots_.empty(); }
+  [[nodiscard]] std::size_t size() const noexcept { return slots_.size(); }
+  [[nodiscard]] const ImpairRule& rule(std::size_t i) const noexcept { return slots_[i].rule; }
+  [[nodiscard]] const ImpairCounters& counters(std::size_t i) const noexcept { return slots_[i].counters; }
+
+ private:
+  struct Slot {
+    ImpairRule rule;
+    ImpairCounters counters{};
+    std::uint64_t acted = 0;  ///< packets to which something was done
+    std::optional<TokenBucket> bucket{};
+    pipeline::TimeNs last_leave = 0;  ///< for keep_order
+  };
+
+  static bool selects(Slot& slot) noexcept;
+  static ImpairStep act(Slot& slot, ImpairPlace at, std::uint64_t& counter, ImpairStep step) noexcept;
+  static std::optional<ImpairStep> disturb(Slot& slot, ImpairPlace at, const ImpairFields& f,
+                                           pipeline::Rng& rng) noexcept;
+  static std::optional<ImpairStep> time(Slot& slot, ImpairPlace at, pipeline::TimeNs now, const ImpairFields& f,
+                                        pipeline::Rng& rng) noexcept;
+
+  std::vector<Slot> slots_;
+};
+
+}  // namespace weft::stages

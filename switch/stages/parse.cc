@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+#include "switch/stages/parse.h"
+
+#include <rte_prefetch.h>
+
+#include <algorithm>
+#include <string>
+
+#include "switch/wire/icrc.h"
+#include "switch/wire/parse.h"
+
+namespace weft::stages {
+namespace {
+
+using pipeline::Batch;
+using pipeline::Context;
+using pipeline::DropReason;
+using pipeline::Schema;
+using pipeline::Value;
+using wire::FrameKind;
+using wire::Validity;
+
+// How many packets ahead the first line of a frame is fetched.
+constexpr std::uint16_t kAhead = 6;
+
+// `ok` is no failure, and ip_checksum is for the L3 stage to find: neither has a counter here.
+constexpr std::size_t invalid_slot(Validity v) noexcept {
+  const auto value = static_cast<std::size_t>(v);
+  return ParseStage::kFirstInvalid + value - (v < Validity::ip_checksum ? 1 : 2);
+}
+static_assert(invalid_slot(Validity::eth_truncated) == ParseStage::kFirstInvalid);
+static_assert(invalid_slot(Validity::roce_qp0) + 1 == ParseStage::kIcrcChecked);
+
+// Makes the first `wanted` bytes of a chained packet contiguous. Segments behind the first that become empty stay in
+// the chain: that is allowed, and freeing them one by one gains nothing.
+bool pull_headers(rte_mbuf* m, std::uint32_t wanted) noexcept {
+  const std::uint32_t missing = wanted - m->data_len;
+  if (!RTE_MBUF_DIRECT(m) || rte_mbuf_refcnt_read(m) != 1 || rte_pktmbuf_tailroom(m) < missing) return false;
+  std::uint8_t* to = pipeline::frame(m) + m->data_len;
+  for (rte_mbuf* from = m->next; from != nullptr && m->data_len < wanted; from = from->next) {
+    const auto bytes = static_cast<std::uint16_t>(std::min<std::uint32_t>(from->data_len, wanted - m->data_len));
+    std::memcpy(to, rte_pktmbuf_mtod(from, const std::uint8_t*), bytes);
+    to += bytes;
+    m->data_len = static_cast<std::uint16_t>(m->data_len + bytes);
+    // Only this view of the segment shrinks; other holders of its bytes have their own.
+    from->data_off = static_cast<std::uint16_t>(from->data_off + bytes);
+    from->data_len = static_cast<std::uint16_t>(from->data_len - bytes);
+  }
+  return m->data_len == wanted;
+}
+
+bool icrc_right(const rte_mbuf* m) noexcept {
+  const wire::Parsed& parsed = pipeline::meta(m).parsed;
+  const std::uint8_t* head = pipeline::frame(m);
+  if (m->nb_segs == 1) [[likely]]
+    return wire::icrc_ok(head, parsed);
+  const wire::RoceLayout layout = wire::roce_layout(head, parsed);
+  wire::IcrcCalculator icrc({head, std::min<std::size_t>(m->data_len, layout.icrc)}, layout);
+  for (const rte_mbuf* segment = m->next; icrc.remaining() != 0; segment = segment->next) {
+    icrc.add({rte_pktmbuf_mtod(segment, const std::uint8_t*), segment->data_len});
+  }
+  std::uint8_t scratch[wire::kIcrcBytes];
+  const void* stored = rte_pktmbuf_read(m, layout.icrc, sizeof scratch, scratch);
+  return icrc.value() == wire::load_icrc(static_cast<const std::uint8_t*>(stored));
+}
+
+}  // namespace
+
+ParseStage::ParseStage(const Value& options) : drop_bad_icrc_(options["icrc_bad"].string() == "drop") {
+  const std::string& check = options["icrc_check"].string();
+  if (check == "all") icrc_every_ = 1;
+  if (check == "sample") icrc_every_ = options["icrc_sample_every"].unsigned_integer();
+  icrc_in_ = icrc_every_;
+}
+
+void ParseStage::ingress(Context& context, Batch& batch) {
+  const std::uint16_t size = batch.size;
+  for (std::uint16_t i = 0; i < std::min(size, kAhead); ++i) rte_prefetch0(pipeline::frame(batch.packet[i]));
+  std::uint32_t roce = 0;
+  for (std::uint16_t i = 0; i < size; ++i) {
+    if (i + kAhead < size) rte_prefetch0(pipeline::frame(batch.packet[i + kAhead]));
+    rte_mbuf* m = batch.packet[i];
+    const std::uint32_t wanted = std::min(m->pkt_len, pipeline::kHeaderBytes);
+    if (m->data_len < wanted && !pull_headers(m, wanted)) [[unlikely]] {
+      context.drop(batch, i, DropReason::header_split);
+      continue;
+    }
+    wire::Parsed& parsed = pipeline::meta(m).parsed;
+    wire::parse_frame(pipeline::frame(m), m->data_len, m->pkt_len, parsed);
+    if (parsed.kind == FrameKind::roce) [[likely]] {
+      ++roce;
+    } else {
+      count_other(context, batch, i);
+    }
+  }
+  counters_[static_cast<std::size_t>(FrameKind::roce)].add(roce);
+  if (icrc_every_ != 0) check_icrcs(context, batch, roce);
+}
+
+void ParseStage::count_other(Context& context, Batch& batch, std::uint16_t i) noexcept {
+  const wire::Parsed& parsed = pipeline::meta(batch.packet[i]).parsed;
+  counters_[static_cast<std::size_t>(parsed.kind)].add(1);
+  if (parsed.validity != Validity::ok) counters_[invalid_slot(parsed.validity)].add(1);
+  if (parsed.validity == Validity::eth_truncated) {
+    context.drop(batch, i, DropReason::eth_truncated);
+  } else if (parsed.validity == Validity::eth_source_multicast) {
+    context.drop(batch, i, DropReason::eth_source_multicast);
+  } else if (parsed.kind == FrameKind::mac_control) {
+    context.drop(batch, i, DropReason::mac_control);
+  }
+}
+
+void ParseStage::check_icrcs(Context& context, Batch& batch, std::uint32_t roce) noexcept {
+  if (roce < icrc_in_) {
+    icrc_in_ -= roce;
+    return;
+  }
+  std::uint32_t checked = 0;
+  std::uint32_t bad = 0;
+  for (std::uint16_t i = 0; i < batch.size; ++i) {
+    if ((batch.removed >> i & 1) != 0) continue;
+    const rte_mbuf* m = batch.packet[i];
+    if (pipeline::meta(m).parsed.kind != FrameKind::roce || --icrc_in_ != 0) continue;
+    icrc_in_ = icrc_every_;
+    ++checked;
+    if (icrc_right(m)) continue;
+    ++bad;
+    if (drop_bad_icrc_) context.drop(batch, i, DropReason::icrc);
+  }
+  counters_[kIcrcChecked].add(checked);
+  counters_[kIcrcBad].add(bad);
+}
+
+pipeline::StageType parse_stage_type() {
+  pipeline::StageType type;
+  type.name = "parse";
+  type.summary = "Reads the headers of every packet once; optionally checks ICRCs.";
+  type.provides = {"parsed"};
+  type.options = Schema::map({
+      Schema::Key::with_default("icrc_check", Schema::one_of({"off", "sample", "all"}), Value("off"),
+                                "Which RoCE packets have their ICRC checked."),
+      Schema::Key::with_default("icrc_sample_every", Schema::integer(1, 1'000'000'000), Value(1024),
+                                "With icrc_check: sample, every n-th RoCE packet of a worker is checked."),
+      Schema::Key::with_default("icrc_bad", Schema::one_of({"forward", "drop"}), Value("forward"),
+                                "What happens to a packet whose ICRC is wrong. It is counted in either case."),
+  });
+  for (std::uint8_t k = 0; k < wire::kFrameKindCount; ++k) {
+    type.counters.push_back("kind_" + std::string(wire::name(static_cast<FrameKind>(k))));
+  }
+  for (std::uint8_t v = 0; v < wire::kValidityCount; ++v) {
+    const auto validity = static_cast<Validity>(v);
+    if (validity == Validity::ok || validity == Validity::ip_checksum) continue;
+    type.counters.push_back("invalid_" + std::string(wire::name(validity)));
+  }
+  type.counters.insert(type.counters.end(), {"icrc_checked", "icrc_bad"});
+  type.make = [](const pipeline::StageBuild& build, pipeline::StageShared*) {
+    return std::make_unique<ParseStage>(build.options);
+  };
+  return type;
+}
+
+}  // namespace weft::stages
