@@ -184,6 +184,7 @@ std::uint32_t Pipeline::serve_port(TimeNs now, PortIndex port) noexcept {
   now_ = now;
   EgressQueue& queue = *egress_[port];
   if (queue.held() == 0) return 0;
+  if (!state_.link_up(port)) [[unlikely]] return drain_port(port, DropReason::egress_down);
   return queue.direct() && queue.line_empty() ? serve_direct(now, port) : serve_emulated(now, port);
 }
 
@@ -299,10 +300,19 @@ void Pipeline::flush_stages(TimeNs now) noexcept {
   }
 }
 
+std::uint32_t Pipeline::drain_port(PortIndex port, DropReason reason) noexcept {
+  std::uint32_t count = 0;
+  while (rte_mbuf* m = egress_[port]->take_any()) {
+    drop(now_, m, reason);
+    ++count;
+  }
+  port_totals_[port].dropped.add(count);
+  return count;
+}
+
 void Pipeline::drop_queued() noexcept {
-  for (const auto& queue : egress_) {
-    if (!queue) continue;
-    while (rte_mbuf* m = queue->take_any()) drop(now_, m, DropReason::shutdown);
+  for (std::size_t port = 0; port < egress_.size(); ++port) {
+    if (egress_[port]) drain_port(static_cast<PortIndex>(port), DropReason::shutdown);
   }
 }
 

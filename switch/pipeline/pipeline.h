@@ -112,6 +112,7 @@ class Pipeline {
   bool hand_over(std::uint16_t worker, rte_mbuf* m, std::uint8_t stage) noexcept;
   std::uint32_t serve_direct(TimeNs now, PortIndex port) noexcept;
   std::uint32_t serve_emulated(TimeNs now, PortIndex port) noexcept;
+  std::uint32_t drain_port(PortIndex port, DropReason reason) noexcept;
   void run_egress(TimeNs now, PortIndex port, Batch& batch) noexcept;
   std::uint16_t send_to_device(PortIndex port, rte_mbuf** packets, std::uint16_t count) noexcept;
   void drop(TimeNs now, rte_mbuf* m, DropReason reason) noexcept;

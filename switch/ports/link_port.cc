@@ -4,7 +4,7 @@
 
 namespace weft::ports {
 
-LinkPort::LinkPort(std::string peer, std::shared_ptr<Lane> incoming, std::shared_ptr<Lane> outgoing)
+LinkPort::LinkPort(std::string peer, std::shared_ptr<pipeline::SpscRing> incoming, std::shared_ptr<pipeline::SpscRing> outgoing)
     : peer_(std::move(peer)), incoming_(std::move(incoming)), outgoing_(std::move(outgoing)) {}
 
 LinkPort::~LinkPort() {
@@ -15,8 +15,8 @@ LinkPort::~LinkPort() {
 
 std::pair<std::unique_ptr<LinkPort>, std::unique_ptr<LinkPort>> LinkPort::make_pair(std::string first_name,
                                                                                     std::string second_name) {
-  auto there = std::make_shared<Lane>();
-  auto back = std::make_shared<Lane>();
+  auto there = std::make_shared<pipeline::SpscRing>();
+  auto back = std::make_shared<pipeline::SpscRing>();
   std::unique_ptr<LinkPort> first(new LinkPort(std::move(second_name), back, there));
   std::unique_ptr<LinkPort> second(new LinkPort(std::move(first_name), there, back));
   return {std::move(first), std::move(second)};

@@ -297,9 +297,9 @@ void L2Shared::on_link(PortIndex port, bool up) {
   if (!up) fdb_.flush(port);
 }
 
-nlohmann::json L2Shared::rows(std::string_view /*table*/, std::uint64_t& cursor, std::size_t max) const {
+nlohmann::ordered_json L2Shared::rows(std::string_view /*table*/, std::uint64_t& cursor, std::size_t max) const {
   std::size_t position = cursor;
-  nlohmann::json rows = nlohmann::json::array();
+  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   const std::uint32_t now_s = now_s_.load(std::memory_order_relaxed);
   for (const Fdb::Entry& entry : fdb_.list(position, max)) {
     rows.push_back({{"mac", entry.key.mac().to_string()},

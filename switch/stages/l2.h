@@ -16,7 +16,7 @@ class L2Shared : public pipeline::StageShared {
   void housekeeping(pipeline::TimeNs now) override;
   void on_link(pipeline::PortIndex port, bool up) override;
   [[nodiscard]] std::vector<std::string_view> tables() const override { return {"fdb"}; }
-  [[nodiscard]] nlohmann::json rows(std::string_view table, std::uint64_t& cursor, std::size_t max) const override;
+  [[nodiscard]] nlohmann::ordered_json rows(std::string_view table, std::uint64_t& cursor, std::size_t max) const override;
 
   [[nodiscard]] tables::Fdb& fdb() noexcept { return fdb_; }
 

@@ -209,8 +209,8 @@ std::uint64_t Harness::counter(std::string_view stage, std::string_view name) co
   return pipeline_->stage(i).counters()[static_cast<std::size_t>(found - names.begin())].value();
 }
 
-nlohmann::json Harness::rows(std::string_view table) const {
-  nlohmann::json all = nlohmann::json::array();
+nlohmann::ordered_json Harness::rows(std::string_view table) const {
+  nlohmann::ordered_json all = nlohmann::ordered_json::array();
   const auto collect = [&](auto& owner) {
     const auto names = owner.tables();
     if (std::find(names.begin(), names.end(), table) == names.end()) return false;

@@ -71,7 +71,7 @@ class Harness {
   /// A counter of a stage by the names of its StageType.
   [[nodiscard]] std::uint64_t counter(std::string_view stage, std::string_view name) const;
   /// All rows of a table, of shared or worker state.
-  [[nodiscard]] nlohmann::json rows(std::string_view table) const;
+  [[nodiscard]] nlohmann::ordered_json rows(std::string_view table) const;
 
   template <typename T>
   T& stage(std::string_view name) {

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+#include "switch/main/runtime.h"
+
+#include <rte_errno.h>
+#include <rte_launch.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <map>
+#include <thread>
+
+#include "switch/ports/link_port.h"
+
+namespace weft {
+namespace {
+
+using pipeline::PortIndex;
+using pipeline::TimeNs;
+using std::chrono::milliseconds;
+
+constexpr milliseconds kTick{10};
+constexpr TimeNs kLinkPeriodNs = 200'000'000;
+constexpr TimeNs kHousekeepingNs = 1'000'000'000;
+constexpr milliseconds kDrainTime{1000};
+constexpr milliseconds kFlushTime{200};
+
+int run_worker(void* worker) {
+  static_cast<Worker*>(worker)->run();
+  return 0;
+}
+
+}  // namespace
+
+Runtime::Runtime(const pipeline::Registry& registry, control::Config config, std::string config_file, const Eal& eal,
+                 std::string& error)
+    : config_(std::move(config)),
+      config_file_(std::move(config_file)),
+      cpus_(eal.worker_cpus),
+      hugepages_(eal.hugepages),
+      rings_(static_cast<std::uint16_t>(eal.worker_lcores.size())),
+      lcores_(eal.worker_lcores) {
+  error = build(registry, eal);
+}
+
+Runtime::~Runtime() {
+  for (auto& worker : workers_) worker->stop();
+  if (running_) rte_eal_mp_wait_lcore();
+}
+
+std::string Runtime::build(const pipeline::Registry& registry, const Eal& eal) {
+  pool_ = pipeline::make_pool("packets", config_.eal.mbufs, config_.eal.mbuf_data_room_bytes, 512);
+  if (!pool_) return std::string("cannot allocate the packet buffers: ") + rte_strerror(rte_errno);
+  for (std::size_t i = 0; i < eal.worker_lcores.size(); ++i) {
+    workers_.push_back(std::make_unique<Worker>(static_cast<std::uint16_t>(i), clock_, config_.idle, config_.eal.burst,
+                                                rings_));
+  }
+  std::vector<std::vector<std::unique_ptr<ports::Port>>> opened;
+  if (auto error = open_ports(opened); !error.empty()) return error;
+  if (auto error = connect_links(opened); !error.empty()) return error;
+  for (std::size_t i = 0; i < config_.switches.size(); ++i) build_switch(registry, i, std::move(opened[i]));
+  assign_polling();
+  supervise_links();
+  return "";
+}
+
+std::string Runtime::open_ports(std::vector<std::vector<std::unique_ptr<ports::Port>>>& opened) {
+  for (const pipeline::SwitchInfo& info : config_.switches) {
+    auto& row = opened.emplace_back(info.ports.size());
+    const ports::PortEnvironment environment{pool_.get(), static_cast<std::uint16_t>(workers_.size()), info.seed};
+    for (const pipeline::PortInfo& port : info.ports) {
+      if (port.type == "link") continue;
+      ports::OpenedPort result = ports::open_port(port, environment);
+      if (!result.error.empty()) {
+        return port.mark.file + ":" + std::to_string(port.mark.line) + ":" + std::to_string(port.mark.column) +
+               ": port " + info.name + "/" + port.name + ": " + result.error;
+      }
+      row[port.index] = std::move(result.port);
+    }
+  }
+  return "";
+}
+
+std::string Runtime::connect_links(std::vector<std::vector<std::unique_ptr<ports::Port>>>& opened) {
+  std::map<std::string, std::pair<std::size_t, PortIndex>> ends;
+  for (std::size_t i = 0; i < config_.switches.size(); ++i) {
+    for (const auto& port : config_.switches[i].ports) ends[config_.switches[i].name + "/" + port.name] = {i, port.index};
+  }
+  for (std::size_t i = 0; i < config_.switches.size(); ++i) {
+    for (const auto& port : config_.switches[i].ports) {
+      if (port.type != "link" || opened[i][port.index]) continue;
+      const std::string here = config_.switches[i].name + "/" + port.name;
+      const std::string& there = port.device["peer"].string();
+      const auto& [other, index] = ends.at(there);
+      auto [first, second] = ports::LinkPort::make_pair(here, there);
+      opened[i][port.index] = std::move(first);
+      opened[other][index] = std::move(second);
+    }
+  }
+  return "";
+}
+
+void Runtime::build_switch(const pipeline::Registry& registry, std::size_t index,
+                           std::vector<std::unique_ptr<ports::Port>> opened) {
+  pipeline::SwitchInfo info = config_.switches[index];
+  const auto workers = static_cast<std::uint16_t>(workers_.size());
+  std::vector<std::uint16_t> owners;
+  for (pipeline::PortInfo& port : info.ports) {
+    const ports::Port& device = *opened[port.index];
+    if (port.mtu_bytes == 0) port.mtu_bytes = device.mtu_bytes();
+    if (port.mac.is_zero()) port.mac = device.mac();
+    if (port.mac.is_zero()) {
+      port.mac = wire::MacAddress::from_u64(std::uint64_t{0x02} << 40 | std::uint64_t{0xfe} << 16 |
+                                            std::uint64_t{info.index} << 8 | (port.index & 0xff));
+    }
+    owners.push_back(static_cast<std::uint16_t>((index + port.index) % workers));
+  }
+  Switch& made = switches_.emplace_back();
+  made.ports = std::move(opened);
+  made.state = std::make_unique<pipeline::SwitchState>(registry, std::move(info), owners, workers, config_.steer);
+  for (std::uint16_t w = 0; w < workers; ++w) {
+    pipeline::PipelineHost host;
+    host.worker = w;
+    host.pool = pool_.get();
+    host.handoff = workers > 1 ? workers_[w].get() : nullptr;
+    host.seed = made.state->info().seed;
+    for (auto& port : made.ports) host.ports.push_back(port.get());
+    made.pipelines.push_back(std::make_unique<pipeline::Pipeline>(*made.state, std::move(host)));
+  }
+}
+
+void Runtime::assign_polling() {
+  for (auto& worker : workers_) {
+    std::vector<pipeline::Pipeline*> mine;
+    for (Switch& s : switches_) mine.push_back(s.pipelines[static_cast<std::size_t>(&worker - workers_.data())].get());
+    worker->set_pipelines(std::move(mine));
+  }
+  for (Switch& s : switches_) {
+    for (const pipeline::PortInfo& port : s.state->info().ports) {
+      ports::Port& device = *s.ports[port.index];
+      const std::uint16_t owner = s.state->owner_of_port(port.index);
+      const bool external = port.type != "link";
+      workers_[owner]->serve(*s.pipelines[owner], port.index);
+      if (device.rx_queues() == 1) {
+        workers_[owner]->poll(*s.pipelines[owner], device, port.index, 0, external);
+        continue;
+      }
+      for (std::uint16_t q = 0; q < device.rx_queues(); ++q) {
+        workers_[q]->poll(*s.pipelines[q], device, port.index, q, external);
+      }
+    }
+  }
+}
+
+void Runtime::start() {
+  started_ = clock_.now();
+  running_ = true;
+  for (std::size_t i = 0; i < workers_.size(); ++i) rte_eal_remote_launch(run_worker, workers_[i].get(), lcores_[i]);
+}
+
+void Runtime::supervise_links() {
+  for (Switch& s : switches_) {
+    for (const pipeline::PortInfo& port : s.state->info().ports) {
+      const bool up = s.ports[port.index]->link_up();
+      if (up != s.state->link_up(port.index)) {
+        spdlog::info("{}/{}: link {}", s.state->info().name, port.name, up ? "up" : "down");
+        s.state->set_link(port.index, up);
+      }
+    }
+  }
+}
+
+bool Runtime::inputs_ended() const {
+  for (const Switch& s : switches_) {
+    for (const auto& port : s.ports) {
+      if (!port->finite() || !port->exhausted()) return false;
+    }
+  }
+  return true;
+}
+
+void Runtime::for_each_worker(const std::function<void(Switch&, std::size_t)>& task) {
+  for (std::size_t w = 0; w < workers_.size(); ++w) {
+    on_worker(w, [&] {
+      for (Switch& s : switches_) task(s, w);
+    });
+  }
+}
+
+std::uint64_t Runtime::held() {
+  std::uint64_t total = 0;
+  for_each_worker([&](Switch& s, std::size_t w) { total += s.pipelines[w]->held(); });
+  for (std::uint16_t from = 0; from < rings_.workers(); ++from) {
+    for (std::uint16_t to = 0; to < rings_.workers(); ++to) total += rings_.ring(from, to).size();
+  }
+  for (const Switch& s : switches_) {
+    for (const auto& port : s.ports) total += port->in_flight();
+  }
+  return total;
+}
+
+void Runtime::run(const Limits& limits) {
+  TimeNs next_links = 0;
+  TimeNs next_housekeeping = 0;
+  int quiet = 0;
+  while (!limits.stop->load()) {
+    const TimeNs now = clock_.now();
+    if (limits.duration.count() != 0 && now - started_ >= static_cast<TimeNs>(limits.duration.count()) * 1'000'000) break;
+    if (now >= next_links) {
+      supervise_links();
+      next_links = now + kLinkPeriodNs;
+    }
+    if (now >= next_housekeeping) {
+      for (Switch& s : switches_) s.state->housekeeping(now);
+      next_housekeeping = now + kHousekeepingNs;
+    }
+    // A packet may be between two places for a moment: two looks in a row must agree.
+    if (limits.exit_on_eof) {
+      quiet = inputs_ended() && held() == 0 ? quiet + 1 : 0;
+      if (quiet == 2) break;
+    }
+    std::this_thread::sleep_for(kTick);
+  }
+  stopped_ = clock_.now();
+  drain();
+}
+
+void Runtime::drain() {
+  for (auto& worker : workers_) worker->set_receiving(false);
+  const auto wait_until_empty = [&](milliseconds limit) {
+    const auto end = std::chrono::steady_clock::now() + limit;
+    while (held() != 0 && std::chrono::steady_clock::now() < end) std::this_thread::sleep_for(milliseconds(1));
+  };
+  wait_until_empty(kDrainTime);
+  for_each_worker([&](Switch& s, std::size_t w) { s.pipelines[w]->flush_stages(clock_.now()); });
+  wait_until_empty(kFlushTime);
+  for_each_worker([](Switch& s, std::size_t w) { s.pipelines[w]->drop_queued(); });
+  const std::lock_guard lock(running_mutex_);
+  for (auto& worker : workers_) worker->stop();
+  rte_eal_mp_wait_lcore();
+  running_ = false;
+}
+
+std::vector<std::string> Runtime::switch_names() const {
+  std::vector<std::string> names;
+  for (const Switch& s : switches_) names.push_back(s.state->info().name);
+  return names;
+}
+
+}  // namespace weft

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+//
+// weft-switch: reads a configuration, checks it, runs it.
+#include <rte_eal.h>
+#include <signal.h>
+#include <spdlog/sinks/stdout_color_sinks.h>
+#include <spdlog/spdlog.h>
+#include <sys/prctl.h>
+
+#include <CLI/CLI.hpp>
+#include <atomic>
+#include <cstdio>
+#include <fstream>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "switch/control/config.h"
+#include "switch/control/service.h"
+#include "switch/main/runtime.h"
+#include "switch/stages/stages.h"
+
+namespace weft {
+namespace {
+
+// Exit codes, as in README.md of this folder.
+constexpr int kBadConfiguration = 2;
+constexpr int kCannotStart = 3;
+constexpr int kUnbalanced = 4;
+
+std::atomic<bool> stop_requested{false};
+void on_signal(int) { stop_requested.store(true); }
+
+struct Options {
+  std::string config;
+  bool check = false;
+  bool print_schema = false;
+  bool exit_on_eof = false;
+  double duration_s = 0;
+  std::string counters_out;
+  std::string log_level;
+};
+
+void set_up_log(control::LogLevel level) {
+  spdlog::set_default_logger(spdlog::stderr_color_mt("weft"));
+  spdlog::set_pattern("%^%l%$: %v");
+  constexpr spdlog::level::level_enum kLevels[]{spdlog::level::trace, spdlog::level::debug, spdlog::level::info,
+                                                spdlog::level::warn, spdlog::level::err};
+  spdlog::set_level(kLevels[static_cast<std::size_t>(level)]);
+}
+
+std::vector<std::string> pci_devices(const control::Config& config) {
+  std::vector<std::string> devices;
+  for (const auto& s : config.switches) {
+    for (const auto& port : s.ports) {
+      // "0000:3b:00.2" and "3b:00.2", with arguments or without; anything else is a virtual device.
+      if (port.type == "pci" && port.device["device"].string().find(':') < 5) {
+        devices.push_back(port.device["device"].string());
+      }
+    }
+  }
+  return devices;
+}
+
+void describe(const control::Config& config, const Eal& eal) {
+  for (const auto& s : config.switches) {
+    std::string stages;
+    for (const auto& stage : s.pipeline) stages += (stages.empty() ? "" : " -> ") + stage.name;
+    spdlog::info("switch {}: {} ports, {}", s.name, s.ports.size(), stages);
+  }
+  std::string cpus;
+  for (const unsigned cpu : eal.worker_cpus) cpus += (cpus.empty() ? "" : ",") + std::to_string(cpu);
+  spdlog::info("{} worker(s) on CPU {}, {}", eal.worker_cpus.size(), cpus, eal.hugepages ? "hugepages" : "no hugepages");
+}
+
+// The last words: one line per switch, and the file if one was asked for.
+int report(Runtime& runtime, const std::string& counters_out) {
+  const nlohmann::ordered_json counters = runtime.counters();
+  for (const auto& s : counters["switches"]) {
+    const auto& t = s["totals"];
+    spdlog::info("switch {}: rx {} + generated {} + replicated {} = tx {} + consumed {} + dropped {} + held {}{}",
+                 s["name"].get<std::string>(), t["rx"].get<std::uint64_t>(), t["generated"].get<std::uint64_t>(),
+                 t["replicated"].get<std::uint64_t>(), t["tx"].get<std::uint64_t>(), t["consumed"].get<std::uint64_t>(),
+                 t["dropped"].get<std::uint64_t>(), t["held"].get<std::uint64_t>(),
+                 t["balanced"].get<bool>() ? "" : "  <- DOES NOT BALANCE");
+  }
+  if (!counters_out.empty()) {
+    std::ofstream file(counters_out);
+    file << counters.dump(2) << '\n';
+    if (!file.flush()) {
+      spdlog::error("cannot write {}", counters_out);
+      return kCannotStart;
+    }
+  }
+  return runtime.balanced() ? 0 : kUnbalanced;
+}
+
+int run(const Options& options, const pipeline::Registry& registry, control::Config config) {
+  const Eal eal = start_eal(config.eal, pci_devices(config));
+  if (!eal.error.empty()) {
+    spdlog::error("{}", eal.error);
+    return kCannotStart;
+  }
+  if (!eal.warning.empty()) spdlog::warn("{}", eal.warning);
+
+  int result = 0;
+  {
+    std::string error;
+    Runtime runtime(registry, config, options.config, eal, error);
+    control::Service service;
+    if (error.empty() && !config.control.socket.empty()) {
+      if (const auto refused = service.start(config.control.socket, runtime)) error = *refused;
+    }
+    if (!error.empty()) {
+      spdlog::error("{}", error);
+      result = kCannotStart;
+    } else {
+      describe(config, eal);
+      runtime.start();
+      spdlog::info("forwarding");
+      runtime.run({&stop_requested, std::chrono::milliseconds(static_cast<long>(options.duration_s * 1000)),
+                   options.exit_on_eof});
+      service.stop();
+      result = report(runtime, options.counters_out);
+    }
+  }
+  rte_eal_cleanup();
+  return result;
+}
+
+int main_checked(int argc, char** argv) {
+  Options options;
+  CLI::App app("Software ToR switch for RoCEv2. Reads one YAML file; see conf/ for examples.");
+  app.set_version_flag("--version", WEFT_VERSION);
+  auto* file = app.add_option("-c,--config", options.config, "Configuration file")->type_name("FILE");
+  app.add_flag("--check", options.check, "Check the file, say what is wrong with it, and exit (0: fine, 2: not)");
+  app.add_flag("--print-schema", options.print_schema, "Print the JSON Schema of configuration files and exit");
+  app.add_flag("--exit-on-eof", options.exit_on_eof,
+               "Stop when all inputs (captures, generators with a limit) have ended and nothing is held");
+  app.add_option("--duration-s", options.duration_s, "Stop after this many seconds")
+      ->type_name("SECONDS")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--counters-out", options.counters_out, "Write the final counters to this file as JSON")
+      ->type_name("FILE");
+  app.add_option("--log-level", options.log_level, "trace, debug, info, warning or error; overrides the file")
+      ->check(CLI::IsMember({"trace", "debug", "info", "warning", "error"}));
+  app.footer("Exit codes: 0 stopped as asked, 1 wrong arguments, 2 configuration refused, 3 could not start,\n"
+             "4 packets unaccounted for (a bug in weft).");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 1;
+  }
+
+  pipeline::Registry registry;
+  stages::register_all(registry);
+  if (options.print_schema) {
+    std::cout << control::config_json_schema(registry).dump(2) << '\n';
+    return 0;
+  }
+  if (file->count() == 0) {
+    std::fputs("weft-switch: -c FILE is needed (--help says more)\n", stderr);
+    return 1;
+  }
+  pipeline::Diagnostics diagnostics;
+  auto config = control::load_config_file(options.config, registry, diagnostics);
+  std::fputs(control::format(diagnostics).c_str(), stderr);
+  if (!config) return kBadConfiguration;
+  if (options.check) {
+    std::cout << options.config << ": fine, " << config->switches.size() << " switch(es)\n";
+    return 0;
+  }
+  if (!options.log_level.empty()) {
+    constexpr std::string_view kNames[]{"trace", "debug", "info", "warning", "error"};
+    for (std::size_t i = 0; i < std::size(kNames); ++i) {
+      if (kNames[i] == options.log_level) config->log.level = static_cast<control::LogLevel>(i);
+    }
+  }
+  set_up_log(config->log.level);
+  return run(options, registry, std::move(*config));
+}
+
+}  // namespace
+}  // namespace weft
+
+int main(int argc, char** argv) {
+  struct sigaction action {};
+  action.sa_handler = weft::on_signal;
+  sigaction(SIGTERM, &action, nullptr);
+  sigaction(SIGINT, &action, nullptr);
+  try {
+    return weft::main_checked(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "weft-switch: %s\n", error.what());
+    return weft::kCannotStart;
+  }
+}

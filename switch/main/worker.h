@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+//
+// One core's loop: polls its receive queues, runs pipelines to completion, serves the egress queues of its ports.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "switch/control/config.h"
+#include "switch/main/clock.h"
+#include "switch/pipeline/pipeline.h"
+#include "switch/pipeline/spsc_ring.h"
+#include "switch/ports/port.h"
+
+namespace weft {
+
+/// Rings between all workers of a process, one per ordered pair.
+class HandoffRings {
+ public:
+  explicit HandoffRings(std::uint16_t workers)
+      : workers_(workers), rings_(std::make_unique<pipeline::SpscRing[]>(std::size_t{workers} * workers)) {}
+  [[nodiscard]] pipeline::SpscRing& ring(std::uint16_t from, std::uint16_t to) noexcept {
+    return rings_[std::size_t{from} * workers_ + to];
+  }
+  [[nodiscard]] std::uint16_t workers() const noexcept { return workers_; }
+
+ private:
+  std::uint16_t workers_;
+  std::unique_ptr<pipeline::SpscRing[]> rings_;
+};
+
+class Worker : public pipeline::Handoff {
+ public:
+  Worker(std::uint16_t id, const Clock& clock, control::IdleMode idle, std::uint16_t burst, HandoffRings& rings)
+      : id_(id), clock_(clock), idle_(idle), burst_(burst), rings_(rings) {}
+
+  // Before run().
+  /// @param pipelines by switch index
+  void set_pipelines(std::vector<pipeline::Pipeline*> pipelines) { pipelines_ = std::move(pipelines); }
+  void poll(pipeline::Pipeline& target, ports::Port& port, pipeline::PortIndex index, std::uint16_t queue,
+            bool external) {
+    queues_.push_back({&target, &port, index, queue, external});
+  }
+  void serve(pipeline::Pipeline& target, pipeline::PortIndex index) { served_.push_back({&target, index}); }
+
+  /// The loop; returns after stop(). Runs on the worker's own thread.
+  void run();
+
+  // Control thread.
+  void stop() noexcept { stop_.store(true, std::memory_order_release); }
+  /// Whether ports to the outside are polled. Links and rings always are.
+  void set_receiving(bool on) noexcept { receiving_.store(on, std::memory_order_release); }
+  /// Runs `task` on the worker between two bursts and waits for it. Tasks are short: forwarding waits.
+  void call(const std::function<void()>& task);
+
+  struct Usage {
+    std::uint64_t loops = 0, busy_loops = 0, sleeps = 0;
+    std::uint64_t cycles = 0, busy_cycles = 0;
+  };
+  [[nodiscard]] Usage usage() const noexcept;
+
+  // Handoff.
+  bool push(std::uint16_t worker, rte_mbuf* m) noexcept override { return rings_.ring(id_, worker).push(&m, 1) == 1; }
+
+ private:
+  struct Queue {
+    pipeline::Pipeline* target;
+    ports::Port* port;
+    pipeline::PortIndex index;
+    std::uint16_t queue;
+    bool external;
+  };
+  struct Served {
+    pipeline::Pipeline* target;
+    pipeline::PortIndex index;
+  };
+  std::uint32_t poll_queues(pipeline::TimeNs now) noexcept;
+  std::uint32_t poll_rings(pipeline::TimeNs now) noexcept;
+  void rest(pipeline::TimeNs now) noexcept;
+  void run_task() noexcept;
+
+  std::uint16_t id_;
+  const Clock& clock_;
+  control::IdleMode idle_;
+  std::uint16_t burst_;
+  HandoffRings& rings_;
+  std::vector<pipeline::Pipeline*> pipelines_;
+  std::vector<Queue> queues_;
+  std::vector<Served> served_;
+
+  std::uint32_t idle_loops_ = 0;
+  pipeline::TimeNs idle_since_ = 0;
+  pipeline::TimeNs nap_ns_ = 0;
+  pipeline::Counter loops_, busy_loops_, sleeps_, cycles_, busy_cycles_;
+
+  alignas(64) std::atomic<bool> stop_{false};
+  std::atomic<bool> receiving_{true};
+  std::atomic<const std::function<void()>*> task_{nullptr};
+  std::mutex call_mutex_;
+};
+
+}  // namespace weft
