@@ -24,6 +24,7 @@ using pipeline::Value;
 
 constexpr std::int64_t kHeadroomBytes = 128;
 constexpr std::int64_t kVethRoomBytes = 8160;
+constexpr std::size_t kMaxWorkers = 64;
 // What a buffer takes beside its data room: struct rte_mbuf, the private area, and the pool's own header.
 constexpr std::int64_t kBufferOverheadBytes = 128 + 64 + 64;
 
@@ -49,6 +50,10 @@ EalConfig read_eal(const Value& eal, Diagnostics& diagnostics) {
   std::map<std::int64_t, int> seen;
   for (const auto& cpu : eal["workers"].list_or_empty()) {
     if (cpu.is_null()) continue;
+    if (out.workers.size() == kMaxWorkers) {
+      diagnostics.error(cpu.mark(), "workers: more than " + std::to_string(kMaxWorkers));
+      break;
+    }
     if (!seen.emplace(cpu.integer(), 0).second) {
       diagnostics.error(cpu.mark(), "workers: CPU " + std::to_string(cpu.integer()) + " stands twice");
     }
@@ -74,6 +79,16 @@ EalConfig read_eal(const Value& eal, Diagnostics& diagnostics) {
   return out;
 }
 
+// A generated frame lies in one buffer.
+void check_generator_room(const pipeline::PortInfo& port, const EalConfig& eal, Diagnostics& diagnostics) {
+  const Value& payload = port.device["payload_bytes"];
+  const std::int64_t needed = payload.integer() + kRoceOverheadBytes + 14 + kHeadroomBytes;
+  if (needed <= eal.mbuf_data_room_bytes) return;
+  diagnostics.error(payload.mark().line > 0 ? payload.mark() : port.mark,
+                    "payload_bytes: generated frames need an mbuf_data_room_bytes of at least " +
+                        std::to_string(needed) + ", found " + std::to_string(eal.mbuf_data_room_bytes));
+}
+
 // What ports and packet buffers ask of each other.
 void check_buffers(const Config& config, const Value& root, Diagnostics& diagnostics) {
   const Mark& room_mark = eal_mark(root, "mbuf_data_room_bytes");
@@ -84,6 +99,7 @@ void check_buffers(const Config& config, const Value& root, Diagnostics& diagnos
   bool veth = false;
   for (const auto& sw : config.switches) {
     for (const auto& port : sw.ports) {
+      if (port.type == "generator") check_generator_room(port, config.eal, diagnostics);
       veth = veth || port.type == "veth";
       if (port.mtu_bytes != 0) largest = std::max(largest, port.max_frame_bytes());
       if (port.type == "pci") descriptors += port.device["rx_descriptors"].integer() * workers;

@@ -43,7 +43,7 @@ std::vector<Key> generator_keys() {
   }
   return {
       Key::with_default("qps", Schema::integer(1, 1 << 20), Value(1), "Queue pairs, served in turn."),
-      Key::with_default("first_qpn", Schema::integer(2, 0xffffff), Value(16),
+      Key::with_default("first_qpn", Schema::integer(2, kMaxQpn), Value(16),
                         "Destination QP of the first; the others count up."),
       Key::with_default("payload_bytes", Schema::integer(0, 8192), Value(1024), "Payload per packet."),
       Key::with_default("opcodes", Schema::list(Schema::one_of(opcodes), 1), Value(Value::List{Value("RC_SEND_ONLY")}),

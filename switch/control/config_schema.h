@@ -2,6 +2,9 @@
 // Copyright The weft authors
 #pragma once
 
+#include <cstdint>
+#include <vector>
+
 #include "switch/pipeline/schema.h"
 
 namespace weft::control {
@@ -13,6 +16,11 @@ inline constexpr std::int64_t kMinIpv6Mtu = 1280;  ///< RFC 8200
 inline constexpr std::int64_t kMaxMtu = 9216;
 inline constexpr std::int64_t kMaxDelayNs = 10'000'000'000;
 inline constexpr std::int64_t kMaxCpu = 1023;
+
+inline constexpr std::int64_t kMaxQpn = 0xffffff;
+
+/// IPv6, UDP, BTH, the largest extension headers, and the ICRC.
+inline constexpr std::int64_t kRoceOverheadBytes = 40 + 8 + 12 + 28 + 4;
 
 /// MTU of ports whose device has none.
 inline constexpr std::uint32_t kDefaultMtu = 4200;

@@ -97,12 +97,12 @@ class DeviceCheck {
   void interface(const std::string& name, const Value& port) {
     const std::string text = text_of(port, "interface");
     if (text.empty()) return;
-    if (text.size() > kMaxInterfaceName || text.find_first_of("/:,[] \t\r\n") != text.npos || text == "." ||
+    if (text.size() > kMaxInterfaceName || text.find_first_of("/:,=[] \t\r\n") != text.npos || text == "." ||
         text == "..") {
       diagnostics_.error(port["interface"].mark(),
                          "interface: expected the name of a network interface, at most " +
                              std::to_string(kMaxInterfaceName) +
-                             " characters without '/', ':', ',', '[', ']' and spaces, found " + quoted(text));
+                             " characters without '/', ':', ',', '=', '[', ']' and spaces, found " + quoted(text));
     }
     claim(port, "interface", "interface " + text, name);
   }
@@ -122,8 +122,8 @@ class DeviceCheck {
 
   // Paths become part of a device string, whose arguments a comma ends.
   void path(const Value& port, const char* key) {
-    if (text_of(port, key).find_first_of(",[]\"\r\n") == std::string::npos) return;
-    diagnostics_.error(port[key].mark(), std::string(key) + ": expected a path without ',', '[', ']' and '\"', found " +
+    if (text_of(port, key).find_first_of(",=[]\r\n") == std::string::npos) return;
+    diagnostics_.error(port[key].mark(), std::string(key) + ": expected a path without ',', '=', '[' and ']', found " +
                                              quoted(port[key].string()));
   }
 

@@ -22,8 +22,8 @@ using pipeline::Value;
 
 using VidSet = std::bitset<4096>;
 
-// A veth port's ring has frames of 8192 bytes, of which 8160 carry the packet.
-constexpr std::int64_t kMaxVethMtu = 8160 - 18;
+// A veth port is an af_packet ring with frames of 8192 bytes, of which the ring's own header takes up to 96.
+constexpr std::int64_t kMaxVethMtu = 8192 - 96 - 18;
 
 // "20-30" as two ids.
 std::optional<std::pair<int, int>> parse_range(std::string_view text) {
@@ -90,8 +90,33 @@ void read_vlans(const Value& port, PortInfo& info, Diagnostics& diagnostics) {
   }
 }
 
+void check_generator(const PortInfo& info, Diagnostics& diagnostics) {
+  const Value& device = info.device;
+  const Value& source = device["source"];
+  const Value& destination = device["destination"];
+  if (!source.is_null() && !destination.is_null() &&
+      wire::IpAddress::parse(source.string())->is_v6() != wire::IpAddress::parse(destination.string())->is_v6()) {
+    diagnostics.error(destination.mark(), "destination: " + destination.string() + " and source " + source.string() +
+                                              " are of different address families");
+  }
+  const std::int64_t last = device["first_qpn"].integer() + device["qps"].integer() - 1;
+  if (last > kMaxQpn) {
+    diagnostics.error(
+        device["qps"].mark().line > 0 ? device["qps"].mark() : device["first_qpn"].mark(),
+        "qps: QP numbers end at " + std::to_string(kMaxQpn) + ", found a last one of " + std::to_string(last));
+  }
+  const Value& payload = device["payload_bytes"];
+  if (payload.integer() + kRoceOverheadBytes > info.mtu_bytes) {
+    diagnostics.error(payload.mark().line > 0 ? payload.mark() : info.mark,
+                      "payload_bytes: " + std::to_string(payload.integer()) + " and up to " +
+                          std::to_string(kRoceOverheadBytes) + " bytes of headers are more than the mtu_bytes of " +
+                          std::to_string(info.mtu_bytes));
+  }
+}
+
 void check_type(const Value& port, const PortInfo& info, Diagnostics& diagnostics) {
   const Value& device = info.device;
+  if (info.type == "generator") check_generator(info, diagnostics);
   if (info.type == "pcap") {
     if (!device.has("rx_file") && !device.has("tx_file")) {
       diagnostics.error(port.mark(), "port '" + info.name + "': a pcap port needs 'rx_file', 'tx_file' or both");
