@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+//
+// The program weftctl, and its completion, against a service in this process.
+#include <gmock/gmock.h>
+
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "switch/control/service.h"
+#include "tests/switch/control/fake_backend.h"
+#include "tests/switch/control/raw_listener.h"
+#include "tests/switch/control/temporary_directory.h"
+#include "tests/tools/weftctl/program.h"
+
+namespace weft::weftctl {
+namespace {
+
+using control::FakeBackend;
+using testing::EndsWith;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+class WeftctlTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    unsetenv("WEFT_SOCKET");
+    backend.add("ports", {{{"switch", "tor1"}, {"port", "h1"}, {"rx_packets", 1234567}},
+                          {{"switch", "tor1"}, {"port", "h2"}, {"rx_packets", 8}}});
+    backend.add("drops", FakeBackend::Rows::array());
+    ASSERT_EQ(service.start(path, backend), std::nullopt);
+  }
+
+  // Runs weftctl with the socket of the service.
+  int weftctl(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), {WEFTCTL, "--socket", path});
+    return run(arguments);
+  }
+
+  int run(const std::vector<std::string>& arguments) { return Program(arguments).finish(out, err); }
+
+  const control::TemporaryDirectory directory;
+  const std::string path = directory.file("s");
+  FakeBackend backend;
+  control::Service service;
+  std::string out;
+  std::string err;
+};
+
+TEST_F(WeftctlTest, ShowPrintsATableWithoutTheOnlySwitch) {
+  EXPECT_EQ(weftctl({"show", "ports"}), 0);
+  EXPECT_EQ(out, "port  rx_packets\nh1       1234567\nh2             8\n");
+  EXPECT_EQ(err, "");
+}
+
+TEST_F(WeftctlTest, ShowNamesTheSwitchWhenThereAreSeveralOrWhenAsked) {
+  const std::string named = "switch  port  rx_packets\ntor1    h1       1234567\ntor1    h2             8\n";
+  EXPECT_EQ(weftctl({"show", "ports", "--switch-column"}), 0);
+  EXPECT_EQ(out, named);
+  backend.switches = {"tor1", "tor2"};
+  EXPECT_EQ(weftctl({"show", "ports"}), 0);
+  EXPECT_EQ(out, named);
+  EXPECT_EQ(weftctl({"show", "ports", "--switch", "tor1"}), 0);
+  EXPECT_EQ(out, "port  rx_packets\nh1       1234567\nh2             8\n");
+}
+
+TEST_F(WeftctlTest, ShowSaysThatATableIsEmpty) {
+  EXPECT_EQ(weftctl({"show", "drops"}), 0);
+  EXPECT_EQ(out, "no rows\n");
+}
+
+TEST_F(WeftctlTest, OptionsMayStandBehindTheTable) {
+  EXPECT_EQ(run({WEFTCTL, "show", "ports", "--columns", "0", "-t", "--socket", path}), 0);
+  EXPECT_EQ(out, "port  rx_packets\nh1     1,234,567\nh2             8\n");
+}
+
+TEST_F(WeftctlTest, JsonIsAnArrayOfTheRowsAsTheyCame) {
+  EXPECT_EQ(weftctl({"show", "ports", "--json"}), 0);
+  EXPECT_EQ(out,
+            "[\n"
+            R"({"switch":"tor1","port":"h1","rx_packets":1234567},)"
+            "\n"
+            R"({"switch":"tor1","port":"h2","rx_packets":8})"
+            "\n]\n");
+  EXPECT_EQ(weftctl({"show", "drops", "--json"}), 0);
+  EXPECT_EQ(out, "[]\n");
+}
+
+TEST_F(WeftctlTest, MoreRowsThanAskedForAreMentionedOnStderr) {
+  EXPECT_EQ(weftctl({"show", "ports", "--max-rows", "1"}), 0);
+  EXPECT_EQ(out, "port  rx_packets\nh1       1234567\n");
+  EXPECT_EQ(err, "weftctl: more rows exist than the 1 printed\n");
+}
+
+TEST_F(WeftctlTest, TablesAndAboutAreForPeopleAndForPrograms) {
+  EXPECT_EQ(weftctl({"tables"}), 0);
+  EXPECT_EQ(out, "name   summary\ndrops  The drops of a fake switch.\nports  The ports of a fake switch.\n");
+  EXPECT_EQ(weftctl({"tables", "--json"}), 0);
+  EXPECT_THAT(out, StartsWith(R"([{"name":"drops","summary":"The drops of a fake switch."},)"));
+  EXPECT_EQ(weftctl({"about"}), 0);
+  EXPECT_EQ(out, "version   0.1.0\npid       4711\nuptime_s  12\nworkers   1, 2\nswitches  tor1\n");
+  EXPECT_EQ(weftctl({"--json", "about"}), 0);
+  EXPECT_EQ(out, R"({"version":"0.1.0","pid":4711,"uptime_s":12,"workers":[1,2],"switches":["tor1"]})"
+                 "\n");
+}
+
+TEST_F(WeftctlTest, AnUnknownTableExitsWith1AndAGuess) {
+  EXPECT_EQ(weftctl({"show", "prots"}), 1);
+  EXPECT_EQ(out, "");
+  EXPECT_EQ(err, "weftctl: unknown table 'prots'; did you mean 'ports'? Tables: drops, ports.\n");
+  EXPECT_EQ(weftctl({"show", "prots", "--json"}), 1);
+  EXPECT_EQ(out, "") << "not the beginning of an array";
+}
+
+TEST_F(WeftctlTest, WrongUsageExitsWith2InOneLine) {
+  const std::vector<std::vector<std::string>> wrong{{},
+                                                    {"shw"},
+                                                    {"show"},
+                                                    {"show", "ports", "drops"},
+                                                    {"show", "ports", "--max-rows", "many"},
+                                                    {"show", "ports", "--watch", "0"},
+                                                    {"show", "ports", "--watch", "2x"},
+                                                    {"about", "--colums", "3"},
+                                                    {"about", "--columns", "-1"}};
+  for (const auto& arguments : wrong) {
+    EXPECT_EQ(weftctl(arguments), 2) << testing::PrintToString(arguments);
+    EXPECT_EQ(out, "");
+    EXPECT_THAT(err, StartsWith("weftctl: "));
+    EXPECT_EQ(std::count(err.begin(), err.end(), '\n'), 1) << err;
+  }
+}
+
+TEST_F(WeftctlTest, NoSwitchExitsWith3NamingTheSocketInOneLine) {
+  const std::string absent = directory.file("absent");
+  EXPECT_EQ(run({WEFTCTL, "--socket", absent, "about"}), 3);
+  EXPECT_EQ(err, "weftctl: cannot reach " + absent + ": No such file or directory; is weft-switch running?\n");
+  control::leave_stale_socket(directory.file("stale"));
+  EXPECT_EQ(run({WEFTCTL, "--socket", directory.file("stale"), "about"}), 3);
+  EXPECT_THAT(err, HasSubstr("nobody listens"));
+  const int silent = control::listen_on(directory.file("silent"));
+  EXPECT_EQ(run({WEFTCTL, "--socket", directory.file("silent"), "--timeout", "0.1", "about"}), 3);
+  EXPECT_EQ(err, "weftctl: no answer on " + directory.file("silent") + " within 100 ms; is weft-switch running?\n");
+  close(silent);
+}
+
+TEST_F(WeftctlTest, TheEnvironmentNamesTheSocketAndTheOptionWins) {
+  setenv("WEFT_SOCKET", path.c_str(), 1);
+  EXPECT_EQ(run({WEFTCTL, "about"}), 0);
+  setenv("WEFT_SOCKET", directory.file("absent").c_str(), 1);
+  EXPECT_EQ(run({WEFTCTL, "about"}), 3);
+  EXPECT_EQ(weftctl({"about"}), 0);
+  unsetenv("WEFT_SOCKET");
+}
+
+TEST_F(WeftctlTest, WatchPrintsAgainAndAgain) {
+  Program watch({WEFTCTL, "--socket", path, "show", "ports", "--watch", "0.1"});
+  EXPECT_TRUE(watch.read_until("port  rx_packets\n", 3));
+}
+
+TEST_F(WeftctlTest, WatchNeedsNoNumberAndMayPrecedeTheTable) {
+  Program watch({WEFTCTL, "--socket", path, "show", "--watch", "ports"});
+  EXPECT_TRUE(watch.read_until("port  rx_packets\n", 1));
+}
+
+TEST_F(WeftctlTest, WatchEndsWhenTheSwitchDoes) {
+  Program watch({WEFTCTL, "--socket", path, "show", "ports", "--watch", "0.1"});
+  ASSERT_TRUE(watch.read_until("port  rx_packets\n", 1));
+  service.stop();
+  EXPECT_EQ(watch.finish(out, err), 3);
+  EXPECT_EQ(err, "weftctl: the connection to " + path + " broke; is weft-switch running?\n");
+}
+
+TEST_F(WeftctlTest, AnOutputThatCannotBeWrittenIsAnError) {
+  EXPECT_EQ(run({"/bin/sh", "-c", std::string(WEFTCTL) + " --socket " + path + " about > /dev/full"}), 1);
+  EXPECT_EQ(err, "weftctl: cannot write the output: No space left on device\n");
+}
+
+TEST_F(WeftctlTest, HelpTeachesTheToolWithin120Columns) {
+  EXPECT_EQ(run({WEFTCTL, "--help"}), 0);
+  for (const char* word : {"about", "tables", "show TABLE", "--switch", "--max-rows", "--watch", "--json", "--socket",
+                           "WEFT_SOCKET", "/run/weft/weft.sock", "Examples:", "Exit status:"}) {
+    EXPECT_THAT(out, HasSubstr(word));
+  }
+  std::size_t start = 0;
+  for (std::size_t end = out.find('\n'); end != std::string::npos; start = end + 1, end = out.find('\n', start)) {
+    EXPECT_LE(end - start, 120U) << out.substr(start, end - start);
+  }
+  EXPECT_EQ(run({WEFTCTL, "--version"}), 0);
+  EXPECT_EQ(out, "weftctl " WEFT_VERSION "\n");
+}
+
+class CompletionTest : public WeftctlTest {
+ protected:
+  // Words that <Tab> offers behind the line, one space between each.
+  std::string complete(const std::string& line) {
+    const std::string script =
+        std::string("source ") + COMPLETION + "; read -ra COMP_WORDS <<< '" + line + "'; [[ '" + line +
+        "' == *' ' ]] && COMP_WORDS+=(''); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); COMP_WORDS[0]=" + WEFTCTL +
+        "; _weftctl; echo \"${COMPREPLY[*]}\"";
+    setenv("WEFT_SOCKET", path.c_str(), 1);
+    EXPECT_EQ(run({"/bin/bash", "-c", script}), 0);
+    unsetenv("WEFT_SOCKET");
+    EXPECT_EQ(err, "");
+    return out.substr(0, out.find('\n'));
+  }
+};
+
+TEST_F(CompletionTest, OffersCommands) {
+  EXPECT_EQ(complete("weftctl "), "about show tables");
+  EXPECT_EQ(complete("weftctl --json t"), "tables");
+  EXPECT_EQ(complete("weftctl about "), "");
+}
+
+TEST_F(CompletionTest, OffersTheTablesOfTheSwitch) {
+  EXPECT_EQ(complete("weftctl show "), "drops ports");
+  EXPECT_EQ(complete("weftctl show p"), "ports");
+  EXPECT_EQ(complete("weftctl show --watch 2 p"), "ports");
+  EXPECT_EQ(complete("weftctl show ports "), "");
+  EXPECT_EQ(complete("weftctl --socket " + directory.file("absent") + " show "), "");
+}
+
+TEST_F(CompletionTest, OffersTheSwitchesOfTheProcess) {
+  backend.switches = {"tor1", "tor2", "spine1"};
+  EXPECT_EQ(complete("weftctl show ports --switch "), "tor1 tor2 spine1");
+  EXPECT_EQ(complete("weftctl show ports --switch t"), "tor1 tor2");
+}
+
+TEST_F(CompletionTest, OffersExactlyTheOptionsOfTheHelp) {
+  EXPECT_EQ(run({WEFTCTL, "--help"}), 0);
+  const std::string general = out;
+  EXPECT_EQ(run({WEFTCTL, "show", "--help"}), 0);
+  const std::string help = general + out;
+  const std::string offered = complete("weftctl --") + " " + complete("weftctl show --");
+  for (std::size_t at = help.find("--"); at != std::string::npos; at = help.find("--", at + 2)) {
+    const std::string option = help.substr(at, help.find_first_not_of("abcdefghijklmnopqrstuvwxyz-", at) - at);
+    EXPECT_THAT(" " + offered + " ", HasSubstr(" " + option + " "));
+  }
+  EXPECT_THAT(complete("weftctl show --"), EndsWith("--switch --max-rows --watch --switch-column"));
+}
+
+}  // namespace
+}  // namespace weft::weftctl

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+#include "tools/weftctl/commands.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "switch/control/client.h"
+#include "tools/weftctl/format.h"
+
+namespace weft::weftctl {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using control::CallError;
+
+constexpr unsigned kColumnsWithoutTerminal = 100;
+
+struct Screen {
+  bool terminal = false;
+  unsigned rows = 0;
+  unsigned columns = kColumnsWithoutTerminal;
+};
+
+Screen screen_of_stdout() {
+  Screen screen;
+  screen.terminal = isatty(STDOUT_FILENO) == 1;
+  winsize size{};
+  if (screen.terminal && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) {
+    screen.rows = size.ws_row;
+    screen.columns = size.ws_col;
+  }
+  return screen;
+}
+
+int fail(const CallError& error) {
+  std::fprintf(stderr, "weftctl: %s\n", error.message.c_str());
+  return error.kind == CallError::Kind::unreachable ? kExitUnreachable : kExitRefused;
+}
+
+// A full disk or a closed pipe must not look like success.
+int print(std::string_view text) {
+  if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0) return kExitFine;
+  std::fprintf(stderr, "weftctl: cannot write the output: %s\n", std::strerror(errno));
+  return kExitRefused;
+}
+
+// Indented for people, one line for programs.
+std::string json_text(const Json& value, const Screen& screen) {
+  return value.dump(screen.terminal ? 2 : -1, ' ', false, Json::error_handler_t::replace) + '\n';
+}
+
+TableStyle style_of(const Options& options, const Screen& screen) {
+  return {options.columns.value_or(screen.columns), options.thousands};
+}
+
+int run_about(const Options& options, control::Client& client) {
+  control::ProcessInfo info;
+  if (const auto error = client.about(info)) return fail(*error);
+  info.facts["switches"] = info.switches;
+  return print(options.json ? json_text(info.facts, screen_of_stdout()) : format_facts(info.facts));
+}
+
+int run_tables(const Options& options, control::Client& client) {
+  std::vector<control::TableInfo> tables;
+  if (const auto error = client.tables(tables)) return fail(*error);
+  const Screen screen = screen_of_stdout();
+  auto rows = Json::array();
+  for (const auto& table : tables) rows.push_back({{"name", table.name}, {"summary", table.summary}});
+  return print(options.json ? json_text(rows, screen)
+                            : format_table(rows.get<std::vector<Json>>(), style_of(options, screen)));
+}
+
+// The texts of rows as an array, before they are parsed: what a program reads is what the switch sent.
+std::string array_text(const std::vector<std::string>& rows, const Screen& screen) {
+  std::string text = "[";
+  for (const auto& row : rows) {
+    text += text.size() == 1 ? "\n" : ",\n";
+    text += row;
+  }
+  text += rows.empty() ? "]\n" : "\n]\n";
+  const Json parsed = screen.terminal ? Json::parse(text, nullptr, false) : Json(Json::value_t::discarded);
+  return parsed.is_discarded() ? text : json_text(parsed, screen);
+}
+
+std::string table_text(const Options& options, const std::vector<std::string>& texts, bool switch_column,
+                       const Screen& screen) {
+  std::vector<Json> rows;
+  rows.reserve(texts.size());
+  for (const auto& text : texts) {
+    Json row = Json::parse(text, nullptr, false);
+    if (!row.is_object()) row = Json{{"unreadable", text}};
+    if (!switch_column) row.erase("switch");
+    rows.push_back(std::move(row));
+  }
+  return format_table(rows, style_of(options, screen));
+}
+
+// Asks once. Gives the text to print, or an exit status.
+int ask(const Options& options, control::Client& client, const Screen& screen, std::string& text) {
+  std::vector<std::string> rows;
+  control::ShowSummary summary;
+  const control::Question question{options.table, options.switch_name, options.max_rows};
+  const auto keep = [&rows](const std::string& row) { rows.push_back(row); };
+  if (const auto error = client.show(question, keep, summary)) return fail(*error);
+  const bool switch_column = options.switch_column || summary.switches.size() > 1;
+  text = options.json ? array_text(rows, screen) : table_text(options, rows, switch_column, screen);
+  if (summary.truncated) {
+    std::fprintf(stderr, "weftctl: more rows exist than the %zu printed\n", rows.size());
+  }
+  return kExitFine;
+}
+
+// As much of the text as a screen of `rows` (0: unknown) has room for under the heading of watch().
+std::string clipped(const std::string& text, unsigned rows) {
+  constexpr unsigned kOtherLines = 3;  // heading, empty line, and the line that tells of the rest
+  if (rows == 0) return text;
+  std::size_t end = 0;
+  for (unsigned line = kOtherLines; line < std::max(rows, kOtherLines + 1); ++line) {
+    const std::size_t next = text.find('\n', end);
+    if (next == std::string::npos) return text;
+    end = next + 1;
+  }
+  return end == text.size() ? text : text.substr(0, end) + "... the screen is full";
+}
+
+int watch(const Options& options, control::Client& client) {
+  constexpr const char* kHomeAndClear = "\033[H\033[J";
+  const std::chrono::duration<double> interval(*options.interval_s);
+  char heading[64];
+  std::snprintf(heading, sizeof heading, "every %g s: ", *options.interval_s);
+  while (true) {
+    // Each time: the user may have changed the size of the window.
+    const Screen screen = screen_of_stdout();
+    std::string text;
+    if (const int status = ask(options, client, screen, text); status != kExitFine) return status;
+    if (screen.terminal) {
+      text = kHomeAndClear + (heading + options.table) + " (Ctrl-C ends)\n\n" + clipped(text, screen.rows);
+    } else if (!options.json) {
+      text += '\n';
+    }
+    if (const int status = print(text); status != kExitFine) return status;
+    std::this_thread::sleep_for(interval);
+  }
+}
+
+int run_show(const Options& options, control::Client& client) {
+  if (options.interval_s) return watch(options, client);
+  std::string text;
+  const int status = ask(options, client, screen_of_stdout(), text);
+  return status == kExitFine ? print(text) : status;
+}
+
+}  // namespace
+
+int run(const Options& options) {
+  control::Client client;
+  const auto patience = std::chrono::milliseconds(static_cast<std::int64_t>(options.timeout_s * 1000));
+  if (const auto error = client.connect(options.socket, patience)) return fail(*error);
+  switch (options.command) {
+    case Command::about:
+      return run_about(options, client);
+    case Command::tables:
+      return run_tables(options, client);
+    case Command::show:
+      return run_show(options, client);
+  }
+  return kExitUsage;
+}
+
+}  // namespace weft::weftctl

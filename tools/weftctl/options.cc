@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+#include "tools/weftctl/options.h"
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <string>
+
+namespace weft::weftctl {
+namespace {
+
+constexpr const char* kAbout = R"(Looks into a running weft-switch. Reading a table never disturbs forwarding.)";
+
+constexpr const char* kExamples = R"(Examples:
+  weftctl tables                          which tables are there?
+  weftctl show ports                      ports of all switches, with counters
+  weftctl show drops --switch tor1        why did tor1 drop packets?
+  weftctl show ports --watch 2            again every two seconds, until Ctrl-C
+  weftctl show qps --max-rows 20 -t       twenty queue pairs, numbers as 1,234,567
+  weftctl show routes --columns 0 | less -S    nothing shortened
+  weftctl show qps --json | jq '.[] | select(.out_of_order > 0)'
+  weftctl --socket /run/weft/b.sock about      another weft-switch on this machine
+
+Output:
+  Tables fit the terminal, or 100 columns without one: long texts end in "...", and columns that have no room move
+  below. `-` is an empty value. A column `switch` appears when the process runs several. --json prints everything in
+  full, as an array with an object per row; scripts should read that.
+
+Environment:
+  WEFT_SOCKET          the socket when --socket is not given
+
+Exit status: 0 fine; 1 the switch says no (unknown table or switch, ...); 2 wrong usage; 3 no weft-switch answers.)";
+
+constexpr const char* kShowFooter = R"(Examples:
+  weftctl show ports
+  weftctl show qps --switch tor1 --max-rows 20
+  weftctl show drops --watch
+
+weftctl tables lists the tables; weftctl --help explains the output.)";
+
+// `--watch` may stand without a value, so the word behind it may be meant as something else.
+std::string check_interval(const std::string& text) {
+  char* end = nullptr;
+  const double seconds = std::strtod(text.c_str(), &end);
+  if (end == text.c_str() || *end != '\0') {
+    return "'" + text + "' is no number of seconds; write the table before --watch";
+  }
+  if (!(seconds >= 0.1 && seconds <= 3600)) return "seconds from 0.1 to 3600";
+  return {};
+}
+
+void add_show(CLI::App& app, Options& options, std::string& interval) {
+  CLI::App* show = app.add_subcommand("show",
+                                      "Print the rows of a table: weftctl show TABLE [--switch NAME]\n[--max-rows N] "
+                                      "[--watch [SECONDS]]; see weftctl show --help");
+  show->add_option("table", options.table, "A table that `weftctl tables` lists")->required()->option_text("TABLE");
+  show->add_option("--switch", options.switch_name, "Only rows of this switch; without it, all switches")
+      ->option_text("NAME");
+  show->add_option("--max-rows", options.max_rows, "At most so many rows; 0: all (up to a million)")->option_text("N");
+  show->add_option("-w,--watch", interval, "Print again every SECONDS")
+      ->option_text("[SECONDS] (default 1)")
+      ->expected(0, 1)
+      ->default_str("1")
+      ->check(check_interval, "");
+  show->add_flag("--switch-column", options.switch_column, "Name the switch in every row, also when there is only one");
+  show->footer(kShowFooter);
+  show->callback([&options] { options.command = Command::show; });
+}
+
+}  // namespace
+
+std::optional<Options> parse_options(int argc, const char* const* argv, int& exit_status) {
+  Options options;
+  std::string interval;
+  CLI::App app(kAbout, "weftctl");
+  app.add_option("--socket", options.socket,
+                 "Control socket of the weft-switch (default: $WEFT_SOCKET, or " + options.socket + ")")
+      ->envname("WEFT_SOCKET")
+      ->option_text("PATH");
+  app.add_flag("--json", options.json, "Print JSON instead of a table");
+  app.add_option("--columns", options.columns, "Width of tables; 0: no limit (default: the terminal's, or 100)")
+      ->check(CLI::Range(0U, 100'000U))
+      ->option_text("N");
+  app.add_flag("-t,--thousands", options.thousands, "Print 1,234,567 instead of 1234567");
+  app.add_option("--timeout", options.timeout_s, "Longest wait for an answer (default: 30)")
+      ->check(CLI::Range(0.1, 3600.0))
+      ->option_text("SECONDS");
+  app.set_version_flag("--version", "weftctl " WEFT_VERSION);
+  app.require_subcommand(1);
+  app.fallthrough();
+  app.footer(kExamples);
+  app.get_formatter()->column_width(28);
+  app.add_subcommand("about", "Print facts about the process")->callback([&options] {
+    options.command = Command::about;
+  });
+  app.add_subcommand("tables", "List the tables that `show` knows")->callback([&options] {
+    options.command = Command::tables;
+  });
+  add_show(app, options, interval);
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    const bool wanted = error.get_exit_code() == 0;  // --help, --version
+    exit_status = wanted ? app.exit(error) : kExitUsage;
+    if (!wanted) std::fprintf(stderr, "weftctl: %s; weftctl --help explains\n", error.what());
+    return std::nullopt;
+  }
+  if (app.get_subcommand("show")->count("--watch") > 0) options.interval_s = std::stod(interval);
+  return options;
+}
+
+}  // namespace weft::weftctl

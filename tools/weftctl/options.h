@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+//
+// The command line of weftctl.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace weft::weftctl {
+
+inline constexpr const char* kDefaultSocket = "/run/weft/weft.sock";
+
+/// Exit statuses, for scripts.
+enum ExitStatus : int {
+  kExitFine = 0,
+  kExitRefused = 1,      ///< the switch says no, or the output could not be written
+  kExitUsage = 2,        ///< the command line is wrong
+  kExitUnreachable = 3,  ///< nobody answers on the socket
+};
+
+enum class Command : std::uint8_t { about, tables, show };
+
+/// A valid command line.
+struct Options {
+  Command command = Command::about;
+  std::string socket = kDefaultSocket;
+  bool json = false;
+  double timeout_s = 30;            ///< for one answer
+  std::optional<unsigned> columns;  ///< width of tables; absent: the terminal's, 100 without one; 0: no limit
+  bool thousands = false;
+  std::string table;                 ///< show
+  std::string switch_name;           ///< show; empty: all
+  bool switch_column = false;        ///< show: also when there is only one switch
+  std::uint64_t max_rows = 0;        ///< show; 0: all
+  std::optional<double> interval_s;  ///< show: again and again
+};
+
+/// Reads the command line. When there is nothing to run (a mistake, --help, --version), prints what there is to say and
+/// gives the exit status instead.
+[[nodiscard]] std::optional<Options> parse_options(int argc, const char* const* argv, int& exit_status);
+
+}  // namespace weft::weftctl

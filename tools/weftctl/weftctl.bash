@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+# Copyright The weft authors
+#
+# Bash completion of weftctl: commands, options, and the tables and switches of the weft-switch that the command line
+# so far asks. Source it, or install it as /usr/share/bash-completion/completions/weftctl.
+
+# Asks the switch; silent, and soon back, when none answers.
+_weftctl_ask() {
+  local socket=()
+  local i
+  for ((i = 1; i < COMP_CWORD; i++)); do
+    [[ ${COMP_WORDS[i]} == --socket ]] && socket=(--socket "${COMP_WORDS[i + 1]}")
+  done
+  "${COMP_WORDS[0]}" "${socket[@]}" --timeout 1 --columns 0 "$@" 2>/dev/null
+}
+
+# Sets `command` to the command, and `table` to the word behind `show`, when they are complete.
+_weftctl_scan() {
+  local i
+  for ((i = 1; i < COMP_CWORD; i++)); do
+    case ${COMP_WORDS[i]} in
+      --socket | --columns | --timeout | --switch | --max-rows) ((i++)) ;;
+      --watch | -w) [[ ${COMP_WORDS[i + 1]} =~ ^[0-9.]+$ ]] && ((i++)) ;;
+      -*) ;;
+      *) if [[ -z $command ]]; then command=${COMP_WORDS[i]}; else table=${COMP_WORDS[i]}; fi ;;
+    esac
+  done
+}
+
+_weftctl() {
+  local word=${COMP_WORDS[COMP_CWORD]}
+  local previous=${COMP_WORDS[COMP_CWORD - 1]}
+  local command="" table="" words=""
+  COMPREPLY=()
+  _weftctl_scan
+  case $previous in
+    --socket)
+      mapfile -t COMPREPLY < <(compgen -f -- "$word")
+      return
+      ;;
+    --columns | --timeout | --max-rows) return ;;
+    --switch) words=$(_weftctl_ask about | sed -n 's/^switches  *//p' | tr -d ,) ;;
+    *)
+      if [[ $word == -* ]]; then
+        words="--help --socket --json --columns --thousands --timeout"
+        [[ -z $command ]] && words+=" --version"
+        [[ $command == show ]] && words+=" --switch --max-rows --watch --switch-column"
+      elif [[ -z $command ]]; then
+        words="about show tables"
+      elif [[ $command == show && -z $table ]]; then
+        words=$(_weftctl_ask tables | awk 'NR > 1 { print $1 }')
+      fi
+      ;;
+  esac
+  mapfile -t COMPREPLY < <(compgen -W "$words" -- "$word")
+}
+
+complete -F _weftctl weftctl
