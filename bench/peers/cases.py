@@ -7,7 +7,7 @@ import dataclasses
 from bench.peers import frames
 from bench.peers.ovs import Ovs
 from bench.peers.testpmd import Testpmd
-from bench.peers.weft import ROUTER_MAC, Weft, WeftGenerated
+from bench.peers.weft import ROUTER_MACS, Weft, WeftGenerated
 
 PORTS = 2
 
@@ -34,12 +34,12 @@ class Case:
         packets = sum(kind.weight for kind in self.mix)
         return sum(kind.size_bytes * kind.weight for kind in self.mix) / packets
 
-    def frame_lists(self, router_mac=None):
-        """The frames of each port."""
+    def frame_lists(self, router_macs=(None, None)):
+        """The frames of each port, addressed to that port of a router or to the hosts."""
         return [
             frames.traffic(
                 self.mix,
-                frames.flows(side, self.qps // PORTS, router_mac),
+                frames.flows(side, self.qps // PORTS, router_macs[side]),
                 self.frames_per_port,
                 seed=side + 1,
             )
@@ -48,9 +48,9 @@ class Case:
 
     def write_pcaps(self, directory, addressed_to):
         """Write the pcap file of each port, with frames addressed to the "host" or to the "router". Returns paths."""
-        router_mac = ROUTER_MAC if addressed_to == "router" else None
+        router_macs = ROUTER_MACS if addressed_to == "router" else (None, None)
         paths = []
-        for port, frame_list in enumerate(self.frame_lists(router_mac)):
+        for port, frame_list in enumerate(self.frame_lists(router_macs)):
             paths.append(f"{directory}/{self.name}-{addressed_to}-{port}.pcap")
             frames.write_pcap(paths[-1], frame_list)
         return paths
@@ -94,7 +94,7 @@ SYSTEMS = (
     Weft(WEFT_L3, "weft L3", ["rdma_track", "l3", "lb"]),
     Weft("weft-l2-icrc-sample", "weft L2, ICRC sampled", ["rdma_track", "l2"], icrc_check="sample"),
     Weft("weft-l2-icrc-all", "weft L2, ICRC all", ["rdma_track", "l2"], icrc_check="all"),
-    WeftGenerated("weft-generated", "weft L2, advancing PSNs"),
+    WeftGenerated("weft-generated", "weft L2, generator", ["rdma_track", "l2"]),
 )
 
 

@@ -7,7 +7,8 @@ from bench.report import charts
 from bench.report.page import Cell, Page
 
 _MOODS = {"target met": "good", "floor met": "fair", "missed": "bad"}
-_REST = "ports and loop"
+_REST = "receive and loop"
+_TRANSMIT = "tx"  # weft meters sending as if it were a stage
 # Colours by kind of system: testpmd, OVS, weft.
 _COLOURS = (("testpmd", 7), ("ovs", 2), ("weft", 1))
 
@@ -113,7 +114,8 @@ def _stages(page, facts, cells, plan):
         page.heading(f"Where weft's cycles go: {case.title}")
         page.figure(
             charts.stacked_bar_chart(rows, "TSC cycles per packet", names, label=f"Cycles per stage, {case.title}"),
-            f"'{_REST}' is the receive and transmit side of the ports, the queues and the worker's loop.",
+            f"'{_REST}' is what is left: the receive side of the ports and the worker's loop. '{_TRANSMIT}' is the "
+            "transmit side.",
         )
 
 
@@ -137,14 +139,14 @@ def _distance(name, cell, wanted_cycles, io):
     split = dict(split_cycles(cell))
     if not split:
         return text
-    rest = split.pop(_REST)
+    rest = split.pop(_REST) + split.pop(_TRANSMIT, 0.0)
     stages = sorted(split.items(), key=lambda entry: entry[1], reverse=True)
-    text += f" {_REST.capitalize()} take {rest:.0f} (testpmd io, which does nothing else, needs {io.cycles:.0f}), "
+    text += f" Ports and loop take {rest:.0f} (testpmd io, which does nothing else, needs {io.cycles:.0f}), "
     text += f"the stages {sum(split.values()):.0f}: "
     text += ", ".join(f"{stage} {cycles:.0f}" for stage, cycles in stages) + "."
     if gap > 0:
-        stage, cycles = max([*stages, (_REST, rest - io.cycles)], key=lambda entry: entry[1])
-        part = f"{_REST} beyond testpmd io" if stage == _REST else stage
+        extra = ("ports and loop beyond testpmd io", rest - io.cycles)
+        part, cycles = max([*stages, extra], key=lambda entry: entry[1])
         could = "could" if cycles > gap else "could not"
         text += f" The largest part is {part}, {cycles:.0f} cycles; it {could} close the gap alone."
     return text

@@ -7,6 +7,7 @@ import mmap
 import os
 import platform
 import shutil
+import socket
 import subprocess
 import time
 
@@ -161,11 +162,18 @@ class Hugepages:
         if missing > 0:
             self._previous = _hugepages("nr_hugepages")
             self._set(self._previous + missing)
-            if _hugepages("free_hugepages") < self._pages:
-                got = _hugepages("free_hugepages")
-                self.__exit__()
-                raise MachineError(f"{self._pages} free 2 MiB hugepages are needed, the kernel could give {got}")
+        try:
+            self.check()
+        except MachineError:
+            self.__exit__()
+            raise
         return self
+
+    def check(self):
+        """Raise MachineError when another program has taken the pages."""
+        free = _hugepages("free_hugepages")
+        if free < self._pages:
+            raise MachineError(f"{self._pages} free 2 MiB hugepages are needed, the kernel has {free}")
 
     def __exit__(self, *_):
         if self._previous is not None:
@@ -176,6 +184,23 @@ class Hugepages:
     def _set(pages):
         with open(f"{HUGEPAGE_DIRECTORY}/nr_hugepages", "w", encoding="ascii") as file:
             file.write(str(pages))
+
+
+class OnlyRun:
+    """Context that at most one program on the machine is in: two runs would measure each other."""
+
+    def __enter__(self):
+        # The kernel forgets an abstract name when its owner ends, however it ends.
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        try:
+            self._socket.bind("\0weft-bench-peers")
+        except OSError:
+            self._socket.close()
+            raise MachineError("another run of this comparison is in progress") from None
+        return self
+
+    def __exit__(self, *_):
+        self._socket.close()
 
 
 # --- description -----------------------------------------------------------------------------------------------------

@@ -158,6 +158,7 @@ class Ovs:
     """OVS-DPDK with a fixed list of OpenFlow flows."""
 
     addressed_to = "host"
+    comparable = True
 
     def __init__(self, name, title, flows):
         self.name = name

@@ -65,9 +65,9 @@ def make_trial(case, system, measured, not_idle):
 
 
 def make_cell(trials, tsc_hz):
-    """Median over the quiet trials when they are at least half of all, otherwise over all of them."""
+    """Median over the quiet trials when they are two, or half of all; otherwise over all trials."""
     quiet = [trial for trial in trials if not trial.notes]
-    used = quiet if 2 * len(quiet) >= len(trials) else trials
+    used = quiet if len(quiet) >= min(2, (len(trials) + 1) // 2) else trials
     # median_low is always a trial that took place, so that its details belong to it.
     median = statistics.median_low(trial.mpps for trial in used)
     middle = next(trial for trial in used if trial.mpps == median)
@@ -118,9 +118,10 @@ def _outcome(value, target, floor):
 
 
 def verdicts(cells, cases, targets):
-    """All targets in all cases that they apply to."""
+    """All targets in all measured cases that they apply to."""
     found = []
-    for case in cases:
+    measured = {name for name, _ in cells}
+    for case in (case for case in cases if case.name in measured):
         for target in targets if case.judged else ():
             value = ratio(cells, case.name, target.system, target.base)
             text = f"{target.target:.2f} x {target.base}, floor {target.floor:.2f}"
@@ -158,7 +159,8 @@ def table_rows(cells, case, systems, io, ovs):
         cell = cells.get((case.name, system.name))
         if not cell:
             continue
-        ratios = [ratio(cells, case.name, system.name, base) for base in (io, ovs)]
+        bases = (io, ovs) if system.comparable else (None, None)
+        ratios = [ratio(cells, case.name, system.name, base) for base in bases]
         rows.append(
             (
                 system.title,

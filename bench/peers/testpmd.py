@@ -91,6 +91,7 @@ class Testpmd:
     """testpmd in one forwarding mode (io: packets untouched; macswap: Ethernet addresses exchanged)."""
 
     addressed_to = "host"
+    comparable = True
 
     def __init__(self, name, title, mode):
         self.name = name

@@ -2,30 +2,49 @@
 # Copyright The weft authors
 """weft-switch as a system under test.
 
-The switch is run as `weft-switch -c FILE --duration-s N --counters-out FILE` on pcap ports that replay for ever, and
-writes its counters when N seconds of forwarding have passed.
+The switch is run as `weft-switch -c FILE --duration-s N --counters-out FILE` on ports that never end. It writes its
+counters when N seconds of forwarding have passed.
 """
 
 import json
 import os
+import subprocess
 import time
 
 from bench.peers import frames, machine
 from bench.peers.child import Child, Measurement, PeerError, Running
 
-ROUTER_MAC = frames.mac("02:00:00:00:00:fe")
+ROUTER_MACS = (frames.mac("02:00:00:00:fe:00"), frames.mac("02:00:00:00:fe:01"))  # one per port
 NEXT_HOPS_PER_PORT = 4
 TRACKED_QPS = 8192
 
 
-def _port(number, pcap):
-    # Both ports of the router have one address, as the ports of a switch usually do.
+def _port(number, case, device):
+    mtu_bytes = 1500 if case.largest_frame_bytes <= 1514 else 4200
+    return {"name": f"p{number}", "mac": ROUTER_MACS[number].hex(":"), "mtu_bytes": mtu_bytes} | device
+
+
+def replay(pcap):
+    """A port that receives a capture over and over and discards what it sends."""
+    return {"type": "pcap", "rx_file": pcap, "infinite": True}
+
+
+def generator(side, case):
+    """A port that makes packets of a case's kinds and number of QPs, with PSNs that advance for ever."""
+    flow = frames.flows(side, 1)[0]
+    opcodes = {"ACK": "RC_ACKNOWLEDGE", "NAK": "RC_ACKNOWLEDGE", "CNP": "CNP"}
+    opcodes |= {"SEND": "RC_SEND_ONLY", "WRITE": "RC_RDMA_WRITE_ONLY"}
     return {
-        "name": f"p{number}",
-        "type": "pcap",
-        "rx_file": pcap,
-        "infinite": True,
-        "mac": ROUTER_MAC.hex(":"),
+        "type": "generator",
+        "qps": case.qps // 2,
+        "first_qpn": flow.destination_qpn,
+        # The payload of a SEND; a WRITE has 16 more bytes of header.
+        "payload_bytes": frames.payload_for(frames.SEND_ONLY, case.largest_frame_bytes - 16),
+        "opcodes": [opcodes[kind.name] for kind in case.mix for _ in range(kind.weight)],
+        "source_mac": flow.source_mac.hex(":"),
+        "destination_mac": flow.destination_mac.hex(":"),
+        "source": ".".join(map(str, flow.source_ip)),
+        "destination": ".".join(map(str, flow.destination_ip)),
     }
 
 
@@ -46,12 +65,12 @@ def _routing():
     }
 
 
-def configuration(stages, icrc_check, case, pcaps, settings):
-    """The switch's configuration as a dictionary; written as JSON it is also YAML."""
+def configuration(stages, icrc_check, case, devices, settings):
+    """The switch's configuration as a dictionary; written as JSON it is also YAML. devices: one port's keys each."""
     options = {"rdma_track": {"max_qps": TRACKED_QPS}, "lb": {"policy": "ecmp"}}
     pipeline = [{"parse": {"icrc_check": icrc_check}}]
     pipeline += [{stage: options[stage]} if stage in options else stage for stage in stages]
-    switch = {"name": "tor", "ports": [_port(number, pcap) for number, pcap in enumerate(pcaps)]}
+    switch = {"name": "tor", "ports": [_port(number, case, device) for number, device in enumerate(devices)]}
     if "l3" in stages:
         switch |= _routing()
     switch["pipeline"] = pipeline
@@ -70,16 +89,14 @@ def configuration(stages, icrc_check, case, pcaps, settings):
     }
 
 
-def read_counters(path):
-    """The switch's last words: {"elapsed_s", "switches": [{"ports", "stages", "drops"}]}."""
-    with open(path, encoding="utf-8") as file:
-        return json.load(file)
-
-
 def stage_cycles(switch):
-    """{stage: cycles per packet that the switch received}, in the order of the pipeline."""
+    """{stage: cycles per received packet} in the order of the pipeline. The egress half of a stage with two says so."""
     received = sum(port["rx_packets"] for port in switch["ports"])
-    return {stage["name"]: stage["cycles"] / received for stage in switch["stages"] if received}
+    found = {}
+    for row in switch["stages"]:
+        name = f"{row['stage']} ({row['half']})" if row["stage"] in found else row["stage"]
+        found[name] = row["cycles"] / received if received else 0.0
+    return found
 
 
 class RunningWeft(Running):
@@ -105,7 +122,10 @@ class RunningWeft(Running):
         status = self.worker_child.wait(self._duration_s + 30)
         if status:
             raise PeerError(f"weft-switch ended with status {status}\n{self.worker_child.log_tail()}")
-        counters = read_counters(self._counters_path)
+        with open(self._counters_path, encoding="utf-8") as file:
+            counters = json.load(file)
+        if not counters["hugepages"]:
+            raise PeerError("weft-switch ran without hugepages")
         (switch,) = counters["switches"]
         return Measurement(
             seconds=counters["elapsed_s"],
@@ -121,6 +141,8 @@ class RunningWeft(Running):
 class Weft:
     """weft-switch with the parser and the given stages after it."""
 
+    comparable = True
+
     def __init__(self, name, title, stages, icrc_check="off"):
         self.name = name
         self.title = title
@@ -130,24 +152,30 @@ class Weft:
 
     def missing(self, settings):
         """What has to be built, "" when nothing."""
-        if os.access(settings.switch_binary, os.X_OK):
-            return ""
-        return f"ninja -C build weft-switch   # {settings.switch_binary}"
+        if not os.access(settings.switch_binary, os.X_OK):
+            return f"ninja -C build weft-switch   # {settings.switch_binary}"
+        command = [settings.switch_binary, "--print-schema"]
+        schema = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+        unknown = [stage for stage in self._stages if f'"{stage}"' not in schema]
+        return f"a weft-switch with the stage {unknown[0]}   # {settings.switch_binary}" if unknown else ""
 
     def refuses(self, case):
         """Why this system cannot run a case, "" when it can."""
         return ""
 
+    def devices(self, case, pcaps):
+        """What the two ports are."""
+        return [replay(pcap) for pcap in pcaps]
+
     def start(self, case, pcaps, directory, settings):
-        config = configuration(self._stages, self._icrc_check, case, pcaps, settings)
-        return RunningWeft(config, directory, settings)
+        devices = self.devices(case, pcaps)
+        return RunningWeft(configuration(self._stages, self._icrc_check, case, devices, settings), directory, settings)
 
 
 class WeftGenerated(Weft):
-    """weft-switch fed by its own generator ports, whose PSNs advance where a pcap's repeat."""
+    """weft-switch fed by its own generator ports. Their cost differs from that of a replay, so ratios say nothing."""
 
-    def __init__(self, name, title):
-        super().__init__(name, title, ["rdma_track", "l2"])
+    comparable = False
 
-    def refuses(self, case):
-        return "needs the port type generator"
+    def devices(self, case, pcaps):
+        return [generator(side, case) for side in range(2)]

@@ -38,8 +38,8 @@ def scapy_icrc(frame):
 def case_frames():
     """(name, frame) of every frame that the comparison replays, to hosts and to the router."""
     for case in cases.CASES:
-        for router_mac in (None, cases.ROUTER_MAC):
-            for frame_list in case.frame_lists(router_mac):
+        for router_macs in ((None, None), cases.ROUTER_MACS):
+            for frame_list in case.frame_lists(router_macs):
                 for frame in frame_list:
                     yield case, frame
 
@@ -126,9 +126,10 @@ class TrafficTest(unittest.TestCase):
         )
 
     def test_only_destination_macs_differ_between_frames_to_hosts_and_to_the_router(self):
-        for to_host, to_router in zip(cases.CASES[0].frame_lists()[1], cases.CASES[0].frame_lists(cases.ROUTER_MAC)[1]):
-            self.assertEqual(to_host[6:], to_router[6:])
-            self.assertEqual(to_router[:6], cases.ROUTER_MAC)
+        to_hosts, to_router = cases.CASES[0].frame_lists(), cases.CASES[0].frame_lists(cases.ROUTER_MACS)
+        for port, mac in enumerate(cases.ROUTER_MACS):
+            self.assertEqual([frame[6:] for frame in to_hosts[port]], [frame[6:] for frame in to_router[port]])
+            self.assertEqual({frame[:6] for frame in to_router[port]}, {mac})
 
 
 class PcapTest(unittest.TestCase):
