@@ -129,7 +129,6 @@ bool ImpairMatch::conditions_hold(const ImpairFields& f) const noexcept {
 }
 
 bool ImpairMatch::roce_holds(const wire::Parsed& p) const noexcept {
-  if (has(kDestQp) && p.dest_qp != dest_qp_) return false;
   if (has(kPsn) && !p.psn.in_window(psn_first_, psn_count_)) return false;
   if (has(kOpcode) && !opcodes_[p.opcode]) return false;
   if (has(kAck) && is_acknowledge(p.opcode) != ack_) return false;

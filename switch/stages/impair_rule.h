@@ -51,7 +51,10 @@ class ImpairMatch {
 
   [[nodiscard]] bool matches(const ImpairFields& f) const noexcept {
     if ((kinds_ >> static_cast<unsigned>(f.parsed.kind) & 1) == 0) return false;
-    return conditions_ == 0 || conditions_hold(f);
+    if (conditions_ == 0) return true;
+    // Inline, because most rules with many packets to reject name a QP.
+    if (has(kDestQp) && f.parsed.dest_qp != dest_qp_) return false;
+    return conditions_hold(f);
   }
 
  private:
@@ -105,8 +108,8 @@ enum class CorruptWhere : std::uint8_t {
 struct ImpairRule {
   static constexpr std::uint64_t kNoLimit = ~std::uint64_t{0};
 
-  std::string name;
-  ImpairMatch match;
+  std::string name{};
+  ImpairMatch match{};
 
   // Which of the matching packets; counted from 1, by each worker on its own.
   std::uint64_t after = 0;         ///< leaves the first ones alone

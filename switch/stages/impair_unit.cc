@@ -19,7 +19,9 @@ ImpairUnit::ImpairUnit(std::vector<ImpairRule> rules) {
   slots_.reserve(rules.size());
   for (ImpairRule& rule : rules) {
     Slot slot{.rule = std::move(rule)};
-    if (slot.rule.rate_mbps != 0) slot.bucket.emplace(slot.rule.rate_mbps, slot.rule.burst_bytes);
+    const ImpairRule& r = slot.rule;
+    slot.timed = r.rate_mbps != 0 || r.delay_ns != 0 || !r.reorder.zero();
+    if (r.rate_mbps != 0) slot.bucket.emplace(r.rate_mbps, r.burst_bytes);
     slots_.push_back(std::move(slot));
   }
 }
@@ -34,6 +36,7 @@ ImpairStep ImpairUnit::on_packet(TimeNs now, const ImpairFields& f, Rng& rng, Im
     if (at.part != Part::timing && slot.rule.duplicate.hit(rng)) {
       return act(slot, at, slot.counters.duplicated, {.what = What::duplicate, .next = {at.rule, Part::timing, true}});
     }
+    if (!slot.timed) continue;
     if (auto step = time(slot, at, now, f, rng)) return *step;
   }
   return {};

@@ -77,6 +77,7 @@ class ImpairUnit {
     ImpairRule rule;
     ImpairCounters counters{};
     std::uint64_t acted = 0;  ///< packets to which something was done
+    bool timed = false;       ///< the rule has a rate, a delay, or reorders
     std::optional<TokenBucket> bucket{};
     pipeline::TimeNs last_leave = 0;  ///< for keep_order
   };

@@ -34,7 +34,7 @@ static_assert(invalid_slot(Validity::roce_qp0) + 1 == ParseStage::kIcrcChecked);
 
 // Makes the first `wanted` bytes of a chained packet contiguous. Segments behind the first that become empty stay in
 // the chain: that is allowed, and freeing them one by one gains nothing.
-bool pull_headers(rte_mbuf* m, std::uint32_t wanted) noexcept {
+[[gnu::noinline, gnu::cold]] bool pull_headers(rte_mbuf* m, std::uint32_t wanted) noexcept {
   const std::uint32_t missing = wanted - m->data_len;
   if (!RTE_MBUF_DIRECT(m) || rte_mbuf_refcnt_read(m) != 1 || rte_pktmbuf_tailroom(m) < missing) return false;
   std::uint8_t* to = pipeline::frame(m) + m->data_len;
@@ -74,7 +74,8 @@ ParseStage::ParseStage(const Value& options) : drop_bad_icrc_(options["icrc_bad"
   icrc_in_ = icrc_every_;
 }
 
-void ParseStage::ingress(Context& context, Batch& batch) {
+// flatten: parse_frame() is worth inlining here, and large enough that the compiler would not.
+[[gnu::flatten]] void ParseStage::ingress(Context& context, Batch& batch) {
   const std::uint16_t size = batch.size;
   for (std::uint16_t i = 0; i < std::min(size, kAhead); ++i) rte_prefetch0(pipeline::frame(batch.packet[i]));
   std::uint32_t roce = 0;
@@ -98,7 +99,7 @@ void ParseStage::ingress(Context& context, Batch& batch) {
   if (icrc_every_ != 0) check_icrcs(context, batch, roce);
 }
 
-void ParseStage::count_other(Context& context, Batch& batch, std::uint16_t i) noexcept {
+[[gnu::noinline]] void ParseStage::count_other(Context& context, Batch& batch, std::uint16_t i) noexcept {
   const wire::Parsed& parsed = pipeline::meta(batch.packet[i]).parsed;
   counters_[static_cast<std::size_t>(parsed.kind)].add(1);
   if (parsed.validity != Validity::ok) counters_[invalid_slot(parsed.validity)].add(1);
@@ -111,7 +112,7 @@ void ParseStage::count_other(Context& context, Batch& batch, std::uint16_t i) no
   }
 }
 
-void ParseStage::check_icrcs(Context& context, Batch& batch, std::uint32_t roce) noexcept {
+[[gnu::noinline]] void ParseStage::check_icrcs(Context& context, Batch& batch, std::uint32_t roce) noexcept {
   if (roce < icrc_in_) {
     icrc_in_ -= roce;
     return;
