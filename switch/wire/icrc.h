@@ -49,11 +49,12 @@ class IcrcCalculator {
   /// Covered bytes that add() has not yet seen.
   [[nodiscard]] std::uint32_t remaining() const noexcept { return remaining_; }
   /// The ICRC, to be stored by store_icrc(), when remaining() is 0.
-  [[nodiscard]] std::uint32_t value() const noexcept { return crc_; }
+  [[nodiscard]] std::uint32_t value() const noexcept { return crc_ ^ difference_; }
 
  private:
   std::uint32_t crc_;
   std::uint32_t remaining_;
+  std::uint32_t difference_;  ///< between the CRC of the packet as it is and with masked fields
 };
 
 /// ICRC of a contiguous frame that reaches at least to layout.icrc.

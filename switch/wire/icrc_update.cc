@@ -51,6 +51,7 @@ constexpr std::array<std::uint32_t, kTableWords> make_powers() noexcept {
 }
 constexpr std::array<std::uint32_t, kTableWords> kPower = make_powers();
 
+/// kPower for any q.
 std::uint32_t power(std::uint32_t q) noexcept {
   if (q < kTableWords) return kPower[q];
   std::uint32_t result = kX31;
@@ -83,25 +84,41 @@ __attribute__((target("pclmul"))) inline __m128i product(std::uint32_t a, std::u
   return _mm_clmulepi64_si128(_mm_cvtsi32_si128(static_cast<int>(a)), _mm_cvtsi32_si128(static_cast<int>(b)), 0);
 }
 
-/// All products are added up before one Barrett reduction: with Q = floor(x^64 / P), both reflected in 33 bits, the
-/// quotient of V / P is the low word of V.low * Q, and the remainder the high word of V + quotient * P.
-__attribute__((target("pclmul"))) std::uint32_t update_pclmul(std::uint32_t old_icrc,
-                                                              std::span<const FieldEdit> edits) noexcept {
+/// V mod P by Barrett reduction: with Q = floor(x^64 / P), both reflected in 33 bits, the quotient is the low word of
+/// V.low * Q, and the remainder the high word of V + quotient * P.
+__attribute__((target("pclmul"))) inline std::uint32_t reduce(__m128i v) noexcept {
   constexpr long long kP = 0x1db710641;
   constexpr long long kQ = 0x1f7011641;
+  const __m128i low = _mm_set_epi64x(0, 0xffffffff);
+  const __m128i constants = _mm_set_epi64x(kQ, kP);
+  const __m128i quotient = _mm_clmulepi64_si128(_mm_and_si128(v, low), constants, 0x10);
+  const __m128i multiple = _mm_clmulepi64_si128(_mm_and_si128(quotient, low), constants, 0x00);
+  return static_cast<std::uint32_t>(_mm_cvtsi128_si32(_mm_srli_epi64(_mm_xor_si128(v, multiple), 32)));
+}
+
+/// Edits at any distance from the end.
+__attribute__((target("pclmul"), noinline)) std::uint32_t update_anywhere(std::uint32_t old_icrc,
+                                                                          std::span<const FieldEdit> edits) noexcept {
   __m128i sum = _mm_setzero_si128();
   for (const FieldEdit& e : edits) {
     const std::uint32_t q = e.bytes_after / 4;
     const Words w = align(e);
-    sum = _mm_xor_si128(sum, product(w.nearer, power(q)));
-    if (w.farther != 0) sum = _mm_xor_si128(sum, product(w.farther, power(q + 1)));
+    sum = _mm_xor_si128(sum, _mm_xor_si128(product(w.nearer, power(q)), product(w.farther, power(q + 1))));
   }
-  const __m128i low = _mm_set_epi64x(0, 0xffffffff);
-  const __m128i constants = _mm_set_epi64x(kQ, kP);
-  const __m128i quotient = _mm_clmulepi64_si128(_mm_and_si128(sum, low), constants, 0x10);
-  const __m128i multiple = _mm_clmulepi64_si128(_mm_and_si128(quotient, low), constants, 0x00);
-  const __m128i remainder = _mm_srli_epi64(_mm_xor_si128(sum, multiple), 32);
-  return old_icrc ^ static_cast<std::uint32_t>(_mm_cvtsi128_si32(remainder));
+  return old_icrc ^ reduce(sum);
+}
+
+/// Edits of whole words within the table's reach. All products are added up before the one reduction.
+__attribute__((target("pclmul"))) std::uint32_t update_pclmul(std::uint32_t old_icrc,
+                                                              std::span<const FieldEdit> edits) noexcept {
+  __m128i sum = _mm_setzero_si128();
+  for (const FieldEdit& e : edits) {
+    const bool in_table = e.bytes_after % 4 == 0 && e.bytes_after < kTableWords * 4;
+    if (!in_table) [[unlikely]]
+      return update_anywhere(old_icrc, edits);
+    sum = _mm_xor_si128(sum, product(e.delta, kPower[e.bytes_after / 4]));
+  }
+  return old_icrc ^ reduce(sum);
 }
 
 #endif

@@ -109,8 +109,8 @@ struct OpcodeInfo {
   HeaderMask headers{};           ///< behind the BTH
   std::uint8_t header_bytes = 0;  ///< BTH and `headers`; 0: unknown opcode
   PayloadRule payload = PayloadRule::none;
-  MessagePart part : 4 = MessagePart::none;
-  OpcodeRole role : 4 = OpcodeRole::unknown;
+  MessagePart part = MessagePart::none;
+  OpcodeRole role = OpcodeRole::unknown;
 
   [[nodiscard]] constexpr bool known() const noexcept { return header_bytes != 0; }
   [[nodiscard]] constexpr bool has(HeaderMask m) const noexcept { return headers.has(m); }
@@ -126,7 +126,7 @@ struct OpcodeInfo {
   /// Bytes from the start of the BTH to `header`, which must be in `headers`.
   [[nodiscard]] constexpr std::size_t offset_of(HeaderMask header) const noexcept;
 };
-static_assert(sizeof(OpcodeInfo) == 4);
+static_assert(sizeof(OpcodeInfo) == 5);
 
 /// Headers in wire order with their sizes.
 struct ExtensionHeader {

@@ -222,12 +222,70 @@ Validity parse_ethernet(const Frame& f, Parsed& out) noexcept {
   }
 }
 
+#if defined(__SSE4_1__)
+
+/// RoCEv2 over IPv6 without extension headers behind at most one tag. False unless everything is valid.
+bool parse_roce_ipv6(const std::uint8_t* data, std::uint32_t readable, std::uint32_t length, Parsed& out) noexcept {
+  constexpr std::uint32_t kIp = sizeof(Ipv6Header);
+  std::uint32_t l3 = sizeof(EthernetHeader);
+  if (readable < l3 + sizeof(VlanTag)) return false;
+  std::uint32_t flags = ParsedFlag::ipv6;
+  std::uint16_t tci = 0;
+  auto type = detail::load_be<std::uint16_t>(data + 12);
+  if (type == EtherType::vlan) {
+    flags |= ParsedFlag::vlan_tagged;
+    tci = detail::load_be<std::uint16_t>(data + l3);
+    type = detail::load_be<std::uint16_t>(data + l3 + 2);
+    l3 += sizeof(VlanTag);
+  }
+  if (readable < l3 + kIp + detail::kFastL4Bytes) return false;
+  // If not all headers of any opcode are readable, the packet has to end there.
+  const std::uint32_t all_headers = l3 + kIp + sizeof(UdpHeader) + kMaxRoceHeaderBytes;
+  const std::uint32_t limit = readable >= all_headers ? length : readable;
+  const std::uint8_t* ip = data + l3;
+  const auto word = detail::load_be<std::uint64_t>(ip);  // version, class, flow label, length, next header, hop limit
+  const std::uint32_t payload_length = static_cast<std::uint32_t>(word >> 16) & 0xffff;
+  if (type != EtherType::ipv6 || word >> 60 != 6 || (word >> 8 & 0xff) != IpProtocol::udp) return false;
+  if ((data[6] & 1) != 0 || payload_length + kIp > std::min(limit - l3, 0xffffu)) return false;
+  detail::FastTransport t;
+  if (!detail::check_roce(ip + kIp, payload_length, t)) return false;
+
+  out.kind = FrameKind::roce;
+  out.validity = Validity::ok;
+  out.l3_offset = static_cast<std::uint8_t>(l3);
+  out.l4_offset = static_cast<std::uint8_t>(l3 + kIp);
+  out.opcode = static_cast<std::uint8_t>(t.bth);
+  out.tos = static_cast<std::uint8_t>(word >> 52);
+  out.ttl = static_cast<std::uint8_t>(word);
+  out.vlan_tci = tci;
+  out.l3_length = static_cast<std::uint16_t>(payload_length + kIp);
+  out.protocol = IpProtocol::udp;
+  const std::uint8_t* bth = ip + kIp + sizeof(UdpHeader);
+  out.dest_qp = Qpn(detail::load_be<std::uint32_t>(bth + 4));
+  out.psn = Psn(detail::load_be<std::uint32_t>(bth + 8));
+  detail::fill_roce(ip + kIp, t, flags, out);
+  const Ipv6Hashes hashes = hash_v6(ip + 8, ip + 24);
+  out.address_key = hashes.ordered;
+  out.pair_hash = hashes.unordered;
+  return true;
+}
+
+#endif
+
 }  // namespace
 
 void parse_frame_slow(const std::uint8_t* data, std::uint32_t contiguous, std::uint32_t frame_length,
                       Parsed& out) noexcept {
   out = Parsed{};
   out.validity = parse_ethernet(Frame{data, std::min(contiguous, frame_length), frame_length}, out);
+}
+
+void detail::parse_frame_other(const std::uint8_t* data, std::uint32_t contiguous, std::uint32_t frame_length,
+                               Parsed& out) noexcept {
+#if defined(__SSE4_1__)
+  if (parse_roce_ipv6(data, std::min(contiguous, frame_length), frame_length, out)) return;
+#endif
+  parse_frame_slow(data, contiguous, frame_length, out);
 }
 
 }  // namespace weft::wire

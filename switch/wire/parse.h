@@ -5,8 +5,15 @@
 // IPv6 is read inline with a few wide loads; everything else goes to parse_frame_slow(). Both give the same result.
 #pragma once
 
+#include <array>
+#include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
+
+#if defined(__SSE4_1__)
+#include <smmintrin.h>
+#endif
 
 #include "switch/wire/hash.h"
 #include "switch/wire/headers.h"
@@ -29,115 +36,158 @@ template <class T>
   return v.value();
 }
 
-/// Bytes from the start of the UDP header that the fast path reads at once: UDP, BTH and the four bytes behind it,
-/// which are an AETH, other headers, payload or the ICRC.
-inline constexpr std::uint32_t kFastL4Bytes = sizeof(UdpHeader) + sizeof(Bth) + 4;
+/// All but RoCEv2 over IPv4: the IPv6 fast path, then parse_frame_slow().
+void parse_frame_other(const std::uint8_t* data, std::uint32_t contiguous, std::uint32_t frame_length,
+                       Parsed& out) noexcept;
 
-/// What the fast path found about the network layer.
-struct FastNetwork {
-  std::uint32_t l3;         ///< offset of the IP header
-  std::uint32_t l4;         ///< offset of the UDP header
-  std::uint32_t l3_length;  ///< IP header and payload
-  std::uint8_t flags;
-  std::uint8_t tos;
-  std::uint8_t ttl;
-  std::uint16_t tci;
+#if defined(__SSE4_1__)
+
+/// What the fast path needs of an opcode, eight bytes.
+struct FastRow {
+  std::uint16_t most_padded;  ///< payload with pad: 0 when the opcode has none, 65535 when it may
+  std::uint8_t overhead;      ///< UDP header, BTH, the other headers and ICRC
+  std::uint8_t aeth_mask;     ///< 0xff when an AETH follows the BTH
+  std::int32_t least;         ///< payload: 1 when required; more than any packet has when the opcode is unknown
+};
+static_assert(sizeof(FastRow) == 8);
+
+constexpr std::array<FastRow, 256> make_fast_rows() {
+  const std::array<OpcodeInfo, 256> table = make_opcode_table();
+  std::array<FastRow, 256> rows{};
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const OpcodeInfo& o = table[i];
+    rows[i].most_padded = o.may_carry_payload() ? 0xffff : 0;
+    rows[i].overhead = static_cast<std::uint8_t>(sizeof(UdpHeader) + o.header_bytes + kIcrcBytes);
+    rows[i].aeth_mask = o.has(HeaderMask::aeth) ? 0xff : 0;
+    rows[i].least = !o.known() ? 0x10000 : o.payload == PayloadRule::required ? 1 : 0;
+  }
+  return rows;
+}
+inline constexpr std::array<FastRow, 256> kFastRows = make_fast_rows();
+
+/// A load without byte swap: the fast path swaps its constants instead.
+template <class T>
+[[nodiscard]] inline T load_raw(const std::uint8_t* at) noexcept {
+  T v;
+  std::memcpy(&v, at, sizeof v);
+  return v;
+}
+template <class T>
+inline void store_at(Parsed& out, std::size_t offset, const T& v) noexcept {
+  std::memcpy(reinterpret_cast<std::uint8_t*>(&out) + offset, &v, sizeof v);
+}
+
+/// Sixteen bytes, zero but for those that are named by their position.
+struct At {
+  std::size_t position;
+  std::uint8_t value;
+};
+template <std::size_t kCount>
+[[nodiscard]] constexpr std::array<std::uint8_t, 16> bytes16(const At (&named)[kCount], std::uint8_t fill = 0) {
+  std::array<std::uint8_t, 16> v{};
+  for (auto& b : v) b = fill;
+  for (const At& n : named) v[n.position] = n.value;
+  return v;
+}
+/// Shuffle control: byte `value` of the source goes to `position`; all others become 0.
+template <std::size_t kCount>
+[[nodiscard]] constexpr std::array<std::uint8_t, 16> moves(const At (&named)[kCount]) {
+  return bytes16(named, 0x80);
+}
+[[nodiscard]] inline __m128i vector(const std::array<std::uint8_t, 16>& v) noexcept {
+  return load_raw<__m128i>(v.data());
+}
+
+/// UDP and BTH as the fast paths read them.
+struct FastTransport {
+  std::uint32_t ports;  ///< source << 16 | destination
+  std::uint64_t bth;    ///< opcode, flags, P_Key, resv8a, QP, first byte lowest
+  const FastRow* row;
+  std::int32_t payload;
 };
 
-/// UDP and BTH. False, with `out` undefined, unless the packet is valid RoCEv2.
-[[gnu::always_inline]] inline bool parse_roce_fast(const std::uint8_t* data, std::uint32_t contiguous,
-                                                   const FastNetwork& net, Parsed& out) noexcept {
-  const std::uint8_t* l4 = data + net.l4;
-  const auto udp = load_be<std::uint64_t>(l4);        // ports, length, checksum
-  const auto bth = load_be<std::uint64_t>(l4 + 8);    // opcode, flags, P_Key, resv8a, destination QP
-  const auto rest = load_be<std::uint64_t>(l4 + 16);  // A, PSN, then the first four bytes behind the BTH
-  const auto opcode = static_cast<std::uint8_t>(bth >> 56);
-  const OpcodeInfo row = opcode_info(opcode);
-  const auto udp_length = static_cast<std::uint32_t>(udp >> 16) & 0xffff;
-  const std::uint32_t pad = static_cast<std::uint32_t>(bth >> 52) & 3;
-  const std::uint32_t qp = static_cast<std::uint32_t>(bth) & 0xffffff;
-  const std::uint32_t overhead = static_cast<std::uint32_t>(sizeof(UdpHeader) + kIcrcBytes) + row.header_bytes;
-  // Negative when the headers, or the pad bytes, do not fit.
-  const auto payload = static_cast<std::int32_t>(udp_length - overhead - pad);
-  const auto least = static_cast<std::int32_t>(row.payload == PayloadRule::required);
-  const std::int32_t most = row.payload == PayloadRule::none ? -static_cast<std::int32_t>(pad) : 0xffff;
-  const bool good = (static_cast<std::uint32_t>(udp >> 32) & 0xffff) == kRoceUdpPort &&
-                    net.l4 - net.l3 + udp_length == net.l3_length && (bth >> 48 & 0x0f) == 0 && row.known() &&
-                    payload >= least && payload <= most && qp != 0 &&
-                    net.l4 + sizeof(UdpHeader) + row.header_bytes <= contiguous;
-  if (!good) return false;
-  out.kind = FrameKind::roce;
-  out.validity = Validity::ok;
-  out.flags = static_cast<std::uint8_t>(
-      net.flags | (rest >> 63 ? ParsedFlag::ack_req : 0) | (bth >> 55 & 1 ? ParsedFlag::solicited : 0) |
-      (bth >> 31 & 1 ? ParsedFlag::fecn : 0) | (bth >> 30 & 1 ? ParsedFlag::becn : 0));
-  out.l3_offset = static_cast<std::uint8_t>(net.l3);
-  out.l4_offset = static_cast<std::uint8_t>(net.l4);
-  out.opcode = opcode;
-  out.tos = net.tos;
-  out.ttl = net.ttl;
-  out.vlan_tci = net.tci;
-  out.l3_length = static_cast<std::uint16_t>(net.l3_length);
-  out.payload_bytes = static_cast<std::uint16_t>(payload);
-  out.syndrome = row.has(HeaderMask::aeth) ? static_cast<std::uint8_t>(rest >> 24) : std::uint8_t{0};
-  out.protocol = IpProtocol::udp;
-  out.dest_qp = Qpn(qp);
-  out.psn = Psn(static_cast<std::uint32_t>(rest >> 32));
-  out.source_port = static_cast<std::uint16_t>(udp >> 48);
-  out.destination_port = kRoceUdpPort;
+/// Bytes from the UDP header that the fast paths read: UDP, BTH and the four bytes behind it, which are an AETH, other
+/// headers, payload or the ICRC.
+inline constexpr std::uint32_t kFastL4Bytes = sizeof(UdpHeader) + sizeof(Bth) + 4;
+
+/// True when `l4` is valid RoCEv2 that fills the `ip_payload` bytes behind the IP headers.
+[[gnu::always_inline]] inline bool check_roce(const std::uint8_t* l4, std::uint32_t ip_payload,
+                                              FastTransport& t) noexcept {
+  t.ports = load_be<std::uint32_t>(l4);
+  t.bth = load_raw<std::uint64_t>(l4 + sizeof(UdpHeader));
+  constexpr std::uint64_t kTransportVersion = 0x0f00;
+  if (static_cast<std::uint16_t>(t.ports) != kRoceUdpPort || (t.bth & kTransportVersion) != 0) return false;
+  t.row = &kFastRows[t.bth & 0xff];
+  const std::uint32_t udp_length = load_be<std::uint16_t>(l4 + offsetof(UdpHeader, length));
+  const std::uint32_t padded = udp_length - t.row->overhead;
+  t.payload = static_cast<std::int32_t>(padded - (t.bth >> 12 & 3));
+  if (udp_length != ip_payload) return false;
+  if (padded > t.row->most_padded || t.payload < t.row->least) return false;  // `padded` may have wrapped
+  return t.bth >> 40 != 0;                                                    // QP0
+}
+
+/// All fields of Parsed that come from UDP and BTH but opcode, QP and PSN.
+[[gnu::always_inline]] inline void fill_roce(const std::uint8_t* l4, const FastTransport& t, std::uint32_t flags,
+                                             Parsed& out) noexcept {
+  constexpr std::size_t kBth = sizeof(UdpHeader);
+  flags |= static_cast<std::uint32_t>(t.bth >> 12) & ParsedFlag::solicited;
+  flags |= static_cast<std::uint32_t>(t.bth >> 33) & (ParsedFlag::fecn | ParsedFlag::becn);
+  flags |= std::uint32_t{l4[kBth + offsetof(Bth, ack_reserved)]} >> 5 & ParsedFlag::ack_req;
+  out.flags = static_cast<std::uint8_t>(flags);
+  out.payload_bytes = static_cast<std::uint16_t>(t.payload);
+  out.syndrome = l4[kBth + sizeof(Bth)] & t.row->aeth_mask;
+  store_at(out, offsetof(Parsed, source_port), std::rotl(t.ports, 16));
+}
+
+/// RoCEv2 over IPv4 without options at offset kL3. Byte shuffles move fields to their place in Parsed. False, with
+/// `out` untouched, unless everything is valid. `limit` bytes are readable or known to lie behind all headers.
+template <std::uint32_t kL3>
+[[gnu::always_inline]] inline bool parse_roce_ipv4(const std::uint8_t* data, std::uint32_t limit,
+                                                   Parsed& out) noexcept {
+  constexpr auto kIp = static_cast<std::uint32_t>(sizeof(Ipv4Header));
+  const std::uint8_t* ip = data + kL3;
+  // Three vectors: from the end of the source MAC address, from the IP addresses, and from the BTH.
+  const auto head = load_raw<__m128i>(ip - 4);
+  const auto middle = load_raw<__m128i>(ip + 12);
+  const auto tail = load_raw<__m128i>(ip + 28);
+
+  // Ethertype, version and header length, fragment bits without DF, protocol.
+  alignas(16) static constexpr auto kMask =
+      bytes16({{2, 0xff}, {3, 0xff}, {4, 0xff}, {10, 0x3f}, {11, 0xff}, {13, 0xff}});
+  alignas(16) static constexpr auto kExpected =
+      bytes16({{2, EtherType::ipv4 >> 8}, {3, EtherType::ipv4 & 0xff}, {4, 0x45}, {13, IpProtocol::udp}});
+  const __m128i wrong = _mm_xor_si128(_mm_and_si128(head, vector(kMask)), vector(kExpected));
+  if (_mm_testz_si128(wrong, wrong) == 0 || (data[6] & 1) != 0) return false;
+  const std::uint32_t total = load_be<std::uint16_t>(ip + 2);
+  FastTransport t;
+  if (!check_roce(ip + kIp, total - kIp, t) || kL3 + total > limit) return false;
+
+  alignas(16) static constexpr auto kFixed = bytes16({{offsetof(Parsed, kind), std::uint8_t(FrameKind::roce)},
+                                                      {offsetof(Parsed, l3_offset), kL3},
+                                                      {offsetof(Parsed, l4_offset), kL3 + kIp}});
+  alignas(16) static constexpr auto kFromHead = moves({{offsetof(Parsed, tos), 5},
+                                                       {offsetof(Parsed, ttl), 12},
+                                                       {offsetof(Parsed, l3_length), 7},
+                                                       {offsetof(Parsed, l3_length) + 1, 6},
+                                                       {offsetof(Parsed, protocol), 13}});
+  alignas(16) static constexpr auto kFromTail = moves({{offsetof(Parsed, opcode), 0}});
+  // The sixteen bytes from dest_qp on: QP and PSN from the BTH, then the key from the addresses.
+  alignas(16) static constexpr auto kQpPsn = moves({{0, 7}, {1, 6}, {2, 5}, {4, 11}, {5, 10}, {6, 9}});
+  alignas(16) static constexpr auto kKey =
+      moves({{8, 7}, {9, 6}, {10, 5}, {11, 4}, {12, 3}, {13, 2}, {14, 1}, {15, 0}});
+  const __m128i first = _mm_or_si128(_mm_shuffle_epi8(head, vector(kFromHead)), vector(kFixed));
+  store_at(out, 0, _mm_or_si128(first, _mm_shuffle_epi8(tail, vector(kFromTail))));
+  const __m128i second = _mm_shuffle_epi8(tail, vector(kQpPsn));
+  store_at(out, offsetof(Parsed, dest_qp), _mm_or_si128(second, _mm_shuffle_epi8(middle, vector(kKey))));
+
+  constexpr bool kTagged = kL3 != sizeof(EthernetHeader);
+  fill_roce(ip + kIp, t, kTagged ? ParsedFlag::vlan_tagged : 0, out);
+  if constexpr (kTagged) out.vlan_tci = load_be<std::uint16_t>(data + sizeof(EthernetHeader));
+  out.pair_hash = pair_hash_v4_wire(load_raw<std::uint32_t>(ip + 12), load_raw<std::uint32_t>(ip + 16));
   return true;
 }
 
-/// IPv4 without options or IPv6 without extension headers behind at most one tag.
-[[gnu::always_inline]] inline bool parse_frame_fast(const std::uint8_t* data, std::uint32_t contiguous,
-                                                    std::uint32_t frame_length, Parsed& out) noexcept {
-  FastNetwork net{};
-  net.l3 = sizeof(EthernetHeader);
-  auto type = load_be<std::uint16_t>(data + 12);
-  if (type == EtherType::vlan) {
-    net.flags = ParsedFlag::vlan_tagged;
-    net.tci = load_be<std::uint16_t>(data + 14);
-    type = load_be<std::uint16_t>(data + 16);
-    net.l3 += sizeof(VlanTag);
-  }
-  if ((data[6] & 1) != 0) return false;
-  const std::uint8_t* ip = data + net.l3;
-  if (type == EtherType::ipv4) {
-    const auto word = load_be<std::uint64_t>(ip);  // version, IHL, TOS, total length, identification, fragment
-    net.l4 = net.l3 + static_cast<std::uint32_t>(sizeof(Ipv4Header));
-    net.l3_length = static_cast<std::uint32_t>(word >> 32) & 0xffff;
-    net.tos = static_cast<std::uint8_t>(word >> 48);
-    net.ttl = ip[8];
-    constexpr std::uint64_t kMask = 0xff000000'00003fff;
-    if ((word & kMask) != 0x45000000'00000000 || ip[9] != IpProtocol::udp || net.l3 + net.l3_length > frame_length ||
-        !parse_roce_fast(data, contiguous, net, out)) {
-      return false;
-    }
-    out.address_key = load_be<std::uint64_t>(ip + 12);
-    out.pair_hash = pair_hash_v4(out.address_key);
-    return true;
-  }
-  if (type != EtherType::ipv6) return false;
-  const auto word = load_be<std::uint64_t>(ip);  // version, class, flow label, payload length, next header, hop limit
-  net.l4 = net.l3 + static_cast<std::uint32_t>(sizeof(Ipv6Header));
-  net.l3_length = (static_cast<std::uint32_t>(word >> 16) & 0xffff) + static_cast<std::uint32_t>(sizeof(Ipv6Header));
-  net.flags |= ParsedFlag::ipv6;
-  net.tos = static_cast<std::uint8_t>(word >> 52);
-  net.ttl = static_cast<std::uint8_t>(word);
-  if (word >> 60 != 6 || (word >> 8 & 0xff) != IpProtocol::udp || net.l3_length > 0xffff ||
-      net.l3 + net.l3_length > frame_length || net.l4 + kFastL4Bytes > contiguous ||
-      !parse_roce_fast(data, contiguous, net, out)) {
-    return false;
-  }
-  const Ipv6Hashes hashes = hash_v6(ip + 8, ip + 24);
-  out.address_key = hashes.ordered;
-  out.pair_hash = hashes.unordered;
-  return true;
-}
-
-/// Contiguous bytes below which the fast path would read too far: tag, IPv4, UDP, BTH and what lies behind it.
-inline constexpr std::uint32_t kFastBytes =
-    sizeof(EthernetHeader) + sizeof(VlanTag) + sizeof(Ipv4Header) + kFastL4Bytes;
+#endif
 
 }  // namespace detail
 
@@ -158,9 +208,21 @@ inline constexpr std::uint32_t kFastBytes =
 /// - A packet with an IPv6 fragment header is a fragment even if it is the only one.
 inline void parse_frame(const std::uint8_t* data, std::uint32_t contiguous, std::uint32_t frame_length,
                         Parsed& out) noexcept {
-  if (contiguous >= detail::kFastBytes && detail::parse_frame_fast(data, contiguous, frame_length, out)) [[likely]]
-    return;
-  parse_frame_slow(data, contiguous, frame_length, out);
+#if defined(__SSE4_1__)
+  constexpr std::uint32_t kUntagged = sizeof(EthernetHeader), kTagged = kUntagged + sizeof(VlanTag);
+  if (contiguous >= kTagged + sizeof(Ipv4Header) + detail::kFastL4Bytes) [[likely]] {
+    // All headers of any opcode lie within this many bytes. If fewer are readable, the packet has to end there.
+    constexpr std::uint32_t kAllHeaders = kTagged + sizeof(Ipv4Header) + sizeof(UdpHeader) + kMaxRoceHeaderBytes;
+    const std::uint32_t limit = contiguous >= kAllHeaders ? frame_length : contiguous;
+    if (detail::parse_roce_ipv4<kUntagged>(data, limit, out)) [[likely]]
+      return;
+    if (detail::load_be<std::uint16_t>(data + 12) == EtherType::vlan &&
+        detail::parse_roce_ipv4<kTagged>(data, limit, out)) {
+      return;
+    }
+  }
+#endif
+  detail::parse_frame_other(data, contiguous, frame_length, out);
 }
 
 }  // namespace weft::wire

@@ -30,10 +30,7 @@ std::array<std::uint8_t*, kIcrcBytes> find_icrc(std::span<const std::span<std::u
   std::size_t found = 0;
   std::size_t begin = 0;
   for (const auto& s : segments) {
-    while (found < kIcrcBytes && at + found < begin + s.size()) {
-      bytes[found] = s.data() + (at + found - begin);
-      ++found;
-    }
+    for (; found < kIcrcBytes && at + found < begin + s.size(); ++found) bytes[found] = s.data() + (at + found - begin);
     begin += s.size();
   }
   assert(found == kIcrcBytes);
@@ -136,6 +133,10 @@ void RoceEditor::clear_udp_checksum() noexcept {
   udp().checksum.set(0);
 }
 
+std::uint32_t RoceEditor::updated(std::uint32_t old_icrc) const noexcept {
+  return icrc_update(old_icrc ^ pending_, std::span(edits_).first(count_));
+}
+
 void RoceEditor::finish_udp_checksum(std::uint32_t old_icrc, std::uint32_t new_icrc) noexcept {
   const std::uint16_t old_checksum = udp().checksum.value();
   if (old_checksum == 0) return;
@@ -161,15 +162,18 @@ void RoceEditor::finish(IcrcMode mode, std::span<const std::span<std::uint8_t>> 
     for (const auto& s : segments.subspan(1)) calculator.add(s);
     new_icrc = calculator.value();
   } else {
-    new_icrc = icrc_update(old_icrc ^ pending_, std::span(edits_).first(count_));
+    new_icrc = updated(old_icrc);
   }
   for (std::size_t i = 0; i < kIcrcBytes; ++i) *bytes[i] = static_cast<std::uint8_t>(new_icrc >> 8 * i);
   finish_udp_checksum(old_icrc, new_icrc);
 }
 
 void RoceEditor::finish(IcrcMode mode) noexcept {
-  const std::span<std::uint8_t> frame(frame_, layout_.icrc + kIcrcBytes);
-  finish(mode, {&frame, 1});
+  std::uint8_t* at = frame_ + layout_.icrc;
+  const std::uint32_t old_icrc = load_icrc(at);
+  const std::uint32_t new_icrc = mode == IcrcMode::full ? icrc_full(frame_, layout_) : updated(old_icrc);
+  store_icrc(at, new_icrc);
+  finish_udp_checksum(old_icrc, new_icrc);
 }
 
 }  // namespace weft::wire

@@ -61,6 +61,7 @@ class RoceEditor {
   }
   [[nodiscard]] UdpHeader& udp() noexcept { return header_at<UdpHeader>(frame_ + layout_.l4); }
   [[nodiscard]] const OpcodeInfo& row() const noexcept { return opcode_info(parsed_.opcode); }
+  [[nodiscard]] std::uint32_t updated(std::uint32_t old_icrc) const noexcept;
   void finish_udp_checksum(std::uint32_t old_icrc, std::uint32_t new_icrc) noexcept;
 
   static constexpr std::size_t kMaxEdits = 8;
