@@ -161,9 +161,9 @@ SMALL_MIX = (
 )
 
 
-def data_mix(size_bytes):
-    """WRITE and SEND messages of one packet each, all of one frame size."""
-    return (Kind("WRITE", WRITE_ONLY, size_bytes, 3), Kind("SEND", SEND_ONLY, size_bytes, 1))
+def data_mix(write_bytes, send_bytes):
+    """WRITE and SEND messages of one packet each."""
+    return (Kind("WRITE", WRITE_ONLY, write_bytes, 3), Kind("SEND", SEND_ONLY, send_bytes, 1))
 
 
 def two_way_mix(size_bytes):

@@ -77,6 +77,11 @@ class FieldTest(unittest.TestCase):
             for frame_list in case.frame_lists():
                 self.assertEqual({len(frame) for frame in frame_list}, sizes, case.name)
 
+    def test_no_packet_carries_more_than_the_largest_path_mtu(self):
+        for case in cases.CASES:
+            largest = max(frames.payload_for(kind.opcode, kind.size_bytes) for kind in case.mix)
+            self.assertLessEqual(largest, 4096, case.name)
+
     def test_lengths_and_header_checksum_are_consistent(self):
         for _, frame in case_frames():
             ip_bytes = int.from_bytes(frame[16:18], "big")
