@@ -6,7 +6,8 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
-#include <map>
+#include <set>
+#include <tuple>
 
 #include "switch/control/config_schema.h"
 #include "switch/control/switch_builder.h"
@@ -47,14 +48,14 @@ const Mark& eal_mark(const Value& root, const char* key) {
 EalConfig read_eal(const Value& eal, Diagnostics& diagnostics) {
   EalConfig out;
   out.mark = eal.mark();
-  std::map<std::int64_t, int> seen;
+  std::set<std::int64_t> seen;
   for (const auto& cpu : eal["workers"].list_or_empty()) {
     if (cpu.is_null()) continue;
     if (out.workers.size() == kMaxWorkers) {
       diagnostics.error(cpu.mark(), "workers: more than " + std::to_string(kMaxWorkers));
       break;
     }
-    if (!seen.emplace(cpu.integer(), 0).second) {
+    if (!seen.insert(cpu.integer()).second) {
       diagnostics.error(cpu.mark(), "workers: CPU " + std::to_string(cpu.integer()) + " stands twice");
     }
     out.workers.push_back(static_cast<std::uint32_t>(cpu.integer()));
@@ -136,8 +137,8 @@ void read_process(Config& config, const Value& root) {
   }
 }
 
-void read_switches(Config& config, const Value& list, const Registry& registry, Diagnostics& diagnostics) {
-  const auto& switches = list.list();
+void read_switches(Config& config, const Value& root, const Registry& registry, Diagnostics& diagnostics) {
+  const auto& switches = root["switches"].list_or_empty();
   for (std::size_t i = 0; i < switches.size(); ++i) {
     if (switches[i].is_null()) continue;
     if (i >= kMaxSwitches) {
@@ -147,7 +148,7 @@ void read_switches(Config& config, const Value& list, const Registry& registry, 
     config.switches.push_back(build_switch(switches[i], i, registry, diagnostics));
   }
   check_switch_names(switches, diagnostics);
-  check_devices(switches, diagnostics);
+  check_devices(switches, root["control"], diagnostics);
   check_links(switches, diagnostics);
 }
 
@@ -162,7 +163,7 @@ std::optional<Config> load_config(std::string_view text, const std::string& file
   Config config;
   config.eal = read_eal(root["eal"], diagnostics);
   read_process(config, root);
-  if (!root["switches"].is_null()) read_switches(config, root["switches"], registry, diagnostics);
+  read_switches(config, root, registry, diagnostics);
   check_buffers(config, root, diagnostics);
   if (!diagnostics.ok()) return std::nullopt;
   return config;
@@ -188,14 +189,17 @@ std::optional<pipeline::SwitchInfo> load_switch(std::string_view text, const Reg
   const std::vector<Value> switches{pipeline::validate(one_switch(), *document, "", &registry, diagnostics)};
   if (switches[0].is_null()) return std::nullopt;
   auto info = build_switch(switches[0], 0, registry, diagnostics);
-  check_devices(switches, diagnostics);
+  check_devices(switches, Value(), diagnostics);
   if (!diagnostics.ok()) return std::nullopt;
   return info;
 }
 
 std::string format(const Diagnostics& diagnostics) {
   std::string out = diagnostics.to_string();
-  const std::size_t mistakes = diagnostics.entries().size();
+  // to_string() names each mistake once.
+  std::set<std::tuple<int, int, std::string>> distinct;
+  for (const auto& e : diagnostics.entries()) distinct.emplace(e.mark.line, e.mark.column, e.text);
+  const std::size_t mistakes = distinct.size();
   if (mistakes > 0) out += std::to_string(mistakes) + (mistakes == 1 ? " mistake\n" : " mistakes\n");
   return out;
 }

@@ -14,7 +14,7 @@ namespace {
 
 using pipeline::Diagnostics;
 using pipeline::Mark;
-using pipeline::quoted;
+using pipeline::quote;
 using pipeline::Value;
 using Switches = std::vector<Value>;
 
@@ -50,16 +50,22 @@ class DeviceCheck {
  public:
   explicit DeviceCheck(Diagnostics& diagnostics) : diagnostics_(diagnostics) {}
 
+  void control_socket(const Value& control) {
+    check_socket(control);
+    claim(control, "socket", "socket " + text_of(control, "socket"), "the control service");
+  }
+
   void port(const std::string& name, const Value& port) {
     const std::string type = text_of(port, "type");
-    claim(port, "mac", "mac " + lower(text_of(port, "mac")), name);
-    if (type == "veth" || type == "tap") interface(name, port);
-    if (type == "pci") claim(port, "device", "device " + lower(text_of(port, "device")), name);
-    if (type == "memif" || type == "vhost") socket(name, port, type);
+    const std::string user = "port '" + name + "'";
+    claim(port, "mac", "mac " + lower(text_of(port, "mac")), user);
+    if (type == "veth" || type == "tap") interface(port, user);
+    if (type == "pci") claim(port, "device", "device " + lower(text_of(port, "device")), user);
+    if (type == "memif" || type == "vhost") socket(port, type, user);
     if (type == "pcap") {
-      path(port, "rx_file");
-      path(port, "tx_file");
-      claim(port, "tx_file", "file " + text_of(port, "tx_file"), name);
+      check_path(port, "rx_file");
+      check_path(port, "tx_file");
+      claim(port, "tx_file", "file " + text_of(port, "tx_file"), user);
     }
   }
 
@@ -67,14 +73,13 @@ class DeviceCheck {
   void input_file(const Value& port) {
     const auto found = users_.find("file " + text_of(port, "rx_file"));
     if (text_of(port, "type") != "pcap" || found == users_.end()) return;
-    diagnostics_.error(port["rx_file"].mark(), "rx_file: " + quoted(port["rx_file"].string()) +
-                                                   " is written by port '" + found->second.port + "'" +
-                                                   at_line(found->second.mark));
+    diagnostics_.error(port["rx_file"].mark(), "rx_file: " + quote(port["rx_file"].string()) + " is written by " +
+                                                   found->second.name + at_line(found->second.mark));
   }
 
  private:
   struct User {
-    std::string port;
+    std::string name;
     Mark mark;
   };
 
@@ -85,16 +90,18 @@ class DeviceCheck {
     return text;
   }
 
-  void claim(const Value& port, const char* key, const std::string& what, const std::string& name) {
-    if (text_of(port, key).empty()) return;
-    const auto [first, inserted] = users_.emplace(what, User{name, port[key].mark()});
-    if (inserted) return;
-    diagnostics_.error(port[key].mark(), std::string(key) + ": " + quoted(port[key].string()) +
-                                             " is already used by port '" + first->second.port + "'" +
-                                             at_line(first->second.mark));
+  void taken(const Value& value, const char* key, const User& by) {
+    diagnostics_.error(value.mark(), std::string(key) + ": " + quote(value.string()) + " is already used by " +
+                                         by.name + at_line(by.mark));
   }
 
-  void interface(const std::string& name, const Value& port) {
+  void claim(const Value& owner, const char* key, const std::string& what, const std::string& user) {
+    if (text_of(owner, key).empty()) return;
+    const auto [first, inserted] = users_.emplace(what, User{user, owner[key].mark()});
+    if (!inserted) taken(owner[key], key, first->second);
+  }
+
+  void interface(const Value& port, const std::string& user) {
     const std::string text = text_of(port, "interface");
     if (text.empty()) return;
     if (text.size() > kMaxInterfaceName || text.find_first_of("/:,=[] \t\r\n") != text.npos || text == "." ||
@@ -102,33 +109,44 @@ class DeviceCheck {
       diagnostics_.error(port["interface"].mark(),
                          "interface: expected the name of a network interface, at most " +
                              std::to_string(kMaxInterfaceName) +
-                             " characters without '/', ':', ',', '=', '[', ']' and spaces, found " + quoted(text));
+                             " characters without '/', ':', ',', '=', '[', ']' and spaces, found " + quote(text));
     }
-    claim(port, "interface", "interface " + text, name);
+    claim(port, "interface", "interface " + text, user);
   }
 
-  void socket(const std::string& name, const Value& port, const std::string& type) {
-    path(port, "socket");
+  // Both sides of a memif may be in one process, and several interfaces may share a socket. Nothing else may.
+  void socket(const Value& port, const std::string& type, const std::string& user) {
+    check_path(port, "socket");
+    check_socket(port);
     const std::string text = text_of(port, "socket");
-    if (text.size() > kMaxSocketPath) {
-      diagnostics_.error(port["socket"].mark(), "socket: expected a path of at most " + std::to_string(kMaxSocketPath) +
-                                                    " bytes, found " + std::to_string(text.size()));
+    auto& others = type == "memif" ? users_ : memif_sockets_;
+    if (const auto found = others.find("socket " + text); found != others.end()) {
+      taken(port["socket"], "socket", found->second);
+    } else if (type == "memif") {
+      memif_sockets_.emplace("socket " + text, User{user, port["socket"].mark()});
+      claim(port, "socket", "memif " + text_of(port, "role") + std::to_string(port["id"].integer()) + " " + text, user);
+    } else {
+      claim(port, "socket", "socket " + text, user);
     }
-    std::string what = "socket " + text;
-    // Both sides of a memif may be in one process, and several interfaces may share a socket.
-    if (type == "memif") what += " " + text_of(port, "role") + " " + std::to_string(port["id"].integer());
-    claim(port, "socket", what, name);
+  }
+
+  void check_socket(const Value& owner) {
+    const std::size_t size = text_of(owner, "socket").size();
+    if (size <= kMaxSocketPath) return;
+    diagnostics_.error(owner["socket"].mark(), "socket: expected a path of at most " + std::to_string(kMaxSocketPath) +
+                                                   " bytes, found " + std::to_string(size));
   }
 
   // Paths become part of a device string, whose arguments a comma ends.
-  void path(const Value& port, const char* key) {
+  void check_path(const Value& port, const char* key) {
     if (text_of(port, key).find_first_of(",=[]\r\n") == std::string::npos) return;
     diagnostics_.error(port[key].mark(), std::string(key) + ": expected a path without ',', '=', '[' and ']', found " +
-                                             quoted(port[key].string()));
+                                             quote(port[key].string()));
   }
 
   Diagnostics& diagnostics_;
-  std::map<std::string, User> users_;
+  std::map<std::string, User> users_;          // by kind and name
+  std::map<std::string, User> memif_sockets_;  // by "socket" and path
 };
 
 class LinkCheck {
@@ -153,7 +171,7 @@ class LinkCheck {
   [[nodiscard]] std::string mistake(const std::string& name, const std::string& peer) const {
     const auto slash = peer.find('/');
     if (slash == peer.npos || slash == 0 || slash + 1 == peer.size()) {
-      return "expected switch/port such as spine1/d1, found " + quoted(peer);
+      return "expected switch/port such as spine1/d1, found " + quote(peer);
     }
     if (peer == name) return "port '" + name + "' is its own peer";
     const auto found = ports_.find(peer);
@@ -164,19 +182,19 @@ class LinkCheck {
     if (type != "link") return "port '" + peer + "' is of type " + type + ", not link";
     const std::string back = text_of(other, "peer");
     if (back.empty() || back == name) return "";
-    return "port '" + peer + "' names " + quoted(back) + at_line(other["peer"].mark()) + " as its peer, not '" + name +
+    return "port '" + peer + "' names " + quote(back) + at_line(other["peer"].mark()) + " as its peer, not '" + name +
            "'";
   }
 
   [[nodiscard]] std::string unknown(const std::string& sw, const std::string& port) const {
     if (std::find(switch_names_.begin(), switch_names_.end(), sw) == switch_names_.end()) {
-      return "unknown switch " + quoted(sw) + pipeline::suggestion(sw, switch_names_);
+      return "unknown switch " + quote(sw) + pipeline::suggestion(sw, switch_names_);
     }
     std::vector<std::string> names;
     for (const auto& [name, value] : ports_) {
       if (name.starts_with(sw + "/")) names.push_back(name.substr(sw.size() + 1));
     }
-    return "switch '" + sw + "' has no port " + quoted(port) + pipeline::suggestion(port, names);
+    return "switch '" + sw + "' has no port " + quote(port) + pipeline::suggestion(port, names);
   }
 
   Diagnostics& diagnostics_;
@@ -199,8 +217,9 @@ void check_switch_names(const Switches& switches, Diagnostics& diagnostics) {
   }
 }
 
-void check_devices(const Switches& switches, Diagnostics& diagnostics) {
+void check_devices(const Switches& switches, const Value& control, Diagnostics& diagnostics) {
   DeviceCheck check(diagnostics);
+  check.control_socket(control);
   for_each_port(switches, [&](const std::string& name, const Value& port) { check.port(name, port); });
   for_each_port(switches, [&](const std::string&, const Value& port) { check.input_file(port); });
 }

@@ -50,7 +50,7 @@ VidSet parse_vids(const Value& list, const std::string& what, Diagnostics& diagn
       if (!parsed) {
         diagnostics.error(item.mark(), what + "[" + std::to_string(i) + "]: expected a VLAN id from 1 to " +
                                            std::to_string(kMaxVid) + ", or a range such as \"20-30\", found " +
-                                           pipeline::quoted(item.string()));
+                                           pipeline::quote(item.string()));
         continue;
       }
       range = *parsed;

@@ -49,7 +49,7 @@ std::string to_text(const nlohmann::ordered_json& value) {
 grpc::Status unknown(const std::string& kind, const std::string& list, const std::string& name,
                      const std::vector<std::string>& known) {
   const std::string guess = pipeline::closest(name, known);
-  std::string text = "unknown " + kind + " " + pipeline::quoted(name);
+  std::string text = "unknown " + kind + " " + pipeline::quote(name);
   text += guess.empty() ? "." : "; did you mean '" + guess + "'?";
   text += known.empty() ? " There are none." : " " + list + ": " + pipeline::joined(known) + ".";
   return {grpc::StatusCode::NOT_FOUND, text};
@@ -199,7 +199,7 @@ void set_limits(grpc::ServerBuilder& builder) {
 
 // What gRPC says in its log (connections that speak no HTTP/2, mostly) concerns developers.
 void log_at_debug(gpr_log_func_args* line) {
-  spdlog::debug("grpc: {}", line->message);
+  spdlog::debug(std::string("grpc: ") + line->message);
 }
 
 }  // namespace

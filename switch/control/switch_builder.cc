@@ -64,7 +64,7 @@ std::optional<PortIndex> SwitchScope::port(const Value& name) const {
   }
   if (!ports_complete) return std::nullopt;
   for (const auto& p : info.ports) known.push_back(p.name);
-  diagnostics.error(name.mark(), "port: unknown port " + pipeline::quoted(name.string()) +
+  diagnostics.error(name.mark(), "port: unknown port " + pipeline::quote(name.string()) +
                                      pipeline::suggestion(name.string(), known));
   return std::nullopt;
 }

@@ -45,7 +45,9 @@ void build_pipeline(SwitchScope& scope);
 
 /// Checks across switches: names, devices and files used twice, peers of links.
 void check_switch_names(const std::vector<pipeline::Value>& switches, pipeline::Diagnostics& diagnostics);
-void check_devices(const std::vector<pipeline::Value>& switches, pipeline::Diagnostics& diagnostics);
+/// @param control  the process's `control` map; null where there is none
+void check_devices(const std::vector<pipeline::Value>& switches, const pipeline::Value& control,
+                   pipeline::Diagnostics& diagnostics);
 void check_links(const std::vector<pipeline::Value>& switches, pipeline::Diagnostics& diagnostics);
 
 }  // namespace weft::control

@@ -135,7 +135,7 @@ class Builder : public YAML::EventHandler {
   }
 
   [[noreturn]] void refuse_tag(const Mark& mark, const std::string& tag) {
-    refuse(mark, "tag " + pipeline::quoted(tag) + "; tags are not supported");
+    refuse(mark, "tag " + pipeline::quote(tag) + "; tags are not supported");
   }
 
   void open(Kind kind, const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor) {
@@ -193,7 +193,7 @@ class Builder : public YAML::EventHandler {
     }
     const auto [first, inserted] = parent.lines.emplace(key.text, key.mark.line);
     if (!inserted) {
-      diagnostics_.error(key.mark, "key " + pipeline::quoted(key.text) + " stands twice, first at line " +
+      diagnostics_.error(key.mark, "key " + pipeline::quote(key.text) + " stands twice, first at line " +
                                        std::to_string(first->second));
     }
     parent.has_key = true;

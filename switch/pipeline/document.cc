@@ -75,9 +75,9 @@ std::string describe_found(const DocumentNode& node) {
     case DocumentNode::Kind::null:
       return "nothing";
     case DocumentNode::Kind::plain:
-      return resolve_plain(node.text) == ScalarKind::text ? quoted(node.text) : node.text.substr(0, 40);
+      return resolve_plain(node.text) == ScalarKind::text ? quote(node.text) : node.text.substr(0, 40);
     case DocumentNode::Kind::quoted:
-      return "the text " + quoted(node.text);
+      return "the text " + quote(node.text);
     case DocumentNode::Kind::list:
       return "a list";
     case DocumentNode::Kind::map:
@@ -106,7 +106,11 @@ DocumentNode to_document(const Value& value) {
       for (const auto& item : v) node.items.push_back(to_document(item));
     } else if constexpr (std::is_same_v<T, Value::Map>) {
       node.kind = DocumentNode::Kind::map;
-      for (const auto& [key, child] : v) node.entries.push_back({key, {}, to_document(child)});
+      for (const auto& [key, child] : v) {
+        auto& entry = node.entries.emplace_back();
+        entry.key = key;
+        entry.value = to_document(child);
+      }
     }
   });
   return node;

@@ -65,7 +65,7 @@ void check_order(const Registry& registry, const std::vector<StageSpec>& stages,
     const auto& spec = stages[i];
     const auto* type = registry.find(spec.name);
     if (type == nullptr) {
-      diagnostics.error(spec.mark, "unknown stage " + quoted(spec.name) + suggestion(spec.name, registry.names()));
+      diagnostics.error(spec.mark, "unknown stage " + quote(spec.name) + suggestion(spec.name, registry.names()));
       all_known = false;
       continue;
     }

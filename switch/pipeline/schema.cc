@@ -188,7 +188,7 @@ std::string describe(const Schema& schema) {
     case Kind::text:
       return "text";
     case Kind::name:
-      return "a name (a letter, then letters, digits, '_', '.', '-'; at most 63 characters)";
+      return "a name of a letter, then letters, digits, '_', '.', '-', at most 63 characters";
     case Kind::one_of:
       return node.words.size() == 1 ? "'" + node.words[0] + "'" : "one of " + joined(node.words);
     case Kind::mac:

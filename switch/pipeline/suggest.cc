@@ -42,7 +42,7 @@ std::string folded(std::string_view word) {
 
 }  // namespace
 
-std::string quoted(std::string_view text) {
+std::string quote(std::string_view text) {
   std::string out = "'";
   std::size_t length = 0;
   for (const char c : text) {

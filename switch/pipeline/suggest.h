@@ -11,7 +11,7 @@
 namespace weft::pipeline {
 
 /// 'text', shortened to 40 characters, without control characters.
-[[nodiscard]] std::string quoted(std::string_view text);
+[[nodiscard]] std::string quote(std::string_view text);
 
 /// "a, b, c".
 [[nodiscard]] std::string joined(const std::vector<std::string>& words);

@@ -278,7 +278,7 @@ class Validator {
     }
     if (!tag.empty() && find(node, tag) == nullptr) unused.push_back(tag);
     diagnostics_.error(entry.mark,
-                       (what.empty() ? "" : what + ": ") + "unknown key " + quoted(entry.key) +
+                       (what.empty() ? "" : what + ": ") + "unknown key " + quote(entry.key) +
                            (entry.key == "<<" ? "; merge keys are not supported" : suggestion(entry.key, unused)));
   }
 
@@ -362,7 +362,7 @@ class Validator {
     const Mark& mark = alone ? node.mark : node.entries[0].mark;
     const auto* type = registry_->find(name);
     if (type == nullptr) {
-      diagnostics_.error(mark, "unknown stage " + quoted(name) + suggestion(name, registry_->names()));
+      diagnostics_.error(mark, "unknown stage " + quote(name) + suggestion(name, registry_->names()));
       return {};
     }
     Doc options = alone || node.entries[0].value.kind == Doc::Kind::null ? kNoOptions : node.entries[0].value;
