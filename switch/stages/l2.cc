@@ -83,6 +83,7 @@ class VlanTable {
         p.allowed.set(p.native);
         p.tagged.reset(p.native);
       }
+      p.trunk = p.tagged.any();
       for (const std::uint16_t vid : info.vlans) {
         if (p.allowed[vid]) members_[vid].push_back(port.index);
       }
@@ -91,6 +92,7 @@ class VlanTable {
 
   struct Port {
     std::uint16_t native = kNoVid;
+    bool trunk = false;         // sends any VLAN with a tag
     std::bitset<4096> tagged;   // sent and accepted with a tag
     std::bitset<4096> allowed;  // all VLANs of the port
   };
@@ -156,23 +158,13 @@ class L2Stage : public pipeline::Stage {
     bool dropped;
     DropReason reason;
   };
-  // The last decision: where frames between two addresses go.
-  struct Memo {
-    MacPair macs{0, 0};
-    std::uint16_t vid = kNoVid;
-    PortIndex in = pipeline::kNoPort;
-    PortIndex out = pipeline::kNoPort;
-
-    [[nodiscard]] bool holds(MacPair m, std::uint16_t v, PortIndex port) const noexcept {
-      return m.source == macs.source && m.destination == macs.destination && v == vid && port == in;
-    }
-  };
   [[nodiscard]] Classified classify(const PacketMeta& pm) const noexcept;
   void flood(Context& context, Batch& batch, std::uint16_t i, std::uint64_t destination, std::uint16_t vid) noexcept;
   void learn(FdbKey key, PortIndex port, std::uint32_t now_s) noexcept;
   [[nodiscard]] bool leave_through(rte_mbuf* m, PortIndex port, std::uint16_t vid) const noexcept {
     PacketMeta& pm = pipeline::meta(m);
     pm.out_port = port;
+    if (!pm.parsed.has(ParsedFlag::vlan_tagged) && !vlans_.port(port).trunk) [[likely]] return true;
     return set_tag(m, pm, vlans_.port(port).tagged[vid], vid);
   }
   void add(L2Counter counter) noexcept { counters_[static_cast<std::size_t>(counter)].add(1); }
@@ -193,14 +185,12 @@ L2Stage::Classified L2Stage::classify(const PacketMeta& pm) const noexcept {
   }
   if (port.allowed[tag_vid]) return {tag_vid, false, DropReason::vlan_unknown};
   if (!vlans_.exists(tag_vid)) return {tag_vid, true, DropReason::vlan_unknown};
-  const bool access = port.tagged.none();
+  const bool access = !port.trunk;
   return {tag_vid, true, access ? DropReason::vlan_tagged_on_access : DropReason::vlan_not_allowed};
 }
 
 void L2Stage::ingress(Context& context, Batch& batch) {
   const std::uint32_t now_s = seconds(context.now);
-  // A burst mostly comes from few hosts: what was found for the packet before holds for the next one too.
-  Memo memo;
   for (std::uint16_t i = 0; i < batch.size; ++i) {
     rte_mbuf* m = batch.packet[i];
     const PacketMeta& pm = pipeline::meta(m);
@@ -210,22 +200,20 @@ void L2Stage::ingress(Context& context, Batch& batch) {
       context.drop(batch, i, found.reason);
       continue;
     }
-    if (!memo.holds(macs, found.vid, pm.in_port)) {
-      learn(FdbKey(macs.source, found.vid), pm.in_port, now_s);
-      memo = {macs, found.vid, pm.in_port, fdb_.find(FdbKey(macs.destination, found.vid))};
-    }
-    if (memo.out == pipeline::kNoPort) [[unlikely]] {
+    learn(FdbKey(macs.source, found.vid), pm.in_port, now_s);
+    const PortIndex out = fdb_.find(FdbKey(macs.destination, found.vid));
+    if (out == pipeline::kNoPort) [[unlikely]] {
       flood(context, batch, i, macs.destination, found.vid);
-    } else if (memo.out == pm.in_port) [[unlikely]] {
+    } else if (out == pm.in_port) [[unlikely]] {
       context.drop(batch, i, DropReason::same_port);
-    } else if (!leave_through(m, memo.out, found.vid)) [[unlikely]] {
+    } else if (!leave_through(m, out, found.vid)) [[unlikely]] {
       context.drop(batch, i, DropReason::out_of_mbufs);
     }
   }
 }
 
 void L2Stage::learn(FdbKey key, PortIndex port, std::uint32_t now_s) noexcept {
-  if (key.mac().is_zero()) return;
+  if (key.word() >> 16 == 0) [[unlikely]] return;
   switch (fdb_.learn(key, port, now_s)) {
     case Fdb::Learned::added: return add(L2Counter::learned);
     case Fdb::Learned::moved: return add(L2Counter::moved);

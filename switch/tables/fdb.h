@@ -6,6 +6,7 @@
 #pragma once
 
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -89,15 +90,13 @@ class Fdb {
   static constexpr std::uint64_t kBusy = 1;  // being filled; MAC address 0 is no source that is learned
   static constexpr std::uint64_t kStatic = 1u << 16;
 
-  struct Slot {
-    std::atomic<std::uint64_t> key{kEmpty};
-    std::atomic<std::uint64_t> value{0};  // last_seen_s << 32 | static << 16 | port
-  };
+  // Keys lie together so that a lookup compares all of them without a branch per way.
   struct alignas(64) Bucket {
-    Slot slots[kWays];
+    std::atomic<std::uint64_t> key[kWays]{};
+    std::atomic<std::uint64_t> value[kWays]{};  // last_seen_s << 32 | static << 16 | port
   };
   struct Place {
-    Slot* slot;
+    std::atomic<std::uint64_t>* slot;  // of the value; nullptr when the key is not there
     std::uint64_t value;
   };
 
@@ -118,14 +117,19 @@ class Fdb {
     return locate_in(buckets_[second(h) & bucket_mask_], key);
   }
   [[nodiscard]] static Place locate_in(Bucket& bucket, FdbKey key) noexcept {
-    for (Slot& slot : bucket.slots) {
-      if (slot.key.load(std::memory_order_acquire) != key.word()) continue;
-      const std::uint64_t value = slot.value.load(std::memory_order_acquire);
-      // The slot may have been given to another address between the two loads.
-      if (slot.key.load(std::memory_order_relaxed) == key.word()) return {&slot, value};
+    unsigned match = 0;
+    for (std::size_t i = 0; i < kWays; ++i) {
+      match |= static_cast<unsigned>(bucket.key[i].load(std::memory_order_acquire) == key.word()) << i;
     }
-    return {nullptr, 0};
+    if (match == 0) [[unlikely]] return {nullptr, 0};
+    const auto way = static_cast<std::size_t>(std::countr_zero(match));
+    const std::uint64_t value = bucket.value[way].load(std::memory_order_acquire);
+    // The slot may have been given to another address between the two loads.
+    if (bucket.key[way].load(std::memory_order_relaxed) != key.word()) [[unlikely]] return {nullptr, 0};
+    return {&bucket.value[way], value};
   }
+  template <typename Predicate>
+  std::size_t remove_if(Predicate&& wanted) noexcept;
   bool insert(FdbKey key, std::uint64_t value) noexcept;
   Learned update(const Place& place, pipeline::PortIndex port, std::uint32_t now_s) noexcept;
 

@@ -1,0 +1,74 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Unmodified Linux hosts talk through the L2 pipeline: IPv4, IPv6, TCP, UDP, VLANs, jumbo frames."""
+import unittest
+
+import lab
+
+PIPELINE = "    pipeline: [parse, rdma_track, l2]\n"
+
+
+def ports(hosts, extra=""):
+    return "".join(
+        f"      - {{ name: p{i}, type: veth, interface: {host.port_interface}{extra} }}\n" for i, host in enumerate(hosts))
+
+
+class L2(unittest.TestCase):
+    def test_two_hosts_ping_and_stream_over_ipv4_and_ipv6(self):
+        with lab.Lab() as l:
+            a = l.host("a").address("10.77.0.1/24", "fd77::1/64")
+            b = l.host("b").address("10.77.0.2/24", "fd77::2/64")
+            l.start("  - name: tor\n    ports:\n" + ports([a, b]) + PIPELINE)
+            self.assertEqual(a.ping("10.77.0.2"), 5)
+            self.assertEqual(b.ping("fd77::1"), 5)
+            self.assertEqual(a.ping("10.77.0.2", size=1472, extra=("-M", "do")), 5)
+            for address in ("10.77.0.2", "fd77::2"):
+                tcp = lab.iperf3(a, b, address)
+                self.assertGreater(tcp["end"]["sum_received"]["bytes"], 1_000_000)
+                udp = lab.iperf3(a, b, address, "-u", "-b", "20M", "-l", "1200")
+                self.assertGreater(udp["end"]["sum"]["bytes"], 1_000_000)
+            macs = {row["mac"]: row["port"] for row in l.show("fdb")}
+            self.assertEqual(macs[a.mac()], "p0")
+            self.assertEqual(macs[b.mac()], "p1")
+            counters = l.stop()
+            ports_by_name = {p["port"]: p for p in counters["switches"][0]["ports"]}
+            self.assertEqual(ports_by_name["p0"]["rx_errors"], 0)
+            self.assertEqual(ports_by_name["p0"]["mtu"], 1500)
+
+    def test_jumbo_frames_of_a_roce_mtu_pass_whole(self):
+        with lab.Lab() as l:
+            a = l.host("a", mtu=4200).address("10.77.0.1/24")
+            b = l.host("b", mtu=4200).address("10.77.0.2/24")
+            l.start("  - name: tor\n    ports:\n" + ports([a, b], ", mtu_bytes: 4200") + PIPELINE)
+            self.assertEqual(a.ping("10.77.0.2", size=4172, extra=("-M", "do")), 5)
+            l.stop()
+
+    def test_vlans_keep_hosts_apart_and_a_trunk_carries_both(self):
+        # Two switches with a trunk between them; hosts of VLAN 10 and of VLAN 20 on each.
+        with lab.Lab() as l:
+            hosts = {}
+            text = ""
+            for switch, peer in (("left", "right"), ("right", "left")):
+                text += f"  - name: {switch}\n    ports:\n"
+                for vid in (10, 20):
+                    number = vid + (1 if switch == "left" else 2)
+                    host = l.host(f"{switch[0]}{vid}").address(f"10.77.0.{number}/24", f"fd77::{number}/64")
+                    hosts[switch, vid] = host
+                    text += (f"      - {{ name: h{vid}, type: veth, interface: {host.port_interface}, "
+                             f"access_vlan: {vid} }}\n")
+                text += f"      - {{ name: t, type: link, peer: {peer}/t, trunk: {{ vlans: [10, 20] }} }}\n" + PIPELINE
+            l.start(text)
+            for vid in (10, 20):
+                self.assertEqual(hosts["left", vid].ping(f"10.77.0.{vid + 2}"), 5)
+                self.assertEqual(hosts["right", vid].ping(f"fd77::{vid + 1}"), 5)
+            self.assertEqual(hosts["left", 10].ping("10.77.0.22", count=2), 0)
+            self.assertEqual(hosts["left", 10].ping("10.77.0.21", count=2), 0)
+            tcp = lab.iperf3(hosts["left", 10], hosts["right", 10], "10.77.0.12")
+            self.assertGreater(tcp["end"]["sum_received"]["bytes"], 1_000_000)
+            seen = {(row["vlan"], row["mac"]) for row in l.show("fdb", "--switch", "left") if row["port"] == "t"}
+            self.assertEqual(seen, {(vid, hosts["right", vid].mac()) for vid in (10, 20)})
+            l.stop()
+
+
+if __name__ == "__main__":
+    lab.main()
