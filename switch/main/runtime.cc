@@ -234,7 +234,7 @@ void Runtime::drain() {
   wait_until_empty(kDrainTime);
   for_each_worker([&](Switch& s, std::size_t w) { s.pipelines[w]->flush_stages(clock_.now()); });
   wait_until_empty(kFlushTime);
-  for_each_worker([](Switch& s, std::size_t w) { s.pipelines[w]->drop_queued(); });
+  for_each_worker([&](Switch& s, std::size_t w) { s.pipelines[w]->drop_queued(clock_.now()); });
   const std::lock_guard lock(running_mutex_);
   for (auto& worker : workers_) worker->stop();
   rte_eal_mp_wait_lcore();

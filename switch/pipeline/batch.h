@@ -23,7 +23,10 @@ struct Batch {
     assert(size < kCapacity);
     packet[size++] = m;
   }
-  void remove(std::uint16_t i) noexcept { removed |= std::uint64_t{1} << i; }
+  void remove(std::uint16_t i) noexcept {
+    assert(i < size && (removed >> i & 1) == 0);
+    removed |= std::uint64_t{1} << i;
+  }
 
   /// Closes the gaps that remove() left, keeping order.
   void compact() noexcept {

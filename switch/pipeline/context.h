@@ -48,18 +48,24 @@ class Context {
   /// Puts a packet into the egress queue of `out`, past all remaining ingress stages.
   void send(rte_mbuf* m, PortIndex out) noexcept;
 
-  /// A packet that this stage held goes on with the next stage. Allowed in ingress() too: it then follows the batch.
+  /// A packet that this stage held goes on with the next stage. Allowed in every call, for any number of packets. In
+  /// ingress() they follow the batch in the order of the calls; otherwise they go on when the call has returned.
+  /// PacketMeta::time is `now` afterwards.
   void resume(rte_mbuf* m) noexcept;
 
   /// True when the port's link is up.
   [[nodiscard]] bool link_up(PortIndex port) const noexcept;
 
-  Context(TimeNs now_ns, std::uint16_t worker_id, Rng& source, Pipeline& owner, std::uint8_t stage) noexcept
-      : now(now_ns), worker(worker_id), rng(source), pipeline_(owner), stage_(stage) {}
+  /// @param stage   position of the stage that is called
+  /// @param egress  its egress half: its packets have passed admission
+  Context(TimeNs now_ns, std::uint16_t worker_id, Rng& source, Pipeline& owner, std::uint8_t stage,
+          bool egress = false) noexcept
+      : now(now_ns), worker(worker_id), rng(source), pipeline_(owner), stage_(stage), egress_(egress) {}
 
  private:
   Pipeline& pipeline_;
   std::uint8_t stage_;
+  bool egress_;
 };
 
 }  // namespace weft::pipeline

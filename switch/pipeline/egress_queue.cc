@@ -7,16 +7,18 @@
 namespace weft::pipeline {
 namespace {
 
-// Preamble and start delimiter 8, FCS 4, inter-frame gap 12 (IEEE 802.3).
+// Preamble and start delimiter 8, FCS 4, inter-frame gap 12; shorter frames are padded (IEEE 802.3).
 constexpr std::uint64_t kWireOverheadBytes = 24;
+constexpr std::uint64_t kMinFrameBytes = 60;
 
 // Packets that fit on the link at once: what the rate can put there during the delay in minimum-size frames, and two
 // bursts that wait for a busy device. Without an emulated rate, 100 Gbit/s stands in for it.
 std::uint32_t packets_in_flight(std::uint64_t rate_mbps, std::uint64_t delay_ns) {
   constexpr std::uint64_t kMost = 1'000'000;
   const std::uint64_t rate = rate_mbps == 0 ? 100'000 : rate_mbps;
-  const std::uint64_t by_rate = rate * std::min<std::uint64_t>(delay_ns, 1'000'000'000) / 1000 / ((60 + kWireOverheadBytes) * 8);
-  return static_cast<std::uint32_t>(std::min(by_rate + 64, kMost));
+  const std::uint64_t bits = rate * std::min<std::uint64_t>(delay_ns, 1'000'000'000) / 1000;
+  const std::uint64_t by_rate = bits / ((kMinFrameBytes + kWireOverheadBytes) * 8);
+  return static_cast<std::uint32_t>(std::min(by_rate + 2 * EgressQueue::kBurst, kMost));
 }
 
 }  // namespace
@@ -31,9 +33,17 @@ EgressQueue::EgressQueue(std::uint32_t capacity, std::uint64_t rate_mbps, std::u
 
 void EgressQueue::serialise(std::uint32_t frame_bytes) noexcept {
   // bytes * 8 bits / (rate * 1e6 bit/s) in nanoseconds is bytes * 8000 / rate.
-  const std::uint64_t numerator = (frame_bytes + kWireOverheadBytes) * 8000 + remainder_;
+  const std::uint64_t bytes = std::max<std::uint64_t>(frame_bytes, kMinFrameBytes) + kWireOverheadBytes;
+  const std::uint64_t numerator = bytes * 8000 + remainder_;
   free_at_ += numerator / rate_mbps_;
   remainder_ = numerator % rate_mbps_;
+}
+
+void EgressQueue::restart(TimeNs now) noexcept {
+  stalled_ = false;
+  if (free_at_ >= now) return;
+  free_at_ = now;
+  remainder_ = 0;
 }
 
 std::uint16_t EgressQueue::line_due(TimeNs now, rte_mbuf** out, std::uint16_t max) noexcept {
@@ -45,9 +55,14 @@ std::uint16_t EgressQueue::line_due(TimeNs now, rte_mbuf** out, std::uint16_t ma
   return count;
 }
 
+void EgressQueue::line_pop(std::uint16_t count, rte_mbuf* const* kept, std::uint16_t kept_count) noexcept {
+  for (std::uint16_t i = 0; i < count; ++i) line_.pop();
+  for (std::uint16_t i = 0; i < kept_count; ++i) line_.peek(i).packet = kept[i];
+}
+
 TimeNs EgressQueue::next_deadline() const noexcept {
   TimeNs next = kNever;
-  if (!fifo_.empty()) next = rate_mbps_ == 0 ? 0 : free_at_;
+  if (!fifo_.empty() && line_has_room()) next = rate_mbps_ == 0 ? 0 : free_at_;
   if (!line_.empty()) next = std::min(next, line_.front().at);
   return next;
 }

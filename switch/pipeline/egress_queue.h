@@ -33,7 +33,7 @@ class Ring {
   [[nodiscard]] const T& front() const noexcept { return items_[head_ & mask_]; }
   void pop() noexcept { ++head_; }
   /// The item `offset` places behind the front; undefined beyond size().
-  [[nodiscard]] const T& peek(std::uint32_t offset) const noexcept { return items_[(head_ + offset) & mask_]; }
+  [[nodiscard]] T& peek(std::uint32_t offset) noexcept { return items_[(head_ + offset) & mask_]; }
 
  private:
   std::unique_ptr<T[]> items_;
@@ -45,11 +45,16 @@ class Ring {
 /// One port's egress. The worker that owns the port is the only user.
 ///
 /// A packet goes through three places in order: the FIFO; the wire, which takes one packet after the other at the
-/// emulated rate; the line, in which it travels for the emulated delay, and waits there when the device is busy.
+/// emulated rate; the line, in which it travels for the emulated delay, and waits there when the device is busy. When
+/// the line has no room for another burst, the wire stands still and does not make up for it later.
 class EgressQueue {
  public:
+  /// Most packets between two calls that move packets on (pop() to line_push(), line_due() to line_pop()).
+  static constexpr std::uint16_t kBurst = 32;
+
   /// @param capacity  packets in the FIFO, at least 1; the limit is exact
-  /// @param rate_mbps Mbit/s on the wire including preamble, FCS and inter-frame gap (24 bytes a frame); 0: unlimited
+  /// @param rate_mbps Mbit/s on the wire, where a frame takes at least 60 bytes, and 24 more for preamble, FCS and
+  ///                  inter-frame gap; 0: unlimited
   /// @param delay_ns  propagation delay
   EgressQueue(std::uint32_t capacity, std::uint64_t rate_mbps, std::uint64_t delay_ns);
 
@@ -68,10 +73,15 @@ class EgressQueue {
   /// The next packet whose transmission may begin by `now`, or nullptr. `sent_at` is when its last bit has left.
   [[nodiscard]] rte_mbuf* pop(TimeNs now, TimeNs& sent_at) noexcept {
     if (fifo_.empty()) return nullptr;
+    if (!line_has_room()) [[unlikely]] {
+      stalled_ = true;
+      return nullptr;
+    }
     rte_mbuf* m = fifo_.front();
     if (rate_mbps_ == 0) {
       sent_at = now;
     } else {
+      if (stalled_) [[unlikely]] restart(now);
       if (free_at_ > now) return nullptr;
       serialise(m->pkt_len);
       sent_at = free_at_;
@@ -84,16 +94,13 @@ class EgressQueue {
   [[nodiscard]] bool direct() const noexcept { return rate_mbps_ == 0 && delay_ns_ == 0; }
   [[nodiscard]] bool line_empty() const noexcept { return line_.empty(); }
 
-  /// True when the line has room for another burst; otherwise the caller leaves packets in the FIFO.
-  [[nodiscard]] bool line_has_room(std::uint32_t packets) const noexcept {
-    return line_.size() + packets <= line_capacity_;
-  }
+  /// Puts a packet that pop() gave on its way.
   void line_push(rte_mbuf* m, TimeNs sent_at) noexcept { line_.push({m, sent_at + delay_ns_}); }
   /// Up to `max` packets that have arrived at the far end by `now`; they stay in the line until line_pop().
   std::uint16_t line_due(TimeNs now, rte_mbuf** out, std::uint16_t max) noexcept;
-  void line_pop(std::uint16_t count) noexcept {
-    while (count-- > 0) line_.pop();
-  }
+  /// Takes the first `count` packets out of the line. The `kept_count` behind them stay; `kept` is what they are now:
+  /// a device may have rearranged the buffers of a packet that it then did not take.
+  void line_pop(std::uint16_t count, rte_mbuf* const* kept, std::uint16_t kept_count) noexcept;
 
   /// When the queue next has something to do; kNever when it is empty.
   [[nodiscard]] TimeNs next_deadline() const noexcept;
@@ -108,7 +115,9 @@ class EgressQueue {
     rte_mbuf* packet;
     TimeNs at;
   };
+  [[nodiscard]] bool line_has_room() const noexcept { return line_.size() + kBurst <= line_capacity_; }
   void serialise(std::uint32_t frame_bytes) noexcept;
+  void restart(TimeNs now) noexcept;
 
   Ring<rte_mbuf*> fifo_;
   Ring<InFlight> line_;
@@ -118,6 +127,7 @@ class EgressQueue {
   std::uint64_t delay_ns_;
   TimeNs free_at_ = 0;           ///< when the wire is free
   std::uint64_t remainder_ = 0;  ///< fraction of free_at_, in 1/rate_mbps_ ns, so that rates are exact
+  bool stalled_ = false;         ///< the line had no room when the wire was last asked
 };
 
 }  // namespace weft::pipeline

@@ -16,7 +16,7 @@ namespace {
 // Marks a packet handed to the owner of its egress port: all ingress stages are behind it.
 constexpr std::uint8_t kToEgress = 0xff;
 
-constexpr std::uint16_t kTxBurst = 32;
+constexpr std::uint16_t kTxBurst = EgressQueue::kBurst;
 
 // Stages report counters; these do the same for both halves.
 void count(StageTotals& totals, std::uint16_t packets, std::uint64_t cycles) noexcept {
@@ -58,7 +58,6 @@ std::uint64_t Pipeline::cycles() const noexcept { return host_.meter ? rte_rdtsc
 // --- reception and the ingress half -----------------------------------------------------------------------------
 
 void Pipeline::receive(TimeNs now, PortIndex port, rte_mbuf** packets, std::uint16_t count_in) noexcept {
-  now_ = now;
   Batch batch;
   std::uint64_t bytes = 0;
   for (std::uint16_t i = 0; i < count_in; ++i) {
@@ -78,6 +77,7 @@ void Pipeline::receive(TimeNs now, PortIndex port, rte_mbuf** packets, std::uint
   port_totals_[port].rx.add(count_in);
   port_totals_[port].rx_bytes.add(bytes);
   run_ingress(now, batch, 0);
+  run_all_resumed(now);
 }
 
 void Pipeline::run_ingress(TimeNs now, Batch& batch, std::size_t first) noexcept {
@@ -88,40 +88,66 @@ void Pipeline::run_ingress(TimeNs now, Batch& batch, std::size_t first) noexcept
     Context context(now, host_.worker, rng_, *this, static_cast<std::uint8_t>(i));
     slot.stage->ingress(context, batch);
     if (batch.removed != 0) batch.compact();
-    if (i == 0 && host_.handoff != nullptr) steer(batch);
+    if (i == 0 && host_.handoff != nullptr) steer(now, batch);
     const std::uint64_t after = cycles();
     count(slot.ingress, entered, after - before);
     before = after;
-    // What the stage resumed goes behind what it left in the batch.
-    if (slot.resumed.size != 0) {
-      if (batch.size + slot.resumed.size > Batch::kCapacity) {
-        if (batch.size != 0) {
-          run_ingress(now, batch, i + 1);
-          batch.size = 0;
-        }
-        run_resumed(now, i);
-        return;
-      }
-      for (std::uint16_t k = 0; k < slot.resumed.size; ++k) batch.push(slot.resumed.packet[k]);
-      slot.resumed.size = 0;
-    }
+    if (slot.resumed.count != 0) take_resumed(now, i, batch);
   }
   if (batch.size != 0) admit(now, batch);
 }
 
+// What a stage resumed goes behind what it left in the batch. Batches that fill up run to their end at once; the last
+// one is left to the caller.
+void Pipeline::take_resumed(TimeNs now, std::size_t stage, Batch& batch) noexcept {
+  Resumed& resumed = slots_[stage].resumed;
+  while (resumed.count != 0) {
+    if (batch.full()) {
+      run_ingress(now, batch, stage + 1);
+      batch.size = 0;
+      continue;
+    }
+    rte_mbuf* m = resumed.first;
+    resumed.first = reinterpret_cast<rte_mbuf*>(meta(m).time);
+    --resumed.count;
+    --resumed_count_;
+    meta(m).time = now;
+    batch.push(m);
+  }
+}
+
+void Pipeline::resume(std::size_t stage, rte_mbuf* m) noexcept {
+  Resumed& resumed = slots_[stage].resumed;
+  if (resumed.count == 0) {
+    resumed.first = m;
+  } else {
+    meta(resumed.last).time = reinterpret_cast<TimeNs>(m);
+  }
+  resumed.last = m;
+  ++resumed.count;
+  ++resumed_count_;
+}
+
 void Pipeline::run_resumed(TimeNs now, std::size_t stage) noexcept {
-  if (slots_[stage].resumed.size == 0) return;
-  Batch batch = slots_[stage].resumed;
-  slots_[stage].resumed.size = 0;
+  if (slots_[stage].resumed.count == 0) return;
+  Batch batch;
+  take_resumed(now, stage, batch);
   run_ingress(now, batch, stage + 1);
 }
 
-void Pipeline::steer(Batch& batch) noexcept {
+// Stages may also resume packets outside of their ingress half: when they see a packet leave, or hear of a drop.
+void Pipeline::run_all_resumed(TimeNs now) noexcept {
+  while (resumed_count_ != 0) [[unlikely]] {
+    for (std::size_t i = 0; i < slot_count_; ++i) run_resumed(now, i);
+  }
+}
+
+void Pipeline::steer(TimeNs now, Batch& batch) noexcept {
   for (std::uint16_t i = 0; i < batch.size; ++i) {
     const std::uint16_t owner = state_.owner_of(meta(batch.packet[i]).parsed);
     if (owner == host_.worker) continue;
     batch.remove(i);
-    if (!hand_over(owner, batch.packet[i], 1)) drop(now_, batch.packet[i], DropReason::handoff_full);
+    if (!hand_over(owner, batch.packet[i], 1)) drop(now, batch.packet[i], DropReason::handoff_full, Half::ingress);
   }
   if (batch.removed != 0) batch.compact();
 }
@@ -134,7 +160,6 @@ bool Pipeline::hand_over(std::uint16_t worker, rte_mbuf* m, std::uint8_t stage) 
 }
 
 void Pipeline::take_handoff(TimeNs now, rte_mbuf** packets, std::uint16_t count_in) noexcept {
-  now_ = now;
   totals_.handed_in.add(count_in);
   Batch batch;
   std::uint8_t at = 0;
@@ -152,6 +177,7 @@ void Pipeline::take_handoff(TimeNs now, rte_mbuf** packets, std::uint16_t count_
     batch.push(m);
   }
   if (batch.size != 0) run_ingress(now, batch, at);
+  run_all_resumed(now);
 }
 
 // --- admission ---------------------------------------------------------------------------------------------------
@@ -164,28 +190,30 @@ void Pipeline::admit(TimeNs now, Batch& batch) noexcept {
 
 void Pipeline::admit_one(TimeNs now, rte_mbuf* m) noexcept {
   const PortIndex out = meta(m).out_port;
-  if (out >= egress_.size()) return drop(now, m, DropReason::no_egress);
+  if (out >= egress_.size()) [[unlikely]] return drop(now, m, DropReason::no_egress, Half::egress);
   EgressQueue* queue = egress_[out].get();
   if (queue == nullptr) {
-    if (!hand_over(state_.owner_of_port(out), m, kToEgress)) drop(now, m, DropReason::handoff_full);
+    if (!hand_over(state_.owner_of_port(out), m, kToEgress)) drop(now, m, DropReason::handoff_full, Half::egress);
     return;
   }
-  if (m->pkt_len > max_frame_[out]) [[unlikely]] return drop(now, m, DropReason::egress_mtu);
-  if (!state_.link_up(out)) [[unlikely]] return drop(now, m, DropReason::egress_down);
-  if (!queue->push(now, m)) [[unlikely]] {
-    port_totals_[out].dropped.add(1);
-    drop(now, m, DropReason::egress_queue_full);
-  }
+  if (m->pkt_len > max_frame_[out]) [[unlikely]] return drop_at_port(now, out, m, DropReason::egress_mtu);
+  if (!state_.link_up(out)) [[unlikely]] return drop_at_port(now, out, m, DropReason::egress_down);
+  if (!queue->push(now, m)) [[unlikely]] drop_at_port(now, out, m, DropReason::egress_queue_full);
 }
 
 // --- the egress half ---------------------------------------------------------------------------------------------
 
 std::uint32_t Pipeline::serve_port(TimeNs now, PortIndex port) noexcept {
-  now_ = now;
   EgressQueue& queue = *egress_[port];
   if (queue.held() == 0) return 0;
-  if (!state_.link_up(port)) [[unlikely]] return drain_port(port, DropReason::egress_down);
-  return queue.direct() && queue.line_empty() ? serve_direct(now, port) : serve_emulated(now, port);
+  std::uint32_t progress = 0;
+  if (!state_.link_up(port)) [[unlikely]] {
+    progress = drain_port(now, port, DropReason::egress_down);
+  } else {
+    progress = queue.direct() && queue.line_empty() ? serve_direct(now, port) : serve_emulated(now, port);
+  }
+  run_all_resumed(now);
+  return progress;
 }
 
 std::uint32_t Pipeline::serve_direct(TimeNs now, PortIndex port) noexcept {
@@ -210,25 +238,23 @@ std::uint32_t Pipeline::serve_direct(TimeNs now, PortIndex port) noexcept {
 std::uint32_t Pipeline::serve_emulated(TimeNs now, PortIndex port) noexcept {
   EgressQueue& queue = *egress_[port];
   std::uint32_t progress = 0;
-  if (queue.line_has_room(kTxBurst)) {
-    Batch batch;
-    TimeNs sent_at[kTxBurst];
-    while (batch.size < kTxBurst) {
-      rte_mbuf* m = queue.pop(now, sent_at[batch.size]);
-      if (m == nullptr) break;
-      meta(m).time = sent_at[batch.size];
-      batch.push(m);
-    }
-    progress += batch.size;
-    if (batch.size != 0) run_egress(now, port, batch);
-    for (std::uint16_t i = 0; i < batch.size; ++i) queue.line_push(batch.packet[i], meta(batch.packet[i]).time);
+  Batch batch;
+  TimeNs sent_at = now;
+  while (batch.size < kTxBurst) {
+    rte_mbuf* m = queue.pop(now, sent_at);
+    if (m == nullptr) break;
+    meta(m).time = sent_at;
+    batch.push(m);
   }
+  progress += batch.size;
+  if (batch.size != 0) run_egress(now, port, batch);
+  for (std::uint16_t i = 0; i < batch.size; ++i) queue.line_push(batch.packet[i], meta(batch.packet[i]).time);
   rte_mbuf* due[kTxBurst];
   const std::uint16_t ready = queue.line_due(now, due, kTxBurst);
   if (ready != 0) {
     const std::uint64_t before = cycles();
     const std::uint16_t sent = send_to_device(port, due, ready);
-    queue.line_pop(sent);
+    queue.line_pop(sent, due + sent, static_cast<std::uint16_t>(ready - sent));
     count(tx_, sent, cycles() - before);
     progress += sent;
   }
@@ -240,7 +266,7 @@ void Pipeline::run_egress(TimeNs now, PortIndex port, Batch& batch) noexcept {
     if (batch.size == 0) return;
     const std::uint64_t before = cycles();
     const std::uint16_t entered = batch.size;
-    Context context(now, host_.worker, rng_, *this, i);
+    Context context(now, host_.worker, rng_, *this, i, true);
     slots_[i].stage->egress(context, port, batch);
     if (batch.removed != 0) batch.compact();
     count(slots_[i].egress, entered, cycles() - before);
@@ -269,13 +295,13 @@ std::uint16_t Pipeline::send_to_device(PortIndex port, rte_mbuf** packets, std::
 // --- time --------------------------------------------------------------------------------------------------------
 
 void Pipeline::run_timers(TimeNs now) noexcept {
-  now_ = now;
   for (std::size_t i = 0; i < slot_count_; ++i) {
     if (slots_[i].stage->next_deadline() > now) continue;
     Context context(now, host_.worker, rng_, *this, static_cast<std::uint8_t>(i));
     slots_[i].stage->on_timer(context);
     run_resumed(now, i);
   }
+  run_all_resumed(now);
 }
 
 TimeNs Pipeline::port_deadline(PortIndex port) const noexcept {
@@ -292,51 +318,71 @@ TimeNs Pipeline::next_deadline() const noexcept {
 }
 
 void Pipeline::flush_stages(TimeNs now) noexcept {
-  now_ = now;
   for (std::size_t i = 0; i < slot_count_; ++i) {
     Context context(now, host_.worker, rng_, *this, static_cast<std::uint8_t>(i));
     slots_[i].stage->flush(context);
     run_resumed(now, i);
   }
+  run_all_resumed(now);
 }
 
-std::uint32_t Pipeline::drain_port(PortIndex port, DropReason reason) noexcept {
+std::uint32_t Pipeline::drain_port(TimeNs now, PortIndex port, DropReason reason) noexcept {
   std::uint32_t count = 0;
   while (rte_mbuf* m = egress_[port]->take_any()) {
-    drop(now_, m, reason);
+    drop_at_port(now, port, m, reason);
     ++count;
   }
-  port_totals_[port].dropped.add(count);
   return count;
 }
 
-void Pipeline::drop_queued() noexcept {
-  for (std::size_t port = 0; port < egress_.size(); ++port) {
-    if (egress_[port]) drain_port(static_cast<PortIndex>(port), DropReason::shutdown);
-  }
+void Pipeline::drop_queued(TimeNs now) noexcept {
+  // A stage that hears of a drop may resume a packet, which then ends in a queue.
+  std::uint32_t dropped = 0;
+  do {
+    dropped = 0;
+    for (std::size_t port = 0; port < egress_.size(); ++port) {
+      if (egress_[port]) dropped += drain_port(now, static_cast<PortIndex>(port), DropReason::shutdown);
+    }
+    run_all_resumed(now);
+  } while (dropped != 0);
 }
 
 std::uint64_t Pipeline::held() const noexcept {
-  std::uint64_t total = 0;
-  for (std::size_t i = 0; i < slot_count_; ++i) total += slots_[i].stage->held() + slots_[i].resumed.size;
+  std::uint64_t total = resumed_count_;
+  for (std::size_t i = 0; i < slot_count_; ++i) total += slots_[i].stage->held();
   for (const auto& queue : egress_) {
     if (queue) total += queue->held();
   }
   return total;
 }
 
-void Pipeline::drop(TimeNs now, rte_mbuf* m, DropReason reason) noexcept {
+void Pipeline::drop(TimeNs now, rte_mbuf* m, DropReason reason, Half half) noexcept {
   totals_.dropped[static_cast<std::size_t>(reason)].add(1);
+  if (half == Half::egress && !drop_listeners_.empty()) tell_listeners(now, m, reason);
+  rte_pktmbuf_free(m);
+}
+
+void Pipeline::drop_at_port(TimeNs now, PortIndex port, rte_mbuf* m, DropReason reason) noexcept {
+  port_totals_[port].dropped.add(1);
+  drop(now, m, reason, Half::egress);
+}
+
+void Pipeline::tell_listeners(TimeNs now, const rte_mbuf* m, DropReason reason) noexcept {
+  // A listener may send packets, and these may be dropped in turn: it is not told of them, or this would never end.
+  if (telling_) return;
+  telling_ = true;
   for (const std::uint8_t i : drop_listeners_) {
     Context context(now, host_.worker, rng_, *this, i);
     slots_[i].stage->on_drop(context, m, reason);
   }
-  rte_pktmbuf_free(m);
+  telling_ = false;
 }
 
 // --- what stages may do ------------------------------------------------------------------------------------------
 
-void Context::drop(rte_mbuf* m, DropReason reason) noexcept { pipeline_.drop(now, m, reason); }
+void Context::drop(rte_mbuf* m, DropReason reason) noexcept {
+  pipeline_.drop(now, m, reason, egress_ ? Pipeline::Half::egress : Pipeline::Half::ingress);
+}
 
 void Context::consume(rte_mbuf* m) noexcept {
   pipeline_.totals_.consumed.add(1);
@@ -366,11 +412,7 @@ void Context::send(rte_mbuf* m, PortIndex out) noexcept {
   pipeline_.admit_one(now, m);
 }
 
-void Context::resume(rte_mbuf* m) noexcept {
-  Batch& resumed = pipeline_.slots_[stage_].resumed;
-  if (resumed.full()) pipeline_.run_resumed(now, stage_);
-  resumed.push(m);
-}
+void Context::resume(rte_mbuf* m) noexcept { pipeline_.resume(stage_, m); }
 
 bool Context::link_up(PortIndex port) const noexcept { return pipeline_.state_.link_up(port); }
 

@@ -36,7 +36,8 @@ struct TxResult {
 class PortTx {
  public:
   virtual ~PortTx() = default;
-  /// Takes up to `count` packets from the front. What it does not take is offered again later.
+  /// Takes up to `count` packets from the front. What it does not take is offered again later. It may replace a packet
+  /// that it does not take by an equal one in the array.
   [[nodiscard]] virtual TxResult transmit(rte_mbuf** packets, std::uint16_t count) noexcept = 0;
 };
 
@@ -77,10 +78,11 @@ class Pipeline {
   /// Makes stages give up what they hold (it goes on or is dropped as shutdown).
   void flush_stages(TimeNs now) noexcept;
   /// Drops whatever queues and links still hold, as shutdown.
-  void drop_queued() noexcept;
+  void drop_queued(TimeNs now) noexcept;
 
   /// Packets inside: stages, egress queues, links.
   [[nodiscard]] std::uint64_t held() const noexcept;
+  /// Packets in the FIFO of an owned port. Any thread.
   [[nodiscard]] std::uint32_t queue_depth(PortIndex port) const noexcept { return egress_[port]->depth(); }
   [[nodiscard]] bool owns(PortIndex port) const noexcept { return egress_[port] != nullptr; }
 
@@ -98,24 +100,38 @@ class Pipeline {
 
  private:
   friend class Context;
+  // Packets that a stage gave back, on their way to the next stage: as many as there are buffers, so they are linked
+  // through PacketMeta::time, which nobody needs while they wait here.
+  struct Resumed {
+    rte_mbuf* first = nullptr;
+    rte_mbuf* last = nullptr;
+    std::uint32_t count = 0;
+  };
   struct Slot {
     std::unique_ptr<Stage> stage;
-    Batch resumed{};  ///< packets that the stage gave back, on their way to the next stage
+    Resumed resumed;
     StageTotals ingress, egress;
   };
+  // Whether a dropped packet had been through the ingress stages, so that stages may want to know.
+  enum class Half : std::uint8_t { ingress, egress };
 
   void run_ingress(TimeNs now, Batch& batch, std::size_t first) noexcept;
+  void resume(std::size_t stage, rte_mbuf* m) noexcept;
+  void take_resumed(TimeNs now, std::size_t stage, Batch& batch) noexcept;
   void run_resumed(TimeNs now, std::size_t stage) noexcept;
-  void steer(Batch& batch) noexcept;
+  void run_all_resumed(TimeNs now) noexcept;
+  void steer(TimeNs now, Batch& batch) noexcept;
   void admit(TimeNs now, Batch& batch) noexcept;
   void admit_one(TimeNs now, rte_mbuf* m) noexcept;
   bool hand_over(std::uint16_t worker, rte_mbuf* m, std::uint8_t stage) noexcept;
   std::uint32_t serve_direct(TimeNs now, PortIndex port) noexcept;
   std::uint32_t serve_emulated(TimeNs now, PortIndex port) noexcept;
-  std::uint32_t drain_port(PortIndex port, DropReason reason) noexcept;
+  void drop_at_port(TimeNs now, PortIndex port, rte_mbuf* m, DropReason reason) noexcept;
+  std::uint32_t drain_port(TimeNs now, PortIndex port, DropReason reason) noexcept;
   void run_egress(TimeNs now, PortIndex port, Batch& batch) noexcept;
   std::uint16_t send_to_device(PortIndex port, rte_mbuf** packets, std::uint16_t count) noexcept;
-  void drop(TimeNs now, rte_mbuf* m, DropReason reason) noexcept;
+  void drop(TimeNs now, rte_mbuf* m, DropReason reason, Half half) noexcept;
+  void tell_listeners(TimeNs now, const rte_mbuf* m, DropReason reason) noexcept;
   [[nodiscard]] std::uint64_t cycles() const noexcept;
 
   SwitchState& state_;
@@ -130,7 +146,8 @@ class Pipeline {
   std::unique_ptr<PortTotals[]> port_totals_;
   FlowTotals totals_;
   StageTotals admission_, tx_;
-  TimeNs now_ = 0;
+  std::uint32_t resumed_count_ = 0;  ///< packets in all Slot::resumed
+  bool telling_ = false;             ///< stages are being told of a drop
 };
 
 }  // namespace weft::pipeline

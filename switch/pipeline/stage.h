@@ -60,8 +60,9 @@ class Stage {
   [[nodiscard]] virtual TimeNs next_deadline() const { return kNever; }
   virtual void on_timer(Context& /*context*/) {}
 
-  /// A packet that had passed this stage's ingress half was dropped at or after admission. Only called when
-  /// StageType::wants_drops; the packet is freed right after.
+  /// A packet was dropped at or after admission, on the worker that owns its egress port; one that an earlier stage
+  /// sent past this one is reported too. Only called when StageType::wants_drops; the packet is freed right after. Not
+  /// reported: what a device refuses (tx_failed), and packets sent from within on_drop() itself.
   virtual void on_drop(Context& /*context*/, const rte_mbuf* /*packet*/, DropReason /*reason*/) {}
 
   /// Packets that this instance holds at the moment.

@@ -82,7 +82,7 @@ Harness::~Harness() {
   for (auto& device : devices_) device->blocked = false;
   pipeline_->flush_stages(now_);
   settle();
-  pipeline_->drop_queued();
+  pipeline_->drop_queued(now_);
   EXPECT_EQ(pipeline_->held(), 0u) << "a stage keeps packets after flush()";
   expect_conservation();
   pipeline_.reset();
