@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+# Copyright The weft authors
+"""What the rules of rules.py allow, in this tree: change it here, with a reason."""
+
+# Entries of the top level besides dotfiles and build folders. Those that are folders need a README.md.
+TOP_LEVEL_FILES = {"CMakeLists.txt", "LICENSE", "README.md"}
+TOP_LEVEL_FOLDERS = {"switch", "nic", "collectives", "conf", "tests", "bench", "tools"}
+
+# Folder -> folders whose headers it may include, besides its own. The longest matching folder decides. A folder of
+# switch/, nic/ or collectives/ that no entry matches is a mistake.
+LAYERS = {
+    "switch/wire": (),
+    "switch/pipeline": ("switch/wire",),
+    "switch/tables": ("switch/wire", "switch/pipeline"),
+    "switch/qos": ("switch/wire", "switch/pipeline", "switch/tables"),
+    "switch/stages": ("switch/wire", "switch/pipeline", "switch/tables"),
+    "switch/ports": ("switch/wire", "switch/pipeline", "switch/tables"),
+    "switch/control": ("switch/wire", "switch/pipeline"),
+    "switch/main": ("switch",),
+    "nic": ("switch/wire",),
+    "collectives": ("nic", "switch/wire", "switch/pipeline", "switch/tables"),
+    "tools": ("switch", "nic", "collectives"),
+    "bench": ("switch", "nic", "collectives", "tools", "tests/support"),
+    "tests": ("switch", "nic", "collectives", "tools", "bench"),
+}
+
+# Folders that build without DPDK, so that other programs can link them.
+WITHOUT_DPDK = ("switch/wire", "nic/rnic")
+
+MAX_LINES = 600
+MAX_COLUMNS = 120
+
+# Folders where time, randomness and output come from the Context only.
+DETERMINISTIC = ("switch/wire", "switch/pipeline", "switch/tables", "switch/stages", "switch/qos", "nic")
+
+# (file, name of a banned call) that is allowed all the same, and why.
+ALLOWED_CALLS = {
+    ("switch/pipeline/pipeline.cc", "cycle counter"): "Measures the cycles that each stage takes; decides nothing.",
+}
+
+# Folders whose every name.cc has a name_test.cc at the same place under tests/.
+MIRRORED = ("switch/wire", "switch/pipeline", "switch/tables", "switch/stages", "switch/qos")
+
+# Files of those folders that need no test of their own, and why.
+WITHOUT_TEST = {}
