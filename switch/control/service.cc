@@ -237,7 +237,6 @@ std::optional<std::string> Service::start(const std::string& path, Backend& back
 
 void Service::stop(std::chrono::milliseconds grace) {
   if (impl_ == nullptr) return;
-  impl_->file.remove();
   impl_->server->Shutdown(std::chrono::system_clock::now() + grace);
   impl_.reset();
 }

@@ -84,6 +84,20 @@ TEST(SocketFile, RefusesAFileThatIsNoSocketAndKeepsIt) {
   EXPECT_EQ(std::filesystem::file_size(directory.file("s")), 8U);
 }
 
+TEST(SocketFile, RefusesASocketThatAnswersOrIsTooBusyTo) {
+  const TemporaryDirectory directory;
+  const int listener = listen_on(directory.file("s"), 0);
+  SocketFile file;
+  EXPECT_THAT(file.prepare(directory.file("s")).value_or(""),
+              HasSubstr("another weft-switch answers on " + directory.file("s")));
+  const Connection fills_the_backlog = connect_unix(directory.file("s"), kNow);
+  EXPECT_EQ(connect_error(directory.file("s")), EAGAIN);
+  EXPECT_THAT(file.prepare(directory.file("s")).value_or(""),
+              HasSubstr("another weft-switch answers on " + directory.file("s")));
+  close(fills_the_backlog.fd);
+  close(listener);
+}
+
 TEST(SocketFile, RefusesPathsThatDoNotFitAnAddress) {
   const TemporaryDirectory directory;
   SocketFile file;

@@ -142,7 +142,8 @@ TEST(Table, NeverShortensANumberOrAHeading) {
 
 TEST(Table, MovesColumnsThatHaveNoRoomBelow) {
   EXPECT_EQ(table(R"([{"switch": "tor1", "port": "h1", "rx_packets": 1, "rx_bytes": 2, "tx_packets": 3, "tx_bytes": 4},
-                      {"switch": "tor2", "port": "h2", "rx_packets": 5, "rx_bytes": 6, "tx_packets": 7, "tx_bytes": 8}])",
+                      {"switch": "tor2", "port": "h2", "rx_packets": 5, "rx_bytes": 6, "tx_packets": 7,
+                       "tx_bytes": 8}])",
                   {36, false}),
             "switch  port  rx_packets  rx_bytes\n"
             "tor1    h1             1         2\n"
