@@ -218,7 +218,7 @@ FrameBuilder& FrameBuilder::with_udp_checksum() {
 
 FrameBuilder::Roce& FrameBuilder::roce() {
   if (!roce_) {
-    roce_.emplace();
+    roce_ = Roce{};
     roce_->bth.pkey.set(kDefaultPkey);
     roce_->bth.set_migrated(true);
   }
