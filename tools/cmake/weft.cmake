@@ -34,7 +34,8 @@ endif()
 
 add_library(weft_options INTERFACE)
 target_include_directories(weft_options INTERFACE ${PROJECT_SOURCE_DIR})
-target_compile_options(weft_options INTERFACE -march=x86-64-v2 -Wall -Wextra -Werror -Wshadow=local -fno-strict-aliasing)
+target_compile_options(weft_options INTERFACE -march=x86-64-v2 -Wall -Wextra -Werror -fno-strict-aliasing
+  $<$<CXX_COMPILER_ID:GNU>:-Wshadow=local>)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   # GCC 12 sees overlapping copies in std::string concatenation that are not there (GCC bug 105329).
   target_compile_options(weft_options INTERFACE -Wno-restrict)
