@@ -4,6 +4,7 @@
 Everything that a Lab starts, it ends: processes by pid, namespaces by name. Names carry the pid of the test, so that
 several tests run side by side.
 """
+import contextlib
 import json
 import os
 import re
@@ -31,6 +32,11 @@ def run(*command, check=True, timeout=60, **options):
     if check and result.returncode != 0:
         raise AssertionError(f"{' '.join(command)}: exit {result.returncode}\n{result.stdout}{result.stderr}")
     return result.stdout
+
+
+def spawn(command, **options):
+    """Starts a process that ends with this one, however this one ends."""
+    return subprocess.Popen(["setpriv", "--pdeathsig", "KILL", "--", *command], **options)
 
 
 class Host:
@@ -80,6 +86,7 @@ class Lab:
     """Hosts, a configuration, and the running switch. Use as a context manager."""
 
     def __init__(self):
+        self._cleanup = contextlib.ExitStack()
         self.prefix = f"w{os.getpid() % 100000}"
         self.directory = tempfile.mkdtemp(prefix="weft-lab-")
         self.socket = os.path.join(self.directory, "weft.sock")
@@ -97,10 +104,17 @@ class Lab:
             self.switch.wait()
         if exception is not None and os.path.exists(self.log_path):
             sys.stderr.write(read(self.log_path))
-        for host in self.hosts:
-            run("ip", "netns", "del", host.namespace, check=False)
-            run("ip", "link", "del", host.port_interface, check=False)
-        shutil.rmtree(self.directory, ignore_errors=True)
+        try:
+            self._cleanup.close()
+        finally:
+            for host in self.hosts:
+                run("ip", "netns", "del", host.namespace, check=False)
+                run("ip", "link", "del", host.port_interface, check=False)
+            shutil.rmtree(self.directory, ignore_errors=True)
+
+    def on_exit(self, function, *arguments):
+        """Calls a function when the lab ends, in whatever way; the last registered is called first."""
+        self._cleanup.callback(function, *arguments)
 
     def host(self, name, mtu=1500):
         host = Host(self, name, mtu)
@@ -113,7 +127,7 @@ class Lab:
         with open(path, "w") as file:
             file.write(f"control: {{ socket: {self.socket} }}\n{top}\nswitches:\n{switches}")
         with open(self.log_path, "w") as log:
-            self.switch = subprocess.Popen(
+            self.switch = spawn(
                 [os.path.join(BIN, "weft-switch"), "-c", path, "--counters-out", self.counters_path, *arguments],
                 stdout=log, stderr=subprocess.STDOUT)
         deadline = time.monotonic() + START_TIMEOUT_S
@@ -161,4 +175,6 @@ def main():
     if os.geteuid() != 0:
         print("SKIP: network namespaces need root")
         sys.exit(77)
+    # CTest and people end a test with SIGTERM: unwind as for Ctrl-C, so that labs end what they started.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     unittest.main(verbosity=2)
