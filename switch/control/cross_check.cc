@@ -119,6 +119,7 @@ class DeviceCheck {
     check_path(port, "socket");
     check_socket(port);
     const std::string text = text_of(port, "socket");
+    if (text.empty()) return;
     auto& others = type == "memif" ? users_ : memif_sockets_;
     if (const auto found = others.find("socket " + text); found != others.end()) {
       taken(port["socket"], "socket", found->second);

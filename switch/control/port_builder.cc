@@ -135,9 +135,9 @@ void check_type(const Value& port, const PortInfo& info, Diagnostics& diagnostic
 Value own_keys(const Value& port) {
   static const auto kCommon = common_port_keys();
   Value::Map own;
-  for (const auto& [key, value] : port.map()) {
-    const auto same = [&](const auto& k) { return k.name == key; };
-    if (key != "type" && std::none_of(kCommon.begin(), kCommon.end(), same)) own.emplace_back(key, value);
+  for (const auto& child : port.map()) {
+    const auto same = [&](const auto& k) { return k.name == child.first; };
+    if (child.first != "type" && std::none_of(kCommon.begin(), kCommon.end(), same)) own.push_back(child);
   }
   Value out{std::move(own)};
   out.set_mark(port.mark());

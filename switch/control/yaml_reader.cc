@@ -286,7 +286,10 @@ std::optional<DocumentNode> read_yaml(std::string_view text, const std::string& 
   } catch (const Refused&) {
     return std::nullopt;
   } catch (const YAML::Exception& e) {
-    diagnostics.error(positions.mark(e.mark), "not valid YAML: " + e.msg);
+    std::string reason = e.msg;
+    // Some reasons end with the character that was found, whatever it is.
+    std::replace_if(reason.begin(), reason.end(), [](unsigned char c) { return c < 0x20 || c >= 0x7f; }, '?');
+    diagnostics.error(positions.mark(e.mark), "not valid YAML: " + reason);
     return std::nullopt;
   }
   DocumentNode root = builder.take();

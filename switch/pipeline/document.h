@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "switch/pipeline/schema.h"
@@ -16,11 +17,13 @@ struct DocumentNode {
   enum class Kind : std::uint8_t { null, plain, quoted, list, map };
   struct Entry;
 
-  Kind kind = Kind::null;
-  std::string text{};                 ///< scalars; of null what was written: "null", "~" or ""
-  std::vector<DocumentNode> items{};  ///< list
-  std::vector<Entry> entries{};       ///< map; keys are unique
-  Mark mark{};
+  explicit DocumentNode(Kind kind_of_node = Kind::null, Mark position = {});
+
+  Kind kind;
+  std::string text;                 ///< scalars; of null what was written: "null", "~" or ""
+  std::vector<DocumentNode> items;  ///< list
+  std::vector<Entry> entries;       ///< map; keys are unique
+  Mark mark;
 };
 
 struct DocumentNode::Entry {
@@ -28,6 +31,8 @@ struct DocumentNode::Entry {
   Mark mark{};  ///< of the key
   DocumentNode value{};
 };
+
+inline DocumentNode::DocumentNode(Kind kind_of_node, Mark position) : kind(kind_of_node), mark(std::move(position)) {}
 
 /// What a plain scalar is by the core schema of YAML 1.2 (section 10.3.2). `yes`, `off` and 1:30 are text there.
 enum class ScalarKind : std::uint8_t { boolean, integer, number, text };

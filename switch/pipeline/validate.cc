@@ -349,7 +349,7 @@ class Validator {
   }
 
   Value stage(const Doc& node) {
-    static const Doc kNoOptions{.kind = Doc::Kind::map};
+    static const Doc kNoOptions(Doc::Kind::map);
     const bool alone = is_text(node);
     if (!alone && (node.kind != Doc::Kind::map || node.entries.size() != 1)) {
       diagnostics_.error(node.mark,

@@ -45,6 +45,16 @@ TEST(Devices, MayShareAMemifSocketUnderDifferentIdsOrRoles) {
                    "socket: '/run/v' is already used by port 's1/c' (line 7)"});
 }
 
+TEST(Devices, ThatCouldNotBeReadAreNotTheSame) {
+  expect_mistakes(ports_of("      - { name: a, type: memif, socket: @5 }\n"
+                           "      - { name: b, type: memif, socket: @5 }\n"
+                           "      - @{ name: c, type: vhost }\n"
+                           "      - @{ name: d, type: vhost }\n"),
+                  {"socket: expected text, found 5; write it in quotes",
+                   "socket: expected text, found 5; write it in quotes", "ports[2]: missing key 'socket' (text)",
+                   "ports[3]: missing key 'socket' (text)"});
+}
+
 TEST(Devices, MayReadACaptureTogetherButNotOneThatIsWritten) {
   expect_accepted(
       ports_of("      - { name: a, type: pcap, rx_file: in.pcap, tx_file: a.pcap }\n"

@@ -20,19 +20,26 @@ using Doc = DocumentNode;
 using Key = Schema::Key;
 
 Doc null_doc() {
-  return {.kind = Doc::Kind::null, .mark = {"f", 1, 1}};
+  return Doc(Doc::Kind::null, {"f", 1, 1});
+}
+Doc scalar(Doc::Kind kind, std::string text) {
+  Doc out(kind, {"f", 1, 1});
+  out.text = std::move(text);
+  return out;
 }
 Doc plain(std::string text) {
-  return {.kind = Doc::Kind::plain, .text = std::move(text), .mark = {"f", 1, 1}};
+  return scalar(Doc::Kind::plain, std::move(text));
 }
 Doc quoted_doc(std::string text) {
-  return {.kind = Doc::Kind::quoted, .text = std::move(text), .mark = {"f", 1, 1}};
+  return scalar(Doc::Kind::quoted, std::move(text));
 }
 Doc list_doc(std::vector<Doc> items) {
-  return {.kind = Doc::Kind::list, .items = std::move(items), .mark = {"f", 1, 1}};
+  Doc out(Doc::Kind::list, {"f", 1, 1});
+  out.items = std::move(items);
+  return out;
 }
 Doc map_doc(std::vector<std::pair<std::string, Doc>> entries) {
-  Doc out{.kind = Doc::Kind::map, .mark = {"f", 1, 1}};
+  Doc out(Doc::Kind::map, {"f", 1, 1});
   for (auto& [key, value] : entries) out.entries.push_back({key, {"f", 1, 1}, std::move(value)});
   return out;
 }
