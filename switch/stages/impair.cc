@@ -24,16 +24,6 @@ ImpairFields fields_of(const rte_mbuf* m) noexcept {
   return {pm.parsed, pipeline::frame(m), m->pkt_len, pm.in_port, pm.out_port};
 }
 
-// Takes the packets before `end` out of the batch and lets them go on by resume(), so that what is resumed next comes
-// behind them.
-void resume_before(Context& context, Batch& batch, std::uint16_t end) noexcept {
-  for (std::uint16_t i = 0; i < end; ++i) {
-    if ((batch.removed >> i & 1) != 0) continue;
-    batch.remove(i);
-    context.resume(batch.packet[i]);
-  }
-}
-
 }  // namespace
 
 ImpairStage::ImpairStage(ImpairUnit rules, std::size_t max_held) : rules_(std::move(rules)), queue_(max_held) {}
@@ -53,10 +43,7 @@ void ImpairStage::ingress(Context& context, Batch& batch) {
       batch.packet[i] = passed[0];
       continue;
     }
-    if (count > 1 && !resuming) {
-      resume_before(context, batch, i);
-      resuming = true;
-    }
+    resuming = resuming || count > 1;
     batch.remove(i);
     for (std::size_t k = 0; k < count; ++k) context.resume(passed[k]);
   }

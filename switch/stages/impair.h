@@ -44,7 +44,8 @@ class ImpairStage : public pipeline::Stage {
   void flush(pipeline::Context& context) override;
   [[nodiscard]] std::span<const pipeline::Counter> counters() const override { return counters_; }
   [[nodiscard]] std::vector<std::string_view> tables() const override { return {"impair"}; }
-  [[nodiscard]] nlohmann::ordered_json rows(std::string_view table, std::uint64_t& cursor, std::size_t max) const override;
+  [[nodiscard]] nlohmann::ordered_json rows(std::string_view table, std::uint64_t& cursor,
+                                            std::size_t max) const override;
 
   /// Exchanges the rules, on the worker and between bursts; the old ones come back in `rules`, so that they can be
   /// freed elsewhere. Packets that old rules hold leave at their time and meet no further rule.
