@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+#include "switch/tables/qp_table.h"
+
+#include <cassert>
+
+namespace weft::tables {
+namespace {
+
+// With 15 of 16 positions used, a new key practically always finds room in one of its buckets, or after moving one
+// entry of them: the chance that all 34 buckets in question are full is below 2^-30.
+constexpr std::uint32_t buckets_for(std::uint32_t capacity) noexcept {
+  return std::max((capacity + 14) / 15, 2u);
+}
+
+}  // namespace
+
+QpTable::QpTable(std::uint32_t capacity)
+    : capacity_(capacity),
+      buckets_(buckets_for(capacity)),
+      slots_(buckets_ * kBucket),
+      tags_(buckets_),
+      entries_(std::size_t{slots_} + 1),
+      details_(slots_),
+      pairs_(address_pair_capacity(capacity)) {
+  assert(capacity >= 1 && capacity <= kMaxCapacity);
+}
+
+QpKey QpTable::reverse(QpKey key, wire::Qpn qp) const noexcept {
+  if ((key.qp & QpEntry::kV6) == 0) return {std::rotl(key.addresses, 32), qp.value()};
+  return {pairs_.reverse(static_cast<std::uint32_t>(key.addresses)), qp.value() | QpEntry::kV6};
+}
+
+wire::IpAddress QpTable::source(const QpKey& key) const noexcept {
+  if ((key.qp & QpEntry::kV6) == 0) return wire::IpAddress::v4(static_cast<std::uint32_t>(key.addresses >> 32));
+  return pairs_.addresses(static_cast<std::uint32_t>(key.addresses)).first;
+}
+
+wire::IpAddress QpTable::destination(const QpKey& key) const noexcept {
+  if ((key.qp & QpEntry::kV6) == 0) return wire::IpAddress::v4(static_cast<std::uint32_t>(key.addresses));
+  return pairs_.addresses(static_cast<std::uint32_t>(key.addresses)).second;
+}
+
+std::uint32_t QpTable::find_in(std::uint32_t bucket, std::uint32_t hash, const QpKey& key) const noexcept {
+  for (std::uint32_t equal = equal_tags(bucket, tag_copies(hash)); equal != 0; equal &= equal - 1) {
+    const std::uint32_t position = bucket * kBucket + countr_zero(equal);
+    if (matches(position, key)) return position;
+  }
+  return kNone;
+}
+
+std::uint32_t QpTable::find(const QpKey& key) const noexcept {
+  const std::uint32_t hash = hash_of(key), bucket = first_bucket(hash);
+  const std::uint32_t position = find_in(bucket, hash, key);
+  return position != kNone ? position : find_in(other_bucket(bucket, tag_of(hash)), hash, key);
+}
+
+void QpTable::move(std::uint32_t from, std::uint32_t to) noexcept {
+  entries_[to] = entries_[from];
+  details_[to] = details_[from];
+  tag_at(to) = tag_at(from);
+  tag_at(from) = 0;
+  entries_[from].qp = 0;
+  const std::uint32_t peer = entries_[to].peer;
+  if (peer != QpEntry::kNoPeer) entries_[peer].peer = to;
+}
+
+// Moves one entry of a full bucket to its other bucket. False when all of those are full too.
+bool QpTable::make_room(std::uint32_t bucket, Moved& moved) noexcept {
+  for (std::uint32_t i = 0; i < kBucket; ++i) {
+    const std::uint32_t other = other_bucket(bucket, tags_[bucket].tag[i]);
+    const std::uint32_t room = free_slots(other);
+    if (room == 0) continue;
+    moved = {bucket * kBucket + i, other * kBucket + countr_zero(room)};
+    move(moved.from, moved.to);
+    return true;
+  }
+  return false;
+}
+
+std::uint32_t QpTable::free_position(std::uint32_t hash, Moved& moved) noexcept {
+  const std::uint32_t choices[2] = {first_bucket(hash), other_bucket(first_bucket(hash), tag_of(hash))};
+  for (const std::uint32_t bucket : choices) {
+    if (const std::uint32_t room = free_slots(bucket); room != 0) return bucket * kBucket + countr_zero(room);
+  }
+  for (const std::uint32_t bucket : choices) {
+    if (make_room(bucket, moved)) return moved.from;
+  }
+  return kNone;
+}
+
+std::uint32_t QpTable::insert(const QpKey& key, std::uint64_t now_ns, Moved& moved) noexcept {
+  assert(find(key) == kNone && (key.qp & 0xffffff) != 0);
+  moved = {};
+  if (size_ == capacity_) return kNone;
+  const std::uint32_t hash = hash_of(key);
+  const std::uint32_t position = free_position(hash, moved);
+  if (position == kNone) return kNone;
+  tag_at(position) = tag_of(hash);
+  entries_[position].addresses = key.addresses;
+  entries_[position].qp = key.qp;
+  if ((key.qp & QpEntry::kV6) != 0) pairs_.retain(static_cast<std::uint32_t>(key.addresses));
+  ++size_;
+  reset(position, now_ns);
+  return position;
+}
+
+void QpTable::reset(std::uint32_t position, std::uint64_t now_ns) noexcept {
+  const QpKey kept = key(position);
+  QpEntry& e = entries_[position];
+  e = QpEntry{};
+  e.addresses = kept.addresses;
+  e.qp = kept.qp;
+  e.set_transport(QpTransport::unknown);
+  e.request.set(RequestFlag::unsynced);
+  e.peer = QpEntry::kNoPeer;
+  e.last_seen = tick_of(now_ns);
+  details_[position] = QpDetail{};
+  details_[position].first_seen = age_tick_of(now_ns);
+}
+
+void QpTable::erase(std::uint32_t position) noexcept {
+  const QpKey gone = key(position);
+  assert(!entries_[position].is_free());
+  if ((gone.qp & QpEntry::kV6) != 0) pairs_.release(static_cast<std::uint32_t>(gone.addresses));
+  entries_[position].qp = 0;
+  tag_at(position) = 0;
+  --size_;
+}
+
+std::size_t QpTable::memory_bytes() const noexcept {
+  return tags_.bytes() + entries_.bytes() + details_.bytes() + pairs_.memory_bytes();
+}
+
+}  // namespace weft::tables
