@@ -90,6 +90,16 @@ class EgressQueue {
     return m;
   }
 
+  /// Up to `max` packets when nothing is emulated and the line is empty.
+  std::uint16_t pop_direct(rte_mbuf** out, std::uint16_t max) noexcept {
+    const auto count = static_cast<std::uint16_t>(fifo_.size() < max ? fifo_.size() : max);
+    for (std::uint16_t i = 0; i < count; ++i) {
+      out[i] = fifo_.front();
+      fifo_.pop();
+    }
+    return count;
+  }
+
   /// True when nothing is emulated, so that packets may go straight to the device.
   [[nodiscard]] bool direct() const noexcept { return rate_mbps_ == 0 && delay_ns_ == 0; }
   [[nodiscard]] bool line_empty() const noexcept { return line_.empty(); }

@@ -21,18 +21,23 @@ inline constexpr PortIndex kNoPort = 0xffff;
 /// Set by l3 when an equal-cost group, not a port, was found: `lb` turns it into a port and a next hop.
 inline constexpr PortIndex kGroupPort = 0xfffe;
 
+/// Where a packet came from and where it goes. Sixteen bytes, so that reception writes them at once.
+struct PacketRoute {
+  PortIndex in_port = kNoPort;   ///< where it came from; kNoPort for packets that the switch made
+  PortIndex out_port = kNoPort;  ///< where it goes: kNoPort until decided, kGroupPort when `next_hop` is a group
+  std::uint32_t next_hop = 0;    ///< l3: index of the next hop, or of the group when out_port is kGroupPort
+  std::uint8_t stage = 0;        ///< ring to another worker: index of the ingress stage to go on with
+  std::uint8_t switch_index = 0;  ///< ring to another worker: the switch it belongs to
+  std::uint16_t queue_class = 0;  ///< traffic class of the egress queue
+  std::uint32_t qp_handle = 0;  ///< rdma_track: its handle of the packet's QP entry on this worker; 0 when untracked
+};
+static_assert(sizeof(PacketRoute) == 16);
+
 /// Per-packet scratch in the mbuf's private area, one cache line. The worker that received the packet fills it; it
 /// travels with the packet through rings between workers.
-struct alignas(64) PacketMeta {
-  wire::Parsed parsed;         ///< written by the parse stage, once
-  PortIndex in_port;           ///< where it came from; kNoPort for packets that the switch made
-  PortIndex out_port;          ///< where it goes: kNoPort until decided, kGroupPort when `next_hop` is a group
-  std::uint32_t next_hop;      ///< l3: index of the next hop, or of the group when out_port is kGroupPort
-  std::uint8_t stage;          ///< ring to another worker: index of the ingress stage to go on with
-  std::uint8_t switch_index;   ///< ring to another worker: the switch it belongs to
-  std::uint16_t queue_class;   ///< traffic class of the egress queue
-  std::uint32_t qp_handle;     ///< rdma_track: its handle of the packet's QP entry on this worker; 0 when untracked
-  TimeNs time;                 ///< arrival; afterwards the time until which a stage or a link holds it
+struct alignas(64) PacketMeta : PacketRoute {
+  wire::Parsed parsed{};  ///< written by the parse stage, once
+  TimeNs time = 0;        ///< arrival; afterwards the time until which a stage or a link holds it
 };
 static_assert(sizeof(PacketMeta) == 64);
 

@@ -58,20 +58,20 @@ std::uint64_t Pipeline::cycles() const noexcept { return host_.meter ? rte_rdtsc
 // --- reception and the ingress half -----------------------------------------------------------------------------
 
 void Pipeline::receive(TimeNs now, PortIndex port, rte_mbuf** packets, std::uint16_t count_in) noexcept {
+  PacketRoute arrived;
+  arrived.in_port = port;
+  arrived.switch_index = state_.info().index;
   Batch batch;
   std::uint64_t bytes = 0;
   for (std::uint16_t i = 0; i < count_in; ++i) {
     rte_mbuf* m = packets[i];
     PacketMeta& pm = meta(m);
-    pm.in_port = port;
-    pm.out_port = kNoPort;
-    pm.switch_index = state_.info().index;
-    pm.qp_handle = 0;
-    pm.queue_class = 0;
+    static_cast<PacketRoute&>(pm) = arrived;
     pm.time = now;
     bytes += m->pkt_len;
-    batch.push(m);
+    batch.packet[i] = m;
   }
+  batch.size = count_in;
   totals_.rx.add(count_in);
   totals_.rx_bytes.add(bytes);
   port_totals_[port].rx.add(count_in);
@@ -94,7 +94,7 @@ void Pipeline::run_ingress(TimeNs now, Batch& batch, std::size_t first) noexcept
     before = after;
     if (slot.resumed.count != 0) take_resumed(now, i, batch);
   }
-  if (batch.size != 0) admit(now, batch);
+  if (batch.size != 0) admit(now, batch, before);
 }
 
 // What a stage resumed goes behind what it left in the batch. Batches that fill up run to their end at once; the last
@@ -182,9 +182,22 @@ void Pipeline::take_handoff(TimeNs now, rte_mbuf** packets, std::uint16_t count_
 
 // --- admission ---------------------------------------------------------------------------------------------------
 
-void Pipeline::admit(TimeNs now, Batch& batch) noexcept {
-  const std::uint64_t before = cycles();
-  for (std::uint16_t i = 0; i < batch.size; ++i) admit_one(now, batch.packet[i]);
+void Pipeline::admit(TimeNs now, Batch& batch, std::uint64_t before) noexcept {
+  // Packets of a burst mostly leave through one port: what is true of the port is asked once per run of them.
+  PortIndex open = kNoPort;
+  EgressQueue* queue = nullptr;
+  std::uint32_t max_frame = 0;
+  for (std::uint16_t i = 0; i < batch.size; ++i) {
+    rte_mbuf* m = batch.packet[i];
+    const PortIndex out = meta(m).out_port;
+    if (out != open) [[unlikely]] {
+      queue = out < egress_.size() && state_.link_up(out) ? egress_[out].get() : nullptr;
+      max_frame = queue == nullptr ? 0 : max_frame_[out];
+      open = out;
+    }
+    if (m->pkt_len <= max_frame && queue->push(now, m)) [[likely]] continue;
+    admit_one(now, m);
+  }
   count(admission_, batch.size, cycles() - before);
 }
 
@@ -219,15 +232,9 @@ std::uint32_t Pipeline::serve_port(TimeNs now, PortIndex port) noexcept {
 std::uint32_t Pipeline::serve_direct(TimeNs now, PortIndex port) noexcept {
   EgressQueue& queue = *egress_[port];
   Batch batch;
-  TimeNs sent_at = now;
-  while (batch.size < kTxBurst) {
-    rte_mbuf* m = queue.pop(now, sent_at);
-    if (m == nullptr) break;
-    batch.push(m);
-  }
+  batch.size = queue.pop_direct(batch.packet, kTxBurst);
   const std::uint32_t taken = batch.size;
-  run_egress(now, port, batch);
-  const std::uint64_t before = cycles();
+  const std::uint64_t before = run_egress(now, port, batch);
   const std::uint16_t sent = send_to_device(port, batch.packet, batch.size);
   count(tx_, sent, cycles() - before);
   // What the busy device left has been through the egress half already: it waits in the line, not in the FIFO.
@@ -261,16 +268,19 @@ std::uint32_t Pipeline::serve_emulated(TimeNs now, PortIndex port) noexcept {
   return progress;
 }
 
-void Pipeline::run_egress(TimeNs now, PortIndex port, Batch& batch) noexcept {
+std::uint64_t Pipeline::run_egress(TimeNs now, PortIndex port, Batch& batch) noexcept {
+  std::uint64_t before = cycles();
   for (const std::uint8_t i : egress_stages_) {
-    if (batch.size == 0) return;
-    const std::uint64_t before = cycles();
+    if (batch.size == 0) break;
     const std::uint16_t entered = batch.size;
     Context context(now, host_.worker, rng_, *this, i, true);
     slots_[i].stage->egress(context, port, batch);
     if (batch.removed != 0) batch.compact();
-    count(slots_[i].egress, entered, cycles() - before);
+    const std::uint64_t after = cycles();
+    count(slots_[i].egress, entered, after - before);
+    before = after;
   }
+  return before;
 }
 
 std::uint16_t Pipeline::send_to_device(PortIndex port, rte_mbuf** packets, std::uint16_t count_in) noexcept {

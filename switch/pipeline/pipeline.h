@@ -121,14 +121,15 @@ class Pipeline {
   void run_resumed(TimeNs now, std::size_t stage) noexcept;
   void run_all_resumed(TimeNs now) noexcept;
   void steer(TimeNs now, Batch& batch) noexcept;
-  void admit(TimeNs now, Batch& batch) noexcept;
+  void admit(TimeNs now, Batch& batch, std::uint64_t before) noexcept;
   void admit_one(TimeNs now, rte_mbuf* m) noexcept;
   bool hand_over(std::uint16_t worker, rte_mbuf* m, std::uint8_t stage) noexcept;
   std::uint32_t serve_direct(TimeNs now, PortIndex port) noexcept;
   std::uint32_t serve_emulated(TimeNs now, PortIndex port) noexcept;
   void drop_at_port(TimeNs now, PortIndex port, rte_mbuf* m, DropReason reason) noexcept;
   std::uint32_t drain_port(TimeNs now, PortIndex port, DropReason reason) noexcept;
-  void run_egress(TimeNs now, PortIndex port, Batch& batch) noexcept;
+  // Returns the cycle counter at its end.
+  std::uint64_t run_egress(TimeNs now, PortIndex port, Batch& batch) noexcept;
   std::uint16_t send_to_device(PortIndex port, rte_mbuf** packets, std::uint16_t count) noexcept;
   void drop(TimeNs now, rte_mbuf* m, DropReason reason, Half half) noexcept;
   void tell_listeners(TimeNs now, const rte_mbuf* m, DropReason reason) noexcept;

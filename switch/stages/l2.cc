@@ -72,35 +72,41 @@ class StormLimit {
 // 802.1Q membership, arranged for lookups by port and by VLAN.
 class VlanTable {
  public:
-  explicit VlanTable(const pipeline::SwitchInfo& info) : ports_(info.ports.size()), members_(pipeline::kMaxVid + 1) {
+  explicit VlanTable(const pipeline::SwitchInfo& info) : access_(info.ports.size()), ports_(info.ports.size()), members_(pipeline::kMaxVid + 1) {
     for (const std::uint16_t vid : info.vlans) exists_.set(vid);
     for (const auto& port : info.ports) {
       Port& p = ports_[port.index];
-      p.native = port.vlans.native.value_or(kNoVid);
+      Access& a = access_[port.index];
+      a.native = port.vlans.native.value_or(kNoVid);
       p.tagged = port.vlans.tagged;
       p.allowed = port.vlans.tagged;
-      if (p.native != kNoVid) {
-        p.allowed.set(p.native);
-        p.tagged.reset(p.native);
+      if (a.native != kNoVid) {
+        p.allowed.set(a.native);
+        p.tagged.reset(a.native);
       }
-      p.trunk = p.tagged.any();
+      a.trunk = p.tagged.any();
       for (const std::uint16_t vid : info.vlans) {
         if (p.allowed[vid]) members_[vid].push_back(port.index);
       }
     }
   }
 
-  struct Port {
+  // What every packet needs to know of a port, apart from what few packets need.
+  struct Access {
     std::uint16_t native = kNoVid;
-    bool trunk = false;         // sends any VLAN with a tag
+    bool trunk = false;  // sends any VLAN with a tag
+  };
+  struct Port {
     std::bitset<4096> tagged;   // sent and accepted with a tag
     std::bitset<4096> allowed;  // all VLANs of the port
   };
+  [[nodiscard]] Access access(PortIndex index) const noexcept { return access_[index]; }
   [[nodiscard]] const Port& port(PortIndex index) const noexcept { return ports_[index]; }
   [[nodiscard]] const std::vector<PortIndex>& members(std::uint16_t vid) const noexcept { return members_[vid]; }
   [[nodiscard]] bool exists(std::uint16_t vid) const noexcept { return exists_[vid]; }
 
  private:
+  std::vector<Access> access_;
   std::vector<Port> ports_;
   std::vector<std::vector<PortIndex>> members_;
   std::bitset<4096> exists_;
@@ -139,6 +145,55 @@ bool set_tag(rte_mbuf* m, PacketMeta& pm, bool tagged, std::uint16_t vid) noexce
   return true;
 }
 
+// Where frames between two addresses of a VLAN went last: one look instead of two into the forwarding database, and
+// no learning of what was just learned. An entry is void when the database has changed, and every second, so that the
+// database hears of addresses that are in use.
+class ForwardMemo {
+ public:
+  struct Key {
+    std::uint64_t low, high;  // destination, source, then VLAN and ingress port in place of the ethertype
+    friend bool operator==(const Key&, const Key&) = default;
+  };
+  static Key key(const std::uint8_t* frame, std::uint16_t vid, PortIndex in_port) noexcept {
+    Key k;
+    std::uint32_t end = 0;
+    std::memcpy(&k.low, frame, 8);
+    std::memcpy(&end, frame + 8, 4);
+    k.high = std::uint64_t{vid} << 48 | std::uint64_t{in_port} << 32 | end;
+    return k;
+  }
+
+  void start_burst(std::uint32_t generation, std::uint32_t now_s) noexcept {
+    if (generation == generation_ && now_s == now_s_) return;
+    generation_ = generation;
+    now_s_ = now_s;
+    ++epoch_;
+  }
+  /// Egress port, kNoPort when not known.
+  [[nodiscard]] PortIndex find(const Key& k) const noexcept {
+    const Entry& entry = entries_[slot(k)];
+    return entry.key == k && entry.epoch == epoch_ ? entry.out : pipeline::kNoPort;
+  }
+  void store(const Key& k, PortIndex out) noexcept { entries_[slot(k)] = {k, epoch_, out}; }
+
+ private:
+  static constexpr std::size_t kEntries = 512;
+  struct Entry {
+    Key key{0, 0};
+    std::uint32_t epoch = 0;
+    PortIndex out = pipeline::kNoPort;
+  };
+  static std::size_t slot(const Key& k) noexcept {
+    return (((k.low >> 16) ^ k.high * 0x9e3779b97f4a7c15ull) * 0x9fb21c651e98df25ull) >> 55;
+  }
+  static_assert(kEntries == std::size_t{1} << (64 - 55));
+
+  std::array<Entry, kEntries> entries_{};
+  std::uint32_t generation_ = 0;
+  std::uint32_t now_s_ = 0;
+  std::uint32_t epoch_ = 1;
+};
+
 class L2Stage : public pipeline::Stage {
  public:
   L2Stage(const pipeline::StageBuild& build, L2Shared& shared)
@@ -159,57 +214,72 @@ class L2Stage : public pipeline::Stage {
     DropReason reason;
   };
   [[nodiscard]] Classified classify(const PacketMeta& pm) const noexcept;
+  // Learns the source and finds the destination; kNoPort when the packet was flooded or dropped.
+  PortIndex look_up(Context& context, Batch& batch, std::uint16_t i, std::uint16_t vid, std::uint32_t now_s) noexcept;
   void flood(Context& context, Batch& batch, std::uint16_t i, std::uint64_t destination, std::uint16_t vid) noexcept;
   void learn(FdbKey key, PortIndex port, std::uint32_t now_s) noexcept;
   [[nodiscard]] bool leave_through(rte_mbuf* m, PortIndex port, std::uint16_t vid) const noexcept {
     PacketMeta& pm = pipeline::meta(m);
     pm.out_port = port;
-    if (!pm.parsed.has(ParsedFlag::vlan_tagged) && !vlans_.port(port).trunk) [[likely]] return true;
+    if (!pm.parsed.has(ParsedFlag::vlan_tagged) && !vlans_.access(port).trunk) [[likely]] return true;
     return set_tag(m, pm, vlans_.port(port).tagged[vid], vid);
   }
   void add(L2Counter counter) noexcept { counters_[static_cast<std::size_t>(counter)].add(1); }
 
   Fdb& fdb_;
   VlanTable vlans_;
+  ForwardMemo memo_;
   bool forward_link_local_;
   std::vector<StormLimit> storm_;
   std::array<Counter, static_cast<std::size_t>(L2Counter::count_)> counters_;
 };
 
 L2Stage::Classified L2Stage::classify(const PacketMeta& pm) const noexcept {
-  const VlanTable::Port& port = vlans_.port(pm.in_port);
+  const VlanTable::Access access = vlans_.access(pm.in_port);
   const std::uint16_t tag_vid = pm.parsed.vlan_tci & 0xfff;
   const bool tagged = pm.parsed.has(ParsedFlag::vlan_tagged) && tag_vid != 0;  // VID 0 is a priority tag
-  if (!tagged) {
-    return {port.native, port.native == kNoVid, DropReason::vlan_untagged_on_trunk};
-  }
-  if (port.allowed[tag_vid]) return {tag_vid, false, DropReason::vlan_unknown};
+  if (!tagged) [[likely]] return {access.native, access.native == kNoVid, DropReason::vlan_untagged_on_trunk};
+  if (vlans_.port(pm.in_port).allowed[tag_vid]) return {tag_vid, false, DropReason::vlan_unknown};
   if (!vlans_.exists(tag_vid)) return {tag_vid, true, DropReason::vlan_unknown};
-  const bool access = !port.trunk;
-  return {tag_vid, true, access ? DropReason::vlan_tagged_on_access : DropReason::vlan_not_allowed};
+  return {tag_vid, true, access.trunk ? DropReason::vlan_not_allowed : DropReason::vlan_tagged_on_access};
 }
 
 void L2Stage::ingress(Context& context, Batch& batch) {
   const std::uint32_t now_s = seconds(context.now);
+  memo_.start_burst(fdb_.generation(), now_s);
   for (std::uint16_t i = 0; i < batch.size; ++i) {
     rte_mbuf* m = batch.packet[i];
     const PacketMeta& pm = pipeline::meta(m);
-    const MacPair macs = mac_pair(pipeline::frame(m));
     const Classified found = classify(pm);
     if (found.dropped) [[unlikely]] {
       context.drop(batch, i, found.reason);
       continue;
     }
-    learn(FdbKey(macs.source, found.vid), pm.in_port, now_s);
-    const PortIndex out = fdb_.find(FdbKey(macs.destination, found.vid));
+    const ForwardMemo::Key key = ForwardMemo::key(pipeline::frame(m), found.vid, pm.in_port);
+    PortIndex out = memo_.find(key);
     if (out == pipeline::kNoPort) [[unlikely]] {
-      flood(context, batch, i, macs.destination, found.vid);
-    } else if (out == pm.in_port) [[unlikely]] {
-      context.drop(batch, i, DropReason::same_port);
-    } else if (!leave_through(m, out, found.vid)) [[unlikely]] {
-      context.drop(batch, i, DropReason::out_of_mbufs);
+      out = look_up(context, batch, i, found.vid, now_s);
+      if (out == pipeline::kNoPort) continue;
+      memo_.store(key, out);
     }
+    if (!leave_through(m, out, found.vid)) [[unlikely]] context.drop(batch, i, DropReason::out_of_mbufs);
   }
+}
+
+PortIndex L2Stage::look_up(Context& context, Batch& batch, std::uint16_t i, std::uint16_t vid,
+                           std::uint32_t now_s) noexcept {
+  const PortIndex in_port = pipeline::meta(batch.packet[i]).in_port;
+  const MacPair macs = mac_pair(pipeline::frame(batch.packet[i]));
+  learn(FdbKey(macs.source, vid), in_port, now_s);
+  const PortIndex out = fdb_.find(FdbKey(macs.destination, vid));
+  if (out == pipeline::kNoPort) {
+    flood(context, batch, i, macs.destination, vid);
+  } else if (out == in_port) {
+    context.drop(batch, i, DropReason::same_port);
+  } else {
+    return out;
+  }
+  return pipeline::kNoPort;
 }
 
 void L2Stage::learn(FdbKey key, PortIndex port, std::uint32_t now_s) noexcept {

@@ -18,6 +18,7 @@ bool Fdb::insert(FdbKey key, std::uint64_t value) noexcept {
       if (!bucket->key[i].compare_exchange_strong(expected, kBusy, std::memory_order_acquire)) continue;
       bucket->value[i].store(value, std::memory_order_relaxed);
       bucket->key[i].store(key.word(), std::memory_order_release);
+      changed();
       return true;
     }
   }
@@ -30,13 +31,16 @@ Fdb::Learned Fdb::update(const Place& place, pipeline::PortIndex port, std::uint
   std::uint64_t seen = place.value;
   // A failed exchange means that another worker just wrote the entry, which is as good.
   place.slot->compare_exchange_strong(seen, pack(port, false, now_s), std::memory_order_relaxed);
-  return moved ? Learned::moved : Learned::refreshed;
+  if (!moved) return Learned::refreshed;
+  changed();
+  return Learned::moved;
 }
 
 bool Fdb::add_static(FdbKey key, pipeline::PortIndex port) noexcept {
   const Place place = locate(key);
   if (place.slot == nullptr) return insert(key, pack(port, true, 0));
   place.slot->store(pack(port, true, 0), std::memory_order_relaxed);
+  changed();
   return true;
 }
 
@@ -51,6 +55,7 @@ std::size_t Fdb::remove_if(Predicate&& wanted) noexcept {
     bucket.key[i % kWays].store(kEmpty, std::memory_order_release);
     ++removed;
   }
+  if (removed != 0) changed();
   return removed;
 }
 

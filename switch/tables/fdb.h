@@ -78,6 +78,9 @@ class Fdb {
   /// Removes the learned entries of a port, or of all ports with kNoPort. One thread at a time.
   std::size_t flush(pipeline::PortIndex port) noexcept;
 
+  /// Changes whenever find() may answer differently than before: what was found under one generation holds in it.
+  [[nodiscard]] std::uint32_t generation() const noexcept { return generation_.load(std::memory_order_acquire); }
+
   /// Entries from position `cursor` on, at most `max`; sets cursor to where to go on, or to capacity() at the end.
   [[nodiscard]] std::vector<Entry> list(std::size_t& cursor, std::size_t max) const;
   [[nodiscard]] std::size_t capacity() const noexcept { return (bucket_mask_ + 1) * kWays; }
@@ -117,10 +120,11 @@ class Fdb {
     return locate_in(buckets_[second(h) & bucket_mask_], key);
   }
   [[nodiscard]] static Place locate_in(Bucket& bucket, FdbKey key) noexcept {
-    unsigned match = 0;
-    for (std::size_t i = 0; i < kWays; ++i) {
-      match |= static_cast<unsigned>(bucket.key[i].load(std::memory_order_acquire) == key.word()) << i;
-    }
+    static_assert(kWays == 4);
+    const auto hit = [&](std::size_t way) {
+      return static_cast<unsigned>(bucket.key[way].load(std::memory_order_acquire) == key.word()) << way;
+    };
+    const unsigned match = hit(0) | hit(1) | hit(2) | hit(3);
     if (match == 0) [[unlikely]] return {nullptr, 0};
     const auto way = static_cast<std::size_t>(std::countr_zero(match));
     const std::uint64_t value = bucket.value[way].load(std::memory_order_acquire);
@@ -133,6 +137,9 @@ class Fdb {
   bool insert(FdbKey key, std::uint64_t value) noexcept;
   Learned update(const Place& place, pipeline::PortIndex port, std::uint32_t now_s) noexcept;
 
+  void changed() noexcept { generation_.fetch_add(1, std::memory_order_release); }
+
+  std::atomic<std::uint32_t> generation_{0};
   std::size_t bucket_mask_;
   std::unique_ptr<Bucket[]> buckets_;
 };

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+//
+// What whole pipelines cost per packet and where: bursts of 32 small RoCEv2 packets from one port to another, without a
+// device. For every part the lower quartile of cycles over many bursts, which other load on the machine hardly moves.
+#include <rte_cycles.h>
+#include <rte_eal.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "switch/control/config.h"
+#include "switch/pipeline/pipeline.h"
+#include "switch/pipeline/pool.h"
+#include "switch/stages/stages.h"
+#include "switch/wire/builder.h"
+
+namespace weft {
+namespace {
+
+using pipeline::Pipeline;
+using wire::MacAddress;
+
+constexpr std::uint16_t kBurst = 32;
+constexpr int kBursts = 100'000;
+constexpr int kHosts = 8;
+constexpr std::uint64_t kRouterMac = 0x0200000000fe;
+
+// Frees at once, as a device would after sending.
+class Sink : public pipeline::PortTx {
+ public:
+  pipeline::TxResult transmit(rte_mbuf** packets, std::uint16_t count) noexcept override {
+    rte_pktmbuf_free_bulk(packets, count);
+    return {.taken = count};
+  }
+};
+
+std::uint64_t host_mac(int side, int host) { return 0x020000000000 | static_cast<std::uint64_t>(side) << 8 | static_cast<std::uint64_t>(host); }
+
+// Packets from hosts of `side` to hosts of the other side, QPs in turn.
+std::vector<std::vector<std::uint8_t>> traffic(int side, int qps, bool routed) {
+  std::vector<std::vector<std::uint8_t>> frames;
+  for (int i = 0; i < 2048; ++i) {
+    const int qp = i % qps;
+    const int from = qp % kHosts;
+    const int to = qp / kHosts % kHosts;
+    frames.push_back(
+        wire::FrameBuilder()
+            .eth(MacAddress::from_u64(host_mac(side, from)),
+                 MacAddress::from_u64(routed ? kRouterMac : host_mac(1 - side, to)))
+            .ip(wire::IpAddress::v4(0x0a000000u | static_cast<unsigned>(side << 16 | (from + 2))),
+                wire::IpAddress::v4(0x0a000000u | static_cast<unsigned>((1 - side) << 16 | (to + 2))))
+            .udp(static_cast<std::uint16_t>(49152 + qp % 16384))
+            .bth(wire::Opcode::RC_SEND_ONLY, wire::Qpn(static_cast<unsigned>(100 + qp)), wire::Psn(static_cast<unsigned>(i / qps)))
+            .payload(8)
+            .build());
+  }
+  return frames;
+}
+
+class Bench {
+ public:
+  Bench(const pipeline::Registry& registry, const std::string& yaml) {
+    pipeline::Diagnostics diagnostics;
+    auto info = control::load_switch(yaml, registry, diagnostics);
+    if (!info) {
+      std::fputs(control::format(diagnostics).c_str(), stderr);
+      std::exit(1);
+    }
+    static int serial = 0;
+    pool_ = pipeline::make_pool("bench" + std::to_string(serial++), 4096, 2176, 512);
+    for (auto& port : info->ports) {
+      if (port.mac.is_zero()) port.mac = MacAddress::from_u64(kRouterMac);
+    }
+    std::vector<std::uint16_t> owners(info->ports.size(), 0);
+    state_ = std::make_unique<pipeline::SwitchState>(registry, std::move(*info), owners, 1);
+    pipeline::PipelineHost host;
+    host.pool = pool_.get();
+    host.ports.assign(owners.size(), &sink_);
+    pipeline_ = std::make_unique<Pipeline>(*state_, std::move(host));
+  }
+
+  void run(const char* title, int qps, bool routed) {
+    const std::vector<std::vector<std::uint8_t>> frames[2]{traffic(0, qps, routed), traffic(1, qps, routed)};
+    std::size_t next[2]{};
+    pipeline::TimeNs now = 1'000'000'000;
+    for (int i = 0; i < kBursts; ++i) {
+      const int side = i & 1;
+      rte_mbuf* packets[kBurst];
+      if (rte_pktmbuf_alloc_bulk(pool_.get(), packets, kBurst) != 0) std::abort();
+      for (auto& m : packets) {
+        const auto& frame = frames[side][next[side]++ % frames[side].size()];
+        std::memcpy(rte_pktmbuf_append(m, static_cast<std::uint16_t>(frame.size())), frame.data(), frame.size());
+      }
+      now += 1000;
+      const auto before = snapshot();
+      const std::uint64_t begin = rte_rdtsc();
+      pipeline_->receive(now, static_cast<pipeline::PortIndex>(side), packets, kBurst);
+      pipeline_->run_timers(now);
+      for (pipeline::PortIndex port = 0; port < 2; ++port) pipeline_->serve_port(now, port);
+      const std::uint64_t total = rte_rdtsc() - begin;
+      if (i < kBursts / 10) continue;  // tables fill, caches warm up
+      record(before, total);
+    }
+    report(title);
+  }
+
+ private:
+  using Cycles = std::vector<std::uint64_t>;
+  Cycles snapshot() const {
+    Cycles c;
+    for (std::size_t i = 0; i < pipeline_->stage_count(); ++i) c.push_back(pipeline_->ingress_totals(i).cycles.value());
+    c.push_back(pipeline_->admission_totals().cycles.value());
+    c.push_back(pipeline_->tx_totals().cycles.value());
+    return c;
+  }
+  void record(const Cycles& before, std::uint64_t total) {
+    const Cycles after = snapshot();
+    samples_.resize(after.size() + 1);
+    for (std::size_t i = 0; i < after.size(); ++i) samples_[i].push_back(after[i] - before[i]);
+    samples_.back().push_back(total);
+  }
+  void report(const char* title) {
+    std::printf("%-28s", title);
+    double parts = 0;
+    for (std::size_t i = 0; i < samples_.size(); ++i) {
+      auto& s = samples_[i];
+      const auto quarter = s.begin() + static_cast<std::ptrdiff_t>(s.size() / 4);
+      std::nth_element(s.begin(), quarter, s.end());
+      const double cycles = static_cast<double>(*quarter) / kBurst;
+      const bool last = i + 1 == samples_.size();
+      if (!last) parts += cycles;
+      if (last) std::printf("  engine %5.1f", cycles - parts);
+      const std::string name = last ? "total"
+                               : i < pipeline_->stage_count()      ? state_->types()[i]->name
+                               : i == pipeline_->stage_count()     ? "admission"
+                                                                   : "tx";
+      std::printf("  %s %5.1f", name.c_str(), cycles);
+    }
+    std::printf("\n");
+    samples_.clear();
+  }
+
+  pipeline::Pool pool_;
+  Sink sink_;
+  std::unique_ptr<pipeline::SwitchState> state_;
+  std::unique_ptr<Pipeline> pipeline_;
+  std::vector<std::vector<std::uint64_t>> samples_;
+};
+
+std::string l2_switch(const std::string& stages) {
+  return "{ name: b, ports: [{ name: p0, type: \"null\" }, { name: p1, type: \"null\" }], pipeline: [" + stages + "] }";
+}
+
+std::string l3_switch(const std::string& stages) {
+  std::string text = "{ name: b, ports: [{ name: p0, type: \"null\" }, { name: p1, type: \"null\" }], addresses: [";
+  text += "{ port: p0, address: 10.10.0.1/16 }, { port: p1, address: 10.11.0.1/16 }], neighbours: [";
+  std::string hops;
+  for (int i = 0; i < 8; ++i) {
+    const std::string address = "10." + std::to_string(10 + i % 2) + ".0." + std::to_string(10 + i);
+    text += std::string(i == 0 ? "" : ", ") + "{ port: p" + std::to_string(i % 2) + ", address: " + address +
+            ", mac: \"02:00:00:00:01:0" + std::to_string(i) + "\" }";
+    hops += (i == 0 ? "" : ", ") + address;
+  }
+  return text + "], routes: [{ prefix: 10.0.0.0/15, via: [" + hops + "] }], pipeline: [" + stages + "] }";
+}
+
+int run_all() {
+  pipeline::Registry registry;
+  stages::register_all(registry);
+  std::printf("cycles per packet (TSC), bursts of %d, lower quartile\n", kBurst);
+  Bench(registry, l2_switch("parse, l2")).run("parse l2, 16 QPs", 16, false);
+  for (const int qps : {16, 1024}) {
+    const std::string suffix = ", " + std::to_string(qps) + " QPs";
+    if (registry.find("rdma_track") != nullptr) {
+      Bench(registry, l2_switch("parse, rdma_track, l2")).run(("parse track l2" + suffix).c_str(), qps, false);
+    }
+    if (registry.find("l3") != nullptr) {
+      Bench(registry, l3_switch("parse, rdma_track, l3, lb")).run(("parse track l3 lb" + suffix).c_str(), qps, true);
+    }
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace weft
+
+int main(int, char** argv) {
+  std::vector<std::string> arguments{argv[0], "--no-huge", "--no-shconf", "--no-pci", "--no-telemetry", "-m", "512",
+                                     "--log-level=error", "--lcores=0@1"};
+  std::vector<char*> pointers;
+  for (auto& a : arguments) pointers.push_back(a.data());
+  if (rte_eal_init(static_cast<int>(pointers.size()), pointers.data()) < 0) return 1;
+  const int result = weft::run_all();
+  rte_eal_cleanup();
+  return result;
+}
