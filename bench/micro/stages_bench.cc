@@ -8,7 +8,6 @@
 #include <time.h>
 
 #include <array>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -30,13 +29,8 @@ using pipeline::Batch;
 using pipeline::Value;
 using wire::FrameBuilder;
 using wire::Opcode;
-using Clock = std::chrono::steady_clock;
 
 constexpr std::uint16_t kBurst = 32;
-
-double seconds(Clock::duration d) {
-  return std::chrono::duration<double>(d).count();
-}
 
 /// Processor time of this thread: what others take from the core does not count.
 double thread_seconds() {
@@ -51,9 +45,9 @@ double core_hz() {
   double best = 0;
   for (int round = 0; round < 5; ++round) {
     std::uint64_t v = 1;
-    const auto begin = Clock::now();
+    const double begin = thread_seconds();
     for (int i = 0; i < kSteps; ++i) asm volatile("add $1, %0\n\tadd $1, %0\n\tadd $1, %0\n\tadd $1, %0" : "+r"(v));
-    const double hz = 4.0 * kSteps / seconds(Clock::now() - begin);
+    const double hz = 4.0 * kSteps / (thread_seconds() - begin);
     best = hz > best ? hz : best;
   }
   return best;
