@@ -20,7 +20,8 @@ ImpairUnit::ImpairUnit(std::vector<ImpairRule> rules) {
   for (ImpairRule& rule : rules) {
     Slot slot{.rule = std::move(rule)};
     const ImpairRule& r = slot.rule;
-    slot.timed = r.rate_mbps != 0 || r.delay_ns != 0 || !r.reorder.zero();
+    slot.disturbs = !r.loss.zero() || r.burst_loss || !r.corrupt.zero();
+    slot.times = r.rate_mbps != 0 || r.delay_ns != 0 || !r.reorder.zero();
     if (r.rate_mbps != 0) slot.bucket.emplace(r.rate_mbps, r.burst_bytes);
     slots_.push_back(std::move(slot));
   }
@@ -31,12 +32,14 @@ ImpairStep ImpairUnit::on_packet(TimeNs now, const ImpairFields& f, Rng& rng, Im
     Slot& slot = slots_[at.rule];
     if (at.part == Part::select) {
       if (!slot.rule.match.matches(f) || !selects(slot)) continue;
-      if (auto step = disturb(slot, at, f, rng)) return *step;
+      if (slot.disturbs) {
+        if (auto step = disturb(slot, at, f, rng)) return *step;
+      }
     }
     if (at.part != Part::timing && slot.rule.duplicate.hit(rng)) {
       return act(slot, at, slot.counters.duplicated, {.what = What::duplicate, .next = {at.rule, Part::timing, true}});
     }
-    if (!slot.timed) continue;
+    if (!slot.times) continue;
     if (auto step = time(slot, at, now, f, rng)) return *step;
   }
   return {};

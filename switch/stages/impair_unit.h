@@ -77,7 +77,8 @@ class ImpairUnit {
     ImpairRule rule;
     ImpairCounters counters{};
     std::uint64_t acted = 0;  ///< packets to which something was done
-    bool timed = false;       ///< the rule has a rate, a delay, or reorders
+    bool disturbs = false;    ///< the rule loses or corrupts
+    bool times = false;       ///< the rule has a rate, a delay, or reorders
     std::optional<TokenBucket> bucket{};
     pipeline::TimeNs last_leave = 0;  ///< for keep_order
   };
