@@ -14,6 +14,15 @@ namespace {
 // Up to this size a plain copy costs less than a second buffer and its reference count.
 constexpr std::uint32_t kCopyWhole = 512;
 
+// A chain whose first segment has become empty, without that segment: copies of copies would collect them.
+rte_mbuf* without_first(rte_mbuf* m) noexcept {
+  rte_mbuf* next = m->next;
+  next->pkt_len = m->pkt_len;
+  next->nb_segs = static_cast<std::uint16_t>(m->nb_segs - 1);
+  rte_pktmbuf_free_seg(m);
+  return next;
+}
+
 }  // namespace
 
 Pool make_pool(const std::string& name, std::uint32_t count, std::uint16_t data_room_bytes, std::uint32_t cache) {
@@ -42,6 +51,7 @@ rte_mbuf* replicate(rte_mempool* pool, rte_mbuf* m) noexcept {
   rest->data_off = static_cast<std::uint16_t>(rest->data_off + own);
   rest->data_len = static_cast<std::uint16_t>(rest->data_len - own);
   rest->pkt_len -= own;
+  if (rest->data_len == 0 && rest->next != nullptr) rest = without_first(rest);
   copy->next = rest;
   copy->nb_segs = static_cast<std::uint16_t>(1 + rest->nb_segs);
   copy->pkt_len += rest->pkt_len;
