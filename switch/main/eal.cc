@@ -96,7 +96,7 @@ Eal start_eal(const control::EalConfig& config, const std::vector<std::string>& 
     eal.worker_lcores.push_back(static_cast<unsigned>(i + 1));
     lcores += "," + std::to_string(i + 1) + "@" + std::to_string(eal.worker_cpus[i]);
   }
-  std::vector<std::string> arguments{"weft-switch", "--lcores=" + lcores, "--main-lcore=0", "--log-level=warning",
+  std::vector<std::string> arguments{"weft-switch", "--lcores=" + lcores, "--main-lcore=0", "--log-level=warning", "--log-level=lib.telemetry:error",
                                      "--file-prefix=weft" + std::to_string(getpid())};
   if (pci_devices.empty()) arguments.emplace_back("--no-pci");
   for (const std::string& device : pci_devices) {

@@ -4,14 +4,20 @@
 
 #include "switch/stages/impair.h"
 #include "switch/stages/l2.h"
+#include "switch/stages/l3.h"
+#include "switch/stages/lb.h"
 #include "switch/stages/parse.h"
+#include "switch/stages/rdma_track.h"
 
 namespace weft::stages {
 
 void register_all(pipeline::Registry& registry) {
   registry.add(parse_stage_type());
   registry.add(impair_stage_type());
+  registry.add(rdma_track_stage_type());
   registry.add(l2_stage_type());
+  registry.add(l3_stage_type());
+  registry.add(lb_stage_type());
 }
 
 }  // namespace weft::stages
