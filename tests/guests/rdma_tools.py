@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+# Copyright The weft authors
+"""RDMA programs of Debian's packages between two guests: perftest, rdma-core's tools, qperf.
+
+Every function runs server and client to their end and raises when one of them fails. Servers are known to listen before
+clients start. Addresses of IP version 6 give IPv6 GIDs; perftest and qperf exchange their parameters over IPv4 TCP,
+which is all they know.
+"""
+import re
+from dataclasses import dataclass
+
+from guest import GuestError
+
+PERFTEST_PORT = 18515
+QPERF_PORT = 19765
+# 4.096 us * 2^20, 4 s: a guest may not get the CPU for longer than the default of 67 ms, and a retransmission that no
+# loss has caused would look like an error of the switch.
+QP_TIMEOUT = 20
+# The IB transport retries 7 times, that is half a minute.
+TIMEOUT_S = 50
+
+
+@dataclass(frozen=True)
+class Side:
+    """What perftest says about one end of a queue pair."""
+    qpn: int
+    psn: int
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """A finished perftest run: the client's queue pairs, the server's, and what the client printed."""
+    client: tuple
+    server: tuple
+    out: str
+
+    @property
+    def megabytes_per_second(self):
+        """Average bandwidth that a *_bw program measured."""
+        return float(self.out.strip().splitlines()[-2].split()[3])
+
+
+def fail(what, *results):
+    texts = [f"exit {result.code}:\n{result.out}" for result in results]
+    raise GuestError("\n".join([f"{what} failed", *texts]))
+
+
+def wait_until(guest, condition):
+    """Waits until a shell condition holds in a guest."""
+    guest.check(f"for i in $(seq 200); do {condition} && exit 0; sleep 0.05; done; exit 1", timeout=30)
+
+
+def finish(what, server_job, client_result):
+    if client_result.code != 0:
+        server_job.kill()
+    server_result = server_job.wait()
+    if client_result.code != 0 or server_result.code != 0:
+        fail(what, client_result, server_result)
+    return server_result
+
+
+def sides(out, which):
+    return tuple(Side(int(qpn, 16), int(psn, 16))
+                 for qpn, psn in re.findall(which + r" address: LID \S+ QPN (0x\w+) PSN (0x\w+)", out))
+
+
+class PerftestRun:
+    """A perftest program under way."""
+
+    def __init__(self, program, client, server, options="", version=4, timeout=TIMEOUT_S):
+        self.what = f"{program} {options} (IPv{version})"
+        common = f"{program} -d rxe0 -F -q 1 --qp-timeout={QP_TIMEOUT} {options} -x "
+        self.server = server.start(common + str(server.gid_index(server.address(version))), timeout)
+        wait_until(server, f"ss -ltnH sport = :{PERFTEST_PORT} | grep -q .")
+        self.client = client.start(common + f"{client.gid_index(client.address(version))} {server.address(4)}", timeout)
+
+    def wait(self):
+        result = self.client.wait()
+        server_result = finish(self.what, self.server, result)
+        return Transfer(sides(result.out, "local"), sides(result.out, "remote"), result.out)
+
+
+def perftest(program, client, server, options="", version=4, timeout=TIMEOUT_S):
+    """Runs one of perftest's programs, such as ib_send_bw."""
+    return PerftestRun(program, client, server, options, version, timeout).wait()
+
+
+def wait_for_listener(server):
+    wait_until(server, "rdma resource show cm_id | grep -q LISTEN")
+
+
+def rping(client, server, count=10, size=1000, version=4):
+    """rping with verification: the server reads and writes the client's memory, and data is compared."""
+    options = f"-v -V -C {count} -S {size}"
+    address = server.address(version)
+    server_job = server.start(f"rping -s -a {address} {options}", TIMEOUT_S)
+    wait_for_listener(server)
+    result = client.run(f"rping -c -a {address} {options}", TIMEOUT_S)
+    # The server's exit code says nothing: with a count it ends when the client disconnects.
+    server_result = server_job.wait()
+    received = server_result.out.count("server ping data: rdma-ping-")
+    if result.code != 0 or received != count or result.out.count("\nping data: ") + result.out.startswith(
+            "ping data: ") != count:
+        fail(f"rping {options} {address}", result, server_result)
+
+
+def rdma_cm_pair(program, client, server, options, version):
+    address = server.address(version)
+    server_job = server.start(f"{program} -b {address} {options}", TIMEOUT_S)
+    wait_for_listener(server)
+    result = client.run(f"{program} -s {address} {options}", TIMEOUT_S)
+    finish(f"{program} {options} {address}", server_job, result)
+
+
+def ucmatose(client, server, connections=2, messages=5, size=2000, version=4):
+    """Connected queue pairs by CM; messages in both directions."""
+    rdma_cm_pair("ucmatose", client, server, f"-C {connections} -c {messages} -S {size}", version)
+
+
+def udaddy(client, server, connections=2, messages=5, size=500, version=4):
+    """Unreliable datagrams; the queue pairs are looked up by CM (SIDR)."""
+    rdma_cm_pair("udaddy", client, server, f"-C {connections} -c {messages} -S {size}", version)
+
+
+def qperf(client, server, tests=("rc_lat", "rc_rdma_read_bw"), seconds=1):
+    """qperf's RC tests, with connections by CM over IPv4."""
+    server_job = server.start("qperf", TIMEOUT_S)
+    try:
+        wait_until(server, f"ss -ltnH sport = :{QPERF_PORT} | grep -q .")
+        result = client.run(f"qperf -t {seconds} -cm 1 {server.address(4)} {' '.join(tests)}", TIMEOUT_S)
+    finally:
+        server_job.kill()
+    if result.code != 0:
+        fail(f"qperf {tests}", result, server_job.wait())
+    return result.out
