@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+//
+// The last step of routing, which l3 and lb share: from a next hop to a packet that is ready to leave.
+#pragma once
+
+#include <cstring>
+
+#include "switch/pipeline/batch.h"
+#include "switch/pipeline/context.h"
+#include "switch/stages/l3_counters.h"
+#include "switch/stages/l3_icmp.h"
+#include "switch/stages/l3_resolver.h"
+#include "switch/tables/rcu_cell.h"
+#include "switch/tables/route_table.h"
+#include "switch/wire/checksum.h"
+
+namespace weft::stages {
+
+/// What all workers of a switch share.
+struct L3Tables {
+  const tables::Interfaces& interfaces;
+  tables::NeighbourTable& neighbours;
+  tables::RcuDomain& domain;
+  const tables::RcuCell<tables::RouteTable>& routes;
+};
+
+struct L3Limits {
+  std::size_t pending_packets;   ///< that may wait for one neighbour
+  std::uint64_t icmp_errors_per_s;  ///< of one worker
+};
+
+/// One per worker and switch, made by L3Shared.
+///
+/// A packet whose out_port is kGroupPort carries a group of routes() in PacketMeta::next_hop. That number belongs to the
+/// route table of this burst: no stage between l3 and lb may hold packets.
+class L3Finish final : public L3Resolver::Sink {
+ public:
+  L3Finish(const L3Tables& tables, const L3Limits& limits, std::uint16_t worker);
+
+  /// Start of a burst or timer call of the l3 stage, which nothing of an earlier one reaches into: the newest routes
+  /// are used from now on, and old ones may go.
+  void begin() noexcept {
+    tables_.domain.quiescent(worker_);
+    routes_ = &tables_.routes.read();
+  }
+  /// The route table of this burst.
+  [[nodiscard]] const tables::RouteTable& routes() const noexcept { return *routes_; }
+
+  /// Sends packet `i` on its way to `hop`: decrements the TTL, writes the MAC addresses and sets out_port. A packet that
+  /// cannot leave is taken out of the batch: dropped, with the ICMP error that is due, or held until its neighbour is
+  /// resolved.
+  [[gnu::always_inline]] void forward(pipeline::Context& context, pipeline::Batch& batch, std::uint16_t i,
+                                      const tables::NextHop& hop) noexcept {
+    rte_mbuf* m = batch.packet[i];
+    const wire::Parsed& parsed = pipeline::meta(m).parsed;
+    const L3Resolver::Index neighbour = hop.attached ? attached(m, hop.port) : hop.neighbour;
+    const tables::NeighbourWord word = tables_.neighbours.word(neighbour);
+    const bool plain = word.settled() && parsed.ttl > 1 && parsed.l3_length <= hop.mtu_bytes && resolver_.idle();
+    if (plain) [[likely]] {
+      rewrite(m, hop, word);
+    } else {
+      forward_slow(context, batch, i, hop, neighbour);
+    }
+  }
+
+  /// Drops packet `i` for `reason` after an ICMP error, if one is due.
+  void refuse(pipeline::Context& context, pipeline::Batch& batch, std::uint16_t i, pipeline::DropReason reason,
+              IcmpError error, std::uint32_t mtu_bytes = 0) noexcept;
+
+  [[nodiscard]] L3Counters& counters() noexcept { return counters_; }
+  [[nodiscard]] const L3Tables& tables() const noexcept { return tables_; }
+
+  // For the l3 stage.
+  [[nodiscard]] pipeline::TimeNs next_deadline() const noexcept {
+    return tables_.domain.wanted(worker_) ? 0 : resolver_.next_deadline();
+  }
+  void on_timer(pipeline::Context& context) noexcept;
+  [[nodiscard]] std::size_t held() const noexcept { return resolver_.held(); }
+  void flush(pipeline::Context& context) noexcept { resolver_.flush(context); }
+
+  // L3Resolver::Sink
+  void resolved(pipeline::Context& context, rte_mbuf* m, pipeline::PortIndex port,
+                tables::NeighbourWord word) noexcept override;
+  void failed(pipeline::Context& context, rte_mbuf* m) noexcept override;
+
+ private:
+  /// The neighbour that a packet's own destination is.
+  [[nodiscard]] L3Resolver::Index attached(const rte_mbuf* m, pipeline::PortIndex port) const noexcept {
+    const wire::Parsed& parsed = pipeline::meta(m).parsed;
+    if (parsed.has(wire::ParsedFlag::ipv6)) return tables_.neighbours.find(port, ip_ends(m).destination);
+    return tables_.neighbours.find_v4(port, static_cast<std::uint32_t>(parsed.address_key));
+  }
+
+  [[gnu::always_inline]] static void rewrite(rte_mbuf* m, const tables::NextHop& hop,
+                                             tables::NeighbourWord word) noexcept {
+    pipeline::PacketMeta& pm = pipeline::meta(m);
+    std::uint8_t* frame = pipeline::frame(m);
+    std::uint8_t* ip = frame + sizeof(wire::EthernetHeader);
+    hop.write_macs(frame, word);
+    if (pm.parsed.has(wire::ParsedFlag::ipv6)) {
+      --wire::header_at<wire::Ipv6Header>(ip).hop_limit;
+    } else {
+      wire::decrement_ttl(wire::header_at<wire::Ipv4Header>(ip));
+    }
+    --pm.parsed.ttl;
+    pm.out_port = hop.port;
+  }
+
+  void forward_slow(pipeline::Context& context, pipeline::Batch& batch, std::uint16_t i, const tables::NextHop& hop,
+                    L3Resolver::Index neighbour) noexcept;
+
+  L3Tables tables_;
+  std::uint16_t worker_;
+  const tables::RouteTable* routes_;
+  std::vector<tables::NextHop> by_port_;
+  L3Counters counters_;
+  L3Icmp icmp_;
+  L3Resolver resolver_;
+};
+
+}  // namespace weft::stages

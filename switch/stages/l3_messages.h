@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+//
+// Writes the messages that a router sends on its own account: ARP, neighbour discovery, and ICMP errors.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "switch/wire/headers.h"
+
+namespace weft::stages {
+
+/// Both ends of a frame to be made.
+struct LinkAddresses {
+  wire::MacAddress source{};
+  wire::MacAddress destination{};
+};
+
+/// Room that any message of this file but an ICMP error fits into.
+inline constexpr std::size_t kMaxMessageBytes = sizeof(wire::EthernetHeader) + sizeof(wire::Ipv6Header) +
+                                                sizeof(wire::NeighbourMessage) + sizeof(wire::NdLinkLayerOption);
+
+/// ARP, padded to 60 bytes. `target_mac` is zero in requests (RFC 826). Returns the bytes written.
+/// @param out  at least kMaxMessageBytes
+std::size_t write_arp(std::span<std::uint8_t> out, const LinkAddresses& link, std::uint16_t operation,
+                      const wire::IpAddress& sender, const wire::MacAddress& target_mac,
+                      const wire::IpAddress& target) noexcept;
+
+/// Neighbour solicitation with the source link-layer address (RFC 4861 4.3). Returns the bytes written.
+std::size_t write_neighbour_solicitation(std::span<std::uint8_t> out, const LinkAddresses& link,
+                                         const wire::IpAddress& source, const wire::IpAddress& destination,
+                                         const wire::IpAddress& target) noexcept;
+
+/// Neighbour advertisement of a router with the target link-layer address and the override flag (RFC 4861 4.4).
+/// Returns the bytes written.
+std::size_t write_neighbour_advertisement(std::span<std::uint8_t> out, const LinkAddresses& link,
+                                          const wire::IpAddress& source, const wire::IpAddress& destination,
+                                          bool solicited) noexcept;
+
+/// What an ICMP or ICMPv6 error says.
+struct IcmpMessage {
+  std::uint8_t type = 0;
+  std::uint8_t code = 0;
+  std::uint32_t rest = 0;  ///< MTU, where the type has one
+};
+
+/// Where the quoted packet begins in the frame of an ICMP error.
+[[nodiscard]] constexpr std::size_t icmp_quote_offset(bool v6) noexcept {
+  return sizeof(wire::EthernetHeader) + (v6 ? sizeof(wire::Ipv6Header) : sizeof(wire::Ipv4Header)) +
+         sizeof(wire::IcmpHeader);
+}
+/// Bytes of a packet that an error quotes at most: RFC 1812 4.3.2.3 wants 576 bytes in all, RFC 4443 2.4 the minimum
+/// MTU of IPv6.
+[[nodiscard]] constexpr std::size_t icmp_quote_limit(bool v6) noexcept {
+  return (v6 ? 1280 : 576) - (icmp_quote_offset(v6) - sizeof(wire::EthernetHeader));
+}
+
+/// Writes the headers and checksums of an ICMP error before its quote, which is already in its place up to the end of
+/// `frame`.
+void write_icmp_error(std::span<std::uint8_t> frame, const LinkAddresses& link, const wire::IpAddress& source,
+                      const wire::IpAddress& destination, const IcmpMessage& message) noexcept;
+
+}  // namespace weft::stages

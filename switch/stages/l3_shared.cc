@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+#include "switch/stages/l3_shared.h"
+
+#include <nlohmann/json.hpp>
+
+namespace weft::stages {
+
+using json = nlohmann::ordered_json;
+using pipeline::PortIndex;
+using pipeline::RouteInfo;
+using pipeline::TimeNs;
+using tables::NeighbourState;
+using tables::NextHops;
+using tables::RouteTable;
+
+namespace {
+
+constexpr TimeNs kSecond = 1'000'000'000;
+
+json text_or_null(bool there, const auto& value) { return there ? json(value.to_string()) : json(nullptr); }
+
+}  // namespace
+
+L3Shared::L3Shared(const pipeline::StageBuild& build)
+    : info_(build.info),
+      large_table_routes_(build.options["large_table_routes"].unsigned_integer()),
+      times_{.reachable_ns = build.options["neighbour_reachable_s"].unsigned_integer() * kSecond},
+      interfaces_(build.info),
+      domain_(build.workers) {
+  neighbours_ = std::make_unique<tables::NeighbourTable>(build.options["max_neighbours"].unsigned_integer(), domain_);
+  // The check of the options has made sure that these fit.
+  for (const auto& entry : info_.neighbours) neighbours_->add_permanent(entry.port, entry.address, entry.mac);
+  routes_ = std::make_unique<tables::RcuCell<RouteTable>>(domain_, build_table(info_.routes));
+  const std::uint64_t errors = build.options["icmp_errors_per_s"].unsigned_integer();
+  const L3Limits limits{.pending_packets = build.options["pending_packets"].unsigned_integer(),
+                        .icmp_errors_per_s = (errors + build.workers - 1) / build.workers};
+  for (std::uint16_t worker = 0; worker < build.workers; ++worker) {
+    workers_.push_back(
+        std::make_unique<L3Finish>(L3Tables{interfaces_, *neighbours_, domain_, *routes_}, limits, worker));
+  }
+}
+
+std::unique_ptr<const RouteTable> L3Shared::build_table(std::span<const RouteInfo> routes) {
+  return std::make_unique<const RouteTable>(interfaces_, routes, *neighbours_, large_table_routes_);
+}
+
+void L3Shared::set_routes(std::vector<RouteInfo> routes) {
+  const std::lock_guard lock(mutex_);
+  routes_->replace(build_table(routes));
+}
+
+void L3Shared::housekeeping(TimeNs now) {
+  const std::lock_guard lock(mutex_);
+  now_ = now;
+  neighbours_->age(now, times_);
+  domain_.reclaim();
+}
+
+void L3Shared::on_link(PortIndex port, bool up) {
+  const std::lock_guard lock(mutex_);
+  if (!up) neighbours_->flush(port, now_);
+}
+
+json L3Shared::rows(std::string_view table, std::uint64_t& cursor, std::size_t max) const {
+  const std::lock_guard lock(mutex_);
+  return table == "routes" ? route_rows(cursor, max) : neighbour_rows(cursor, max);
+}
+
+json L3Shared::hop_row(const NextHops& hops, tables::NextHopId id) const {
+  const tables::NextHop& hop = hops.hop(id);
+  const auto word = hop.attached ? tables::NeighbourWord() : neighbours_->word(hop.neighbour);
+  return {{"address", text_or_null(!hop.attached, hops.address(id))},
+          {"port", info_.ports[hop.port].name},
+          {"mac", text_or_null(word.usable(), word.mac())},
+          {"state", hop.attached ? json(nullptr) : json(to_string(word.state()))}};
+}
+
+json L3Shared::route_rows(std::uint64_t& cursor, std::size_t max) const {
+  const RouteTable& table = routes_->read();
+  json rows = json::array();
+  for (; cursor < table.routes().size() && rows.size() < max; ++cursor) {
+    const tables::Route& route = table.routes()[cursor];
+    json hops = json::array();
+    if (NextHops::is_hop(route.next_hop)) hops.push_back(hop_row(table.next_hops(), route.next_hop));
+    if (NextHops::is_group(route.next_hop)) {
+      for (const auto member : table.next_hops().members(route.next_hop)) {
+        hops.push_back(hop_row(table.next_hops(), member));
+      }
+    }
+    rows.push_back({{"prefix", route.prefix.to_string()},
+                    {"source", to_string(route.source)},
+                    {"blackhole", route.next_hop == tables::kBlackhole},
+                    {"next_hops", std::move(hops)}});
+  }
+  if (cursor >= table.routes().size()) cursor = kEnd;
+  return rows;
+}
+
+json L3Shared::neighbour_rows(std::uint64_t& cursor, std::size_t max) const {
+  json rows = json::array();
+  std::size_t position = cursor;
+  for (const auto& entry : neighbours_->list(position, max)) {
+    // The clock of this thread lags behind the workers' by up to a second.
+    const TimeNs age = now_ > entry.since ? now_ - entry.since : 0;
+    const bool permanent = entry.word.state() == NeighbourState::permanent;
+    rows.push_back({{"address", entry.address.to_string()},
+                    {"port", info_.ports[entry.port].name},
+                    {"mac", text_or_null(entry.word.usable(), entry.word.mac())},
+                    {"state", to_string(entry.word.state())},
+                    {"age_s", permanent ? json(nullptr) : json(age / kSecond)}});
+  }
+  cursor = position == neighbours_->capacity() ? kEnd : position;
+  return rows;
+}
+
+}  // namespace weft::stages

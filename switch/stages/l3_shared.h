@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "switch/pipeline/stage.h"
+#include "switch/stages/l3_finish.h"
+
+namespace weft::stages {
+
+/// Routes, neighbours, and the per-worker parts of routing of one switch; tables `routes` and `neighbours`. All member
+/// functions but worker() are for control threads, any of them.
+class L3Shared : public pipeline::StageShared {
+ public:
+  explicit L3Shared(const pipeline::StageBuild& build);
+
+  void housekeeping(pipeline::TimeNs now) override;
+  /// What was learned on a port is forgotten when its link goes down.
+  void on_link(pipeline::PortIndex port, bool up) override;
+  [[nodiscard]] std::vector<std::string_view> tables() const override { return {"routes", "neighbours"}; }
+  [[nodiscard]] nlohmann::ordered_json rows(std::string_view table, std::uint64_t& cursor, std::size_t max) const override;
+
+  /// Replaces all static routes. Workers use the new table from their next burst on.
+  void set_routes(std::vector<pipeline::RouteInfo> routes);
+
+  /// What worker `index` finishes packets with. For that worker alone.
+  [[nodiscard]] L3Finish& worker(std::uint16_t index) noexcept { return *workers_[index]; }
+
+ private:
+  [[nodiscard]] std::unique_ptr<const tables::RouteTable> build_table(std::span<const pipeline::RouteInfo> routes);
+  [[nodiscard]] nlohmann::ordered_json route_rows(std::uint64_t& cursor, std::size_t max) const;
+  [[nodiscard]] nlohmann::ordered_json neighbour_rows(std::uint64_t& cursor, std::size_t max) const;
+  [[nodiscard]] nlohmann::ordered_json hop_row(const tables::NextHops& hops, tables::NextHopId id) const;
+
+  const pipeline::SwitchInfo& info_;
+  std::size_t large_table_routes_;
+  tables::NeighbourTimes times_;
+  // In this order: deferred actions of the domain end before the neighbour table does, which they refer to.
+  tables::Interfaces interfaces_;
+  std::unique_ptr<tables::NeighbourTable> neighbours_;
+  tables::RcuDomain domain_;
+  std::unique_ptr<tables::RcuCell<tables::RouteTable>> routes_;
+  std::vector<std::unique_ptr<L3Finish>> workers_;
+  mutable std::mutex mutex_;  ///< among control threads
+  pipeline::TimeNs now_ = 0;  ///< of the last housekeeping
+};
+
+}  // namespace weft::stages

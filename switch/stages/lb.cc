@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+#include "switch/stages/lb.h"
+
+#include <cstdlib>
+
+namespace weft::stages {
+
+using pipeline::Batch;
+using pipeline::Context;
+using pipeline::DropReason;
+using pipeline::Schema;
+using pipeline::Value;
+
+void LbStage::ingress(Context& context, Batch& batch) {
+  const tables::NextHops& hops = finish_.routes().next_hops();
+  LbItem items[Batch::kCapacity];
+  std::uint16_t count = 0;
+  for (std::uint16_t i = 0; i < batch.size; ++i) {
+    rte_mbuf* m = batch.packet[i];
+    const pipeline::PacketMeta& pm = pipeline::meta(m);
+    if (pm.out_port != pipeline::kGroupPort) continue;
+    // Also safe for a number from another route table than this burst's.
+    if (hops.has_group(pm.next_hop)) [[likely]] {
+      items[count++] = {m, hops.members(pm.next_hop), tables::kUnreachable, i};
+    } else {
+      context.drop(batch, i, DropReason::no_egress);
+    }
+  }
+  if (count == 0) return;
+  LinkView links(context, hops);
+  policy_->choose(context, links, {items, count});
+  std::uint16_t lost = 0;
+  for (std::uint16_t k = 0; k < count; ++k) {
+    if (items[k].choice == tables::kUnreachable) [[unlikely]] {
+      context.drop(batch, items[k].index, DropReason::egress_down);
+      ++lost;
+    } else {
+      pipeline::meta(items[k].packet).next_hop = items[k].choice;
+      finish_.forward(context, batch, items[k].index, hops.hop(items[k].choice));
+    }
+  }
+  counters_[static_cast<std::size_t>(LbCounter::balanced)].add(count);
+  counters_[static_cast<std::size_t>(LbCounter::no_member_up)].add(lost);
+}
+
+pipeline::StageType lb_stage_type() {
+  pipeline::StageType type;
+  type.name = "lb";
+  type.summary = "Picks the member of equal-cost groups.";
+  type.needs = {"parsed", "group"};
+  type.options = Schema::map({
+      Schema::Key::with_default("policy", Schema::one_of({"ecmp", "random"}), Value("ecmp"),
+                                "ecmp: by a hash of the flow; random: each packet by itself."),
+  });
+  type.counters = {"balanced", "no_member_up"};
+  type.make = [](const pipeline::StageBuild& build, pipeline::StageShared*) {
+    auto* routing = dynamic_cast<L3Shared*>(build.shared_of("l3"));
+    if (routing == nullptr) std::abort();  // `group` is provided by l3 alone
+    const bool random = build.options["policy"].string() == "random";
+    return std::make_unique<LbStage>(random ? make_random_policy() : make_ecmp_policy(build),
+                                     routing->worker(build.worker));
+  };
+  return type;
+}
+
+}  // namespace weft::stages
