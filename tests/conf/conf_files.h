@@ -12,7 +12,9 @@
 namespace weft::testing {
 
 /// The folder of example configurations.
-inline std::filesystem::path conf_directory() { return std::filesystem::path(WEFT_SOURCE_DIR) / "conf"; }
+inline std::filesystem::path conf_directory() {
+  return std::filesystem::path(WEFT_SOURCE_DIR) / "conf";
+}
 
 /// All YAML files in it, sorted; found at run time, so that none can be forgotten.
 inline std::vector<std::filesystem::path> conf_files() {

@@ -13,7 +13,9 @@
 namespace weft::control {
 namespace {
 
-TEST(Conf, HasFiles) { EXPECT_GE(testing::conf_files().size(), 7u); }
+TEST(Conf, HasFiles) {
+  EXPECT_GE(testing::conf_files().size(), 7u);
+}
 
 TEST(Conf, EveryFileLoadsWithTheStagesOfTheProgramAndWithoutNotes) {
   pipeline::Registry registry;
@@ -35,7 +37,7 @@ TEST(Conf, EveryFileNamesTheSchemaForEditors) {
 TEST(Conf, SchemaIsTheOneThatTheProgramGenerates) {
   pipeline::Registry registry;
   stages::register_all(registry);
-  const std::string generated = config_json_schema(registry).dump(1) + "\n";
+  const std::string generated = config_json_schema(registry).dump(2) + "\n";
   EXPECT_TRUE(generated == testing::read_file(testing::conf_directory() / "schema.json"))
       << "conf/schema.json is out of date: weft-switch --print-schema > conf/schema.json";
 }
