@@ -126,6 +126,18 @@ TEST(OpcodeTable, NoRowHasLongerHeadersThanTheStatedMaximum) {
   EXPECT_EQ(longest, kMaxRoceHeaderBytes);
 }
 
+TEST(OpcodeTable, EveryNameFindsItsOpcodeAndOthersFindNone) {
+  for (unsigned raw = 0; raw < 256; ++raw) {
+    const auto opcode = static_cast<std::uint8_t>(raw);
+    if (!opcode_info(opcode).known()) continue;
+    const auto found = opcode_from_name(opcode_name(opcode));
+    ASSERT_TRUE(found) << raw;
+    EXPECT_EQ(static_cast<std::uint8_t>(*found), raw);
+  }
+  for (const char* name : {"", "UNKNOWN", "rc_send_only", "RC_SEND_ONLY "})
+    EXPECT_FALSE(opcode_from_name(name)) << name;
+}
+
 TEST(OpcodeTable, TransportIsTheTopThreeBits) {
   EXPECT_EQ(transport_of(0x04), Transport::rc);
   EXPECT_EQ(transport_of(0x24), Transport::uc);
