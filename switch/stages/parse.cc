@@ -22,7 +22,7 @@ using wire::FrameKind;
 using wire::Validity;
 
 // How many packets ahead the first line of a frame is fetched.
-constexpr std::uint16_t kAhead = 6;
+constexpr std::uint32_t kAhead = 6;
 
 // `ok` is no failure, and ip_checksum is for the L3 stage to find: neither has a counter here.
 constexpr std::size_t invalid_slot(Validity v) noexcept {
@@ -32,9 +32,10 @@ constexpr std::size_t invalid_slot(Validity v) noexcept {
 static_assert(invalid_slot(Validity::eth_truncated) == ParseStage::kFirstInvalid);
 static_assert(invalid_slot(Validity::roce_qp0) + 1 == ParseStage::kIcrcChecked);
 
-// Makes the first `wanted` bytes of a chained packet contiguous. Segments behind the first that become empty stay in
+// Makes the headers of a chained packet contiguous. Segments behind the first that become empty stay in
 // the chain: that is allowed, and freeing them one by one gains nothing.
-[[gnu::noinline, gnu::cold]] bool pull_headers(rte_mbuf* m, std::uint32_t wanted) noexcept {
+[[gnu::noinline, gnu::cold]] bool pull_headers(rte_mbuf* m) noexcept {
+  const std::uint32_t wanted = std::min(m->pkt_len, pipeline::kHeaderBytes);
   const std::uint32_t missing = wanted - m->data_len;
   if (!RTE_MBUF_DIRECT(m) || rte_mbuf_refcnt_read(m) != 1 || rte_pktmbuf_tailroom(m) < missing) return false;
   std::uint8_t* to = pipeline::frame(m) + m->data_len;
@@ -74,17 +75,16 @@ ParseStage::ParseStage(const Value& options) : drop_bad_icrc_(options["icrc_bad"
   icrc_in_ = icrc_every_;
 }
 
-// flatten: parse_frame() is worth inlining here, and large enough that the compiler would not.
-[[gnu::flatten]] void ParseStage::ingress(Context& context, Batch& batch) {
-  const std::uint16_t size = batch.size;
-  for (std::uint16_t i = 0; i < std::min(size, kAhead); ++i) rte_prefetch0(pipeline::frame(batch.packet[i]));
+// Indices of 32 bits: with the 16 bits of Batch the compiler spends a sixth more time in this loop.
+void ParseStage::ingress(Context& context, Batch& batch) {
+  const std::uint32_t size = batch.size;
+  for (std::uint32_t i = 0; i < std::min(size, kAhead); ++i) rte_prefetch0(pipeline::frame(batch.packet[i]));
   std::uint32_t roce = 0;
-  for (std::uint16_t i = 0; i < size; ++i) {
+  for (std::uint32_t i = 0; i < size; ++i) {
     if (i + kAhead < size) rte_prefetch0(pipeline::frame(batch.packet[i + kAhead]));
     rte_mbuf* m = batch.packet[i];
-    const std::uint32_t wanted = std::min(m->pkt_len, pipeline::kHeaderBytes);
-    if (m->data_len < wanted && !pull_headers(m, wanted)) [[unlikely]] {
-      context.drop(batch, i, DropReason::header_split);
+    if (m->data_len < m->pkt_len && m->data_len < pipeline::kHeaderBytes && !pull_headers(m)) [[unlikely]] {
+      context.drop(batch, static_cast<std::uint16_t>(i), DropReason::header_split);
       continue;
     }
     wire::Parsed& parsed = pipeline::meta(m).parsed;
@@ -92,7 +92,7 @@ ParseStage::ParseStage(const Value& options) : drop_bad_icrc_(options["icrc_bad"
     if (parsed.kind == FrameKind::roce) [[likely]] {
       ++roce;
     } else {
-      count_other(context, batch, i);
+      count_other(context, batch, static_cast<std::uint16_t>(i));
     }
   }
   counters_[static_cast<std::size_t>(FrameKind::roce)].add(roce);
