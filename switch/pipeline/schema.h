@@ -124,7 +124,7 @@ class Schema {
   static Schema map(std::vector<Key> keys);
   /// A map that is chosen by the word under `tag`: every alternative is a map schema that includes `tag` implicitly.
   static Schema tagged(std::string tag, std::vector<std::pair<std::string, Schema>> alternatives);
-  /// Either of two schemas of different YAML kinds (`vlan: 5` or `vlan: [1, 2]`); of the same kind, the first that fits.
+  /// Either of two schemas of different YAML kinds (`vlan: 5` or `vlan: [1, 2]`). Of one kind: the first that fits.
   static Schema either(Schema first, Schema second);
   /// A list of stages: items are `name`, or `name: {options}`; filled by the loader from a Registry. As a Value, every
   /// item is a map whose only key is the stage and whose value are its options, null when they are wrong.
