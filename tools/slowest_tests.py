@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# Copyright The weft authors
 """Prints the ten slowest tests, and the skipped ones with their reasons, of a CTest JUnit file."""
 import re
 import sys

@@ -28,6 +28,7 @@ using wire::MacAddress;
 constexpr std::uint16_t kBurst = 32;
 constexpr int kBursts = 100'000;
 constexpr int kHosts = 8;
+constexpr std::size_t kPsnOffset = 14 + 20 + 8 + 9;  // Ethernet, IPv4, UDP, and into the BTH
 constexpr std::uint64_t kRouterMac = 0x0200000000fe;
 
 // Frees at once, as a device would after sending.
@@ -41,11 +42,10 @@ class Sink : public pipeline::PortTx {
 
 std::uint64_t host_mac(int side, int host) { return 0x020000000000 | static_cast<std::uint64_t>(side) << 8 | static_cast<std::uint64_t>(host); }
 
-// Packets from hosts of `side` to hosts of the other side, QPs in turn.
+// One packet of each QP from hosts of `side` to hosts of the other side; run() advances the PSNs.
 std::vector<std::vector<std::uint8_t>> traffic(int side, int qps, bool routed) {
   std::vector<std::vector<std::uint8_t>> frames;
-  for (int i = 0; i < 2048; ++i) {
-    const int qp = i % qps;
+  for (int qp = 0; qp < qps; ++qp) {
     const int from = qp % kHosts;
     const int to = qp / kHosts % kHosts;
     frames.push_back(
@@ -55,7 +55,7 @@ std::vector<std::vector<std::uint8_t>> traffic(int side, int qps, bool routed) {
             .ip(wire::IpAddress::v4(0x0a000000u | static_cast<unsigned>(side << 16 | (from + 2))),
                 wire::IpAddress::v4(0x0a000000u | static_cast<unsigned>((1 - side) << 16 | (to + 2))))
             .udp(static_cast<std::uint16_t>(49152 + qp % 16384))
-            .bth(wire::Opcode::RC_SEND_ONLY, wire::Qpn(static_cast<unsigned>(100 + qp)), wire::Psn(static_cast<unsigned>(i / qps)))
+            .bth(wire::Opcode::RC_SEND_ONLY, wire::Qpn(static_cast<unsigned>(100 + qp)), wire::Psn(0))
             .payload(8)
             .build());
   }
@@ -93,8 +93,11 @@ class Bench {
       rte_mbuf* packets[kBurst];
       if (rte_pktmbuf_alloc_bulk(pool_.get(), packets, kBurst) != 0) std::abort();
       for (auto& m : packets) {
-        const auto& frame = frames[side][next[side]++ % frames[side].size()];
-        std::memcpy(rte_pktmbuf_append(m, static_cast<std::uint16_t>(frame.size())), frame.data(), frame.size());
+        const auto& frame = frames[side][next[side] % frames[side].size()];
+        char* data = rte_pktmbuf_append(m, static_cast<std::uint16_t>(frame.size()));
+        std::memcpy(data, frame.data(), frame.size());
+        const wire::be24 psn(static_cast<std::uint32_t>(next[side]++ / static_cast<std::size_t>(qps)));
+        std::memcpy(data + kPsnOffset, &psn, sizeof psn);
       }
       now += 1000;
       const auto before = snapshot();

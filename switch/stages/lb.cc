@@ -22,7 +22,8 @@ void LbStage::ingress(Context& context, Batch& batch) {
     if (pm.out_port != pipeline::kGroupPort) continue;
     // Also safe for a number from another route table than this burst's.
     if (hops.has_group(pm.next_hop)) [[likely]] {
-      items[count++] = {m, hops.members(pm.next_hop), tables::kUnreachable, i};
+      const auto members = hops.members(pm.next_hop);
+      items[count++] = {m, members.data(), static_cast<std::uint32_t>(members.size()), tables::kUnreachable, i};
     } else {
       context.drop(batch, i, DropReason::no_egress);
     }

@@ -12,25 +12,12 @@ using pipeline::Context;
 using tables::EcmpHash;
 using tables::NextHopId;
 
-// Nth member whose port is up, by the hash's second choice.
-NextHopId another_member(std::span<const NextHopId> members, LinkView& links, std::uint32_t hash) noexcept {
-  const auto count = static_cast<std::uint32_t>(members.size());
-  std::uint32_t up = 0;
-  for (const NextHopId member : members) up += links.up(member) ? 1 : 0;
-  if (up == 0) return tables::kUnreachable;
-  std::uint32_t skip = EcmpHash::member(EcmpHash::second_choice(hash, count), up);
-  for (const NextHopId member : members) {
-    if (links.up(member) && skip-- == 0) return member;
-  }
-  return tables::kUnreachable;
-}
-
 class EcmpPolicy : public LbPolicy {
  public:
   explicit EcmpPolicy(std::uint64_t seed) : hash_(seed) {}
 
   void choose(Context& /*context*/, LinkView& links, std::span<LbItem> items) noexcept override {
-    for (LbItem& item : items) item.choice = member_by_hash(item.members, links, hash_of(item.packet));
+    for (LbItem& item : items) item.choice = member_by_hash(item.members(), links, hash_of(item.packet));
   }
 
  private:
@@ -49,16 +36,23 @@ class RandomPolicy : public LbPolicy {
  public:
   void choose(Context& context, LinkView& links, std::span<LbItem> items) noexcept override {
     for (LbItem& item : items) {
-      item.choice = member_by_hash(item.members, links, static_cast<std::uint32_t>(context.rng.next() >> 32));
+      item.choice = member_by_hash(item.members(), links, static_cast<std::uint32_t>(context.rng.next() >> 32));
     }
   }
 };
 
 }  // namespace
 
-NextHopId member_by_hash(std::span<const NextHopId> members, LinkView& links, std::uint32_t hash) noexcept {
-  const NextHopId member = members[EcmpHash::member(hash, static_cast<std::uint32_t>(members.size()))];
-  return links.up(member) ? member : another_member(members, links, hash);
+NextHopId another_member(std::span<const NextHopId> members, LinkView& links, std::uint32_t hash) noexcept {
+  const auto count = static_cast<std::uint32_t>(members.size());
+  std::uint32_t up = 0;
+  for (const NextHopId member : members) up += links.up(member) ? 1 : 0;
+  if (up == 0) return tables::kUnreachable;
+  std::uint32_t skip = EcmpHash::member(EcmpHash::second_choice(hash, count), up);
+  for (const NextHopId member : members) {
+    if (links.up(member) && skip-- == 0) return member;
+  }
+  return tables::kUnreachable;
 }
 
 std::unique_ptr<LbPolicy> make_ecmp_policy(const pipeline::StageBuild& build) {

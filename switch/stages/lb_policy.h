@@ -10,16 +10,20 @@
 
 #include "switch/pipeline/context.h"
 #include "switch/pipeline/stage.h"
+#include "switch/tables/ecmp_hash.h"
 #include "switch/tables/next_hops.h"
 
 namespace weft::stages {
 
-/// A packet whose route is a group.
+/// A packet whose route is a group. Without default values, so that an array for a burst costs nothing to make.
 struct LbItem {
-  rte_mbuf* packet = nullptr;
-  std::span<const tables::NextHopId> members{};          ///< at least two, in the order of the configuration
-  tables::NextHopId choice = tables::kUnreachable;  ///< out: one of the members; kUnreachable when all ports are down
-  std::uint16_t index = 0;                           ///< of the packet in its batch
+  rte_mbuf* packet;
+  const tables::NextHopId* first_member;  ///< in the order of the configuration
+  std::uint32_t member_count;             ///< at least two
+  tables::NextHopId choice;  ///< out: one of the members; kUnreachable when all ports are down
+  std::uint16_t index;       ///< of the packet in its batch
+
+  [[nodiscard]] std::span<const tables::NextHopId> members() const noexcept { return {first_member, member_count}; }
 };
 
 /// Ports that were seen up in this burst: asking for the link of each packet's port would cost more than the choice.
@@ -51,10 +55,18 @@ class LbPolicy {
   virtual void choose(pipeline::Context& context, LinkView& links, std::span<LbItem> items) noexcept = 0;
 };
 
+/// A member whose port is up, chosen by the hash among those; kUnreachable when there is none.
+[[nodiscard]] tables::NextHopId another_member(std::span<const tables::NextHopId> members, LinkView& links,
+                                               std::uint32_t hash) noexcept;
+
 /// The member that `hash` belongs to, or another one by the same hash if its port is down: flows of other members stay
 /// where they are. kUnreachable when all ports are down.
-[[nodiscard]] tables::NextHopId member_by_hash(std::span<const tables::NextHopId> members, LinkView& links,
-                                               std::uint32_t hash) noexcept;
+[[nodiscard]] inline tables::NextHopId member_by_hash(std::span<const tables::NextHopId> members, LinkView& links,
+                                                      std::uint32_t hash) noexcept {
+  const tables::NextHopId member =
+      members[tables::EcmpHash::member(hash, static_cast<std::uint32_t>(members.size()))];
+  return links.up(member) ? member : another_member(members, links, hash);
+}
 
 /// `ecmp`: by tables::EcmpHash of the flow, whose seed is that of the switch. A flow keeps its member.
 [[nodiscard]] std::unique_ptr<LbPolicy> make_ecmp_policy(const pipeline::StageBuild& build);

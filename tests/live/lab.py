@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+# Copyright The weft authors
 """A weft-switch among hosts that are network namespaces on this machine.
 
 Everything that a Lab starts, it ends: processes by pid, namespaces by name. Names carry the pid of the test, so that
@@ -99,9 +100,7 @@ class Lab:
         return self
 
     def __exit__(self, exception_type, exception, traceback):
-        if self.switch is not None and self.switch.poll() is None:
-            self.switch.kill()
-            self.switch.wait()
+        self.kill()
         if exception is not None and os.path.exists(self.log_path):
             sys.stderr.write(read(self.log_path))
         try:
@@ -139,6 +138,12 @@ class Lab:
     def show(self, table, *arguments):
         out = run(os.path.join(BIN, "weftctl"), "--socket", self.socket, "--json", "show", table, *arguments)
         return json.loads(out)
+
+    def kill(self):
+        """Ends the switch, if it runs, as a crash would; start() starts another one."""
+        if self.switch is not None and self.switch.poll() is None:
+            self.switch.kill()
+            self.switch.wait()
 
     def stop(self):
         """Stops the switch as an operator would; returns its final counters, which must balance."""

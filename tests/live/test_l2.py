@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# Copyright The weft authors
 """Unmodified Linux hosts talk through the L2 pipeline: IPv4, IPv6, TCP, UDP, VLANs, jumbo frames."""
 import unittest
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# Copyright The weft authors
 """Unmodified Linux hosts talk through routers: one leaf, and a leaf-spine fabric in one process."""
 import unittest
 
