@@ -3,34 +3,48 @@
 #include "switch/tables/fdb.h"
 
 #include <bit>
+#include <utility>
 
 namespace weft::tables {
 
+// With two choices for every entry, no bucket overflows while the table is less than two fifths full.
 Fdb::Fdb(std::size_t max_entries)
-    : bucket_mask_(std::bit_ceil(max_entries / kWays * 3 / 2 + 1) - 1),
+    : bucket_mask_(std::bit_ceil((5 * max_entries + 2 * kWays - 1) / (2 * kWays)) - 1),
       buckets_(std::make_unique<Bucket[]>(bucket_mask_ + 1)) {}
 
-bool Fdb::insert(FdbKey key, std::uint64_t value) noexcept {
-  const std::uint64_t h = hash(key);
-  for (Bucket* bucket : {&buckets_[h & bucket_mask_], &buckets_[second(h) & bucket_mask_]}) {
-    for (std::size_t i = 0; i < kWays; ++i) {
-      std::uint64_t expected = kEmpty;
-      if (!bucket->key[i].compare_exchange_strong(expected, kBusy, std::memory_order_acquire)) continue;
-      bucket->value[i].store(value, std::memory_order_relaxed);
-      bucket->key[i].store(key.word(), std::memory_order_release);
-      changed();
-      return true;
-    }
+bool Fdb::insert_in(Bucket& bucket, FdbKey key, std::uint64_t value) noexcept {
+  for (std::size_t i = 0; i < kWays; ++i) {
+    std::uint64_t expected = kEmpty;
+    if (!bucket.key[i].compare_exchange_strong(expected, kBusy, std::memory_order_acquire)) continue;
+    // A reader that sees this value must also see that the slot is busy.
+    bucket.value[i].store(value, std::memory_order_release);
+    bucket.key[i].store(key.word(), std::memory_order_release);
+    return true;
   }
   return false;
 }
 
-Fdb::Learned Fdb::update(const Place& place, pipeline::PortIndex port, std::uint32_t now_s) noexcept {
+bool Fdb::insert(FdbKey key, std::uint64_t value) noexcept {
+  const auto used = [](const Bucket& bucket) {
+    std::size_t count = 0;
+    for (const auto& word : bucket.key) count += word.load(std::memory_order_relaxed) != kEmpty ? 1 : 0;
+    return count;
+  };
+  const std::uint64_t h = hash(key);
+  Bucket* emptier = &first_bucket(h);
+  Bucket* fuller = &second_bucket(h);
+  if (used(*fuller) < used(*emptier)) std::swap(emptier, fuller);
+  if (!insert_in(*emptier, key, value) && !insert_in(*fuller, key, value)) return false;
+  changed();
+  return true;
+}
+
+Fdb::Learned Fdb::update(FdbKey key, const Place& place, pipeline::PortIndex port, std::uint32_t now_s) noexcept {
   if ((place.value & kStatic) != 0) return Learned::is_static;
   const bool moved = static_cast<pipeline::PortIndex>(place.value) != port;
   std::uint64_t seen = place.value;
   // A failed exchange means that another worker just wrote the entry, which is as good.
-  place.slot->compare_exchange_strong(seen, pack(port, false, now_s), std::memory_order_relaxed);
+  place.slot->compare_exchange_strong(seen, pack(key, port, false, now_s), std::memory_order_relaxed);
   if (!moved) return Learned::refreshed;
   changed();
   return Learned::moved;
@@ -38,8 +52,8 @@ Fdb::Learned Fdb::update(const Place& place, pipeline::PortIndex port, std::uint
 
 bool Fdb::add_static(FdbKey key, pipeline::PortIndex port) noexcept {
   const Place place = locate(key);
-  if (place.slot == nullptr) return insert(key, pack(port, true, 0));
-  place.slot->store(pack(port, true, 0), std::memory_order_relaxed);
+  if (place.slot == nullptr) return insert(key, pack(key, port, true, 0));
+  place.slot->store(pack(key, port, true, 0), std::memory_order_relaxed);
   changed();
   return true;
 }
@@ -51,7 +65,7 @@ std::size_t Fdb::remove_if(Predicate&& wanted) noexcept {
     Bucket& bucket = buckets_[i / kWays];
     const std::uint64_t key = bucket.key[i % kWays].load(std::memory_order_acquire);
     const std::uint64_t value = bucket.value[i % kWays].load(std::memory_order_acquire);
-    if (key <= kBusy || (value & kStatic) != 0 || !wanted(value)) continue;
+    if (key == kEmpty || key == kBusy || (value & kStatic) != 0 || !wanted(value)) continue;
     bucket.key[i % kWays].store(kEmpty, std::memory_order_release);
     ++removed;
   }
@@ -78,7 +92,7 @@ std::vector<Fdb::Entry> Fdb::list(std::size_t& cursor, std::size_t max) const {
     const Bucket& bucket = buckets_[cursor / kWays];
     const std::uint64_t key = bucket.key[cursor % kWays].load(std::memory_order_acquire);
     const std::uint64_t value = bucket.value[cursor % kWays].load(std::memory_order_acquire);
-    if (key <= kBusy) continue;
+    if (key == kEmpty || key == kBusy || !belongs(value, FdbKey::from_word(key))) continue;
     entries.push_back({FdbKey::from_word(key), static_cast<pipeline::PortIndex>(value), (value & kStatic) != 0,
                        static_cast<std::uint32_t>(value >> 32)});
   }

@@ -15,6 +15,7 @@
 
 #include "switch/pipeline/packet.h"
 #include "switch/wire/addresses.h"
+#include "switch/wire/hash.h"
 
 namespace weft::tables {
 
@@ -38,9 +39,9 @@ class FdbKey {
   std::uint64_t word_ = 0;
 };
 
-/// Fixed-size hash table in buckets of one cache line, two candidate buckets per key. A reader that races with a
-/// removal sees the old port or none, never another address's port. Two workers that learn an address at the same
-/// instant may leave two entries; the first is used and the other ages out.
+/// Fixed-size hash table in buckets of one cache line, two candidate buckets per key, of which the emptier is taken. A
+/// reader that races with a removal sees the old port or none, never another address's port. Two workers that learn an
+/// address at the same instant may leave two entries; the first is used and the other ages out.
 class Fdb {
  public:
   enum class Learned : std::uint8_t { refreshed, added, moved, is_static, full };
@@ -52,7 +53,7 @@ class Fdb {
     std::uint32_t last_seen_s = 0;
   };
 
-  /// @param max_entries entries that are meant to fit; the table has room for half as many again
+  /// @param max_entries entries that are meant to fit; the table has room for 2.5 to 5 times as many
   explicit Fdb(std::size_t max_entries);
 
   /// Port of the key, kNoPort when unknown.
@@ -65,9 +66,9 @@ class Fdb {
   /// @param now_s coarse time in seconds
   Learned learn(FdbKey key, pipeline::PortIndex port, std::uint32_t now_s) noexcept {
     const Place place = locate(key);
-    if (place.slot == nullptr) return insert(key, pack(port, false, now_s)) ? Learned::added : Learned::full;
-    if (place.value == pack(port, false, now_s)) return Learned::refreshed;
-    return update(place, port, now_s);
+    if (place.slot == nullptr) return insert(key, pack(key, port, false, now_s)) ? Learned::added : Learned::full;
+    if (place.value == pack(key, port, false, now_s)) return Learned::refreshed;
+    return update(key, place, port, now_s);
   }
 
   /// Adds an entry that neither ages nor moves. False when there is no room.
@@ -85,39 +86,47 @@ class Fdb {
   [[nodiscard]] std::vector<Entry> list(std::size_t& cursor, std::size_t max) const;
   [[nodiscard]] std::size_t capacity() const noexcept { return (bucket_mask_ + 1) * kWays; }
 
-  void prefetch(FdbKey key) const noexcept { __builtin_prefetch(&buckets_[hash(key) & bucket_mask_]); }
+  void prefetch(FdbKey key) const noexcept { __builtin_prefetch(&first_bucket(hash(key))); }
 
  private:
   static constexpr std::size_t kWays = 4;
   static constexpr std::uint64_t kEmpty = 0;
-  static constexpr std::uint64_t kBusy = 1;  // being filled; MAC address 0 is no source that is learned
+  static constexpr std::uint64_t kBusy = ~std::uint64_t{0};  // being filled; its VLAN ID is none
   static constexpr std::uint64_t kStatic = 1u << 16;
 
   // Keys lie together so that a lookup compares all of them without a branch per way.
   struct alignas(64) Bucket {
     std::atomic<std::uint64_t> key[kWays]{};
-    std::atomic<std::uint64_t> value[kWays]{};  // last_seen_s << 32 | static << 16 | port
+    std::atomic<std::uint64_t> value[kWays]{};  // last_seen_s << 32 | check << 17 | static << 16 | port
   };
   struct Place {
     std::atomic<std::uint64_t>* slot;  // of the value; nullptr when the key is not there
     std::uint64_t value;
   };
 
-  static constexpr std::uint64_t pack(pipeline::PortIndex port, bool is_static, std::uint32_t now_s) noexcept {
-    return std::uint64_t{now_s} << 32 | (is_static ? kStatic : 0) | port;
+  static constexpr std::uint64_t pack(FdbKey key, pipeline::PortIndex port, bool is_static, std::uint32_t now_s) noexcept {
+    return std::uint64_t{now_s} << 32 | check(key) | (is_static ? kStatic : 0) | port;
   }
+  // Fifteen bits of the key's hash within the value: a slot that changed hands twice while a thread looked away does not
+  // pass for the same.
+  static constexpr std::uint64_t kCheckMask = std::uint64_t{0x7fff} << 17;
+  static constexpr std::uint64_t check(FdbKey key) noexcept { return hash(key) >> 32 & kCheckMask; }
+  static constexpr bool belongs(std::uint64_t value, FdbKey key) noexcept { return (value & kCheckMask) == check(key); }
+
   static constexpr std::uint64_t hash(FdbKey key) noexcept {
-    const std::uint64_t z = (key.word() ^ (key.word() >> 29)) * 0x9fb21c651e98df25ull;
-    return z ^ (z >> 32);
+    return wire::mix64(key.word() ^ 0x9fb21c651e98df25ull, 0xd6e8feb86659fd93ull);
   }
-  /// The other candidate bucket.
-  static constexpr std::uint64_t second(std::uint64_t h) noexcept { return (h >> 17) * 0x2545f4914f6cdd1dull >> 20; }
+  [[nodiscard]] Bucket& first_bucket(std::uint64_t h) const noexcept { return buckets_[h & bucket_mask_]; }
+  // Never the first one, if there are two.
+  [[nodiscard]] Bucket& second_bucket(std::uint64_t h) const noexcept {
+    return buckets_[(h ^ (h >> 32 | 1)) & bucket_mask_];
+  }
 
   [[nodiscard]] Place locate(FdbKey key) const noexcept {
     const std::uint64_t h = hash(key);
-    const Place place = locate_in(buckets_[h & bucket_mask_], key);
+    const Place place = locate_in(first_bucket(h), key);
     if (place.slot != nullptr) [[likely]] return place;
-    return locate_in(buckets_[second(h) & bucket_mask_], key);
+    return locate_in(second_bucket(h), key);
   }
   [[nodiscard]] static Place locate_in(Bucket& bucket, FdbKey key) noexcept {
     static_assert(kWays == 4);
@@ -129,13 +138,16 @@ class Fdb {
     const auto way = static_cast<std::size_t>(std::countr_zero(match));
     const std::uint64_t value = bucket.value[way].load(std::memory_order_acquire);
     // The slot may have been given to another address between the two loads.
-    if (bucket.key[way].load(std::memory_order_relaxed) != key.word()) [[unlikely]] return {nullptr, 0};
+    if (bucket.key[way].load(std::memory_order_relaxed) != key.word() || !belongs(value, key)) [[unlikely]] {
+      return {nullptr, 0};
+    }
     return {&bucket.value[way], value};
   }
   template <typename Predicate>
   std::size_t remove_if(Predicate&& wanted) noexcept;
+  static bool insert_in(Bucket& bucket, FdbKey key, std::uint64_t value) noexcept;
   bool insert(FdbKey key, std::uint64_t value) noexcept;
-  Learned update(const Place& place, pipeline::PortIndex port, std::uint32_t now_s) noexcept;
+  Learned update(FdbKey key, const Place& place, pipeline::PortIndex port, std::uint32_t now_s) noexcept;
 
   void changed() noexcept { generation_.fetch_add(1, std::memory_order_release); }
 
