@@ -56,7 +56,7 @@ std::uint16_t EgressQueue::line_due(TimeNs now, rte_mbuf** out, std::uint16_t ma
 }
 
 void EgressQueue::line_pop(std::uint16_t count, rte_mbuf* const* kept, std::uint16_t kept_count) noexcept {
-  for (std::uint16_t i = 0; i < count; ++i) line_.pop();
+  line_.pop(count);
   for (std::uint16_t i = 0; i < kept_count; ++i) line_.peek(i).packet = kept[i];
 }
 

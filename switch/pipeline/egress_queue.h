@@ -5,6 +5,7 @@
 // propagation delay of the link. Protocol unit: no clock, no device.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 
@@ -12,7 +13,7 @@
 
 namespace weft::pipeline {
 
-/// A bounded ring that one worker uses from both ends.
+/// A bounded ring that one worker uses from both ends. Other threads may ask for its size.
 template <typename T>
 class Ring {
  public:
@@ -23,23 +24,34 @@ class Ring {
     mask_ = size - 1;
     items_ = std::make_unique<T[]>(size);
   }
-  [[nodiscard]] std::uint32_t size() const noexcept { return tail_ - head_; }
-  [[nodiscard]] bool empty() const noexcept { return head_ == tail_; }
-  [[nodiscard]] bool full() const noexcept { return size() > mask_; }
+  [[nodiscard]] std::uint32_t size() const noexcept {
+    // head first: it only grows towards tail, so that the difference is never negative.
+    const std::uint32_t head = head_.load(std::memory_order_acquire);
+    return tail_.load(std::memory_order_relaxed) - head;
+  }
+  [[nodiscard]] bool empty() const noexcept { return size() == 0; }
   /// Undefined when full.
-  void push(const T& item) noexcept { items_[tail_++ & mask_] = item; }
-  /// Undefined when empty.
-  [[nodiscard]] T& front() noexcept { return items_[head_ & mask_]; }
-  [[nodiscard]] const T& front() const noexcept { return items_[head_ & mask_]; }
-  void pop() noexcept { ++head_; }
+  void push(const T& item) noexcept {
+    const std::uint32_t tail = tail_.load(std::memory_order_relaxed);
+    items_[tail & mask_] = item;
+    tail_.store(tail + 1, std::memory_order_relaxed);
+  }
   /// The item `offset` places behind the front; undefined beyond size().
-  [[nodiscard]] T& peek(std::uint32_t offset) noexcept { return items_[(head_ + offset) & mask_]; }
+  [[nodiscard]] T& peek(std::uint32_t offset) noexcept {
+    return items_[(head_.load(std::memory_order_relaxed) + offset) & mask_];
+  }
+  [[nodiscard]] T& front() noexcept { return peek(0); }
+  [[nodiscard]] const T& front() const noexcept { return items_[head_.load(std::memory_order_relaxed) & mask_]; }
+  /// Undefined with fewer items.
+  void pop(std::uint32_t count = 1) noexcept {
+    head_.store(head_.load(std::memory_order_relaxed) + count, std::memory_order_release);
+  }
 
  private:
   std::unique_ptr<T[]> items_;
   std::uint32_t mask_ = 0;
-  std::uint32_t head_ = 0;
-  std::uint32_t tail_ = 0;
+  std::atomic<std::uint32_t> head_{0};
+  std::atomic<std::uint32_t> tail_{0};
 };
 
 /// One port's egress. The worker that owns the port is the only user.
@@ -93,10 +105,8 @@ class EgressQueue {
   /// Up to `max` packets when nothing is emulated and the line is empty.
   std::uint16_t pop_direct(rte_mbuf** out, std::uint16_t max) noexcept {
     const auto count = static_cast<std::uint16_t>(fifo_.size() < max ? fifo_.size() : max);
-    for (std::uint16_t i = 0; i < count; ++i) {
-      out[i] = fifo_.front();
-      fifo_.pop();
-    }
+    for (std::uint16_t i = 0; i < count; ++i) out[i] = fifo_.peek(i);
+    fifo_.pop(count);
     return count;
   }
 

@@ -61,6 +61,7 @@ void Pipeline::receive(TimeNs now, PortIndex port, rte_mbuf** packets, std::uint
   PacketRoute arrived;
   arrived.in_port = port;
   arrived.switch_index = state_.info().index;
+  assert(count_in <= Batch::kCapacity);
   Batch batch;
   std::uint64_t bytes = 0;
   for (std::uint16_t i = 0; i < count_in; ++i) {
@@ -186,16 +187,16 @@ void Pipeline::admit(TimeNs now, Batch& batch, std::uint64_t before) noexcept {
   // Packets of a burst mostly leave through one port: what is true of the port is asked once per run of them.
   PortIndex open = kNoPort;
   EgressQueue* queue = nullptr;
-  std::uint32_t max_frame = 0;
+  std::uint32_t too_large = 0;  // first length that does not fit; 0 fits none
   for (std::uint16_t i = 0; i < batch.size; ++i) {
     rte_mbuf* m = batch.packet[i];
     const PortIndex out = meta(m).out_port;
     if (out != open) [[unlikely]] {
       queue = out < egress_.size() && state_.link_up(out) ? egress_[out].get() : nullptr;
-      max_frame = queue == nullptr ? 0 : max_frame_[out];
+      too_large = queue == nullptr ? 0 : max_frame_[out] + 1;
       open = out;
     }
-    if (m->pkt_len <= max_frame && queue->push(now, m)) [[likely]] continue;
+    if (m->pkt_len < too_large && queue->push(now, m)) [[likely]] continue;
     admit_one(now, m);
   }
   count(admission_, batch.size, cycles() - before);

@@ -103,6 +103,19 @@ TEST(Pipeline, PortsThatDoNotExistAreNoPorts) {
   EXPECT_EQ(rig.dropped(DropReason::no_egress), 3u);
 }
 
+TEST(Pipeline, AnEmptyPacketWithoutAPortIsDroppedLikeAnyOther) {
+  Rig rig({{"look", Script{}}});
+  rte_mbuf* m = rte_pktmbuf_alloc(rig.pool());
+  rig.pipelines[0]->receive(rig.now, 0, &m, 1);
+  EXPECT_EQ(rig.dropped(DropReason::no_egress), 1u);
+}
+
+TEST(PipelineDeathTest, ABurstLargerThanABatchIsOurOwnMistake) {
+  Rig rig({{"look", Script{}}});
+  rte_mbuf* packets[Batch::kCapacity + 1]{};
+  EXPECT_DEATH(rig.pipelines[0]->receive(rig.now, 0, packets, Batch::kCapacity + 1), "kCapacity");
+}
+
 // --- packets that go on later ---
 
 TEST(Pipeline, PacketsResumedInIngressFollowTheBatchInTheirOrder) {
