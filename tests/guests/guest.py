@@ -21,6 +21,7 @@ import lab as live  # noqa: E402
 
 QEMU = "qemu-system-x86_64"
 BOOT_TIMEOUT_S = 90
+GID_TIMEOUT_S = 5
 # TCG guests take all of a core while they run; the switch and whoever else uses the machine come first.
 NICE = 10
 KERNEL_ARGUMENTS = "console=ttyS0 panic=-1 loglevel=5 nokaslr mitigations=off cryptomgr.notests random.trust_cpu=on"
@@ -44,18 +45,20 @@ class Guest:
     """A guest that boots when it is constructed. run() waits until it is up, so several boot side by side.
 
     attach   "tap": QEMU makes a Linux tap, on which the switch has a port of type veth.
-             "vhost": vhost-user; the switch is the client of QEMU's socket, or with vhost_role="server" its server.
-                      QEMU as the socket's server starts the guest only once the switch has connected.
+             "vhost": vhost-user with the switch as the client of QEMU's socket. The guest starts to boot only once the
+                      switch has connected.
+             "vhost-server": vhost-user with the switch as the server; QEMU connects, and again after a restart.
     port     the item of the configuration's `ports` for this guest.
     """
 
     numbers = itertools.count(1)  # makes MAC addresses differ
 
-    def __init__(self, lab, name, attach="tap", addresses=(), mtu=1500, vhost_role="client", memory_mb=384):
+    def __init__(self, lab, name, attach="tap", addresses=(), mtu=1500, memory_mb=384):
         self.lab = lab
         self.name = name
         self.addresses = [str(address) for address in addresses]
         self.mtu = mtu
+        self.gids = {}
         self.number = next(Guest.numbers)
         self.mac = f"02:77:65:66:74:{self.number:02x}"
         self.interface = f"{lab.prefix}{name}"[:15]
@@ -65,7 +68,7 @@ class Guest:
         self.process = None
         self.up = False
         lab.on_exit(self.close)
-        net = {"tap": self._tap, "vhost": lambda: self._vhost(vhost_role)}[attach]()
+        net = {"tap": self._tap, "vhost": self._vhost_client, "vhost-server": self._vhost_server}[attach]()
         self._start(memory_mb, net)
         if attach == "tap":
             self._configure_tap()
@@ -73,16 +76,20 @@ class Guest:
     def _tap(self):
         self.port = f"{{ name: {self.name}, type: veth, interface: {self.interface} }}"
         return ["-netdev", f"tap,id=net,ifname={self.interface},script=no,downscript=no,vnet_hdr=off", "-device",
-                f"virtio-net-pci,netdev=net,mac={self.mac},vectors=0,host_mtu={self.mtu}"]
+                f"virtio-net-pci,netdev=net,mac={self.mac},romfile=,host_mtu={self.mtu},csum=off,gso=off"]
 
-    def _vhost(self, role):
+    def _vhost_client(self):
+        return self._vhost("client", "server=on")
+
+    def _vhost_server(self):
+        return self._vhost("server", "server=off,reconnect=1")
+
+    def _vhost(self, role, side):
         path = os.path.join(self.folder, "vhost.sock")
         self.port = f"{{ name: {self.name}, type: vhost, socket: {path}, role: {role}, mtu_bytes: {self.mtu} }}"
-        # The socket belongs to the side that the switch is not.
-        side = "server=on" if role == "client" else "server=off,reconnect=1"
         # More than one interrupt vector makes QEMU 7.2 crash when the driver sets them up on a vhost-user device.
         return ["-chardev", f"socket,id=vhost,path={path},{side}", "-netdev", "vhost-user,id=net,chardev=vhost",
-                "-device", f"virtio-net-pci,netdev=net,mac={self.mac},vectors=0,csum=off,gso=off,guest_csum=off,"
+                "-device", f"virtio-net-pci,netdev=net,mac={self.mac},romfile=,vectors=0,csum=off,gso=off,guest_csum=off,"
                 "host_tso4=off,host_tso6=off,guest_tso4=off,guest_tso6=off,mrg_rxbuf=on"]
 
     def _start(self, memory_mb, net):
@@ -159,6 +166,15 @@ class Guest:
                 file.write(job.stdout)
         return job.stdout
 
+    def configure(self, addresses, gateways=()):
+        """Exchanges the addresses of eth0; gateways become default routes."""
+        commands = ["ip address flush dev eth0 scope global"]
+        commands += [f"ip address add {address} dev eth0" for address in addresses]
+        commands += [f"ip route replace default via {gateway}" for gateway in gateways]
+        self.check(" && ".join(commands))
+        self.addresses = [str(address) for address in addresses]
+        self.gids.clear()
+
     def hw_counters(self):
         """Counters of the Soft-RoCE device by name."""
         out = self.check("cd /sys/class/infiniband/rxe0/ports/1/hw_counters && grep -H . *")
@@ -166,15 +182,25 @@ class Guest:
 
     def gid_index(self, address):
         """Index of the GID that stands for an address of this guest."""
-        wanted = ipaddress.ip_address(address)
+        if address not in self.gids:
+            self.gids[address] = self._find_gid(ipaddress.ip_address(address))
+        return self.gids[address]
+
+    def _find_gid(self, wanted):
+        address = wanted
         if wanted.version == 4:
             wanted = ipaddress.ip_address(f"::ffff:{wanted}")
-        out = self.check("cd /sys/class/infiniband/rxe0/ports/1/gids && grep -H . * | grep -v :0000:0000:0000:0000:0000:"
-                         "0000:0000:0000")
-        for index, gid in re.findall(r"^(\d+):([0-9a-f:]+)$", out, re.M):
-            if ipaddress.ip_address(gid) == wanted:
-                return int(index)
-        raise GuestError(f"{self.name} has no GID for {address}:\n{out}")
+        # The kernel's GID table follows the addresses a moment later.
+        deadline = time.monotonic() + GID_TIMEOUT_S
+        while True:
+            # Reading an empty slot fails.
+            out = self.run("cd /sys/class/infiniband/rxe0/ports/1/gids && grep -H . * 2>/dev/null").out
+            for index, gid in re.findall(r"^(\d+):([0-9a-f:]+)$", out, re.M):
+                if ipaddress.ip_address(gid) == wanted:
+                    return int(index)
+            if time.monotonic() > deadline:
+                raise GuestError(f"{self.name} has no GID for {address}")
+            time.sleep(0.1)
 
     def address(self, version=4):
         """The first address of an IP version."""

@@ -45,9 +45,19 @@ def fail(what, *results):
     raise GuestError("\n".join([f"{what} failed", *texts]))
 
 
-def wait_until(guest, condition):
-    """Waits until a shell condition holds in a guest."""
-    guest.check(f"for i in $(seq 200); do {condition} && exit 0; sleep 0.05; done; exit 1", timeout=30)
+def wait_for_listener(guest, job, condition):
+    """Waits until a shell condition holds in the guest in which the server `job` runs."""
+    if guest.run(f"for i in $(seq 200); do {condition} && exit 0; sleep 0.05; done; exit 1").code != 0:
+        job.kill()
+        fail("server", job.wait())
+
+
+def wait_for_tcp_listener(guest, job, port):
+    wait_for_listener(guest, job, f"ss -ltnH sport = :{port} | grep -q .")
+
+
+def wait_for_cm_listener(guest, job):
+    wait_for_listener(guest, job, "rdma resource show cm_id | grep -q LISTEN")
 
 
 def finish(what, server_job, client_result):
@@ -67,11 +77,11 @@ def sides(out, which):
 class PerftestRun:
     """A perftest program under way."""
 
-    def __init__(self, program, client, server, options="", version=4, timeout=TIMEOUT_S):
+    def __init__(self, program, client, server, options="", version=4, timeout=TIMEOUT_S, qp_timeout=QP_TIMEOUT):
         self.what = f"{program} {options} (IPv{version})"
-        common = f"{program} -d rxe0 -F -q 1 --qp-timeout={QP_TIMEOUT} {options} -x "
+        common = f"{program} -d rxe0 -F --qp-timeout={qp_timeout} {options} -x "
         self.server = server.start(common + str(server.gid_index(server.address(version))), timeout)
-        wait_until(server, f"ss -ltnH sport = :{PERFTEST_PORT} | grep -q .")
+        wait_for_tcp_listener(server, self.server, PERFTEST_PORT)
         self.client = client.start(common + f"{client.gid_index(client.address(version))} {server.address(4)}", timeout)
 
     def wait(self):
@@ -80,13 +90,9 @@ class PerftestRun:
         return Transfer(sides(result.out, "local"), sides(result.out, "remote"), result.out)
 
 
-def perftest(program, client, server, options="", version=4, timeout=TIMEOUT_S):
+def perftest(program, client, server, options="", version=4, timeout=TIMEOUT_S, qp_timeout=QP_TIMEOUT):
     """Runs one of perftest's programs, such as ib_send_bw."""
-    return PerftestRun(program, client, server, options, version, timeout).wait()
-
-
-def wait_for_listener(server):
-    wait_until(server, "rdma resource show cm_id | grep -q LISTEN")
+    return PerftestRun(program, client, server, options, version, timeout, qp_timeout).wait()
 
 
 def rping(client, server, count=10, size=1000, version=4):
@@ -94,7 +100,7 @@ def rping(client, server, count=10, size=1000, version=4):
     options = f"-v -V -C {count} -S {size}"
     address = server.address(version)
     server_job = server.start(f"rping -s -a {address} {options}", TIMEOUT_S)
-    wait_for_listener(server)
+    wait_for_cm_listener(server, server_job)
     result = client.run(f"rping -c -a {address} {options}", TIMEOUT_S)
     # The server's exit code says nothing: with a count it ends when the client disconnects.
     server_result = server_job.wait()
@@ -107,26 +113,26 @@ def rping(client, server, count=10, size=1000, version=4):
 def rdma_cm_pair(program, client, server, options, version):
     address = server.address(version)
     server_job = server.start(f"{program} -b {address} {options}", TIMEOUT_S)
-    wait_for_listener(server)
+    wait_for_cm_listener(server, server_job)
     result = client.run(f"{program} -s {address} {options}", TIMEOUT_S)
     finish(f"{program} {options} {address}", server_job, result)
 
 
 def ucmatose(client, server, connections=2, messages=5, size=2000, version=4):
     """Connected queue pairs by CM; messages in both directions."""
-    rdma_cm_pair("ucmatose", client, server, f"-C {connections} -c {messages} -S {size}", version)
+    rdma_cm_pair("ucmatose", client, server, f"-c {connections} -C {messages} -S {size}", version)
 
 
 def udaddy(client, server, connections=2, messages=5, size=500, version=4):
     """Unreliable datagrams; the queue pairs are looked up by CM (SIDR)."""
-    rdma_cm_pair("udaddy", client, server, f"-C {connections} -c {messages} -S {size}", version)
+    rdma_cm_pair("udaddy", client, server, f"-c {connections} -C {messages} -S {size}", version)
 
 
 def qperf(client, server, tests=("rc_lat", "rc_rdma_read_bw"), seconds=1):
     """qperf's RC tests, with connections by CM over IPv4."""
     server_job = server.start("qperf", TIMEOUT_S)
     try:
-        wait_until(server, f"ss -ltnH sport = :{QPERF_PORT} | grep -q .")
+        wait_for_tcp_listener(server, server_job, QPERF_PORT)
         result = client.run(f"qperf -t {seconds} -cm 1 {server.address(4)} {' '.join(tests)}", TIMEOUT_S)
     finally:
         server_job.kill()
