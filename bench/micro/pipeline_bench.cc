@@ -192,9 +192,15 @@ int run_all() {
 }  // namespace
 }  // namespace weft
 
-int main(int, char** argv) {
-  std::vector<std::string> arguments{argv[0], "--no-huge", "--no-shconf", "--no-pci", "--no-telemetry", "-m", "512",
-                                     "--log-level=error", "--lcores=0@1"};
+int main(int argc, char** argv) {
+  // Without hugepages every buffer is on a page of its own, and the numbers include TLB misses.
+  const bool hugepages = argc > 1 && std::string(argv[1]) == "--hugepages";
+  std::vector<std::string> arguments{argv[0], "--no-pci", "--no-telemetry", "--log-level=error", "--lcores=0@1"};
+  if (hugepages) {
+    arguments.emplace_back("--in-memory");
+  } else {
+    arguments.insert(arguments.end(), {"--no-huge", "--no-shconf", "-m", "512"});
+  }
   std::vector<char*> pointers;
   for (auto& a : arguments) pointers.push_back(a.data());
   if (rte_eal_init(static_cast<int>(pointers.size()), pointers.data()) < 0) return 1;

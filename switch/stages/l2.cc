@@ -177,16 +177,16 @@ class ForwardMemo {
   void store(const Key& k, PortIndex out) noexcept { entries_[slot(k)] = {k, epoch_, out}; }
 
  private:
-  static constexpr std::size_t kEntries = 512;
+  static constexpr std::size_t kEntries = 4096;  // mostly empty, so that few pairs of hosts share one
   struct Entry {
     Key key{0, 0};
     std::uint32_t epoch = 0;
     PortIndex out = pipeline::kNoPort;
   };
   static std::size_t slot(const Key& k) noexcept {
-    return (((k.low >> 16) ^ k.high * 0x9e3779b97f4a7c15ull) * 0x9fb21c651e98df25ull) >> 55;
+    return (((k.low >> 16) ^ k.high * 0x9e3779b97f4a7c15ull) * 0x9fb21c651e98df25ull) >> 52;
   }
-  static_assert(kEntries == std::size_t{1} << (64 - 55));
+  static_assert(kEntries == std::size_t{1} << (64 - 52));
 
   std::array<Entry, kEntries> entries_{};
   std::uint32_t generation_ = 0;
@@ -262,7 +262,7 @@ void L2Stage::ingress(Context& context, Batch& batch) {
       if (out == pipeline::kNoPort) continue;
       memo_.store(key, out);
     }
-    if (!leave_through(m, out, found.vid)) [[unlikely]] context.drop(batch, i, DropReason::out_of_mbufs);
+    if (!leave_through(m, out, found.vid)) [[unlikely]] context.drop(batch, i, DropReason::no_headroom);
   }
 }
 
@@ -314,12 +314,12 @@ void L2Stage::flood(Context& context, Batch& batch, std::uint16_t i, std::uint64
     } else if (leave_through(copy, port, vid)) {
       context.resume(copy);
     } else {
-      context.drop(copy, DropReason::out_of_mbufs);
+      context.drop(copy, DropReason::no_headroom);
     }
   }
   if (first == pipeline::kNoPort) return context.drop(batch, i, DropReason::no_flood_port);
   add((destination >> 40 & 1) != 0 ? L2Counter::flooded_multicast : L2Counter::flooded_unknown);
-  if (!leave_through(m, first, vid)) context.drop(batch, i, DropReason::out_of_mbufs);
+  if (!leave_through(m, first, vid)) context.drop(batch, i, DropReason::no_headroom);
 }
 
 pipeline::Schema l2_options() {

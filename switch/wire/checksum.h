@@ -26,8 +26,9 @@ class ChecksumSum {
 
   /// Sum folded to 16 bits, not complemented.
   [[nodiscard]] constexpr std::uint16_t folded() const noexcept {
-    std::uint64_t s = sum_;
-    while (s >> 16 != 0) s = (s & 0xffff) + (s >> 16);
+    // A fixed number of folds: whether one is needed depends on the packet, which no branch predictor knows.
+    std::uint64_t s = (sum_ & 0xffffffff) + (sum_ >> 32);
+    for (int i = 0; i < 3; ++i) s = (s & 0xffff) + (s >> 16);
     return static_cast<std::uint16_t>(s);
   }
   /// The checksum field: complement of the folded sum.
@@ -45,11 +46,9 @@ class ChecksumSum {
 /// New checksum field after one 16-bit word changed (RFC 1624 equation 3: HC' = ~(~HC + ~m + m')).
 [[nodiscard]] constexpr std::uint16_t checksum_update(std::uint16_t checksum, std::uint16_t old_word,
                                                       std::uint16_t new_word) noexcept {
-  ChecksumSum s;
-  s.remove_word(checksum);
-  s.remove_word(old_word);
-  s.add_word(new_word);
-  return s.checksum();
+  std::uint32_t s = std::uint32_t{static_cast<std::uint16_t>(~checksum)} + static_cast<std::uint16_t>(~old_word) + new_word;
+  for (int i = 0; i < 2; ++i) s = (s & 0xffff) + (s >> 16);
+  return static_cast<std::uint16_t>(~s);
 }
 /// The same for a 32-bit word that lies on an even offset.
 [[nodiscard]] constexpr std::uint16_t checksum_update32(std::uint16_t checksum, std::uint32_t old_word,

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+//
+// The tracker behind the rdma_track stage: what happens to the table for every RoCEv2 packet. No DPDK.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "switch/pipeline/time.h"
+#include "switch/stages/rdma_track_cm.h"
+#include "switch/stages/rdma_track_counters.h"
+#include "switch/stages/rdma_track_pairing.h"
+#include "switch/tables/qp_table.h"
+#include "switch/wire/cm.h"
+#include "switch/wire/ib.h"
+#include "switch/wire/opcodes.h"
+#include "switch/wire/parsed.h"
+
+namespace weft::stages {
+
+/// How a QpTracker behaves; the defaults are those of the stage's options.
+struct TrackOptions {
+  std::uint32_t max_qps = 65536;        ///< entries, one per direction
+  std::uint32_t idle_timeout_s = 600;   ///< an entry without packets for so long is removed
+  std::uint32_t closed_timeout_s = 30;  ///< the same after CM closed the connection
+  bool pairing = true;                  ///< infer from traffic which directions belong together
+};
+
+/// An entry and, when known, the entry of the opposite direction. Valid until the tracker's next call.
+struct QpView {
+  const tables::QpEntry* entry = nullptr;
+  const tables::QpEntry* peer = nullptr;
+  std::uint32_t position = tables::QpTable::kNone;
+
+  explicit operator bool() const noexcept { return entry != nullptr; }
+};
+
+namespace detail {
+
+/// What the fast path has to know about an opcode.
+struct PacketClass {
+  static constexpr std::uint8_t ends_message = 1;  ///< last or only packet of a request message
+  static constexpr std::uint8_t plain = 2;         ///< SEND or WRITE of RC or UC: takes one PSN
+  static constexpr std::uint8_t ack = 4;           ///< RC ACKNOWLEDGE
+};
+
+constexpr std::array<std::uint8_t, 256> make_packet_classes() {
+  std::array<std::uint8_t, 256> classes{};
+  for (unsigned raw = 0; raw < 256; ++raw) {
+    const auto opcode = static_cast<std::uint8_t>(raw);
+    const wire::OpcodeInfo& row = wire::opcode_info(opcode);
+    const wire::Transport transport = wire::transport_of(opcode);
+    const bool connected = transport == wire::Transport::rc || transport == wire::Transport::uc;
+    if (row.is_request() && row.ends_message()) classes[raw] |= PacketClass::ends_message;
+    if (row.is_request() && connected && row.may_carry_payload()) classes[raw] |= PacketClass::plain;
+  }
+  classes[static_cast<std::uint8_t>(wire::Opcode::RC_ACKNOWLEDGE)] |= PacketClass::ack;
+  return classes;
+}
+inline constexpr std::array<std::uint8_t, 256> kPacketClasses = make_packet_classes();
+
+}  // namespace detail
+
+/// One worker's tracker.
+class QpTracker {
+ public:
+  /// Packets of one call to track(), at most.
+  static constexpr std::uint32_t kBurst = 64;
+
+  explicit QpTracker(const TrackOptions& options);
+  QpTracker(const QpTracker&) = delete;
+  QpTracker& operator=(const QpTracker&) = delete;
+
+  /// Accounts a burst of at most kBurst packets. `Access` says how to get at a `Packet` (a pointer):
+  /// - `const wire::Parsed& parsed(packet)`
+  /// - `const std::uint8_t* frame(packet)`: the frame's first byte; all headers lie contiguously
+  /// - `const std::uint8_t* read(packet, offset, bytes, scratch)`: so many bytes of the frame, contiguous, in place or
+  ///   copied to scratch; nullptr when the frame is shorter
+  /// - `void set_handle(packet, handle)`: called for packets that have an entry, with position + 1
+  template <typename Access, typename Packet>
+  void track(pipeline::TimeNs now, std::span<Packet* const> burst) noexcept;
+
+  /// When on_timer() is next wanted; kNever while the table is empty.
+  [[nodiscard]] pipeline::TimeNs next_deadline() const noexcept { return next_scan_; }
+  /// Ages a slice of the table.
+  void on_timer(pipeline::TimeNs now) noexcept;
+
+  /// A connected pair from the configuration: it never ages, and its pairing is certain. False when the table is full.
+  bool add_configured(pipeline::TimeNs now, const wire::IpAddress& a, wire::Qpn qp_a, const wire::IpAddress& b,
+                      wire::Qpn qp_b) noexcept;
+
+  /// The entry of a packet. `handle` is what set_handle() gave for it (PacketMeta::qp_handle), 0 if nothing; it may be
+  /// stale. `l3` is the packet's IP header.
+  [[nodiscard]] QpView view(std::uint32_t handle, const wire::Parsed& parsed, const std::uint8_t* l3) const noexcept;
+
+  [[nodiscard]] const tables::QpTable& table() const noexcept { return table_; }
+  [[nodiscard]] const TrackCounters& counters() const noexcept { return counters_; }
+  /// Service ID of a connection whose CM messages were seen (QpDetail::service); 0 when unknown.
+  [[nodiscard]] std::uint64_t service_id(std::uint16_t service) const noexcept { return cm_.service_id(service); }
+  /// Memory of the table, and of pairing and CM beside it.
+  [[nodiscard]] std::size_t memory_bytes() const noexcept;
+
+ private:
+  // Entries that one timer call looks at.
+  static constexpr std::uint32_t kScanSlice = 512;
+  // Entries that an insertion into a full table looks at for one that has aged.
+  static constexpr std::uint32_t kEvictionTries = 16;
+
+  [[nodiscard]] std::uint32_t resolve(pipeline::TimeNs now, const tables::QpKey& key, const wire::Parsed& p,
+                                      const std::uint8_t* frame) noexcept;
+  [[nodiscard]] std::uint32_t insert(pipeline::TimeNs now, const tables::QpKey& key) noexcept;
+  [[nodiscard]] std::uint32_t learn(pipeline::TimeNs now, tables::QpKey key, const std::uint8_t* l3,
+                                    TrackCounter reason) noexcept;
+  void unusual(std::uint32_t position, const wire::Parsed& p, const std::uint8_t* frame) noexcept;
+  void on_request(std::uint32_t position, const wire::Parsed& p, const std::uint8_t* frame) noexcept;
+  void on_response(std::uint32_t position, const wire::Parsed& p) noexcept;
+  void on_ack(std::uint32_t position, const wire::Parsed& p) noexcept;
+  void on_datagram(std::uint32_t position, const wire::Parsed& p) noexcept;
+  void on_cnp(std::uint32_t position, const wire::Parsed& p) noexcept;
+  void count_nak(std::uint32_t position, wire::Syndrome syndrome) noexcept;
+  void learn_pmtu(std::uint32_t position, std::uint32_t payload_bytes) noexcept;
+  void responder_got(std::uint32_t requests, wire::Psn psn) noexcept;
+  void responder_wants(std::uint32_t requests, wire::Psn psn) noexcept;
+  void set_gap(std::uint32_t requests, wire::Psn waits_for) noexcept;
+
+  void on_management(pipeline::TimeNs now, const wire::Parsed& p, const std::uint8_t* frame,
+                     const std::uint8_t* mad) noexcept;
+  void on_cm(pipeline::TimeNs now, const wire::Parsed& p, const std::uint8_t* l3,
+             const wire::CmMessage& message) noexcept;
+  void on_req(pipeline::TimeNs now, tables::QpKey key, const std::uint8_t* l3, const wire::CmReq& req) noexcept;
+  void connect(pipeline::TimeNs now, const CmConnection& connection) noexcept;
+  [[nodiscard]] bool connect_direction(pipeline::TimeNs now, const tables::QpKey& key, wire::Psn first,
+                                       const CmConnection& connection) noexcept;
+  void close(const tables::QpKey& key) noexcept;
+
+  [[nodiscard]] bool has_aged(std::uint32_t position, std::uint32_t tick) const noexcept;
+  [[nodiscard]] bool idle_since(std::uint32_t position, std::uint32_t tick) const noexcept;
+  bool evict_aged(std::uint32_t tick) noexcept;
+  void remove(std::uint32_t position) noexcept;
+  [[nodiscard]] pipeline::TimeNs scan_interval() const noexcept;
+
+  TrackOptions options_;
+  std::uint32_t idle_ticks_, closed_ticks_;
+  tables::QpTable table_;
+  TrackCounters counters_;
+  QpPairing pairing_;
+  CmConnections cm_;
+  pipeline::TimeNs next_scan_ = pipeline::kNever;
+  std::uint32_t scan_at_ = 0;
+};
+
+template <typename Access, typename Packet>
+void QpTracker::track(pipeline::TimeNs now, std::span<Packet* const> burst) noexcept {
+  using detail::PacketClass;
+  using tables::ResponseFlag;
+  struct Lookup {
+    Packet* packet;
+    tables::QpKey key;
+    std::uint32_t at;  // hash of the key, then the entry's position
+  };
+  std::array<Lookup, kBurst> lookups;
+  Lookup* end = lookups.data();
+  for (Packet* const packet : burst) {
+    const wire::Parsed& p = Access::parsed(packet);
+    if (p.kind != wire::FrameKind::roce) continue;
+    end->packet = packet;
+    end->key = table_.key_of(p, Access::frame(packet) + p.l3_offset);
+    end->at = table_.probe(end->key);
+    ++end;
+  }
+  for (Lookup* l = lookups.data(); l != end; ++l) l->at = table_.candidate(l->at);
+
+  const std::uint32_t tick = tables::tick_of(now);
+  std::uint64_t bytes = 0, messages = 0, without_entry = 0;
+  for (Lookup* l = lookups.data(); l != end; ++l) {
+    const wire::Parsed& p = Access::parsed(l->packet);
+    if (!table_.matches(l->at, l->key)) [[unlikely]] {
+      l->at = resolve(now, l->key, p, Access::frame(l->packet));
+      if (l->at == tables::QpTable::kNone) {
+        ++without_entry;
+        if (p.dest_qp == wire::kGsiQpn) {
+          std::array<std::uint8_t, wire::kMadBytes> scratch;
+          const std::uint8_t* mad =
+              Access::read(l->packet, CmConnections::mad_offset(p), wire::kMadBytes, scratch.data());
+          on_management(now, p, Access::frame(l->packet), mad);
+        }
+        continue;
+      }
+    }
+    tables::QpEntry& e = table_.entry(l->at);
+    Access::set_handle(l->packet, l->at + 1);
+    const std::uint32_t length = std::uint32_t{p.l3_offset} + p.l3_length;
+    e.packets += 1;
+    e.bytes += length;
+    e.last_seen = tick;
+    bytes += length;
+
+    const std::uint8_t kind = detail::kPacketClasses[p.opcode];
+    const bool marked = (p.tos & 3) == 3;
+    if (p.psn.value() == e.request.raw() && (kind & PacketClass::plain) != 0 && !marked) [[likely]] {
+      // A request at its turn, and nothing else to watch: RequestFlags are above the 24 bits compared.
+      const std::uint64_t ends = kind & PacketClass::ends_message;
+      e.request.set_raw((e.request.raw() + 1) & wire::Psn::kMask);
+      e.window = e.window << 1 | 1;
+      e.messages += ends;
+      messages += ends;
+    } else if ((kind & PacketClass::ack) == 0 || !wire::Syndrome(p.syndrome).is_ack() || marked ||
+               e.response.has(ResponseFlag::watch | ResponseFlag::evidence)) {
+      unusual(l->at, p, Access::frame(l->packet));
+    }
+  }
+  counters_.add(TrackCounter::packets, static_cast<std::uint64_t>(end - lookups.data()) - without_entry);
+  counters_.add(TrackCounter::bytes, bytes);
+  counters_.add(TrackCounter::messages, messages);
+}
+
+}  // namespace weft::stages
