@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "switch/stages/l2.h"
 #include "switch/wire/builder.h"
 #include "switch/wire/icrc.h"
 #include "switch/wire/parse.h"
@@ -114,6 +115,34 @@ TEST(ImpairStage, RulesOfOnePortLeaveTheOtherAlone) {
   s.h.inject("p2", burst_of(3));
   EXPECT_TRUE(s.psns("p2").empty());
   EXPECT_EQ(s.psns("p1"), (Psns{0, 1, 2}));
+}
+
+TEST(ImpairStage, BehindTheBridgeRulesCanNameTheEgressPort) {
+  pipeline::Registry registry;
+  registry.add(parse_stage_type());
+  registry.add(impair_stage_type());
+  registry.add(l2_stage_type());
+  Harness h(registry, R"(
+name: tor
+ports: [{ name: p1, type: "null" }, { name: p2, type: "null" }, { name: p3, type: "null" }]
+pipeline:
+  - parse
+  - l2
+  - impair: { rules: [{ match: { out_ports: [p2] }, delay_us: 3 }] }
+)");
+  const auto mac = [](std::uint64_t host) { return wire::MacAddress::from_u64(0x020000000000 + host); };
+  const auto frame = [&](std::uint64_t from, std::uint64_t to) {
+    return FrameBuilder().eth(mac(from), mac(to)).udp(1, 2).payload(50).build();
+  };
+  for (std::uint64_t host = 1; host <= 3; ++host) h.inject("p" + std::to_string(host), frame(host, host % 3 + 1));
+  h.advance_ns(10 * kMicrosecond);
+  for (const char* port : {"p1", "p2", "p3"}) static_cast<void>(h.take(port));
+
+  h.inject("p1", {frame(1, 2), frame(1, 3)});
+  EXPECT_EQ(h.held(), 1u);
+  EXPECT_EQ(h.take("p3").size(), 1u);
+  h.advance_ns(3 * kMicrosecond);
+  EXPECT_EQ(h.take("p2").size(), 1u);
 }
 
 TEST(ImpairStage, DoesNothingWithoutRules) {
@@ -317,14 +346,17 @@ TEST(ImpairStage, CorruptionLeavesTheSharedBytesOfACopyAlone) {
   for (const std::string which : {"every: 2", "every: 2, after: 1"}) {
     Switch s("{ duplicate: 1 }, { " + which + ", corrupt: { ratio: 1, where: payload } }");
     const Bytes good = roce(5, 17, 4096);
-    for (int i = 0; i < 20; ++i) s.h.inject("p1", good);
-    const auto out = s.h.take("p2");
-    ASSERT_EQ(out.size(), 40u);
     std::size_t whole = 0;
-    for (const auto& frame : out) {
-      const std::size_t bits = bits_that_differ(good, frame.bytes);
-      ASSERT_LE(bits, 1u);
-      whole += bits == 0 ? 1 : 0;
+    // From both sides in turn: a packet that was replaced by a copy still leaves on the other side.
+    for (int i = 0; i < 20; ++i) {
+      s.h.inject(i % 2 == 0 ? "p1" : "p2", good);
+      const auto out = s.h.take(i % 2 == 0 ? "p2" : "p1");
+      ASSERT_EQ(out.size(), 2u);
+      for (const auto& frame : out) {
+        const std::size_t bits = bits_that_differ(good, frame.bytes);
+        ASSERT_LE(bits, 1u);
+        whole += bits == 0 ? 1 : 0;
+      }
     }
     EXPECT_EQ(whole, 40 - s.counter("corrupted"));
     EXPECT_GE(s.counter("corrupted"), 19u);
@@ -374,14 +406,19 @@ TEST(ImpairStage, ALaterRuleSeesTheHeadersThatWereCorrupted) {
 TEST(ImpairStage, NewRulesHoldForNewPacketsAndLetHeldOnesGo) {
   Switch s("{ delay_us: 5 }, { loss: 1 }");
   s.h.inject("p1", roce(1));
-  ImpairRule rule;
-  rule.match.psn(Psn(2), Psn(2));
-  rule.loss = pipeline::Ratio::from_double(1);
-  ImpairUnit rules({rule});
+  // The second one would take the held packet, which had come past the first of the old rules.
+  ImpairRule first;
+  first.match.psn(Psn(2), Psn(2));
+  first.loss = pipeline::Ratio::from_double(1);
+  ImpairRule second;
+  second.match.psn(Psn(1), Psn(1));
+  second.loss = pipeline::Ratio::from_double(1);
+  ImpairRule third;
+  ImpairUnit rules({first, second, third});
   auto& stage = s.h.stage<ImpairStage>("impair");
   stage.set_rules(rules);
   EXPECT_EQ(rules.size(), 2u) << "the old rules come back";
-  EXPECT_EQ(stage.rules().size(), 1u);
+  EXPECT_EQ(stage.rules().size(), 3u);
   s.h.inject("p1", {roce(2), roce(3)});
   EXPECT_EQ(s.psns(), (Psns{3}));
   s.h.advance_ns(5 * kMicrosecond);
