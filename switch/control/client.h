@@ -46,8 +46,8 @@ struct ShowSummary {
   bool truncated = false;             ///< more rows exist than were asked for
 };
 
-/// One connection. Calls block, from one thread at a time, and fail as unreachable when they take longer than the
-/// time that connect() was given.
+/// One connection, which the service closes after about 30 s: connect again for later calls. Calls block, from one
+/// thread at a time, and fail as unreachable when they take longer than the time that connect() was given.
 class Client {
  public:
   Client();

@@ -2,10 +2,12 @@
 // Copyright The weft authors
 #include "switch/control/service.h"
 
+#include <grpc/grpc.h>
 #include <grpc/support/log.h>
 #include <grpcpp/resource_quota.h>
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
+#include <grpcpp/server_posix.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -16,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-#include "switch/control/unix_socket.h"
+#include "switch/control/unix_listener.h"
 #include "switch/control/weft.grpc.pb.h"
 #include "switch/pipeline/suggest.h"
 
@@ -34,10 +36,9 @@ constexpr int kMaxCallsPerConnection = 16;
 constexpr std::size_t kQuotaBytes = std::size_t{64} * 1024 * 1024;
 constexpr int kMaxThreads = 8;
 
-constexpr int kHandshakeMs = 5'000;
-// A client that was suspended in the middle of a call holds a thread and rows; pings find it.
-constexpr int kPingAfterMs = 20'000;
-constexpr int kPingAnswerMs = 10'000;
+// After it, a connection takes no further calls; a client connects again and does not notice. The listener cuts those
+// that do not end by themselves.
+constexpr int kConnectionAgeMs = 30'000;
 // Otherwise a thread wakes up every ten seconds to find that nothing happened.
 constexpr int kPollMs = std::numeric_limits<int>::max();
 
@@ -158,28 +159,6 @@ class Handler final : public v1::Control::Service {
   std::atomic<int> shows_{0};
 };
 
-// gRPC takes addresses as URIs.
-std::string unix_uri(const std::string& path) {
-  static constexpr char kHex[] = "0123456789ABCDEF";
-  static constexpr std::string_view kPlain = "/-._~";
-  std::string uri = "unix:";
-  for (const char c : path) {
-    const auto byte = static_cast<unsigned char>(c);
-    const bool letter_or_digit = (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
-    if (letter_or_digit || kPlain.find(c) != std::string_view::npos) {
-      uri += c;
-    } else {
-      uri += {'%', kHex[byte >> 4], kHex[byte & 15]};
-    }
-  }
-  return uri;
-}
-
-// The only place that says where the service listens and who may connect.
-void add_listener(grpc::ServerBuilder& builder, const std::string& socket_path, int& bound) {
-  builder.AddListeningPort(unix_uri(socket_path), grpc::InsecureServerCredentials(), &bound);
-}
-
 void set_limits(grpc::ServerBuilder& builder) {
   grpc::ResourceQuota quota("weft-control");
   quota.Resize(kQuotaBytes);
@@ -188,13 +167,18 @@ void set_limits(grpc::ServerBuilder& builder) {
   builder.SetMaxReceiveMessageSize(kMaxRequestBytes);
   builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMaxMetadataBytes);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxCallsPerConnection);
-  builder.AddChannelArgument("grpc.server_handshake_timeout_ms", kHandshakeMs);
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kPingAfterMs);
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kPingAnswerMs);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_MS, kConnectionAgeMs);
   builder.SetSyncServerOption(grpc::ServerBuilder::NUM_CQS, 1);
   builder.SetSyncServerOption(grpc::ServerBuilder::MIN_POLLERS, 1);
   builder.SetSyncServerOption(grpc::ServerBuilder::MAX_POLLERS, 2);
   builder.SetSyncServerOption(grpc::ServerBuilder::CQ_TIMEOUT_MSEC, kPollMs);
+}
+
+// When its last user leaves, gRPC joins threads, one of which may still poll for ten seconds for a client that did not
+// read. Whoever stops the service must not wait for it, so gRPC stays until the process ends.
+void keep_grpc() {
+  static const bool kept = (grpc_init(), true);
+  static_cast<void>(kept);
 }
 
 // What gRPC says in its log (connections that speak no HTTP/2, mostly) concerns developers.
@@ -207,9 +191,15 @@ void log_at_debug(gpr_log_func_args* line) {
 struct Service::Impl {
   explicit Impl(Backend& backend) : handler(backend) {}
 
-  SocketFile file;
+  // The only place that says where the service listens and who may connect.
+  std::optional<std::string> open(const std::string& path) { return listener.open(path); }
+  void serve() {
+    listener.serve([this](int fd) { grpc::AddInsecureChannelFromFd(server.get(), fd); }, ListenerLimits{});
+  }
+
   Handler handler;
   std::unique_ptr<grpc::Server> server;
+  UnixListener listener;
 };
 
 Service::Service() = default;
@@ -219,24 +209,24 @@ Service::~Service() {
 
 std::optional<std::string> Service::start(const std::string& path, Backend& backend) {
   stop();
+  keep_grpc();
   gpr_set_log_function(log_at_debug);
   auto impl = std::make_unique<Impl>(backend);
-  if (auto problem = impl->file.prepare(path)) return problem;
+  if (auto problem = impl->open(path)) return problem;
 
   grpc::ServerBuilder builder;
   set_limits(builder);
-  int bound = 0;
-  add_listener(builder, impl->file.private_path(), bound);
   builder.RegisterService(&impl->handler);
   impl->server = builder.BuildAndStart();
-  if (impl->server == nullptr || bound == 0) return "gRPC cannot listen on the control socket " + path;
-  if (auto problem = impl->file.publish()) return problem;
+  if (impl->server == nullptr) return "gRPC did not start to serve " + path;
+  impl->serve();
   impl_ = std::move(impl);
   return std::nullopt;
 }
 
 void Service::stop(std::chrono::milliseconds grace) {
   if (impl_ == nullptr) return;
+  impl_->listener.stop(grace);
   impl_->server->Shutdown(std::chrono::system_clock::now() + grace);
   impl_.reset();
 }

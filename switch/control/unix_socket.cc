@@ -25,6 +25,13 @@ std::string because(const std::string& what, const std::string& path, int error)
   return what + " " + path + ": " + std::generic_category().message(error);
 }
 
+bool fill(sockaddr_un& address, const std::string& path) {
+  address.sun_family = AF_UNIX;
+  if (path.empty() || path.size() >= sizeof(address.sun_path)) return false;
+  std::memcpy(address.sun_path, path.data(), path.size());
+  return true;
+}
+
 // What stands at the final path before we listen there.
 std::optional<std::string> clear_stale(const std::string& path) {
   struct stat info {};
@@ -48,10 +55,7 @@ std::optional<std::string> clear_stale(const std::string& path) {
 
 Connection connect_unix(const std::string& path, std::chrono::milliseconds patience) {
   sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (path.empty() || path.size() >= sizeof(address.sun_path)) return {-1, path.empty() ? ENOENT : ENAMETOOLONG};
-  std::memcpy(address.sun_path, path.data(), path.size());
-
+  if (!fill(address, path)) return {-1, path.empty() ? ENOENT : ENAMETOOLONG};
   const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (fd < 0) return {-1, errno};
   const bool wait = patience.count() > 0;
@@ -67,6 +71,20 @@ Connection connect_unix(const std::string& path, std::chrono::milliseconds patie
   const int error = errno;
   close(fd);
   return {-1, error};
+}
+
+int bind_unix(const std::string& path) {
+  sockaddr_un address{};
+  if (!fill(address, path)) {
+    errno = ENAMETOOLONG;
+    return -1;
+  }
+  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd < 0 || bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) return fd;
+  const int error = errno;
+  close(fd);
+  errno = error;
+  return -1;
 }
 
 SocketFile::~SocketFile() {

@@ -26,6 +26,10 @@ struct Connection {
 /// Connects to `path`; waits up to `patience` for a listener whose backlog is full.
 [[nodiscard]] Connection connect_unix(const std::string& path, std::chrono::milliseconds patience);
 
+/// A socket bound to `path`, which must not exist; owned by the caller, non-blocking, close-on-exec. -1 and errno when
+/// that fails.
+[[nodiscard]] int bind_unix(const std::string& path);
+
 /// A socket file under its final name, which appears at once with its final mode and is removed when the object goes.
 /// Between the constructor and publish() the listener belongs to private_path(), in a directory of mode 0700 beside the
 /// final one, so nobody can connect before the mode is right.

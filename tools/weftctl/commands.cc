@@ -8,9 +8,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -108,6 +110,10 @@ std::string table_text(const Options& options, const std::vector<std::string>& t
   return format_table(rows, style_of(options, screen));
 }
 
+std::optional<CallError> connect(const Options& options, control::Client& client) {
+  return client.connect(options.socket, std::chrono::milliseconds(static_cast<std::int64_t>(options.timeout_s * 1000)));
+}
+
 // Asks once. Gives the text to print, or an exit status.
 int ask(const Options& options, control::Client& client, const Screen& screen, std::string& text) {
   std::vector<std::string> rows;
@@ -142,7 +148,8 @@ int watch(const Options& options, control::Client& client) {
   char heading[64];
   std::snprintf(heading, sizeof heading, "every %g s: ", *options.interval_s);
   while (true) {
-    // Each time: the user may have changed the size of the window.
+    // Each time: the service ends connections after a while, and the user may have changed the size of the window.
+    if (const auto error = connect(options, client)) return fail(*error);
     const Screen screen = screen_of_stdout();
     std::string text;
     if (const int status = ask(options, client, screen, text); status != kExitFine) return status;
@@ -167,8 +174,7 @@ int run_show(const Options& options, control::Client& client) {
 
 int run(const Options& options) {
   control::Client client;
-  const auto patience = std::chrono::milliseconds(static_cast<std::int64_t>(options.timeout_s * 1000));
-  if (const auto error = client.connect(options.socket, patience)) return fail(*error);
+  if (const auto error = connect(options, client)) return fail(*error);
   switch (options.command) {
     case Command::about:
       return run_about(options, client);

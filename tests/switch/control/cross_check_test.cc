@@ -46,13 +46,13 @@ TEST(Devices, MayShareAMemifSocketUnderDifferentIdsOrRoles) {
 }
 
 TEST(Devices, ThatCouldNotBeReadAreNotTheSame) {
-  expect_mistakes(ports_of("      - { name: a, type: memif, socket: @5 }\n"
-                           "      - { name: b, type: memif, socket: @5 }\n"
-                           "      - @{ name: c, type: vhost }\n"
-                           "      - @{ name: d, type: vhost }\n"),
-                  {"socket: expected text, found 5; write it in quotes",
-                   "socket: expected text, found 5; write it in quotes", "ports[2]: missing key 'socket' (text)",
-                   "ports[3]: missing key 'socket' (text)"});
+  expect_mistakes(
+      ports_of("      - { name: a, type: memif, socket: @5 }\n"
+               "      - { name: b, type: memif, socket: @5 }\n"
+               "      - @{ name: c, type: vhost }\n"
+               "      - @{ name: d, type: vhost }\n"),
+      {"socket: expected text, found 5; write it in quotes", "socket: expected text, found 5; write it in quotes",
+       "ports[2]: missing key 'socket' (text)", "ports[3]: missing key 'socket' (text)"});
 }
 
 TEST(Devices, MayReadACaptureTogetherButNotOneThatIsWritten) {

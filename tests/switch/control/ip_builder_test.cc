@@ -250,5 +250,17 @@ TEST(Routes, AreNotBlamedForAddressesThatWereWrong) {
                   {"address: 10.0.1.0/24 is the network address of 10.0.1.0/24, not that of an interface"});
 }
 
+TEST(Routes, AreNotBlamedForAddressesThatAreNotThere) {
+  expect_mistakes(R"(
+switches:
+  - name: s1
+    ports: [ { name: p1, type: null } ]
+    pipeline: [parse, @l3]
+    routes: [ { prefix: 10.5.0.0/24, via: [10.0.1.2] } ]
+    neighbours: [ { port: p1, address: 10.0.1.2, mac: 02:00:00:00:00:02 } ]
+)",
+                  {"stage 'l3' needs 'addresses' of the switch, found none"});
+}
+
 }  // namespace
 }  // namespace weft::control

@@ -135,6 +135,12 @@ TEST(GeneratorPorts, HaveAddressesOfOneFamilyAndQpNumbersThatExist) {
                   {"payload_bytes: 4109 and up to 92 bytes of headers are more than the mtu_bytes of 4200"});
 }
 
+TEST(GeneratorPorts, MayUseTheirLimitsToTheEnd) {
+  expect_accepted(ports_of(
+      "      - { name: p1, type: generator, source_mac: 02:00:00:00:00:01, destination_mac: 02:00:00:00:00:02,\n"
+      "          source: 10.0.0.1, destination: 10.0.0.2, payload_bytes: 4108, first_qpn: 16777214, qps: 2 }\n"));
+}
+
 TEST(Vlans, DefaultToVlan1Untagged) {
   const auto sw = switch_of(bridge_with(""));
   EXPECT_EQ(sw.ports[0].vlans.native, 1);

@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -16,6 +17,7 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "switch/control/client.h"
@@ -287,6 +289,59 @@ TEST_F(ServiceTest, RandomBytesDoNotDisturbIt) {
     offer(raw(), bytes);
   }
   EXPECT_EQ(text_of(show({"ports", "", 0})), "no error");
+}
+
+// Asks for a table as a client with an endless flow-control window does, and reads nothing of the answer.
+std::string greedy_request(const std::string& table) {
+  const auto text = [](const std::string& value) { return std::string(1, static_cast<char>(value.size())) + value; };
+  const auto frame = [](char type, char flags, char stream, const std::string& payload) {
+    const auto length = static_cast<char>(payload.size());
+    return std::string{0, 0, length, type, flags, 0, 0, 0, stream} + payload;
+  };
+  std::string headers;  // HPACK literals
+  for (const auto& [name, value] :
+       std::vector<std::pair<std::string, std::string>>{{":method", "POST"},
+                                                        {":scheme", "http"},
+                                                        {":path", "/weft.control.v1.Control/Show"},
+                                                        {":authority", "weft"},
+                                                        {"te", "trailers"},
+                                                        {"content-type", "application/grpc"}}) {
+    headers += std::string(1, '\0') + text(name) + text(value);
+  }
+  const std::string message = "\x0a" + text(table);  // field 1
+  return "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" +
+         frame(4, 0, 0, {0, 4, 0x7f, '\xff', '\xff', '\xff'}) +  // SETTINGS_INITIAL_WINDOW_SIZE
+         frame(8, 0, 0, {0x7f, '\xff', 0, 0}) +                  // WINDOW_UPDATE of the connection
+         frame(1, 4, 1, headers) +                               // HEADERS, END_HEADERS
+         frame(0, 1, 1, std::string(4, '\0') + text(message));   // DATA, END_STREAM
+}
+
+TEST_F(ServiceTest, StopDoesNotWaitForAClientThatNeverReads) {
+  bool asked = false;
+  std::mutex mutex;
+  std::condition_variable changed;
+  backend.content["many"] = [&](const std::string&) {
+    const std::lock_guard lock(mutex);
+    asked = true;
+    changed.notify_all();
+    return numbered_rows(50'000);
+  };
+  const int fd = raw();
+  const std::string request = greedy_request("many");
+  ASSERT_EQ(send(fd, request.data(), request.size(), MSG_NOSIGNAL), static_cast<ssize_t>(request.size()));
+  std::unique_lock lock(mutex);
+  changed.wait(lock, [&] { return asked; });
+  lock.unlock();
+  // Until the answer fills the buffers of the socket, which hold far less than the table.
+  int waiting = 0;
+  for (int before = -1; waiting != before || waiting < 100'000;) {
+    before = waiting;
+    pollfd wait{fd, POLLIN, 0};
+    poll(&wait, 1, 50);
+    ASSERT_EQ(ioctl(fd, FIONREAD, &waiting), 0);
+  }
+  service.stop();
+  close(fd);
 }
 
 TEST_F(ServiceTest, SilentConnectionsDoNotStopOthers) {

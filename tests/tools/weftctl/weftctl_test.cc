@@ -168,7 +168,8 @@ TEST_F(WeftctlTest, WatchEndsWhenTheSwitchDoes) {
   ASSERT_TRUE(watch.read_until("port  rx_packets\n", 1));
   service.stop();
   EXPECT_EQ(watch.finish(out, err), 3);
-  EXPECT_EQ(err, "weftctl: the connection to " + path + " broke; is weft-switch running?\n");
+  EXPECT_THAT(err, StartsWith("weftctl: "));
+  EXPECT_THAT(err, EndsWith("; is weft-switch running?\n"));
 }
 
 TEST_F(WeftctlTest, AnOutputThatCannotBeWrittenIsAnError) {
