@@ -48,7 +48,14 @@ class Restart(unittest.TestCase):
             self.assertEqual(counters["a"]["retry_exceeded_err"], 0)
             # What was lost while there was no switch came again.
             self.assertGreater(counters["a"]["sent_pkts"], PACKETS)
+            self.check_new_connections(a, b)
             self.lab.stop()
+
+    def check_new_connections(self, a, b):
+        for version in (4, 6):
+            judge.ping(a, b, version)
+            rdma_tools.perftest("ib_read_bw", b, a, "-n 16 -s 16384 -m 4096", version)
+            rdma_tools.rping(a, b, version=version)
 
     def test_connections_between_a_tap_and_a_vhost_client_port_survive(self):
         self.check_survival("tap", "vhost")

@@ -108,6 +108,8 @@ class Traffic(unittest.TestCase):
         for name in ("a", "b"):
             errors = {key: counters[name][key] for key in judge.ERROR_COUNTERS if counters[name][key] != 0}
             self.assertEqual(errors, {}, name)
+        # A router meets what hosts say among themselves; no other drop is expected.
+        self.assertEqual([row for row in self.lab.show("drops") if row["severity"] != "info"], [])
         rows = judge.queue_pairs(self.lab).values()
         for column in ("out_of_order", "retransmitted", "duplicates", "nak_psn_sequence", "nak_remote_access", "cnps"):
             self.assertEqual(sum(row[column] for row in rows), 0, column)
