@@ -65,6 +65,8 @@ class IpBuilder {
 
   void build() {
     each("addresses", [this](const Value& item) { read_address(item); });
+    // That a router has no address at all is a mistake of its own.
+    if (scope_.info.addresses.empty()) complete_ = false;
     check_overlaps();
     each("neighbours", [this](const Value& item) { read_neighbour(item); });
     each("routes", [this](const Value& item) { read_route(item); });
@@ -73,13 +75,7 @@ class IpBuilder {
  private:
   template <typename F>
   void each(const char* section, F&& f) {
-    const Value& list = scope_.source[section];
-    if (list.is_null()) {
-      // Without all addresses nothing can be said about what is reachable.
-      if (std::string_view(section) == "addresses") complete_ = false;
-      return;
-    }
-    for (const auto& item : list.list()) {
+    for (const auto& item : scope_.source[section].list_or_empty()) {
       if (!item.is_null()) f(item);
     }
   }

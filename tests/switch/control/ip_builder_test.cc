@@ -222,7 +222,7 @@ TEST(Routes, HaveNextHopsThatCanBeReached) {
                               "      - { prefix: \"2001:db8:8::/48\", via: [@10.0.1.2] }\n"
                               "      - { prefix: \"2001:db8:9::/48\", via: [@\"fe80::2\"] }\n"
                               "      - { prefix: 10.6.0.0/24, via: [10.0.1.2, @10.0.1.2] }\n"
-                              "      - { prefix: 10.7.0.0/24, via: [{ address: 10.0.1.2, port: @p5 }] }\n"
+                              "      - { prefix: 10.7.0.0/24, via: [{ address: 10.9.9.9, port: @p5 }] }\n"
                               "      - { prefix: 10.8.0.0/24, via: [@{ port: p1 }] }\n"),
                   {"via: 10.0.3.2 is in no connected subnet; add an address to a port, or name the port",
                    "via: 10.0.1.1 is this switch's own address on port 'p1', not a next hop",

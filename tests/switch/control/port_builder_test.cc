@@ -89,6 +89,7 @@ TEST(Ports, RefuseImpossibleValues) {
                   {"delay_ns: expected an integer from 0 to 10000000000, found 10000000001"});
   expect_mistakes(ports_of("      - { name: p1, type: veth, interface: v, mtu_bytes: @8079 }\n"),
                   {"mtu_bytes: a veth port carries at most 8078, found 8079"});
+  expect_accepted(ports_of("      - { name: p1, type: veth, interface: v, mtu_bytes: 8078 }\n"));
 }
 
 TEST(Ports, AreNamedOnce) {

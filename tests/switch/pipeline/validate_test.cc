@@ -67,6 +67,8 @@ TEST(Validate, IntegerIsWrittenInPlainDecimalOnly) {
   EXPECT_EQ(refused(plain("007")), "007; write it without leading zeros");
   EXPECT_EQ(refused(plain("+5")), "+5; write it without the sign");
   EXPECT_EQ(refused(plain("10k")), "'10k'; write the number alone, the unit is in the name of the key");
+  EXPECT_EQ(refused(plain("9M")), "'9M'; write the number alone, the unit is in the name of the key");
+  EXPECT_EQ(refused(plain("a9")), "'a9'");
   EXPECT_EQ(refused(quoted_doc("5")), "the text '5'; write it without quotes");
   EXPECT_EQ(refused(plain("1:30")), "'1:30'");
   EXPECT_EQ(refused(plain("1.0")), "1.0");
