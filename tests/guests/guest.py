@@ -89,8 +89,8 @@ class Guest:
         self.port = f"{{ name: {self.name}, type: vhost, socket: {path}, role: {role}, mtu_bytes: {self.mtu} }}"
         # More than one interrupt vector makes QEMU 7.2 crash when the driver sets them up on a vhost-user device.
         return ["-chardev", f"socket,id=vhost,path={path},{side}", "-netdev", "vhost-user,id=net,chardev=vhost",
-                "-device", f"virtio-net-pci,netdev=net,mac={self.mac},romfile=,vectors=0,csum=off,gso=off,guest_csum=off,"
-                "host_tso4=off,host_tso6=off,guest_tso4=off,guest_tso6=off,mrg_rxbuf=on"]
+                "-device", f"virtio-net-pci,netdev=net,mac={self.mac},romfile=,vectors=0,csum=off,gso=off,"
+                "guest_csum=off,host_tso4=off,host_tso6=off,guest_tso4=off,guest_tso6=off,mrg_rxbuf=on"]
 
     def _start(self, memory_mb, net):
         image = guest_image.ensure()

@@ -15,7 +15,7 @@ PIPELINE = """
       - rdma_track: {{ closed_timeout_s: 600 }}
       - l2"""
 # Rules that only count: NAKs as hosts send them.
-COUNT_NAKS = ("{ name: naks_a, match: { ports: [a], aeth: nak } }", "{ name: naks_b, match: { ports: [b], aeth: nak } }")
+COUNT_NAKS = [f"{{ name: naks_{name}, match: {{ ports: [{name}], aeth: nak }} }}" for name in ("a", "b")]
 # A lost last packet costs a timeout, of half a second here; losses inside a message are repaired by NAK.
 QP_TIMEOUT = 17
 

@@ -17,7 +17,7 @@ import tempfile
 import time
 import unittest
 
-BIN = os.environ.get("WEFT_BIN", os.path.join(os.path.dirname(__file__), "../../build/bin"))
+BIN = os.environ.get("WEFT_BIN") or os.path.realpath(os.path.join(os.path.dirname(__file__), "../../build/bin"))
 START_TIMEOUT_S = 30
 STOP_TIMEOUT_S = 15
 
