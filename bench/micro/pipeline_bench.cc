@@ -124,7 +124,9 @@ class Bench {
   void record(const Cycles& before, std::uint64_t total) {
     const Cycles after = snapshot();
     samples_.resize(after.size() + 1);
-    for (std::size_t i = 0; i < after.size(); ++i) samples_[i].push_back(after[i] - before[i]);
+    for (std::size_t i = 0; i < after.size(); ++i) {
+      if (after[i] != before[i]) samples_[i].push_back((after[i] - before[i]) / Pipeline::kMeterEvery);
+    }
     samples_.back().push_back(total);
   }
   void report(const char* title) {

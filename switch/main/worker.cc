@@ -25,7 +25,18 @@ constexpr TimeNs kLongestNapNs = 1'000'000;
 
 }  // namespace
 
+void Worker::finish_setup() {
+  for (Queue& queue : queues_) {
+    const auto ours = [&](const Served& served) { return served.target == queue.target; };
+    const auto first = std::find_if(served_.begin(), served_.end(), ours);
+    const auto end = std::find_if_not(first, served_.end(), ours);
+    queue.first_served = static_cast<std::size_t>(first - served_.begin());
+    queue.end_served = static_cast<std::size_t>(end - served_.begin());
+  }
+}
+
 void Worker::run() {
+  finish_setup();
   // The kernel may delay a sleeper by the slack; its default of 50 us is more than a nap.
   prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL);
   std::uint64_t before = rte_rdtsc();
@@ -63,6 +74,10 @@ std::uint32_t Worker::poll_queues(TimeNs now) noexcept {
     if (count == 0) continue;
     work += count;
     queue.target->receive(now, queue.index, packets, count);
+    // What came in leaves at once, while its buffers are in the nearest cache.
+    for (std::size_t i = queue.first_served; i < queue.end_served; ++i) {
+      served_[i].target->serve_port(now, served_[i].index);
+    }
   }
   return work;
 }

@@ -43,8 +43,9 @@ class Worker : public pipeline::Handoff {
   void set_pipelines(std::vector<pipeline::Pipeline*> pipelines) { pipelines_ = std::move(pipelines); }
   void poll(pipeline::Pipeline& target, ports::Port& port, pipeline::PortIndex index, std::uint16_t queue,
             bool external) {
-    queues_.push_back({&target, &port, index, queue, external});
+    queues_.push_back({&target, &port, index, queue, external, 0, 0});
   }
+  /// Ports of one switch are added one after the other.
   void serve(pipeline::Pipeline& target, pipeline::PortIndex index) { served_.push_back({&target, index}); }
 
   /// The loop; returns after stop(). Runs on the worker's own thread.
@@ -73,11 +74,13 @@ class Worker : public pipeline::Handoff {
     pipeline::PortIndex index;
     std::uint16_t queue;
     bool external;
+    std::size_t first_served, end_served;  ///< the ports of the same switch in served_
   };
   struct Served {
     pipeline::Pipeline* target;
     pipeline::PortIndex index;
   };
+  void finish_setup();
   std::uint32_t poll_queues(pipeline::TimeNs now) noexcept;
   std::uint32_t poll_rings(pipeline::TimeNs now) noexcept;
   void rest(pipeline::TimeNs now) noexcept;

@@ -53,11 +53,12 @@ Pipeline::Pipeline(SwitchState& state, PipelineHost host)
 
 Pipeline::~Pipeline() = default;
 
-std::uint64_t Pipeline::cycles() const noexcept { return host_.meter ? rte_rdtsc() : 0; }
+std::uint64_t Pipeline::cycles() const noexcept { return metering_ ? rte_rdtsc() * kMeterEvery : 0; }
 
 // --- reception and the ingress half -----------------------------------------------------------------------------
 
 void Pipeline::receive(TimeNs now, PortIndex port, rte_mbuf** packets, std::uint16_t count_in) noexcept {
+  metering_ = host_.meter && bursts_++ % kMeterEvery == 0;
   PacketRoute arrived;
   arrived.in_port = port;
   arrived.switch_index = state_.info().index;

@@ -53,6 +53,10 @@ struct PipelineHost {
 
 class Pipeline {
  public:
+  /// Reading the cycle counter between stages costs as much as a small stage: one received burst of this many is
+  /// metered, and counts for all of them. A prime, so that ports that take turns are all metered.
+  static constexpr std::uint32_t kMeterEvery = 13;
+
   Pipeline(SwitchState& state, PipelineHost host);
   ~Pipeline();
   Pipeline(const Pipeline&) = delete;
@@ -147,6 +151,8 @@ class Pipeline {
   std::unique_ptr<PortTotals[]> port_totals_;
   FlowTotals totals_;
   StageTotals admission_, tx_;
+  std::uint32_t bursts_ = 0;  ///< received
+  bool metering_ = false;     ///< whether this burst's cycles are counted, until the next one comes in
   std::uint32_t resumed_count_ = 0;  ///< packets in all Slot::resumed
   bool telling_ = false;             ///< stages are being told of a drop
 };
