@@ -40,7 +40,9 @@ class Sink : public pipeline::PortTx {
   }
 };
 
-std::uint64_t host_mac(int side, int host) { return 0x020000000000 | static_cast<std::uint64_t>(side) << 8 | static_cast<std::uint64_t>(host); }
+std::uint64_t host_mac(int side, int host) {
+  return 0x020000000000 | static_cast<std::uint64_t>(side) << 8 | static_cast<std::uint64_t>(host);
+}
 
 // One packet of each QP from hosts of `side` to hosts of the other side; run() advances the PSNs.
 std::vector<std::vector<std::uint8_t>> traffic(int side, int qps, bool routed) {
@@ -48,16 +50,15 @@ std::vector<std::vector<std::uint8_t>> traffic(int side, int qps, bool routed) {
   for (int qp = 0; qp < qps; ++qp) {
     const int from = qp % kHosts;
     const int to = qp / kHosts % kHosts;
-    frames.push_back(
-        wire::FrameBuilder()
-            .eth(MacAddress::from_u64(host_mac(side, from)),
-                 MacAddress::from_u64(routed ? kRouterMac : host_mac(1 - side, to)))
-            .ip(wire::IpAddress::v4(0x0a000000u | static_cast<unsigned>(side << 16 | (from + 2))),
-                wire::IpAddress::v4(0x0a000000u | static_cast<unsigned>((1 - side) << 16 | (to + 2))))
-            .udp(static_cast<std::uint16_t>(49152 + qp % 16384))
-            .bth(wire::Opcode::RC_SEND_ONLY, wire::Qpn(static_cast<unsigned>(100 + qp)), wire::Psn(0))
-            .payload(8)
-            .build());
+    frames.push_back(wire::FrameBuilder()
+                         .eth(MacAddress::from_u64(host_mac(side, from)),
+                              MacAddress::from_u64(routed ? kRouterMac : host_mac(1 - side, to)))
+                         .ip(wire::IpAddress::v4(0x0a000000u | static_cast<unsigned>(side << 16 | (from + 2))),
+                             wire::IpAddress::v4(0x0a000000u | static_cast<unsigned>((1 - side) << 16 | (to + 2))))
+                         .udp(static_cast<std::uint16_t>(49152 + qp % 16384))
+                         .bth(wire::Opcode::RC_SEND_ONLY, wire::Qpn(static_cast<unsigned>(100 + qp)), wire::Psn(0))
+                         .payload(8)
+                         .build());
   }
   return frames;
 }
@@ -140,10 +141,10 @@ class Bench {
       const bool last = i + 1 == samples_.size();
       if (!last) parts += cycles;
       if (last) std::printf("  engine %5.1f", cycles - parts);
-      const std::string name = last ? "total"
-                               : i < pipeline_->stage_count()      ? state_->types()[i]->name
-                               : i == pipeline_->stage_count()     ? "admission"
-                                                                   : "tx";
+      const std::string name = last                            ? "total"
+                               : i < pipeline_->stage_count()  ? state_->types()[i]->name
+                               : i == pipeline_->stage_count() ? "admission"
+                                                               : "tx";
       std::printf("  %s %5.1f", name.c_str(), cycles);
     }
     std::printf("\n");

@@ -21,7 +21,7 @@ struct TableInfo {
 /// Answer of Backend::show(): rows in the order to print, or why there are none.
 struct ShowResult {
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();  ///< objects; every row has "switch" first
-  std::string error;  ///< empty when fine; otherwise what was wrong with the question, with the known names
+  std::string error;       ///< empty when fine; otherwise what was wrong with the question, with the known names
   bool truncated = false;  ///< more rows exist than `max_rows`
 };
 

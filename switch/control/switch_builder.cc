@@ -64,8 +64,8 @@ std::optional<PortIndex> SwitchScope::port(const Value& name) const {
   }
   if (!ports_complete) return std::nullopt;
   for (const auto& p : info.ports) known.push_back(p.name);
-  diagnostics.error(name.mark(), "port: unknown port " + pipeline::quote(name.string()) +
-                                     pipeline::suggestion(name.string(), known));
+  diagnostics.error(
+      name.mark(), "port: unknown port " + pipeline::quote(name.string()) + pipeline::suggestion(name.string(), known));
   return std::nullopt;
 }
 

@@ -288,7 +288,8 @@ std::optional<DocumentNode> read_yaml(std::string_view text, const std::string& 
   } catch (const YAML::Exception& e) {
     std::string reason = e.msg;
     // Some reasons end with the character that was found, whatever it is.
-    std::replace_if(reason.begin(), reason.end(), [](unsigned char c) { return c < 0x20 || c >= 0x7f; }, '?');
+    std::replace_if(
+        reason.begin(), reason.end(), [](unsigned char c) { return c < 0x20 || c >= 0x7f; }, '?');
     diagnostics.error(positions.mark(e.mark), "not valid YAML: " + reason);
     return std::nullopt;
   }

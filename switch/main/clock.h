@@ -14,7 +14,9 @@ namespace weft {
 /// seen" timestamps of 0 are old.
 class Clock {
  public:
-  Clock() : base_(rte_rdtsc()), multiplier_(static_cast<std::uint64_t>((1e9 * 4294967296.0) / static_cast<double>(rte_get_tsc_hz()))) {}
+  Clock()
+      : base_(rte_rdtsc()),
+        multiplier_(static_cast<std::uint64_t>((1e9 * 4294967296.0) / static_cast<double>(rte_get_tsc_hz()))) {}
 
   [[nodiscard]] pipeline::TimeNs now() const noexcept {
     const unsigned __int128 scaled = static_cast<unsigned __int128>(rte_rdtsc() - base_) * multiplier_;

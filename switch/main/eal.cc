@@ -59,7 +59,8 @@ void choose_memory(const control::EalConfig& config, Eal& eal, std::vector<std::
   const std::uint64_t available = free_hugepages_mb();
   if (config.hugepages == control::Hugepages::on && available < needed) {
     eal.error = "eal.hugepages is on, but " + std::to_string(needed) + " MiB are needed and " +
-                std::to_string(available) + " MiB of hugepages are free (echo N > /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages)";
+                std::to_string(available) +
+                " MiB of hugepages are free (echo N > /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages)";
     return;
   }
   eal.hugepages = config.hugepages != control::Hugepages::off && available >= needed;
@@ -72,9 +73,10 @@ void choose_memory(const control::EalConfig& config, Eal& eal, std::vector<std::
   if (config.hugepages == control::Hugepages::off) return;
   eal.warning = "no hugepages (" + std::to_string(needed) + " MiB needed, " + std::to_string(available) +
                 " MiB free): packet memory lies in 4 KiB pages";
-  eal.warning += config.mbuf_data_room_bytes < 4096
-                     ? "; with buffers below 4096 bytes forwarding is 2.5 to 4 times slower, set eal.mbuf_data_room_bytes"
-                     : ", which costs up to a tenth of the forwarding rate and rules out devices that use DMA";
+  eal.warning +=
+      config.mbuf_data_room_bytes < 4096
+          ? "; with buffers below 4096 bytes forwarding is 2.5 to 4 times slower, set eal.mbuf_data_room_bytes"
+          : ", which costs up to a tenth of the forwarding rate and rules out devices that use DMA";
 }
 
 }  // namespace
@@ -96,7 +98,11 @@ Eal start_eal(const control::EalConfig& config, const std::vector<std::string>& 
     eal.worker_lcores.push_back(static_cast<unsigned>(i + 1));
     lcores += "," + std::to_string(i + 1) + "@" + std::to_string(eal.worker_cpus[i]);
   }
-  std::vector<std::string> arguments{"weft-switch", "--lcores=" + lcores, "--main-lcore=0", "--log-level=warning", "--log-level=lib.telemetry:error",
+  std::vector<std::string> arguments{"weft-switch",
+                                     "--lcores=" + lcores,
+                                     "--main-lcore=0",
+                                     "--log-level=warning",
+                                     "--log-level=lib.telemetry:error",
                                      "--file-prefix=weft" + std::to_string(getpid())};
   if (pci_devices.empty()) arguments.emplace_back("--no-pci");
   for (const std::string& device : pci_devices) {

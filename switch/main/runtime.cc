@@ -52,8 +52,8 @@ std::string Runtime::build(const pipeline::Registry& registry, const Eal& eal) {
   pool_ = pipeline::make_pool("packets", config_.eal.mbufs, config_.eal.mbuf_data_room_bytes, 512);
   if (!pool_) return std::string("cannot allocate the packet buffers: ") + rte_strerror(rte_errno);
   for (std::size_t i = 0; i < eal.worker_lcores.size(); ++i) {
-    workers_.push_back(std::make_unique<Worker>(static_cast<std::uint16_t>(i), clock_, config_.idle, config_.eal.burst,
-                                                rings_));
+    workers_.push_back(
+        std::make_unique<Worker>(static_cast<std::uint16_t>(i), clock_, config_.idle, config_.eal.burst, rings_));
   }
   std::vector<std::vector<std::unique_ptr<ports::Port>>> opened;
   if (auto error = open_ports(opened); !error.empty()) return error;
@@ -84,7 +84,8 @@ std::string Runtime::open_ports(std::vector<std::vector<std::unique_ptr<ports::P
 std::string Runtime::connect_links(std::vector<std::vector<std::unique_ptr<ports::Port>>>& opened) {
   std::map<std::string, std::pair<std::size_t, PortIndex>> ends;
   for (std::size_t i = 0; i < config_.switches.size(); ++i) {
-    for (const auto& port : config_.switches[i].ports) ends[config_.switches[i].name + "/" + port.name] = {i, port.index};
+    for (const auto& port : config_.switches[i].ports)
+      ends[config_.switches[i].name + "/" + port.name] = {i, port.index};
   }
   for (std::size_t i = 0; i < config_.switches.size(); ++i) {
     for (const auto& port : config_.switches[i].ports) {
@@ -205,7 +206,8 @@ void Runtime::run(const Limits& limits) {
   int quiet = 0;
   while (!limits.stop->load()) {
     const TimeNs now = clock_.now();
-    if (limits.duration.count() != 0 && now - started_ >= static_cast<TimeNs>(limits.duration.count()) * 1'000'000) break;
+    if (limits.duration.count() != 0 && now - started_ >= static_cast<TimeNs>(limits.duration.count()) * 1'000'000)
+      break;
     if (now >= next_links) {
       supervise_links();
       next_links = now + kLinkPeriodNs;

@@ -32,9 +32,9 @@ class Runtime : public control::Backend {
   void start();
 
   struct Limits {
-    const std::atomic<bool>* stop = nullptr;                 ///< set by a signal
-    std::chrono::milliseconds duration{0};                   ///< 0: none
-    bool exit_on_eof = false;                                ///< stop when all inputs have ended and nothing is held
+    const std::atomic<bool>* stop = nullptr;  ///< set by a signal
+    std::chrono::milliseconds duration{0};    ///< 0: none
+    bool exit_on_eof = false;                 ///< stop when all inputs have ended and nothing is held
   };
   /// Housekeeping and link supervision until a limit is reached; then drains and stops the workers.
   void run(const Limits& limits);
@@ -54,8 +54,8 @@ class Runtime : public control::Backend {
  private:
   struct Switch {
     std::unique_ptr<pipeline::SwitchState> state;
-    std::vector<std::unique_ptr<ports::Port>> ports;                ///< by PortIndex
-    std::vector<std::unique_ptr<pipeline::Pipeline>> pipelines;     ///< by worker
+    std::vector<std::unique_ptr<ports::Port>> ports;             ///< by PortIndex
+    std::vector<std::unique_ptr<pipeline::Pipeline>> pipelines;  ///< by worker
   };
 
   std::string build(const pipeline::Registry& registry, const Eal& eal);

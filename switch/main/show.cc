@@ -78,14 +78,18 @@ ordered_json stage_rows(const SwitchState& state, const Pipelines& pipelines) {
   };
   for (std::size_t i = 0; i < state.types().size(); ++i) {
     if (!state.types()[i]->has_ingress) continue;
-    collect(state.types()[i]->name, "ingress", [i](const Pipeline& p) -> auto& { return p.ingress_totals(i); });
+    collect(
+        state.types()[i]->name, "ingress", [i](const Pipeline& p) -> auto& { return p.ingress_totals(i); });
   }
-  collect("admission", "ingress", [](const Pipeline& p) -> auto& { return p.admission_totals(); });
+  collect(
+      "admission", "ingress", [](const Pipeline& p) -> auto& { return p.admission_totals(); });
   for (std::size_t i = 0; i < state.types().size(); ++i) {
     if (!state.types()[i]->has_egress) continue;
-    collect(state.types()[i]->name, "egress", [i](const Pipeline& p) -> auto& { return p.egress_totals(i); });
+    collect(
+        state.types()[i]->name, "egress", [i](const Pipeline& p) -> auto& { return p.egress_totals(i); });
   }
-  collect("tx", "egress", [](const Pipeline& p) -> auto& { return p.tx_totals(); });
+  collect(
+      "tx", "egress", [](const Pipeline& p) -> auto& { return p.tx_totals(); });
   return rows;
 }
 
@@ -161,8 +165,9 @@ ordered_json counter_rows(const SwitchState& state, const Pipelines& pipelines) 
 }
 
 ordered_json balance_row(const Balance& b) {
-  return {{"rx", b.rx},           {"generated", b.generated}, {"replicated", b.replicated}, {"tx", b.tx},
-          {"consumed", b.consumed}, {"dropped", b.dropped},     {"held", b.held},             {"balanced", b.ok()}};
+  return {{"rx", b.rx},     {"generated", b.generated}, {"replicated", b.replicated},
+          {"tx", b.tx},     {"consumed", b.consumed},   {"dropped", b.dropped},
+          {"held", b.held}, {"balanced", b.ok()}};
 }
 
 bool offers(const std::vector<std::string_view>& names, const std::string& table) {
@@ -260,9 +265,8 @@ bool Runtime::stage_table_rows(Switch& s, const std::string& table, std::size_t 
   bool complete = true;
   for (std::size_t i = 0; i < s.state->types().size(); ++i) {
     if (const StageShared* shared = s.state->shared(i); shared != nullptr && offers(shared->tables(), table)) {
-      complete &= append(rows, max_rows, [&](std::uint64_t& cursor, std::size_t max) {
-        return shared->rows(table, cursor, max);
-      });
+      complete &= append(rows, max_rows,
+                         [&](std::uint64_t& cursor, std::size_t max) { return shared->rows(table, cursor, max); });
     }
     for (std::size_t w = 0; w < s.pipelines.size(); ++w) {
       const pipeline::Stage& stage = s.pipelines[w]->stage(i);
@@ -290,7 +294,9 @@ ordered_json Runtime::worker_rows() const {
   ordered_json rows = ordered_json::array();
   for (std::size_t w = 0; w < workers_.size(); ++w) {
     const Worker::Usage u = workers_[w]->usage();
-    const double busy = u.cycles == 0 ? 0 : std::round(1000.0 * static_cast<double>(u.busy_cycles) / static_cast<double>(u.cycles)) / 10;
+    const double busy =
+        u.cycles == 0 ? 0
+                      : std::round(1000.0 * static_cast<double>(u.busy_cycles) / static_cast<double>(u.cycles)) / 10;
     rows.push_back({{"worker", w},
                     {"cpu", cpus_[w]},
                     {"loops", u.loops},
@@ -312,18 +318,14 @@ ordered_json Runtime::about() const {
 }
 
 bool Runtime::balanced() const {
-  return std::all_of(switches_.begin(), switches_.end(),
-                     [](const Switch& s) { return balance_of(s.pipelines).ok(); });
+  return std::all_of(switches_.begin(), switches_.end(), [](const Switch& s) { return balance_of(s.pipelines).ok(); });
 }
 
 ordered_json Runtime::counters() {
   const pipeline::TimeNs end = stopped_ != 0 ? stopped_.load() : clock_.now();
-  ordered_json out{{"version", WEFT_VERSION},
-                   {"elapsed_s", static_cast<double>(end - started_) / 1e9},
-                   {"tsc_hz", rte_get_tsc_hz()},
-                   {"hugepages", hugepages_},
-                   {"workers", worker_rows()},
-                   {"switches", ordered_json::array()}};
+  ordered_json out{{"version", WEFT_VERSION},    {"elapsed_s", static_cast<double>(end - started_) / 1e9},
+                   {"tsc_hz", rte_get_tsc_hz()}, {"hugepages", hugepages_},
+                   {"workers", worker_rows()},   {"switches", ordered_json::array()}};
   for (Switch& s : switches_) {
     ordered_json drops = ordered_json::object();
     for (std::size_t i = 0; i < pipeline::kDropReasonCount; ++i) {

@@ -29,7 +29,9 @@ constexpr int kCannotStart = 3;
 constexpr int kUnbalanced = 4;
 
 std::atomic<bool> stop_requested{false};
-void on_signal(int) { stop_requested.store(true); }
+void on_signal(int) {
+  stop_requested.store(true);
+}
 
 struct Options {
   std::string config;
@@ -70,7 +72,8 @@ void describe(const control::Config& config, const Eal& eal) {
   }
   std::string cpus;
   for (const unsigned cpu : eal.worker_cpus) cpus += (cpus.empty() ? "" : ",") + std::to_string(cpu);
-  spdlog::info("{} worker(s) on CPU {}, {}", eal.worker_cpus.size(), cpus, eal.hugepages ? "hugepages" : "no hugepages");
+  spdlog::info("{} worker(s) on CPU {}, {}", eal.worker_cpus.size(), cpus,
+               eal.hugepages ? "hugepages" : "no hugepages");
 }
 
 // The last words: one line per switch, and the file if one was asked for.
@@ -144,8 +147,9 @@ int main_checked(int argc, char** argv) {
       ->type_name("FILE");
   app.add_option("--log-level", options.log_level, "trace, debug, info, warning or error; overrides the file")
       ->check(CLI::IsMember({"trace", "debug", "info", "warning", "error"}));
-  app.footer("Exit codes: 0 stopped as asked, 1 wrong arguments, 2 configuration refused, 3 could not start,\n"
-             "4 packets unaccounted for (a bug in weft).");
+  app.footer(
+      "Exit codes: 0 stopped as asked, 1 wrong arguments, 2 configuration refused, 3 could not start,\n"
+      "4 packets unaccounted for (a bug in weft).");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

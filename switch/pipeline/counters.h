@@ -31,7 +31,7 @@ struct alignas(64) FlowTotals {
   Counter generated;   ///< packets that the switch itself made (ARP, ICMP, CNP, NACK)
   Counter replicated;  ///< copies made for flooding and duplication
   Counter tx, tx_bytes;
-  Counter consumed;  ///< packets whose destination was the switch itself
+  Counter consumed;               ///< packets whose destination was the switch itself
   Counter handed_in, handed_out;  ///< through rings between this switch's workers
   std::array<Counter, kDropReasonCount> dropped;
 };

@@ -93,7 +93,8 @@ class EgressQueue {
     if (rate_mbps_ == 0) {
       sent_at = now;
     } else {
-      if (stalled_) [[unlikely]] restart(now);
+      if (stalled_) [[unlikely]]
+        restart(now);
       if (free_at_ > now) return nullptr;
       serialise(m->pkt_len);
       sent_at = free_at_;

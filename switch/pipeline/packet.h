@@ -23,13 +23,13 @@ inline constexpr PortIndex kGroupPort = 0xfffe;
 
 /// Where a packet came from and where it goes. Sixteen bytes, so that reception writes them at once.
 struct PacketRoute {
-  PortIndex in_port = kNoPort;   ///< where it came from; kNoPort for packets that the switch made
-  PortIndex out_port = kNoPort;  ///< where it goes: kNoPort until decided, kGroupPort when `next_hop` is a group
-  std::uint32_t next_hop = 0;    ///< l3: index of the next hop, or of the group when out_port is kGroupPort
-  std::uint8_t stage = 0;        ///< ring to another worker: index of the ingress stage to go on with
+  PortIndex in_port = kNoPort;    ///< where it came from; kNoPort for packets that the switch made
+  PortIndex out_port = kNoPort;   ///< where it goes: kNoPort until decided, kGroupPort when `next_hop` is a group
+  std::uint32_t next_hop = 0;     ///< l3: index of the next hop, or of the group when out_port is kGroupPort
+  std::uint8_t stage = 0;         ///< ring to another worker: index of the ingress stage to go on with
   std::uint8_t switch_index = 0;  ///< ring to another worker: the switch it belongs to
   std::uint16_t queue_class = 0;  ///< traffic class of the egress queue
-  std::uint32_t qp_handle = 0;  ///< rdma_track: its handle of the packet's QP entry on this worker; 0 when untracked
+  std::uint32_t qp_handle = 0;    ///< rdma_track: its handle of the packet's QP entry on this worker; 0 when untracked
 };
 static_assert(sizeof(PacketRoute) == 16);
 
@@ -45,13 +45,17 @@ static_assert(sizeof(PacketMeta) == 64);
 inline constexpr std::size_t kMetaSize = sizeof(PacketMeta);
 
 /// The private area directly follows struct rte_mbuf.
-[[nodiscard]] inline PacketMeta& meta(rte_mbuf* m) noexcept { return *reinterpret_cast<PacketMeta*>(m + 1); }
+[[nodiscard]] inline PacketMeta& meta(rte_mbuf* m) noexcept {
+  return *reinterpret_cast<PacketMeta*>(m + 1);
+}
 [[nodiscard]] inline const PacketMeta& meta(const rte_mbuf* m) noexcept {
   return *reinterpret_cast<const PacketMeta*>(m + 1);
 }
 
 /// First byte of the frame. Headers that the parser read lie contiguously from here.
-[[nodiscard]] inline std::uint8_t* frame(rte_mbuf* m) noexcept { return rte_pktmbuf_mtod(m, std::uint8_t*); }
+[[nodiscard]] inline std::uint8_t* frame(rte_mbuf* m) noexcept {
+  return rte_pktmbuf_mtod(m, std::uint8_t*);
+}
 [[nodiscard]] inline const std::uint8_t* frame(const rte_mbuf* m) noexcept {
   return rte_pktmbuf_mtod(m, const std::uint8_t*);
 }

@@ -36,8 +36,12 @@ Pipeline::Pipeline(SwitchState& state, PipelineHost host)
       port_totals_(std::make_unique<PortTotals[]>(state.info().ports.size())) {
   const SwitchInfo& info = state_.info();
   for (std::size_t i = 0; i < slot_count_; ++i) {
-    const StageBuild build{info.pipeline[i].options, info, host_.worker, state_.workers(),
-                           [this](std::string_view name) { return state_.shared(name); }, state_.steer_table()};
+    const StageBuild build{info.pipeline[i].options,
+                           info,
+                           host_.worker,
+                           state_.workers(),
+                           [this](std::string_view name) { return state_.shared(name); },
+                           state_.steer_table()};
     const StageType& type = *state_.types()[i];
     slots_[i].stage = type.make(build, state_.shared(i));
     if (type.has_egress) egress_stages_.push_back(static_cast<std::uint8_t>(i));
@@ -53,7 +57,9 @@ Pipeline::Pipeline(SwitchState& state, PipelineHost host)
 
 Pipeline::~Pipeline() = default;
 
-std::uint64_t Pipeline::cycles() const noexcept { return metering_ ? rte_rdtsc() * kMeterEvery : 0; }
+std::uint64_t Pipeline::cycles() const noexcept {
+  return metering_ ? rte_rdtsc() * kMeterEvery : 0;
+}
 
 // --- reception and the ingress half -----------------------------------------------------------------------------
 
@@ -140,8 +146,8 @@ void Pipeline::run_resumed(TimeNs now, std::size_t stage) noexcept {
 // Stages may also resume packets outside of their ingress half: when they see a packet leave, or hear of a drop.
 void Pipeline::run_all_resumed(TimeNs now) noexcept {
   while (resumed_count_ != 0) [[unlikely]] {
-    for (std::size_t i = 0; i < slot_count_; ++i) run_resumed(now, i);
-  }
+      for (std::size_t i = 0; i < slot_count_; ++i) run_resumed(now, i);
+    }
 }
 
 void Pipeline::steer(TimeNs now, Batch& batch) noexcept {
@@ -197,7 +203,8 @@ void Pipeline::admit(TimeNs now, Batch& batch, std::uint64_t before) noexcept {
       too_large = queue == nullptr ? 0 : max_frame_[out] + 1;
       open = out;
     }
-    if (m->pkt_len < too_large && queue->push(now, m)) [[likely]] continue;
+    if (m->pkt_len < too_large && queue->push(now, m)) [[likely]]
+      continue;
     admit_one(now, m);
   }
   count(admission_, batch.size, cycles() - before);
@@ -205,15 +212,19 @@ void Pipeline::admit(TimeNs now, Batch& batch, std::uint64_t before) noexcept {
 
 void Pipeline::admit_one(TimeNs now, rte_mbuf* m) noexcept {
   const PortIndex out = meta(m).out_port;
-  if (out >= egress_.size()) [[unlikely]] return drop(now, m, DropReason::no_egress, Half::egress);
+  if (out >= egress_.size()) [[unlikely]]
+    return drop(now, m, DropReason::no_egress, Half::egress);
   EgressQueue* queue = egress_[out].get();
   if (queue == nullptr) {
     if (!hand_over(state_.owner_of_port(out), m, kToEgress)) drop(now, m, DropReason::handoff_full, Half::egress);
     return;
   }
-  if (m->pkt_len > max_frame_[out]) [[unlikely]] return drop_at_port(now, out, m, DropReason::egress_mtu);
-  if (!state_.link_up(out)) [[unlikely]] return drop_at_port(now, out, m, DropReason::egress_down);
-  if (!queue->push(now, m)) [[unlikely]] drop_at_port(now, out, m, DropReason::egress_queue_full);
+  if (m->pkt_len > max_frame_[out]) [[unlikely]]
+    return drop_at_port(now, out, m, DropReason::egress_mtu);
+  if (!state_.link_up(out)) [[unlikely]]
+    return drop_at_port(now, out, m, DropReason::egress_down);
+  if (!queue->push(now, m)) [[unlikely]]
+    drop_at_port(now, out, m, DropReason::egress_queue_full);
 }
 
 // --- the egress half ---------------------------------------------------------------------------------------------
@@ -424,8 +435,12 @@ void Context::send(rte_mbuf* m, PortIndex out) noexcept {
   pipeline_.admit_one(now, m);
 }
 
-void Context::resume(rte_mbuf* m) noexcept { pipeline_.resume(stage_, m); }
+void Context::resume(rte_mbuf* m) noexcept {
+  pipeline_.resume(stage_, m);
+}
 
-bool Context::link_up(PortIndex port) const noexcept { return pipeline_.state_.link_up(port); }
+bool Context::link_up(PortIndex port) const noexcept {
+  return pipeline_.state_.link_up(port);
+}
 
 }  // namespace weft::pipeline

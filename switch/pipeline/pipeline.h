@@ -143,16 +143,16 @@ class Pipeline {
   PipelineHost host_;
   Rng rng_;
   std::size_t slot_count_;
-  std::unique_ptr<Slot[]> slots_;  ///< in the order of the pipeline
-  std::vector<std::uint8_t> egress_stages_;    ///< positions of stages with an egress half
-  std::vector<std::uint8_t> drop_listeners_;   ///< positions of stages that want drops
+  std::unique_ptr<Slot[]> slots_;                     ///< in the order of the pipeline
+  std::vector<std::uint8_t> egress_stages_;           ///< positions of stages with an egress half
+  std::vector<std::uint8_t> drop_listeners_;          ///< positions of stages that want drops
   std::vector<std::unique_ptr<EgressQueue>> egress_;  ///< by PortIndex; nullptr where another worker owns the port
-  std::vector<std::uint32_t> max_frame_;       ///< by PortIndex
+  std::vector<std::uint32_t> max_frame_;              ///< by PortIndex
   std::unique_ptr<PortTotals[]> port_totals_;
   FlowTotals totals_;
   StageTotals admission_, tx_;
-  std::uint32_t bursts_ = 0;  ///< received
-  bool metering_ = false;     ///< whether this burst's cycles are counted, until the next one comes in
+  std::uint32_t bursts_ = 0;         ///< received
+  bool metering_ = false;            ///< whether this burst's cycles are counted, until the next one comes in
   std::uint32_t resumed_count_ = 0;  ///< packets in all Slot::resumed
   bool telling_ = false;             ///< stages are being told of a drop
 };

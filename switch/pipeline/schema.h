@@ -57,8 +57,7 @@ class Value {
   Value() = default;
   explicit Value(bool v) : data_(v) {}
   template <std::integral T>
-    requires(!std::same_as<T, bool>)
-  explicit Value(T v) : data_(static_cast<std::int64_t>(v)) {}
+  requires(!std::same_as<T, bool>) explicit Value(T v) : data_(static_cast<std::int64_t>(v)) {}
   explicit Value(double v) : data_(v) {}
   explicit Value(std::string v) : data_(std::move(v)) {}
   explicit Value(const char* v) : data_(std::string(v)) {}  ///< without it, a literal would become a bool
@@ -112,14 +111,14 @@ class Schema {
   static Schema boolean();
   static Schema integer(std::int64_t min, std::int64_t max);
   static Schema number(double min, double max);
-  static Schema string();                                     ///< non-empty
-  static Schema text();                                       ///< any text, "" too
-  static Schema name();                                       ///< [A-Za-z][A-Za-z0-9_.-]{0,62}: ports, switches
+  static Schema string();  ///< non-empty
+  static Schema text();    ///< any text, "" too
+  static Schema name();    ///< [A-Za-z][A-Za-z0-9_.-]{0,62}: ports, switches
   static Schema one_of(std::initializer_list<std::string_view> words);
   static Schema one_of(std::vector<std::string> words);
-  static Schema mac();                                        ///< aa:bb:cc:dd:ee:ff, kept as string
-  static Schema ip();                                         ///< IPv4 or IPv6 address
-  static Schema prefix();                                     ///< address/length (host bits allowed; users may refuse)
+  static Schema mac();     ///< aa:bb:cc:dd:ee:ff, kept as string
+  static Schema ip();      ///< IPv4 or IPv6 address
+  static Schema prefix();  ///< address/length (host bits allowed; users may refuse)
   static Schema list(Schema item, std::size_t min_items = 0);
   static Schema map(std::vector<Key> keys);
   /// A map that is chosen by the word under `tag`: every alternative is a map schema that includes `tag` implicitly.
@@ -147,7 +146,7 @@ class Schema {
 struct Schema::Key {
   std::string name;
   Schema schema;
-  std::string doc;                 ///< one sentence with the unit
+  std::string doc;  ///< one sentence with the unit
   bool required = false;
   std::optional<Value> fallback{};  ///< used when the key is absent
 

@@ -8,7 +8,11 @@
 namespace weft::pipeline {
 
 // A stage that names tables overrides rows(): reaching these is our own mistake.
-nlohmann::ordered_json StageShared::rows(std::string_view, std::uint64_t&, std::size_t) const { std::abort(); }
-nlohmann::ordered_json Stage::rows(std::string_view, std::uint64_t&, std::size_t) const { std::abort(); }
+nlohmann::ordered_json StageShared::rows(std::string_view, std::uint64_t&, std::size_t) const {
+  std::abort();
+}
+nlohmann::ordered_json Stage::rows(std::string_view, std::uint64_t&, std::size_t) const {
+  std::abort();
+}
 
 }  // namespace weft::pipeline

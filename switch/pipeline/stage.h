@@ -39,7 +39,8 @@ class StageShared {
 
   /// Up to `max` rows (JSON objects with equal keys) from `cursor` on; sets cursor to where to go on, or to kEnd.
   /// Called by the control thread at any time.
-  [[nodiscard]] virtual nlohmann::ordered_json rows(std::string_view table, std::uint64_t& cursor, std::size_t max) const;
+  [[nodiscard]] virtual nlohmann::ordered_json rows(std::string_view table, std::uint64_t& cursor,
+                                                    std::size_t max) const;
 
   static constexpr std::uint64_t kEnd = ~std::uint64_t{0};
 };
@@ -77,7 +78,8 @@ class Stage {
   /// Tables of this instance's own state; as in StageShared, but called on the worker that runs the instance, between
   /// bursts, so `max` is small.
   [[nodiscard]] virtual std::vector<std::string_view> tables() const { return {}; }
-  [[nodiscard]] virtual nlohmann::ordered_json rows(std::string_view table, std::uint64_t& cursor, std::size_t max) const;
+  [[nodiscard]] virtual nlohmann::ordered_json rows(std::string_view table, std::uint64_t& cursor,
+                                                    std::size_t max) const;
 };
 
 /// What a stage is built from. `options` was validated against StageType::options and has all defaults filled in.

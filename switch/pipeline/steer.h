@@ -21,8 +21,8 @@ enum class SteerMode : std::uint8_t {
 };
 
 /// The table that comes before the hash: known QPs and their workers. Readers take no lock; any thread may publish.
-/// Fixed size; an entry that finds no place is not stored, and its packets go by the hash. Every entry has two candidate
-/// lines of eight slots and goes into the emptier one, so that the table can be filled to two thirds.
+/// Fixed size; an entry that finds no place is not stored, and its packets go by the hash. Every entry has two
+/// candidate lines of eight slots and goes into the emptier one, so that the table can be filled to two thirds.
 class SteerTable {
  public:
   static constexpr std::size_t kSlots = 1u << 16;

@@ -35,12 +35,12 @@ struct PortVlans {
 struct PortInfo {
   std::string name;
   PortIndex index = 0;
-  std::string type;               ///< pci, veth, tap, memif, vhost, pcap, null, link
-  Value device;                   ///< map of the keys that only this type has, validated, defaults filled in
-  wire::MacAddress mac{};         ///< own address; set by the host of the pipeline before stages are built
+  std::string type;                ///< pci, veth, tap, memif, vhost, pcap, null, link
+  Value device;                    ///< map of the keys that only this type has, validated, defaults filled in
+  wire::MacAddress mac{};          ///< own address; set by the host of the pipeline before stages are built
   std::uint32_t mtu_bytes = 1500;  ///< largest IP packet, as `ip link` counts it; 0 from the loader: the device's own
-  std::uint64_t rate_mbps = 0;    ///< emulated egress rate, Mbit/s; 0: as fast as the device
-  std::uint64_t delay_ns = 0;     ///< emulated propagation delay of the link out of this port
+  std::uint64_t rate_mbps = 0;     ///< emulated egress rate, Mbit/s; 0: as fast as the device
+  std::uint64_t delay_ns = 0;      ///< emulated propagation delay of the link out of this port
   std::uint32_t queue_packets = 1024;  ///< capacity of the egress queue
   PortVlans vlans{};
   Mark mark{};

@@ -18,8 +18,8 @@ SwitchState::SwitchState(const Registry& registry, SwitchInfo info, std::vector<
     const StageType* type = registry.find(spec.name);
     if (type == nullptr) std::abort();  // the loader has checked every name
     types_.push_back(type);
-    const StageBuild build{spec.options, info_, 0, workers_, [this](std::string_view name) { return shared(name); },
-                           steer_table_.get()};
+    const StageBuild build{
+        spec.options, info_, 0, workers_, [this](std::string_view name) { return shared(name); }, steer_table_.get()};
     shared_.push_back(type->make_shared ? type->make_shared(build) : nullptr);
   }
 }

@@ -43,9 +43,7 @@ class SwitchState {
   /// Shared state by stage name; nullptr when that stage is not in the pipeline or has none.
   [[nodiscard]] StageShared* shared(std::string_view stage) const noexcept;
 
-  [[nodiscard]] bool link_up(PortIndex port) const noexcept {
-    return link_up_[port].load(std::memory_order_relaxed);
-  }
+  [[nodiscard]] bool link_up(PortIndex port) const noexcept { return link_up_[port].load(std::memory_order_relaxed); }
   /// Control thread. Tells the stages when the state changed.
   void set_link(PortIndex port, bool up);
 

@@ -20,9 +20,9 @@ struct EthDevice {
   std::string devargs;  ///< as after testpmd's `-a` or `--vdev`
   std::uint16_t rx_descriptors = 1024;
   std::uint16_t tx_descriptors = 1024;
-  bool own_mac = false;       ///< the port's MAC address is the device's; otherwise it is derived
-  bool set_device_mtu = false;  ///< tell the device the MTU (physical functions)
-  std::optional<Netdev> link{};   ///< kernel interface whose carrier is the port's link
+  bool own_mac = false;          ///< the port's MAC address is the device's; otherwise it is derived
+  bool set_device_mtu = false;   ///< tell the device the MTU (physical functions)
+  std::optional<Netdev> link{};  ///< kernel interface whose carrier is the port's link
   /// Packets that a capture file holds; the port is exhausted when they have been seen.
   std::optional<std::uint64_t> finite_packets{};
 };

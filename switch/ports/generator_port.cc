@@ -23,13 +23,13 @@ constexpr std::uint32_t kSourcePorts = 16384;
 
 }  // namespace
 
-std::unique_ptr<GeneratorPort> GeneratorPort::open(const pipeline::PortInfo& info,
-                                                   const PortEnvironment& environment) {
+std::unique_ptr<GeneratorPort> GeneratorPort::open(const pipeline::PortInfo& info, const PortEnvironment& environment) {
   const Value& device = info.device;
   std::unique_ptr<GeneratorPort> port(new GeneratorPort);
   port->pool_ = environment.pool;
-  port->mac_ = info.mac.is_zero() ? wire::MacAddress::from_u64(0x020000000000ull | (environment.seed & 0xff) << 8 | info.index)
-                                  : info.mac;
+  port->mac_ = info.mac.is_zero()
+                   ? wire::MacAddress::from_u64(0x020000000000ull | (environment.seed & 0xff) << 8 | info.index)
+                   : info.mac;
   if (info.mtu_bytes != 0) port->mtu_bytes_ = info.mtu_bytes;
   port->qps_ = static_cast<std::uint32_t>(device["qps"].integer());
   port->first_qpn_ = static_cast<std::uint32_t>(device["first_qpn"].integer());
@@ -39,8 +39,9 @@ std::unique_ptr<GeneratorPort> GeneratorPort::open(const pipeline::PortInfo& inf
   for (const Value& name : device["opcodes"].list()) {
     const wire::Opcode opcode = *wire::opcode_from_name(name.string());
     wire::FrameBuilder builder;
-    builder.eth(*wire::MacAddress::parse(device["source_mac"].string()),
-                *wire::MacAddress::parse(device["destination_mac"].string()))
+    builder
+        .eth(*wire::MacAddress::parse(device["source_mac"].string()),
+             *wire::MacAddress::parse(device["destination_mac"].string()))
         .ip(*wire::IpAddress::parse(device["source"].string()), *wire::IpAddress::parse(device["destination"].string()))
         .udp(0)
         .bth(opcode, wire::Qpn(0), wire::Psn(0));
@@ -63,13 +64,15 @@ std::uint64_t GeneratorPort::due(TimeNs now) noexcept {
   std::uint64_t allowed = limit_ == 0 ? ~std::uint64_t{0} : limit_ - sent;
   if (rate_pps_ != 0) {
     if (started_ == 0) started_ = now;
-    const auto earned = static_cast<std::uint64_t>(static_cast<unsigned __int128>(now - started_) * rate_pps_ / 1'000'000'000);
+    const auto earned =
+        static_cast<std::uint64_t>(static_cast<unsigned __int128>(now - started_) * rate_pps_ / 1'000'000'000);
     allowed = std::min(allowed, earned > sent ? earned - sent : 0);
   }
   return allowed;
 }
 
-void GeneratorPort::fill(const Template& from, std::uint32_t qp, std::uint32_t psn, std::uint8_t* frame) const noexcept {
+void GeneratorPort::fill(const Template& from, std::uint32_t qp, std::uint32_t psn,
+                         std::uint8_t* frame) const noexcept {
   std::memcpy(frame, from.bytes.data(), from.bytes.size());
   const wire::be16 port(static_cast<std::uint16_t>(kFirstSourcePort + qp % kSourcePorts));
   const wire::be24 qpn(first_qpn_ + qp);
@@ -88,7 +91,8 @@ void GeneratorPort::fill(const Template& from, std::uint32_t qp, std::uint32_t p
   std::memcpy(frame + from.bytes.size() - 4, &icrc, 4);
 }
 
-std::uint16_t GeneratorPort::receive(TimeNs now, std::uint16_t /*queue*/, rte_mbuf** packets, std::uint16_t max) noexcept {
+std::uint16_t GeneratorPort::receive(TimeNs now, std::uint16_t /*queue*/, rte_mbuf** packets,
+                                     std::uint16_t max) noexcept {
   const auto count = static_cast<std::uint16_t>(std::min<std::uint64_t>(due(now), max));
   if (count == 0 || rte_pktmbuf_alloc_bulk(pool_, packets, count) != 0) return 0;
   for (std::uint16_t i = 0; i < count; ++i) {
@@ -110,6 +114,8 @@ pipeline::TxResult GeneratorPort::transmit(rte_mbuf** packets, std::uint16_t cou
   return {.taken = count};
 }
 
-std::string GeneratorPort::description() const { return "generator of " + std::to_string(qps_) + " QPs"; }
+std::string GeneratorPort::description() const {
+  return "generator of " + std::to_string(qps_) + " QPs";
+}
 
 }  // namespace weft::ports

@@ -29,7 +29,7 @@ class GeneratorPort : public Port {
   // A frame of one opcode with QPN, PSN and UDP source port zero, and the ICRC of exactly that.
   struct Template {
     std::vector<std::uint8_t> bytes;
-    std::uint32_t bth = 0;        ///< offset of the BTH
+    std::uint32_t bth = 0;         ///< offset of the BTH
     std::uint32_t behind_bth = 0;  ///< covered bytes behind the BTH's 12
     std::uint32_t icrc = 0;
   };

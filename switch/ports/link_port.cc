@@ -4,7 +4,8 @@
 
 namespace weft::ports {
 
-LinkPort::LinkPort(std::string peer, std::shared_ptr<pipeline::SpscRing> incoming, std::shared_ptr<pipeline::SpscRing> outgoing)
+LinkPort::LinkPort(std::string peer, std::shared_ptr<pipeline::SpscRing> incoming,
+                   std::shared_ptr<pipeline::SpscRing> outgoing)
     : peer_(std::move(peer)), incoming_(std::move(incoming)), outgoing_(std::move(outgoing)) {}
 
 LinkPort::~LinkPort() {

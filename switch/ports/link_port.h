@@ -16,7 +16,7 @@ class LinkPort : public Port {
  public:
   /// Both ends of a new cable.
   static std::pair<std::unique_ptr<LinkPort>, std::unique_ptr<LinkPort>> make_pair(std::string first_name,
-                                                                                  std::string second_name);
+                                                                                   std::string second_name);
   ~LinkPort() override;
 
   std::uint16_t receive(pipeline::TimeNs now, std::uint16_t queue, rte_mbuf** packets,
@@ -29,7 +29,8 @@ class LinkPort : public Port {
   [[nodiscard]] std::string description() const override { return "link to " + peer_; }
 
  private:
-  LinkPort(std::string peer, std::shared_ptr<pipeline::SpscRing> incoming, std::shared_ptr<pipeline::SpscRing> outgoing);
+  LinkPort(std::string peer, std::shared_ptr<pipeline::SpscRing> incoming,
+           std::shared_ptr<pipeline::SpscRing> outgoing);
   std::string peer_;
   std::shared_ptr<pipeline::SpscRing> incoming_;
   std::shared_ptr<pipeline::SpscRing> outgoing_;

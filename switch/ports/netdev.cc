@@ -104,7 +104,7 @@ std::vector<std::string> namespace_files() {
   std::vector<std::string> files;
   std::set<std::pair<dev_t, ino_t>> seen;
   const auto consider = [&](const std::string& path) {
-    struct stat status{};
+    struct stat status {};
     if (stat(path.c_str(), &status) == 0 && seen.emplace(status.st_dev, status.st_ino).second) files.push_back(path);
   };
   std::error_code error;
@@ -137,7 +137,9 @@ Netdev::Peer prepare_in_namespace(int namespace_fd, unsigned index) {
 
 }  // namespace
 
-bool Netdev::exists() const { return if_nametoindex(name_.c_str()) != 0; }
+bool Netdev::exists() const {
+  return if_nametoindex(name_.c_str()) != 0;
+}
 
 std::optional<std::uint32_t> Netdev::mtu() const {
   ifreq ifr{};

@@ -77,9 +77,10 @@ std::string prepare_veth(const std::string& interface, std::uint32_t& mtu) {
   if (auto error = netdev.set_up(); !error.empty()) return error;
   const Netdev::Peer peer = netdev.disable_peer_offloads();
   if (peer.is_veth && !peer.error.empty()) {
-    spdlog::warn("{}: the other end{} keeps its offloads ({}): TCP and UDP from it may carry no checksum; run "
-                 "'ethtool -K IFACE tx off tso off gso off gro off' there",
-                 interface, peer.name.empty() ? "" : " (" + peer.name + ")", peer.error);
+    spdlog::warn(
+        "{}: the other end{} keeps its offloads ({}): TCP and UDP from it may carry no checksum; run "
+        "'ethtool -K IFACE tx off tso off gso off gro off' there",
+        interface, peer.name.empty() ? "" : " (" + peer.name + ")", peer.error);
   }
   return "";
 }

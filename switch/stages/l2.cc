@@ -25,7 +25,9 @@ using wire::ParsedFlag;
 constexpr std::uint16_t kNoVid = 0xffff;
 constexpr std::uint32_t kTagBytes = 4;
 
-std::uint32_t seconds(TimeNs now) noexcept { return static_cast<std::uint32_t>(now / 1'000'000'000); }
+std::uint32_t seconds(TimeNs now) noexcept {
+  return static_cast<std::uint32_t>(now / 1'000'000'000);
+}
 
 // The two addresses of an Ethernet header as integers, first wire byte most significant.
 struct MacPair {
@@ -41,7 +43,9 @@ MacPair mac_pair(const std::uint8_t* frame) noexcept {
 }
 
 // 01:80:c2:00:00:00 to :0f are for the bridge itself (IEEE 802.1Q 8.6.3).
-bool is_link_local(std::uint64_t mac) noexcept { return (mac & ~std::uint64_t{0xf}) == 0x0180c2000000; }
+bool is_link_local(std::uint64_t mac) noexcept {
+  return (mac & ~std::uint64_t{0xf}) == 0x0180c2000000;
+}
 
 // A limit on flooded packets per ingress port: at most `rate` a second, with a tenth of a second's worth at once.
 class StormLimit {
@@ -72,7 +76,8 @@ class StormLimit {
 // 802.1Q membership, arranged for lookups by port and by VLAN.
 class VlanTable {
  public:
-  explicit VlanTable(const pipeline::SwitchInfo& info) : access_(info.ports.size()), ports_(info.ports.size()), members_(pipeline::kMaxVid + 1) {
+  explicit VlanTable(const pipeline::SwitchInfo& info)
+      : access_(info.ports.size()), ports_(info.ports.size()), members_(pipeline::kMaxVid + 1) {
     for (const std::uint16_t vid : info.vlans) exists_.set(vid);
     for (const auto& port : info.ports) {
       Port& p = ports_[port.index];
@@ -201,7 +206,8 @@ class L2Stage : public pipeline::Stage {
         vlans_(build.info),
         forward_link_local_(build.options["forward_link_local"].boolean()),
         storm_(build.info.ports.size(),
-               StormLimit((build.options["storm_limit_pps"].unsigned_integer() + build.workers - 1u) / build.workers)) {}
+               StormLimit((build.options["storm_limit_pps"].unsigned_integer() + build.workers - 1u) / build.workers)) {
+  }
 
   void ingress(Context& context, Batch& batch) override;
   [[nodiscard]] std::span<const Counter> counters() const override { return counters_; }
@@ -221,7 +227,8 @@ class L2Stage : public pipeline::Stage {
   [[nodiscard]] bool leave_through(rte_mbuf* m, PortIndex port, std::uint16_t vid) const noexcept {
     PacketMeta& pm = pipeline::meta(m);
     pm.out_port = port;
-    if (!pm.parsed.has(ParsedFlag::vlan_tagged) && !vlans_.access(port).trunk) [[likely]] return true;
+    if (!pm.parsed.has(ParsedFlag::vlan_tagged) && !vlans_.access(port).trunk) [[likely]]
+      return true;
     return set_tag(m, pm, vlans_.port(port).tagged[vid], vid);
   }
   void add(L2Counter counter) noexcept { counters_[static_cast<std::size_t>(counter)].add(1); }
@@ -238,7 +245,8 @@ L2Stage::Classified L2Stage::classify(const PacketMeta& pm) const noexcept {
   const VlanTable::Access access = vlans_.access(pm.in_port);
   const std::uint16_t tag_vid = pm.parsed.vlan_tci & 0xfff;
   const bool tagged = pm.parsed.has(ParsedFlag::vlan_tagged) && tag_vid != 0;  // VID 0 is a priority tag
-  if (!tagged) [[likely]] return {access.native, access.native == kNoVid, DropReason::vlan_untagged_on_trunk};
+  if (!tagged) [[likely]]
+    return {access.native, access.native == kNoVid, DropReason::vlan_untagged_on_trunk};
   if (vlans_.port(pm.in_port).allowed[tag_vid]) return {tag_vid, false, DropReason::vlan_unknown};
   if (!vlans_.exists(tag_vid)) return {tag_vid, true, DropReason::vlan_unknown};
   return {tag_vid, true, access.trunk ? DropReason::vlan_not_allowed : DropReason::vlan_tagged_on_access};
@@ -262,7 +270,8 @@ void L2Stage::ingress(Context& context, Batch& batch) {
       if (out == pipeline::kNoPort) continue;
       memo_.store(key, out);
     }
-    if (!leave_through(m, out, found.vid)) [[unlikely]] context.drop(batch, i, DropReason::no_headroom);
+    if (!leave_through(m, out, found.vid)) [[unlikely]]
+      context.drop(batch, i, DropReason::no_headroom);
   }
 }
 
@@ -283,13 +292,18 @@ PortIndex L2Stage::look_up(Context& context, Batch& batch, std::uint16_t i, std:
 }
 
 void L2Stage::learn(FdbKey key, PortIndex port, std::uint32_t now_s) noexcept {
-  if (key.word() >> 16 == 0) [[unlikely]] return;
+  if (key.word() >> 16 == 0) [[unlikely]]
+    return;
   switch (fdb_.learn(key, port, now_s)) {
-    case Fdb::Learned::added: return add(L2Counter::learned);
-    case Fdb::Learned::moved: return add(L2Counter::moved);
-    case Fdb::Learned::full: return add(L2Counter::fdb_full);
+    case Fdb::Learned::added:
+      return add(L2Counter::learned);
+    case Fdb::Learned::moved:
+      return add(L2Counter::moved);
+    case Fdb::Learned::full:
+      return add(L2Counter::fdb_full);
     case Fdb::Learned::refreshed:
-    case Fdb::Learned::is_static: return;
+    case Fdb::Learned::is_static:
+      return;
   }
 }
 

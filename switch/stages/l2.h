@@ -16,7 +16,8 @@ class L2Shared : public pipeline::StageShared {
   void housekeeping(pipeline::TimeNs now) override;
   void on_link(pipeline::PortIndex port, bool up) override;
   [[nodiscard]] std::vector<std::string_view> tables() const override { return {"fdb"}; }
-  [[nodiscard]] nlohmann::ordered_json rows(std::string_view table, std::uint64_t& cursor, std::size_t max) const override;
+  [[nodiscard]] nlohmann::ordered_json rows(std::string_view table, std::uint64_t& cursor,
+                                            std::size_t max) const override;
 
   [[nodiscard]] tables::Fdb& fdb() noexcept { return fdb_; }
 
@@ -29,9 +30,9 @@ class L2Shared : public pipeline::StageShared {
 
 /// Order of the counters of the `l2` stage.
 enum class L2Counter : std::uint8_t {
-  learned,         ///< source addresses added to the table
-  moved,           ///< source addresses seen on another port than before
-  fdb_full,        ///< source addresses that found no room; their traffic is flooded
+  learned,            ///< source addresses added to the table
+  moved,              ///< source addresses seen on another port than before
+  fdb_full,           ///< source addresses that found no room; their traffic is flooded
   flooded_unknown,    ///< packets to unknown unicast addresses that were flooded
   flooded_multicast,  ///< broadcast and multicast packets that were flooded
   flood_incomplete,   ///< copies that were not made because no packet buffer was left

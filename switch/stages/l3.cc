@@ -67,8 +67,8 @@ constexpr FirstOctets kFirstOctets;
          checksum_right(frame + kIpOffset);
 }
 
-// An untagged IPv6 packet whose addresses are neither link-local or multicast (fe80::/10, ff00::/8, and with them all of
-// fe00::/7) nor in ::/64, where the unspecified, the loopback and the IPv4-mapped addresses are.
+// An untagged IPv6 packet whose addresses are neither link-local or multicast (fe80::/10, ff00::/8, and with them all
+// of fe00::/7) nor in ::/64, where the unspecified, the loopback and the IPv4-mapped addresses are.
 [[gnu::always_inline]] inline bool is_ordinary_v6(const wire::Parsed& parsed, const std::uint8_t* frame) noexcept {
   constexpr std::uint8_t kV6 = ParsedFlag::ipv6;
   if ((parsed.flags & (kV6 | ParsedFlag::vlan_tagged)) != kV6 || parsed.l4_offset == 0) return false;

@@ -41,7 +41,7 @@ class L3Stage : public pipeline::Stage {
   void route_one(pipeline::Context& context, pipeline::Batch& batch, std::uint16_t i,
                  const wire::IpAddress& destination) noexcept;
   [[gnu::always_inline]] inline void dispatch(pipeline::Context& context, pipeline::Batch& batch, std::uint16_t i,
-                                       tables::NextHopId id) noexcept;
+                                              tables::NextHopId id) noexcept;
   void dispatch_special(pipeline::Context& context, pipeline::Batch& batch, std::uint16_t i,
                         tables::NextHopId id) noexcept;
 

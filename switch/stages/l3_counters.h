@@ -42,11 +42,11 @@ class L3Counters {
 
   /// In the order of L3Counter.
   [[nodiscard]] static std::vector<std::string> names() {
-    return {"arp_requests_sent",   "arp_requests_answered",     "arp_invalid",
+    return {"arp_requests_sent",     "arp_requests_answered",     "arp_invalid",
             "nd_solicitations_sent", "nd_solicitations_answered", "nd_invalid",
-            "address_conflicts",   "neighbours_resolved",       "neighbours_moved",
-            "neighbours_failed",   "neighbours_full",           "packets_queued",
-            "echo_answered",       "icmp_errors_sent",          "icmp_rate_limited",
+            "address_conflicts",     "neighbours_resolved",       "neighbours_moved",
+            "neighbours_failed",     "neighbours_full",           "packets_queued",
+            "echo_answered",         "icmp_errors_sent",          "icmp_rate_limited",
             "out_of_mbufs"};
   }
 

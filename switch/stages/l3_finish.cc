@@ -8,8 +8,8 @@ using pipeline::Batch;
 using pipeline::Context;
 using pipeline::DropReason;
 using pipeline::PortIndex;
-using tables::NextHop;
 using tables::NeighbourWord;
+using tables::NextHop;
 
 L3Finish::L3Finish(const L3Tables& tables, const L3Limits& limits, std::uint16_t worker)
     : tables_(tables),

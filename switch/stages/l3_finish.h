@@ -26,14 +26,14 @@ struct L3Tables {
 };
 
 struct L3Limits {
-  std::size_t pending_packets;   ///< that may wait for one neighbour
+  std::size_t pending_packets;      ///< that may wait for one neighbour
   std::uint64_t icmp_errors_per_s;  ///< of one worker
 };
 
 /// One per worker and switch, made by L3Shared.
 ///
-/// A packet whose out_port is kGroupPort carries a group of routes() in PacketMeta::next_hop. That number belongs to the
-/// route table of this burst: no stage between l3 and lb may hold packets.
+/// A packet whose out_port is kGroupPort carries a group of routes() in PacketMeta::next_hop. That number belongs to
+/// the route table of this burst: no stage between l3 and lb may hold packets.
 class L3Finish final : public L3Resolver::Sink {
  public:
   L3Finish(const L3Tables& tables, const L3Limits& limits, std::uint16_t worker);
@@ -47,9 +47,9 @@ class L3Finish final : public L3Resolver::Sink {
   /// The route table of this burst.
   [[nodiscard]] const tables::RouteTable& routes() const noexcept { return *routes_; }
 
-  /// Sends packet `i` on its way to `hop`: decrements the TTL, writes the MAC addresses and sets out_port. A packet that
-  /// cannot leave is taken out of the batch: dropped, with the ICMP error that is due, or held until its neighbour is
-  /// resolved.
+  /// Sends packet `i` on its way to `hop`: decrements the TTL, writes the MAC addresses and sets out_port. A packet
+  /// that cannot leave is taken out of the batch: dropped, with the ICMP error that is due, or held until its neighbour
+  /// is resolved.
   [[gnu::always_inline]] void forward(pipeline::Context& context, pipeline::Batch& batch, std::uint16_t i,
                                       const tables::NextHop& hop) noexcept {
     rte_mbuf* m = batch.packet[i];

@@ -50,7 +50,8 @@ bool is_icmp_error(const rte_mbuf* m) noexcept {
   if (m->data_len < parsed.l4_offset + 1u) return true;
   const std::uint8_t type = pipeline::frame(m)[parsed.l4_offset];
   if (v6) return type < 128 || type == wire::Icmpv6Type::redirect;
-  // Echo, router discovery, timestamp, information and address mask messages are questions and answers (RFC 1122 3.2.2).
+  // Echo, router discovery, timestamp, information and address mask messages are questions and answers (RFC
+  // 1122 3.2.2).
   return type != 0 && type != 8 && type != 9 && type != 10 && (type < 13 || type > 18);
 }
 

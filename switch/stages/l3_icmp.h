@@ -36,7 +36,7 @@ class L3Icmp {
   const tables::Interfaces& interfaces_;
   L3Counters& counters_;
   std::uint64_t per_second_;
-  std::uint64_t tokens_;         ///< in units of 1 / 10^9 of an error
+  std::uint64_t tokens_;  ///< in units of 1 / 10^9 of an error
   pipeline::TimeNs updated_ = 0;
 };
 

@@ -100,10 +100,13 @@ NeighbourTable::Index L3Local::neighbour(Context& context, PortIndex port, const
 
 void L3Local::learn(Context& context, Index index, const NeighbourTable::Advertisement& said) noexcept {
   switch (neighbours_.learn(index, said, context.now)) {
-    case NeighbourTable::Learned::resolved: return counters_.add(L3Counter::neighbours_resolved);
-    case NeighbourTable::Learned::moved: return counters_.add(L3Counter::neighbours_moved);
+    case NeighbourTable::Learned::resolved:
+      return counters_.add(L3Counter::neighbours_resolved);
+    case NeighbourTable::Learned::moved:
+      return counters_.add(L3Counter::neighbours_moved);
     case NeighbourTable::Learned::ignored:
-    case NeighbourTable::Learned::refreshed: return;
+    case NeighbourTable::Learned::refreshed:
+      return;
   }
 }
 
@@ -136,8 +139,8 @@ void L3Local::read_arp(Context& context, const rte_mbuf* m) noexcept {
   }
   if (!is_request || !for_us) return;
   std::uint8_t frame[kMaxMessageBytes];
-  const std::size_t bytes = write_arp(frame, {own_mac, arp.sender_mac}, wire::ArpOperation::reply, target,
-                                      arp.sender_mac, sender);
+  const std::size_t bytes =
+      write_arp(frame, {own_mac, arp.sender_mac}, wire::ArpOperation::reply, target, arp.sender_mac, sender);
   if (send_message(context, counters_, {frame, bytes}, port)) counters_.add(L3Counter::arp_requests_answered);
 }
 
@@ -225,7 +228,8 @@ bool L3Local::echo_v4(rte_mbuf* m) noexcept {
   if (icmp.type != wire::IcmpType::echo_request || icmp.code != 0) return false;
   // Nobody may make the switch answer to itself or to a whole subnet.
   const IpEnds ends = ip_ends(m);
-  if (!interfaces_.is_local(pm.in_port, ends.destination) || interfaces_.is_local(pm.in_port, ends.source)) return false;
+  if (!interfaces_.is_local(pm.in_port, ends.destination) || interfaces_.is_local(pm.in_port, ends.source))
+    return false;
   if (interfaces_.is_broadcast(pm.in_port, ends.source)) return false;
   const auto type_word = [&] { return static_cast<std::uint16_t>(icmp.type << 8); };
   const auto ttl_word = [&] { return static_cast<std::uint16_t>(ip.ttl << 8 | ip.protocol); };

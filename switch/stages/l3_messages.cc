@@ -76,8 +76,7 @@ std::size_t write_arp(std::span<std::uint8_t> out, const LinkAddresses& link, st
 std::size_t write_neighbour_solicitation(std::span<std::uint8_t> out, const LinkAddresses& link,
                                          const IpAddress& source, const IpAddress& destination,
                                          const IpAddress& target) noexcept {
-  const wire::NeighbourMessage message{{wire::Icmpv6Type::neighbour_solicitation, 0, be16(0), be32(0)},
-                                       target.bytes()};
+  const wire::NeighbourMessage message{{wire::Icmpv6Type::neighbour_solicitation, 0, be16(0), be32(0)}, target.bytes()};
   return write_neighbour(out, link, source, destination, message, wire::NdLinkLayerOption::kSource);
 }
 

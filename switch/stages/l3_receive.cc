@@ -143,8 +143,8 @@ void L3Stage::dispatch_special(Context& context, Batch& batch, std::uint16_t i, 
     case tables::kBroadcast: {
       // Not forwarded (RFC 2644), but the switch is one of the hosts of its own subnets.
       const auto& pm = pipeline::meta(batch.packet[i]);
-      const bool ours = pm.in_port < interfaces_.size() &&
-                        interfaces_.is_broadcast(pm.in_port, ip_ends(batch.packet[i]).destination);
+      const bool ours =
+          pm.in_port < interfaces_.size() && interfaces_.is_broadcast(pm.in_port, ip_ends(batch.packet[i]).destination);
       return ours ? local_.deliver(context, batch, i) : context.drop(batch, i, DropReason::ip_destination);
     }
     default:

@@ -113,8 +113,8 @@ void L3Resolver::ask_v6(Context& context, const Record& record, NeighbourWord wo
   const IpAddress group = tables::solicited_node(target);
   const MacAddress to = word.usable() ? word.mac() : tables::multicast_mac(group);
   std::uint8_t frame[kMaxMessageBytes];
-  const std::size_t bytes = write_neighbour_solicitation(frame, {interfaces_[port].mac, to}, sender,
-                                                         word.usable() ? target : group, target);
+  const std::size_t bytes =
+      write_neighbour_solicitation(frame, {interfaces_[port].mac, to}, sender, word.usable() ? target : group, target);
   if (send_message(context, counters_, {frame, bytes}, port)) counters_.add(L3Counter::nd_solicitations_sent);
 }
 

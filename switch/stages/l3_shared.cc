@@ -18,7 +18,9 @@ namespace {
 
 constexpr TimeNs kSecond = 1'000'000'000;
 
-json text_or_null(bool there, const auto& value) { return there ? json(value.to_string()) : json(nullptr); }
+json text_or_null(bool there, const auto& value) {
+  return there ? json(value.to_string()) : json(nullptr);
+}
 
 }  // namespace
 

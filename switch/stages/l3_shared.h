@@ -21,7 +21,8 @@ class L3Shared : public pipeline::StageShared {
   /// What was learned on a port is forgotten when its link goes down.
   void on_link(pipeline::PortIndex port, bool up) override;
   [[nodiscard]] std::vector<std::string_view> tables() const override { return {"routes", "neighbours"}; }
-  [[nodiscard]] nlohmann::ordered_json rows(std::string_view table, std::uint64_t& cursor, std::size_t max) const override;
+  [[nodiscard]] nlohmann::ordered_json rows(std::string_view table, std::uint64_t& cursor,
+                                            std::size_t max) const override;
 
   /// Replaces all static routes. Workers use the new table from their next burst on.
   void set_routes(std::vector<pipeline::RouteInfo> routes);

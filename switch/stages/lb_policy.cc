@@ -23,9 +23,9 @@ class EcmpPolicy : public LbPolicy {
  private:
   [[nodiscard]] std::uint32_t hash_of(const rte_mbuf* m) const noexcept {
     const wire::Parsed& parsed = pipeline::meta(m).parsed;
-    const std::uint64_t ports =
-        EcmpHash::ports_word(parsed.source_port, parsed.destination_port, parsed.protocol);
-    if (!parsed.has(wire::ParsedFlag::ipv6)) [[likely]] return hash_.v4(parsed.address_key, ports);
+    const std::uint64_t ports = EcmpHash::ports_word(parsed.source_port, parsed.destination_port, parsed.protocol);
+    if (!parsed.has(wire::ParsedFlag::ipv6)) [[likely]]
+      return hash_.v4(parsed.address_key, ports);
     return hash_.v6(pipeline::frame(m) + parsed.l3_offset + offsetof(wire::Ipv6Header, source), ports);
   }
 
@@ -59,6 +59,8 @@ std::unique_ptr<LbPolicy> make_ecmp_policy(const pipeline::StageBuild& build) {
   return std::make_unique<EcmpPolicy>(build.info.seed);
 }
 
-std::unique_ptr<LbPolicy> make_random_policy() { return std::make_unique<RandomPolicy>(); }
+std::unique_ptr<LbPolicy> make_random_policy() {
+  return std::make_unique<RandomPolicy>();
+}
 
 }  // namespace weft::stages

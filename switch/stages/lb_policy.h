@@ -20,8 +20,8 @@ struct LbItem {
   rte_mbuf* packet;
   const tables::NextHopId* first_member;  ///< in the order of the configuration
   std::uint32_t member_count;             ///< at least two
-  tables::NextHopId choice;  ///< out: one of the members; kUnreachable when all ports are down
-  std::uint16_t index;       ///< of the packet in its batch
+  tables::NextHopId choice;               ///< out: one of the members; kUnreachable when all ports are down
+  std::uint16_t index;                    ///< of the packet in its batch
 
   [[nodiscard]] std::span<const tables::NextHopId> members() const noexcept { return {first_member, member_count}; }
 };
@@ -34,7 +34,8 @@ class LinkView {
   [[nodiscard]] bool up(tables::NextHopId member) noexcept {
     const pipeline::PortIndex port = hops_.hop(member).port;
     const std::uint64_t bit = std::uint64_t{1} << port % 64;
-    if (port < 64 && (up_ & bit) != 0) [[likely]] return true;
+    if (port < 64 && (up_ & bit) != 0) [[likely]]
+      return true;
     if (!context_.link_up(port)) return false;
     if (port < 64) up_ |= bit;
     return true;
@@ -63,8 +64,7 @@ class LbPolicy {
 /// where they are. kUnreachable when all ports are down.
 [[nodiscard]] inline tables::NextHopId member_by_hash(std::span<const tables::NextHopId> members, LinkView& links,
                                                       std::uint32_t hash) noexcept {
-  const tables::NextHopId member =
-      members[tables::EcmpHash::member(hash, static_cast<std::uint32_t>(members.size()))];
+  const tables::NextHopId member = members[tables::EcmpHash::member(hash, static_cast<std::uint32_t>(members.size()))];
   return links.up(member) ? member : another_member(members, links, hash);
 }
 

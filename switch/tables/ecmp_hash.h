@@ -62,7 +62,9 @@ class EcmpHash {
     return static_cast<std::uint32_t>(std::uint64_t{hash} * count >> 32);
   }
   /// A hash that is uniform among the flows that member() sent to the same one of `count`.
-  static constexpr std::uint32_t second_choice(std::uint32_t hash, std::uint32_t count) noexcept { return hash * count; }
+  static constexpr std::uint32_t second_choice(std::uint32_t hash, std::uint32_t count) noexcept {
+    return hash * count;
+  }
 
  private:
   static std::uint32_t crc(std::uint32_t state, std::uint64_t word) noexcept {

@@ -76,7 +76,8 @@ std::size_t Fdb::remove_if(Predicate&& wanted) noexcept {
 std::size_t Fdb::expire(std::uint32_t now_s, std::uint32_t age_s) noexcept {
   // A worker's clock may be ahead of this thread's: an entry of the future is young.
   return remove_if([=](std::uint64_t value) {
-    return static_cast<std::int32_t>(now_s - static_cast<std::uint32_t>(value >> 32)) >= static_cast<std::int32_t>(age_s);
+    return static_cast<std::int32_t>(now_s - static_cast<std::uint32_t>(value >> 32)) >=
+           static_cast<std::int32_t>(age_s);
   });
 }
 

@@ -104,11 +104,12 @@ class Fdb {
     std::uint64_t value;
   };
 
-  static constexpr std::uint64_t pack(FdbKey key, pipeline::PortIndex port, bool is_static, std::uint32_t now_s) noexcept {
+  static constexpr std::uint64_t pack(FdbKey key, pipeline::PortIndex port, bool is_static,
+                                      std::uint32_t now_s) noexcept {
     return std::uint64_t{now_s} << 32 | check(key) | (is_static ? kStatic : 0) | port;
   }
-  // Fifteen bits of the key's hash within the value: a slot that changed hands twice while a thread looked away does not
-  // pass for the same.
+  // Fifteen bits of the key's hash within the value: a slot that changed hands twice while a thread looked away does
+  // not pass for the same.
   static constexpr std::uint64_t kCheckMask = std::uint64_t{0x7fff} << 17;
   static constexpr std::uint64_t check(FdbKey key) noexcept { return hash(key) >> 32 & kCheckMask; }
   static constexpr bool belongs(std::uint64_t value, FdbKey key) noexcept { return (value & kCheckMask) == check(key); }
@@ -125,7 +126,8 @@ class Fdb {
   [[nodiscard]] Place locate(FdbKey key) const noexcept {
     const std::uint64_t h = hash(key);
     const Place place = locate_in(first_bucket(h), key);
-    if (place.slot != nullptr) [[likely]] return place;
+    if (place.slot != nullptr) [[likely]]
+      return place;
     return locate_in(second_bucket(h), key);
   }
   [[nodiscard]] static Place locate_in(Bucket& bucket, FdbKey key) noexcept {
@@ -134,7 +136,8 @@ class Fdb {
       return static_cast<unsigned>(bucket.key[way].load(std::memory_order_acquire) == key.word()) << way;
     };
     const unsigned match = hit(0) | hit(1) | hit(2) | hit(3);
-    if (match == 0) [[unlikely]] return {nullptr, 0};
+    if (match == 0) [[unlikely]]
+      return {nullptr, 0};
     const auto way = static_cast<std::size_t>(std::countr_zero(match));
     const std::uint64_t value = bucket.value[way].load(std::memory_order_acquire);
     // The slot may have been given to another address between the two loads.

@@ -97,8 +97,7 @@ std::vector<Fib::Route> family(std::span<const Fib::Route> routes, bool v6) {
   for (const auto& route : routes) {
     if (route.prefix.address.is_v6() == v6) own.push_back({route.prefix.network(), route.value});
   }
-  std::sort(own.begin(), own.end(),
-            [](const auto& a, const auto& b) { return a.prefix.length < b.prefix.length; });
+  std::sort(own.begin(), own.end(), [](const auto& a, const auto& b) { return a.prefix.length < b.prefix.length; });
   return own;
 }
 
@@ -168,8 +167,12 @@ void ByteTrie::lookup(std::span<const std::array<std::uint8_t, 16>> addresses, s
 
 // --- both ---------------------------------------------------------------------------------------------------------
 
-void Fib::Deleter::operator()(rte_fib* fib) const noexcept { rte_fib_free(fib); }
-void Fib::Deleter::operator()(rte_fib6* fib) const noexcept { rte_fib6_free(fib); }
+void Fib::Deleter::operator()(rte_fib* fib) const noexcept {
+  rte_fib_free(fib);
+}
+void Fib::Deleter::operator()(rte_fib6* fib) const noexcept {
+  rte_fib6_free(fib);
+}
 
 Fib::Fib(std::span<const Route> routes, std::uint32_t none, std::size_t large_table_routes)
     : small_v4_(none), small_v6_(none) {

@@ -61,8 +61,8 @@ class Fib {
   /// @param routes  at most one for each prefix
   /// @param none    result where no route matches, below 2^31
   /// @param large_table_routes  an address family with more routes than this gets DPDK's table: DIR24_8 for IPv4
-  ///        (64 MiB, one or two memory reads a lookup) or the trie of rte_fib6 (64 MiB, and 1 KiB for each eight bits of
-  ///        each prefix behind the 24th). If that memory is not there, the small structure takes its place.
+  ///        (64 MiB, one or two memory reads a lookup) or the trie of rte_fib6 (64 MiB, and 1 KiB for each eight bits
+  ///        of each prefix behind the 24th). If that memory is not there, the small structure takes its place.
   Fib(std::span<const Route> routes, std::uint32_t none, std::size_t large_table_routes);
 
   /// @param addresses  IPv4 destinations in host order

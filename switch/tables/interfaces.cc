@@ -66,9 +66,8 @@ bool Interfaces::owns(PortIndex port, const IpAddress& address) const noexcept {
 
 bool Interfaces::is_local(PortIndex port, const IpAddress& address) const noexcept {
   if (address.is_v6() && address.is_link_local()) return owns(port, address);
-  return std::any_of(ports_.begin(), ports_.end(), [&](const Interface& interface) {
-    return has_address(of_family(interface, address), address);
-  });
+  return std::any_of(ports_.begin(), ports_.end(),
+                     [&](const Interface& interface) { return has_address(of_family(interface, address), address); });
 }
 
 bool Interfaces::on_link(PortIndex port, const IpAddress& address) const noexcept {
@@ -128,8 +127,8 @@ MacAddress multicast_mac(const IpAddress& group) noexcept {
 
 IpAddress link_local_address(const MacAddress& mac) noexcept {
   const auto& m = mac.bytes;
-  return IpAddress::v6({0xfe, 0x80, 0, 0, 0, 0, 0, 0, static_cast<std::uint8_t>(m[0] ^ 2), m[1], m[2], 0xff, 0xfe, m[3],
-                        m[4], m[5]});
+  return IpAddress::v6(
+      {0xfe, 0x80, 0, 0, 0, 0, 0, 0, static_cast<std::uint8_t>(m[0] ^ 2), m[1], m[2], 0xff, 0xfe, m[3], m[4], m[5]});
 }
 
 }  // namespace weft::tables

@@ -13,8 +13,8 @@
 
 namespace weft::tables {
 
-/// Immutable. A switch that has an IPv6 address or route speaks IPv6 on all ports, so each has a link-local address: the
-/// configured one, or the one that RFC 4291 appendix A makes of the port's MAC address.
+/// Immutable. A switch that has an IPv6 address or route speaks IPv6 on all ports, so each has a link-local address:
+/// the configured one, or the one that RFC 4291 appendix A makes of the port's MAC address.
 class Interfaces {
  public:
   struct Interface {

@@ -62,9 +62,9 @@ class NeighbourWord {
 
 /// When states change by themselves.
 struct NeighbourTimes {
-  pipeline::TimeNs reachable_ns;                      ///< reachable -> stale
-  pipeline::TimeNs stale_ns = 60'000'000'000;         ///< an unused stale entry is removed
-  pipeline::TimeNs unresolved_ns = 10'000'000'000;    ///< an incomplete entry is removed, an unanswered probe ends
+  pipeline::TimeNs reachable_ns;                    ///< reachable -> stale
+  pipeline::TimeNs stale_ns = 60'000'000'000;       ///< an unused stale entry is removed
+  pipeline::TimeNs unresolved_ns = 10'000'000'000;  ///< an incomplete entry is removed, an unanswered probe ends
 };
 
 /// Hash table in buckets of one cache line, two candidate buckets per key. An entry keeps its index as long as it
@@ -77,8 +77,8 @@ class NeighbourTable {
   /// What a message told about a neighbour.
   struct Advertisement {
     std::optional<wire::MacAddress> mac{};  ///< none: the known one is meant
-    bool confirmed = false;    ///< an answer to our own question: it is reachable in both directions
-    bool may_replace = true;   ///< may change a known MAC address (ND: the override flag)
+    bool confirmed = false;                 ///< an answer to our own question: it is reachable in both directions
+    bool may_replace = true;                ///< may change a known MAC address (ND: the override flag)
   };
   enum class Learned : std::uint8_t {
     ignored,    ///< nothing changed
@@ -107,7 +107,8 @@ class NeighbourTable {
     const std::uint64_t h = hash(tag);
     const std::size_t first = h & bucket_mask_;
     for (std::size_t way = 0; way < kWays; ++way) {
-      if (buckets_[first].tag[way].load(std::memory_order_acquire) == tag) [[likely]] return index_of(first, way);
+      if (buckets_[first].tag[way].load(std::memory_order_acquire) == tag) [[likely]]
+        return index_of(first, way);
     }
     const std::size_t second = second_bucket(h);
     for (std::size_t way = 0; way < kWays; ++way) {

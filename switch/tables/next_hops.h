@@ -28,8 +28,8 @@ struct alignas(32) NextHop {
   std::uint64_t mac_head = 0;  ///< bytes 6 and 7 of the frame (port MAC) in the upper bits, as they lie in memory
   std::uint32_t mac_tail = 0;  ///< bytes 8 to 11
   pipeline::PortIndex port = 0;
-  bool attached = false;  ///< the destination itself is the neighbour: a connected subnet
-  std::uint32_t mtu_bytes = 0;  ///< largest IP packet
+  bool attached = false;                ///< the destination itself is the neighbour: a connected subnet
+  std::uint32_t mtu_bytes = 0;          ///< largest IP packet
   NeighbourTable::Index neighbour = 0;  ///< unless attached
 
   NextHop() = default;
@@ -72,7 +72,9 @@ class NextHops {
     return {members_.data() + group.first, group.count};
   }
   /// False for a number from another table that this one does not have.
-  [[nodiscard]] bool has_group(NextHopId id) const noexcept { return is_group(id) && (id & ~kGroupBit) < groups_.size(); }
+  [[nodiscard]] bool has_group(NextHopId id) const noexcept {
+    return is_group(id) && (id & ~kGroupBit) < groups_.size();
+  }
   /// Address of a router next hop; unspecified for an attached one.
   [[nodiscard]] const wire::IpAddress& address(NextHopId id) const noexcept { return addresses_[id - kFirstHop]; }
   /// The same for a hop of this table.

@@ -16,10 +16,10 @@ namespace weft::tables {
 
 /// Where a route comes from. Of equal prefixes, the first source wins.
 enum class RouteSource : std::uint8_t {
-  local,       ///< an address of the switch; the subnet-router anycast address (RFC 4291 2.6.1)
-  broadcast,   ///< first and last address of a connected IPv4 subnet, which are not forwarded to
-  connected,   ///< the subnet of an address of the switch
-  static_,     ///< configured
+  local,      ///< an address of the switch; the subnet-router anycast address (RFC 4291 2.6.1)
+  broadcast,  ///< first and last address of a connected IPv4 subnet, which are not forwarded to
+  connected,  ///< the subnet of an address of the switch
+  static_,    ///< configured
 };
 /// `static` for static_.
 [[nodiscard]] std::string_view to_string(RouteSource source) noexcept;

@@ -39,7 +39,9 @@ std::string MacAddress::to_string() const {
   return out;
 }
 
-bool IpAddress::is_multicast() const noexcept { return v6_ ? bytes_[0] == 0xff : (bytes_[12] & 0xf0) == 0xe0; }
+bool IpAddress::is_multicast() const noexcept {
+  return v6_ ? bytes_[0] == 0xff : (bytes_[12] & 0xf0) == 0xe0;
+}
 
 bool IpAddress::is_link_local() const noexcept {
   return v6_ ? bytes_[0] == 0xfe && (bytes_[1] & 0xc0) == 0x80 : bytes_[12] == 169 && bytes_[13] == 254;
@@ -86,15 +88,18 @@ std::optional<IpPrefix> IpPrefix::parse(std::string_view text) {
   return IpPrefix{*address, static_cast<std::uint8_t>(length)};
 }
 
-std::string IpPrefix::to_string() const { return address.to_string() + "/" + std::to_string(length); }
+std::string IpPrefix::to_string() const {
+  return address.to_string() + "/" + std::to_string(length);
+}
 
 IpPrefix IpPrefix::network() const noexcept {
   auto bytes = address.bytes();
   const unsigned first = address.is_v6() ? 0 : 96;
-  for (unsigned bit = first + length; bit < 128; ++bit) bytes[bit / 8] &= static_cast<std::uint8_t>(~(0x80u >> bit % 8));
+  for (unsigned bit = first + length; bit < 128; ++bit)
+    bytes[bit / 8] &= static_cast<std::uint8_t>(~(0x80u >> bit % 8));
   if (address.is_v6()) return {IpAddress::v6(bytes), length};
-  const std::uint32_t v4 = std::uint32_t{bytes[12]} << 24 | std::uint32_t{bytes[13]} << 16 |
-                           std::uint32_t{bytes[14]} << 8 | bytes[15];
+  const std::uint32_t v4 =
+      std::uint32_t{bytes[12]} << 24 | std::uint32_t{bytes[13]} << 16 | std::uint32_t{bytes[14]} << 8 | bytes[15];
   return {IpAddress::v4(v4), length};
 }
 

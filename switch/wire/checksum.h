@@ -46,7 +46,8 @@ class ChecksumSum {
 /// New checksum field after one 16-bit word changed (RFC 1624 equation 3: HC' = ~(~HC + ~m + m')).
 [[nodiscard]] constexpr std::uint16_t checksum_update(std::uint16_t checksum, std::uint16_t old_word,
                                                       std::uint16_t new_word) noexcept {
-  std::uint32_t s = std::uint32_t{static_cast<std::uint16_t>(~checksum)} + static_cast<std::uint16_t>(~old_word) + new_word;
+  std::uint32_t s =
+      std::uint32_t{static_cast<std::uint16_t>(~checksum)} + static_cast<std::uint16_t>(~old_word) + new_word;
   for (int i = 0; i < 2; ++i) s = (s & 0xffff) + (s >> 16);
   return static_cast<std::uint16_t>(~s);
 }

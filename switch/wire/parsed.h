@@ -46,8 +46,8 @@ enum class Validity : std::uint8_t {
   roce_transport_version,  ///< BTH TVer is not 0 (IBTA 9.6.1.1)
   roce_opcode,             ///< opcode in no row of the opcode table
   roce_pad,                ///< pad count larger than the payload, or on an opcode without payload
-  roce_payload,            ///< payload where the opcode has none (ACK, RDMA READ request, ...), or none where it needs one
-  roce_qp0,                ///< QP0 over RoCE (IBTA annex A17: there is no SMI)
+  roce_payload,  ///< payload where the opcode has none (ACK, RDMA READ request, ...), or none where it needs one
+  roce_qp0,      ///< QP0 over RoCE (IBTA annex A17: there is no SMI)
 };
 
 /// Number of Validity values, for tables indexed by it.
@@ -55,13 +55,13 @@ inline constexpr std::uint8_t kValidityCount = static_cast<std::uint8_t>(Validit
 
 /// Bits of Parsed::flags.
 struct ParsedFlag {
-  static constexpr std::uint8_t vlan_tagged = 1;    ///< a tag is in the frame; vlan_tci is it (a priority tag has VID 0)
-  static constexpr std::uint8_t ipv6 = 2;           ///< network layer is IPv6
-  static constexpr std::uint8_t ack_req = 4;        ///< BTH A
-  static constexpr std::uint8_t solicited = 8;      ///< BTH SE
-  static constexpr std::uint8_t ip_options = 16;    ///< IHL > 5, or IPv6 extension headers were walked
-  static constexpr std::uint8_t becn = 32;          ///< BTH BECN
-  static constexpr std::uint8_t fecn = 64;          ///< BTH FECN
+  static constexpr std::uint8_t vlan_tagged = 1;  ///< a tag is in the frame; vlan_tci is it (a priority tag has VID 0)
+  static constexpr std::uint8_t ipv6 = 2;         ///< network layer is IPv6
+  static constexpr std::uint8_t ack_req = 4;      ///< BTH A
+  static constexpr std::uint8_t solicited = 8;    ///< BTH SE
+  static constexpr std::uint8_t ip_options = 16;  ///< IHL > 5, or IPv6 extension headers were walked
+  static constexpr std::uint8_t becn = 32;        ///< BTH BECN
+  static constexpr std::uint8_t fecn = 64;        ///< BTH FECN
 };
 
 /// Result of parse_frame(). Fields beyond the layer that `kind` names are zero. 40 bytes; the parser writes all of it.

@@ -17,10 +17,14 @@ namespace weft::wire {
 /// Reverses the bytes of an unsigned integer of 1, 2, 4 or 8 bytes.
 template <std::unsigned_integral T>
 [[nodiscard]] constexpr T byte_swap(T v) noexcept {
-  if constexpr (sizeof(T) == 1) return v;
-  else if constexpr (sizeof(T) == 2) return __builtin_bswap16(v);
-  else if constexpr (sizeof(T) == 4) return __builtin_bswap32(v);
-  else return __builtin_bswap64(v);
+  if constexpr (sizeof(T) == 1)
+    return v;
+  else if constexpr (sizeof(T) == 2)
+    return __builtin_bswap16(v);
+  else if constexpr (sizeof(T) == 4)
+    return __builtin_bswap32(v);
+  else
+    return __builtin_bswap64(v);
 }
 
 /// An unsigned integer stored most significant byte first, at any alignment. There is no implicit conversion in

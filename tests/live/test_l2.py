@@ -10,8 +10,8 @@ PIPELINE = "    pipeline: [parse, rdma_track, l2]\n"
 
 
 def ports(hosts, extra=""):
-    return "".join(
-        f"      - {{ name: p{i}, type: veth, interface: {host.port_interface}{extra} }}\n" for i, host in enumerate(hosts))
+    line = "      - {{ name: p{}, type: veth, interface: {}{} }}\n"
+    return "".join(line.format(i, host.port_interface, extra) for i, host in enumerate(hosts))
 
 
 class L2(unittest.TestCase):

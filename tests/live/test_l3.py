@@ -6,6 +6,7 @@ import unittest
 
 import lab
 
+LINK = "rate_mbps: 10000, delay_ns: 1000"
 PIPELINE = "    pipeline: [parse, rdma_track, l3, lb: {policy: ecmp}]\n"
 
 
@@ -18,7 +19,7 @@ def leaf_spine(hosts):
         for host in (1, 2):
             text += f"      - {{ name: h{host}, type: veth, interface: {hosts[leaf, host].port_interface} }}\n"
         for spine in (1, 2):
-            text += f"      - {{ name: s{spine}, type: link, peer: spine{spine}/l{leaf}, rate_mbps: 10000, delay_ns: 1000 }}\n"
+            text += f"      - {{ name: s{spine}, type: link, peer: spine{spine}/l{leaf}, {LINK} }}\n"
         text += "    addresses:\n"
         for host in (1, 2):
             text += f"      - {{ port: h{host}, address: 10.77.{leaf}{host}.1/24 }}\n"
@@ -34,7 +35,7 @@ def leaf_spine(hosts):
     for spine in (1, 2):
         text += f"  - name: spine{spine}\n    ports:\n"
         for leaf in (1, 2):
-            text += f"      - {{ name: l{leaf}, type: link, peer: leaf{leaf}/s{spine}, rate_mbps: 10000, delay_ns: 1000 }}\n"
+            text += f"      - {{ name: l{leaf}, type: link, peer: leaf{leaf}/s{spine}, {LINK} }}\n"
         text += "    addresses:\n"
         for leaf in (1, 2):
             text += f"      - {{ port: l{leaf}, address: 10.0.{leaf}{spine}.2/30 }}\n"
@@ -79,7 +80,8 @@ class L3(unittest.TestCase):
             for address in ("10.77.1.1", "10.77.2.2", "fd77:1::1", "fd77:2::2"):
                 self.assertEqual(a.ping(address), 5, address)
             self.assertIn("ttl=63", a.execute("ping", "-n", "-c", "1", "10.77.2.2"))
-            self.assertIn("Time to live exceeded", a.execute("ping", "-n", "-c", "1", "-t", "1", "10.77.2.2", check=False))
+            expired = a.execute("ping", "-n", "-c", "1", "-t", "1", "10.77.2.2", check=False)
+            self.assertIn("Time to live exceeded", expired)
             self.assertIn("Unreachable", a.execute("ping", "-n", "-c", "1", "-W", "2", "192.0.2.1", check=False))
             tcp = lab.iperf3(a, b, "10.77.2.2")
             self.assertGreater(tcp["end"]["sum_received"]["bytes"], 1_000_000)

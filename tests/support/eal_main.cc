@@ -16,8 +16,8 @@
 int main(int argc, char** argv) {
   testing::InitGoogleMock(&argc, argv);
   const std::string lcores = "--lcores=0@(0-" + std::to_string(sysconf(_SC_NPROCESSORS_ONLN) - 1) + ")";
-  std::vector<std::string> arguments{argv[0],    "--no-huge", "--no-shconf",       "--no-pci", "--no-telemetry",
-                                     "-m",       "256",       "--log-level=error", lcores};
+  std::vector<std::string> arguments{argv[0], "--no-huge", "--no-shconf",       "--no-pci", "--no-telemetry",
+                                     "-m",    "256",       "--log-level=error", lcores};
   std::vector<char*> pointers;
   for (std::string& argument : arguments) pointers.push_back(argument.data());
   if (rte_eal_init(static_cast<int>(pointers.size()), pointers.data()) < 0) {

@@ -132,7 +132,9 @@ void Harness::inject(std::string_view name, rte_mbuf* m) {
   settle();
 }
 
-void Harness::inject(std::string_view name, std::span<const std::uint8_t> frame) { inject(name, make(frame, {})); }
+void Harness::inject(std::string_view name, std::span<const std::uint8_t> frame) {
+  inject(name, make(frame, {}));
+}
 
 void Harness::inject_chained(std::string_view name, std::span<const std::uint8_t> frame,
                              std::vector<std::size_t> segments) {
@@ -189,7 +191,9 @@ void Harness::block_device(std::string_view name, bool blocked) {
   settle();
 }
 
-void Harness::set_link(std::string_view name, bool up) { state_->set_link(port(name).index, up); }
+void Harness::set_link(std::string_view name, bool up) {
+  state_->set_link(port(name).index, up);
+}
 
 std::uint64_t Harness::dropped(DropReason reason) const {
   return totals().dropped[static_cast<std::size_t>(reason)].value();

@@ -42,11 +42,13 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_L
 endif()
 target_compile_definitions(weft_options INTERFACE WEFT_VERSION="${PROJECT_VERSION}")
 if(WEFT_SANITIZE)
-  target_compile_options(weft_options INTERFACE -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
+  target_compile_options(weft_options INTERFACE
+    -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
   target_link_options(weft_options INTERFACE -fsanitize=address,undefined)
 endif()
 if(WEFT_FUZZ)
-  target_compile_options(weft_options INTERFACE -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined)
+  target_compile_options(weft_options INTERFACE
+    -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined)
   target_link_options(weft_options INTERFACE -fsanitize=address,undefined)
 endif()
 

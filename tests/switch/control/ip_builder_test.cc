@@ -189,11 +189,13 @@ TEST(Routes, HavePrefixesWithoutHostBitsThatStandOnceAndAreNotConnected) {
                               "      - { prefix: @10.0.6.0/24, via: [10.0.1.2] }\n"
                               "      - { prefix: @10.0.2.0/24, blackhole: true }\n"
                               "      - { prefix: @224.0.0.0/4, blackhole: true }\n"
+                              "      - { prefix: @224.0.0.5/4, blackhole: true }\n"
                               "      - { prefix: @\"2001:db8:1::5/64\", blackhole: true }\n"),
                   {"prefix: 10.0.5.1/24 has host bits; the network is 10.0.5.0/24",
                    "prefix: 10.0.6.0/24 is routed twice, first at line 13",
                    "prefix: 10.0.2.0/24 is the connected subnet of port 'p2'",
                    "prefix: 224.0.0.0/4 is multicast; only unicast is routed",
+                   "prefix: 224.0.0.5/4 has host bits; the network is 224.0.0.0/4",
                    "prefix: 2001:db8:1::5/64 has host bits; the network is 2001:db8:1::/64"});
 }
 

@@ -164,7 +164,8 @@ TEST(Vlans, OfATrunkAreIdsAndRanges) {
 }
 
 TEST(Vlans, OfTheSwitchMayBeMoreThanPortsUse) {
-  EXPECT_EQ(switch_of(bridge_with("    vlans: [\"1-3\", 9]\n")).vlans, (std::vector<std::uint16_t>{1, 2, 3, 9}));
+  EXPECT_EQ(switch_of(bridge_with("    vlans: [\"1-3\", 9, \"12-12\"]\n")).vlans,
+            (std::vector<std::uint16_t>{1, 2, 3, 9, 12}));
 }
 
 TEST(Vlans, OutsideTheirRangeAreRefused) {

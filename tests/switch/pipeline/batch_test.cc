@@ -11,7 +11,9 @@
 namespace weft::pipeline {
 namespace {
 
-rte_mbuf* pointer(std::uintptr_t n) { return reinterpret_cast<rte_mbuf*>(n); }
+rte_mbuf* pointer(std::uintptr_t n) {
+  return reinterpret_cast<rte_mbuf*>(n);
+}
 
 Batch batch_of(std::uint16_t size) {
   Batch batch;

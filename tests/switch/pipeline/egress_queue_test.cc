@@ -31,7 +31,9 @@ class EgressQueueTest : public testing::Test {
 };
 
 // What a frame takes on the wire, in bits: at least 60 bytes, FCS 4, preamble 8, gap 12.
-std::uint64_t wire_bits(std::uint32_t bytes) { return (std::max(bytes, 60u) + 24) * std::uint64_t{8}; }
+std::uint64_t wire_bits(std::uint32_t bytes) {
+  return (std::max(bytes, 60u) + 24) * std::uint64_t{8};
+}
 
 TEST_F(EgressQueueTest, AnyRateIsExactOverAMillionPackets) {
   for (const std::uint64_t rate_mbps : {1u, 7u, 333u, 999u, 10'000u, 99'999u, 100'000u, 400'000u}) {

@@ -34,8 +34,12 @@ class Chaos {
     for (std::uint16_t i = 0; i < batch.size; ++i) {
       rte_mbuf* m = batch.packet[i];
       switch (c.rng.below(16)) {
-        case 0: c.drop(batch, i, DropReason::impair_loss); break;
-        case 1: c.consume(batch, i); break;
+        case 0:
+          c.drop(batch, i, DropReason::impair_loss);
+          break;
+        case 1:
+          c.consume(batch, i);
+          break;
         case 2:
           batch.remove(i);
           hold(c, m);
@@ -49,21 +53,37 @@ class Chaos {
           c.send(m, static_cast<PortIndex>(c.rng.below(5)));  // the last one does not exist
           break;
         case 5:
-        case 6: replicate(c, m); break;
-        case 7: generate(c); break;
-        case 8: release(c, c.rng.below(200)); break;
-        default: break;
+        case 6:
+          replicate(c, m);
+          break;
+        case 7:
+          generate(c);
+          break;
+        case 8:
+          release(c, c.rng.below(200));
+          break;
+        default:
+          break;
       }
     }
   }
   void egress(Context& c, Batch& batch) {
     for (std::uint16_t i = 0; i < batch.size; ++i) {
       switch (c.rng.below(24)) {
-        case 0: c.drop(batch, i, DropReason::icrc); break;
-        case 1: c.consume(batch, i); break;
-        case 2: generate(c); break;
-        case 3: release(c, 1); break;
-        default: break;
+        case 0:
+          c.drop(batch, i, DropReason::icrc);
+          break;
+        case 1:
+          c.consume(batch, i);
+          break;
+        case 2:
+          generate(c);
+          break;
+        case 3:
+          release(c, 1);
+          break;
+        default:
+          break;
       }
     }
   }
@@ -122,7 +142,8 @@ void run_schedule(std::uint64_t seed) {
   options.rate_mbps = rng.below(2) == 0 ? 0 : 1 + rng.below(100'000);
   options.delay_ns = rng.below(2) == 0 ? 0 : rng.below(20'000);
   options.seed = seed;
-  Rig rig({{"parse", parse_label()}, {"first", first.script()}, {"fwd", forward()}, {"second", second.script()}}, options);
+  Rig rig({{"parse", parse_label()}, {"first", first.script()}, {"fwd", forward()}, {"second", second.script()}},
+          options);
   for (auto& device : rig.devices) {
     device->behaviour = [&rng, &rig, d = device.get()](rte_mbuf** packets, std::uint16_t count) {
       const auto take = static_cast<std::uint16_t>(rng.below(count + 1u));

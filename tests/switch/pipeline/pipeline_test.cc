@@ -83,9 +83,10 @@ TEST(Pipeline, DroppedAndConsumedPacketsReachNoLaterStage) {
 TEST(Pipeline, ABurstThatAStageTookWholeCallsNoLaterStage) {
   int calls = 0;
   Rig rig({{"take",
-            {.ingress = [](Context& context, Batch& batch) { 
-              for (std::uint16_t i = 0; i < batch.size; ++i) context.consume(batch, i);
-            }}},
+            {.ingress =
+                 [](Context& context, Batch& batch) {
+                   for (std::uint16_t i = 0; i < batch.size; ++i) context.consume(batch, i);
+                 }}},
            {"later", {.ingress = [&](Context&, Batch&) { ++calls; }}}});
   rig.receive(0, burst(0, Batch::kCapacity));
   EXPECT_EQ(calls, 0);
@@ -403,7 +404,8 @@ TEST(Pipeline, EmulatedRateAndDelayAreExact) {
 
 TEST(Pipeline, ABusyDeviceGetsItsPacketsLaterOnceAndInOrder) {
   int egress_calls = 0;
-  Rig rig({{"fwd", forward()}, {"out", {.egress = [&](Context&, PortIndex, Batch& batch) { egress_calls += batch.size; }}}});
+  Rig rig({{"fwd", forward()},
+           {"out", {.egress = [&](Context&, PortIndex, Batch& batch) { egress_calls += batch.size; }}}});
   std::uint16_t room = 0;
   rig.devices[1]->behaviour = [&](rte_mbuf** packets, std::uint16_t count) {
     return rig.devices[1]->take(packets, std::min(count, std::exchange(room, std::uint16_t{0})));
@@ -434,7 +436,8 @@ TEST(Pipeline, ABusyDeviceMayReplaceWhatItDoesNotTake) {
       rte_pktmbuf_free(packets[i]);
       packets[i] = flat;
     }
-    return busy ? rig.devices[1]->take(packets, std::min<std::uint16_t>(count, 1)) : rig.devices[1]->take(packets, count);
+    return busy ? rig.devices[1]->take(packets, std::min<std::uint16_t>(count, 1))
+                : rig.devices[1]->take(packets, count);
   };
   rig.receive(0, burst(1, 50, 1));
   for (int i = 0; i < 20; ++i) rig.step(0);
@@ -483,24 +486,25 @@ TEST(Pipeline, DropQueuedLeavesNothingBehind) {
 
 TEST(Pipeline, ListenersHearOfDropsAtAndAfterAdmissionOnly) {
   std::vector<std::pair<std::uint64_t, DropReason>> heard;
-  Rig rig({{"early",
-            {.ingress =
-                 [](Context& context, Batch& batch) {
-                   for (std::uint16_t i = 0; i < batch.size; ++i) {
-                     if (label_of(batch.packet[i]).id == 1) context.drop(batch, i, DropReason::impair_loss);
-                   }
-                 }}},
-           {"listen",
-            {.drop = [&](Context&, const rte_mbuf* m, DropReason reason) { heard.emplace_back(label_of(m).id, reason); }}},
-           {"fwd", forward()},
-           {"late",
-            {.egress =
-                 [](Context& context, PortIndex, Batch& batch) {
-                   for (std::uint16_t i = 0; i < batch.size; ++i) {
-                     if (label_of(batch.packet[i]).id == 4) context.drop(batch, i, DropReason::icrc);
-                   }
-                 }}}},
-          {.queue_packets = 2});
+  Rig rig(
+      {{"early",
+        {.ingress =
+             [](Context& context, Batch& batch) {
+               for (std::uint16_t i = 0; i < batch.size; ++i) {
+                 if (label_of(batch.packet[i]).id == 1) context.drop(batch, i, DropReason::impair_loss);
+               }
+             }}},
+       {"listen",
+        {.drop = [&](Context&, const rte_mbuf* m, DropReason reason) { heard.emplace_back(label_of(m).id, reason); }}},
+       {"fwd", forward()},
+       {"late",
+        {.egress =
+             [](Context& context, PortIndex, Batch& batch) {
+               for (std::uint16_t i = 0; i < batch.size; ++i) {
+                 if (label_of(batch.packet[i]).id == 4) context.drop(batch, i, DropReason::icrc);
+               }
+             }}}},
+      {.queue_packets = 2});
   rig.state->set_link(3, false);
   rig.receive(0, {{1, 0, 1}, {2, 0, kNoPort}, {3, 0, 3}, {4, 0, 1}, {5, 0, 1}, {6, 0, 1}});
   rig.run_until_quiet();
@@ -525,7 +529,10 @@ TEST(Pipeline, APacketResumedFromADropOrFromTheEgressHalfGoesOnAtOnce) {
                      kept.push_back(batch.packet[i]);
                    }
                  },
-             .egress = [&](Context& context, PortIndex port, Batch&) { if (port == 2) release(context); },
+             .egress =
+                 [&](Context& context, PortIndex port, Batch&) {
+                   if (port == 2) release(context);
+                 },
              .drop = [&](Context& context, const rte_mbuf*, DropReason) { release(context); },
              .held = [&](std::uint16_t) { return kept.size(); }}},
            {"fwd", forward()}});

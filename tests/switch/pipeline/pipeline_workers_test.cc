@@ -176,10 +176,14 @@ class TwoThreads {
   TwoThreads() {
     StageType parse;
     parse.name = "parse";
-    parse.make = [this](const StageBuild& b, StageShared*) { return std::make_unique<ScriptedStage>(parse_, b.worker); };
+    parse.make = [this](const StageBuild& b, StageShared*) {
+      return std::make_unique<ScriptedStage>(parse_, b.worker);
+    };
     StageType fwd;
     fwd.name = "fwd";
-    fwd.make = [this](const StageBuild& b, StageShared*) { return std::make_unique<ScriptedStage>(forward_, b.worker); };
+    fwd.make = [this](const StageBuild& b, StageShared*) {
+      return std::make_unique<ScriptedStage>(forward_, b.worker);
+    };
     registry_.add(std::move(parse));
     registry_.add(std::move(fwd));
     SwitchInfo info;

@@ -277,8 +277,8 @@ class Rig {
       const std::uint64_t came = t.rx.value() + t.generated.value() + t.replicated.value() + t.handed_in.value();
       const std::uint64_t went = t.tx.value() + t.consumed.value() + dropped_here + p->held() + t.handed_out.value();
       if (came != went) {
-        return "worker " + std::to_string(p->worker()) + ": " + std::to_string(came) + " came, " + std::to_string(went) +
-               " went or are held";
+        return "worker " + std::to_string(p->worker()) + ": " + std::to_string(came) + " came, " +
+               std::to_string(went) + " went or are held";
       }
       out += t.handed_out.value();
       in += t.handed_in.value();
@@ -296,7 +296,8 @@ class Rig {
  private:
   // The sending ends of one worker's rings.
   struct Rings : Handoff {
-    Rings(Rig& rig, std::uint16_t own) : capacity(rig.options_.handoff_capacity), to(rig.options_.workers), worker(own) {}
+    Rings(Rig& rig, std::uint16_t own)
+        : capacity(rig.options_.handoff_capacity), to(rig.options_.workers), worker(own) {}
     bool push(std::uint16_t target, rte_mbuf* m) noexcept override {
       EXPECT_NE(target, worker);
       if (to[target].size() >= capacity) return false;

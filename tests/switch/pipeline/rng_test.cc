@@ -22,7 +22,9 @@ std::array<std::uint64_t, 4> reference_state(std::uint64_t seed) {
   }
   return state;
 }
-std::uint64_t rotate(std::uint64_t x, unsigned k) { return x << k | x >> (64 - k); }
+std::uint64_t rotate(std::uint64_t x, unsigned k) {
+  return x << k | x >> (64 - k);
+}
 std::uint64_t reference_next(std::array<std::uint64_t, 4>& s) {
   const std::uint64_t out = rotate(s[1] * 5, 7) * 9;
   const auto [a, b, c, d] = s;

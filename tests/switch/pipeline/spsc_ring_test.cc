@@ -15,8 +15,12 @@ namespace weft::pipeline {
 namespace {
 
 // The ring moves pointers and looks at nothing behind them.
-rte_mbuf* pointer(std::uint64_t n) { return reinterpret_cast<rte_mbuf*>(n); }
-std::uint64_t number(rte_mbuf* m) { return reinterpret_cast<std::uint64_t>(m); }
+rte_mbuf* pointer(std::uint64_t n) {
+  return reinterpret_cast<rte_mbuf*>(n);
+}
+std::uint64_t number(rte_mbuf* m) {
+  return reinterpret_cast<std::uint64_t>(m);
+}
 
 std::uint16_t push(SpscRing& ring, std::uint64_t& next, std::uint16_t count) {
   std::array<rte_mbuf*, 2048> packets;

@@ -4,6 +4,12 @@
 
 #include <gtest/gtest.h>
 
+#include <iostream>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "switch/stages/rdma_track_order.h"
 #include "tests/switch/stages/rdma_track_rig.h"
 
@@ -417,6 +423,123 @@ TEST(QpTracker, OtherQueuePairsKeepTheirStateWhenTheTableMovesEntries) {
   EXPECT_EQ(rig.count(TrackCounter::table_full), 0u);
   for (std::uint32_t i = 0; i < kQps; ++i) EXPECT_EQ(rig.entry(kA, kB, Qpn(2 + i * 7)).packets, 3u);
   EXPECT_EQ(rig.count(TrackCounter::out_of_order) + rig.count(TrackCounter::retransmitted), 0u);
+}
+
+// --- anything that may come from the wire -------------------------------------------------------------------------
+
+// What must hold between entries whatever was received.
+void expect_consistent(const TrackRig& rig) {
+  const tables::QpTable& table = rig.tracker.table();
+  std::uint32_t used = 0;
+  for (std::uint32_t i = 0; i < table.slots(); ++i) {
+    const QpEntry& e = table.entry(i);
+    if (e.is_free()) continue;
+    ++used;
+    ASSERT_EQ(table.find(table.key(i)), i);
+    ASSERT_LE(e.confidence(), 100);
+    ASSERT_EQ(e.paired(), e.source() != tables::PairSource::none);
+    ASSERT_EQ(e.paired(), e.confidence() != 0);
+    if (!e.paired()) continue;
+    const QpEntry& peer = table.entry(e.peer);
+    ASSERT_FALSE(peer.is_free());
+    ASSERT_EQ(peer.peer, i);
+    ASSERT_EQ(table.reverse(table.key(i), Qpn(1)).addresses, peer.addresses);
+    ASSERT_EQ(peer.confidence(), e.confidence());
+    ASSERT_EQ(peer.source(), e.source());
+    ASSERT_EQ(e.request.has(tables::RequestFlag::gap), peer.response.has(tables::ResponseFlag::watch));
+  }
+  ASSERT_EQ(used, table.size());
+  ASSERT_EQ(rig.count(TrackCounter::qps_active), used);
+  ASSERT_EQ(rig.count(TrackCounter::qps_learned_traffic), used) << "nothing has aged";
+}
+
+wire::FrameBuilder anything(std::mt19937& random) {
+  static const std::vector<std::pair<std::string, std::string>> kHosts{
+      {kA, kB}, {kB, kA}, {"10.0.0.3", kA}, {kA, kA}, {"fd00::1", "fd00::2"}, {"fd00::2", "fd00::1"}};
+  const auto& [source, destination] = kHosts[random() % kHosts.size()];
+  auto frame = wire::FrameBuilder().ip(*wire::IpAddress::parse(source), *wire::IpAddress::parse(destination));
+  frame.udp(static_cast<std::uint16_t>(49152 + random() % 4)).tos(static_cast<std::uint8_t>(random()));
+  std::uint8_t opcode = 0;
+  do {
+    opcode = static_cast<std::uint8_t>(random());
+  } while (!wire::opcode_info(opcode).known());
+  const std::uint32_t near = random() % 3 == 0 ? random() : 0xfffff0 + random() % 40;
+  frame.bth(opcode, Qpn(2 + random() % 12), Psn(near));
+  frame.aeth(Syndrome(static_cast<std::uint8_t>(random())), random()).reth(random(), random(), random());
+  if (wire::opcode_info(opcode).may_carry_payload()) frame.payload(1 + (random() % 2 == 0 ? 1023 : random() % 300));
+  return frame;
+}
+
+TEST(QpTracker, StaysConsistentWhateverIsReceived) {
+  std::random_device device;
+  const unsigned seed = device();
+  std::cout << "seed " << seed << "\n";
+  std::mt19937 random(seed);
+  for (int round = 0; round < 10; ++round) {
+    TrackRig rig({.max_qps = 50});
+    for (int step = 0; step < 300; ++step) {
+      std::vector<wire::FrameBuilder> burst;
+      for (std::size_t i = random() % 32; i > 0; --i) burst.push_back(anything(random));
+      rig.burst(burst);
+      rig.advance_ticks(random() % 3);
+      ASSERT_NO_FATAL_FAILURE(expect_consistent(rig)) << "seed " << seed << " step " << step;
+    }
+    EXPECT_GT(rig.count(TrackCounter::pairs_traffic), 0u);
+  }
+}
+
+wire::FrameBuilder any_cm(std::mt19937& random) {
+  static const std::vector<std::pair<std::string, std::string>> kHosts{
+      {kA, kB}, {kB, kA}, {"fd00::1", "fd00::2"}, {"fd00::2", "fd00::1"}};
+  const auto& [source, destination] = kHosts[random() % kHosts.size()];
+  const std::uint32_t mine = random() % 4, theirs = random() % 4;
+  const Qpn qpn(random() % 9);
+  switch (random() % 6) {
+    case 0:
+      return cm(source, destination, req(mine, qpn, Psn(random()), random() % 3));
+    case 1:
+      return cm(source, destination, rep(mine, theirs, qpn, Psn(random())));
+    case 2:
+      return cm(source, destination, rtu(mine, theirs));
+    case 3:
+      return cm(source, destination, rej(mine, theirs));
+    case 4:
+      return cm(source, destination, dreq(mine, theirs, qpn));
+    default:
+      return cm(source, destination, drep(mine, theirs));
+  }
+}
+
+TEST(QpTracker, StaysConsistentUnderAnyMixOfCmTrafficAndAgeing) {
+  std::random_device device;
+  const unsigned seed = device();
+  std::cout << "seed " << seed << "\n";
+  std::mt19937 random(seed);
+  TrackRig rig({.max_qps = 30, .idle_timeout_s = 5, .closed_timeout_s = 2});
+  ASSERT_TRUE(
+      rig.tracker.add_configured(rig.now, *wire::IpAddress::parse(kA), Qpn(5), *wire::IpAddress::parse(kB), Qpn(6)));
+  const tables::QpTable& table = rig.tracker.table();
+  for (int step = 0; step < 20000; ++step) {
+    rig.burst({random() % 2 == 0 ? any_cm(random) : anything(random)});
+    if (random() % 10 == 0) rig.advance_ticks(random() % 2000);
+    std::uint32_t used = 0;
+    for (std::uint32_t i = 0; i < table.slots(); ++i) {
+      const QpEntry& e = table.entry(i);
+      if (e.is_free()) continue;
+      ++used;
+      ASSERT_EQ(table.find(table.key(i)), i) << "seed " << seed << " step " << step;
+      ASSERT_TRUE(!e.paired() || table.entry(e.peer).peer == i) << "seed " << seed << " step " << step;
+    }
+    ASSERT_EQ(used, table.size());
+    ASSERT_EQ(rig.count(TrackCounter::qps_active), used);
+    ASSERT_EQ(rig.entry(kA, kB, Qpn(6)).peer, rig.position(kB, kA, Qpn(5))) << "configured pairs stay";
+  }
+  EXPECT_GT(rig.count(TrackCounter::pairs_cm), 0u);
+  EXPECT_GT(rig.count(TrackCounter::qps_aged), 0u);
+  EXPECT_GT(rig.count(TrackCounter::table_full), 0u);
+  rig.advance_s(100);
+  EXPECT_EQ(table.size(), 2u);
+  EXPECT_EQ(table.pairs().size(), 0u) << "no IPv6 address pair is left without an entry";
 }
 
 }  // namespace

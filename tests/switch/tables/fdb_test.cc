@@ -135,17 +135,26 @@ std::vector<FdbKey> addresses(int pattern, std::size_t count) {
   Rng rng(static_cast<std::uint64_t>(pattern));
   for (std::uint64_t i = 0; i < count; ++i) {
     switch (pattern) {
-      case 0: keys.emplace_back(rng.next() >> 16 & ~(std::uint64_t{1} << 40), 1); break;
-      case 1: keys.emplace_back(0x525400000000 + i, 1); break;
-      case 2: keys.emplace_back(0x020000000001 + (i << 16), 1); break;
-      default: keys.emplace_back(0x020000000001, static_cast<std::uint16_t>(1 + i % 4094)); break;
+      case 0:
+        keys.emplace_back(rng.next() >> 16 & ~(std::uint64_t{1} << 40), 1);
+        break;
+      case 1:
+        keys.emplace_back(0x525400000000 + i, 1);
+        break;
+      case 2:
+        keys.emplace_back(0x020000000001 + (i << 16), 1);
+        break;
+      default:
+        keys.emplace_back(0x020000000001, static_cast<std::uint16_t>(1 + i % 4094));
+        break;
     }
   }
   return keys;
 }
 
 TEST(Fdb, WhatIsMeantToFitFits) {
-  for (const std::size_t count : {1u, 2u, 3u, 6u, 7u, 12u, 64u, 102u, 1000u, 6553u, 8192u, 13'107u, 52'428u, 65'536u, 104'857u}) {
+  for (const std::size_t count :
+       {1u, 2u, 3u, 6u, 7u, 12u, 64u, 102u, 1000u, 6553u, 8192u, 13'107u, 52'428u, 65'536u, 104'857u}) {
     for (int pattern = 0; pattern < (count <= 4094 ? 4 : 3); ++pattern) {
       Fdb fdb(count);
       std::size_t refused = 0;
@@ -219,9 +228,8 @@ TEST(Fdb, AgreesWithAMapUnderRandomOperations) {
           break;
         case 1: {
           const std::size_t removed = fdb.flush(port);
-          ASSERT_EQ(removed, std::erase_if(model, [&](const auto& e) {
-                      return !e.second.is_static && e.second.port == port;
-                    }));
+          ASSERT_EQ(removed,
+                    std::erase_if(model, [&](const auto& e) { return !e.second.is_static && e.second.port == port; }));
           break;
         }
         case 2: {
@@ -231,16 +239,18 @@ TEST(Fdb, AgreesWithAMapUnderRandomOperations) {
                     }));
           break;
         }
-        case 3: now_s += static_cast<std::uint32_t>(rng.below(20)); break;
+        case 3:
+          now_s += static_cast<std::uint32_t>(rng.below(20));
+          break;
         default:
           if (rng.below(2) == 0) {
             ASSERT_EQ(fdb.find(key), known == model.end() ? kNoPort : known->second.port);
             break;
           }
-          const Learned expected = known == model.end()          ? Learned::added
-                                   : known->second.is_static     ? Learned::is_static
+          const Learned expected = known == model.end()         ? Learned::added
+                                   : known->second.is_static    ? Learned::is_static
                                    : known->second.port != port ? Learned::moved
-                                                                 : Learned::refreshed;
+                                                                : Learned::refreshed;
           ASSERT_EQ(fdb.learn(key, port, now_s), expected);
           if (expected != Learned::is_static) model[key.word()] = {port, false, now_s};
       }

@@ -139,7 +139,9 @@ std::uint32_t one(const Fib& fib, const char* address) {
   return look_up(fib, {a}, a.is_v6()).front();
 }
 
-Fib::Route route(const char* prefix, std::uint32_t value) { return {*IpPrefix::parse(prefix), value}; }
+Fib::Route route(const char* prefix, std::uint32_t value) {
+  return {*IpPrefix::parse(prefix), value};
+}
 
 TEST(Fib, TheLongestOfNestedPrefixesWins) {
   const std::vector<Fib::Route> routes{route("10.0.0.0/8", 1), route("10.1.0.0/16", 2), route("10.1.2.0/23", 3),
@@ -223,8 +225,12 @@ void read_while_tables_are_replaced(std::size_t large_table_routes, std::uint32_
   EXPECT_EQ(mixed.load(), 0);
 }
 
-TEST(Fib, ReadersSeeOneTableAtATimeWhileSmallTablesAreReplaced) { read_while_tables_are_replaced(kNeverLarge, 200); }
-TEST(Fib, ReadersSeeOneTableAtATimeWhileLargeTablesAreReplaced) { read_while_tables_are_replaced(0, 10); }
+TEST(Fib, ReadersSeeOneTableAtATimeWhileSmallTablesAreReplaced) {
+  read_while_tables_are_replaced(kNeverLarge, 200);
+}
+TEST(Fib, ReadersSeeOneTableAtATimeWhileLargeTablesAreReplaced) {
+  read_while_tables_are_replaced(0, 10);
+}
 
 }  // namespace
 }  // namespace weft::tables

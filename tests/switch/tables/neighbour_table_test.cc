@@ -25,7 +25,9 @@ const MacAddress kMac = MacAddress::from_u64(0x02aabbccdd01);
 const MacAddress kOther = MacAddress::from_u64(0x02aabbccdd02);
 const NeighbourTimes kTimes{.reachable_ns = 30 * kSecond};
 
-IpAddress ip(const char* text) { return *IpAddress::parse(text); }
+IpAddress ip(const char* text) {
+  return *IpAddress::parse(text);
+}
 
 class NeighbourTableTest : public testing::TestWithParam<const char*> {
  protected:
@@ -246,8 +248,10 @@ TEST(NeighbourTable, AFullTableSaysNobodyAndFindsWhatItHas) {
   std::uint32_t refused = 0;
   for (std::uint32_t i = 0; i < 1000; ++i) {
     const auto index = table.find_or_add(0, IpAddress::v4(i), 0);
-    if (index == table.nobody()) ++refused;
-    else EXPECT_TRUE(indices.insert(index).second);
+    if (index == table.nobody())
+      ++refused;
+    else
+      EXPECT_TRUE(indices.insert(index).second);
   }
   EXPECT_EQ(indices.size() + refused, 1000u);
   EXPECT_EQ(indices.size(), table.capacity());
@@ -262,7 +266,8 @@ TEST(NeighbourTable, WorkersNeverFindTheMacOfAnotherAddressWhileEntriesComeAndGo
   std::atomic<int> wrong{0};
   std::atomic<int> running{kWorkers};
   const auto address_of = [](std::uint32_t i) {
-    return i % 2 == 0 ? IpAddress::v4(0x0a000000 + i) : IpAddress::v6({0x20, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, static_cast<std::uint8_t>(i)});
+    return i % 2 == 0 ? IpAddress::v4(0x0a000000 + i)
+                      : IpAddress::v6({0x20, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, static_cast<std::uint8_t>(i)});
   };
   const auto work = [&](std::uint16_t worker) {
     Rng rng(worker + 1);
