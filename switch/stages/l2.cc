@@ -117,36 +117,41 @@ class VlanTable {
   std::bitset<4096> exists_;
 };
 
-// Adds or takes away the 802.1Q tag so that the frame fits the egress port, and keeps the parse record true.
+// Moves the offsets of a parse record with the bytes; 0 says that there is no such header.
+void move_offsets(wire::Parsed& parsed, int bytes) noexcept {
+  if (parsed.l3_offset != 0) parsed.l3_offset = static_cast<std::uint8_t>(parsed.l3_offset + bytes);
+  if (parsed.l4_offset != 0) parsed.l4_offset = static_cast<std::uint8_t>(parsed.l4_offset + bytes);
+}
+
+// Adds or takes away the 802.1Q tag so that the frame fits the egress port, and keeps the parse record true. False when
+// the buffer has no room for a tag.
 bool set_tag(rte_mbuf* m, PacketMeta& pm, bool tagged, std::uint16_t vid) noexcept {
   const bool has_tag = pm.parsed.has(ParsedFlag::vlan_tagged);
   if (!tagged && !has_tag) return true;
   if (tagged && has_tag && (pm.parsed.vlan_tci & 0xfff) == vid) return true;
   std::uint8_t* frame = pipeline::frame(m);
-  const auto tci = static_cast<std::uint16_t>((pm.parsed.vlan_tci & 0xf000) | vid);
-  if (tagged && !has_tag) {
+  if (!tagged) {
+    std::memmove(frame + kTagBytes, frame, 12);
+    rte_pktmbuf_adj(m, kTagBytes);
+    move_offsets(pm.parsed, -static_cast<int>(kTagBytes));
+    pm.parsed.flags &= static_cast<std::uint8_t>(~ParsedFlag::vlan_tagged);
+    pm.parsed.vlan_tci = 0;
+    return true;
+  }
+  if (!has_tag) {
     char* head = rte_pktmbuf_prepend(m, kTagBytes);
     if (head == nullptr) return false;
     frame = reinterpret_cast<std::uint8_t*>(head);
     std::memmove(frame, frame + kTagBytes, 12);
     frame[12] = 0x81;
     frame[13] = 0x00;
-    pm.parsed.l3_offset = static_cast<std::uint8_t>(pm.parsed.l3_offset + kTagBytes);
-    if (pm.parsed.l4_offset != 0) pm.parsed.l4_offset = static_cast<std::uint8_t>(pm.parsed.l4_offset + kTagBytes);
+    move_offsets(pm.parsed, kTagBytes);
     pm.parsed.flags |= ParsedFlag::vlan_tagged;
   }
-  if (tagged) {
-    frame[14] = static_cast<std::uint8_t>(tci >> 8);
-    frame[15] = static_cast<std::uint8_t>(tci);
-    pm.parsed.vlan_tci = tci;
-    return true;
-  }
-  std::memmove(frame + kTagBytes, frame, 12);
-  rte_pktmbuf_adj(m, kTagBytes);
-  pm.parsed.l3_offset = static_cast<std::uint8_t>(pm.parsed.l3_offset - kTagBytes);
-  if (pm.parsed.l4_offset != 0) pm.parsed.l4_offset = static_cast<std::uint8_t>(pm.parsed.l4_offset - kTagBytes);
-  pm.parsed.flags &= static_cast<std::uint8_t>(~ParsedFlag::vlan_tagged);
-  pm.parsed.vlan_tci = 0;
+  const auto tci = static_cast<std::uint16_t>((pm.parsed.vlan_tci & 0xf000) | vid);
+  frame[14] = static_cast<std::uint8_t>(tci >> 8);
+  frame[15] = static_cast<std::uint8_t>(tci);
+  pm.parsed.vlan_tci = tci;
   return true;
 }
 
