@@ -154,8 +154,13 @@ bool QpTracker::add_configured(TimeNs now, const wire::IpAddress& a, wire::Qpn q
 
 // --- packets that are not simply the next request ----------------------------------------------------------------
 
-void QpTracker::unusual(std::uint32_t position, const Parsed& p, const std::uint8_t* frame) noexcept {
-  if ((p.tos & 3) == 3) {
+void QpTracker::on_other(std::uint32_t position, const Parsed& p, const std::uint8_t* frame) noexcept {
+  const bool marked = (p.tos & 3) == 3;
+  const bool ack = (detail::kPacketClasses[p.opcode] & detail::PacketClass::ack) != 0;
+  // Most ACKs have nothing to tell that the caller has not counted.
+  constexpr std::uint8_t kListens = ResponseFlag::watch | ResponseFlag::evidence;
+  if (ack && wire::Syndrome(p.syndrome).is_ack() && !marked && !table_.entry(position).response.has(kListens)) return;
+  if (marked) {
     table_.detail(position).ce.increment();
     counters_.add(TrackCounter::ce);
   }

@@ -114,7 +114,7 @@ class QpTracker {
   [[nodiscard]] std::uint32_t insert(pipeline::TimeNs now, const tables::QpKey& key) noexcept;
   [[nodiscard]] std::uint32_t learn(pipeline::TimeNs now, tables::QpKey key, const std::uint8_t* l3,
                                     TrackCounter reason) noexcept;
-  void unusual(std::uint32_t position, const wire::Parsed& p, const std::uint8_t* frame) noexcept;
+  void on_other(std::uint32_t position, const wire::Parsed& p, const std::uint8_t* frame) noexcept;
   void on_request(std::uint32_t position, const wire::Parsed& p, const std::uint8_t* frame) noexcept;
   void on_response(std::uint32_t position, const wire::Parsed& p) noexcept;
   void on_ack(std::uint32_t position, const wire::Parsed& p) noexcept;
@@ -155,7 +155,6 @@ class QpTracker {
 template <typename Access, typename Packet>
 void QpTracker::track(pipeline::TimeNs now, std::span<Packet* const> burst) noexcept {
   using detail::PacketClass;
-  using tables::ResponseFlag;
   struct Lookup {
     Packet* packet;
     tables::QpKey key;
@@ -174,7 +173,9 @@ void QpTracker::track(pipeline::TimeNs now, std::span<Packet* const> burst) noex
   for (Lookup* l = lookups.data(); l != end; ++l) l->at = table_.candidate(l->at);
 
   const std::uint32_t tick = tables::tick_of(now);
-  std::uint64_t bytes = 0, messages = 0, without_entry = 0;
+  std::uint64_t sum = 0;  // of bytes, and of messages above bit kMessages
+  constexpr unsigned kMessages = 48;
+  std::uint64_t without_entry = 0;
   for (Lookup* l = lookups.data(); l != end; ++l) {
     const wire::Parsed& p = Access::parsed(l->packet);
     if (!table_.matches(l->at, l->key)) [[unlikely]] {
@@ -196,25 +197,26 @@ void QpTracker::track(pipeline::TimeNs now, std::span<Packet* const> burst) noex
     e.packets += 1;
     e.bytes += length;
     e.last_seen = tick;
-    bytes += length;
+    sum += length;
 
+    // A request at its turn, unmarked, and nothing else to watch: RequestFlags lie above the 24 bits of a PSN. One
+    // branch, because each part of the condition is nearly always true.
     const std::uint8_t kind = detail::kPacketClasses[p.opcode];
-    const bool marked = (p.tos & 3) == 3;
-    if (p.psn.value() == e.request.raw() && (kind & PacketClass::plain) != 0 && !marked) [[likely]] {
-      // A request at its turn, and nothing else to watch: RequestFlags are above the 24 bits compared.
-      const std::uint64_t ends = kind & PacketClass::ends_message;
-      e.request.set_raw((e.request.raw() + 1) & wire::Psn::kMask);
-      e.window = e.window << 1 | 1;
-      e.messages += ends;
-      messages += ends;
-    } else if ((kind & PacketClass::ack) == 0 || !wire::Syndrome(p.syndrome).is_ack() || marked ||
-               e.response.has(ResponseFlag::watch | ResponseFlag::evidence)) {
-      unusual(l->at, p, Access::frame(l->packet));
+    const std::uint32_t unexpected = p.psn.value() ^ e.request.raw();
+    const std::uint32_t unusual_kind = (kind & PacketClass::plain) ^ PacketClass::plain;
+    if ((unexpected | unusual_kind | static_cast<std::uint32_t>((p.tos & 3) == 3)) != 0) [[unlikely]] {
+      on_other(l->at, p, Access::frame(l->packet));
+      continue;
     }
+    const std::uint64_t ends = kind & PacketClass::ends_message;
+    e.request.set_raw((p.psn.value() + 1) & wire::Psn::kMask);
+    e.window = e.window << 1 | 1;
+    e.messages += ends;
+    sum += ends << kMessages;
   }
   counters_.add(TrackCounter::packets, static_cast<std::uint64_t>(end - lookups.data()) - without_entry);
-  counters_.add(TrackCounter::bytes, bytes);
-  counters_.add(TrackCounter::messages, messages);
+  counters_.add(TrackCounter::bytes, sum & ((std::uint64_t{1} << kMessages) - 1));
+  counters_.add(TrackCounter::messages, sum >> kMessages);
 }
 
 }  // namespace weft::stages

@@ -117,7 +117,7 @@ TEST(Addresses, OfIpv6NeedAnMtuOf1280) {
   expect_mistakes(R"(
 switches:
   - name: s1
-    ports: [ { name: p1, type: null, mtu_bytes: @1279 }, { name: p2, type: null, mtu_bytes: 1280 } ]
+    ports: [ { name: p2, type: null, mtu_bytes: 1280 }, { name: p1, type: null, mtu_bytes: @1279 } ]
     pipeline: [parse, l3, lb]
     addresses:
       - { port: p1, address: "2001:db8:1::1/64" }

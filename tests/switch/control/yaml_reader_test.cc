@@ -55,6 +55,13 @@ TEST(YamlReader, ColumnsCountCharactersNotBytes) {
   EXPECT_EQ(place(root.entries[0].value.items[1].mark), "1:11");
 }
 
+TEST(YamlReader, TextOfEveryLengthOfUtf8IsAccepted) {
+  for (const char* text : {"\xc2\x80", "\xdf\xbf", "\xe0\xa0\x80", "\xed\x9f\xbf", "\xef\xbf\xbd", "\xf0\x90\x80\x80",
+                           "\xf4\x8f\xbf\xbf"}) {
+    EXPECT_EQ(read(std::string("a: '") + text + "'\n").entries[0].value.text, text);
+  }
+}
+
 TEST(YamlReader, AbsentValuesAreNullAtTheirKeyAndWrittenNullsKeepTheirText) {
   const auto root = read("a:\nb: null\nc: ~\nd: [null]\ne:\n");
   EXPECT_EQ(root.entries[0].value.kind, Kind::null);

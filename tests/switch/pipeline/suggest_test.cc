@@ -22,6 +22,7 @@ TEST(Suggest, FindsSlipsOfThePenAndForgottenUnits) {
 
 TEST(Suggest, QuotesShortenAndNeverPassControlCharactersOn) {
   EXPECT_EQ(quote("a\x1b[2Jb"), "'a?[2Jb'");
+  EXPECT_EQ(quote("a b~"), "'a b~'");
   EXPECT_EQ(quote(std::string(50, 'a')), "'" + std::string(40, 'a') + "...'");
   EXPECT_EQ(quote("\xc3\xa9"), "'\xc3\xa9'");
 }

@@ -221,6 +221,13 @@ TEST(Validate, EitherChoosesByKindAndReportsTheMistakesOfThatKind) {
   EXPECT_EQ(mistakes(schema, plain("a")), "x: expected an integer from 1 to 9, or a list, found 'a'");
 }
 
+TEST(Validate, EitherTakesWholeAndBrokenNumbersForANumber) {
+  const Schema schema = Schema::either(Schema::number(0, 1), Schema::map({}));
+  EXPECT_DOUBLE_EQ(accepted(schema, plain("0.5")).number(), 0.5);
+  EXPECT_DOUBLE_EQ(accepted(schema, plain("1")).number(), 1);
+  EXPECT_EQ(mistakes(schema, plain("2")), "x: expected a number from 0 to 1, found 2");
+}
+
 TEST(Validate, EitherOfOneKindTakesTheFirstThatFits) {
   const Schema schema = Schema::either(Schema::ip(), Schema::one_of({"any"}));
   EXPECT_EQ(accepted(schema, plain("10.0.0.1")).string(), "10.0.0.1");

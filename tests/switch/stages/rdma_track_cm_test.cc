@@ -106,6 +106,15 @@ TEST(RdmaTrackCm, AReplyAfterAMinuteComesTooLate) {
   EXPECT_EQ(rig.count(TrackCounter::cm_unmatched), 1u);
 }
 
+TEST(RdmaTrackCm, AReplyIsTooLateEvenBeforeTheTimerNotices) {
+  TrackRig rig;
+  rig.send(cm(kA, kB, req(1, kQpA, Psn(0))));
+  rig.now += 61'000'000'000;
+  rig.send(cm(kB, kA, rep(2, 1, kQpB, Psn(0))));
+  EXPECT_EQ(rig.count(TrackCounter::cm_unmatched), 1u);
+  EXPECT_EQ(rig.tracker.table().size(), 0u);
+}
+
 TEST(RdmaTrackCm, ForgottenRequestsGiveTheirV6AddressesBack) {
   TrackRig rig;
   rig.send(cm("fd00::1", "fd00::2", req(1, kQpA, Psn(0))));

@@ -178,6 +178,26 @@ TEST(QpPairing, OneStepOutOfLockstepTellsThemApart) {
   EXPECT_TRUE(settled(rig, two));
 }
 
+TEST(QpPairing, ANewCandidateIsNotExcludedByWhatItsPredecessorWas) {
+  TrackRig rig;
+  Pair first{Qpn(5), Qpn(60), 1000}, second{Qpn(6), Qpn(50), 500000}, third{Qpn(7), Qpn(51), 500000};
+  Pair late{Qpn(8), Qpn(52), 500000};
+  for (Pair* pair : {&first, &second, &third}) request(rig, *pair);
+  // Excludes the first pair only.
+  acknowledge(rig, late, 500000);
+  EXPECT_FALSE(answers_of(rig, late).paired());
+  // The first pair is settled and makes room for the requests of the late one.
+  for (int i = 0; i < 10; ++i) {
+    acknowledge(rig, first, first.psn - 1);
+    request(rig, first);
+  }
+  ASSERT_TRUE(settled(rig, first));
+  request(rig, late);
+  request(rig, late);
+  acknowledge(rig, late, 500001);
+  EXPECT_TRUE(paired_rightly(rig, late));
+}
+
 TEST(QpPairing, PortsDecideBetweenQueuePairsInLockstep) {
   TrackRig rig;
   Pair one{Qpn(5), Qpn(60), 0, 50001, 50001}, two{Qpn(6), Qpn(50), 0, 50002, 50002};

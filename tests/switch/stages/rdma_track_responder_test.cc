@@ -164,17 +164,17 @@ TEST(Duplicates, AgreeWithAGoBackNResponderBehindTheSwitch) {
   std::cout << "seed " << seed << "\n";
   std::mt19937 random(seed);
   std::uint64_t total = 0;
-  for (int round = 0; round < 40; ++round) {
+  for (int round = 0; round < 12; ++round) {
     TrackRig rig;
     const std::uint32_t start = random() % 2 == 0 ? 0xffff00 : random() & 0xffffff;
     rig.burst({cm(kA, kB, req(1, kQpA, Psn(900))), cm(kB, kA, rep(2, 1, kQpB, Psn(start)))});
-    GoBackN connection(rig, random, start, 3000);
+    GoBackN connection(rig, random, start, 2000);
     connection.run();
     ASSERT_EQ(rig.detail(kA, kB, kQpB).duplicates.value(), connection.duplicates())
         << "seed " << seed << " round " << round;
     total += connection.duplicates();
   }
-  EXPECT_GT(total, 1000u) << "the schedule has duplicates at all";
+  EXPECT_GT(total, 200u) << "the schedule has duplicates at all";
 }
 
 TEST(Duplicates, AgreeWhenNaksTellOfLossesBehindTheSwitch) {
@@ -182,10 +182,10 @@ TEST(Duplicates, AgreeWhenNaksTellOfLossesBehindTheSwitch) {
   const unsigned seed = device();
   std::cout << "seed " << seed << "\n";
   std::mt19937 random(seed);
-  for (int round = 0; round < 40; ++round) {
+  for (int round = 0; round < 12; ++round) {
     TrackRig rig;
     rig.burst({cm(kA, kB, req(1, kQpA, Psn(900))), cm(kB, kA, rep(2, 1, kQpB, Psn(77)))});
-    GoBackN connection(rig, random, 77, 3000);
+    GoBackN connection(rig, random, 77, 2000);
     connection.lose_ = true;
     connection.run();
     ASSERT_EQ(rig.detail(kA, kB, kQpB).duplicates.value(), connection.duplicates())

@@ -287,6 +287,20 @@ TEST(QpTracker, AQpnUsedAgainWithoutCmCountsARestart) {
   EXPECT_EQ(rig.count(TrackCounter::out_of_order) + rig.count(TrackCounter::retransmitted), 0u);
 }
 
+TEST(QpTracker, ARestartForgetsThePmtu) {
+  TrackRig rig;
+  rig.send(from_a(Opcode::RC_SEND_FIRST, kQp, Psn(0x800000)).payload(1024));
+  rig.send(from_a(Opcode::RC_SEND_LAST, kQp, Psn(0x800001)).payload(10));
+  rig.send(from_a(Opcode::RC_SEND_FIRST, kQp, Psn(0x800002)).ecn(wire::Ecn::ce).payload(1024));
+  ASSERT_EQ(stages::pmtu_bytes(rig.entry(kA, kB, kQp).pmtu_code()), 1024u);
+  rig.send(read_from_a(kQp, 0, 64 * 1024));
+  ASSERT_EQ(rig.count(TrackCounter::psn_restarts), 1u);
+  EXPECT_EQ(rig.entry(kA, kB, kQp).pmtu_code(), 0);
+  rig.send(read_from_a(kQp, 64, 64 * 1024));
+  rig.send(read_from_a(kQp, 80, 64 * 1024));  // the span at a PMTU of 4096
+  EXPECT_EQ(rig.count(TrackCounter::out_of_order), 0u);
+}
+
 // --- a full table, ageing ----------------------------------------------------------------------------------------
 
 TEST(QpTracker, WhenTheTableIsFullNewQpsPassUntracked) {
