@@ -59,7 +59,9 @@ class LbPolicyTest : public ::testing::Test {
     chooser.name = "chooser";
     chooser.summary = "Chooses.";
     chooser.provides = {"forward"};
-    chooser.make = [](const pipeline::StageBuild&, pipeline::StageShared*) { return std::make_unique<Chooser>(kMembers); };
+    chooser.make = [](const pipeline::StageBuild&, pipeline::StageShared*) {
+      return std::make_unique<Chooser>(kMembers);
+    };
     registry_.add(chooser);
     std::string yaml = "name: s\nports:\n";
     for (int i = 0; i < kMembers; ++i) yaml += "  - { name: p" + std::to_string(i) + ", type: \"null\" }\n";
@@ -74,7 +76,8 @@ class LbPolicyTest : public ::testing::Test {
   }
   static std::vector<std::uint32_t> even_hashes(std::uint32_t count) {
     std::vector<std::uint32_t> hashes;
-    for (std::uint32_t i = 0; i < count; ++i) hashes.push_back(static_cast<std::uint32_t>((std::uint64_t{i} << 32) / count));
+    for (std::uint32_t i = 0; i < count; ++i)
+      hashes.push_back(static_cast<std::uint32_t>((std::uint64_t{i} << 32) / count));
     return hashes;
   }
   void set_link(int port, bool up) { h_->set_link("p" + std::to_string(port), up); }
@@ -100,8 +103,10 @@ TEST_F(LbPolicyTest, HashesOfAMemberThatIsDownAreSharedByAllThatAreUp) {
     for (std::size_t i = 0; i < chosen.size(); ++i) {
       const int first = static_cast<int>(std::uint64_t{before[i]} * kMembers >> 32);
       ASSERT_NE(chosen[i], down);
-      if (first != down) ASSERT_EQ(chosen[i], first);
-      else ++extra[static_cast<std::size_t>(chosen[i])];
+      if (first != down)
+        ASSERT_EQ(chosen[i], first);
+      else
+        ++extra[static_cast<std::size_t>(chosen[i])];
     }
     for (int member = 0; member < kMembers; ++member) {
       EXPECT_NEAR(extra[static_cast<std::size_t>(member)], member == down ? 0 : 700 / 69.0, 3) << member;

@@ -12,7 +12,9 @@ using wire::IpAddress;
 using wire::IpPrefix;
 using wire::MacAddress;
 
-IpAddress ip(const char* text) { return *IpAddress::parse(text); }
+IpAddress ip(const char* text) {
+  return *IpAddress::parse(text);
+}
 
 SwitchInfo make_info(const std::vector<std::pair<pipeline::PortIndex, const char*>>& addresses) {
   SwitchInfo info;

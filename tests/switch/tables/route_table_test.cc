@@ -11,7 +11,9 @@ using pipeline::RouteInfo;
 using wire::IpAddress;
 using wire::IpPrefix;
 
-IpAddress ip(const char* text) { return *IpAddress::parse(text); }
+IpAddress ip(const char* text) {
+  return *IpAddress::parse(text);
+}
 
 pipeline::SwitchInfo make_info() {
   pipeline::SwitchInfo info;
@@ -111,8 +113,8 @@ TEST_F(RouteTableTest, ABlackholeAndARouteWithoutUsableNextHopAreToldApart) {
 }
 
 TEST_F(RouteTableTest, ConnectedSubnetsAndOwnAddressesWinOverStaticRoutesOfTheSamePrefix) {
-  const auto t = table({route("10.0.0.0/24", {}, true), route("10.0.0.1/32", {}, true), route("10.0.0.255/32", {}, true),
-                        route("10.0.0.128/25", {}, true)});
+  const auto t = table({route("10.0.0.0/24", {}, true), route("10.0.0.1/32", {}, true),
+                        route("10.0.0.255/32", {}, true), route("10.0.0.128/25", {}, true)});
   EXPECT_TRUE(NextHops::is_hop(look_up(t, "10.0.0.2")));
   EXPECT_EQ(look_up(t, "10.0.0.1"), kLocal);
   EXPECT_EQ(look_up(t, "10.0.0.255"), kBroadcast);
