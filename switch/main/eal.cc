@@ -92,8 +92,14 @@ Eal start_eal(const control::EalConfig& config, const std::vector<std::string>& 
       return eal;
     }
   }
-  // The main lcore floats over all CPUs: it is the control plane, which sleeps most of the time.
-  std::string lcores = "0@(" + cpu_list(cpus) + ")";
+  // The control plane, and every thread that it starts, keeps off the workers' CPUs where there are others.
+  std::vector<unsigned> control_cpus;
+  for (const unsigned cpu : cpus) {
+    if (std::find(eal.worker_cpus.begin(), eal.worker_cpus.end(), cpu) == eal.worker_cpus.end()) {
+      control_cpus.push_back(cpu);
+    }
+  }
+  std::string lcores = "0@(" + cpu_list(control_cpus.empty() ? cpus : control_cpus) + ")";
   for (std::size_t i = 0; i < eal.worker_cpus.size(); ++i) {
     eal.worker_lcores.push_back(static_cast<unsigned>(i + 1));
     lcores += "," + std::to_string(i + 1) + "@" + std::to_string(eal.worker_cpus[i]);
@@ -103,6 +109,7 @@ Eal start_eal(const control::EalConfig& config, const std::vector<std::string>& 
                                      "--main-lcore=0",
                                      "--log-level=warning",
                                      "--log-level=lib.telemetry:error",
+                                     "--log-level=lib.eal:error",
                                      "--file-prefix=weft" + std::to_string(getpid())};
   if (pci_devices.empty()) arguments.emplace_back("--no-pci");
   for (const std::string& device : pci_devices) {
