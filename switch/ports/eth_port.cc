@@ -40,14 +40,6 @@ void claim_device(std::uint16_t id, const std::string& port_name) {
   rte_eth_dev_owner_set(id, &owner);
 }
 
-// Locally administered, stable over restarts: derived from the port's place and the machine's own address if any.
-wire::MacAddress derived_mac(const pipeline::PortInfo& info, std::uint64_t seed) {
-  std::uint64_t hash = 0xcbf29ce484222325ull ^ seed;
-  for (const char c : info.name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ull;
-  hash ^= hash >> 32;
-  return wire::MacAddress::from_u64(std::uint64_t{0x02} << 40 | (hash & 0xffffffff) << 8 | (info.index & 0xff));
-}
-
 }  // namespace
 
 std::unique_ptr<EthPort> EthPort::open(const pipeline::PortInfo& info, std::uint32_t mtu_bytes, EthDevice device,
@@ -141,7 +133,7 @@ EthPort::~EthPort() {
 std::uint16_t EthPort::receive(pipeline::TimeNs /*now*/, std::uint16_t queue, rte_mbuf** packets,
                                std::uint16_t max) noexcept {
   const std::uint16_t count = rte_eth_rx_burst(id_, queue, packets, max);
-  if (device_.finite_packets) seen_.store(seen_.load(std::memory_order_relaxed) + count, std::memory_order_relaxed);
+  if (device_.finite_packets) seen_.store(seen_.load(std::memory_order_relaxed) + count, std::memory_order_release);
   return count;
 }
 
@@ -164,31 +156,38 @@ rte_mbuf* EthPort::linearised(rte_mbuf* m) noexcept {
 }
 
 pipeline::TxResult EthPort::transmit(rte_mbuf** packets, std::uint16_t count) noexcept {
-  if (multi_segment_) return {.taken = rte_eth_tx_burst(id_, 0, packets, count)};
+  if (multi_segment_ || device_.takes_chains) return {.taken = rte_eth_tx_burst(id_, 0, packets, count)};
   pipeline::TxResult result;
-  for (std::uint16_t i = 0; i < count; ++i) {
-    const std::uint32_t length = packets[i]->pkt_len;
-    if (packets[i]->nb_segs > 1) {
-      rte_mbuf* flat = linearised(packets[i]);
-      if (flat == nullptr) {
-        rte_pktmbuf_free(packets[i]);
-        ++result.taken;
-        ++result.rejected;
-        result.rejected_bytes += length;
-        continue;
-      }
-      packets[i] = flat;
-    }
-    if (rte_eth_tx_burst(id_, 0, &packets[i], 1) == 0) break;
+  while (result.taken < count) {
+    // As many packets as lie in one buffer, or could be moved into one.
+    std::uint16_t ready = result.taken;
+    while (ready < count && make_flat(packets[ready])) ++ready;
+    const auto offered = static_cast<std::uint16_t>(ready - result.taken);
+    const std::uint16_t sent = offered == 0 ? std::uint16_t{0} : rte_eth_tx_burst(id_, 0, packets + result.taken, offered);
+    result.taken = static_cast<std::uint16_t>(result.taken + sent);
+    if (sent < offered || ready == count) break;
+    result.rejected_bytes += packets[ready]->pkt_len;
+    rte_pktmbuf_free(packets[ready]);
+    ++result.rejected;
     ++result.taken;
   }
   return result;
 }
 
+bool EthPort::make_flat(rte_mbuf*& m) noexcept {
+  if (m->nb_segs == 1) [[likely]]
+    return true;
+  rte_mbuf* flat = linearised(m);
+  if (flat == nullptr) return false;
+  m = flat;
+  return true;
+}
+
 bool EthPort::exhausted() const noexcept {
   if (!device_.finite_packets) return false;
   const DeviceStats stats = device_stats();
-  return seen_.load(std::memory_order_relaxed) + stats.rx_missed + stats.rx_errors >= *device_.finite_packets;
+  const std::uint64_t lost = stats.rx_missed + stats.rx_errors + stats.rx_no_mbuf;
+  return seen_.load(std::memory_order_acquire) + lost >= *device_.finite_packets;
 }
 
 bool EthPort::link_up() const noexcept {

@@ -22,6 +22,7 @@ struct EthDevice {
   std::uint16_t tx_descriptors = 1024;
   bool own_mac = false;          ///< the port's MAC address is the device's; otherwise it is derived
   bool set_device_mtu = false;   ///< tell the device the MTU (physical functions)
+  bool takes_chains = false;  ///< the driver sends packets in several buffers although it does not say so
   std::optional<Netdev> link{};  ///< kernel interface whose carrier is the port's link
   /// Packets that a capture file holds; the port is exhausted when they have been seen.
   std::optional<std::uint64_t> finite_packets{};
@@ -48,7 +49,9 @@ class EthPort : public Port {
   EthPort(std::uint16_t id, EthDevice device, rte_mempool* pool) : id_(id), device_(std::move(device)), pool_(pool) {}
   [[nodiscard]] std::string configure(const pipeline::PortInfo& info, const PortEnvironment& environment);
   [[nodiscard]] std::string start(const PortEnvironment& environment, const rte_eth_dev_info& device_info);
+  // Both free the chain when they succeed, and leave it alone when there is no buffer, or none that is large enough.
   [[nodiscard]] rte_mbuf* linearised(rte_mbuf* m) noexcept;
+  [[nodiscard]] bool make_flat(rte_mbuf*& m) noexcept;
 
   std::uint16_t id_;
   EthDevice device_;

@@ -23,13 +23,12 @@ constexpr std::uint32_t kSourcePorts = 16384;
 
 }  // namespace
 
-std::unique_ptr<GeneratorPort> GeneratorPort::open(const pipeline::PortInfo& info, const PortEnvironment& environment) {
+std::unique_ptr<GeneratorPort> GeneratorPort::open(const pipeline::PortInfo& info, const PortEnvironment& environment,
+                                                   std::string& error) {
   const Value& device = info.device;
   std::unique_ptr<GeneratorPort> port(new GeneratorPort);
   port->pool_ = environment.pool;
-  port->mac_ = info.mac.is_zero()
-                   ? wire::MacAddress::from_u64(0x020000000000ull | (environment.seed & 0xff) << 8 | info.index)
-                   : info.mac;
+  port->mac_ = info.mac.is_zero() ? derived_mac(info, environment.seed) : info.mac;
   if (info.mtu_bytes != 0) port->mtu_bytes_ = info.mtu_bytes;
   port->qps_ = static_cast<std::uint32_t>(device["qps"].integer());
   port->first_qpn_ = static_cast<std::uint32_t>(device["first_qpn"].integer());
@@ -48,6 +47,10 @@ std::unique_ptr<GeneratorPort> GeneratorPort::open(const pipeline::PortInfo& inf
     if (wire::opcode_info(opcode).may_carry_payload()) builder.payload(payload);
     Template made;
     made.bytes = builder.build();
+    if (made.bytes.size() > buffer_bytes(environment.pool)) {
+      error = too_large_for_buffers("packets of " + std::to_string(made.bytes.size()) + " bytes", environment.pool);
+      return nullptr;
+    }
     wire::Parsed parsed;
     wire::parse_frame(made.bytes.data(), static_cast<std::uint32_t>(made.bytes.size()),
                       static_cast<std::uint32_t>(made.bytes.size()), parsed);

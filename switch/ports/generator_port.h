@@ -13,7 +13,9 @@ namespace weft::ports {
 /// first_qpn, payload_bytes, opcodes, source_mac, destination_mac, source, destination, limit_packets, rate_pps.
 class GeneratorPort : public Port {
  public:
-  static std::unique_ptr<GeneratorPort> open(const pipeline::PortInfo& info, const PortEnvironment& environment);
+  /// `error` is empty on success; packets that do not fit into one buffer are a mistake.
+  static std::unique_ptr<GeneratorPort> open(const pipeline::PortInfo& info, const PortEnvironment& environment,
+                                             std::string& error);
 
   std::uint16_t receive(pipeline::TimeNs now, std::uint16_t queue, rte_mbuf** packets,
                         std::uint16_t max) noexcept override;

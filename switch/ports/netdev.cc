@@ -166,8 +166,12 @@ std::string Netdev::set_up() const {
 
 bool Netdev::running() const {
   ifreq ifr{};
-  if (interface_ioctl(name_, SIOCGIFFLAGS, ifr) != 0) return false;
-  return (ifr.ifr_flags & IFF_UP) != 0 && (ifr.ifr_flags & IFF_RUNNING) != 0;
+  if (interface_ioctl(name_, SIOCGIFFLAGS, ifr) != 0 || (ifr.ifr_flags & IFF_UP) == 0) return false;
+  const bool flag = (ifr.ifr_flags & IFF_RUNNING) != 0;
+  // The driver knows of its carrier at once; the flag follows some time later.
+  ethtool_value carrier{ETHTOOL_GLINK, 0};
+  ifr.ifr_data = reinterpret_cast<char*>(&carrier);
+  return interface_ioctl(name_, SIOCETHTOOL, ifr) == 0 ? carrier.data != 0 : flag;
 }
 
 std::string Netdev::disable_offloads() const {

@@ -4,8 +4,14 @@
 // From a port of the configuration to an open device: one function per port type.
 #include <pcap/pcap.h>
 #include <spdlog/spdlog.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <filesystem>
+#include <set>
 
 #include "switch/ports/dpdk_compat.h"
 #include "switch/ports/eth_port.h"
@@ -87,7 +93,7 @@ std::string prepare_veth(const std::string& interface, std::uint32_t& mtu) {
 
 Plan plan_veth(const PortInfo& info, std::uint32_t mtu, const PortEnvironment& environment) {
   const std::string& interface = info.device["interface"].string();
-  const unsigned room = rte_pktmbuf_data_room_size(environment.pool) - RTE_PKTMBUF_HEADROOM;
+  const unsigned room = buffer_bytes(environment.pool);
   if (kAfPacketTruncates && room < kAfPacketBufferBytes) {
     return refuse("packet buffers of " + std::to_string(room + RTE_PKTMBUF_HEADROOM) +
                   " bytes are too small for veth: eal.mbuf_data_room_bytes must be at least " +
@@ -104,14 +110,46 @@ Plan plan_veth(const PortInfo& info, std::uint32_t mtu, const PortEnvironment& e
 }
 
 Plan plan_tap(const PortInfo& info, std::uint32_t mtu) {
+  if (const auto bad = reserved_character(info.device, {"interface"})) return refuse(*bad);
   Plan plan;
   plan.mtu_bytes = mtu != 0 ? mtu : 1500;
   plan.device.devargs = unique_name("tap") + ",iface=" + info.device["interface"].string();
   return plan;
 }
 
+// A socket that a dead process left behind would make bind() fail. What is no socket, and a socket on which somebody
+// else listens, is not ours to remove. Several memif ports of this process may share one.
+std::string remove_stale_socket(const std::string& path) {
+  static std::set<std::string> ours;
+  if (ours.contains(path)) return "";
+  std::error_code ignored;
+  const auto type = std::filesystem::symlink_status(path, ignored).type();
+  if (type == std::filesystem::file_type::not_found) {
+    ours.insert(path);
+    return "";
+  }
+  if (type != std::filesystem::file_type::socket) return path + " exists and is no socket";
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof address.sun_path) return path + " is too long for a socket";
+  path.copy(address.sun_path, path.size());
+  // memif's sockets are of the type SOCK_SEQPACKET; connecting with another type fails with EPROTOTYPE, not with
+  // ECONNREFUSED, when somebody listens.
+  const int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (probe < 0) return "";
+  const bool refused = connect(probe, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 && errno == ECONNREFUSED;
+  close(probe);
+  if (!refused) return path + " is in use by another process";
+  std::filesystem::remove(path, ignored);
+  ours.insert(path);
+  return "";
+}
+
 Plan plan_memif(const PortInfo& info, std::uint32_t mtu) {
   if (const auto bad = reserved_character(info.device, {"socket"})) return refuse(*bad);
+  if (info.device["role"].string() == "server") {
+    if (auto error = remove_stale_socket(info.device["socket"].string()); !error.empty()) return refuse(error);
+  }
   Plan plan;
   plan.mtu_bytes = mtu != 0 ? mtu : kDefaultMtu;
   plan.device.devargs = unique_name("memif") + ",role=" + info.device["role"].string() +
@@ -122,52 +160,67 @@ Plan plan_memif(const PortInfo& info, std::uint32_t mtu) {
 
 Plan plan_vhost(const PortInfo& info, std::uint32_t mtu) {
   if (const auto bad = reserved_character(info.device, {"socket"})) return refuse(*bad);
+  const std::string& path = info.device["socket"].string();
   const bool client = info.device["role"].string() == "client";
-  // A socket that a dead process left behind would make bind() fail.
-  if (!client) {
-    std::error_code ignored;
-    std::filesystem::remove(info.device["socket"].string(), ignored);
-  }
+  if (auto error = client ? "" : remove_stale_socket(path); !error.empty()) return refuse(error);
   Plan plan;
   plan.mtu_bytes = mtu != 0 ? mtu : kDefaultMtu;
-  plan.device.devargs = unique_name("vhost") + ",iface=" + info.device["socket"].string() +
+  plan.device.devargs = unique_name("vhost") + ",iface=" + path +
                         ",client=" + (client ? "1" : "0") + ",queues=1";
   return plan;
 }
 
-// Number of packets in a capture file.
-std::optional<std::uint64_t> count_packets(const std::string& file, std::string& error) {
+// What a capture file holds.
+struct Capture {
+  std::uint64_t packets = 0;
+  std::uint32_t longest = 0;  ///< bytes
+  std::string error{};
+};
+
+Capture examine_capture(const std::string& file) {
   char text[PCAP_ERRBUF_SIZE];
+  Capture capture;
   pcap_t* handle = pcap_open_offline(file.c_str(), text);
   if (handle == nullptr) {
-    error = text;
-    return std::nullopt;
+    capture.error = text;
+    return capture;
   }
-  std::uint64_t packets = 0;
   pcap_pkthdr* header = nullptr;
   const u_char* data = nullptr;
   int result = 0;
-  while ((result = pcap_next_ex(handle, &header, &data)) == 1) ++packets;
+  while ((result = pcap_next_ex(handle, &header, &data)) == 1) {
+    ++capture.packets;
+    capture.longest = std::max(capture.longest, header->caplen);
+  }
   if (pcap_datalink(handle) != DLT_EN10MB) {
-    error = file + " does not hold Ethernet frames";
+    capture.error = file + " does not hold Ethernet frames";
   } else if (result == PCAP_ERROR) {
-    error = file + ": " + pcap_geterr(handle);
+    capture.error = file + ": " + pcap_geterr(handle);
   }
   pcap_close(handle);
-  return error.empty() ? std::optional(packets) : std::nullopt;
+  return capture;
 }
 
-Plan plan_pcap(const PortInfo& info, std::uint32_t mtu) {
+Plan plan_pcap(const PortInfo& info, std::uint32_t mtu, const PortEnvironment& environment) {
   if (const auto bad = reserved_character(info.device, {"rx_file", "tx_file"})) return refuse(*bad);
   Plan plan;
   plan.mtu_bytes = mtu != 0 ? mtu : kDefaultMtu;
   plan.device.devargs = unique_name("pcap");
+  plan.device.takes_chains = true;  // it gathers them
   plan.device.finite_packets = 0;
   if (info.device.has("rx_file")) {
     const std::string& file = info.device["rx_file"].string();
-    plan.device.finite_packets = count_packets(file, plan.error);
+    const Capture capture = examine_capture(file);
+    if (!capture.error.empty()) return refuse(capture.error);
+    plan.device.finite_packets = capture.packets;
     plan.device.devargs += ",rx_pcap=" + file;
     if (info.device["infinite"].boolean()) {
+      if (capture.packets == 0) return refuse(file + " holds no packet to repeat");
+      // The driver replays the first buffer of a packet only, with the length of all.
+      if (capture.longest > buffer_bytes(environment.pool)) {
+        return refuse(too_large_for_buffers("repeated packets of " + std::to_string(capture.longest) + " bytes",
+                                            environment.pool));
+      }
       plan.device.devargs += ",infinite_rx=1";
       plan.device.finite_packets = std::nullopt;
     }
@@ -176,10 +229,16 @@ Plan plan_pcap(const PortInfo& info, std::uint32_t mtu) {
   return plan;
 }
 
-Plan plan_null(const PortInfo& info, std::uint32_t mtu) {
+Plan plan_null(const PortInfo& info, std::uint32_t mtu, const PortEnvironment& environment) {
+  // The driver sets the length without looking at the buffer's size.
+  const std::int64_t bytes = info.device["frame_bytes"].integer();
+  if (bytes > buffer_bytes(environment.pool)) {
+    return refuse(too_large_for_buffers("frame_bytes of " + std::to_string(bytes), environment.pool));
+  }
   Plan plan;
   plan.mtu_bytes = mtu != 0 ? mtu : kDefaultMtu;
-  plan.device.devargs = unique_name("null") + ",size=" + std::to_string(info.device["frame_bytes"].integer()) +
+  plan.device.takes_chains = true;  // it frees them
+  plan.device.devargs = unique_name("null") + ",size=" + std::to_string(bytes) +
                         ",copy=0,no-rx=" + (info.device["rx"].boolean() ? "0" : "1");
   if (!info.device["rx"].boolean()) plan.device.finite_packets = 0;
   return plan;
@@ -191,8 +250,8 @@ Plan plan_device(const PortInfo& info, std::uint32_t mtu, const PortEnvironment&
   if (info.type == "tap") return plan_tap(info, mtu);
   if (info.type == "memif") return plan_memif(info, mtu);
   if (info.type == "vhost") return plan_vhost(info, mtu);
-  if (info.type == "pcap") return plan_pcap(info, mtu);
-  if (info.type == "null") return plan_null(info, mtu);
+  if (info.type == "pcap") return plan_pcap(info, mtu, environment);
+  if (info.type == "null") return plan_null(info, mtu, environment);
   return refuse("port type " + info.type + " has no device");
 }
 
@@ -207,10 +266,13 @@ std::string prepare_tap(const std::string& interface, std::uint32_t mtu) {
 }  // namespace
 
 OpenedPort open_port(const PortInfo& info, const PortEnvironment& environment) {
-  if (info.type == "generator") return {GeneratorPort::open(info, environment), ""};
+  OpenedPort opened;
+  if (info.type == "generator") {
+    opened.port = GeneratorPort::open(info, environment, opened.error);
+    return opened;
+  }
   const Plan plan = plan_device(info, info.mtu_bytes, environment);
   if (!plan.error.empty()) return {nullptr, plan.error};
-  OpenedPort opened;
   opened.port = EthPort::open(info, plan.mtu_bytes, plan.device, environment, opened.error);
   if (opened.port && info.type == "tap") opened.error = prepare_tap(info.device["interface"].string(), plan.mtu_bytes);
   return opened;

@@ -59,6 +59,14 @@ struct PortEnvironment {
   std::uint64_t seed = 1;
 };
 
+/// Address of a port that has none: locally administered, and the same after a restart of the same configuration.
+[[nodiscard]] wire::MacAddress derived_mac(const pipeline::PortInfo& info, std::uint64_t seed) noexcept;
+
+/// Bytes of a frame that fit into one packet buffer behind its headroom.
+[[nodiscard]] std::uint32_t buffer_bytes(rte_mempool* pool) noexcept;
+/// Why a port whose frames must lie in one buffer cannot be opened, and what the user can do.
+[[nodiscard]] std::string too_large_for_buffers(const std::string& what, rte_mempool* pool);
+
 /// A port, or the sentence that says why not.
 struct OpenedPort {
   std::unique_ptr<Port> port;

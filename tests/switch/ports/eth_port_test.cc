@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+#include "switch/ports/eth_port.h"
+
+#include "tests/switch/ports/port_rig.h"
+
+namespace weft::ports {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+class EthPortTest : public PortTest {
+ protected:
+  // A port whose driver is a ring in memory: what is sent comes in again.
+  void open_ring(const std::string& name) {
+    const std::string error = open(info("pci",
+                                        {{"device", Value("net_ring_" + name)},
+                                         {"rx_descriptors", Value(1024)},
+                                         {"tx_descriptors", Value(1024)}},
+                                        0));
+    ASSERT_EQ(error, "");
+  }
+  // A port whose driver does not say that it takes chains; it writes to scratch.file(name + ".pcap").
+  void open_plain_writer(const std::string& name) {
+    const std::string error = open(info("pci",
+                                        {{"device", Value("net_pcap_" + name + ",tx_pcap=" + scratch.file(name + ".pcap"))},
+                                         {"rx_descriptors", Value(1024)},
+                                         {"tx_descriptors", Value(1024)}},
+                                        0));
+    ASSERT_EQ(error, "");
+  }
+};
+
+const std::vector<Bytes>& frames_of_all_sizes() {
+  static const std::vector<Bytes> kFrames{frame_of(60),   frame_of(61),   frame_of(64),   frame_of(1514), frame_of(2048),
+                                          frame_of(2049), frame_of(4166), frame_of(9018), frame_of(14)};
+  return kFrames;
+}
+
+TEST_F(EthPortTest, TheFramesOfACaptureComeInByteForByte) {
+  write_capture(scratch.file("in.pcap"), frames_of_all_sizes());
+  ASSERT_EQ(open_pcap(scratch.file("in.pcap"), ""), "");
+  EXPECT_EQ(receive_all(4), frames_of_all_sizes());
+}
+
+TEST_F(EthPortTest, SentFramesEndUpInTheCaptureByteForByte) {
+  ASSERT_EQ(open_pcap("", scratch.file("out.pcap")), "");
+  std::vector<rte_mbuf*> packets;
+  for (const Bytes& frame : frames_of_all_sizes()) packets.push_back(packet(frame));
+  const auto count = static_cast<std::uint16_t>(packets.size());
+  const pipeline::TxResult result = port->transmit(packets.data(), count);
+  EXPECT_EQ(result.taken, count);
+  EXPECT_EQ(result.rejected, 0);
+  port.reset();
+  EXPECT_EQ(read_capture(scratch.file("out.pcap")), frames_of_all_sizes());
+}
+
+TEST_F(EthPortTest, ChainsAndCopiesAreWrittenWhole) {
+  ASSERT_EQ(open_pcap("", scratch.file("out.pcap")), "");
+  const Bytes frame = frame_of(4166);
+  rte_mbuf* whole = packet(frame);
+  rte_mbuf* copy = pipeline::replicate(pool.get(), whole);
+  ASSERT_GT(copy->nb_segs, 1);
+  rte_mbuf* packets[]{packet(frame, {14}), copy, whole, packet(frame, {100, 1, 2000}), packet(frame_of(60), {1, 1, 1})};
+  const pipeline::TxResult result = port->transmit(packets, 5);
+  EXPECT_EQ(result.taken, 5);
+  EXPECT_EQ(result.rejected, 0);
+  port.reset();
+  EXPECT_THAT(read_capture(scratch.file("out.pcap")), ElementsAre(frame, frame, frame, frame, frame_of(60)));
+}
+
+TEST_F(EthPortTest, ACaptureIsExhaustedWhenItsLastPacketHasBeenSeenAndNotBefore) {
+  write_capture(scratch.file("in.pcap"), std::vector<Bytes>(40, frame_of(60)));
+  ASSERT_EQ(open_pcap(scratch.file("in.pcap"), ""), "");
+  EXPECT_TRUE(port->finite());
+  EXPECT_FALSE(port->exhausted());
+  rte_mbuf* packets[64];
+  ASSERT_EQ(port->receive(now, 0, packets, 32), 32);
+  for (int i = 0; i < 32; ++i) rte_pktmbuf_free(packets[i]);
+  EXPECT_FALSE(port->exhausted());
+  EXPECT_EQ(receive_all().size(), 8u);
+  EXPECT_TRUE(port->exhausted());
+}
+
+TEST_F(EthPortTest, AnEmptyCaptureAndNoCaptureAreExhaustedAtOnce) {
+  write_capture(scratch.file("in.pcap"), {});
+  ASSERT_EQ(open_pcap(scratch.file("in.pcap"), ""), "");
+  EXPECT_TRUE(port->exhausted());
+  ASSERT_EQ(open_pcap("", scratch.file("out.pcap")), "");
+  EXPECT_TRUE(port->finite());
+  EXPECT_TRUE(port->exhausted());
+}
+
+TEST_F(EthPortTest, PacketsLostForWantOfBuffersAreCountedAndDoNotKeepTheCaptureOpen) {
+  write_capture(scratch.file("in.pcap"), std::vector<Bytes>(40, frame_of(60)));
+  use_pool(16, 2176);
+  ASSERT_EQ(open_pcap(scratch.file("in.pcap"), ""), "");
+  std::vector<rte_mbuf*> kept;
+  for (int i = 0; i < 60 && !port->exhausted(); ++i) {
+    rte_mbuf* packets[64];
+    const std::uint16_t count = port->receive(now, 0, packets, 8);
+    kept.insert(kept.end(), packets, packets + count);
+  }
+  EXPECT_TRUE(port->exhausted());
+  EXPECT_EQ(port->device_stats().rx_no_mbuf, 40 - kept.size());
+  for (rte_mbuf* m : kept) rte_pktmbuf_free(m);
+}
+
+TEST_F(EthPortTest, ARepeatedCaptureNeverEnds) {
+  write_capture(scratch.file("in.pcap"), {frame_of(60), frame_of(100)});
+  ASSERT_EQ(open_pcap(scratch.file("in.pcap"), "", true), "");
+  EXPECT_FALSE(port->finite());
+  std::vector<Bytes> seen;
+  while (seen.size() < 100) {
+    rte_mbuf* packets[64];
+    const std::uint16_t count = port->receive(now, 0, packets, 8);
+    ASSERT_GT(count, 0);
+    for (std::uint16_t i = 0; i < count; ++i) seen.push_back(take(packets[i]));
+  }
+  for (std::size_t i = 0; i < 100; ++i) EXPECT_EQ(seen[i], frame_of(i % 2 == 0 ? 60 : 100));
+  EXPECT_FALSE(port->exhausted());
+  port.reset();
+}
+
+TEST_F(EthPortTest, ANullPortTakesEverythingAndGivesNothingUnlessAsked) {
+  ASSERT_EQ(open(info("null", {{"rx", Value(false)}, {"frame_bytes", Value(64)}})), "");
+  EXPECT_THAT(receive_all(), IsEmpty());
+  EXPECT_TRUE(port->exhausted());
+  rte_mbuf* packets[]{packet(frame_of(60)), packet(frame_of(4000))};
+  EXPECT_EQ(port->transmit(packets, 2).taken, 2);
+  EXPECT_TRUE(port->link_up());
+  ASSERT_EQ(open(info("null", {{"rx", Value(true)}, {"frame_bytes", Value(300)}})), "");
+  EXPECT_FALSE(port->finite());
+  EXPECT_FALSE(port->exhausted());
+  rte_mbuf* received[32];
+  ASSERT_EQ(port->receive(now, 0, received, 32), 32);
+  for (rte_mbuf* m : received) EXPECT_EQ(take(m).size(), 300u);
+}
+
+TEST_F(EthPortTest, ChainsGoThroughADriverThatSaysItTakesThem) {
+  open_ring("chains");
+  rte_mbuf* sent = packet(frame_of(1500), {192, 500});
+  ASSERT_EQ(port->transmit(&sent, 1).taken, 1);
+  rte_mbuf* received[8];
+  ASSERT_EQ(port->receive(now, 0, received, 8), 1);
+  EXPECT_EQ(received[0], sent);
+  EXPECT_EQ(take(received[0]), frame_of(1500));
+}
+
+TEST_F(EthPortTest, ChainsAreMovedIntoOneBufferForADriverThatDoesNotTakeThem) {
+  open_plain_writer("flat");
+  rte_mbuf* kept = packet(frame_of(2000));
+  rte_mbuf* copy = pipeline::replicate(pool.get(), kept);
+  rte_mbuf* packets[]{packet(frame_of(60), {14, 20}), packet(frame_of(1500), {192, 500}), copy, packet(frame_of(61)),
+                      packet(frame_of(2048), {1})};
+  const pipeline::TxResult result = port->transmit(packets, 5);
+  EXPECT_EQ(result.taken, 5);
+  EXPECT_EQ(result.rejected, 0);
+  EXPECT_EQ(take(kept), frame_of(2000));  // the copy shared its bytes
+  port.reset();
+  EXPECT_THAT(read_capture(scratch.file("flat.pcap")),
+              ElementsAre(frame_of(60), frame_of(1500), frame_of(2000), frame_of(61), frame_of(2048)));
+}
+
+TEST_F(EthPortTest, ChainsLargerThanABufferAreRefusedByADriverThatDoesNotTakeChains) {
+  open_plain_writer("large");
+  rte_mbuf* packets[]{packet(frame_of(4166)), packet(frame_of(60)), packet(frame_of(2049)), packet(frame_of(9000))};
+  const pipeline::TxResult result = port->transmit(packets, 4);
+  EXPECT_EQ(result.taken, 4);
+  EXPECT_EQ(result.rejected, 3);
+  EXPECT_EQ(result.rejected_bytes, 4166u + 2049u + 9000u);
+  port.reset();
+  EXPECT_THAT(read_capture(scratch.file("large.pcap")), ElementsAre(frame_of(60)));
+}
+
+TEST_F(EthPortTest, ABusyDeviceTakesNoPacketAndTheRestIsStillThere) {
+  use_pool(4096, 512 + RTE_PKTMBUF_HEADROOM);
+  open_ring("busy");
+  std::uint32_t taken = 0;
+  std::vector<rte_mbuf*> left;
+  while (left.empty()) {
+    std::vector<rte_mbuf*> packets;
+    for (int i = 0; i < 32; ++i) packets.push_back(packet(frame_of(100), {14, 20}));
+    const pipeline::TxResult result = port->transmit(packets.data(), 32);
+    EXPECT_EQ(result.rejected, 0);
+    taken += result.taken;
+    left.assign(packets.begin() + result.taken, packets.end());
+  }
+  EXPECT_GE(taken, 1023u);
+  for (rte_mbuf* m : left) EXPECT_EQ(take(m), frame_of(100));
+  EXPECT_EQ(receive_all().size(), taken);
+}
+
+TEST_F(EthPortTest, AChainForWhichNoBufferIsLeftIsRefusedAndOthersAreSent) {
+  use_pool(6, 2176);
+  open_plain_writer("nobuf");
+  rte_mbuf* packets[]{packet(frame_of(60)), packet(frame_of(100), {14, 20}), packet(frame_of(61)), packet(frame_of(62))};
+  ASSERT_EQ(rte_mempool_avail_count(pool.get()), 0u);
+  const pipeline::TxResult result = port->transmit(packets, 4);
+  EXPECT_EQ(result.taken, 4);
+  EXPECT_EQ(result.rejected, 1);
+  EXPECT_EQ(result.rejected_bytes, 100u);
+  port.reset();
+  EXPECT_THAT(read_capture(scratch.file("nobuf.pcap")), ElementsAre(frame_of(60), frame_of(61), frame_of(62)));
+}
+
+TEST_F(EthPortTest, ADeviceIsOpenedByOnePortOnly) {
+  open_ring("once");
+  const OpenedPort second = open_port(info("pci",
+                                           {{"device", Value("net_ring_once")},
+                                            {"rx_descriptors", Value(1024)},
+                                            {"tx_descriptors", Value(1024)}}),
+                                      {pool.get(), 1, 7});
+  EXPECT_EQ(second.port, nullptr);
+  EXPECT_THAT(second.error, HasSubstr("net_ring_once"));
+}
+
+TEST_F(EthPortTest, EveryWorkerGetsAReceiveQueueWhereTheDeviceCanSpread) {
+  ASSERT_EQ(open(info("null", {{"rx", Value(false)}, {"frame_bytes", Value(64)}}), 4), "");
+  EXPECT_EQ(port->rx_queues(), 4);
+  write_capture(scratch.file("in.pcap"), {frame_of(60)});
+  ASSERT_EQ(open(info("pcap", {{"infinite", Value(false)}, {"rx_file", Value(scratch.file("in.pcap"))}}), 4), "");
+  EXPECT_EQ(port->rx_queues(), 1);
+}
+
+TEST_F(EthPortTest, TheDescriptionIsTheDriversName) {
+  ASSERT_EQ(open(info("null", {{"rx", Value(false)}, {"frame_bytes", Value(64)}})), "");
+  EXPECT_EQ(port->description(), "net_null");
+}
+
+}  // namespace
+}  // namespace weft::ports

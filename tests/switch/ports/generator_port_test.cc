@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+#include "switch/ports/generator_port.h"
+
+#include <map>
+
+#include "switch/pipeline/rng.h"
+#include "switch/wire/icrc.h"
+#include "switch/wire/parse.h"
+#include "tests/switch/ports/port_rig.h"
+
+namespace weft::ports {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+struct Options {
+  int qps = 1;
+  int first_qpn = 16;
+  int payload_bytes = 64;
+  std::vector<std::string> opcodes{"RC_SEND_ONLY"};
+  std::string source = "10.0.0.1";
+  std::string destination = "10.0.0.2";
+  std::int64_t limit_packets = 0;
+  std::int64_t rate_pps = 0;
+};
+
+class GeneratorPortTest : public PortTest {
+ protected:
+  std::string generate(const Options& o) {
+    Value::List opcodes;
+    for (const auto& name : o.opcodes) opcodes.emplace_back(name);
+    return open(info("generator", {{"qps", Value(o.qps)},
+                                   {"first_qpn", Value(o.first_qpn)},
+                                   {"payload_bytes", Value(o.payload_bytes)},
+                                   {"opcodes", Value(std::move(opcodes))},
+                                   {"source_mac", Value("02:00:00:00:00:01")},
+                                   {"destination_mac", Value("02:00:00:00:00:02")},
+                                   {"source", Value(o.source)},
+                                   {"destination", Value(o.destination)},
+                                   {"limit_packets", Value(o.limit_packets)},
+                                   {"rate_pps", Value(o.rate_pps)}}));
+  }
+  std::vector<Bytes> receive(std::uint16_t count) {
+    rte_mbuf* packets[64];
+    const std::uint16_t got = port->receive(now, 0, packets, count);
+    std::vector<Bytes> frames;
+    for (std::uint16_t i = 0; i < got; ++i) frames.push_back(take(packets[i]));
+    return frames;
+  }
+  static wire::Parsed parse(const Bytes& frame) {
+    wire::Parsed parsed;
+    wire::parse_frame(frame.data(), static_cast<std::uint32_t>(frame.size()), static_cast<std::uint32_t>(frame.size()), parsed);
+    return parsed;
+  }
+};
+
+TEST_F(GeneratorPortTest, QueuePairsTakeTurnsAndTheirPsnsCountUp) {
+  ASSERT_EQ(generate({.qps = 3, .first_qpn = 100}), "");
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> seen;
+  for (const Bytes& frame : receive(8)) {
+    const wire::Parsed p = parse(frame);
+    seen.emplace_back(p.dest_qp.value(), p.psn.value());
+  }
+  EXPECT_THAT(seen, ElementsAre(std::pair(100, 0), std::pair(101, 0), std::pair(102, 0), std::pair(100, 1),
+                                std::pair(101, 1), std::pair(102, 1), std::pair(100, 2), std::pair(101, 2)));
+}
+
+TEST_F(GeneratorPortTest, EveryPacketIsValidAndItsIcrcRight) {
+  for (const char* destination : {"10.0.0.2", "fd00::2"}) {
+    const bool v6 = destination[0] == 'f';
+    ASSERT_EQ(generate({.qps = 20'000,
+                        .payload_bytes = 61,
+                        .opcodes = {"RC_SEND_FIRST", "RC_RDMA_WRITE_ONLY", "RC_ACKNOWLEDGE", "UD_SEND_ONLY"},
+                        .source = v6 ? "fd00::1" : "10.0.0.1",
+                        .destination = destination}),
+              "");
+    std::map<std::uint8_t, int> opcodes;
+    for (int burst = 0; burst < 1000; ++burst) {
+      for (const Bytes& frame : receive(64)) {
+        const wire::Parsed p = parse(frame);
+        ASSERT_EQ(p.kind, wire::FrameKind::roce);
+        ASSERT_EQ(p.validity, wire::Validity::ok);
+        ASSERT_EQ(p.has(wire::ParsedFlag::ipv6), v6);
+        ASSERT_TRUE(wire::icrc_ok(frame.data(), p)) << "QP " << p.dest_qp.value() << " PSN " << p.psn.value();
+        ASSERT_GE(p.source_port, 49152);
+        ++opcodes[p.opcode];
+      }
+    }
+    EXPECT_EQ(opcodes.size(), 4u);
+  }
+}
+
+TEST_F(GeneratorPortTest, PsnsWrapAfter24Bits) {
+  ASSERT_EQ(generate({.payload_bytes = 0}), "");
+  std::uint32_t expected = 0;
+  rte_mbuf* packets[64];
+  for (int burst = 0; burst < (1 << 18) + 1; ++burst) {
+    ASSERT_EQ(port->receive(now, 0, packets, 64), 64);
+    const Bytes first = take(packets[0]);
+    const wire::Parsed p = parse(first);
+    ASSERT_EQ(p.psn.value(), expected);
+    if (expected == 0 || burst % 1000 == 0) {
+      ASSERT_TRUE(wire::icrc_ok(first.data(), p));
+    }
+    expected = (expected + 64) & 0xffffff;
+    rte_pktmbuf_free_bulk(packets + 1, 63);
+  }
+  EXPECT_EQ(expected, 64u);
+}
+
+TEST_F(GeneratorPortTest, TheLimitIsExactAndThenThePortIsExhausted) {
+  ASSERT_EQ(generate({.limit_packets = 100}), "");
+  EXPECT_TRUE(port->finite());
+  std::size_t seen = 0;
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_EQ(port->exhausted(), seen == 100);
+    seen += receive(32).size();
+  }
+  EXPECT_EQ(seen, 100u);
+  EXPECT_TRUE(port->exhausted());
+}
+
+TEST_F(GeneratorPortTest, WithoutALimitItNeverEnds) {
+  ASSERT_EQ(generate({}), "");
+  EXPECT_FALSE(port->finite());
+  EXPECT_EQ(receive(64).size(), 64u);
+  EXPECT_FALSE(port->exhausted());
+}
+
+TEST_F(GeneratorPortTest, TheRateIsExactWheneverItIsAsked) {
+  for (const std::int64_t rate : {1, 3, 1000, 333'333, 1'000'000'000}) {
+    SCOPED_TRACE(rate);
+    ASSERT_EQ(generate({.payload_bytes = 0, .rate_pps = rate}), "");
+    pipeline::Rng rng(static_cast<std::uint64_t>(rate));
+    const pipeline::TimeNs start = now;
+    EXPECT_THAT(receive(64), IsEmpty());
+    std::uint64_t seen = 0;
+    for (int i = 0; i < 2000; ++i) {
+      now += 1 + rng.below(static_cast<std::uint64_t>(60'000'000'000 / rate));
+      // As many as were earned, no matter how they are asked for.
+      while (true) {
+        rte_mbuf* packets[64];
+        const std::uint16_t count = port->receive(now, 0, packets, static_cast<std::uint16_t>(1 + rng.below(64)));
+        if (count == 0) break;
+        rte_pktmbuf_free_bulk(packets, count);
+        seen += count;
+      }
+      __extension__ using Wide = unsigned __int128;
+      ASSERT_EQ(seen, static_cast<std::uint64_t>(Wide{now - start} * static_cast<std::uint64_t>(rate) / 1'000'000'000));
+    }
+  }
+}
+
+TEST_F(GeneratorPortTest, WithoutBuffersItWaitsAndSkipsNoPacket) {
+  use_pool(40, 512);
+  ASSERT_EQ(generate({.limit_packets = 64}), "");
+  rte_mbuf* kept[32];
+  ASSERT_EQ(port->receive(now, 0, kept, 32), 32);
+  EXPECT_THAT(receive(32), IsEmpty());
+  EXPECT_FALSE(port->exhausted());
+  rte_pktmbuf_free_bulk(kept, 32);
+  const auto rest = receive(32);
+  ASSERT_EQ(rest.size(), 32u);
+  EXPECT_EQ(parse(rest[0]).psn.value(), 32u);
+}
+
+TEST_F(GeneratorPortTest, PacketsThatDoNotFitIntoABufferAreRefused) {
+  use_pool(40, 512);
+  EXPECT_THAT(generate({.payload_bytes = 1024}), HasSubstr("mbuf_data_room_bytes"));
+  // 384 bytes behind the headroom. Ethernet, IPv4, UDP, BTH and ICRC are 58 bytes, and payload is padded to words.
+  EXPECT_EQ(generate({.payload_bytes = 324}), "");
+  EXPECT_EQ(receive(1).at(0).size(), 382u);
+  EXPECT_NE(generate({.payload_bytes = 325}), "");
+}
+
+TEST_F(GeneratorPortTest, OpcodesWithoutPayloadCarryNone) {
+  ASSERT_EQ(generate({.payload_bytes = 100, .opcodes = {"RC_ACKNOWLEDGE", "RC_SEND_ONLY"}}), "");
+  const auto frames = receive(2);
+  EXPECT_EQ(parse(frames[0]).payload_bytes, 0);
+  EXPECT_EQ(parse(frames[1]).payload_bytes, 100);
+}
+
+TEST_F(GeneratorPortTest, WhatIsSentToItIsGone) {
+  ASSERT_EQ(generate({}), "");
+  rte_mbuf* packets[]{packet(frame_of(60)), packet(frame_of(4000))};
+  EXPECT_EQ(port->transmit(packets, 2).taken, 2);
+}
+
+}  // namespace
+}  // namespace weft::ports
