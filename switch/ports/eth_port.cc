@@ -163,7 +163,8 @@ pipeline::TxResult EthPort::transmit(rte_mbuf** packets, std::uint16_t count) no
     std::uint16_t ready = result.taken;
     while (ready < count && make_flat(packets[ready])) ++ready;
     const auto offered = static_cast<std::uint16_t>(ready - result.taken);
-    const std::uint16_t sent = offered == 0 ? std::uint16_t{0} : rte_eth_tx_burst(id_, 0, packets + result.taken, offered);
+    const std::uint16_t sent =
+        offered == 0 ? std::uint16_t{0} : rte_eth_tx_burst(id_, 0, packets + result.taken, offered);
     result.taken = static_cast<std::uint16_t>(result.taken + sent);
     if (sent < offered || ready == count) break;
     result.rejected_bytes += packets[ready]->pkt_len;

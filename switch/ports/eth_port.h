@@ -22,7 +22,7 @@ struct EthDevice {
   std::uint16_t tx_descriptors = 1024;
   bool own_mac = false;          ///< the port's MAC address is the device's; otherwise it is derived
   bool set_device_mtu = false;   ///< tell the device the MTU (physical functions)
-  bool takes_chains = false;  ///< the driver sends packets in several buffers although it does not say so
+  bool takes_chains = false;     ///< the driver sends packets in several buffers although it does not say so
   std::optional<Netdev> link{};  ///< kernel interface whose carrier is the port's link
   /// Packets that a capture file holds; the port is exhausted when they have been seen.
   std::optional<std::uint64_t> finite_packets{};

@@ -137,7 +137,8 @@ std::string remove_stale_socket(const std::string& path) {
   // ECONNREFUSED, when somebody listens.
   const int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (probe < 0) return "";
-  const bool refused = connect(probe, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 && errno == ECONNREFUSED;
+  const bool refused =
+      connect(probe, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 && errno == ECONNREFUSED;
   close(probe);
   if (!refused) return path + " is in use by another process";
   std::filesystem::remove(path, ignored);
@@ -165,8 +166,7 @@ Plan plan_vhost(const PortInfo& info, std::uint32_t mtu) {
   if (auto error = client ? "" : remove_stale_socket(path); !error.empty()) return refuse(error);
   Plan plan;
   plan.mtu_bytes = mtu != 0 ? mtu : kDefaultMtu;
-  plan.device.devargs = unique_name("vhost") + ",iface=" + path +
-                        ",client=" + (client ? "1" : "0") + ",queues=1";
+  plan.device.devargs = unique_name("vhost") + ",iface=" + path + ",client=" + (client ? "1" : "0") + ",queues=1";
   return plan;
 }
 

@@ -13,7 +13,9 @@ wire::MacAddress derived_mac(const pipeline::PortInfo& info, std::uint64_t seed)
   return wire::MacAddress::from_u64(std::uint64_t{0x02} << 40 | (hash & 0xffffffff) << 8 | (info.index & 0xff));
 }
 
-std::uint32_t buffer_bytes(rte_mempool* pool) noexcept { return rte_pktmbuf_data_room_size(pool) - RTE_PKTMBUF_HEADROOM; }
+std::uint32_t buffer_bytes(rte_mempool* pool) noexcept {
+  return rte_pktmbuf_data_room_size(pool) - RTE_PKTMBUF_HEADROOM;
+}
 
 std::string too_large_for_buffers(const std::string& what, rte_mempool* pool) {
   return what + " do not fit into packet buffers of " + std::to_string(buffer_bytes(pool)) +

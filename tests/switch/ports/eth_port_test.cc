@@ -15,27 +15,27 @@ class EthPortTest : public PortTest {
  protected:
   // A port whose driver is a ring in memory: what is sent comes in again.
   void open_ring(const std::string& name) {
-    const std::string error = open(info("pci",
-                                        {{"device", Value("net_ring_" + name)},
-                                         {"rx_descriptors", Value(1024)},
-                                         {"tx_descriptors", Value(1024)}},
-                                        0));
+    const std::string error = open(info(
+        "pci",
+        {{"device", Value("net_ring_" + name)}, {"rx_descriptors", Value(1024)}, {"tx_descriptors", Value(1024)}}, 0));
     ASSERT_EQ(error, "");
   }
   // A port whose driver does not say that it takes chains; it writes to scratch.file(name + ".pcap").
   void open_plain_writer(const std::string& name) {
-    const std::string error = open(info("pci",
-                                        {{"device", Value("net_pcap_" + name + ",tx_pcap=" + scratch.file(name + ".pcap"))},
-                                         {"rx_descriptors", Value(1024)},
-                                         {"tx_descriptors", Value(1024)}},
-                                        0));
+    const std::string error =
+        open(info("pci",
+                  {{"device", Value("net_pcap_" + name + ",tx_pcap=" + scratch.file(name + ".pcap"))},
+                   {"rx_descriptors", Value(1024)},
+                   {"tx_descriptors", Value(1024)}},
+                  0));
     ASSERT_EQ(error, "");
   }
 };
 
 const std::vector<Bytes>& frames_of_all_sizes() {
-  static const std::vector<Bytes> kFrames{frame_of(60),   frame_of(61),   frame_of(64),   frame_of(1514), frame_of(2048),
-                                          frame_of(2049), frame_of(4166), frame_of(9018), frame_of(14)};
+  static const std::vector<Bytes> kFrames{frame_of(60),   frame_of(61),   frame_of(64),
+                                          frame_of(1514), frame_of(2048), frame_of(2049),
+                                          frame_of(4166), frame_of(9018), frame_of(14)};
   return kFrames;
 }
 
@@ -196,7 +196,8 @@ TEST_F(EthPortTest, ABusyDeviceTakesNoPacketAndTheRestIsStillThere) {
 TEST_F(EthPortTest, AChainForWhichNoBufferIsLeftIsRefusedAndOthersAreSent) {
   use_pool(6, 2176);
   open_plain_writer("nobuf");
-  rte_mbuf* packets[]{packet(frame_of(60)), packet(frame_of(100), {14, 20}), packet(frame_of(61)), packet(frame_of(62))};
+  rte_mbuf* packets[]{packet(frame_of(60)), packet(frame_of(100), {14, 20}), packet(frame_of(61)),
+                      packet(frame_of(62))};
   ASSERT_EQ(rte_mempool_avail_count(pool.get()), 0u);
   const pipeline::TxResult result = port->transmit(packets, 4);
   EXPECT_EQ(result.taken, 4);
@@ -208,11 +209,10 @@ TEST_F(EthPortTest, AChainForWhichNoBufferIsLeftIsRefusedAndOthersAreSent) {
 
 TEST_F(EthPortTest, ADeviceIsOpenedByOnePortOnly) {
   open_ring("once");
-  const OpenedPort second = open_port(info("pci",
-                                           {{"device", Value("net_ring_once")},
-                                            {"rx_descriptors", Value(1024)},
-                                            {"tx_descriptors", Value(1024)}}),
-                                      {pool.get(), 1, 7});
+  const OpenedPort second = open_port(
+      info("pci",
+           {{"device", Value("net_ring_once")}, {"rx_descriptors", Value(1024)}, {"tx_descriptors", Value(1024)}}),
+      {pool.get(), 1, 7});
   EXPECT_EQ(second.port, nullptr);
   EXPECT_THAT(second.error, HasSubstr("net_ring_once"));
 }

@@ -52,7 +52,8 @@ class GeneratorPortTest : public PortTest {
   }
   static wire::Parsed parse(const Bytes& frame) {
     wire::Parsed parsed;
-    wire::parse_frame(frame.data(), static_cast<std::uint32_t>(frame.size()), static_cast<std::uint32_t>(frame.size()), parsed);
+    wire::parse_frame(frame.data(), static_cast<std::uint32_t>(frame.size()), static_cast<std::uint32_t>(frame.size()),
+                      parsed);
     return parsed;
   }
 };

@@ -25,7 +25,8 @@ class LinkPortTest : public PortTest {
   }
   std::uint16_t send(LinkPort& from, std::uint16_t count, std::uint8_t first = 0) {
     std::vector<rte_mbuf*> packets;
-    for (std::uint16_t i = 0; i < count; ++i) packets.push_back(packet(frame_of(60, static_cast<std::uint8_t>(first + i))));
+    for (std::uint16_t i = 0; i < count; ++i)
+      packets.push_back(packet(frame_of(60, static_cast<std::uint8_t>(first + i))));
     const pipeline::TxResult result = from.transmit(packets.data(), count);
     EXPECT_EQ(result.rejected, 0);
     for (std::uint16_t i = result.taken; i < count; ++i) rte_pktmbuf_free(packets[i]);

@@ -26,7 +26,9 @@ namespace {
 
 using testing::HasSubstr;
 
-bool run(const std::string& command) { return std::system((command + " >/dev/null 2>&1").c_str()) == 0; }
+bool run(const std::string& command) {
+  return std::system((command + " >/dev/null 2>&1").c_str()) == 0;
+}
 
 // Runs f on a thread that has entered the namespace behind `path`.
 template <typename F>

@@ -67,7 +67,8 @@ TEST_F(OpenPortTest, NamesThatWouldBreakADeviceStringAreRefused) {
 TEST_F(OpenPortTest, RepeatedPacketsMustFitIntoOneBuffer) {
   // net_pcap would hand out the first buffer of each with the length of all.
   write_capture(scratch.file("jumbo.pcap"), {frame_of(60), frame_of(4166)});
-  EXPECT_THAT(open_pcap(scratch.file("jumbo.pcap"), "", true), AllOf(HasSubstr("4166"), HasSubstr("mbuf_data_room_bytes")));
+  EXPECT_THAT(open_pcap(scratch.file("jumbo.pcap"), "", true),
+              AllOf(HasSubstr("4166"), HasSubstr("mbuf_data_room_bytes")));
   use_pool(64, 8320);
   EXPECT_EQ(open_pcap(scratch.file("jumbo.pcap"), "", true), "");
   port.reset();
@@ -81,7 +82,8 @@ TEST_F(OpenPortTest, AnEmptyCaptureCannotBeRepeated) {
 TEST_F(OpenPortTest, NullFramesMustFitIntoOneBuffer) {
   // net_null would set a length beyond the buffer's end.
   EXPECT_EQ(open(info("null", {{"rx", Value(true)}, {"frame_bytes", Value(2048)}})), "");
-  EXPECT_THAT(open(info("null", {{"rx", Value(true)}, {"frame_bytes", Value(2049)}})), HasSubstr("mbuf_data_room_bytes"));
+  EXPECT_THAT(open(info("null", {{"rx", Value(true)}, {"frame_bytes", Value(2049)}})),
+              HasSubstr("mbuf_data_room_bytes"));
 }
 
 TEST_F(OpenPortTest, ADeviceThatDoesNotExistIsNamed) {
@@ -98,7 +100,8 @@ TEST_F(OpenPortTest, AnInterfaceThatDoesNotExistIsNamed) {
 }
 
 TEST_F(OpenPortTest, BuffersTooSmallForVethSayWhatToSet) {
-  EXPECT_THAT(open(info("veth", {{"interface", Value("lo")}})), HasSubstr("eal.mbuf_data_room_bytes must be at least 8288"));
+  EXPECT_THAT(open(info("veth", {{"interface", Value("lo")}})),
+              HasSubstr("eal.mbuf_data_room_bytes must be at least 8288"));
 }
 
 TEST_F(OpenPortTest, AFileThatIsNoSocketIsNotRemoved) {
