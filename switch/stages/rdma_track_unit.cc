@@ -132,24 +132,27 @@ std::uint32_t QpTracker::learn(TimeNs now, QpKey key, const std::uint8_t* l3, Tr
 
 bool QpTracker::add_configured(TimeNs now, const wire::IpAddress& a, wire::Qpn qp_a, const wire::IpAddress& b,
                                wire::Qpn qp_b) noexcept {
-  std::array<std::uint8_t, QpTable::kV6Addresses + 32> header{};
-  std::copy(a.bytes().begin(), a.bytes().end(), header.begin() + QpTable::kV6Addresses);
-  std::copy(b.bytes().begin(), b.bytes().end(), header.begin() + QpTable::kV6Addresses + 16);
   QpKey forward{std::uint64_t{a.v4_value()} << 32 | b.v4_value(), qp_b.value()};
   if (a.is_v6()) {
-    const std::uint32_t id = table_.pairs().acquire(header.data() + QpTable::kV6Addresses);
+    std::array<std::uint8_t, 32> both;
+    std::copy(a.bytes().begin(), a.bytes().end(), both.begin());
+    std::copy(b.bytes().begin(), b.bytes().end(), both.begin() + 16);
+    const std::uint32_t id = table_.pairs().acquire(both.data());
     if (id == tables::AddressPairs::kNone) return false;
     forward = {id, qp_b.value() | QpEntry::kV6};
   }
-  std::uint32_t position[2] = {learn(now, forward, nullptr, TrackCounter::qps_learned_config), QpTable::kNone};
-  if (position[0] != QpTable::kNone) {
-    position[1] = learn(now, table_.reverse(forward, qp_a), nullptr, TrackCounter::qps_learned_config);
+  const QpKey back = table_.reverse(forward, qp_a);
+  bool added = true;
+  for (const QpKey& key : {forward, back}) {
+    std::uint32_t position = table_.find(key);
+    if (position == QpTable::kNone) position = learn(now, key, nullptr, TrackCounter::qps_learned_config);
+    added = added && position != QpTable::kNone;
+    if (added) table_.entry(position).set_fixed();
   }
+  // The second insertion may have moved the first entry.
+  if (added) pairing_.link(table_.find(forward), table_.find(back), PairSource::config, 100);
   if (a.is_v6()) table_.pairs().release(static_cast<std::uint32_t>(forward.addresses));
-  if (position[1] == QpTable::kNone) return false;
-  for (const std::uint32_t i : position) table_.entry(i).set_fixed();
-  pairing_.link(position[0], position[1], PairSource::config, 100);
-  return true;
+  return added;
 }
 
 // --- packets that are not simply the next request ----------------------------------------------------------------

@@ -162,15 +162,21 @@ void QpTracker::track(pipeline::TimeNs now, std::span<Packet* const> burst) noex
   };
   std::array<Lookup, kBurst> lookups;
   Lookup* end = lookups.data();
+  const bool near = table_.tags_are_near();
   for (Packet* const packet : burst) {
     const wire::Parsed& p = Access::parsed(packet);
     if (p.kind != wire::FrameKind::roce) continue;
     end->packet = packet;
     end->key = table_.key_of(p, Access::frame(packet) + p.l3_offset);
-    end->at = table_.probe(end->key);
+    end->at = tables::QpTable::hash_of(end->key);
+    if (near) {
+      end->at = table_.candidate(end->at);
+    } else {
+      table_.prefetch_tags(end->at);
+    }
     ++end;
   }
-  for (Lookup* l = lookups.data(); l != end; ++l) l->at = table_.candidate(l->at);
+  for (Lookup* l = lookups.data(); l != end && !near; ++l) l->at = table_.candidate(l->at);
 
   const std::uint32_t tick = tables::tick_of(now);
   std::uint64_t sum = 0;  // of bytes, and of messages above bit kMessages
@@ -199,12 +205,9 @@ void QpTracker::track(pipeline::TimeNs now, std::span<Packet* const> burst) noex
     e.last_seen = tick;
     sum += length;
 
-    // A request at its turn, unmarked, and nothing else to watch: RequestFlags lie above the 24 bits of a PSN. One
-    // branch, because each part of the condition is nearly always true.
+    // A request at its turn, unmarked, and nothing else to watch: RequestFlags lie above the 24 bits of a PSN.
     const std::uint8_t kind = detail::kPacketClasses[p.opcode];
-    const std::uint32_t unexpected = p.psn.value() ^ e.request.raw();
-    const std::uint32_t unusual_kind = (kind & PacketClass::plain) ^ PacketClass::plain;
-    if ((unexpected | unusual_kind | static_cast<std::uint32_t>((p.tos & 3) == 3)) != 0) [[unlikely]] {
+    if (p.psn.value() != e.request.raw() || (kind & PacketClass::plain) == 0 || (p.tos & 3) == 3) [[unlikely]] {
       on_other(l->at, p, Access::frame(l->packet));
       continue;
     }

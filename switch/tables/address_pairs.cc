@@ -78,6 +78,7 @@ void AddressPairs::release(std::uint32_t id) noexcept {
 }
 
 std::uint32_t AddressPairs::reverse(std::uint32_t id) const noexcept {
+  if (id == kNone) return kNone;
   const Record& record = records_[id >> 1];
   return record.low == record.high ? id : id ^ 1;
 }

@@ -37,7 +37,7 @@ class AddressPairs {
   /// Gives a reference back; the pair goes with its last one.
   void release(std::uint32_t id) noexcept;
 
-  /// The id of the opposite direction: the same id where source and destination are equal.
+  /// The id of the opposite direction: the same id where source and destination are equal, kNone for kNone.
   [[nodiscard]] std::uint32_t reverse(std::uint32_t id) const noexcept;
   /// Source and destination.
   [[nodiscard]] std::pair<wire::IpAddress, wire::IpAddress> addresses(std::uint32_t id) const noexcept;

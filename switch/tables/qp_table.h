@@ -7,8 +7,9 @@
 // A hash table in buckets of 16 entries. A key may be in its first or its second bucket, and is in the first one unless
 // that was full. Beside the entries there is an array of 16-bit tags, two bytes per entry: even for a million entries
 // it is small enough for the last-level cache, and the tags of a bucket are compared at once, so that a lookup costs
-// one miss on the tags and one on the entry. A burst hides both by going through its packets three times: probe()
-// starts loading the tags, candidate() reads them and starts loading the entry, and then the entries are used.
+// one miss on the tags and one on the entry. A burst hides both by going through its packets three times:
+// prefetch_tags() starts loading the tags, candidate() reads them and starts loading the entry, and then the entries
+// are used.
 #pragma once
 
 #include <nmmintrin.h>
@@ -58,12 +59,15 @@ class QpTable {
   /// The opposite direction, to `qp`.
   [[nodiscard]] QpKey reverse(QpKey key, wire::Qpn qp) const noexcept;
 
-  /// First phase of a lookup: the hash of the key.
-  [[nodiscard]] std::uint32_t probe(const QpKey& key) const noexcept {
-    const std::uint32_t hash = hash_of(key);
-    __builtin_prefetch(&tags_[first_bucket(hash)]);
-    return hash;
+  /// CRC-32C: one instruction each, and keys that differ in few bits do not share their hash.
+  [[nodiscard]] static std::uint32_t hash_of(const QpKey& key) noexcept {
+    return _mm_crc32_u32(static_cast<std::uint32_t>(_mm_crc32_u64(0, key.addresses)), key.qp);
   }
+  /// True when all tags together are so small that a burst need not prefetch them.
+  [[nodiscard]] bool tags_are_near() const noexcept { return buckets_ * sizeof(Tags) <= kNearBytes; }
+
+  /// First phase of a lookup.
+  void prefetch_tags(std::uint32_t hash) const noexcept { __builtin_prefetch(&tags_[first_bucket(hash)]); }
   /// Second phase: where a key with this hash is, unless another one shares its tag. Always a readable position: the
   /// caller compares with matches() and, on a mismatch, calls find().
   [[nodiscard]] std::uint32_t candidate(std::uint32_t hash) const noexcept {
@@ -134,6 +138,8 @@ class QpTable {
 
  private:
   static constexpr std::uint32_t kBucket = 16;
+  // Part of a second-level cache.
+  static constexpr std::size_t kNearBytes = 256 << 10;
 
   /// Tags of a bucket's entries; 0: free.
   struct alignas(32) Tags {
@@ -142,10 +148,6 @@ class QpTable {
 
   static unsigned countr_zero(std::uint32_t v) noexcept { return static_cast<unsigned>(std::countr_zero(v)); }
 
-  // CRC-32C: one instruction each, and keys that differ in few bits do not share their hash.
-  [[nodiscard]] static std::uint32_t hash_of(const QpKey& key) noexcept {
-    return _mm_crc32_u32(static_cast<std::uint32_t>(_mm_crc32_u64(0, key.addresses)), key.qp);
-  }
   // The high bits of the hash choose the bucket, the low ones are the tag.
   [[nodiscard]] std::uint32_t first_bucket(std::uint32_t hash) const noexcept {
     return static_cast<std::uint32_t>(std::uint64_t{hash} * buckets_ >> 32);

@@ -96,6 +96,13 @@ TEST(RdmaTrackCm, MessagesOfUnseenConnectionsAreUnmatched) {
   EXPECT_EQ(rig.tracker.table().size(), 0u);
 }
 
+TEST(RdmaTrackCm, MessagesBetweenUnseenV6HostsAreUnmatched) {
+  TrackRig rig;
+  const std::string a = "fd00::1", b = "fd00::2";
+  rig.burst({cm(b, a, rep(2, 1, kQpB, Psn(0))), cm(a, b, rtu(1, 2)), cm(a, b, rej(1, 2)), cm(a, b, dreq(1, 2, kQpB))});
+  EXPECT_EQ(rig.count(TrackCounter::cm_unmatched), 4u);
+}
+
 TEST(RdmaTrackCm, AReplyAfterAMinuteComesTooLate) {
   TrackRig rig;
   rig.send(cm(kA, kB, req(1, kQpA, Psn(0))));

@@ -376,6 +376,20 @@ TEST(QpTracker, ConfiguredPairsNeverAgeAndAreCertain) {
   EXPECT_EQ(rig.count(TrackCounter::pairs_config), 1u);
 }
 
+TEST(QpTracker, AsManyConfiguredPairsAsTheTableHoldsAreAllPairedRightly) {
+  constexpr std::uint32_t kPairs = 3000;
+  TrackRig rig({.max_qps = 2 * kPairs});
+  const auto a = *wire::IpAddress::parse(kA), b = *wire::IpAddress::parse(kB);
+  for (std::uint32_t i = 0; i < kPairs; ++i) {
+    ASSERT_TRUE(rig.tracker.add_configured(rig.now, a, Qpn(2 + i), b, Qpn(100000 + 3 * i)));
+  }
+  EXPECT_FALSE(rig.tracker.add_configured(rig.now, a, Qpn(90000), b, Qpn(90001)));
+  for (std::uint32_t i = 0; i < kPairs; ++i) {
+    ASSERT_EQ(rig.entry(kA, kB, Qpn(100000 + 3 * i)).peer, rig.position(kB, kA, Qpn(2 + i)));
+    ASSERT_EQ(rig.entry(kB, kA, Qpn(2 + i)).peer, rig.position(kA, kB, Qpn(100000 + 3 * i)));
+  }
+}
+
 // --- IPv6 --------------------------------------------------------------------------------------------------------
 
 TEST(QpTracker, V6QueuePairsAreTrackedByTheirWholeAddresses) {
@@ -533,7 +547,7 @@ TEST(QpTracker, StaysConsistentUnderAnyMixOfCmTrafficAndAgeing) {
   ASSERT_TRUE(
       rig.tracker.add_configured(rig.now, *wire::IpAddress::parse(kA), Qpn(5), *wire::IpAddress::parse(kB), Qpn(6)));
   const tables::QpTable& table = rig.tracker.table();
-  for (int step = 0; step < 20000; ++step) {
+  for (int step = 0; step < 30000; ++step) {
     rig.burst({random() % 2 == 0 ? any_cm(random) : anything(random)});
     if (random() % 10 == 0) rig.advance_ticks(random() % 2000);
     std::uint32_t used = 0;

@@ -39,6 +39,11 @@ TEST(AddressPairs, AnAddressToItselfHasOneDirection) {
   EXPECT_EQ(pairs.reverse(self), self);
 }
 
+TEST(AddressPairs, AnUnknownPairHasNoOppositeDirection) {
+  const AddressPairs pairs(10);
+  EXPECT_EQ(pairs.reverse(pairs.find(v6_addresses(1, 2).data())), AddressPairs::kNone);
+}
+
 TEST(AddressPairs, APairGoesWithItsLastReference) {
   AddressPairs pairs(1);
   const auto wanted = v6_addresses(1, 2), other = v6_addresses(3, 4);

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+//
+// What tracking a packet costs, by the number of queue pairs: bursts of 32 requests in order, each for a queue pair
+// that is chosen at random. For every number the lower quartile and the median over many groups of bursts; other load
+// on the machine hardly moves the first. Also bytes per queue pair.
+#include <x86intrin.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <random>
+#include <span>
+#include <vector>
+
+#include "switch/stages/rdma_track_unit.h"
+
+namespace weft {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::uint32_t kBurst = 32;
+constexpr std::uint32_t kGroup = 4 * kBurst;  // packets per measurement
+constexpr std::uint32_t kPackets = 8'000'000;
+constexpr std::uint32_t kHosts = 64;
+constexpr pipeline::TimeNs kStart = 1'000'000'000;
+
+// Laid out like an rte_mbuf with its PacketMeta, the result of the parser in the same cache line.
+struct alignas(64) Packet {
+  std::uint8_t buffer[128];
+  std::uint32_t handle;
+  std::uint32_t unused[3];
+  wire::Parsed parsed;
+};
+
+struct Access {
+  static const wire::Parsed& parsed(const Packet* p) noexcept { return p->parsed; }
+  static const std::uint8_t* frame(const Packet* p) noexcept { return p->buffer; }
+  static const std::uint8_t* read(const Packet*, std::uint32_t, std::uint32_t, std::uint8_t*) noexcept {
+    return nullptr;
+  }
+  static void set_handle(Packet* p, std::uint32_t handle) noexcept { p->handle = handle; }
+};
+
+// A WRITE in the midst of a message to one of many queue pairs between two racks of 64 hosts.
+void fill(Packet& packet, std::uint32_t qp, std::uint32_t psn) {
+  wire::Parsed& p = packet.parsed;
+  p = {};
+  p.kind = wire::FrameKind::roce;
+  p.opcode = static_cast<std::uint8_t>(wire::Opcode::RC_RDMA_WRITE_MIDDLE);
+  p.l3_offset = 14;
+  p.l4_offset = 34;
+  p.l3_length = 1068;
+  p.payload_bytes = 1024;
+  p.psn = wire::Psn(psn);
+  p.dest_qp = wire::Qpn(17 + qp / (kHosts * kHosts));
+  p.address_key = std::uint64_t{0x0a000001 + qp % kHosts} << 32 | (0x0a010001 + qp / kHosts % kHosts);
+}
+
+struct Result {
+  double lower_quartile, median;  // TSC cycles per packet
+  double bytes_per_qp;
+};
+
+[[gnu::noinline]] void track(stages::QpTracker& tracker, pipeline::TimeNs now, std::span<Packet* const> burst) {
+  tracker.track<Access, Packet>(now, burst);
+}
+
+Result measure(std::uint32_t qps, std::uint32_t capacity) {
+  stages::QpTracker tracker({.max_qps = capacity, .pairing = false});
+  std::vector<Packet> packets(kGroup);
+  std::vector<Packet*> pointers;
+  for (auto& p : packets) pointers.push_back(&p);
+  const auto group = [&](pipeline::TimeNs now) {
+    for (std::uint32_t i = 0; i < kGroup; i += kBurst) track(tracker, now, std::span(pointers).subspan(i, kBurst));
+  };
+
+  // Every round visits every queue pair once, in an order of its own. The first ones teach the tracker.
+  std::vector<std::uint32_t> order(std::max(qps, kGroup));
+  for (std::uint32_t i = 0; i < order.size(); ++i) order[i] = i % qps;
+  std::vector<std::uint64_t> cycles;
+  std::mt19937 random(1);
+  std::uint32_t sent = 0, at = 0;
+  std::vector<std::uint32_t> psn(qps, 0);
+  for (std::uint32_t round = 0; sent < kPackets || round < 3; ++round) {
+    std::shuffle(order.begin(), order.end(), random);
+    for (at = 0; at + kGroup <= order.size(); at += kGroup, sent += kGroup) {
+      for (std::uint32_t i = 0; i < kGroup; ++i) fill(packets[i], order[at + i], psn[order[at + i]]++);
+      _mm_mfence();
+      _mm_lfence();
+      const std::uint64_t before = __rdtsc();
+      _mm_lfence();
+      group(kStart + sent);
+      _mm_lfence();
+      if (round >= 2) cycles.push_back(__rdtsc() - before);
+    }
+  }
+  if (tracker.table().size() != qps || tracker.counters().value(stages::TrackCounter::out_of_order) != 0) {
+    std::fprintf(stderr, "the packets were not tracked in order\n");
+    std::exit(1);
+  }
+  std::sort(cycles.begin(), cycles.end());
+  return {static_cast<double>(cycles[cycles.size() / 4]) / kGroup,
+          static_cast<double>(cycles[cycles.size() / 2]) / kGroup,
+          static_cast<double>(tracker.memory_bytes()) / capacity};
+}
+
+double cycles_per_ns() {
+  const auto start = Clock::now();
+  const std::uint64_t before = __rdtsc();
+  while (Clock::now() - start < std::chrono::milliseconds(20)) {
+  }
+  const std::chrono::duration<double, std::nano> elapsed = Clock::now() - start;
+  return static_cast<double>(__rdtsc() - before) / elapsed.count();
+}
+
+int run() {
+  const double rate = cycles_per_ns();
+  double base = 0;
+  std::printf("%9s %16s %10s %10s %9s %10s\n", "qps", "cycles/packet", "median", "ns/packet", "to 4096", "bytes/qp");
+  for (const std::uint32_t qps : {16u, 4096u, 65536u, 1u << 20}) {
+    const Result r = measure(qps, std::max(qps, 4096u));
+    if (qps == 4096) base = r.lower_quartile;
+    std::printf("%9u %16.1f %10.1f %10.2f %9.2f %10.1f\n", qps, r.lower_quartile, r.median, r.lower_quartile / rate,
+                base == 0 ? 0.0 : r.lower_quartile / base, r.bytes_per_qp);
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace weft
+
+int main() {
+  return weft::run();
+}
