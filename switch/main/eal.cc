@@ -48,6 +48,11 @@ std::uint64_t needed_memory_mb(const control::EalConfig& config) {
   return config.mbufs * buffer / (1024 * 1024) + kOtherMemoryMb;
 }
 
+// Tells the files of this process apart from those of others (dpdk-telemetry.py -f PREFIX).
+std::string file_prefix() {
+  return "weft" + std::to_string(getpid());
+}
+
 std::string cpu_list(const std::vector<unsigned>& cpus) {
   std::string text;
   for (const unsigned cpu : cpus) text += (text.empty() ? "" : ",") + std::to_string(cpu);
@@ -110,7 +115,7 @@ Eal start_eal(const control::EalConfig& config, const std::vector<std::string>& 
                                      "--log-level=warning",
                                      "--log-level=lib.telemetry:error",
                                      "--log-level=lib.eal:error",
-                                     "--file-prefix=weft" + std::to_string(getpid())};
+                                     "--file-prefix=" + file_prefix()};
   if (pci_devices.empty()) arguments.emplace_back("--no-pci");
   for (const std::string& device : pci_devices) {
     arguments.emplace_back("-a");
@@ -126,6 +131,14 @@ Eal start_eal(const control::EalConfig& config, const std::vector<std::string>& 
     eal.error = std::string("DPDK did not start: ") + rte_strerror(rte_errno);
   }
   return eal;
+}
+
+void stop_eal() {
+  const std::filesystem::path directory = rte_eal_get_runtime_dir();
+  rte_eal_cleanup();
+  // DPDK leaves the directory of its telemetry socket behind, one for each process that ever ran.
+  std::error_code ignored;
+  if (directory.filename() == file_prefix()) std::filesystem::remove_all(directory, ignored);
 }
 
 }  // namespace weft

@@ -22,4 +22,7 @@ struct Eal {
 /// @param pci_devices arguments of all PCI devices in use; without any, the PCI bus is not touched
 [[nodiscard]] Eal start_eal(const control::EalConfig& config, const std::vector<std::string>& pci_devices);
 
+/// Ends it, once, and removes the files that DPDK keeps per process.
+void stop_eal();
+
 }  // namespace weft

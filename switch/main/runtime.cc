@@ -23,7 +23,9 @@ constexpr milliseconds kTick{10};
 constexpr TimeNs kLinkPeriodNs = 200'000'000;
 constexpr TimeNs kHousekeepingNs = 1'000'000'000;
 constexpr milliseconds kDrainTime{1000};
-constexpr milliseconds kFlushTime{200};
+constexpr milliseconds kFlushTime{100};
+constexpr int kFlushRounds = 3;
+constexpr int kDropRounds = 10'000;
 
 int run_worker(void* worker) {
   static_cast<Worker*>(worker)->run();
@@ -39,7 +41,8 @@ Runtime::Runtime(const pipeline::Registry& registry, control::Config config, std
       cpus_(eal.worker_cpus),
       hugepages_(eal.hugepages),
       rings_(static_cast<std::uint16_t>(eal.worker_lcores.size())),
-      lcores_(eal.worker_lcores) {
+      lcores_(eal.worker_lcores),
+      started_(clock_.now()) {
   error = build(registry, eal);
 }
 
@@ -154,6 +157,8 @@ void Runtime::assign_polling() {
 }
 
 void Runtime::start() {
+  // The control service may already ask.
+  const std::lock_guard lock(running_mutex_);
   started_ = clock_.now();
   running_ = true;
   for (std::size_t i = 0; i < workers_.size(); ++i) rte_eal_remote_launch(run_worker, workers_[i].get(), lcores_[i]);
@@ -180,6 +185,16 @@ bool Runtime::inputs_ended() const {
   return true;
 }
 
+void Runtime::warn_of_endless_inputs() const {
+  for (const Switch& s : switches_) {
+    for (const pipeline::PortInfo& port : s.state->info().ports) {
+      if (s.ports[port.index]->finite()) continue;
+      spdlog::warn("{}/{}: the input has no end, so --exit-on-eof will not stop the process", s.state->info().name,
+                   port.name);
+    }
+  }
+}
+
 void Runtime::for_each_worker(const std::function<void(Switch&, std::size_t)>& task) {
   for (std::size_t w = 0; w < workers_.size(); ++w) {
     on_worker(w, [&] {
@@ -188,26 +203,49 @@ void Runtime::for_each_worker(const std::function<void(Switch&, std::size_t)>& t
   }
 }
 
-std::uint64_t Runtime::held() {
-  std::uint64_t total = 0;
-  for_each_worker([&](Switch& s, std::size_t w) { total += s.pipelines[w]->held(); });
-  for (std::uint16_t from = 0; from < rings_.workers(); ++from) {
-    for (std::uint16_t to = 0; to < rings_.workers(); ++to) total += rings_.ring(from, to).size();
-  }
-  for (const Switch& s : switches_) {
-    for (const auto& port : s.ports) total += port->in_flight();
-  }
-  return total;
+// What left is read before what came. Nothing leaves without having come before, so equal sums say that at the moment
+// between both readings everything had left. Rings between workers and links between switches are inside.
+std::uint64_t Runtime::inside() const {
+  const auto sum = [this](auto&& of_pipeline, auto&& of_external_port) {
+    std::uint64_t total = 0;
+    for (const Switch& s : switches_) {
+      for (const auto& p : s.pipelines) {
+        total += of_pipeline(p->totals());
+        for (const pipeline::PortInfo& port : s.state->info().ports) {
+          if (port.type != "link") total += of_external_port(p->port_totals(port.index));
+        }
+      }
+    }
+    return total;
+  };
+  const std::uint64_t left = sum(
+      [](const pipeline::FlowTotals& t) {
+        std::uint64_t ended = t.consumed.value();
+        for (const auto& reason : t.dropped) ended += reason.value();
+        return ended;
+      },
+      [](const pipeline::PortTotals& t) { return t.tx.value(); });
+  const std::uint64_t came =
+      sum([](const pipeline::FlowTotals& t) { return t.generated.value() + t.replicated.value(); },
+          [](const pipeline::PortTotals& t) { return t.rx.value(); });
+  return came - left;
+}
+
+bool Runtime::ended_and_empty() {
+  if (!inputs_ended()) return false;
+  // A worker may still have the last packets in its hands, uncounted. After its next task it has not.
+  for_each_worker([](Switch&, std::size_t) {});
+  return inside() == 0;
 }
 
 void Runtime::run(const Limits& limits) {
   TimeNs next_links = 0;
   TimeNs next_housekeeping = 0;
-  int quiet = 0;
+  if (limits.exit_on_eof) warn_of_endless_inputs();
   while (!limits.stop->load()) {
     const TimeNs now = clock_.now();
-    if (limits.duration.count() != 0 && now - started_ >= static_cast<TimeNs>(limits.duration.count()) * 1'000'000)
-      break;
+    const auto duration = static_cast<TimeNs>(limits.duration.count()) * 1'000'000;
+    if (duration != 0 && now - started_ >= duration) break;
     if (now >= next_links) {
       supervise_links();
       next_links = now + kLinkPeriodNs;
@@ -216,11 +254,7 @@ void Runtime::run(const Limits& limits) {
       for (Switch& s : switches_) s.state->housekeeping(now);
       next_housekeeping = now + kHousekeepingNs;
     }
-    // A packet may be between two places for a moment: two looks in a row must agree.
-    if (limits.exit_on_eof) {
-      quiet = inputs_ended() && held() == 0 ? quiet + 1 : 0;
-      if (quiet == 2) break;
-    }
+    if (limits.exit_on_eof && ended_and_empty()) break;
     std::this_thread::sleep_for(kTick);
   }
   stopped_ = clock_.now();
@@ -229,18 +263,40 @@ void Runtime::run(const Limits& limits) {
 
 void Runtime::drain() {
   for (auto& worker : workers_) worker->set_receiving(false);
+  for_each_worker([](Switch&, std::size_t) {});
   const auto wait_until_empty = [&](milliseconds limit) {
     const auto end = std::chrono::steady_clock::now() + limit;
-    while (held() != 0 && std::chrono::steady_clock::now() < end) std::this_thread::sleep_for(milliseconds(1));
+    while (inside() != 0 && std::chrono::steady_clock::now() < end) std::this_thread::sleep_for(milliseconds(1));
   };
   wait_until_empty(kDrainTime);
-  for_each_worker([&](Switch& s, std::size_t w) { s.pipelines[w]->flush_stages(clock_.now()); });
-  wait_until_empty(kFlushTime);
-  for_each_worker([&](Switch& s, std::size_t w) { s.pipelines[w]->drop_queued(clock_.now()); });
+  // What stages hold goes on, perhaps to a stage that holds it again.
+  for (int round = 0; round < kFlushRounds && inside() != 0; ++round) {
+    for_each_worker([&](Switch& s, std::size_t w) { s.pipelines[w]->flush_stages(clock_.now()); });
+    wait_until_empty(kFlushTime);
+  }
+  stop_workers();
+  drop_what_is_left();
+}
+
+void Runtime::stop_workers() {
   const std::lock_guard lock(running_mutex_);
   for (auto& worker : workers_) worker->stop();
   rte_eal_mp_wait_lcore();
   running_ = false;
+}
+
+// Queues of busy devices, packets that a queue's rate or a link's delay keeps, and what was on its way between workers.
+void Runtime::drop_what_is_left() {
+  const TimeNs now = clock_.now();
+  for (int round = 0; round < kDropRounds && inside() != 0; ++round) {
+    for (auto& worker : workers_) worker->collect(now);
+    for (Switch& s : switches_) {
+      for (auto& p : s.pipelines) {
+        p->flush_stages(now);
+        p->drop_queued(now);
+      }
+    }
+  }
 }
 
 std::vector<std::string> Runtime::switch_names() const {

@@ -42,7 +42,7 @@ class Runtime : public control::Backend {
   /// Final or current counters; see switch/main/README.md for the layout.
   [[nodiscard]] nlohmann::ordered_json counters();
   /// True when every packet of every switch is accounted for. Only meaningful after run().
-  [[nodiscard]] bool balanced() const;
+  [[nodiscard]] bool balanced();
 
   // Backend.
   [[nodiscard]] std::vector<control::TableInfo> tables() const override;
@@ -67,15 +67,22 @@ class Runtime : public control::Backend {
   void supervise_links();
   // Runs the task for every switch on every worker, one worker after the other.
   void for_each_worker(const std::function<void(Switch&, std::size_t)>& task);
-  void drain();
+  void warn_of_endless_inputs() const;
+  // Both are true for good once no packet can come in any more; the second looks at the workers too.
   [[nodiscard]] bool inputs_ended() const;
+  [[nodiscard]] bool ended_and_empty();
+  // At least the packets that the process holds; 0 says that it held none at some moment during the call.
+  [[nodiscard]] std::uint64_t inside() const;
+  void drain();
+  void stop_workers();
+  void drop_what_is_left();
   // Rows of a table of one switch; false when there are more than `max_rows`.
   bool switch_rows(Switch& s, const std::string& table, std::size_t max_rows, nlohmann::ordered_json& rows);
   bool stage_table_rows(Switch& s, const std::string& table, std::size_t max_rows, nlohmann::ordered_json& rows);
+  [[nodiscard]] nlohmann::ordered_json totals_row(Switch& s);
   [[nodiscard]] nlohmann::ordered_json worker_rows() const;
   // Runs the task where it cannot meet a burst: on the worker, or here when no worker runs.
   void on_worker(std::size_t worker, const std::function<void()>& task);
-  [[nodiscard]] std::uint64_t held();
 
   control::Config config_;
   std::string config_file_;
@@ -89,7 +96,7 @@ class Runtime : public control::Backend {
   std::vector<unsigned> lcores_;
   std::mutex running_mutex_;  ///< held over calls to workers, so that these do not end meanwhile
   bool running_ = false;
-  pipeline::TimeNs started_ = 0;
+  std::atomic<pipeline::TimeNs> started_;
   std::atomic<pipeline::TimeNs> stopped_{0};
 };
 

@@ -27,28 +27,23 @@ using pipeline::SwitchState;
 // Rows that a worker makes between two bursts. Few, because packets wait meanwhile.
 constexpr std::size_t kRowsPerCall = 16;
 
-// Sums of a switch over its workers.
+// Where packets came from and went, of one worker or summed over several.
 struct Balance {
   std::uint64_t rx = 0, generated = 0, replicated = 0, tx = 0, consumed = 0, dropped = 0, held = 0;
   [[nodiscard]] bool ok() const noexcept { return rx + generated + replicated == tx + consumed + dropped + held; }
-};
 
-template <typename Pipelines>
-Balance balance_of(const Pipelines& pipelines) {
-  Balance b;
-  for (const auto& p : pipelines) {
-    const FlowTotals& t = p->totals();
-    b.rx += t.rx.value();
-    b.generated += t.generated.value();
-    b.replicated += t.replicated.value();
-    b.tx += t.tx.value();
-    b.consumed += t.consumed.value();
-    for (const auto& counter : t.dropped) b.dropped += counter.value();
+  void add(const Pipeline& p) {
+    const FlowTotals& t = p.totals();
+    rx += t.rx.value();
+    generated += t.generated.value();
+    replicated += t.replicated.value();
+    tx += t.tx.value();
+    consumed += t.consumed.value();
+    for (const auto& counter : t.dropped) dropped += counter.value();
     // What is in a ring between workers has been counted out and not yet in.
-    b.held += p->held() + t.handed_out.value() - t.handed_in.value();
+    held += p.held() + t.handed_out.value() - t.handed_in.value();
   }
-  return b;
-}
+};
 
 struct Sum {
   std::uint64_t packets = 0, bursts = 0, cycles = 0;
@@ -165,9 +160,16 @@ ordered_json counter_rows(const SwitchState& state, const Pipelines& pipelines) 
 }
 
 ordered_json balance_row(const Balance& b) {
-  return {{"rx", b.rx},     {"generated", b.generated}, {"replicated", b.replicated},
-          {"tx", b.tx},     {"consumed", b.consumed},   {"dropped", b.dropped},
-          {"held", b.held}, {"balanced", b.ok()}};
+  // Workers are asked one after the other: what went from one to another meanwhile may make the difference negative.
+  const std::uint64_t held = static_cast<std::int64_t>(b.held) < 0 ? 0 : b.held;
+  return {{"rx", b.rx},
+          {"generated", b.generated},
+          {"replicated", b.replicated},
+          {"tx", b.tx},
+          {"consumed", b.consumed},
+          {"dropped", b.dropped},
+          {"held", held},
+          {"balanced", b.ok()}};
 }
 
 bool offers(const std::vector<std::string_view>& names, const std::string& table) {
@@ -254,7 +256,7 @@ bool Runtime::switch_rows(Switch& s, const std::string& table, std::size_t max_r
   } else if (table == "counters") {
     rows = counter_rows(*s.state, s.pipelines);
   } else if (table == "totals") {
-    rows.push_back(balance_row(balance_of(s.pipelines)));
+    rows.push_back(totals_row(s));
   } else {
     return stage_table_rows(s, table, max_rows, rows);
   }
@@ -317,8 +319,16 @@ ordered_json Runtime::about() const {
           {"switches", switch_names()}};
 }
 
-bool Runtime::balanced() const {
-  return std::all_of(switches_.begin(), switches_.end(), [](const Switch& s) { return balance_of(s.pipelines).ok(); });
+ordered_json Runtime::totals_row(Switch& s) {
+  Balance sum;
+  // Only between two bursts is every packet in one place.
+  for (std::size_t w = 0; w < s.pipelines.size(); ++w) on_worker(w, [&] { sum.add(*s.pipelines[w]); });
+  return balance_row(sum);
+}
+
+bool Runtime::balanced() {
+  return std::all_of(switches_.begin(), switches_.end(),
+                     [this](Switch& s) { return totals_row(s)["balanced"].get<bool>(); });
 }
 
 ordered_json Runtime::counters() {
@@ -336,7 +346,7 @@ ordered_json Runtime::counters() {
       counters[row["stage"].get<std::string>()][row["counter"].get<std::string>()] = row["value"];
     }
     out["switches"].push_back({{"name", s.state->info().name},
-                               {"totals", balance_row(balance_of(s.pipelines))},
+                               {"totals", totals_row(s)},
                                {"ports", port_rows(*s.state, s.pipelines, s.ports)},
                                {"stages", stage_rows(*s.state, s.pipelines)},
                                {"drops", drops},

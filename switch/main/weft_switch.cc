@@ -2,14 +2,13 @@
 // Copyright The weft authors
 //
 // weft-switch: reads a configuration, checks it, runs it.
-#include <rte_eal.h>
 #include <signal.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
-#include <sys/prctl.h>
 
 #include <CLI/CLI.hpp>
 #include <atomic>
+#include <cmath>
 #include <cstdio>
 #include <fstream>
 #include <iostream>
@@ -121,13 +120,13 @@ int run(const Options& options, const pipeline::Registry& registry, control::Con
       describe(config, eal);
       runtime.start();
       spdlog::info("forwarding");
-      runtime.run({&stop_requested, std::chrono::milliseconds(static_cast<long>(options.duration_s * 1000)),
-                   options.exit_on_eof});
+      const auto duration = std::chrono::milliseconds(static_cast<long>(std::ceil(options.duration_s * 1000)));
+      runtime.run({&stop_requested, duration, options.exit_on_eof});
       service.stop();
       result = report(runtime, options.counters_out);
     }
   }
-  rte_eal_cleanup();
+  stop_eal();
   return result;
 }
 

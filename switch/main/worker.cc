@@ -22,6 +22,8 @@ constexpr TimeNs kSpinNs = 50'000;
 constexpr TimeNs kFirstNapNs = 20'000;
 constexpr TimeNs kLongestAdaptiveNapNs = 250'000;
 constexpr TimeNs kLongestNapNs = 1'000'000;
+// What the kernel may take to wake a sleeper; deadlines that are nearer are waited for.
+constexpr TimeNs kWakeUpNs = 30'000;
 
 }  // namespace
 
@@ -49,19 +51,19 @@ void Worker::run() {
     for (pipeline::Pipeline* p : pipelines_) p->run_timers(now);
     for (const Served& served : served_) work += served.target->serve_port(now, served.index);
 
-    const std::uint64_t after = rte_rdtsc();
+    std::uint64_t after = rte_rdtsc();
     loops_.add(1);
-    cycles_.add(after - before);
     if (work != 0) {
       busy_loops_.add(1);
       busy_cycles_.add(after - before);
       idle_since_ = now;
       nap_ns_ = kFirstNapNs;
-      before = after;
     } else {
-      before = after;
       rest(now);
+      after = rte_rdtsc();
     }
+    cycles_.add(after - before);
+    before = after;
   }
 }
 
@@ -107,15 +109,37 @@ void Worker::rest(TimeNs now) noexcept {
   const bool adaptive = idle_ == control::IdleMode::adaptive;
   if (adaptive && now - idle_since_ < kSpinNs) return rte_pause();
   nap_ns_ = std::min(std::max(nap_ns_ * 2, kFirstNapNs), adaptive ? kLongestAdaptiveNapNs : kLongestNapNs);
-  TimeNs nap = nap_ns_;
-  for (const pipeline::Pipeline* p : pipelines_) {
-    const TimeNs deadline = p->next_deadline();
-    nap = deadline <= now ? 0 : std::min(nap, deadline - now);
-    if (nap == 0) return;
-  }
-  const timespec duration{0, static_cast<long>(nap)};
+  const TimeNs until = nap_until(now);
+  // Time has passed since `now` was read.
+  const TimeNs here = clock_.now();
+  if (until <= here) return rte_pause();
+  const timespec duration{0, static_cast<long>(until - here)};
   nanosleep(&duration, nullptr);
   sleeps_.add(1);
+}
+
+// When to wake up: after the nap, but before the next deadline. A port whose deadline has passed and that made no
+// progress has a busy device, of which nothing says when it will be ready: it is asked again after the nap.
+TimeNs Worker::nap_until(TimeNs now) const noexcept {
+  TimeNs deadline = pipeline::kNever;
+  for (const pipeline::Pipeline* p : pipelines_) deadline = std::min(deadline, p->stage_deadline());
+  for (const Served& served : served_) {
+    const TimeNs due = served.target->port_deadline(served.index);
+    if (due > now) deadline = std::min(deadline, due);
+  }
+  return std::min(now + nap_ns_, deadline < kWakeUpNs ? 0 : deadline - kWakeUpNs);
+}
+
+std::uint32_t Worker::collect(TimeNs now) noexcept {
+  std::uint32_t moved = rings_.workers() > 1 ? poll_rings(now) : 0;
+  for (const Queue& queue : queues_) {
+    if (queue.external) continue;
+    rte_mbuf* packets[Batch::kCapacity];
+    const std::uint16_t count = queue.port->receive(now, queue.queue, packets, burst_);
+    if (count != 0) queue.target->receive(now, queue.index, packets, count);
+    moved += count;
+  }
+  return moved;
 }
 
 void Worker::run_task() noexcept {

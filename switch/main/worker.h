@@ -53,6 +53,9 @@ class Worker : public pipeline::Handoff {
 
   // Control thread.
   void stop() noexcept { stop_.store(true, std::memory_order_release); }
+  /// After run() has returned, on any thread: moves what links and rings between workers still hold into the pipelines,
+  /// without sending anything. Returns how many packets.
+  std::uint32_t collect(pipeline::TimeNs now) noexcept;
   /// Whether ports to the outside are polled. Links and rings always are.
   void set_receiving(bool on) noexcept { receiving_.store(on, std::memory_order_release); }
   /// Runs `task` on the worker between two bursts and waits for it. Tasks are short: forwarding waits.
@@ -84,6 +87,7 @@ class Worker : public pipeline::Handoff {
   std::uint32_t poll_queues(pipeline::TimeNs now) noexcept;
   std::uint32_t poll_rings(pipeline::TimeNs now) noexcept;
   void rest(pipeline::TimeNs now) noexcept;
+  [[nodiscard]] pipeline::TimeNs nap_until(pipeline::TimeNs now) const noexcept;
   void run_task() noexcept;
 
   std::uint16_t id_;
@@ -95,7 +99,6 @@ class Worker : public pipeline::Handoff {
   std::vector<Queue> queues_;
   std::vector<Served> served_;
 
-  std::uint32_t idle_loops_ = 0;
   pipeline::TimeNs idle_since_ = 0;
   pipeline::TimeNs nap_ns_ = 0;
   pipeline::Counter loops_, busy_loops_, sleeps_, cycles_, busy_cycles_;

@@ -12,13 +12,14 @@
 
 namespace weft::pipeline {
 
-/// A 64-bit counter that exactly one thread increments and any thread may read without tearing.
+/// A 64-bit counter that exactly one thread increments and any thread may read without tearing. Who sees an increment
+/// also sees every increment that happened before it.
 class Counter {
  public:
   void add(std::uint64_t n) noexcept {
-    value_.store(value_.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
+    value_.store(value_.load(std::memory_order_relaxed) + n, std::memory_order_release);
   }
-  [[nodiscard]] std::uint64_t value() const noexcept { return value_.load(std::memory_order_relaxed); }
+  [[nodiscard]] std::uint64_t value() const noexcept { return value_.load(std::memory_order_acquire); }
 
  private:
   std::atomic<std::uint64_t> value_{0};

@@ -331,9 +331,14 @@ TimeNs Pipeline::port_deadline(PortIndex port) const noexcept {
   return egress_[port] ? egress_[port]->next_deadline() : kNever;
 }
 
-TimeNs Pipeline::next_deadline() const noexcept {
+TimeNs Pipeline::stage_deadline() const noexcept {
   TimeNs next = kNever;
   for (std::size_t i = 0; i < slot_count_; ++i) next = std::min(next, slots_[i].stage->next_deadline());
+  return next;
+}
+
+TimeNs Pipeline::next_deadline() const noexcept {
+  TimeNs next = stage_deadline();
   for (const auto& queue : egress_) {
     if (queue) next = std::min(next, queue->next_deadline());
   }

@@ -77,6 +77,9 @@ class Pipeline {
 
   /// Earliest time at which run_timers() or serve_port() has something to do; kNever when nothing is held.
   [[nodiscard]] TimeNs next_deadline() const noexcept;
+  /// The same for run_timers() alone, and for serve_port() alone. A port's deadline stays in the past while its device
+  /// takes nothing.
+  [[nodiscard]] TimeNs stage_deadline() const noexcept;
   [[nodiscard]] TimeNs port_deadline(PortIndex port) const noexcept;
 
   /// Makes stages give up what they hold (it goes on or is dropped as shutdown).
