@@ -156,7 +156,7 @@ Schema::Key Schema::Key::required_key(std::string name, Schema schema, std::stri
 Schema::Key Schema::Key::optional_key(std::string name, Schema schema, std::string doc) {
   return {std::move(name), std::move(schema), std::move(doc), false, std::nullopt};
 }
-Schema::Key Schema::Key::with_default(std::string name, Schema schema, Value fallback, std::string doc) {
+Schema::Key Schema::Key::with_default(std::string name, Schema schema, const Value& fallback, std::string doc) {
   Diagnostics diagnostics;
   Value complete = validate(schema, to_document(fallback), name, nullptr, diagnostics);
   if (!diagnostics.ok()) {

@@ -154,7 +154,7 @@ struct Schema::Key {
   /// Absent stays null.
   static Key optional_key(std::string name, Schema schema, std::string doc);
   /// A fallback that the schema refuses is our own mistake and aborts. A map's own defaults are filled in.
-  static Key with_default(std::string name, Schema schema, Value fallback, std::string doc);
+  static Key with_default(std::string name, Schema schema, const Value& fallback, std::string doc);
 };
 
 }  // namespace weft::pipeline
