@@ -18,45 +18,68 @@ struct rte_fib6;
 
 namespace weft::tables {
 
-/// A multibit trie with strides of eight bits, every prefix expanded to the end of its stride. Small while there are
-/// few prefixes: a node is 1 KiB, and n prefixes that share their upper bytes need few nodes. A lookup reads one word
-/// per byte of the longest prefix around the destination.
-class ByteTrie {
+/// A route of one address family.
+struct FibRoute {
+  wire::IpPrefix prefix{};  ///< host bits are ignored
+  std::uint32_t value = 0;  ///< below 2^31
+};
+
+/// The small table for IPv4: a trie with strides of 16, 8 and 8 bits, every prefix expanded to the end of its stride.
+/// 256 KiB, of which only what traffic reaches is ever cached, and 1 KiB for each /16 and /24 with longer prefixes in
+/// it.
+class TrieV4 {
  public:
-  /// @param none  result where no prefix matches, below 2^31
-  explicit ByteTrie(std::uint32_t none) : entries_(kNode, none) {}
+  /// @param routes  IPv4, at most one for each prefix, shortest first
+  /// @param none    result where no route matches, below 2^31
+  /// Throws std::length_error when it would take more than 64 MiB.
+  TrieV4(std::span<const FibRoute> routes, std::uint32_t none);
 
-  /// Adds a prefix. Prefixes must come in the order of their lengths, shortest first.
-  /// @param bytes  address in wire order, at least (length + 7) / 8 bytes, host bits 0
-  /// @param value  below 2^31
-  void add(const std::uint8_t* bytes, unsigned length, std::uint32_t value);
-
-  /// IPv4 addresses in host order.
+  /// @param addresses  in host order
   void lookup(std::span<const std::uint32_t> addresses, std::uint32_t* values) const noexcept;
-  /// IPv6 addresses in wire order.
-  void lookup(std::span<const std::array<std::uint8_t, 16>> addresses, std::uint32_t* values) const noexcept;
-
-  [[nodiscard]] std::size_t bytes() const noexcept { return entries_.size() * sizeof entries_[0]; }
 
  private:
-  static constexpr std::size_t kNode = 256;
-  static constexpr std::uint32_t kChild = 1u << 31;
+  void add(const wire::IpPrefix& prefix, std::uint32_t leaf);
 
-  /// The entry `offset` of the node that `entry` refers to.
-  static constexpr std::uint32_t position(std::uint32_t entry, std::uint32_t offset) noexcept {
-    return entry << 8 | offset;
-  }
+  // An entry is a position shifted by eight, and in its lower eight bits which bits of the next byte of the address are
+  // added to that position: all for a node, none for a leaf. A leaf's position is an entry that is the leaf itself, at
+  // the beginning, where values_ says what it means.
+  std::vector<std::uint32_t> entries_;
+  std::vector<std::uint32_t> values_;
+  std::size_t root_ = 0;
+};
 
-  std::vector<std::uint32_t> entries_;  // a value, or kChild and the number of a node
+/// The small table for IPv6: a trie with strides of eight bits in which a node says how many bytes all its prefixes
+/// share before the byte that it resolves. So there are at most as many nodes, of about 1 KiB, as prefixes, and a leaf
+/// finds its subnets in two or three steps.
+class TrieV6 {
+ public:
+  using Address = std::array<std::uint8_t, 16>;  ///< in wire order
+
+  /// @param routes  IPv6, at most one for each prefix, shortest first
+  TrieV6(std::span<const FibRoute> routes, std::uint32_t none);
+
+  void lookup(std::span<const Address> addresses, std::uint32_t* values) const noexcept;
+
+ private:
+  struct Node {
+    std::uint64_t pattern = 0;   // eight bytes of the address from `window` on that must match, as they lie in memory
+    std::uint64_t mask = 0;
+    std::uint32_t mismatch = 0;  // value where they do not
+    std::uint8_t window = 0;
+    std::uint8_t branch = 0;     // the byte that is resolved
+    std::array<std::uint32_t, 256> entries{};
+  };
+  std::uint32_t build(std::span<const FibRoute*> routes, unsigned depth, std::uint32_t fallback);
+  void set_path(Node& node, const Address& address, unsigned depth, unsigned branch) const noexcept;
+
+  std::vector<Node> nodes_;
+  std::uint32_t root_ = 0;  // as an entry
 };
 
 /// Immutable: an update builds another one. Lookups may run on any number of threads.
 class Fib {
  public:
-  struct Route {
-    wire::IpPrefix prefix;  ///< host bits are ignored
-    std::uint32_t value;    ///< below 2^31
-  };
+  using Route = FibRoute;
 
   /// @param routes  at most one for each prefix
   /// @param none    result where no route matches, below 2^31
@@ -81,8 +104,8 @@ class Fib {
     void operator()(rte_fib6* fib) const noexcept;
   };
 
-  ByteTrie small_v4_;
-  ByteTrie small_v6_;
+  std::unique_ptr<TrieV4> small_v4_;
+  std::unique_ptr<TrieV6> small_v6_;
   std::unique_ptr<rte_fib, Deleter> large_v4_;
   std::unique_ptr<rte_fib6, Deleter> large_v6_;
 };
