@@ -135,6 +135,7 @@ class Running:
 
     def measure(self, settings, ours):
         """Warm up, then count for the length of a trial. ours are more pids that are no foreign load."""
+        machine.prefer_workers(self.pids(), settings.worker_cpu, settings.warm_up_s)
         time.sleep(settings.warm_up_s)
         watch = machine.CpuWatch(self.worker_child.pid, ours | self.pids())
         before = self.counters()

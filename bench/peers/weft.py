@@ -115,7 +115,7 @@ class RunningWeft(Running):
         self.children.append(self.worker_child)
 
     def measure(self, settings, ours):
-        time.sleep(settings.warm_up_s)
+        machine.prefer_workers(self.pids(), settings.worker_cpu, settings.warm_up_s)
         watch = machine.CpuWatch(self.worker_child.pid, ours | self.pids())
         time.sleep(settings.trial_s / 2)
         share, busy = watch.stop()
