@@ -10,12 +10,12 @@
 #include <atomic>
 #include <cmath>
 #include <cstdio>
-#include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "switch/control/config.h"
 #include "switch/control/service.h"
+#include "switch/main/counters_file.h"
 #include "switch/main/runtime.h"
 #include "switch/stages/stages.h"
 
@@ -24,7 +24,7 @@ namespace {
 
 // Exit codes, as in README.md of this folder.
 constexpr int kBadConfiguration = 2;
-constexpr int kCannotStart = 3;
+constexpr int kCannotStart = 3;  // or cannot write the counters
 constexpr int kUnbalanced = 4;
 
 std::atomic<bool> stop_requested{false};
@@ -86,18 +86,22 @@ int report(Runtime& runtime, const std::string& counters_out) {
                  t["dropped"].get<std::uint64_t>(), t["held"].get<std::uint64_t>(),
                  t["balanced"].get<bool>() ? "" : "  <- DOES NOT BALANCE");
   }
-  if (!counters_out.empty()) {
-    std::ofstream file(counters_out);
-    file << counters.dump(2) << '\n';
-    if (!file.flush()) {
-      spdlog::error("cannot write {}", counters_out);
-      return kCannotStart;
-    }
+  int result = runtime.balanced() ? 0 : kUnbalanced;
+  if (counters_out.empty()) return result;
+  if (const std::string error = CountersFile(counters_out).write(counters.dump(2) + "\n"); !error.empty()) {
+    spdlog::error("{}", error);
+    if (result == 0) result = kCannotStart;
   }
-  return runtime.balanced() ? 0 : kUnbalanced;
+  return result;
 }
 
 int run(const Options& options, const pipeline::Registry& registry, control::Config config) {
+  if (!options.counters_out.empty()) {
+    if (const std::string error = CountersFile(options.counters_out).probe(); !error.empty()) {
+      spdlog::error("{}", error);
+      return kCannotStart;
+    }
+  }
   const Eal eal = start_eal(config.eal, pci_devices(config));
   if (!eal.error.empty()) {
     spdlog::error("{}", eal.error);
@@ -147,8 +151,8 @@ int main_checked(int argc, char** argv) {
   app.add_option("--log-level", options.log_level, "trace, debug, info, warning or error; overrides the file")
       ->check(CLI::IsMember({"trace", "debug", "info", "warning", "error"}));
   app.footer(
-      "Exit codes: 0 stopped as asked, 1 wrong arguments, 2 configuration refused, 3 could not start,\n"
-      "4 packets unaccounted for (a bug in weft).");
+      "Exit codes: 0 stopped as asked, 1 wrong arguments, 2 configuration refused, 3 could not start or could not\n"
+      "write the counters, 4 packets unaccounted for (a bug in weft).");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

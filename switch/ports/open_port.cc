@@ -182,7 +182,9 @@ Capture examine_capture(const std::string& file) {
   Capture capture;
   pcap_t* handle = pcap_open_offline(file.c_str(), text);
   if (handle == nullptr) {
+    // libpcap names the file when it cannot open it, but not when it cannot read it.
     capture.error = text;
+    if (!capture.error.starts_with(file)) capture.error = file + ": " + capture.error;
     return capture;
   }
   pcap_pkthdr* header = nullptr;

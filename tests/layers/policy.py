@@ -2,9 +2,12 @@
 # Copyright The weft authors
 """What the rules of rules.py allow, in this tree: change it here, with a reason."""
 
-# Entries of the top level besides dotfiles and build folders. Those that are folders need a README.md.
+# Entries of the top level besides dotfiles and build folders.
 TOP_LEVEL_FILES = {"CMakeLists.txt", "LICENSE", "README.md"}
 TOP_LEVEL_FOLDERS = {"switch", "nic", "collectives", "conf", "tests", "bench", "tools"}
+
+# Folders that, with all below them, need no README.md, and why.
+WITHOUT_README = {"tests/fuzz/corpus": "A fuzzer takes every file for a seed; tests/fuzz/README.md speaks of them."}
 
 # Folder -> folders whose headers it may include, besides its own. The longest matching folder decides. A folder of
 # switch/, nic/ or collectives/ that no entry matches is a mistake.

@@ -149,15 +149,23 @@ def notes_to_self(tree, _policy):
                 yield f"{path}:{number}: {found.group()}"
 
 
+def folder_readmes(tree, policy):
+    """A README.md says what lives in a folder."""
+    folders = {str(folder) for path in tree.paths for folder in pathlib.PurePosixPath(path).parents} - {"."}
+    for folder in sorted(folders):
+        if any(is_below(folder, excused) for excused in policy.WITHOUT_README):
+            continue
+        if f"{folder}/README.md" not in tree.paths:
+            yield f"{folder}/README.md:1: is missing"
+
+
 def top_level(tree, policy):
-    """The top level holds a few folders, each with a README.md, and fewer files."""
+    """The top level holds a few folders and fewer files."""
     for name in sorted({path.split("/")[0] for path in tree.paths}):
         is_folder = f"{name}/" in {path[: len(name) + 1] for path in tree.paths}
         allowed = policy.TOP_LEVEL_FOLDERS if is_folder else policy.TOP_LEVEL_FILES
         if name not in allowed and not name.startswith("."):
             yield f"{name}:1: does not belong to the top level"
-        elif is_folder and f"{name}/README.md" not in tree.paths:
-            yield f"{name}/README.md:1: is missing"
 
 
 def drop_reasons(tree, _policy):
@@ -207,6 +215,7 @@ RULES = (
     licence_header,
     banned_calls,
     notes_to_self,
+    folder_readmes,
     top_level,
     drop_reasons,
     mirrored_tests,

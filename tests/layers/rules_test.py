@@ -40,6 +40,16 @@ CLEAN = {
     "tests/live/notes": "\u00e9, and no '#!'\n",
 }
 
+CLEAN.update(
+    {
+        f"{folder}/README.md": "# What it is\n"
+        for folder in (
+            *("switch/control", "switch/main", "switch/pipeline", "switch/stages", "switch/wire"),
+            *("tests/live", "tests/switch", "tests/switch/pipeline", "tests/switch/stages"),
+        )
+    }
+)
+
 # A policy for CLEAN; the layers and the allowed call are those of the real one.
 POLICY = types.SimpleNamespace(**{name: value for name, value in vars(policy).items() if name.isupper()})
 POLICY.WITHOUT_TEST = {}
@@ -131,8 +141,10 @@ CASES = [
     ("notes_to_self", {"switch/wire/ip.h": CPP + 'auto t = "/tmp/XXXXXX";\n'}, []),
     ("top_level", {"Makefile": "all:\n"}, ["Makefile:1: does not belong"]),
     ("top_level", {"docs/README.md": "# docs\n"}, ["docs:1: does not belong"]),
-    ("top_level", {"bench/CMakeLists.txt": CMAKE}, ["bench/README.md:1: is missing"]),
-    ("top_level", {"switch/README.md": None}, ["switch/README.md:1: is missing"]),
+    ("folder_readmes", {"bench/CMakeLists.txt": CMAKE}, ["bench/README.md:1: is missing"]),
+    ("folder_readmes", {"switch/README.md": None}, ["switch/README.md:1: is missing"]),
+    ("folder_readmes", {"switch/wire/README.md": None}, ["switch/wire/README.md:1: is missing"]),
+    ("folder_readmes", {"tests/fuzz/corpus/cm/rep": "x"}, ["tests/fuzz/README.md:1: is missing"]),
     (
         "drop_reasons",
         {"switch/stages/l2.cc": CPP + "// DropReason::no_route\n"},
@@ -195,7 +207,7 @@ class RulesTest(unittest.TestCase):
         self.assertEqual(self.violations("mirrored_tests", {"tests/switch/stages/l2_test.cc": None}, excused), [])
 
     def test_every_exception_of_the_tree_has_a_reason(self):
-        for reason in (*policy.ALLOWED_CALLS.values(), *policy.WITHOUT_TEST.values()):
+        for reason in (*policy.ALLOWED_CALLS.values(), *policy.WITHOUT_TEST.values(), *policy.WITHOUT_README.values()):
             self.assertRegex(reason, r"^[A-Z].{10,}\.$")
 
     def test_code_only_keeps_line_numbers(self):
