@@ -127,6 +127,9 @@ void read_process(Config& config, const Value& root) {
   if (idle != "adaptive") config.idle = idle == "poll" ? IdleMode::poll : IdleMode::sleep;
   if (root["steer"].string() == "qp") config.steer = pipeline::SteerMode::qp;
   config.control.socket = root["control"]["socket"].string();
+  if (const Value& metrics = root["metrics"]; metrics.is_map()) {
+    config.metrics = {metrics["address"].string(), static_cast<std::uint16_t>(metrics["port"].integer())};
+  }
   static constexpr std::pair<std::string_view, LogLevel> kLevels[] = {{"trace", LogLevel::trace},
                                                                       {"debug", LogLevel::debug},
                                                                       {"info", LogLevel::info},

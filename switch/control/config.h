@@ -48,6 +48,12 @@ struct ControlConfig {
   std::string socket = "/run/weft/weft.sock";  ///< path of the unix socket; "": no control service
 };
 
+/// Where counters are given to Prometheus.
+struct MetricsConfig {
+  std::string address = "127.0.0.1";
+  std::uint16_t port = 9795;  ///< 0: a free one
+};
+
 enum class LogLevel : std::uint8_t { trace, debug, info, warning, error };
 
 struct LogConfig {
@@ -60,6 +66,7 @@ struct Config {
   IdleMode idle = IdleMode::adaptive;
   pipeline::SteerMode steer = pipeline::SteerMode::ip_pair;
   ControlConfig control;
+  std::optional<MetricsConfig> metrics;
   LogConfig log;
   std::vector<pipeline::SwitchInfo> switches;  ///< at least one; `index` is the position
 };

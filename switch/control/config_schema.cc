@@ -151,6 +151,14 @@ Schema eal_schema() {
   });
 }
 
+Schema metrics_schema() {
+  return Schema::map({
+      Key::with_default("address", Schema::ip(), Value("127.0.0.1"),
+                        "Own address to listen on. Whoever can reach it can read the counters."),
+      Key::with_default("port", Schema::integer(0, 65535), Value(9795), "TCP port; 0: a free one, named in the log."),
+  });
+}
+
 }  // namespace
 
 std::vector<Key> common_port_keys() {
@@ -210,6 +218,7 @@ Schema config_schema() {
       Key::with_default("steer", Schema::one_of({"ip_pair", "qp"}), Value("ip_pair"),
                         "How packets are spread over workers."),
       Key::with_default("control", control, Value(Value::Map{}), "The control service."),
+      Key::optional_key("metrics", metrics_schema(), "Counters over HTTP for Prometheus; default: none."),
       Key::with_default("log", log, Value(Value::Map{}), "Messages of the process."),
       Key::required_key("switches", Schema::list(switch_schema(), 1), "Switches of this process."),
   });

@@ -17,6 +17,10 @@
 #include "switch/pipeline/pool.h"
 #include "switch/pipeline/registry.h"
 
+namespace prometheus {
+struct MetricFamily;
+}
+
 namespace weft {
 
 /// Builds everything from a checked configuration, then runs until told to stop. Used from the main thread, but for the
@@ -43,6 +47,9 @@ class Runtime : public control::Backend {
   [[nodiscard]] nlohmann::ordered_json counters();
   /// True when every packet of every switch is accounted for. Only meaningful after run().
   [[nodiscard]] bool balanced();
+
+  /// Every counter, for Prometheus. Any thread, at any time; waits for no worker.
+  [[nodiscard]] std::vector<prometheus::MetricFamily> metrics() const;
 
   // Backend.
   [[nodiscard]] std::vector<control::TableInfo> tables() const override;

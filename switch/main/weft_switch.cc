@@ -16,7 +16,9 @@
 #include "switch/control/config.h"
 #include "switch/control/service.h"
 #include "switch/main/counters_file.h"
+#include "switch/main/metrics_endpoint.h"
 #include "switch/main/runtime.h"
+#include "switch/main/telemetry.h"
 #include "switch/stages/stages.h"
 
 namespace weft {
@@ -117,11 +119,17 @@ int run(const Options& options, const pipeline::Registry& registry, control::Con
     if (error.empty() && !config.control.socket.empty()) {
       if (const auto refused = service.start(config.control.socket, runtime)) error = *refused;
     }
+    MetricsEndpoint metrics;
+    if (error.empty() && config.metrics) {
+      error = metrics.start(config.metrics->address, config.metrics->port, [&runtime] { return runtime.metrics(); });
+    }
     if (!error.empty()) {
       spdlog::error("{}", error);
       result = kCannotStart;
     } else {
       describe(config, eal);
+      if (config.metrics) spdlog::info("metrics on {}", metrics.url());
+      const Telemetry telemetry(runtime);
       runtime.start();
       spdlog::info("forwarding");
       const auto duration = std::chrono::milliseconds(static_cast<long>(std::ceil(options.duration_s * 1000)));

@@ -23,6 +23,7 @@ find_package(yaml-cpp REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(spdlog REQUIRED)
 find_package(CLI11 REQUIRED)
+find_package(prometheus-cpp REQUIRED)
 
 # libdpdk.pc asks for -march=corei7. The baseline is ours to choose: x86-64-v2 has what DPDK's headers need (SSE4.2),
 # and faster code is chosen at run time by functions with target attributes.
