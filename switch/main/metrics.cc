@@ -184,6 +184,22 @@ void add_stage_counters(Families& out, const Labels& labels, const pipeline::Swi
 
 }  // namespace
 
+Health Runtime::health() const {
+  Health health;
+  for (const auto& worker : workers_) health.worker_loops.push_back(worker->usage().loops);
+  for (const Switch& s : switches_) {
+    for (const PortInfo& port : s.state->info().ports) {
+      ++health.ports;
+      health.ports_up += s.state->link_up(port.index) ? 1 : 0;
+    }
+    for (const auto& p : s.pipelines) {
+      health.rx_packets += p->totals().rx.value();
+      for (const auto& reason : p->totals().dropped) health.dropped += reason.value();
+    }
+  }
+  return health;
+}
+
 std::vector<MetricFamily> Runtime::metrics() const {
   Families out;
   out.gauge("weft_build_info", "Always 1; the labels say which program this is.",

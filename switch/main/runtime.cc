@@ -22,6 +22,8 @@ using std::chrono::milliseconds;
 constexpr milliseconds kTick{10};
 constexpr TimeNs kLinkPeriodNs = 200'000'000;
 constexpr TimeNs kHousekeepingNs = 1'000'000'000;
+constexpr std::uint32_t kLinkMessages = 6;
+constexpr TimeNs kLinkMessagesNs = 60'000'000'000;
 constexpr milliseconds kDrainTime{1000};
 constexpr milliseconds kFlushTime{100};
 constexpr int kFlushRounds = 3;
@@ -42,7 +44,8 @@ Runtime::Runtime(const pipeline::Registry& registry, control::Config config, std
       hugepages_(eal.hugepages),
       rings_(static_cast<std::uint16_t>(eal.worker_lcores.size())),
       lcores_(eal.worker_lcores),
-      started_(clock_.now()) {
+      started_(clock_.now()),
+      link_log_(kLinkMessages, kLinkMessagesNs) {
   error = build(registry, eal);
 }
 
@@ -169,7 +172,10 @@ void Runtime::supervise_links() {
     for (const pipeline::PortInfo& port : s.state->info().ports) {
       const bool up = s.ports[port.index]->link_up();
       if (up != s.state->link_up(port.index)) {
-        spdlog::info("{}/{}: link {}", s.state->info().name, port.name, up ? "up" : "down");
+        const std::string name = s.state->info().name + "/" + port.name;
+        if (const auto line = link_log_.admit(clock_.now(), name)) {
+          spdlog::info("{}: link {}{}", name, up ? "up" : "down", line->note());
+        }
         s.state->set_link(port.index, up);
       }
     }
@@ -254,10 +260,12 @@ void Runtime::run(const Limits& limits) {
       for (Switch& s : switches_) s.state->housekeeping(now);
       next_housekeeping = now + kHousekeepingNs;
     }
+    if (limits.manager != nullptr && now >= limits.manager->next_tick()) limits.manager->tick(now, health());
     if (limits.exit_on_eof && ended_and_empty()) break;
     std::this_thread::sleep_for(kTick);
   }
   stopped_ = clock_.now();
+  if (limits.manager != nullptr) limits.manager->stopping();
   drain();
 }
 

@@ -13,6 +13,8 @@
 #include "switch/control/backend.h"
 #include "switch/control/config.h"
 #include "switch/main/eal.h"
+#include "switch/main/log.h"
+#include "switch/main/service_manager.h"
 #include "switch/main/worker.h"
 #include "switch/pipeline/pool.h"
 #include "switch/pipeline/registry.h"
@@ -39,6 +41,7 @@ class Runtime : public control::Backend {
     const std::atomic<bool>* stop = nullptr;  ///< set by a signal
     std::chrono::milliseconds duration{0};    ///< 0: none
     bool exit_on_eof = false;                 ///< stop when all inputs have ended and nothing is held
+    ServiceManager* manager = nullptr;        ///< told how things go
   };
   /// Housekeeping and link supervision until a limit is reached; then drains and stops the workers.
   void run(const Limits& limits);
@@ -50,6 +53,9 @@ class Runtime : public control::Backend {
 
   /// Every counter, for Prometheus. Any thread, at any time; waits for no worker.
   [[nodiscard]] std::vector<prometheus::MetricFamily> metrics() const;
+
+  /// What the service manager is told. Any thread, at any time; waits for no worker.
+  [[nodiscard]] Health health() const;
 
   // Backend.
   [[nodiscard]] std::vector<control::TableInfo> tables() const override;
@@ -104,6 +110,7 @@ class Runtime : public control::Backend {
   std::mutex running_mutex_;  ///< held over calls to workers, so that these do not end meanwhile
   bool running_ = false;
   std::atomic<pipeline::TimeNs> started_;
+  LogLimit link_log_;
   std::atomic<pipeline::TimeNs> stopped_{0};
 };
 

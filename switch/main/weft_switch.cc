@@ -3,7 +3,6 @@
 //
 // weft-switch: reads a configuration, checks it, runs it.
 #include <signal.h>
-#include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 
 #include <CLI/CLI.hpp>
@@ -16,8 +15,10 @@
 #include "switch/control/config.h"
 #include "switch/control/service.h"
 #include "switch/main/counters_file.h"
+#include "switch/main/log.h"
 #include "switch/main/metrics_endpoint.h"
 #include "switch/main/runtime.h"
+#include "switch/main/service_manager.h"
 #include "switch/main/telemetry.h"
 #include "switch/stages/stages.h"
 
@@ -43,14 +44,6 @@ struct Options {
   std::string counters_out;
   std::string log_level;
 };
-
-void set_up_log(control::LogLevel level) {
-  spdlog::set_default_logger(spdlog::stderr_color_mt("weft"));
-  spdlog::set_pattern("%^%l%$: %v");
-  constexpr spdlog::level::level_enum kLevels[]{spdlog::level::trace, spdlog::level::debug, spdlog::level::info,
-                                                spdlog::level::warn, spdlog::level::err};
-  spdlog::set_level(kLevels[static_cast<std::size_t>(level)]);
-}
 
 std::vector<std::string> pci_devices(const control::Config& config) {
   std::vector<std::string> devices;
@@ -132,8 +125,10 @@ int run(const Options& options, const pipeline::Registry& registry, control::Con
       const Telemetry telemetry(runtime);
       runtime.start();
       spdlog::info("forwarding");
+      ServiceManager manager;
+      manager.ready();
       const auto duration = std::chrono::milliseconds(static_cast<long>(std::ceil(options.duration_s * 1000)));
-      runtime.run({&stop_requested, duration, options.exit_on_eof});
+      runtime.run({&stop_requested, duration, options.exit_on_eof, &manager});
       service.stop();
       result = report(runtime, options.counters_out);
     }

@@ -28,7 +28,8 @@ SWITCHES = """\
         source: 10.1.0.9
         destination: 10.2.0.9
         rate_pps: 20000
-      - { name: out, type: "null", mac: "02:00:00:00:00:02" }
+        mtu_bytes: 1500
+      - { name: out, type: "null", mac: "02:00:00:00:00:02", mtu_bytes: 1500 }
     addresses:
       - { port: in, address: 10.1.0.1/24 }
       - { port: out, address: 10.2.0.1/24 }
@@ -37,8 +38,8 @@ SWITCHES = """\
     pipeline: [parse, impair: { rules: [{ name: loss, match: { kind: roce }, loss: 0.01 }] }, rdma_track, l3, lb]
   - name: tor2
     ports:
-      - { name: in, type: "null", rx: true }
-      - { name: out, type: "null" }
+      - { name: in, type: "null", rx: true, mtu_bytes: 1500 }
+      - { name: out, type: "null", mtu_bytes: 1500 }
     pipeline: [parse, rdma_track, l2]
 """
 
