@@ -1,0 +1,147 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# Copyright The weft authors
+"""The Debian package: what it holds, that it installs and goes away, and that what it holds works."""
+import glob
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = os.path.realpath(os.path.join(os.path.dirname(__file__), "../.."))
+BUILD = os.environ.get("WEFT_BUILD") or os.path.join(ROOT, "build")
+# Drivers that DPDK loads by name, for the port types of the configuration.
+DRIVERS = ("af-packet", "memif", "null", "pcap", "tap", "vhost")
+
+
+def run(*command, **options):
+    result = subprocess.run(command, capture_output=True, text=True, timeout=120, **options)
+    if result.returncode != 0:
+        raise AssertionError(f"{' '.join(command)}: exit {result.returncode}\n{result.stdout}{result.stderr}")
+    return result.stdout
+
+
+def read(path):
+    with open(path) as file:
+        return file.read()
+
+
+class Package(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        for old in glob.glob(BUILD + "/weft_*.deb"):
+            os.unlink(old)
+        run("cmake", "--build", BUILD, "--target", "deb")
+        cls.package, = glob.glob(BUILD + "/weft_*.deb")
+        cls.directory = tempfile.mkdtemp(prefix="weft-package-")
+        cls.addClassCleanup(shutil.rmtree, cls.directory)
+        cls.root = os.path.join(cls.directory, "root")
+        run("dpkg-deb", "-x", cls.package, cls.root)
+
+    def installed(self, path):
+        return os.path.join(self.root, path)
+
+    def field(self, name):
+        return run("dpkg-deb", "-f", self.package, name).strip()
+
+    def test_it_holds_what_a_user_needs(self):
+        for path in ("usr/bin/weft-switch", "usr/bin/weftctl", "usr/lib/systemd/system/weft-switch.service",
+                     "usr/lib/systemd/system/weft-switch@.service", "usr/share/bash-completion/completions/weftctl",
+                     "usr/share/man/man8/weft-switch.8", "usr/share/man/man1/weftctl.1",
+                     "usr/share/man/man5/weft.yaml.5", "usr/share/weft/conf/l2-tor.yaml",
+                     "usr/share/weft/conf/schema.json", "usr/share/weft/conf/grafana/weft.json",
+                     "usr/share/doc/weft/copyright"):
+            self.assertTrue(os.path.isfile(self.installed(path)), path)
+
+    def test_everything_belongs_to_root_and_nobody_else_may_write_it(self):
+        for line in run("dpkg-deb", "-c", self.package).splitlines():
+            self.assertRegex(line, r"^[-d]rw[-x]r-[-x]r-[-x] root/root ", line)
+
+    def test_libraries_and_drivers_are_dependencies(self):
+        depends = self.field("Depends")
+        for library in ("libc6", "libgrpc++", "librte-eal", "libyaml-cpp", "libprometheus-cpp-pull", "libsystemd0",
+                        *(f"librte-net-{driver}" for driver in DRIVERS)):
+            self.assertIn(library, depends)
+
+    def test_every_dependency_is_a_package_that_exists(self):
+        known = set()
+        for line in run("dpkg-query", "-W", "-f=${db:Status-Status} ${Package} ${Provides}\n").splitlines():
+            if line.startswith("installed "):
+                known |= set(re.findall(r"[a-z0-9][a-z0-9+.-]+", line))
+        for dependency in self.field("Depends").split(", "):
+            self.assertIn(dependency.split(" ")[0], known)
+
+    def test_the_installed_program_accepts_the_installed_configurations(self):
+        files = glob.glob(self.installed("usr/share/weft/conf/*.yaml"))
+        self.assertGreaterEqual(len(files), 7)
+        for path in files:
+            self.assertIn("fine", run(self.installed("usr/bin/weft-switch"), "-c", path, "--check"))
+
+    def test_the_installed_programs_name_the_version_of_the_package(self):
+        for program in ("weft-switch", "weftctl"):
+            self.assertIn(self.field("Version"), run(self.installed("usr/bin/" + program), "--version"))
+
+    def test_it_installs_and_goes_away_without_a_trace(self):
+        if os.geteuid() != 0:
+            self.skipTest("dpkg needs root")
+        root = os.path.join(self.directory, "system")
+        for folder in ("info", "updates", "triggers"):
+            os.makedirs(os.path.join(root, "var/lib/dpkg", folder))
+        with open(os.path.join(root, "var/lib/dpkg/status"), "w"):
+            pass
+        # The dependencies are those of this machine, not of the empty system.
+        dpkg = ("dpkg", "--root=" + root, "--force-depends", "--force-script-chrootless")
+        run(*dpkg, "-i", self.package)
+        self.assertTrue(os.path.exists(root + "/usr/bin/weft-switch"))
+        run(*dpkg, "-i", self.package)
+        run(*dpkg, "-r", "weft")
+        left = [os.path.join(folder, name) for folder, _, names in os.walk(root) for name in names
+                if "/var/lib/dpkg" not in folder and "/var/log" not in folder]
+        self.assertEqual(left, [])
+
+    def test_the_manual_pages_format_without_warnings(self):
+        if shutil.which("man") is None:
+            self.skipTest("man is not installed")
+        for page in glob.glob(self.installed("usr/share/man/man*/*")):
+            result = subprocess.run(["man", "--warnings", "-l", page], capture_output=True, text=True, timeout=60,
+                                    env={**os.environ, "LC_ALL": "C.UTF-8", "MANWIDTH": "80"})
+            self.assertEqual((result.returncode, result.stderr), (0, ""), page)
+            self.assertIn("NAME", result.stdout)
+            self.assertIn("SEE ALSO", result.stdout)
+
+    def test_the_manual_pages_name_every_option_and_key(self):
+        for program, page in (("weft-switch", "man8/weft-switch.8"), ("weftctl", "man1/weftctl.1")):
+            text = read(self.installed("usr/share/man/" + page)).replace("\\-", "-")
+            helps = [run(self.installed("usr/bin/" + program), "--help")]
+            commands = re.findall(r"^  ([a-z]+)  ", helps[0].split("Subcommands:")[-1].split("\n\n")[0], re.M)
+            helps += [run(self.installed("usr/bin/" + program), command, "--help") for command in commands
+                      if program == "weftctl"]
+            options = {option for text in helps for option in re.findall(r"^  (?:-\w,)?(--[a-z-]+)", text, re.M)}
+            self.assertGreaterEqual(len(options), 8)
+            for option in options - {"--help"}:
+                self.assertIn(option, text, program)
+        text = read(self.installed("usr/share/man/man5/weft.yaml.5"))
+        schema = read(ROOT + "/conf/schema.json")
+        for key in re.findall(r'"(\w+)": \{\n\s+(?:"additionalProperties": false,\n\s+)?(?:"default": .*\n\s+)?'
+                              r'"description"', schema):
+            self.assertIn("\\fB" + key + "\\fR", text)
+
+    def test_the_completion_is_valid_bash(self):
+        run("bash", "-n", self.installed("usr/share/bash-completion/completions/weftctl"))
+
+    def test_the_maintainer_scripts_are_valid_and_leave_other_systems_alone(self):
+        control = os.path.join(self.directory, "control")
+        run("dpkg-deb", "-e", self.package, control)
+        for script in ("postinst", "prerm", "postrm"):
+            run("sh", "-n", os.path.join(control, script))
+            self.assertIn('[ -z "${DPKG_ROOT:-}" ]', read(os.path.join(control, script)))
+
+
+if __name__ == "__main__":
+    if shutil.which("dpkg-shlibdeps") is None:
+        print("SKIP: the package needs dpkg-dev")
+        sys.exit(77)
+    unittest.main(verbosity=2)

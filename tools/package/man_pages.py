@@ -1,0 +1,232 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# Copyright The weft authors
+"""Manual pages from what the programs say of themselves: --help, and the schema of configuration files.
+
+Usage: man_pages.py BIN_FOLDER VERSION OUT_FOLDER
+"""
+import json
+import os
+import re
+import subprocess
+import sys
+
+SWITCH_ABOUT = """\
+weft-switch forwards packets between the ports of the switches that one YAML file describes, as a top-of-rack switch
+for RoCEv2 does, and counts all that happens to them. weft.yaml(5) describes the file; weftctl(1) looks into the
+running process.
+
+It needs root, or the capabilities that its ports need: none for captures and generated traffic, CAP_NET_RAW and
+CAP_NET_ADMIN for network interfaces, more for PCI devices."""
+
+SWITCH_END = [
+    ("SIGNALS", [("SIGTERM, SIGINT", "Stops reception, sends what is held (for at most a second), and exits.")]),
+    ("ENVIRONMENT", [
+        ("NOTIFY_SOCKET, WATCHDOG_USEC", "Set by systemd: readiness, status and watchdog pings go there."),
+        ("JOURNAL_STREAM", "Set by systemd: messages get priorities, and neither colours nor times."),
+    ]),
+    ("FILES", [
+        ("/etc/weft/weft.yaml", "What weft-switch.service runs; weft-switch@NAME.service runs /etc/weft/NAME.yaml."),
+        ("/run/weft/weft.sock", "The control service, mode 0600."),
+        ("/usr/share/weft/conf", "Working configurations with comments, their schema, and a Grafana dashboard."),
+    ]),
+]
+
+YAML_ABOUT = """\
+One YAML file describes all switches of a process. Units are part of a key's name: mtu_bytes, rate_mbps, delay_ns.
+Unknown keys are mistakes, with a suggestion; weft-switch --check says everything that is wrong with a file, with line
+and column. /usr/share/weft/conf has working files to copy from, and schema.json for completion in editors."""
+
+
+def escape(text):
+    """Text for a line of its own."""
+    text = text.replace("\\", "\\e").replace("-", "\\-")
+    return "\\&" + text if text[:1] in (".", "'") else text
+
+
+def header(name, section, version, about):
+    return [f'.TH {name.upper().replace("-", chr(92) + "-")} {section} "" "weft {version}" "weft manual"',
+            ".SH NAME", f"{escape(name)} \\- {escape(about)}"]
+
+
+def paragraphs(text):
+    return ["\n.PP\n".join("\n".join(escape(line) for line in block.splitlines()) for block in text.split("\n\n"))]
+
+
+def entry(term, text):
+    return [".TP", f"\\fB{escape(term)}\\fR", escape(text) if text else "\\&"]
+
+
+def see_also(*pages):
+    return [".SH SEE ALSO", ",\n".join(f".BR {escape(name)} ({section})" for name, section in pages)
+            .replace(",\n", " ,\n")]
+
+
+class Help:
+    """What a program built with CLI11 says: a summary, a usage line, and sections."""
+
+    def __init__(self, command):
+        text = subprocess.run([*command, "--help"], capture_output=True, text=True, check=True, timeout=60).stdout
+        head, usage, rest = re.match(r"(.*?)^Usage: (.*?)\n(.*)", text, re.S | re.M).groups()
+        self.summary = " ".join(head.split())
+        self.usage = re.sub(r"^\S*/", "", usage.strip())
+        self.sections = []
+        for line in rest.splitlines():
+            title = re.match(r"([A-Z][A-Za-z ]*):(?: +(.*))?$", line)
+            if title:
+                self.sections.append((title[1], [line[len(title[1]) + 1:]] if title[2] else []))
+            elif self.sections:
+                self.sections[-1][1].append(line)
+
+    def entries(self, title):
+        """[(term, text)] of a section of options, positionals or subcommands."""
+        out = []
+        for line in next((lines for name, lines in self.sections if name == title), []):
+            start = re.match(r"  (\S(?:.*?\S)?)(?:  +(\S.*))?$", line)
+            if start and not line.startswith("   "):
+                out.append([start[1], start[2] or ""])
+            elif line.strip() and out:
+                out[-1][1] = (out[-1][1] + " " + line.strip()).strip()
+        # CLI11 adds its own words for what a value may be.
+        return [(re.sub(r"TEXT:\{.*\}", "WORD", re.sub(r":[A-Z]+$", "", term.replace(",--", ", --"))), text)
+                for term, text in out]
+
+    def other_sections(self):
+        return [(n, lines) for n, lines in self.sections if n not in ("Options", "Positionals", "Subcommands")]
+
+
+def option_lines(help_text):
+    out = []
+    for title in ("Positionals", "Options"):
+        for term, text in help_text.entries(title):
+            if not term.startswith("-h,"):
+                out += entry(term, text)
+    return out
+
+
+def verbatim(lines):
+    while lines and not lines[-1].strip():
+        lines = lines[:-1]
+    return [".nf", *(escape(line) if line else "\\&" for line in lines), ".fi"]
+
+
+def subcommands(command, help_text):
+    """Sections of all subcommands, of theirs too."""
+    out = []
+    for name, _ in help_text.entries("Subcommands"):
+        below = [*command, name.split()[0]]
+        sub = Help(below)
+        out += [f".SS {escape(' '.join([os.path.basename(below[0]), *below[1:]]))}", escape(sub.summary), ".PP",
+                f"\\fB{escape(sub.usage)}\\fR", *option_lines(sub)]
+        # A subcommand without examples of its own repeats those above it.
+        for section in sub.other_sections():
+            if section[0] == "Examples" and section not in help_text.sections:
+                out += [".PP", *verbatim([line for line in section[1] if line.startswith("  ")])]
+        out += subcommands(below, sub)
+    return out
+
+
+def command_page(path, section, version, about, description, end, see):
+    name = os.path.basename(path)
+    top = Help([path])
+    out = header(name, section, version, about)
+    out += [".SH SYNOPSIS", f"\\fB{escape(top.usage)}\\fR", ".SH DESCRIPTION", *paragraphs(description or top.summary),
+            ".SH OPTIONS", *option_lines(top)]
+    below = subcommands([path], top)
+    if below:
+        out += [".SH COMMANDS", *below]
+    for title, lines in top.other_sections():
+        out += [f".SH {escape(title.upper().replace('EXIT CODES', 'EXIT STATUS'))}", *verbatim(lines)]
+    for title, entries in end:
+        out.append(f".SH {title}")
+        for term, text in entries:
+            out += entry(term, text)
+    return out + see_also(*see)
+
+
+def kind_of(schema):
+    """What a value may be, in a few words."""
+    if "$ref" in schema:
+        return "list of " + schema["$ref"].rsplit("/", 1)[-1]
+    if "enum" in schema:
+        return " | ".join(str(word) for word in schema["enum"])
+    if "anyOf" in schema or "oneOf" in schema:
+        kinds = [kind_of(choice) for choice in schema.get("anyOf") or schema.get("oneOf")]
+        return " or ".join(dict.fromkeys(kinds))
+    kind = schema.get("type", "any")
+    if kind in ("integer", "number") and "minimum" in schema:
+        return f"{kind} from {schema['minimum']} to {schema.get('maximum', 'any')}"
+    if kind == "array":
+        return "list of " + kind_of(schema.get("items", {}))
+    return {"object": "map", "boolean": "true | false", "string": "text"}.get(kind, kind)
+
+
+def choices(schema):
+    """The maps that a value may be: itself, the items of a list, alternatives."""
+    if "properties" in schema:
+        return [schema]
+    if "items" in schema:
+        return choices(schema["items"])
+    return [m for choice in schema.get("anyOf") or schema.get("oneOf") or [] for m in choices(choice)]
+
+
+def key_lines(schema, seen=()):
+    out = []
+    for key, value in schema["properties"].items():
+        if key in seen:
+            continue
+        text = f"({kind_of(value)}"
+        if key in schema.get("required", ()):
+            text += "; required"
+        elif value.get("default") not in (None, []) and not isinstance(value["default"], dict):
+            text += f"; default {json.dumps(value['default'])}"
+        out += entry(key, f"{value.get('description', '')} {text})".strip())
+        below = choices(value)
+        tagged = [m for m in below if "enum" in m["properties"].get("type", {})]
+        if tagged and len(tagged) == len(below):
+            common = set.intersection(*(set(m["properties"]) for m in tagged)) - {"type"}
+            first = {**tagged[0], "properties": {k: v for k, v in tagged[0]["properties"].items() if k in common}}
+            out += [".RS", *key_lines(first)]
+            for m in tagged:
+                own = {k: v for k, v in m["properties"].items() if k not in common and k != "type"}
+                out += [".PP", f"With \\fBtype: {escape(m['properties']['type']['enum'][0])}\\fR:",
+                        *key_lines({**m, "properties": own})] if own else []
+            out += [".RE"]
+        else:
+            for m in below:
+                out += [".RS", *key_lines(m), ".RE"]
+    return out
+
+
+def yaml_page(switch, version):
+    schema = json.loads(subprocess.run([switch, "--print-schema"], capture_output=True, text=True, check=True).stdout)
+    stages = schema["$defs"]["stages"]["items"]["anyOf"]
+    options = next(choice["properties"] for choice in stages if "properties" in choice)
+    out = header("weft.yaml", 5, version, "configuration of weft-switch")
+    out += [".SH DESCRIPTION", *paragraphs(YAML_ABOUT), ".SH KEYS", *key_lines(schema), ".SH STAGES",
+            "Items of \\fBpipeline\\fR: the name of a stage, or a map with the name and its options."]
+    for name, stage in options.items():
+        out += [f".SS {escape(name)}", escape(stage.get("description", "\\&"))]
+        for m in choices(stage):
+            out += key_lines(m)
+    return out + see_also(("weft-switch", 8), ("weftctl", 1))
+
+
+def main():
+    folder, version, out = sys.argv[1:]
+    os.makedirs(out, exist_ok=True)
+    switch, ctl = (os.path.join(folder, name) for name in ("weft-switch", "weftctl"))
+    pages = {
+        "weft-switch.8": command_page(switch, 8, version, "software top-of-rack switch for RoCEv2", SWITCH_ABOUT,
+                                      SWITCH_END, (("weft.yaml", 5), ("weftctl", 1))),
+        "weftctl.1": command_page(ctl, 1, version, "look into a running weft-switch", None, [],
+                                  (("weft-switch", 8), ("weft.yaml", 5))),
+        "weft.yaml.5": yaml_page(switch, version),
+    }
+    for name, lines in pages.items():
+        with open(os.path.join(out, name), "w") as file:
+            file.write("\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    main()
