@@ -84,11 +84,20 @@ void Pipeline::receive(TimeNs now, PortIndex port, rte_mbuf** packets, std::uint
   totals_.rx_bytes.add(bytes);
   port_totals_[port].rx.add(count_in);
   port_totals_[port].rx_bytes.add(bytes);
+  if (tap_count_ != 0) [[unlikely]] {
+    for (std::size_t i = 0; i < tap_count_; ++i) taps_[i]->received(now, port, batch.packet, batch.size);
+  }
   run_ingress(now, batch, 0);
   run_all_resumed(now);
 }
 
 void Pipeline::run_ingress(TimeNs now, Batch& batch, std::size_t first) noexcept {
+  if (tracer_ != nullptr) [[unlikely]]
+    return run_ingress_traced(now, batch, first);
+  run_stages(now, batch, first);
+}
+
+void Pipeline::run_stages(TimeNs now, Batch& batch, std::size_t first) noexcept {
   std::uint64_t before = cycles();
   for (std::size_t i = first; i < slot_count_ && batch.size != 0; ++i) {
     Slot& slot = slots_[i];
@@ -100,7 +109,11 @@ void Pipeline::run_ingress(TimeNs now, Batch& batch, std::size_t first) noexcept
     const std::uint64_t after = cycles();
     count(slot.ingress, entered, after - before);
     before = after;
-    if (slot.resumed.count != 0) take_resumed(now, i, batch);
+    if (slot.resumed.count != 0) {
+      take_resumed(now, i, batch);
+      // What comes back may be traced.
+      if (tracer_ != nullptr) return run_ingress_traced(now, batch, i + 1);
+    }
   }
   if (batch.size != 0) admit(now, batch, before);
 }
@@ -248,7 +261,7 @@ std::uint32_t Pipeline::serve_direct(TimeNs now, PortIndex port) noexcept {
   batch.size = queue.pop_direct(batch.packet, kTxBurst);
   const std::uint32_t taken = batch.size;
   const std::uint64_t before = run_egress(now, port, batch);
-  const std::uint16_t sent = send_to_device(port, batch.packet, batch.size);
+  const std::uint16_t sent = send_to_device(now, port, batch.packet, batch.size);
   count(tx_, sent, cycles() - before);
   // What the busy device left has been through the egress half already: it waits in the line, not in the FIFO.
   for (std::uint16_t i = sent; i < batch.size; ++i) queue.line_push(batch.packet[i], now);
@@ -273,7 +286,7 @@ std::uint32_t Pipeline::serve_emulated(TimeNs now, PortIndex port) noexcept {
   const std::uint16_t ready = queue.line_due(now, due, kTxBurst);
   if (ready != 0) {
     const std::uint64_t before = cycles();
-    const std::uint16_t sent = send_to_device(port, due, ready);
+    const std::uint16_t sent = send_to_device(now, port, due, ready);
     queue.line_pop(sent, due + sent, static_cast<std::uint16_t>(ready - sent));
     count(tx_, sent, cycles() - before);
     progress += sent;
@@ -283,6 +296,10 @@ std::uint32_t Pipeline::serve_emulated(TimeNs now, PortIndex port) noexcept {
 
 std::uint64_t Pipeline::run_egress(TimeNs now, PortIndex port, Batch& batch) noexcept {
   std::uint64_t before = cycles();
+  if (tracer_ != nullptr) [[unlikely]] {
+    run_egress_traced(now, port, batch);
+    return cycles();
+  }
   for (const std::uint8_t i : egress_stages_) {
     if (batch.size == 0) break;
     const std::uint16_t entered = batch.size;
@@ -296,10 +313,17 @@ std::uint64_t Pipeline::run_egress(TimeNs now, PortIndex port, Batch& batch) noe
   return before;
 }
 
-std::uint16_t Pipeline::send_to_device(PortIndex port, rte_mbuf** packets, std::uint16_t count_in) noexcept {
+std::uint16_t Pipeline::send_to_device(TimeNs now, PortIndex port, rte_mbuf** packets,
+                                       std::uint16_t count_in) noexcept {
+  if (tap_count_ != 0) [[unlikely]] {
+    for (std::size_t i = 0; i < tap_count_; ++i) taps_[i]->sending(now, port, packets, count_in);
+  }
   std::uint32_t length[kTxBurst];
   for (std::uint16_t i = 0; i < count_in; ++i) length[i] = packets[i]->pkt_len;
   const TxResult result = host_.ports[port]->transmit(packets, count_in);
+  if (tap_count_ != 0) [[unlikely]] {
+    for (std::size_t i = 0; i < tap_count_; ++i) taps_[i]->sent(result.taken, result.rejected);
+  }
   std::uint64_t bytes = 0;
   for (std::uint16_t i = 0; i < result.taken; ++i) bytes += length[i];
   if (result.rejected != 0) [[unlikely]] {
@@ -386,6 +410,9 @@ std::uint64_t Pipeline::held() const noexcept {
 
 void Pipeline::drop(TimeNs now, rte_mbuf* m, DropReason reason, Half half) noexcept {
   totals_.dropped[static_cast<std::size_t>(reason)].add(1);
+  if (tap_count_ != 0) [[unlikely]] {
+    for (std::size_t i = 0; i < tap_count_; ++i) taps_[i]->dropped(now, m, reason);
+  }
   if (half == Half::egress && !drop_listeners_.empty()) tell_listeners(now, m, reason);
   rte_pktmbuf_free(m);
 }

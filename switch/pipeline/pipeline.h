@@ -5,6 +5,7 @@
 // switch; the DPDK worker, the simulator and the tests are its hosts: they bring packets, time and devices.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <string_view>
@@ -14,6 +15,7 @@
 #include "switch/pipeline/counters.h"
 #include "switch/pipeline/egress_queue.h"
 #include "switch/pipeline/switch_state.h"
+#include "switch/pipeline/tap.h"
 
 namespace weft::pipeline {
 
@@ -93,6 +95,16 @@ class Pipeline {
   [[nodiscard]] std::uint32_t queue_depth(PortIndex port) const noexcept { return egress_[port]->depth(); }
   [[nodiscard]] bool owns(PortIndex port) const noexcept { return egress_[port] != nullptr; }
 
+  /// Most taps at the same time.
+  static constexpr std::size_t kMaxTaps = 8;
+  /// Attaches something that looks on; on the worker, between bursts. False when there are kMaxTaps.
+  [[nodiscard]] bool add_tap(Tap& tap) noexcept;
+  /// Does nothing when it is not attached.
+  void remove_tap(const Tap& tap) noexcept;
+  /// The tracer is attached as a tap as well. nullptr: nothing is traced.
+  void set_tracer(Tracer* tracer) noexcept { tracer_ = tracer; }
+  [[nodiscard]] const Tracer* tracer() const noexcept { return tracer_; }
+
   [[nodiscard]] SwitchState& state() const noexcept { return state_; }
   [[nodiscard]] std::uint16_t worker() const noexcept { return host_.worker; }
   [[nodiscard]] const FlowTotals& totals() const noexcept { return totals_; }
@@ -123,6 +135,7 @@ class Pipeline {
   enum class Half : std::uint8_t { ingress, egress };
 
   void run_ingress(TimeNs now, Batch& batch, std::size_t first) noexcept;
+  void run_stages(TimeNs now, Batch& batch, std::size_t first) noexcept;
   void resume(std::size_t stage, rte_mbuf* m) noexcept;
   void take_resumed(TimeNs now, std::size_t stage, Batch& batch) noexcept;
   void run_resumed(TimeNs now, std::size_t stage) noexcept;
@@ -137,10 +150,18 @@ class Pipeline {
   std::uint32_t drain_port(TimeNs now, PortIndex port, DropReason reason) noexcept;
   // Returns the cycle counter at its end.
   std::uint64_t run_egress(TimeNs now, PortIndex port, Batch& batch) noexcept;
-  std::uint16_t send_to_device(PortIndex port, rte_mbuf** packets, std::uint16_t count) noexcept;
+  std::uint16_t send_to_device(TimeNs now, PortIndex port, rte_mbuf** packets, std::uint16_t count) noexcept;
   void drop(TimeNs now, rte_mbuf* m, DropReason reason, Half half) noexcept;
   void tell_listeners(TimeNs now, const rte_mbuf* m, DropReason reason) noexcept;
   [[nodiscard]] std::uint64_t cycles() const noexcept;
+
+  // With a tracer; see pipeline_traced.cc.
+  struct TraceBefore;
+  void run_ingress_traced(TimeNs now, Batch& batch, std::size_t first) noexcept;
+  void run_traced_packet(TimeNs now, rte_mbuf* m, int handle, std::size_t first) noexcept;
+  void judge(int handle, const TraceBefore& before, const Batch& batch, TraceEvent event) noexcept;
+  void admit_traced(TimeNs now, Batch& batch, int handle) noexcept;
+  void run_egress_traced(TimeNs now, PortIndex port, Batch& batch) noexcept;
 
   SwitchState& state_;
   PipelineHost host_;
@@ -158,6 +179,9 @@ class Pipeline {
   bool metering_ = false;            ///< whether this burst's cycles are counted, until the next one comes in
   std::uint32_t resumed_count_ = 0;  ///< packets in all Slot::resumed
   bool telling_ = false;             ///< stages are being told of a drop
+  std::size_t tap_count_ = 0;
+  std::array<Tap*, kMaxTaps> taps_{};
+  Tracer* tracer_ = nullptr;
 };
 
 }  // namespace weft::pipeline

@@ -18,6 +18,7 @@ LAYERS = {
     "switch/qos": ("switch/wire", "switch/pipeline", "switch/tables"),
     "switch/stages": ("switch/wire", "switch/pipeline", "switch/tables"),
     "switch/ports": ("switch/wire", "switch/pipeline", "switch/tables"),
+    "switch/capture": ("switch/wire", "switch/pipeline"),
     "switch/control": ("switch/wire", "switch/pipeline"),
     "switch/main": ("switch",),
     "nic": ("switch/wire",),
@@ -34,7 +35,8 @@ MAX_LINES = 600
 MAX_COLUMNS = 120
 
 # Folders where time, randomness and output come from the Context only.
-DETERMINISTIC = ("switch/wire", "switch/pipeline", "switch/tables", "switch/stages", "switch/qos", "nic")
+DETERMINISTIC = ("switch/wire", "switch/pipeline", "switch/tables", "switch/stages", "switch/qos", "switch/capture",
+                 "nic")
 
 # (file, name of a banned call) that is allowed all the same, and why.
 ALLOWED_CALLS = {
@@ -42,7 +44,7 @@ ALLOWED_CALLS = {
 }
 
 # Folders whose every name.cc has a name_test.cc at the same place under tests/.
-MIRRORED = ("switch/wire", "switch/pipeline", "switch/tables", "switch/stages", "switch/qos")
+MIRRORED = ("switch/wire", "switch/pipeline", "switch/tables", "switch/stages", "switch/qos", "switch/capture")
 
 # Files of those folders that need no test of their own, and why.
 WITHOUT_TEST = {

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+//
+// Which packets a capture or a trace is about.
+#pragma once
+
+#include <bitset>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "switch/pipeline/drop_reason.h"
+#include "switch/pipeline/switch_info.h"
+#include "switch/wire/parsed.h"
+
+namespace weft::capture {
+
+/// What an operator asks for, in words. Empty lists ask for everything.
+struct Query {
+  std::string switch_name{};         ///< empty: all
+  std::vector<std::string> ports{};  ///< "h1" (in every switch that has it) or "tor1/h1"
+  bool rx = false;                   ///< packets as they arrive
+  bool tx = false;                   ///< packets as they leave
+  std::vector<std::string> drops{};  ///< drop reasons, or "any"
+  std::vector<std::uint32_t> dest_qps{};
+  std::vector<std::string> opcodes{};  ///< "RC_SEND_ONLY" or a number
+  /// PSNs from first to last, both included; the range may wrap around zero.
+  struct PsnRange {
+    std::uint32_t first = 0;
+    std::uint32_t last = 0;
+  };
+  std::vector<PsnRange> psns{};
+};
+
+/// Conditions on one packet of one switch; all must hold. A condition on a RoCE header never holds without one.
+class PacketFilter {
+ public:
+  using Reasons = std::bitset<pipeline::kDropReasonCount>;
+
+  bool rx = false, tx = false;
+  Reasons drops{};
+  std::vector<bool> ports{};  ///< by PortIndex; empty: all
+  std::vector<wire::Qpn> dest_qps{};
+  std::bitset<256> opcodes{};
+  struct PsnWindow {
+    wire::Psn first{};
+    std::uint32_t count = 0;
+  };
+  std::vector<PsnWindow> psns{};
+
+  [[nodiscard]] bool port(pipeline::PortIndex index) const noexcept {
+    return ports.empty() || (index < ports.size() && ports[index]);
+  }
+  /// True when the headers have to be looked at.
+  [[nodiscard]] bool about_headers() const noexcept { return !dest_qps.empty() || opcodes.any() || !psns.empty(); }
+  [[nodiscard]] bool headers(const wire::Parsed& parsed) const noexcept;
+};
+
+/// The filter of one switch. `chosen` is false when the query is not about this switch.
+struct SwitchFilter {
+  bool chosen = false;
+  PacketFilter filter{};
+};
+
+/// Filters by switch, or a sentence that says which word nobody knows, and what may have been meant.
+struct Filters {
+  std::vector<SwitchFilter> by_switch{};
+  std::string error{};
+};
+
+/// @param switches  descriptions of all switches of the process, by index
+[[nodiscard]] Filters make_filters(const Query& query, const std::vector<const pipeline::SwitchInfo*>& switches);
+
+}  // namespace weft::capture

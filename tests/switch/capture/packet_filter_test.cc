@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+#include "switch/capture/packet_filter.h"
+
+#include <gmock/gmock.h>
+
+#include "switch/wire/builder.h"
+#include "switch/wire/parse.h"
+
+namespace weft::capture {
+namespace {
+
+using pipeline::SwitchInfo;
+using testing::HasSubstr;
+
+wire::Parsed parsed(const wire::FrameBuilder& builder) {
+  const auto bytes = builder.build();
+  const auto size = static_cast<std::uint32_t>(bytes.size());
+  wire::Parsed out;
+  wire::parse_frame(bytes.data(), size, size, out);
+  return out;
+}
+
+wire::Parsed roce(wire::Opcode opcode, std::uint32_t qp, std::uint32_t psn) {
+  return parsed(wire::FrameBuilder().bth(opcode, wire::Qpn(qp), wire::Psn(psn)).payload(8));
+}
+
+class FilterTest : public testing::Test {
+ protected:
+  FilterTest() {
+    for (const char* name : {"tor1", "tor2"}) {
+      SwitchInfo info;
+      info.name = name;
+      for (const char* port : {"h1", "h2"}) {
+        info.ports.push_back(
+            {.name = port, .index = static_cast<std::uint16_t>(info.ports.size()), .type = "null", .device = {}});
+      }
+      infos.push_back(info);
+    }
+    infos[1].ports.push_back({.name = "up", .index = 2, .type = "null", .device = {}});
+  }
+  Filters make(const Query& query) { return make_filters(query, {&infos[0], &infos[1]}); }
+  PacketFilter of_first(const Query& query) {
+    const Filters filters = make(query);
+    EXPECT_EQ(filters.error, "");
+    return filters.by_switch.empty() ? PacketFilter{} : filters.by_switch[0].filter;
+  }
+  std::vector<SwitchInfo> infos;
+};
+
+TEST_F(FilterTest, AnEmptyQueryAsksForAllThatComesAndLeaves) {
+  const PacketFilter filter = of_first({});
+  EXPECT_TRUE(filter.rx && filter.tx);
+  EXPECT_TRUE(filter.drops.none());
+  EXPECT_TRUE(filter.port(0) && filter.port(7));
+  EXPECT_TRUE(filter.headers(parsed(wire::FrameBuilder().udp(1, 2))));
+}
+
+TEST_F(FilterTest, AskingForDropsAsksForNothingElse) {
+  const PacketFilter filter = of_first({.drops = {"no_route"}});
+  EXPECT_FALSE(filter.rx || filter.tx);
+  EXPECT_EQ(filter.drops.count(), 1U);
+  EXPECT_TRUE(filter.drops[static_cast<std::size_t>(pipeline::DropReason::no_route)]);
+}
+
+TEST_F(FilterTest, AnyDropLeavesOutOnlyWhatDevicesRefuse) {
+  const auto refused = static_cast<std::size_t>(pipeline::DropReason::tx_failed);
+  const PacketFilter any = of_first({.drops = {"any"}});
+  EXPECT_EQ(any.drops.count(), pipeline::kDropReasonCount - 1);
+  EXPECT_FALSE(any.drops[refused]);
+  EXPECT_TRUE(of_first({.drops = {"tx_failed", "any"}}).drops.all());
+  EXPECT_TRUE(of_first({.drops = {"any", "tx_failed"}}).drops.all());
+}
+
+TEST_F(FilterTest, ConditionsOnRoceHeadersMustAllHold) {
+  using wire::Opcode;
+  const PacketFilter filter = of_first({.dest_qps = {17, 18}, .opcodes = {"RC_SEND_ONLY", "0x81"}, .psns = {{5, 7}}});
+  EXPECT_TRUE(filter.headers(roce(Opcode::RC_SEND_ONLY, 17, 5)));
+  EXPECT_TRUE(filter.headers(roce(Opcode::RC_SEND_ONLY, 18, 7)));
+  EXPECT_FALSE(filter.headers(roce(Opcode::RC_SEND_ONLY, 19, 5)));
+  EXPECT_FALSE(filter.headers(roce(Opcode::RC_SEND_ONLY, 17, 8)));
+  EXPECT_FALSE(filter.headers(roce(Opcode::RC_SEND_ONLY, 17, 4)));
+  EXPECT_FALSE(filter.headers(roce(Opcode::RC_RDMA_WRITE_ONLY, 17, 5)));
+  EXPECT_FALSE(filter.headers(parsed(wire::FrameBuilder().udp(1, 2))));
+}
+
+TEST_F(FilterTest, APsnRangeMayWrapAroundZero) {
+  const PacketFilter filter = of_first({.psns = {{0xfffffe, 1}}});
+  for (const std::uint32_t psn : {0xfffffeU, 0xffffffU, 0U, 1U}) {
+    EXPECT_TRUE(filter.headers(roce(wire::Opcode::RC_SEND_ONLY, 1, psn))) << psn;
+  }
+  EXPECT_FALSE(filter.headers(roce(wire::Opcode::RC_SEND_ONLY, 1, 2)));
+  EXPECT_FALSE(filter.headers(roce(wire::Opcode::RC_SEND_ONLY, 1, 0xfffffd)));
+}
+
+TEST_F(FilterTest, PortsChooseTheSwitchesThatHaveThem) {
+  const Filters both = make({.ports = {"h2"}});
+  EXPECT_TRUE(both.by_switch[0].chosen && both.by_switch[1].chosen);
+  EXPECT_FALSE(both.by_switch[0].filter.port(0));
+  EXPECT_TRUE(both.by_switch[0].filter.port(1));
+  EXPECT_FALSE(both.by_switch[0].filter.port(pipeline::kNoPort));
+  const Filters one = make({.ports = {"tor2/h1", "up"}});
+  EXPECT_FALSE(one.by_switch[0].chosen);
+  EXPECT_TRUE(one.by_switch[1].filter.port(0) && one.by_switch[1].filter.port(2));
+  const Filters by_switch = make({.switch_name = "tor1"});
+  EXPECT_TRUE(by_switch.by_switch[0].chosen);
+  EXPECT_FALSE(by_switch.by_switch[1].chosen);
+}
+
+TEST_F(FilterTest, WordsThatNobodyKnowsGetASuggestion) {
+  EXPECT_EQ(make({.drops = {"egress_queue_ful"}}).error,
+            "unknown drop reason 'egress_queue_ful'; did you mean 'egress_queue_full'?");
+  EXPECT_EQ(make({.opcodes = {"RC_SEND_ONL"}}).error, "unknown opcode 'RC_SEND_ONL'; did you mean 'RC_SEND_ONLY'?");
+  EXPECT_THAT(make({.opcodes = {"256"}}).error, HasSubstr("unknown opcode '256'"));
+  EXPECT_EQ(make({.switch_name = "tor3"}).error, "unknown switch 'tor3'; did you mean 'tor1'?");
+  EXPECT_THAT(make({.ports = {"tor1/up"}}).error, HasSubstr("unknown port 'tor1/up'"));
+  EXPECT_THAT(make({.switch_name = "tor1", .ports = {"up"}}).error, HasSubstr("unknown port 'up'; known: "));
+}
+
+TEST_F(FilterTest, NumbersOfMoreThan24BitsAreMistakes) {
+  EXPECT_EQ(make({.dest_qps = {0x1000000}}).error, "queue pair number 16777216 has more than 24 bits");
+  EXPECT_EQ(make({.psns = {{5, 0x1000000}}}).error, "PSN 16777216 has more than 24 bits");
+}
+
+}  // namespace
+}  // namespace weft::capture
