@@ -17,7 +17,7 @@ namespace weft::pipeline {
 /// How packets are spread over workers.
 enum class SteerMode : std::uint8_t {
   ip_pair,  ///< the symmetric hash of the IP pair: one pair of hosts, one worker
-  qp,       ///< both directions of a known QP pair by a hash of the pair; everything else as ip_pair
+  qp,       ///< both directions of a QP pair that CM or configuration names on one; everything else as ip_pair
 };
 
 /// The table that comes before the hash: known QPs and their workers. Readers take no lock; any thread may publish.
@@ -54,9 +54,15 @@ class SteerTable {
     return add(second_is_emptier ? second : first, entry) || add(second_is_emptier ? first : second, entry);
   }
 
-  void withdraw(std::uint64_t address_key, wire::Qpn qp) noexcept {
+  /// Forgets a QP, unless it was published for another worker than this one meanwhile.
+  void withdraw(std::uint64_t address_key, wire::Qpn qp, std::uint16_t worker) noexcept {
     const std::uint64_t key = key_of(address_key, qp);
-    for (const std::size_t line : {first_line(key), second_line(key)}) replace(lines_[line], key, 0);
+    for (const std::size_t line : {first_line(key), second_line(key)}) {
+      for (auto& slot : lines_[line].slots) {
+        std::uint64_t published = (key >> 16 << 16) | worker;
+        slot.compare_exchange_strong(published, 0, std::memory_order_relaxed);
+      }
+    }
   }
 
  private:

@@ -101,23 +101,45 @@ Schema options_schema() {
 
 }  // namespace
 
+RdmaTrackShared::RdmaTrackShared(const pipeline::StageBuild& build) : trackers_(build.workers, nullptr) {
+  pipeline::SteerTable* const table = build.steer_table;
+  if (table != nullptr) mail_ = std::make_unique<QpMailRings>(build.workers);
+  for (const Value& pair : build.options["qps"].list()) {
+    const End a = end_of(pair["a"]), b = end_of(pair["b"]);
+    const std::uint16_t by_hash = worker_of(a.address, b.address, build.workers);
+    const auto in_turn = static_cast<std::uint16_t>(configured_.size() % build.workers);
+    const SteeredQp there = steered_qp(a.address, b.address, b.qpn), back = steered_qp(b.address, a.address, a.qpn);
+    const bool steered =
+        table != nullptr && in_turn != by_hash && QpSteering(*table, *mail_, 0).publish(there, back, in_turn);
+    configured_.push_back(steered ? in_turn : by_hash);
+  }
+}
+
 RdmaTrackStage::RdmaTrackStage(const pipeline::StageBuild& build, RdmaTrackShared& shared)
     : tracker_(track_options(build.options)) {
   shared.set_tracker(build.worker, &tracker_);
+  if (shared.mail() != nullptr) {
+    steering_.emplace(*build.steer_table, *shared.mail(), build.worker);
+    tracker_.steer_with(*steering_);
+  }
+  std::size_t position = 0;
   for (const Value& pair : build.options["qps"].list()) {
+    if (shared.worker_of_configured(position++) != build.worker) continue;
     const End a = end_of(pair["a"]), b = end_of(pair["b"]);
-    if (worker_of(a.address, b.address, build.workers) != build.worker) continue;
     tracker_.add_configured(0, a.address, a.qpn, b.address, b.qpn);
   }
 }
 
 void RdmaTrackStage::ingress(pipeline::Context& context, pipeline::Batch& batch) {
   now_ = context.now;
+  if (tracker_.has_mail()) [[unlikely]]
+    tracker_.read_mail(now_);
   tracker_.track<MbufAccess, rte_mbuf>(context.now, {batch.packet, batch.size});
 }
 
 void RdmaTrackStage::on_timer(pipeline::Context& context) {
   now_ = context.now;
+  if (tracker_.has_mail()) tracker_.read_mail(now_);
   tracker_.on_timer(context.now);
 }
 
@@ -141,7 +163,7 @@ pipeline::StageType rdma_track_stage_type() {
   type.options = options_schema();
   type.counters.assign(kTrackCounterNames.begin(), kTrackCounterNames.end());
   type.check = check_qps;
-  type.make_shared = [](const pipeline::StageBuild& build) { return std::make_unique<RdmaTrackShared>(build.workers); };
+  type.make_shared = [](const pipeline::StageBuild& build) { return std::make_unique<RdmaTrackShared>(build); };
   type.make = [](const pipeline::StageBuild& build, pipeline::StageShared* shared) {
     return std::make_unique<RdmaTrackStage>(build, dynamic_cast<RdmaTrackShared&>(*shared));
   };

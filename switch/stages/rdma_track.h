@@ -15,6 +15,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "switch/pipeline/stage.h"
@@ -25,14 +26,21 @@ namespace weft::stages {
 /// Where later stages of a worker find its tracker.
 class RdmaTrackShared : public pipeline::StageShared {
  public:
-  explicit RdmaTrackShared(std::uint16_t workers) : trackers_(workers, nullptr) {}
+  explicit RdmaTrackShared(const pipeline::StageBuild& build);
 
   /// The tracker of a worker, once its pipeline has built rdma_track. Only that worker may call it.
   [[nodiscard]] QpTracker& tracker(std::uint16_t worker) const noexcept { return *trackers_[worker]; }
   void set_tracker(std::uint16_t worker, QpTracker* tracker) noexcept { trackers_[worker] = tracker; }
 
+  /// The worker that has a pair of the option `qps`, by its position there.
+  [[nodiscard]] std::uint16_t worker_of_configured(std::size_t pair) const noexcept { return configured_[pair]; }
+  /// nullptr without `steer: qp`.
+  [[nodiscard]] QpMailRings* mail() const noexcept { return mail_.get(); }
+
  private:
   std::vector<QpTracker*> trackers_;
+  std::vector<std::uint16_t> configured_;
+  std::unique_ptr<QpMailRings> mail_;
 };
 
 class RdmaTrackStage : public pipeline::Stage {
@@ -40,7 +48,9 @@ class RdmaTrackStage : public pipeline::Stage {
   RdmaTrackStage(const pipeline::StageBuild& build, RdmaTrackShared& shared);
 
   void ingress(pipeline::Context& context, pipeline::Batch& batch) override;
-  [[nodiscard]] pipeline::TimeNs next_deadline() const override { return tracker_.next_deadline(); }
+  [[nodiscard]] pipeline::TimeNs next_deadline() const override {
+    return tracker_.has_mail() ? 0 : tracker_.next_deadline();
+  }
   void on_timer(pipeline::Context& context) override;
   [[nodiscard]] std::span<const pipeline::Counter> counters() const override { return tracker_.counters().all(); }
   [[nodiscard]] std::vector<std::string_view> tables() const override { return {"qps"}; }
@@ -50,6 +60,7 @@ class RdmaTrackStage : public pipeline::Stage {
   [[nodiscard]] QpTracker& tracker() noexcept { return tracker_; }
 
  private:
+  std::optional<QpSteering> steering_;
   QpTracker tracker_;
   pipeline::TimeNs now_ = 0;
 };

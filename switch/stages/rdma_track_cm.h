@@ -74,6 +74,8 @@ class CmConnections {
   [[nodiscard]] std::uint64_t service_id(std::uint16_t service) const noexcept {
     return service == 0 ? 0 : services_[service - 1u];
   }
+  /// The number of a service ID, 1 to kMaxServices; 0 when there is no room for it.
+  [[nodiscard]] std::uint16_t intern_service(std::uint64_t id) noexcept;
   [[nodiscard]] std::size_t memory_bytes() const noexcept {
     return records_.size() * sizeof(Record) + services_.capacity() * sizeof(std::uint64_t);
   }
@@ -101,7 +103,6 @@ class CmConnections {
                              std::uint32_t tick) noexcept;
   void drop(Record& record) noexcept;
   [[nodiscard]] CmConnection connection(const Record& record) noexcept;
-  [[nodiscard]] std::uint16_t intern_service(std::uint64_t id) noexcept;
 
   tables::QpTable& table_;
   TrackCounters& counters_;

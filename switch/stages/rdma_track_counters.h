@@ -25,6 +25,8 @@ enum class TrackCounter : std::uint8_t {
   pairs_agent,
   pairs_traffic,
   pairs_dissolved,  ///< pairings given up because traffic contradicted them
+  pairs_steered,    ///< connections that were given to another worker (`steer: qp`)
+  steer_full,       ///< connections that stayed with the worker of their hosts for want of room
   cm_req,           ///< CM messages by kind
   cm_rep,
   cm_rtu,
@@ -83,6 +85,8 @@ inline constexpr std::array kTrackCounterNames{
     "pairs_agent",
     "pairs_traffic",
     "pairs_dissolved",
+    "pairs_steered",
+    "steer_full",
     "cm_req",
     "cm_rep",
     "cm_rtu",

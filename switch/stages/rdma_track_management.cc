@@ -77,7 +77,7 @@ void QpTracker::on_cm(TimeNs now, const Parsed& p, const std::uint8_t* l3, const
   } else if (const auto* rep = std::get_if<wire::CmRep>(&message.body)) {
     if (rep->local_qpn.value() < kFirstQpn) return counters_.add(TrackCounter::cm_malformed);
     if (cm_.on_rep(key, rep->local_comm_id, rep->remote_comm_id, rep->local_qpn, rep->starting_psn, tick, connection)) {
-      connect(now, connection);
+      place(now, connection);
     }
   } else if (const auto* rtu = std::get_if<wire::CmRtu>(&message.body)) {
     cm_.on_rtu(key, rtu->local_comm_id, rtu->remote_comm_id, tick);
@@ -112,10 +112,11 @@ void QpTracker::on_req(TimeNs now, QpKey key, const std::uint8_t* l3, const wire
 }
 
 // A new connection. Whatever was known about its QPNs belongs to an older one.
-void QpTracker::connect(TimeNs now, const CmConnection& connection) noexcept {
+// False when the table has no room for both directions.
+bool QpTracker::connect(TimeNs now, const CmConnection& connection) noexcept {
   if (connection.to_responder.qp == connection.to_requester.qp &&
       connection.to_responder.addresses == connection.to_requester.addresses) {
-    return;
+    return true;
   }
   const bool both = connect_direction(now, connection.to_responder, connection.first_to_responder, connection) &&
                     connect_direction(now, connection.to_requester, connection.first_to_requester, connection);
@@ -123,10 +124,10 @@ void QpTracker::connect(TimeNs now, const CmConnection& connection) noexcept {
   if (!both) {
     // The table is full. What fitted stays without a peer, and finds one from traffic if that fits later.
     if (there != QpTable::kNone && !table_.entry(there).paired()) pairing_.want(there, 0, tables::tick_of(now));
-    return;
+    return false;
   }
-  if (table_.entry(there).fixed() || table_.entry(back).fixed()) return;
-  pairing_.link(there, back, PairSource::cm, 100);
+  if (!table_.entry(there).fixed() && !table_.entry(back).fixed()) pairing_.link(there, back, PairSource::cm, 100);
+  return true;
 }
 
 bool QpTracker::connect_direction(TimeNs now, const QpKey& key, wire::Psn first,
@@ -152,7 +153,10 @@ bool QpTracker::connect_direction(TimeNs now, const QpKey& key, wire::Psn first,
 
 void QpTracker::close(const QpKey& key) noexcept {
   const std::uint32_t position = table_.find(key);
-  if (position == QpTable::kNone) return counters_.add(TrackCounter::cm_unmatched);
+  if (position == QpTable::kNone) {
+    if (!close_elsewhere(key)) counters_.add(TrackCounter::cm_unmatched);
+    return;
+  }
   QpEntry& e = table_.entry(position);
   e.response.set(ResponseFlag::closed);
   if (e.paired() && e.confidence() >= kSureEnough) table_.entry(e.peer).response.set(ResponseFlag::closed);

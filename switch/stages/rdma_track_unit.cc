@@ -92,7 +92,9 @@ std::uint32_t QpTracker::resolve(TimeNs now, const QpKey& key, const Parsed& p, 
   const QpKey fresh = (key.qp & QpEntry::kV6) != 0 ? table_.key_of(p, l3) : key;
   const std::uint32_t known = table_.find(fresh);
   if (known != QpTable::kNone) return known;
-  const std::uint32_t position = learn(now, fresh, l3, TrackCounter::qps_learned_traffic);
+  // The last packets of an old connection, while a new one of the same queue pair is another worker's already.
+  const bool elsewhere = steering_ != nullptr && steering_->is_elsewhere({p.address_key, p.dest_qp});
+  const std::uint32_t position = elsewhere ? QpTable::kNone : learn(now, fresh, l3, TrackCounter::qps_learned_traffic);
   if (position == QpTable::kNone) {
     counters_.add(TrackCounter::untracked);
     return position;
@@ -132,15 +134,8 @@ std::uint32_t QpTracker::learn(TimeNs now, QpKey key, const std::uint8_t* l3, Tr
 
 bool QpTracker::add_configured(TimeNs now, const wire::IpAddress& a, wire::Qpn qp_a, const wire::IpAddress& b,
                                wire::Qpn qp_b) noexcept {
-  QpKey forward{std::uint64_t{a.v4_value()} << 32 | b.v4_value(), qp_b.value()};
-  if (a.is_v6()) {
-    std::array<std::uint8_t, 32> both;
-    std::copy(a.bytes().begin(), a.bytes().end(), both.begin());
-    std::copy(b.bytes().begin(), b.bytes().end(), both.begin() + 16);
-    const std::uint32_t id = table_.pairs().acquire(both.data());
-    if (id == tables::AddressPairs::kNone) return false;
-    forward = {id, qp_b.value() | QpEntry::kV6};
-  }
+  const QpKey forward = acquire_key(a, b, qp_b);
+  if (a.is_v6() && forward.addresses == tables::AddressPairs::kNone) return false;
   const QpKey back = table_.reverse(forward, qp_a);
   bool added = true;
   for (const QpKey& key : {forward, back}) {
@@ -151,8 +146,21 @@ bool QpTracker::add_configured(TimeNs now, const wire::IpAddress& a, wire::Qpn q
   }
   // The second insertion may have moved the first entry.
   if (added) pairing_.link(table_.find(forward), table_.find(back), PairSource::config, 100);
-  if (a.is_v6()) table_.pairs().release(static_cast<std::uint32_t>(forward.addresses));
+  release_key(forward);
   return added;
+}
+
+// A key of packets between two hosts. With IPv6 it holds a reference on their addresses, or names AddressPairs::kNone.
+QpKey QpTracker::acquire_key(const wire::IpAddress& from, const wire::IpAddress& to, wire::Qpn qp) noexcept {
+  if (!from.is_v6()) return {std::uint64_t{from.v4_value()} << 32 | to.v4_value(), qp.value()};
+  std::array<std::uint8_t, 32> both;
+  std::copy(from.bytes().begin(), from.bytes().end(), both.begin());
+  std::copy(to.bytes().begin(), to.bytes().end(), both.begin() + 16);
+  return {table_.pairs().acquire(both.data()), qp.value() | QpEntry::kV6};
+}
+
+void QpTracker::release_key(const QpKey& key) noexcept {
+  if ((key.qp & QpEntry::kV6) != 0) table_.pairs().release(static_cast<std::uint32_t>(key.addresses));
 }
 
 // --- packets that are not simply the next request ----------------------------------------------------------------
@@ -385,10 +393,24 @@ bool QpTracker::has_aged(std::uint32_t position, std::uint32_t tick) const noexc
   return !e.paired() || idle_since(e.peer, tick);
 }
 
+// Both directions of a pair go to the same worker at any time, so with `steer: qp` they go together.
 void QpTracker::remove(std::uint32_t position) noexcept {
+  if (steering_ != nullptr) {
+    const std::uint32_t peer = table_.entry(position).peer;
+    unsteer(position);
+    if (peer != QpEntry::kNoPeer) {
+      unsteer(peer);
+      erase(peer);
+      counters_.add(TrackCounter::qps_aged);
+    }
+  }
+  erase(position);
+  counters_.add(TrackCounter::qps_aged);
+}
+
+void QpTracker::erase(std::uint32_t position) noexcept {
   pairing_.forget(position);
   table_.erase(position);
-  counters_.add(TrackCounter::qps_aged);
   counters_.subtract(TrackCounter::qps_active);
 }
 

@@ -13,6 +13,7 @@
 #include "switch/stages/rdma_track_cm.h"
 #include "switch/stages/rdma_track_counters.h"
 #include "switch/stages/rdma_track_pairing.h"
+#include "switch/stages/rdma_track_steer.h"
 #include "switch/tables/qp_table.h"
 #include "switch/wire/cm.h"
 #include "switch/wire/ib.h"
@@ -92,6 +93,13 @@ class QpTracker {
   bool add_configured(pipeline::TimeNs now, const wire::IpAddress& a, wire::Qpn qp_a, const wire::IpAddress& b,
                       wire::Qpn qp_b) noexcept;
 
+  /// With `steer: qp`, before the first packet: connections are spread over workers through `steering`, which outlives
+  /// the tracker.
+  void steer_with(QpSteering& steering) noexcept { steering_ = &steering; }
+  [[nodiscard]] bool has_mail() const noexcept { return steering_ != nullptr && steering_->has_mail(); }
+  /// Reads what other workers have sent. Called before track() and on_timer() when has_mail().
+  void read_mail(pipeline::TimeNs now) noexcept;
+
   /// The entry of a packet. `handle` is what set_handle() gave for it (PacketMeta::qp_handle), 0 if nothing; it may be
   /// stale. `l3` is the packet's IP header.
   [[nodiscard]] QpView view(std::uint32_t handle, const wire::Parsed& parsed, const std::uint8_t* l3) const noexcept;
@@ -131,15 +139,26 @@ class QpTracker {
   void on_cm(pipeline::TimeNs now, const wire::Parsed& p, const std::uint8_t* l3,
              const wire::CmMessage& message) noexcept;
   void on_req(pipeline::TimeNs now, tables::QpKey key, const std::uint8_t* l3, const wire::CmReq& req) noexcept;
-  void connect(pipeline::TimeNs now, const CmConnection& connection) noexcept;
+  bool connect(pipeline::TimeNs now, const CmConnection& connection) noexcept;
   [[nodiscard]] bool connect_direction(pipeline::TimeNs now, const tables::QpKey& key, wire::Psn first,
                                        const CmConnection& connection) noexcept;
   void close(const tables::QpKey& key) noexcept;
+
+  [[nodiscard]] tables::QpKey acquire_key(const wire::IpAddress& from, const wire::IpAddress& to,
+                                          wire::Qpn qp) noexcept;
+  void release_key(const tables::QpKey& key) noexcept;
+  [[nodiscard]] SteeredQp steered(const tables::QpKey& key) const noexcept;
+  void place(pipeline::TimeNs now, const CmConnection& connection) noexcept;
+  [[nodiscard]] bool is_fixed(const tables::QpKey& key) const noexcept;
+  [[nodiscard]] bool close_elsewhere(const tables::QpKey& key) noexcept;
+  [[nodiscard]] bool adopt(pipeline::TimeNs now, const tables::QpKey& there, const QpMail& mail) noexcept;
+  void unsteer(std::uint32_t position) noexcept;
 
   [[nodiscard]] bool has_aged(std::uint32_t position, std::uint32_t tick) const noexcept;
   [[nodiscard]] bool idle_since(std::uint32_t position, std::uint32_t tick) const noexcept;
   bool evict_aged(std::uint32_t tick) noexcept;
   void remove(std::uint32_t position) noexcept;
+  void erase(std::uint32_t position) noexcept;
   [[nodiscard]] pipeline::TimeNs scan_interval() const noexcept;
 
   TrackOptions options_;
@@ -148,6 +167,7 @@ class QpTracker {
   TrackCounters counters_;
   QpPairing pairing_;
   CmConnections cm_;
+  QpSteering* steering_ = nullptr;
   pipeline::TimeNs next_scan_ = pipeline::kNever;
   std::uint32_t scan_at_ = 0;
 };

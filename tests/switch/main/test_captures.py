@@ -175,6 +175,22 @@ class TwoWorkers(program.Case):
             self.skipTest(f"the kernel does not find {pages} hugepages")
         self.assertTrue(self.run_flows("on")["hugepages"])
 
+    def test_the_example_of_two_workers_knows_its_queue_pairs_and_keeps_their_order(self):
+        with open(os.path.join(program.SOURCE, "conf/two-workers.yaml"), encoding="utf-8") as file:
+            text = file.read().replace("workers: [0, 1]", f"workers: {program.cpus()[:2]}")
+        self.write("control: { socket: '' }\n" + text)
+        result = self.run_switch("-c", "weft.yaml", "--duration-s", "1", "--counters-out", "counters.json")
+        self.assertEqual(result.code, 0, result.out)
+        switch = self.counters(result)["switches"][0]
+        self.assertLessEqual(set(switch["drops"]), {"handoff_full"})
+        track = switch["counters"]["rdma_track"]
+        self.assertGreater(track["packets"], 0)
+        self.assertEqual((track["qps_active"], track["qps_learned_config"]), (8, 8))
+        wrong = ("qps_learned_traffic", "untracked", "retransmitted", "steer_full")
+        self.assertEqual([track[name] for name in wrong], [0] * len(wrong))
+        if not switch["drops"]:
+            self.assertEqual(track["out_of_order"], 0)
+
     @staticmethod
     def set_pages(count):
         with open(f"{HUGEPAGES}/nr_hugepages", "w", encoding="ascii") as file:

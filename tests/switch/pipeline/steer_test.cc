@@ -43,9 +43,16 @@ TEST(SteerTable, PublishingAgainMovesTheQpAndWithdrawingForgetsIt) {
   table.publish(kPair, Qpn(17), 5);
   table.publish(kPair, Qpn(17), 6);
   EXPECT_EQ(table.find(kPair, Qpn(17), 3), 6);
-  table.withdraw(kPair, Qpn(17));
+  table.withdraw(kPair, Qpn(17), 6);
   EXPECT_EQ(table.find(kPair, Qpn(17), 3), 3);
-  table.withdraw(kPair, Qpn(17));
+  table.withdraw(kPair, Qpn(17), 6);
+}
+
+TEST(SteerTable, AWorkerCannotWithdrawAQpThatWasPublishedForAnotherOneMeanwhile) {
+  SteerTable table;
+  table.publish(kPair, Qpn(17), 6);
+  table.withdraw(kPair, Qpn(17), 5);
+  EXPECT_EQ(table.find(kPair, Qpn(17), 3), 6);
 }
 
 TEST(SteerTable, AgreesWithAMapUnderRandomOperations) {
@@ -59,15 +66,18 @@ TEST(SteerTable, AgreesWithAMapUnderRandomOperations) {
     const auto qp = static_cast<std::uint32_t>(rng.below(256));
     switch (rng.below(3)) {
       case 0: {
-        const auto worker = static_cast<std::uint16_t>(rng.below(16));
+        const auto worker = static_cast<std::uint16_t>(rng.below(4));
         ASSERT_TRUE(table.publish(pair, Qpn(qp), worker));
         model[{pair, qp}] = worker;
         break;
       }
-      case 1:
-        table.withdraw(pair, Qpn(qp));
-        model.erase({pair, qp});
+      case 1: {
+        const auto worker = static_cast<std::uint16_t>(rng.below(2));
+        table.withdraw(pair, Qpn(qp), worker);
+        const auto known = model.find({pair, qp});
+        if (known != model.end() && known->second == worker) model.erase(known);
         break;
+      }
       default: {
         const auto known = model.find({pair, qp});
         ASSERT_EQ(table.find(pair, Qpn(qp), 99), known == model.end() ? 99 : known->second);
@@ -107,7 +117,7 @@ TEST(SteerTable, AReaderSeesOnlyWorkersThatWerePublishedForTheQp) {
     for (int i = 0; i < kRounds; ++i) {
       const auto qp = static_cast<std::uint32_t>(rng.below(64));
       if (rng.below(4) == 0) {
-        table.withdraw(kPair, Qpn(qp));
+        table.withdraw(kPair, Qpn(qp), static_cast<std::uint16_t>(qp * 2 + rng.below(2)));
       } else {
         table.publish(kPair, Qpn(qp), static_cast<std::uint16_t>(qp * 2 + rng.below(2)));
       }

@@ -260,7 +260,7 @@ TEST(RdmaTrackOptions, PutConfiguredPairsOnTheWorkerThatSeesThem) {
   const auto info = control::load_switch(yaml("{ max_qps: 200, qps: [" + pairs + "] }"), registry, diagnostics);
   ASSERT_TRUE(info) << diagnostics.to_string();
   const pipeline::Value& options = info->pipeline[1].options;
-  RdmaTrackShared shared(2);
+  RdmaTrackShared shared({options, *info, 0, 2});
   std::uint64_t total = 0;
   for (std::uint16_t worker = 0; worker < 2; ++worker) {
     RdmaTrackStage stage({options, *info, worker, 2}, shared);
