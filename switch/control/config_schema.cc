@@ -216,9 +216,9 @@ Schema config_schema() {
       Key::with_default("idle", Schema::one_of({"poll", "sleep", "adaptive"}), Value("adaptive"),
                         "What a worker does when it has nothing to do."),
       Key::with_default("steer", Schema::one_of({"ip_pair", "qp"}), Value("ip_pair"),
-                        "How packets are spread over workers. ip_pair: all packets between two hosts to one worker. qp: "
-                        "each connection that is made by CM, and each pair in rdma_track's qps, to one worker, in turn; "
-                        "all else as ip_pair."),
+                        "How packets are spread over workers. ip_pair: all packets between two hosts to one worker. "
+                        "qp: each connection that is made by CM, and each pair in rdma_track's qps, to one worker, in "
+                        "turn; all else as ip_pair."),
       Key::with_default("control", control, Value(Value::Map{}), "The control service."),
       Key::optional_key("metrics", metrics_schema(), "Counters over HTTP for Prometheus; default: none."),
       Key::with_default("log", log, Value(Value::Map{}), "Messages of the process."),

@@ -120,6 +120,7 @@ std::string EthPort::start(const PortEnvironment& environment, const rte_eth_dev
   result = rte_eth_dev_start(id_);
   if (result != 0) return dpdk_error("cannot start the device", result);
   started_ = true;
+  if (!device_.ring_interface.empty()) rings_ = std::make_unique<PacketSockets>(device_.ring_interface);
   // A switch receives frames for every address. Devices without filters say that they cannot.
   rte_eth_promiscuous_enable(id_);
   return "";
@@ -200,7 +201,8 @@ bool EthPort::link_up() const noexcept {
 DeviceStats EthPort::device_stats() const noexcept {
   rte_eth_stats stats{};
   if (rte_eth_stats_get(id_, &stats) != 0) return {};
-  return {stats.imissed, stats.ierrors, stats.rx_nombuf, stats.oerrors};
+  const std::uint64_t ring_full = rings_ ? rings_->drops() : 0;
+  return {stats.imissed + ring_full, stats.ierrors, stats.rx_nombuf, stats.oerrors};
 }
 
 }  // namespace weft::ports

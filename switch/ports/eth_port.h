@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "switch/ports/netdev.h"
+#include "switch/ports/packet_sockets.h"
 #include "switch/ports/port.h"
 
 namespace weft::ports {
@@ -24,6 +25,7 @@ struct EthDevice {
   bool set_device_mtu = false;   ///< tell the device the MTU (physical functions)
   bool takes_chains = false;     ///< the driver sends packets in several buffers although it does not say so
   std::optional<Netdev> link{};  ///< kernel interface whose carrier is the port's link
+  std::string ring_interface{};  ///< kernel interface whose packet sockets the driver has; "" when it has none
   /// Packets that a capture file holds; the port is exhausted when they have been seen.
   std::optional<std::uint64_t> finite_packets{};
 };
@@ -61,6 +63,7 @@ class EthPort : public Port {
   bool started_ = false;
   std::string driver_;
   std::atomic<std::uint64_t> seen_{0};
+  std::unique_ptr<PacketSockets> rings_;
 };
 
 }  // namespace weft::ports

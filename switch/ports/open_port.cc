@@ -106,6 +106,7 @@ Plan plan_veth(const PortInfo& info, std::uint32_t mtu, const PortEnvironment& e
                         ",framesz=" + std::to_string(kAfPacketFrameSize) +
                         ",blocksz=" + std::to_string(kAfPacketBlockSize) + ",qdisc_bypass=1";
   plan.device.link = Netdev(interface);
+  plan.device.ring_interface = interface;
   return plan;
 }
 
