@@ -3,7 +3,9 @@
 #include "switch/control/client.h"
 
 #include <grpcpp/client_context.h>
+#include <grpcpp/create_channel.h>
 #include <grpcpp/create_channel_posix.h>
+#include <grpcpp/security/credentials.h>
 #include <grpcpp/support/channel_arguments.h>
 #include <unistd.h>
 
@@ -42,6 +44,8 @@ struct Client::Impl {
         return CallError{Kind::unreachable, "no answer on " + path + " within " + std::to_string(call_time.count()) +
                                                 " ms; is weft-switch running?"};
       case grpc::StatusCode::UNAVAILABLE:
+        if (tls) return CallError{Kind::unreachable, "cannot use " + path + ": " + status.error_message()};
+        [[fallthrough]];
       case grpc::StatusCode::CANCELLED:
         return CallError{Kind::unreachable, "the connection to " + path + " broke; is weft-switch running?"};
       case grpc::StatusCode::UNIMPLEMENTED:
@@ -51,7 +55,8 @@ struct Client::Impl {
     }
   }
 
-  std::string path;
+  std::string path;  ///< or HOST:PORT
+  bool tls = false;
   std::chrono::milliseconds call_time{};
   std::unique_ptr<v1::Control::Stub> stub;
 };
@@ -70,6 +75,26 @@ std::optional<CallError> Client::connect(const std::string& path, std::chrono::m
   arguments.SetMaxReceiveMessageSize(-1);
   // Our own connect() knows why it failed; a channel that connects by itself knows only that it did.
   impl->stub = v1::Control::NewStub(grpc::CreateCustomInsecureChannelFromFd("weft", connection.fd, arguments));
+  impl_ = std::move(impl);
+  return std::nullopt;
+}
+
+std::optional<CallError> Client::connect_tls(const std::string& address, const TlsFiles& files,
+                                             std::chrono::milliseconds call_time) {
+  impl_.reset();
+  TlsTexts texts;
+  if (const auto mistakes = read_tls_files(files, texts); !mistakes.empty()) {
+    return CallError{Kind::unreachable, mistakes.front().text};
+  }
+  auto impl = std::make_unique<Impl>();
+  impl->path = address;
+  impl->tls = true;
+  impl->call_time = call_time;
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(-1);
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  const auto credentials = grpc::SslCredentials({texts.authority, texts.key, texts.certificate});
+  impl->stub = v1::Control::NewStub(grpc::CreateCustomChannel("dns:///" + address, credentials, arguments));
   impl_ = std::move(impl);
   return std::nullopt;
 }

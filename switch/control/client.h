@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "switch/control/backend.h"
+#include "switch/control/tls_files.h"
 
 namespace weft::control {
 
@@ -57,6 +58,12 @@ class Client {
 
   /// Connects to the unix socket `path`; replaces an earlier connection.
   [[nodiscard]] std::optional<CallError> connect(const std::string& path, std::chrono::milliseconds call_time);
+
+  /// Connects to a service on another machine, both sides showing certificates; replaces an earlier connection. That
+  /// the service can be reached, and that both accept the other's certificate, only the first call finds out.
+  /// @param address  HOST:PORT; the service's certificate must name the host
+  [[nodiscard]] std::optional<CallError> connect_tls(const std::string& address, const TlsFiles& files,
+                                                     std::chrono::milliseconds call_time);
 
   [[nodiscard]] std::optional<CallError> about(ProcessInfo& info);
   [[nodiscard]] std::optional<CallError> tables(std::vector<TableInfo>& tables);

@@ -3,6 +3,7 @@
 #include "switch/control/config.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -122,11 +123,27 @@ void check_buffers(const Config& config, const Value& root, Diagnostics& diagnos
   }
 }
 
-void read_process(Config& config, const Value& root) {
+// Whether the files are complete can be said here, and should be, before a restart ends in an error.
+void read_control_tcp(ControlConfig& control, const Value& tcp, Diagnostics& diagnostics) {
+  if (!tcp.is_map()) return;
+  static constexpr std::array kKeys{"certificate", "key", "client_ca", "address"};
+  if (std::any_of(kKeys.begin(), kKeys.end(), [&](const char* key) { return !tcp[key].is_string(); })) return;
+  control.tcp = {tcp["address"].string(),
+                 static_cast<std::uint16_t>(tcp["port"].integer()),
+                 {tcp["certificate"].string(), tcp["key"].string(), tcp["client_ca"].string()}};
+  TlsTexts texts;
+  for (const auto& mistake : read_tls_files(control.tcp->files, texts)) {
+    const char* key = kKeys[static_cast<std::size_t>(mistake.file)];
+    diagnostics.error(tcp[key].mark(), std::string(key) + ": " + mistake.text);
+  }
+}
+
+void read_process(Config& config, const Value& root, Diagnostics& diagnostics) {
   const std::string& idle = root["idle"].string();
   if (idle != "adaptive") config.idle = idle == "poll" ? IdleMode::poll : IdleMode::sleep;
   if (root["steer"].string() == "qp") config.steer = pipeline::SteerMode::qp;
   config.control.socket = root["control"]["socket"].string();
+  read_control_tcp(config.control, root["control"]["tcp"], diagnostics);
   if (const Value& metrics = root["metrics"]; metrics.is_map()) {
     config.metrics = {metrics["address"].string(), static_cast<std::uint16_t>(metrics["port"].integer())};
   }
@@ -165,7 +182,7 @@ std::optional<Config> load_config(std::string_view text, const std::string& file
   if (root.is_null()) return std::nullopt;
   Config config;
   config.eal = read_eal(root["eal"], diagnostics);
-  read_process(config, root);
+  read_process(config, root, diagnostics);
   read_switches(config, root, registry, diagnostics);
   check_buffers(config, root, diagnostics);
   if (!diagnostics.ok()) return std::nullopt;

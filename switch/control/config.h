@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "switch/control/tls_files.h"
 #include "switch/pipeline/registry.h"
 #include "switch/pipeline/schema.h"
 #include "switch/pipeline/steer.h"
@@ -44,8 +45,16 @@ enum class IdleMode : std::uint8_t {
   adaptive,  ///< polls for a while, then sleeps
 };
 
+/// Where the control service listens to clients on other machines, who must show a certificate.
+struct ControlTcp {
+  std::string address;
+  std::uint16_t port = 9796;  ///< 0: a free one
+  TlsFiles files;
+};
+
 struct ControlConfig {
-  std::string socket = "/run/weft/weft.sock";  ///< path of the unix socket; "": no control service
+  std::string socket = "/run/weft/weft.sock";  ///< path of the unix socket; "": none
+  std::optional<ControlTcp> tcp;
 };
 
 /// Where counters are given to Prometheus.

@@ -151,6 +151,17 @@ Schema eal_schema() {
   });
 }
 
+Schema control_tcp_schema() {
+  return Schema::map({
+      Key::required_key("address", Schema::ip(), "Own address to listen on."),
+      Key::with_default("port", Schema::integer(0, 65535), Value(9796), "TCP port; 0: a free one, named in the log."),
+      Key::required_key("certificate", Schema::string(), "PEM file with the service's certificate."),
+      Key::required_key("key", Schema::string(), "PEM file with the certificate's private key, without passphrase."),
+      Key::required_key("client_ca", Schema::string(),
+                        "PEM file with the authorities whose clients may connect, and do everything."),
+  });
+}
+
 Schema metrics_schema() {
   return Schema::map({
       Key::with_default("address", Schema::ip(), Value("127.0.0.1"),
@@ -205,7 +216,9 @@ Schema switch_schema() {
 Schema config_schema() {
   const Schema control = Schema::map({
       Key::with_default("socket", Schema::text(), Value("/run/weft/weft.sock"),
-                        "Path of the unix socket of the control service; \"\": no control service."),
+                        "Path of the unix socket of the control service; \"\": none."),
+      Key::optional_key("tcp", control_tcp_schema(),
+                        "Also listens on TCP, for clients that show a certificate; default: does not."),
   });
   const Schema log = Schema::map({
       Key::with_default("level", Schema::one_of({"trace", "debug", "info", "warning", "error"}), Value("info"),

@@ -2,9 +2,11 @@
 // Copyright The weft authors
 #include "switch/control/service.h"
 
+#include <google/protobuf/stubs/logging.h>
 #include <grpc/grpc.h>
 #include <grpc/support/log.h>
 #include <grpcpp/resource_quota.h>
+#include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
 #include <grpcpp/server_posix.h>
@@ -39,6 +41,12 @@ constexpr int kMaxThreads = 8;
 // After it, a connection takes no further calls; a client connects again and does not notice. The listener cuts those
 // that do not end by themselves.
 constexpr int kConnectionAgeMs = 30'000;
+// For connections over TCP, gRPC does the listener's work: it cuts those that still live so long after, that do not
+// finish their handshake, or whose client takes no data (the kernel's TCP_USER_TIMEOUT follows the keepalive's).
+constexpr int kConnectionGraceMs = 30'000;
+constexpr int kHandshakeMs = 5'000;
+constexpr int kKeepaliveMs = 10'000;
+constexpr int kKeepaliveAnswerMs = 5'000;
 // Otherwise a thread wakes up every ten seconds to find that nothing happened.
 constexpr int kPollMs = std::numeric_limits<int>::max();
 
@@ -168,6 +176,12 @@ void set_limits(grpc::ServerBuilder& builder) {
   builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMaxMetadataBytes);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxCallsPerConnection);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_MS, kConnectionAgeMs);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_GRACE_MS, kConnectionGraceMs);
+  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeMs);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveAnswerMs);
+  // A port that somebody uses is an error, not a port to share.
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder.SetSyncServerOption(grpc::ServerBuilder::NUM_CQS, 1);
   builder.SetSyncServerOption(grpc::ServerBuilder::MIN_POLLERS, 1);
   builder.SetSyncServerOption(grpc::ServerBuilder::MAX_POLLERS, 2);
@@ -186,6 +200,11 @@ void log_at_debug(gpr_log_func_args* line) {
   spdlog::debug(std::string("grpc: ") + line->message);
 }
 
+// So does what protobuf says of requests that it cannot read: their senders are told.
+void log_protobuf_at_debug(google::protobuf::LogLevel, const char*, int, const std::string& message) {
+  spdlog::debug("protobuf: {}", message);
+}
+
 }  // namespace
 
 struct Service::Impl {
@@ -197,7 +216,23 @@ struct Service::Impl {
     listener.serve([this](int fd) { grpc::AddInsecureChannelFromFd(server.get(), fd); }, ListenerLimits{});
   }
 
+  // The same for TCP. `port` is what gRPC will have chosen when the server starts.
+  std::optional<std::string> open(const TcpAccess& tcp, grpc::ServerBuilder& builder) {
+    TlsTexts texts;
+    if (const auto mistakes = read_tls_files(tcp.files, texts); !mistakes.empty()) return mistakes.front().text;
+    grpc::SslServerCredentialsOptions options(GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
+    options.pem_root_certs = texts.authority;
+    options.pem_key_cert_pairs = {{texts.key, texts.certificate}};
+    builder.AddListeningPort(text_of(tcp), grpc::SslServerCredentials(options), &port);
+    return std::nullopt;
+  }
+  static std::string text_of(const TcpAccess& tcp) {
+    const bool v6 = tcp.address.find(':') != std::string::npos;
+    return (v6 ? "[" + tcp.address + "]" : tcp.address) + ":" + std::to_string(tcp.port);
+  }
+
   Handler handler;
+  int port = 0;
   std::unique_ptr<grpc::Server> server;
   UnixListener listener;
 };
@@ -207,19 +242,32 @@ Service::~Service() {
   stop();
 }
 
-std::optional<std::string> Service::start(const std::string& path, Backend& backend) {
+std::uint16_t Service::tcp_port() const noexcept {
+  return impl_ == nullptr ? 0 : static_cast<std::uint16_t>(impl_->port);
+}
+
+std::optional<std::string> Service::start(const std::string& path, Backend& backend,
+                                          const std::optional<TcpAccess>& tcp) {
   stop();
   keep_grpc();
   gpr_set_log_function(log_at_debug);
+  google::protobuf::SetLogHandler(log_protobuf_at_debug);
   auto impl = std::make_unique<Impl>(backend);
-  if (auto problem = impl->open(path)) return problem;
-
   grpc::ServerBuilder builder;
+  if (!path.empty()) {
+    if (auto problem = impl->open(path)) return problem;
+  }
+  if (tcp) {
+    if (auto problem = impl->open(*tcp, builder)) return problem;
+  }
   set_limits(builder);
   builder.RegisterService(&impl->handler);
   impl->server = builder.BuildAndStart();
-  if (impl->server == nullptr) return "gRPC did not start to serve " + path;
-  impl->serve();
+  if (impl->server == nullptr) {
+    return tcp ? "cannot listen on " + Impl::text_of(*tcp) + "; is the port in use, or the address not this machine's?"
+               : "gRPC did not start to serve " + path;
+  }
+  if (!path.empty()) impl->serve();
   impl_ = std::move(impl);
   return std::nullopt;
 }

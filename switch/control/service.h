@@ -5,13 +5,22 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 
 #include "switch/control/backend.h"
+#include "switch/control/tls_files.h"
 
 namespace weft::control {
+
+/// Where to listen for clients with certificates.
+struct TcpAccess {
+  std::string address;
+  std::uint16_t port = 0;  ///< 0: a free one
+  TlsFiles files;          ///< whoever has a certificate of the authority may do everything
+};
 
 /// Answers weft.control.v1 from a Backend. An idle service sleeps in the kernel; its threads inherit the CPU affinity
 /// and the scheduling policy of the thread that calls start(), so call it from one that may use the control CPUs only.
@@ -26,7 +35,13 @@ class Service {
   /// socket has mode 0600: who may open it may do everything. An absent parent directory is made (0755); the socket of
   /// a process that died is replaced; one that answers, and a file that is no socket, stay and are errors. Returns the
   /// error as one sentence that names the path, or nothing when the service listens.
-  [[nodiscard]] std::optional<std::string> start(const std::string& path, Backend& backend);
+  /// An empty path: no unix socket.
+  /// @param tcp  listens there too: TLS only, and only for clients whose certificate the authority has signed
+  [[nodiscard]] std::optional<std::string> start(const std::string& path, Backend& backend,
+                                                 const std::optional<TcpAccess>& tcp = std::nullopt);
+
+  /// The TCP port that it listens on; 0 when on none.
+  [[nodiscard]] std::uint16_t tcp_port() const noexcept;
 
   /// Refuses new calls at once, cancels those that still run after `grace`, and removes the socket. Returns when no
   /// call runs: a Backend call in progress is waited for. Does nothing when not started.

@@ -90,6 +90,14 @@ int report(Runtime& runtime, const std::string& counters_out) {
   return result;
 }
 
+// Returns the error, or "".
+std::string start_service(control::Service& service, const control::ControlConfig& config, Runtime& runtime) {
+  if (config.socket.empty() && !config.tcp) return "";
+  std::optional<control::TcpAccess> tcp;
+  if (config.tcp) tcp = {config.tcp->address, config.tcp->port, config.tcp->files};
+  return service.start(config.socket, runtime, tcp).value_or("");
+}
+
 int run(const Options& options, const pipeline::Registry& registry, control::Config config) {
   if (!options.counters_out.empty()) {
     if (const std::string error = CountersFile(options.counters_out).probe(); !error.empty()) {
@@ -109,9 +117,7 @@ int run(const Options& options, const pipeline::Registry& registry, control::Con
     std::string error;
     Runtime runtime(registry, config, options.config, eal, error);
     control::Service service;
-    if (error.empty() && !config.control.socket.empty()) {
-      if (const auto refused = service.start(config.control.socket, runtime)) error = *refused;
-    }
+    if (error.empty()) error = start_service(service, config.control, runtime);
     MetricsEndpoint metrics;
     if (error.empty() && config.metrics) {
       error = metrics.start(config.metrics->address, config.metrics->port, [&runtime] { return runtime.metrics(); });
@@ -121,6 +127,9 @@ int run(const Options& options, const pipeline::Registry& registry, control::Con
       result = kCannotStart;
     } else {
       describe(config, eal);
+      if (service.tcp_port() != 0) {
+        spdlog::info("control on {} port {}, with certificates", config.control.tcp->address, service.tcp_port());
+      }
       if (config.metrics) spdlog::info("metrics on {}", metrics.url());
       const Telemetry telemetry(runtime);
       runtime.start();

@@ -111,7 +111,9 @@ std::string table_text(const Options& options, const std::vector<std::string>& t
 }
 
 std::optional<CallError> connect(const Options& options, control::Client& client) {
-  return client.connect(options.socket, std::chrono::milliseconds(static_cast<std::int64_t>(options.timeout_s * 1000)));
+  const auto time = std::chrono::milliseconds(static_cast<std::int64_t>(options.timeout_s * 1000));
+  return options.address.empty() ? client.connect(options.socket, time)
+                                 : client.connect_tls(options.address, options.files, time);
 }
 
 // Asks once. Gives the text to print, or an exit status.

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <memory>
 #include <string>
+#include <tuple>
 
 namespace weft::weftctl {
 namespace {
@@ -24,6 +25,7 @@ constexpr const char* kExamples = R"(Examples:
   weftctl show routes --columns 0 | less -S    nothing shortened
   weftctl show qps --json | jq '.[] | select(.out_of_order > 0)'
   weftctl --socket /run/weft/b.sock about      another weft-switch on this machine
+  weftctl --address tor1:9796 --cert me.crt --key me.key --ca weft-ca.crt show ports     on another machine
 
 Output:
   Tables fit the terminal, or 100 columns without one: long texts end in "...", and columns that have no room move
@@ -51,6 +53,22 @@ std::string check_interval(const std::string& text) {
   }
   if (!(seconds >= 0.1 && seconds <= 3600)) return "seconds from 0.1 to 3600";
   return {};
+}
+
+void add_address(CLI::App& app, Options& options) {
+  auto* address = app.add_option("--address", options.address,
+                                 "Control service of a weft-switch on another machine, instead of a socket")
+                      ->option_text("HOST:PORT")
+                      ->excludes("--socket");
+  const std::initializer_list<std::tuple<const char*, std::string&, const char*>> files{
+      {"--cert", options.files.certificate, "Your certificate (PEM), which that service must accept"},
+      {"--key", options.files.key, "Its private key (PEM)"},
+      {"--ca", options.files.authority, "The authority (PEM) that signed the service's certificate"}};
+  for (const auto& [name, value, text] : files) {
+    auto* file = app.add_option(name, value, text)->option_text("FILE");
+    address->needs(file);
+    file->needs(address);
+  }
 }
 
 void add_show(CLI::App& app, Options& options, std::string& interval) {
@@ -81,6 +99,7 @@ std::optional<Options> parse_options(int argc, const char* const* argv, int& exi
                  "Control socket of the weft-switch (default: $WEFT_SOCKET, or " + options.socket + ")")
       ->envname("WEFT_SOCKET")
       ->option_text("PATH");
+  add_address(app, options);
   app.add_flag("--json", options.json, "Print JSON instead of a table");
   app.add_option("--columns", options.columns, "Width of tables; 0: no limit (default: the terminal's, or 100)")
       ->check(CLI::Range(0U, 100'000U))

@@ -6,12 +6,14 @@
 
 # Asks the switch; silent, and soon back, when none answers.
 _weftctl_ask() {
-  local socket=()
+  local where=()
   local i
   for ((i = 1; i < COMP_CWORD; i++)); do
-    [[ ${COMP_WORDS[i]} == --socket ]] && socket=(--socket "${COMP_WORDS[i + 1]}")
+    case ${COMP_WORDS[i]} in
+      --socket | --address | --cert | --key | --ca) where+=("${COMP_WORDS[i]}" "${COMP_WORDS[i + 1]}") ;;
+    esac
   done
-  "${COMP_WORDS[0]}" "${socket[@]}" --timeout 1 --columns 0 "$@" 2>/dev/null
+  "${COMP_WORDS[0]}" "${where[@]}" --timeout 1 --columns 0 "$@" 2>/dev/null
 }
 
 # Sets `command` to the command, and `table` to the word behind `show`, when they are complete.
@@ -19,7 +21,7 @@ _weftctl_scan() {
   local i
   for ((i = 1; i < COMP_CWORD; i++)); do
     case ${COMP_WORDS[i]} in
-      --socket | --columns | --timeout | --switch | --max-rows) ((i++)) ;;
+      --socket | --address | --cert | --key | --ca | --columns | --timeout | --switch | --max-rows) ((i++)) ;;
       --watch | -w) [[ ${COMP_WORDS[i + 1]} =~ ^[0-9.]+$ ]] && ((i++)) ;;
       -*) ;;
       *) if [[ -z $command ]]; then command=${COMP_WORDS[i]}; else table=${COMP_WORDS[i]}; fi ;;
@@ -34,15 +36,15 @@ _weftctl() {
   COMPREPLY=()
   _weftctl_scan
   case $previous in
-    --socket)
+    --socket | --cert | --key | --ca)
       mapfile -t COMPREPLY < <(compgen -f -- "$word")
       return
       ;;
-    --columns | --timeout | --max-rows) return ;;
+    --address | --columns | --timeout | --max-rows) return ;;
     --switch) words=$(_weftctl_ask about | sed -n 's/^switches  *//p' | tr -d ,) ;;
     *)
       if [[ $word == -* ]]; then
-        words="--help --socket --json --columns --thousands --timeout"
+        words="--help --socket --address --cert --key --ca --json --columns --thousands --timeout"
         [[ -z $command ]] && words+=" --version"
         [[ $command == show ]] && words+=" --switch --max-rows --watch --switch-column"
       elif [[ -z $command ]]; then
