@@ -5,6 +5,7 @@
 import dataclasses
 
 from bench.peers import frames
+from bench.peers.observed import WeftObserved
 from bench.peers.ovs import Ovs
 from bench.peers.testpmd import Testpmd
 from bench.peers.weft import ROUTER_MACS, Weft, WeftGenerated
@@ -84,6 +85,7 @@ IO = "testpmd-io"
 OVS = "ovs"
 WEFT_L2 = "weft-l2"
 WEFT_L3 = "weft-l3"
+WEFT_OBSERVED = "weft-l2-observed"
 
 SYSTEMS = (
     Testpmd(IO, "testpmd io", "io"),
@@ -95,6 +97,7 @@ SYSTEMS = (
     Weft(WEFT_L3, "weft L3", ["rdma_track", "l3", "lb"]),
     Weft("weft-l2-icrc-sample", "weft L2, ICRC sampled", ["rdma_track", "l2"], icrc_check="sample"),
     Weft("weft-l2-icrc-all", "weft L2, ICRC all", ["rdma_track", "l2"], icrc_check="all"),
+    WeftObserved(WEFT_OBSERVED, "weft L2, observed", ["rdma_track", "l2"]),
     WeftGenerated("weft-generated", "weft L2, generator", ["rdma_track", "l2"]),
 )
 
@@ -112,6 +115,7 @@ class Target:
 TARGETS = (
     Target(WEFT_L2, OVS, 1.8, 1.3),
     Target(WEFT_L2, IO, 0.43, 0.31),
+    Target(WEFT_OBSERVED, WEFT_L2, 0.99, 0.95),
     Target(WEFT_L3, OVS, 1.4, 1.1),
     Target(WEFT_L3, IO, 0.33, 0.26),
 )

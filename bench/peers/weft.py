@@ -169,7 +169,11 @@ class Weft:
 
     def start(self, case, pcaps, directory, settings):
         devices = self.devices(case, pcaps)
-        return RunningWeft(configuration(self._stages, self._icrc_check, case, devices, settings), directory, settings)
+        config = configuration(self._stages, self._icrc_check, case, devices, settings)
+        return self.run(config, directory, settings)
+
+    def run(self, config, directory, settings):
+        return RunningWeft(config, directory, settings)
 
 
 class WeftGenerated(Weft):
