@@ -3,6 +3,7 @@
 # Copyright The weft authors
 """Soft-RoCE guests talk through the switch: every RDMA program ends without an error or a retransmission, and the
 switch's table of queue pairs says what the guests' own counters say."""
+import os
 import unittest
 
 import judge
@@ -31,8 +32,8 @@ class Traffic(unittest.TestCase):
     def tearDown(self):
         self.lab.kill()
 
-    def start(self, configuration):
-        self.lab.start(configuration)
+    def start(self, configuration, top=""):
+        self.lab.start(configuration, top)
         for each in self.guests:
             each.wait_up()
 
@@ -130,6 +131,34 @@ class Traffic(unittest.TestCase):
         for each in self.guests:
             judge.use_l3_addresses(each)
         self.check_everything()
+        self.lab.stop()
+
+    def test_two_workers_share_the_connections_of_two_hosts(self):
+        cpus = sorted(os.sched_getaffinity(0))[:2]
+        if len(cpus) < 2:
+            self.skipTest("one CPU")
+        self.start(judge.l2(self.guests, L2_PIPELINE), f"eal: {{ workers: {cpus} }}\nsteer: qp\n")
+        for number, each in enumerate(self.guests, start=1):
+            each.configure(judge.l2_addresses(number))
+        before = judge.counters_of(self.guests)
+        for version in IP_VERSIONS:
+            judge.ping(self.a, self.b, version)
+            rdma_tools.ucmatose(self.a, self.b, connections=6, messages=20, version=version)
+            rdma_tools.rping(self.a, self.b, version=version)
+            rdma_tools.perftest("ib_send_bw", self.a, self.b, "-n 32 -s 16384", version)
+        counters = judge.difference(before, judge.counters_of(self.guests))
+        track = judge.stage_counters(self.lab, "rdma_track")
+        # Of seven connections over each IP version, every other one is not with the worker of the CM messages.
+        self.assertEqual(track["pairs_cm"], 14)
+        self.assertGreaterEqual(track["pairs_steered"], 6)
+        self.assertEqual((track["out_of_order"], track["retransmitted"], track["untracked"]), (0, 0, 0))
+        rows = judge.queue_pairs(self.lab)
+        self.assertEqual(len(rows), len(self.lab.show("qps")), "a queue pair is with both workers")
+        connected = [row for row in rows.values() if row["pairing"] == "cm"]
+        self.assertEqual((len(connected), {row["state"] for row in connected}), (28, {"closed"}))
+        management = sum(track[key] for key in track if key.startswith("cm_") and key != "cm_unmatched")
+        for direction in ("sent_pkts", "rcvd_pkts"):
+            self.assertEqual(track["packets"] + management, counters["a"][direction] + counters["b"][direction])
         self.lab.stop()
 
 
