@@ -137,7 +137,7 @@ def _distance(name, cell, wanted_cycles, io):
     text = f"{name}: {cell.cycles:.0f} cycles per packet, {abs(gap):.0f} {comparison} the {wanted_cycles:.0f} "
     text += "at which every target is met."
     split = dict(split_cycles(cell))
-    if not split:
+    if not split or io is None:
         return text
     rest = split.pop(_REST) + split.pop(_TRANSMIT, 0.0)
     stages = sorted(split.items(), key=lambda entry: entry[1], reverse=True)

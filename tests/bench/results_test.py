@@ -123,6 +123,13 @@ class ReportTest(unittest.TestCase):
         self.assertIn("50 cycles per packet, 6 fewer than the 56", text)
         self.assertNotIn("largest part", text)
 
+    def test_without_testpmd_the_distance_is_the_gap_alone(self):
+        trials = [trial(cases.WEFT_L2, 20, details={"stages": {"parse": 10.0, "tx": 20.0}})]
+        trials += [trial(cases.WEFT_OBSERVED, 19, details={"stages": {"parse": 10.0, "tx": 20.0}})]
+        (text,) = html_report.distances(FACTS, results.make_cells(trials, TSC_HZ), cases)
+        self.assertTrue(text.startswith("weft-l2-observed"))
+        self.assertTrue(text.endswith("every target is met."))
+
     def test_the_report_and_the_terminal_text_show_every_measured_system(self):
         cells = self.cells(20)
         page = html_report.render(FACTS, cells, cases)
