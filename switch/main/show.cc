@@ -276,6 +276,9 @@ bool Runtime::stage_table_rows(Switch& s, const std::string& table, std::size_t 
       complete &= append(rows, max_rows, [&](std::uint64_t& cursor, std::size_t max) {
         nlohmann::ordered_json part;
         on_worker(w, [&] { part = stage.rows(table, cursor, max); });
+        if (s.pipelines.size() > 1) {
+          for (auto& row : part) row["worker"] = w;
+        }
         return part;
       });
     }

@@ -159,6 +159,12 @@ class Case(unittest.TestCase):
         self.assertRegex(result.out, pattern)
 
 
+def show(socket, table):
+    """Rows of a table of a running switch, as weftctl prints them."""
+    command = [os.path.join(BIN, "weftctl"), "--socket", socket, "--json", "show", table]
+    return json.loads(subprocess.run(command, capture_output=True, text=True, timeout=30, check=True).stdout)
+
+
 def port_row(counters, name, switch=0):
     return next(port for port in counters["switches"][switch]["ports"] if port["port"] == name)
 

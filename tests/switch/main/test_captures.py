@@ -6,6 +6,7 @@ import json
 import os
 import random
 import shutil
+import time
 
 import program
 from program import MAC_A, MAC_B, MAC_C, frame, roce_send, read_capture, write_capture
@@ -175,12 +176,21 @@ class TwoWorkers(program.Case):
             self.skipTest(f"the kernel does not find {pages} hugepages")
         self.assertTrue(self.run_flows("on")["hugepages"])
 
-    def test_the_example_of_two_workers_knows_its_queue_pairs_and_keeps_their_order(self):
+    def test_the_example_of_two_workers_spreads_its_queue_pairs_and_keeps_their_order(self):
         with open(os.path.join(program.SOURCE, "conf/two-workers.yaml"), encoding="utf-8") as file:
             text = file.read().replace("workers: [0, 1]", f"workers: {program.cpus()[:2]}")
-        self.write("control: { socket: '' }\n" + text)
-        result = self.run_switch("-c", "weft.yaml", "--duration-s", "1", "--counters-out", "counters.json")
+        self.write("control: { socket: weft.sock }\n" + text)
+        process = program.spawn(self.directory, "-c", "weft.yaml", "--counters-out", "counters.json")
+        self.addCleanup(process.kill)
+        program.wait_for_forwarding(process)
+        time.sleep(0.5)
+        rows = program.show(self.path("weft.sock"), "qps")
+        result = program.stop(process)
         self.assertEqual(result.code, 0, result.out)
+        # One worker for both directions of each, two of the four for each worker.
+        self.assertEqual(sorted((row["dest_qp"], row["worker"]) for row in rows),
+                         sorted([(16 + i, i % 2) for i in range(4)] * 2))
+        self.assertTrue(all(row["packets"] > 0 for row in rows))
         switch = self.counters(result)["switches"][0]
         self.assertLessEqual(set(switch["drops"]), {"handoff_full"})
         track = switch["counters"]["rdma_track"]

@@ -208,9 +208,7 @@ class SideBySide(program.Case):
         return process
 
     def ask(self, name):
-        out = subprocess.run([os.path.join(program.BIN, "weftctl"), "--socket", f"{self.path(name)}.sock", "--json",
-                              "show", "totals"], capture_output=True, text=True, timeout=30, check=True).stdout
-        return [row["switch"] for row in json.loads(out)]
+        return [row["switch"] for row in program.show(f"{self.path(name)}.sock", "totals")]
 
     def test_several_run_and_are_asked_and_stopped_each_by_itself(self):
         processes = {name: self.start(name) for name in ("one", "two", "three")}
