@@ -1,10 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # Copyright The weft authors
-"""How weft-switch starts, refuses, stops and reports: exit codes, --check, signals, several at a time.
-
-Exit code 4 is missing: it needs a bug in weft. All tests check the sums that it stands for.
-"""
+"""How weft-switch starts, refuses, stops and reports: exit codes, --check, signals, several at a time."""
 import glob
 import json
 import os
@@ -174,6 +171,19 @@ class Stopping(program.Case):
         switch = self.counters(result)["switches"][0]
         self.assertEqual(list(switch["drops"]), ["shutdown"])
         self.assertEqual(switch["totals"]["held"], 0)
+
+    def test_sums_that_do_not_balance_are_reported_and_end_with_4(self):
+        default = os.path.join(program.BIN, "../tests/libweft_test_extra_packet.so")
+        library = os.path.realpath(os.environ.get("WEFT_EXTRA_PACKET") or default)
+        # So slow that bursts are small, and have room for one more.
+        self.configure([port.replace("20000", "2000") for port in ENDLESS])
+        arguments = ("-c", "weft.yaml", "--duration-s", "0.5", "--counters-out", "counters.json")
+        result = program.finish(program.spawn(self.directory, *arguments, env={**os.environ, "LD_PRELOAD": library}))
+        self.assert_refused(result, 4, r"switch tor: rx \d+ .* held 0  <- DOES NOT BALANCE\n")
+        with open(self.path("counters.json"), encoding="utf-8") as file:
+            totals = json.load(file)["switches"][0]["totals"]
+        self.assertFalse(totals["balanced"])
+        self.assertEqual(totals["tx"], totals["rx"] + 1)
 
     def test_duration_s_is_how_long_it_forwards(self):
         self.configure(ENDLESS)
