@@ -20,6 +20,33 @@ from process import Process, read
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0"  # and empty SETTINGS
 
 
+def frame(kind, flags, stream, payload):
+    return len(payload).to_bytes(3, "big") + bytes([kind, flags]) + stream.to_bytes(4, "big") + payload
+
+
+def greedy_show(table):
+    """A request for a table, from a client whose flow control lets everything through."""
+    def text(value):
+        return bytes([len(value)]) + value
+    headers = ((b":method", b"POST"), (b":scheme", b"http"), (b":path", b"/weft.control.v1.Control/Show"),
+               (b":authority", b"weft"), (b"content-type", b"application/grpc"), (b"te", b"trailers"))
+    request = b"\x0a" + text(table.encode())
+    return (PREFACE[:24] + frame(4, 0, 0, b"\0\4\x7f\xff\xff\xff") + frame(8, 0, 0, b"\x7f\xfe\xff\xff")
+            + frame(1, 4, 1, b"".join(b"\0" + text(name) + text(value) for name, value in headers))
+            + frame(0, 1, 1, b"\0" + len(request).to_bytes(4, "big") + request))
+
+
+def drain(sock):
+    """What is left to read."""
+    got = b""
+    try:
+        while part := sock.recv(65536):
+            got += part
+    except (ssl.SSLError, ConnectionError):
+        pass
+    return got
+
+
 class Certificates(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -169,6 +196,43 @@ class Start(Certificates):
             self.assertEqual(process.stop(), 0)
             self.assertLess(time.monotonic() - started, 10)
             held.close()
+
+    def test_a_client_that_never_reads_does_not_hold_up_the_end(self):
+        switches = """
+  - name: tor1
+    ports:
+      - { name: in, type: generator, qps: 30000, source_mac: "02:00:00:00:00:aa", destination_mac: "02:00:00:00:00:bb",
+          source: 10.1.0.9, destination: 10.2.0.9, payload_bytes: 64, mtu_bytes: 1500 }
+      - { name: out, type: "null", mtu_bytes: 1500 }
+    pipeline: [parse, rdma_track, l2]
+"""
+        with Process() as process:
+            process.start(process.write(control=self.tcp(), switches=switches))
+            port = int(re.search(r"port (\d+), with certificates", read(process.log_path)).group(1))
+
+            def tracked():
+                return [row["value"] for row in process.show("counters") if row["counter"] == "qps_active"][0]
+            process.wait_for(lambda: tracked() >= 30000, "queue pairs")
+            context = ssl.create_default_context(cafile=self.servers.certificate)
+            context.set_alpn_protocols(["h2"])
+            context.load_cert_chain(*self.client)
+            raw = socket.socket()
+            raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            raw.connect(("127.0.0.1", port))
+            with context.wrap_socket(raw, server_hostname="localhost") as sock:
+                sock.sendall(greedy_show("qps"))
+                got = b""
+                while len(got) < 50_000:
+                    got += sock.recv(4096)
+                self.assertIn(b'"switch":"tor1"', got)
+                # Until the answer, which is far larger, fills what lies between.
+                time.sleep(1)
+                self.assertEqual(process.ctl("about")[0], 0)
+                started = time.monotonic()
+                self.assertEqual(process.stop(), 0)
+                self.assertLess(time.monotonic() - started, 12)
+                # The answer was cut: most of it never came.
+                self.assertLess(len(drain(sock)), 5_000_000)
 
     def test_a_port_in_use_is_an_error(self):
         with Process() as process, socket.socket() as taken:
