@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <memory>
 #include <utility>
@@ -17,17 +18,17 @@ namespace weft {
 namespace {
 
 // Priorities of syslog(3), as sd-daemon(3) has them: debug, info, warning, error.
+const char* priority(control::LogLevel level) {
+  if (level <= control::LogLevel::debug) return "<7>";
+  if (level == control::LogLevel::info) return "<6>";
+  return level == control::LogLevel::warning ? "<4>" : "<3>";
+}
+
 class Priority : public spdlog::custom_flag_formatter {
  public:
   void format(const spdlog::details::log_msg& message, const std::tm&, spdlog::memory_buf_t& out) override {
-    const char* text = "<3>";
-    if (message.level <= spdlog::level::debug) {
-      text = "<7>";
-    } else if (message.level == spdlog::level::info) {
-      text = "<6>";
-    } else if (message.level == spdlog::level::warn) {
-      text = "<4>";
-    }
+    const bool error = message.level > spdlog::level::warn;
+    const char* text = priority(error ? control::LogLevel::error : static_cast<control::LogLevel>(message.level));
     out.append(text, text + 3);
   }
   [[nodiscard]] std::unique_ptr<custom_flag_formatter> clone() const override { return std::make_unique<Priority>(); }
@@ -56,6 +57,17 @@ void set_up_log(control::LogLevel level) {
   constexpr spdlog::level::level_enum kLevels[]{spdlog::level::trace, spdlog::level::debug, spdlog::level::info,
                                                 spdlog::level::warn, spdlog::level::err};
   spdlog::set_level(kLevels[static_cast<std::size_t>(level)]);
+}
+
+std::string for_stderr(const std::string& lines, control::LogLevel level) {
+  if (!stderr_is_journal()) return lines;
+  std::string out;
+  for (std::size_t at = 0; at < lines.size();) {
+    const std::size_t end = std::min(lines.find('\n', at), lines.size() - 1) + 1;
+    out.append(priority(level)).append(lines, at, end - at);
+    at = end;
+  }
+  return out;
 }
 
 std::string LogLimit::Line::note() const {

@@ -18,6 +18,9 @@ namespace weft {
 /// it, which adds the time itself. Call once, before the first message.
 void set_up_log(control::LogLevel level);
 
+/// Lines that go to stderr past the log: as they are, or each with a priority where the journal reads them.
+[[nodiscard]] std::string for_stderr(const std::string& lines, control::LogLevel level);
+
 /// Decides which of many messages on the same subject are written: a few at once, then silence until an interval has
 /// passed since the first of them.
 class LogLimit {

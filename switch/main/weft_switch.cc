@@ -183,7 +183,8 @@ int main_checked(int argc, char** argv) {
   }
   pipeline::Diagnostics diagnostics;
   auto config = control::load_config_file(options.config, registry, diagnostics);
-  std::fputs(control::format(diagnostics).c_str(), stderr);
+  const auto importance = config ? control::LogLevel::warning : control::LogLevel::error;
+  std::fputs(for_stderr(control::format(diagnostics), importance).c_str(), stderr);
   if (!config) return kBadConfiguration;
   if (options.check) {
     std::cout << options.config << ": fine, " << config->switches.size() << " switch(es)\n";

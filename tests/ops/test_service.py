@@ -142,6 +142,18 @@ class Journal(unittest.TestCase):
             self.assertNotIn("\033", log)
             self.assertEqual([line for line in log.splitlines() if not re.match(r"<[3-7]>\S", line)], [])
 
+    def test_mistakes_in_the_configuration_are_errors_in_the_journal(self):
+        with Process() as process:
+            open(process.log_path, "w").close()
+            status = os.stat(process.log_path)
+            with self.assertRaises(AssertionError):
+                process.start(process.write("idle: often\nsteer: left"),
+                              environment={"JOURNAL_STREAM": f"{status.st_dev}:{status.st_ino}"})
+            self.assertEqual(process.switch.returncode, 2)
+            lines = read(process.log_path).splitlines()
+            self.assertEqual(len(lines), 3)
+            self.assertEqual([line for line in lines if not line.startswith("<3>")], [])
+
     def test_a_redirected_stream_is_no_journal(self):
         with Process() as process:
             process.start(process.write(), environment={"JOURNAL_STREAM": "1:2"})
