@@ -5,6 +5,7 @@
 import glob
 import json
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -248,6 +249,8 @@ class SideBySide(program.Case):
         program.wait_for_forwarding(first)
         first.kill()
         first.wait()
+        for leftover in run_directory(first.pid):
+            shutil.rmtree(leftover)
         second = self.start("one")
         program.wait_for_forwarding(second)
         self.assertEqual(self.ask("one"), ["one"])
