@@ -22,6 +22,7 @@ class CaptureTap : public pipeline::Tap {
                 std::uint16_t count) noexcept override;
   void sending(pipeline::TimeNs now, pipeline::PortIndex port, rte_mbuf* const* packets,
                std::uint16_t count) noexcept override;
+  void ports_renamed(const pipeline::PortMap& ports) override { filter_.rename_ports(ports); }
   void sent(std::uint16_t taken, std::uint16_t rejected) noexcept override;
   void dropped(pipeline::TimeNs now, const rte_mbuf* packet, pipeline::DropReason reason) noexcept override;
 

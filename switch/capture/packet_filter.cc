@@ -108,6 +108,19 @@ std::string set_ports(const Query& query, const std::vector<const SwitchInfo*>& 
 
 }  // namespace
 
+void PacketFilter::rename_ports(const pipeline::PortMap& map) {
+  if (ports.empty()) return;
+  // Never empty, which would mean all.
+  std::vector<bool> renamed(1);
+  for (std::size_t i = 0; i < ports.size(); ++i) {
+    const pipeline::PortIndex to = map(static_cast<pipeline::PortIndex>(i));
+    if (!ports[i] || to == pipeline::kNoPort) continue;
+    if (to >= renamed.size()) renamed.resize(to + 1u);
+    renamed[to] = true;
+  }
+  ports = std::move(renamed);
+}
+
 bool PacketFilter::headers(const wire::Parsed& parsed) const noexcept {
   if (!about_headers()) return true;
   if (parsed.kind != wire::FrameKind::roce) return false;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "switch/pipeline/drop_reason.h"
+#include "switch/pipeline/port_map.h"
 #include "switch/pipeline/switch_info.h"
 #include "switch/wire/parsed.h"
 
@@ -52,6 +53,8 @@ class PacketFilter {
   [[nodiscard]] bool port(pipeline::PortIndex index) const noexcept {
     return ports.empty() || (index < ports.size() && ports[index]);
   }
+  /// The ports of the switch have other indexes now.
+  void rename_ports(const pipeline::PortMap& map);
   /// True when the headers have to be looked at.
   [[nodiscard]] bool about_headers() const noexcept { return !dest_qps.empty() || opcodes.any() || !psns.empty(); }
   [[nodiscard]] bool headers(const wire::Parsed& parsed) const noexcept;

@@ -25,6 +25,14 @@ struct ShowResult {
   bool truncated = false;  ///< more rows exist than `max_rows`
 };
 
+/// Answer of Backend::diff() and reload().
+struct ReloadResult {
+  nlohmann::ordered_json changes = nlohmann::ordered_json::array();  ///< rows, see change_row() in config_diff.h
+  std::vector<std::string> mistakes{};  ///< why nothing is, or would be, applied: "file:line:col: sentence" where known
+  std::vector<std::string> notes{};     ///< what is allowed and may surprise
+  bool applied = false;                 ///< reload: the file is what runs now
+};
+
 /// Implemented by the process that runs switches. Every call may come from any thread and may take milliseconds; none
 /// disturbs forwarding.
 class Backend {
@@ -38,6 +46,11 @@ class Backend {
   /// Rows of a table of one switch, or of all when `switch_name` is empty.
   [[nodiscard]] virtual ShowResult show(const std::string& table, const std::string& switch_name,
                                         std::size_t max_rows) = 0;
+
+  /// What would change if the configuration file at `path`, absolute, took the place of the running configuration.
+  [[nodiscard]] virtual ReloadResult diff(const std::string& path) = 0;
+  /// Reads the process's configuration file again and applies what changed: all of it, or nothing.
+  [[nodiscard]] virtual ReloadResult reload() = 0;
 
   /// Process facts: version, pid, uptime_s, configuration file, workers.
   [[nodiscard]] virtual nlohmann::ordered_json about() const = 0;

@@ -30,6 +30,17 @@ CallError unreachable(const std::string& path, int error) {
   return {Kind::unreachable, "cannot reach " + path + ": " + why + "; is weft-switch running?"};
 }
 
+ReloadResult result_of(const v1::ChangesReply& reply) {
+  ReloadResult result;
+  for (const auto& row : reply.changes_json()) {
+    result.changes.push_back(nlohmann::ordered_json::parse(row, nullptr, false));
+  }
+  result.mistakes.assign(reply.mistakes().begin(), reply.mistakes().end());
+  result.notes.assign(reply.notes().begin(), reply.notes().end());
+  result.applied = reply.applied();
+  return result;
+}
+
 }  // namespace
 
 struct Client::Impl {
@@ -117,6 +128,26 @@ std::optional<CallError> Client::tables(std::vector<TableInfo>& tables) {
   if (auto error = impl_->to_error(impl_->stub->ListTables(&context, {}, &reply))) return error;
   tables.clear();
   for (const auto& table : reply.tables()) tables.push_back({table.name(), table.summary()});
+  return std::nullopt;
+}
+
+std::optional<CallError> Client::diff(const std::string& path, ReloadResult& result) {
+  grpc::ClientContext context;
+  impl_->limit(context);
+  v1::DiffRequest request;
+  request.set_path(path);
+  v1::ChangesReply reply;
+  if (auto error = impl_->to_error(impl_->stub->Diff(&context, request, &reply))) return error;
+  result = result_of(reply);
+  return std::nullopt;
+}
+
+std::optional<CallError> Client::reload(ReloadResult& result) {
+  grpc::ClientContext context;
+  impl_->limit(context);
+  v1::ChangesReply reply;
+  if (auto error = impl_->to_error(impl_->stub->Reload(&context, {}, &reply))) return error;
+  result = result_of(reply);
   return std::nullopt;
 }
 

@@ -68,6 +68,10 @@ class Client {
   [[nodiscard]] std::optional<CallError> about(ProcessInfo& info);
   [[nodiscard]] std::optional<CallError> tables(std::vector<TableInfo>& tables);
 
+  /// See Backend. `path` is absolute.
+  [[nodiscard]] std::optional<CallError> diff(const std::string& path, ReloadResult& result);
+  [[nodiscard]] std::optional<CallError> reload(ReloadResult& result);
+
   /// Calls `on_row` with the JSON text of each row as it arrives, possibly some before an error.
   [[nodiscard]] std::optional<CallError> show(const Question& question,
                                               const std::function<void(const std::string& row_json)>& on_row,

@@ -181,6 +181,7 @@ std::optional<Config> load_config(std::string_view text, const std::string& file
   const Value root = pipeline::validate(whole_file(), *document, "", &registry, diagnostics);
   if (root.is_null()) return std::nullopt;
   Config config;
+  config.source = root;
   config.eal = read_eal(root["eal"], diagnostics);
   read_process(config, root, diagnostics);
   read_switches(config, root, registry, diagnostics);

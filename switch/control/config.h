@@ -78,6 +78,7 @@ struct Config {
   std::optional<MetricsConfig> metrics;
   LogConfig log;
   std::vector<pipeline::SwitchInfo> switches;  ///< at least one; `index` is the position
+  pipeline::Value source{};                    ///< all of the file, validated, defaults filled in
 };
 
 /// Reads and checks a configuration. On nullopt `diagnostics` holds every mistake that was found; otherwise it holds

@@ -101,6 +101,18 @@ class Handler final : public v1::Control::Service {
     });
   }
 
+  grpc::Status Diff(grpc::ServerContext*, const v1::DiffRequest* request, v1::ChangesReply* reply) override {
+    if (!request->path().starts_with('/')) {
+      return {grpc::StatusCode::INVALID_ARGUMENT,
+              "expected an absolute path, found " + pipeline::quote(request->path())};
+    }
+    return guarded([&] { return answer(backend_.diff(request->path()), *reply); });
+  }
+
+  grpc::Status Reload(grpc::ServerContext*, const v1::ReloadRequest*, v1::ChangesReply* reply) override {
+    return guarded([&] { return answer(backend_.reload(), *reply); });
+  }
+
   grpc::Status Show(grpc::ServerContext*, const v1::ShowRequest* request,
                     grpc::ServerWriter<v1::ShowReply>* writer) override {
     const Place place(shows_);
@@ -119,6 +131,14 @@ class Handler final : public v1::Control::Service {
     } catch (const std::exception& e) {
       return {grpc::StatusCode::INTERNAL, std::string("weft could not answer: ") + e.what()};
     }
+  }
+
+  static grpc::Status answer(ReloadResult result, v1::ChangesReply& reply) {
+    for (const auto& change : result.changes) reply.add_changes_json(to_text(change));
+    for (auto& line : result.mistakes) reply.add_mistakes(std::move(line));
+    for (auto& line : result.notes) reply.add_notes(std::move(line));
+    reply.set_applied(result.applied);
+    return grpc::Status::OK;
   }
 
   grpc::Status check(const v1::ShowRequest& request, const std::vector<std::string>& switches) {

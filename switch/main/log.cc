@@ -54,6 +54,10 @@ void set_up_log(control::LogLevel level) {
     spdlog::set_default_logger(spdlog::stderr_color_mt("weft"));
     spdlog::set_pattern("%^%l%$: %v");
   }
+  set_log_level(level);
+}
+
+void set_log_level(control::LogLevel level) {
   constexpr spdlog::level::level_enum kLevels[]{spdlog::level::trace, spdlog::level::debug, spdlog::level::info,
                                                 spdlog::level::warn, spdlog::level::err};
   spdlog::set_level(kLevels[static_cast<std::size_t>(level)]);

@@ -17,6 +17,8 @@ namespace weft {
 /// Sends the log to stderr: with colours for a terminal; with priorities (sd-daemon(3)) when systemd's journal reads
 /// it, which adds the time itself. Call once, before the first message.
 void set_up_log(control::LogLevel level);
+/// Writes from now on what is at least as important.
+void set_log_level(control::LogLevel level);
 
 /// Lines that go to stderr past the log: as they are, or each with a priority where the journal reads them.
 [[nodiscard]] std::string for_stderr(const std::string& lines, control::LogLevel level);

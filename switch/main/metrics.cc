@@ -201,6 +201,7 @@ Health Runtime::health() const {
 }
 
 std::vector<MetricFamily> Runtime::metrics() const {
+  const std::shared_lock lock(switches_mutex_);
   Families out;
   out.gauge("weft_build_info", "Always 1; the labels say which program this is.",
             {{"version", WEFT_VERSION}, {"dpdk", rte_version()}}, 1);

@@ -7,6 +7,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <thread>
 
@@ -34,19 +35,24 @@ int run_worker(void* worker) {
   return 0;
 }
 
+std::string at(const pipeline::Mark& mark) {
+  return mark.file + ":" + std::to_string(mark.line) + ":" + std::to_string(mark.column) + ": ";
+}
+
 }  // namespace
 
 Runtime::Runtime(const pipeline::Registry& registry, control::Config config, std::string config_file, const Eal& eal,
                  std::string& error)
-    : config_(std::move(config)),
-      config_file_(std::move(config_file)),
+    : registry_(registry),
+      config_(std::move(config)),
+      config_file_(std::filesystem::absolute(config_file)),
       cpus_(eal.worker_cpus),
       hugepages_(eal.hugepages),
       rings_(static_cast<std::uint16_t>(eal.worker_lcores.size())),
       lcores_(eal.worker_lcores),
       started_(clock_.now()),
       link_log_(kLinkMessages, kLinkMessagesNs) {
-  error = build(registry, eal);
+  error = build(eal);
 }
 
 Runtime::~Runtime() {
@@ -54,49 +60,59 @@ Runtime::~Runtime() {
   if (running_) rte_eal_mp_wait_lcore();
 }
 
-std::string Runtime::build(const pipeline::Registry& registry, const Eal& eal) {
+std::string Runtime::build(const Eal& eal) {
   pool_ = pipeline::make_pool("packets", config_.eal.mbufs, config_.eal.mbuf_data_room_bytes, 512);
   if (!pool_) return std::string("cannot allocate the packet buffers: ") + rte_strerror(rte_errno);
   for (std::size_t i = 0; i < eal.worker_lcores.size(); ++i) {
     workers_.push_back(
         std::make_unique<Worker>(static_cast<std::uint16_t>(i), clock_, config_.idle, config_.eal.burst, rings_));
   }
-  std::vector<std::vector<std::unique_ptr<ports::Port>>> opened;
+  OpenedPorts opened;
   if (auto error = open_ports(opened); !error.empty()) return error;
-  if (auto error = connect_links(opened); !error.empty()) return error;
-  for (std::size_t i = 0; i < config_.switches.size(); ++i) build_switch(registry, i, std::move(opened[i]));
-  assign_polling();
+  connect_links(config_.switches, opened);
+  std::vector<Switch*> all;
+  for (std::size_t i = 0; i < config_.switches.size(); ++i) {
+    std::vector<std::uint16_t> owners;
+    for (const auto& port : config_.switches[i].ports) owners.push_back(default_owner(config_.switches[i], port.index));
+    switches_.push_back(build_switch(config_.switches[i], std::move(opened[i]), std::move(owners), nullptr));
+  }
+  for (Switch& s : switches_) all.push_back(&s);
+  std::vector<Polling> polling = make_polling(all);
+  for (std::size_t w = 0; w < workers_.size(); ++w) workers_[w]->set_polling(std::move(polling[w]));
   supervise_links();
   return "";
 }
 
-std::string Runtime::open_ports(std::vector<std::vector<std::unique_ptr<ports::Port>>>& opened) {
+std::string Runtime::open_port(const pipeline::SwitchInfo& info, const pipeline::PortInfo& port,
+                               std::shared_ptr<ports::Port>& opened) {
+  const ports::PortEnvironment environment{pool_.get(), static_cast<std::uint16_t>(workers_.size()), info.seed};
+  ports::OpenedPort result = ports::open_port(port, environment);
+  if (!result.error.empty()) return at(port.mark) + "port " + info.name + "/" + port.name + ": " + result.error;
+  opened = std::move(result.port);
+  return "";
+}
+
+std::string Runtime::open_ports(OpenedPorts& opened) {
   for (const pipeline::SwitchInfo& info : config_.switches) {
     auto& row = opened.emplace_back(info.ports.size());
-    const ports::PortEnvironment environment{pool_.get(), static_cast<std::uint16_t>(workers_.size()), info.seed};
     for (const pipeline::PortInfo& port : info.ports) {
       if (port.type == "link") continue;
-      ports::OpenedPort result = ports::open_port(port, environment);
-      if (!result.error.empty()) {
-        return port.mark.file + ":" + std::to_string(port.mark.line) + ":" + std::to_string(port.mark.column) +
-               ": port " + info.name + "/" + port.name + ": " + result.error;
-      }
-      row[port.index] = std::move(result.port);
+      if (auto error = open_port(info, port, row[port.index]); !error.empty()) return error;
     }
   }
   return "";
 }
 
-std::string Runtime::connect_links(std::vector<std::vector<std::unique_ptr<ports::Port>>>& opened) {
+// Makes the cables between link ports that have none.
+void Runtime::connect_links(const std::vector<pipeline::SwitchInfo>& infos, OpenedPorts& opened) {
   std::map<std::string, std::pair<std::size_t, PortIndex>> ends;
-  for (std::size_t i = 0; i < config_.switches.size(); ++i) {
-    for (const auto& port : config_.switches[i].ports)
-      ends[config_.switches[i].name + "/" + port.name] = {i, port.index};
+  for (std::size_t i = 0; i < infos.size(); ++i) {
+    for (const auto& port : infos[i].ports) ends[infos[i].name + "/" + port.name] = {i, port.index};
   }
-  for (std::size_t i = 0; i < config_.switches.size(); ++i) {
-    for (const auto& port : config_.switches[i].ports) {
+  for (std::size_t i = 0; i < infos.size(); ++i) {
+    for (const auto& port : infos[i].ports) {
       if (port.type != "link" || opened[i][port.index]) continue;
-      const std::string here = config_.switches[i].name + "/" + port.name;
+      const std::string here = infos[i].name + "/" + port.name;
       const std::string& there = port.device["peer"].string();
       const auto& [other, index] = ends.at(there);
       auto [first, second] = ports::LinkPort::make_pair(here, there);
@@ -104,14 +120,15 @@ std::string Runtime::connect_links(std::vector<std::vector<std::unique_ptr<ports
       opened[other][index] = std::move(second);
     }
   }
-  return "";
 }
 
-void Runtime::build_switch(const pipeline::Registry& registry, std::size_t index,
-                           std::vector<std::unique_ptr<ports::Port>> opened) {
-  pipeline::SwitchInfo info = config_.switches[index];
+std::uint16_t Runtime::default_owner(const pipeline::SwitchInfo& info, PortIndex port) const {
+  return static_cast<std::uint16_t>((info.index + port) % workers_.size());
+}
+
+Runtime::Switch Runtime::build_switch(pipeline::SwitchInfo info, std::vector<std::shared_ptr<ports::Port>> opened,
+                                      std::vector<std::uint16_t> owners, const Switch* previous) {
   const auto workers = static_cast<std::uint16_t>(workers_.size());
-  std::vector<std::uint16_t> owners;
   for (pipeline::PortInfo& port : info.ports) {
     const ports::Port& device = *opened[port.index];
     if (port.mtu_bytes == 0) port.mtu_bytes = device.mtu_bytes();
@@ -120,46 +137,48 @@ void Runtime::build_switch(const pipeline::Registry& registry, std::size_t index
       port.mac = wire::MacAddress::from_u64(std::uint64_t{0x02} << 40 | std::uint64_t{0xfe} << 16 |
                                             std::uint64_t{info.index} << 8 | (port.index & 0xff));
     }
-    owners.push_back(static_cast<std::uint16_t>((index + port.index) % workers));
   }
-  Switch& made = switches_.emplace_back();
+  Switch made;
   made.ports = std::move(opened);
-  made.state = std::make_unique<pipeline::SwitchState>(registry, std::move(info), owners, workers, config_.steer);
+  made.state = std::make_unique<pipeline::SwitchState>(registry_, std::move(info), std::move(owners), workers,
+                                                       config_.steer, previous ? previous->state.get() : nullptr);
   for (std::uint16_t w = 0; w < workers; ++w) {
     pipeline::PipelineHost host;
     host.worker = w;
     host.pool = pool_.get();
     host.handoff = workers > 1 ? workers_[w].get() : nullptr;
     host.seed = made.state->info().seed;
+    host.previous = previous != nullptr ? previous->pipelines[w].get() : nullptr;
     for (auto& port : made.ports) host.ports.push_back(port.get());
     made.pipelines.push_back(std::make_unique<pipeline::Pipeline>(*made.state, std::move(host)));
   }
+  return made;
 }
 
-void Runtime::assign_polling() {
-  for (auto& worker : workers_) {
-    std::vector<pipeline::Pipeline*> mine;
-    for (Switch& s : switches_) mine.push_back(s.pipelines[static_cast<std::size_t>(&worker - workers_.data())].get());
-    worker->set_pipelines(std::move(mine));
-  }
-  for (Switch& s : switches_) {
-    for (const pipeline::PortInfo& port : s.state->info().ports) {
-      ports::Port& device = *s.ports[port.index];
-      const std::uint16_t owner = s.state->owner_of_port(port.index);
+std::vector<Polling> Runtime::make_polling(const std::vector<Switch*>& switches) const {
+  std::vector<Polling> polling(workers_.size());
+  for (Switch* s : switches) {
+    for (std::size_t w = 0; w < polling.size(); ++w) polling[w].add(*s->pipelines[w]);
+    for (const pipeline::PortInfo& port : s->state->info().ports) {
+      ports::Port& device = *s->ports[port.index];
+      const std::uint16_t owner = s->state->owner_of_port(port.index);
       const bool external = port.type != "link";
-      workers_[owner]->serve(*s.pipelines[owner], port.index);
+      polling[owner].serve(*s->pipelines[owner], port.index);
       if (device.rx_queues() == 1) {
-        workers_[owner]->poll(*s.pipelines[owner], device, port.index, 0, external);
+        polling[owner].poll(*s->pipelines[owner], device, port.index, 0, external);
         continue;
       }
       for (std::uint16_t q = 0; q < device.rx_queues(); ++q) {
-        workers_[q]->poll(*s.pipelines[q], device, port.index, q, external);
+        polling[q].poll(*s->pipelines[q], device, port.index, q, external);
       }
     }
   }
+  return polling;
 }
 
 void Runtime::start() {
+  const std::lock_guard reload_lock(reload_mutex_);
+  reloads_ = true;
   // The control service may already ask.
   const std::lock_guard lock(running_mutex_);
   started_ = clock_.now();
@@ -224,16 +243,16 @@ std::uint64_t Runtime::inside() const {
     }
     return total;
   };
-  const std::uint64_t left = sum(
-      [](const pipeline::FlowTotals& t) {
-        std::uint64_t ended = t.consumed.value();
-        for (const auto& reason : t.dropped) ended += reason.value();
-        return ended;
-      },
-      [](const pipeline::PortTotals& t) { return t.tx.value(); });
+  const std::uint64_t left = retired_left_ + sum(
+                                                 [](const pipeline::FlowTotals& t) {
+                                                   std::uint64_t ended = t.consumed.value();
+                                                   for (const auto& reason : t.dropped) ended += reason.value();
+                                                   return ended;
+                                                 },
+                                                 [](const pipeline::PortTotals& t) { return t.tx.value(); });
   const std::uint64_t came =
-      sum([](const pipeline::FlowTotals& t) { return t.generated.value() + t.replicated.value(); },
-          [](const pipeline::PortTotals& t) { return t.rx.value(); });
+      retired_came_ + sum([](const pipeline::FlowTotals& t) { return t.generated.value() + t.replicated.value(); },
+                          [](const pipeline::PortTotals& t) { return t.rx.value(); });
   return came - left;
 }
 
@@ -249,6 +268,12 @@ void Runtime::run(const Limits& limits) {
   TimeNs next_housekeeping = 0;
   if (limits.exit_on_eof) warn_of_endless_inputs();
   while (!limits.stop->load()) {
+    if (limits.reload != nullptr && limits.reload->exchange(false)) {
+      if (limits.manager != nullptr) limits.manager->reloading();
+      static_cast<void>(reload());
+      if (limits.manager != nullptr) limits.manager->ready();
+    }
+    std::shared_lock lock(switches_mutex_);
     const TimeNs now = clock_.now();
     const auto duration = static_cast<TimeNs>(limits.duration.count()) * 1'000'000;
     if (duration != 0 && now - started_ >= duration) break;
@@ -262,6 +287,7 @@ void Runtime::run(const Limits& limits) {
     }
     if (limits.manager != nullptr && now >= limits.manager->next_tick()) limits.manager->tick(now, health());
     if (limits.exit_on_eof && ended_and_empty()) break;
+    lock.unlock();
     std::this_thread::sleep_for(kTick);
   }
   stopped_ = clock_.now();
@@ -270,6 +296,10 @@ void Runtime::run(const Limits& limits) {
 }
 
 void Runtime::drain() {
+  {
+    const std::lock_guard lock(reload_mutex_);
+    reloads_ = false;
+  }
   for (auto& worker : workers_) worker->set_receiving(false);
   for_each_worker([](Switch&, std::size_t) {});
   const auto wait_until_empty = [&](milliseconds limit) {
@@ -308,6 +338,7 @@ void Runtime::drop_what_is_left() {
 }
 
 std::vector<std::string> Runtime::switch_names() const {
+  const std::shared_lock lock(switches_mutex_);
   std::vector<std::string> names;
   for (const Switch& s : switches_) names.push_back(s.state->info().name);
   return names;

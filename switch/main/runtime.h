@@ -7,6 +7,8 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
+#include <optional>
+#include <shared_mutex>
 #include <string>
 #include <vector>
 
@@ -42,6 +44,7 @@ class Runtime : public control::Backend {
     std::chrono::milliseconds duration{0};    ///< 0: none
     bool exit_on_eof = false;                 ///< stop when all inputs have ended and nothing is held
     ServiceManager* manager = nullptr;        ///< told how things go
+    std::atomic<bool>* reload = nullptr;      ///< set by a signal: reload(), and set it back; may be nullptr
   };
   /// Housekeeping and link supervision until a limit is reached; then drains and stops the workers.
   void run(const Limits& limits);
@@ -62,21 +65,45 @@ class Runtime : public control::Backend {
   [[nodiscard]] std::vector<std::string> switch_names() const override;
   [[nodiscard]] control::ShowResult show(const std::string& table, const std::string& switch_name,
                                          std::size_t max_rows) override;
+  [[nodiscard]] control::ReloadResult diff(const std::string& path) override;
+  [[nodiscard]] control::ReloadResult reload() override;
   [[nodiscard]] nlohmann::ordered_json about() const override;
+
+  /// The level of the log was given on the command line: reloads leave it alone.
+  void keep_log_level() noexcept { keep_log_level_ = true; }
 
  private:
   struct Switch {
     std::unique_ptr<pipeline::SwitchState> state;
-    std::vector<std::unique_ptr<ports::Port>> ports;             ///< by PortIndex
+    std::vector<std::shared_ptr<ports::Port>> ports;             ///< by PortIndex
     std::vector<std::unique_ptr<pipeline::Pipeline>> pipelines;  ///< by worker
   };
 
-  std::string build(const pipeline::Registry& registry, const Eal& eal);
-  std::string open_ports(std::vector<std::vector<std::unique_ptr<ports::Port>>>& opened);
-  std::string connect_links(std::vector<std::vector<std::unique_ptr<ports::Port>>>& opened);
-  void build_switch(const pipeline::Registry& registry, std::size_t index,
-                    std::vector<std::unique_ptr<ports::Port>> ports);
-  void assign_polling();
+  using OpenedPorts = std::vector<std::vector<std::shared_ptr<ports::Port>>>;  ///< by switch and PortIndex
+  std::string build(const Eal& eal);
+  std::string open_ports(OpenedPorts& opened);
+  std::string open_port(const pipeline::SwitchInfo& info, const pipeline::PortInfo& port,
+                        std::shared_ptr<ports::Port>& opened);
+  static void connect_links(const std::vector<pipeline::SwitchInfo>& infos, OpenedPorts& opened);
+  [[nodiscard]] std::uint16_t default_owner(const pipeline::SwitchInfo& info, pipeline::PortIndex port) const;
+  [[nodiscard]] Switch build_switch(pipeline::SwitchInfo info, std::vector<std::shared_ptr<ports::Port>> ports,
+                                    std::vector<std::uint16_t> owners, const Switch* previous);
+  [[nodiscard]] std::vector<Polling> make_polling(const std::vector<Switch*>& switches) const;
+
+  // Reload; see reload.cc.
+  struct Plan;
+  control::ReloadResult compare(const std::string& path, std::optional<control::Config>& next);
+  std::string apply(control::Config& next);
+  std::string number_switches(control::Config& next) const;
+  std::string plan_ports(const control::Config& next, std::vector<Plan>& plans);
+  std::string open_new_ports(std::vector<Plan>& plans);
+  void build_changed(std::vector<Plan>& plans);
+  void exchange(control::Config& next, std::vector<Plan>& plans);
+  void adopt_all(std::vector<Plan>& plans);
+  void retire_ports(pipeline::TimeNs now, Switch& s, const std::vector<pipeline::PortIndex>& to);
+  void count_retired(const Switch& s);
+  void sift_rings(pipeline::TimeNs now, std::vector<Plan>& plans, const std::vector<Switch*>& removed);
+
   void supervise_links();
   // Runs the task for every switch on every worker, one worker after the other.
   void for_each_worker(const std::function<void(Switch&, std::size_t)>& task);
@@ -89,6 +116,8 @@ class Runtime : public control::Backend {
   void drain();
   void stop_workers();
   void drop_what_is_left();
+  [[nodiscard]] std::vector<control::TableInfo> all_tables() const;
+  [[nodiscard]] control::ShowResult config_table(const std::string& switch_name, std::size_t max_rows) const;
   // Rows of a table of one switch; false when there are more than `max_rows`.
   bool switch_rows(Switch& s, const std::string& table, std::size_t max_rows, nlohmann::ordered_json& rows);
   bool stage_table_rows(Switch& s, const std::string& table, std::size_t max_rows, nlohmann::ordered_json& rows);
@@ -97,6 +126,7 @@ class Runtime : public control::Backend {
   // Runs the task where it cannot meet a burst: on the worker, or here when no worker runs.
   void on_worker(std::size_t worker, const std::function<void()>& task);
 
+  const pipeline::Registry& registry_;
   control::Config config_;
   std::string config_file_;
   std::vector<unsigned> cpus_;
@@ -104,11 +134,17 @@ class Runtime : public control::Backend {
   Clock clock_;
   pipeline::Pool pool_;
   HandoffRings rings_;
+  mutable std::shared_mutex switches_mutex_;  ///< over switches_ and config_, which a reload exchanges
   std::vector<Switch> switches_;
   std::vector<std::unique_ptr<Worker>> workers_;
   std::vector<unsigned> lcores_;
   std::mutex running_mutex_;  ///< held over calls to workers, so that these do not end meanwhile
   bool running_ = false;
+  std::mutex reload_mutex_;  ///< one reload at a time; taken before switches_mutex_, and that before running_mutex_
+  bool reloads_ = false;     ///< between start() and the end of run()
+  bool keep_log_level_ = false;
+  std::uint64_t retired_came_ = 0;  ///< as in inside(), of ports and switches that reloads removed
+  std::uint64_t retired_left_ = 0;
   std::atomic<pipeline::TimeNs> started_;
   LogLimit link_log_;
   std::atomic<pipeline::TimeNs> stopped_{0};

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "switch/control/config_diff.h"
 #include "switch/main/runtime.h"
 
 namespace weft {
@@ -162,14 +163,9 @@ ordered_json counter_rows(const SwitchState& state, const Pipelines& pipelines) 
 ordered_json balance_row(const Balance& b) {
   // Workers are asked one after the other: what went from one to another meanwhile may make the difference negative.
   const std::uint64_t held = static_cast<std::int64_t>(b.held) < 0 ? 0 : b.held;
-  return {{"rx", b.rx},
-          {"generated", b.generated},
-          {"replicated", b.replicated},
-          {"tx", b.tx},
-          {"consumed", b.consumed},
-          {"dropped", b.dropped},
-          {"held", held},
-          {"balanced", b.ok()}};
+  return {{"rx", b.rx},   {"generated", b.generated}, {"replicated", b.replicated},
+          {"tx", b.tx},   {"consumed", b.consumed},   {"dropped", b.dropped},
+          {"held", held}, {"balanced", b.ok()}};
 }
 
 bool offers(const std::vector<std::string_view>& names, const std::string& table) {
@@ -195,6 +191,7 @@ const std::vector<TableInfo>& own_tables() {
       {"counters", "Every counter of every stage."},
       {"totals", "Where packets came from and went: nothing may be missing."},
       {"workers", "What the worker cores do."},
+      {"config", "The running configuration, defaults included."},
   };
   return kTables;
 }
@@ -202,6 +199,11 @@ const std::vector<TableInfo>& own_tables() {
 }  // namespace
 
 std::vector<TableInfo> Runtime::tables() const {
+  const std::shared_lock lock(switches_mutex_);
+  return all_tables();
+}
+
+std::vector<TableInfo> Runtime::all_tables() const {
   std::vector<TableInfo> all = own_tables();
   const auto note = [&](std::string_view name, const std::string& stage) {
     const auto known = std::find_if(all.begin(), all.end(), [&](const TableInfo& t) { return t.name == name; });
@@ -221,7 +223,8 @@ std::vector<TableInfo> Runtime::tables() const {
 
 ShowResult Runtime::show(const std::string& table, const std::string& switch_name, std::size_t max_rows) {
   ShowResult result;
-  const auto known = tables();
+  const std::shared_lock lock(switches_mutex_);
+  const auto known = all_tables();
   if (std::none_of(known.begin(), known.end(), [&](const TableInfo& t) { return t.name == table; })) {
     result.error = "there is no table '" + table + "'";
     return result;
@@ -230,6 +233,7 @@ ShowResult Runtime::show(const std::string& table, const std::string& switch_nam
     result.rows = worker_rows();
     return result;
   }
+  if (table == "config") return config_table(switch_name, max_rows);
   bool found = switch_name.empty();
   for (Switch& s : switches_) {
     if (!switch_name.empty() && s.state->info().name != switch_name) continue;
@@ -241,6 +245,20 @@ ShowResult Runtime::show(const std::string& table, const std::string& switch_nam
       with_switch.update(row);
       result.rows.push_back(std::move(with_switch));
     }
+  }
+  if (!found) result.error = "there is no switch '" + switch_name + "'";
+  return result;
+}
+
+ShowResult Runtime::config_table(const std::string& switch_name, std::size_t max_rows) const {
+  ShowResult result;
+  bool found = switch_name.empty();
+  for (auto& row : control::config_rows(config_)) {
+    if (!switch_name.empty() && row["switch"] != switch_name) continue;
+    found = true;
+    result.truncated = result.rows.size() == max_rows;
+    if (result.truncated) break;
+    result.rows.push_back(std::move(row));
   }
   if (!found) result.error = "there is no switch '" + switch_name + "'";
   return result;
@@ -330,11 +348,13 @@ ordered_json Runtime::totals_row(Switch& s) {
 }
 
 bool Runtime::balanced() {
+  const std::shared_lock lock(switches_mutex_);
   return std::all_of(switches_.begin(), switches_.end(),
                      [this](Switch& s) { return totals_row(s)["balanced"].get<bool>(); });
 }
 
 ordered_json Runtime::counters() {
+  const std::shared_lock lock(switches_mutex_);
   const pipeline::TimeNs end = stopped_ != 0 ? stopped_.load() : clock_.now();
   ordered_json out{{"version", WEFT_VERSION},    {"elapsed_s", static_cast<double>(end - started_) / 1e9},
                    {"tsc_hz", rte_get_tsc_hz()}, {"hugepages", hugepages_},

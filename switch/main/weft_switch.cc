@@ -31,8 +31,9 @@ constexpr int kCannotStart = 3;  // or cannot write the counters
 constexpr int kUnbalanced = 4;
 
 std::atomic<bool> stop_requested{false};
-void on_signal(int) {
-  stop_requested.store(true);
+std::atomic<bool> reload_requested{false};
+void on_signal(int signal) {
+  (signal == SIGHUP ? reload_requested : stop_requested).store(true);
 }
 
 struct Options {
@@ -137,7 +138,8 @@ int run(const Options& options, const pipeline::Registry& registry, control::Con
       ServiceManager manager;
       manager.ready();
       const auto duration = std::chrono::milliseconds(static_cast<long>(std::ceil(options.duration_s * 1000)));
-      runtime.run({&stop_requested, duration, options.exit_on_eof, &manager});
+      if (!options.log_level.empty()) runtime.keep_log_level();
+      runtime.run({&stop_requested, duration, options.exit_on_eof, &manager, &reload_requested});
       service.stop();
       result = report(runtime, options.counters_out);
     }
@@ -208,6 +210,7 @@ int main(int argc, char** argv) {
   action.sa_handler = weft::on_signal;
   sigaction(SIGTERM, &action, nullptr);
   sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGHUP, &action, nullptr);
   try {
     return weft::main_checked(argc, argv);
   } catch (const std::exception& error) {

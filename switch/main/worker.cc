@@ -24,21 +24,23 @@ constexpr TimeNs kLongestAdaptiveNapNs = 250'000;
 constexpr TimeNs kLongestNapNs = 1'000'000;
 // What the kernel may take to wake a sleeper; deadlines that are nearer are waited for.
 constexpr TimeNs kWakeUpNs = 30'000;
+constexpr std::chrono::microseconds kPauseStep{10};
 
 }  // namespace
 
-void Worker::finish_setup() {
-  for (Queue& queue : queues_) {
-    const auto ours = [&](const Served& served) { return served.target == queue.target; };
-    const auto first = std::find_if(served_.begin(), served_.end(), ours);
-    const auto end = std::find_if_not(first, served_.end(), ours);
-    queue.first_served = static_cast<std::size_t>(first - served_.begin());
-    queue.end_served = static_cast<std::size_t>(end - served_.begin());
+void Worker::set_polling(Polling polling) {
+  polling_ = std::move(polling);
+  const auto& served = polling_.served_;
+  for (Polling::Queue& queue : polling_.queues_) {
+    const auto ours = [&](const Polling::Served& port) { return port.target == queue.target; };
+    const auto first = std::find_if(served.begin(), served.end(), ours);
+    const auto end = std::find_if_not(first, served.end(), ours);
+    queue.first_served = static_cast<std::size_t>(first - served.begin());
+    queue.end_served = static_cast<std::size_t>(end - served.begin());
   }
 }
 
 void Worker::run() {
-  finish_setup();
   // The kernel may delay a sleeper by the slack; its default of 50 us is more than a nap.
   prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL);
   std::uint64_t before = rte_rdtsc();
@@ -48,8 +50,8 @@ void Worker::run() {
     const TimeNs now = clock_.now();
     std::uint32_t work = poll_queues(now);
     if (rings_.workers() > 1) work += poll_rings(now);
-    for (pipeline::Pipeline* p : pipelines_) p->run_timers(now);
-    for (const Served& served : served_) work += served.target->serve_port(now, served.index);
+    for (pipeline::Pipeline* p : polling_.pipelines_) p->run_timers(now);
+    for (const Polling::Served& served : polling_.served_) work += served.target->serve_port(now, served.index);
 
     std::uint64_t after = rte_rdtsc();
     loops_.add(1);
@@ -70,7 +72,7 @@ void Worker::run() {
 std::uint32_t Worker::poll_queues(TimeNs now) noexcept {
   const bool receiving = receiving_.load(std::memory_order_relaxed);
   std::uint32_t work = 0;
-  for (const Queue& queue : queues_) {
+  for (const Polling::Queue& queue : polling_.queues_) {
     if (queue.external && !receiving) continue;
     rte_mbuf* packets[Batch::kCapacity];
     const std::uint16_t count = queue.port->receive(now, queue.queue, packets, burst_);
@@ -79,7 +81,7 @@ std::uint32_t Worker::poll_queues(TimeNs now) noexcept {
     queue.target->receive(now, queue.index, packets, count);
     // What came in leaves at once, while its buffers are in the nearest cache.
     for (std::size_t i = queue.first_served; i < queue.end_served; ++i) {
-      served_[i].target->serve_port(now, served_[i].index);
+      polling_.served_[i].target->serve_port(now, polling_.served_[i].index);
     }
   }
   return work;
@@ -97,7 +99,7 @@ std::uint32_t Worker::poll_rings(TimeNs now) noexcept {
       const std::uint8_t target = pipeline::meta(packets[first]).switch_index;
       auto end = static_cast<std::uint16_t>(first + 1);
       while (end < count && pipeline::meta(packets[end]).switch_index == target) ++end;
-      pipelines_[target]->take_handoff(now, packets + first, static_cast<std::uint16_t>(end - first));
+      polling_.by_index_[target]->take_handoff(now, packets + first, static_cast<std::uint16_t>(end - first));
       first = end;
     }
   }
@@ -122,8 +124,8 @@ void Worker::rest(TimeNs now) noexcept {
 // progress has a busy device, of which nothing says when it will be ready: it is asked again after the nap.
 TimeNs Worker::nap_until(TimeNs now) const noexcept {
   TimeNs deadline = pipeline::kNever;
-  for (const pipeline::Pipeline* p : pipelines_) deadline = std::min(deadline, p->stage_deadline());
-  for (const Served& served : served_) {
+  for (const pipeline::Pipeline* p : polling_.pipelines_) deadline = std::min(deadline, p->stage_deadline());
+  for (const Polling::Served& served : polling_.served_) {
     const TimeNs due = served.target->port_deadline(served.index);
     if (due > now) deadline = std::min(deadline, due);
   }
@@ -132,7 +134,7 @@ TimeNs Worker::nap_until(TimeNs now) const noexcept {
 
 std::uint32_t Worker::collect(TimeNs now) noexcept {
   std::uint32_t moved = rings_.workers() > 1 ? poll_rings(now) : 0;
-  for (const Queue& queue : queues_) {
+  for (const Polling::Queue& queue : polling_.queues_) {
     if (queue.external) continue;
     rte_mbuf* packets[Batch::kCapacity];
     const std::uint16_t count = queue.port->receive(now, queue.queue, packets, burst_);
@@ -152,6 +154,28 @@ void Worker::call(const std::function<void()>& task) {
   const std::lock_guard lock(call_mutex_);
   task_.store(&task, std::memory_order_release);
   while (task_.load(std::memory_order_acquire) != nullptr) std::this_thread::sleep_for(std::chrono::microseconds(20));
+}
+
+void Worker::ask_to_pause() {
+  call_mutex_.lock();
+  pause_.store(Pause::asked, std::memory_order_relaxed);
+  task_.store(&pause_task_, std::memory_order_release);
+}
+
+void Worker::wait_until_paused() const {
+  while (pause_.load(std::memory_order_acquire) != Pause::stands) std::this_thread::sleep_for(kPauseStep);
+}
+
+void Worker::go_on() {
+  pause_.store(Pause::none, std::memory_order_release);
+  while (task_.load(std::memory_order_acquire) != nullptr) std::this_thread::sleep_for(kPauseStep);
+  call_mutex_.unlock();
+}
+
+// On the worker. It sleeps, because whoever waits for it may need its CPU.
+void Worker::pause() noexcept {
+  pause_.store(Pause::stands, std::memory_order_release);
+  while (pause_.load(std::memory_order_acquire) != Pause::none) std::this_thread::sleep_for(kPauseStep);
 }
 
 Worker::Usage Worker::usage() const noexcept {

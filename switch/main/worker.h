@@ -4,6 +4,7 @@
 // One core's loop: polls its receive queues, runs pipelines to completion, serves the egress queues of its ports.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <functional>
 #include <memory>
@@ -33,20 +34,48 @@ class HandoffRings {
   std::unique_ptr<pipeline::SpscRing[]> rings_;
 };
 
-class Worker : public pipeline::Handoff {
+/// What one worker polls and serves.
+class Polling {
  public:
-  Worker(std::uint16_t id, const Clock& clock, control::IdleMode idle, std::uint16_t burst, HandoffRings& rings)
-      : id_(id), clock_(clock), idle_(idle), burst_(burst), rings_(rings) {}
-
-  // Before run().
-  /// @param pipelines by switch index
-  void set_pipelines(std::vector<pipeline::Pipeline*> pipelines) { pipelines_ = std::move(pipelines); }
+  void add(pipeline::Pipeline& target) {
+    pipelines_.push_back(&target);
+    by_index_[target.state().info().index] = &target;
+  }
   void poll(pipeline::Pipeline& target, ports::Port& port, pipeline::PortIndex index, std::uint16_t queue,
             bool external) {
     queues_.push_back({&target, &port, index, queue, external, 0, 0});
   }
   /// Ports of one switch are added one after the other.
   void serve(pipeline::Pipeline& target, pipeline::PortIndex index) { served_.push_back({&target, index}); }
+
+ private:
+  friend class Worker;
+  struct Queue {
+    pipeline::Pipeline* target;
+    ports::Port* port;
+    pipeline::PortIndex index;
+    std::uint16_t queue;
+    bool external;
+    std::size_t first_served, end_served;  ///< the ports of the same switch in served_
+  };
+  struct Served {
+    pipeline::Pipeline* target;
+    pipeline::PortIndex index;
+  };
+  std::vector<pipeline::Pipeline*> pipelines_;
+  std::array<pipeline::Pipeline*, 256> by_index_{};  ///< by SwitchInfo::index
+  std::vector<Queue> queues_;
+  std::vector<Served> served_;
+};
+
+class Worker : public pipeline::Handoff {
+ public:
+  Worker(std::uint16_t id, const Clock& clock, control::IdleMode idle, std::uint16_t burst, HandoffRings& rings)
+      : id_(id), clock_(clock), idle_(idle), burst_(burst), rings_(rings) {}
+
+  // Before run(), or while the worker is paused.
+  void set_polling(Polling polling);
+  void set_idle(control::IdleMode idle) noexcept { idle_ = idle; }
 
   /// The loop; returns after stop(). Runs on the worker's own thread.
   void run();
@@ -61,6 +90,12 @@ class Worker : public pipeline::Handoff {
   /// Runs `task` on the worker between two bursts and waits for it. Tasks are short: forwarding waits.
   void call(const std::function<void()>& task);
 
+  /// Makes the worker stand still between two bursts: ask, then wait until it stands. Until go_on() the calling thread
+  /// may do anything with what the worker uses; other callers of call() wait.
+  void ask_to_pause();
+  void wait_until_paused() const;
+  void go_on();
+
   struct Usage {
     std::uint64_t loops = 0, busy_loops = 0, sleeps = 0;
     std::uint64_t cycles = 0, busy_cycles = 0;
@@ -71,33 +106,19 @@ class Worker : public pipeline::Handoff {
   bool push(std::uint16_t worker, rte_mbuf* m) noexcept override { return rings_.ring(id_, worker).push(&m, 1) == 1; }
 
  private:
-  struct Queue {
-    pipeline::Pipeline* target;
-    ports::Port* port;
-    pipeline::PortIndex index;
-    std::uint16_t queue;
-    bool external;
-    std::size_t first_served, end_served;  ///< the ports of the same switch in served_
-  };
-  struct Served {
-    pipeline::Pipeline* target;
-    pipeline::PortIndex index;
-  };
-  void finish_setup();
   std::uint32_t poll_queues(pipeline::TimeNs now) noexcept;
   std::uint32_t poll_rings(pipeline::TimeNs now) noexcept;
   void rest(pipeline::TimeNs now) noexcept;
   [[nodiscard]] pipeline::TimeNs nap_until(pipeline::TimeNs now) const noexcept;
   void run_task() noexcept;
+  void pause() noexcept;
 
   std::uint16_t id_;
   const Clock& clock_;
   control::IdleMode idle_;
   std::uint16_t burst_;
   HandoffRings& rings_;
-  std::vector<pipeline::Pipeline*> pipelines_;
-  std::vector<Queue> queues_;
-  std::vector<Served> served_;
+  Polling polling_;
 
   pipeline::TimeNs idle_since_ = 0;
   pipeline::TimeNs nap_ns_ = 0;
@@ -107,6 +128,9 @@ class Worker : public pipeline::Handoff {
   std::atomic<bool> receiving_{true};
   std::atomic<const std::function<void()>*> task_{nullptr};
   std::mutex call_mutex_;
+  const std::function<void()> pause_task_ = [this] { pause(); };
+  enum class Pause : std::uint8_t { none, asked, stands };
+  std::atomic<Pause> pause_{Pause::none};
 };
 
 }  // namespace weft

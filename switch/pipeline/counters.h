@@ -20,6 +20,8 @@ class Counter {
     value_.store(value_.load(std::memory_order_relaxed) + n, std::memory_order_release);
   }
   [[nodiscard]] std::uint64_t value() const noexcept { return value_.load(std::memory_order_acquire); }
+  /// Goes on where another counter stands.
+  void carry(const Counter& from) noexcept { add(from.value()); }
 
  private:
   std::atomic<std::uint64_t> value_{0};

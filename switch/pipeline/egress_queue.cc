@@ -67,6 +67,15 @@ TimeNs EgressQueue::next_deadline() const noexcept {
   return next;
 }
 
+void EgressQueue::adopt(EgressQueue& old) {
+  if (old.line_.size() > line_capacity_) line_.resize(old.line_.size());
+  for (; !old.line_.empty(); old.line_.pop()) line_.push(old.line_.front());
+  for (; !old.fifo_.empty() && fifo_.size() < capacity_; old.fifo_.pop()) fifo_.push(old.fifo_.front());
+  // The wire finishes the packet that it is sending, and makes up for nothing.
+  free_at_ = old.rate_mbps_ == 0 ? 0 : old.free_at_;
+  stalled_ = true;
+}
+
 rte_mbuf* EgressQueue::take_any() noexcept {
   if (!line_.empty()) {
     rte_mbuf* m = line_.front().packet;

@@ -18,7 +18,9 @@ template <typename T>
 class Ring {
  public:
   /// Holds at least `capacity` items.
-  explicit Ring(std::uint32_t capacity) {
+  explicit Ring(std::uint32_t capacity) { resize(capacity); }
+  /// Only while it is empty.
+  void resize(std::uint32_t capacity) {
     std::uint32_t size = 1;
     while (size < capacity) size *= 2;
     mask_ = size - 1;
@@ -127,6 +129,16 @@ class EgressQueue {
   [[nodiscard]] TimeNs next_deadline() const noexcept;
   [[nodiscard]] std::uint32_t depth() const noexcept { return fifo_.size(); }
   [[nodiscard]] std::uint32_t held() const noexcept { return fifo_.size() + line_.size(); }
+
+  /// Takes over what a queue with other settings holds, in order, while both are empty of users. This one is new. What
+  /// its FIFO has no room for stays in `old`; what travels on the line arrives at its time.
+  void adopt(EgressQueue& old);
+  /// Calls f with every packet that the queue holds.
+  template <typename F>
+  void for_each(F&& f) {
+    for (std::uint32_t i = 0; i < line_.size(); ++i) f(line_.peek(i).packet);
+    for (std::uint32_t i = 0; i < fifo_.size(); ++i) f(fifo_.peek(i));
+  }
 
   /// A packet of the FIFO or the line, whichever is non-empty, regardless of time; nullptr when both are empty.
   [[nodiscard]] rte_mbuf* take_any() noexcept;

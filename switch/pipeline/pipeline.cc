@@ -36,14 +36,10 @@ Pipeline::Pipeline(SwitchState& state, PipelineHost host)
       port_totals_(std::make_unique<PortTotals[]>(state.info().ports.size())) {
   const SwitchInfo& info = state_.info();
   for (std::size_t i = 0; i < slot_count_; ++i) {
-    const StageBuild build{info.pipeline[i].options,
-                           info,
-                           host_.worker,
-                           state_.workers(),
-                           [this](std::string_view name) { return state_.shared(name); },
-                           state_.steer_table()};
     const StageType& type = *state_.types()[i];
-    slots_[i].stage = type.make(build, state_.shared(i));
+    const auto kept = state_.kept(i);
+    slots_[i].stage =
+        kept ? host_.previous->slots_[*kept].stage : type.make(state_.build_of(i, host_.worker), state_.shared(i));
     if (type.has_egress) egress_stages_.push_back(static_cast<std::uint8_t>(i));
     if (type.wants_drops) drop_listeners_.push_back(static_cast<std::uint8_t>(i));
   }

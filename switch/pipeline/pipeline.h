@@ -43,6 +43,8 @@ class PortTx {
   [[nodiscard]] virtual TxResult transmit(rte_mbuf** packets, std::uint16_t count) noexcept = 0;
 };
 
+class Pipeline;
+
 /// What the host of a pipeline provides.
 struct PipelineHost {
   std::uint16_t worker = 0;
@@ -51,6 +53,7 @@ struct PipelineHost {
   Handoff* handoff = nullptr;    ///< nullptr with one worker
   bool meter = true;             ///< count cycles per stage
   std::uint64_t seed = 1;        ///< of the random source
+  const Pipeline* previous = nullptr;  ///< a reload: the pipeline whose place the new one will take by adopt()
 };
 
 class Pipeline {
@@ -88,6 +91,12 @@ class Pipeline {
   void flush_stages(TimeNs now) noexcept;
   /// Drops whatever queues and links still hold, as shutdown.
   void drop_queued(TimeNs now) noexcept;
+
+  /// Takes the place of `old`, the host's `previous`, while no worker runs: stages' state, held packets, egress queues
+  /// and counters. The states have been adopted before. `old` holds nothing afterwards.
+  void adopt(TimeNs now, Pipeline& old, const PortMap& ports);
+  /// Takes a packet out of a ring to this worker and drops it: a reload removed what it was on its way to.
+  void refuse_handoff(TimeNs now, rte_mbuf* m, DropReason reason) noexcept;
 
   /// Packets inside: stages, egress queues, links.
   [[nodiscard]] std::uint64_t held() const noexcept;
@@ -127,7 +136,7 @@ class Pipeline {
     std::uint32_t count = 0;
   };
   struct Slot {
-    std::unique_ptr<Stage> stage;
+    std::shared_ptr<Stage> stage;  ///< shared for the moment of a reload only
     Resumed resumed;
     StageTotals ingress, egress;
   };
@@ -154,6 +163,10 @@ class Pipeline {
   void drop(TimeNs now, rte_mbuf* m, DropReason reason, Half half) noexcept;
   void tell_listeners(TimeNs now, const rte_mbuf* m, DropReason reason) noexcept;
   [[nodiscard]] std::uint64_t cycles() const noexcept;
+  void adopt_counters(const Pipeline& old, const PortMap& ports);
+  void adopt_queues(TimeNs now, Pipeline& old, const PortMap& ports);
+  void adopt_stages(TimeNs now, Pipeline& old, const PortMap& ports);
+  void adopt_rest(TimeNs now, Pipeline& old, const PortMap& ports);
 
   // With a tracer; see pipeline_traced.cc.
   struct TraceBefore;

@@ -100,6 +100,39 @@ void Value::set(std::string key, Value value) {
   entries.emplace_back(std::move(key), std::move(value));
 }
 
+namespace {
+
+bool equal_lists(const Value::List& a, const Value::List& b) {
+  return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin(), equal);
+}
+
+bool equal_maps(const Value& a, const Value& b) {
+  const auto covers = [](const Value& larger, const Value& smaller) {
+    return std::all_of(smaller.map().begin(), smaller.map().end(),
+                       [&](const auto& child) { return equal(child.second, larger[child.first]); });
+  };
+  return covers(a, b) && covers(b, a);
+}
+
+}  // namespace
+
+bool equal(const Value& a, const Value& b) {
+  return a.visit([&](const auto& left) {
+    return b.visit([&](const auto& right) {
+      using Left = std::decay_t<decltype(left)>;
+      if constexpr (!std::is_same_v<Left, std::decay_t<decltype(right)>>) {
+        return false;
+      } else if constexpr (std::is_same_v<Left, Value::List>) {
+        return equal_lists(left, right);
+      } else if constexpr (std::is_same_v<Left, Value::Map>) {
+        return equal_maps(a, b);
+      } else {
+        return left == right;
+      }
+    });
+  });
+}
+
 Schema::Schema() : Schema(map({})) {}
 Schema Schema::boolean() {
   return make({.kind = Kind::boolean});

@@ -102,6 +102,9 @@ class Value {
   Mark mark_;
 };
 
+/// The same content: positions do not count, nor the order of keys; a null child is as good as an absent one.
+[[nodiscard]] bool equal(const Value& a, const Value& b);
+
 /// What a Value may be. Built once, immutable, cheap to copy.
 class Schema {
  public:

@@ -15,11 +15,18 @@
 
 #include "switch/pipeline/context.h"
 #include "switch/pipeline/counters.h"
+#include "switch/pipeline/port_map.h"
 #include "switch/pipeline/schema.h"
 #include "switch/pipeline/steer.h"
 #include "switch/pipeline/switch_info.h"
 
 namespace weft::pipeline {
+
+/// How a replaced stage or its shared state relates to the one that takes its place.
+struct Adoption {
+  const PortMap& ports;  ///< what its ports are called now
+  bool same_options;     ///< the options of the stage did not change
+};
 
 /// State that all workers' instances of a stage share within one switch (a forwarding table that any core may learn
 /// into). Its owner is the switch; what it promises about concurrent use is its own business, without locks on the
@@ -33,6 +40,10 @@ class StageShared {
 
   /// The link of a port went up or down. Called by the control thread.
   virtual void on_link(PortIndex /*port*/, bool /*up*/) {}
+
+  /// A reload puts this in the place of `old`, which was made by the same type. Takes over what was learned and still
+  /// holds. All workers stand still: whatever takes long belongs into make_shared (StageBuild::previous).
+  virtual void adopt(StageShared& /*old*/, const Adoption& /*adoption*/) {}
 
   /// Names of the tables that rows() can list, as in `weftctl show TABLE`.
   [[nodiscard]] virtual std::vector<std::string_view> tables() const { return {}; }
@@ -72,6 +83,11 @@ class Stage {
   /// Gives every held packet back with context.drop(..., DropReason::shutdown) or resume(), without waiting.
   virtual void flush(Context& /*context*/) {}
 
+  /// A reload puts this in the place of `old`, of the same type and worker, which stands still; shared state has been
+  /// adopted before. Takes over state and held packets: renames their ports, drops as `port_removed` those that cannot
+  /// go on. What `old` still holds afterwards is flushed. Counters are carried over by the pipeline.
+  virtual void adopt(Context& /*context*/, Stage& /*old*/, const Adoption& /*adoption*/) {}
+
   /// This instance's counters, in the order of StageType::counters. Read by other threads while it runs.
   [[nodiscard]] virtual std::span<const Counter> counters() const { return {}; }
 
@@ -92,6 +108,8 @@ struct StageBuild {
   std::function<StageShared*(std::string_view)> shared_of{};
   /// Where QP pairs are published with `steer: qp`; nullptr otherwise. See steer.h.
   SteerTable* steer_table = nullptr;
+  /// make_shared during a reload: the shared state whose place the new one will take, still in use; nullptr otherwise.
+  const StageShared* previous = nullptr;
 };
 
 /// How a stage type describes itself to the registry.
@@ -105,11 +123,19 @@ struct StageType {
   std::vector<std::string> provides{};  ///< capabilities that later stages may rely on
   Schema options;
   std::vector<std::string> counters{};  ///< names of Stage::counters()
+  /// Instances depend on more than their options: a reload that changes their switch makes new ones, which adopt().
+  /// False: a reload keeps the instances, with all that they know, unless the options change and update is empty.
+  bool depends_on_switch = true;
+  /// Options that a reload refuses to change.
+  std::vector<std::string> fixed_options{};
   /// Checks that a schema cannot express; reports each with the position of the value. May be empty.
   std::function<void(const Value& options, const SwitchInfo& info, Diagnostics& diagnostics)> check{};
   /// Called once per switch before any make(); may be empty.
   std::function<std::unique_ptr<StageShared>(const StageBuild&)> make_shared{};
   std::function<std::unique_ptr<Stage>(const StageBuild&, StageShared*)> make;
+  /// Gives new options to an instance that a reload keeps, while its worker stands still; only with depends_on_switch
+  /// false. May be empty.
+  std::function<void(Stage&, const StageBuild&)> update{};
 };
 
 }  // namespace weft::pipeline

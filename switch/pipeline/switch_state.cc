@@ -4,13 +4,16 @@
 
 #include <cassert>
 #include <cstdlib>
+#include <utility>
 
 namespace weft::pipeline {
 
 SwitchState::SwitchState(const Registry& registry, SwitchInfo info, std::vector<std::uint16_t> port_owner,
-                         std::uint16_t workers, SteerMode steer)
+                         std::uint16_t workers, SteerMode steer, const SwitchState* previous)
     : info_(std::move(info)), workers_(workers), port_owner_(std::move(port_owner)) {
-  if (steer == SteerMode::qp && workers > 1) steer_table_ = std::make_unique<SteerTable>();
+  if (steer == SteerMode::qp && workers > 1) {
+    steer_table_ = previous != nullptr ? previous->steer_table_ : std::make_shared<SteerTable>();
+  }
   assert(port_owner_.size() == info_.ports.size());
   link_up_ = std::make_unique<std::atomic<bool>[]>(info_.ports.size());
   for (std::size_t i = 0; i < info_.ports.size(); ++i) link_up_[i].store(true, std::memory_order_relaxed);
@@ -18,17 +21,53 @@ SwitchState::SwitchState(const Registry& registry, SwitchInfo info, std::vector<
     const StageType* type = registry.find(spec.name);
     if (type == nullptr) std::abort();  // the loader has checked every name
     types_.push_back(type);
-    const StageBuild build{
-        spec.options, info_, 0, workers_, [this](std::string_view name) { return shared(name); }, steer_table_.get()};
-    shared_.push_back(type->make_shared ? type->make_shared(build) : nullptr);
+    const auto before = previous != nullptr ? previous->position(spec.name) : std::nullopt;
+    const bool keep = before && !type->depends_on_switch &&
+                      (type->update || equal(spec.options, previous->info_.pipeline[*before].options));
+    kept_.push_back(keep ? before : std::nullopt);
+    shared_.push_back(nullptr);
+    if (keep) {
+      shared_.back() = previous->shared_[*before];
+    } else if (type->make_shared) {
+      StageBuild build = build_of(types_.size() - 1, 0);
+      build.previous = before ? previous->shared(*before) : nullptr;
+      shared_.back() = type->make_shared(build);
+    }
   }
 }
 
-StageShared* SwitchState::shared(std::string_view stage) const noexcept {
-  for (std::size_t i = 0; i < shared_.size(); ++i) {
-    if (types_[i]->name == stage) return shared_[i].get();
+StageBuild SwitchState::build_of(std::size_t stage, std::uint16_t worker) const {
+  return {info_.pipeline[stage].options,
+          info_,
+          worker,
+          workers_,
+          [this](std::string_view name) { return shared(name); },
+          steer_table_.get()};
+}
+
+std::optional<std::size_t> SwitchState::position(std::string_view stage) const noexcept {
+  for (std::size_t i = 0; i < types_.size(); ++i) {
+    if (types_[i]->name == stage) return i;
   }
-  return nullptr;
+  return std::nullopt;
+}
+
+StageShared* SwitchState::shared(std::string_view stage) const noexcept {
+  const auto at = position(stage);
+  return at && *at < shared_.size() ? shared_[*at].get() : nullptr;
+}
+
+void SwitchState::adopt(SwitchState& old, const PortMap& ports) {
+  for (std::size_t port = 0; port < old.info_.ports.size(); ++port) {
+    const PortIndex now = ports(static_cast<PortIndex>(port));
+    if (now != kNoPort) link_up_[now].store(old.link_up(static_cast<PortIndex>(port)), std::memory_order_relaxed);
+  }
+  for (std::size_t i = 0; i < types_.size(); ++i) {
+    const auto before = old.position(types_[i]->name);
+    if (!before || kept_[i] || !shared_[i]) continue;
+    shared_[i]->adopt(*old.shared_[*before],
+                      {ports, equal(info_.pipeline[i].options, old.info_.pipeline[*before].options)});
+  }
 }
 
 void SwitchState::set_link(PortIndex port, bool up) {

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -20,8 +21,10 @@ class SwitchState {
  public:
   /// @param info  validated description; MAC addresses of ports are set
   /// @param port_owner  owning worker of each port, by PortIndex
+  /// @param previous  the state whose place this one will take by adopt(); stages that need not be replaced are shared
+  ///                  with it
   SwitchState(const Registry& registry, SwitchInfo info, std::vector<std::uint16_t> port_owner, std::uint16_t workers,
-              SteerMode steer = SteerMode::ip_pair);
+              SteerMode steer = SteerMode::ip_pair, const SwitchState* previous = nullptr);
 
   [[nodiscard]] const SwitchInfo& info() const noexcept { return info_; }
   [[nodiscard]] std::uint16_t workers() const noexcept { return workers_; }
@@ -47,6 +50,17 @@ class SwitchState {
   /// Control thread. Tells the stages when the state changed.
   void set_link(PortIndex port, bool up);
 
+  /// Where the stage at a position stands in the previous state, which keeps it; nullopt for one that was made anew.
+  [[nodiscard]] std::optional<std::size_t> kept(std::size_t stage) const noexcept { return kept_[stage]; }
+  /// What stage instances at a position are made from.
+  [[nodiscard]] StageBuild build_of(std::size_t stage, std::uint16_t worker) const;
+  /// Position of a stage; nullopt when it is not in the pipeline.
+  [[nodiscard]] std::optional<std::size_t> position(std::string_view stage) const noexcept;
+
+  /// Takes the place of `old`, the previous state of the constructor: links, and what shared state has learned. Control
+  /// thread, while all workers stand still.
+  void adopt(SwitchState& old, const PortMap& ports);
+
   /// Runs the housekeeping of all shared state. Control thread, about once a second.
   void housekeeping(TimeNs now);
 
@@ -54,9 +68,10 @@ class SwitchState {
   SwitchInfo info_;
   std::uint16_t workers_;
   std::vector<std::uint16_t> port_owner_;
-  std::unique_ptr<SteerTable> steer_table_;
+  std::shared_ptr<SteerTable> steer_table_;
   std::vector<const StageType*> types_;
-  std::vector<std::unique_ptr<StageShared>> shared_;
+  std::vector<std::shared_ptr<StageShared>> shared_;
+  std::vector<std::optional<std::size_t>> kept_;
   std::unique_ptr<std::atomic<bool>[]> link_up_;
 };
 

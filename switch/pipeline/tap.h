@@ -9,6 +9,7 @@
 
 #include "switch/pipeline/drop_reason.h"
 #include "switch/pipeline/packet.h"
+#include "switch/pipeline/port_map.h"
 #include "switch/pipeline/time.h"
 
 namespace weft::pipeline {
@@ -28,6 +29,9 @@ class Tap {
   /// What the device did with the packets of the last sending(): it took the first `taken`, and of those it refused
   /// `rejected`, nobody knows which. They may be gone already.
   virtual void sent(std::uint16_t taken, std::uint16_t rejected) noexcept = 0;
+
+  /// A reload gave the ports of the switch other indexes, while the worker stood still.
+  virtual void ports_renamed(const PortMap& /*ports*/) {}
 
   /// A packet is dropped; it is freed afterwards. Not called for what a device refused, see sent().
   virtual void dropped(TimeNs now, const rte_mbuf* packet, DropReason reason) noexcept = 0;

@@ -198,6 +198,17 @@ bool EthPort::link_up() const noexcept {
   return rte_eth_link_get_nowait(id_, &link) != 0 || link.link_status == RTE_ETH_LINK_UP;
 }
 
+std::string EthPort::set_mtu(const pipeline::PortInfo& info, std::uint32_t mtu_bytes) {
+  if (device_.set_device_mtu) {
+    const int result = rte_eth_dev_set_mtu(id_, static_cast<std::uint16_t>(mtu_bytes));
+    if (result != 0) return dpdk_error("the device refuses an MTU of " + std::to_string(mtu_bytes), result);
+  } else if (info.type == "veth" || info.type == "tap") {
+    if (auto error = Netdev(info.device["interface"].string()).set_mtu(mtu_bytes); !error.empty()) return error;
+  }
+  mtu_bytes_ = mtu_bytes;
+  return "";
+}
+
 DeviceStats EthPort::device_stats() const noexcept {
   rte_eth_stats stats{};
   if (rte_eth_stats_get(id_, &stats) != 0) return {};

@@ -44,6 +44,12 @@ class Port : public pipeline::PortTx {
   /// One word or two on what it is: driver name, peer.
   [[nodiscard]] virtual std::string description() const = 0;
 
+  /// Changes the MTU of an open device. Empty, or why it stays as it is. Control thread.
+  [[nodiscard]] virtual std::string set_mtu(const pipeline::PortInfo& /*info*/, std::uint32_t mtu_bytes) {
+    mtu_bytes_ = mtu_bytes;
+    return "";
+  }
+
   [[nodiscard]] wire::MacAddress mac() const noexcept { return mac_; }
   [[nodiscard]] std::uint32_t mtu_bytes() const noexcept { return mtu_bytes_; }
 

@@ -142,6 +142,27 @@ void ImpairStage::flush(Context& context) {
   while (!queue_.empty()) context.resume(queue_.pop().m);
 }
 
+void ImpairStage::adopt(Context& context, pipeline::Stage& old_stage, const pipeline::Adoption& adoption) {
+  auto& old = dynamic_cast<ImpairStage&>(old_stage);
+  generation_ = old.generation_;
+  if (!adoption.same_options) {
+    ++generation_;
+  } else if (adoption.ports.identity()) {
+    std::swap(rules_, old.rules_);
+  } else if (!rules_.go_on_from(old.rules_)) {
+    ++generation_;
+  }
+  while (!old.queue_.empty()) {
+    const pipeline::TimeNs until = old.queue_.next();
+    const Held held = old.queue_.pop();
+    if (!adoption.ports.rename(held.m)) {
+      context.drop(held.m, DropReason::port_removed);
+    } else if (!queue_.push(until, held)) {
+      context.resume(held.m);
+    }
+  }
+}
+
 void ImpairStage::set_rules(ImpairUnit& rules) noexcept {
   std::swap(rules_, rules);
   ++generation_;

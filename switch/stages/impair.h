@@ -42,6 +42,9 @@ class ImpairStage : public pipeline::Stage {
   [[nodiscard]] std::size_t held() const override { return queue_.size(); }
   /// Lets everything go on at once, in the order in which it would have left.
   void flush(pipeline::Context& context) override;
+  /// Held packets leave at their time. With the same options the rules go on, counts included; with others they start
+  /// anew, and packets that old rules hold meet no further rule.
+  void adopt(pipeline::Context& context, pipeline::Stage& old, const pipeline::Adoption& adoption) override;
   [[nodiscard]] std::span<const pipeline::Counter> counters() const override { return counters_; }
   [[nodiscard]] std::vector<std::string_view> tables() const override { return {"impair"}; }
   [[nodiscard]] nlohmann::ordered_json rows(std::string_view table, std::uint64_t& cursor,

@@ -45,6 +45,19 @@ ImpairStep ImpairUnit::on_packet(TimeNs now, const ImpairFields& f, Rng& rng, Im
   return {};
 }
 
+bool ImpairUnit::go_on_from(const ImpairUnit& old) {
+  if (slots_.size() != old.slots_.size()) return false;
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    const Slot& from = old.slots_[i];
+    slots_[i].counters = from.counters;
+    slots_[i].acted = from.acted;
+    slots_[i].bucket = from.bucket;
+    slots_[i].last_leave = from.last_leave;
+    slots_[i].rule.burst_loss = from.rule.burst_loss;
+  }
+  return true;
+}
+
 bool ImpairUnit::selects(Slot& slot) noexcept {
   const ImpairRule& rule = slot.rule;
   const std::uint64_t matched = ++slot.counters.matched;

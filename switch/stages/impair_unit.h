@@ -67,6 +67,10 @@ class ImpairUnit {
   [[nodiscard]] ImpairStep on_packet(pipeline::TimeNs now, const ImpairFields& f, pipeline::Rng& rng,
                                      ImpairPlace at = {}) noexcept;
 
+  /// Continues the counts, buckets and channels of the same rules, which name their ports otherwise. False, and nothing
+  /// changes, when `old` has another number of rules.
+  [[nodiscard]] bool go_on_from(const ImpairUnit& old);
+
   [[nodiscard]] bool empty() const noexcept { return slots_.empty(); }
   [[nodiscard]] std::size_t size() const noexcept { return slots_.size(); }
   [[nodiscard]] const ImpairRule& rule(std::size_t i) const noexcept { return slots_[i].rule; }

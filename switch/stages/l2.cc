@@ -341,6 +341,20 @@ void L2Stage::flood(Context& context, Batch& batch, std::uint16_t i, std::uint64
   if (!leave_through(m, first, vid)) context.drop(batch, i, DropReason::no_headroom);
 }
 
+bool is_member(const pipeline::PortInfo& port, std::uint16_t vid) {
+  return port.vlans.native == vid || port.vlans.tagged.test(vid);
+}
+
+// Whatever was learned in one is right in the other, and static entries are the same.
+bool same_bridge(const pipeline::SwitchInfo& a, const pipeline::SwitchInfo& b) {
+  return std::equal(a.ports.begin(), a.ports.end(), b.ports.begin(), b.ports.end(),
+                    [](const auto& p, const auto& q) {
+                      return p.vlans.native == q.vlans.native && p.vlans.tagged == q.vlans.tagged;
+                    }) &&
+         std::equal(a.static_macs.begin(), a.static_macs.end(), b.static_macs.begin(), b.static_macs.end(),
+                    [](const auto& e, const auto& f) { return e.mac == f.mac && e.vid == f.vid && e.port == f.port; });
+}
+
 pipeline::Schema l2_options() {
   using pipeline::Schema;
   using Key = Schema::Key;
@@ -372,6 +386,23 @@ void L2Shared::housekeeping(TimeNs now) {
 
 void L2Shared::on_link(PortIndex port, bool up) {
   if (!up) fdb_.flush(port);
+}
+
+void L2Shared::adopt(pipeline::StageShared& old_shared, const pipeline::Adoption& adoption) {
+  auto& old = dynamic_cast<L2Shared&>(old_shared);
+  now_s_.store(old.now_s_.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  if (adoption.ports.identity() && old.fdb_.capacity() == fdb_.capacity() && same_bridge(old.info_, info_)) {
+    fdb_.swap(old.fdb_);
+    return;
+  }
+  constexpr std::size_t kAtOnce = 256;
+  for (std::size_t cursor = 0; cursor < old.fdb_.capacity();) {
+    for (const Fdb::Entry& entry : old.fdb_.list(cursor, kAtOnce)) {
+      const PortIndex port = adoption.ports(entry.port);
+      if (entry.is_static || port == pipeline::kNoPort || !is_member(info_.ports[port], entry.key.vid())) continue;
+      fdb_.learn(entry.key, port, entry.last_seen_s);
+    }
+  }
 }
 
 nlohmann::ordered_json L2Shared::rows(std::string_view /*table*/, std::uint64_t& cursor, std::size_t max) const {

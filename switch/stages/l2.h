@@ -15,6 +15,8 @@ class L2Shared : public pipeline::StageShared {
   L2Shared(const pipeline::Value& options, const pipeline::SwitchInfo& info);
   void housekeeping(pipeline::TimeNs now) override;
   void on_link(pipeline::PortIndex port, bool up) override;
+  /// Learned entries stay, but for those of ports that are gone or have left the VLAN.
+  void adopt(pipeline::StageShared& old, const pipeline::Adoption& adoption) override;
   [[nodiscard]] std::vector<std::string_view> tables() const override { return {"fdb"}; }
   [[nodiscard]] nlohmann::ordered_json rows(std::string_view table, std::uint64_t& cursor,
                                             std::size_t max) const override;

@@ -22,6 +22,9 @@ class L3Stage : public pipeline::Stage {
   void on_timer(pipeline::Context& context) override { finish_.on_timer(context); }
   [[nodiscard]] std::size_t held() const override { return finish_.held(); }
   void flush(pipeline::Context& context) override { finish_.flush(context); }
+  void adopt(pipeline::Context& context, pipeline::Stage& old, const pipeline::Adoption& adoption) override {
+    finish_.adopt(context, dynamic_cast<L3Stage&>(old).finish_, adoption.ports);
+  }
   [[nodiscard]] std::span<const pipeline::Counter> counters() const override { return finish_.counters().all(); }
 
  private:

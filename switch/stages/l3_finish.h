@@ -78,6 +78,9 @@ class L3Finish final : public L3Resolver::Sink {
   void on_timer(pipeline::Context& context) noexcept;
   [[nodiscard]] std::size_t held() const noexcept { return resolver_.held(); }
   void flush(pipeline::Context& context) noexcept { resolver_.flush(context); }
+  void adopt(pipeline::Context& context, L3Finish& old, const pipeline::PortMap& ports) noexcept {
+    resolver_.adopt(context, old.resolver_, ports, *this);
+  }
 
   // L3Resolver::Sink
   void resolved(pipeline::Context& context, rte_mbuf* m, pipeline::PortIndex port,

@@ -178,4 +178,33 @@ void L3Resolver::flush(Context& context) noexcept {
   deadline_ = pipeline::kNever;
 }
 
+void L3Resolver::adopt_one(Context& context, const Neighbour& neighbour, rte_mbuf* m, Sink& sink) noexcept {
+  if (neighbour.index == neighbours_.nobody()) return context.drop(m, DropReason::neighbour_unresolved);
+  const NeighbourWord word = neighbours_.word(neighbour.index);
+  if (word.usable()) return sink.resolved(context, m, neighbour.port, word);
+  if (!hold(context, neighbour, m)) context.drop(m, DropReason::neighbour_queue_full);
+}
+
+void L3Resolver::adopt(Context& context, L3Resolver& old, const pipeline::PortMap& ports, Sink& sink) noexcept {
+  for (const std::uint16_t slot : old.active_) {
+    Record& record = old.records_[slot];
+    Neighbour neighbour = record.neighbour;
+    neighbour.port = ports(neighbour.port);
+    const bool there = neighbour.port != pipeline::kNoPort;
+    const std::uint32_t count = old.close(record);
+    if (there && count != 0) neighbour.index = neighbours_.find_or_add(neighbour.port, neighbour.address, context.now);
+    for (std::uint32_t i = 0; i < count; ++i) {
+      rte_mbuf* m = old.packets(slot)[i];
+      if (there && ports.rename(m)) {
+        adopt_one(context, neighbour, m, sink);
+      } else {
+        context.drop(m, DropReason::port_removed);
+      }
+    }
+    old.free_.push_back(slot);
+  }
+  old.active_.clear();
+  old.deadline_ = pipeline::kNever;
+}
+
 }  // namespace weft::stages

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "switch/pipeline/context.h"
+#include "switch/pipeline/port_map.h"
 #include "switch/stages/l3_counters.h"
 #include "switch/tables/interfaces.h"
 #include "switch/tables/neighbour_table.h"
@@ -76,8 +77,13 @@ class L3Resolver {
 
   [[nodiscard]] std::size_t held() const noexcept { return held_; }
   void flush(pipeline::Context& context) noexcept;
+  /// Takes over the packets of another resolver. Those whose neighbour is known by now go to `sink`; for the others the
+  /// neighbour is asked anew. Packets of ports that are gone are dropped.
+  void adopt(pipeline::Context& context, L3Resolver& old, const pipeline::PortMap& ports, Sink& sink) noexcept;
 
  private:
+  void adopt_one(pipeline::Context& context, const Neighbour& neighbour, rte_mbuf* m, Sink& sink) noexcept;
+
   static constexpr std::uint16_t kNoSlot = 0xffff;
   struct Record {
     Neighbour neighbour{};

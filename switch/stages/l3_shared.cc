@@ -64,6 +64,27 @@ void L3Shared::on_link(PortIndex port, bool up) {
   if (!up) neighbours_->flush(port, now_);
 }
 
+void L3Shared::adopt(pipeline::StageShared& old_shared, const pipeline::Adoption& adoption) {
+  auto& old = dynamic_cast<L3Shared&>(old_shared);
+  const std::scoped_lock lock(mutex_, old.mutex_);
+  now_ = old.now_;
+  constexpr std::size_t kAtOnce = 256;
+  for (std::size_t cursor = 0; cursor < old.neighbours_->capacity();) {
+    for (auto entry : old.neighbours_->list(cursor, kAtOnce)) {
+      entry.port = adoption.ports(entry.port);
+      if (entry.port == pipeline::kNoPort || !entry.word.usable()) continue;
+      if (entry.word.state() == NeighbourState::permanent) continue;
+      // A probe belongs to the resolver that asked; the next use of the entry asks again.
+      if (entry.word.state() == NeighbourState::probe) {
+        entry.word = tables::NeighbourWord(entry.word.mac(), NeighbourState::stale);
+      }
+      const bool wanted = interfaces_.on_link(entry.port, entry.address) || entry.address.is_link_local() ||
+                          neighbours_->find(entry.port, entry.address) != neighbours_->nobody();
+      if (wanted) neighbours_->restore(entry);
+    }
+  }
+}
+
 json L3Shared::rows(std::string_view table, std::uint64_t& cursor, std::size_t max) const {
   const std::lock_guard lock(mutex_);
   return table == "routes" ? route_rows(cursor, max) : neighbour_rows(cursor, max);

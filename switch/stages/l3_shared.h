@@ -20,6 +20,8 @@ class L3Shared : public pipeline::StageShared {
   void housekeeping(pipeline::TimeNs now) override;
   /// What was learned on a port is forgotten when its link goes down.
   void on_link(pipeline::PortIndex port, bool up) override;
+  /// Neighbours stay, but for those of ports that are gone or have left the neighbour's subnet.
+  void adopt(pipeline::StageShared& old, const pipeline::Adoption& adoption) override;
   [[nodiscard]] std::vector<std::string_view> tables() const override { return {"routes", "neighbours"}; }
   [[nodiscard]] nlohmann::ordered_json rows(std::string_view table, std::uint64_t& cursor,
                                             std::size_t max) const override;

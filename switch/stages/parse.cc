@@ -138,6 +138,7 @@ pipeline::StageType parse_stage_type() {
   type.name = "parse";
   type.summary = "Reads the headers of every packet once; optionally checks ICRCs.";
   type.provides = {"parsed"};
+  type.depends_on_switch = false;
   type.options = Schema::map({
       Schema::Key::with_default("icrc_check", Schema::one_of({"off", "sample", "all"}), Value("off"),
                                 "Which RoCE packets have their ICRC checked."),

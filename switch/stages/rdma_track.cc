@@ -115,6 +115,17 @@ RdmaTrackShared::RdmaTrackShared(const pipeline::StageBuild& build) : trackers_(
   }
 }
 
+void RdmaTrackShared::update(const pipeline::StageBuild& build) {
+  configured_.clear();
+  for (const Value& pair : build.options["qps"].list()) {
+    const End a = end_of(pair["a"]), b = end_of(pair["b"]);
+    const std::uint16_t by_hash = worker_of(a.address, b.address, build.workers);
+    const SteeredQp there = steered_qp(a.address, b.address, b.qpn);
+    const pipeline::SteerTable* const table = build.steer_table;
+    configured_.push_back(table != nullptr ? table->find(there.address_key, there.qp, by_hash) : by_hash);
+  }
+}
+
 RdmaTrackStage::RdmaTrackStage(const pipeline::StageBuild& build, RdmaTrackShared& shared)
     : tracker_(track_options(build.options)) {
   shared.set_tracker(build.worker, &tracker_);
@@ -122,12 +133,26 @@ RdmaTrackStage::RdmaTrackStage(const pipeline::StageBuild& build, RdmaTrackShare
     steering_.emplace(*build.steer_table, *shared.mail(), build.worker);
     tracker_.steer_with(*steering_);
   }
+  configure_pairs(build, shared);
+}
+
+void RdmaTrackStage::configure_pairs(const pipeline::StageBuild& build, const RdmaTrackShared& shared) {
+  pairs_ = build.options["qps"];
   std::size_t position = 0;
-  for (const Value& pair : build.options["qps"].list()) {
+  for (const Value& pair : pairs_.list()) {
     if (shared.worker_of_configured(position++) != build.worker) continue;
     const End a = end_of(pair["a"]), b = end_of(pair["b"]);
-    tracker_.add_configured(0, a.address, a.qpn, b.address, b.qpn);
+    tracker_.add_configured(now_, a.address, a.qpn, b.address, b.qpn);
   }
+}
+
+void RdmaTrackStage::update(const pipeline::StageBuild& build) {
+  tracker_.set_timeouts(track_options(build.options));
+  if (equal(pairs_, build.options["qps"])) return;
+  auto& shared = dynamic_cast<RdmaTrackShared&>(*build.shared_of("rdma_track"));
+  shared.update(build);
+  tracker_.release_configured();
+  configure_pairs(build, shared);
 }
 
 void RdmaTrackStage::ingress(pipeline::Context& context, pipeline::Batch& batch) {
@@ -164,6 +189,12 @@ pipeline::StageType rdma_track_stage_type() {
   type.counters.assign(kTrackCounterNames.begin(), kTrackCounterNames.end());
   type.check = check_qps;
   type.make_shared = [](const pipeline::StageBuild& build) { return std::make_unique<RdmaTrackShared>(build); };
+  type.depends_on_switch = false;
+  // Another table would forget what this one knows.
+  type.fixed_options = {"max_qps", "pairing"};
+  type.update = [](pipeline::Stage& stage, const pipeline::StageBuild& build) {
+    dynamic_cast<RdmaTrackStage&>(stage).update(build);
+  };
   type.make = [](const pipeline::StageBuild& build, pipeline::StageShared* shared) {
     return std::make_unique<RdmaTrackStage>(build, dynamic_cast<RdmaTrackShared&>(*shared));
   };

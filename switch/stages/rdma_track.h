@@ -34,6 +34,8 @@ class RdmaTrackShared : public pipeline::StageShared {
 
   /// The worker that has a pair of the option `qps`, by its position there.
   [[nodiscard]] std::uint16_t worker_of_configured(std::size_t pair) const noexcept { return configured_[pair]; }
+  /// Other pairs are configured. They stay with the worker that sees their packets already.
+  void update(const pipeline::StageBuild& build);
   /// nullptr without `steer: qp`.
   [[nodiscard]] QpMailRings* mail() const noexcept { return mail_.get(); }
 
@@ -58,10 +60,15 @@ class RdmaTrackStage : public pipeline::Stage {
                                             std::size_t max) const override;
 
   [[nodiscard]] QpTracker& tracker() noexcept { return tracker_; }
+  /// Takes over new timeouts and configured pairs. Pairs that are no longer configured stay until they age.
+  void update(const pipeline::StageBuild& build);
 
  private:
+  void configure_pairs(const pipeline::StageBuild& build, const RdmaTrackShared& shared);
+
   std::optional<QpSteering> steering_;
   QpTracker tracker_;
+  pipeline::Value pairs_{};  ///< the option `qps`
   pipeline::TimeNs now_ = 0;
 };
 

@@ -163,6 +163,18 @@ void QpTracker::release_key(const QpKey& key) noexcept {
   if ((key.qp & QpEntry::kV6) != 0) table_.pairs().release(static_cast<std::uint32_t>(key.addresses));
 }
 
+void QpTracker::set_timeouts(const TrackOptions& options) noexcept {
+  options_.idle_timeout_s = options.idle_timeout_s;
+  options_.closed_timeout_s = options.closed_timeout_s;
+  idle_ticks_ = tables::ticks_of_seconds(options.idle_timeout_s);
+  closed_ticks_ = tables::ticks_of_seconds(options.closed_timeout_s);
+  if (next_scan_ != pipeline::kNever) next_scan_ = 0;
+}
+
+void QpTracker::release_configured() noexcept {
+  for (std::uint32_t position = 0; position < table_.slots(); ++position) table_.entry(position).clear_fixed();
+}
+
 // --- packets that are not simply the next request ----------------------------------------------------------------
 
 void QpTracker::on_other(std::uint32_t position, const Parsed& p, const std::uint8_t* frame) noexcept {

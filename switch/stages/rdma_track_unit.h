@@ -99,6 +99,10 @@ class QpTracker {
   [[nodiscard]] bool has_mail() const noexcept { return steering_ != nullptr && steering_->has_mail(); }
   /// Reads what other workers have sent. Called before track() and on_timer() when has_mail().
   void read_mail(pipeline::TimeNs now) noexcept;
+  /// New timeouts; the rest of `options` cannot change.
+  void set_timeouts(const TrackOptions& options) noexcept;
+  /// All configured pairs become ordinary ones, which age. O(slots).
+  void release_configured() noexcept;
 
   /// The entry of a packet. `handle` is what set_handle() gave for it (PacketMeta::qp_handle), 0 if nothing; it may be
   /// stale. `l3` is the packet's IP header.

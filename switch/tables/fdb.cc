@@ -3,6 +3,7 @@
 #include "switch/tables/fdb.h"
 
 #include <bit>
+#include <cassert>
 #include <utility>
 
 namespace weft::tables {
@@ -56,6 +57,13 @@ bool Fdb::add_static(FdbKey key, pipeline::PortIndex port) noexcept {
   place.slot->store(pack(key, port, true, 0), std::memory_order_relaxed);
   changed();
   return true;
+}
+
+void Fdb::swap(Fdb& other) noexcept {
+  assert(bucket_mask_ == other.bucket_mask_);
+  std::swap(buckets_, other.buckets_);
+  changed();
+  other.changed();
 }
 
 template <typename Predicate>

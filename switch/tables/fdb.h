@@ -74,6 +74,9 @@ class Fdb {
   /// Adds an entry that neither ages nor moves. False when there is no room.
   bool add_static(FdbKey key, pipeline::PortIndex port) noexcept;
 
+  /// Exchanges the contents of two tables of the same capacity that nobody uses meanwhile.
+  void swap(Fdb& other) noexcept;
+
   /// Removes learned entries not seen for `age_s` seconds; returns how many. One thread at a time.
   std::size_t expire(std::uint32_t now_s, std::uint32_t age_s) noexcept;
   /// Removes the learned entries of a port, or of all ports with kNoPort. One thread at a time.

@@ -149,6 +149,13 @@ bool NeighbourTable::add_permanent(PortIndex port, const IpAddress& address, con
   return true;
 }
 
+bool NeighbourTable::restore(const Entry& entry) {
+  const Index index = find_or_add(entry.port, entry.address, entry.since);
+  if (index == nobody()) return false;
+  const NeighbourWord known = word(index);
+  return known.state() == NeighbourState::permanent || change(index, known, entry.word, entry.since);
+}
+
 NeighbourTable::Index NeighbourTable::pin(PortIndex port, const IpAddress& address, TimeNs now) {
   const Index index = find_or_add(port, address, now);
   if (index != nobody()) ++pins_[index];

@@ -145,6 +145,9 @@ class NeighbourTable {
   /// As find_or_add(), and the entry stays until it was unpinned as many times.
   Index pin(pipeline::PortIndex port, const wire::IpAddress& address, pipeline::TimeNs now);
   void unpin(Index index);
+  /// Enters what another table knew of a neighbour, state and time included; one that is configured here stays as it
+  /// is. False when there is no room.
+  bool restore(const Entry& entry);
   /// Lets states change with time and removes what has gone out of use.
   void age(pipeline::TimeNs now, const NeighbourTimes& times);
   /// Forgets what was learned on a port, whose link went down.

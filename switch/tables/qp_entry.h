@@ -126,6 +126,7 @@ struct alignas(64) QpEntry {
   /// Comes from the configuration: never ages.
   [[nodiscard]] bool fixed() const noexcept { return (qp >> 30 & 1) != 0; }
   void set_fixed() noexcept { qp |= 1u << 30; }
+  void clear_fixed() noexcept { qp &= ~(1u << 30); }
   [[nodiscard]] PairSource source() const noexcept {
     return static_cast<PairSource>(response.high() & ResponseFlag::source_mask);
   }

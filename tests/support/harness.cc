@@ -45,18 +45,22 @@ class Harness::CapturePort : public pipeline::PortTx {
   const pipeline::TimeNs& now_;
 };
 
-Harness::Harness(const pipeline::Registry& registry, std::string_view yaml, HarnessOptions options) {
+namespace {
+
+pipeline::SwitchInfo load(std::string_view yaml, const pipeline::Registry& registry) {
   pipeline::Diagnostics diagnostics;
   auto info = control::load_switch(yaml, registry, diagnostics);
   if (!info) throw std::invalid_argument(diagnostics.to_string());
-  build(registry, std::move(*info), options);
+  return std::move(*info);
 }
 
-Harness::Harness(const pipeline::Registry& registry, pipeline::SwitchInfo info, HarnessOptions options) {
-  build(registry, std::move(info), options);
-}
+}  // namespace
 
-void Harness::build(const pipeline::Registry& registry, pipeline::SwitchInfo info, const HarnessOptions& options) {
+Harness::Harness(const pipeline::Registry& registry, std::string_view yaml, HarnessOptions options)
+    : Harness(registry, load(yaml, registry), options) {}
+
+Harness::Harness(const pipeline::Registry& registry, pipeline::SwitchInfo info, HarnessOptions options)
+    : registry_(registry), seed_(options.seed) {
   static int serial = 0;
   buffers_ = options.buffers;
   pool_ = pipeline::make_pool("harness" + std::to_string(serial++), buffers_, options.data_room_bytes, 0);
@@ -66,15 +70,45 @@ void Harness::build(const pipeline::Registry& registry, pipeline::SwitchInfo inf
   }
   std::vector<std::uint16_t> owners(info.ports.size(), 0);
   state_ = std::make_unique<pipeline::SwitchState>(registry, std::move(info), owners, 1);
+  for (std::size_t i = 0; i < owners.size(); ++i) devices_.push_back(std::make_unique<CapturePort>(now_));
+  pipeline_ = std::make_unique<pipeline::Pipeline>(*state_, host(nullptr));
+}
+
+pipeline::PipelineHost Harness::host(const pipeline::Pipeline* previous) const {
   pipeline::PipelineHost host;
   host.pool = pool_.get();
   host.meter = false;
-  host.seed = options.seed;
-  for (std::size_t i = 0; i < owners.size(); ++i) {
-    devices_.push_back(std::make_unique<CapturePort>(now_));
-    host.ports.push_back(devices_.back().get());
+  host.seed = seed_;
+  host.previous = previous;
+  for (const auto& device : devices_) host.ports.push_back(device.get());
+  return host;
+}
+
+void Harness::reload(std::string_view yaml) {
+  pipeline::SwitchInfo info = load(yaml, registry_);
+  const auto& before = state_->info().ports;
+  std::vector<PortIndex> to(before.size(), pipeline::kNoPort);
+  std::vector<std::unique_ptr<CapturePort>> devices;
+  for (pipeline::PortInfo& port : info.ports) {
+    const auto old = std::find_if(before.begin(), before.end(), [&](const auto& p) { return p.name == port.name; });
+    if (old != before.end()) to[old->index] = port.index;
+    if (port.mac.is_zero()) {
+      port.mac = old != before.end() ? old->mac : wire::MacAddress::from_u64(0x020000000200 + port.index);
+    }
+    devices.push_back(old != before.end() ? std::move(devices_[old->index]) : std::make_unique<CapturePort>(now_));
   }
-  pipeline_ = std::make_unique<pipeline::Pipeline>(*state_, std::move(host));
+  devices_ = std::move(devices);
+  std::vector<std::uint16_t> owners(info.ports.size(), 0);
+  auto state = std::make_unique<pipeline::SwitchState>(registry_, std::move(info), owners, 1,
+                                                       pipeline::SteerMode::ip_pair, state_.get());
+  auto pipeline = std::make_unique<pipeline::Pipeline>(*state, host(pipeline_.get()));
+  const pipeline::PortMap ports(std::move(to));
+  state->adopt(*state_, ports);
+  pipeline->adopt(now_, *pipeline_, ports);
+  EXPECT_EQ(pipeline_->held(), 0u) << "the old pipeline keeps packets";
+  pipeline_ = std::move(pipeline);
+  state_ = std::move(state);
+  expect_conservation();
 }
 
 Harness::~Harness() {

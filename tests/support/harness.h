@@ -44,6 +44,9 @@ class Harness {
   Harness(const Harness&) = delete;
   Harness& operator=(const Harness&) = delete;
 
+  /// Describes the switch anew while it runs, as a reload does: ports are matched by name. Nothing else happens.
+  void reload(std::string_view yaml);
+
   /// One frame, or one burst, arrives. Everything that can happen at the current time happens before it returns.
   void inject(std::string_view port, std::span<const std::uint8_t> frame);
   void inject(std::string_view port, std::initializer_list<Bytes> burst);
@@ -91,11 +94,13 @@ class Harness {
 
  private:
   class CapturePort;
-  void build(const pipeline::Registry& registry, pipeline::SwitchInfo info, const HarnessOptions& options);
+  [[nodiscard]] pipeline::PipelineHost host(const pipeline::Pipeline* previous) const;
   rte_mbuf* make(std::span<const std::uint8_t> frame, std::span<const std::size_t> segments);
   void settle();
   [[nodiscard]] std::size_t position(std::string_view stage) const;
 
+  const pipeline::Registry& registry_;
+  std::uint64_t seed_ = 1;
   pipeline::TimeNs now_ = 1'000'000'000;
   pipeline::TimeNs next_housekeeping_ = 2'000'000'000;
   pipeline::Pool pool_;

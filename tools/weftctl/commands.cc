@@ -21,6 +21,7 @@
 
 #include "switch/control/client.h"
 #include "tools/weftctl/format.h"
+#include "tools/weftctl/reload.h"
 
 namespace weft::weftctl {
 namespace {
@@ -28,13 +29,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 using control::CallError;
 
-constexpr unsigned kColumnsWithoutTerminal = 100;
-
-struct Screen {
-  bool terminal = false;
-  unsigned rows = 0;
-  unsigned columns = kColumnsWithoutTerminal;
-};
+}  // namespace
 
 Screen screen_of_stdout() {
   Screen screen;
@@ -67,6 +62,8 @@ std::string json_text(const Json& value, const Screen& screen) {
 TableStyle style_of(const Options& options, const Screen& screen) {
   return {options.columns.value_or(screen.columns), options.thousands};
 }
+
+namespace {
 
 int run_about(const Options& options, control::Client& client) {
   control::ProcessInfo info;
@@ -184,6 +181,10 @@ int run(const Options& options) {
       return run_tables(options, client);
     case Command::show:
       return run_show(options, client);
+    case Command::diff:
+      return run_diff(options, client);
+    case Command::reload:
+      return run_reload(options, client);
   }
   return kExitUsage;
 }

@@ -4,11 +4,34 @@
 // The commands of weftctl.
 #pragma once
 
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+#include "switch/control/client.h"
+#include "tools/weftctl/format.h"
 #include "tools/weftctl/options.h"
 
 namespace weft::weftctl {
 
 /// Runs the command: the answer goes to stdout, all else to stderr. Returns the exit status.
 [[nodiscard]] int run(const Options& options);
+
+// What commands share.
+
+/// Where the answer goes.
+struct Screen {
+  bool terminal = false;
+  unsigned rows = 0;       ///< 0: unknown
+  unsigned columns = 100;  ///< as without a terminal
+};
+[[nodiscard]] Screen screen_of_stdout();
+/// Says why there is no answer; returns the exit status.
+[[nodiscard]] int fail(const control::CallError& error);
+/// Writes to stdout; returns the exit status.
+[[nodiscard]] int print(std::string_view text);
+/// Indented for people, one line for programs.
+[[nodiscard]] std::string json_text(const nlohmann::ordered_json& value, const Screen& screen);
+[[nodiscard]] TableStyle style_of(const Options& options, const Screen& screen);
 
 }  // namespace weft::weftctl

@@ -24,6 +24,7 @@ constexpr const char* kExamples = R"(Examples:
   weftctl show qps --max-rows 20 -t       twenty queue pairs, numbers as 1,234,567
   weftctl show routes --columns 0 | less -S    nothing shortened
   weftctl show qps --json | jq '.[] | select(.out_of_order > 0)'
+  weftctl diff new.yaml && cp new.yaml weft.yaml && weftctl reload    all changes, or none
   weftctl --socket /run/weft/b.sock about      another weft-switch on this machine
   weftctl --address tor1:9796 --cert me.crt --key me.key --ca weft-ca.crt show ports     on another machine
 
@@ -89,6 +90,17 @@ void add_show(CLI::App& app, Options& options, std::string& interval) {
   show->callback([&options] { options.command = Command::show; });
 }
 
+void add_reload(CLI::App& app, Options& options) {
+  CLI::App* diff =
+      app.add_subcommand("diff", "Print what a configuration file would change in what\nruns: weftctl diff FILE");
+  diff->add_option("file", options.file, "A configuration file that weft-switch can read")
+      ->required()
+      ->option_text("FILE");
+  diff->callback([&options] { options.command = Command::diff; });
+  app.add_subcommand("reload", "Apply what changed in the configuration file that\nweft-switch was started with")
+      ->callback([&options] { options.command = Command::reload; });
+}
+
 }  // namespace
 
 std::optional<Options> parse_options(int argc, const char* const* argv, int& exit_status) {
@@ -120,6 +132,7 @@ std::optional<Options> parse_options(int argc, const char* const* argv, int& exi
     options.command = Command::tables;
   });
   add_show(app, options, interval);
+  add_reload(app, options);
 
   try {
     app.parse(argc, argv);

@@ -22,7 +22,7 @@ enum ExitStatus : int {
   kExitUnreachable = 3,  ///< nobody answers on the socket
 };
 
-enum class Command : std::uint8_t { about, tables, show };
+enum class Command : std::uint8_t { about, tables, show, diff, reload };
 
 /// A valid command line.
 struct Options {
@@ -35,6 +35,7 @@ struct Options {
   std::optional<unsigned> columns;  ///< width of tables; absent: the terminal's, 100 without one; 0: no limit
   bool thousands = false;
   std::string table;                 ///< show
+  std::string file;                  ///< diff
   std::string switch_name;           ///< show; empty: all
   bool switch_column = false;        ///< show: also when there is only one switch
   std::uint64_t max_rows = 0;        ///< show; 0: all

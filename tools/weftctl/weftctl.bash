@@ -41,6 +41,10 @@ _weftctl() {
       return
       ;;
     --address | --columns | --timeout | --max-rows) return ;;
+    diff)
+      mapfile -t COMPREPLY < <(compgen -f -- "$word")
+      return
+      ;;
     --switch) words=$(_weftctl_ask about | sed -n 's/^switches  *//p' | tr -d ,) ;;
     *)
       if [[ $word == -* ]]; then
@@ -48,7 +52,7 @@ _weftctl() {
         [[ -z $command ]] && words+=" --version"
         [[ $command == show ]] && words+=" --switch --max-rows --watch --switch-column"
       elif [[ -z $command ]]; then
-        words="about show tables"
+        words="about diff reload show tables"
       elif [[ $command == show && -z $table ]]; then
         words=$(_weftctl_ask tables | awk 'NR > 1 { print $1 }')
       fi

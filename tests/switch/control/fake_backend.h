@@ -24,6 +24,8 @@ class FakeBackend : public Backend {
   std::vector<std::string> switches{"tor1"};
   std::map<std::string, Table> content;
   std::size_t asked_max_rows = 0;  ///< of the last show()
+  std::string asked_path;          ///< of the last diff()
+  ReloadResult changes;            ///< what diff() and reload() answer
 
   void add(const std::string& table, Rows rows) {
     content[table] = [rows = std::move(rows)](const std::string&) { return rows; };
@@ -50,6 +52,12 @@ class FakeBackend : public Backend {
     }
     return result;
   }
+
+  [[nodiscard]] ReloadResult diff(const std::string& path) override {
+    asked_path = path;
+    return changes;
+  }
+  [[nodiscard]] ReloadResult reload() override { return changes; }
 
   [[nodiscard]] nlohmann::ordered_json about() const override {
     return {{"version", "0.1.0"}, {"pid", 4711}, {"uptime_s", 12}, {"workers", {1, 2}}};

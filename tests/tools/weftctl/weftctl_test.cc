@@ -75,6 +75,47 @@ TEST_F(WeftctlTest, OptionsMayStandBehindTheTable) {
   EXPECT_EQ(out, "port  rx_packets\nh1     1,234,567\nh2             8\n");
 }
 
+nlohmann::ordered_json change(const std::string& to, const std::string& refused) {
+  return {{"switch", "tor1"}, {"change", "changed"}, {"what", "port p1"}, {"key", "rate_mbps"}, {"from", 0},
+          {"to", to},         {"refused", refused}};
+}
+
+TEST_F(WeftctlTest, DiffAsksForAnAbsolutePathAndPrintsTheChanges) {
+  backend.changes.changes.push_back(change("7", ""));
+  EXPECT_EQ(weftctl({"diff", "new.yaml"}), 0);
+  EXPECT_EQ(out, "switch  change   what     key        from  to\ntor1    changed  port p1  rate_mbps     0  7\n");
+  EXPECT_THAT(backend.asked_path, testing::AllOf(StartsWith("/"), EndsWith("/new.yaml")));
+  EXPECT_EQ(err, "");
+}
+
+TEST_F(WeftctlTest, ReloadSaysWhenNothingChanges) {
+  backend.changes.applied = true;
+  EXPECT_EQ(weftctl({"reload"}), 0);
+  EXPECT_EQ(out, "nothing changes\n");
+}
+
+TEST_F(WeftctlTest, ARefusedReloadPrintsEveryMistakeAndEndsWith1) {
+  backend.changes.mistakes = {"/etc/weft.yaml:3:7: unknown key 'prt'", "/etc/weft.yaml:9:1: another"};
+  backend.changes.notes = {"/etc/weft.yaml:2:2: note: surprising"};
+  EXPECT_EQ(weftctl({"reload"}), 1);
+  EXPECT_EQ(out, "");
+  EXPECT_EQ(err,
+            "/etc/weft.yaml:2:2: note: surprising\n/etc/weft.yaml:3:7: unknown key 'prt'\n/etc/weft.yaml:9:1: another\n"
+            "weftctl: refused, nothing has changed\n");
+  EXPECT_EQ(weftctl({"diff", "x"}), 1);
+  EXPECT_THAT(err, EndsWith("weftctl: the running switch could not take this file\n"));
+}
+
+TEST_F(WeftctlTest, ChangesAsJsonSayEverything) {
+  backend.changes.changes.push_back(change("7", "no"));
+  backend.changes.mistakes = {"f:1:1: no"};
+  EXPECT_EQ(weftctl({"--json", "reload"}), 1);
+  EXPECT_EQ(out,
+            R"({"changes":[{"switch":"tor1","change":"changed","what":"port p1","key":"rate_mbps","from":0,"to":"7",)"
+            R"("refused":"no"}],"mistakes":["f:1:1: no"],"notes":[],"applied":false})"
+            "\n");
+}
+
 TEST_F(WeftctlTest, JsonIsAnArrayOfTheRowsAsTheyCame) {
   EXPECT_EQ(weftctl({"show", "ports", "--json"}), 0);
   EXPECT_EQ(out,
@@ -208,7 +249,7 @@ class CompletionTest : public WeftctlTest {
 };
 
 TEST_F(CompletionTest, OffersCommands) {
-  EXPECT_EQ(complete("weftctl "), "about show tables");
+  EXPECT_EQ(complete("weftctl "), "about diff reload show tables");
   EXPECT_EQ(complete("weftctl --json t"), "tables");
   EXPECT_EQ(complete("weftctl about "), "");
 }

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+//
+// How a pipeline takes the place of another one whose switch was described anew.
+#include <utility>
+
+#include "switch/pipeline/pipeline.h"
+
+namespace weft::pipeline {
+namespace {
+
+void carry(StageTotals& to, const StageTotals& from) noexcept {
+  to.packets.carry(from.packets);
+  to.bursts.carry(from.bursts);
+  to.cycles.carry(from.cycles);
+}
+
+void carry(PortTotals& to, const PortTotals& from) noexcept {
+  to.rx.carry(from.rx);
+  to.rx_bytes.carry(from.rx_bytes);
+  to.tx.carry(from.tx);
+  to.tx_bytes.carry(from.tx_bytes);
+  to.dropped.carry(from.dropped);
+}
+
+void carry(FlowTotals& to, const FlowTotals& from) noexcept {
+  for (Counter FlowTotals::*counter :
+       {&FlowTotals::rx, &FlowTotals::rx_bytes, &FlowTotals::generated, &FlowTotals::replicated, &FlowTotals::tx,
+        &FlowTotals::tx_bytes, &FlowTotals::consumed, &FlowTotals::handed_in, &FlowTotals::handed_out}) {
+    (to.*counter).carry(from.*counter);
+  }
+  for (std::size_t i = 0; i < to.dropped.size(); ++i) to.dropped[i].carry(from.dropped[i]);
+}
+
+// Stages show their counters as constants, and only they count; here they stand still, and the object is not constant.
+void carry(Stage& to, const Stage& from) noexcept {
+  const auto counters = to.counters();
+  for (std::size_t i = 0; i < counters.size(); ++i) const_cast<Counter&>(counters[i]).carry(from.counters()[i]);
+}
+
+}  // namespace
+
+void Pipeline::adopt(TimeNs now, Pipeline& old, const PortMap& ports) {
+  rng_ = old.rng_;
+  // Whoever looks on goes on doing so.
+  taps_ = old.taps_;
+  tap_count_ = old.tap_count_;
+  tracer_ = old.tracer_;
+  for (std::size_t i = 0; i < tap_count_ && !ports.identity(); ++i) taps_[i]->ports_renamed(ports);
+  adopt_counters(old, ports);
+  adopt_queues(now, old, ports);
+  adopt_stages(now, old, ports);
+  adopt_rest(now, old, ports);
+}
+
+void Pipeline::adopt_counters(const Pipeline& old, const PortMap& ports) {
+  carry(totals_, old.totals_);
+  carry(admission_, old.admission_);
+  carry(tx_, old.tx_);
+  for (std::size_t port = 0; port < ports.size(); ++port) {
+    const PortIndex to = ports(static_cast<PortIndex>(port));
+    if (to != kNoPort) carry(port_totals_[to], old.port_totals_[port]);
+  }
+  for (std::size_t i = 0; i < slot_count_; ++i) {
+    const auto before = old.state_.position(state_.types()[i]->name);
+    if (!before) continue;
+    carry(slots_[i].ingress, old.slots_[*before].ingress);
+    carry(slots_[i].egress, old.slots_[*before].egress);
+    if (!state_.kept(i)) carry(*slots_[i].stage, *old.slots_[*before].stage);
+  }
+}
+
+// A port keeps its owner.
+void Pipeline::adopt_queues(TimeNs now, Pipeline& old, const PortMap& ports) {
+  for (std::size_t port = 0; port < ports.size(); ++port) {
+    const PortIndex to = ports(static_cast<PortIndex>(port));
+    auto& from = old.egress_[port];
+    if (!from || to == kNoPort) continue;
+    const PortInfo& was = old.state_.info().ports[port];
+    const PortInfo& is = state_.info().ports[to];
+    if (was.queue_packets == is.queue_packets && was.rate_mbps == is.rate_mbps && was.delay_ns == is.delay_ns) {
+      std::swap(egress_[to], from);
+    } else {
+      egress_[to]->adopt(*from);
+      while (rte_mbuf* m = from->take_any()) drop_at_port(now, to, m, DropReason::egress_queue_full);
+    }
+    if (ports.identity()) continue;
+    // Where it came from does not matter any more, so that port may be gone.
+    egress_[to]->for_each([&](rte_mbuf* m) {
+      meta(m).in_port = ports(meta(m).in_port);
+      meta(m).out_port = to;
+    });
+  }
+}
+
+void Pipeline::adopt_stages(TimeNs now, Pipeline& old, const PortMap& ports) {
+  for (std::size_t i = 0; i < slot_count_; ++i) {
+    const auto before = old.state_.position(state_.types()[i]->name);
+    if (!before) continue;
+    const bool same = equal(state_.info().pipeline[i].options, old.state_.info().pipeline[*before].options);
+    if (state_.kept(i)) {
+      if (!same) state_.types()[i]->update(*slots_[i].stage, state_.build_of(i, host_.worker));
+      continue;
+    }
+    Context context(now, host_.worker, rng_, *this, static_cast<std::uint8_t>(i));
+    slots_[i].stage->adopt(context, *old.slots_[*before].stage, {ports, same});
+  }
+  run_all_resumed(now);
+}
+
+// What no stage took over goes on behind the last stage that was before it in the old pipeline and still is. What was
+// to leave through a port that is gone is dropped.
+void Pipeline::adopt_rest(TimeNs now, Pipeline& old, const PortMap& ports) {
+  std::size_t behind = 0;
+  for (std::size_t i = 0; i < old.slot_count_; ++i) {
+    const auto at = state_.position(old.state_.types()[i]->name);
+    behind = at.value_or(behind);
+    if ((at && state_.kept(*at)) || old.slots_[i].stage->held() == 0) continue;
+    Context context(now, host_.worker, rng_, *this, static_cast<std::uint8_t>(behind));
+    old.slots_[i].stage->flush(context);
+    Resumed resumed = std::exchange(slots_[behind].resumed, {});
+    resumed_count_ -= resumed.count;
+    while (resumed.count-- != 0) {
+      rte_mbuf* m = resumed.first;
+      resumed.first = reinterpret_cast<rte_mbuf*>(meta(m).time);
+      if (ports.rename(m)) {
+        resume(behind, m);
+      } else {
+        drop(now, m, DropReason::port_removed, Half::ingress);
+      }
+    }
+    run_all_resumed(now);
+  }
+  for (auto& queue : old.egress_) {
+    if (!queue) continue;
+    while (rte_mbuf* m = queue->take_any()) drop(now, m, DropReason::port_removed, Half::egress);
+  }
+  run_all_resumed(now);
+}
+
+void Pipeline::refuse_handoff(TimeNs now, rte_mbuf* m, DropReason reason) noexcept {
+  totals_.handed_in.add(1);
+  drop(now, m, reason, Half::ingress);
+}
+
+}  // namespace weft::pipeline
