@@ -57,7 +57,7 @@ class Runtime : public control::Backend {
   /// Every counter, for Prometheus. Any thread, at any time; waits for no worker.
   [[nodiscard]] std::vector<prometheus::MetricFamily> metrics() const;
 
-  /// What the service manager is told. Any thread, at any time; waits for no worker.
+  /// What the service manager is told. Main thread; waits for no worker.
   [[nodiscard]] Health health() const;
 
   // Backend.

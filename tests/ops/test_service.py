@@ -7,6 +7,7 @@ import glob
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -89,6 +90,19 @@ class Notify(unittest.TestCase):
         self.assertEqual(self.manager.wait_for("READY"), "1")
         self.assertEqual(self.process.stop(), 0)
         self.assertEqual(self.manager.wait_for("STOPPING"), "1")
+
+    def test_a_reload_is_announced_and_ends_in_readiness(self):
+        self.start()
+        self.manager.wait_for("READY")
+        before = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
+        self.process.switch.send_signal(signal.SIGHUP)
+        message = self.manager.message(20)
+        while message and "RELOADING" not in message:
+            message = self.manager.message(20)
+        self.assertEqual(message["RELOADING"], "1")
+        self.assertGreaterEqual(int(message["MONOTONIC_USEC"]), before)
+        self.assertEqual(self.manager.wait_for("READY"), "1")
+        self.assertEqual(self.process.stop(), 0)
 
     def test_a_process_that_cannot_start_is_never_ready(self):
         path = self.process.write(switches="""
