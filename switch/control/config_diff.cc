@@ -6,6 +6,8 @@
 #include <array>
 #include <nlohmann/json.hpp>
 #include <string_view>
+#include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 namespace weft::control {
@@ -168,23 +170,23 @@ class Differ {
   }
 
   void items(const Section& section, const Value& from, const Value& to) {
-    const auto find = [&](const Value& list, const std::string& identity) -> const Value* {
-      for (const Value& item : list.list_or_empty()) {
-        if (identity_of(item, section) == identity) return &item;
-      }
-      return nullptr;
-    };
-    const auto what = [&](const Value& item) { return std::string(section.item) + " " + identity_of(item, section); };
+    const auto what = [&](const std::string& identity) { return std::string(section.item) + " " + identity; };
+    // There may be a hundred thousand routes.
+    std::unordered_map<std::string, const Value*> before;
+    for (const Value& item : from.list_or_empty()) before.emplace(identity_of(item, section), &item);
+    std::unordered_set<std::string> after;
     for (const Value& item : to.list_or_empty()) {
-      const Value* before = find(from, identity_of(item, section));
-      if (before == nullptr) {
-        add(Kind::added, what(item), "", {}, item, item.mark());
+      const std::string identity = identity_of(item, section);
+      after.insert(identity);
+      if (const auto old = before.find(identity); old != before.end()) {
+        leaves(what(identity), "", *old->second, item, item.mark());
       } else {
-        leaves(what(item), "", *before, item, item.mark());
+        add(Kind::added, what(identity), "", {}, item, item.mark());
       }
     }
     for (const Value& item : from.list_or_empty()) {
-      if (find(to, identity_of(item, section)) == nullptr) add(Kind::removed, what(item), "", item, {}, to.mark());
+      const std::string identity = identity_of(item, section);
+      if (!after.contains(identity)) add(Kind::removed, what(identity), "", item, {}, to.mark());
     }
   }
 

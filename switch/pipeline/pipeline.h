@@ -49,10 +49,10 @@ class Pipeline;
 struct PipelineHost {
   std::uint16_t worker = 0;
   rte_mempool* pool = nullptr;
-  std::vector<PortTx*> ports{};  ///< by PortIndex; nullptr where another worker owns the port
-  Handoff* handoff = nullptr;    ///< nullptr with one worker
-  bool meter = true;             ///< count cycles per stage
-  std::uint64_t seed = 1;        ///< of the random source
+  std::vector<PortTx*> ports{};        ///< by PortIndex; nullptr where another worker owns the port
+  Handoff* handoff = nullptr;          ///< nullptr with one worker
+  bool meter = true;                   ///< count cycles per stage
+  std::uint64_t seed = 1;              ///< of the random source
   const Pipeline* previous = nullptr;  ///< a reload: the pipeline whose place the new one will take by adopt()
 };
 

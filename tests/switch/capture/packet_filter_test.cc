@@ -122,5 +122,15 @@ TEST_F(FilterTest, NumbersOfMoreThan24BitsAreMistakes) {
   EXPECT_EQ(make({.psns = {{5, 0x1000000}}}).error, "PSN 16777216 has more than 24 bits");
 }
 
+TEST(PacketFilter, PortsFollowTheirNewIndexesAndNoneIsNotAll) {
+  PacketFilter filter;
+  filter.ports = {true, false, true};
+  filter.rename_ports(pipeline::PortMap({4, 0, 1}));
+  for (const pipeline::PortIndex port : {4, 1}) EXPECT_TRUE(filter.port(port)) << port;
+  for (const pipeline::PortIndex port : {0, 2, 3}) EXPECT_FALSE(filter.port(port)) << port;
+  filter.rename_ports(pipeline::PortMap(std::vector<pipeline::PortIndex>(5, pipeline::kNoPort)));
+  for (const pipeline::PortIndex port : {0, 1, 4}) EXPECT_FALSE(filter.port(port)) << port;
+}
+
 }  // namespace
 }  // namespace weft::capture

@@ -237,5 +237,33 @@ TEST_F(EgressQueueTest, TakeAnyEmptiesTheLineFirstThenTheFifo) {
   EXPECT_EQ(queue.held(), 0u);
 }
 
+TEST_F(EgressQueueTest, AQueueWithOtherSettingsTakesOverInOrderAndLeavesWhatItHasNoRoomFor) {
+  EgressQueue old(100, 0, 5000);
+  std::vector<rte_mbuf*> line;
+  for (int i = 0; i < 70; ++i) line.push_back(packet(100));
+  for (rte_mbuf* m : line) {
+    ASSERT_TRUE(old.push(kStart, m));
+    TimeNs sent_at = 0;
+    if (rte_mbuf* sent = old.pop(kStart, sent_at)) old.line_push(sent, sent_at);
+  }
+  const std::uint32_t waiting = old.depth();
+  const std::uint32_t travelling = old.held() - waiting;
+  ASSERT_GT(travelling, EgressQueue::kBurst);
+  for (int i = 0; i < 5; ++i) {
+    line.push_back(packet(100));
+    ASSERT_TRUE(old.push(kStart, line.back()));
+  }
+  EgressQueue next(waiting + 2, 1000, 0);
+  next.adopt(old);
+  EXPECT_EQ(next.held(), travelling + waiting + 2);
+  EXPECT_EQ(old.held(), 3u);
+  EXPECT_EQ(old.take_any(), line[line.size() - 3]);
+  // What travels arrives when it would have.
+  rte_mbuf* due[EgressQueue::kBurst];
+  EXPECT_EQ(next.line_due(kStart + 4999, due, EgressQueue::kBurst), 0);
+  EXPECT_EQ(next.line_due(kStart + 5000, due, EgressQueue::kBurst), EgressQueue::kBurst);
+  for (std::uint32_t i = 0; i < travelling + waiting + 2; ++i) ASSERT_EQ(next.take_any(), line[i]);
+}
+
 }  // namespace
 }  // namespace weft::pipeline

@@ -80,5 +80,16 @@ TEST(Schema, DescribesWhatItExpects) {
   EXPECT_EQ(describe(Schema::either(Schema::boolean(), Schema::list(Schema::ip()))), "true or false, or a list");
 }
 
+TEST(Value, EqualIsWhatTheFileMeansWhereverItStands) {
+  Value map(Value::Map{{"a", Value(1)}, {"b", Value(Value::List{Value("x")})}, {"none", Value()}});
+  map.set_mark({"f", 7, 3});
+  EXPECT_TRUE(equal(map, Value(Value::Map{{"b", Value(Value::List{Value("x")})}, {"a", Value(1)}})));
+  EXPECT_FALSE(equal(map, Value(Value::Map{{"a", Value(1)}})));
+  EXPECT_FALSE(equal(Value(Value::Map{{"a", Value(1)}}), map));
+  EXPECT_FALSE(equal(Value(1), Value(true)));
+  EXPECT_FALSE(equal(Value(Value::List{Value(1), Value(2)}), Value(Value::List{Value(2), Value(1)})));
+  EXPECT_TRUE(equal(Value(), Value()));
+}
+
 }  // namespace
 }  // namespace weft::pipeline

@@ -348,5 +348,16 @@ TEST(Fdb, TheZeroAddressIsNeverFoundWhileOthersAreLearned) {
   EXPECT_EQ(found, 0u);
 }
 
+TEST(Fdb, SwapExchangesTheEntriesAndTellsBothSidesReaders) {
+  Fdb one(64);
+  Fdb two(64);
+  one.learn(kHost, 3, 7);
+  const std::uint32_t before = two.generation();
+  one.swap(two);
+  EXPECT_EQ(one.find(kHost), kNoPort);
+  EXPECT_EQ(two.find(kHost), 3);
+  EXPECT_NE(two.generation(), before);
+}
+
 }  // namespace
 }  // namespace weft::tables

@@ -295,5 +295,19 @@ TEST(NeighbourTable, WorkersNeverFindTheMacOfAnotherAddressWhileEntriesComeAndGo
   EXPECT_EQ(wrong.load(), 0);
 }
 
+TEST_P(NeighbourTableTest, RestoreEntersStateAndTimeAndLeavesConfiguredEntriesAlone) {
+  const NeighbourTable::Entry known{0, 1, ip(GetParam()), NeighbourWord(kMac, State::reachable), 5 * kSecond};
+  EXPECT_TRUE(table_.restore(known));
+  const auto index = table_.find(1, ip(GetParam()));
+  EXPECT_EQ(table_.word(index), known.word);
+  table_.age(34 * kSecond, kTimes);
+  EXPECT_EQ(state(index), State::reachable);
+  table_.age(35 * kSecond, kTimes);
+  EXPECT_EQ(state(index), State::stale);
+  table_.add_permanent(1, ip(GetParam()), kOther);
+  EXPECT_TRUE(table_.restore(known));
+  EXPECT_EQ(table_.word(index).mac(), kOther);
+}
+
 }  // namespace
 }  // namespace weft::tables
