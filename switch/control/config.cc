@@ -169,6 +169,7 @@ void read_switches(Config& config, const Value& root, const Registry& registry, 
   }
   check_switch_names(switches, diagnostics);
   check_devices(switches, root["control"], diagnostics);
+  check_kernel_interfaces(switches, diagnostics);
   check_links(switches, diagnostics);
 }
 

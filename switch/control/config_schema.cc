@@ -135,6 +135,17 @@ Schema static_mac_schema() {
   });
 }
 
+Schema kernel_schema() {
+  return Schema::map({
+      Key::optional_key("namespace", Schema::name(),
+                        "Network namespace, as in `ip netns`, with the switch's interfaces; default: weft's own."),
+      Key::with_default("prefix", Schema::text(), Value(""),
+                        "What the names of the interfaces begin with; the name of the port follows."),
+      Key::with_default("packets_per_s", Schema::integer(1, 1'000'000), Value(10'000),
+                        "Packets a second to the kernel from each port, a twentieth of them at once."),
+  });
+}
+
 Schema eal_schema() {
   return Schema::map({
       Key::optional_key("workers", Schema::list(Schema::integer(0, kMaxCpu), 1),
@@ -209,6 +220,9 @@ Schema switch_schema() {
       Key::with_default("routes", Schema::list(route_schema()), Value(Value::List{}), "Static routes (l3)."),
       Key::with_default("static_macs", Schema::list(static_mac_schema()), Value(Value::List{}),
                         "Static forwarding entries (l2)."),
+      Key::optional_key("kernel", kernel_schema(),
+                        "The kernel is the control plane (l3): it has an interface for every port, answers for the "
+                        "switch, and its routes, neighbours and addresses are the switch's."),
       Key::required_key("pipeline", Schema::stages(), "Stages in the order in which packets meet them."),
   });
 }

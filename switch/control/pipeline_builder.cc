@@ -94,7 +94,7 @@ class PipelineBuilder {
   // Sections that only one kind of forwarding reads.
   void check_sections() {
     const StageSpec* router = find(routes);
-    if (router != nullptr && scope_.source["addresses"].list_or_empty().empty()) {
+    if (router != nullptr && !scope_.source["kernel"].is_map() && scope_.source["addresses"].list_or_empty().empty()) {
       scope_.diagnostics.error(router->mark,
                                "stage '" + router->name + "' needs 'addresses' of the switch, found none");
     }

@@ -42,12 +42,16 @@ struct SwitchScope {
 void build_ports(SwitchScope& scope);
 void build_ip(SwitchScope& scope);
 void build_pipeline(SwitchScope& scope);
+/// After the others.
+void build_kernel(SwitchScope& scope);
 
 /// Checks across switches: names, devices and files used twice, peers of links.
 void check_switch_names(const std::vector<pipeline::Value>& switches, pipeline::Diagnostics& diagnostics);
 /// @param control  the process's `control` map; null where there is none
 void check_devices(const std::vector<pipeline::Value>& switches, const pipeline::Value& control,
                    pipeline::Diagnostics& diagnostics);
+/// Names of the kernel's interfaces that are used twice.
+void check_kernel_interfaces(const std::vector<pipeline::Value>& switches, pipeline::Diagnostics& diagnostics);
 void check_links(const std::vector<pipeline::Value>& switches, pipeline::Diagnostics& diagnostics);
 
 }  // namespace weft::control

@@ -218,9 +218,13 @@ std::string Runtime::plan_ports(const Config& next, std::vector<Plan>& plans) {
     const auto old = std::find_if(switches_.begin(), switches_.end(),
                                   [&](const Switch& s) { return s.state->info().name == info.name; });
     std::vector<const PortInfo*> matched(info.ports.size());
+    const bool same = old != switches_.end() && equal(source_of(config_, info.name), source_of(next, info.name));
+    if (!same && (info.kernel || (old != switches_.end() && old->kernel))) {
+      return at(info.mark) + "switch " + info.name + " has 'kernel' and can only change with a restart";
+    }
     if (old != switches_.end()) {
       plan.old = &*old;
-      plan.changed = !equal(source_of(config_, info.name), source_of(next, info.name));
+      plan.changed = !same;
       plan.to.assign(old->ports.size(), pipeline::kNoPort);
       matched = match_ports(old->state->info(), info);
     }

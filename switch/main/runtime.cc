@@ -80,7 +80,7 @@ std::string Runtime::build(const Eal& eal) {
   std::vector<Polling> polling = make_polling(all);
   for (std::size_t w = 0; w < workers_.size(); ++w) workers_[w]->set_polling(std::move(polling[w]));
   supervise_links();
-  return "";
+  return open_kernel();
 }
 
 std::string Runtime::open_port(const pipeline::SwitchInfo& info, const pipeline::PortInfo& port,
@@ -153,6 +153,18 @@ Runtime::Switch Runtime::build_switch(pipeline::SwitchInfo info, std::vector<std
     made.pipelines.push_back(std::make_unique<pipeline::Pipeline>(*made.state, std::move(host)));
   }
   return made;
+}
+
+std::string Runtime::open_kernel() {
+  for (Switch& s : switches_) {
+    const pipeline::SwitchInfo& info = s.state->info();
+    if (!info.kernel) continue;
+    std::string error;
+    s.kernel = kernel::KernelSwitch::open(info, pool_.get(), [this] { return clock_.now(); }, error);
+    if (!s.kernel) return info.kernel->mark.file + ":" + std::to_string(info.kernel->mark.line) + ": kernel: " + error;
+    s.kernel->attach(*s.state);
+  }
+  return "";
 }
 
 std::vector<Polling> Runtime::make_polling(const std::vector<Switch*>& switches) const {
@@ -299,6 +311,9 @@ void Runtime::drain() {
   {
     const std::lock_guard lock(reload_mutex_);
     reloads_ = false;
+  }
+  for (Switch& s : switches_) {
+    if (s.kernel) s.kernel->stop();
   }
   for (auto& worker : workers_) worker->set_receiving(false);
   for_each_worker([](Switch&, std::size_t) {});

@@ -14,6 +14,7 @@
 
 #include "switch/control/backend.h"
 #include "switch/control/config.h"
+#include "switch/kernel/kernel_switch.h"
 #include "switch/main/eal.h"
 #include "switch/main/log.h"
 #include "switch/main/service_manager.h"
@@ -77,6 +78,7 @@ class Runtime : public control::Backend {
     std::unique_ptr<pipeline::SwitchState> state;
     std::vector<std::shared_ptr<ports::Port>> ports;             ///< by PortIndex
     std::vector<std::unique_ptr<pipeline::Pipeline>> pipelines;  ///< by worker
+    std::unique_ptr<kernel::KernelSwitch> kernel{};              ///< nullptr without SwitchInfo::kernel
   };
 
   using OpenedPorts = std::vector<std::vector<std::shared_ptr<ports::Port>>>;  ///< by switch and PortIndex
@@ -103,6 +105,7 @@ class Runtime : public control::Backend {
   void retire_ports(pipeline::TimeNs now, Switch& s, const std::vector<pipeline::PortIndex>& to);
   void count_retired(const Switch& s);
   void sift_rings(pipeline::TimeNs now, std::vector<Plan>& plans, const std::vector<Switch*>& removed);
+  std::string open_kernel();
 
   void supervise_links();
   // Runs the task for every switch on every worker, one worker after the other.

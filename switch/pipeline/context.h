@@ -41,6 +41,10 @@ class Context {
   /// kNoPort; nullptr when the pool is empty. Fill it, then send() it.
   [[nodiscard]] rte_mbuf* generate() noexcept;
 
+  /// A packet that another thread allocated from a pool of weft for the switch's own use: from now on as if generate()
+  /// had made it, with the contents and out_port that it has.
+  void adopt(rte_mbuf* m) noexcept;
+
   /// A copy with its own header bytes (up to kHeaderBytes) whose payload is shared by reference (counted as
   /// replicated), meta copied; nullptr when the pool is empty (counted nowhere: the original is still there).
   [[nodiscard]] rte_mbuf* replicate(rte_mbuf* m) noexcept;

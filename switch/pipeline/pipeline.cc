@@ -452,6 +452,15 @@ rte_mbuf* Context::generate() noexcept {
   return m;
 }
 
+void Context::adopt(rte_mbuf* m) noexcept {
+  const PortIndex out = meta(m).out_port;
+  meta(m) = PacketMeta{};
+  meta(m).out_port = out;
+  meta(m).switch_index = pipeline_.state_.info().index;
+  meta(m).time = now;
+  pipeline_.totals_.generated.add(1);
+}
+
 rte_mbuf* Context::replicate(rte_mbuf* m) noexcept {
   rte_mbuf* copy = weft::pipeline::replicate(pipeline_.host_.pool, m);
   if (copy != nullptr) pipeline_.totals_.replicated.add(1);

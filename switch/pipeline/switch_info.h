@@ -84,6 +84,15 @@ struct StaticMac {
   Mark mark{};
 };
 
+/// That the kernel is the control plane of the switch: every port has a network interface there, and routes, addresses
+/// and neighbours are the kernel's.
+struct KernelInfo {
+  std::string network_namespace{};         ///< name as in `ip netns`; "": the one that the process runs in
+  std::string interface_prefix{};          ///< an interface's name is this and the name of its port
+  std::uint32_t packets_per_s = 10'000;    ///< to the kernel, from each port
+  Mark mark{};
+};
+
 /// One stage of the pipeline with its validated options.
 struct StageSpec {
   std::string name;
@@ -103,6 +112,7 @@ struct SwitchInfo {
   std::vector<NeighbourInfo> neighbours;
   std::vector<StaticMac> static_macs;
   std::vector<StageSpec> pipeline;
+  std::optional<KernelInfo> kernel{};
   Mark mark{};
 };
 

@@ -82,10 +82,17 @@ constexpr FirstOctets kFirstOctets;
 L3Stage::L3Stage(const pipeline::StageBuild& build, L3Shared& shared)
     : interfaces_(shared.worker(build.worker).tables().interfaces),
       finish_(shared.worker(build.worker)),
-      local_(interfaces_, finish_.tables().neighbours, finish_.counters()) {
+      local_(interfaces_, finish_.tables().neighbours, finish_.counters()),
+      kernel_(shared.kernel()),
+      worker_(build.worker) {
   for (pipeline::PortIndex port = 0; port < interfaces_.size(); ++port) {
     own_mac_.push_back(tables::NeighbourWord(interfaces_[port].mac, tables::NeighbourState::none).mac_bytes());
   }
+}
+
+void L3Stage::on_timer(Context& context) {
+  if (kernel_ != nullptr) kernel_->send_waiting(context);
+  finish_.on_timer(context);
 }
 
 void L3Stage::ingress(Context& context, Batch& batch) {

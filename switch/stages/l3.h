@@ -8,6 +8,7 @@
 #pragma once
 
 #include "switch/pipeline/stage.h"
+#include "switch/stages/l3_kernel.h"
 #include "switch/stages/l3_local.h"
 #include "switch/stages/l3_shared.h"
 
@@ -18,8 +19,10 @@ class L3Stage : public pipeline::Stage {
   L3Stage(const pipeline::StageBuild& build, L3Shared& shared);
 
   void ingress(pipeline::Context& context, pipeline::Batch& batch) override;
-  [[nodiscard]] pipeline::TimeNs next_deadline() const override { return finish_.next_deadline(); }
-  void on_timer(pipeline::Context& context) override { finish_.on_timer(context); }
+  [[nodiscard]] pipeline::TimeNs next_deadline() const override {
+    return kernel_ != nullptr && kernel_->waiting(worker_) ? 0 : finish_.next_deadline();
+  }
+  void on_timer(pipeline::Context& context) override;
   [[nodiscard]] std::size_t held() const override { return finish_.held(); }
   void flush(pipeline::Context& context) override { finish_.flush(context); }
   void adopt(pipeline::Context& context, pipeline::Stage& old, const pipeline::Adoption& adoption) override {
@@ -48,6 +51,8 @@ class L3Stage : public pipeline::Stage {
   void dispatch_special(pipeline::Context& context, pipeline::Batch& batch, std::uint16_t i,
                         tables::NextHopId id) noexcept;
 
+  [[nodiscard]] bool is_for_kernel(const rte_mbuf* m) const noexcept;
+  void deliver(pipeline::Context& context, pipeline::Batch& batch, std::uint16_t i) noexcept;
   void receive(pipeline::Context& context, pipeline::Batch& batch, std::uint16_t i) noexcept;
   void receive_ip(pipeline::Context& context, pipeline::Batch& batch, std::uint16_t i, bool link_multicast) noexcept;
   void receive_v4(pipeline::Context& context, pipeline::Batch& batch, std::uint16_t i, bool link_multicast) noexcept;
@@ -56,6 +61,8 @@ class L3Stage : public pipeline::Stage {
   const tables::Interfaces& interfaces_;
   L3Finish& finish_;
   L3Local local_;
+  L3Kernel* kernel_;  ///< nullptr: the switch answers for itself
+  std::uint16_t worker_;
   std::vector<std::uint64_t> own_mac_;  ///< by port, as the first six bytes of a frame lie in memory
 };
 

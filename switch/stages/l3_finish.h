@@ -71,6 +71,9 @@ class L3Finish final : public L3Resolver::Sink {
   [[nodiscard]] L3Counters& counters() noexcept { return counters_; }
   [[nodiscard]] const L3Tables& tables() const noexcept { return tables_; }
 
+  // Before the workers start.
+  void ask_through(L3Kernel& kernel) noexcept { resolver_.ask_through(kernel, worker_); }
+
   // For the l3 stage.
   [[nodiscard]] pipeline::TimeNs next_deadline() const noexcept {
     return tables_.domain.wanted(worker_) ? 0 : resolver_.next_deadline();

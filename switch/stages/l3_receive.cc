@@ -48,6 +48,22 @@ bool is_impossible(const IpAddress& a) noexcept {
 
 }  // namespace
 
+// What the kernel gets of a frame to the port or to a group, before anybody has looked at IP addresses: everything but
+// packets to unicast addresses that may have to be forwarded, and multicast beyond the link.
+bool L3Stage::is_for_kernel(const rte_mbuf* m) const noexcept {
+  const wire::Parsed& parsed = pipeline::meta(m).parsed;
+  if (parsed.kind == FrameKind::arp || parsed.kind == FrameKind::other) return true;
+  if (parsed.l4_offset == 0) return false;
+  const IpAddress destination = ip_ends(m).destination;
+  if (!destination.is_v6()) return destination == kLimitedBroadcast || destination.v4_value() >> 8 == 0xe00000;
+  const auto& bytes = destination.bytes();
+  return destination.is_link_local() || (bytes[0] == 0xff && (bytes[1] & 0xf) <= 2);
+}
+
+void L3Stage::deliver(Context& context, Batch& batch, std::uint16_t i) noexcept {
+  kernel_ == nullptr ? local_.deliver(context, batch, i) : kernel_->punt(context, batch, i);
+}
+
 void L3Stage::receive(Context& context, Batch& batch, std::uint16_t i) noexcept {
   rte_mbuf* m = batch.packet[i];
   const PacketMeta& pm = pipeline::meta(m);
@@ -62,6 +78,7 @@ void L3Stage::receive(Context& context, Batch& batch, std::uint16_t i) noexcept 
   if (from_outside && !link_multicast && destination != interfaces_[pm.in_port].mac) {
     return context.drop(batch, i, DropReason::not_for_router);
   }
+  if (kernel_ != nullptr && from_outside && is_for_kernel(m)) return kernel_->punt(context, batch, i);
   switch (pm.parsed.kind) {
     case FrameKind::arp:
       return from_outside ? local_.arp(context, batch, i) : context.consume(batch, i);
@@ -92,14 +109,14 @@ void L3Stage::receive_v4(Context& context, Batch& batch, std::uint16_t i, bool l
   if (is_impossible(ends.source) && !(all && ends.source.is_unspecified())) {
     return context.drop(batch, i, DropReason::ip_source);
   }
-  if (all) return local_.deliver(context, batch, i);
+  if (all) return deliver(context, batch, i);
   if (ends.destination.is_multicast() || is_impossible(ends.destination)) {
     return context.drop(batch, i, DropReason::ip_destination);
   }
   if (link_multicast) {
     // RFC 1122 3.3.6: whoever sends to all on the link must say so in the IP header too.
     if (!interfaces_.is_broadcast(in_port, ends.destination)) return context.drop(batch, i, DropReason::not_for_router);
-    return local_.deliver(context, batch, i);
+    return deliver(context, batch, i);
   }
   const bool link_local = ends.source.is_link_local() || ends.destination.is_link_local();
   if (link_local && !interfaces_.is_local(in_port, ends.destination)) {
@@ -119,14 +136,14 @@ void L3Stage::receive_v6(Context& context, Batch& batch, std::uint16_t i, bool l
     if (is_impossible(ends.source) && !ends.source.is_unspecified()) {
       return context.drop(batch, i, DropReason::ip_source);
     }
-    return local_.deliver(context, batch, i);
+    return deliver(context, batch, i);
   }
   if (link_multicast) return context.drop(batch, i, DropReason::not_for_router);
   if (is_impossible(ends.source)) return context.drop(batch, i, DropReason::ip_source);
   if (is_impossible(ends.destination)) return context.drop(batch, i, DropReason::ip_destination);
   if (ends.destination.is_link_local()) {
     const bool ours = in_port < interfaces_.size() && interfaces_.owns(in_port, ends.destination);
-    return ours ? local_.deliver(context, batch, i) : context.drop(batch, i, DropReason::ip_destination);
+    return ours ? deliver(context, batch, i) : context.drop(batch, i, DropReason::ip_destination);
   }
   if (ends.source.is_link_local() && !interfaces_.is_local(in_port, ends.destination)) {
     return context.drop(batch, i, DropReason::ip_source);
@@ -137,7 +154,7 @@ void L3Stage::receive_v6(Context& context, Batch& batch, std::uint16_t i, bool l
 void L3Stage::dispatch_special(Context& context, Batch& batch, std::uint16_t i, tables::NextHopId id) noexcept {
   switch (id) {
     case tables::kLocal:
-      return local_.deliver(context, batch, i);
+      return deliver(context, batch, i);
     case tables::kBlackhole:
       return context.drop(batch, i, DropReason::blackhole_route);
     case tables::kBroadcast: {
@@ -145,7 +162,7 @@ void L3Stage::dispatch_special(Context& context, Batch& batch, std::uint16_t i, 
       const auto& pm = pipeline::meta(batch.packet[i]);
       const bool ours =
           pm.in_port < interfaces_.size() && interfaces_.is_broadcast(pm.in_port, ip_ends(batch.packet[i]).destination);
-      return ours ? local_.deliver(context, batch, i) : context.drop(batch, i, DropReason::ip_destination);
+      return ours ? deliver(context, batch, i) : context.drop(batch, i, DropReason::ip_destination);
     }
     default:
       return finish_.refuse(context, batch, i, DropReason::no_route, IcmpError::no_route);

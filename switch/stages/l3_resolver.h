@@ -13,6 +13,7 @@
 #include "switch/pipeline/context.h"
 #include "switch/pipeline/port_map.h"
 #include "switch/stages/l3_counters.h"
+#include "switch/stages/l3_kernel.h"
 #include "switch/tables/interfaces.h"
 #include "switch/tables/neighbour_table.h"
 
@@ -53,6 +54,12 @@ class L3Resolver {
   /// @param pending_packets  packets that may wait for one neighbour
   L3Resolver(const tables::Interfaces& interfaces, tables::NeighbourTable& neighbours, L3Counters& counters,
              std::size_t pending_packets);
+
+  /// Has the kernel ask from now on, whose answers end up in the neighbour table.
+  void ask_through(L3Kernel& kernel, std::uint16_t worker) noexcept {
+    kernel_ = &kernel;
+    worker_ = worker;
+  }
 
   /// Nobody is being asked.
   [[nodiscard]] bool idle() const noexcept { return active_.empty(); }
@@ -104,6 +111,8 @@ class L3Resolver {
   tables::NeighbourTable& neighbours_;
   L3Counters& counters_;
   std::size_t pending_packets_;
+  L3Kernel* kernel_ = nullptr;
+  std::uint16_t worker_ = 0;
   std::vector<Record> records_;
   std::unique_ptr<rte_mbuf*[]> packets_;  ///< pending_packets_ for each record
   std::vector<std::uint16_t> slot_of_;    ///< record of each neighbour, kNoSlot for none

@@ -3,6 +3,7 @@
 #include "switch/stages/l3_shared.h"
 
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 
 namespace weft::stages {
 
@@ -34,12 +35,14 @@ L3Shared::L3Shared(const pipeline::StageBuild& build)
   // The check of the options has made sure that these fit.
   for (const auto& entry : info_.neighbours) neighbours_->add_permanent(entry.port, entry.address, entry.mac);
   routes_ = std::make_unique<tables::RcuCell<RouteTable>>(domain_, build_table(info_.routes));
+  if (info_.kernel) kernel_ = std::make_unique<L3Kernel>(info_, build.workers);
   const std::uint64_t errors = build.options["icmp_errors_per_s"].unsigned_integer();
   const L3Limits limits{.pending_packets = build.options["pending_packets"].unsigned_integer(),
                         .icmp_errors_per_s = (errors + build.workers - 1) / build.workers};
   for (std::uint16_t worker = 0; worker < build.workers; ++worker) {
     workers_.push_back(
         std::make_unique<L3Finish>(L3Tables{interfaces_, *neighbours_, domain_, *routes_}, limits, worker));
+    if (kernel_) workers_.back()->ask_through(*kernel_);
   }
 }
 
@@ -50,6 +53,44 @@ std::unique_ptr<const RouteTable> L3Shared::build_table(std::span<const RouteInf
 void L3Shared::set_routes(std::vector<RouteInfo> routes) {
   const std::lock_guard lock(mutex_);
   routes_->replace(build_table(routes));
+}
+
+void L3Shared::set_addresses(std::span<const pipeline::InterfaceAddress> addresses) {
+  const std::lock_guard lock(mutex_);
+  interfaces_.replace(addresses, domain_);
+}
+
+bool L3Shared::set_routes(std::span<const tables::RouteSpec> routes) {
+  const std::lock_guard lock(mutex_);
+  // Large tables wait for their last reader: with many updates a second not until the next housekeeping.
+  domain_.reclaim();
+  try {
+    routes_->replace(std::make_unique<const RouteTable>(interfaces_, routes, *neighbours_, large_table_routes_));
+  } catch (const std::length_error&) {
+    return false;
+  }
+  return true;
+}
+
+void L3Shared::learn(PortIndex port, const wire::IpAddress& address,
+                     const tables::NeighbourTable::Advertisement& said, bool permanent, TimeNs now) {
+  const std::lock_guard lock(mutex_);
+  if (permanent && said.mac) {
+    neighbours_->add_permanent(port, address, *said.mac);
+    return;
+  }
+  const auto index = neighbours_->find_or_add(port, address, now);
+  // What was configured no longer is.
+  if (neighbours_->word(index).state() == NeighbourState::permanent) neighbours_->doubt(index, now);
+  if (index != neighbours_->nobody()) neighbours_->learn(index, said, now);
+}
+
+void L3Shared::lose(PortIndex port, const wire::IpAddress& address, Loss loss, TimeNs now) {
+  const std::lock_guard lock(mutex_);
+  const auto index = neighbours_->find(port, address);
+  if (index == neighbours_->nobody()) return;
+  neighbours_->doubt(index, now);
+  if (loss == Loss::unreachable) neighbours_->lose(index, now);
 }
 
 void L3Shared::housekeeping(TimeNs now) {
@@ -85,18 +126,24 @@ void L3Shared::adopt(pipeline::StageShared& old_shared, const pipeline::Adoption
   }
 }
 
+std::vector<std::string_view> L3Shared::tables() const {
+  if (kernel_) return {"routes", "neighbours", "kernel"};
+  return {"routes", "neighbours"};
+}
+
 json L3Shared::rows(std::string_view table, std::uint64_t& cursor, std::size_t max) const {
+  if (table == "kernel") return kernel_->rows(info_, cursor, max);
   const std::lock_guard lock(mutex_);
   return table == "routes" ? route_rows(cursor, max) : neighbour_rows(cursor, max);
 }
 
-json L3Shared::hop_row(const NextHops& hops, tables::NextHopId id) const {
+// As `ip route` writes it, and how far resolving the neighbour has come unless it is done.
+std::string L3Shared::hop_text(const NextHops& hops, tables::NextHopId id) const {
   const tables::NextHop& hop = hops.hop(id);
-  const auto word = hop.attached ? tables::NeighbourWord() : neighbours_->word(hop.neighbour);
-  return {{"address", text_or_null(!hop.attached, hops.address(id))},
-          {"port", info_.ports[hop.port].name},
-          {"mac", text_or_null(word.usable(), word.mac())},
-          {"state", hop.attached ? json(nullptr) : json(to_string(word.state()))}};
+  const std::string device = "dev " + info_.ports[hop.port].name;
+  if (hop.attached) return device;
+  const auto word = neighbours_->word(hop.neighbour);
+  return hops.address(id).to_string() + " " + device + (word.usable() ? "" : " " + std::string(to_string(word.state())));
 }
 
 json L3Shared::route_rows(std::uint64_t& cursor, std::size_t max) const {
@@ -105,10 +152,10 @@ json L3Shared::route_rows(std::uint64_t& cursor, std::size_t max) const {
   for (; cursor < table.routes().size() && rows.size() < max; ++cursor) {
     const tables::Route& route = table.routes()[cursor];
     json hops = json::array();
-    if (NextHops::is_hop(route.next_hop)) hops.push_back(hop_row(table.next_hops(), route.next_hop));
+    if (NextHops::is_hop(route.next_hop)) hops.push_back(hop_text(table.next_hops(), route.next_hop));
     if (NextHops::is_group(route.next_hop)) {
       for (const auto member : table.next_hops().members(route.next_hop)) {
-        hops.push_back(hop_row(table.next_hops(), member));
+        hops.push_back(hop_text(table.next_hops(), member));
       }
     }
     rows.push_back({{"prefix", route.prefix.to_string()},

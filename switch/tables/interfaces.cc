@@ -3,6 +3,8 @@
 #include "switch/tables/interfaces.h"
 
 #include <algorithm>
+#include <memory>
+#include <utility>
 
 namespace weft::tables {
 
@@ -35,13 +37,27 @@ const Prefixes& of_family(const Interfaces::Interface& port, const IpAddress& li
 
 }  // namespace
 
-Interfaces::Interfaces(const pipeline::SwitchInfo& info) : ports_(info.ports.size()) {
+Interfaces::Interfaces(const pipeline::SwitchInfo& info) {
+  Ports ports(info.ports.size());
   for (const auto& port : info.ports) {
-    ports_[port.index].mac = port.mac;
-    ports_[port.index].mtu_bytes = port.mtu_bytes;
+    ports[port.index].mac = port.mac;
+    ports[port.index].mtu_bytes = port.mtu_bytes;
   }
-  for (const auto& [port, prefix, mark] : info.addresses) {
-    Interface& interface = ports_[port];
+  if (!info.kernel) fill(ports, info.addresses);
+  const auto is_v6 = [](const auto& item) { return item.prefix.address.is_v6(); };
+  const bool speaks_v6 = std::any_of(info.addresses.begin(), info.addresses.end(), is_v6) ||
+                         std::any_of(info.routes.begin(), info.routes.end(), is_v6);
+  if (speaks_v6 && !info.kernel) {
+    for (Interface& interface : ports) {
+      if (interface.link_local.empty()) interface.link_local.push_back({link_local_address(interface.mac), 64});
+    }
+  }
+  ports_.store(new Ports(std::move(ports)), std::memory_order_release);
+}
+
+void Interfaces::fill(Ports& ports, std::span<const pipeline::InterfaceAddress> addresses) {
+  for (const auto& [port, prefix, mark] : addresses) {
+    Interface& interface = ports[port];
     if (!prefix.address.is_v6()) {
       interface.v4.push_back(prefix);
     } else if (prefix.address.is_link_local()) {
@@ -50,38 +66,43 @@ Interfaces::Interfaces(const pipeline::SwitchInfo& info) : ports_(info.ports.siz
       interface.v6.push_back(prefix);
     }
   }
-  const auto is_v6 = [](const auto& item) { return item.prefix.address.is_v6(); };
-  if (!std::any_of(info.addresses.begin(), info.addresses.end(), is_v6) &&
-      !std::any_of(info.routes.begin(), info.routes.end(), is_v6)) {
-    return;
+}
+
+void Interfaces::replace(std::span<const pipeline::InterfaceAddress> addresses, RcuDomain& domain) {
+  Ports next(size());
+  for (std::size_t i = 0; i < next.size(); ++i) {
+    next[i].mac = ports()[i].mac;
+    next[i].mtu_bytes = ports()[i].mtu_bytes;
   }
-  for (Interface& interface : ports_) {
-    if (interface.link_local.empty()) interface.link_local.push_back({link_local_address(interface.mac), 64});
-  }
+  fill(next, addresses);
+  std::shared_ptr<const Ports> old(ports_.exchange(new Ports(std::move(next)), std::memory_order_acq_rel));
+  domain.defer([old = std::move(old)]() mutable { old.reset(); });
 }
 
 bool Interfaces::owns(PortIndex port, const IpAddress& address) const noexcept {
-  return has_address(of_family(ports_[port], address), address);
+  return has_address(of_family(ports()[port], address), address);
 }
 
 bool Interfaces::is_local(PortIndex port, const IpAddress& address) const noexcept {
   if (address.is_v6() && address.is_link_local()) return owns(port, address);
-  return std::any_of(ports_.begin(), ports_.end(),
+  const Ports& all = ports();
+  return std::any_of(all.begin(), all.end(),
                      [&](const Interface& interface) { return has_address(of_family(interface, address), address); });
 }
 
 bool Interfaces::on_link(PortIndex port, const IpAddress& address) const noexcept {
-  return around(of_family(ports_[port], address), address) != nullptr;
+  return around(of_family(ports()[port], address), address) != nullptr;
 }
 
 bool Interfaces::is_broadcast(PortIndex port, const IpAddress& address) const noexcept {
-  return std::any_of(ports_[port].v4.begin(), ports_[port].v4.end(), [&](const IpPrefix& prefix) {
+  const auto& own = ports()[port].v4;
+  return std::any_of(own.begin(), own.end(), [&](const IpPrefix& prefix) {
     return has_broadcast(prefix) && (address == prefix.network().address || address == broadcast_address(prefix));
   });
 }
 
 bool Interfaces::listens(PortIndex port, const IpAddress& group) const noexcept {
-  const Interface& interface = ports_[port];
+  const Interface& interface = ports()[port];
   if (!interface.has_v6()) return false;
   if (group == kAllNodes || group == kAllRouters) return true;
   const auto solicited = [&](const IpPrefix& prefix) { return solicited_node(prefix.address) == group; };
@@ -90,7 +111,7 @@ bool Interfaces::listens(PortIndex port, const IpAddress& group) const noexcept 
 }
 
 std::optional<IpAddress> Interfaces::ask_from(PortIndex port, const IpAddress& target) const noexcept {
-  const Interface& interface = ports_[port];
+  const Interface& interface = ports()[port];
   const Prefixes& own = of_family(interface, target);
   if (const IpPrefix* subnet = around(own, target)) return subnet->address;
   if (!own.empty()) return own.front().address;
@@ -99,11 +120,11 @@ std::optional<IpAddress> Interfaces::ask_from(PortIndex port, const IpAddress& t
 }
 
 std::optional<IpAddress> Interfaces::answer_from(PortIndex port, const IpAddress& to) const noexcept {
-  const Prefixes& own = of_family(ports_[port], to);
+  const Prefixes& own = of_family(ports()[port], to);
   if (const IpPrefix* subnet = around(own, to)) return subnet->address;
   if (!own.empty()) return own.front().address;
   if (to.is_v6() && to.is_link_local()) return std::nullopt;
-  for (const Interface& interface : ports_) {
+  for (const Interface& interface : ports()) {
     const Prefixes& other = of_family(interface, to);
     if (!other.empty()) return other.front().address;
   }

@@ -4,17 +4,23 @@
 // The switch's own IP addresses, port by port, and what follows from them.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "switch/pipeline/switch_info.h"
+#include "switch/tables/rcu_cell.h"
 #include "switch/wire/addresses.h"
 
 namespace weft::tables {
 
-/// Immutable. A switch that has an IPv6 address or route speaks IPv6 on all ports, so each has a link-local address:
-/// the configured one, or the one that RFC 4291 appendix A makes of the port's MAC address.
+/// A switch that has an IPv6 address or route speaks IPv6 on all ports, so each has a link-local address: the configured
+/// one, or the one that RFC 4291 appendix A makes of the port's MAC address. With SwitchInfo::kernel it has none of its
+/// own: the kernel says which.
+///
+/// Workers may call everything but replace() at any time; a reference is good until their next RcuDomain::quiescent().
 class Interfaces {
  public:
   struct Interface {
@@ -28,9 +34,15 @@ class Interfaces {
   };
 
   explicit Interfaces(const pipeline::SwitchInfo& info);
+  ~Interfaces() { delete ports_.load(std::memory_order_relaxed); }
+  Interfaces(const Interfaces&) = delete;
+  Interfaces& operator=(const Interfaces&) = delete;
 
-  [[nodiscard]] std::size_t size() const noexcept { return ports_.size(); }
-  [[nodiscard]] const Interface& operator[](pipeline::PortIndex port) const noexcept { return ports_[port]; }
+  /// Control thread: exchanges the addresses of all ports for these.
+  void replace(std::span<const pipeline::InterfaceAddress> addresses, RcuDomain& domain);
+
+  [[nodiscard]] std::size_t size() const noexcept { return ports().size(); }
+  [[nodiscard]] const Interface& operator[](pipeline::PortIndex port) const noexcept { return ports()[port]; }
 
   /// The address is one of this port.
   [[nodiscard]] bool owns(pipeline::PortIndex port, const wire::IpAddress& address) const noexcept;
@@ -54,7 +66,11 @@ class Interfaces {
                                                            const wire::IpAddress& to) const noexcept;
 
  private:
-  std::vector<Interface> ports_;
+  using Ports = std::vector<Interface>;
+  static void fill(Ports& ports, std::span<const pipeline::InterfaceAddress> addresses);
+  [[nodiscard]] const Ports& ports() const noexcept { return *ports_.load(std::memory_order_acquire); }
+
+  std::atomic<const Ports*> ports_;
 };
 
 /// First and last address of an IPv4 subnet mean all its hosts, except in the smallest subnets (RFC 3021).

@@ -182,6 +182,17 @@ void NeighbourTable::forget(Index index, NeighbourWord seen, TimeNs now) {
   });
 }
 
+void NeighbourTable::lose(Index index, TimeNs now) {
+  const NeighbourWord seen = word(index);
+  if (seen.usable() && seen.state() != NeighbourState::permanent) forget(index, seen, now);
+}
+
+void NeighbourTable::doubt(Index index, TimeNs now) {
+  const NeighbourWord seen = word(index);
+  if (seen.state() != NeighbourState::reachable && seen.state() != NeighbourState::permanent) return;
+  change(index, seen, NeighbourWord(seen.mac(), NeighbourState::stale), now);
+}
+
 void NeighbourTable::age_one(Index index, TimeNs now, const NeighbourTimes& times) {
   const NeighbourWord seen = word(index);
   const TimeNs since = detail_[index].since.load(std::memory_order_relaxed);
@@ -215,8 +226,7 @@ void NeighbourTable::age(TimeNs now, const NeighbourTimes& times) {
 void NeighbourTable::flush(PortIndex port, TimeNs now) {
   for (Index index = 0; index < nobody(); ++index) {
     if (tag_at(index).load(std::memory_order_acquire) <= kDead || detail_[index].port != port) continue;
-    const NeighbourWord seen = word(index);
-    if (seen.usable() && seen.state() != NeighbourState::permanent) forget(index, seen, now);
+    lose(index, now);
   }
 }
 

@@ -148,6 +148,10 @@ class NeighbourTable {
   /// Enters what another table knew of a neighbour, state and time included; one that is configured here stays as it
   /// is. False when there is no room.
   bool restore(const Entry& entry);
+  /// A learned neighbour is not there any more.
+  void lose(Index index, pipeline::TimeNs now);
+  /// A neighbour, a configured one too, may not be there any more: its next use starts a probe.
+  void doubt(Index index, pipeline::TimeNs now);
   /// Lets states change with time and removes what has gone out of use.
   void age(pipeline::TimeNs now, const NeighbourTimes& times);
   /// Forgets what was learned on a port, whose link went down.

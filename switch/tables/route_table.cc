@@ -2,6 +2,7 @@
 // Copyright The weft authors
 #include "switch/tables/route_table.h"
 
+#include <algorithm>
 #include <array>
 #include <map>
 #include <optional>
@@ -33,7 +34,7 @@ std::optional<PortIndex> port_of(const Interfaces& interfaces, const RouteInfo::
 }  // namespace
 
 std::string_view to_string(RouteSource source) noexcept {
-  constexpr std::array<std::string_view, 4> kNames{"local", "broadcast", "connected", "static"};
+  constexpr std::array<std::string_view, 5> kNames{"local", "broadcast", "connected", "static", "kernel"};
   return kNames[static_cast<std::size_t>(source)];
 }
 
@@ -42,6 +43,30 @@ RouteTable::RouteTable(const Interfaces& interfaces, std::span<const RouteInfo> 
     : next_hops_(interfaces, neighbours),
       routes_(collect(interfaces, routes)),
       fib_(for_fib(routes_), kUnreachable, large_table_routes) {}
+
+RouteTable::RouteTable(const Interfaces& interfaces, std::span<const RouteSpec> routes, NeighbourTable& neighbours,
+                       std::size_t large_table_routes)
+    : next_hops_(interfaces, neighbours),
+      routes_(collect(routes)),
+      fib_(for_fib(routes_), kUnreachable, large_table_routes) {}
+
+std::vector<Route> RouteTable::collect(std::span<const RouteSpec> routes) {
+  std::vector<Route> ordered;
+  ordered.reserve(routes.size());
+  std::vector<NextHopId> hops;
+  for (const RouteSpec& route : routes) {
+    hops.clear();
+    for (const RouteSpec::Hop& hop : route.hops) {
+      hops.push_back(hop.attached ? next_hops_.add_attached(hop.port) : next_hops_.add_router(hop.port, hop.gateway));
+    }
+    ordered.push_back({route.prefix.network(), route.source, hops.empty() ? route.special : next_hops_.add_group(hops)});
+  }
+  const auto less = [](const Route& a, const Route& b) { return a.prefix < b.prefix; };
+  const auto same = [](const Route& a, const Route& b) { return a.prefix == b.prefix; };
+  if (!std::is_sorted(ordered.begin(), ordered.end(), less)) std::stable_sort(ordered.begin(), ordered.end(), less);
+  ordered.erase(std::unique(ordered.begin(), ordered.end(), same), ordered.end());
+  return ordered;
+}
 
 std::vector<Route> RouteTable::collect(const Interfaces& interfaces, std::span<const RouteInfo> routes) {
   std::map<IpPrefix, Route> found;

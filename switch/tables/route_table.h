@@ -20,6 +20,7 @@ enum class RouteSource : std::uint8_t {
   broadcast,  ///< first and last address of a connected IPv4 subnet, which are not forwarded to
   connected,  ///< the subnet of an address of the switch
   static_,    ///< configured
+  kernel,     ///< of the kernel's tables, and none of the above
 };
 /// `static` for static_.
 [[nodiscard]] std::string_view to_string(RouteSource source) noexcept;
@@ -30,12 +31,31 @@ struct Route {
   NextHopId next_hop = kUnreachable;
 };
 
+/// A route as somebody else has decided on it, the kernel.
+struct RouteSpec {
+  struct Hop {
+    pipeline::PortIndex port = 0;
+    wire::IpAddress gateway{};  ///< of either family; meaningless if attached
+    bool attached = false;      ///< the destinations themselves are on the link
+    friend bool operator==(const Hop&, const Hop&) = default;
+  };
+  wire::IpPrefix prefix{};
+  RouteSource source = RouteSource::kernel;
+  NextHopId special = kUnreachable;  ///< what happens without hops: kUnreachable, kBlackhole, kLocal, kBroadcast
+  std::vector<Hop> hops{};
+  friend bool operator==(const RouteSpec&, const RouteSpec&) = default;
+};
+
 class RouteTable {
  public:
   /// @param routes  static routes; a next hop without a port that is in no connected subnet is left out
   /// @param neighbours  outlives the table
   /// @param large_table_routes  see Fib
   RouteTable(const Interfaces& interfaces, std::span<const pipeline::RouteInfo> routes, NeighbourTable& neighbours,
+             std::size_t large_table_routes);
+  /// A table of these routes alone. Of several with one prefix, the first one counts. Throws std::length_error when
+  /// they do not fit into memory; see Fib.
+  RouteTable(const Interfaces& interfaces, std::span<const RouteSpec> routes, NeighbourTable& neighbours,
              std::size_t large_table_routes);
 
   [[nodiscard]] const Fib& fib() const noexcept { return fib_; }
@@ -45,6 +65,8 @@ class RouteTable {
 
  private:
   [[nodiscard]] std::vector<Route> collect(const Interfaces& interfaces, std::span<const pipeline::RouteInfo> routes);
+
+  [[nodiscard]] std::vector<Route> collect(std::span<const RouteSpec> routes);
 
   NextHops next_hops_;
   std::vector<Route> routes_;

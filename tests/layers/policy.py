@@ -19,6 +19,7 @@ LAYERS = {
     "switch/stages": ("switch/wire", "switch/pipeline", "switch/tables"),
     "switch/ports": ("switch/wire", "switch/pipeline", "switch/tables"),
     "switch/capture": ("switch/wire", "switch/pipeline"),
+    "switch/kernel": ("switch/wire", "switch/pipeline", "switch/tables", "switch/stages"),
     "switch/control": ("switch/wire", "switch/pipeline"),
     "switch/main": ("switch",),
     "nic": ("switch/wire",),

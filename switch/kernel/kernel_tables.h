@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+//
+// Keeps the tables of a switch as the kernel's are.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <thread>
+
+#include "switch/kernel/netlink_socket.h"
+#include "switch/kernel/route_mirror.h"
+#include "switch/kernel/tap.h"
+#include "switch/pipeline/time.h"
+#include "switch/stages/l3_shared.h"
+
+namespace weft::kernel {
+
+/// Gives the time as the workers know it.
+using Clock = std::function<pipeline::TimeNs()>;
+
+/// Applies what the kernel says of a neighbour; messages about other interfaces than the ports' change nothing.
+void apply_neighbour(const NeighbourMessage& message, const PortByIndex& ports, stages::L3Shared& l3,
+                     pipeline::TimeNs now);
+
+/// A thread that reads everything once, then listens. Routes are collected: a new table is built when the socket is
+/// empty, and the next one not before three times as long as that took has passed, so that a flood of changes costs a
+/// quarter of a core and no worker anything.
+class KernelTables {
+ public:
+  KernelTables(PortByIndex ports, Clock clock) : clock_(std::move(clock)), ports_(std::move(ports)) {}
+  ~KernelTables() { stop(); }
+  KernelTables(const KernelTables&) = delete;
+  KernelTables& operator=(const KernelTables&) = delete;
+
+  /// In the namespace of the ports' interfaces. Empty, or what went wrong.
+  [[nodiscard]] std::string open();
+  /// Begins to fill the tables of `l3`, which outlives this or the next stop().
+  void start(stages::L3Shared& l3);
+  void stop();
+
+ private:
+  void run(stages::L3Shared& l3);
+  void wait(pipeline::TimeNs now) const;
+  void listen(stages::L3Shared& l3);
+  void handle(const nlmsghdr* message, stages::L3Shared& l3);
+  bool read_all(stages::L3Shared& l3);
+  void note_link(const LinkMessage& message);
+  void note_address(const AddressMessage& message);
+  void publish_addresses(stages::L3Shared& l3);
+  void publish_routes(stages::L3Shared& l3);
+
+  Clock clock_;
+  PortByIndex ports_;
+  NetlinkSocket events_, questions_;
+  Descriptor wake_;
+  std::thread thread_;
+  std::atomic<bool> stop_{false};
+
+  RouteMirror routes_;
+  std::set<std::pair<pipeline::PortIndex, wire::IpPrefix>> addresses_;
+  std::map<int, bool> up_;  ///< interfaces, administratively
+  bool read_all_ = true;    ///< what is known may be wrong
+  bool routes_changed_ = false;
+  bool addresses_changed_ = false;
+  bool full_ = false;  ///< the last table did not fit into memory
+  pipeline::TimeNs next_publish_ = 0;
+  pipeline::TimeNs next_read_ = 0;
+};
+
+}  // namespace weft::kernel

@@ -1,0 +1,268 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# Copyright The weft authors
+"""Linux is the control plane of the switch: it answers for it, and its routes, from `ip route` and FRR, are weft's."""
+import json
+import os
+import re
+import shutil
+import subprocess
+import threading
+import time
+import unittest
+
+import lab
+
+ROUTES = 100_000
+FRR = "/usr/lib/frr"
+TOP = "eal: { memory_mb: 512 }\n"
+
+
+def wait_for(what, condition, timeout_s=20):
+    """Asks until the condition holds."""
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {timeout_s} s: {what}")
+        time.sleep(0.1)
+
+
+class ControlPlane:
+    """The namespace with the interfaces of one switch."""
+
+    def __init__(self, l, name):
+        self.name = f"{l.prefix}-{name}"
+        lab.run("ip", "netns", "add", self.name)
+        l.on_exit(lab.run, "ip", "netns", "del", self.name)
+        self.ip("link", "set", "lo", "up")
+
+    def ip(self, *arguments):
+        return lab.run("ip", "-n", self.name, *arguments)
+
+    def execute(self, *command, **options):
+        return lab.run("ip", "netns", "exec", self.name, *command, **options)
+
+
+def switch(name, ports, control_plane, extra=""):
+    text = f"  - name: {name}\n    ports:\n"
+    for port, device in ports.items():
+        text += f"      - {{ name: {port}, {device} }}\n"
+    return text + f"    kernel: {{ namespace: {control_plane.name} }}\n" + extra + "    pipeline: [parse, l3, lb]\n"
+
+
+def veth(host):
+    return f"type: veth, interface: {host.port_interface}"
+
+
+def routes(l, name="tor"):
+    return {row["prefix"]: row for row in l.show("routes", "--switch", name, "--max-rows", "300000")}
+
+
+class Exchange:
+    """UDP from one host to another at a steady rate; says how many datagrams were lost."""
+
+    def __init__(self, client, server, address, seconds, mbit=20):
+        self._server = server.start("timeout", str(seconds + 20), "iperf3", "-s", "-1", "-J")
+        time.sleep(0.3)
+        self._client = client.start("timeout", str(seconds + 15), "iperf3", "-c", address, "-J", "-u", "-b", f"{mbit}M",
+                                    "-l", "1000", "-t", str(seconds))
+
+    def lost(self):
+        out, _ = self._client.communicate()
+        self._server.communicate()
+        total = json.loads(out)["end"]["sum"]
+        assert total["packets"] > 1000, total
+        return total["lost_packets"]
+
+
+class Kernel(unittest.TestCase):
+    def test_linux_answers_for_the_switch_and_its_routes_are_used(self):
+        with lab.Lab() as l:
+            a = l.host("a").address("10.77.1.2/24", "fd77:1::2/64").route("default", "10.77.1.1")
+            b = l.host("b").address("10.77.2.2/24", "fd77:2::2/64").route("default", "10.77.2.1")
+            a.route("fd77::/16", "fd77:1::1")
+            b.route("fd77::/16", "fd77:2::1")
+            c = ControlPlane(l, "c")
+            # The address of p0 is the configuration's, that of p1 an operator's.
+            addresses = "    addresses:\n      - { port: p0, address: 10.77.1.1/24 }\n"
+            l.start(switch("tor", {"p0": veth(a), "p1": veth(b)}, c, addresses))
+            for port, address in (("p0", "fd77:1::1/64"), ("p1", "10.77.2.1/24"), ("p1", "fd77:2::1/64")):
+                c.ip("address", "add", address, "dev", port, *(["nodad"] if ":" in address else []))
+            wait_for("connected routes", lambda: {"10.77.2.0/24", "fd77:2::/64", "fd77:1::1/128"} <= set(routes(l)))
+
+            self.assertEqual(a.ping("10.77.1.1"), 5)
+            self.assertEqual(a.ping("fd77:1::1"), 5)
+            self.assertEqual(c.ip("-j", "neigh", "show", "10.77.1.2").count(a.mac()), 1)
+            self.assertEqual(a.ping("10.77.2.2"), 5)
+            self.assertEqual(a.ping("fd77:2::2"), 5)
+            # Nobody but the kernel has asked or answered.
+            counters = {row["counter"]: row["value"] for row in l.show("counters") if row["stage"] == "l3"}
+            for name in ("arp_requests_sent", "arp_requests_answered", "nd_solicitations_sent", "echo_answered"):
+                self.assertEqual(counters[name], 0, name)
+            states = {row["address"]: row["state"] for row in l.show("neighbours")}
+            self.assertEqual(states["10.77.2.2"], "reachable")
+
+            c.ip("route", "add", "10.99.0.0/16", "nexthop", "via", "10.77.1.2", "nexthop", "via", "10.77.2.2")
+            c.ip("route", "add", "blackhole", "10.98.0.0/16")
+            wait_for("the group", lambda: "10.99.0.0/16" in routes(l) and "10.98.0.0/16" in routes(l))
+            self.assertEqual(routes(l)["10.99.0.0/16"]["next_hops"], ["10.77.1.2 dev p0", "10.77.2.2 dev p1"])
+            self.assertTrue(routes(l)["10.98.0.0/16"]["blackhole"])
+            text = lab.run(os.path.join(lab.BIN, "weftctl"), "--socket", l.socket, "show", "routes")
+            self.assertRegex(text, r"10\.99\.0\.0/16 .*10\.77\.1\.2 dev p0, 10\.77\.2\.2 dev p1")
+
+            # Gone in silence: the kernel tells of no route that an interface takes with it.
+            c.ip("link", "set", "p1", "down")
+            wait_for("routes of p1 gone", lambda: "10.77.2.0/24" not in routes(l))
+            c.ip("link", "set", "p1", "up")
+            wait_for("route of p1 back", lambda: "10.77.2.0/24" in routes(l))
+            # The link of the port is the carrier of the interface.
+            b.ip("link", "set", "eth0", "down")
+            wait_for("no carrier", lambda: "NO-CARRIER" in c.ip("link", "show", "p1"))
+            b.ip("link", "set", "eth0", "up")
+            wait_for("carrier", lambda: "NO-CARRIER" not in c.ip("link", "show", "p1"))
+            l.stop()
+
+    def test_a_flood_to_the_kernel_is_limited_and_counted_by_port(self):
+        with lab.Lab() as l:
+            a = l.host("a").address("10.77.1.2/24")
+            b = l.host("b").address("10.77.2.2/24")
+            c = ControlPlane(l, "c")
+            text = switch("tor", {"p0": veth(a), "p1": veth(b)}, c,
+                          "    addresses:\n      - { port: p0, address: 10.77.1.1/24 }\n"
+                          "      - { port: p1, address: 10.77.2.1/24 }\n")
+            l.start(text.replace("kernel: {", "kernel: { packets_per_s: 100,"))
+            wait_for("routes", lambda: "10.77.1.1/32" in routes(l))
+            a.execute("ping", "-q", "-f", "-c", "2000", "-w", "3", "10.77.1.1", check=False)
+            self.assertEqual(b.ping("10.77.2.1"), 5)
+            drops = {row["reason"]: row["packets"] for row in l.show("drops")}
+            rows = {row["port"]: row for row in l.show("kernel")}
+            self.assertGreater(drops["kernel_rate"], 100)
+            self.assertEqual(rows["p0"]["over_rate"], drops["kernel_rate"])
+            self.assertEqual(rows["p1"]["over_rate"], 0)
+            l.stop()
+
+    def test_a_hundred_thousand_routes_come_and_go_under_traffic(self):
+        with lab.Lab() as l:
+            a = l.host("a").address("10.77.1.2/24").route("default", "10.77.1.1")
+            b = l.host("b").address("10.77.2.2/24").route("default", "10.77.2.1")
+            c = ControlPlane(l, "c")
+            l.start(switch("tor", {"p0": veth(a), "p1": veth(b)}, c,
+                           "    addresses:\n      - { port: p0, address: 10.77.1.1/24 }\n"
+                           "      - { port: p1, address: 10.77.2.1/24 }\n"), top=TOP)
+            wait_for("routes", lambda: "10.77.2.1/32" in routes(l))
+            self.assertEqual(a.ping("10.77.2.2"), 5)
+            prefixes = [f"{100 + i // 65536}.{i // 256 % 256}.{i % 256}.0/24" for i in range(ROUTES)]
+            for verb in ("add", "del"):
+                with open(os.path.join(l.directory, verb), "w") as file:
+                    file.writelines(f"route {verb} {prefix} via 10.77.2.2\n" for prefix in prefixes)
+            traffic = Exchange(a, b, "10.77.2.2", seconds=8)
+            began = time.monotonic()
+            c.ip("-batch", os.path.join(l.directory, "add"))
+            added = time.monotonic()
+            wait_for("all routes", lambda: len(routes(l)) > ROUTES, timeout_s=15)
+            print(f"{ROUTES} routes: ip {added - began:.2f} s, in weft {time.monotonic() - added:.2f} s later")
+            b.ip("address", "add", "101.1.2.1/32", "dev", "lo")
+            self.assertEqual(a.ping("101.1.2.1"), 5)
+            c.ip("-batch", os.path.join(l.directory, "del"))
+            wait_for("no routes", lambda: len(routes(l)) < 50, timeout_s=15)
+            self.assertEqual(traffic.lost(), 0)
+            l.stop()
+
+
+@unittest.skipUnless(os.path.exists(f"{FRR}/bgpd") and shutil.which("lldpd"), "needs the packages frr and lldpd")
+class Daemons(unittest.TestCase):
+    """FRR and lldpd, each with files of its own, in the namespaces of switches."""
+
+    def start(self, l, control_plane, command, **options):
+        process = lab.spawn(["ip", "netns", "exec", control_plane.name, *command], stdout=subprocess.DEVNULL,
+                            stderr=subprocess.DEVNULL, **options)
+
+        def end():
+            process.terminate()
+            try:
+                process.wait(timeout=5)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        l.on_exit(end)
+        return process
+
+    def frr(self, l, control_plane, text):
+        """zebra and bgpd; returns a function that runs a command of vtysh in bgpd."""
+        directory = os.path.join(l.directory, f"frr-{control_plane.name}")
+        os.mkdir(directory, 0o755)
+        shutil.chown(l.directory, "frr", "frr")
+        shutil.chown(directory, "frr", "frr")
+        path = os.path.join(directory, "frr.conf")
+        with open(path, "w") as file:
+            file.write(text)
+        for daemon in ("zebra", "bgpd"):
+            self.start(l, control_plane, [
+                f"{FRR}/{daemon}", "-f", path, "-i", f"{directory}/{daemon}.pid", "-z", f"{directory}/zserv.api",
+                "--vty_socket", directory, "-A", "127.0.0.1", "-P", "0"])
+            wait_for(daemon, lambda d=daemon: os.path.exists(f"{directory}/{d}.vty"))
+        return lambda command: control_plane.execute("vtysh", "--vty_socket", directory, "-c", command, check=False)
+
+    def test_bgp_between_two_leaves_moves_traffic_when_a_path_is_withdrawn(self):
+        with lab.Lab() as l:
+            a = l.host("a").address("10.77.1.2/24").route("default", "10.77.1.1")
+            b = l.host("b").address("10.77.2.2/24").route("default", "10.77.2.1")
+            planes = {leaf: ControlPlane(l, f"leaf{leaf}") for leaf in (1, 2)}
+            text, vtysh = "", {}
+            for leaf, host in ((1, a), (2, b)):
+                other = 3 - leaf
+                ports = {"h": veth(host)}
+                extra = f"    addresses:\n      - {{ port: h, address: 10.77.{leaf}.1/24 }}\n"
+                for up in (1, 2):
+                    ports[f"u{up}"] = f"type: link, peer: leaf{other}/u{up}, mtu_bytes: 1500"
+                    extra += f"      - {{ port: u{up}, address: 10.0.{up}.{leaf}/24 }}\n"
+                text += switch(f"leaf{leaf}", ports, planes[leaf], extra)
+            l.start(text)
+            for leaf in (1, 2):
+                other = 3 - leaf
+                conf = f"hostname leaf{leaf}\nrouter bgp 6500{leaf}\n bgp router-id 10.77.{leaf}.1\n"
+                conf += " no bgp ebgp-requires-policy\n timers bgp 1 3\n bgp bestpath as-path multipath-relax\n"
+                for up in (1, 2):
+                    conf += f" neighbor 10.0.{up}.{other} remote-as 6500{other}\n"
+                    conf += f" neighbor 10.0.{up}.{other} timers connect 1\n"
+                conf += f" address-family ipv4 unicast\n  network 10.77.{leaf}.0/24\n  maximum-paths 4\n"
+                vtysh[leaf] = self.frr(l, planes[leaf], conf)
+            hops = lambda leaf: routes(l, f"leaf{leaf}").get(f"10.77.{3 - leaf}.0/24", {"next_hops": []})["next_hops"]
+            wait_for("two paths each way", lambda: len(hops(1)) == 2 and len(hops(2)) == 2, timeout_s=40)
+            self.assertEqual({hop.split()[2] for hop in hops(1)}, {"u1", "u2"})
+            self.assertEqual(a.ping("10.77.2.2"), 5)
+
+            traffic = Exchange(a, b, "10.77.2.2", seconds=4, mbit=5)
+            time.sleep(1)
+            vtysh[1]("configure terminal\nrouter bgp 65001\nneighbor 10.0.1.2 shutdown")
+            wait_for("one path each way", lambda: [len(hops(1)), len(hops(2))] == [1, 1])
+            self.assertEqual(hops(1)[0].split()[2], "u2")
+            self.assertEqual(traffic.lost(), 0)
+            before = {row["port"]: row["tx_packets"] for row in l.show("ports", "--switch", "leaf1")}
+            self.assertEqual(a.ping("10.77.2.2", count=50), 50)
+            after = {row["port"]: row["tx_packets"] for row in l.show("ports", "--switch", "leaf1")}
+            self.assertGreaterEqual(after["u2"] - before["u2"], 50)
+            self.assertLess(after["u1"] - before["u1"], 20)
+            vtysh[1]("configure terminal\nrouter bgp 65001\nno neighbor 10.0.1.2 shutdown")
+            wait_for("two paths again", lambda: len(hops(1)) == 2, timeout_s=30)
+            l.stop()
+
+    def test_lldpd_sees_the_neighbour_on_each_link(self):
+        with lab.Lab() as l:
+            planes = {name: ControlPlane(l, name) for name in ("left", "right")}
+            l.start(switch("left", {"u1": "type: link, peer: right/v1"}, planes["left"]) +
+                    switch("right", {"v1": "type: link, peer: left/u1"}, planes["right"]))
+            for name, plane in planes.items():
+                socket = os.path.join(l.directory, f"{name}.lldp")
+                self.start(l, plane, ["lldpd", "-d", "-u", socket, "-S", name, "-O", "/dev/null"])
+                wait_for("lldpd", lambda s=socket: os.path.exists(s))
+                plane.execute("lldpcli", "-u", socket, "configure", "lldp", "tx-interval", "1", check=False)
+            socket = os.path.join(l.directory, "left.lldp")
+            show = lambda: planes["left"].execute("lldpcli", "-u", socket, "show", "neighbors", check=False)
+            wait_for("the neighbour", lambda: re.search(r"v1\b", show()) is not None, timeout_s=40)
+            self.assertIn("Interface:    u1", show())
+            l.stop()
+
+
+if __name__ == "__main__":
+    lab.main()
