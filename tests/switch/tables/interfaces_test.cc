@@ -55,6 +55,31 @@ TEST(Interfaces, AnAddressOfAnyPortIsLocalButLinkLocalOnesOnTheirPortOnly) {
   EXPECT_FALSE(interfaces.is_local(0, ip("fe80::1")));
 }
 
+TEST(Interfaces, ReplacedAddressesHoldAtOnceAndTheOldOnesGoWhenReadersHaveLetGo) {
+  RcuDomain domain{1};
+  Interfaces interfaces(kInfo);
+  const auto& before = interfaces[0];
+  const std::vector<pipeline::InterfaceAddress> next{{1, *IpPrefix::parse("10.5.0.1/24"), {}}};
+  interfaces.replace(next, domain);
+  EXPECT_EQ(before.v4.size(), 2u);
+  EXPECT_TRUE(interfaces[0].v4.empty());
+  EXPECT_TRUE(interfaces.owns(1, ip("10.5.0.1")));
+  EXPECT_FALSE(interfaces.owns(1, ip("fe80::1")));
+  EXPECT_EQ(interfaces[1].mac, kInfo.ports[1].mac);
+  EXPECT_EQ(interfaces[1].mtu_bytes, 1501u);
+  EXPECT_EQ(domain.pending(), 1u);
+  domain.quiescent(0);
+  EXPECT_EQ(domain.reclaim(), 1u);
+}
+
+TEST(Interfaces, WithTheKernelNoPortHasAnAddressBeforeTheKernelSaysSo) {
+  SwitchInfo info = kInfo;
+  info.kernel.emplace();
+  const Interfaces interfaces(info);
+  EXPECT_FALSE(interfaces.owns(0, ip("10.0.0.1")));
+  EXPECT_FALSE(interfaces[0].has_v6());
+}
+
 TEST(Interfaces, AConfiguredLinkLocalAddressReplacesTheDerivedOne) {
   const Interfaces interfaces(kInfo);
   EXPECT_FALSE(interfaces.owns(1, link_local_address(interfaces[1].mac)));

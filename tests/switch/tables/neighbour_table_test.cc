@@ -309,5 +309,28 @@ TEST_P(NeighbourTableTest, RestoreEntersStateAndTimeAndLeavesConfiguredEntriesAl
   EXPECT_EQ(table_.word(index).mac(), kOther);
 }
 
+TEST_P(NeighbourTableTest, ADoubtedNeighbourIsUsableAndProbedWhenItIsUsed) {
+  const auto index = add();
+  table_.learn(index, {.mac = kMac, .confirmed = true}, 0);
+  table_.doubt(index, kSecond);
+  EXPECT_EQ(state(index), State::stale);
+  EXPECT_TRUE(table_.begin_probe(index, kSecond));
+  ASSERT_TRUE(table_.add_permanent(1, ip(GetParam()), kOther));
+  table_.doubt(index, kSecond);
+  EXPECT_EQ(state(index), State::stale);
+}
+
+TEST_P(NeighbourTableTest, ALostNeighbourIsForgottenUnlessItIsConfigured) {
+  const auto index = add();
+  table_.learn(index, {.mac = kMac, .confirmed = true}, 0);
+  table_.lose(index, kSecond);
+  EXPECT_EQ(table_.find(1, ip(GetParam())), table_.nobody());
+  quiesce();
+  ASSERT_TRUE(table_.add_permanent(1, ip(GetParam()), kMac));
+  const auto configured = table_.find(1, ip(GetParam()));
+  table_.lose(configured, kSecond);
+  EXPECT_EQ(state(configured), State::permanent);
+}
+
 }  // namespace
 }  // namespace weft::tables

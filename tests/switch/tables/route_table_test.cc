@@ -131,5 +131,22 @@ TEST_F(RouteTableTest, RoutesAreListedOnceWithTheirSource) {
   for (std::size_t i = 1; i < t.routes().size(); ++i) EXPECT_LT(t.routes()[i - 1].prefix, t.routes()[i].prefix);
 }
 
+TEST_F(RouteTableTest, ASpecLeadsWhereItSaysAndNothingElseIsInTheTable) {
+  const IpPrefix group = *IpPrefix::parse("10.7.0.0/16");
+  const std::vector<RouteSpec> specs{
+      {*IpPrefix::parse("10.7.1.0/24"), RouteSource::connected, kUnreachable, {{2, {}, true}}},
+      {group, RouteSource::kernel, kUnreachable, {{0, ip("10.0.0.9"), false}, {1, ip("fe80::9"), false}}},
+      {group, RouteSource::kernel, kBlackhole, {}},
+      {*IpPrefix::parse("10.7.1.1/32"), RouteSource::local, kLocal, {}}};
+  const RouteTable t(interfaces_, specs, neighbours_, 1024);
+  ASSERT_EQ(t.routes().size(), 3u);
+  EXPECT_EQ(look_up(t, "10.7.1.1"), kLocal);
+  EXPECT_TRUE(t.next_hops().hop(look_up(t, "10.7.1.2")).attached);
+  const NextHopId id = look_up(t, "10.7.9.9");
+  ASSERT_TRUE(NextHops::is_group(id));
+  EXPECT_EQ(t.next_hops().address(t.next_hops().members(id)[1]), ip("fe80::9"));
+  EXPECT_EQ(look_up(t, "10.0.0.1"), kUnreachable);
+}
+
 }  // namespace
 }  // namespace weft::tables
