@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import subprocess
-import threading
 import time
 import unittest
 
@@ -191,7 +190,7 @@ class Daemons(unittest.TestCase):
         """zebra and bgpd; returns a function that runs a command of vtysh in bgpd."""
         directory = os.path.join(l.directory, f"frr-{control_plane.name}")
         os.mkdir(directory, 0o755)
-        shutil.chown(l.directory, "frr", "frr")
+        os.chmod(l.directory, 0o755)
         shutil.chown(directory, "frr", "frr")
         path = os.path.join(directory, "frr.conf")
         with open(path, "w") as file:
@@ -252,6 +251,7 @@ class Daemons(unittest.TestCase):
             planes = {name: ControlPlane(l, name) for name in ("left", "right")}
             l.start(switch("left", {"u1": "type: link, peer: right/v1"}, planes["left"]) +
                     switch("right", {"v1": "type: link, peer: left/u1"}, planes["right"]))
+            os.chmod(l.directory, 0o755)  # lldpcli gives up its rights
             for name, plane in planes.items():
                 socket = os.path.join(l.directory, f"{name}.lldp")
                 self.start(l, plane, ["lldpd", "-d", "-u", socket, "-S", name, "-O", "/dev/null"])
