@@ -69,9 +69,10 @@ void build_kernel(SwitchScope& scope) {
   const Value& prefix = source["prefix"];
   info.interface_prefix = text_of(source, "prefix");
   if (info.interface_prefix.find_first_of("/:%, \t\r\n") != std::string::npos) {
-    scope.diagnostics.error(prefix.mark(), "prefix: expected the beginning of an interface's name, without '/', ':', "
-                                           "'%', ',' and spaces, found " +
-                                               pipeline::quote(info.interface_prefix));
+    scope.diagnostics.error(prefix.mark(),
+                            "prefix: expected the beginning of an interface's name, without '/', ':', "
+                            "'%', ',' and spaces, found " +
+                                pipeline::quote(info.interface_prefix));
   }
   for (const auto& port : scope.info.ports) check_name(scope, prefix, port);
   check_sections(scope);

@@ -32,8 +32,8 @@ std::string add_addresses(const pipeline::SwitchInfo& info, const std::vector<Ta
 
 }  // namespace
 
-std::unique_ptr<KernelSwitch> KernelSwitch::open(const pipeline::SwitchInfo& info, rte_mempool* pool, const Clock& clock,
-                                                 std::string& error) {
+std::unique_ptr<KernelSwitch> KernelSwitch::open(const pipeline::SwitchInfo& info, rte_mempool* pool,
+                                                 const Clock& clock, std::string& error) {
   std::unique_ptr<KernelSwitch> made(new KernelSwitch());
   // The calling thread stays in its namespace.
   std::thread([&] {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The weft authors
 //
-// What rtnetlink messages say (rtnetlink(7)), without sockets. Messages are checked: one that is cut short or of another
-// kind gives nothing.
+// What rtnetlink messages say (rtnetlink(7)), without sockets. Messages are checked: one that is cut short or of
+// another kind gives nothing.
 #pragma once
 
 #include <cstdint>
@@ -33,9 +33,9 @@ struct AddressMessage {
 /// A route, of the tables main and local only.
 struct RouteMessage {
   struct Hop {
-    int index = 0;                            ///< of the interface
+    int index = 0;                             ///< of the interface
     std::optional<wire::IpAddress> gateway{};  ///< none: the destinations are on the link
-    bool dead = false;                        ///< the interface is down
+    bool dead = false;                         ///< the interface is down
     friend bool operator==(const Hop&, const Hop&) = default;
   };
   bool removed = false;

@@ -34,8 +34,8 @@ class NetlinkSocket {
   /// Handles what one read gives. Does not wait.
   Received receive(const Handler& handler);
 
-  /// Asks for all objects of a kind (RTM_GETROUTE and so on) and handles them. False when the answer is incomplete, also
-  /// because the objects changed meanwhile.
+  /// Asks for all objects of a kind (RTM_GETROUTE and so on) and handles them. False when the answer is incomplete,
+  /// also because the objects changed meanwhile.
   bool dump(int type, int family, const Handler& handler);
 
   /// Sends a message: a header of rtnetlink and attributes behind it. Errors come back as messages, which nobody reads

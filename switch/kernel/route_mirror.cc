@@ -14,7 +14,8 @@ using tables::RouteSpec;
 
 namespace {
 
-// Prefixes that a switch never looks up: loopback, multicast, and link-local ones, which have no meaning without a link.
+// Prefixes that a switch never looks up: loopback, multicast, and link-local ones, which have no meaning without a
+// link.
 bool is_looked_up(const wire::IpPrefix& prefix) {
   const wire::IpAddress& a = prefix.address;
   return !a.is_loopback() && !a.is_multicast() && !(a.is_v6() && a.is_link_local());

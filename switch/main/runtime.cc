@@ -160,7 +160,8 @@ std::string Runtime::open_kernel() {
     const pipeline::SwitchInfo& info = s.state->info();
     if (!info.kernel) continue;
     std::string error;
-    s.kernel = kernel::KernelSwitch::open(info, pool_.get(), [this] { return clock_.now(); }, error);
+    s.kernel = kernel::KernelSwitch::open(
+        info, pool_.get(), [this] { return clock_.now(); }, error);
     if (!s.kernel) return info.kernel->mark.file + ":" + std::to_string(info.kernel->mark.line) + ": kernel: " + error;
     s.kernel->attach(*s.state);
   }

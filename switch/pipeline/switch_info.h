@@ -87,9 +87,9 @@ struct StaticMac {
 /// That the kernel is the control plane of the switch: every port has a network interface there, and routes, addresses
 /// and neighbours are the kernel's.
 struct KernelInfo {
-  std::string network_namespace{};         ///< name as in `ip netns`; "": the one that the process runs in
-  std::string interface_prefix{};          ///< an interface's name is this and the name of its port
-  std::uint32_t packets_per_s = 10'000;    ///< to the kernel, from each port
+  std::string network_namespace{};       ///< name as in `ip netns`; "": the one that the process runs in
+  std::string interface_prefix{};        ///< an interface's name is this and the name of its port
+  std::uint32_t packets_per_s = 10'000;  ///< to the kernel, from each port
   Mark mark{};
 };
 

@@ -92,8 +92,7 @@ bool L3Kernel::next_question(std::uint16_t worker, Question& question) noexcept 
   return true;
 }
 
-nlohmann::ordered_json L3Kernel::rows(const pipeline::SwitchInfo& info, std::uint64_t& cursor,
-                                      std::size_t max) const {
+nlohmann::ordered_json L3Kernel::rows(const pipeline::SwitchInfo& info, std::uint64_t& cursor, std::size_t max) const {
   auto rows = nlohmann::ordered_json::array();
   for (; cursor < ports_ && rows.size() < max; ++cursor) {
     const PortCounters& counters = counters_[cursor];

@@ -22,9 +22,9 @@ namespace weft::stages {
 
 /// One per switch. Each worker has its own rings; the thread at their other ends is one at a time.
 ///
-/// Bounds: a port passes on KernelInfo::packets_per_s, a twentieth of it at once, so that a flood on one port leaves the
-/// sessions on others alone; kMostWaiting packets of a worker wait for the thread; a worker sends kSendAtOnce packets of
-/// the kernel between two bursts.
+/// Bounds: a port passes on KernelInfo::packets_per_s, a twentieth of it at once, so that a flood on one port leaves
+/// the sessions on others alone; kMostWaiting packets of a worker wait for the thread; a worker sends kSendAtOnce
+/// packets of the kernel between two bursts.
 class L3Kernel {
  public:
   static constexpr std::uint32_t kMostWaiting = 256;

@@ -92,7 +92,8 @@ void L3Resolver::ask(Context& context, Record& record) noexcept {
   ++record.attempts;
   record.deadline = context.now + kRetryNs;
   const NeighbourWord word = neighbours_.word(record.neighbour.index);
-  if (kernel_ != nullptr) return kernel_->ask(worker_, {record.neighbour.port, record.neighbour.address, word.usable()});
+  if (kernel_ != nullptr)
+    return kernel_->ask(worker_, {record.neighbour.port, record.neighbour.address, word.usable()});
   record.neighbour.address.is_v6() ? ask_v6(context, record, word) : ask_v4(context, record, word);
 }
 

@@ -72,8 +72,8 @@ bool L3Shared::set_routes(std::span<const tables::RouteSpec> routes) {
   return true;
 }
 
-void L3Shared::learn(PortIndex port, const wire::IpAddress& address,
-                     const tables::NeighbourTable::Advertisement& said, bool permanent, TimeNs now) {
+void L3Shared::learn(PortIndex port, const wire::IpAddress& address, const tables::NeighbourTable::Advertisement& said,
+                     bool permanent, TimeNs now) {
   const std::lock_guard lock(mutex_);
   if (permanent && said.mac) {
     neighbours_->add_permanent(port, address, *said.mac);
@@ -143,7 +143,8 @@ std::string L3Shared::hop_text(const NextHops& hops, tables::NextHopId id) const
   const std::string device = "dev " + info_.ports[hop.port].name;
   if (hop.attached) return device;
   const auto word = neighbours_->word(hop.neighbour);
-  return hops.address(id).to_string() + " " + device + (word.usable() ? "" : " " + std::string(to_string(word.state())));
+  return hops.address(id).to_string() + " " + device +
+         (word.usable() ? "" : " " + std::string(to_string(word.state())));
 }
 
 json L3Shared::route_rows(std::uint64_t& cursor, std::size_t max) const {

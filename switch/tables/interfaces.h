@@ -16,9 +16,9 @@
 
 namespace weft::tables {
 
-/// A switch that has an IPv6 address or route speaks IPv6 on all ports, so each has a link-local address: the configured
-/// one, or the one that RFC 4291 appendix A makes of the port's MAC address. With SwitchInfo::kernel it has none of its
-/// own: the kernel says which.
+/// A switch that has an IPv6 address or route speaks IPv6 on all ports, so each has a link-local address: the
+/// configured one, or the one that RFC 4291 appendix A makes of the port's MAC address. With SwitchInfo::kernel it has
+/// none of its own: the kernel says which.
 ///
 /// Workers may call everything but replace() at any time; a reference is good until their next RcuDomain::quiescent().
 class Interfaces {

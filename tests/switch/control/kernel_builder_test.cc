@@ -18,8 +18,9 @@ std::string with(const std::string& kernel, const std::string& pipeline = "[pars
 }
 
 TEST(KernelBuilder, ASwitchHasNoKernelUnlessItSaysSo) {
-  const auto config = expect_accepted("switches:\n  - name: s1\n    ports: [ { name: p1, type: null } ]\n"
-                                      "    pipeline: [parse, l2]\n");
+  const auto config = expect_accepted(
+      "switches:\n  - name: s1\n    ports: [ { name: p1, type: null } ]\n"
+      "    pipeline: [parse, l2]\n");
   EXPECT_FALSE(config.switches[0].kernel);
 }
 
@@ -51,7 +52,7 @@ TEST(KernelBuilder, NamesOfInterfacesFitTheKernelAndAreUnique) {
   expect_mistakes(with("{ prefix: @a-very-long-one- }"),
                   {"prefix: the interface of port 'p1' would be 'a-very-long-one-p1', longer than 15 characters"});
   expect_mistakes(with("{ prefix: @a/b }"), {"prefix: expected the beginning of an interface's name, without '/', "
-                                              "':', '%', ',' and spaces, found 'a/b'"});
+                                             "':', '%', ',' and spaces, found 'a/b'"});
   const std::string second = "  - name: s2\n    ports: [ { name: p1, type: null } ]\n    pipeline: [parse, l3, lb]\n";
   expect_accepted(with("{}", "[parse, l3, lb]", second + "    kernel: { namespace: other }\n"));
   expect_mistakes(with("{}", "[parse, l3, lb]", second + "    kernel: @{}\n"),

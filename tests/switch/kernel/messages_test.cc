@@ -115,8 +115,7 @@ TEST(Messages, AnAddressIsTheLocalOneOfALinkBetweenTwo) {
   header.ifa_family = AF_INET;
   header.ifa_prefixlen = 31;
   header.ifa_index = 4;
-  const Message m =
-      Message(RTM_DELADDR, 0, header).address(IFA_ADDRESS, "10.0.0.0").address(IFA_LOCAL, "10.0.0.1");
+  const Message m = Message(RTM_DELADDR, 0, header).address(IFA_ADDRESS, "10.0.0.0").address(IFA_LOCAL, "10.0.0.1");
   const auto address = parse_address(m.get());
   ASSERT_TRUE(address);
   EXPECT_TRUE(address->removed);

@@ -50,7 +50,9 @@ RouteSpec only(const RouteMirror& mirror) {
 TEST(RouteMirror, SeveralNextHopsAreAGroupInTheOrderOfTheKernel) {
   RouteMirror mirror;
   EXPECT_EQ(mirror.apply(route("10.9.0.0/16", {kSecond, kFirst})), Effect::changed);
-  const RouteSpec expected{*wire::IpPrefix::parse("10.9.0.0/16"), RouteSource::kernel, tables::kUnreachable,
+  const RouteSpec expected{*wire::IpPrefix::parse("10.9.0.0/16"),
+                           RouteSource::kernel,
+                           tables::kUnreachable,
                            {{1, ip("10.0.1.2"), false}, {0, ip("10.0.0.2"), false}}};
   EXPECT_EQ(only(mirror), expected);
 }

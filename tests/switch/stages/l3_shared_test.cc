@@ -55,8 +55,7 @@ TEST_P(L3SharedTest, ARouteListsItsNextHopsAsIpRouteWritesThem) {
 
 TEST_P(L3SharedTest, ConnectedRoutesHaveAPortAndNoRouter) {
   Router r;
-  EXPECT_EQ(row_of(r, prefix("10.0.2.0/24", "2001:db8:2::/64"))["next_hops"],
-            ordered_json::array({"dev h2"}));
+  EXPECT_EQ(row_of(r, prefix("10.0.2.0/24", "2001:db8:2::/64"))["next_hops"], ordered_json::array({"dev h2"}));
 }
 
 TEST_P(L3SharedTest, BlackholeRoutesSaySo) {
