@@ -23,7 +23,7 @@ struct MessageFree {
 class Message {
  public:
   template <typename Header>
-  Message(int type, int flags, const Header& header) : message_(nlmsg_alloc_simple(type, flags)) {
+  Message(int type, int flags, const Header& header) : message_(nlmsg_alloc_simple(type, flags), MessageFree()) {
     nlmsg_append(message_.get(), const_cast<Header*>(&header), sizeof header, NLMSG_ALIGNTO);
   }
   Message& address(int type, const std::string& text) {
@@ -43,7 +43,7 @@ class Message {
   [[nodiscard]] nlmsghdr* get() const { return nlmsg_hdr(message_.get()); }
 
  private:
-  std::unique_ptr<nl_msg, MessageFree> message_;
+  std::shared_ptr<nl_msg> message_;
 };
 
 /// A route message's header.
