@@ -101,7 +101,7 @@ TEST_P(L3SharedTest, AnOldTableGoesWhenTheWorkerHasLetGoOfItEvenWithoutPackets) 
   auto& shared = r.h.shared<L3Shared>("l3");
   const auto& domain = shared.worker(0).tables().domain;
   EXPECT_EQ(r.h.pipeline().next_deadline(), pipeline::kNever);
-  shared.set_routes({});
+  shared.set_routes(std::vector<pipeline::RouteInfo>{});
   EXPECT_EQ(domain.pending(), 1u);
   EXPECT_LE(r.h.pipeline().next_deadline(), r.h.now());
   r.h.advance_ns(kSecond);
@@ -111,7 +111,7 @@ TEST_P(L3SharedTest, AnOldTableGoesWhenTheWorkerHasLetGoOfItEvenWithoutPackets) 
 
 TEST_P(L3SharedTest, ANextHopThatNoRouteUsesAnyMoreIsForgotten) {
   Router r({.neighbours_known = false});
-  r.h.shared<L3Shared>("l3").set_routes({});
+  r.h.shared<L3Shared>("l3").set_routes(std::vector<pipeline::RouteInfo>{});
   r.h.advance_ns(20 * kSecond);
   EXPECT_EQ(r.state(f().uplink), "none");
 }
@@ -136,7 +136,7 @@ TEST_P(L3SharedTest, ANextHopInNoSubnetMakesARouteUnreachable) {
 TEST(L3Shared, APacketThatWaitsSurvivesNewRoutes) {
   Router r({.neighbours_known = false});
   r.h.inject("h1", from_a(kV4, kV4.far).build());
-  r.h.shared<L3Shared>("l3").set_routes({});
+  r.h.shared<L3Shared>("l3").set_routes(std::vector<pipeline::RouteInfo>{});
   r.h.advance_ns(kSecond / 2);
   r.sent("u1");
   r.h.inject("u1", answer(kV4, kV4.uplink, 11, "10.1.1.1", kU1));
