@@ -152,12 +152,13 @@ class Kind:
     syndrome: int = AETH_ACK
 
 
+# One NAK and one CNP in 512: what a network with trouble sends. (`two_way_mix` has far more of them.)
 SMALL_MIX = (
-    Kind("ACK", ACKNOWLEDGE, 62, 8),
+    Kind("ACK", ACKNOWLEDGE, 62, 256),
     Kind("NAK", ACKNOWLEDGE, 62, 1, AETH_NAK_SEQUENCE_ERROR),
     Kind("CNP", CNP, 74, 1),
-    Kind("SEND", SEND_ONLY, 74, 4),
-    Kind("WRITE", WRITE_ONLY, 78, 2),
+    Kind("SEND", SEND_ONLY, 74, 170),
+    Kind("WRITE", WRITE_ONLY, 78, 84),
 )
 
 
@@ -213,15 +214,23 @@ def flows(side, qps, destination_mac=None):
     return result
 
 
+def shuffled(items, seed):
+    """The items in an order that depends on nothing but the seed."""
+    result = list(items)
+    random.Random(seed).shuffle(result)
+    return result
+
+
 def traffic(mix, flow_list, count, seed):
     """count frames: flows in turn, so that neighbours in a burst belong to different QPs, kinds in random order.
 
-    PSNs advance per flow through the list; a replay of the list starts again at the first PSN.
+    PSNs advance per flow through the list, those of requests and those of acknowledges each by themselves, as on a QP
+    that both sends and receives; a replay of the list starts again at the first PSN.
     """
     order = random.Random(seed)
     kinds = [kind for kind in mix for _ in range(kind.weight)]
     deck = []
-    sent = [0] * len(flow_list)
+    requests, answers = [0] * len(flow_list), [0] * len(flow_list)
     result = []
     for number in range(count):
         if not deck:
@@ -231,11 +240,12 @@ def traffic(mix, flow_list, count, seed):
         index = number % len(flow_list)
         payload_bytes = payload_for(kind.opcode, kind.size_bytes)
         payload = bytes((number + offset) & 0xFF for offset in range(payload_bytes))
-        psn = 0 if kind.opcode == CNP else 100 + sent[index]
+        counter = answers if kind.opcode == ACKNOWLEDGE else requests
+        psn = 0 if kind.opcode == CNP else 100 + counter[index]
         result.append(
-            build_frame(flow_list[index], kind.opcode, psn, payload, syndrome=kind.syndrome, msn=sent[index] + 1)
+            build_frame(flow_list[index], kind.opcode, psn, payload, syndrome=kind.syndrome, msn=counter[index] + 1)
         )
-        sent[index] += kind.opcode != CNP
+        counter[index] += kind.opcode != CNP
     return result
 
 

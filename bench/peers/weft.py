@@ -40,7 +40,7 @@ def generator(side, case):
         "first_qpn": flow.destination_qpn,
         # The payload of a SEND; a WRITE has 16 more bytes of header.
         "payload_bytes": frames.payload_for(frames.SEND_ONLY, case.largest_frame_bytes - 16),
-        "opcodes": [opcodes[kind.name] for kind in case.mix for _ in range(kind.weight)],
+        "opcodes": frames.shuffled([opcodes[kind.name] for kind in case.mix for _ in range(kind.weight)], side),
         "source_mac": flow.source_mac.hex(":"),
         "destination_mac": flow.destination_mac.hex(":"),
         "source": ".".join(map(str, flow.source_ip)),

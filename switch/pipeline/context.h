@@ -59,6 +59,7 @@ class Context {
 
   /// True when the port's link is up.
   [[nodiscard]] bool link_up(PortIndex port) const noexcept;
+  [[nodiscard]] bool all_links_up() const noexcept;
 
   /// @param stage   position of the stage that is called
   /// @param egress  its egress half: its packets have passed admission

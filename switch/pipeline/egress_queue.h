@@ -38,9 +38,19 @@ class Ring {
     items_[tail & mask_] = item;
     tail_.store(tail + 1, std::memory_order_relaxed);
   }
+  /// Undefined without room for all.
+  void push_all(const T* items, std::uint32_t count) noexcept {
+    const std::uint32_t tail = tail_.load(std::memory_order_relaxed);
+    for (std::uint32_t i = 0; i < count; ++i) items_[(tail + i) & mask_] = items[i];
+    tail_.store(tail + count, std::memory_order_relaxed);
+  }
   /// The item `offset` places behind the front; undefined beyond size().
   [[nodiscard]] T& peek(std::uint32_t offset) noexcept {
     return items_[(head_.load(std::memory_order_relaxed) + offset) & mask_];
+  }
+  void peek_all(T* out, std::uint32_t count) const noexcept {
+    const std::uint32_t head = head_.load(std::memory_order_relaxed);
+    for (std::uint32_t i = 0; i < count; ++i) out[i] = items_[(head + i) & mask_];
   }
   [[nodiscard]] T& front() noexcept { return peek(0); }
   [[nodiscard]] const T& front() const noexcept { return items_[head_.load(std::memory_order_relaxed) & mask_]; }
@@ -75,12 +85,15 @@ class EgressQueue {
   /// False when the FIFO is full: the packet stays the caller's.
   [[nodiscard]] bool push(TimeNs now, rte_mbuf* m) noexcept {
     if (fifo_.size() >= capacity_) return false;
-    // An idle wire starts at once; it does not send faster later because it was idle before.
-    if (rate_mbps_ != 0 && fifo_.empty() && free_at_ < now) {
-      free_at_ = now;
-      remainder_ = 0;
-    }
+    start_wire(now);
     fifo_.push(m);
+    return true;
+  }
+  /// The same for several, of which all fit or none.
+  [[nodiscard]] bool push_all(TimeNs now, rte_mbuf* const* packets, std::uint32_t count) noexcept {
+    if (fifo_.size() + count > capacity_) return false;
+    start_wire(now);
+    fifo_.push_all(packets, count);
     return true;
   }
 
@@ -108,7 +121,7 @@ class EgressQueue {
   /// Up to `max` packets when nothing is emulated and the line is empty.
   std::uint16_t pop_direct(rte_mbuf** out, std::uint16_t max) noexcept {
     const auto count = static_cast<std::uint16_t>(fifo_.size() < max ? fifo_.size() : max);
-    for (std::uint16_t i = 0; i < count; ++i) out[i] = fifo_.peek(i);
+    fifo_.peek_all(out, count);
     fifo_.pop(count);
     return count;
   }
@@ -149,6 +162,13 @@ class EgressQueue {
     TimeNs at;
   };
   [[nodiscard]] bool line_has_room() const noexcept { return line_.size() + kBurst <= line_capacity_; }
+  // An idle wire starts at once; it does not send faster later because it was idle before.
+  void start_wire(TimeNs now) noexcept {
+    if (rate_mbps_ == 0 || !fifo_.empty() || free_at_ >= now) [[likely]]
+      return;
+    free_at_ = now;
+    remainder_ = 0;
+  }
   void serialise(std::uint32_t frame_bytes) noexcept;
   void restart(TimeNs now) noexcept;
 

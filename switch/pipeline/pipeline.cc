@@ -2,10 +2,12 @@
 // Copyright The weft authors
 #include "switch/pipeline/pipeline.h"
 
+#include <emmintrin.h>
 #include <rte_cycles.h>
 #include <rte_prefetch.h>
 
 #include <algorithm>
+#include <bit>
 #include <cassert>
 
 #include "switch/pipeline/pool.h"
@@ -49,6 +51,8 @@ Pipeline::Pipeline(SwitchState& state, PipelineHost host)
     egress_.push_back(mine ? std::make_unique<EgressQueue>(port.queue_packets, port.rate_mbps, port.delay_ns)
                            : nullptr);
   }
+  gates_.resize(egress_.size() + 1);
+  set_gates();
 }
 
 Pipeline::~Pipeline() = default;
@@ -64,13 +68,15 @@ void Pipeline::receive(TimeNs now, PortIndex port, rte_mbuf** packets, std::uint
   PacketRoute arrived;
   arrived.in_port = port;
   arrived.switch_index = state_.info().index;
+  // One store for all of it.
+  const __m128i route = std::bit_cast<__m128i>(arrived);
   assert(count_in <= Batch::kCapacity);
   Batch batch;
   std::uint64_t bytes = 0;
-  for (std::uint16_t i = 0; i < count_in; ++i) {
+  for (std::uint32_t i = 0; i < count_in; ++i) {
     rte_mbuf* m = packets[i];
     PacketMeta& pm = meta(m);
-    static_cast<PacketRoute&>(pm) = arrived;
+    _mm_store_si128(reinterpret_cast<__m128i*>(&pm), route);
     pm.time = now;
     bytes += m->pkt_len;
     batch.packet[i] = m;
@@ -200,23 +206,60 @@ void Pipeline::take_handoff(TimeNs now, rte_mbuf** packets, std::uint16_t count_
 // --- admission ---------------------------------------------------------------------------------------------------
 
 void Pipeline::admit(TimeNs now, Batch& batch, std::uint64_t before) noexcept {
-  // Packets of a burst mostly leave through one port: what is true of the port is asked once per run of them.
-  PortIndex open = kNoPort;
-  EgressQueue* queue = nullptr;
-  std::uint32_t too_large = 0;  // first length that does not fit; 0 fits none
-  for (std::uint16_t i = 0; i < batch.size; ++i) {
-    rte_mbuf* m = batch.packet[i];
-    const PortIndex out = meta(m).out_port;
-    if (out != open) [[unlikely]] {
-      queue = out < egress_.size() && state_.link_up(out) ? egress_[out].get() : nullptr;
-      too_large = queue == nullptr ? 0 : max_frame_[out] + 1;
-      open = out;
-    }
-    if (m->pkt_len < too_large && queue->push(now, m)) [[likely]]
-      continue;
-    admit_one(now, m);
+  if (gates_of_ != state_.link_generation()) [[unlikely]]
+    set_gates();
+  const PortIndex first = meta(batch.packet[0]).out_port;
+  std::uint32_t other = 0;
+  std::uint32_t longest = 0;
+  for (std::uint32_t i = 0; i < batch.size; ++i) {
+    other |= meta(batch.packet[i]).out_port ^ first;
+    longest = std::max(longest, batch.packet[i]->pkt_len);
+  }
+  if (other == 0) {
+    admit_all(now, batch.packet, batch.size, longest);
+  } else {
+    admit_mixed(now, batch.packet, batch.size, longest);
   }
   count(admission_, batch.size, cycles() - before);
+}
+
+// Packets for one port, none of them longer than `longest`.
+void Pipeline::admit_all(TimeNs now, rte_mbuf** packets, std::uint32_t size, std::uint32_t longest) noexcept {
+  const Gate& gate = gates_[std::min<std::size_t>(meta(packets[0]).out_port, egress_.size())];
+  if (longest < gate.too_large && gate.queue->push_all(now, packets, size)) [[likely]]
+    return;
+  for (std::uint32_t i = 0; i < size; ++i) admit_one(now, packets[i]);
+}
+
+// Over equal-cost paths each packet leaves through another port, at random. Sorting them port by port takes no branch
+// that would be guessed wrong and no store that a load soon waits for.
+void Pipeline::admit_mixed(TimeNs now, rte_mbuf** packets, std::uint32_t size, std::uint32_t longest) noexcept {
+  constexpr int kPasses = 4;
+  rte_mbuf* same[Batch::kCapacity];
+  for (int pass = 0; pass < kPasses && size != 0; ++pass) {
+    const PortIndex port = meta(packets[0]).out_port;
+    std::uint32_t taken = 0;
+    std::uint32_t left = 0;
+    for (std::uint32_t i = 0; i < size; ++i) {
+      rte_mbuf* m = packets[i];
+      const std::uint32_t fits = meta(m).out_port == port ? 1 : 0;
+      same[taken] = m;
+      packets[left] = m;
+      taken += fits;
+      left += 1 - fits;
+    }
+    admit_all(now, same, taken, longest);
+    size = left;
+  }
+  for (std::uint32_t i = 0; i < size; ++i) admit_one(now, packets[i]);
+}
+
+void Pipeline::set_gates() noexcept {
+  gates_of_ = state_.link_generation();
+  for (PortIndex port = 0; port < egress_.size(); ++port) {
+    const bool open = egress_[port] != nullptr && state_.link_up(port);
+    gates_[port] = open ? Gate{egress_[port].get(), max_frame_[port] + 1} : Gate{};
+  }
 }
 
 void Pipeline::admit_one(TimeNs now, rte_mbuf* m) noexcept {
@@ -314,14 +357,13 @@ std::uint16_t Pipeline::send_to_device(TimeNs now, PortIndex port, rte_mbuf** pa
   if (tap_count_ != 0) [[unlikely]] {
     for (std::size_t i = 0; i < tap_count_; ++i) taps_[i]->sending(now, port, packets, count_in);
   }
-  std::uint32_t length[kTxBurst];
-  for (std::uint16_t i = 0; i < count_in; ++i) length[i] = packets[i]->pkt_len;
+  std::uint64_t bytes = 0;
+  for (std::uint16_t i = 0; i < count_in; ++i) bytes += packets[i]->pkt_len;
   const TxResult result = host_.ports[port]->transmit(packets, count_in);
   if (tap_count_ != 0) [[unlikely]] {
     for (std::size_t i = 0; i < tap_count_; ++i) taps_[i]->sent(result.taken, result.rejected);
   }
-  std::uint64_t bytes = 0;
-  for (std::uint16_t i = 0; i < result.taken; ++i) bytes += length[i];
+  for (std::uint16_t i = result.taken; i < count_in; ++i) bytes -= packets[i]->pkt_len;
   if (result.rejected != 0) [[unlikely]] {
     totals_.dropped[static_cast<std::size_t>(DropReason::tx_failed)].add(result.rejected);
     port_totals_[port].dropped.add(result.rejected);
@@ -474,6 +516,10 @@ void Context::send(rte_mbuf* m, PortIndex out) noexcept {
 
 void Context::resume(rte_mbuf* m) noexcept {
   pipeline_.resume(stage_, m);
+}
+
+bool Context::all_links_up() const noexcept {
+  return pipeline_.state_.all_links_up();
 }
 
 bool Context::link_up(PortIndex port) const noexcept {

@@ -140,6 +140,11 @@ class Pipeline {
     Resumed resumed;
     StageTotals ingress, egress;
   };
+  // What most packets have to pass to leave through a port: closed where the link is down or the owner another worker.
+  struct Gate {
+    EgressQueue* queue = nullptr;
+    std::uint32_t too_large = 0;  ///< first length that does not fit; 0 fits none
+  };
   // Whether a dropped packet had been through the ingress stages, so that stages may want to know.
   enum class Half : std::uint8_t { ingress, egress };
 
@@ -151,6 +156,9 @@ class Pipeline {
   void run_all_resumed(TimeNs now) noexcept;
   void steer(TimeNs now, Batch& batch) noexcept;
   void admit(TimeNs now, Batch& batch, std::uint64_t before) noexcept;
+  void admit_all(TimeNs now, rte_mbuf** packets, std::uint32_t size, std::uint32_t longest) noexcept;
+  void admit_mixed(TimeNs now, rte_mbuf** packets, std::uint32_t size, std::uint32_t longest) noexcept;
+  void set_gates() noexcept;
   void admit_one(TimeNs now, rte_mbuf* m) noexcept;
   bool hand_over(std::uint16_t worker, rte_mbuf* m, std::uint8_t stage) noexcept;
   std::uint32_t serve_direct(TimeNs now, PortIndex port) noexcept;
@@ -185,6 +193,8 @@ class Pipeline {
   std::vector<std::uint8_t> drop_listeners_;          ///< positions of stages that want drops
   std::vector<std::unique_ptr<EgressQueue>> egress_;  ///< by PortIndex; nullptr where another worker owns the port
   std::vector<std::uint32_t> max_frame_;              ///< by PortIndex
+  std::vector<Gate> gates_;                           ///< by PortIndex; behind them one that is closed
+  std::uint32_t gates_of_ = 0;                        ///< SwitchState::link_generation() that they belong to
   std::unique_ptr<PortTotals[]> port_totals_;
   FlowTotals totals_;
   StageTotals admission_, tx_;

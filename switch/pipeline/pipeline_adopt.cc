@@ -91,6 +91,7 @@ void Pipeline::adopt_queues(TimeNs now, Pipeline& old, const PortMap& ports) {
       meta(m).out_port = to;
     });
   }
+  set_gates();
 }
 
 void Pipeline::adopt_stages(TimeNs now, Pipeline& old, const PortMap& ports) {

@@ -60,7 +60,7 @@ StageShared* SwitchState::shared(std::string_view stage) const noexcept {
 void SwitchState::adopt(SwitchState& old, const PortMap& ports) {
   for (std::size_t port = 0; port < old.info_.ports.size(); ++port) {
     const PortIndex now = ports(static_cast<PortIndex>(port));
-    if (now != kNoPort) link_up_[now].store(old.link_up(static_cast<PortIndex>(port)), std::memory_order_relaxed);
+    if (now != kNoPort) store_link(now, old.link_up(static_cast<PortIndex>(port)));
   }
   for (std::size_t i = 0; i < types_.size(); ++i) {
     const auto before = old.position(types_[i]->name);
@@ -70,8 +70,15 @@ void SwitchState::adopt(SwitchState& old, const PortMap& ports) {
   }
 }
 
+bool SwitchState::store_link(PortIndex port, bool up) noexcept {
+  if (link_up_[port].exchange(up, std::memory_order_relaxed) == up) return false;
+  links_down_.fetch_add(up ? ~0u : 1u, std::memory_order_relaxed);
+  link_generation_.fetch_add(1, std::memory_order_release);
+  return true;
+}
+
 void SwitchState::set_link(PortIndex port, bool up) {
-  if (link_up_[port].exchange(up, std::memory_order_relaxed) == up) return;
+  if (!store_link(port, up)) return;
   for (const auto& shared : shared_) {
     if (shared) shared->on_link(port, up);
   }

@@ -47,6 +47,11 @@ class SwitchState {
   [[nodiscard]] StageShared* shared(std::string_view stage) const noexcept;
 
   [[nodiscard]] bool link_up(PortIndex port) const noexcept { return link_up_[port].load(std::memory_order_relaxed); }
+  /// Grows with every change of a link.
+  [[nodiscard]] std::uint32_t link_generation() const noexcept {
+    return link_generation_.load(std::memory_order_acquire);
+  }
+  [[nodiscard]] bool all_links_up() const noexcept { return links_down_.load(std::memory_order_relaxed) == 0; }
   /// Control thread. Tells the stages when the state changed.
   void set_link(PortIndex port, bool up);
 
@@ -65,6 +70,9 @@ class SwitchState {
   void housekeeping(TimeNs now);
 
  private:
+  // False when it was so already.
+  bool store_link(PortIndex port, bool up) noexcept;
+
   SwitchInfo info_;
   std::uint16_t workers_;
   std::vector<std::uint16_t> port_owner_;
@@ -73,6 +81,8 @@ class SwitchState {
   std::vector<std::shared_ptr<StageShared>> shared_;
   std::vector<std::optional<std::size_t>> kept_;
   std::unique_ptr<std::atomic<bool>[]> link_up_;
+  std::atomic<std::uint32_t> link_generation_{1};
+  std::atomic<std::uint32_t> links_down_{0};
 };
 
 }  // namespace weft::pipeline

@@ -32,6 +32,7 @@ std::unique_ptr<GeneratorPort> GeneratorPort::open(const pipeline::PortInfo& inf
   if (info.mtu_bytes != 0) port->mtu_bytes_ = info.mtu_bytes;
   port->qps_ = static_cast<std::uint32_t>(device["qps"].integer());
   port->first_qpn_ = static_cast<std::uint32_t>(device["first_qpn"].integer());
+  port->requests_.assign(port->qps_, 0);
   port->limit_ = device["limit_packets"].unsigned_integer();
   port->rate_pps_ = device["rate_pps"].unsigned_integer();
   const auto payload = static_cast<std::size_t>(device["payload_bytes"].integer());
@@ -47,6 +48,7 @@ std::unique_ptr<GeneratorPort> GeneratorPort::open(const pipeline::PortInfo& inf
     if (wire::opcode_info(opcode).may_carry_payload()) builder.payload(payload);
     Template made;
     made.bytes = builder.build();
+    made.request = wire::opcode_info(opcode).is_request();
     if (made.bytes.size() > buffer_bytes(environment.pool)) {
       error = too_large_for_buffers("packets of " + std::to_string(made.bytes.size()) + " bytes", environment.pool);
       return nullptr;
@@ -94,6 +96,22 @@ void GeneratorPort::fill(const Template& from, std::uint32_t qp, std::uint32_t p
   std::memcpy(frame + from.bytes.size() - 4, &icrc, 4);
 }
 
+std::uint32_t GeneratorPort::next_psn(bool request) noexcept {
+  std::uint64_t& sent = requests_[qp_];
+  const std::uint64_t number = request ? sent : sent > kAcknowledgeLag ? sent - kAcknowledgeLag : 0;
+  sent += request ? 1 : 0;
+  return static_cast<std::uint32_t>(first_psn(qp_) + number) & wire::Psn::kMask;
+}
+
+// Each round begins with another template, so that every QP gets every kind.
+void GeneratorPort::next_template() noexcept {
+  const auto count = static_cast<std::uint32_t>(templates_.size());
+  if (++template_ == count) template_ = 0;
+  if (template_ != round_) return;
+  if (++round_ == count) round_ = 0;
+  template_ = round_;
+}
+
 std::uint16_t GeneratorPort::receive(TimeNs now, std::uint16_t /*queue*/, rte_mbuf** packets,
                                      std::uint16_t max) noexcept {
   const auto count = static_cast<std::uint16_t>(std::min<std::uint64_t>(due(now), max));
@@ -101,12 +119,9 @@ std::uint16_t GeneratorPort::receive(TimeNs now, std::uint16_t /*queue*/, rte_mb
   for (std::uint16_t i = 0; i < count; ++i) {
     const Template& from = templates_[template_];
     const auto length = static_cast<std::uint16_t>(from.bytes.size());
-    fill(from, qp_, psn_, reinterpret_cast<std::uint8_t*>(rte_pktmbuf_append(packets[i], length)));
-    if (++qp_ == qps_) {
-      qp_ = 0;
-      psn_ = (psn_ + 1) & wire::Psn::kMask;
-    }
-    if (++template_ == templates_.size()) template_ = 0;
+    fill(from, qp_, next_psn(from.request), reinterpret_cast<std::uint8_t*>(rte_pktmbuf_append(packets[i], length)));
+    if (++qp_ == qps_) qp_ = 0;
+    next_template();
   }
   sent_.store(sent_.load(std::memory_order_relaxed) + count, std::memory_order_relaxed);
   return count;

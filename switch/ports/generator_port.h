@@ -6,13 +6,22 @@
 #pragma once
 
 #include "switch/ports/port.h"
+#include "switch/wire/types.h"
 
 namespace weft::ports {
 
-/// Sends one packet of each queue pair in turn; the PSN of a queue pair grows by one each time. Device keys: qps,
-/// first_qpn, payload_bytes, opcodes, source_mac, destination_mac, source, destination, limit_packets, rate_pps.
+/// Sends one packet of each queue pair in turn. The n-th request of the i-th queue pair has the PSN i * 0x9e3779 + n;
+/// everything else has the PSN of the request kAcknowledgeLag before the next one, so that two generators that face
+/// each other seem to acknowledge each other's requests. Device keys: qps, first_qpn, payload_bytes, opcodes,
+/// source_mac, destination_mac, source, destination, limit_packets, rate_pps.
 class GeneratorPort : public Port {
  public:
+  static constexpr std::uint32_t kAcknowledgeLag = 64;
+  /// PSN of the first request of the QP with this index.
+  [[nodiscard]] static constexpr std::uint32_t first_psn(std::uint32_t qp) noexcept {
+    return qp * 0x9e3779 & wire::Psn::kMask;
+  }
+
   /// `error` is empty on success; packets that do not fit into one buffer are a mistake.
   static std::unique_ptr<GeneratorPort> open(const pipeline::PortInfo& info, const PortEnvironment& environment,
                                              std::string& error);
@@ -34,8 +43,11 @@ class GeneratorPort : public Port {
     std::uint32_t bth = 0;         ///< offset of the BTH
     std::uint32_t behind_bth = 0;  ///< covered bytes behind the BTH's 12
     std::uint32_t icrc = 0;
+    bool request = false;
   };
   void fill(const Template& from, std::uint32_t qp, std::uint32_t psn, std::uint8_t* frame) const noexcept;
+  [[nodiscard]] std::uint32_t next_psn(bool request) noexcept;
+  void next_template() noexcept;
   [[nodiscard]] std::uint64_t due(pipeline::TimeNs now) noexcept;
 
   rte_mempool* pool_ = nullptr;
@@ -46,8 +58,9 @@ class GeneratorPort : public Port {
   std::uint64_t rate_pps_ = 0;
   pipeline::TimeNs started_ = 0;
   std::uint32_t qp_ = 0;
-  std::uint32_t psn_ = 0;
-  std::size_t template_ = 0;
+  std::vector<std::uint64_t> requests_;  ///< sent, by QP
+  std::uint32_t template_ = 0;
+  std::uint32_t round_ = 0;  ///< template that the current round began with
   std::atomic<std::uint64_t> sent_{0};
 };
 

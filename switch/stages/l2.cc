@@ -2,6 +2,8 @@
 // Copyright The weft authors
 #include "switch/stages/l2.h"
 
+#include <nmmintrin.h>
+
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -182,21 +184,21 @@ class ForwardMemo {
   /// Egress port, kNoPort when not known.
   [[nodiscard]] PortIndex find(const Key& k) const noexcept {
     const Entry& entry = entries_[slot(k)];
-    return entry.key == k && entry.epoch == epoch_ ? entry.out : pipeline::kNoPort;
+    return ((entry.key.low ^ k.low) | (entry.key.high ^ k.high)) == 0 && entry.epoch == epoch_ ? entry.out
+                                                                                               : pipeline::kNoPort;
   }
   void store(const Key& k, PortIndex out) noexcept { entries_[slot(k)] = {k, epoch_, out}; }
 
  private:
   static constexpr std::size_t kEntries = 4096;  // mostly empty, so that few pairs of hosts share one
-  struct Entry {
+  struct alignas(32) Entry {
     Key key{0, 0};
     std::uint32_t epoch = 0;
     PortIndex out = pipeline::kNoPort;
   };
   static std::size_t slot(const Key& k) noexcept {
-    return (((k.low >> 16) ^ k.high * 0x9e3779b97f4a7c15ull) * 0x9fb21c651e98df25ull) >> 52;
+    return static_cast<std::size_t>(_mm_crc32_u64(_mm_crc32_u64(0, k.low), k.high)) % kEntries;
   }
-  static_assert(kEntries == std::size_t{1} << (64 - 52));
 
   std::array<Entry, kEntries> entries_{};
   std::uint32_t generation_ = 0;
@@ -218,6 +220,7 @@ class L2Stage : public pipeline::Stage {
   [[nodiscard]] std::span<const Counter> counters() const override { return counters_; }
 
  private:
+  void forward(Context& context, Batch& batch, std::uint16_t i, std::uint32_t now_s) noexcept;
   // Why a packet may not enter, or its VLAN.
   struct Classified {
     std::uint16_t vid;
@@ -260,24 +263,40 @@ L2Stage::Classified L2Stage::classify(const PacketMeta& pm) const noexcept {
 void L2Stage::ingress(Context& context, Batch& batch) {
   const std::uint32_t now_s = seconds(context.now);
   memo_.start_burst(fdb_.generation(), now_s);
-  for (std::uint16_t i = 0; i < batch.size; ++i) {
+  PortIndex from = pipeline::kNoPort;
+  std::uint16_t native = kNoVid;
+  for (std::uint32_t i = 0; i < batch.size; ++i) {
     rte_mbuf* m = batch.packet[i];
-    const PacketMeta& pm = pipeline::meta(m);
-    const Classified found = classify(pm);
-    if (found.dropped) [[unlikely]] {
-      context.drop(batch, i, found.reason);
-      continue;
+    PacketMeta& pm = pipeline::meta(m);
+    if (pm.in_port != from) [[unlikely]] {
+      from = pm.in_port;
+      native = vlans_.access(from).native;
     }
-    const ForwardMemo::Key key = ForwardMemo::key(pipeline::frame(m), found.vid, pm.in_port);
-    PortIndex out = memo_.find(key);
-    if (out == pipeline::kNoPort) [[unlikely]] {
-      out = look_up(context, batch, i, found.vid, now_s);
-      if (out == pipeline::kNoPort) continue;
-      memo_.store(key, out);
+    // Untagged in, and untagged out of the port that the memo knows: nothing is left to do.
+    if (!pm.parsed.has(ParsedFlag::vlan_tagged)) [[likely]] {
+      const PortIndex out = memo_.find(ForwardMemo::key(pipeline::frame(m), native, from));
+      if (out != pipeline::kNoPort && !vlans_.access(out).trunk) [[likely]] {
+        pm.out_port = out;
+        continue;
+      }
     }
-    if (!leave_through(m, out, found.vid)) [[unlikely]]
-      context.drop(batch, i, DropReason::no_headroom);
+    forward(context, batch, static_cast<std::uint16_t>(i), now_s);
   }
+}
+
+[[gnu::noinline]] void L2Stage::forward(Context& context, Batch& batch, std::uint16_t i, std::uint32_t now_s) noexcept {
+  rte_mbuf* m = batch.packet[i];
+  const PacketMeta& pm = pipeline::meta(m);
+  const Classified found = classify(pm);
+  if (found.dropped) return context.drop(batch, i, found.reason);
+  const ForwardMemo::Key key = ForwardMemo::key(pipeline::frame(m), found.vid, pm.in_port);
+  PortIndex out = memo_.find(key);
+  if (out == pipeline::kNoPort) {
+    out = look_up(context, batch, i, found.vid, now_s);
+    if (out == pipeline::kNoPort) return;
+    memo_.store(key, out);
+  }
+  if (!leave_through(m, out, found.vid)) context.drop(batch, i, DropReason::no_headroom);
 }
 
 PortIndex L2Stage::look_up(Context& context, Batch& batch, std::uint16_t i, std::uint16_t vid,

@@ -15,34 +15,41 @@ using pipeline::Value;
 void LbStage::ingress(Context& context, Batch& batch) {
   const tables::NextHops& hops = finish_.routes().next_hops();
   LbItem items[Batch::kCapacity];
-  std::uint16_t count = 0;
-  for (std::uint16_t i = 0; i < batch.size; ++i) {
+  std::uint32_t count = 0;
+  tables::NextHopId group = tables::kUnreachable;
+  std::span<const tables::NextHopId> members;
+  for (std::uint32_t i = 0; i < batch.size; ++i) {
     rte_mbuf* m = batch.packet[i];
     const pipeline::PacketMeta& pm = pipeline::meta(m);
     if (pm.out_port != pipeline::kGroupPort) continue;
-    // Also safe for a number from another route table than this burst's.
-    if (hops.has_group(pm.next_hop)) [[likely]] {
-      const auto members = hops.members(pm.next_hop);
-      items[count++] = {m, members.data(), static_cast<std::uint32_t>(members.size()), tables::kUnreachable, i};
-    } else {
-      context.drop(batch, i, DropReason::no_egress);
+    if (pm.next_hop != group) [[unlikely]] {
+      // Also safe for a number from another route table than this burst's.
+      if (!hops.has_group(pm.next_hop)) [[unlikely]] {
+        context.drop(batch, static_cast<std::uint16_t>(i), DropReason::no_egress);
+        continue;
+      }
+      group = pm.next_hop;
+      members = hops.members(group);
     }
+    items[count++] = {m, members.data(), static_cast<std::uint32_t>(members.size()), tables::kUnreachable,
+                      static_cast<std::uint16_t>(i)};
   }
   if (count == 0) return;
   LinkView links(context, hops);
   policy_->choose(context, links, {items, count});
-  std::uint16_t lost = 0;
-  for (std::uint16_t k = 0; k < count; ++k) {
-    if (items[k].choice == tables::kUnreachable) [[unlikely]] {
-      context.drop(batch, items[k].index, DropReason::egress_down);
+  std::uint32_t lost = 0;
+  for (std::uint32_t k = 0; k < count; ++k) {
+    const LbItem& item = items[k];
+    if (item.choice == tables::kUnreachable) [[unlikely]] {
+      context.drop(batch, item.index, DropReason::egress_down);
       ++lost;
     } else {
-      pipeline::meta(items[k].packet).next_hop = items[k].choice;
-      finish_.forward(context, batch, items[k].index, hops.hop(items[k].choice));
+      pipeline::meta(item.packet).next_hop = item.choice;
+      finish_.forward(context, batch, item.index, hops.hop(item.choice));
     }
   }
   counters_[static_cast<std::size_t>(LbCounter::balanced)].add(count);
-  counters_[static_cast<std::size_t>(LbCounter::no_member_up)].add(lost);
+  if (lost != 0) counters_[static_cast<std::size_t>(LbCounter::no_member_up)].add(lost);
 }
 
 pipeline::StageType lb_stage_type() {

@@ -17,6 +17,12 @@ class EcmpPolicy : public LbPolicy {
   explicit EcmpPolicy(std::uint64_t seed) : hash_(seed) {}
 
   void choose(Context& /*context*/, LinkView& links, std::span<LbItem> items) noexcept override {
+    if (links.all_up()) [[likely]] {
+      for (LbItem& item : items) {
+        item.choice = item.first_member[EcmpHash::member(hash_of(item.packet), item.member_count)];
+      }
+      return;
+    }
     for (LbItem& item : items) item.choice = member_by_hash(item.members(), links, hash_of(item.packet));
   }
 

@@ -26,12 +26,16 @@ struct LbItem {
   [[nodiscard]] std::span<const tables::NextHopId> members() const noexcept { return {first_member, member_count}; }
 };
 
-/// Ports that were seen up in this burst: asking for the link of each packet's port would cost more than the choice.
+/// Links in this burst: asking for the link of each packet's port would cost more than the choice.
 class LinkView {
  public:
-  LinkView(const pipeline::Context& context, const tables::NextHops& hops) noexcept : context_(context), hops_(hops) {}
+  LinkView(const pipeline::Context& context, const tables::NextHops& hops) noexcept
+      : context_(context), hops_(hops), all_up_(context.all_links_up()) {}
 
+  [[nodiscard]] bool all_up() const noexcept { return all_up_; }
   [[nodiscard]] bool up(tables::NextHopId member) noexcept {
+    if (all_up_) [[likely]]
+      return true;
     const pipeline::PortIndex port = hops_.hop(member).port;
     const std::uint64_t bit = std::uint64_t{1} << port % 64;
     if (port < 64 && (up_ & bit) != 0) [[likely]]
@@ -44,7 +48,8 @@ class LinkView {
  private:
   const pipeline::Context& context_;
   const tables::NextHops& hops_;
-  std::uint64_t up_ = 0;
+  bool all_up_;
+  std::uint64_t up_ = 0;  // ports that were seen up
 };
 
 /// One per worker and switch. A policy keeps its own state; whatever it wants to know about packets is in their

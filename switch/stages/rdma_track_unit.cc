@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "switch/stages/rdma_track_order.h"
 #include "switch/wire/headers.h"
 
 namespace weft::stages {
@@ -179,10 +178,6 @@ void QpTracker::release_configured() noexcept {
 
 void QpTracker::on_other(std::uint32_t position, const Parsed& p, const std::uint8_t* frame) noexcept {
   const bool marked = (p.tos & 3) == 3;
-  const bool ack = (detail::kPacketClasses[p.opcode] & detail::PacketClass::ack) != 0;
-  // Most ACKs have nothing to tell that the caller has not counted.
-  constexpr std::uint8_t kListens = ResponseFlag::watch | ResponseFlag::evidence;
-  if (ack && wire::Syndrome(p.syndrome).is_ack() && !marked && !table_.entry(position).response.has(kListens)) return;
   if (marked) {
     table_.detail(position).ce.increment();
     counters_.add(TrackCounter::ce);

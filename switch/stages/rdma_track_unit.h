@@ -12,6 +12,7 @@
 #include "switch/pipeline/time.h"
 #include "switch/stages/rdma_track_cm.h"
 #include "switch/stages/rdma_track_counters.h"
+#include "switch/stages/rdma_track_order.h"
 #include "switch/stages/rdma_track_pairing.h"
 #include "switch/stages/rdma_track_steer.h"
 #include "switch/tables/qp_table.h"
@@ -118,6 +119,8 @@ class QpTracker {
  private:
   // Entries that one timer call looks at.
   static constexpr std::uint32_t kScanSlice = 512;
+  // ACKs have something to tell that the fast path has not counted.
+  static constexpr std::uint8_t kListens = tables::ResponseFlag::watch | tables::ResponseFlag::evidence;
   // Entries that an insertion into a full table looks at for one that has aged.
   static constexpr std::uint32_t kEvictionTries = 16;
 
@@ -126,6 +129,7 @@ class QpTracker {
   [[nodiscard]] std::uint32_t insert(pipeline::TimeNs now, const tables::QpKey& key) noexcept;
   [[nodiscard]] std::uint32_t learn(pipeline::TimeNs now, tables::QpKey key, const std::uint8_t* l3,
                                     TrackCounter reason) noexcept;
+  void count_again(std::uint32_t position) noexcept;
   void on_other(std::uint32_t position, const wire::Parsed& p, const std::uint8_t* frame) noexcept;
   void on_request(std::uint32_t position, const wire::Parsed& p, const std::uint8_t* frame) noexcept;
   void on_response(std::uint32_t position, const wire::Parsed& p) noexcept;
@@ -176,6 +180,16 @@ class QpTracker {
   std::uint32_t scan_at_ = 0;
 };
 
+/// A request that was seen before, while its responder waits for nothing that came before.
+inline void QpTracker::count_again(std::uint32_t position) noexcept {
+  tables::QpDetail& d = table_.detail(position);
+  d.retransmitted.increment();
+  counters_.add(TrackCounter::retransmitted);
+  if (table_.entry(position).transport() != tables::QpTransport::rc) return;
+  d.duplicates.increment();
+  counters_.add(TrackCounter::duplicates);
+}
+
 template <typename Access, typename Packet>
 void QpTracker::track(pipeline::TimeNs now, std::span<Packet* const> burst) noexcept {
   using detail::PacketClass;
@@ -206,6 +220,8 @@ void QpTracker::track(pipeline::TimeNs now, std::span<Packet* const> burst) noex
   std::uint64_t sum = 0;  // of bytes, and of messages above bit kMessages
   constexpr unsigned kMessages = 48;
   std::uint64_t without_entry = 0;
+  std::array<std::uint32_t, kBurst + 1> again_at;
+  std::uint32_t* seen_again = again_at.data();
   for (Lookup* l = lookups.data(); l != end; ++l) {
     const wire::Parsed& p = Access::parsed(l->packet);
     if (!table_.matches(l->at, l->key)) [[unlikely]] {
@@ -229,18 +245,29 @@ void QpTracker::track(pipeline::TimeNs now, std::span<Packet* const> burst) noex
     e.last_seen = tick;
     sum += length;
 
-    // A request at its turn, unmarked, and nothing else to watch: RequestFlags lie above the 24 bits of a PSN.
-    const std::uint8_t kind = detail::kPacketClasses[p.opcode];
-    if (p.psn.value() != e.request.raw() || (kind & PacketClass::plain) == 0 || (p.tos & 3) == 3) [[unlikely]] {
+    // What nearly all packets are: a request at its turn, one that was seen before, or an ACK that has nothing to tell.
+    // They come mixed at random, so what differs between them is computed, as numbers, and not branched on.
+    const std::uint32_t kind = detail::kPacketClasses[p.opcode];
+    static_assert(PacketClass::ends_message == 1 && PacketClass::plain == 2 && PacketClass::ack == 4);
+    const std::uint32_t behind = e.request.raw() - p.psn.value();  // any flag makes it large
+    const std::uint64_t seen = (e.window << 1 | 1) >> (behind & 63);
+    const std::uint32_t known = kind >> 1 & (behind < 64 ? 1 : 0) & static_cast<std::uint32_t>(seen);
+    const std::uint32_t turn = known & (behind == 0 ? 1 : 0);
+    const std::uint32_t talk = (p.syndrome & wire::Syndrome::kKindMask) | (e.response.high() & kListens);
+    const std::uint32_t quiet = kind >> 2 & (talk == 0 ? 1 : 0);
+    if ((known | quiet) == 0 || (p.tos & 3) == 3) [[unlikely]] {
       on_other(l->at, p, Access::frame(l->packet));
       continue;
     }
-    const std::uint64_t ends = kind & PacketClass::ends_message;
-    e.request.set_raw((p.psn.value() + 1) & wire::Psn::kMask);
-    e.window = e.window << 1 | 1;
+    const std::uint64_t ends = kind & turn;
+    e.request.advance(turn);
+    e.window = e.window << turn | turn;
     e.messages += ends;
     sum += ends << kMessages;
+    *seen_again = l->at;
+    seen_again += known ^ turn;
   }
+  for (const std::uint32_t* at = again_at.data(); at != seen_again; ++at) count_again(*at);
   counters_.add(TrackCounter::packets, static_cast<std::uint64_t>(end - lookups.data()) - without_entry);
   counters_.add(TrackCounter::bytes, sum & ((std::uint64_t{1} << kMessages) - 1));
   counters_.add(TrackCounter::messages, sum >> kMessages);

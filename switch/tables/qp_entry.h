@@ -36,6 +36,8 @@ class Word24 {
 
   constexpr void set_raw(std::uint32_t raw) noexcept { raw_ = raw; }
   constexpr void set_value(std::uint32_t v) noexcept { raw_ = (raw_ & 0xff000000) | (v & 0xffffff); }
+  /// Adds to a number without flags.
+  constexpr void advance(std::uint32_t n) noexcept { raw_ = (raw_ & 0xff000000) | ((raw_ + n) & 0xffffff); }
   constexpr void set_high(std::uint8_t v) noexcept { raw_ = (raw_ & 0xffffff) | std::uint32_t{v} << 24; }
   constexpr void set(std::uint8_t flags) noexcept { raw_ |= std::uint32_t{flags} << 24; }
   constexpr void clear(std::uint8_t flags) noexcept { raw_ &= ~(std::uint32_t{flags} << 24); }

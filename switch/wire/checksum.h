@@ -4,9 +4,9 @@
 // The Internet checksum (RFC 1071) of IPv4, UDP, TCP and ICMP headers, and its incremental update (RFC 1624).
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <span>
 
 #include "switch/wire/headers.h"
@@ -59,11 +59,14 @@ class ChecksumSum {
   return checksum_update(first, static_cast<std::uint16_t>(old_word), static_cast<std::uint16_t>(new_word));
 }
 
-/// Decrements the TTL, which must not be 0, and updates the checksum.
+/// Decrements the TTL, which must not be 0, and updates the checksum (RFC 1624): it grows by 0x100, carries included,
+/// and is never 0xffff. One's complement sums do not depend on the byte order (RFC 1071 2B), so that is 1 as it lies in
+/// memory of a little-endian machine.
 constexpr void decrement_ttl(Ipv4Header& header) noexcept {
-  const auto old_word = static_cast<std::uint16_t>(header.ttl << 8 | header.protocol);
+  static_assert(std::endian::native == std::endian::little);
   --header.ttl;
-  header.checksum.set(checksum_update(header.checksum.value(), old_word, static_cast<std::uint16_t>(old_word - 0x100)));
+  const std::uint32_t sum = std::bit_cast<std::uint16_t>(header.checksum) + 1u;
+  header.checksum = std::bit_cast<be16>(static_cast<std::uint16_t>(sum + (sum >= 0xffff ? 1 : 0)));
 }
 
 /// Sets the TOS byte and updates the checksum.

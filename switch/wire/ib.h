@@ -94,6 +94,7 @@ inline constexpr std::uint8_t kInvalidCreditCode = 31;
 /// The AETH syndrome byte (IBTA 9.7.5.2): bit 7 reserved, bits 6-5 kind, bits 4-0 credit code, RNR timer or NAK code.
 class Syndrome {
  public:
+  static constexpr std::uint8_t kKindMask = 0x60;  ///< all zero for an ACK
   constexpr explicit Syndrome(std::uint8_t raw) noexcept : raw_(raw) {}
   static constexpr Syndrome ack(std::uint8_t credit_code = kInvalidCreditCode) noexcept {
     return Syndrome(static_cast<std::uint8_t>(credit_code & 31));

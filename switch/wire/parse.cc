@@ -263,7 +263,7 @@ bool parse_roce_ipv6(const std::uint8_t* data, std::uint32_t readable, std::uint
   const std::uint8_t* bth = ip + kIp + sizeof(UdpHeader);
   out.dest_qp = Qpn(detail::load_be<std::uint32_t>(bth + 4));
   out.psn = Psn(detail::load_be<std::uint32_t>(bth + 8));
-  detail::fill_roce(ip + kIp, t, flags, out);
+  detail::fill_roce(ip + kIp, detail::load_raw<__m128i>(bth), t, flags, out);
   const Ipv6Hashes hashes = hash_v6(ip + 8, ip + 24);
   out.address_key = hashes.ordered;
   out.pair_hash = hashes.unordered;

@@ -126,14 +126,21 @@ inline constexpr std::uint32_t kFastL4Bytes = sizeof(UdpHeader) + sizeof(Bth) + 
   return t.bth >> 40 != 0;                                                    // QP0
 }
 
+/// The ParsedFlags of a BTH: bits at the top of its bytes, gathered by their sign; BECN lies one lower.
+[[gnu::always_inline]] inline std::uint32_t bth_flags(__m128i bth) noexcept {
+  static_assert(ParsedFlag::ack_req == 1 << 2 && ParsedFlag::solicited == 1 << 3 && ParsedFlag::becn == 1 << 5 &&
+                ParsedFlag::fecn == 1 << 6);
+  alignas(16) static constexpr auto kBits = moves({{2, offsetof(Bth, ack_reserved)}, {3, 1}, {5, 4}, {6, 4}});
+  alignas(16) static constexpr auto kBecn = bytes16({{5, 0xff}});
+  const __m128i bits = _mm_shuffle_epi8(bth, vector(kBits));
+  return static_cast<std::uint32_t>(_mm_movemask_epi8(_mm_add_epi8(bits, _mm_and_si128(bits, vector(kBecn)))));
+}
+
 /// All fields of Parsed that come from UDP and BTH but opcode, QP and PSN.
-[[gnu::always_inline]] inline void fill_roce(const std::uint8_t* l4, const FastTransport& t, std::uint32_t flags,
-                                             Parsed& out) noexcept {
+[[gnu::always_inline]] inline void fill_roce(const std::uint8_t* l4, __m128i bth, const FastTransport& t,
+                                             std::uint32_t flags, Parsed& out) noexcept {
   constexpr std::size_t kBth = sizeof(UdpHeader);
-  flags |= static_cast<std::uint32_t>(t.bth >> 12) & ParsedFlag::solicited;
-  flags |= static_cast<std::uint32_t>(t.bth >> 33) & (ParsedFlag::fecn | ParsedFlag::becn);
-  flags |= std::uint32_t{l4[kBth + offsetof(Bth, ack_reserved)]} >> 5 & ParsedFlag::ack_req;
-  out.flags = static_cast<std::uint8_t>(flags);
+  out.flags = static_cast<std::uint8_t>(flags | bth_flags(bth));
   out.payload_bytes = static_cast<std::uint16_t>(t.payload);
   out.syndrome = l4[kBth + sizeof(Bth)] & t.row->aeth_mask;
   store_at(out, offsetof(Parsed, source_port), std::rotl(t.ports, 16));
@@ -181,7 +188,7 @@ template <std::uint32_t kL3>
   store_at(out, offsetof(Parsed, dest_qp), _mm_or_si128(second, _mm_shuffle_epi8(middle, vector(kKey))));
 
   constexpr bool kTagged = kL3 != sizeof(EthernetHeader);
-  fill_roce(ip + kIp, t, kTagged ? ParsedFlag::vlan_tagged : 0, out);
+  fill_roce(ip + kIp, tail, t, kTagged ? ParsedFlag::vlan_tagged : 0, out);
   if constexpr (kTagged) out.vlan_tci = load_be<std::uint16_t>(data + sizeof(EthernetHeader));
   out.pair_hash = pair_hash_v4_wire(load_raw<std::uint32_t>(ip + 12), load_raw<std::uint32_t>(ip + 16));
   return true;

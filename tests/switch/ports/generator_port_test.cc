@@ -65,8 +65,33 @@ TEST_F(GeneratorPortTest, QueuePairsTakeTurnsAndTheirPsnsCountUp) {
     const wire::Parsed p = parse(frame);
     seen.emplace_back(p.dest_qp.value(), p.psn.value());
   }
-  EXPECT_THAT(seen, ElementsAre(std::pair(100, 0), std::pair(101, 0), std::pair(102, 0), std::pair(100, 1),
-                                std::pair(101, 1), std::pair(102, 1), std::pair(100, 2), std::pair(101, 2)));
+  const std::uint32_t b = GeneratorPort::first_psn(1), c = GeneratorPort::first_psn(2);
+  EXPECT_THAT(seen,
+              ElementsAre(std::pair(100, 0), std::pair(101, b), std::pair(102, c), std::pair(100, 1),
+                          std::pair(101, b + 1), std::pair(102, c + 1), std::pair(100, 2), std::pair(101, b + 2)));
+}
+
+TEST_F(GeneratorPortTest, EveryQueuePairGetsEveryKindAndAcknowledgesWhatWasRequestedBefore) {
+  ASSERT_EQ(generate({.qps = 2, .first_qpn = 100, .payload_bytes = 8, .opcodes = {"RC_SEND_ONLY", "RC_ACKNOWLEDGE"}}),
+            "");
+  std::map<std::uint32_t, std::uint32_t> requests;  // sent, by QPN
+  std::map<std::uint32_t, std::uint32_t> answers;
+  for (int burst = 0; burst < 10; ++burst) {
+    for (const Bytes& frame : receive(64)) {
+      const wire::Parsed p = parse(frame);
+      const std::uint32_t qpn = p.dest_qp.value();
+      const std::uint32_t number = (p.psn.value() - GeneratorPort::first_psn(qpn - 100)) & wire::Psn::kMask;
+      if (p.opcode == static_cast<std::uint8_t>(wire::Opcode::RC_SEND_ONLY)) {
+        ASSERT_EQ(number, requests[qpn]++);
+      } else {
+        const std::uint32_t sent = requests[qpn];
+        ASSERT_EQ(number, sent > GeneratorPort::kAcknowledgeLag ? sent - GeneratorPort::kAcknowledgeLag : 0);
+        ++answers[qpn];
+      }
+    }
+  }
+  EXPECT_THAT(requests, ElementsAre(std::pair(100, 160), std::pair(101, 160)));
+  EXPECT_THAT(answers, ElementsAre(std::pair(100, 160), std::pair(101, 160)));
 }
 
 TEST_F(GeneratorPortTest, EveryPacketIsValidAndItsIcrcRight) {
