@@ -6,33 +6,16 @@
 
 #include <bitset>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
+#include "switch/capture/query.h"
 #include "switch/pipeline/drop_reason.h"
 #include "switch/pipeline/port_map.h"
 #include "switch/pipeline/switch_info.h"
 #include "switch/wire/parsed.h"
 
 namespace weft::capture {
-
-/// What an operator asks for, in words. Empty lists ask for everything.
-struct Query {
-  std::string switch_name{};         ///< empty: all
-  std::vector<std::string> ports{};  ///< "h1" (in every switch that has it) or "tor1/h1"
-  bool rx = false;                   ///< packets as they arrive
-  bool tx = false;                   ///< packets as they leave
-  std::vector<std::string> drops{};  ///< drop reasons, or "any"
-  std::vector<std::uint32_t> dest_qps{};
-  std::vector<std::string> opcodes{};  ///< "RC_SEND_ONLY" or a number
-  /// PSNs from first to last, both included; the range may wrap around zero.
-  struct PsnRange {
-    std::uint32_t first = 0;
-    std::uint32_t last = 0;
-  };
-  std::vector<PsnRange> psns{};
-};
 
 /// Conditions on one packet of one switch; all must hold. A condition on a RoCE header never holds without one.
 class PacketFilter {

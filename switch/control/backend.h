@@ -12,6 +12,8 @@
 
 namespace weft::control {
 
+class Operator;
+
 /// A table of `weftctl show`.
 struct TableInfo {
   std::string name;     ///< ports, stages, drops, qps, fdb, routes, ...
@@ -54,6 +56,9 @@ class Backend {
 
   /// Process facts: version, pid, uptime_s, configuration file, workers.
   [[nodiscard]] virtual nlohmann::ordered_json about() const = 0;
+
+  /// What else an operator can do; nullptr when there is nothing. See operator.h.
+  [[nodiscard]] virtual Operator* operate() { return nullptr; }
 };
 
 }  // namespace weft::control

@@ -13,6 +13,7 @@
 #include <system_error>
 #include <utility>
 
+#include "switch/control/client_impl.h"
 #include "switch/control/unix_socket.h"
 #include "switch/control/weft.grpc.pb.h"
 
@@ -43,34 +44,28 @@ ReloadResult result_of(const v1::ChangesReply& reply) {
 
 }  // namespace
 
-struct Client::Impl {
-  // Sets the deadline that every call has.
-  void limit(grpc::ClientContext& context) const { context.set_deadline(std::chrono::system_clock::now() + call_time); }
+void Client::Impl::limit(grpc::ClientContext& context) const {
+  context.set_deadline(std::chrono::system_clock::now() + call_time);
+}
 
-  [[nodiscard]] std::optional<CallError> to_error(const grpc::Status& status) const {
-    switch (status.error_code()) {
-      case grpc::StatusCode::OK:
-        return std::nullopt;
-      case grpc::StatusCode::DEADLINE_EXCEEDED:
-        return CallError{Kind::unreachable, "no answer on " + path + " within " + std::to_string(call_time.count()) +
-                                                " ms; is weft-switch running?"};
-      case grpc::StatusCode::UNAVAILABLE:
-        if (tls) return CallError{Kind::unreachable, "cannot use " + path + ": " + status.error_message()};
-        [[fallthrough]];
-      case grpc::StatusCode::CANCELLED:
-        return CallError{Kind::unreachable, "the connection to " + path + " broke; is weft-switch running?"};
-      case grpc::StatusCode::UNIMPLEMENTED:
-        return CallError{Kind::refused, "the process on " + path + " does not know this request: another version?"};
-      default:
-        return CallError{Kind::refused, status.error_message()};
-    }
+std::optional<CallError> Client::Impl::to_error(const grpc::Status& status) const {
+  switch (status.error_code()) {
+    case grpc::StatusCode::OK:
+      return std::nullopt;
+    case grpc::StatusCode::DEADLINE_EXCEEDED:
+      return CallError{Kind::unreachable, "no answer on " + path + " within " + std::to_string(call_time.count()) +
+                                              " ms; is weft-switch running?"};
+    case grpc::StatusCode::UNAVAILABLE:
+      if (tls) return CallError{Kind::unreachable, "cannot use " + path + ": " + status.error_message()};
+      [[fallthrough]];
+    case grpc::StatusCode::CANCELLED:
+      return CallError{Kind::unreachable, "the connection to " + path + " broke; is weft-switch running?"};
+    case grpc::StatusCode::UNIMPLEMENTED:
+      return CallError{Kind::refused, "the process on " + path + " does not know this request: another version?"};
+    default:
+      return CallError{Kind::refused, status.error_message()};
   }
-
-  std::string path;  ///< or HOST:PORT
-  bool tls = false;
-  std::chrono::milliseconds call_time{};
-  std::unique_ptr<v1::Control::Stub> stub;
-};
+}
 
 Client::Client() = default;
 Client::~Client() = default;
@@ -85,7 +80,8 @@ std::optional<CallError> Client::connect(const std::string& path, std::chrono::m
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(-1);
   // Our own connect() knows why it failed; a channel that connects by itself knows only that it did.
-  impl->stub = v1::Control::NewStub(grpc::CreateCustomInsecureChannelFromFd("weft", connection.fd, arguments));
+  impl->channel = grpc::CreateCustomInsecureChannelFromFd("weft", connection.fd, arguments);
+  impl->stub = v1::Control::NewStub(impl->channel);
   impl_ = std::move(impl);
   return std::nullopt;
 }
@@ -105,7 +101,8 @@ std::optional<CallError> Client::connect_tls(const std::string& address, const T
   arguments.SetMaxReceiveMessageSize(-1);
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   const auto credentials = grpc::SslCredentials({texts.authority, texts.key, texts.certificate});
-  impl->stub = v1::Control::NewStub(grpc::CreateCustomChannel("dns:///" + address, credentials, arguments));
+  impl->channel = grpc::CreateCustomChannel("dns:///" + address, credentials, arguments);
+  impl->stub = v1::Control::NewStub(impl->channel);
   impl_ = std::move(impl);
   return std::nullopt;
 }

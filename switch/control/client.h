@@ -78,6 +78,7 @@ class Client {
                                               ShowSummary& summary);
 
  private:
+  friend class OperateClient;
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };

@@ -20,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "switch/control/operate_service.h"
 #include "switch/control/unix_listener.h"
 #include "switch/control/weft.grpc.pb.h"
 #include "switch/pipeline/suggest.h"
@@ -228,7 +229,7 @@ void log_protobuf_at_debug(google::protobuf::LogLevel, const char*, int, const s
 }  // namespace
 
 struct Service::Impl {
-  explicit Impl(Backend& backend) : handler(backend) {}
+  explicit Impl(Backend& backend) : handler(backend), operate(make_operate_service(backend)) {}
 
   // The only place that says where the service listens and who may connect.
   std::optional<std::string> open(const std::string& path) { return listener.open(path); }
@@ -253,6 +254,7 @@ struct Service::Impl {
 
   Handler handler;
   int port = 0;
+  std::unique_ptr<grpc::Service> operate;
   std::unique_ptr<grpc::Server> server;
   UnixListener listener;
 };
@@ -282,6 +284,7 @@ std::optional<std::string> Service::start(const std::string& path, Backend& back
   }
   set_limits(builder);
   builder.RegisterService(&impl->handler);
+  builder.RegisterService(impl->operate.get());
   impl->server = builder.BuildAndStart();
   if (impl->server == nullptr) {
     return tcp ? "cannot listen on " + Impl::text_of(*tcp) + "; is the port in use, or the address not this machine's?"

@@ -20,7 +20,7 @@ LAYERS = {
     "switch/ports": ("switch/wire", "switch/pipeline", "switch/tables"),
     "switch/capture": ("switch/wire", "switch/pipeline"),
     "switch/kernel": ("switch/wire", "switch/pipeline", "switch/tables", "switch/stages"),
-    "switch/control": ("switch/wire", "switch/pipeline"),
+    "switch/control": ("switch/wire", "switch/pipeline", "switch/capture"),
     "switch/main": ("switch",),
     "nic": ("switch/wire",),
     "collectives": ("nic", "switch/wire", "switch/pipeline", "switch/tables"),

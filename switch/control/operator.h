@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+//
+// What an operator can do to a running process besides looking at tables: captures, traces, clearing of counters, and
+// settings that may change while it runs.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "switch/capture/query.h"
+
+namespace weft::control {
+
+/// A capture. Every bound may end it; 0 means no bound.
+struct CaptureRequest {
+  capture::Query query{};
+  std::uint32_t snaplen = 65535;  ///< bytes of a packet that are kept at most, at least 14
+  std::uint64_t max_packets = 0;
+  std::uint64_t max_bytes = 0;  ///< of the file
+  std::uint64_t duration_ms = 0;
+  std::uint32_t buffer_mib = 16;  ///< per worker, for copies that the control plane has not fetched yet, 1 to 256
+};
+
+struct TraceRequest {
+  capture::Query query{};
+  std::uint32_t packets = 10;  ///< 1 to 10,000
+  std::uint64_t duration_ms = 0;
+};
+
+/// A capture or a trace that runs; it ends by itself when nobody reads for some seconds.
+struct SessionStart {
+  std::uint64_t id = 0;
+  std::string error{};  ///< empty when it runs
+};
+
+/// What a session has had to say since the last time.
+struct SessionPart {
+  /// A capture: the next bytes of a pcapng file. A trace: lines, each the JSON text of one packet's way.
+  std::string data{};
+  bool ended = false;         ///< nothing will follow; the session is gone
+  std::string reason{};       ///< why it ended
+  std::uint64_t packets = 0;  ///< so far
+  std::uint64_t lost = 0;     ///< packets that matched and were not kept, so far
+  std::string error{};        ///< there is no such session
+};
+
+/// What came of a request to change something: one sentence.
+struct Outcome {
+  std::string done{};
+  std::string error{};  ///< empty when it was done
+};
+
+/// A setting to change: `name` is log-level or impair.
+struct SetRequest {
+  std::string name{};
+  std::vector<std::string> words{};
+  std::string switch_name{};  ///< empty: all
+};
+
+/// Calls may come from any thread. None disturbs forwarding for longer than a task between two bursts takes.
+class Operator {
+ public:
+  virtual ~Operator() = default;
+
+  [[nodiscard]] virtual SessionStart start_capture(const CaptureRequest& request) = 0;
+  [[nodiscard]] virtual SessionStart start_trace(const TraceRequest& request) = 0;
+  /// Waits up to a quarter of a second for something to say.
+  [[nodiscard]] virtual SessionPart read_session(std::uint64_t id) = 0;
+  /// Makes the session end; what it still has can be read. False when there is no such session.
+  virtual bool stop_session(std::uint64_t id) = 0;
+
+  /// Tables count from zero again for those who look at them; nothing else notices. Without names all that count.
+  [[nodiscard]] virtual Outcome clear(const std::vector<std::string>& tables, const std::string& switch_name) = 0;
+  [[nodiscard]] virtual Outcome set(const SetRequest& request) = 0;
+};
+
+}  // namespace weft::control
