@@ -112,6 +112,15 @@ struct StageBuild {
   const StageShared* previous = nullptr;
 };
 
+/// Options that change while a switch runs, or why they cannot.
+struct OptionChange {
+  std::string error{};  ///< empty when all is well: a sentence that names what is wrong, and what may have been meant
+  std::string done{};   ///< what changes, in a few words
+  Value options{};      ///< the options afterwards
+  /// By worker: makes the change in its instance, on the worker and between two bursts, without allocating.
+  std::vector<std::function<void(Stage&)>> apply{};
+};
+
 /// How a stage type describes itself to the registry.
 struct StageType {
   std::string name;     ///< as in YAML, CLI, counters and the source file's name
@@ -130,6 +139,10 @@ struct StageType {
   std::vector<std::string> fixed_options{};
   /// Checks that a schema cannot express; reports each with the position of the value. May be empty.
   std::function<void(const Value& options, const SwitchInfo& info, Diagnostics& diagnostics)> check{};
+  /// What the words behind `weftctl set STAGE` make of the options; empty when nothing can change.
+  std::function<OptionChange(const Value& options, const SwitchInfo& info, const std::vector<std::string>& words,
+                             std::uint16_t workers)>
+      set{};
   /// Called once per switch before any make(); may be empty.
   std::function<std::unique_ptr<StageShared>(const StageBuild&)> make_shared{};
   std::function<std::unique_ptr<Stage>(const StageBuild&, StageShared*)> make;

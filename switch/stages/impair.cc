@@ -8,6 +8,7 @@
 
 #include "switch/stages/impair_config.h"
 #include "switch/stages/impair_flip.h"
+#include "switch/stages/impair_set.h"
 #include "switch/wire/parse.h"
 
 namespace weft::stages {
@@ -194,6 +195,7 @@ pipeline::StageType impair_stage_type() {
   type.options = impair_options();
   type.counters = {"lost", "limited", "corrupted", "duplicated", "delayed", "reordered", "not_duplicated"};
   type.check = check_impair_options;
+  type.set = set_impair;
   type.make = [](const pipeline::StageBuild& build, pipeline::StageShared*) {
     return std::make_unique<ImpairStage>(ImpairUnit(make_impair_rules(build.options, build.info)),
                                          build.options["max_held"].unsigned_integer());

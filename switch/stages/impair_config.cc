@@ -114,6 +114,8 @@ Schema rule_schema() {
   });
   return Schema::map({
       Key::optional_key("name", Schema::name(), "Shown in the table; default: rule and its index."),
+      Key::with_default("enabled", Schema::boolean(), Value(true),
+                        "Whether the rule does anything; `weftctl set impair RULE on` changes it while weft runs."),
       Key::with_default("match", match_schema(), Value(Value::Map{}), "Conditions that must all hold; none: all."),
       Key::with_default("after", Schema::integer(0, INT64_MAX), Value(0), "Leaves the first n matching packets alone."),
       Key::optional_key("nth", count, "Acts on the n-th matching packet (behind `after`) only."),
@@ -242,6 +244,7 @@ ImpairRule make_rule(const Value& v, std::size_t index, const SwitchInfo& info) 
   if (v.has("nth")) rule.nth = v["nth"].unsigned_integer();
   rule.every = v["every"].unsigned_integer();
   if (v.has("limit")) rule.limit = v["limit"].unsigned_integer();
+  if (!v["enabled"].boolean()) rule.limit = 0;  // it still counts what matches
   set_faults(rule, v);
   set_timing(rule, v);
   return rule;

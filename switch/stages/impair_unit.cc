@@ -27,6 +27,20 @@ ImpairUnit::ImpairUnit(std::vector<ImpairRule> rules) {
   }
 }
 
+void ImpairUnit::take_over(const ImpairUnit& old, std::size_t changed) noexcept {
+  assert(old.size() == size());
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    Slot& slot = slots_[i];
+    const Slot& from = old.slots_[i];
+    slot.counters = from.counters;
+    if (i == changed) continue;
+    slot.acted = from.acted;
+    slot.bucket = from.bucket;
+    slot.last_leave = from.last_leave;
+    if (slot.rule.burst_loss && from.rule.burst_loss) slot.rule.burst_loss->bad = from.rule.burst_loss->bad;
+  }
+}
+
 ImpairStep ImpairUnit::on_packet(TimeNs now, const ImpairFields& f, Rng& rng, ImpairPlace at) noexcept {
   for (; at.rule < slots_.size(); at = ImpairPlace{static_cast<std::uint16_t>(at.rule + 1)}) {
     Slot& slot = slots_[at.rule];

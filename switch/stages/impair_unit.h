@@ -71,6 +71,10 @@ class ImpairUnit {
   /// changes, when `old` has another number of rules.
   [[nodiscard]] bool go_on_from(const ImpairUnit& old);
 
+  /// Goes on with the counters of as many other rules, and with the state (buckets, channels, packets acted on) of all
+  /// but the one that was changed. Allocates nothing.
+  void take_over(const ImpairUnit& old, std::size_t changed) noexcept;
+
   [[nodiscard]] bool empty() const noexcept { return slots_.empty(); }
   [[nodiscard]] std::size_t size() const noexcept { return slots_.size(); }
   [[nodiscard]] const ImpairRule& rule(std::size_t i) const noexcept { return slots_[i].rule; }
