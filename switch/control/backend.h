@@ -48,6 +48,11 @@ class Backend {
   /// Rows of a table of one switch, or of all when `switch_name` is empty.
   [[nodiscard]] virtual ShowResult show(const std::string& table, const std::string& switch_name,
                                         std::size_t max_rows) = 0;
+  /// The same, with counters as if nothing had been cleared.
+  [[nodiscard]] virtual ShowResult show_uncleared(const std::string& table, const std::string& switch_name,
+                                                  std::size_t max_rows) {
+    return show(table, switch_name, max_rows);
+  }
 
   /// What would change if the configuration file at `path`, absolute, took the place of the running configuration.
   [[nodiscard]] virtual ReloadResult diff(const std::string& path) = 0;

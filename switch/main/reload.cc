@@ -13,6 +13,7 @@
 
 #include "switch/control/config_diff.h"
 #include "switch/main/log.h"
+#include "switch/main/operation.h"
 #include "switch/main/runtime.h"
 
 namespace weft {
@@ -160,6 +161,7 @@ ReloadResult Runtime::reload() {
     if (!error.empty()) result.mistakes.push_back(std::move(error));
   }
   result.applied = result.mistakes.empty();
+  if (result.applied && !result.changes.empty()) operation_->reloaded();
   for (const std::string& line : result.mistakes) spdlog::error("reload refused: {}", line);
   if (result.applied) spdlog::info("reloaded {}: {} change(s)", config_file_, result.changes.size());
   return result;

@@ -11,6 +11,7 @@
 #include <map>
 #include <thread>
 
+#include "switch/main/operation.h"
 #include "switch/ports/link_port.h"
 
 namespace weft {
@@ -51,11 +52,13 @@ Runtime::Runtime(const pipeline::Registry& registry, control::Config config, std
       rings_(static_cast<std::uint16_t>(eal.worker_lcores.size())),
       lcores_(eal.worker_lcores),
       started_(clock_.now()),
-      link_log_(kLinkMessages, kLinkMessagesNs) {
+      link_log_(kLinkMessages, kLinkMessagesNs),
+      operation_(std::make_unique<Operation>(*this)) {
   error = build(eal);
 }
 
 Runtime::~Runtime() {
+  operation_.reset();
   for (auto& worker : workers_) worker->stop();
   if (running_) rte_eal_mp_wait_lcore();
 }
@@ -301,6 +304,7 @@ void Runtime::run(const Limits& limits) {
     if (limits.manager != nullptr && now >= limits.manager->next_tick()) limits.manager->tick(now, health());
     if (limits.exit_on_eof && ended_and_empty()) break;
     lock.unlock();
+    operation_->expire();
     std::this_thread::sleep_for(kTick);
   }
   stopped_ = clock_.now();

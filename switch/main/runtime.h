@@ -66,9 +66,12 @@ class Runtime : public control::Backend {
   [[nodiscard]] std::vector<std::string> switch_names() const override;
   [[nodiscard]] control::ShowResult show(const std::string& table, const std::string& switch_name,
                                          std::size_t max_rows) override;
+  [[nodiscard]] control::ShowResult show_uncleared(const std::string& table, const std::string& switch_name,
+                                                   std::size_t max_rows) override;
   [[nodiscard]] control::ReloadResult diff(const std::string& path) override;
   [[nodiscard]] control::ReloadResult reload() override;
   [[nodiscard]] nlohmann::ordered_json about() const override;
+  [[nodiscard]] control::Operator* operate() override;
 
   /// The level of the log was given on the command line: reloads leave it alone.
   void keep_log_level() noexcept { keep_log_level_ = true; }
@@ -151,6 +154,9 @@ class Runtime : public control::Backend {
   std::atomic<pipeline::TimeNs> started_;
   LogLimit link_log_;
   std::atomic<pipeline::TimeNs> stopped_{0};
+
+  class Operation;
+  std::unique_ptr<Operation> operation_;
 };
 
 }  // namespace weft

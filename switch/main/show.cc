@@ -221,7 +221,7 @@ std::vector<TableInfo> Runtime::all_tables() const {
   return all;
 }
 
-ShowResult Runtime::show(const std::string& table, const std::string& switch_name, std::size_t max_rows) {
+ShowResult Runtime::show_uncleared(const std::string& table, const std::string& switch_name, std::size_t max_rows) {
   ShowResult result;
   const std::shared_lock lock(switches_mutex_);
   const auto known = all_tables();

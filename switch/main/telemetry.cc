@@ -44,7 +44,7 @@ int with_rows(const char* table, const char* parameters, Answer&& answer) {
   if (source == nullptr) return kRefused;
   const auto subject = subject_of(parameters, *source);
   if (!subject) return kRefused;
-  const control::ShowResult result = source->show(table, subject->switch_name, kMaxRows);
+  const control::ShowResult result = source->show_uncleared(table, subject->switch_name, kMaxRows);
   return result.error.empty() ? answer(result.rows, subject->part) : kRefused;
 }
 
@@ -141,7 +141,7 @@ int workers(const char*, const char*, rte_tel_data* data) {
   const std::lock_guard lock(mutex);
   if (source == nullptr) return kRefused;
   rte_tel_data_start_dict(data);
-  for (const auto& row : source->show("workers", "", kMaxRows).rows) {
+  for (const auto& row : source->show_uncleared("workers", "", kMaxRows).rows) {
     add_named_row(data, std::to_string(row["worker"].get<unsigned>()), row);
   }
   return 0;

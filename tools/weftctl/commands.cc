@@ -21,6 +21,7 @@
 
 #include "switch/control/client.h"
 #include "tools/weftctl/format.h"
+#include "tools/weftctl/operate.h"
 #include "tools/weftctl/reload.h"
 
 namespace weft::weftctl {
@@ -107,12 +108,6 @@ std::string table_text(const Options& options, const std::vector<std::string>& t
   return format_table(rows, style_of(options, screen));
 }
 
-std::optional<CallError> connect(const Options& options, control::Client& client) {
-  const auto time = std::chrono::milliseconds(static_cast<std::int64_t>(options.timeout_s * 1000));
-  return options.address.empty() ? client.connect(options.socket, time)
-                                 : client.connect_tls(options.address, options.files, time);
-}
-
 // Asks once. Gives the text to print, or an exit status.
 int ask(const Options& options, control::Client& client, const Screen& screen, std::string& text) {
   std::vector<std::string> rows;
@@ -171,7 +166,14 @@ int run_show(const Options& options, control::Client& client) {
 
 }  // namespace
 
+std::optional<CallError> connect(const Options& options, control::Client& client) {
+  const auto time = std::chrono::milliseconds(static_cast<std::int64_t>(options.timeout_s * 1000));
+  return options.address.empty() ? client.connect(options.socket, time)
+                                 : client.connect_tls(options.address, options.files, time);
+}
+
 int run(const Options& options) {
+  if (options.command == Command::operate) return run_operate(options);
   control::Client client;
   if (const auto error = connect(options, client)) return fail(*error);
   switch (options.command) {
@@ -185,8 +187,9 @@ int run(const Options& options) {
       return run_diff(options, client);
     case Command::reload:
       return run_reload(options, client);
+    default:
+      return kExitUsage;
   }
-  return kExitUsage;
 }
 
 }  // namespace weft::weftctl

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -13,6 +14,9 @@
 #include "tools/weftctl/options.h"
 
 namespace weft::weftctl {
+
+/// Connects to the service that the options name.
+[[nodiscard]] std::optional<control::CallError> connect(const Options& options, control::Client& client);
 
 /// Runs the command: the answer goes to stdout, all else to stderr. Returns the exit status.
 [[nodiscard]] int run(const Options& options);

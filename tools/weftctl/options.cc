@@ -10,11 +10,15 @@
 #include <memory>
 #include <string>
 #include <tuple>
+#include <vector>
+
+#include "switch/pipeline/suggest.h"
 
 namespace weft::weftctl {
 namespace {
 
-constexpr const char* kAbout = R"(Looks into a running weft-switch. Reading a table never disturbs forwarding.)";
+constexpr const char* kAbout =
+    R"(Looks into a running weft-switch, and operates it. Nothing here disturbs forwarding.)";
 
 constexpr const char* kExamples = R"(Examples:
   weftctl tables                          which tables are there?
@@ -27,6 +31,9 @@ constexpr const char* kExamples = R"(Examples:
   weftctl diff new.yaml && cp new.yaml weft.yaml && weftctl reload    all changes, or none
   weftctl --socket /run/weft/b.sock about      another weft-switch on this machine
   weftctl --address tor1:9796 --cert me.crt --key me.key --ca weft-ca.crt show ports     on another machine
+  weftctl capture -w drops.pcapng --drop any   packets that are dropped, each with the reason as its comment
+  weftctl trace --port h1 --count 3       what happens to the next three packets from h1, and why
+  weftctl clear drops                     count drops from zero
 
 Output:
   Tables fit the terminal, or 100 columns without one: long texts end in "...", and columns that have no room move
@@ -101,6 +108,28 @@ void add_reload(CLI::App& app, Options& options) {
       ->callback([&options] { options.command = Command::reload; });
 }
 
+// Words that nobody expected, with what may have been meant: a command, or an option of the command.
+std::string explain(const CLI::App& app, const CLI::ParseError& error) {
+  const auto extras = app.remaining(true);
+  if (extras.empty()) return error.what();
+  const std::string& word = extras.front();
+  std::vector<std::string> known;
+  const auto chosen = app.get_subcommands();
+  if (word.starts_with('-')) {
+    for (const CLI::App* one : {&app, chosen.empty() ? &app : const_cast<const CLI::App*>(chosen.front())}) {
+      for (const auto* option : one->get_options()) {
+        for (const auto& name : option->get_lnames()) known.push_back("--" + name);
+      }
+    }
+  } else if (chosen.empty()) {
+    for (const auto* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+      known.push_back(command->get_name());
+    }
+  }
+  const std::string kind = word.starts_with('-') ? "option" : chosen.empty() ? "command" : "word";
+  return "unknown " + kind + " " + pipeline::quote(word) + pipeline::suggestion(word, known);
+}
+
 }  // namespace
 
 std::optional<Options> parse_options(int argc, const char* const* argv, int& exit_status) {
@@ -133,14 +162,23 @@ std::optional<Options> parse_options(int argc, const char* const* argv, int& exi
   });
   add_show(app, options, interval);
   add_reload(app, options);
+  add_operate_commands(app, options.operate);
 
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     const bool wanted = error.get_exit_code() == 0;  // --help, --version
     exit_status = wanted ? app.exit(error) : kExitUsage;
-    if (!wanted) std::fprintf(stderr, "weftctl: %s; weftctl --help explains\n", error.what());
+    if (!wanted) std::fprintf(stderr, "weftctl: %s; weftctl --help explains\n", explain(app, error).c_str());
     return std::nullopt;
+  }
+  if (options.operate.command != OperateOptions::Command::none) {
+    options.command = Command::operate;
+    if (const auto mistake = finish_operate(options.operate)) {
+      std::fprintf(stderr, "weftctl: %s\n", mistake->c_str());
+      exit_status = kExitUsage;
+      return std::nullopt;
+    }
   }
   if (app.get_subcommand("show")->count("--watch") > 0) options.interval_s = std::stod(interval);
   return options;

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "switch/control/tls_files.h"
+#include "tools/weftctl/operate_options.h"
 
 namespace weft::weftctl {
 
@@ -22,7 +23,7 @@ enum ExitStatus : int {
   kExitUnreachable = 3,  ///< nobody answers on the socket
 };
 
-enum class Command : std::uint8_t { about, tables, show, diff, reload };
+enum class Command : std::uint8_t { about, tables, show, diff, reload, operate };
 
 /// A valid command line.
 struct Options {
@@ -40,6 +41,7 @@ struct Options {
   bool switch_column = false;        ///< show: also when there is only one switch
   std::uint64_t max_rows = 0;        ///< show; 0: all
   std::optional<double> interval_s;  ///< show: again and again
+  OperateOptions operate;            ///< capture, trace, clear, set
 };
 
 /// Reads the command line. When there is nothing to run (a mistake, --help, --version), prints what there is to say and

@@ -22,7 +22,11 @@ _weftctl_scan() {
   for ((i = 1; i < COMP_CWORD; i++)); do
     case ${COMP_WORDS[i]} in
       --socket | --address | --cert | --key | --ca | --columns | --timeout | --switch | --max-rows) ((i++)) ;;
-      --watch | -w) [[ ${COMP_WORDS[i + 1]} =~ ^[0-9.]+$ ]] && ((i++)) ;;
+      --port | --drop | --qp | --opcode | --psn | --count | --max-bytes | --snaplen | --buffer-mib) ((i++)) ;;
+      --duration-s | --write) ((i++)) ;;
+      --watch | -w)
+        [[ $command == capture || ${COMP_WORDS[i + 1]} =~ ^[0-9.]+$ ]] && ((i++))
+        ;;
       -*) ;;
       *) if [[ -z $command ]]; then command=${COMP_WORDS[i]}; else table=${COMP_WORDS[i]}; fi ;;
     esac
@@ -35,8 +39,12 @@ _weftctl() {
   local command="" table="" words=""
   COMPREPLY=()
   _weftctl_scan
+  if [[ $command == capture && $previous == -w ]]; then
+    mapfile -t COMPREPLY < <(compgen -f -- "$word")
+    return
+  fi
   case $previous in
-    --socket | --cert | --key | --ca)
+    --socket | --write | --cert | --key | --ca)
       mapfile -t COMPREPLY < <(compgen -f -- "$word")
       return
       ;;
@@ -45,16 +53,30 @@ _weftctl() {
       mapfile -t COMPREPLY < <(compgen -f -- "$word")
       return
       ;;
+    --drop | --qp | --opcode | --psn | --count | --max-bytes | --snaplen | --buffer-mib | --duration-s) return ;;
+    --port) words=$(_weftctl_ask show ports | awk 'NR > 1 && NF { print $1 }') ;;
     --switch) words=$(_weftctl_ask about | sed -n 's/^switches  *//p' | tr -d ,) ;;
     *)
       if [[ $word == -* ]]; then
         words="--help --socket --address --cert --key --ca --json --columns --thousands --timeout"
         [[ -z $command ]] && words+=" --version"
         [[ $command == show ]] && words+=" --switch --max-rows --watch --switch-column"
+        [[ $command == clear || $command == set ]] && words+=" --switch"
+        [[ $command == capture || $command == trace ]] &&
+          words+=" --switch --port --drop --qp --opcode --psn --duration-s --count"
+        [[ $command == capture ]] && words+=" --write --rx --tx --max-bytes --snaplen --buffer-mib"
       elif [[ -z $command ]]; then
-        words="about diff reload show tables"
+        words="about capture clear diff reload set show tables trace"
       elif [[ $command == show && -z $table ]]; then
         words=$(_weftctl_ask tables | awk 'NR > 1 { print $1 }')
+      elif [[ $command == clear ]]; then
+        words="ports stages drops counters qps impair"
+      elif [[ $command == set && -z $table ]]; then
+        words="impair log-level"
+      elif [[ $command == set && $table == log-level ]]; then
+        words="trace debug info warning error"
+      elif [[ $command == set && $table == impair ]]; then
+        words=$(_weftctl_ask show impair --json | grep -o '"name":"[^"]*"' | cut -d'"' -f4)
       fi
       ;;
   esac

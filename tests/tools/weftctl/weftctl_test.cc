@@ -249,8 +249,8 @@ class CompletionTest : public WeftctlTest {
 };
 
 TEST_F(CompletionTest, OffersCommands) {
-  EXPECT_EQ(complete("weftctl "), "about diff reload show tables");
-  EXPECT_EQ(complete("weftctl --json t"), "tables");
+  EXPECT_EQ(complete("weftctl "), "about capture clear diff reload set show tables trace");
+  EXPECT_EQ(complete("weftctl --json ta"), "tables");
   EXPECT_EQ(complete("weftctl about "), "");
 }
 
@@ -270,15 +270,26 @@ TEST_F(CompletionTest, OffersTheSwitchesOfTheProcess) {
 
 TEST_F(CompletionTest, OffersExactlyTheOptionsOfTheHelp) {
   EXPECT_EQ(run({WEFTCTL, "--help"}), 0);
-  const std::string general = out;
-  EXPECT_EQ(run({WEFTCTL, "show", "--help"}), 0);
-  const std::string help = general + out;
-  const std::string offered = complete("weftctl --") + " " + complete("weftctl show --");
+  std::string help = out;
+  std::string offered = complete("weftctl --");
+  for (const std::string command : {"show", "capture", "trace", "clear", "set"}) {
+    EXPECT_EQ(run({WEFTCTL, command, "--help"}), 0);
+    help += out;
+    offered += " " + complete("weftctl " + command + " --");
+  }
   for (std::size_t at = help.find("--"); at != std::string::npos; at = help.find("--", at + 2)) {
     const std::string option = help.substr(at, help.find_first_not_of("abcdefghijklmnopqrstuvwxyz-", at) - at);
     EXPECT_THAT(" " + offered + " ", HasSubstr(" " + option + " "));
   }
   EXPECT_THAT(complete("weftctl show --"), EndsWith("--switch --max-rows --watch --switch-column"));
+  EXPECT_THAT(complete("weftctl trace --"), EndsWith(" --psn --duration-s --count"));
+}
+
+TEST_F(CompletionTest, OffersWhatBelongsBehindAnOption) {
+  EXPECT_EQ(complete("weftctl capture -w x --port "), "h1 h2");
+  EXPECT_EQ(complete("weftctl set "), "impair log-level");
+  EXPECT_EQ(complete("weftctl set log-level d"), "debug");
+  EXPECT_EQ(complete("weftctl clear dr"), "drops");
 }
 
 }  // namespace

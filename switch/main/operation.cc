@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+#include "switch/main/operation.h"
+
+#include <algorithm>
+#include <limits>
+#include <shared_mutex>
+
+#include "switch/main/log.h"
+#include "switch/pipeline/suggest.h"
+
+namespace weft {
+namespace {
+
+using control::Outcome;
+using pipeline::quote;
+using pipeline::suggestion;
+
+Outcome refuse(std::string error) {
+  return {"", std::move(error)};
+}
+
+}  // namespace
+
+control::Operator* Runtime::operate() {
+  return operation_.get();
+}
+
+control::ShowResult Runtime::show(const std::string& table, const std::string& switch_name, std::size_t max_rows) {
+  control::ShowResult result = show_uncleared(table, switch_name, max_rows);
+  operation_->subtract_cleared(table, result.rows);
+  return result;
+}
+
+void Runtime::Operation::for_each_pipeline(
+    const std::function<void(std::size_t, std::size_t, pipeline::Pipeline&)>& task) {
+  const std::shared_lock lock(runtime_.switches_mutex_);
+  runtime_.for_each_worker([&](Switch& s, std::size_t worker) {
+    const auto index = static_cast<std::size_t>(&s - runtime_.switches_.data());
+    task(index, worker, *s.pipelines[worker]);
+  });
+}
+
+std::string Runtime::Operation::unknown_switch(const std::string& name) const {
+  const std::vector<std::string> known = runtime_.switch_names();
+  if (name.empty() || std::find(known.begin(), known.end(), name) != known.end()) return "";
+  return "unknown switch " + quote(name) + suggestion(name, known);
+}
+
+Outcome Runtime::Operation::clear(const std::vector<std::string>& tables, const std::string& switch_name) {
+  if (auto error = unknown_switch(switch_name); !error.empty()) return refuse(std::move(error));
+  const std::vector<std::string> countable = Baselines::tables();
+  std::vector<std::string> offered;
+  for (const auto& table : runtime_.tables()) offered.push_back(table.name);
+  std::vector<std::string> chosen;
+  for (const std::string& name : countable) {
+    if (std::find(offered.begin(), offered.end(), name) != offered.end()) chosen.push_back(name);
+  }
+  if (!tables.empty()) {
+    for (const std::string& name : tables) {
+      if (std::find(chosen.begin(), chosen.end(), name) != chosen.end()) continue;
+      const bool exists = std::find(offered.begin(), offered.end(), name) != offered.end();
+      if (exists) {
+        return refuse("nothing in table " + quote(name) + " counts up; to clear: " + pipeline::joined(chosen));
+      }
+      return refuse("unknown table " + quote(name) + suggestion(name, chosen));
+    }
+    chosen = tables;
+  }
+  for (const std::string& table : chosen) {
+    for (const std::string& name : runtime_.switch_names()) {
+      if (!switch_name.empty() && name != switch_name) continue;
+      const auto rows = runtime_.show_uncleared(table, name, std::numeric_limits<std::size_t>::max());
+      baselines_.set(table, name, rows.rows);
+    }
+  }
+  return {"cleared " + pipeline::joined(chosen) + (switch_name.empty() ? "" : " of switch " + switch_name), ""};
+}
+
+Outcome Runtime::Operation::set(const control::SetRequest& request) {
+  if (auto error = unknown_switch(request.switch_name); !error.empty()) return refuse(std::move(error));
+  if (request.name == "log-level") return set_log_level(request.words);
+  const std::vector<std::string> known = settings();
+  if (std::find(known.begin(), known.end(), request.name) != known.end()) return set_stage(request);
+  return refuse("unknown setting " + quote(request.name) + suggestion(request.name, known));
+}
+
+std::vector<std::string> Runtime::Operation::settings() const {
+  std::vector<std::string> names{"log-level"};
+  const std::shared_lock lock(runtime_.switches_mutex_);
+  for (const Switch& s : runtime_.switches_) {
+    for (const pipeline::StageType* type : s.state->types()) {
+      if (type->set && std::find(names.begin(), names.end(), type->name) == names.end()) names.push_back(type->name);
+    }
+  }
+  return names;
+}
+
+// In every switch that has the stage, or in none: what one refuses, all are spared.
+Outcome Runtime::Operation::set_stage(const control::SetRequest& request) {
+  const std::lock_guard lock(set_mutex_);
+  const std::shared_lock switches_lock(runtime_.switches_mutex_);
+  struct Pending {
+    Switch* target;
+    std::size_t stage;
+    pipeline::OptionChange change;
+  };
+  std::vector<Pending> pending;
+  for (Switch& s : runtime_.switches_) {
+    const pipeline::SwitchInfo& info = s.state->info();
+    if (!request.switch_name.empty() && info.name != request.switch_name) continue;
+    for (std::size_t i = 0; i < s.state->types().size(); ++i) {
+      const pipeline::StageType& type = *s.state->types()[i];
+      if (type.name != request.name) continue;
+      const auto known = changed_.find({info.name, type.name});
+      const bool current = known != changed_.end() && equal(known->second.configured, info.pipeline[i].options);
+      const pipeline::Value& options = current ? known->second.now : info.pipeline[i].options;
+      pending.push_back({&s, i, type.set(options, info, request.words, worker_count())});
+      if (const auto& error = pending.back().change.error; !error.empty()) return refuse(info.name + ": " + error);
+    }
+  }
+  if (pending.empty()) return refuse("switch " + request.switch_name + " has no stage " + request.name);
+  std::string done;
+  for (Pending& one : pending) {
+    const pipeline::SwitchInfo& info = one.target->state->info();
+    for (std::size_t w = 0; w < one.change.apply.size(); ++w) {
+      runtime_.on_worker(w, [&] { one.change.apply[w](one.target->pipelines[w]->stage(one.stage)); });
+    }
+    changed_[{info.name, request.name}] = {info.pipeline[one.stage].options, std::move(one.change.options)};
+    done += (done.empty() ? "" : "; ") + info.name + ": " + one.change.done;
+  }
+  return {done, ""};
+}
+
+Outcome Runtime::Operation::set_log_level(const std::vector<std::string>& words) {
+  const std::vector<std::string> names{"trace", "debug", "info", "warning", "error"};
+  if (words.size() != 1) return refuse("log-level takes one word: " + pipeline::joined(names));
+  const auto at = std::find(names.begin(), names.end(), words[0]);
+  if (at == names.end()) return refuse("unknown log level " + quote(words[0]) + suggestion(words[0], names));
+  weft::set_log_level(static_cast<control::LogLevel>(at - names.begin()));
+  return {"log level is now " + words[0], ""};
+}
+
+}  // namespace weft

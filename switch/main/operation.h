@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+#pragma once
+
+#include "switch/control/operator.h"
+#include "switch/main/baselines.h"
+#include "switch/main/runtime.h"
+#include "switch/main/session.h"
+
+namespace weft {
+
+/// What an operator can do to a running process: sessions on its pipelines, baselines of its tables, settings.
+class Runtime::Operation : public control::Operator, private PipelineSet {
+ public:
+  explicit Operation(Runtime& runtime) : runtime_(runtime), sessions_(*this) {}
+
+  [[nodiscard]] control::SessionStart start_capture(const control::CaptureRequest& request) override {
+    return sessions_.start_capture(request);
+  }
+  [[nodiscard]] control::SessionStart start_trace(const control::TraceRequest& request) override {
+    return sessions_.start_trace(request);
+  }
+  [[nodiscard]] control::SessionPart read_session(std::uint64_t id) override { return sessions_.read(id); }
+  bool stop_session(std::uint64_t id) override { return sessions_.stop(id); }
+  [[nodiscard]] control::Outcome clear(const std::vector<std::string>& tables, const std::string& switch_name) override;
+  [[nodiscard]] control::Outcome set(const control::SetRequest& request) override;
+
+  /// Pipelines were replaced: sessions end, and say so.
+  void reloaded() { sessions_.stop_all("the configuration was reloaded"); }
+  /// Ends sessions that nobody reads.
+  void expire() { sessions_.expire(); }
+  /// Subtracts what was cleared.
+  void subtract_cleared(const std::string& table, nlohmann::ordered_json& rows) { baselines_.apply(table, rows); }
+
+ private:
+  [[nodiscard]] std::uint16_t worker_count() const override {
+    return static_cast<std::uint16_t>(runtime_.workers_.size());
+  }
+  void for_each_pipeline(
+      const std::function<void(std::size_t switch_index, std::size_t worker, pipeline::Pipeline&)>& task) override;
+  [[nodiscard]] pipeline::TimeNs now() const override { return runtime_.clock_.now(); }
+  [[nodiscard]] std::string unknown_switch(const std::string& name) const;
+  [[nodiscard]] control::Outcome set_log_level(const std::vector<std::string>& words);
+  [[nodiscard]] control::Outcome set_stage(const control::SetRequest& request);
+  [[nodiscard]] std::vector<std::string> settings() const;
+
+  /// Options that were set, and those of the configuration that they replace.
+  struct Changed {
+    pipeline::Value configured;
+    pipeline::Value now;
+  };
+
+  Runtime& runtime_;
+  std::mutex set_mutex_;
+  std::map<std::pair<std::string, std::string>, Changed> changed_;  ///< by switch and stage
+  Baselines baselines_;
+  Sessions sessions_;
+};
+
+}  // namespace weft

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+#include "tools/weftctl/operate.h"
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "switch/control/operate_client.h"
+#include "tools/weftctl/capture_file.h"
+#include "tools/weftctl/commands.h"
+#include "tools/weftctl/format.h"
+
+namespace weft::weftctl {
+namespace {
+
+using control::CallError;
+using control::SessionPart;
+using Json = nlohmann::ordered_json;
+
+// The service ends connections after a while.
+constexpr std::chrono::seconds kConnectionAge{15};
+constexpr unsigned kColumns = 100;
+
+volatile std::sig_atomic_t stop_requested = 0;
+void on_signal(int) {
+  stop_requested = 1;
+}
+
+int fail(const CallError& error) {
+  std::fprintf(stderr, "weftctl: %s\n", error.message.c_str());
+  return error.kind == CallError::Kind::unreachable ? kExitUnreachable : kExitRefused;
+}
+
+// A connection that is made again before the service ends it.
+class Connection {
+ public:
+  explicit Connection(const Options& options) : options_(options) {}
+
+  [[nodiscard]] std::optional<CallError> refresh() {
+    const auto now = std::chrono::steady_clock::now();
+    if (calls_ && now - since_ < kConnectionAge) return std::nullopt;
+    calls_.reset();
+    if (auto error = connect(options_, client_)) return error;
+    calls_.emplace(client_);
+    since_ = now;
+    return std::nullopt;
+  }
+  control::OperateClient& calls() { return *calls_; }
+
+ private:
+  const Options& options_;
+  control::Client client_;
+  std::optional<control::OperateClient> calls_;
+  std::chrono::steady_clock::time_point since_;
+};
+
+// Reads a session to its end; `on_data` returns false to have it end. Ctrl-C ends it too.
+std::optional<CallError> read_all(Connection& connection, std::uint64_t session,
+                                  const std::function<bool(const std::string&)>& on_data, SessionPart& last) {
+  bool stopped = false;
+  bool wanted = true;
+  while (true) {
+    if (auto error = connection.refresh()) return error;
+    if (!stopped && (stop_requested != 0 || !wanted)) {
+      stopped = true;
+      if (auto error = connection.calls().stop(session)) return error;
+    }
+    SessionPart part;
+    if (auto error = connection.calls().read(session, part)) return error;
+    if (wanted && !part.data.empty()) wanted = on_data(part.data);
+    last = std::move(part);
+    if (last.ended) return std::nullopt;
+  }
+}
+
+void catch_signals() {
+  struct sigaction action {};
+  action.sa_handler = on_signal;
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+  signal(SIGPIPE, SIG_IGN);
+}
+
+int run_capture(const Options& options, const OperateOptions& what) {
+  catch_signals();
+  Connection connection(options);
+  if (const auto error = connection.refresh()) return fail(*error);
+  // The capture is refused before a file that may exist is replaced.
+  std::uint64_t session = 0;
+  if (const auto error = connection.calls().start(what.capture, session)) return fail(*error);
+  CaptureFile file;
+  const std::string name = what.file == "-" ? "stdout" : what.file;
+  std::string problem = file.open(what.file);
+  SessionPart last;
+  std::optional<CallError> error;
+  if (!problem.empty()) {
+    error = connection.calls().stop(session);
+  } else {
+    std::fprintf(stderr, "weftctl: capturing to %s; Ctrl-C ends\n", name.c_str());
+    const auto keep = [&](const std::string& data) { return (problem = file.write(data)).empty(); };
+    error = read_all(connection, session, keep, last);
+    if (const std::string at_end = file.close(); problem.empty()) problem = at_end;
+  }
+  if (!problem.empty() && !file.reader_gone()) {
+    std::fprintf(stderr, "weftctl: cannot write %s: %s; the capture has ended, %llu bytes were kept\n", name.c_str(),
+                 problem.c_str(), static_cast<unsigned long long>(file.bytes()));
+    return kExitRefused;
+  }
+  if (error) return fail(*error);
+  std::fprintf(stderr, "weftctl: %llu packets captured, %llu bytes, %llu lost because copies had no room (%s)\n",
+               static_cast<unsigned long long>(last.packets), static_cast<unsigned long long>(file.bytes()),
+               static_cast<unsigned long long>(last.lost), last.reason.c_str());
+  return kExitFine;
+}
+
+std::string trace_text(const std::string& line, const Options& options) {
+  const Json packet = Json::parse(line, nullptr, false);
+  if (!packet.is_object()) return line + "\n";
+  std::vector<Json> rows;
+  bool several = false;
+  for (const auto& step : packet.value("steps", Json::array())) {
+    rows.push_back(step);
+    several = several || step.value("switch", "") != packet.value("switch", "");
+  }
+  for (auto& row : rows) {
+    if (!several) row.erase("switch");
+  }
+  std::string text = "packet " + packet.value("packet", Json()).dump() + " at " +
+                     cell_text(packet.value("switch", Json())) + ": " + cell_text(packet.value("what", Json())) +
+                     (packet.value("ended", true) ? "\n" : "; still inside\n");
+  return text + format_table(rows, {options.columns.value_or(kColumns), options.thousands}) + "\n";
+}
+
+int run_trace(const Options& options, const OperateOptions& what) {
+  catch_signals();
+  Connection connection(options);
+  if (const auto error = connection.refresh()) return fail(*error);
+  std::uint64_t session = 0;
+  if (const auto error = connection.calls().start(what.trace, session)) return fail(*error);
+  std::fprintf(stderr, "weftctl: tracing; Ctrl-C ends\n");
+  SessionPart last;
+  const auto print = [&](const std::string& data) {
+    std::string text;
+    for (std::size_t at = 0; at < data.size();) {
+      const std::size_t end = std::min(data.find('\n', at), data.size());
+      const std::string line = data.substr(at, end - at);
+      text += options.json ? line + "\n" : trace_text(line, options);
+      at = end + 1;
+    }
+    return std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
+  };
+  if (const auto error = read_all(connection, session, print, last)) return fail(*error);
+  if (std::ferror(stdout) != 0) {
+    std::fprintf(stderr, "weftctl: cannot write the output\n");
+    return kExitRefused;
+  }
+  std::fprintf(stderr, "weftctl: %llu packets traced, %llu not followed because too many were on their way (%s)\n",
+               static_cast<unsigned long long>(last.packets), static_cast<unsigned long long>(last.lost),
+               last.reason.c_str());
+  return kExitFine;
+}
+
+int run_change(const Options& options, const OperateOptions& what) {
+  Connection connection(options);
+  if (const auto error = connection.refresh()) return fail(*error);
+  std::string text;
+  const auto error = what.command == OperateOptions::Command::clear
+                         ? connection.calls().clear(what.tables, what.switch_name, text)
+                         : connection.calls().set(what.set, text);
+  if (error) return fail(*error);
+  if (options.json) text = Json{{"done", text}}.dump();
+  std::printf("%s\n", text.c_str());
+  return std::fflush(stdout) == 0 ? kExitFine : kExitRefused;
+}
+
+}  // namespace
+
+int run_operate(const Options& options) {
+  const OperateOptions& what = options.operate;
+  switch (what.command) {
+    case OperateOptions::Command::capture:
+      return run_capture(options, what);
+    case OperateOptions::Command::trace:
+      return run_trace(options, what);
+    default:
+      return run_change(options, what);
+  }
+}
+
+}  // namespace weft::weftctl

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+#include "tools/weftctl/operate_options.h"
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <charconv>
+#include <cmath>
+#include <string_view>
+
+namespace weft::weftctl {
+namespace {
+
+using Command = OperateOptions::Command;
+
+constexpr std::uint64_t kDefaultMaxBytes = std::uint64_t{1} << 30;
+constexpr double kLongestS = 86400.0 * 365;
+
+constexpr const char* kCaptureFooter =
+    R"(Without --rx, --tx or --drop, packets are captured as they arrive and as they leave, at the ports named
+or at all. With --drop alone, only packets dropped for these reasons; --drop any means all reasons but
+tx_failed, which has to be named, because it means copying everything that is sent. A condition on a RoCE
+header (--qp, --opcode, --psn) holds for no other packet. Several values of an option: any of them.
+
+The file is pcapng: an interface per port ("tor1/h1") and one for what a switch drops ("tor1 drops"); the
+reason of a drop is the packet's comment. The capture ends when a bound is reached, with Ctrl-C, or when
+the file cannot be written. Copies that weft cannot deliver fast enough are lost and counted; forwarding
+does not wait for them.
+
+Examples:
+  weftctl capture -w h1.pcapng --port h1 --count 1000
+  weftctl capture -w drops.pcapng --drop any --duration-s 60
+  weftctl capture -w nak.pcapng --switch tor1 --opcode RC_ACKNOWLEDGE --qp 17 --rx
+  weftctl capture -w retry.pcapng --qp 17 --psn 1000-1010 --psn 5
+  weftctl capture -w - --drop egress_queue_full | tshark -r -)";
+
+constexpr const char* kTraceFooter =
+    R"(Follows packets that arrive from now on, and prints for each one what every stage did to it and why: the
+verdict, the sentence of a drop, and the counters that the stage moved. Packets are followed over cables to
+other switches of the process. With --drop, only packets that end that way are printed. Ctrl-C ends it, and
+prints packets that are still inside. A traced packet is a burst of its own; all others run as usual.
+
+Examples:
+  weftctl trace                              the next ten packets
+  weftctl trace --port h1 --qp 17 --count 3
+  weftctl trace --drop no_route              why is there no route?
+  weftctl trace --json | jq .steps)";
+
+constexpr const char* kClearFooter =
+    R"(Tables count from zero again; only `show` notices. Metrics, the counters of DPDK's telemetry, and the
+check that no packet is lost go on as if nothing had happened.
+
+Examples:
+  weftctl clear
+  weftctl clear drops ports --switch tor1)";
+
+constexpr const char* kSetFooter = R"(Holds until the process ends, or a reload changes what was set.
+
+Settings:
+  log-level LEVEL          trace, debug, info, warning or error
+  impair RULE on|off       whether a rule of the impair stage does anything
+  impair RULE KEY=VALUE... parameters of a rule as in the configuration: loss=0.01 delay_us=5 match.dest_qp=17;
+                           an empty value takes a key away. RULE is a name or an index, as in `show impair`.
+
+Examples:
+  weftctl set log-level debug
+  weftctl set impair lossy loss=0.001 --switch tor1
+  weftctl set impair lossy off)";
+
+void add_query(CLI::App& command, capture::Query& query, OperateOptions& options, bool directions) {
+  command.add_option("--switch", query.switch_name, "Only this switch; without it, all")->option_text("NAME");
+  command.add_option("--port", query.ports, "Only this port: h1, or tor1/h1")
+      ->option_text("PORT")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  if (directions) {
+    command.add_flag("--rx", query.rx, "Packets as they arrive");
+    command.add_flag("--tx", query.tx, "Packets as they leave");
+  }
+  command.add_option("--drop", query.drops, "Packets dropped for this reason, or any")
+      ->option_text("REASON")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  command.add_option("--qp", query.dest_qps, "Only packets to this queue pair number")
+      ->option_text("QPN")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  command.add_option("--opcode", query.opcodes, "Only this BTH opcode: RC_SEND_ONLY, 4, 0x04")
+      ->option_text("OPCODE")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  command.add_option("--psn", options.psns, "Only this PSN, or range; may wrap around zero")
+      ->option_text("PSN|FIRST-LAST")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  command.add_option("--duration-s", options.duration_s, "End after so many seconds")
+      ->option_text("SECONDS")
+      ->check(CLI::Range(0.001, kLongestS));
+}
+
+void add_capture(CLI::App& app, OperateOptions& options) {
+  CLI::App* command = app.add_subcommand(
+      "capture",
+      "Copy packets to a pcapng file: weftctl capture -w FILE [--port PORT]\n[--drop REASON] [--qp QPN] "
+      "...; see weftctl capture --help");
+  command->add_option("-w,--write", options.file, "The file, replaced when it exists; - is stdout")
+      ->required()
+      ->option_text("FILE");
+  add_query(*command, options.capture.query, options, true);
+  command->add_option("--count", options.capture.max_packets, "End after so many packets")
+      ->option_text("N")
+      ->check(CLI::Range(std::uint64_t{1}, ~std::uint64_t{0}));
+  command->add_option("--max-bytes", options.capture.max_bytes, "End before the file is larger (default: 1 GiB)")
+      ->option_text("N")
+      ->check(CLI::Range(std::uint64_t{1024}, ~std::uint64_t{0}));
+  command->add_option("--snaplen", options.capture.snaplen, "Keep so many bytes of a packet (default: 65535)")
+      ->option_text("N")
+      ->check(CLI::Range(14U, 262144U));
+  command
+      ->add_option("--buffer-mib", options.capture.buffer_mib,
+                   "Memory per worker for copies on their way, in MiB (default: 16)")
+      ->option_text("N")
+      ->check(CLI::Range(1U, 256U));
+  options.capture.max_bytes = kDefaultMaxBytes;
+  command->footer(kCaptureFooter);
+  command->callback([&options] { options.command = Command::capture; });
+}
+
+void add_trace(CLI::App& app, OperateOptions& options) {
+  CLI::App* command = app.add_subcommand(
+      "trace",
+      "Follow packets through the stages, with each verdict and why:\nweftctl trace [--count N] [--port PORT] "
+      "...; see weftctl trace --help");
+  add_query(*command, options.trace.query, options, false);
+  command->add_option("--count", options.trace.packets, "Packets to follow (default: 10)")
+      ->option_text("N")
+      ->check(CLI::Range(1U, 10'000U));
+  command->footer(kTraceFooter);
+  command->callback([&options] { options.command = Command::trace; });
+}
+
+void add_clear(CLI::App& app, OperateOptions& options) {
+  CLI::App* command =
+      app.add_subcommand("clear",
+                         "Let tables count from zero: weftctl clear [TABLE...] [--switch NAME];\nsee weftctl "
+                         "clear --help");
+  command->add_option("tables", options.tables, "ports, stages, drops, counters, qps, impair; none: all")
+      ->option_text("TABLE");
+  command->add_option("--switch", options.switch_name, "Only this switch; without it, all")->option_text("NAME");
+  command->footer(kClearFooter);
+  command->callback([&options] { options.command = Command::clear; });
+}
+
+void add_set(CLI::App& app, OperateOptions& options) {
+  CLI::App* command = app.add_subcommand("set", "Change a setting of the running process; see weftctl set --help");
+  command->add_option("setting", options.set.name, "What to change; below")->required()->option_text("SETTING");
+  command->add_option("words", options.set.words, "To what")->option_text("WORDS");
+  command->add_option("--switch", options.switch_name, "Only this switch; without it, all")->option_text("NAME");
+  command->footer(kSetFooter);
+  command->callback([&options] { options.command = Command::set; });
+}
+
+std::optional<std::uint32_t> number(std::string_view text) {
+  std::uint32_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+}  // namespace
+
+void add_operate_commands(CLI::App& app, OperateOptions& options) {
+  add_capture(app, options);
+  add_trace(app, options);
+  add_clear(app, options);
+  add_set(app, options);
+}
+
+std::optional<std::string> finish_operate(OperateOptions& options) {
+  capture::Query& query = options.command == Command::trace ? options.trace.query : options.capture.query;
+  for (const std::string& text : options.psns) {
+    const std::size_t dash = text.find('-');
+    const auto first = number(std::string_view(text).substr(0, dash));
+    const auto last = dash == std::string::npos ? first : number(std::string_view(text).substr(dash + 1));
+    if (!first || !last) return "--psn: '" + text + "' is neither a PSN nor a range like 1000-1010";
+    query.psns.push_back({*first, *last});
+  }
+  const auto duration_ms = static_cast<std::uint64_t>(std::ceil(options.duration_s * 1000));
+  options.capture.duration_ms = options.trace.duration_ms = duration_ms;
+  options.set.switch_name = options.switch_name;
+  return std::nullopt;
+}
+
+}  // namespace weft::weftctl
