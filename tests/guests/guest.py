@@ -20,7 +20,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../
 import lab as live  # noqa: E402
 
 QEMU = "qemu-system-x86_64"
-BOOT_TIMEOUT_S = 90
+BOOT_TIMEOUT_S = 240
 GID_TIMEOUT_S = 5
 # TCG guests take all of a core while they run; the switch and whoever else uses the machine come first.
 NICE = 10
