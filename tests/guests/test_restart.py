@@ -46,8 +46,6 @@ class Restart(unittest.TestCase):
             counters = judge.difference(before, judge.counters_of(guests))
             self.assertEqual(counters["b"]["rdma_recvs"], MESSAGES)
             self.assertEqual(counters["a"]["retry_exceeded_err"], 0)
-            # What was lost while there was no switch came again.
-            self.assertGreater(counters["a"]["sent_pkts"], PACKETS)
             self.check_new_connections(a, b)
             self.lab.stop()
 

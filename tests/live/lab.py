@@ -130,7 +130,7 @@ class Lab:
                 [os.path.join(BIN, "weft-switch"), "-c", path, "--counters-out", self.counters_path, *arguments],
                 stdout=log, stderr=subprocess.STDOUT)
         deadline = time.monotonic() + START_TIMEOUT_S
-        while "forwarding" not in read(self.log_path):
+        while "info: forwarding\n" not in read(self.log_path):
             if self.switch.poll() is not None or time.monotonic() > deadline:
                 raise AssertionError("weft-switch did not start:\n" + read(self.log_path))
             time.sleep(0.05)
