@@ -13,14 +13,15 @@ WITHOUT_README = {"tests/fuzz/corpus": "A fuzzer takes every file for a seed; te
 # switch/, nic/ or collectives/ that no entry matches is a mistake.
 LAYERS = {
     "switch/wire": (),
-    "switch/pipeline": ("switch/wire",),
+    # The engine serves its ports with the units of switch/qos, which share with it what time and counters are.
+    "switch/qos": ("switch/wire", "switch/pipeline/time.h", "switch/pipeline/rng.h", "switch/pipeline/counters.h"),
+    "switch/pipeline": ("switch/wire", "switch/qos"),
     "switch/tables": ("switch/wire", "switch/pipeline"),
-    "switch/qos": ("switch/wire", "switch/pipeline", "switch/tables"),
-    "switch/stages": ("switch/wire", "switch/pipeline", "switch/tables"),
-    "switch/ports": ("switch/wire", "switch/pipeline", "switch/tables"),
+    "switch/stages": ("switch/wire", "switch/qos", "switch/pipeline", "switch/tables"),
+    "switch/ports": ("switch/wire", "switch/qos", "switch/pipeline", "switch/tables"),
     "switch/capture": ("switch/wire", "switch/pipeline"),
     "switch/kernel": ("switch/wire", "switch/pipeline", "switch/tables", "switch/stages"),
-    "switch/control": ("switch/wire", "switch/pipeline", "switch/capture"),
+    "switch/control": ("switch/wire", "switch/qos", "switch/pipeline", "switch/capture"),
     "switch/main": ("switch",),
     "nic": ("switch/wire",),
     "collectives": ("nic", "switch/wire", "switch/pipeline", "switch/tables"),
@@ -30,7 +31,7 @@ LAYERS = {
 }
 
 # Folders that build without DPDK, so that other programs can link them.
-WITHOUT_DPDK = ("switch/wire", "nic/rnic")
+WITHOUT_DPDK = ("switch/wire", "switch/qos", "nic/rnic")
 
 MAX_LINES = 600
 MAX_COLUMNS = 120

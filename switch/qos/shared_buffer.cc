@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+#include "switch/qos/shared_buffer.h"
+
+namespace weft::qos {
+namespace {
+
+// More than any threshold: with it, free << 8 keeps all its bits.
+constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 48;
+
+SharedBuffer::Limit limit_of(const BufferShare& share) noexcept {
+  SharedBuffer::Limit limit;
+  limit.reserve = share.reserve_bytes;
+  limit.most = share.dynamic_th ? kMostBytes : std::min(share.static_th_bytes, kMostBytes);
+  limit.fixed = share.dynamic_th ? 0 : ~std::uint64_t{0};
+  limit.shift = share.dynamic_th ? static_cast<std::uint32_t>(8 - *share.dynamic_th) : 0;
+  return limit;
+}
+
+}  // namespace
+
+SharedBuffer::SharedBuffer(const Settings& settings, bool shared_by_workers)
+    : shared_by_workers_(shared_by_workers),
+      ports_(settings.ports.size()),
+      groups_(std::make_unique<Group[]>((settings.ports.size() + 1) * kClasses)),
+      queues_(std::make_unique<Queue[]>(settings.ports.size() * kClasses)) {
+  std::uint64_t own = 0;
+  for (std::size_t port = 0; port < ports_; ++port) {
+    for (unsigned i = 0; i < kClasses; ++i) {
+      const BufferShare& share = settings.ports[port].group[i];
+      Group& to = group(port, i);
+      to.limit = limit_of(share);
+      to.headroom_limit = share.headroom_bytes;
+      to.xon_offset = static_cast<std::uint32_t>(share.xon_offset_bytes);
+      own += share.reserve_bytes + share.headroom_bytes;
+      BufferShare out = settings.ports[port].queue[i];
+      if (settings.model == BufferModel::hpcc) out = BufferShare{};
+      queue(port, i).limit = limit_of(out);
+    }
+  }
+  shared_size_ = settings.pool_bytes > own ? settings.pool_bytes - own : 0;
+  // What the switch itself sends is little, and it may have what is free.
+  for (unsigned i = 0; i < kClasses; ++i) group(ports_, i).limit = limit_of({.dynamic_th = 0});
+}
+
+bool SharedBuffer::xoff(const Group& group) const noexcept {
+  if (group.headroom.value() != 0) return true;
+  const std::uint64_t shared = group.limit.beyond_reserve(group.bytes.value());
+  return shared != 0 && shared >= threshold(group.limit);
+}
+
+bool SharedBuffer::xon(const Group& group) const noexcept {
+  if (group.headroom.value() != 0) return false;
+  const std::uint64_t shared = group.limit.beyond_reserve(group.bytes.value());
+  return shared == 0 || shared + std::max<std::uint64_t>(group.xon_offset, 1) <= threshold(group.limit);
+}
+
+std::uint64_t SharedBuffer::port_bytes(std::size_t port) const noexcept {
+  std::uint64_t sum = 0;
+  for (unsigned i = 0; i < kClasses; ++i) sum += queue(port, i).bytes.value();
+  return sum;
+}
+
+}  // namespace weft::qos

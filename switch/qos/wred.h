@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+//
+// Weighted random early detection, and marking by the same kind of curve (RFC 3168, DCQCN's RED). Thresholds of marks
+// and of drops are independent.
+#pragma once
+
+#include <cstdint>
+
+#include "switch/qos/settings.h"
+
+namespace weft::qos {
+
+/// A probability by the depth of a queue, without a division per packet.
+class Curve {
+ public:
+  /// Never.
+  Curve() = default;
+  explicit Curve(const CurveSettings& settings) noexcept;
+
+  /// The probability in units of 2^-64; all ones: certain.
+  [[nodiscard]] std::uint64_t at(std::uint64_t bytes) const noexcept {
+    const std::uint64_t rising = bytes > min_ ? (bytes - min_) * slope_ : 0;
+    return bytes > max_ ? kCertain : rising;
+  }
+  /// One trial with 64 uniform bits.
+  [[nodiscard]] bool hit(std::uint64_t bytes, std::uint64_t random) const noexcept {
+    const std::uint64_t p = at(bytes);
+    return random < p || p == kCertain;
+  }
+  /// Up to here it never hits.
+  [[nodiscard]] std::uint64_t min_bytes() const noexcept { return min_; }
+
+ private:
+  static constexpr std::uint64_t kCertain = ~std::uint64_t{0};
+  std::uint64_t min_ = kCertain;
+  std::uint64_t max_ = kCertain;
+  std::uint64_t slope_ = 0;  ///< 2^-64 per byte
+};
+
+/// WRED of one queue. Without settings it does nothing.
+struct Wred {
+  Wred() = default;
+  explicit Wred(const WredSettings& settings) noexcept
+      : mark(settings.ecn ? Curve(settings.mark) : Curve()),
+        drop(settings.drop_by_curve ? Curve(settings.drop) : Curve()),
+        ecn(settings.ecn),
+        mark_on_arrival(settings.ecn && settings.mark_at == WredSettings::Point::enqueue) {}
+
+  Curve mark, drop;
+  bool ecn = false;
+  bool mark_on_arrival = false;
+};
+
+}  // namespace weft::qos

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+#include "switch/qos/shared_buffer.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <deque>
+#include <thread>
+#include <vector>
+
+#include "switch/pipeline/rng.h"
+
+namespace weft::qos {
+namespace {
+
+constexpr std::uint32_t kPacket = 1000;
+
+Settings two_ports(BufferModel model) {
+  Settings s;
+  s.model = model;
+  s.pool_bytes = 1'000'000;
+  s.ports.resize(2);
+  for (auto& port : s.ports) {
+    for (unsigned i = 0; i < kClasses; ++i) {
+      port.group[i].dynamic_th = 0;
+      port.queue[i].dynamic_th = 0;
+    }
+    port.group[3] = {.reserve_bytes = 4000, .dynamic_th = -3, .headroom_bytes = 50'000, .xon_offset_bytes = 3072};
+    port.queue[3] = {};
+  }
+  return s;
+}
+
+// Charges packets until one is refused.
+std::uint64_t fill(SharedBuffer& b, unsigned port, unsigned group, Admission& end) {
+  std::uint64_t bytes = 0;
+  while ((end = b.admit(b.group(port, group), b.queue(1 - port, group), kPacket)) == Admission::admitted)
+    bytes += kPacket;
+  return bytes;
+}
+
+TEST(SharedBuffer, ALosslessGroupGetsReserveThresholdAndHeadroomAndNoMore) {
+  SharedBuffer b(two_ports(BufferModel::hpcc), false);
+  EXPECT_EQ(b.shared_size(), 1'000'000u - 2 * (4000 + 50'000));
+  Admission end{};
+  const std::uint64_t bytes = fill(b, 0, 3, end);
+  EXPECT_EQ(end, Admission::headroom_full);
+  // In equilibrium the group has an eighth of what is left: a ninth of all (892000 / 9).
+  EXPECT_NEAR(static_cast<double>(bytes), 4000 + 892'000 / 9 + 50'000, 2 * kPacket);
+  EXPECT_EQ(b.group(0, 3).headroom.value(), 50'000u);
+}
+
+TEST(SharedBuffer, XoffComesBeforeAnythingIsLostAndXonWhenDrained) {
+  SharedBuffer b(two_ports(BufferModel::hpcc), false);
+  auto& group = b.group(0, 3);
+  auto& queue = b.queue(1, 3);
+  std::uint64_t after_xoff = 0;
+  EXPECT_FALSE(b.xoff(group));
+  while (b.admit(group, queue, kPacket) == Admission::admitted) {
+    if (b.xoff(group)) after_xoff += kPacket;
+    EXPECT_FALSE(b.xoff(group) && b.xon(group));
+  }
+  EXPECT_GE(after_xoff, 50'000u);
+  bool xon = false;
+  while (queue.packets.value() != 0) {
+    b.release(group, queue, kPacket);
+    EXPECT_FALSE(xon && b.xoff(group));
+    xon |= b.xon(group);
+  }
+  EXPECT_TRUE(xon);
+  EXPECT_TRUE(b.xon(group));
+  EXPECT_EQ(b.shared_used(), 0u);
+}
+
+TEST(SharedBuffer, LossyPacketsEndAtTheThresholdOfTheirQueueInConweaveAndOfTheirGroupInHpcc) {
+  Admission end{};
+  SharedBuffer conweave(two_ports(BufferModel::conweave), false);
+  EXPECT_NEAR(static_cast<double>(fill(conweave, 0, 0, end)), 892'000 / 2, 2 * kPacket);
+  EXPECT_EQ(end, Admission::queue_limit);
+  SharedBuffer hpcc(two_ports(BufferModel::hpcc), false);
+  EXPECT_NEAR(static_cast<double>(fill(hpcc, 0, 0, end)), 892'000 / 2, 2 * kPacket);
+  EXPECT_EQ(end, Admission::group_limit);
+}
+
+TEST(SharedBuffer, AStaticThresholdHoldsWhateverIsFree) {
+  Settings s = two_ports(BufferModel::conweave);
+  s.ports[1].queue[0] = {.static_th_bytes = 20'000};
+  SharedBuffer b(s, false);
+  Admission end{};
+  EXPECT_EQ(fill(b, 0, 0, end), 20'000u);
+  EXPECT_EQ(end, Admission::queue_limit);
+}
+
+TEST(SharedBuffer, AnAlphaAboveOneStillCannotTakeMoreThanThereIs) {
+  Settings s = two_ports(BufferModel::hpcc);
+  s.ports[0].group[0].dynamic_th = 8;
+  SharedBuffer b(s, false);
+  Admission end{};
+  const std::uint64_t bytes = fill(b, 0, 0, end);
+  EXPECT_LE(bytes, b.shared_size());
+  EXPECT_GT(bytes, b.shared_size() * 9 / 10);
+  // The lossless group still has its reserve and its headroom.
+  EXPECT_GE(fill(b, 0, 3, end), 54'000u - kPacket);
+}
+
+TEST(SharedBuffer, PropertyTheSharedCountIsTheSumOfWhatGroupsHoldBeyondTheirReserves) {
+  for (const std::uint64_t seed : {1u, 2u, 3u}) {
+    SCOPED_TRACE(seed);
+    pipeline::Rng rng(seed);
+    SharedBuffer b(two_ports(BufferModel::conweave), false);
+    struct Charged {
+      unsigned port, group;
+      std::uint32_t length;
+    };
+    std::vector<Charged> inside;
+    for (int i = 0; i < 100'000; ++i) {
+      if (rng.below(100) < (i / 2000 % 2 == 0 ? 65u : 35u)) {
+        const Charged c{static_cast<unsigned>(rng.below(2)), static_cast<unsigned>(rng.below(8)),
+                        static_cast<std::uint32_t>(60 + rng.below(9000))};
+        if (b.admit(b.group(c.port, c.group), b.queue(1 - c.port, c.group), c.length) == Admission::admitted) {
+          inside.push_back(c);
+        }
+      } else if (!inside.empty()) {
+        std::swap(inside[rng.below(inside.size())], inside.back());
+        const Charged c = inside.back();
+        inside.pop_back();
+        b.release(b.group(c.port, c.group), b.queue(1 - c.port, c.group), c.length);
+      }
+      std::uint64_t held = 0, shared = 0, queued = 0, packets = 0, want = 0;
+      for (const Charged& c : inside) want += c.length;
+      for (unsigned port = 0; port < 2; ++port) {
+        for (unsigned k = 0; k < kClasses; ++k) {
+          const auto& g = b.group(port, k);
+          held += g.bytes.value() + g.headroom.value();
+          shared += g.limit.beyond_reserve(g.bytes.value());
+          ASSERT_LE(g.headroom.value(), g.headroom_limit);
+          queued += b.queue(port, k).bytes.value();
+          packets += b.queue(port, k).packets.value();
+        }
+      }
+      ASSERT_EQ(held, want);
+      ASSERT_EQ(queued, want);
+      ASSERT_EQ(packets, inside.size());
+      ASSERT_EQ(b.shared_used(), shared);
+      ASSERT_LE(b.shared_used(), b.shared_size());
+    }
+  }
+}
+
+TEST(SharedBuffer, NothingIsLostTrackOfWhenSeveralThreadsChargeTheSameGroup) {
+  SharedBuffer b(two_ports(BufferModel::hpcc), true);
+  // Each thread owns one egress port, as workers do, and all packets came in on port 0.
+  const auto work = [&](unsigned port) {
+    pipeline::Rng rng(port + 1);
+    std::deque<std::uint32_t> inside;
+    for (int i = 0; i < 50'000; ++i) {
+      const auto length = static_cast<std::uint32_t>(60 + rng.below(1400));
+      if (b.admit(b.group(0, 3), b.queue(port, 3), length) == Admission::admitted) inside.push_back(length);
+      if (inside.size() > 100 || rng.below(2) == 0) {
+        if (inside.empty()) continue;
+        b.release(b.group(0, 3), b.queue(port, 3), inside.front());
+        inside.pop_front();
+      }
+    }
+    for (const auto length : inside) b.release(b.group(0, 3), b.queue(port, 3), length);
+  };
+  std::thread other(work, 1);
+  work(0);
+  other.join();
+  EXPECT_EQ(b.group(0, 3).bytes.value(), 0u);
+  EXPECT_EQ(b.group(0, 3).headroom.value(), 0u);
+  EXPECT_EQ(b.shared_used(), 0u);
+}
+
+}  // namespace
+}  // namespace weft::qos
