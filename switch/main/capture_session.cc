@@ -40,11 +40,11 @@ CaptureSession::CaptureSession(PipelineSet& pipelines, std::vector<SwitchNames> 
       static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(epoch).count()) - pipelines.now();
   end_after(request.duration_ms);
   describe_interfaces(filters);
-  attach(std::move(filters));
+  attach_taps(filters);
 }
 
 CaptureSession::~CaptureSession() {
-  CaptureSession::detach();
+  detach();
 }
 
 void CaptureSession::describe_interfaces(std::vector<capture::SwitchFilter>& filters) {
@@ -62,13 +62,12 @@ void CaptureSession::describe_interfaces(std::vector<capture::SwitchFilter>& fil
   bytes_ = start_.size();
 }
 
-void CaptureSession::attach(std::vector<capture::SwitchFilter> filters) {
+void CaptureSession::attach_taps(const std::vector<capture::SwitchFilter>& filters) {
   const std::size_t ring_bytes = std::bit_ceil(std::size_t{request_.buffer_mib} << 20);
   for (std::uint16_t w = 0; w < pipelines_.worker_count(); ++w) {
     rings_.push_back(std::make_unique<capture::RecordRing>(ring_bytes));
   }
-  // Made before workers are asked to wait.
-  std::map<std::pair<std::size_t, std::size_t>, capture::CaptureTap*> by_pipeline;
+  std::map<std::pair<std::size_t, std::size_t>, pipeline::Tap*> by_pipeline;
   for (std::size_t i = 0; i < filters.size(); ++i) {
     if (!filters[i].chosen) continue;
     for (std::size_t w = 0; w < rings_.size(); ++w) {
@@ -77,18 +76,7 @@ void CaptureSession::attach(std::vector<capture::SwitchFilter> filters) {
       by_pipeline[{i, w}] = taps_.back().get();
     }
   }
-  pipelines_.for_each_pipeline([&](std::size_t index, std::size_t worker, pipeline::Pipeline& pipeline) {
-    const auto found = by_pipeline.find({index, worker});
-    if (found != by_pipeline.end()) static_cast<void>(pipeline.add_tap(*found->second));
-  });
-}
-
-void CaptureSession::detach() {
-  if (detached_) return;
-  detached_ = true;
-  pipelines_.for_each_pipeline([&](std::size_t, std::size_t, pipeline::Pipeline& pipeline) {
-    for (const auto& tap : taps_) pipeline.remove_tap(*tap);
-  });
+  attach(std::move(by_pipeline));
 }
 
 bool CaptureSession::bound_reached(std::size_t next_bytes) {

@@ -19,12 +19,11 @@ class CaptureSession : public Session {
 
  protected:
   void collect(control::SessionPart& part, std::size_t max_bytes) override;
-  void detach() override;
   void finish(control::SessionPart& part) override;
 
  private:
   void describe_interfaces(std::vector<capture::SwitchFilter>& filters);
-  void attach(std::vector<capture::SwitchFilter> filters);
+  void attach_taps(const std::vector<capture::SwitchFilter>& filters);
   [[nodiscard]] bool bound_reached(std::size_t next_bytes);
   void append(std::string& out, const capture::Record& record);
   [[nodiscard]] std::uint64_t lost() const;
@@ -41,7 +40,6 @@ class CaptureSession : public Session {
   std::uint64_t packets_ = 0;
   std::uint64_t bytes_ = 0;
   bool full_ = false;  ///< a bound was reached
-  bool detached_ = false;
 };
 
 }  // namespace weft

@@ -74,17 +74,9 @@ void add_totals(Families& out, const Labels& labels, const Pipelines& pipelines)
   const auto total = [&](const char* name, const char* help, auto member) {
     out.counter(name, help, labels, sum_of(pipelines, [&](const Pipeline& p) { return (p.totals().*member).value(); }));
   };
-  // What left is read before what came, so that what is inside is never counted as less than nothing.
-  std::int64_t inside = 0;
-  for (const auto& p : pipelines) {
-    const FlowTotals& t = p->totals();
-    inside -= static_cast<std::int64_t>(t.tx.value() + t.consumed.value());
-    for (const auto& reason : t.dropped) inside -= static_cast<std::int64_t>(reason.value());
-  }
-  for (const auto& p : pipelines) {
-    const FlowTotals& t = p->totals();
-    inside += static_cast<std::int64_t>(t.rx.value() + t.generated.value() + t.replicated.value());
-  }
+  const std::uint64_t inside = pipeline::count_inside(
+      [&] { return sum_of(pipelines, [](const Pipeline& p) { return p.totals().tx.value() + p.totals().ended(); }); },
+      [&] { return sum_of(pipelines, [](const Pipeline& p) { return p.totals().rx.value() + p.totals().made(); }); });
   total("weft_switch_rx_packets_total", "Packets received on all ports.", &FlowTotals::rx);
   total("weft_switch_rx_bytes_total", "Bytes received on all ports, without frame check sequence.",
         &FlowTotals::rx_bytes);
@@ -194,7 +186,7 @@ Health Runtime::health() const {
     }
     for (const auto& p : s.pipelines) {
       health.rx_packets += p->totals().rx.value();
-      for (const auto& reason : p->totals().dropped) health.dropped += reason.value();
+      health.dropped += p->totals().all_dropped();
     }
   }
   return health;

@@ -374,9 +374,8 @@ void Runtime::retire_ports(TimeNs now, Switch& s, const std::vector<PortIndex>& 
 void Runtime::count_retired(const Switch& s) {
   for (const auto& p : s.pipelines) {
     const pipeline::FlowTotals& t = p->totals();
-    retired_came_ += t.generated.value() + t.replicated.value();
-    retired_left_ += t.consumed.value();
-    for (const auto& reason : t.dropped) retired_left_ += reason.value();
+    retired_came_ += t.made();
+    retired_left_ += t.ended();
   }
 }
 

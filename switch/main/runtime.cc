@@ -244,8 +244,7 @@ void Runtime::for_each_worker(const std::function<void(Switch&, std::size_t)>& t
   }
 }
 
-// What left is read before what came. Nothing leaves without having come before, so equal sums say that at the moment
-// between both readings everything had left. Rings between workers and links between switches are inside.
+// Rings between workers and links between switches are inside, so ports of links do not count.
 std::uint64_t Runtime::inside() const {
   const auto sum = [this](auto&& of_pipeline, auto&& of_external_port) {
     std::uint64_t total = 0;
@@ -259,17 +258,17 @@ std::uint64_t Runtime::inside() const {
     }
     return total;
   };
-  const std::uint64_t left = retired_left_ + sum(
-                                                 [](const pipeline::FlowTotals& t) {
-                                                   std::uint64_t ended = t.consumed.value();
-                                                   for (const auto& reason : t.dropped) ended += reason.value();
-                                                   return ended;
-                                                 },
-                                                 [](const pipeline::PortTotals& t) { return t.tx.value(); });
-  const std::uint64_t came =
-      retired_came_ + sum([](const pipeline::FlowTotals& t) { return t.generated.value() + t.replicated.value(); },
-                          [](const pipeline::PortTotals& t) { return t.rx.value(); });
-  return came - left;
+  using pipeline::FlowTotals;
+  using pipeline::PortTotals;
+  return pipeline::count_inside(
+      [&] {
+        return retired_left_ +
+               sum([](const FlowTotals& t) { return t.ended(); }, [](const PortTotals& t) { return t.tx.value(); });
+      },
+      [&] {
+        return retired_came_ +
+               sum([](const FlowTotals& t) { return t.made(); }, [](const PortTotals& t) { return t.rx.value(); });
+      });
 }
 
 bool Runtime::ended_and_empty() {

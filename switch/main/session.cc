@@ -36,10 +36,7 @@ SessionPart Session::read() {
     std::this_thread::sleep_for(kPoll);
   }
   if (!stopping() || part.data.size() >= kPartBytes) return part;
-  if (attached_) {
-    detach();
-    attached_ = false;
-  }
+  detach();
   collect(part, kPartBytes);
   if (part.data.size() >= kPartBytes) return part;
   finish(part);
@@ -54,6 +51,26 @@ void Session::stop(const std::string& reason) {
   if (stopping()) return;
   reason_ = reason;
   stopping_.store(true, std::memory_order_release);
+}
+
+void Session::attach(std::map<std::pair<std::size_t, std::size_t>, pipeline::Tap*> taps) {
+  taps_ = std::move(taps);
+  pipelines_.for_each_pipeline([this](std::size_t index, std::size_t worker, pipeline::Pipeline& pipeline) {
+    const auto found = taps_.find({index, worker});
+    if (found == taps_.end() || !pipeline.add_tap(*found->second)) return;
+    if (auto* tracer = dynamic_cast<pipeline::Tracer*>(found->second)) pipeline.set_tracer(tracer);
+  });
+}
+
+void Session::detach() {
+  if (taps_.empty()) return;
+  pipelines_.for_each_pipeline([this](std::size_t, std::size_t, pipeline::Pipeline& pipeline) {
+    for (const auto& [place, tap] : taps_) {
+      if (pipeline.tracer() == tap) pipeline.set_tracer(nullptr);
+      pipeline.remove_tap(*tap);
+    }
+  });
+  taps_.clear();
 }
 
 std::vector<SwitchNames> Sessions::names(std::vector<pipeline::SwitchInfo>& infos) {
@@ -92,29 +109,33 @@ SessionStart Sessions::add(std::shared_ptr<Session> session, bool trace) {
   return {id, ""};
 }
 
-SessionStart Sessions::start_capture(const control::CaptureRequest& request) {
-  const std::lock_guard lock(mutex_);
-  if (auto error = no_room(false); !error.empty()) return {0, std::move(error)};
+Sessions::Preparation Sessions::prepare(const capture::Query& query, bool trace) {
+  Preparation made;
+  made.error = no_room(trace);
+  if (!made.error.empty()) return made;
   std::vector<pipeline::SwitchInfo> infos;
-  auto switches = names(infos);
+  made.switches = names(infos);
   std::vector<const pipeline::SwitchInfo*> pointers;
   for (const auto& info : infos) pointers.push_back(&info);
-  auto filters = capture::make_filters(request.query, pointers);
-  if (!filters.error.empty()) return {0, filters.error};
-  return add(std::make_shared<CaptureSession>(pipelines_, std::move(switches), std::move(filters.by_switch), request),
+  auto filters = capture::make_filters(query, pointers);
+  made.filters = std::move(filters.by_switch);
+  made.error = std::move(filters.error);
+  return made;
+}
+
+SessionStart Sessions::start_capture(const control::CaptureRequest& request) {
+  const std::lock_guard lock(mutex_);
+  Preparation made = prepare(request.query, false);
+  if (!made.error.empty()) return {0, std::move(made.error)};
+  return add(std::make_shared<CaptureSession>(pipelines_, std::move(made.switches), std::move(made.filters), request),
              false);
 }
 
 SessionStart Sessions::start_trace(const control::TraceRequest& request) {
   const std::lock_guard lock(mutex_);
-  if (auto error = no_room(true); !error.empty()) return {0, std::move(error)};
-  std::vector<pipeline::SwitchInfo> infos;
-  auto switches = names(infos);
-  std::vector<const pipeline::SwitchInfo*> pointers;
-  for (const auto& info : infos) pointers.push_back(&info);
-  auto filters = capture::make_filters(request.query, pointers);
-  if (!filters.error.empty()) return {0, filters.error};
-  auto session = std::make_shared<TraceSession>(pipelines_, std::move(switches), std::move(filters.by_switch), request);
+  Preparation made = prepare(request.query, true);
+  if (!made.error.empty()) return {0, std::move(made.error)};
+  auto session = std::make_shared<TraceSession>(pipelines_, std::move(made.switches), std::move(made.filters), request);
   if (!session->usable()) return {0, "DPDK has no room left for the mark that traced packets carry"};
   return add(std::move(session), true);
 }

@@ -11,8 +11,10 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "switch/capture/packet_filter.h"
 #include "switch/control/operator.h"
 #include "switch/pipeline/pipeline.h"
 
@@ -59,18 +61,23 @@ class Session {
   /// As Operator::read_session().
   [[nodiscard]] control::SessionPart read();
   void stop(const std::string& reason);
+  /// Takes everything off the pipelines, so that there is nothing new to read. Like read(), and before the end of
+  /// whatever the taps belong to.
+  void detach();
 
  protected:
   /// Gives what there is, up to about `max_bytes`; sets the counts. True when a bound was reached: stop() was called.
   virtual void collect(control::SessionPart& part, std::size_t max_bytes) = 0;
-  /// Takes everything off the pipelines. Afterwards collect() is called until it gives nothing.
-  virtual void detach() = 0;
-  /// The last words.
+  /// The last words, after detach() and the last collect().
   virtual void finish(control::SessionPart& part) = 0;
 
   void end_after(std::uint64_t duration_ms) {
     if (duration_ms != 0) end_ = Clock::now() + std::chrono::milliseconds(duration_ms);
   }
+
+  /// Attaches taps, each to the pipeline of a switch (its index) and a worker; one that is a tracer traces there. They
+  /// are the session's, and live until detach().
+  void attach(std::map<std::pair<std::size_t, std::size_t>, pipeline::Tap*> taps);
 
   PipelineSet& pipelines_;
 
@@ -81,7 +88,7 @@ class Session {
   std::mutex reason_mutex_;
   std::string reason_;
   Clock::time_point end_ = Clock::time_point::max();
-  bool attached_ = true;
+  std::map<std::pair<std::size_t, std::size_t>, pipeline::Tap*> taps_;  ///< that are attached
 };
 
 /// All sessions of a process.
@@ -107,7 +114,13 @@ class Sessions {
     Session::Clock::time_point last_read;
     bool trace;
   };
-  // The names of all switches, by index; also says what filters may choose from.
+  // What a session needs to begin: the names of all switches and filters for them, by index; or why it cannot.
+  struct Preparation {
+    std::vector<SwitchNames> switches{};
+    std::vector<capture::SwitchFilter> filters{};
+    std::string error{};
+  };
+  [[nodiscard]] Preparation prepare(const capture::Query& query, bool trace);
   [[nodiscard]] std::vector<SwitchNames> names(std::vector<pipeline::SwitchInfo>& infos);
   [[nodiscard]] control::SessionStart add(std::shared_ptr<Session> session, bool trace);
   [[nodiscard]] std::string no_room(bool trace);

@@ -40,7 +40,7 @@ struct Balance {
     replicated += t.replicated.value();
     tx += t.tx.value();
     consumed += t.consumed.value();
-    for (const auto& counter : t.dropped) dropped += counter.value();
+    dropped += t.all_dropped();
     // What is in a ring between workers has been counted out and not yet in.
     held += p.held() + t.handed_out.value() - t.handed_in.value();
   }

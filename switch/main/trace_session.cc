@@ -50,16 +50,16 @@ TraceSession::TraceSession(PipelineSet& pipelines, std::vector<SwitchNames> swit
       by_reason_(reasons_of(filters).has_value()),
       table_(pipelines.worker_count(), request.packets, reasons_of(filters)) {
   end_after(request.duration_ms);
-  if (usable()) attach(std::move(filters));
+  if (usable()) attach_taps(filters);
 }
 
 TraceSession::~TraceSession() {
-  TraceSession::detach();
+  detach();
 }
 
-void TraceSession::attach(std::vector<capture::SwitchFilter> filters) {
+void TraceSession::attach_taps(const std::vector<capture::SwitchFilter>& filters) {
   // All switches get one, so that a packet is followed over cables between them; only the chosen ones choose.
-  std::map<std::pair<std::size_t, std::size_t>, capture::TraceTap*> by_pipeline;
+  std::map<std::pair<std::size_t, std::size_t>, pipeline::Tap*> by_pipeline;
   for (std::size_t i = 0; i < filters.size(); ++i) {
     for (std::uint16_t w = 0; w < pipelines_.worker_count(); ++w) {
       auto filter = filters[i].chosen ? std::optional(filters[i].filter) : std::nullopt;
@@ -68,22 +68,7 @@ void TraceSession::attach(std::vector<capture::SwitchFilter> filters) {
       by_pipeline[{i, w}] = taps_.back().get();
     }
   }
-  pipelines_.for_each_pipeline([&](std::size_t index, std::size_t worker, pipeline::Pipeline& pipeline) {
-    const auto found = by_pipeline.find({index, worker});
-    if (found == by_pipeline.end() || !pipeline.add_tap(*found->second)) return;
-    pipeline.set_tracer(found->second);
-  });
-}
-
-void TraceSession::detach() {
-  if (detached_) return;
-  detached_ = true;
-  pipelines_.for_each_pipeline([&](std::size_t, std::size_t, pipeline::Pipeline& pipeline) {
-    for (const auto& tap : taps_) {
-      if (pipeline.tracer() == tap.get()) pipeline.set_tracer(nullptr);
-      pipeline.remove_tap(*tap);
-    }
-  });
+  attach(std::move(by_pipeline));
 }
 
 std::string TraceSession::verdict_of(const TraceEvent& event, const SwitchNames& names) const {

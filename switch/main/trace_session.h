@@ -20,11 +20,10 @@ class TraceSession : public Session {
 
  protected:
   void collect(control::SessionPart& part, std::size_t max_bytes) override;
-  void detach() override;
   void finish(control::SessionPart& part) override;
 
  private:
-  void attach(std::vector<capture::SwitchFilter> filters);
+  void attach_taps(const std::vector<capture::SwitchFilter>& filters);
   [[nodiscard]] std::string line_of(const capture::TraceRecord& record);
   [[nodiscard]] nlohmann::ordered_json step_of(const pipeline::TraceEvent& event, pipeline::TimeNs start) const;
   [[nodiscard]] std::string verdict_of(const pipeline::TraceEvent& event, const SwitchNames& names) const;
@@ -36,7 +35,6 @@ class TraceSession : public Session {
   capture::TraceTable table_;
   std::vector<std::unique_ptr<capture::TraceTap>> taps_;
   std::uint64_t packets_ = 0;
-  bool detached_ = false;
 };
 
 }  // namespace weft

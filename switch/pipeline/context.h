@@ -59,6 +59,7 @@ class Context {
 
   /// True when the port's link is up.
   [[nodiscard]] bool link_up(PortIndex port) const noexcept;
+  /// True when no port of the switch is without a link: link_up() need not be asked for each.
   [[nodiscard]] bool all_links_up() const noexcept;
 
   /// @param stage   position of the stage that is called

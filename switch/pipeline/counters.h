@@ -37,7 +37,26 @@ struct alignas(64) FlowTotals {
   Counter consumed;               ///< packets whose destination was the switch itself
   Counter handed_in, handed_out;  ///< through rings between this switch's workers
   std::array<Counter, kDropReasonCount> dropped;
+
+  /// Packets dropped for any reason.
+  [[nodiscard]] std::uint64_t all_dropped() const noexcept {
+    std::uint64_t sum = 0;
+    for (const Counter& reason : dropped) sum += reason.value();
+    return sum;
+  }
+  /// Packets that began in the switch, and those that ended in it.
+  [[nodiscard]] std::uint64_t made() const noexcept { return generated.value() + replicated.value(); }
+  [[nodiscard]] std::uint64_t ended() const noexcept { return consumed.value() + all_dropped(); }
 };
+
+/// Packets inside of something whose workers go on meanwhile, from counters. What left is read before what came:
+/// nothing leaves without having come before, so the result is at least what was inside between both readings.
+/// @param left, came  functions that read and sum up
+template <typename Left, typename Came>
+[[nodiscard]] std::uint64_t count_inside(Left&& left, Came&& came) {
+  const std::uint64_t gone = left();
+  return came() - gone;
+}
 
 /// What one stage instance did in one half of the pipeline.
 struct StageTotals {

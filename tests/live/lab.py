@@ -120,6 +120,15 @@ class Lab:
         self.hosts.append(host)
         return host
 
+    def routed_hosts(self):
+        """Two hosts in subnets of their own, a in 10.77.1.0/24 and fd77:1::/64, b in 10.77.2.0/24 and fd77:2::/64; the
+        router of each is the first address."""
+        hosts = []
+        for number, name in ((1, "a"), (2, "b")):
+            host = self.host(name).address(f"10.77.{number}.2/24", f"fd77:{number}::2/64")
+            hosts.append(host.route("default", f"10.77.{number}.1").route("default", f"fd77:{number}::1"))
+        return hosts
+
     def start(self, switches, top="", arguments=()):
         """Starts weft-switch with the `switches:` part of a configuration; returns when it forwards."""
         path = os.path.join(self.directory, "weft.yaml")

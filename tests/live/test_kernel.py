@@ -14,6 +14,10 @@ import lab
 
 ROUTES = 100_000
 FRR = "/usr/lib/frr"
+ADDRESSES = """    addresses:
+      - { port: p0, address: 10.77.1.1/24 }
+      - { port: p1, address: 10.77.2.1/24 }
+"""
 TOP = "eal: { memory_mb: 512 }\n"
 
 
@@ -77,10 +81,7 @@ class Exchange:
 class Kernel(unittest.TestCase):
     def test_linux_answers_for_the_switch_and_its_routes_are_used(self):
         with lab.Lab() as l:
-            a = l.host("a").address("10.77.1.2/24", "fd77:1::2/64").route("default", "10.77.1.1")
-            b = l.host("b").address("10.77.2.2/24", "fd77:2::2/64").route("default", "10.77.2.1")
-            a.route("fd77::/16", "fd77:1::1")
-            b.route("fd77::/16", "fd77:2::1")
+            a, b = l.routed_hosts()
             c = ControlPlane(l, "c")
             # The address of p0 is the configuration's, that of p1 an operator's.
             addresses = "    addresses:\n      - { port: p0, address: 10.77.1.1/24 }\n"
@@ -123,12 +124,9 @@ class Kernel(unittest.TestCase):
 
     def test_a_flood_to_the_kernel_is_limited_and_counted_by_port(self):
         with lab.Lab() as l:
-            a = l.host("a").address("10.77.1.2/24")
-            b = l.host("b").address("10.77.2.2/24")
+            a, b = l.routed_hosts()
             c = ControlPlane(l, "c")
-            text = switch("tor", {"p0": veth(a), "p1": veth(b)}, c,
-                          "    addresses:\n      - { port: p0, address: 10.77.1.1/24 }\n"
-                          "      - { port: p1, address: 10.77.2.1/24 }\n")
+            text = switch("tor", {"p0": veth(a), "p1": veth(b)}, c, ADDRESSES)
             l.start(text.replace("kernel: {", "kernel: { packets_per_s: 100,"))
             wait_for("routes", lambda: "10.77.1.1/32" in routes(l))
             a.execute("ping", "-q", "-f", "-c", "2000", "-w", "3", "10.77.1.1", check=False)
@@ -142,12 +140,9 @@ class Kernel(unittest.TestCase):
 
     def test_a_hundred_thousand_routes_come_and_go_under_traffic(self):
         with lab.Lab() as l:
-            a = l.host("a").address("10.77.1.2/24").route("default", "10.77.1.1")
-            b = l.host("b").address("10.77.2.2/24").route("default", "10.77.2.1")
+            a, b = l.routed_hosts()
             c = ControlPlane(l, "c")
-            l.start(switch("tor", {"p0": veth(a), "p1": veth(b)}, c,
-                           "    addresses:\n      - { port: p0, address: 10.77.1.1/24 }\n"
-                           "      - { port: p1, address: 10.77.2.1/24 }\n"), top=TOP)
+            l.start(switch("tor", {"p0": veth(a), "p1": veth(b)}, c, ADDRESSES), top=TOP)
             wait_for("routes", lambda: "10.77.2.1/32" in routes(l))
             self.assertEqual(a.ping("10.77.2.2"), 5)
             prefixes = [f"{100 + i // 65536}.{i // 256 % 256}.{i % 256}.0/24" for i in range(ROUTES)]
@@ -204,8 +199,7 @@ class Daemons(unittest.TestCase):
 
     def test_bgp_between_two_leaves_moves_traffic_when_a_path_is_withdrawn(self):
         with lab.Lab() as l:
-            a = l.host("a").address("10.77.1.2/24").route("default", "10.77.1.1")
-            b = l.host("b").address("10.77.2.2/24").route("default", "10.77.2.1")
+            a, b = l.routed_hosts()
             planes = {leaf: ControlPlane(l, f"leaf{leaf}") for leaf in (1, 2)}
             text, vtysh = "", {}
             for leaf, host in ((1, a), (2, b)):

@@ -62,10 +62,7 @@ def make_hosts(l):
 class L3(unittest.TestCase):
     def test_one_router_between_two_subnets(self):
         with lab.Lab() as l:
-            a = l.host("a").address("10.77.1.2/24", "fd77:1::2/64").route("default", "10.77.1.1")
-            b = l.host("b").address("10.77.2.2/24", "fd77:2::2/64").route("default", "10.77.2.1")
-            a.route("default", "fd77:1::1")
-            b.route("default", "fd77:2::1")
+            a, b = l.routed_hosts()
             l.start(f"""  - name: leaf
     ports:
       - {{ name: a, type: veth, interface: {a.port_interface} }}

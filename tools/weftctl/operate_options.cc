@@ -68,32 +68,26 @@ Examples:
   weftctl set impair lossy loss=0.001 --switch tor1
   weftctl set impair lossy off)";
 
-void add_query(CLI::App& command, capture::Query& query, OperateOptions& options, bool directions) {
-  command.add_option("--switch", query.switch_name, "Only this switch; without it, all")->option_text("NAME");
-  command.add_option("--port", query.ports, "Only this port: h1, or tor1/h1")
-      ->option_text("PORT")
+// An option that may stand several times: any of the values.
+template <typename T>
+void add_choice(CLI::App& command, const char* name, std::vector<T>& values, const char* help, const char* value_name) {
+  command.add_option(name, values, help)
+      ->option_text(value_name)
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+}
+
+void add_query(CLI::App& command, capture::Query& query, OperateOptions& options, bool directions) {
+  command.add_option("--switch", query.switch_name, "Only this switch; without it, all")->option_text("NAME");
+  add_choice(command, "--port", query.ports, "Only this port: h1, or tor1/h1", "PORT");
   if (directions) {
     command.add_flag("--rx", query.rx, "Packets as they arrive");
     command.add_flag("--tx", query.tx, "Packets as they leave");
   }
-  command.add_option("--drop", query.drops, "Packets dropped for this reason, or any")
-      ->option_text("REASON")
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  command.add_option("--qp", query.dest_qps, "Only packets to this queue pair number")
-      ->option_text("QPN")
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  command.add_option("--opcode", query.opcodes, "Only this BTH opcode: RC_SEND_ONLY, 4, 0x04")
-      ->option_text("OPCODE")
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  command.add_option("--psn", options.psns, "Only this PSN, or range; may wrap around zero")
-      ->option_text("PSN|FIRST-LAST")
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  add_choice(command, "--drop", query.drops, "Packets dropped for this reason, or any", "REASON");
+  add_choice(command, "--qp", query.dest_qps, "Only packets to this queue pair number", "QPN");
+  add_choice(command, "--opcode", query.opcodes, "Only this BTH opcode: RC_SEND_ONLY, 4, 0x04", "OPCODE");
+  add_choice(command, "--psn", options.psns, "Only this PSN, or range; may wrap around zero", "PSN|FIRST-LAST");
   command.add_option("--duration-s", options.duration_s, "End after so many seconds")
       ->option_text("SECONDS")
       ->check(CLI::Range(0.001, kLongestS));

@@ -19,9 +19,9 @@
 #include "switch/control/yaml_reader.h"
 #include "switch/main/eal.h"
 #include "switch/main/runtime.h"
-#include "switch/stages/stages.h"
 #include "tests/conf/conf_files.h"
 #include "tests/conf/mutations.h"
+#include "tests/support/all_stages.h"
 
 namespace weft {
 namespace {
@@ -34,15 +34,6 @@ using ::testing::SizeIs;
 constexpr std::uint64_t kPackets = 20'000;
 constexpr int kReloads = 100;
 constexpr int kMutants = 1000;
-
-const pipeline::Registry& registry() {
-  static const pipeline::Registry kRegistry = [] {
-    pipeline::Registry made;
-    stages::register_all(made);
-    return made;
-  }();
-  return kRegistry;
-}
 
 std::string generator(const std::string& name, int from, int to, const std::string& more) {
   const auto mac = [](int n) { return "\"02:00:00:00:0a:0" + std::to_string(n) + "\""; };
@@ -122,7 +113,7 @@ class EalEnvironment : public ::testing::Environment {
  public:
   void SetUp() override {
     pipeline::Diagnostics diagnostics;
-    const auto config = control::load_config(variants()[0], "first", registry(), diagnostics);
+    const auto config = control::load_config(variants()[0], "first", testing::all_stages(), diagnostics);
     ASSERT_TRUE(config) << diagnostics.to_string();
     eal_of_all_tests = start_eal(config->eal, {});
     ASSERT_EQ(eal_of_all_tests.error, "");
@@ -151,10 +142,10 @@ class Reload : public ::testing::Test {
     eal.worker_cpus.resize(workers);
     save(text);
     pipeline::Diagnostics diagnostics;
-    auto config = control::load_config_file(file_, registry(), diagnostics);
+    auto config = control::load_config_file(file_, testing::all_stages(), diagnostics);
     ASSERT_TRUE(config) << diagnostics.to_string();
     std::string error;
-    runtime_ = std::make_unique<Runtime>(registry(), std::move(*config), file_, eal, error);
+    runtime_ = std::make_unique<Runtime>(testing::all_stages(), std::move(*config), file_, eal, error);
     ASSERT_EQ(error, "");
     runtime_->start();
     runner_ = std::thread([this] { runtime_->run({.stop = &stop_, .reload = &signal_}); });
@@ -239,7 +230,7 @@ TEST_F(Reload, AThousandInvalidFilesChangeNothingAndSayWhy) {
   const char* given = std::getenv("WEFT_SEED");
   const std::uint64_t seed = given != nullptr ? std::strtoull(given, nullptr, 10) : std::random_device()();
   std::cout << "WEFT_SEED=" << seed << "\n";
-  testing::Mutator mutator(std::move(documents), registry(), seed);
+  testing::Mutator mutator(std::move(documents), testing::all_stages(), seed);
   const auto before = rows("config");
   for (int i = 0; i < kMutants; ++i) {
     const testing::Mutant mutant = mutator.make(static_cast<std::size_t>(i) % mutator.kinds());

@@ -7,8 +7,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "switch/stages/stages.h"
 #include "switch/wire/builder.h"
+#include "tests/support/all_stages.h"
 #include "tests/support/harness.h"
 
 namespace weft::testing {
@@ -24,15 +24,6 @@ using wire::Psn;
 using wire::Qpn;
 
 constexpr pipeline::TimeNs kMs = 1'000'000;
-
-const pipeline::Registry& registry() {
-  static const pipeline::Registry kRegistry = [] {
-    pipeline::Registry made;
-    stages::register_all(made);
-    return made;
-  }();
-  return kRegistry;
-}
 
 MacAddress host(int n) {
   return MacAddress::from_u64(0x020000000a00u + static_cast<unsigned>(n));
@@ -71,7 +62,7 @@ void introduce(Harness& s) {
 }
 
 TEST(PipelineAdopt, LearnedAddressesAndCountersGoOn) {
-  Harness s(registry(), bridge("abc", "parse, l2"));
+  Harness s(all_stages(), bridge("abc", "parse, l2"));
   introduce(s);
   const std::uint64_t learned = s.counter("l2", "learned");
   s.reload(bridge("abc", "parse, l2: { storm_limit_pps: 5 }"));
@@ -83,7 +74,7 @@ TEST(PipelineAdopt, LearnedAddressesAndCountersGoOn) {
 }
 
 TEST(PipelineAdopt, LearnedAddressesFollowPortsThatGetOtherIndexes) {
-  Harness s(registry(), bridge("abc", "parse, l2"));
+  Harness s(all_stages(), bridge("abc", "parse, l2"));
   introduce(s);
   s.reload(bridge("cdb", "parse, l2"));
   s.inject("b", packet(2, 3));
@@ -96,7 +87,7 @@ TEST(PipelineAdopt, LearnedAddressesFollowPortsThatGetOtherIndexes) {
 }
 
 TEST(PipelineAdopt, LearnedAddressesOfAVlanThatAPortHasLeftAreForgotten) {
-  Harness s(registry(), bridge("abc", "parse, l2"));
+  Harness s(all_stages(), bridge("abc", "parse, l2"));
   introduce(s);
   const std::string moved =
       "name: tor\nports: [{ name: a, type: \"null\" }, { name: b, type: \"null\", access_vlan: 2 }, "
@@ -109,7 +100,7 @@ TEST(PipelineAdopt, LearnedAddressesOfAVlanThatAPortHasLeftAreForgotten) {
 
 TEST(PipelineAdopt, StaticAddressesAreThoseOfTheNewDescription) {
   const std::string before = "static_macs: [{ mac: \"02:00:00:00:0a:02\", port: c }]\n";
-  Harness s(registry(), bridge("abc", "parse, l2", before));
+  Harness s(all_stages(), bridge("abc", "parse, l2", before));
   s.inject("a", packet(1, 2));
   EXPECT_THAT(s.take("c"), SizeIs(1));
   s.reload(bridge("abc", "parse, l2", "static_macs: [{ mac: \"02:00:00:00:0a:02\", port: b }]\n"));
@@ -119,7 +110,7 @@ TEST(PipelineAdopt, StaticAddressesAreThoseOfTheNewDescription) {
 }
 
 TEST(PipelineAdopt, QueuePairsAreRemembered) {
-  Harness s(registry(), bridge("abc", "parse, rdma_track, l2"));
+  Harness s(all_stages(), bridge("abc", "parse, rdma_track, l2"));
   introduce(s);
   for (std::uint32_t psn = 0; psn < 10; ++psn) s.inject("a", packet(1, 2, psn));
   const auto before = s.rows("qps");
@@ -139,7 +130,7 @@ TEST(PipelineAdopt, ConfiguredQueuePairsComeAndGo) {
     return bridge("abc", "parse, rdma_track: { idle_timeout_s: 5, qps: [{ a: { address: 10.0.0.1, qpn: " +
                              std::to_string(qpn) + " }, b: { address: 10.0.0.2, qpn: 8 } }] }, l2");
   };
-  Harness s(registry(), with(7));
+  Harness s(all_stages(), with(7));
   s.advance_ns(10'000 * kMs);
   EXPECT_THAT(s.rows("qps"), SizeIs(2));
   s.reload(with(9));
@@ -150,7 +141,7 @@ TEST(PipelineAdopt, ConfiguredQueuePairsComeAndGo) {
 }
 
 TEST(PipelineAdopt, HeldPacketsLeaveAtTheirTime) {
-  Harness s(registry(), bridge("abc", "parse, impair: { rules: [{ delay_us: 5000 }] }, l2"));
+  Harness s(all_stages(), bridge("abc", "parse, impair: { rules: [{ delay_us: 5000 }] }, l2"));
   introduce(s);
   s.advance_ns(10 * kMs);
   for (const char* port : {"a", "b", "c"}) s.take(port);
@@ -170,7 +161,7 @@ TEST(PipelineAdopt, HeldPacketsLeaveAtTheirTime) {
 
 TEST(PipelineAdopt, UnchangedImpairRulesGoOnCounting) {
   const std::string rule = "parse, impair: { rules: [{ match: { ports: [a] }, nth: 3, loss: 1 }] }, l2";
-  Harness s(registry(), bridge("abc", rule));
+  Harness s(all_stages(), bridge("abc", rule));
   introduce(s);  // the first packet from a
   s.reload(bridge("abcd", rule));
   s.inject("a", packet(1, 2));
@@ -182,7 +173,7 @@ TEST(PipelineAdopt, UnchangedImpairRulesGoOnCounting) {
 }
 
 TEST(PipelineAdopt, AStageThatGoesLetsItsPacketsGoOn) {
-  Harness s(registry(), bridge("abc", "parse, impair: { rules: [{ delay_us: 5000 }] }, l2"));
+  Harness s(all_stages(), bridge("abc", "parse, impair: { rules: [{ delay_us: 5000 }] }, l2"));
   introduce(s);
   s.advance_ns(10 * kMs);
   for (const char* port : {"a", "b", "c"}) s.take(port);
@@ -194,7 +185,7 @@ TEST(PipelineAdopt, AStageThatGoesLetsItsPacketsGoOn) {
 }
 
 TEST(PipelineAdopt, QueuedPacketsStayInOrderWhenTheRateChanges) {
-  Harness s(registry(), bridge("ab+c", "parse, l2"));
+  Harness s(all_stages(), bridge("ab+c", "parse, l2"));
   introduce(s);
   s.advance_ns(100 * kMs);
   s.take("b");
@@ -211,7 +202,7 @@ TEST(PipelineAdopt, QueuedPacketsStayInOrderWhenTheRateChanges) {
 }
 
 TEST(PipelineAdopt, PacketsQueuedAtAPortThatGoesAreDroppedByName) {
-  Harness s(registry(), bridge("ab+c", "parse, l2"));
+  Harness s(all_stages(), bridge("ab+c", "parse, l2"));
   introduce(s);
   s.advance_ns(100 * kMs);
   for (std::uint32_t psn = 0; psn < 20; ++psn) s.inject("a", packet(1, 2, psn));
@@ -263,7 +254,7 @@ Bytes arp_reply(const Harness& s, const std::string& port, const std::string& fr
 }
 
 TEST(PipelineAdopt, NeighboursAreRememberedAndRoutesAreNew) {
-  Harness s(registry(), router("abc", "{ prefix: 20.0.0.0/8, via: [10.0.2.2] }"));
+  Harness s(all_stages(), router("abc", "{ prefix: 20.0.0.0/8, via: [10.0.2.2] }"));
   s.inject("a", routed(s, "10.0.3.2"));
   s.inject("c", arp_reply(s, "c", "10.0.3.2"));
   ASSERT_THAT(s.take("c"), SizeIs(2)) << "the question, and the packet that waited for the answer";
@@ -275,7 +266,7 @@ TEST(PipelineAdopt, NeighboursAreRememberedAndRoutesAreNew) {
 }
 
 TEST(PipelineAdopt, PacketsThatWaitForANeighbourGoOnWaiting) {
-  Harness s(registry(), router("abc", ""));
+  Harness s(all_stages(), router("abc", ""));
   s.inject("a", routed(s, "10.0.3.2"));
   s.take("c");
   s.reload(router("cab", "{ prefix: 20.0.0.0/8, via: [10.0.3.2] }"));
@@ -286,7 +277,7 @@ TEST(PipelineAdopt, PacketsThatWaitForANeighbourGoOnWaiting) {
 }
 
 TEST(PipelineAdopt, AnAddressThatIsGoneIsNoLongerAnswered) {
-  Harness s(registry(), router("abc", ""));
+  Harness s(all_stages(), router("abc", ""));
   s.inject("a", routed(s, "10.0.2.2"));
   EXPECT_THAT(s.take("b"), SizeIs(1));
   s.reload(router("ac", ""));

@@ -21,7 +21,7 @@ pipeline: [parse, l3, lb]
 // A router whose kernel has said: 10.0.1.1/24 on h1, 10.0.2.1/24 on h2.
 class L3KernelTest : public ::testing::Test {
  protected:
-  L3KernelTest() : registry_(make_registry()), h(registry_, kYaml), l3(h.shared<L3Shared>("l3")) {
+  L3KernelTest() : h(testing::all_stages(), kYaml), l3(h.shared<L3Shared>("l3")) {
     const auto at = [](const char* text) { return *wire::IpPrefix::parse(text); };
     const std::vector<pipeline::InterfaceAddress> addresses{{0, at("10.0.1.1/24"), {}}, {1, at("10.0.2.1/24"), {}}};
     l3.set_addresses(addresses);
@@ -43,12 +43,6 @@ class L3KernelTest : public ::testing::Test {
     }
     return frames;
   }
-  static pipeline::Registry make_registry() {
-    pipeline::Registry registry;
-    register_all(registry);
-    return registry;
-  }
-  pipeline::Registry registry_;
   testing::Harness h;
   L3Shared& l3;
 };

@@ -15,8 +15,8 @@
 #include "switch/control/config.h"
 #include "switch/stages/l3.h"
 #include "switch/stages/lb.h"
-#include "switch/stages/stages.h"
 #include "switch/wire/builder.h"
+#include "tests/support/all_stages.h"
 #include "tests/support/harness.h"
 
 namespace weft::stages {
@@ -131,7 +131,7 @@ routes:
 class Router {
  public:
   explicit Router(const RouterSetup& setup = {}, const testing::HarnessOptions& options = {})
-      : registry_(make_registry()), h(registry_, router_yaml(setup), options) {}
+      : h(testing::all_stages(), router_yaml(setup), options) {}
 
   /// Frames that left through a port, without their times.
   std::vector<Bytes> sent(const char* port) {
@@ -152,15 +152,6 @@ class Router {
     return row.is_null() ? "none" : row["state"].get<std::string>();
   }
 
- private:
-  static pipeline::Registry make_registry() {
-    pipeline::Registry registry;
-    register_all(registry);
-    return registry;
-  }
-  pipeline::Registry registry_;
-
- public:
   testing::Harness h;
 };
 
