@@ -25,8 +25,10 @@ class Runtime::Operation : public control::Operator, private PipelineSet {
   [[nodiscard]] control::Outcome clear(const std::vector<std::string>& tables, const std::string& switch_name) override;
   [[nodiscard]] control::Outcome set(const control::SetRequest& request) override;
 
-  /// Pipelines were replaced: sessions end, and say so.
-  void reloaded() { sessions_.stop_all("the configuration was reloaded"); }
+  /// Pipelines will be replaced: sessions end, and say so. None starts while the result is held.
+  [[nodiscard]] std::unique_lock<std::mutex> begin_reload() {
+    return sessions_.end_all("the configuration was reloaded");
+  }
   /// Ends sessions that nobody reads.
   void expire() { sessions_.expire(); }
   /// Subtracts what was cleared.

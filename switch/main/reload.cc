@@ -161,7 +161,6 @@ ReloadResult Runtime::reload() {
     if (!error.empty()) result.mistakes.push_back(std::move(error));
   }
   result.applied = result.mistakes.empty();
-  if (result.applied && !result.changes.empty()) operation_->reloaded();
   for (const std::string& line : result.mistakes) spdlog::error("reload refused: {}", line);
   if (result.applied) spdlog::info("reloaded {}: {} change(s)", config_file_, result.changes.size());
   return result;
@@ -296,11 +295,16 @@ void Runtime::build_changed(std::vector<Plan>& plans) {
 
 void Runtime::exchange(Config& next, std::vector<Plan>& plans) {
   std::vector<Switch*> all;
+  all.reserve(plans.size());
   for (Plan& plan : plans) all.push_back(plan.changed ? &plan.made : plan.old);
   std::vector<Polling> polling = make_polling(all);
   std::vector<Switch> running;
   running.reserve(plans.size());
   {
+    std::unique_lock<std::mutex> no_sessions;
+    const bool all_stay = plans.size() == switches_.size() &&
+                          std::none_of(plans.begin(), plans.end(), [](const Plan& plan) { return plan.changed; });
+    if (!all_stay) no_sessions = operation_->begin_reload();
     const std::unique_lock lock(switches_mutex_);
     const std::lock_guard running_lock(running_mutex_);
     for (auto& worker : workers_) worker->ask_to_pause();

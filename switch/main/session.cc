@@ -116,6 +116,7 @@ Sessions::Preparation Sessions::prepare(const capture::Query& query, bool trace)
   std::vector<pipeline::SwitchInfo> infos;
   made.switches = names(infos);
   std::vector<const pipeline::SwitchInfo*> pointers;
+  pointers.reserve(infos.size());
   for (const auto& info : infos) pointers.push_back(&info);
   auto filters = capture::make_filters(query, pointers);
   made.filters = std::move(filters.by_switch);
@@ -153,8 +154,11 @@ SessionPart Sessions::read(std::uint64_t id) {
     found->second.last_read = Session::Clock::now();
     entry = found->second;
   }
-  const std::lock_guard reading(*entry.reading);
-  SessionPart part = entry.session->read();
+  SessionPart part;
+  {
+    const std::lock_guard reading(*entry.reading);
+    part = entry.session->read();
+  }
   const std::lock_guard lock(mutex_);
   if (part.ended) {
     entries_.erase(id);
@@ -185,9 +189,14 @@ void Sessions::expire() {
   }
 }
 
-void Sessions::stop_all(const std::string& reason) {
-  const std::lock_guard lock(mutex_);
-  for (auto& [id, entry] : entries_) entry.session->stop(reason);
+std::unique_lock<std::mutex> Sessions::end_all(const std::string& reason) {
+  std::unique_lock lock(mutex_);
+  for (auto& [id, entry] : entries_) {
+    entry.session->stop(reason);
+    const std::lock_guard reading(*entry.reading);
+    entry.session->detach();
+  }
+  return lock;
 }
 
 }  // namespace weft

@@ -104,8 +104,9 @@ class Sessions {
   bool stop(std::uint64_t id);
   /// Ends sessions that nobody has read for ten seconds. Called now and then.
   void expire();
-  /// Ends all: the pipelines are about to be replaced. Readers learn why.
-  void stop_all(const std::string& reason);
+  /// Ends all and takes them off the pipelines, which are about to be replaced: what is known about them, such as the
+  /// names of their stages, would be wrong. Readers learn why. None starts while the result is held.
+  [[nodiscard]] std::unique_lock<std::mutex> end_all(const std::string& reason);
 
  private:
   struct Entry {

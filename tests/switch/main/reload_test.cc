@@ -13,9 +13,11 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <random>
+#include <sstream>
 #include <string>
 #include <thread>
 
+#include "switch/control/operator.h"
 #include "switch/control/yaml_reader.h"
 #include "switch/main/eal.h"
 #include "switch/main/runtime.h"
@@ -311,6 +313,52 @@ TEST_F(Reload, DiffAppliesNothing) {
   EXPECT_FALSE(result.applied);
   EXPECT_THAT(result.changes, SizeIs(3)) << result.changes.dump(1);
   EXPECT_EQ(rows("config"), before);
+}
+
+// What the impair stage holds goes on through other stages when the reload takes that stage out, in the place of those
+// that the trace knows.
+TEST_F(Reload, ATraceEndsBeforeTheStagesAreOthersAndNamesNoWrongOne) {
+  Variant v{
+      {kGuest, kSink}, "parse, {impair: {rules: [{delay_us: 1000000, match: {ports: [guest]}}]}}, l2", "", "", ""};
+  start(write(v), 1);
+  control::TraceRequest request;
+  request.query.ports = {"guest"};
+  const control::SessionStart session = runtime_->operate()->start_trace(request);
+  ASSERT_EQ(session.error, "");
+  const std::uint64_t before = received("guest");
+  while (received("guest") < before + request.packets) std::this_thread::yield();
+  v.pipeline = "parse, l2";
+  expect_applied(reload(write(v)));
+
+  std::string lines;
+  control::SessionPart part;
+  while (!part.ended) {
+    part = runtime_->operate()->read_session(session.id);
+    ASSERT_EQ(part.error, "");
+    lines += part.data;
+  }
+  EXPECT_EQ(part.reason, "the configuration was reloaded");
+  std::istringstream in(lines);
+  std::size_t packets = 0;
+  for (std::string line; std::getline(in, line); ++packets) {
+    const auto packet = nlohmann::json::parse(line);
+    EXPECT_FALSE(packet["ended"]) << line;
+    EXPECT_EQ(packet["steps"].back()["stage"], "impair") << line;
+    EXPECT_EQ(packet["steps"].back()["verdict"], "held") << line;
+  }
+  EXPECT_EQ(packets, request.packets);
+}
+
+TEST_F(Reload, ACaptureGoesOnThroughAReloadThatChangesNoSwitch) {
+  start(variants()[0]);
+  const control::SessionStart session = runtime_->operate()->start_capture({});
+  ASSERT_EQ(session.error, "");
+  expect_applied(reload("idle: sleep\n" + variants()[0]));
+  EXPECT_FALSE(runtime_->operate()->read_session(session.id).ended);
+  expect_applied(reload(variants()[1]));
+  control::SessionPart part;
+  while (!part.ended) part = runtime_->operate()->read_session(session.id);
+  EXPECT_EQ(part.reason, "the configuration was reloaded");
 }
 
 TEST_F(Reload, ASignalReloadsAndABrokenFileLeavesForwardingAlone) {
