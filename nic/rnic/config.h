@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+//
+// Words and numbers that all units of the RNIC share: time, the settings of a queue pair, and the names under which
+// they are set.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string_view>
+
+#include "switch/wire/ib.h"
+
+namespace weft::nic {
+
+/// Nanoseconds of the clock that the caller counts by. Units never ask for it.
+using Time = std::int64_t;
+inline constexpr Time kNever = std::numeric_limits<Time>::max();
+inline constexpr Time kUs = 1'000;
+inline constexpr Time kMs = 1'000'000;
+
+/// How a queue pair repairs loss.
+enum class LossRecovery : std::uint8_t {
+  gbn,     ///< go back n (IBTA 9.7.5.1.1): the responder drops what is out of order, the requester starts over
+  nic_sr,  ///< selective repeat as commodity RNICs do: a bitmap, one NACK per expected PSN, which resends that PSN
+           ///< alone
+  irn,     ///< IRN (SIGCOMM 2018): NACKs name the PSN that caused them, the requester resends what is missing below it
+};
+
+/// When nic_sr asks for the next hole, once the hole at the expected PSN is filled.
+enum class Renack : std::uint8_t {
+  lazy,   ///< at the next arrival with a larger PSN
+  eager,  ///< at once
+};
+
+/// What sets the rate of a queue pair.
+enum class CongestionControl : std::uint8_t { none, dcqcn };
+
+/// How long the requester waits for an acknowledgement.
+enum class RtoMode : std::uint8_t {
+  fixed,     ///< rto_ns
+  adaptive,  ///< from rto_low_ns on, doubled by each expiry up to rto_ns; only expiries of the full rto_ns count
+  irn,       ///< rto_low_ns with at most three packets in flight, rto_high_ns with more
+};
+
+[[nodiscard]] std::string_view name(LossRecovery v) noexcept;
+[[nodiscard]] std::string_view name(Renack v) noexcept;
+[[nodiscard]] std::string_view name(CongestionControl v) noexcept;
+[[nodiscard]] std::string_view name(RtoMode v) noexcept;
+[[nodiscard]] std::optional<LossRecovery> loss_recovery_from_name(std::string_view text) noexcept;
+[[nodiscard]] std::optional<Renack> renack_from_name(std::string_view text) noexcept;
+[[nodiscard]] std::optional<CongestionControl> congestion_control_from_name(std::string_view text) noexcept;
+[[nodiscard]] std::optional<RtoMode> rto_mode_from_name(std::string_view text) noexcept;
+
+/// Path MTUs of IBTA: 256, 512, 1024, 2048, 4096 bytes.
+[[nodiscard]] constexpr bool is_path_mtu(std::uint32_t bytes) noexcept {
+  return bytes >= 256 && bytes <= 4096 && (bytes & (bytes - 1)) == 0;
+}
+/// The code of CM messages and verbs: 1 is 256 bytes, 5 is 4096.
+[[nodiscard]] constexpr std::uint8_t path_mtu_code(std::uint32_t bytes) noexcept {
+  std::uint8_t code = 1;
+  for (std::uint32_t m = 256; m < bytes; m <<= 1) ++code;
+  return code;
+}
+/// Bytes of a code; nullopt for codes that mean nothing.
+[[nodiscard]] constexpr std::optional<std::uint32_t> path_mtu_bytes(std::uint8_t code) noexcept {
+  if (code < 1 || code > 5) return std::nullopt;
+  return 128u << code;
+}
+/// The largest path MTU whose packets fit an interface of this MTU, which counts IP and what is in it; 0 if none does.
+[[nodiscard]] constexpr std::uint32_t path_mtu_for(std::uint32_t interface_mtu, bool ipv6) noexcept {
+  // IP, UDP, BTH, the largest other headers (AtomicETH has no payload, so RETH and ImmDt), ICRC.
+  const std::uint32_t overhead = (ipv6 ? 40 : 20) + 8 + 12 + 16 + 4 + 4;
+  std::uint32_t best = 0;
+  for (std::uint32_t m = 256; m <= 4096 && m + overhead <= interface_mtu; m <<= 1) best = m;
+  return best;
+}
+
+/// Longest message (IBTA 9.7.2).
+inline constexpr std::uint32_t kMaxMessageBytes = 0x80000000u;
+/// Scatter/gather elements of a work request.
+inline constexpr std::size_t kMaxSge = 4;
+/// Out-of-order packets that a queue pair can keep; a power of two.
+inline constexpr std::uint32_t kMaxReorderWindow = 4096;
+
+/// Constants of DCQCN (SIGCOMM 2015), in the terms of its paper. Rates of 0 in `line_bps` mean: no limit and no pacing.
+struct DcqcnParameters {
+  Time alpha_interval_ns = 1'000;       ///< T_alpha: how often alpha decays
+  Time decrease_interval_ns = 4'000;    ///< T_D: at most one cut in so long
+  Time increase_interval_ns = 900'000;  ///< T_I: the timer of rate increase
+  std::uint64_t increase_bytes = 0;     ///< B: the byte counter of rate increase; 0: none
+  double g = 1.0 / 256;
+  double initial_alpha = 1.0;
+  std::uint32_t fast_recovery_steps = 1;    ///< F
+  std::uint64_t additive_bps = 50'000'000;  ///< R_AI
+  std::uint64_t hyper_bps = 100'000'000;    ///< R_HAI
+  std::uint64_t min_bps = 100'000'000;      ///< the rate never falls below
+  double rate_on_first_cnp = 1.0;           ///< factor by the first CNP; 1: the cut waits for T_D
+  bool clamp_target = false;                ///< every cut lowers the target too, also before the first increase
+  Time cnp_interval_ns = 0;                 ///< NP: least time between two CNPs of a queue pair; 0: one per mark
+};
+
+/// The parameter set of this name, for a line of so many bits per second: `hpcc_mix`, `hpcc_run`, `conweave`,
+/// `dcqcn_paper`, `longhaul`, `connectx`.
+[[nodiscard]] std::optional<DcqcnParameters> dcqcn_parameters(std::string_view name, std::uint64_t line_bps) noexcept;
+inline constexpr std::array<std::string_view, 6> kDcqcnSets{"hpcc_mix",    "hpcc_run", "conweave",
+                                                            "dcqcn_paper", "longhaul", "connectx"};
+
+/// Access rights of a memory region or of a queue pair, as verbs number them.
+struct Access {
+  static constexpr std::uint32_t local_write = 1;
+  static constexpr std::uint32_t remote_write = 2;
+  static constexpr std::uint32_t remote_read = 4;
+  static constexpr std::uint32_t remote_atomic = 8;
+  static constexpr std::uint32_t all = 15;
+};
+
+/// Everything that can be set per queue pair. Both ends must agree on path_mtu and loss_recovery.
+struct QpConfig {
+  std::uint32_t path_mtu = 1024;
+  LossRecovery loss_recovery = LossRecovery::gbn;
+  Renack renack = Renack::lazy;
+  std::uint32_t reorder_window = 512;  ///< nic_sr, irn: packets that fit the bitmap; a power of two, at most 4096
+
+  RtoMode rto_mode = RtoMode::fixed;
+  Time rto_ns = 67'108'864;  ///< local ACK timeout; 0: never (IBTA 9.7.6.1.3). Default: code 14
+  Time rto_low_ns = 100'000;
+  Time rto_high_ns = 320'000;
+  std::uint8_t retry_count = 7;      ///< expiries and repeated NAKs without progress before the queue pair fails, 0-7
+  std::uint8_t rnr_retry_count = 7;  ///< RNR NAKs in a row; 7: without end
+  std::uint8_t min_rnr_timer = 12;   ///< code of the time that our RNR NAKs ask for; 12: 0.64 ms
+
+  std::uint32_t max_inflight_packets = 256;  ///< unacknowledged request packets
+  std::uint64_t max_inflight_bytes = 0;      ///< BDP-FC of IRN; 0: no limit
+  std::uint32_t ack_interval = 16;           ///< requester: AckReq at least every so many packets
+  std::uint32_t ack_every = 0;               ///< responder: ACK also after so many packets without AckReq; 0: never
+  std::uint8_t max_rd_atomic = 16;           ///< READs and atomics that we have under way, 1-255
+  std::uint8_t max_dest_rd_atomic = 16;      ///< those of the peer that we remember, 1-255
+  bool end_to_end_credits = false;           ///< responder: ACKs say how many receive requests are posted
+  std::uint32_t access = Access::all;        ///< what the peer may do at all
+
+  CongestionControl congestion_control = CongestionControl::none;
+  DcqcnParameters dcqcn{};
+  bool nack_is_cnp = false;    ///< a NACK counts as a CNP
+  std::uint64_t line_bps = 0;  ///< rate of the queue pair while nothing limits it; 0: no pacing
+
+  std::uint8_t dscp = 0;                 ///< of requests and READ responses, which are ECT(0)
+  std::optional<std::uint8_t> ack_dscp;  ///< of ACKs and NAKs; default: dscp
+  std::uint8_t cnp_dscp = 48;
+  std::uint8_t ttl = 64;
+  std::uint16_t udp_source_port = 0;  ///< 0: from the queue pair numbers
+
+  std::uint32_t send_queue_depth = 128;
+  std::uint32_t receive_queue_depth = 128;
+};
+
+}  // namespace weft::nic

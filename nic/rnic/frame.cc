@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+#include "nic/rnic/frame.h"
+
+#include <cassert>
+#include <cstring>
+
+#include "switch/wire/checksum.h"
+
+namespace weft::nic {
+namespace {
+
+using wire::Bth;
+using wire::header_at;
+using wire::HeaderMask;
+using wire::Opcode;
+
+constexpr std::size_t kL3 = sizeof(wire::EthernetHeader);
+
+}  // namespace
+
+std::size_t copy_frame(const TxFrame& frame, std::span<std::uint8_t> out) noexcept {
+  if (out.size() < frame.bytes()) return 0;
+  std::uint8_t* at = out.data();
+  std::memcpy(at, frame.head.data(), frame.head.size());
+  at += frame.head.size();
+  for (std::size_t i = 0; i < frame.payload->count; ++i) {
+    const auto& piece = frame.payload->pieces[i];
+    if (piece.data != nullptr) {
+      std::memcpy(at, piece.data, piece.bytes);
+    } else {
+      std::memset(at, 0, piece.bytes);
+    }
+    at += piece.bytes;
+  }
+  std::memset(at, 0, frame.pad);
+  assert(at + frame.pad == out.data() + frame.layout.icrc);
+  wire::store_icrc(out.data() + frame.layout.icrc, wire::icrc_full(out.data(), frame.layout));
+  return frame.bytes();
+}
+
+void HeaderTemplate::set(const Path& path) noexcept {
+  assert(path.source.is_v6() == path.destination.is_v6());
+  path_ = path;
+  bytes_ = {};
+  const bool v6 = path.source.is_v6();
+  header_at<wire::EthernetHeader>(bytes_.data()) = {path.destination_mac, path.source_mac,
+                                                    wire::be16(v6 ? wire::EtherType::ipv6 : wire::EtherType::ipv4)};
+  std::size_t l4 = kL3;
+  if (v6) {
+    wire::Ipv6Header ip{};
+    ip.set_version(6);
+    ip.set_flow_label(path.flow_label);
+    ip.next_header = wire::IpProtocol::udp;
+    ip.hop_limit = path.ttl;
+    ip.source = path.source.bytes();
+    ip.destination = path.destination.bytes();
+    header_at<wire::Ipv6Header>(bytes_.data() + kL3) = ip;
+    l4 += sizeof ip;
+  } else {
+    wire::Ipv4Header ip{};
+    ip.set_dont_fragment(true);
+    ip.ttl = path.ttl;
+    ip.protocol = wire::IpProtocol::udp;
+    ip.source.set(path.source.v4_value());
+    ip.destination.set(path.destination.v4_value());
+    wire::ChecksumSum sum;
+    sum.add_bytes({reinterpret_cast<const std::uint8_t*>(&ip), sizeof ip});
+    checksum_base_ = sum.folded();
+    ip.set_version(4);
+    ip.set_ihl(sizeof ip / 4);
+    header_at<wire::Ipv4Header>(bytes_.data() + kL3) = ip;
+    l4 += sizeof ip;
+  }
+  auto& udp = header_at<wire::UdpHeader>(bytes_.data() + l4);
+  udp.source_port.set(path.source_port);
+  udp.destination_port.set(wire::kRoceUdpPort);
+  size_ = l4 + sizeof udp;
+}
+
+void HeaderTemplate::write(std::uint8_t* out, std::uint8_t tos, std::uint32_t udp_payload) const noexcept {
+  std::memcpy(out, bytes_.data(), size_);
+  const std::uint32_t udp_length = udp_payload + static_cast<std::uint32_t>(sizeof(wire::UdpHeader));
+  if (path_.source.is_v6()) {
+    auto& ip = header_at<wire::Ipv6Header>(out + kL3);
+    ip.set_traffic_class(tos);
+    ip.payload_length.set(static_cast<std::uint16_t>(udp_length));
+  } else {
+    auto& ip = header_at<wire::Ipv4Header>(out + kL3);
+    const std::uint32_t total = udp_length + static_cast<std::uint32_t>(sizeof ip);
+    ip.tos = tos;
+    ip.total_length.set(static_cast<std::uint16_t>(total));
+    std::uint32_t sum = checksum_base_ + (std::uint32_t{ip.version_ihl} << 8 | tos) + total;
+    sum = (sum & 0xffff) + (sum >> 16);
+    sum = (sum & 0xffff) + (sum >> 16);
+    ip.checksum.set(static_cast<std::uint16_t>(~sum));
+  }
+  header_at<wire::UdpHeader>(out + size_ - sizeof(wire::UdpHeader)).length.set(static_cast<std::uint16_t>(udp_length));
+}
+
+std::size_t encode(const Packet& p, wire::Qpn dest_qp, std::uint8_t* out) noexcept {
+  const wire::OpcodeInfo& info = p.info();
+  std::memset(out, 0, info.header_bytes);
+  auto& bth = header_at<Bth>(out);
+  bth.opcode = static_cast<std::uint8_t>(p.opcode);
+  bth.set_migrated(true);
+  bth.set_solicited(p.solicited);
+  bth.set_pad_count(static_cast<std::uint8_t>(-p.payload.bytes & 3));
+  bth.pkey.set(wire::kDefaultPkey);
+  bth.set_becn(p.opcode == Opcode::CNP);
+  bth.dest_qp.set(dest_qp.value());
+  bth.set_ack_req(p.ack_req);
+  bth.psn.set(p.psn.value());
+  std::uint8_t* at = out + sizeof bth;
+  if (info.has(HeaderMask::deth)) {
+    auto& deth = header_at<wire::Deth>(at);
+    deth.qkey.set(wire::kGsiQkey);
+    deth.source_qp.set(wire::kGsiQpn.value());
+    at += sizeof deth;
+  }
+  if (info.has(HeaderMask::reth)) {
+    header_at<wire::Reth>(at) = {wire::be64(p.remote_address), wire::be32(p.rkey), wire::be32(p.dma_length)};
+    at += sizeof(wire::Reth);
+  }
+  if (info.has(HeaderMask::atomic_eth)) {
+    header_at<wire::AtomicEth>(at) = {wire::be64(p.remote_address), wire::be32(p.rkey), wire::be64(p.swap_add),
+                                      wire::be64(p.compare)};
+    at += sizeof(wire::AtomicEth);
+  }
+  if (info.has(HeaderMask::aeth)) {
+    header_at<wire::Aeth>(at) = {p.syndrome, wire::be24(p.msn)};
+    at += sizeof(wire::Aeth);
+  }
+  if (info.has(HeaderMask::atomic_ack_eth)) {
+    header_at<wire::AtomicAckEth>(at).original.set(p.compare);
+    at += sizeof(wire::AtomicAckEth);
+  }
+  if (info.has(HeaderMask::immdt) || info.has(HeaderMask::ieth)) header_at<wire::be32>(at).set(p.immediate);
+  return info.header_bytes;
+}
+
+TxFrame make_frame(const HeaderTemplate& to, std::uint8_t tos, const Packet& packet, wire::Qpn dest_qp,
+                   std::uint8_t* head) noexcept {
+  TxFrame f;
+  f.payload = &packet.payload;
+  f.pad = static_cast<std::uint8_t>(-packet.payload.bytes & 3);
+  const std::size_t roce = encode(packet, dest_qp, head + to.size());
+  const auto udp_payload = static_cast<std::uint32_t>(roce + packet.payload.bytes + f.pad + wire::kIcrcBytes);
+  to.write(head, tos, udp_payload);
+  f.head = {head, to.size() + roce};
+  f.layout = to.layout(udp_payload);
+  return f;
+}
+
+void decode(const std::uint8_t* frame, std::uint32_t contiguous, const wire::Parsed& parsed, Packet& out) noexcept {
+  const std::uint8_t* roce = frame + parsed.l4_offset + sizeof(wire::UdpHeader);
+  const auto& bth = header_at<Bth>(roce);
+  out.opcode = static_cast<Opcode>(parsed.opcode);
+  const wire::OpcodeInfo& info = out.info();
+  out.ack_req = bth.ack_req();
+  out.solicited = bth.solicited();
+  out.psn = parsed.psn;
+  const std::uint8_t* at = roce + sizeof bth;
+  if (info.has(HeaderMask::reth)) {
+    const auto& reth = header_at<wire::Reth>(at);
+    out.remote_address = reth.virtual_address.value();
+    out.rkey = reth.rkey.value();
+    out.dma_length = reth.dma_length.value();
+    at += sizeof reth;
+  }
+  if (info.has(HeaderMask::atomic_eth)) {
+    const auto& atomic = header_at<wire::AtomicEth>(at);
+    out.remote_address = atomic.virtual_address.value();
+    out.rkey = atomic.rkey.value();
+    out.swap_add = atomic.swap_add.value();
+    out.compare = atomic.compare.value();
+    at += sizeof atomic;
+  }
+  if (info.has(HeaderMask::aeth)) {
+    const auto& aeth = header_at<wire::Aeth>(at);
+    out.syndrome = aeth.syndrome;
+    out.msn = aeth.msn.value();
+    at += sizeof aeth;
+  }
+  if (info.has(HeaderMask::atomic_ack_eth)) {
+    out.compare = header_at<wire::AtomicAckEth>(at).original.value();
+    at += sizeof(wire::AtomicAckEth);
+  }
+  if (info.has(HeaderMask::immdt) || info.has(HeaderMask::ieth)) out.immediate = header_at<wire::be32>(at).value();
+  const auto end = static_cast<std::size_t>(roce - frame) + info.header_bytes + parsed.payload_bytes;
+  out.payload.set(end <= contiguous ? roce + info.header_bytes : nullptr, parsed.payload_bytes);
+}
+
+}  // namespace weft::nic

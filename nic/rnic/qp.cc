@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+#include "nic/rnic/qp.h"
+
+#include <cassert>
+
+#include "nic/rnic/device.h"
+#include "switch/wire/hash.h"
+
+namespace weft::nic {
+namespace {
+
+/// Source ports that rxe and mlx5 use: the upper quarter (annex A17.9.2).
+std::uint16_t entropy_port(wire::Qpn a, wire::Qpn b) noexcept {
+  return static_cast<std::uint16_t>(
+      0xc000 | (wire::mix64(a.value() + 0x9e3779b97f4a7c15, b.value() + 0xc2b2ae3d27d4eb4f) & 0x3fff));
+}
+
+}  // namespace
+
+std::string_view name(QpState s) noexcept {
+  constexpr std::array<std::string_view, 3> kNames{"init", "ready", "error"};
+  return kNames[static_cast<std::size_t>(s)];
+}
+
+Qp::Qp(Device& device, std::uint32_t index, wire::Qpn qpn, Pd pd, MemoryTable& memory, Cq& send_cq, Cq& receive_cq,
+       const QpConfig& config)
+    : device_(&device),
+      index_(index),
+      qpn_(qpn),
+      send_cq_(&send_cq),
+      receive_cq_(&receive_cq),
+      config_(config),
+      requester_(config, pd, memory, qpn),
+      responder_(config, pd, memory, qpn),
+      rate_(config),
+      cnp_(config.dcqcn.cnp_interval_ns) {}
+
+void Qp::connect(const Peer& peer) noexcept {
+  assert(state_ == QpState::init);
+  peer_ = peer;
+  if (config_.udp_source_port != 0) peer_.path.source_port = config_.udp_source_port;
+  if (peer_.path.source_port == 0) peer_.path.source_port = entropy_port(qpn_, peer.qpn);
+  peer_.path.ttl = config_.ttl;
+  header_.set(peer_.path);
+  requester_.connect(peer.send_psn, peer.max_rd_atomic);
+  responder_.connect(peer.receive_psn);
+  state_ = QpState::ready;
+}
+
+void Qp::fail() noexcept {
+  requester_.fail(WcStatus::flushed, *send_cq_);
+  responder_.fail(*receive_cq_);
+  state_ = QpState::error;
+}
+
+/// One half that fails takes the other with it.
+void Qp::check_failure() noexcept {
+  if (requester_.failed() || responder_.failed()) fail();
+}
+
+PostResult Qp::post_send(const SendWr& wr) noexcept {
+  const PostResult result = requester_.post(wr, *send_cq_);
+  device_->wake(*this);
+  return result;
+}
+
+PostResult Qp::post_recv(const RecvWr& wr) noexcept {
+  const PostResult result = responder_.post(wr, *receive_cq_);
+  if (state_ == QpState::ready) device_->wake(*this);
+  return result;
+}
+
+void Qp::on_packet(Time now, const Packet& packet, bool marked) noexcept {
+  if (marked) {
+    ++counters_.ce_marked;
+    cnp_due_ = cnp_.on_marked(now) || cnp_due_;
+  }
+  if (packet.info().is_request()) {
+    responder_.on_request(now, packet, *receive_cq_);
+  } else {
+    rate_.on_response(now, requester_.on_response(now, packet, *send_cq_));
+  }
+  check_failure();
+}
+
+void Qp::on_cnp(Time now) noexcept {
+  ++counters_.cnps_received;
+  rate_.on_cnp(now);
+}
+
+void Qp::on_timer(Time now) noexcept {
+  requester_.on_timer(now, *send_cq_);
+  check_failure();
+}
+
+Time Qp::next_send() const noexcept {
+  if (cnp_due_ || (responder_.can_transmit() && !responder_.next_is_data())) return 0;
+  if (responder_.can_transmit() || requester_.can_transmit()) return rate_.next_send();
+  return kNever;
+}
+
+bool Qp::transmit(Time now, Packet& out, std::uint8_t& tos) noexcept {
+  last_was_data_ = false;
+  if (cnp_due_) {
+    cnp_due_ = false;
+    ++counters_.cnps_sent;
+    out.opcode = wire::Opcode::CNP;
+    out.psn = wire::Psn(0);
+    out.ack_req = out.solicited = out.retransmission = false;
+    out.payload.set(nullptr, 0);
+    tos = wire::make_tos(config_.cnp_dscp, wire::Ecn::ect0);
+    return true;
+  }
+  if (responder_.can_transmit() && !responder_.next_is_data()) {
+    tos = wire::make_tos(config_.ack_dscp.value_or(config_.dscp), wire::Ecn::not_ect);
+    return responder_.transmit(out, *receive_cq_);
+  }
+  if (rate_.next_send() > now) return false;
+  tos = wire::make_tos(config_.dscp, wire::Ecn::ect0);
+  last_was_data_ = true;
+  const bool requests = requester_.can_transmit();
+  read_turn_ = responder_.can_transmit() && (!requests || !read_turn_);
+  const bool sent = read_turn_ ? responder_.transmit(out, *receive_cq_) : requester_.transmit(now, out, *send_cq_);
+  check_failure();
+  return sent;
+}
+
+}  // namespace weft::nic
