@@ -37,6 +37,14 @@ class Context {
     consume(batch.packet[i]);
   }
 
+  /// A MAC control frame (PAUSE, PFC) is consumed by the port on which it came in; dropped as mac_control on a switch
+  /// without qos.
+  void mac_control(rte_mbuf* m) noexcept;
+  void mac_control(Batch& batch, std::uint16_t i) noexcept {
+    batch.remove(i);
+    mac_control(batch.packet[i]);
+  }
+
   /// An empty packet for the switch's own use (counted as generated), its meta zeroed with in_port and out_port
   /// kNoPort; nullptr when the pool is empty. Fill it, then send() it.
   [[nodiscard]] rte_mbuf* generate() noexcept;

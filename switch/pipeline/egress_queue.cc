@@ -41,9 +41,7 @@ void EgressQueue::serialise(std::uint32_t frame_bytes) noexcept {
 
 void EgressQueue::restart(TimeNs now) noexcept {
   stalled_ = false;
-  if (free_at_ >= now) return;
-  free_at_ = now;
-  remainder_ = 0;
+  if (free_at_ < now) restart_at(now);
 }
 
 std::uint16_t EgressQueue::line_due(TimeNs now, rte_mbuf** out, std::uint16_t max) noexcept {

@@ -126,6 +126,39 @@ class EgressQueue {
     return count;
   }
 
+  // With class queues in the place of the FIFO, which then stays empty: the wire and the line.
+
+  /// Packets wait anew: a wire that was idle starts now.
+  void wake(TimeNs now) noexcept { start_wire(now); }
+  /// Whether a transmission may begin by `now`.
+  [[nodiscard]] bool ready(TimeNs now) noexcept {
+    if (!line_has_room()) [[unlikely]] {
+      stalled_ = true;
+      return false;
+    }
+    if (rate_mbps_ == 0) return true;
+    if (stalled_) [[unlikely]]
+      restart(now);
+    return free_at_ <= now;
+  }
+  /// Begins one, after the one that is going on. Returns when its last bit has left.
+  TimeNs transmit(TimeNs now, std::uint32_t frame_bytes) noexcept {
+    if (rate_mbps_ == 0) return now;
+    if (free_at_ < now) restart_at(now);
+    serialise(frame_bytes);
+    return free_at_;
+  }
+  /// Bursts may be taken at once: the wire takes no time.
+  [[nodiscard]] bool unlimited() const noexcept { return rate_mbps_ == 0; }
+  /// When the wire is free; kNever while the line has no room.
+  [[nodiscard]] TimeNs wire_deadline() const noexcept {
+    if (!line_has_room()) return kNever;
+    return rate_mbps_ == 0 ? 0 : free_at_;
+  }
+  /// When the first packet of the line arrives; kNever when there is none.
+  [[nodiscard]] TimeNs line_deadline() const noexcept { return line_.empty() ? kNever : line_.front().at; }
+  [[nodiscard]] bool line_has_room() const noexcept { return line_.size() + kBurst <= line_capacity_; }
+
   /// True when nothing is emulated, so that packets may go straight to the device.
   [[nodiscard]] bool direct() const noexcept { return rate_mbps_ == 0 && delay_ns_ == 0; }
   [[nodiscard]] bool line_empty() const noexcept { return line_.empty(); }
@@ -161,11 +194,13 @@ class EgressQueue {
     rte_mbuf* packet;
     TimeNs at;
   };
-  [[nodiscard]] bool line_has_room() const noexcept { return line_.size() + kBurst <= line_capacity_; }
   // An idle wire starts at once; it does not send faster later because it was idle before.
   void start_wire(TimeNs now) noexcept {
     if (rate_mbps_ == 0 || !fifo_.empty() || free_at_ >= now) [[likely]]
       return;
+    restart_at(now);
+  }
+  void restart_at(TimeNs now) noexcept {
     free_at_ = now;
     remainder_ = 0;
   }

@@ -10,13 +10,11 @@
 #include <bit>
 #include <cassert>
 
+#include "switch/pipeline/class_queues.h"
 #include "switch/pipeline/pool.h"
 
 namespace weft::pipeline {
 namespace {
-
-// Marks a packet handed to the owner of its egress port: all ingress stages are behind it.
-constexpr std::uint8_t kToEgress = 0xff;
 
 constexpr std::uint16_t kTxBurst = EgressQueue::kBurst;
 
@@ -53,6 +51,7 @@ Pipeline::Pipeline(SwitchState& state, PipelineHost host)
   }
   gates_.resize(egress_.size() + 1);
   set_gates();
+  if (info.qos) make_qos();
 }
 
 Pipeline::~Pipeline() = default;
@@ -188,8 +187,12 @@ void Pipeline::take_handoff(TimeNs now, rte_mbuf** packets, std::uint16_t count_
   std::uint8_t at = 0;
   for (std::uint16_t i = 0; i < count_in; ++i) {
     rte_mbuf* m = packets[i];
-    if (meta(m).stage == kToEgress) {
-      admit_one(now, m);
+    if (meta(m).stage >= kToOwner) {
+      if (meta(m).stage == kToEgress) {
+        admit_one(now, m);
+      } else {
+        take_mac_control(now, m);
+      }
       continue;
     }
     if (batch.size != 0 && (meta(m).stage != at || batch.full())) {
@@ -226,8 +229,11 @@ void Pipeline::admit(TimeNs now, Batch& batch, std::uint64_t before) noexcept {
 // Packets for one port, none of them longer than `longest`.
 void Pipeline::admit_all(TimeNs now, rte_mbuf** packets, std::uint32_t size, std::uint32_t longest) noexcept {
   const Gate& gate = gates_[std::min<std::size_t>(meta(packets[0]).out_port, egress_.size())];
-  if (longest < gate.too_large && gate.queue->push_all(now, packets, size)) [[likely]]
-    return;
+  if (longest < gate.too_large) [[likely]] {
+    if (qos_ != nullptr) return admit_classes(now, meta(packets[0]).out_port, packets, size);
+    if (gate.queue->push_all(now, packets, size)) [[likely]]
+      return;
+  }
   for (std::uint32_t i = 0; i < size; ++i) admit_one(now, packets[i]);
 }
 
@@ -275,6 +281,7 @@ void Pipeline::admit_one(TimeNs now, rte_mbuf* m) noexcept {
     return drop_at_port(now, out, m, DropReason::egress_mtu);
   if (!state_.link_up(out)) [[unlikely]]
     return drop_at_port(now, out, m, DropReason::egress_down);
+  if (qos_ != nullptr) return admit_classes(now, out, &m, 1);
   if (!queue->push(now, m)) [[unlikely]]
     drop_at_port(now, out, m, DropReason::egress_queue_full);
 }
@@ -282,6 +289,7 @@ void Pipeline::admit_one(TimeNs now, rte_mbuf* m) noexcept {
 // --- the egress half ---------------------------------------------------------------------------------------------
 
 std::uint32_t Pipeline::serve_port(TimeNs now, PortIndex port) noexcept {
+  if (qos_ != nullptr) return serve_classes(now, port);
   EgressQueue& queue = *egress_[port];
   if (queue.held() == 0) return 0;
   std::uint32_t progress = 0;
@@ -390,7 +398,8 @@ void Pipeline::run_timers(TimeNs now) noexcept {
 }
 
 TimeNs Pipeline::port_deadline(PortIndex port) const noexcept {
-  return egress_[port] ? egress_[port]->next_deadline() : kNever;
+  if (egress_[port] == nullptr) return kNever;
+  return qos_ != nullptr ? class_deadline(port) : egress_[port]->next_deadline();
 }
 
 TimeNs Pipeline::stage_deadline() const noexcept {
@@ -401,9 +410,7 @@ TimeNs Pipeline::stage_deadline() const noexcept {
 
 TimeNs Pipeline::next_deadline() const noexcept {
   TimeNs next = stage_deadline();
-  for (const auto& queue : egress_) {
-    if (queue) next = std::min(next, queue->next_deadline());
-  }
+  for (PortIndex port = 0; port < egress_.size(); ++port) next = std::min(next, port_deadline(port));
   return next;
 }
 
@@ -418,7 +425,7 @@ void Pipeline::flush_stages(TimeNs now) noexcept {
 
 std::uint32_t Pipeline::drain_port(TimeNs now, PortIndex port, DropReason reason) noexcept {
   std::uint32_t count = 0;
-  while (rte_mbuf* m = egress_[port]->take_any()) {
+  while (rte_mbuf* m = take_from_port(port)) {
     drop_at_port(now, port, m, reason);
     ++count;
   }
@@ -440,9 +447,7 @@ void Pipeline::drop_queued(TimeNs now) noexcept {
 std::uint64_t Pipeline::held() const noexcept {
   std::uint64_t total = resumed_count_;
   for (std::size_t i = 0; i < slot_count_; ++i) total += slots_[i].stage->held();
-  for (const auto& queue : egress_) {
-    if (queue) total += queue->held();
-  }
+  for (PortIndex port = 0; port < egress_.size(); ++port) total += held_at(port);
   return total;
 }
 
@@ -475,6 +480,10 @@ void Pipeline::tell_listeners(TimeNs now, const rte_mbuf* m, DropReason reason) 
 
 void Context::drop(rte_mbuf* m, DropReason reason) noexcept {
   pipeline_.drop(now, m, reason, egress_ ? Pipeline::Half::egress : Pipeline::Half::ingress);
+}
+
+void Context::mac_control(rte_mbuf* m) noexcept {
+  pipeline_.take_mac_control(now, m);
 }
 
 void Context::consume(rte_mbuf* m) noexcept {

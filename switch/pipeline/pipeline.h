@@ -44,6 +44,8 @@ class PortTx {
 };
 
 class Pipeline;
+class ClassQueues;
+struct PipelineQos;
 
 /// What the host of a pipeline provides.
 struct PipelineHost {
@@ -100,8 +102,10 @@ class Pipeline {
 
   /// Packets inside: stages, egress queues, links.
   [[nodiscard]] std::uint64_t held() const noexcept;
-  /// Packets in the FIFO of an owned port. Any thread.
-  [[nodiscard]] std::uint32_t queue_depth(PortIndex port) const noexcept { return egress_[port]->depth(); }
+  /// Packets in the FIFO or the class queues of an owned port. Any thread.
+  [[nodiscard]] std::uint32_t queue_depth(PortIndex port) const noexcept;
+  /// The class queues of an owned port, of which other threads may read counters and state; nullptr without qos.
+  [[nodiscard]] const ClassQueues* class_queues(PortIndex port) const noexcept;
   [[nodiscard]] bool owns(PortIndex port) const noexcept { return egress_[port] != nullptr; }
 
   /// Most taps at the same time.
@@ -145,6 +149,10 @@ class Pipeline {
     EgressQueue* queue = nullptr;
     std::uint32_t too_large = 0;  ///< first length that does not fit; 0 fits none
   };
+  // PacketMeta::stage of packets handed to the owner of a port: a MAC control frame that came in there, and one that is
+  // to leave there, behind all ingress stages.
+  static constexpr std::uint8_t kToOwner = 0xfe;
+  static constexpr std::uint8_t kToEgress = 0xff;
   // Whether a dropped packet had been through the ingress stages, so that stages may want to know.
   enum class Half : std::uint8_t { ingress, egress };
 
@@ -176,6 +184,22 @@ class Pipeline {
   void adopt_stages(TimeNs now, Pipeline& old, const PortMap& ports);
   void adopt_rest(TimeNs now, Pipeline& old, const PortMap& ports);
 
+  // With qos; see pipeline_qos.cc.
+  void make_qos();
+  void admit_classes(TimeNs now, PortIndex port, rte_mbuf* const* packets, std::uint32_t count) noexcept;
+  std::uint32_t serve_classes(TimeNs now, PortIndex port) noexcept;
+  std::uint32_t serve_classes_direct(TimeNs now, PortIndex port) noexcept;
+  std::uint32_t serve_classes_emulated(TimeNs now, PortIndex port) noexcept;
+  void count_tx(std::uint16_t packets, std::uint64_t before) noexcept;
+  std::uint32_t serve_line(TimeNs now, PortIndex port) noexcept;
+  std::uint32_t send_pause(TimeNs now, PortIndex port) noexcept;
+  std::uint32_t empty_stormed(TimeNs now, PortIndex port) noexcept;
+  void take_mac_control(TimeNs now, rte_mbuf* m) noexcept;
+  rte_mbuf* take_from_port(PortIndex port) noexcept;
+  [[nodiscard]] std::uint32_t held_at(PortIndex port) const noexcept;
+  [[nodiscard]] TimeNs class_deadline(PortIndex port) const noexcept;
+  void adopt_classes(TimeNs now, Pipeline& old, const PortMap& ports, PortIndex from, PortIndex to);
+
   // With a tracer; see pipeline_traced.cc.
   struct TraceBefore;
   void run_ingress_traced(TimeNs now, Batch& batch, std::size_t first) noexcept;
@@ -192,6 +216,7 @@ class Pipeline {
   std::vector<std::uint8_t> egress_stages_;           ///< positions of stages with an egress half
   std::vector<std::uint8_t> drop_listeners_;          ///< positions of stages that want drops
   std::vector<std::unique_ptr<EgressQueue>> egress_;  ///< by PortIndex; nullptr where another worker owns the port
+  std::unique_ptr<PipelineQos> qos_;                  ///< nullptr: one FIFO per port
   std::vector<std::uint32_t> max_frame_;              ///< by PortIndex
   std::vector<Gate> gates_;                           ///< by PortIndex; behind them one that is closed
   std::uint32_t gates_of_ = 0;                        ///< SwitchState::link_generation() that they belong to

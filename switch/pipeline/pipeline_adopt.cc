@@ -84,6 +84,7 @@ void Pipeline::adopt_queues(TimeNs now, Pipeline& old, const PortMap& ports) {
       egress_[to]->adopt(*from);
       while (rte_mbuf* m = from->take_any()) drop_at_port(now, to, m, DropReason::egress_queue_full);
     }
+    if (qos_ != nullptr) adopt_classes(now, old, ports, static_cast<PortIndex>(port), to);
     if (ports.identity()) continue;
     // Where it came from does not matter any more, so that port may be gone.
     egress_[to]->for_each([&](rte_mbuf* m) {
@@ -132,9 +133,8 @@ void Pipeline::adopt_rest(TimeNs now, Pipeline& old, const PortMap& ports) {
     }
     run_all_resumed(now);
   }
-  for (auto& queue : old.egress_) {
-    if (!queue) continue;
-    while (rte_mbuf* m = queue->take_any()) drop(now, m, DropReason::port_removed, Half::egress);
+  for (PortIndex port = 0; port < old.egress_.size(); ++port) {
+    while (rte_mbuf* m = old.take_from_port(port)) drop(now, m, DropReason::port_removed, Half::egress);
   }
   run_all_resumed(now);
 }

@@ -153,7 +153,7 @@ void Pipeline::admit_traced(TimeNs now, Batch& batch, int handle) noexcept {
     tracer_->note(handle, event);
     return admit(now, batch, cycles());
   }
-  if (known) event.detail = egress_[out]->depth();
+  if (known) event.detail = queue_depth(out);
   admit(now, batch, cycles());
   if (!tracer_->open(handle)) return;
   event.verdict = TraceVerdict::queued;

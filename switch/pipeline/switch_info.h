@@ -12,6 +12,7 @@
 
 #include "switch/pipeline/packet.h"
 #include "switch/pipeline/schema.h"
+#include "switch/qos/settings.h"
 #include "switch/wire/addresses.h"
 
 namespace weft::pipeline {
@@ -113,6 +114,7 @@ struct SwitchInfo {
   std::vector<StaticMac> static_macs;
   std::vector<StageSpec> pipeline;
   std::optional<KernelInfo> kernel{};
+  std::optional<qos::Settings> qos{};  ///< class queues and a shared buffer; otherwise every port has one FIFO
   Mark mark{};
 };
 

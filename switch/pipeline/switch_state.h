@@ -12,6 +12,7 @@
 #include "switch/pipeline/registry.h"
 #include "switch/pipeline/stage.h"
 #include "switch/pipeline/steer.h"
+#include "switch/qos/shared_buffer.h"
 
 namespace weft::pipeline {
 
@@ -47,6 +48,9 @@ class SwitchState {
   [[nodiscard]] StageShared* shared(std::string_view stage) const noexcept;
 
   [[nodiscard]] bool link_up(PortIndex port) const noexcept { return link_up_[port].load(std::memory_order_relaxed); }
+  /// The packet memory, whose gauges any thread may read at any time; nullptr without SwitchInfo::qos.
+  [[nodiscard]] qos::SharedBuffer* buffer() const noexcept { return buffer_.get(); }
+
   /// Grows with every change of a link.
   [[nodiscard]] std::uint32_t link_generation() const noexcept {
     return link_generation_.load(std::memory_order_acquire);
@@ -80,6 +84,7 @@ class SwitchState {
   std::vector<const StageType*> types_;
   std::vector<std::shared_ptr<StageShared>> shared_;
   std::vector<std::optional<std::size_t>> kept_;
+  std::unique_ptr<qos::SharedBuffer> buffer_;
   std::unique_ptr<std::atomic<bool>[]> link_up_;
   std::atomic<std::uint32_t> link_generation_{1};
   std::atomic<std::uint32_t> links_down_{0};

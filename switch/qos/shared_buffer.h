@@ -52,10 +52,11 @@ class SharedBuffer {
   struct alignas(64) Group {
     Gauge bytes;     ///< reserve and shared
     Gauge headroom;  ///< bytes in the headroom
-    Gauge peak_bytes, peak_headroom;
     Limit limit;
     std::uint64_t headroom_limit = 0;
     std::uint32_t xon_offset = 0;
+    Gauge peak_bytes, peak_headroom;
+    Gauge drops;  ///< packets that did not get in
   };
   /// A queue of an egress port. Only the port's owner charges it.
   struct alignas(64) Queue {

@@ -108,7 +108,7 @@ void ParseStage::ingress(Context& context, Batch& batch) {
   } else if (parsed.validity == Validity::eth_source_multicast) {
     context.drop(batch, i, DropReason::eth_source_multicast);
   } else if (parsed.kind == FrameKind::mac_control) {
-    context.drop(batch, i, DropReason::mac_control);
+    context.mac_control(batch, i);
   }
 }
 

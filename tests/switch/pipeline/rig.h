@@ -13,6 +13,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -92,6 +93,8 @@ struct RigOptions {
   std::uint64_t delay_ns = 0;
   std::size_t handoff_capacity = 1024;
   std::uint64_t seed = 1;
+  std::optional<qos::Settings> qos{};
+  std::uint16_t data_room_bytes = 1024;
 };
 
 /// The destructor checks that all packets are accounted for and no buffer is lost.
@@ -129,10 +132,11 @@ class Rig {
   explicit Rig(std::vector<std::pair<std::string, Script>> stages, const RigOptions& options = {})
       : options_(options), scripts_(std::move(stages)) {
     static int serial = 0;
-    pool_ = make_pool("rig" + std::to_string(serial++), options.buffers, 1024, 0);
+    pool_ = make_pool("rig" + std::to_string(serial++), options.buffers, options.data_room_bytes, 0);
     if (!pool_) throw std::runtime_error("no packet pool");
     SwitchInfo info;
     info.seed = options.seed;
+    info.qos = options.qos;
     for (std::uint16_t p = 0; p < options.ports; ++p) {
       info.ports.push_back({.name = "p" + std::to_string(p),
                             .index = p,

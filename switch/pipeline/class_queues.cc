@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+#include "switch/pipeline/class_queues.h"
+
+#include <rte_prefetch.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstdlib>
+
+#include "switch/wire/checksum.h"
+#include "switch/wire/headers.h"
+
+namespace weft::pipeline {
+namespace {
+
+using qos::Admission;
+using qos::kClasses;
+
+constexpr std::uint8_t kCe = static_cast<std::uint8_t>(wire::Ecn::ce);
+
+bool is_ect(std::uint8_t ecn) noexcept {
+  return ecn == static_cast<std::uint8_t>(wire::Ecn::ect0) || ecn == static_cast<std::uint8_t>(wire::Ecn::ect1);
+}
+
+DropReason reason_of(Admission a) noexcept {
+  switch (a) {
+    case Admission::queue_limit:
+      return DropReason::buffer_egress;
+    case Admission::group_limit:
+      return DropReason::buffer_ingress;
+    default:
+      return DropReason::headroom_full;
+  }
+}
+
+}  // namespace
+
+void mark_ce(rte_mbuf* m) noexcept {
+  wire::Parsed& parsed = meta(m).parsed;
+  std::uint8_t* ip = frame(m) + parsed.l3_offset;
+  if (parsed.has(wire::ParsedFlag::ipv6)) {
+    // The traffic class lies across the first two bytes: its lowest two bits are bits 4 and 5 of the second.
+    ip[1] |= 0x30;
+  } else {
+    auto& header = wire::header_at<wire::Ipv4Header>(ip);
+    wire::rewrite_tos(header, header.tos | kCe);
+  }
+  parsed.tos |= kCe;
+}
+
+ClassQueues::ClassQueues(const qos::Settings& settings, PortIndex port, std::uint32_t max_frame_bytes,
+                         QosContext& context)
+    : context_(context),
+      port_(port),
+      state_(&context.buffer.queue(port, 0)),
+      scheduler_(settings.ports[port], max_frame_bytes),
+      tc_to_queue_(settings.ports[port].map.tc_to_queue),
+      tc_to_group_(settings.ports[port].map.tc_to_group),
+      sender_(settings.ports[port]),
+      receiver_(settings.ports[port]),
+      watchdog_(settings.ports[port].watchdog) {
+  for (unsigned q = 0; q < kClasses; ++q) {
+    const auto& wred = settings.ports[port].wred[q];
+    if (!wred) continue;
+    wred_[q] = qos::Wred(*wred);
+    if (wred->drop_by_curve || wred_[q].mark_on_arrival) wred_on_arrival_ |= static_cast<std::uint8_t>(1u << q);
+  }
+  on_arrival_ = wred_on_arrival_;
+}
+
+std::uint32_t ClassQueues::admit(rte_mbuf* const* packets, std::uint32_t count, Rng& rng, rte_mbuf** refused,
+                                 DropReason* why) {
+  return context_.buffer.shared_by_workers() ? admit_all<true>(packets, count, rng, refused, why)
+                                             : admit_all<false>(packets, count, rng, refused, why);
+}
+
+template <bool kShared>
+std::uint32_t ClassQueues::admit_all(rte_mbuf* const* packets, std::uint32_t count, Rng& rng, rte_mbuf** refused,
+                                     DropReason* why) {
+  qos::SharedBuffer& buffer = context_.buffer;
+  qos::SharedBuffer::Group* const groups = buffer.groups();
+  const auto own = static_cast<PortIndex>(buffer.port_count());
+  std::uint32_t out = 0;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    rte_mbuf* m = packets[i];
+    PacketMeta& pm = meta(m);
+    const PortIndex in = std::min(pm.in_port, own);
+    const qos::PacketClass place = context_.classifiers[in].classify(pm.parsed);
+    const unsigned queue = place.queue();
+    const auto group = static_cast<std::uint16_t>(in * kClasses + place.group());
+    pm.queue_class = place.value;
+    const auto ecn = static_cast<std::uint8_t>(pm.parsed.tos & 3);
+    if ((on_arrival_ >> queue & 1) != 0 && refuse_on_arrival(m, queue, rng, why[out])) [[unlikely]] {
+      refused[out++] = m;
+      continue;
+    }
+    const Admission verdict = buffer.admit<kShared>(groups[group], state_[queue], m->pkt_len);
+    if (verdict == Admission::admitted) [[likely]] {
+      if (queues_[queue].push(*context_.blocks, {m, m->pkt_len, group, ecn})) [[likely]] {
+        waiting_ |= static_cast<std::uint8_t>(1u << queue);
+        continue;
+      }
+      buffer.release(groups[group], state_[queue], m->pkt_len);
+      why[out] = DropReason::egress_queue_full;
+    } else {
+      groups[group].drops.add<true>(1);
+      why[out] = reason_of(verdict);
+    }
+    count_drop(queue, why[out]);
+    refused[out++] = m;
+  }
+  return out;
+}
+
+bool ClassQueues::refuse_on_arrival(rte_mbuf* m, unsigned queue, Rng& rng, DropReason& why) noexcept {
+  if ((stormed_ >> queue & 1) != 0) {
+    why = DropReason::pfc_watchdog;
+    counters_[queue].dropped_watchdog.add(1);
+    return true;
+  }
+  if ((wred_on_arrival_ >> queue & 1) == 0) return false;
+  const qos::Wred& wred = wred_[queue];
+  const std::uint64_t depth = state_[queue].bytes.value();
+  const std::uint8_t ecn = meta(m).parsed.tos & 3;
+  // CE says that the packet is ECN-capable, too.
+  if (ecn == 0 || !wred.ecn) {
+    if (!wred.drop.hit(depth, rng.next())) return false;
+    why = DropReason::wred;
+    counters_[queue].dropped_wred.add(1);
+    return true;
+  }
+  if (wred.mark_on_arrival && is_ect(ecn) && wred.mark.hit(depth, rng.next())) {
+    mark_ce(m);
+    counters_[queue].ecn_marked.add(1);
+  }
+  return false;
+}
+
+void ClassQueues::count_drop(unsigned queue, DropReason why) noexcept {
+  QueueCounters& c = counters_[queue];
+  switch (why) {
+    case DropReason::buffer_ingress:
+      return c.dropped_group.add(1);
+    case DropReason::headroom_full:
+      return c.dropped_headroom.add(1);
+    default:
+      return c.dropped_queue.add(1);
+  }
+}
+
+std::uint16_t ClassQueues::take(TimeNs now, rte_mbuf** out, std::uint16_t max, Rng& rng) {
+  std::uint16_t taken = 0;
+  std::uint8_t ready = sendable();
+  while (taken < max) {
+    const std::uint8_t may = scheduler_.unshaped(now, ready);
+    if (may == 0 || !scheduler_.open(now)) break;
+    const auto turn = scheduler_.next(may);
+    std::uint64_t bytes = 0;
+    const auto room = static_cast<std::uint16_t>(max - taken);
+    taken += context_.buffer.shared_by_workers() ? take_run<true>(turn, out + taken, room, rng, bytes)
+                                                 : take_run<false>(turn, out + taken, room, rng, bytes);
+    const bool emptied = queues_[turn.queue].empty();
+    scheduler_.sent(now, turn.queue, bytes, emptied);
+    if (emptied) {
+      waiting_ &= static_cast<std::uint8_t>(~(1u << turn.queue));
+      ready &= waiting_;
+    }
+  }
+  return taken;
+}
+
+template <bool kShared>
+std::uint16_t ClassQueues::take_run(qos::Scheduler::Turn turn, rte_mbuf** out, std::uint16_t max, Rng& rng,
+                                    std::uint64_t& sent_bytes) {
+  auto& queue = queues_[turn.queue];
+  qos::SharedBuffer::Queue& state = state_[turn.queue];
+  qos::SharedBuffer::Group* const groups = context_.buffer.groups();
+  const qos::Wred& wred = wred_[turn.queue];
+  const std::uint64_t before = state.bytes.value();
+  // Thresholds of marks are seldom reached: then no packet is asked.
+  const bool marking = before > wred.mark.min_bytes() && !wred.mark_on_arrival;
+  const std::uint32_t most = std::min<std::uint32_t>(max, queue.size());
+  std::uint64_t depth = before;
+  std::uint32_t taken = 0;
+  std::uint32_t marks = 0;
+  std::uint32_t ce = 0;
+  rte_mbuf* marked[64];
+  std::int64_t left = turn.bytes;
+  while (taken < most && left > 0) {
+    const QueuedPacket p = queue.pop(*context_.blocks);
+    rte_prefetch0(p.packet);
+    out[taken++] = p.packet;
+    left -= p.length;
+    depth -= p.length;
+    context_.buffer.release<kShared>(groups[p.group], p.length);
+    ce += p.ecn == kCe ? 1 : 0;
+    if (marking) {
+      // Whether a packet is marked no branch predictor knows.
+      marked[marks] = p.packet;
+      marks += (is_ect(p.ecn) & wred.mark.hit(depth, rng.next())) ? 1 : 0;
+    }
+  }
+  state.bytes.set(depth);
+  state.packets.subtract<false>(taken);
+  for (std::uint32_t i = 0; i < marks; ++i) mark_ce(marked[i]);
+  QueueCounters& c = counters_[turn.queue];
+  sent_bytes = before - depth;
+  c.packets.add(taken);
+  c.bytes.add(sent_bytes);
+  if (marks != 0) c.ecn_marked.add(marks);
+  if (ce != 0) c.ecn_ce.add(ce);
+  return static_cast<std::uint16_t>(taken);
+}
+
+rte_mbuf* ClassQueues::pop(unsigned queue) {
+  const QueuedPacket p = queues_[queue].pop(*context_.blocks);
+  context_.buffer.release(context_.buffer.groups()[p.group], state_[queue], p.length);
+  if (queues_[queue].empty()) waiting_ &= static_cast<std::uint8_t>(~(1u << queue));
+  return p.packet;
+}
+
+std::uint16_t ClassQueues::take_stormed(rte_mbuf** out, std::uint16_t max) {
+  std::uint16_t taken = 0;
+  while (taken < max && (waiting_ & stormed_) != 0) {
+    const auto queue = static_cast<unsigned>(std::countr_zero(static_cast<unsigned>(waiting_ & stormed_)));
+    out[taken++] = pop(queue);
+    counters_[queue].dropped_watchdog.add(1);
+  }
+  return taken;
+}
+
+rte_mbuf* ClassQueues::take_any() {
+  return waiting_ == 0 ? nullptr : pop(static_cast<unsigned>(std::countr_zero(waiting_)));
+}
+
+void ClassQueues::force(rte_mbuf* m) {
+  const PortIndex in = std::min(meta(m).in_port, static_cast<PortIndex>(context_.buffer.port_count()));
+  const qos::PacketClass place = context_.classifiers[in].classify(meta(m).parsed);
+  const auto group = static_cast<std::uint16_t>(in * kClasses + place.group());
+  meta(m).queue_class = place.value;
+  const QueuedPacket p{m, m->pkt_len, group, static_cast<std::uint8_t>(meta(m).parsed.tos & 3)};
+  // There is a block for every buffer of the process, and it comes from another queue.
+  if (!queues_[place.queue()].push(*context_.blocks, p)) std::abort();
+  context_.buffer.charge(context_.buffer.groups()[group], state_[place.queue()], m->pkt_len);
+  waiting_ |= static_cast<std::uint8_t>(1u << place.queue());
+}
+
+std::uint8_t ClassQueues::queues_of(std::uint8_t priorities) const noexcept {
+  std::uint8_t queues = 0;
+  for (unsigned tc = 0; tc < kClasses; ++tc) {
+    if ((priorities >> tc & 1) != 0) queues |= static_cast<std::uint8_t>(1u << tc_to_queue_[tc]);
+  }
+  return queues;
+}
+
+std::uint8_t ClassQueues::waiting_priorities() const noexcept {
+  std::uint8_t priorities = 0;
+  for (unsigned tc = 0; tc < kClasses; ++tc) {
+    if ((waiting_ >> tc_to_queue_[tc] & 1) != 0) priorities |= static_cast<std::uint8_t>(1u << tc);
+  }
+  return priorities;
+}
+
+void ClassQueues::look_at_pauses(TimeNs now) noexcept {
+  const std::uint8_t paused = receiver_.paused(now);
+  if ((paused | blocked_ | watchdog_.storm()) == 0) [[likely]]
+    return;
+  const std::uint8_t storm = watchdog_.step(now, receiver_, waiting_priorities());
+  blocked_ = queues_of(paused & ~storm);
+  stormed_ = watchdog_.drops() ? queues_of(storm) : 0;
+  on_arrival_ = wred_on_arrival_ | stormed_;
+}
+
+ClassQueues::GroupStates ClassQueues::group_states() const noexcept {
+  GroupStates states{};
+  for (std::uint32_t left = sender_.priorities(); left != 0; left &= left - 1) {
+    const auto tc = static_cast<unsigned>(std::countr_zero(left));
+    const auto& group = context_.buffer.group(port_, tc_to_group_[tc]);
+    if (context_.buffer.xoff(group)) states.xoff |= static_cast<std::uint8_t>(1u << tc);
+    if (context_.buffer.xon(group)) states.xon |= static_cast<std::uint8_t>(1u << tc);
+  }
+  return states;
+}
+
+std::uint32_t ClassQueues::size() const noexcept {
+  std::uint64_t sum = 0;
+  for (unsigned q = 0; q < kClasses; ++q) sum += state_[q].packets.value();
+  return static_cast<std::uint32_t>(sum);
+}
+
+TimeNs ClassQueues::deadline() const noexcept {
+  if ((waiting_ & stormed_) != 0) return 0;
+  TimeNs next = kNever;
+  if (sender_.enabled()) {
+    const auto [xoff, xon] = group_states();
+    next = sender_.due(0, xoff, xon) ? 0 : sender_.refresh_at();
+  }
+  if (const std::uint8_t ready = sendable(); ready != 0) next = std::min(next, scheduler_.opens_at(ready));
+  if ((receiver_.last_paused() | watchdog_.storm()) != 0) {
+    next = std::min(next, receiver_.next_end());
+    next = std::min(next, watchdog_.deadline(receiver_, waiting_priorities()));
+  }
+  return next;
+}
+
+void ClassQueues::adopt_state(const ClassQueues& old) noexcept {
+  sender_.adopt(old.sender_);
+  receiver_.adopt(old.receiver_);
+  watchdog_.adopt(old.watchdog_);
+  for (unsigned q = 0; q < kClasses; ++q) {
+    for (auto counter :
+         {&QueueCounters::packets, &QueueCounters::bytes, &QueueCounters::ecn_marked, &QueueCounters::ecn_ce,
+          &QueueCounters::dropped_queue, &QueueCounters::dropped_group, &QueueCounters::dropped_headroom,
+          &QueueCounters::dropped_wred, &QueueCounters::dropped_watchdog}) {
+      (counters_[q].*counter).carry(old.counters_[q].*counter);
+    }
+  }
+}
+
+}  // namespace weft::pipeline

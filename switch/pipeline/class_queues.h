@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+//
+// The class queues of one port with qos: what stands in the place of the FIFO of egress_queue.h. Packets are charged to
+// the switch's shared buffer, classified, queued by class, and taken out as the scheduler says, marked by the curves;
+// pauses of the peer hold classes back, and full priority groups ask the peer to pause.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "switch/pipeline/counters.h"
+#include "switch/pipeline/packet.h"
+#include "switch/pipeline/rng.h"
+#include "switch/qos/block_queue.h"
+#include "switch/qos/pfc_receiver.h"
+#include "switch/qos/pfc_sender.h"
+#include "switch/qos/pfc_watchdog.h"
+#include "switch/qos/scheduler.h"
+#include "switch/qos/shared_buffer.h"
+#include "switch/qos/wred.h"
+
+namespace weft::pipeline {
+
+/// A packet in a class queue. What is asked about it when it leaves stands here, so that a packet that has waited long
+/// enough to have left the caches is not touched before the device wants it.
+struct QueuedPacket {
+  rte_mbuf* packet;
+  std::uint32_t length;
+  std::uint16_t group;  ///< index in SharedBuffer::groups()
+  std::uint8_t ecn;     ///< its ECN field when it came in
+};
+static_assert(sizeof(QueuedPacket) == 16);
+
+/// Counters of one queue. The port's owner counts.
+struct alignas(64) QueueCounters {
+  Counter packets, bytes;    ///< that left the queue
+  Counter ecn_marked;        ///< packets that this switch marked with CE
+  Counter ecn_ce;            ///< packets that already carried CE
+  Counter dropped_queue;     ///< beyond the queue's threshold
+  Counter dropped_group;     ///< beyond the priority group's threshold
+  Counter dropped_headroom;  ///< lossless, and the headroom was full
+  Counter dropped_wred, dropped_watchdog;
+};
+
+/// What all ports of one worker's pipeline share.
+struct QosContext {
+  using Blocks = qos::BlockPool<QueuedPacket>;
+  qos::SharedBuffer& buffer;
+  std::vector<qos::Classifier> classifiers;  ///< by ingress port; the last one for packets that the switch made
+  std::unique_ptr<Blocks> blocks;
+};
+
+class ClassQueues {
+ public:
+  /// @param port  its index, which the settings of the switch know
+  ClassQueues(const qos::Settings& settings, PortIndex port, std::uint32_t max_frame_bytes, QosContext& context);
+
+  /// Puts packets into their queues. Those that were not admitted stay the caller's.
+  /// @param refused  room for `count` packets
+  /// @param why      the same
+  /// @return how many were refused
+  std::uint32_t admit(rte_mbuf* const* packets, std::uint32_t count, Rng& rng, rte_mbuf** refused, DropReason* why);
+
+  /// Takes up to `max` packets, marked where the curves say so.
+  std::uint16_t take(TimeNs now, rte_mbuf** out, std::uint16_t max, Rng& rng);
+
+  /// Takes packets of queues that the watchdog empties; 0 when there are none.
+  std::uint16_t take_stormed(rte_mbuf** out, std::uint16_t max);
+  /// Any packet, regardless of time; nullptr when there is none.
+  rte_mbuf* take_any();
+
+  /// A MAC control frame that came in at the port.
+  void on_pause_frame(TimeNs now, std::span<const std::uint8_t> frame) noexcept { receiver_.on_frame(now, frame); }
+  /// Brings pauses and the watchdog up to date. Before take() and sendable().
+  void look_at_pauses(TimeNs now) noexcept;
+
+  /// Whether a PAUSE or PFC frame is due, and the frame.
+  [[nodiscard]] bool pause_due(TimeNs now) const noexcept {
+    if (!sender_.enabled()) return false;
+    const auto [xoff, xon] = group_states();
+    return sender_.due(now, xoff, xon);
+  }
+  [[nodiscard]] qos::PauseFrame take_pause(TimeNs now) noexcept {
+    const auto [xoff, xon] = group_states();
+    return sender_.take(now, xoff, xon);
+  }
+
+  [[nodiscard]] bool empty() const noexcept { return waiting_ == 0; }
+  /// Queues with packets that no pause holds back, bit i for queue i.
+  [[nodiscard]] std::uint8_t sendable() const noexcept { return waiting_ & ~blocked_; }
+  [[nodiscard]] bool storm() const noexcept { return stormed_ != 0; }
+  [[nodiscard]] std::uint32_t size() const noexcept;
+  /// When something changes without a packet: a pause ends or must be renewed, a shaper opens, the watchdog acts. 0
+  /// when something is due or can be sent.
+  [[nodiscard]] TimeNs deadline() const noexcept;
+
+  /// Takes over what `old` holds and knows. `place` is called with every packet before it is classified anew.
+  template <typename F>
+  void adopt(ClassQueues& old, F&& place) {
+    adopt_state(old);
+    for (unsigned q = 0; q < qos::kClasses; ++q) {
+      while (!old.queues_[q].empty()) {
+        rte_mbuf* m = old.pop(q);
+        place(m);
+        force(m);
+      }
+    }
+  }
+
+  // Any thread.
+  [[nodiscard]] const QueueCounters& counters(unsigned queue) const noexcept { return counters_[queue]; }
+  [[nodiscard]] const qos::PfcSender& sender() const noexcept { return sender_; }
+  [[nodiscard]] const qos::PfcReceiver& receiver() const noexcept { return receiver_; }
+  [[nodiscard]] const qos::PfcWatchdog& watchdog() const noexcept { return watchdog_; }
+
+ private:
+  struct GroupStates {
+    std::uint8_t xoff, xon;  ///< by priority
+  };
+  template <bool kShared>
+  std::uint32_t admit_all(rte_mbuf* const* packets, std::uint32_t count, Rng& rng, rte_mbuf** refused, DropReason* why);
+  template <bool kShared>
+  std::uint16_t take_run(qos::Scheduler::Turn turn, rte_mbuf** out, std::uint16_t max, Rng& rng,
+                         std::uint64_t& sent_bytes);
+  // What is asked about packets on their way in only where something is to be done about it.
+  bool refuse_on_arrival(rte_mbuf* m, unsigned queue, Rng& rng, DropReason& why) noexcept;
+  void count_drop(unsigned queue, DropReason why) noexcept;
+  rte_mbuf* pop(unsigned queue);
+  void force(rte_mbuf* m);
+  void adopt_state(const ClassQueues& old) noexcept;
+  [[nodiscard]] GroupStates group_states() const noexcept;
+  [[nodiscard]] std::uint8_t queues_of(std::uint8_t priorities) const noexcept;
+  [[nodiscard]] std::uint8_t waiting_priorities() const noexcept;
+
+  QosContext& context_;
+  PortIndex port_;
+  qos::SharedBuffer::Queue* state_;  ///< eight, of this port
+  std::uint8_t waiting_ = 0;         ///< queues that hold packets
+  std::uint8_t blocked_ = 0;         ///< queues that the peer has paused
+  std::uint8_t stormed_ = 0;         ///< queues whose packets the watchdog drops
+  std::uint8_t on_arrival_ = 0;      ///< queues for which refuse_on_arrival() is asked
+  std::uint8_t wred_on_arrival_ = 0;
+  std::array<qos::BlockQueue<QueuedPacket>, qos::kClasses> queues_{};
+  qos::Scheduler scheduler_;
+  std::array<qos::Wred, qos::kClasses> wred_{};
+  std::array<std::uint8_t, qos::kClasses> tc_to_queue_{};
+  std::array<std::uint8_t, qos::kClasses> tc_to_group_{};
+  qos::PfcSender sender_;
+  qos::PfcReceiver receiver_;
+  qos::PfcWatchdog watchdog_;
+  std::array<QueueCounters, qos::kClasses> counters_;
+};
+
+/// What one worker's pipeline has of its switch's qos.
+struct PipelineQos {
+  QosContext context;
+  std::vector<std::unique_ptr<ClassQueues>> ports;  ///< by PortIndex; nullptr where another worker owns the port
+};
+
+/// Sets CE in a packet whose record says that it is ECN-capable IP. The IPv4 checksum stays right; ICRC does not cover
+/// the field (IBTA annex A17.3.3), and DSCP is left alone.
+void mark_ce(rte_mbuf* m) noexcept;
+
+}  // namespace weft::pipeline

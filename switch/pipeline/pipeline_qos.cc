@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+//
+// The engine with qos: class queues in the place of a port's FIFO.
+#include <algorithm>
+
+#include "switch/pipeline/class_queues.h"
+#include "switch/pipeline/pipeline.h"
+#include "switch/wire/emit.h"
+
+namespace weft::pipeline {
+
+void Pipeline::make_qos() {
+  const SwitchInfo& info = state_.info();
+  const qos::Settings& settings = *info.qos;
+  qos_ = std::make_unique<PipelineQos>(PipelineQos{{*state_.buffer(), {}, nullptr}, {}});
+  for (const qos::PortSettings& port : settings.ports) qos_->context.classifiers.emplace_back(port.map);
+  qos_->context.classifiers.emplace_back(settings.ports.empty() ? qos::ClassMap::defaults() : settings.ports[0].map);
+  qos_->context.blocks = std::make_unique<QosContext::Blocks>(
+      QosContext::Blocks::blocks_for(host_.pool->size, info.ports.size() * qos::kClasses));
+  for (const PortInfo& port : info.ports) {
+    qos_->ports.push_back(
+        egress_[port.index] ? std::make_unique<ClassQueues>(settings, port.index, max_frame_[port.index], qos_->context)
+                            : nullptr);
+  }
+}
+
+const ClassQueues* Pipeline::class_queues(PortIndex port) const noexcept {
+  return qos_ != nullptr ? qos_->ports[port].get() : nullptr;
+}
+
+std::uint32_t Pipeline::queue_depth(PortIndex port) const noexcept {
+  return qos_ != nullptr ? qos_->ports[port]->size() : egress_[port]->depth();
+}
+
+std::uint32_t Pipeline::held_at(PortIndex port) const noexcept {
+  if (egress_[port] == nullptr) return 0;
+  return egress_[port]->held() + (qos_ != nullptr ? qos_->ports[port]->size() : 0);
+}
+
+rte_mbuf* Pipeline::take_from_port(PortIndex port) noexcept {
+  if (egress_[port] == nullptr) return nullptr;
+  rte_mbuf* m = egress_[port]->take_any();
+  return m != nullptr || qos_ == nullptr ? m : qos_->ports[port]->take_any();
+}
+
+void Pipeline::admit_classes(TimeNs now, PortIndex port, rte_mbuf* const* packets, std::uint32_t count) noexcept {
+  ClassQueues& queues = *qos_->ports[port];
+  if (queues.empty()) egress_[port]->wake(now);
+  rte_mbuf* refused[Batch::kCapacity];
+  DropReason why[Batch::kCapacity];
+  const std::uint32_t drops = queues.admit(packets, count, rng_, refused, why);
+  for (std::uint32_t i = 0; i < drops; ++i) drop_at_port(now, port, refused[i], why[i]);
+}
+
+std::uint32_t Pipeline::serve_classes(TimeNs now, PortIndex port) noexcept {
+  ClassQueues& queues = *qos_->ports[port];
+  EgressQueue& wire = *egress_[port];
+  if (!state_.link_up(port)) [[unlikely]] {
+    const std::uint32_t dropped = drain_port(now, port, DropReason::egress_down);
+    run_all_resumed(now);
+    return dropped;
+  }
+  queues.look_at_pauses(now);
+  std::uint32_t progress = queues.pause_due(now) ? send_pause(now, port) : 0;
+  if (queues.storm()) [[unlikely]]
+    progress += empty_stormed(now, port);
+  if (wire.direct() && wire.line_empty()) {
+    if (queues.sendable() != 0) progress += serve_classes_direct(now, port);
+  } else {
+    if (queues.sendable() != 0) progress += serve_classes_emulated(now, port);
+    progress += serve_line(now, port);
+  }
+  run_all_resumed(now);
+  return progress;
+}
+
+void Pipeline::count_tx(std::uint16_t packets, std::uint64_t before) noexcept {
+  tx_.packets.add(packets);
+  tx_.bursts.add(1);
+  tx_.cycles.add(cycles() - before);
+}
+
+std::uint32_t Pipeline::serve_classes_direct(TimeNs now, PortIndex port) noexcept {
+  Batch batch;
+  batch.size = qos_->ports[port]->take(now, batch.packet, EgressQueue::kBurst, rng_);
+  const std::uint32_t taken = batch.size;
+  if (taken == 0) return 0;
+  const std::uint64_t before = run_egress(now, port, batch);
+  const std::uint16_t sent = send_to_device(now, port, batch.packet, batch.size);
+  count_tx(sent, before);
+  for (std::uint16_t i = sent; i < batch.size; ++i) egress_[port]->line_push(batch.packet[i], now);
+  return taken;
+}
+
+// What the wire takes by now goes onto the line.
+std::uint32_t Pipeline::serve_classes_emulated(TimeNs now, PortIndex port) noexcept {
+  ClassQueues& queues = *qos_->ports[port];
+  EgressQueue& wire = *egress_[port];
+  Batch batch;
+  while (batch.size < EgressQueue::kBurst && wire.ready(now)) {
+    const auto most = static_cast<std::uint16_t>(wire.unlimited() ? EgressQueue::kBurst - batch.size : 1);
+    const std::uint16_t taken = queues.take(now, batch.packet + batch.size, most, rng_);
+    if (taken == 0) break;
+    for (std::uint16_t i = 0; i < taken; ++i) {
+      rte_mbuf* m = batch.packet[batch.size++];
+      meta(m).time = wire.transmit(now, m->pkt_len);
+    }
+  }
+  if (batch.size == 0) return 0;
+  const std::uint32_t taken = batch.size;
+  run_egress(now, port, batch);
+  for (std::uint16_t i = 0; i < batch.size; ++i) wire.line_push(batch.packet[i], meta(batch.packet[i]).time);
+  return taken;
+}
+
+std::uint32_t Pipeline::serve_line(TimeNs now, PortIndex port) noexcept {
+  EgressQueue& wire = *egress_[port];
+  rte_mbuf* due[EgressQueue::kBurst];
+  const std::uint16_t ready = wire.line_due(now, due, EgressQueue::kBurst);
+  if (ready == 0) return 0;
+  const std::uint64_t before = cycles();
+  const std::uint16_t sent = send_to_device(now, port, due, ready);
+  wire.line_pop(sent, due + sent, static_cast<std::uint16_t>(ready - sent));
+  count_tx(sent, before);
+  return sent;
+}
+
+// Ahead of all queues, behind the frame that is being sent.
+std::uint32_t Pipeline::send_pause(TimeNs now, PortIndex port) noexcept {
+  EgressQueue& wire = *egress_[port];
+  if (!wire.line_has_room()) return 0;
+  rte_mbuf* m = rte_pktmbuf_alloc(host_.pool);
+  if (m == nullptr) return 0;
+  meta(m) = PacketMeta{};
+  meta(m).out_port = port;
+  meta(m).switch_index = state_.info().index;
+  totals_.generated.add(1);
+  const auto out = std::span(frame(m), wire::kMinFrameBytes);
+  const qos::PauseFrame pause = qos_->ports[port]->take_pause(now);
+  const wire::MacAddress mac = state_.info().ports[port].mac;
+  if (pause.pfc) {
+    wire::write_pfc(out, mac, pause.class_enable, pause.quanta);
+  } else {
+    wire::write_pause(out, mac, pause.quanta[0]);
+  }
+  rte_pktmbuf_append(m, static_cast<std::uint16_t>(out.size()));
+  if (wire.direct() && wire.line_empty() && send_to_device(now, port, &m, 1) == 1) return 1;
+  wire.line_push(m, wire.transmit(now, m->pkt_len));
+  return 1;
+}
+
+std::uint32_t Pipeline::empty_stormed(TimeNs now, PortIndex port) noexcept {
+  rte_mbuf* packets[EgressQueue::kBurst];
+  const std::uint16_t taken = qos_->ports[port]->take_stormed(packets, EgressQueue::kBurst);
+  for (std::uint16_t i = 0; i < taken; ++i) drop_at_port(now, port, packets[i], DropReason::pfc_watchdog);
+  return taken;
+}
+
+void Pipeline::take_mac_control(TimeNs now, rte_mbuf* m) noexcept {
+  const PortIndex in = meta(m).in_port;
+  if (qos_ == nullptr || in >= egress_.size()) return drop(now, m, DropReason::mac_control, Half::ingress);
+  if (egress_[in] == nullptr) {
+    if (!hand_over(state_.owner_of_port(in), m, kToOwner)) drop(now, m, DropReason::handoff_full, Half::ingress);
+    return;
+  }
+  qos_->ports[in]->on_pause_frame(now, {frame(m), m->data_len});
+  totals_.consumed.add(1);
+  rte_pktmbuf_free(m);
+}
+
+TimeNs Pipeline::class_deadline(PortIndex port) const noexcept {
+  const EgressQueue& wire = *egress_[port];
+  const ClassQueues& queues = *qos_->ports[port];
+  const TimeNs of_queues = queues.deadline();
+  // What can be sent at once waits for the wire.
+  const bool wants_wire = queues.sendable() != 0;
+  const TimeNs next = wants_wire ? std::max(of_queues, wire.wire_deadline()) : of_queues;
+  return std::min(next, wire.line_deadline());
+}
+
+// The buffer is a new one: what the old queues held is charged to it again, whatever its limits are now.
+void Pipeline::adopt_classes(TimeNs /*now*/, Pipeline& old, const PortMap& ports, PortIndex from, PortIndex to) {
+  if (old.qos_ == nullptr) return;
+  qos_->ports[to]->adopt(*old.qos_->ports[from], [&](rte_mbuf* m) {
+    meta(m).in_port = ports(meta(m).in_port);
+    meta(m).out_port = to;
+  });
+}
+
+}  // namespace weft::pipeline

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+//
+// What the egress of a ToR for RoCE looks like when its configuration does not say.
+#pragma once
+
+#include <cstdint>
+
+#include "switch/qos/settings.h"
+
+namespace weft::qos {
+
+/// Traffic classes that are lossless: 3 and 4.
+inline constexpr std::uint8_t kLosslessClasses = 0b00011000;
+/// Bytes that all ports share, reserves and headroom not counted.
+inline constexpr std::uint64_t kDefaultSharedBytes = 12'000'000;
+
+/// What is known of a port before its qos is.
+struct PortFacts {
+  std::uint64_t speed_mbps = 100'000;
+  std::uint64_t delay_ns = 0;  ///< one way
+  std::uint32_t mtu_bytes = 1500;
+};
+
+/// Marks as HPCC's simulator sets them: Kmin 4000 bytes per Gbit/s, Kmax four times that, Pmax 0.2.
+[[nodiscard]] WredSettings default_wred(std::uint64_t speed_mbps) noexcept;
+/// What may arrive after XOFF: what travels both ways, the frame that is being sent at either end, and a burst that was
+/// received before the pause could be sent.
+[[nodiscard]] std::uint64_t default_headroom(const PortFacts& facts) noexcept;
+/// Of a lossless priority group, of one that is lossy, of a lossless queue, of one that is lossy.
+[[nodiscard]] BufferShare lossless_group(const PortFacts& facts) noexcept;
+[[nodiscard]] BufferShare lossy_group() noexcept;
+[[nodiscard]] BufferShare lossless_queue() noexcept;
+[[nodiscard]] BufferShare lossy_queue() noexcept;
+
+/// Classes 3 and 4 lossless with ECN, queues 6 (CNP) and 7 strict, the others equal.
+[[nodiscard]] PortSettings default_port(const PortFacts& facts) noexcept;
+/// All reserves and headroom, and kDefaultSharedBytes.
+[[nodiscard]] std::uint64_t default_pool_bytes(const Settings& settings) noexcept;
+/// Reserves and headroom of all groups.
+[[nodiscard]] std::uint64_t own_bytes(const Settings& settings) noexcept;
+
+}  // namespace weft::qos
