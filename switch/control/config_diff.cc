@@ -32,19 +32,11 @@ constexpr Section kSections[] = {
     {"static_macs", "static_mac", {"mac", "vlan"}},
 };
 // Further keys of a switch that a reload applies.
-constexpr std::string_view kSwitchKeys[] = {"seed", "icrc", "vlans"};
+constexpr std::string_view kSwitchKeys[] = {"seed", "icrc", "vlans", "kernel"};
 // Keys of the process that a reload applies.
 constexpr std::string_view kProcessKeys[] = {"log", "idle"};
 
 constexpr const char* kNotWhileRunning = "cannot change while weft runs; restart it";
-// Interfaces, routes and neighbours of such a switch are the kernel's, which would lose sight of a new one.
-constexpr const char* kKernelsSwitch =
-    "a switch whose control plane is the kernel cannot change, come or go while weft runs; restart it";
-
-const char* refusal_of(const Value& from, const Value& to) {
-  const bool kernels = (from.is_map() && from.has("kernel")) || (to.is_map() && to.has("kernel"));
-  return kernels ? kKernelsSwitch : "";
-}
 
 ordered_json to_json(const Value& value) {
   return value.visit([](const auto& v) -> ordered_json {
@@ -131,7 +123,6 @@ class Differ {
 
   void a_switch(const std::string& name, const Value& from, const Value& to) {
     switch_ = name;
-    pinned_ = refusal_of(from, to);
     for (const std::string& key : all_keys(from, to)) {
       const auto section =
           std::find_if(std::begin(kSections), std::end(kSections), [&](const Section& s) { return s.name == key; });
@@ -148,13 +139,11 @@ class Differ {
       }
     }
     switch_.clear();
-    pinned_.clear();
   }
 
   void add(Kind kind, const std::string& what, const std::string& key, const Value& from, const Value& to,
            const Mark& mark) {
-    out_.push_back(
-        {kind, switch_, what, key, as_written(from), as_written(to), mark, pinned_.empty() ? refusal_ : pinned_});
+    out_.push_back({kind, switch_, what, key, as_written(from), as_written(to), mark, refusal_});
   }
 
  private:
@@ -242,7 +231,6 @@ class Differ {
   std::vector<Change>& out_;
   std::string switch_;
   std::string refusal_;
-  std::string pinned_;  // why nothing of the switch can change
 };
 
 const Value* find_switch(const Config& config, const std::string& name) {
@@ -292,20 +280,13 @@ std::vector<Change> config_changes(const Config& running, const Config& next, co
     if (before != nullptr) {
       differ.a_switch(name, *before, item);
     } else {
-      out.push_back({Kind::added, name, "switch", "", {}, as_written(item), item.mark(), refusal_of({}, item)});
+      out.push_back({Kind::added, name, "switch", "", {}, as_written(item), item.mark(), ""});
     }
   }
   for (const Value& item : running.source["switches"].list_or_empty()) {
     const std::string& name = item["name"].string();
     if (find_switch(next, name) != nullptr) continue;
-    out.push_back({Kind::removed,
-                   name,
-                   "switch",
-                   "",
-                   as_written(item),
-                   {},
-                   next.source["switches"].mark(),
-                   refusal_of(item, {})});
+    out.push_back({Kind::removed, name, "switch", "", as_written(item), {}, next.source["switches"].mark(), ""});
   }
   return out;
 }

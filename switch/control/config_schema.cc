@@ -221,8 +221,9 @@ Schema switch_schema() {
       Key::with_default("static_macs", Schema::list(static_mac_schema()), Value(Value::List{}),
                         "Static forwarding entries (l2)."),
       Key::optional_key("kernel", kernel_schema(),
-                        "The kernel is the control plane (l3): it has an interface for every port, answers for the "
-                        "switch, and its routes, neighbours and addresses are the switch's."),
+                        "The kernel is the control plane: it has an interface for every port. With l3 it answers for "
+                        "the switch, and its routes, neighbours and addresses are the switch's; with l2 it gets and "
+                        "sends link-local control frames (LLDP, LACP)."),
       Key::required_key("pipeline", Schema::stages(), "Stages in the order in which packets meet them."),
   });
 }

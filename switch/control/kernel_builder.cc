@@ -28,10 +28,17 @@ bool has_stage(const pipeline::SwitchInfo& info, std::string_view name) {
   return std::any_of(info.pipeline.begin(), info.pipeline.end(), [&](const auto& stage) { return stage.name == name; });
 }
 
+// A bridge gives the kernel what is for the link; a router all that is for the switch, and takes its routes.
 void check_stages(SwitchScope& scope, const Mark& mark) {
-  if (!has_stage(scope.info, "l3")) {
-    scope.diagnostics.error(mark, "kernel: needs stage 'l3' in the pipeline");
-  } else if (!has_stage(scope.info, "lb")) {
+  const auto& stages = scope.info.pipeline;
+  const auto bridge = std::find_if(stages.begin(), stages.end(), [](const auto& stage) { return stage.name == "l2"; });
+  if (bridge != stages.end()) {
+    const Value& forwards = bridge->options["forward_link_local"];
+    if (forwards.is_null() || !forwards.boolean()) return;
+    scope.diagnostics.error(forwards.mark(),
+                            "forward_link_local: with 'kernel' such frames are the kernel's; expected "
+                            "false");
+  } else if (has_stage(scope.info, "l3") && !has_stage(scope.info, "lb")) {
     scope.diagnostics.error(mark, "kernel: the kernel's routes may have several next hops, which needs stage 'lb'");
   }
 }

@@ -27,6 +27,12 @@ constexpr TimeNs kBusyNap = kMs / 5;
 constexpr TimeNs kBusyTime = 20 * kMs;
 constexpr TimeNs kLinkPeriod = 50 * kMs;
 
+// To 01:80:c2:00:00:00 to :0f (IEEE 802.1Q 8.6.3), which no bridge forwards.
+bool is_link_control(std::span<const std::uint8_t> frame) {
+  constexpr std::uint8_t kGroup[] = {0x01, 0x80, 0xc2, 0x00, 0x00};
+  return std::equal(std::begin(kGroup), std::end(kGroup), frame.begin()) && frame[5] <= 0x0f;
+}
+
 }  // namespace
 
 rte_mbuf* to_packet(std::span<const std::uint8_t> frame, rte_mempool* pool) {
@@ -61,7 +67,7 @@ std::size_t to_frame(const rte_mbuf* m, std::span<std::uint8_t> frame) {
   return bytes;
 }
 
-KernelPath::KernelPath(std::vector<Tap> taps, PortByIndex ports, rte_mempool* pool, Clock clock)
+KernelPath::KernelPath(std::vector<std::shared_ptr<const Tap>> taps, PortByIndex ports, rte_mempool* pool, Clock clock)
     : clock_(std::move(clock)),
       taps_(std::move(taps)),
       ports_(std::move(ports)),
@@ -69,9 +75,9 @@ KernelPath::KernelPath(std::vector<Tap> taps, PortByIndex ports, rte_mempool* po
       carrier_(taps_.size()),
       frame_(Tap::kMaxFrame) {}
 
-void KernelPath::start(SwitchState& state, L3Shared& l3) {
+void KernelPath::start(SwitchState& state, L3Kernel& rings, L3Shared* l3) {
   stop_ = false;
-  thread_ = std::thread([this, &state, &l3] { run(state, l3); });
+  thread_ = std::thread([this, &state, &rings, l3] { run(state, rings, l3); });
 }
 
 void KernelPath::stop() {
@@ -80,11 +86,10 @@ void KernelPath::stop() {
   thread_.join();
 }
 
-void KernelPath::run(SwitchState& state, L3Shared& l3) {
+void KernelPath::run(SwitchState& state, L3Kernel& rings, L3Shared* l3) {
   pthread_setname_np(pthread_self(), "weft-kernel");
-  L3Kernel& rings = *l3.kernel();
   std::vector<pollfd> ready{{questions_.descriptor(), POLLIN, 0}};
-  for (const Tap& tap : taps_) ready.push_back({tap.descriptor(), POLLIN, 0});
+  for (const auto& tap : taps_) ready.push_back({tap->descriptor(), POLLIN, 0});
   mirror_links(state, true);
   TimeNs busy_until = 0;
   TimeNs next_links = 0;
@@ -98,9 +103,9 @@ void KernelPath::run(SwitchState& state, L3Shared& l3) {
     for (std::uint16_t worker = 0; worker < rings.workers(); ++worker) {
       work += to_kernel(rings, worker) + pass_questions(rings, worker);
     }
-    if (ready[0].revents != 0) take_answers(l3);
+    if (ready[0].revents != 0 && l3 != nullptr) take_answers(*l3);
     for (PortIndex port = 0; port < taps_.size(); ++port) {
-      if (ready[port + 1u].revents != 0) work += from_kernel(state, rings, port);
+      if (ready[port + 1u].revents != 0) work += from_kernel(state, rings, port, l3 == nullptr);
     }
     if (work != 0) busy_until = now + kBusyTime;
     const timespec nap{0, static_cast<long>(now < busy_until ? kBusyNap : kIdleNap)};
@@ -114,7 +119,7 @@ std::uint32_t KernelPath::to_kernel(L3Kernel& rings, std::uint16_t worker) {
   for (std::uint16_t i = 0; i < count; ++i) {
     const PortIndex port = pipeline::meta(packets[i]).in_port;
     const std::size_t bytes = to_frame(packets[i], frame_);
-    const bool taken = bytes != 0 && taps_[port].write({frame_.data(), bytes});
+    const bool taken = bytes != 0 && taps_[port]->write({frame_.data(), bytes});
     auto& counters = rings.counters(port);
     (taken ? counters.to_kernel : counters.refused).fetch_add(1, std::memory_order_relaxed);
     rte_pktmbuf_free(packets[i]);
@@ -122,13 +127,13 @@ std::uint32_t KernelPath::to_kernel(L3Kernel& rings, std::uint16_t worker) {
   return count;
 }
 
-std::uint32_t KernelPath::from_kernel(const SwitchState& state, L3Kernel& rings, PortIndex port) {
+std::uint32_t KernelPath::from_kernel(const SwitchState& state, L3Kernel& rings, PortIndex port, bool control_only) {
   std::uint32_t count = 0;
   for (; count < kBurst; ++count) {
-    const std::size_t bytes = taps_[port].read(frame_);
+    const std::size_t bytes = taps_[port]->read(frame_);
     if (bytes == 0) break;
-    rte_mbuf* m = to_packet({frame_.data(), bytes}, pool_);
-    if (m != nullptr) {
+    const bool wanted = !control_only || is_link_control(frame_);
+    if (rte_mbuf* m = wanted ? to_packet({frame_.data(), bytes}, pool_) : nullptr) {
       pipeline::meta(m).out_port = port;
       if (rings.give(state.owner_of_port(port), m)) continue;
       rte_pktmbuf_free(m);
@@ -149,7 +154,7 @@ void KernelPath::ask(const L3Kernel::Question& question) {
   const wire::IpAddress& address = question.address;
   ndmsg header{};
   header.ndm_family = address.is_v6() ? AF_INET6 : AF_INET;
-  header.ndm_ifindex = taps_[question.port].index();
+  header.ndm_ifindex = taps_[question.port]->index();
   // An IPv4 address is the last four bytes of its IPv4-mapped form.
   const std::size_t bytes = address.is_v6() ? 16 : 4;
   const NetlinkSocket::Attribute target{NDA_DST, address.bytes().data() + 16 - bytes, bytes};
@@ -180,7 +185,7 @@ void KernelPath::mirror_links(const SwitchState& state, bool all) {
     const bool up = state.link_up(port);
     if (!all && carrier_[port] == up) continue;
     carrier_[port] = up;
-    taps_[port].set_carrier(up);
+    taps_[port]->set_carrier(up);
   }
 }
 

@@ -28,28 +28,32 @@ namespace weft::kernel {
 class KernelPath {
  public:
   /// @param taps  by PortIndex
-  KernelPath(std::vector<Tap> taps, PortByIndex ports, rte_mempool* pool, Clock clock);
+  KernelPath(std::vector<std::shared_ptr<const Tap>> taps, PortByIndex ports, rte_mempool* pool, Clock clock);
   ~KernelPath() { stop(); }
   KernelPath(const KernelPath&) = delete;
   KernelPath& operator=(const KernelPath&) = delete;
 
   /// In the namespace of the taps. Empty, or what went wrong.
   [[nodiscard]] std::string open() { return questions_.open({}); }
-  /// `state` and `l3`, which is its, outlive this or the next stop().
-  void start(pipeline::SwitchState& state, stages::L3Shared& l3);
+  /// `state`, and `rings` and `l3`, which are its, outlive this or the next stop().
+  /// @param l3  learns neighbours; nullptr: the switch is a bridge, through which the kernel's link-local control
+  /// frames
+  ///            leave and nothing else
+  void start(pipeline::SwitchState& state, stages::L3Kernel& rings, stages::L3Shared* l3);
   void stop();
 
  private:
-  void run(pipeline::SwitchState& state, stages::L3Shared& l3);
+  void run(pipeline::SwitchState& state, stages::L3Kernel& rings, stages::L3Shared* l3);
   std::uint32_t to_kernel(stages::L3Kernel& rings, std::uint16_t worker);
-  std::uint32_t from_kernel(const pipeline::SwitchState& state, stages::L3Kernel& rings, pipeline::PortIndex port);
+  std::uint32_t from_kernel(const pipeline::SwitchState& state, stages::L3Kernel& rings, pipeline::PortIndex port,
+                            bool control_only);
   std::uint32_t pass_questions(stages::L3Kernel& rings, std::uint16_t worker);
   void ask(const stages::L3Kernel::Question& question);
   void take_answers(stages::L3Shared& l3);
   void mirror_links(const pipeline::SwitchState& state, bool all);
 
   Clock clock_;
-  std::vector<Tap> taps_;
+  std::vector<std::shared_ptr<const Tap>> taps_;
   PortByIndex ports_;
   rte_mempool* pool_;
   NetlinkSocket questions_;

@@ -6,61 +6,132 @@
 #include <linux/rtnetlink.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <thread>
+
+#include "switch/stages/l2.h"
 
 namespace weft::kernel {
 namespace {
 
-// The addresses of the configuration, on interfaces that are new.
-std::string add_addresses(const pipeline::SwitchInfo& info, const std::vector<Tap>& taps) {
-  NetlinkSocket socket;
-  if (auto error = socket.open({}); !error.empty()) return error;
-  for (const auto& [port, prefix, mark] : info.addresses) {
-    const wire::IpAddress& address = prefix.address;
-    const std::size_t bytes = address.is_v6() ? 16 : 4;
-    const void* data = address.bytes().data() + 16 - bytes;
-    ifaddrmsg header{};
-    header.ifa_family = address.is_v6() ? AF_INET6 : AF_INET;
-    header.ifa_prefixlen = prefix.length;
-    header.ifa_index = static_cast<unsigned>(taps[port].index());
-    socket.send(RTM_NEWADDR, NLM_F_REQUEST | NLM_F_CREATE | NLM_F_REPLACE, &header, sizeof header,
-                {{IFA_LOCAL, data, bytes}, {IFA_ADDRESS, data, bytes}});
-  }
-  return "";
+// `type` is RTM_NEWADDR or RTM_DELADDR.
+void request_address(NetlinkSocket& socket, int type, const Tap& tap, const wire::IpPrefix& prefix) {
+  const wire::IpAddress& address = prefix.address;
+  const std::size_t bytes = address.is_v6() ? 16 : 4;
+  const void* data = address.bytes().data() + 16 - bytes;
+  ifaddrmsg header{};
+  header.ifa_family = address.is_v6() ? AF_INET6 : AF_INET;
+  header.ifa_prefixlen = prefix.length;
+  header.ifa_index = static_cast<unsigned>(tap.index());
+  const int flags = NLM_F_REQUEST | (type == RTM_NEWADDR ? NLM_F_CREATE | NLM_F_REPLACE : 0);
+  socket.send(type, flags, &header, sizeof header, {{IFA_LOCAL, data, bytes}, {IFA_ADDRESS, data, bytes}});
+}
+
+stages::L3Shared* router_of(const pipeline::SwitchState& state) {
+  return dynamic_cast<stages::L3Shared*>(state.shared("l3"));
+}
+
+stages::L3Kernel& rings_of(const pipeline::SwitchState& state) {
+  stages::L3Kernel* rings = nullptr;
+  if (auto* l3 = router_of(state)) rings = l3->kernel();
+  if (auto* l2 = dynamic_cast<stages::L2Shared*>(state.shared("l2"))) rings = l2->kernel();
+  if (rings == nullptr) std::abort();  // the loader has checked it
+  return *rings;
+}
+
+bool has_stage(const pipeline::SwitchInfo& info, std::string_view name) {
+  return std::any_of(info.pipeline.begin(), info.pipeline.end(), [&](const auto& stage) { return stage.name == name; });
 }
 
 }  // namespace
 
+std::string KernelSwitch::open_interfaces(const pipeline::SwitchInfo& info, const KernelSwitch* previous) {
+  interfaces_.resize(info.ports.size());
+  before_.resize(info.ports.size());
+  for (const auto& [port, prefix, mark] : info.addresses) interfaces_[port].addresses.push_back(prefix);
+  for (const auto& port : info.ports) {
+    Interface& is = interfaces_[port.index];
+    is.mac = port.mac;
+    is.mtu_bytes = port.mtu_bytes;
+    const std::string name = info.kernel->interface_prefix + port.name;
+    if (previous != nullptr && previous->namespace_ == namespace_) {
+      const auto& all = previous->interfaces_;
+      const auto was = std::find_if(all.begin(), all.end(), [&](const auto& i) { return i.tap->name() == name; });
+      if (was != all.end()) before_[port.index] = *was;
+    }
+    if (before_[port.index]) {
+      is.tap = before_[port.index]->tap;
+      continue;
+    }
+    auto tap = std::make_shared<Tap>();
+    if (auto error = tap->open(name, is.mac, is.mtu_bytes, has_stage(info, "l3")); !error.empty()) return error;
+    for (const wire::IpPrefix& prefix : is.addresses) request_address(requests_, RTM_NEWADDR, *tap, prefix);
+    is.tap = std::move(tap);
+  }
+  return "";
+}
+
 std::unique_ptr<KernelSwitch> KernelSwitch::open(const pipeline::SwitchInfo& info, rte_mempool* pool,
-                                                 const Clock& clock, std::string& error) {
+                                                 const Clock& clock, const KernelSwitch* previous, std::string& error) {
   std::unique_ptr<KernelSwitch> made(new KernelSwitch());
+  made->namespace_ = info.kernel->network_namespace;
   // The calling thread stays in its namespace.
   std::thread([&] {
-    error = enter_network_namespace(info.kernel->network_namespace);
-    std::vector<Tap> taps(info.ports.size());
+    error = enter_network_namespace(made->namespace_);
+    if (error.empty()) error = made->requests_.open({});
+    if (error.empty()) error = made->open_interfaces(info, previous);
+    if (!error.empty()) return;
+    std::vector<std::shared_ptr<const Tap>> taps;
     PortByIndex by_index;
-    for (const auto& port : info.ports) {
-      if (!error.empty()) return;
-      error = taps[port.index].open(info.kernel->interface_prefix + port.name, port.mac, port.mtu_bytes);
-      by_index[taps[port.index].index()] = port.index;
+    for (const Interface& interface : made->interfaces_) {
+      by_index[interface.tap->index()] = static_cast<pipeline::PortIndex>(taps.size());
+      taps.push_back(interface.tap);
     }
-    if (error.empty()) error = add_addresses(info, taps);
     made->tables_ = std::make_unique<KernelTables>(by_index, clock);
     made->path_ = std::make_unique<KernelPath>(std::move(taps), std::move(by_index), pool, clock);
-    if (error.empty()) error = made->tables_->open();
+    error = made->tables_->open();
     if (error.empty()) error = made->path_->open();
   }).join();
   if (!error.empty()) made.reset();
   return made;
 }
 
+void KernelSwitch::prepare(pipeline::SwitchState& state) {
+  if (auto* l3 = router_of(state)) tables_->fill(*l3);
+}
+
 void KernelSwitch::attach(pipeline::SwitchState& state) {
-  stop();
-  auto* l3 = dynamic_cast<stages::L3Shared*>(state.shared("l3"));
-  if (l3 == nullptr || l3->kernel() == nullptr) std::abort();  // the loader has checked it
-  tables_->start(*l3);
-  path_->start(state, *l3);
+  for (std::size_t port = 0; port < before_.size(); ++port) {
+    if (before_[port]) adjust(*before_[port], interfaces_[port]);
+  }
+  before_.clear();
+  auto* l3 = router_of(state);
+  if (l3 != nullptr) tables_->start(*l3);
+  path_->start(state, rings_of(state), l3);
+}
+
+void KernelSwitch::adjust(const Interface& was, const Interface& is) {
+  const auto has = [](const Interface& interface, const wire::IpPrefix& prefix) {
+    return std::find(interface.addresses.begin(), interface.addresses.end(), prefix) != interface.addresses.end();
+  };
+  ifinfomsg header{};
+  header.ifi_index = is.tap->index();
+  if (was.mac != is.mac) {
+    requests_.send(RTM_NEWLINK, NLM_F_REQUEST, &header, sizeof header,
+                   {{IFLA_ADDRESS, is.mac.bytes.data(), is.mac.bytes.size()}});
+  }
+  if (was.mtu_bytes != is.mtu_bytes) {
+    requests_.send(RTM_NEWLINK, NLM_F_REQUEST, &header, sizeof header,
+                   {{IFLA_MTU, &is.mtu_bytes, sizeof is.mtu_bytes}});
+  }
+  // New ones first: routes that use one of several addresses as their source stay.
+  for (const wire::IpPrefix& prefix : is.addresses) {
+    if (!has(was, prefix)) request_address(requests_, RTM_NEWADDR, *is.tap, prefix);
+  }
+  for (const wire::IpPrefix& prefix : was.addresses) {
+    if (!has(is, prefix)) request_address(requests_, RTM_DELADDR, *is.tap, prefix);
+  }
 }
 
 void KernelSwitch::stop() {

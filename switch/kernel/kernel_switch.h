@@ -3,7 +3,9 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "switch/kernel/kernel_path.h"
 #include "switch/kernel/kernel_tables.h"
@@ -12,25 +14,44 @@
 namespace weft::kernel {
 
 /// The kernel as the control plane of one switch: an interface for every port, with its MAC address, MTU and carrier,
-/// and the addresses of the configuration; packets between the two; the switch's tables as the kernel's are.
+/// and packets between the two. A router's interfaces have the addresses of the configuration, and its tables are as
+/// the kernel's are; through a bridge's go link-local control frames (LLDP, LACP) only.
 class KernelSwitch {
  public:
   /// Creates the interfaces. nullptr, and the reason, when that is not possible.
   /// @param info  with SwitchInfo::kernel and the MAC addresses and MTUs of the ports
   /// @param pool  for packets of the kernel
   /// @param clock  of the workers
+  /// @param previous  whose place the new one will take, or nullptr: interfaces of the same name and namespace are
+  ///                  shared with it, and stay as they are until attach()
   [[nodiscard]] static std::unique_ptr<KernelSwitch> open(const pipeline::SwitchInfo& info, rte_mempool* pool,
-                                                          const Clock& clock, std::string& error);
+                                                          const Clock& clock, const KernelSwitch* previous,
+                                                          std::string& error);
 
-  /// Starts the threads for this switch, which has the ports of `info` and outlives the next stop(); ends them first
-  /// when they run for another one. The kernel notices nothing of that.
+  /// Fills the tables of a switch, which has the ports of `info` and forwards nothing yet, so that it knows all routes
+  /// when it does. May take as long as reading the kernel's tables.
+  void prepare(pipeline::SwitchState& state);
+  /// After prepare(), and stop() of the previous one: changes shared interfaces as the new configuration says, and
+  /// starts the threads for this switch, which outlives the next stop().
   void attach(pipeline::SwitchState& state);
   /// Ends the threads. The interfaces stay, without an answer to anything.
   void stop();
 
  private:
+  struct Interface {
+    std::shared_ptr<const Tap> tap{};
+    wire::MacAddress mac{};
+    std::uint32_t mtu_bytes = 0;
+    std::vector<wire::IpPrefix> addresses{};  ///< of the configuration
+  };
   KernelSwitch() = default;
+  [[nodiscard]] std::string open_interfaces(const pipeline::SwitchInfo& info, const KernelSwitch* previous);
+  void adjust(const Interface& was, const Interface& is);
 
+  std::string namespace_;
+  std::vector<Interface> interfaces_;             ///< by PortIndex
+  std::vector<std::optional<Interface>> before_;  ///< by PortIndex: how shared ones are, until attach()
+  NetlinkSocket requests_;
   std::unique_ptr<KernelTables> tables_;
   std::unique_ptr<KernelPath> path_;
 };

@@ -26,6 +26,8 @@ constexpr TimeNs kShortestPause = 10 * kMs;
 // Reading everything again is for changes that the kernel does not tell of; they come in bursts too.
 constexpr TimeNs kShortestReadPause = 100 * kMs;
 constexpr int kReadsAtOnce = 64;
+// Tables that change while they are read are read again; at some time the thread goes on with that.
+constexpr int kFirstReads = 3;
 constexpr std::uint16_t kUsable = NUD_REACHABLE | NUD_STALE | NUD_DELAY | NUD_PROBE | NUD_PERMANENT;
 
 }  // namespace
@@ -51,10 +53,15 @@ std::string KernelTables::open() {
                        RTNLGRP_NEIGH, RTNLGRP_NEXTHOP});
 }
 
+// Changes meanwhile wait in the socket, which was opened before.
+void KernelTables::fill(L3Shared& l3) {
+  for (int i = 0; i < kFirstReads && read_all_; ++i) read_all_ = !read_all(l3);
+  publish_addresses(l3);
+  publish_routes(l3);
+}
+
 void KernelTables::start(L3Shared& l3) {
   stop_ = false;
-  read_all_ = true;
-  next_read_ = 0;
   thread_ = std::thread([this, &l3] { run(l3); });
 }
 
@@ -129,13 +136,13 @@ void KernelTables::handle(const nlmsghdr* message, L3Shared& l3) {
   }
 }
 
-// Routes through an interface that goes down vanish without messages of their own.
+// Routes through an interface that goes down vanish without messages of their own, and those through one without a
+// carrier are dead until it comes back.
 void KernelTables::note_link(const LinkMessage& message) {
-  const bool up = message.up && !message.removed;
-  const auto [at, inserted] = up_.try_emplace(message.index, up);
-  if (!inserted && at->second != up) read_all_ = true;
-  at->second = up;
-  if (message.removed) up_.erase(at);
+  const auto [at, inserted] = links_.try_emplace(message.index, message);
+  const LinkMessage before = std::exchange(at->second, message);
+  if (message.removed || before.up != message.up || before.carrier != message.carrier) read_all_ = true;
+  if (message.removed) links_.erase(at);
 }
 
 void KernelTables::note_address(const AddressMessage& message) {
@@ -150,7 +157,7 @@ void KernelTables::note_address(const AddressMessage& message) {
 bool KernelTables::read_all(L3Shared& l3) {
   routes_.clear();
   addresses_.clear();
-  up_.clear();
+  links_.clear();
   addresses_changed_ = routes_changed_ = true;
   const auto take = [&](const nlmsghdr* message) {
     if (const auto route = parse_route(message)) {
@@ -158,7 +165,7 @@ bool KernelTables::read_all(L3Shared& l3) {
     } else if (const auto neighbour = parse_neighbour(message)) {
       apply_neighbour(*neighbour, ports_, l3, clock_());
     } else if (const auto link = parse_link(message)) {
-      up_[link->index] = link->up;
+      links_[link->index] = *link;
     } else if (const auto address = parse_address(message)) {
       note_address(*address);
     }

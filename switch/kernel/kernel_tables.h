@@ -38,7 +38,9 @@ class KernelTables {
 
   /// In the namespace of the ports' interfaces. Empty, or what went wrong.
   [[nodiscard]] std::string open();
-  /// Begins to fill the tables of `l3`, which outlives this or the next stop().
+  /// Fills the tables of `l3`, before start(). Takes as long as reading everything.
+  void fill(stages::L3Shared& l3);
+  /// Begins to keep the tables of `l3`, which outlives this or the next stop(). They have been filled.
   void start(stages::L3Shared& l3);
   void stop();
 
@@ -62,8 +64,8 @@ class KernelTables {
 
   RouteMirror routes_;
   std::set<std::pair<pipeline::PortIndex, wire::IpPrefix>> addresses_;
-  std::map<int, bool> up_;  ///< interfaces, administratively
-  bool read_all_ = true;    ///< what is known may be wrong
+  std::map<int, LinkMessage> links_;  ///< by interface
+  bool read_all_ = true;              ///< what is known may be wrong
   bool routes_changed_ = false;
   bool addresses_changed_ = false;
   bool full_ = false;  ///< the last table did not fit into memory

@@ -2,10 +2,10 @@
 // Copyright The weft authors
 #include "switch/kernel/messages.h"
 
+#include <linux/if.h>
 #include <linux/if_addr.h>
 #include <linux/neighbour.h>
 #include <linux/rtnetlink.h>
-#include <net/if.h>
 #include <netlink/attr.h>
 #include <netlink/msg.h>
 
@@ -92,7 +92,9 @@ std::optional<LinkMessage> parse_link(const nlmsghdr* message) {
   if (message->nlmsg_type != RTM_NEWLINK && message->nlmsg_type != RTM_DELLINK) return std::nullopt;
   if (!parse<ifinfomsg>(message, attributes)) return std::nullopt;
   const auto& link = header_of<ifinfomsg>(message);
-  return LinkMessage{message->nlmsg_type == RTM_DELLINK, link.ifi_index, (link.ifi_flags & IFF_UP) != 0};
+  // The kernel's routes go by either of these two flags.
+  const bool carrier = (link.ifi_flags & (IFF_RUNNING | IFF_LOWER_UP)) != 0;
+  return LinkMessage{message->nlmsg_type == RTM_DELLINK, link.ifi_index, (link.ifi_flags & IFF_UP) != 0, carrier};
 }
 
 std::optional<AddressMessage> parse_address(const nlmsghdr* message) {

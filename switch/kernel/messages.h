@@ -20,7 +20,8 @@ namespace weft::kernel {
 struct LinkMessage {
   bool removed = false;
   int index = 0;
-  bool up = false;  ///< administratively
+  bool up = false;       ///< administratively
+  bool carrier = false;  ///< and somebody is at the other end
 };
 
 /// An address of an interface.

@@ -36,7 +36,7 @@ Descriptor::~Descriptor() {
   if (fd_ >= 0) close(fd_);
 }
 
-std::string Tap::open(const std::string& name, const wire::MacAddress& mac, std::uint32_t mtu_bytes) {
+std::string Tap::open(const std::string& name, const wire::MacAddress& mac, std::uint32_t mtu_bytes, bool ipv6) {
   name_ = name;
   ifreq request{};
   if (name.empty() || name.size() >= IFNAMSIZ) return "'" + name + "' is no name for an interface";
@@ -62,6 +62,7 @@ std::string Tap::open(const std::string& name, const wire::MacAddress& mac, std:
   for (const char* family : {"ipv4", "ipv6"}) {
     std::ofstream(std::string("/proc/sys/net/") + family + "/conf/" + name + "/ignore_routes_with_linkdown") << 1;
   }
+  if (!ipv6) std::ofstream("/proc/sys/net/ipv6/conf/" + name + "/disable_ipv6") << 1;
   if (ioctl(control.get(), SIOCGIFFLAGS, &request) != 0) return failed("read the flags of", name);
   request.ifr_flags = static_cast<short>(request.ifr_flags | IFF_UP);
   if (ioctl(control.get(), SIOCSIFFLAGS, &request) != 0) return failed("set the flag UP of", name);

@@ -43,7 +43,9 @@ class Tap {
 
   /// Creates the interface in the namespace of the calling thread, up but without a carrier. An interface of that name
   /// must not exist. Empty, or what went wrong.
-  [[nodiscard]] std::string open(const std::string& name, const wire::MacAddress& mac, std::uint32_t mtu_bytes);
+  /// @param ipv6  false: the kernel gives it no IPv6 address and sends nothing of that family by itself
+  [[nodiscard]] std::string open(const std::string& name, const wire::MacAddress& mac, std::uint32_t mtu_bytes,
+                                 bool ipv6);
 
   [[nodiscard]] int descriptor() const noexcept { return file_.get(); }
   /// Of the interface.

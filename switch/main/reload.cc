@@ -125,6 +125,22 @@ struct Runtime::Plan {
   [[nodiscard]] PortMap map() const { return PortMap(to); }
 };
 
+// What a reload has changed in things that run, in case that it comes to nothing.
+class Runtime::Undo {
+ public:
+  Undo() = default;
+  ~Undo() {
+    for (const auto& step : steps_) step();
+  }
+  Undo(const Undo&) = delete;
+  Undo& operator=(const Undo&) = delete;
+  void add(std::function<void()> step) { steps_.push_back(std::move(step)); }
+  void forget() { steps_.clear(); }
+
+ private:
+  std::vector<std::function<void()>> steps_;
+};
+
 ReloadResult Runtime::compare(const std::string& path, std::optional<Config>& next) {
   ReloadResult result;
   pipeline::Diagnostics diagnostics;
@@ -170,9 +186,15 @@ std::string Runtime::apply(Config& next) {
   if (auto error = number_switches(next); !error.empty()) return error;
   std::vector<Plan> plans;
   if (auto error = plan_ports(next, plans); !error.empty()) return error;
-  if (auto error = open_new_ports(plans); !error.empty()) return error;
+  Undo undo;
+  if (auto error = open_new_ports(plans, undo); !error.empty()) return error;
   build_changed(plans);
+  for (Plan& plan : plans) {
+    if (!plan.changed) continue;
+    if (auto error = open_kernel(plan.made, plan.old); !error.empty()) return error;
+  }
   const bool new_level = next.log.level != config_.log.level && !keep_log_level_;
+  undo.forget();
   exchange(next, plans);
   if (new_level) set_log_level(config_.log.level);
   return "";
@@ -220,9 +242,6 @@ std::string Runtime::plan_ports(const Config& next, std::vector<Plan>& plans) {
                                   [&](const Switch& s) { return s.state->info().name == info.name; });
     std::vector<const PortInfo*> matched(info.ports.size());
     const bool same = old != switches_.end() && equal(source_of(config_, info.name), source_of(next, info.name));
-    if (!same && (info.kernel || (old != switches_.end() && old->kernel))) {
-      return at(info.mark) + "switch " + info.name + " has 'kernel' and can only change with a restart";
-    }
     if (old != switches_.end()) {
       plan.old = &*old;
       plan.changed = !same;
@@ -249,11 +268,8 @@ std::string Runtime::plan_ports(const Config& next, std::vector<Plan>& plans) {
   return "";
 }
 
-// Opens devices and sets MTUs, which is all that can fail. What was set is set back then; what was opened closes
-// itself.
-std::string Runtime::open_new_ports(std::vector<Plan>& plans) {
-  std::vector<std::function<void()>> undo;
-  std::string error;
+// Opens devices and sets MTUs. What was opened closes itself.
+std::string Runtime::open_new_ports(std::vector<Plan>& plans, Undo& undo) {
   const auto set_up = [&](Plan& plan, const PortInfo& port) -> std::string {
     auto& device = plan.ports[port.index];
     if (!device) return port.type == "link" ? "" : open_port(plan.info, port, device);
@@ -261,17 +277,14 @@ std::string Runtime::open_new_ports(std::vector<Plan>& plans) {
     if (port.mtu_bytes == 0 || port.mtu_bytes == before) return "";
     const std::string wrong = device->set_mtu(port, port.mtu_bytes);
     if (!wrong.empty()) return at(port.mark) + "port " + plan.info.name + "/" + port.name + ": " + wrong;
-    undo.emplace_back([device, port, before] { static_cast<void>(device->set_mtu(port, before)); });
+    undo.add([device, port, before] { static_cast<void>(device->set_mtu(port, before)); });
     return "";
   };
   for (Plan& plan : plans) {
     for (const PortInfo& port : plan.info.ports) {
-      if (plan.changed && error.empty()) error = set_up(plan, port);
+      if (!plan.changed) continue;
+      if (auto error = set_up(plan, port); !error.empty()) return error;
     }
-  }
-  if (!error.empty()) {
-    for (const auto& step : undo) step();
-    return error;
   }
   std::vector<SwitchInfo> infos;
   OpenedPorts opened;
@@ -300,6 +313,10 @@ void Runtime::exchange(Config& next, std::vector<Plan>& plans) {
   std::vector<Polling> polling = make_polling(all);
   std::vector<Switch> running;
   running.reserve(plans.size());
+  // What the kernel and the workers have for each other waits until attach().
+  for (Plan& plan : plans) {
+    if (plan.changed && plan.old != nullptr && plan.old->kernel) plan.old->kernel->stop();
+  }
   {
     std::unique_lock<std::mutex> no_sessions;
     const bool all_stay = plans.size() == switches_.size() &&
@@ -317,6 +334,9 @@ void Runtime::exchange(Config& next, std::vector<Plan>& plans) {
     }
     const TimeNs took = clock_.now() - paused;
     for (auto& worker : workers_) worker->go_on();
+    for (Plan& plan : plans) {
+      if (plan.changed && plan.made.kernel) plan.made.kernel->attach(*plan.made.state);
+    }
     for (Plan& plan : plans) running.push_back(std::move(plan.changed ? plan.made : *plan.old));
     switches_.swap(running);
     config_ = std::move(next);

@@ -83,7 +83,11 @@ std::string Runtime::build(const Eal& eal) {
   std::vector<Polling> polling = make_polling(all);
   for (std::size_t w = 0; w < workers_.size(); ++w) workers_[w]->set_polling(std::move(polling[w]));
   supervise_links();
-  return open_kernel();
+  for (Switch& s : switches_) {
+    if (auto error = open_kernel(s, nullptr); !error.empty()) return error;
+    if (s.kernel) s.kernel->attach(*s.state);
+  }
+  return "";
 }
 
 std::string Runtime::open_port(const pipeline::SwitchInfo& info, const pipeline::PortInfo& port,
@@ -158,16 +162,15 @@ Runtime::Switch Runtime::build_switch(pipeline::SwitchInfo info, std::vector<std
   return made;
 }
 
-std::string Runtime::open_kernel() {
-  for (Switch& s : switches_) {
-    const pipeline::SwitchInfo& info = s.state->info();
-    if (!info.kernel) continue;
-    std::string error;
-    s.kernel = kernel::KernelSwitch::open(
-        info, pool_.get(), [this] { return clock_.now(); }, error);
-    if (!s.kernel) return info.kernel->mark.file + ":" + std::to_string(info.kernel->mark.line) + ": kernel: " + error;
-    s.kernel->attach(*s.state);
-  }
+std::string Runtime::open_kernel(Switch& s, const Switch* previous) {
+  const pipeline::SwitchInfo& info = s.state->info();
+  if (!info.kernel) return "";
+  std::string error;
+  s.kernel = kernel::KernelSwitch::open(
+      info, pool_.get(), [this] { return clock_.now(); }, previous != nullptr ? previous->kernel.get() : nullptr,
+      error);
+  if (!s.kernel) return at(info.kernel->mark) + "kernel: " + error;
+  s.kernel->prepare(*s.state);
   return "";
 }
 

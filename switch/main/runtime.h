@@ -93,6 +93,8 @@ class Runtime : public control::Backend {
   [[nodiscard]] std::uint16_t default_owner(const pipeline::SwitchInfo& info, pipeline::PortIndex port) const;
   [[nodiscard]] Switch build_switch(pipeline::SwitchInfo info, std::vector<std::shared_ptr<ports::Port>> ports,
                                     std::vector<std::uint16_t> owners, const Switch* previous);
+  // Everything but KernelSwitch::attach(). `previous` is the switch whose place `s` will take, or nullptr.
+  std::string open_kernel(Switch& s, const Switch* previous);
   [[nodiscard]] std::vector<Polling> make_polling(const std::vector<Switch*>& switches) const;
 
   // Reload; see reload.cc.
@@ -101,14 +103,14 @@ class Runtime : public control::Backend {
   std::string apply(control::Config& next);
   std::string number_switches(control::Config& next) const;
   std::string plan_ports(const control::Config& next, std::vector<Plan>& plans);
-  std::string open_new_ports(std::vector<Plan>& plans);
+  class Undo;
+  std::string open_new_ports(std::vector<Plan>& plans, Undo& undo);
   void build_changed(std::vector<Plan>& plans);
   void exchange(control::Config& next, std::vector<Plan>& plans);
   void adopt_all(std::vector<Plan>& plans);
   void retire_ports(pipeline::TimeNs now, Switch& s, const std::vector<pipeline::PortIndex>& to);
   void count_retired(const Switch& s);
   void sift_rings(pipeline::TimeNs now, std::vector<Plan>& plans, const std::vector<Switch*>& removed);
-  std::string open_kernel();
 
   void supervise_links();
   // Runs the task for every switch on every worker, one worker after the other.

@@ -212,11 +212,17 @@ class L2Stage : public pipeline::Stage {
       : fdb_(shared.fdb()),
         vlans_(build.info),
         forward_link_local_(build.options["forward_link_local"].boolean()),
+        kernel_(shared.kernel()),
+        worker_(build.worker),
         storm_(build.info.ports.size(),
                StormLimit((build.options["storm_limit_pps"].unsigned_integer() + build.workers - 1u) / build.workers)) {
   }
 
   void ingress(Context& context, Batch& batch) override;
+  [[nodiscard]] TimeNs next_deadline() const override {
+    return kernel_ != nullptr && kernel_->waiting(worker_) ? 0 : pipeline::kNever;
+  }
+  void on_timer(Context& context) override { kernel_->send_waiting(context); }
   [[nodiscard]] std::span<const Counter> counters() const override { return counters_; }
 
  private:
@@ -245,6 +251,8 @@ class L2Stage : public pipeline::Stage {
   VlanTable vlans_;
   ForwardMemo memo_;
   bool forward_link_local_;
+  L3Kernel* kernel_;  // nullptr: link-local frames are dropped, or forwarded
+  std::uint16_t worker_;
   std::vector<StormLimit> storm_;
   std::array<Counter, static_cast<std::size_t>(L2Counter::count_)> counters_;
 };
@@ -287,6 +295,10 @@ void L2Stage::ingress(Context& context, Batch& batch) {
 [[gnu::noinline]] void L2Stage::forward(Context& context, Batch& batch, std::uint16_t i, std::uint32_t now_s) noexcept {
   rte_mbuf* m = batch.packet[i];
   const PacketMeta& pm = pipeline::meta(m);
+  // They belong to the port and to no VLAN.
+  if (kernel_ != nullptr && is_link_local(mac_pair(pipeline::frame(m)).destination)) {
+    return kernel_->punt(context, batch, i);
+  }
   const Classified found = classify(pm);
   if (found.dropped) return context.drop(batch, i, found.reason);
   const ForwardMemo::Key key = ForwardMemo::key(pipeline::frame(m), found.vid, pm.in_port);
@@ -391,11 +403,12 @@ pipeline::Schema l2_options() {
 
 }  // namespace
 
-L2Shared::L2Shared(const Value& options, const pipeline::SwitchInfo& info)
-    : info_(info),
-      fdb_(options["max_macs"].unsigned_integer() + info.static_macs.size()),
-      ageing_s_(static_cast<std::uint32_t>(options["ageing_s"].integer())) {
-  for (const auto& entry : info.static_macs) fdb_.add_static(FdbKey(entry.mac.to_u64(), entry.vid), entry.port);
+L2Shared::L2Shared(const pipeline::StageBuild& build)
+    : info_(build.info),
+      fdb_(build.options["max_macs"].unsigned_integer() + info_.static_macs.size()),
+      ageing_s_(static_cast<std::uint32_t>(build.options["ageing_s"].integer())) {
+  if (info_.kernel) kernel_ = std::make_unique<L3Kernel>(info_, build.workers);
+  for (const auto& entry : info_.static_macs) fdb_.add_static(FdbKey(entry.mac.to_u64(), entry.vid), entry.port);
 }
 
 void L2Shared::housekeeping(TimeNs now) {
@@ -410,6 +423,7 @@ void L2Shared::on_link(PortIndex port, bool up) {
 void L2Shared::adopt(pipeline::StageShared& old_shared, const pipeline::Adoption& adoption) {
   auto& old = dynamic_cast<L2Shared&>(old_shared);
   now_s_.store(old.now_s_.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  if (kernel_ && old.kernel_) kernel_->adopt(*old.kernel_, adoption.ports);
   if (adoption.ports.identity() && old.fdb_.capacity() == fdb_.capacity() && same_bridge(old.info_, info_)) {
     fdb_.swap(old.fdb_);
     return;
@@ -424,7 +438,13 @@ void L2Shared::adopt(pipeline::StageShared& old_shared, const pipeline::Adoption
   }
 }
 
-nlohmann::ordered_json L2Shared::rows(std::string_view /*table*/, std::uint64_t& cursor, std::size_t max) const {
+std::vector<std::string_view> L2Shared::tables() const {
+  if (kernel_) return {"fdb", "kernel"};
+  return {"fdb"};
+}
+
+nlohmann::ordered_json L2Shared::rows(std::string_view table, std::uint64_t& cursor, std::size_t max) const {
+  if (table == "kernel") return kernel_->rows(info_, cursor, max);
   std::size_t position = cursor;
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   const std::uint32_t now_s = now_s_.load(std::memory_order_relaxed);
@@ -449,9 +469,7 @@ pipeline::StageType l2_stage_type() {
   type.provides = {"forward"};
   type.options = l2_options();
   type.counters = {"learned", "moved", "fdb_full", "flooded_unknown", "flooded_multicast", "flood_incomplete"};
-  type.make_shared = [](const pipeline::StageBuild& build) {
-    return std::make_unique<L2Shared>(build.options, build.info);
-  };
+  type.make_shared = [](const pipeline::StageBuild& build) { return std::make_unique<L2Shared>(build); };
   type.make = [](const pipeline::StageBuild& build, pipeline::StageShared* shared) {
     return std::make_unique<L2Stage>(build, dynamic_cast<L2Shared&>(*shared));
   };

@@ -36,6 +36,28 @@ L3Kernel::~L3Kernel() {
   }
 }
 
+void L3Kernel::adopt(L3Kernel& old, const pipeline::PortMap& ports) noexcept {
+  const auto move = [&](pipeline::SpscRing& from, pipeline::SpscRing& to, PortIndex pipeline::PacketMeta::*where) {
+    rte_mbuf* m = nullptr;
+    while (from.pop(&m, 1) == 1) {
+      PortIndex& port = pipeline::meta(m).*where;
+      port = ports(port);
+      if (port == pipeline::kNoPort || to.push(&m, 1) == 0) rte_pktmbuf_free(m);
+    }
+  };
+  for (std::uint16_t w = 0; w < workers_; ++w) {
+    move(old.lanes_[w].up, lanes_[w].up, &pipeline::PacketMeta::in_port);
+    move(old.lanes_[w].down, lanes_[w].down, &pipeline::PacketMeta::out_port);
+  }
+  for (PortIndex port = 0; port < old.ports_; ++port) {
+    if (ports(port) == pipeline::kNoPort) continue;
+    for (auto counter : {&PortCounters::to_kernel, &PortCounters::from_kernel, &PortCounters::over_rate,
+                         &PortCounters::queue_full, &PortCounters::refused}) {
+      (counters_[ports(port)].*counter).store((old.counters_[port].*counter).load());
+    }
+  }
+}
+
 bool L3Kernel::allowed(Bucket& bucket, TimeNs now) const noexcept {
   bucket.tokens = std::min(most_, bucket.tokens + std::min<TimeNs>(now - bucket.updated, kSecond) * per_second_);
   bucket.updated = now;

@@ -14,6 +14,7 @@
 
 #include "switch/pipeline/batch.h"
 #include "switch/pipeline/context.h"
+#include "switch/pipeline/port_map.h"
 #include "switch/pipeline/spsc_ring.h"
 #include "switch/pipeline/stage.h"
 #include "switch/pipeline/switch_info.h"
@@ -48,6 +49,9 @@ class L3Kernel {
   L3Kernel(const pipeline::SwitchInfo& info, std::uint16_t workers);
   /// Frees what is still in the rings. No user may be left.
   ~L3Kernel();
+  /// A reload puts this in the place of `old`, while all users of both stand still: what waits in the rings and
+  /// counters go on. Questions do not: who waits asks again.
+  void adopt(L3Kernel& old, const pipeline::PortMap& ports) noexcept;
   L3Kernel(const L3Kernel&) = delete;
   L3Kernel& operator=(const L3Kernel&) = delete;
 

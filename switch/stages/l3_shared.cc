@@ -109,6 +109,7 @@ void L3Shared::adopt(pipeline::StageShared& old_shared, const pipeline::Adoption
   auto& old = dynamic_cast<L3Shared&>(old_shared);
   const std::scoped_lock lock(mutex_, old.mutex_);
   now_ = old.now_;
+  if (kernel_ && old.kernel_) kernel_->adopt(*old.kernel_, adoption.ports);
   constexpr std::size_t kAtOnce = 256;
   for (std::size_t cursor = 0; cursor < old.neighbours_->capacity();) {
     for (auto entry : old.neighbours_->list(cursor, kAtOnce)) {

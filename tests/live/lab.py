@@ -92,6 +92,7 @@ class Lab:
         self.directory = tempfile.mkdtemp(prefix="weft-lab-")
         self.socket = os.path.join(self.directory, "weft.sock")
         self.counters_path = os.path.join(self.directory, "counters.json")
+        self.config_path = os.path.join(self.directory, "weft.yaml")
         self.hosts = []
         self.switch = None
         self.log_path = os.path.join(self.directory, "switch.log")
@@ -131,18 +132,26 @@ class Lab:
 
     def start(self, switches, top="", arguments=()):
         """Starts weft-switch with the `switches:` part of a configuration; returns when it forwards."""
-        path = os.path.join(self.directory, "weft.yaml")
-        with open(path, "w") as file:
-            file.write(f"control: {{ socket: {self.socket} }}\n{top}\nswitches:\n{switches}")
+        self._write(switches, top)
         with open(self.log_path, "w") as log:
             self.switch = spawn(
-                [os.path.join(BIN, "weft-switch"), "-c", path, "--counters-out", self.counters_path, *arguments],
+                [os.path.join(BIN, "weft-switch"), "-c", self.config_path, "--counters-out", self.counters_path,
+                 *arguments],
                 stdout=log, stderr=subprocess.STDOUT)
         deadline = time.monotonic() + START_TIMEOUT_S
         while "info: forwarding\n" not in read(self.log_path):
             if self.switch.poll() is not None or time.monotonic() > deadline:
                 raise AssertionError("weft-switch did not start:\n" + read(self.log_path))
             time.sleep(0.05)
+
+    def _write(self, switches, top):
+        with open(self.config_path, "w") as file:
+            file.write(f"control: {{ socket: {self.socket} }}\n{top}\nswitches:\n{switches}")
+
+    def reload(self, switches, top=""):
+        """Gives the running switch another configuration, which it must take."""
+        self._write(switches, top)
+        run(os.path.join(BIN, "weftctl"), "--socket", self.socket, "reload")
 
     def show(self, table, *arguments):
         out = run(os.path.join(BIN, "weftctl"), "--socket", self.socket, "--json", "show", table, *arguments)

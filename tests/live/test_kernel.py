@@ -73,8 +73,9 @@ class Exchange:
     def lost(self):
         out, _ = self._client.communicate()
         self._server.communicate()
-        total = json.loads(out)["end"]["sum"]
-        assert total["packets"] > 1000, total
+        result = json.loads(out)
+        total = result["end"].get("sum", {"packets": 0})
+        assert total["packets"] > 1000, result.get("error", total)
         return total["lost_packets"]
 
 
@@ -118,8 +119,10 @@ class Kernel(unittest.TestCase):
             # The link of the port is the carrier of the interface.
             b.ip("link", "set", "eth0", "down")
             wait_for("no carrier", lambda: "NO-CARRIER" in c.ip("link", "show", "p1"))
+            wait_for("one path", lambda: routes(l)["10.99.0.0/16"]["next_hops"] == ["10.77.1.2 dev p0"])
             b.ip("link", "set", "eth0", "up")
             wait_for("carrier", lambda: "NO-CARRIER" not in c.ip("link", "show", "p1"))
+            wait_for("two paths", lambda: len(routes(l)["10.99.0.0/16"]["next_hops"]) == 2)
             l.stop()
 
     def test_a_flood_to_the_kernel_is_limited_and_counted_by_port(self):
@@ -163,12 +166,76 @@ class Kernel(unittest.TestCase):
             l.stop()
 
 
+    def test_reloads_under_traffic_keep_what_the_kernel_knows_and_lose_no_packet(self):
+        with lab.Lab() as l:
+            a, b = l.routed_hosts()
+            d = l.host("d").address("10.77.3.2/24").route("default", "10.77.3.1")
+            c = ControlPlane(l, "c")
+            ports = {"p0": veth(a), "p1": veth(b)}
+            first = switch("tor", ports, c, ADDRESSES)
+            l.start(first)
+            # The operator's.
+            b.ip("address", "add", "10.99.1.1/32", "dev", "lo")
+            c.ip("route", "add", "10.99.0.0/16", "via", "10.77.2.2")
+            c.ip("address", "add", "fd77:1::1/64", "dev", "p0", "nodad")
+            wait_for("the route", lambda: {"10.99.0.0/16", "fd77:1::1/128"} <= set(routes(l)))
+            self.assertEqual(a.ping("10.99.1.1"), 5)
+            interface = lambda name: json.loads(c.ip("-j", "-d", "address", "show", "dev", name))[0]
+            changes = lambda: c.execute("cat", "/sys/class/net/p0/carrier_changes")
+            kernel = lambda: {row["port"]: row for row in l.show("kernel")}
+            before = (interface("p0")["ifindex"], interface("p1")["ifindex"], changes())
+            counted = kernel()["p0"]["to_kernel"]
+
+            traffic = Exchange(a, b, "10.77.2.2", seconds=6)
+            more = switch("tor", {"p2": veth(d), "p0": veth(a), "p1": veth(b)}, c,
+                          ADDRESSES + "      - { port: p0, address: 10.77.9.1/24 }\n"
+                          "      - { port: p2, address: 10.77.3.1/24 }\n").replace(
+                              "kernel: {", "kernel: { packets_per_s: 5000,").replace(
+                                  "l3,", "l3: { neighbour_reachable_s: 20 },")
+            for _ in range(5):
+                l.reload(more)
+                wait_for("the new port", lambda: "10.77.3.1/32" in routes(l))
+                self.assertIn("10.99.0.0/16", routes(l))
+                wait_for("the new address", lambda: "10.77.9.1/32" in routes(l))
+                l.reload(first)
+                self.assertIn("10.99.0.0/16", routes(l))
+                wait_for("the address gone", lambda: "10.77.9.1/32" not in routes(l))
+                self.assertNotIn("10.77.3.1/32", routes(l))
+            self.assertEqual(traffic.lost(), 0)
+            # A larger packet of b would not fit through the veth any more.
+            l.reload(more.replace(veth(b), veth(b) + ", mtu_bytes: 1400"))
+            self.assertEqual((interface("p0")["ifindex"], interface("p1")["ifindex"], changes()), before)
+            self.assertEqual(interface("p1")["mtu"], 1400)
+            self.assertEqual({x["local"] for x in interface("p0")["addr_info"] if x["scope"] == "global"},
+                             {"10.77.1.1", "10.77.9.1", "fd77:1::1"})
+            self.assertGreaterEqual(kernel()["p0"]["to_kernel"], counted)
+            wait_for("the new port", lambda: d.ping("10.77.3.1", count=1) == 1)
+            self.assertEqual(d.ping("10.99.1.1"), 5)
+            self.assertEqual(a.ping("fd77:1::1"), 5)
+            l.stop()
+
+    def test_a_reload_can_take_the_kernel_away_and_bring_it_back(self):
+        with lab.Lab() as l:
+            a, b = l.routed_hosts()
+            c = ControlPlane(l, "c")
+            with_kernel = switch("tor", {"p0": veth(a), "p1": veth(b)}, c, ADDRESSES)
+            without = re.sub("    kernel: .*\n", "", with_kernel)
+            l.start(with_kernel)
+            wait_for("routes", lambda: "10.77.2.1/32" in routes(l))
+            for text, interfaces in ((without, {"lo"}), (with_kernel, {"lo", "p0", "p1"})):
+                l.reload(text)
+                self.assertEqual({row["ifname"] for row in json.loads(c.ip("-j", "link", "show"))}, interfaces)
+                wait_for("answers", lambda: a.ping("10.77.1.1", count=1) == 1)
+                self.assertEqual(a.ping("10.77.2.2"), 5)
+            l.stop()
+
+
 @unittest.skipUnless(os.path.exists(f"{FRR}/bgpd") and shutil.which("lldpd"), "needs the packages frr and lldpd")
 class Daemons(unittest.TestCase):
     """FRR and lldpd, each with files of its own, in the namespaces of switches."""
 
-    def start(self, l, control_plane, command, **options):
-        process = lab.spawn(["ip", "netns", "exec", control_plane.name, *command], stdout=subprocess.DEVNULL,
+    def start(self, l, namespace, command, **options):
+        process = lab.spawn(["ip", "netns", "exec", namespace, *command], stdout=subprocess.DEVNULL,
                             stderr=subprocess.DEVNULL, **options)
 
         def end():
@@ -191,7 +258,7 @@ class Daemons(unittest.TestCase):
         with open(path, "w") as file:
             file.write(text)
         for daemon in ("zebra", "bgpd"):
-            self.start(l, control_plane, [
+            self.start(l, control_plane.name, [
                 f"{FRR}/{daemon}", "-f", path, "-i", f"{directory}/{daemon}.pid", "-z", f"{directory}/zserv.api",
                 "--vty_socket", directory, "-A", "127.0.0.1", "-P", "0"])
             wait_for(daemon, lambda d=daemon: os.path.exists(f"{directory}/{d}.vty"))
@@ -240,21 +307,66 @@ class Daemons(unittest.TestCase):
             wait_for("two paths again", lambda: len(hops(1)) == 2, timeout_s=30)
             l.stop()
 
-    def test_lldpd_sees_the_neighbour_on_each_link(self):
+    def lldpd(self, l, namespace, name):
+        """Starts it under a system name; returns a function that says what it sees: {interface: (system, port)}."""
+        os.chmod(l.directory, 0o755)  # lldpcli gives up its rights
+        socket = os.path.join(l.directory, f"{name}.lldp")
+        self.start(l, namespace, ["lldpd", "-d", "-u", socket, "-S", name, "-O", "/dev/null"])
+        wait_for("lldpd", lambda: os.path.exists(socket))
+        command = ["ip", "netns", "exec", namespace, "lldpcli", "-u", socket]
+        lab.run(*command, "configure", "lldp", "tx-interval", "1", check=False)
+
+        def neighbours():
+            out = lab.run(*command, "-f", "json0", "show", "neighbors", check=False)
+            found = {}
+            for interface in json.loads(out or "{}").get("lldp", [{}])[0].get("interface", []):
+                chassis, port = interface["chassis"][0], interface["port"][0]
+                found.setdefault(interface["name"], set()).add(
+                    (chassis["descr"][0]["value"], port.get("descr", [{}])[0].get("value")))
+            return found
+        return neighbours
+
+    def test_lldpd_sees_the_neighbour_on_each_link_of_a_router(self):
         with lab.Lab() as l:
             planes = {name: ControlPlane(l, name) for name in ("left", "right")}
             l.start(switch("left", {"u1": "type: link, peer: right/v1"}, planes["left"]) +
                     switch("right", {"v1": "type: link, peer: left/u1"}, planes["right"]))
-            os.chmod(l.directory, 0o755)  # lldpcli gives up its rights
-            for name, plane in planes.items():
-                socket = os.path.join(l.directory, f"{name}.lldp")
-                self.start(l, plane, ["lldpd", "-d", "-u", socket, "-S", name, "-O", "/dev/null"])
-                wait_for("lldpd", lambda s=socket: os.path.exists(s))
-                plane.execute("lldpcli", "-u", socket, "configure", "lldp", "tx-interval", "1", check=False)
-            socket = os.path.join(l.directory, "left.lldp")
-            show = lambda: planes["left"].execute("lldpcli", "-u", socket, "show", "neighbors", check=False)
-            wait_for("the neighbour", lambda: re.search(r"v1\b", show()) is not None, timeout_s=40)
-            self.assertIn("Interface:    u1", show())
+            seen = {name: self.lldpd(l, plane.name, name) for name, plane in planes.items()}
+            wait_for("the neighbours", lambda: seen["left"]() and seen["right"](), timeout_s=40)
+            self.assertEqual(seen["left"](), {"u1": {("right", "v1")}})
+            self.assertEqual(seen["right"](), {"v1": {("left", "u1")}})
+            l.stop()
+
+    def test_lldpd_sees_the_neighbour_on_each_link_of_a_bridge_and_nothing_else_goes_to_the_kernel(self):
+        with lab.Lab() as l:
+            a = l.host("a").address("10.77.0.1/24")
+            b = l.host("b").address("10.77.0.2/24")
+            planes = {name: ControlPlane(l, name) for name in ("left", "right")}
+            text = switch("left", {"h": veth(a), "u1": "type: link, peer: right/v1"}, planes["left"])
+            text += switch("right", {"h": veth(b), "v1": "type: link, peer: left/u1"}, planes["right"])
+            l.start(text.replace("l3, lb", "l2"))
+            self.assertEqual(a.ping("10.77.0.2"), 5)
+            seen = {name: self.lldpd(l, plane.name, name) for name, plane in planes.items()}
+            seen["a"] = self.lldpd(l, a.namespace, "a")
+            seen["b"] = self.lldpd(l, b.namespace, "b")
+            wait_for("the neighbours", lambda: len(seen["left"]()) == 2 and len(seen["right"]()) == 2 and seen["a"]()
+                     and seen["b"](), timeout_s=40)
+            # The hosts see their switch and not each other: the frames end at the next port, as IEEE 802.1Q has it.
+            self.assertEqual(seen["left"](), {"h": {("a", "eth0")}, "u1": {("right", "v1")}})
+            self.assertEqual(seen["right"](), {"h": {("b", "eth0")}, "v1": {("left", "u1")}})
+            self.assertEqual(seen["a"](), {"eth0": {("left", "h")}})
+
+            # Other packets stay on their side.
+            planes["left"].ip("address", "add", "10.77.0.9/24", "dev", "h")
+            refused = lambda: {row["port"]: row["refused"] for row in l.show("kernel", "--switch", "left")}["h"]
+            before = refused()
+            out = planes["left"].execute("ping", "-n", "-c", "1", "-W", "1", "10.77.0.1", check=False)
+            self.assertIn("100% packet loss", out)
+            self.assertGreater(refused(), before)
+            to_kernel = {row["port"]: row["to_kernel"] for row in l.show("kernel", "--switch", "left")}["h"]
+            self.assertEqual(a.ping("10.77.0.2", count=50), 50)
+            rows = {row["port"]: row["to_kernel"] for row in l.show("kernel", "--switch", "left")}
+            self.assertLess(rows["h"] - to_kernel, 20)
             l.stop()
 
 

@@ -39,7 +39,8 @@ inline pipeline::Registry config_registry() {
        .summary = "Bridges.",
        .needs = {"parsed"},
        .provides = {"forward"},
-       .options = Schema::map({Key::with_default("ageing_s", Schema::integer(1, 1000000), Value(300), "Age.")}),
+       .options = Schema::map({Key::with_default("ageing_s", Schema::integer(1, 1000000), Value(300), "Age."),
+                               Key::with_default("forward_link_local", Schema::boolean(), Value(false), "Wire.")}),
        .make = {}});
   registry.add({.name = "l3",
                 .summary = "Routes.",

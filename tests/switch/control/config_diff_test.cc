@@ -51,6 +51,15 @@ TEST(ConfigDiff, KeysOfMapsAreNamedByTheirPath) {
               ElementsAre("s1: port p1 trunk.vlans: [2,3] -> [2,4]", "s1: port p1 trunk.native: not set -> 9"));
 }
 
+TEST(ConfigDiff, TheKernelComesChangesAndGoesAsAnythingElse) {
+  const std::string few = "    kernel: { packets_per_s: 5 }\n";
+  EXPECT_THAT(changes(bridge(kP1), bridge(kP1, "[parse, l2]", few)), ElementsAre(::testing::StartsWith("s1: kernel")));
+  EXPECT_THAT(changes(bridge(kP1, "[parse, l2]", few), bridge(kP1, "[parse, l2]", "    kernel: { prefix: x }\n")),
+              ElementsAre("s1: kernel prefix:  -> x", "s1: kernel packets_per_s: 5 -> 10000"));
+  EXPECT_THAT(changes(bridge(kP1, "[parse, l2]", few), bridge(kP1 + "," + kP2, "[parse, l2]", few)),
+              ElementsAre("s1: port p2 added"));
+}
+
 TEST(ConfigDiff, StagesAreMatchedByNameAndTheirOrderCounts) {
   const std::string mangle = "mangle: { rules: [] }";
   EXPECT_THAT(changes(bridge(kP1, "[parse, " + mangle + ", l2]"), bridge(kP1, "[parse, l2: { ageing_s: 5 }]")),

@@ -36,8 +36,14 @@ TEST(KernelBuilder, ReadsNamespacePrefixAndRateAndNeedsNoAddresses) {
   EXPECT_EQ(full.kernel->packets_per_s, 50u);
 }
 
-TEST(KernelBuilder, NeedsRoutingAndEqualCostGroups) {
-  expect_mistakes(with("@{}", "[parse, l2]"), {"kernel: needs stage 'l3' in the pipeline"});
+TEST(KernelBuilder, ABridgeNeedsNothingElseAndKeepsLinkLocalFramesForTheKernel) {
+  expect_accepted(with("{}", "[parse, l2]"));
+  expect_accepted(with("{}", "[parse, l2: { forward_link_local: false }]"));
+  expect_mistakes(with("{}", "[parse, l2: { forward_link_local: @true }]"),
+                  {"forward_link_local: with 'kernel' such frames are the kernel's; expected false"});
+}
+
+TEST(KernelBuilder, ARouterNeedsEqualCostGroups) {
   expect_mistakes(with("@{}", "[parse, l3]"),
                   {"kernel: the kernel's routes may have several next hops, which needs stage 'lb'"});
 }

@@ -3,8 +3,8 @@
 #include "switch/kernel/messages.h"
 
 #include <gtest/gtest.h>
+#include <linux/if.h>
 #include <linux/neighbour.h>
-#include <net/if.h>
 
 #include <cstring>
 #include <vector>
@@ -129,6 +129,11 @@ TEST(Messages, ALinkIsUpOrDown) {
   EXPECT_FALSE(parse_link(Message(RTM_NEWLINK, 0, header).get())->up);
   header.ifi_flags = IFF_UP;
   EXPECT_TRUE(parse_link(Message(RTM_NEWLINK, 0, header).get())->up);
+  EXPECT_FALSE(parse_link(Message(RTM_NEWLINK, 0, header).get())->carrier);
+  for (const unsigned flag : {unsigned{IFF_RUNNING}, unsigned{IFF_LOWER_UP}}) {
+    header.ifi_flags = IFF_UP | flag;
+    EXPECT_TRUE(parse_link(Message(RTM_NEWLINK, 0, header).get())->carrier);
+  }
 }
 
 TEST(Messages, WhatIsCutShortOrOfAnotherKindGivesNothing) {
