@@ -72,6 +72,10 @@ class Device {
   Mr reg_virtual_mr(Pd pd, std::uint64_t address, std::uint64_t length, std::uint32_t access);
   bool dereg_mr(const Mr& mr) noexcept { return memory_.remove(mr.key); }
   [[nodiscard]] Cq& create_cq(std::uint32_t depth);
+  /// No queue pair uses it any more.
+  void destroy_cq(Cq& cq) noexcept {
+    std::erase_if(cqs_, [&](const auto& one) { return one.get() == &cq; });
+  }
   [[nodiscard]] Qp& create_qp(Pd pd, Cq& send_cq, Cq& receive_cq, const QpConfig& config);
   /// The queue pair's number is not used again soon.
   void destroy_qp(Qp& qp) noexcept;

@@ -54,7 +54,7 @@ ResponseEvent Requester::on_response(Time now, const Packet& p, Cq& cq) noexcept
   if (d < 0) {
     ++counters_.stale_responses;
     // An ACK that was not asked for brings credits (IBTA 9.7.7.2.4).
-    if (d == -1 && p.opcode == Opcode::RC_ACKNOWLEDGE && Syndrome(p.syndrome).is_ack()) take_credits(p);
+    if (p.opcode == Opcode::RC_ACKNOWLEDGE && Syndrome(p.syndrome).is_ack()) take_credits(p);
     return event;
   }
   switch (p.opcode) {
@@ -141,7 +141,8 @@ bool Requester::acknowledge_until(Time now, std::uint64_t end, Cq& cq, ResponseE
 void Requester::take_credits(const Packet& p) noexcept {
   const std::uint8_t code = Syndrome(p.syndrome).value();
   limited_ = code != wire::kInvalidCreditCode;
-  if (limited_) lsn_ = (p.msn + wire::credit_count(code)) & 0xffffff;
+  const wire::Psn lsn(p.msn + wire::credit_count(code));
+  if (limited_ && lsn.distance_from(wire::Psn(lsn_)) > 0) lsn_ = lsn.value();
 }
 
 void Requester::on_acknowledge(Time now, const Packet& p, Cq& cq, ResponseEvent& event) noexcept {

@@ -176,6 +176,7 @@ bool Responder::execute_send(const Packet& p, Cq& cq) noexcept {
   offset_ += p.payload.bytes;
   message_ = p.info().ends_message() ? Message::none : Message::send;
   if (p.info().ends_message()) complete_receive(p, cq);
+  ack_psn_ = epsn_;
   advance(1);
   return true;
 }
@@ -212,6 +213,7 @@ bool Responder::execute_write(const Packet& p, Cq& cq) noexcept {
     msn_ = (msn_ + 1) & kMsnMask;
     ++counters_.messages;
   }
+  ack_psn_ = epsn_;
   advance(1);
   return true;
 }

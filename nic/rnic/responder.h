@@ -41,7 +41,10 @@ class Responder {
   Responder(const QpConfig& config, Pd pd, MemoryTable& memory, wire::Qpn qpn);
 
   /// Sets the PSN of the first packet that the peer sends.
-  void connect(wire::Psn first) noexcept { epsn_ = first; }
+  void connect(wire::Psn first) noexcept {
+    epsn_ = first;
+    ack_psn_ = first - 1;
+  }
   /// Takes a receive work request, at any time.
   PostResult post(const RecvWr& wr, Cq& cq) noexcept;
 
@@ -69,6 +72,7 @@ class Responder {
     h(std::uint64_t{head_} << 32 | tail_);
     h((failed_ ? 1u : 0u) | static_cast<unsigned>(withheld_) << 1 | static_cast<unsigned>(message_) << 4);
     h(offset_);
+    h(ack_psn_.value());
     h(unacknowledged_);
     for (std::uint32_t i = 0; i < response_count_; ++i) {
       const Response& r = responses_[(response_head_ + i) % responses_.size()];
@@ -151,6 +155,7 @@ class Responder {
   wire::Qpn qpn_;
   bool failed_ = false;
   wire::Psn epsn_{};
+  wire::Psn ack_psn_{};  ///< of the last SEND or WRITE packet: READs and atomics are answered in other ways
   std::uint32_t msn_ = 0;
   Withheld withheld_ = Withheld::no;
 

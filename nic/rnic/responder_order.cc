@@ -38,12 +38,14 @@ void Responder::after_arrival(wire::Psn arrived, bool ack_req) noexcept {
   if (holes && config_.loss_recovery == LossRecovery::nic_sr && config_.renack == Renack::eager) send_nak({});
 }
 
+/// Never with the PSN of a READ or atomic, even if that is the last to have arrived: its response may have been lost,
+/// and rxe takes such an ACK for the response.
 void Responder::acknowledge() noexcept {
   unacknowledged_ = 0;
   told_no_credit_ = config_.end_to_end_credits && head_ == tail_;
   Response r;
   r.syndrome = ack_syndrome().raw();
-  r.psn = epsn_ - 1;
+  r.psn = ack_psn_;
   r.msn = msn_;
   if (response_count_ > 0) {
     Response& last = response(response_count_ - 1);
@@ -115,7 +117,7 @@ void Responder::on_duplicate(const Packet& p) noexcept {
     case Opcode::RC_FETCH_ADD:
       return repeat_atomic(p);
     default:
-      return acknowledge();  // 9.7.5.1.2, C9-105: whatever it is, all before the expected PSN has arrived
+      return acknowledge();  // 9.7.5.1.2, C9-105: it has arrived, and all before it
   }
 }
 

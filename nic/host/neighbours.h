@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+//
+// Where the kernel would send a packet: route, source address and the next hop's MAC address, over rtnetlink.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+
+#include "switch/wire/addresses.h"
+
+namespace weft::nic {
+
+/// The first step towards an address.
+struct NextHop {
+  unsigned interface = 0;
+  wire::IpAddress source{};   ///< what the kernel would use
+  wire::IpAddress gateway{};  ///< the address itself when it is on the link
+};
+
+/// nullopt when the kernel has no route, or only one to itself.
+[[nodiscard]] std::optional<NextHop> find_route(const wire::IpAddress& to);
+
+/// The MAC address of a neighbour, as the kernel knows it now.
+[[nodiscard]] std::optional<wire::MacAddress> find_neighbour(unsigned interface, const wire::IpAddress& address);
+
+/// The same, but makes the kernel ask for it, and waits. Asking needs CAP_NET_ADMIN.
+[[nodiscard]] std::optional<wire::MacAddress> resolve_neighbour(unsigned interface, const wire::IpAddress& address,
+                                                                std::chrono::milliseconds limit);
+
+}  // namespace weft::nic

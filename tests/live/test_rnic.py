@@ -1,0 +1,155 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# Copyright The weft authors
+"""Two weft-rnic in network namespaces, with a switch between them that loses, doubles and reorders packets."""
+import contextlib
+import json
+import os
+import subprocess
+import time
+import unittest
+
+import lab
+import roce_capture
+
+RNIC = os.path.join(lab.BIN, "weft-rnic")
+MTU = 4200
+A, B = "10.77.0.1", "10.77.0.2"
+# A busy machine takes its time, and a switch with one CPU has short queues.
+CALM = ("--rto-us", "1000000", "--window", "32")
+RECOVERIES = ("gbn", "nic_sr", "irn")
+
+
+class Rnic(unittest.TestCase):
+    @contextlib.contextmanager
+    def fabric(self, rules="", addresses=(A, B), prefix=24):
+        with lab.Lab() as l:
+            hosts = [l.host(name, mtu=MTU).address(f"{address}/{prefix}") for name, address in zip("ab", addresses)]
+            ports = "".join(f"      - {{ name: {name}, type: veth, interface: {host.port_interface}, "
+                            f"mtu_bytes: {MTU} }}\n" for name, host in zip("ab", hosts))
+            impair = f"impair: {{ rules: [ {rules} ] }}, " if rules else ""
+            l.start(f"  - name: tor\n    ports:\n{ports}    pipeline: [parse, {impair}rdma_track, l2]\n")
+            yield l, hosts
+
+    @contextlib.contextmanager
+    def server(self, host, *arguments):
+        process = host.start("timeout", "60", RNIC, *(arguments or ("serve",)))
+        try:
+            self.assertIn("port", process.stdout.readline())  # it listens
+            yield process
+        finally:
+            process.terminate()
+            process.communicate()
+
+    def client(self, host, *arguments, code=0):
+        result = subprocess.run(["ip", "netns", "exec", host.namespace, "timeout", "40", RNIC, *arguments],
+                                capture_output=True, text=True)
+        self.assertEqual(result.returncode, code, result.stdout + result.stderr)
+        return result
+
+    def json(self, host, *arguments):
+        return json.loads(self.client(host, *arguments, "--json").stdout)
+
+    def test_measurements_end_without_a_retransmission_and_the_kernel_stays_silent(self):
+        with self.fabric() as (l, (a, b)), self.server(b):
+            for test in ("write_bw", "send_bw", "read_bw"):
+                result = self.json(a, test, B, "-n", "200", "-s", "50000", "-q", "2", *CALM)
+                self.assertEqual(result["messages"], 400)
+                for qp in result["qps"]:
+                    self.assertEqual((qp["retransmitted"], qp["timeouts"], qp["spurious"]), (0, 0, 0), test)
+            for test in ("write_lat", "send_lat"):
+                result = self.json(a, test, B, "-n", "100")
+                self.assertEqual(result["iterations"], 100)
+                self.assertLess(result["min_us"], result["p99_us"])
+            # No ICMP: the port is taken.
+            unreachable = [line for line in b.execute("nstat", "-asz").splitlines() if "IcmpOutDestUnreachs" in line]
+            self.assertEqual(unreachable[0].split()[1], "0")
+            self.assertEqual(a.ping(B, count=2), 2)
+            self.assertEqual({row["pairing"] for row in l.show("qps")}, {"cm"})
+            l.stop()
+
+    def test_every_opcode_and_size_survives_faults_with_every_loss_recovery(self):
+        for percent in (0, 0.1, 1):
+            ratio = percent / 100
+            faults = (f"loss: {ratio}", f"duplicate: {ratio}", f"reorder: {{ ratio: {ratio}, gap_us: 200 }}")
+            rules = ", ".join(f"{{ match: {{ kind: roce }}, {fault} }}" for fault in faults) if percent else ""
+            options = ("--rto-us", "20000") if percent else CALM
+            with self.fabric(rules) as (l, (a, b)), self.server(b):
+                for recovery in RECOVERIES:
+                    for mtu in (256, 1024, 4096):
+                        result = self.json(a, "verify", B, "--loss-recovery", recovery, "-m", str(mtu), *options)
+                        self.assertGreater(result["messages"], 190, f"{percent} % {recovery} {mtu}")
+                        qp = result["qps"][0]
+                        self.assertEqual(qp["bad_responses"], 0)
+                        if percent == 0:
+                            self.assertEqual((qp["retransmitted"], qp["spurious"]), (0, 0))
+                l.stop()
+
+    def test_a_burst_of_losses_is_repaired_by_retransmission_of_what_was_lost_alone(self):
+        rules = "{ match: { opcode: RC_RDMA_WRITE_MIDDLE, ports: [a] }, every: 100, loss: 1 }"
+        with self.fabric(rules) as (l, (a, b)), self.server(b):
+            sent = {}
+            for recovery in RECOVERIES:
+                options = ("-n", "100", "--loss-recovery", recovery, "--rto-us", "50000")
+                qp = self.json(a, "write_bw", B, *options)["qps"][0]
+                lost = sum(row["lost"] for row in l.show("impair"))
+                sent[recovery] = qp["retransmitted"]
+                self.assertGreater(qp["naks"], 5, recovery)
+                # Only what is lost a second time has to wait for its time to be over.
+                self.assertLess(qp["timeouts"], qp["naks"] / 4, recovery)
+            self.assertGreater(lost, 15)
+            self.assertGreater(sent["gbn"], 2 * max(sent["nic_sr"], sent["irn"]))
+            l.stop()
+
+    def test_wireshark_and_an_independent_icrc_find_nothing_wrong(self):
+        with self.fabric() as (l, (a, b)), self.server(b):
+            path = os.path.join(l.directory, "a.pcap")
+            tcpdump = a.start("tcpdump", "-U", "-w", path, "-i", "eth0", "--immediate-mode", "-B", "65536", "udp",
+                              "port", "4791")
+            self.assertIn("listening", tcpdump.stdout.readline())
+            self.json(a, "verify", B, "-m", "1024")
+            time.sleep(0.3)
+            tcpdump.terminate()
+            tcpdump.communicate()
+            count, wrong = roce_capture.check_icrcs(path)
+            self.assertGreater(count, 1000)
+            self.assertEqual(wrong, [])
+            self.assertEqual(roce_capture.complaints(path), "")
+            # Every opcode of RC but SEND with Invalidate, and datagrams of CM.
+            self.assertEqual(roce_capture.opcodes(path), {*range(0x00, 0x15), 0x64} - {0x0a + 0x40})
+            l.stop()
+
+    def test_rping_runs_over_ipv6_too(self):
+        for addresses, prefix in (((A, B), 24), (("fd77::1", "fd77::2"), 64)):
+            with self.fabric(addresses=addresses, prefix=prefix) as (l, (a, b)):
+                with self.server(b, "rping", "-s", "-a", addresses[1], "-V", "--json") as server:
+                    result = self.json(a, "rping", "-c", "-a", addresses[1], "-C", "10", "-S", "9000", "-V")
+                    self.assertEqual(result["pings"], 10)
+                    self.assertEqual(json.loads(server.communicate(timeout=10)[0])["pings"], 10)
+                l.stop()
+
+    def test_dcqcn_takes_nacks_for_cnps_when_asked_to(self):
+        rules = "{ match: { opcode: RC_RDMA_WRITE_MIDDLE, ports: [a] }, every: 50, loss: 1 }"
+        with self.fabric(rules) as (l, (a, b)), self.server(b):
+            options = ("-n", "200", "--loss-recovery", "nic_sr", "--cc", "dcqcn", "--rate-gbps", "2", "--rto-us",
+                       "50000")
+            with_cuts = self.json(a, "write_bw", B, *options, "--nack-is-cnp")
+            without = self.json(a, "write_bw", B, *options)
+            self.assertGreater(with_cuts["qps"][0]["rate_cuts"], 3)
+            self.assertEqual(without["qps"][0]["rate_cuts"], 0)
+            l.stop()
+
+    def test_mistakes_are_said_in_one_sentence(self):
+        with self.fabric() as (l, (a, b)):
+            self.assertIn("does not answer ARP", self.client(a, "write_bw", "10.77.0.9", code=3).stderr)
+            self.assertIn("no route", self.client(a, "write_bw", "192.0.2.1", code=3).stderr)
+            with self.server(b):
+                refused = self.client(a, "write_bw", B, "-p", "1", code=3)
+                self.assertIn("nobody listens", refused.stderr)
+            self.assertIn("does not answer", self.client(a, "write_bw", B, "--timeout", "1", code=3).stderr)
+            self.assertIn("--help", self.client(a, "write_bw", B, "--nonsense", code=2).stderr)
+            l.stop()
+
+
+if __name__ == "__main__":
+    lab.main()

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+
+#include "tools/weft-rnic/channel.h"
+#include "tools/weft-rnic/tests.h"
+
+namespace weft::rnic_tool {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr double kMib = 1024.0 * 1024.0;
+
+struct Stream {
+  Channel channel;
+  std::uint64_t posted = 0;
+  std::uint64_t completed = 0;
+  std::optional<Statistics> server;
+};
+
+class Bandwidth {
+ public:
+  explicit Bandwidth(Options& options) : options_(options) {}
+
+  int run() {
+    if (const auto failure = session_.open(options_)) return fail(*failure);
+    for (std::uint32_t i = 0; i < options_.qps; ++i) {
+      streams_.push_back(std::make_unique<Stream>());
+      if (const auto failure = connect_channel(session_, options_, options_.size, streams_.back()->channel)) {
+        return fail(*failure);
+      }
+    }
+    heading();
+    if (const auto failure = transfer()) {
+      session_.disconnect_all();
+      return fail(*failure);
+    }
+    for (auto& s : streams_) s->server = read_statistics(session_, options_, s->channel);
+    print();
+    session_.disconnect_all();
+    return kExitFine;
+  }
+
+ private:
+  void heading() const {
+    if (options_.json) return;
+    std::printf("%s of %u bytes over %u queue pairs, path MTU %u, %s%s\n", title(), options_.size, options_.qps,
+                options_.qp.path_mtu, std::string(name(options_.qp.loss_recovery)).c_str(),
+                options_.qp.congestion_control == nic::CongestionControl::dcqcn ? ", dcqcn" : "");
+    static_cast<void>(std::fflush(stdout));
+  }
+  [[nodiscard]] const char* title() const {
+    return options_.command == Command::write_bw  ? "RDMA WRITE"
+           : options_.command == Command::send_bw ? "SEND"
+                                                  : "RDMA READ";
+  }
+  [[nodiscard]] nic::WrOpcode opcode() const {
+    return options_.command == Command::write_bw  ? nic::WrOpcode::write
+           : options_.command == Command::send_bw ? nic::WrOpcode::send
+                                                  : nic::WrOpcode::read;
+  }
+
+  /// Keeps the queue full while there is something left to start.
+  bool fill(Stream& s, bool more) {
+    while (more && s.posted - s.completed < options_.depth &&
+           (options_.duration_s > 0 || s.posted < options_.iterations)) {
+      nic::SendWr wr;
+      wr.opcode = opcode();
+      wr.with(s.channel.sge(0, options_.size));
+      wr.remote_address = s.channel.server.address.value();
+      wr.rkey = s.channel.server.rkey.value();
+      if (s.channel.qp->post_send(wr) != nic::PostResult::ok) return false;
+      ++s.posted;
+    }
+    return true;
+  }
+
+  std::optional<Failure> transfer() {
+    start_ = nic::monotonic_now();
+    const nic::Time stop =
+        options_.duration_s > 0 ? start_ + static_cast<nic::Time>(options_.duration_s * 1e9) : nic::kNever;
+    nic::Time progress = start_;
+    nic::Time next_line = options_.watch_s ? start_ : nic::kNever;
+    while (true) {
+      const nic::Time now = nic::monotonic_now();
+      bool idle = true;
+      for (auto& s : streams_) {
+        if (!fill(*s, now < stop && !interrupted())) return Failure{kExitFailed, "a work request was refused"};
+        nic::Wc done[64];
+        while (const std::size_t count = s->channel.cq->poll(done)) {
+          for (std::size_t i = 0; i < count; ++i) {
+            if (done[i].status != nic::WcStatus::success) {
+              return Failure{kExitFailed,
+                             "message " + std::to_string(s->completed) + ": " + std::string(name(done[i].status))};
+            }
+            ++s->completed;
+          }
+          progress = now;
+        }
+        idle = idle && s->completed == s->posted;
+      }
+      end_ = now;
+      if (idle && !fillable(now < stop && !interrupted())) return std::nullopt;
+      if (static_cast<double>(now - progress) > options_.timeout_s * 1e9) return Failure{kExitFailed, "no progress"};
+      if (now >= next_line) next_line = print_progress(now);
+      session_.host().run_once(std::chrono::milliseconds(10));
+    }
+  }
+  [[nodiscard]] bool fillable(bool more) const {
+    return more && std::any_of(streams_.begin(), streams_.end(), [&](const auto& s) {
+             return options_.duration_s > 0 || s->posted < options_.iterations;
+           });
+  }
+
+  nic::Time print_progress(nic::Time now) {
+    std::uint64_t messages = 0, retransmitted = 0, naks = 0, timeouts = 0, cnps = 0;
+    for (auto& s : streams_) {
+      const auto& c = s->channel.qp->requester().counters();
+      messages += s->completed;
+      retransmitted += c.retransmitted;
+      naks += c.naks_sequence;
+      timeouts += c.timeouts;
+      cnps += s->channel.qp->counters().cnps_received;
+    }
+    const double bits = static_cast<double>(messages - watched_) * options_.size * 8;
+    const double rate = streams_[0]->channel.qp->rate().rate_bps(now) / 1e9;
+    std::fprintf(stderr, "%7.1f s %9.3f Gbit/s  retransmitted %llu  naks %llu  timeouts %llu  cnps %llu",
+                 static_cast<double>(now - start_) * 1e-9, bits * 1e-9 / *options_.watch_s,
+                 static_cast<unsigned long long>(retransmitted), static_cast<unsigned long long>(naks),
+                 static_cast<unsigned long long>(timeouts), static_cast<unsigned long long>(cnps));
+    std::fprintf(stderr, rate > 0 ? "  rate %.3f\n" : "\n", rate);
+    watched_ = messages;
+    return now + static_cast<nic::Time>(*options_.watch_s * 1e9);
+  }
+
+  void print() {
+    std::uint64_t messages = 0;
+    for (const auto& s : streams_) messages += s->completed;
+    const double seconds = std::max(1e-9, static_cast<double>(end_ - start_) * 1e-9);
+    const double bytes = static_cast<double>(messages) * options_.size;
+    Json rows = Json::array();
+    for (auto& s : streams_) {
+      Json row = describe(*s->channel.qp);
+      row["messages"] = s->completed;
+      if (s->server) {
+        row["spurious"] = s->server->duplicates.value();
+        row["server_out_of_order"] = s->server->out_of_order.value();
+        row["server_naks_sent"] = s->server->naks_sent.value();
+        row["server_ce_marked"] = s->server->ce_marked.value();
+      }
+      rows.push_back(row);
+    }
+    if (options_.json) {
+      const Json all{{"test", title()},
+                     {"bytes", options_.size},
+                     {"messages", messages},
+                     {"seconds", seconds},
+                     {"gbits_per_second", bytes * 8e-9 / seconds},
+                     {"mib_per_second", bytes / kMib / seconds},
+                     {"messages_per_second", static_cast<double>(messages) / seconds},
+                     {"port", port_counters()},
+                     {"qps", rows}};
+      std::printf("%s\n", all.dump(2).c_str());
+      return;
+    }
+    const char* unit = options_.report_gbits ? "Gb/sec" : "MiB/sec";
+    const double rate = options_.report_gbits ? bytes * 8e-9 / seconds : bytes / kMib / seconds;
+    std::printf(" #bytes     #iterations    BW average[%s]   MsgRate[Mpps]\n", unit);
+    std::printf(" %-10u %-14llu %-20.2f %.6f\n", options_.size, static_cast<unsigned long long>(messages), rate,
+                static_cast<double>(messages) / seconds * 1e-6);
+    for (const auto& row : rows) print_counters(row);
+  }
+
+  static void print_counters(const Json& row) {
+    std::printf("qp 0x%06x:", row["qpn"].get<unsigned>());
+    for (const char* key :
+         {"request_packets", "retransmitted", "spurious", "naks", "rnr_naks", "timeouts", "cnps", "rate_cuts"}) {
+      if (row.contains(key)) std::printf(" %s %s ", key, row[key].dump().c_str());
+    }
+    std::printf("\n");
+  }
+
+  Json port_counters() {
+    const auto c = session_.host().port().counters();
+    return {{"rx_frames", c.rx_frames},
+            {"rx_kernel_drops", c.rx_kernel_drops},
+            {"rx_truncated", c.rx_truncated},
+            {"tx_frames", c.tx_frames},
+            {"tx_busy", c.tx_busy},
+            {"tx_errors", c.tx_errors},
+            {"icrc_errors", session_.device().counters().icrc_errors}};
+  }
+
+  Options& options_;
+  Session session_;
+  std::vector<std::unique_ptr<Stream>> streams_;
+  nic::Time start_ = 0, end_ = 0;
+  std::uint64_t watched_ = 0;
+};
+
+}  // namespace
+
+int run_bandwidth(Options options) {
+  return Bandwidth(options).run();
+}
+
+}  // namespace weft::rnic_tool

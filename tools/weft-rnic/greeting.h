@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+//
+// What weft-rnic's client and server tell each other in the private data of REQ and REP.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <span>
+
+#include "nic/rnic/config.h"
+#include "switch/wire/types.h"
+#include "tools/weft-rnic/options.h"
+
+namespace weft::rnic_tool {
+
+/// Largest buffer that a server gives to a connection.
+inline constexpr std::uint32_t kMaxServerBytes = 1u << 28;
+
+/// Client to server.
+struct Hello {
+  wire::be32 magic;
+  std::uint8_t test;
+  std::uint8_t loss_recovery;
+  std::uint8_t renack;
+  std::uint8_t reserved;
+  wire::be32 size;
+  wire::be32 depth;
+  wire::be32 reorder_window;
+  wire::be64 address;  ///< write_lat: where the server writes
+  wire::be32 rkey;
+
+  static constexpr std::uint32_t kMagic = 0x77726e31;  // "wrn1"
+};
+static_assert(sizeof(Hello) == 32);
+
+/// Server to client. At `address`: `size` bytes of data, and at `statistics` a Statistics.
+struct Welcome {
+  wire::be32 magic;
+  wire::be32 rkey;
+  wire::be64 address;
+  wire::be64 statistics;
+};
+static_assert(sizeof(Welcome) == 24);
+
+/// What the server's responder has counted; the client reads it over RDMA when a test is over.
+struct Statistics {
+  wire::be64 packets, duplicates, out_of_order, naks_sent, ce_marked, cnps_sent;
+};
+static_assert(sizeof(Statistics) == 48);
+
+template <class T>
+[[nodiscard]] std::span<const std::uint8_t> as_bytes(const T& v) noexcept {
+  return {reinterpret_cast<const std::uint8_t*>(&v), sizeof v};
+}
+/// nullopt when the magic number is missing.
+template <class T>
+[[nodiscard]] std::optional<T> read_greeting(std::span<const std::uint8_t> bytes) noexcept {
+  T v;
+  if (bytes.size() < sizeof v) return std::nullopt;
+  std::memcpy(&v, bytes.data(), sizeof v);
+  if (v.magic.value() != Hello::kMagic) return std::nullopt;
+  return v;
+}
+
+}  // namespace weft::rnic_tool

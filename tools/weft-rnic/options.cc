@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+#include "tools/weft-rnic/options.h"
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <cstdio>
+#include <map>
+#include <vector>
+
+namespace weft::rnic_tool {
+namespace {
+
+constexpr const char* kAbout =
+    "A software RNIC on a network interface: RoCEv2 measurements as perftest has them, and Linux's rping.\n"
+    "It needs root, or CAP_NET_RAW and CAP_NET_ADMIN; the kernel keeps everything but UDP port 4791.";
+
+constexpr const char* kExamples = R"(Examples:
+  weft-rnic serve                              on one host: answers all of the tests, until Ctrl-C
+  weft-rnic write_bw 10.0.0.1                  on another: 5000 messages of 64 KiB
+  weft-rnic write_bw 10.0.0.1 -D 10 -q 4 --watch     four queue pairs for ten seconds, with progress
+  weft-rnic send_lat 10.0.0.1 -s 64 -n 10000
+  weft-rnic write_bw 10.0.0.1 --loss-recovery nic_sr --renack eager --rto-us 500
+  weft-rnic write_bw 10.0.0.1 --cc dcqcn --dcqcn longhaul --rate-gbps 5 --nack-is-cnp
+  weft-rnic verify 10.0.0.1                    every opcode, sizes around every MTU boundary; data is compared
+  weft-rnic rping -s                           Linux: rping -c -a ADDRESS -v -V -C 10
+  weft-rnic rping -c -a 10.0.0.2 -C 10 -V      Linux: rping -s -v -V
+
+Counters:
+  retransmitted  packets sent again            naks       NAKs of lost packets received
+  spurious       of these, the server had them timeouts   answers that did not come in time
+  cnps           congestion notifications      rate_cuts  by DCQCN
+
+Exit status: 0 fine; 1 a test failed; 2 wrong usage; 3 the server cannot be reached.)";
+
+/// What a command line needs and Options has in another form.
+struct Raw {
+  std::string loss_recovery = "gbn", renack = "lazy", cc = "none", rto_mode = "fixed";
+  double rto_us = 67108.864, rto_low_us = 100, rto_high_us = 320;
+  double rate_gbps = 0;
+  std::uint32_t mtu = 0;
+  unsigned tos = 0;
+  bool server_role = false, client_role = false;
+  std::string rping_address;
+  std::string watch;
+};
+
+void add_interface(CLI::App& app, Options& o) {
+  app.add_option("-i,--interface", o.interface, "Network interface (default: the one that leads to the server)")
+      ->option_text("NAME");
+  app.add_option("--address", o.address, "Our address (default: the interface's first)")->option_text("IP");
+}
+
+void add_transport(CLI::App& app, Options& o, Raw& raw) {
+  auto& q = o.qp;
+  const char* group = "Transport (the client's settings hold for both sides)";
+  app.add_option("-m,--mtu", raw.mtu, "Path MTU (default: what the interface allows)")
+      ->check(CLI::IsMember({256, 512, 1024, 2048, 4096}))
+      ->group(group);
+  app.add_option("--loss-recovery", raw.loss_recovery, "gbn, nic_sr or irn (default: gbn)")
+      ->check(CLI::IsMember({"gbn", "nic_sr", "irn"}))
+      ->option_text("NAME")
+      ->group(group);
+  app.add_option("--renack", raw.renack, "nic_sr: lazy or eager (default: lazy)")
+      ->check(CLI::IsMember({"lazy", "eager"}))
+      ->option_text("NAME")
+      ->group(group);
+  app.add_option("--reorder-window", q.reorder_window, "nic_sr, irn: packets, a power of two (default: 512)")
+      ->check(CLI::IsMember({64, 128, 256, 512, 1024, 2048, 4096}))
+      ->option_text("N")
+      ->group(group);
+  app.add_option("--window", q.max_inflight_packets, "Packets under way per queue pair (default: 256)")
+      ->check(CLI::Range(1, 1 << 20))
+      ->option_text("N")
+      ->group(group);
+  app.add_option("--rto-mode", raw.rto_mode, "fixed, adaptive or irn (default: fixed)")
+      ->check(CLI::IsMember({"fixed", "adaptive", "irn"}))
+      ->option_text("NAME")
+      ->group(group);
+  app.add_option("--rto-us", raw.rto_us, "Retransmission timeout (default: 67109)")
+      ->check(CLI::Range(1.0, 1e9))
+      ->option_text("US")
+      ->group(group);
+  app.add_option("--rto-low-us", raw.rto_low_us, "adaptive: the first one; irn: with few packets under way")
+      ->check(CLI::Range(1.0, 1e9))
+      ->option_text("US")
+      ->group(group);
+  app.add_option("--rto-high-us", raw.rto_high_us, "irn: with more")
+      ->check(CLI::Range(1.0, 1e9))
+      ->option_text("US")
+      ->group(group);
+  app.add_option("--retry-count", q.retry_count, "0-7 (default: 7)")
+      ->check(CLI::Range(0, 7))
+      ->option_text("N")
+      ->group(group);
+  app.add_option("--cc", raw.cc, "Congestion control: none or dcqcn (default: none)")
+      ->check(CLI::IsMember({"none", "dcqcn"}))
+      ->option_text("NAME")
+      ->group(group);
+  app.add_option("--dcqcn", o.dcqcn_set, "hpcc_mix, hpcc_run, conweave, dcqcn_paper, longhaul or connectx")
+      ->check(CLI::IsMember(std::vector<std::string>(nic::kDcqcnSets.begin(), nic::kDcqcnSets.end())))
+      ->option_text("SET")
+      ->group(group);
+  app.add_option("--rate-gbps", raw.rate_gbps, "Rate per queue pair; dcqcn starts there (default: no limit)")
+      ->check(CLI::Range(0.0, 10000.0))
+      ->option_text("GBPS")
+      ->group(group);
+  app.add_flag("--nack-is-cnp", q.nack_is_cnp, "A NACK cuts the rate as a CNP does")->group(group);
+  app.add_option("--tos", raw.tos, "DSCP << 2 of data and ACKs")
+      ->check(CLI::Range(0, 255))
+      ->option_text("BYTE")
+      ->group(group);
+}
+
+void add_output(CLI::App& app, Options& o, Raw& raw) {
+  app.add_flag("--json", o.json, "Print one JSON object");
+  app.add_option("--watch", raw.watch, "Print progress every SECONDS (default 1)")
+      ->expected(0, 1)
+      ->default_str("1")
+      ->option_text("[SECONDS]");
+  app.add_option("--timeout", o.timeout_s, "Give up after so many seconds without progress (default: 10)")
+      ->check(CLI::Range(0.1, 3600.0))
+      ->option_text("SECONDS");
+}
+
+void add_test(CLI::App& app, Options& o, Raw& raw, Command command, const char* name, const char* text) {
+  const bool latency = command == Command::write_lat || command == Command::send_lat;
+  CLI::App* sub = app.add_subcommand(name, text);
+  sub->add_option("server", o.server, "The server's address; without one, be the server, once")->option_text("SERVER");
+  add_interface(*sub, o);
+  sub->add_option("-p,--port", o.port, "Port of rdma_cm (default: 18515)")->option_text("PORT");
+  if (command != Command::verify) {
+    sub->add_option("-s,--size", o.size,
+                    latency ? "Bytes per message (default: 2)" : "Bytes per message (default: 65536)")
+        ->check(CLI::Range(0u, 1u << 28))
+        ->option_text("BYTES");
+    sub->add_option("-n,--iters", o.iterations, "Messages per queue pair")
+        ->check(CLI::Range(1ull, 1ull << 40))
+        ->option_text("N");
+    sub->add_option("-D,--duration", o.duration_s, "Seconds, instead of a number of messages")
+        ->check(CLI::Range(0.1, 86400.0))
+        ->option_text("SECONDS");
+  }
+  if (!latency && command != Command::verify) {
+    sub->add_option("-q,--qp", o.qps, "Queue pairs (default: 1)")->check(CLI::Range(1, 1024))->option_text("N");
+    sub->add_option("-t,--tx-depth", o.depth, "Messages under way per queue pair (default: 128)")
+        ->check(CLI::Range(1, 8192))
+        ->option_text("N");
+    sub->add_flag("--report_gbits", o.report_gbits, "Gb/sec instead of MiB/sec");
+  }
+  add_transport(*sub, o, raw);
+  add_output(*sub, o, raw);
+  sub->callback([&o, command, latency, sub] {
+    o.command = command;
+    if (latency && sub->count("--size") == 0) o.size = 2;
+    if (latency && sub->count("--iters") == 0) o.iterations = 1000;
+  });
+}
+
+void add_serve(CLI::App& app, Options& o, Raw& raw) {
+  CLI::App* serve = app.add_subcommand("serve", "Answer all tests of weft-rnic, until Ctrl-C");
+  add_interface(*serve, o);
+  serve->add_option("-p,--port", o.port, "Port of rdma_cm (default: 18515)")->option_text("PORT");
+  serve->add_option("--connections", o.connections, "End after so many (default: never)")->option_text("N");
+  add_output(*serve, o, raw);
+  serve->callback([&o] { o.command = Command::serve; });
+}
+
+void add_rping(CLI::App& app, Options& o, Raw& raw) {
+  CLI::App* rping = app.add_subcommand("rping", "Ping-pong by SEND, READ and WRITE, as Linux's rping does it");
+  auto* server = rping->add_flag("-s", raw.server_role, "Be the server");
+  rping->add_flag("-c", raw.client_role, "Be the client")->excludes(server);
+  rping->add_option("-a", raw.rping_address, "Server: our address; client: the server's")->option_text("IP");
+  rping->add_option("-p", o.port, "Port of rdma_cm (default: 7174)")->option_text("PORT");
+  rping->add_option("-C", o.iterations, "Number of pings (default: without end)")->option_text("N");
+  rping->add_option("-S", o.size, "Bytes of a ping (default: 64)")
+      ->check(CLI::Range(64u, 65536u))
+      ->option_text("BYTES");
+  rping->add_flag("-V", o.validate, "Compare the data");
+  rping->add_flag("-v", o.verbose, "Print the data");
+  rping->add_flag("-P", o.persistent, "Server: serve one client after the other");
+  rping->add_option("-i,--interface", o.interface, "Network interface")->option_text("NAME");
+  add_transport(*rping, o, raw);
+  rping->add_flag("--json", o.json, "Print one JSON object");
+  rping->add_option("--timeout", o.timeout_s, "Give up after so many seconds without progress (default: 10)")
+      ->check(CLI::Range(0.1, 3600.0))
+      ->option_text("SECONDS");
+  rping->callback([&o, &raw, rping] {
+    o.command = Command::rping;
+    if (rping->count("-p") == 0) o.port = 7174;
+    if (rping->count("-S") == 0) o.size = 64;
+    if (rping->count("-C") == 0) o.iterations = 0;
+    if (raw.server_role == raw.client_role) throw CLI::ValidationError("rping", "takes -s or -c");
+    if (raw.client_role && raw.rping_address.empty()) throw CLI::ValidationError("rping -c", "needs -a ADDRESS");
+    (raw.client_role ? o.server : o.address) = raw.rping_address;
+  });
+}
+
+/// Moves what was read as text and micro-seconds to where it counts.
+std::string finish(Options& o, const Raw& raw) {
+  auto& q = o.qp;
+  q.loss_recovery = *nic::loss_recovery_from_name(raw.loss_recovery);
+  q.renack = *nic::renack_from_name(raw.renack);
+  q.congestion_control = *nic::congestion_control_from_name(raw.cc);
+  q.rto_mode = *nic::rto_mode_from_name(raw.rto_mode);
+  const auto ns = [](double us) { return static_cast<nic::Time>(us * 1000); };
+  q.rto_ns = ns(raw.rto_us);
+  q.rto_low_ns = ns(raw.rto_low_us);
+  q.rto_high_ns = ns(raw.rto_high_us);
+  q.line_bps = static_cast<std::uint64_t>(raw.rate_gbps * 1e9);
+  q.path_mtu = raw.mtu;
+  q.dscp = static_cast<std::uint8_t>(raw.tos >> 2);
+  if (q.congestion_control == nic::CongestionControl::dcqcn) {
+    if (q.line_bps == 0) return "--cc dcqcn needs --rate-gbps, the rate to start from";
+    q.dcqcn = *nic::dcqcn_parameters(o.dcqcn_set, q.line_bps);
+  }
+  if (!raw.watch.empty()) {
+    char* end = nullptr;
+    o.watch_s = std::strtod(raw.watch.c_str(), &end);
+    if (*end != '\0' || !(*o.watch_s >= 0.1 && *o.watch_s <= 3600)) return "--watch takes seconds from 0.1 to 3600";
+  }
+  return {};
+}
+
+}  // namespace
+
+std::optional<Options> parse_options(int argc, const char* const* argv, int& exit_status) {
+  Options o;
+  Raw raw;
+  CLI::App app(kAbout, "weft-rnic");
+  app.set_version_flag("--version", "weft-rnic " WEFT_VERSION);
+  app.require_subcommand(1);
+  app.footer(kExamples);
+  app.get_formatter()->column_width(32);
+  add_serve(app, o, raw);
+  add_test(app, o, raw, Command::write_bw, "write_bw", "Bandwidth of RDMA WRITE");
+  add_test(app, o, raw, Command::send_bw, "send_bw", "Bandwidth of SEND");
+  add_test(app, o, raw, Command::read_bw, "read_bw", "Bandwidth of RDMA READ");
+  add_test(app, o, raw, Command::write_lat, "write_lat", "Latency of RDMA WRITE");
+  add_test(app, o, raw, Command::send_lat, "send_lat", "Latency of SEND");
+  add_test(app, o, raw, Command::verify, "verify", "Every opcode with sizes around the MTU; compares data");
+  add_rping(app, o, raw);
+  std::string mistake;
+  try {
+    app.parse(argc, argv);
+    mistake = finish(o, raw);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) {
+      exit_status = app.exit(error);
+      return std::nullopt;
+    }
+    mistake = error.what();
+  }
+  if (mistake.empty()) return o;
+  std::fprintf(stderr, "weft-rnic: %s; weft-rnic --help explains\n", mistake.c_str());
+  exit_status = kExitUsage;
+  return std::nullopt;
+}
+
+}  // namespace weft::rnic_tool

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+//
+// The command line of weft-rnic.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "nic/rnic/config.h"
+
+namespace weft::rnic_tool {
+
+/// Exit statuses, for scripts.
+enum ExitStatus : int {
+  kExitFine = 0,
+  kExitFailed = 1,  ///< a test failed, or data was not what was sent
+  kExitUsage = 2,
+  kExitUnreachable = 3,  ///< no route, no neighbour, or nobody listens
+};
+
+enum class Command : std::uint8_t { serve, write_bw, send_bw, read_bw, write_lat, send_lat, verify, rping };
+
+struct Options {
+  Command command = Command::serve;
+  std::string interface;  ///< empty: the way to the server, or the only one
+  std::string address;    ///< our own; empty: the interface's first
+  std::string server;     ///< empty: be the server
+  std::uint16_t port = 18515;
+  std::uint32_t size = 65536;
+  std::uint64_t iterations = 5000;
+  double duration_s = 0;  ///< 0: by iterations
+  std::uint32_t qps = 1;
+  std::uint32_t depth = 128;
+  bool report_gbits = false;
+  bool json = false;
+  bool verbose = false;
+  bool validate = false;          ///< rping
+  bool persistent = false;        ///< rping
+  std::optional<double> watch_s;  ///< progress
+  std::uint64_t connections = 0;  ///< serve: end after so many; 0: never
+  double timeout_s = 10;          ///< without any progress
+  nic::QpConfig qp;               ///< path_mtu 0 until the interface is known
+  std::string dcqcn_set = "hpcc_mix";
+};
+
+/// Reads the command line. When there is nothing to run (a mistake, --help, --version), prints what there is to say and
+/// gives the exit status instead.
+[[nodiscard]] std::optional<Options> parse_options(int argc, const char* const* argv, int& exit_status);
+
+}  // namespace weft::rnic_tool
