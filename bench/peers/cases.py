@@ -37,15 +37,8 @@ class Case:
 
     def frame_lists(self, router_macs=(None, None)):
         """The frames of each port, addressed to that port of a router or to the hosts."""
-        return [
-            frames.traffic(
-                self.mix,
-                frames.flows(side, self.qps // PORTS, router_macs[side]),
-                self.frames_per_port,
-                seed=side + 1,
-            )
-            for side in range(PORTS)
-        ]
+        flows = [frames.flows(side, self.qps // PORTS, router_macs[side]) for side in range(PORTS)]
+        return frames.traffic(self.mix, flows, self.frames_per_port, seed=1)
 
     def write_pcaps(self, directory, addressed_to):
         """Write the pcap file of each port, with frames addressed to the "host" or to the "router". Returns paths."""

@@ -154,11 +154,11 @@ class Kind:
 
 # One NAK and one CNP in 512: what a network with trouble sends. (`two_way_mix` has far more of them.)
 SMALL_MIX = (
-    Kind("ACK", ACKNOWLEDGE, 62, 256),
+    Kind("ACK", ACKNOWLEDGE, 62, 254),
     Kind("NAK", ACKNOWLEDGE, 62, 1, AETH_NAK_SEQUENCE_ERROR),
     Kind("CNP", CNP, 74, 1),
-    Kind("SEND", SEND_ONLY, 74, 170),
-    Kind("WRITE", WRITE_ONLY, 78, 84),
+    Kind("SEND", SEND_ONLY, 74, 171),
+    Kind("WRITE", WRITE_ONLY, 78, 85),
 )
 
 
@@ -221,31 +221,56 @@ def shuffled(items, seed):
     return result
 
 
-def traffic(mix, flow_list, count, seed):
-    """count frames: flows in turn, so that neighbours in a burst belong to different QPs, kinds in random order.
+class _Deck:
+    """Draws the kinds of a mix in random order, each as often as its weight says."""
 
-    PSNs advance per flow through the list, those of requests and those of acknowledges each by themselves, as on a QP
-    that both sends and receives; a replay of the list starts again at the first PSN.
+    def __init__(self, kinds, order):
+        self._all = [kind for kind in kinds for _ in range(kind.weight)]
+        self._order = order
+        self._left = []
+
+    def draw(self):
+        if not self._left:
+            self._left = self._all[:]
+            self._order.shuffle(self._left)
+        return self._left.pop()
+
+
+def traffic(mix, flow_lists, count, seed):
+    """The frames of both ports, `count` each; flow_lists are the two directions of the same connections.
+
+    Connections take turns, so that neighbours in a burst belong to different QPs. Where the mix has answers, one side
+    of a connection, chosen at random, sends a request and the other side answers that very PSN; otherwise both send
+    requests. The PSNs of a direction's requests advance by one from a random start, as RNICs choose it; a replay starts
+    again at the first.
     """
     order = random.Random(seed)
-    kinds = [kind for kind in mix for _ in range(kind.weight)]
-    deck = []
-    requests, answers = [0] * len(flow_list), [0] * len(flow_list)
-    result = []
-    for number in range(count):
-        if not deck:
-            deck = kinds[:]
-            order.shuffle(deck)
-        kind = deck.pop()
-        index = number % len(flow_list)
+    requests = _Deck([kind for kind in mix if kind.opcode not in _WITHOUT_PAYLOAD], order)
+    answers = _Deck([kind for kind in mix if kind.opcode in _WITHOUT_PAYLOAD], order)
+    has_answers = any(kind.opcode in _WITHOUT_PAYLOAD for kind in mix)
+    connections = len(flow_lists[0])
+    sent = [[0] * connections for _ in flow_lists]
+    start = [[order.randrange(PSN_MODULUS) for _ in range(connections)] for _ in flow_lists]
+    result = [[] for _ in flow_lists]
+
+    def add(side, index, kind, psn, msn):
         payload_bytes = payload_for(kind.opcode, kind.size_bytes)
-        payload = bytes((number + offset) & 0xFF for offset in range(payload_bytes))
-        counter = answers if kind.opcode == ACKNOWLEDGE else requests
-        psn = 0 if kind.opcode == CNP else 100 + counter[index]
-        result.append(
-            build_frame(flow_list[index], kind.opcode, psn, payload, syndrome=kind.syndrome, msn=counter[index] + 1)
-        )
-        counter[index] += kind.opcode != CNP
+        payload = bytes((len(result[side]) + offset) & 0xFF for offset in range(payload_bytes))
+        flow = flow_lists[side][index]
+        result[side].append(build_frame(flow, kind.opcode, psn, payload, syndrome=kind.syndrome, msn=msn))
+
+    for number in range(count):
+        index = number % connections
+        first = order.randrange(2)
+        for side in (first, 1 - first):
+            if side != first and has_answers:
+                kind = answers.draw()
+                asked = sent[first][index]
+                psn = 0 if kind.opcode == CNP else start[first][index] + asked - 1
+                add(side, index, kind, psn, asked)
+            else:
+                add(side, index, requests.draw(), start[side][index] + sent[side][index], 0)
+                sent[side][index] += 1
     return result
 
 

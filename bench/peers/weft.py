@@ -65,9 +65,22 @@ def _routing():
     }
 
 
+def _queue_pairs(case):
+    """Which directions belong together, as CM would have told. Inference settles on PSNs that advance; in a replay with
+    one packet of each QP they never do, and it would go on for ever."""
+
+    def end(flow, qpn):
+        return {"address": ".".join(map(str, flow.source_ip)), "qpn": qpn}
+
+    both = [frames.flows(side, case.qps // 2) for side in (0, 1)]
+    return [{"a": end(a, b.destination_qpn), "b": end(b, a.destination_qpn)} for a, b in zip(*both)]
+
+
 def configuration(stages, icrc_check, case, devices, settings):
     """The switch's configuration as a dictionary; written as JSON it is also YAML. devices: one port's keys each."""
     options = {"rdma_track": {"max_qps": TRACKED_QPS}, "lb": {"policy": "ecmp"}}
+    if all(device["type"] == "pcap" for device in devices):
+        options["rdma_track"]["qps"] = _queue_pairs(case)
     pipeline = [{"parse": {"icrc_check": icrc_check}}]
     pipeline += [{stage: options[stage]} if stage in options else stage for stage in stages]
     switch = {"name": "tor", "ports": [_port(number, case, device) for number, device in enumerate(devices)]}

@@ -69,6 +69,11 @@ class Context {
   [[nodiscard]] bool link_up(PortIndex port) const noexcept;
   /// True when no port of the switch is without a link: link_up() need not be asked for each.
   [[nodiscard]] bool all_links_up() const noexcept;
+  /// Grows with every change of a link.
+  [[nodiscard]] std::uint32_t link_generation() const noexcept;
+  /// A trace looks at this packet: no stage decides for another one, so that each is seen to decide for itself.
+  [[nodiscard]] bool traced() const noexcept { return traced_; }
+  void set_traced() noexcept { traced_ = true; }
 
   /// @param stage   position of the stage that is called
   /// @param egress  its egress half: its packets have passed admission
@@ -80,6 +85,7 @@ class Context {
   Pipeline& pipeline_;
   std::uint8_t stage_;
   bool egress_;
+  bool traced_ = false;
 };
 
 }  // namespace weft::pipeline

@@ -5,6 +5,7 @@
 // propagation delay of the link. Protocol unit: no clock, no device.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -41,7 +42,9 @@ class Ring {
   /// Undefined without room for all.
   void push_all(const T* items, std::uint32_t count) noexcept {
     const std::uint32_t tail = tail_.load(std::memory_order_relaxed);
-    for (std::uint32_t i = 0; i < count; ++i) items_[(tail + i) & mask_] = items[i];
+    const std::uint32_t to_end = std::min(count, mask_ + 1 - (tail & mask_));
+    std::copy_n(items, to_end, &items_[tail & mask_]);
+    std::copy_n(items + to_end, count - to_end, &items_[0]);
     tail_.store(tail + count, std::memory_order_relaxed);
   }
   /// The item `offset` places behind the front; undefined beyond size().
@@ -50,7 +53,9 @@ class Ring {
   }
   void peek_all(T* out, std::uint32_t count) const noexcept {
     const std::uint32_t head = head_.load(std::memory_order_relaxed);
-    for (std::uint32_t i = 0; i < count; ++i) out[i] = items_[(head + i) & mask_];
+    const std::uint32_t to_end = std::min(count, mask_ + 1 - (head & mask_));
+    std::copy_n(&items_[head & mask_], to_end, out);
+    std::copy_n(&items_[0], count - to_end, out + to_end);
   }
   [[nodiscard]] T& front() noexcept { return peek(0); }
   [[nodiscard]] const T& front() const noexcept { return items_[head_.load(std::memory_order_relaxed) & mask_]; }

@@ -531,6 +531,10 @@ bool Context::all_links_up() const noexcept {
   return pipeline_.state_.all_links_up();
 }
 
+std::uint32_t Context::link_generation() const noexcept {
+  return pipeline_.state_.link_generation();
+}
+
 bool Context::link_up(PortIndex port) const noexcept {
   return pipeline_.state_.link_up(port);
 }

@@ -96,15 +96,27 @@ void L3Stage::on_timer(Context& context) {
 }
 
 void L3Stage::ingress(Context& context, Batch& batch) {
-  finish_.begin();
+  finish_.begin(context);
+  const L3Flows* flows = finish_.flows(context);
+  if (flows != nullptr) {
+    for (std::uint32_t i = 0; i < batch.size; ++i) flows->prefetch(pipeline::meta(batch.packet[i]).qp_handle);
+  }
+  std::uint32_t balanced = 0;
   LookupV4 v4;
   LookupV6 v6;
   std::uint64_t rare = 0;
   for (std::uint16_t i = 0; i < batch.size; ++i) {
-    const rte_mbuf* m = batch.packet[i];
+    rte_mbuf* m = batch.packet[i];
     const pipeline::PacketMeta& pm = pipeline::meta(m);
     const std::uint8_t* frame = pipeline::frame(m);
     const bool to_router = pm.in_port < own_mac_.size() && (load64(frame) ^ own_mac_[pm.in_port]) << 16 == 0;
+    const L3Flow* flow = flows != nullptr ? flows->find(pm) : nullptr;
+    if (flow != nullptr && to_router && pm.parsed.l4_offset == kPlainV4 && pm.parsed.ttl > 1 &&
+        pm.parsed.l3_length <= flow->max_bytes && checksum_right(frame + kIpOffset)) [[likely]] {
+      balanced += flow->balanced;
+      L3Flows::forward(m, *flow);
+      continue;
+    }
     if (to_router && is_ordinary_v4(pm.parsed, frame)) [[likely]] {
       v4.index[v4.size] = i;
       v4.address[v4.size++] = static_cast<std::uint32_t>(pm.parsed.address_key);
@@ -115,6 +127,7 @@ void L3Stage::ingress(Context& context, Batch& batch) {
       rare |= std::uint64_t{1} << i;
     }
   }
+  finish_.add_balanced(balanced);
   if (v4.size != 0) route(context, batch, v4);
   if (v6.size != 0) route(context, batch, v6);
   for (; rare != 0; rare &= rare - 1) receive(context, batch, static_cast<std::uint16_t>(__builtin_ctzll(rare)));
@@ -133,7 +146,7 @@ void L3Stage::dispatch(Context& context, Batch& batch, std::uint16_t i, tables::
     pm.next_hop = id;
   } else if (tables::NextHops::is_hop(id)) [[likely]] {
     pipeline::meta(batch.packet[i]).next_hop = id;
-    finish_.forward(context, batch, i, finish_.routes().next_hops().hop(id));
+    finish_.forward<Next::keeps_hop>(context, batch, i, finish_.routes().next_hops().hop(id));
   } else {
     dispatch_special(context, batch, i, id);
   }

@@ -62,7 +62,7 @@ void L3Finish::forward_slow(Context& context, Batch& batch, std::uint16_t i, con
 }
 
 void L3Finish::on_timer(Context& context) noexcept {
-  begin();
+  begin(context);
   resolver_.on_timer(context, *this);
 }
 

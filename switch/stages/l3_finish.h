@@ -5,10 +5,12 @@
 #pragma once
 
 #include <cstring>
+#include <utility>
 
 #include "switch/pipeline/batch.h"
 #include "switch/pipeline/context.h"
 #include "switch/stages/l3_counters.h"
+#include "switch/stages/l3_flows.h"
 #include "switch/stages/l3_icmp.h"
 #include "switch/stages/l3_resolver.h"
 #include "switch/tables/rcu_cell.h"
@@ -30,6 +32,13 @@ struct L3Limits {
   std::uint64_t icmp_errors_per_s;  ///< of one worker
 };
 
+/// What a decision says about the next packet of the same flow.
+enum class Next : std::uint8_t {
+  decides_anew,  ///< nothing
+  keeps_hop,     ///< it has the same next hop
+  keeps_member,  ///< `lb` chooses the same member for it
+};
+
 /// One per worker and switch, made by L3Shared.
 ///
 /// A packet whose out_port is kGroupPort carries a group of routes() in PacketMeta::next_hop. That number belongs to
@@ -40,8 +49,9 @@ class L3Finish final : public L3Resolver::Sink {
 
   /// Start of a burst or timer call of the l3 stage, which nothing of an earlier one reaches into: the newest routes
   /// are used from now on, and old ones may go.
-  void begin() noexcept {
+  void begin(const pipeline::Context& context) noexcept {
     tables_.domain.quiescent(worker_);
+    flows_.begin(tables_.routes.version(), tables_.neighbours.changes(), context.link_generation());
     routes_ = &tables_.routes.read();
   }
   /// The route table of this burst.
@@ -50,6 +60,7 @@ class L3Finish final : public L3Resolver::Sink {
   /// Sends packet `i` on its way to `hop`: decrements the TTL, writes the MAC addresses and sets out_port. A packet
   /// that cannot leave is taken out of the batch: dropped, with the ICMP error that is due, or held until its neighbour
   /// is resolved.
+  template <Next next>
   [[gnu::always_inline]] void forward(pipeline::Context& context, pipeline::Batch& batch, std::uint16_t i,
                                       const tables::NextHop& hop) noexcept {
     rte_mbuf* m = batch.packet[i];
@@ -58,11 +69,20 @@ class L3Finish final : public L3Resolver::Sink {
     const tables::NeighbourWord word = tables_.neighbours.word(neighbour);
     const bool plain = word.settled() && parsed.ttl > 1 && parsed.l3_length <= hop.mtu_bytes && resolver_.idle();
     if (plain) [[likely]] {
+      if (next != Next::decides_anew) flows_.remember(pipeline::meta(m), hop, word, next == Next::keeps_member);
       rewrite(m, hop, word);
     } else {
       forward_slow(context, batch, i, hop, neighbour);
     }
   }
+
+  /// The decisions of earlier packets; nullptr while they do not hold.
+  [[nodiscard]] const L3Flows* flows(const pipeline::Context& context) const noexcept {
+    return resolver_.idle() && !context.traced() ? &flows_ : nullptr;
+  }
+  /// Packets that went the way of their flow past `lb`, since it last asked.
+  void add_balanced(std::uint32_t packets) noexcept { balanced_ += packets; }
+  [[nodiscard]] std::uint32_t take_balanced() noexcept { return std::exchange(balanced_, 0); }
 
   /// Drops packet `i` for `reason` after an ICMP error, if one is due.
   void refuse(pipeline::Context& context, pipeline::Batch& batch, std::uint16_t i, pipeline::DropReason reason,
@@ -118,11 +138,13 @@ class L3Finish final : public L3Resolver::Sink {
 
   L3Tables tables_;
   std::uint16_t worker_;
+  std::uint32_t balanced_ = 0;
   const tables::RouteTable* routes_;
   std::vector<tables::NextHop> by_port_;
   L3Counters counters_;
   L3Icmp icmp_;
   L3Resolver resolver_;
+  L3Flows flows_;
 };
 
 }  // namespace weft::stages

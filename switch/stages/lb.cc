@@ -34,8 +34,11 @@ void LbStage::ingress(Context& context, Batch& batch) {
     items[count++] = {m, members.data(), static_cast<std::uint32_t>(members.size()), tables::kUnreachable,
                       static_cast<std::uint16_t>(i)};
   }
+  const std::uint32_t balanced = finish_.take_balanced() + count;
+  if (balanced != 0) counters_[static_cast<std::size_t>(LbCounter::balanced)].add(balanced);
   if (count == 0) return;
   LinkView links(context, hops);
+  const bool keeps_member = policy_->keeps_member();
   policy_->choose(context, links, {items, count});
   std::uint32_t lost = 0;
   for (std::uint32_t k = 0; k < count; ++k) {
@@ -45,10 +48,13 @@ void LbStage::ingress(Context& context, Batch& batch) {
       ++lost;
     } else {
       pipeline::meta(item.packet).next_hop = item.choice;
-      finish_.forward(context, batch, item.index, hops.hop(item.choice));
+      if (keeps_member) {
+        finish_.forward<Next::keeps_member>(context, batch, item.index, hops.hop(item.choice));
+      } else {
+        finish_.forward<Next::decides_anew>(context, batch, item.index, hops.hop(item.choice));
+      }
     }
   }
-  counters_[static_cast<std::size_t>(LbCounter::balanced)].add(count);
   if (lost != 0) counters_[static_cast<std::size_t>(LbCounter::no_member_up)].add(lost);
 }
 

@@ -26,6 +26,8 @@ class EcmpPolicy : public LbPolicy {
     for (LbItem& item : items) item.choice = member_by_hash(item.members(), links, hash_of(item.packet));
   }
 
+  [[nodiscard]] bool keeps_member() const noexcept override { return true; }
+
  private:
   [[nodiscard]] std::uint32_t hash_of(const rte_mbuf* m) const noexcept {
     const wire::Parsed& parsed = pipeline::meta(m).parsed;
@@ -40,6 +42,7 @@ class EcmpPolicy : public LbPolicy {
 
 class RandomPolicy : public LbPolicy {
  public:
+  [[nodiscard]] bool keeps_member() const noexcept override { return false; }
   void choose(Context& context, LinkView& links, std::span<LbItem> items) noexcept override {
     for (LbItem& item : items) {
       item.choice = member_by_hash(item.members(), links, static_cast<std::uint32_t>(context.rng.next() >> 32));

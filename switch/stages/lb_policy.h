@@ -59,6 +59,9 @@ class LbPolicy {
   virtual ~LbPolicy() = default;
   /// Sets the choice of every item. Called once per burst.
   virtual void choose(pipeline::Context& context, LinkView& links, std::span<LbItem> items) noexcept = 0;
+  /// A flow (addresses, protocol and ports) keeps its member while the group and the links stay as they are: l3 may
+  /// then send its packets on without asking again.
+  [[nodiscard]] virtual bool keeps_member() const noexcept = 0;
 };
 
 /// A member whose port is up, chosen by the hash among those; kUnreachable when there is none.

@@ -267,6 +267,7 @@ void QpTracker::track(pipeline::TimeNs now, std::span<Packet* const> burst) noex
     *seen_again = l->at;
     seen_again += known ^ turn;
   }
+  for (const std::uint32_t* at = again_at.data(); at != seen_again; ++at) table_.prefetch_detail(*at);
   for (const std::uint32_t* at = again_at.data(); at != seen_again; ++at) count_again(*at);
   counters_.add(TrackCounter::packets, static_cast<std::uint64_t>(end - lookups.data()) - without_entry);
   counters_.add(TrackCounter::bytes, sum & ((std::uint64_t{1} << kMessages) - 1));

@@ -105,6 +105,7 @@ bool NeighbourTable::change(Index index, NeighbourWord from, NeighbourWord to, T
   detail_[index].since.store(now, std::memory_order_relaxed);
   std::uint64_t expected = from.word();
   if (!word_at(index).compare_exchange_strong(expected, to.word(), std::memory_order_acq_rel)) return false;
+  changes_.fetch_add(1, std::memory_order_release);
   if (!from.usable() && to.usable()) generation_.fetch_add(1, std::memory_order_release);
   return true;
 }

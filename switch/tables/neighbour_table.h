@@ -126,6 +126,9 @@ class NeighbourTable {
   /// Number of times that any neighbour became usable. Who waits for one looks again when it has changed.
   [[nodiscard]] std::uint32_t generation() const noexcept { return generation_.load(std::memory_order_acquire); }
 
+  /// Number of times that any neighbour's word() changed. Who keeps copies of them looks again when it has changed.
+  [[nodiscard]] std::uint32_t changes() const noexcept { return changes_.load(std::memory_order_acquire); }
+
   // Workers and control thread.
 
   /// The entry, made in state incomplete if there was none; nobody() when there is no room.
@@ -205,6 +208,7 @@ class NeighbourTable {
   std::unique_ptr<Detail[]> detail_;
   std::vector<std::uint32_t> pins_;
   std::atomic<std::uint32_t> generation_{0};
+  std::atomic<std::uint32_t> changes_{0};
 };
 
 }  // namespace weft::tables

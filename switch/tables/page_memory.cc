@@ -13,13 +13,17 @@ namespace weft::tables {
 namespace {
 
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
+// A table that fills an eighth of a huge page is worth one: a first-level TLB reaches 64 small pages.
+constexpr std::size_t kLeastHuge = kHugePage / 8;
 
 }  // namespace
 
 PageMemory::PageMemory(std::size_t bytes) : bytes_(bytes) {
   if (bytes == 0) return;
-  const bool huge = bytes >= kHugePage;
-  mapped_ = huge ? bytes + kHugePage : bytes;
+  const bool huge = bytes >= kLeastHuge;
+  // Whole huge pages, or the kernel gives small ones for the rest.
+  const std::size_t wanted = huge ? (bytes + kHugePage - 1) & ~(kHugePage - 1) : bytes;
+  mapped_ = huge ? wanted + kHugePage : bytes;
   mapping_ = mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapping_ == MAP_FAILED) {
     mapping_ = nullptr;
@@ -29,7 +33,7 @@ PageMemory::PageMemory(std::size_t bytes) : bytes_(bytes) {
   if (huge) at = (at + kHugePage - 1) & ~(kHugePage - 1);
   data_ = reinterpret_cast<void*>(at);
   // Advice only: without huge pages the table works, with more TLB misses.
-  if (huge) madvise(data_, bytes, MADV_HUGEPAGE);
+  if (huge) madvise(data_, wanted, MADV_HUGEPAGE);
   std::memset(data_, 0, bytes);
 }
 

@@ -10,7 +10,7 @@
 
 namespace weft::tables {
 
-/// A zeroed block of memory that starts on a page (on a 2 MiB boundary if it is that large). Every page is touched at
+/// A zeroed block of memory that starts on a page (on a 2 MiB boundary from 256 KiB on). Every page is touched at
 /// construction, so that using it never faults.
 class PageMemory {
  public:

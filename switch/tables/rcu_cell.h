@@ -97,15 +97,20 @@ class RcuCell {
   /// The object of this moment. A reader may use it until its next RcuDomain::quiescent().
   [[nodiscard]] const T& read() const noexcept { return *current_.load(std::memory_order_acquire); }
 
+  /// Grows with every replace(). Read before read(), it says whether that may be another object than the last time.
+  [[nodiscard]] std::uint64_t version() const noexcept { return version_.load(std::memory_order_acquire); }
+
   /// Publishes a new object. The old one is deleted by a RcuDomain::reclaim() after the last reader let go of it.
   void replace(std::unique_ptr<const T> next) {
     std::shared_ptr<const T> old(current_.exchange(next.release(), std::memory_order_acq_rel));
+    version_.fetch_add(1, std::memory_order_release);
     domain_.defer([old = std::move(old)]() mutable { old.reset(); });
   }
 
  private:
   RcuDomain& domain_;
   std::atomic<const T*> current_;
+  std::atomic<std::uint64_t> version_{0};
 };
 
 }  // namespace weft::tables

@@ -3,6 +3,7 @@
 """bench/peers/frames.py against scapy's RoCE layer, which computes ICRCs in its own way, and against real captures."""
 
 import collections
+import itertools
 import pathlib
 import sys
 import tempfile
@@ -114,22 +115,35 @@ class TrafficTest(unittest.TestCase):
         pairs = [{(flow.source_ip, flow.destination_ip) for flow in frames.flows(side, 2048)} for side in (0, 1)]
         self.assertEqual(pairs[0], {(b, a) for a, b in pairs[1]})
 
-    def test_psns_of_requests_and_of_acknowledges_advance_by_one_and_skip_cnps(self):
+    def small_traffic(self):
+        return frames.traffic(frames.SMALL_MIX, [frames.flows(side, 8) for side in (0, 1)], 1024, seed=1)
+
+    def test_psns_of_the_requests_of_each_direction_advance_by_one(self):
         last = {}
-        for frame in frames.traffic(frames.SMALL_MIX, frames.flows(0, 8), 512, seed=1):
-            if frame[42] != frames.CNP:
-                stream = (frame[47:50], frame[42] == frames.ACKNOWLEDGE)
-                psn = int.from_bytes(frame[51:54], "big")
-                self.assertEqual(psn, last.get(stream, 99) + 1)
-                last[stream] = psn
+        for frame in itertools.chain(*self.small_traffic()):
+            if frame[42] not in (frames.ACKNOWLEDGE, frames.CNP):
+                qpn, psn = frame[47:50], int.from_bytes(frame[51:54], "big")
+                self.assertEqual(psn, (last.get(qpn, psn - 1) + 1) % frames.PSN_MODULUS)
+                last[qpn] = psn
+        self.assertEqual(len(set(last.values())), 16)
+
+    def test_every_acknowledge_is_for_the_request_of_the_other_side_at_the_same_place(self):
+        answers = 0
+        for pair in zip(*self.small_traffic()):
+            request, answer = sorted(pair, key=lambda frame: frame[42] in (frames.ACKNOWLEDGE, frames.CNP))
+            self.assertNotIn(request[42], (frames.ACKNOWLEDGE, frames.CNP))
+            self.assertEqual(request[26:30], answer[30:34])
+            if answer[42] == frames.ACKNOWLEDGE:
+                self.assertEqual(answer[51:54], request[51:54])
+                answers += 1
+        self.assertGreater(answers, 1000)
 
     def test_the_small_mix_has_its_weights(self):
-        traffic = frames.traffic(frames.SMALL_MIX, frames.flows(0, 8), 512, seed=1)
-        opcodes = collections.Counter(frame[42] for frame in traffic)
-        # 256 ACKs and a NAK.
-        self.assertEqual(
-            opcodes, {frames.ACKNOWLEDGE: 257, frames.CNP: 1, frames.SEND_ONLY: 170, frames.WRITE_ONLY: 84}
-        )
+        opcodes = collections.Counter(frame[42] for frame in itertools.chain(*self.small_traffic()))
+        self.assertEqual(opcodes[frames.ACKNOWLEDGE], 4 * 255)
+        self.assertEqual(opcodes[frames.CNP], 4)
+        self.assertEqual(opcodes[frames.SEND_ONLY], 4 * 171)
+        self.assertEqual(opcodes[frames.WRITE_ONLY], 4 * 85)
 
     def test_only_destination_macs_differ_between_frames_to_hosts_and_to_the_router(self):
         to_hosts, to_router = cases.CASES[0].frame_lists(), cases.CASES[0].frame_lists(cases.ROUTER_MACS)

@@ -152,6 +152,22 @@ TEST(PipelineTraced, EveryStageGivesAVerdict) {
   EXPECT_THAT(rig.devices[3]->ids(), ElementsAre(2, 3));
 }
 
+TEST(PipelineTraced, StagesAreToldWhichPacketIsTraced) {
+  RecordingTracer tracer({2});
+  std::vector<std::pair<std::uint64_t, bool>> told;
+  Script look;
+  look.ingress = [&](Context& context, Batch& batch) {
+    for (std::uint16_t i = 0; i < batch.size; ++i) {
+      told.emplace_back(label_of(batch.packet[i]).id, context.traced());
+    }
+  };
+  Rig rig({{"look", look}, {"fwd", forward()}});
+  attach(rig, tracer);
+  rig.receive(0, {{1, 0, 1}, {2, 0, 3}, {3, 0, 3}});
+  EXPECT_THAT(told, ElementsAre(std::pair(1, false), std::pair(2, true), std::pair(3, false)));
+  rig.run_until_quiet();
+}
+
 TEST(PipelineTraced, DropsAndConsumptionNameTheirPlace) {
   RecordingTracer tracer({1, 2, 3});
   Rig rig({{"take",

@@ -123,7 +123,7 @@ TEST_P(L3ResolverTest, ThreeQuestionsASecondApartThenPacketsAreDropped) {
   EXPECT_EQ(r.h.dropped(DropReason::neighbour_unresolved), 2u);
   EXPECT_EQ(r.counter("neighbours_failed"), 1u);
   EXPECT_EQ(r.counter("icmp_errors_sent"), 2u);
-  EXPECT_EQ(r.h.pipeline().next_deadline(), pipeline::kNever);
+  EXPECT_EQ(r.h.stage<L3Stage>("l3").next_deadline(), pipeline::kNever);
 }
 
 TEST_P(L3ResolverTest, TheNextPacketAfterAFailureAsksAgain) {
@@ -176,7 +176,7 @@ TEST_P(L3ResolverTest, FlushGivesWaitingPacketsBack) {
   r.h.pipeline().flush_stages(r.h.now());
   EXPECT_EQ(r.h.held(), 0u);
   EXPECT_EQ(r.h.dropped(DropReason::shutdown), 3u);
-  EXPECT_EQ(r.h.pipeline().next_deadline(), pipeline::kNever);
+  EXPECT_EQ(r.h.stage<L3Stage>("l3").next_deadline(), pipeline::kNever);
 }
 
 TEST_P(L3ResolverTest, WithoutPacketBuffersTheQuestionIsCountedAndAskedLater) {

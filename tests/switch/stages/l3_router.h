@@ -123,8 +123,8 @@ routes:
   - { port: u3, address: "2001:db8:13::2", mac: "02:aa:00:00:00:0d" }
 )";
   }
-  return yaml + setup.extra + "pipeline:\n  - parse\n  - l3: " + setup.l3 + "\n  - lb: { policy: " + setup.policy +
-         " }\n";
+  return yaml + setup.extra + "pipeline:\n  - parse\n  - rdma_track\n  - l3: " + setup.l3 +
+         "\n  - lb: { policy: " + setup.policy + " }\n";
 }
 
 /// The router on virtual time.
