@@ -7,6 +7,8 @@
 #include <grpc/support/log.h>
 #include <grpcpp/resource_quota.h>
 #include <grpcpp/security/server_credentials.h>
+#include <grpcpp/security/tls_certificate_provider.h>
+#include <grpcpp/security/tls_credentials_options.h>
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
 #include <grpcpp/server_posix.h>
@@ -48,6 +50,8 @@ constexpr int kConnectionGraceMs = 30'000;
 constexpr int kHandshakeMs = 5'000;
 constexpr int kKeepaliveMs = 10'000;
 constexpr int kKeepaliveAnswerMs = 5'000;
+// How often the files of certificates are looked at.
+constexpr unsigned kCertificatesS = 1;
 // Otherwise a thread wakes up every ten seconds to find that nothing happened.
 constexpr int kPollMs = std::numeric_limits<int>::max();
 
@@ -241,10 +245,14 @@ struct Service::Impl {
   std::optional<std::string> open(const TcpAccess& tcp, grpc::ServerBuilder& builder) {
     TlsTexts texts;
     if (const auto mistakes = read_tls_files(tcp.files, texts); !mistakes.empty()) return mistakes.front().text;
-    grpc::SslServerCredentialsOptions options(GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
-    options.pem_root_certs = texts.authority;
-    options.pem_key_cert_pairs = {{texts.key, texts.certificate}};
-    builder.AddListeningPort(text_of(tcp), grpc::SslServerCredentials(options), &port);
+    // Certificates expire: gRPC looks after the files from now on, and new connections get what they hold.
+    const auto files = std::make_shared<grpc::experimental::FileWatcherCertificateProvider>(
+        tcp.files.key, tcp.files.certificate, tcp.files.authority, kCertificatesS);
+    grpc::experimental::TlsServerCredentialsOptions options(files);
+    options.watch_root_certs();
+    options.watch_identity_key_cert_pairs();
+    options.set_cert_request_type(GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
+    builder.AddListeningPort(text_of(tcp), grpc::experimental::TlsServerCredentials(options), &port);
     return std::nullopt;
   }
   static std::string text_of(const TcpAccess& tcp) {

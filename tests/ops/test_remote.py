@@ -234,6 +234,35 @@ class Start(Certificates):
                 # The answer was cut: most of it never came.
                 self.assertLess(len(drain(sock)), 5_000_000)
 
+    def test_new_certificates_are_used_without_a_restart(self):
+        with Process() as process:
+            own = [process.path(name) for name in ("own.crt", "own.key", "clients.crt")]
+
+            def install(*files):
+                # Each appears at once, as a tool that renews certificates does it.
+                for source, path in zip(files, own):
+                    shutil.copy(source, path + ".new")
+                    os.rename(path + ".new", path)
+            install(*self.server, self.clients.certificate)
+            process.start(process.write(control=self.tcp(*own)))
+            port = int(re.search(r"control on 127\.0\.0\.1 port (\d+)", read(process.log_path)).group(1))
+
+            def ask(pair, ca):
+                return process.ctl("--address", f"127.0.0.1:{port}", "--cert", pair[0], "--key", pair[1], "--ca", ca,
+                                   "show", "ports", socket=False)[0]
+            self.assertEqual(ask(self.client, self.servers.certificate), 0)
+            self.assertEqual(ask(self.stranger, self.servers.certificate), 3)
+
+            # Another server certificate by another authority, and other clients.
+            install(*self.others.sign("renewed", "IP:127.0.0.1"), self.others.certificate)
+            deadline = time.monotonic() + 30
+            while ask(self.stranger, self.others.certificate) != 0:
+                self.assertLess(time.monotonic(), deadline, "the new certificates are not in use")
+                time.sleep(0.2)
+            self.assertEqual(ask(self.client, self.others.certificate), 3)
+            self.assertEqual(ask(self.stranger, self.servers.certificate), 3)
+            process.stop()
+
     def test_a_port_in_use_is_an_error(self):
         with Process() as process, socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))
