@@ -32,7 +32,7 @@ constexpr Section kSections[] = {
     {"static_macs", "static_mac", {"mac", "vlan"}},
 };
 // Further keys of a switch that a reload applies.
-constexpr std::string_view kSwitchKeys[] = {"seed", "icrc", "vlans", "kernel"};
+constexpr std::string_view kSwitchKeys[] = {"seed", "icrc", "vlans", "kernel", "qos"};
 // Keys of the process that a reload applies.
 constexpr std::string_view kProcessKeys[] = {"log", "idle"};
 
@@ -134,6 +134,8 @@ class Differ {
         // Without a seed the running one stays: it is the position in the file, which means nothing to a running
         // switch.
         refusal_ = contains(kSwitchKeys, key) ? "" : kNotWhileRunning;
+        // Queues of one kind do not become queues of the other.
+        if (key == "qos" && from[key].is_null() != to[key].is_null()) refusal_ = kNotWhileRunning;
         leaves(key, "", from[key], to[key], to.mark());
         refusal_.clear();
       }

@@ -224,6 +224,9 @@ Schema switch_schema() {
                         "The kernel is the control plane: it has an interface for every port. With l3 it answers for "
                         "the switch, and its routes, neighbours and addresses are the switch's; with l2 it gets and "
                         "sends link-local control frames (LLDP, LACP)."),
+      Key::optional_key("qos", qos_schema(),
+                        "Class queues, a shared buffer, ECN and PFC, in SONiC's words; `{}`: a lossless ToR for RoCE. "
+                        "Default: every port has one FIFO."),
       Key::required_key("pipeline", Schema::stages(), "Stages in the order in which packets meet them."),
   });
 }

@@ -31,6 +31,9 @@ inline constexpr std::uint32_t kDefaultMtu = 4200;
 /// One item of `switches`.
 [[nodiscard]] pipeline::Schema switch_schema();
 
+/// The `qos` section of a switch.
+[[nodiscard]] pipeline::Schema qos_schema();
+
 /// Keys of a port that every type has, without `type`.
 [[nodiscard]] std::vector<pipeline::Schema::Key> common_port_keys();
 

@@ -42,6 +42,7 @@ struct SwitchScope {
 void build_ports(SwitchScope& scope);
 void build_ip(SwitchScope& scope);
 void build_pipeline(SwitchScope& scope);
+void build_qos(SwitchScope& scope);
 /// After the others.
 void build_kernel(SwitchScope& scope);
 

@@ -8,9 +8,10 @@
 #include <rte_mempool.h>
 #include <rte_version.h>
 
-#include <map>
 #include <utility>
 
+#include "switch/main/metric_families.h"
+#include "switch/main/qos_metrics.h"
 #include "switch/main/runtime.h"
 
 namespace weft {
@@ -22,46 +23,9 @@ using pipeline::PortInfo;
 using pipeline::PortTotals;
 using pipeline::StageTotals;
 using prometheus::MetricFamily;
-using prometheus::MetricType;
-using Labels = std::vector<prometheus::ClientMetric::Label>;
+using Labels = MetricLabels;
+using Families = MetricFamilies;
 using Pipelines = std::vector<std::unique_ptr<Pipeline>>;
-
-/// Families in the order in which they were first named; each holds its samples of all switches together, as the
-/// exposition format asks.
-class Families {
- public:
-  void counter(const std::string& name, const char* help, const Labels& labels, std::uint64_t value) {
-    prometheus::ClientMetric metric;
-    metric.label = labels;
-    metric.counter.value = static_cast<double>(value);
-    family(name, help, MetricType::Counter).metric.push_back(std::move(metric));
-  }
-  void seconds(const std::string& name, const char* help, const Labels& labels, double value) {
-    prometheus::ClientMetric metric;
-    metric.label = labels;
-    metric.counter.value = value;
-    family(name, help, MetricType::Counter).metric.push_back(std::move(metric));
-  }
-  void gauge(const std::string& name, const char* help, const Labels& labels, double value) {
-    prometheus::ClientMetric metric;
-    metric.label = labels;
-    metric.gauge.value = value;
-    family(name, help, MetricType::Gauge).metric.push_back(std::move(metric));
-  }
-  [[nodiscard]] std::vector<MetricFamily> take() { return std::move(families_); }
-
- private:
-  MetricFamily& family(const std::string& name, const char* help, MetricType type) {
-    const auto [found, inserted] = index_.emplace(name, families_.size());
-    if (inserted) {
-      families_.push_back({name, help, type, {}});
-    }
-    return families_[found->second];
-  }
-
-  std::map<std::string, std::size_t> index_;
-  std::vector<MetricFamily> families_;
-};
 
 template <typename ValueOf>
 std::uint64_t sum_of(const Pipelines& pipelines, ValueOf&& value_of) {
@@ -230,6 +194,7 @@ std::vector<MetricFamily> Runtime::metrics() const {
                 port.queue_packets);
       add_device(out, of_port, *s.ports[port.index]);
     }
+    add_qos(out, name, *s.state, s.pipelines);
     add_stages(out, name, *s.state, s.pipelines);
     add_stage_counters(out, labels, *s.state, s.pipelines);
   }

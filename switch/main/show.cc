@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "switch/control/config_diff.h"
+#include "switch/main/qos_rows.h"
 #include "switch/main/runtime.h"
 
 namespace weft {
@@ -209,6 +210,9 @@ std::vector<TableInfo> Runtime::all_tables() const {
     const auto known = std::find_if(all.begin(), all.end(), [&](const TableInfo& t) { return t.name == name; });
     if (known == all.end()) all.push_back({std::string(name), "Of the stage " + stage + "."});
   };
+  const bool qos =
+      std::any_of(switches_.begin(), switches_.end(), [](const Switch& s) { return s.state->buffer() != nullptr; });
+  if (qos) all.insert(all.end(), qos_tables().begin(), qos_tables().end());
   for (const Switch& s : switches_) {
     for (std::size_t i = 0; i < s.state->types().size(); ++i) {
       const std::string& stage = s.state->types()[i]->name;
@@ -275,6 +279,15 @@ bool Runtime::switch_rows(Switch& s, const std::string& table, std::size_t max_r
     rows = counter_rows(*s.state, s.pipelines);
   } else if (table == "totals") {
     rows.push_back(totals_row(s));
+  } else if (table == "pfc" && s.state->buffer() != nullptr) {
+    for (const PortInfo& port : s.state->info().ports) {
+      const std::uint16_t w = s.state->owner_of_port(port.index);
+      ordered_json of_port;
+      on_worker(w, [&] { of_port = pfc_rows(*s.pipelines[w], port.index); });
+      rows.insert(rows.end(), of_port.begin(), of_port.end());
+    }
+  } else if (is_qos_table(table)) {
+    rows = qos_rows(table, *s.state, s.pipelines);
   } else {
     return stage_table_rows(s, table, max_rows, rows);
   }

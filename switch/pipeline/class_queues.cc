@@ -17,6 +17,11 @@ namespace {
 using qos::Admission;
 using qos::kClasses;
 
+// Most packets of a burst.
+constexpr std::uint32_t kMostPackets = 64;
+// Packets and bytes are summed in one word.
+constexpr std::uint64_t kOnePacket = std::uint64_t{1} << 40;
+
 constexpr std::uint8_t kCe = static_cast<std::uint8_t>(wire::Ecn::ce);
 
 bool is_ect(std::uint8_t ecn) noexcept {
@@ -71,8 +76,78 @@ ClassQueues::ClassQueues(const qos::Settings& settings, PortIndex port, std::uin
 
 std::uint32_t ClassQueues::admit(rte_mbuf* const* packets, std::uint32_t count, Rng& rng, rte_mbuf** refused,
                                  DropReason* why) {
-  return context_.buffer.shared_by_workers() ? admit_all<true>(packets, count, rng, refused, why)
-                                             : admit_all<false>(packets, count, rng, refused, why);
+  if (context_.buffer.shared_by_workers()) {
+    return admit_burst<true>(packets, count) ? 0 : admit_all<true>(packets, count, rng, refused, why);
+  }
+  return admit_burst<false>(packets, count) ? 0 : admit_all<false>(packets, count, rng, refused, why);
+}
+
+// A burst that is far from every limit is charged at once, by queue and group. False when it is not: then each packet
+// has to be asked about.
+template <bool kShared>
+bool ClassQueues::admit_burst(rte_mbuf* const* packets, std::uint32_t count) {
+  qos::SharedBuffer& buffer = context_.buffer;
+  const auto own = static_cast<PortIndex>(buffer.port_count());
+  const PortIndex in = std::min(meta(packets[0]).in_port, own);
+  const qos::Classifier& classifier = context_.classifiers[in];
+  std::uint8_t place[kMostPackets];
+  std::uint64_t sum[64];  // by PacketClass: packets << 40 | bytes; written where `touched` says so
+  std::uint64_t touched = 0;
+  std::uint64_t bytes = 0;
+  std::uint32_t other = 0;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    PacketMeta& pm = meta(packets[i]);
+    const std::uint8_t c = classifier.classify(pm.parsed).value;
+    const std::uint32_t length = packets[i]->pkt_len;
+    place[i] = c;
+    pm.queue_class = c;
+    other |= std::min(pm.in_port, own) ^ in;
+    bytes += length;
+    const std::uint64_t bit = std::uint64_t{1} << c;
+    sum[c] = ((touched & bit) != 0 ? sum[c] : 0) + (kOnePacket | length);
+    touched |= bit;
+  }
+  const std::uint64_t free = buffer.shared_free();
+  if (other != 0 || bytes > free) return false;
+  std::uint8_t queues = 0;
+  for (std::uint64_t left = touched; left != 0; left &= left - 1) {
+    const qos::PacketClass c{static_cast<std::uint8_t>(std::countr_zero(left))};
+    const auto& q = state_[c.queue()];
+    const auto& g = buffer.group(in, c.group());
+    if (q.limit.beyond_reserve(q.bytes.value() + bytes) > q.limit.threshold(free - bytes)) return false;
+    if (g.limit.beyond_reserve(g.bytes.value() + bytes) > g.limit.threshold(free - bytes)) return false;
+    queues |= static_cast<std::uint8_t>(1u << c.queue());
+  }
+  if ((queues & on_arrival_) != 0) return false;
+  for (std::uint64_t left = touched; left != 0; left &= left - 1) {
+    const qos::PacketClass c{static_cast<std::uint8_t>(std::countr_zero(left))};
+    const std::uint64_t of_class = sum[c.value];
+    const auto length = static_cast<std::uint32_t>(of_class & (kOnePacket - 1));
+    qos::SharedBuffer::Queue& q = state_[c.queue()];
+    if constexpr (kShared) {
+      // Others may have taken the room meanwhile: then the burst is a little beyond the threshold.
+      buffer.charge(buffer.group(in, c.group()), q, length);
+    } else if (buffer.admit<false>(buffer.group(in, c.group()), q, length) != Admission::admitted) {
+      std::abort();
+    }
+    q.packets.add<false>((of_class / kOnePacket) - 1);
+  }
+  waiting_ |= queues;
+  push_burst(packets, count, in, place);
+  return true;
+}
+
+// Charged packets. There is a block for every buffer of the process: one that finds none would be a mistake of ours.
+void ClassQueues::push_burst(rte_mbuf* const* packets, std::uint32_t count, PortIndex in, const std::uint8_t* place) {
+  QosContext::Blocks& blocks = *context_.blocks;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    rte_mbuf* m = packets[i];
+    const qos::PacketClass c{place[i]};
+    const auto ecn = static_cast<std::uint8_t>(meta(m).parsed.tos & 3);
+    const auto group = static_cast<std::uint16_t>(in * kClasses + c.group());
+    if (!queues_[c.queue()].push(blocks, {m, m->pkt_len, group, ecn})) [[unlikely]]
+      std::abort();
+  }
 }
 
 template <bool kShared>
@@ -150,42 +225,94 @@ void ClassQueues::count_drop(unsigned queue, DropReason why) noexcept {
 }
 
 std::uint16_t ClassQueues::take(TimeNs now, rte_mbuf** out, std::uint16_t max, Rng& rng) {
+  return context_.buffer.shared_by_workers() ? take_burst<true>(now, out, max, rng)
+                                             : take_burst<false>(now, out, max, rng);
+}
+
+// What a burst gives back to the groups, group by group: their gauges may be shared with other workers. Packets of one
+// priority group seldom come from several ports in turn, so one group of each number is kept.
+template <bool kShared>
+class ClassQueues::Releases {
+ public:
+  explicit Releases(qos::SharedBuffer& buffer) noexcept : buffer_(buffer) {}
+  ~Releases() {
+    for (std::uint32_t left = used_; left != 0; left &= left - 1) flush(static_cast<unsigned>(std::countr_zero(left)));
+  }
+  Releases(const Releases&) = delete;
+  Releases& operator=(const Releases&) = delete;
+  void add(std::uint16_t group, std::uint32_t length) noexcept {
+    const unsigned slot = group % kClasses;
+    if ((used_ >> slot & 1) == 0 || group_[slot] != group) [[unlikely]] {
+      if ((used_ >> slot & 1) != 0) flush(slot);
+      used_ |= 1u << slot;
+      group_[slot] = group;
+      bytes_[slot] = 0;
+    }
+    bytes_[slot] += length;
+  }
+
+ private:
+  void flush(unsigned slot) noexcept { buffer_.release<kShared>(buffer_.groups()[group_[slot]], bytes_[slot]); }
+
+  qos::SharedBuffer& buffer_;
+  std::uint32_t used_ = 0;
+  std::uint16_t group_[kClasses];
+  std::uint32_t bytes_[kClasses];
+};
+
+struct ClassQueues::Burst {
+  rte_mbuf* marked[kMostPackets];
+  std::uint32_t marks = 0;
+  std::uint8_t touched = 0;
+  std::uint64_t sum[kClasses];  // by queue: packets << 40 | bytes; written where `touched` says so
+};
+
+template <bool kShared>
+std::uint16_t ClassQueues::take_burst(TimeNs now, rte_mbuf** out, std::uint16_t max, Rng& rng) {
   std::uint16_t taken = 0;
   std::uint8_t ready = sendable();
-  while (taken < max) {
-    const std::uint8_t may = scheduler_.unshaped(now, ready);
-    if (may == 0 || !scheduler_.open(now)) break;
-    const auto turn = scheduler_.next(may);
-    std::uint64_t bytes = 0;
-    const auto room = static_cast<std::uint16_t>(max - taken);
-    taken += context_.buffer.shared_by_workers() ? take_run<true>(turn, out + taken, room, rng, bytes)
-                                                 : take_run<false>(turn, out + taken, room, rng, bytes);
-    const bool emptied = queues_[turn.queue].empty();
-    scheduler_.sent(now, turn.queue, bytes, emptied);
-    if (emptied) {
-      waiting_ &= static_cast<std::uint8_t>(~(1u << turn.queue));
-      ready &= waiting_;
+  Burst burst;
+  {
+    Releases<kShared> releases(context_.buffer);
+    while (taken < max) {
+      const std::uint8_t may = scheduler_.unshaped(now, ready);
+      if (may == 0 || !scheduler_.open(now)) break;
+      const auto turn = scheduler_.next(may);
+      const std::uint64_t run =
+          take_run(turn, out + taken, static_cast<std::uint16_t>(max - taken), rng, burst, releases);
+      taken = static_cast<std::uint16_t>(taken + run / kOnePacket);
+      const bool emptied = queues_[turn.queue].empty();
+      scheduler_.sent(now, turn.queue, run & (kOnePacket - 1), emptied);
+      if (emptied) ready &= static_cast<std::uint8_t>(~(1u << turn.queue));
     }
   }
+  for (std::uint32_t left = burst.touched; left != 0; left &= left - 1) {
+    const auto queue = static_cast<unsigned>(std::countr_zero(left));
+    const std::uint64_t packets = burst.sum[queue] / kOnePacket;
+    counters_[queue].packets.add(packets);
+    counters_[queue].bytes.add(burst.sum[queue] & (kOnePacket - 1));
+    state_[queue].packets.subtract<false>(packets);
+    if (queues_[queue].empty()) waiting_ &= static_cast<std::uint8_t>(~(1u << queue));
+  }
+  for (std::uint32_t i = 0; i < burst.marks; ++i) mark_ce(burst.marked[i]);
   return taken;
 }
 
-template <bool kShared>
-std::uint16_t ClassQueues::take_run(qos::Scheduler::Turn turn, rte_mbuf** out, std::uint16_t max, Rng& rng,
-                                    std::uint64_t& sent_bytes) {
+// Returns packets << 40 | bytes.
+template <typename R>
+std::uint64_t ClassQueues::take_run(qos::Scheduler::Turn turn, rte_mbuf** out, std::uint16_t max, Rng& rng,
+                                    Burst& burst, R& releases) {
   auto& queue = queues_[turn.queue];
   qos::SharedBuffer::Queue& state = state_[turn.queue];
-  qos::SharedBuffer::Group* const groups = context_.buffer.groups();
   const qos::Wred& wred = wred_[turn.queue];
   const std::uint64_t before = state.bytes.value();
   // Thresholds of marks are seldom reached: then no packet is asked.
   const bool marking = before > wred.mark.min_bytes() && !wred.mark_on_arrival;
   const std::uint32_t most = std::min<std::uint32_t>(max, queue.size());
+  const std::uint32_t marks_before = burst.marks;
   std::uint64_t depth = before;
   std::uint32_t taken = 0;
-  std::uint32_t marks = 0;
   std::uint32_t ce = 0;
-  rte_mbuf* marked[64];
   std::int64_t left = turn.bytes;
   while (taken < most && left > 0) {
     const QueuedPacket p = queue.pop(*context_.blocks);
@@ -193,24 +320,22 @@ std::uint16_t ClassQueues::take_run(qos::Scheduler::Turn turn, rte_mbuf** out, s
     out[taken++] = p.packet;
     left -= p.length;
     depth -= p.length;
-    context_.buffer.release<kShared>(groups[p.group], p.length);
+    releases.add(p.group, p.length);
     ce += p.ecn == kCe ? 1 : 0;
     if (marking) {
       // Whether a packet is marked no branch predictor knows.
-      marked[marks] = p.packet;
-      marks += (is_ect(p.ecn) & wred.mark.hit(depth, rng.next())) ? 1 : 0;
+      burst.marked[burst.marks] = p.packet;
+      burst.marks += (is_ect(p.ecn) & wred.mark.hit(depth, rng.next())) ? 1 : 0;
     }
   }
   state.bytes.set(depth);
-  state.packets.subtract<false>(taken);
-  for (std::uint32_t i = 0; i < marks; ++i) mark_ce(marked[i]);
-  QueueCounters& c = counters_[turn.queue];
-  sent_bytes = before - depth;
-  c.packets.add(taken);
-  c.bytes.add(sent_bytes);
-  if (marks != 0) c.ecn_marked.add(marks);
-  if (ce != 0) c.ecn_ce.add(ce);
-  return static_cast<std::uint16_t>(taken);
+  if (burst.marks != marks_before) counters_[turn.queue].ecn_marked.add(burst.marks - marks_before);
+  if (ce != 0) counters_[turn.queue].ecn_ce.add(ce);
+  const std::uint64_t run = taken * kOnePacket | (before - depth);
+  const auto bit = static_cast<std::uint8_t>(1u << turn.queue);
+  burst.sum[turn.queue] = ((burst.touched & bit) != 0 ? burst.sum[turn.queue] : 0) + run;
+  burst.touched |= bit;
+  return run;
 }
 
 rte_mbuf* ClassQueues::pop(unsigned queue) {

@@ -59,13 +59,13 @@ class ClassQueues {
   /// @param port  its index, which the settings of the switch know
   ClassQueues(const qos::Settings& settings, PortIndex port, std::uint32_t max_frame_bytes, QosContext& context);
 
-  /// Puts packets into their queues. Those that were not admitted stay the caller's.
+  /// Puts packets, at most 64, into their queues. Those that were not admitted stay the caller's.
   /// @param refused  room for `count` packets
   /// @param why      the same
   /// @return how many were refused
   std::uint32_t admit(rte_mbuf* const* packets, std::uint32_t count, Rng& rng, rte_mbuf** refused, DropReason* why);
 
-  /// Takes up to `max` packets, marked where the curves say so.
+  /// Takes up to `max` packets, at most 64, marked where the curves say so.
   std::uint16_t take(TimeNs now, rte_mbuf** out, std::uint16_t max, Rng& rng);
 
   /// Takes packets of queues that the watchdog empties; 0 when there are none.
@@ -124,8 +124,16 @@ class ClassQueues {
   template <bool kShared>
   std::uint32_t admit_all(rte_mbuf* const* packets, std::uint32_t count, Rng& rng, rte_mbuf** refused, DropReason* why);
   template <bool kShared>
-  std::uint16_t take_run(qos::Scheduler::Turn turn, rte_mbuf** out, std::uint16_t max, Rng& rng,
-                         std::uint64_t& sent_bytes);
+  bool admit_burst(rte_mbuf* const* packets, std::uint32_t count);
+  void push_burst(rte_mbuf* const* packets, std::uint32_t count, PortIndex in, const std::uint8_t* place);
+  template <bool kShared>
+  class Releases;
+  struct Burst;
+  template <bool kShared>
+  std::uint16_t take_burst(TimeNs now, rte_mbuf** out, std::uint16_t max, Rng& rng);
+  template <typename R>
+  std::uint64_t take_run(qos::Scheduler::Turn turn, rte_mbuf** out, std::uint16_t max, Rng& rng, Burst& burst,
+                         R& releases);
   // What is asked about packets on their way in only where something is to be done about it.
   bool refuse_on_arrival(rte_mbuf* m, unsigned queue, Rng& rng, DropReason& why) noexcept;
   void count_drop(unsigned queue, DropReason why) noexcept;

@@ -108,6 +108,8 @@ json Schema::to_json_schema() const {
       add_keys(out, n.keys);
       return out;
     }
+    case Kind::dictionary:
+      return {{"type", "object"}, {"additionalProperties", n.children[0].to_json_schema()}};
     case Kind::tagged:
       return tagged_schema(n);
     case Kind::either:

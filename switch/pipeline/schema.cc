@@ -173,6 +173,9 @@ Schema Schema::list(Schema item, std::size_t min_items) {
 Schema Schema::map(std::vector<Key> keys) {
   return make({.kind = Kind::map, .keys = std::move(keys)});
 }
+Schema Schema::dictionary(Schema item) {
+  return make({.kind = Kind::dictionary, .children = {std::move(item)}});
+}
 Schema Schema::tagged(std::string tag, std::vector<std::pair<std::string, Schema>> alternatives) {
   return make({.kind = Kind::tagged, .tag = std::move(tag), .alternatives = std::move(alternatives)});
 }
@@ -233,6 +236,7 @@ std::string describe(const Schema& schema) {
     case Kind::list:
       return "a list";
     case Kind::map:
+    case Kind::dictionary:
       return "a map";
     case Kind::tagged:
       return "a map with the key '" + node.tag + "'";

@@ -124,6 +124,8 @@ class Schema {
   static Schema prefix();  ///< address/length (host bits allowed; users may refuse)
   static Schema list(Schema item, std::size_t min_items = 0);
   static Schema map(std::vector<Key> keys);
+  /// A map whose keys are the user's own, for whom it is written; every value is an `item`.
+  static Schema dictionary(Schema item);
   /// A map that is chosen by the word under `tag`: every alternative is a map schema that includes `tag` implicitly.
   static Schema tagged(std::string tag, std::vector<std::pair<std::string, Schema>> alternatives);
   /// Either of two schemas of different YAML kinds (`vlan: 5` or `vlan: [1, 2]`). Of one kind: the first that fits.

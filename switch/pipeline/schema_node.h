@@ -27,6 +27,7 @@ struct Schema::Node {
     prefix,
     list,
     map,
+    dictionary,
     tagged,
     either,
     stages,
@@ -36,7 +37,7 @@ struct Schema::Node {
   std::int64_t min = 0, max = 0;                               ///< integer
   double low = 0, high = 0;                                    ///< number
   std::vector<std::string> words{};                            ///< one_of
-  std::vector<Schema> children{};                              ///< list: its item; either: both
+  std::vector<Schema> children{};                              ///< list and dictionary: its item; either: both
   std::size_t min_items = 0;                                   ///< list
   std::vector<Key> keys{};                                     ///< map
   std::string tag{};                                           ///< tagged

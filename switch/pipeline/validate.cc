@@ -64,6 +64,7 @@ bool fits_kind(const Schema& schema, const Doc& node) {
     case Kind::stages:
       return node.kind == Doc::Kind::list;
     case Kind::map:
+    case Kind::dictionary:
     case Kind::tagged:
       return node.kind == Doc::Kind::map;
     case Kind::either:
@@ -134,6 +135,8 @@ class Validator {
         return list(schema, node, what);
       case Kind::map:
         return map(schema, node, what);
+      case Kind::dictionary:
+        return dictionary(schema, node, what);
       case Kind::tagged:
         return tagged(schema, node, what);
       case Kind::either:
@@ -244,6 +247,16 @@ class Validator {
     if (node.kind != Doc::Kind::map) return refuse(schema, node, what);
     Value::Map out;
     fill(schema.node().keys, node, what, "", out);
+    return Value(std::move(out));
+  }
+
+  Value dictionary(const Schema& schema, const Doc& node, const std::string& what) {
+    if (node.kind != Doc::Kind::map) return refuse(schema, node, what);
+    Value::Map out;
+    for (const auto& entry : node.entries) {
+      Value value = check(schema.node().children[0], entry.value, entry.key);
+      if (!value.is_null()) out.emplace_back(entry.key, std::move(value));
+    }
     return Value(std::move(out));
   }
 

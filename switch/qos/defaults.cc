@@ -37,19 +37,30 @@ BufferShare lossy_queue() noexcept {
   return {.reserve_bytes = 1500, .dynamic_th = 0};
 }
 
+void set_shares(PortSettings& port, const PortFacts& facts, std::uint8_t lossless) noexcept {
+  for (unsigned i = 0; i < kClasses; ++i) {
+    port.group[i] = lossy_group();
+    port.queue[i] = lossy_queue();
+    port.wred[i].reset();
+  }
+  for (unsigned tc = 0; tc < kClasses; ++tc) {
+    if ((lossless >> tc & 1) == 0) continue;
+    port.group[port.map.tc_to_group[tc]] = lossless_group(facts);
+    port.queue[port.map.tc_to_queue[tc]] = lossless_queue();
+    port.wred[port.map.tc_to_queue[tc]] = default_wred(facts.speed_mbps);
+  }
+}
+
 PortSettings default_port(const PortFacts& facts) noexcept {
   PortSettings port;
   port.map = ClassMap::defaults();
   port.speed_mbps = facts.speed_mbps;
   port.pfc_enable = kLosslessClasses;
   for (unsigned i = 0; i < kClasses; ++i) {
-    const bool lossless = (kLosslessClasses >> i & 1) != 0;
     port.scheduler[i].type = i >= 6 ? SchedulerSettings::Type::strict : SchedulerSettings::Type::dwrr;
     port.scheduler[i].weight = 15;
-    port.group[i] = lossless ? lossless_group(facts) : lossy_group();
-    port.queue[i] = lossless ? lossless_queue() : lossy_queue();
-    if (lossless) port.wred[i] = default_wred(facts.speed_mbps);
   }
+  set_shares(port, facts, kLosslessClasses);
   return port;
 }
 

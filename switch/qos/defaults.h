@@ -33,6 +33,10 @@ struct PortFacts {
 [[nodiscard]] BufferShare lossless_queue() noexcept;
 [[nodiscard]] BufferShare lossy_queue() noexcept;
 
+/// Gives the groups and queues of a port, by its map, what is usual for them.
+/// @param lossless  bit i: traffic class i
+void set_shares(PortSettings& port, const PortFacts& facts, std::uint8_t lossless) noexcept;
+
 /// Classes 3 and 4 lossless with ECN, queues 6 (CNP) and 7 strict, the others equal.
 [[nodiscard]] PortSettings default_port(const PortFacts& facts) noexcept;
 /// All reserves and headroom, and kDefaultSharedBytes.

@@ -155,6 +155,10 @@ void collect(std::vector<Site>& out, Site site, const Registry& registry) {
         collect(out, {&entry->value, key.schema, key.name, &node, key.name, key.required}, registry);
       }
     }
+  } else if (node.kind == Doc::Kind::map && site.kind() == Kind::dictionary) {
+    for (auto& entry : node.entries) {
+      collect(out, {&entry.value, site.schema.node().children[0], entry.key, &node, entry.key}, registry);
+    }
   } else if (site.kind() == Kind::stages) {
     for (auto& item : node.items) {
       if (item.kind != Doc::Kind::map) continue;
@@ -244,7 +248,7 @@ std::optional<Mistake> wrong_kind(Work& work) {
       found = "true";
   }
   // What might be of the right kind after all, or gets another message, is drawn again.
-  const bool object = is_object(*site) || site->kind() == Kind::either;
+  const bool object = is_object(*site) || site->kind() == Kind::either || site->kind() == Kind::dictionary;
   if (wrong.kind == Doc::Kind::map && object) return std::nullopt;
   if (wrong.kind == Doc::Kind::list &&
       (site->kind() == Kind::list || site->kind() == Kind::stages || site->kind() == Kind::either)) {

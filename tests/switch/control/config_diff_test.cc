@@ -60,6 +60,16 @@ TEST(ConfigDiff, TheKernelComesChangesAndGoesAsAnythingElse) {
               ElementsAre("s1: port p2 added"));
 }
 
+TEST(ConfigDiff, QosChangesButNeitherComesNorGoes) {
+  const auto qos = [](const std::string& speed) { return "    qos: { PORT: { all: { speed: " + speed + " } } }\n"; };
+  EXPECT_THAT(changes(bridge(kP1, "[parse, l2]", qos("1000")), bridge(kP1, "[parse, l2]", qos("2000"))),
+              ElementsAre("s1: qos PORT.all.speed: 1000 -> 2000"));
+  EXPECT_THAT(changes(bridge(kP1), bridge(kP1, "[parse, l2]", "    qos: {}\n")),
+              ElementsAre(::testing::EndsWith(" (refused)")));
+  EXPECT_THAT(changes(bridge(kP1, "[parse, l2]", "    qos: {}\n"), bridge(kP1)),
+              ElementsAre(::testing::EndsWith(" (refused)")));
+}
+
 TEST(ConfigDiff, StagesAreMatchedByNameAndTheirOrderCounts) {
   const std::string mangle = "mangle: { rules: [] }";
   EXPECT_THAT(changes(bridge(kP1, "[parse, " + mangle + ", l2]"), bridge(kP1, "[parse, l2: { ageing_s: 5 }]")),

@@ -25,6 +25,8 @@ TEST(JsonSchema, EveryKindOfSchemaHasItsForm) {
   EXPECT_EQ(Schema::one_of({"null", "off"}).to_json_schema(), json::parse(R"({"enum": ["null", null, "off"]})"));
   EXPECT_EQ(Schema::list(Schema::boolean(), 2).to_json_schema(),
             json::parse(R"({"type": "array", "items": {"type": "boolean"}, "minItems": 2})"));
+  EXPECT_EQ(Schema::dictionary(Schema::boolean()).to_json_schema(),
+            json::parse(R"({"type": "object", "additionalProperties": {"type": "boolean"}})"));
   EXPECT_EQ(Schema::either(Schema::boolean(), Schema::text()).to_json_schema(),
             json::parse(R"({"anyOf": [{"type": "boolean"}, {"type": "string"}]})"));
   EXPECT_EQ(Schema::stages().to_json_schema(), json::parse(R"({"$ref": "#/$defs/stages"})"));

@@ -73,6 +73,19 @@ TEST(PipelineAdopt, LearnedAddressesAndCountersGoOn) {
   EXPECT_EQ(s.totals().rx.value(), 4u);
 }
 
+TEST(PipelineAdopt, ClassQueuesKeepWhatTheyHoldAndCountedWhenQosAndPortsChange) {
+  Harness s(all_stages(), bridge("abc+", "parse, l2", "qos: {}\n"));
+  introduce(s);
+  s.advance_ns(100 * kMs);
+  (void)s.take("c");
+  for (std::uint32_t psn = 0; psn < 20; ++psn) s.inject("a", packet(1, 3, psn));
+  s.reload(bridge("dac+", "parse, l2", "qos: { BUFFER_POOL: { model: hpcc }, PFC_WD: { all: { action: off } } }\n"));
+  s.inject("a", packet(1, 3, 20));
+  s.advance_ns(100 * kMs);
+  EXPECT_THAT(s.take("c"), SizeIs(21));
+  EXPECT_EQ(s.totals().dropped[static_cast<std::size_t>(DropReason::shutdown)].value(), 0u);
+}
+
 TEST(PipelineAdopt, LearnedAddressesFollowPortsThatGetOtherIndexes) {
   Harness s(all_stages(), bridge("abc", "parse, l2"));
   introduce(s);

@@ -44,6 +44,16 @@ TEST(Validate, IntegerAcceptsItsBoundsAndRefusesTheirNeighbours) {
   EXPECT_EQ(mistakes(schema, plain("65")), "x: expected an integer from -5 to 64, found 65");
 }
 
+TEST(Validate, ADictionaryTakesAnyKeysAndChecksEveryValue) {
+  const Schema schema = Schema::dictionary(Schema::integer(0, 7));
+  const Value value = accepted(schema, map_doc({{"p1|3", plain("1")}, {"0", plain("7")}}));
+  EXPECT_EQ(value["p1|3"].integer(), 1);
+  EXPECT_EQ(value["0"].integer(), 7);
+  EXPECT_EQ(mistakes(schema, map_doc({{"a", plain("8")}, {"b", plain("7")}, {"c", plain("x")}})),
+            "a: expected an integer from 0 to 7, found 8|c: expected an integer from 0 to 7, found 'x'");
+  EXPECT_EQ(mistakes(schema, plain("3")), "x: expected a map, found 3");
+}
+
 TEST(Validate, IntegerReachesBothEndsOf64Bits) {
   const Schema schema = Schema::integer(INT64_MIN, INT64_MAX);
   EXPECT_EQ(accepted(schema, plain("9223372036854775807")).integer(), INT64_MAX);
