@@ -146,8 +146,8 @@ struct QpConfig {
   bool nack_is_cnp = false;    ///< a NACK counts as a CNP
   std::uint64_t line_bps = 0;  ///< rate of the queue pair while nothing limits it; 0: no pacing
 
-  std::uint8_t dscp = 0;                 ///< of requests and READ responses, which are ECT(0)
-  std::optional<std::uint8_t> ack_dscp;  ///< of ACKs and NAKs; default: dscp
+  std::uint8_t dscp = 0;                                ///< of requests and READ responses, which are ECT(0)
+  std::optional<std::uint8_t> ack_dscp = std::nullopt;  ///< of ACKs and NAKs; default: dscp
   std::uint8_t cnp_dscp = 48;
   std::uint8_t ttl = 64;
   std::uint16_t udp_source_port = 0;  ///< 0: from the queue pair numbers

@@ -31,6 +31,7 @@ Dcqcn::Dcqcn(const DcqcnParameters& parameters, std::uint64_t line_bps) noexcept
 void Dcqcn::on_cnp(Time now) noexcept {
   ++cnps_;
   advance(now);
+  if (started_) advance_alpha(now);  // intervals that are over have not seen this CNP
   cut_pending_ = alpha_cnp_ = true;
   if (started_) return;
   started_ = true;

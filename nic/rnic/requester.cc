@@ -155,7 +155,7 @@ bool Requester::transmit(Time now, Packet& out, Cq& cq) noexcept {
     skip_sacked();
     // What was to be sent again may all have arrived.
     if (nxt_ >= end_ || (nxt_ >= max_sent_ && !new_packet_allowed(at(cursor_)))) {
-      if (rto_deadline_ == kNever && una_ < max_sent_ && config_.rto_ns != 0) rto_deadline_ = now + rto();
+      if (rto_deadline_ == kNever) start_rto(now);
       return false;
     }
     if (at(cursor_).unreachable) {
@@ -245,7 +245,7 @@ void Requester::note_sent(Time now, Wqe& w, std::uint64_t seq, Packet& out) noex
     probe_seq_ = seq;
     probe_time_ = now;
   }
-  if (rto_deadline_ == kNever && config_.rto_ns != 0) rto_deadline_ = now + rto();
+  if (rto_deadline_ == kNever) start_rto(now);
 }
 
 Time Requester::rto() const noexcept {
@@ -260,6 +260,12 @@ Time Requester::rto() const noexcept {
   }
 }
 
+/// Starts the time over, if there is something to wait for.
+void Requester::start_rto(Time now) noexcept {
+  rto_started_ = now;
+  rto_deadline_ = una_ < max_sent_ && config_.rto_ns != 0 ? now + rto() : kNever;
+}
+
 void Requester::on_timer(Time now, Cq& cq) noexcept {
   if (failed_) return;
   if (rnr_deadline_ <= now) {
@@ -272,6 +278,10 @@ void Requester::on_timer(Time now, Cq& cq) noexcept {
     }
   }
   if (rto_deadline_ > now) return;
+  if (config_.rto_mode == RtoMode::irn && rto_started_ + rto() > now) {
+    rto_deadline_ = rto_started_ + rto();  // more packets have been sent since it started
+    return;
+  }
   rto_deadline_ = kNever;
   if (una_ == max_sent_) return;
   ++counters_.timeouts;

@@ -118,6 +118,7 @@ class Requester {
   [[nodiscard]] bool wants_ack(const Wqe& w, std::uint64_t seq) const noexcept;
   void note_sent(Time now, Wqe& w, std::uint64_t seq, Packet& out) noexcept;
   [[nodiscard]] Time rto() const noexcept;
+  void start_rto(Time now) noexcept;
   void seek(std::uint64_t seq) noexcept;
 
   // Receiving: requester_response.cc.
@@ -177,6 +178,7 @@ class Requester {
   std::uint32_t rnr_retries_ = 0;
   std::uint32_t backoff_ = 0;
   Time rto_deadline_ = kNever;
+  Time rto_started_ = 0;
   Time rnr_deadline_ = kNever;
   bool limited_ = false;   ///< the responder tells credits
   std::uint32_t lsn_ = 0;  ///< last message that has a credit

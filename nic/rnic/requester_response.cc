@@ -108,7 +108,7 @@ void Requester::progressed(Time now, ResponseEvent& event) noexcept {
     probing_ = false;
     event.rtt_ns = now - probe_time_;
   }
-  rto_deadline_ = una_ < max_sent_ && config_.rto_ns != 0 ? now + rto() : kNever;
+  start_rto(now);
 }
 
 /// Takes all packets before `end` as acknowledged. False when a READ or atomic among them has no response yet: that is
@@ -219,7 +219,8 @@ void Requester::start_recovery(Time now, wire::Psn sack, bool has_sack) noexcept
     }
   }
   // The time starts again with what is sent again, which congestion control may delay.
-  rto_deadline_ = can_transmit() || una_ == max_sent_ || config_.rto_ns == 0 ? kNever : now + rto();
+  rto_deadline_ = kNever;
+  if (!can_transmit()) start_rto(now);
 }
 
 bool Requester::count_retry(Cq& cq) noexcept {

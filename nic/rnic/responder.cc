@@ -50,6 +50,12 @@ Kind kind_of(Opcode o) noexcept {
   }
 }
 
+/// True when the packet asks for an ACK. READs and atomics are answered by their responses.
+bool wants_ack(const Packet& p) noexcept {
+  const Kind kind = kind_of(p.opcode);
+  return p.ack_req && kind != Kind::read && kind != Kind::atomic;
+}
+
 /// True when the packet ends a message that takes a receive work request.
 bool ends_receive(const Packet& p) noexcept {
   return p.info().ends_message() && (kind_of(p.opcode) == Kind::send || p.info().has(HeaderMask::immdt));
@@ -95,11 +101,11 @@ void Responder::on_request(Time now, const Packet& p, Cq& cq) noexcept {
   const std::int32_t ahead = p.psn.distance_from(epsn_);
   if (ahead < 0) return on_duplicate(p);
   if (ahead > 0) return on_future(now, p, ahead);
-  bool ack_req = p.ack_req;
+  bool ack_req = wants_ack(p);
   if (!accept(p, cq)) return;
   while (buffer_.has(epsn_)) {
     const Packet next = buffer_.take(epsn_);
-    ack_req = ack_req || next.ack_req;
+    ack_req = ack_req || wants_ack(next);
     if (!accept(next, cq)) break;
   }
   if (!failed_) after_arrival(p.psn, ack_req);
