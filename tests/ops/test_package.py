@@ -51,6 +51,7 @@ class Package(unittest.TestCase):
         for path in ("usr/bin/weft-switch", "usr/bin/weftctl", "usr/lib/systemd/system/weft-switch.service",
                      "usr/lib/systemd/system/weft-switch@.service", "usr/share/bash-completion/completions/weftctl",
                      "usr/share/man/man8/weft-switch.8", "usr/share/man/man1/weftctl.1",
+                     "usr/bin/weft-rnic", "usr/share/man/man1/weft-rnic.1",
                      "usr/share/man/man5/weft.yaml.5", "usr/share/weft/conf/l2-tor.yaml",
                      "usr/share/weft/conf/schema.json", "usr/share/weft/conf/grafana/weft.json",
                      "usr/share/doc/weft/copyright"):
@@ -81,7 +82,7 @@ class Package(unittest.TestCase):
             self.assertIn("fine", run(self.installed("usr/bin/weft-switch"), "-c", path, "--check"))
 
     def test_the_installed_programs_name_the_version_of_the_package(self):
-        for program in ("weft-switch", "weftctl"):
+        for program in ("weft-switch", "weftctl", "weft-rnic"):
             self.assertIn(self.field("Version"), run(self.installed("usr/bin/" + program), "--version"))
 
     def test_it_installs_and_goes_away_without_a_trace(self):
@@ -113,13 +114,14 @@ class Package(unittest.TestCase):
             self.assertIn("SEE ALSO", result.stdout)
 
     def test_the_manual_pages_name_every_option_and_key(self):
-        for program, page in (("weft-switch", "man8/weft-switch.8"), ("weftctl", "man1/weftctl.1")):
+        for program, page in (("weft-switch", "man8/weft-switch.8"), ("weftctl", "man1/weftctl.1"),
+                              ("weft-rnic", "man1/weft-rnic.1")):
             text = read(self.installed("usr/share/man/" + page)).replace("\\-", "-")
             helps = [run(self.installed("usr/bin/" + program), "--help")]
-            commands = re.findall(r"^  ([a-z]+)  ", helps[0].split("Subcommands:")[-1].split("\n\n")[0], re.M)
+            commands = re.findall(r"^  ([a-z_]+)  ", helps[0].split("Subcommands:")[-1].split("\n\n")[0], re.M)
             helps += [run(self.installed("usr/bin/" + program), command, "--help") for command in commands
-                      if program == "weftctl"]
-            options = {option for text in helps for option in re.findall(r"^  (?:-\w,)?(--[a-z-]+)", text, re.M)}
+                      if program != "weft-switch"]
+            options = {option for text in helps for option in re.findall(r"^  (?:-\w,)?(--[a-z_-]+)", text, re.M)}
             self.assertGreaterEqual(len(options), 8)
             for option in options - {"--help"}:
                 self.assertIn(option, text, program)

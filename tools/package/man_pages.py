@@ -215,12 +215,14 @@ def yaml_page(switch, version):
 def main():
     folder, version, out = sys.argv[1:]
     os.makedirs(out, exist_ok=True)
-    switch, ctl = (os.path.join(folder, name) for name in ("weft-switch", "weftctl"))
+    switch, ctl, rnic = (os.path.join(folder, name) for name in ("weft-switch", "weftctl", "weft-rnic"))
     pages = {
         "weft-switch.8": command_page(switch, 8, version, "software top-of-rack switch for RoCEv2", SWITCH_ABOUT,
                                       SWITCH_END, (("weft.yaml", 5), ("weftctl", 1))),
         "weftctl.1": command_page(ctl, 1, version, "look into a running weft-switch", None, [],
                                   (("weft-switch", 8), ("weft.yaml", 5))),
+        "weft-rnic.1": command_page(rnic, 1, version, "software RNIC on a network interface", None, [],
+                                    (("weft-switch", 8), ("weftctl", 1))),
         "weft.yaml.5": yaml_page(switch, version),
     }
     for name, lines in pages.items():

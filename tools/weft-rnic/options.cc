@@ -54,63 +54,43 @@ void add_interface(CLI::App& app, Options& o) {
 
 void add_transport(CLI::App& app, Options& o, Raw& raw) {
   auto& q = o.qp;
-  const char* group = "Transport (the client's settings hold for both sides)";
   app.add_option("-m,--mtu", raw.mtu, "Path MTU (default: what the interface allows)")
       ->check(CLI::IsMember({256, 512, 1024, 2048, 4096}))
-      ->group(group);
+      ->option_text("BYTES");
   app.add_option("--loss-recovery", raw.loss_recovery, "gbn, nic_sr or irn (default: gbn)")
       ->check(CLI::IsMember({"gbn", "nic_sr", "irn"}))
-      ->option_text("NAME")
-      ->group(group);
+      ->option_text("NAME");
   app.add_option("--renack", raw.renack, "nic_sr: lazy or eager (default: lazy)")
       ->check(CLI::IsMember({"lazy", "eager"}))
-      ->option_text("NAME")
-      ->group(group);
+      ->option_text("NAME");
   app.add_option("--reorder-window", q.reorder_window, "nic_sr, irn: packets, a power of two (default: 512)")
       ->check(CLI::IsMember({64, 128, 256, 512, 1024, 2048, 4096}))
-      ->option_text("N")
-      ->group(group);
+      ->option_text("N");
   app.add_option("--window", q.max_inflight_packets, "Packets under way per queue pair (default: 256)")
       ->check(CLI::Range(1, 1 << 20))
-      ->option_text("N")
-      ->group(group);
+      ->option_text("N");
   app.add_option("--rto-mode", raw.rto_mode, "fixed, adaptive or irn (default: fixed)")
       ->check(CLI::IsMember({"fixed", "adaptive", "irn"}))
-      ->option_text("NAME")
-      ->group(group);
+      ->option_text("NAME");
   app.add_option("--rto-us", raw.rto_us, "Retransmission timeout (default: 67109)")
       ->check(CLI::Range(1.0, 1e9))
-      ->option_text("US")
-      ->group(group);
+      ->option_text("US");
   app.add_option("--rto-low-us", raw.rto_low_us, "adaptive: the first one; irn: with few packets under way")
       ->check(CLI::Range(1.0, 1e9))
-      ->option_text("US")
-      ->group(group);
-  app.add_option("--rto-high-us", raw.rto_high_us, "irn: with more")
-      ->check(CLI::Range(1.0, 1e9))
-      ->option_text("US")
-      ->group(group);
-  app.add_option("--retry-count", q.retry_count, "0-7 (default: 7)")
-      ->check(CLI::Range(0, 7))
-      ->option_text("N")
-      ->group(group);
+      ->option_text("US");
+  app.add_option("--rto-high-us", raw.rto_high_us, "irn: with more")->check(CLI::Range(1.0, 1e9))->option_text("US");
+  app.add_option("--retry-count", q.retry_count, "0-7 (default: 7)")->check(CLI::Range(0, 7))->option_text("N");
   app.add_option("--cc", raw.cc, "Congestion control: none or dcqcn (default: none)")
       ->check(CLI::IsMember({"none", "dcqcn"}))
-      ->option_text("NAME")
-      ->group(group);
+      ->option_text("NAME");
   app.add_option("--dcqcn", o.dcqcn_set, "hpcc_mix, hpcc_run, conweave, dcqcn_paper, longhaul or connectx")
       ->check(CLI::IsMember(std::vector<std::string>(nic::kDcqcnSets.begin(), nic::kDcqcnSets.end())))
-      ->option_text("SET")
-      ->group(group);
+      ->option_text("SET");
   app.add_option("--rate-gbps", raw.rate_gbps, "Rate per queue pair; dcqcn starts there (default: no limit)")
       ->check(CLI::Range(0.0, 10000.0))
-      ->option_text("GBPS")
-      ->group(group);
-  app.add_flag("--nack-is-cnp", q.nack_is_cnp, "A NACK cuts the rate as a CNP does")->group(group);
-  app.add_option("--tos", raw.tos, "DSCP << 2 of data and ACKs")
-      ->check(CLI::Range(0, 255))
-      ->option_text("BYTE")
-      ->group(group);
+      ->option_text("GBPS");
+  app.add_flag("--nack-is-cnp", q.nack_is_cnp, "A NACK cuts the rate as a CNP does");
+  app.add_option("--tos", raw.tos, "DSCP << 2 of data and ACKs")->check(CLI::Range(0, 255))->option_text("BYTE");
 }
 
 void add_output(CLI::App& app, Options& o, Raw& raw) {
