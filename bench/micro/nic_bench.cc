@@ -4,6 +4,7 @@
 // Two RNICs back to back in one thread, without I/O: WRITEs from one to the other, requester and responder together.
 #include <benchmark/benchmark.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstdlib>
@@ -33,6 +34,8 @@ class Lane : public TxSink {
       bytes = copy_frame(f, {at, kSlotBytes});
     } else {
       std::memcpy(at, f.head.data(), bytes);
+      // The parser's fast path reads so much; a packet of a simulator lies in a room that has it.
+      bytes = std::min<std::size_t>(f.bytes(), 96);
     }
     frames_[count_++] = {static_cast<std::uint32_t>(bytes), f.bytes()};
   }

@@ -164,7 +164,7 @@ void Device::deliver(Time now, Qp& qp, std::span<const std::uint8_t> bytes, cons
   if (p.opcode == static_cast<std::uint8_t>(wire::Opcode::CNP)) {
     qp.on_cnp(now);
   } else {
-    Packet packet;
+    Packet& packet = rx_packet_;
     decode(bytes.data(), static_cast<std::uint32_t>(bytes.size()), p, packet);
     qp.on_packet(now, packet, wire::ecn_of(p.tos) == wire::Ecn::ce);
     if (cm_.waits_for_traffic()) cm_.on_traffic(now, qp);
@@ -219,9 +219,9 @@ void Device::send(Time now, const TxFrame& frame, TxSink& sink) noexcept {
   }
 }
 
-bool Device::send_mad(Time now, TxSink& sink) noexcept {
+void Device::send_mad(Time now, TxSink& sink) noexcept {
   Cm::Outgoing out;
-  if (!cm_.next_mad(out)) return false;
+  if (!cm_.next_mad(out)) return;
   HeaderTemplate header;
   header.set(out.path);
   Packet packet;
@@ -230,19 +230,21 @@ bool Device::send_mad(Time now, TxSink& sink) noexcept {
   packet.payload.set(out.mad.data(), wire::kMadBytes);
   std::array<std::uint8_t, kMaxHeadBytes> head;
   send(now, make_frame(header, 0, packet, wire::kGsiQpn, head.data()), sink);
-  return true;
 }
 
 void Device::pump(Time now, TxSink& sink) noexcept {
   for (int burst = 0; burst < kMaxBurst; ++burst) {
     if (paused_ || link_free_ > now || (round_count_ == 0 && !cm_.has_mad()) || !sink.ready()) return;
-    if (send_mad(now, sink)) continue;
+    if (cm_.has_mad()) {
+      send_mad(now, sink);
+      continue;
+    }
     const std::uint32_t index = round_[round_head_];
     round_head_ = (round_head_ + 1) % round_.size();
     --round_count_;
     Qp& qp = *slots_[index].qp;
     qp.queued_ = false;
-    Packet packet;
+    Packet& packet = tx_packet_;
     std::uint8_t tos = 0;
     if (qp.transmit(now, packet, tos)) {
       std::array<std::uint8_t, kMaxHeadBytes> head;

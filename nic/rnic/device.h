@@ -109,7 +109,7 @@ class Device {
   void deliver(Time now, Qp& qp, std::span<const std::uint8_t> bytes, const wire::Parsed& parsed) noexcept;
   void schedule(Time now, Qp& qp) noexcept;
   void pump(Time now, TxSink& sink) noexcept;
-  bool send_mad(Time now, TxSink& sink) noexcept;
+  void send_mad(Time now, TxSink& sink) noexcept;
   void send(Time now, const TxFrame& frame, TxSink& sink) noexcept;
   std::uint64_t next_random() noexcept;
 
@@ -127,6 +127,7 @@ class Device {
   TimerHeap timers_;
   std::vector<std::uint32_t> round_;  ///< ring of queue pairs with something to send
   std::size_t round_head_ = 0, round_count_ = 0;
+  Packet rx_packet_, tx_packet_;  ///< kept, because clearing one costs more than filling it
   Time link_free_ = 0;
   bool paused_ = false;
   Cm cm_;

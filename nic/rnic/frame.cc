@@ -16,6 +16,7 @@ using wire::HeaderMask;
 using wire::Opcode;
 
 constexpr std::size_t kL3 = sizeof(wire::EthernetHeader);
+constexpr std::uint8_t kMigrated = 0x40, kBecn = 0x40;
 
 }  // namespace
 
@@ -100,23 +101,20 @@ void HeaderTemplate::write(std::uint8_t* out, std::uint8_t tos, std::uint32_t ud
 
 std::size_t encode(const Packet& p, wire::Qpn dest_qp, std::uint8_t* out) noexcept {
   const wire::OpcodeInfo& info = p.info();
-  std::memset(out, 0, info.header_bytes);
+  // Every byte is written once: what follows reads nothing back.
+  const auto pad = static_cast<std::uint8_t>(-p.payload.bytes & 3);
   auto& bth = header_at<Bth>(out);
   bth.opcode = static_cast<std::uint8_t>(p.opcode);
-  bth.set_migrated(true);
-  bth.set_solicited(p.solicited);
-  bth.set_pad_count(static_cast<std::uint8_t>(-p.payload.bytes & 3));
+  bth.flags = static_cast<std::uint8_t>((p.solicited ? 0x80 : 0) | kMigrated | pad << 4);
   bth.pkey.set(wire::kDefaultPkey);
-  bth.set_becn(p.opcode == Opcode::CNP);
+  bth.fecn_becn = p.opcode == Opcode::CNP ? kBecn : 0;
   bth.dest_qp.set(dest_qp.value());
-  bth.set_ack_req(p.ack_req);
+  bth.ack_reserved = p.ack_req ? 0x80 : 0;
   bth.psn.set(p.psn.value());
   std::uint8_t* at = out + sizeof bth;
   if (info.has(HeaderMask::deth)) {
-    auto& deth = header_at<wire::Deth>(at);
-    deth.qkey.set(wire::kGsiQkey);
-    deth.source_qp.set(wire::kGsiQpn.value());
-    at += sizeof deth;
+    header_at<wire::Deth>(at) = {wire::be32(wire::kGsiQkey), 0, wire::be24(wire::kGsiQpn.value())};
+    at += sizeof(wire::Deth);
   }
   if (info.has(HeaderMask::reth)) {
     header_at<wire::Reth>(at) = {wire::be64(p.remote_address), wire::be32(p.rkey), wire::be32(p.dma_length)};
@@ -136,6 +134,7 @@ std::size_t encode(const Packet& p, wire::Qpn dest_qp, std::uint8_t* out) noexce
     at += sizeof(wire::AtomicAckEth);
   }
   if (info.has(HeaderMask::immdt) || info.has(HeaderMask::ieth)) header_at<wire::be32>(at).set(p.immediate);
+  if (info.has(HeaderMask::cnp_reserved)) std::memset(at, 0, wire::kCnpReservedBytes);
   return info.header_bytes;
 }
 

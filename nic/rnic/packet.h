@@ -53,7 +53,7 @@ struct Packet {
   std::uint64_t swap_add = 0;
   std::uint64_t compare = 0;    ///< AtomicETH; the original value of AtomicAckETH
   std::uint32_t immediate = 0;  ///< ImmDt or IETH
-  Payload payload{};
+  Payload payload;
 
   [[nodiscard]] const wire::OpcodeInfo& info() const noexcept { return wire::opcode_info(opcode); }
 };
