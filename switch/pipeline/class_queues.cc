@@ -24,8 +24,9 @@ constexpr std::uint64_t kOnePacket = std::uint64_t{1} << 40;
 
 constexpr std::uint8_t kCe = static_cast<std::uint8_t>(wire::Ecn::ce);
 
+// ECT(0) and ECT(1) have one bit of two.
 bool is_ect(std::uint8_t ecn) noexcept {
-  return ecn == static_cast<std::uint8_t>(wire::Ecn::ect0) || ecn == static_cast<std::uint8_t>(wire::Ecn::ect1);
+  return ((ecn ^ ecn >> 1) & 1) != 0;
 }
 
 DropReason reason_of(Admission a) noexcept {
@@ -91,7 +92,7 @@ bool ClassQueues::admit_burst(rte_mbuf* const* packets, std::uint32_t count) {
   const PortIndex in = std::min(meta(packets[0]).in_port, own);
   const qos::Classifier& classifier = context_.classifiers[in];
   std::uint8_t place[kMostPackets];
-  std::uint64_t sum[64];  // by PacketClass: packets << 40 | bytes; written where `touched` says so
+  std::uint64_t sum[64]{};  // by PacketClass: packets << 40 | bytes
   std::uint64_t touched = 0;
   std::uint64_t bytes = 0;
   std::uint32_t other = 0;
@@ -103,9 +104,8 @@ bool ClassQueues::admit_burst(rte_mbuf* const* packets, std::uint32_t count) {
     pm.queue_class = c;
     other |= std::min(pm.in_port, own) ^ in;
     bytes += length;
-    const std::uint64_t bit = std::uint64_t{1} << c;
-    sum[c] = ((touched & bit) != 0 ? sum[c] : 0) + (kOnePacket | length);
-    touched |= bit;
+    sum[c] += kOnePacket | length;
+    touched |= std::uint64_t{1} << c;
   }
   const std::uint64_t free = buffer.shared_free();
   if (other != 0 || bytes > free) return false;
@@ -264,7 +264,7 @@ struct ClassQueues::Burst {
   rte_mbuf* marked[kMostPackets];
   std::uint32_t marks = 0;
   std::uint8_t touched = 0;
-  std::uint64_t sum[kClasses];  // by queue: packets << 40 | bytes; written where `touched` says so
+  std::uint64_t sum[kClasses]{};  // by queue: packets << 40 | bytes
 };
 
 template <bool kShared>
@@ -333,7 +333,7 @@ std::uint64_t ClassQueues::take_run(qos::Scheduler::Turn turn, rte_mbuf** out, s
   if (ce != 0) counters_[turn.queue].ecn_ce.add(ce);
   const std::uint64_t run = taken * kOnePacket | (before - depth);
   const auto bit = static_cast<std::uint8_t>(1u << turn.queue);
-  burst.sum[turn.queue] = ((burst.touched & bit) != 0 ? burst.sum[turn.queue] : 0) + run;
+  burst.sum[turn.queue] += run;
   burst.touched |= bit;
   return run;
 }

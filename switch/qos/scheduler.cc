@@ -10,7 +10,10 @@ namespace {
 // Bytes that the heaviest queue may send in one turn, unless a frame is longer: the others wait meanwhile.
 constexpr std::uint32_t kLongestTurn = 128 * 1024;
 
-// Bytes per unit of weight. Every queue should get a frame in every turn, which keeps turns short to compute.
+// Bytes per unit of weight, as switches have it: a turn of several frames costs less than several turns.
+constexpr std::uint32_t kUsualUnit = 2048;
+
+// Bytes per unit of weight. Every queue should get a frame in every turn, so that no turn is for nothing.
 std::uint32_t unit_of(const PortSettings& settings, std::uint32_t max_frame_bytes) {
   std::uint32_t lightest = 100;
   std::uint32_t heaviest = 1;
@@ -19,7 +22,7 @@ std::uint32_t unit_of(const PortSettings& settings, std::uint32_t max_frame_byte
     lightest = std::min(lightest, std::max(s.weight, 1u));
     heaviest = std::max(heaviest, s.weight);
   }
-  const std::uint32_t wanted = max_frame_bytes / lightest + 1;
+  const std::uint32_t wanted = std::max(max_frame_bytes / lightest + 1, kUsualUnit);
   return std::max(std::min(wanted, kLongestTurn / heaviest), 64u);
 }
 

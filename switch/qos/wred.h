@@ -20,13 +20,15 @@ class Curve {
 
   /// The probability in units of 2^-64; all ones: certain.
   [[nodiscard]] std::uint64_t at(std::uint64_t bytes) const noexcept {
-    const std::uint64_t rising = bytes > min_ ? (bytes - min_) * slope_ : 0;
-    return bytes > max_ ? kCertain : rising;
+    // Without branches, which depend on the depth in a way that no predictor knows.
+    const std::uint64_t above_min = std::uint64_t{0} - (bytes > min_ ? 1 : 0);
+    const std::uint64_t above_max = std::uint64_t{0} - (bytes > max_ ? 1 : 0);
+    return ((bytes - min_) * slope_ & above_min) | above_max;
   }
   /// One trial with 64 uniform bits.
   [[nodiscard]] bool hit(std::uint64_t bytes, std::uint64_t random) const noexcept {
     const std::uint64_t p = at(bytes);
-    return random < p || p == kCertain;
+    return (static_cast<unsigned>(random < p) | static_cast<unsigned>(p == kCertain)) != 0;
   }
   /// Up to here it never hits.
   [[nodiscard]] std::uint64_t min_bytes() const noexcept { return min_; }
