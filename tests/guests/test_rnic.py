@@ -69,6 +69,43 @@ class Rnic(unittest.TestCase):
         self.assertEqual(result.out.count("server ping data: rdma-ping-"), count, result.out[-500:])
         return answer["qps"][0]
 
+    def check_counters(self, percent, counters):
+        self.assertEqual(counters["bad_responses"], 0)
+        if percent == 0:
+            self.assertEqual((counters["retransmitted"], counters["duplicates"], counters["naks"]), (0, 0, 0))
+
+    def verbs_peer(self):
+        """The program verbs_peer.c in the guest."""
+        path = os.path.join(self.lab.directory, "verbs_peer")
+        source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "verbs_peer.c")
+        live.run("cc", "-O2", "-Wall", "-o", path, source, "-lrdmacm", "-libverbs")
+        self.guest.wait_up()
+        self.guest.put(path, "/tmp/verbs_peer")
+
+    def test_every_opcode_and_size_in_both_directions(self):
+        self.verbs_peer()
+        for percent in FAULTS:
+            with self.subTest(percent=percent):
+                self.start(percent)
+                for mtu in (1024, judge.MTU & ~0xfff):
+                    job = self.guest.start(f"/tmp/verbs_peer {GUEST_IP}", TIMEOUT_S)
+                    rdma_tools.wait_for_cm_listener(self.guest, job)
+                    # A short window: the queues on the way are short.
+                    answer = self.finish(self.rnic("verify", GUEST_IP, "-m", str(mtu), "--json", "--timeout", "60",
+                                                   "--rto-us", "200000", "--window", "32"))
+                    self.assertGreater(answer["messages"], 190)
+                    self.assertEqual(answer["qps"][0]["path_mtu"], mtu)
+                    self.check_counters(percent, answer["qps"][0])
+                    self.assertIn("served", job.wait().out)
+
+                process = self.rnic("serve", "--connections", "1", "--json")
+                self.assertIn("port", process.stdout.readline())
+                result = self.guest.run(f"/tmp/verbs_peer {GUEST_IP} {HOST_IP}", TIMEOUT_S)
+                self.assertEqual(result.code, 0, result.out)
+                self.assertIn("verified 131 messages", result.out)
+                self.check_counters(percent, self.finish(process))
+                self.lab.stop()
+
     def test_rping_in_both_roles(self):
         for percent in FAULTS:
             with self.subTest(percent=percent):
@@ -76,11 +113,7 @@ class Rnic(unittest.TestCase):
                 # One packet, several, and the most that rping takes.
                 for count, size in ((20, 100), (10, 9000), (5, 65000)):
                     for run in (self.linux_is_client, self.linux_is_server):
-                        counters = run(count, size)
-                        self.assertEqual(counters["bad_responses"], 0)
-                        if percent == 0:
-                            self.assertEqual((counters["retransmitted"], counters["duplicates"], counters["naks"]),
-                                             (0, 0, 0))
+                        self.check_counters(percent, run(count, size))
                 self.lab.stop()
 
 
