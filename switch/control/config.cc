@@ -92,6 +92,22 @@ void check_generator_room(const pipeline::PortInfo& port, const EalConfig& eal, 
 }
 
 // What ports and packet buffers ask of each other.
+constexpr std::uint64_t kUsualFrameBytes = 1518;
+
+// A lossless buffer is none when packets cannot be received for want of buffers to put them in.
+void check_shared_buffers(const Config& config, Diagnostics& diagnostics) {
+  for (const auto& sw : config.switches) {
+    if (!sw.qos) continue;
+    // What a device's own MTU is, is not known before it is opened.
+    std::uint64_t largest = kUsualFrameBytes;
+    for (const auto& port : sw.ports) largest = std::max<std::uint64_t>(largest, port.max_frame_bytes());
+    if (sw.qos->pool_bytes / largest <= config.eal.mbufs) continue;
+    diagnostics.note(sw.mark, "qos: a shared buffer of " + std::to_string(sw.qos->pool_bytes) +
+                                  " bytes holds more than " + std::to_string(config.eal.mbufs) +
+                                  " packets (mbufs), even of " + std::to_string(largest) + " bytes");
+  }
+}
+
 void check_buffers(const Config& config, const Value& root, Diagnostics& diagnostics) {
   const Mark& room_mark = eal_mark(root, "mbuf_data_room_bytes");
   const std::int64_t room = config.eal.mbuf_data_room_bytes - kHeadroomBytes;
@@ -187,6 +203,7 @@ std::optional<Config> load_config(std::string_view text, const std::string& file
   read_process(config, root, diagnostics);
   read_switches(config, root, registry, diagnostics);
   check_buffers(config, root, diagnostics);
+  check_shared_buffers(config, diagnostics);
   if (!diagnostics.ok()) return std::nullopt;
   return config;
 }

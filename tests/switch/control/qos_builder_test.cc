@@ -136,6 +136,14 @@ TEST(QosBuilder, MapsWithHolesAndWrongKeysAreMistakes) {
                    "DOT1P_TO_TC_MAP: d: expected keys from 0 to 7, or ranges such as \"2-5\", found '8'"});
 }
 
+TEST(QosBuilder, ABufferForMorePacketsThanThereAreBuffersIsNoted) {
+  std::string text = with(" { BUFFER_POOL: { size: 70000000 } }");
+  text.insert(text.find("name: s1"), "@");
+  (void)expect_accepted(text,
+                        {"note: qos: a shared buffer of 70000000 bytes holds more than 16384 packets (mbufs), even "
+                         "of 4218 bytes"});
+}
+
 TEST(QosBuilder, NamesThatMeanNothingAreMistakesWithASuggestion) {
   expect_mistakes(with(R"(
       SCHEDULER: { lossless: {} }
