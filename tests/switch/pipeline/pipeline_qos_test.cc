@@ -377,6 +377,25 @@ TEST(PipelineQos, AStormEmptiesTheQueueUntilItIsOverByActionDrop) {
   expect_empty(rig, 2);
 }
 
+TEST(PipelineQos, AStormDoesNotHoldTheQueueBackByActionForward) {
+  qos::Settings s = plain(2);
+  s.ports[1].watchdog.action = qos::WatchdogSettings::Action::forward;
+  QosRig rig(options(s));
+  const TimeNs begin = rig.now;
+  rig.arrive(0, QosRig::roce(1, 26, Ecn::ect0, 500), 10);
+  for (; rig.now <= begin + 200'000'000; rig.now += 1'000'000) {
+    EXPECT_EQ(rig.data(1).size(), 0u);
+    rig.pfc_arrives(1, 0b1000, 0xffff);
+    rig.run_until_quiet();
+  }
+  EXPECT_EQ(rig.data(1).size(), 10u);
+  rig.pfc_arrives(1, 0b1000, 0xffff);
+  rig.arrive(0, QosRig::roce(1, 26, Ecn::ect0, 500), 3);
+  rig.run_until_quiet();
+  EXPECT_EQ(rig.data(1).size(), 13u);
+  EXPECT_EQ(rig.dropped(DropReason::pfc_watchdog), 0u);
+}
+
 TEST(PipelineQos, ManyClassesAndPortsOnSeveralWorkersLoseTrackOfNothing) {
   for (const std::uint64_t seed : {1u, 2u, 3u, 4u}) {
     for (const std::uint16_t workers : {1, 2, 3}) {

@@ -73,6 +73,18 @@ TEST(SharedBuffer, XoffComesBeforeAnythingIsLostAndXonWhenDrained) {
   EXPECT_EQ(b.shared_used(), 0u);
 }
 
+TEST(SharedBuffer, WhileHeadroomIsInUseTheSenderWaitsEvenWhenTheThresholdHasRisen) {
+  SharedBuffer b(two_ports(BufferModel::hpcc), false);
+  Admission end{};
+  const std::uint64_t others = fill(b, 1, 0, end);
+  for (int i = 0; i < 65; ++i) ASSERT_EQ(b.admit(b.group(0, 3), b.queue(1, 3), kPacket), Admission::admitted);
+  ASSERT_GT(b.group(0, 3).headroom.value(), 0u);
+  for (std::uint64_t i = 0; i < others; i += kPacket) b.release(b.group(1, 0), b.queue(0, 0), kPacket);
+  ASSERT_LT(b.group(0, 3).bytes.value() + 10'000, b.threshold(b.group(0, 3).limit));
+  EXPECT_TRUE(b.xoff(b.group(0, 3)));
+  EXPECT_FALSE(b.xon(b.group(0, 3)));
+}
+
 TEST(SharedBuffer, LossyPacketsEndAtTheThresholdOfTheirQueueInConweaveAndOfTheirGroupInHpcc) {
   Admission end{};
   SharedBuffer conweave(two_ports(BufferModel::conweave), false);
