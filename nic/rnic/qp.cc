@@ -54,9 +54,10 @@ void Qp::fail() noexcept {
   state_ = QpState::error;
 }
 
-/// One half that fails takes the other with it.
+/// One half that fails takes the other with it, and so does a completion that was lost (IBTA 11.2.8.1).
 void Qp::check_failure() noexcept {
-  if (requester_.failed() || responder_.failed()) fail();
+  const bool lost = send_cq_->overruns() > 0 || receive_cq_->overruns() > 0;
+  if (requester_.failed() || responder_.failed() || lost) fail();
 }
 
 PostResult Qp::post_send(const SendWr& wr) noexcept {

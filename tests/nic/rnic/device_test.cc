@@ -154,6 +154,26 @@ TEST(Device, AFailureOfOneHalfIsToldAndEndsTheOther) {
   EXPECT_EQ(f.b.qp->state(), QpState::error);
 }
 
+TEST(Device, ACompletionThatFindsNoRoomEndsTheQueuePair) {
+  Fabric f;
+  f.connect(fast());
+  Cq& small = f.a.device.create_cq(1);
+  Qp& qp = f.a.device.create_qp(f.a.pd, small, small, fast());
+  f.b.create_qp(fast());
+  const auto &a = f.a.device.config(), &b = f.b.device.config();
+  qp.connect({f.b.qp->qpn(), {a.mac, b.mac, a.address, b.address, 0, 64, 0}, wire::Psn(1), wire::Psn(2)});
+  f.b.qp->connect({qp.qpn(), {b.mac, a.mac, b.address, a.address, 0, 64, 0}, wire::Psn(2), wire::Psn(1)});
+  for (int i = 0; i < 2; ++i) {
+    SendWr wr;
+    wr.opcode = WrOpcode::write;
+    ASSERT_EQ(qp.post_send(wr), PostResult::ok);
+  }
+  f.settle(1 * kMs);
+  EXPECT_EQ(qp.state(), QpState::error);
+  EXPECT_EQ(small.size(), 1u);
+  EXPECT_EQ(small.overruns(), 1u);
+}
+
 TEST(Device, ElidedPayloadNeedsNoMemory) {
   // As a simulator does it: headers travel, lengths are kept.
   struct Wire : TxSink {
