@@ -273,9 +273,11 @@ class Daemons(unittest.TestCase):
                 other = 3 - leaf
                 ports = {"h": veth(host)}
                 extra = f"    addresses:\n      - {{ port: h, address: 10.77.{leaf}.1/24 }}\n"
+                extra += f"      - {{ port: h, address: 'fd77:{leaf}::1/64' }}\n"
                 for up in (1, 2):
                     ports[f"u{up}"] = f"type: link, peer: leaf{other}/u{up}, mtu_bytes: 1500"
                     extra += f"      - {{ port: u{up}, address: 10.0.{up}.{leaf}/24 }}\n"
+                    extra += f"      - {{ port: u{up}, address: 'fd00:{up}::{leaf}/64' }}\n"
                 text += switch(f"leaf{leaf}", ports, planes[leaf], extra)
             l.start(text)
             for leaf in (1, 2):
@@ -286,17 +288,30 @@ class Daemons(unittest.TestCase):
                     conf += f" neighbor 10.0.{up}.{other} remote-as 6500{other}\n"
                     conf += f" neighbor 10.0.{up}.{other} timers connect 1\n"
                 conf += f" address-family ipv4 unicast\n  network 10.77.{leaf}.0/24\n  maximum-paths 4\n"
+                # The second family goes through the same sessions.
+                conf += f" exit-address-family\n address-family ipv6 unicast\n  network fd77:{leaf}::/64\n"
+                conf += "".join(f"  neighbor 10.0.{up}.{other} activate\n" for up in (1, 2)) + "  maximum-paths 4\n"
                 vtysh[leaf] = self.frr(l, planes[leaf], conf)
-            hops = lambda leaf: routes(l, f"leaf{leaf}").get(f"10.77.{3 - leaf}.0/24", {"next_hops": []})["next_hops"]
+
+            def hops(leaf, prefix="10.77.{}.0/24"):
+                row = routes(l, f"leaf{leaf}").get(prefix.format(3 - leaf), {"next_hops": []})
+                return row["next_hops"]
+            v6 = "fd77:{}::/64"
             wait_for("two paths each way", lambda: len(hops(1)) == 2 and len(hops(2)) == 2, timeout_s=40)
-            self.assertEqual({hop.split()[2] for hop in hops(1)}, {"u1", "u2"})
+            wait_for("two paths each way, IPv6", lambda: len(hops(1, v6)) == 2 and len(hops(2, v6)) == 2, timeout_s=40)
+            for prefix in ("10.77.{}.0/24", v6):
+                self.assertEqual({hop.split()[2] for hop in hops(1, prefix)}, {"u1", "u2"})
             self.assertEqual(a.ping("10.77.2.2"), 5)
+            self.assertEqual(a.ping("fd77:2::2"), 5)
 
             traffic = Exchange(a, b, "10.77.2.2", seconds=4, mbit=5)
             time.sleep(1)
             vtysh[1]("configure terminal\nrouter bgp 65001\nneighbor 10.0.1.2 shutdown")
             wait_for("one path each way", lambda: [len(hops(1)), len(hops(2))] == [1, 1])
             self.assertEqual(hops(1)[0].split()[2], "u2")
+            wait_for("one IPv6 path each way", lambda: [len(hops(1, v6)), len(hops(2, v6))] == [1, 1])
+            self.assertEqual(hops(1, v6)[0].split()[2], "u2")
+            self.assertEqual(a.ping("fd77:2::2"), 5)
             self.assertEqual(traffic.lost(), 0)
             before = {row["port"]: row["tx_packets"] for row in l.show("ports", "--switch", "leaf1")}
             self.assertEqual(a.ping("10.77.2.2", count=50), 50)
