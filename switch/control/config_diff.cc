@@ -32,7 +32,7 @@ constexpr Section kSections[] = {
     {"static_macs", "static_mac", {"mac", "vlan"}},
 };
 // Further keys of a switch that a reload applies.
-constexpr std::string_view kSwitchKeys[] = {"seed", "icrc", "vlans", "kernel", "qos"};
+constexpr std::string_view kSwitchKeys[] = {"seed", "icrc", "vlans", "kernel", "qos", "faults"};
 // Keys of the process that a reload applies.
 constexpr std::string_view kProcessKeys[] = {"log", "idle"};
 

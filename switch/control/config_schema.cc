@@ -146,6 +146,16 @@ Schema kernel_schema() {
   });
 }
 
+Schema fault_schema() {
+  return Schema::map({
+      Key::required_key("at_s", Schema::number(0, 1e6), "Seconds after the start of the process."),
+      Key::required_key("port", Schema::name(), "Port of this switch."),
+      Key::optional_key("link", Schema::one_of({"up", "down"}), "Take the link down, or bring it up."),
+      Key::optional_key("rate_mbps", Schema::integer(0, kMaxRateMbps), "As of a port: 0 is as fast as the device."),
+      Key::optional_key("delay_ns", Schema::integer(0, kMaxDelayNs), "As of a port."),
+  });
+}
+
 Schema eal_schema() {
   return Schema::map({
       Key::optional_key("workers", Schema::list(Schema::integer(0, kMaxCpu), 1),
@@ -220,6 +230,8 @@ Schema switch_schema() {
       Key::with_default("routes", Schema::list(route_schema()), Value(Value::List{}), "Static routes (l3)."),
       Key::with_default("static_macs", Schema::list(static_mac_schema()), Value(Value::List{}),
                         "Static forwarding entries (l2)."),
+      Key::with_default("faults", Schema::list(fault_schema()), Value(Value::List{}),
+                        "Changes of links at given times, for experiments; see also weftctl set port."),
       Key::optional_key("kernel", kernel_schema(),
                         "The kernel is the control plane: it has an interface for every port. With l3 it answers for "
                         "the switch, and its routes, neighbours and addresses are the switch's; with l2 it gets and "

@@ -83,6 +83,7 @@ SwitchInfo build_switch(const Value& source, std::size_t index, const pipeline::
   build_ports(scope);
   build_ip(scope);
   build_static_macs(scope);
+  build_faults(scope);
   build_pipeline(scope);
   build_qos(scope);
   build_kernel(scope);

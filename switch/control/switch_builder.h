@@ -43,6 +43,7 @@ void build_ports(SwitchScope& scope);
 void build_ip(SwitchScope& scope);
 void build_pipeline(SwitchScope& scope);
 void build_qos(SwitchScope& scope);
+void build_faults(SwitchScope& scope);
 /// After the others.
 void build_kernel(SwitchScope& scope);
 

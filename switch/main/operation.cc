@@ -80,13 +80,14 @@ Outcome Runtime::Operation::clear(const std::vector<std::string>& tables, const 
 Outcome Runtime::Operation::set(const control::SetRequest& request) {
   if (auto error = unknown_switch(request.switch_name); !error.empty()) return refuse(std::move(error));
   if (request.name == "log-level") return set_log_level(request.words);
+  if (request.name == "port") return set_port(request);
   const std::vector<std::string> known = settings();
   if (std::find(known.begin(), known.end(), request.name) != known.end()) return set_stage(request);
   return refuse("unknown setting " + quote(request.name) + suggestion(request.name, known));
 }
 
 std::vector<std::string> Runtime::Operation::settings() const {
-  std::vector<std::string> names{"log-level"};
+  std::vector<std::string> names{"log-level", "port"};
   const std::shared_lock lock(runtime_.switches_mutex_);
   for (const Switch& s : runtime_.switches_) {
     for (const pipeline::StageType* type : s.state->types()) {

@@ -29,6 +29,8 @@ class Runtime::Operation : public control::Operator, private PipelineSet {
   [[nodiscard]] std::unique_lock<std::mutex> begin_reload() {
     return sessions_.end_all("the configuration was reloaded");
   }
+  /// Makes the scheduled changes whose time has come. Main thread.
+  void run_faults(pipeline::TimeNs now);
   /// Ends sessions that nobody reads.
   void expire() { sessions_.expire(); }
   /// Subtracts what was cleared.
@@ -44,6 +46,9 @@ class Runtime::Operation : public control::Operator, private PipelineSet {
   [[nodiscard]] std::string unknown_switch(const std::string& name) const;
   [[nodiscard]] control::Outcome set_log_level(const std::vector<std::string>& words);
   [[nodiscard]] control::Outcome set_stage(const control::SetRequest& request);
+  [[nodiscard]] control::Outcome set_port(const control::SetRequest& request);
+  // See faults.cc. Empty, or why the port stays as it is. Under set_mutex_ and a lock on the switches.
+  [[nodiscard]] std::string change_port(Switch& s, pipeline::PortIndex port, const pipeline::PortChange& change);
   [[nodiscard]] std::vector<std::string> settings() const;
 
   /// Options that were set, and those of the configuration that they replace.
@@ -52,8 +57,16 @@ class Runtime::Operation : public control::Operator, private PipelineSet {
     pipeline::Value now;
   };
 
+  /// What was set of a port, and what the configuration said then.
+  struct Wire {
+    std::uint64_t configured_rate_mbps, configured_delay_ns;
+    std::uint64_t rate_mbps, delay_ns;
+  };
+
   Runtime& runtime_;
   std::mutex set_mutex_;
+  std::map<std::pair<std::string, std::string>, Wire> wires_;  ///< by switch and port
+  pipeline::TimeNs faults_done_ = 0;                           ///< after the start: what was due until then is done
   std::map<std::pair<std::string, std::string>, Changed> changed_;  ///< by switch and stage
   Baselines baselines_;
   Sessions sessions_;

@@ -206,6 +206,7 @@ void Runtime::start() {
 }
 
 void Runtime::supervise_links() {
+  const std::lock_guard lock(links_mutex_);
   for (Switch& s : switches_) {
     for (const pipeline::PortInfo& port : s.state->info().ports) {
       const bool up = s.ports[port.index]->link_up();
@@ -306,6 +307,7 @@ void Runtime::run(const Limits& limits) {
     if (limits.manager != nullptr && now >= limits.manager->next_tick()) limits.manager->tick(now, health());
     if (limits.exit_on_eof && ended_and_empty()) break;
     lock.unlock();
+    operation_->run_faults(clock_.now());
     operation_->expire();
     std::this_thread::sleep_for(kTick);
   }

@@ -112,6 +112,7 @@ class Runtime : public control::Backend {
   void count_retired(const Switch& s);
   void sift_rings(pipeline::TimeNs now, std::vector<Plan>& plans, const std::vector<Switch*>& removed);
 
+  // Tells the switches what their devices say. Main thread, or whoever has just changed a link.
   void supervise_links();
   // Runs the task for every switch on every worker, one worker after the other.
   void for_each_worker(const std::function<void(Switch&, std::size_t)>& task);
@@ -154,6 +155,7 @@ class Runtime : public control::Backend {
   std::uint64_t retired_came_ = 0;  ///< as in inside(), of ports and switches that reloads removed
   std::uint64_t retired_left_ = 0;
   std::atomic<pipeline::TimeNs> started_;
+  std::mutex links_mutex_;  ///< over supervise_links()
   LogLimit link_log_;
   std::atomic<pipeline::TimeNs> stopped_{0};
 

@@ -100,6 +100,10 @@ class Pipeline {
   /// Takes a packet out of a ring to this worker and drops it: a reload removed what it was on its way to.
   void refuse_handoff(TimeNs now, rte_mbuf* m, DropReason reason) noexcept;
 
+  /// Puts `wire` in the place of an owned port's queue, with what that holds; gives the old one back in `wire`. On the
+  /// worker.
+  void exchange_wire(TimeNs now, PortIndex port, std::unique_ptr<EgressQueue>& wire) noexcept;
+
   /// Packets inside: stages, egress queues, links.
   [[nodiscard]] std::uint64_t held() const noexcept;
   /// Packets in the FIFO or the class queues of an owned port. Any thread.

@@ -95,6 +95,13 @@ void Pipeline::adopt_queues(TimeNs now, Pipeline& old, const PortMap& ports) {
   set_gates();
 }
 
+void Pipeline::exchange_wire(TimeNs now, PortIndex port, std::unique_ptr<EgressQueue>& wire) noexcept {
+  wire->adopt(*egress_[port]);
+  std::swap(egress_[port], wire);
+  while (rte_mbuf* m = wire->take_any()) drop_at_port(now, port, m, DropReason::egress_queue_full);
+  set_gates();
+}
+
 void Pipeline::adopt_stages(TimeNs now, Pipeline& old, const PortMap& ports) {
   for (std::size_t i = 0; i < slot_count_; ++i) {
     const auto before = old.state_.position(state_.types()[i]->name);

@@ -94,6 +94,21 @@ struct KernelInfo {
   Mark mark{};
 };
 
+/// A change to a port while the switch runs: what is set changes, the rest stays.
+struct PortChange {
+  std::optional<bool> link_up{};
+  std::optional<std::uint64_t> rate_mbps{};  ///< as PortInfo::rate_mbps
+  std::optional<std::uint64_t> delay_ns{};   ///< as PortInfo::delay_ns
+};
+
+/// A change at a time of its own, for experiments.
+struct FaultInfo {
+  std::uint64_t at_ns = 0;  ///< after the start of the process
+  PortIndex port = 0;
+  PortChange change{};
+  Mark mark{};
+};
+
 /// One stage of the pipeline with its validated options.
 struct StageSpec {
   std::string name;
@@ -112,6 +127,7 @@ struct SwitchInfo {
   std::vector<RouteInfo> routes;
   std::vector<NeighbourInfo> neighbours;
   std::vector<StaticMac> static_macs;
+  std::vector<FaultInfo> faults;  ///< by time
   std::vector<StageSpec> pipeline;
   std::optional<KernelInfo> kernel{};
   std::optional<qos::Settings> qos{};  ///< class queues and a shared buffer; otherwise every port has one FIFO

@@ -198,6 +198,13 @@ bool EthPort::link_up() const noexcept {
   return rte_eth_link_get_nowait(id_, &link) != 0 || link.link_status == RTE_ETH_LINK_UP;
 }
 
+std::string EthPort::set_link(bool up) {
+  if (device_.link) return device_.link->set_up(up);
+  const int result = up ? rte_eth_dev_set_link_up(id_) : rte_eth_dev_set_link_down(id_);
+  if (result == -ENOTSUP) return "its driver (" + driver_ + ") cannot take the link down";
+  return result == 0 ? "" : dpdk_error("the device refuses", result);
+}
+
 std::string EthPort::set_mtu(const pipeline::PortInfo& info, std::uint32_t mtu_bytes) {
   if (device_.set_device_mtu) {
     const int result = rte_eth_dev_set_mtu(id_, static_cast<std::uint16_t>(mtu_bytes));

@@ -45,6 +45,7 @@ class EthPort : public Port {
   [[nodiscard]] bool exhausted() const noexcept override;
   [[nodiscard]] bool link_up() const noexcept override;
   [[nodiscard]] DeviceStats device_stats() const noexcept override;
+  [[nodiscard]] std::string set_link(bool up) override;
   [[nodiscard]] std::string set_mtu(const pipeline::PortInfo& info, std::uint32_t mtu_bytes) override;
   [[nodiscard]] std::string description() const override { return driver_; }
 

@@ -4,9 +4,13 @@
 
 namespace weft::ports {
 
-LinkPort::LinkPort(std::string peer, std::shared_ptr<pipeline::SpscRing> incoming,
-                   std::shared_ptr<pipeline::SpscRing> outgoing)
-    : peer_(std::move(peer)), incoming_(std::move(incoming)), outgoing_(std::move(outgoing)) {}
+LinkPort::LinkPort(std::string peer, unsigned end, std::shared_ptr<Cable> cable,
+                   std::shared_ptr<pipeline::SpscRing> incoming, std::shared_ptr<pipeline::SpscRing> outgoing)
+    : peer_(std::move(peer)),
+      end_(end),
+      cable_(std::move(cable)),
+      incoming_(std::move(incoming)),
+      outgoing_(std::move(outgoing)) {}
 
 LinkPort::~LinkPort() {
   // Each end frees what it never received.
@@ -18,8 +22,9 @@ std::pair<std::unique_ptr<LinkPort>, std::unique_ptr<LinkPort>> LinkPort::make_p
                                                                                     std::string second_name) {
   auto there = std::make_shared<pipeline::SpscRing>();
   auto back = std::make_shared<pipeline::SpscRing>();
-  std::unique_ptr<LinkPort> first(new LinkPort(std::move(second_name), back, there));
-  std::unique_ptr<LinkPort> second(new LinkPort(std::move(first_name), there, back));
+  auto cable = std::make_shared<Cable>(0);
+  std::unique_ptr<LinkPort> first(new LinkPort(std::move(second_name), 0, cable, back, there));
+  std::unique_ptr<LinkPort> second(new LinkPort(std::move(first_name), 1, cable, there, back));
   return {std::move(first), std::move(second)};
 }
 
@@ -30,6 +35,15 @@ std::uint16_t LinkPort::receive(pipeline::TimeNs /*now*/, std::uint16_t /*queue*
 
 pipeline::TxResult LinkPort::transmit(rte_mbuf** packets, std::uint16_t count) noexcept {
   return {.taken = outgoing_->push(packets, count)};
+}
+
+std::string LinkPort::set_link(bool up) {
+  if (up) {
+    cable_->fetch_and(~(1u << end_));
+  } else {
+    cable_->fetch_or(1u << end_);
+  }
+  return "";
 }
 
 }  // namespace weft::ports

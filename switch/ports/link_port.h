@@ -4,7 +4,10 @@
 // A cable between two switches of the same process.
 #pragma once
 
+#include <atomic>
 #include <memory>
+#include <string>
+#include <utility>
 
 #include "switch/pipeline/spsc_ring.h"
 #include "switch/ports/port.h"
@@ -27,11 +30,17 @@ class LinkPort : public Port {
   /// Packets on the way to this end.
   [[nodiscard]] std::uint64_t in_flight() const noexcept override { return incoming_->size(); }
   [[nodiscard]] std::string description() const override { return "link to " + peer_; }
+  /// Up while neither end is down.
+  [[nodiscard]] bool link_up() const noexcept override { return cable_->load(std::memory_order_relaxed) == 0; }
+  [[nodiscard]] std::string set_link(bool up) override;
 
  private:
-  LinkPort(std::string peer, std::shared_ptr<pipeline::SpscRing> incoming,
+  using Cable = std::atomic<unsigned>;  ///< bit i: end i is down
+  LinkPort(std::string peer, unsigned end, std::shared_ptr<Cable> cable, std::shared_ptr<pipeline::SpscRing> incoming,
            std::shared_ptr<pipeline::SpscRing> outgoing);
   std::string peer_;
+  unsigned end_;
+  std::shared_ptr<Cable> cable_;
   std::shared_ptr<pipeline::SpscRing> incoming_;
   std::shared_ptr<pipeline::SpscRing> outgoing_;
 };

@@ -154,14 +154,14 @@ std::string Netdev::set_mtu(std::uint32_t mtu_bytes) const {
   return error == 0 ? "" : failed("set the MTU to " + std::to_string(mtu_bytes), name_, error);
 }
 
-std::string Netdev::set_up() const {
+std::string Netdev::set_up(bool up) const {
   ifreq ifr{};
   int error = interface_ioctl(name_, SIOCGIFFLAGS, ifr);
-  if (error == 0 && (ifr.ifr_flags & IFF_UP) == 0) {
-    ifr.ifr_flags = static_cast<short>(ifr.ifr_flags | IFF_UP);
+  if (error == 0 && ((ifr.ifr_flags & IFF_UP) != 0) != up) {
+    ifr.ifr_flags = static_cast<short>(up ? ifr.ifr_flags | IFF_UP : ifr.ifr_flags & ~IFF_UP);
     error = interface_ioctl(name_, SIOCSIFFLAGS, ifr);
   }
-  return error == 0 ? "" : failed("set the flag UP", name_, error);
+  return error == 0 ? "" : failed(up ? "set the flag UP" : "take away the flag UP", name_, error);
 }
 
 bool Netdev::running() const {

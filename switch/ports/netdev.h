@@ -21,7 +21,7 @@ class Netdev {
   [[nodiscard]] bool exists() const;
   [[nodiscard]] std::optional<std::uint32_t> mtu() const;
   [[nodiscard]] std::string set_mtu(std::uint32_t mtu_bytes) const;
-  [[nodiscard]] std::string set_up() const;
+  [[nodiscard]] std::string set_up(bool up = true) const;
   /// Administratively up and carrier present.
   [[nodiscard]] bool running() const;
 

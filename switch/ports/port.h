@@ -44,6 +44,10 @@ class Port : public pipeline::PortTx {
   /// One word or two on what it is: driver name, peer.
   [[nodiscard]] virtual std::string description() const = 0;
 
+  /// Takes the link down for whoever is at its other end, or brings it up again. Empty, or why it stays as it is.
+  /// Control thread.
+  [[nodiscard]] virtual std::string set_link(bool /*up*/) { return "a port of this type has no link to take down"; }
+
   /// Changes the MTU of an open device. Empty, or why it stays as it is. Control thread.
   [[nodiscard]] virtual std::string set_mtu(const pipeline::PortInfo& /*info*/, std::uint32_t mtu_bytes) {
     mtu_bytes_ = mtu_bytes;

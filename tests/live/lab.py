@@ -35,6 +35,15 @@ def run(*command, check=True, timeout=60, **options):
     return result.stdout
 
 
+def wait_for(what, condition, timeout_s=20):
+    """Asks until the condition holds."""
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {timeout_s} s: {what}")
+        time.sleep(0.1)
+
+
 def spawn(command, **options):
     """Starts a process that ends with this one, however this one ends."""
     return subprocess.Popen(["setpriv", "--pdeathsig", "KILL", "--", *command], **options)

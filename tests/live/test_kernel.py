@@ -11,6 +11,7 @@ import time
 import unittest
 
 import lab
+from lab import wait_for
 
 ROUTES = 100_000
 FRR = "/usr/lib/frr"
@@ -19,15 +20,6 @@ ADDRESSES = """    addresses:
       - { port: p1, address: 10.77.2.1/24 }
 """
 TOP = "eal: { memory_mb: 512 }\n"
-
-
-def wait_for(what, condition, timeout_s=20):
-    """Asks until the condition holds."""
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        if time.monotonic() > deadline:
-            raise AssertionError(f"not within {timeout_s} s: {what}")
-        time.sleep(0.1)
 
 
 class ControlPlane:
@@ -165,7 +157,6 @@ class Kernel(unittest.TestCase):
             self.assertEqual(traffic.lost(), 0)
             l.stop()
 
-
     def test_reloads_under_traffic_keep_what_the_kernel_knows_and_lose_no_packet(self):
         with lab.Lab() as l:
             a, b = l.routed_hosts()
@@ -210,6 +201,7 @@ class Kernel(unittest.TestCase):
                              {"10.77.1.1", "10.77.9.1", "fd77:1::1"})
             self.assertGreaterEqual(kernel()["p0"]["to_kernel"], counted)
             wait_for("the new port", lambda: d.ping("10.77.3.1", count=1) == 1)
+            wait_for("the way back", lambda: d.ping("10.99.1.1", count=1) == 1)
             self.assertEqual(d.ping("10.99.1.1"), 5)
             self.assertEqual(a.ping("fd77:1::1"), 5)
             l.stop()

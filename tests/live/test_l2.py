@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Copyright The weft authors
 """Unmodified Linux hosts talk through the L2 pipeline: IPv4, IPv6, TCP, UDP, VLANs, jumbo frames."""
+import os
 import unittest
 
 import lab
@@ -42,6 +43,34 @@ class L2(unittest.TestCase):
             b = l.host("b", mtu=4200).address("10.77.0.2/24")
             l.start("  - name: tor\n    ports:\n" + ports([a, b], ", mtu_bytes: 4200") + PIPELINE)
             self.assertEqual(a.ping("10.77.0.2", size=4172, extra=("-M", "do")), 5)
+            l.stop()
+
+    def test_a_link_goes_down_and_comes_back_as_scheduled_and_on_command(self):
+        with lab.Lab() as l:
+            a = l.host("a").address("10.77.0.1/24")
+            b = l.host("b").address("10.77.0.2/24")
+            l.start(f"""  - name: tor
+    ports:
+      - {{ name: p0, type: veth, interface: {a.port_interface} }}
+      - {{ name: p1, type: veth, interface: {b.port_interface} }}
+    faults:
+      - {{ at_s: 3, port: p1, link: down }}
+      - {{ at_s: 5, port: p1, link: up }}
+    pipeline: [parse, l2]
+""")
+            carrier = lambda: "NO-CARRIER" not in b.ip("link", "show", "eth0")
+            self.assertEqual(a.ping("10.77.0.2"), 5)
+            lab.wait_for("the link down", lambda: not carrier())
+            self.assertEqual({row["port"]: row["link"] for row in l.show("ports")}, {"p0": "up", "p1": "down"})
+            self.assertEqual(a.ping("10.77.0.2", count=1), 0)
+            lab.wait_for("the link up", carrier)
+            lab.wait_for("packets", lambda: a.ping("10.77.0.2", count=1) == 1)
+            set_port = lambda *words: lab.run(os.path.join(lab.BIN, "weftctl"), "--socket", l.socket, "set", "port", *words)
+            set_port("p1", "link=down")
+            self.assertFalse(carrier())
+            set_port("p1", "link=up")
+            lab.wait_for("packets", lambda: a.ping("10.77.0.2", count=1) == 1)
+            self.assertEqual(a.ping("10.77.0.2"), 5)
             l.stop()
 
     def test_vlans_keep_hosts_apart_and_a_trunk_carries_both(self):

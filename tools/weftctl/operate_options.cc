@@ -59,6 +59,7 @@ constexpr const char* kSetFooter = R"(Holds until the process ends, or a reload 
 
 Settings:
   log-level LEVEL          trace, debug, info, warning or error
+  port NAME KEY=VALUE...   the link of a port: link=down or link=up, rate_mbps=1000, delay_ns=5000 (0: as the device)
   impair RULE on|off       whether a rule of the impair stage does anything
   impair RULE KEY=VALUE... parameters of a rule as in the configuration: loss=0.01 delay_us=5 match.dest_qp=17;
                            an empty value takes a key away. RULE is a name or an index, as in `show impair`.
@@ -66,7 +67,8 @@ Settings:
 Examples:
   weftctl set log-level debug
   weftctl set impair lossy loss=0.001 --switch tor1
-  weftctl set impair lossy off)";
+  weftctl set impair lossy off
+  weftctl set port uplink1 link=down --switch leaf1)";
 
 // An option that may stand several times: any of the values.
 template <typename T>

@@ -250,6 +250,26 @@ class ClearAndSet(Running):
         _, result = self.stop()
         self.assertNotIn("switch tor: rx", result.out)
 
+    def test_the_rate_of_a_port_changes_while_packets_flow(self):
+        full = lambda: {row["reason"]: row["packets"] for row in self.show("drops")}.get("egress_queue_full", 0)
+        self.assertEqual(self.ctl("set", "port", "out", "rate_mbps=1").stdout, "tor/out: 1 Mbit/s\n")
+        program.wait_until(lambda: full() > 0, "a full queue")
+        self.ctl("set", "port", "out", "rate_mbps=0", "delay_ns=1000")
+        program.wait_until(lambda: self.show("ports")[1]["queue_packets"] == 0, "an empty queue")
+        before = full()
+        sent = self.show("ports")[1]["tx_packets"]
+        program.wait_until(lambda: self.show("ports")[1]["tx_packets"] > sent + 5000, "packets")
+        self.assertEqual(full(), before)
+        self.stop()
+
+    def test_set_port_says_what_is_wrong(self):
+        self.assertIn("a port of this type has no link", self.refused("set", "port", "out", "link=down"))
+        self.assertIn("did you mean 'out'", self.refused("set", "port", "oud", "link=down"))
+        self.assertIn("expected up or down, found 'off'", self.refused("set", "port", "out", "link=off"))
+        self.assertIn("expected 0 to 1600000", self.refused("set", "port", "out", "rate_mbps=-1"))
+        self.assertIn("did you mean 'rate_mbps'", self.refused("set", "port", "out", "rate=1"))
+        self.assertIn("takes a name and what changes", self.refused("set", "port", "out"))
+
     def test_set_names_what_it_does_not_know(self):
         self.assertIn("tor: unknown rule 'losy'; did you mean 'lossy'?", self.refused("set", "impair", "losy", "off"))
         self.assertIn("unknown key 'los'; did you mean 'loss'?", self.refused("set", "impair", "lossy", "los=1"))

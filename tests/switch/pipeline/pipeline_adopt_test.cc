@@ -197,6 +197,22 @@ TEST(PipelineAdopt, AStageThatGoesLetsItsPacketsGoOn) {
   EXPECT_EQ(s.dropped_total(), 0u);
 }
 
+TEST(PipelineAdopt, AnotherWireTakesOverWhatWaits) {
+  Harness s(all_stages(), "name: tor\nports: [{ name: a, type: \"null\" }, { name: b, type: \"null\", rate_mbps: 1 }]\n"
+                          "pipeline: [parse, l2]\n");
+  for (std::uint32_t psn = 0; psn < 5; ++psn) s.inject("a", packet(1, 2, psn));
+  EXPECT_THAT(s.take("b"), SizeIs(0));
+  auto fast = std::make_unique<pipeline::EgressQueue>(1024, 0, 0);
+  s.pipeline().exchange_wire(0, 1, fast);
+  EXPECT_EQ(fast->held(), 0u);
+  // Only the packet that the slow wire had begun to send still takes its time.
+  s.advance_ns(10'000'000);
+  const auto sent = s.take("b");
+  ASSERT_THAT(sent, SizeIs(5));
+  for (std::uint32_t psn = 0; psn < 5; ++psn) EXPECT_EQ(sent[psn].bytes, packet(1, 2, psn)) << psn;
+  s.expect_conservation();
+}
+
 TEST(PipelineAdopt, QueuedPacketsStayInOrderWhenTheRateChanges) {
   Harness s(all_stages(), bridge("ab+c", "parse, l2"));
   introduce(s);

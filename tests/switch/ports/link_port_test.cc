@@ -52,6 +52,17 @@ TEST_F(LinkPortTest, WhatOneEndSendsTheOtherReceivesInOrder) {
   EXPECT_THAT(receive(*left, 8), ElementsAre(frame_of(60, 9)));
 }
 
+TEST_F(LinkPortTest, ACableIsUpWhileNeitherEndIsDown) {
+  EXPECT_TRUE(left->link_up() && right->link_up());
+  EXPECT_EQ(left->set_link(false), "");
+  EXPECT_FALSE(left->link_up() || right->link_up());
+  EXPECT_EQ(right->set_link(false), "");
+  EXPECT_EQ(left->set_link(true), "");
+  EXPECT_FALSE(left->link_up() || right->link_up());
+  EXPECT_EQ(right->set_link(true), "");
+  EXPECT_TRUE(left->link_up() && right->link_up());
+}
+
 TEST_F(LinkPortTest, AFullCableTakesNoMoreUntilTheFarEndReceives) {
   std::uint32_t taken = 0;
   while (const std::uint16_t now_taken = send(*left, 32)) taken += now_taken;

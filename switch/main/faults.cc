@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+//
+// Links that change while packets flow: on command, and at the times that the configuration says.
+#include <spdlog/spdlog.h>
+
+#include <charconv>
+#include <mutex>
+#include <shared_mutex>
+
+#include "switch/control/config_schema.h"
+#include "switch/main/operation.h"
+#include "switch/pipeline/suggest.h"
+
+namespace weft {
+namespace {
+
+using control::Outcome;
+using pipeline::PortChange;
+using pipeline::PortInfo;
+using pipeline::quote;
+using pipeline::suggestion;
+
+Outcome refuse(std::string error) {
+  return {"", std::move(error)};
+}
+
+std::optional<std::uint64_t> number(const std::string& text, std::int64_t max) {
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value > static_cast<std::uint64_t>(max)) return std::nullopt;
+  return value;
+}
+
+// One word, as link=down; empty, or what is wrong with it.
+std::string read_word(const std::string& word, PortChange& change) {
+  const std::size_t equals = word.find('=');
+  const std::string key = word.substr(0, equals);
+  const std::string value = equals == std::string::npos ? "" : word.substr(equals + 1);
+  if (key == "link") {
+    if (value != "up" && value != "down") return "link: expected up or down, found " + quote(value);
+    change.link_up = value == "up";
+  } else if (key == "rate_mbps") {
+    change.rate_mbps = number(value, control::kMaxRateMbps);
+    if (!change.rate_mbps)
+      return "rate_mbps: expected 0 to " + std::to_string(control::kMaxRateMbps) + ", found " + quote(value);
+  } else if (key == "delay_ns") {
+    change.delay_ns = number(value, control::kMaxDelayNs);
+    if (!change.delay_ns) return "delay_ns: expected 0 to " + std::to_string(control::kMaxDelayNs) + ", found " + quote(value);
+  } else {
+    return "unknown key " + quote(key) + suggestion(key, {"link", "rate_mbps", "delay_ns"});
+  }
+  return "";
+}
+
+std::string text_of(const PortChange& change) {
+  std::string text;
+  const auto add = [&](const std::string& part) { text += (text.empty() ? "" : ", ") + part; };
+  if (change.link_up) add(*change.link_up ? "link up" : "link down");
+  if (change.rate_mbps)
+    add(*change.rate_mbps == 0 ? "rate of the device" : std::to_string(*change.rate_mbps) + " Mbit/s");
+  if (change.delay_ns) add("delay " + std::to_string(*change.delay_ns) + " ns");
+  return text;
+}
+
+}  // namespace
+
+std::string Runtime::Operation::change_port(Switch& s, pipeline::PortIndex port, const PortChange& change) {
+  const PortInfo& info = s.state->info().ports[port];
+  if (change.link_up) {
+    if (auto error = s.ports[port]->set_link(*change.link_up); !error.empty()) return error;
+    runtime_.supervise_links();
+  }
+  if (!change.rate_mbps && !change.delay_ns) return "";
+  const Wire configured{info.rate_mbps, info.delay_ns, info.rate_mbps, info.delay_ns};
+  Wire& known = wires_.try_emplace({s.state->info().name, info.name}, configured).first->second;
+  // A reload has changed the port since.
+  if (known.configured_rate_mbps != info.rate_mbps || known.configured_delay_ns != info.delay_ns) known = configured;
+  known.rate_mbps = change.rate_mbps.value_or(known.rate_mbps);
+  known.delay_ns = change.delay_ns.value_or(known.delay_ns);
+  auto wire = std::make_unique<pipeline::EgressQueue>(info.queue_packets, known.rate_mbps, known.delay_ns);
+  const std::uint16_t owner = s.state->owner_of_port(port);
+  runtime_.on_worker(owner, [&] { s.pipelines[owner]->exchange_wire(runtime_.clock_.now(), port, wire); });
+  return "";
+}
+
+Outcome Runtime::Operation::set_port(const control::SetRequest& request) {
+  constexpr const char* kUsage =
+      "port takes a name and what changes: port p1 link=down, port p1 rate_mbps=1000 delay_ns=0";
+  if (request.words.size() < 2) return refuse(kUsage);
+  PortChange change;
+  for (std::size_t i = 1; i < request.words.size(); ++i) {
+    if (auto error = read_word(request.words[i], change); !error.empty()) return refuse(std::move(error));
+  }
+  const std::lock_guard lock(set_mutex_);
+  const std::shared_lock switches_lock(runtime_.switches_mutex_);
+  Switch* found = nullptr;
+  pipeline::PortIndex index = 0;
+  std::vector<std::string> known;
+  for (Switch& s : runtime_.switches_) {
+    const pipeline::SwitchInfo& info = s.state->info();
+    if (!request.switch_name.empty() && info.name != request.switch_name) continue;
+    for (const PortInfo& port : info.ports) {
+      known.push_back(port.name);
+      if (port.name != request.words[0]) continue;
+      if (found != nullptr) {
+        return refuse("several switches have a port " + quote(port.name) + "; say which one with --switch");
+      }
+      found = &s;
+      index = port.index;
+    }
+  }
+  if (found == nullptr) return refuse("unknown port " + quote(request.words[0]) + suggestion(request.words[0], known));
+  const std::string name = found->state->info().name + "/" + request.words[0];
+  if (auto error = change_port(*found, index, change); !error.empty()) return refuse(name + ": " + error);
+  return {name + ": " + text_of(change), ""};
+}
+
+void Runtime::Operation::run_faults(pipeline::TimeNs now) {
+  const pipeline::TimeNs until = now - runtime_.started_;
+  const std::lock_guard lock(set_mutex_);
+  const std::shared_lock switches_lock(runtime_.switches_mutex_);
+  for (Switch& s : runtime_.switches_) {
+    for (const pipeline::FaultInfo& fault : s.state->info().faults) {
+      if (fault.at_ns < faults_done_ || fault.at_ns >= until) continue;
+      const std::string name = s.state->info().name + "/" + s.state->info().ports[fault.port].name;
+      if (const auto error = change_port(s, fault.port, fault.change); !error.empty()) {
+        spdlog::error("{}: scheduled change failed: {}", name, error);
+      } else {
+        spdlog::info("{}: as scheduled: {}", name, text_of(fault.change));
+      }
+    }
+  }
+  faults_done_ = until;
+}
+
+}  // namespace weft
