@@ -20,7 +20,12 @@ void build_faults(SwitchScope& scope) {
     if (item.has("link")) fault.change.link_up = item["link"].string() == "up";
     if (item.has("rate_mbps")) fault.change.rate_mbps = item["rate_mbps"].unsigned_integer();
     if (item.has("delay_ns")) fault.change.delay_ns = item["delay_ns"].unsigned_integer();
-    if (!fault.change.link_up && !fault.change.rate_mbps && !fault.change.delay_ns) {
+    // A value that is wrong has been reported, and is missing here.
+    const auto& reported = scope.diagnostics.entries();
+    const bool known = std::any_of(reported.begin(), reported.end(),
+                                   [&](const auto& entry) { return entry.mark.line == item.mark().line; });
+    const auto& change = fault.change;
+    if (!known && !change.link_up && !change.rate_mbps && !change.delay_ns) {
       scope.diagnostics.error(item.mark(), "faults: nothing changes; expected link, rate_mbps or delay_ns");
     }
     if (!port || !item.has("at_s")) continue;

@@ -37,10 +37,10 @@ TEST(FaultBuilder, FaultsAreReadInTheOrderOfTheirTimes) {
 }
 
 TEST(FaultBuilder, MistakesAreNamedWhereTheyStand) {
-  expect_mistakes(with("[ { at_s: 1, port: p1 } ]"), {"4:15: faults: nothing changes; expected link, rate_mbps or"});
-  expect_mistakes(with("[ { at_s: 1, port: p3, link: up } ]"), {"4:30: port: unknown port 'p3'"});
-  expect_mistakes(with("[ { at_s: -1, port: p1, link: up } ]"), {"at_s"});
-  expect_mistakes(with("[ { port: p1, link: sideways } ]"), {"at_s", "link"});
+  expect_mistakes(with("[ @{ at_s: 1, port: p1 } ]"), {"faults: nothing changes; expected link, rate_mbps or delay_ns"});
+  expect_mistakes(with("[ { at_s: 1, port: @p3, link: up } ]"), {"port: unknown port 'p3'; did you mean 'p1'?"});
+  expect_mistakes(with("[ { at_s: 1, port: p1, link: @sideways } ]"),
+                  {"link: expected one of up, down, found 'sideways'"});
 }
 
 }  // namespace
