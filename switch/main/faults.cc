@@ -28,7 +28,8 @@ Outcome refuse(std::string error) {
 std::optional<std::uint64_t> number(const std::string& text, std::int64_t max) {
   std::uint64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value > static_cast<std::uint64_t>(max)) return std::nullopt;
+  if (error != std::errc() || end != text.data() + text.size() || value > static_cast<std::uint64_t>(max))
+    return std::nullopt;
   return value;
 }
 
@@ -46,7 +47,8 @@ std::string read_word(const std::string& word, PortChange& change) {
       return "rate_mbps: expected 0 to " + std::to_string(control::kMaxRateMbps) + ", found " + quote(value);
   } else if (key == "delay_ns") {
     change.delay_ns = number(value, control::kMaxDelayNs);
-    if (!change.delay_ns) return "delay_ns: expected 0 to " + std::to_string(control::kMaxDelayNs) + ", found " + quote(value);
+    if (!change.delay_ns)
+      return "delay_ns: expected 0 to " + std::to_string(control::kMaxDelayNs) + ", found " + quote(value);
   } else {
     return "unknown key " + quote(key) + suggestion(key, {"link", "rate_mbps", "delay_ns"});
   }

@@ -37,7 +37,8 @@ TEST(FaultBuilder, FaultsAreReadInTheOrderOfTheirTimes) {
 }
 
 TEST(FaultBuilder, MistakesAreNamedWhereTheyStand) {
-  expect_mistakes(with("[ @{ at_s: 1, port: p1 } ]"), {"faults: nothing changes; expected link, rate_mbps or delay_ns"});
+  expect_mistakes(with("[ @{ at_s: 1, port: p1 } ]"),
+                  {"faults: nothing changes; expected link, rate_mbps or delay_ns"});
   expect_mistakes(with("[ { at_s: 1, port: @p3, link: up } ]"), {"port: unknown port 'p3'; did you mean 'p1'?"});
   expect_mistakes(with("[ { at_s: 1, port: p1, link: @sideways } ]"),
                   {"link: expected one of up, down, found 'sideways'"});

@@ -265,7 +265,8 @@ class ClearAndSet(Running):
         self.assertNotIn("switch tor: rx", result.out)
 
     def test_set_port_says_what_is_wrong(self):
-        self.assertIn("its driver (net_null) cannot take the link down", self.refused("set", "port", "out", "link=down"))
+        self.assertIn("its driver (net_null) cannot take the link down",
+                      self.refused("set", "port", "out", "link=down"))
         self.assertIn("did you mean 'out'", self.refused("set", "port", "oud", "link=down"))
         self.assertIn("expected up or down, found 'off'", self.refused("set", "port", "out", "link=off"))
         self.assertIn("expected 0 to 1600000", self.refused("set", "port", "out", "rate_mbps=-1"))

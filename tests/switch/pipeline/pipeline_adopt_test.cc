@@ -198,8 +198,9 @@ TEST(PipelineAdopt, AStageThatGoesLetsItsPacketsGoOn) {
 }
 
 TEST(PipelineAdopt, AnotherWireTakesOverWhatWaits) {
-  Harness s(all_stages(), "name: tor\nports: [{ name: a, type: \"null\" }, { name: b, type: \"null\", rate_mbps: 1 }]\n"
-                          "pipeline: [parse, l2]\n");
+  Harness s(all_stages(),
+            "name: tor\nports: [{ name: a, type: \"null\" }, { name: b, type: \"null\", rate_mbps: 1 }]\n"
+            "pipeline: [parse, l2]\n");
   for (std::uint32_t psn = 0; psn < 5; ++psn) s.inject("a", packet(1, 2, psn));
   EXPECT_THAT(s.take("b"), SizeIs(0));
   auto fast = std::make_unique<pipeline::EgressQueue>(1024, 0, 0);
