@@ -40,6 +40,10 @@ Mr Device::reg_mr(Pd pd, void* data, std::uint64_t length, std::uint32_t access)
   return memory_.add(pd, static_cast<std::uint8_t*>(data), length, access, reinterpret_cast<std::uintptr_t>(data));
 }
 
+Mr Device::reg_mr_iova(Pd pd, void* data, std::uint64_t length, std::uint32_t access, std::uint64_t address) {
+  return memory_.add(pd, static_cast<std::uint8_t*>(data), length, access, address);
+}
+
 Mr Device::reg_virtual_mr(Pd pd, std::uint64_t address, std::uint64_t length, std::uint32_t access) {
   return memory_.add(pd, nullptr, length, access, address);
 }

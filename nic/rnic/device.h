@@ -68,6 +68,8 @@ class Device {
   [[nodiscard]] Pd alloc_pd() noexcept { return {++last_pd_}; }
   /// Registers memory, which must outlive the region. Its address is the pointer's value.
   Mr reg_mr(Pd pd, void* data, std::uint64_t length, std::uint32_t access);
+  /// Registers memory whose first byte is named by `address`: the packets of two runs are then the same.
+  Mr reg_mr_iova(Pd pd, void* data, std::uint64_t length, std::uint32_t access, std::uint64_t address);
   /// Registers addresses without memory (MemoryTable).
   Mr reg_virtual_mr(Pd pd, std::uint64_t address, std::uint64_t length, std::uint32_t access);
   bool dereg_mr(const Mr& mr) noexcept { return memory_.remove(mr.key); }

@@ -47,7 +47,7 @@ struct Node {
     buffer.resize(bytes);
     pipeline::Rng rng(fill_seed);
     for (auto& b : buffer) b = static_cast<std::uint8_t>(rng.next());
-    mr = device.reg_mr(pd, buffer.data(), buffer.size(), Access::all);
+    mr = device.reg_mr_iova(pd, buffer.data(), buffer.size(), Access::all, 0x10000);
     return buffer;
   }
   [[nodiscard]] Sge sge(std::uint64_t offset, std::uint32_t length) const {
