@@ -95,7 +95,8 @@ Outcome Runtime::Operation::set_port(const control::SetRequest& request) {
     if (auto error = read_word(request.words[i], change); !error.empty()) return refuse(std::move(error));
   }
   const std::lock_guard lock(set_mutex_);
-  const std::shared_lock switches_lock(runtime_.switches_mutex_);
+  // Others read the depth of the queue that goes.
+  const std::lock_guard switches_lock(runtime_.switches_mutex_);
   Switch* found = nullptr;
   pipeline::PortIndex index = 0;
   std::vector<std::string> known;
@@ -121,17 +122,28 @@ Outcome Runtime::Operation::set_port(const control::SetRequest& request) {
 void Runtime::Operation::run_faults(pipeline::TimeNs now) {
   const pipeline::TimeNs until = now - runtime_.started_;
   const std::lock_guard lock(set_mutex_);
-  const std::shared_lock switches_lock(runtime_.switches_mutex_);
-  for (Switch& s : runtime_.switches_) {
-    for (const pipeline::FaultInfo& fault : s.state->info().faults) {
-      if (fault.at_ns < faults_done_ || fault.at_ns >= until) continue;
+  const auto for_each_due = [&](auto&& task) {
+    for (Switch& s : runtime_.switches_) {
+      for (const pipeline::FaultInfo& fault : s.state->info().faults) {
+        if (fault.at_ns >= faults_done_ && fault.at_ns < until) task(s, fault);
+      }
+    }
+  };
+  bool due = false;
+  {
+    const std::shared_lock switches_lock(runtime_.switches_mutex_);
+    for_each_due([&](Switch&, const pipeline::FaultInfo&) { due = true; });
+  }
+  if (due) {
+    const std::lock_guard switches_lock(runtime_.switches_mutex_);
+    for_each_due([&](Switch& s, const pipeline::FaultInfo& fault) {
       const std::string name = s.state->info().name + "/" + s.state->info().ports[fault.port].name;
       if (const auto error = change_port(s, fault.port, fault.change); !error.empty()) {
         spdlog::error("{}: scheduled change failed: {}", name, error);
       } else {
         spdlog::info("{}: as scheduled: {}", name, text_of(fault.change));
       }
-    }
+    });
   }
   faults_done_ = until;
 }

@@ -47,7 +47,7 @@ class Runtime::Operation : public control::Operator, private PipelineSet {
   [[nodiscard]] control::Outcome set_log_level(const std::vector<std::string>& words);
   [[nodiscard]] control::Outcome set_stage(const control::SetRequest& request);
   [[nodiscard]] control::Outcome set_port(const control::SetRequest& request);
-  // See faults.cc. Empty, or why the port stays as it is. Under set_mutex_ and a lock on the switches.
+  // See faults.cc. Empty, or why the port stays as it is. Under set_mutex_ and an exclusive lock on the switches.
   [[nodiscard]] std::string change_port(Switch& s, pipeline::PortIndex port, const pipeline::PortChange& change);
   [[nodiscard]] std::vector<std::string> settings() const;
 

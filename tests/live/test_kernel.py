@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import time
 import unittest
@@ -155,6 +156,28 @@ class Kernel(unittest.TestCase):
             c.ip("-batch", os.path.join(l.directory, "del"))
             wait_for("no routes", lambda: len(routes(l)) < 50, timeout_s=15)
             self.assertEqual(traffic.lost(), 0)
+            l.stop()
+
+    def test_what_netlink_lost_is_read_again(self):
+        with lab.Lab() as l:
+            a, b = l.routed_hosts()
+            c = ControlPlane(l, "c")
+            l.start(switch("tor", {"p0": veth(a), "p1": veth(b)}, c, ADDRESSES), top=TOP)
+            wait_for("routes", lambda: "10.77.2.1/32" in routes(l))
+            path = os.path.join(l.directory, "add")
+            with open(path, "w") as file:
+                file.writelines(f"route add {100 + i // 65536}.{i // 256 % 256}.{i % 256}.0/24 via 10.77.2.2\n"
+                                for i in range(ROUTES))
+            # It does not read meanwhile, and the kernel has more to say than the socket holds.
+            l.switch.send_signal(signal.SIGSTOP)
+            try:
+                c.ip("-batch", path)
+            finally:
+                l.switch.send_signal(signal.SIGCONT)
+            sockets = [line.split() for line in c.execute("cat", "/proc/net/netlink").splitlines()[1:]]
+            self.assertGreater(sum(int(fields[8]) for fields in sockets), 0, "nothing was lost")
+            wait_for("all routes", lambda: len(routes(l)) > ROUTES, timeout_s=20)
+            self.assertEqual(a.ping("10.77.2.2"), 5)
             l.stop()
 
     def test_reloads_under_traffic_keep_what_the_kernel_knows_and_lose_no_packet(self):
