@@ -79,7 +79,7 @@ def _queue_pairs(case):
 def configuration(stages, icrc_check, case, devices, settings):
     """The switch's configuration as a dictionary; written as JSON it is also YAML. devices: one port's keys each."""
     options = {"rdma_track": {"max_qps": TRACKED_QPS}, "lb": {"policy": "ecmp"}}
-    if all(device["type"] == "pcap" for device in devices):
+    if all(device.get("type") == "pcap" for device in devices):
         options["rdma_track"]["qps"] = _queue_pairs(case)
     pipeline = [{"parse": {"icrc_check": icrc_check}}]
     pipeline += [{stage: options[stage]} if stage in options else stage for stage in stages]

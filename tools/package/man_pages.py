@@ -162,11 +162,14 @@ def kind_of(schema):
 
 
 def choices(schema):
-    """The maps that a value may be: itself, the items of a list, alternatives."""
+    """The maps that a value may be: itself, the items of a list, what stands under names, alternatives."""
     if "properties" in schema:
         return [schema]
     if "items" in schema:
         return choices(schema["items"])
+    # Maps whose keys are the user's names.
+    if isinstance(schema.get("additionalProperties"), dict):
+        return choices(schema["additionalProperties"])
     return [m for choice in schema.get("anyOf") or schema.get("oneOf") or [] for m in choices(choice)]
 
 
