@@ -186,7 +186,7 @@ def key_lines(schema, seen=()):
         out += entry(key, f"{value.get('description', '')} {text})".strip())
         below = choices(value)
         tagged = [m for m in below if "enum" in m["properties"].get("type", {})]
-        if tagged and len(tagged) == len(below):
+        if len(tagged) > 1 and len(tagged) == len(below):
             common = set.intersection(*(set(m["properties"]) for m in tagged)) - {"type"}
             first = {**tagged[0], "properties": {k: v for k, v in tagged[0]["properties"].items() if k in common}}
             out += [".RS", *key_lines(first)]
