@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -170,6 +171,20 @@ std::vector<std::vector<Column>> to_blocks(const std::vector<Column>& columns, s
   return blocks;
 }
 
+// The first columns that tell the rows apart: they stand in every block. One, behind the switch, where it would take
+// more than half of the width.
+std::size_t key_columns(const std::vector<Column>& columns, std::size_t rows, std::size_t width) {
+  const std::size_t least = columns[0].key == "switch" ? 2 : 1;
+  std::size_t used = 0;
+  std::vector<std::string> names(rows);
+  for (std::size_t count = 0; count < columns.size() && used <= width / 2; ++count) {
+    if (count >= least && std::set<std::string>(names.begin(), names.end()).size() == rows) return count;
+    used += floor_of(columns[count]) + kGap;
+    for (std::size_t row = 0; row < rows; ++row) names[row] += columns[count].cells[row] + '\n';
+  }
+  return least;
+}
+
 }  // namespace
 
 std::string cell_text(const Json& value, bool thousands) {
@@ -179,7 +194,7 @@ std::string cell_text(const Json& value, bool thousands) {
 std::string format_table(const std::vector<Json>& rows, const TableStyle& style) {
   const std::vector<Column> columns = to_columns(rows, style.thousands);
   if (columns.empty()) return "no rows\n";
-  const std::size_t keys = columns[0].key == "switch" ? 2 : 1;
+  const std::size_t keys = key_columns(columns, rows.size(), style.width);
   std::string out;
   for (auto& block : to_blocks(columns, keys, style.width)) {
     if (!out.empty()) out += '\n';

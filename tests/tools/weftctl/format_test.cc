@@ -154,6 +154,19 @@ TEST(Table, MovesColumnsThatHaveNoRoomBelow) {
             "tor2    h2             7         8\n");
 }
 
+TEST(Table, EveryBlockHasTheColumnsThatTellItsRowsApart) {
+  EXPECT_EQ(table(R"([{"port": "p1", "queue": 3, "packets": 1, "bytes": 2, "dropped": 3, "marked": 4},
+                      {"port": "p1", "queue": 4, "packets": 5, "bytes": 6, "dropped": 7, "marked": 8}])",
+                  {30, false}),
+            "port  queue  packets  bytes\n"
+            "p1        3        1      2\n"
+            "p1        4        5      6\n"
+            "\n"
+            "port  queue  dropped  marked\n"
+            "p1        3        3       4\n"
+            "p1        4        7       8\n");
+}
+
 TEST(Table, ShortensTextBeforeItMovesColumns) {
   EXPECT_EQ(table(R"([{"id": "qp1", "state": "one two three four", "packets": 1}])", {26, false}),
             "id   state         packets\n"
