@@ -2,6 +2,7 @@
 // Copyright The weft authors
 #include "switch/stages/l3_shared.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
@@ -35,6 +36,9 @@ L3Shared::L3Shared(const pipeline::StageBuild& build)
   // The check of the options has made sure that these fit.
   for (const auto& entry : info_.neighbours) neighbours_->add_permanent(entry.port, entry.address, entry.mac);
   routes_ = std::make_unique<tables::RcuCell<RouteTable>>(domain_, build_table(info_.routes));
+  for (const pipeline::StageSpec& stage : info_.pipeline) {
+    if (stage.name == "lb") lb_ = &stage;
+  }
   if (info_.kernel) kernel_ = std::make_unique<L3Kernel>(info_, build.workers);
   const std::uint64_t errors = build.options["icmp_errors_per_s"].unsigned_integer();
   const L3Limits limits{.pending_packets = build.options["pending_packets"].unsigned_integer(),
@@ -128,13 +132,16 @@ void L3Shared::adopt(pipeline::StageShared& old_shared, const pipeline::Adoption
 }
 
 std::vector<std::string_view> L3Shared::tables() const {
-  if (kernel_) return {"routes", "neighbours", "kernel"};
-  return {"routes", "neighbours"};
+  std::vector<std::string_view> names{"routes", "neighbours"};
+  if (lb_ != nullptr) names.push_back("lb");
+  if (kernel_) names.push_back("kernel");
+  return names;
 }
 
 json L3Shared::rows(std::string_view table, std::uint64_t& cursor, std::size_t max) const {
   if (table == "kernel") return kernel_->rows(info_, cursor, max);
   const std::lock_guard lock(mutex_);
+  if (table == "lb") return lb_rows(cursor, max);
   return table == "routes" ? route_rows(cursor, max) : neighbour_rows(cursor, max);
 }
 
@@ -166,6 +173,27 @@ json L3Shared::route_rows(std::uint64_t& cursor, std::size_t max) const {
                     {"next_hops", std::move(hops)}});
   }
   if (cursor >= table.routes().size()) cursor = kEnd;
+  return rows;
+}
+
+// A row for every member of a group.
+json L3Shared::lb_rows(std::uint64_t& cursor, std::size_t max) const {
+  const RouteTable& table = routes_->read();
+  const NextHops& hops = table.next_hops();
+  json rows = json::array();
+  for (; cursor < hops.group_count() && rows.size() < max; ++cursor) {
+    const tables::NextHopId group = NextHops::group_id(cursor);
+    const auto routes = std::count_if(table.routes().begin(), table.routes().end(),
+                                      [&](const tables::Route& route) { return route.next_hop == group; });
+    for (const auto member : hops.members(group)) {
+      rows.push_back({{"group", cursor},
+                      {"routes", routes},
+                      {"policy", lb_->options["policy"].string()},
+                      {"member", hop_text(hops, member)},
+                      {"port", info_.ports[hops.hop(member).port].name}});
+    }
+  }
+  if (cursor >= hops.group_count()) cursor = kEnd;
   return rows;
 }
 

@@ -51,10 +51,12 @@ class L3Shared : public pipeline::StageShared {
  private:
   [[nodiscard]] std::unique_ptr<const tables::RouteTable> build_table(std::span<const pipeline::RouteInfo> routes);
   [[nodiscard]] nlohmann::ordered_json route_rows(std::uint64_t& cursor, std::size_t max) const;
+  [[nodiscard]] nlohmann::ordered_json lb_rows(std::uint64_t& cursor, std::size_t max) const;
   [[nodiscard]] nlohmann::ordered_json neighbour_rows(std::uint64_t& cursor, std::size_t max) const;
   [[nodiscard]] std::string hop_text(const tables::NextHops& hops, tables::NextHopId id) const;
 
   const pipeline::SwitchInfo& info_;
+  const pipeline::StageSpec* lb_ = nullptr;  ///< the stage that chooses members; nullptr without one
   std::size_t large_table_routes_;
   tables::NeighbourTimes times_;
   // In this order: deferred actions of the domain end before the neighbour table does, which they refer to.

@@ -75,6 +75,11 @@ class NextHops {
   [[nodiscard]] bool has_group(NextHopId id) const noexcept {
     return is_group(id) && (id & ~kGroupBit) < groups_.size();
   }
+  /// Groups are numbered from group_id(0) on.
+  [[nodiscard]] std::size_t group_count() const noexcept { return groups_.size(); }
+  [[nodiscard]] static constexpr NextHopId group_id(std::size_t number) noexcept {
+    return kGroupBit | static_cast<NextHopId>(number);
+  }
   /// Address of a router next hop; unspecified for an attached one.
   [[nodiscard]] const wire::IpAddress& address(NextHopId id) const noexcept { return addresses_[id - kFirstHop]; }
   /// The same for a hop of this table.

@@ -53,6 +53,20 @@ TEST_P(L3SharedTest, ARouteListsItsNextHopsAsIpRouteWritesThem) {
             ordered_json::array({f().uplink + " dev u1 incomplete"}));
 }
 
+TEST_P(L3SharedTest, LbListsTheMembersOfEveryGroup) {
+  Router r;
+  std::vector<std::string> members;
+  for (auto& row : r.h.rows("lb")) {
+    EXPECT_EQ(row["policy"], "ecmp");
+    EXPECT_EQ(row["routes"], 1);
+    members.push_back(row["group"].dump() + " " + row["member"].get<std::string>() + " " +
+                      row["port"].get<std::string>());
+  }
+  EXPECT_THAT(members, ::testing::IsSupersetOf({f().v6 ? "1 2001:db8:11::2 dev u1 u1" : "0 10.1.1.2 dev u1 u1",
+                                                f().v6 ? "1 2001:db8:13::2 dev u3 u3" : "0 10.1.3.2 dev u3 u3"}));
+  EXPECT_EQ(members.size(), 6u);
+}
+
 TEST_P(L3SharedTest, ConnectedRoutesHaveAPortAndNoRouter) {
   Router r;
   EXPECT_EQ(row_of(r, prefix("10.0.2.0/24", "2001:db8:2::/64"))["next_hops"], ordered_json::array({"dev h2"}));
