@@ -54,6 +54,15 @@ def routes(l, name="tor"):
     return {row["prefix"]: row for row in l.show("routes", "--switch", name, "--max-rows", "300000")}
 
 
+def route_batch(l, verb):
+    """A file for `ip -batch` that adds or deletes ROUTES routes."""
+    path = os.path.join(l.directory, verb)
+    with open(path, "w") as file:
+        file.writelines(f"route {verb} {100 + i // 65536}.{i // 256 % 256}.{i % 256}.0/24 via 10.77.2.2\n"
+                        for i in range(ROUTES))
+    return path
+
+
 class Exchange:
     """UDP from one host to another at a steady rate; says how many datagrams were lost."""
 
@@ -141,19 +150,16 @@ class Kernel(unittest.TestCase):
             l.start(switch("tor", {"p0": veth(a), "p1": veth(b)}, c, ADDRESSES), top=TOP)
             wait_for("routes", lambda: "10.77.2.1/32" in routes(l))
             self.assertEqual(a.ping("10.77.2.2"), 5)
-            prefixes = [f"{100 + i // 65536}.{i // 256 % 256}.{i % 256}.0/24" for i in range(ROUTES)]
-            for verb in ("add", "del"):
-                with open(os.path.join(l.directory, verb), "w") as file:
-                    file.writelines(f"route {verb} {prefix} via 10.77.2.2\n" for prefix in prefixes)
+            add, remove = route_batch(l, "add"), route_batch(l, "del")
             traffic = Exchange(a, b, "10.77.2.2", seconds=8)
             began = time.monotonic()
-            c.ip("-batch", os.path.join(l.directory, "add"))
+            c.ip("-batch", add)
             added = time.monotonic()
             wait_for("all routes", lambda: len(routes(l)) > ROUTES, timeout_s=15)
             print(f"{ROUTES} routes: ip {added - began:.2f} s, in weft {time.monotonic() - added:.2f} s later")
             b.ip("address", "add", "101.1.2.1/32", "dev", "lo")
             self.assertEqual(a.ping("101.1.2.1"), 5)
-            c.ip("-batch", os.path.join(l.directory, "del"))
+            c.ip("-batch", remove)
             wait_for("no routes", lambda: len(routes(l)) < 50, timeout_s=15)
             self.assertEqual(traffic.lost(), 0)
             l.stop()
@@ -164,14 +170,11 @@ class Kernel(unittest.TestCase):
             c = ControlPlane(l, "c")
             l.start(switch("tor", {"p0": veth(a), "p1": veth(b)}, c, ADDRESSES), top=TOP)
             wait_for("routes", lambda: "10.77.2.1/32" in routes(l))
-            path = os.path.join(l.directory, "add")
-            with open(path, "w") as file:
-                file.writelines(f"route add {100 + i // 65536}.{i // 256 % 256}.{i % 256}.0/24 via 10.77.2.2\n"
-                                for i in range(ROUTES))
+            add = route_batch(l, "add")
             # It does not read meanwhile, and the kernel has more to say than the socket holds.
             l.switch.send_signal(signal.SIGSTOP)
             try:
-                c.ip("-batch", path)
+                c.ip("-batch", add)
             finally:
                 l.switch.send_signal(signal.SIGCONT)
             sockets = [line.split() for line in c.execute("cat", "/proc/net/netlink").splitlines()[1:]]
