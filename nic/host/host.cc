@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <ctime>
 
+#include "nic/host/netdev_port.h"
+
 namespace weft::nic {
 
 Time monotonic_now() noexcept {
@@ -13,47 +15,54 @@ Time monotonic_now() noexcept {
   return Time{t.tv_sec} * 1'000'000'000 + t.tv_nsec;
 }
 
+std::string Host::open(const std::string& interface) {
+  auto port = std::make_unique<NetdevPort>();
+  std::string problem = port->open(interface);
+  if (problem.empty()) port_ = std::move(port);
+  return problem;
+}
+
 Device& Host::add_device(const wire::IpAddress& address, std::uint64_t seed, const CmConfig& cm) {
   DeviceConfig config;
-  config.mac = port_.info().mac;
+  config.mac = port_->info().mac;
   config.address = address;
   config.seed = seed;
   config.cm = cm;
   devices_.push_back(std::make_unique<Device>(config));
+  by_address_[address] = devices_.back().get();
   return *devices_.back();
 }
 
 /// With one device there is nothing to choose; it checks the address itself.
 void Host::dispatch(Time now, std::span<const std::uint8_t> frame) {
-  if (devices_.size() == 1) return devices_.front()->on_packet(now, frame, port_);
+  if (devices_.size() == 1) return devices_.front()->on_packet(now, frame, *port_);
   constexpr std::size_t kAddresses = sizeof(wire::EthernetHeader) + offsetof(wire::Ipv6Header, destination);
   if (frame.size() >= kAddresses + 16) {
     const bool v6 = wire::header_at<wire::EthernetHeader>(frame.data()).ethertype.value() == wire::EtherType::ipv6;
     const std::uint8_t* ip = frame.data() + sizeof(wire::EthernetHeader);
     const wire::IpAddress to = v6 ? wire::IpAddress::v6(wire::header_at<wire::Ipv6Header>(ip).destination)
                                   : wire::IpAddress::v4(wire::header_at<wire::Ipv4Header>(ip).destination.value());
-    for (const auto& device : devices_) {
-      if (device->config().address == to) return device->on_packet(now, frame, port_);
-    }
+    const auto device = by_address_.find(to);
+    if (device != by_address_.end()) return device->second->on_packet(now, frame, *port_);
   }
   ++unclaimed_;
 }
 
 void Host::run_once(std::chrono::nanoseconds limit) {
   Time now = monotonic_now();
-  const auto frames = port_.receive();
+  const auto frames = port_->receive();
   for (const auto& frame : frames) dispatch(now, frame);
   Time next = kNever;
   for (const auto& device : devices_) {
-    if (device->next_deadline() <= now) device->on_timer(now, port_);
+    if (device->next_deadline() <= now) device->on_timer(now, *port_);
     next = std::min(next, device->next_deadline());
   }
-  const bool flushed = port_.flush();
+  const bool flushed = port_->flush();
   if (!frames.empty() || (next <= now && flushed)) return;
   now = monotonic_now();
   // What waits for room in the interface's queue is not due before there is some.
   const Time wait = flushed ? std::max<Time>(next == kNever ? limit.count() : next - now, 0) : limit.count();
-  if (wait > 0) port_.wait(std::min<Time>(wait, limit.count()));
+  if (wait > 0) port_->wait(std::min<Time>(wait, limit.count()));
 }
 
 bool Host::run_until(const std::function<bool()>& condition, std::chrono::nanoseconds limit) {

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The weft authors
 //
-// RNICs on an interface, and the loop that runs them.
+// RNICs on a port, and the loop that runs them.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "nic/host/netdev_port.h"
+#include "nic/host/port.h"
 #include "nic/rnic/device.h"
 
 namespace weft::nic {
@@ -19,13 +20,22 @@ namespace weft::nic {
 /// Nanoseconds of the monotonic clock.
 [[nodiscard]] Time monotonic_now() noexcept;
 
-/// One interface with any number of RNICs, each with an address of its own that the interface has as well. One thread.
+/// One port with any number of RNICs, each with an address of its own that the port's interface has as well. One
+/// thread.
 class Host {
  public:
-  /// Opens the interface; returns what went wrong, or an empty string.
-  [[nodiscard]] std::string open(const std::string& interface) { return port_.open(interface); }
+  /// Opens an interface of the kernel; returns what went wrong, or an empty string.
+  [[nodiscard]] std::string open(const std::string& interface);
+  /// Takes a port that is open.
+  void open(std::unique_ptr<Port> port) noexcept { port_ = std::move(port); }
+  /// Ends the RNICs and closes the port.
+  void close() noexcept {
+    by_address_.clear();
+    devices_.clear();
+    port_.reset();
+  }
 
-  /// Adds an RNIC; its MAC address is the interface's. The address must be one of the interface's.
+  /// Adds an RNIC; its MAC address is the interface's. The address must be one of the interface's, and no other RNIC's.
   Device& add_device(const wire::IpAddress& address, std::uint64_t seed, const CmConfig& cm = {});
 
   /// Handles what has arrived and what is due; then, unless there was something, sleeps until there is, at most
@@ -34,15 +44,18 @@ class Host {
   /// run_once() until the condition holds or the time is over; tells whether it holds.
   bool run_until(const std::function<bool()>& condition, std::chrono::nanoseconds limit);
 
-  [[nodiscard]] NetdevPort& port() noexcept { return port_; }
+  /// The open port.
+  [[nodiscard]] Port& port() noexcept { return *port_; }
+  [[nodiscard]] const Port& port() const noexcept { return *port_; }
   [[nodiscard]] const std::vector<std::unique_ptr<Device>>& devices() const noexcept { return devices_; }
   [[nodiscard]] std::uint64_t unclaimed() const noexcept { return unclaimed_; }
 
  private:
   void dispatch(Time now, std::span<const std::uint8_t> frame);
 
-  NetdevPort port_;
+  std::unique_ptr<Port> port_;
   std::vector<std::unique_ptr<Device>> devices_;
+  std::map<wire::IpAddress, Device*> by_address_;
   std::uint64_t unclaimed_ = 0;  ///< frames for an address that no RNIC has
 };
 

@@ -4,9 +4,7 @@
 // Where the kernel would send a packet: route, source address and the next hop's MAC address, over rtnetlink.
 #pragma once
 
-#include <chrono>
 #include <optional>
-#include <string>
 
 #include "switch/wire/addresses.h"
 
@@ -25,8 +23,8 @@ struct NextHop {
 /// The MAC address of a neighbour, as the kernel knows it now.
 [[nodiscard]] std::optional<wire::MacAddress> find_neighbour(unsigned interface, const wire::IpAddress& address);
 
-/// The same, but makes the kernel ask for it, and waits. Asking needs CAP_NET_ADMIN.
-[[nodiscard]] std::optional<wire::MacAddress> resolve_neighbour(unsigned interface, const wire::IpAddress& address,
-                                                                std::chrono::milliseconds limit);
+/// Makes the kernel look for a neighbour, as if it had a packet for it: find_neighbour() has the answer a little later.
+/// Needs CAP_NET_ADMIN.
+void ask_for_neighbour(unsigned interface, const wire::IpAddress& address);
 
 }  // namespace weft::nic

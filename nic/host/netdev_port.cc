@@ -2,22 +2,20 @@
 // Copyright The weft authors
 #include "nic/host/netdev_port.h"
 
-#include <ifaddrs.h>
 #include <linux/filter.h>
 #include <linux/if_packet.h>
 #include <net/ethernet.h>
 #include <net/if.h>
-#include <net/if_arp.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <ctime>
+#include <iterator>
 
 #include "switch/wire/headers.h"
 
@@ -25,10 +23,6 @@ namespace weft::nic {
 namespace {
 
 constexpr int kSocketBufferBytes = 8 << 20;
-
-std::string error_text(const char* what) {
-  return std::string(what) + ": " + std::strerror(errno);
-}
 
 /// Accepts whole UDP datagrams to port 4791 over IPv4 without fragments, or IPv6 without extension headers.
 constexpr sock_filter kRoceFilter[] = {
@@ -49,82 +43,8 @@ constexpr sock_filter kRoceFilter[] = {
     BPF_STMT(BPF_RET | BPF_K, 0),
     BPF_STMT(BPF_RET | BPF_K, 0x40000),
 };
-constexpr sock_filter kNothingFilter[] = {BPF_STMT(BPF_RET | BPF_K, 0)};
-
-template <std::size_t kSize>
-bool attach(int fd, const sock_filter (&code)[kSize]) {
-  const sock_fprog program{kSize, const_cast<sock_filter*>(code)};
-  return setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program) == 0;
-}
-
-std::optional<wire::IpAddress> address_of(const sockaddr* a) {
-  if (a == nullptr) return std::nullopt;
-  if (a->sa_family == AF_INET) {
-    return wire::IpAddress::v4(ntohl(reinterpret_cast<const sockaddr_in*>(a)->sin_addr.s_addr));
-  }
-  if (a->sa_family != AF_INET6) return std::nullopt;
-  std::array<std::uint8_t, 16> bytes{};
-  std::memcpy(bytes.data(), &reinterpret_cast<const sockaddr_in6*>(a)->sin6_addr, bytes.size());
-  return wire::IpAddress::v6(bytes);
-}
-
-/// The list of getifaddrs().
-struct Interfaces {
-  Interfaces() {
-    if (getifaddrs(&first) != 0) first = nullptr;
-  }
-  ~Interfaces() {
-    if (first != nullptr) freeifaddrs(first);
-  }
-  Interfaces(const Interfaces&) = delete;
-  Interfaces& operator=(const Interfaces&) = delete;
-  ifaddrs* first = nullptr;
-};
 
 }  // namespace
-
-Descriptor::~Descriptor() {
-  if (fd_ >= 0) close(fd_);
-}
-Descriptor& Descriptor::operator=(Descriptor&& o) noexcept {
-  std::swap(fd_, o.fd_);
-  return *this;
-}
-
-std::optional<InterfaceInfo> find_interface(const std::string& name) {
-  InterfaceInfo info;
-  info.index = if_nametoindex(name.c_str());
-  const Descriptor fd(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  ifreq request{};
-  if (info.index == 0 || name.size() >= sizeof request.ifr_name) return std::nullopt;
-  std::copy(name.begin(), name.end(), request.ifr_name);
-  if (ioctl(fd.get(), SIOCGIFHWADDR, &request) != 0 || request.ifr_hwaddr.sa_family != ARPHRD_ETHER)
-    return std::nullopt;
-  std::memcpy(info.mac.bytes.data(), request.ifr_hwaddr.sa_data, info.mac.bytes.size());
-  if (ioctl(fd.get(), SIOCGIFMTU, &request) != 0) return std::nullopt;
-  info.mtu = static_cast<std::uint32_t>(request.ifr_mtu);
-  const Interfaces list;
-  for (const ifaddrs* i = list.first; i != nullptr; i = i->ifa_next) {
-    if (name != i->ifa_name) continue;
-    if (const auto a = address_of(i->ifa_addr)) info.addresses.push_back(*a);
-  }
-  const auto rank = [](const wire::IpAddress& a) { return a.is_link_local() ? 2 : a.is_v6() ? 1 : 0; };
-  std::stable_sort(info.addresses.begin(), info.addresses.end(),
-                   [&](const auto& a, const auto& b) { return rank(a) < rank(b); });
-  return info;
-}
-
-std::vector<std::string> usable_interfaces() {
-  std::vector<std::string> names;
-  const Interfaces list;
-  for (const ifaddrs* i = list.first; i != nullptr; i = i->ifa_next) {
-    const auto a = address_of(i->ifa_addr);
-    const bool up = (i->ifa_flags & IFF_UP) != 0 && (i->ifa_flags & IFF_LOOPBACK) == 0;
-    if (!up || !a || a->is_link_local() || !find_interface(i->ifa_name)) continue;
-    if (std::find(names.begin(), names.end(), i->ifa_name) == names.end()) names.emplace_back(i->ifa_name);
-  }
-  return names;
-}
 
 NetdevPort::NetdevPort() = default;
 NetdevPort::~NetdevPort() = default;
@@ -135,7 +55,7 @@ std::string NetdevPort::open(const std::string& interface) {
   if (!info) return "there is no Ethernet interface " + interface;
   info_ = *info;
   if (auto problem = configure_socket(); !problem.empty()) return problem;
-  if (auto problem = silence_kernel(); !problem.empty()) return problem;
+  if (auto problem = claim_.take(); !problem.empty()) return problem;
   room_ = (std::size_t{info_.mtu} + sizeof(wire::EthernetHeader) + 64 + 63) / 64 * 64;
   for (auto* side : {&rx_memory_, &tx_memory_}) side->resize(kBurst * room_);
   for (auto* side : {&rx_headers_, &tx_headers_}) side->resize(kBurst);
@@ -155,7 +75,9 @@ std::string NetdevPort::configure_socket() {
   socket_ = Descriptor(socket(AF_PACKET, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!socket_.valid()) return error_text("packet socket (it needs root or CAP_NET_RAW)");
   const int fd = socket_.get();
-  if (!attach(fd, kRoceFilter)) return error_text("filter of the packet socket");
+  const sock_fprog program{std::size(kRoceFilter), const_cast<sock_filter*>(kRoceFilter)};
+  if (setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program) != 0)
+    return error_text("filter of the packet socket");
   const int one = 1;
   // Not essential: without them there is more work, or fewer frames fit. (Frames go through the queueing discipline:
   // those that bypass it, tcpdump does not see.)
@@ -168,30 +90,6 @@ std::string NetdevPort::configure_socket() {
   to.sll_protocol = htons(ETH_P_ALL);
   to.sll_ifindex = static_cast<int>(info_.index);
   if (bind(fd, reinterpret_cast<const sockaddr*>(&to), sizeof to) != 0) return error_text("bind to the interface");
-  return {};
-}
-
-/// The kernel answers datagrams to a port that nobody has with ICMP. UDP sockets that want nothing keep it quiet.
-std::string NetdevPort::silence_kernel() {
-  for (const int family : {AF_INET, AF_INET6}) {
-    Descriptor fd(socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-    if (!fd.valid() && family == AF_INET6) continue;  // no IPv6 here
-    const int one = 1;
-    sockaddr_in6 v6{};
-    v6.sin6_family = AF_INET6;
-    v6.sin6_port = htons(wire::kRoceUdpPort);
-    sockaddr_in v4{};
-    v4.sin_family = AF_INET;
-    v4.sin_port = v6.sin6_port;
-    const bool is_v6 = family == AF_INET6;
-    const auto* address = is_v6 ? reinterpret_cast<const sockaddr*>(&v6) : reinterpret_cast<const sockaddr*>(&v4);
-    const bool fine = fd.valid() && attach(fd.get(), kNothingFilter) &&
-                      setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) == 0 &&
-                      (!is_v6 || setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof one) == 0) &&
-                      bind(fd.get(), address, is_v6 ? sizeof v6 : sizeof v4) == 0;
-    if (!fine) return error_text("UDP port 4791 (does rdma_rxe have it?)");
-    silencers_.push_back(std::move(fd));
-  }
   return {};
 }
 
@@ -252,12 +150,18 @@ void NetdevPort::wait(std::int64_t ns) noexcept {
   static_cast<void>(ppoll(&p, 1, ns < 0 ? nullptr : &limit, nullptr));
 }
 
-NetdevCounters NetdevPort::counters() noexcept {
+bool NetdevPort::link_up() noexcept {
+  ifreq request{};
+  name_.copy(request.ifr_name, sizeof request.ifr_name - 1);
+  return ioctl(socket_.get(), SIOCGIFFLAGS, &request) == 0 && (request.ifr_flags & IFF_RUNNING) != 0;
+}
+
+PortCounters NetdevPort::counters() noexcept {
   tpacket_stats stats{};
   socklen_t length = sizeof stats;
   // The kernel forgets what it has told.
   if (getsockopt(socket_.get(), SOL_PACKET, PACKET_STATISTICS, &stats, &length) == 0) {
-    counters_.rx_kernel_drops += stats.tp_drops;
+    counters_.rx_missed += stats.tp_drops;
   }
   return counters_;
 }

@@ -31,7 +31,7 @@ LAYERS = {
 }
 
 # Folders that build without DPDK, so that other programs can link them.
-WITHOUT_DPDK = ("switch/wire", "switch/qos", "nic/rnic")
+WITHOUT_DPDK = ("switch/wire", "switch/qos", "nic/rnic", "nic/host")
 
 MAX_LINES = 600
 MAX_COLUMNS = 120

@@ -29,7 +29,7 @@ class Bandwidth {
     if (const auto failure = session_.open(options_)) return fail(*failure);
     for (std::uint32_t i = 0; i < options_.qps; ++i) {
       streams_.push_back(std::make_unique<Stream>());
-      if (const auto failure = connect_channel(session_, options_, options_.size, streams_.back()->channel)) {
+      if (const auto failure = connect_channel(session_, options_, options_.size, streams_.back()->channel, i)) {
         return fail(*failure);
       }
     }
@@ -185,13 +185,11 @@ class Bandwidth {
 
   Json port_counters() {
     const auto c = session_.host().port().counters();
-    return {{"rx_frames", c.rx_frames},
-            {"rx_kernel_drops", c.rx_kernel_drops},
-            {"rx_truncated", c.rx_truncated},
-            {"tx_frames", c.tx_frames},
-            {"tx_busy", c.tx_busy},
-            {"tx_errors", c.tx_errors},
-            {"icrc_errors", session_.device().counters().icrc_errors}};
+    std::uint64_t icrc_errors = 0;
+    for (const auto& device : session_.host().devices()) icrc_errors += device->counters().icrc_errors;
+    return {{"rx_frames", c.rx_frames},  {"rx_missed", c.rx_missed}, {"rx_truncated", c.rx_truncated},
+            {"tx_frames", c.tx_frames},  {"tx_busy", c.tx_busy},     {"tx_errors", c.tx_errors},
+            {"icrc_errors", icrc_errors}};
   }
 
   Options& options_;

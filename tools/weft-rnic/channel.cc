@@ -6,8 +6,10 @@
 
 namespace weft::rnic_tool {
 
-std::optional<Failure> connect_channel(Session& session, const Options& options, std::uint64_t bytes, Channel& out) {
-  auto& device = session.device();
+std::optional<Failure> connect_channel(Session& session, const Options& options, std::uint64_t bytes, Channel& out,
+                                       std::size_t number) {
+  auto& device = session.device(number);
+  out.device = &device;
   nic::QpConfig config = options.qp;
   config.send_queue_depth = std::max(options.depth, 128u);
   config.receive_queue_depth = std::max(options.depth, 128u);
@@ -26,7 +28,7 @@ std::optional<Failure> connect_channel(Session& session, const Options& options,
   hello.address.set(out.mr.address);
   hello.rkey.set(out.mr.key);
   nic::CmEvent answer;
-  if (auto failure = session.connect(options, *out.qp, as_bytes(hello), answer)) return failure;
+  if (auto failure = session.connect(options, device, *out.qp, as_bytes(hello), answer)) return failure;
   const auto welcome = read_greeting<Welcome>(answer.private_data);
   if (!welcome) return Failure{kExitFailed, "the server is no weft-rnic"};
   out.server = *welcome;

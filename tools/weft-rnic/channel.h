@@ -15,6 +15,7 @@
 namespace weft::rnic_tool {
 
 struct Channel {
+  nic::Device* device = nullptr;
   nic::Qp* qp = nullptr;
   nic::Cq* cq = nullptr;
   std::vector<std::uint8_t> memory;
@@ -26,8 +27,9 @@ struct Channel {
   }
 };
 
-/// Makes and connects a channel with `bytes` of memory here and `options.size` bytes there.
-std::optional<Failure> connect_channel(Session& session, const Options& options, std::uint64_t bytes, Channel& out);
+/// Makes and connects a channel with `bytes` of memory here and `options.size` bytes there; `number` chooses the RNIC.
+std::optional<Failure> connect_channel(Session& session, const Options& options, std::uint64_t bytes, Channel& out,
+                                       std::size_t number = 0);
 
 /// The server's counters of the channel, read over RDMA; nullopt when that fails.
 std::optional<Statistics> read_statistics(Session& session, const Options& options, Channel& c);

@@ -9,6 +9,8 @@
 #include <map>
 #include <vector>
 
+#include "nic/dpdk/dpdk_port.h"
+
 namespace weft::rnic_tool {
 namespace {
 
@@ -24,6 +26,7 @@ constexpr const char* kExamples = R"(Examples:
   weft-rnic write_bw 10.0.0.1 --loss-recovery nic_sr --renack eager --rto-us 500
   weft-rnic write_bw 10.0.0.1 --cc dcqcn --dcqcn longhaul --rate-gbps 5 --nack-is-cnp
   weft-rnic verify 10.0.0.1                    every opcode, sizes around every MTU boundary; data is compared
+  weft-rnic serve --memif /run/weft/m0.sock --address 10.0.0.2/24    at a memif port of weft-switch
   weft-rnic rping -s                           Linux: rping -c -a ADDRESS -v -V -C 10
   weft-rnic rping -c -a 10.0.0.2 -C 10 -V      Linux: rping -s -v -V
 
@@ -43,13 +46,29 @@ struct Raw {
   unsigned tos = 0;
   bool server_role = false, client_role = false;
   std::string rping_address;
+  std::string memif;
+  unsigned memif_id = 0;
+  unsigned qp_timeout = 0;
+  unsigned outs = 0;
+  bool rdma_cm = true;
   std::string watch;
 };
 
-void add_interface(CLI::App& app, Options& o) {
+void add_interface(CLI::App& app, Options& o, Raw& raw) {
   app.add_option("-i,--interface", o.interface, "Network interface (default: the one that leads to the server)")
       ->option_text("NAME");
-  app.add_option("--address", o.address, "Our address (default: the interface's first)")->option_text("IP");
+  app.add_option("--address", o.addresses, "Our address (default: the interface's first); an RNIC for each")
+      ->delimiter(',')
+      ->option_text("IP[/LEN],...");
+  auto* memif = app.add_option("--memif", raw.memif, "Instead of an interface: the memif of a switch (role: server)")
+                    ->option_text("SOCKET");
+  app.add_option("--memif-id", raw.memif_id, "Its id on that socket (default: 0)")->needs(memif)->option_text("N");
+  app.add_option("--device", o.device, "Instead of an interface: any DPDK device, with its arguments")
+      ->excludes(memif)
+      ->option_text("DEVICE");
+  app.add_option("--device-mtu", o.device_mtu, "MTU of the device (default: 4200)")
+      ->check(CLI::Range(576u, 8000u))
+      ->option_text("BYTES");
 }
 
 void add_transport(CLI::App& app, Options& o, Raw& raw) {
@@ -72,14 +91,19 @@ void add_transport(CLI::App& app, Options& o, Raw& raw) {
   app.add_option("--rto-mode", raw.rto_mode, "fixed, adaptive or irn (default: fixed)")
       ->check(CLI::IsMember({"fixed", "adaptive", "irn"}))
       ->option_text("NAME");
-  app.add_option("--rto-us", raw.rto_us, "Retransmission timeout (default: 67109)")
-      ->check(CLI::Range(1.0, 1e9))
-      ->option_text("US");
+  auto* rto = app.add_option("--rto-us", raw.rto_us, "Retransmission timeout (default: 67109)");
+  rto->check(CLI::Range(1.0, 1e9))->option_text("US");
   app.add_option("--rto-low-us", raw.rto_low_us, "adaptive: the first one; irn: with few packets under way")
       ->check(CLI::Range(1.0, 1e9))
       ->option_text("US");
   app.add_option("--rto-high-us", raw.rto_high_us, "irn: with more")->check(CLI::Range(1.0, 1e9))->option_text("US");
-  app.add_option("--retry-count", q.retry_count, "0-7 (default: 7)")->check(CLI::Range(0, 7))->option_text("N");
+  app.add_option("-u,--qp-timeout", raw.qp_timeout, "The same as a code: 4.096 us * 2^N (default: 14)")
+      ->excludes(rto)
+      ->check(CLI::Range(1, 31))
+      ->option_text("N");
+  app.add_option("--retry_count,--retry-count", q.retry_count, "0-7 (default: 7)")
+      ->check(CLI::Range(0, 7))
+      ->option_text("N");
   app.add_option("--cc", raw.cc, "Congestion control: none or dcqcn (default: none)")
       ->check(CLI::IsMember({"none", "dcqcn"}))
       ->option_text("NAME");
@@ -90,7 +114,7 @@ void add_transport(CLI::App& app, Options& o, Raw& raw) {
       ->check(CLI::Range(0.0, 10000.0))
       ->option_text("GBPS");
   app.add_flag("--nack-is-cnp", q.nack_is_cnp, "A NACK cuts the rate as a CNP does");
-  app.add_option("--tos", raw.tos, "DSCP << 2 of data and ACKs")->check(CLI::Range(0, 255))->option_text("BYTE");
+  app.add_option("-T,--tos", raw.tos, "DSCP << 2 of data and ACKs")->check(CLI::Range(0, 255))->option_text("BYTE");
 }
 
 void add_output(CLI::App& app, Options& o, Raw& raw) {
@@ -108,7 +132,7 @@ void add_test(CLI::App& app, Options& o, Raw& raw, Command command, const char* 
   const bool latency = command == Command::write_lat || command == Command::send_lat;
   CLI::App* sub = app.add_subcommand(name, text);
   sub->add_option("server", o.server, "The server's address; without one, be the server, once")->option_text("SERVER");
-  add_interface(*sub, o);
+  add_interface(*sub, o, raw);
   sub->add_option("-p,--port", o.port, "Port of rdma_cm (default: 18515)")->option_text("PORT");
   if (command != Command::verify) {
     sub->add_option("-s,--size", o.size,
@@ -128,7 +152,13 @@ void add_test(CLI::App& app, Options& o, Raw& raw, Command command, const char* 
         ->check(CLI::Range(1, 8192))
         ->option_text("N");
     sub->add_flag("--report_gbits", o.report_gbits, "Gb/sec instead of MiB/sec");
+    if (command == Command::read_bw) {
+      sub->add_option("-o,--outs", raw.outs, "READs under way per queue pair (default: 16)")
+          ->check(CLI::Range(1, 255))
+          ->option_text("N");
+    }
   }
+  sub->add_flag("-R,--rdma_cm", raw.rdma_cm, "Connect by rdma_cm, as it always does");
   add_transport(*sub, o, raw);
   add_output(*sub, o, raw);
   sub->callback([&o, command, latency, sub] {
@@ -140,7 +170,7 @@ void add_test(CLI::App& app, Options& o, Raw& raw, Command command, const char* 
 
 void add_serve(CLI::App& app, Options& o, Raw& raw) {
   CLI::App* serve = app.add_subcommand("serve", "Answer all tests of weft-rnic, until Ctrl-C");
-  add_interface(*serve, o);
+  add_interface(*serve, o, raw);
   serve->add_option("-p,--port", o.port, "Port of rdma_cm (default: 18515)")->option_text("PORT");
   serve->add_option("--connections", o.connections, "End after so many (default: never)")->option_text("N");
   add_output(*serve, o, raw);
@@ -160,7 +190,7 @@ void add_rping(CLI::App& app, Options& o, Raw& raw) {
   rping->add_flag("-V", o.validate, "Compare the data");
   rping->add_flag("-v", o.verbose, "Print the data");
   rping->add_flag("-P", o.persistent, "Server: serve one client after the other");
-  rping->add_option("-i,--interface", o.interface, "Network interface")->option_text("NAME");
+  add_interface(*rping, o, raw);
   add_transport(*rping, o, raw);
   rping->add_flag("--json", o.json, "Print one JSON object");
   rping->add_option("--timeout", o.timeout_s, "Give up after so many seconds without progress (default: 10)")
@@ -173,7 +203,12 @@ void add_rping(CLI::App& app, Options& o, Raw& raw) {
     if (rping->count("-C") == 0) o.iterations = 0;
     if (raw.server_role == raw.client_role) throw CLI::ValidationError("rping", "takes -s or -c");
     if (raw.client_role && raw.rping_address.empty()) throw CLI::ValidationError("rping -c", "needs -a ADDRESS");
-    (raw.client_role ? o.server : o.address) = raw.rping_address;
+    if (raw.client_role) {
+      o.server = raw.rping_address;
+    } else if (!raw.rping_address.empty()) {
+      if (!o.addresses.empty()) throw CLI::ValidationError("rping -s", "takes -a or --address");
+      o.addresses = {raw.rping_address};
+    }
   });
 }
 
@@ -185,7 +220,8 @@ std::string finish(Options& o, const Raw& raw) {
   q.congestion_control = *nic::congestion_control_from_name(raw.cc);
   q.rto_mode = *nic::rto_mode_from_name(raw.rto_mode);
   const auto ns = [](double us) { return static_cast<nic::Time>(us * 1000); };
-  q.rto_ns = ns(raw.rto_us);
+  q.rto_ns = raw.qp_timeout == 0 ? ns(raw.rto_us) : nic::Time{4096} << raw.qp_timeout;
+  if (raw.outs != 0) q.max_rd_atomic = static_cast<std::uint8_t>(raw.outs);
   q.rto_low_ns = ns(raw.rto_low_us);
   q.rto_high_ns = ns(raw.rto_high_us);
   q.line_bps = static_cast<std::uint64_t>(raw.rate_gbps * 1e9);
@@ -194,6 +230,11 @@ std::string finish(Options& o, const Raw& raw) {
   if (q.congestion_control == nic::CongestionControl::dcqcn) {
     if (q.line_bps == 0) return "--cc dcqcn needs --rate-gbps, the rate to start from";
     q.dcqcn = *nic::dcqcn_parameters(o.dcqcn_set, q.line_bps);
+  }
+  if (!raw.memif.empty()) {
+    const auto device = nic::memif_device(raw.memif, raw.memif_id);
+    if (!device) return "--memif takes a path without ',' and '='";
+    o.device = *device;
   }
   if (!raw.watch.empty()) {
     char* end = nullptr;

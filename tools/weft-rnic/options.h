@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "nic/rnic/config.h"
 
@@ -24,9 +25,11 @@ enum class Command : std::uint8_t { serve, write_bw, send_bw, read_bw, write_lat
 
 struct Options {
   Command command = Command::serve;
-  std::string interface;  ///< empty: the way to the server, or the only one
-  std::string address;    ///< our own; empty: the interface's first
-  std::string server;     ///< empty: be the server
+  std::string interface;  ///< empty: the way to the server, or the only one; with a device: the tap's name
+  std::string device;     ///< DPDK device string; empty: a network interface
+  std::uint32_t device_mtu = 4200;
+  std::vector<std::string> addresses;  ///< our own, an RNIC for each; empty: the interface's first
+  std::string server;                  ///< empty: be the server
   std::uint16_t port = 18515;
   std::uint32_t size = 65536;
   std::uint64_t iterations = 5000;

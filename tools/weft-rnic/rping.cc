@@ -192,7 +192,7 @@ void print_summary(const Options& options, Pinger& pinger) {
 int run_client(Session& session, const Options& options) {
   auto pinger = std::make_unique<Pinger>(session, options, options.qp);
   nic::CmEvent answer;
-  if (const auto failure = session.connect(options, pinger->qp(), {}, answer)) return fail(*failure);
+  if (const auto failure = session.connect(options, session.device(), pinger->qp(), {}, answer)) return fail(*failure);
   int status = kExitFine;
   const auto wait = [&](const char* what) {
     const bool there = session.run_until(

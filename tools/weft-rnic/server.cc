@@ -12,19 +12,25 @@ namespace {
 constexpr std::uint32_t kReceives = 512;
 constexpr std::size_t kMaxClients = 1024;
 
+struct Totals {
+  std::uint64_t finished = 0;
+  std::size_t active = 0;
+};
+
 std::size_t data_bytes(std::uint32_t size) noexcept {
   return (std::size_t{size} + 63) / 64 * 64;
 }
 
 }  // namespace
 
-Server::Server(Session& session, const Options& options) : session_(session), options_(options) {
-  session.device().cm().listen(options.port);
+Server::Server(Session& session, nic::Device& device, const Options& options)
+    : session_(session), device_(device), options_(options) {
+  device.cm().listen(options.port);
 }
 
 bool Server::prepare(const nic::CmEvent& event, const Hello& hello, Client& c) {
   nic::QpConfig config;
-  if (!session_.device().cm().negotiate(event.id, config) || config.path_mtu > options_.qp.path_mtu) return false;
+  if (!device_.cm().negotiate(event.id, config) || config.path_mtu > options_.qp.path_mtu) return false;
   const bool known = hello.loss_recovery <= static_cast<std::uint8_t>(nic::LossRecovery::irn) &&
                      hello.renack <= static_cast<std::uint8_t>(nic::Renack::eager) &&
                      hello.test >= static_cast<std::uint8_t>(Command::write_bw) &&
@@ -43,9 +49,9 @@ bool Server::prepare(const nic::CmEvent& event, const Hello& hello, Client& c) {
   c.hello = hello;
   c.size = hello.size.value();
   c.memory.resize(data_bytes(c.size) + sizeof(Statistics));
-  c.mr = session_.device().reg_mr(session_.pd(), c.memory.data(), c.memory.size(), nic::Access::all);
-  c.cq = &session_.device().create_cq(4 * kReceives);
-  c.qp = &session_.device().create_qp(session_.pd(), *c.cq, *c.cq, config);
+  c.mr = device_.reg_mr(session_.pd(), c.memory.data(), c.memory.size(), nic::Access::all);
+  c.cq = &device_.create_cq(4 * kReceives);
+  c.qp = &device_.create_qp(session_.pd(), *c.cq, *c.cq, config);
   return true;
 }
 
@@ -53,12 +59,12 @@ void Server::on_request(const nic::CmEvent& event) {
   auto client = std::make_unique<Client>();
   const auto hello = read_greeting<Hello>(event.private_data);
   if (!hello || clients_.size() >= kMaxClients || !prepare(event, *hello, *client)) {
-    return session_.device().cm().reject(nic::monotonic_now(), event.id);
+    return device_.cm().reject(nic::monotonic_now(), event.id);
   }
   for (std::uint32_t i = 0; i < kReceives; ++i) repost(*client, i);
   const Welcome welcome{wire::be32(Hello::kMagic), wire::be32(client->mr.key), wire::be64(client->mr.address),
                         wire::be64(client->mr.address + data_bytes(client->size))};
-  session_.device().cm().accept(nic::monotonic_now(), event.id, *client->qp, as_bytes(welcome));
+  device_.cm().accept(nic::monotonic_now(), event.id, *client->qp, as_bytes(welcome));
   clients_[event.id] = std::move(client);
 }
 
@@ -129,15 +135,15 @@ void Server::remove(nic::CmId id) {
   Client& c = *found->second;
   report(c);
   bytes_of_finished_ += c.qp->responder().counters().bytes_placed + c.qp->responder().counters().response_bytes;
-  session_.device().destroy_qp(*c.qp);
-  session_.device().destroy_cq(*c.cq);
-  session_.device().dereg_mr(c.mr);
+  device_.destroy_qp(*c.qp);
+  device_.destroy_cq(*c.cq);
+  device_.dereg_mr(c.mr);
   clients_.erase(found);
   ++finished_;
 }
 
 void Server::work() {
-  while (const auto event = session_.device().cm().poll_event()) {
+  while (const auto event = device_.cm().poll_event()) {
     if (event->kind == nic::CmEvent::Kind::connect_request) {
       on_request(*event);
     } else if (event->kind != nic::CmEvent::Kind::established) {
@@ -149,7 +155,7 @@ void Server::work() {
     if (client->qp->state() == nic::QpState::error && !client->ended) {
       // Its client is gone or has broken a rule. The connection ends, which removes it.
       client->ended = true;
-      session_.device().cm().disconnect(nic::monotonic_now(), id);
+      device_.cm().disconnect(nic::monotonic_now(), id);
     }
   }
 }
@@ -168,20 +174,29 @@ int run_server(Options options) {
     std::fprintf(stderr, "weft-rnic: %s\n", failure->message.c_str());
     return failure->exit_status;
   }
-  Server server(session, options);
-  std::fprintf(stderr, "weft-rnic: %s on %s, port %u, path MTU up to %u\n",
-               session.device().config().address.to_string().c_str(), options.interface.c_str(), options.port,
-               options.qp.path_mtu);
+  std::vector<std::unique_ptr<Server>> servers;
+  for (const auto& device : session.host().devices()) {
+    servers.push_back(std::make_unique<Server>(session, *device, options));
+    std::fprintf(stderr, "weft-rnic: %s on %s, port %u, path MTU up to %u\n",
+                 device->config().address.to_string().c_str(), options.interface.c_str(), options.port,
+                 options.qp.path_mtu);
+  }
   nic::Time next_line = options.watch_s ? nic::monotonic_now() : nic::kNever;
   std::uint64_t bytes_before = 0;
-  while (!interrupted() &&
-         (options.connections == 0 || server.finished() < options.connections || server.active() > 0)) {
+  Totals totals;
+  while (!interrupted() && (options.connections == 0 || totals.finished < options.connections || totals.active > 0)) {
     session.host().run_once(std::chrono::milliseconds(100));
-    server.work();
+    totals = {};
+    for (const auto& server : servers) {
+      server->work();
+      totals.finished += server->finished();
+      totals.active += server->active();
+    }
     const nic::Time now = nic::monotonic_now();
     if (now < next_line) continue;
-    const std::uint64_t bytes = server.received_bytes();
-    std::fprintf(stderr, "%zu connections, %.3f Gbit/s\n", server.active(),
+    std::uint64_t bytes = 0;
+    for (const auto& server : servers) bytes += server->received_bytes();
+    std::fprintf(stderr, "%zu connections, %.3f Gbit/s\n", totals.active,
                  static_cast<double>(bytes - bytes_before) * 8e-9 / *options.watch_s);
     bytes_before = bytes;
     next_line = now + static_cast<nic::Time>(*options.watch_s * 1e9);

@@ -14,9 +14,10 @@
 
 namespace weft::rnic_tool {
 
+/// One RNIC's.
 class Server {
  public:
-  Server(Session& session, const Options& options);
+  Server(Session& session, nic::Device& device, const Options& options);
 
   /// To be called after each Host::run_once().
   void work();
@@ -47,6 +48,7 @@ class Server {
   void remove(nic::CmId id);
 
   Session& session_;
+  nic::Device& device_;
   const Options& options_;
   std::map<nic::CmId, std::unique_ptr<Client>> clients_;
   std::uint64_t finished_ = 0;

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <random>
 
+#include "nic/dpdk/dpdk_port.h"
+#include "nic/dpdk/eal.h"
 #include "nic/host/neighbours.h"
 
 namespace weft::rnic_tool {
@@ -14,7 +16,8 @@ namespace {
 
 volatile std::sig_atomic_t signal_came = 0;
 
-constexpr std::chrono::seconds kNeighbourLimit{3};
+constexpr double kNeighbourLimitS = 3;
+constexpr nic::Time kNeighbourLook = 10 * nic::kMs, kNeighbourQuestion = 500 * nic::kMs;
 
 std::uint64_t fresh_seed() {
   std::random_device source;
@@ -50,18 +53,18 @@ std::optional<Failure> Session::choose_interface(Options& options) {
       if (route && nic::find_interface(name)->index == route->interface) options.interface = name;
     }
     if (options.interface.empty()) return Failure{kExitUnreachable, "no route to " + options.server};
-    if (options.address.empty() && !route->source.is_unspecified()) options.address = route->source.to_string();
+    if (options.addresses.empty() && !route->source.is_unspecified()) options.addresses = {route->source.to_string()};
     return std::nullopt;
   }
-  if (!options.address.empty()) {
+  if (!options.addresses.empty()) {
     for (const auto& name : names) {
       const auto info = nic::find_interface(name);
       for (const auto& a : info->addresses) {
-        if (a.to_string() == options.address) options.interface = name;
+        if (a.to_string() == options.addresses[0]) options.interface = name;
       }
     }
     if (!options.interface.empty()) return std::nullopt;
-    return usage("no interface has the address " + options.address);
+    return usage("no interface has the address " + options.addresses[0]);
   }
   if (names.size() == 1) {
     options.interface = names[0];
@@ -71,31 +74,82 @@ std::optional<Failure> Session::choose_interface(Options& options) {
                              : "there are several interfaces: choose one by --interface");
 }
 
-std::optional<Failure> Session::open(Options& options) {
-  if (auto failure = choose_interface(options)) return failure;
-  if (const auto problem = host_.open(options.interface); !problem.empty()) return Failure{kExitFailed, problem};
+Session::~Session() {
+  host_.close();
+  if (dpdk_) nic::stop_eal();
+}
+
+/// A DPDK device, with a tap interface for the kernel beside it.
+std::optional<Failure> Session::open_device(Options& options) {
+  std::vector<wire::IpPrefix> prefixes;
+  for (const std::string& text : options.addresses) {
+    const auto prefix = wire::IpPrefix::parse(text);
+    if (!prefix) return usage("'" + text + "' is no address with the length of its prefix, as 10.0.0.2/24 is");
+    prefixes.push_back(*prefix);
+  }
+  if (prefixes.empty()) return usage("a device needs --address, as 10.0.0.2/24");
+  if (const auto problem = nic::start_eal(options.device); !problem.empty()) return Failure{kExitFailed, problem};
+  dpdk_ = true;
+  auto port = std::make_unique<nic::DpdkPort>();
+  std::string problem = port->open({options.device, options.device_mtu});
+  if (problem.empty()) {
+    problem = port->add_kernel_tap(options.interface.empty() ? "rnic%d" : options.interface, prefixes);
+  }
+  if (!problem.empty()) return Failure{kExitFailed, problem};
+  options.interface = port->name();
+  options.addresses.clear();
+  for (const auto& prefix : prefixes) options.addresses.push_back(prefix.address.to_string());
+  host_.open(std::move(port));
+  const bool connected =
+      run_until([&] { return host_.port().link_up(); }, options.server.empty() ? 1 : options.timeout_s);
+  if (connected) return std::nullopt;
+  if (!options.server.empty()) return Failure{kExitUnreachable, "nobody is at the other end of " + options.device};
+  std::fprintf(stderr, "weft-rnic: waiting for the other end of %s\n", options.device.c_str());
+  return std::nullopt;
+}
+
+/// The addresses asked for, which the interface must have, or its first that can reach the server.
+std::optional<Failure> Session::our_addresses(const Options& options, std::vector<wire::IpAddress>& all) const {
   const auto& info = host_.port().info();
   if (info.addresses.empty()) return usage(options.interface + " has no IP address");
-  std::optional<wire::IpAddress> address;
-  if (options.address.empty()) {
-    const auto server = wire::IpAddress::parse(options.server);
-    const auto fits = [&](const wire::IpAddress& a) { return !server || a.is_v6() == server->is_v6(); };
-    const auto found = std::find_if(info.addresses.begin(), info.addresses.end(), fits);
-    if (found != info.addresses.end()) address = *found;
-  } else {
-    address = wire::IpAddress::parse(options.address);
-    if (std::find(info.addresses.begin(), info.addresses.end(), address) == info.addresses.end()) address.reset();
+  for (const std::string& text : options.addresses) {
+    // A prefix length says nothing new where the kernel has the address.
+    const auto address = wire::IpAddress::parse(text.substr(0, text.find('/')));
+    if (!address || std::find(info.addresses.begin(), info.addresses.end(), *address) == info.addresses.end()) {
+      return usage(options.interface + " has no address " + text);
+    }
+    if (std::find(all.begin(), all.end(), *address) != all.end()) return usage(text + " is there twice");
+    all.push_back(*address);
   }
-  if (!address) return usage(options.interface + " has no such address");
-  const std::uint32_t most = nic::path_mtu_for(info.mtu, address->is_v6());
+  if (!all.empty()) return std::nullopt;
+  const auto server = wire::IpAddress::parse(options.server);
+  const auto fits = [&](const wire::IpAddress& a) { return !server || a.is_v6() == server->is_v6(); };
+  const auto found = std::find_if(info.addresses.begin(), info.addresses.end(), fits);
+  if (found == info.addresses.end()) return usage(options.interface + " has no such address");
+  all.push_back(*found);
+  return std::nullopt;
+}
+
+std::optional<Failure> Session::choose_mtu(Options& options, bool ipv6) const {
+  const std::uint32_t mtu = host_.port().info().mtu;
+  const std::uint32_t most = nic::path_mtu_for(mtu, ipv6);
   if (most == 0) return usage("the MTU of " + options.interface + " is too small for RoCE");
   if (options.qp.path_mtu == 0) options.qp.path_mtu = most;
-  if (options.qp.path_mtu > most) {
-    return usage("an MTU of " + std::to_string(info.mtu) + " allows a path MTU of " + std::to_string(most) +
-                 " at most");
+  if (options.qp.path_mtu <= most) return std::nullopt;
+  return usage("an MTU of " + std::to_string(mtu) + " allows a path MTU of " + std::to_string(most) + " at most");
+}
+
+std::optional<Failure> Session::open(Options& options) {
+  if (!options.device.empty()) {
+    if (auto failure = open_device(options)) return failure;
+  } else {
+    if (auto failure = choose_interface(options)) return failure;
+    if (const auto problem = host_.open(options.interface); !problem.empty()) return Failure{kExitFailed, problem};
   }
-  device_ = &host_.add_device(*address, fresh_seed());
-  pd_ = device_->alloc_pd();
+  std::vector<wire::IpAddress> addresses;
+  if (auto failure = our_addresses(options, addresses)) return failure;
+  if (auto failure = choose_mtu(options, addresses[0].is_v6())) return failure;
+  for (const auto& address : addresses) pd_ = host_.add_device(address, fresh_seed()).alloc_pd();
   return std::nullopt;
 }
 
@@ -114,25 +168,41 @@ std::optional<Failure> Session::find_server(const Options& options, nic::CmTarge
   if (!route || route->interface != index) {
     return Failure{kExitUnreachable, "no route to " + options.server + " over " + options.interface};
   }
-  const auto mac = nic::resolve_neighbour(index, route->gateway, kNeighbourLimit);
-  if (!mac)
+  std::optional<wire::MacAddress> mac;
+  nic::Time next_look = 0, next_question = 0;
+  // The loop runs meanwhile: the answer may come in by it.
+  run_until(
+      [&] {
+        const nic::Time now = nic::monotonic_now();
+        if (now < next_look) return false;
+        next_look = now + kNeighbourLook;
+        if ((mac = nic::find_neighbour(index, route->gateway))) return true;
+        if (now >= next_question) {
+          next_question = now + kNeighbourQuestion;
+          nic::ask_for_neighbour(index, route->gateway);
+        }
+        return false;
+      },
+      kNeighbourLimitS);
+  if (!mac) {
     return Failure{kExitUnreachable, route->gateway.to_string() + " does not answer ARP or neighbour discovery"};
+  }
   target = {*to, *mac, options.port};
   return std::nullopt;
 }
 
-std::optional<Failure> Session::connect(const Options& options, nic::Qp& qp, std::span<const std::uint8_t> private_data,
-                                        nic::CmEvent& answer) {
+std::optional<Failure> Session::connect(const Options& options, nic::Device& device, nic::Qp& qp,
+                                        std::span<const std::uint8_t> private_data, nic::CmEvent& answer) {
   if (!target_) {
     nic::CmTarget target;
     if (auto failure = find_server(options, target)) return failure;
     target_ = target;
   }
-  const nic::CmId id = device_->cm().connect(nic::monotonic_now(), qp, *target_, private_data);
+  const nic::CmId id = device.cm().connect(nic::monotonic_now(), qp, *target_, private_data);
   bool there = false;
   run_until(
       [&] {
-        while (const auto event = device_->cm().poll_event()) {
+        while (const auto event = device.cm().poll_event()) {
           if (event->id != id) continue;
           answer = *event;
           there = true;
@@ -142,7 +212,7 @@ std::optional<Failure> Session::connect(const Options& options, nic::Qp& qp, std
       options.timeout_s);
   if (!there) return Failure{kExitUnreachable, interrupted() ? "interrupted" : options.server + " does not answer"};
   if (answer.kind == nic::CmEvent::Kind::established) {
-    connections_.push_back(id);
+    connections_.push_back({&device, id});
     return std::nullopt;
   }
   const bool nobody = answer.reason == wire::CmRejectReason::invalid_service_id;
@@ -153,12 +223,14 @@ std::optional<Failure> Session::connect(const Options& options, nic::Qp& qp, std
 }
 
 void Session::disconnect_all() {
-  for (const auto id : connections_) device_->cm().disconnect(nic::monotonic_now(), id);
+  for (const auto& c : connections_) c.device->cm().disconnect(nic::monotonic_now(), c.id);
   std::size_t left = connections_.size();
   host_.run_until(
       [&] {
-        while (const auto event = device_->cm().poll_event()) {
-          left -= event->kind == nic::CmEvent::Kind::disconnected && left > 0 ? 1 : 0;
+        for (const auto& device : host_.devices()) {
+          while (const auto event = device->cm().poll_event()) {
+            left -= event->kind == nic::CmEvent::Kind::disconnected && left > 0 ? 1 : 0;
+          }
         }
         return left == 0;
       },

@@ -28,30 +28,47 @@ void catch_signals();
 
 class Session {
  public:
-  /// Opens the interface and makes an RNIC.
+  Session() = default;
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  /// Opens the interface or device and makes an RNIC for each address.
   std::optional<Failure> open(Options& options);
 
   [[nodiscard]] nic::Host& host() noexcept { return host_; }
-  [[nodiscard]] nic::Device& device() noexcept { return *device_; }
+  /// The RNIC of number `i`, round and round.
+  [[nodiscard]] nic::Device& device(std::size_t i = 0) noexcept {
+    const auto& all = host_.devices();
+    return *all[i % all.size()];
+  }
+  /// Every RNIC has one protection domain; they have the same number.
   [[nodiscard]] nic::Pd pd() const noexcept { return pd_; }
 
   /// Runs until the condition holds, a signal comes or the time is over; tells whether it holds.
   bool run_until(const std::function<bool()>& condition, double seconds);
-  /// Connects a queue pair to the server of the options; `answer` gets the private data of the REP.
-  std::optional<Failure> connect(const Options& options, nic::Qp& qp, std::span<const std::uint8_t> private_data,
-                                 nic::CmEvent& answer);
+  /// Connects a queue pair of an RNIC to the server of the options; `answer` gets the private data of the REP.
+  std::optional<Failure> connect(const Options& options, nic::Device& device, nic::Qp& qp,
+                                 std::span<const std::uint8_t> private_data, nic::CmEvent& answer);
   /// Ends the connections that connect() made, and lets the messages leave.
   void disconnect_all();
 
  private:
   std::optional<Failure> choose_interface(Options& options);
+  std::optional<Failure> open_device(Options& options);
+  std::optional<Failure> our_addresses(const Options& options, std::vector<wire::IpAddress>& all) const;
+  std::optional<Failure> choose_mtu(Options& options, bool ipv6) const;
   std::optional<Failure> find_server(const Options& options, nic::CmTarget& target);
 
+  struct Connection {
+    nic::Device* device;
+    nic::CmId id;
+  };
   nic::Host host_;
-  nic::Device* device_ = nullptr;
+  bool dpdk_ = false;
   nic::Pd pd_{};
   std::optional<nic::CmTarget> target_;
-  std::vector<nic::CmId> connections_;
+  std::vector<Connection> connections_;
 };
 
 /// Counters of a queue pair, as --json has them.

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+#include "nic/dpdk/eal.h"
+
+#include <rte_eal.h>
+#include <rte_errno.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <cctype>
+#include <filesystem>
+#include <vector>
+
+namespace weft::nic {
+namespace {
+
+/// Packet buffers of a port, and what DPDK and a driver take besides.
+constexpr const char* kMemoryMb = "96";
+
+/// DPDK binds the thread to a CPU of its choice unless it is told all that the thread may use.
+std::string allowed_cpus() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  sched_getaffinity(0, sizeof set, &set);
+  std::string text;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (CPU_ISSET(cpu, &set)) text += (text.empty() ? "" : ",") + std::to_string(cpu);
+  }
+  return text;
+}
+
+std::string file_prefix() {
+  return "weft-rnic" + std::to_string(getpid());
+}
+
+}  // namespace
+
+bool is_pci_device(const std::string& devargs) {
+  const std::string name = devargs.substr(0, devargs.find(','));
+  return name.starts_with("pci:") || (name.find(':') != std::string::npos && name.find('.') != std::string::npos &&
+                                      std::isxdigit(static_cast<unsigned char>(name.front())) != 0);
+}
+
+std::string start_eal(const std::string& devargs) {
+  std::vector<std::string> arguments{"weft-rnic", "--lcores=0@(" + allowed_cpus() + ")", "--no-telemetry",
+                                     "--log-level=warning", "--log-level=lib.eal:error",
+                                     // It says how its server cannot be reached each time that this is tried.
+                                     "--log-level=pmd.net.memif:critical", "--file-prefix=" + file_prefix()};
+  if (is_pci_device(devargs)) {
+    for (const char* argument : {"--in-memory", "-a"}) arguments.emplace_back(argument);
+    arguments.push_back(devargs);
+  } else {
+    for (const char* argument : {"--no-pci", "--no-huge", "--no-shconf", "-m", kMemoryMb}) {
+      arguments.emplace_back(argument);
+    }
+  }
+  std::vector<char*> pointers;
+  for (std::string& argument : arguments) pointers.push_back(argument.data());
+  if (rte_eal_init(static_cast<int>(pointers.size()), pointers.data()) >= 0) return {};
+  return std::string("DPDK did not start: ") + rte_strerror(rte_errno);
+}
+
+void stop_eal() {
+  const std::filesystem::path directory = rte_eal_get_runtime_dir();
+  rte_eal_cleanup();
+  std::error_code ignored;
+  if (directory.filename() == file_prefix()) std::filesystem::remove_all(directory, ignored);
+}
+
+}  // namespace weft::nic

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+//
+// DPDK's environment for a program with one device.
+#pragma once
+
+#include <string>
+
+namespace weft::nic {
+
+/// Starts DPDK in this process, with the memory that one port needs and nothing that others could see. PCI devices need
+/// hugepages, others do not. Returns what went wrong, or an empty string. Once per process.
+[[nodiscard]] std::string start_eal(const std::string& devargs);
+
+/// Ends DPDK; all ports are gone.
+void stop_eal();
+
+/// True for device strings of a PCI function, "0000:3b:00.1,..." or "pci:...".
+[[nodiscard]] bool is_pci_device(const std::string& devargs);
+
+}  // namespace weft::nic
