@@ -137,7 +137,8 @@ def _svg(width, height, label, parts):
 
 @dataclasses.dataclass(frozen=True)
 class Bar:
-    """One bar, its value not negative. low and high draw the spread of the measurements around value."""
+    """One bar, its value not negative; an int is written without decimals. low and high draw the spread of the
+    measurements around value."""
 
     value: float
     low: float | None = None
@@ -229,7 +230,10 @@ def _bar(bar, scale, y, colour, name, unit):
         whisker = f"M{low:g} {middle - 4:g}v8M{low:g} {middle:g}H{high:g}M{high:g} {middle - 4:g}v8"
         parts.append(f'<path d="{whisker}" class="range"/>')
         furthest = max(end, high)
-    number = f"{bar.value:.1f}" if bar.value >= 10 else f"{bar.value:.2f}"
+    if isinstance(bar.value, int):
+        number = f"{bar.value:,}"
+    else:
+        number = f"{bar.value:.1f}" if bar.value >= 10 else f"{bar.value:.2f}"
     return parts, _text(furthest + 6, middle + 4, f"{number} {bar.note}".strip(), css="value")
 
 

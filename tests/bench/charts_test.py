@@ -48,6 +48,10 @@ class BarChartTest(unittest.TestCase):
         self.assertEqual(svg.count('class="range"'), 1)
         self.assertEqual(svg.count('class="mark"'), 1)
 
+    def test_whole_numbers_are_written_whole(self):
+        svg = charts.bar_chart([charts.Row("a", [charts.Bar(0)]), charts.Row("b", [charts.Bar(21454)])], "packets")
+        self.assertTrue({"0", "21,454"} <= set(texts(svg)))
+
     def test_parts_of_a_stack_follow_one_another(self):
         svg = charts.stacked_bar_chart([("row", [10, 30])], "cycles", ("a", "b"))
         (x, first, _), (next_x, second, hover) = bars(svg)

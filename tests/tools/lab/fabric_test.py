@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+# Copyright The weft authors
+"""tools/lab/fabric.py and emitter.py: the configurations of variants, and what weft-switch says about them."""
+import json
+import os
+import pathlib
+import tempfile
+import unittest
+
+import support
+from tools.lab import emitter, fabric, lab_file, reader
+
+SMALL = support.SMALL.replace("NAME", "small")
+WEFT_SWITCH = os.path.join(support.BIN, "weft-switch")
+
+# Its hosts are those of conf/leaf-spine.yaml.
+LEAF_SPINE = """\
+name: cfg
+topology:
+  kind: config
+  file: FILE
+  hosts:
+    - { name: h1, port: leaf1/h1, address: 10.0.1.2/24, gateway: 10.0.1.1 }
+    - { name: h2, port: leaf1/h2, address: 10.0.2.2/24, gateway: 10.0.2.1 }
+    - { name: h3, port: leaf2/h3, address: 10.0.3.2/24, gateway: 10.0.3.1 }
+    - { name: h4, port: leaf2/h4, address: 10.0.4.2/24, gateway: 10.0.4.1 }
+workload: { kind: ring, bytes: 1000000 }
+variants:
+  - { name: as it is }
+  - { name: random, lb: { policy: random } }
+""".replace("FILE", str(support.ROOT / "conf/leaf-spine.yaml"))
+
+
+def config(lab, number=0, guard_us=1000):
+    return json.loads(emitter.Emitter(fabric.document(lab, lab.variants[number], "/s", guard_us)).text)
+
+
+def pipelines(lab, number, guard_us=1000):
+    return {switch["name"]: switch["pipeline"] for switch in config(lab, number, guard_us)["switches"]}
+
+
+class Files(unittest.TestCase):
+    def test_every_lab_in_conf_is_one_that_weft_switch_takes(self):
+        found = sorted((support.ROOT / "conf/labs").glob("*.yaml"))
+        self.assertTrue(found)
+        for path in map(str, found):
+            fabric.check(lab_file.load(path), WEFT_SWITCH)
+
+    def test_a_configuration_is_taken_from_another_file(self):
+        lab = support.load(LEAF_SPINE)
+        fabric.check(lab, WEFT_SWITCH)
+        ports = {port["name"]: port for port in config(lab)["switches"][0]["ports"]}
+        self.assertEqual(ports["h1"]["interface"], "to-h1")
+        self.assertEqual(ports["s1"]["rate_mbps"], 10000)
+        self.assertEqual(fabric.uplinks(lab), {"leaf1": ["s1", "s2"], "leaf2": ["s1", "s2"]})
+        self.assertEqual(fabric.slowest_link_mbps(lab), 10000)
+        self.assertEqual(pipelines(lab, 0)["leaf1"][-1], {"lb": {"policy": "ecmp"}})
+
+
+class Variants(unittest.TestCase):
+    def test_a_variant_changes_lb_where_there_is_one(self):
+        for text in (SMALL, LEAF_SPINE):
+            found = pipelines(support.load(text), 1)
+            self.assertEqual(found["leaf1"], ["parse", "rdma_track", "l3", {"lb": {"policy": "random"}}])
+            self.assertEqual(found["spine1"], ["parse", "l3"])
+
+    def test_nack_filter_stands_before_forwarding_with_the_guard_that_was_measured(self):
+        text = SMALL.replace("{ policy: random } }", "{ policy: random }, nack_filter: { check: gap } }")
+        self.assertEqual(pipelines(support.load(text), 1, guard_us=7000)["leaf2"],
+                         ["parse", "rdma_track", {"nack_filter": {"check": "gap", "guard_us": 7000}}, "l3",
+                          {"lb": {"policy": "random"}}])
+
+    def test_a_guard_that_the_file_gives_stays(self):
+        text = SMALL.replace("{ policy: random } }", "{ policy: random }, nack_filter: { guard_us: 5 } }")
+        self.assertIn({"nack_filter": {"guard_us": 5}}, pipelines(support.load(text), 1, guard_us=7000)["leaf1"])
+
+
+class Judgement(unittest.TestCase):
+    def test_mistakes_in_variants_are_told_at_their_place_in_the_lab_once(self):
+        text = SMALL.replace("{ policy: ecmp }", "{ polcy: ecmp }").replace("{ policy: random }", "{ policy: rondom }")
+        with tempfile.TemporaryDirectory() as folder:
+            path = support.written(text, folder)
+            with self.assertRaises(reader.Mistakes) as caught:
+                fabric.check(lab_file.load(path), WEFT_SWITCH)
+        lines = [line.removeprefix(path + ":") for line in caught.exception.lines]
+        self.assertEqual(len(lines), 2, lines)
+        self.assertRegex(lines[0], "^12:25: lb: unknown key .*polcy.*did you mean 'policy'")
+        self.assertRegex(lines[1], "^13:35: policy: expected one of .*rondom")
+
+    def test_a_variant_that_would_change_nothing_is_a_mistake(self):
+        text = LEAF_SPINE[:LEAF_SPINE.index("topology")] + """topology:
+  kind: config
+  switches:
+    - name: tor
+      ports: [{ name: a, type: veth, interface: x }, { name: b, type: veth, interface: y }]
+      pipeline: [parse, l2]
+  hosts: [{ name: a, port: tor/a, address: 10.7.0.1/24 }, { name: b, port: tor/b, address: 10.7.0.11/24 }]
+workload: { kind: ring, bytes: 1000000 }
+variants: [{ name: plain }, { name: x, lb: { policy: random } }]
+"""
+        with tempfile.TemporaryDirectory() as folder:
+            path = support.written(text, folder)
+            with self.assertRaises(reader.Mistakes) as caught:
+                fabric.check(lab_file.load(path), WEFT_SWITCH)
+        self.assertEqual(caught.exception.lines,
+                         [f"{path}:10:44: variant x: no switch has a stage lb, so this would change nothing"])
+
+    def test_mistakes_in_a_configuration_are_told_at_their_place_in_its_file(self):
+        original = (support.ROOT / "conf/leaf-spine.yaml").read_text()
+        lines = original.splitlines()
+        number = next(index for index, line in enumerate(lines) if "peer: spine2/l1" in line)
+        lines[number] = lines[number].replace("rate_mbps: 10000", "rate_mbs: 10000")
+        with tempfile.TemporaryDirectory() as folder:
+            (pathlib.Path(folder) / "fabric.yaml").write_text("\n".join(lines))
+            text = LEAF_SPINE.replace(str(support.ROOT / "conf/leaf-spine.yaml"), "fabric.yaml")
+            path = support.written(text, folder)
+            with self.assertRaises(reader.Mistakes) as caught:
+                fabric.check(lab_file.load(path), WEFT_SWITCH)
+        (line,) = caught.exception.lines
+        column = lines[number].index("rate_mbs") + 1
+        self.assertTrue(line.startswith(f"{folder}/fabric.yaml:{number + 1}:{column}: "), line)
+        self.assertIn("unknown key 'rate_mbs'", line)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+# Copyright The weft authors
+"""tools/lab/lab_file.py and reader.py: every mistake of a file is found, at its place, before anything is made."""
+import tempfile
+import unittest
+
+import support
+from tools.lab import lab_file, reader
+
+SMALL = support.SMALL.replace("NAME", "small")
+
+CONFIG = """\
+name: cfg
+topology:
+  kind: config
+  switches:
+    - name: tor
+      ports:
+        - { name: a, type: veth, interface: x, mtu_bytes: 4200 }
+        - { name: b, type: veth, interface: y, mtu_bytes: 4200 }
+      pipeline: [parse, l2]
+  hosts:
+    - { name: a, port: tor/a, address: 10.7.0.1/24 }
+    - { name: b, port: tor/b, address: 10.7.0.11/24 }
+workload: { kind: flows, bytes: 1000000, flows: [{ from: a, to: b }] }
+variants: [{ name: plain }]
+"""
+
+
+def mistakes(text):
+    """LINE:COLUMN: text, without the file."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = support.written(text, folder)
+        try:
+            lab_file.load(path)
+        except reader.Mistakes as found:
+            return [line.removeprefix(path + ":") for line in found.lines]
+    return []
+
+
+class GoodFiles(unittest.TestCase):
+    def test_a_ring_goes_across_racks_and_back(self):
+        lab = support.load(SMALL.replace("hosts_per_leaf: 1", "hosts_per_leaf: 2"))
+        pairs = [(flow.source, flow.target) for flow in lab.workload.flows]
+        self.assertEqual(pairs, [("h1", "h3"), ("h3", "h2"), ("h2", "h4"), ("h4", "h1")])
+
+    def test_one_delay_is_the_delay_of_all_spines(self):
+        lab = support.load(SMALL.replace("[100000, 2000000]", "5"))
+        self.assertEqual(lab.topology.delay_ns, [5, 5])
+
+    def test_a_variant_may_change_the_nic(self):
+        lab = support.load(SMALL.replace("{ policy: random } }", "{ policy: random }, nic: { transport: irn } }"))
+        self.assertEqual([variant.nic.transport for variant in lab.variants], ["nic_sr", "irn"])
+        self.assertEqual(lab.variants[1].nic.window, 64)
+
+    def test_hosts_of_a_configuration_take_three_addresses_each(self):
+        host = support.load(CONFIG).hosts[1]
+        self.assertEqual(host.addresses(), ["10.7.0.11/24", "10.7.0.12/24", "10.7.0.13/24"])
+        self.assertEqual(host.sender(), "10.7.0.12")
+
+    def test_the_name_of_a_file_is_found_whatever_else_is_wrong(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = support.written("name: abc\nnonsense: [1\n]\n", folder)
+            self.assertEqual(lab_file.name_of(path), "abc")
+
+
+class Mistakes(unittest.TestCase):
+    def expect(self, before, after, *expected, text=SMALL):
+        self.assertEqual(text.count(before), 1, before)
+        self.assertEqual(mistakes(text.replace(before, after)), list(expected))
+
+    def test_all_mistakes_of_a_file_are_said_at_once_in_its_order(self):
+        text = SMALL.replace("spines: 2", "spins: 2").replace("mtu: 1024", "mtu: 1000").replace("bytes: 1", "bytes: -1")
+        found = mistakes(text)
+        self.assertEqual([line.split(":")[0] for line in found], ["4", "8", "9"])
+        self.assertEqual(found[0], "4:3: topology: unknown key 'spins'; did you mean 'spines'?")
+
+    def test_unknown_and_repeated_and_missing_keys(self):
+        self.expect("timing: {", "timings: {", "10:1: lab: unknown key 'timings'; did you mean 'timing'?")
+        self.expect("timing: {", "name: b\ntiming: {", "10:1: lab: 'name' stands twice")
+        self.expect("name: small\n", "", "1:1: lab: 'name' is missing")
+
+    def test_wrong_values(self):
+        self.expect("name: small", "name: Small!", "1:7: name: expected up to 12 lower-case letters and digits, found "
+                                                   "'Small!'")
+        self.expect("spines: 2", "spines: many", "4:11: topology: spines: expected a whole number, found 'many'")
+        self.expect("link_gbps: 0.02", "link_gbps: 1_0", "6:14: topology: link_gbps: expected a number, found '1_0'")
+        self.expect("link_gbps: 0.02", "link_gbps: 0", "6:14: topology: link_gbps: 0 is not within 0.001 and 100")
+        self.expect("transport: nic_sr", "transport: nicsr",
+                    "8:19: nic: transport: expected one of gbn, nic_sr, irn, found 'nicsr'; did you mean 'nic_sr'?")
+        self.expect("kind: ring", "kind: [ring]", "9:19: workload: kind: expected one value, found a list")
+
+    def test_words_that_yaml_guesses_are_no_booleans_and_no_numbers(self):
+        self.expect("mtu: 1024", "nack_is_cnp: yes", "8:40: nic: nack_is_cnp: expected one of true, false, found 'yes'")
+        self.expect("probes: 20", "probes: '20'", "10:19: timing: probes: expected a whole number, found '20'")
+
+    def test_sizes_that_do_not_fit_together(self):
+        self.expect("[100000, 2000000]", "[1, 2, 3]", "7:13: topology: delay_ns has 3 entries for 2 spines")
+        self.expect("hosts_per_leaf: 1", "leaves: 8\n  hosts_per_leaf: 16",
+                    "6:19: topology: 128 hosts; at most 32 fit on a machine")
+        self.expect("bytes: 1000000", "bytes: 100", "9:32: workload: bytes are less than a message (65536)")
+
+    def test_keys_of_another_kind_are_refused(self):
+        self.expect("spines: 2", "spines: 2\n  hosts: []", "5:10: topology: 'hosts' does not belong to kind leaf_spine")
+        self.expect("kind: ring", "kind: ring, flows: []", "9:32: workload: 'flows' does not belong to kind ring")
+
+    def test_flows_name_hosts_and_a_host_sends_one(self):
+        self.expect("to: b }", "to: c }", "13:65: flow: to: expected one of a, b, found 'c'", text=CONFIG)
+        self.expect("to: b }", "to: a }", "13:50: flow: a sends to itself", text=CONFIG)
+        self.expect("to: b }", "to: b }, { from: a, to: b }", "13:70: flow: a sends already; a host sends one flow",
+                    text=CONFIG)
+
+    def test_variants_have_different_names(self):
+        self.expect("name: random", "name: ecmp", "13:5: variants: two are called ecmp")
+
+    def test_hosts_fit_the_configuration(self):
+        self.expect("port: tor/b", "port: tor/a", "11:5: hosts: nobody is at the veth ports tor/b",
+                    "11:5: hosts: two have the port tor/a", text=CONFIG)
+        self.expect("10.7.0.11/24", "10.7.0.2/24", "11:5: hosts: addresses overlap; a host takes three in a row",
+                    text=CONFIG)
+        self.expect("10.7.0.11/24", "10.7.0.300/24", "12:40: expected an address with the length of its subnet, as in "
+                    "10.0.1.2/24, found '10.7.0.300/24'", text=CONFIG)
+
+    def test_a_file_that_is_no_yaml_or_not_there_or_empty(self):
+        self.assertEqual(mistakes("name: [1\n"), ["2:1: expected ',' or ']', but got '<stream end>'"])
+        self.assertEqual(mistakes(""), ["1:1: the file is empty"])
+        with self.assertRaises(reader.Mistakes) as caught:
+            lab_file.load("/nonexistent/lab.yaml")
+        self.assertEqual(caught.exception.lines, ["/nonexistent/lab.yaml: cannot be read: No such file or directory"])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+# Copyright The weft authors
+"""tools/lab/report.py and experiment.py: numbers of a run, the limits that follow from jitter, and the report."""
+import json
+import re
+import unittest
+import xml.etree.ElementTree as ElementTree
+
+import support
+from tools.lab import experiment, lab_file, report
+
+LAB = support.load(support.SMALL.replace("NAME", "small"))
+JITTER = experiment.Jitter(2000, 3000, 4000, 9100, 5000, 20)
+WATCH = """\
+qp says hello
+    0.0 s     0.000 Gbit/s  retransmitted 0  naks 0  timeouts 0  cnps 0  rate 0.075
+    0.2 s     0.021 Gbit/s  retransmitted 5  naks 7  timeouts 1  cnps 0  rate 0.021
+"""
+
+
+def port(name, tx_bytes):
+    return {"switch": "leaf1", "port": name, "tx_bytes": tx_bytes}
+
+
+def outcome():
+    plain = [(2.0, [(0, 0, 0, 0, 0), (0.25, 0.02, 0, 0, 0)], {})] * 2
+    sprayed = [(1.0, [(0, 0, 0, 0, 0), (0.25, 0.03, 10, 4, 0), (0.5, 0.03, 30, 9, 0)],
+                {"retransmitted": 40, "spurious": 39, "naks": 12, "server_naks_sent": 20}),
+               (1.5, [(0, 0, 0, 0, 0), (0.25, 0.01, 1, 2, 0)], {"timeouts": 1})]
+    return report.Outcome(LAB, JITTER, experiment.limits(JITTER, LAB.timing), [
+        support.result(LAB, 0, plain, [port("s1", 990), port("s2", 10)]),
+        support.result(LAB, 1, sprayed, [port("s1", 500), port("s2", 500)],
+                       [{"switch": "leaf1", "nacks_seen": 3, "blocked": 2},
+                        {"switch": "leaf2", "nacks_seen": 4, "blocked": 4}],
+                       [{"reason": "queue_full", "severity": "warning", "packets": 3},
+                        {"reason": "ip_destination", "severity": "info", "packets": 8}])])
+
+
+class Numbers(unittest.TestCase):
+    def test_counters_are_summed_over_flows_and_drops_that_mean_nothing_are_left_out(self):
+        row = report.row(outcome().results[1])
+        self.assertEqual((row.retransmitted, row.spurious, row.nacks_sent, row.nacks_heeded, row.timeouts, row.drops),
+                         (40, 39, 20, 12, 1, 3))
+        self.assertEqual(row.retransmit_percent, 2.0)
+        self.assertEqual(row.seconds, 1.5)
+        self.assertAlmostEqual(row.gbps, 2 * 100 * 10_000 * 8e-9 / 1.5)
+        self.assertEqual(row.filter, {"nacks_seen": 7, "blocked": 6})
+
+    def test_a_path_that_carries_acknowledgements_only_is_not_used(self):
+        self.assertEqual([report.row(result).paths_used for result in outcome().results], [1, 2])
+
+    def test_guard_and_timeout_follow_from_the_longest_round_trip_unless_the_file_says_otherwise(self):
+        self.assertEqual(experiment.limits(JITTER, lab_file.Timing()), experiment.Limits(19_000, 60_000))
+        self.assertEqual(experiment.limits(JITTER, lab_file.Timing(20, 5, 6)), experiment.Limits(5, 6))
+        self.assertEqual(experiment.limits(None, lab_file.Timing()), experiment.Limits(1000, 20_000))
+
+    def test_the_queue_of_a_path_is_what_the_flows_of_a_rack_have_under_way(self):
+        self.assertAlmostEqual(experiment.backlog_us(LAB, LAB.nic), 64 * 1124 * 8 / 20)
+
+    def test_progress_of_weft_rnic_is_read(self):
+        self.assertEqual(experiment.parse_samples(WATCH), [(0.0, 0.0, 0, 0, 0), (0.2, 0.021, 5, 7, 1)])
+
+    def test_a_flow_is_told_everything_that_the_file_says_about_its_nic(self):
+        words = experiment.flow_command("weft-rnic", LAB.hosts[0], LAB.hosts[1], LAB.nic, LAB.workload, 7, 250)
+        for pair in (("write_bw", "10.0.2.2"), ("--address", "10.0.1.3"), ("--loss-recovery", "nic_sr"),
+                     ("--mtu", "1024"), ("--window", "64"), ("--cc", "dcqcn"), ("--rate-gbps", "0.02"),
+                     ("--rto-us", "7"), ("--iters", "15"), ("--watch", "0.25")):
+            self.assertIn(pair, list(zip(words, words[1:])))
+        self.assertNotIn("--nack-is-cnp", words)
+
+
+class Report(unittest.TestCase):
+    def test_the_table_has_a_line_for_each_variant_and_one_for_the_filter(self):
+        lines = report.text_table(outcome()).splitlines()
+        self.assertRegex(lines[3], r"^ecmp +8 +2\.0 +0 +0\.0 +0 +0 +0 +0 +0 +1 of 2$")
+        self.assertRegex(lines[4], r"^random +11 +1\.5 +40 +2\.0 +39 +20 +12 +1 +3 +2 of 2$")
+        self.assertRegex(lines[-1], r"^random +7 +6$")
+
+    def test_curves_add_flows_and_a_count_stays_when_its_flow_has_ended(self):
+        lines = report._lines(outcome(), 3)
+        self.assertEqual(lines[1].points, [(0.25, 6), (0.5, 11)])
+        self.assertEqual(report._lines(outcome(), 1)[1].points, [(0.25, 0.04), (0.5, 0.03)])
+
+    def test_the_page_is_well_formed_and_loads_nothing_and_says_what_is_not_claimed(self):
+        text = report.html(outcome())
+        ElementTree.fromstring(re.search(r"<body>.*</body>", text, re.DOTALL).group(0))
+        self.assertNotRegex(text.replace("http://www.w3.org/2000/svg", ""), r"https?:|src=|href=|url\(|@import|<script")
+        self.assertEqual(text.count("<svg"), 4)
+        self.assertIn("no microseconds", text)
+        self.assertIn('<td class="bad">39</td>', text)
+        self.assertIn("guard 19 ms, retransmission timeout 60 ms", text)
+
+    def test_json_has_all_that_was_measured(self):
+        read = json.loads(report.json_text(outcome()))
+        self.assertEqual(read["limits"], {"guard_us": 19000, "rto_us": 60000})
+        self.assertEqual(read["variants"][1]["summary"]["spurious"], 39)
+        self.assertEqual(read["variants"][1]["paths"], {"leaf1": [0.5, 0.5]})
+        self.assertEqual(read["variants"][1]["flows"][0]["samples"][2], [0.5, 0.03, 30, 9, 0])
+
+
+if __name__ == "__main__":
+    unittest.main()

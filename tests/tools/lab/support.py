@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+# Copyright The weft authors
+"""What the tests of weft-lab share: the tree, files of labs, and measurements that nobody had to make."""
+import os
+import pathlib
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+sys.path.insert(0, str(ROOT))
+
+from tools.lab import experiment, lab_file  # noqa: E402
+
+BIN = os.environ.get("WEFT_BIN") or str(ROOT / "build/bin")
+WEFT_LAB = str(ROOT / "tools/lab/weft-lab")
+
+SMALL = """\
+name: NAME
+topology:
+  kind: leaf_spine
+  spines: 2
+  hosts_per_leaf: 1
+  link_gbps: 0.02
+  delay_ns: [100000, 2000000]
+nic: { transport: nic_sr, mtu: 1024, window: 64, cc: { kind: dcqcn, rate_gbps: 0.02 } }
+workload: { kind: ring, bytes: 1000000, limit_s: 30 }
+timing: { probes: 20 }
+variants:
+  - { name: ecmp, lb: { policy: ecmp } }
+  - { name: random, lb: { policy: random } }
+"""
+
+
+def written(text, folder):
+    """The path of a file with this text."""
+    path = os.path.join(folder, "lab.yaml")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+    return path
+
+
+def load(text):
+    """The lab of a text."""
+    with tempfile.TemporaryDirectory() as folder:
+        return lab_file.load(written(text, folder))
+
+
+def qp(**counters):
+    return {"request_packets": 1000, "retransmitted": 0, "naks": 0, "timeouts": 0, "spurious": 0, "server_naks_sent": 0,
+            **counters}
+
+
+def result(lab, number, flows, ports=(), filter_rows=(), drops=()):
+    """Of a variant. flows: (seconds, samples, counters of the queue pair) for each flow."""
+    found = []
+    for flow, (seconds, samples, counters) in zip(lab.workload.flows, flows):
+        summary = {"messages": 100, "bytes": 10_000, "seconds": seconds, "qps": [qp(**counters)]}
+        found.append(experiment.FlowResult(flow, summary, samples))
+    return experiment.VariantResult(lab.variants[number], found, list(ports), list(filter_rows), list(drops),
+                                    {"leaf1": ["s1", "s2"]}, 2.0)

@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+# Copyright The weft authors
+"""The configuration of weft-switch for a variant of a lab."""
+import os
+import subprocess
+import tempfile
+
+import yaml
+
+from tools.lab import emitter, lab_file, reader
+
+_ANY_GUARD_US = 1000  # while a file is checked, before anything is measured
+
+
+def document(lab, variant, socket, guard_us=_ANY_GUARD_US):
+    """The configuration as Python values, with nodes of the lab's file where they are taken over."""
+    if isinstance(lab.topology, lab_file.LeafSpine):
+        switches = _leaf_spine(lab.topology, lab.hosts)
+    else:
+        switches = [_switch(node, lab.hosts) for node in lab.topology.switches]
+    for switch in switches:
+        if isinstance(switch.get("pipeline"), list):
+            switch["pipeline"] = _pipeline(switch["pipeline"], variant, guard_us)
+        else:
+            switch.setdefault("pipeline", [])
+    return {"eal": {"mbufs": 32768}, "control": {"socket": socket}, "switches": switches}
+
+
+def check(lab, weft_switch):
+    """Raises reader.Mistakes with all that weft-switch has to say about the configurations of a lab."""
+    found = reader.Reader()
+    rest = []
+    for variant in lab.variants:
+        configuration = document(lab, variant, "/run/weft/weft.sock")
+        if not any("lb" in map(_stage_name, switch.get("pipeline", ())) for switch in configuration["switches"]):
+            for node in filter(None, (variant.lb, variant.nack_filter)):
+                found.mistake(node, f"variant {variant.name}: no switch has a stage lb, so this would change nothing")
+        written = emitter.Emitter(configuration)
+        with tempfile.TemporaryDirectory(prefix="weft-lab-check-") as folder:
+            path = os.path.join(folder, "weft.yaml")
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(written.text)
+            result = subprocess.run([weft_switch, "-c", path, "--check"], capture_output=True, text=True, timeout=60,
+                                    check=False)
+        if result.returncode == 0:
+            continue
+        messages = result.stdout + result.stderr
+        translated = written.translate(messages)
+        for mark, text in translated:
+            if mark is None:
+                rest.append(f"{lab.path}: variant {variant.name}: {text}")
+            else:
+                found.mistake(mark, text)
+        if not translated:
+            rest.append(f"{lab.path}: variant {variant.name}: weft-switch --check: {messages.strip()}")
+    try:
+        found.finish()
+    except reader.Mistakes as mistakes:
+        raise reader.Mistakes(mistakes.lines + sorted(set(rest))) from None
+    if rest:
+        raise reader.Mistakes(sorted(set(rest)))
+
+
+def uplinks(lab):
+    """SWITCH -> names of its ports among which `lb` chooses: the links of switches that have hosts."""
+    racks = {host.port.split("/")[0] for host in lab.hosts}
+    if isinstance(lab.topology, lab_file.LeafSpine):
+        return {rack: [f"s{spine}" for spine in range(1, lab.topology.spines + 1)] for rack in sorted(racks)}
+    found = {}
+    for node in lab.topology.switches:
+        fields = lab_file.fields_of(node)
+        name = fields["name"].value
+        if name in racks:
+            ports = [lab_file.fields_of(port) for port in fields["ports"].value]
+            found[name] = [port["name"].value for port in ports if port["type"].value == "link"]
+    return found
+
+
+def slowest_link_mbps(lab):
+    """The rate of the slowest uplink; None when none has a rate."""
+    if isinstance(lab.topology, lab_file.LeafSpine):
+        return min(lab.topology.link_gbps) * 1000
+    racks = uplinks(lab)
+    rates = []
+    for node in lab.topology.switches:
+        fields = lab_file.fields_of(node)
+        for port in map(lab_file.fields_of, fields["ports"].value):
+            if port["name"].value in racks.get(fields["name"].value, ()) and "rate_mbps" in port:
+                rates.append(float(port["rate_mbps"].value))
+    return min((rate for rate in rates if rate > 0), default=None)
+
+
+def host_interface(host):
+    """The switch's end of a host's cable, in the namespace of the fabric."""
+    return f"to-{host.name}"
+
+
+# --- switches of a file ----------------------------------------------------------------------------------------------
+
+
+def _switch(node, hosts):
+    """A switch of a file, with the interfaces of this lab at its veth ports."""
+    switch = lab_file.fields_of(node)
+    name = getattr(switch.get("name"), "value", "")
+    at_port = {host.port: host for host in hosts}
+    ports = []
+    for port in getattr(switch.get("ports"), "value", []):
+        fields = lab_file.fields_of(port)
+        host = at_port.get(f"{name}/{getattr(fields.get('name'), 'value', '')}")
+        if host:
+            fields["interface"] = host_interface(host)
+        ports.append(fields)
+    switch["ports"] = ports
+    if isinstance(switch.get("pipeline"), yaml.SequenceNode):
+        switch["pipeline"] = list(switch["pipeline"].value)
+    return switch
+
+
+def _pipeline(stages, variant, guard_us):
+    """The stages of a switch, with what a variant says about `lb` and `nack_filter` where there is an `lb`."""
+    if "lb" not in map(_stage_name, stages):
+        return stages
+    out = []
+    for stage in stages:
+        name = _stage_name(stage)
+        if name == "nack_filter":
+            continue
+        if name in ("l2", "l3") and variant.nack_filter is not None:
+            out.append({"nack_filter": _with_guard(variant.nack_filter, guard_us)})
+        out.append({"lb": variant.lb} if name == "lb" and variant.lb is not None else stage)
+    return out
+
+
+def _with_guard(node, guard_us):
+    fields = lab_file.fields_of(node)
+    fields.setdefault("guard_us", guard_us)
+    return fields
+
+
+def _stage_name(stage):
+    if isinstance(stage, yaml.MappingNode):
+        return stage.value[0][0].value if stage.value else ""
+    if isinstance(stage, dict):
+        return next(iter(stage))
+    return stage.value if isinstance(stage, yaml.ScalarNode) else stage
+
+
+# --- leaf and spine --------------------------------------------------------------------------------------------------
+
+
+def _leaf_spine(topology, hosts):
+    """Host hN is in 10.0.N.0/24; the link of leaf L and spine S is 10.1.S.(2(L-1))/31, the spine's end first."""
+    leaves = [_leaf(topology, hosts, leaf) for leaf in range(1, topology.leaves + 1)]
+    return leaves + [_spine(topology, hosts, spine) for spine in range(1, topology.spines + 1)]
+
+
+def _link(topology, spine, name, peer):
+    return {"name": name, "type": "link", "peer": peer, "rate_mbps": round(topology.link_gbps[spine - 1] * 1000),
+            "delay_ns": topology.delay_ns[spine - 1]}
+
+
+def _leaf(topology, hosts, leaf):
+    own = [host for host in hosts if host.port.startswith(f"leaf{leaf}/")]
+    spines = range(1, topology.spines + 1)
+    low = 2 * (leaf - 1)
+    ports = [{"name": host.name, "type": "veth", "interface": host_interface(host), "mtu_bytes": topology.mtu_bytes}
+             for host in own]
+    ports += [_link(topology, spine, f"s{spine}", f"spine{spine}/l{leaf}") for spine in spines]
+    addresses = [{"port": host.name, "address": f"{host.gateway}/{host.address.network.prefixlen}"} for host in own]
+    addresses += [{"port": f"s{spine}", "address": f"10.1.{spine}.{low + 1}/31"} for spine in spines]
+    routes = [{"prefix": "10.0.0.0/16", "via": [f"10.1.{spine}.{low}" for spine in spines]}]
+    return {"name": f"leaf{leaf}", "ports": ports, "addresses": addresses, "routes": routes,
+            "pipeline": ["parse", "rdma_track", "l3", "lb"]}
+
+
+def _spine(topology, hosts, spine):
+    leaves = range(1, topology.leaves + 1)
+    ports = [_link(topology, spine, f"l{leaf}", f"leaf{leaf}/s{spine}") for leaf in leaves]
+    addresses = [{"port": f"l{leaf}", "address": f"10.1.{spine}.{2 * (leaf - 1)}/31"} for leaf in leaves]
+    routes = []
+    for host in hosts:
+        leaf = int(host.port.split("/")[0].removeprefix("leaf"))
+        routes.append({"prefix": str(host.address.network), "via": [f"10.1.{spine}.{2 * leaf - 1}"]})
+    return {"name": f"spine{spine}", "ports": ports, "addresses": addresses, "routes": routes,
+            "pipeline": ["parse", "l3"]}

@@ -1,0 +1,403 @@
+# SPDX-License-Identifier: Apache-2.0
+# Copyright The weft authors
+"""Reads the file of a lab. README.md lists its keys; load() says all that is wrong with a file at once.
+
+What goes to weft-switch as it is (`lb`, `nack_filter`, a configuration with its switches) stays a node of the file:
+weft-switch judges it (fabric.check), and its judgement is told at the node's place.
+"""
+import dataclasses
+import ipaddress
+import os
+
+import yaml
+
+from tools.lab.emitter import Fields
+from tools.lab.reader import Reader
+
+NAME = r"[a-z][a-z0-9]{0,11}"
+_NAME_MEANING = "up to 12 lower-case letters and digits"
+TRANSPORTS = ("gbn", "nic_sr", "irn")
+PRESETS = ("hpcc_mix", "hpcc_run", "conweave", "dcqcn_paper", "longhaul", "connectx")
+MTUS = ("256", "512", "1024", "2048", "4096")
+MAX_HOSTS = 32
+
+
+@dataclasses.dataclass(frozen=True)
+class Host:
+    name: str
+    port: str  # SWITCH/PORT
+    address: ipaddress.IPv4Interface | ipaddress.IPv6Interface  # its server's; senders take the next ones
+    gateway: str | None
+
+    def sender(self, number=1):
+        """The address of the host's client: 1 sends the workload, 2 measures."""
+        return str(self.address.ip + number)
+
+    def addresses(self):
+        length = self.address.network.prefixlen
+        return [f"{self.address.ip + number}/{length}" for number in range(3)]
+
+
+@dataclasses.dataclass(frozen=True)
+class Nic:
+    kind: str = "weft_rnic"  # or soft_roce
+    transport: str = "nic_sr"
+    renack: str = "lazy"
+    mtu: int = 1024
+    window: int = 256
+    reorder_window: int = 512
+    cc: str = "none"
+    preset: str = "hpcc_mix"
+    rate_gbps: float | None = None
+    nack_is_cnp: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Flow:
+    source: str
+    target: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Workload:
+    flows: list
+    bytes: int
+    message_bytes: int
+    limit_s: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Timing:
+    probes: int = 300
+    guard_us: int | None = None
+    rto_us: int | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Variant:
+    name: str
+    lb: yaml.Node | None
+    nack_filter: yaml.Node | None
+    nic: Nic
+
+
+@dataclasses.dataclass(frozen=True)
+class LeafSpine:
+    leaves: int
+    spines: int
+    hosts_per_leaf: int
+    link_gbps: list  # of the links of each spine
+    delay_ns: list
+    mtu_bytes: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Configuration:
+    """Switches as a person wrote them."""
+
+    switches: list  # nodes
+    mtu_bytes: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Lab:
+    path: str
+    name: str
+    title: str
+    topology: LeafSpine | Configuration
+    hosts: list
+    nic: Nic
+    workload: Workload
+    timing: Timing
+    variants: list
+    sample_ms: int
+
+
+def load(path):
+    """The lab of a file; reader.Mistakes when something is wrong with it."""
+    file = Reader()
+    root = file.compose(path)
+    file.finish()
+    if root is None:
+        file.mistake(yaml.Mark(path, 0, 0, 0, None, 0), "the file is empty")
+        file.finish()
+    lab = _LabReader(file, path).lab(root)
+    file.finish()
+    return lab
+
+
+def name_of(path):
+    """The name of the lab of a file, whatever else may be wrong with it."""
+    file = Reader()
+    root = file.compose(path)
+    file.finish()
+    values = fields_of(root)
+    if "name" not in values:
+        file.mistake(yaml.Mark(path, 0, 0, 0, None, 0), "'name' is missing")
+        file.finish()
+    name = file.text(values["name"], "name", NAME, _NAME_MEANING)
+    file.finish()
+    return name
+
+
+class _LabReader:
+    """Every method returns what it read, or None (or what is left) after it noted a mistake."""
+
+    def __init__(self, file, path):
+        self._file = file
+        self._path = path
+        self._hosts_known = True  # else a name may be that of a host that could not be read
+
+    def lab(self, root):
+        top = self._file.mapping(root, "lab", ("name", "topology", "workload", "variants"),
+                                 ("title", "nic", "timing", "report"))
+        name = self._file.text(top["name"], "name", NAME, _NAME_MEANING) if "name" in top else None
+        title = self._file.text(top["title"], "title") if "title" in top else name
+        topology, hosts = self._topology(top["topology"]) if "topology" in top else (None, [])
+        nic = self._nic(top["nic"], Nic(), "nic") if "nic" in top else Nic()
+        workload = self._workload(top["workload"], hosts) if "workload" in top else None
+        timing = self._timing(top["timing"]) if "timing" in top else Timing()
+        variants = self._variants(top["variants"], nic) if "variants" in top else []
+        sample_ms = 250
+        if "report" in top:
+            report = self._file.mapping(top["report"], "report", optional=("sample_ms",))
+            sample_ms = self._number(report, "sample_ms", "report", 50, 10_000, sample_ms)
+        return Lab(self._path, name, title, topology, hosts, nic, workload, timing, variants, sample_ms)
+
+    def _number(self, values, key, what, low, high, default=None, integer=True):
+        if key not in values:
+            return default
+        value = self._file.number(values[key], f"{what}: {key}", low, high, integer)
+        return default if value is None else value
+
+    def _choice(self, values, key, what, choices, default):
+        if key not in values:
+            return default
+        return self._file.choice(values[key], f"{what}: {key}", choices) or default
+
+    # --- topology ----------------------------------------------------------------------------------------------------
+
+    def _topology(self, node):
+        both = ("kind", "mtu_bytes")
+        leaf_spine = ("leaves", "spines", "hosts_per_leaf", "link_gbps", "delay_ns")
+        values = self._file.mapping(node, "topology", ("kind",), (*both, *leaf_spine, "file", "switches", "hosts"))
+        kind = self._choice(values, "kind", "topology", ("leaf_spine", "config"), None)
+        mtu = self._number(values, "mtu_bytes", "topology", 1280, 9216, 4200)
+        if kind is None:
+            return None, []
+        own = leaf_spine if kind == "leaf_spine" else ("file", "switches", "hosts")
+        for key in values:
+            if key not in (*both, *own):
+                self._file.mistake(values[key], f"topology: '{key}' does not belong to kind {kind}")
+        return self._leaf_spine(values, mtu) if kind == "leaf_spine" else self._config(node, values, mtu)
+
+    def _leaf_spine(self, values, mtu):
+        leaves = self._number(values, "leaves", "topology", 2, 8, 2)
+        spines = self._number(values, "spines", "topology", 1, 16, 2)
+        per_leaf = self._number(values, "hosts_per_leaf", "topology", 1, 16, 2)
+        if leaves * per_leaf > MAX_HOSTS:
+            self._file.mistake(values.get("hosts_per_leaf", values.get("leaves")),
+                               f"topology: {leaves * per_leaf} hosts; at most {MAX_HOSTS} fit on a machine")
+        rates = self._per_spine(values, "link_gbps", spines, 0.001, 100, 1.0, integer=False)
+        delays = self._per_spine(values, "delay_ns", spines, 0, 1_000_000_000, 0)
+        hosts = []
+        for number in range(1, leaves * per_leaf + 1):
+            address = ipaddress.ip_interface(f"10.0.{number}.2/24")
+            leaf = (number - 1) // per_leaf + 1
+            hosts.append(Host(f"h{number}", f"leaf{leaf}/h{number}", address, f"10.0.{number}.1"))
+        return LeafSpine(leaves, spines, per_leaf, rates, delays, mtu), hosts
+
+    def _per_spine(self, values, key, spines, low, high, default, integer=True):
+        """A number for each spine: one for all, or a list."""
+        node = values.get(key)
+        if node is None or isinstance(node, yaml.ScalarNode):
+            return [self._number(values, key, "topology", low, high, default, integer)] * spines
+        items = self._file.items(node, f"topology: {key}")
+        if len(items) != spines:
+            self._file.mistake(node, f"topology: {key} has {len(items)} entries for {spines} spines")
+        return [self._file.number(item, f"topology: {key}", low, high, integer) for item in items]
+
+    def _config(self, node, values, mtu):
+        switches = None
+        if ("file" in values) == ("switches" in values):
+            self._file.mistake(node, "topology: kind config has either 'file' or 'switches'")
+        elif "switches" in values:
+            switches = self._file.items(values["switches"], "switches", least=1)
+        else:
+            name = self._file.text(values["file"], "topology: file")
+            path = os.path.join(os.path.dirname(self._path), name or "")
+            root = self._file.compose(os.path.normpath(path))
+            if isinstance(root, yaml.MappingNode):
+                found = [value for key, value in root.value if key.value == "switches"]
+                switches = self._file.items(found[0], "switches", least=1) if found else None
+            if switches is None:
+                self._file.mistake(values["file"], f"topology: {name} is no configuration of weft-switch")
+        ports = self._veth_ports(switches or [])
+        if "hosts" not in values:
+            self._file.mistake(node, "topology: kind config needs 'hosts'")
+            return None, []
+        read = [self._host(item, ports) for item in self._file.items(values["hosts"], "hosts", least=2)]
+        hosts = [host for host in read if host is not None]
+        self._hosts_known = len(hosts) == len(read)
+        self._unique(hosts, values["hosts"])
+        free = set(ports) - {host.port for host in hosts}
+        if free and self._hosts_known:
+            self._file.mistake(values["hosts"], f"hosts: nobody is at the veth ports {', '.join(sorted(free))}")
+        return Configuration(switches or [], mtu), hosts
+
+    def _veth_ports(self, switches):
+        """SWITCH/PORT of all ports of type veth; what is wrong with them is for weft-switch to say."""
+        found = []
+        for switch in switches:
+            fields = fields_of(switch)
+            for port in getattr(fields.get("ports"), "value", []):
+                port_fields = fields_of(port)
+                words = [getattr(field, "value", "") for field in
+                         (port_fields.get("type"), fields.get("name"), port_fields.get("name"))]
+                if words[0] == "veth":
+                    found.append(f"{words[1]}/{words[2]}")
+        return found
+
+    def _host(self, node, ports):
+        values = self._file.mapping(node, "host", ("name", "port", "address"), ("gateway",))
+        name = self._file.text(values["name"], "host: name", NAME, _NAME_MEANING) if "name" in values else None
+        port = self._file.choice(values["port"], "host: port", ports) if "port" in values else None
+        address = self._address(values["address"], ipaddress.ip_interface) if "address" in values else None
+        gateway = self._address(values["gateway"], ipaddress.ip_address) if "gateway" in values else None
+        if address is not None and address.ip + 2 not in address.network:
+            self._file.mistake(values["address"], "host: address: a host takes three addresses in a row, which must "
+                                                  "fit into the subnet")
+        if None in (name, port, address):
+            return None
+        return Host(name, port, address, str(gateway) if gateway else None)
+
+    def _address(self, node, parse):
+        text = self._file.text(node, "address")
+        try:
+            return parse(text) if text is not None else None
+        except ValueError:
+            wanted = "an address with the length of its subnet, as in 10.0.1.2/24"
+            self._file.mistake(node, f"expected {wanted if parse is ipaddress.ip_interface else 'an IP address'}, "
+                                     f"found '{text}'")
+        return None
+
+    def _unique(self, hosts, node):
+        for what, values in (("name", [host.name for host in hosts]), ("port", [host.port for host in hosts])):
+            for value in sorted({value for value in values if values.count(value) > 1}):
+                self._file.mistake(node, f"hosts: two have the {what} {value}")
+        taken = [host.address.ip + number for host in hosts for number in range(3)]
+        if len(set(taken)) < len(taken):
+            self._file.mistake(node, "hosts: addresses overlap; a host takes three in a row")
+
+    # --- nic, workload, timing ---------------------------------------------------------------------------------------
+
+    def _nic(self, node, base, what):
+        f = self._file
+        values = f.mapping(node, what, optional=("kind", "transport", "renack", "mtu", "window", "reorder_window",
+                                                 "nack_is_cnp", "cc"))
+        cc = f.mapping(values["cc"], f"{what}: cc", optional=("kind", "preset", "rate_gbps")) if "cc" in values else {}
+        changes = {
+            "kind": self._choice(values, "kind", what, ("weft_rnic", "soft_roce"), base.kind),
+            "transport": self._choice(values, "transport", what, TRANSPORTS, base.transport),
+            "renack": self._choice(values, "renack", what, ("lazy", "eager"), base.renack),
+            "mtu": int(self._choice(values, "mtu", what, MTUS, str(base.mtu))),
+            "window": self._number(values, "window", what, 1, 16384, base.window),
+            "reorder_window": self._number(values, "reorder_window", what, 64, 16384, base.reorder_window),
+            "cc": self._choice(cc, "kind", f"{what}: cc", ("none", "dcqcn"), base.cc),
+            "preset": self._choice(cc, "preset", f"{what}: cc", PRESETS, base.preset),
+            "rate_gbps": self._number(cc, "rate_gbps", f"{what}: cc", 0.001, 400, base.rate_gbps, integer=False),
+        }
+        if "nack_is_cnp" in values:
+            changes["nack_is_cnp"] = f.boolean(values["nack_is_cnp"], f"{what}: nack_is_cnp")
+        if changes["reorder_window"] & (changes["reorder_window"] - 1):
+            f.mistake(values["reorder_window"], f"{what}: reorder_window is a power of two")
+        return dataclasses.replace(base, **changes)
+
+    def _workload(self, node, hosts):
+        values = self._file.mapping(node, "workload", ("kind", "bytes"),
+                                    ("order", "flows", "message_bytes", "limit_s"))
+        kind = self._choice(values, "kind", "workload", ("ring", "flows"), None)
+        names = [host.name for host in hosts]
+        flows = []
+        if kind == "ring":
+            self._refuse(values, "flows", kind)
+            flows = self._ring(values, hosts, names)
+        elif kind == "flows":
+            self._refuse(values, "order", kind)
+            if "flows" not in values:
+                self._file.mistake(node, "workload: kind flows needs 'flows'")
+            else:
+                items = self._file.items(values["flows"], "workload: flows", least=1)
+                flows = [self._flow(item, names) for item in items]
+                self._one_flow_per_sender(flows, items)
+        total = self._number(values, "bytes", "workload", 1, 10**12)
+        message = self._number(values, "message_bytes", "workload", 1, 1 << 20, 65536)
+        if total is not None and total < message:
+            self._file.mistake(values["bytes"], f"workload: bytes are less than a message ({message})")
+        return Workload(flows, total, message, self._number(values, "limit_s", "workload", 1, 600, 60))
+
+    def _host_name(self, node, what, names):
+        return self._file.choice(node, what, names) if self._hosts_known else self._file.text(node, what)
+
+    def _refuse(self, values, key, kind):
+        if key in values:
+            self._file.mistake(values[key], f"workload: '{key}' does not belong to kind {kind}")
+
+    def _ring(self, values, hosts, names):
+        if "order" in values:
+            items = self._file.items(values["order"], "workload: order", least=2)
+            order = [self._host_name(item, "workload: order", names) for item in items]
+            for item, name in zip(items, order):
+                if name is not None and order.count(name) > 1:
+                    self._file.mistake(item, f"workload: order has {name} twice")
+        else:
+            order = across_racks(hosts)
+        return [Flow(source, target) for source, target in zip(order, order[1:] + order[:1])]
+
+    def _flow(self, node, names):
+        values = self._file.mapping(node, "flow", ("from", "to"))
+        ends = [self._host_name(values[key], f"flow: {key}", names) if key in values else None
+                for key in ("from", "to")]
+        if ends[0] is not None and ends[0] == ends[1]:
+            self._file.mistake(node, f"flow: {ends[0]} sends to itself")
+        return Flow(*ends)
+
+    def _one_flow_per_sender(self, flows, items):
+        for number, flow in enumerate(flows):
+            if flow.source and flow.source in [earlier.source for earlier in flows[:number]]:
+                self._file.mistake(items[number], f"flow: {flow.source} sends already; a host sends one flow")
+
+    def _timing(self, node):
+        values = self._file.mapping(node, "timing", optional=("probes", "guard_us", "rto_us"))
+        return Timing(self._number(values, "probes", "timing", 10, 100_000, 300),
+                      self._number(values, "guard_us", "timing", 1, 10_000_000),
+                      self._number(values, "rto_us", "timing", 1, 10_000_000))
+
+    def _variants(self, node, nic):
+        variants = []
+        for item in self._file.items(node, "variants", least=1):
+            values = self._file.mapping(item, "variant", ("name",), ("lb", "nack_filter", "nic"))
+            name = self._file.text(values["name"], "variant: name", r"[^/\n]{1,40}", "up to 40 characters without /") \
+                if "name" in values else None
+            for key in ("lb", "nack_filter"):
+                if key in values:
+                    self._file.kind(values[key], yaml.MappingNode, f"variant: {key}")
+            if name in [variant.name for variant in variants]:
+                self._file.mistake(item, f"variants: two are called {name}")
+            own = self._nic(values["nic"], nic, "variant: nic") if "nic" in values else nic
+            variants.append(Variant(name, values.get("lb"), values.get("nack_filter"), own))
+        return variants
+
+
+def fields_of(node):
+    """The values of a mapping node by key; nothing when it is none."""
+    return Fields(node)
+
+
+def across_racks(hosts):
+    """The names of hosts, those of all racks in turn, so that neighbours are in different racks where that can be."""
+    racks = {}
+    for host in hosts:
+        racks.setdefault(host.port.split("/")[0], []).append(host.name)
+    deepest = max(map(len, racks.values()), default=0)
+    return [rack[place] for place in range(deepest) for rack in racks.values() if place < len(rack)]
