@@ -88,7 +88,7 @@ class Report(unittest.TestCase):
         self.assertEqual(text.count("<svg"), 4)
         self.assertIn("no microseconds", text)
         self.assertIn('<td class="bad">39</td>', text)
-        self.assertIn("guard 19 ms, retransmission timeout 60 ms", text)
+        self.assertIn("the guard, 19 ms, and the retransmission timeout, 60 ms", text)
 
     def test_json_has_all_that_was_measured(self):
         read = json.loads(report.json_text(outcome()))
