@@ -246,8 +246,8 @@ def _conditions(made, outcome):
         ("idle fabric", f"{jitter.idle_typical_us / 1000:.2f}", f"{jitter.idle_max_us / 1000:.2f}"),
         ("under load", f"{jitter.busy_typical_us / 1000:.2f}", f"{jitter.busy_max_us / 1000:.2f}")])
     made.paragraph(f"Measured before the comparison, on the fabrics of the first and the last variant, with "
-                   f"{jitter.probes} probes each. From the longest follow the guard, {limits.guard_us / 1000:g} ms, and "
-                   f"the retransmission timeout, {limits.rto_us / 1000:g} ms. {os.cpu_count()} CPUs, Linux "
+                   f"{jitter.probes} probes each. From the longest follow the guard, {limits.guard_us / 1000:g} ms, "
+                   f"and the retransmission timeout, {limits.rto_us / 1000:g} ms. {os.cpu_count()} CPUs, Linux "
                    f"{os.uname().release}.")
 
 
