@@ -4,15 +4,14 @@
 // What whole pipelines cost per packet and where: bursts of 32 small RoCEv2 packets from one port to another, without a
 // device. For every part the lower quartile of cycles over many bursts, which other load on the machine hardly moves.
 #include <rte_cycles.h>
-#include <rte_eal.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <map>
 #include <string>
 #include <vector>
 
+#include "bench/micro/bench_support.h"
 #include "switch/control/config.h"
 #include "switch/pipeline/pipeline.h"
 #include "switch/pipeline/pool.h"
@@ -135,9 +134,7 @@ class Bench {
     double parts = 0;
     for (std::size_t i = 0; i < samples_.size(); ++i) {
       auto& s = samples_[i];
-      const auto quarter = s.begin() + static_cast<std::ptrdiff_t>(s.size() / 4);
-      std::nth_element(s.begin(), quarter, s.end());
-      const double cycles = static_cast<double>(*quarter) / kBurst;
+      const double cycles = static_cast<double>(bench::lower_quartile(s)) / kBurst;
       const bool last = i + 1 == samples_.size();
       if (!last) parts += cycles;
       if (last) std::printf("  engine %5.1f", cycles - parts);
@@ -196,17 +193,7 @@ int run_all() {
 }  // namespace weft
 
 int main(int argc, char** argv) {
-  // Without hugepages every buffer is on a page of its own, and the numbers include TLB misses.
-  const bool hugepages = argc > 1 && std::string(argv[1]) == "--hugepages";
-  std::vector<std::string> arguments{argv[0], "--no-pci", "--no-telemetry", "--log-level=error", "--lcores=0@1"};
-  if (hugepages) {
-    arguments.emplace_back("--in-memory");
-  } else {
-    arguments.insert(arguments.end(), {"--no-huge", "--no-shconf", "-m", "512"});
-  }
-  std::vector<char*> pointers;
-  for (auto& a : arguments) pointers.push_back(a.data());
-  if (rte_eal_init(static_cast<int>(pointers.size()), pointers.data()) < 0) return 1;
+  if (!weft::bench::start_eal(argc, argv)) return 1;
   const int result = weft::run_all();
   rte_eal_cleanup();
   return result;

@@ -5,7 +5,6 @@
 // out, over a standing backlog that keeps every queue between Kmin and Kmax. Cycles per packet from reception to the
 // device with a stage that only sets the port; the lower quartile, which other load on the machine hardly moves.
 #include <rte_cycles.h>
-#include <rte_eal.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -13,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/micro/bench_support.h"
 #include "switch/pipeline/class_queues.h"
 #include "switch/pipeline/pipeline.h"
 #include "switch/pipeline/pool.h"
@@ -137,12 +137,8 @@ void run(const Case& c) {
     if (p.serve_port(now, 1) != kBurst) std::abort();
     out.push_back(rte_rdtsc() - begin);
   }
-  const auto quartile = [](std::vector<std::uint64_t>& v) {
-    std::nth_element(v.begin(), v.begin() + static_cast<std::ptrdiff_t>(v.size() / 4), v.end());
-    return static_cast<double>(v[v.size() / 4]) / kBurst;
-  };
-  const double a = quartile(in);
-  const double b = quartile(out);
+  const double a = static_cast<double>(bench::lower_quartile(in)) / kBurst;
+  const double b = static_cast<double>(bench::lower_quartile(out)) / kBurst;
   std::printf("%-34s in %6.1f  out %6.1f  sum %6.1f", c.title, a, b, a + b);
   if (c.qos) {
     std::uint64_t marked = 0;
@@ -161,17 +157,7 @@ void run(const Case& c) {
 }  // namespace weft
 
 int main(int argc, char** argv) {
-  const bool hugepages = argc > 1 && std::string(argv[1]) == "--hugepages";
-  std::vector<std::string> arguments{argv[0], "--no-pci", "--no-telemetry", "--log-level=error", "--lcores=0@1"};
-  if (argc > 2) arguments.back() = std::string("--lcores=0@") + argv[2];
-  if (hugepages) {
-    arguments.emplace_back("--in-memory");
-  } else {
-    arguments.insert(arguments.end(), {"--no-huge", "--no-shconf", "-m", "512"});
-  }
-  std::vector<char*> pointers;
-  for (auto& a : arguments) pointers.push_back(a.data());
-  if (rte_eal_init(static_cast<int>(pointers.size()), pointers.data()) < 0) return 1;
+  if (!weft::bench::start_eal(argc, argv)) return 1;
   std::printf("cycles per packet (TSC), bursts of %d, eight backlogged queues, lower quartile\n", weft::kBurst);
   for (const weft::Case& c : {weft::Case{"FIFO, 74 B", 74, 100, false},
                               {"class queues, 74 B", 74, 100, true},

@@ -347,6 +347,10 @@ rte_mbuf* ClassQueues::pop(unsigned queue) {
 
 std::uint16_t ClassQueues::take_stormed(rte_mbuf** out, std::uint16_t max) {
   std::uint16_t taken = 0;
+  while (rte_mbuf* m = taken < max ? refused_.take(stormed_) : nullptr) {
+    out[taken++] = m;
+    counters_[qos::PacketClass{static_cast<std::uint8_t>(meta(m).queue_class)}.queue()].dropped_watchdog.add(1);
+  }
   while (taken < max && (waiting_ & stormed_) != 0) {
     const auto queue = static_cast<unsigned>(std::countr_zero(static_cast<unsigned>(waiting_ & stormed_)));
     out[taken++] = pop(queue);
@@ -356,6 +360,7 @@ std::uint16_t ClassQueues::take_stormed(rte_mbuf** out, std::uint16_t max) {
 }
 
 rte_mbuf* ClassQueues::take_any() {
+  if (rte_mbuf* m = refused_.take(0xff)) return m;
   return waiting_ == 0 ? nullptr : pop(static_cast<unsigned>(std::countr_zero(waiting_)));
 }
 
@@ -380,9 +385,10 @@ std::uint8_t ClassQueues::queues_of(std::uint8_t priorities) const noexcept {
 }
 
 std::uint8_t ClassQueues::waiting_priorities() const noexcept {
+  const std::uint8_t queues = waiting_ | refused_.queues();
   std::uint8_t priorities = 0;
   for (unsigned tc = 0; tc < kClasses; ++tc) {
-    if ((waiting_ >> tc_to_queue_[tc] & 1) != 0) priorities |= static_cast<std::uint8_t>(1u << tc);
+    if ((queues >> tc_to_queue_[tc] & 1) != 0) priorities |= static_cast<std::uint8_t>(1u << tc);
   }
   return priorities;
 }
@@ -415,7 +421,7 @@ std::uint32_t ClassQueues::size() const noexcept {
 }
 
 TimeNs ClassQueues::deadline() const noexcept {
-  if ((waiting_ & stormed_) != 0) return 0;
+  if ((waiting_ & stormed_) != 0 || refused_sendable()) return 0;
   TimeNs next = kNever;
   if (sender_.enabled()) {
     const auto [xoff, xon] = group_states();

@@ -14,6 +14,7 @@
 
 #include "switch/pipeline/counters.h"
 #include "switch/pipeline/packet.h"
+#include "switch/pipeline/refused_packets.h"
 #include "switch/pipeline/rng.h"
 #include "switch/qos/block_queue.h"
 #include "switch/qos/pfc_receiver.h"
@@ -68,6 +69,23 @@ class ClassQueues {
   /// Takes up to `max` packets, at most 64, marked where the curves say so.
   std::uint16_t take(TimeNs now, rte_mbuf** out, std::uint16_t max, Rng& rng);
 
+  /// What take() gave and the device did not take: up to `max` packets that no pause holds back; they stay until
+  /// settle_refused(), which is told how many of them are gone and what the others are now.
+  std::uint16_t ready_refused(rte_mbuf** out, std::uint16_t max) const noexcept {
+    return refused_.ready(blocked_, out, max);
+  }
+  void settle_refused(rte_mbuf* const* offered, std::uint16_t count, std::uint16_t sent) noexcept {
+    refused_.settle(blocked_, offered, count, sent);
+  }
+  [[nodiscard]] bool any_refused() const noexcept { return !refused_.empty(); }
+  [[nodiscard]] bool refused_sendable() const noexcept {
+    rte_mbuf* m = nullptr;
+    return !refused_.empty() && refused_.ready(blocked_, &m, 1) != 0;
+  }
+  /// Whether the device's refusals leave room for another burst.
+  [[nodiscard]] bool may_refuse() const noexcept { return refused_.has_room(); }
+  void refuse(rte_mbuf* const* packets, std::uint32_t count) noexcept { refused_.push(packets, count); }
+
   /// Takes packets of queues that the watchdog empties; 0 when there are none.
   std::uint16_t take_stormed(rte_mbuf** out, std::uint16_t max);
   /// Any packet, regardless of time; nullptr when there is none.
@@ -93,7 +111,10 @@ class ClassQueues {
   /// Queues with packets that no pause holds back, bit i for queue i.
   [[nodiscard]] std::uint8_t sendable() const noexcept { return waiting_ & ~blocked_; }
   [[nodiscard]] bool storm() const noexcept { return stormed_ != 0; }
+  /// In the queues. Any thread.
   [[nodiscard]] std::uint32_t size() const noexcept;
+  /// In the queues, and those that the device did not take.
+  [[nodiscard]] std::uint32_t held() const noexcept { return size() + refused_.size(); }
   /// When something changes without a packet: a pause ends or must be renewed, a shaper opens, the watchdog acts. 0
   /// when something is due or can be sent.
   [[nodiscard]] TimeNs deadline() const noexcept;
@@ -102,6 +123,8 @@ class ClassQueues {
   template <typename F>
   void adopt(ClassQueues& old, F&& place) {
     adopt_state(old);
+    old.refused_.for_each(place);
+    refused_ = old.refused_;
     for (unsigned q = 0; q < qos::kClasses; ++q) {
       while (!old.queues_[q].empty()) {
         rte_mbuf* m = old.pop(q);
@@ -161,6 +184,7 @@ class ClassQueues {
   qos::PfcReceiver receiver_;
   qos::PfcWatchdog watchdog_;
   std::array<QueueCounters, qos::kClasses> counters_;
+  RefusedPackets refused_;
 };
 
 /// What one worker's pipeline has of its switch's qos.

@@ -193,6 +193,9 @@ class Pipeline {
   void admit_classes(TimeNs now, PortIndex port, rte_mbuf* const* packets, std::uint32_t count) noexcept;
   std::uint32_t serve_classes(TimeNs now, PortIndex port) noexcept;
   std::uint32_t serve_classes_direct(TimeNs now, PortIndex port) noexcept;
+  std::uint32_t serve_leftovers(TimeNs now, PortIndex port) noexcept;
+  [[nodiscard]] bool device_is_busy(PortIndex port) const noexcept;
+  std::uint32_t transmit_refused(TimeNs now, PortIndex port) noexcept;
   std::uint32_t serve_classes_emulated(TimeNs now, PortIndex port) noexcept;
   void count_tx(std::uint16_t packets, std::uint64_t before) noexcept;
   std::uint32_t serve_line(TimeNs now, PortIndex port) noexcept;

@@ -35,7 +35,7 @@ std::uint32_t Pipeline::queue_depth(PortIndex port) const noexcept {
 
 std::uint32_t Pipeline::held_at(PortIndex port) const noexcept {
   if (egress_[port] == nullptr) return 0;
-  return egress_[port]->held() + (qos_ != nullptr ? qos_->ports[port]->size() : 0);
+  return egress_[port]->held() + (qos_ != nullptr ? qos_->ports[port]->held() : 0);
 }
 
 rte_mbuf* Pipeline::take_from_port(PortIndex port) noexcept {
@@ -65,9 +65,11 @@ std::uint32_t Pipeline::serve_classes(TimeNs now, PortIndex port) noexcept {
   std::uint32_t progress = queues.pause_due(now) ? send_pause(now, port) : 0;
   if (queues.storm()) [[unlikely]]
     progress += empty_stormed(now, port);
-  if (wire.direct() && wire.line_empty()) {
-    if (queues.sendable() != 0) progress += serve_classes_direct(now, port);
+  if (wire.direct()) {
+    progress += serve_classes_direct(now, port);
   } else {
+    if (queues.any_refused()) [[unlikely]]
+      progress += transmit_refused(now, port);
     if (queues.sendable() != 0) progress += serve_classes_emulated(now, port);
     progress += serve_line(now, port);
   }
@@ -82,15 +84,60 @@ void Pipeline::count_tx(std::uint16_t packets, std::uint64_t before) noexcept {
 }
 
 std::uint32_t Pipeline::serve_classes_direct(TimeNs now, PortIndex port) noexcept {
+  ClassQueues& queues = *qos_->ports[port];
+  std::uint32_t progress = 0;
+  if (!egress_[port]->line_empty() || queues.any_refused()) [[unlikely]] {
+    progress = serve_leftovers(now, port);
+    if (device_is_busy(port)) return progress;
+  }
+  if (queues.sendable() == 0) return progress;
   Batch batch;
-  batch.size = qos_->ports[port]->take(now, batch.packet, EgressQueue::kBurst, rng_);
+  batch.size = queues.take(now, batch.packet, EgressQueue::kBurst, rng_);
   const std::uint32_t taken = batch.size;
-  if (taken == 0) return 0;
+  if (taken == 0) return progress;
   const std::uint64_t before = run_egress(now, port, batch);
   const std::uint16_t sent = send_to_device(now, port, batch.packet, batch.size);
   count_tx(sent, before);
-  for (std::uint16_t i = sent; i < batch.size; ++i) egress_[port]->line_push(batch.packet[i], now);
-  return taken;
+  if (sent < batch.size) queues.refuse(batch.packet + sent, static_cast<std::uint32_t>(batch.size - sent));
+  return progress + taken;
+}
+
+// Where nothing is emulated: on the line are PAUSE and PFC frames that the device did not take, and what a link still
+// carried when it lost its delay. Then come packets that the device did not take, but for those that are paused now.
+std::uint32_t Pipeline::serve_leftovers(TimeNs now, PortIndex port) noexcept {
+  ClassQueues& queues = *qos_->ports[port];
+  std::uint32_t progress = serve_line(now, port);
+  rte_mbuf* packets[EgressQueue::kBurst];
+  while (egress_[port]->line_empty()) {
+    const std::uint16_t ready = queues.ready_refused(packets, EgressQueue::kBurst);
+    if (ready == 0) break;
+    const std::uint64_t before = cycles();
+    const std::uint16_t sent = send_to_device(now, port, packets, ready);
+    queues.settle_refused(packets, ready, sent);
+    count_tx(sent, before);
+    progress += sent;
+    if (sent < ready) break;
+  }
+  return progress;
+}
+
+bool Pipeline::device_is_busy(PortIndex port) const noexcept {
+  const ClassQueues& queues = *qos_->ports[port];
+  return !egress_[port]->line_empty() || queues.refused_sendable() || !queues.may_refuse();
+}
+
+// The link has got a rate or a delay since the device did not take them.
+std::uint32_t Pipeline::transmit_refused(TimeNs now, PortIndex port) noexcept {
+  ClassQueues& queues = *qos_->ports[port];
+  EgressQueue& wire = *egress_[port];
+  std::uint32_t moved = 0;
+  rte_mbuf* m = nullptr;
+  while (wire.ready(now) && queues.ready_refused(&m, 1) == 1) {
+    queues.settle_refused(&m, 1, 1);
+    wire.line_push(m, wire.transmit(now, m->pkt_len));
+    ++moved;
+  }
+  return moved;
 }
 
 // What the wire takes by now goes onto the line.
@@ -173,9 +220,10 @@ TimeNs Pipeline::class_deadline(PortIndex port) const noexcept {
   const EgressQueue& wire = *egress_[port];
   const ClassQueues& queues = *qos_->ports[port];
   const TimeNs of_queues = queues.deadline();
-  // What can be sent at once waits for the wire.
-  const bool wants_wire = queues.sendable() != 0;
-  const TimeNs next = wants_wire ? std::max(of_queues, wire.wire_deadline()) : of_queues;
+  // What can be sent at once waits for the wire, or for what is on a line that has no delay any more.
+  const bool wants_wire = queues.sendable() != 0 || queues.refused_sendable();
+  const TimeNs free = wire.direct() && !wire.line_empty() ? wire.line_deadline() : wire.wire_deadline();
+  const TimeNs next = wants_wire ? std::max(of_queues, free) : of_queues;
   return std::min(next, wire.line_deadline());
 }
 

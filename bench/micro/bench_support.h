@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+//
+// What the benchmarks that are no Google Benchmark programs share: DPDK's start-up, and the number that they report.
+#pragma once
+
+#include <rte_eal.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <vector>
+
+namespace weft::bench {
+
+/// Starts DPDK for `argv` of a benchmark: [--hugepages] [CPU]. Without hugepages every buffer is on a page of its own,
+/// and numbers include TLB misses. Without a CPU it is CPU 1.
+/// @return whether it runs; rte_eal_cleanup() ends it
+inline bool start_eal(int argc, char** argv) {
+  bool hugepages = false;
+  std::string cpu = "1";
+  for (int i = 1; i < argc; ++i) {
+    if (std::strcmp(argv[i], "--hugepages") == 0) {
+      hugepages = true;
+    } else {
+      cpu = argv[i];
+    }
+  }
+  std::vector<std::string> arguments{argv[0], "--no-pci", "--no-telemetry", "--log-level=error", "--lcores=0@" + cpu};
+  if (hugepages) {
+    arguments.emplace_back("--in-memory");
+  } else {
+    arguments.insert(arguments.end(), {"--no-huge", "--no-shconf", "-m", "512"});
+  }
+  std::vector<char*> pointers;
+  for (auto& a : arguments) pointers.push_back(a.data());
+  return rte_eal_init(static_cast<int>(pointers.size()), pointers.data()) >= 0;
+}
+
+/// The lower quartile, which other load on the machine hardly moves. Reorders the samples, of which there is one.
+inline std::uint64_t lower_quartile(std::vector<std::uint64_t>& samples) {
+  const auto quarter = samples.begin() + static_cast<std::ptrdiff_t>(samples.size() / 4);
+  std::nth_element(samples.begin(), quarter, samples.end());
+  return *quarter;
+}
+
+}  // namespace weft::bench
