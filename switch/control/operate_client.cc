@@ -71,12 +71,33 @@ std::optional<CallError> OperateClient::start(const TraceRequest& request, std::
   return error;
 }
 
+std::optional<CallError> OperateClient::start(const RecordRequest& request, std::uint64_t& session) {
+  v1::StartRecordRequest wanted;
+  wanted.set_switch_name(request.switch_name);
+  for (const auto& port : request.ports) wanted.add_ports(port);
+  for (const auto queue : request.queues) wanted.add_queues(queue);
+  wanted.set_period_ns(request.period_ns);
+  wanted.set_max_samples(request.max_samples);
+  wanted.set_duration_ms(request.duration_ms);
+  wanted.set_buffer_mib(request.buffer_mib);
+  v1::StartReply reply;
+  auto error = impl_->call(&v1::Operate::Stub::StartRecord, wanted, reply);
+  session = reply.session();
+  return error;
+}
+
 std::optional<CallError> OperateClient::read(std::uint64_t session, SessionPart& part) {
   v1::SessionRequest request;
   request.set_session(session);
   v1::ReadSessionReply reply;
   auto error = impl_->call(&v1::Operate::Stub::ReadSession, request, reply);
-  part = {std::move(*reply.mutable_data()), reply.ended(), reply.reason(), reply.packets(), reply.lost(), ""};
+  part = {std::move(*reply.mutable_data()),
+          reply.ended(),
+          reply.reason(),
+          reply.packets(),
+          reply.lost(),
+          reply.missed(),
+          ""};
   return error;
 }
 

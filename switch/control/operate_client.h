@@ -24,6 +24,7 @@ class OperateClient {
 
   [[nodiscard]] std::optional<CallError> start(const CaptureRequest& request, std::uint64_t& session);
   [[nodiscard]] std::optional<CallError> start(const TraceRequest& request, std::uint64_t& session);
+  [[nodiscard]] std::optional<CallError> start(const RecordRequest& request, std::uint64_t& session);
   [[nodiscard]] std::optional<CallError> read(std::uint64_t session, SessionPart& part);
   [[nodiscard]] std::optional<CallError> stop(std::uint64_t session);
   [[nodiscard]] std::optional<CallError> clear(const std::vector<std::string>& tables, const std::string& switch_name,

@@ -16,6 +16,9 @@ constexpr std::uint32_t kMaxSnaplen = 1 << 18;
 constexpr std::uint32_t kMaxBufferMib = 256;
 constexpr std::uint32_t kMaxTraced = 10'000;
 constexpr int kMaxWords = 1000;
+constexpr std::uint64_t kMinPeriodNs = 1000;
+constexpr std::uint64_t kMaxPeriodNs = 3'600'000'000'000;
+constexpr std::uint32_t kQueues = 8;
 
 grpc::Status invalid(std::string text) {
   return {grpc::StatusCode::INVALID_ARGUMENT, std::move(text)};
@@ -69,6 +72,31 @@ class OperateHandler final : public v1::Operate::Service {
     });
   }
 
+  grpc::Status StartRecord(grpc::ServerContext*, const v1::StartRecordRequest* request,
+                           v1::StartReply* reply) override {
+    return guarded([&](Operator& op) {
+      if (request->ports_size() + request->queues_size() > kMaxWords) {
+        return invalid("more than " + std::to_string(kMaxWords) + " conditions");
+      }
+      RecordRequest wanted;
+      wanted.switch_name = request->switch_name();
+      wanted.ports.assign(request->ports().begin(), request->ports().end());
+      wanted.queues.assign(request->queues().begin(), request->queues().end());
+      if (request->period_ns() != 0) wanted.period_ns = request->period_ns();
+      wanted.max_samples = request->max_samples();
+      wanted.duration_ms = request->duration_ms();
+      if (request->buffer_mib() != 0) wanted.buffer_mib = request->buffer_mib();
+      for (const std::uint32_t queue : wanted.queues) {
+        if (queue >= kQueues) return invalid("a port has queues 0 to 7, and no queue " + std::to_string(queue));
+      }
+      if (wanted.period_ns < kMinPeriodNs || wanted.period_ns > kMaxPeriodNs) {
+        return invalid("samples follow each other after a microsecond to an hour");
+      }
+      if (wanted.buffer_mib > kMaxBufferMib) return invalid("a buffer has at most 256 MiB");
+      return started(op.start_record(wanted), *reply);
+    });
+  }
+
   grpc::Status ReadSession(grpc::ServerContext*, const v1::SessionRequest* request,
                            v1::ReadSessionReply* reply) override {
     return guarded([&](Operator& op) {
@@ -79,6 +107,7 @@ class OperateHandler final : public v1::Operate::Service {
       reply->set_reason(std::move(part.reason));
       reply->set_packets(part.packets);
       reply->set_lost(part.lost);
+      reply->set_missed(part.missed);
       return grpc::Status::OK;
     });
   }

@@ -4,9 +4,9 @@
 // Links that change while packets flow: on command, and at the times that the configuration says.
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <charconv>
 #include <mutex>
-#include <shared_mutex>
 
 #include "switch/control/config_schema.h"
 #include "switch/main/operation.h"
@@ -20,10 +20,6 @@ using pipeline::PortChange;
 using pipeline::PortInfo;
 using pipeline::quote;
 using pipeline::suggestion;
-
-Outcome refuse(std::string error) {
-  return {"", std::move(error)};
-}
 
 std::optional<std::uint64_t> number(const std::string& text, std::int64_t max) {
   std::uint64_t value = 0;
@@ -89,10 +85,10 @@ std::string Runtime::Operation::change_port(Switch& s, pipeline::PortIndex port,
 Outcome Runtime::Operation::set_port(const control::SetRequest& request) {
   constexpr const char* kUsage =
       "port takes a name and what changes: port p1 link=down, port p1 rate_mbps=1000 delay_ns=0";
-  if (request.words.size() < 2) return refuse(kUsage);
+  if (request.words.size() < 2) return Outcome::refused(kUsage);
   PortChange change;
   for (std::size_t i = 1; i < request.words.size(); ++i) {
-    if (auto error = read_word(request.words[i], change); !error.empty()) return refuse(std::move(error));
+    if (auto error = read_word(request.words[i], change); !error.empty()) return Outcome::refused(std::move(error));
   }
   const std::lock_guard lock(set_mutex_);
   // Others read the depth of the queue that goes.
@@ -107,45 +103,47 @@ Outcome Runtime::Operation::set_port(const control::SetRequest& request) {
       known.push_back(port.name);
       if (port.name != request.words[0]) continue;
       if (found != nullptr) {
-        return refuse("several switches have a port " + quote(port.name) + "; say which one with --switch");
+        return Outcome::refused("several switches have a port " + quote(port.name) + "; say which one with --switch");
       }
       found = &s;
       index = port.index;
     }
   }
-  if (found == nullptr) return refuse("unknown port " + quote(request.words[0]) + suggestion(request.words[0], known));
+  if (found == nullptr)
+    return Outcome::refused("unknown port " + quote(request.words[0]) + suggestion(request.words[0], known));
   const std::string name = found->state->info().name + "/" + request.words[0];
-  if (auto error = change_port(*found, index, change); !error.empty()) return refuse(name + ": " + error);
+  if (auto error = change_port(*found, index, change); !error.empty()) return Outcome::refused(name + ": " + error);
   return {name + ": " + text_of(change), ""};
 }
 
 void Runtime::Operation::run_faults(pipeline::TimeNs now) {
   const pipeline::TimeNs until = now - runtime_.started_;
+  if (until <= next_fault_.load(std::memory_order_acquire)) return;
   const std::lock_guard lock(set_mutex_);
-  const auto for_each_due = [&](auto&& task) {
-    for (Switch& s : runtime_.switches_) {
-      for (const pipeline::FaultInfo& fault : s.state->info().faults) {
-        if (fault.at_ns >= faults_done_ && fault.at_ns < until) task(s, fault);
+  // Changes need it, and a reload may put other faults in the place of these until it is held.
+  const std::lock_guard switches_lock(runtime_.switches_mutex_);
+  pipeline::TimeNs next = pipeline::kNever;
+  for (Switch& s : runtime_.switches_) {
+    for (const pipeline::FaultInfo& fault : s.state->info().faults) {
+      if (fault.at_ns < faults_done_) continue;
+      if (fault.at_ns >= until) {
+        next = std::min<pipeline::TimeNs>(next, fault.at_ns);
+        break;  // they are in the order of their times
       }
+      make_fault(s, fault);
     }
-  };
-  bool due = false;
-  {
-    const std::shared_lock switches_lock(runtime_.switches_mutex_);
-    for_each_due([&](Switch&, const pipeline::FaultInfo&) { due = true; });
-  }
-  if (due) {
-    const std::lock_guard switches_lock(runtime_.switches_mutex_);
-    for_each_due([&](Switch& s, const pipeline::FaultInfo& fault) {
-      const std::string name = s.state->info().name + "/" + s.state->info().ports[fault.port].name;
-      if (const auto error = change_port(s, fault.port, fault.change); !error.empty()) {
-        spdlog::error("{}: scheduled change failed: {}", name, error);
-      } else {
-        spdlog::info("{}: as scheduled: {}", name, text_of(fault.change));
-      }
-    });
   }
   faults_done_ = until;
+  next_fault_.store(next, std::memory_order_release);
+}
+
+void Runtime::Operation::make_fault(Switch& s, const pipeline::FaultInfo& fault) {
+  const std::string name = s.state->info().name + "/" + s.state->info().ports[fault.port].name;
+  if (const auto error = change_port(s, fault.port, fault.change); !error.empty()) {
+    spdlog::error("{}: scheduled change failed: {}", name, error);
+  } else {
+    spdlog::info("{}: as scheduled: {}", name, text_of(fault.change));
+  }
 }
 
 }  // namespace weft

@@ -16,10 +16,6 @@ using control::Outcome;
 using pipeline::quote;
 using pipeline::suggestion;
 
-Outcome refuse(std::string error) {
-  return {"", std::move(error)};
-}
-
 }  // namespace
 
 control::Operator* Runtime::operate() {
@@ -47,8 +43,13 @@ std::string Runtime::Operation::unknown_switch(const std::string& name) const {
   return "unknown switch " + quote(name) + suggestion(name, known);
 }
 
+control::SessionStart Runtime::Operation::start_record(const control::RecordRequest& request) {
+  if (auto error = unknown_switch(request.switch_name); !error.empty()) return {0, std::move(error)};
+  return sessions_.start_record(request);
+}
+
 Outcome Runtime::Operation::clear(const std::vector<std::string>& tables, const std::string& switch_name) {
-  if (auto error = unknown_switch(switch_name); !error.empty()) return refuse(std::move(error));
+  if (auto error = unknown_switch(switch_name); !error.empty()) return Outcome::refused(std::move(error));
   const std::vector<std::string> countable = Baselines::tables();
   std::vector<std::string> offered;
   for (const auto& table : runtime_.tables()) offered.push_back(table.name);
@@ -61,9 +62,10 @@ Outcome Runtime::Operation::clear(const std::vector<std::string>& tables, const 
       if (std::find(chosen.begin(), chosen.end(), name) != chosen.end()) continue;
       const bool exists = std::find(offered.begin(), offered.end(), name) != offered.end();
       if (exists) {
-        return refuse("nothing in table " + quote(name) + " counts up; to clear: " + pipeline::joined(chosen));
+        return Outcome::refused("nothing in table " + quote(name) +
+                                " counts up; to clear: " + pipeline::joined(chosen));
       }
-      return refuse("unknown table " + quote(name) + suggestion(name, chosen));
+      return Outcome::refused("unknown table " + quote(name) + suggestion(name, chosen));
     }
     chosen = tables;
   }
@@ -78,12 +80,12 @@ Outcome Runtime::Operation::clear(const std::vector<std::string>& tables, const 
 }
 
 Outcome Runtime::Operation::set(const control::SetRequest& request) {
-  if (auto error = unknown_switch(request.switch_name); !error.empty()) return refuse(std::move(error));
+  if (auto error = unknown_switch(request.switch_name); !error.empty()) return Outcome::refused(std::move(error));
   if (request.name == "log-level") return set_log_level(request.words);
   if (request.name == "port") return set_port(request);
   const std::vector<std::string> known = settings();
   if (std::find(known.begin(), known.end(), request.name) != known.end()) return set_stage(request);
-  return refuse("unknown setting " + quote(request.name) + suggestion(request.name, known));
+  return Outcome::refused("unknown setting " + quote(request.name) + suggestion(request.name, known));
 }
 
 std::vector<std::string> Runtime::Operation::settings() const {
@@ -117,10 +119,11 @@ Outcome Runtime::Operation::set_stage(const control::SetRequest& request) {
       const bool current = known != changed_.end() && equal(known->second.configured, info.pipeline[i].options);
       const pipeline::Value& options = current ? known->second.now : info.pipeline[i].options;
       pending.push_back({&s, i, type.set(options, info, request.words, worker_count())});
-      if (const auto& error = pending.back().change.error; !error.empty()) return refuse(info.name + ": " + error);
+      if (const auto& error = pending.back().change.error; !error.empty())
+        return Outcome::refused(info.name + ": " + error);
     }
   }
-  if (pending.empty()) return refuse("switch " + request.switch_name + " has no stage " + request.name);
+  if (pending.empty()) return Outcome::refused("switch " + request.switch_name + " has no stage " + request.name);
   std::string done;
   for (Pending& one : pending) {
     const pipeline::SwitchInfo& info = one.target->state->info();
@@ -135,9 +138,9 @@ Outcome Runtime::Operation::set_stage(const control::SetRequest& request) {
 
 Outcome Runtime::Operation::set_log_level(const std::vector<std::string>& words) {
   const std::vector<std::string> names{"trace", "debug", "info", "warning", "error"};
-  if (words.size() != 1) return refuse("log-level takes one word: " + pipeline::joined(names));
+  if (words.size() != 1) return Outcome::refused("log-level takes one word: " + pipeline::joined(names));
   const auto at = std::find(names.begin(), names.end(), words[0]);
-  if (at == names.end()) return refuse("unknown log level " + quote(words[0]) + suggestion(words[0], names));
+  if (at == names.end()) return Outcome::refused("unknown log level " + quote(words[0]) + suggestion(words[0], names));
   weft::set_log_level(static_cast<control::LogLevel>(at - names.begin()));
   return {"log level is now " + words[0], ""};
 }

@@ -2,6 +2,8 @@
 // Copyright The weft authors
 #pragma once
 
+#include <atomic>
+
 #include "switch/control/operator.h"
 #include "switch/main/baselines.h"
 #include "switch/main/runtime.h"
@@ -20,6 +22,7 @@ class Runtime::Operation : public control::Operator, private PipelineSet {
   [[nodiscard]] control::SessionStart start_trace(const control::TraceRequest& request) override {
     return sessions_.start_trace(request);
   }
+  [[nodiscard]] control::SessionStart start_record(const control::RecordRequest& request) override;
   [[nodiscard]] control::SessionPart read_session(std::uint64_t id) override { return sessions_.read(id); }
   bool stop_session(std::uint64_t id) override { return sessions_.stop(id); }
   [[nodiscard]] control::Outcome clear(const std::vector<std::string>& tables, const std::string& switch_name) override;
@@ -31,6 +34,8 @@ class Runtime::Operation : public control::Operator, private PipelineSet {
   }
   /// Makes the scheduled changes whose time has come. Main thread.
   void run_faults(pipeline::TimeNs now);
+  /// Other changes are scheduled than before. Under an exclusive lock on the switches.
+  void faults_changed() noexcept { next_fault_.store(0, std::memory_order_release); }
   /// Ends sessions that nobody reads.
   void expire() { sessions_.expire(); }
   /// Subtracts what was cleared.
@@ -49,6 +54,7 @@ class Runtime::Operation : public control::Operator, private PipelineSet {
   [[nodiscard]] control::Outcome set_port(const control::SetRequest& request);
   // See faults.cc. Empty, or why the port stays as it is. Under set_mutex_ and an exclusive lock on the switches.
   [[nodiscard]] std::string change_port(Switch& s, pipeline::PortIndex port, const pipeline::PortChange& change);
+  void make_fault(Switch& s, const pipeline::FaultInfo& fault);
   [[nodiscard]] std::vector<std::string> settings() const;
 
   /// Options that were set, and those of the configuration that they replace.
@@ -67,6 +73,7 @@ class Runtime::Operation : public control::Operator, private PipelineSet {
   std::mutex set_mutex_;
   std::map<std::pair<std::string, std::string>, Wire> wires_;  ///< by switch and port
   pipeline::TimeNs faults_done_ = 0;                           ///< after the start: what was due until then is done
+  std::atomic<pipeline::TimeNs> next_fault_{0};  ///< after the start: nothing is due before; kNever without faults
   std::map<std::pair<std::string, std::string>, Changed> changed_;  ///< by switch and stage
   Baselines baselines_;
   Sessions sessions_;

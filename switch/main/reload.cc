@@ -340,6 +340,7 @@ void Runtime::exchange(Config& next, std::vector<Plan>& plans) {
     for (Plan& plan : plans) running.push_back(std::move(plan.changed ? plan.made : *plan.old));
     switches_.swap(running);
     config_ = std::move(next);
+    operation_->faults_changed();
     spdlog::debug("reload: the workers stood still for {} us", took / 1000);
   }
 }

@@ -2,10 +2,13 @@
 // Copyright The weft authors
 #include "switch/main/session.h"
 
+#include <algorithm>
 #include <thread>
 
 #include "switch/main/capture_session.h"
+#include "switch/main/record_session.h"
 #include "switch/main/trace_session.h"
+#include "switch/pipeline/suggest.h"
 
 namespace weft {
 namespace {
@@ -95,7 +98,7 @@ std::vector<SwitchNames> Sessions::names(std::vector<pipeline::SwitchInfo>& info
 
 std::string Sessions::no_room(bool trace) {
   if (entries_.size() >= kMaxSessions) {
-    return std::to_string(kMaxSessions) + " captures and traces are running already; end one of them";
+    return std::to_string(kMaxSessions) + " captures, traces and recordings are running already; end one of them";
   }
   for (const auto& [id, entry] : entries_) {
     if (trace && entry.trace) return "a trace is running already, and there can be only one";
@@ -139,6 +142,23 @@ SessionStart Sessions::start_trace(const control::TraceRequest& request) {
   auto session = std::make_shared<TraceSession>(pipelines_, std::move(made.switches), std::move(made.filters), request);
   if (!session->usable()) return {0, "DPDK has no room left for the mark that traced packets carry"};
   return add(std::move(session), true);
+}
+
+SessionStart Sessions::start_record(const control::RecordRequest& request) {
+  const std::lock_guard lock(mutex_);
+  if (auto error = no_room(false); !error.empty()) return {0, std::move(error)};
+  std::vector<RecordedQueue> queues;
+  std::vector<std::string> ports;
+  pipelines_.for_each_pipeline([&](std::size_t, std::size_t worker, pipeline::Pipeline& pipeline) {
+    if (worker == 0) find_recorded_queues(pipeline.state(), request, queues, ports);
+  });
+  if (ports.empty()) return {0, "no switch has `qos`, so there are no class queues to record"};
+  for (const std::string& port : request.ports) {
+    if (std::find(ports.begin(), ports.end(), port) != ports.end()) continue;
+    return {0, "no switch with `qos` has a port " + pipeline::quote(port) + pipeline::suggestion(port, ports)};
+  }
+  if (queues.empty()) return {0, "the switch has no such class queues; one without `qos` has none"};
+  return add(std::make_shared<RecordSession>(pipelines_, std::move(queues), request), false);
 }
 
 SessionPart Sessions::read(std::uint64_t id) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The weft authors
 //
-// Captures and traces that run: attached to the pipelines of a process, read by a client of the control service.
+// Captures, traces and recordings that run: attached to the pipelines of a process, read by a client of the control
+// service.
 #pragma once
 
 #include <atomic>
@@ -48,7 +49,7 @@ struct SwitchNames {
   }
 };
 
-/// One capture or trace. read() and the destructor are called by one thread at a time, stop() by any.
+/// One capture, trace or recording. read() and the destructor are called by one thread at a time, stop() by any.
 class Session {
  public:
   using Clock = std::chrono::steady_clock;
@@ -63,7 +64,7 @@ class Session {
   void stop(const std::string& reason);
   /// Takes everything off the pipelines, so that there is nothing new to read. Like read(), and before the end of
   /// whatever the taps belong to.
-  void detach();
+  virtual void detach();
 
  protected:
   /// Gives what there is, up to about `max_bytes`; sets the counts. True when a bound was reached: stop() was called.
@@ -100,6 +101,7 @@ class Sessions {
 
   [[nodiscard]] control::SessionStart start_capture(const control::CaptureRequest& request);
   [[nodiscard]] control::SessionStart start_trace(const control::TraceRequest& request);
+  [[nodiscard]] control::SessionStart start_record(const control::RecordRequest& request);
   [[nodiscard]] control::SessionPart read(std::uint64_t id);
   bool stop(std::uint64_t id);
   /// Ends sessions that nobody has read for ten seconds. Called now and then.

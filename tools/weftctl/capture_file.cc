@@ -21,15 +21,15 @@ std::string CaptureFile::open(const std::string& path) {
   return fd_ < 0 ? std::strerror(errno) : "";
 }
 
-std::string CaptureFile::write(std::string_view blocks) {
+std::string CaptureFile::write(std::string_view units) {
   std::size_t done = 0;
-  while (done < blocks.size()) {
-    const ssize_t count = ::write(fd_, blocks.data() + done, blocks.size() - done);
+  while (done < units.size()) {
+    const ssize_t count = ::write(fd_, units.data() + done, units.size() - done);
     if (count < 0 && errno == EINTR) continue;
     if (count <= 0) {
       const int error = count == 0 ? ENOSPC : errno;
       reader_gone_ = error == EPIPE;
-      cut_to_whole_blocks(blocks.substr(0, done));
+      cut_to_whole_units(units.substr(0, done));
       return std::strerror(error);
     }
     done += static_cast<std::size_t>(count);
@@ -38,8 +38,14 @@ std::string CaptureFile::write(std::string_view blocks) {
   return "";
 }
 
+namespace {
+
+std::size_t whole_lines(std::string_view written) {
+  return written.rfind('\n') + 1;  // 0 without any
+}
+
 // The second word of a block is its length.
-void CaptureFile::cut_to_whole_blocks(std::string_view written) {
+std::size_t whole_blocks(std::string_view written) {
   std::size_t whole = 0;
   while (written.size() - whole >= 8) {
     std::uint32_t length = 0;
@@ -47,7 +53,13 @@ void CaptureFile::cut_to_whole_blocks(std::string_view written) {
     if (length < 12 || length > written.size() - whole) break;
     whole += length;
   }
-  bytes_ += whole;
+  return whole;
+}
+
+}  // namespace
+
+void CaptureFile::cut_to_whole_units(std::string_view written) {
+  bytes_ += unit_ == Unit::line ? whole_lines(written) : whole_blocks(written);
   struct stat status {};
   if (!owned_ || fstat(fd_, &status) != 0 || !S_ISREG(status.st_mode)) return;
   if (ftruncate(fd_, static_cast<off_t>(bytes_)) != 0) return;  // what is there stays; readers say that it was cut

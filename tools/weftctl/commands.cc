@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "switch/control/client.h"
+#include "tools/weftctl/bars.h"
 #include "tools/weftctl/format.h"
 #include "tools/weftctl/operate.h"
 #include "tools/weftctl/reload.h"
@@ -61,7 +62,7 @@ std::string json_text(const Json& value, const Screen& screen) {
 }
 
 TableStyle style_of(const Options& options, const Screen& screen) {
-  return {options.columns.value_or(screen.columns), options.thousands};
+  return {options.columns.value_or(screen.columns), options.thousands, kBarColumn};
 }
 
 namespace {
@@ -95,6 +96,8 @@ std::string array_text(const std::vector<std::string>& rows, const Screen& scree
   return parsed.is_discarded() ? text : json_text(parsed, screen);
 }
 
+constexpr std::size_t kBarWidth = 24;
+
 std::string table_text(const Options& options, const std::vector<std::string>& texts, bool switch_column,
                        const Screen& screen) {
   std::vector<Json> rows;
@@ -105,7 +108,12 @@ std::string table_text(const Options& options, const std::vector<std::string>& t
     if (!switch_column) row.erase("switch");
     rows.push_back(std::move(row));
   }
-  return format_table(rows, style_of(options, screen));
+  std::string note;
+  if (options.interval_s && screen.terminal && tells_occupancy(rows)) {
+    const std::size_t idle = add_bars(rows, kBarWidth);
+    if (idle != 0) note = "\n" + std::to_string(idle) + " more that never held a byte\n";
+  }
+  return format_table(rows, style_of(options, screen)) + note;
 }
 
 // Asks once. Gives the text to print, or an exit status.

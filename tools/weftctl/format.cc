@@ -22,6 +22,7 @@ struct Column {
   std::vector<std::string> cells;
   std::size_t width = 0;
   bool numeric = false;
+  bool whole = false;  ///< never shortened
 };
 
 std::string with_thousands(std::string digits) {
@@ -66,14 +67,14 @@ std::string nested_text(const Json& value, bool thousands, int depth) {
   return depth == 0 ? text : "{" + text + "}";
 }
 
-std::vector<Column> to_columns(const std::vector<Json>& rows, bool thousands) {
+std::vector<Column> to_columns(const std::vector<Json>& rows, const TableStyle& style) {
   std::vector<Column> columns;
   const auto find = [&](const std::string& key) {
     return std::find_if(columns.begin(), columns.end(), [&](const Column& column) { return column.key == key; });
   };
   for (const auto& row : rows) {
     for (const auto& [key, value] : row.items()) {
-      if (find(key) == columns.end()) columns.push_back({key, {}, 0, false});
+      if (find(key) == columns.end()) columns.push_back({key, {}, 0, false, key == style.whole});
     }
   }
   for (auto& column : columns) {
@@ -85,7 +86,7 @@ std::vector<Column> to_columns(const std::vector<Json>& rows, bool thousands) {
       const Json value = found == row.end() ? Json() : *found;
       number = number || value.is_number();
       other = other || !(value.is_number() || value.is_null());
-      column.cells.push_back(cell_text(value, thousands));
+      column.cells.push_back(cell_text(value, style.thousands));
       column.width = std::max(column.width, column.cells.back().size());
     }
     column.numeric = number && !other;
@@ -95,7 +96,7 @@ std::vector<Column> to_columns(const std::vector<Json>& rows, bool thousands) {
 
 // The width below which a column is not shortened.
 std::size_t floor_of(const Column& column) {
-  return column.numeric ? column.width : std::min(column.width, std::max(column.key.size(), kMinText));
+  return column.numeric || column.whole ? column.width : std::min(column.width, std::max(column.key.size(), kMinText));
 }
 
 template <typename Range, typename F>
@@ -192,7 +193,7 @@ std::string cell_text(const Json& value, bool thousands) {
 }
 
 std::string format_table(const std::vector<Json>& rows, const TableStyle& style) {
-  const std::vector<Column> columns = to_columns(rows, style.thousands);
+  const std::vector<Column> columns = to_columns(rows, style);
   if (columns.empty()) return "no rows\n";
   const std::size_t keys = key_columns(columns, rows.size(), style.width);
   std::string out;

@@ -16,6 +16,7 @@ namespace weft::weftctl {
 struct TableStyle {
   std::size_t width = 100;  ///< columns of the screen; 0: no limit
   bool thousands = false;   ///< 1,234,567
+  std::string whole{};      ///< a column of text that is not shortened; empty: none
 };
 
 /// One value in one line: null and empty are "-", booleans yes and no, lists `a, b`, objects `key=value key=value`, and

@@ -13,6 +13,7 @@
 #include "switch/control/operate_client.h"
 #include "tools/weftctl/capture_file.h"
 #include "tools/weftctl/commands.h"
+#include "tools/weftctl/depth_plot.h"
 #include "tools/weftctl/format.h"
 
 namespace weft::weftctl {
@@ -93,7 +94,7 @@ int run_capture(const Options& options, const OperateOptions& what) {
   // The capture is refused before a file that may exist is replaced.
   std::uint64_t session = 0;
   if (const auto error = connection.calls().start(what.capture, session)) return fail(*error);
-  CaptureFile file;
+  CaptureFile file(CaptureFile::Unit::pcapng_block);
   const std::string name = what.file == "-" ? "stdout" : what.file;
   std::string problem = file.open(what.file);
   SessionPart last;
@@ -165,6 +166,54 @@ int run_trace(const Options& options, const OperateOptions& what) {
   return kExitFine;
 }
 
+// The picture is written when the recording has ended, whole or not at all.
+std::string write_plot(const std::string& path, const DepthReader& depths, const SessionPart& last) {
+  if (depths.plot() == nullptr) return "nothing was recorded";
+  CaptureFile file(CaptureFile::Unit::line);
+  if (std::string problem = file.open(path); !problem.empty()) return problem;
+  const std::string title = "Depths of queues, " + std::to_string(last.packets) + " samples";
+  if (std::string problem = file.write(depths.plot()->svg(title)); !problem.empty()) return problem;
+  return file.close();
+}
+
+int cannot_write(const std::string& name, const std::string& problem) {
+  std::fprintf(stderr, "weftctl: cannot write %s: %s\n", name.c_str(), problem.c_str());
+  return kExitRefused;
+}
+
+int run_record(const Options& options, const OperateOptions& what) {
+  catch_signals();
+  Connection connection(options);
+  if (const auto error = connection.refresh()) return fail(*error);
+  std::uint64_t session = 0;
+  if (const auto error = connection.calls().start(what.record, session)) return fail(*error);
+  CaptureFile file(CaptureFile::Unit::line);
+  const std::string name = what.file == "-" ? "stdout" : what.file;
+  std::string problem = what.file.empty() ? "" : file.open(what.file);
+  if (!problem.empty()) {
+    static_cast<void>(connection.calls().stop(session));
+    return cannot_write(name, problem);
+  }
+  std::fprintf(stderr, "weftctl: recording; Ctrl-C ends\n");
+  DepthReader depths;
+  SessionPart last;
+  const auto keep = [&](const std::string& data) {
+    if (!what.svg.empty()) depths.read(data);
+    return what.file.empty() || (problem = file.write(data)).empty();
+  };
+  const auto error = read_all(connection, session, keep, last);
+  if (const std::string at_end = file.close(); problem.empty()) problem = at_end;
+  if (!problem.empty() && !file.reader_gone()) return cannot_write(name, problem);
+  if (error) return fail(*error);
+  if (!what.svg.empty()) {
+    if (problem = write_plot(what.svg, depths, last); !problem.empty()) return cannot_write(what.svg, problem);
+  }
+  std::fprintf(stderr, "weftctl: %llu samples, %llu lost because there was no room, %llu not taken in time (%s)\n",
+               static_cast<unsigned long long>(last.packets), static_cast<unsigned long long>(last.lost),
+               static_cast<unsigned long long>(last.missed), last.reason.c_str());
+  return kExitFine;
+}
+
 int run_change(const Options& options, const OperateOptions& what) {
   Connection connection(options);
   if (const auto error = connection.refresh()) return fail(*error);
@@ -187,6 +236,8 @@ int run_operate(const Options& options) {
       return run_capture(options, what);
     case OperateOptions::Command::trace:
       return run_trace(options, what);
+    case OperateOptions::Command::record:
+      return run_record(options, what);
     default:
       return run_change(options, what);
   }

@@ -47,6 +47,19 @@ Examples:
   weftctl trace --drop no_route              why is there no route?
   weftctl trace --json | jq .steps)";
 
+constexpr const char* kRecordFooter =
+    R"(Reads the bytes in class queues again and again, and writes a line of CSV each time: time_ns (since 1970, as in
+captures), and a column per queue, such as tor1/h1/3 for queue 3 of port h1. --svg draws them over time: a band from the
+lowest to the highest value of each moment, for the eight queues with the highest peaks. A thread of weft-switch reads
+the depths, 10,000 times a second unless told otherwise; forwarding does not notice. Samples that weftctl does not fetch
+fast enough are lost and counted; so are those for which the thread came too late. Switches need `qos`.
+
+Examples:
+  weftctl record -w queues.csv --duration-s 10
+  weftctl record --svg incast.svg --port h3 --queue 3 --duration-s 2
+  weftctl record -w - --port h3 --rate-hz 100000 --count 50000 > h3.csv
+  weftctl record -w q.csv --svg q.svg --switch leaf1)";
+
 constexpr const char* kClearFooter =
     R"(Tables count from zero again; only `show` notices. Metrics, the counters of DPDK's telemetry, and the
 check that no packet is lost go on as if nothing had happened.
@@ -136,6 +149,36 @@ void add_trace(CLI::App& app, OperateOptions& options) {
   command->callback([&options] { options.command = Command::trace; });
 }
 
+void add_record(CLI::App& app, OperateOptions& options) {
+  CLI::App* command = app.add_subcommand("record",
+                                         "Write the depths of queues over time as CSV and as a picture: weftctl "
+                                         "record\n-w FILE [--svg FILE] [--port PORT] "
+                                         "...; see weftctl record --help");
+  command->add_option("-w,--write", options.file, "CSV file, replaced when it exists; - is stdout")
+      ->option_text("FILE");
+  command->add_option("--svg", options.svg, "Picture, replaced when it exists; written at the end")
+      ->option_text("FILE");
+  command->add_option("--switch", options.switch_name, "Only this switch; without it, all")->option_text("NAME");
+  add_choice(*command, "--port", options.record.ports, "Only this port: h1, or tor1/h1", "PORT");
+  add_choice(*command, "--queue", options.record.queues, "Only this queue: 0 to 7", "QUEUE");
+  command->add_option("--rate-hz", options.rate_hz, "Samples a second (default: 10000)")
+      ->option_text("N")
+      ->check(CLI::Range(0.001, 1e6));
+  command->add_option("--count", options.record.max_samples, "End after so many samples")
+      ->option_text("N")
+      ->check(CLI::Range(std::uint64_t{1}, ~std::uint64_t{0}));
+  command->add_option("--duration-s", options.duration_s, "End after so many seconds")
+      ->option_text("SECONDS")
+      ->check(CLI::Range(0.001, kLongestS));
+  command
+      ->add_option("--buffer-mib", options.record.buffer_mib,
+                   "Memory for samples that were not fetched yet, in MiB (default: 16)")
+      ->option_text("N")
+      ->check(CLI::Range(1U, 256U));
+  command->footer(kRecordFooter);
+  command->callback([&options] { options.command = Command::record; });
+}
+
 void add_clear(CLI::App& app, OperateOptions& options) {
   CLI::App* command =
       app.add_subcommand("clear",
@@ -169,6 +212,7 @@ std::optional<std::uint32_t> number(std::string_view text) {
 void add_operate_commands(CLI::App& app, OperateOptions& options) {
   add_capture(app, options);
   add_trace(app, options);
+  add_record(app, options);
   add_clear(app, options);
   add_set(app, options);
 }
@@ -183,7 +227,12 @@ std::optional<std::string> finish_operate(OperateOptions& options) {
     query.psns.push_back({*first, *last});
   }
   const auto duration_ms = static_cast<std::uint64_t>(std::ceil(options.duration_s * 1000));
-  options.capture.duration_ms = options.trace.duration_ms = duration_ms;
+  options.capture.duration_ms = options.trace.duration_ms = options.record.duration_ms = duration_ms;
+  options.record.switch_name = options.switch_name;
+  options.record.period_ns = static_cast<std::uint64_t>(std::llround(1e9 / options.rate_hz));
+  if (options.command == Command::record && options.file.empty() && options.svg.empty()) {
+    return "record writes nothing without -w FILE or --svg FILE";
+  }
   options.set.switch_name = options.switch_name;
   return std::nullopt;
 }

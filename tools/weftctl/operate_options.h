@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The weft authors
 //
-// The command lines of capture, trace, clear and set.
+// The command lines of capture, trace, record, clear and set.
 #pragma once
 
 #include <optional>
@@ -18,11 +18,13 @@ namespace weft::weftctl {
 
 /// What the command line of these commands holds.
 struct OperateOptions {
-  enum class Command : std::uint8_t { none, capture, trace, clear, set };
+  enum class Command : std::uint8_t { none, capture, trace, record, clear, set };
   Command command = Command::none;
   control::CaptureRequest capture{};
   control::TraceRequest trace{};
-  std::string file{};  ///< capture: "-" is stdout
+  control::RecordRequest record{};
+  std::string file{};  ///< capture, record: "-" is stdout; record: may be empty
+  std::string svg{};   ///< record: a picture; may be empty
   std::vector<std::string> tables{};
   control::SetRequest set{};
   std::string switch_name{};
@@ -30,6 +32,7 @@ struct OperateOptions {
   // As written; read by finish_operate().
   std::vector<std::string> psns{};
   double duration_s = 0;
+  double rate_hz = 10'000;
 };
 
 /// Adds the commands to the command line.

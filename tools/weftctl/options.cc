@@ -33,6 +33,7 @@ constexpr const char* kExamples = R"(Examples:
   weftctl --address tor1:9796 --cert me.crt --key me.key --ca weft-ca.crt show ports     on another machine
   weftctl capture -w drops.pcapng --drop any   packets that are dropped, each with the reason as its comment
   weftctl trace --port h1 --count 3       what happens to the next three packets from h1, and why
+  weftctl record --svg q.svg --port h3 --duration-s 5     depths of h3's queues as a picture
   weftctl clear drops                     count drops from zero
 
 Output:
@@ -49,6 +50,10 @@ constexpr const char* kShowFooter = R"(Examples:
   weftctl show ports
   weftctl show qps --switch tor1 --max-rows 20
   weftctl show drops --watch
+  weftctl show queues --watch 0.5
+
+On a terminal, --watch of queues and buffers draws how full they are: # for what is held, | for the most that ever was,
+percent of the threshold; without a threshold the bar is as long as the highest peak of those that have none.
 
 weftctl tables lists the tables; weftctl --help explains the output.)";
 

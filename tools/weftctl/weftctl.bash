@@ -23,9 +23,9 @@ _weftctl_scan() {
     case ${COMP_WORDS[i]} in
       --socket | --address | --cert | --key | --ca | --columns | --timeout | --switch | --max-rows) ((i++)) ;;
       --port | --drop | --qp | --opcode | --psn | --count | --max-bytes | --snaplen | --buffer-mib) ((i++)) ;;
-      --duration-s | --write) ((i++)) ;;
+      --duration-s | --write | --svg | --queue | --rate-hz) ((i++)) ;;
       --watch | -w)
-        [[ $command == capture || ${COMP_WORDS[i + 1]} =~ ^[0-9.]+$ ]] && ((i++))
+        [[ $command == capture || $command == record || ${COMP_WORDS[i + 1]} =~ ^[0-9.]+$ ]] && ((i++))
         ;;
       -*) ;;
       *) if [[ -z $command ]]; then command=${COMP_WORDS[i]}; else table=${COMP_WORDS[i]}; fi ;;
@@ -39,12 +39,12 @@ _weftctl() {
   local command="" table="" words=""
   COMPREPLY=()
   _weftctl_scan
-  if [[ $command == capture && $previous == -w ]]; then
+  if [[ ($command == capture || $command == record) && $previous == -w ]]; then
     mapfile -t COMPREPLY < <(compgen -f -- "$word")
     return
   fi
   case $previous in
-    --socket | --write | --cert | --key | --ca)
+    --socket | --write | --svg | --cert | --key | --ca)
       mapfile -t COMPREPLY < <(compgen -f -- "$word")
       return
       ;;
@@ -54,6 +54,8 @@ _weftctl() {
       return
       ;;
     --drop | --qp | --opcode | --psn | --count | --max-bytes | --snaplen | --buffer-mib | --duration-s) return ;;
+    --rate-hz) return ;;
+    --queue) words="0 1 2 3 4 5 6 7" ;;
     --port) words=$(_weftctl_ask show ports | awk 'NR > 1 && NF { print $1 }') ;;
     --switch) words=$(_weftctl_ask about | sed -n 's/^switches  *//p' | tr -d ,) ;;
     *)
@@ -64,9 +66,11 @@ _weftctl() {
         [[ $command == clear || $command == set ]] && words+=" --switch"
         [[ $command == capture || $command == trace ]] &&
           words+=" --switch --port --drop --qp --opcode --psn --duration-s --count"
+        [[ $command == record ]] &&
+          words+=" --write --svg --switch --port --queue --rate-hz --count --duration-s --buffer-mib"
         [[ $command == capture ]] && words+=" --write --rx --tx --max-bytes --snaplen --buffer-mib"
       elif [[ -z $command ]]; then
-        words="about capture clear diff reload set show tables trace"
+        words="about capture clear diff record reload set show tables trace"
       elif [[ $command == show && -z $table ]]; then
         words=$(_weftctl_ask tables | awk 'NR > 1 { print $1 }')
       elif [[ $command == clear ]]; then

@@ -24,9 +24,13 @@ class FakeOperator : public Operator {
     trace = request;
     return {8, ""};
   }
+  SessionStart start_record(const RecordRequest& request) override {
+    record = request;
+    return {9, ""};
+  }
   SessionPart read_session(std::uint64_t id) override {
-    if (id == 7) return {std::string("\0\xff\n", 3), true, "enough", 5, 6, ""};
-    return {"", false, "", 0, 0, "there is no such session"};
+    if (id == 7) return {std::string("\0\xff\n", 3), true, "enough", 5, 6, 9, ""};
+    return {"", false, "", 0, 0, 0, "there is no such session"};
   }
   bool stop_session(std::uint64_t id) override { return id == 7; }
   Outcome clear(const std::vector<std::string>& tables, const std::string& switch_name) override {
@@ -40,6 +44,7 @@ class FakeOperator : public Operator {
 
   CaptureRequest capture{};
   TraceRequest trace{};
+  RecordRequest record{};
   std::vector<std::string> cleared;
   std::string refusal;
 };
@@ -108,6 +113,25 @@ TEST_F(OperateTest, ATraceRequestArrivesWhole) {
   EXPECT_EQ(op.trace.duration_ms, 4U);
 }
 
+TEST_F(OperateTest, ARecordRequestArrivesWhole) {
+  const RecordRequest request{.switch_name = "tor1",
+                              .ports = {"h1", "tor1/h2"},
+                              .queues = {3, 4},
+                              .period_ns = 5000,
+                              .max_samples = 6,
+                              .duration_ms = 7,
+                              .buffer_mib = 8};
+  ASSERT_EQ(calls->start(request, session), std::nullopt);
+  EXPECT_EQ(session, 9U);
+  EXPECT_EQ(op.record.switch_name, "tor1");
+  EXPECT_THAT(op.record.ports, ElementsAre("h1", "tor1/h2"));
+  EXPECT_THAT(op.record.queues, ElementsAre(3U, 4U));
+  EXPECT_EQ(op.record.period_ns, 5000U);
+  EXPECT_EQ(op.record.max_samples, 6U);
+  EXPECT_EQ(op.record.duration_ms, 7U);
+  EXPECT_EQ(op.record.buffer_mib, 8U);
+}
+
 TEST_F(OperateTest, WhatASessionSaysComesBackByteByByte) {
   SessionPart part;
   ASSERT_EQ(calls->read(7, part), std::nullopt);
@@ -116,6 +140,7 @@ TEST_F(OperateTest, WhatASessionSaysComesBackByteByByte) {
   EXPECT_EQ(part.reason, "enough");
   EXPECT_EQ(part.packets, 5U);
   EXPECT_EQ(part.lost, 6U);
+  EXPECT_EQ(part.missed, 9U);
   EXPECT_EQ(calls->stop(7), std::nullopt);
 }
 
@@ -145,6 +170,10 @@ TEST_F(OperateTest, NumbersOutOfRangeReachNobody) {
   trace.packets = 1;
   trace.query.dest_qps.resize(1001);
   expect_refused(calls->start(trace, session), "more than 1000 conditions");
+  expect_refused(calls->start(RecordRequest{.queues = {8}}, session), "a port has queues 0 to 7, and no queue 8");
+  expect_refused(calls->start(RecordRequest{.period_ns = 999}, session),
+                 "samples follow each other after a microsecond to an hour");
+  expect_refused(calls->start(RecordRequest{.buffer_mib = 257}, session), "a buffer has at most 256 MiB");
 }
 
 TEST_F(OperateTest, ClearNamesItsTables) {

@@ -193,3 +193,39 @@ def without_colours(text):
 
 if __name__ == "__main__":
     sys.exit("a library of the tests beside it")
+
+
+class Running(Case):
+    """A test of a weft-switch that runs, with its control socket at weft.sock."""
+
+    def start(self):
+        """Runs what configure() wrote."""
+        self.switch = spawn(self.directory, "-c", "weft.yaml", "--duration-s", "60", "--counters-out", "counters.json")
+        self.addCleanup(self.end)
+        wait_for_forwarding(self.switch)
+
+    def end(self):
+        if self.switch.poll() is None:
+            self.switch.kill()
+        self.switch.wait()
+        self.switch.stdout.close()
+
+    def stop(self):
+        result = stop(self.switch)
+        self.assertEqual(result.code, 0, result.out)
+        return self.counters(), result
+
+    def weftctl(self, *arguments):
+        return [os.path.join(BIN, "weftctl"), "--socket", self.path("weft.sock"), *arguments]
+
+    def ctl(self, *arguments, code=0, **options):
+        result = subprocess.run(self.weftctl(*arguments), capture_output=True, text=True, timeout=30,
+                                cwd=self.directory, check=False, **options)
+        self.assertEqual(result.returncode, code, result.stdout + result.stderr)
+        return result
+
+    def refused(self, *arguments, code=1):
+        return self.ctl(*arguments, code=code).stderr
+
+    def show(self, table):
+        return json.loads(self.ctl("--json", "show", table).stdout)

@@ -16,39 +16,13 @@ SENDER = ("type: generator, source_mac: '02:00:00:00:00:0a', destination_mac: '0
 LOSSY = "[parse, impair: { rules: [ { name: lossy, match: { dest_qp: 17 }, every: 4, loss: 1 } ] }, rdma_track, l2]"
 
 
-class Running(program.Case):
+class Running(program.Running):
     RATE = ", rate_pps: 20000"
 
     def setUp(self):
         super().setUp()
         self.configure([f"{{ name: in, {SENDER}{self.RATE} }}", "{ name: out, type: 'null' }"], LOSSY, top=TOP)
-        self.switch = program.spawn(self.directory, "-c", "weft.yaml", "--duration-s", "60",
-                                    "--counters-out", "counters.json")
-        self.addCleanup(self.end)
-        program.wait_for_forwarding(self.switch)
-
-    def end(self):
-        if self.switch.poll() is None:
-            self.switch.kill()
-        self.switch.wait()
-        self.switch.stdout.close()
-
-    def stop(self):
-        result = program.stop(self.switch)
-        self.assertEqual(result.code, 0, result.out)
-        return self.counters(), result
-
-    def ctl(self, *arguments, code=0, **options):
-        result = subprocess.run([os.path.join(program.BIN, "weftctl"), "--socket", self.path("weft.sock"), *arguments],
-                                capture_output=True, text=True, timeout=30, cwd=self.directory, check=False, **options)
-        self.assertEqual(result.returncode, code, result.stdout + result.stderr)
-        return result
-
-    def refused(self, *arguments, code=1):
-        return self.ctl(*arguments, code=code).stderr
-
-    def show(self, table):
-        return json.loads(self.ctl("--json", "show", table).stdout)
+        self.start()
 
     def packets(self, name, *fields):
         """Tuples of the fields of every packet; tshark must have nothing to say about the file."""

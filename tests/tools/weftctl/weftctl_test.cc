@@ -249,7 +249,7 @@ class CompletionTest : public WeftctlTest {
 };
 
 TEST_F(CompletionTest, OffersCommands) {
-  EXPECT_EQ(complete("weftctl "), "about capture clear diff reload set show tables trace");
+  EXPECT_EQ(complete("weftctl "), "about capture clear diff record reload set show tables trace");
   EXPECT_EQ(complete("weftctl --json ta"), "tables");
   EXPECT_EQ(complete("weftctl about "), "");
 }
@@ -272,7 +272,7 @@ TEST_F(CompletionTest, OffersExactlyTheOptionsOfTheHelp) {
   EXPECT_EQ(run({WEFTCTL, "--help"}), 0);
   std::string help = out;
   std::string offered = complete("weftctl --");
-  for (const std::string command : {"show", "capture", "trace", "clear", "set"}) {
+  for (const std::string command : {"show", "capture", "trace", "record", "clear", "set"}) {
     EXPECT_EQ(run({WEFTCTL, command, "--help"}), 0);
     help += out;
     offered += " " + complete("weftctl " + command + " --");
