@@ -23,6 +23,8 @@ RTO_ROUND_TRIPS = 6
 MIN_GUARD_US = 1000
 MIN_RTO_US = 20_000
 MAX_RTO_US = 2_000_000
+HICCUP_US = 100_000
+CALM_ATTEMPTS = 3
 
 _HEADER_BYTES = 100  # of a packet, all that is not payload, preamble and gap included
 _WATCH = re.compile(r"\s*([\d.]+) s\s+([\d.]+) Gbit/s\s+retransmitted (\d+)\s+naks (\d+)\s+timeouts (\d+)")
@@ -66,7 +68,7 @@ class VariantResult:
 
 def limits(jitter, timing):
     """What the file says, or what follows from the jitter."""
-    longest = max(jitter.idle_max_us, jitter.busy_max_us) if jitter else 0
+    longest = _longest_us(jitter) if jitter else 0
     guard = timing.guard_us or _round_up(max(MIN_GUARD_US, GUARD_ROUND_TRIPS * longest))
     rto = max(MIN_RTO_US, RTO_ROUND_TRIPS * longest, 2 * guard) + (jitter.backlog_us if jitter else 0)
     rto = timing.rto_us or min(MAX_RTO_US, _round_up(rto))
@@ -82,6 +84,19 @@ def backlog_us(lab, nic):
     sources = [racks[flow.source] for flow in lab.workload.flows]
     flows = max(map(sources.count, sources))
     return flows * nic.window * (nic.mtu + _HEADER_BYTES) * 8 / slowest
+
+
+def calmest(measure):
+    """The jitter that `measure` finds; that of the calmest of some attempts, if the machine was away for so long that
+    no guard should be made from it."""
+    found = []
+    while len(found) < CALM_ATTEMPTS and (not found or min(map(_longest_us, found)) > HICCUP_US):
+        found.append(measure())
+    return min(found, key=_longest_us)
+
+
+def _longest_us(jitter):
+    return max(jitter.idle_max_us, jitter.busy_max_us)
 
 
 def _round_up(us):
@@ -169,8 +184,10 @@ class Bench:
     def jitter(self, timing):
         """Round trips along the first flow, the longest of the first and the last variant: one of them sprays, and
         its probes meet the queues of all paths."""
-        found = [self._jitter_of(dataclasses.replace(variant, nack_filter=None), timing)
-                 for variant in {each.name: each for each in (self._lab.variants[0], self._lab.variants[-1])}.values()]
+        found = []
+        for variant in {each.name: each for each in (self._lab.variants[0], self._lab.variants[-1])}.values():
+            plain = dataclasses.replace(variant, nack_filter=None)
+            found.append(calmest(lambda plain=plain: self._jitter_of(plain, timing)))
         return dataclasses.replace(max(found, key=lambda each: each.busy_max_us),
                                    idle_max_us=max(each.idle_max_us for each in found))
 

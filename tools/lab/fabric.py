@@ -18,9 +18,11 @@ def document(lab, variant, socket, guard_us=_ANY_GUARD_US):
         switches = _leaf_spine(lab.topology, lab.hosts)
     else:
         switches = [_switch(node, lab.hosts) for node in lab.topology.switches]
+    ways = uplinks(lab)
     for switch in switches:
         if isinstance(switch.get("pipeline"), list):
-            switch["pipeline"] = _pipeline(switch["pipeline"], variant, guard_us)
+            measured = {"uplinks": ways.get(_name(switch), []), "guard_us": guard_us}
+            switch["pipeline"] = _pipeline(switch["pipeline"], variant, measured)
         else:
             switch.setdefault("pipeline", [])
     return {"eal": {"mbufs": 32768}, "control": {"socket": socket}, "switches": switches}
@@ -116,8 +118,14 @@ def _switch(node, hosts):
     return switch
 
 
-def _pipeline(stages, variant, guard_us):
-    """The stages of a switch, with what a variant says about `lb` and `nack_filter` where there is an `lb`."""
+def _name(switch):
+    name = switch.get("name")
+    return getattr(name, "value", name)
+
+
+def _pipeline(stages, variant, measured):
+    """The stages of a switch, with what a variant says about `lb` and `nack_filter` where there is an `lb`. What it
+    leaves open about the filter is what the lab knows."""
     if "lb" not in map(_stage_name, stages):
         return stages
     out = []
@@ -126,15 +134,12 @@ def _pipeline(stages, variant, guard_us):
         if name == "nack_filter":
             continue
         if name in ("l2", "l3") and variant.nack_filter is not None:
-            out.append({"nack_filter": _with_guard(variant.nack_filter, guard_us)})
+            options = lab_file.fields_of(variant.nack_filter)
+            for key, value in measured.items():
+                options.setdefault(key, value)
+            out.append({"nack_filter": options})
         out.append({"lb": variant.lb} if name == "lb" and variant.lb is not None else stage)
     return out
-
-
-def _with_guard(node, guard_us):
-    fields = lab_file.fields_of(node)
-    fields.setdefault("guard_us", guard_us)
-    return fields
 
 
 def _stage_name(stage):

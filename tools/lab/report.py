@@ -57,7 +57,7 @@ class Row:
         return 100 * self.retransmitted / max(1, self.packets)
 
 
-FILTER_COUNTERS = ("nacks_seen", "valid", "blocked", "compensated", "guard", "unknown")
+FILTER_COUNTERS = ("seen", "valid", "blocked", "compensated", "guard", "unknown")
 
 
 def row(result):
@@ -88,11 +88,8 @@ def row(result):
 
 
 def filter_sums(rows):
-    """The counters of nack_filter over all switches and queue pairs; None without a filter."""
-    if not rows:
-        return None
-    keys = [key for key in rows[0] if isinstance(rows[0][key], int) and not isinstance(rows[0][key], bool)]
-    return {key: sum(each.get(key, 0) or 0 for each in rows) for key in keys}
+    """The counters of nack_filter over all switches and workers; None without a filter."""
+    return {key: sum(each[key] for each in rows) for key in FILTER_COUNTERS} if rows else None
 
 
 def path_shares(result):

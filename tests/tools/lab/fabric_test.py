@@ -64,15 +64,17 @@ class Variants(unittest.TestCase):
             self.assertEqual(found["leaf1"], ["parse", "rdma_track", "l3", {"lb": {"policy": "random"}}])
             self.assertEqual(found["spine1"], ["parse", "l3"])
 
-    def test_nack_filter_stands_before_forwarding_with_the_guard_that_was_measured(self):
+    def test_nack_filter_stands_before_forwarding_with_what_the_lab_knows(self):
         text = SMALL.replace("{ policy: random } }", "{ policy: random }, nack_filter: { check: gap } }")
         self.assertEqual(pipelines(support.load(text), 1, guard_us=7000)["leaf2"],
-                         ["parse", "rdma_track", {"nack_filter": {"check": "gap", "guard_us": 7000}}, "l3",
-                          {"lb": {"policy": "random"}}])
+                         ["parse", "rdma_track",
+                          {"nack_filter": {"check": "gap", "uplinks": ["s1", "s2"], "guard_us": 7000}},
+                          "l3", {"lb": {"policy": "random"}}])
 
-    def test_a_guard_that_the_file_gives_stays(self):
-        text = SMALL.replace("{ policy: random } }", "{ policy: random }, nack_filter: { guard_us: 5 } }")
-        self.assertIn({"nack_filter": {"guard_us": 5}}, pipelines(support.load(text), 1, guard_us=7000)["leaf1"])
+    def test_what_the_file_says_about_the_filter_stays(self):
+        text = SMALL.replace("{ policy: random }", "{ policy: random }, nack_filter: { guard_us: 5, uplinks: [s2] }")
+        expected = {"nack_filter": {"guard_us": 5, "uplinks": ["s2"]}}
+        self.assertIn(expected, pipelines(support.load(text), 1, guard_us=7000)["leaf1"])
 
 
 class Judgement(unittest.TestCase):
