@@ -54,8 +54,8 @@ std::string start_eal(const std::string& devargs) {
       arguments.emplace_back(argument);
     }
   }
-  std::vector<char*> pointers;
-  for (std::string& argument : arguments) pointers.push_back(argument.data());
+  std::vector<char*> pointers(arguments.size());
+  for (std::size_t i = 0; i < arguments.size(); ++i) pointers[i] = arguments[i].data();
   if (rte_eal_init(static_cast<int>(pointers.size()), pointers.data()) >= 0) return {};
   return std::string("DPDK did not start: ") + rte_strerror(rte_errno);
 }

@@ -248,14 +248,7 @@ bool Responder::execute_read(const Packet& p, Cq& cq) noexcept {
   }
   msn_ = (msn_ + 1) & kMsnMask;
   ++counters_.messages;
-  Response r;
-  r.kind = Response::Kind::read;
-  r.psn = p.psn;
-  r.msn = msn_;
-  r.rkey = p.rkey;
-  r.address = p.remote_address;
-  r.remaining = p.dma_length;
-  append(r);
+  append(read_response(p));
   advance(packets_of(p.dma_length, config_.path_mtu));
   return true;
 }

@@ -138,6 +138,7 @@ class Responder {
     return responses_[(response_head_ + i) % responses_.size()];
   }
   [[nodiscard]] std::uint32_t pending_reads() const noexcept;
+  [[nodiscard]] Response read_response(const Packet& p) const noexcept;
   bool append(const Response& r) noexcept;
   void insert(std::uint32_t place, const Response& r) noexcept;
   void append_nak(wire::Syndrome syndrome, wire::Psn psn, std::uint32_t msn) noexcept;

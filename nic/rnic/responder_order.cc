@@ -133,13 +133,7 @@ void Responder::repeat_read(const Packet& p) noexcept {
     ++counters_.dropped;
     return;
   }
-  Response r;
-  r.kind = Response::Kind::read;
-  r.psn = p.psn;
-  r.msn = msn_;
-  r.rkey = p.rkey;
-  r.address = p.remote_address;
-  r.remaining = p.dma_length;
+  const Response r = read_response(p);
   std::uint32_t place = 0;
   for (; place < response_count_; ++place) {
     Response& other = response(place);
@@ -183,6 +177,18 @@ std::uint32_t Responder::pending_reads() const noexcept {
     count += r.is(Response::Kind::acknowledge) ? 0 : 1;
   }
   return count;
+}
+
+/// The whole answer to a READ request, whose packets leave one by one.
+Responder::Response Responder::read_response(const Packet& p) const noexcept {
+  Response r;
+  r.kind = Response::Kind::read;
+  r.psn = p.psn;
+  r.msn = msn_;
+  r.rkey = p.rkey;
+  r.address = p.remote_address;
+  r.remaining = p.dma_length;
+  return r;
 }
 
 bool Responder::append(const Response& r) noexcept {

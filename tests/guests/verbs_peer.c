@@ -2,17 +2,30 @@
 // Copyright The weft authors
 //
 // The other end of `weft-rnic verify`, with the verbs of Linux: `verbs_peer ADDRESS` serves one connection,
-// `verbs_peer ADDRESS SERVER` verifies a server of weft-rnic in the same way: every opcode with sizes around the MTU
-// there, back by READ, and compared. tools/weft-rnic/greeting.h has the private data.
+// `verbs_peer ADDRESS SERVER MTU TIMEOUT` verifies a server of weft-rnic in the same way: every opcode with sizes
+// around the MTU there, compared by hash, and back by READ. tools/weft-rnic/greeting.h has the private data and what is
+// published.
+//
+// SEND with Invalidate closes a memory window of type 2: those that a user may bind are the keys that Linux lets a peer
+// invalidate.
 #include <arpa/inet.h>
 #include <endian.h>
+#include <poll.h>
 #include <rdma/rdma_cma.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { kLargest = 1 << 18, kReceives = 256, kMtu = 4096, kPort = 18515, kMagic = 0x77726e31, kVerify = 6 };
+enum {
+  kLargest = 1 << 18,
+  kReceives = 256,
+  kPort = 18515,
+  kMagic = 0x77726e31,
+  kVerify = 6,
+  kMemory = 2 * kLargest + 128,
+  kImmediates = 0x57000000
+};
 
 struct hello {
   uint32_t magic;
@@ -26,9 +39,19 @@ struct welcome {
   uint64_t address, statistics;
 } __attribute__((packed));
 
+struct statistics {
+  uint64_t packets, duplicates, out_of_order, naks_sent, ce_marked, cnps_sent;
+  uint64_t window_address;
+  uint32_t window_rkey, invalidations;
+  uint64_t hash;
+  uint32_t hashes, last_immediate;
+} __attribute__((packed));
+
 static struct rdma_event_channel *channel;
 static struct rdma_cm_id *id;
+static struct ibv_pd *pd;
 static struct ibv_mr *mr;
+static struct ibv_mw *window;
 static struct ibv_cq *cq;
 static struct welcome peer;
 static uint8_t *memory;
@@ -57,17 +80,68 @@ static void receive(void) {
 }
 
 static void make_queue_pair(void) {
-  const int all = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+  const int all = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
+                  IBV_ACCESS_MW_BIND;
   cq = ibv_create_cq(id->verbs, 2 * kReceives, NULL, NULL, 0);
-  struct ibv_pd *pd = ibv_alloc_pd(id->verbs);
+  pd = ibv_alloc_pd(id->verbs);
   struct ibv_qp_init_attr attr = {.send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_RC};
   attr.cap.max_send_wr = attr.cap.max_recv_wr = kReceives;
   attr.cap.max_send_sge = attr.cap.max_recv_sge = 1;
   need(cq && pd && rdma_create_qp(id, pd, &attr) == 0, "rdma_create_qp");
-  memory = calloc(1, 2 * kLargest + 64);
-  mr = ibv_reg_mr(pd, memory, 2 * kLargest + 64, all);
+  memory = calloc(1, kMemory);
+  mr = ibv_reg_mr(pd, memory, kMemory, all);
   need(mr != NULL, "ibv_reg_mr");
   for (int i = 0; i < kReceives; ++i) receive();
+}
+
+static uint64_t hash(const uint8_t *bytes, uint32_t count) {
+  uint64_t h = 0xcbf29ce484222325;
+  for (uint32_t i = 0; i < count; ++i) h = (h ^ bytes[i]) * 0x100000001b3;
+  return h;
+}
+
+static struct statistics *published(void) { return (struct statistics *)(memory + 2 * kLargest); }
+
+// Gives the window a new key, with which it opens when the work request has completed.
+static void open_window(void) {
+  struct ibv_send_wr wr = {.opcode = IBV_WR_BIND_MW, .send_flags = IBV_SEND_SIGNALED}, *bad;
+  wr.bind_mw.mw = window;
+  wr.bind_mw.rkey = ibv_inc_rkey(window->rkey);
+  wr.bind_mw.bind_info.mr = mr;
+  wr.bind_mw.bind_info.addr = (uintptr_t)memory;
+  wr.bind_mw.bind_info.length = kLargest;
+  wr.bind_mw.bind_info.mw_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+  need(ibv_post_send(id->qp, &wr, &bad) == 0, "binding a memory window");
+}
+
+static void note(const struct ibv_wc *wc) {
+  struct statistics *s = published();
+  if (wc->status == IBV_WC_WR_FLUSH_ERR) return;
+  if (wc->status != IBV_WC_SUCCESS) {
+    fprintf(stderr, "verbs_peer: completion of kind %d: %s\n", wc->opcode, ibv_wc_status_str(wc->status));
+    exit(1);
+  }
+  if (wc->opcode == IBV_WC_BIND_MW) {
+    window->rkey = ibv_inc_rkey(window->rkey);
+    s->window_address = htobe64((uintptr_t)memory);
+    s->window_rkey = htobe32(window->rkey);
+    return;
+  }
+  receive();
+  // rdma_rxe gives a user the kernel's number of this flag, which is another one's in libibverbs.
+  if (wc->wc_flags & (IBV_WC_WITH_INV | IBV_WC_IP_CSUM_OK)) {
+    need(wc->invalidated_rkey == window->rkey, "another key was invalidated than the window's");
+    s->invalidations = htobe32(be32toh(s->invalidations) + 1);
+    open_window();
+  } else if (wc->wc_flags & IBV_WC_WITH_IMM) {
+    const uint32_t immediate = be32toh(wc->imm_data);
+    if (immediate > kLargest) {
+      s->last_immediate = htobe32(immediate);
+    } else {
+      s->hash = htobe64(hash(memory, immediate));
+      s->hashes = htobe32(be32toh(s->hashes) + 1);
+    }
+  }
 }
 
 static void serve(void) {
@@ -75,6 +149,8 @@ static void serve(void) {
   struct rdma_cm_event *event = wait_for(RDMA_CM_EVENT_CONNECT_REQUEST);
   id = event->id;
   make_queue_pair();
+  window = ibv_alloc_mw(pd, IBV_MW_TYPE_2);
+  need(window != NULL, "ibv_alloc_mw");
   struct welcome w = {htobe32(kMagic), htobe32(mr->rkey), htobe64((uintptr_t)memory),
                       htobe64((uintptr_t)memory + 2 * kLargest)};
   struct rdma_conn_param param = {.private_data = &w, .private_data_len = sizeof w};
@@ -84,12 +160,20 @@ static void serve(void) {
   need(rdma_accept(id, &param) == 0, "rdma_accept");
   rdma_ack_cm_event(event);
   rdma_ack_cm_event(wait_for(RDMA_CM_EVENT_ESTABLISHED));
-  wait_for(RDMA_CM_EVENT_DISCONNECTED);  // as many receives are posted as the client sends messages
+  open_window();
+  struct pollfd waiting = {channel->fd, POLLIN, 0};
+  struct ibv_wc wc;
+  // The client ends with a WRITE that is refused: what comes then is flushed.
+  while (poll(&waiting, 1, 0) == 0) {
+    while (ibv_poll_cq(cq, 1, &wc) == 1) note(&wc);
+  }
+  wait_for(RDMA_CM_EVENT_DISCONNECTED);
   rdma_disconnect(id);
-  printf("served\n");
+  printf("served, %u windows closed\n", be32toh(published()->invalidations));
 }
 
-static void complete(struct ibv_send_wr *wr, uint32_t local, uint32_t length, uint64_t remote) {
+// Posts a work request and waits for its end, which has to be `expected`.
+static void complete_with(enum ibv_wc_status expected, struct ibv_send_wr *wr, uint32_t local, uint32_t length) {
   struct ibv_sge sge = {(uintptr_t)memory + local, length, mr->lkey};
   struct ibv_send_wr *bad;
   struct ibv_wc wc;
@@ -98,6 +182,15 @@ static void complete(struct ibv_send_wr *wr, uint32_t local, uint32_t length, ui
   wr->num_sge = 1;
   wr->send_flags = IBV_SEND_SIGNALED;
   wr->wr_id = ++done;
+  need(ibv_post_send(id->qp, wr, &bad) == 0, "ibv_post_send");
+  while ((count = ibv_poll_cq(cq, 1, &wc)) == 0) continue;
+  if (count != 1 || wc.status != expected || wc.wr_id != done) {
+    fprintf(stderr, "verbs_peer: opcode %d of %u bytes: %s\n", wr->opcode, length, ibv_wc_status_str(wc.status));
+    exit(1);
+  }
+}
+
+static void complete(struct ibv_send_wr *wr, uint32_t local, uint32_t length, uint64_t remote) {
   if (wr->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD || wr->opcode == IBV_WR_ATOMIC_CMP_AND_SWP) {
     wr->wr.atomic.remote_addr = remote;
     wr->wr.atomic.rkey = be32toh(peer.rkey);
@@ -105,23 +198,59 @@ static void complete(struct ibv_send_wr *wr, uint32_t local, uint32_t length, ui
     wr->wr.rdma.remote_addr = remote;
     wr->wr.rdma.rkey = be32toh(peer.rkey);
   }
-  need(ibv_post_send(id->qp, wr, &bad) == 0, "ibv_post_send");
-  while ((count = ibv_poll_cq(cq, 1, &wc)) == 0) continue;
-  if (count != 1 || wc.status != IBV_WC_SUCCESS || wc.wr_id != done) {
-    fprintf(stderr, "verbs_peer: opcode %d of %u bytes: %s\n", wr->opcode, length, ibv_wc_status_str(wc.status));
-    exit(1);
-  }
+  complete_with(IBV_WC_SUCCESS, wr, local, length);
+}
+
+// What the server publishes.
+static struct statistics server(void) {
+  struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_READ};
+  complete(&wr, 2 * kLargest, sizeof(struct statistics), be64toh(peer.statistics));
+  return *published();
 }
 
 static void there_and_back(enum ibv_wr_opcode opcode, uint32_t size) {
   const uint64_t remote = be64toh(peer.address);
+  const uint32_t immediate = kImmediates + done;
   for (uint32_t i = 0; i < size; ++i) memory[i] = (uint8_t)(rand() >> 8);
+  const uint64_t sent = hash(memory, size);
   memset(memory + kLargest, 0, kLargest);
-  struct ibv_send_wr wr = {.opcode = opcode, .imm_data = htobe32(size)};
-  complete(&wr, 0, size, remote);
+  const struct statistics before = server();
+  struct statistics after;
+  struct ibv_send_wr wr = {.opcode = opcode, .imm_data = htobe32(immediate)};
+  if (opcode == IBV_WR_SEND_WITH_INV) {
+    wr.invalidate_rkey = be32toh(before.window_rkey);
+    complete_with(IBV_WC_SUCCESS, &wr, 0, size);
+  } else if (opcode == IBV_WR_RDMA_WRITE) {
+    wr.wr.rdma.remote_addr = be64toh(before.window_address);
+    wr.wr.rdma.rkey = be32toh(before.window_rkey);
+    complete_with(IBV_WC_SUCCESS, &wr, 0, size);
+  } else {
+    complete(&wr, 0, size, remote);
+  }
+  struct ibv_send_wr question = {.opcode = IBV_WR_RDMA_WRITE_WITH_IMM, .imm_data = htobe32(size)};
+  complete(&question, 0, 0, remote);
+  do after = server();
+  while (after.hashes == before.hashes);
+  need(be64toh(after.hash) == sent, "the data that the server has is not the same");
+  if (opcode == IBV_WR_SEND_WITH_IMM || opcode == IBV_WR_RDMA_WRITE_WITH_IMM) {
+    need(be32toh(after.last_immediate) == immediate, "the server got another immediate");
+  }
+  need(be32toh(after.invalidations) - be32toh(before.invalidations) == (opcode == IBV_WR_SEND_WITH_INV),
+       "windows were closed that should not, or not those that should");
   struct ibv_send_wr back = {.opcode = IBV_WR_RDMA_READ};
   complete(&back, kLargest, size, remote);
-  need(memcmp(memory, memory + kLargest, size) == 0, "the data is not the same");
+  need(hash(memory + kLargest, size) == sent, "the data that was read back is not the same");
+}
+
+// The last act: a window that was closed is closed, and the queue pair ends.
+static void closed_window(void) {
+  const struct statistics s = server();
+  struct ibv_send_wr close = {.opcode = IBV_WR_SEND_WITH_INV, .invalidate_rkey = be32toh(s.window_rkey)};
+  complete_with(IBV_WC_SUCCESS, &close, 0, 0);
+  struct ibv_send_wr write = {.opcode = IBV_WR_RDMA_WRITE};
+  write.wr.rdma.remote_addr = be64toh(s.window_address);
+  write.wr.rdma.rkey = be32toh(s.window_rkey);
+  complete_with(IBV_WC_REM_ACCESS_ERR, &write, 0, 8);
 }
 
 static void atomics(void) {
@@ -142,11 +271,14 @@ static void atomics(void) {
   }
 }
 
-static void verify(struct sockaddr_in *to) {
-  static const uint32_t sizes[] = {0,        1,        3,        kMtu - 1,     kMtu,     kMtu + 1,
-                                   2 * kMtu, 2 * kMtu + 1, 5 * kMtu + 7, 33 * kMtu};
-  static const enum ibv_wr_opcode opcodes[] = {IBV_WR_SEND, IBV_WR_SEND_WITH_IMM, IBV_WR_RDMA_WRITE,
-                                               IBV_WR_RDMA_WRITE_WITH_IMM};
+static void verify(struct sockaddr_in *to, uint32_t mtu, uint8_t timeout) {
+  const uint32_t sizes[] = {0, 1, 3, mtu - 1, mtu, mtu + 1, 2 * mtu - 1, 2 * mtu, 2 * mtu + 1, 5 * mtu + 7, 33 * mtu};
+  static const enum ibv_wr_opcode opcodes[] = {IBV_WR_SEND, IBV_WR_SEND_WITH_IMM, IBV_WR_SEND_WITH_INV,
+                                               IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE_WITH_IMM};
+  if (timeout != 0) {
+    need(rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &timeout, sizeof timeout) == 0,
+         "rdma_set_option");
+  }
   need(rdma_resolve_addr(id, NULL, (struct sockaddr *)to, 5000) == 0, "rdma_resolve_addr");
   rdma_ack_cm_event(wait_for(RDMA_CM_EVENT_ADDR_RESOLVED));
   need(rdma_resolve_route(id, 5000) == 0, "rdma_resolve_route");
@@ -166,19 +298,22 @@ static void verify(struct sockaddr_in *to) {
     for (unsigned o = 0; o < sizeof opcodes / sizeof *opcodes; ++o) there_and_back(opcodes[o], sizes[s]);
   }
   atomics();
+  struct ibv_qp_attr attr;
+  struct ibv_qp_init_attr init;
+  need(ibv_query_qp(id->qp, &attr, IBV_QP_PATH_MTU, &init) == 0, "ibv_query_qp");
+  closed_window();
   rdma_disconnect(id);
-  wait_for(RDMA_CM_EVENT_DISCONNECTED);
-  printf("verified %u messages\n", done);
+  printf("verified %u messages, path MTU %u\n", done, 128u << attr.path_mtu);
 }
 
 int main(int argc, char **argv) {
   struct sockaddr_in own = {.sin_family = AF_INET, .sin_port = htons(kPort)}, to = own;
-  need(argc >= 2 && inet_pton(AF_INET, argv[1], &own.sin_addr) == 1, "usage: verbs_peer ADDRESS [SERVER]");
+  need(argc >= 2 && inet_pton(AF_INET, argv[1], &own.sin_addr) == 1, "usage: verbs_peer ADDRESS [SERVER MTU TIMEOUT]");
   channel = rdma_create_event_channel();
   need(channel && rdma_create_id(channel, &id, NULL, RDMA_PS_TCP) == 0, "rdma_create_id");
-  if (argc == 3) {
+  if (argc == 5) {
     need(inet_pton(AF_INET, argv[2], &to.sin_addr) == 1, "the server's address");
-    verify(&to);
+    verify(&to, (uint32_t)atoi(argv[3]), (uint8_t)atoi(argv[4]));
     return 0;
   }
   need(rdma_bind_addr(id, (struct sockaddr *)&own) == 0, "rdma_bind_addr");

@@ -22,13 +22,15 @@ RECOVERIES = ("gbn", "nic_sr", "irn")
 
 class Rnic(unittest.TestCase):
     @contextlib.contextmanager
-    def fabric(self, rules="", addresses=(A, B), prefix=24):
+    def fabric(self, rules="", addresses=(A, B), prefix=24, rate_mbps=None, qos=""):
+        """Hosts a and b on a switch; `rate_mbps` is that of the port to b."""
         with lab.Lab() as l:
             hosts = [l.host(name, mtu=MTU).address(f"{address}/{prefix}") for name, address in zip("ab", addresses)]
+            rates = ("", f", rate_mbps: {rate_mbps}" if rate_mbps else "")
             ports = "".join(f"      - {{ name: {name}, type: veth, interface: {host.port_interface}, "
-                            f"mtu_bytes: {MTU} }}\n" for name, host in zip("ab", hosts))
+                            f"mtu_bytes: {MTU}{rate} }}\n" for name, host, rate in zip("ab", hosts, rates))
             impair = f"impair: {{ rules: [ {rules} ] }}, " if rules else ""
-            l.start(f"  - name: tor\n    ports:\n{ports}    pipeline: [parse, {impair}rdma_track, l2]\n")
+            l.start(f"  - name: tor\n    ports:\n{ports}{qos}    pipeline: [parse, {impair}rdma_track, l2]\n")
             yield l, hosts
 
     @contextlib.contextmanager
@@ -115,8 +117,8 @@ class Rnic(unittest.TestCase):
             self.assertGreater(count, 1000)
             self.assertEqual(wrong, [])
             self.assertEqual(roce_capture.complaints(path), "")
-            # Every opcode of RC but SEND with Invalidate, and datagrams of CM.
-            self.assertEqual(roce_capture.opcodes(path), {*range(0x00, 0x15), 0x64} - {0x0a + 0x40})
+            # Every opcode of RC, and datagrams of CM.
+            self.assertEqual(roce_capture.opcodes(path), {*range(0x00, 0x15), 0x16, 0x17, 0x64})
             l.stop()
 
     def test_rping_runs_over_ipv6_too(self):
@@ -137,6 +139,41 @@ class Rnic(unittest.TestCase):
             without = self.json(a, "write_bw", B, *options)
             self.assertGreater(with_cuts["qps"][0]["rate_cuts"], 3)
             self.assertEqual(without["qps"][0]["rate_cuts"], 0)
+            l.stop()
+
+    def test_dcqcn_falls_to_the_rate_of_a_port_that_marks_and_nothing_is_lost(self):
+        # A rate of 1 Gbit/s into a port of 200 Mbit/s. The queue marks every packet behind 200 kB, which a sender with
+        # 256 packets of 4 kB under way would exceed five times over, and has room for all of it.
+        qos = """    qos:
+      WRED_PROFILE: { w: { green_min_threshold: 50000, green_max_threshold: 200000, green_drop_probability: 20 } }
+      QUEUE: { all|3: { wred_profile: w } }
+      BUFFER_POOL: { size: 14000000 }
+      BUFFER_PROFILE: { l: { static_th: 4000000, xoff: 2000000 } }
+      BUFFER_PG: { all|3-4: { profile: l } }
+"""
+        with self.fabric(rate_mbps=200, qos=qos) as (l, (a, b)), self.server(b):
+            options = ("--tos", str(26 << 2), "--rto-us", "2000000", "-s", "262144", "-D", "4", "--rate-gbps", "1")
+            result = self.json(a, "write_bw", B, *options, "--cc", "dcqcn", "--dcqcn", "conweave")
+            qp = result["qps"][0]
+            queue = next(row for row in l.show("queues") if row["port"] == "b" and row["queue"] == 3)
+            self.assertEqual((queue["dropped"], qp["retransmitted"], qp["timeouts"], qp["naks"]), (0, 0, 0, 0))
+            # What the queue marks the server sees, and what the server notifies the client hears.
+            self.assertGreater(queue["ecn_marked"], 20)
+            self.assertEqual(qp["server_ce_marked"], queue["ecn_marked"])
+            self.assertGreater(qp["cnps"], 10)
+            self.assertLessEqual(qp["cnps"], queue["ecn_marked"])
+            self.assertGreater(qp["rate_cuts"], 5)
+            # The rate is near the port's: of 4190 bytes on the wire 4096 are payload. Nothing starves.
+            self.assertLess(qp["rate_gbps"], 0.5)
+            self.assertLess(result["gbits_per_second"], 0.2)
+            self.assertGreater(result["gbits_per_second"], 0.2 * 4096 / 4190 * 0.75)
+            with_dcqcn = queue["ecn_marked"] / queue["tx_packets"]
+            # Without DCQCN nobody heeds the marks: the queue stays full, and nearly every packet is marked.
+            result = self.json(a, "write_bw", B, *options)
+            after = next(row for row in l.show("queues") if row["port"] == "b" and row["queue"] == 3)
+            marked = (after["ecn_marked"] - queue["ecn_marked"]) / (after["tx_packets"] - queue["tx_packets"])
+            self.assertGreater(marked, 0.9)
+            self.assertLess(with_dcqcn, marked * 0.75)
             l.stop()
 
     def test_mistakes_are_said_in_one_sentence(self):

@@ -45,11 +45,26 @@ struct Welcome {
 };
 static_assert(sizeof(Welcome) == 24);
 
-/// What the server's responder has counted; the client reads it over RDMA when a test is over.
+/// What the server's responder has counted, and what it has for `verify`; the client reads it over RDMA.
 struct Statistics {
   wire::be64 packets, duplicates, out_of_order, naks_sent, ce_marked, cnps_sent;
+  /// A window on the data, which SEND with Invalidate closes; then there is another one with another key.
+  wire::be64 window_address;
+  wire::be32 window_rkey;
+  wire::be32 invalidations;  ///< windows that were closed
+  /// An immediate that is not larger than the size of the data asks for hash() of its first so many bytes.
+  wire::be64 hash;
+  wire::be32 hashes;          ///< times that this was done
+  wire::be32 last_immediate;  ///< the last larger one
 };
-static_assert(sizeof(Statistics) == 48);
+static_assert(sizeof(Statistics) == 80);
+
+/// FNV-1a, 64 bits: small enough to be written a second time for a host with Linux's verbs.
+[[nodiscard]] inline std::uint64_t hash(std::span<const std::uint8_t> bytes) noexcept {
+  std::uint64_t h = 0xcbf29ce484222325;
+  for (const std::uint8_t byte : bytes) h = (h ^ byte) * 0x100000001b3;
+  return h;
+}
 
 template <class T>
 [[nodiscard]] std::span<const std::uint8_t> as_bytes(const T& v) noexcept {

@@ -50,6 +50,7 @@ bool Server::prepare(const nic::CmEvent& event, const Hello& hello, Client& c) {
   c.size = hello.size.value();
   c.memory.resize(data_bytes(c.size) + sizeof(Statistics));
   c.mr = device_.reg_mr(session_.pd(), c.memory.data(), c.memory.size(), nic::Access::all);
+  open_window(c);
   c.cq = &device_.create_cq(4 * kReceives);
   c.qp = &device_.create_qp(session_.pd(), *c.cq, *c.cq, config);
   return true;
@@ -75,6 +76,27 @@ void Server::repost(Client& c, std::uint64_t slot) {
   static_cast<void>(c.qp->post_recv(wr));
 }
 
+void Server::open_window(Client& c) {
+  c.window =
+      device_.reg_mr(session_.pd(), c.memory.data(), c.size, nic::Access::remote_write | nic::Access::remote_read);
+}
+
+/// The server's part of verify: a message that has ended.
+void Server::note_received(Client& c, const nic::Wc& wc) {
+  if (wc.with_invalidate && wc.invalidated_rkey == c.window.key) {
+    ++c.invalidations;
+    device_.dereg_mr(c.window);
+    open_window(c);
+  }
+  if (!wc.with_immediate) return;
+  if (wc.immediate > c.size) {
+    c.last_immediate = wc.immediate;
+    return;
+  }
+  c.hash = hash({c.memory.data(), wc.immediate});
+  ++c.hashes;
+}
+
 /// A pong for what has arrived: the same size, back to where the client waits for it.
 void Server::answer_ping(Client& c) {
   nic::SendWr wr;
@@ -92,12 +114,13 @@ void Server::serve(Client& c) {
   nic::Wc done[64];
   while (const std::size_t count = c.cq->poll(done)) {
     for (std::size_t i = 0; i < count; ++i) {
-      if (done[i].status != nic::WcStatus::success || done[i].opcode != nic::WcOpcode::receive) {
-        if (done[i].opcode == nic::WcOpcode::receive_write_imm) repost(c, done[i].wr_id);
-        continue;
-      }
+      const nic::Wc& wc = done[i];
+      const bool receive = wc.opcode == nic::WcOpcode::receive;
+      if (wc.status != nic::WcStatus::success || (!receive && wc.opcode != nic::WcOpcode::receive_write_imm)) continue;
+      repost(c, wc.wr_id);
+      if (c.test == Command::verify) note_received(c, wc);
+      if (!receive) continue;
       ++c.receives;
-      repost(c, done[i].wr_id);
       if (c.test == Command::send_lat) answer_ping(c);
     }
   }
@@ -105,10 +128,25 @@ void Server::serve(Client& c) {
     answer_ping(c);
     c.awaited = static_cast<std::uint8_t>(c.awaited == 255 ? 1 : c.awaited + 1);
   }
+  publish(c);
+}
+
+void Server::publish(Client& c) {
   const auto& r = c.qp->responder().counters();
   const auto& q = c.qp->counters();
-  const Statistics now{wire::be64(r.packets),   wire::be64(r.duplicates), wire::be64(r.out_of_order),
-                       wire::be64(r.naks_sent), wire::be64(q.ce_marked),  wire::be64(q.cnps_sent)};
+  Statistics now;
+  now.packets.set(r.packets);
+  now.duplicates.set(r.duplicates);
+  now.out_of_order.set(r.out_of_order);
+  now.naks_sent.set(r.naks_sent);
+  now.ce_marked.set(q.ce_marked);
+  now.cnps_sent.set(q.cnps_sent);
+  now.window_address.set(c.window.address);
+  now.window_rkey.set(c.window.key);
+  now.invalidations.set(c.invalidations);
+  now.hash.set(c.hash);
+  now.hashes.set(c.hashes);
+  now.last_immediate.set(c.last_immediate);
   std::memcpy(c.memory.data() + data_bytes(c.size), &now, sizeof now);
 }
 
@@ -138,6 +176,7 @@ void Server::remove(nic::CmId id) {
   device_.destroy_qp(*c.qp);
   device_.destroy_cq(*c.cq);
   device_.dereg_mr(c.mr);
+  device_.dereg_mr(c.window);
   clients_.erase(found);
   ++finished_;
 }

@@ -34,7 +34,12 @@ class Server {
     nic::Cq* cq = nullptr;
     std::vector<std::uint8_t> memory;  ///< data, then Statistics
     nic::Mr mr{};
-    std::uint8_t awaited = 1;  ///< write_lat: the value of the next ping
+    nic::Mr window{};                  ///< verify
+    std::uint32_t invalidations = 0;   ///< verify
+    std::uint32_t hashes = 0;          ///< verify
+    std::uint64_t hash = 0;            ///< verify
+    std::uint32_t last_immediate = 0;  ///< verify
+    std::uint8_t awaited = 1;          ///< write_lat: the value of the next ping
     bool ended = false;
     std::uint64_t receives = 0;
   };
@@ -44,6 +49,9 @@ class Server {
   void serve(Client& c);
   void repost(Client& c, std::uint64_t slot);
   void answer_ping(Client& c);
+  void open_window(Client& c);
+  void note_received(Client& c, const nic::Wc& wc);
+  void publish(Client& c);
   void report(const Client& c);
   void remove(nic::CmId id);
 

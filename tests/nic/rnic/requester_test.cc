@@ -9,6 +9,8 @@
 #include <optional>
 #include <vector>
 
+#include "tests/nic/rnic/half_test.h"
+
 namespace weft::nic {
 namespace {
 
@@ -17,9 +19,11 @@ using wire::Opcode;
 using wire::Psn;
 using wire::Syndrome;
 
-constexpr std::uint32_t kMtu = 256;
+using testing::HalfTest;
 
-class RequesterTest : public ::testing::Test {
+constexpr std::uint32_t kMtu = testing::kHalfMtu;
+
+class RequesterTest : public HalfTest {
  protected:
   RequesterTest() { make({}); }
 
@@ -28,8 +32,7 @@ class RequesterTest : public ::testing::Test {
     c.rto_ns = 1 * kMs;
     requester.emplace(c, Pd{1}, table, wire::Qpn(5));
     requester->connect(Psn(0xfffffe));
-    bytes.assign(1 << 16, 0x42);
-    mr = table.add(Pd{1}, bytes.data(), bytes.size(), Access::all, 0x1000);
+    register_memory(1 << 16, 0x42);
   }
   PostResult post(WrOpcode op, std::uint32_t length, std::uint64_t id = 1) {
     SendWr wr;
@@ -60,18 +63,7 @@ class RequesterTest : public ::testing::Test {
     ASSERT_NE(now, kNever);
     requester->on_timer(now, cq);
   }
-  std::vector<Wc> completions() {
-    std::vector<Wc> out(64);
-    out.resize(cq.poll(out));
-    return out;
-  }
-
-  MemoryTable table;
-  Cq cq{256};
   std::optional<Requester> requester;
-  std::vector<std::uint8_t> bytes;
-  Mr mr{};
-  Time now = 1000;
 };
 
 TEST_F(RequesterTest, CutsAMessageAtTheMtuAndAsksForAnAckAtItsEnd) {

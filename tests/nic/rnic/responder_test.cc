@@ -9,6 +9,8 @@
 #include <cstring>
 #include <vector>
 
+#include "tests/nic/rnic/half_test.h"
+
 namespace weft::nic {
 namespace {
 
@@ -17,9 +19,11 @@ using wire::Opcode;
 using wire::Psn;
 using wire::Syndrome;
 
-constexpr std::uint32_t kMtu = 256;
+using testing::HalfTest;
 
-class ResponderTest : public ::testing::Test {
+constexpr std::uint32_t kMtu = testing::kHalfMtu;
+
+class ResponderTest : public HalfTest {
  protected:
   ResponderTest() { make({}); }
 
@@ -29,8 +33,7 @@ class ResponderTest : public ::testing::Test {
     config = c;
     responder.emplace(c, Pd{1}, table, wire::Qpn(5));
     responder->connect(Psn(10));
-    bytes.assign(4096, 0xee);
-    mr = table.add(Pd{1}, bytes.data(), bytes.size(), Access::all, 0x1000);
+    register_memory(4096, 0xee);
   }
   void post(std::uint32_t length = 1024) {
     ASSERT_EQ(responder->post(RecvWr{.wr_id = 77}.with({0x1000, length, mr.key}), cq), PostResult::ok);
@@ -70,20 +73,9 @@ class ResponderTest : public ::testing::Test {
     arrive(request(Opcode::RC_SEND_ONLY, 10, 4));
     EXPECT_TRUE(answers().empty()) << "after a failure nothing is answered";
   }
-  std::vector<Wc> completions() {
-    std::vector<Wc> out(16);
-    out.resize(cq.poll(out));
-    return out;
-  }
-
   QpConfig config;
-  MemoryTable table;
-  Cq cq{64};
   std::optional<Responder> responder;
-  std::vector<std::uint8_t> bytes;
   std::vector<std::uint8_t> data = std::vector<std::uint8_t>(4096, 0x5a);
-  Mr mr{};
-  Time now = 1'000'000;
 };
 
 TEST_F(ResponderTest, ASendCompletesItsReceiveAndIsAcknowledgedWithTheNextMsn) {
