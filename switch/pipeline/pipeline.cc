@@ -92,6 +92,30 @@ void Pipeline::receive(TimeNs now, PortIndex port, rte_mbuf** packets, std::uint
   run_all_resumed(now);
 }
 
+void Pipeline::receive_mixed(TimeNs now, rte_mbuf** packets, std::uint16_t count_in) noexcept {
+  metering_ = false;
+  assert(count_in <= Batch::kCapacity);
+  Batch batch;
+  std::uint64_t bytes = 0;
+  for (std::uint32_t i = 0; i < count_in; ++i) {
+    rte_mbuf* m = packets[i];
+    PacketMeta& pm = meta(m);
+    const PortIndex port = pm.in_port;
+    static_cast<PacketRoute&>(pm) = {.in_port = port, .switch_index = state_.info().index};
+    pm.time = now;
+    bytes += m->pkt_len;
+    port_totals_[port].rx.add(1);
+    port_totals_[port].rx_bytes.add(m->pkt_len);
+    batch.packet[i] = m;
+    for (std::size_t k = 0; k < tap_count_; ++k) taps_[k]->received(now, port, &m, 1);
+  }
+  batch.size = count_in;
+  totals_.rx.add(count_in);
+  totals_.rx_bytes.add(bytes);
+  run_ingress(now, batch, 0);
+  run_all_resumed(now);
+}
+
 void Pipeline::run_ingress(TimeNs now, Batch& batch, std::size_t first) noexcept {
   if (tracer_ != nullptr) [[unlikely]]
     return run_ingress_traced(now, batch, first);
@@ -230,6 +254,7 @@ void Pipeline::admit(TimeNs now, Batch& batch, std::uint64_t before) noexcept {
 void Pipeline::admit_all(TimeNs now, rte_mbuf** packets, std::uint32_t size, std::uint32_t longest) noexcept {
   const Gate& gate = gates_[std::min<std::size_t>(meta(packets[0]).out_port, egress_.size())];
   if (longest < gate.too_large) [[likely]] {
+    note_admitted(meta(packets[0]).out_port);
     if (qos_ != nullptr) return admit_classes(now, meta(packets[0]).out_port, packets, size);
     if (gate.queue->push_all(now, packets, size)) [[likely]]
       return;
@@ -281,6 +306,7 @@ void Pipeline::admit_one(TimeNs now, rte_mbuf* m) noexcept {
     return drop_at_port(now, out, m, DropReason::egress_mtu);
   if (!state_.link_up(out)) [[unlikely]]
     return drop_at_port(now, out, m, DropReason::egress_down);
+  note_admitted(out);
   if (qos_ != nullptr) return admit_classes(now, out, &m, 1);
   if (!queue->push(now, m)) [[unlikely]]
     drop_at_port(now, out, m, DropReason::egress_queue_full);

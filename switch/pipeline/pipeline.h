@@ -56,6 +56,9 @@ struct PipelineHost {
   bool meter = true;                   ///< count cycles per stage
   std::uint64_t seed = 1;              ///< of the random source
   const Pipeline* previous = nullptr;  ///< a reload: the pipeline whose place the new one will take by adopt()
+  /// One bit per port that is set when packets were put into its queue, for a host that does not ask every port all the
+  /// time; nullptr: nobody wants to know.
+  std::uint64_t* admitted = nullptr;
 };
 
 class Pipeline {
@@ -71,6 +74,9 @@ class Pipeline {
 
   /// Packets that arrived at `port`; takes ownership. At most Batch::kCapacity.
   void receive(TimeNs now, PortIndex port, rte_mbuf** packets, std::uint16_t count) noexcept;
+
+  /// The same for packets of several ports at once: PacketRoute::in_port says where each arrived.
+  void receive_mixed(TimeNs now, rte_mbuf** packets, std::uint16_t count) noexcept;
 
   /// Packets that another worker handed over.
   void take_handoff(TimeNs now, rte_mbuf** packets, std::uint16_t count) noexcept;
@@ -172,6 +178,9 @@ class Pipeline {
   void admit_mixed(TimeNs now, rte_mbuf** packets, std::uint32_t size, std::uint32_t longest) noexcept;
   void set_gates() noexcept;
   void admit_one(TimeNs now, rte_mbuf* m) noexcept;
+  void note_admitted(PortIndex port) noexcept {
+    if (host_.admitted != nullptr) host_.admitted[port / 64] |= std::uint64_t{1} << port % 64;
+  }
   bool hand_over(std::uint16_t worker, rte_mbuf* m, std::uint8_t stage) noexcept;
   std::uint32_t serve_direct(TimeNs now, PortIndex port) noexcept;
   std::uint32_t serve_emulated(TimeNs now, PortIndex port) noexcept;

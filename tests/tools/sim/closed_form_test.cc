@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+//
+// Runs whose outcome can be computed with a pencil.
+#include <gtest/gtest.h>
+
+#include "tests/tools/sim/runs.h"
+
+namespace weft::sim {
+namespace {
+
+// Frames of 1500 bytes of payload with 58 bytes of headers, and 24 bytes of preamble, FCS and gap.
+constexpr double kFrameBits = (1500 + 58 + 24) * 8;
+constexpr double kAckBits = (62 + 24) * 8;
+
+const std::string kPair = R"(
+topology: { kind: leaf_spine, leaves: 2, spines: 1, hosts_per_leaf: 1, link_gbps: 100, delay_ns: 1000 }
+nic: { transport: gbn, mtu: 1500, window: 4096, cc: { kind: none } }
+)";
+
+TEST(ClosedForm, OneFlowRunsAtLineRate) {
+  const auto report = run_text(kPair + "workload: { kind: incast, bytes: 15000000 }");
+  // 10000 packets on the slowest link, then three more hops, and the propagation of four links. The first packet has
+  // RETH, the last one ImmDt: 20 bytes on each of four links at most.
+  const double ns = 10'000 * kFrameBits / 100 + 3 * kFrameBits / 100 + 4 * 1000;
+  const double got = report["summary"]["completion_ms"].get<double>() * 1e6;
+  EXPECT_NEAR(got, ns, 20);
+  EXPECT_EQ(report["summary"]["drops"], 0);
+  EXPECT_EQ(report["summary"]["retransmit_ratio"], 0.0);
+  // The acknowledgement of the last packet comes back over four links.
+  const double fct = report["transfers"][0]["fct_ns"].get<double>();
+  EXPECT_NEAR(fct, got + 4 * (1000 + kAckBits / 100), 20);
+  EXPECT_NEAR(report["summary"]["fct_slowdown_mean"].get<double>(), 1.0, 1e-4);
+}
+
+TEST(ClosedForm, AnIntegerNanosecondClockKeepsExactRates) {
+  // 31.64 ns a packet: a clock that rounded each would be off by a hundredth.
+  const auto report = run_text(kPair + "workload: { kind: incast, bytes: 15000000 }",
+                               {{"topology.link_gbps", "400"}});
+  const double ns = 10'000 * kFrameBits / 400 + 3 * kFrameBits / 400 + 4 * 1000;
+  EXPECT_NEAR(report["summary"]["completion_ms"].get<double>() * 1e6, ns, 20);
+}
+
+TEST(ClosedForm, TwoFlowsShareALinkEvenly) {
+  const std::string text = R"(
+topology: { kind: leaf_spine, leaves: 1, spines: 0, hosts_per_leaf: 3, link_gbps: 100, delay_ns: 1000 }
+nic: { transport: gbn, mtu: 1500, window: 4096, cc: { kind: none } }
+workload: { kind: incast, bytes: 3000000 }
+)";
+  const auto report = run_text(text);
+  const double ns = 2 * 2000 * kFrameBits / 100;
+  for (const auto& t : report["transfers"]) EXPECT_NEAR(t["received_ns"].get<double>(), ns, ns * 0.005);
+  EXPECT_EQ(report["summary"]["drops"], 0);
+}
+
+TEST(ClosedForm, ARingAllReduceTakesItsIdealTime) {
+  const std::string text = R"(
+topology: { kind: leaf_spine, leaves: 4, spines: 4, hosts_per_leaf: 1, link_gbps: 100, delay_ns: 1000 }
+switch: { lb: random }
+nic: { transport: irn, mtu: 1500, window: 4096, nack_is_cnp: false, cc: { kind: none } }
+workload: { kind: ring_allreduce, bytes: 6000000 }
+)";
+  const auto report = run_text(text);
+  // 2 (n - 1) steps of 1000 packets, each with its own way through four links.
+  const double step = 1000 * kFrameBits / 100 + 3 * kFrameBits / 100 + 4 * 1000;
+  EXPECT_NEAR(report["summary"]["completion_ms"].get<double>() * 1e6, 6 * step, 6 * step * 0.02);
+}
+
+TEST(ClosedForm, HalvingAndDoublingMovesTheSameBytesInFewerSteps) {
+  const std::string text = R"(
+topology: { kind: leaf_spine, leaves: 4, spines: 4, hosts_per_leaf: 1, link_gbps: 100, delay_ns: 1000 }
+nic: { transport: gbn, mtu: 1500, window: 4096, cc: { kind: none } }
+workload: { kind: halving_doubling_allreduce, bytes: 6000000 }
+)";
+  const auto report = run_text(text);
+  std::uint64_t from_first = 0;
+  for (const auto& t : report["transfers"]) from_first += t["from"] == 0 ? t["bytes"].get<std::uint64_t>() : 0;
+  EXPECT_EQ(from_first, 2u * 6'000'000u * 3 / 4);
+  EXPECT_EQ(report["transfers"].size(), 4u * 4u);
+}
+
+}  // namespace
+}  // namespace weft::sim

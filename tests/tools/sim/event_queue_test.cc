@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+#include "tools/sim/event_queue.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "switch/pipeline/rng.h"
+
+namespace weft::sim {
+namespace {
+
+class Recorder : public Event {
+ public:
+  Recorder(int id, std::vector<std::pair<TimeNs, int>>& log) : id_(id), log_(log) {}
+  void fire(TimeNs now) override { log_.emplace_back(now, id_); }
+
+ private:
+  int id_;
+  std::vector<std::pair<TimeNs, int>>& log_;
+};
+
+using Log = std::vector<std::pair<TimeNs, int>>;
+
+TEST(EventQueue, FiresByTimeThenByOrderOfScheduling) {
+  Log log;
+  EventQueue queue;
+  Recorder a(1, log), b(2, log), c(3, log), far(4, log);
+  queue.schedule(far, 10'000'000);
+  queue.schedule(a, 20);
+  queue.schedule(b, 10);
+  queue.schedule(c, 20);
+  while (queue.step()) continue;
+  EXPECT_EQ(log, (Log{{10, 2}, {20, 1}, {20, 3}, {10'000'000, 4}}));
+  EXPECT_EQ(queue.fired(), 4u);
+}
+
+TEST(EventQueue, AnEventThatIsMovedFiresOnceAtItsLastTime) {
+  Log log;
+  EventQueue queue;
+  Recorder a(1, log), b(2, log);
+  queue.schedule(a, 5);
+  queue.schedule(a, 1'000'000);
+  queue.schedule(a, 50);
+  queue.schedule(b, 7);
+  queue.cancel(b);
+  while (queue.step()) continue;
+  EXPECT_EQ(log, (Log{{50, 1}}));
+  EXPECT_EQ(queue.next_time(), kNever);
+}
+
+TEST(EventQueue, ATimeThatHasPassedMeansNow) {
+  Log log;
+  EventQueue queue;
+  Recorder a(1, log), b(2, log);
+  queue.schedule(a, 100);
+  ASSERT_TRUE(queue.step());
+  queue.schedule(b, 3);
+  ASSERT_TRUE(queue.step());
+  EXPECT_EQ(log.back(), (std::pair<TimeNs, int>{100, 2}));
+}
+
+// The order of a plain sorted list, over times near and far.
+TEST(EventQueue, KeepsTheOrderOfASortedListUnderRandomSchedules) {
+  constexpr std::uint64_t kSeed = 20260801;
+  SCOPED_TRACE("seed " + std::to_string(kSeed));
+  pipeline::Rng rng(kSeed);
+  Log log;
+  EventQueue queue;
+  constexpr int kEvents = 200;
+  std::vector<std::unique_ptr<Recorder>> events;
+  for (int i = 0; i < kEvents; ++i) events.push_back(std::make_unique<Recorder>(i, log));
+  std::map<std::pair<TimeNs, std::uint64_t>, int> model;
+  std::vector<std::pair<TimeNs, std::uint64_t>> place(kEvents, {kNever, 0});
+  std::uint64_t sequence = 0;
+  Log expected;
+  for (int round = 0; round < 50'000; ++round) {
+    const auto i = static_cast<std::size_t>(rng.below(kEvents));
+    const std::uint64_t span = rng.below(3) == 0 ? 3'000'000 : 200;
+    const TimeNs at = queue.now() + rng.below(span);
+    if (place[i].first != at) {
+      model.erase(place[i]);
+      place[i] = {at, ++sequence};
+      model[place[i]] = static_cast<int>(i);
+    }
+    queue.schedule(*events[i], at);
+    if (rng.below(3) != 0) continue;
+    const auto first = model.begin();
+    expected.emplace_back(first->first.first, first->second);
+    place[static_cast<std::size_t>(first->second)] = {kNever, 0};
+    model.erase(first);
+    ASSERT_TRUE(queue.step());
+    ASSERT_EQ(log.back(), expected.back());
+  }
+}
+
+}  // namespace
+}  // namespace weft::sim

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+#include "tools/sim/experiment.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "switch/stages/stages.h"
+
+namespace weft::sim {
+namespace {
+
+using testing::HasSubstr;
+
+class ExperimentFile : public testing::Test {
+ protected:
+  ExperimentFile() { stages::register_all(registry_); }
+  std::string mistakes(const std::string& text, const std::vector<Override>& overrides = {}) {
+    pipeline::Diagnostics diagnostics;
+    const auto experiment = load_experiment(text, "bad.yaml", overrides, registry_, diagnostics);
+    EXPECT_EQ(experiment.has_value(), diagnostics.ok());
+    return diagnostics.to_string();
+  }
+  pipeline::Registry registry_;
+};
+
+constexpr const char* kTopology =
+    "topology: { kind: leaf_spine, leaves: 2, spines: 2, hosts_per_leaf: 2 }\n";
+constexpr const char* kWorkload = "workload: { kind: ring, bytes: 1000 }\n";
+
+TEST_F(ExperimentFile, ReportsEveryMistakeAtOnceWithItsPlace) {
+  const std::string all = mistakes("topology: { kind: leaf_spine, leaves: 2, spines: 2, hosts_per_leaf: 0 }\n"
+                                   "switch: { lbb: ecmp }\n"
+                                   "nic: { transport: tcp, mtu: many }\n"
+                                   "workload: { kind: ring }\n");
+  EXPECT_THAT(all, HasSubstr("bad.yaml:1:"));
+  EXPECT_THAT(all, HasSubstr("bad.yaml:2:11"));
+  EXPECT_THAT(all, HasSubstr("did you mean 'lb'?"));
+  EXPECT_THAT(all, HasSubstr("bad.yaml:3:19"));
+  EXPECT_THAT(all, HasSubstr("bad.yaml:3:29"));
+  EXPECT_THAT(all, HasSubstr("bytes"));
+}
+
+TEST_F(ExperimentFile, RefusesImpossibleTopologies) {
+  EXPECT_THAT(mistakes(std::string("topology: { kind: leaf_spine, leaves: 2, spines: 0, hosts_per_leaf: 2 }\n") +
+                       kWorkload),
+              HasSubstr("cannot reach"));
+  EXPECT_THAT(mistakes(std::string("topology: { kind: fat_tree, k: 5 }\n") + kWorkload), HasSubstr("even number"));
+  EXPECT_THAT(mistakes(std::string("topology: { kind: leaf_spine, leaves: 2, spines: 65, hosts_per_leaf: 2 }\n") +
+                       kWorkload),
+              HasSubstr("at most 64 members"));
+  EXPECT_THAT(mistakes(std::string("topology: { kind: explicit, switches: [a, b], hosts: [{ name: h, switch: a }, "
+                                   "{ name: i, switch: b }] }\n") +
+                       kWorkload),
+              HasSubstr("cannot reach"));
+}
+
+TEST_F(ExperimentFile, RefusesGroupsThatDoNotFit) {
+  EXPECT_THAT(mistakes(std::string(kTopology) + "workload: { kind: ring, bytes: 1000, groups: 3 }\n"),
+              HasSubstr("4 hosts do not make 3 groups"));
+  EXPECT_THAT(mistakes("topology: { kind: leaf_spine, leaves: 3, spines: 2, hosts_per_leaf: 1 }\n"
+                       "workload: { kind: halving_doubling_allreduce, bytes: 1000 }\n"),
+              HasSubstr("power of two"));
+}
+
+TEST_F(ExperimentFile, RefusesFaultsOfLinksThatDoNotExist) {
+  EXPECT_THAT(mistakes(std::string(kTopology) + kWorkload + "faults: [{ link: leaf0/leaf1, loss: 0.1 }]\n"),
+              HasSubstr("bad.yaml:3:18: link: expected"));
+}
+
+TEST_F(ExperimentFile, TakesOverridesAndSaysWhichOneIsWrong) {
+  const std::string good = std::string(kTopology) + kWorkload;
+  EXPECT_EQ(mistakes(good), "");
+  EXPECT_EQ(mistakes(good, {{"nic.cc.t_i_us", "55"}, {"faults", "[{loss: 0.1}]"}, {"faults.0.loss", "0.2"}}), "");
+  EXPECT_THAT(mistakes(good, {{"nic.cc.t_x_us", "55"}}), HasSubstr("--set nic.cc.t_x_us:1:1"));
+  EXPECT_THAT(mistakes(good, {{"topology.leaves", "none"}}), HasSubstr("--set topology.leaves:1:1"));
+  EXPECT_THAT(mistakes(good, {{"topology.leaves.more", "1"}}), HasSubstr("nothing under this key"));
+}
+
+TEST_F(ExperimentFile, NamesFilesThatCannotBeRead) {
+  EXPECT_THAT(mistakes(std::string(kTopology) + "workload: { kind: flows, file: nowhere.txt }\n"),
+              HasSubstr("nowhere.txt' cannot be read"));
+}
+
+}  // namespace
+}  // namespace weft::sim

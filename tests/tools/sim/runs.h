@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+//
+// Runs an experiment given as text, and checks that every packet is accounted for.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "switch/stages/stages.h"
+#include "tools/sim/packet_memory.h"
+#include "tools/sim/simulation.h"
+#include "tools/sim/summary.h"
+
+namespace weft::sim {
+
+inline const pipeline::Registry& test_registry() {
+  static const pipeline::Registry kRegistry = [] {
+    pipeline::Registry registry;
+    stages::register_all(registry);
+    return registry;
+  }();
+  return kRegistry;
+}
+
+/// @param look  what else a test wants to see of a run that has ended
+inline nlohmann::ordered_json run_text(const std::string& text, const std::vector<Override>& overrides = {},
+                                       const std::function<void(Simulation&)>& look = {}) {
+  pipeline::Diagnostics diagnostics;
+  const auto experiment = load_experiment(text, "test.yaml", overrides, test_registry(), diagnostics);
+  EXPECT_TRUE(experiment.has_value()) << diagnostics.to_string();
+  if (!experiment) return {};
+  static const pipeline::Pool kPool = make_packet_pool(1u << 17);
+  Simulation simulation(*experiment, test_registry(), kPool.get(), diagnostics);
+  EXPECT_TRUE(diagnostics.ok()) << diagnostics.to_string();
+  RunFacts facts;
+  facts.complete = simulation.run([] { return false; });
+  facts.wall_s = 1;
+  auto report = report_of(simulation, facts);
+  if (look) look(simulation);
+  EXPECT_EQ(simulation.settle(), "");
+  return report;
+}
+
+}  // namespace weft::sim

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+#include "tools/sim/experiment.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "switch/control/switch_builder.h"
+#include "switch/control/yaml_reader.h"
+#include "switch/pipeline/suggest.h"
+#include "switch/pipeline/validate.h"
+#include "tools/sim/experiment_builder.h"
+
+namespace weft::sim {
+namespace {
+
+using pipeline::Diagnostics;
+using pipeline::DocumentNode;
+using pipeline::Mark;
+using pipeline::Value;
+
+// The node under a part of a key; made where there is none.
+DocumentNode* child(DocumentNode& node, const std::string& key, const Mark& mark) {
+  if (node.kind == DocumentNode::Kind::list) {
+    const bool number = !key.empty() && key.find_first_not_of("0123456789") == key.npos && key.size() < 6;
+    const std::size_t index = number ? std::stoul(key) : node.items.size() + 1;
+    if (index > node.items.size()) return nullptr;
+    if (index == node.items.size()) node.items.emplace_back(DocumentNode::Kind::map, mark);
+    return &node.items[index];
+  }
+  if (node.kind == DocumentNode::Kind::null) node = DocumentNode(DocumentNode::Kind::map, mark);
+  if (node.kind != DocumentNode::Kind::map) return nullptr;
+  for (auto& entry : node.entries) {
+    if (entry.key == key) return &entry.value;
+  }
+  node.entries.push_back({key, mark, DocumentNode(DocumentNode::Kind::null, mark)});
+  return &node.entries.back().value;
+}
+
+void apply(const Override& change, DocumentNode& document, Diagnostics& diagnostics) {
+  const std::string where = "--set " + change.key;
+  const Mark mark{where, 1, 1};
+  const auto value = control::read_yaml(change.value, where, diagnostics);
+  if (!value) return;
+  DocumentNode* node = &document;
+  std::string rest = change.key;
+  while (node != nullptr && !rest.empty()) {
+    const std::size_t dot = rest.find('.');
+    node = child(*node, rest.substr(0, dot), mark);
+    rest = dot == rest.npos ? "" : rest.substr(dot + 1);
+  }
+  if (node == nullptr || change.key.empty()) {
+    diagnostics.error(mark, "there is nothing under this key that could be set");
+    return;
+  }
+  *node = *value;
+}
+
+}  // namespace
+
+std::optional<Experiment> load_experiment(std::string_view text, const std::string& file,
+                                          const std::vector<Override>& overrides, const pipeline::Registry& registry,
+                                          Diagnostics& diagnostics) {
+  auto document = control::read_yaml(text, file, diagnostics);
+  if (!document) return std::nullopt;
+  for (const Override& change : overrides) apply(change, *document, diagnostics);
+  const Value source = pipeline::validate(experiment_schema(registry), *document, "", &registry, diagnostics);
+  // What a file says wrongly in one place need not keep mistakes in others from being found; but what refers to
+  // something wrong cannot be looked at.
+  Experiment experiment;
+  experiment.source = source;
+  if (source.is_map()) ExperimentBuilder(source, file, registry, diagnostics).build(experiment);
+  if (!diagnostics.ok()) return std::nullopt;
+  return experiment;
+}
+
+MemoryEstimate estimate_memory(const Experiment& experiment) {
+  MemoryEstimate m;
+  // A queue pair has as many packets under way as its window, and as many ACKs; but no host has more than a few busy
+  // queue pairs whose packets all wait in the network at once, and nothing waits beyond the buffers of the switches.
+  const std::uint64_t window = experiment.qp.max_inflight_packets;
+  const std::uint64_t busy = std::min<std::uint64_t>(experiment.plan.channels.size(),
+                                                     experiment.topology.hosts().size() * 32);
+  std::uint64_t buffers = 0;
+  for (std::size_t i = 0; i < experiment.topology.switches().size(); ++i) {
+    buffers += experiment.switches.buffer_bytes / (experiment.qp.path_mtu / 2 + 64);
+  }
+  const bool unlimited = !experiment.switches.unlimited.empty();
+  const std::uint64_t packets = unlimited ? busy * window : std::min(busy * window, buffers);
+  const std::uint64_t mbufs = std::clamp<std::uint64_t>(2 * packets + 4096, 16'384, 1u << 23);
+  m.mbufs = experiment.mbufs != 0 ? experiment.mbufs : static_cast<std::uint32_t>(mbufs);
+  constexpr std::uint64_t kBuffer = 576;
+  constexpr std::uint64_t kQueueItem = 16;
+  constexpr std::uint64_t kQp = 6'000;
+  constexpr std::uint64_t kReordered = 160;
+  const bool reorders = experiment.qp.loss_recovery != nic::LossRecovery::gbn;
+  m.bytes = m.mbufs * kBuffer;
+  m.bytes += std::uint64_t{m.mbufs} * kQueueItem * experiment.topology.switches().size();
+  m.bytes += experiment.plan.channels.size() * (2 * kQp + (reorders ? experiment.qp.reorder_window * kReordered : 0));
+  m.bytes += experiment.plan.transfers.size() * (sizeof(Transfer) + 64) + 64'000'000;
+  return m;
+}
+
+}  // namespace weft::sim

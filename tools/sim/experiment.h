@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+//
+// An experiment as its file describes it, checked.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "nic/rnic/config.h"
+#include "switch/pipeline/registry.h"
+#include "switch/pipeline/schema.h"
+#include "tools/sim/switch_document.h"
+#include "tools/sim/topology.h"
+#include "tools/sim/workload.h"
+
+namespace weft::sim {
+
+/// What goes wrong with a link, or with several.
+struct Fault {
+  enum class Scope : std::uint8_t { one, fabric, all };
+  Scope scope = Scope::fabric;
+  std::uint32_t at_switch = 0;  ///< one: the link at a port of a switch, both directions
+  PortIndex port = 0;
+  double loss = 0;              ///< ratio of packets that are lost
+  std::optional<TimeNs> down_at{}, up_at{};
+};
+
+struct Experiment {
+  std::string name;
+  Topology topology;
+  SwitchSpec switches;
+  nic::QpConfig qp;         ///< line_bps is each host's own
+  std::string cc_preset;    ///< of DCQCN; "" without congestion control
+  std::optional<nic::Time> t_i_ns{}, t_d_ns{};
+  Plan plan;
+  std::vector<Fault> faults;
+  std::uint64_t seed = 1;
+  TimeNs time_limit = 0;    ///< of virtual time; 0: none
+  std::uint32_t mbufs = 0;  ///< 0: estimated
+  pipeline::Value source{};  ///< the file, validated, overrides applied, defaults filled in
+};
+
+/// `key=value` of the command line: replaces or adds what stands under the key, whose parts are separated by dots.
+struct Override {
+  std::string key;
+  std::string value;
+};
+
+/// Reads an experiment. On nullopt `diagnostics` holds every mistake that was found.
+/// @param file  how messages call it; files that it names are relative to its folder
+[[nodiscard]] std::optional<Experiment> load_experiment(std::string_view text, const std::string& file,
+                                                        const std::vector<Override>& overrides,
+                                                        const pipeline::Registry& registry,
+                                                        pipeline::Diagnostics& diagnostics);
+
+/// What an experiment file may hold.
+[[nodiscard]] pipeline::Schema experiment_schema(const pipeline::Registry& registry);
+
+/// Bytes that a run is expected to take, and packet buffers.
+struct MemoryEstimate {
+  std::uint64_t bytes = 0;
+  std::uint32_t mbufs = 0;
+};
+[[nodiscard]] MemoryEstimate estimate_memory(const Experiment& experiment);
+
+}  // namespace weft::sim

@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+#include "tools/sim/experiment_builder.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <filesystem>
+
+#include "switch/control/switch_builder.h"
+#include "switch/pipeline/suggest.h"
+
+namespace weft::sim {
+namespace {
+
+using pipeline::Value;
+
+std::uint64_t mbps(const Value& gbps) {
+  return static_cast<std::uint64_t>(std::llround(gbps.number() * 1000));
+}
+
+TimeNs from_us(const Value& us) {
+  return static_cast<TimeNs>(std::llround(us.number() * 1000));
+}
+
+// Both rates and delays of a topology; nullopt when one of them is wrong.
+std::optional<Rates> rates_of(const Value& t) {
+  if (t["link_gbps"].is_null() || t["delay_ns"].is_null()) return std::nullopt;
+  Rates rates;
+  rates.fabric = {mbps(t["link_gbps"]), t["delay_ns"].unsigned_integer()};
+  rates.host = rates.fabric;
+  if (t.has("host_link_gbps")) rates.host.rate_mbps = mbps(t["host_link_gbps"]);
+  if (t.has("host_delay_ns")) rates.host.delay_ns = t["host_delay_ns"].unsigned_integer();
+  return rates;
+}
+
+}  // namespace
+
+void ExperimentBuilder::build(Experiment& out) {
+  out.name = source_.has("name") ? source_["name"].string() : std::filesystem::path(file_).stem().string();
+  if (!source_["seed"].is_null()) out.seed = source_["seed"].unsigned_integer();
+  if (!source_["mbufs"].is_null()) out.mbufs = static_cast<std::uint32_t>(source_["mbufs"].integer());
+  if (!source_["time_limit_ms"].is_null()) {
+    out.time_limit = static_cast<TimeNs>(std::llround(source_["time_limit_ms"].number() * 1e6));
+  }
+  build_topology(out);
+  build_nic(out);
+  if (!topology_ok_) return;
+  build_switches(out);
+  build_workload(out);
+  build_faults(out);
+}
+
+void ExperimentBuilder::build_topology(Experiment& out) {
+  const Value& t = source_["topology"];
+  if (!t.is_map() || t["kind"].is_null()) return;
+  const auto rates = rates_of(t);
+  if (!rates) return;
+  const std::size_t mistakes = diagnostics_.entries().size();
+  const std::string& kind = t["kind"].string();
+  const auto count = [&](const char* key) { return static_cast<std::uint32_t>(t[key].integer()); };
+  if (kind == "leaf_spine") {
+    if (t["leaves"].is_null() || t["spines"].is_null() || t["hosts_per_leaf"].is_null()) return;
+    if (count("leaves") > 1 && count("spines") == 0) {
+      error(t["spines"].mark(), "spines: " + std::to_string(count("leaves")) + " leaves without a spine cannot reach "
+                                "each other");
+    }
+    if (std::uint64_t{count("leaves")} > control::kMaxPorts) {
+      error(t["leaves"].mark(), "leaves: a spine has at most " + std::to_string(control::kMaxPorts) + " ports, found " +
+                                    std::to_string(count("leaves")));
+    }
+    if (count("spines") > control::kMaxHops) {
+      error(t["spines"].mark(), "spines: an equal-cost group has at most " + std::to_string(control::kMaxHops) +
+                                    " members, found " + std::to_string(count("spines")));
+    }
+    if (diagnostics_.entries().size() != mistakes) return;
+    out.topology = Topology::leaf_spine(count("leaves"), count("spines"), count("hosts_per_leaf"), *rates);
+  } else if (kind == "fat_tree") {
+    if (t["k"].is_null()) return;
+    if (count("k") % 2 != 0) {
+      return error(t["k"].mark(), "k: expected an even number, found " + std::to_string(count("k")));
+    }
+    out.topology = Topology::fat_tree(count("k"), *rates);
+  } else {
+    build_explicit(t, *rates, out);
+  }
+  topology_ok_ = diagnostics_.entries().size() == mistakes;
+}
+
+std::optional<std::uint32_t> ExperimentBuilder::switch_named(const Value& name, const Topology& topology) {
+  if (name.is_null()) return std::nullopt;
+  std::vector<std::string> known;
+  for (std::uint32_t i = 0; i < topology.switches().size(); ++i) {
+    if (topology.switches()[i].name == name.string()) return i;
+    known.push_back(topology.switches()[i].name);
+  }
+  error(name.mark(), "unknown switch " + pipeline::quote(name.string()) + pipeline::suggestion(name.string(), known));
+  return std::nullopt;
+}
+
+void ExperimentBuilder::build_explicit(const Value& t, const Rates& rates, Experiment& out) {
+  Topology& topology = out.topology;
+  for (const Value& name : t["switches"].list_or_empty()) {
+    if (name.is_null()) continue;
+    for (const SwitchPlan& other : topology.switches()) {
+      if (other.name == name.string()) error(name.mark(), "switch '" + other.name + "' stands twice");
+    }
+    topology.add_switch(name.string(), 0);
+  }
+  for (const Value& host : t["hosts"].list_or_empty()) {
+    if (!host.is_map() || host["name"].is_null() || host["count"].is_null()) continue;
+    const auto tor = switch_named(host["switch"], topology);
+    if (!tor) continue;
+    Wire wire = rates.host;
+    if (host.has("gbps")) wire.rate_mbps = mbps(host["gbps"]);
+    if (host.has("delay_ns")) wire.delay_ns = host["delay_ns"].unsigned_integer();
+    const auto count = static_cast<std::uint32_t>(host["count"].integer());
+    for (std::uint32_t i = 0; i < count; ++i) {
+      topology.add_host(host["name"].string() + (count > 1 ? std::to_string(i) : ""), *tor, wire);
+    }
+  }
+  for (const Value& link : t["links"].list_or_empty()) {
+    if (!link.is_map()) continue;
+    const auto a = switch_named(link["a"], topology);
+    const auto b = switch_named(link["b"], topology);
+    if (!a || !b) continue;
+    if (*a == *b) {
+      error(link["b"].mark(), "b: a switch is not linked to itself");
+      continue;
+    }
+    Wire wire = rates.fabric;
+    if (link.has("gbps")) wire.rate_mbps = mbps(link["gbps"]);
+    if (link.has("delay_ns")) wire.delay_ns = link["delay_ns"].unsigned_integer();
+    topology.add_link(*a, *b, wire);
+  }
+  check_size(topology, t);
+}
+
+void ExperimentBuilder::check_size(const Topology& topology, const Value& at) {
+  for (std::uint32_t i = 0; i < topology.switches().size(); ++i) {
+    const SwitchPlan& sw = topology.switches()[i];
+    if (sw.ports.empty()) error(at.mark(), "switch '" + sw.name + "' is connected to nothing");
+    if (sw.host_count == 0) continue;
+    for (std::uint32_t other = 0; other < i; ++other) {
+      if (topology.switches()[other].host_count == 0 || !topology.next_hops(i, other).empty()) continue;
+      error(at.mark(), "hosts of switch '" + sw.name + "' cannot reach those of '" + topology.switches()[other].name +
+                           "'");
+      return;
+    }
+  }
+}
+
+void ExperimentBuilder::build_switches(Experiment& out) {
+  const Value& s = source_["switch"];
+  if (!s.is_map()) return;
+  SwitchSpec& spec = out.switches;
+  spec.seed = out.seed;
+  if (!s["buffer_mb"].is_null()) spec.buffer_bytes = static_cast<std::uint64_t>(s["buffer_mb"].number() * 1e6);
+  if (!s["buffer_model"].is_null()) spec.buffer_model = s["buffer_model"].string();
+  if (!s["lb"].is_null()) spec.lb = s["lb"].string();
+  if (!s["lb_above"].is_null()) spec.lb_above = s["lb_above"].string();
+  if (!s["pfc"].is_null()) spec.pfc = s["pfc"].boolean();
+  if (s.has("lb_options")) spec.lb_options = s["lb_options"];
+  if (s.has("nack_filter")) spec.nack_filter = s["nack_filter"];
+  for (const Value& name : s["unlimited"].list_or_empty()) {
+    if (const auto index = switch_named(name, out.topology)) spec.unlimited.push_back(*index);
+  }
+  const Value& ecn = s["ecn"];
+  if (ecn.is_string()) {
+    spec.ecn_enabled = ecn.string() != "disabled";
+  } else if (ecn.is_map() && !ecn["kmin_kb"].is_null() && !ecn["kmax_kb"].is_null() && !ecn["pmax"].is_null()) {
+    spec.ecn = EcnSpec{static_cast<std::uint64_t>(ecn["kmin_kb"].number() * 1000),
+                       static_cast<std::uint64_t>(ecn["kmax_kb"].number() * 1000), ecn["pmax"].number()};
+    if (spec.ecn->kmin_bytes > spec.ecn->kmax_bytes) {
+      error(ecn["kmax_kb"].mark(), "kmax_kb: expected at least kmin_kb" + control::at_line(ecn["kmin_kb"].mark()));
+    }
+  }
+}
+
+void ExperimentBuilder::build_nic(Experiment& out) {
+  const Value& n = source_["nic"];
+  if (!n.is_map()) return;
+  nic::QpConfig& qp = out.qp;
+  const auto number = [&](const char* key) { return static_cast<std::uint32_t>(n[key].integer()); };
+  if (!n["transport"].is_null()) qp.loss_recovery = *nic::loss_recovery_from_name(n["transport"].string());
+  if (!n["renack"].is_null()) qp.renack = *nic::renack_from_name(n["renack"].string());
+  if (!n["nack_is_cnp"].is_null()) qp.nack_is_cnp = n["nack_is_cnp"].boolean();
+  if (!n["mtu"].is_null()) qp.path_mtu = number("mtu");
+  if (!n["window"].is_null()) {
+    qp.max_inflight_packets = number("window");
+    qp.reorder_window = std::bit_ceil(qp.max_inflight_packets);
+    if (qp.loss_recovery != nic::LossRecovery::gbn && qp.reorder_window != qp.max_inflight_packets) {
+      error(n["window"].mark(), "window: expected a power of two with transport " +
+                                    std::string(nic::name(qp.loss_recovery)) + ", found " +
+                                    std::to_string(qp.max_inflight_packets));
+    }
+  }
+  if (!n["max_inflight_bytes"].is_null()) qp.max_inflight_bytes = n["max_inflight_bytes"].unsigned_integer();
+  if (!n["ack_every"].is_null()) qp.ack_interval = number("ack_every");
+  if (!n["rto_us"].is_null()) qp.rto_ns = static_cast<nic::Time>(from_us(n["rto_us"]));
+  if (!n["ack_dscp"].is_null()) qp.ack_dscp = static_cast<std::uint8_t>(number("ack_dscp"));
+  qp.dscp = 3;
+  const Value& cc = n["cc"];
+  if (!cc.is_map() || cc["kind"].is_null() || cc["preset"].is_null()) return;
+  if (cc["kind"].string() == "dcqcn") {
+    qp.congestion_control = nic::CongestionControl::dcqcn;
+    out.cc_preset = cc["preset"].string();
+  }
+  if (cc.has("t_i_us")) out.t_i_ns = static_cast<nic::Time>(from_us(cc["t_i_us"]));
+  if (cc.has("t_d_us")) out.t_d_ns = static_cast<nic::Time>(from_us(cc["t_d_us"]));
+}
+
+Groups ExperimentBuilder::groups_of(const Value& w, const Experiment& out) {
+  const auto hosts = static_cast<std::uint32_t>(out.topology.hosts().size());
+  const auto groups = static_cast<std::uint32_t>(w["groups"].integer());
+  if (hosts % groups != 0 || hosts / groups < 2) {
+    const auto& mark = w["groups"].mark().line > 0 ? w["groups"].mark() : w.mark();
+    error(mark, "groups: " + std::to_string(hosts) + " hosts do not make " + std::to_string(groups) +
+                    " groups of equal size with at least two each");
+    return {};
+  }
+  return interleaved_groups(hosts, groups);
+}
+
+void ExperimentBuilder::build_workload(Experiment& out) {
+  const Value& w = source_["workload"];
+  if (!w.is_map() || w["kind"].is_null()) return;
+  const std::string& kind = w["kind"].string();
+  if (kind == "flows") return build_flows(w, out);
+  if (kind == "poisson") return build_poisson(w, out);
+  if (w["groups"].is_null() || w["bytes"].is_null()) return;
+  const Groups groups = groups_of(w, out);
+  if (groups.empty()) return;
+  const std::uint64_t bytes = w["bytes"].unsigned_integer();
+  if (kind == "ring") out.plan = ring_permutation(groups, bytes);
+  if (kind == "ring_allreduce") out.plan = ring_allreduce(groups, bytes);
+  if (kind == "incast") out.plan = incast(groups, bytes);
+  if (kind == "alltoall" && !w["schedule"].is_null()) {
+    out.plan = alltoall(groups, bytes, w["schedule"].string() == "rotated");
+  }
+  if (kind != "halving_doubling_allreduce") return;
+  if (!std::has_single_bit(groups[0].size())) {
+    return error(w.mark(), "workload: halving and doubling takes groups whose size is a power of two, found " +
+                               std::to_string(groups[0].size()));
+  }
+  out.plan = halving_doubling_allreduce(groups, bytes);
+}
+
+void ExperimentBuilder::build_faults(Experiment& out) {
+  for (const Value& f : source_["faults"].list_or_empty()) {
+    if (!f.is_map() || f["link"].is_null() || f["loss"].is_null()) continue;
+    Fault fault;
+    fault.loss = f["loss"].number();
+    if (f.has("down_at_us")) fault.down_at = from_us(f["down_at_us"]);
+    if (f.has("up_at_us")) fault.up_at = from_us(f["up_at_us"]);
+    if (fault.up_at && (!fault.down_at || *fault.up_at <= *fault.down_at)) {
+      error(f["up_at_us"].mark(), "up_at_us: expected a time after down_at_us");
+    }
+    const std::string& link = f["link"].string();
+    fault.scope = link == "fabric" ? Fault::Scope::fabric : link == "all" ? Fault::Scope::all : Fault::Scope::one;
+    if (fault.scope == Fault::Scope::one && !find_link(f["link"], out.topology, fault)) continue;
+    out.faults.push_back(fault);
+  }
+}
+
+// "leaf0/spine1" or "host3/leaf0", in either order.
+bool ExperimentBuilder::find_link(const Value& name, const Topology& topology, Fault& fault) {
+  const std::string& text = name.string();
+  const std::size_t slash = text.find('/');
+  const std::string ends[2] = {text.substr(0, slash), slash == text.npos ? "" : text.substr(slash + 1)};
+  for (const bool swapped : {false, true}) {
+    const std::string& a = ends[swapped ? 1 : 0];
+    const std::string& b = ends[swapped ? 0 : 1];
+    for (std::uint32_t s = 0; s < topology.switches().size(); ++s) {
+      if (topology.switches()[s].name != b) continue;
+      for (std::size_t p = 0; p < topology.switches()[s].ports.size(); ++p) {
+        const PortPlan& port = topology.switches()[s].ports[p];
+        const std::string& peer = port.to_host ? topology.hosts()[port.peer].name : topology.switches()[port.peer].name;
+        if (peer != a) continue;
+        fault.at_switch = s;
+        fault.port = static_cast<PortIndex>(p);
+        return true;
+      }
+    }
+  }
+  error(name.mark(), "link: expected fabric, all, or two nodes that are linked, as leaf0/spine1, found " +
+                         pipeline::quote(text));
+  return false;
+}
+
+}  // namespace weft::sim

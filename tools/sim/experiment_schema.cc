@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+#include <algorithm>
+
+#include "switch/pipeline/schema_node.h"
+#include "tools/sim/experiment.h"
+
+namespace weft::sim {
+namespace {
+
+using pipeline::Schema;
+using pipeline::Value;
+using Key = Schema::Key;
+
+constexpr std::int64_t kMostNs = 10'000'000'000;
+constexpr std::int64_t kMostBytes = std::int64_t{1} << 31;  // of a message of RDMA
+
+std::vector<Key> rate_keys() {
+  return {
+      Key::with_default("link_gbps", Schema::number(0.001, 1600), Value(100), "Rate of every link, Gbit/s."),
+      Key::optional_key("host_link_gbps", Schema::number(0.001, 1600), "Rate of the hosts' links; default: link_gbps."),
+      Key::with_default("delay_ns", Schema::integer(1, kMostNs), Value(1000), "Propagation delay of every link."),
+      Key::optional_key("host_delay_ns", Schema::integer(1, kMostNs), "Of the hosts' links; default: delay_ns."),
+  };
+}
+
+std::vector<Key> with(std::vector<Key> keys, std::vector<Key> more) {
+  keys.insert(keys.end(), more.begin(), more.end());
+  return keys;
+}
+
+Schema topology_schema() {
+  const Schema leaf_spine = Schema::map(
+      with({Key::required_key("leaves", Schema::integer(1, Topology::kMaxTors), "Switches that hosts are connected to."),
+            Key::required_key("spines", Schema::integer(0, 512), "Switches between them: the number of paths."),
+            Key::required_key("hosts_per_leaf", Schema::integer(1, 512), "Hosts of each leaf.")},
+           rate_keys()));
+  const Schema fat_tree = Schema::map(
+      with({Key::required_key("k", Schema::integer(2, 64), "Ports of each switch, an even number: k^3/4 hosts.")},
+           rate_keys()));
+  const Schema own_rate = Schema::map({
+      Key::required_key("a", Schema::name(), "One end: a switch."),
+      Key::required_key("b", Schema::name(), "The other end: a switch."),
+      Key::optional_key("gbps", Schema::number(0.001, 1600), "Rate; default: link_gbps."),
+      Key::optional_key("delay_ns", Schema::integer(1, kMostNs), "Propagation delay; default: that of the topology."),
+  });
+  const Schema host = Schema::map({
+      Key::required_key("name", Schema::name(), "Name of the host, or of the first of several: a number is added."),
+      Key::required_key("switch", Schema::name(), "The switch that it is connected to."),
+      Key::with_default("count", Schema::integer(1, 512), Value(1), "Hosts like this one."),
+      Key::optional_key("gbps", Schema::number(0.001, 1600), "Rate; default: host_link_gbps."),
+      Key::optional_key("delay_ns", Schema::integer(1, kMostNs), "Propagation delay; default: host_delay_ns."),
+  });
+  const Schema list = Schema::map(
+      with({Key::required_key("switches", Schema::list(Schema::name(), 1), "Names of the switches."),
+            Key::required_key("hosts", Schema::list(host, 1), "Hosts, in the order of their numbers."),
+            Key::with_default("links", Schema::list(own_rate), Value(Value::List{}), "Links between switches.")},
+           rate_keys()));
+  return Schema::tagged("kind", {{"leaf_spine", leaf_spine}, {"fat_tree", fat_tree}, {"explicit", list}});
+}
+
+// The options of a stage as it states them itself, or a refusal of everything when the program does not have it.
+const pipeline::StageType* stage(const pipeline::Registry& registry, const char* name) {
+  return registry.find(name);
+}
+
+Schema policy_schema(const pipeline::Registry& registry) {
+  for (const auto& key : stage(registry, "lb")->options.node().keys) {
+    if (key.name == "policy") return key.schema;
+  }
+  return Schema::string();
+}
+
+Schema switch_schema(const pipeline::Registry& registry) {
+  const Schema ecn = Schema::map({
+      Key::required_key("kmin_kb", Schema::number(0, 1e6), "Thousands of bytes in the queue from which on packets are marked."),
+      Key::required_key("kmax_kb", Schema::number(0, 1e6), "Thousands of bytes beyond which every packet is marked."),
+      Key::with_default("pmax", Schema::number(0, 1), Value(0.2), "Probability at kmax_kb."),
+  });
+  std::vector<Key> keys{
+      Key::with_default("buffer_mb", Schema::number(0.01, 1e6), Value(64.0), "Packet memory of a switch, 10^6 bytes."),
+      Key::with_default("buffer_model", Schema::one_of({"conweave", "hpcc"}), Value("conweave"),
+                        "Admission, as `qos` of weft-switch has it."),
+      Key::with_default("unlimited", Schema::list(Schema::name()), Value(Value::List{}),
+                        "Switches whose buffer never fills and that never send pauses."),
+      Key::with_default("lb", policy_schema(registry), Value("ecmp"), "Policy of stage lb on ToRs."),
+      Key::with_default("lb_above", policy_schema(registry), Value("ecmp"), "Policy of stage lb on other switches."),
+      Key::with_default("ecn", Schema::either(Schema::one_of({"by_speed", "disabled"}), ecn), Value("by_speed"),
+                        "Marks of the data class; by_speed: kmin 4 kB per Gbit/s, kmax four times that, pmax 0.2."),
+      Key::with_default("pfc", Schema::boolean(), Value(true), "Whether the data class is lossless."),
+  };
+  if (const auto* lb = stage(registry, "lb")) {
+    keys.push_back(Key::optional_key("lb_options", Schema::map([&] {
+                                       std::vector<Key> more;
+                                       for (const auto& key : lb->options.node().keys) {
+                                         if (key.name != "policy") more.push_back(key);
+                                       }
+                                       return more;
+                                     }()),
+                                     "More options of stage lb on ToRs."));
+  }
+  if (const auto* filter = stage(registry, "nack_filter")) {
+    keys.push_back(Key::optional_key("nack_filter", filter->options,
+                                     "Stage nack_filter on ToRs, with its options; default: none."));
+  }
+  return Schema::map(std::move(keys));
+}
+
+Schema nic_schema() {
+  const std::vector<std::string> presets(nic::kDcqcnSets.begin(), nic::kDcqcnSets.end());
+  const Schema cc = Schema::map({
+      Key::with_default("kind", Schema::one_of({"none", "dcqcn"}), Value("dcqcn"), "What sets the rate."),
+      Key::with_default("preset", Schema::one_of(presets), Value("hpcc_mix"), "Parameter set of DCQCN."),
+      Key::optional_key("t_i_us", Schema::number(0.1, 1e6), "T_I: the timer of rate increase; default: the preset's."),
+      Key::optional_key("t_d_us", Schema::number(0.1, 1e6), "T_D: least time between two cuts; default: the preset's."),
+  });
+  return Schema::map({
+      Key::with_default("transport", Schema::one_of({"gbn", "nic_sr", "irn"}), Value("nic_sr"), "Loss recovery."),
+      Key::with_default("renack", Schema::one_of({"lazy", "eager"}), Value("lazy"),
+                        "nic_sr: when the next hole is asked for."),
+      Key::with_default("nack_is_cnp", Schema::boolean(), Value(true), "A NACK cuts the rate as a CNP does."),
+      Key::with_default("mtu", Schema::integer(64, 8192), Value(1500), "Payload bytes of a full packet."),
+      Key::with_default("window", Schema::integer(1, 4096), Value(1024),
+                        "Packets that may be unacknowledged; nic_sr and irn: of the bitmap, a power of two."),
+      Key::with_default("max_inflight_bytes", Schema::integer(0, kMostBytes), Value(0),
+                        "Bytes that may be unacknowledged (BDP-FC); 0: no limit."),
+      Key::with_default("ack_every", Schema::integer(1, 1024), Value(1), "Packets per ACK."),
+      Key::with_default("rto_us", Schema::number(0, 1e7), Value(4000.0), "Retransmission timeout; 0: none."),
+      Key::with_default("ack_dscp", Schema::integer(0, 63), Value(48), "Class of ACKs and NACKs; data has DSCP 3."),
+      Key::with_default("cc", cc, Value(Value::Map{}), "Congestion control."),
+  });
+}
+
+Schema bytes() {
+  return Schema::integer(1, kMostBytes);
+}
+
+Key groups() {
+  return Key::with_default("groups", Schema::integer(1, 65536), Value(1),
+                           "Groups of equal size; host h is in group h mod groups.");
+}
+
+Schema workload_schema() {
+  const auto collective = [](std::vector<Key> more) {
+    return Schema::map(with({Key::required_key("bytes", bytes(), "Bytes of the collective at each host."), groups()},
+                            std::move(more)));
+  };
+  const Key duration = Key::with_default("duration_ms", Schema::number(0.001, 1e5), Value(10.0),
+                                         "Time in which flows begin.");
+  return Schema::tagged(
+      "kind",
+      {{"ring", collective({})},
+       {"ring_allreduce", collective({})},
+       {"halving_doubling_allreduce", collective({})},
+       {"alltoall", collective({Key::with_default("schedule", Schema::one_of({"burst", "rotated"}), Value("burst"),
+                                                  "burst: to all at once; rotated: one after the other.")})},
+       {"incast", collective({})},
+       {"poisson", Schema::map({Key::required_key("cdf", Schema::string(),
+                                                  "File of flow sizes: bytes and cumulative percent."),
+                                Key::with_default("load", Schema::number(0.001, 2), Value(0.5), "Of the hosts' links."),
+                                duration})},
+       {"flows", Schema::map({Key::required_key("file", Schema::string(),
+                                                "File of flows: from, to, bytes, start in seconds; # begins a "
+                                                "comment."),
+                              Key::with_default("layout", Schema::one_of({"plain", "hpcc"}), Value("plain"),
+                                                "hpcc: a count, then source, destination, priority, port, bytes, "
+                                                "start."),
+                              Key::with_default("start_s", Schema::number(0, 1e6), Value(0.0),
+                                                "Time in the file that is the beginning of the run.")})}});
+}
+
+Schema fault_schema() {
+  return Schema::map({
+      Key::with_default("link", Schema::string(), Value("fabric"),
+                        "A link as node/node, or fabric: all between switches, or all."),
+      Key::with_default("loss", Schema::number(0, 1), Value(0.0), "Ratio of packets that are lost."),
+      Key::optional_key("down_at_us", Schema::number(0, 1e9), "When the link goes down."),
+      Key::optional_key("up_at_us", Schema::number(0, 1e9), "When it comes back."),
+  });
+}
+
+}  // namespace
+
+Schema experiment_schema(const pipeline::Registry& registry) {
+  return Schema::map({
+      Key::optional_key("name", Schema::string(), "Title of reports; default: the name of the file."),
+      Key::required_key("topology", topology_schema(), "Hosts, switches and links."),
+      Key::with_default("switch", switch_schema(registry), Value(Value::Map{}), "All switches."),
+      Key::with_default("nic", nic_schema(), Value(Value::Map{}), "All RNICs."),
+      Key::required_key("workload", workload_schema(), "What is sent."),
+      Key::with_default("faults", Schema::list(fault_schema()), Value(Value::List{}), "What goes wrong."),
+      Key::with_default("seed", Schema::integer(0, INT64_MAX), Value(1), "Of all random sources."),
+      Key::with_default("time_limit_ms", Schema::number(0, 1e7), Value(0.0), "Of virtual time; 0: until all is sent."),
+      Key::with_default("mbufs", Schema::integer(0, 1 << 24), Value(0), "Packet buffers; 0: estimated."),
+      Key::optional_key("sweep", Schema::dictionary(Schema::list(Schema::either(
+                                     Schema::text(), Schema::either(Schema::number(-1e18, 1e18), Schema::boolean())))),
+                        "weft-sim sweep: keys and the values that each takes; every combination is run."),
+  });
+}
+
+}  // namespace weft::sim

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+#include "tools/sim/host.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+#include "switch/wire/headers.h"
+#include "switch/wire/opcodes.h"
+
+namespace weft::sim {
+namespace {
+
+// PFC priority of the data class.
+constexpr unsigned kDataPriority = 3;
+// Bytes of a frame that are there; the rest is payload, which is elided. The parser of a switch wants them contiguous.
+constexpr std::uint16_t kKeptBytes = pipeline::kHeaderBytes;
+
+nic::DeviceConfig device_config(const HostPlan& plan, std::uint64_t seed) {
+  // The wire paces frames: exactly, where a link speed of the device would round each to a nanosecond.
+  return {.mac = plan.mac, .address = plan.address, .link_bps = 0, .check_icrc = false, .seed = seed, .cm = {}};
+}
+
+qos::PortSettings pause_settings(const HostPlan& plan) {
+  qos::PortSettings settings;
+  settings.pfc_enable = 1u << kDataPriority;
+  settings.speed_mbps = plan.wire.rate_mbps;
+  return settings;
+}
+
+}  // namespace
+
+Host::Host(const HostPlan& plan, std::uint32_t index, rte_mempool* pool, std::uint64_t seed, Link& link,
+           EventQueue& events, Observer& observer)
+    : index_(index),
+      pool_(pool),
+      link_(link),
+      events_(events),
+      observer_(observer),
+      device_(device_config(plan, seed)),
+      wire_(1, plan.wire.rate_mbps, plan.wire.delay_ns),
+      pauses_(pause_settings(plan)),
+      event_(*this) {}
+
+Host::~Host() = default;
+
+void Host::send(const nic::TxFrame& frame) noexcept {
+  rte_mbuf* m = rte_pktmbuf_alloc(pool_);
+  if (m == nullptr) std::abort();  // the estimate of packet buffers was too low
+  const std::uint32_t bytes = frame.bytes();
+  m->data_off = RTE_PKTMBUF_HEADROOM / 2;
+  m->pkt_len = bytes;
+  m->data_len = static_cast<std::uint16_t>(std::min<std::uint32_t>(bytes, kKeptBytes));
+  std::memcpy(pipeline::frame(m), frame.head.data(), frame.head.size());
+  ++counters_.sent;
+  counters_.sent_bytes += bytes;
+  observer_.on_host_sent(m);
+  wire_.line_push(m, wire_.transmit(events_.now(), bytes));
+}
+
+void Host::carry_due(TimeNs now) {
+  rte_mbuf* due[pipeline::EgressQueue::kBurst];
+  const std::uint16_t count = wire_.line_due(now, due, pipeline::EgressQueue::kBurst);
+  if (count == 0) return;
+  wire_.line_pop(count, nullptr, 0);
+  for (std::uint16_t i = 0; i < count; ++i) link_.carry(due[i]);
+}
+
+void Host::run(TimeNs now) {
+  carry_due(now);
+  if (paused_ && pauses_.next_end() <= now) {
+    paused_ = (pauses_.paused(now) >> kDataPriority & 1) != 0;
+    device_.set_paused(paused_);
+  }
+  if (device_.next_deadline() <= static_cast<nic::Time>(now)) {
+    device_.on_timer(static_cast<nic::Time>(now), *this);
+    if (cq_->size() != 0) reap(now);
+  }
+  reschedule(now);
+}
+
+void Host::receive(TimeNs now, PortIndex /*port*/, rte_mbuf* m) {
+  ++counters_.received;
+  counters_.received_bytes += m->pkt_len;
+  const std::uint8_t* frame = pipeline::frame(m);
+  if (wire::header_at<wire::EthernetHeader>(frame).ethertype.value() == wire::EtherType::mac_control) [[unlikely]] {
+    take_pause(now, m);
+  } else {
+    observer_.on_host_received(m);
+    // A payload of a few bytes that were never written is elided as well.
+    constexpr std::size_t kBth =
+        sizeof(wire::EthernetHeader) + sizeof(wire::Ipv4Header) + sizeof(wire::UdpHeader);
+    std::size_t there = m->data_len;
+    if (m->data_len == m->pkt_len) there = kBth + wire::opcode_info(static_cast<wire::Opcode>(frame[kBth])).header_bytes;
+    device_.on_packet(static_cast<nic::Time>(now), {frame, std::min<std::size_t>(there, m->data_len)}, m->pkt_len,
+                      *this);
+  }
+  rte_pktmbuf_free(m);
+  if (cq_->size() != 0) reap(now);
+  reschedule(now);
+}
+
+void Host::take_pause(TimeNs now, const rte_mbuf* m) {
+  ++counters_.pauses;
+  pauses_.on_frame(now, {pipeline::frame(m), m->data_len});
+  paused_ = (pauses_.paused(now) >> kDataPriority & 1) != 0;
+  device_.set_paused(paused_);
+}
+
+void Host::reap(TimeNs now) {
+  nic::Wc wc[16];
+  while (const std::size_t count = cq_->poll(wc)) {
+    for (std::size_t i = 0; i < count; ++i) sink_->completed(now, *this, wc[i]);
+  }
+}
+
+void Host::reschedule(TimeNs now) {
+  TimeNs next = wire_.line_deadline();
+  if (const nic::Time due = device_.next_deadline(); due != nic::kNever) {
+    // What is due now and has not left waits for the wire.
+    const auto at = static_cast<TimeNs>(std::max<nic::Time>(due, 0));
+    next = std::min(next, at <= now ? std::max(now + 1, wire_.wire_deadline()) : at);
+  }
+  if (paused_) next = std::min(next, pauses_.next_end());
+  events_.schedule(event_, next);
+}
+
+void Host::drop_all() {
+  while (rte_mbuf* m = wire_.take_any()) rte_pktmbuf_free(m);
+}
+
+}  // namespace weft::sim

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+#include "tools/sim/sim_switch.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace weft::sim {
+namespace {
+
+using pipeline::Batch;
+
+// Calls f(port) for every bit that is set, and clears it before.
+template <typename F>
+void take_bits(std::vector<std::uint64_t>& bits, F&& f) {
+  for (std::size_t word = 0; word < bits.size(); ++word) {
+    while (bits[word] != 0) {
+      const auto bit = static_cast<unsigned>(std::countr_zero(bits[word]));
+      bits[word] &= bits[word] - 1;
+      f(static_cast<PortIndex>(word * 64 + bit));
+    }
+  }
+}
+
+void set_bit(std::vector<std::uint64_t>& bits, PortIndex port, bool on = true) {
+  const std::uint64_t bit = std::uint64_t{1} << port % 64;
+  bits[port / 64] = on ? bits[port / 64] | bit : bits[port / 64] & ~bit;
+}
+
+}  // namespace
+
+SimSwitch::SimSwitch(const pipeline::Registry& registry, pipeline::SwitchInfo info, rte_mempool* pool,
+                     std::uint64_t seed, std::vector<Link*> links, EventQueue& events, Observer& observer)
+    : events_(events), tap_(observer), inbox_event_(*this), timer_event_(*this) {
+  const std::size_t ports = info.ports.size();
+  const std::size_t words = (ports + 63) / 64;
+  admitted_.resize(words);
+  arrived_.resize(words);
+  pausing_.resize(words);
+  pfc_ = info.qos && std::any_of(info.qos->ports.begin(), info.qos->ports.end(),
+                                 [](const qos::PortSettings& port) { return port.pfc_enable != 0; });
+  state_ = std::make_unique<pipeline::SwitchState>(registry, std::move(info), std::vector<std::uint16_t>(ports), 1);
+  pipeline::PipelineHost host;
+  host.pool = pool;
+  host.meter = false;
+  host.seed = seed;
+  host.admitted = admitted_.data();
+  for (Link* link : links) host.ports.push_back(link);
+  pipeline_ = std::make_unique<pipeline::Pipeline>(*state_, std::move(host));
+  static_cast<void>(pipeline_->add_tap(tap_));
+  port_events_ = std::make_unique<PortEvent[]>(ports);
+  for (std::size_t p = 0; p < ports; ++p) {
+    port_events_[p].owner = this;
+    port_events_[p].port = static_cast<PortIndex>(p);
+  }
+  events_.schedule(timer_event_, pipeline_->stage_deadline());
+}
+
+SimSwitch::~SimSwitch() = default;
+
+void SimSwitch::receive(TimeNs now, PortIndex port, rte_mbuf* m) {
+  pipeline::meta(m).in_port = port;
+  inbox_.push_back(m);
+  events_.schedule(inbox_event_, now);
+}
+
+void SimSwitch::run_inbox(TimeNs now) {
+  for (std::size_t first = 0; first < inbox_.size(); first += Batch::kCapacity) {
+    const auto count = static_cast<std::uint16_t>(std::min<std::size_t>(Batch::kCapacity, inbox_.size() - first));
+    if (pfc_) {
+      for (std::uint16_t i = 0; i < count; ++i) set_bit(arrived_, pipeline::meta(inbox_[first + i]).in_port);
+    }
+    pipeline_->receive_mixed(now, inbox_.data() + first, count);
+  }
+  inbox_.clear();
+  serve_admitted(now);
+  if (pfc_) {
+    // A group that fills up asks its port to send a pause; a pause that came in concerns the port's own queues.
+    take_bits(arrived_, [&](PortIndex port) {
+      if (pipeline_->port_deadline(port) != port_events_[port].at()) serve(now, port);
+    });
+  }
+  events_.schedule(timer_event_, pipeline_->stage_deadline());
+}
+
+void SimSwitch::run_timers(TimeNs now) {
+  pipeline_->run_timers(now);
+  serve_admitted(now);
+  events_.schedule(timer_event_, pipeline_->stage_deadline());
+}
+
+void SimSwitch::serve_admitted(TimeNs now) {
+  take_bits(admitted_, [&](PortIndex port) {
+    // A wire that is busy takes nothing before its time.
+    if (const TimeNs due = pipeline_->port_deadline(port); due <= now) {
+      serve(now, port);
+    } else {
+      events_.schedule(port_events_[port], due);
+    }
+  });
+}
+
+void SimSwitch::serve(TimeNs now, PortIndex port) {
+  pipeline_->serve_port(now, port);
+  reschedule(port);
+  if (pfc_) {
+    set_bit(pausing_, port, pipeline_->class_queues(port)->sender().paused() != 0);
+    look_at_pauses(now);
+  }
+  // The egress half of a stage may have sent packets elsewhere.
+  take_bits(admitted_, [&](PortIndex other) { reschedule(other); });
+}
+
+// What left may have freed the room that a paused port waits for.
+void SimSwitch::look_at_pauses(TimeNs now) {
+  for (std::size_t word = 0; word < pausing_.size(); ++word) {
+    for (std::uint64_t left = pausing_[word]; left != 0; left &= left - 1) {
+      const auto port = static_cast<PortIndex>(word * 64 + static_cast<unsigned>(std::countr_zero(left)));
+      if (pipeline_->class_queues(port)->pause_due(now)) reschedule(port);
+    }
+  }
+}
+
+void SimSwitch::set_link(TimeNs now, PortIndex port, bool up) {
+  state_->set_link(port, up);
+  serve(now, port);
+}
+
+bool SimSwitch::balanced() const noexcept {
+  const pipeline::FlowTotals& t = pipeline_->totals();
+  return t.rx.value() + t.made() == t.tx.value() + t.ended() + pipeline_->held();
+}
+
+void SimSwitch::drop_all(TimeNs now) {
+  for (rte_mbuf* m : inbox_) rte_pktmbuf_free(m);
+  inbox_.clear();
+  for (int round = 0; round < 16 && pipeline_->held() != 0; ++round) {
+    pipeline_->flush_stages(now);
+    pipeline_->drop_queued(now);
+  }
+}
+
+}  // namespace weft::sim

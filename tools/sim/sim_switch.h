@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+//
+// A production pipeline in virtual time: its ports are served exactly when their deadlines come, and packets that
+// arrive at the same instant go through it as one burst.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "switch/pipeline/class_queues.h"
+#include "switch/pipeline/pipeline.h"
+#include "switch/pipeline/switch_state.h"
+#include "tools/sim/event_queue.h"
+#include "tools/sim/link.h"
+
+namespace weft::sim {
+
+class SimSwitch final : public Receiver {
+ public:
+  /// @param links  out of each port, by PortIndex
+  SimSwitch(const pipeline::Registry& registry, pipeline::SwitchInfo info, rte_mempool* pool, std::uint64_t seed,
+            std::vector<Link*> links, EventQueue& events, Observer& observer);
+  ~SimSwitch() override;
+
+  void receive(TimeNs now, PortIndex port, rte_mbuf* m) override;
+  /// The link of a port goes down or comes back.
+  void set_link(TimeNs now, PortIndex port, bool up);
+
+  [[nodiscard]] pipeline::SwitchState& state() noexcept { return *state_; }
+  [[nodiscard]] pipeline::Pipeline& pipeline() noexcept { return *pipeline_; }
+  [[nodiscard]] const pipeline::Pipeline& pipeline() const noexcept { return *pipeline_; }
+  /// Packets inside, those that have just arrived included.
+  [[nodiscard]] std::uint64_t held() const noexcept { return pipeline_->held() + inbox_.size(); }
+  /// Everything that came in went somewhere.
+  [[nodiscard]] bool balanced() const noexcept;
+  /// Drops what is still inside, as shutdown.
+  void drop_all(TimeNs now);
+
+ private:
+  // Tells the observer of losses, wherever in the switch they happen.
+  class LossTap : public pipeline::Tap {
+   public:
+    explicit LossTap(Observer& observer) : observer_(observer) {}
+    void received(TimeNs, PortIndex, rte_mbuf* const*, std::uint16_t) noexcept override {}
+    void sending(TimeNs, PortIndex, rte_mbuf* const*, std::uint16_t) noexcept override {}
+    void sent(std::uint16_t, std::uint16_t) noexcept override {}
+    void dropped(TimeNs, const rte_mbuf* m, pipeline::DropReason) noexcept override { observer_.on_lost(m); }
+
+   private:
+    Observer& observer_;
+  };
+  struct PortEvent : Event {
+    void fire(TimeNs now) override { owner->serve(now, port); }
+    SimSwitch* owner = nullptr;
+    PortIndex port = 0;
+  };
+  struct InboxEvent : Event {
+    explicit InboxEvent(SimSwitch& sw) : owner(sw) {}
+    void fire(TimeNs now) override { owner.run_inbox(now); }
+    SimSwitch& owner;
+  };
+  struct TimerEvent : Event {
+    explicit TimerEvent(SimSwitch& sw) : owner(sw) {}
+    void fire(TimeNs now) override { owner.run_timers(now); }
+    SimSwitch& owner;
+  };
+
+  void run_inbox(TimeNs now);
+  void run_timers(TimeNs now);
+  void serve(TimeNs now, PortIndex port);
+  void serve_admitted(TimeNs now);
+  void look_at_pauses(TimeNs now);
+  void reschedule(PortIndex port) { events_.schedule(port_events_[port], pipeline_->port_deadline(port)); }
+
+  EventQueue& events_;
+  std::unique_ptr<pipeline::SwitchState> state_;
+  std::unique_ptr<pipeline::Pipeline> pipeline_;
+  LossTap tap_;
+  std::unique_ptr<PortEvent[]> port_events_;
+  InboxEvent inbox_event_;
+  TimerEvent timer_event_;
+  std::vector<rte_mbuf*> inbox_;
+  std::vector<std::uint64_t> admitted_;  ///< one bit per port
+  std::vector<std::uint64_t> arrived_;   ///< the same, with PFC: where packets of this instant came in
+  std::vector<std::uint64_t> pausing_;   ///< the same: ports whose peer has been told to pause
+  bool pfc_ = false;
+};
+
+}  // namespace weft::sim

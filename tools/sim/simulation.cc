@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+#include "tools/sim/simulation.h"
+
+#include <algorithm>
+#include <bit>
+#include <cassert>
+
+namespace weft::sim {
+namespace {
+
+// Events between two looks at whether to stop.
+constexpr std::uint64_t kStopEvery = 1 << 16;
+constexpr std::size_t kMostSamples = 400;
+constexpr std::uint32_t kCqDepth = 4096;
+constexpr std::uint64_t kRegionBytes = std::uint64_t{1} << 40;
+
+std::uint32_t free_buffers(rte_mempool* pool) {
+  return rte_mempool_avail_count(pool);
+}
+
+}  // namespace
+
+Simulation::Simulation(const Experiment& experiment, const pipeline::Registry& registry, rte_mempool* pool,
+                       pipeline::Diagnostics& diagnostics)
+    : experiment_(experiment), pool_(pool), free_before_(free_buffers(pool)) {
+  make_links();
+  make_hosts(pool);
+  const std::vector<QpPairPlan> qps = make_channels();
+  if (!make_switches(registry, pool, qps, diagnostics)) return;
+  make_faults();
+  make_starts();
+}
+
+Simulation::~Simulation() = default;
+
+void Simulation::make_links() {
+  const Topology& t = experiment_.topology;
+  const auto make = [&](const std::string& from, const std::string& to) {
+    const auto id = static_cast<std::uint32_t>(links_.size());
+    links_.push_back(std::make_unique<Link>(from + "/" + to, id, events_.now(), observer_));
+    return links_.back().get();
+  };
+  for (const HostPlan& host : t.hosts()) {
+    host_up_.push_back(make(host.name, t.switches()[host.tor].name));
+    host_down_.push_back(make(t.switches()[host.tor].name, host.name));
+  }
+  for (const SwitchPlan& sw : t.switches()) {
+    auto& out = switch_links_.emplace_back();
+    for (const PortPlan& port : sw.ports) {
+      out.push_back(port.to_host ? host_down_[port.peer] : make(sw.name, t.switches()[port.peer].name));
+    }
+  }
+}
+
+void Simulation::make_hosts(rte_mempool* pool) {
+  const Topology& t = experiment_.topology;
+  for (std::uint32_t h = 0; h < t.hosts().size(); ++h) {
+    hosts_.push_back(std::make_unique<Host>(t.hosts()[h], h, pool, experiment_.seed * 1'000'003 + h, *host_up_[h],
+                                            events_, observer_));
+    Host& host = *hosts_.back();
+    host.connect(*this);
+    host.make_cq(kCqDepth);
+    host_down_[h]->connect(host, 0);
+    regions_.push_back(host.device().reg_virtual_mr({1}, 0, kRegionBytes, nic::Access::all));
+  }
+}
+
+nic::QpConfig Simulation::qp_config(std::uint32_t host, std::uint32_t transfers) const {
+  nic::QpConfig config = experiment_.qp;
+  config.line_bps = experiment_.topology.hosts()[host].wire.rate_mbps * 1'000'000;
+  config.send_queue_depth = config.receive_queue_depth = std::bit_ceil(std::max(transfers, 1u));
+  config.max_rd_atomic = config.max_dest_rd_atomic = 1;
+  if (experiment_.cc_preset.empty()) return config;
+  config.dcqcn = *nic::dcqcn_parameters(experiment_.cc_preset, config.line_bps);
+  if (experiment_.t_i_ns) config.dcqcn.increase_interval_ns = *experiment_.t_i_ns;
+  if (experiment_.t_d_ns) config.dcqcn.decrease_interval_ns = *experiment_.t_d_ns;
+  return config;
+}
+
+std::vector<QpPairPlan> Simulation::make_channels() {
+  const Topology& t = experiment_.topology;
+  std::vector<QpPairPlan> pairs;
+  for (const Channel& channel : experiment_.plan.channels) {
+    const auto make = [&](std::uint32_t host) -> nic::Qp& {
+      return hosts_[host]->device().create_qp({1}, hosts_[host]->cq(), hosts_[host]->cq(),
+                                              qp_config(host, channel.transfers));
+    };
+    nic::Qp& sender = make(channel.from);
+    nic::Qp& receiver = make(channel.to);
+    const wire::Psn psn_a = hosts_[channel.from]->device().pick_psn();
+    const wire::Psn psn_b = hosts_[channel.to]->device().pick_psn();
+    const auto connect = [&](nic::Qp& qp, const nic::Qp& to, std::uint32_t from_host, std::uint32_t to_host,
+                             wire::Psn send, wire::Psn receive) {
+      const HostPlan& own = t.hosts()[from_host];
+      nic::Path path;
+      path.source_mac = own.mac;
+      path.destination_mac = t.switches()[own.tor].ports[own.port].mac;
+      path.source = own.address;
+      path.destination = t.hosts()[to_host].address;
+      path.source_port = 0;
+      qp.connect({.qpn = to.qpn(), .path = path, .send_psn = send, .receive_psn = receive});
+    };
+    connect(sender, receiver, channel.from, channel.to, psn_a, psn_b);
+    connect(receiver, sender, channel.to, channel.from, psn_b, psn_a);
+    for (std::uint32_t i = 0; i < channel.transfers; ++i) {
+      const auto posted = receiver.post_recv({});
+      assert(posted == nic::PostResult::ok);
+      static_cast<void>(posted);
+    }
+    channels_.push_back({&sender, &receiver});
+    pairs.push_back({channel.from, channel.to, sender.qpn().value(), receiver.qpn().value(), psn_a.value(),
+                     psn_b.value()});
+    observer_.add_pair(t.hosts()[channel.from].address.v4_value(), sender.qpn().value(),
+                       t.hosts()[channel.to].address.v4_value(), receiver.qpn().value());
+  }
+  return pairs;
+}
+
+bool Simulation::make_switches(const pipeline::Registry& registry, rte_mempool* pool,
+                               const std::vector<QpPairPlan>& qps, pipeline::Diagnostics& diagnostics) {
+  const Topology& t = experiment_.topology;
+  for (std::uint32_t i = 0; i < t.switches().size(); ++i) {
+    const pipeline::Value document = switch_document(t, i, experiment_.switches, qps);
+    auto info = load_switch_document(t, i, document, registry, diagnostics);
+    if (!info) return false;
+    const std::uint64_t seed = experiment_.seed * 1'000'033 + i;
+    switches_.push_back(
+        std::make_unique<SimSwitch>(registry, std::move(*info), pool, seed, switch_links_[i], events_, observer_));
+  }
+  for (std::uint32_t i = 0; i < t.switches().size(); ++i) {
+    for (std::size_t p = 0; p < t.switches()[i].ports.size(); ++p) {
+      const PortPlan& port = t.switches()[i].ports[p];
+      if (!port.to_host) switch_links_[i][p]->connect(*switches_[port.peer], port.peer_port);
+    }
+  }
+  for (std::uint32_t h = 0; h < t.hosts().size(); ++h) {
+    host_up_[h]->connect(*switches_[t.hosts()[h].tor], t.hosts()[h].port);
+  }
+  return true;
+}
+
+// Calls f(link, switch, port) for each direction of the links of a fault, with the switch that sends or kNoPort.
+template <typename F>
+void Simulation::for_each_link(const Fault& fault, F&& f) {
+  const Topology& t = experiment_.topology;
+  for (std::uint32_t i = 0; i < t.switches().size(); ++i) {
+    for (std::size_t p = 0; p < t.switches()[i].ports.size(); ++p) {
+      const PortPlan& port = t.switches()[i].ports[p];
+      const bool named = i == fault.at_switch && p == fault.port;
+      const bool other_end = !port.to_host && port.peer == fault.at_switch && port.peer_port == fault.port;
+      if (fault.scope == Fault::Scope::one && !named && !other_end) continue;
+      if (fault.scope == Fault::Scope::fabric && port.to_host) continue;
+      f(*switch_links_[i][p], *switches_[i], static_cast<PortIndex>(p));
+      if (port.to_host) f(*host_up_[port.peer], *switches_[i], pipeline::kNoPort);
+    }
+  }
+}
+
+void Simulation::make_faults() {
+  for (const Fault& fault : experiment_.faults) {
+    if (fault.loss > 0) {
+      for_each_link(fault, [&](Link& link, SimSwitch&, PortIndex) {
+        link.set_loss(fault.loss, experiment_.seed * 1'000'037 + link.id());
+      });
+    }
+    for (const bool up : {false, true}) {
+      const auto& at = up ? fault.up_at : fault.down_at;
+      if (!at) continue;
+      fault_events_.push_back(std::make_unique<Call>([this, &fault, up](TimeNs now) {
+        for_each_link(fault, [&](Link& link, SimSwitch& sw, PortIndex port) {
+          link.set_up(up);
+          if (port != pipeline::kNoPort) sw.set_link(now, port, up);
+        });
+      }));
+      events_.schedule(*fault_events_.back(), *at);
+    }
+  }
+}
+
+void Simulation::make_starts() {
+  const auto& transfers = experiment_.plan.transfers;
+  times_.resize(transfers.size());
+  waits_for_.reserve(transfers.size());
+  for (std::uint32_t i = 0; i < transfers.size(); ++i) {
+    waits_for_.push_back(transfers[i].waits_for);
+    if (transfers[i].waits_for == 0) by_start_.push_back(i);
+  }
+  std::stable_sort(by_start_.begin(), by_start_.end(),
+                   [&](std::uint32_t a, std::uint32_t b) { return transfers[a].start < transfers[b].start; });
+  start_event_ = std::make_unique<Call>([this](TimeNs now) { start_due(now); });
+  sample_event_ = std::make_unique<Call>([this](TimeNs now) { sample(now); });
+  events_.schedule(*start_event_, transfers[by_start_.front()].start);
+  events_.schedule(*sample_event_, sample_interval_);
+  limit_event_ = std::make_unique<Call>([this](TimeNs) { limit_reached_ = true; });
+  if (experiment_.time_limit != 0) events_.schedule(*limit_event_, experiment_.time_limit);
+}
+
+void Simulation::start_due(TimeNs now) {
+  const auto& transfers = experiment_.plan.transfers;
+  for (; next_start_ < by_start_.size() && transfers[by_start_[next_start_]].start <= now; ++next_start_) {
+    post(now, by_start_[next_start_]);
+  }
+  if (next_start_ < by_start_.size()) events_.schedule(*start_event_, transfers[by_start_[next_start_]].start);
+}
+
+void Simulation::post(TimeNs now, std::uint32_t index) {
+  const Transfer& t = experiment_.plan.transfers[index];
+  times_[index].started = now;
+  nic::SendWr wr;
+  wr.wr_id = index;
+  wr.opcode = nic::WrOpcode::write_imm;
+  wr.immediate = index;
+  wr.rkey = regions_[t.to].key;
+  wr.with({0, static_cast<std::uint32_t>(t.bytes), regions_[t.from].key});
+  const auto posted = channels_[t.channel].sender->post_send(wr);
+  assert(posted == nic::PostResult::ok);
+  static_cast<void>(posted);
+  hosts_[t.from]->kick(now);
+}
+
+void Simulation::release(TimeNs now, const std::vector<std::uint32_t>& waiting) {
+  for (const std::uint32_t index : waiting) {
+    if (--waits_for_[index] == 0) post(now, index);
+  }
+}
+
+void Simulation::completed(TimeNs now, Host& /*host*/, const nic::Wc& wc) {
+  if (wc.status != nic::WcStatus::success) {
+    // The flushed receive requests of a queue pair that failed say nothing about a transfer.
+    if (wc.opcode == nic::WcOpcode::send && wc.status != nic::WcStatus::flushed) ++failed_;
+    return;
+  }
+  const bool received = wc.opcode == nic::WcOpcode::receive_write_imm;
+  const auto index = static_cast<std::uint32_t>(received ? wc.immediate : wc.wr_id);
+  const Transfer& t = experiment_.plan.transfers[index];
+  if (received) {
+    times_[index].received = now;
+    release(now, t.after_received);
+  } else {
+    times_[index].acked = now;
+    acked_bytes_ += t.bytes;
+    ++ended_;
+    release(now, t.after_sent);
+  }
+}
+
+void Simulation::sample(TimeNs now) {
+  Sample s{.at = now, .interval = sample_interval_};
+  std::uint64_t bytes = 0;
+  for (const ChannelQps& c : channels_) {
+    bytes += c.receiver->responder().counters().bytes_placed;
+    if (c.sender->requester().outstanding() == 0) continue;
+    s.rate_bps += c.sender->rate().rate_bps(static_cast<nic::Time>(now));
+    ++s.busy;
+  }
+  if (s.busy != 0) s.rate_bps /= s.busy;
+  s.received_bytes = bytes - sampled_bytes_;
+  s.nacks = observer_.counters().nacks_at_sender - sampled_nacks_;
+  sampled_bytes_ = bytes;
+  sampled_nacks_ = observer_.counters().nacks_at_sender;
+  samples_.push_back(s);
+  if (samples_.size() == kMostSamples) {
+    for (std::size_t i = 0; i < samples_.size() / 2; ++i) {
+      const Sample& a = samples_[2 * i];
+      const Sample& b = samples_[2 * i + 1];
+      samples_[i] = {b.at,
+                     a.interval + b.interval,
+                     a.received_bytes + b.received_bytes,
+                     a.nacks + b.nacks,
+                     (a.rate_bps * a.busy + b.rate_bps * b.busy) / std::max(1u, a.busy + b.busy),
+                     (a.busy + b.busy + 1) / 2};
+    }
+    samples_.resize(kMostSamples / 2);
+    sample_interval_ *= 2;
+  }
+  events_.schedule(*sample_event_, now + sample_interval_);
+}
+
+bool Simulation::run(const std::function<bool()>& stop) {
+  const std::uint64_t all = experiment_.plan.transfers.size();
+  std::uint64_t until_asked = kStopEvery;
+  while (ended_ + failed_ < all) {
+    if (limit_reached_ || !events_.step()) break;
+    if (--until_asked == 0) {
+      if (stop()) break;
+      until_asked = kStopEvery;
+    }
+  }
+  return ended_ == all;
+}
+
+std::string Simulation::settle() {
+  std::uint64_t sent = 0, received = 0, held = 0, faults = 0, made = 0, ended = 0;
+  for (const auto& host : hosts_) {
+    sent += host->counters().sent;
+    received += host->counters().received;
+    held += host->held();
+  }
+  for (const auto& link : links_) faults += link->counters().lost + link->counters().cut;
+  for (const auto& sw : switches_) {
+    if (!sw->balanced()) return "a switch lost count of its packets";
+    made += sw->pipeline().totals().made();
+    ended += sw->pipeline().totals().ended();
+    held += sw->held();
+  }
+  if (sent + made != received + ended + faults + held) {
+    return "packets: " + std::to_string(sent) + " sent + " + std::to_string(made) + " made by switches are not " +
+           std::to_string(received) + " received + " + std::to_string(ended) + " ended in switches + " +
+           std::to_string(faults) + " lost on links + " + std::to_string(held) + " under way";
+  }
+  for (const auto& sw : switches_) sw->drop_all(events_.now());
+  for (const auto& host : hosts_) host->drop_all();
+  const std::uint32_t missing = free_before_ - free_buffers(pool_);
+  return missing == 0 ? "" : std::to_string(missing) + " packet buffers are missing";
+}
+
+Link* Simulation::link_named(const std::string& name) noexcept {
+  for (const auto& link : links_) {
+    if (link->name() == name) return link.get();
+  }
+  return nullptr;
+}
+
+}  // namespace weft::sim

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+//
+// One run of an experiment: switches, hosts and links in virtual time, and the transfers that they carry.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "switch/pipeline/pool.h"
+#include "tools/sim/event_queue.h"
+#include "tools/sim/experiment.h"
+#include "tools/sim/host.h"
+#include "tools/sim/link.h"
+#include "tools/sim/observer.h"
+#include "tools/sim/sim_switch.h"
+
+namespace weft::sim {
+
+/// What became of a transfer.
+struct TransferTimes {
+  TimeNs started = kNever;   ///< posted
+  TimeNs received = kNever;  ///< its last byte has arrived, in order
+  TimeNs acked = kNever;     ///< the sender knows
+};
+
+/// One point of the curves of a report.
+struct Sample {
+  TimeNs at = 0;                     ///< end of the interval
+  TimeNs interval = 0;
+  std::uint64_t received_bytes = 0;  ///< payload that was placed at all hosts
+  std::uint64_t nacks = 0;           ///< that arrived at senders
+  double rate_bps = 0;               ///< mean of the busy queue pairs' rates
+  std::uint32_t busy = 0;            ///< queue pairs with work
+};
+
+class Simulation final : public CompletionSink {
+ public:
+  /// Builds everything. Mistakes in what switches are configured to do are reported; then nothing else may be called.
+  Simulation(const Experiment& experiment, const pipeline::Registry& registry, rte_mempool* pool,
+             pipeline::Diagnostics& diagnostics);
+  ~Simulation() override;
+
+  /// Runs until all transfers have ended, the time limit, or `stop`, which is asked now and then.
+  /// @return true when all transfers have ended
+  bool run(const std::function<bool()>& stop);
+  /// Everything that is still under way is dropped. "" when every packet is accounted for and every buffer is back,
+  /// otherwise what is wrong.
+  [[nodiscard]] std::string settle();
+
+  void completed(TimeNs now, Host& host, const nic::Wc& wc) override;
+
+  [[nodiscard]] const Experiment& experiment() const noexcept { return experiment_; }
+  [[nodiscard]] const EventQueue& events() const noexcept { return events_; }
+  [[nodiscard]] const Observer& observer() const noexcept { return observer_; }
+  [[nodiscard]] Observer& observer() noexcept { return observer_; }
+  [[nodiscard]] const std::vector<std::unique_ptr<SimSwitch>>& switches() const noexcept { return switches_; }
+  [[nodiscard]] const std::vector<std::unique_ptr<Host>>& hosts() const noexcept { return hosts_; }
+  [[nodiscard]] const std::vector<std::unique_ptr<Link>>& links() const noexcept { return links_; }
+  [[nodiscard]] const std::vector<TransferTimes>& times() const noexcept { return times_; }
+  [[nodiscard]] const std::vector<Sample>& samples() const noexcept { return samples_; }
+  /// Sending and receiving queue pair of each channel.
+  struct ChannelQps {
+    nic::Qp* sender;
+    nic::Qp* receiver;
+  };
+  [[nodiscard]] const std::vector<ChannelQps>& channels() const noexcept { return channels_; }
+  [[nodiscard]] std::uint64_t acked_bytes() const noexcept { return acked_bytes_; }
+  /// Transfers that a queue pair gave up.
+  [[nodiscard]] std::uint64_t failed() const noexcept { return failed_; }
+  [[nodiscard]] Link* link_named(const std::string& name) noexcept;
+
+ private:
+  struct Call : Event {
+    explicit Call(std::function<void(TimeNs)> what) : action(std::move(what)) {}
+    void fire(TimeNs now) override { action(now); }
+    std::function<void(TimeNs)> action;
+  };
+
+  void make_links();
+  void make_hosts(rte_mempool* pool);
+  [[nodiscard]] std::vector<QpPairPlan> make_channels();
+  nic::QpConfig qp_config(std::uint32_t host, std::uint32_t transfers) const;
+  bool make_switches(const pipeline::Registry& registry, rte_mempool* pool, const std::vector<QpPairPlan>& qps,
+                     pipeline::Diagnostics& diagnostics);
+  void make_faults();
+  template <typename F>
+  void for_each_link(const Fault& fault, F&& f);
+  void make_starts();
+  void start_due(TimeNs now);
+  void post(TimeNs now, std::uint32_t transfer);
+  void release(TimeNs now, const std::vector<std::uint32_t>& waiting);
+  void sample(TimeNs now);
+
+  const Experiment& experiment_;
+  rte_mempool* pool_;
+  std::uint32_t free_before_;  ///< buffers of the pool
+  EventQueue events_;
+  Observer observer_;
+  std::vector<std::unique_ptr<Link>> links_;
+  std::vector<Link*> host_up_, host_down_;          ///< by host
+  std::vector<std::vector<Link*>> switch_links_;    ///< by switch and port: outwards
+  std::vector<std::unique_ptr<Host>> hosts_;
+  std::vector<std::unique_ptr<SimSwitch>> switches_;
+  std::vector<ChannelQps> channels_;
+  std::vector<nic::Mr> regions_;                    ///< by host
+  std::vector<std::uint32_t> waits_for_;            ///< by transfer
+  std::vector<TransferTimes> times_;
+  std::vector<std::uint32_t> by_start_;             ///< transfers that wait for nothing but their time
+  std::size_t next_start_ = 0;
+  std::uint64_t ended_ = 0, failed_ = 0, acked_bytes_ = 0;
+  std::vector<Sample> samples_;
+  TimeNs sample_interval_ = 10'000;
+  std::uint64_t sampled_bytes_ = 0, sampled_nacks_ = 0;
+  std::unique_ptr<Call> start_event_, sample_event_, limit_event_;
+  bool limit_reached_ = false;
+  std::vector<std::unique_ptr<Call>> fault_events_;
+};
+
+}  // namespace weft::sim

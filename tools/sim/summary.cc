@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+#include "tools/sim/summary.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <numeric>
+
+namespace weft::sim {
+namespace {
+
+using nlohmann::ordered_json;
+using pipeline::Value;
+
+// Ethernet, IPv4, UDP, BTH and ICRC around the payload of a middle packet; AETH in an ACK.
+constexpr std::uint64_t kDataOverhead = 14 + 20 + 8 + 12 + 4;
+constexpr std::uint64_t kAckBytes = kDataOverhead + 4;
+constexpr std::uint64_t kGap = 24;  // preamble, FCS, inter-frame gap
+
+double serialise_ns(std::uint64_t frame_bytes, std::uint64_t rate_mbps) {
+  return static_cast<double>((frame_bytes + kGap) * 8000) / static_cast<double>(rate_mbps);
+}
+
+double ratio(double part, double whole) {
+  return whole > 0 ? part / whole : 0;
+}
+
+double percentile(std::vector<double> values, double p) {
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
+  const auto at = static_cast<std::size_t>(p * static_cast<double>(values.size() - 1) + 0.5);
+  return values[at];
+}
+
+struct Sums {
+  std::uint64_t packets = 0, retransmitted = 0, duplicates = 0, timeouts = 0, naks_received = 0, naks_sent = 0;
+  std::uint64_t cnps = 0, out_of_order = 0;
+};
+
+Sums sum_of(const Simulation& s) {
+  Sums sums;
+  for (const auto& c : s.channels()) {
+    const auto& q = c.sender->requester().counters();
+    const auto& r = c.receiver->responder().counters();
+    sums.packets += q.packets;
+    sums.retransmitted += q.retransmitted;
+    sums.timeouts += q.timeouts;
+    sums.naks_received += q.naks_sequence;
+    sums.duplicates += r.duplicates;
+    sums.naks_sent += r.naks_sent;
+    sums.out_of_order += r.out_of_order;
+    sums.cnps += c.sender->counters().cnps_received;
+  }
+  return sums;
+}
+
+// The sum over all switches of a counter of a stage; 0 where the stage or the counter is not there.
+std::uint64_t stage_counter(const Simulation& s, std::string_view stage, std::string_view counter) {
+  std::uint64_t sum = 0;
+  for (const auto& sw : s.switches()) {
+    const auto position = sw->state().position(stage);
+    if (!position) continue;
+    const auto& names = sw->state().types()[*position]->counters;
+    const auto values = sw->pipeline().stage(*position).counters();
+    for (std::size_t i = 0; i < names.size() && i < values.size(); ++i) {
+      if (names[i] == counter) sum += values[i].value();
+    }
+  }
+  return sum;
+}
+
+bool has_stage(const Simulation& s, std::string_view stage) {
+  return std::any_of(s.switches().begin(), s.switches().end(),
+                     [&](const auto& sw) { return sw->state().position(stage).has_value(); });
+}
+
+struct QueueSums {
+  std::uint64_t marks = 0, pauses = 0, drops = 0;
+};
+
+QueueSums queue_sums(const Simulation& s) {
+  QueueSums sums;
+  for (const auto& sw : s.switches()) {
+    const auto& p = sw->pipeline();
+    sums.drops += p.totals().all_dropped();
+    for (PortIndex port = 0; port < p.state().info().ports.size(); ++port) {
+      const auto* queues = p.class_queues(port);
+      if (queues == nullptr) continue;
+      for (unsigned q = 0; q < qos::kClasses; ++q) {
+        sums.marks += queues->counters(q).ecn_marked.value();
+        sums.pauses += queues->sender().counters().xoff[q].value();
+      }
+    }
+  }
+  for (const auto& link : s.links()) sums.drops += link->counters().lost + link->counters().cut;
+  return sums;
+}
+
+TimeNs completion(const Simulation& s) {
+  TimeNs last = 0;
+  for (const TransferTimes& t : s.times()) {
+    if (t.received != kNever) last = std::max(last, t.received);
+  }
+  return last;
+}
+
+std::vector<double> slowdowns(const Simulation& s) {
+  std::vector<double> values;
+  for (std::size_t i = 0; i < s.times().size(); ++i) {
+    const TransferTimes& t = s.times()[i];
+    if (t.acked == kNever) continue;
+    const auto alone = static_cast<double>(standalone_ns(s.experiment(), s.experiment().plan.transfers[i]));
+    values.push_back(std::max(1.0, static_cast<double>(t.acked - t.started) / alone));
+  }
+  return values;
+}
+
+// Payload per time of a sending host, over those that send: each until its last byte has arrived.
+double goodput_gbps(const Simulation& s) {
+  const std::size_t hosts = s.hosts().size();
+  std::vector<std::uint64_t> bytes(hosts);
+  std::vector<TimeNs> first(hosts, kNever), last(hosts);
+  for (std::size_t i = 0; i < s.times().size(); ++i) {
+    const TransferTimes& t = s.times()[i];
+    const Transfer& transfer = s.experiment().plan.transfers[i];
+    if (t.received == kNever) continue;
+    bytes[transfer.from] += transfer.bytes;
+    first[transfer.from] = std::min(first[transfer.from], t.started);
+    last[transfer.from] = std::max(last[transfer.from], t.received);
+  }
+  double sum = 0;
+  int senders = 0;
+  for (std::size_t h = 0; h < hosts; ++h) {
+    if (bytes[h] == 0) continue;
+    sum += static_cast<double>(bytes[h]) * 8 / static_cast<double>(std::max<TimeNs>(last[h] - first[h], 1));
+    ++senders;
+  }
+  return senders == 0 ? 0 : sum / senders;
+}
+
+double mean_rate_gbps(const Simulation& s) {
+  double sum = 0;
+  double weight = 0;
+  for (const Sample& sample : s.samples()) {
+    const double w = static_cast<double>(sample.busy) * static_cast<double>(sample.interval);
+    sum += sample.rate_bps * w;
+    weight += w;
+  }
+  return ratio(sum, weight) / 1e9;
+}
+
+std::string hex(std::uint64_t value) {
+  char text[17];
+  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(value));
+  return text;
+}
+
+ordered_json to_json(const Value& value) {
+  return value.visit([](const auto& v) -> ordered_json {
+    using T = std::decay_t<decltype(v)>;
+    if constexpr (std::is_same_v<T, std::monostate>) {
+      return nullptr;
+    } else if constexpr (std::is_same_v<T, Value::List>) {
+      ordered_json list = ordered_json::array();
+      for (const Value& item : v) list.push_back(to_json(item));
+      return list;
+    } else if constexpr (std::is_same_v<T, Value::Map>) {
+      ordered_json map = ordered_json::object();
+      for (const auto& [key, item] : v) map[key] = to_json(item);
+      return map;
+    } else {
+      return v;
+    }
+  });
+}
+
+ordered_json drops_of(const Simulation& s) {
+  ordered_json drops = ordered_json::object();
+  for (std::size_t r = 0; r < pipeline::kDropReasonCount; ++r) {
+    std::uint64_t sum = 0;
+    for (const auto& sw : s.switches()) sum += sw->pipeline().totals().dropped[r].value();
+    if (sum != 0) drops[std::string(pipeline::kDropReasons[r].name)] = sum;
+  }
+  std::uint64_t lost = 0, cut = 0;
+  for (const auto& link : s.links()) {
+    lost += link->counters().lost;
+    cut += link->counters().cut;
+  }
+  if (lost != 0) drops["link_loss"] = lost;
+  if (cut != 0) drops["link_down"] = cut;
+  return drops;
+}
+
+ordered_json curves_of(const Simulation& s) {
+  ordered_json curves = ordered_json::array();
+  for (const Sample& sample : s.samples()) {
+    const auto interval = static_cast<double>(sample.interval);
+    curves.push_back({{"at_us", static_cast<double>(sample.at) / 1e3},
+                      {"goodput_gbps", static_cast<double>(sample.received_bytes) * 8 / interval},
+                      {"rate_gbps", sample.rate_bps / 1e9},
+                      {"nacks", sample.nacks}});
+  }
+  return curves;
+}
+
+// Packets over each link between switches, from the lower tier upwards.
+ordered_json paths_of(const Simulation& s) {
+  ordered_json paths = ordered_json::array();
+  const Topology& t = s.experiment().topology;
+  for (std::size_t i = 0; i < t.switches().size(); ++i) {
+    for (std::size_t p = 0; p < t.switches()[i].ports.size(); ++p) {
+      const PortPlan& port = t.switches()[i].ports[p];
+      if (port.to_host) continue;
+      const auto& totals = s.switches()[i]->pipeline().port_totals(static_cast<PortIndex>(p));
+      paths.push_back({{"from", t.switches()[i].name},
+                       {"to", t.switches()[port.peer].name},
+                       {"packets", totals.tx.value()},
+                       {"bytes", totals.tx_bytes.value()}});
+    }
+  }
+  return paths;
+}
+
+ordered_json transfers_of(const Simulation& s) {
+  constexpr std::size_t kMost = 100'000;
+  ordered_json list = ordered_json::array();
+  for (std::size_t i = 0; i < std::min(s.times().size(), kMost); ++i) {
+    const TransferTimes& t = s.times()[i];
+    const Transfer& transfer = s.experiment().plan.transfers[i];
+    ordered_json row{{"from", transfer.from}, {"to", transfer.to}, {"bytes", transfer.bytes}};
+    if (t.started != kNever) row["start_ns"] = t.started;
+    if (t.received != kNever) row["received_ns"] = t.received;
+    if (t.acked != kNever) {
+      row["fct_ns"] = t.acked - t.started;
+      row["standalone_ns"] = standalone_ns(s.experiment(), transfer);
+    }
+    list.push_back(std::move(row));
+  }
+  return list;
+}
+
+}  // namespace
+
+TimeNs standalone_ns(const Experiment& experiment, const Transfer& transfer) {
+  const std::vector<Wire> path = experiment.topology.path(transfer.from, transfer.to);
+  const std::uint64_t mtu = experiment.qp.path_mtu;
+  const std::uint64_t packets = std::max<std::uint64_t>(1, (transfer.bytes + mtu - 1) / mtu);
+  const std::uint64_t last = transfer.bytes - (packets - 1) * mtu;
+  double ns = 0;
+  double slowest = 0;
+  for (const Wire& wire : path) {
+    const std::uint64_t size = packets > 1 ? mtu : last;
+    ns += 2 * static_cast<double>(wire.delay_ns) + serialise_ns(size + kDataOverhead, wire.rate_mbps) +
+          serialise_ns(kAckBytes, wire.rate_mbps);
+    slowest = std::max(slowest, serialise_ns(mtu + kDataOverhead, wire.rate_mbps));
+  }
+  ns += slowest * static_cast<double>(packets - 1);
+  return std::max<TimeNs>(1, static_cast<TimeNs>(ns));
+}
+
+ordered_json summary_of(const Simulation& s, const RunFacts& facts) {
+  const Sums sums = sum_of(s);
+  const QueueSums queues = queue_sums(s);
+  const std::vector<double> slow = slowdowns(s);
+  const ObserverCounters& seen = s.observer().counters();
+  const bool filtered = has_stage(s, "nack_filter");
+  const auto filter = [&](const char* counter) { return stage_counter(s, "nack_filter", counter); };
+  std::uint64_t hops = 0;
+  for (const auto& sw : s.switches()) hops += sw->pipeline().totals().rx.value();
+  ordered_json out;
+  out["complete"] = facts.complete;
+  out["completion_ms"] = static_cast<double>(completion(s)) / 1e6;
+  out["goodput_gbps"] = goodput_gbps(s);
+  out["mean_rate_gbps"] = mean_rate_gbps(s);
+  out["retransmit_ratio"] = ratio(static_cast<double>(sums.retransmitted), static_cast<double>(sums.packets));
+  out["spurious_retransmit_ratio"] = ratio(static_cast<double>(sums.duplicates), static_cast<double>(sums.packets));
+  out["nacks_seen"] = filtered ? filter("nacks_seen") : sums.naks_sent;
+  out["nacks_valid"] = filter("nacks_valid");
+  out["nacks_blocked"] = filter("nacks_blocked");
+  out["nacks_compensated"] = filter("compensated_by_packet");
+  out["nacks_guard"] = filter("compensated_by_guard");
+  out["nacks_false"] = seen.nacks_false;
+  out["nacks_missed_valid"] = seen.nacks_missed;
+  out["timeouts"] = sums.timeouts;
+  out["drops"] = queues.drops;
+  out["ecn_marks"] = queues.marks;
+  out["cnps"] = sums.cnps;
+  out["pfc_pauses"] = queues.pauses;
+  out["fct_slowdown_mean"] =
+      ratio(std::accumulate(slow.begin(), slow.end(), 0.0), static_cast<double>(slow.size()));
+  out["fct_slowdown_p50"] = percentile(slow, 0.5);
+  out["fct_slowdown_p99"] = percentile(slow, 0.99);
+  out["packets"] = sums.packets;
+  out["packet_hops"] = hops;
+  out["events"] = s.events().fired();
+  out["wall_s"] = facts.wall_s;
+  out["packet_hops_per_s"] = ratio(static_cast<double>(hops), facts.wall_s);
+  out["events_per_s"] = ratio(static_cast<double>(s.events().fired()), facts.wall_s);
+  return out;
+}
+
+ordered_json report_of(const Simulation& s, const RunFacts& facts) {
+  ordered_json out;
+  out["name"] = s.experiment().name;
+  out["seed"] = s.experiment().seed;
+  out["trace_hash"] = hex(s.observer().hash());
+  out["summary"] = summary_of(s, facts);
+  out["drops_by_reason"] = drops_of(s);
+  out["curves"] = curves_of(s);
+  out["paths"] = paths_of(s);
+  out["transfers"] = transfers_of(s);
+  out["experiment"] = to_json(s.experiment().source);
+  return out;
+}
+
+}  // namespace weft::sim

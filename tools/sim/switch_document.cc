@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+#include "tools/sim/switch_document.h"
+
+#include <algorithm>
+
+#include "switch/control/config_schema.h"
+#include "switch/control/switch_builder.h"
+#include "switch/pipeline/document.h"
+#include "switch/pipeline/validate.h"
+#include "switch/qos/defaults.h"
+
+namespace weft::sim {
+namespace {
+
+using pipeline::Value;
+using Map = Value::Map;
+using List = Value::List;
+
+// The data class: DSCP 3 is traffic class 3 in the switch's own default maps.
+constexpr const char* kDataQueue = "|3";
+
+std::string port_name(const Topology& t, const PortPlan& port, std::size_t index) {
+  return (port.to_host ? t.hosts()[port.peer].name : t.switches()[port.peer].name) + "." + std::to_string(index);
+}
+
+Value ports(const Topology& t, const SwitchPlan& sw, const SwitchSpec& spec) {
+  List list;
+  for (std::size_t i = 0; i < sw.ports.size(); ++i) {
+    const PortPlan& port = sw.ports[i];
+    list.emplace_back(Map{{"name", Value(port_name(t, port, i))},
+                          {"type", Value("link")},
+                          {"peer", Value("elsewhere/p" + std::to_string(i))},
+                          {"mac", Value(port.mac.to_string())},
+                          {"mtu_bytes", Value(spec.max_frame_bytes)},
+                          {"rate_mbps", Value(port.wire.rate_mbps)},
+                          {"delay_ns", Value(port.wire.delay_ns)}});
+  }
+  return Value(std::move(list));
+}
+
+Value addresses(const Topology& t, const SwitchPlan& sw) {
+  List list;
+  for (std::size_t i = 0; i < sw.ports.size(); ++i) {
+    list.emplace_back(Map{{"port", Value(port_name(t, sw.ports[i], i))},
+                          {"address", Value(sw.ports[i].address.to_string() + "/31")}});
+  }
+  return Value(std::move(list));
+}
+
+Value neighbours(const Topology& t, const SwitchPlan& sw) {
+  List list;
+  for (std::size_t i = 0; i < sw.ports.size(); ++i) {
+    const PortPlan& port = sw.ports[i];
+    const wire::MacAddress mac =
+        port.to_host ? t.hosts()[port.peer].mac : t.switches()[port.peer].ports[port.peer_port].mac;
+    list.emplace_back(Map{{"port", Value(port_name(t, port, i))},
+                          {"address", Value(port.peer_address.to_string())},
+                          {"mac", Value(mac.to_string())}});
+  }
+  return Value(std::move(list));
+}
+
+Value routes(const Topology& t, std::uint32_t index) {
+  List list;
+  for (std::uint32_t tor = 0; tor < t.switches().size(); ++tor) {
+    const SwitchPlan& to = t.switches()[tor];
+    if (to.host_count == 0 || tor == index) continue;
+    List via;
+    for (const PortIndex p : t.next_hops(index, tor)) {
+      via.emplace_back(t.switches()[index].ports[p].peer_address.to_string());
+    }
+    if (via.empty()) continue;
+    list.emplace_back(Map{{"prefix", Value(to.subnet.network().to_string())}, {"via", Value(std::move(via))}});
+  }
+  return Value(std::move(list));
+}
+
+Value qos(const Topology& t, const SwitchPlan& sw, const SwitchSpec& spec, bool unlimited) {
+  constexpr std::uint64_t kUnlimited = std::uint64_t{1} << 38;
+  Map qos;
+  List lossless;
+  if (spec.pfc && !unlimited) lossless.emplace_back(3);
+  qos.emplace_back("PORT_QOS_MAP", Value(Map{{"all", Value(Map{{"pfc_enable", Value(std::move(lossless))}})}}));
+  Map profiles;
+  Map queues;
+  for (std::size_t i = 0; i < sw.ports.size(); ++i) {
+    const std::uint64_t rate = sw.ports[i].wire.rate_mbps;
+    const std::string profile = spec.ecn_enabled ? "at_" + std::to_string(rate) : "none";
+    queues.emplace_back(port_name(t, sw.ports[i], i) + kDataQueue, Value(Map{{"wred_profile", Value(profile)}}));
+    const auto same = [&](const auto& known) { return known.first == profile; };
+    if (!spec.ecn_enabled || std::any_of(profiles.begin(), profiles.end(), same)) continue;
+    const auto mark = qos::default_wred(rate).mark;
+    const EcnSpec ecn = spec.ecn.value_or(EcnSpec{mark.min_bytes, mark.max_bytes, mark.probability});
+    profiles.emplace_back(profile, Value(Map{{"green_min_threshold", Value(ecn.kmin_bytes)},
+                                             {"green_max_threshold", Value(ecn.kmax_bytes)},
+                                             {"green_drop_probability", Value(ecn.pmax * 100)}}));
+  }
+  qos.emplace_back("WRED_PROFILE", Value(std::move(profiles)));
+  qos.emplace_back("QUEUE", Value(std::move(queues)));
+  qos.emplace_back("BUFFER_POOL", Value(Map{{"size", Value(unlimited ? kUnlimited : spec.buffer_bytes)},
+                                            {"model", Value(spec.buffer_model)}}));
+  // A watchdog that empties paused queues would hide what pauses do.
+  qos.emplace_back("PFC_WD", Value(Map{{"all", Value(Map{{"action", Value("off")}})}}));
+  return Value(std::move(qos));
+}
+
+Value tracked(const Topology& t, std::uint32_t index, const std::vector<QpPairPlan>& qps) {
+  List list;
+  const auto end = [&](std::uint32_t host, std::uint32_t qpn) {
+    return Value(Map{{"address", Value(t.hosts()[host].address.to_string())}, {"qpn", Value(qpn)}});
+  };
+  for (const QpPairPlan& qp : qps) {
+    // A queue pair inside of the rack takes no state (Themis, section 4).
+    if ((t.hosts()[qp.a].tor == index) == (t.hosts()[qp.b].tor == index)) continue;
+    list.emplace_back(Map{{"a", end(qp.a, qp.qpn_a)}, {"b", end(qp.b, qp.qpn_b)}});
+  }
+  const std::size_t room = std::max<std::size_t>(1024, list.size() * 4);
+  return Value(Map{{"max_qps", Value(static_cast<std::int64_t>(room))}, {"qps", Value(std::move(list))}});
+}
+
+Value with_options(const char* stage, Value options) {
+  return Value(Map{{stage, std::move(options)}});
+}
+
+Value pipeline_of(const Topology& t, std::uint32_t index, const SwitchSpec& spec, const std::vector<QpPairPlan>& qps) {
+  const SwitchPlan& sw = t.switches()[index];
+  const bool is_tor = sw.host_count != 0;
+  List stages{Value("parse")};
+  if (is_tor && spec.nack_filter) {
+    stages.push_back(with_options("rdma_track", tracked(t, index, qps)));
+    stages.push_back(with_options("nack_filter", *spec.nack_filter));
+  }
+  stages.emplace_back("l3");
+  // What sprays by the PSN needs the first switch alone.
+  Value lb = is_tor && spec.lb_options.is_map() ? spec.lb_options : Value(Map{});
+  lb.set("policy", Value(is_tor ? spec.lb : spec.lb_above));
+  stages.push_back(with_options("lb", std::move(lb)));
+  return Value(std::move(stages));
+}
+
+}  // namespace
+
+Value switch_document(const Topology& topology, std::uint32_t index, const SwitchSpec& spec,
+                      const std::vector<QpPairPlan>& qps) {
+  const SwitchPlan& sw = topology.switches()[index];
+  const bool unlimited = std::find(spec.unlimited.begin(), spec.unlimited.end(), index) != spec.unlimited.end();
+  return Value(Map{{"name", Value(sw.name)},
+                   {"seed", Value(spec.seed * 1000 + index)},
+                   {"ports", ports(topology, sw, spec)},
+                   {"addresses", addresses(topology, sw)},
+                   {"neighbours", neighbours(topology, sw)},
+                   {"routes", routes(topology, index)},
+                   {"qos", qos(topology, sw, spec, unlimited)},
+                   {"pipeline", pipeline_of(topology, index, spec, qps)}});
+}
+
+std::optional<pipeline::SwitchInfo> load_switch_document(const Topology& topology, std::uint32_t index,
+                                                         const Value& document, const pipeline::Registry& registry,
+                                                         pipeline::Diagnostics& diagnostics) {
+  static const pipeline::Schema kSchema = control::switch_schema();
+  const Value source =
+      pipeline::validate(kSchema, pipeline::to_document(document), topology.switches()[index].name, &registry,
+                         diagnostics);
+  if (!diagnostics.ok()) return std::nullopt;
+  // Nothing of a packet names its switch by number here: every switch has rings of its own.
+  auto info = control::build_switch(source, 0, registry, diagnostics);
+  if (!diagnostics.ok()) return std::nullopt;
+  for (std::size_t p = 0; p < info.ports.size(); ++p) info.ports[p].mac = topology.switches()[index].ports[p].mac;
+  return info;
+}
+
+}  // namespace weft::sim

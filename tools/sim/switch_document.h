@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+//
+// The configuration of a simulated switch: the same document that weft-switch reads from YAML, made in memory, and
+// checked by the same loader.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "switch/pipeline/registry.h"
+#include "switch/pipeline/schema.h"
+#include "switch/pipeline/switch_info.h"
+#include "tools/sim/topology.h"
+
+namespace weft::sim {
+
+/// ECN thresholds of the data class.
+struct EcnSpec {
+  std::uint64_t kmin_bytes = 0, kmax_bytes = 0;
+  double pmax = 0.2;
+};
+
+/// What the switches are configured to do.
+struct SwitchSpec {
+  std::uint64_t buffer_bytes = 64'000'000;
+  std::string lb = "ecmp";                        ///< policy of stage lb on ToRs
+  std::string lb_above = "ecmp";                  ///< the same on other switches
+  pipeline::Value lb_options{};                   ///< more options of stage lb on ToRs; null: none
+  std::optional<pipeline::Value> nack_filter{};   ///< options of stage nack_filter on ToRs
+  std::optional<EcnSpec> ecn{};                   ///< nullopt: by each port's speed
+  bool ecn_enabled = true;
+  bool pfc = true;
+  std::string buffer_model = "conweave";
+  std::vector<std::uint32_t> unlimited{};         ///< switches whose buffer never fills
+  std::uint32_t max_frame_bytes = 9216;           ///< IP packets that fit
+  std::uint64_t seed = 1;
+};
+
+/// A connected queue pair, as stage rdma_track knows it.
+struct QpPairPlan {
+  std::uint32_t a = 0, b = 0;  ///< hosts
+  std::uint32_t qpn_a = 0, qpn_b = 0;
+  std::uint32_t psn_a = 0, psn_b = 0;  ///< of the first packet that each sends
+};
+
+/// The document of switch `index`.
+[[nodiscard]] pipeline::Value switch_document(const Topology& topology, std::uint32_t index, const SwitchSpec& spec,
+                                              const std::vector<QpPairPlan>& qps);
+
+/// What the loader makes of it. Mistakes are reported; nullopt then.
+[[nodiscard]] std::optional<pipeline::SwitchInfo> load_switch_document(const Topology& topology, std::uint32_t index,
+                                                                       const pipeline::Value& document,
+                                                                       const pipeline::Registry& registry,
+                                                                       pipeline::Diagnostics& diagnostics);
+
+}  // namespace weft::sim
