@@ -58,8 +58,8 @@ enum class RtoMode : std::uint8_t {
 [[nodiscard]] constexpr bool is_path_mtu(std::uint32_t bytes) noexcept {
   return bytes >= 256 && bytes <= 4096 && (bytes & (bytes - 1)) == 0;
 }
-/// The units take any payload size up to this: a simulator may ask what others than the five would do. A connection on a
-/// wire has one of the five.
+/// The units take any payload size up to this: a simulator may ask what others than the five would do. A connection on
+/// a wire has one of the five.
 inline constexpr std::uint32_t kMaxPathMtu = 8192;
 /// The code of CM messages and verbs: 1 is 256 bytes, 5 is 4096.
 [[nodiscard]] constexpr std::uint8_t path_mtu_code(std::uint32_t bytes) noexcept {

@@ -36,7 +36,8 @@ std::uint32_t local_access(WrOpcode op) noexcept {
 
 Requester::Requester(const QpConfig& config, Pd pd, const MemoryTable& memory, wire::Qpn qpn)
     : config_(config), pd_(pd), memory_(&memory), qpn_(qpn), ring_(std::bit_ceil(config.send_queue_depth)) {
-  assert(config.path_mtu > 0 && config.path_mtu <= kMaxPathMtu && config.send_queue_depth > 0 && config.max_inflight_packets > 0);
+  assert(config.path_mtu > 0 && config.path_mtu <= kMaxPathMtu && config.send_queue_depth > 0 &&
+         config.max_inflight_packets > 0);
   assert(std::has_single_bit(config.reorder_window) && config.reorder_window <= kMaxReorderWindow);
   mask_ = static_cast<std::uint32_t>(ring_.size()) - 1;
   if (config.loss_recovery == LossRecovery::irn) sacked_.resize(std::max(1u, config.reorder_window / 64));

@@ -80,8 +80,8 @@ MemoryEstimate estimate_memory(const Experiment& experiment) {
   // A queue pair has as many packets under way as its window, and as many ACKs; but no host has more than a few busy
   // queue pairs whose packets all wait in the network at once, and nothing waits beyond the buffers of the switches.
   const std::uint64_t window = experiment.qp.max_inflight_packets;
-  const std::uint64_t busy = std::min<std::uint64_t>(experiment.plan.channels.size(),
-                                                     experiment.topology.hosts().size() * 32);
+  const std::uint64_t busy =
+      std::min<std::uint64_t>(experiment.plan.channels.size(), experiment.topology.hosts().size() * 32);
   std::uint64_t buffers = 0;
   for (std::size_t i = 0; i < experiment.topology.switches().size(); ++i) {
     buffers += experiment.switches.buffer_bytes / (experiment.qp.path_mtu / 2 + 64);

@@ -25,7 +25,7 @@ struct Fault {
   Scope scope = Scope::fabric;
   std::uint32_t at_switch = 0;  ///< one: the link at a port of a switch, both directions
   PortIndex port = 0;
-  double loss = 0;              ///< ratio of packets that are lost
+  double loss = 0;  ///< ratio of packets that are lost
   std::optional<TimeNs> down_at{}, up_at{};
 };
 
@@ -33,14 +33,14 @@ struct Experiment {
   std::string name;
   Topology topology;
   SwitchSpec switches;
-  nic::QpConfig qp;         ///< line_bps is each host's own
-  std::string cc_preset;    ///< of DCQCN; "" without congestion control
+  nic::QpConfig qp;       ///< line_bps is each host's own
+  std::string cc_preset;  ///< of DCQCN; "" without congestion control
   std::optional<nic::Time> t_i_ns{}, t_d_ns{};
   Plan plan;
   std::vector<Fault> faults;
   std::uint64_t seed = 1;
-  TimeNs time_limit = 0;    ///< of virtual time; 0: none
-  std::uint32_t mbufs = 0;  ///< 0: estimated
+  TimeNs time_limit = 0;     ///< of virtual time; 0: none
+  std::uint32_t mbufs = 0;   ///< 0: estimated
   pipeline::Value source{};  ///< the file, validated, overrides applied, defaults filled in
 };
 

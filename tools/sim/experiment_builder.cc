@@ -62,8 +62,9 @@ void ExperimentBuilder::build_topology(Experiment& out) {
   if (kind == "leaf_spine") {
     if (t["leaves"].is_null() || t["spines"].is_null() || t["hosts_per_leaf"].is_null()) return;
     if (count("leaves") > 1 && count("spines") == 0) {
-      error(t["spines"].mark(), "spines: " + std::to_string(count("leaves")) + " leaves without a spine cannot reach "
-                                "each other");
+      error(t["spines"].mark(), "spines: " + std::to_string(count("leaves")) +
+                                    " leaves without a spine cannot reach "
+                                    "each other");
     }
     if (std::uint64_t{count("leaves")} > control::kMaxPorts) {
       error(t["leaves"].mark(), "leaves: a spine has at most " + std::to_string(control::kMaxPorts) + " ports, found " +
@@ -143,8 +144,8 @@ void ExperimentBuilder::check_size(const Topology& topology, const Value& at) {
     if (sw.host_count == 0) continue;
     for (std::uint32_t other = 0; other < i; ++other) {
       if (topology.switches()[other].host_count == 0 || !topology.next_hops(i, other).empty()) continue;
-      error(at.mark(), "hosts of switch '" + sw.name + "' cannot reach those of '" + topology.switches()[other].name +
-                           "'");
+      error(at.mark(),
+            "hosts of switch '" + sw.name + "' cannot reach those of '" + topology.switches()[other].name + "'");
       return;
     }
   }
@@ -283,8 +284,8 @@ bool ExperimentBuilder::find_link(const Value& name, const Topology& topology, F
       }
     }
   }
-  error(name.mark(), "link: expected fabric, all, or two nodes that are linked, as leaf0/spine1, found " +
-                         pipeline::quote(text));
+  error(name.mark(),
+        "link: expected fabric, all, or two nodes that are linked, as leaf0/spine1, found " + pipeline::quote(text));
   return false;
 }
 

@@ -30,11 +30,11 @@ std::vector<Key> with(std::vector<Key> keys, std::vector<Key> more) {
 }
 
 Schema topology_schema() {
-  const Schema leaf_spine = Schema::map(
-      with({Key::required_key("leaves", Schema::integer(1, Topology::kMaxTors), "Switches that hosts are connected to."),
-            Key::required_key("spines", Schema::integer(0, 512), "Switches between them: the number of paths."),
-            Key::required_key("hosts_per_leaf", Schema::integer(1, 512), "Hosts of each leaf.")},
-           rate_keys()));
+  const Schema leaf_spine = Schema::map(with(
+      {Key::required_key("leaves", Schema::integer(1, Topology::kMaxTors), "Switches that hosts are connected to."),
+       Key::required_key("spines", Schema::integer(0, 512), "Switches between them: the number of paths."),
+       Key::required_key("hosts_per_leaf", Schema::integer(1, 512), "Hosts of each leaf.")},
+      rate_keys()));
   const Schema fat_tree = Schema::map(
       with({Key::required_key("k", Schema::integer(2, 64), "Ports of each switch, an even number: k^3/4 hosts.")},
            rate_keys()));
@@ -73,7 +73,8 @@ Schema policy_schema(const pipeline::Registry& registry) {
 
 Schema switch_schema(const pipeline::Registry& registry) {
   const Schema ecn = Schema::map({
-      Key::required_key("kmin_kb", Schema::number(0, 1e6), "Thousands of bytes in the queue from which on packets are marked."),
+      Key::required_key("kmin_kb", Schema::number(0, 1e6),
+                        "Thousands of bytes in the queue from which on packets are marked."),
       Key::required_key("kmax_kb", Schema::number(0, 1e6), "Thousands of bytes beyond which every packet is marked."),
       Key::with_default("pmax", Schema::number(0, 1), Value(0.2), "Probability at kmax_kb."),
   });
@@ -145,8 +146,8 @@ Schema workload_schema() {
     return Schema::map(with({Key::required_key("bytes", bytes(), "Bytes of the collective at each host."), groups()},
                             std::move(more)));
   };
-  const Key duration = Key::with_default("duration_ms", Schema::number(0.001, 1e5), Value(10.0),
-                                         "Time in which flows begin.");
+  const Key duration =
+      Key::with_default("duration_ms", Schema::number(0.001, 1e5), Value(10.0), "Time in which flows begin.");
   return Schema::tagged(
       "kind",
       {{"ring", collective({})},
@@ -155,10 +156,10 @@ Schema workload_schema() {
        {"alltoall", collective({Key::with_default("schedule", Schema::one_of({"burst", "rotated"}), Value("burst"),
                                                   "burst: to all at once; rotated: one after the other.")})},
        {"incast", collective({})},
-       {"poisson", Schema::map({Key::required_key("cdf", Schema::string(),
-                                                  "File of flow sizes: bytes and cumulative percent."),
-                                Key::with_default("load", Schema::number(0.001, 2), Value(0.5), "Of the hosts' links."),
-                                duration})},
+       {"poisson",
+        Schema::map({Key::required_key("cdf", Schema::string(), "File of flow sizes: bytes and cumulative percent."),
+                     Key::with_default("load", Schema::number(0.001, 2), Value(0.5), "Of the hosts' links."),
+                     duration})},
        {"flows", Schema::map({Key::required_key("file", Schema::string(),
                                                 "File of flows: from, to, bytes, start in seconds; # begins a "
                                                 "comment."),
@@ -192,8 +193,9 @@ Schema experiment_schema(const pipeline::Registry& registry) {
       Key::with_default("seed", Schema::integer(0, INT64_MAX), Value(1), "Of all random sources."),
       Key::with_default("time_limit_ms", Schema::number(0, 1e7), Value(0.0), "Of virtual time; 0: until all is sent."),
       Key::with_default("mbufs", Schema::integer(0, 1 << 24), Value(0), "Packet buffers; 0: estimated."),
-      Key::optional_key("sweep", Schema::dictionary(Schema::list(Schema::either(
-                                     Schema::text(), Schema::either(Schema::number(-1e18, 1e18), Schema::boolean())))),
+      Key::optional_key("sweep",
+                        Schema::dictionary(Schema::list(Schema::either(
+                            Schema::text(), Schema::either(Schema::number(-1e18, 1e18), Schema::boolean())))),
                         "weft-sim sweep: keys and the values that each takes; every combination is run."),
   });
 }

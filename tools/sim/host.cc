@@ -89,10 +89,10 @@ void Host::receive(TimeNs now, PortIndex /*port*/, rte_mbuf* m) {
   } else {
     observer_.on_host_received(m);
     // A payload of a few bytes that were never written is elided as well.
-    constexpr std::size_t kBth =
-        sizeof(wire::EthernetHeader) + sizeof(wire::Ipv4Header) + sizeof(wire::UdpHeader);
+    constexpr std::size_t kBth = sizeof(wire::EthernetHeader) + sizeof(wire::Ipv4Header) + sizeof(wire::UdpHeader);
     std::size_t there = m->data_len;
-    if (m->data_len == m->pkt_len) there = kBth + wire::opcode_info(static_cast<wire::Opcode>(frame[kBth])).header_bytes;
+    if (m->data_len == m->pkt_len)
+      there = kBth + wire::opcode_info(static_cast<wire::Opcode>(frame[kBth])).header_bytes;
     device_.on_packet(static_cast<nic::Time>(now), {frame, std::min<std::size_t>(there, m->data_len)}, m->pkt_len,
                       *this);
   }

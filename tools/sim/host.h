@@ -33,8 +33,8 @@ struct HostCounters {
 
 class Host final : public Receiver, public nic::TxSink {
  public:
-  Host(const HostPlan& plan, std::uint32_t index, rte_mempool* pool, std::uint64_t seed, Link& link,
-       EventQueue& events, Observer& observer);
+  Host(const HostPlan& plan, std::uint32_t index, rte_mempool* pool, std::uint64_t seed, Link& link, EventQueue& events,
+       Observer& observer);
   ~Host() override;
 
   void connect(CompletionSink& sink) noexcept { sink_ = &sink; }

@@ -28,9 +28,9 @@ class Receiver {
 };
 
 struct LinkCounters {
-  std::uint64_t packets = 0, bytes = 0;      ///< that arrived
-  std::uint64_t lost = 0;                    ///< by the loss ratio
-  std::uint64_t cut = 0;                     ///< while the link was down
+  std::uint64_t packets = 0, bytes = 0;  ///< that arrived
+  std::uint64_t lost = 0;                ///< by the loss ratio
+  std::uint64_t cut = 0;                 ///< while the link was down
 };
 
 class Link final : public pipeline::PortTx {

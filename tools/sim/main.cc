@@ -114,7 +114,8 @@ int run(const Options& options, const pipeline::Registry& registry) {
 }
 
 int main_of(int argc, char** argv) {
-  CLI::App app{"Runs RoCEv2 experiments in virtual time, with the pipelines of weft-switch and the RNICs of weft-rnic."};
+  CLI::App app{
+      "Runs RoCEv2 experiments in virtual time, with the pipelines of weft-switch and the RNICs of weft-rnic."};
   app.set_version_flag("--version", WEFT_VERSION);
   app.require_subcommand(1);
   Options options;

@@ -81,8 +81,8 @@ void Observer::on_host_received(const rte_mbuf* m) noexcept {
   if (is_nack(m)) {
     ++counters_.nacks_at_sender;
     const Ends* ends = ends_of(m);
-    const auto lost = ends == nullptr ? lost_.end()
-                                      : lost_.find(std::uint64_t{ends->peer} << kPsnBits | bth_of(m).psn.value());
+    const auto lost =
+        ends == nullptr ? lost_.end() : lost_.find(std::uint64_t{ends->peer} << kPsnBits | bth_of(m).psn.value());
     if (lost == lost_.end()) {
       ++counters_.nacks_false;
     } else {

@@ -35,9 +35,16 @@ std::string own_cpus() {
 
 std::string start_packet_memory(std::uint32_t mbufs) {
   const std::string memory = std::to_string(mbufs * kBufferBytes / (1024 * 1024) + kOtherMemoryMb);
-  std::vector<std::string> arguments{"weft-sim", "--no-huge",        "--no-shconf",        "--no-pci",
-                                     "-m",       memory,             "--log-level=error",  "--no-telemetry",
-                                     "--lcores=0@(" + own_cpus() + ")", "--file-prefix=weft-sim" + std::to_string(getpid())};
+  std::vector<std::string> arguments{"weft-sim",
+                                     "--no-huge",
+                                     "--no-shconf",
+                                     "--no-pci",
+                                     "-m",
+                                     memory,
+                                     "--log-level=error",
+                                     "--no-telemetry",
+                                     "--lcores=0@(" + own_cpus() + ")",
+                                     "--file-prefix=weft-sim" + std::to_string(getpid())};
   std::vector<char*> pointers;
   for (std::string& argument : arguments) pointers.push_back(argument.data());
   if (rte_eal_init(static_cast<int>(pointers.size()), pointers.data()) >= 0) return "";

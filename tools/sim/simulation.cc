@@ -109,8 +109,8 @@ std::vector<QpPairPlan> Simulation::make_channels() {
       static_cast<void>(posted);
     }
     channels_.push_back({&sender, &receiver});
-    pairs.push_back({channel.from, channel.to, sender.qpn().value(), receiver.qpn().value(), psn_a.value(),
-                     psn_b.value()});
+    pairs.push_back(
+        {channel.from, channel.to, sender.qpn().value(), receiver.qpn().value(), psn_a.value(), psn_b.value()});
     observer_.add_pair(t.hosts()[channel.from].address.v4_value(), sender.qpn().value(),
                        t.hosts()[channel.to].address.v4_value(), receiver.qpn().value());
   }

@@ -28,7 +28,7 @@ struct TransferTimes {
 
 /// One point of the curves of a report.
 struct Sample {
-  TimeNs at = 0;                     ///< end of the interval
+  TimeNs at = 0;  ///< end of the interval
   TimeNs interval = 0;
   std::uint64_t received_bytes = 0;  ///< payload that was placed at all hosts
   std::uint64_t nacks = 0;           ///< that arrived at senders
@@ -100,15 +100,15 @@ class Simulation final : public CompletionSink {
   EventQueue events_;
   Observer observer_;
   std::vector<std::unique_ptr<Link>> links_;
-  std::vector<Link*> host_up_, host_down_;          ///< by host
-  std::vector<std::vector<Link*>> switch_links_;    ///< by switch and port: outwards
+  std::vector<Link*> host_up_, host_down_;        ///< by host
+  std::vector<std::vector<Link*>> switch_links_;  ///< by switch and port: outwards
   std::vector<std::unique_ptr<Host>> hosts_;
   std::vector<std::unique_ptr<SimSwitch>> switches_;
   std::vector<ChannelQps> channels_;
-  std::vector<nic::Mr> regions_;                    ///< by host
-  std::vector<std::uint32_t> waits_for_;            ///< by transfer
+  std::vector<nic::Mr> regions_;          ///< by host
+  std::vector<std::uint32_t> waits_for_;  ///< by transfer
   std::vector<TransferTimes> times_;
-  std::vector<std::uint32_t> by_start_;             ///< transfers that wait for nothing but their time
+  std::vector<std::uint32_t> by_start_;  ///< transfers that wait for nothing but their time
   std::size_t next_start_ = 0;
   std::uint64_t ended_ = 0, failed_ = 0, acked_bytes_ = 0;
   std::vector<Sample> samples_;

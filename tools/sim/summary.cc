@@ -286,8 +286,7 @@ ordered_json summary_of(const Simulation& s, const RunFacts& facts) {
   out["ecn_marks"] = queues.marks;
   out["cnps"] = sums.cnps;
   out["pfc_pauses"] = queues.pauses;
-  out["fct_slowdown_mean"] =
-      ratio(std::accumulate(slow.begin(), slow.end(), 0.0), static_cast<double>(slow.size()));
+  out["fct_slowdown_mean"] = ratio(std::accumulate(slow.begin(), slow.end(), 0.0), static_cast<double>(slow.size()));
   out["fct_slowdown_p50"] = percentile(slow, 0.5);
   out["fct_slowdown_p99"] = percentile(slow, 0.99);
   out["packets"] = sums.packets;

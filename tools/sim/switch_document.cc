@@ -159,9 +159,8 @@ std::optional<pipeline::SwitchInfo> load_switch_document(const Topology& topolog
                                                          const Value& document, const pipeline::Registry& registry,
                                                          pipeline::Diagnostics& diagnostics) {
   static const pipeline::Schema kSchema = control::switch_schema();
-  const Value source =
-      pipeline::validate(kSchema, pipeline::to_document(document), topology.switches()[index].name, &registry,
-                         diagnostics);
+  const Value source = pipeline::validate(kSchema, pipeline::to_document(document), topology.switches()[index].name,
+                                          &registry, diagnostics);
   if (!diagnostics.ok()) return std::nullopt;
   // Nothing of a packet names its switch by number here: every switch has rings of its own.
   auto info = control::build_switch(source, 0, registry, diagnostics);

@@ -26,16 +26,16 @@ struct EcnSpec {
 /// What the switches are configured to do.
 struct SwitchSpec {
   std::uint64_t buffer_bytes = 64'000'000;
-  std::string lb = "ecmp";                        ///< policy of stage lb on ToRs
-  std::string lb_above = "ecmp";                  ///< the same on other switches
-  pipeline::Value lb_options{};                   ///< more options of stage lb on ToRs; null: none
-  std::optional<pipeline::Value> nack_filter{};   ///< options of stage nack_filter on ToRs
-  std::optional<EcnSpec> ecn{};                   ///< nullopt: by each port's speed
+  std::string lb = "ecmp";                       ///< policy of stage lb on ToRs
+  std::string lb_above = "ecmp";                 ///< the same on other switches
+  pipeline::Value lb_options{};                  ///< more options of stage lb on ToRs; null: none
+  std::optional<pipeline::Value> nack_filter{};  ///< options of stage nack_filter on ToRs
+  std::optional<EcnSpec> ecn{};                  ///< nullopt: by each port's speed
   bool ecn_enabled = true;
   bool pfc = true;
   std::string buffer_model = "conweave";
-  std::vector<std::uint32_t> unlimited{};         ///< switches whose buffer never fills
-  std::uint32_t max_frame_bytes = 9216;           ///< IP packets that fit
+  std::vector<std::uint32_t> unlimited{};  ///< switches whose buffer never fills
+  std::uint32_t max_frame_bytes = 9216;    ///< IP packets that fit
   std::uint64_t seed = 1;
 };
 

@@ -21,9 +21,9 @@ using pipeline::TimeNs;
 struct Transfer {
   std::uint32_t from = 0, to = 0;  ///< hosts
   std::uint64_t bytes = 0;
-  std::uint32_t group = 0;  ///< whose completion it belongs to
-  TimeNs start = 0;         ///< not before this, and not before what it waits for
-  std::uint32_t channel = 0;              ///< index in Plan::channels
+  std::uint32_t group = 0;                      ///< whose completion it belongs to
+  TimeNs start = 0;                             ///< not before this, and not before what it waits for
+  std::uint32_t channel = 0;                    ///< index in Plan::channels
   std::vector<std::uint32_t> after_received{};  ///< transfers that wait until this one has arrived
   std::vector<std::uint32_t> after_sent{};      ///< transfers that wait until this one is acknowledged
   std::uint32_t waits_for = 0;                  ///< how many transfers this one waits for
@@ -83,9 +83,9 @@ class SizeDistribution {
 };
 
 struct PoissonSpec {
-  double load = 0.5;                   ///< of each host's link
-  std::uint64_t link_bps = 0;          ///< of a host
-  TimeNs duration = 10'000'000;        ///< in which flows begin
+  double load = 0.5;             ///< of each host's link
+  std::uint64_t link_bps = 0;    ///< of a host
+  TimeNs duration = 10'000'000;  ///< in which flows begin
 };
 /// Each host sends to others, chosen uniformly, at exponential intervals.
 [[nodiscard]] std::vector<Flow> poisson_flows(std::uint32_t hosts, const SizeDistribution& sizes,

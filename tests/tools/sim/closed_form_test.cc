@@ -35,8 +35,7 @@ TEST(ClosedForm, OneFlowRunsAtLineRate) {
 
 TEST(ClosedForm, AnIntegerNanosecondClockKeepsExactRates) {
   // 31.64 ns a packet: a clock that rounded each would be off by a hundredth.
-  const auto report = run_text(kPair + "workload: { kind: incast, bytes: 15000000 }",
-                               {{"topology.link_gbps", "400"}});
+  const auto report = run_text(kPair + "workload: { kind: incast, bytes: 15000000 }", {{"topology.link_gbps", "400"}});
   const double ns = 10'000 * kFrameBits / 400 + 3 * kFrameBits / 400 + 4 * 1000;
   EXPECT_NEAR(report["summary"]["completion_ms"].get<double>() * 1e6, ns, 20);
 }
@@ -55,15 +54,15 @@ workload: { kind: incast, bytes: 3000000 }
 
 TEST(ClosedForm, ARingAllReduceTakesItsIdealTime) {
   const std::string text = R"(
-topology: { kind: leaf_spine, leaves: 4, spines: 4, hosts_per_leaf: 1, link_gbps: 100, delay_ns: 1000 }
-switch: { lb: random }
-nic: { transport: irn, mtu: 1500, window: 4096, nack_is_cnp: false, cc: { kind: none } }
+topology: { kind: leaf_spine, leaves: 4, spines: 1, hosts_per_leaf: 1, link_gbps: 100, delay_ns: 1000 }
+nic: { transport: gbn, mtu: 1500, window: 4096, ack_every: 1000, cc: { kind: none } }
 workload: { kind: ring_allreduce, bytes: 6000000 }
 )";
   const auto report = run_text(text);
-  // 2 (n - 1) steps of 1000 packets, each with its own way through four links.
+  // 2 (n - 1) steps of 1000 packets, each with its own way through four links. ACKs would take a twentieth of each
+  // link: there is one for each step.
   const double step = 1000 * kFrameBits / 100 + 3 * kFrameBits / 100 + 4 * 1000;
-  EXPECT_NEAR(report["summary"]["completion_ms"].get<double>() * 1e6, 6 * step, 6 * step * 0.02);
+  EXPECT_NEAR(report["summary"]["completion_ms"].get<double>() * 1e6, 6 * step, 6 * (20 + kAckBits / 100));
 }
 
 TEST(ClosedForm, HalvingAndDoublingMovesTheSameBytesInFewerSteps) {

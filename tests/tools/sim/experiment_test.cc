@@ -24,15 +24,15 @@ class ExperimentFile : public testing::Test {
   pipeline::Registry registry_;
 };
 
-constexpr const char* kTopology =
-    "topology: { kind: leaf_spine, leaves: 2, spines: 2, hosts_per_leaf: 2 }\n";
+constexpr const char* kTopology = "topology: { kind: leaf_spine, leaves: 2, spines: 2, hosts_per_leaf: 2 }\n";
 constexpr const char* kWorkload = "workload: { kind: ring, bytes: 1000 }\n";
 
 TEST_F(ExperimentFile, ReportsEveryMistakeAtOnceWithItsPlace) {
-  const std::string all = mistakes("topology: { kind: leaf_spine, leaves: 2, spines: 2, hosts_per_leaf: 0 }\n"
-                                   "switch: { lbb: ecmp }\n"
-                                   "nic: { transport: tcp, mtu: many }\n"
-                                   "workload: { kind: ring }\n");
+  const std::string all = mistakes(
+      "topology: { kind: leaf_spine, leaves: 2, spines: 2, hosts_per_leaf: 0 }\n"
+      "switch: { lbb: ecmp }\n"
+      "nic: { transport: tcp, mtu: many }\n"
+      "workload: { kind: ring }\n");
   EXPECT_THAT(all, HasSubstr("bad.yaml:1:"));
   EXPECT_THAT(all, HasSubstr("bad.yaml:2:11"));
   EXPECT_THAT(all, HasSubstr("did you mean 'lb'?"));
@@ -42,13 +42,13 @@ TEST_F(ExperimentFile, ReportsEveryMistakeAtOnceWithItsPlace) {
 }
 
 TEST_F(ExperimentFile, RefusesImpossibleTopologies) {
-  EXPECT_THAT(mistakes(std::string("topology: { kind: leaf_spine, leaves: 2, spines: 0, hosts_per_leaf: 2 }\n") +
-                       kWorkload),
-              HasSubstr("cannot reach"));
+  EXPECT_THAT(
+      mistakes(std::string("topology: { kind: leaf_spine, leaves: 2, spines: 0, hosts_per_leaf: 2 }\n") + kWorkload),
+      HasSubstr("cannot reach"));
   EXPECT_THAT(mistakes(std::string("topology: { kind: fat_tree, k: 5 }\n") + kWorkload), HasSubstr("even number"));
-  EXPECT_THAT(mistakes(std::string("topology: { kind: leaf_spine, leaves: 2, spines: 65, hosts_per_leaf: 2 }\n") +
-                       kWorkload),
-              HasSubstr("at most 64 members"));
+  EXPECT_THAT(
+      mistakes(std::string("topology: { kind: leaf_spine, leaves: 2, spines: 65, hosts_per_leaf: 2 }\n") + kWorkload),
+      HasSubstr("at most 64 members"));
   EXPECT_THAT(mistakes(std::string("topology: { kind: explicit, switches: [a, b], hosts: [{ name: h, switch: a }, "
                                    "{ name: i, switch: b }] }\n") +
                        kWorkload),
