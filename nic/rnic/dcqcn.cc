@@ -93,8 +93,9 @@ void Dcqcn::increase() noexcept {
 }
 
 void Dcqcn::on_sent(Time now, std::uint64_t bytes) noexcept {
-  if (p_.increase_bytes == 0 || !started_ || timer_ == kNever) return;
-  advance(now);
+  if (p_.increase_bytes == 0 || !started_) return;
+  advance(now);  // the first cut may be due
+  if (timer_ == kNever) return;
   bytes_ += bytes;
   while (bytes_ >= p_.increase_bytes) {
     bytes_ -= p_.increase_bytes;

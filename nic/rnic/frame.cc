@@ -80,7 +80,8 @@ void HeaderTemplate::set(const Path& path) noexcept {
 }
 
 void HeaderTemplate::write(std::uint8_t* out, std::uint8_t tos, std::uint32_t udp_payload) const noexcept {
-  std::memcpy(out, bytes_.data(), size_);
+  // Of a fixed size, which is faster; what is behind the UDP header is written afterwards.
+  std::memcpy(out, bytes_.data(), kTemplateBytes);
   const std::uint32_t udp_length = udp_payload + static_cast<std::uint32_t>(sizeof(wire::UdpHeader));
   if (path_.source.is_v6()) {
     auto& ip = header_at<wire::Ipv6Header>(out + kL3);
@@ -143,9 +144,10 @@ TxFrame make_frame(const HeaderTemplate& to, std::uint8_t tos, const Packet& pac
   TxFrame f;
   f.payload = &packet.payload;
   f.pad = static_cast<std::uint8_t>(-packet.payload.bytes & 3);
-  const std::size_t roce = encode(packet, dest_qp, head + to.size());
+  const std::size_t roce = packet.info().header_bytes;
   const auto udp_payload = static_cast<std::uint32_t>(roce + packet.payload.bytes + f.pad + wire::kIcrcBytes);
   to.write(head, tos, udp_payload);
+  encode(packet, dest_qp, head + to.size());
   f.head = {head, to.size() + roce};
   f.layout = to.layout(udp_payload);
   return f;

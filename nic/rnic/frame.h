@@ -20,6 +20,11 @@ namespace weft::nic {
 inline constexpr std::size_t kMaxHeadBytes =
     sizeof(wire::EthernetHeader) + sizeof(wire::Ipv6Header) + sizeof(wire::UdpHeader) + wire::kMaxRoceHeaderBytes;
 
+/// Bytes of the longest headers before the BTH, rounded up.
+inline constexpr std::size_t kTemplateBytes = 64;
+static_assert(sizeof(wire::EthernetHeader) + sizeof(wire::Ipv6Header) + sizeof(wire::UdpHeader) <= kTemplateBytes &&
+              kTemplateBytes <= kMaxHeadBytes);
+
 /// A way to a peer.
 struct Path {
   wire::MacAddress source_mac{};
@@ -62,7 +67,8 @@ class HeaderTemplate {
   void set(const Path& path) noexcept;
   [[nodiscard]] const Path& path() const noexcept { return path_; }
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
-  /// Copies the headers before `udp_payload` bytes, with lengths, TOS and checksum.
+  /// Copies the headers before `udp_payload` bytes, with lengths, TOS and checksum. `out` has room for kTemplateBytes,
+  /// which may all be overwritten.
   void write(std::uint8_t* out, std::uint8_t tos, std::uint32_t udp_payload) const noexcept;
   /// Layout of a frame whose UDP payload has so many bytes.
   [[nodiscard]] wire::RoceLayout layout(std::uint32_t udp_payload) const noexcept {

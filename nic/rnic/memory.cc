@@ -29,13 +29,6 @@ Mr MemoryTable::add(Pd pd, std::uint8_t* data, std::uint64_t length, std::uint32
   return {address, length, (index + 1) << 8 | e.tag};
 }
 
-const MemoryTable::Entry* MemoryTable::find(std::uint32_t key) const noexcept {
-  const std::uint32_t index = (key >> 8) - 1;
-  if (index >= entries_.size()) return nullptr;
-  const Entry& e = entries_[index];
-  return e.used && e.tag == (key & 0xff) ? &e : nullptr;
-}
-
 bool MemoryTable::remove(std::uint32_t key) noexcept {
   const Entry* found = find(key);
   if (found == nullptr) return false;
@@ -50,15 +43,6 @@ bool MemoryTable::invalidate(Pd pd, std::uint32_t key) noexcept {
   if (found == nullptr || !found->valid || found->pd != pd.id) return false;
   entries_[static_cast<std::size_t>(found - entries_.data())].valid = false;
   return true;
-}
-
-std::optional<Memory> MemoryTable::resolve(Pd pd, std::uint32_t key, std::uint64_t address, std::uint64_t length,
-                                           std::uint32_t access) const noexcept {
-  const Entry* e = find(key);
-  if (e == nullptr || !e->valid || e->pd != pd.id || (e->access & access) != access) return std::nullopt;
-  const std::uint64_t offset = address - e->address;
-  if (address < e->address || offset > e->length || length > e->length - offset) return std::nullopt;
-  return Memory{e->data == nullptr ? nullptr : e->data + offset};
 }
 
 bool ScatterList::resolve(const MemoryTable& table, Pd pd, std::span<const Sge> sge, std::uint32_t access) noexcept {

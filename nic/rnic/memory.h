@@ -41,7 +41,13 @@ class MemoryTable {
 
   /// The memory of `length` bytes at `address`; nullopt when the key, the domain, the rights or the bounds forbid it.
   [[nodiscard]] std::optional<Memory> resolve(Pd pd, std::uint32_t key, std::uint64_t address, std::uint64_t length,
-                                              std::uint32_t access) const noexcept;
+                                              std::uint32_t access) const noexcept {
+    const Entry* e = find(key);
+    if (e == nullptr || !e->valid || e->pd != pd.id || (e->access & access) != access) return std::nullopt;
+    const std::uint64_t offset = address - e->address;
+    if (address < e->address || offset > e->length || length > e->length - offset) return std::nullopt;
+    return Memory{e->data == nullptr ? nullptr : e->data + offset};
+  }
 
  private:
   struct Entry {
@@ -54,7 +60,12 @@ class MemoryTable {
     bool used = false;
     bool valid = false;
   };
-  [[nodiscard]] const Entry* find(std::uint32_t key) const noexcept;
+  [[nodiscard]] const Entry* find(std::uint32_t key) const noexcept {
+    const std::uint32_t index = (key >> 8) - 1;
+    if (index >= entries_.size()) return nullptr;
+    const Entry& e = entries_[index];
+    return e.used && e.tag == (key & 0xff) ? &e : nullptr;
+  }
 
   std::vector<Entry> entries_;
   std::vector<std::uint32_t> free_;

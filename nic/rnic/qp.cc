@@ -120,8 +120,7 @@ bool Qp::transmit(Time now, Packet& out, std::uint8_t& tos) noexcept {
   if (rate_.next_send() > now) return false;
   tos = wire::make_tos(config_.dscp, wire::Ecn::ect0);
   last_was_data_ = true;
-  const bool requests = requester_.can_transmit();
-  read_turn_ = responder_.can_transmit() && (!requests || !read_turn_);
+  read_turn_ = responder_.can_transmit() && (!read_turn_ || !requester_.can_transmit());
   const bool sent = read_turn_ ? responder_.transmit(out, *receive_cq_) : requester_.transmit(now, out, *send_cq_);
   check_failure();
   return sent;

@@ -88,7 +88,11 @@ bool Requester::new_packet_allowed(const Wqe& w) const noexcept {
   if (w.unreachable) return una_ == w.first;  // it fails when everything before it has ended
   if (w.wr.fence && reads_inflight_ > 0) return false;
   const std::uint64_t psns = nxt_ - una_;
-  if (is_read_or_atomic(w.wr.opcode) && reads_inflight_ >= config_.max_rd_atomic) return false;
+  if (is_read_or_atomic(w.wr.opcode)) {
+    // Nothing else holds back the packets of READ responses: together they are to fit the window, too.
+    if (reads_inflight_ >= config_.max_rd_atomic) return false;
+    if (reads_inflight_ > 0 && read_packets_ + w.packets > config_.max_inflight_packets) return false;
+  }
   if (psns + w.packets > kMaxPsnsInFlight && psns > 0 && w.wr.opcode == WrOpcode::read) return false;
   if (config_.loss_recovery != LossRecovery::gbn && psns >= config_.reorder_window) return false;
   const std::uint64_t packets = psns > read_packets_ ? psns - read_packets_ : 0;
@@ -151,12 +155,13 @@ std::uint64_t Requester::take_next(std::uint32_t& index) noexcept {
 }
 
 bool Requester::transmit(Time now, Packet& out, Cq& cq) noexcept {
-  if (!can_transmit()) return false;
+  if (failed_ || rnr_deadline_ != kNever) return false;
   if (!retx_pending_ && !hole_to_resend()) {
+    const std::uint64_t before = nxt_;
     skip_sacked();
-    // What was to be sent again may all have arrived.
     if (nxt_ >= end_ || (nxt_ >= max_sent_ && !new_packet_allowed(at(cursor_)))) {
-      if (rto_deadline_ == kNever) start_rto(now);
+      // What was to be sent again has all arrived.
+      if (nxt_ != before && rto_deadline_ == kNever) start_rto(now);
       return false;
     }
     if (at(cursor_).unreachable) {

@@ -71,8 +71,11 @@ constexpr Mode kModes[] = {{LossRecovery::gbn, Renack::lazy},
                            {LossRecovery::irn, Renack::lazy}};
 
 TEST(Exhaustive, EveryOrderOfLossesAndDuplicatesEndsWithEveryByteOnce) {
+  // A build in which one condition of the transport is wrong says by this variable in which mode it must be caught.
+  const char* mutant = std::getenv("WEFT_EXPECT_VIOLATION");
   std::string first_violation;
   for (const auto& [recovery, renack] : kModes) {
+    if (mutant != nullptr && name(recovery) != mutant) continue;
     for (const Scenario& scenario : scenarios_of(recovery)) {
       Explorer explorer(settings(recovery, renack), scenario);
       const auto violation = explorer.run();
@@ -81,12 +84,14 @@ TEST(Exhaustive, EveryOrderOfLossesAndDuplicatesEndsWithEveryByteOnce) {
                   static_cast<unsigned long long>(explorer.states()),
                   static_cast<unsigned long long>(explorer.transitions()));
       static_cast<void>(std::fflush(stdout));
-      if (violation && std::getenv("WEFT_EXPECT_VIOLATION") != nullptr) return;  // a mutant, and caught
+      if (violation && mutant != nullptr) {
+        std::printf("caught: %s\n", violation->c_str());
+        return;
+      }
       if (violation && first_violation.empty()) first_violation = std::string(name(recovery)) + ": " + *violation;
     }
   }
-  // A build in which one condition of the transport is wrong says by this variable that it must be caught.
-  EXPECT_EQ(std::getenv("WEFT_EXPECT_VIOLATION"), nullptr) << "the mutant was not caught";
+  EXPECT_EQ(mutant, nullptr) << "the mutant was not caught";
   EXPECT_EQ(first_violation, "");
 }
 

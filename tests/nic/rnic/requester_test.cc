@@ -282,6 +282,33 @@ TEST_F(RequesterTest, ReadsUnderWayAreLimitedAndAFenceWaitsForThem) {
   EXPECT_EQ(sent().size(), 1u);
 }
 
+TEST_F(RequesterTest, ThePacketsThatReadsBringFitTheWindowTogether) {
+  make({.max_inflight_packets = 8});
+  // Of three, five and four packets: the third has no room. One that is larger than the window goes alone.
+  for (const std::uint32_t packets : {3u, 5u, 4u, 9u}) ASSERT_EQ(post(WrOpcode::read, packets * kMtu), PostResult::ok);
+  EXPECT_EQ(sent().size(), 2u);
+  answer(Opcode::RC_RDMA_READ_RESPONSE_FIRST, 0xfffffe, Syndrome::ack(), kMtu);
+  answer(Opcode::RC_RDMA_READ_RESPONSE_MIDDLE, 0xffffff, Syndrome::ack(), kMtu);
+  EXPECT_TRUE(sent().empty());
+  answer(Opcode::RC_RDMA_READ_RESPONSE_LAST, 0, Syndrome::ack(), kMtu);
+  EXPECT_TRUE(sent().empty()) << "five and four are more than eight";
+  for (std::uint32_t i = 1; i <= 5; ++i) {
+    answer(i == 1   ? Opcode::RC_RDMA_READ_RESPONSE_FIRST
+           : i == 5 ? Opcode::RC_RDMA_READ_RESPONSE_LAST
+                    : Opcode::RC_RDMA_READ_RESPONSE_MIDDLE,
+           i, Syndrome::ack(), kMtu);
+  }
+  EXPECT_EQ(sent().size(), 1u);
+  for (std::uint32_t i = 6; i <= 9; ++i) {
+    answer(i == 6   ? Opcode::RC_RDMA_READ_RESPONSE_FIRST
+           : i == 9 ? Opcode::RC_RDMA_READ_RESPONSE_LAST
+                    : Opcode::RC_RDMA_READ_RESPONSE_MIDDLE,
+           i, Syndrome::ack(), kMtu);
+  }
+  EXPECT_EQ(sent().size(), 1u);
+  EXPECT_EQ(completions().size(), 3u);
+}
+
 TEST_F(RequesterTest, TheWindowHoldsPacketsBackAndAsksForAnAckAtItsEnd) {
   make({.max_inflight_packets = 3, .ack_interval = 100});
   ASSERT_EQ(post(WrOpcode::send, 10 * kMtu), PostResult::ok);
