@@ -25,6 +25,7 @@ MIN_RTO_US = 20_000
 MAX_RTO_US = 2_000_000
 HICCUP_US = 100_000
 CALM_ATTEMPTS = 3
+LONGEST_RUN_S = 900
 
 _HEADER_BYTES = 100  # of a packet, all that is not payload, preamble and gap included
 _WATCH = re.compile(r"\s*([\d.]+) s\s+([\d.]+) Gbit/s\s+retransmitted (\d+)\s+naks (\d+)\s+timeouts (\d+)")
@@ -108,11 +109,14 @@ def _round_up(us):
 def flow_command(rnic, source, target, nic, workload, rto_us, sample_ms):
     """The client of a flow."""
     words = [rnic, "write_bw", str(target.address.ip), "--address", source.sender(), "--json",
-             "--size", str(workload.message_bytes), "--iters", str(max(1, workload.bytes // workload.message_bytes)),
-             "--tx-depth", "16", "--watch", f"{sample_ms / 1000:g}",
+             "--size", str(workload.message_bytes), "--tx-depth", "16", "--watch", f"{sample_ms / 1000:g}",
              "--mtu", str(nic.mtu), "--window", str(nic.window), "--loss-recovery", nic.transport,
              "--renack", nic.renack, "--reorder-window", str(nic.reorder_window), "--rto-us", str(rto_us),
              "--cc", nic.cc, "--timeout", str(workload.limit_s)]
+    if workload.bytes:
+        words += ["--iters", str(max(1, workload.bytes // workload.message_bytes))]
+    else:
+        words += ["--duration", str(workload.duration_s)]
     if nic.cc == "dcqcn":
         words += ["--dcqcn", nic.preset]
     if nic.rate_gbps is not None:
@@ -123,7 +127,7 @@ def flow_command(rnic, source, target, nic, workload, rto_us, sample_ms):
 
 
 class Bench:
-    """A lab whose hosts exist. Use inside a with statement; everything is gone behind it."""
+    """Hosts with weft-rnic, and the fabric between them."""
 
     def __init__(self, lab, site, programs):
         self._lab = lab
@@ -132,7 +136,6 @@ class Bench:
         self._hosts = {host.name: host for host in lab.hosts}
 
     def make_hosts(self):
-        self._site.make()
         for host in self._lab.hosts:
             self._site.add_host(host, fabric.host_interface(host), self._lab.topology.mtu_bytes)
 
@@ -172,12 +175,18 @@ class Bench:
         with contextlib.ExitStack() as stack:
             switch = self.start_switch(variant, guard_us)
             stack.callback(namespaces.stop, switch)
-            for name in sorted({flow.target for flow in self._lab.workload.flows}):
-                stack.callback(namespaces.stop, self.start_server(self._hosts[name]))
+            self._start_servers(stack)
             yield switch
             stack.pop_all().close()
             if switch.returncode != 0:
                 raise LabError(f"weft-switch ended with {switch.returncode}:\n{_read(self._site.path('switch.log'))}")
+
+    def _start_servers(self, stack):
+        for name in sorted({flow.target for flow in self._lab.workload.flows}):
+            stack.callback(namespaces.stop, self.start_server(self._hosts[name]))
+
+    def close(self):
+        """Nothing: the namespaces take it all along."""
 
     # --- measuring ---------------------------------------------------------------------------------------------------
 
@@ -204,7 +213,7 @@ class Bench:
                 for load in loads:
                     load.process.send_signal(signal.SIGINT)
                 for load in loads:
-                    load.finish(self._lab.workload.limit_s)
+                    load.finish(LONGEST_RUN_S)
         return Jitter(2 * idle["typical_us"], 2 * idle["max_us"], 2 * busy["typical_us"], 2 * busy["max_us"],
                       backlog_us(self._lab, variant.nic), timing.probes)
 
@@ -231,16 +240,19 @@ class Bench:
         """Runs the workload on a variant."""
         with self.running(variant, found.guard_us):
             started = time.monotonic()
-            running = [self._start_flow(flow, variant, found.rto_us, f"flow{number}")
-                       for number, flow in enumerate(self._lab.workload.flows)]
-            try:
-                flows = [each.finish(self._lab.workload.limit_s) for each in running]
-            finally:
-                for each in running:
-                    namespaces.stop(each.process)
+            flows = self._run_flows(variant, found)
             wall_s = time.monotonic() - started
             return VariantResult(variant, flows, self._show("ports"), self._show("nack_filter"), self._show("drops"),
                                  fabric.uplinks(self._lab), wall_s)
+
+    def _run_flows(self, variant, found):
+        running = [self._start_flow(flow, variant, found.rto_us, f"flow{number}")
+                   for number, flow in enumerate(self._lab.workload.flows)]
+        try:
+            return [each.finish(LONGEST_RUN_S) for each in running]
+        finally:
+            for each in running:
+                namespaces.stop(each.process)
 
     def _show(self, table):
         """Rows of weftctl; none for a table that the switch does not have."""
@@ -259,7 +271,7 @@ class _Running:
 
     def finish(self, limit_s):
         try:
-            out, _ = self.process.communicate(timeout=limit_s + 15)
+            out, _ = self.process.communicate(timeout=limit_s)
         except subprocess.TimeoutExpired:
             raise LabError(f"{self.flow.source} -> {self.flow.target}: not done within {limit_s} s") from None
         said = _read(self._log)

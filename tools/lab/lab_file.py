@@ -61,9 +61,13 @@ class Flow:
 @dataclasses.dataclass(frozen=True)
 class Workload:
     flows: list
-    bytes: int
+    bytes: int | None  # of each flow; or
+    duration_s: int | None
     message_bytes: int
     limit_s: int
+
+    def text(self):
+        return f"{self.bytes / 1e6:g} MB" if self.bytes else f"{self.duration_s} s"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -156,6 +160,9 @@ class _LabReader:
         topology, hosts = self._topology(top["topology"]) if "topology" in top else (None, [])
         nic = self._nic(top["nic"], Nic(), "nic") if "nic" in top else Nic()
         workload = self._workload(top["workload"], hosts) if "workload" in top else None
+        if nic.kind == "soft_roce" and workload is not None and workload.bytes is not None:
+            self._file.mistake(top["workload"], "workload: Soft-RoCE needs 'duration_s', because perftest may take for "
+                                                "ever to move 'bytes' over paths that reorder")
         timing = self._timing(top["timing"]) if "timing" in top else Timing()
         variants = self._variants(top["variants"], nic) if "variants" in top else []
         sample_ms = 250
@@ -293,7 +300,8 @@ class _LabReader:
 
     def _nic(self, node, base, what):
         f = self._file
-        values = f.mapping(node, what, optional=("kind", "transport", "renack", "mtu", "window", "reorder_window",
+        own_kind = ("kind",) if what == "nic" else ()
+        values = f.mapping(node, what, optional=(*own_kind, "transport", "renack", "mtu", "window", "reorder_window",
                                                  "nack_is_cnp", "cc"))
         cc = f.mapping(values["cc"], f"{what}: cc", optional=("kind", "preset", "rate_gbps")) if "cc" in values else {}
         changes = {
@@ -309,13 +317,20 @@ class _LabReader:
         }
         if "nack_is_cnp" in values:
             changes["nack_is_cnp"] = f.boolean(values["nack_is_cnp"], f"{what}: nack_is_cnp")
+        if changes["kind"] == "soft_roce":
+            changes["transport"] = "gbn"
+            for key in values:
+                if key not in ("kind", "mtu", "window"):
+                    f.mistake(values[key], f"{what}: '{key}' is not ours to choose with Soft-RoCE")
         if changes["reorder_window"] & (changes["reorder_window"] - 1):
             f.mistake(values["reorder_window"], f"{what}: reorder_window is a power of two")
         return dataclasses.replace(base, **changes)
 
     def _workload(self, node, hosts):
-        values = self._file.mapping(node, "workload", ("kind", "bytes"),
-                                    ("order", "flows", "message_bytes", "limit_s"))
+        values = self._file.mapping(node, "workload", ("kind",), ("bytes", "duration_s", "order", "flows",
+                                                                  "message_bytes", "limit_s"))
+        if ("bytes" in values) == ("duration_s" in values):
+            self._file.mistake(node, "workload: either 'bytes' or 'duration_s'")
         kind = self._choice(values, "kind", "workload", ("ring", "flows"), None)
         names = [host.name for host in hosts]
         flows = []
@@ -334,7 +349,8 @@ class _LabReader:
         message = self._number(values, "message_bytes", "workload", 1, 1 << 20, 65536)
         if total is not None and total < message:
             self._file.mistake(values["bytes"], f"workload: bytes are less than a message ({message})")
-        return Workload(flows, total, message, self._number(values, "limit_s", "workload", 1, 600, 60))
+        duration = self._number(values, "duration_s", "workload", 1, 600)
+        return Workload(flows, total, duration, message, self._number(values, "limit_s", "workload", 1, 600, 60))
 
     def _host_name(self, node, what, names):
         return self._file.choice(node, what, names) if self._hosts_known else self._file.text(node, what)

@@ -45,8 +45,8 @@ class Row:
     retransmitted: int
     spurious: int
     nacks_sent: int
-    nacks_heeded: int
-    timeouts: int
+    nacks_heeded: int | None
+    timeouts: int | None
     drops: int
     paths_used: float
     paths: int
@@ -65,7 +65,7 @@ def row(result):
     qps = [qp for flow in result.flows for qp in flow.summary["qps"]]
 
     def total(key):
-        return sum(qp.get(key, 0) for qp in qps)
+        return sum(qp[key] for qp in qps) if all(key in qp for qp in qps) else None
 
     seconds = max(flow.summary["seconds"] for flow in result.flows)
     shares = path_shares(result)
@@ -118,9 +118,11 @@ HEADER = ("", "Mbit/s", "seconds", "resent", "%", "spurious", "NACKs", "heeded",
 
 def cells(each):
     """The cells of a variant under HEADER."""
-    return (each.name, f"{1000 * each.gbps:.0f}", f"{each.seconds:.1f}", str(each.retransmitted),
-            f"{each.retransmit_percent:.1f}", str(each.spurious), str(each.nacks_sent), str(each.nacks_heeded),
-            str(each.timeouts), str(each.drops), f"{each.paths_used:g} of {each.paths}")
+    counts = (each.spurious, each.nacks_sent, each.nacks_heeded, each.timeouts, each.drops)
+    mbps = 1000 * each.gbps
+    return (each.name, f"{mbps:.0f}" if mbps >= 10 else f"{mbps:.2g}", f"{each.seconds:.1f}", str(each.retransmitted),
+            f"{each.retransmit_percent:.1f}", *("-" if count is None else str(count) for count in counts),
+            f"{each.paths_used:g} of {each.paths}")
 
 
 def text_table(outcome):
@@ -167,17 +169,19 @@ def _judged(each):
     """The cells of a variant; retransmissions that nobody needed, and timeouts, stand out."""
     texts = list(cells(each))[1:]
     for column, value in ((4, each.spurious), (7, each.timeouts)):
-        texts[column] = page.Cell(texts[column], "bad" if value else "good")
+        if value is not None:
+            texts[column] = page.Cell(texts[column], "bad" if value else "good")
     return texts
 
 
 def _setting(outcome):
     lab, nic = outcome.lab, outcome.lab.nic
     rate = f", {nic.rate_gbps:g} Gbit/s" if nic.rate_gbps else ""
+    kind = {"weft_rnic": "weft-rnic", "soft_roce": "Linux Soft-RoCE in QEMU guests"}[nic.kind]
     slows = ", each NACK slows the sender down" if nic.nack_is_cnp else ""
-    return (f"{len(lab.hosts)} hosts, {len(lab.workload.flows)} flows of {lab.workload.bytes / 1e6:g} MB at the same "
-            f"time, over a fabric of weft-switch on this machine. The RNICs: {nic.transport}, path MTU {nic.mtu}, "
-            f"congestion control {nic.cc}{rate}{slows}.")
+    return (f"{len(lab.hosts)} hosts, {len(lab.workload.flows)} flows of {lab.workload.text()} at the same "
+            f"time, over a fabric of weft-switch on this machine. The RNICs: {kind}, {nic.transport}, path MTU "
+            f"{nic.mtu}, congestion control {nic.cc}{rate}{slows}.")
 
 
 def _lines(outcome, column):
@@ -203,6 +207,8 @@ def _hold(points, flow, outcome, result, column):
 
 
 def _throughput(made, outcome):
+    if not any(flow.samples for result in outcome.results for flow in result.flows):
+        return
     made.heading("Throughput over time")
     made.figure(charts.line_chart(_lines(outcome, 1), "seconds", "Gbit/s", y_from_zero=True, label="Throughput"),
                 "All flows together: bytes of messages that were completed. A curve ends when its last flow has "
@@ -211,10 +217,11 @@ def _throughput(made, outcome):
 
 def _nacks(made, outcome, rows):
     made.heading("NACKs")
-    made.figure(charts.line_chart(_lines(outcome, 3), "seconds", "NACKs", y_from_zero=True, label="NACKs over time"),
-                "NACKs that the senders heeded until then.")
-    bars = [charts.Row(each.name, [charts.Bar(each.nacks_sent), charts.Bar(each.nacks_heeded),
-                                   charts.Bar(each.spurious)]) for each in rows]
+    if any(flow.samples for result in outcome.results for flow in result.flows):
+        curves = charts.line_chart(_lines(outcome, 3), "seconds", "NACKs", y_from_zero=True, label="NACKs over time")
+        made.figure(curves, "NACKs that the senders heeded until then.")
+    bars = [charts.Row(each.name, [charts.Bar(count) if count is not None else None
+                                   for count in (each.nacks_sent, each.nacks_heeded, each.spurious)]) for each in rows]
     made.figure(charts.bar_chart(bars, "packets", series=("NACKs sent", "NACKs heeded", "spurious retransmissions"),
                                  label="NACKs and what they cost"))
     filtered = [each for each in rows if each.filter]

@@ -98,6 +98,10 @@ class Mistakes(unittest.TestCase):
         self.expect("[100000, 2000000]", "[1, 2, 3]", "7:13: topology: delay_ns has 3 entries for 2 spines")
         self.expect("hosts_per_leaf: 1", "leaves: 8\n  hosts_per_leaf: 16",
                     "6:19: topology: 128 hosts; at most 32 fit on a machine")
+        self.expect("bytes: 1000000", "bytes: 1000000, duration_s: 5", "9:11: workload: either 'bytes' or 'duration_s'")
+        self.expect("{ transport: nic_sr", "{ kind: soft_roce", "8:52: nic: 'cc' is not ours to choose with Soft-RoCE",
+                    "9:11: workload: Soft-RoCE needs 'duration_s', because "
+                    "perftest may take for ever to move 'bytes' over paths that reorder")
         self.expect("bytes: 1000000", "bytes: 100", "9:32: workload: bytes are less than a message (65536)")
 
     def test_keys_of_another_kind_are_refused(self):
