@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdlib>
+#include <utility>
 
 #include "switch/wire/checksum.h"
 #include "switch/wire/headers.h"
@@ -91,8 +92,7 @@ bool ClassQueues::admit_burst(rte_mbuf* const* packets, std::uint32_t count) {
   const auto own = static_cast<PortIndex>(buffer.port_count());
   const PortIndex in = std::min(meta(packets[0]).in_port, own);
   const qos::Classifier& classifier = context_.classifiers[in];
-  std::uint8_t place[kMostPackets];
-  std::uint64_t sum[64]{};  // by PacketClass: packets << 40 | bytes
+  const PortIndex first = meta(packets[0]).in_port;
   std::uint64_t touched = 0;
   std::uint64_t bytes = 0;
   std::uint32_t other = 0;
@@ -100,50 +100,49 @@ bool ClassQueues::admit_burst(rte_mbuf* const* packets, std::uint32_t count) {
     PacketMeta& pm = meta(packets[i]);
     const std::uint8_t c = classifier.classify(pm.parsed).value;
     const std::uint32_t length = packets[i]->pkt_len;
-    place[i] = c;
     pm.queue_class = c;
-    other |= std::min(pm.in_port, own) ^ in;
+    other |= pm.in_port ^ first;
     bytes += length;
-    sum[c] += kOnePacket | length;
+    sums_[c] += kOnePacket | length;
     touched |= std::uint64_t{1} << c;
   }
   const std::uint64_t free = buffer.shared_free();
-  if (other != 0 || bytes > free) return false;
   std::uint8_t queues = 0;
+  bool fits = other == 0 && bytes <= free;
   for (std::uint64_t left = touched; left != 0; left &= left - 1) {
     const qos::PacketClass c{static_cast<std::uint8_t>(std::countr_zero(left))};
     const auto& q = state_[c.queue()];
     const auto& g = buffer.group(in, c.group());
-    if (q.limit.beyond_reserve(q.bytes.value() + bytes) > q.limit.threshold(free - bytes)) return false;
-    if (g.limit.beyond_reserve(g.bytes.value() + bytes) > g.limit.threshold(free - bytes)) return false;
+    fits &= q.limit.beyond_reserve(q.bytes.value() + bytes) <= q.limit.threshold(free - bytes);
+    fits &= g.limit.beyond_reserve(g.bytes.value() + bytes) <= g.limit.threshold(free - bytes);
     queues |= static_cast<std::uint8_t>(1u << c.queue());
   }
-  if ((queues & on_arrival_) != 0) return false;
+  if (!fits || (queues & on_arrival_) != 0) {
+    for (; touched != 0; touched &= touched - 1) sums_[std::countr_zero(touched)] = 0;
+    return false;
+  }
+  // With several workers others may have taken the room meanwhile: then the burst is a little beyond the threshold.
+  std::uint64_t shared = 0;
   for (std::uint64_t left = touched; left != 0; left &= left - 1) {
     const qos::PacketClass c{static_cast<std::uint8_t>(std::countr_zero(left))};
-    const std::uint64_t of_class = sum[c.value];
-    const auto length = static_cast<std::uint32_t>(of_class & (kOnePacket - 1));
-    qos::SharedBuffer::Queue& q = state_[c.queue()];
-    if constexpr (kShared) {
-      // Others may have taken the room meanwhile: then the burst is a little beyond the threshold.
-      buffer.charge(buffer.group(in, c.group()), q, length);
-    } else if (buffer.admit<false>(buffer.group(in, c.group()), q, length) != Admission::admitted) {
-      std::abort();
-    }
-    q.packets.add<false>((of_class / kOnePacket) - 1);
+    const std::uint64_t of_class = std::exchange(sums_[c.value], 0);
+    shared += qos::SharedBuffer::charge_run<kShared>(buffer.group(in, c.group()), state_[c.queue()],
+                                                     of_class & (kOnePacket - 1), of_class / kOnePacket);
   }
+  buffer.use_shared<kShared>(shared);
   waiting_ |= queues;
-  push_burst(packets, count, in, place);
+  push_burst(packets, count, in);
   return true;
 }
 
 // Charged packets. There is a block for every buffer of the process: one that finds none would be a mistake of ours.
-void ClassQueues::push_burst(rte_mbuf* const* packets, std::uint32_t count, PortIndex in, const std::uint8_t* place) {
+void ClassQueues::push_burst(rte_mbuf* const* packets, std::uint32_t count, PortIndex in) {
   QosContext::Blocks& blocks = *context_.blocks;
   for (std::uint32_t i = 0; i < count; ++i) {
     rte_mbuf* m = packets[i];
-    const qos::PacketClass c{place[i]};
-    const auto ecn = static_cast<std::uint8_t>(meta(m).parsed.tos & 3);
+    const PacketMeta& pm = meta(m);
+    const qos::PacketClass c{static_cast<std::uint8_t>(pm.queue_class)};
+    const auto ecn = static_cast<std::uint8_t>(pm.parsed.tos & 3);
     const auto group = static_cast<std::uint16_t>(in * kClasses + c.group());
     if (!queues_[c.queue()].push(blocks, {m, m->pkt_len, group, ecn})) [[unlikely]]
       std::abort();
@@ -229,7 +228,7 @@ std::uint16_t ClassQueues::take(TimeNs now, rte_mbuf** out, std::uint16_t max, R
                                              : take_burst<false>(now, out, max, rng);
 }
 
-// What a burst gives back to the groups, group by group: their gauges may be shared with other workers. Packets of one
+// What a burst gives back to the groups, run by run: their gauges may be shared with other workers. Packets of one
 // priority group seldom come from several ports in turn, so one group of each number is kept.
 template <bool kShared>
 class ClassQueues::Releases {
@@ -240,9 +239,9 @@ class ClassQueues::Releases {
   }
   Releases(const Releases&) = delete;
   Releases& operator=(const Releases&) = delete;
-  void add(std::uint16_t group, std::uint32_t length) noexcept {
+  void add(std::uint32_t group, std::uint64_t length) noexcept {
     const unsigned slot = group % kClasses;
-    if ((used_ >> slot & 1) == 0 || group_[slot] != group) [[unlikely]] {
+    if ((used_ >> slot & 1) == 0 || group_[slot] != group) {
       if ((used_ >> slot & 1) != 0) flush(slot);
       used_ |= 1u << slot;
       group_[slot] = group;
@@ -252,19 +251,24 @@ class ClassQueues::Releases {
   }
 
  private:
-  void flush(unsigned slot) noexcept { buffer_.release<kShared>(buffer_.groups()[group_[slot]], bytes_[slot]); }
+  void flush(unsigned slot) noexcept {
+    buffer_.release<kShared>(buffer_.groups()[group_[slot]], static_cast<std::uint32_t>(bytes_[slot]));
+  }
 
   qos::SharedBuffer& buffer_;
   std::uint32_t used_ = 0;
-  std::uint16_t group_[kClasses];
-  std::uint32_t bytes_[kClasses];
+  std::uint32_t group_[kClasses];
+  std::uint64_t bytes_[kClasses];
 };
 
 struct ClassQueues::Burst {
-  rte_mbuf* marked[kMostPackets];
-  std::uint32_t marks = 0;
   std::uint8_t touched = 0;
   std::uint64_t sum[kClasses]{};  // by queue: packets << 40 | bytes
+  // Packets to be asked whether they are to be marked, bit i for packet i, with the bytes that each left in its queue.
+  std::uint64_t asked = 0;
+  unsigned coins = 64;
+  std::uint64_t depth[kMostPackets];
+  std::uint8_t place[kMostPackets];  // queue << 2 | ECN
 };
 
 template <bool kShared>
@@ -275,11 +279,10 @@ std::uint16_t ClassQueues::take_burst(TimeNs now, rte_mbuf** out, std::uint16_t 
   {
     Releases<kShared> releases(context_.buffer);
     while (taken < max) {
-      const std::uint8_t may = scheduler_.unshaped(now, ready);
-      if (may == 0 || !scheduler_.open(now)) break;
+      const std::uint8_t may = scheduler_.may_send(now, ready);
+      if (may == 0) break;
       const auto turn = scheduler_.next(may);
-      const std::uint64_t run =
-          take_run(turn, out + taken, static_cast<std::uint16_t>(max - taken), rng, burst, releases);
+      const std::uint64_t run = take_run(turn, out, taken, max, burst, releases);
       taken = static_cast<std::uint16_t>(taken + run / kOnePacket);
       const bool emptied = queues_[turn.queue].empty();
       scheduler_.sent(now, turn.queue, run & (kOnePacket - 1), emptied);
@@ -294,48 +297,94 @@ std::uint16_t ClassQueues::take_burst(TimeNs now, rte_mbuf** out, std::uint16_t 
     state_[queue].packets.subtract<false>(packets);
     if (queues_[queue].empty()) waiting_ &= static_cast<std::uint8_t>(~(1u << queue));
   }
-  for (std::uint32_t i = 0; i < burst.marks; ++i) mark_ce(burst.marked[i]);
+  if (burst.asked != 0) mark(out, burst, rng);
   return taken;
+}
+
+// A trial for each packet costs much. So a few coins are thrown for all of them at once first; those that are left, of
+// which there are more than the curves want, have a trial with a probability that makes up for it.
+void ClassQueues::mark(rte_mbuf* const* packets, const Burst& burst, Rng& rng) noexcept {
+  FastDraws random(rng.next());
+  std::uint64_t left = burst.asked;
+  for (unsigned i = 0; i < burst.coins; ++i) left &= random.next();
+  rte_mbuf* marked[kMostPackets];
+  std::uint8_t queue_of[kMostPackets];
+  std::uint32_t marks = 0;
+  for (; left != 0; left &= left - 1) {
+    const auto i = static_cast<unsigned>(std::countr_zero(left));
+    const std::uint8_t place = burst.place[i];
+    marked[marks] = packets[i];
+    queue_of[marks] = place >> 2;
+    // Whether a packet is marked no branch predictor knows.
+    marks += (is_ect(place & 3) & wred_[place >> 2].mark.hit(burst.depth[i], burst.coins, random.next())) ? 1 : 0;
+  }
+  for (std::uint32_t i = 0; i < marks; ++i) {
+    mark_ce(marked[i]);
+    counters_[queue_of[i]].ecn_marked.add(1);
+  }
 }
 
 // Returns packets << 40 | bytes.
 template <typename R>
-std::uint64_t ClassQueues::take_run(qos::Scheduler::Turn turn, rte_mbuf** out, std::uint16_t max, Rng& rng,
+std::uint64_t ClassQueues::take_run(qos::Scheduler::Turn turn, rte_mbuf** out, std::uint32_t first, std::uint32_t end,
                                     Burst& burst, R& releases) {
-  auto& queue = queues_[turn.queue];
   qos::SharedBuffer::Queue& state = state_[turn.queue];
   const qos::Wred& wred = wred_[turn.queue];
   const std::uint64_t before = state.bytes.value();
   // Thresholds of marks are seldom reached: then no packet is asked.
   const bool marking = before > wred.mark.min_bytes() && !wred.mark_on_arrival;
-  const std::uint32_t most = std::min<std::uint32_t>(max, queue.size());
-  const std::uint32_t marks_before = burst.marks;
-  std::uint64_t depth = before;
-  std::uint32_t taken = 0;
-  std::uint32_t ce = 0;
-  std::int64_t left = turn.bytes;
-  while (taken < most && left > 0) {
-    const QueuedPacket p = queue.pop(*context_.blocks);
-    rte_prefetch0(p.packet);
-    out[taken++] = p.packet;
-    left -= p.length;
-    depth -= p.length;
-    releases.add(p.group, p.length);
-    ce += p.ecn == kCe ? 1 : 0;
-    if (marking) {
-      // Whether a packet is marked no branch predictor knows.
-      burst.marked[burst.marks] = p.packet;
-      burst.marks += (is_ect(p.ecn) & wred.mark.hit(depth, rng.next())) ? 1 : 0;
-    }
+  std::uint64_t run = 0;
+  if (marking) {
+    run = move_run<true>(turn, before, out, first, end, burst, releases);
+    const std::uint64_t packets = run / kOnePacket;
+    burst.asked |= (~std::uint64_t{0} >> (64 - packets)) << first;
+    burst.coins = std::min(burst.coins, before > wred.mark.max_bytes() ? 0 : wred.mark.halvings());
+  } else {
+    run = move_run<false>(turn, before, out, first, end, burst, releases);
   }
-  state.bytes.set(depth);
-  if (burst.marks != marks_before) counters_[turn.queue].ecn_marked.add(burst.marks - marks_before);
-  if (ce != 0) counters_[turn.queue].ecn_ce.add(ce);
-  const std::uint64_t run = taken * kOnePacket | (before - depth);
-  const auto bit = static_cast<std::uint8_t>(1u << turn.queue);
+  state.bytes.set(before - (run & (kOnePacket - 1)));
   burst.sum[turn.queue] += run;
-  burst.touched |= bit;
+  burst.touched |= static_cast<std::uint8_t>(1u << turn.queue);
   return run;
+}
+
+template <bool kMarking, typename R>
+std::uint64_t ClassQueues::move_run(qos::Scheduler::Turn turn, std::uint64_t depth, rte_mbuf** out, std::uint32_t first,
+                                    std::uint32_t end, Burst& burst, R& releases) {
+  auto& queue = queues_[turn.queue];
+  const std::uint64_t before = depth;
+  std::uint32_t ce = 0;
+  std::uint32_t group = queue.front().group;
+  std::uint64_t of_group = depth;  // the depth when its packets began
+  std::uint32_t at = first;
+  std::int64_t left = turn.bytes;
+  while (at < end && left > 0 && !queue.empty()) {
+    const std::span<const QueuedPacket> items = queue.front_run();
+    const auto most = std::min<std::uint32_t>(static_cast<std::uint32_t>(items.size()), end - at);
+    std::uint32_t n = 0;
+    for (; n < most && left > 0; ++n) {
+      const QueuedPacket& p = items[n];
+      rte_prefetch0(p.packet);
+      out[at + n] = p.packet;
+      if (p.group != group) [[unlikely]] {
+        releases.add(group, of_group - depth);
+        group = p.group;
+        of_group = depth;
+      }
+      left -= p.length;
+      depth -= p.length;
+      ce += p.ecn == kCe ? 1 : 0;
+      if constexpr (kMarking) {
+        burst.depth[at + n] = depth;
+        burst.place[at + n] = static_cast<std::uint8_t>(turn.queue << 2 | p.ecn);
+      }
+    }
+    queue.pop_run(*context_.blocks, n);
+    at += n;
+  }
+  releases.add(group, of_group - depth);
+  if (ce != 0) counters_[turn.queue].ecn_ce.add(ce);
+  return (at - first) * kOnePacket | (before - depth);
 }
 
 rte_mbuf* ClassQueues::pop(unsigned queue) {

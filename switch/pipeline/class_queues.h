@@ -148,15 +148,19 @@ class ClassQueues {
   std::uint32_t admit_all(rte_mbuf* const* packets, std::uint32_t count, Rng& rng, rte_mbuf** refused, DropReason* why);
   template <bool kShared>
   bool admit_burst(rte_mbuf* const* packets, std::uint32_t count);
-  void push_burst(rte_mbuf* const* packets, std::uint32_t count, PortIndex in, const std::uint8_t* place);
+  void push_burst(rte_mbuf* const* packets, std::uint32_t count, PortIndex in);
   template <bool kShared>
   class Releases;
   struct Burst;
   template <bool kShared>
   std::uint16_t take_burst(TimeNs now, rte_mbuf** out, std::uint16_t max, Rng& rng);
   template <typename R>
-  std::uint64_t take_run(qos::Scheduler::Turn turn, rte_mbuf** out, std::uint16_t max, Rng& rng, Burst& burst,
-                         R& releases);
+  std::uint64_t take_run(qos::Scheduler::Turn turn, rte_mbuf** out, std::uint32_t first, std::uint32_t end,
+                         Burst& burst, R& releases);
+  template <bool kMarking, typename R>
+  std::uint64_t move_run(qos::Scheduler::Turn turn, std::uint64_t depth, rte_mbuf** out, std::uint32_t first,
+                         std::uint32_t end, Burst& burst, R& releases);
+  void mark(rte_mbuf* const* packets, const Burst& burst, Rng& rng) noexcept;
   // What is asked about packets on their way in only where something is to be done about it.
   bool refuse_on_arrival(rte_mbuf* m, unsigned queue, Rng& rng, DropReason& why) noexcept;
   void count_drop(unsigned queue, DropReason why) noexcept;
@@ -185,6 +189,7 @@ class ClassQueues {
   qos::PfcWatchdog watchdog_;
   std::array<QueueCounters, qos::kClasses> counters_;
   RefusedPackets refused_;
+  std::array<std::uint64_t, 64> sums_{};  ///< of a burst by PacketClass, packets << 40 | bytes; zero between bursts
 };
 
 /// What one worker's pipeline has of its switch's qos.

@@ -4,9 +4,11 @@
 // Queues without limits of their own that share a fixed stock of memory: a queue is a chain of blocks.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 namespace weft::qos {
@@ -53,7 +55,7 @@ class BlockQueue {
 
   /// False when the pool has no block left.
   [[nodiscard]] bool push(Pool& pool, const T& item) noexcept {
-    if (tail_at_ == Pool::kItems || tail_ == nullptr) [[unlikely]] {
+    if (tail_at_ == Pool::kItems) [[unlikely]] {
       auto* block = pool.allocate();
       if (block == nullptr) return false;
       if (tail_ != nullptr) {
@@ -91,6 +93,24 @@ class BlockQueue {
     return item;
   }
 
+  /// The first items, as many as lie side by side: at least one. Undefined when empty.
+  [[nodiscard]] std::span<const T> front_run() const noexcept {
+    return {&head_->items[head_at_], std::min(size_, Pool::kItems - head_at_)};
+  }
+  /// Takes the first `count`, which is at most the length of front_run().
+  void pop_run(Pool& pool, std::uint32_t count) noexcept {
+    head_at_ += count;
+    size_ -= count;
+    if (size_ == 0) {
+      head_at_ = tail_at_ = 0;
+    } else if (head_at_ == Pool::kItems) {
+      auto* done = head_;
+      head_ = done->next;
+      head_at_ = 0;
+      pool.free(done);
+    }
+  }
+
   /// In order; f may change the items.
   template <typename F>
   void for_each(F&& f) {
@@ -109,7 +129,7 @@ class BlockQueue {
   typename Pool::Block* head_ = nullptr;
   typename Pool::Block* tail_ = nullptr;
   std::uint32_t head_at_ = 0;
-  std::uint32_t tail_at_ = 0;
+  std::uint32_t tail_at_ = Pool::kItems;  ///< without a block there is no room either
   std::uint32_t size_ = 0;
 };
 

@@ -10,8 +10,8 @@ namespace {
 // Bytes that the heaviest queue may send in one turn, unless a frame is longer: the others wait meanwhile.
 constexpr std::uint32_t kLongestTurn = 128 * 1024;
 
-// Bytes per unit of weight, as switches have it: a turn of several frames costs less than several turns.
-constexpr std::uint32_t kUsualUnit = 2048;
+// Bytes per unit of weight: two frames of 1500. A turn of several frames costs less than several turns.
+constexpr std::uint32_t kUsualUnit = 3072;
 
 // Bytes per unit of weight. Every queue should get a frame in every turn, so that no turn is for nothing.
 std::uint32_t unit_of(const PortSettings& settings, std::uint32_t max_frame_bytes) {
@@ -44,6 +44,7 @@ Scheduler::Scheduler(const PortSettings& settings, std::uint32_t max_frame_bytes
 }
 
 std::uint8_t Scheduler::shape(TimeNs now, std::uint8_t ready) const noexcept {
+  if (!port_.open(now)) return 0;
   for (unsigned i = 0; i < kClasses; ++i) {
     if (!shaper_[i].open(now)) ready &= static_cast<std::uint8_t>(~(1u << i));
   }

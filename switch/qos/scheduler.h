@@ -26,11 +26,9 @@ class Scheduler {
   /// @param max_frame_bytes  of the port
   Scheduler(const PortSettings& settings, std::uint32_t max_frame_bytes);
 
-  /// Whether the port may send at all.
-  [[nodiscard]] bool open(TimeNs now) const noexcept { return port_.open(now); }
-  /// Of the queues in `ready`, those that their shapers let send.
-  [[nodiscard]] std::uint8_t unshaped(TimeNs now, std::uint8_t ready) const noexcept {
-    return (ready & shaped_) == 0 ? ready : shape(now, ready);
+  /// Of the queues in `ready`, those that shapers let send: none when the port's does not.
+  [[nodiscard]] std::uint8_t may_send(TimeNs now, std::uint8_t ready) const noexcept {
+    return any_shaper_ ? shape(now, ready) : ready;
   }
 
   /// Chooses from `ready`, bit i for queue i, of which at least one is set.

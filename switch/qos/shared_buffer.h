@@ -102,6 +102,22 @@ class SharedBuffer {
     charge_queue(queue, length);
   }
 
+  /// Charges `packets` of together `length` bytes, of which the caller knows that they fit. Returns what it took of the
+  /// shared part, of which use_shared() is to be told for all charges together.
+  template <bool kShared>
+  [[nodiscard]] static std::uint64_t charge_run(Group& group, Queue& queue, std::uint64_t length,
+                                                std::uint64_t packets) noexcept {
+    const std::uint64_t before = group.bytes.add<kShared>(length);
+    group.peak_bytes.raise(before + length);
+    queue.peak_bytes.raise(queue.bytes.add<false>(length) + length);
+    queue.packets.add<false>(packets);
+    return group.limit.beyond_reserve(before + length) - group.limit.beyond_reserve(before);
+  }
+  template <bool kShared>
+  void use_shared(std::uint64_t bytes) noexcept {
+    shared_peak_.raise(shared_used_.add<kShared>(bytes) + bytes);
+  }
+
   /// Gives a packet's room back to its group. What was in headroom goes first, as in both models.
   template <bool kShared>
   void release(Group& group, std::uint32_t length) noexcept {

@@ -25,6 +25,15 @@ class Curve {
     const std::uint64_t above_max = std::uint64_t{0} - (bytes > max_ ? 1 : 0);
     return ((bytes - min_) * slope_ & above_min) | above_max;
   }
+  /// How often the highest probability before max_bytes can be doubled: 2 when it is 0.25 or a little less. Few times
+  /// suffice.
+  [[nodiscard]] unsigned halvings() const noexcept { return halvings_; }
+  /// One trial with 64 uniform bits, and with 2^coins times the probability. `coins` is at most halvings(), and 0
+  /// beyond max_bytes.
+  [[nodiscard]] bool hit(std::uint64_t bytes, unsigned coins, std::uint64_t random) const noexcept {
+    const std::uint64_t p = at(bytes);
+    return (static_cast<unsigned>(random < p << coins) | static_cast<unsigned>(p == kCertain)) != 0;
+  }
   /// One trial with 64 uniform bits.
   [[nodiscard]] bool hit(std::uint64_t bytes, std::uint64_t random) const noexcept {
     const std::uint64_t p = at(bytes);
@@ -32,12 +41,15 @@ class Curve {
   }
   /// Up to here it never hits.
   [[nodiscard]] std::uint64_t min_bytes() const noexcept { return min_; }
+  /// Beyond it always hits.
+  [[nodiscard]] std::uint64_t max_bytes() const noexcept { return max_; }
 
  private:
   static constexpr std::uint64_t kCertain = ~std::uint64_t{0};
   std::uint64_t min_ = kCertain;
   std::uint64_t max_ = kCertain;
   std::uint64_t slope_ = 0;  ///< 2^-64 per byte
+  unsigned halvings_ = 0;
 };
 
 /// WRED of one queue. Without settings it does nothing.

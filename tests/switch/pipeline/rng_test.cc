@@ -93,5 +93,28 @@ TEST(Ratio, TheSmallestProbabilityIsNotZero) {
   EXPECT_FALSE(Ratio::from_double(std::nextafter(1.0, 0.0)).zero());
 }
 
+TEST(FastDraws, EveryBitIsSetHalfTheTimeAndNeighboursAreIndependent) {
+  constexpr int kDraws = 100'000;
+  constexpr double kFiveSigma = 5 * 158;  // sqrt(100000) / 2
+  for (const std::uint64_t seed : {0ull, 1ull, 0x123456789abcdefull}) {
+    FastDraws draws(seed);
+    std::array<int, 64> ones{};
+    std::array<int, 64> changes{};
+    std::uint64_t before = draws.next();
+    for (int i = 0; i < kDraws; ++i) {
+      const std::uint64_t x = draws.next();
+      for (unsigned bit = 0; bit < 64; ++bit) {
+        ones[bit] += static_cast<int>(x >> bit & 1);
+        changes[bit] += static_cast<int>((x ^ before) >> bit & 1);
+      }
+      before = x;
+    }
+    for (unsigned bit = 0; bit < 64; ++bit) {
+      EXPECT_NEAR(ones[bit], kDraws / 2, kFiveSigma) << seed << " " << bit;
+      EXPECT_NEAR(changes[bit], kDraws / 2, kFiveSigma) << seed << " " << bit;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace weft::pipeline

@@ -104,7 +104,7 @@ std::uint64_t send_until(Scheduler& s, std::uint8_t ready, unsigned queue, TimeN
   std::uint64_t bytes = 0;
   TimeNs now = 0;
   while (now < end) {
-    const std::uint8_t may = s.open(now) ? s.unshaped(now, ready) : 0;
+    const std::uint8_t may = s.may_send(now, ready);
     if (may == 0) {
       const TimeNs next = s.opens_at(ready);
       EXPECT_GT(next, now);
@@ -143,8 +143,8 @@ TEST(Scheduler, AShapedQueueDoesNotHoldTheOthersBack) {
   settings.scheduler[7].pir_bytes_s = 1000;
   Scheduler s(settings, 1518);
   s.sent(0, 7, 5000, false);
-  EXPECT_EQ(s.unshaped(1, 0b10000001), 0b00000001);
-  EXPECT_EQ(s.next(s.unshaped(1, 0b10000001)).queue, 0);
+  EXPECT_EQ(s.may_send(1, 0b10000001), 0b00000001);
+  EXPECT_EQ(s.next(s.may_send(1, 0b10000001)).queue, 0);
 }
 
 }  // namespace

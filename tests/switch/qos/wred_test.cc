@@ -25,6 +25,29 @@ TEST(Curve, HitsFollowTheCurveWithinTheBinomialBound) {
   }
 }
 
+TEST(Curve, CoinsAndATrialThatMakesUpForThemFollowTheCurveToo) {
+  for (const double most : {1.0, 0.6, 0.5, 0.25, 0.2, 0.01, 1e-5}) {
+    const Curve curve({100'000, 400'000, most});
+    const unsigned coins = curve.halvings();
+    EXPECT_LE(coins, 6U);
+    EXPECT_TRUE(coins == 6 || most * (2 << coins) > 0.999) << most;
+    EXPECT_LE(most * (1 << coins), 1) << most;
+    constexpr int kTrials = 400'000;
+    pipeline::FastDraws random(7);
+    for (const std::uint64_t depth : {150'000ull, 400'000ull}) {
+      const double p = most * static_cast<double>(depth - 100'000) / 300'000;
+      int hits = 0;
+      for (int i = 0; i < kTrials; ++i) {
+        bool left = true;
+        for (unsigned k = 0; k < coins; ++k) left &= (random.next() & 1) != 0;
+        hits += left && curve.hit(depth, coins, random.next()) ? 1 : 0;
+      }
+      EXPECT_NEAR(hits, p * kTrials, 5 * std::sqrt(kTrials * p * (1 - p)) + 1) << most << " " << depth;
+    }
+    EXPECT_TRUE(curve.hit(400'001, 0, ~0ull));
+  }
+}
+
 TEST(Curve, NeverHitsUpToKminAndAlwaysBeyondKmax) {
   const Curve curve({100'000, 400'000, 0.2});
   for (const std::uint64_t random : {0ull, 1ull, ~0ull}) {
