@@ -159,9 +159,17 @@ def _leaf_spine(topology, hosts):
     return leaves + [_spine(topology, hosts, spine) for spine in range(1, topology.spines + 1)]
 
 
-def _link(topology, spine, name, peer):
-    return {"name": name, "type": "link", "peer": peer, "rate_mbps": round(topology.link_gbps[spine - 1] * 1000),
-            "delay_ns": topology.delay_ns[spine - 1]}
+def _link(topology, leaf, spine, end, name, peer):
+    return {"name": name, "type": "link", "peer": peer, "mac": _mac(leaf, spine, end),
+            "rate_mbps": round(topology.link_gbps[spine - 1] * 1000), "delay_ns": topology.delay_ns[spine - 1]}
+
+
+def _mac(leaf, spine, end):
+    """Of an end of a link. It is configured as a neighbour, so that no packet waits for ARP within the fabric."""
+    return f"02:00:00:{leaf:02x}:{spine:02x}:{end:02x}"
+
+
+_LEAF_END, _SPINE_END = 1, 2
 
 
 def _leaf(topology, hosts, leaf):
@@ -170,21 +178,25 @@ def _leaf(topology, hosts, leaf):
     low = 2 * (leaf - 1)
     ports = [{"name": host.name, "type": "veth", "interface": host_interface(host), "mtu_bytes": topology.mtu_bytes}
              for host in own]
-    ports += [_link(topology, spine, f"s{spine}", f"spine{spine}/l{leaf}") for spine in spines]
+    ports += [_link(topology, leaf, spine, _LEAF_END, f"s{spine}", f"spine{spine}/l{leaf}") for spine in spines]
     addresses = [{"port": host.name, "address": f"{host.gateway}/{host.address.network.prefixlen}"} for host in own]
     addresses += [{"port": f"s{spine}", "address": f"10.1.{spine}.{low + 1}/31"} for spine in spines]
+    neighbours = [{"port": f"s{spine}", "address": f"10.1.{spine}.{low}", "mac": _mac(leaf, spine, _SPINE_END)}
+                  for spine in spines]
     routes = [{"prefix": "10.0.0.0/16", "via": [f"10.1.{spine}.{low}" for spine in spines]}]
-    return {"name": f"leaf{leaf}", "ports": ports, "addresses": addresses, "routes": routes,
+    return {"name": f"leaf{leaf}", "ports": ports, "addresses": addresses, "neighbours": neighbours, "routes": routes,
             "pipeline": ["parse", "rdma_track", "l3", "lb"]}
 
 
 def _spine(topology, hosts, spine):
     leaves = range(1, topology.leaves + 1)
-    ports = [_link(topology, spine, f"l{leaf}", f"leaf{leaf}/s{spine}") for leaf in leaves]
+    ports = [_link(topology, leaf, spine, _SPINE_END, f"l{leaf}", f"leaf{leaf}/s{spine}") for leaf in leaves]
     addresses = [{"port": f"l{leaf}", "address": f"10.1.{spine}.{2 * (leaf - 1)}/31"} for leaf in leaves]
+    neighbours = [{"port": f"l{leaf}", "address": f"10.1.{spine}.{2 * leaf - 1}", "mac": _mac(leaf, spine, _LEAF_END)}
+                  for leaf in leaves]
     routes = []
     for host in hosts:
         leaf = int(host.port.split("/")[0].removeprefix("leaf"))
         routes.append({"prefix": str(host.address.network), "via": [f"10.1.{spine}.{2 * leaf - 1}"]})
-    return {"name": f"spine{spine}", "ports": ports, "addresses": addresses, "routes": routes,
+    return {"name": f"spine{spine}", "ports": ports, "addresses": addresses, "neighbours": neighbours, "routes": routes,
             "pipeline": ["parse", "l3"]}

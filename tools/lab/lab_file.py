@@ -108,6 +108,7 @@ class Lab:
     path: str
     name: str
     title: str
+    about: str
     topology: LeafSpine | Configuration
     hosts: list
     nic: Nic
@@ -154,9 +155,10 @@ class _LabReader:
 
     def lab(self, root):
         top = self._file.mapping(root, "lab", ("name", "topology", "workload", "variants"),
-                                 ("title", "nic", "timing", "report"))
+                                 ("title", "about", "nic", "timing", "report"))
         name = self._file.text(top["name"], "name", NAME, _NAME_MEANING) if "name" in top else None
         title = self._file.text(top["title"], "title") if "title" in top else name
+        about = self._file.text(top["about"], "about") if "about" in top else ""
         topology, hosts = self._topology(top["topology"]) if "topology" in top else (None, [])
         nic = self._nic(top["nic"], Nic(), "nic") if "nic" in top else Nic()
         workload = self._workload(top["workload"], hosts) if "workload" in top else None
@@ -169,7 +171,7 @@ class _LabReader:
         if "report" in top:
             report = self._file.mapping(top["report"], "report", optional=("sample_ms",))
             sample_ms = self._number(report, "sample_ms", "report", 50, 10_000, sample_ms)
-        return Lab(self._path, name, title, topology, hosts, nic, workload, timing, variants, sample_ms)
+        return Lab(self._path, name, title, about, topology, hosts, nic, workload, timing, variants, sample_ms)
 
     def _number(self, values, key, what, low, high, default=None, integer=True):
         if key not in values:

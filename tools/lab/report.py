@@ -154,6 +154,8 @@ def _aligned(rows):
 def html(outcome):
     made = page.Page(outcome.lab.title)
     rows = [row(result) for result in outcome.results]
+    if outcome.lab.about:
+        made.paragraph(outcome.lab.about)
     made.paragraph(_setting(outcome))
     made.paragraph(_HONESTY)
     made.table(HEADER, [(each.name, *_judged(each)) for each in rows])
