@@ -304,9 +304,9 @@ std::uint16_t ClassQueues::take_burst(TimeNs now, rte_mbuf** out, std::uint16_t 
 // A trial for each packet costs much. So a few coins are thrown for all of them at once first; those that are left, of
 // which there are more than the curves want, have a trial with a probability that makes up for it.
 void ClassQueues::mark(rte_mbuf* const* packets, const Burst& burst, Rng& rng) noexcept {
-  FastDraws random(rng.next());
+  FastDraws draws(rng.next());
   std::uint64_t left = burst.asked;
-  for (unsigned i = 0; i < burst.coins; ++i) left &= random.next();
+  for (unsigned i = 0; i < burst.coins; ++i) left &= draws.next();
   rte_mbuf* marked[kMostPackets];
   std::uint8_t queue_of[kMostPackets];
   std::uint32_t marks = 0;
@@ -316,7 +316,7 @@ void ClassQueues::mark(rte_mbuf* const* packets, const Burst& burst, Rng& rng) n
     marked[marks] = packets[i];
     queue_of[marks] = place >> 2;
     // Whether a packet is marked no branch predictor knows.
-    marks += (is_ect(place & 3) & wred_[place >> 2].mark.hit(burst.depth[i], burst.coins, random.next())) ? 1 : 0;
+    marks += (is_ect(place & 3) & wred_[place >> 2].mark.hit(burst.depth[i], burst.coins, draws.next())) ? 1 : 0;
   }
   for (std::uint32_t i = 0; i < marks; ++i) {
     mark_ce(marked[i]);
