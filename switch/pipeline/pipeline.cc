@@ -561,6 +561,10 @@ std::uint32_t Context::link_generation() const noexcept {
   return pipeline_.state_.link_generation();
 }
 
+std::uint32_t Context::queue_depth(PortIndex port) const noexcept {
+  return pipeline_.owns(port) ? pipeline_.queue_depth(port) : 0;
+}
+
 bool Context::link_up(PortIndex port) const noexcept {
   return pipeline_.state_.link_up(port);
 }

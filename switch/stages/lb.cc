@@ -2,7 +2,10 @@
 // Copyright The weft authors
 #include "switch/stages/lb.h"
 
+#include <algorithm>
 #include <cstdlib>
+
+#include "switch/stages/rdma_known.h"
 
 namespace weft::stages {
 
@@ -58,22 +61,71 @@ void LbStage::ingress(Context& context, Batch& batch) {
   if (lost != 0) counters_[static_cast<std::size_t>(LbCounter::no_member_up)].add(lost);
 }
 
+namespace {
+
+using PolicyMaker = std::unique_ptr<LbPolicy> (*)(const pipeline::StageBuild&);
+
+// By the words of the option `policy`.
+constexpr std::pair<std::string_view, PolicyMaker> kPolicies[] = {
+    {"ecmp", make_ecmp_policy},
+    {"random", [](const pipeline::StageBuild&) { return make_random_policy(); }},
+    {"adaptive", [](const pipeline::StageBuild&) { return make_adaptive_policy(); }},
+    {"psn", make_psn_policy},
+};
+
+std::unique_ptr<LbPolicy> make_policy(const pipeline::StageBuild& build) {
+  for (const auto& [name, make] : kPolicies) {
+    if (build.options["policy"].string() == name) return make(build);
+  }
+  std::abort();  // the schema knows no other words
+}
+
+Schema lb_options() {
+  using Key = Schema::Key;
+  std::vector<std::string> words;
+  for (const auto& [name, make] : kPolicies) words.emplace_back(name);
+  return Schema::map({
+      Key::with_default("policy", Schema::one_of(std::move(words)), Value("ecmp"),
+                        "ecmp: by a hash of the flow; random: each packet by itself; adaptive: each packet to the "
+                        "shortest egress queue; psn: requests of known RC queue pairs by their PSN (Themis-S)."),
+      accept_option(),
+      Key::optional_key("weights", Schema::dictionary(Schema::integer(1, 64)),
+                        "Share of a port among unequal paths, by its name; 1 where none is given. For policy psn."),
+  });
+}
+
+void check_lb(const Value& options, const pipeline::SwitchInfo& info, pipeline::Diagnostics& diagnostics) {
+  const auto place = [&](std::string_view name) {
+    return std::find_if(info.pipeline.begin(), info.pipeline.end(),
+                        [&](const pipeline::StageSpec& spec) { return spec.name == name; });
+  };
+  const bool tracked = place("rdma_track") < place("lb");
+  const Value& policy = options["policy"];
+  if (policy.string() == "psn" && !tracked) {
+    diagnostics.error(policy.mark(), "policy psn needs stage 'rdma_track' before it");
+  }
+  if (!options.has("weights")) return;
+  for (const auto& [name, weight] : options["weights"].map()) {
+    const bool known = std::any_of(info.ports.begin(), info.ports.end(),
+                                   [&name = name](const pipeline::PortInfo& port) { return port.name == name; });
+    if (!known) diagnostics.error(weight.mark(), "weights: the switch has no port '" + name + "'");
+  }
+}
+
+}  // namespace
+
 pipeline::StageType lb_stage_type() {
   pipeline::StageType type;
   type.name = "lb";
   type.summary = "Picks the member of equal-cost groups.";
   type.needs = {"parsed", "group"};
-  type.options = Schema::map({
-      Schema::Key::with_default("policy", Schema::one_of({"ecmp", "random"}), Value("ecmp"),
-                                "ecmp: by a hash of the flow; random: each packet by itself."),
-  });
+  type.options = lb_options();
   type.counters = {"balanced", "no_member_up"};
+  type.check = check_lb;
   type.make = [](const pipeline::StageBuild& build, pipeline::StageShared*) {
     auto* routing = dynamic_cast<L3Shared*>(build.shared_of("l3"));
     if (routing == nullptr) std::abort();  // `group` is provided by l3 alone
-    const bool random = build.options["policy"].string() == "random";
-    return std::make_unique<LbStage>(random ? make_random_policy() : make_ecmp_policy(build),
-                                     routing->worker(build.worker));
+    return std::make_unique<LbStage>(make_policy(build), routing->worker(build.worker));
   };
   return type;
 }

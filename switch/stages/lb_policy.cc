@@ -2,9 +2,6 @@
 // Copyright The weft authors
 #include "switch/stages/lb_policy.h"
 
-#include "switch/tables/ecmp_hash.h"
-#include "switch/wire/headers.h"
-
 namespace weft::stages {
 namespace {
 
@@ -19,24 +16,16 @@ class EcmpPolicy : public LbPolicy {
   void choose(Context& /*context*/, LinkView& links, std::span<LbItem> items) noexcept override {
     if (links.all_up()) [[likely]] {
       for (LbItem& item : items) {
-        item.choice = item.first_member[EcmpHash::member(hash_of(item.packet), item.member_count)];
+        item.choice = item.first_member[EcmpHash::member(flow_hash(hash_, item.packet), item.member_count)];
       }
       return;
     }
-    for (LbItem& item : items) item.choice = member_by_hash(item.members(), links, hash_of(item.packet));
+    for (LbItem& item : items) item.choice = member_by_hash(item.members(), links, flow_hash(hash_, item.packet));
   }
 
   [[nodiscard]] bool keeps_member() const noexcept override { return true; }
 
  private:
-  [[nodiscard]] std::uint32_t hash_of(const rte_mbuf* m) const noexcept {
-    const wire::Parsed& parsed = pipeline::meta(m).parsed;
-    const std::uint64_t ports = EcmpHash::ports_word(parsed.source_port, parsed.destination_port, parsed.protocol);
-    if (!parsed.has(wire::ParsedFlag::ipv6)) [[likely]]
-      return hash_.v4(parsed.address_key, ports);
-    return hash_.v6(pipeline::frame(m) + parsed.l3_offset + offsetof(wire::Ipv6Header, source), ports);
-  }
-
   EcmpHash hash_;
 };
 

@@ -12,6 +12,7 @@
 #include "switch/pipeline/stage.h"
 #include "switch/tables/ecmp_hash.h"
 #include "switch/tables/next_hops.h"
+#include "switch/wire/headers.h"
 
 namespace weft::stages {
 
@@ -33,10 +34,11 @@ class LinkView {
       : context_(context), hops_(hops), all_up_(context.all_links_up()) {}
 
   [[nodiscard]] bool all_up() const noexcept { return all_up_; }
+  [[nodiscard]] pipeline::PortIndex port(tables::NextHopId member) const noexcept { return hops_.hop(member).port; }
   [[nodiscard]] bool up(tables::NextHopId member) noexcept {
     if (all_up_) [[likely]]
       return true;
-    const pipeline::PortIndex port = hops_.hop(member).port;
+    const pipeline::PortIndex port = this->port(member);
     const std::uint64_t bit = std::uint64_t{1} << port % 64;
     if (port < 64 && (up_ & bit) != 0) [[likely]]
       return true;
@@ -76,9 +78,23 @@ class LbPolicy {
   return links.up(member) ? member : another_member(members, links, hash);
 }
 
-/// `ecmp`: by tables::EcmpHash of the flow, whose seed is that of the switch. A flow keeps its member.
+/// tables::EcmpHash of a packet's addresses, protocol and ports.
+[[nodiscard]] inline std::uint32_t flow_hash(const tables::EcmpHash& hash, const rte_mbuf* m) noexcept {
+  const wire::Parsed& parsed = pipeline::meta(m).parsed;
+  const std::uint64_t ports =
+      tables::EcmpHash::ports_word(parsed.source_port, parsed.destination_port, parsed.protocol);
+  if (!parsed.has(wire::ParsedFlag::ipv6)) [[likely]]
+    return hash.v4(parsed.address_key, ports);
+  return hash.v6(pipeline::frame(m) + parsed.l3_offset + offsetof(wire::Ipv6Header, source), ports);
+}
+
+/// `ecmp`: by flow_hash(), whose seed is that of the switch. A flow keeps its member.
 [[nodiscard]] std::unique_ptr<LbPolicy> make_ecmp_policy(const pipeline::StageBuild& build);
 /// `random`: each packet by itself, uniformly.
 [[nodiscard]] std::unique_ptr<LbPolicy> make_random_policy();
+/// `adaptive`: each packet by itself, to the port whose egress queue holds the fewest packets; see lb_adaptive.cc.
+[[nodiscard]] std::unique_ptr<LbPolicy> make_adaptive_policy();
+/// `psn`: requests of known RC queue pairs by their PSN; see lb_psn.cc.
+[[nodiscard]] std::unique_ptr<LbPolicy> make_psn_policy(const pipeline::StageBuild& build);
 
 }  // namespace weft::stages

@@ -148,6 +148,7 @@ bool QpTracker::connect_direction(TimeNs now, const QpKey& key, wire::Psn first,
   e.window = 0;
   e.response.clear(ResponseFlag::synced | ResponseFlag::closed | ResponseFlag::watch);
   table_.detail(position).service = connection.service;
+  set_first_psn(position, first);
   return true;
 }
 

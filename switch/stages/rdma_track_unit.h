@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -109,6 +110,12 @@ class QpTracker {
   /// stale. `l3` is the packet's IP header.
   [[nodiscard]] QpView view(std::uint32_t handle, const wire::Parsed& parsed, const std::uint8_t* l3) const noexcept;
 
+  /// PSN of the first request of the direction at a position of the table, as CM or the configuration gave it.
+  [[nodiscard]] std::optional<wire::Psn> first_psn(std::uint32_t position) const noexcept {
+    const tables::Word24 first = table_.detail(position).first_psn;
+    if (!first.has(tables::QpDetail::kFirstPsnKnown)) return std::nullopt;
+    return wire::Psn(first.value());
+  }
   [[nodiscard]] const tables::QpTable& table() const noexcept { return table_; }
   [[nodiscard]] const TrackCounters& counters() const noexcept { return counters_; }
   /// Service ID of a connection whose CM messages were seen (QpDetail::service); 0 when unknown.
@@ -151,6 +158,10 @@ class QpTracker {
   [[nodiscard]] bool connect_direction(pipeline::TimeNs now, const tables::QpKey& key, wire::Psn first,
                                        const CmConnection& connection) noexcept;
   void close(const tables::QpKey& key) noexcept;
+  void set_first_psn(std::uint32_t position, wire::Psn first) noexcept {
+    table_.detail(position).first_psn.set_value(first.value());
+    table_.detail(position).first_psn.set(tables::QpDetail::kFirstPsnKnown);
+  }
 
   [[nodiscard]] tables::QpKey acquire_key(const wire::IpAddress& from, const wire::IpAddress& to,
                                           wire::Qpn qp) noexcept;

@@ -6,6 +6,7 @@
 #include "switch/stages/l2.h"
 #include "switch/stages/l3.h"
 #include "switch/stages/lb.h"
+#include "switch/stages/nack_filter.h"
 #include "switch/stages/parse.h"
 #include "switch/stages/rdma_track.h"
 
@@ -15,6 +16,7 @@ void register_all(pipeline::Registry& registry) {
   registry.add(parse_stage_type());
   registry.add(impair_stage_type());
   registry.add(rdma_track_stage_type());
+  registry.add(nack_filter_stage_type());
   registry.add(l2_stage_type());
   registry.add(l3_stage_type());
   registry.add(lb_stage_type());

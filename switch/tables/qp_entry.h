@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The weft authors
 //
-// What a switch remembers about one direction of a queue pair: 64 bytes that every packet touches and 52 that only
+// What a switch remembers about one direction of a queue pair: 64 bytes that every packet touches and 56 that only
 // unusual packets do.
 #pragma once
 
@@ -158,7 +158,10 @@ struct QpDetail {
   std::uint8_t nak_remote_access;
   std::uint8_t nak_remote_operational;
   std::uint8_t nak_invalid_rd;
+  Word24 first_psn;  ///< of the connection's first request; kFirstPsnKnown when somebody has said so
+
+  static constexpr std::uint8_t kFirstPsnKnown = 1;
 };
-static_assert(sizeof(QpDetail) == 52);
+static_assert(sizeof(QpDetail) == 56);
 
 }  // namespace weft::tables

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+//
+// `psn`: Themis-S, the half of Themis at the sender's ToR (Liu et al., APNET 2025, 3.2), for two tiers.
+//
+// the paper          here
+// N                  members of the group whose ports are up, each as often as its weight says
+// P_base             what `ecmp` would choose among those N, by the hash of the flow
+// Path_i             (PSN mod N + P_base) mod N, an index into those N in the order of the configuration
+//
+// Only requests of RC queue pairs that the switch knows of (`accept`) are sprayed: they are what the receiver's ToR can
+// judge. READ and ATOMIC responses carry PSNs of the other direction and have no NACK to be judged, ACKs and CNPs none
+// at all; these, and all other packets, go as with `ecmp`. A READ request goes by its PSN as every other request does.
+//
+// When a port goes down or a route loses a next hop, N shrinks and the other paths share the packets at once; it grows
+// back the same way. The receiver's ToR sees by the arrival of packets that the mapping has changed (nack_filter). With
+// one member left this is ecmp.
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+
+#include "switch/stages/lb_policy.h"
+#include "switch/stages/psn_paths.h"
+#include "switch/stages/rdma_known.h"
+#include "switch/stages/rdma_track.h"
+
+namespace weft::stages {
+namespace {
+
+using pipeline::Context;
+using tables::EcmpHash;
+using tables::NextHopId;
+
+constexpr std::uint32_t kMaxSlots = 256;
+
+class PsnPolicy : public LbPolicy {
+ public:
+  explicit PsnPolicy(const pipeline::StageBuild& build)
+      : hash_(build.info.seed), known_(build), weight_of_port_(build.info.ports.size(), 1) {
+    const pipeline::Value& weights = build.options["weights"];
+    if (weights.is_null()) return;
+    for (const pipeline::PortInfo& port : build.info.ports) {
+      if (weights.has(port.name)) weight_of_port_[port.index] = weights[port.name].unsigned_integer();
+      weighted_ = weighted_ || weight_of_port_[port.index] != 1;
+    }
+  }
+
+  [[nodiscard]] bool keeps_member() const noexcept override { return false; }
+
+  void choose(Context& /*context*/, LinkView& links, std::span<LbItem> items) noexcept override {
+    const bool plain = !weighted_ && links.all_up();
+    group_ = nullptr;
+    for (LbItem& item : items) {
+      const std::uint32_t hash = flow_hash(hash_, item.packet);
+      const pipeline::PacketMeta& pm = pipeline::meta(item.packet);
+      if (!kRcRequests[pm.parsed.opcode] || !known_.known(pm)) {
+        item.choice = member_by_hash(item.members(), links, hash);
+        continue;
+      }
+      if (item.first_member != group_) prepare(item, links, plain);
+      const std::uint32_t base = EcmpHash::member(hash, paths_.value());
+      item.choice = count_ == 0 ? tables::kUnreachable : slots_[paths_.remainder(pm.parsed.psn.value() + base)];
+    }
+  }
+
+ private:
+  void prepare(const LbItem& item, LinkView& links, bool plain) noexcept {
+    group_ = item.first_member;
+    if (plain) {
+      slots_ = item.first_member;
+      count_ = item.member_count;
+    } else {
+      expand(item, links);
+    }
+    if (paths_.value() != count_) paths_ = PathCount(std::max(count_, 1u));
+  }
+  void expand(const LbItem& item, LinkView& links) noexcept {
+    slots_ = expanded_.data();
+    count_ = 0;
+    for (const NextHopId member : item.members()) {
+      if (!links.up(member)) continue;
+      for (std::uint64_t i = weight_of_port_[links.port(member)]; i > 0 && count_ < kMaxSlots; --i) {
+        expanded_[count_++] = member;
+      }
+    }
+  }
+
+  EcmpHash hash_;
+  KnownPairs known_;
+  std::vector<std::uint64_t> weight_of_port_;
+  bool weighted_ = false;
+  // Of the group at hand.
+  const NextHopId* group_ = nullptr;
+  const NextHopId* slots_ = nullptr;
+  std::uint32_t count_ = 0;
+  PathCount paths_{1};
+  std::array<NextHopId, kMaxSlots> expanded_{};
+};
+
+}  // namespace
+
+std::unique_ptr<LbPolicy> make_psn_policy(const pipeline::StageBuild& build) {
+  return std::make_unique<PsnPolicy>(build);
+}
+
+}  // namespace weft::stages

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+#include "switch/control/config.h"
+#include "switch/stages/lb.h"
+#include "switch/tables/ecmp_hash.h"
+#include "tests/switch/stages/nack_filter_rig.h"
+
+namespace weft::stages::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+class SenderLeaf {
+ public:
+  explicit SenderLeaf(LeafSetup setup = {})
+      : uplinks_(setup.uplinks), h(weft::testing::all_stages(), leaf_yaml(1, setup)) {}
+
+  /// The uplink that a packet of the sender takes, 0 for the first one; the number of uplinks for none.
+  unsigned way(const FrameBuilder& frame) {
+    h.inject("h1", frame.build());
+    unsigned taken = uplinks_;
+    for (unsigned i = 0; i < uplinks_; ++i) {
+      if (!h.take("s" + std::to_string(i + 1)).empty()) taken = i;
+    }
+    return taken;
+  }
+  unsigned way(std::uint32_t psn) { return way(data(psn)); }
+  /// What ecmp would choose for the flow of the data packets.
+  [[nodiscard]] unsigned base(unsigned paths) const {
+    const tables::EcmpHash hash(7);
+    const std::uint64_t addresses = std::uint64_t{0x0a000102} << 32 | 0x0a000302;
+    return tables::EcmpHash::member(hash.v4(addresses, tables::EcmpHash::ports_word(50000, 4791, 17)), paths);
+  }
+
+ private:
+  unsigned uplinks_;
+
+ public:
+  Harness h;
+};
+
+TEST(LbPsn, ThePathIsThatOfEquation1) {
+  for (const unsigned n : {2u, 3u, 5u}) {
+    SenderLeaf leaf({.uplinks = n});
+    for (const std::uint32_t psn : {0u, 1u, 2u, 3u, 4u, 77u, 0xfffffeu, 0xffffffu}) {
+      ASSERT_EQ(leaf.way(psn), (psn % n + leaf.base(n)) % n) << n << " paths, PSN " << psn;
+    }
+  }
+}
+
+TEST(LbPsn, UnknownQueuePairsGoAsWithEcmp) {
+  SenderLeaf leaf({.uplinks = 3, .qps = ""});
+  for (std::uint32_t psn = 0; psn < 9; ++psn) EXPECT_EQ(leaf.way(psn), leaf.base(3));
+}
+
+TEST(LbPsn, AnswersGoAsWithEcmp) {
+  SenderLeaf leaf({.uplinks = 3});
+  const auto response = [&](Opcode opcode, std::uint32_t psn) {
+    auto frame = data(psn).bth(opcode, kReceiverQp, Psn(psn));
+    if (opcode == Opcode::RC_ACKNOWLEDGE) frame.payload(0);
+    return frame;
+  };
+  for (const Opcode opcode : {Opcode::RC_ACKNOWLEDGE, Opcode::RC_RDMA_READ_RESPONSE_MIDDLE}) {
+    for (std::uint32_t psn = 0; psn < 9; ++psn) EXPECT_EQ(leaf.way(response(opcode, psn)), leaf.base(3));
+  }
+}
+
+TEST(LbPsn, APathThatGoesDownLeavesThePathSetAndComesBack) {
+  SenderLeaf leaf({.uplinks = 3});
+  leaf.h.set_link("s2", false);
+  const unsigned left[] = {0, 2};
+  for (std::uint32_t psn = 0; psn < 8; ++psn) EXPECT_EQ(leaf.way(psn), left[(psn % 2 + leaf.base(2)) % 2]);
+  leaf.h.set_link("s1", false);
+  for (std::uint32_t psn = 0; psn < 4; ++psn) EXPECT_EQ(leaf.way(psn), 2u);
+  leaf.h.set_link("s3", false);
+  EXPECT_EQ(leaf.way(0u), 3u);
+  EXPECT_EQ(leaf.h.dropped(pipeline::DropReason::egress_down), 1u);
+  for (const char* port : {"s1", "s2", "s3"}) leaf.h.set_link(port, true);
+  for (std::uint32_t psn = 0; psn < 8; ++psn) EXPECT_EQ(leaf.way(psn), (psn % 3 + leaf.base(3)) % 3);
+}
+
+TEST(LbPsn, UnequalPathsShareByTheirWeights) {
+  SenderLeaf leaf({.uplinks = 2, .lb = "{ policy: psn, weights: { s1: 3 } }"});
+  const unsigned slots[] = {0, 0, 0, 1};
+  for (std::uint32_t psn = 0; psn < 16; ++psn) EXPECT_EQ(leaf.way(psn), slots[(psn % 4 + leaf.base(4)) % 4]) << psn;
+}
+
+TEST(LbPsn, NeedsTheTrackerBeforeIt) {
+  pipeline::Diagnostics diagnostics;
+  const std::string yaml =
+      "name: s\nports: [ { name: p1, type: \"null\" } ]\npipeline: [ parse, l3, lb: { policy: psn } ]\n";
+  EXPECT_FALSE(control::load_switch(yaml, weft::testing::all_stages(), diagnostics));
+  EXPECT_THAT(diagnostics.to_string(), HasSubstr("3:38: policy psn needs stage 'rdma_track' before it"));
+}
+
+TEST(LbPsn, AWeightOfAPortThatDoesNotExistIsAMistake) {
+  pipeline::Diagnostics diagnostics;
+  const std::string yaml = leaf_yaml(1, {.lb = "{ policy: psn, weights: { s9: 3 } }"});
+  EXPECT_FALSE(control::load_switch(yaml, weft::testing::all_stages(), diagnostics));
+  EXPECT_THAT(diagnostics.to_string(), HasSubstr("the switch has no port 's9'"));
+}
+
+}  // namespace
+}  // namespace weft::stages::testing

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+#include "switch/stages/nack_filter_unit.h"
+
+#include <gmock/gmock.h>
+
+#include <cstring>
+#include <memory>
+#include <utility>
+#include <vector>
+
+namespace weft::stages {
+namespace {
+
+using wire::Psn;
+
+// One queue pair of a filter.
+class OneQp {
+ public:
+  explicit OneQp(const NackRules& rules) : unit(rules), memory_(unit.bytes() / sizeof(Line) + 1) {
+    unit.start(qp(), std::nullopt);
+  }
+  NackQp qp() { return unit.view(reinterpret_cast<std::byte*>(memory_.data())); }
+  NackState& state() { return qp().state(); }
+  DataVerdict data(std::uint32_t psn, std::uint32_t psns = 1) { return data_through(psn % 2, psn, psns); }
+  DataVerdict data_through(std::uint32_t uplink, std::uint32_t psn, std::uint32_t psns = 1) {
+    return unit.on_data(qp(), Psn(psn), uplink, psns);
+  }
+  void all(std::initializer_list<std::uint32_t> psns) {
+    for (const auto psn : psns) data(psn);
+  }
+  NackVerdict nack(std::uint32_t psn, std::uint64_t now = 0) { return unit.on_nack(qp(), now, Psn(psn)); }
+  void ack(std::uint32_t psn) { unit.on_receipt(qp(), Psn(psn)); }
+
+  NackFilterUnit unit;
+
+ private:
+  struct alignas(64) Line {
+    std::byte bytes[64]{};
+  };
+  std::vector<Line> memory_;
+};
+
+NackRules rules(NackCheck check = NackCheck::gap, std::uint64_t guard_ns = 0) {
+  NackRules r;
+  r.check = check;
+  r.guard_ns = guard_ns;
+  r.weights = {1, 1};
+  r.window_psns = 64;
+  return r;
+}
+
+TEST(NackFilterUnit, OfAConnectionWhoseFirstPsnIsKnownNothingIsMissed) {
+  OneQp known(rules());
+  known.unit.start(known.qp(), Psn(10));
+  known.all({11, 13, 12});
+  EXPECT_EQ(known.nack(10), NackVerdict::valid);
+
+  OneQp unknown(rules());
+  unknown.all({11, 13, 12});
+  EXPECT_EQ(unknown.nack(10), NackVerdict::blocked) << "it may have left before";
+}
+
+TEST(NackFilterUnit, BeforeTheFirstPacketOfAPathOnlyTheGuardKnows) {
+  OneQp without(rules());
+  without.data(1);
+  EXPECT_EQ(without.nack(0), NackVerdict::unknown);
+  OneQp with(rules(NackCheck::gap, 500));
+  with.data(1);
+  EXPECT_EQ(with.nack(0, 1000), NackVerdict::blocked);
+  EXPECT_FALSE(with.data(2).compensate) << "2 does not prove anything about 0";
+  EXPECT_FALSE(with.unit.on_guard(with.qp(), 1499));
+  EXPECT_TRUE(with.unit.on_guard(with.qp(), 1500));
+}
+
+TEST(NackFilterUnit, AReadTakesPsnsThatCountAsLostNowhere) {
+  OneQp qp(rules());
+  qp.all({0, 1});
+  qp.data(2, 10);
+  qp.all({12, 13});
+  EXPECT_EQ(qp.state().lost_count, 0u);
+  qp.all({16, 17});
+  EXPECT_EQ(qp.state().lost_count, 2u) << "14 and 15 are";
+}
+
+TEST(NackFilterUnit, WhatIsAcknowledgedIsLostNoMore) {
+  OneQp qp(rules());
+  qp.all({0, 1, 4, 5, 8, 9});
+  EXPECT_EQ(qp.state().lost_count, 4u);
+  qp.ack(3);
+  EXPECT_EQ(qp.state().lost_count, 2u);
+  EXPECT_EQ(qp.nack(6), NackVerdict::valid);
+  qp.ack(9);
+  EXPECT_EQ(qp.state().flags, 0u);
+}
+
+TEST(NackFilterUnit, LossesThatFallOutOfTheWindowAreForgotten) {
+  OneQp qp(rules());
+  qp.all({0, 1, 3, 4});
+  EXPECT_EQ(qp.nack(2), NackVerdict::valid);
+  for (std::uint32_t psn = 5; psn < 2 + 64; ++psn) qp.data(psn);
+  EXPECT_EQ(qp.state().lost_count, 1u);
+  qp.data(66);
+  qp.data(67);
+  EXPECT_EQ(qp.state().lost_count, 0u);
+  EXPECT_EQ(qp.state().flags, 0u);
+}
+
+TEST(NackFilterUnit, ALongBurstOfLossesIsKnownAsFarAsTheWindowReaches) {
+  OneQp qp(rules());
+  qp.all({0, 1, 1000, 1001});
+  EXPECT_EQ(qp.nack(990), NackVerdict::valid);
+  EXPECT_EQ(qp.nack(991), NackVerdict::valid);
+  OneQp other(rules());
+  other.all({0, 1, 1000, 1001});
+  EXPECT_EQ(other.nack(2), NackVerdict::unknown) << "too long ago to be judged";
+}
+
+TEST(NackFilterUnit, ACopyOfANackThatIsSettledIsBlockedWithoutGuard) {
+  OneQp qp(rules(NackCheck::gap, 500));
+  qp.all({0, 1, 3});
+  EXPECT_EQ(qp.nack(2), NackVerdict::blocked);
+  qp.data(2);
+  qp.ack(3);
+  EXPECT_EQ(qp.nack(2, 100), NackVerdict::blocked);
+  EXPECT_EQ(qp.state().guard_at, 0u);
+}
+
+TEST(NackFilterUnit, ASecondNackOfTheSamePsnDoesNotPutOffTheGuard) {
+  OneQp qp(rules(NackCheck::gap, 500));
+  qp.all({0, 1, 3});
+  qp.nack(2, 1000);
+  qp.nack(2, 1400);
+  EXPECT_EQ(qp.state().guard_at, 1500u);
+}
+
+TEST(NackFilterUnit, APsnFarAwayBeginsAnew) {
+  for (const std::uint32_t psn : {1u << 20, (1u << 24) - (1u << 20)}) {
+    OneQp qp(rules());
+    qp.all({0, 1, 3});
+    EXPECT_EQ(qp.nack(2), NackVerdict::blocked);
+    EXPECT_TRUE(qp.data(psn).release) << "no guard would send it";
+    EXPECT_EQ(qp.nack(psn + 1), NackVerdict::unknown);
+    EXPECT_FALSE(qp.data(psn + 1).release);
+    qp.all({psn + 4, psn + 5});
+    EXPECT_EQ(qp.nack(psn + 2), NackVerdict::valid);
+  }
+}
+
+TEST(NackFilterUnit, ADropOfACopyProvesNothing) {
+  OneQp qp(rules(NackCheck::gap, 500));
+  qp.all({0, 1, 2, 3});
+  EXPECT_EQ(qp.nack(2), NackVerdict::blocked);
+  EXPECT_FALSE(qp.unit.on_dropped(qp.qp(), Psn(2)).compensate);
+  EXPECT_EQ(qp.unit.on_dropped(qp.qp(), Psn(4)).compensate, false);
+  EXPECT_EQ(qp.nack(4), NackVerdict::valid);
+}
+
+TEST(NackFilterUnit, RingFirstTakesTheFirstLaterEntryAndDropsWhatIsBeforeIt) {
+  // The example of the paper's figure 4b.
+  for (const std::uint8_t bits : {std::uint8_t{8}, std::uint8_t{24}}) {
+    NackRules r = rules(NackCheck::ring_first);
+    r.ring_entry_bits = bits;
+    OneQp qp(r);
+    qp.all({0, 1, 3, 2});
+    EXPECT_EQ(qp.nack(2), NackVerdict::blocked) << "tPSN 3";
+    qp.all({6});
+    EXPECT_EQ(qp.nack(4), NackVerdict::valid) << "tPSN 6";
+    EXPECT_EQ(qp.state().ring_size, 0u);
+  }
+}
+
+TEST(NackFilterUnit, RingScanLooksAtAllEntries) {
+  OneQp first(rules(NackCheck::ring_first)), scan(rules(NackCheck::ring_scan));
+  for (OneQp* qp : {&first, &scan}) qp->all({0, 1, 3, 4});
+  EXPECT_EQ(first.nack(2), NackVerdict::blocked);
+  EXPECT_EQ(scan.nack(2), NackVerdict::valid);
+}
+
+TEST(NackFilterUnit, AFullRingForgetsItsOldestEntry) {
+  NackRules r = rules(NackCheck::ring_scan);
+  r.ring_entries = 3;
+  OneQp qp(r);
+  qp.all({0, 4, 1, 3, 5});
+  EXPECT_EQ(qp.nack(2), NackVerdict::blocked) << "4 has fallen out";
+}
+
+TEST(NackFilterUnit, EntriesOfEightBitsMeanThePsnNextToTheOneAskedFor) {
+  OneQp qp(rules(NackCheck::ring_first));
+  qp.all({0xffffff - 1, 0xffffff, 1, 2});
+  EXPECT_EQ(qp.nack(0), NackVerdict::blocked) << "tPSN 1";
+  EXPECT_TRUE(qp.data(4).compensate);
+}
+
+TEST(NackFilterUnit, HwmGoesByTheHighestPsnOfThePathAlone) {
+  OneQp qp(rules(NackCheck::hwm));
+  qp.all({0, 1, 2, 4});
+  EXPECT_EQ(qp.nack(2), NackVerdict::valid) << "although 2 has left";
+  EXPECT_EQ(qp.nack(3), NackVerdict::blocked);
+  EXPECT_TRUE(qp.data(5).compensate);
+}
+
+TEST(NackFilterUnit, WeightsSayHowManyPathsAnUplinkStandsFor) {
+  NackRules r = rules();
+  r.weights = {3, 1};
+  r.paths = 4;
+  OneQp qp(r);
+  const std::uint32_t four[] = {0, 0, 0, 1};
+  for (std::uint32_t psn = 0; psn < 8; ++psn) EXPECT_FALSE(qp.data_through(four[psn % 4], psn).mismatch);
+  EXPECT_TRUE(qp.data_through(0, 11).mismatch) << "everything through the first uplink now: three paths";
+  for (std::uint32_t psn = 12; psn < 40; ++psn) qp.data_through(0, psn);
+  EXPECT_EQ(qp.state().flags, 0u);
+  EXPECT_EQ(qp.state().paths.value(), 3u);
+}
+
+TEST(NackFilterUnit, TheMemoryOfThePapersExampleIsWhatEquation4Says) {
+  NackRules r = rules(NackCheck::ring_first);
+  r.paths = 256;
+  r.ring_entries = 100;
+  EXPECT_EQ(NackFilterUnit(r).paper_bytes(), 120u);
+}
+
+}  // namespace
+}  // namespace weft::stages
