@@ -95,6 +95,7 @@ struct RigOptions {
   std::uint64_t seed = 1;
   std::optional<qos::Settings> qos{};
   std::uint16_t data_room_bytes = 1024;
+  std::uint32_t mtu_bytes = 1500;
 };
 
 /// The destructor checks that all packets are accounted for and no buffer is lost.
@@ -142,6 +143,7 @@ class Rig {
                             .index = p,
                             .type = "test",
                             .device = {},
+                            .mtu_bytes = options.mtu_bytes,
                             .rate_mbps = options.rate_mbps,
                             .delay_ns = options.delay_ns,
                             .queue_packets = options.queue_packets});
