@@ -17,8 +17,11 @@ using wire::Opcode;
 
 constexpr std::uint64_t kAtomicBytes = 8;
 constexpr std::uint32_t kMsnMask = 0xffffff;
-/// Answers besides READs and atomics that may wait at a time.
-constexpr std::uint32_t kSpareResponses = 64;
+/// Answers besides READs and atomics that may wait at a time: ACKs say what those before them said, but every NACK of
+/// IRN says something of its own.
+constexpr std::uint32_t spare_responses(LossRecovery recovery) noexcept {
+  return recovery == LossRecovery::irn ? 64 : 16;
+}
 
 enum class Kind : std::uint8_t { send, write, read, atomic, other };
 
@@ -69,7 +72,7 @@ Responder::Responder(const QpConfig& config, Pd pd, MemoryTable& memory, wire::Q
       memory_(&memory),
       qpn_(qpn),
       receives_(std::bit_ceil(config.receive_queue_depth)),
-      responses_(std::size_t{config.max_dest_rd_atomic} * 2 + kSpareResponses),
+      responses_(std::size_t{config.max_dest_rd_atomic} * 2 + spare_responses(config.loss_recovery)),
       replays_(config.max_dest_rd_atomic),
       buffer_(config.reorder_window, config.path_mtu) {
   assert(config.max_dest_rd_atomic > 0 && config.receive_queue_depth > 0);

@@ -163,10 +163,10 @@ class Rnic(unittest.TestCase):
             self.assertGreater(qp["cnps"], 10)
             self.assertLessEqual(qp["cnps"], queue["ecn_marked"])
             self.assertGreater(qp["rate_cuts"], 5)
-            # The rate is near the port's: of 4190 bytes on the wire 4096 are payload. Nothing starves.
+            # Of 4190 bytes on the wire 4096 are payload. The rate does not fall below the set's least, 100 Mbit/s.
             self.assertLess(qp["rate_gbps"], 0.5)
             self.assertLess(result["gbits_per_second"], 0.2)
-            self.assertGreater(result["gbits_per_second"], 0.2 * 4096 / 4190 * 0.75)
+            self.assertGreater(result["gbits_per_second"], 0.1 * 4096 / 4190 * 0.9)
             with_dcqcn = queue["ecn_marked"] / queue["tx_packets"]
             # Without DCQCN nobody heeds the marks: the queue stays full, and nearly every packet is marked.
             result = self.json(a, "write_bw", B, *options)

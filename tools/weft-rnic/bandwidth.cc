@@ -13,6 +13,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr double kMib = 1024.0 * 1024.0;
+/// The peak is the best of slices so long.
+constexpr nic::Time kSlice = 10 * nic::kMs;
 
 struct Stream {
   Channel channel;
@@ -103,11 +105,25 @@ class Bandwidth {
         idle = idle && s->completed == s->posted;
       }
       end_ = now;
+      note_slice(now);
       if (idle && !fillable(now < stop && !interrupted())) return std::nullopt;
       if (static_cast<double>(now - progress) > options_.timeout_s * 1e9) return Failure{kExitFailed, "no progress"};
       if (now >= next_line) next_line = print_progress(now);
       session_.host().run_once(std::chrono::milliseconds(10));
     }
+  }
+  void note_slice(nic::Time now) {
+    if (now - slice_start_ < kSlice) return;
+    const std::uint64_t messages = completed();
+    const double seconds = static_cast<double>(now - slice_start_) * 1e-9;
+    if (slice_start_ != 0) peak_ = std::max(peak_, static_cast<double>(messages - slice_messages_) / seconds);
+    slice_start_ = now;
+    slice_messages_ = messages;
+  }
+  [[nodiscard]] std::uint64_t completed() const {
+    std::uint64_t messages = 0;
+    for (const auto& s : streams_) messages += s->completed;
+    return messages;
   }
   [[nodiscard]] bool fillable(bool more) const {
     return more && std::any_of(streams_.begin(), streams_.end(), [&](const auto& s) {
@@ -137,10 +153,10 @@ class Bandwidth {
   }
 
   void print() {
-    std::uint64_t messages = 0;
-    for (const auto& s : streams_) messages += s->completed;
+    const std::uint64_t messages = completed();
     const double seconds = std::max(1e-9, static_cast<double>(end_ - start_) * 1e-9);
     const double bytes = static_cast<double>(messages) * options_.size;
+    const double peak = std::max(peak_ * options_.size, bytes / seconds);
     Json rows = Json::array();
     for (auto& s : streams_) {
       Json row = describe(*s->channel.qp);
@@ -159,6 +175,7 @@ class Bandwidth {
                      {"messages", messages},
                      {"seconds", seconds},
                      {"gbits_per_second", bytes * 8e-9 / seconds},
+                     {"peak_gbits_per_second", peak * 8e-9},
                      {"mib_per_second", bytes / kMib / seconds},
                      {"messages_per_second", static_cast<double>(messages) / seconds},
                      {"port", port_counters()},
@@ -167,10 +184,10 @@ class Bandwidth {
       return;
     }
     const char* unit = options_.report_gbits ? "Gb/sec" : "MiB/sec";
-    const double rate = options_.report_gbits ? bytes * 8e-9 / seconds : bytes / kMib / seconds;
-    std::printf(" #bytes     #iterations    BW average[%s]   MsgRate[Mpps]\n", unit);
-    std::printf(" %-10u %-14llu %-20.2f %.6f\n", options_.size, static_cast<unsigned long long>(messages), rate,
-                static_cast<double>(messages) / seconds * 1e-6);
+    const double scale = options_.report_gbits ? 8e-9 : 1 / kMib;
+    std::printf(" #bytes     #iterations    BW peak[%s]    BW average[%s]   MsgRate[Mpps]\n", unit, unit);
+    std::printf(" %-10u %-14llu %-17.2f %-20.2f %.6f\n", options_.size, static_cast<unsigned long long>(messages),
+                peak * scale, bytes / seconds * scale, static_cast<double>(messages) / seconds * 1e-6);
     for (const auto& row : rows) print_counters(row);
   }
 
@@ -196,6 +213,9 @@ class Bandwidth {
   Session session_;
   std::vector<std::unique_ptr<Stream>> streams_;
   nic::Time start_ = 0, end_ = 0;
+  nic::Time slice_start_ = 0;
+  std::uint64_t slice_messages_ = 0;
+  double peak_ = 0;  ///< messages a second
   std::uint64_t watched_ = 0;
 };
 

@@ -41,12 +41,14 @@ class Latency {
     const nic::Time stop =
         options_.duration_s > 0 ? start + static_cast<nic::Time>(options_.duration_s * 1e9) : nic::kNever;
     samples_.us.reserve(options_.duration_s > 0 ? 1 << 20 : options_.iterations);
+    nic::Time next_line = options_.watch_s ? start : nic::kNever;
     for (std::uint64_t i = 0;
          !interrupted() && (options_.duration_s > 0 ? nic::monotonic_now() < stop : i < options_.iterations); ++i) {
       if (const auto failure = ping(i)) {
         session_.disconnect_all();
         return fail(*failure);
       }
+      if (nic::monotonic_now() >= next_line) next_line = print_progress(start);
     }
     print();
     session_.disconnect_all();
@@ -90,6 +92,19 @@ class Latency {
     return std::nullopt;
   }
 
+  /// The pings since the last line.
+  nic::Time print_progress(nic::Time start) {
+    const nic::Time now = nic::monotonic_now();
+    std::vector<double> recent(samples_.us.begin() + static_cast<std::ptrdiff_t>(watched_), samples_.us.end());
+    watched_ = samples_.us.size();
+    std::sort(recent.begin(), recent.end());
+    const auto& c = channel_.qp->requester().counters();
+    std::fprintf(stderr, "%7.1f s %9zu pings  t_typical %.2f us  t_max %.2f us  retransmitted %llu  timeouts %llu\n",
+                 static_cast<double>(now - start) * 1e-9, recent.size(), recent[recent.size() / 2], recent.back(),
+                 static_cast<unsigned long long>(c.retransmitted), static_cast<unsigned long long>(c.timeouts));
+    return now + static_cast<nic::Time>(*options_.watch_s * 1e9);
+  }
+
   void print() {
     auto& us = samples_.us;
     if (us.empty()) return;
@@ -122,6 +137,7 @@ class Latency {
   Session session_;
   Channel channel_;
   Samples samples_;
+  std::size_t watched_ = 0;
 };
 
 }  // namespace
