@@ -195,7 +195,7 @@ class Bench:
         its probes meet the queues of all paths."""
         found = []
         for variant in {each.name: each for each in (self._lab.variants[0], self._lab.variants[-1])}.values():
-            plain = dataclasses.replace(variant, nack_filter=None)
+            plain = dataclasses.replace(variant, nack_filter=None, loss=0.0)
             found.append(calmest(lambda plain=plain: self._jitter_of(plain, timing)))
         return dataclasses.replace(max(found, key=lambda each: each.busy_max_us),
                                    idle_max_us=max(each.idle_max_us for each in found))

@@ -15,7 +15,7 @@ _ANY_GUARD_US = 1000  # while a file is checked, before anything is measured
 def document(lab, variant, socket, guard_us=_ANY_GUARD_US):
     """The configuration as Python values, with nodes of the lab's file where they are taken over."""
     if isinstance(lab.topology, lab_file.LeafSpine):
-        switches = _leaf_spine(lab.topology, lab.hosts)
+        switches = _leaf_spine(lab.topology, lab.hosts, variant.loss)
     else:
         switches = [_switch(node, lab.hosts) for node in lab.topology.switches]
     ways = uplinks(lab)
@@ -153,10 +153,10 @@ def _stage_name(stage):
 # --- leaf and spine --------------------------------------------------------------------------------------------------
 
 
-def _leaf_spine(topology, hosts):
+def _leaf_spine(topology, hosts, loss):
     """Host hN is in 10.0.N.0/24; the link of leaf L and spine S is 10.1.S.(2(L-1))/31, the spine's end first."""
     leaves = [_leaf(topology, hosts, leaf) for leaf in range(1, topology.leaves + 1)]
-    return leaves + [_spine(topology, hosts, spine) for spine in range(1, topology.spines + 1)]
+    return leaves + [_spine(topology, hosts, spine, loss) for spine in range(1, topology.spines + 1)]
 
 
 def _link(topology, leaf, spine, end, name, peer):
@@ -188,15 +188,16 @@ def _leaf(topology, hosts, leaf):
             "pipeline": ["parse", "rdma_track", "l3", "lb"]}
 
 
-def _spine(topology, hosts, spine):
+def _spine(topology, hosts, spine, loss):
     leaves = range(1, topology.leaves + 1)
     ports = [_link(topology, leaf, spine, _SPINE_END, f"l{leaf}", f"leaf{leaf}/s{spine}") for leaf in leaves]
     addresses = [{"port": f"l{leaf}", "address": f"10.1.{spine}.{2 * (leaf - 1)}/31"} for leaf in leaves]
     neighbours = [{"port": f"l{leaf}", "address": f"10.1.{spine}.{2 * leaf - 1}", "mac": _mac(leaf, spine, _LEAF_END)}
                   for leaf in leaves]
+    impair = [{"impair": {"rules": [{"name": "loss", "match": {"kind": "roce"}, "loss": loss}]}}] if loss else []
     routes = []
     for host in hosts:
         leaf = int(host.port.split("/")[0].removeprefix("leaf"))
         routes.append({"prefix": str(host.address.network), "via": [f"10.1.{spine}.{2 * leaf - 1}"]})
     return {"name": f"spine{spine}", "ports": ports, "addresses": addresses, "neighbours": neighbours, "routes": routes,
-            "pipeline": ["parse", "l3"]}
+            "pipeline": ["parse", *impair, "l3"]}

@@ -82,6 +82,7 @@ class Variant:
     name: str
     lb: yaml.Node | None
     nack_filter: yaml.Node | None
+    loss: float  # of RoCE packets, at every spine
     nic: Nic
 
 
@@ -166,7 +167,7 @@ class _LabReader:
             self._file.mistake(top["workload"], "workload: Soft-RoCE needs 'duration_s', because perftest may take for "
                                                 "ever to move 'bytes' over paths that reorder")
         timing = self._timing(top["timing"]) if "timing" in top else Timing()
-        variants = self._variants(top["variants"], nic) if "variants" in top else []
+        variants = self._variants(top["variants"], nic, topology) if "variants" in top else []
         sample_ms = 250
         if "report" in top:
             report = self._file.mapping(top["report"], "report", optional=("sample_ms",))
@@ -391,10 +392,10 @@ class _LabReader:
                       self._number(values, "guard_us", "timing", 1, 10_000_000),
                       self._number(values, "rto_us", "timing", 1, 10_000_000))
 
-    def _variants(self, node, nic):
+    def _variants(self, node, nic, topology):
         variants = []
         for item in self._file.items(node, "variants", least=1):
-            values = self._file.mapping(item, "variant", ("name",), ("lb", "nack_filter", "nic"))
+            values = self._file.mapping(item, "variant", ("name",), ("lb", "nack_filter", "loss", "nic"))
             name = self._file.text(values["name"], "variant: name", r"[^/\n]{1,40}", "up to 40 characters without /") \
                 if "name" in values else None
             for key in ("lb", "nack_filter"):
@@ -403,7 +404,10 @@ class _LabReader:
             if name in [variant.name for variant in variants]:
                 self._file.mistake(item, f"variants: two are called {name}")
             own = self._nic(values["nic"], nic, "variant: nic") if "nic" in values else nic
-            variants.append(Variant(name, values.get("lb"), values.get("nack_filter"), own))
+            loss = self._number(values, "loss", "variant", 0, 0.5, 0.0, integer=False)
+            if "loss" in values and isinstance(topology, Configuration):
+                self._file.mistake(values["loss"], "variant: loss is for kind leaf_spine; a configuration has impair")
+            variants.append(Variant(name, values.get("lb"), values.get("nack_filter"), loss, own))
         return variants
 
 

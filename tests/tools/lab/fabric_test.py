@@ -71,6 +71,13 @@ class Variants(unittest.TestCase):
                           {"nack_filter": {"check": "gap", "uplinks": ["s1", "s2"], "guard_us": 7000}},
                           "l3", {"lb": {"policy": "random"}}])
 
+    def test_loss_is_at_every_spine_of_that_variant(self):
+        lab = support.load(SMALL.replace("{ policy: random } }", "{ policy: random }, loss: 0.01 }"))
+        rules = {"impair": {"rules": [{"name": "loss", "match": {"kind": "roce"}, "loss": 0.01}]}}
+        self.assertEqual(pipelines(lab, 0)["spine2"], ["parse", "l3"])
+        self.assertEqual(pipelines(lab, 1)["spine2"], ["parse", rules, "l3"])
+        fabric.check(lab, WEFT_SWITCH)
+
     def test_what_the_file_says_about_the_filter_stays(self):
         text = SMALL.replace("{ policy: random }", "{ policy: random }, nack_filter: { guard_us: 5, uplinks: [s2] }")
         expected = {"nack_filter": {"guard_us": 5, "uplinks": ["s2"]}}

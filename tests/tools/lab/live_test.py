@@ -78,6 +78,26 @@ class Live(unittest.TestCase):
             self.assertIn("<svg", file.read())
         self.assertEqual(self.left(), [])
 
+    def test_nack_filter_hides_reordering_from_senders_and_no_loss(self):
+        variants = """\
+  - { name: sprayed, lb: { policy: psn }, nack_filter: { check: gap } }
+  - { name: lossy, lb: { policy: psn }, nack_filter: { check: gap }, loss: 0.02 }
+"""
+        text = support.SMALL.replace("NAME", self.name)
+        path = support.written(text[:text.index("  - { name: ecmp")] + variants, self.folder)
+        done = self.lab("run", path, "--json", "out.json")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        with open(os.path.join(self.folder, "out.json"), encoding="utf-8") as file:
+            sprayed, lossy = (variant["summary"] for variant in json.load(file)["variants"])
+        self.assertGreater(sprayed["filter"]["blocked"], 20)
+        self.assertEqual((sprayed["retransmitted"], sprayed["nacks_heeded"], sprayed["timeouts"]), (0, 0, 0))
+        self.assertEqual(sprayed["paths_used"], 2)
+        self.assertGreater(lossy["drops"], 5)
+        self.assertGreater(lossy["filter"]["valid"] + lossy["filter"]["compensated"], 5)
+        # What was lost is sent again, once each time; nothing else is, but for the tail of a run: a timeout sends all.
+        self.assertGreater(lossy["retransmitted"], 5)
+        self.assertLess(lossy["spurious"], lossy["retransmitted"] / 2 + 64 * lossy["timeouts"])
+
     def test_ctrl_c_and_sigterm_unwind(self):
         for number in (signal.SIGINT, signal.SIGTERM):
             process = self.start("run", self.file)
