@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+//
+// What packet spraying by PSN and NACK validation cost per packet: the choice of `lb: psn` beside that of `ecmp`, and
+// the egress half of nack_filter for data packets in order on their paths. Bursts of 32 packets of as many different
+// queue pairs out of 16 or 4096. TSC cycles, the lower quartile over many bursts.
+// Usage: micro_spray [--hugepages] [CPU]
+#include <rte_cycles.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bench/micro/bench_support.h"
+#include "switch/control/config.h"
+#include "switch/pipeline/pipeline.h"
+#include "switch/pipeline/pool.h"
+#include "switch/stages/l3_shared.h"
+#include "switch/stages/lb_policy.h"
+#include "switch/stages/nack_filter.h"
+#include "switch/stages/stages.h"
+#include "switch/wire/builder.h"
+#include "switch/wire/parse.h"
+
+namespace weft::stages {
+namespace {
+
+constexpr std::uint16_t kBurst = 32;
+constexpr unsigned kUplinks = 16;
+constexpr int kRounds = 40'000;
+
+std::string yaml(std::uint32_t qps) {
+  std::string ports = "  - { name: h1, type: \"null\" }\n", addresses = "  - { port: h1, address: 10.0.3.1/24 }\n";
+  std::string neighbours, hops, uplinks, pairs;
+  for (unsigned i = 1; i <= kUplinks; ++i) {
+    const std::string n = std::to_string(i), comma = i == 1 ? "" : ", ";
+    ports += "  - { name: s" + n + ", type: \"null\" }\n";
+    addresses += "  - { port: s" + n + ", address: 10.1." + n + ".1/24 }\n";
+    neighbours += "  - { port: s" + n + ", address: 10.1." + n + ".2, mac: \"02:aa:00:00:00:10\" }\n";
+    hops += comma + "10.1." + n + ".2";
+    uplinks += comma + "s" + n;
+  }
+  for (std::uint32_t i = 0; i < qps; ++i) {
+    const std::string n = std::to_string(1000 + i);
+    pairs += "      - { a: { address: 10.0.1.2, qpn: " + n + " }, b: { address: 10.0.3.2, qpn: " + n + " } }\n";
+  }
+  return "name: leaf\nports:\n" + ports + "addresses:\n" + addresses + "neighbours:\n" + neighbours +
+         "routes:\n  - { prefix: 10.0.0.0/16, via: [" + hops +
+         "] }\npipeline:\n  - parse\n  - rdma_track:\n      qps:\n" + pairs + "  - nack_filter: { uplinks: [" +
+         uplinks + "] }\n  - l3\n  - lb: { policy: psn }\n";
+}
+
+/// A leaf and one packet of each of its queue pairs.
+class Leaf {
+ public:
+  explicit Leaf(std::uint32_t qps) : pool_(pipeline::make_pool("spray", 8192, 512, 0)), psn_(qps, 0) {
+    if (!pool_) std::abort();
+    register_all(registry_);
+    pipeline::Diagnostics diagnostics;
+    auto info = control::load_switch(yaml(qps), registry_, diagnostics);
+    if (!info) std::abort();
+    state_ = std::make_unique<pipeline::SwitchState>(registry_, std::move(*info),
+                                                     std::vector<std::uint16_t>(kUplinks + 1, 0), 1);
+    pipeline::PipelineHost host;
+    host.pool = pool_.get();
+    host.ports.assign(kUplinks + 1, nullptr);
+    pipeline_ = std::make_unique<pipeline::Pipeline>(*state_, std::move(host));
+    for (std::uint32_t i = 0; i < qps; ++i) packets_.push_back(make(i));
+  }
+  ~Leaf() {
+    for (rte_mbuf* m : packets_) rte_pktmbuf_free(m);
+  }
+
+  /// The next packets of queue pairs chosen at random, as the stages see them.
+  void fill(pipeline::Batch& batch) {
+    batch.size = 0;
+    batch.removed = 0;
+    while (batch.size < kBurst) {
+      const auto qp = static_cast<std::uint32_t>(rng_.below(packets_.size()));
+      pipeline::PacketMeta& pm = pipeline::meta(packets_[qp]);
+      pm.parsed.psn = wire::Psn(psn_[qp]++);
+      pm.in_port = static_cast<pipeline::PortIndex>(1 + pm.parsed.psn.value() % kUplinks);
+      batch.push(packets_[qp]);
+    }
+  }
+  pipeline::Context context(std::size_t stage, bool egress) {
+    return {1'000'000, 0, rng_, *pipeline_, static_cast<std::uint8_t>(stage), egress};
+  }
+  pipeline::Stage& stage(std::size_t i) { return pipeline_->stage(i); }
+  pipeline::StageBuild lb_build() { return state_->build_of(4, 0); }
+  const tables::NextHops& hops() {
+    return dynamic_cast<L3Shared*>(state_->shared("l3"))->worker(0).routes().next_hops();
+  }
+
+ private:
+  rte_mbuf* make(std::uint32_t i) {
+    const auto frame = wire::FrameBuilder()
+                           .ipv4("10.0.1.2", "10.0.3.2")
+                           .udp(static_cast<std::uint16_t>(49152 + i))
+                           .bth(wire::Opcode::RC_SEND_MIDDLE, wire::Qpn(1000 + i), wire::Psn(0))
+                           .payload(256)
+                           .build();
+    rte_mbuf* m = rte_pktmbuf_alloc(pool_.get());
+    if (m == nullptr) std::abort();
+    std::memcpy(rte_pktmbuf_append(m, static_cast<std::uint16_t>(frame.size())), frame.data(), frame.size());
+    pipeline::meta(m) = {};
+    pipeline::meta(m).in_port = 1;
+    wire::parse_frame(frame.data(), m->data_len, m->pkt_len, pipeline::meta(m).parsed);
+    pipeline::Batch batch;
+    batch.push(m);
+    auto c = context(1, false);
+    stage(1).ingress(c, batch);
+    return m;
+  }
+
+  pipeline::Registry registry_;
+  pipeline::Pool pool_;
+  pipeline::Rng rng_{1};
+  std::unique_ptr<pipeline::SwitchState> state_;
+  std::unique_ptr<pipeline::Pipeline> pipeline_;
+  std::vector<rte_mbuf*> packets_;
+  std::vector<std::uint32_t> psn_;
+};
+
+double cycles_per_packet(Leaf& leaf, const std::function<void(pipeline::Batch&)>& work) {
+  std::vector<std::uint64_t> samples;
+  pipeline::Batch batch;
+  for (int round = 0; round < kRounds; ++round) {
+    leaf.fill(batch);
+    const std::uint64_t begin = rte_rdtsc_precise();
+    work(batch);
+    samples.push_back(rte_rdtsc_precise() - begin);
+  }
+  return static_cast<double>(bench::lower_quartile(samples)) / kBurst;
+}
+
+double choice(Leaf& leaf, LbPolicy& policy) {
+  const tables::NextHops& hops = leaf.hops();
+  const auto members = hops.members(tables::NextHops::group_id(0));
+  return cycles_per_packet(leaf, [&](pipeline::Batch& batch) {
+    std::array<LbItem, kBurst> items;
+    for (std::uint16_t i = 0; i < kBurst; ++i) {
+      items[i] = {batch.packet[i], members.data(), static_cast<std::uint32_t>(members.size()), 0, i};
+    }
+    auto context = leaf.context(4, false);
+    LinkView links(context, hops);
+    policy.choose(context, links, items);
+  });
+}
+
+void run(std::uint32_t qps) {
+  Leaf leaf(qps);
+  const double nothing = cycles_per_packet(leaf, [](pipeline::Batch&) {});
+  const double ecmp = choice(leaf, *make_ecmp_policy(leaf.lb_build())) - nothing;
+  const double psn = choice(leaf, *make_psn_policy(leaf.lb_build())) - nothing;
+  const double filter = cycles_per_packet(leaf, [&](pipeline::Batch& batch) {
+    auto context = leaf.context(2, true);
+    leaf.stage(2).egress(context, 0, batch);
+  });
+  std::printf("%5u queue pairs: ecmp %5.1f  psn %5.1f  (more than ecmp: %4.1f)  nack_filter %5.1f cycles per packet\n",
+              qps, ecmp, psn, psn - ecmp, filter - nothing);
+}
+
+}  // namespace
+}  // namespace weft::stages
+
+int main(int argc, char** argv) {
+  if (!weft::bench::start_eal(argc, argv)) return 1;
+  for (const std::uint32_t qps : {16u, 4096u}) weft::stages::run(qps);
+  rte_eal_cleanup();
+  return 0;
+}
