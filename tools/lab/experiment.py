@@ -23,6 +23,7 @@ RTO_ROUND_TRIPS = 6
 MIN_GUARD_US = 1000
 MIN_RTO_US = 20_000
 MAX_RTO_US = 2_000_000
+UNMEASURED_US = 50_000
 HICCUP_US = 100_000
 CALM_ATTEMPTS = 3
 LONGEST_RUN_S = 900
@@ -68,8 +69,8 @@ class VariantResult:
 
 
 def limits(jitter, timing):
-    """What the file says, or what follows from the jitter."""
-    longest = _longest_us(jitter) if jitter else 0
+    """What the file says, or what follows from the jitter (None: it is not known)."""
+    longest = _longest_us(jitter) if jitter else UNMEASURED_US
     guard = timing.guard_us or _round_up(max(MIN_GUARD_US, GUARD_ROUND_TRIPS * longest))
     rto = max(MIN_RTO_US, RTO_ROUND_TRIPS * longest, 2 * guard) + (jitter.backlog_us if jitter else 0)
     rto = timing.rto_us or min(MAX_RTO_US, _round_up(rto))

@@ -72,7 +72,26 @@ class Site:
     def exists(self):
         return bool(self.namespaces()) or os.path.exists(self.folder)
 
-    def hold(self):
+    @contextlib.contextmanager
+    def made(self, keep=False):
+        """The folder and the namespace of the fabric; behind it everything is removed, with `keep` only after an
+        error. A lab that exists already is not touched."""
+        self._hold()
+        if self.exists():
+            raise LabError(f"lab {self.name} is up, or left over: weft-lab down {self.name}")
+        done = False
+        try:
+            os.makedirs(self.folder, mode=0o700)
+            run("ip", "netns", "add", self.fabric)
+            run("ip", "-n", self.fabric, "link", "set", "lo", "up")
+            self._without_ipv6(self.fabric)
+            yield
+            done = True
+        finally:
+            if not (done and keep):
+                self.down()
+
+    def _hold(self):
         """Keeps a second weft-lab away from this lab for as long as this process lives."""
         self._lock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         try:
@@ -81,15 +100,6 @@ class Site:
             raise LabError(f"lab {self.name} is being worked on by another weft-lab") from None
 
     # --- making ------------------------------------------------------------------------------------------------------
-
-    def make(self):
-        """The folder and the namespace of the fabric. A lab that exists already is not touched."""
-        if self.exists():
-            raise LabError(f"lab {self.name} is up, or left over: weft-lab down {self.name}")
-        os.makedirs(self.folder, mode=0o700)
-        run("ip", "netns", "add", self.fabric)
-        run("ip", "-n", self.fabric, "link", "set", "lo", "up")
-        self._without_ipv6(self.fabric)
 
     def add_host(self, host, interface, mtu):
         """A namespace with eth0, whose other end is `interface` in the namespace of the fabric."""
@@ -128,7 +138,11 @@ class Site:
     # --- ending ------------------------------------------------------------------------------------------------------
 
     def down(self):
-        """Ends and removes all of the lab; returns what was removed. Does as much as it can."""
+        """Ends and removes all of the lab; returns what was removed. Does as much as it can, and no signal stops it."""
+        with undisturbed():
+            return self._down()
+
+    def _down(self):
         removed = []
         namespaces = self.namespaces()
         pids = self._processes(namespaces)
@@ -176,17 +190,29 @@ def stop(process, timeout_s=STOP_TIMEOUT_S):
     return process.returncode
 
 
-@contextlib.contextmanager
-def signals_raise():
-    """Ctrl-C, SIGTERM and SIGHUP unwind what is under way, once; a second one does not disturb the cleaning up."""
-    def unwind(number, _frame):
-        for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(each, signal.SIG_IGN)
-        raise KeyboardInterrupt(signal.Signals(number).name)
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
-    before = {each: signal.signal(each, unwind) for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+
+@contextlib.contextmanager
+def _handled(handler):
+    before = {each: signal.signal(each, handler) for each in _SIGNALS}
     try:
         yield
     finally:
-        for each, handler in before.items():
-            signal.signal(each, handler)
+        for each, earlier in before.items():
+            signal.signal(each, earlier)
+
+
+def undisturbed():
+    """Signals that come meanwhile are forgotten."""
+    return _handled(signal.SIG_IGN)
+
+
+def signals_raise():
+    """Ctrl-C, SIGTERM and SIGHUP unwind what is under way, once; a second one does not disturb the unwinding."""
+    def unwind(number, _frame):
+        for each in _SIGNALS:
+            signal.signal(each, signal.SIG_IGN)
+        raise KeyboardInterrupt(signal.Signals(number).name)
+
+    return _handled(unwind)
