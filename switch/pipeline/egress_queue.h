@@ -176,6 +176,17 @@ class EgressQueue {
   /// a device may have rearranged the buffers of a packet that it then did not take.
   void line_pop(std::uint16_t count, rte_mbuf* const* kept, std::uint16_t kept_count) noexcept;
 
+  /// Fetches what the receiver of the first packet of the line will read of it.
+  void prefetch_line() const noexcept {
+    if (line_.empty()) return;
+    const auto* m = reinterpret_cast<const char*>(line_.front().packet);
+    constexpr int kLine = 64;
+    __builtin_prefetch(m);
+    __builtin_prefetch(m + sizeof(rte_mbuf));
+    __builtin_prefetch(m + sizeof(rte_mbuf) + kMetaSize + kLine);
+    __builtin_prefetch(m + sizeof(rte_mbuf) + kMetaSize + 2 * kLine);
+  }
+
   /// When the queue next has something to do; kNever when it is empty.
   [[nodiscard]] TimeNs next_deadline() const noexcept;
   [[nodiscard]] std::uint32_t depth() const noexcept { return fifo_.size(); }

@@ -169,6 +169,7 @@ std::uint32_t Pipeline::serve_line(TimeNs now, PortIndex port) noexcept {
   const std::uint64_t before = cycles();
   const std::uint16_t sent = send_to_device(now, port, due, ready);
   wire.line_pop(sent, due + sent, static_cast<std::uint16_t>(ready - sent));
+  wire.prefetch_line();
   count_tx(sent, before);
   return sent;
 }

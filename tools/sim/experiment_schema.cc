@@ -59,13 +59,15 @@ Schema topology_schema() {
   return Schema::tagged("kind", {{"leaf_spine", leaf_spine}, {"fat_tree", fat_tree}, {"explicit", list}});
 }
 
-// The options of a stage as it states them itself, or a refusal of everything when the program does not have it.
-const pipeline::StageType* stage(const pipeline::Registry& registry, const char* name) {
-  return registry.find(name);
+// The options of a stage as it states them itself, but for those that the simulator fills in.
+Schema options_without(const pipeline::Registry& registry, const char* stage, const std::vector<std::string>& names) {
+  std::vector<Key> keys = registry.find(stage)->options.node().keys;
+  std::erase_if(keys, [&](const Key& key) { return std::find(names.begin(), names.end(), key.name) != names.end(); });
+  return Schema::map(std::move(keys));
 }
 
 Schema policy_schema(const pipeline::Registry& registry) {
-  for (const auto& key : stage(registry, "lb")->options.node().keys) {
+  for (const auto& key : registry.find("lb")->options.node().keys) {
     if (key.name == "policy") return key.schema;
   }
   return Schema::string();
@@ -90,18 +92,10 @@ Schema switch_schema(const pipeline::Registry& registry) {
                         "Marks of the data class; by_speed: kmin 4 kB per Gbit/s, kmax four times that, pmax 0.2."),
       Key::with_default("pfc", Schema::boolean(), Value(true), "Whether the data class is lossless."),
   };
-  if (const auto* lb = stage(registry, "lb")) {
-    keys.push_back(Key::optional_key("lb_options", Schema::map([&] {
-                                       std::vector<Key> more;
-                                       for (const auto& key : lb->options.node().keys) {
-                                         if (key.name != "policy") more.push_back(key);
-                                       }
-                                       return more;
-                                     }()),
-                                     "More options of stage lb on ToRs."));
-  }
-  if (const auto* filter = stage(registry, "nack_filter")) {
-    keys.push_back(Key::optional_key("nack_filter", filter->options,
+  keys.push_back(Key::optional_key("lb_options", options_without(registry, "lb", {"policy"}),
+                                   "More options of stage lb on ToRs."));
+  if (registry.find("nack_filter") != nullptr) {
+    keys.push_back(Key::optional_key("nack_filter", options_without(registry, "nack_filter", {"uplinks"}),
                                      "Stage nack_filter on ToRs, with its options; default: none."));
   }
   return Schema::map(std::move(keys));

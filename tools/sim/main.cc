@@ -65,7 +65,7 @@ int run(const Options& options, const pipeline::Registry& registry) {
     return kBadExperiment;
   }
   const MemoryEstimate memory = estimate_memory(*experiment);
-  if (const std::string error = start_packet_memory(memory.mbufs); !error.empty()) {
+  if (const std::string error = start_packet_memory(); !error.empty()) {
     std::cerr << error << "\n";
     return kCannotRun;
   }

@@ -4,9 +4,12 @@
 
 #include <rte_eal.h>
 #include <rte_errno.h>
+#include <rte_mbuf.h>
 #include <sched.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "switch/pipeline/packet.h"
@@ -16,8 +19,7 @@ namespace {
 
 // 64 bytes of headroom and pipeline::kHeaderBytes.
 constexpr std::uint16_t kDataRoom = 256;
-constexpr std::uint64_t kBufferBytes = sizeof(rte_mbuf) + pipeline::kMetaSize + kDataRoom + 128;
-constexpr std::uint64_t kOtherMemoryMb = 32;
+constexpr const char* kEalMemoryMb = "96";
 
 // All CPUs that the process may use, as DPDK lists them: it would bind the process to one of them otherwise.
 std::string own_cpus() {
@@ -33,14 +35,13 @@ std::string own_cpus() {
 
 }  // namespace
 
-std::string start_packet_memory(std::uint32_t mbufs) {
-  const std::string memory = std::to_string(mbufs * kBufferBytes / (1024 * 1024) + kOtherMemoryMb);
+std::string start_packet_memory() {
   std::vector<std::string> arguments{"weft-sim",
                                      "--no-huge",
                                      "--no-shconf",
                                      "--no-pci",
                                      "-m",
-                                     memory,
+                                     kEalMemoryMb,
                                      "--log-level=error",
                                      "--no-telemetry",
                                      "--lcores=0@(" + own_cpus() + ")",
@@ -56,7 +57,32 @@ void stop_packet_memory() {
 }
 
 pipeline::Pool make_packet_pool(std::uint32_t mbufs) {
-  return pipeline::make_pool("weft_sim", mbufs, kDataRoom, 512);
+  constexpr std::size_t kHugePage = 2 * 1024 * 1024;
+  constexpr unsigned kCache = RTE_MEMPOOL_CACHE_MAX_SIZE;
+  constexpr unsigned kElement = sizeof(rte_mbuf) + pipeline::kMetaSize + kDataRoom;
+  static int serial = 0;
+  const std::string name = "weft_sim" + std::to_string(serial++);
+  pipeline::Pool pool(rte_mempool_create_empty(name.c_str(), mbufs, kElement, std::min(kCache, mbufs * 2 / 3),
+                                               sizeof(rte_pktmbuf_pool_private), SOCKET_ID_ANY, 0));
+  if (!pool) return nullptr;
+  rte_pktmbuf_pool_private settings{};
+  settings.mbuf_data_room_size = kDataRoom;
+  settings.mbuf_priv_size = pipeline::kMetaSize;
+  rte_pktmbuf_pool_init(pool.get(), &settings);
+  const std::size_t element = pool->header_size + pool->elt_size + pool->trailer_size;
+  const std::size_t bytes = (mbufs * element + 2 * kHugePage - 1) / kHugePage * kHugePage;
+  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return nullptr;
+  madvise(memory, bytes, MADV_HUGEPAGE);
+  const auto unmap = [](rte_mempool_memhdr* chunk, void* size) {
+    munmap(chunk->addr, reinterpret_cast<std::uintptr_t>(size));
+  };
+  if (rte_mempool_populate_iova(pool.get(), static_cast<char*>(memory), RTE_BAD_IOVA, bytes, unmap,
+                                reinterpret_cast<void*>(bytes)) < static_cast<int>(mbufs)) {
+    return nullptr;
+  }
+  rte_mempool_obj_iter(pool.get(), rte_pktmbuf_init, nullptr);
+  return pool;
 }
 
 }  // namespace weft::sim

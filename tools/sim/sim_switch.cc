@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "switch/wire/headers.h"
+
 namespace weft::sim {
 namespace {
 
@@ -37,6 +39,7 @@ SimSwitch::SimSwitch(const pipeline::Registry& registry, pipeline::SwitchInfo in
   admitted_.resize(words);
   arrived_.resize(words);
   pausing_.resize(words);
+  paused_.resize(words);
   pfc_ = info.qos && std::any_of(info.qos->ports.begin(), info.qos->ports.end(),
                                  [](const qos::PortSettings& port) { return port.pfc_enable != 0; });
   state_ = std::make_unique<pipeline::SwitchState>(registry, std::move(info), std::vector<std::uint16_t>(ports), 1);
@@ -68,7 +71,7 @@ void SimSwitch::run_inbox(TimeNs now) {
   for (std::size_t first = 0; first < inbox_.size(); first += Batch::kCapacity) {
     const auto count = static_cast<std::uint16_t>(std::min<std::size_t>(Batch::kCapacity, inbox_.size() - first));
     if (pfc_) {
-      for (std::uint16_t i = 0; i < count; ++i) set_bit(arrived_, pipeline::meta(inbox_[first + i]).in_port);
+      for (std::uint16_t i = 0; i < count; ++i) note_arrival(inbox_[first + i]);
     }
     pipeline_->receive_mixed(now, inbox_.data() + first, count);
   }
@@ -77,8 +80,9 @@ void SimSwitch::run_inbox(TimeNs now) {
   if (pfc_) {
     // A group that fills up asks its port to send a pause; a pause that came in concerns the port's own queues.
     take_bits(arrived_, [&](PortIndex port) {
-      if (pipeline_->port_deadline(port) != port_events_[port].at()) serve(now, port);
+      if (pipeline_->class_queues(port)->pause_due(now)) serve(now, port);
     });
+    take_bits(paused_, [&](PortIndex port) { serve(now, port); });
   }
   events_.schedule(timer_event_, pipeline_->stage_deadline());
 }
@@ -89,14 +93,16 @@ void SimSwitch::run_timers(TimeNs now) {
   events_.schedule(timer_event_, pipeline_->stage_deadline());
 }
 
+void SimSwitch::note_arrival(const rte_mbuf* m) {
+  const auto& ethernet = wire::header_at<wire::EthernetHeader>(pipeline::frame(m));
+  const bool pause = ethernet.ethertype.value() == wire::EtherType::mac_control;
+  set_bit(pause ? paused_ : arrived_, pipeline::meta(m).in_port);
+}
+
+// Where packets waited before, the port's event has the time at which its wire is free.
 void SimSwitch::serve_admitted(TimeNs now) {
   take_bits(admitted_, [&](PortIndex port) {
-    // A wire that is busy takes nothing before its time.
-    if (const TimeNs due = pipeline_->port_deadline(port); due <= now) {
-      serve(now, port);
-    } else {
-      events_.schedule(port_events_[port], due);
-    }
+    if (port_events_[port].idle) serve(now, port);
   });
 }
 

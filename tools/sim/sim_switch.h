@@ -54,6 +54,7 @@ class SimSwitch final : public Receiver {
     void fire(TimeNs now) override { owner->serve(now, port); }
     SimSwitch* owner = nullptr;
     PortIndex port = 0;
+    bool idle = true;  ///< nothing waits in its queues: what is admitted may leave at once
   };
   struct InboxEvent : Event {
     explicit InboxEvent(SimSwitch& sw) : owner(sw) {}
@@ -69,9 +70,14 @@ class SimSwitch final : public Receiver {
   void run_inbox(TimeNs now);
   void run_timers(TimeNs now);
   void serve(TimeNs now, PortIndex port);
+  void note_arrival(const rte_mbuf* m);
   void serve_admitted(TimeNs now);
   void look_at_pauses(TimeNs now);
-  void reschedule(PortIndex port) { events_.schedule(port_events_[port], pipeline_->port_deadline(port)); }
+  void reschedule(PortIndex port) {
+    PortEvent& event = port_events_[port];
+    event.idle = pipeline_->class_queues(port)->empty();
+    events_.schedule(event, pipeline_->port_deadline(port));
+  }
 
   EventQueue& events_;
   std::unique_ptr<pipeline::SwitchState> state_;
@@ -83,6 +89,7 @@ class SimSwitch final : public Receiver {
   std::vector<rte_mbuf*> inbox_;
   std::vector<std::uint64_t> admitted_;  ///< one bit per port
   std::vector<std::uint64_t> arrived_;   ///< the same, with PFC: where packets of this instant came in
+  std::vector<std::uint64_t> paused_;    ///< the same: where pauses came in
   std::vector<std::uint64_t> pausing_;   ///< the same: ports whose peer has been told to pause
   bool pfc_ = false;
 };

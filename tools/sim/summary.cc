@@ -277,8 +277,8 @@ ordered_json summary_of(const Simulation& s, const RunFacts& facts) {
   out["nacks_seen"] = filtered ? filter("nacks_seen") : sums.naks_sent;
   out["nacks_valid"] = filter("nacks_valid");
   out["nacks_blocked"] = filter("nacks_blocked");
-  out["nacks_compensated"] = filter("compensated_by_packet");
-  out["nacks_guard"] = filter("compensated_by_guard");
+  out["nacks_compensated"] = filter("compensated_packet");
+  out["nacks_guard"] = filter("compensated_guard");
   out["nacks_false"] = seen.nacks_false;
   out["nacks_missed_valid"] = seen.nacks_missed;
   out["timeouts"] = sums.timeouts;

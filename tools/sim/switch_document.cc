@@ -127,9 +127,17 @@ Value pipeline_of(const Topology& t, std::uint32_t index, const SwitchSpec& spec
   const SwitchPlan& sw = t.switches()[index];
   const bool is_tor = sw.host_count != 0;
   List stages{Value("parse")};
-  if (is_tor && spec.nack_filter) {
+  if (is_tor && (spec.nack_filter || spec.lb == "psn")) {
     stages.push_back(with_options("rdma_track", tracked(t, index, qps)));
-    stages.push_back(with_options("nack_filter", *spec.nack_filter));
+  }
+  if (is_tor && spec.nack_filter) {
+    Value options = *spec.nack_filter;
+    List uplinks;
+    for (std::size_t i = 0; i < sw.ports.size(); ++i) {
+      if (!sw.ports[i].to_host) uplinks.emplace_back(port_name(t, sw.ports[i], i));
+    }
+    options.set("uplinks", Value(std::move(uplinks)));
+    stages.push_back(with_options("nack_filter", std::move(options)));
   }
   stages.emplace_back("l3");
   // What sprays by the PSN needs the first switch alone.
