@@ -239,7 +239,6 @@ void Simulation::completed(TimeNs now, Host& /*host*/, const nic::Wc& wc) {
     release(now, t.after_received);
   } else {
     times_[index].acked = now;
-    acked_bytes_ += t.bytes;
     ++ended_;
     release(now, t.after_sent);
   }
@@ -247,9 +246,8 @@ void Simulation::completed(TimeNs now, Host& /*host*/, const nic::Wc& wc) {
 
 void Simulation::sample(TimeNs now) {
   Sample s{.at = now, .interval = sample_interval_};
-  std::uint64_t bytes = 0;
+  const std::uint64_t bytes = placed_bytes();
   for (const ChannelQps& c : channels_) {
-    bytes += c.receiver->responder().counters().bytes_placed;
     if (c.sender->requester().outstanding() == 0) continue;
     s.rate_bps += c.sender->rate().rate_bps(static_cast<nic::Time>(now));
     ++s.busy;

@@ -67,7 +67,12 @@ class Simulation final : public CompletionSink {
     nic::Qp* receiver;
   };
   [[nodiscard]] const std::vector<ChannelQps>& channels() const noexcept { return channels_; }
-  [[nodiscard]] std::uint64_t acked_bytes() const noexcept { return acked_bytes_; }
+  /// Payload that has arrived in order.
+  [[nodiscard]] std::uint64_t placed_bytes() const noexcept {
+    std::uint64_t sum = 0;
+    for (const ChannelQps& c : channels_) sum += c.receiver->responder().counters().bytes_placed;
+    return sum;
+  }
   /// Transfers that a queue pair gave up.
   [[nodiscard]] std::uint64_t failed() const noexcept { return failed_; }
   [[nodiscard]] Link* link_named(const std::string& name) noexcept;
@@ -110,7 +115,7 @@ class Simulation final : public CompletionSink {
   std::vector<TransferTimes> times_;
   std::vector<std::uint32_t> by_start_;  ///< transfers that wait for nothing but their time
   std::size_t next_start_ = 0;
-  std::uint64_t ended_ = 0, failed_ = 0, acked_bytes_ = 0;
+  std::uint64_t ended_ = 0, failed_ = 0;
   std::vector<Sample> samples_;
   TimeNs sample_interval_ = 10'000;
   std::uint64_t sampled_bytes_ = 0, sampled_nacks_ = 0;

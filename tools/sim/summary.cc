@@ -82,7 +82,9 @@ QueueSums queue_sums(const Simulation& s) {
   QueueSums sums;
   for (const auto& sw : s.switches()) {
     const auto& p = sw->pipeline();
+    // What nack_filter blocks is counted by it, and was not lost.
     sums.drops += p.totals().all_dropped();
+    sums.drops -= p.totals().dropped[static_cast<std::size_t>(pipeline::DropReason::nack_blocked)].value();
     for (PortIndex port = 0; port < p.state().info().ports.size(); ++port) {
       const auto* queues = p.class_queues(port);
       if (queues == nullptr) continue;
@@ -203,6 +205,22 @@ ordered_json curves_of(const Simulation& s) {
   return curves;
 }
 
+// What the stages of all switches counted, summed up; without what stayed 0.
+ordered_json stages_of(const Simulation& s) {
+  ordered_json stages = ordered_json::object();
+  for (const auto& sw : s.switches()) {
+    for (const pipeline::StageType* type : sw->state().types()) {
+      if (stages.contains(type->name)) continue;
+      ordered_json counters = ordered_json::object();
+      for (const std::string& name : type->counters) {
+        if (const std::uint64_t sum = stage_counter(s, type->name, name); sum != 0) counters[name] = sum;
+      }
+      stages[type->name] = std::move(counters);
+    }
+  }
+  return stages;
+}
+
 // Packets over each link between switches, from the lower tier upwards.
 ordered_json paths_of(const Simulation& s) {
   ordered_json paths = ordered_json::array();
@@ -305,6 +323,7 @@ ordered_json report_of(const Simulation& s, const RunFacts& facts) {
   out["trace_hash"] = hex(s.observer().hash());
   out["summary"] = summary_of(s, facts);
   out["drops_by_reason"] = drops_of(s);
+  out["stages"] = stages_of(s);
   out["curves"] = curves_of(s);
   out["paths"] = paths_of(s);
   out["transfers"] = transfers_of(s);
