@@ -15,6 +15,10 @@ namespace {
 
 using pipeline::Value;
 
+// IPv4, UDP, BTH, RETH, ImmDt and ICRC; and the least MTU that switches are given.
+constexpr std::uint32_t kRoceHeaders = 20 + 8 + 12 + 16 + 4 + 4;
+constexpr std::uint32_t kLeastMtu = 576;
+
 std::uint64_t mbps(const Value& gbps) {
   return static_cast<std::uint64_t>(std::llround(gbps.number() * 1000));
 }
@@ -187,12 +191,17 @@ void ExperimentBuilder::build_nic(Experiment& out) {
   if (!n["renack"].is_null()) qp.renack = *nic::renack_from_name(n["renack"].string());
   if (!n["nack_is_cnp"].is_null()) qp.nack_is_cnp = n["nack_is_cnp"].boolean();
   if (!n["mtu"].is_null()) qp.path_mtu = number("mtu");
+  // What fits a port is what headroom is made for.
+  out.switches.max_frame_bytes = std::max(qp.path_mtu + kRoceHeaders, kLeastMtu);
   if (!n["window"].is_null()) {
     qp.max_inflight_packets = number("window");
     qp.reorder_window = std::bit_ceil(qp.max_inflight_packets);
-    if (qp.loss_recovery != nic::LossRecovery::gbn && qp.reorder_window != qp.max_inflight_packets) {
-      error(n["window"].mark(), "window: expected a power of two with transport " +
-                                    std::string(nic::name(qp.loss_recovery)) + ", found " +
+    const bool fits = qp.reorder_window == qp.max_inflight_packets && qp.reorder_window <= nic::kMaxReorderWindow;
+    if (qp.loss_recovery == nic::LossRecovery::gbn) {
+      qp.reorder_window = 1;
+    } else if (!fits) {
+      error(n["window"].mark(), "window: expected a power of two up to " + std::to_string(nic::kMaxReorderWindow) +
+                                    " with transport " + std::string(nic::name(qp.loss_recovery)) + ", found " +
                                     std::to_string(qp.max_inflight_packets));
     }
   }

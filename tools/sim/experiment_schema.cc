@@ -115,7 +115,7 @@ Schema nic_schema() {
                         "nic_sr: when the next hole is asked for."),
       Key::with_default("nack_is_cnp", Schema::boolean(), Value(true), "A NACK cuts the rate as a CNP does."),
       Key::with_default("mtu", Schema::integer(64, 8192), Value(1500), "Payload bytes of a full packet."),
-      Key::with_default("window", Schema::integer(1, 4096), Value(1024),
+      Key::with_default("window", Schema::integer(1, 1 << 20), Value(1024),
                         "Packets that may be unacknowledged; nic_sr and irn: of the bitmap, a power of two."),
       Key::with_default("max_inflight_bytes", Schema::integer(0, kMostBytes), Value(0),
                         "Bytes that may be unacknowledged (BDP-FC); 0: no limit."),

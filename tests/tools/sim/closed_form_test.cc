@@ -65,6 +65,41 @@ workload: { kind: ring_allreduce, bytes: 6000000 }
   EXPECT_NEAR(report["summary"]["completion_ms"].get<double>() * 1e6, 6 * step, 6 * (20 + kAckBits / 100));
 }
 
+// Two senders at line rate into one port: each may send half of the time, and is paused the other half.
+TEST(ClosedForm, PausesLastAsLongAsTheExcess) {
+  const std::string text = R"(
+topology: { kind: leaf_spine, leaves: 1, spines: 0, hosts_per_leaf: 3, link_gbps: 100, delay_ns: 1000 }
+switch: { buffer_mb: 2, ecn: disabled }
+nic: { transport: gbn, mtu: 1500, window: 4096, ack_every: 1000, cc: { kind: none } }
+workload: { kind: incast, bytes: 15000000 }
+)";
+  double paused_ns = 0;
+  const auto report = run_text(text, {}, [&](Simulation& simulation) {
+    const auto& pipeline = simulation.switches()[0]->pipeline();
+    for (const PortIndex port : {1, 2}) {
+      paused_ns += static_cast<double>(pipeline.class_queues(port)->sender().counters().paused_ns[3].value());
+    }
+  });
+  EXPECT_EQ(report["summary"]["drops"], 0);
+  EXPECT_EQ(report["summary"]["retransmit_ratio"], 0.0);
+  EXPECT_GT(report["summary"]["pfc_pauses"].get<int>(), 10);
+  const double ns = 2 * 10'000 * kFrameBits / 100;
+  EXPECT_NEAR(report["summary"]["completion_ms"].get<double>() * 1e6, ns, ns * 0.005);
+  EXPECT_NEAR(paused_ns, ns, ns * 0.08);
+}
+
+TEST(ClosedForm, WithoutPausesASmallBufferDrops) {
+  const std::string text = R"(
+topology: { kind: leaf_spine, leaves: 1, spines: 0, hosts_per_leaf: 3, link_gbps: 100, delay_ns: 1000 }
+switch: { buffer_mb: 2, ecn: disabled, pfc: false }
+nic: { transport: nic_sr, mtu: 1500, window: 4096, rto_us: 200, cc: { kind: none } }
+workload: { kind: incast, bytes: 3000000 }
+)";
+  const auto report = run_text(text);
+  EXPECT_TRUE(report["summary"]["complete"].get<bool>());
+  EXPECT_GT(report["summary"]["drops"].get<int>(), 0);
+}
+
 TEST(ClosedForm, HalvingAndDoublingMovesTheSameBytesInFewerSteps) {
   const std::string text = R"(
 topology: { kind: leaf_spine, leaves: 4, spines: 4, hosts_per_leaf: 1, link_gbps: 100, delay_ns: 1000 }

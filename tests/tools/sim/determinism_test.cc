@@ -25,6 +25,29 @@ TEST(Determinism, AnotherSeedGivesAnotherRun) {
   EXPECT_NE(run_text(kSixteen)["trace_hash"], run_text(kSixteen, {{"seed", "2"}})["trace_hash"]);
 }
 
+TEST(Themis, HasNoSpuriousRetransmissionWhereNothingIsLostAndRandomSprayingHas) {
+  const auto random = run_text(kSixteen, {{"workload.bytes", "3000000"}});
+  const auto themis = run_text(
+      kSixteen,
+      {{"workload.bytes", "3000000"}, {"switch.lb", "psn"}, {"switch.nack_filter", "{check: gap, guard_us: 100}"}});
+  EXPECT_GT(random["summary"]["spurious_retransmit_ratio"].get<double>(), 0);
+  EXPECT_GT(themis["summary"]["nacks_blocked"].get<int>(), 0);
+  EXPECT_EQ(themis["summary"]["spurious_retransmit_ratio"], 0.0);
+  EXPECT_EQ(themis["summary"]["nacks_false"], 0);
+  EXPECT_LT(themis["summary"]["completion_ms"].get<double>(), random["summary"]["completion_ms"].get<double>());
+}
+
+// What no later packet of the path can prove, the guard tells.
+TEST(Themis, LossesAreToldAndNoTimeoutIsNeededForThoseThatHaveAWitness) {
+  const auto report = run_text(kSixteen, {{"workload.bytes", "3000000"},
+                                          {"switch.lb", "psn"},
+                                          {"switch.nack_filter", "{check: gap, guard_us: 50}"},
+                                          {"faults", "[{loss: 0.001}]"}});
+  EXPECT_TRUE(report["summary"]["complete"].get<bool>());
+  EXPECT_GT(report["summary"]["nacks_valid"].get<int>() + report["summary"]["nacks_compensated"].get<int>(), 0);
+  EXPECT_EQ(report["summary"]["nacks_missed_valid"], 0);
+}
+
 TEST(Conservation, HoldsWhereLinksLosePacketsAndGoDown) {
   const std::vector<Override> faults{
       {"faults", "[{link: fabric, loss: 0.01}, {link: leaf0/spine1, down_at_us: 20, up_at_us: 60}]"}};

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "switch/stages/stages.h"
+#include "tools/sim/sweep.h"
 
 namespace weft::sim {
 namespace {
@@ -75,6 +76,22 @@ TEST_F(ExperimentFile, TakesOverridesAndSaysWhichOneIsWrong) {
   EXPECT_THAT(mistakes(good, {{"nic.cc.t_x_us", "55"}}), HasSubstr("--set nic.cc.t_x_us:1:1"));
   EXPECT_THAT(mistakes(good, {{"topology.leaves", "none"}}), HasSubstr("--set topology.leaves:1:1"));
   EXPECT_THAT(mistakes(good, {{"topology.leaves.more", "1"}}), HasSubstr("nothing under this key"));
+}
+
+TEST_F(ExperimentFile, SweepsEveryCombinationAndKeepsKeysOfOneEntryTogether) {
+  pipeline::Diagnostics diagnostics;
+  const auto experiment = load_experiment(
+      std::string(kTopology) + kWorkload + "sweep: { seed: [1, 2], 'switch.lb,nic.transport': ['ecmp;gbn', ';irn'] }\n",
+      "sweep.yaml", {}, registry_, diagnostics);
+  ASSERT_TRUE(experiment.has_value()) << diagnostics.to_string();
+  const auto points = sweep_points(experiment->source["sweep"]);
+  ASSERT_EQ(points.size(), 4u);
+  ASSERT_EQ(points[0].size(), 3u);
+  EXPECT_EQ(points[0][0].key + "=" + points[0][0].value, "seed=1");
+  EXPECT_EQ(points[0][1].key + "=" + points[0][1].value, "switch.lb=ecmp");
+  EXPECT_EQ(points[0][2].key + "=" + points[0][2].value, "nic.transport=gbn");
+  ASSERT_EQ(points[3].size(), 2u);
+  EXPECT_EQ(points[3][1].key + "=" + points[3][1].value, "nic.transport=irn");
 }
 
 TEST_F(ExperimentFile, NamesFilesThatCannotBeRead) {
