@@ -95,6 +95,7 @@ struct RigOptions {
   std::uint64_t seed = 1;
   std::optional<qos::Settings> qos{};
   std::uint16_t data_room_bytes = 1024;
+  std::uint64_t* admitted = nullptr;  ///< PipelineHost::admitted of every worker
   std::uint32_t mtu_bytes = 1500;
 };
 
@@ -171,6 +172,7 @@ class Rig {
       host.handoff = options.workers > 1 ? rings_.back().get() : nullptr;
       host.meter = false;
       host.seed = options.seed;
+      host.admitted = options.admitted;
       for (auto& device : devices) host.ports.push_back(device.get());
       pipelines.push_back(std::make_unique<Pipeline>(*state, std::move(host)));
     }
