@@ -62,32 +62,6 @@ TEST(Pipeline, ReceptionSaysWhereAndWhenAPacketCame) {
   EXPECT_EQ(rig.pipelines[0]->totals().rx_bytes.value(), 64u);
 }
 
-TEST(Pipeline, PacketsOfSeveralPortsAreOneBurst) {
-  std::vector<PortIndex> ports;
-  Rig rig({{"look",
-            {.ingress =
-                 [&](Context&, Batch& batch) {
-                   for (std::uint16_t i = 0; i < batch.size; ++i) ports.push_back(meta(batch.packet[i]).in_port);
-                 }}},
-           {"fwd", forward()}});
-  rte_mbuf* packets[] = {rig.packet({1, 0, 2}), rig.packet({2, 0, 3}), rig.packet({3, 0, 2})};
-  for (PortIndex port = 0; port < 3; ++port) meta(packets[port]).in_port = static_cast<PortIndex>(3 - port);
-  rig.pipelines[0]->receive_mixed(rig.now, packets, 3);
-  rig.run_until_quiet();
-  EXPECT_THAT(ports, ElementsAre(3, 2, 1));
-  EXPECT_EQ(rig.pipelines[0]->ingress_totals(0).bursts.value(), 1u);
-  EXPECT_EQ(rig.pipelines[0]->port_totals(2).rx.value(), 1u);
-  EXPECT_EQ(rig.pipelines[0]->totals().rx_bytes.value(), 3u * 64);
-  EXPECT_THAT(rig.devices[2]->ids(), ElementsAre(1, 3));
-}
-
-TEST(Pipeline, AHostIsToldWhichPortsGotPackets) {
-  std::uint64_t admitted = 0;
-  Rig rig({{"fwd", forward()}}, {.admitted = &admitted});
-  rig.receive(0, {{1, 0, 1}, {2, 0, 3}, {3, 0, 9}});
-  EXPECT_EQ(admitted, 0b1010u) << "a packet without an egress is in no queue";
-}
-
 TEST(Pipeline, DroppedAndConsumedPacketsReachNoLaterStage) {
   Rig rig({{"take",
             {.ingress =
