@@ -69,23 +69,27 @@ class Leaf {
     host.pool = pool_.get();
     host.ports.assign(kUplinks + 1, nullptr);
     pipeline_ = std::make_unique<pipeline::Pipeline>(*state_, std::move(host));
-    for (std::uint32_t i = 0; i < qps; ++i) packets_.push_back(make(i));
+    // Several packets of a burst may be of one queue pair.
+    for (std::uint32_t i = 0; i < std::max<std::uint32_t>(qps, kBurst * 16); ++i) packets_.push_back(make(i % qps));
   }
   ~Leaf() {
     for (rte_mbuf* m : packets_) rte_pktmbuf_free(m);
   }
 
-  /// The next packets of queue pairs chosen at random, as the stages see them.
+  /// The next packets of queue pairs chosen at random, as rdma_track leaves them.
   void fill(pipeline::Batch& batch) {
     batch.size = 0;
     batch.removed = 0;
-    while (batch.size < kBurst) {
-      const auto qp = static_cast<std::uint32_t>(rng_.below(packets_.size()));
-      pipeline::PacketMeta& pm = pipeline::meta(packets_[qp]);
-      pm.parsed.psn = wire::Psn(psn_[qp]++);
+    auto at = static_cast<std::uint32_t>(rng_.below(packets_.size()));
+    constexpr std::uint32_t kStride = 127;
+    for (; batch.size < kBurst; at = static_cast<std::uint32_t>((at + kStride) % packets_.size())) {
+      pipeline::PacketMeta& pm = pipeline::meta(packets_[at]);
+      pm.parsed.psn = wire::Psn(psn_[at % psn_.size()]++);
       pm.in_port = static_cast<pipeline::PortIndex>(1 + pm.parsed.psn.value() % kUplinks);
-      batch.push(packets_[qp]);
+      batch.push(packets_[at]);
     }
+    auto c = context(1, false);
+    stage(1).ingress(c, batch);
   }
   pipeline::Context context(std::size_t stage, bool egress) {
     return {1'000'000, 0, rng_, *pipeline_, static_cast<std::uint8_t>(stage), egress};

@@ -3,7 +3,9 @@
 #include "switch/stages/lb.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstdlib>
+#include <limits>
 
 #include "switch/stages/rdma_known.h"
 
@@ -82,6 +84,12 @@ std::unique_ptr<LbPolicy> make_policy(const pipeline::StageBuild& build) {
 
 Schema lb_options() {
   using Key = Schema::Key;
+  const Schema tier = Schema::map({
+      Key::required_key("seed", Schema::integer(0, std::numeric_limits<std::int64_t>::max()),
+                        "The seed of its switches, whose policy is ecmp; all have the same."),
+      Key::required_key("members", Schema::integer(2, 1 << PathMap::kPortBits),
+                        "Next hops that each of them chooses from, a power of two."),
+  });
   std::vector<std::string> words;
   for (const auto& [name, make] : kPolicies) words.emplace_back(name);
   return Schema::map({
@@ -91,7 +99,28 @@ Schema lb_options() {
       accept_option(),
       Key::optional_key("weights", Schema::dictionary(Schema::integer(1, 64)),
                         "Share of a port among unequal paths, by its name; 1 where none is given. For policy psn."),
+      Key::optional_key("tiers_above", Schema::list(tier, 1),
+                        "Tiers of switches that choose between this one's uplinks and the top, lowest first: psn then "
+                        "sprays over their paths too, by changing the UDP source port."),
   });
+}
+
+void check_tiers(const Value& options, pipeline::Diagnostics& diagnostics) {
+  if (!options.has("tiers_above")) return;
+  const Value& tiers = options["tiers_above"];
+  std::uint64_t paths = 1;
+  for (const Value& tier : tiers.list()) {
+    const std::uint64_t members = tier["members"].unsigned_integer();
+    if (!std::has_single_bit(members)) {
+      return diagnostics.error(tier["members"].mark(), "tiers_above: members must be a power of two");
+    }
+    paths = std::min<std::uint64_t>(paths * members, 1 << 20);
+  }
+  if (paths > 1u << PathMap::kPortBits || !path_map_of(options)) {
+    diagnostics.error(tiers.mark(),
+                      "tiers_above: changes of the source port do not reach all paths: fewer members, or "
+                      "other seeds");
+  }
 }
 
 void check_lb(const Value& options, const pipeline::SwitchInfo& info, pipeline::Diagnostics& diagnostics) {
@@ -104,6 +133,7 @@ void check_lb(const Value& options, const pipeline::SwitchInfo& info, pipeline::
   if (policy.string() == "psn" && !tracked) {
     diagnostics.error(policy.mark(), "policy psn needs stage 'rdma_track' before it");
   }
+  check_tiers(options, diagnostics);
   if (!options.has("weights")) return;
   for (const auto& [name, weight] : options["weights"].map()) {
     const bool known = std::any_of(info.ports.begin(), info.ports.end(),

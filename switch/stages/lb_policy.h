@@ -6,10 +6,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "switch/pipeline/context.h"
 #include "switch/pipeline/stage.h"
+#include "switch/stages/path_map.h"
 #include "switch/tables/ecmp_hash.h"
 #include "switch/tables/next_hops.h"
 #include "switch/wire/headers.h"
@@ -94,6 +96,8 @@ class LbPolicy {
 [[nodiscard]] std::unique_ptr<LbPolicy> make_random_policy();
 /// `adaptive`: each packet by itself, to the port whose egress queue holds the fewest packets; see lb_adaptive.cc.
 [[nodiscard]] std::unique_ptr<LbPolicy> make_adaptive_policy();
+/// The option `tiers_above`; nullopt when it is not there, or its hashes do not reach all paths.
+[[nodiscard]] std::optional<PathMap> path_map_of(const pipeline::Value& options);
 /// `psn`: requests of known RC queue pairs by their PSN; see lb_psn.cc.
 [[nodiscard]] std::unique_ptr<LbPolicy> make_psn_policy(const pipeline::StageBuild& build);
 

@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The weft authors
 //
-// `psn`: Themis-S, the half of Themis at the sender's ToR (Liu et al., APNET 2025, 3.2), for two tiers.
+// `psn`: Themis-S, the half of Themis at the sender's ToR (Liu et al., APNET 2025, 3.2).
 //
 // the paper          here
 // N                  members of the group whose ports are up, each as often as its weight says
 // P_base             what `ecmp` would choose among those N, by the hash of the flow
 // Path_i             (PSN mod N + P_base) mod N, an index into those N in the order of the configuration
+//
+// With tiers above (`tiers_above`) N is that number times the paths M above each uplink. The uplink is chosen here, by
+// PSN mod N modulo the number of uplinks; the quotient says by how much the choice of the switches above changes: the
+// source port is changed by PathMap::delta() of it, and ICRC and UDP checksum with it. Packets of equal PSN mod N have
+// equal paths, and the N paths are all there are.
 //
 // Only requests of RC queue pairs that the switch knows of (`accept`) are sprayed: they are what the receiver's ToR can
 // judge. READ and ATOMIC responses carry PSNs of the other direction and have no NACK to be judged, ACKs and CNPs none
@@ -23,6 +28,7 @@
 #include "switch/stages/psn_paths.h"
 #include "switch/stages/rdma_known.h"
 #include "switch/stages/rdma_track.h"
+#include "switch/wire/roce_editor.h"
 
 namespace weft::stages {
 namespace {
@@ -32,11 +38,17 @@ using tables::EcmpHash;
 using tables::NextHopId;
 
 constexpr std::uint32_t kMaxSlots = 256;
+// Of a packet: a jumbo frame in the smallest buffers.
+constexpr std::size_t kMaxSegments = 64;
 
 class PsnPolicy : public LbPolicy {
  public:
   explicit PsnPolicy(const pipeline::StageBuild& build)
-      : hash_(build.info.seed), known_(build), weight_of_port_(build.info.ports.size(), 1) {
+      : hash_(build.info.seed),
+        known_(build),
+        above_(path_map_of(build.options)),
+        icrc_mode_(build.info.icrc == pipeline::IcrcUpdate::full ? wire::IcrcMode::full : wire::IcrcMode::incremental),
+        weight_of_port_(build.info.ports.size(), 1) {
     const pipeline::Value& weights = build.options["weights"];
     if (weights.is_null()) return;
     for (const pipeline::PortInfo& port : build.info.ports) {
@@ -59,7 +71,13 @@ class PsnPolicy : public LbPolicy {
       }
       if (item.first_member != group_) prepare(item, links, plain);
       const std::uint32_t base = EcmpHash::member(hash, paths_.value());
-      item.choice = count_ == 0 ? tables::kUnreachable : slots_[paths_.remainder(pm.parsed.psn.value() + base)];
+      std::uint32_t turn = pm.parsed.psn.value();
+      if (above_ && count_ != 0) {
+        const std::uint32_t path = all_paths_.class_of(pm.parsed.psn);
+        turn = paths_.remainder(path);
+        move(item.packet, above_->delta((path - turn) / count_));
+      }
+      item.choice = count_ == 0 ? tables::kUnreachable : slots_[paths_.remainder(turn + base)];
     }
   }
 
@@ -72,7 +90,24 @@ class PsnPolicy : public LbPolicy {
     } else {
       expand(item, links);
     }
-    if (paths_.value() != count_) paths_ = PathCount(std::max(count_, 1u));
+    if (paths_.value() == count_) return;
+    paths_ = PathCount(std::max(count_, 1u));
+    if (above_) all_paths_ = PathCount(paths_.value() * above_->paths());
+  }
+  // Changes the source port, and with it the way that the switches above choose.
+  void move(rte_mbuf* m, std::uint16_t delta) const noexcept {
+    if (delta == 0) return;
+    wire::Parsed& parsed = pipeline::meta(m).parsed;
+    wire::RoceEditor editor(pipeline::frame(m), parsed);
+    editor.set_source_port(parsed.source_port ^ delta);
+    if (m->nb_segs == 1) [[likely]]
+      return editor.finish(icrc_mode_);
+    std::array<std::span<std::uint8_t>, kMaxSegments> segments;
+    std::size_t count = 0;
+    for (rte_mbuf* part = m; part != nullptr && count < kMaxSegments; part = part->next) {
+      segments[count++] = {rte_pktmbuf_mtod(part, std::uint8_t*), part->data_len};
+    }
+    editor.finish(icrc_mode_, std::span(segments).first(count));
   }
   void expand(const LbItem& item, LinkView& links) noexcept {
     slots_ = expanded_.data();
@@ -87,6 +122,8 @@ class PsnPolicy : public LbPolicy {
 
   EcmpHash hash_;
   KnownPairs known_;
+  std::optional<PathMap> above_;
+  wire::IcrcMode icrc_mode_;
   std::vector<std::uint64_t> weight_of_port_;
   bool weighted_ = false;
   // Of the group at hand.
@@ -94,10 +131,21 @@ class PsnPolicy : public LbPolicy {
   const NextHopId* slots_ = nullptr;
   std::uint32_t count_ = 0;
   PathCount paths_{1};
+  PathCount all_paths_{1};
   std::array<NextHopId, kMaxSlots> expanded_{};
 };
 
 }  // namespace
+
+std::optional<PathMap> path_map_of(const pipeline::Value& options) {
+  if (!options.has("tiers_above")) return std::nullopt;
+  std::vector<HashTier> tiers;
+  for (const pipeline::Value& tier : options["tiers_above"].list()) {
+    tiers.push_back(
+        ecmp_tier(tier["seed"].unsigned_integer(), static_cast<std::uint32_t>(tier["members"].unsigned_integer())));
+  }
+  return PathMap::build(tiers);
+}
 
 std::unique_ptr<LbPolicy> make_psn_policy(const pipeline::StageBuild& build) {
   return std::make_unique<PsnPolicy>(build);

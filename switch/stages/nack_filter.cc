@@ -24,6 +24,7 @@ using wire::Psn;
 namespace {
 
 constexpr std::size_t kLine = 64;
+constexpr auto kReadRequest = static_cast<std::uint8_t>(wire::Opcode::RC_RDMA_READ_REQUEST);
 // Slots that one packet without room looks at for one whose queue pair is gone.
 constexpr std::uint32_t kEvictionTries = 16;
 
@@ -34,7 +35,7 @@ std::size_t round_up(std::size_t bytes) noexcept {
 // PSNs that a request takes. While the path MTU is not known, as many as it takes at least: the others then count as
 // lost, for which nobody asks.
 std::uint32_t psns_of(const PacketMeta& pm, const std::uint8_t* frame, const tables::QpEntry& entry) noexcept {
-  if (pm.parsed.opcode != static_cast<std::uint8_t>(wire::Opcode::RC_RDMA_READ_REQUEST)) return 1;
+  if (pm.parsed.opcode != kReadRequest) return 1;
   const std::uint8_t* reth = frame + pm.parsed.l4_offset + sizeof(wire::UdpHeader) + sizeof(wire::Bth);
   constexpr std::uint32_t kLargestPmtu = 4096;
   const std::uint32_t pmtu = entry.pmtu_code() != 0 ? pmtu_bytes(entry.pmtu_code()) : kLargestPmtu;
@@ -106,8 +107,10 @@ NackFilterStage::NackFilterStage(const pipeline::StageBuild& build, NackFilterSh
       slot_of_position_(known_.tracker().table().slots()),
       extra_at_(round_up(unit_.bytes())),
       stride_(extra_at_ + sizeof(Extra)),
-      pages_(options_.max_qps * stride_),
+      pages_((std::size_t{options_.max_qps} + 1) * stride_),
       memory_(static_cast<std::byte*>(pages_.data())),
+      nobody_(memory_ + options_.max_qps * stride_),
+      usual_paths_(options_.rules.paths),
       mail_lost_seen_(build.workers, 0) {
   free_.reserve(options_.max_qps);
   timers_.reserve(options_.max_qps);
@@ -133,50 +136,70 @@ void NackFilterStage::ingress(Context& context, Batch& batch) {
 
 void NackFilterStage::egress(Context& context, PortIndex port, Batch& batch) {
   if (options_.uplink_of_port[port] != NackOptions::kNoUplink) return;
-  std::array<std::uint16_t, Batch::kCapacity> wanted;
-  std::uint32_t count = 0;
+  if (shared_.workers() > 1) return record_for_owners(context, port, batch);
+  // First which packets are of interest and where their state is, so that it is on its way while the others are looked
+  // at; then nearly all are the next ones of their paths.
+  struct Wanted {
+    const rte_mbuf* packet;
+    std::byte* memory;
+  };
+  std::array<Wanted, Batch::kCapacity> wanted;
+  Wanted* end = wanted.data();
+  const std::uint32_t slots = known_.tracker().table().slots();
+  for (std::uint32_t i = 0; i < batch.size; ++i) {
+    const rte_mbuf* m = batch.packet[i];
+    const PacketMeta& pm = pipeline::meta(m);
+    if (!to_host(pm, port) || pm.qp_handle > slots) continue;
+    const std::uint32_t slot = slot_of_position_[pm.qp_handle - 1] - 1;
+    std::byte* memory = slot != kNone ? slot_memory(slot) : nobody_;
+    __builtin_prefetch(memory);
+    __builtin_prefetch(memory + sizeof(NackState) + sizeof(NackPath) * usual_paths_.class_of(pm.parsed.psn));
+    *end++ = {m, memory};
+  }
+  for (const Wanted* w = wanted.data(); w != end; ++w) {
+    const PacketMeta& pm = pipeline::meta(w->packet);
+    const NackQp state = unit_.view(w->memory);
+    const bool same = state.state().address_key == pm.parsed.address_key &&
+                      state.state().dest_qp == pm.parsed.dest_qp.value() && pm.parsed.opcode != kReadRequest;
+    if (same && unit_.on_next_data(state, pm.parsed.psn, uplink_of(pm))) [[likely]]
+      continue;
+    record(context, mail_of(w->packet, false));
+  }
+}
+
+void NackFilterStage::record_for_owners(Context& context, PortIndex port, const Batch& batch) noexcept {
   for (std::uint16_t i = 0; i < batch.size; ++i) {
     const PacketMeta& pm = pipeline::meta(batch.packet[i]);
-    if (!to_host(pm, port)) continue;
-    wanted[count++] = i;
-    if (shared_.workers() > 1 || pm.qp_handle > known_.tracker().table().slots()) continue;
-    const std::uint32_t slot = slot_of_position_[pm.qp_handle - 1];
-    if (slot != 0) __builtin_prefetch(slot_memory(slot - 1));
+    if (to_host(pm, port)) tell_owner(context, batch.packet[i], false);
   }
-  for (std::uint32_t k = 0; k < count; ++k) {
-    const rte_mbuf* m = batch.packet[wanted[k]];
-    const std::uint16_t owner = shared_.workers() > 1 ? shared_.owner(pipeline::meta(m).parsed) : worker_;
-    if (owner == worker_) [[likely]] {
-      record(context, mail_of(m, false));
-    } else {
-      shared_.push(worker_, owner, mail_of(m, false));
-    }
+}
+
+void NackFilterStage::tell_owner(Context& context, const rte_mbuf* m, bool dropped) noexcept {
+  const std::uint16_t owner = shared_.workers() > 1 ? shared_.owner(pipeline::meta(m).parsed) : worker_;
+  if (owner == worker_) {
+    record(context, mail_of(m, dropped));
+  } else {
+    shared_.push(worker_, owner, mail_of(m, dropped));
   }
 }
 
 void NackFilterStage::on_drop(Context& context, const rte_mbuf* packet, DropReason /*reason*/) {
   const PacketMeta& pm = pipeline::meta(packet);
-  if (!to_host(pm, pm.out_port)) return;
-  const std::uint16_t owner = shared_.workers() > 1 ? shared_.owner(pm.parsed) : worker_;
-  if (owner == worker_) {
-    record(context, mail_of(packet, true));
-  } else {
-    shared_.push(worker_, owner, mail_of(packet, true));
-  }
+  if (to_host(pm, pm.out_port)) tell_owner(context, packet, true);
 }
 
 NackMail NackFilterStage::mail_of(const rte_mbuf* m, bool dropped) const noexcept {
   const PacketMeta& pm = pipeline::meta(m);
-  const std::uint8_t uplink = options_.rules.arrival_check ? options_.uplink_of_port[pm.in_port] : std::uint8_t{0};
   // The length of a READ, whose path MTU the owner knows, is cut into PSNs by a guess where the owner is another
   // worker.
   std::uint32_t psns = 1;
-  if (pm.parsed.opcode == static_cast<std::uint8_t>(wire::Opcode::RC_RDMA_READ_REQUEST)) [[unlikely]] {
+  if (pm.parsed.opcode == kReadRequest) [[unlikely]] {
     const bool here = shared_.workers() == 1 && pm.qp_handle <= known_.tracker().table().slots();
     const tables::QpEntry unknown{};
     psns = psns_of(pm, pipeline::frame(m), here ? known_.tracker().table().entry(pm.qp_handle - 1) : unknown);
   }
-  return {pm.parsed.address_key, pm.qp_handle, pm.parsed.dest_qp.value(), pm.parsed.psn.value(), psns, uplink, dropped};
+  return {pm.parsed.address_key, pm.qp_handle, pm.parsed.dest_qp.value(), pm.parsed.psn.value(), psns,
+          uplink_of(pm),         dropped};
 }
 
 void NackFilterStage::record(Context& context, const NackMail& mail) noexcept {
@@ -439,6 +462,7 @@ void NackFilterStage::adopt(Context& context, Stage& old_stage, const pipeline::
     std::swap(slot_of_position_, old.slot_of_position_);
     std::swap(pages_, old.pages_);
     std::swap(memory_, old.memory_);
+    std::swap(nobody_, old.nobody_);
     std::swap(used_, old.used_);
     std::swap(free_, old.free_);
     std::swap(timers_, old.timers_);

@@ -165,6 +165,12 @@ class NackFilterStage : public pipeline::Stage {
            options_.uplink_of_port[out] == NackOptions::kNoUplink && kRcRequests[pm.parsed.opcode] &&
            pm.parsed.kind == wire::FrameKind::roce && pm.qp_handle != 0;
   }
+  /// Where a packet came in, as the unit wants it.
+  [[nodiscard]] std::uint8_t uplink_of(const pipeline::PacketMeta& pm) const noexcept {
+    return options_.rules.arrival_check ? options_.uplink_of_port[pm.in_port] : std::uint8_t{0};
+  }
+  void record_for_owners(pipeline::Context& context, pipeline::PortIndex port, const pipeline::Batch& batch) noexcept;
+  void tell_owner(pipeline::Context& context, const rte_mbuf* m, bool dropped) noexcept;
   [[nodiscard]] NackMail mail_of(const rte_mbuf* m, bool dropped) const noexcept;
   void record(pipeline::Context& context, const NackMail& mail) noexcept;
   void act(pipeline::Context& context, std::uint32_t slot, const DataVerdict& verdict) noexcept;
@@ -201,6 +207,8 @@ class NackFilterStage : public pipeline::Stage {
   std::size_t extra_at_, stride_;
   tables::PageMemory pages_;
   std::byte* memory_;
+  std::byte* nobody_;       ///< state that no packet has
+  PathCount usual_paths_;   ///< of most queue pairs
   std::uint32_t used_ = 0;  ///< slots that were ever in use
   std::vector<std::uint32_t> free_;
   std::uint32_t sweep_at_ = 0;

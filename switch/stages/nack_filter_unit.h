@@ -177,11 +177,16 @@ class NackFilterUnit {
   /// A request packet leaves on the last hop. `uplink` is where it came in, 0 without arrival check.
   /// @param psns  PSNs that it takes: more than one for a READ request
   DataVerdict on_data(NackQp qp, wire::Psn psn, std::uint32_t uplink, std::uint32_t psns = 1) const noexcept {
-    if (try_next(qp, psn, uplink) && psns == 1) [[likely]] {
-      if (rules_.has_ring()) push_ring(qp, psn);
+    if (psns == 1 && on_next_data(qp, psn, uplink)) [[likely]]
       return {};
-    }
     return on_other_data(qp, psn, uplink, psns);
+  }
+  /// The same for a packet of one PSN, if it is the next one of its path and nothing is going on; false, and nothing
+  /// has happened, otherwise.
+  bool on_next_data(NackQp qp, wire::Psn psn, std::uint32_t uplink) const noexcept {
+    if (!try_next(qp, psn, uplink)) return false;
+    if (rules_.has_ring()) push_ring(qp, psn);
+    return true;
   }
   /// The switch dropped a request packet on its way to the last hop.
   DataVerdict on_dropped(NackQp qp, wire::Psn psn) const noexcept;
