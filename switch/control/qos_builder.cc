@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "switch/control/config_schema.h"
+#include "switch/control/qos_speed.h"
 #include "switch/control/switch_builder.h"
 #include "switch/pipeline/suggest.h"
 #include "switch/qos/defaults.h"
@@ -50,7 +51,9 @@ std::vector<std::string> keys_of(const Value& map) {
 
 class QosBuilder {
  public:
-  QosBuilder(SwitchScope& scope, const Value& source) : scope_(scope), source_(source) {}
+  /// @param speeds_mbps  of devices, by port; empty while nobody knows
+  QosBuilder(SwitchScope& scope, const Value& source, const std::vector<std::uint64_t>& speeds_mbps)
+      : scope_(scope), source_(source), speeds_mbps_(speeds_mbps) {}
 
   qos::Settings build() {
     for (const char* table : {"DSCP_TO_TC_MAP", "DOT1P_TO_TC_MAP", "TC_TO_QUEUE_MAP", "TC_TO_PRIORITY_GROUP_MAP"}) {
@@ -201,7 +204,9 @@ class QosBuilder {
   }
 
   PortSettings port_settings(const pipeline::PortInfo& port) {
-    qos::PortFacts facts{.speed_mbps = port.rate_mbps != 0 ? port.rate_mbps : 100'000,
+    const std::uint64_t of_device = port.index < speeds_mbps_.size() ? speeds_mbps_[port.index] : 0;
+    const std::uint64_t known = port.rate_mbps != 0 ? port.rate_mbps : of_device;
+    qos::PortFacts facts{.speed_mbps = known != 0 ? known : 100'000,
                          .delay_ns = port.delay_ns,
                          .mtu_bytes = port.mtu_bytes != 0 ? port.mtu_bytes : kDefaultMtu};
     std::uint16_t quanta = 0xffff;
@@ -384,10 +389,32 @@ class QosBuilder {
 
   SwitchScope& scope_;
   const Value& source_;
+  const std::vector<std::uint64_t>& speeds_mbps_;
   std::vector<std::pair<int, int>> reported_;
 };
 
+// The map of the switch of this name; null without one.
+const Value& switch_of(const Value& file, const std::string& name) {
+  static const Value kNone;
+  for (const Value& s : file["switches"].list_or_empty()) {
+    if (s.is_map() && s["name"].string() == name) return s;
+  }
+  return kNone;
+}
+
 }  // namespace
+
+std::string set_device_speeds(pipeline::SwitchInfo& info, const Value& file, const pipeline::Registry& registry,
+                              const std::vector<std::uint64_t>& speeds_mbps) {
+  const Value& source = switch_of(file, info.name);
+  if (!info.qos || !source.is_map()) return "";
+  pipeline::Diagnostics diagnostics;
+  SwitchScope scope{source, registry, diagnostics, info};
+  qos::Settings settings = QosBuilder(scope, source["qos"], speeds_mbps).build();
+  if (!diagnostics.ok()) return diagnostics.entries().front().text;
+  info.qos = std::move(settings);
+  return "";
+}
 
 void build_qos(SwitchScope& scope) {
   const Value& source = scope.source["qos"];
@@ -397,7 +424,7 @@ void build_qos(SwitchScope& scope) {
     scope.diagnostics.error(port["queue_packets"].mark(),
                             "queue_packets: with 'qos' the shared buffer decides; expected no such key");
   }
-  scope.info.qos = QosBuilder(scope, source).build();
+  scope.info.qos = QosBuilder(scope, source, {}).build();
 }
 
 }  // namespace weft::control

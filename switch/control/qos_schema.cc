@@ -113,7 +113,7 @@ Schema qos_schema() {
   const Schema port = Schema::map({
       Key::optional_key("speed", Schema::integer(1, kMaxRateMbps),
                         "Mbit/s that pause quanta, headroom and ECN thresholds are made for; default: rate_mbps, or "
-                        "100000."),
+                        "what a pci device says, or 100000."),
       Key::with_default("pause_quanta", Schema::integer(1, 65535), Value(65535), "Of XOFF frames that are sent."),
   });
   return Schema::map({

@@ -188,7 +188,7 @@ std::string Runtime::apply(Config& next) {
   if (auto error = plan_ports(next, plans); !error.empty()) return error;
   Undo undo;
   if (auto error = open_new_ports(plans, undo); !error.empty()) return error;
-  build_changed(plans);
+  build_changed(next, plans);
   for (Plan& plan : plans) {
     if (!plan.changed) continue;
     if (auto error = open_kernel(plan.made, plan.old); !error.empty()) return error;
@@ -297,10 +297,10 @@ std::string Runtime::open_new_ports(std::vector<Plan>& plans, Undo& undo) {
   return "";
 }
 
-void Runtime::build_changed(std::vector<Plan>& plans) {
+void Runtime::build_changed(const Config& next, std::vector<Plan>& plans) {
   for (Plan& plan : plans) {
     if (!plan.changed) continue;
-    plan.made = build_switch(plan.info, plan.ports, plan.owners, plan.old);
+    plan.made = build_switch(plan.info, next.source, plan.ports, plan.owners, plan.old);
     for (const PortInfo& port : plan.info.ports)
       plan.made.state->set_link(port.index, plan.ports[port.index]->link_up());
   }

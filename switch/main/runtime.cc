@@ -11,6 +11,7 @@
 #include <map>
 #include <thread>
 
+#include "switch/control/qos_speed.h"
 #include "switch/main/operation.h"
 #include "switch/ports/link_port.h"
 
@@ -77,7 +78,8 @@ std::string Runtime::build(const Eal& eal) {
   for (std::size_t i = 0; i < config_.switches.size(); ++i) {
     std::vector<std::uint16_t> owners;
     for (const auto& port : config_.switches[i].ports) owners.push_back(default_owner(config_.switches[i], port.index));
-    switches_.push_back(build_switch(config_.switches[i], std::move(opened[i]), std::move(owners), nullptr));
+    switches_.push_back(
+        build_switch(config_.switches[i], config_.source, std::move(opened[i]), std::move(owners), nullptr));
   }
   for (Switch& s : switches_) all.push_back(&s);
   std::vector<Polling> polling = make_polling(all);
@@ -92,7 +94,8 @@ std::string Runtime::build(const Eal& eal) {
 
 std::string Runtime::open_port(const pipeline::SwitchInfo& info, const pipeline::PortInfo& port,
                                std::shared_ptr<ports::Port>& opened) {
-  const ports::PortEnvironment environment{pool_.get(), static_cast<std::uint16_t>(workers_.size()), info.seed};
+  const ports::PortEnvironment environment{pool_.get(), static_cast<std::uint16_t>(workers_.size()), info.seed,
+                                           info.qos ? &info.qos->ports[port.index] : nullptr};
   ports::OpenedPort result = ports::open_port(port, environment);
   if (!result.error.empty()) return at(port.mark) + "port " + info.name + "/" + port.name + ": " + result.error;
   opened = std::move(result.port);
@@ -133,8 +136,14 @@ std::uint16_t Runtime::default_owner(const pipeline::SwitchInfo& info, PortIndex
   return static_cast<std::uint16_t>((info.index + port) % workers_.size());
 }
 
-Runtime::Switch Runtime::build_switch(pipeline::SwitchInfo info, std::vector<std::shared_ptr<ports::Port>> opened,
+Runtime::Switch Runtime::build_switch(pipeline::SwitchInfo info, const pipeline::Value& file,
+                                      std::vector<std::shared_ptr<ports::Port>> opened,
                                       std::vector<std::uint16_t> owners, const Switch* previous) {
+  std::vector<std::uint64_t> speeds_mbps;
+  for (const auto& device : opened) speeds_mbps.push_back(device->speed_mbps());
+  if (const auto error = control::set_device_speeds(info, file, registry_, speeds_mbps); !error.empty()) {
+    spdlog::warn("{}: qos stays as it is for 100 Gbit/s, because at the speed of the devices: {}", info.name, error);
+  }
   const auto workers = static_cast<std::uint16_t>(workers_.size());
   for (pipeline::PortInfo& port : info.ports) {
     const ports::Port& device = *opened[port.index];

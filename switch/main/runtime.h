@@ -91,8 +91,9 @@ class Runtime : public control::Backend {
                         std::shared_ptr<ports::Port>& opened);
   static void connect_links(const std::vector<pipeline::SwitchInfo>& infos, OpenedPorts& opened);
   [[nodiscard]] std::uint16_t default_owner(const pipeline::SwitchInfo& info, pipeline::PortIndex port) const;
-  [[nodiscard]] Switch build_switch(pipeline::SwitchInfo info, std::vector<std::shared_ptr<ports::Port>> ports,
-                                    std::vector<std::uint16_t> owners, const Switch* previous);
+  [[nodiscard]] Switch build_switch(pipeline::SwitchInfo info, const pipeline::Value& file,
+                                    std::vector<std::shared_ptr<ports::Port>> ports, std::vector<std::uint16_t> owners,
+                                    const Switch* previous);
   // Everything but KernelSwitch::attach(). `previous` is the switch whose place `s` will take, or nullptr.
   std::string open_kernel(Switch& s, const Switch* previous);
   [[nodiscard]] std::vector<Polling> make_polling(const std::vector<Switch*>& switches) const;
@@ -105,7 +106,7 @@ class Runtime : public control::Backend {
   std::string plan_ports(const control::Config& next, std::vector<Plan>& plans);
   class Undo;
   std::string open_new_ports(std::vector<Plan>& plans, Undo& undo);
-  void build_changed(std::vector<Plan>& plans);
+  void build_changed(const control::Config& next, std::vector<Plan>& plans);
   void exchange(control::Config& next, std::vector<Plan>& plans);
   void adopt_all(std::vector<Plan>& plans);
   void retire_ports(pipeline::TimeNs now, Switch& s, const std::vector<pipeline::PortIndex>& to);

@@ -399,6 +399,7 @@ std::uint16_t ClassQueues::take_stormed(rte_mbuf** out, std::uint16_t max) {
   while (rte_mbuf* m = taken < max ? refused_.take(stormed_) : nullptr) {
     out[taken++] = m;
     counters_[qos::PacketClass{static_cast<std::uint8_t>(meta(m).queue_class)}.queue()].dropped_watchdog.add(1);
+    if (by_class_) stopped_ = refused_.queues();
   }
   while (taken < max && (waiting_ & stormed_) != 0) {
     const auto queue = static_cast<unsigned>(std::countr_zero(static_cast<unsigned>(waiting_ & stormed_)));
@@ -409,7 +410,10 @@ std::uint16_t ClassQueues::take_stormed(rte_mbuf** out, std::uint16_t max) {
 }
 
 rte_mbuf* ClassQueues::take_any() {
-  if (rte_mbuf* m = refused_.take(0xff)) return m;
+  if (rte_mbuf* m = refused_.take(0xff)) {
+    if (by_class_) stopped_ = refused_.queues();
+    return m;
+  }
   return waiting_ == 0 ? nullptr : pop(static_cast<unsigned>(std::countr_zero(waiting_)));
 }
 

@@ -76,6 +76,7 @@ class ClassQueues {
   }
   void settle_refused(rte_mbuf* const* offered, std::uint16_t count, std::uint16_t sent) noexcept {
     refused_.settle(blocked_, offered, count, sent);
+    if (by_class_) stopped_ = refused_.queues();
   }
   [[nodiscard]] bool any_refused() const noexcept { return !refused_.empty(); }
   [[nodiscard]] bool refused_sendable() const noexcept {
@@ -84,7 +85,13 @@ class ClassQueues {
   }
   /// Whether the device's refusals leave room for another burst.
   [[nodiscard]] bool may_refuse() const noexcept { return refused_.has_room(); }
-  void refuse(rte_mbuf* const* packets, std::uint32_t count) noexcept { refused_.push(packets, count); }
+  void refuse(rte_mbuf* const* packets, std::uint32_t count) noexcept {
+    refused_.push(packets, count);
+    if (by_class_) stopped_ = refused_.queues();
+  }
+  /// The device stops queues by itself (ClassTx): what it does not take of one holds back that one alone.
+  void set_by_class(bool by_class) noexcept { by_class_ = by_class; }
+  [[nodiscard]] bool by_class() const noexcept { return by_class_; }
 
   /// Takes packets of queues that the watchdog empties; 0 when there are none.
   std::uint16_t take_stormed(rte_mbuf** out, std::uint16_t max);
@@ -109,7 +116,7 @@ class ClassQueues {
 
   [[nodiscard]] bool empty() const noexcept { return waiting_ == 0; }
   /// Queues with packets that no pause holds back, bit i for queue i.
-  [[nodiscard]] std::uint8_t sendable() const noexcept { return waiting_ & ~blocked_; }
+  [[nodiscard]] std::uint8_t sendable() const noexcept { return waiting_ & ~(blocked_ | stopped_); }
   [[nodiscard]] bool storm() const noexcept { return stormed_ != 0; }
   /// In the queues. Any thread.
   [[nodiscard]] std::uint32_t size() const noexcept;
@@ -125,6 +132,7 @@ class ClassQueues {
     adopt_state(old);
     old.refused_.for_each(place);
     refused_ = old.refused_;
+    if (by_class_) stopped_ = refused_.queues();
     for (unsigned q = 0; q < qos::kClasses; ++q) {
       while (!old.queues_[q].empty()) {
         rte_mbuf* m = old.pop(q);
@@ -177,7 +185,9 @@ class ClassQueues {
   std::uint8_t waiting_ = 0;         ///< queues that hold packets
   std::uint8_t blocked_ = 0;         ///< queues that the peer has paused
   std::uint8_t stormed_ = 0;         ///< queues whose packets the watchdog drops
-  std::uint8_t on_arrival_ = 0;      ///< queues for which refuse_on_arrival() is asked
+  std::uint8_t stopped_ = 0;         ///< queues of which the device does not take what it was offered
+  bool by_class_ = false;
+  std::uint8_t on_arrival_ = 0;  ///< queues for which refuse_on_arrival() is asked
   std::uint8_t wred_on_arrival_ = 0;
   std::array<qos::BlockQueue<QueuedPacket>, qos::kClasses> queues_{};
   qos::Scheduler scheduler_;

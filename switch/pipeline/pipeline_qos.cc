@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "switch/pipeline/class_queues.h"
+#include "switch/pipeline/class_tx.h"
 #include "switch/pipeline/pipeline.h"
 #include "switch/wire/emit.h"
 
@@ -22,6 +23,8 @@ void Pipeline::make_qos() {
     qos_->ports.push_back(
         egress_[port.index] ? std::make_unique<ClassQueues>(settings, port.index, max_frame_[port.index], qos_->context)
                             : nullptr);
+    const auto* device = dynamic_cast<const ClassTx*>(host_.ports[port.index]);
+    if (qos_->ports.back() && device != nullptr) qos_->ports.back()->set_by_class(device->by_class());
   }
 }
 
@@ -123,7 +126,8 @@ std::uint32_t Pipeline::serve_leftovers(TimeNs now, PortIndex port) noexcept {
 
 bool Pipeline::device_is_busy(PortIndex port) const noexcept {
   const ClassQueues& queues = *qos_->ports[port];
-  return !egress_[port]->line_empty() || queues.refused_sendable() || !queues.may_refuse();
+  const bool refuses = !queues.by_class() && queues.refused_sendable();
+  return !egress_[port]->line_empty() || refuses || !queues.may_refuse();
 }
 
 // The link has got a rate or a delay since the device did not take them.

@@ -90,7 +90,8 @@ std::string EthPort::configure(const pipeline::PortInfo& info, const PortEnviron
     configuration.rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
     configuration.rx_adv_conf.rss_conf.rss_hf = rss;
   }
-  result = rte_eth_dev_configure(id_, queues_, 1, &configuration);
+  if (auto error = plan_pfc(environment, device_info); !error.empty()) return error;
+  result = rte_eth_dev_configure(id_, queues_, tx_queues_, &configuration);
   if (result != 0) return dpdk_error("the device refuses its configuration", result);
 
   mac_ = info.mac;
@@ -115,15 +116,34 @@ std::string EthPort::start(const PortEnvironment& environment, const rte_eth_dev
     if (result != 0) return dpdk_error("cannot set up receive queue " + std::to_string(queue), result);
   }
   rte_eth_txconf tx_configuration = device_info.default_txconf;
-  int result = rte_eth_tx_queue_setup(id_, 0, tx, on, &tx_configuration);
-  if (result != 0) return dpdk_error("cannot set up the transmit queue", result);
-  result = rte_eth_dev_start(id_);
+  for (std::uint16_t queue = 0; queue < tx_queues_; ++queue) {
+    const int result = rte_eth_tx_queue_setup(id_, queue, tx, on, &tx_configuration);
+    if (result != 0) return dpdk_error("cannot set up transmit queue " + std::to_string(queue), result);
+  }
+  if (by_class()) {
+    if (auto error = hand_over(*device_.pfc, pfc_classes_); !error.empty()) return error;
+  }
+  const int result = rte_eth_dev_start(id_);
   if (result != 0) return dpdk_error("cannot start the device", result);
   started_ = true;
   if (!device_.ring_interface.empty()) rings_ = std::make_unique<PacketSockets>(device_.ring_interface);
   // A switch receives frames for every address. Devices without filters say that they cannot.
   rte_eth_promiscuous_enable(id_);
   return "";
+}
+
+std::string EthPort::plan_pfc(const PortEnvironment& environment, const rte_eth_dev_info& device_info) {
+  if (device_.pfc_hardware == PfcHardware::off || environment.qos == nullptr || environment.qos->pfc_enable == 0) {
+    return "";
+  }
+  if (!device_.pfc) device_.pfc = make_pfc_device(id_);
+  pfc_classes_ = {environment.qos->pfc_enable, environment.qos->map.tc_to_queue};
+  const std::string error = cannot_stop(*device_.pfc, pfc_classes_, device_info.max_tx_queues);
+  if (error.empty()) {
+    tx_queues_ = kClassTxQueues;
+    return "";
+  }
+  return device_.pfc_hardware == PfcHardware::on ? "pfc_hardware: the device cannot do PFC: " + error : "";
 }
 
 EthPort::~EthPort() {
@@ -157,7 +177,42 @@ rte_mbuf* EthPort::linearised(rte_mbuf* m) noexcept {
 }
 
 pipeline::TxResult EthPort::transmit(rte_mbuf** packets, std::uint16_t count) noexcept {
-  if (multi_segment_ || device_.takes_chains) return {.taken = rte_eth_tx_burst(id_, 0, packets, count)};
+  return by_class() ? transmit_by_class(packets, count) : transmit_on(0, packets, count);
+}
+
+// Each queue is offered its packets, and what it leaves goes to the end.
+pipeline::TxResult EthPort::transmit_by_class(rte_mbuf** packets, std::uint16_t count) noexcept {
+  rte_mbuf* left[pipeline::Batch::kCapacity];
+  bool keep[pipeline::Batch::kCapacity]{};
+  pipeline::TxResult result;
+  for (std::uint16_t queue = 0; queue < tx_queues_; ++queue) {
+    rte_mbuf* offered[pipeline::Batch::kCapacity];
+    std::uint16_t place[pipeline::Batch::kCapacity];
+    std::uint16_t size = 0;
+    for (std::uint16_t i = 0; i < count; ++i) {
+      if ((pipeline::meta(packets[i]).queue_class & 7) != queue) continue;
+      place[size] = i;
+      offered[size++] = packets[i];
+    }
+    if (size == 0) continue;
+    const pipeline::TxResult one = transmit_on(queue, offered, size);
+    result.taken = static_cast<std::uint16_t>(result.taken + one.taken);
+    result.rejected = static_cast<std::uint16_t>(result.rejected + one.rejected);
+    result.rejected_bytes += one.rejected_bytes;
+    for (std::uint16_t i = one.taken; i < size; ++i) {
+      keep[place[i]] = true;
+      left[place[i]] = offered[i];
+    }
+  }
+  std::uint16_t at = result.taken;
+  for (std::uint16_t i = 0; i < count; ++i) {
+    if (keep[i]) packets[at++] = left[i];
+  }
+  return result;
+}
+
+pipeline::TxResult EthPort::transmit_on(std::uint16_t queue, rte_mbuf** packets, std::uint16_t count) noexcept {
+  if (multi_segment_ || device_.takes_chains) return {.taken = rte_eth_tx_burst(id_, queue, packets, count)};
   pipeline::TxResult result;
   while (result.taken < count) {
     // As many packets as lie in one buffer, or could be moved into one.
@@ -165,7 +220,7 @@ pipeline::TxResult EthPort::transmit(rte_mbuf** packets, std::uint16_t count) no
     while (ready < count && make_flat(packets[ready])) ++ready;
     const auto offered = static_cast<std::uint16_t>(ready - result.taken);
     const std::uint16_t sent =
-        offered == 0 ? std::uint16_t{0} : rte_eth_tx_burst(id_, 0, packets + result.taken, offered);
+        offered == 0 ? std::uint16_t{0} : rte_eth_tx_burst(id_, queue, packets + result.taken, offered);
     result.taken = static_cast<std::uint16_t>(result.taken + sent);
     if (sent < offered || ready == count) break;
     result.rejected_bytes += packets[ready]->pkt_len;
@@ -196,6 +251,16 @@ bool EthPort::link_up() const noexcept {
   if (device_.link) return device_.link->running();
   rte_eth_link link{};
   return rte_eth_link_get_nowait(id_, &link) != 0 || link.link_status == RTE_ETH_LINK_UP;
+}
+
+std::uint64_t EthPort::speed_mbps() const noexcept {
+  if (!device_.real_speed) return 0;
+  rte_eth_link link{};
+  const bool known = rte_eth_link_get_nowait(id_, &link) == 0 && link.link_status == RTE_ETH_LINK_UP &&
+                     link.link_speed != RTE_ETH_SPEED_NUM_NONE && link.link_speed != RTE_ETH_SPEED_NUM_UNKNOWN;
+  if (known) return link.link_speed;
+  rte_eth_dev_info device_info{};
+  return rte_eth_dev_info_get(id_, &device_info) == 0 ? fastest_mbps(device_info.speed_capa) : 0;
 }
 
 std::string EthPort::set_link(bool up) {

@@ -10,27 +10,39 @@
 #include <atomic>
 #include <optional>
 
+#include "switch/pipeline/class_tx.h"
 #include "switch/ports/netdev.h"
 #include "switch/ports/packet_sockets.h"
+#include "switch/ports/pfc_device.h"
 #include "switch/ports/port.h"
 
 namespace weft::ports {
+
+/// Whether PFC is left to the device.
+enum class PfcHardware : std::uint8_t {
+  automatic,  ///< where the device can
+  on,         ///< or the port does not open
+  off,
+};
 
 /// How an EthPort opens its device.
 struct EthDevice {
   std::string devargs;  ///< as after testpmd's `-a` or `--vdev`
   std::uint16_t rx_descriptors = 1024;
   std::uint16_t tx_descriptors = 1024;
-  bool own_mac = false;          ///< the port's MAC address is the device's; otherwise it is derived
-  bool set_device_mtu = false;   ///< tell the device the MTU (physical functions)
-  bool takes_chains = false;     ///< the driver sends packets in several buffers although it does not say so
-  std::optional<Netdev> link{};  ///< kernel interface whose carrier is the port's link
-  std::string ring_interface{};  ///< kernel interface whose packet sockets the driver has; "" when it has none
+  bool own_mac = false;         ///< the port's MAC address is the device's; otherwise it is derived
+  bool set_device_mtu = false;  ///< tell the device the MTU (physical functions)
+  bool takes_chains = false;    ///< the driver sends packets in several buffers although it does not say so
+  bool real_speed = false;      ///< the speed that the device reports is one of a wire
+  PfcHardware pfc_hardware = PfcHardware::off;
+  std::shared_ptr<PfcDevice> pfc{};  ///< in the place of the device's own PFC, for tests
+  std::optional<Netdev> link{};      ///< kernel interface whose carrier is the port's link
+  std::string ring_interface{};      ///< kernel interface whose packet sockets the driver has; "" when it has none
   /// Packets that a capture file holds; the port is exhausted when they have been seen.
   std::optional<std::uint64_t> finite_packets{};
 };
 
-class EthPort : public Port {
+class EthPort : public Port, public pipeline::ClassTx {
  public:
   /// Opens, configures and starts the device. `error` is empty on success.
   static std::unique_ptr<EthPort> open(const pipeline::PortInfo& info, std::uint32_t mtu_bytes, EthDevice device,
@@ -44,6 +56,8 @@ class EthPort : public Port {
   [[nodiscard]] bool finite() const noexcept override { return device_.finite_packets.has_value(); }
   [[nodiscard]] bool exhausted() const noexcept override;
   [[nodiscard]] bool link_up() const noexcept override;
+  [[nodiscard]] std::uint64_t speed_mbps() const noexcept override;
+  [[nodiscard]] bool by_class() const noexcept override { return tx_queues_ > 1; }
   [[nodiscard]] DeviceStats device_stats() const noexcept override;
   [[nodiscard]] std::string set_link(bool up) override;
   [[nodiscard]] std::string set_mtu(const pipeline::PortInfo& info, std::uint32_t mtu_bytes) override;
@@ -53,6 +67,10 @@ class EthPort : public Port {
   EthPort(std::uint16_t id, EthDevice device, rte_mempool* pool) : id_(id), device_(std::move(device)), pool_(pool) {}
   [[nodiscard]] std::string configure(const pipeline::PortInfo& info, const PortEnvironment& environment);
   [[nodiscard]] std::string start(const PortEnvironment& environment, const rte_eth_dev_info& device_info);
+  // Decides about PFC before the device is configured, and has it heed pauses after.
+  [[nodiscard]] std::string plan_pfc(const PortEnvironment& environment, const rte_eth_dev_info& device_info);
+  pipeline::TxResult transmit_by_class(rte_mbuf** packets, std::uint16_t count) noexcept;
+  pipeline::TxResult transmit_on(std::uint16_t queue, rte_mbuf** packets, std::uint16_t count) noexcept;
   // Both free the chain when they succeed, and leave it alone when there is no buffer, or none that is large enough.
   [[nodiscard]] rte_mbuf* linearised(rte_mbuf* m) noexcept;
   [[nodiscard]] bool make_flat(rte_mbuf*& m) noexcept;
@@ -61,6 +79,8 @@ class EthPort : public Port {
   EthDevice device_;
   rte_mempool* pool_;
   std::uint16_t queues_ = 1;
+  std::uint16_t tx_queues_ = 1;
+  PfcClasses pfc_classes_{};
   bool multi_segment_ = false;
   bool started_ = false;
   std::string driver_;

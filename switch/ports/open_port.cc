@@ -62,6 +62,9 @@ Plan plan_pci(const PortInfo& info, std::uint32_t mtu) {
   plan.device.tx_descriptors = static_cast<std::uint16_t>(info.device["tx_descriptors"].integer());
   plan.device.own_mac = true;
   plan.device.set_device_mtu = true;
+  plan.device.real_speed = !plan.device.devargs.starts_with("net_");
+  const std::string pfc = info.device.has("pfc_hardware") ? info.device["pfc_hardware"].string() : "auto";
+  plan.device.pfc_hardware = pfc == "on" ? PfcHardware::on : pfc == "off" ? PfcHardware::off : PfcHardware::automatic;
   plan.mtu_bytes = mtu != 0 ? mtu : 1500;
   return plan;
 }

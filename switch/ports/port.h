@@ -38,6 +38,9 @@ class Port : public pipeline::PortTx {
   [[nodiscard]] virtual bool finite() const noexcept { return false; }
 
   [[nodiscard]] virtual bool link_up() const noexcept { return true; }
+  /// Mbit/s that the link runs at, or at most can run at while it is down; 0 where nobody knows. Virtual devices name a
+  /// speed that means nothing: of them nobody knows.
+  [[nodiscard]] virtual std::uint64_t speed_mbps() const noexcept { return 0; }
   [[nodiscard]] virtual DeviceStats device_stats() const noexcept { return {}; }
   /// Packets inside the device that neither side has counted yet (the cable of a link).
   [[nodiscard]] virtual std::uint64_t in_flight() const noexcept { return 0; }
@@ -67,6 +70,7 @@ struct PortEnvironment {
   rte_mempool* pool = nullptr;
   std::uint16_t workers = 1;
   std::uint64_t seed = 1;
+  const qos::PortSettings* qos = nullptr;  ///< of the port, where the switch has class queues
 };
 
 /// Address of a port that has none: locally administered, and the same after a restart of the same configuration.

@@ -2,6 +2,7 @@
 // Copyright The weft authors
 #include <gtest/gtest.h>
 
+#include "switch/control/qos_speed.h"
 #include "switch/control/switch_builder.h"
 #include "switch/qos/defaults.h"
 #include "tests/support/config_mistakes.h"
@@ -37,6 +38,41 @@ TEST(QosBuilder, AnEmptySectionIsALosslessTorForRoceWithThresholdsForEachPortsSp
   EXPECT_EQ(s.ports[0].wred[3]->mark.min_bytes, 40'000u);
   EXPECT_EQ(s.pool_bytes, qos::default_pool_bytes(s));
   EXPECT_EQ(s.model, qos::BufferModel::conweave);
+}
+
+// The settings of both ports, p1 with an emulated rate and p2 without, after their devices have told these speeds.
+qos::Settings at_speeds(const std::string& qos, std::uint64_t p1_mbps, std::uint64_t p2_mbps) {
+  auto config = expect_accepted(with(qos));
+  const std::string error =
+      set_device_speeds(config.switches.at(0), config.source, testing::config_registry(), {p1_mbps, p2_mbps});
+  EXPECT_EQ(error, "");
+  return config.switches.at(0).qos.value();
+}
+
+TEST(QosBuilder, TheSpeedOfADeviceCountsWhereNeitherARateNorASpeedIsSaid) {
+  const qos::Settings s = at_speeds(" {}", 25'000, 25'000);
+  EXPECT_EQ(s.ports[0].speed_mbps, 10'000u) << "an emulated rate is the port's speed";
+  EXPECT_EQ(s.ports[1], qos::default_port({.speed_mbps = 25'000, .delay_ns = 0, .mtu_bytes = 4200}));
+  EXPECT_EQ(s.ports[1].wred[3]->mark.min_bytes, 100'000u);
+  EXPECT_EQ(at_speeds(" {}", 0, 0).ports[1].speed_mbps, 100'000u) << "nobody knows";
+  const qos::Settings said = at_speeds("\n      PORT: { p2: { speed: 40000 } }", 25'000, 25'000);
+  EXPECT_EQ(said.ports[1].speed_mbps, 40'000u);
+  const qos::Settings own = at_speeds(R"(
+      WRED_PROFILE: { w: { green_min_threshold: 400000, green_max_threshold: 1600000 } }
+      QUEUE: { "all|3": { wred_profile: w } })",
+                                      0, 25'000);
+  EXPECT_EQ(own.ports[1].wred[3]->mark.min_bytes, 400'000u) << "what the file says stays";
+  EXPECT_EQ(own.ports[1].wred[4]->mark.min_bytes, 100'000u);
+}
+
+TEST(QosBuilder, WhatCannotBeAtTheSpeedOfTheDevicesIsSaidAndChangesNothing) {
+  auto config = expect_accepted(
+      "switches:\n  - name: s1\n    ports: [ { name: p1, type: null, delay_ns: 100000 } ]\n    pipeline: [parse, l2]\n"
+      "    qos: { BUFFER_POOL: { size: 8000000 } }\n");
+  pipeline::SwitchInfo& info = config.switches.at(0);
+  const std::string error = set_device_speeds(info, config.source, testing::config_registry(), {400'000});
+  EXPECT_NE(error.find("expected more than the reserves and headroom"), std::string::npos) << error;
+  EXPECT_EQ(info.qos->ports[0].speed_mbps, 100'000u);
 }
 
 TEST(QosBuilder, APortsOwnEntriesComeAfterThoseOfAll) {

@@ -11,20 +11,6 @@ namespace {
 
 using wire::Ecn;
 
-RigOptions options(qos::Settings settings, std::uint64_t rate_mbps = 0) {
-  RigOptions o;
-  o.ports = static_cast<std::uint16_t>(settings.ports.size());
-  o.rate_mbps = rate_mbps;
-  o.buffers = 16384;
-  o.data_room_bytes = 2048;
-  o.qos = std::move(settings);
-  return o;
-}
-
-qos::Settings plain(std::size_t ports, std::uint64_t speed_mbps = 10'000) {
-  return QosRig::settings(ports, {.speed_mbps = speed_mbps, .delay_ns = 1000, .mtu_bytes = 1500});
-}
-
 void expect_empty(const QosRig& rig, std::uint16_t ports) {
   const qos::SharedBuffer& b = *rig.state->buffer();
   EXPECT_EQ(b.shared_used(), 0u);
@@ -40,7 +26,7 @@ void expect_empty(const QosRig& rig, std::uint16_t ports) {
 
 TEST(PipelineQos, WithoutCongestionEveryPacketLeavesUnmarkedInOrderFromItsClassQueue) {
   // Two lossless queues, and queue 6 for ACK, NAK and CNP (DSCP 48).
-  QosRig rig(options(plain(3)));
+  QosRig rig(qos_options(plain_qos(3)));
   for (std::uint32_t psn = 0; psn < 300; ++psn) {
     for (const unsigned dscp : {3u, 4u, 48u}) rig.arrive(0, QosRig::roce(2, dscp, Ecn::ect0, 1100, psn));
     rig.run_until_quiet();
@@ -79,10 +65,10 @@ Expected drain_marked(QosRig& rig, unsigned count, const std::vector<std::uint8_
 }
 
 TEST(PipelineQos, MarksAtDequeueFollowTheCurveWithinTheBinomialBound) {
-  qos::Settings s = plain(2);
+  qos::Settings s = plain_qos(2);
   const qos::CurveSettings curve{50'000, 200'000, 0.2};
   s.ports[1].wred[3]->mark = curve;
-  QosRig rig(options(s));
+  QosRig rig(qos_options(s));
   rig.keep_frames = false;
   std::uint64_t marked = 0;
   rig.on_sent = [&](PortIndex, const SentFrame& f) { marked += (f.parsed.tos & 3) == 3 ? 1 : 0; };
@@ -101,10 +87,10 @@ TEST(PipelineQos, MarksAtDequeueFollowTheCurveWithinTheBinomialBound) {
 TEST(PipelineQos, MarkedPacketsKeepDscpChecksumAndIcrc) {
   for (const bool ipv6 : {false, true}) {
     for (const auto point : {qos::WredSettings::Point::dequeue, qos::WredSettings::Point::enqueue}) {
-      qos::Settings s = plain(2);
+      qos::Settings s = plain_qos(2);
       s.ports[1].wred[3]->mark = {0, 0, 1};
       s.ports[1].wred[3]->mark_at = point;
-      QosRig rig(options(s));
+      QosRig rig(qos_options(s));
       for (const Ecn ecn : {Ecn::ect0, Ecn::ect1, Ecn::not_ect, Ecn::ce}) {
         for (std::uint32_t i = 0; i < 3; ++i) rig.arrive(0, QosRig::roce(1, 27, ecn, 600, i, ipv6));
       }
@@ -129,12 +115,12 @@ TEST(PipelineQos, MarkedPacketsKeepDscpChecksumAndIcrc) {
 
 TEST(PipelineQos, PacketsThatAreNotEcnCapableAreDroppedByTheCurveOrOnlyAtTheLimitByChoice) {
   for (const bool by_curve : {false, true}) {
-    qos::Settings s = plain(2);
+    qos::Settings s = plain_qos(2);
     auto& wred = *s.ports[1].wred[3];
     wred.mark = {1'000'000, 2'000'000, 1};
     wred.drop_by_curve = by_curve;
     wred.drop = {10'000, 20'000, 0.5};
-    QosRig rig(options(s));
+    QosRig rig(qos_options(s));
     for (int i = 0; i < 100; ++i) rig.arrive(0, QosRig::roce(1, 26, Ecn::not_ect, 1000));
     // Above the end of the curve nothing gets in.
     EXPECT_EQ(rig.dropped(DropReason::wred) > 0, by_curve);
@@ -151,7 +137,7 @@ TEST(PipelineQos, PacketsThatAreNotEcnCapableAreDroppedByTheCurveOrOnlyAtTheLimi
 // Hosts on ports 0 to 2 send to port 3, each at the port's rate, in virtual time.
 struct Incast {
   explicit Incast(unsigned dscp, const qos::Settings& s, std::uint64_t packets)
-      : rig(options(s, 10'000)), priority(rig.state->info().qos->ports[0].map.dscp_to_tc[dscp]) {
+      : rig(qos_options(s, 10'000)), priority(rig.state->info().qos->ports[0].map.dscp_to_tc[dscp]) {
     rig.keep_frames = false;
     for (PortIndex p = 0; p < 3; ++p) {
       hosts.emplace_back(rig, p, QosRig::roce(3, dscp, Ecn::ect0, 1000), 10'000);
@@ -202,7 +188,7 @@ struct Incast {
 };
 
 qos::Settings small_buffer() {
-  qos::Settings s = plain(4);
+  qos::Settings s = plain_qos(4);
   s.pool_bytes = qos::own_bytes(s) + 1'500'000;
   return s;
 }
@@ -258,10 +244,10 @@ TEST(PipelineQos, EcnKeepsAClassFromBeingPausedWhenSendersSlowDownInTime) {
 }
 
 TEST(PipelineQos, DwrrSharesOfAPortAreTheWeightsWithinOnePercentAndStrictIsNeverInverted) {
-  qos::Settings s = plain(2);
+  qos::Settings s = plain_qos(2);
   for (unsigned q = 0; q < 6; ++q) s.ports[1].scheduler[q].weight = q + 1;
   for (auto& w : s.ports[1].wred) w.reset();
-  QosRig rig(options(s, 10'000));
+  QosRig rig(qos_options(s, 10'000));
   rig.keep_frames = false;
   std::array<std::uint64_t, 8> bytes{};
   bool inverted = false;
@@ -291,7 +277,7 @@ TEST(PipelineQos, DwrrSharesOfAPortAreTheWeightsWithinOnePercentAndStrictIsNever
 }
 
 TEST(PipelineQos, AReceivedPauseHoldsItsClassBackForItsQuantaAndNoOther) {
-  QosRig rig(options(plain(2, 10'000)));
+  QosRig rig(qos_options(plain_qos(2, 10'000)));
   rig.pfc_arrives(1, 0b1000, 1000);
   // 1000 quanta of 512 bits at 10 Gbit/s.
   const TimeNs end = rig.now + 51'200;
@@ -317,104 +303,11 @@ TEST(PipelineQos, AReceivedPauseHoldsItsClassBackForItsQuantaAndNoOther) {
   EXPECT_EQ(rig.pipelines[0]->totals().consumed.value(), 3u);
 }
 
-// A device that takes no more than `room` packets until it is given more.
-struct BusyDevice {
-  BusyDevice(QosRig& rig, PortIndex port) : take(rig.devices[port]->behaviour) {
-    rig.devices[port]->behaviour = [this](rte_mbuf** packets, std::uint16_t count) {
-      const auto taken = static_cast<std::uint16_t>(std::min<std::uint32_t>(room, count));
-      room -= taken;
-      return taken == 0 ? TxResult{} : take(packets, taken);
-    };
-  }
-  std::function<TxResult(rte_mbuf**, std::uint16_t)> take;
-  std::uint32_t room = 0;
-};
-
-TEST(PipelineQos, PacketsThatABusyDeviceDidNotTakeHeedAPauseThatComesLater) {
-  QosRig rig(options(plain(2)));
-  BusyDevice device(rig, 1);
-  for (std::uint32_t i = 0; i < 10; ++i) {
-    rig.arrive(0, QosRig::roce(1, 26, Ecn::ect0, 500, i));
-    rig.arrive(0, QosRig::roce(1, 34, Ecn::ect0, 500, i));
-  }
-  rig.run_until_quiet();
-  EXPECT_EQ(rig.depth(1, 3), 0u) << "they have left the queue";
-  const TimeNs end = rig.now + 51'200;
-  rig.pfc_arrives(1, 0b1000, 1000);
-  device.room = 1000;
-  rig.run_until_quiet();
-  ASSERT_EQ(rig.data(1).size(), 10u);
-  for (std::uint32_t i = 0; i < 10; ++i) {
-    EXPECT_EQ(rig.data(1)[i].parsed.tos >> 2, 34);
-    EXPECT_EQ(rig.data(1)[i].parsed.psn.value(), i);
-  }
-  // What comes for other classes meanwhile goes past them; what comes for theirs stays behind them.
-  rig.arrive(0, QosRig::roce(1, 34, Ecn::ect0, 500, 10));
-  rig.arrive(0, QosRig::roce(1, 26, Ecn::ect0, 500, 10));
-  rig.run_until_quiet();
-  EXPECT_EQ(rig.data(1).size(), 11u);
-  EXPECT_EQ(rig.pipelines[0]->port_deadline(1), end);
-  rig.advance_to(end);
-  ASSERT_EQ(rig.data(1).size(), 22u);
-  for (std::uint32_t i = 0; i <= 10; ++i) EXPECT_EQ(rig.data(1)[11 + i].parsed.psn.value(), i);
-  EXPECT_EQ(rig.imbalance(), "");
-}
-
-TEST(PipelineQos, PausesOfEveryClassOneAfterTheOtherMeetABusyDeviceAndNothingIsLostOrReordered) {
-  for (const std::uint64_t seed : {1u, 2u, 3u}) {
-    SCOPED_TRACE("seed " + std::to_string(seed));
-    Rng rng(seed);
-    qos::Settings s = plain(2);
-    for (auto& port : s.ports) {
-      port.pfc_enable = 0xff;
-      port.watchdog.enabled = false;
-    }
-    QosRig rig(options(s));
-    BusyDevice device(rig, 1);
-    std::array<std::uint32_t, 8> sent{};
-    for (int i = 0; i < 2000; ++i) {
-      const auto tc = static_cast<unsigned>(rng.below(8));
-      for (std::uint64_t n = rng.below(40); n != 0; --n) {
-        rig.arrive(0, QosRig::roce(1, tc << 3, Ecn::not_ect, 200, sent[tc]++));
-      }
-      if (rng.below(3) == 0) {
-        rig.pfc_arrives(1, static_cast<std::uint8_t>(rng.next()), rng.below(4) == 0 ? 0 : 0xffff);
-      }
-      device.room += static_cast<std::uint32_t>(rng.below(50));
-      (void)rig.step(0);
-    }
-    rig.pfc_arrives(1, 0xff, 0);
-    device.room = 1'000'000;
-    rig.run_until_quiet();
-    EXPECT_EQ(rig.held(), 0u);
-    std::array<std::uint32_t, 8> next{};
-    for (const auto& f : rig.data(1)) EXPECT_EQ(f.parsed.psn.value(), next[f.parsed.tos >> 5]++);
-    EXPECT_EQ(next, sent);
-    EXPECT_EQ(rig.imbalance(), "");
-  }
-}
-
-TEST(PipelineQos, TheWatchdogDropsWhatABusyDeviceDidNotTakeOfAStormedClass) {
-  QosRig rig(options(plain(2)));
-  BusyDevice device(rig, 1);
-  rig.arrive(0, QosRig::roce(1, 26, Ecn::ect0, 500), 5);
-  rig.run_until_quiet();
-  for (const TimeNs begin = rig.now; rig.now <= begin + 201'000'000; rig.now += 1'000'000) {
-    rig.pfc_arrives(1, 0b1000, 0xffff);
-    rig.run_until_quiet();
-  }
-  device.room = 1000;
-  rig.run_until_quiet();
-  EXPECT_EQ(rig.dropped(DropReason::pfc_watchdog), 5u);
-  EXPECT_EQ(rig.data(1).size(), 0u);
-  EXPECT_EQ(rig.imbalance(), "");
-}
-
 TEST(PipelineQos, PfcFramesGoAheadOfWhatWaits) {
-  qos::Settings s = plain(2);
+  qos::Settings s = plain_qos(2);
   for (auto& port : s.ports) port.group[3] = {.dynamic_th = -8, .headroom_bytes = 100'000};
   s.pool_bytes = qos::own_bytes(s) + 1'000'000;
-  QosRig rig(options(s, 1000));
+  QosRig rig(qos_options(s, 1000));
   // Port 0 has much to send itself, and its host sends more than port 1 can.
   for (int i = 0; i < 60; ++i) rig.arrive(1, QosRig::roce(0, 8, Ecn::not_ect, 1000));
   rig.advance_to(rig.now + 20'000);
@@ -431,7 +324,7 @@ TEST(PipelineQos, PfcFramesGoAheadOfWhatWaits) {
 }
 
 TEST(PipelineQos, AMalformedOrUnwantedPauseNeverStopsAPort) {
-  QosRig rig(options(plain(2)));
+  QosRig rig(qos_options(plain_qos(2)));
   std::vector<std::uint8_t> broken(wire::kMinFrameBytes);
   wire::write_pfc(broken, {}, 0, {});
   rig.arrive(1, broken);
@@ -447,8 +340,8 @@ TEST(PipelineQos, AMalformedOrUnwantedPauseNeverStopsAPort) {
 }
 
 TEST(PipelineQos, AStormEmptiesTheQueueUntilItIsOverByActionDrop) {
-  qos::Settings s = plain(2);
-  QosRig rig(options(s));
+  qos::Settings s = plain_qos(2);
+  QosRig rig(qos_options(s));
   const TimeNs begin = rig.now;
   rig.arrive(0, QosRig::roce(1, 26, Ecn::ect0, 500), 10);
   for (; rig.now < begin + 200'000'000; rig.now += 1'000'000) {
@@ -471,9 +364,9 @@ TEST(PipelineQos, AStormEmptiesTheQueueUntilItIsOverByActionDrop) {
 }
 
 TEST(PipelineQos, AStormDoesNotHoldTheQueueBackByActionForward) {
-  qos::Settings s = plain(2);
+  qos::Settings s = plain_qos(2);
   s.ports[1].watchdog.action = qos::WatchdogSettings::Action::forward;
-  QosRig rig(options(s));
+  QosRig rig(qos_options(s));
   const TimeNs begin = rig.now;
   rig.arrive(0, QosRig::roce(1, 26, Ecn::ect0, 500), 10);
   for (; rig.now <= begin + 200'000'000; rig.now += 1'000'000) {
@@ -494,9 +387,9 @@ TEST(PipelineQos, ManyClassesAndPortsOnSeveralWorkersLoseTrackOfNothing) {
     for (const std::uint16_t workers : {1, 2, 3}) {
       SCOPED_TRACE("seed " + std::to_string(seed) + ", workers " + std::to_string(workers));
       Rng rng(seed);
-      qos::Settings s = plain(4);
+      qos::Settings s = plain_qos(4);
       s.pool_bytes = qos::own_bytes(s) + 60'000;
-      RigOptions o = options(s, seed % 2 == 0 ? 10'000 : 0);
+      RigOptions o = qos_options(s, seed % 2 == 0 ? 10'000 : 0);
       o.workers = workers;
       o.seed = seed;
       QosRig rig(o);
@@ -529,7 +422,7 @@ TEST(PipelineQos, ManyClassesAndPortsOnSeveralWorkersLoseTrackOfNothing) {
 }
 
 TEST(PipelineQos, APauseThatAnotherWorkerReceivedIsHeededByTheOwnerOfThePort) {
-  RigOptions o = options(plain(2));
+  RigOptions o = qos_options(plain_qos(2));
   o.workers = 2;
   QosRig rig(o);
   std::vector<std::uint8_t> f(wire::kMinFrameBytes);

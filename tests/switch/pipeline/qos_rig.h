@@ -129,6 +129,22 @@ class QosRig : public Rig {
   }
 };
 
+/// A rig of these settings.
+inline RigOptions qos_options(qos::Settings settings, std::uint64_t rate_mbps = 0) {
+  RigOptions o;
+  o.ports = static_cast<std::uint16_t>(settings.ports.size());
+  o.rate_mbps = rate_mbps;
+  o.buffers = 16384;
+  o.data_room_bytes = 2048;
+  o.qos = std::move(settings);
+  return o;
+}
+
+/// Settings of ports that are all alike.
+inline qos::Settings plain_qos(std::size_t ports, std::uint64_t speed_mbps = 10'000) {
+  return QosRig::settings(ports, {.speed_mbps = speed_mbps, .delay_ns = 1000, .mtu_bytes = 1500});
+}
+
 /// A sender that heeds PFC as an adapter does: what is on its way when the pause comes still arrives.
 class Host {
  public:
