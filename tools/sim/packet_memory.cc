@@ -70,17 +70,19 @@ pipeline::Pool make_packet_pool(std::uint32_t mbufs) {
   settings.mbuf_priv_size = pipeline::kMetaSize;
   rte_pktmbuf_pool_init(pool.get(), &settings);
   const std::size_t element = pool->header_size + pool->elt_size + pool->trailer_size;
-  const std::size_t bytes = (mbufs * element + 2 * kHugePage - 1) / kHugePage * kHugePage;
+  // No buffer lies across two pages of the size that the machine counts in.
+  constexpr std::size_t kPage = 4096;
+  const std::size_t pages = mbufs / (kPage / element) + 1;
+  const std::size_t bytes = (pages * kPage + kHugePage) / kHugePage * kHugePage;
   void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return nullptr;
   madvise(memory, bytes, MADV_HUGEPAGE);
   const auto unmap = [](rte_mempool_memhdr* chunk, void* size) {
     munmap(chunk->addr, reinterpret_cast<std::uintptr_t>(size));
   };
-  if (rte_mempool_populate_iova(pool.get(), static_cast<char*>(memory), RTE_BAD_IOVA, bytes, unmap,
-                                reinterpret_cast<void*>(bytes)) < static_cast<int>(mbufs)) {
-    return nullptr;
-  }
+  const int got = rte_mempool_populate_iova(pool.get(), static_cast<char*>(memory), RTE_BAD_IOVA, bytes, unmap,
+                                            reinterpret_cast<void*>(bytes));
+  if (got < static_cast<int>(mbufs)) return nullptr;
   rte_mempool_obj_iter(pool.get(), rte_pktmbuf_init, nullptr);
   return pool;
 }

@@ -63,6 +63,14 @@ TEST(Conservation, HoldsWhereLinksLosePacketsAndGoDown) {
   }
 }
 
+TEST(PacketMemory, APoolHasAsManyBuffersAsWereAskedFor) {
+  for (const std::uint32_t mbufs : {20'000u, 333'333u}) {
+    const pipeline::Pool pool = make_packet_pool(mbufs);
+    ASSERT_NE(pool, nullptr);
+    EXPECT_EQ(rte_mempool_avail_count(pool.get()), mbufs);
+  }
+}
+
 TEST(Conservation, HoldsWhenARunIsCutOff) {
   const auto report = run_text(kSixteen, {{"time_limit_ms", "0.02"}});
   EXPECT_FALSE(report["summary"]["complete"].get<bool>());
