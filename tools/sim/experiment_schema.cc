@@ -85,7 +85,7 @@ Schema switch_schema(const pipeline::Registry& registry) {
       Key::with_default("buffer_model", Schema::one_of({"conweave", "hpcc"}), Value("conweave"),
                         "Admission, as `qos` of weft-switch has it."),
       Key::with_default("unlimited", Schema::list(Schema::name()), Value(Value::List{}),
-                        "Switches whose buffer never fills and that never send pauses."),
+                        "Switches whose buffer never fills, so that they heed pauses and never send any."),
       Key::with_default("lb", policy_schema(registry), Value("ecmp"), "Policy of stage lb on ToRs."),
       Key::with_default("lb_above", policy_schema(registry), Value("ecmp"), "Policy of stage lb on other switches."),
       Key::with_default("ecn", Schema::either(Schema::one_of({"by_speed", "disabled"}), ecn), Value("by_speed"),

@@ -80,7 +80,7 @@ Value qos(const Topology& t, const SwitchPlan& sw, const SwitchSpec& spec, bool 
   constexpr std::uint64_t kUnlimited = std::uint64_t{1} << 38;
   Map qos;
   List lossless;
-  if (spec.pfc && !unlimited) lossless.emplace_back(3);
+  if (spec.pfc) lossless.emplace_back(3);
   qos.emplace_back("PORT_QOS_MAP", Value(Map{{"all", Value(Map{{"pfc_enable", Value(std::move(lossless))}})}}));
   Map profiles;
   Map queues;
