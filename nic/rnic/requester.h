@@ -149,8 +149,6 @@ class Requester {
   const MemoryTable* memory_;
   wire::Qpn qpn_;
   wire::Psn first_psn_{};
-  bool connected_ = false;
-  bool failed_ = false;
 
   std::vector<Wqe> ring_;
   std::uint32_t mask_;
@@ -165,9 +163,13 @@ class Requester {
   std::uint64_t read_packets_ = 0;  ///< response packets that the READs under way were to bring
   std::uint32_t since_ack_req_ = 0;
 
+  bool connected_ = false;
+  bool failed_ = false;
   bool retx_pending_ = false;  ///< retx_seq_ goes before everything else
+  bool in_recovery_ = false;   ///< irn
+  bool limited_ = false;       ///< the responder tells credits
+  bool probing_ = false;       ///< a round-trip time is being measured
   std::uint64_t retx_seq_ = 0;
-  bool in_recovery_ = false;        ///< irn
   std::uint64_t recovery_end_ = 0;  ///< irn: recovery is over when una_ has reached it
   std::uint64_t retx_cursor_ = 0;   ///< irn: holes below have been resent
   std::uint64_t highest_sack_ = 0;  ///< irn
@@ -177,12 +179,10 @@ class Requester {
   std::uint32_t retries_ = 0;
   std::uint32_t rnr_retries_ = 0;
   std::uint32_t backoff_ = 0;
+  std::uint32_t lsn_ = 0;  ///< last message that has a credit
   Time rto_deadline_ = kNever;
   Time rto_started_ = 0;
   Time rnr_deadline_ = kNever;
-  bool limited_ = false;   ///< the responder tells credits
-  std::uint32_t lsn_ = 0;  ///< last message that has a credit
-  bool probing_ = false;   ///< a round-trip time is being measured
   std::uint64_t probe_seq_ = 0;
   Time probe_time_ = 0;
   RequesterCounters counters_;

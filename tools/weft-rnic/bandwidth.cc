@@ -193,8 +193,8 @@ class Bandwidth {
 
   static void print_counters(const Json& row) {
     std::printf("qp 0x%06x:", row["qpn"].get<unsigned>());
-    for (const char* key :
-         {"request_packets", "retransmitted", "spurious", "naks", "rnr_naks", "timeouts", "cnps", "rate_cuts"}) {
+    for (const char* key : {"request_packets", "retransmitted", "spurious", "naks", "rnr_naks", "timeouts", "cnps",
+                            "rate_cuts", "rate_increases"}) {
       if (row.contains(key)) std::printf(" %s %s ", key, row[key].dump().c_str());
     }
     std::printf("\n");

@@ -33,7 +33,7 @@ constexpr const char* kExamples = R"(Examples:
 Counters:
   retransmitted  packets sent again            naks       NAKs of lost packets received
   spurious       of these, the server had them timeouts   answers that did not come in time
-  cnps           congestion notifications      rate_cuts  by DCQCN
+  cnps           congestion notifications      rate_cuts, rate_increases  by DCQCN
 
 Exit status: 0 fine; 1 a test failed; 2 wrong usage; 3 the server cannot be reached.)";
 
