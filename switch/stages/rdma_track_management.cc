@@ -142,6 +142,9 @@ bool QpTracker::connect_direction(TimeNs now, const QpKey& key, wire::Psn first,
     counters_.add(TrackCounter::qps_learned_cm);
   }
   QpEntry& e = table_.entry(position);
+  // They belong to the transport that it had.
+  tables::count_repeats(e, table_.detail(position), e.repeats());
+  e.tally = e.messages();
   e.set_transport(connection.transport);
   e.set_pmtu_code(connection.pmtu_code);
   e.request.set_raw(first.value());

@@ -234,7 +234,7 @@ void QpTracker::on_request(std::uint32_t position, const Parsed& p, const std::u
     counters_.add(TrackCounter::out_of_order);
   }
   if (arrival != Arrival::repeated && wire::opcode_info(p.opcode).ends_message()) {
-    e.messages += 1;
+    e.tally += 1;
     counters_.add(TrackCounter::messages);
   }
   e.request.set_value(stream.expected.value());
@@ -335,7 +335,7 @@ void QpTracker::on_cnp(std::uint32_t position, const Parsed& p) noexcept {
 void QpTracker::on_datagram(std::uint32_t position, const Parsed& p) noexcept {
   QpEntry& e = table_.entry(position);
   e.request.set_value((p.psn + 1).value());
-  e.messages += 1;
+  e.tally += 1;
   counters_.add(TrackCounter::messages);
 }
 

@@ -43,27 +43,30 @@ struct QpView {
 
 namespace detail {
 
-/// What the fast path has to know about an opcode.
+/// What the fast path has to know about an opcode. Each bit has ten of its own, so that the words of a burst add up.
 struct PacketClass {
-  static constexpr std::uint8_t ends_message = 1;  ///< last or only packet of a request message
-  static constexpr std::uint8_t plain = 2;         ///< SEND or WRITE of RC or UC: takes one PSN
-  static constexpr std::uint8_t ack = 4;           ///< RC ACKNOWLEDGE
+  static constexpr unsigned kPlainShift = 10, kOfRcShift = 20;
+  static constexpr std::uint32_t ends_message = 1;          ///< last or only packet of a request message
+  static constexpr std::uint32_t ack = 2;                   ///< RC ACKNOWLEDGE
+  static constexpr std::uint32_t plain = 1 << kPlainShift;  ///< SEND or WRITE of RC or UC: takes one PSN
+  static constexpr std::uint32_t of_rc = 1 << kOfRcShift;   ///< that of RC
 };
 
-constexpr std::array<std::uint8_t, 256> make_packet_classes() {
-  std::array<std::uint8_t, 256> classes{};
+constexpr std::array<std::uint32_t, 256> make_packet_classes() {
+  std::array<std::uint32_t, 256> classes{};
   for (unsigned raw = 0; raw < 256; ++raw) {
     const auto opcode = static_cast<std::uint8_t>(raw);
     const wire::OpcodeInfo& row = wire::opcode_info(opcode);
     const wire::Transport transport = wire::transport_of(opcode);
-    const bool connected = transport == wire::Transport::rc || transport == wire::Transport::uc;
     if (row.is_request() && row.ends_message()) classes[raw] |= PacketClass::ends_message;
-    if (row.is_request() && connected && row.may_carry_payload()) classes[raw] |= PacketClass::plain;
+    if (!row.is_request() || !row.may_carry_payload()) continue;
+    if (transport == wire::Transport::rc) classes[raw] |= PacketClass::plain | PacketClass::of_rc;
+    if (transport == wire::Transport::uc) classes[raw] |= PacketClass::plain;
   }
   classes[static_cast<std::uint8_t>(wire::Opcode::RC_ACKNOWLEDGE)] |= PacketClass::ack;
   return classes;
 }
-inline constexpr std::array<std::uint8_t, 256> kPacketClasses = make_packet_classes();
+inline constexpr std::array<std::uint32_t, 256> kPacketClasses = make_packet_classes();
 
 }  // namespace detail
 
@@ -136,7 +139,6 @@ class QpTracker {
   [[nodiscard]] std::uint32_t insert(pipeline::TimeNs now, const tables::QpKey& key) noexcept;
   [[nodiscard]] std::uint32_t learn(pipeline::TimeNs now, tables::QpKey key, const std::uint8_t* l3,
                                     TrackCounter reason) noexcept;
-  void count_again(std::uint32_t position) noexcept;
   void on_other(std::uint32_t position, const wire::Parsed& p, const std::uint8_t* frame) noexcept;
   void on_request(std::uint32_t position, const wire::Parsed& p, const std::uint8_t* frame) noexcept;
   void on_response(std::uint32_t position, const wire::Parsed& p) noexcept;
@@ -191,16 +193,6 @@ class QpTracker {
   std::uint32_t scan_at_ = 0;
 };
 
-/// A request that was seen before, while its responder waits for nothing that came before.
-inline void QpTracker::count_again(std::uint32_t position) noexcept {
-  tables::QpDetail& d = table_.detail(position);
-  d.retransmitted.increment();
-  counters_.add(TrackCounter::retransmitted);
-  if (table_.entry(position).transport() != tables::QpTransport::rc) return;
-  d.duplicates.increment();
-  counters_.add(TrackCounter::duplicates);
-}
-
 template <typename Access, typename Packet>
 void QpTracker::track(pipeline::TimeNs now, std::span<Packet* const> burst) noexcept {
   using detail::PacketClass;
@@ -228,11 +220,11 @@ void QpTracker::track(pipeline::TimeNs now, std::span<Packet* const> burst) noex
   for (Lookup* l = lookups.data(); l != end && !near; ++l) l->at = table_.candidate(l->at);
 
   const std::uint32_t tick = tables::tick_of(now);
-  std::uint64_t sum = 0;  // of bytes, and of messages above bit kMessages
+  std::uint64_t sum = 0;      // of bytes, and of messages above bit kMessages
+  std::uint32_t repeats = 0;  // PacketClass of requests that were seen before
   constexpr unsigned kMessages = 48;
+  static_assert(kBurst < 1 << (PacketClass::kOfRcShift - PacketClass::kPlainShift));
   std::uint64_t without_entry = 0;
-  std::array<std::uint32_t, kBurst + 1> again_at;
-  std::uint32_t* seen_again = again_at.data();
   for (Lookup* l = lookups.data(); l != end; ++l) {
     const wire::Parsed& p = Access::parsed(l->packet);
     if (!table_.matches(l->at, l->key)) [[unlikely]] {
@@ -259,30 +251,32 @@ void QpTracker::track(pipeline::TimeNs now, std::span<Packet* const> burst) noex
     // What nearly all packets are: a request at its turn, one that was seen before, or an ACK that has nothing to tell.
     // They come mixed at random, so what differs between them is computed, as numbers, and not branched on.
     const std::uint32_t kind = detail::kPacketClasses[p.opcode];
-    static_assert(PacketClass::ends_message == 1 && PacketClass::plain == 2 && PacketClass::ack == 4);
+    static_assert(PacketClass::ends_message == 1);
     const std::uint32_t behind = e.request.raw() - p.psn.value();  // any flag makes it large
     const std::uint64_t seen = (e.window << 1 | 1) >> (behind & 63);
-    const std::uint32_t known = kind >> 1 & (behind < 64 ? 1 : 0) & static_cast<std::uint32_t>(seen);
+    const std::uint32_t known = kind >> PacketClass::kPlainShift & (behind < 64 ? 1 : 0) & static_cast<std::uint32_t>(seen);
     const std::uint32_t turn = known & (behind == 0 ? 1 : 0);
     const std::uint32_t talk = (p.syndrome & wire::Syndrome::kKindMask) | (e.response.high() & kListens);
-    const std::uint32_t quiet = kind >> 2 & (talk == 0 ? 1 : 0);
+    const std::uint32_t quiet = kind / PacketClass::ack & (talk == 0 ? 1 : 0);
     if ((known | quiet) == 0 || (p.tos & 3) == 3) [[unlikely]] {
       on_other(l->at, p, Access::frame(l->packet));
       continue;
     }
     const std::uint64_t ends = kind & turn;
+    // Seen before, while the responder waits for nothing that came before.
+    const std::uint32_t again = known ^ turn;
     e.request.advance(turn);
     e.window = e.window << turn | turn;
-    e.messages += ends;
     sum += ends << kMessages;
-    *seen_again = l->at;
-    seen_again += known ^ turn;
+    repeats += kind & (0 - again);
+    if (!e.count(ends, again)) [[unlikely]]
+      tables::count_repeats(e, table_.detail(l->at), tables::QpEntry::kMostRepeats + 1);
   }
-  for (const std::uint32_t* at = again_at.data(); at != seen_again; ++at) table_.prefetch_detail(*at);
-  for (const std::uint32_t* at = again_at.data(); at != seen_again; ++at) count_again(*at);
   counters_.add(TrackCounter::packets, static_cast<std::uint64_t>(end - lookups.data()) - without_entry);
   counters_.add(TrackCounter::bytes, sum & ((std::uint64_t{1} << kMessages) - 1));
   counters_.add(TrackCounter::messages, sum >> kMessages);
+  counters_.add(TrackCounter::retransmitted, repeats >> PacketClass::kPlainShift & 0x3ff);
+  counters_.add(TrackCounter::duplicates, repeats >> PacketClass::kOfRcShift);
 }
 
 }  // namespace weft::stages

@@ -52,8 +52,10 @@ class Counter48 {
   [[nodiscard]] constexpr std::uint64_t value() const noexcept {
     return std::uint64_t{part_[2]} << 32 | std::uint64_t{part_[1]} << 16 | part_[0];
   }
-  constexpr void increment() noexcept {
-    if (++part_[0] == 0 && ++part_[1] == 0) ++part_[2];
+  constexpr void increment() noexcept { add(1); }
+  constexpr void add(std::uint64_t n) noexcept {
+    const std::uint64_t sum = value() + n;
+    for (unsigned i = 0; i < 3; ++i) part_[i] = static_cast<std::uint16_t>(sum >> (16 * i));
   }
 
  private:
@@ -113,14 +115,29 @@ struct alignas(64) QpEntry {
   Word24 responder;         ///< while RequestFlag::gap: PSN that an in-order responder waits for; high: confidence
   std::uint32_t peer;       ///< position of the opposite direction; kNoPeer
   std::uint32_t last_seen;  ///< tick of the last packet
-  std::uint64_t messages;   ///< request messages whose last packet arrived; repeated packets do not count
+  std::uint64_t tally;      ///< repeats << 48 | messages
+
+  static constexpr unsigned kRepeatShift = 48;
+  /// Request messages whose last packet arrived; repeated packets do not count. 48 bits.
+  [[nodiscard]] constexpr std::uint64_t messages() const noexcept {
+    return tally & ((std::uint64_t{1} << kRepeatShift) - 1);
+  }
+  /// Requests that were seen before and that the cold half does not count yet: where they are many, it stays cold.
+  [[nodiscard]] constexpr std::uint32_t repeats() const noexcept {
+    return static_cast<std::uint32_t>(tally >> kRepeatShift);
+  }
+  /// Counts some of both. False when the repeats began anew at 0: the cold half has kMostRepeats + 1 to count.
+  [[nodiscard]] constexpr bool count(std::uint64_t new_messages, std::uint64_t new_repeats) noexcept {
+    return !__builtin_add_overflow(tally, new_messages + (new_repeats << kRepeatShift), &tally);
+  }
+  static constexpr std::uint32_t kMostRepeats = 0xffff;
 
   [[nodiscard]] bool is_free() const noexcept { return qp == 0; }
   [[nodiscard]] wire::Qpn dest_qp() const noexcept { return wire::Qpn(qp & 0xffffff); }
   [[nodiscard]] bool is_v6() const noexcept { return (qp & kV6) != 0; }
   [[nodiscard]] bool paired() const noexcept { return peer != kNoPeer; }
   [[nodiscard]] bool closed() const noexcept { return response.has(ResponseFlag::closed); }
-  [[nodiscard]] QpTransport transport() const noexcept { return static_cast<QpTransport>(qp >> 25 & 3); }
+  [[nodiscard]] constexpr QpTransport transport() const noexcept { return static_cast<QpTransport>(qp >> 25 & 3); }
   void set_transport(QpTransport t) noexcept { qp = (qp & ~(3u << 25)) | static_cast<std::uint32_t>(t) << 25; }
   /// Path MTU as IBTA codes it: 1 to 5 for 256 to 4096 bytes; 0 while unknown.
   [[nodiscard]] std::uint8_t pmtu_code() const noexcept { return static_cast<std::uint8_t>(qp >> 27 & 7); }
@@ -145,8 +162,8 @@ static_assert(sizeof(QpEntry) == 64);
 /// The cold half: what only unusual packets touch.
 struct QpDetail {
   Counter48 out_of_order;
-  Counter48 retransmitted;
-  Counter48 duplicates;
+  Counter48 retransmitted;  ///< without QpEntry::repeats()
+  Counter48 duplicates;     ///< the same
   Counter48 ce;
   Counter48 cnps;
   std::uint16_t service;             ///< which CM service, as the owner of the table numbers them; 0: none
@@ -163,5 +180,19 @@ struct QpDetail {
   static constexpr std::uint8_t kFirstPsnKnown = 1;
 };
 static_assert(sizeof(QpDetail) == 56);
+
+/// Requests that were seen before.
+[[nodiscard]] constexpr std::uint64_t retransmitted(const QpEntry& e, const QpDetail& d) noexcept {
+  return d.retransmitted.value() + e.repeats();
+}
+/// Of those and others, requests that an in-order RC responder would count as duplicates. UC has none.
+[[nodiscard]] constexpr std::uint64_t duplicates(const QpEntry& e, const QpDetail& d) noexcept {
+  return d.duplicates.value() + (e.transport() == QpTransport::rc ? e.repeats() : 0);
+}
+/// Adds requests that were seen before to the cold half.
+constexpr void count_repeats(const QpEntry& e, QpDetail& d, std::uint32_t repeats) noexcept {
+  d.retransmitted.add(repeats);
+  if (e.transport() == QpTransport::rc) d.duplicates.add(repeats);
+}
 
 }  // namespace weft::tables

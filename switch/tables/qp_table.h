@@ -114,7 +114,6 @@ class QpTable {
   [[nodiscard]] const QpEntry& entry(std::uint32_t position) const noexcept { return entries_[position]; }
   [[nodiscard]] QpDetail& detail(std::uint32_t position) noexcept { return details_[position]; }
   [[nodiscard]] const QpDetail& detail(std::uint32_t position) const noexcept { return details_[position]; }
-  void prefetch_detail(std::uint32_t position) const noexcept { __builtin_prefetch(&details_[position]); }
   [[nodiscard]] QpKey key(std::uint32_t position) const noexcept {
     return {entries_[position].addresses, entries_[position].qp & QpEntry::kKeyMask};
   }

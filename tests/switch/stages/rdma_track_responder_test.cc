@@ -30,7 +30,7 @@ class Connected : public ::testing::Test {
     rig.send(answer_from_b(kQpA, start_ + psn, Syndrome::nak(NakCode::psn_sequence_error)));
   }
   void ack(std::uint32_t psn) { rig.send(ack_from_b(kQpA, start_ + psn)); }
-  [[nodiscard]] std::uint64_t duplicates() const { return rig.detail(kA, kB, kQpB).duplicates.value(); }
+  [[nodiscard]] std::uint64_t duplicates() const { return rig.duplicates(kA, kB, kQpB); }
 
   std::uint32_t start_ = 0xfffffe;
   TrackRig rig;
@@ -45,7 +45,7 @@ TEST_F(Connected, WhatIsSentAgainBecauseItWasSkippedIsNoDuplicate) {
   // 1 is lost before the switch; the responder drops 2 and 3 and gets all three again.
   for (const std::uint32_t psn : {0u, 2u, 3u, 1u, 2u, 3u, 4u}) send(psn);
   EXPECT_EQ(duplicates(), 0u);
-  EXPECT_EQ(rig.detail(kA, kB, kQpB).retransmitted.value(), 2u);
+  EXPECT_EQ(rig.retransmitted(kA, kB, kQpB), 2u);
 }
 
 TEST_F(Connected, ANakTellsOfALossBehindTheSwitch) {
@@ -170,7 +170,7 @@ TEST(Duplicates, AgreeWithAGoBackNResponderBehindTheSwitch) {
     rig.burst({cm(kA, kB, req(1, kQpA, Psn(900))), cm(kB, kA, rep(2, 1, kQpB, Psn(start)))});
     GoBackN connection(rig, random, start, 2000);
     connection.run();
-    ASSERT_EQ(rig.detail(kA, kB, kQpB).duplicates.value(), connection.duplicates())
+    ASSERT_EQ(rig.duplicates(kA, kB, kQpB), connection.duplicates())
         << "seed " << seed << " round " << round;
     total += connection.duplicates();
   }
@@ -188,7 +188,7 @@ TEST(Duplicates, AgreeWhenNaksTellOfLossesBehindTheSwitch) {
     GoBackN connection(rig, random, 77, 2000);
     connection.lose_ = true;
     connection.run();
-    ASSERT_EQ(rig.detail(kA, kB, kQpB).duplicates.value(), connection.duplicates())
+    ASSERT_EQ(rig.duplicates(kA, kB, kQpB), connection.duplicates())
         << "seed " << seed << " round " << round;
   }
 }

@@ -99,6 +99,12 @@ class TrackRig {
                                                Qpn qpn) const {
     return tracker.table().detail(position(source, destination, qpn));
   }
+  [[nodiscard]] std::uint64_t retransmitted(const std::string& a, const std::string& b, Qpn qpn) const {
+    return tables::retransmitted(entry(a, b, qpn), detail(a, b, qpn));
+  }
+  [[nodiscard]] std::uint64_t duplicates(const std::string& a, const std::string& b, Qpn qpn) const {
+    return tables::duplicates(entry(a, b, qpn), detail(a, b, qpn));
+  }
 
   stages::QpTracker tracker;
   pipeline::TimeNs now = 1'000'000'000;

@@ -68,7 +68,7 @@ TEST(QpTable, ANewEntryIsZeroButForItsKeyAndTimes) {
   QpTable table(100);
   const std::uint32_t position = insert(table, v4_key(1, 2, 17));
   const QpEntry& e = table.entry(position);
-  EXPECT_EQ(e.packets + e.bytes + e.messages + e.window, 0u);
+  EXPECT_EQ(e.packets + e.bytes + e.tally + e.window, 0u);
   EXPECT_EQ(e.transport(), QpTransport::unknown);
   EXPECT_TRUE(e.request.has(RequestFlag::unsynced));
   EXPECT_FALSE(e.paired());
