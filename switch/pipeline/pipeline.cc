@@ -247,7 +247,8 @@ void Pipeline::admit(TimeNs now, Batch& batch, std::uint64_t before) noexcept {
   } else {
     admit_mixed(now, batch.packet, batch.size, longest);
   }
-  count(admission_, batch.size, cycles() - before);
+  count(admission_, batch.size, cycles() - before - passing_through_);
+  passing_through_ = 0;
 }
 
 // Packets for one port, none of them longer than `longest`.
@@ -256,10 +257,24 @@ void Pipeline::admit_all(TimeNs now, rte_mbuf** packets, std::uint32_t size, std
   if (longest < gate.too_large) [[likely]] {
     note_admitted(meta(packets[0]).out_port);
     if (qos_ != nullptr) return admit_classes(now, meta(packets[0]).out_port, packets, size);
+    if (gate.direct && size <= kTxBurst && gate.queue->held() == 0 && tracer_ == nullptr) [[likely]] {
+      return pass_through(now, *gate.queue, packets, static_cast<std::uint16_t>(size));
+    }
     if (gate.queue->push_all(now, packets, size)) [[likely]]
       return;
   }
   for (std::uint32_t i = 0; i < size; ++i) admit_one(now, packets[i]);
+}
+
+// Nothing waits, nothing is emulated and no stage wants to see the packets leave: the queue would give them back at
+// once.
+void Pipeline::pass_through(TimeNs now, EgressQueue& queue, rte_mbuf** packets, std::uint16_t size) noexcept {
+  const std::uint64_t before = cycles();
+  const std::uint16_t sent = send_to_device(now, meta(packets[0]).out_port, packets, size);
+  const std::uint64_t spent = cycles() - before;
+  count(tx_, sent, spent);
+  passing_through_ += spent;
+  for (std::uint16_t i = sent; i < size; ++i) queue.line_push(packets[i], now);
 }
 
 // Over equal-cost paths each packet leaves through another port, at random. Sorting them port by port takes no branch
@@ -289,7 +304,11 @@ void Pipeline::set_gates() noexcept {
   gates_of_ = state_.link_generation();
   for (PortIndex port = 0; port < egress_.size(); ++port) {
     const bool open = egress_[port] != nullptr && state_.link_up(port);
-    gates_[port] = open ? Gate{egress_[port].get(), max_frame_[port] + 1} : Gate{};
+    if (!open) {
+      gates_[port] = {};
+      continue;
+    }
+    gates_[port] = {egress_[port].get(), max_frame_[port] + 1, egress_[port]->direct() && egress_stages_.empty()};
   }
 }
 

@@ -158,6 +158,7 @@ class Pipeline {
   struct Gate {
     EgressQueue* queue = nullptr;
     std::uint32_t too_large = 0;  ///< first length that does not fit; 0 fits none
+    bool direct = false;          ///< an empty queue may be passed by
   };
   // PacketMeta::stage of packets handed to the owner of a port: a MAC control frame that came in there, and one that is
   // to leave there, behind all ingress stages.
@@ -176,6 +177,7 @@ class Pipeline {
   void admit(TimeNs now, Batch& batch, std::uint64_t before) noexcept;
   void admit_all(TimeNs now, rte_mbuf** packets, std::uint32_t size, std::uint32_t longest) noexcept;
   void admit_mixed(TimeNs now, rte_mbuf** packets, std::uint32_t size, std::uint32_t longest) noexcept;
+  void pass_through(TimeNs now, EgressQueue& queue, rte_mbuf** packets, std::uint16_t size) noexcept;
   void set_gates() noexcept;
   void admit_one(TimeNs now, rte_mbuf* m) noexcept;
   void note_admitted(PortIndex port) noexcept {
@@ -239,10 +241,11 @@ class Pipeline {
   std::unique_ptr<PortTotals[]> port_totals_;
   FlowTotals totals_;
   StageTotals admission_, tx_;
-  std::uint32_t bursts_ = 0;         ///< received
-  bool metering_ = false;            ///< whether this burst's cycles are counted, until the next one comes in
-  std::uint32_t resumed_count_ = 0;  ///< packets in all Slot::resumed
-  bool telling_ = false;             ///< stages are being told of a drop
+  std::uint32_t bursts_ = 0;           ///< received
+  std::uint64_t passing_through_ = 0;  ///< cycles of the admission that goes on which are counted as transmission
+  bool metering_ = false;              ///< whether this burst's cycles are counted, until the next one comes in
+  std::uint32_t resumed_count_ = 0;    ///< packets in all Slot::resumed
+  bool telling_ = false;               ///< stages are being told of a drop
   std::size_t tap_count_ = 0;
   std::array<Tap*, kMaxTaps> taps_{};
   Tracer* tracer_ = nullptr;

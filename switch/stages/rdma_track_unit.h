@@ -254,7 +254,8 @@ void QpTracker::track(pipeline::TimeNs now, std::span<Packet* const> burst) noex
     static_assert(PacketClass::ends_message == 1);
     const std::uint32_t behind = e.request.raw() - p.psn.value();  // any flag makes it large
     const std::uint64_t seen = (e.window << 1 | 1) >> (behind & 63);
-    const std::uint32_t known = kind >> PacketClass::kPlainShift & (behind < 64 ? 1 : 0) & static_cast<std::uint32_t>(seen);
+    const std::uint32_t known =
+        kind >> PacketClass::kPlainShift & (behind < 64 ? 1 : 0) & static_cast<std::uint32_t>(seen);
     const std::uint32_t turn = known & (behind == 0 ? 1 : 0);
     const std::uint32_t talk = (p.syndrome & wire::Syndrome::kKindMask) | (e.response.high() & kListens);
     const std::uint32_t quiet = kind / PacketClass::ack & (talk == 0 ? 1 : 0);

@@ -83,7 +83,7 @@ TEST_F(CaptureTapTest, APortIsWhereAPacketCameOrWhereItWasToGo) {
   rig.receive(1, {{1, 0, 2}, {6, 0, 2}});
   rig.receive(2, {{3, 0, 1}});
   rig.run_until_quiet();
-  EXPECT_THAT(captured(), ElementsAre("rx 1", "rx 6", "drop 1 impair_loss", "tx 2"));
+  EXPECT_THAT(captured(), ElementsAre("tx 2", "rx 1", "rx 6", "drop 1 impair_loss"));
 }
 
 TEST_F(CaptureTapTest, WhatABusyDeviceLeavesIsCopiedOnce) {

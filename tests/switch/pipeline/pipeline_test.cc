@@ -344,13 +344,33 @@ TEST(Pipeline, TheEgressHalfRunsJustBeforeTheDeviceAndMayTakePackets) {
   EXPECT_THAT(rig.devices[2]->ids(), ElementsAre(3, 4));
 }
 
+TEST(Pipeline, AnEmptyQueueThatEmulatesNothingIsPassedBy) {
+  Rig rig({{"fwd", forward()}});
+  rig.receive(0, burst(1, 15, 1));
+  EXPECT_EQ(rig.devices[1]->ids(), ids(1, 15));
+  EXPECT_EQ(rig.pipelines[0]->held(), 0u);
+}
+
+TEST(Pipeline, PacketsThatABusyDeviceLeftGoBeforeThoseThatComeLater) {
+  Rig rig({{"fwd", forward()}});
+  rig.devices[1]->behaviour = [&rig](rte_mbuf** packets, std::uint16_t) { return rig.devices[1]->take(packets, 1); };
+  rig.receive(0, burst(1, 3, 1));
+  EXPECT_EQ(rig.devices[1]->ids(), ids(1, 1));
+  EXPECT_EQ(rig.pipelines[0]->held(), 2u);
+  rig.receive(0, burst(4, 3, 1));
+  EXPECT_EQ(rig.devices[1]->ids(), ids(1, 1)) << "they wait behind what the device left";
+  rig.run_until_quiet();
+  EXPECT_EQ(rig.devices[1]->ids(), ids(1, 6));
+}
+
 TEST(Pipeline, AFullQueueDropsExactlyWhatDoesNotFit) {
-  Rig rig({{"fwd", forward()}}, {.queue_packets = 10});
+  // A queue that emulates nothing is passed by while it is empty.
+  Rig rig({{"fwd", forward()}}, {.queue_packets = 10, .delay_ns = 1});
   rig.receive(0, burst(1, 15, 1));
   EXPECT_EQ(rig.dropped(DropReason::egress_queue_full), 5u);
   EXPECT_EQ(rig.pipelines[0]->queue_depth(1), 10u);
   EXPECT_EQ(rig.pipelines[0]->port_totals(1).dropped.value(), 5u);
-  rig.run_until_quiet();
+  rig.advance_to(rig.now + 2);
   EXPECT_EQ(rig.devices[1]->ids(), ids(1, 10));
 }
 
@@ -557,10 +577,11 @@ TEST(Pipeline, AListenerWhosePacketsAreDroppedTooIsNotCalledForThem) {
                    context.send(m, 1);
                  }}},
            {"fwd", forward()}},
-          {.queue_packets = 1});
+          {.queue_packets = 1, .delay_ns = 1});
   rig.receive(0, burst(1, 3, 1));
   EXPECT_EQ(calls, 2);
   EXPECT_EQ(rig.dropped(DropReason::egress_queue_full), 4u);
+  rig.advance_to(rig.now + 2);
 }
 
 TEST(Pipeline, PacketsResumedByAListenerDuringDropQueuedAreDroppedToo) {
@@ -581,7 +602,8 @@ TEST(Pipeline, PacketsResumedByAListenerDuringDropQueuedAreDroppedToo) {
                    kept.pop_back();
                  },
              .held = [&](std::uint16_t) { return kept.size(); }}},
-           {"fwd", forward()}});
+           {"fwd", forward()}},
+          {.delay_ns = 1});
   rig.receive(0, {{1, 0, 1}, {10, 0, 1}, {11, 0, 0}});
   rig.pipelines[0]->drop_queued(rig.now);
   EXPECT_EQ(rig.pipelines[0]->held(), 0u);
