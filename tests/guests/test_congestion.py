@@ -1,0 +1,102 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# Copyright The weft authors
+"""Soft-RoCE guests send ECN-capable packets (perftest's --tclass) through a congested port: tcpdump in the receiving
+guest sees as many CE marks as the switch counts, at the same packets' class, and nothing is lost.
+
+rdma_rxe answers no mark with a CNP, and virtio ignores PFC: the buffer has room for what a guest has on its way."""
+import unittest
+
+import judge
+from judge import guest, live, rdma_tools
+
+ECT0, CE = 2, 3
+LOSSLESS_DSCP, QUEUE = 26, 3
+MESSAGES, MESSAGE_BYTES, MTU = 24, 65536, 1024
+PACKETS = MESSAGES * MESSAGE_BYTES // MTU
+RATE_MBPS = 8  # well below what a guest sends
+QOS = """    qos:
+      WRED_PROFILE: { roce: { green_min_threshold: 20000, green_max_threshold: 120000, green_drop_probability: 50 } }
+      QUEUE: { all|3-4: { wred_profile: roce } }
+"""
+
+
+class Capture:
+    """tcpdump of RoCE in a guest."""
+
+    def __init__(self, each):
+        self.guest = each
+        # It looks for its user, and a guest has none.
+        each.check("grep -q ^tcpdump: /etc/passwd || echo 'tcpdump:x:0:0::/:/bin/sh' >> /etc/passwd")
+        self.job = each.start("tcpdump -U -i eth0 -n -s 64 -B 16384 --immediate-mode -w /tmp/roce.pcap "
+                              "udp port 4791 > /tmp/tcpdump.log 2>&1; cat /tmp/tcpdump.log", 120)
+        live.wait_for("tcpdump listens", lambda: each.run("grep -q listening /tmp/tcpdump.log", 10).code == 0)
+
+    def stop(self):
+        self.guest.run("sleep 1; kill -INT $(pidof tcpdump)", 20)
+        out = self.job.wait().out
+        if "0 packets dropped by kernel" not in out:
+            raise AssertionError("tcpdump did not see every packet: " + out)
+
+    def count(self, condition):
+        """Packets from guest a, whose TOS byte fulfils the condition."""
+        found = f"tcpdump -n -r /tmp/roce.pcap 'src host 10.9.0.1 and {condition}' 2>/dev/null | wc -l"
+        return int(self.guest.check(found))
+
+
+class Congestion(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.lab = cls.enterClassContext(live.Lab())
+        cls.guests = [guest.Guest(cls.lab, name, "tap", judge.l2_addresses(number), judge.MTU)
+                      for number, name in ((1, "a"), (2, "b"))]
+        cls.a, cls.b = cls.guests
+
+    def tearDown(self):
+        self.lab.kill()
+
+    def start(self, rate_mbps):
+        ports = [self.a.port, self.b.port.replace("}", f", rate_mbps: {rate_mbps} }}")]
+        self.lab.start("  - name: tor\n    ports:\n" + "".join(f"      - {port}\n" for port in ports) + QOS +
+                       "    pipeline: [parse, rdma_track, l2]\n")
+        for each in self.guests:
+            each.wait_up()
+
+    def transfer(self, ecn):
+        """WRITEs from a to b while b captures. Returns the capture and the row of the queue to b."""
+        capture = Capture(self.b)
+        rdma_tools.perftest("ib_write_bw", self.a, self.b,
+                            f"-n {MESSAGES} -s {MESSAGE_BYTES} -m {MTU} --tclass={LOSSLESS_DSCP << 2 | ecn}")
+        capture.stop()
+        queue = next(row for row in self.lab.show("queues") if row["port"] == self.b.name and row["queue"] == QUEUE)
+        return capture, queue
+
+    def test_tcpdump_sees_the_marks_that_the_switch_counts(self):
+        self.start(RATE_MBPS)
+        before = judge.counters_of(self.guests)
+        capture, queue = self.transfer(ECT0)
+        marked, unmarked = (capture.count(f"ip[1] == {LOSSLESS_DSCP << 2 | ecn}") for ecn in (CE, ECT0))
+        self.assertEqual(marked + unmarked, PACKETS, "DSCP is what it was")
+        self.assertEqual(capture.count("ip"), PACKETS)
+        self.assertGreater(marked, PACKETS // 50)
+        self.assertGreater(unmarked, PACKETS // 50)
+        self.assertEqual((queue["ecn_marked"], queue["ecn_ce"], queue["dropped"]), (marked, 0, 0))
+        self.assertEqual(queue["tx_packets"], PACKETS)
+        self.assertGreater(queue["peak_bytes"], 20_000)
+        counters = judge.difference(before, judge.counters_of(self.guests))
+        errors = {key: counters["b"][key] for key in judge.ERROR_COUNTERS if counters["b"][key] != 0}
+        self.assertEqual(errors, {}, "marked packets are as good as any to rdma_rxe")
+        self.assertEqual(sum(row["cnps"] for row in self.lab.show("qps")), 0)
+        self.lab.stop()
+
+    def test_packets_that_are_not_ecn_capable_are_not_marked_however_congested_the_port_is(self):
+        self.start(RATE_MBPS)
+        capture, queue = self.transfer(0)
+        self.assertEqual(capture.count(f"ip[1] == {LOSSLESS_DSCP << 2}"), PACKETS)
+        self.assertEqual((queue["ecn_marked"], queue["dropped"]), (0, 0))
+        self.assertGreater(queue["peak_bytes"], 20_000)
+        self.lab.stop()
+
+
+if __name__ == "__main__":
+    judge.main()
