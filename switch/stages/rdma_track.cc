@@ -52,6 +52,11 @@ End end_of(const Value& value) {
           wire::Qpn(static_cast<std::uint32_t>(value["qpn"].unsigned_integer()))};
 }
 
+std::optional<wire::Psn> first_psn_of(const Value& end) {
+  if (!end.has("first_psn")) return std::nullopt;
+  return wire::Psn(static_cast<std::uint32_t>(end["first_psn"].unsigned_integer()));
+}
+
 // The worker that sees the packets between two addresses.
 std::uint16_t worker_of(const IpAddress& a, const IpAddress& b, std::uint16_t workers) {
   const std::uint32_t hash = a.is_v6() ? wire::hash_v6(a.bytes().data(), b.bytes().data()).unordered
@@ -83,7 +88,9 @@ Schema options_schema() {
   constexpr std::int64_t kLongestTimeout = 30 * 86400, kLargestQpn = 0xffffff;
   const Schema end =
       Schema::map({Key::required_key("address", Schema::ip(), "IP address of the host."),
-                   Key::required_key("qpn", Schema::integer(2, kLargestQpn), "Number of its queue pair.")});
+                   Key::required_key("qpn", Schema::integer(2, kLargestQpn), "Number of its queue pair."),
+                   Key::optional_key("first_psn", Schema::integer(0, kLargestQpn),
+                                     "PSN of the first request that it sends, for nack_filter.")});
   const Schema pair = Schema::map({Key::required_key("a", end, "One end."), Key::required_key("b", end, "The other.")});
   return Schema::map(
       {Key::with_default("max_qps", Schema::integer(2, tables::QpTable::kMaxCapacity), Value(std::int64_t{65536}),
@@ -142,7 +149,9 @@ void RdmaTrackStage::configure_pairs(const pipeline::StageBuild& build, const Rd
   for (const Value& pair : pairs_.list()) {
     if (shared.worker_of_configured(position++) != build.worker) continue;
     const End a = end_of(pair["a"]), b = end_of(pair["b"]);
-    tracker_.add_configured(now_, a.address, a.qpn, b.address, b.qpn);
+    if (!tracker_.add_configured(now_, a.address, a.qpn, b.address, b.qpn)) continue;
+    if (const auto first = first_psn_of(pair["a"])) tracker_.set_first_psn(a.address, b.address, b.qpn, *first);
+    if (const auto first = first_psn_of(pair["b"])) tracker_.set_first_psn(b.address, a.address, a.qpn, *first);
   }
 }
 

@@ -149,6 +149,14 @@ bool QpTracker::add_configured(TimeNs now, const wire::IpAddress& a, wire::Qpn q
   return added;
 }
 
+void QpTracker::set_first_psn(const wire::IpAddress& from, const wire::IpAddress& to, wire::Qpn qp,
+                              Psn first) noexcept {
+  const QpKey key = acquire_key(from, to, qp);
+  const std::uint32_t position = table_.find(key);
+  if (position != QpTable::kNone) set_first_psn(position, first);
+  release_key(key);
+}
+
 // A key of packets between two hosts. With IPv6 it holds a reference on their addresses, or names AddressPairs::kNone.
 QpKey QpTracker::acquire_key(const wire::IpAddress& from, const wire::IpAddress& to, wire::Qpn qp) noexcept {
   if (!from.is_v6()) return {std::uint64_t{from.v4_value()} << 32 | to.v4_value(), qp.value()};

@@ -98,6 +98,9 @@ class QpTracker {
   bool add_configured(pipeline::TimeNs now, const wire::IpAddress& a, wire::Qpn qp_a, const wire::IpAddress& b,
                       wire::Qpn qp_b) noexcept;
 
+  /// What first_psn() says of the requests from one host to a queue pair of another, both of which are in the table.
+  void set_first_psn(const wire::IpAddress& from, const wire::IpAddress& to, wire::Qpn qp, wire::Psn first) noexcept;
+
   /// With `steer: qp`, before the first packet: connections are spread over workers through `steering`, which outlives
   /// the tracker.
   void steer_with(QpSteering& steering) noexcept { steering_ = &steering; }

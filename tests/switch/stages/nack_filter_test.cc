@@ -127,6 +127,19 @@ TEST(NackFilter, UnknownQueuePairsPassUntouched) {
   EXPECT_EQ(leaf.counter("qps_active"), 0u);
 }
 
+TEST(NackFilter, TheFirstPsnOfAConfiguredPairLetsItJudgeFromTheStart) {
+  for (const bool told : {true, false}) {
+    const std::string first = told ? ", first_psn: 10" : "";
+    ReceiverLeaf leaf({.filter = ", guard_us: 0",
+                       .qps = "{ a: { address: 10.0.1.2, qpn: 17" + first + " }, b: { address: 10.0.3.2, qpn: 34 } }"});
+    leaf.arrive({11});
+    leaf.say(nack(10));
+    EXPECT_EQ(leaf.nacks().size(), told ? 0u : 1u) << "without it, 10 may have left before";
+    leaf.arrive({13, 12});
+    EXPECT_EQ(leaf.nacks().size(), told ? 1u : 0u) << "12 proves that 10 is lost";
+  }
+}
+
 TEST(NackFilter, ANackWithAWrongIcrcIsNotBelieved) {
   ReceiverLeaf leaf;
   leaf.arrive({0, 1, 3});
