@@ -133,8 +133,8 @@ class Live(unittest.TestCase):
         self.addCleanup(subprocess.run, ["ip", "netns", "del", other], check=True)
         rnic = os.path.join(support.BIN, "weft-rnic")
         client = subprocess.run(["ip", "netns", "exec", namespace, rnic, "write_bw", "10.0.2.2", "--address",
-                                 "10.0.1.3", "-n", "20", "--json"], capture_output=True, text=True, timeout=60,
-                                check=False)
+                                 "10.0.1.3", "-n", "20", "--json", "--loss-recovery", "nic_sr", "--rto-us", "1000000"],
+                                capture_output=True, text=True, timeout=60, check=False)
         self.assertEqual(client.returncode, 0, client.stderr)
         self.assertEqual(json.loads(client.stdout)["messages"], 20)
         self.assertEqual(self.lab("up", self.file).returncode, 1)

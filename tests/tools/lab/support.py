@@ -24,7 +24,7 @@ topology:
   delay_ns: [100000, 2000000]
 nic: { transport: nic_sr, mtu: 1024, window: 64, cc: { kind: dcqcn, rate_gbps: 0.02 } }
 workload: { kind: ring, bytes: 1000000, limit_s: 30 }
-timing: { probes: 20 }
+timing: { probes: 20, rto_us: 1000000 }
 variants:
   - { name: ecmp, lb: { policy: ecmp } }
   - { name: random, lb: { policy: random } }
