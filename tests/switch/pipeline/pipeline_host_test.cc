@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The weft authors
 //
-// What a host that is no worker, such as the simulator, asks of a pipeline.
+// What a host asks of a pipeline: a worker that ends, or the simulator.
 #include <gmock/gmock.h>
 
 #include <vector>
@@ -37,6 +37,32 @@ TEST(Pipeline, AHostIsToldWhichPortsGotPackets) {
   Rig rig({{"fwd", forward()}}, {.admitted = &admitted});
   rig.receive(0, {{1, 0, 1}, {2, 0, 3}, {3, 0, 9}});
   EXPECT_EQ(admitted, 0b1010u) << "a packet without an egress is in no queue";
+}
+
+TEST(Pipeline, PacketsResumedByAListenerDuringDropQueuedAreDroppedToo) {
+  std::vector<rte_mbuf*> kept;
+  Rig rig({{"hold",
+            {.ingress =
+                 [&](Context&, Batch& batch) {
+                   for (std::uint16_t i = 0; i < batch.size; ++i) {
+                     if (label_of(batch.packet[i]).id < 10) continue;
+                     batch.remove(i);
+                     kept.push_back(batch.packet[i]);
+                   }
+                 },
+             .drop =
+                 [&](Context& context, const rte_mbuf*, DropReason) {
+                   if (kept.empty()) return;
+                   context.resume(kept.back());
+                   kept.pop_back();
+                 },
+             .held = [&](std::uint16_t) { return kept.size(); }}},
+           {"fwd", forward()}},
+          {.delay_ns = 1});
+  rig.receive(0, {{1, 0, 1}, {10, 0, 1}, {11, 0, 0}});
+  rig.pipelines[0]->drop_queued(rig.now);
+  EXPECT_EQ(rig.pipelines[0]->held(), 0u);
+  EXPECT_EQ(rig.dropped(DropReason::shutdown), 3u);
 }
 
 }  // namespace

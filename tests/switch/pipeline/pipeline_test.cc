@@ -584,31 +584,5 @@ TEST(Pipeline, AListenerWhosePacketsAreDroppedTooIsNotCalledForThem) {
   rig.advance_to(rig.now + 2);
 }
 
-TEST(Pipeline, PacketsResumedByAListenerDuringDropQueuedAreDroppedToo) {
-  std::vector<rte_mbuf*> kept;
-  Rig rig({{"hold",
-            {.ingress =
-                 [&](Context&, Batch& batch) {
-                   for (std::uint16_t i = 0; i < batch.size; ++i) {
-                     if (label_of(batch.packet[i]).id < 10) continue;
-                     batch.remove(i);
-                     kept.push_back(batch.packet[i]);
-                   }
-                 },
-             .drop =
-                 [&](Context& context, const rte_mbuf*, DropReason) {
-                   if (kept.empty()) return;
-                   context.resume(kept.back());
-                   kept.pop_back();
-                 },
-             .held = [&](std::uint16_t) { return kept.size(); }}},
-           {"fwd", forward()}},
-          {.delay_ns = 1});
-  rig.receive(0, {{1, 0, 1}, {10, 0, 1}, {11, 0, 0}});
-  rig.pipelines[0]->drop_queued(rig.now);
-  EXPECT_EQ(rig.pipelines[0]->held(), 0u);
-  EXPECT_EQ(rig.dropped(DropReason::shutdown), 3u);
-}
-
 }  // namespace
 }  // namespace weft::pipeline
