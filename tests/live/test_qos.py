@@ -79,7 +79,7 @@ class Qos(unittest.TestCase):
 
     def test_without_congestion_nothing_is_marked_or_paused(self):
         with lab.Lab() as l:
-            a, _, c = self.start(l, [1000, 1000, 1000], " {}")
+            a, _, c = self.start(l, [1000, 1000, 100_000], " {}")
             receiver, sender = Watch(c, 2), Watch(a, 2)
             a.execute(sys.executable, HOST, "send", "10.77.0.3", tos(26, ECT0), "1000", "1500")
             seen, paused = receiver.result(), sender.result()
