@@ -344,25 +344,6 @@ TEST(Pipeline, TheEgressHalfRunsJustBeforeTheDeviceAndMayTakePackets) {
   EXPECT_THAT(rig.devices[2]->ids(), ElementsAre(3, 4));
 }
 
-TEST(Pipeline, AnEmptyQueueThatEmulatesNothingIsPassedBy) {
-  Rig rig({{"fwd", forward()}});
-  rig.receive(0, burst(1, 15, 1));
-  EXPECT_EQ(rig.devices[1]->ids(), ids(1, 15));
-  EXPECT_EQ(rig.pipelines[0]->held(), 0u);
-}
-
-TEST(Pipeline, PacketsThatABusyDeviceLeftGoBeforeThoseThatComeLater) {
-  Rig rig({{"fwd", forward()}});
-  rig.devices[1]->behaviour = [&rig](rte_mbuf** packets, std::uint16_t) { return rig.devices[1]->take(packets, 1); };
-  rig.receive(0, burst(1, 3, 1));
-  EXPECT_EQ(rig.devices[1]->ids(), ids(1, 1));
-  EXPECT_EQ(rig.pipelines[0]->held(), 2u);
-  rig.receive(0, burst(4, 3, 1));
-  EXPECT_EQ(rig.devices[1]->ids(), ids(1, 1)) << "they wait behind what the device left";
-  rig.run_until_quiet();
-  EXPECT_EQ(rig.devices[1]->ids(), ids(1, 6));
-}
-
 TEST(Pipeline, AFullQueueDropsExactlyWhatDoesNotFit) {
   // A queue that emulates nothing is passed by while it is empty.
   Rig rig({{"fwd", forward()}}, {.queue_packets = 10, .delay_ns = 1});
