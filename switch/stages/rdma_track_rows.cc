@@ -61,7 +61,7 @@ ordered_json qp_row(const QpTracker& tracker, std::uint32_t position, pipeline::
   const std::uint64_t service = tracker.service_id(d.service);
   constexpr std::uint64_t kTicksPerUnit = 1'000'000'000;
   const std::uint64_t idle_ns = std::uint64_t{tables::tick_of(now) - e.last_seen} << 20;
-  const std::uint64_t age_ns = std::uint64_t{tables::age_tick_of(now) - d.first_seen} << 30;
+  const std::uint64_t age_ns = std::uint64_t{d.age_ticks(now)} << 30;
   const auto if_known = [](bool known, auto value) { return known ? ordered_json(value) : ordered_json(); };
   return {{"source", table.source(key).to_string()},
           {"destination", table.destination(key).to_string()},
@@ -74,12 +74,12 @@ ordered_json qp_row(const QpTracker& tracker, std::uint32_t position, pipeline::
           {"out_of_order", d.out_of_order.value()},
           {"retransmitted", tables::retransmitted(e, d)},
           {"duplicates", tables::duplicates(e, d)},
-          {"nak_psn_sequence", d.nak_psn_sequence},
-          {"nak_invalid_request", d.nak_invalid_request},
-          {"nak_remote_access", d.nak_remote_access},
-          {"nak_remote_operational", d.nak_remote_operational},
-          {"nak_invalid_rd", d.nak_invalid_rd},
-          {"rnr_naks", d.rnr_naks},
+          {"nak_psn_sequence", std::uint32_t{d.nak_psn_sequence}},
+          {"nak_invalid_request", std::uint32_t{d.nak_invalid_request}},
+          {"nak_remote_access", std::uint32_t{d.nak_remote_access}},
+          {"nak_remote_operational", std::uint32_t{d.nak_remote_operational}},
+          {"nak_invalid_rd", std::uint32_t{d.nak_invalid_rd}},
+          {"rnr_naks", std::uint32_t{d.rnr_naks}},
           {"ce", d.ce.value()},
           {"cnps", d.cnps.value()},
           {"pmtu_bytes", if_known(e.pmtu_code() != 0, pmtu_bytes(e.pmtu_code()))},
@@ -92,7 +92,7 @@ ordered_json qp_row(const QpTracker& tracker, std::uint32_t position, pipeline::
           {"pairing", name(e.source())},
           {"confidence", e.confidence()},
           {"peer_naks", if_known(theirs != nullptr, theirs != nullptr ? naks(*theirs) : 0)},
-          {"peer_rnr_naks", if_known(theirs != nullptr, theirs != nullptr ? theirs->rnr_naks : 0)},
+          {"peer_rnr_naks", if_known(theirs != nullptr, theirs != nullptr ? std::uint32_t{theirs->rnr_naks} : 0)},
           {"peer_cnps", if_known(theirs != nullptr, theirs != nullptr ? theirs->cnps.value() : 0)},
           {"service", if_known(service != 0, service_text(service))}};
 }

@@ -303,28 +303,33 @@ void QpTracker::on_ack(std::uint32_t position, const Parsed& p) noexcept {
 }
 
 void QpTracker::count_nak(std::uint32_t position, wire::Syndrome syndrome) noexcept {
-  using tables::saturating_increment;
+  using tables::saturating_increment, tables::QpDetail;
   QpDetail& d = table_.detail(position);
   if (syndrome.is_rnr_nak()) {
-    saturating_increment(d.rnr_naks);
+    d.rnr_naks = saturating_increment(d.rnr_naks, QpDetail::kManyBits) & ((1u << QpDetail::kManyBits) - 1);
     return counters_.add(TrackCounter::rnr_naks);
   }
   if (!syndrome.is_nak()) return counters_.add(TrackCounter::nak_reserved);
   switch (syndrome.code()) {
     case wire::NakCode::psn_sequence_error:
-      saturating_increment(d.nak_psn_sequence);
+      d.nak_psn_sequence =
+          saturating_increment(d.nak_psn_sequence, QpDetail::kManyBits) & ((1u << QpDetail::kManyBits) - 1);
       return counters_.add(TrackCounter::nak_psn_sequence);
     case wire::NakCode::invalid_request:
-      saturating_increment(d.nak_invalid_request);
+      d.nak_invalid_request =
+          saturating_increment(d.nak_invalid_request, QpDetail::kFewBits) & ((1u << QpDetail::kFewBits) - 1);
       return counters_.add(TrackCounter::nak_invalid_request);
     case wire::NakCode::remote_access_error:
-      saturating_increment(d.nak_remote_access);
+      d.nak_remote_access =
+          saturating_increment(d.nak_remote_access, QpDetail::kFewBits) & ((1u << QpDetail::kFewBits) - 1);
       return counters_.add(TrackCounter::nak_remote_access);
     case wire::NakCode::remote_operational_error:
-      saturating_increment(d.nak_remote_operational);
+      d.nak_remote_operational =
+          saturating_increment(d.nak_remote_operational, QpDetail::kFewerBits) & ((1u << QpDetail::kFewerBits) - 1);
       return counters_.add(TrackCounter::nak_remote_operational);
     case wire::NakCode::invalid_rd_request:
-      saturating_increment(d.nak_invalid_rd);
+      d.nak_invalid_rd =
+          saturating_increment(d.nak_invalid_rd, QpDetail::kFewerBits) & ((1u << QpDetail::kFewerBits) - 1);
       return counters_.add(TrackCounter::nak_invalid_rd);
   }
   counters_.add(TrackCounter::nak_reserved);

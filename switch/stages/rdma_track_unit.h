@@ -118,9 +118,9 @@ class QpTracker {
 
   /// PSN of the first request of the direction at a position of the table, as CM or the configuration gave it.
   [[nodiscard]] std::optional<wire::Psn> first_psn(std::uint32_t position) const noexcept {
-    const tables::Word24 first = table_.detail(position).first_psn;
-    if (!first.has(tables::QpDetail::kFirstPsnKnown)) return std::nullopt;
-    return wire::Psn(first.value());
+    const tables::QpDetail& detail = table_.detail(position);
+    if (detail.first_psn_known == 0) return std::nullopt;
+    return wire::Psn(detail.first_psn);
   }
   [[nodiscard]] const tables::QpTable& table() const noexcept { return table_; }
   [[nodiscard]] const TrackCounters& counters() const noexcept { return counters_; }
@@ -164,8 +164,8 @@ class QpTracker {
                                        const CmConnection& connection) noexcept;
   void close(const tables::QpKey& key) noexcept;
   void set_first_psn(std::uint32_t position, wire::Psn first) noexcept {
-    table_.detail(position).first_psn.set_value(first.value());
-    table_.detail(position).first_psn.set(tables::QpDetail::kFirstPsnKnown);
+    table_.detail(position).first_psn = first.value() & wire::Psn::kMask;
+    table_.detail(position).first_psn_known = 1;
   }
 
   [[nodiscard]] tables::QpKey acquire_key(const wire::IpAddress& from, const wire::IpAddress& to,

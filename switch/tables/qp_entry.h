@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The weft authors
 //
-// What a switch remembers about one direction of a queue pair: 64 bytes that every packet touches and 56 that only
+// What a switch remembers about one direction of a queue pair: 64 bytes that every packet touches and 52 that only
 // unusual packets do.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
-#include <limits>
 
 #include "switch/wire/types.h"
 
@@ -62,10 +61,9 @@ class Counter48 {
   std::uint16_t part_[3] = {};
 };
 
-/// Adds one, but stays at the largest value.
-template <typename T>
-constexpr void saturating_increment(T& counter) noexcept {
-  if (counter != std::numeric_limits<T>::max()) ++counter;
+/// One more, but no more than so many bits hold.
+[[nodiscard]] constexpr std::uint32_t saturating_increment(std::uint32_t counter, unsigned bits) noexcept {
+  return counter + (counter < (1u << bits) - 1 ? 1 : 0);
 }
 
 /// Transport service of a queue pair; `unknown` until a packet says.
@@ -166,20 +164,26 @@ struct QpDetail {
   Counter48 duplicates;     ///< the same
   Counter48 ce;
   Counter48 cnps;
-  std::uint16_t service;             ///< which CM service, as the owner of the table numbers them; 0: none
-  std::uint32_t nak_psn_sequence;    ///< saturates
-  std::uint32_t rnr_naks;            ///< saturates
-  std::uint32_t first_seen;          ///< age tick
-  std::uint32_t response_window;     ///< bit i: the response with PSN (expected - 1 - i) was seen
-  std::uint8_t nak_invalid_request;  ///< this and the following end a connection; they saturate
-  std::uint8_t nak_remote_access;
-  std::uint8_t nak_remote_operational;
-  std::uint8_t nak_invalid_rd;
-  Word24 first_psn;  ///< of the connection's first request; kFirstPsnKnown when somebody has said so
+  std::uint16_t service;          ///< which CM service, as the owner of the table numbers them; 0: none
+  std::uint32_t response_window;  ///< bit i: the response with PSN (expected - 1 - i) was seen
+  // NAKs saturate; those with few bits end a connection.
+  static constexpr unsigned kManyBits = 24, kFewBits = 8, kFewerBits = 7;
+  std::uint32_t nak_psn_sequence : kManyBits;
+  std::uint32_t nak_invalid_request : kFewBits;
+  std::uint32_t rnr_naks : kManyBits;
+  std::uint32_t nak_remote_access : kFewBits;
+  std::uint32_t first_psn : 24;  ///< of the connection's first request
+  std::uint32_t first_psn_known : 1;
+  std::uint32_t nak_remote_operational : kFewerBits;
+  std::uint32_t first_seen : 25;  ///< age tick; a year
+  std::uint32_t nak_invalid_rd : kFewerBits;
 
-  static constexpr std::uint8_t kFirstPsnKnown = 1;
+  /// Age ticks since the entry was made.
+  [[nodiscard]] constexpr std::uint32_t age_ticks(std::uint64_t now_ns) const noexcept {
+    return (age_tick_of(now_ns) - first_seen) & ((1u << 25) - 1);
+  }
 };
-static_assert(sizeof(QpDetail) == 56);
+static_assert(sizeof(QpDetail) == 52);
 
 /// Requests that were seen before.
 [[nodiscard]] constexpr std::uint64_t retransmitted(const QpEntry& e, const QpDetail& d) noexcept {
