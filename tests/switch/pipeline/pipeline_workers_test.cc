@@ -222,10 +222,10 @@ class TwoThreads {
         std::memcpy(rte_pktmbuf_append(m, 64), &label, sizeof label);
         packets[count++] = m;
       }
+      const std::uint64_t before = devices_[worker].sent;
       if (count != 0) pipelines_[worker]->receive(now, worker, packets, count);
       count = rings_[1 - worker].pop(packets, Batch::kCapacity);
       if (count != 0) pipelines_[worker]->take_handoff(now, packets, count);
-      const std::uint64_t before = devices_[worker].sent;
       while (pipelines_[worker]->serve_port(now, worker) != 0) {
       }
       under_way_ -= devices_[worker].sent - before;

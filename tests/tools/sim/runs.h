@@ -34,8 +34,9 @@ inline nlohmann::ordered_json run_text(const std::string& text, const std::vecto
   const auto experiment = load_experiment(text, "test.yaml", overrides, test_registry(), diagnostics);
   EXPECT_TRUE(experiment.has_value()) << diagnostics.to_string();
   if (!experiment) return {};
-  static const pipeline::Pool kPool = make_packet_pool(1u << 17);
-  Simulation simulation(*experiment, test_registry(), kPool.get(), diagnostics);
+  // Never freed: static objects end after DPDK has.
+  static rte_mempool* const kPool = make_packet_pool(1u << 17).release();
+  Simulation simulation(*experiment, test_registry(), kPool, diagnostics);
   EXPECT_TRUE(diagnostics.ok()) << diagnostics.to_string();
   RunFacts facts;
   facts.complete = simulation.run([] { return false; });
