@@ -28,6 +28,7 @@ constexpr TimeNs kHousekeepingNs = 1'000'000'000;
 constexpr std::uint32_t kLinkMessages = 6;
 constexpr TimeNs kLinkMessagesNs = 60'000'000'000;
 constexpr milliseconds kDrainTime{1000};
+constexpr milliseconds kLongestBurst{200};
 constexpr milliseconds kFlushTime{100};
 constexpr int kFlushRounds = 3;
 constexpr int kDropRounds = 10'000;
@@ -212,6 +213,17 @@ void Runtime::start() {
   started_ = clock_.now();
   running_ = true;
   for (std::size_t i = 0; i < workers_.size(); ++i) rte_eal_remote_launch(run_worker, workers_[i].get(), lcores_[i]);
+}
+
+void Runtime::await_workers() const {
+  const auto end = std::chrono::steady_clock::now() + kLongestBurst;
+  for (const auto& worker : workers_) {
+    // A worker that stands still, for a reload or because it has ended, is in no burst.
+    const std::uint64_t before = worker->usage().loops;
+    while (worker->usage().loops == before && std::chrono::steady_clock::now() < end) {
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+    }
+  }
 }
 
 void Runtime::supervise_links() {

@@ -39,6 +39,8 @@ class Runtime : public control::Backend {
 
   /// Starts the workers.
   void start();
+  /// Returns when no worker is in a burst any more that it had begun before, or after kLongestBurst. Any thread.
+  void await_workers() const;
 
   struct Limits {
     const std::atomic<bool>* stop = nullptr;  ///< set by a signal

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+//
+// DPDK's memif driver (22.11, memif_disconnect) unmaps the rings of a peer that has gone in DPDK's interrupt thread,
+// after it has cleared a flag that receive and transmit look at when they begin. It does not wait for a burst that has
+// begun before, so a worker that reads a ring at that moment crashes the switch. weft lets that thread wait: its
+// munmap() is called first, and calls the kernel's when every worker has gone through its loop once.
+#pragma once
+
+#include <functional>
+
+namespace weft {
+
+/// While one lives, the interrupt thread calls `wait_for_workers` before it unmaps anything. One at a time.
+class UnmapGuard {
+ public:
+  explicit UnmapGuard(std::function<void()> wait_for_workers);
+  ~UnmapGuard();
+  UnmapGuard(const UnmapGuard&) = delete;
+  UnmapGuard& operator=(const UnmapGuard&) = delete;
+};
+
+}  // namespace weft
