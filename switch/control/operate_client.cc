@@ -38,6 +38,14 @@ struct OperateClient::Impl {
     connection.limit(context);
     return connection.to_error((stub.get()->*method)(&context, request, &reply));
   }
+  // Begins a session, whatever it does.
+  template <typename Method, typename Request>
+  [[nodiscard]] std::optional<CallError> start(Method method, const Request& request, std::uint64_t& session) {
+    v1::StartReply reply;
+    auto error = call(method, request, reply);
+    session = reply.session();
+    return error;
+  }
 
   Client::Impl& connection;
   std::unique_ptr<v1::Operate::Stub> stub;
@@ -54,10 +62,7 @@ std::optional<CallError> OperateClient::start(const CaptureRequest& request, std
   wanted.set_max_bytes(request.max_bytes);
   wanted.set_duration_ms(request.duration_ms);
   wanted.set_buffer_mib(request.buffer_mib);
-  v1::StartReply reply;
-  auto error = impl_->call(&v1::Operate::Stub::StartCapture, wanted, reply);
-  session = reply.session();
-  return error;
+  return impl_->start(&v1::Operate::Stub::StartCapture, wanted, session);
 }
 
 std::optional<CallError> OperateClient::start(const TraceRequest& request, std::uint64_t& session) {
@@ -65,10 +70,7 @@ std::optional<CallError> OperateClient::start(const TraceRequest& request, std::
   write_query(request.query, *wanted.mutable_query());
   wanted.set_packets(request.packets);
   wanted.set_duration_ms(request.duration_ms);
-  v1::StartReply reply;
-  auto error = impl_->call(&v1::Operate::Stub::StartTrace, wanted, reply);
-  session = reply.session();
-  return error;
+  return impl_->start(&v1::Operate::Stub::StartTrace, wanted, session);
 }
 
 std::optional<CallError> OperateClient::start(const RecordRequest& request, std::uint64_t& session) {
@@ -80,10 +82,7 @@ std::optional<CallError> OperateClient::start(const RecordRequest& request, std:
   wanted.set_max_samples(request.max_samples);
   wanted.set_duration_ms(request.duration_ms);
   wanted.set_buffer_mib(request.buffer_mib);
-  v1::StartReply reply;
-  auto error = impl_->call(&v1::Operate::Stub::StartRecord, wanted, reply);
-  session = reply.session();
-  return error;
+  return impl_->start(&v1::Operate::Stub::StartRecord, wanted, session);
 }
 
 std::optional<CallError> OperateClient::read(std::uint64_t session, SessionPart& part) {
