@@ -168,6 +168,7 @@ struct QpDetail {
   std::uint32_t response_window;  ///< bit i: the response with PSN (expected - 1 - i) was seen
   // NAKs saturate; those with few bits end a connection.
   static constexpr unsigned kManyBits = 24, kFewBits = 8, kFewerBits = 7;
+  static constexpr std::uint32_t kAgeBits = 25, kAgeMask = (1u << kAgeBits) - 1;
   std::uint32_t nak_psn_sequence : kManyBits;
   std::uint32_t nak_invalid_request : kFewBits;
   std::uint32_t rnr_naks : kManyBits;
@@ -175,12 +176,12 @@ struct QpDetail {
   std::uint32_t first_psn : 24;  ///< of the connection's first request
   std::uint32_t first_psn_known : 1;
   std::uint32_t nak_remote_operational : kFewerBits;
-  std::uint32_t first_seen : 25;  ///< age tick; a year
+  std::uint32_t first_seen : kAgeBits;  ///< age tick; a year
   std::uint32_t nak_invalid_rd : kFewerBits;
 
   /// Age ticks since the entry was made.
   [[nodiscard]] constexpr std::uint32_t age_ticks(std::uint64_t now_ns) const noexcept {
-    return (age_tick_of(now_ns) - first_seen) & ((1u << 25) - 1);
+    return (age_tick_of(now_ns) - first_seen) & kAgeMask;
   }
 };
 static_assert(sizeof(QpDetail) == 52);

@@ -116,7 +116,7 @@ void QpTable::reset(std::uint32_t position, std::uint64_t now_ns) noexcept {
   e.peer = QpEntry::kNoPeer;
   e.last_seen = tick_of(now_ns);
   details_[position] = QpDetail{};
-  details_[position].first_seen = age_tick_of(now_ns) & ((1u << 25) - 1);
+  details_[position].first_seen = age_tick_of(now_ns) & QpDetail::kAgeMask;
 }
 
 void QpTable::erase(std::uint32_t position) noexcept {
