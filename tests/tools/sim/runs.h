@@ -11,32 +11,23 @@
 #include <string>
 #include <vector>
 
-#include "switch/stages/stages.h"
+#include "tests/support/all_stages.h"
 #include "tools/sim/packet_memory.h"
 #include "tools/sim/simulation.h"
 #include "tools/sim/summary.h"
 
 namespace weft::sim {
 
-inline const pipeline::Registry& test_registry() {
-  static const pipeline::Registry kRegistry = [] {
-    pipeline::Registry registry;
-    stages::register_all(registry);
-    return registry;
-  }();
-  return kRegistry;
-}
-
 /// @param look  what else a test wants to see of a run that has ended
 inline nlohmann::ordered_json run_text(const std::string& text, const std::vector<Override>& overrides = {},
                                        const std::function<void(Simulation&)>& look = {}) {
   pipeline::Diagnostics diagnostics;
-  const auto experiment = load_experiment(text, "test.yaml", overrides, test_registry(), diagnostics);
+  const auto experiment = load_experiment(text, "test.yaml", overrides, testing::all_stages(), diagnostics);
   EXPECT_TRUE(experiment.has_value()) << diagnostics.to_string();
   if (!experiment) return {};
   // Never freed: static objects end after DPDK has.
   static rte_mempool* const kPool = make_packet_pool(1u << 17).release();
-  Simulation simulation(*experiment, test_registry(), kPool, diagnostics);
+  Simulation simulation(*experiment, testing::all_stages(), kPool, diagnostics);
   EXPECT_TRUE(diagnostics.ok()) << diagnostics.to_string();
   RunFacts facts;
   facts.complete = simulation.run([] { return false; });
