@@ -5,7 +5,7 @@
 namespace weft::nic {
 namespace {
 
-constexpr std::array<std::string_view, 3> kLossRecovery{"gbn", "nic_sr", "irn"};
+constexpr std::array<std::string_view, 4> kLossRecovery{"gbn", "nic_sr", "irn", "ideal"};
 constexpr std::array<std::string_view, 2> kRenack{"lazy", "eager"};
 constexpr std::array<std::string_view, 2> kCongestionControl{"none", "dcqcn"};
 constexpr std::array<std::string_view, 3> kRtoMode{"fixed", "adaptive", "irn"};

@@ -27,6 +27,8 @@ enum class LossRecovery : std::uint8_t {
   nic_sr,  ///< selective repeat as commodity RNICs do: a bitmap, one NACK per expected PSN, which resends that PSN
            ///< alone
   irn,     ///< IRN (SIGCOMM 2018): NACKs name the PSN that caused them, the requester resends what is missing below it
+  ideal,   ///< the yardstick for reordering: any order within the window is taken, a gap is never reported, and a loss
+           ///< is left to the timeout
 };
 
 /// When nic_sr asks for the next hole, once the hole at the expected PSN is filled.
@@ -125,7 +127,7 @@ struct QpConfig {
   std::uint32_t path_mtu = 1024;
   LossRecovery loss_recovery = LossRecovery::gbn;
   Renack renack = Renack::lazy;
-  std::uint32_t reorder_window = 512;  ///< nic_sr, irn: packets that fit the bitmap; a power of two, at most 4096
+  std::uint32_t reorder_window = 512;  ///< all but gbn: packets that fit the bitmap; a power of two, at most 4096
 
   RtoMode rto_mode = RtoMode::fixed;
   Time rto_ns = 67'108'864;  ///< local ACK timeout; 0: never (IBTA 9.7.6.1.3). Default: code 14

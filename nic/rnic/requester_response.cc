@@ -194,6 +194,7 @@ void Requester::start_recovery(Time now, wire::Psn sack, bool has_sack) noexcept
       seek(una_);
       break;
     case LossRecovery::nic_sr:
+    case LossRecovery::ideal:
       retx_pending_ = true;
       retx_seq_ = una_;
       break;

@@ -79,7 +79,7 @@ void Responder::on_future(Time now, const Packet& p, std::int32_t ahead) noexcep
     buffer_.put(p);
     ++counters_.reordered;
   }
-  if (withheld_ == Withheld::rnr_sent) return;
+  if (withheld_ == Withheld::rnr_sent || config_.loss_recovery == LossRecovery::ideal) return;
   if (config_.loss_recovery == LossRecovery::irn) {
     if (known && now - last_nak_ < kRepeatNackNs) return;
     last_nak_ = now;

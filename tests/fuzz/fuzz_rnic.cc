@@ -51,7 +51,7 @@ class Fixture {
     memory_.fill(kGuardByte);
     mr_ = device_.reg_mr(pd_, memory_.data() + kGuard, kRegion, Access::all);
     device_.cm().listen(4711);
-    for (const auto recovery : {LossRecovery::gbn, LossRecovery::nic_sr, LossRecovery::irn}) {
+    for (const auto recovery : {LossRecovery::gbn, LossRecovery::nic_sr, LossRecovery::irn, LossRecovery::ideal}) {
       QpConfig c;
       c.path_mtu = kMtu;
       c.loss_recovery = recovery;

@@ -110,13 +110,14 @@ Schema nic_schema() {
       Key::optional_key("t_d_us", Schema::number(0.1, 1e6), "T_D: least time between two cuts; default: the preset's."),
   });
   return Schema::map({
-      Key::with_default("transport", Schema::one_of({"gbn", "nic_sr", "irn"}), Value("nic_sr"), "Loss recovery."),
+      Key::with_default("transport", Schema::one_of({"gbn", "nic_sr", "irn", "ideal"}), Value("nic_sr"),
+                        "Loss recovery."),
       Key::with_default("renack", Schema::one_of({"lazy", "eager"}), Value("lazy"),
                         "nic_sr: when the next hole is asked for."),
       Key::with_default("nack_is_cnp", Schema::boolean(), Value(true), "A NACK cuts the rate as a CNP does."),
       Key::with_default("mtu", Schema::integer(64, 8192), Value(1500), "Payload bytes of a full packet."),
       Key::with_default("window", Schema::integer(1, 1 << 20), Value(1024),
-                        "Packets that may be unacknowledged; nic_sr and irn: of the bitmap, a power of two."),
+                        "Packets that may be unacknowledged; but for gbn also of the bitmap, a power of two."),
       Key::with_default("max_inflight_bytes", Schema::integer(0, kMostBytes), Value(0),
                         "Bytes that may be unacknowledged (BDP-FC); 0: no limit."),
       Key::with_default("ack_every", Schema::integer(1, 1024), Value(1), "Packets per ACK."),

@@ -76,13 +76,13 @@ void add_transport(CLI::App& app, Options& o, Raw& raw) {
   app.add_option("-m,--mtu", raw.mtu, "Path MTU (default: what the interface allows)")
       ->check(CLI::IsMember({256, 512, 1024, 2048, 4096}))
       ->option_text("BYTES");
-  app.add_option("--loss-recovery", raw.loss_recovery, "gbn, nic_sr or irn (default: gbn)")
-      ->check(CLI::IsMember({"gbn", "nic_sr", "irn"}))
+  app.add_option("--loss-recovery", raw.loss_recovery, "gbn, nic_sr, irn or ideal (default: gbn)")
+      ->check(CLI::IsMember({"gbn", "nic_sr", "irn", "ideal"}))
       ->option_text("NAME");
   app.add_option("--renack", raw.renack, "nic_sr: lazy or eager (default: lazy)")
       ->check(CLI::IsMember({"lazy", "eager"}))
       ->option_text("NAME");
-  app.add_option("--reorder-window", q.reorder_window, "nic_sr, irn: packets, a power of two (default: 512)")
+  app.add_option("--reorder-window", q.reorder_window, "all but gbn: packets, a power of two (default: 512)")
       ->check(CLI::IsMember({64, 128, 256, 512, 1024, 2048, 4096}))
       ->option_text("N");
   app.add_option("--window", q.max_inflight_packets, "Packets under way per queue pair (default: 256)")

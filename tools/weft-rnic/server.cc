@@ -31,7 +31,7 @@ Server::Server(Session& session, nic::Device& device, const Options& options)
 bool Server::prepare(const nic::CmEvent& event, const Hello& hello, Client& c) {
   nic::QpConfig config;
   if (!device_.cm().negotiate(event.id, config) || config.path_mtu > options_.qp.path_mtu) return false;
-  const bool known = hello.loss_recovery <= static_cast<std::uint8_t>(nic::LossRecovery::irn) &&
+  const bool known = hello.loss_recovery <= static_cast<std::uint8_t>(nic::LossRecovery::ideal) &&
                      hello.renack <= static_cast<std::uint8_t>(nic::Renack::eager) &&
                      hello.test >= static_cast<std::uint8_t>(Command::write_bw) &&
                      hello.test <= static_cast<std::uint8_t>(Command::verify);

@@ -69,7 +69,8 @@ using Mode = std::tuple<LossRecovery, Renack>;
 constexpr Mode kModes[] = {{LossRecovery::gbn, Renack::lazy},
                            {LossRecovery::nic_sr, Renack::lazy},
                            {LossRecovery::nic_sr, Renack::eager},
-                           {LossRecovery::irn, Renack::lazy}};
+                           {LossRecovery::irn, Renack::lazy},
+                           {LossRecovery::ideal, Renack::lazy}};
 
 TEST(Exhaustive, EveryOrderOfLossesAndDuplicatesEndsWithEveryByteOnce) {
   // A build in which one condition of the transport is wrong says by this variable in which mode it must be caught.

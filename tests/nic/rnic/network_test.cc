@@ -176,11 +176,12 @@ std::string case_name(const ::testing::TestParamInfo<Case>& info) {
          std::to_string(std::get<2>(info.param));
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    All, Recovery,
-    ::testing::Combine(::testing::Values(LossRecovery::gbn, LossRecovery::nic_sr, LossRecovery::irn),
-                       ::testing::Values(256u, 512u, 1024u, 2048u, 4096u), ::testing::Values(0, 1, 2)),
-    case_name);
+INSTANTIATE_TEST_SUITE_P(All, Recovery,
+                         ::testing::Combine(::testing::Values(LossRecovery::gbn, LossRecovery::nic_sr,
+                                                              LossRecovery::irn, LossRecovery::ideal),
+                                            ::testing::Values(256u, 512u, 1024u, 2048u, 4096u),
+                                            ::testing::Values(0, 1, 2)),
+                         case_name);
 
 }  // namespace
 }  // namespace weft::nic

@@ -151,6 +151,21 @@ TEST_F(ResponderTest, NicSrDropsWhatDoesNotFitItsBitmap) {
   EXPECT_EQ(answers().size(), 1u);
 }
 
+TEST_F(ResponderTest, AnIdealReceiverTakesAnyOrderAndNeverReportsAGap) {
+  make({.loss_recovery = LossRecovery::ideal, .reorder_window = 64});
+  for (int i = 0; i < 6; ++i) post();
+  for (const std::uint32_t psn : {15u, 12u, 14u, 12u}) arrive(request(Opcode::RC_SEND_ONLY, psn, 4));
+  EXPECT_TRUE(answers().empty());
+  EXPECT_EQ(responder->counters().reordered, 3u);
+  arrive(request(Opcode::RC_SEND_ONLY, 10, 4));
+  EXPECT_EQ(only_answer().syndrome, Syndrome::ack().raw()) << "there is a gap at 11, and nobody is told";
+  arrive(request(Opcode::RC_SEND_ONLY, 11, 4));
+  EXPECT_EQ(only_answer().psn.value(), 12u);
+  arrive(request(Opcode::RC_SEND_ONLY, 13, 4));
+  EXPECT_EQ(only_answer().psn.value(), 15u);
+  EXPECT_EQ(responder->counters().naks_sent, 0u);
+}
+
 TEST_F(ResponderTest, IrnNamesThePacketThatCausedItsNack) {
   make({.loss_recovery = LossRecovery::irn});
   for (const std::uint32_t psn : {12u, 15u}) {
