@@ -38,7 +38,7 @@ struct RequesterCounters {
   std::uint64_t naks_fatal = 0;
   std::uint64_t timeouts = 0;
   std::uint64_t implied_naks = 0;     ///< a response was missing in front of a later one (IBTA 9.7.5.1.2)
-  std::uint64_t stale_responses = 0;  ///< for PSNs acknowledged before
+  std::uint64_t stale_responses = 0;  ///< for PSNs acknowledged before, or of a QP that has failed
   std::uint64_t bad_responses = 0;    ///< for PSNs never sent, or of a kind or length that was not asked for
 };
 

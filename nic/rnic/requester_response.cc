@@ -47,14 +47,15 @@ WcStatus status_of(NakCode code) noexcept {
 ResponseEvent Requester::on_response(Time now, const Packet& p, Cq& cq) noexcept {
   ResponseEvent event;
   const std::int64_t d = distance(p.psn);
-  if (failed_ || d >= static_cast<std::int64_t>(max_sent_ - una_)) {
+  if (d >= static_cast<std::int64_t>(max_sent_ - una_)) {
     ++counters_.bad_responses;
     return event;
   }
-  if (d < 0) {
+  // The network may deliver the NAK that ended the QP twice.
+  if (failed_ || d < 0) {
     ++counters_.stale_responses;
     // An ACK that was not asked for brings credits (IBTA 9.7.7.2.4).
-    if (p.opcode == Opcode::RC_ACKNOWLEDGE && Syndrome(p.syndrome).is_ack()) take_credits(p);
+    if (!failed_ && p.opcode == Opcode::RC_ACKNOWLEDGE && Syndrome(p.syndrome).is_ack()) take_credits(p);
     return event;
   }
   switch (p.opcode) {

@@ -227,6 +227,17 @@ TEST_F(RequesterTest, FatalNaksCompleteTheRequestThatTheyName) {
   }
 }
 
+TEST_F(RequesterTest, TheFatalNakDeliveredTwiceIsStaleAndNotWrong) {
+  ASSERT_EQ(post(WrOpcode::send, 10), PostResult::ok);
+  sent();
+  nak(0xfffffe, NakCode::remote_access_error);
+  nak(0xfffffe, NakCode::remote_access_error);
+  EXPECT_EQ(requester->counters().naks_fatal, 1u);
+  EXPECT_EQ(requester->counters().stale_responses, 1u);
+  EXPECT_EQ(requester->counters().bad_responses, 0u);
+  EXPECT_EQ(completions().size(), 1u);
+}
+
 TEST_F(RequesterTest, AReadIsCompleteWithItsLastResponseAndRepeatedFromWhatIsMissing) {
   ASSERT_EQ(post(WrOpcode::read, 3 * kMtu), PostResult::ok);
   ASSERT_EQ(post(WrOpcode::send, 1, 2), PostResult::ok);
