@@ -87,8 +87,13 @@ MemoryEstimate estimate_memory(const Experiment& experiment) {
     buffers += experiment.switches.buffer_bytes / (experiment.qp.path_mtu / 2 + 64);
   }
   const bool unlimited = !experiment.switches.unlimited.empty();
-  const std::uint64_t packets = unlimited ? busy * window : std::min(busy * window, buffers);
-  const std::uint64_t mbufs = std::clamp<std::uint64_t>(2 * packets + 4096, 16'384, 1u << 23);
+  std::uint64_t packets = unlimited ? busy * window : std::min(busy * window, buffers);
+  // Datagrams have no window: all of them may wait at once, and buffers leave out what travels on links.
+  if (experiment.datagrams)
+    packets = experiment.plan.bytes() / experiment.qp.path_mtu + experiment.plan.transfers.size();
+  // An RNIC may have as many ACKs under way as packets.
+  const std::uint64_t mbufs =
+      std::clamp<std::uint64_t>((experiment.datagrams ? 1 : 2) * packets + 4096, 16'384, 1u << 23);
   m.mbufs = experiment.mbufs != 0 ? experiment.mbufs : static_cast<std::uint32_t>(mbufs);
   constexpr std::uint64_t kBuffer = 576;
   constexpr std::uint64_t kQueueItem = 16;
@@ -97,7 +102,9 @@ MemoryEstimate estimate_memory(const Experiment& experiment) {
   const bool reorders = experiment.qp.loss_recovery != nic::LossRecovery::gbn;
   m.bytes = m.mbufs * kBuffer;
   m.bytes += std::uint64_t{m.mbufs} * kQueueItem * experiment.topology.switches().size();
-  m.bytes += experiment.plan.channels.size() * (2 * kQp + (reorders ? experiment.qp.reorder_window * kReordered : 0));
+  if (!experiment.datagrams) {
+    m.bytes += experiment.plan.channels.size() * (2 * kQp + (reorders ? experiment.qp.reorder_window * kReordered : 0));
+  }
   m.bytes += experiment.plan.transfers.size() * (sizeof(Transfer) + 64) + 64'000'000;
   return m;
 }

@@ -187,7 +187,10 @@ void ExperimentBuilder::build_nic(Experiment& out) {
   if (!n.is_map()) return;
   nic::QpConfig& qp = out.qp;
   const auto number = [&](const char* key) { return static_cast<std::uint32_t>(n[key].integer()); };
-  if (!n["transport"].is_null()) qp.loss_recovery = *nic::loss_recovery_from_name(n["transport"].string());
+  if (!n["transport"].is_null()) {
+    out.datagrams = n["transport"].string() == "udp";
+    if (!out.datagrams) qp.loss_recovery = *nic::loss_recovery_from_name(n["transport"].string());
+  }
   if (!n["renack"].is_null()) qp.renack = *nic::renack_from_name(n["renack"].string());
   if (!n["nack_is_cnp"].is_null()) qp.nack_is_cnp = n["nack_is_cnp"].boolean();
   if (!n["mtu"].is_null()) qp.path_mtu = number("mtu");

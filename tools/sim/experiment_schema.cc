@@ -110,8 +110,8 @@ Schema nic_schema() {
       Key::optional_key("t_d_us", Schema::number(0.1, 1e6), "T_D: least time between two cuts; default: the preset's."),
   });
   return Schema::map({
-      Key::with_default("transport", Schema::one_of({"gbn", "nic_sr", "irn", "ideal"}), Value("nic_sr"),
-                        "Loss recovery."),
+      Key::with_default("transport", Schema::one_of({"gbn", "nic_sr", "irn", "ideal", "udp"}), Value("nic_sr"),
+                        "Loss recovery; udp: no RNICs, plain datagrams of `mtu` bytes at the rate of the link."),
       Key::with_default("renack", Schema::one_of({"lazy", "eager"}), Value("lazy"),
                         "nic_sr: when the next hole is asked for."),
       Key::with_default("nack_is_cnp", Schema::boolean(), Value(true), "A NACK cuts the rate as a CNP does."),

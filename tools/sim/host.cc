@@ -3,7 +3,6 @@
 #include "tools/sim/host.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 
 #include "switch/wire/headers.h"
@@ -14,8 +13,6 @@ namespace {
 
 // PFC priority of the data class.
 constexpr unsigned kDataPriority = 3;
-// Bytes of a frame that are there; the rest is payload, which is elided. The parser of a switch wants them contiguous.
-constexpr std::uint16_t kKeptBytes = pipeline::kHeaderBytes;
 
 nic::DeviceConfig device_config(const HostPlan& plan, std::uint64_t seed) {
   // The wire paces frames: exactly, where a link speed of the device would round each to a nanosecond.
@@ -33,44 +30,23 @@ qos::PortSettings pause_settings(const HostPlan& plan) {
 
 Host::Host(const HostPlan& plan, std::uint32_t index, rte_mempool* pool, std::uint64_t seed, Link& link,
            EventQueue& events, Observer& observer)
-    : index_(index),
-      pool_(pool),
-      link_(link),
-      events_(events),
+    : HostWire(plan, index, pool, link, events),
       observer_(observer),
       device_(device_config(plan, seed)),
-      wire_(1, plan.wire.rate_mbps, plan.wire.delay_ns),
-      pauses_(pause_settings(plan)),
-      event_(*this) {}
+      pauses_(pause_settings(plan)) {}
 
 Host::~Host() = default;
 
 void Host::send(const nic::TxFrame& frame) noexcept {
-  rte_mbuf* m = rte_pktmbuf_alloc(pool_);
-  if (m == nullptr) std::abort();  // the estimate of packet buffers was too low
-  const std::uint32_t bytes = frame.bytes();
-  m->data_off = RTE_PKTMBUF_HEADROOM / 2;
-  m->pkt_len = bytes;
-  m->data_len = static_cast<std::uint16_t>(std::min<std::uint32_t>(bytes, kKeptBytes));
+  rte_mbuf* m = make_packet(frame.bytes());
   if (frame.payload->bytes == 0) {
     // Nothing is elided, and a switch may want to see that the ICRC is right.
     nic::copy_frame(frame, {pipeline::frame(m), m->data_len});
   } else {
     std::memcpy(pipeline::frame(m), frame.head.data(), frame.head.size());
   }
-  ++counters_.sent;
-  counters_.sent_bytes += bytes;
   observer_.on_host_sent(m);
-  wire_.line_push(m, wire_.transmit(events_.now(), bytes));
-}
-
-void Host::carry_due(TimeNs now) {
-  rte_mbuf* due[pipeline::EgressQueue::kBurst];
-  const std::uint16_t count = wire_.line_due(now, due, pipeline::EgressQueue::kBurst);
-  if (count == 0) return;
-  wire_.line_pop(count, nullptr, 0);
-  wire_.prefetch_line();
-  for (std::uint16_t i = 0; i < count; ++i) link_.carry(due[i]);
+  transmit(m);
 }
 
 void Host::run(TimeNs now) {
@@ -87,8 +63,7 @@ void Host::run(TimeNs now) {
 }
 
 void Host::receive(TimeNs now, PortIndex /*port*/, rte_mbuf* m) {
-  ++counters_.received;
-  counters_.received_bytes += m->pkt_len;
+  count_received(m);
   const std::uint8_t* frame = pipeline::frame(m);
   if (wire::header_at<wire::EthernetHeader>(frame).ethertype.value() == wire::EtherType::mac_control) [[unlikely]] {
     take_pause(now, m);
@@ -129,11 +104,7 @@ void Host::reschedule(TimeNs now) {
     next = std::min(next, at <= now ? std::max(now + 1, wire_.wire_deadline()) : at);
   }
   if (paused_) next = std::min(next, pauses_.next_end());
-  events_.schedule(event_, next);
-}
-
-void Host::drop_all() {
-  while (rte_mbuf* m = wire_.take_any()) rte_pktmbuf_free(m);
+  wake_at(next);
 }
 
 }  // namespace weft::sim

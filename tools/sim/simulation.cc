@@ -25,8 +25,12 @@ Simulation::Simulation(const Experiment& experiment, const pipeline::Registry& r
                        pipeline::Diagnostics& diagnostics)
     : experiment_(experiment), pool_(pool), free_before_(free_buffers(pool)) {
   make_links();
-  make_hosts(pool);
-  const std::vector<QpPairPlan> qps = make_channels();
+  if (experiment.datagrams) {
+    make_datagram_hosts();
+  } else {
+    make_hosts(pool);
+  }
+  const std::vector<QpPairPlan> qps = experiment.datagrams ? std::vector<QpPairPlan>{} : make_channels();
   if (!make_switches(registry, pool, qps, diagnostics)) return;
   make_faults();
   make_starts();
@@ -62,6 +66,7 @@ void Simulation::make_hosts(rte_mempool* pool) {
     host.connect(*this);
     host.make_cq(kCqDepth);
     host_down_[h]->connect(host, 0);
+    ends_.push_back(&host);
     regions_.push_back(host.device().reg_virtual_mr({1}, 0, kRegionBytes, nic::Access::all));
   }
 }
@@ -207,6 +212,7 @@ void Simulation::start_due(TimeNs now) {
 void Simulation::post(TimeNs now, std::uint32_t index) {
   const Transfer& t = experiment_.plan.transfers[index];
   times_[index].started = now;
+  if (experiment_.datagrams) return post_datagrams(now, index);
   nic::SendWr wr;
   wr.wr_id = index;
   wr.opcode = nic::WrOpcode::write_imm;
@@ -272,6 +278,8 @@ void Simulation::sample(TimeNs now) {
     samples_.resize(kMostSamples / 2);
     sample_interval_ *= 2;
   }
+  // Without anything under way nothing happens any more.
+  if (datagrams_stopped()) limit_reached_ = true;
   events_.schedule(*sample_event_, now + sample_interval_);
 }
 
@@ -290,7 +298,7 @@ bool Simulation::run(const std::function<bool()>& stop) {
 
 std::string Simulation::settle() {
   std::uint64_t sent = 0, received = 0, held = 0, faults = 0, made = 0, ended = 0;
-  for (const auto& host : hosts_) {
+  for (const HostWire* host : ends_) {
     sent += host->counters().sent;
     received += host->counters().received;
     held += host->held();
@@ -308,7 +316,7 @@ std::string Simulation::settle() {
            std::to_string(faults) + " lost on links + " + std::to_string(held) + " under way";
   }
   for (const auto& sw : switches_) sw->drop_all(events_.now());
-  for (const auto& host : hosts_) host->drop_all();
+  for (HostWire* host : ends_) host->drop_all();
   const std::uint32_t missing = free_before_ - free_buffers(pool_);
   return missing == 0 ? "" : std::to_string(missing) + " packet buffers are missing";
 }

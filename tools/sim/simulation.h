@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "switch/pipeline/pool.h"
+#include "tools/sim/datagram_host.h"
 #include "tools/sim/event_queue.h"
 #include "tools/sim/experiment.h"
 #include "tools/sim/host.h"
@@ -36,7 +37,7 @@ struct Sample {
   std::uint32_t busy = 0;            ///< queue pairs with work
 };
 
-class Simulation final : public CompletionSink {
+class Simulation final : public CompletionSink, public DatagramSink {
  public:
   /// Builds everything. Mistakes in what switches are configured to do are reported; then nothing else may be called.
   Simulation(const Experiment& experiment, const pipeline::Registry& registry, rte_mempool* pool,
@@ -51,12 +52,14 @@ class Simulation final : public CompletionSink {
   [[nodiscard]] std::string settle();
 
   void completed(TimeNs now, Host& host, const nic::Wc& wc) override;
+  void datagram_arrived(TimeNs now, std::uint32_t index) override;
 
   [[nodiscard]] const Experiment& experiment() const noexcept { return experiment_; }
   [[nodiscard]] const EventQueue& events() const noexcept { return events_; }
   [[nodiscard]] const Observer& observer() const noexcept { return observer_; }
   [[nodiscard]] Observer& observer() noexcept { return observer_; }
   [[nodiscard]] const std::vector<std::unique_ptr<SimSwitch>>& switches() const noexcept { return switches_; }
+  /// Those with RNICs: none where transfers are datagrams.
   [[nodiscard]] const std::vector<std::unique_ptr<Host>>& hosts() const noexcept { return hosts_; }
   [[nodiscard]] const std::vector<std::unique_ptr<Link>>& links() const noexcept { return links_; }
   [[nodiscard]] const std::vector<TransferTimes>& times() const noexcept { return times_; }
@@ -69,8 +72,13 @@ class Simulation final : public CompletionSink {
   [[nodiscard]] const std::vector<ChannelQps>& channels() const noexcept { return channels_; }
   /// Payload that has arrived in order.
   [[nodiscard]] std::uint64_t placed_bytes() const noexcept {
-    std::uint64_t sum = 0;
+    std::uint64_t sum = datagrams_received_ * experiment_.qp.path_mtu;
     for (const ChannelQps& c : channels_) sum += c.receiver->responder().counters().bytes_placed;
+    return sum;
+  }
+  [[nodiscard]] std::uint64_t datagrams_sent() const noexcept {
+    std::uint64_t sum = 0;
+    for (const auto& host : datagram_hosts_) sum += host->counters().sent;
     return sum;
   }
   /// Transfers that a queue pair gave up.
@@ -86,6 +94,7 @@ class Simulation final : public CompletionSink {
 
   void make_links();
   void make_hosts(rte_mempool* pool);
+  void make_datagram_hosts();
   [[nodiscard]] std::vector<QpPairPlan> make_channels();
   nic::QpConfig qp_config(std::uint32_t host, std::uint32_t transfers) const;
   bool make_switches(const pipeline::Registry& registry, rte_mempool* pool, const std::vector<QpPairPlan>& qps,
@@ -96,6 +105,8 @@ class Simulation final : public CompletionSink {
   void make_starts();
   void start_due(TimeNs now);
   void post(TimeNs now, std::uint32_t transfer);
+  void post_datagrams(TimeNs now, std::uint32_t transfer);
+  [[nodiscard]] bool datagrams_stopped() const;
   void release(TimeNs now, const std::vector<std::uint32_t>& waiting);
   void sample(TimeNs now);
 
@@ -108,6 +119,10 @@ class Simulation final : public CompletionSink {
   std::vector<Link*> host_up_, host_down_;        ///< by host
   std::vector<std::vector<Link*>> switch_links_;  ///< by switch and port: outwards
   std::vector<std::unique_ptr<Host>> hosts_;
+  std::vector<std::unique_ptr<DatagramHost>> datagram_hosts_;
+  std::vector<HostWire*> ends_;                ///< all hosts of either kind
+  std::vector<std::uint64_t> datagrams_left_;  ///< by transfer: those that have not arrived
+  std::uint64_t datagrams_received_ = 0;
   std::vector<std::unique_ptr<SimSwitch>> switches_;
   std::vector<ChannelQps> channels_;
   std::vector<nic::Mr> regions_;          ///< by host

@@ -16,9 +16,25 @@ using pipeline::Value;
 constexpr std::uint64_t kDataOverhead = 14 + 20 + 8 + 12 + 4;
 constexpr std::uint64_t kAckBytes = kDataOverhead + 4;
 constexpr std::uint64_t kGap = 24;  // preamble, FCS, inter-frame gap
+constexpr std::uint64_t kMinFrameBytes = 60;
 
 double serialise_ns(std::uint64_t frame_bytes, std::uint64_t rate_mbps) {
   return static_cast<double>((frame_bytes + kGap) * 8000) / static_cast<double>(rate_mbps);
+}
+
+// How long a message of datagrams takes that is alone: the first one's way, and the others behind it on the slowest
+// link.
+double datagrams_alone_ns(const std::vector<Wire>& path, std::uint64_t packets, std::uint64_t mtu, std::uint64_t last) {
+  const auto on = [](const Wire& wire, std::uint64_t payload) {
+    return serialise_ns(std::max(payload + DatagramHost::kHeaderBytes, kMinFrameBytes), wire.rate_mbps);
+  };
+  double ns = 0;
+  const Wire* slowest = &path.front();
+  for (const Wire& wire : path) {
+    ns += static_cast<double>(wire.delay_ns) + on(wire, packets > 1 ? mtu : last);
+    if (wire.rate_mbps < slowest->rate_mbps) slowest = &wire;
+  }
+  return packets > 1 ? ns + on(*slowest, mtu) * static_cast<double>(packets - 2) + on(*slowest, last) : ns;
 }
 
 double ratio(double part, double whole) {
@@ -119,7 +135,7 @@ std::vector<double> slowdowns(const Simulation& s) {
 
 // Payload per time of a sending host, over those that send: each until its last byte has arrived.
 double goodput_gbps(const Simulation& s) {
-  const std::size_t hosts = s.hosts().size();
+  const std::size_t hosts = s.experiment().topology.hosts().size();
   std::vector<std::uint64_t> bytes(hosts);
   std::vector<TimeNs> first(hosts, kNever), last(hosts);
   for (std::size_t i = 0; i < s.times().size(); ++i) {
@@ -264,6 +280,7 @@ TimeNs standalone_ns(const Experiment& experiment, const Transfer& transfer) {
   const std::uint64_t mtu = experiment.qp.path_mtu;
   const std::uint64_t packets = std::max<std::uint64_t>(1, (transfer.bytes + mtu - 1) / mtu);
   const std::uint64_t last = transfer.bytes - (packets - 1) * mtu;
+  if (experiment.datagrams) return static_cast<TimeNs>(datagrams_alone_ns(path, packets, mtu, last));
   double ns = 0;
   double slowest = 0;
   for (const Wire& wire : path) {
@@ -307,7 +324,7 @@ ordered_json summary_of(const Simulation& s, const RunFacts& facts) {
   out["fct_slowdown_mean"] = ratio(std::accumulate(slow.begin(), slow.end(), 0.0), static_cast<double>(slow.size()));
   out["fct_slowdown_p50"] = percentile(slow, 0.5);
   out["fct_slowdown_p99"] = percentile(slow, 0.99);
-  out["packets"] = sums.packets;
+  out["packets"] = s.experiment().datagrams ? s.datagrams_sent() : sums.packets;
   out["packet_hops"] = hops;
   out["events"] = s.events().fired();
   out["wall_s"] = facts.wall_s;
