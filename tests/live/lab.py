@@ -185,11 +185,17 @@ class Lab:
         return counters
 
 
+def iperf3_server(host, seconds=30):
+    """Starts an iperf3 server for one client; returns its process once it listens."""
+    process = host.start("timeout", str(seconds), "iperf3", "-s", "-1", "-J")
+    wait_for("iperf3 listens", lambda: host.execute("ss", "-Htln", "sport = :5201") or process.poll() is not None)
+    return process
+
+
 def iperf3(client, server, address, *arguments, seconds=2):
     """Runs iperf3 from one host to another; returns its JSON result."""
-    listener = server.start("timeout", "30", "iperf3", "-s", "-1", "-J")
+    listener = iperf3_server(server)
     try:
-        time.sleep(0.3)
         out = client.execute("timeout", "25", "iperf3", "-c", address, "-J", "-t", str(seconds), *arguments,
                              check=False)
         result = json.loads(out)

@@ -67,8 +67,7 @@ class Exchange:
     """UDP from one host to another at a steady rate; says how many datagrams were lost."""
 
     def __init__(self, client, server, address, seconds, mbit=20):
-        self._server = server.start("timeout", str(seconds + 20), "iperf3", "-s", "-1", "-J")
-        time.sleep(0.3)
+        self._server = lab.iperf3_server(server, seconds + 20)
         self._client = client.start("timeout", str(seconds + 15), "iperf3", "-c", address, "-J", "-u", "-b", f"{mbit}M",
                                     "-l", "1000", "-t", str(seconds))
 

@@ -5,7 +5,9 @@
 import contextlib
 import json
 import os
+import statistics
 import subprocess
+import threading
 import time
 import unittest
 
@@ -172,14 +174,14 @@ class Rnic(unittest.TestCase):
             l.stop()
 
     def test_dcqcn_keeps_the_queue_of_a_port_that_marks_short_and_nothing_is_lost(self):
-        # A rate of 1 Gbit/s into a port of 200 Mbit/s, and 1024 packets of 4.2 kB allowed under way: nearly all of them
+        # A rate of 400 Mbit/s into a port of 200 Mbit/s, and 1024 packets of 4.2 kB allowed under way: nearly all of them
         # come to stand in its queue, unless the marks are heeded.
         with self.fabric(rate_mbps=200, qos=MARKING) as (l, (a, b)), self.server(b):
-            options = ("--tos", str(26 << 2), "--rto-us", "4000000", "-s", "262144", "-D", "3", "--rate-gbps", "1",
+            options = ("--tos", str(26 << 2), "--rto-us", "4000000", "-s", "262144", "-D", "3", "--rate-gbps", "0.4",
                        "--window", "1024")
 
             before = self.queue(l)
-            result = self.json(a, "write_bw", B, *options, "--cc", "dcqcn", "--dcqcn", "hpcc_mix")
+            result, heeded = self.with_queue_lengths(l, a, "write_bw", B, *options, "--cc", "dcqcn", "--dcqcn", "hpcc_mix")
             after = self.queue(l)
             qp, marked = result["qps"][0], after["ecn_marked"] - before["ecn_marked"]
             self.assertEqual((after["dropped"], qp["retransmitted"], qp["timeouts"], qp["naks"]), (0, 0, 0, 0))
@@ -192,14 +194,28 @@ class Rnic(unittest.TestCase):
             # Of 4190 bytes on the wire 4096 are payload. The rate is never below the set's least, 100 Mbit/s.
             self.assertLess(result["gbits_per_second"], 0.2)
             self.assertGreater(result["gbits_per_second"], 0.1 * 4096 / 4190 * 0.9)
-            heeded = self.longest_queue(l)
-            self.json(a, "write_bw", B, *options)
-            self.assertGreater(self.longest_queue(l), 2 * heeded)
+            # The median: a busy machine that stops the server for 170 ms fills the queue, marks or not.
+            _, unheeded = self.with_queue_lengths(l, a, "write_bw", B, *options)
+            self.assertGreater(len(heeded), 10)
+            self.assertGreater(statistics.median(unheeded), 4 * statistics.median(heeded))
             l.stop()
 
-    @staticmethod
-    def longest_queue(l):
-        return next(row for row in l.show("buffers") if row["group"] == "shared")["peak_bytes"]
+    def with_queue_lengths(self, l, host, *arguments):
+        """What the client says, and how many bytes stood in the queue at times meanwhile."""
+        lengths, ended = [], threading.Event()
+
+        def look():
+            while not ended.wait(0.05):
+                lengths.append(self.queue(l)["bytes"])
+
+        watcher = threading.Thread(target=look)
+        watcher.start()
+        try:
+            result = self.json(host, *arguments)
+        finally:
+            ended.set()
+            watcher.join()
+        return result, [length for length in lengths if length > 0]
 
     @staticmethod
     def queue(l):
@@ -207,7 +223,7 @@ class Rnic(unittest.TestCase):
 
     def test_mistakes_are_said_in_one_sentence(self):
         with self.fabric() as (l, (a, b)):
-            self.assertIn("does not answer ARP", self.client(a, "write_bw", "10.77.0.9", code=3).stderr)
+            self.assertIn("does not answer ARP", self.client(a, "write_bw", "10.77.0.9", "--timeout", "2", code=3).stderr)
             self.assertIn("no route", self.client(a, "write_bw", "192.0.2.1", code=3).stderr)
             with self.server(b):
                 refused = self.client(a, "write_bw", B, "-p", "1", code=3)

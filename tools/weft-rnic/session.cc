@@ -16,7 +16,6 @@ namespace {
 
 volatile std::sig_atomic_t signal_came = 0;
 
-constexpr double kNeighbourLimitS = 3;
 constexpr nic::Time kNeighbourLook = 10 * nic::kMs, kNeighbourQuestion = 500 * nic::kMs;
 
 std::uint64_t fresh_seed() {
@@ -183,7 +182,7 @@ std::optional<Failure> Session::find_server(const Options& options, nic::CmTarge
         }
         return false;
       },
-      kNeighbourLimitS);
+      options.timeout_s);
   if (!mac) {
     return Failure{kExitUnreachable, route->gateway.to_string() + " does not answer ARP or neighbour discovery"};
   }
