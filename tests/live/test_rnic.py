@@ -174,14 +174,15 @@ class Rnic(unittest.TestCase):
             l.stop()
 
     def test_dcqcn_keeps_the_queue_of_a_port_that_marks_short_and_nothing_is_lost(self):
-        # A rate of 400 Mbit/s into a port of 200 Mbit/s, and 1024 packets of 4.2 kB allowed under way: nearly all of them
-        # come to stand in its queue, unless the marks are heeded.
+        # A rate of 400 Mbit/s into a port of 200 Mbit/s, and 1024 packets of 4.2 kB allowed under way: nearly all of
+        # them come to stand in its queue, unless the marks are heeded.
         with self.fabric(rate_mbps=200, qos=MARKING) as (l, (a, b)), self.server(b):
             options = ("--tos", str(26 << 2), "--rto-us", "4000000", "-s", "262144", "-D", "3", "--rate-gbps", "0.4",
                        "--window", "1024")
 
             before = self.queue(l)
-            result, heeded = self.with_queue_lengths(l, a, "write_bw", B, *options, "--cc", "dcqcn", "--dcqcn", "hpcc_mix")
+            dcqcn = ("--cc", "dcqcn", "--dcqcn", "hpcc_mix")
+            result, heeded = self.with_queue_lengths(l, a, "write_bw", B, *options, *dcqcn)
             after = self.queue(l)
             qp, marked = result["qps"][0], after["ecn_marked"] - before["ecn_marked"]
             self.assertEqual((after["dropped"], qp["retransmitted"], qp["timeouts"], qp["naks"]), (0, 0, 0, 0))
@@ -223,7 +224,8 @@ class Rnic(unittest.TestCase):
 
     def test_mistakes_are_said_in_one_sentence(self):
         with self.fabric() as (l, (a, b)):
-            self.assertIn("does not answer ARP", self.client(a, "write_bw", "10.77.0.9", "--timeout", "2", code=3).stderr)
+            silent = self.client(a, "write_bw", "10.77.0.9", "--timeout", "2", code=3)
+            self.assertIn("does not answer ARP", silent.stderr)
             self.assertIn("no route", self.client(a, "write_bw", "192.0.2.1", code=3).stderr)
             with self.server(b):
                 refused = self.client(a, "write_bw", B, "-p", "1", code=3)
