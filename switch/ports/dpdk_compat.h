@@ -19,6 +19,8 @@ inline constexpr bool kAfPacketTruncates = RTE_VERSION < RTE_VERSION_NUM(26, 3, 
 /// Largest frame that an af_packet ring with 8192-byte frames carries: the ring's own header takes the rest.
 inline constexpr unsigned kAfPacketFrameSize = 8192;
 inline constexpr unsigned kAfPacketBlockSize = 65536;
+/// Frames of an af_packet ring, the driver's default.
+inline constexpr unsigned kAfPacketRingFrames = 512;
 inline constexpr unsigned kAfPacketMaxFrame = kAfPacketFrameSize - 96;
 /// What the driver demands of a packet buffer behind its headroom, for that frame size.
 inline constexpr unsigned kAfPacketBufferBytes = kAfPacketFrameSize - 32;

@@ -7,6 +7,7 @@
 #include <rte_ethdev.h>
 
 #include <algorithm>
+#include <array>
 
 #include "switch/ports/dpdk_compat.h"
 
@@ -126,10 +127,28 @@ std::string EthPort::start(const PortEnvironment& environment, const rte_eth_dev
   const int result = rte_eth_dev_start(id_);
   if (result != 0) return dpdk_error("cannot start the device", result);
   started_ = true;
-  if (!device_.ring_interface.empty()) rings_ = std::make_unique<PacketSockets>(device_.ring_interface);
+  if (!device_.ring_interface.empty()) {
+    forget_other_interfaces();
+    rings_ = std::make_unique<PacketSockets>(device_.ring_interface);
+  }
   // A switch receives frames for every address. Devices without filters say that they cannot.
   rte_eth_promiscuous_enable(id_);
   return "";
+}
+
+// A packet socket hears every interface until it is bound, and the af_packet driver makes the ring before it binds. What
+// the ring holds by now came first; of this interface's own packets some go with it, as if the port had opened later.
+void EthPort::forget_other_interfaces() noexcept {
+  std::array<rte_mbuf*, 32> packets{};
+  unsigned left = kAfPacketRingFrames;
+  while (left > 0) {
+    const std::uint16_t most = static_cast<std::uint16_t>(std::min<unsigned>(left, packets.size()));
+    const std::uint16_t count = rte_eth_rx_burst(id_, 0, packets.data(), most);
+    if (count == 0) break;
+    rte_pktmbuf_free_bulk(packets.data(), count);
+    left -= count;
+  }
+  rte_eth_stats_reset(id_);
 }
 
 std::string EthPort::plan_pfc(const PortEnvironment& environment, const rte_eth_dev_info& device_info) {

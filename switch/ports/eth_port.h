@@ -66,6 +66,7 @@ class EthPort : public Port, public pipeline::ClassTx {
  private:
   EthPort(std::uint16_t id, EthDevice device, rte_mempool* pool) : id_(id), device_(std::move(device)), pool_(pool) {}
   [[nodiscard]] std::string configure(const pipeline::PortInfo& info, const PortEnvironment& environment);
+  void forget_other_interfaces() noexcept;
   [[nodiscard]] std::string start(const PortEnvironment& environment, const rte_eth_dev_info& device_info);
   // Decides about PFC before the device is configured, and has it heed pauses after.
   [[nodiscard]] std::string plan_pfc(const PortEnvironment& environment, const rte_eth_dev_info& device_info);

@@ -107,7 +107,8 @@ Plan plan_veth(const PortInfo& info, std::uint32_t mtu, const PortEnvironment& e
   plan.mtu_bytes = mtu;
   plan.device.devargs = unique_name("af_packet") + ",iface=" + interface +
                         ",framesz=" + std::to_string(kAfPacketFrameSize) +
-                        ",blocksz=" + std::to_string(kAfPacketBlockSize) + ",qdisc_bypass=1";
+                        ",blocksz=" + std::to_string(kAfPacketBlockSize) +
+                        ",framecnt=" + std::to_string(kAfPacketRingFrames) + ",qdisc_bypass=1";
   plan.device.link = Netdev(interface);
   plan.device.ring_interface = interface;
   return plan;

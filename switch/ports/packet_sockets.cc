@@ -47,6 +47,7 @@ PacketSockets::PacketSockets(const std::string& interface) {
   for (const int fd : found) {
     if (const int ours = fcntl(fd, F_DUPFD_CLOEXEC, 0); ours >= 0) sockets_.push_back(ours);
   }
+  for (const int fd : sockets_) static_cast<void>(new_drops(fd));
 }
 
 PacketSockets::~PacketSockets() {

@@ -3,6 +3,7 @@
 # Copyright The weft authors
 """Unmodified Linux hosts talk through the L2 pipeline: IPv4, IPv6, TCP, UDP, VLANs, jumbo frames."""
 import os
+import sys
 import unittest
 
 import lab
@@ -36,6 +37,24 @@ class L2(unittest.TestCase):
             ports_by_name = {p["port"]: p for p in counters["switches"][0]["ports"]}
             self.assertEqual(ports_by_name["p0"]["rx_errors"], 0)
             self.assertEqual(ports_by_name["p0"]["mtu"], 1500)
+
+    def test_a_port_that_opens_hears_nothing_of_other_interfaces(self):
+        # A packet socket hears every interface until it is bound. Six ports make six chances.
+        stranger = "02:00:00:00:00:77"
+        flood = ("import socket, time\ns = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)\ns.bind(('eth0', 0))\n"
+                 f"frame = b'\\xff' * 6 + bytes.fromhex('{stranger.replace(':', '')}') + b'\\x88\\xb5' + bytes(50)\n"
+                 "print('sends', flush=True)\nend = time.monotonic() + 20\n"
+                 "while time.monotonic() < end: s.send(frame)\n")
+        with lab.Lab() as l:
+            hosts, other = [l.host(f"q{i}") for i in range(6)], l.host("c")
+            lab.run("ip", "link", "set", other.port_interface, "up")
+            sender = other.start("nice", "-n", "-15", sys.executable, "-c", flood)
+            l.on_exit(sender.communicate)
+            l.on_exit(sender.kill)
+            self.assertIn("sends", sender.stdout.readline())
+            l.start("  - name: tor\n    ports:\n" + ports(hosts) + PIPELINE)
+            self.assertNotIn(stranger, {row["mac"] for row in l.show("fdb")})
+            l.stop()
 
     def test_jumbo_frames_of_a_roce_mtu_pass_whole(self):
         with lab.Lab() as l:
