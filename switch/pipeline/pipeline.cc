@@ -85,8 +85,8 @@ void Pipeline::receive(TimeNs now, PortIndex port, rte_mbuf** packets, std::uint
   totals_.rx_bytes.add(bytes);
   port_totals_[port].rx.add(count_in);
   port_totals_[port].rx_bytes.add(bytes);
-  if (tap_count_ != 0) [[unlikely]] {
-    for (std::size_t i = 0; i < tap_count_; ++i) taps_[i]->received(now, port, batch.packet, batch.size);
+  if (traffic_taps_ != 0) [[unlikely]] {
+    for (std::size_t i = 0; i < traffic_taps_; ++i) taps_[i]->received(now, port, batch.packet, batch.size);
   }
   run_ingress(now, batch, 0);
   run_all_resumed(now);
@@ -107,7 +107,7 @@ void Pipeline::receive_mixed(TimeNs now, rte_mbuf** packets, std::uint16_t count
     port_totals_[port].rx.add(1);
     port_totals_[port].rx_bytes.add(m->pkt_len);
     batch.packet[i] = m;
-    for (std::size_t k = 0; k < tap_count_; ++k) taps_[k]->received(now, port, &m, 1);
+    for (std::size_t k = 0; k < traffic_taps_; ++k) taps_[k]->received(now, port, &m, 1);
   }
   batch.size = count_in;
   totals_.rx.add(count_in);
@@ -407,14 +407,14 @@ std::uint64_t Pipeline::run_egress(TimeNs now, PortIndex port, Batch& batch) noe
 
 std::uint16_t Pipeline::send_to_device(TimeNs now, PortIndex port, rte_mbuf** packets,
                                        std::uint16_t count_in) noexcept {
-  if (tap_count_ != 0) [[unlikely]] {
-    for (std::size_t i = 0; i < tap_count_; ++i) taps_[i]->sending(now, port, packets, count_in);
+  if (traffic_taps_ != 0) [[unlikely]] {
+    for (std::size_t i = 0; i < traffic_taps_; ++i) taps_[i]->sending(now, port, packets, count_in);
   }
   std::uint64_t bytes = 0;
   for (std::uint16_t i = 0; i < count_in; ++i) bytes += packets[i]->pkt_len;
   const TxResult result = host_.ports[port]->transmit(packets, count_in);
-  if (tap_count_ != 0) [[unlikely]] {
-    for (std::size_t i = 0; i < tap_count_; ++i) taps_[i]->sent(result.taken, result.rejected);
+  if (traffic_taps_ != 0) [[unlikely]] {
+    for (std::size_t i = 0; i < traffic_taps_; ++i) taps_[i]->sent(result.taken, result.rejected);
   }
   for (std::uint16_t i = result.taken; i < count_in; ++i) bytes -= packets[i]->pkt_len;
   if (result.rejected != 0) [[unlikely]] {

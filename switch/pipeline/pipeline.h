@@ -247,6 +247,7 @@ class Pipeline {
   std::uint32_t resumed_count_ = 0;    ///< packets in all Slot::resumed
   bool telling_ = false;               ///< stages are being told of a drop
   std::size_t tap_count_ = 0;
+  std::size_t traffic_taps_ = 0;  ///< the first of them, which see packets that pass
   std::array<Tap*, kMaxTaps> taps_{};
   Tracer* tracer_ = nullptr;
 };

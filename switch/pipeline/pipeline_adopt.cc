@@ -45,6 +45,7 @@ void Pipeline::adopt(TimeNs now, Pipeline& old, const PortMap& ports) {
   // Whoever looks on goes on doing so.
   taps_ = old.taps_;
   tap_count_ = old.tap_count_;
+  traffic_taps_ = old.traffic_taps_;
   tracer_ = old.tracer_;
   for (std::size_t i = 0; i < tap_count_ && !ports.identity(); ++i) taps_[i]->ports_renamed(ports);
   adopt_counters(old, ports);

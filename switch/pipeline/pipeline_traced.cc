@@ -4,6 +4,7 @@
 // Running bursts while some packets are traced. A traced packet goes through each stage alone, so that what the stage
 // did and counted meanwhile is about this packet. Its cycles are not metered: they would be those of a burst of one.
 #include <algorithm>
+#include <utility>
 
 #include "switch/pipeline/pipeline.h"
 
@@ -11,13 +12,17 @@ namespace weft::pipeline {
 
 bool Pipeline::add_tap(Tap& tap) noexcept {
   if (tap_count_ == kMaxTaps) return false;
+  // Those that see traffic are the first.
   taps_[tap_count_++] = &tap;
+  if (tap.sees_traffic()) std::swap(taps_[tap_count_ - 1], taps_[traffic_taps_++]);
   return true;
 }
 
 void Pipeline::remove_tap(const Tap& tap) noexcept {
   const auto end = std::remove(taps_.begin(), taps_.begin() + static_cast<std::ptrdiff_t>(tap_count_), &tap);
   tap_count_ = static_cast<std::size_t>(end - taps_.begin());
+  traffic_taps_ =
+      static_cast<std::size_t>(std::count_if(taps_.begin(), end, [](const Tap* each) { return each->sees_traffic(); }));
 }
 
 /// What there was before a stage ran, to tell afterwards what it did.

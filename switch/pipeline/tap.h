@@ -20,6 +20,9 @@ class Tap {
  public:
   virtual ~Tap() = default;
 
+  /// False: nothing but dropped() and ports_renamed() is to be called, and packets that pass cost nothing. Constant.
+  [[nodiscard]] virtual bool sees_traffic() const noexcept { return true; }
+
   /// Packets that arrived at `port`, before any stage. Their PacketMeta::parsed is not filled in.
   virtual void received(TimeNs now, PortIndex port, rte_mbuf* const* packets, std::uint16_t count) noexcept = 0;
 

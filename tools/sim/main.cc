@@ -9,6 +9,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdio>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -46,6 +47,10 @@ struct Options {
   bool trace_hash = false;
   bool quiet = false;
 };
+
+double cpu_seconds() {
+  return static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
+}
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -131,7 +136,9 @@ int run_in(const Options& options, const Experiment& experiment, const pipeline:
   RunFacts facts;
   facts.build_s = seconds_since(building);
   Progress progress(simulation, options.quiet);
+  const double cpu_before = cpu_seconds();
   facts.complete = simulation.run([&] { return progress.look(); });
+  facts.cpu_s = cpu_seconds() - cpu_before;
   facts.wall_s = progress.wall_s();
   const auto report = report_of(simulation, facts);
   if (!options.json.empty()) std::ofstream(options.json) << report.dump(1) << "\n";

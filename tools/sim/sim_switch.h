@@ -42,6 +42,7 @@ class SimSwitch final : public Receiver {
   class LossTap : public pipeline::Tap {
    public:
     explicit LossTap(Observer& observer) : observer_(observer) {}
+    [[nodiscard]] bool sees_traffic() const noexcept override { return false; }
     void received(TimeNs, PortIndex, rte_mbuf* const*, std::uint16_t) noexcept override {}
     void sending(TimeNs, PortIndex, rte_mbuf* const*, std::uint16_t) noexcept override {}
     void sent(std::uint16_t, std::uint16_t) noexcept override {}

@@ -328,6 +328,7 @@ ordered_json summary_of(const Simulation& s, const RunFacts& facts) {
   out["packet_hops"] = hops;
   out["events"] = s.events().fired();
   out["wall_s"] = facts.wall_s;
+  out["cpu_s"] = facts.cpu_s;
   out["packet_hops_per_s"] = ratio(static_cast<double>(hops), facts.wall_s);
   out["events_per_s"] = ratio(static_cast<double>(s.events().fired()), facts.wall_s);
   return out;

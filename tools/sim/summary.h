@@ -14,6 +14,7 @@ namespace weft::sim {
 struct RunFacts {
   bool complete = false;  ///< all transfers ended
   double wall_s = 0;      ///< of the run itself
+  double cpu_s = 0;       ///< the same, in time of a CPU
   double build_s = 0;
 };
 

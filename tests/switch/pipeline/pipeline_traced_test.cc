@@ -86,6 +86,29 @@ TEST(Tap, HearsNothingOnceItIsRemoved) {
   EXPECT_FALSE(rig.pipelines[0]->add_tap(first));
 }
 
+TEST(Tap, ThatSeesNoTrafficHearsOfDropsAloneAmongOthersThatDo) {
+  class DropTap : public RecordingTap {
+   public:
+    [[nodiscard]] bool sees_traffic() const noexcept override { return false; }
+  };
+  DropTap drops;
+  RecordingTap all;
+  RecordingTap last;
+  Rig rig({{"fwd", forward()}});
+  ASSERT_TRUE(rig.pipelines[0]->add_tap(drops));
+  ASSERT_TRUE(rig.pipelines[0]->add_tap(all));
+  ASSERT_TRUE(rig.pipelines[0]->add_tap(last));
+  rig.receive(0, {{1, 0, 0}, {2, 0, 9}});
+  EXPECT_THAT(drops.calls, ElementsAre("dropped 2 no_egress"));
+  EXPECT_EQ(all.calls.size(), 4u);
+  EXPECT_EQ(last.calls, all.calls);
+  rig.pipelines[0]->remove_tap(all);
+  rig.receive(0, {{3, 0, 0}, {4, 0, 9}});
+  EXPECT_THAT(drops.calls, ElementsAre("dropped 2 no_egress", "dropped 4 no_egress"));
+  EXPECT_EQ(all.calls.size(), 4u);
+  EXPECT_EQ(last.calls.size(), 8u);
+}
+
 // Follows the packets whose label is in `wanted`; the handle is the label.
 class RecordingTracer : public Tracer {
  public:
