@@ -136,8 +136,9 @@ std::string EthPort::start(const PortEnvironment& environment, const rte_eth_dev
   return "";
 }
 
-// A packet socket hears every interface until it is bound, and the af_packet driver makes the ring before it binds. What
-// the ring holds by now came first; of this interface's own packets some go with it, as if the port had opened later.
+// A packet socket hears every interface until it is bound, and the af_packet driver makes the ring before it binds.
+// What the ring holds by now came first; of this interface's own packets some go with it, as if the port had opened
+// later.
 void EthPort::forget_other_interfaces() noexcept {
   std::array<rte_mbuf*, 32> packets{};
   unsigned left = kAfPacketRingFrames;
