@@ -7,6 +7,7 @@
 #include <rte_errno.h>
 #include <rte_ethdev.h>
 #include <rte_mbuf.h>
+#include <rte_pause.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -158,7 +159,9 @@ void DpdkPort::free_received() noexcept {
 std::span<const std::span<const std::uint8_t>> DpdkPort::receive() noexcept {
   free_received();
   if (with_tap_ && ++polls_ >= kKernelInterval) take_from_kernel();
+  bursting_.store(true);
   const std::uint16_t count = started_ ? rte_eth_rx_burst(id_, 0, rx_.data(), kBurst) : std::uint16_t{0};
+  bursting_.store(false, std::memory_order_release);
   received_count_ = count;
   if (count > 0) idle_since_ = 0;
   std::size_t kept = 0;
@@ -215,7 +218,9 @@ void DpdkPort::take_from_kernel() noexcept {
 
 bool DpdkPort::flush() noexcept {
   if (queued_ == 0) return true;
+  bursting_.store(true);
   const std::size_t sent = started_ ? rte_eth_tx_burst(id_, 0, tx_.data(), static_cast<std::uint16_t>(queued_)) : 0;
+  bursting_.store(false, std::memory_order_release);
   counters_.tx_frames += sent;
   if (sent < queued_) ++counters_.tx_busy;
   std::copy(tx_.begin() + static_cast<std::ptrdiff_t>(sent), tx_.begin() + static_cast<std::ptrdiff_t>(queued_),
@@ -261,6 +266,11 @@ void DpdkPort::wait(std::int64_t ns) noexcept {
 bool DpdkPort::link_up() noexcept {
   rte_eth_link link{};
   return started_ && rte_eth_link_get_nowait(id_, &link) == 0 && link.link_status == RTE_ETH_LINK_UP;
+}
+
+void DpdkPort::await_burst() const noexcept {
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  while (bursting_.load(std::memory_order_acquire)) rte_pause();
 }
 
 PortCounters DpdkPort::counters() noexcept {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -51,6 +52,10 @@ class DpdkPort : public Port {
   [[nodiscard]] bool link_up() noexcept override;
   [[nodiscard]] PortCounters counters() noexcept override;
 
+  /// Returns when no burst is under way that began before the call. Any thread: what a driver that takes its rings away
+  /// on another thread has to wait for.
+  void await_burst() const noexcept;
+
   /// Frames that went to the kernel, and that came from it.
   [[nodiscard]] std::uint64_t to_kernel() const noexcept { return to_kernel_; }
   [[nodiscard]] std::uint64_t from_kernel() const noexcept { return from_kernel_; }
@@ -68,6 +73,7 @@ class DpdkPort : public Port {
   DpdkPortConfig config_;
   std::uint16_t id_;
   bool open_ = false, started_ = false;
+  std::atomic<bool> bursting_{false};
   bool memif_client_ = false;
   rte_mempool* pool_ = nullptr;
   KernelTap tap_;

@@ -20,7 +20,7 @@
 #include "switch/main/runtime.h"
 #include "switch/main/service_manager.h"
 #include "switch/main/telemetry.h"
-#include "switch/main/unmap_guard.h"
+#include "switch/ports/unmap_guard.h"
 #include "switch/stages/stages.h"
 
 namespace weft {
@@ -135,7 +135,7 @@ int run(const Options& options, const pipeline::Registry& registry, control::Con
       if (config.metrics) spdlog::info("metrics on {}", metrics.url());
       const Telemetry telemetry(runtime);
       runtime.start();
-      const UnmapGuard unmap_guard([&runtime] { runtime.await_workers(); });
+      const ports::UnmapGuard unmap_guard([&runtime] { runtime.await_workers(); });
       spdlog::info("forwarding");
       ServiceManager manager;
       manager.ready();

@@ -74,6 +74,7 @@ std::optional<Failure> Session::choose_interface(Options& options) {
 }
 
 Session::~Session() {
+  unmap_guard_.reset();
   host_.close();
   if (dpdk_) nic::stop_eal();
 }
@@ -98,6 +99,7 @@ std::optional<Failure> Session::open_device(Options& options) {
   options.interface = port->name();
   options.addresses.clear();
   for (const auto& prefix : prefixes) options.addresses.push_back(prefix.address.to_string());
+  unmap_guard_.emplace([device = port.get()] { device->await_burst(); });
   host_.open(std::move(port));
   const bool connected =
       run_until([&] { return host_.port().link_up(); }, options.server.empty() ? 1 : options.timeout_s);

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "nic/host/host.h"
+#include "switch/ports/unmap_guard.h"
 #include "tools/weft-rnic/options.h"
 
 namespace weft::rnic_tool {
@@ -66,6 +67,7 @@ class Session {
   };
   nic::Host host_;
   bool dpdk_ = false;
+  std::optional<ports::UnmapGuard> unmap_guard_;
   nic::Pd pd_{};
   std::optional<nic::CmTarget> target_;
   std::vector<Connection> connections_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The weft authors
-#include "switch/main/unmap_guard.h"
+#include "switch/ports/unmap_guard.h"
 
 #include <rte_interrupts.h>
 #include <sys/syscall.h>
@@ -9,7 +9,7 @@
 #include <mutex>
 #include <utility>
 
-namespace weft {
+namespace weft::ports {
 namespace {
 
 std::mutex guard_mutex;
@@ -17,9 +17,9 @@ std::function<void()> guard;
 
 }  // namespace
 
-UnmapGuard::UnmapGuard(std::function<void()> wait_for_workers) {
+UnmapGuard::UnmapGuard(std::function<void()> wait_for_bursts) {
   const std::lock_guard lock(guard_mutex);
-  guard = std::move(wait_for_workers);
+  guard = std::move(wait_for_bursts);
 }
 
 UnmapGuard::~UnmapGuard() {
@@ -27,13 +27,13 @@ UnmapGuard::~UnmapGuard() {
   guard = nullptr;
 }
 
-}  // namespace weft
+}  // namespace weft::ports
 
 // The definition in the program comes before that of the C library, for DPDK's libraries too.
 extern "C" __attribute__((visibility("default"))) int munmap(void* address, std::size_t bytes) noexcept {
   if (rte_thread_is_intr() != 0) {
-    const std::lock_guard lock(weft::guard_mutex);
-    if (weft::guard) weft::guard();
+    const std::lock_guard lock(weft::ports::guard_mutex);
+    if (weft::ports::guard) weft::ports::guard();
   }
   return static_cast<int>(syscall(SYS_munmap, address, bytes));
 }

@@ -3,21 +3,21 @@
 //
 // DPDK's memif driver (22.11, memif_disconnect) unmaps the rings of a peer that has gone in DPDK's interrupt thread,
 // after it has cleared a flag that receive and transmit look at when they begin. It does not wait for a burst that has
-// begun before, so a worker that reads a ring at that moment crashes the switch. weft lets that thread wait: its
-// munmap() is called first, and calls the kernel's when every worker has gone through its loop once.
+// begun before, so a thread that reads a ring at that moment crashes the program. weft lets that thread wait: its
+// munmap() is called first, and calls the kernel's when no such burst is under way any more.
 #pragma once
 
 #include <functional>
 
-namespace weft {
+namespace weft::ports {
 
-/// While one lives, the interrupt thread calls `wait_for_workers` before it unmaps anything. One at a time.
+/// While one lives, the interrupt thread calls `wait_for_bursts` before it unmaps anything. One at a time.
 class UnmapGuard {
  public:
-  explicit UnmapGuard(std::function<void()> wait_for_workers);
+  explicit UnmapGuard(std::function<void()> wait_for_bursts);
   ~UnmapGuard();
   UnmapGuard(const UnmapGuard&) = delete;
   UnmapGuard& operator=(const UnmapGuard&) = delete;
 };
 
-}  // namespace weft
+}  // namespace weft::ports
