@@ -21,6 +21,8 @@ MIN_QP_TIMEOUT = 17  # 0.54 s
 
 def _harness():
     """The modules of tests/guests; only those who want guests need them."""
+    if not _TESTS.is_dir():
+        raise LabError("Soft-RoCE guests need weft's source tree: run its tools/lab/weft-lab")
     for folder in ("guests", "live"):
         if str(_TESTS / folder) not in sys.path:
             sys.path.insert(0, str(_TESTS / folder))

@@ -215,10 +215,21 @@ def yaml_page(switch, version):
     return out + see_also(("weft-switch", 8), ("weftctl", 1))
 
 
+def lab_page(path, version):
+    """weft-lab's help comes from argparse, which lays it out for itself."""
+    text = subprocess.run([path, "--help"], capture_output=True, text=True, check=True, timeout=60,
+                          env={**os.environ, "COLUMNS": "80"}).stdout
+    usage, about, options = re.match(r"usage: (.*?)\n\n(.*?)\n\n(.*)", text, re.S).groups()
+    return (header("weft-lab", 1, version, "labs of RNIC hosts and a fabric on one machine") +
+            [".SH SYNOPSIS", f"\\fB{escape(' '.join(usage.split()))}\\fR", ".SH DESCRIPTION", escape(about), ".SH OPTIONS",
+             *verbatim(options.splitlines())] + see_also(("weft-switch", 8), ("weft-rnic", 1)))
+
+
 def main():
-    folder, version, out = sys.argv[1:]
+    folder, lab, version, out = sys.argv[1:]
     os.makedirs(out, exist_ok=True)
-    switch, ctl, rnic = (os.path.join(folder, name) for name in ("weft-switch", "weftctl", "weft-rnic"))
+    switch, ctl, rnic, sim = (os.path.join(folder, name)
+                              for name in ("weft-switch", "weftctl", "weft-rnic", "weft-sim"))
     pages = {
         "weft-switch.8": command_page(switch, 8, version, "software top-of-rack switch for RoCEv2", SWITCH_ABOUT,
                                       SWITCH_END, (("weft.yaml", 5), ("weftctl", 1))),
@@ -226,6 +237,9 @@ def main():
                                   (("weft-switch", 8), ("weft.yaml", 5))),
         "weft-rnic.1": command_page(rnic, 1, version, "software RNIC on a network interface", None, [],
                                     (("weft-switch", 8), ("weftctl", 1))),
+        "weft-sim.1": command_page(sim, 1, version, "RoCEv2 experiments in virtual time", None, [],
+                                   (("weft-switch", 8), ("weft-lab", 1))),
+        "weft-lab.1": lab_page(lab, version),
         "weft.yaml.5": yaml_page(switch, version),
     }
     for name, lines in pages.items():
