@@ -51,6 +51,7 @@ Pipeline::Pipeline(SwitchState& state, PipelineHost host)
   }
   gates_.resize(egress_.size() + 1);
   set_gates();
+  if (state_.all_links_up()) links_told_ = gates_of_;
   if (info.qos) make_qos();
 }
 
@@ -300,18 +301,6 @@ void Pipeline::admit_mixed(TimeNs now, rte_mbuf** packets, std::uint32_t size, s
   for (std::uint32_t i = 0; i < size; ++i) admit_one(now, packets[i]);
 }
 
-void Pipeline::set_gates() noexcept {
-  gates_of_ = state_.link_generation();
-  for (PortIndex port = 0; port < egress_.size(); ++port) {
-    const bool open = egress_[port] != nullptr && state_.link_up(port);
-    if (!open) {
-      gates_[port] = {};
-      continue;
-    }
-    gates_[port] = {egress_[port].get(), max_frame_[port] + 1, egress_[port]->direct() && egress_stages_.empty()};
-  }
-}
-
 void Pipeline::admit_one(TimeNs now, rte_mbuf* m) noexcept {
   const PortIndex out = meta(m).out_port;
   if (out >= egress_.size()) [[unlikely]]
@@ -433,6 +422,8 @@ std::uint16_t Pipeline::send_to_device(TimeNs now, PortIndex port, rte_mbuf** pa
 // --- time --------------------------------------------------------------------------------------------------------
 
 void Pipeline::run_timers(TimeNs now) noexcept {
+  if (links_told_ != state_.link_generation()) [[unlikely]]
+    tell_links(now);
   for (std::size_t i = 0; i < slot_count_; ++i) {
     if (slots_[i].stage->next_deadline() > now) continue;
     Context context(now, host_.worker, rng_, *this, static_cast<std::uint8_t>(i));
@@ -448,7 +439,7 @@ TimeNs Pipeline::port_deadline(PortIndex port) const noexcept {
 }
 
 TimeNs Pipeline::stage_deadline() const noexcept {
-  TimeNs next = kNever;
+  TimeNs next = links_told_ == state_.link_generation() ? kNever : 0;
   for (std::size_t i = 0; i < slot_count_; ++i) next = std::min(next, slots_[i].stage->next_deadline());
   return next;
 }

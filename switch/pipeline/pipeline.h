@@ -179,6 +179,7 @@ class Pipeline {
   void admit_mixed(TimeNs now, rte_mbuf** packets, std::uint32_t size, std::uint32_t longest) noexcept;
   void pass_through(TimeNs now, EgressQueue& queue, rte_mbuf** packets, std::uint16_t size) noexcept;
   void set_gates() noexcept;
+  void tell_links(TimeNs now) noexcept;
   void admit_one(TimeNs now, rte_mbuf* m) noexcept;
   void note_admitted(PortIndex port) noexcept {
     if (host_.admitted != nullptr) host_.admitted[port / 64] |= std::uint64_t{1} << port % 64;
@@ -238,6 +239,7 @@ class Pipeline {
   std::vector<std::uint32_t> max_frame_;              ///< by PortIndex
   std::vector<Gate> gates_;                           ///< by PortIndex; behind them one that is closed
   std::uint32_t gates_of_ = 0;                        ///< SwitchState::link_generation() that they belong to
+  std::uint32_t links_told_ = 0;                      ///< the same, of which stages have been told
   std::unique_ptr<PortTotals[]> port_totals_;
   FlowTotals totals_;
   StageTotals admission_, tx_;

@@ -72,6 +72,9 @@ class Stage {
   [[nodiscard]] virtual TimeNs next_deadline() const { return kNever; }
   virtual void on_timer(Context& /*context*/) {}
 
+  /// Links of the switch have changed since the last call. An instance begins with all links up.
+  virtual void on_links(Context& /*context*/) {}
+
   /// A packet was dropped at or after admission, on the worker that owns its egress port; one that an earlier stage
   /// sent past this one is reported too. Only called when StageType::wants_drops; the packet is freed right after. Not
   /// reported: what a device refuses (tx_failed), and packets sent from within on_drop() itself.

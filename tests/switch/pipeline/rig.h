@@ -33,6 +33,7 @@ struct Script {
   std::function<void(Context&, const rte_mbuf*, DropReason)> drop{};
   std::function<std::size_t(std::uint16_t worker)> held{};
   std::function<void(Context&)> flush{};
+  std::function<void(Context&)> links{};
 };
 
 class ScriptedStage : public Stage {
@@ -48,6 +49,9 @@ class ScriptedStage : public Stage {
   [[nodiscard]] std::size_t held() const override { return script_.held ? script_.held(worker_) : 0; }
   void flush(Context& context) override {
     if (script_.flush) script_.flush(context);
+  }
+  void on_links(Context& context) override {
+    if (script_.links) script_.links(context);
   }
 
  private:
