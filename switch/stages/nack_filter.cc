@@ -111,7 +111,8 @@ NackFilterStage::NackFilterStage(const pipeline::StageBuild& build, NackFilterSh
       memory_(static_cast<std::byte*>(pages_.data())),
       nobody_(memory_ + options_.max_qps * stride_),
       usual_paths_(options_.rules.paths),
-      mail_lost_seen_(build.workers, 0) {
+      mail_lost_seen_(build.workers, 0),
+      draining_(build.info.ports.size()) {
   free_.reserve(options_.max_qps);
   timers_.reserve(options_.max_qps);
   for (std::uint16_t from = 0; from < build.workers; ++from) mail_lost_seen_[from] = shared.lost(from, worker_);
@@ -123,9 +124,7 @@ void NackFilterStage::ingress(Context& context, Batch& batch) {
     rte_mbuf* m = batch.packet[i];
     const PacketMeta& pm = pipeline::meta(m);
     if (!kRcResponses[pm.parsed.opcode] || pm.parsed.kind != wire::FrameKind::roce) continue;
-    const bool from_host =
-        pm.in_port < options_.uplink_of_port.size() && options_.uplink_of_port[pm.in_port] == NackOptions::kNoUplink;
-    if (!from_host || on_response(context, m)) continue;
+    if (!is_host_port(pm.in_port) || on_response(context, m)) continue;
     if (options_.on_block == OnBlock::ack) {
       make_ack(m);
     } else {
@@ -136,7 +135,19 @@ void NackFilterStage::ingress(Context& context, Batch& batch) {
 
 void NackFilterStage::egress(Context& context, PortIndex port, Batch& batch) {
   if (options_.uplink_of_port[port] != NackOptions::kNoUplink) return;
-  if (shared_.workers() > 1) return record_for_owners(context, port, batch);
+  if (shared_.workers() > 1) {
+    record_for_owners(context, port, batch);
+  } else {
+    record_all(context, port, batch);
+  }
+  if (draining_count_ != 0 && draining_[port] && context.queue_depth(port) == 0) [[unlikely]] {
+    draining_[port] = false;
+    --draining_count_;
+    release_cut(context, port);
+  }
+}
+
+void NackFilterStage::record_all(Context& context, PortIndex port, const Batch& batch) noexcept {
   // First which packets are of interest and where their state is, so that it is on its way while the others are looked
   // at; then nearly all are the next ones of their paths.
   struct Wanted {
@@ -318,6 +329,34 @@ std::uint32_t NackFilterStage::slot_of_response(const PacketMeta& pm) const noex
   return same ? slot : kNone;
 }
 
+// Sends on the blocked NACKs of hosts at a port whose packets were to come in through an uplink that is down.
+void NackFilterStage::release_cut(Context& context, PortIndex port) noexcept {
+  for (std::uint32_t slot = 0; slot < used_; ++slot) {
+    if (qp(slot).state().dest_qp == 0 || extra(slot).in_port != port) continue;
+    if (unit_.on_uplinks_down(qp(slot), uplinks_down_)) send_nack(context, slot, NackCounter::compensated_path_down);
+  }
+}
+
+// What came in before a link went down may wait in the queue to its host: of a port whose queue has not been empty
+// since, nothing is said to be lost.
+void NackFilterStage::on_links(Context& context) {
+  if (!options_.rules.arrival_check) return;
+  std::uint64_t down = 0;
+  for (PortIndex port = 0; port < options_.uplink_of_port.size(); ++port) {
+    if (!is_host_port(port) && !context.link_up(port)) down |= std::uint64_t{1} << options_.uplink_of_port[port];
+  }
+  const bool more = (down & ~uplinks_down_) != 0;
+  uplinks_down_ = down;
+  if (!more) return;
+  draining_count_ = 0;
+  for (PortIndex port = 0; port < options_.uplink_of_port.size(); ++port) {
+    if (!is_host_port(port)) continue;
+    draining_[port] = context.queue_depth(port) != 0;
+    draining_count_ += draining_[port] ? 1 : 0;
+    if (!draining_[port]) release_cut(context, port);
+  }
+}
+
 void NackFilterStage::release_all(Context& context) noexcept {
   for (std::uint32_t slot = 0; slot < used_; ++slot) {
     if (qp(slot).state().dest_qp != 0 && unit_.release(qp(slot))) {
@@ -358,10 +397,15 @@ bool NackFilterStage::on_nack(Context& context, std::uint32_t slot, rte_mbuf* m)
   }
   NackState& s = qp(slot).state();
   ++s.nacks;
-  const NackVerdict verdict = unit_.on_nack(qp(slot), context.now, pm.parsed.psn);
+  const std::uint64_t down = draining_[pm.in_port] ? 0 : uplinks_down_;
+  const NackVerdict verdict = unit_.on_nack(qp(slot), context.now, pm.parsed.psn, down);
   if (verdict == NackVerdict::valid) {
     count(NackCounter::nacks_valid);
     ++s.valid;
+    return true;
+  }
+  if (verdict == NackVerdict::path_down) {
+    count(NackCounter::nacks_path_down);
     return true;
   }
   if (verdict == NackVerdict::unknown) {

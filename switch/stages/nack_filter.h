@@ -37,8 +37,10 @@ enum class NackCounter : std::uint8_t {
   nacks_valid,               ///< of these, passed because their packet is lost
   nacks_blocked,             ///< stopped, or made an ACK
   nacks_unknown,             ///< passed because they could not be judged
+  nacks_path_down,           ///< passed because their packet was to come in through an uplink that is down
   compensated_packet,        ///< blocked NACKs that were sent after all: a later packet proved the loss,
   compensated_guard,         ///< the guard expired,
+  compensated_path_down,     ///< the uplink of the packet went down,
   nacks_released,            ///< or nothing could be judged any more
   spurious_retransmissions,  ///< request packets that had left before and were not lost
   path_mismatches,           ///< times that packets of a queue pair began to arrive through other uplinks
@@ -49,9 +51,13 @@ enum class NackCounter : std::uint8_t {
   count_,
 };
 inline constexpr std::array kNackCounterNames{
-    "nacks_seen",         "nacks_valid",       "nacks_blocked",  "nacks_unknown",
-    "compensated_packet", "compensated_guard", "nacks_released", "spurious_retransmissions",
-    "path_mismatches",    "qps_active",        "table_full",     "no_buffer",
+    "nacks_seen",        "nacks_valid",
+    "nacks_blocked",     "nacks_unknown",
+    "nacks_path_down",   "compensated_packet",
+    "compensated_guard", "compensated_path_down",
+    "nacks_released",    "spurious_retransmissions",
+    "path_mismatches",   "qps_active",
+    "table_full",        "no_buffer",
     "mail_lost",
 };
 static_assert(kNackCounterNames.size() == static_cast<std::size_t>(NackCounter::count_));
@@ -122,6 +128,7 @@ class NackFilterStage : public pipeline::Stage {
 
   void ingress(pipeline::Context& context, pipeline::Batch& batch) override;
   void egress(pipeline::Context& context, pipeline::PortIndex port, pipeline::Batch& batch) override;
+  void on_links(pipeline::Context& context) override;
   void on_drop(pipeline::Context& context, const rte_mbuf* packet, pipeline::DropReason reason) override;
   [[nodiscard]] pipeline::TimeNs next_deadline() const override;
   void on_timer(pipeline::Context& context) override;
@@ -169,6 +176,7 @@ class NackFilterStage : public pipeline::Stage {
   [[nodiscard]] std::uint8_t uplink_of(const pipeline::PacketMeta& pm) const noexcept {
     return options_.rules.arrival_check ? options_.uplink_of_port[pm.in_port] : std::uint8_t{0};
   }
+  void record_all(pipeline::Context& context, pipeline::PortIndex port, const pipeline::Batch& batch) noexcept;
   void record_for_owners(pipeline::Context& context, pipeline::PortIndex port, const pipeline::Batch& batch) noexcept;
   void tell_owner(pipeline::Context& context, const rte_mbuf* m, bool dropped) noexcept;
   [[nodiscard]] NackMail mail_of(const rte_mbuf* m, bool dropped) const noexcept;
@@ -183,6 +191,10 @@ class NackFilterStage : public pipeline::Stage {
   [[nodiscard]] bool in_use(std::uint32_t slot) const noexcept;
   void evict(pipeline::Context& context, std::uint32_t slot) noexcept;
   void release_all(pipeline::Context& context) noexcept;
+  void release_cut(pipeline::Context& context, pipeline::PortIndex port) noexcept;
+  [[nodiscard]] bool is_host_port(pipeline::PortIndex port) const noexcept {
+    return port < options_.uplink_of_port.size() && options_.uplink_of_port[port] == NackOptions::kNoUplink;
+  }
 
   [[nodiscard]] bool on_response(pipeline::Context& context, rte_mbuf* m) noexcept;
   [[nodiscard]] bool on_nack(pipeline::Context& context, std::uint32_t slot, rte_mbuf* m) noexcept;
@@ -214,6 +226,9 @@ class NackFilterStage : public pipeline::Stage {
   std::uint32_t sweep_at_ = 0;
   std::vector<Timer> timers_;                  ///< a heap, the earliest first
   std::vector<std::uint32_t> mail_lost_seen_;  ///< by worker
+  std::uint64_t uplinks_down_ = 0;             ///< a bit per uplink; none without arrival check
+  std::vector<bool> draining_;                 ///< by port: what waits there may have come in before a link went down
+  std::uint32_t draining_count_ = 0;
   std::array<pipeline::Counter, static_cast<std::size_t>(NackCounter::count_)> counters_;
 };
 

@@ -60,7 +60,7 @@ DataVerdict NackFilterUnit::on_other_data(NackQp qp, Psn psn, std::uint32_t upli
   DataVerdict verdict;
   NackState& s = qp.state();
   if ((s.flags & NackFlag::learning) != 0) {
-    learn(qp, uplink);
+    learn(qp, psn, uplink);
     return verdict;
   }
   if (!follow(qp, psn, uplink, verdict)) return verdict;
@@ -71,21 +71,24 @@ DataVerdict NackFilterUnit::on_other_data(NackQp qp, Psn psn, std::uint32_t upli
   return verdict;
 }
 
-// Brings the path of a packet up to date. False when the mapping is not what it was.
+// Brings the path of a packet up to date. False when the packet was sent by another mapping than it was thought, or by
+// the one before.
 bool NackFilterUnit::follow(NackQp qp, Psn psn, std::uint32_t uplink, DataVerdict& verdict) const noexcept {
   NackState& s = qp.state();
   NackPath& path = qp.path(s.paths.class_of(psn));
   const bool any = path.known() && path.uplink() == NackPath::kAnyUplink;
+  if (!any && path.uplink() != uplink && from_before(s, psn)) return false;
   if (path.known() && !any && path.uplink() != uplink) {
     verdict.mismatch = true;
-    lose_track(qp, verdict);
-    learn(qp, uplink);
+    lose_track(qp, psn, verdict);
+    learn(qp, psn, uplink);
     return false;
   }
   ++path.packets;
   const std::uint32_t word = uplink << 24 | psn.value();
   if (!path.known()) {
     path.last = word;
+    if (s.judged_from != NackState::kEvery) s.judged_from = later(Psn(s.judged_from), psn).value();
     raise_top(qp, psn);
     remove_lost(qp, psn);
     return true;
@@ -167,8 +170,11 @@ void NackFilterUnit::reset_paths(NackQp qp, std::uint32_t paths) const noexcept 
   for (std::uint32_t i = 0; i < paths; ++i) qp.path(i) = {NackPath::kUnknown, 0};
 }
 
-void NackFilterUnit::lose_track(NackQp qp, DataVerdict& verdict) const noexcept {
+// `psn` is the first one that is known to have been sent by another mapping. What is under way by the old one is older.
+void NackFilterUnit::lose_track(NackQp qp, Psn psn, DataVerdict& verdict) const noexcept {
   NackState& s = qp.state();
+  const Psn newest = later(highest(qp), psn);
+  s.judged_from = (s.judged_from == NackState::kEvery ? newest : later(Psn(s.judged_from), newest)).value();
   forget_lost(qp);
   s.ring_size = 0;
   s.read_count = {};
@@ -179,8 +185,9 @@ void NackFilterUnit::lose_track(NackQp qp, DataVerdict& verdict) const noexcept 
 }
 
 // Watches through which uplinks packets come in; after enough of them, tries as many paths as these stand for.
-void NackFilterUnit::learn(NackQp qp, std::uint32_t uplink) const noexcept {
+void NackFilterUnit::learn(NackQp qp, Psn psn, std::uint32_t uplink) const noexcept {
   NackState& s = qp.state();
+  if (from_before(s, psn)) return;
   s.uplinks_seen |= std::uint64_t{1} << uplink;
   if (++s.learned < 4 * std::max(rules_.uplinks, std::uint32_t{2})) return;
   std::uint32_t paths = 0;
@@ -192,6 +199,13 @@ void NackFilterUnit::learn(NackQp qp, std::uint32_t uplink) const noexcept {
   s.learned = 0;
 }
 
+// Whether a packet may have been sent by the mapping before, or again since: where it comes in says nothing.
+bool NackFilterUnit::from_before(const NackState& s, Psn psn) const noexcept {
+  if (s.judged_from == NackState::kEvery) return false;
+  const std::int32_t ahead = psn.distance_from(Psn(s.judged_from));
+  return ahead < 0 && ahead > -static_cast<std::int32_t>(rules_.window_psns);
+}
+
 // Another connection of the same queue pair, or PSNs that make no sense.
 void NackFilterUnit::restart(NackQp qp, DataVerdict& verdict) const noexcept {
   NackState& s = qp.state();
@@ -199,6 +213,7 @@ void NackFilterUnit::restart(NackQp qp, DataVerdict& verdict) const noexcept {
   s.ring_size = 0;
   s.read_count = {};
   s.epsn_known = 0;
+  s.judged_from = NackState::kEvery;
   s.flags &= ~NackFlag::armed;
   if (s.guard_at == 0) verdict.release = release(qp);
   for (std::uint32_t i = 0; i < s.paths.value(); ++i) qp.path(i).last = NackPath::kUnknown;
@@ -305,26 +320,52 @@ bool NackFilterUnit::never_sent(const NackState& s, Psn psn) noexcept {
 
 // --- NACKs -------------------------------------------------------------------------------------------------------
 
-NackVerdict NackFilterUnit::on_nack(NackQp qp, std::uint64_t now_ns, Psn epsn) const noexcept {
+// The receiver has everything before `epsn`.
+void NackFilterUnit::heard_of(NackState& s, Psn epsn) noexcept {
+  s.epsn = epsn.value();
+  s.epsn_known = 1;
+  const bool learned = (s.flags & (NackFlag::learning | NackFlag::probation)) == 0;
+  if (learned && s.judged_from != NackState::kEvery && epsn.distance_from(Psn(s.judged_from)) >= 0) {
+    s.judged_from = NackState::kEvery;
+  }
+}
+
+// Whether this PSN was to come in through an uplink that is down, and has not.
+bool NackFilterUnit::on_path_down(NackQp qp, Psn psn, std::uint64_t uplinks_down) const noexcept {
+  const NackPath& path = qp.path(qp.state().paths.class_of(psn));
+  return path.known() && path.uplink() < NackRules::kMaxUplinks && (uplinks_down >> path.uplink() & 1) != 0 &&
+         path.psn().distance_from(psn) < 0;
+}
+
+bool NackFilterUnit::on_uplinks_down(NackQp qp, std::uint64_t uplinks_down) const noexcept {
+  const NackState& s = qp.state();
+  const bool pending = (s.flags & NackFlag::pending) != 0 && (s.flags & NackFlag::learning) == 0;
+  return pending && on_path_down(qp, Psn(s.blocked), uplinks_down) && release(qp);
+}
+
+NackVerdict NackFilterUnit::on_nack(NackQp qp, std::uint64_t now_ns, Psn epsn,
+                                    std::uint64_t uplinks_down) const noexcept {
   NackState& s = qp.state();
   if ((s.flags & NackFlag::pending) != 0 && epsn.distance_from(Psn(s.blocked)) > 0) settle(s);
   if ((s.flags & (NackFlag::learning | NackFlag::probation)) != 0) return NackVerdict::unknown;
   // The receiver has said since that it needs this no more: a copy of a NACK.
   const std::int32_t behind = Psn(s.epsn).distance_from(epsn);
   if (s.epsn_known != 0 && behind > 0 && behind < kRestartDistance) return NackVerdict::blocked;
-  s.epsn = epsn.value();
-  s.epsn_known = 1;
+  heard_of(s, epsn);
 
   bool arm = true;
   NackVerdict verdict = NackVerdict::blocked;
   const NackPath& path = qp.path(s.paths.class_of(epsn));
-  if (rules_.check == NackCheck::gap) {
+  if (s.judged_from != NackState::kEvery) {
+    verdict = NackVerdict::unknown;
+  } else if (rules_.check == NackCheck::gap) {
     verdict = judge_gap(qp, epsn, arm);
   } else if (rules_.check == NackCheck::hwm) {
     if (path.known() && path.psn().distance_from(epsn) > 0) verdict = NackVerdict::valid;
   } else if (ring_proves(qp, epsn)) {
     verdict = NackVerdict::valid;
   }
+  if (verdict == NackVerdict::blocked && on_path_down(qp, epsn, uplinks_down)) verdict = NackVerdict::path_down;
   const bool again = (s.flags & NackFlag::pending) != 0 && Psn(s.blocked) == epsn;
   if (verdict != NackVerdict::blocked) {
     if (again) settle(s);
@@ -356,10 +397,7 @@ NackVerdict NackFilterUnit::judge_gap(NackQp qp, Psn epsn, bool& arm) const noex
 void NackFilterUnit::on_receipt(NackQp qp, Psn psn) const noexcept {
   NackState& s = qp.state();
   const Psn next = psn + 1;
-  if (s.epsn_known == 0 || next.distance_from(Psn(s.epsn)) > 0) {
-    s.epsn = next.value();
-    s.epsn_known = 1;
-  }
+  if (s.epsn_known == 0 || next.distance_from(Psn(s.epsn)) > 0) heard_of(s, next);
   if ((s.flags & NackFlag::pending) != 0 && psn.distance_from(Psn(s.blocked)) >= 0) settle(s);
   if (s.lost_count != 0) prune_lost(qp, psn);
 }

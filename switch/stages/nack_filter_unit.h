@@ -37,7 +37,11 @@
 //
 // Where packets come in matters: a class of PSNs whose packets begin to arrive through another uplink has another path
 // now. Then nothing is judged (NACKs pass) until the new mapping has been learned and has held for a while: the number
-// of paths is taken from the uplinks that packets of the queue pair come in through, by their weights.
+// of paths is taken from the uplinks that packets of the queue pair come in through, by their weights. NACKs for PSNs
+// from before the new mapping pass afterwards too.
+//
+// An uplink of this switch that is down delivers nothing any more: what a class of PSNs that comes in through it has
+// not delivered is lost, or will be until the sender's ToR takes another path.
 #pragma once
 
 #include <array>
@@ -86,6 +90,8 @@ struct NackFlag {
 
 /// Of one queue pair, the direction of its requests.
 struct alignas(64) NackState {
+  static constexpr std::uint32_t kEvery = 0xffffffff;
+
   std::uint64_t address_key = 0;  ///< Parsed::address_key of its packets
   std::uint32_t dest_qp = 0;      ///< 0: nobody's
   std::uint8_t flags = 0;         ///< NackFlag
@@ -100,6 +106,7 @@ struct alignas(64) NackState {
   std::uint64_t uplinks_seen = 0;
   std::uint32_t ring_next = 0, ring_size = 0;
   std::array<std::uint32_t, 2> read_first{}, read_count{};  ///< PSNs that the last READs take without sending them
+  std::uint32_t judged_from = kEvery;                       ///< earlier PSNs were sent by another mapping
   std::uint32_t nacks = 0, valid = 0, blocked_count = 0, unknown = 0;  ///< statistics: kept by the unit's caller
   std::uint32_t compensated = 0, guard = 0, released = 0, spurious = 0;
 };
@@ -153,9 +160,10 @@ struct DataVerdict {
 
 /// What becomes of a NACK.
 enum class NackVerdict : std::uint8_t {
-  valid,    ///< its packet is lost: let it pass
-  unknown,  ///< cannot be judged: let it pass
-  blocked,  ///< no sign of a loss: it must not reach the sender
+  valid,      ///< its packet is lost: let it pass
+  path_down,  ///< its packet has not come in through an uplink that is down: let it pass
+  unknown,    ///< cannot be judged: let it pass
+  blocked,    ///< no sign of a loss: it must not reach the sender
 };
 
 /// The rules at work. Has no state: that of a queue pair comes with every call.
@@ -193,7 +201,10 @@ class NackFilterUnit {
 
   /// A NACK of the receiver. After `blocked`, state().guard_at says when the guard expires; if that is not 0 and was
   /// not set before, the caller sees to it that on_guard() is called then.
-  NackVerdict on_nack(NackQp qp, std::uint64_t now_ns, wire::Psn epsn) const noexcept;
+  /// @param uplinks_down  a bit per uplink; only with arrival check
+  NackVerdict on_nack(NackQp qp, std::uint64_t now_ns, wire::Psn epsn, std::uint64_t uplinks_down = 0) const noexcept;
+  /// Uplinks went down. True when that is where the packet of the blocked NACK was: send it.
+  bool on_uplinks_down(NackQp qp, std::uint64_t uplinks_down) const noexcept;
   /// The receiver has everything up to `psn`: an ACK, a READ or ATOMIC response.
   void on_receipt(NackQp qp, wire::Psn psn) const noexcept;
   /// An RNR NAK: `psn` has arrived, but the receiver could not take it and waits for it again.
@@ -211,6 +222,7 @@ class NackFilterUnit {
     h(s.flags | std::uint64_t{s.learned} << 8 | std::uint64_t{s.epsn_known} << 24 | std::uint64_t{s.epsn} << 32);
     h((s.flags & NackFlag::pending) != 0 ? s.blocked : 0);
     h(s.guard_at != 0 ? 1 : 0);
+    h(s.judged_from);
     h(s.paths.value() | std::uint64_t{s.lost_count} << 32);
     h(s.uplinks_seen);
     if (s.lost_count != 0) {
@@ -243,8 +255,9 @@ class NackFilterUnit {
 
   // The mapping of PSNs to paths.
   void reset_paths(NackQp qp, std::uint32_t paths) const noexcept;
-  void lose_track(NackQp qp, DataVerdict& verdict) const noexcept;
-  void learn(NackQp qp, std::uint32_t uplink) const noexcept;
+  void lose_track(NackQp qp, wire::Psn psn, DataVerdict& verdict) const noexcept;
+  void learn(NackQp qp, wire::Psn psn, std::uint32_t uplink) const noexcept;
+  [[nodiscard]] bool from_before(const NackState& s, wire::Psn psn) const noexcept;
   void restart(NackQp qp, DataVerdict& verdict) const noexcept;
 
   // The set of PSNs that are lost.
@@ -258,7 +271,9 @@ class NackFilterUnit {
   static void note_read(NackState& s, wire::Psn psn, std::uint32_t psns) noexcept;
   [[nodiscard]] static bool never_sent(const NackState& s, wire::Psn psn) noexcept;
 
-  // NACKs by check.
+  // NACKs, and by check.
+  static void heard_of(NackState& s, wire::Psn epsn) noexcept;
+  [[nodiscard]] bool on_path_down(NackQp qp, wire::Psn psn, std::uint64_t uplinks_down) const noexcept;
   [[nodiscard]] NackVerdict judge_gap(NackQp qp, wire::Psn epsn, bool& arm) const noexcept;
   [[nodiscard]] bool ring_proves(NackQp qp, wire::Psn epsn) const noexcept;
   static void settle(NackState& s) noexcept;

@@ -89,6 +89,20 @@ TEST(NackFilterExhaustive, WithAGuardThatWaitsLongEnoughNoLossIsHiddenAndNoneInv
   });
 }
 
+TEST(NackFilterExhaustive, APathThatGoesDownAtAnyTimeBringsNoFalseNackAndHidesNoLoss) {
+  if (mutant()) GTEST_SKIP();
+  for (const Guard guard : {Guard::off, Guard::bounded}) {
+    for (const Size& size : {Size{2, 5, 1}, Size{3, 6, 0}, Size{3, 5, 1}}) {
+      NackCase c{NackCheck::gap, Renack::eager, size.paths, size.packets, size.losses, guard};
+      c.path_down = true;
+      const NackFindings found = explore(c);
+      EXPECT_EQ(found.false_nacks, 0u) << found.false_example;
+      EXPECT_TRUE(guard == Guard::off || found.missed == 0) << found.missed_example;
+      EXPECT_TRUE(found.complete);
+    }
+  }
+}
+
 TEST(NackFilterExhaustive, AGuardThatFiresTooEarlyHidesNothing) {
   if (mutant()) GTEST_SKIP();
   for_each_case(NackCheck::gap, Guard::early, [](const NackCase& c) {
@@ -131,12 +145,15 @@ TEST(NackFilterExhaustive, ItAlwaysComesToAnEnd) {
 TEST(NackFilterExhaustive, AMutantIsCaught) {
   if (!mutant()) GTEST_SKIP() << "this build has no mistake built in";
   bool caught = false;
-  for (const Guard guard : {Guard::off, Guard::bounded}) {
-    for_each_case(NackCheck::gap, guard, [&](const NackCase& c) {
-      if (caught) return;
-      const NackFindings found = explore(c);
-      caught = found.false_nacks != 0 || (guard == Guard::bounded && found.missed != 0);
-    });
+  for (const bool path_down : {false, true}) {
+    for (const Guard guard : {Guard::off, Guard::bounded}) {
+      for_each_case(NackCheck::gap, guard, [&](NackCase c) {
+        if (caught) return;
+        c.path_down = path_down;
+        const NackFindings found = explore(c);
+        caught = found.false_nacks != 0 || (guard == Guard::bounded && found.missed != 0);
+      });
+    }
   }
   EXPECT_TRUE(caught);
 }

@@ -44,6 +44,7 @@ struct NackCase {
     bounded,  ///< fires only when all that was under way when it began, and the answers to that, have arrived
     early,    ///< fires at any time
   } guard = Guard::off;
+  bool path_down = false;  ///< the first path may go down, for good: what is on it or is sent over it later is lost
 };
 
 /// What a case came to.
@@ -110,6 +111,7 @@ class NackExplorer {
     back,
     lose_back,
     guard,
+    path_down,
   };
   // A packet under way. `old`: it, or what it answers, was under way when the guard began.
   struct Item {
@@ -152,6 +154,7 @@ class NackExplorer {
     Fifo<16> last_hop{};
     Fifo<16> up{}, back{};
     std::uint32_t losses = 0;
+    std::uint32_t uplinks_down = 0;
     std::uint32_t nacked = 0, told = 0, nack_lost = 0;  ///< by relative PSN
   };
   struct Step {
@@ -244,7 +247,15 @@ class NackExplorer {
         if (unit_.on_guard(filter(n), 2)) tell(n, relative(wire::Psn(filter(n).state().blocked)));
       });
     }
+    if (case_.path_down && s.uplinks_down == 0) step(Event::path_down, 0, [&](State& n) { cut(n); });
     if (found_.transitions == before) end(s);
+  }
+
+  void cut(State& n) {
+    n.uplinks_down = 1;
+    n.paths[0] = {};
+    const wire::Psn blocked(filter(n).state().blocked);
+    if (unit_.on_uplinks_down(filter(n), n.uplinks_down)) tell(n, relative(blocked));
   }
 
   void send(State& n) {
@@ -252,6 +263,7 @@ class NackExplorer {
     if (!n.requester.transmit(0, p, n.send_cq)) return;
     const std::uint8_t psn = relative(p.psn);
     packets_[psn] = p;
+    if ((n.uplinks_down >> paths_.class_of(p.psn) & 1) != 0) return;
     n.paths[paths_.class_of(p.psn)].push({psn, false, p.ack_req, false, 0, 0});
   }
 
@@ -289,7 +301,8 @@ class NackExplorer {
     }
     const std::uint64_t guard_before = filter(n).state().guard_at;
     const std::uint32_t blocked_before = filter(n).state().blocked;
-    if (unit_.on_nack(filter(n), 0, psn_of(item.psn)) != NackVerdict::blocked) return tell(n, item.psn, item);
+    if (unit_.on_nack(filter(n), 0, psn_of(item.psn), n.uplinks_down) != NackVerdict::blocked)
+      return tell(n, item.psn, item);
     const NackState& f = filter(n).state();
     if (f.guard_at != 0 && (guard_before == 0 || blocked_before != f.blocked)) age(n);
   }
@@ -405,6 +418,7 @@ class NackExplorer {
     mix_fifo(s.last_hop);
     mix_fifo(s.up);
     mix_fifo(s.back);
+    mix(s.uplinks_down);
     mix(s.losses | std::uint64_t{s.nacked} << 8 | std::uint64_t{s.told} << 24 | std::uint64_t{s.nack_lost} << 40);
     return h;
   }
@@ -418,9 +432,9 @@ class NackExplorer {
       steps.push_back(found->second);
       key = found->second.from;
     }
-    constexpr std::array<const char*, 10> kNames{
-        "send",          "ToR",         "lose on path", "NIC",       "lose on last hop",
-        "answer at ToR", "lose answer", "back",         "lose back", "guard"};
+    constexpr std::array<const char*, 11> kNames{
+        "send",        "ToR",  "lose on path", "NIC",   "lose on last hop", "answer at ToR",
+        "lose answer", "back", "lose back",    "guard", "path down"};
     std::string text;
     for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
       if (step->event == Event::send) continue;

@@ -36,7 +36,8 @@ struct LeafSetup {
   std::string lb = "{ policy: psn }";
   std::string filter{};  ///< more options of nack_filter, ", guard_us: 0" for example
   std::string qps = "{ a: { address: 10.0.1.2, qpn: 17 }, b: { address: 10.0.3.2, qpn: 34 } }";
-  std::string track{};  ///< more options of rdma_track
+  std::string host_port{};  ///< more of ports h1 and h2, ", rate_mbps: 1" for example
+  std::string track{};      ///< more options of rdma_track
 };
 
 /// MAC addresses: of port i of a leaf as the harness gives them (0: host, 1: second host, then uplinks), and of others.
@@ -53,7 +54,7 @@ inline std::string leaf_yaml(unsigned subnet, const LeafSetup& setup) {
   const auto text = [](auto number) { return std::to_string(number); };
   for (unsigned host = 0; host < 2; ++host) {
     const std::string net = "10.0." + text(subnet + host);
-    ports += "  - { name: h" + text(host + 1) + ", type: \"null\", mtu_bytes: 4200 }\n";
+    ports += "  - { name: h" + text(host + 1) + ", type: \"null\", mtu_bytes: 4200" + setup.host_port + " }\n";
     addresses += "  - { port: h" + text(host + 1) + ", address: " + net + ".1/24 }\n";
     neighbours += "  - { port: h" + text(host + 1) + ", address: " + net + ".2, mac: \"02:aa:00:00:00:0" +
                   text(subnet + host) + "\" }\n";

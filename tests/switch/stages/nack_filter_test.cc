@@ -210,6 +210,65 @@ TEST(NackFilter, ADropInItsOwnQueueIsAKnownLoss) {
   EXPECT_THAT(leaf.nacks(), ElementsAre(2)) << "no later packet is needed";
 }
 
+TEST(NackFilter, ANackForAPathWhoseUplinkIsDownPasses) {
+  ReceiverLeaf leaf({.uplinks = 3});
+  leaf.arrive({0, 1, 2, 4, 5, 7});
+  leaf.h.set_link("s1", false);
+  leaf.h.advance_ns(1);
+  leaf.say(nack(3));
+  EXPECT_THAT(leaf.nacks(), ElementsAre(3));
+  EXPECT_EQ(leaf.counter("nacks_path_down"), 1u);
+  leaf.say(nack(8));
+  EXPECT_THAT(leaf.nacks(), IsEmpty()) << "8 comes in through s3";
+  leaf.h.set_link("s1", true);
+  leaf.h.advance_ns(1);
+  leaf.say(nack(9));
+  EXPECT_THAT(leaf.nacks(), IsEmpty()) << "9 may still come in through s1";
+  EXPECT_EQ(leaf.counter("nacks_path_down"), 1u);
+}
+
+TEST(NackFilter, ABlockedNackIsSentWhenTheUplinkOfItsPacketGoesDown) {
+  ReceiverLeaf leaf({.uplinks = 3});
+  leaf.arrive({0, 1, 2, 4, 5});
+  leaf.say(nack(3));
+  leaf.h.set_link("s2", false);
+  leaf.h.advance_ns(1);
+  EXPECT_THAT(leaf.nacks(), IsEmpty());
+  leaf.h.set_link("s1", false);
+  leaf.h.advance_ns(1);
+  EXPECT_THAT(leaf.nacks(), ElementsAre(3));
+  EXPECT_EQ(leaf.counter("compensated_path_down"), 1u);
+  leaf.h.advance_ns(10'000 * kUs);
+  EXPECT_THAT(leaf.upwards(), IsEmpty()) << "one NACK per PSN";
+}
+
+TEST(NackFilter, WhatWaitsInTheQueueToTheHostWhenAnUplinkGoesDownIsNotLost) {
+  for (const bool lost : {true, false}) {
+    // 1 Mbit/s: a packet takes some milliseconds, longer than the guard would in a fabric.
+    ReceiverLeaf leaf({.uplinks = 3, .filter = ", guard_us: 1000000", .host_port = ", rate_mbps: 1"});
+    leaf.arrive({0, 1, 2, 4});
+    leaf.h.advance_ns(20'000 * kUs);
+    leaf.arrive({5, 7, 8});
+    if (!lost) leaf.arrive({3});
+    leaf.say(nack(3));
+    leaf.h.set_link("s1", false);
+    leaf.h.advance_ns(1);
+    EXPECT_THAT(leaf.nacks(), IsEmpty()) << "packets wait";
+    leaf.h.advance_ns(50'000 * kUs);
+    EXPECT_EQ(leaf.nacks().size(), lost ? 1u : 0u);
+    EXPECT_EQ(leaf.counter("compensated_path_down"), lost ? 1u : 0u);
+  }
+}
+
+TEST(NackFilter, WithoutArrivalCheckAnUplinkSaysNothingAboutPaths) {
+  ReceiverLeaf leaf({.filter = ", arrival_check: off"});
+  leaf.arrive({0, 1, 3});
+  leaf.h.set_link("s1", false);
+  leaf.h.advance_ns(1);
+  leaf.say(nack(2));
+  EXPECT_THAT(leaf.nacks(), IsEmpty());
+}
+
 TEST(NackFilter, ShowsItsMemoryBesideThatOfThePaper) {
   ReceiverLeaf leaf;
   leaf.arrive({0, 1, 2});

@@ -134,6 +134,56 @@ TEST(NackFilterUnit, ASecondNackOfTheSamePsnDoesNotPutOffTheGuard) {
   EXPECT_EQ(qp.state().guard_at, 1500u);
 }
 
+TEST(NackFilterUnit, ANackForWhatAPathThatIsDownHasNotDeliveredPasses) {
+  OneQp qp(rules(NackCheck::gap, 500));
+  qp.all({0, 1, 3});
+  EXPECT_EQ(qp.unit.on_nack(qp.qp(), 0, Psn(2), 0b10), NackVerdict::blocked) << "the other uplink is down";
+  EXPECT_EQ(qp.unit.on_nack(qp.qp(), 0, Psn(2), 0b01), NackVerdict::path_down);
+  EXPECT_FALSE(qp.unit.on_guard(qp.qp(), 1000)) << "it has been told";
+}
+
+TEST(NackFilterUnit, WhatLeftBeforeItsPathWentDownIsNotLost) {
+  OneQp qp(rules(NackCheck::gap, 500));
+  qp.all({1, 3, 0, 2});
+  EXPECT_EQ(qp.unit.on_nack(qp.qp(), 0, Psn(0), 0b01), NackVerdict::blocked) << "the NACK crossed it";
+  EXPECT_FALSE(qp.unit.on_uplinks_down(qp.qp(), 0b01));
+}
+
+TEST(NackFilterUnit, ABlockedNackIsDueWhenThePathOfItsPacketGoesDown) {
+  OneQp qp(rules(NackCheck::gap, 500));
+  qp.all({0, 1, 3});
+  EXPECT_EQ(qp.nack(2), NackVerdict::blocked);
+  EXPECT_FALSE(qp.unit.on_uplinks_down(qp.qp(), 0b10));
+  EXPECT_TRUE(qp.unit.on_uplinks_down(qp.qp(), 0b01));
+  EXPECT_FALSE(qp.unit.on_uplinks_down(qp.qp(), 0b01)) << "one NACK per PSN";
+  EXPECT_FALSE(qp.unit.on_guard(qp.qp(), 1000));
+}
+
+// Two paths, then packets come through the second uplink alone.
+TEST(NackFilterUnit, NacksForPsnsFromBeforeANewMappingPassAlsoWhenItIsLearned) {
+  OneQp qp(rules(NackCheck::gap, 500));
+  qp.all({0, 1, 2, 3, 4, 5});
+  EXPECT_TRUE(qp.data_through(1, 8).mismatch);
+  for (std::uint32_t psn = 9; psn < 40; ++psn) qp.data_through(1, psn);
+  EXPECT_EQ(qp.state().flags, 0) << "learned";
+  EXPECT_EQ(qp.nack(6), NackVerdict::unknown);
+  qp.data_through(1, 41);
+  EXPECT_EQ(qp.nack(40), NackVerdict::valid) << "sent by the new mapping";
+}
+
+TEST(NackFilterUnit, LatePacketsOfTheMappingBeforeChangeNothing) {
+  OneQp qp(rules(NackCheck::gap, 500));
+  qp.all({0, 1, 3, 5});
+  EXPECT_TRUE(qp.data_through(1, 8).mismatch);
+  qp.data_through(0, 2);
+  for (std::uint32_t psn = 9; psn < 40; ++psn) qp.data_through(1, psn);
+  EXPECT_EQ(qp.state().paths.value(), 1u) << "2 came by the old mapping";
+  EXPECT_FALSE(qp.data_through(0, 4).mismatch);
+  EXPECT_FALSE(qp.data_through(0, 6).mismatch);
+  EXPECT_EQ(qp.state().flags, 0);
+  EXPECT_TRUE(qp.data_through(0, 40).mismatch) << "a new one";
+}
+
 TEST(NackFilterUnit, APsnFarAwayBeginsAnew) {
   for (const std::uint32_t psn : {1u << 20, (1u << 24) - (1u << 20)}) {
     OneQp qp(rules());
