@@ -40,9 +40,10 @@ struct Experiment {
   Plan plan;
   std::vector<Fault> faults;
   std::uint64_t seed = 1;
-  TimeNs time_limit = 0;     ///< of virtual time; 0: none
-  std::uint32_t mbufs = 0;   ///< 0: estimated
-  pipeline::Value source{};  ///< the file, validated, overrides applied, defaults filled in
+  std::optional<TimeNs> convergence{};  ///< until all switches know of a link that changed; nullopt: never
+  TimeNs time_limit = 0;                ///< of virtual time; 0: none
+  std::uint32_t mbufs = 0;              ///< 0: estimated
+  pipeline::Value source{};             ///< the file, validated, overrides applied, defaults filled in
 };
 
 /// `key=value` of the command line: replaces or adds what stands under the key, whose parts are separated by dots.

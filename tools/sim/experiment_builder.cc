@@ -165,15 +165,12 @@ void ExperimentBuilder::build_switches(Experiment& out) {
   if (!s["lb"].is_null()) spec.lb = s["lb"].string();
   if (!s["lb_above"].is_null()) spec.lb_above = s["lb_above"].string();
   if (!s["pfc"].is_null()) spec.pfc = s["pfc"].boolean();
+  const Value& convergence = s["convergence_us"];
+  if (!convergence.is_null() && !convergence.is_string()) out.convergence = from_us(convergence);
   if (s.has("lb_options")) spec.lb_options = s["lb_options"];
   if (s.has("nack_filter")) spec.nack_filter = s["nack_filter"];
   for (const Value& name : s["unlimited"].list_or_empty()) {
     if (const auto index = switch_named(name, out.topology)) spec.unlimited.push_back(*index);
-  }
-  for (const Value& own : s["buffers"].list_or_empty()) {
-    if (!own.is_map() || own["buffer_mb"].is_null()) continue;
-    const auto index = switch_named(own["switch"], out.topology);
-    if (index) spec.buffers.push_back({*index, static_cast<std::uint64_t>(own["buffer_mb"].number() * 1e6)});
   }
   const Value& ecn = s["ecn"];
   if (ecn.is_string()) {

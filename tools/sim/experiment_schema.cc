@@ -84,12 +84,6 @@ Schema switch_schema(const pipeline::Registry& registry) {
       Key::with_default("buffer_mb", Schema::number(0.01, 1e6), Value(64.0), "Packet memory of a switch, 10^6 bytes."),
       Key::with_default("buffer_model", Schema::one_of({"conweave", "hpcc"}), Value("conweave"),
                         "Admission, as `qos` of weft-switch has it."),
-      Key::with_default("buffers",
-                        Schema::list(Schema::map({
-                            Key::required_key("switch", Schema::name(), "Name of the switch."),
-                            Key::required_key("buffer_mb", Schema::number(0.01, 1e6), "Its packet memory, 10^6 bytes."),
-                        })),
-                        Value(Value::List{}), "Switches with other packet memory than buffer_mb."),
       Key::with_default("unlimited", Schema::list(Schema::name()), Value(Value::List{}),
                         "Switches whose buffer never fills, so that they heed pauses and never send any."),
       Key::with_default("lb", policy_schema(registry), Value("ecmp"), "Policy of stage lb on ToRs."),
@@ -97,6 +91,10 @@ Schema switch_schema(const pipeline::Registry& registry) {
       Key::with_default("ecn", Schema::either(Schema::one_of({"by_speed", "disabled"}), ecn), Value("by_speed"),
                         "Marks of the data class; by_speed: kmin 4 kB per Gbit/s, kmax four times that, pmax 0.2."),
       Key::with_default("pfc", Schema::boolean(), Value(true), "Whether the data class is lossless."),
+      Key::with_default(
+          "convergence_us", Schema::either(Schema::one_of({"never"}), Schema::number(0, 1e9)), Value("never"),
+          "How long after a link goes down or comes back all switches take the paths over it out of their "
+          "routes, or put them back; never: only its two ends know, as without a routing protocol."),
   };
   keys.push_back(Key::optional_key("lb_options", options_without(registry, "lb", {"policy"}),
                                    "More options of stage lb on ToRs."));

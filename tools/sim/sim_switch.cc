@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "switch/stages/l3_shared.h"
 #include "switch/wire/headers.h"
 
 namespace weft::sim {
@@ -129,7 +130,17 @@ void SimSwitch::look_at_pauses(TimeNs now) {
 
 void SimSwitch::set_link(TimeNs now, PortIndex port, bool up) {
   state_->set_link(port, up);
+  run_timers(now);
   serve(now, port);
+}
+
+void SimSwitch::set_routes(TimeNs now, std::vector<pipeline::RouteInfo> routes) {
+  auto* routing = dynamic_cast<stages::L3Shared*>(state_->shared("l3"));
+  if (routing == nullptr) return;
+  routing->set_routes(std::move(routes));
+  run_timers(now);
+  // The worker has let go of the old table.
+  routing->housekeeping(now);
 }
 
 bool SimSwitch::balanced() const noexcept {

@@ -26,6 +26,8 @@ class SimSwitch final : public Receiver {
   void receive(TimeNs now, PortIndex port, rte_mbuf* m) override;
   /// The link of a port goes down or comes back.
   void set_link(TimeNs now, PortIndex port, bool up);
+  /// Replaces the routes, as the control plane of a running switch does.
+  void set_routes(TimeNs now, std::vector<pipeline::RouteInfo> routes);
 
   [[nodiscard]] pipeline::SwitchState& state() noexcept { return *state_; }
   [[nodiscard]] pipeline::Pipeline& pipeline() noexcept { return *pipeline_; }

@@ -23,7 +23,7 @@ std::uint32_t free_buffers(rte_mempool* pool) {
 
 Simulation::Simulation(const Experiment& experiment, const pipeline::Registry& registry, rte_mempool* pool,
                        pipeline::Diagnostics& diagnostics)
-    : experiment_(experiment), pool_(pool), free_before_(free_buffers(pool)) {
+    : experiment_(experiment), pool_(pool), free_before_(free_buffers(pool)), routes_(experiment.topology) {
   make_links();
   if (experiment.datagrams) {
     make_datagram_hosts();
@@ -156,8 +156,8 @@ void Simulation::for_each_link(const Fault& fault, F&& f) {
       const bool other_end = !port.to_host && port.peer == fault.at_switch && port.peer_port == fault.port;
       if (fault.scope == Fault::Scope::one && !named && !other_end) continue;
       if (fault.scope == Fault::Scope::fabric && port.to_host) continue;
-      f(*switch_links_[i][p], *switches_[i], static_cast<PortIndex>(p));
-      if (port.to_host) f(*host_up_[port.peer], *switches_[i], pipeline::kNoPort);
+      f(*switch_links_[i][p], i, static_cast<PortIndex>(p));
+      if (port.to_host) f(*host_up_[port.peer], i, pipeline::kNoPort);
     }
   }
 }
@@ -165,7 +165,7 @@ void Simulation::for_each_link(const Fault& fault, F&& f) {
 void Simulation::make_faults() {
   for (const Fault& fault : experiment_.faults) {
     if (fault.loss > 0) {
-      for_each_link(fault, [&](Link& link, SimSwitch&, PortIndex) {
+      for_each_link(fault, [&](Link& link, std::uint32_t, PortIndex) {
         link.set_loss(fault.loss, experiment_.seed * 1'000'037 + link.id());
       });
     }
@@ -173,13 +173,26 @@ void Simulation::make_faults() {
       const auto& at = up ? fault.up_at : fault.down_at;
       if (!at) continue;
       fault_events_.push_back(std::make_unique<Call>([this, &fault, up](TimeNs now) {
-        for_each_link(fault, [&](Link& link, SimSwitch& sw, PortIndex port) {
+        for_each_link(fault, [&](Link& link, std::uint32_t sw, PortIndex port) {
           link.set_up(up);
-          if (port != pipeline::kNoPort) sw.set_link(now, port, up);
+          if (port != pipeline::kNoPort) switches_[sw]->set_link(now, port, up);
         });
       }));
       events_.schedule(*fault_events_.back(), *at);
+      if (!experiment_.convergence) continue;
+      fault_events_.push_back(std::make_unique<Call>([this, &fault, up](TimeNs now) { spread(now, fault, up); }));
+      events_.schedule(*fault_events_.back(), *at + *experiment_.convergence);
     }
+  }
+}
+
+// All switches have heard of it.
+void Simulation::spread(TimeNs now, const Fault& fault, bool up) {
+  for_each_link(fault, [&](Link&, std::uint32_t sw, PortIndex port) {
+    if (port != pipeline::kNoPort) routes_.set_link(sw, port, up);
+  });
+  for (std::uint32_t i = 0; i < switches_.size(); ++i) {
+    switches_[i]->set_routes(now, routes_.routes(i, switches_[i]->state().info().routes));
   }
 }
 

@@ -13,6 +13,7 @@
 #include "tools/sim/datagram_host.h"
 #include "tools/sim/event_queue.h"
 #include "tools/sim/experiment.h"
+#include "tools/sim/fabric_routes.h"
 #include "tools/sim/host.h"
 #include "tools/sim/link.h"
 #include "tools/sim/observer.h"
@@ -102,6 +103,7 @@ class Simulation final : public CompletionSink, public DatagramSink {
   void make_faults();
   template <typename F>
   void for_each_link(const Fault& fault, F&& f);
+  void spread(TimeNs now, const Fault& fault, bool up);
   void make_starts();
   void start_due(TimeNs now);
   void post(TimeNs now, std::uint32_t transfer);
@@ -137,6 +139,7 @@ class Simulation final : public CompletionSink, public DatagramSink {
   std::unique_ptr<Call> start_event_, sample_event_, limit_event_;
   bool limit_reached_ = false;
   std::vector<std::unique_ptr<Call>> fault_events_;
+  FabricRoutes routes_;
 };
 
 }  // namespace weft::sim
