@@ -295,6 +295,19 @@ TEST(NackFilter, AReloadKeepsWhatIsBlocked) {
   EXPECT_EQ(leaf.counter("qps_active"), 1u);
 }
 
+TEST(NackFilter, AReloadKnowsWhichUplinksAreDown) {
+  const LeafSetup setup{.uplinks = 3};
+  ReceiverLeaf leaf(setup);
+  leaf.arrive({0, 1, 2, 4, 5});
+  leaf.h.set_link("s1", false);
+  leaf.h.advance_ns(1);
+  leaf.h.reload(leaf_yaml(3, setup));
+  leaf.h.advance_ns(1);
+  leaf.say(nack(3));
+  EXPECT_THAT(leaf.nacks(), ElementsAre(3));
+  EXPECT_EQ(leaf.counter("nacks_path_down"), 1u);
+}
+
 TEST(NackFilter, AReloadWithOtherOptionsSendsWhatIsBlocked) {
   ReceiverLeaf leaf({.filter = ", guard_us: 200"});
   leaf.arrive({0, 1, 3});
