@@ -83,8 +83,8 @@ MemoryEstimate estimate_memory(const Experiment& experiment) {
   const std::uint64_t busy =
       std::min<std::uint64_t>(experiment.plan.channels.size(), experiment.topology.hosts().size() * 32);
   std::uint64_t buffers = 0;
-  for (std::size_t i = 0; i < experiment.topology.switches().size(); ++i) {
-    buffers += experiment.switches.buffer_bytes / (experiment.qp.path_mtu / 2 + 64);
+  for (std::uint32_t i = 0; i < experiment.topology.switches().size(); ++i) {
+    buffers += experiment.switches.buffer_of(i) / (experiment.qp.path_mtu / 2 + 64);
   }
   const bool unlimited = !experiment.switches.unlimited.empty();
   std::uint64_t packets = unlimited ? busy * window : std::min(busy * window, buffers);

@@ -172,6 +172,11 @@ void ExperimentBuilder::build_switches(Experiment& out) {
   for (const Value& name : s["unlimited"].list_or_empty()) {
     if (const auto index = switch_named(name, out.topology)) spec.unlimited.push_back(*index);
   }
+  for (const Value& own : s["buffers"].list_or_empty()) {
+    if (!own.is_map() || own["buffer_mb"].is_null()) continue;
+    const auto index = switch_named(own["switch"], out.topology);
+    if (index) spec.buffers.push_back({*index, static_cast<std::uint64_t>(own["buffer_mb"].number() * 1e6)});
+  }
   const Value& ecn = s["ecn"];
   if (ecn.is_string()) {
     spec.ecn_enabled = ecn.string() != "disabled";

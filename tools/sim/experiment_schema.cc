@@ -84,6 +84,12 @@ Schema switch_schema(const pipeline::Registry& registry) {
       Key::with_default("buffer_mb", Schema::number(0.01, 1e6), Value(64.0), "Packet memory of a switch, 10^6 bytes."),
       Key::with_default("buffer_model", Schema::one_of({"conweave", "hpcc"}), Value("conweave"),
                         "Admission, as `qos` of weft-switch has it."),
+      Key::with_default("buffers",
+                        Schema::list(Schema::map({
+                            Key::required_key("switch", Schema::name(), "Name of the switch."),
+                            Key::required_key("buffer_mb", Schema::number(0.01, 1e6), "Its packet memory, 10^6 bytes."),
+                        })),
+                        Value(Value::List{}), "Switches with other packet memory than buffer_mb."),
       Key::with_default("unlimited", Schema::list(Schema::name()), Value(Value::List{}),
                         "Switches whose buffer never fills, so that they heed pauses and never send any."),
       Key::with_default("lb", policy_schema(registry), Value("ecmp"), "Policy of stage lb on ToRs."),

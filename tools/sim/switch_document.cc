@@ -76,8 +76,7 @@ Value routes(const Topology& t, std::uint32_t index) {
   return Value(std::move(list));
 }
 
-Value qos(const Topology& t, const SwitchPlan& sw, const SwitchSpec& spec, bool unlimited) {
-  constexpr std::uint64_t kUnlimited = std::uint64_t{1} << 38;
+Value qos(const Topology& t, const SwitchPlan& sw, const SwitchSpec& spec, std::uint64_t buffer_bytes) {
   Map qos;
   List lossless;
   if (spec.pfc) lossless.emplace_back(3);
@@ -98,8 +97,7 @@ Value qos(const Topology& t, const SwitchPlan& sw, const SwitchSpec& spec, bool 
   }
   qos.emplace_back("WRED_PROFILE", Value(std::move(profiles)));
   qos.emplace_back("QUEUE", Value(std::move(queues)));
-  qos.emplace_back("BUFFER_POOL", Value(Map{{"size", Value(unlimited ? kUnlimited : spec.buffer_bytes)},
-                                            {"model", Value(spec.buffer_model)}}));
+  qos.emplace_back("BUFFER_POOL", Value(Map{{"size", Value(buffer_bytes)}, {"model", Value(spec.buffer_model)}}));
   // A watchdog that empties paused queues would hide what pauses do.
   qos.emplace_back("PFC_WD", Value(Map{{"all", Value(Map{{"action", Value("off")}})}}));
   return Value(std::move(qos));
@@ -149,17 +147,25 @@ Value pipeline_of(const Topology& t, std::uint32_t index, const SwitchSpec& spec
 
 }  // namespace
 
+std::uint64_t SwitchSpec::buffer_of(std::uint32_t index) const noexcept {
+  constexpr std::uint64_t kUnlimited = std::uint64_t{1} << 38;
+  if (std::find(unlimited.begin(), unlimited.end(), index) != unlimited.end()) return kUnlimited;
+  for (const Buffer& own : buffers) {
+    if (own.index == index) return own.bytes;
+  }
+  return buffer_bytes;
+}
+
 Value switch_document(const Topology& topology, std::uint32_t index, const SwitchSpec& spec,
                       const std::vector<QpPairPlan>& qps) {
   const SwitchPlan& sw = topology.switches()[index];
-  const bool unlimited = std::find(spec.unlimited.begin(), spec.unlimited.end(), index) != spec.unlimited.end();
   return Value(Map{{"name", Value(sw.name)},
                    {"seed", Value(spec.seed * 1000 + index)},
                    {"ports", ports(topology, sw, spec)},
                    {"addresses", addresses(topology, sw)},
                    {"neighbours", neighbours(topology, sw)},
                    {"routes", routes(topology, index)},
-                   {"qos", qos(topology, sw, spec, unlimited)},
+                   {"qos", qos(topology, sw, spec, spec.buffer_of(index))},
                    {"pipeline", pipeline_of(topology, index, spec, qps)}});
 }
 

@@ -35,8 +35,16 @@ struct SwitchSpec {
   bool pfc = true;
   std::string buffer_model = "conweave";
   std::vector<std::uint32_t> unlimited{};  ///< switches whose buffer never fills
-  std::uint32_t max_frame_bytes = 9216;    ///< IP packets that fit
+  struct Buffer {
+    std::uint32_t index = 0;
+    std::uint64_t bytes = 0;
+  };
+  std::vector<Buffer> buffers{};         ///< switches with others than buffer_bytes
+  std::uint32_t max_frame_bytes = 9216;  ///< IP packets that fit
   std::uint64_t seed = 1;
+
+  /// Packet memory of a switch.
+  [[nodiscard]] std::uint64_t buffer_of(std::uint32_t index) const noexcept;
 };
 
 /// A connected queue pair, as stage rdma_track knows it.

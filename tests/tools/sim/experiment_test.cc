@@ -5,6 +5,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+#include <string>
+
 #include "switch/stages/stages.h"
 #include "tools/sim/sweep.h"
 
@@ -67,6 +70,29 @@ TEST_F(ExperimentFile, RefusesGroupsThatDoNotFit) {
 TEST_F(ExperimentFile, RefusesFaultsOfLinksThatDoNotExist) {
   EXPECT_THAT(mistakes(std::string(kTopology) + kWorkload + "faults: [{ link: leaf0/leaf1, loss: 0.1 }]\n"),
               HasSubstr("bad.yaml:3:18: link: expected"));
+}
+
+TEST_F(ExperimentFile, GivesSingleSwitchesPacketMemoryOfTheirOwn) {
+  pipeline::Diagnostics diagnostics;
+  const auto experiment = load_experiment(
+      std::string(kTopology) + kWorkload +
+          "switch: { buffer_mb: 32, buffers: [{ switch: spine1, buffer_mb: 233 }], unlimited: [leaf0] }\n",
+      "buffers.yaml", {}, registry_, diagnostics);
+  ASSERT_TRUE(experiment.has_value()) << diagnostics.to_string();
+  std::map<std::string, std::uint64_t> pool;
+  for (std::uint32_t i = 0; i < experiment->topology.switches().size(); ++i) {
+    const auto document = switch_document(experiment->topology, i, experiment->switches, {});
+    const auto info = load_switch_document(experiment->topology, i, document, registry_, diagnostics);
+    ASSERT_TRUE(info.has_value() && info->qos.has_value()) << diagnostics.to_string();
+    pool[experiment->topology.switches()[i].name] = info->qos->pool_bytes;
+  }
+  EXPECT_EQ(pool["leaf1"], 32'000'000u);
+  EXPECT_EQ(pool["spine0"], 32'000'000u);
+  EXPECT_EQ(pool["spine1"], 233'000'000u);
+  EXPECT_GT(pool["leaf0"], 100'000'000'000u);
+  EXPECT_THAT(
+      mistakes(std::string(kTopology) + kWorkload + "switch: { buffers: [{ switch: spine9, buffer_mb: 1 }] }\n"),
+      HasSubstr("unknown switch 'spine9'"));
 }
 
 TEST_F(ExperimentFile, TakesOverridesAndSaysWhichOneIsWrong) {
