@@ -221,8 +221,8 @@ def lab_page(path, version):
                           env={**os.environ, "COLUMNS": "80"}).stdout
     usage, about, options = re.match(r"usage: (.*?)\n\n(.*?)\n\n(.*)", text, re.S).groups()
     return (header("weft-lab", 1, version, "labs of RNIC hosts and a fabric on one machine") +
-            [".SH SYNOPSIS", f"\\fB{escape(' '.join(usage.split()))}\\fR", ".SH DESCRIPTION", escape(about), ".SH OPTIONS",
-             *verbatim(options.splitlines())] + see_also(("weft-switch", 8), ("weft-rnic", 1)))
+            [".SH SYNOPSIS", f"\\fB{escape(' '.join(usage.split()))}\\fR", ".SH DESCRIPTION", escape(about),
+             ".SH OPTIONS", *verbatim(options.splitlines())] + see_also(("weft-switch", 8), ("weft-rnic", 1)))
 
 
 def main():
