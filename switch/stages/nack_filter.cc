@@ -341,15 +341,16 @@ void NackFilterStage::release_cut(Context& context, PortIndex port) noexcept {
 // since, nothing is said to be lost.
 void NackFilterStage::on_links(Context& context) {
   if (!options_.rules.arrival_check) return;
+  const auto ports = static_cast<PortIndex>(options_.uplink_of_port.size());
   std::uint64_t down = 0;
-  for (PortIndex port = 0; port < options_.uplink_of_port.size(); ++port) {
+  for (PortIndex port = 0; port < ports; ++port) {
     if (!is_host_port(port) && !context.link_up(port)) down |= std::uint64_t{1} << options_.uplink_of_port[port];
   }
   const bool more = (down & ~uplinks_down_) != 0;
   uplinks_down_ = down;
   if (!more) return;
   draining_count_ = 0;
-  for (PortIndex port = 0; port < options_.uplink_of_port.size(); ++port) {
+  for (PortIndex port = 0; port < ports; ++port) {
     if (!is_host_port(port)) continue;
     draining_[port] = context.queue_depth(port) != 0;
     draining_count_ += draining_[port] ? 1 : 0;

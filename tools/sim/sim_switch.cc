@@ -33,7 +33,7 @@ void set_bit(std::vector<std::uint64_t>& bits, PortIndex port, bool on = true) {
 }  // namespace
 
 SimSwitch::SimSwitch(const pipeline::Registry& registry, pipeline::SwitchInfo info, rte_mempool* pool,
-                     std::uint64_t seed, std::vector<Link*> links, EventQueue& events, Observer& observer)
+                     std::uint64_t seed, const std::vector<Link*>& links, EventQueue& events, Observer& observer)
     : events_(events), tap_(observer), inbox_event_(*this), timer_event_(*this) {
   const std::size_t ports = info.ports.size();
   const std::size_t words = (ports + 63) / 64;

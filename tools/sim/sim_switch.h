@@ -20,7 +20,7 @@ class SimSwitch final : public Receiver {
  public:
   /// @param links  out of each port, by PortIndex
   SimSwitch(const pipeline::Registry& registry, pipeline::SwitchInfo info, rte_mempool* pool, std::uint64_t seed,
-            std::vector<Link*> links, EventQueue& events, Observer& observer);
+            const std::vector<Link*>& links, EventQueue& events, Observer& observer);
   ~SimSwitch() override;
 
   void receive(TimeNs now, PortIndex port, rte_mbuf* m) override;

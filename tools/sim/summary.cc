@@ -3,6 +3,7 @@
 #include "tools/sim/summary.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <numeric>
 
@@ -44,7 +45,7 @@ double ratio(double part, double whole) {
 double percentile(std::vector<double> values, double p) {
   if (values.empty()) return 0;
   std::sort(values.begin(), values.end());
-  const auto at = static_cast<std::size_t>(p * static_cast<double>(values.size() - 1) + 0.5);
+  const auto at = static_cast<std::size_t>(std::lround(p * static_cast<double>(values.size() - 1)));
   return values[at];
 }
 
@@ -101,7 +102,8 @@ QueueSums queue_sums(const Simulation& s) {
     // What nack_filter blocks is counted by it, and was not lost.
     sums.drops += p.totals().all_dropped();
     sums.drops -= p.totals().dropped[static_cast<std::size_t>(pipeline::DropReason::nack_blocked)].value();
-    for (PortIndex port = 0; port < p.state().info().ports.size(); ++port) {
+    const auto ports = static_cast<PortIndex>(p.state().info().ports.size());
+    for (PortIndex port = 0; port < ports; ++port) {
       const auto* queues = p.class_queues(port);
       if (queues == nullptr) continue;
       for (unsigned q = 0; q < qos::kClasses; ++q) {
