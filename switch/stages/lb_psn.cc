@@ -100,13 +100,16 @@ class PsnPolicy : public LbPolicy {
     wire::Parsed& parsed = pipeline::meta(m).parsed;
     wire::RoceEditor editor(pipeline::frame(m), parsed);
     editor.set_source_port(parsed.source_port ^ delta);
-    if (m->nb_segs == 1) [[likely]]
+    if (m->data_len == m->pkt_len) [[likely]]
       return editor.finish(icrc_mode_);
     std::array<std::span<std::uint8_t>, kMaxSegments> segments;
     std::size_t count = 0;
+    std::uint32_t held = 0;
     for (rte_mbuf* part = m; part != nullptr && count < kMaxSegments; part = part->next) {
       segments[count++] = {rte_pktmbuf_mtod(part, std::uint8_t*), part->data_len};
+      held += part->data_len;
     }
+    if (held < m->pkt_len) return editor.finish_headers();
     editor.finish(icrc_mode_, std::span(segments).first(count));
   }
   void expand(const LbItem& item, LinkView& links) noexcept {

@@ -176,4 +176,8 @@ void RoceEditor::finish(IcrcMode mode) noexcept {
   finish_udp_checksum(old_icrc, new_icrc);
 }
 
+void RoceEditor::finish_headers() noexcept {
+  finish_udp_checksum(0, 0);
+}
+
 }  // namespace weft::wire

@@ -51,6 +51,8 @@ class RoceEditor {
   void finish(IcrcMode mode, std::span<const std::span<std::uint8_t>> segments) noexcept;
   /// The same for a contiguous frame.
   void finish(IcrcMode mode) noexcept;
+  /// The same for a frame of which only the headers are held, as in a simulation: there is no ICRC to write.
+  void finish_headers() noexcept;
 
  private:
   /// Replaces the 32-bit word at `at`, which lies on a multiple of four bytes from the IP header.

@@ -117,6 +117,15 @@ Value tracked(const Topology& t, std::uint32_t index, const std::vector<QpPairPl
   return Value(Map{{"max_qps", Value(static_cast<std::int64_t>(room))}, {"qps", Value(std::move(list))}});
 }
 
+// What `psn` on the ToRs knows of the hashes above them must be so.
+Value seed_of(const SwitchPlan& sw, std::uint32_t index, const SwitchSpec& spec) {
+  if (sw.tier > 0 && spec.lb_options.is_map() && spec.lb_options.has("tiers_above")) {
+    const List& tiers = spec.lb_options["tiers_above"].list();
+    if (sw.tier <= tiers.size()) return tiers[sw.tier - 1]["seed"];
+  }
+  return Value(spec.seed * 1000 + index);
+}
+
 Value with_options(const char* stage, Value options) {
   return Value(Map{{stage, std::move(options)}});
 }
@@ -160,7 +169,7 @@ Value switch_document(const Topology& topology, std::uint32_t index, const Switc
                       const std::vector<QpPairPlan>& qps) {
   const SwitchPlan& sw = topology.switches()[index];
   return Value(Map{{"name", Value(sw.name)},
-                   {"seed", Value(spec.seed * 1000 + index)},
+                   {"seed", seed_of(sw, index, spec)},
                    {"ports", ports(topology, sw, spec)},
                    {"addresses", addresses(topology, sw)},
                    {"neighbours", neighbours(topology, sw)},

@@ -202,6 +202,21 @@ TEST(RoceEditor, OpcodesWithTheSameHeadersCanBeExchanged) {
   EXPECT_TRUE(icrc_ok(frame.data(), p));
 }
 
+TEST(RoceEditor, OfAFrameWithoutItsEndOnlyTheUdpChecksumIsWritten) {
+  for (const bool summed : {false, true}) {
+    auto builder = FrameBuilder().bth(Opcode::RC_SEND_ONLY, Qpn(5), Psn(6)).payload(64);
+    auto frame = (summed ? builder.with_udp_checksum() : builder).build();
+    const std::vector<std::uint8_t> end(frame.end() - 68, frame.end());
+    Parsed p = parse(frame);
+    RoceEditor editor(frame.data(), p);
+    editor.set_source_port(0xc123);
+    editor.finish_headers();
+    EXPECT_EQ(header_at<UdpHeader>(frame.data() + p.l4_offset).checksum.value() != 0, summed);
+    EXPECT_TRUE(udp_checksum_ok(frame, p)) << "over the ICRC that was there";
+    EXPECT_EQ(std::vector<std::uint8_t>(frame.end() - 68, frame.end()), end);
+  }
+}
+
 TEST(RoceEditor, TheUdpChecksumCanBeTakenOut) {
   auto frame = FrameBuilder().bth(Opcode::RC_SEND_ONLY, Qpn(5), Psn(6)).with_udp_checksum().payload(64).build();
   Parsed p = parse(frame);
