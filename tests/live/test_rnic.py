@@ -181,7 +181,9 @@ class Rnic(unittest.TestCase):
                        "--window", "1024")
 
             before = self.queue(l)
-            dcqcn = ("--cc", "dcqcn", "--dcqcn", "hpcc_mix")
+            # The increases of this set are in proportion to the rate. Those of hpcc_mix are for 100 Gbit/s: marking
+            # every packet here just balances them, and a queue that has grown once stays.
+            dcqcn = ("--cc", "dcqcn", "--dcqcn", "conweave")
             result, heeded = self.with_queue_lengths(l, a, "write_bw", B, *options, *dcqcn)
             after = self.queue(l)
             qp, marked = result["qps"][0], after["ecn_marked"] - before["ecn_marked"]
@@ -198,7 +200,7 @@ class Rnic(unittest.TestCase):
             # The median: a busy machine that stops the server for 170 ms fills the queue, marks or not.
             _, unheeded = self.with_queue_lengths(l, a, "write_bw", B, *options)
             self.assertGreater(len(heeded), 10)
-            self.assertGreater(statistics.median(unheeded), 4 * statistics.median(heeded))
+            self.assertGreater(statistics.median(unheeded), 3 * statistics.median(heeded))
             l.stop()
 
     def with_queue_lengths(self, l, host, *arguments):
