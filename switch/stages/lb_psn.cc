@@ -48,6 +48,7 @@ class PsnPolicy : public LbPolicy {
         known_(build),
         above_(path_map_of(build.options)),
         icrc_mode_(build.info.icrc == pipeline::IcrcUpdate::full ? wire::IcrcMode::full : wire::IcrcMode::incremental),
+        icrc_changes_(above_ ? above_->paths() * kLengths : 0),
         weight_of_port_(build.info.ports.size(), 1) {
     const pipeline::Value& weights = build.options["weights"];
     if (weights.is_null()) return;
@@ -60,6 +61,7 @@ class PsnPolicy : public LbPolicy {
   [[nodiscard]] bool keeps_member() const noexcept override { return false; }
 
   void choose(Context& /*context*/, LinkView& links, std::span<LbItem> items) noexcept override {
+    if (above_) prefetch_ends(items);
     const bool plain = !weighted_ && links.all_up();
     group_ = nullptr;
     for (LbItem& item : items) {
@@ -75,7 +77,7 @@ class PsnPolicy : public LbPolicy {
       if (above_ && count_ != 0) {
         const std::uint32_t path = all_paths_.class_of(pm.parsed.psn);
         turn = paths_.remainder(path);
-        move(item.packet, above_->delta((path - turn) / count_));
+        move(item.packet, paths_.quotient(path));
       }
       item.choice = count_ == 0 ? tables::kUnreachable : slots_[paths_.remainder(turn + base)];
     }
@@ -94,14 +96,40 @@ class PsnPolicy : public LbPolicy {
     paths_ = PathCount(std::max(count_, 1u));
     if (above_) all_paths_ = PathCount(paths_.value() * above_->paths());
   }
+  // Where the ICRCs are, which nothing has touched so far.
+  static void prefetch_ends(std::span<const LbItem> items) noexcept {
+    for (const LbItem& item : items) __builtin_prefetch(pipeline::frame(item.packet) + item.packet->data_len - 1, 1);
+  }
   // Changes the source port, and with it the way that the switches above choose.
-  void move(rte_mbuf* m, std::uint16_t delta) const noexcept {
+  void move(rte_mbuf* m, std::uint32_t way) noexcept {
+    const std::uint16_t delta = above_->delta(way);
     if (delta == 0) return;
+    wire::Parsed& parsed = pipeline::meta(m).parsed;
+    std::uint8_t* frame = pipeline::frame(m);
+    auto& udp = wire::header_at<wire::UdpHeader>(frame + parsed.l4_offset);
+    if (m->data_len != m->pkt_len || udp.checksum.value() != 0 || icrc_mode_ == wire::IcrcMode::full) [[unlikely]]
+      return move_any(m, delta);
+    parsed.source_port ^= delta;
+    udp.source_port.set(parsed.source_port);
+    std::uint8_t* icrc = frame + wire::roce_layout(frame, parsed).icrc;
+    wire::store_icrc(icrc, wire::load_icrc(icrc) ^ icrc_change(way, udp.length.value()));
+  }
+  // What a change does to the ICRC depends on where it lies before the end and on nothing else of a packet: CRCs are
+  // linear. Most packets of a switch have one of few lengths.
+  std::uint32_t icrc_change(std::uint32_t way, std::uint16_t udp_length) noexcept {
+    IcrcChange& known = icrc_changes_[way * kLengths + udp_length / 4 % kLengths];
+    if (known.udp_length != udp_length) {
+      constexpr std::uint32_t kBehind = sizeof(wire::be32) + wire::kIcrcBytes;
+      const wire::FieldEdit edit{wire::byte_swap(std::uint32_t{above_->delta(way)} << 16), udp_length - kBehind};
+      known = {udp_length, wire::icrc_update(0, {&edit, 1})};
+    }
+    return known.change;
+  }
+  void move_any(rte_mbuf* m, std::uint16_t delta) const noexcept {
     wire::Parsed& parsed = pipeline::meta(m).parsed;
     wire::RoceEditor editor(pipeline::frame(m), parsed);
     editor.set_source_port(parsed.source_port ^ delta);
-    if (m->data_len == m->pkt_len) [[likely]]
-      return editor.finish(icrc_mode_);
+    if (m->data_len == m->pkt_len) return editor.finish(icrc_mode_);
     std::array<std::span<std::uint8_t>, kMaxSegments> segments;
     std::size_t count = 0;
     std::uint32_t held = 0;
@@ -127,6 +155,12 @@ class PsnPolicy : public LbPolicy {
   KnownPairs known_;
   std::optional<PathMap> above_;
   wire::IcrcMode icrc_mode_;
+  static constexpr std::uint32_t kLengths = 32;
+  struct IcrcChange {
+    std::uint32_t udp_length = 0;  ///< 0: of no length yet
+    std::uint32_t change = 0;
+  };
+  std::vector<IcrcChange> icrc_changes_;  ///< kLengths of each way above an uplink
   std::vector<std::uint64_t> weight_of_port_;
   bool weighted_ = false;
   // Of the group at hand.

@@ -23,6 +23,10 @@ class PathCount {
   [[nodiscard]] constexpr std::uint32_t remainder(std::uint32_t number) const noexcept {
     return static_cast<std::uint32_t>(static_cast<unsigned __int128>(inverse_ * number) * paths_ >> 64);
   }
+  /// number / N, exact for 32 bits.
+  [[nodiscard]] constexpr std::uint32_t quotient(std::uint32_t number) const noexcept {
+    return paths_ == 1 ? number : static_cast<std::uint32_t>(static_cast<unsigned __int128>(inverse_) * number >> 64);
+  }
   /// PSN mod N. Packets of one queue pair with equal remainders take the same path.
   [[nodiscard]] constexpr std::uint32_t class_of(wire::Psn psn) const noexcept { return remainder(psn.value()); }
   /// The next PSN of the same class. Where PSNs wrap and N does not divide 2^24 it is less than N further on, or more.

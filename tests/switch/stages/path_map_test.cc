@@ -141,6 +141,16 @@ TEST(PathMap, ChecksumsStayRightWhicheverWayTheyAreMade) {
   }
 }
 
+// What a change does to the ICRC is kept by length: lengths that share a place must not share what it holds.
+TEST(PathMap, IcrcsAreRightForPacketsOfAllLengthsInAnyOrder) {
+  ThreeTiers fabric;
+  for (const std::size_t step : {1u, 128u, 36u, 128u, 1u}) {
+    for (std::size_t bytes = 1; bytes < 1024; bytes += step) {
+      fabric.way(data(static_cast<std::uint32_t>(bytes / step)).payload(bytes));
+    }
+  }
+}
+
 TEST(PathMap, PacketsInSeveralBuffersAreChangedToo) {
   ThreeTiers fabric;
   for (std::uint32_t psn = 0; psn < 12; ++psn) {

@@ -9,14 +9,16 @@ namespace {
 
 using wire::Psn;
 
-TEST(PsnPaths, RemaindersAreThoseOfDivision) {
+TEST(PsnPaths, RemaindersAndQuotientsAreThoseOfDivision) {
   for (const std::uint32_t n : {1u, 2u, 3u, 5u, 7u, 16u, 100u, 255u, 256u, 65535u}) {
     const PathCount paths(n);
     for (std::uint64_t number = 0; number <= 0xffffffff; number += 999'983) {
       ASSERT_EQ(paths.remainder(static_cast<std::uint32_t>(number)), number % n) << number << " mod " << n;
+      ASSERT_EQ(paths.quotient(static_cast<std::uint32_t>(number)), number / n) << number << " / " << n;
     }
     for (const std::uint32_t number : {0u, 1u, n - 1, n, n + 1, 0xffffffu, 0xffffffffu}) {
       ASSERT_EQ(paths.remainder(number), number % n) << number << " mod " << n;
+      ASSERT_EQ(paths.quotient(number), number / n) << number << " / " << n;
     }
   }
 }
