@@ -68,6 +68,7 @@ class Package(unittest.TestCase):
     def test_libraries_and_drivers_are_dependencies(self):
         depends = self.field("Depends")
         for library in ("libc6", "libgrpc++", "librte-eal", "libyaml-cpp", "libprometheus-cpp-pull", "libsystemd0",
+                        "librte-mempool-ring", "librte-mempool-stack",
                         *(f"librte-net-{driver}" for driver in DRIVERS)):
             self.assertIn(library, depends)
 
