@@ -10,8 +10,6 @@
 namespace weft::sim {
 namespace {
 
-constexpr std::uint32_t kMinFrameBytes = 60;
-
 // Ports of dynamic use (RFC 6335), so that messages spread over equal-cost paths.
 std::uint16_t source_port(std::uint32_t message) {
   return static_cast<std::uint16_t>(0xc000u | (message & 0x3fffu));
@@ -52,7 +50,7 @@ void DatagramHost::send_next() {
   const auto bytes = static_cast<std::uint32_t>(std::min<std::uint64_t>(message.bytes, message.datagram));
   const std::uint32_t payload = std::max(bytes, kNumberBytes);
   if (head_number_ != message.number || head_payload_ != payload) make_head(message, payload);
-  rte_mbuf* m = make_packet(std::max(kHeaderBytes + payload, kMinFrameBytes));
+  rte_mbuf* m = make_packet(static_cast<std::uint32_t>(frame_bytes(payload)));
   std::memcpy(pipeline::frame(m), head_.data(), head_.size());
   transmit(m);
   message.bytes -= bytes;

@@ -5,6 +5,7 @@
 // is acknowledged or sent again.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <deque>
 
@@ -24,6 +25,10 @@ class DatagramHost final : public HostWire {
  public:
   /// Ethernet, IPv4 and UDP.
   static constexpr std::uint32_t kHeaderBytes = 14 + 20 + 8;
+  /// Of a datagram with so many bytes of payload, without FCS. Ethernet's frames have a least length.
+  static constexpr std::uint64_t frame_bytes(std::uint64_t payload) noexcept {
+    return std::max<std::uint64_t>(payload + kHeaderBytes, 60);
+  }
   /// The discard service (RFC 863).
   static constexpr std::uint16_t kPort = 9;
 

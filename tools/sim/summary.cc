@@ -17,7 +17,6 @@ using pipeline::Value;
 constexpr std::uint64_t kDataOverhead = 14 + 20 + 8 + 12 + 4;
 constexpr std::uint64_t kAckBytes = kDataOverhead + 4;
 constexpr std::uint64_t kGap = 24;  // preamble, FCS, inter-frame gap
-constexpr std::uint64_t kMinFrameBytes = 60;
 
 double serialise_ns(std::uint64_t frame_bytes, std::uint64_t rate_mbps) {
   return static_cast<double>((frame_bytes + kGap) * 8000) / static_cast<double>(rate_mbps);
@@ -27,7 +26,7 @@ double serialise_ns(std::uint64_t frame_bytes, std::uint64_t rate_mbps) {
 // link.
 double datagrams_alone_ns(const std::vector<Wire>& path, std::uint64_t packets, std::uint64_t mtu, std::uint64_t last) {
   const auto on = [](const Wire& wire, std::uint64_t payload) {
-    return serialise_ns(std::max(payload + DatagramHost::kHeaderBytes, kMinFrameBytes), wire.rate_mbps);
+    return serialise_ns(DatagramHost::frame_bytes(payload), wire.rate_mbps);
   };
   double ns = 0;
   const Wire* slowest = &path.front();
