@@ -99,6 +99,9 @@ Schema lb_options() {
       accept_option(),
       Key::optional_key("weights", Schema::dictionary(Schema::integer(1, 64)),
                         "Share of a port among unequal paths, by its name; 1 where none is given. For policy psn."),
+      Key::with_default("spray_acks", Schema::boolean(), Value(true),
+                        "psn sends ACKs of known queue pairs over all paths in turn, unless READ or ATOMIC responses "
+                        "have to arrive before them; false: by the hash of their flow."),
       Key::optional_key("tiers_above", Schema::list(tier, 1),
                         "Tiers of switches that choose between this one's uplinks and the top, lowest first: psn then "
                         "sprays over their paths too, by changing the UDP source port."),

@@ -13,9 +13,16 @@
 // source port is changed by PathMap::delta() of it, and ICRC and UDP checksum with it. Packets of equal PSN mod N have
 // equal paths, and the N paths are all there are.
 //
-// Only requests of RC queue pairs that the switch knows of (`accept`) are sprayed: they are what the receiver's ToR can
-// judge. READ and ATOMIC responses carry PSNs of the other direction and have no NACK to be judged, ACKs and CNPs none
-// at all; these, and all other packets, go as with `ecmp`. A READ request goes by its PSN as every other request does.
+// Only requests of RC queue pairs that the switch knows of (`accept`) are sprayed by PSN: they are what the receiver's
+// ToR can judge. A READ request goes by its PSN as every other request does. READ and ATOMIC responses carry PSNs of
+// the other direction and have no NACK to be judged; these, CNPs and all other packets go as with `ecmp`.
+//
+// ACKs take the paths in turn (`spray_acks`), those of all queue pairs together. Where one ACK answers each packet they
+// are a twentieth of the load, and those of a flow on one path are what that path cannot carry beside its share of data
+// that fills all others. Order means nothing to them: an ACK says what all earlier ones said, and a requester drops one
+// that a later one has overtaken. Three exceptions go as with `ecmp`. NAKs: one that is lost costs a timeout, so that
+// those of a queue pair better share their luck; there are few. ACKs of queue pairs that have had READ or ATOMIC
+// responses: an ACK in front of such a response would mean that it is lost. ACKs of queue pairs that are not known.
 //
 // When a port goes down or a route loses a next hop, N shrinks and the other paths share the packets at once; it grows
 // back the same way. The receiver's ToR sees by the arrival of packets that the mapping has changed (nack_filter). With
@@ -49,6 +56,8 @@ class PsnPolicy : public LbPolicy {
         above_(path_map_of(build.options)),
         icrc_mode_(build.info.icrc == pipeline::IcrcUpdate::full ? wire::IcrcMode::full : wire::IcrcMode::incremental),
         icrc_changes_(above_ ? above_->paths() * kLengths : 0),
+        spray_acks_(build.options["spray_acks"].boolean()),
+        ordered_(spray_acks_ ? known_.tracker().table().slots() : 0),
         weight_of_port_(build.info.ports.size(), 1) {
     const pipeline::Value& weights = build.options["weights"];
     if (weights.is_null()) return;
@@ -67,15 +76,16 @@ class PsnPolicy : public LbPolicy {
     for (LbItem& item : items) {
       const std::uint32_t hash = flow_hash(hash_, item.packet);
       const pipeline::PacketMeta& pm = pipeline::meta(item.packet);
-      if (!kRcRequests[pm.parsed.opcode] || !known_.known(pm)) {
+      const bool request = kRcRequests[pm.parsed.opcode];
+      if (request ? !known_.known(pm) : !spray_acks_ || !is_free_ack(pm)) {
         item.choice = member_by_hash(item.members(), links, hash);
         continue;
       }
       if (item.first_member != group_) prepare(item, links, plain);
-      const std::uint32_t base = EcmpHash::member(hash, paths_.value());
-      std::uint32_t turn = pm.parsed.psn.value();
+      const std::uint32_t base = request ? EcmpHash::member(hash, paths_.value()) : 0;
+      std::uint32_t turn = request ? pm.parsed.psn.value() : next_ack_++;
       if (above_ && count_ != 0) {
-        const std::uint32_t path = all_paths_.class_of(pm.parsed.psn);
+        const std::uint32_t path = all_paths_.remainder(turn);
         turn = paths_.remainder(path);
         move(item.packet, paths_.quotient(path));
       }
@@ -84,6 +94,16 @@ class PsnPolicy : public LbPolicy {
   }
 
  private:
+  // An ACK of a known queue pair that nothing has to arrive in front of. Takes note of responses that have.
+  bool is_free_ack(const pipeline::PacketMeta& pm) noexcept {
+    if (!kRcResponses[pm.parsed.opcode] || !known_.known(pm)) return false;
+    std::uint32_t& ordered = ordered_[pm.qp_handle - 1];
+    if (pm.parsed.opcode != static_cast<std::uint8_t>(wire::Opcode::RC_ACKNOWLEDGE)) {
+      ordered = pm.parsed.dest_qp.value();
+      return false;
+    }
+    return ordered != pm.parsed.dest_qp.value() && wire::Syndrome(pm.parsed.syndrome).is_ack();
+  }
   void prepare(const LbItem& item, LinkView& links, bool plain) noexcept {
     group_ = item.first_member;
     if (plain) {
@@ -161,6 +181,9 @@ class PsnPolicy : public LbPolicy {
     std::uint32_t change = 0;
   };
   std::vector<IcrcChange> icrc_changes_;  ///< kLengths of each way above an uplink
+  bool spray_acks_;
+  std::uint32_t next_ack_ = 0;
+  std::vector<std::uint32_t> ordered_;  ///< by handle: a queue pair that has had responses with data
   std::vector<std::uint64_t> weight_of_port_;
   bool weighted_ = false;
   // Of the group at hand.

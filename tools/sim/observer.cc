@@ -31,6 +31,11 @@ const wire::Bth& bth_of(const rte_mbuf* m) noexcept {
   return header_at<wire::Bth>(pipeline::frame(m) + kBth);
 }
 
+// Of the queue pair that receives it, and the PSN of `m`.
+std::uint64_t key(std::uint32_t receiver, const rte_mbuf* m) noexcept {
+  return std::uint64_t{receiver} << kPsnBits | bth_of(m).psn.value();
+}
+
 std::uint64_t end_key(std::uint32_t address, std::uint32_t qpn) noexcept {
   return std::uint64_t{address} << 32 | qpn;
 }
@@ -63,16 +68,24 @@ bool Observer::is_nack(const rte_mbuf* m) noexcept {
 }
 
 void Observer::on_lost(const rte_mbuf* m) noexcept {
-  if (!is_roce(m) || !wire::opcode_info(static_cast<wire::Opcode>(bth_of(m).opcode)).is_request()) return;
-  ++counters_.packets_lost;
-  if (const Ends* ends = ends_of(m)) lost_[std::uint64_t{ends->id} << kPsnBits | bth_of(m).psn.value()] = {};
+  if (!is_roce(m)) return;
+  const bool request = wire::opcode_info(static_cast<wire::Opcode>(bth_of(m).opcode)).is_request();
+  counters_.packets_lost += request ? 1 : 0;
+  const Ends* ends = ends_of(m);
+  if (ends == nullptr) return;
+  if (request) {
+    lost_[key(ends->id, m)] = {};
+  } else if (is_nack(m)) {
+    const auto lost = lost_.find(key(ends->peer, m));
+    if (lost != lost_.end()) lost->second.told = true;
+  }
 }
 
 void Observer::on_host_sent(const rte_mbuf* m) noexcept {
   if (lost_.empty() || !is_roce(m) || !is_nack(m)) return;
   const Ends* ends = ends_of(m);
   if (ends == nullptr) return;
-  const auto lost = lost_.find(std::uint64_t{ends->peer} << kPsnBits | bth_of(m).psn.value());
+  const auto lost = lost_.find(key(ends->peer, m));
   if (lost != lost_.end()) lost->second.asked = true;
 }
 
@@ -81,8 +94,7 @@ void Observer::on_host_received(const rte_mbuf* m) noexcept {
   if (is_nack(m)) {
     ++counters_.nacks_at_sender;
     const Ends* ends = ends_of(m);
-    const auto lost =
-        ends == nullptr ? lost_.end() : lost_.find(std::uint64_t{ends->peer} << kPsnBits | bth_of(m).psn.value());
+    const auto lost = ends == nullptr ? lost_.end() : lost_.find(key(ends->peer, m));
     if (lost == lost_.end()) {
       ++counters_.nacks_false;
     } else {
@@ -93,7 +105,7 @@ void Observer::on_host_received(const rte_mbuf* m) noexcept {
   if (lost_.empty() || bth_of(m).opcode == static_cast<std::uint8_t>(wire::Opcode::RC_ACKNOWLEDGE)) return;
   const Ends* ends = ends_of(m);
   if (ends == nullptr) return;
-  const auto lost = lost_.find(std::uint64_t{ends->id} << kPsnBits | bth_of(m).psn.value());
+  const auto lost = lost_.find(key(ends->id, m));
   if (lost == lost_.end()) return;
   if (lost->second.asked && !lost->second.told) ++counters_.nacks_missed;
   lost_.erase(lost);

@@ -20,7 +20,8 @@ using pipeline::TimeNs;
 struct ObserverCounters {
   std::uint64_t nacks_at_sender = 0;  ///< NACKs that arrived at a sender
   std::uint64_t nacks_false = 0;      ///< of these, for a packet that was not lost
-  std::uint64_t nacks_missed = 0;     ///< lost packets whose receiver asked for them and whose sender was never told
+  std::uint64_t nacks_missed = 0;     ///< lost packets whose receiver asked by a NACK that was not lost itself,
+                                      ///< and whose sender was never told
   std::uint64_t packets_lost = 0;     ///< request packets, anywhere
 };
 
@@ -36,7 +37,7 @@ class Observer {
   /// Both ends of a queue pair, so that a NACK is known to speak of a packet.
   void add_pair(std::uint32_t address_a, std::uint32_t qpn_a, std::uint32_t address_b, std::uint32_t qpn_b);
 
-  /// A packet was dropped by a switch or a link.
+  /// A packet was dropped by a switch or a link; not a NACK that a switch has blocked.
   void on_lost(const rte_mbuf* m) noexcept;
   /// A packet leaves a host, and arrives at one.
   void on_host_sent(const rte_mbuf* m) noexcept;
@@ -54,7 +55,7 @@ class Observer {
  private:
   struct Lost {
     bool asked = false;  ///< the receiver sent a NACK for it
-    bool told = false;   ///< and that arrived
+    bool told = false;   ///< and one arrived, or was lost
   };
   void capture(TimeNs now, const rte_mbuf* m) noexcept;
 

@@ -48,7 +48,9 @@ class SimSwitch final : public Receiver {
     void received(TimeNs, PortIndex, rte_mbuf* const*, std::uint16_t) noexcept override {}
     void sending(TimeNs, PortIndex, rte_mbuf* const*, std::uint16_t) noexcept override {}
     void sent(std::uint16_t, std::uint16_t) noexcept override {}
-    void dropped(TimeNs, const rte_mbuf* m, pipeline::DropReason) noexcept override { observer_.on_lost(m); }
+    void dropped(TimeNs, const rte_mbuf* m, pipeline::DropReason reason) noexcept override {
+      if (reason != pipeline::DropReason::nack_blocked) observer_.on_lost(m);
+    }
 
    private:
     Observer& observer_;

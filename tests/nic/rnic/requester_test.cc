@@ -238,6 +238,24 @@ TEST_F(RequesterTest, TheFatalNakDeliveredTwiceIsStaleAndNotWrong) {
   EXPECT_EQ(completions().size(), 1u);
 }
 
+TEST_F(RequesterTest, AnAckThatALaterOneHasOvertakenIsStaleAndRepeatsNothing) {
+  make({.loss_recovery = LossRecovery::nic_sr});
+  ASSERT_EQ(post(WrOpcode::send, 4 * kMtu), PostResult::ok);
+  EXPECT_EQ(sent().size(), 4u);
+  ack(0);
+  ack(0xfffffe);
+  nak(0xffffff);
+  EXPECT_TRUE(sent().empty());
+  EXPECT_EQ(requester->counters().stale_responses, 2u);
+  EXPECT_EQ(requester->inflight_packets(), 1u);
+  nak(1);
+  EXPECT_EQ(sent().size(), 1u) << "a NAK acknowledges what the ACK that it has overtaken would";
+  ack(0);
+  EXPECT_TRUE(sent().empty());
+  ack(1);
+  EXPECT_EQ(completions().size(), 1u);
+}
+
 TEST_F(RequesterTest, AReadIsCompleteWithItsLastResponseAndRepeatedFromWhatIsMissing) {
   ASSERT_EQ(post(WrOpcode::read, 3 * kMtu), PostResult::ok);
   ASSERT_EQ(post(WrOpcode::send, 1, 2), PostResult::ok);

@@ -53,15 +53,59 @@ TEST(LbPsn, UnknownQueuePairsGoAsWithEcmp) {
   for (std::uint32_t psn = 0; psn < 9; ++psn) EXPECT_EQ(leaf.way(psn), leaf.base(3));
 }
 
-TEST(LbPsn, AnswersGoAsWithEcmp) {
+FrameBuilder response(Opcode opcode, std::uint32_t psn) {
+  auto frame = data(psn).bth(opcode, kReceiverQp, Psn(psn));
+  if (opcode != Opcode::RC_RDMA_READ_RESPONSE_MIDDLE) frame.payload(0);
+  return frame;
+}
+
+TEST(LbPsn, AcksTakeAllPathsInTurnWhateverTheirPsn) {
   SenderLeaf leaf({.uplinks = 3});
-  const auto response = [&](Opcode opcode, std::uint32_t psn) {
-    auto frame = data(psn).bth(opcode, kReceiverQp, Psn(psn));
-    if (opcode == Opcode::RC_ACKNOWLEDGE) frame.payload(0);
-    return frame;
-  };
-  for (const Opcode opcode : {Opcode::RC_ACKNOWLEDGE, Opcode::RC_RDMA_READ_RESPONSE_MIDDLE}) {
-    for (std::uint32_t psn = 0; psn < 9; ++psn) EXPECT_EQ(leaf.way(response(opcode, psn)), leaf.base(3));
+  for (unsigned i = 0; i < 9; ++i) EXPECT_EQ(leaf.way(response(Opcode::RC_ACKNOWLEDGE, 16 * i)), i % 3);
+  leaf.h.set_link("s1", false);
+  std::array<unsigned, 3> taken{};
+  for (unsigned i = 0; i < 4; ++i) ++taken[leaf.way(response(Opcode::RC_ACKNOWLEDGE, i))];
+  EXPECT_THAT(taken, ::testing::ElementsAre(0, 2, 2));
+}
+
+TEST(LbPsn, AcksShareUnequalPathsByTheirWeights) {
+  SenderLeaf leaf({.uplinks = 2, .lb = "{ policy: psn, weights: { s1: 3 } }"});
+  std::array<unsigned, 2> taken{};
+  for (unsigned i = 0; i < 8; ++i) ++taken[leaf.way(response(Opcode::RC_ACKNOWLEDGE, i))];
+  EXPECT_THAT(taken, ::testing::ElementsAre(6, 2));
+}
+
+TEST(LbPsn, ResponsesWithDataAndTheAcksThatFollowThemGoAsWithEcmp) {
+  for (const Opcode opcode : {Opcode::RC_RDMA_READ_RESPONSE_MIDDLE, Opcode::RC_ATOMIC_ACKNOWLEDGE}) {
+    SenderLeaf leaf({.uplinks = 3});
+    for (std::uint32_t psn = 0; psn < 4; ++psn) EXPECT_EQ(leaf.way(response(opcode, psn)), leaf.base(3));
+    for (std::uint32_t psn = 4; psn < 9; ++psn) {
+      EXPECT_EQ(leaf.way(response(Opcode::RC_ACKNOWLEDGE, psn)), leaf.base(3)) << "an ACK must not overtake data";
+    }
+  }
+}
+
+TEST(LbPsn, WithoutSprayAcksTheyGoAsWithEcmp) {
+  SenderLeaf leaf({.uplinks = 3, .lb = "{ policy: psn, spray_acks: false }"});
+  for (std::uint32_t psn = 0; psn < 9; ++psn) {
+    EXPECT_EQ(leaf.way(response(Opcode::RC_ACKNOWLEDGE, psn)), leaf.base(3));
+  }
+}
+
+TEST(LbPsn, NaksGoAsWithEcmp) {
+  SenderLeaf leaf({.uplinks = 3});
+  for (const wire::Syndrome syndrome :
+       {wire::Syndrome::nak(wire::NakCode::psn_sequence_error), wire::Syndrome::rnr_nak(5)}) {
+    for (std::uint32_t psn = 0; psn < 9; ++psn) {
+      EXPECT_EQ(leaf.way(response(Opcode::RC_ACKNOWLEDGE, psn).aeth(syndrome, 3)), leaf.base(3));
+    }
+  }
+}
+
+TEST(LbPsn, AcksOfUnknownQueuePairsGoAsWithEcmp) {
+  SenderLeaf leaf({.uplinks = 3, .qps = ""});
+  for (std::uint32_t psn = 0; psn < 9; ++psn) {
+    EXPECT_EQ(leaf.way(response(Opcode::RC_ACKNOWLEDGE, psn)), leaf.base(3));
   }
 }
 

@@ -75,6 +75,7 @@ TEST(NackFilterExhaustive, GapNeverLetsTheSenderSeeANackForAPacketThatIsNotLost)
   for_each_case(NackCheck::gap, Guard::off, [](const NackCase& c) {
     const NackFindings found = explore(c);
     EXPECT_EQ(found.false_nacks, 0u) << found.false_example;
+    EXPECT_EQ(found.in_vain, 0u);
     EXPECT_TRUE(found.complete);
   });
 }
@@ -84,9 +85,24 @@ TEST(NackFilterExhaustive, WithAGuardThatWaitsLongEnoughNoLossIsHiddenAndNoneInv
   for_each_case(NackCheck::gap, Guard::bounded, [](const NackCase& c) {
     const NackFindings found = explore(c);
     EXPECT_EQ(found.false_nacks, 0u) << found.false_example;
+    EXPECT_EQ(found.in_vain, 0u);
     EXPECT_EQ(found.missed, 0u) << found.missed_example;
     EXPECT_TRUE(found.complete);
   });
+}
+
+TEST(NackFilterExhaustive, AnswersThatOvertakeEachOtherOnTheirWayBackChangeNothing) {
+  if (mutant()) GTEST_SKIP();
+  for (const Guard guard : {Guard::off, Guard::bounded}) {
+    for_each_case(NackCheck::gap, guard, [&](NackCase c) {
+      c.any_order_back = true;
+      const NackFindings found = explore(c);
+      EXPECT_EQ(found.false_nacks, 0u) << found.false_example;
+      EXPECT_EQ(found.in_vain, 0u);
+      EXPECT_TRUE(guard == Guard::off || found.missed == 0) << found.missed_example;
+      EXPECT_TRUE(found.complete);
+    });
+  }
 }
 
 TEST(NackFilterExhaustive, APathThatGoesDownAtAnyTimeBringsNoFalseNackAndHidesNoLoss) {
@@ -103,13 +119,16 @@ TEST(NackFilterExhaustive, APathThatGoesDownAtAnyTimeBringsNoFalseNackAndHidesNo
   }
 }
 
-TEST(NackFilterExhaustive, AGuardThatFiresTooEarlyHidesNothing) {
+TEST(NackFilterExhaustive, AGuardThatFiresTooEarlyRepeatsInVainAndHidesNothing) {
   if (mutant()) GTEST_SKIP();
-  for_each_case(NackCheck::gap, Guard::early, [](const NackCase& c) {
+  std::uint64_t in_vain = 0;
+  for_each_case(NackCheck::gap, Guard::early, [&](const NackCase& c) {
     const NackFindings found = explore(c);
     EXPECT_EQ(found.missed, 0u) << found.missed_example;
     EXPECT_TRUE(found.complete);
+    in_vain += found.in_vain;
   });
+  EXPECT_GT(in_vain, 0u);
 }
 
 TEST(NackFilterExhaustive, TheOtherChecksErr) {

@@ -13,9 +13,11 @@
 // complete, and is judged by whether the sender was told.
 //
 // One reduction: an ACK that nothing stands before on the way back reaches the requester at once. Until the next NACK
-// it changes nothing that anybody could see.
+// it changes nothing that anybody could see. With `any_order_back`, where the sender's answers are sprayed as well,
+// there is no such reduction: whatever is on the way back may arrive next.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstdio>
@@ -45,12 +47,14 @@ struct NackCase {
     early,    ///< fires at any time
   } guard = Guard::off;
   bool path_down = false;  ///< the first path may go down, for good: what is on it or is sent over it later is lost
+  bool any_order_back = false;  ///< ACKs and NACKs overtake each other between the ToR and the requester
 };
 
 /// What a case came to.
 struct NackFindings {
   std::uint64_t states = 0, transitions = 0;
   std::uint64_t false_nacks = 0;  ///< transitions that let the sender see a NACK for a packet that is not lost
+  std::uint64_t in_vain = 0;      ///< transitions in which the sender repeats a packet that is not lost
   std::uint64_t missed = 0;       ///< end states in which a NACK that was not lost was kept from the sender
   std::uint64_t stuck = 0;        ///< end states that wait for a timeout for all other reasons
   bool complete = true;           ///< all states were visited
@@ -130,11 +134,12 @@ class NackExplorer {
       if (size == kRoom) std::abort();
       items[size++] = item;
     }
-    Item pop() {
-      const Item first = items[0];
-      for (std::uint8_t i = 1; i < size; ++i) items[i - 1u] = items[i];
+    Item pop() { return take(0); }
+    Item take(std::uint8_t place) {
+      const Item taken = items[place];
+      for (std::uint8_t i = place + 1u; i < size; ++i) items[i - 1u] = items[i];
       --size;
-      return first;
+      return taken;
     }
     [[nodiscard]] bool empty() const { return size == 0; }
     template <typename F>
@@ -237,10 +242,11 @@ class NackExplorer {
       step(Event::answer_to_tor, first.psn, [&](State& n) { judge(n, n.up.pop()); });
       if (s.losses > 0 && first.nack) step(Event::lose_answer, first.psn, [&](State& n) { lose(n, n.up.pop()); });
     }
-    if (!s.back.empty()) {
-      const Item& first = s.back.items[0];
-      step(Event::back, first.psn, [&](State& n) { come_back(n, n.back.pop()); });
-      if (s.losses > 0 && first.nack) step(Event::lose_back, first.psn, [&](State& n) { lose(n, n.back.pop()); });
+    const std::uint8_t may_come = case_.any_order_back ? s.back.size : std::min<std::uint8_t>(s.back.size, 1);
+    for (std::uint8_t i = 0; i < may_come; ++i) {
+      const Item& next = s.back.items[i];
+      step(Event::back, next.psn, [&](State& n) { come_back(n, n.back.take(i)); });
+      if (s.losses > 0 && next.nack) step(Event::lose_back, next.psn, [&](State& n) { lose(n, n.back.take(i)); });
     }
     if (filter(s).state().guard_at != 0 && (case_.guard == NackCase::Guard::early || !has_old(s))) {
       step(Event::guard, relative(wire::Psn(filter(s).state().blocked)), [&](State& n) {
@@ -263,6 +269,7 @@ class NackExplorer {
     if (!n.requester.transmit(0, p, n.send_cq)) return;
     const std::uint8_t psn = relative(p.psn);
     packets_[psn] = p;
+    if (p.retransmission && !is_lost(n, psn)) ++found_.in_vain;
     if ((n.uplinks_down >> paths_.class_of(p.psn) & 1) != 0) return;
     n.paths[paths_.class_of(p.psn)].push({psn, false, p.ack_req, false, 0, 0});
   }
@@ -292,10 +299,10 @@ class NackExplorer {
     item.old = false;
     if (!item.nack) {
       unit_.on_receipt(filter(n), psn_of(item.psn) - 1);
-      if (n.back.empty()) {
+      if (n.back.empty() && !case_.any_order_back) {
         come_back(n, item);
       } else {
-        n.back.push(item);
+        send_back(n, item);
       }
       return;
     }
@@ -318,7 +325,16 @@ class NackExplorer {
     if (!is_lost(n, psn)) {
       if (found_.false_nacks++ == 0) found_.false_example = trace() + " -> NACK(" + std::to_string(psn) + ") is false";
     }
+    send_back(n, item);
+  }
+  // Where order means nothing, equal contents are the same state.
+  void send_back(State& n, Item item) const {
     n.back.push(item);
+    const auto key = [](const Item& i) { return i.psn << 1 | (i.nack ? 1 : 0); };
+    if (!case_.any_order_back) return;
+    for (std::uint8_t i = n.back.size - 1u; i > 0 && key(n.back.items[i]) < key(n.back.items[i - 1u]); --i) {
+      std::swap(n.back.items[i], n.back.items[i - 1u]);
+    }
   }
   // No copy of a packet is there or under way.
   bool is_lost(State& n, std::uint8_t psn) const {

@@ -57,7 +57,7 @@ TEST(Convergence, WhenTheRoutesHaveChangedNoSwitchSendsOverTheDeadPath) {
     return dropped;
   };
   EXPECT_GT(dropped_by_spine1("never"), 150u) << "spine1 drops what leaf1 sends it for leaf0";
-  EXPECT_LT(dropped_by_spine1("0"), 10u) << "what was under way";
+  EXPECT_LT(dropped_by_spine1("0"), 20u) << "what was under way, ACKs included";
 }
 
 TEST(FabricRoutes, ADeadLinkIsWithdrawnWhereverItWasTheLastStepAndComesBack) {

@@ -22,7 +22,7 @@ nic: { transport: nic_sr, mtu: 1500, cc: { kind: none } }
 workload: { kind: ring, bytes: 1500000, groups: 4 }
 )";
 
-// Of the core that had the least and of the one that had the most, in millions. ACKs are hashed, and a small part.
+// Of the core that had the least and of the one that had the most, in millions. ACKs are a small part.
 std::pair<double, double> bytes_of_cores(const std::vector<Override>& overrides) {
   std::vector<double> megabytes;
   run_text(kFatTree, overrides, [&](Simulation& s) {
