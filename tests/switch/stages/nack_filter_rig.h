@@ -8,6 +8,7 @@
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
+#include <regex>
 #include <string>
 #include <vector>
 
@@ -38,6 +39,7 @@ struct LeafSetup {
   std::string qps = "{ a: { address: 10.0.1.2, qpn: 17 }, b: { address: 10.0.3.2, qpn: 34 } }";
   std::string host_port{};  ///< more of ports h1 and h2, ", rate_mbps: 1" for example
   std::string track{};      ///< more options of rdma_track
+  bool ipv6 = false;        ///< fd00:0:A::B instead of 10.0.A.B
 };
 
 /// MAC addresses: of port i of a leaf as the harness gives them (0: host, 1: second host, then uplinks), and of others.
@@ -46,6 +48,13 @@ inline MacAddress leaf_mac(unsigned port) {
 }
 inline MacAddress other_mac(unsigned number) {
   return MacAddress::from_u64(0x02aa00000000 + number);
+}
+
+/// Text in which every 10.A.B.C is fd00:A:B::C, and so every prefix.
+inline std::string with_ipv6_addresses(std::string text) {
+  text = std::regex_replace(text, std::regex(R"(10\.(\d+)\.0\.0/16)"), "\"fd00:$1::/32\"");
+  text = std::regex_replace(text, std::regex(R"(10\.(\d+)\.(\d+)\.(\d+)/24)"), "\"fd00:$1:$2::$3/48\"");
+  return std::regex_replace(text, std::regex(R"(10\.(\d+)\.(\d+)\.(\d+))"), "\"fd00:$1:$2::$3\"");
 }
 
 /// @param subnet  1 for the sender's leaf (hosts 10.0.1.2 and 10.0.2.2), 3 for the receiver's (10.0.3.2, 10.0.4.2)
@@ -68,10 +77,20 @@ inline std::string leaf_yaml(unsigned subnet, const LeafSetup& setup) {
     hops += (i == 1 ? "" : ", ") + net + ".254";
     names += (i == 1 ? "s" : ", s") + text(i);
   }
-  return "name: leaf\nseed: 7\nports:\n" + ports + "addresses:\n" + addresses + "neighbours:\n" + neighbours +
-         "routes:\n  - { prefix: 10.0.0.0/16, via: [" + hops +
-         "] }\npipeline:\n  - parse\n  - rdma_track: { max_qps: 64, qps: [" + setup.qps + "]" + setup.track +
-         " }\n  - nack_filter: { uplinks: [" + names + "]" + setup.filter + " }\n  - l3\n  - lb: " + setup.lb + "\n";
+  const std::string yaml = "name: leaf\nseed: 7\nports:\n" + ports + "addresses:\n" + addresses + "neighbours:\n" +
+                           neighbours + "routes:\n  - { prefix: 10.0.0.0/16, via: [" + hops +
+                           "] }\npipeline:\n  - parse\n  - rdma_track: { max_qps: 64, qps: [" + setup.qps + "]" +
+                           setup.track + " }\n  - nack_filter: { uplinks: [" + names + "]" + setup.filter +
+                           " }\n  - l3\n  - lb: " + setup.lb + "\n";
+  return setup.ipv6 ? with_ipv6_addresses(yaml) : yaml;
+}
+
+/// A packet of the two hosts below, over IPv6.
+inline FrameBuilder to_receiver_over_ipv6(FrameBuilder frame) {
+  return frame.ipv6("fd00:0:1::2", "fd00:0:3::2");
+}
+inline FrameBuilder to_sender_over_ipv6(FrameBuilder frame) {
+  return frame.ipv6("fd00:0:3::2", "fd00:0:1::2");
 }
 
 /// A WRITE of the sender, as it comes from the host on the sender's leaf, or with `hop` from a spine on the receiver's.
@@ -112,9 +131,10 @@ class ReceiverLeaf {
     for (const std::uint32_t psn : psns) arrive_through(1 + (psn % setup_.uplinks + base_) % setup_.uplinks, psn);
   }
   void arrive_through(unsigned uplink, std::uint32_t psn) {
-    h.inject("s" + std::to_string(uplink), data(psn, uplink).build());
+    const FrameBuilder frame = data(psn, uplink);
+    h.inject("s" + std::to_string(uplink), (setup_.ipv6 ? to_receiver_over_ipv6(frame) : frame).build());
   }
-  void say(const FrameBuilder& frame) { h.inject("h1", frame.build()); }
+  void say(const FrameBuilder& frame) { h.inject("h1", (setup_.ipv6 ? to_sender_over_ipv6(frame) : frame).build()); }
 
   /// What has left towards the sender since the last call.
   std::vector<Bytes> upwards() {
