@@ -1,0 +1,73 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# Copyright The weft authors
+"""What spraying does to go-back-N: conf/labs/soft-roce.yaml, shorter, by weft-lab. rdma_rxe sends nothing twice with
+ecmp; over two unequal paths it asks for what is only late, and sends nearly all of it again and again, also where
+nack_filter stops the requests that it can judge."""
+import json
+import os
+import pathlib
+import subprocess
+import tempfile
+import unittest
+
+import yaml
+
+import judge
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BIN = os.environ.get("WEFT_BIN") or str(ROOT / "build/bin")
+VARIANTS = ("ecmp", "psn", "psn + nack_filter")
+SECONDS = 5
+
+
+class Spraying(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        lab = yaml.safe_load((ROOT / "conf/labs/soft-roce.yaml").read_text(encoding="utf-8"))
+        lab["name"] = f"r{os.getpid() % 1000000}"
+        lab["workload"]["duration_s"] = SECONDS
+        lab["timing"]["probes"] = 20
+        lab["variants"] = [variant for variant in lab["variants"] if variant["name"] in VARIANTS]
+        with tempfile.TemporaryDirectory(prefix="weft-spraying-") as folder:
+            file, out = pathlib.Path(folder, "lab.yaml"), pathlib.Path(folder, "out.json")
+            file.write_text(yaml.safe_dump(lab), encoding="utf-8")
+            weft_lab = [str(ROOT / "tools/lab/weft-lab"), "--programs", BIN]
+            try:
+                done = subprocess.run([*weft_lab, "run", str(file), "--json", str(out), "--html",
+                                       str(pathlib.Path(folder, "out.html"))],
+                                      capture_output=True, text=True, timeout=400, check=False)
+            finally:
+                subprocess.run([*weft_lab, "down", lab["name"]], capture_output=True, timeout=60, check=False)
+            print(done.stdout + done.stderr)
+            if done.returncode != 0:
+                raise AssertionError(f"weft-lab ended with {done.returncode}")
+            variants = json.loads(out.read_text(encoding="utf-8"))["variants"]
+        cls.summary = {variant["name"]: variant["summary"] for variant in variants}
+        cls.filter = {variant["name"]: variant["nack_filter"] for variant in variants}
+
+    def test_all_variants_ran_and_the_switches_lost_nothing(self):
+        self.assertEqual(tuple(self.summary), VARIANTS)
+        self.assertEqual([each["drops"] for each in self.summary.values()], [0] * len(VARIANTS))
+
+    def test_with_ecmp_one_path_is_used_and_the_receiver_asks_for_nothing(self):
+        ecmp = self.summary["ecmp"]
+        self.assertEqual((ecmp["paths_used"], ecmp["nacks_sent"], ecmp["spurious"]), (1, 0, 0))
+
+    def test_spraying_takes_both_paths_and_go_back_n_pays_for_it(self):
+        for name in VARIANTS[1:]:
+            sprayed = self.summary[name]
+            self.assertEqual(sprayed["paths_used"], 2, name)
+            self.assertGreater(sprayed["nacks_sent"], 0, name)
+            self.assertGreater(sprayed["retransmit_percent"], 30, name)
+            self.assertLess(sprayed["gbps"], self.summary["ecmp"]["gbps"] / 4, name)
+
+    def test_the_filter_sees_the_naks_of_linux_and_blocks_what_it_can_judge(self):
+        rows = self.filter["psn + nack_filter"]
+        seen, blocked = (sum(row[key] for row in rows) for key in ("seen", "blocked"))
+        self.assertGreater(seen, 0)
+        self.assertGreater(blocked, 0)
+
+
+if __name__ == "__main__":
+    judge.main()
