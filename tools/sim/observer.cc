@@ -82,11 +82,15 @@ void Observer::on_lost(const rte_mbuf* m) noexcept {
 }
 
 void Observer::on_host_sent(const rte_mbuf* m) noexcept {
-  if (lost_.empty() || !is_roce(m) || !is_nack(m)) return;
+  if (lost_.empty() || !is_roce(m)) return;
+  const bool nack = is_nack(m);
+  if (!nack && !wire::opcode_info(static_cast<wire::Opcode>(bth_of(m).opcode)).is_request()) return;
   const Ends* ends = ends_of(m);
   if (ends == nullptr) return;
-  const auto lost = lost_.find(key(ends->peer, m));
-  if (lost != lost_.end()) lost->second.asked = true;
+  const auto lost = lost_.find(key(nack ? ends->peer : ends->id, m));
+  if (lost == lost_.end()) return;
+  lost->second.asked = lost->second.asked || (nack && !lost->second.repeated);
+  lost->second.repeated = lost->second.repeated || !nack;
 }
 
 void Observer::on_host_received(const rte_mbuf* m) noexcept {

@@ -20,8 +20,8 @@ using pipeline::TimeNs;
 struct ObserverCounters {
   std::uint64_t nacks_at_sender = 0;  ///< NACKs that arrived at a sender
   std::uint64_t nacks_false = 0;      ///< of these, for a packet that was not lost
-  std::uint64_t nacks_missed = 0;     ///< lost packets whose receiver asked by a NACK that was not lost itself,
-                                      ///< and whose sender was never told
+  std::uint64_t nacks_missed = 0;     ///< lost packets whose receiver asked, by a NACK that was not lost itself and
+                                      ///< while the sender had not repeated them, and whose sender was never told
   std::uint64_t packets_lost = 0;     ///< request packets, anywhere
 };
 
@@ -54,8 +54,9 @@ class Observer {
 
  private:
   struct Lost {
-    bool asked = false;  ///< the receiver sent a NACK for it
-    bool told = false;   ///< and one arrived, or was lost
+    bool repeated = false;  ///< the sender has sent it again
+    bool asked = false;     ///< the receiver sent a NACK for it before that
+    bool told = false;      ///< and one arrived, or was lost
   };
   void capture(TimeNs now, const rte_mbuf* m) noexcept;
 
