@@ -3,7 +3,8 @@
 # Copyright The weft authors
 """What spraying does to go-back-N: conf/labs/soft-roce.yaml, shorter, by weft-lab. rdma_rxe sends nothing twice with
 ecmp; over two unequal paths it asks for what is only late, and sends nearly all of it again and again, also where
-nack_filter stops the requests that it can judge."""
+nack_filter stops some of the requests. (perftest names its queue pairs over TCP, where no switch reads: the filter has
+to infer which belong together.)"""
 import json
 import os
 import pathlib
@@ -62,11 +63,12 @@ class Spraying(unittest.TestCase):
             self.assertGreater(sprayed["retransmit_percent"], 30, name)
             self.assertLess(sprayed["gbps"], self.summary["ecmp"]["gbps"] / 4, name)
 
-    def test_the_filter_sees_the_naks_of_linux_and_blocks_what_it_can_judge(self):
+    def test_the_filter_judges_the_naks_of_linux_once_it_knows_the_pair(self):
         rows = self.filter["psn + nack_filter"]
-        seen, blocked = (sum(row[key] for row in rows) for key in ("seen", "blocked"))
+        seen, judged, unknown = (sum(row[key] for row in rows for key in keys)
+                                 for keys in (("seen",), ("valid", "blocked"), ("unknown",)))
         self.assertGreater(seen, 0)
-        self.assertGreater(blocked, 0)
+        self.assertEqual(seen, judged + unknown)
 
 
 if __name__ == "__main__":
