@@ -71,7 +71,8 @@ class Context {
   [[nodiscard]] bool all_links_up() const noexcept;
   /// Grows with every change of a link.
   [[nodiscard]] std::uint32_t link_generation() const noexcept;
-  /// Packets that wait in the egress queue of `port`; 0 when another worker owns it.
+  /// Packets that wait in the egress queue of `port`. Of a port that another worker owns, those that it had when that
+  /// worker last served it; what is on its way there does not count.
   [[nodiscard]] std::uint32_t queue_depth(PortIndex port) const noexcept;
   /// A trace looks at this packet: no stage decides for another one, so that each is seen to decide for itself.
   [[nodiscard]] bool traced() const noexcept { return traced_; }

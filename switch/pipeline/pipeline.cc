@@ -323,7 +323,14 @@ void Pipeline::admit_one(TimeNs now, rte_mbuf* m) noexcept {
 // --- the egress half ---------------------------------------------------------------------------------------------
 
 std::uint32_t Pipeline::serve_port(TimeNs now, PortIndex port) noexcept {
-  if (qos_ != nullptr) return serve_classes(now, port);
+  const std::uint32_t progress = qos_ != nullptr ? serve_classes(now, port) : serve_fifo(now, port);
+  if (host_.handoff != nullptr && queue_depth(port) != state_.told_depth(port)) {
+    state_.tell_depth(port, queue_depth(port));
+  }
+  return progress;
+}
+
+std::uint32_t Pipeline::serve_fifo(TimeNs now, PortIndex port) noexcept {
   EgressQueue& queue = *egress_[port];
   if (queue.held() == 0) return 0;
   std::uint32_t progress = 0;
@@ -572,7 +579,7 @@ std::uint32_t Context::link_generation() const noexcept {
 }
 
 std::uint32_t Context::queue_depth(PortIndex port) const noexcept {
-  return pipeline_.owns(port) ? pipeline_.queue_depth(port) : 0;
+  return pipeline_.owns(port) ? pipeline_.queue_depth(port) : pipeline_.state_.told_depth(port);
 }
 
 bool Context::link_up(PortIndex port) const noexcept {

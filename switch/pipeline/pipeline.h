@@ -185,6 +185,7 @@ class Pipeline {
     if (host_.admitted != nullptr) host_.admitted[port / 64] |= std::uint64_t{1} << port % 64;
   }
   bool hand_over(std::uint16_t worker, rte_mbuf* m, std::uint8_t stage) noexcept;
+  std::uint32_t serve_fifo(TimeNs now, PortIndex port) noexcept;
   std::uint32_t serve_direct(TimeNs now, PortIndex port) noexcept;
   std::uint32_t serve_emulated(TimeNs now, PortIndex port) noexcept;
   void drop_at_port(TimeNs now, PortIndex port, rte_mbuf* m, DropReason reason) noexcept;

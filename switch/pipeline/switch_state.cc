@@ -17,6 +17,7 @@ SwitchState::SwitchState(const Registry& registry, SwitchInfo info, std::vector<
   assert(port_owner_.size() == info_.ports.size());
   if (info_.qos) buffer_ = std::make_unique<qos::SharedBuffer>(*info_.qos, workers > 1);
   link_up_ = std::make_unique<std::atomic<bool>[]>(info_.ports.size());
+  told_depth_ = std::make_unique<ToldDepth[]>(info_.ports.size());
   for (std::size_t i = 0; i < info_.ports.size(); ++i) link_up_[i].store(true, std::memory_order_relaxed);
   for (const StageSpec& spec : info_.pipeline) {
     const StageType* type = registry.find(spec.name);

@@ -51,6 +51,16 @@ class SwitchState {
   /// The packet memory, whose gauges any thread may read at any time; nullptr without SwitchInfo::qos.
   [[nodiscard]] qos::SharedBuffer* buffer() const noexcept { return buffer_.get(); }
 
+  /// Packets that wait in the egress queue of a port, as its owner last told the other workers. When it is seen to have
+  /// changed, so is what the owner did before.
+  [[nodiscard]] std::uint32_t told_depth(PortIndex port) const noexcept {
+    return told_depth_[port].packets.load(std::memory_order_acquire);
+  }
+  /// The owner of the port.
+  void tell_depth(PortIndex port, std::uint32_t packets) noexcept {
+    told_depth_[port].packets.store(packets, std::memory_order_release);
+  }
+
   /// Grows with every change of a link.
   [[nodiscard]] std::uint32_t link_generation() const noexcept {
     return link_generation_.load(std::memory_order_acquire);
@@ -85,7 +95,12 @@ class SwitchState {
   std::vector<std::shared_ptr<StageShared>> shared_;
   std::vector<std::optional<std::size_t>> kept_;
   std::unique_ptr<qos::SharedBuffer> buffer_;
+  struct alignas(64) ToldDepth {
+    std::atomic<std::uint32_t> packets{0};
+  };
+
   std::unique_ptr<std::atomic<bool>[]> link_up_;
+  std::unique_ptr<ToldDepth[]> told_depth_;
   std::atomic<std::uint32_t> link_generation_{1};
   std::atomic<std::uint32_t> links_down_{0};
 };

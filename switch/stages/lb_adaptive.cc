@@ -3,8 +3,7 @@
 //
 // `adaptive`: every packet to the member whose egress queue holds the fewest packets at this moment, ties at random.
 // Packets of the same burst that have been given a port already count as waiting there: they will be before the next
-// one is. What other workers have put into the queues of their own ports cannot be seen; with several workers, members
-// on such ports are known by what this burst sends them alone.
+// one is. With several workers, the queues of another worker's ports are as long as that worker has told, a turn ago.
 #include <algorithm>
 #include <array>
 

@@ -140,11 +140,8 @@ void NackFilterStage::egress(Context& context, PortIndex port, Batch& batch) {
   } else {
     record_all(context, port, batch);
   }
-  if (draining_count_ != 0 && draining_[port] && context.queue_depth(port) == 0) [[unlikely]] {
-    draining_[port] = false;
-    --draining_count_;
-    release_cut(context, port);
-  }
+  if (draining_count_ != 0) [[unlikely]]
+    release_drained(context);
 }
 
 void NackFilterStage::record_all(Context& context, PortIndex port, const Batch& batch) noexcept {
@@ -351,10 +348,21 @@ void NackFilterStage::on_links(Context& context) {
   if (!more) return;
   draining_count_ = 0;
   for (PortIndex port = 0; port < ports; ++port) {
-    if (!is_host_port(port)) continue;
-    draining_[port] = context.queue_depth(port) != 0;
+    draining_[port] = is_host_port(port);
     draining_count_ += draining_[port] ? 1 : 0;
-    if (!draining_[port]) release_cut(context, port);
+  }
+  release_drained(context);
+}
+
+// The owner of a port tells what has left before it tells that nothing waits any more.
+void NackFilterStage::release_drained(Context& context) noexcept {
+  look_at_drains_ = context.now + kRetryNs;
+  for (PortIndex port = 0; port < draining_.size(); ++port) {
+    if (!draining_[port] || context.queue_depth(port) != 0) continue;
+    draining_[port] = false;
+    --draining_count_;
+    if (shared_.workers() > 1) read_mail(context);
+    release_cut(context, port);
   }
 }
 
@@ -476,11 +484,15 @@ void NackFilterStage::start_timer(std::uint32_t slot) noexcept {
 
 TimeNs NackFilterStage::next_deadline() const {
   if (shared_.workers() > 1 && shared_.pending(worker_)) return 0;
-  return timers_.empty() ? pipeline::kNever : timers_.front().at;
+  const TimeNs guard = timers_.empty() ? pipeline::kNever : timers_.front().at;
+  return shared_.workers() > 1 && draining_count_ != 0 ? std::min(guard, look_at_drains_) : guard;
 }
 
 void NackFilterStage::on_timer(Context& context) {
-  if (shared_.workers() > 1) read_mail(context);
+  if (shared_.workers() > 1) {
+    read_mail(context);
+    if (draining_count_ != 0 && context.now >= look_at_drains_) release_drained(context);
+  }
   while (!timers_.empty() && timers_.front().at <= context.now) {
     const std::uint32_t slot = timers_.front().slot;
     std::pop_heap(timers_.begin(), timers_.end(), std::greater<>());

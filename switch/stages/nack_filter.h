@@ -156,7 +156,8 @@ class NackFilterStage : public pipeline::Stage {
     friend bool operator>(const Timer& a, const Timer& b) noexcept { return a.at > b.at; }
   };
   static constexpr std::uint32_t kNone = 0xffffffff;
-  // A compensation for which there was no buffer is tried again after this long.
+  // A compensation for which there was no buffer is tried again after this long; so often are the queues of other
+  // workers' ports looked at that have to be empty first.
   static constexpr pipeline::TimeNs kRetryNs = 100'000;
 
   [[nodiscard]] NackQp qp(std::uint32_t slot) const noexcept { return unit_.view(slot_memory(slot)); }
@@ -192,6 +193,7 @@ class NackFilterStage : public pipeline::Stage {
   void evict(pipeline::Context& context, std::uint32_t slot) noexcept;
   void release_all(pipeline::Context& context) noexcept;
   void release_cut(pipeline::Context& context, pipeline::PortIndex port) noexcept;
+  void release_drained(pipeline::Context& context) noexcept;
   [[nodiscard]] bool is_host_port(pipeline::PortIndex port) const noexcept {
     return port < options_.uplink_of_port.size() && options_.uplink_of_port[port] == NackOptions::kNoUplink;
   }
@@ -229,6 +231,7 @@ class NackFilterStage : public pipeline::Stage {
   std::uint64_t uplinks_down_ = 0;             ///< a bit per uplink; none without arrival check
   std::vector<bool> draining_;                 ///< by port: what waits there may have come in before a link went down
   std::uint32_t draining_count_ = 0;
+  pipeline::TimeNs look_at_drains_ = 0;
   std::array<pipeline::Counter, static_cast<std::size_t>(NackCounter::count_)> counters_;
 };
 

@@ -29,7 +29,8 @@ Bytes data_of(int pair, std::uint32_t psn) {
 /// worker 0's, port 1 is the uplink and worker 1's.
 class TwoWorkers {
  public:
-  explicit TwoWorkers(const std::string& guard) {
+  /// @param more  options of nack_filter besides its uplink
+  explicit TwoWorkers(const std::string& guard, const std::string& more = "paths: 2, arrival_check: off") {
     register_all(registry_);
     pipeline::StageType across;
     across.name = "across";
@@ -46,8 +47,7 @@ class TwoWorkers {
         "switches:\n  - name: tor\n    ports: [{ name: h1, type: 'null', queue_packets: 8192 }, { name: s1, type: "
         "'null' }]\n"
         "    pipeline: [parse, rdma_track: { qps: [" +
-            pairs + "] }, nack_filter: { uplinks: [s1], paths: 2, arrival_check: off, guard_us: " + guard +
-            " }, across]\n",
+            pairs + "] }, nack_filter: { uplinks: [s1], " + more + ", guard_us: " + guard + " }, across]\n",
         "test.yaml", registry_, diagnostics);
     if (!config) throw std::runtime_error(control::format(diagnostics));
     for (pipeline::PortInfo& port : config->switches.at(0).ports) port.mtu_bytes = 4200;
@@ -91,6 +91,27 @@ class TwoWorkers {
     for (const auto& p : pipelines_) sum += p->stage(2).counters()[static_cast<std::size_t>(c)].value();
     return sum;
   }
+  /// Packets of a queue pair, from PSN 0, until some wait in the queue to the receivers, whose device takes none.
+  void congest(int pair) {
+    devices_[0].blocked = true;
+    for (std::uint32_t psn = 0; psn < 4000 && pipelines_[0]->queue_depth(0) == 0; ++psn) {
+      receive(1, data_of(pair, psn));
+      settle();
+    }
+    EXPECT_GT(pipelines_[0]->queue_depth(0), 0u);
+  }
+  void drain() {
+    devices_[0].blocked = false;
+    settle();
+  }
+  /// What a worker takes for the length of the queue to the receivers.
+  std::uint32_t depth_as_seen_by(std::uint16_t worker) {
+    return pipeline::Context(now_, worker, rng_, *pipelines_[worker], 0).queue_depth(0);
+  }
+  void set_uplink(bool up) {
+    state_->set_link(1, up);
+    settle();
+  }
   /// Packets that worker 0 sends while nobody reads its mail.
   void send_unread(int pair, std::uint32_t first, std::uint32_t times) {
     for (std::uint32_t psn = first; psn < first + times; ++psn) receive(1, data_of(pair, psn));
@@ -121,11 +142,13 @@ class TwoWorkers {
   };
   struct Device : pipeline::PortTx {
     pipeline::TxResult transmit(rte_mbuf** packets, std::uint16_t count) noexcept override {
+      if (blocked) return {};
       for (std::uint16_t i = 0; i < count; ++i) rte_pktmbuf_free(packets[i]);
       sent += count;
       return {.taken = count};
     }
     std::size_t sent = 0;
+    bool blocked = false;
   };
 
   void receive(PortIndex port, const Bytes& frame) {
@@ -153,6 +176,7 @@ class TwoWorkers {
   Ring rings_[2];
   Device devices_[2];
   std::unique_ptr<pipeline::Pipeline> pipelines_[2];
+  pipeline::Rng rng_{1};
   pipeline::TimeNs now_ = 1'000'000'000;
 };
 
@@ -191,6 +215,31 @@ TEST(NackFilterWorkers, WhenNotAllCouldBeToldTheOwnerBeginsAnew) {
   tor.settle();
   EXPECT_EQ(tor.upwards(), 1u) << "what was blocked is sent";
   EXPECT_GT(tor.count(NackCounter::mail_lost), 0u);
+}
+
+TEST(NackFilterWorkers, AWorkerSeesHowLongTheQueuesOfTheOthersPortsAre) {
+  TwoWorkers tor("0");
+  EXPECT_EQ(tor.depth_as_seen_by(1), 0u);
+  tor.congest(0);
+  EXPECT_EQ(tor.depth_as_seen_by(1), tor.depth_as_seen_by(0));
+  tor.drain();
+  EXPECT_EQ(tor.depth_as_seen_by(1), 0u);
+}
+
+TEST(NackFilterWorkers, WhatWaitsAtTheOthersPortIsNotLostWhenAnUplinkGoesDown) {
+  TwoWorkers tor("0", "weights: { s1: 2 }");
+  for (int pair = 1; pair < kPairs; ++pair) {
+    tor.arrive(pair, {0, 1, 3});
+    tor.say(pair, nack(2));
+  }
+  EXPECT_EQ(tor.count(NackCounter::nacks_blocked), static_cast<unsigned>(kPairs - 1));
+  tor.congest(0);
+  tor.set_uplink(false);
+  tor.pass(1000 * kUs);
+  EXPECT_EQ(tor.count(NackCounter::compensated_path_down), 0u) << "the packets may be among those that wait";
+  tor.drain();
+  tor.pass(1000 * kUs);
+  EXPECT_EQ(tor.count(NackCounter::compensated_path_down), static_cast<unsigned>(kPairs - 1));
 }
 
 }  // namespace
