@@ -68,7 +68,7 @@ struct Outcome {
   [[nodiscard]] static Outcome refused(std::string why) { return {"", std::move(why)}; }
 };
 
-/// A setting to change: `name` is log-level or impair.
+/// A setting to change: `name` is log-level, port, paths, or a stage's; see `weftctl set --help`.
 struct SetRequest {
   std::string name{};
   std::vector<std::string> words{};

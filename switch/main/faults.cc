@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The weft authors
 //
-// Links that change while packets flow: on command, and at the times that the configuration says.
+// Links and path sets that change while packets flow: on command, and links at the times that the configuration says.
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -93,27 +93,64 @@ Outcome Runtime::Operation::set_port(const control::SetRequest& request) {
   const std::lock_guard lock(set_mutex_);
   // Others read the depth of the queue that goes.
   const std::lock_guard switches_lock(runtime_.switches_mutex_);
-  Switch* found = nullptr;
-  pipeline::PortIndex index = 0;
+  const FoundPort port = find_port(request.switch_name, request.words[0]);
+  if (!port.error.empty()) return Outcome::refused(port.error);
+  const std::string name = port.of->state->info().name + "/" + request.words[0];
+  if (auto error = change_port(*port.of, port.index, change); !error.empty())
+    return Outcome::refused(name + ": " + error);
+  return {name + ": " + text_of(change), ""};
+}
+
+Runtime::Operation::FoundPort Runtime::Operation::find_port(const std::string& switch_name, const std::string& name) {
+  FoundPort found;
   std::vector<std::string> known;
   for (Switch& s : runtime_.switches_) {
     const pipeline::SwitchInfo& info = s.state->info();
-    if (!request.switch_name.empty() && info.name != request.switch_name) continue;
+    if (!switch_name.empty() && info.name != switch_name) continue;
     for (const PortInfo& port : info.ports) {
       known.push_back(port.name);
-      if (port.name != request.words[0]) continue;
-      if (found != nullptr) {
-        return Outcome::refused("several switches have a port " + quote(port.name) + "; say which one with --switch");
+      if (port.name != name) continue;
+      if (found.of != nullptr) {
+        found.error = "several switches have a port " + quote(name) + "; say which one with --switch";
+        return found;
       }
-      found = &s;
-      index = port.index;
+      found.of = &s;
+      found.index = port.index;
     }
   }
-  if (found == nullptr)
-    return Outcome::refused("unknown port " + quote(request.words[0]) + suggestion(request.words[0], known));
-  const std::string name = found->state->info().name + "/" + request.words[0];
-  if (auto error = change_port(*found, index, change); !error.empty()) return Outcome::refused(name + ": " + error);
-  return {name + ": " + text_of(change), ""};
+  if (found.of == nullptr) found.error = "unknown port " + quote(name) + suggestion(name, known);
+  return found;
+}
+
+// All ports at once, so that a controller can exchange one path for another.
+Outcome Runtime::Operation::set_paths(const control::SetRequest& request) {
+  constexpr const char* kUsage = "paths takes what happens to which ports: paths exclude s1 s2, paths include s1";
+  const std::lock_guard lock(set_mutex_);
+  const std::lock_guard switches_lock(runtime_.switches_mutex_);
+  Switch* of = nullptr;
+  std::vector<pipeline::PathChange> changes;
+  std::string done;
+  std::optional<bool> exclude;
+  for (const std::string& word : request.words) {
+    if (word == "exclude" || word == "include") {
+      exclude = word == "exclude";
+      continue;
+    }
+    if (!exclude) return Outcome::refused(kUsage);
+    const FoundPort port = find_port(request.switch_name, word);
+    if (!port.error.empty()) return Outcome::refused(port.error);
+    if (of != nullptr && of != port.of) return Outcome::refused("these are ports of different switches");
+    const bool twice = std::any_of(changes.begin(), changes.end(), [&](const auto& c) { return c.port == port.index; });
+    if (twice) return Outcome::refused("port " + quote(word) + " stands twice");
+    of = port.of;
+    changes.push_back({port.index, *exclude});
+    done += (done.empty() ? "" : ", ") + word + (*exclude ? " excluded" : " included");
+  }
+  if (changes.empty()) return Outcome::refused(kUsage);
+  const std::string name = of->state->info().name + ": ";
+  if (auto error = of->state->change_paths(changes); !error.empty()) return Outcome::refused(name + error);
+  spdlog::info("{}{}", name, done);
+  return {name + done, ""};
 }
 
 void Runtime::Operation::run_faults(pipeline::TimeNs now) {

@@ -2,11 +2,15 @@
 // Copyright The weft authors
 #include "switch/main/operation.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <limits>
+#include <numeric>
 #include <shared_mutex>
 
 #include "switch/main/log.h"
+#include "switch/pipeline/set_words.h"
 #include "switch/pipeline/suggest.h"
 
 namespace weft {
@@ -83,13 +87,14 @@ Outcome Runtime::Operation::set(const control::SetRequest& request) {
   if (auto error = unknown_switch(request.switch_name); !error.empty()) return Outcome::refused(std::move(error));
   if (request.name == "log-level") return set_log_level(request.words);
   if (request.name == "port") return set_port(request);
+  if (request.name == "paths") return set_paths(request);
   const std::vector<std::string> known = settings();
   if (std::find(known.begin(), known.end(), request.name) != known.end()) return set_stage(request);
   return Outcome::refused("unknown setting " + quote(request.name) + suggestion(request.name, known));
 }
 
 std::vector<std::string> Runtime::Operation::settings() const {
-  std::vector<std::string> names{"log-level", "port"};
+  std::vector<std::string> names{"log-level", "port", "paths"};
   const std::shared_lock lock(runtime_.switches_mutex_);
   for (const Switch& s : runtime_.switches_) {
     for (const pipeline::StageType* type : s.state->types()) {
@@ -101,8 +106,11 @@ std::vector<std::string> Runtime::Operation::settings() const {
 
 // In every switch that has the stage, or in none: what one refuses, all are spared.
 Outcome Runtime::Operation::set_stage(const control::SetRequest& request) {
+  // A reload reads the options of what runs while it builds.
+  const std::lock_guard reload_lock(runtime_.reload_mutex_);
   const std::lock_guard lock(set_mutex_);
-  const std::shared_lock switches_lock(runtime_.switches_mutex_);
+  // Others look at stages and their options.
+  const std::lock_guard switches_lock(runtime_.switches_mutex_);
   struct Pending {
     Switch* target;
     std::size_t stage;
@@ -115,10 +123,7 @@ Outcome Runtime::Operation::set_stage(const control::SetRequest& request) {
     for (std::size_t i = 0; i < s.state->types().size(); ++i) {
       const pipeline::StageType& type = *s.state->types()[i];
       if (type.name != request.name) continue;
-      const auto known = changed_.find({info.name, type.name});
-      const bool current = known != changed_.end() && equal(known->second.configured, info.pipeline[i].options);
-      const pipeline::Value& options = current ? known->second.now : info.pipeline[i].options;
-      pending.push_back({&s, i, type.set(options, info, request.words, worker_count())});
+      pending.push_back({&s, i, type.set(info.pipeline[i].options, info, request.words, worker_count())});
       if (const auto& error = pending.back().change.error; !error.empty())
         return Outcome::refused(info.name + ": " + error);
     }
@@ -126,14 +131,64 @@ Outcome Runtime::Operation::set_stage(const control::SetRequest& request) {
   if (pending.empty()) return Outcome::refused("switch " + request.switch_name + " has no stage " + request.name);
   std::string done;
   for (Pending& one : pending) {
-    const pipeline::SwitchInfo& info = one.target->state->info();
+    pipeline::SwitchState& state = *one.target->state;
+    if (one.change.remake) remake(*one.target, one.stage, one.change.options);
     for (std::size_t w = 0; w < one.change.apply.size(); ++w) {
       runtime_.on_worker(w, [&] { one.change.apply[w](one.target->pipelines[w]->stage(one.stage)); });
     }
-    changed_[{info.name, request.name}] = {info.pipeline[one.stage].options, std::move(one.change.options)};
-    done += (done.empty() ? "" : "; ") + info.name + ": " + one.change.done;
+    Changed known{state.info().pipeline[one.stage].options, {}};
+    changed_.try_emplace({state.info().name, request.name}, std::move(known)).first->second.now = one.change.options;
+    state.set_options(one.stage, std::move(one.change.options));
+    done += (done.empty() ? "" : "; ") + state.info().name + ": " + one.change.done;
   }
   return {done, ""};
+}
+
+// All instances are made before any takes its place: what cannot be made leaves no trace.
+void Runtime::Operation::remake(Switch& s, std::size_t stage, const pipeline::Value& options) {
+  const pipeline::SwitchState& state = *s.state;
+  const pipeline::StageType& type = *state.types()[stage];
+  std::vector<std::shared_ptr<pipeline::Stage>> made;
+  for (std::uint16_t w = 0; w < worker_count(); ++w) {
+    const pipeline::StageBuild like = state.build_of(stage, w);
+    const pipeline::StageBuild build{options,        like.info,        w,       like.workers,
+                                     like.shared_of, like.steer_table, nullptr, like.links};
+    made.push_back(type.make(build, state.shared(stage)));
+  }
+  std::vector<pipeline::PortIndex> ports(state.info().ports.size());
+  std::iota(ports.begin(), ports.end(), pipeline::PortIndex{0});
+  const pipeline::PortMap same(std::move(ports));
+  for (std::uint16_t w = 0; w < worker_count(); ++w) {
+    runtime_.on_worker(w, [&] { s.pipelines[w]->exchange_stage(runtime_.clock_.now(), stage, made[w], same); });
+  }
+}
+
+void Runtime::Operation::keep_settings(pipeline::SwitchInfo& info) const {
+  for (std::size_t i = 0; i < info.pipeline.size(); ++i) {
+    pipeline::StageSpec& spec = info.pipeline[i];
+    const auto known = changed_.find({info.name, spec.name});
+    if (known == changed_.end() || !equal(known->second.configured, spec.options)) continue;
+    const pipeline::StageType* type = runtime_.registry_.find(spec.name);
+    pipeline::Diagnostics diagnostics;
+    if (type->check) type->check(known->second.now, info, diagnostics);
+    if (diagnostics.ok()) {
+      spec.options = known->second.now;
+    } else {
+      spdlog::warn("{}: what was set of {} does not fit any more: {}", info.name, spec.name,
+                   pipeline::mistakes_of(diagnostics));
+    }
+  }
+}
+
+void Runtime::Operation::forget_settings() {
+  std::erase_if(changed_, [&](const auto& entry) {
+    const auto& [name, stage] = entry.first;
+    for (const Switch& s : runtime_.switches_) {
+      const auto at = s.state->info().name == name ? s.state->position(stage) : std::nullopt;
+      if (at) return !equal(s.state->info().pipeline[*at].options, entry.second.now);
+    }
+    return true;
+  });
 }
 
 Outcome Runtime::Operation::set_log_level(const std::vector<std::string>& words) {

@@ -36,6 +36,11 @@ class Runtime::Operation : public control::Operator, private PipelineSet {
   void run_faults(pipeline::TimeNs now);
   /// Other changes are scheduled than before. Under an exclusive lock on the switches.
   void faults_changed() noexcept { next_fault_.store(0, std::memory_order_release); }
+  /// A reload: options of stages that were set stay set where the file says of them what it said before. Under the
+  /// lock of reloads.
+  void keep_settings(pipeline::SwitchInfo& info) const;
+  /// After a reload: forgets what was set and does not hold any more. Under the lock of reloads.
+  void forget_settings();
   /// Ends sessions that nobody reads.
   void expire() { sessions_.expire(); }
   /// Subtracts what was cleared.
@@ -51,8 +56,17 @@ class Runtime::Operation : public control::Operator, private PipelineSet {
   [[nodiscard]] std::string unknown_switch(const std::string& name) const;
   [[nodiscard]] control::Outcome set_log_level(const std::vector<std::string>& words);
   [[nodiscard]] control::Outcome set_stage(const control::SetRequest& request);
+  void remake(Switch& s, std::size_t stage, const pipeline::Value& options);
   [[nodiscard]] control::Outcome set_port(const control::SetRequest& request);
-  // See faults.cc. Empty, or why the port stays as it is. Under set_mutex_ and an exclusive lock on the switches.
+  [[nodiscard]] control::Outcome set_paths(const control::SetRequest& request);
+  struct FoundPort {
+    Switch* of = nullptr;
+    pipeline::PortIndex index = 0;
+    std::string error{};
+  };
+  // See faults.cc. Under a lock on the switches.
+  [[nodiscard]] FoundPort find_port(const std::string& switch_name, const std::string& name);
+  // Empty, or why the port stays as it is. Under set_mutex_ and an exclusive lock on the switches.
   [[nodiscard]] std::string change_port(Switch& s, pipeline::PortIndex port, const pipeline::PortChange& change);
   void make_fault(Switch& s, const pipeline::FaultInfo& fault);
   [[nodiscard]] std::vector<std::string> settings() const;
@@ -74,7 +88,8 @@ class Runtime::Operation : public control::Operator, private PipelineSet {
   std::map<std::pair<std::string, std::string>, Wire> wires_;  ///< by switch and port
   pipeline::TimeNs faults_done_ = 0;                           ///< after the start: what was due until then is done
   std::atomic<pipeline::TimeNs> next_fault_{0};  ///< after the start: nothing is due before; kNever without faults
-  std::map<std::pair<std::string, std::string>, Changed> changed_;  ///< by switch and stage
+  std::map<std::pair<std::string, std::string>, Changed>
+      changed_;  ///< by switch and stage; also under the lock of reloads
   Baselines baselines_;
   Sessions sessions_;
 };

@@ -236,6 +236,7 @@ std::string Runtime::plan_ports(const Config& next, std::vector<Plan>& plans) {
   for (const SwitchInfo& info : next.switches) {
     Plan& plan = plans.emplace_back();
     plan.info = info;
+    operation_->keep_settings(plan.info);
     plan.ports.resize(info.ports.size());
     for (const PortInfo& port : info.ports) plan.owners.push_back(default_owner(info, port.index));
     const auto old = std::find_if(switches_.begin(), switches_.end(),
@@ -341,6 +342,7 @@ void Runtime::exchange(Config& next, std::vector<Plan>& plans) {
     switches_.swap(running);
     config_ = std::move(next);
     operation_->faults_changed();
+    operation_->forget_settings();
     spdlog::debug("reload: the workers stood still for {} us", took / 1000);
   }
 }

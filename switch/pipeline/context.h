@@ -67,9 +67,13 @@ class Context {
 
   /// True when the port's link is up.
   [[nodiscard]] bool link_up(PortIndex port) const noexcept;
-  /// True when no port of the switch is without a link: link_up() need not be asked for each.
-  [[nodiscard]] bool all_links_up() const noexcept;
-  /// Grows with every change of a link.
+  /// True when packets may be spread over the port: its link is up, and nobody has excluded it from the path sets.
+  [[nodiscard]] bool path_up(PortIndex port) const noexcept;
+  /// The same for all ports of the switch: path_up() need not be asked for each.
+  [[nodiscard]] bool all_paths_up() const noexcept;
+  /// True when the port is excluded from the path sets.
+  [[nodiscard]] bool excluded(PortIndex port) const noexcept;
+  /// Grows with every change of what the functions above say.
   [[nodiscard]] std::uint32_t link_generation() const noexcept;
   /// Packets that wait in the egress queue of `port`. Of a port that another worker owns, those that it had when that
   /// worker last served it; what is on its way there does not count.

@@ -51,7 +51,7 @@ Pipeline::Pipeline(SwitchState& state, PipelineHost host)
   }
   gates_.resize(egress_.size() + 1);
   set_gates();
-  if (state_.all_links_up()) links_told_ = gates_of_;
+  if (state_.links().all_paths_up()) links_told_ = gates_of_;
   if (info.qos) make_qos();
 }
 
@@ -570,8 +570,16 @@ void Context::resume(rte_mbuf* m) noexcept {
   pipeline_.resume(stage_, m);
 }
 
-bool Context::all_links_up() const noexcept {
-  return pipeline_.state_.all_links_up();
+bool Context::path_up(PortIndex port) const noexcept {
+  return pipeline_.state_.links().path_up(port);
+}
+
+bool Context::all_paths_up() const noexcept {
+  return pipeline_.state_.links().all_paths_up();
+}
+
+bool Context::excluded(PortIndex port) const noexcept {
+  return pipeline_.state_.links().excluded(port);
 }
 
 std::uint32_t Context::link_generation() const noexcept {

@@ -110,6 +110,11 @@ class Pipeline {
   /// worker.
   void exchange_wire(TimeNs now, PortIndex port, std::unique_ptr<EgressQueue>& wire) noexcept;
 
+  /// Puts `stage`, of the same type but with other options, in the place of an instance that holds no packets; gives
+  /// the old one back in `stage`. On the worker.
+  /// @param ports  of the switch, which stay as they are
+  void exchange_stage(TimeNs now, std::size_t i, std::shared_ptr<Stage>& stage, const PortMap& ports) noexcept;
+
   /// Packets inside: stages, egress queues, links.
   [[nodiscard]] std::uint64_t held() const noexcept;
   /// Packets in the FIFO or the class queues of an owned port. Any thread.

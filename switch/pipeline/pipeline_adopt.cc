@@ -2,6 +2,7 @@
 // Copyright The weft authors
 //
 // How a pipeline takes the place of another one whose switch was described anew.
+#include <cassert>
 #include <utility>
 
 #include "switch/pipeline/pipeline.h"
@@ -101,6 +102,16 @@ void Pipeline::exchange_wire(TimeNs now, PortIndex port, std::unique_ptr<EgressQ
   std::swap(egress_[port], wire);
   while (rte_mbuf* m = wire->take_any()) drop_at_port(now, port, m, DropReason::egress_queue_full);
   set_gates();
+}
+
+void Pipeline::exchange_stage(TimeNs now, std::size_t i, std::shared_ptr<Stage>& stage, const PortMap& ports) noexcept {
+  assert(slots_[i].stage->held() == 0);
+  carry(*stage, *slots_[i].stage);
+  std::swap(slots_[i].stage, stage);
+  Context context(now, host_.worker, rng_, *this, static_cast<std::uint8_t>(i));
+  slots_[i].stage->adopt(context, *stage, {ports, false});
+  slots_[i].stage->on_links(context);
+  run_all_resumed(now);
 }
 
 void Pipeline::adopt_stages(TimeNs now, Pipeline& old, const PortMap& ports) {

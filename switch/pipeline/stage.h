@@ -15,6 +15,7 @@
 
 #include "switch/pipeline/context.h"
 #include "switch/pipeline/counters.h"
+#include "switch/pipeline/links.h"
 #include "switch/pipeline/port_map.h"
 #include "switch/pipeline/schema.h"
 #include "switch/pipeline/steer.h"
@@ -26,6 +27,12 @@ namespace weft::pipeline {
 struct Adoption {
   const PortMap& ports;  ///< what its ports are called now
   bool same_options;     ///< the options of the stage did not change
+};
+
+/// Ports that lead to the same places, over which packets are spread.
+struct PathSet {
+  std::string name;  ///< for messages: "the group of 10.0.0.0/16"
+  std::vector<PortIndex> ports;
 };
 
 /// State that all workers' instances of a stage share within one switch (a forwarding table that any core may learn
@@ -40,6 +47,9 @@ class StageShared {
 
   /// The link of a port went up or down. Called by the control thread.
   virtual void on_link(PortIndex /*port*/, bool /*up*/) {}
+
+  /// The path sets that this stage sends packets over, or gets them by, now. Called by the control thread at any time.
+  [[nodiscard]] virtual std::vector<PathSet> path_sets() const { return {}; }
 
   /// A reload puts this in the place of `old`, which was made by the same type. Takes over what was learned and still
   /// holds. All workers stand still: whatever takes long belongs into make_shared (StageBuild::previous).
@@ -72,7 +82,8 @@ class Stage {
   [[nodiscard]] virtual TimeNs next_deadline() const { return kNever; }
   virtual void on_timer(Context& /*context*/) {}
 
-  /// Links of the switch have changed since the last call. An instance begins with all links up.
+  /// Links of the switch, or what is excluded from its path sets, have changed since the last call. An instance begins
+  /// with all links up and nothing excluded.
   virtual void on_links(Context& /*context*/) {}
 
   /// A packet was dropped at or after admission, on the worker that owns its egress port; one that an earlier stage
@@ -113,6 +124,8 @@ struct StageBuild {
   SteerTable* steer_table = nullptr;
   /// make_shared during a reload: the shared state whose place the new one will take, still in use; nullptr otherwise.
   const StageShared* previous = nullptr;
+  /// Of the switch; outlives the stage. nullptr in tests of a stage alone.
+  const Links* links = nullptr;
 };
 
 /// Options that change while a switch runs, or why they cannot.
@@ -122,6 +135,9 @@ struct OptionChange {
   Value options{};      ///< the options afterwards
   /// By worker: makes the change in its instance, on the worker and between two bursts, without allocating.
   std::vector<std::function<void(Stage&)>> apply{};
+  /// Instead: new instances take the places of all of the stage, and adopt() what those know. Only for stages that hold
+  /// no packets.
+  bool remake = false;
 };
 
 /// How a stage type describes itself to the registry.

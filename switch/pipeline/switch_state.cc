@@ -2,6 +2,7 @@
 // Copyright The weft authors
 #include "switch/pipeline/switch_state.h"
 
+#include <algorithm>
 #include <cassert>
 #include <cstdlib>
 #include <utility>
@@ -10,15 +11,13 @@ namespace weft::pipeline {
 
 SwitchState::SwitchState(const Registry& registry, SwitchInfo info, std::vector<std::uint16_t> port_owner,
                          std::uint16_t workers, SteerMode steer, const SwitchState* previous)
-    : info_(std::move(info)), workers_(workers), port_owner_(std::move(port_owner)) {
+    : info_(std::move(info)), links_(info_.ports.size()), workers_(workers), port_owner_(std::move(port_owner)) {
   if (steer == SteerMode::qp && workers > 1) {
     steer_table_ = previous != nullptr ? previous->steer_table_ : std::make_shared<SteerTable>();
   }
   assert(port_owner_.size() == info_.ports.size());
   if (info_.qos) buffer_ = std::make_unique<qos::SharedBuffer>(*info_.qos, workers > 1);
-  link_up_ = std::make_unique<std::atomic<bool>[]>(info_.ports.size());
   told_depth_ = std::make_unique<ToldDepth[]>(info_.ports.size());
-  for (std::size_t i = 0; i < info_.ports.size(); ++i) link_up_[i].store(true, std::memory_order_relaxed);
   for (const StageSpec& spec : info_.pipeline) {
     const StageType* type = registry.find(spec.name);
     if (type == nullptr) std::abort();  // the loader has checked every name
@@ -44,7 +43,9 @@ StageBuild SwitchState::build_of(std::size_t stage, std::uint16_t worker) const 
           worker,
           workers_,
           [this](std::string_view name) { return shared(name); },
-          steer_table_.get()};
+          steer_table_.get(),
+          nullptr,
+          &links_};
 }
 
 std::optional<std::size_t> SwitchState::position(std::string_view stage) const noexcept {
@@ -61,8 +62,10 @@ StageShared* SwitchState::shared(std::string_view stage) const noexcept {
 
 void SwitchState::adopt(SwitchState& old, const PortMap& ports) {
   for (std::size_t port = 0; port < old.info_.ports.size(); ++port) {
-    const PortIndex now = ports(static_cast<PortIndex>(port));
-    if (now != kNoPort) store_link(now, old.link_up(static_cast<PortIndex>(port)));
+    const auto was = static_cast<PortIndex>(port);
+    if (ports(was) == kNoPort) continue;
+    links_.set_up(ports(was), old.links_.up(was));
+    links_.set_excluded(ports(was), old.links_.excluded(was));
   }
   for (std::size_t i = 0; i < types_.size(); ++i) {
     const auto before = old.position(types_[i]->name);
@@ -72,18 +75,67 @@ void SwitchState::adopt(SwitchState& old, const PortMap& ports) {
   }
 }
 
-bool SwitchState::store_link(PortIndex port, bool up) noexcept {
-  if (link_up_[port].exchange(up, std::memory_order_relaxed) == up) return false;
-  links_down_.fetch_add(up ? ~0u : 1u, std::memory_order_relaxed);
-  link_generation_.fetch_add(1, std::memory_order_release);
-  return true;
-}
-
 void SwitchState::set_link(PortIndex port, bool up) {
-  if (!store_link(port, up)) return;
+  if (!links_.set_up(port, up)) return;
   for (const auto& shared : shared_) {
     if (shared) shared->on_link(port, up);
   }
+}
+
+void SwitchState::set_options(std::size_t stage, Value options) {
+  info_.pipeline[stage].options = std::move(options);
+  links_.note_change();
+}
+
+std::vector<PathSet> SwitchState::path_sets() const {
+  std::vector<PathSet> all;
+  for (const auto& shared : shared_) {
+    if (!shared) continue;
+    for (PathSet& set : shared->path_sets()) all.push_back(std::move(set));
+  }
+  return all;
+}
+
+// Empty, or why a path set must not change so: all of it would be excluded, or nothing be left that has a link.
+std::string SwitchState::why_not(const PathSet& set, std::span<const PathChange> changes) const {
+  bool concerned = false, could_be_used = false, all_excluded = true;
+  std::string others;
+  for (const PortIndex port : set.ports) {
+    const auto change = std::find_if(changes.begin(), changes.end(), [&](const auto& c) { return c.port == port; });
+    const bool excluded = change != changes.end() ? change->excluded : links_.excluded(port);
+    if (!excluded && links_.up(port)) return "";
+    could_be_used = could_be_used || links_.path_up(port);
+    all_excluded = all_excluded && excluded;
+    if (change != changes.end() && change->excluded) {
+      concerned = true;
+      continue;
+    }
+    others += (others.empty() ? "" : ", ") + info_.ports[port].name + (excluded ? " is excluded" : " is down");
+  }
+  if (!concerned || (!could_be_used && !all_excluded)) return "";
+  return set.name + " would have no path left" + (others.empty() ? "" : ": " + others);
+}
+
+std::string SwitchState::change_paths(std::span<const PathChange> changes) {
+  const std::vector<PathSet> sets = path_sets();
+  for (const PathChange& change : changes) {
+    const bool member = std::any_of(sets.begin(), sets.end(), [&](const PathSet& set) {
+      return std::find(set.ports.begin(), set.ports.end(), change.port) != set.ports.end();
+    });
+    // One that no route leads to any more may come back all the same.
+    if (member || links_.excluded(change.port)) continue;
+    return "port " + info_.ports[change.port].name + " is no path: it is in no equal-cost group and no uplink";
+  }
+  for (const PathSet& set : sets) {
+    if (auto error = why_not(set, changes); !error.empty()) return error;
+  }
+  // First those that come back, so that no worker ever finds all gone.
+  for (const bool excluded : {false, true}) {
+    for (const PathChange& change : changes) {
+      if (change.excluded == excluded) links_.set_excluded(change.port, excluded);
+    }
+  }
+  return "";
 }
 
 void SwitchState::housekeeping(TimeNs now) {

@@ -6,15 +6,24 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
+#include "switch/pipeline/links.h"
 #include "switch/pipeline/registry.h"
 #include "switch/pipeline/stage.h"
 #include "switch/pipeline/steer.h"
 #include "switch/qos/shared_buffer.h"
 
 namespace weft::pipeline {
+
+/// A port that goes out of the path sets, or comes back.
+struct PathChange {
+  PortIndex port = 0;
+  bool excluded = false;
+};
 
 /// What the workers of one switch share: its description, the shared state of its stages, who owns which port, and
 /// link states. Built before the workers start and outlives them.
@@ -47,7 +56,9 @@ class SwitchState {
   /// Shared state by stage name; nullptr when that stage is not in the pipeline or has none.
   [[nodiscard]] StageShared* shared(std::string_view stage) const noexcept;
 
-  [[nodiscard]] bool link_up(PortIndex port) const noexcept { return link_up_[port].load(std::memory_order_relaxed); }
+  [[nodiscard]] bool link_up(PortIndex port) const noexcept { return links_.up(port); }
+  /// Changes through set_link() and change_paths().
+  [[nodiscard]] const Links& links() const noexcept { return links_; }
   /// The packet memory, whose gauges any thread may read at any time; nullptr without SwitchInfo::qos.
   [[nodiscard]] qos::SharedBuffer* buffer() const noexcept { return buffer_.get(); }
 
@@ -61,13 +72,13 @@ class SwitchState {
     told_depth_[port].packets.store(packets, std::memory_order_release);
   }
 
-  /// Grows with every change of a link.
-  [[nodiscard]] std::uint32_t link_generation() const noexcept {
-    return link_generation_.load(std::memory_order_acquire);
-  }
-  [[nodiscard]] bool all_links_up() const noexcept { return links_down_.load(std::memory_order_relaxed) == 0; }
+  /// Links::generation().
+  [[nodiscard]] std::uint32_t link_generation() const noexcept { return links_.generation(); }
   /// Control thread. Tells the stages when the state changed.
   void set_link(PortIndex port, bool up);
+  /// Excludes ports from the path sets, or includes them again; see Links. Control thread.
+  /// @return empty; or why nothing has changed: a port is in no path set, or one would be left without a path
+  [[nodiscard]] std::string change_paths(std::span<const PathChange> changes);
 
   /// Where the stage at a position stands in the previous state, which keeps it; nullopt for one that was made anew.
   [[nodiscard]] std::optional<std::size_t> kept(std::size_t stage) const noexcept { return kept_[stage]; }
@@ -75,6 +86,10 @@ class SwitchState {
   [[nodiscard]] StageBuild build_of(std::size_t stage, std::uint16_t worker) const;
   /// Position of a stage; nullopt when it is not in the pipeline.
   [[nodiscard]] std::optional<std::size_t> position(std::string_view stage) const noexcept;
+
+  /// Other options hold for the stage at a position from now on: every instance has been told, and what was decided by
+  /// the old ones is forgotten. Control thread, while nobody else reads info().
+  void set_options(std::size_t stage, Value options);
 
   /// Takes the place of `old`, the previous state of the constructor: links, and what shared state has learned. Control
   /// thread, while all workers stand still.
@@ -84,10 +99,11 @@ class SwitchState {
   void housekeeping(TimeNs now);
 
  private:
-  // False when it was so already.
-  bool store_link(PortIndex port, bool up) noexcept;
+  [[nodiscard]] std::vector<PathSet> path_sets() const;
+  [[nodiscard]] std::string why_not(const PathSet& set, std::span<const PathChange> changes) const;
 
   SwitchInfo info_;
+  Links links_;
   std::uint16_t workers_;
   std::vector<std::uint16_t> port_owner_;
   std::shared_ptr<SteerTable> steer_table_;
@@ -98,11 +114,7 @@ class SwitchState {
   struct alignas(64) ToldDepth {
     std::atomic<std::uint32_t> packets{0};
   };
-
-  std::unique_ptr<std::atomic<bool>[]> link_up_;
   std::unique_ptr<ToldDepth[]> told_depth_;
-  std::atomic<std::uint32_t> link_generation_{1};
-  std::atomic<std::uint32_t> links_down_{0};
 };
 
 }  // namespace weft::pipeline

@@ -28,6 +28,7 @@ json text_or_null(bool there, const auto& value) {
 
 L3Shared::L3Shared(const pipeline::StageBuild& build)
     : info_(build.info),
+      links_(build.links),
       large_table_routes_(build.options["large_table_routes"].unsigned_integer()),
       times_{.reachable_ns = build.options["neighbour_reachable_s"].unsigned_integer() * kSecond},
       interfaces_(build.info),
@@ -131,6 +132,22 @@ void L3Shared::adopt(pipeline::StageShared& old_shared, const pipeline::Adoption
   }
 }
 
+std::vector<pipeline::PathSet> L3Shared::path_sets() const {
+  const std::lock_guard lock(mutex_);
+  const RouteTable& table = routes_->read();
+  std::vector<pipeline::PathSet> sets(table.next_hops().group_count());
+  for (const tables::Route& route : table.routes()) {
+    if (!NextHops::is_group(route.next_hop)) continue;
+    pipeline::PathSet& set = sets[route.next_hop & ~tables::kGroupBit];
+    if (!set.ports.empty()) continue;
+    set.name = "the group of " + route.prefix.to_string();
+    for (const auto member : table.next_hops().members(route.next_hop)) {
+      set.ports.push_back(table.next_hops().hop(member).port);
+    }
+  }
+  return sets;
+}
+
 std::vector<std::string_view> L3Shared::tables() const {
   std::vector<std::string_view> names{"routes", "neighbours"};
   if (lb_ != nullptr) names.push_back("lb");
@@ -176,6 +193,11 @@ json L3Shared::route_rows(std::uint64_t& cursor, std::size_t max) const {
   return rows;
 }
 
+std::string_view L3Shared::path_text(PortIndex port) const {
+  if (links_ == nullptr || links_->path_up(port)) return "up";
+  return links_->excluded(port) ? "excluded" : "down";
+}
+
 // A row for every member of a group.
 json L3Shared::lb_rows(std::uint64_t& cursor, std::size_t max) const {
   const RouteTable& table = routes_->read();
@@ -190,7 +212,8 @@ json L3Shared::lb_rows(std::uint64_t& cursor, std::size_t max) const {
                       {"routes", routes},
                       {"policy", lb_->options["policy"].string()},
                       {"member", hop_text(hops, member)},
-                      {"port", info_.ports[hops.hop(member).port].name}});
+                      {"port", info_.ports[hops.hop(member).port].name},
+                      {"path", path_text(hops.hop(member).port)}});
     }
   }
   if (cursor >= hops.group_count()) cursor = kEnd;

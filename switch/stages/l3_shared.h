@@ -23,6 +23,8 @@ class L3Shared : public pipeline::StageShared {
   void on_link(pipeline::PortIndex port, bool up) override;
   /// Neighbours stay, but for those of ports that are gone or have left the neighbour's subnet.
   void adopt(pipeline::StageShared& old, const pipeline::Adoption& adoption) override;
+  /// The groups of the routes.
+  [[nodiscard]] std::vector<pipeline::PathSet> path_sets() const override;
   [[nodiscard]] std::vector<std::string_view> tables() const override;
   [[nodiscard]] nlohmann::ordered_json rows(std::string_view table, std::uint64_t& cursor,
                                             std::size_t max) const override;
@@ -53,9 +55,11 @@ class L3Shared : public pipeline::StageShared {
   [[nodiscard]] nlohmann::ordered_json route_rows(std::uint64_t& cursor, std::size_t max) const;
   [[nodiscard]] nlohmann::ordered_json lb_rows(std::uint64_t& cursor, std::size_t max) const;
   [[nodiscard]] nlohmann::ordered_json neighbour_rows(std::uint64_t& cursor, std::size_t max) const;
+  [[nodiscard]] std::string_view path_text(pipeline::PortIndex port) const;
   [[nodiscard]] std::string hop_text(const tables::NextHops& hops, tables::NextHopId id) const;
 
   const pipeline::SwitchInfo& info_;
+  const pipeline::Links* links_;             ///< nullptr: all up
   const pipeline::StageSpec* lb_ = nullptr;  ///< the stage that chooses members; nullptr without one
   std::size_t large_table_routes_;
   tables::NeighbourTimes times_;

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <limits>
 
+#include "switch/pipeline/set_words.h"
 #include "switch/stages/rdma_known.h"
 
 namespace weft::stages {
@@ -155,6 +156,10 @@ pipeline::StageType lb_stage_type() {
   type.options = lb_options();
   type.counters = {"balanced", "no_member_up"};
   type.check = check_lb;
+  type.set = [](const Value& options, const pipeline::SwitchInfo& info, const std::vector<std::string>& words,
+                std::uint16_t /*workers*/) {
+    return pipeline::set_by_words("lb", lb_options(), check_lb, options, info, words);
+  };
   type.make = [](const pipeline::StageBuild& build, pipeline::StageShared*) {
     auto* routing = dynamic_cast<L3Shared*>(build.shared_of("l3"));
     if (routing == nullptr) std::abort();  // `group` is provided by l3 alone

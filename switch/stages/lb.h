@@ -13,7 +13,7 @@ namespace weft::stages {
 /// Order of the counters of the `lb` stage.
 enum class LbCounter : std::uint8_t {
   balanced,      ///< packets whose route is a group
-  no_member_up,  ///< of those, dropped because the ports of all members are down
+  no_member_up,  ///< of those, dropped because no member's path is up
   count_,
 };
 

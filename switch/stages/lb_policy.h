@@ -23,17 +23,18 @@ struct LbItem {
   rte_mbuf* packet;
   const tables::NextHopId* first_member;  ///< in the order of the configuration
   std::uint32_t member_count;             ///< at least two
-  tables::NextHopId choice;               ///< out: one of the members; kUnreachable when all ports are down
+  tables::NextHopId choice;               ///< out: one of the members; kUnreachable when no path is up
   std::uint16_t index;                    ///< of the packet in its batch
 
   [[nodiscard]] std::span<const tables::NextHopId> members() const noexcept { return {first_member, member_count}; }
 };
 
-/// Links in this burst: asking for the link of each packet's port would cost more than the choice.
+/// Paths in this burst: asking whether each packet's port has a link and is not excluded would cost more than the
+/// choice.
 class LinkView {
  public:
   LinkView(const pipeline::Context& context, const tables::NextHops& hops) noexcept
-      : context_(context), hops_(hops), all_up_(context.all_links_up()) {}
+      : context_(context), hops_(hops), all_up_(context.all_paths_up()) {}
 
   [[nodiscard]] bool all_up() const noexcept { return all_up_; }
   [[nodiscard]] pipeline::PortIndex port(tables::NextHopId member) const noexcept { return hops_.hop(member).port; }
@@ -44,7 +45,7 @@ class LinkView {
     const std::uint64_t bit = std::uint64_t{1} << port % 64;
     if (port < 64 && (up_ & bit) != 0) [[likely]]
       return true;
-    if (!context_.link_up(port)) return false;
+    if (!context_.path_up(port)) return false;
     if (port < 64) up_ |= bit;
     return true;
   }
@@ -68,12 +69,12 @@ class LbPolicy {
   [[nodiscard]] virtual bool keeps_member() const noexcept = 0;
 };
 
-/// A member whose port is up, chosen by the hash among those; kUnreachable when there is none.
+/// A member whose path is up, chosen by the hash among those; kUnreachable when there is none.
 [[nodiscard]] tables::NextHopId another_member(std::span<const tables::NextHopId> members, LinkView& links,
                                                std::uint32_t hash) noexcept;
 
-/// The member that `hash` belongs to, or another one by the same hash if its port is down: flows of other members stay
-/// where they are. kUnreachable when all ports are down.
+/// The member that `hash` belongs to, or another one by the same hash if its path is down: flows of other members stay
+/// where they are. kUnreachable when no path is up.
 [[nodiscard]] inline tables::NextHopId member_by_hash(std::span<const tables::NextHopId> members, LinkView& links,
                                                       std::uint32_t hash) noexcept {
   const tables::NextHopId member = members[tables::EcmpHash::member(hash, static_cast<std::uint32_t>(members.size()))];

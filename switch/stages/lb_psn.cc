@@ -4,7 +4,7 @@
 // `psn`: Themis-S, the half of Themis at the sender's ToR (Liu et al., APNET 2025, 3.2).
 //
 // the paper          here
-// N                  members of the group whose ports are up, each as often as its weight says
+// N                  members of the group whose paths are up, each as often as its weight says
 // P_base             what `ecmp` would choose among those N, by the hash of the flow
 // Path_i             (PSN mod N + P_base) mod N, an index into those N in the order of the configuration
 //
@@ -24,9 +24,9 @@
 // those of a queue pair better share their luck; there are few. ACKs of queue pairs that have had READ or ATOMIC
 // responses: an ACK in front of such a response would mean that it is lost. ACKs of queue pairs that are not known.
 //
-// When a port goes down or a route loses a next hop, N shrinks and the other paths share the packets at once; it grows
-// back the same way. The receiver's ToR sees by the arrival of packets that the mapping has changed (nack_filter). With
-// one member left this is ecmp.
+// When a port goes down or is excluded, or a route loses a next hop, N shrinks and the other paths share the packets at
+// once; it grows back the same way. The receiver's ToR sees by the arrival of packets that the mapping has changed
+// (nack_filter). With one member left this is ecmp.
 #include <algorithm>
 #include <array>
 #include <cstdlib>

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <functional>
 
+#include "switch/pipeline/set_words.h"
 #include "switch/stages/rdma_track_order.h"
 #include "switch/wire/icrc.h"
 #include "switch/wire/parse.h"
@@ -49,11 +50,16 @@ std::uint32_t psns_of(const PacketMeta& pm, const std::uint8_t* frame, const tab
 NackFilterShared::NackFilterShared(const pipeline::StageBuild& build)
     : workers_(build.workers),
       steer_(build.steer_table),
+      uplinks_{"the set of uplinks of nack_filter", {}},
       rings_(std::make_unique<Ring[]>(std::size_t{build.workers} * build.workers)) {
   for (std::uint16_t from = 0; from < workers_; ++from) {
     for (std::uint16_t to = 0; to < workers_; ++to) {
       if (from != to) ring(from, to).items = std::make_unique<NackMail[]>(kCapacity);
     }
+  }
+  const NackOptions options = nack_options(build.options, build.info);
+  for (const pipeline::PortInfo& port : build.info.ports) {
+    if (options.uplink_of_port[port.index] != NackOptions::kNoUplink) uplinks_.ports.push_back(port.index);
   }
 }
 
@@ -113,6 +119,9 @@ NackFilterStage::NackFilterStage(const pipeline::StageBuild& build, NackFilterSh
       usual_paths_(options_.rules.paths),
       mail_lost_seen_(build.workers, 0),
       draining_(build.info.ports.size()) {
+  // Without uplinks nothing is recorded, so that no NACK can be judged.
+  if (!options_.enabled)
+    std::fill(options_.uplink_of_port.begin(), options_.uplink_of_port.end(), NackOptions::kNoUplink);
   free_.reserve(options_.max_qps);
   timers_.reserve(options_.max_qps);
   for (std::uint16_t from = 0; from < build.workers; ++from) mail_lost_seen_[from] = shared.lost(from, worker_);
@@ -211,7 +220,8 @@ NackMail NackFilterStage::mail_of(const rte_mbuf* m, bool dropped) const noexcep
 }
 
 void NackFilterStage::record(Context& context, const NackMail& mail) noexcept {
-  const std::uint32_t slot = slot_of_request(context, mail);
+  // A worker may still tell of packets when this one has been switched off.
+  const std::uint32_t slot = options_.enabled ? slot_of_request(context, mail) : kNone;
   if (slot == kNone) return;
   const DataVerdict verdict = mail.dropped ? unit_.on_dropped(qp(slot), Psn(mail.psn))
                                            : unit_.on_data(qp(slot), Psn(mail.psn), mail.uplink, mail.psns);
@@ -326,7 +336,8 @@ std::uint32_t NackFilterStage::slot_of_response(const PacketMeta& pm) const noex
   return same ? slot : kNone;
 }
 
-// Sends on the blocked NACKs of hosts at a port whose packets were to come in through an uplink that is down.
+// Sends on the blocked NACKs of hosts at a port whose packets were to come in through an uplink that is down or
+// excluded.
 void NackFilterStage::release_cut(Context& context, PortIndex port) noexcept {
   for (std::uint32_t slot = 0; slot < used_; ++slot) {
     if (qp(slot).state().dest_qp == 0 || extra(slot).in_port != port) continue;
@@ -337,11 +348,12 @@ void NackFilterStage::release_cut(Context& context, PortIndex port) noexcept {
 // What came in before a link went down may wait in the queue to its host: of a port whose queue has not been empty
 // since, nothing is said to be lost.
 void NackFilterStage::on_links(Context& context) {
+  note_excluded(context);
   if (!options_.rules.arrival_check) return;
   const auto ports = static_cast<PortIndex>(options_.uplink_of_port.size());
   std::uint64_t down = 0;
   for (PortIndex port = 0; port < ports; ++port) {
-    if (!is_host_port(port) && !context.link_up(port)) down |= std::uint64_t{1} << options_.uplink_of_port[port];
+    if (!is_host_port(port) && !context.path_up(port)) down |= std::uint64_t{1} << options_.uplink_of_port[port];
   }
   const bool more = (down & ~uplinks_down_) != 0;
   uplinks_down_ = down;
@@ -363,6 +375,22 @@ void NackFilterStage::release_drained(Context& context) noexcept {
     --draining_count_;
     if (shared_.workers() > 1) read_mail(context);
     release_cut(context, port);
+  }
+}
+
+// N changes with the uplinks that are excluded at both ToRs. Arrivals tell of that too, where they say anything.
+void NackFilterStage::note_excluded(Context& context) noexcept {
+  std::uint64_t excluded = 0;
+  for (PortIndex port = 0; port < options_.uplink_of_port.size(); ++port) {
+    if (!is_host_port(port) && context.excluded(port)) excluded |= std::uint64_t{1} << options_.uplink_of_port[port];
+  }
+  if (excluded == excluded_) return;
+  excluded_ = excluded;
+  unit_.set_paths(options_.rules.paths_without(excluded));
+  usual_paths_ = PathCount(unit_.paths());
+  for (std::uint32_t slot = 0; slot < used_ && !options_.rules.arrival_check; ++slot) {
+    if (qp(slot).state().dest_qp == 0) continue;
+    if (unit_.on_new_paths(qp(slot))) send_nack(context, slot, NackCounter::nacks_released);
   }
 }
 
@@ -523,6 +551,9 @@ void NackFilterStage::adopt(Context& context, Stage& old_stage, const pipeline::
     std::swap(used_, old.used_);
     std::swap(free_, old.free_);
     std::swap(timers_, old.timers_);
+    excluded_ = old.excluded_;
+    unit_.set_paths(old.unit_.paths());
+    usual_paths_ = old.usual_paths_;
     return;
   }
   for (std::uint32_t slot = 0; slot < old.used_; ++slot) {
@@ -548,6 +579,10 @@ pipeline::StageType nack_filter_stage_type() {
   type.options = nack_options_schema();
   type.counters.assign(kNackCounterNames.begin(), kNackCounterNames.end());
   type.check = check_nack_options;
+  type.set = [](const pipeline::Value& options, const pipeline::SwitchInfo& info, const std::vector<std::string>& words,
+                std::uint16_t /*workers*/) {
+    return pipeline::set_by_words("nack_filter", nack_options_schema(), check_nack_options, options, info, words);
+  };
   type.make_shared = [](const pipeline::StageBuild& build) { return std::make_unique<NackFilterShared>(build); };
   type.make = [](const pipeline::StageBuild& build, pipeline::StageShared* shared) {
     return std::make_unique<NackFilterStage>(build, dynamic_cast<NackFilterShared&>(*shared));

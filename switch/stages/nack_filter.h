@@ -37,10 +37,10 @@ enum class NackCounter : std::uint8_t {
   nacks_valid,               ///< of these, passed because their packet is lost
   nacks_blocked,             ///< stopped, or made an ACK
   nacks_unknown,             ///< passed because they could not be judged
-  nacks_path_down,           ///< passed because their packet was to come in through an uplink that is down
+  nacks_path_down,           ///< passed because their packet was to come in through an uplink that is down or excluded
   compensated_packet,        ///< blocked NACKs that were sent after all: a later packet proved the loss,
   compensated_guard,         ///< the guard expired,
-  compensated_path_down,     ///< the uplink of the packet went down,
+  compensated_path_down,     ///< the uplink of the packet went down or was excluded,
   nacks_released,            ///< or nothing could be judged any more
   spurious_retransmissions,  ///< request packets that had left before and were not lost
   path_mismatches,           ///< times that packets of a queue pair began to arrive through other uplinks
@@ -67,6 +67,7 @@ enum class OnBlock : std::uint8_t { drop, ack };
 
 /// The options, read.
 struct NackOptions {
+  bool enabled = true;
   NackRules rules{};
   OnBlock on_block = OnBlock::drop;
   std::uint32_t max_qps = 4096;
@@ -106,6 +107,8 @@ class NackFilterShared : public pipeline::StageShared {
   /// How much mail from one worker to another found no room.
   [[nodiscard]] std::uint32_t lost(std::uint16_t from, std::uint16_t to) const noexcept;
   [[nodiscard]] std::uint16_t workers() const noexcept { return workers_; }
+  /// The uplinks.
+  [[nodiscard]] std::vector<pipeline::PathSet> path_sets() const override { return {uplinks_}; }
 
  private:
   struct Ring {
@@ -119,6 +122,7 @@ class NackFilterShared : public pipeline::StageShared {
   }
   std::uint16_t workers_;
   const pipeline::SteerTable* steer_;
+  pipeline::PathSet uplinks_;
   std::unique_ptr<Ring[]> rings_;
 };
 
@@ -192,6 +196,7 @@ class NackFilterStage : public pipeline::Stage {
   [[nodiscard]] bool in_use(std::uint32_t slot) const noexcept;
   void evict(pipeline::Context& context, std::uint32_t slot) noexcept;
   void release_all(pipeline::Context& context) noexcept;
+  void note_excluded(pipeline::Context& context) noexcept;
   void release_cut(pipeline::Context& context, pipeline::PortIndex port) noexcept;
   void release_drained(pipeline::Context& context) noexcept;
   [[nodiscard]] bool is_host_port(pipeline::PortIndex port) const noexcept {
@@ -207,6 +212,7 @@ class NackFilterStage : public pipeline::Stage {
   void count(NackCounter c, std::uint64_t n = 1) noexcept { counters_[static_cast<std::size_t>(c)].add(n); }
 
   [[nodiscard]] nlohmann::ordered_json memory_rows() const;
+  [[nodiscard]] std::string excluded_names() const;
   [[nodiscard]] nlohmann::ordered_json qp_row(std::uint32_t slot) const;
 
   NackOptions options_;
@@ -228,7 +234,8 @@ class NackFilterStage : public pipeline::Stage {
   std::uint32_t sweep_at_ = 0;
   std::vector<Timer> timers_;                  ///< a heap, the earliest first
   std::vector<std::uint32_t> mail_lost_seen_;  ///< by worker
-  std::uint64_t uplinks_down_ = 0;             ///< a bit per uplink; none without arrival check
+  std::uint64_t uplinks_down_ = 0;             ///< a bit per uplink, down or excluded; none without arrival check
+  std::uint64_t excluded_ = 0;                 ///< a bit per uplink
   std::vector<bool> draining_;                 ///< by port: what waits there may have come in before a link went down
   std::uint32_t draining_count_ = 0;
   pipeline::TimeNs look_at_drains_ = 0;

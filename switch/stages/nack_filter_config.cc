@@ -75,6 +75,8 @@ Schema nack_options_schema() {
                         "is given."),
       Key::optional_key("paths", Schema::integer(1, NackRules::kMaxPaths),
                         "N of the sender's ToR. Default: the sum of the weights of the uplinks."),
+      Key::with_default("enabled", Schema::boolean(), Value(true),
+                        "false: every NACK passes, and nothing is recorded."),
       Key::with_default("check", Schema::one_of({"ring_first", "ring_scan", "hwm", "gap"}), Value("gap"),
                         "How a NACK is judged. gap: exact; the others are for comparison, ring_first as published."),
       Key::with_default("guard_us", Schema::integer(0, 60'000'000), Value(1000),
@@ -99,6 +101,7 @@ Schema nack_options_schema() {
 
 NackOptions nack_options(const Value& options, const SwitchInfo& info) {
   NackOptions result;
+  result.enabled = options["enabled"].boolean();
   NackRules& rules = result.rules;
   rules.check = check_of(options["check"].string());
   rules.ring_entry_bits = static_cast<std::uint8_t>(options["ring_entry_bits"].unsigned_integer());

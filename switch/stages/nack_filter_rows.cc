@@ -56,8 +56,10 @@ ordered_json NackFilterStage::memory_rows() const {
   const std::uint64_t qps = counters_[static_cast<std::size_t>(NackCounter::qps_active)].value();
   const auto value = [&](NackCounter c) { return counters_[static_cast<std::size_t>(c)].value(); };
   return ordered_json::array({{{"worker", worker_},
+                               {"enabled", options_.enabled},
                                {"check", name(rules.check)},
-                               {"paths", rules.paths},
+                               {"paths", unit_.paths()},
+                               {"excluded", excluded_names()},
                                {"guard_us", rules.guard_ns / 1000},
                                {"qps", qps},
                                {"max_qps", options_.max_qps},
@@ -72,6 +74,16 @@ ordered_json NackFilterStage::memory_rows() const {
                                {"eq4_bytes_per_qp", unit_.paper_bytes()},
                                {"eq4_bytes", rules.paths * kPathBytes + qps * unit_.paper_bytes()},
                                {"eq4_example_bytes", kExampleBytes}}});
+}
+
+std::string NackFilterStage::excluded_names() const {
+  std::string names;
+  for (const pipeline::PortInfo& port : info_.ports) {
+    const std::uint8_t uplink = options_.uplink_of_port[port.index];
+    if (uplink == NackOptions::kNoUplink || (excluded_ >> uplink & 1) == 0) continue;
+    names += (names.empty() ? "" : " ") + port.name;
+  }
+  return names;
 }
 
 ordered_json NackFilterStage::qp_row(std::uint32_t slot) const {

@@ -29,7 +29,16 @@ std::uint32_t NackRules::most_paths() const noexcept {
   return std::max(paths, arrival_check ? sum : 0);
 }
 
-NackFilterUnit::NackFilterUnit(const NackRules& rules) noexcept : rules_(rules) {
+std::uint32_t NackRules::paths_without(std::uint64_t excluded) const noexcept {
+  std::uint32_t sum = 0, left = 0;
+  for (std::uint32_t i = 0; i < uplinks; ++i) {
+    sum += weights[i];
+    left += (excluded >> i & 1) != 0 ? 0 : weights[i];
+  }
+  return left == 0 || paths % sum != 0 ? paths : paths / sum * left;
+}
+
+NackFilterUnit::NackFilterUnit(const NackRules& rules) noexcept : rules_(rules), paths_(rules.paths) {
   lost_at_ = static_cast<std::uint32_t>(sizeof(NackState) + rules.most_paths() * sizeof(NackPath));
   ring_at_ = lost_at_ + rules.window_psns / 8;
   const std::uint32_t entry = rules.ring_entry_bits == 8 ? kEntryBytes8 : kEntryBytes24;
@@ -44,10 +53,10 @@ void NackFilterUnit::start(NackQp qp, std::optional<Psn> first) const noexcept {
   s.address_key = address_key;
   s.dest_qp = dest_qp;
   for (std::uint32_t i = 0; i < rules_.window_psns / 64; ++i) qp.lost_word(i) = 0;
-  reset_paths(qp, rules_.paths);
+  reset_paths(qp, paths_);
   if (!first) return;
   // The newest PSN before the first one, on every path; where PSNs wrap, some classes lie further back than N.
-  for (std::uint32_t back = 1; back <= 2 * rules_.paths; ++back) {
+  for (std::uint32_t back = 1; back <= 2 * paths_; ++back) {
     const Psn psn = *first - back;
     NackPath& path = qp.path(s.paths.class_of(psn));
     if (!path.known()) path.last = NackPath::kAnyUplink << 24 | psn.value();
@@ -172,16 +181,26 @@ void NackFilterUnit::reset_paths(NackQp qp, std::uint32_t paths) const noexcept 
 
 // `psn` is the first one that is known to have been sent by another mapping. What is under way by the old one is older.
 void NackFilterUnit::lose_track(NackQp qp, Psn psn, DataVerdict& verdict) const noexcept {
+  judge_from(qp, later(highest(qp), psn), NackFlag::learning);
+  if (qp.state().guard_at == 0) verdict.release = release(qp);
+}
+
+// Everything before `psn` was sent by another mapping than what follows.
+void NackFilterUnit::judge_from(NackQp qp, Psn psn, std::uint8_t flag) const noexcept {
   NackState& s = qp.state();
-  const Psn newest = later(highest(qp), psn);
-  s.judged_from = (s.judged_from == NackState::kEvery ? newest : later(Psn(s.judged_from), newest)).value();
+  s.judged_from = (s.judged_from == NackState::kEvery ? psn : later(Psn(s.judged_from), psn)).value();
   forget_lost(qp);
   s.ring_size = 0;
   s.read_count = {};
-  s.flags = static_cast<std::uint8_t>((s.flags & NackFlag::pending) | NackFlag::learning);
+  s.flags = static_cast<std::uint8_t>((s.flags & NackFlag::pending) | flag);
   s.learned = 0;
   s.uplinks_seen = 0;
-  if (s.guard_at == 0) verdict.release = release(qp);
+}
+
+bool NackFilterUnit::on_new_paths(NackQp qp) const noexcept {
+  judge_from(qp, highest(qp) + rules_.window_psns, NackFlag::probation);
+  reset_paths(qp, paths_);
+  return release(qp);
 }
 
 // Watches through which uplinks packets come in; after enough of them, tries as many paths as these stand for.

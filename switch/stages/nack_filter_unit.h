@@ -41,7 +41,11 @@
 // from before the new mapping pass afterwards too.
 //
 // An uplink of this switch that is down delivers nothing any more: what a class of PSNs that comes in through it has
-// not delivered is lost, or will be until the sender's ToR takes another path.
+// not delivered is lost, or will be until the sender's ToR takes another path. One that an operator has excluded is
+// taken for down, though what is under way may well arrive: nobody excludes a path because it is good.
+//
+// Where arrivals say nothing (no arrival check), N changes when it is told to: then NACKs pass until the receiver asks
+// for a PSN further ahead than a whole window, which is more than can be under way by the mapping before.
 #pragma once
 
 #include <array>
@@ -75,6 +79,9 @@ struct NackRules {
   [[nodiscard]] bool has_ring() const noexcept {
     return check == NackCheck::ring_first || check == NackCheck::ring_scan;
   }
+  /// N while these uplinks (a bit each) are excluded, by the weights of the others; `paths` where that is no multiple
+  /// of the weights' sum.
+  [[nodiscard]] std::uint32_t paths_without(std::uint64_t excluded) const noexcept;
   /// Most paths that any set of uplinks gives.
   [[nodiscard]] std::uint32_t most_paths() const noexcept;
 };
@@ -166,11 +173,15 @@ enum class NackVerdict : std::uint8_t {
   blocked,    ///< no sign of a loss: it must not reach the sender
 };
 
-/// The rules at work. Has no state: that of a queue pair comes with every call.
+/// The rules at work. Has no state but N: that of a queue pair comes with every call.
 class NackFilterUnit {
  public:
   explicit NackFilterUnit(const NackRules& rules) noexcept;
   [[nodiscard]] const NackRules& rules() const noexcept { return rules_; }
+  /// N of queue pairs that begin from now on, at first that of the rules.
+  [[nodiscard]] std::uint32_t paths() const noexcept { return paths_; }
+  /// @param paths  1 to rules().most_paths()
+  void set_paths(std::uint32_t paths) noexcept { paths_ = paths; }
 
   /// Memory of one queue pair, a multiple of 8.
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
@@ -205,6 +216,9 @@ class NackFilterUnit {
   NackVerdict on_nack(NackQp qp, std::uint64_t now_ns, wire::Psn epsn, std::uint64_t uplinks_down = 0) const noexcept;
   /// Uplinks went down. True when that is where the packet of the blocked NACK was: send it.
   bool on_uplinks_down(NackQp qp, std::uint64_t uplinks_down) const noexcept;
+  /// The sender's ToR has another N, that of set_paths(), and arrivals do not tell. True when something was pending:
+  /// send the blocked NACK.
+  bool on_new_paths(NackQp qp) const noexcept;
   /// The receiver has everything up to `psn`: an ACK, a READ or ATOMIC response.
   void on_receipt(NackQp qp, wire::Psn psn) const noexcept;
   /// An RNR NAK: `psn` has arrived, but the receiver could not take it and waits for it again.
@@ -256,6 +270,7 @@ class NackFilterUnit {
   // The mapping of PSNs to paths.
   void reset_paths(NackQp qp, std::uint32_t paths) const noexcept;
   void lose_track(NackQp qp, wire::Psn psn, DataVerdict& verdict) const noexcept;
+  void judge_from(NackQp qp, wire::Psn psn, std::uint8_t flag) const noexcept;
   void learn(NackQp qp, wire::Psn psn, std::uint32_t uplink) const noexcept;
   [[nodiscard]] bool from_before(const NackState& s, wire::Psn psn) const noexcept;
   void restart(NackQp qp, DataVerdict& verdict) const noexcept;
@@ -284,6 +299,7 @@ class NackFilterUnit {
   static void pop_ring(NackState& s) noexcept { --s.ring_size; }
 
   NackRules rules_;
+  std::uint32_t paths_;
   std::uint32_t lost_at_, ring_at_;
   std::size_t bytes_;
 };

@@ -229,6 +229,26 @@ void Harness::set_link(std::string_view name, bool up) {
   state_->set_link(port(name).index, up);
 }
 
+std::string Harness::exclude(std::string_view name, bool excluded) {
+  const pipeline::PathChange change{port(name).index, excluded};
+  return state_->change_paths({&change, 1});
+}
+
+std::string Harness::set(std::string_view stage, const std::vector<std::string>& words) {
+  const std::size_t at = position(stage);
+  const pipeline::StageType& type = *state_->types()[at];
+  pipeline::OptionChange change = type.set(state_->info().pipeline[at].options, state_->info(), words, 1);
+  if (!change.error.empty()) return change.error;
+  const pipeline::StageBuild like = state_->build_of(at, 0);
+  const pipeline::StageBuild build{change.options, like.info,        0,       1,
+                                   like.shared_of, like.steer_table, nullptr, like.links};
+  std::shared_ptr<pipeline::Stage> made = type.make(build, state_->shared(at));
+  pipeline_->exchange_stage(now_, at, made, pipeline::PortMap({}));
+  state_->set_options(at, std::move(change.options));
+  settle();
+  return "";
+}
+
 std::uint64_t Harness::dropped(DropReason reason) const {
   return totals().dropped[static_cast<std::size_t>(reason)].value();
 }

@@ -60,12 +60,17 @@ class Harness {
   void advance_ns(pipeline::TimeNs duration);
   [[nodiscard]] pipeline::TimeNs now() const noexcept { return now_; }
 
+  /// `weftctl set STAGE` for a stage whose instances are made anew for other options. What is wrong with the words.
+  std::string set(std::string_view stage, const std::vector<std::string>& words);
+
   /// What has left through the port since the last call.
   std::vector<SentFrame> take(std::string_view port);
 
   /// The port's device takes no packets while blocked.
   void block_device(std::string_view port, bool blocked);
   void set_link(std::string_view port, bool up);
+  /// Excludes the port from the path sets, or includes it again. What SwitchState::change_paths() has against it.
+  std::string exclude(std::string_view port, bool excluded);
 
   [[nodiscard]] const pipeline::FlowTotals& totals() const { return pipeline_->totals(); }
   [[nodiscard]] std::uint64_t dropped(pipeline::DropReason reason) const;

@@ -73,6 +73,14 @@ constexpr const char* kSetFooter = R"(Holds until the process ends, or a reload 
 Settings:
   log-level LEVEL          trace, debug, info, warning or error
   port NAME KEY=VALUE...   the link of a port: link=down or link=up, rate_mbps=1000, delay_ns=5000 (0: as the device)
+  paths exclude PORT...    uplinks that lb spreads no packets over any more, nor nack_filter expects them through: tell
+                           the leaves at both ends. What is routed through such a port alone goes on.
+  paths include PORT...    they are good again. Both in one command change at once: paths exclude s1 include s2.
+  lb policy=POLICY         how lb chooses among equal-cost members: ecmp, random, adaptive or psn
+  nack_filter on|off       whether NACKs are judged; off: all pass
+  lb, nack_filter KEY=VALUE...
+                           other options as in the configuration: guard_us=500 on_block=ack weights.s1=2. What a filter
+                           has blocked is sent, and it begins anew with every queue pair.
   impair RULE on|off       whether a rule of the impair stage does anything
   impair RULE KEY=VALUE... parameters of a rule as in the configuration: loss=0.01 delay_us=5 match.dest_qp=17;
                            an empty value takes a key away. RULE is a name or an index, as in `show impair`.
@@ -81,7 +89,9 @@ Examples:
   weftctl set log-level debug
   weftctl set impair lossy loss=0.001 --switch tor1
   weftctl set impair lossy off
-  weftctl set port uplink1 link=down --switch leaf1)";
+  weftctl set port uplink1 link=down --switch leaf1
+  weftctl set paths exclude uplink1 --switch leaf1
+  weftctl set lb policy=ecmp --switch leaf1)";
 
 // An option that may stand several times: any of the values.
 template <typename T>

@@ -16,7 +16,7 @@ _weftctl_ask() {
   "${COMP_WORDS[0]}" "${where[@]}" --timeout 1 --columns 0 "$@" 2>/dev/null
 }
 
-# Sets `command` to the command, and `table` to the word behind `show`, when they are complete.
+# Sets `command` to the command, and `table` to the word behind it, when they are complete.
 _weftctl_scan() {
   local i
   for ((i = 1; i < COMP_CWORD; i++)); do
@@ -28,9 +28,19 @@ _weftctl_scan() {
         [[ $command == capture || $command == record || ${COMP_WORDS[i + 1]} =~ ^[0-9.]+$ ]] && ((i++))
         ;;
       -*) ;;
-      *) if [[ -z $command ]]; then command=${COMP_WORDS[i]}; else table=${COMP_WORDS[i]}; fi ;;
+      *) if [[ -z $command ]]; then command=${COMP_WORDS[i]}; elif [[ -z $table ]]; then table=${COMP_WORDS[i]}; fi ;;
     esac
   done
+}
+
+# Values of the keys that `set` takes.
+_weftctl_values() {
+  case $1 in
+    link) echo "up down" ;;
+    policy) echo "ecmp random adaptive psn" ;;
+    on_block) echo "drop ack" ;;
+    check) echo "gap hwm ring_first ring_scan" ;;
+  esac
 }
 
 _weftctl() {
@@ -43,7 +53,13 @@ _weftctl() {
     mapfile -t COMPREPLY < <(compgen -f -- "$word")
     return
   fi
+  # Bash takes link=up for three words.
+  if [[ $word == = ]]; then
+    mapfile -t COMPREPLY < <(compgen -W "$(_weftctl_values "$previous")")
+    return
+  fi
   case $previous in
+    =) words=$(_weftctl_values "${COMP_WORDS[COMP_CWORD - 2]}") ;;
     --socket | --write | --svg | --cert | --key | --ca)
       mapfile -t COMPREPLY < <(compgen -f -- "$word")
       return
@@ -76,15 +92,30 @@ _weftctl() {
       elif [[ $command == clear ]]; then
         words="ports stages drops counters qps impair"
       elif [[ $command == set && -z $table ]]; then
-        words="impair log-level"
-      elif [[ $command == set && $table == log-level ]]; then
+        words="impair lb log-level nack_filter paths port"
+      elif [[ $command == set && $previous == log-level ]]; then
         words="trace debug info warning error"
-      elif [[ $command == set && $table == impair ]]; then
+      elif [[ $command == set && $previous == port ]]; then
+        words=$(_weftctl_ask show ports | awk 'NR > 1 && NF { print $1 }')
+      elif [[ $command == set && $table == port ]]; then
+        words="link= rate_mbps= delay_ns="
+      elif [[ $command == set && $table == lb ]]; then
+        words="policy="
+      elif [[ $command == set && $table == nack_filter ]]; then
+        words="on off guard_us= on_block= check="
+      elif [[ $command == set && $previous == paths ]]; then
+        words="exclude include"
+      elif [[ $command == set && $table == paths ]]; then
+        words="exclude include $(_weftctl_ask show lb --json | grep -o '"port":"[^"]*"' | cut -d'"' -f4 | sort -u)"
+      elif [[ $command == set && $previous == impair ]]; then
         words=$(_weftctl_ask show impair --json | grep -o '"name":"[^"]*"' | cut -d'"' -f4)
       fi
       ;;
   esac
   mapfile -t COMPREPLY < <(compgen -W "$words" -- "$word")
+  # The value follows at once.
+  [[ ${COMPREPLY[*]} == *= ]] && compopt -o nospace 2>/dev/null
+  return 0
 }
 
 complete -F _weftctl weftctl

@@ -26,6 +26,19 @@ TEST(PipelineLinks, StagesHearOfLinksOnceForEveryChangeWithoutAnyPacket) {
   EXPECT_THAT(heard, ElementsAre(false, true));
 }
 
+TEST(PipelineLinks, EveryChangeOfALinkOrAnExclusionIsCounted) {
+  Links links(2);
+  EXPECT_FALSE(links.set_excluded(1, false)) << "it is not";
+  const std::uint32_t before = links.generation();
+  EXPECT_TRUE(links.set_excluded(1, true));
+  EXPECT_NE(links.generation(), before);
+  EXPECT_TRUE(links.set_up(1, false));
+  EXPECT_TRUE(links.set_excluded(1, false));
+  EXPECT_FALSE(links.all_paths_up()) << "its link is down";
+  EXPECT_TRUE(links.set_up(1, true));
+  EXPECT_TRUE(links.all_paths_up());
+}
+
 TEST(PipelineLinks, WhatAStageSendsWhenALinkChangesGoesOn) {
   Rig rig({{"tell",
             {.links =

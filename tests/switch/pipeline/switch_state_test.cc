@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -21,7 +22,9 @@ struct Calls {
 
 class Recorder : public StageShared {
  public:
-  Recorder(std::string name, Calls& calls) : name_(std::move(name)), calls_(calls) {}
+  Recorder(std::string name, Calls& calls, const std::vector<PathSet>& sets)
+      : name_(std::move(name)), calls_(calls), sets_(sets) {}
+  [[nodiscard]] std::vector<PathSet> path_sets() const override { return sets_; }
   void housekeeping(TimeNs now) override { calls_.made.push_back(name_ + " at " + std::to_string(now)); }
   void on_link(PortIndex port, bool up) override {
     calls_.made.push_back(name_ + " link " + std::to_string(port) + (up ? " up" : " down"));
@@ -30,6 +33,7 @@ class Recorder : public StageShared {
  private:
   std::string name_;
   Calls& calls_;
+  const std::vector<PathSet>& sets_;
 };
 
 // A registry of three types: `a` and `b` share state, `plain` does not; `b` notes whether it finds that of `a`.
@@ -44,18 +48,20 @@ struct World {
           found_itself |= build.shared_of(name) != nullptr;
           had_steer_table |= build.steer_table != nullptr;
           workers = build.workers;
-          return std::make_unique<Recorder>(name, calls);
+          return std::make_unique<Recorder>(name, calls, sets[name]);
         };
       }
       type.make = [](const StageBuild&, StageShared*) { return std::make_unique<Stage>(); };
       registry.add(std::move(type));
     }
-    for (PortIndex p = 0; p < 3; ++p) info.ports.push_back({.name = "p", .index = p, .type = "test", .device = {}});
+    for (PortIndex p = 0; p < 3; ++p)
+      info.ports.push_back({.name = "p" + std::to_string(p), .index = p, .type = "test", .device = {}});
     for (const char* stage : {"a", "plain", "b"}) info.pipeline.push_back({.name = stage, .options = {}});
   }
   Registry registry;
   SwitchInfo info;
   Calls calls;
+  std::map<std::string, std::vector<PathSet>> sets;  ///< by stage
   bool b_found_a = false;
   bool found_itself = false;
   bool had_steer_table = false;
@@ -89,6 +95,74 @@ TEST(SwitchState, LinksAreUpAtFirstAndStagesHearOfChangesOnly) {
   EXPECT_TRUE(state.link_up(2));
   state.set_link(1, true);
   EXPECT_THAT(w.calls.made, ElementsAre("a link 1 down", "b link 1 down", "a link 1 up", "b link 1 up"));
+}
+
+// Changes path sets; empty, or what is wrong with that.
+std::string change(SwitchState& state, std::vector<PathChange> changes) {
+  return state.change_paths(changes);
+}
+
+TEST(SwitchState, APortLeavesThePathSetsWhileItsLinkStaysUp) {
+  World w;
+  w.sets["a"] = {{"the group of 10.0.0.0/16", {0, 1, 2}}};
+  SwitchState state(w.registry, w.info, {0, 0, 0}, 1);
+  const std::uint32_t before = state.link_generation();
+  EXPECT_TRUE(state.links().all_paths_up());
+  EXPECT_EQ(change(state, {{1, true}}), "");
+  EXPECT_GT(state.link_generation(), before);
+  EXPECT_TRUE(state.link_up(1));
+  EXPECT_FALSE(state.links().path_up(1));
+  EXPECT_FALSE(state.links().all_paths_up());
+  state.set_link(1, false);
+  EXPECT_EQ(change(state, {{1, false}}), "");
+  EXPECT_FALSE(state.links().path_up(1)) << "its link is down";
+  state.set_link(1, true);
+  EXPECT_TRUE(state.links().all_paths_up());
+  EXPECT_THAT(w.calls.made, ElementsAre("a link 1 down", "b link 1 down", "a link 1 up", "b link 1 up"));
+}
+
+TEST(SwitchState, NoPathSetLosesItsLastPath) {
+  World w;
+  w.sets["a"] = {{"the group of 10.0.0.0/16", {0, 1, 2}}, {"the group of 20.0.0.0/8", {1, 2}}};
+  w.sets["b"] = {{"the set of uplinks of nack_filter", {0, 1}}};
+  SwitchState state(w.registry, w.info, {0, 0, 0}, 1);
+  EXPECT_EQ(change(state, {{1, true}, {2, true}}), "the group of 20.0.0.0/8 would have no path left");
+  EXPECT_FALSE(state.links().excluded(1)) << "all or nothing";
+  EXPECT_EQ(change(state, {{1, true}}), "");
+  EXPECT_EQ(change(state, {{2, true}}), "the group of 20.0.0.0/8 would have no path left: p1 is excluded");
+  EXPECT_EQ(change(state, {{0, true}}), "the set of uplinks of nack_filter would have no path left: p1 is excluded");
+  EXPECT_EQ(change(state, {{2, true}, {1, false}}), "") << "one for the other";
+  EXPECT_EQ(change(state, {{2, false}}), "");
+  state.set_link(0, false);
+  EXPECT_EQ(change(state, {{1, true}}), "the set of uplinks of nack_filter would have no path left: p0 is down");
+  state.set_link(1, false);
+  EXPECT_EQ(change(state, {{1, true}}), "") << "nothing could be used before either";
+  EXPECT_EQ(change(state, {{0, true}}), "the set of uplinks of nack_filter would have no path left: p1 is excluded");
+}
+
+TEST(SwitchState, OnlyAPathIsExcludedAndOneThatIsNoneAnyMoreComesBack) {
+  World w;
+  w.sets["a"] = {{"the group of 10.0.0.0/16", {0, 1}}};
+  SwitchState state(w.registry, w.info, {0, 0, 0}, 1);
+  for (const bool excluded : {true, false}) {
+    EXPECT_EQ(change(state, {{2, excluded}}), "port p2 is no path: it is in no equal-cost group and no uplink");
+  }
+  EXPECT_EQ(change(state, {{0, true}}), "");
+  w.sets["a"].clear();
+  EXPECT_EQ(change(state, {{0, false}}), "");
+  EXPECT_TRUE(state.links().all_paths_up());
+}
+
+TEST(SwitchState, AReloadKeepsWhatIsExcludedUnderItsNewName) {
+  World w;
+  w.sets["a"] = {{"the group of 10.0.0.0/16", {0, 1, 2}}};
+  SwitchState state(w.registry, w.info, {0, 0, 0}, 1);
+  EXPECT_EQ(change(state, {{0, true}, {2, true}}), "");
+  SwitchState next(w.registry, w.info, {0, 0, 0}, 1, SteerMode::ip_pair, &state);
+  next.adopt(state, PortMap({1, 0, kNoPort}));
+  EXPECT_FALSE(next.links().excluded(0));
+  EXPECT_TRUE(next.links().excluded(1));
+  EXPECT_FALSE(next.links().excluded(2));
 }
 
 TEST(SwitchState, HousekeepingReachesAllSharedState) {

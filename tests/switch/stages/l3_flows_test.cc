@@ -78,6 +78,24 @@ TEST_P(L3FlowsTest, AFlowOverAGroupLeavesAPortThatGoesDownAndComesBack) {
   EXPECT_EQ(r.h.counter("lb", "balanced"), 4u);
 }
 
+TEST_P(L3FlowsTest, AFlowOverAGroupLeavesAPortThatIsExcludedAndComesBack) {
+  Router r;
+  const auto way = [&] {
+    r.h.inject("h1", from_a(f(), f().spread).build());
+    std::string taken;
+    for (const char* uplink : {"u1", "u2", "u3"}) taken += r.sent(uplink).empty() ? "" : uplink;
+    return taken;
+  };
+  const std::string own = way();
+  EXPECT_EQ(way(), own);
+  ASSERT_EQ(r.h.exclude(own, true), "");
+  const std::string meanwhile = way();
+  EXPECT_NE(meanwhile, own);
+  EXPECT_EQ(meanwhile.size(), 2u);
+  ASSERT_EQ(r.h.exclude(own, false), "");
+  EXPECT_EQ(way(), own);
+}
+
 TEST_P(L3FlowsTest, AnotherSourcePortIsAnotherFlow) {
   Router r;
   for (const std::uint16_t port : {50000, 50001, 50002, 50003, 50004, 50005, 50006, 50007}) {

@@ -2,6 +2,8 @@
 // Copyright The weft authors
 #include "switch/stages/l3_shared.h"
 
+#include <map>
+
 #include "tests/switch/stages/l3_router.h"
 
 namespace weft::stages {
@@ -65,6 +67,15 @@ TEST_P(L3SharedTest, LbListsTheMembersOfEveryGroup) {
   EXPECT_THAT(members, ::testing::IsSupersetOf({f().v6 ? "1 2001:db8:11::2 dev u1 u1" : "0 10.1.1.2 dev u1 u1",
                                                 f().v6 ? "1 2001:db8:13::2 dev u3 u3" : "0 10.1.3.2 dev u3 u3"}));
   EXPECT_EQ(members.size(), 6u);
+}
+
+TEST_P(L3SharedTest, LbSaysWhichPathsAreUpExcludedAndDown) {
+  Router r;
+  ASSERT_EQ(r.h.exclude("u2", true), "");
+  r.h.set_link("u3", false);
+  std::map<std::string, std::string> paths;
+  for (auto& row : r.h.rows("lb")) paths[row["port"]] = row["path"];
+  EXPECT_EQ(paths, (std::map<std::string, std::string>{{"u1", "up"}, {"u2", "excluded"}, {"u3", "down"}}));
 }
 
 TEST_P(L3SharedTest, ConnectedRoutesHaveAPortAndNoRouter) {

@@ -59,5 +59,12 @@ TEST_F(LbAdaptive, PortsThatAreDownGetNothing) {
   EXPECT_EQ(h.dropped(pipeline::DropReason::egress_down), 5u);
 }
 
+TEST_F(LbAdaptive, AnExcludedPortGetsNothing) {
+  ASSERT_EQ(h.exclude("s2", true), "");
+  EXPECT_EQ(send(20), (std::map<std::string, std::size_t>{{"s1", 10}, {"s2", 0}, {"s3", 10}}));
+  ASSERT_EQ(h.exclude("s2", false), "");
+  EXPECT_EQ(send(30), (std::map<std::string, std::size_t>{{"s1", 10}, {"s2", 10}, {"s3", 10}}));
+}
+
 }  // namespace
 }  // namespace weft::stages::testing

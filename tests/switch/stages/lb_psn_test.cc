@@ -123,6 +123,45 @@ TEST(LbPsn, APathThatGoesDownLeavesThePathSetAndComesBack) {
   for (std::uint32_t psn = 0; psn < 8; ++psn) EXPECT_EQ(leaf.way(psn), (psn % 3 + leaf.base(3)) % 3);
 }
 
+TEST(LbPsn, AnExcludedPathLeavesThePathSetAndComesBack) {
+  SenderLeaf leaf({.uplinks = 3, .lb = "{ policy: psn, weights: { s3: 2 } }"});
+  const unsigned all[] = {0, 1, 2, 2};
+  for (std::uint32_t psn = 0; psn < 8; ++psn) ASSERT_EQ(leaf.way(psn), all[(psn % 4 + leaf.base(4)) % 4]);
+  ASSERT_EQ(leaf.h.exclude("s2", true), "");
+  const unsigned left[] = {0, 2, 2};
+  for (std::uint32_t psn = 8; psn < 20; ++psn) ASSERT_EQ(leaf.way(psn), left[(psn % 3 + leaf.base(3)) % 3]) << psn;
+  ASSERT_EQ(leaf.h.exclude("s3", true), "");
+  for (std::uint32_t psn = 20; psn < 24; ++psn) ASSERT_EQ(leaf.way(psn), 0u) << "one path is as with ecmp";
+  for (const char* port : {"s2", "s3"}) ASSERT_EQ(leaf.h.exclude(port, false), "");
+  for (std::uint32_t psn = 24; psn < 32; ++psn) ASSERT_EQ(leaf.way(psn), all[(psn % 4 + leaf.base(4)) % 4]);
+  EXPECT_EQ(leaf.h.dropped_total(), 0u);
+}
+
+TEST(LbPsn, ThePolicyChangesWhilePacketsFlow) {
+  SenderLeaf leaf({.uplinks = 3, .lb = "{ policy: ecmp }"});
+  for (std::uint32_t psn = 0; psn < 6; ++psn) ASSERT_EQ(leaf.way(psn), leaf.base(3));
+  ASSERT_EQ(leaf.h.set("lb", {"policy=psn"}), "");
+  EXPECT_EQ(leaf.h.rows("lb")[0]["policy"], "psn");
+  for (std::uint32_t psn = 6; psn < 12; ++psn) ASSERT_EQ(leaf.way(psn), (psn % 3 + leaf.base(3)) % 3) << psn;
+  ASSERT_EQ(leaf.h.set("lb", {"weights.s3=2"}), "");
+  const unsigned slots[] = {0, 1, 2, 2};
+  for (std::uint32_t psn = 12; psn < 20; ++psn) ASSERT_EQ(leaf.way(psn), slots[(psn % 4 + leaf.base(4)) % 4]);
+  ASSERT_EQ(leaf.h.exclude("s1", true), "");
+  ASSERT_EQ(leaf.h.set("lb", {"policy=ecmp"}), "");
+  const unsigned way = leaf.way(20u);
+  EXPECT_NE(way, 0u) << "what is excluded stays so";
+  for (std::uint32_t psn = 21; psn < 26; ++psn) ASSERT_EQ(leaf.way(psn), way);
+  EXPECT_EQ(leaf.h.counter("lb", "balanced"), 26u);
+}
+
+TEST(LbPsn, APolicyThatDoesNotFitIsRefused) {
+  SenderLeaf leaf;
+  EXPECT_EQ(leaf.h.set("lb", {"policy=pns"}),
+            "policy: expected one of ecmp, random, adaptive, psn, found 'pns'; did you mean 'psn'?");
+  EXPECT_EQ(leaf.h.set("lb", {"weights.s9=2"}), "weights: the switch has no port 's9'");
+  EXPECT_EQ(leaf.h.set("lb", {"polcy=psn"}), "unknown key 'polcy'; did you mean 'policy'?");
+}
+
 TEST(LbPsn, UnequalPathsShareByTheirWeights) {
   SenderLeaf leaf({.uplinks = 2, .lb = "{ policy: psn, weights: { s1: 3 } }"});
   const unsigned slots[] = {0, 0, 0, 1};

@@ -105,6 +105,48 @@ TEST_P(LbTest, WhenAMembersPortIsDownItsFlowsMoveAndOthersStay) {
   for (const auto& [port, old] : before) EXPECT_EQ(way(r, flow(port)), old);
 }
 
+TEST_P(LbTest, AnExcludedMemberGetsNothingAndOtherFlowsStay) {
+  Router r;
+  std::map<std::uint16_t, std::size_t> before;
+  for (std::uint16_t port = 1000; port < 1100; ++port) before[port] = way(r, flow(port));
+  ASSERT_EQ(r.h.exclude("u2", true), "");
+  for (const auto& [port, old] : before) {
+    const std::size_t now = way(r, flow(port));
+    EXPECT_NE(now, 1u);
+    if (old != 1) {
+      EXPECT_EQ(now, old) << port;
+    }
+  }
+  EXPECT_EQ(r.h.dropped_total(), 0u);
+  ASSERT_EQ(r.h.exclude("u2", false), "");
+  for (const auto& [port, old] : before) EXPECT_EQ(way(r, flow(port)), old);
+}
+
+TEST_P(LbTest, AnExcludedPortStillTakesWhatIsForItAlone) {
+  Router r;
+  ASSERT_EQ(r.h.exclude("u1", true), "");
+  r.h.inject("h1", from_a(f(), f().far).build());
+  EXPECT_EQ(r.sent("u1"), only(routed(from_a(f(), f().far), kU1, 11))) << "a route with one next hop";
+}
+
+TEST_P(LbTest, RandomLeavesAnExcludedMemberOut) {
+  Router r({.policy = "random"});
+  ASSERT_EQ(r.h.exclude("u1", true), "");
+  r.h.inject("h1", std::vector<Bytes>(3000, flow(50000).build()));
+  EXPECT_EQ(r.sent("u1").size(), 0u);
+  EXPECT_NEAR(static_cast<double>(r.sent("u2").size()), 1500, 150);
+}
+
+TEST_P(LbTest, TheLastPathOfAGroupCannotBeExcluded) {
+  Router r;
+  EXPECT_EQ(r.h.exclude("h1", true), "port h1 is no path: it is in no equal-cost group and no uplink");
+  ASSERT_EQ(r.h.exclude("u1", true), "");
+  ASSERT_EQ(r.h.exclude("u2", true), "");
+  EXPECT_THAT(r.h.exclude("u3", true),
+              ::testing::HasSubstr(" would have no path left: u1 is excluded, u2 is excluded"));
+  EXPECT_EQ(way(r, flow(1)), 2u);
+}
+
 TEST_P(LbTest, WithoutAnyMemberUpPacketsAreDropped) {
   Router r;
   for (const char* uplink : kUplinks) r.h.set_link(uplink, false);

@@ -48,5 +48,20 @@ TEST(NackFilterConfig, PathsAreTheSumOfTheWeightsUnlessTheyAreGiven) {
   EXPECT_EQ(paths(", arrival_check: off, paths: 16"), 16);
 }
 
+TEST(NackFilterConfig, PathsShrinkByTheWeightsOfExcludedUplinks) {
+  NackRules rules;
+  rules.uplinks = 3;
+  rules.weights = {1, 4, 1};
+  rules.paths = 6;
+  EXPECT_EQ(rules.paths_without(0b000), 6u);
+  EXPECT_EQ(rules.paths_without(0b001), 5u);
+  EXPECT_EQ(rules.paths_without(0b110), 1u);
+  EXPECT_EQ(rules.paths_without(0b111), 6u) << "no mapping has no paths";
+  rules.paths = 24;
+  EXPECT_EQ(rules.paths_without(0b010), 8u) << "four paths above every uplink";
+  rules.paths = 7;
+  EXPECT_EQ(rules.paths_without(0b010), 7u) << "they are not those of these uplinks";
+}
+
 }  // namespace
 }  // namespace weft::stages::testing

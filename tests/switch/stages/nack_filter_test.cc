@@ -242,6 +242,82 @@ TEST(NackFilter, ABlockedNackIsSentWhenTheUplinkOfItsPacketGoesDown) {
   EXPECT_THAT(leaf.upwards(), IsEmpty()) << "one NACK per PSN";
 }
 
+TEST(NackFilter, ANackForAnExcludedPathPassesAndIsJudgedAgainWhenThePathComesBack) {
+  ReceiverLeaf leaf({.uplinks = 3, .filter = ", guard_us: 0"});
+  leaf.arrive({0, 1, 2, 4, 5, 7});
+  leaf.say(nack(3));
+  EXPECT_THAT(leaf.nacks(), IsEmpty());
+  ASSERT_EQ(leaf.h.exclude("s1", true), "");
+  leaf.h.advance_ns(1);
+  EXPECT_THAT(leaf.nacks(), ElementsAre(3)) << "it may be lost";
+  EXPECT_EQ(leaf.counter("compensated_path_down"), 1u);
+  leaf.arrive({3});
+  leaf.say(nack(6));
+  EXPECT_THAT(leaf.nacks(), ElementsAre(6));
+  EXPECT_EQ(leaf.counter("nacks_path_down"), 1u);
+  EXPECT_EQ(leaf.h.rows("nack_filter")[0]["excluded"], "s1");
+
+  // The sender's leaf knows too: two paths, s2 and s3.
+  const auto two_paths = [&](std::uint32_t psn) { leaf.arrive_through(psn % 2 == 0 ? 2 : 3, psn); };
+  for (std::uint32_t psn = 8; psn < 80; ++psn) two_paths(psn);
+  EXPECT_EQ(leaf.h.rows("nack_filter_qps")[0]["paths"], 2);
+  leaf.say(ack(79));
+  two_paths(81);
+  leaf.say(nack(80));
+  EXPECT_THAT(leaf.nacks(), IsEmpty()) << "judged by the paths that are left";
+  two_paths(80);
+
+  ASSERT_EQ(leaf.h.exclude("s1", false), "");
+  leaf.h.advance_ns(1);
+  EXPECT_EQ(leaf.h.rows("nack_filter")[0]["excluded"], "");
+  for (std::uint32_t psn = 82; psn < 92; ++psn) leaf.arrive({psn});
+  leaf.say(nack(92));
+  EXPECT_THAT(leaf.nacks(), ElementsAre(92)) << "nothing is judged while the set grows back";
+  for (std::uint32_t psn = 92; psn < 160; ++psn) leaf.arrive({psn});
+  EXPECT_EQ(leaf.h.rows("nack_filter_qps")[0]["paths"], 3);
+  leaf.say(ack(159));
+  leaf.arrive({161, 162});
+  leaf.say(nack(160));
+  EXPECT_THAT(leaf.nacks(), IsEmpty()) << "judged by all paths";
+  leaf.arrive({163});
+  EXPECT_THAT(leaf.nacks(), ElementsAre(160));
+}
+
+TEST(NackFilter, QueuePairsThatBeginWhileAPathIsExcludedHaveOnePathLess) {
+  const std::string qps = "{ a: { address: 10.0.1.2, qpn: 17, first_psn: 0 }, b: { address: 10.0.3.2, qpn: 34 } }";
+  ReceiverLeaf leaf({.uplinks = 3, .qps = qps});
+  ASSERT_EQ(leaf.h.exclude("s3", true), "");
+  leaf.h.advance_ns(1);
+  for (const std::uint32_t psn : {1u, 2u, 3u}) leaf.arrive_through(1 + psn % 2, psn);
+  EXPECT_EQ(leaf.h.rows("nack_filter_qps")[0]["paths"], 2);
+  leaf.say(nack(0));
+  EXPECT_THAT(leaf.nacks(), ElementsAre(0)) << "2 has skipped it on its path";
+  EXPECT_EQ(leaf.counter("nacks_valid"), 1u);
+}
+
+TEST(NackFilter, WithoutArrivalCheckNacksPassUntilNothingOfTheOldPathsCanBeUnderWay) {
+  ReceiverLeaf leaf({.uplinks = 3, .filter = ", arrival_check: off, paths: 12, window_psns: 64, guard_us: 0"});
+  for (std::uint32_t psn = 0; psn < 30; ++psn) leaf.arrive({psn});
+  leaf.arrive({31});
+  leaf.say(nack(30));
+  EXPECT_THAT(leaf.nacks(), IsEmpty());
+  ASSERT_EQ(leaf.h.exclude("s3", true), "");
+  leaf.h.advance_ns(1);
+  EXPECT_THAT(leaf.nacks(), ElementsAre(30));
+  EXPECT_EQ(leaf.counter("nacks_released"), 1u);
+  EXPECT_EQ(leaf.h.rows("nack_filter_qps")[0]["paths"], 8);
+  for (std::uint32_t psn = 32; psn < 90; ++psn) leaf.arrive_through(1 + psn % 2, psn);
+  leaf.say(nack(90));
+  EXPECT_THAT(leaf.nacks(), ElementsAre(90));
+  for (std::uint32_t psn = 90; psn < 110; ++psn) leaf.arrive_through(1 + psn % 2, psn);
+  leaf.say(ack(109));
+  leaf.arrive_through(2, 111);
+  leaf.say(nack(110));
+  EXPECT_THAT(leaf.nacks(), IsEmpty()) << "judged by 8 paths";
+  leaf.arrive_through(1, 118);
+  EXPECT_THAT(leaf.nacks(), ElementsAre(110));
+}
+
 TEST(NackFilter, WhatWaitsInTheQueueToTheHostWhenAnUplinkGoesDownIsNotLost) {
   for (const bool lost : {true, false}) {
     // 1 Mbit/s: a packet takes some milliseconds, longer than the guard would in a fabric.
@@ -308,6 +384,21 @@ TEST(NackFilter, AReloadKnowsWhichUplinksAreDown) {
   EXPECT_EQ(leaf.counter("nacks_path_down"), 1u);
 }
 
+TEST(NackFilter, AReloadKeepsWhatIsExcludedAndWhatIsKnownOfQueuePairs) {
+  const LeafSetup setup{.uplinks = 3, .filter = ", arrival_check: off, guard_us: 0"};
+  ReceiverLeaf leaf(setup);
+  ASSERT_EQ(leaf.h.exclude("s3", true), "");
+  leaf.h.advance_ns(1);
+  leaf.arrive({0, 1, 2, 3, 5});
+  leaf.h.reload(leaf_yaml(3, setup));
+  leaf.h.advance_ns(1);
+  EXPECT_EQ(leaf.h.rows("nack_filter")[0]["excluded"], "s3");
+  leaf.arrive({6});
+  leaf.say(nack(4));
+  EXPECT_THAT(leaf.nacks(), ElementsAre(4));
+  EXPECT_EQ(leaf.counter("nacks_valid"), 1u) << "of two paths, 6 has skipped 4";
+}
+
 TEST(NackFilter, AReloadWithOtherOptionsSendsWhatIsBlocked) {
   ReceiverLeaf leaf({.filter = ", guard_us: 200"});
   leaf.arrive({0, 1, 3});
@@ -317,6 +408,42 @@ TEST(NackFilter, AReloadWithOtherOptionsSendsWhatIsBlocked) {
   EXPECT_THAT(leaf.nacks(), ElementsAre(2));
   EXPECT_EQ(leaf.counter("nacks_released"), 1u);
   EXPECT_EQ(leaf.counter("qps_active"), 0u);
+}
+
+TEST(NackFilter, SwitchedOffEveryNackPassesAndNothingIsRecorded) {
+  ReceiverLeaf leaf({.filter = ", guard_us: 200"});
+  leaf.arrive({0, 1, 3});
+  leaf.say(nack(2));
+  EXPECT_THAT(leaf.nacks(), IsEmpty());
+  ASSERT_EQ(leaf.h.set("nack_filter", {"off"}), "");
+  EXPECT_THAT(leaf.nacks(), ElementsAre(2)) << "what was blocked is sent";
+  EXPECT_EQ(leaf.counter("nacks_released"), 1u);
+  leaf.arrive({2, 5});
+  leaf.say(nack(4));
+  EXPECT_THAT(leaf.nacks(), ElementsAre(4));
+  EXPECT_EQ(leaf.counter("qps_active"), 0u);
+  EXPECT_EQ(leaf.counter("nacks_seen"), 2u) << "counters go on";
+  EXPECT_EQ(leaf.h.rows("nack_filter")[0]["enabled"], false);
+  leaf.h.advance_ns(1000 * kUs);
+  EXPECT_THAT(leaf.nacks(), IsEmpty());
+  ASSERT_EQ(leaf.h.set("nack_filter", {"on"}), "");
+  leaf.arrive({4, 6, 7, 9});
+  leaf.say(nack(8));
+  EXPECT_THAT(leaf.nacks(), IsEmpty());
+  EXPECT_EQ(leaf.counter("nacks_blocked"), 2u);
+}
+
+TEST(NackFilter, OptionsChangeWhilePacketsFlow) {
+  ReceiverLeaf leaf({.uplinks = 3, .filter = ", guard_us: 200"});
+  ASSERT_EQ(leaf.h.exclude("s3", true), "");
+  ASSERT_EQ(leaf.h.set("nack_filter", {"guard_us=500", "on_block=ack", "check=hwm"}), "");
+  const auto row = leaf.h.rows("nack_filter")[0];
+  EXPECT_EQ(row["guard_us"], 500);
+  EXPECT_EQ(row["check"], "hwm");
+  EXPECT_EQ(row["excluded"], "s3") << "the new instance has been told";
+  EXPECT_EQ(row["paths"], 2);
+  EXPECT_EQ(leaf.h.set("nack_filter", {"guard=1"}), "unknown key 'guard'; did you mean 'guard_us'?");
+  EXPECT_EQ(leaf.h.set("nack_filter", {"window_psns=100"}), "window_psns: must be a power of two");
 }
 
 }  // namespace

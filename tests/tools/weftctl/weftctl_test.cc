@@ -287,7 +287,12 @@ TEST_F(CompletionTest, OffersExactlyTheOptionsOfTheHelp) {
 
 TEST_F(CompletionTest, OffersWhatBelongsBehindAnOption) {
   EXPECT_EQ(complete("weftctl capture -w x --port "), "h1 h2");
-  EXPECT_EQ(complete("weftctl set "), "impair log-level");
+  EXPECT_EQ(complete("weftctl set "), "impair lb log-level nack_filter paths port");
+  EXPECT_EQ(complete("weftctl set paths "), "exclude include");
+  EXPECT_EQ(complete("weftctl set port "), "h1 h2");
+  EXPECT_EQ(complete("weftctl set port h1 "), "link= rate_mbps= delay_ns=");
+  EXPECT_EQ(complete("weftctl set port h1 link = d"), "down") << "three words to bash";
+  EXPECT_EQ(complete("weftctl set lb policy ="), "ecmp random adaptive psn");
   EXPECT_EQ(complete("weftctl set log-level d"), "debug");
   EXPECT_EQ(complete("weftctl clear dr"), "drops");
 }

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+//
+// What the words behind `weftctl set STAGE` make of the options of a stage: KEY=VALUE as in the configuration,
+// `match.dest_qp` for a key inside another one, and an empty value to take a key away; on and off for `enabled`.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "switch/pipeline/document.h"
+#include "switch/pipeline/stage.h"
+#include "switch/pipeline/validate.h"
+
+namespace weft::pipeline {
+
+/// The document that options are changed in: without keys that have no value.
+[[nodiscard]] DocumentNode editable(const Value& options);
+
+/// Changes a map by one word.
+/// @param known  what the map may hold
+/// @return empty, or what is wrong with the word; values are not checked
+[[nodiscard]] std::string apply_word(DocumentNode& map, const std::string& word, const Schema& known);
+
+/// All that was reported, in one line.
+[[nodiscard]] std::string mistakes_of(const Diagnostics& diagnostics);
+
+/// StageType::set of a stage whose instances are made anew for other options. Checks these as a configuration is.
+/// @param check  StageType::check
+[[nodiscard]] OptionChange set_by_words(std::string_view stage, const Schema& schema,
+                                        void (*check)(const Value&, const SwitchInfo&, Diagnostics&),
+                                        const Value& options, const SwitchInfo& info,
+                                        std::span<const std::string> words);
+
+}  // namespace weft::pipeline
