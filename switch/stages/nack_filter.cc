@@ -119,9 +119,6 @@ NackFilterStage::NackFilterStage(const pipeline::StageBuild& build, NackFilterSh
       usual_paths_(options_.rules.paths),
       mail_lost_seen_(build.workers, 0),
       draining_(build.info.ports.size()) {
-  // Without uplinks nothing is recorded, so that no NACK can be judged.
-  if (!options_.enabled)
-    std::fill(options_.uplink_of_port.begin(), options_.uplink_of_port.end(), NackOptions::kNoUplink);
   free_.reserve(options_.max_qps);
   timers_.reserve(options_.max_qps);
   for (std::uint16_t from = 0; from < build.workers; ++from) mail_lost_seen_[from] = shared.lost(from, worker_);
@@ -143,7 +140,7 @@ void NackFilterStage::ingress(Context& context, Batch& batch) {
 }
 
 void NackFilterStage::egress(Context& context, PortIndex port, Batch& batch) {
-  if (options_.uplink_of_port[port] != NackOptions::kNoUplink) return;
+  if (!options_.enabled || options_.uplink_of_port[port] != NackOptions::kNoUplink) return;
   if (shared_.workers() > 1) {
     record_for_owners(context, port, batch);
   } else {

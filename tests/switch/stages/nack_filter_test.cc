@@ -442,6 +442,8 @@ TEST(NackFilter, OptionsChangeWhilePacketsFlow) {
   EXPECT_EQ(row["check"], "hwm");
   EXPECT_EQ(row["excluded"], "s3") << "the new instance has been told";
   EXPECT_EQ(row["paths"], 2);
+  ASSERT_EQ(leaf.h.set("nack_filter", {"off"}), "");
+  EXPECT_EQ(leaf.h.rows("nack_filter")[0]["excluded"], "s3");
   EXPECT_EQ(leaf.h.set("nack_filter", {"guard=1"}), "unknown key 'guard'; did you mean 'guard_us'?");
   EXPECT_EQ(leaf.h.set("nack_filter", {"window_psns=100"}), "window_psns: must be a power of two");
 }
