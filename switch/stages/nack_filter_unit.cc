@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <numeric>
 
 namespace weft::stages {
 
@@ -74,7 +75,7 @@ DataVerdict NackFilterUnit::on_other_data(NackQp qp, Psn psn, std::uint32_t upli
   }
   if (!follow(qp, psn, uplink, verdict)) return verdict;
   if (psns > 1) note_read(s, psn, psns);
-  if ((s.flags & NackFlag::probation) != 0 && ++s.learned >= 2 * s.paths.value()) s.flags &= ~NackFlag::probation;
+  if ((s.flags & NackFlag::probation) != 0 && s.learned >= 2 * s.paths.value()) s.flags &= ~NackFlag::probation;
   if ((s.flags & NackFlag::armed) != 0) compensate(qp, psn, verdict);
   if (rules_.has_ring()) push_ring(qp, psn);
   return verdict;
@@ -87,7 +88,10 @@ bool NackFilterUnit::follow(NackQp qp, Psn psn, std::uint32_t uplink, DataVerdic
   NackPath& path = qp.path(s.paths.class_of(psn));
   const bool any = path.known() && path.uplink() == NackPath::kAnyUplink;
   if (!any && path.uplink() != uplink && from_before(s, psn)) return false;
-  if (path.known() && !any && path.uplink() != uplink) {
+  const bool probation = (s.flags & NackFlag::probation) != 0;
+  const bool gap = probation && rules_.arrival_check && path.known() && psn.distance_from(path.psn()) > 0 &&
+                   !follows(s, path.psn(), psn);
+  if (path.known() && !any && (path.uplink() != uplink || gap)) {
     verdict.mismatch = true;
     lose_track(qp, psn, verdict);
     learn(qp, psn, uplink);
@@ -97,6 +101,7 @@ bool NackFilterUnit::follow(NackQp qp, Psn psn, std::uint32_t uplink, DataVerdic
   const std::uint32_t word = uplink << 24 | psn.value();
   if (!path.known()) {
     path.last = word;
+    s.learned += probation && !rules_.arrival_check ? 1 : 0;
     if (s.judged_from != NackState::kEvery) s.judged_from = later(Psn(s.judged_from), psn).value();
     raise_top(qp, psn);
     remove_lost(qp, psn);
@@ -118,6 +123,7 @@ bool NackFilterUnit::follow(NackQp qp, Psn psn, std::uint32_t uplink, DataVerdic
     return true;
   }
   path.last = word;
+  s.learned += probation ? 1 : 0;
   raise_top(qp, psn);
   declare_skipped(qp, before, psn);
   remove_lost(qp, psn);
@@ -181,41 +187,84 @@ void NackFilterUnit::reset_paths(NackQp qp, std::uint32_t paths) const noexcept 
 
 // `psn` is the first one that is known to have been sent by another mapping. What is under way by the old one is older.
 void NackFilterUnit::lose_track(NackQp qp, Psn psn, DataVerdict& verdict) const noexcept {
-  judge_from(qp, later(highest(qp), psn), NackFlag::learning);
+  const bool settled = qp.state().judged_from == NackState::kEvery;
+  judge_from(qp, later(highest(qp), psn));
+  start_learning(qp, settled);
   if (qp.state().guard_at == 0) verdict.release = release(qp);
 }
 
 // Everything before `psn` was sent by another mapping than what follows.
-void NackFilterUnit::judge_from(NackQp qp, Psn psn, std::uint8_t flag) const noexcept {
+void NackFilterUnit::judge_from(NackQp qp, Psn psn) const noexcept {
   NackState& s = qp.state();
   s.judged_from = (s.judged_from == NackState::kEvery ? psn : later(Psn(s.judged_from), psn)).value();
   forget_lost(qp);
   s.ring_size = 0;
   s.read_count = {};
-  s.flags = static_cast<std::uint8_t>((s.flags & NackFlag::pending) | flag);
-  s.learned = 0;
-  s.uplinks_seen = 0;
 }
 
 bool NackFilterUnit::on_new_paths(NackQp qp) const noexcept {
-  judge_from(qp, highest(qp) + rules_.window_psns, NackFlag::probation);
+  NackState& s = qp.state();
+  judge_from(qp, highest(qp) + rules_.window_psns);
+  s.flags = static_cast<std::uint8_t>((s.flags & NackFlag::pending) | NackFlag::probation);
+  s.learned = 0;
   reset_paths(qp, paths_);
   return release(qp);
 }
 
-// Watches through which uplinks packets come in; after enough of them, tries as many paths as these stand for.
+// From now on path() holds the newest packet of each uplink.
+void NackFilterUnit::start_learning(NackQp qp, bool may_grow) const noexcept {
+  NackState& s = qp.state();
+  std::uint64_t expected = may_grow ? 0 : ~std::uint64_t{0};
+  for (std::uint32_t i = 0; i < s.paths.value(); ++i) {
+    const NackPath& path = qp.path(i);
+    if (path.known() && path.uplink() < NackRules::kMaxUplinks) expected |= std::uint64_t{1} << path.uplink();
+  }
+  for (std::uint32_t i = 0; i < rules_.uplinks; ++i) {
+    qp.path(i).last = (expected >> i & 1) != 0 ? NackPath::kExpected : NackPath::kUnknown;
+  }
+  s.flags = static_cast<std::uint8_t>((s.flags & (NackFlag::pending | NackFlag::grown)) | NackFlag::learning);
+  s.learned = 0;
+  s.uplinks_seen = 0;
+  s.stride = 0;
+}
+
+// Watches what comes in through which uplink; after enough packets, tries the mapping that explains them.
 void NackFilterUnit::learn(NackQp qp, Psn psn, std::uint32_t uplink) const noexcept {
   NackState& s = qp.state();
   if (from_before(s, psn)) return;
-  s.uplinks_seen |= std::uint64_t{1} << uplink;
-  if (++s.learned < 4 * std::max(rules_.uplinks, std::uint32_t{2})) return;
-  std::uint32_t paths = 0;
-  for (std::uint32_t i = 0; i < rules_.uplinks; ++i) {
-    if ((s.uplinks_seen >> i & 1) != 0) paths += rules_.weights[i];
-  }
+  const std::uint64_t bit = std::uint64_t{1} << uplink;
+  NackPath& newest = qp.path(uplink);
+  const std::int32_t ahead = (s.uplinks_seen & bit) == 0 ? 0 : psn.distance_from(newest.psn());
+  // Where PSNs wrap, the distance says nothing.
+  if (ahead > 0 && psn.value() > newest.psn().value()) s.stride = std::gcd(s.stride, static_cast<std::uint32_t>(ahead));
+  if (newest.last == NackPath::kUnknown) s.flags |= NackFlag::grown;
+  if (ahead >= 0) newest.last = uplink << 24 | psn.value();
+  s.uplinks_seen |= bit;
+  if (s.learned < 4 * std::max(rules_.uplinks, std::uint32_t{2})) ++s.learned;
+  if (s.learned < 4 * std::max(rules_.uplinks, std::uint32_t{2})) return;
+  const std::uint32_t paths = paths_learned(s);
+  if (paths == 0) return;
   reset_paths(qp, paths);
   s.flags = static_cast<std::uint8_t>((s.flags & ~NackFlag::learning) | NackFlag::probation);
   s.learned = 0;
+}
+
+// 0: not known yet.
+std::uint32_t NackFilterUnit::paths_learned(const NackState& s) const noexcept {
+  std::uint32_t sum = 0;
+  bool plain = true;
+  for (std::uint32_t i = 0; i < rules_.uplinks; ++i) {
+    if ((s.uplinks_seen >> i & 1) != 0) sum += rules_.weights[i];
+    plain = plain && rules_.weights[i] == 1;
+  }
+  if (s.stride == 0) return 0;
+  // READs alone, or losses, can make the distances multiples of more.
+  return plain && s.stride <= rules_.most_paths() ? s.stride : sum;
+}
+
+// Nothing that was sent lies between two packets of a path. Of READs only the last two are known: they are believed.
+bool NackFilterUnit::follows(const NackState& s, Psn before, Psn psn) const noexcept {
+  return psn == s.paths.next(before) || s.read_count[0] != 0;
 }
 
 // Whether a packet may have been sent by the mapping before, or again since: where it comes in says nothing.
@@ -233,7 +282,7 @@ void NackFilterUnit::restart(NackQp qp, DataVerdict& verdict) const noexcept {
   s.read_count = {};
   s.epsn_known = 0;
   s.judged_from = NackState::kEvery;
-  s.flags &= ~NackFlag::armed;
+  s.flags &= ~(NackFlag::armed | NackFlag::grown);
   if (s.guard_at == 0) verdict.release = release(qp);
   for (std::uint32_t i = 0; i < s.paths.value(); ++i) qp.path(i).last = NackPath::kUnknown;
 }
@@ -346,6 +395,7 @@ void NackFilterUnit::heard_of(NackState& s, Psn epsn) noexcept {
   const bool learned = (s.flags & (NackFlag::learning | NackFlag::probation)) == 0;
   if (learned && s.judged_from != NackState::kEvery && epsn.distance_from(Psn(s.judged_from)) >= 0) {
     s.judged_from = NackState::kEvery;
+    s.flags &= ~NackFlag::grown;
   }
 }
 
@@ -366,7 +416,9 @@ NackVerdict NackFilterUnit::on_nack(NackQp qp, std::uint64_t now_ns, Psn epsn,
                                     std::uint64_t uplinks_down) const noexcept {
   NackState& s = qp.state();
   if ((s.flags & NackFlag::pending) != 0 && epsn.distance_from(Psn(s.blocked)) > 0) settle(s);
-  if ((s.flags & (NackFlag::learning | NackFlag::probation)) != 0) return NackVerdict::unknown;
+  const bool guarded = (s.flags & NackFlag::grown) != 0 && rules_.guard_ns != 0;
+  const bool learning = (s.flags & (NackFlag::learning | NackFlag::probation)) != 0;
+  if (learning && !guarded) return NackVerdict::unknown;
   // The receiver has said since that it needs this no more: a copy of a NACK.
   const std::int32_t behind = Psn(s.epsn).distance_from(epsn);
   if (s.epsn_known != 0 && behind > 0 && behind < kRestartDistance) return NackVerdict::blocked;
@@ -375,8 +427,9 @@ NackVerdict NackFilterUnit::on_nack(NackQp qp, std::uint64_t now_ns, Psn epsn,
   bool arm = true;
   NackVerdict verdict = NackVerdict::blocked;
   const NackPath& path = qp.path(s.paths.class_of(epsn));
-  if (s.judged_from != NackState::kEvery) {
-    verdict = NackVerdict::unknown;
+  if (learning || s.judged_from != NackState::kEvery) {
+    arm = false;
+    if (!guarded) verdict = NackVerdict::unknown;
   } else if (rules_.check == NackCheck::gap) {
     verdict = judge_gap(qp, epsn, arm);
   } else if (rules_.check == NackCheck::hwm) {
@@ -384,7 +437,8 @@ NackVerdict NackFilterUnit::on_nack(NackQp qp, std::uint64_t now_ns, Psn epsn,
   } else if (ring_proves(qp, epsn)) {
     verdict = NackVerdict::valid;
   }
-  if (verdict == NackVerdict::blocked && on_path_down(qp, epsn, uplinks_down)) verdict = NackVerdict::path_down;
+  if (verdict == NackVerdict::blocked && !learning && on_path_down(qp, epsn, uplinks_down))
+    verdict = NackVerdict::path_down;
   const bool again = (s.flags & NackFlag::pending) != 0 && Psn(s.blocked) == epsn;
   if (verdict != NackVerdict::blocked) {
     if (again) settle(s);

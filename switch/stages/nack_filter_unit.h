@@ -36,9 +36,16 @@
 // receiver that asks for e has all PSNs before.
 //
 // Where packets come in matters: a class of PSNs whose packets begin to arrive through another uplink has another path
-// now. Then nothing is judged (NACKs pass) until the new mapping has been learned and has held for a while: the number
-// of paths is taken from the uplinks that packets of the queue pair come in through, by their weights. NACKs for PSNs
-// from before the new mapping pass afterwards too.
+// now. Then nothing is judged (NACKs pass) until the new mapping has been learned, and packets of each path have come
+// without a gap for a while. PSNs that come in through one uplink are a multiple of N apart: N is what divides all
+// these distances, also while other uplinks are slow and have not delivered anything newer yet. Where uplinks stand for
+// several paths, N is the sum of the weights of those in use.
+//
+// NACKs for PSNs from before the new mapping are not judged either. They pass, as those while it is learned: where a
+// path is gone, its packets have been lost. But when packets come in through an uplink that was not in use before, a
+// path has come back, which loses nothing: packets that wait in the queues of the old paths come later than those of
+// the new one, and of all these NACKs the guard alone decides. While PSNs from before an earlier mapping are awaited,
+// NACKs pass nevertheless: it may have lost some.
 //
 // An uplink of this switch that is down delivers nothing any more: what a class of PSNs that comes in through it has
 // not delivered is lost, or will be until the sender's ToR takes another path. One that an operator has excluded is
@@ -93,6 +100,7 @@ struct NackFlag {
   static constexpr std::uint8_t armed = 4;       ///< of that NACK: a later packet of its path compensates
   static constexpr std::uint8_t learning = 8;    ///< the mapping changed: watching which uplinks are in use
   static constexpr std::uint8_t probation = 16;  ///< a new mapping is being tried
+  static constexpr std::uint8_t grown = 32;      ///< it has paths that the one before, whose PSNs are awaited, had not
 };
 
 /// Of one queue pair, the direction of its requests.
@@ -103,7 +111,7 @@ struct alignas(64) NackState {
   std::uint32_t dest_qp = 0;      ///< 0: nobody's
   std::uint8_t flags = 0;         ///< NackFlag
   std::uint8_t epsn_known = 0;
-  std::uint16_t learned = 0;  ///< packets that learning or probation has seen
+  std::uint16_t learned = 0;  ///< packets that learning has seen, or that probation has seen follow without a gap
   PathCount paths{};
   std::uint32_t blocked = 0;     ///< PSN of the NACK that is pending, or was last
   std::uint32_t epsn = 0;        ///< what the receiver waits for, or more, when epsn_known
@@ -116,6 +124,7 @@ struct alignas(64) NackState {
   std::uint32_t judged_from = kEvery;                       ///< earlier PSNs were sent by another mapping
   std::uint32_t nacks = 0, valid = 0, blocked_count = 0, unknown = 0;  ///< statistics: kept by the unit's caller
   std::uint32_t compensated = 0, guard = 0, released = 0, spurious = 0;
+  std::uint32_t stride = 0;  ///< learning: greatest common divisor of distances within uplinks, 0: of none
 };
 static_assert(sizeof(NackState) == 128);
 
@@ -123,6 +132,8 @@ static_assert(sizeof(NackState) == 128);
 struct NackPath {
   /// No packet yet. Otherwise `last` is uplink << 24 | PSN.
   static constexpr std::uint32_t kUnknown = 0xff000000;
+  /// Learning: no packet yet of an uplink that does not say by being used that a path has come back.
+  static constexpr std::uint32_t kExpected = 0xff000001;
   /// The uplink of a mark that was derived from the connection's first PSN, before any packet.
   static constexpr std::uint32_t kAnyUplink = 0xfe;
 
@@ -239,6 +250,7 @@ class NackFilterUnit {
     h(s.judged_from);
     h(s.paths.value() | std::uint64_t{s.lost_count} << 32);
     h(s.uplinks_seen);
+    h(s.stride);
     if (s.lost_count != 0) {
       h(s.top);
       for (std::uint32_t i = 0; i < rules_.window_psns / 64; ++i) h(qp.lost_word(i));
@@ -270,8 +282,11 @@ class NackFilterUnit {
   // The mapping of PSNs to paths.
   void reset_paths(NackQp qp, std::uint32_t paths) const noexcept;
   void lose_track(NackQp qp, wire::Psn psn, DataVerdict& verdict) const noexcept;
-  void judge_from(NackQp qp, wire::Psn psn, std::uint8_t flag) const noexcept;
+  void judge_from(NackQp qp, wire::Psn psn) const noexcept;
+  void start_learning(NackQp qp, bool may_grow) const noexcept;
   void learn(NackQp qp, wire::Psn psn, std::uint32_t uplink) const noexcept;
+  [[nodiscard]] std::uint32_t paths_learned(const NackState& s) const noexcept;
+  [[nodiscard]] bool follows(const NackState& s, wire::Psn before, wire::Psn psn) const noexcept;
   [[nodiscard]] bool from_before(const NackState& s, wire::Psn psn) const noexcept;
   void restart(NackQp qp, DataVerdict& verdict) const noexcept;
 
