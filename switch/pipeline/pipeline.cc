@@ -324,8 +324,9 @@ void Pipeline::admit_one(TimeNs now, rte_mbuf* m) noexcept {
 
 std::uint32_t Pipeline::serve_port(TimeNs now, PortIndex port) noexcept {
   const std::uint32_t progress = qos_ != nullptr ? serve_classes(now, port) : serve_fifo(now, port);
-  if (host_.handoff != nullptr && queue_depth(port) != state_.told_depth(port)) {
-    state_.tell_depth(port, queue_depth(port));
+  if (host_.handoff != nullptr) {
+    const std::uint32_t depth = queue_depth(port);
+    if (depth != state_.told_depth(port)) state_.tell_depth(port, depth);
   }
   return progress;
 }

@@ -74,6 +74,14 @@ std::string apply_word(DocumentNode& map, const std::string& word, const Schema&
   return "";
 }
 
+void change_to(OptionChange& change, const DocumentNode& document, std::string_view stage, const Schema& schema,
+               void (*check)(const Value&, const SwitchInfo&, Diagnostics&), const SwitchInfo& info) {
+  Diagnostics diagnostics;
+  change.options = validate(schema, document, std::string(stage), nullptr, diagnostics);
+  if (diagnostics.ok()) check(change.options, info, diagnostics);
+  change.error = mistakes_of(diagnostics);
+}
+
 std::string mistakes_of(const Diagnostics& diagnostics) {
   std::string out;
   for (const auto& entry : diagnostics.entries()) out += (out.empty() ? "" : "; ") + entry.text;
@@ -92,11 +100,7 @@ OptionChange set_by_words(std::string_view stage, const Schema& schema,
     if (change.error = apply_word(document, word, schema); !change.error.empty()) break;
     change.done += " " + word;
   }
-  if (!change.error.empty()) return change;
-  Diagnostics diagnostics;
-  change.options = validate(schema, document, std::string(stage), nullptr, diagnostics);
-  if (diagnostics.ok()) check(change.options, info, diagnostics);
-  change.error = mistakes_of(diagnostics);
+  if (change.error.empty()) change_to(change, document, stage, schema, check, info);
   return change;
 }
 

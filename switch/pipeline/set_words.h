@@ -26,6 +26,11 @@ namespace weft::pipeline {
 /// All that was reported, in one line.
 [[nodiscard]] std::string mistakes_of(const Diagnostics& diagnostics);
 
+/// Takes a changed document for the options of a stage, or says what is wrong with it: checked as a configuration is.
+/// @param check  StageType::check
+void change_to(OptionChange& change, const DocumentNode& document, std::string_view stage, const Schema& schema,
+               void (*check)(const Value&, const SwitchInfo&, Diagnostics&), const SwitchInfo& info);
+
 /// StageType::set of a stage whose instances are made anew for other options. Checks these as a configuration is.
 /// @param check  StageType::check
 [[nodiscard]] OptionChange set_by_words(std::string_view stage, const Schema& schema,

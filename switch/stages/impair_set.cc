@@ -67,10 +67,8 @@ OptionChange set_impair(const Value& options, const pipeline::SwitchInfo& info, 
     if (!error.empty()) return refuse(std::move(error));
   }
   OptionChange change;
-  pipeline::Diagnostics diagnostics;
-  change.options = pipeline::validate(impair_options(), document, "impair", nullptr, diagnostics);
-  if (diagnostics.ok()) check_impair_options(change.options, info, diagnostics);
-  if (!diagnostics.ok()) return refuse(pipeline::mistakes_of(diagnostics));
+  pipeline::change_to(change, document, "impair", impair_options(), check_impair_options, info);
+  if (!change.error.empty()) return refuse(std::move(change.error));
 
   const auto rules = make_impair_rules(change.options, info);
   for (std::uint16_t w = 0; w < workers; ++w) {

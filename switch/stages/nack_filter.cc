@@ -347,16 +347,12 @@ void NackFilterStage::release_cut(Context& context, PortIndex port) noexcept {
 void NackFilterStage::on_links(Context& context) {
   note_excluded(context);
   if (!options_.rules.arrival_check) return;
-  const auto ports = static_cast<PortIndex>(options_.uplink_of_port.size());
-  std::uint64_t down = 0;
-  for (PortIndex port = 0; port < ports; ++port) {
-    if (!is_host_port(port) && !context.path_up(port)) down |= std::uint64_t{1} << options_.uplink_of_port[port];
-  }
+  const std::uint64_t down = uplinks_where([&](PortIndex port) { return !context.path_up(port); });
   const bool more = (down & ~uplinks_down_) != 0;
   uplinks_down_ = down;
   if (!more) return;
   draining_count_ = 0;
-  for (PortIndex port = 0; port < ports; ++port) {
+  for (PortIndex port = 0; port < draining_.size(); ++port) {
     draining_[port] = is_host_port(port);
     draining_count_ += draining_[port] ? 1 : 0;
   }
@@ -377,10 +373,7 @@ void NackFilterStage::release_drained(Context& context) noexcept {
 
 // N changes with the uplinks that are excluded at both ToRs. Arrivals tell of that too, where they say anything.
 void NackFilterStage::note_excluded(Context& context) noexcept {
-  std::uint64_t excluded = 0;
-  for (PortIndex port = 0; port < options_.uplink_of_port.size(); ++port) {
-    if (!is_host_port(port) && context.excluded(port)) excluded |= std::uint64_t{1} << options_.uplink_of_port[port];
-  }
+  const std::uint64_t excluded = uplinks_where([&](PortIndex port) { return context.excluded(port); });
   if (excluded == excluded_) return;
   excluded_ = excluded;
   unit_.set_paths(options_.rules.paths_without(excluded));

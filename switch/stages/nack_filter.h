@@ -202,6 +202,15 @@ class NackFilterStage : public pipeline::Stage {
   [[nodiscard]] bool is_host_port(pipeline::PortIndex port) const noexcept {
     return port < options_.uplink_of_port.size() && options_.uplink_of_port[port] == NackOptions::kNoUplink;
   }
+  /// A bit per uplink whose port fulfils the condition.
+  template <typename Condition>
+  [[nodiscard]] std::uint64_t uplinks_where(Condition&& condition) const noexcept {
+    std::uint64_t found = 0;
+    for (pipeline::PortIndex port = 0; port < options_.uplink_of_port.size(); ++port) {
+      if (!is_host_port(port) && condition(port)) found |= std::uint64_t{1} << options_.uplink_of_port[port];
+    }
+    return found;
+  }
 
   [[nodiscard]] bool on_response(pipeline::Context& context, rte_mbuf* m) noexcept;
   [[nodiscard]] bool on_nack(pipeline::Context& context, std::uint32_t slot, rte_mbuf* m) noexcept;

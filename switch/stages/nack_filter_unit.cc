@@ -240,8 +240,8 @@ void NackFilterUnit::learn(NackQp qp, Psn psn, std::uint32_t uplink) const noexc
   if (newest.last == NackPath::kUnknown) s.flags |= NackFlag::grown;
   if (ahead >= 0) newest.last = uplink << 24 | psn.value();
   s.uplinks_seen |= bit;
-  if (s.learned < 4 * std::max(rules_.uplinks, std::uint32_t{2})) ++s.learned;
-  if (s.learned < 4 * std::max(rules_.uplinks, std::uint32_t{2})) return;
+  const std::uint32_t wanted = 4 * std::max(rules_.uplinks, std::uint32_t{2});
+  if (s.learned < wanted && ++s.learned < wanted) return;
   const std::uint32_t paths = paths_learned(s);
   if (paths == 0) return;
   reset_paths(qp, paths);

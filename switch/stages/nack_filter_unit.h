@@ -55,6 +55,7 @@
 // for a PSN further ahead than a whole window, which is more than can be under way by the mapping before.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -255,7 +256,10 @@ class NackFilterUnit {
       h(s.top);
       for (std::uint32_t i = 0; i < rules_.window_psns / 64; ++i) h(qp.lost_word(i));
     }
-    for (std::uint32_t i = 0; i < s.paths.value(); ++i) h(qp.path(i).last);
+    // While the mapping is learned, there is one for each uplink.
+    const bool learning = (s.flags & NackFlag::learning) != 0;
+    const std::uint32_t paths = learning ? std::max(s.paths.value(), rules_.uplinks) : s.paths.value();
+    for (std::uint32_t i = 0; i < paths; ++i) h(qp.path(i).last);
     for (std::size_t i = 0; i < s.read_first.size(); ++i) h(std::uint64_t{s.read_count[i]} << 32 | s.read_first[i]);
     if (!rules_.has_ring()) return;
     h(s.ring_size);

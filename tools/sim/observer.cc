@@ -36,6 +36,10 @@ std::uint64_t key(std::uint32_t receiver, const rte_mbuf* m) noexcept {
   return std::uint64_t{receiver} << kPsnBits | bth_of(m).psn.value();
 }
 
+bool is_request(const rte_mbuf* m) noexcept {
+  return wire::opcode_info(static_cast<wire::Opcode>(bth_of(m).opcode)).is_request();
+}
+
 std::uint64_t end_key(std::uint32_t address, std::uint32_t qpn) noexcept {
   return std::uint64_t{address} << 32 | qpn;
 }
@@ -69,7 +73,7 @@ bool Observer::is_nack(const rte_mbuf* m) noexcept {
 
 void Observer::on_lost(const rte_mbuf* m) noexcept {
   if (!is_roce(m)) return;
-  const bool request = wire::opcode_info(static_cast<wire::Opcode>(bth_of(m).opcode)).is_request();
+  const bool request = is_request(m);
   counters_.packets_lost += request ? 1 : 0;
   const Ends* ends = ends_of(m);
   if (ends == nullptr) return;
@@ -84,7 +88,7 @@ void Observer::on_lost(const rte_mbuf* m) noexcept {
 void Observer::on_host_sent(const rte_mbuf* m) noexcept {
   if (lost_.empty() || !is_roce(m)) return;
   const bool nack = is_nack(m);
-  if (!nack && !wire::opcode_info(static_cast<wire::Opcode>(bth_of(m).opcode)).is_request()) return;
+  if (!nack && !is_request(m)) return;
   const Ends* ends = ends_of(m);
   if (ends == nullptr) return;
   const auto lost = lost_.find(key(nack ? ends->peer : ends->id, m));
