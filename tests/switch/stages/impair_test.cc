@@ -15,6 +15,7 @@
 #include "switch/wire/builder.h"
 #include "switch/wire/icrc.h"
 #include "switch/wire/parse.h"
+#include "tests/support/parsed.h"
 #include "tests/switch/stages/crossover.h"
 
 namespace weft::stages {
@@ -25,6 +26,7 @@ using pipeline::TimeNs;
 using testing::Bytes;
 using testing::Crossover;
 using testing::Harness;
+using testing::parsed_of;
 using wire::FrameBuilder;
 using wire::Opcode;
 using wire::Psn;
@@ -42,15 +44,8 @@ std::vector<Bytes> burst_of(std::uint32_t count, std::size_t payload = 64) {
   return out;
 }
 
-wire::Parsed parsed(const Bytes& frame) {
-  wire::Parsed p;
-  const auto size = static_cast<std::uint32_t>(frame.size());
-  wire::parse_frame(frame.data(), size, size, p);
-  return p;
-}
-
 std::uint32_t psn_of(const testing::SentFrame& f) {
-  return parsed(f.bytes).psn.value();
+  return parsed_of(f.bytes).psn.value();
 }
 
 std::size_t bits_that_differ(const Bytes& a, const Bytes& b) {
@@ -327,7 +322,7 @@ TEST(ImpairStage, CorruptionFlipsOneBitAndMakesTheIcrcWrong) {
     for (const std::size_t payload : {64, 1500, 4096}) {
       Switch s("{ corrupt: { ratio: 1, where: " + where + " } }");
       const Bytes good = roce(5, 17, payload);
-      const wire::RoceLayout layout = wire::roce_layout(good.data(), parsed(good));
+      const wire::RoceLayout layout = wire::roce_layout(good.data(), parsed_of(good));
       for (int i = 0; i < 100; ++i) s.h.inject("p1", good);
       const auto out = s.h.take("p2");
       ASSERT_EQ(out.size(), 100u);
@@ -383,7 +378,7 @@ TEST(ImpairStage, LaterStagesSeeTheHeadersThatWereCorrupted) {
   ASSERT_EQ(seen.size(), 300u);
   std::size_t changed = 0;
   for (std::size_t i = 0; i < out.size(); ++i) {
-    const wire::Parsed expected = parsed(out[i].bytes);
+    const wire::Parsed expected = parsed_of(out[i].bytes);
     ASSERT_EQ(std::memcmp(&expected, &seen[i], sizeof expected), 0) << i;
     changed += expected.psn != Psn(5) || expected.dest_qp != Qpn(17) ? 1 : 0;
   }
@@ -394,7 +389,7 @@ TEST(ImpairStage, ALaterRuleSeesTheHeadersThatWereCorrupted) {
   Switch s("{ corrupt: { ratio: 1, where: header } }, { match: { dest_qp: 17, psn: 5 }, loss: 1 }");
   for (int i = 0; i < 300; ++i) s.h.inject("p1", roce(5));
   for (const auto& frame : s.h.take("p2")) {
-    const wire::Parsed p = parsed(frame.bytes);
+    const wire::Parsed p = parsed_of(frame.bytes);
     EXPECT_TRUE(p.kind != wire::FrameKind::roce || p.dest_qp != Qpn(17) || p.psn != Psn(5));
   }
   EXPECT_GT(s.h.dropped(DropReason::impair_loss), 100u);

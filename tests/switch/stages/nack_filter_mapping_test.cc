@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "switch/stages/nack_filter_unit.h"
+#include "tests/switch/stages/nack_filter_one_qp.h"
 
 namespace weft::stages {
 namespace {
@@ -29,28 +30,6 @@ NackRules rules(std::uint32_t paths, std::uint64_t guard_ns) {
   return r;
 }
 
-class OneQp {
- public:
-  explicit OneQp(const NackRules& rules) : unit(rules), memory_(unit.bytes() / sizeof(Line) + 1) {
-    unit.start(qp(), std::nullopt);
-  }
-  NackQp qp() { return unit.view(reinterpret_cast<std::byte*>(memory_.data())); }
-  NackState& state() { return qp().state(); }
-  DataVerdict data(std::uint32_t uplink, std::uint32_t psn, std::uint32_t psns = 1) {
-    return unit.on_data(qp(), Psn(psn), uplink, psns);
-  }
-  NackVerdict nack(std::uint32_t psn) { return unit.on_nack(qp(), 0, Psn(psn)); }
-  [[nodiscard]] bool has(std::uint8_t flags) { return (state().flags & flags) != 0; }
-
-  NackFilterUnit unit;
-
- private:
-  struct alignas(64) Line {
-    std::byte bytes[64]{};
-  };
-  std::vector<Line> memory_;
-};
-
 constexpr std::uint8_t kLearns = NackFlag::learning | NackFlag::probation;
 
 // Uplinks 0, 2 and 3, in turn.
@@ -61,21 +40,21 @@ std::uint32_t of_three(std::uint32_t psn) {
 
 TEST(NackFilterMapping, APathThatComesBackIsLearnedWhileTheOthersStillDeliverWhatIsOlder) {
   OneQp qp(rules(3, 500));
-  for (std::uint32_t psn = 0; psn < 30; ++psn) ASSERT_FALSE(qp.data(of_three(psn), psn).any());
+  for (std::uint32_t psn = 0; psn < 30; ++psn) ASSERT_FALSE(qp.data_through(of_three(psn), psn).any());
   // From 60 on there are four paths, and the one that has come back is empty: 30 to 59 wait in the other queues.
-  for (std::uint32_t psn = 61; psn < 200; psn += 4) qp.data(1, psn);
+  for (std::uint32_t psn = 61; psn < 200; psn += 4) qp.data_through(1, psn);
   EXPECT_EQ(qp.state().paths.value(), 4u) << "all uplinks that deliver anything newer are one";
   EXPECT_FALSE(qp.has(kLearns));
 }
 
 TEST(NackFilterMapping, WhenAPathComesBackTheGuardDecidesOfNacksForWhatWasSentBefore) {
   OneQp qp(rules(3, 500));
-  for (std::uint32_t psn = 0; psn < 30; ++psn) qp.data(of_three(psn), psn);
-  qp.data(1, 61);
+  for (std::uint32_t psn = 0; psn < 30; ++psn) qp.data_through(of_three(psn), psn);
+  qp.data_through(1, 61);
   EXPECT_TRUE(qp.has(NackFlag::learning));
   EXPECT_EQ(qp.nack(30), NackVerdict::blocked);
   EXPECT_EQ(qp.state().guard_at, 500u);
-  for (std::uint32_t psn = 65; psn < 200; psn += 4) EXPECT_FALSE(qp.data(1, psn).compensate);
+  for (std::uint32_t psn = 65; psn < 200; psn += 4) EXPECT_FALSE(qp.data_through(1, psn).compensate);
   EXPECT_TRUE(qp.unit.on_guard(qp.qp(), 500)) << "30 does not come";
   EXPECT_EQ(qp.nack(31), NackVerdict::blocked);
   EXPECT_EQ(qp.nack(190), NackVerdict::blocked) << "sent by the new mapping";
@@ -84,36 +63,36 @@ TEST(NackFilterMapping, WhenAPathComesBackTheGuardDecidesOfNacksForWhatWasSentBe
 
 TEST(NackFilterMapping, WithoutAGuardNacksPassWhenAPathComesBack) {
   OneQp qp(rules(3, 0));
-  for (std::uint32_t psn = 0; psn < 30; ++psn) qp.data(of_three(psn), psn);
-  qp.data(1, 61);
+  for (std::uint32_t psn = 0; psn < 30; ++psn) qp.data_through(of_three(psn), psn);
+  qp.data_through(1, 61);
   EXPECT_EQ(qp.nack(30), NackVerdict::unknown);
 }
 
 TEST(NackFilterMapping, NacksPassWhenAPathComesBackBeforeTheLossesOfItsFailureAreRepaired) {
   OneQp qp(rules(4, 500));
-  for (std::uint32_t psn = 0; psn < 20; ++psn) qp.data(psn % 4, psn);
+  for (std::uint32_t psn = 0; psn < 20; ++psn) qp.data_through(psn % 4, psn);
   // 21 was on the path that went down; then three paths, then four again.
-  for (std::uint32_t psn = 24; psn < 90; ++psn) qp.data(of_three(psn), psn);
+  for (std::uint32_t psn = 24; psn < 90; ++psn) qp.data_through(of_three(psn), psn);
   EXPECT_FALSE(qp.has(kLearns));
-  for (std::uint32_t psn = 90; psn < 160; ++psn) qp.data(psn % 4, psn);
+  for (std::uint32_t psn = 90; psn < 160; ++psn) qp.data_through(psn % 4, psn);
   EXPECT_FALSE(qp.has(kLearns | NackFlag::grown));
   EXPECT_EQ(qp.nack(21), NackVerdict::unknown);
 }
 
 TEST(NackFilterMapping, AMappingThatLeavesGapsIsNotBelieved) {
   OneQp qp(rules(4, 500));
-  for (std::uint32_t psn = 0; psn < 8; ++psn) qp.data(psn % 4, psn);
-  for (std::uint32_t psn = 9; psn < 26; ++psn) qp.data(2, psn);
+  for (std::uint32_t psn = 0; psn < 8; ++psn) qp.data_through(psn % 4, psn);
+  for (std::uint32_t psn = 9; psn < 26; ++psn) qp.data_through(2, psn);
   EXPECT_EQ(qp.state().paths.value(), 1u);
   EXPECT_TRUE(qp.has(NackFlag::probation));
-  for (const std::uint32_t psn : {28u, 31u}) qp.data(2, psn);
+  for (const std::uint32_t psn : {28u, 31u}) qp.data_through(2, psn);
   EXPECT_TRUE(qp.has(NackFlag::learning)) << "others paths deliver what lies between";
 }
 
 TEST(NackFilterMapping, ReadsLeavePsnsOutWithoutBeingGaps) {
   OneQp qp(rules(4, 500));
-  for (std::uint32_t psn = 0; psn < 8; ++psn) qp.data(psn % 4, psn);
-  for (std::uint32_t psn = 9; psn < 200; psn += 3) qp.data(psn % 2, psn, 3);
+  for (std::uint32_t psn = 0; psn < 8; ++psn) qp.data_through(psn % 4, psn);
+  for (std::uint32_t psn = 9; psn < 200; psn += 3) qp.data_through(psn % 2, psn, 3);
   EXPECT_EQ(qp.state().paths.value() % 2, 0u);
   EXPECT_FALSE(qp.has(kLearns));
 }

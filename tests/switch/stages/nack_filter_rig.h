@@ -18,11 +18,13 @@
 #include "switch/wire/parse.h"
 #include "tests/support/all_stages.h"
 #include "tests/support/harness.h"
+#include "tests/support/parsed.h"
 
 namespace weft::stages::testing {
 
 using weft::testing::Bytes;
 using weft::testing::Harness;
+using weft::testing::parsed_of;
 using wire::FrameBuilder;
 using wire::MacAddress;
 using wire::Opcode;
@@ -148,9 +150,7 @@ class ReceiverLeaf {
   std::vector<std::uint32_t> nacks() {
     std::vector<std::uint32_t> psns;
     for (const Bytes& frame : upwards()) {
-      wire::Parsed parsed;
-      wire::parse_frame(frame.data(), static_cast<std::uint32_t>(frame.size()),
-                        static_cast<std::uint32_t>(frame.size()), parsed);
+      const wire::Parsed parsed = parsed_of(frame);
       EXPECT_TRUE(wire::icrc_ok(frame.data(), parsed));
       EXPECT_EQ(parsed.dest_qp, kSenderQp);
       if (wire::Syndrome(parsed.syndrome).is_sequence_nak()) psns.push_back(parsed.psn.value());

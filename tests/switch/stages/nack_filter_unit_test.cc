@@ -9,37 +9,12 @@
 #include <utility>
 #include <vector>
 
+#include "tests/switch/stages/nack_filter_one_qp.h"
+
 namespace weft::stages {
 namespace {
 
 using wire::Psn;
-
-// One queue pair of a filter.
-class OneQp {
- public:
-  explicit OneQp(const NackRules& rules) : unit(rules), memory_(unit.bytes() / sizeof(Line) + 1) {
-    unit.start(qp(), std::nullopt);
-  }
-  NackQp qp() { return unit.view(reinterpret_cast<std::byte*>(memory_.data())); }
-  NackState& state() { return qp().state(); }
-  DataVerdict data(std::uint32_t psn, std::uint32_t psns = 1) { return data_through(psn % 2, psn, psns); }
-  DataVerdict data_through(std::uint32_t uplink, std::uint32_t psn, std::uint32_t psns = 1) {
-    return unit.on_data(qp(), Psn(psn), uplink, psns);
-  }
-  void all(std::initializer_list<std::uint32_t> psns) {
-    for (const auto psn : psns) data(psn);
-  }
-  NackVerdict nack(std::uint32_t psn, std::uint64_t now = 0) { return unit.on_nack(qp(), now, Psn(psn)); }
-  void ack(std::uint32_t psn) { unit.on_receipt(qp(), Psn(psn)); }
-
-  NackFilterUnit unit;
-
- private:
-  struct alignas(64) Line {
-    std::byte bytes[64]{};
-  };
-  std::vector<Line> memory_;
-};
 
 NackRules rules(NackCheck check = NackCheck::gap, std::uint64_t guard_ns = 0) {
   NackRules r;

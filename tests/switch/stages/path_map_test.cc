@@ -81,9 +81,7 @@ class ThreeTiers {
     leaf.inject("h1", frame.build());
     for (unsigned uplink = 0; uplink < 3; ++uplink) {
       for (auto& sent : leaf.take("s" + std::to_string(uplink + 1))) {
-        wire::Parsed parsed;
-        wire::parse_frame(sent.bytes.data(), static_cast<std::uint32_t>(sent.bytes.size()),
-                          static_cast<std::uint32_t>(sent.bytes.size()), parsed);
+        const wire::Parsed parsed = parsed_of(sent.bytes);
         EXPECT_TRUE(wire::icrc_ok(sent.bytes.data(), parsed));
         EXPECT_GE(parsed.source_port, 0xc000);
         last = sent.bytes;
@@ -129,9 +127,7 @@ TEST(PathMap, ChecksumsStayRightWhicheverWayTheyAreMade) {
     ThreeTiers fabric(icrc);
     for (std::uint32_t psn = 0; psn < 12; ++psn) {
       fabric.way(data(psn).with_udp_checksum());
-      wire::Parsed parsed;
-      wire::parse_frame(fabric.last.data(), static_cast<std::uint32_t>(fabric.last.size()),
-                        static_cast<std::uint32_t>(fabric.last.size()), parsed);
+      const wire::Parsed parsed = parsed_of(fabric.last);
       const Bytes fresh = data(psn).eth(leaf_mac(0), leaf_mac(0)).udp(parsed.source_port).with_udp_checksum().build();
       const std::size_t udp = parsed.l4_offset;
       EXPECT_TRUE(std::equal(fresh.begin() + static_cast<std::ptrdiff_t>(udp), fresh.end(),
@@ -159,9 +155,7 @@ TEST(PathMap, PacketsInSeveralBuffersAreChangedToo) {
     std::size_t sent = 0;
     for (const char* port : {"s1", "s2", "s3"}) {
       for (const auto& out : fabric.leaf.take(port)) {
-        wire::Parsed parsed;
-        wire::parse_frame(out.bytes.data(), static_cast<std::uint32_t>(out.bytes.size()),
-                          static_cast<std::uint32_t>(out.bytes.size()), parsed);
+        const wire::Parsed parsed = parsed_of(out.bytes);
         EXPECT_TRUE(wire::icrc_ok(out.bytes.data(), parsed));
         ++sent;
       }

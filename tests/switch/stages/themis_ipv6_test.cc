@@ -33,13 +33,6 @@ Sent send(Harness& leaf, unsigned uplinks, const FrameBuilder& frame) {
   return sent;
 }
 
-wire::Parsed parsed(const Bytes& frame) {
-  wire::Parsed result;
-  const auto size = static_cast<std::uint32_t>(frame.size());
-  wire::parse_frame(frame.data(), size, size, result);
-  return result;
-}
-
 TEST(ThemisOverIpv6, ThePathsOfSuccessivePsnsAreTakenInTurn) {
   for (const unsigned n : {2u, 3u}) {
     Harness leaf(weft::testing::all_stages(), leaf_yaml(1, {.uplinks = n, .ipv6 = true}));
@@ -72,7 +65,7 @@ TEST(ThemisOverIpv6, ThreeTiersChangeThePortAndBothChecksums) {
     for (std::uint32_t psn = 0; psn < kUplinks * kAbove; ++psn) {
       const Sent sent = send(leaf, kUplinks, data6(psn).with_udp_checksum());
       ASSERT_LT(sent.uplink, kUplinks);
-      const wire::Parsed p = parsed(sent.frame);
+      const wire::Parsed p = parsed_of(sent.frame);
       EXPECT_EQ(p.source_port ^ 50000, map->delta(psn / kUplinks));
       EXPECT_TRUE(wire::icrc_ok(sent.frame.data(), p));
       const Bytes fresh = data6(psn).udp(p.source_port).with_udp_checksum().build();
@@ -110,7 +103,7 @@ TEST(ThemisOverIpv6, ABlockedNackBecomesAnAckOfWhatCameBefore) {
   leaf.say(nack(2, 77));
   const std::vector<Bytes> sent = leaf.upwards();
   ASSERT_THAT(sent, SizeIs(1));
-  const wire::Parsed p = parsed(sent[0]);
+  const wire::Parsed p = parsed_of(sent[0]);
   EXPECT_TRUE(wire::icrc_ok(sent[0].data(), p));
   EXPECT_TRUE(wire::Syndrome(p.syndrome).is_ack());
   EXPECT_EQ(p.psn, Psn(1));
