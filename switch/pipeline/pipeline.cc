@@ -78,6 +78,7 @@ void Pipeline::receive(TimeNs now, PortIndex port, rte_mbuf** packets, std::uint
     PacketMeta& pm = meta(m);
     _mm_store_si128(reinterpret_cast<__m128i*>(&pm), route);
     pm.time = now;
+    rte_prefetch0(frame(m));
     bytes += m->pkt_len;
     batch.packet[i] = m;
   }

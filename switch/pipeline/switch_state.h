@@ -42,7 +42,7 @@ class SwitchState {
 
   /// The worker that handles a packet: the table first, the hash otherwise.
   [[nodiscard]] std::uint16_t owner_of(const wire::Parsed& parsed) const noexcept {
-    const std::uint16_t by_hash = worker_by_hash(parsed.pair_hash, workers_);
+    const std::uint16_t by_hash = worker_by_hash(parsed.pair_hash(), workers_);
     if (!steer_table_ || parsed.kind != wire::FrameKind::roce) return by_hash;
     return steer_table_->find(parsed.address_key, parsed.dest_qp, by_hash);
   }

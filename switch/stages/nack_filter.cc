@@ -64,7 +64,7 @@ NackFilterShared::NackFilterShared(const pipeline::StageBuild& build)
 }
 
 std::uint16_t NackFilterShared::owner(const wire::Parsed& parsed) const noexcept {
-  const std::uint16_t by_hash = pipeline::worker_by_hash(parsed.pair_hash, workers_);
+  const std::uint16_t by_hash = pipeline::worker_by_hash(parsed.pair_hash(), workers_);
   return steer_ == nullptr ? by_hash : steer_->find(parsed.address_key, parsed.dest_qp, by_hash);
 }
 

@@ -2,13 +2,12 @@
 // Copyright The weft authors
 #include "switch/stages/parse.h"
 
-#include <rte_prefetch.h>
-
 #include <algorithm>
+#include <bit>
 #include <string>
 
 #include "switch/wire/icrc.h"
-#include "switch/wire/parse.h"
+#include "switch/wire/parse_wide.h"
 
 namespace weft::stages {
 namespace {
@@ -20,9 +19,6 @@ using pipeline::Schema;
 using pipeline::Value;
 using wire::FrameKind;
 using wire::Validity;
-
-// How many packets ahead the first line of a frame is fetched.
-constexpr std::uint32_t kAhead = 6;
 
 // `ok` is no failure, and ip_checksum is for the L3 stage to find: neither has a counter here.
 constexpr std::size_t invalid_slot(Validity v) noexcept {
@@ -66,6 +62,31 @@ bool icrc_right(const rte_mbuf* m) noexcept {
   return icrc.value() == wire::load_icrc(static_cast<const std::uint8_t*>(stored));
 }
 
+#if defined(__SSE4_1__)
+
+// Parses the packets in one piece that the wide path takes; bit i of the result: packet i is left.
+[[gnu::target(WEFT_WIDE)]] std::uint64_t take_wide(const Batch& batch) noexcept {
+  const std::uint32_t size = batch.size;
+  std::uint64_t left = 0;
+  for (std::uint32_t i = 0; i < size; ++i) {
+    rte_mbuf* m = batch.packet[i];
+    const std::uint32_t length = m->data_len;
+    const bool taken = length == m->pkt_len && length >= wire::detail::Wide::kBytes &&
+                       wire::detail::parse_roce_wide(pipeline::frame(m), length, pipeline::meta(m).parsed);
+    if (!taken) [[unlikely]]
+      left |= std::uint64_t{1} << i;
+  }
+  return left;
+}
+
+#else
+
+std::uint64_t take_wide(const Batch&) noexcept {
+  return ~std::uint64_t{0};
+}
+
+#endif
+
 }  // namespace
 
 ParseStage::ParseStage(const Value& options) : drop_bad_icrc_(options["icrc_bad"].string() == "drop") {
@@ -75,28 +96,44 @@ ParseStage::ParseStage(const Value& options) : drop_bad_icrc_(options["icrc_bad"
   icrc_in_ = icrc_every_;
 }
 
-// Indices of 32 bits: with the 16 bits of Batch the compiler spends a sixth more time in this loop.
-void ParseStage::ingress(Context& context, Batch& batch) {
-  const std::uint32_t size = batch.size;
-  for (std::uint32_t i = 0; i < std::min(size, kAhead); ++i) rte_prefetch0(pipeline::frame(batch.packet[i]));
-  std::uint32_t roce = 0;
-  for (std::uint32_t i = 0; i < size; ++i) {
-    if (i + kAhead < size) rte_prefetch0(pipeline::frame(batch.packet[i + kAhead]));
-    rte_mbuf* m = batch.packet[i];
-    if (m->data_len < m->pkt_len && m->data_len < pipeline::kHeaderBytes && !pull_headers(m)) [[unlikely]] {
-      context.drop(batch, static_cast<std::uint16_t>(i), DropReason::header_split);
-      continue;
-    }
-    wire::Parsed& parsed = pipeline::meta(m).parsed;
-    wire::parse_frame(pipeline::frame(m), m->data_len, m->pkt_len, parsed);
-    if (parsed.kind == FrameKind::roce) [[likely]] {
-      ++roce;
-    } else {
-      count_other(context, batch, static_cast<std::uint16_t>(i));
-    }
+// True for RoCEv2.
+[[gnu::always_inline]] inline bool ParseStage::parse_one(Context& context, Batch& batch, std::uint32_t i) noexcept {
+  rte_mbuf* m = batch.packet[i];
+  if (m->data_len < m->pkt_len && m->data_len < pipeline::kHeaderBytes && !pull_headers(m)) [[unlikely]] {
+    context.drop(batch, static_cast<std::uint16_t>(i), DropReason::header_split);
+    return false;
   }
+  wire::Parsed& parsed = pipeline::meta(m).parsed;
+  wire::parse_frame(pipeline::frame(m), m->data_len, m->pkt_len, parsed);
+  if (parsed.kind == FrameKind::roce) [[likely]]
+    return true;
+  count_other(context, batch, static_cast<std::uint16_t>(i));
+  return false;
+}
+
+void ParseStage::ingress(Context& context, Batch& batch) {
+  const std::uint32_t roce = wire::has_wide() ? parse_wide(context, batch) : parse_all(context, batch);
   counters_[static_cast<std::size_t>(FrameKind::roce)].add(roce);
   if (icrc_every_ != 0) check_icrcs(context, batch, roce);
+}
+
+// Indices of 32 bits: with the 16 bits of Batch the compiler spends a sixth more time in this loop.
+std::uint32_t ParseStage::parse_all(Context& context, Batch& batch) noexcept {
+  const std::uint32_t size = batch.size;
+  std::uint32_t roce = 0;
+  for (std::uint32_t i = 0; i < size; ++i) {
+    roce += parse_one(context, batch, i) ? 1 : 0;
+  }
+  return roce;
+}
+
+std::uint32_t ParseStage::parse_wide(Context& context, Batch& batch) noexcept {
+  std::uint64_t left = take_wide(batch);
+  std::uint32_t roce = batch.size - static_cast<std::uint32_t>(std::popcount(left));
+  for (; left != 0; left &= left - 1) {
+    roce += parse_one(context, batch, static_cast<std::uint32_t>(std::countr_zero(left))) ? 1 : 0;
+  }
+  return roce;
 }
 
 [[gnu::noinline]] void ParseStage::count_other(Context& context, Batch& batch, std::uint16_t i) noexcept {

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "switch/wire/parse_wide.h"
+
 namespace weft::wire {
 namespace {
 
@@ -109,7 +111,7 @@ Validity parse_ipv4(const Frame& f, std::uint32_t at, Parsed& out) noexcept {
   out.ttl = ip.ttl;
   out.protocol = ip.protocol;
   out.address_key = std::uint64_t{ip.source.value()} << 32 | ip.destination.value();
-  out.pair_hash = pair_hash_v4(out.address_key);
+  out.stored_pair_hash = 0;
   if (ip.is_fragment()) {
     out.kind = FrameKind::ipv4_fragment;
     return Validity::ok;
@@ -164,7 +166,7 @@ Validity parse_ipv6(const Frame& f, std::uint32_t at, Parsed& out) noexcept {
   out.protocol = ip.next_header;
   const Ipv6Hashes hashes = hash_v6(ip.source.data(), ip.destination.data());
   out.address_key = hashes.ordered;
-  out.pair_hash = hashes.unordered;
+  out.stored_pair_hash = hashes.unordered;
 
   const std::uint32_t end = at + total;
   std::uint32_t l4 = out.l4_offset;
@@ -183,14 +185,14 @@ Validity parse_arp(const Frame& f, std::uint32_t at, Parsed& out) noexcept {
     return Validity::arp_malformed;
   }
   out.address_key = std::uint64_t{arp.sender_ip.value()} << 32 | arp.target_ip.value();
-  out.pair_hash = pair_hash_v4(out.address_key);
+  out.stored_pair_hash = 0;
   return Validity::ok;
 }
 
 Validity parse_ethernet(const Frame& f, Parsed& out) noexcept {
   if (!f.readable(0, sizeof(EthernetHeader))) return Validity::eth_truncated;
   const auto& eth = f.view<EthernetHeader>(0);
-  out.pair_hash = pair_hash_mac(eth.source.to_u64(), eth.destination.to_u64());
+  out.stored_pair_hash = pair_hash_mac(eth.source.to_u64(), eth.destination.to_u64());
   std::uint32_t at = sizeof(EthernetHeader);
   std::uint16_t type = eth.ethertype.value();
   const bool tagged = is_vlan_type(type);
@@ -266,7 +268,7 @@ bool parse_roce_ipv6(const std::uint8_t* data, std::uint32_t readable, std::uint
   detail::fill_roce(ip + kIp, detail::load_raw<__m128i>(bth), t, flags, out);
   const Ipv6Hashes hashes = hash_v6(ip + 8, ip + 24);
   out.address_key = hashes.ordered;
-  out.pair_hash = hashes.unordered;
+  out.stored_pair_hash = hashes.unordered;
   return true;
 }
 
@@ -287,5 +289,38 @@ void detail::parse_frame_other(const std::uint8_t* data, std::uint32_t contiguou
 #endif
   parse_frame_slow(data, contiguous, frame_length, out);
 }
+
+#if defined(__SSE4_1__)
+
+bool has_wide() noexcept {
+  static const bool has = [] {
+    __builtin_cpu_init();
+    return __builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512bw") != 0 &&
+           __builtin_cpu_supports("avx512vl") != 0 && __builtin_cpu_supports("avx512vbmi") != 0 &&
+           __builtin_cpu_supports("bmi") != 0 && __builtin_cpu_supports("bmi2") != 0;
+  }();
+  return has;
+}
+
+namespace {
+[[gnu::target(WEFT_WIDE)]] bool wide(const std::uint8_t* data, std::uint32_t length, Parsed& out) noexcept {
+  return length >= detail::Wide::kBytes && detail::parse_roce_wide(data, length, out);
+}
+}  // namespace
+
+bool parse_frame_wide(const std::uint8_t* data, std::uint32_t length, Parsed& out) noexcept {
+  return has_wide() && wide(data, length, out);
+}
+
+#else
+
+bool has_wide() noexcept {
+  return false;
+}
+bool parse_frame_wide(const std::uint8_t*, std::uint32_t, Parsed&) noexcept {
+  return false;
+}
+
+#endif
 
 }  // namespace weft::wire

@@ -42,24 +42,30 @@ void parse_frame_other(const std::uint8_t* data, std::uint32_t contiguous, std::
 
 #if defined(__SSE4_1__)
 
-/// What the fast path needs of an opcode, eight bytes.
-struct FastRow {
-  std::uint16_t most_padded;  ///< payload with pad: 0 when the opcode has none, 65535 when it may
-  std::uint8_t overhead;      ///< UDP header, BTH, the other headers and ICRC
-  std::uint8_t aeth_mask;     ///< 0xff when an AETH follows the BTH
-  std::int32_t least;         ///< payload: 1 when required; more than any packet has when the opcode is unknown
+/// What the fast paths need of an opcode, sixteen bytes.
+struct alignas(16) FastRow {
+  std::uint32_t overhead;   ///< UDP header, BTH, the other headers and ICRC
+  std::uint32_t least;      ///< payload: 1 when required, else 0
+  std::uint32_t span;       ///< most payload - least: 0 when the opcode has none
+  std::uint16_t forbidden;  ///< bits of the BTH's first two bytes that must be 0: of the pad count without payload
+  std::uint8_t aeth_mask;   ///< 0xff when an AETH follows the BTH
+
+  /// No packet has so many bytes in front of its payload: the row of an unknown opcode.
+  static constexpr std::uint32_t kNever = 0x10000;
 };
-static_assert(sizeof(FastRow) == 8);
+static_assert(sizeof(FastRow) == 16);
 
 constexpr std::array<FastRow, 256> make_fast_rows() {
   const std::array<OpcodeInfo, 256> table = make_opcode_table();
   std::array<FastRow, 256> rows{};
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const OpcodeInfo& o = table[i];
-    rows[i].most_padded = o.may_carry_payload() ? 0xffff : 0;
-    rows[i].overhead = static_cast<std::uint8_t>(sizeof(UdpHeader) + o.header_bytes + kIcrcBytes);
+    rows[i].overhead = static_cast<std::uint32_t>(sizeof(UdpHeader) + o.header_bytes + kIcrcBytes);
+    if (!o.known()) rows[i].overhead = FastRow::kNever;
+    rows[i].least = o.payload == PayloadRule::required ? 1 : 0;
+    rows[i].span = o.may_carry_payload() ? 0xffff : 0;
+    rows[i].forbidden = o.may_carry_payload() ? 0 : 0x3000;
     rows[i].aeth_mask = o.has(HeaderMask::aeth) ? 0xff : 0;
-    rows[i].least = !o.known() ? 0x10000 : o.payload == PayloadRule::required ? 1 : 0;
   }
   return rows;
 }
@@ -103,8 +109,15 @@ struct FastTransport {
   std::uint32_t ports;  ///< source << 16 | destination
   std::uint64_t bth;    ///< opcode, flags, P_Key, resv8a, QP, first byte lowest
   const FastRow* row;
-  std::int32_t payload;
+  std::uint32_t payload;
 };
+
+/// Sets row and payload from the BTH. True when opcode, lengths, pad count and QP are right.
+[[gnu::always_inline]] inline bool check_bth(std::uint32_t udp_length, FastTransport& t) noexcept {
+  t.row = &kFastRows[t.bth & 0xff];
+  t.payload = udp_length - static_cast<std::uint32_t>(t.bth >> 12 & 3) - t.row->overhead;  // may have wrapped
+  return t.payload - t.row->least <= t.row->span && (t.bth & t.row->forbidden) == 0 && t.bth >> 40 != 0;
+}
 
 /// Bytes from the UDP header that the fast paths read: UDP, BTH and the four bytes behind it, which are an AETH, other
 /// headers, payload or the ICRC.
@@ -117,13 +130,8 @@ inline constexpr std::uint32_t kFastL4Bytes = sizeof(UdpHeader) + sizeof(Bth) + 
   t.bth = load_raw<std::uint64_t>(l4 + sizeof(UdpHeader));
   constexpr std::uint64_t kTransportVersion = 0x0f00;
   if (static_cast<std::uint16_t>(t.ports) != kRoceUdpPort || (t.bth & kTransportVersion) != 0) return false;
-  t.row = &kFastRows[t.bth & 0xff];
   const std::uint32_t udp_length = load_be<std::uint16_t>(l4 + offsetof(UdpHeader, length));
-  const std::uint32_t padded = udp_length - t.row->overhead;
-  t.payload = static_cast<std::int32_t>(padded - (t.bth >> 12 & 3));
-  if (udp_length != ip_payload) return false;
-  if (padded > t.row->most_padded || t.payload < t.row->least) return false;  // `padded` may have wrapped
-  return t.bth >> 40 != 0;                                                    // QP0
+  return udp_length == ip_payload && check_bth(udp_length, t);
 }
 
 /// The ParsedFlags of a BTH: bits at the top of its bytes, gathered by their sign; BECN lies one lower.
@@ -190,7 +198,7 @@ template <std::uint32_t kL3>
   constexpr bool kTagged = kL3 != sizeof(EthernetHeader);
   fill_roce(ip + kIp, tail, t, kTagged ? ParsedFlag::vlan_tagged : 0, out);
   if constexpr (kTagged) out.vlan_tci = load_be<std::uint16_t>(data + sizeof(EthernetHeader));
-  out.pair_hash = pair_hash_v4_wire(load_raw<std::uint32_t>(ip + 12), load_raw<std::uint32_t>(ip + 16));
+  out.stored_pair_hash = 0;
   return true;
 }
 
@@ -205,7 +213,7 @@ template <std::uint32_t kL3>
 /// begins inside and ends beyond the contiguous bytes counts as truncated.
 ///
 /// Which fields are set, beyond what parsed.h says:
-/// - pair_hash: of the IP addresses if the IP header is valid; of sender and target protocol address for a valid ARP
+/// - pair_hash(): of the IP addresses if the IP header is valid; of sender and target protocol address for a valid ARP
 ///   message, so that it meets the IP traffic of the same pair; else of the MAC addresses; 0 if they are truncated.
 /// - address_key: of a valid ARP message sender << 32 | target, host order.
 /// - An invalid IP header leaves kind ipv4 or ipv6 with l3_offset only. With a truncated L4 header the kind stays ipv4
@@ -231,5 +239,12 @@ inline void parse_frame(const std::uint8_t* data, std::uint32_t contiguous, std:
 #endif
   detail::parse_frame_other(data, contiguous, frame_length, out);
 }
+
+/// Whether this CPU has the instructions of parse_wide.h.
+[[nodiscard]] bool has_wide() noexcept;
+
+/// The fast path of parse_wide.h alone, for tests. False, with `out` untouched, when the CPU has no such instructions
+/// or the frame is not for that path.
+bool parse_frame_wide(const std::uint8_t* data, std::uint32_t length, Parsed& out) noexcept;
 
 }  // namespace weft::wire

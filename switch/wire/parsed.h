@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "switch/wire/hash.h"
 #include "switch/wire/types.h"
 
 namespace weft::wire {
@@ -83,12 +84,17 @@ struct Parsed {
   Psn psn;                      ///< BTH PSN (roce)
   /// IPv4: source << 32 | destination, host order. IPv6: a 64-bit hash of both addresses in this order.
   std::uint64_t address_key;
-  /// Hash of the unordered pair of IP addresses (of MAC addresses if not IP): equal for both directions.
-  std::uint32_t pair_hash;
+  /// pair_hash() where the addresses are not in address_key, else 0.
+  std::uint32_t stored_pair_hash;
   std::uint16_t source_port;       ///< UDP/TCP, host order
   std::uint16_t destination_port;  ///< UDP/TCP, host order
 
   [[nodiscard]] bool has(std::uint8_t flag) const noexcept { return (flags & flag) != 0; }
+  /// Hash of the unordered pair of IP addresses (of MAC addresses if not IP): equal for both directions. Computed when
+  /// it is asked for: a switch with one worker never asks.
+  [[nodiscard]] std::uint32_t pair_hash() const noexcept {
+    return has(ParsedFlag::ipv6) || address_key == 0 ? stored_pair_hash : pair_hash_v4(address_key);
+  }
 };
 static_assert(sizeof(Parsed) == 40 && alignof(Parsed) == 8);
 

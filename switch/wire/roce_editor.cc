@@ -109,7 +109,6 @@ void RoceEditor::set_address(const IpAddress& v, std::uint32_t v4_at, std::uint3
     replace(layout_.l3 + v4_at, v.v4_value());
     header.checksum.set(checksum_update32(header.checksum.value(), old_address, v.v4_value()));
     parsed_.address_key = std::uint64_t{header.source.value()} << 32 | header.destination.value();
-    parsed_.pair_hash = pair_hash_v4(parsed_.address_key);
     return;
   }
   for (std::uint32_t i = 0; i < 16; i += 4) {
@@ -118,7 +117,7 @@ void RoceEditor::set_address(const IpAddress& v, std::uint32_t v4_at, std::uint3
   const auto& header = header_at<Ipv6Header>(ip);
   const Ipv6Hashes hashes = hash_v6(header.source.data(), header.destination.data());
   parsed_.address_key = hashes.ordered;
-  parsed_.pair_hash = hashes.unordered;
+  parsed_.stored_pair_hash = hashes.unordered;
 }
 
 void RoceEditor::set_source(const IpAddress& v) noexcept {

@@ -83,7 +83,7 @@ inline Script parse_label() {
   return {.ingress = [](Context&, Batch& batch) {
     for (std::uint16_t i = 0; i < batch.size; ++i) {
       meta(batch.packet[i]).parsed = {};
-      meta(batch.packet[i]).parsed.pair_hash = label_of(batch.packet[i]).flow;
+      meta(batch.packet[i]).parsed.stored_pair_hash = label_of(batch.packet[i]).flow;
     }
   }};
 }

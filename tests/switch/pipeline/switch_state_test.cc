@@ -188,7 +188,8 @@ TEST(SwitchState, TheOwnerOfAPacketIsTheTablesForKnownQpsAndTheHashsOtherwise) {
   packet.kind = wire::FrameKind::roce;
   packet.address_key = 0x0a0000010a000002;
   packet.dest_qp = wire::Qpn(17);
-  packet.pair_hash = 0x40000000;  // the second quarter
+  packet.flags = wire::ParsedFlag::ipv6;
+  packet.stored_pair_hash = 0x40000000;  // the second quarter
   EXPECT_EQ(state.owner_of(packet), 1);
   state.steer_table()->publish(packet.address_key, packet.dest_qp, 3);
   EXPECT_EQ(state.owner_of(packet), 3);

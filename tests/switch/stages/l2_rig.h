@@ -60,7 +60,7 @@ class RecordCheck : public pipeline::Stage {
       EXPECT_EQ(kept.flags, fresh.flags);
       EXPECT_EQ(kept.vlan_tci, fresh.vlan_tci);
       EXPECT_EQ(kept.kind, fresh.kind);
-      EXPECT_EQ(kept.pair_hash, fresh.pair_hash);
+      EXPECT_EQ(kept.pair_hash(), fresh.pair_hash());
     }
   }
 };

@@ -31,7 +31,7 @@ class TwoWorkers {
     for (std::uint16_t w = 0; w < 2; ++w) trackers[w].steer_with(steering[w]);
   }
 
-  static std::uint16_t by_hash(const wire::Parsed& p) { return pipeline::worker_by_hash(p.pair_hash, 2); }
+  static std::uint16_t by_hash(const wire::Parsed& p) { return pipeline::worker_by_hash(p.pair_hash(), 2); }
 
   /// Returns the worker.
   std::uint16_t send(const wire::FrameBuilder& builder) {

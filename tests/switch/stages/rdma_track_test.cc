@@ -274,7 +274,7 @@ TEST(RdmaTrackOptions, PutConfiguredPairsOnTheWorkerThatSeesThem) {
                              .ip(stage.tracker().table().source(key), stage.tracker().table().destination(key))
                              .bth(Opcode::RC_SEND_ONLY, Qpn(5), Psn(0))
                              .build());
-      EXPECT_EQ(pipeline::worker_by_hash(frame.parsed.pair_hash, 2), worker);
+      EXPECT_EQ(pipeline::worker_by_hash(frame.parsed.pair_hash(), 2), worker);
     }
   }
   EXPECT_EQ(total, 80u);

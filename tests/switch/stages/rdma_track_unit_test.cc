@@ -427,7 +427,7 @@ TEST(QpTracker, EqualHashesOfV6AddressesDoNotMergeHosts) {
         wire::FrameBuilder().ipv6(source, "fd00::2").bth(Opcode::RC_SEND_ONLY, kQp, Psn(0)).payload(8).build());
   }
   frames[1].parsed.address_key = frames[0].parsed.address_key;
-  frames[1].parsed.pair_hash = frames[0].parsed.pair_hash;
+  frames[1].parsed.stored_pair_hash = frames[0].parsed.stored_pair_hash;
   for (auto& frame : frames) {
     TrackedFrame* pointer = &frame;
     rig.tracker.track<FrameAccess, TrackedFrame>(rig.now, {&pointer, 1});

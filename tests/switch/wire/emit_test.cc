@@ -81,7 +81,7 @@ TEST(Emit, ReplyGoesBackToTheSenderOfAnySample) {
     out.resize(write_cnp(out, reply_addressing(s.frame.data(), p), Qpn(7)));
     const Parsed q = parse(out);
     ASSERT_EQ(q.kind, FrameKind::roce) << s.name;
-    EXPECT_EQ(q.pair_hash, p.pair_hash);
+    EXPECT_EQ(q.pair_hash(), p.pair_hash());
     EXPECT_EQ(q.tos, p.tos);
     EXPECT_EQ(q.source_port, p.source_port);
     EXPECT_EQ(q.vlan_tci, p.vlan_tci);

@@ -206,7 +206,7 @@ TEST(Parse, ShortFramesAreTruncatedEthernet) {
     parse_frame(frame.get(), n, n, p);
     EXPECT_EQ(p.kind, FrameKind::other);
     EXPECT_EQ(p.validity, Validity::eth_truncated);
-    EXPECT_EQ(p.pair_hash, 0u);
+    EXPECT_EQ(p.pair_hash(), 0u);
   }
   const auto tagged = FrameBuilder().vlan(5).udp(1).build();
   for (std::uint32_t n = 14; n < 18; ++n) {
@@ -276,7 +276,7 @@ TEST(Parse, AnInvalidIpHeaderLeavesItsKindAndOffsetOnly) {
   EXPECT_EQ(p.l4_offset, 0);
   EXPECT_EQ(p.tos, 0);
   EXPECT_EQ(p.address_key, 0u);
-  EXPECT_EQ(p.pair_hash, pair_hash_mac(0x020000000001, 0x020000000002));
+  EXPECT_EQ(p.pair_hash(), pair_hash_mac(0x020000000001, 0x020000000002));
 }
 
 TEST(Parse, AnyFragmentIsAFragmentWithoutPorts) {
@@ -361,8 +361,8 @@ TEST(Parse, ArpIsCheckedAndKeyedByItsProtocolAddresses) {
   EXPECT_EQ(p.kind, FrameKind::arp);
   EXPECT_EQ(p.validity, Validity::ok);
   EXPECT_EQ(p.address_key, 0x0a0000010a000002u);
-  EXPECT_EQ(p.pair_hash, parse(reply).pair_hash);
-  EXPECT_EQ(p.pair_hash, parse(send().ip(a, b)).pair_hash);
+  EXPECT_EQ(p.pair_hash(), parse(reply).pair_hash());
+  EXPECT_EQ(p.pair_hash(), parse(send().ip(a, b)).pair_hash());
   auto frame = request.build();
   frame.pop_back();
   EXPECT_EQ(wire::parse(frame).validity, Validity::arp_truncated);
@@ -377,11 +377,11 @@ TEST(Parse, ArpIsCheckedAndKeyedByItsProtocolAddresses) {
 TEST(Parse, BothDirectionsOfAConnectionHaveOneHashAndTwoKeys) {
   const Parsed there = parse(send().ipv4("10.0.0.1", "10.0.0.2"));
   const Parsed back = parse(send().ipv4("10.0.0.2", "10.0.0.1"));
-  EXPECT_EQ(there.pair_hash, back.pair_hash);
+  EXPECT_EQ(there.pair_hash(), back.pair_hash());
   EXPECT_NE(there.address_key, back.address_key);
   const Parsed there6 = parse(send().ipv6("2001:db8::1", "2001:db8::2"));
   const Parsed back6 = parse(send().ipv6("2001:db8::2", "2001:db8::1"));
-  EXPECT_EQ(there6.pair_hash, back6.pair_hash);
+  EXPECT_EQ(there6.pair_hash(), back6.pair_hash());
   EXPECT_NE(there6.address_key, back6.address_key);
 }
 

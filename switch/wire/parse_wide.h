@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+//
+// The parser's fast path on CPUs with AVX-512 VBMI (since Ice Lake and Zen 4): one load, one comparison and one shuffle
+// of bytes for all headers of a RoCEv2 packet. Callers carry the attribute WEFT_WIDE and ask has_wide() first.
+#pragma once
+
+#include "switch/wire/parse.h"
+
+#if defined(__SSE4_1__)
+
+#include <immintrin.h>
+
+/// The instruction sets, as the compiler's attribute `target` names them.
+#define WEFT_WIDE "avx512f,avx512bw,avx512vl,avx512vbmi,bmi,bmi2"
+
+namespace weft::wire::detail {
+
+/// Everything about an untagged frame of RoCEv2 over IPv4 without options that is a constant: offsets in the frame, and
+/// vectors of a byte for each byte of the frame or of the record.
+struct Wide {
+  /// Bytes of the frame that are read: all headers, and the four bytes behind the BTH.
+  static constexpr std::uint32_t kBytes = 62;
+  static constexpr std::uint8_t kIp = sizeof(EthernetHeader), kUdp = kIp + sizeof(Ipv4Header);
+  static constexpr std::uint8_t kBth = kUdp + sizeof(UdpHeader), kAeth = kBth + sizeof(Bth);
+  static_assert(kAeth + 4 <= kBytes);
+  using Vector = std::array<std::uint8_t, 64>;
+
+  /// What must be in the frame under a mask.
+  struct Rule {
+    std::size_t at;
+    std::uint8_t mask, value;
+  };
+  static constexpr Rule kRules[] = {
+      {6, 1, 0},  // no group as the source
+      {12, 0xff, EtherType::ipv4 >> 8},
+      {13, 0xff, EtherType::ipv4 & 0xff},
+      {kIp, 0xff, 0x45},
+      {kIp + 6, 0x3f, 0},  // no fragment; DF is free
+      {kIp + 7, 0xff, 0},
+      {kIp + 9, 0xff, IpProtocol::udp},
+      {kUdp + 2, 0xff, kRoceUdpPort >> 8},
+      {kUdp + 3, 0xff, kRoceUdpPort & 0xff},
+      {kBth + 1, 0x0f, 0},  // transport version
+  };
+
+  /// A field in network order, to its place in Parsed in host order.
+  struct Move {
+    std::size_t to;
+    std::uint8_t from, bytes;
+  };
+  /// Bytes whose top bits are flags go behind the record, in the order of ParsedFlag.
+  static constexpr std::size_t kFlags = sizeof(Parsed);
+  static constexpr Move kFields[] = {
+      {offsetof(Parsed, opcode), kBth, 1},
+      {offsetof(Parsed, tos), kIp + 1, 1},
+      {offsetof(Parsed, ttl), kIp + 8, 1},
+      {offsetof(Parsed, l3_length), kIp + 2, 2},
+      {offsetof(Parsed, payload_bytes), kUdp + 4, 2},  // the UDP length until the payload's is known
+      {offsetof(Parsed, protocol), kIp + 9, 1},
+      {offsetof(Parsed, dest_qp), kBth + 5, 3},
+      {offsetof(Parsed, psn), kBth + 9, 3},
+      {offsetof(Parsed, address_key), kIp + 12, 8},
+      {offsetof(Parsed, source_port), kUdp, 2},
+      {offsetof(Parsed, destination_port), kUdp + 2, 2},
+      {kFlags + 2, kBth + 8, 1},
+      {kFlags + 3, kBth + 1, 1},
+      {kFlags + 5, kBth + 4, 1},
+      {kFlags + 6, kBth + 4, 1},
+  };
+  static_assert(ParsedFlag::ack_req == 1 << 2 && ParsedFlag::solicited == 1 << 3 && ParsedFlag::becn == 1 << 5 &&
+                ParsedFlag::fecn == 1 << 6);
+
+  Vector mask{}, expected{}, source{}, fixed{}, flag_bits{};
+  std::uint64_t moved = 0;  ///< bit i: byte i of the record comes from the frame
+
+  constexpr Wide() {
+    for (const Rule& r : kRules) {
+      mask[r.at] = r.mask;
+      expected[r.at] = r.value;
+    }
+    for (const Move& m : kFields) {
+      for (unsigned i = 0; i < m.bytes; ++i) {
+        source[m.to + i] = static_cast<std::uint8_t>(m.from + m.bytes - 1 - i);
+        moved |= std::uint64_t{1} << (m.to + i);
+      }
+    }
+    fixed[offsetof(Parsed, kind)] = static_cast<std::uint8_t>(FrameKind::roce);
+    fixed[offsetof(Parsed, l3_offset)] = kIp;
+    fixed[offsetof(Parsed, l4_offset)] = kUdp;
+    flag_bits[kFlags + 2] = flag_bits[kFlags + 3] = flag_bits[kFlags + 6] = 0x80;
+    flag_bits[kFlags + 5] = 0x40;
+  }
+};
+alignas(64) inline constexpr Wide kWide;
+
+#pragma GCC diagnostic push
+// GCC 12 takes the undefined vectors within its own intrinsics for ours.
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+
+/// As parse_roce_ipv4<14>, for a frame in one piece of `length` bytes, at least Wide::kBytes.
+[[gnu::always_inline, gnu::target(WEFT_WIDE)]] inline bool parse_roce_wide(const std::uint8_t* data,
+                                                                           std::uint32_t length, Parsed& out) noexcept {
+  const __m512i frame = _mm512_maskz_loadu_epi8((std::uint64_t{1} << Wide::kBytes) - 1, data);
+  const __m512i wrong = _mm512_xor_si512(frame, _mm512_loadu_si512(kWide.expected.data()));
+  if (_mm512_test_epi8_mask(wrong, _mm512_loadu_si512(kWide.mask.data())) != 0) return false;
+  const __m512i fields = _mm512_maskz_permutexvar_epi8(kWide.moved, _mm512_loadu_si512(kWide.source.data()), frame);
+  const __m512i record = _mm512_or_si512(fields, _mm512_loadu_si512(kWide.fixed.data()));
+
+  static_assert(offsetof(Parsed, l3_length) == 10 && offsetof(Parsed, payload_bytes) == 12);
+  const auto lengths = static_cast<std::uint64_t>(_mm_extract_epi64(_mm512_castsi512_si128(record), 1)) >> 16;
+  const std::uint32_t total = static_cast<std::uint16_t>(lengths);
+  const std::uint32_t udp_length = static_cast<std::uint16_t>(lengths >> 16);
+  FastTransport t;
+  t.bth = load_raw<std::uint64_t>(data + Wide::kBth);
+  constexpr std::uint32_t kIpBytes = Wide::kUdp - Wide::kIp;
+  if (total != udp_length + kIpBytes || Wide::kIp + total > length || !check_bth(udp_length, t)) return false;
+
+  const std::uint64_t flags = _mm512_test_epi8_mask(record, _mm512_loadu_si512(kWide.flag_bits.data())) >> Wide::kFlags;
+  static_assert(sizeof(Parsed) == 40);
+  store_at(out, 0, _mm512_castsi512_si256(record));
+  store_at(out, 32, _mm_cvtsi128_si64(_mm512_extracti32x4_epi32(record, 2)));
+  out.flags = static_cast<std::uint8_t>(flags);
+  out.payload_bytes = static_cast<std::uint16_t>(t.payload);
+  out.syndrome = data[Wide::kAeth] & t.row->aeth_mask;
+  return true;
+}
+
+#pragma GCC diagnostic pop
+
+}  // namespace weft::wire::detail
+
+#endif
