@@ -292,16 +292,6 @@ void detail::parse_frame_other(const std::uint8_t* data, std::uint32_t contiguou
 
 #if defined(__SSE4_1__)
 
-bool has_wide() noexcept {
-  static const bool has = [] {
-    __builtin_cpu_init();
-    return __builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512bw") != 0 &&
-           __builtin_cpu_supports("avx512vl") != 0 && __builtin_cpu_supports("avx512vbmi") != 0 &&
-           __builtin_cpu_supports("bmi") != 0 && __builtin_cpu_supports("bmi2") != 0;
-  }();
-  return has;
-}
-
 namespace {
 [[gnu::target(WEFT_WIDE)]] bool wide(const std::uint8_t* data, std::uint32_t length, Parsed& out) noexcept {
   return length >= detail::Wide::kBytes && detail::parse_roce_wide(data, length, out);
@@ -314,9 +304,6 @@ bool parse_frame_wide(const std::uint8_t* data, std::uint32_t length, Parsed& ou
 
 #else
 
-bool has_wide() noexcept {
-  return false;
-}
 bool parse_frame_wide(const std::uint8_t*, std::uint32_t, Parsed&) noexcept {
   return false;
 }

@@ -240,9 +240,6 @@ inline void parse_frame(const std::uint8_t* data, std::uint32_t contiguous, std:
   detail::parse_frame_other(data, contiguous, frame_length, out);
 }
 
-/// Whether this CPU has the instructions of parse_wide.h.
-[[nodiscard]] bool has_wide() noexcept;
-
 /// The fast path of parse_wide.h alone, for tests. False, with `out` untouched, when the CPU has no such instructions
 /// or the frame is not for that path.
 bool parse_frame_wide(const std::uint8_t* data, std::uint32_t length, Parsed& out) noexcept;

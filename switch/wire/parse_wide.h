@@ -5,14 +5,12 @@
 // of bytes for all headers of a RoCEv2 packet. Callers carry the attribute WEFT_WIDE and ask has_wide() first.
 #pragma once
 
+#include "switch/wire/cpu.h"
 #include "switch/wire/parse.h"
 
 #if defined(__SSE4_1__)
 
 #include <immintrin.h>
-
-/// The instruction sets, as the compiler's attribute `target` names them.
-#define WEFT_WIDE "avx512f,avx512bw,avx512vl,avx512vbmi,bmi,bmi2"
 
 namespace weft::wire::detail {
 
@@ -57,6 +55,7 @@ struct Wide {
       {offsetof(Parsed, ttl), kIp + 8, 1},
       {offsetof(Parsed, l3_length), kIp + 2, 2},
       {offsetof(Parsed, payload_bytes), kUdp + 4, 2},  // the UDP length until the payload's is known
+      {offsetof(Parsed, syndrome), kAeth, 1},
       {offsetof(Parsed, protocol), kIp + 9, 1},
       {offsetof(Parsed, dest_qp), kBth + 5, 3},
       {offsetof(Parsed, psn), kBth + 9, 3},
@@ -72,9 +71,11 @@ struct Wide {
                 ParsedFlag::fecn == 1 << 6);
 
   Vector mask{}, expected{}, source{}, fixed{}, flag_bits{};
-  std::uint64_t moved = 0;  ///< bit i: byte i of the record comes from the frame
+  /// By opcode; bit i: byte i of the record comes from the frame.
+  std::array<std::uint64_t, 256> moved{};
 
   constexpr Wide() {
+    std::uint64_t all = 0;
     for (const Rule& r : kRules) {
       mask[r.at] = r.mask;
       expected[r.at] = r.value;
@@ -82,8 +83,12 @@ struct Wide {
     for (const Move& m : kFields) {
       for (unsigned i = 0; i < m.bytes; ++i) {
         source[m.to + i] = static_cast<std::uint8_t>(m.from + m.bytes - 1 - i);
-        moved |= std::uint64_t{1} << (m.to + i);
+        all |= std::uint64_t{1} << (m.to + i);
       }
+    }
+    for (std::size_t opcode = 0; opcode < moved.size(); ++opcode) {
+      moved[opcode] = all;
+      if (kFastRows[opcode].aeth_mask == 0) moved[opcode] &= ~(std::uint64_t{1} << offsetof(Parsed, syndrome));
     }
     fixed[offsetof(Parsed, kind)] = static_cast<std::uint8_t>(FrameKind::roce);
     fixed[offsetof(Parsed, l3_offset)] = kIp;
@@ -104,15 +109,16 @@ alignas(64) inline constexpr Wide kWide;
   const __m512i frame = _mm512_maskz_loadu_epi8((std::uint64_t{1} << Wide::kBytes) - 1, data);
   const __m512i wrong = _mm512_xor_si512(frame, _mm512_loadu_si512(kWide.expected.data()));
   if (_mm512_test_epi8_mask(wrong, _mm512_loadu_si512(kWide.mask.data())) != 0) return false;
-  const __m512i fields = _mm512_maskz_permutexvar_epi8(kWide.moved, _mm512_loadu_si512(kWide.source.data()), frame);
+  FastTransport t;
+  t.bth = load_raw<std::uint64_t>(data + Wide::kBth);
+  const __m512i fields =
+      _mm512_maskz_permutexvar_epi8(kWide.moved[t.bth & 0xff], _mm512_loadu_si512(kWide.source.data()), frame);
   const __m512i record = _mm512_or_si512(fields, _mm512_loadu_si512(kWide.fixed.data()));
 
   static_assert(offsetof(Parsed, l3_length) == 10 && offsetof(Parsed, payload_bytes) == 12);
   const auto lengths = static_cast<std::uint64_t>(_mm_extract_epi64(_mm512_castsi512_si128(record), 1)) >> 16;
   const std::uint32_t total = static_cast<std::uint16_t>(lengths);
   const std::uint32_t udp_length = static_cast<std::uint16_t>(lengths >> 16);
-  FastTransport t;
-  t.bth = load_raw<std::uint64_t>(data + Wide::kBth);
   constexpr std::uint32_t kIpBytes = Wide::kUdp - Wide::kIp;
   if (total != udp_length + kIpBytes || Wide::kIp + total > length || !check_bth(udp_length, t)) return false;
 
@@ -122,7 +128,6 @@ alignas(64) inline constexpr Wide kWide;
   store_at(out, 32, _mm_cvtsi128_si64(_mm512_extracti32x4_epi32(record, 2)));
   out.flags = static_cast<std::uint8_t>(flags);
   out.payload_bytes = static_cast<std::uint16_t>(t.payload);
-  out.syndrome = data[Wide::kAeth] & t.row->aeth_mask;
   return true;
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "switch/wire/cpu.h"
 #include "switch/wire/icrc.h"
 #include "switch/wire/parse.h"
 #include "tests/switch/wire/samples.h"
