@@ -5,6 +5,8 @@
 #include "switch/stages/l3.h"
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cstring>
 
 namespace weft::stages {
@@ -31,16 +33,17 @@ std::uint32_t load32(const std::uint8_t* at) noexcept {
 }
 
 // The checksum of an IPv4 header of 20 bytes. One's complement sums do not depend on the byte order (RFC 1071 2B), and
-// 2^64 - 1 is a multiple of 2^16 - 1: the words are added as they are, carries included.
+// 2^64 - 1 is a multiple of 2^16 - 1: the words are added as they are, carries included. The sum is right when it is a
+// multiple of 2^16 - 1. Those are the numbers whose product with its inverse modulo 2^64 is no larger than their
+// quotient can be.
 bool checksum_right(const std::uint8_t* ip) noexcept {
-  std::uint64_t sum = load64(ip);
-  const std::uint64_t second = load64(ip + 8);
-  sum += second;
-  sum += sum < second ? 1 : 0;
-  sum = (sum >> 32) + (sum & 0xffffffff) + load32(ip + 16);
-  sum = (sum >> 16 & 0xffff) + (sum & 0xffff) + (sum >> 32);
-  sum = (sum >> 16) + (sum & 0xffff);
-  return sum == 0xffff;
+  constexpr std::uint64_t kOnes = 0xffff, kInverse = 0xfffefffefffeffff;
+  static_assert(kOnes * kInverse == 1);
+  std::uint64_t sum = 0;
+  const bool carry = __builtin_add_overflow(load64(ip), load64(ip + 8), &sum);
+  const bool again = __builtin_add_overflow(sum, std::uint64_t{load32(ip + 16)} + (carry ? 1 : 0), &sum);
+  sum += again ? 1 : 0;
+  return sum * kInverse <= ~std::uint64_t{0} / kOnes;
 }
 
 // First octets of IPv4 addresses that need a closer look: 0, 127, 169 (link-local), 224 to 239, 255.
@@ -97,26 +100,14 @@ void L3Stage::on_timer(Context& context) {
 
 void L3Stage::ingress(Context& context, Batch& batch) {
   finish_.begin(context);
-  const L3Flows* flows = finish_.flows(context);
-  if (flows != nullptr) {
-    for (std::uint32_t i = 0; i < batch.size; ++i) flows->prefetch(pipeline::meta(batch.packet[i]).qp_handle);
-  }
-  std::uint32_t balanced = 0;
   LookupV4 v4;
   LookupV6 v6;
   std::uint64_t rare = 0;
-  for (std::uint16_t i = 0; i < batch.size; ++i) {
-    rte_mbuf* m = batch.packet[i];
-    const pipeline::PacketMeta& pm = pipeline::meta(m);
-    const std::uint8_t* frame = pipeline::frame(m);
+  for (std::uint64_t left = follow_flows(context, batch); left != 0; left &= left - 1) {
+    const auto i = static_cast<std::uint16_t>(std::countr_zero(left));
+    const pipeline::PacketMeta& pm = pipeline::meta(batch.packet[i]);
+    const std::uint8_t* frame = pipeline::frame(batch.packet[i]);
     const bool to_router = pm.in_port < own_mac_.size() && (load64(frame) ^ own_mac_[pm.in_port]) << 16 == 0;
-    const L3Flow* flow = flows != nullptr ? flows->find(pm) : nullptr;
-    if (flow != nullptr && to_router && pm.parsed.l4_offset == kPlainV4 && pm.parsed.ttl > 1 &&
-        pm.parsed.l3_length <= flow->max_bytes && checksum_right(frame + kIpOffset)) [[likely]] {
-      balanced += flow->balanced;
-      L3Flows::forward(m, *flow);
-      continue;
-    }
     if (to_router && is_ordinary_v4(pm.parsed, frame)) [[likely]] {
       v4.index[v4.size] = i;
       v4.address[v4.size++] = static_cast<std::uint32_t>(pm.parsed.address_key);
@@ -127,10 +118,43 @@ void L3Stage::ingress(Context& context, Batch& batch) {
       rare |= std::uint64_t{1} << i;
     }
   }
-  finish_.add_balanced(balanced);
   if (v4.size != 0) route(context, batch, v4);
   if (v6.size != 0) route(context, batch, v6);
-  for (; rare != 0; rare &= rare - 1) receive(context, batch, static_cast<std::uint16_t>(__builtin_ctzll(rare)));
+  for (; rare != 0; rare &= rare - 1) receive(context, batch, static_cast<std::uint16_t>(std::countr_zero(rare)));
+}
+
+// Sends packets the way of their flow. Bit i of the result: packet i is left.
+std::uint64_t L3Stage::follow_flows(const Context& context, const Batch& batch) noexcept {
+  const L3Flows* const flows = finish_.flows(context);
+  const std::uint32_t size = batch.size;
+  if (flows == nullptr) [[unlikely]]
+    return size == Batch::kCapacity ? ~std::uint64_t{0} : (std::uint64_t{1} << size) - 1;
+  std::array<const L3Flows::Place*, Batch::kCapacity> places;
+  for (std::uint32_t i = 0; i < size; ++i) places[i] = flows->place(pipeline::meta(batch.packet[i]).qp_handle);
+  std::uint32_t from = 1u << 16;  // no port
+  std::uint64_t own_mac = 0;
+  std::uint64_t left = 0;
+  std::uint32_t balanced = 0;
+  for (std::uint32_t i = 0; i < size; ++i) {
+    rte_mbuf* m = batch.packet[i];
+    const pipeline::PacketMeta& pm = pipeline::meta(m);
+    const std::uint8_t* frame = pipeline::frame(m);
+    if (pm.in_port != from && pm.in_port < own_mac_.size()) [[unlikely]] {
+      from = pm.in_port;
+      own_mac = own_mac_[from];
+    }
+    const L3Way* way = flows->find(*places[i], pm.parsed);
+    if (way == nullptr || pm.in_port != from || (load64(frame) ^ own_mac) << 16 != 0 ||
+        pm.parsed.l4_offset != kPlainV4 || pm.parsed.ttl <= 1 || pm.parsed.l3_length > way->max_bytes ||
+        !checksum_right(frame + kIpOffset)) [[unlikely]] {
+      left |= std::uint64_t{1} << i;
+      continue;
+    }
+    balanced += way->balanced;
+    L3Flows::forward(m, *way);
+  }
+  finish_.add_balanced(balanced);
+  return left;
 }
 
 template <typename Address>
@@ -143,6 +167,7 @@ void L3Stage::dispatch(Context& context, Batch& batch, std::uint16_t i, tables::
   if (tables::NextHops::is_group(id)) {
     pipeline::PacketMeta& pm = pipeline::meta(batch.packet[i]);
     pm.out_port = pipeline::kGroupPort;
+    finish_.add_grouped();
     pm.next_hop = id;
   } else if (tables::NextHops::is_hop(id)) [[likely]] {
     pipeline::meta(batch.packet[i]).next_hop = id;

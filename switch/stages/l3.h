@@ -42,6 +42,7 @@ class L3Stage : public pipeline::Stage {
   using LookupV4 = Lookup<std::uint32_t>;
   using LookupV6 = Lookup<std::array<std::uint8_t, 16>>;
 
+  [[nodiscard]] std::uint64_t follow_flows(const pipeline::Context& context, const pipeline::Batch& batch) noexcept;
   template <typename Address>
   void route(pipeline::Context& context, pipeline::Batch& batch, Lookup<Address>& lookup) noexcept;
   void route_one(pipeline::Context& context, pipeline::Batch& batch, std::uint16_t i,

@@ -80,6 +80,11 @@ class L3Finish final : public L3Resolver::Sink {
   [[nodiscard]] const L3Flows* flows(const pipeline::Context& context) const noexcept {
     return resolver_.idle() && !context.traced() ? &flows_ : nullptr;
   }
+  /// A packet was given a group, for `lb` to choose from.
+  void add_grouped() noexcept { ++grouped_; }
+  /// Whether any of them has not come to `lb`; it says how many have.
+  [[nodiscard]] bool any_grouped() const noexcept { return grouped_ != 0; }
+  void take_grouped(std::uint32_t packets) noexcept { grouped_ -= packets; }
   /// Packets that went the way of their flow past `lb`, since it last asked.
   void add_balanced(std::uint32_t packets) noexcept { balanced_ += packets; }
   [[nodiscard]] std::uint32_t take_balanced() noexcept { return std::exchange(balanced_, 0); }
@@ -139,6 +144,7 @@ class L3Finish final : public L3Resolver::Sink {
   L3Tables tables_;
   std::uint16_t worker_;
   std::uint32_t balanced_ = 0;
+  std::uint32_t grouped_ = 0;
   const tables::RouteTable* routes_;
   std::vector<tables::NextHop> by_port_;
   L3Counters counters_;

@@ -16,24 +16,37 @@
 
 namespace weft::stages {
 
-/// The way out of one IPv4 flow.
-struct alignas(32) L3Flow {
-  std::uint64_t addresses;  ///< Parsed::address_key
-  std::uint64_t mac_head;   ///< the first eight bytes of the frame when it leaves
-  std::uint32_t mac_tail;   ///< the four behind them
-  std::uint32_t stamp;      ///< of the decision; 0: there is none
-  std::uint16_t source_port;
+/// A way out of the switch, with all that IPv4 packets need to take it. Many flows share one.
+struct alignas(32) L3Way {
+  std::uint64_t mac_head;  ///< the first eight bytes of the frame when it leaves
+  std::uint32_t mac_tail;  ///< the four behind them
+  std::uint32_t stamp;     ///< of the decisions that lead here; another one: the place is free
   pipeline::PortIndex port;
   std::uint16_t max_bytes;  ///< largest IP packet
-  std::uint16_t balanced;   ///< 1: the route is a group, whose member `lb` chose
+  std::uint32_t balanced;   ///< 1: the route is a group, whose member `lb` chose
+
+  friend bool operator==(const L3Way&, const L3Way&) = default;
 };
-static_assert(sizeof(L3Flow) == 32);
+static_assert(sizeof(L3Way) == 32);
+
+/// The way of one IPv4 flow.
+struct alignas(16) L3Flow {
+  std::uint64_t addresses;  ///< Parsed::address_key
+  std::uint32_t stamp;      ///< of the decision; 0: there is none
+  std::uint16_t source_port;
+  std::uint16_t way;  ///< its number
+};
+static_assert(sizeof(L3Flow) == 16);
 
 /// Of one worker and switch. A flow has its place by PacketMeta::qp_handle. Two flows fit into one place; where there
 /// are more, they push each other out, and then take the long way.
 class L3Flows {
  public:
-  L3Flows() : places_(kPlaces) {}
+  struct alignas(32) Place {
+    L3Flow flow[2];
+  };
+
+  L3Flows() : places_(kPlaces), ways_(kWays) {}
 
   /// Start of a burst. Every number counts changes of something that decisions depend on.
   void begin(std::uint64_t routes, std::uint32_t neighbours, std::uint32_t links) noexcept {
@@ -45,71 +58,90 @@ class L3Flows {
     if (++stamp_ == 0) forget_all();
   }
 
-  void prefetch(std::uint32_t handle) const noexcept { __builtin_prefetch(&places_[place_of(handle)]); }
+  /// Where the flow of a packet is, if it is known. Starts loading it.
+  [[nodiscard]] const Place* place(std::uint32_t handle) const noexcept {
+    const Place* const at = &places_[place_of(handle)];
+    __builtin_prefetch(at);
+    return at;
+  }
 
-  /// The decision for a packet of kind roce over IPv4; nullptr when there is none that holds.
-  [[nodiscard]] const L3Flow* find(const pipeline::PacketMeta& pm) const noexcept {
-    const Place& place = places_[place_of(pm.qp_handle)];
-    const L3Flow& first = place.flow[0];
-    const L3Flow& flow =
-        first.addresses == pm.parsed.address_key && first.source_port == pm.parsed.source_port ? first : place.flow[1];
-    const bool holds = flow.addresses == pm.parsed.address_key && flow.stamp == stamp_ &&
-                       flow.source_port == pm.parsed.source_port && pm.qp_handle != 0;
-    return holds ? &flow : nullptr;
+  /// The way of a packet's flow, of which `place` is the place; nullptr when no decision holds.
+  [[nodiscard]] const L3Way* find(const Place& place, const wire::Parsed& parsed) const noexcept {
+    const auto holds = [&](const L3Flow& flow) {
+      return flow.addresses == parsed.address_key && flow.stamp == stamp_ && flow.source_port == parsed.source_port;
+    };
+    if (holds(place.flow[0])) [[likely]]
+      return &ways_[place.flow[0].way];
+    return holds(place.flow[1]) ? &ways_[place.flow[1].way] : nullptr;
   }
 
   /// Notes the decision for a tracked packet.
   void remember(const pipeline::PacketMeta& pm, const tables::NextHop& hop, tables::NeighbourWord neighbour,
                 bool balanced) noexcept {
-    if (pm.qp_handle == 0 || pm.parsed.has(wire::ParsedFlag::ipv6)) return;
-    place_for(pm) = {.addresses = pm.parsed.address_key,
-                     .mac_head = neighbour.mac_bytes() | hop.mac_head,
-                     .mac_tail = hop.mac_tail,
-                     .stamp = stamp_,
-                     .source_port = pm.parsed.source_port,
-                     .port = hop.port,
-                     .max_bytes = static_cast<std::uint16_t>(std::min(hop.mtu_bytes, 0xffffu)),
-                     .balanced = static_cast<std::uint16_t>(balanced ? 1 : 0)};
+    // Packets without a handle look at the first place, where none of them may find a flow.
+    const std::uint32_t place = place_of(pm.qp_handle);
+    if (place == 0 || pm.parsed.has(wire::ParsedFlag::ipv6)) return;
+    const std::uint32_t way = way_of({.mac_head = neighbour.mac_bytes() | hop.mac_head,
+                                      .mac_tail = hop.mac_tail,
+                                      .stamp = stamp_,
+                                      .port = hop.port,
+                                      .max_bytes = static_cast<std::uint16_t>(std::min(hop.mtu_bytes, 0xffffu)),
+                                      .balanced = balanced ? 1u : 0u});
+    if (way == kWays) return;
+    flow_for(places_[place], pm.parsed) = {.addresses = pm.parsed.address_key,
+                                           .stamp = stamp_,
+                                           .source_port = pm.parsed.source_port,
+                                           .way = static_cast<std::uint16_t>(way)};
   }
 
-  /// Sends an IPv4 packet whose TTL is more than 1 the way of its flow.
-  static void forward(rte_mbuf* m, const L3Flow& flow) noexcept {
+  /// Sends an IPv4 packet whose TTL is more than 1 on its way.
+  static void forward(rte_mbuf* m, const L3Way& way) noexcept {
     pipeline::PacketMeta& pm = pipeline::meta(m);
     std::uint8_t* frame = pipeline::frame(m);
-    __builtin_memcpy(frame, &flow.mac_head, sizeof flow.mac_head);
-    __builtin_memcpy(frame + sizeof flow.mac_head, &flow.mac_tail, sizeof flow.mac_tail);
+    __builtin_memcpy(frame, &way.mac_head, sizeof way.mac_head);
+    __builtin_memcpy(frame + sizeof way.mac_head, &way.mac_tail, sizeof way.mac_tail);
     wire::decrement_ttl(wire::header_at<wire::Ipv4Header>(frame + sizeof(wire::EthernetHeader)));
     --pm.parsed.ttl;
-    pm.out_port = flow.port;
+    pm.out_port = way.port;
   }
 
  private:
   static constexpr unsigned kPlaceBits = 13;
   static constexpr std::uint32_t kPlaces = 1u << kPlaceBits;
-  struct alignas(64) Place {
-    L3Flow flow[2];
-  };
+  static constexpr std::uint32_t kWays = 4096;
+  static constexpr std::uint32_t kWayTries = 8;
 
-  // Handles are positions in a table with buckets, whose first entries are taken before the others.
+  // Handles are positions in a table with buckets, whose first entries are taken before the others. 0 for 0.
   static std::uint32_t place_of(std::uint32_t handle) noexcept { return handle * 0x9e3779b1u >> (32 - kPlaceBits); }
   // Over the flow's own older decision, or the one that does not hold any more, or else the older one of the two.
-  [[nodiscard]] L3Flow& place_for(const pipeline::PacketMeta& pm) noexcept {
-    Place& place = places_[place_of(pm.qp_handle)];
+  [[nodiscard]] L3Flow& flow_for(Place& place, const wire::Parsed& parsed) const noexcept {
     const auto own = [&](const L3Flow& flow) {
-      return flow.stamp != stamp_ ||
-             (flow.addresses == pm.parsed.address_key && flow.source_port == pm.parsed.source_port);
+      return flow.stamp != stamp_ || (flow.addresses == parsed.address_key && flow.source_port == parsed.source_port);
     };
     if (own(place.flow[0])) return place.flow[0];
     if (!own(place.flow[1])) place.flow[0] = place.flow[1];
     return place.flow[1];
   }
+  // Its number; kWays when there is no room: flows that lead there are not remembered.
+  [[nodiscard]] std::uint32_t way_of(const L3Way& way) noexcept {
+    const std::uint64_t hash =
+        wire::mix64(way.mac_head ^ wire::detail::kMix0, way.mac_tail ^ way.port ^ wire::detail::kMix1);
+    for (std::uint32_t i = 0; i < kWayTries; ++i) {
+      const std::uint32_t at = static_cast<std::uint32_t>(hash + i) % kWays;
+      if (ways_[at].stamp != stamp_) ways_[at] = way;
+      if (ways_[at] == way) return at;
+    }
+    return kWays;
+  }
 
   void forget_all() noexcept {
     for (std::uint32_t i = 0; i < kPlaces; ++i) places_[i] = {};
+    for (std::uint32_t i = 0; i < kWays; ++i) ways_[i] = {};
     stamp_ = 1;
   }
 
   tables::PageArray<Place> places_;
+  tables::PageArray<L3Way> ways_;
   std::uint32_t stamp_ = 1;
   std::uint64_t routes_ = 0;
   std::uint32_t neighbours_ = 0;

@@ -19,6 +19,12 @@ using pipeline::Schema;
 using pipeline::Value;
 
 void LbStage::ingress(Context& context, Batch& batch) {
+  if (finish_.any_grouped()) balance(context, batch);
+  const std::uint32_t balanced = finish_.take_balanced();
+  if (balanced != 0) counters_[static_cast<std::size_t>(LbCounter::balanced)].add(balanced);
+}
+
+void LbStage::balance(Context& context, Batch& batch) noexcept {
   const tables::NextHops& hops = finish_.routes().next_hops();
   LbItem items[Batch::kCapacity];
   std::uint32_t count = 0;
@@ -28,6 +34,7 @@ void LbStage::ingress(Context& context, Batch& batch) {
     rte_mbuf* m = batch.packet[i];
     const pipeline::PacketMeta& pm = pipeline::meta(m);
     if (pm.out_port != pipeline::kGroupPort) continue;
+    finish_.take_grouped(1);
     if (pm.next_hop != group) [[unlikely]] {
       // Also safe for a number from another route table than this burst's.
       if (!hops.has_group(pm.next_hop)) [[unlikely]] {
@@ -40,9 +47,8 @@ void LbStage::ingress(Context& context, Batch& batch) {
     items[count++] = {m, members.data(), static_cast<std::uint32_t>(members.size()), tables::kUnreachable,
                       static_cast<std::uint16_t>(i)};
   }
-  const std::uint32_t balanced = finish_.take_balanced() + count;
-  if (balanced != 0) counters_[static_cast<std::size_t>(LbCounter::balanced)].add(balanced);
   if (count == 0) return;
+  finish_.add_balanced(count);
   LinkView links(context, hops);
   const bool keeps_member = policy_->keeps_member();
   policy_->choose(context, links, {items, count});

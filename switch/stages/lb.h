@@ -26,6 +26,8 @@ class LbStage : public pipeline::Stage {
   [[nodiscard]] std::span<const pipeline::Counter> counters() const override { return counters_; }
 
  private:
+  void balance(pipeline::Context& context, pipeline::Batch& batch) noexcept;
+
   std::unique_ptr<LbPolicy> policy_;
   L3Finish& finish_;
   std::array<pipeline::Counter, static_cast<std::size_t>(LbCounter::count_)> counters_;

@@ -132,5 +132,44 @@ TEST_P(L3FlowsTest, WhatDiffersFromThePacketBeforeIsJudgedByItself) {
   EXPECT_EQ(r.sent("u1").size(), 0u);
 }
 
+TEST(L3FlowsUnit, ManyWaysAreToldApartAndThoseWithoutRoomAreNotRemembered) {
+  constexpr std::uint32_t kFlows = 6000;
+  L3Flows flows;
+  const auto packet_of = [](std::uint32_t n) {
+    pipeline::PacketMeta pm{};
+    pm.qp_handle = n + 1;
+    pm.parsed.kind = wire::FrameKind::roce;
+    pm.parsed.address_key = n;
+    pm.parsed.source_port = static_cast<std::uint16_t>(n);
+    return pm;
+  };
+  const auto known = [&] {
+    std::uint32_t count = 0;
+    for (std::uint32_t n = 0; n < kFlows; ++n) {
+      const L3Way* way = flows.find(*flows.place(n + 1), packet_of(n).parsed);
+      if (way == nullptr) continue;
+      ++count;
+      EXPECT_EQ(way->mac_tail, n);
+      EXPECT_EQ(way->port, n % 4);
+    }
+    return count;
+  };
+  for (std::uint64_t routes = 1; routes < 4; ++routes) {
+    flows.begin(routes, 1, 1);
+    EXPECT_EQ(known(), 0u);
+    for (std::uint32_t n = 0; n < kFlows; ++n) {
+      tables::NextHop hop;
+      hop.mac_tail = n;
+      hop.port = static_cast<pipeline::PortIndex>(n % 4);
+      flows.remember(packet_of(n), hop, {wire::MacAddress::from_u64(n), tables::NeighbourState::reachable}, false);
+    }
+    const std::uint32_t count = known();
+    EXPECT_GT(count, 3000u);
+    EXPECT_LE(count, 4096u);
+    // A packet that is not tracked has no flow, whatever its addresses are.
+    EXPECT_EQ(flows.find(*flows.place(0), packet_of(0).parsed), nullptr);
+  }
+}
+
 }  // namespace
 }  // namespace weft::stages
