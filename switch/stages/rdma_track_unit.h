@@ -43,30 +43,30 @@ struct QpView {
 
 namespace detail {
 
-/// What the fast path has to know about an opcode. Each bit has ten of its own, so that the words of a burst add up.
+/// What the fast path has to know about an opcode.
 struct PacketClass {
-  static constexpr unsigned kPlainShift = 10, kOfRcShift = 20;
-  static constexpr std::uint32_t ends_message = 1;          ///< last or only packet of a request message
-  static constexpr std::uint32_t ack = 2;                   ///< RC ACKNOWLEDGE
-  static constexpr std::uint32_t plain = 1 << kPlainShift;  ///< SEND or WRITE of RC or UC: takes one PSN
-  static constexpr std::uint32_t of_rc = 1 << kOfRcShift;   ///< that of RC
+  static constexpr std::uint64_t ends_message = 1;  ///< last or only packet of a request message: counts as in a tally
+  static constexpr std::uint64_t ack = 2;           ///< RC ACKNOWLEDGE
+  static constexpr std::uint64_t plain = 4;         ///< SEND or WRITE of RC: takes one PSN
+  static constexpr std::uint64_t repeat = std::uint64_t{1} << tables::QpEntry::kRepeatShift;  ///< `plain`, in a tally
+
+  /// What of these a packet adds to a tally, by `plain` if it was seen before or has its turn, and once more if it has
+  /// its turn.
+  static constexpr std::array<std::uint64_t, 3> counts{0, repeat, ends_message};
 };
 
-constexpr std::array<std::uint32_t, 256> make_packet_classes() {
-  std::array<std::uint32_t, 256> classes{};
+constexpr std::array<std::uint64_t, 256> make_packet_classes() {
+  std::array<std::uint64_t, 256> classes{};
   for (unsigned raw = 0; raw < 256; ++raw) {
     const auto opcode = static_cast<std::uint8_t>(raw);
     const wire::OpcodeInfo& row = wire::opcode_info(opcode);
-    const wire::Transport transport = wire::transport_of(opcode);
-    if (row.is_request() && row.ends_message()) classes[raw] |= PacketClass::ends_message;
-    if (!row.is_request() || !row.may_carry_payload()) continue;
-    if (transport == wire::Transport::rc) classes[raw] |= PacketClass::plain | PacketClass::of_rc;
-    if (transport == wire::Transport::uc) classes[raw] |= PacketClass::plain;
+    if (wire::transport_of(opcode) != wire::Transport::rc || !row.is_request() || !row.may_carry_payload()) continue;
+    classes[raw] = PacketClass::plain | PacketClass::repeat | (row.ends_message() ? PacketClass::ends_message : 0);
   }
-  classes[static_cast<std::uint8_t>(wire::Opcode::RC_ACKNOWLEDGE)] |= PacketClass::ack;
+  classes[static_cast<std::uint8_t>(wire::Opcode::RC_ACKNOWLEDGE)] = PacketClass::ack;
   return classes;
 }
-inline constexpr std::array<std::uint32_t, 256> kPacketClasses = make_packet_classes();
+inline constexpr std::array<std::uint64_t, 256> kPacketClasses = make_packet_classes();
 
 }  // namespace detail
 
@@ -142,6 +142,22 @@ class QpTracker {
   [[nodiscard]] std::uint32_t insert(pipeline::TimeNs now, const tables::QpKey& key) noexcept;
   [[nodiscard]] std::uint32_t learn(pipeline::TimeNs now, tables::QpKey key, const std::uint8_t* l3,
                                     TrackCounter reason) noexcept;
+  // What a burst adds to the counters.
+  struct Sums {
+    std::uint64_t bytes = 0;
+    std::uint64_t tallies = 0;  // as QpEntry::tally
+  };
+  // Whether a packet was an ordinary one; if not, what is left to do with it.
+  enum class Account : std::uint8_t {
+    done,
+    other,    // on_other()
+    wrapped,  // QpEntry::repeats() began anew at 0
+  };
+  [[nodiscard]] static Account account(tables::QpEntry& e, const wire::Parsed& p, std::uint32_t tick,
+                                       Sums& sums) noexcept;
+  template <typename Access, typename Packet>
+  [[nodiscard]] std::uint32_t unexpected(pipeline::TimeNs now, std::uint32_t position, std::uint64_t addresses,
+                                         Packet* packet) noexcept;
   void on_other(std::uint32_t position, const wire::Parsed& p, const std::uint8_t* frame) noexcept;
   void on_request(std::uint32_t position, const wire::Parsed& p, const std::uint8_t* frame) noexcept;
   void on_response(std::uint32_t position, const wire::Parsed& p) noexcept;
@@ -198,89 +214,110 @@ class QpTracker {
 
 template <typename Access, typename Packet>
 void QpTracker::track(pipeline::TimeNs now, std::span<Packet* const> burst) noexcept {
-  using detail::PacketClass;
-  struct Lookup {
-    Packet* packet;
-    tables::QpKey key;
-    std::uint32_t at;  // hash of the key, then the entry's position
-  };
-  std::array<Lookup, kBurst> lookups;
-  Lookup* end = lookups.data();
-  const bool near = table_.tags_are_near();
-  for (Packet* const packet : burst) {
-    const wire::Parsed& p = Access::parsed(packet);
-    if (p.kind != wire::FrameKind::roce) continue;
-    end->packet = packet;
-    end->key = table_.key_of(p, Access::frame(packet) + p.l3_offset);
-    end->at = tables::QpTable::hash_of(end->key);
-    if (near) {
-      end->at = table_.candidate(end->at);
-    } else {
-      table_.prefetch_tags(end->at);
-    }
-    ++end;
-  }
-  for (Lookup* l = lookups.data(); l != end && !near; ++l) l->at = table_.candidate(l->at);
-
-  const std::uint32_t tick = tables::tick_of(now);
-  std::uint64_t sum = 0;      // of bytes, and of messages above bit kMessages
-  std::uint32_t repeats = 0;  // PacketClass of requests that were seen before
-  constexpr unsigned kMessages = 48;
-  static_assert(kBurst < 1 << (PacketClass::kOfRcShift - PacketClass::kPlainShift));
-  std::uint64_t without_entry = 0;
-  for (Lookup* l = lookups.data(); l != end; ++l) {
-    const wire::Parsed& p = Access::parsed(l->packet);
-    if (!table_.matches(l->at, l->key)) [[unlikely]] {
-      l->at = resolve(now, l->key, p, Access::frame(l->packet));
-      if (l->at == tables::QpTable::kNone) {
-        ++without_entry;
-        if (p.dest_qp == wire::kGsiQpn) {
-          std::array<std::uint8_t, wire::kMadBytes> scratch;
-          const std::uint8_t* mad =
-              Access::read(l->packet, CmConnections::mad_offset(p), wire::kMadBytes, scratch.data());
-          on_management(now, p, Access::frame(l->packet), mad);
-        }
-        continue;
-      }
-    }
-    tables::QpEntry& e = table_.entry(l->at);
-    Access::set_handle(l->packet, l->at + 1);
-    const std::uint32_t length = std::uint32_t{p.l3_offset} + p.l3_length;
-    e.packets += 1;
-    e.bytes += length;
-    e.last_seen = tick;
-    sum += length;
-
-    // What nearly all packets are: a request at its turn, one that was seen before, or an ACK that has nothing to tell.
-    // They come mixed at random, so what differs between them is computed, as numbers, and not branched on.
-    const std::uint32_t kind = detail::kPacketClasses[p.opcode];
-    static_assert(PacketClass::ends_message == 1);
-    const std::uint32_t behind = e.request.raw() - p.psn.value();  // any flag makes it large
-    const std::uint64_t seen = (e.window << 1 | 1) >> (behind & 63);
-    const std::uint32_t known =
-        kind >> PacketClass::kPlainShift & (behind < 64 ? 1 : 0) & static_cast<std::uint32_t>(seen);
-    const std::uint32_t turn = known & (behind == 0 ? 1 : 0);
-    const std::uint32_t talk = (p.syndrome & wire::Syndrome::kKindMask) | (e.response.high() & kListens);
-    const std::uint32_t quiet = kind / PacketClass::ack & (talk == 0 ? 1 : 0);
-    if ((known | quiet) == 0 || (p.tos & 3) == 3) [[unlikely]] {
-      on_other(l->at, p, Access::frame(l->packet));
+  std::array<std::uint32_t, kBurst> at;         // hash of the key, then the entry's position
+  std::array<std::uint64_t, kBurst> addresses;  // of the keys
+  const auto size = static_cast<std::uint32_t>(burst.size());
+  for (std::uint32_t i = 0; i < size; ++i) {
+    const wire::Parsed& p = Access::parsed(burst[i]);
+    if (p.kind != wire::FrameKind::roce) [[unlikely]] {
+      at[i] = 0;
+      addresses[i] = 0;
       continue;
     }
-    const std::uint64_t ends = kind & turn;
-    // Seen before, while the responder waits for nothing that came before.
-    const std::uint32_t again = known ^ turn;
-    e.request.advance(turn);
-    e.window = e.window << turn | turn;
-    sum += ends << kMessages;
-    repeats += kind & (0 - again);
-    if (!e.count(ends, again)) [[unlikely]]
-      tables::count_repeats(e, table_.detail(l->at), tables::QpEntry::kMostRepeats + 1);
+    const tables::QpKey key = table_.key_of(p, Access::frame(burst[i]) + p.l3_offset);
+    addresses[i] = key.addresses;
+    at[i] = tables::QpTable::hash_of(key);
   }
-  counters_.add(TrackCounter::packets, static_cast<std::uint64_t>(end - lookups.data()) - without_entry);
-  counters_.add(TrackCounter::bytes, sum & ((std::uint64_t{1} << kMessages) - 1));
-  counters_.add(TrackCounter::messages, sum >> kMessages);
-  counters_.add(TrackCounter::retransmitted, repeats >> PacketClass::kPlainShift & 0x3ff);
-  counters_.add(TrackCounter::duplicates, repeats >> PacketClass::kOfRcShift);
+  table_.candidates({at.data(), size});
+
+  Sums sums;
+  std::uint32_t others = 0;  // packets without an entry
+  const std::uint32_t tick = tables::tick_of(now);
+  tables::QpEntry* const entries = &table_.entry(0);
+  for (std::uint32_t i = 0; i < size; ++i) {
+    const wire::Parsed& p = Access::parsed(burst[i]);
+    std::uint32_t position = at[i];
+    tables::QpEntry* e = entries + position;
+    const bool is_plain = p.kind == wire::FrameKind::roce && !p.has(wire::ParsedFlag::ipv6);
+    if (!is_plain || e->addresses != addresses[i] || (e->qp & tables::QpEntry::kKeyMask) != p.dest_qp.value())
+        [[unlikely]] {
+      position = unexpected<Access>(now, position, addresses[i], burst[i]);
+      if (position == tables::QpTable::kNone) {
+        ++others;
+        continue;
+      }
+      e = entries + position;
+    }
+    Access::set_handle(burst[i], position + 1);
+    const Account result = account(*e, p, tick, sums);
+    if (result == Account::done) [[likely]]
+      continue;
+    if (result == Account::other) {
+      on_other(position, p, Access::frame(burst[i]));
+    } else {
+      tables::count_repeats(*e, table_.detail(position), tables::QpEntry::kMostRepeats + 1);
+    }
+  }
+  const std::uint64_t repeats = sums.tallies >> tables::QpEntry::kRepeatShift;
+  counters_.add(TrackCounter::packets, size - others);
+  counters_.add(TrackCounter::bytes, sums.bytes);
+  counters_.add(TrackCounter::messages, sums.tallies & (detail::PacketClass::repeat - 1));
+  counters_.add(TrackCounter::retransmitted, repeats);
+  counters_.add(TrackCounter::duplicates, repeats);
+}
+
+// Counts a packet. It is done with what nearly all packets are: a request at its turn, one that was seen before, or an
+// ACK that has nothing to tell. They come mixed at random, so what differs between them is computed, as numbers, and
+// not branched on.
+[[gnu::always_inline]] inline QpTracker::Account QpTracker::account(tables::QpEntry& e, const wire::Parsed& p,
+                                                                    std::uint32_t tick, Sums& sums) noexcept {
+  using detail::PacketClass;
+  const std::uint32_t length = std::uint32_t{p.l3_offset} + p.l3_length;
+  e.packets += 1;
+  e.bytes += length;
+  e.last_seen = tick;
+  sums.bytes += length;
+
+  const std::uint64_t kind = detail::kPacketClasses[p.opcode];
+  const std::uint32_t behind = e.request.raw() - p.psn.value();  // any flag makes it large
+  // Bit 2 of the result is that of the packet; beyond the window there is none.
+  const std::uint64_t seen = (e.window << 3 | 4) >> std::min(behind, 63u);
+  const std::uint64_t fits = ((seen & PacketClass::plain) | PacketClass::ack) & kind;
+  if (fits == 0 || (p.tos & 3) == 3) [[unlikely]]
+    return Account::other;
+  const bool talks = (p.syndrome & wire::Syndrome::kKindMask) != 0 || (e.response.high() & kListens) != 0;
+  if (talks && fits == PacketClass::ack) [[unlikely]]
+    return Account::other;
+
+  // Seen before, while the responder waits for nothing that came before, unless it is its turn.
+  const std::uint64_t known = fits / PacketClass::plain;
+  const std::uint64_t turn = known & (std::uint64_t{behind} - 1) >> 63;
+  const std::uint64_t tally = kind & PacketClass::counts[known + turn];
+  e.request.advance(static_cast<std::uint32_t>(turn));
+  e.window = e.window << turn | turn;
+  sums.tallies += tally;
+  return e.count(tally) ? Account::done : Account::wrapped;
+}
+
+// A packet that is not plain, or not at the position where its key was expected: the position of its entry, kNone when
+// it has none.
+template <typename Access, typename Packet>
+std::uint32_t QpTracker::unexpected(pipeline::TimeNs now, std::uint32_t position, std::uint64_t addresses,
+                                    Packet* packet) noexcept {
+  const wire::Parsed& p = Access::parsed(packet);
+  if (p.kind != wire::FrameKind::roce) return tables::QpTable::kNone;
+  tables::QpKey key{addresses, p.dest_qp.value()};
+  if (p.has(wire::ParsedFlag::ipv6)) {
+    key.qp |= tables::QpEntry::kV6;
+    if (table_.matches(position, key)) return position;
+  }
+  position = resolve(now, key, p, Access::frame(packet));
+  if (position == tables::QpTable::kNone && p.dest_qp == wire::kGsiQpn) {
+    std::array<std::uint8_t, wire::kMadBytes> scratch;
+    const std::uint8_t* mad = Access::read(packet, CmConnections::mad_offset(p), wire::kMadBytes, scratch.data());
+    on_management(now, p, Access::frame(packet), mad);
+  }
+  return position;
 }
 
 }  // namespace weft::stages

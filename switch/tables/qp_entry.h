@@ -35,8 +35,12 @@ class Word24 {
 
   constexpr void set_raw(std::uint32_t raw) noexcept { raw_ = raw; }
   constexpr void set_value(std::uint32_t v) noexcept { raw_ = (raw_ & 0xff000000) | (v & 0xffffff); }
-  /// Adds to a number without flags.
-  constexpr void advance(std::uint32_t n) noexcept { raw_ = (raw_ & 0xff000000) | ((raw_ + n) & 0xffffff); }
+  /// Adds 1 to a number without flags, or 0 to any.
+  constexpr void advance(std::uint32_t one_or_none) noexcept {
+    raw_ += one_or_none;
+    if (raw_ == 1u << 24 && one_or_none != 0) [[unlikely]]
+      raw_ = 0;
+  }
   constexpr void set_high(std::uint8_t v) noexcept { raw_ = (raw_ & 0xffffff) | std::uint32_t{v} << 24; }
   constexpr void set(std::uint8_t flags) noexcept { raw_ |= std::uint32_t{flags} << 24; }
   constexpr void clear(std::uint8_t flags) noexcept { raw_ &= ~(std::uint32_t{flags} << 24); }
@@ -124,9 +128,9 @@ struct alignas(64) QpEntry {
   [[nodiscard]] constexpr std::uint32_t repeats() const noexcept {
     return static_cast<std::uint32_t>(tally >> kRepeatShift);
   }
-  /// Counts some of both. False when the repeats began anew at 0: the cold half has kMostRepeats + 1 to count.
-  [[nodiscard]] constexpr bool count(std::uint64_t new_messages, std::uint64_t new_repeats) noexcept {
-    return !__builtin_add_overflow(tally, new_messages + (new_repeats << kRepeatShift), &tally);
+  /// Adds to both. False when the repeats began anew at 0: the cold half has kMostRepeats + 1 to count.
+  [[nodiscard]] constexpr bool count(std::uint64_t both) noexcept {
+    return !__builtin_add_overflow(tally, both, &tally);
   }
   static constexpr std::uint32_t kMostRepeats = 0xffff;
 

@@ -2,7 +2,11 @@
 // Copyright The weft authors
 #include "switch/tables/qp_table.h"
 
+#include <immintrin.h>
+
 #include <cassert>
+
+#include "switch/wire/cpu.h"
 
 namespace weft::tables {
 namespace {
@@ -39,6 +43,47 @@ wire::IpAddress QpTable::source(const QpKey& key) const noexcept {
 wire::IpAddress QpTable::destination(const QpKey& key) const noexcept {
   if ((key.qp & QpEntry::kV6) == 0) return wire::IpAddress::v4(static_cast<std::uint32_t>(key.addresses));
   return pairs_.addresses(static_cast<std::uint32_t>(key.addresses)).second;
+}
+
+// In the other bucket of its tag, or nowhere.
+std::uint32_t QpTable::candidate_elsewhere(std::uint32_t hash) const noexcept {
+  const std::uint32_t bucket = other_bucket(first_bucket(hash), tag_of(hash));
+  const std::uint32_t equal = equal_tags(bucket, tag_copies(hash));
+  return equal == 0 ? slots_ : bucket * kBucket + countr_zero(equal);
+}
+
+inline std::uint32_t QpTable::candidate(std::uint32_t hash) const noexcept {
+  const std::uint32_t bucket = first_bucket(hash);
+  const std::uint32_t equal = equal_tags(bucket, tag_copies(hash));
+  return equal == 0 ? candidate_elsewhere(hash) : bucket * kBucket + countr_zero(equal);
+}
+
+// As below, with the tags of a bucket in one vector.
+[[gnu::target(WEFT_WIDE)]] void QpTable::candidates_wide(std::span<std::uint32_t> hashes) const noexcept {
+  const Tags* const tags = &tags_[0];
+  const QpEntry* const entries = &entries_[0];
+  const std::uint32_t buckets = buckets_;
+  for (std::uint32_t& at : hashes) {
+    const std::uint32_t hash = at;
+    const auto bucket = static_cast<std::uint32_t>(std::uint64_t{hash} * buckets >> 32);
+    const __m256i copies = _mm256_max_epu16(_mm256_set1_epi16(static_cast<short>(hash)), _mm256_set1_epi16(1));
+    const auto line = _mm256_load_si256(reinterpret_cast<const __m256i*>(&tags[bucket]));
+    const std::uint32_t equal = _mm256_cmpeq_epi16_mask(line, copies);
+    at = equal == 0 ? candidate_elsewhere(hash) : bucket * kBucket + countr_zero(equal);
+    __builtin_prefetch(&entries[at]);
+  }
+}
+
+void QpTable::candidates(std::span<std::uint32_t> hashes) const noexcept {
+  // What is part of the second-level cache is not fetched beforehand.
+  if (buckets_ * sizeof(Tags) > kNearBytes) {
+    for (const std::uint32_t hash : hashes) __builtin_prefetch(&tags_[first_bucket(hash)]);
+  }
+  if (wire::has_wide()) return candidates_wide(hashes);
+  for (std::uint32_t& at : hashes) {
+    at = candidate(at);
+    __builtin_prefetch(&entries_[at]);
+  }
 }
 
 std::uint32_t QpTable::find_in(std::uint32_t bucket, std::uint32_t hash, const QpKey& key) const noexcept {

@@ -7,9 +7,8 @@
 // A hash table in buckets of 16 entries. A key may be in its first or its second bucket, and is in the first one unless
 // that was full. Beside the entries there is an array of 16-bit tags, two bytes per entry: even for a million entries
 // it is small enough for the last-level cache, and the tags of a bucket are compared at once, so that a lookup costs
-// one miss on the tags and one on the entry. A burst hides both by going through its packets three times:
-// prefetch_tags() starts loading the tags, candidate() reads them and starts loading the entry, and then the entries
-// are used.
+// one miss on the tags and one on the entry. A burst hides both: candidates() starts loading all tags, then reads them
+// and starts loading the entries.
 #pragma once
 
 #include <nmmintrin.h>
@@ -18,6 +17,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <span>
 
 #include "switch/tables/address_pairs.h"
 #include "switch/tables/page_memory.h"
@@ -63,24 +63,10 @@ class QpTable {
   [[nodiscard]] static std::uint32_t hash_of(const QpKey& key) noexcept {
     return _mm_crc32_u32(static_cast<std::uint32_t>(_mm_crc32_u64(0, key.addresses)), key.qp);
   }
-  /// True when all tags together are so small that a burst need not prefetch them.
-  [[nodiscard]] bool tags_are_near() const noexcept { return buckets_ * sizeof(Tags) <= kNearBytes; }
-
-  /// First phase of a lookup.
-  void prefetch_tags(std::uint32_t hash) const noexcept { __builtin_prefetch(&tags_[first_bucket(hash)]); }
-  /// Second phase: where a key with this hash is, unless another one shares its tag. Always a readable position: the
-  /// caller compares with matches() and, on a mismatch, calls find().
-  [[nodiscard]] std::uint32_t candidate(std::uint32_t hash) const noexcept {
-    std::uint32_t bucket = first_bucket(hash);
-    std::uint32_t equal = equal_tags(bucket, tag_copies(hash));
-    if (equal == 0) [[unlikely]] {
-      bucket = other_bucket(bucket, tag_of(hash));
-      equal = equal_tags(bucket, tag_copies(hash));
-    }
-    const std::uint32_t position = equal == 0 ? slots_ : bucket * kBucket + countr_zero(equal);
-    __builtin_prefetch(&entries_[position]);
-    return position;
-  }
+  /// Turns the hashes of a burst's keys into the positions where they are, unless another key shares its tag. Always
+  /// readable positions: the caller compares with matches() and, on a mismatch, calls find(). Starts loading the
+  /// entries.
+  void candidates(std::span<std::uint32_t> hashes) const noexcept;
   [[nodiscard]] bool matches(std::uint32_t position, const QpKey& key) const noexcept {
     const QpEntry& e = entries_[position];
     return e.addresses == key.addresses && (e.qp & QpEntry::kKeyMask) == key.qp;
@@ -164,6 +150,9 @@ class QpTable {
     const __m128i pattern = _mm_set1_epi16(0x0100);
     return _mm_max_epu16(_mm_shuffle_epi8(_mm_cvtsi32_si128(static_cast<int>(hash)), pattern), _mm_set1_epi16(1));
   }
+  [[nodiscard]] std::uint32_t candidate(std::uint32_t hash) const noexcept;
+  void candidates_wide(std::span<std::uint32_t> hashes) const noexcept;
+  [[nodiscard]] std::uint32_t candidate_elsewhere(std::uint32_t hash) const noexcept;
   // Bit i: entry i of the bucket has the tag.
   [[nodiscard]] std::uint32_t equal_tags(std::uint32_t bucket, __m128i copies) const noexcept {
     const auto* const tags = reinterpret_cast<const __m128i*>(&tags_[bucket]);

@@ -29,8 +29,8 @@ std::uint32_t insert(QpTable& table, const QpKey& key) {
 
 // Looks a key up as a burst does.
 std::uint32_t find_in_phases(const QpTable& table, const QpKey& key) {
-  table.prefetch_tags(QpTable::hash_of(key));
-  const std::uint32_t candidate = table.candidate(QpTable::hash_of(key));
+  std::uint32_t candidate = QpTable::hash_of(key);
+  table.candidates({&candidate, 1});
   return table.matches(candidate, key) ? candidate : table.find(key);
 }
 
