@@ -166,12 +166,16 @@ class ForwardMemo {
     std::uint64_t low, high;  // destination, source, then VLAN and ingress port in place of the ethertype
     friend bool operator==(const Key&, const Key&) = default;
   };
-  static Key key(const std::uint8_t* frame, std::uint16_t vid, PortIndex in_port) noexcept {
+  // What is the same for all frames of a VLAN from a port.
+  static std::uint64_t way_in(std::uint16_t vid, PortIndex in_port) noexcept {
+    return std::uint64_t{vid} << 48 | std::uint64_t{in_port} << 32;
+  }
+  static Key key(const std::uint8_t* frame, std::uint64_t way_in) noexcept {
     Key k;
     std::uint32_t end = 0;
     std::memcpy(&k.low, frame, 8);
     std::memcpy(&end, frame + 8, 4);
-    k.high = std::uint64_t{vid} << 48 | std::uint64_t{in_port} << 32 | end;
+    k.high = way_in | end;
     return k;
   }
 
@@ -181,23 +185,32 @@ class ForwardMemo {
     now_s_ = now_s;
     ++epoch_;
   }
-  /// Egress port, kNoPort when not known.
-  [[nodiscard]] PortIndex find(const Key& k) const noexcept {
-    const Entry& entry = entries_[slot(k)];
-    return ((entry.key.low ^ k.low) | (entry.key.high ^ k.high)) == 0 && entry.epoch == epoch_ ? entry.out
-                                                                                               : pipeline::kNoPort;
-  }
-  void store(const Key& k, PortIndex out) noexcept { entries_[slot(k)] = {k, epoch_, out}; }
-
- private:
-  static constexpr std::size_t kEntries = 4096;  // mostly empty, so that few pairs of hosts share one
   struct alignas(32) Entry {
     Key key{0, 0};
     std::uint32_t epoch = 0;
+    std::uint32_t untagged_epoch = 0;  // the same if untagged frames leave as they are, else 0
     PortIndex out = pipeline::kNoPort;
   };
+  /// nullptr when not known.
+  [[nodiscard]] const Entry* find(const Key& k) const noexcept {
+    const Entry& entry = entries_[slot(k)];
+    return entry.key == k && entry.epoch == epoch_ ? &entry : nullptr;
+  }
+  /// The same for an untagged frame that leaves as it is.
+  [[nodiscard]] const Entry* find_untagged(const Key& k) const noexcept {
+    const Entry& entry = entries_[slot(k)];
+    return ((entry.key.low ^ k.low) | (entry.key.high ^ k.high)) == 0 && entry.untagged_epoch == epoch_ ? &entry
+                                                                                                        : nullptr;
+  }
+  void store(const Key& k, PortIndex out, bool untagged) noexcept {
+    entries_[slot(k)] = {k, epoch_, untagged ? epoch_ : 0, out};
+  }
+
+ private:
+  static constexpr std::size_t kEntries = 4096;  // mostly empty, so that few pairs of hosts share one
+  // The end of the source address, which differs most, goes in as the seed.
   static std::size_t slot(const Key& k) noexcept {
-    return static_cast<std::size_t>(_mm_crc32_u64(_mm_crc32_u64(0, k.low), k.high)) % kEntries;
+    return static_cast<std::size_t>(_mm_crc32_u64(static_cast<std::uint32_t>(k.high), k.low)) % kEntries;
   }
 
   std::array<Entry, kEntries> entries_{};
@@ -272,19 +285,20 @@ void L2Stage::ingress(Context& context, Batch& batch) {
   const std::uint32_t now_s = seconds(context.now);
   memo_.start_burst(fdb_.generation(), now_s);
   PortIndex from = pipeline::kNoPort;
-  std::uint16_t native = kNoVid;
-  for (std::uint32_t i = 0; i < batch.size; ++i) {
+  std::uint64_t way_in = ForwardMemo::way_in(kNoVid, from);
+  const std::uint32_t size = batch.size;
+  for (std::uint32_t i = 0; i < size; ++i) {
     rte_mbuf* m = batch.packet[i];
     PacketMeta& pm = pipeline::meta(m);
     if (pm.in_port != from) [[unlikely]] {
       from = pm.in_port;
-      native = vlans_.access(from).native;
+      way_in = ForwardMemo::way_in(vlans_.access(from).native, from);
     }
     // Untagged in, and untagged out of the port that the memo knows: nothing is left to do.
     if (!pm.parsed.has(ParsedFlag::vlan_tagged)) [[likely]] {
-      const PortIndex out = memo_.find(ForwardMemo::key(pipeline::frame(m), native, from));
-      if (out != pipeline::kNoPort && !vlans_.access(out).trunk) [[likely]] {
-        pm.out_port = out;
+      const auto* known = memo_.find_untagged(ForwardMemo::key(pipeline::frame(m), way_in));
+      if (known != nullptr) [[likely]] {
+        pm.out_port = known->out;
         continue;
       }
     }
@@ -301,12 +315,13 @@ void L2Stage::ingress(Context& context, Batch& batch) {
   }
   const Classified found = classify(pm);
   if (found.dropped) return context.drop(batch, i, found.reason);
-  const ForwardMemo::Key key = ForwardMemo::key(pipeline::frame(m), found.vid, pm.in_port);
-  PortIndex out = memo_.find(key);
-  if (out == pipeline::kNoPort) {
+  const ForwardMemo::Key key = ForwardMemo::key(pipeline::frame(m), ForwardMemo::way_in(found.vid, pm.in_port));
+  const auto* known = memo_.find(key);
+  PortIndex out = known != nullptr ? known->out : pipeline::kNoPort;
+  if (known == nullptr) {
     out = look_up(context, batch, i, found.vid, now_s);
     if (out == pipeline::kNoPort) return;
-    memo_.store(key, out);
+    memo_.store(key, out, !vlans_.access(out).trunk);
   }
   if (!leave_through(m, out, found.vid)) context.drop(batch, i, DropReason::no_headroom);
 }
