@@ -79,6 +79,7 @@ std::uint32_t Worker::poll_queues(TimeNs now) noexcept {
     if (count == 0) continue;
     work += count;
     queue.target->receive(now, queue.index, packets, count);
+    if (!queue.target->queued()) continue;
     // What came in leaves at once, while its buffers are in the nearest cache.
     for (std::size_t i = queue.first_served; i < queue.end_served; ++i) {
       polling_.served_[i].target->serve_port(now, polling_.served_[i].index);

@@ -25,6 +25,12 @@ void count(StageTotals& totals, std::uint16_t packets, std::uint64_t cycles) noe
   totals.cycles.add(cycles);
 }
 
+std::uint64_t bytes_of(rte_mbuf* const* packets, std::uint32_t count) noexcept {
+  std::uint64_t bytes = 0;
+  for (std::uint32_t i = 0; i < count; ++i) bytes += packets[i]->pkt_len;
+  return bytes;
+}
+
 }  // namespace
 
 Pipeline::Pipeline(SwitchState& state, PipelineHost host)
@@ -240,12 +246,14 @@ void Pipeline::admit(TimeNs now, Batch& batch, std::uint64_t before) noexcept {
   const PortIndex first = meta(batch.packet[0]).out_port;
   std::uint32_t other = 0;
   std::uint32_t longest = 0;
+  std::uint64_t bytes = 0;
   for (std::uint32_t i = 0; i < batch.size; ++i) {
     other |= meta(batch.packet[i]).out_port ^ first;
     longest = std::max(longest, batch.packet[i]->pkt_len);
+    bytes += batch.packet[i]->pkt_len;
   }
   if (other == 0) {
-    admit_all(now, batch.packet, batch.size, longest);
+    admit_all(now, batch.packet, batch.size, longest, bytes);
   } else {
     admit_mixed(now, batch.packet, batch.size, longest);
   }
@@ -253,30 +261,37 @@ void Pipeline::admit(TimeNs now, Batch& batch, std::uint64_t before) noexcept {
   passing_through_ = 0;
 }
 
-// Packets for one port, none of them longer than `longest`.
-void Pipeline::admit_all(TimeNs now, rte_mbuf** packets, std::uint32_t size, std::uint32_t longest) noexcept {
+// Packets for one port, none of them longer than `longest`, and so many bytes together.
+void Pipeline::admit_all(TimeNs now, rte_mbuf** packets, std::uint32_t size, std::uint32_t longest,
+                         std::uint64_t bytes) noexcept {
   const Gate& gate = gates_[std::min<std::size_t>(meta(packets[0]).out_port, egress_.size())];
   if (longest < gate.too_large) [[likely]] {
     note_admitted(meta(packets[0]).out_port);
     if (qos_ != nullptr) return admit_classes(now, meta(packets[0]).out_port, packets, size);
     if (gate.direct && size <= kTxBurst && gate.queue->held() == 0 && tracer_ == nullptr) [[likely]] {
-      return pass_through(now, *gate.queue, packets, static_cast<std::uint16_t>(size));
+      return pass_through(now, *gate.queue, packets, static_cast<std::uint16_t>(size), bytes);
     }
-    if (gate.queue->push_all(now, packets, size)) [[likely]]
+    if (gate.queue->push_all(now, packets, size)) [[likely]] {
+      queued_ = true;
       return;
+    }
   }
   for (std::uint32_t i = 0; i < size; ++i) admit_one(now, packets[i]);
 }
 
 // Nothing waits, nothing is emulated and no stage wants to see the packets leave: the queue would give them back at
 // once.
-void Pipeline::pass_through(TimeNs now, EgressQueue& queue, rte_mbuf** packets, std::uint16_t size) noexcept {
+void Pipeline::pass_through(TimeNs now, EgressQueue& queue, rte_mbuf** packets, std::uint16_t size,
+                            std::uint64_t bytes) noexcept {
   const std::uint64_t before = cycles();
-  const std::uint16_t sent = send_to_device(now, meta(packets[0]).out_port, packets, size);
+  const std::uint16_t sent = send_to_device(now, meta(packets[0]).out_port, packets, size, bytes);
   const std::uint64_t spent = cycles() - before;
   count(tx_, sent, spent);
   passing_through_ += spent;
+  if (sent == size) [[likely]]
+    return;
   for (std::uint16_t i = sent; i < size; ++i) queue.line_push(packets[i], now);
+  queued_ = true;
 }
 
 // Over equal-cost paths each packet leaves through another port, at random. Sorting them port by port takes no branch
@@ -296,7 +311,7 @@ void Pipeline::admit_mixed(TimeNs now, rte_mbuf** packets, std::uint32_t size, s
       taken += fits;
       left += 1 - fits;
     }
-    admit_all(now, same, taken, longest);
+    admit_all(now, same, taken, longest, bytes_of(same, taken));
     size = left;
   }
   for (std::uint32_t i = 0; i < size; ++i) admit_one(now, packets[i]);
@@ -318,7 +333,8 @@ void Pipeline::admit_one(TimeNs now, rte_mbuf* m) noexcept {
   note_admitted(out);
   if (qos_ != nullptr) return admit_classes(now, out, &m, 1);
   if (!queue->push(now, m)) [[unlikely]]
-    drop_at_port(now, out, m, DropReason::egress_queue_full);
+    return drop_at_port(now, out, m, DropReason::egress_queue_full);
+  queued_ = true;
 }
 
 // --- the egress half ---------------------------------------------------------------------------------------------
@@ -405,11 +421,14 @@ std::uint64_t Pipeline::run_egress(TimeNs now, PortIndex port, Batch& batch) noe
 
 std::uint16_t Pipeline::send_to_device(TimeNs now, PortIndex port, rte_mbuf** packets,
                                        std::uint16_t count_in) noexcept {
+  return send_to_device(now, port, packets, count_in, bytes_of(packets, count_in));
+}
+
+std::uint16_t Pipeline::send_to_device(TimeNs now, PortIndex port, rte_mbuf** packets, std::uint16_t count_in,
+                                       std::uint64_t bytes) noexcept {
   if (traffic_taps_ != 0) [[unlikely]] {
     for (std::size_t i = 0; i < traffic_taps_; ++i) taps_[i]->sending(now, port, packets, count_in);
   }
-  std::uint64_t bytes = 0;
-  for (std::uint16_t i = 0; i < count_in; ++i) bytes += packets[i]->pkt_len;
   const TxResult result = host_.ports[port]->transmit(packets, count_in);
   if (traffic_taps_ != 0) [[unlikely]] {
     for (std::size_t i = 0; i < traffic_taps_; ++i) taps_[i]->sent(result.taken, result.rejected);
@@ -519,81 +538,6 @@ void Pipeline::tell_listeners(TimeNs now, const rte_mbuf* m, DropReason reason) 
     slots_[i].stage->on_drop(context, m, reason);
   }
   telling_ = false;
-}
-
-// --- what stages may do ------------------------------------------------------------------------------------------
-
-void Context::drop(rte_mbuf* m, DropReason reason) noexcept {
-  pipeline_.drop(now, m, reason, egress_ ? Pipeline::Half::egress : Pipeline::Half::ingress);
-}
-
-void Context::mac_control(rte_mbuf* m) noexcept {
-  pipeline_.take_mac_control(now, m);
-}
-
-void Context::consume(rte_mbuf* m) noexcept {
-  pipeline_.totals_.consumed.add(1);
-  rte_pktmbuf_free(m);
-}
-
-rte_mbuf* Context::generate() noexcept {
-  rte_mbuf* m = rte_pktmbuf_alloc(pipeline_.host_.pool);
-  if (m == nullptr) return nullptr;
-  meta(m) = PacketMeta{};
-  meta(m).in_port = kNoPort;
-  meta(m).out_port = kNoPort;
-  meta(m).switch_index = pipeline_.state_.info().index;
-  meta(m).time = now;
-  pipeline_.totals_.generated.add(1);
-  return m;
-}
-
-void Context::adopt(rte_mbuf* m) noexcept {
-  const PortIndex out = meta(m).out_port;
-  meta(m) = PacketMeta{};
-  meta(m).out_port = out;
-  meta(m).switch_index = pipeline_.state_.info().index;
-  meta(m).time = now;
-  pipeline_.totals_.generated.add(1);
-}
-
-rte_mbuf* Context::replicate(rte_mbuf* m) noexcept {
-  rte_mbuf* copy = weft::pipeline::replicate(pipeline_.host_.pool, m);
-  if (copy != nullptr) pipeline_.totals_.replicated.add(1);
-  return copy;
-}
-
-void Context::send(rte_mbuf* m, PortIndex out) noexcept {
-  meta(m).out_port = out;
-  pipeline_.admit_one(now, m);
-}
-
-void Context::resume(rte_mbuf* m) noexcept {
-  pipeline_.resume(stage_, m);
-}
-
-bool Context::path_up(PortIndex port) const noexcept {
-  return pipeline_.state_.links().path_up(port);
-}
-
-bool Context::all_paths_up() const noexcept {
-  return pipeline_.state_.links().all_paths_up();
-}
-
-bool Context::excluded(PortIndex port) const noexcept {
-  return pipeline_.state_.links().excluded(port);
-}
-
-std::uint32_t Context::link_generation() const noexcept {
-  return pipeline_.state_.link_generation();
-}
-
-std::uint32_t Context::queue_depth(PortIndex port) const noexcept {
-  return pipeline_.owns(port) ? pipeline_.queue_depth(port) : pipeline_.state_.told_depth(port);
-}
-
-bool Context::link_up(PortIndex port) const noexcept {
-  return pipeline_.state_.link_up(port);
 }
 
 }  // namespace weft::pipeline

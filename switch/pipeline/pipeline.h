@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "switch/pipeline/batch.h"
@@ -80,6 +81,9 @@ class Pipeline {
 
   /// Packets that another worker handed over.
   void take_handoff(TimeNs now, rte_mbuf** packets, std::uint16_t count) noexcept;
+
+  /// Whether serve_port() of some port has more to do than before: packets have come into a queue since the last call.
+  [[nodiscard]] bool queued() noexcept { return std::exchange(queued_, false) || qos_ != nullptr; }
 
   /// Serves the egress queue of an owned port once: one burst through the egress half to the device.
   /// @return packets that made progress; 0 means there was nothing to do, or the device is busy.
@@ -180,9 +184,11 @@ class Pipeline {
   void run_all_resumed(TimeNs now) noexcept;
   void steer(TimeNs now, Batch& batch) noexcept;
   void admit(TimeNs now, Batch& batch, std::uint64_t before) noexcept;
-  void admit_all(TimeNs now, rte_mbuf** packets, std::uint32_t size, std::uint32_t longest) noexcept;
+  void admit_all(TimeNs now, rte_mbuf** packets, std::uint32_t size, std::uint32_t longest,
+                 std::uint64_t bytes) noexcept;
   void admit_mixed(TimeNs now, rte_mbuf** packets, std::uint32_t size, std::uint32_t longest) noexcept;
-  void pass_through(TimeNs now, EgressQueue& queue, rte_mbuf** packets, std::uint16_t size) noexcept;
+  void pass_through(TimeNs now, EgressQueue& queue, rte_mbuf** packets, std::uint16_t size,
+                    std::uint64_t bytes) noexcept;
   void set_gates() noexcept;
   void tell_links(TimeNs now) noexcept;
   void admit_one(TimeNs now, rte_mbuf* m) noexcept;
@@ -198,6 +204,9 @@ class Pipeline {
   // Returns the cycle counter at its end.
   std::uint64_t run_egress(TimeNs now, PortIndex port, Batch& batch) noexcept;
   std::uint16_t send_to_device(TimeNs now, PortIndex port, rte_mbuf** packets, std::uint16_t count) noexcept;
+  /// The same for packets of so many bytes together.
+  std::uint16_t send_to_device(TimeNs now, PortIndex port, rte_mbuf** packets, std::uint16_t count,
+                               std::uint64_t bytes) noexcept;
   void drop(TimeNs now, rte_mbuf* m, DropReason reason, Half half) noexcept;
   void tell_listeners(TimeNs now, const rte_mbuf* m, DropReason reason) noexcept;
   [[nodiscard]] std::uint64_t cycles() const noexcept;
@@ -253,6 +262,7 @@ class Pipeline {
   std::uint64_t passing_through_ = 0;  ///< cycles of the admission that goes on which are counted as transmission
   bool metering_ = false;              ///< whether this burst's cycles are counted, until the next one comes in
   std::uint32_t resumed_count_ = 0;    ///< packets in all Slot::resumed
+  bool queued_ = false;                ///< a packet has come into a queue
   bool telling_ = false;               ///< stages are being told of a drop
   std::size_t tap_count_ = 0;
   std::size_t traffic_taps_ = 0;  ///< the first of them, which see packets that pass

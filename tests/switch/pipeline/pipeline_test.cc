@@ -262,62 +262,6 @@ TEST(Pipeline, FlushedPacketsMayBeHeldAgainByALaterStageWhichIsThenFlushed) {
   EXPECT_THAT(rig.devices[0]->ids(), ElementsAre(1, 2, 3));
 }
 
-// --- copies and packets of the switch's own ---
-
-TEST(Pipeline, CopiesTakeTheRestOfThePipelineAndAreCounted) {
-  Rig rig({{"copy",
-            {.ingress =
-                 [](Context& context, Batch& batch) {
-                   for (std::uint16_t i = 0; i < batch.size; ++i) {
-                     rte_mbuf* copy = context.replicate(batch.packet[i]);
-                     rte_pktmbuf_mtod(copy, char*)[0] = 100;
-                     context.resume(copy);
-                   }
-                 }}},
-           {"fwd", forward()}});
-  rig.receive(0, burst(1, 2));
-  rig.run_until_quiet();
-  EXPECT_THAT(rig.devices[0]->ids(), ElementsAre(1, 2, 100, 100));
-  EXPECT_EQ(rig.pipelines[0]->totals().replicated.value(), 2u);
-}
-
-TEST(Pipeline, GeneratedPacketsArePastTheRemainingStages) {
-  int later = 0;
-  Rig rig({{"make",
-            {.ingress =
-                 [](Context& context, Batch&) {
-                   rte_mbuf* m = context.generate();
-                   EXPECT_EQ(meta(m).in_port, kNoPort);
-                   EXPECT_EQ(meta(m).out_port, kNoPort);
-                   EXPECT_EQ(m->pkt_len, 0u);
-                   const Label label{99, 0, 3};
-                   std::memcpy(rte_pktmbuf_append(m, 64), &label, sizeof label);
-                   context.send(m, 3);
-                 }}},
-           {"later", {.ingress = [&](Context&, Batch& batch) { later += batch.size; }}},
-           {"fwd", forward()}});
-  rig.receive(0, burst(1, 2));
-  rig.run_until_quiet();
-  EXPECT_THAT(rig.devices[3]->ids(), ElementsAre(99));
-  EXPECT_EQ(later, 2);
-  EXPECT_EQ(rig.pipelines[0]->totals().generated.value(), 1u);
-}
-
-TEST(Pipeline, WithoutBuffersNothingIsGeneratedOrReplicated) {
-  bool none = false;
-  Rig rig({{"make",
-            {.ingress =
-                 [&](Context& context, Batch& batch) {
-                   none = context.generate() == nullptr && context.replicate(batch.packet[0]) == nullptr;
-                 }}},
-           {"fwd", forward()}},
-          {.buffers = 4});
-  rig.receive(0, burst(1, 4));
-  EXPECT_TRUE(none);
-  EXPECT_EQ(rig.pipelines[0]->totals().generated.value(), 0u);
-  EXPECT_EQ(rig.pipelines[0]->totals().replicated.value(), 0u);
-}
-
 // --- admission and the egress half ---
 
 TEST(Pipeline, TheEgressHalfRunsJustBeforeTheDeviceAndMayTakePackets) {
@@ -422,6 +366,30 @@ TEST(Pipeline, ABusyDeviceGetsItsPacketsLaterOnceAndInOrder) {
   }
   EXPECT_EQ(rig.devices[1]->ids(), ids(1, 200));
   EXPECT_EQ(egress_calls, 200);
+}
+
+TEST(Pipeline, SaysOnceWhenPacketsHaveComeIntoAQueue) {
+  Rig direct({{"fwd", forward()}});
+  direct.receive(0, burst(1, 2, 1));
+  EXPECT_EQ(direct.devices[1]->ids(), ids(1, 2));
+  EXPECT_FALSE(direct.pipelines[0]->queued());
+
+  bool busy = true;
+  direct.devices[1]->behaviour = [&](rte_mbuf** packets, std::uint16_t count) {
+    return direct.devices[1]->take(packets, busy ? std::uint16_t{1} : count);
+  };
+  direct.receive(0, burst(3, 2, 1));
+  EXPECT_TRUE(direct.pipelines[0]->queued());
+  EXPECT_FALSE(direct.pipelines[0]->queued());
+  busy = false;
+  direct.run_until_quiet();
+  EXPECT_EQ(direct.devices[1]->ids(), ids(1, 4));
+
+  Rig delayed({{"fwd", forward()}}, {.delay_ns = 1});
+  delayed.receive(0, burst(1, 2, 1));
+  EXPECT_TRUE(delayed.pipelines[0]->queued());
+  delayed.advance_to(delayed.now + 10);
+  EXPECT_EQ(delayed.devices[1]->ids(), ids(1, 2));
 }
 
 TEST(Pipeline, ABusyDeviceMayReplaceWhatItDoesNotTake) {

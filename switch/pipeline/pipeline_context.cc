@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+//
+// What stages may do: the functions of Context.
+#include "switch/pipeline/pipeline.h"
+#include "switch/pipeline/pool.h"
+
+namespace weft::pipeline {
+
+void Context::drop(rte_mbuf* m, DropReason reason) noexcept {
+  pipeline_.drop(now, m, reason, egress_ ? Pipeline::Half::egress : Pipeline::Half::ingress);
+}
+
+void Context::mac_control(rte_mbuf* m) noexcept {
+  pipeline_.take_mac_control(now, m);
+}
+
+void Context::consume(rte_mbuf* m) noexcept {
+  pipeline_.totals_.consumed.add(1);
+  rte_pktmbuf_free(m);
+}
+
+rte_mbuf* Context::generate() noexcept {
+  rte_mbuf* m = rte_pktmbuf_alloc(pipeline_.host_.pool);
+  if (m == nullptr) return nullptr;
+  meta(m) = PacketMeta{};
+  meta(m).in_port = kNoPort;
+  meta(m).out_port = kNoPort;
+  meta(m).switch_index = pipeline_.state_.info().index;
+  meta(m).time = now;
+  pipeline_.totals_.generated.add(1);
+  return m;
+}
+
+void Context::adopt(rte_mbuf* m) noexcept {
+  const PortIndex out = meta(m).out_port;
+  meta(m) = PacketMeta{};
+  meta(m).out_port = out;
+  meta(m).switch_index = pipeline_.state_.info().index;
+  meta(m).time = now;
+  pipeline_.totals_.generated.add(1);
+}
+
+rte_mbuf* Context::replicate(rte_mbuf* m) noexcept {
+  rte_mbuf* copy = weft::pipeline::replicate(pipeline_.host_.pool, m);
+  if (copy != nullptr) pipeline_.totals_.replicated.add(1);
+  return copy;
+}
+
+void Context::send(rte_mbuf* m, PortIndex out) noexcept {
+  meta(m).out_port = out;
+  pipeline_.admit_one(now, m);
+}
+
+void Context::resume(rte_mbuf* m) noexcept {
+  pipeline_.resume(stage_, m);
+}
+
+bool Context::path_up(PortIndex port) const noexcept {
+  return pipeline_.state_.links().path_up(port);
+}
+
+bool Context::all_paths_up() const noexcept {
+  return pipeline_.state_.links().all_paths_up();
+}
+
+bool Context::excluded(PortIndex port) const noexcept {
+  return pipeline_.state_.links().excluded(port);
+}
+
+std::uint32_t Context::link_generation() const noexcept {
+  return pipeline_.state_.link_generation();
+}
+
+std::uint32_t Context::queue_depth(PortIndex port) const noexcept {
+  return pipeline_.owns(port) ? pipeline_.queue_depth(port) : pipeline_.state_.told_depth(port);
+}
+
+bool Context::link_up(PortIndex port) const noexcept {
+  return pipeline_.state_.link_up(port);
+}
+
+}  // namespace weft::pipeline
