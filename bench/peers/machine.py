@@ -9,6 +9,7 @@ import os
 import platform
 import shutil
 import socket
+import statistics
 import subprocess
 import time
 
@@ -22,6 +23,8 @@ BUSY_SHARE = 0.25
 # The kernel leaves 5 % of a CPU to others than real-time threads.
 WORKER_SHARE_FLOOR = 0.94
 WORKER_PRIORITY = 10
+# A core that is slower than this share of its fastest has another guest of the host beside it, or a lower clock.
+CORE_SPEED_FLOOR = 0.93
 
 
 class MachineError(Exception):
@@ -31,15 +34,60 @@ class MachineError(Exception):
 # --- time stamp counter ----------------------------------------------------------------------------------------------
 
 
+def _machine_code(code):
+    """A function without arguments whose body is `code`."""
+    page = mmap.mmap(-1, mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+    page.write(code)
+    function = ctypes.CFUNCTYPE(ctypes.c_uint64)(ctypes.addressof(ctypes.c_char.from_buffer(page)))
+    function.page = page  # lives as long as the function
+    return function
+
+
+def _measure_core(cpu, steps=2_000_000, samples=15):
+    """Steps per tick of the TSC that `cpu` does of a loop of one subtraction; the median of some milliseconds."""
+    # rdtsc; shl rdx, 32; or rax, rdx; mov r8, rax; mov ecx, steps; next: dec ecx; jnz next;
+    # rdtsc; shl rdx, 32; or rax, rdx; sub rax, r8; ret
+    ticks = _machine_code(
+        b"\x0f\x31\x48\xc1\xe2\x20\x48\x09\xd0\x49\x89\xc0\xb9"
+        + steps.to_bytes(4, "little")
+        + b"\xff\xc9\x75\xfc\x0f\x31\x48\xc1\xe2\x20\x48\x09\xd0\x4c\x29\xc0\xc3"
+    )
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {cpu})
+    try:
+        return steps / statistics.median(ticks() for _ in range(samples))
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+class CoreSpeed:
+    """The speed of a CPU beside the fastest that was seen of it. What a virtual machine's host does to it shows here
+    and nowhere else."""
+
+    def __init__(self, cpu, measure=_measure_core):
+        self._cpu, self._fastest = cpu, 0.0
+        self._measure = measure if platform.machine() == "x86_64" else lambda _: 1.0
+
+    def slow(self):
+        """"" at CORE_SPEED_FLOOR of the fastest or more, otherwise its share."""
+        speed = self._measure(self._cpu)
+        self._fastest = max(self._fastest, speed)
+        share = speed / self._fastest
+        return "" if share >= CORE_SPEED_FLOOR else f"the core ran at {share:.0%} of its fastest"
+
+    def wait(self, limit_s, pause_s=0.5):
+        """Wait until it is not slow. Returns "" when it is, after limit_s what slow() says."""
+        deadline = time.monotonic() + limit_s
+        while (slow := self.slow()) and time.monotonic() < deadline:
+            time.sleep(pause_s)
+        return slow
+
+
 def tsc_hz(seconds=0.2):
     """Rate of the time stamp counter, measured against CLOCK_MONOTONIC_RAW. 0 where there is none (not x86-64)."""
     if platform.machine() != "x86_64":
         return 0
-    # rdtsc; shl rdx, 32; or rax, rdx; ret
-    code = b"\x0f\x31\x48\xc1\xe2\x20\x48\x09\xd0\xc3"
-    page = mmap.mmap(-1, mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
-    page.write(code)
-    read = ctypes.CFUNCTYPE(ctypes.c_uint64)(ctypes.addressof(ctypes.c_char.from_buffer(page)))
+    read = _machine_code(b"\x0f\x31\x48\xc1\xe2\x20\x48\x09\xd0\xc3")  # rdtsc; shl rdx, 32; or rax, rdx; ret
     started, first = time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW), read()
     time.sleep(seconds)
     stopped, last = time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW), read()

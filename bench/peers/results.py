@@ -41,13 +41,16 @@ class Cell:
     details: dict
 
 
-def make_trial(case, system, measured, not_idle):
-    """Judge a Measurement. not_idle says what kept the machine busy before the trial."""
+def make_trial(case, system, measured, not_idle, slow_after=""):
+    """Judge a Measurement. not_idle says what kept the machine busy before the trial, slow_after how slow the core was
+    after it."""
     notes = []
     if not_idle:
         notes.append(f"before it {not_idle}")
     if measured.busy:
         notes.append(measured.busy)
+    if slow_after:
+        notes.append(f"after it {slow_after}")
     if measured.share < machine.WORKER_SHARE_FLOOR:
         notes.append(f"worker had {measured.share:.0%} of its CPU")
     lost = measured.rx_packets - measured.tx_packets

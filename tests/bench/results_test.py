@@ -2,6 +2,7 @@
 # Copyright The weft authors
 """From trials to verdicts in bench/peers, on made-up trials, and the readers of the peers' counters on real text."""
 
+import os
 import pathlib
 import sys
 import unittest
@@ -54,6 +55,7 @@ class TrialTest(unittest.TestCase):
         self.assertEqual(len(results.make_trial("c", "s", measurement(busy="others use 80%"), "").notes), 1)
         self.assertEqual(len(results.make_trial("c", "s", measurement(share=0.9), "").notes), 1)
         self.assertEqual(len(results.make_trial("c", "s", measurement(tx=990_000), "").notes), 1)
+        self.assertEqual(len(results.make_trial("c", "s", measurement(), "", "the core ran at 80%").notes), 1)
 
 
 class CellTest(unittest.TestCase):
@@ -234,6 +236,27 @@ class ForeignLoadTest(unittest.TestCase):
     def test_a_little_load_is_no_load(self):
         second = machine.TICKS_PER_S
         self.assertEqual(self.busy(second + second // 5, {1: second, 2: second // 5}, {1}), "")
+
+
+class CoreSpeedTest(unittest.TestCase):
+    def core(self, *speeds):
+        speeds = iter(speeds)
+        return machine.CoreSpeed(0, measure=lambda _: next(speeds))
+
+    def test_a_core_is_slow_beside_its_fastest(self):
+        core = self.core(1.0, 1.4, 1.35, 0.7)
+        self.assertEqual([core.slow() for _ in range(4)], ["", "", "", "the core ran at 50% of its fastest"])
+
+    def test_waiting_ends_when_it_is_fast_again_or_time_is_up(self):
+        core = self.core(1.0, 0.5, 0.5, 1.0, 0.5, 0.5)
+        self.assertEqual(core.wait(10, pause_s=0), "")
+        self.assertEqual(core.wait(10, pause_s=0), "")
+        self.assertIn("50%", core.wait(0, pause_s=0))
+
+    def test_the_real_one_measures(self):
+        cpu = min(os.sched_getaffinity(0))
+        self.assertEqual(machine.CoreSpeed(cpu).slow(), "")
+        self.assertEqual(cpu, min(os.sched_getaffinity(0)))
 
 
 if __name__ == "__main__":
