@@ -99,9 +99,11 @@ struct Wide {
 };
 alignas(64) inline constexpr Wide kWide;
 
+#if !defined(__clang__)
 #pragma GCC diagnostic push
 // GCC 12 takes the undefined vectors within its own intrinsics for ours.
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
 
 /// As parse_roce_ipv4<14>, for a frame in one piece of `length` bytes, at least Wide::kBytes.
 [[gnu::always_inline, gnu::target(WEFT_WIDE)]] inline bool parse_roce_wide(const std::uint8_t* data,
@@ -131,7 +133,9 @@ alignas(64) inline constexpr Wide kWide;
   return true;
 }
 
+#if !defined(__clang__)
 #pragma GCC diagnostic pop
+#endif
 
 }  // namespace weft::wire::detail
 
