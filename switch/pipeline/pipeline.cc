@@ -11,7 +11,6 @@
 #include <cassert>
 
 #include "switch/pipeline/class_queues.h"
-#include "switch/pipeline/pool.h"
 
 namespace weft::pipeline {
 namespace {

@@ -167,8 +167,8 @@ void L3Stage::dispatch(Context& context, Batch& batch, std::uint16_t i, tables::
   if (tables::NextHops::is_group(id)) {
     pipeline::PacketMeta& pm = pipeline::meta(batch.packet[i]);
     pm.out_port = pipeline::kGroupPort;
-    finish_.add_grouped();
     pm.next_hop = id;
+    finish_.add_grouped();
   } else if (tables::NextHops::is_hop(id)) [[likely]] {
     pipeline::meta(batch.packet[i]).next_hop = id;
     finish_.forward<Next::keeps_hop>(context, batch, i, finish_.routes().next_hops().hop(id));

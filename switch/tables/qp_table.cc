@@ -62,10 +62,9 @@ inline std::uint32_t QpTable::candidate(std::uint32_t hash) const noexcept {
 [[gnu::target(WEFT_WIDE)]] void QpTable::candidates_wide(std::span<std::uint32_t> hashes) const noexcept {
   const Tags* const tags = &tags_[0];
   const QpEntry* const entries = &entries_[0];
-  const std::uint32_t buckets = buckets_;
   for (std::uint32_t& at : hashes) {
     const std::uint32_t hash = at;
-    const auto bucket = static_cast<std::uint32_t>(std::uint64_t{hash} * buckets >> 32);
+    const std::uint32_t bucket = first_bucket(hash);
     const __m256i copies = _mm256_max_epu16(_mm256_set1_epi16(static_cast<short>(hash)), _mm256_set1_epi16(1));
     const auto line = _mm256_load_si256(reinterpret_cast<const __m256i*>(&tags[bucket]));
     const std::uint32_t equal = _mm256_cmpeq_epi16_mask(line, copies);
