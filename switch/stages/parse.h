@@ -36,9 +36,6 @@ class ParseStage : public pipeline::Stage {
   static constexpr std::size_t kCounters = kIcrcBad + 1;
 
  private:
-  // Both return how many packets are RoCEv2.
-  std::uint32_t parse_all(pipeline::Context& context, pipeline::Batch& batch) noexcept;
-  std::uint32_t parse_wide(pipeline::Context& context, pipeline::Batch& batch) noexcept;
   bool parse_one(pipeline::Context& context, pipeline::Batch& batch, std::uint32_t i) noexcept;
   void count_other(pipeline::Context& context, pipeline::Batch& batch, std::uint16_t i) noexcept;
   void check_icrcs(pipeline::Context& context, pipeline::Batch& batch, std::uint32_t roce) noexcept;

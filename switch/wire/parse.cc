@@ -282,15 +282,17 @@ void parse_frame_slow(const std::uint8_t* data, std::uint32_t contiguous, std::u
   out.validity = parse_ethernet(Frame{data, std::min(contiguous, frame_length), frame_length}, out);
 }
 
-void detail::parse_frame_other(const std::uint8_t* data, std::uint32_t contiguous, std::uint32_t frame_length,
-                               Parsed& out) noexcept {
 #if defined(__SSE4_1__)
-  if (parse_roce_ipv6(data, std::min(contiguous, frame_length), frame_length, out)) return;
-#endif
-  parse_frame_slow(data, contiguous, frame_length, out);
-}
 
-#if defined(__SSE4_1__)
+bool detail::parse_roce_rest(const std::uint8_t* data, std::uint32_t contiguous, std::uint32_t frame_length,
+                             Parsed& out) noexcept {
+  constexpr std::uint32_t kL3 = sizeof(EthernetHeader) + sizeof(VlanTag);
+  if (contiguous >= RoceV4Fields<kL3>::kBytes && load_be<std::uint16_t>(data + 12) == EtherType::vlan &&
+      parse_roce_ipv4<kL3>(data, readable_headers(kL3, contiguous, frame_length), out)) {
+    return true;
+  }
+  return parse_roce_ipv6(data, std::min(contiguous, frame_length), frame_length, out);
+}
 
 namespace {
 [[gnu::target(WEFT_WIDE)]] bool wide(const std::uint8_t* data, std::uint32_t length, Parsed& out) noexcept {

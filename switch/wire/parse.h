@@ -18,6 +18,7 @@
 #include "switch/wire/hash.h"
 #include "switch/wire/headers.h"
 #include "switch/wire/opcodes.h"
+#include "switch/wire/parse_fields.h"
 #include "switch/wire/parsed.h"
 #include "switch/wire/validity.h"
 
@@ -36,11 +37,12 @@ template <class T>
   return v.value();
 }
 
-/// All but RoCEv2 over IPv4: the IPv6 fast path, then parse_frame_slow().
-void parse_frame_other(const std::uint8_t* data, std::uint32_t contiguous, std::uint32_t frame_length,
-                       Parsed& out) noexcept;
-
 #if defined(__SSE4_1__)
+
+/// The fast paths but the one for untagged IPv4: RoCEv2 over IPv4 without options behind a tag, and over IPv6 without
+/// extension headers behind at most one. False, with `out` untouched, unless it is that and valid.
+[[nodiscard]] bool parse_roce_rest(const std::uint8_t* data, std::uint32_t contiguous, std::uint32_t frame_length,
+                                   Parsed& out) noexcept;
 
 /// What the fast paths need of an opcode, sixteen bytes.
 struct alignas(16) FastRow {
@@ -83,11 +85,7 @@ inline void store_at(Parsed& out, std::size_t offset, const T& v) noexcept {
   std::memcpy(reinterpret_cast<std::uint8_t*>(&out) + offset, &v, sizeof v);
 }
 
-/// Sixteen bytes, zero but for those that are named by their position.
-struct At {
-  std::size_t position;
-  std::uint8_t value;
-};
+/// Sixteen bytes, `fill` but for those that are named by their position.
 template <std::size_t kCount>
 [[nodiscard]] constexpr std::array<std::uint8_t, 16> bytes16(const At (&named)[kCount], std::uint8_t fill = 0) {
   std::array<std::uint8_t, 16> v{};
@@ -102,6 +100,14 @@ template <std::size_t kCount>
 }
 [[nodiscard]] inline __m128i vector(const std::array<std::uint8_t, 16>& v) noexcept {
   return load_raw<__m128i>(v.data());
+}
+
+/// How much of a frame counts for a fast path: if not all headers of any opcode behind an IPv4 header at `l3` are
+/// readable, the packet has to end within what is.
+[[nodiscard]] constexpr std::uint32_t readable_headers(std::uint32_t l3, std::uint32_t contiguous,
+                                                       std::uint32_t frame_length) noexcept {
+  const std::uint32_t all = l3 + sizeof(Ipv4Header) + sizeof(UdpHeader) + kMaxRoceHeaderBytes;
+  return contiguous >= all ? frame_length : contiguous;
 }
 
 /// UDP and BTH as the fast paths read them.
@@ -156,49 +162,61 @@ inline constexpr std::uint32_t kFastL4Bytes = sizeof(UdpHeader) + sizeof(Bth) + 
 
 /// RoCEv2 over IPv4 without options at offset kL3. Byte shuffles move fields to their place in Parsed. False, with
 /// `out` untouched, unless everything is valid. `limit` bytes are readable or known to lie behind all headers.
-template <std::uint32_t kL3>
+template <std::uint8_t kL3>
 [[gnu::always_inline]] inline bool parse_roce_ipv4(const std::uint8_t* data, std::uint32_t limit,
                                                    Parsed& out) noexcept {
-  constexpr auto kIp = static_cast<std::uint32_t>(sizeof(Ipv4Header));
-  const std::uint8_t* ip = data + kL3;
+  using Fields = RoceV4Fields<kL3>;
+  using Window = FieldWindow<Fields>;
+  using Constant = const typename Window::Vector;
   // Three vectors: from the end of the source MAC address, from the IP addresses, and from the BTH.
-  const auto head = load_raw<__m128i>(ip - 4);
-  const auto middle = load_raw<__m128i>(ip + 12);
-  const auto tail = load_raw<__m128i>(ip + 28);
+  constexpr std::uint32_t kHead = kL3 - 4, kMiddle = kL3 + 12, kTail = kL3 + 28;
+  static_assert(kTail == Fields::kBth && kTail + 16 == Fields::kBytes);
+  const auto head = load_raw<__m128i>(data + kHead);
+  const auto middle = load_raw<__m128i>(data + kMiddle);
+  const auto tail = load_raw<__m128i>(data + kTail);
 
-  // Ethertype, version and header length, fragment bits without DF, protocol.
-  alignas(16) static constexpr auto kMask =
-      bytes16({{2, 0xff}, {3, 0xff}, {4, 0xff}, {10, 0x3f}, {11, 0xff}, {13, 0xff}});
-  alignas(16) static constexpr auto kExpected =
-      bytes16({{2, EtherType::ipv4 >> 8}, {3, EtherType::ipv4 & 0xff}, {4, 0x45}, {13, IpProtocol::udp}});
-  const __m128i wrong = _mm_xor_si128(_mm_and_si128(head, vector(kMask)), vector(kExpected));
+  alignas(16) static constexpr Constant kHeadMask = Window::mask(kHead), kHeadExpected = Window::expected(kHead);
+  alignas(16) static constexpr Constant kMiddleMask = Window::mask(kMiddle),
+                                        kMiddleExpected = Window::expected(kMiddle);
+  alignas(16) static constexpr Constant kTailMask = Window::mask(kTail);
+  static_assert(Window::expected(kTail) == typename Window::Vector{});
+  const __m128i head_wrong = _mm_xor_si128(_mm_and_si128(head, vector(kHeadMask)), vector(kHeadExpected));
+  const __m128i middle_wrong = _mm_xor_si128(_mm_and_si128(middle, vector(kMiddleMask)), vector(kMiddleExpected));
+  const __m128i wrong = _mm_or_si128(_mm_or_si128(head_wrong, middle_wrong), _mm_and_si128(tail, vector(kTailMask)));
   if (_mm_testz_si128(wrong, wrong) == 0 || (data[6] & 1) != 0) return false;
-  const std::uint32_t total = load_be<std::uint16_t>(ip + 2);
+
+  alignas(16) static constexpr Constant kHeadTo0 = Window::moves(kHead, 0), kMiddleTo0 = Window::moves(kMiddle, 0);
+  alignas(16) static constexpr Constant kTailTo0 = Window::moves(kTail, 0), kFixed = Window::record(Fields::kFixed, 0);
+  const __m128i lengths =
+      _mm_or_si128(_mm_shuffle_epi8(head, vector(kHeadTo0)), _mm_shuffle_epi8(middle, vector(kMiddleTo0)));
+  const __m128i first = _mm_or_si128(lengths, _mm_or_si128(_mm_shuffle_epi8(tail, vector(kTailTo0)), vector(kFixed)));
+  static_assert(offsetof(Parsed, l3_length) == 10 && offsetof(Parsed, payload_bytes) == 12);
+  const auto total = static_cast<std::uint32_t>(_mm_extract_epi16(lengths, 5));
+  const auto udp_length = static_cast<std::uint32_t>(_mm_extract_epi16(lengths, 6));
   FastTransport t;
-  if (!check_roce(ip + kIp, total - kIp, t) || kL3 + total > limit) return false;
+  t.bth = load_raw<std::uint64_t>(data + Fields::kBth);
+  if (total != udp_length + sizeof(Ipv4Header) || kL3 + total > limit || !check_bth(udp_length, t)) return false;
 
-  alignas(16) static constexpr auto kFixed = bytes16({{offsetof(Parsed, kind), std::uint8_t(FrameKind::roce)},
-                                                      {offsetof(Parsed, l3_offset), kL3},
-                                                      {offsetof(Parsed, l4_offset), kL3 + kIp}});
-  alignas(16) static constexpr auto kFromHead = moves({{offsetof(Parsed, tos), 5},
-                                                       {offsetof(Parsed, ttl), 12},
-                                                       {offsetof(Parsed, l3_length), 7},
-                                                       {offsetof(Parsed, l3_length) + 1, 6},
-                                                       {offsetof(Parsed, protocol), 13}});
-  alignas(16) static constexpr auto kFromTail = moves({{offsetof(Parsed, opcode), 0}});
-  // The sixteen bytes from dest_qp on: QP and PSN from the BTH, then the key from the addresses.
-  alignas(16) static constexpr auto kQpPsn = moves({{0, 7}, {1, 6}, {2, 5}, {4, 11}, {5, 10}, {6, 9}});
-  alignas(16) static constexpr auto kKey =
-      moves({{8, 7}, {9, 6}, {10, 5}, {11, 4}, {12, 3}, {13, 2}, {14, 1}, {15, 0}});
-  const __m128i first = _mm_or_si128(_mm_shuffle_epi8(head, vector(kFromHead)), vector(kFixed));
-  store_at(out, 0, _mm_or_si128(first, _mm_shuffle_epi8(tail, vector(kFromTail))));
-  const __m128i second = _mm_shuffle_epi8(tail, vector(kQpPsn));
-  store_at(out, offsetof(Parsed, dest_qp), _mm_or_si128(second, _mm_shuffle_epi8(middle, vector(kKey))));
-
+  constexpr std::size_t kSecond = 16, kThird = 32;
+  alignas(16) static constexpr Constant kMiddleTo1 = Window::moves(kMiddle, kSecond),
+                                        kTailTo1 = Window::moves(kTail, kSecond);
+  alignas(16) static constexpr Constant kMiddleTo2 = Window::moves(kMiddle, kThird),
+                                        kTailTo2 = Window::moves(kTail, kThird);
+  alignas(16) static constexpr Constant kFlagBits = Window::record(Fields::kFlagBits, kThird);
+  const __m128i second =
+      _mm_or_si128(_mm_shuffle_epi8(middle, vector(kMiddleTo1)), _mm_shuffle_epi8(tail, vector(kTailTo1)));
+  const __m128i bits = _mm_and_si128(_mm_shuffle_epi8(tail, vector(kTailTo2)), vector(kFlagBits));
+  // The other bytes have no bits, and are equal too.
+  const int flags = _mm_movemask_epi8(_mm_cmpeq_epi8(bits, vector(kFlagBits))) >> (Fields::kFlags - kThird);
+  store_at(out, 0, first);
+  store_at(out, kSecond, second);
+  store_at(out, kThird, _mm_cvtsi128_si64(_mm_shuffle_epi8(middle, vector(kMiddleTo2))));
+  constexpr std::uint8_t kMayFlag = ParsedFlag::ack_req | ParsedFlag::solicited | ParsedFlag::becn | ParsedFlag::fecn;
   constexpr bool kTagged = kL3 != sizeof(EthernetHeader);
-  fill_roce(ip + kIp, tail, t, kTagged ? ParsedFlag::vlan_tagged : 0, out);
+  out.flags = static_cast<std::uint8_t>((flags & kMayFlag) | (kTagged ? ParsedFlag::vlan_tagged : 0));
+  out.payload_bytes = static_cast<std::uint16_t>(t.payload);
+  out.syndrome &= t.row->aeth_mask;
   if constexpr (kTagged) out.vlan_tci = load_be<std::uint16_t>(data + sizeof(EthernetHeader));
-  out.stored_pair_hash = 0;
   return true;
 }
 
@@ -224,20 +242,14 @@ template <std::uint32_t kL3>
 inline void parse_frame(const std::uint8_t* data, std::uint32_t contiguous, std::uint32_t frame_length,
                         Parsed& out) noexcept {
 #if defined(__SSE4_1__)
-  constexpr std::uint32_t kUntagged = sizeof(EthernetHeader), kTagged = kUntagged + sizeof(VlanTag);
-  if (contiguous >= kTagged + sizeof(Ipv4Header) + detail::kFastL4Bytes) [[likely]] {
-    // All headers of any opcode lie within this many bytes. If fewer are readable, the packet has to end there.
-    constexpr std::uint32_t kAllHeaders = kTagged + sizeof(Ipv4Header) + sizeof(UdpHeader) + kMaxRoceHeaderBytes;
-    const std::uint32_t limit = contiguous >= kAllHeaders ? frame_length : contiguous;
-    if (detail::parse_roce_ipv4<kUntagged>(data, limit, out)) [[likely]]
-      return;
-    if (detail::load_be<std::uint16_t>(data + 12) == EtherType::vlan &&
-        detail::parse_roce_ipv4<kTagged>(data, limit, out)) {
-      return;
-    }
+  constexpr std::uint32_t kL3 = sizeof(EthernetHeader);
+  if (contiguous >= detail::RoceV4Fields<kL3>::kBytes &&
+      detail::parse_roce_ipv4<kL3>(data, detail::readable_headers(kL3, contiguous, frame_length), out)) [[likely]] {
+    return;
   }
+  if (detail::parse_roce_rest(data, contiguous, frame_length, out)) return;
 #endif
-  detail::parse_frame_other(data, contiguous, frame_length, out);
+  parse_frame_slow(data, contiguous, frame_length, out);
 }
 
 /// The fast path of parse_wide.h alone, for tests. False, with `out` untouched, when the CPU has no such instructions

@@ -14,61 +14,9 @@
 
 namespace weft::wire::detail {
 
-/// Everything about an untagged frame of RoCEv2 over IPv4 without options that is a constant: offsets in the frame, and
-/// vectors of a byte for each byte of the frame or of the record.
-struct Wide {
-  /// Bytes of the frame that are read: all headers, and the four bytes behind the BTH.
-  static constexpr std::uint32_t kBytes = 62;
-  static constexpr std::uint8_t kIp = sizeof(EthernetHeader), kUdp = kIp + sizeof(Ipv4Header);
-  static constexpr std::uint8_t kBth = kUdp + sizeof(UdpHeader), kAeth = kBth + sizeof(Bth);
-  static_assert(kAeth + 4 <= kBytes);
+/// The fields of an untagged frame in vectors of a byte for each byte of the frame or of the record.
+struct Wide : RoceV4Fields<sizeof(EthernetHeader)> {
   using Vector = std::array<std::uint8_t, 64>;
-
-  /// What must be in the frame under a mask.
-  struct Rule {
-    std::size_t at;
-    std::uint8_t mask, value;
-  };
-  static constexpr Rule kRules[] = {
-      {6, 1, 0},  // no group as the source
-      {12, 0xff, EtherType::ipv4 >> 8},
-      {13, 0xff, EtherType::ipv4 & 0xff},
-      {kIp, 0xff, 0x45},
-      {kIp + 6, 0x3f, 0},  // no fragment; DF is free
-      {kIp + 7, 0xff, 0},
-      {kIp + 9, 0xff, IpProtocol::udp},
-      {kUdp + 2, 0xff, kRoceUdpPort >> 8},
-      {kUdp + 3, 0xff, kRoceUdpPort & 0xff},
-      {kBth + 1, 0x0f, 0},  // transport version
-  };
-
-  /// A field in network order, to its place in Parsed in host order.
-  struct Move {
-    std::size_t to;
-    std::uint8_t from, bytes;
-  };
-  /// Bytes whose top bits are flags go behind the record, in the order of ParsedFlag.
-  static constexpr std::size_t kFlags = sizeof(Parsed);
-  static constexpr Move kFields[] = {
-      {offsetof(Parsed, opcode), kBth, 1},
-      {offsetof(Parsed, tos), kIp + 1, 1},
-      {offsetof(Parsed, ttl), kIp + 8, 1},
-      {offsetof(Parsed, l3_length), kIp + 2, 2},
-      {offsetof(Parsed, payload_bytes), kUdp + 4, 2},  // the UDP length until the payload's is known
-      {offsetof(Parsed, syndrome), kAeth, 1},
-      {offsetof(Parsed, protocol), kIp + 9, 1},
-      {offsetof(Parsed, dest_qp), kBth + 5, 3},
-      {offsetof(Parsed, psn), kBth + 9, 3},
-      {offsetof(Parsed, address_key), kIp + 12, 8},
-      {offsetof(Parsed, source_port), kUdp, 2},
-      {offsetof(Parsed, destination_port), kUdp + 2, 2},
-      {kFlags + 2, kBth + 8, 1},
-      {kFlags + 3, kBth + 1, 1},
-      {kFlags + 5, kBth + 4, 1},
-      {kFlags + 6, kBth + 4, 1},
-  };
-  static_assert(ParsedFlag::ack_req == 1 << 2 && ParsedFlag::solicited == 1 << 3 && ParsedFlag::becn == 1 << 5 &&
-                ParsedFlag::fecn == 1 << 6);
 
   Vector mask{}, expected{}, source{}, fixed{}, flag_bits{};
   /// By opcode; bit i: byte i of the record comes from the frame.
@@ -80,7 +28,7 @@ struct Wide {
       mask[r.at] = r.mask;
       expected[r.at] = r.value;
     }
-    for (const Move& m : kFields) {
+    for (const Move& m : kMoves) {
       for (unsigned i = 0; i < m.bytes; ++i) {
         source[m.to + i] = static_cast<std::uint8_t>(m.from + m.bytes - 1 - i);
         all |= std::uint64_t{1} << (m.to + i);
@@ -90,11 +38,8 @@ struct Wide {
       moved[opcode] = all;
       if (kFastRows[opcode].aeth_mask == 0) moved[opcode] &= ~(std::uint64_t{1} << offsetof(Parsed, syndrome));
     }
-    fixed[offsetof(Parsed, kind)] = static_cast<std::uint8_t>(FrameKind::roce);
-    fixed[offsetof(Parsed, l3_offset)] = kIp;
-    fixed[offsetof(Parsed, l4_offset)] = kUdp;
-    flag_bits[kFlags + 2] = flag_bits[kFlags + 3] = flag_bits[kFlags + 6] = 0x80;
-    flag_bits[kFlags + 5] = 0x40;
+    for (const At& b : kFixed) fixed[b.position] = b.value;
+    for (const At& b : kFlagBits) flag_bits[b.position] = b.value;
   }
 };
 alignas(64) inline constexpr Wide kWide;
