@@ -129,7 +129,7 @@ std::uint64_t L3Stage::follow_flows(const Context& context, const Batch& batch) 
   const std::uint32_t size = batch.size;
   if (flows == nullptr) [[unlikely]]
     return size == Batch::kCapacity ? ~std::uint64_t{0} : (std::uint64_t{1} << size) - 1;
-  std::array<const L3Flows::Place*, Batch::kCapacity> places;
+  std::array<std::uint32_t, Batch::kCapacity> places;
   for (std::uint32_t i = 0; i < size; ++i) places[i] = flows->place(pipeline::meta(batch.packet[i]).qp_handle);
   std::uint32_t from = 1u << 16;  // no port
   std::uint64_t own_mac = 0;
@@ -143,7 +143,7 @@ std::uint64_t L3Stage::follow_flows(const Context& context, const Batch& batch) 
       from = pm.in_port;
       own_mac = own_mac_[from];
     }
-    const L3Way* way = flows->find(*places[i], pm.parsed);
+    const L3Way* way = flows->find(places[i], pm.parsed);
     if (way == nullptr || pm.in_port != from || (load64(frame) ^ own_mac) << 16 != 0 ||
         pm.parsed.l4_offset != kPlainV4 || pm.parsed.ttl <= 1 || pm.parsed.l3_length > way->max_bytes ||
         !checksum_right(frame + kIpOffset)) [[unlikely]] {

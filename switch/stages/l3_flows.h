@@ -38,15 +38,11 @@ struct alignas(16) L3Flow {
 };
 static_assert(sizeof(L3Flow) == 16);
 
-/// Of one worker and switch. A flow has its place by PacketMeta::qp_handle. Two flows fit into one place; where there
-/// are more, they push each other out, and then take the long way.
+/// Of one worker and switch. A flow has its place by PacketMeta::qp_handle, or next to it. Where there are more, they
+/// push each other out, and then take the long way.
 class L3Flows {
  public:
-  struct alignas(32) Place {
-    L3Flow flow[2];
-  };
-
-  L3Flows() : places_(kPlaces), ways_(kWays) {}
+  L3Flows() : flows_(kPlaces), ways_(kWays) {}
 
   /// Start of a burst. Every number counts changes of something that decisions depend on.
   void begin(std::uint64_t routes, std::uint32_t neighbours, std::uint32_t links) noexcept {
@@ -59,28 +55,29 @@ class L3Flows {
   }
 
   /// Where the flow of a packet is, if it is known. Starts loading it.
-  [[nodiscard]] const Place* place(std::uint32_t handle) const noexcept {
-    const Place* const at = &places_[place_of(handle)];
-    __builtin_prefetch(at);
+  [[nodiscard]] std::uint32_t place(std::uint32_t handle) const noexcept {
+    const std::uint32_t at = place_of(handle);
+    __builtin_prefetch(&flows_[at]);
     return at;
   }
 
   /// The way of a packet's flow, of which `place` is the place; nullptr when no decision holds.
-  [[nodiscard]] const L3Way* find(const Place& place, const wire::Parsed& parsed) const noexcept {
+  [[nodiscard]] const L3Way* find(std::uint32_t place, const wire::Parsed& parsed) const noexcept {
     const auto holds = [&](const L3Flow& flow) {
       return flow.addresses == parsed.address_key && flow.stamp == stamp_ && flow.source_port == parsed.source_port;
     };
-    if (holds(place.flow[0])) [[likely]]
-      return &ways_[place.flow[0].way];
-    return holds(place.flow[1]) ? &ways_[place.flow[1].way] : nullptr;
+    if (holds(flows_[place])) [[likely]]
+      return &ways_[flows_[place].way];
+    const L3Flow& next = flows_[beside(place)];
+    return holds(next) ? &ways_[next.way] : nullptr;
   }
 
   /// Notes the decision for a tracked packet.
   void remember(const pipeline::PacketMeta& pm, const tables::NextHop& hop, tables::NeighbourWord neighbour,
                 bool balanced) noexcept {
-    // Packets without a handle look at the first place, where none of them may find a flow.
+    // Where packets without a handle look, none of them may find a flow.
     const std::uint32_t place = place_of(pm.qp_handle);
-    if (place == 0 || pm.parsed.has(wire::ParsedFlag::ipv6)) return;
+    if (place == place_of(0) || place == beside(place_of(0)) || pm.parsed.has(wire::ParsedFlag::ipv6)) return;
     const std::uint32_t way = way_of({.mac_head = neighbour.mac_bytes() | hop.mac_head,
                                       .mac_tail = hop.mac_tail,
                                       .stamp = stamp_,
@@ -88,10 +85,10 @@ class L3Flows {
                                       .max_bytes = static_cast<std::uint16_t>(std::min(hop.mtu_bytes, 0xffffu)),
                                       .balanced = balanced ? 1u : 0u});
     if (way == kWays) return;
-    flow_for(places_[place], pm.parsed) = {.addresses = pm.parsed.address_key,
-                                           .stamp = stamp_,
-                                           .source_port = pm.parsed.source_port,
-                                           .way = static_cast<std::uint16_t>(way)};
+    flow_for(place, pm.parsed) = {.addresses = pm.parsed.address_key,
+                                  .stamp = stamp_,
+                                  .source_port = pm.parsed.source_port,
+                                  .way = static_cast<std::uint16_t>(way)};
   }
 
   /// Sends an IPv4 packet whose TTL is more than 1 on its way.
@@ -106,21 +103,26 @@ class L3Flows {
   }
 
  private:
-  static constexpr unsigned kPlaceBits = 13;
+  static constexpr unsigned kPlaceBits = 14;
   static constexpr std::uint32_t kPlaces = 1u << kPlaceBits;
   static constexpr std::uint32_t kWays = 4096;
   static constexpr std::uint32_t kWayTries = 8;
 
-  // Handles are positions in a table with buckets, whose first entries are taken before the others. 0 for 0.
-  static std::uint32_t place_of(std::uint32_t handle) noexcept { return handle * 0x9e3779b1u >> (32 - kPlaceBits); }
-  // Over the flow's own older decision, or the one that does not hold any more, or else the older one of the two.
-  [[nodiscard]] L3Flow& flow_for(Place& place, const wire::Parsed& parsed) const noexcept {
+  // Handles are positions in a table with buckets of 16, counted from 1. Neighbours there are neighbours here, so that
+  // the flows of few queue pairs take few cache lines. The first positions of a bucket are taken before the others: in
+  // larger tables, buckets that share places begin at different ones.
+  static constexpr std::uint32_t place_of(std::uint32_t handle) noexcept {
+    const std::uint32_t position = handle - 1;
+    return (position + (position >> kPlaceBits) * 5) % kPlaces;
+  }
+  static constexpr std::uint32_t beside(std::uint32_t place) noexcept { return place ^ 1; }
+  // Over the flow's own older decision, or one that does not hold any more, or else what is at its place.
+  [[nodiscard]] L3Flow& flow_for(std::uint32_t place, const wire::Parsed& parsed) noexcept {
     const auto own = [&](const L3Flow& flow) {
       return flow.stamp != stamp_ || (flow.addresses == parsed.address_key && flow.source_port == parsed.source_port);
     };
-    if (own(place.flow[0])) return place.flow[0];
-    if (!own(place.flow[1])) place.flow[0] = place.flow[1];
-    return place.flow[1];
+    if (!own(flows_[place]) && own(flows_[beside(place)])) return flows_[beside(place)];
+    return flows_[place];
   }
   // Its number; kWays when there is no room: flows that lead there are not remembered.
   [[nodiscard]] std::uint32_t way_of(const L3Way& way) noexcept {
@@ -135,12 +137,12 @@ class L3Flows {
   }
 
   void forget_all() noexcept {
-    for (std::uint32_t i = 0; i < kPlaces; ++i) places_[i] = {};
+    for (std::uint32_t i = 0; i < kPlaces; ++i) flows_[i] = {};
     for (std::uint32_t i = 0; i < kWays; ++i) ways_[i] = {};
     stamp_ = 1;
   }
 
-  tables::PageArray<Place> places_;
+  tables::PageArray<L3Flow> flows_;
   tables::PageArray<L3Way> ways_;
   std::uint32_t stamp_ = 1;
   std::uint64_t routes_ = 0;

@@ -6,6 +6,9 @@
 #include "switch/stages/l3_flows.h"
 
 #include <algorithm>
+#include <numeric>
+#include <span>
+#include <vector>
 
 #include "switch/tables/ecmp_hash.h"
 #include "tests/switch/stages/l3_router.h"
@@ -146,7 +149,7 @@ TEST(L3FlowsUnit, ManyWaysAreToldApartAndThoseWithoutRoomAreNotRemembered) {
   const auto known = [&] {
     std::uint32_t count = 0;
     for (std::uint32_t n = 0; n < kFlows; ++n) {
-      const L3Way* way = flows.find(*flows.place(n + 1), packet_of(n).parsed);
+      const L3Way* way = flows.find(flows.place(n + 1), packet_of(n).parsed);
       if (way == nullptr) continue;
       ++count;
       EXPECT_EQ(way->mac_tail, n);
@@ -167,8 +170,33 @@ TEST(L3FlowsUnit, ManyWaysAreToldApartAndThoseWithoutRoomAreNotRemembered) {
     EXPECT_GT(count, 3000u);
     EXPECT_LE(count, 4096u);
     // A packet that is not tracked has no flow, whatever its addresses are.
-    EXPECT_EQ(flows.find(*flows.place(0), packet_of(0).parsed), nullptr);
+    EXPECT_EQ(flows.find(flows.place(0), packet_of(0).parsed), nullptr);
   }
+}
+
+TEST(L3FlowsUnit, EachQueuePairOfAnOrdinaryTableHasAPlaceAndBucketsOfALargeOneSpread) {
+  const auto known = [](std::span<const std::uint32_t> handles) {
+    L3Flows flows;
+    flows.begin(1, 1, 1);
+    pipeline::PacketMeta pm{};
+    for (const std::uint32_t handle : handles) {
+      pm.qp_handle = handle;
+      pm.parsed.address_key = handle;
+      flows.remember(pm, {}, {wire::MacAddress::from_u64(1), tables::NeighbourState::reachable}, false);
+    }
+    return std::count_if(handles.begin(), handles.end(), [&](std::uint32_t handle) {
+      pm.parsed.address_key = handle;
+      return flows.find(flows.place(handle), pm.parsed) != nullptr;
+    });
+  };
+  std::vector<std::uint32_t> handles(16'000);
+  std::iota(handles.begin(), handles.end(), 1);
+  EXPECT_EQ(known(handles), 16'000);
+  // The first entry of each of the 4096 buckets of a table of 65536.
+  handles.resize(4096);
+  for (std::uint32_t i = 0; i < handles.size(); ++i) handles[i] = i * 16 + 1;
+  // One of them would be where packets without a handle look.
+  EXPECT_EQ(known(handles), 4095);
 }
 
 }  // namespace
