@@ -156,7 +156,7 @@ class QpTracker {
   [[nodiscard]] static Account account(tables::QpEntry& e, const wire::Parsed& p, std::uint32_t tick,
                                        Sums& sums) noexcept;
   template <typename Access, typename Packet>
-  [[nodiscard]] std::uint32_t unexpected(pipeline::TimeNs now, std::uint32_t position, std::uint64_t addresses,
+  [[nodiscard]] std::uint32_t unexpected(pipeline::TimeNs now, std::uint32_t position, std::uint64_t v6_addresses,
                                          Packet* packet) noexcept;
   void on_other(std::uint32_t position, const wire::Parsed& p, const std::uint8_t* frame) noexcept;
   void on_request(std::uint32_t position, const wire::Parsed& p, const std::uint8_t* frame) noexcept;
@@ -210,23 +210,24 @@ class QpTracker {
   QpSteering* steering_ = nullptr;
   pipeline::TimeNs next_scan_ = pipeline::kNever;
   std::uint32_t scan_at_ = 0;
+  std::array<std::uint64_t, kBurst> v6_addresses_{};  // of the keys of a burst's IPv6 packets
 };
 
 template <typename Access, typename Packet>
 void QpTracker::track(pipeline::TimeNs now, std::span<Packet* const> burst) noexcept {
-  std::array<std::uint32_t, kBurst> at;         // hash of the key, then the entry's position
-  std::array<std::uint64_t, kBurst> addresses;  // of the keys
+  std::array<std::uint32_t, kBurst> at;  // hash of the key, then the entry's position
   const auto size = static_cast<std::uint32_t>(burst.size());
   for (std::uint32_t i = 0; i < size; ++i) {
     const wire::Parsed& p = Access::parsed(burst[i]);
-    if (p.kind != wire::FrameKind::roce) [[unlikely]] {
+    if (p.is_roce_v4()) [[likely]] {
+      at[i] = tables::QpTable::hash_of({p.address_key, p.dest_qp.value()});
+    } else if (p.kind == wire::FrameKind::roce) {
+      const tables::QpKey key = table_.key_of(p, Access::frame(burst[i]) + p.l3_offset);
+      v6_addresses_[i] = key.addresses;
+      at[i] = tables::QpTable::hash_of(key);
+    } else {
       at[i] = 0;
-      addresses[i] = 0;
-      continue;
     }
-    const tables::QpKey key = table_.key_of(p, Access::frame(burst[i]) + p.l3_offset);
-    addresses[i] = key.addresses;
-    at[i] = tables::QpTable::hash_of(key);
   }
   table_.candidates({at.data(), size});
 
@@ -238,10 +239,9 @@ void QpTracker::track(pipeline::TimeNs now, std::span<Packet* const> burst) noex
     const wire::Parsed& p = Access::parsed(burst[i]);
     std::uint32_t position = at[i];
     tables::QpEntry* e = entries + position;
-    const bool is_plain = p.kind == wire::FrameKind::roce && !p.has(wire::ParsedFlag::ipv6);
-    if (!is_plain || e->addresses != addresses[i] || (e->qp & tables::QpEntry::kKeyMask) != p.dest_qp.value())
+    if (!p.is_roce_v4() || e->addresses != p.address_key || (e->qp & tables::QpEntry::kKeyMask) != p.dest_qp.value())
         [[unlikely]] {
-      position = unexpected<Access>(now, position, addresses[i], burst[i]);
+      position = unexpected<Access>(now, position, v6_addresses_[i], burst[i]);
       if (position == tables::QpTable::kNone) {
         ++others;
         continue;
@@ -302,13 +302,13 @@ void QpTracker::track(pipeline::TimeNs now, std::span<Packet* const> burst) noex
 // A packet that is not plain, or not at the position where its key was expected: the position of its entry, kNone when
 // it has none.
 template <typename Access, typename Packet>
-std::uint32_t QpTracker::unexpected(pipeline::TimeNs now, std::uint32_t position, std::uint64_t addresses,
+std::uint32_t QpTracker::unexpected(pipeline::TimeNs now, std::uint32_t position, std::uint64_t v6_addresses,
                                     Packet* packet) noexcept {
   const wire::Parsed& p = Access::parsed(packet);
   if (p.kind != wire::FrameKind::roce) return tables::QpTable::kNone;
-  tables::QpKey key{addresses, p.dest_qp.value()};
+  tables::QpKey key{p.address_key, p.dest_qp.value()};
   if (p.has(wire::ParsedFlag::ipv6)) {
-    key.qp |= tables::QpEntry::kV6;
+    key = {v6_addresses, p.dest_qp.value() | tables::QpEntry::kV6};
     if (table_.matches(position, key)) return position;
   }
   position = resolve(now, key, p, Access::frame(packet));

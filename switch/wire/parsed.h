@@ -4,6 +4,7 @@
 // What the parser found in a frame: the one record that stages read instead of parsing again. Plain data, no DPDK.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "switch/wire/hash.h"
@@ -90,6 +91,13 @@ struct Parsed {
   std::uint16_t destination_port;  ///< UDP/TCP, host order
 
   [[nodiscard]] bool has(std::uint8_t flag) const noexcept { return (flags & flag) != 0; }
+  /// kind roce over IPv4, asked at once.
+  [[nodiscard]] bool is_roce_v4() const noexcept {
+    std::uint32_t head;
+    __builtin_memcpy(&head, this, sizeof head);
+    constexpr std::uint32_t kFlags = 16;  // kind, validity, flags, l3_offset
+    return (head & (0xff | std::uint32_t{ParsedFlag::ipv6} << kFlags)) == static_cast<std::uint32_t>(FrameKind::roce);
+  }
   /// Hash of the unordered pair of IP addresses (of MAC addresses if not IP): equal for both directions. Computed when
   /// it is asked for: a switch with one worker never asks.
   [[nodiscard]] std::uint32_t pair_hash() const noexcept {
@@ -97,5 +105,6 @@ struct Parsed {
   }
 };
 static_assert(sizeof(Parsed) == 40 && alignof(Parsed) == 8);
+static_assert(offsetof(Parsed, kind) == 0 && offsetof(Parsed, flags) == 2);
 
 }  // namespace weft::wire
