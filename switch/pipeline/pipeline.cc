@@ -242,19 +242,18 @@ void Pipeline::take_handoff(TimeNs now, rte_mbuf** packets, std::uint16_t count_
 void Pipeline::admit(TimeNs now, Batch& batch, std::uint64_t before) noexcept {
   if (gates_of_ != state_.link_generation()) [[unlikely]]
     set_gates();
-  const PortIndex first = meta(batch.packet[0]).out_port;
-  std::uint32_t other = 0;
+  const PortIndex port = meta(batch.packet[0]).out_port;
   std::uint32_t longest = 0;
   std::uint64_t bytes = 0;
-  for (std::uint32_t i = 0; i < batch.size; ++i) {
-    other |= meta(batch.packet[i]).out_port ^ first;
+  std::uint32_t i = 0;
+  for (; i < batch.size && meta(batch.packet[i]).out_port == port; ++i) {
     longest = std::max(longest, batch.packet[i]->pkt_len);
     bytes += batch.packet[i]->pkt_len;
   }
-  if (other == 0) {
+  if (i == batch.size) {
     admit_all(now, batch.packet, batch.size, longest, bytes);
   } else {
-    admit_mixed(now, batch.packet, batch.size, longest);
+    admit_mixed(now, batch.packet, batch.size);
   }
   count(admission_, batch.size, cycles() - before - passing_through_);
   passing_through_ = 0;
@@ -295,23 +294,34 @@ void Pipeline::pass_through(TimeNs now, EgressQueue& queue, rte_mbuf** packets, 
 
 // Over equal-cost paths each packet leaves through another port, at random. Sorting them port by port takes no branch
 // that would be guessed wrong and no store that a load soon waits for.
-void Pipeline::admit_mixed(TimeNs now, rte_mbuf** packets, std::uint32_t size, std::uint32_t longest) noexcept {
+void Pipeline::admit_mixed(TimeNs now, rte_mbuf** packets, std::uint32_t size) noexcept {
   constexpr int kPasses = 4;
   rte_mbuf* same[Batch::kCapacity];
-  for (int pass = 0; pass < kPasses && size != 0; ++pass) {
+  for (int pass = 0; pass < kPasses; ++pass) {
     const PortIndex port = meta(packets[0]).out_port;
     std::uint32_t taken = 0;
-    std::uint32_t left = 0;
+    std::uint32_t longest = 0;
+    std::uint64_t bytes = 0;
+    std::uint64_t taken_bytes = 0;
+    std::uint32_t either = 0;                // bits in which the port of a packet that is left differs
+    std::uint32_t each = ~std::uint32_t{0};  // bits in which all of their ports do
     for (std::uint32_t i = 0; i < size; ++i) {
       rte_mbuf* m = packets[i];
-      const std::uint32_t fits = meta(m).out_port == port ? 1 : 0;
+      const std::uint32_t differs = meta(m).out_port ^ port;
+      const std::uint32_t fits = differs == 0 ? ~std::uint32_t{0} : 0;
       same[taken] = m;
-      packets[left] = m;
-      taken += fits;
-      left += 1 - fits;
+      packets[i - taken] = m;
+      taken -= fits;
+      longest = std::max(longest, m->pkt_len);
+      bytes += m->pkt_len;
+      taken_bytes += m->pkt_len & fits;
+      either |= differs;
+      each &= differs | fits;
     }
-    admit_all(now, same, taken, longest, bytes_of(same, taken));
-    size = left;
+    admit_all(now, same, taken, longest, taken_bytes);
+    size -= taken;
+    // The others have one port in common.
+    if (either == each) return admit_all(now, packets, size, longest, bytes - taken_bytes);
   }
   for (std::uint32_t i = 0; i < size; ++i) admit_one(now, packets[i]);
 }

@@ -186,7 +186,7 @@ class Pipeline {
   void admit(TimeNs now, Batch& batch, std::uint64_t before) noexcept;
   void admit_all(TimeNs now, rte_mbuf** packets, std::uint32_t size, std::uint32_t longest,
                  std::uint64_t bytes) noexcept;
-  void admit_mixed(TimeNs now, rte_mbuf** packets, std::uint32_t size, std::uint32_t longest) noexcept;
+  void admit_mixed(TimeNs now, rte_mbuf** packets, std::uint32_t size) noexcept;
   void pass_through(TimeNs now, EgressQueue& queue, rte_mbuf** packets, std::uint16_t size,
                     std::uint64_t bytes) noexcept;
   void set_gates() noexcept;

@@ -288,6 +288,32 @@ TEST(Pipeline, TheEgressHalfRunsJustBeforeTheDeviceAndMayTakePackets) {
   EXPECT_THAT(rig.devices[2]->ids(), ElementsAre(3, 4));
 }
 
+TEST(Pipeline, ABurstForManyPortsReachesEachInOrderWithItsBytes) {
+  constexpr std::uint16_t kPorts = 8;
+  Rng rng(1);
+  for (std::uint16_t used = 1; used <= kPorts; ++used) {
+    for (int again = 0; again < 20; ++again) {
+      Rig rig({{"fwd", forward()}}, {.ports = kPorts});
+      std::vector<rte_mbuf*> packets;
+      std::vector<std::vector<std::uint64_t>> expected(kPorts);
+      std::vector<std::uint64_t> bytes(kPorts);
+      for (std::uint64_t id = 0; id < Batch::kCapacity; ++id) {
+        const auto out = static_cast<PortIndex>(rng.below(used));
+        const auto length = static_cast<std::uint16_t>(64 + id);
+        packets.push_back(rig.packet({id, 0, out}, length));
+        expected[out].push_back(id);
+        bytes[out] += length;
+      }
+      rig.pipelines[0]->receive(rig.now, 0, packets.data(), Batch::kCapacity);
+      rig.run_until_quiet();
+      for (PortIndex port = 0; port < kPorts; ++port) {
+        ASSERT_EQ(rig.devices[port]->ids(), expected[port]) << used << " ports, port " << port;
+        ASSERT_EQ(rig.pipelines[0]->port_totals(port).tx_bytes.value(), bytes[port]) << used << " ports, port " << port;
+      }
+    }
+  }
+}
+
 TEST(Pipeline, AFullQueueDropsExactlyWhatDoesNotFit) {
   // A queue that emulates nothing is passed by while it is empty.
   Rig rig({{"fwd", forward()}}, {.queue_packets = 10, .delay_ns = 1});
