@@ -18,8 +18,10 @@ class Clock {
       : base_(rte_rdtsc()),
         multiplier_(static_cast<std::uint64_t>((1e9 * 4294967296.0) / static_cast<double>(rte_get_tsc_hz()))) {}
 
-  [[nodiscard]] pipeline::TimeNs now() const noexcept {
-    const unsigned __int128 scaled = static_cast<unsigned __int128>(rte_rdtsc() - base_) * multiplier_;
+  [[nodiscard]] pipeline::TimeNs now() const noexcept { return at(rte_rdtsc()); }
+  /// The time at which the cycle counter was `tsc`, which is not before construction.
+  [[nodiscard]] pipeline::TimeNs at(std::uint64_t tsc) const noexcept {
+    const unsigned __int128 scaled = static_cast<unsigned __int128>(tsc - base_) * multiplier_;
     return kStart + static_cast<pipeline::TimeNs>(scaled >> 32);
   }
   static constexpr pipeline::TimeNs kStart = 1'000'000'000;
