@@ -28,8 +28,8 @@ bool wide_agrees(const std::uint8_t* frame, std::uint32_t length, const Parsed& 
   Parsed wide;
   std::memset(static_cast<void*>(&wide), 0x33, sizeof wide);
   const bool taken = parse_frame_wide(frame, length, wide);
-  // Untagged IPv4 without options, whose UDP datagram fills the packet.
-  const bool meant = length >= 62 && slow.kind == FrameKind::roce && slow.l3_offset == 14 && slow.l4_offset == 34 &&
+  // Untagged IPv4 without options, whose UDP datagram fills the packet; with a BTH and an ICRC it has 58 bytes.
+  const bool meant = length >= 58 && slow.kind == FrameKind::roce && slow.l3_offset == 14 && slow.l4_offset == 34 &&
                      slow.l3_length == (frame[38] << 8 | frame[39]) + 20;
   return taken == (has_wide() && meant) && (!taken || same(wide, slow));
 }
