@@ -83,8 +83,9 @@ bool parse_rest(rte_mbuf* m) noexcept {
   for (std::uint32_t i = 0; i < size; ++i) {
     rte_mbuf* m = batch.packet[i];
     wire::Parsed& parsed = pipeline::meta(m).parsed;
-    const bool plain = is_whole(m) && wire::detail::parse_roce_wide(pipeline::frame(m), m->data_len, parsed);
-    if (!plain && !(is_whole(m) && parse_rest(m))) [[unlikely]]
+    const bool taken =
+        is_whole(m) && (wire::detail::parse_roce_wide(pipeline::frame(m), m->data_len, parsed) || parse_rest(m));
+    if (!taken) [[unlikely]]
       left |= std::uint64_t{1} << i;
   }
   return left;
@@ -96,9 +97,10 @@ std::uint64_t take_narrow(const Batch& batch) noexcept {
   for (std::uint32_t i = 0; i < size; ++i) {
     rte_mbuf* m = batch.packet[i];
     wire::Parsed& parsed = pipeline::meta(m).parsed;
-    const bool plain =
-        is_whole(m) && wire::detail::parse_roce_ipv4<Plain::kIp>(pipeline::frame(m), m->data_len, parsed);
-    if (!plain && !(is_whole(m) && parse_rest(m))) [[unlikely]]
+    const bool taken =
+        is_whole(m) &&
+        (wire::detail::parse_roce_ipv4<Plain::kIp>(pipeline::frame(m), m->data_len, parsed) || parse_rest(m));
+    if (!taken) [[unlikely]]
       left |= std::uint64_t{1} << i;
   }
   return left;
