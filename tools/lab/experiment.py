@@ -65,6 +65,7 @@ class VariantResult:
     filter_rows: list  # weftctl --json show nack_filter
     drops: list
     uplinks: dict
+    sending_racks: set  # the switches of hosts that send data
     wall_s: float
 
 
@@ -82,7 +83,7 @@ def backlog_us(lab, nic):
     slowest = fabric.slowest_link_mbps(lab)
     if slowest is None:
         return 0.0
-    racks = {host.name: host.port.split("/")[0] for host in lab.hosts}
+    racks = fabric.racks(lab)
     sources = [racks[flow.source] for flow in lab.workload.flows]
     flows = max(map(sources.count, sources))
     return flows * nic.window * (nic.mtu + _HEADER_BYTES) * 8 / slowest
@@ -244,7 +245,7 @@ class Bench:
             flows = self._run_flows(variant, found)
             wall_s = time.monotonic() - started
             return VariantResult(variant, flows, self._show("ports"), self._show("nack_filter"), self._show("drops"),
-                                 fabric.uplinks(self._lab), wall_s)
+                                 fabric.uplinks(self._lab), fabric.sending_racks(self._lab), wall_s)
 
     def _run_flows(self, variant, found):
         running = [self._start_flow(flow, variant, found.rto_us, f"flow{number}")

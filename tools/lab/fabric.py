@@ -63,16 +63,27 @@ def check(lab, weft_switch):
         raise reader.Mistakes(sorted(set(rest)))
 
 
+def racks(lab):
+    """HOST -> the switch to which it is attached."""
+    return {host.name: host.port.split("/")[0] for host in lab.hosts}
+
+
+def sending_racks(lab):
+    """The switches that data enters the fabric through; of the others come acknowledgements only."""
+    of_host = racks(lab)
+    return {of_host[flow.source] for flow in lab.workload.flows}
+
+
 def uplinks(lab):
     """SWITCH -> names of its ports among which `lb` chooses: the links of switches that have hosts."""
-    racks = {host.port.split("/")[0] for host in lab.hosts}
+    leaves = set(racks(lab).values())
     if isinstance(lab.topology, lab_file.LeafSpine):
-        return {rack: [f"s{spine}" for spine in range(1, lab.topology.spines + 1)] for rack in sorted(racks)}
+        return {rack: [f"s{spine}" for spine in range(1, lab.topology.spines + 1)] for rack in sorted(leaves)}
     found = {}
     for node in lab.topology.switches:
         fields = lab_file.fields_of(node)
         name = fields["name"].value
-        if name in racks:
+        if name in leaves:
             ports = [lab_file.fields_of(port) for port in fields["ports"].value]
             found[name] = [port["name"].value for port in ports if port["type"].value == "link"]
     return found
@@ -82,12 +93,12 @@ def slowest_link_mbps(lab):
     """The rate of the slowest uplink; None when none has a rate."""
     if isinstance(lab.topology, lab_file.LeafSpine):
         return min(lab.topology.link_gbps) * 1000
-    racks = uplinks(lab)
+    ways = uplinks(lab)
     rates = []
     for node in lab.topology.switches:
         fields = lab_file.fields_of(node)
         for port in map(lab_file.fields_of, fields["ports"].value):
-            if port["name"].value in racks.get(fields["name"].value, ()) and "rate_mbps" in port:
+            if port["name"].value in ways.get(fields["name"].value, ()) and "rate_mbps" in port:
                 rates.append(float(port["rate_mbps"].value))
     return min((rate for rate in rates if rate > 0), default=None)
 

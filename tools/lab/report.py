@@ -9,7 +9,7 @@ from bench.report import charts, page
 
 from tools.lab import experiment
 
-# A path that carried less of a leaf's bytes than this carried only acknowledgements and greetings.
+# A path that carried less of the bytes of a leaf with senders than this carried no data.
 _USED_SHARE = 0.02
 _LOST = "impair_loss"
 _HONESTY = (
@@ -22,8 +22,8 @@ _HONESTY = (
 _LEGEND = (
     "Mbit/s: all bytes over the time until the last flow ended. resent: packets that a sender repeated; spurious: "
     "those of them that the receiver had already. NACKs: sent by the receivers; heeded: those that reached a sender in "
-    "time to count (a NACK that is overtaken by a later acknowledgement does not). paths: uplinks of a leaf that "
-    "carried data."
+    "time to count (a NACK that is overtaken by a later acknowledgement does not). paths: uplinks of a leaf with "
+    "senders that carried data."
 )
 
 
@@ -69,7 +69,7 @@ def row(result):
         return sum(qp[key] for qp in qps) if all(key in qp for qp in qps) else None
 
     seconds = max(flow.summary["seconds"] for flow in result.flows)
-    shares = path_shares(result)
+    shares = {switch: leaf for switch, leaf in path_shares(result).items() if switch in result.sending_racks}
     used = [sum(share >= _USED_SHARE for share in leaf) for leaf in shares.values() if sum(leaf) > 0]
     return Row(
         name=result.variant.name,

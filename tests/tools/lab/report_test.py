@@ -7,7 +7,7 @@ import unittest
 import xml.etree.ElementTree as ElementTree
 
 import support
-from tools.lab import experiment, lab_file, report
+from tools.lab import experiment, fabric, lab_file, report
 
 LAB = support.load(support.SMALL.replace("NAME", "small"))
 JITTER = experiment.Jitter(2000, 3000, 4000, 9100, 5000, 20)
@@ -51,6 +51,16 @@ class Numbers(unittest.TestCase):
 
     def test_a_path_that_carries_acknowledgements_only_is_not_used(self):
         self.assertEqual([report.row(result).paths_used for result in outcome().results], [1, 2])
+
+    def test_a_leaf_that_sends_acknowledgements_only_uses_no_paths(self):
+        text = support.SMALL.replace("NAME", "one").replace("kind: ring", "kind: flows, flows: [{ from: h2, to: h1 }]")
+        lab = support.load(text)
+        self.assertEqual(fabric.sending_racks(lab), {"leaf2"})
+        # leaf1: acknowledgements on one path, the greetings of programs on the other.
+        ports = [port("s1", 96_000), port("s2", 4_000), {**port("s1", 10_000_000), "switch": "leaf2"}]
+        measured = support.result(lab, 0, [(2.0, [], {})], ports)
+        measured.uplinks["leaf2"] = ["s1", "s2"]
+        self.assertEqual(report.row(measured).paths_used, 1)
 
     def test_guard_and_timeout_follow_from_the_longest_round_trip_unless_the_file_says_otherwise(self):
         self.assertEqual(experiment.limits(JITTER, lab_file.Timing()), experiment.Limits(19_000, 210_000))

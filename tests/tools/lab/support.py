@@ -9,7 +9,7 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT))
 
-from tools.lab import experiment, lab_file  # noqa: E402
+from tools.lab import experiment, fabric, lab_file  # noqa: E402
 
 BIN = os.environ.get("WEFT_BIN") or str(ROOT / "build/bin")
 WEFT_LAB = str(ROOT / "tools/lab/weft-lab")
@@ -57,4 +57,4 @@ def result(lab, number, flows, ports=(), filter_rows=(), drops=()):
         summary = {"messages": 100, "bytes": 10_000, "seconds": seconds, "qps": [qp(**counters)]}
         found.append(experiment.FlowResult(flow, summary, samples))
     return experiment.VariantResult(lab.variants[number], found, list(ports), list(filter_rows), list(drops),
-                                    {"leaf1": ["s1", "s2"]}, 2.0)
+                                    {"leaf1": ["s1", "s2"]}, fabric.sending_racks(lab), 2.0)
