@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "switch/pipeline/egress_queue.h"
 #include "switch/stages/impair_config.h"
 #include "switch/stages/impair_flip.h"
 #include "switch/stages/impair_set.h"
@@ -34,19 +35,22 @@ void ImpairStage::ingress(Context& context, Batch& batch) {
   if (rules_.empty() && queue_.empty()) return;
   // What is due goes first, even when its timer is late: otherwise these packets would overtake it.
   bool resuming = release_due(context);
+  const bool late = queue_.next() <= context.now;
   for (std::uint16_t i = 0; i < batch.size; ++i) {
     const ImpairStep step = rules_.on_packet(context.now, fields_of(batch.packet[i]), context.rng);
-    if (step.what == What::pass && !resuming) [[likely]]
+    if (step.what == What::pass && !resuming && !late) [[likely]]
       continue;
     rte_mbuf* passed[kMaxCopies];
     const std::size_t count = carry_out(context, batch.packet[i], step, passed);
-    if (count == 1 && !resuming) {
+    if (count == 1 && !resuming && !late) {
       batch.packet[i] = passed[0];
       continue;
     }
     resuming = resuming || count > 1;
     batch.remove(i);
-    for (std::size_t k = 0; k < count; ++k) context.resume(passed[k]);
+    for (std::size_t k = 0; k < count; ++k) {
+      if (!late || !stand_in_line(context.now, passed[k])) context.resume(passed[k]);
+    }
   }
 }
 
@@ -122,10 +126,16 @@ void ImpairStage::hold(Context& context, rte_mbuf* m, const ImpairStep& step) no
   if (step.reordered) count(ImpairCounter::reordered);
 }
 
-// True when something was resumed.
+// Behind what is due and could not leave yet; it has met all rules. False when the queue is full.
+bool ImpairStage::stand_in_line(pipeline::TimeNs now, rte_mbuf* m) noexcept {
+  return queue_.push(now, {m, {}, generation_ - 1});
+}
+
+// True when something was resumed. Takes out one burst at most, as much as a port sends between two calls: a worker
+// that was away for some time would otherwise throw all that became due at the egress queue at once.
 bool ImpairStage::release_due(Context& context) noexcept {
   bool resumed = false;
-  while (queue_.next() <= context.now) {
+  for (std::size_t left = pipeline::EgressQueue::kBurst; left != 0 && queue_.next() <= context.now; --left) {
     const Held packet = queue_.pop();
     ImpairStep step{};
     if (packet.generation == generation_) {

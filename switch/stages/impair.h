@@ -78,6 +78,7 @@ class ImpairStage : public pipeline::Stage {
   rte_mbuf* corrupt(pipeline::Context& context, rte_mbuf* m, std::uint32_t bit) noexcept;
   void duplicate(pipeline::Context& context, rte_mbuf* m, ImpairPlace at, Copies& copies) noexcept;
   void hold(pipeline::Context& context, rte_mbuf* m, const ImpairStep& step) noexcept;
+  bool stand_in_line(pipeline::TimeNs now, rte_mbuf* m) noexcept;
   bool release_due(pipeline::Context& context) noexcept;
   void count(ImpairCounter c) noexcept { counters_[static_cast<std::size_t>(c)].add(1); }
 

@@ -207,14 +207,17 @@ TEST(ImpairStage, AReorderedPacketIsOvertakenByThoseOfTheGap) {
   EXPECT_EQ(s.counter("delayed"), 0u);
 }
 
+// The worker comes back late: with a packet, and before it has looked at its timers.
+void receive_late(Switch& s, TimeNs late, const Bytes& frame) {
+  rte_mbuf* m = rte_pktmbuf_alloc(s.h.pool());
+  std::memcpy(rte_pktmbuf_append(m, static_cast<std::uint16_t>(frame.size())), frame.data(), frame.size());
+  s.h.pipeline().receive(s.h.now() + late, 0, &m, 1);
+}
+
 TEST(ImpairStage, PacketsThatAreDueGoBeforeThoseThatArriveEvenWhenTheTimerIsLate) {
   Switch s("{ match: { psn: { first: 100, last: 200 } }, delay_us: 1 }");
   s.h.inject("p1", {roce(100), roce(101)});
-  // The worker comes back late: with a burst, and before it has looked at its timers.
-  rte_mbuf* m = rte_pktmbuf_alloc(s.h.pool());
-  const Bytes late = roce(0);
-  std::memcpy(rte_pktmbuf_append(m, static_cast<std::uint16_t>(late.size())), late.data(), late.size());
-  s.h.pipeline().receive(s.h.now() + 5 * kMicrosecond, 0, &m, 1);
+  receive_late(s, 5 * kMicrosecond, roce(0));
   s.h.advance_ns(5 * kMicrosecond);
   EXPECT_EQ(s.psns(), (Psns{100, 101, 0}));
 }
@@ -259,6 +262,23 @@ TEST(ImpairStage, ReleasesMorePacketsAtOnceThanABurstHolds) {
   for (int i = 0; i < 4; ++i) s.h.inject("p1", burst_of(64));
   s.h.advance_ns(5 * kMicrosecond);
   EXPECT_EQ(s.psns().size(), 256u);
+}
+
+// The queue of a port holds 1024 packets, and a port sends a burst per round.
+TEST(ImpairStage, AfterAPausePacketsLeaveInOrderAndNoFasterThanAPortSends) {
+  Switch s("{ match: { psn: { first: 0, last: 9999 } }, delay_us: 5 }");
+  Psns expected;
+  for (std::uint32_t psn = 0; psn < 1500; ++psn) {
+    s.h.inject("p1", roce(psn));
+    expected.push_back(psn);
+  }
+  for (std::uint32_t psn = 10'000; psn < 10'008; ++psn) {
+    receive_late(s, 9 * kMicrosecond, roce(psn));
+    expected.push_back(psn);
+  }
+  s.h.advance_ns(9 * kMicrosecond);
+  EXPECT_EQ(s.psns(), expected);
+  EXPECT_EQ(s.h.dropped(DropReason::egress_queue_full), 0u);
 }
 
 TEST(ImpairStage, FlushLetsHeldPacketsGoInOrder) {
