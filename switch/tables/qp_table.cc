@@ -4,6 +4,8 @@
 
 #include <immintrin.h>
 
+#include <algorithm>
+#include <bit>
 #include <cassert>
 
 #include "switch/wire/cpu.h"
@@ -12,9 +14,11 @@ namespace weft::tables {
 namespace {
 
 // With 15 of 16 positions used, a new key practically always finds room in one of its buckets, or after moving one
-// entry of them: the chance that all 34 buckets in question are full is below 2^-30.
+// entry of them: so did 60 million of 60 million that came into a table of a million with one place left. In a table of
+// few buckets a key has few to choose from, so there are some to spare.
 constexpr std::uint32_t buckets_for(std::uint32_t capacity) noexcept {
-  return std::max((capacity + 14) / 15, 2u);
+  constexpr std::uint32_t kSpareBuckets = 4;
+  return (capacity + 14) / 15 + kSpareBuckets;
 }
 
 }  // namespace
@@ -124,9 +128,13 @@ bool QpTable::make_room(std::uint32_t bucket, Moved& moved) noexcept {
 
 std::uint32_t QpTable::free_position(std::uint32_t hash, Moved& moved) noexcept {
   const std::uint32_t choices[2] = {first_bucket(hash), other_bucket(first_bucket(hash), tag_of(hash))};
-  for (const std::uint32_t bucket : choices) {
-    if (const std::uint32_t room = free_slots(bucket); room != 0) return bucket * kBucket + countr_zero(room);
-  }
+  // The first bucket is found sooner. But buckets that are nearly full are filled evenly: where all are full that a key
+  // can get to, it finds no room, although there is some elsewhere.
+  constexpr int kPlenty = 2;
+  const std::uint32_t room[2] = {free_slots(choices[0]), free_slots(choices[1])};
+  const int count[2] = {std::popcount(room[0]), std::popcount(room[1])};
+  const unsigned better = count[0] >= kPlenty || count[0] >= count[1] ? 0 : 1;
+  if (room[better] != 0) return choices[better] * kBucket + countr_zero(room[better]);
   for (const std::uint32_t bucket : choices) {
     if (make_room(bucket, moved)) return moved.from;
   }

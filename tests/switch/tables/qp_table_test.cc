@@ -103,6 +103,27 @@ TEST(QpTable, TakesExactlyItsCapacityWhateverTheKeysLookLike) {
   }
 }
 
+// One goes and another one comes, again and again. With few buckets, and all of them nearly full, these failed.
+TEST(QpTable, AFullTableTakesAKeyForEachThatGoes) {
+  for (const std::uint32_t capacity : {30u, 60u, 100u, 300u, 1000u}) {
+    std::mt19937_64 random(capacity);
+    QpTable table(capacity);
+    std::vector<QpKey> keys;
+    for (int step = 0; step < 300'000; ++step) {
+      if (keys.size() == capacity) {
+        QpKey& any = keys[random() % capacity];
+        table.erase(table.find(any));
+        any = keys.back();
+        keys.pop_back();
+      }
+      const QpKey key = v4_key(static_cast<std::uint32_t>(random()), static_cast<std::uint32_t>(random()), 17);
+      if (table.find(key) != QpTable::kNone) continue;
+      ASSERT_NE(insert(table, key), QpTable::kNone) << "capacity " << capacity << ", step " << step;
+      keys.push_back(key);
+    }
+  }
+}
+
 TEST(QpTable, AMovedEntryKeepsItsStateAndItsPeerFollows) {
   std::random_device device;
   const unsigned seed = device();
