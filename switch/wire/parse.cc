@@ -3,6 +3,7 @@
 #include "switch/wire/parse.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "switch/wire/parse_wide.h"
 
@@ -240,7 +241,8 @@ bool parse_roce_ipv6(const std::uint8_t* data, std::uint32_t readable, std::uint
     type = detail::load_be<std::uint16_t>(data + l3 + 2);
     l3 += sizeof(VlanTag);
   }
-  if (readable < l3 + kIp + detail::kFastL4Bytes) return false;
+  // Up to the four bytes behind the BTH, which are an AETH, other headers, payload or the ICRC.
+  if (readable < l3 + kIp + sizeof(UdpHeader) + sizeof(Bth) + 4) return false;
   // If not all headers of any opcode are readable, the packet has to end there.
   const std::uint32_t all_headers = l3 + kIp + sizeof(UdpHeader) + kMaxRoceHeaderBytes;
   const std::uint32_t limit = readable >= all_headers ? length : readable;
@@ -249,26 +251,33 @@ bool parse_roce_ipv6(const std::uint8_t* data, std::uint32_t readable, std::uint
   const std::uint32_t payload_length = static_cast<std::uint32_t>(word >> 16) & 0xffff;
   if (type != EtherType::ipv6 || word >> 60 != 6 || (word >> 8 & 0xff) != IpProtocol::udp) return false;
   if ((data[6] & 1) != 0 || payload_length + kIp > std::min(limit - l3, 0xffffu)) return false;
+  const auto& udp = header_at<UdpHeader>(ip + kIp);
+  const std::uint8_t* bth = ip + kIp + sizeof(UdpHeader);
   detail::FastTransport t;
-  if (!detail::check_roce(ip + kIp, payload_length, t)) return false;
+  t.bth = detail::load_raw<std::uint64_t>(bth);
+  if (udp.destination_port.value() != kRoceUdpPort || header_at<Bth>(bth).transport_version() != 0) return false;
+  if (udp.length.value() != payload_length || !detail::check_bth(payload_length, t)) return false;
 
+  const detail::TailFields tail = detail::tail_fields(detail::load_raw<__m128i>(bth));
+  const auto ports = detail::load_be<std::uint32_t>(ip + kIp);
+  detail::store_at(out, 0, tail.first);  // opcode, syndrome
+  detail::store_at(out, 16, tail.second);
   out.kind = FrameKind::roce;
   out.validity = Validity::ok;
+  out.flags = static_cast<std::uint8_t>(flags | tail.flags);
   out.l3_offset = static_cast<std::uint8_t>(l3);
   out.l4_offset = static_cast<std::uint8_t>(l3 + kIp);
-  out.opcode = static_cast<std::uint8_t>(t.bth);
   out.tos = static_cast<std::uint8_t>(word >> 52);
   out.ttl = static_cast<std::uint8_t>(word);
   out.vlan_tci = tci;
   out.l3_length = static_cast<std::uint16_t>(payload_length + kIp);
+  out.payload_bytes = static_cast<std::uint16_t>(t.payload);
+  out.syndrome &= t.row->aeth_mask;
   out.protocol = IpProtocol::udp;
-  const std::uint8_t* bth = ip + kIp + sizeof(UdpHeader);
-  out.dest_qp = Qpn(detail::load_be<std::uint32_t>(bth + 4));
-  out.psn = Psn(detail::load_be<std::uint32_t>(bth + 8));
-  detail::fill_roce(ip + kIp, detail::load_raw<__m128i>(bth), t, flags, out);
   const Ipv6Hashes hashes = hash_v6(ip + 8, ip + 24);
   out.address_key = hashes.ordered;
   out.stored_pair_hash = hashes.unordered;
+  detail::store_at(out, offsetof(Parsed, source_port), std::rotl(ports, 16));
   return true;
 }
 

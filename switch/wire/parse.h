@@ -6,7 +6,6 @@
 #pragma once
 
 #include <array>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -85,19 +84,6 @@ inline void store_at(Parsed& out, std::size_t offset, const T& v) noexcept {
   std::memcpy(reinterpret_cast<std::uint8_t*>(&out) + offset, &v, sizeof v);
 }
 
-/// Sixteen bytes, `fill` but for those that are named by their position.
-template <std::size_t kCount>
-[[nodiscard]] constexpr std::array<std::uint8_t, 16> bytes16(const At (&named)[kCount], std::uint8_t fill = 0) {
-  std::array<std::uint8_t, 16> v{};
-  for (auto& b : v) b = fill;
-  for (const At& n : named) v[n.position] = n.value;
-  return v;
-}
-/// Shuffle control: byte `value` of the source goes to `position`; all others become 0.
-template <std::size_t kCount>
-[[nodiscard]] constexpr std::array<std::uint8_t, 16> moves(const At (&named)[kCount]) {
-  return bytes16(named, 0x80);
-}
 [[nodiscard]] inline __m128i vector(const std::array<std::uint8_t, 16>& v) noexcept {
   return load_raw<__m128i>(v.data());
 }
@@ -110,10 +96,9 @@ template <std::size_t kCount>
   return contiguous >= all ? frame_length : contiguous;
 }
 
-/// UDP and BTH as the fast paths read them.
+/// A BTH as the fast paths read it.
 struct FastTransport {
-  std::uint32_t ports;  ///< source << 16 | destination
-  std::uint64_t bth;    ///< opcode, flags, P_Key, resv8a, QP, first byte lowest
+  std::uint64_t bth;  ///< opcode, flags, P_Key, resv8a, QP, first byte lowest
   const FastRow* row;
   std::uint32_t payload;
 };
@@ -125,39 +110,27 @@ struct FastTransport {
   return t.payload - t.row->least <= t.row->span && (t.bth & t.row->forbidden) == 0 && t.bth >> 40 != 0;
 }
 
-/// Bytes from the UDP header that the fast paths read: UDP, BTH and the four bytes behind it, which are an AETH, other
-/// headers, payload or the ICRC.
-inline constexpr std::uint32_t kFastL4Bytes = sizeof(UdpHeader) + sizeof(Bth) + 4;
-
-/// True when `l4` is valid RoCEv2 that fills the `ip_payload` bytes behind the IP headers.
-[[gnu::always_inline]] inline bool check_roce(const std::uint8_t* l4, std::uint32_t ip_payload,
-                                              FastTransport& t) noexcept {
-  t.ports = load_be<std::uint32_t>(l4);
-  t.bth = load_raw<std::uint64_t>(l4 + sizeof(UdpHeader));
-  constexpr std::uint64_t kTransportVersion = 0x0f00;
-  if (static_cast<std::uint16_t>(t.ports) != kRoceUdpPort || (t.bth & kTransportVersion) != 0) return false;
-  const std::uint32_t udp_length = load_be<std::uint16_t>(l4 + offsetof(UdpHeader, length));
-  return udp_length == ip_payload && check_bth(udp_length, t);
-}
-
-/// The ParsedFlags of a BTH: bits at the top of its bytes, gathered by their sign; BECN lies one lower.
-[[gnu::always_inline]] inline std::uint32_t bth_flags(__m128i bth) noexcept {
-  static_assert(ParsedFlag::ack_req == 1 << 2 && ParsedFlag::solicited == 1 << 3 && ParsedFlag::becn == 1 << 5 &&
-                ParsedFlag::fecn == 1 << 6);
-  alignas(16) static constexpr auto kBits = moves({{2, offsetof(Bth, ack_reserved)}, {3, 1}, {5, 4}, {6, 4}});
-  alignas(16) static constexpr auto kBecn = bytes16({{5, 0xff}});
-  const __m128i bits = _mm_shuffle_epi8(bth, vector(kBits));
-  return static_cast<std::uint32_t>(_mm_movemask_epi8(_mm_add_epi8(bits, _mm_and_si128(bits, vector(kBecn)))));
-}
-
-/// All fields of Parsed that come from UDP and BTH but opcode, QP and PSN.
-[[gnu::always_inline]] inline void fill_roce(const std::uint8_t* l4, __m128i bth, const FastTransport& t,
-                                             std::uint32_t flags, Parsed& out) noexcept {
-  constexpr std::size_t kBth = sizeof(UdpHeader);
-  out.flags = static_cast<std::uint8_t>(flags | bth_flags(bth));
-  out.payload_bytes = static_cast<std::uint16_t>(t.payload);
-  out.syndrome = l4[kBth + sizeof(Bth)] & t.row->aeth_mask;
-  store_at(out, offsetof(Parsed, source_port), std::rotl(t.ports, 16));
+/// What the sixteen bytes from the BTH on say, where Parsed has it.
+struct TailFields {
+  __m128i first;        ///< of its bytes 0 to 15; syndrome: what is in an AETH's place
+  __m128i second;       ///< of its bytes 16 to 31
+  std::uint32_t flags;  ///< ParsedFlag bits
+};
+[[gnu::always_inline]] inline TailFields tail_fields(__m128i tail) noexcept {
+  // The BTH's own fields do not depend on what comes before.
+  using Fields = RoceV4Fields<sizeof(EthernetHeader)>;
+  using Window = FieldWindow<Fields>;
+  using Constant = const typename Window::Vector;
+  constexpr std::size_t kFrom = Fields::kBth, kSecond = 16, kThird = 32;
+  alignas(16) static constexpr Constant kTo0 = Window::moves(kFrom, 0), kTo1 = Window::moves(kFrom, kSecond);
+  alignas(16) static constexpr Constant kTo2 = Window::moves(kFrom, kThird),
+                                        kFlagBits = Window::record(Fields::kFlagBits, kThird);
+  const __m128i bits = _mm_and_si128(_mm_shuffle_epi8(tail, vector(kTo2)), vector(kFlagBits));
+  // The other bytes have no bits, and are equal too.
+  const int set = _mm_movemask_epi8(_mm_cmpeq_epi8(bits, vector(kFlagBits))) >> (Fields::kFlags - kThird);
+  constexpr std::uint8_t kMayFlag = ParsedFlag::ack_req | ParsedFlag::solicited | ParsedFlag::becn | ParsedFlag::fecn;
+  return {_mm_shuffle_epi8(tail, vector(kTo0)), _mm_shuffle_epi8(tail, vector(kTo1)),
+          static_cast<std::uint32_t>(set & kMayFlag)};
 }
 
 /// RoCEv2 over IPv4 without options at offset kL3. Byte shuffles move fields to their place in Parsed. False, with
@@ -175,21 +148,20 @@ template <std::uint8_t kL3>
   const auto middle = load_raw<__m128i>(data + kMiddle);
   const auto tail = load_raw<__m128i>(data + kTail);
 
-  alignas(16) static constexpr Constant kHeadMask = Window::mask(kHead), kHeadExpected = Window::expected(kHead);
-  alignas(16) static constexpr Constant kMiddleMask = Window::mask(kMiddle),
-                                        kMiddleExpected = Window::expected(kMiddle);
-  alignas(16) static constexpr Constant kTailMask = Window::mask(kTail);
-  static_assert(Window::expected(kTail) == typename Window::Vector{});
+  alignas(16) static constexpr Constant kHeadMask = Window::rules(&Rule::mask, kHead),
+                                        kHeadExpected = Window::rules(&Rule::value, kHead);
+  alignas(16) static constexpr Constant kMiddleMask = Window::rules(&Rule::mask, kMiddle),
+                                        kMiddleExpected = Window::rules(&Rule::value, kMiddle);
+  alignas(16) static constexpr Constant kTailMask = Window::rules(&Rule::mask, kTail);
+  static_assert(Window::rules(&Rule::value, kTail) == typename Window::Vector{});
   const __m128i head_wrong = _mm_xor_si128(_mm_and_si128(head, vector(kHeadMask)), vector(kHeadExpected));
   const __m128i middle_wrong = _mm_xor_si128(_mm_and_si128(middle, vector(kMiddleMask)), vector(kMiddleExpected));
   const __m128i wrong = _mm_or_si128(_mm_or_si128(head_wrong, middle_wrong), _mm_and_si128(tail, vector(kTailMask)));
   if (_mm_testz_si128(wrong, wrong) == 0 || (data[6] & 1) != 0) return false;
 
   alignas(16) static constexpr Constant kHeadTo0 = Window::moves(kHead, 0), kMiddleTo0 = Window::moves(kMiddle, 0);
-  alignas(16) static constexpr Constant kTailTo0 = Window::moves(kTail, 0), kFixed = Window::record(Fields::kFixed, 0);
   const __m128i lengths =
       _mm_or_si128(_mm_shuffle_epi8(head, vector(kHeadTo0)), _mm_shuffle_epi8(middle, vector(kMiddleTo0)));
-  const __m128i first = _mm_or_si128(lengths, _mm_or_si128(_mm_shuffle_epi8(tail, vector(kTailTo0)), vector(kFixed)));
   static_assert(offsetof(Parsed, l3_length) == 10 && offsetof(Parsed, payload_bytes) == 12);
   const auto total = static_cast<std::uint32_t>(_mm_extract_epi16(lengths, 5));
   const auto udp_length = static_cast<std::uint32_t>(_mm_extract_epi16(lengths, 6));
@@ -198,22 +170,15 @@ template <std::uint8_t kL3>
   if (total != udp_length + sizeof(Ipv4Header) || kL3 + total > limit || !check_bth(udp_length, t)) return false;
 
   constexpr std::size_t kSecond = 16, kThird = 32;
+  alignas(16) static constexpr Constant kFixed = Window::record(Fields::kFixed, 0);
   alignas(16) static constexpr Constant kMiddleTo1 = Window::moves(kMiddle, kSecond),
-                                        kTailTo1 = Window::moves(kTail, kSecond);
-  alignas(16) static constexpr Constant kMiddleTo2 = Window::moves(kMiddle, kThird),
-                                        kTailTo2 = Window::moves(kTail, kThird);
-  alignas(16) static constexpr Constant kFlagBits = Window::record(Fields::kFlagBits, kThird);
-  const __m128i second =
-      _mm_or_si128(_mm_shuffle_epi8(middle, vector(kMiddleTo1)), _mm_shuffle_epi8(tail, vector(kTailTo1)));
-  const __m128i bits = _mm_and_si128(_mm_shuffle_epi8(tail, vector(kTailTo2)), vector(kFlagBits));
-  // The other bytes have no bits, and are equal too.
-  const int flags = _mm_movemask_epi8(_mm_cmpeq_epi8(bits, vector(kFlagBits))) >> (Fields::kFlags - kThird);
-  store_at(out, 0, first);
-  store_at(out, kSecond, second);
+                                        kMiddleTo2 = Window::moves(kMiddle, kThird);
+  const TailFields from_tail = tail_fields(tail);
+  store_at(out, 0, _mm_or_si128(_mm_or_si128(lengths, vector(kFixed)), from_tail.first));
+  store_at(out, kSecond, _mm_or_si128(_mm_shuffle_epi8(middle, vector(kMiddleTo1)), from_tail.second));
   store_at(out, kThird, _mm_cvtsi128_si64(_mm_shuffle_epi8(middle, vector(kMiddleTo2))));
-  constexpr std::uint8_t kMayFlag = ParsedFlag::ack_req | ParsedFlag::solicited | ParsedFlag::becn | ParsedFlag::fecn;
   constexpr bool kTagged = kL3 != sizeof(EthernetHeader);
-  out.flags = static_cast<std::uint8_t>((flags & kMayFlag) | (kTagged ? ParsedFlag::vlan_tagged : 0));
+  out.flags = static_cast<std::uint8_t>(from_tail.flags | (kTagged ? ParsedFlag::vlan_tagged : 0));
   out.payload_bytes = static_cast<std::uint16_t>(t.payload);
   out.syndrome &= t.row->aeth_mask;
   if constexpr (kTagged) out.vlan_tci = load_be<std::uint16_t>(data + sizeof(EthernetHeader));

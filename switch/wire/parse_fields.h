@@ -91,17 +91,11 @@ template <typename Fields>
 struct FieldWindow {
   using Vector = std::array<std::uint8_t, 16>;
 
-  static constexpr Vector mask(std::size_t from) {
+  /// The rules' masks or values.
+  static constexpr Vector rules(std::uint8_t Rule::*field, std::size_t from) {
     Vector v{};
     for (const Rule& r : Fields::kRules) {
-      if (r.at >= from && r.at < from + v.size()) v[r.at - from] = r.mask;
-    }
-    return v;
-  }
-  static constexpr Vector expected(std::size_t from) {
-    Vector v{};
-    for (const Rule& r : Fields::kRules) {
-      if (r.at >= from && r.at < from + v.size()) v[r.at - from] = r.value;
+      if (r.at >= from && r.at < from + v.size()) v[r.at - from] = r.*field;
     }
     return v;
   }
