@@ -19,6 +19,10 @@ struct Batch {
   std::uint64_t removed = 0;  ///< bit i: packet[i] has left the batch and must not be touched any more
 
   [[nodiscard]] bool full() const noexcept { return size == kCapacity; }
+  /// Bit i: there is a packet[i].
+  [[nodiscard]] std::uint64_t all() const noexcept {
+    return full() ? ~std::uint64_t{0} : (std::uint64_t{1} << size) - 1;
+  }
   void push(rte_mbuf* m) noexcept {
     assert(size < kCapacity);
     packet[size++] = m;

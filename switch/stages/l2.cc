@@ -208,9 +208,12 @@ class ForwardMemo {
 
  private:
   static constexpr std::size_t kEntries = 4096;  // mostly empty, so that few pairs of hosts share one
-  // The end of the source address, which differs most, goes in as the seed.
+  // The end of the source address, which differs most, goes in as the seed. Sources that differ in the last bit only
+  // share a cache line: the addresses of hosts are often consecutive.
   static std::size_t slot(const Key& k) noexcept {
-    return static_cast<std::size_t>(_mm_crc32_u64(static_cast<std::uint32_t>(k.high), k.low)) % kEntries;
+    constexpr std::uint32_t kLastBit = 1u << 24;
+    const auto end = static_cast<std::uint32_t>(k.high);
+    return (static_cast<std::size_t>(_mm_crc32_u64(end & ~kLastBit, k.low)) ^ (end / kLastBit & 1)) % kEntries;
   }
 
   std::array<Entry, kEntries> entries_{};

@@ -126,9 +126,9 @@ void L3Stage::ingress(Context& context, Batch& batch) {
 // Sends packets the way of their flow. Bit i of the result: packet i is left.
 std::uint64_t L3Stage::follow_flows(const Context& context, const Batch& batch) noexcept {
   const L3Flows* const flows = finish_.flows(context);
-  const std::uint32_t size = batch.size;
   if (flows == nullptr) [[unlikely]]
-    return size == Batch::kCapacity ? ~std::uint64_t{0} : (std::uint64_t{1} << size) - 1;
+    return batch.all();
+  const std::uint32_t size = batch.size;
   std::array<std::uint32_t, Batch::kCapacity> places;
   for (std::uint32_t i = 0; i < size; ++i) places[i] = flows->place(pipeline::meta(batch.packet[i]).qp_handle);
   std::uint32_t from = 1u << 16;  // no port

@@ -117,7 +117,7 @@ bool is_whole(const rte_mbuf*) noexcept {
 }
 
 std::uint64_t take_fast(const Batch& batch) noexcept {
-  return batch.size == Batch::kCapacity ? ~std::uint64_t{0} : (std::uint64_t{1} << batch.size) - 1;
+  return batch.all();
 }
 
 #endif

@@ -45,6 +45,13 @@ TEST(Batch, CompactClosesGapsAndKeepsOrder) {
   }
 }
 
+TEST(Batch, SaysWhichPacketsThereAre) {
+  EXPECT_EQ(batch_of(0).all(), 0u);
+  EXPECT_EQ(batch_of(1).all(), 1u);
+  EXPECT_EQ(batch_of(63).all(), ~std::uint64_t{0} >> 1);
+  EXPECT_EQ(batch_of(64).all(), ~std::uint64_t{0});
+}
+
 TEST(Batch, CanLoseTheFirstTheLastAndAll) {
   Batch batch = batch_of(Batch::kCapacity);
   batch.remove(0);
