@@ -435,9 +435,12 @@ void QpTracker::erase(std::uint32_t position) noexcept {
 }
 
 bool QpTracker::evict_aged(std::uint32_t tick) noexcept {
-  for (std::uint32_t i = 0; i < std::min(kEvictionTries, table_.slots()); ++i) {
+  const std::uint32_t reach = std::min(kEvictionReach, table_.slots());
+  for (std::uint32_t looked_at = 0, tried = 0; looked_at < reach && tried < kEvictionTries; ++looked_at) {
     if (scan_at_ >= table_.slots()) scan_at_ = 0;
     const std::uint32_t position = scan_at_++;
+    if (table_.entry(position).is_free()) continue;
+    ++tried;
     if (!has_aged(position, tick)) continue;
     remove(position);
     return true;

@@ -134,8 +134,9 @@ class QpTracker {
   static constexpr std::uint32_t kScanSlice = 512;
   // ACKs have something to tell that the fast path has not counted.
   static constexpr std::uint8_t kListens = tables::ResponseFlag::watch | tables::ResponseFlag::evidence;
-  // Entries that an insertion into a full table looks at for one that has aged.
-  static constexpr std::uint32_t kEvictionTries = 16;
+  // Entries that an insertion into a full table looks at for one that has aged, and positions: in a small table, and
+  // when the address pairs have run out, many positions hold few entries.
+  static constexpr std::uint32_t kEvictionTries = 16, kEvictionReach = 128;
 
   [[nodiscard]] std::uint32_t resolve(pipeline::TimeNs now, const tables::QpKey& key, const wire::Parsed& p,
                                       const std::uint8_t* frame) noexcept;
