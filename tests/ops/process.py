@@ -86,13 +86,14 @@ class Process:
                                 text=True, timeout=60)
         return result.returncode, result.stdout + result.stderr
 
-    def start(self, path, environment=None, ready="forwarding", **options):
+    def start(self, path, environment=None, **options):
         """Starts weft-switch; returns when it forwards."""
         with open(self.log_path, "w") as log:
             self.switch = subprocess.Popen(
                 ["setpriv", "--pdeathsig", "KILL", "--", os.path.join(BIN, "weft-switch"), "-c", path],
                 stdout=log, stderr=subprocess.STDOUT, env={**os.environ, **(environment or {})}, **options)
-        self.wait_for(lambda: ready in read(self.log_path), "weft-switch to start")
+        # A warning about hugepages speaks of forwarding too, and comes before anything runs.
+        self.wait_for(lambda: "forwarding\n" in read(self.log_path), "weft-switch to start")
         return self
 
     def wait_for(self, condition, what, timeout=START_TIMEOUT_S):

@@ -20,6 +20,9 @@ MAC_A = bytes.fromhex("02000000000a")
 MAC_B = bytes.fromhex("02000000000b")
 MAC_C = bytes.fromhex("02000000000c")
 
+# The end of the line that says so: a warning about hugepages speaks of forwarding too, before anything runs.
+FORWARDING = re.compile(r"(?m)forwarding$")
+
 # No hugepages, no control service: what a test does not speak of cannot fail it.
 TOP = "eal: { hugepages: off, mbufs: 4096 }\nidle: sleep\ncontrol: { socket: \"\" }\n"
 
@@ -99,7 +102,7 @@ def wait_for_forwarding(process):
     seen = ""
     for line in process.stdout:
         seen += line
-        if "forwarding" in line:
+        if FORWARDING.search(without_colours(line)):
             return seen
     raise AssertionError("weft-switch did not start:\n" + seen)
 
@@ -162,7 +165,10 @@ class Case(unittest.TestCase):
 def show(socket, table):
     """Rows of a table of a running switch, as weftctl prints them."""
     command = [os.path.join(BIN, "weftctl"), "--socket", socket, "--json", "show", table]
-    return json.loads(subprocess.run(command, capture_output=True, text=True, timeout=30, check=True).stdout)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    if done.returncode != 0:
+        raise AssertionError(f"weftctl show {table} ended with {done.returncode}: {done.stderr}")
+    return json.loads(done.stdout)
 
 
 def port_row(counters, name, switch=0):
