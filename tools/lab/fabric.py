@@ -65,7 +65,7 @@ def check(lab, weft_switch):
 
 def racks(lab):
     """HOST -> the switch to which it is attached."""
-    return {host.name: host.port.split("/")[0] for host in lab.hosts}
+    return {host.name: host.rack for host in lab.hosts}
 
 
 def sending_racks(lab):
@@ -208,7 +208,7 @@ def _spine(topology, hosts, spine, loss):
     impair = [{"impair": {"rules": [{"name": "loss", "match": {"kind": "roce"}, "loss": loss}]}}] if loss else []
     routes = []
     for host in hosts:
-        leaf = int(host.port.split("/")[0].removeprefix("leaf"))
+        leaf = int(host.rack.removeprefix("leaf"))
         routes.append({"prefix": str(host.address.network), "via": [f"10.1.{spine}.{2 * leaf - 1}"]})
     return {"name": f"spine{spine}", "ports": ports, "addresses": addresses, "neighbours": neighbours, "routes": routes,
             "pipeline": ["parse", *impair, "l3"]}

@@ -29,6 +29,11 @@ class Host:
     address: ipaddress.IPv4Interface | ipaddress.IPv6Interface  # its server's; senders take the next ones
     gateway: str | None
 
+    @property
+    def rack(self):
+        """The switch to which it is attached."""
+        return self.port.split("/")[0]
+
     def sender(self, number=1):
         """The address of the host's client: 1 sends the workload, 2 measures."""
         return str(self.address.ip + number)
@@ -420,6 +425,6 @@ def across_racks(hosts):
     """The names of hosts, those of all racks in turn, so that neighbours are in different racks where that can be."""
     racks = {}
     for host in hosts:
-        racks.setdefault(host.port.split("/")[0], []).append(host.name)
+        racks.setdefault(host.rack, []).append(host.name)
     deepest = max(map(len, racks.values()), default=0)
     return [rack[place] for place in range(deepest) for rack in racks.values() if place < len(rack)]
