@@ -34,15 +34,16 @@ ImpairStage::ImpairStage(ImpairUnit rules, std::size_t max_held) : rules_(std::m
 void ImpairStage::ingress(Context& context, Batch& batch) {
   if (rules_.empty() && queue_.empty()) return;
   // What is due goes first, even when its timer is late: otherwise these packets would overtake it.
-  bool resuming = release_due(context);
+  const bool released = release_due(context);
   const bool late = queue_.next() <= context.now;
+  bool resuming = released || late;
   for (std::uint16_t i = 0; i < batch.size; ++i) {
     const ImpairStep step = rules_.on_packet(context.now, fields_of(batch.packet[i]), context.rng);
-    if (step.what == What::pass && !resuming && !late) [[likely]]
+    if (step.what == What::pass && !resuming) [[likely]]
       continue;
     rte_mbuf* passed[kMaxCopies];
     const std::size_t count = carry_out(context, batch.packet[i], step, passed);
-    if (count == 1 && !resuming && !late) {
+    if (count == 1 && !resuming) {
       batch.packet[i] = passed[0];
       continue;
     }
