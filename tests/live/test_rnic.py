@@ -200,7 +200,7 @@ class Rnic(unittest.TestCase):
             # The median: a busy machine that stops the server for 170 ms fills the queue, marks or not.
             _, unheeded = self.with_queue_lengths(l, a, "write_bw", B, *options)
             self.assertGreater(len(heeded), 10)
-            self.assertGreater(statistics.median(unheeded), 2 * statistics.median(heeded))
+            self.assertGreater(statistics.median(unheeded), 3 * statistics.median(heeded))
             l.stop()
 
     def with_queue_lengths(self, l, host, *arguments):

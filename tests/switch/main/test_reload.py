@@ -25,7 +25,7 @@ class Reload(program.Case):
             cwd=self.directory, stdout=self.log, stderr=subprocess.STDOUT, text=True)
         self.addCleanup(self.process.wait)
         self.addCleanup(self.process.kill)
-        self.wait_for("forwarding\n")
+        self.wait_for(program.FORWARDING)
 
     def said(self):
         with open(self.path("log"), encoding="utf-8") as file:
