@@ -2,7 +2,6 @@
 // Copyright The weft authors
 #include "switch/control/client.h"
 
-#include <grpcpp/client_context.h>
 #include <grpcpp/create_channel.h>
 #include <grpcpp/create_channel_posix.h>
 #include <grpcpp/security/credentials.h>
@@ -44,8 +43,11 @@ ReloadResult result_of(const v1::ChangesReply& reply) {
 
 }  // namespace
 
-void Client::Impl::limit(grpc::ClientContext& context) const {
-  context.set_deadline(std::chrono::system_clock::now() + call_time);
+// gRPC's server queues no call: while all its threads are busy, as when a client breaks off a thousand calls at once,
+// it refuses those of others with this status, before the service sees them. Its text alone tells it from our refusals.
+bool Client::Impl::lacked_a_thread(const grpc::Status& status) {
+  return status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED &&
+         status.error_message() == "Server Threadpool Exhausted";
 }
 
 std::optional<CallError> Client::Impl::to_error(const grpc::Status& status) const {
@@ -108,10 +110,8 @@ std::optional<CallError> Client::connect_tls(const std::string& address, const T
 }
 
 std::optional<CallError> Client::about(ProcessInfo& info) {
-  grpc::ClientContext context;
-  impl_->limit(context);
   v1::AboutReply reply;
-  if (auto error = impl_->to_error(impl_->stub->About(&context, {}, &reply))) return error;
+  if (auto error = impl_->call([&](auto& context) { return impl_->stub->About(&context, {}, &reply); })) return error;
   info.facts = nlohmann::ordered_json::parse(reply.facts_json(), nullptr, false);
   info.switches.assign(reply.switches().begin(), reply.switches().end());
   if (!info.facts.is_object()) return CallError{Kind::refused, "the process on " + impl_->path + " answers no JSON"};
@@ -119,31 +119,27 @@ std::optional<CallError> Client::about(ProcessInfo& info) {
 }
 
 std::optional<CallError> Client::tables(std::vector<TableInfo>& tables) {
-  grpc::ClientContext context;
-  impl_->limit(context);
   v1::ListTablesReply reply;
-  if (auto error = impl_->to_error(impl_->stub->ListTables(&context, {}, &reply))) return error;
+  if (auto error = impl_->call([&](auto& context) { return impl_->stub->ListTables(&context, {}, &reply); }))
+    return error;
   tables.clear();
   for (const auto& table : reply.tables()) tables.push_back({table.name(), table.summary()});
   return std::nullopt;
 }
 
 std::optional<CallError> Client::diff(const std::string& path, ReloadResult& result) {
-  grpc::ClientContext context;
-  impl_->limit(context);
   v1::DiffRequest request;
   request.set_path(path);
   v1::ChangesReply reply;
-  if (auto error = impl_->to_error(impl_->stub->Diff(&context, request, &reply))) return error;
+  if (auto error = impl_->call([&](auto& context) { return impl_->stub->Diff(&context, request, &reply); }))
+    return error;
   result = result_of(reply);
   return std::nullopt;
 }
 
 std::optional<CallError> Client::reload(ReloadResult& result) {
-  grpc::ClientContext context;
-  impl_->limit(context);
   v1::ChangesReply reply;
-  if (auto error = impl_->to_error(impl_->stub->Reload(&context, {}, &reply))) return error;
+  if (auto error = impl_->call([&](auto& context) { return impl_->stub->Reload(&context, {}, &reply); })) return error;
   result = result_of(reply);
   return std::nullopt;
 }
@@ -151,21 +147,21 @@ std::optional<CallError> Client::reload(ReloadResult& result) {
 std::optional<CallError> Client::show(const Question& question,
                                       const std::function<void(const std::string& row_json)>& on_row,
                                       ShowSummary& summary) {
-  grpc::ClientContext context;
-  impl_->limit(context);
   v1::ShowRequest request;
   request.set_table(question.table);
   request.set_switch_name(question.switch_name);
   request.set_max_rows(question.max_rows);
   summary = {};
-  const auto reader = impl_->stub->Show(&context, request);
-  v1::ShowReply reply;
-  while (reader->Read(&reply)) {
-    for (const auto& row : reply.rows_json()) on_row(row);
-    for (const auto& name : reply.switches()) summary.switches.push_back(name);
-    summary.truncated = reply.truncated();
-  }
-  return impl_->to_error(reader->Finish());
+  return impl_->call([&](auto& context) {
+    const auto reader = impl_->stub->Show(&context, request);
+    v1::ShowReply reply;
+    while (reader->Read(&reply)) {
+      for (const auto& row : reply.rows_json()) on_row(row);
+      for (const auto& name : reply.switches()) summary.switches.push_back(name);
+      summary.truncated = reply.truncated();
+    }
+    return reader->Finish();
+  });
 }
 
 }  // namespace weft::control

@@ -2,8 +2,6 @@
 // Copyright The weft authors
 #include "switch/control/operate_client.h"
 
-#include <grpcpp/client_context.h>
-
 #include <utility>
 
 #include "switch/control/client_impl.h"
@@ -34,9 +32,7 @@ struct OperateClient::Impl {
 
   template <typename Method, typename Request, typename Reply>
   [[nodiscard]] std::optional<CallError> call(Method method, const Request& request, Reply& reply) {
-    grpc::ClientContext context;
-    connection.limit(context);
-    return connection.to_error((stub.get()->*method)(&context, request, &reply));
+    return connection.call([&](auto& context) { return (stub.get()->*method)(&context, request, &reply); });
   }
   // Begins a session, whatever it does.
   template <typename Method, typename Request>
