@@ -58,9 +58,7 @@ class IcrcCalculator {
 };
 
 /// ICRC of a contiguous frame that reaches at least to layout.icrc.
-[[nodiscard]] inline std::uint32_t icrc_full(const std::uint8_t* frame, const RoceLayout& layout) noexcept {
-  return IcrcCalculator({frame, layout.icrc}, layout).value();
-}
+[[nodiscard]] std::uint32_t icrc_full(const std::uint8_t* frame, const RoceLayout& layout) noexcept;
 
 /// True when the frame of kind roce carries the right ICRC. It must be contiguous up to the ICRC's end.
 [[nodiscard]] inline bool icrc_ok(const std::uint8_t* frame, const Parsed& p) noexcept {

@@ -53,48 +53,67 @@ TEST(Icrc, AgreesWithTheReferenceWhenTheCoveredLengthIsNoMultipleOfFour) {
   }
 }
 
-TEST(Icrc, DoesNotDependOnTheFieldsThatRoutersChange) {
-  for (const bool v6 : {false, true}) {
-    FrameBuilder b;
-    if (v6) b.ipv6("::1", "::2");
-    auto frame = b.bth(Opcode::RC_SEND_ONLY, Qpn(5), Psn(6)).payload(64).build();
-    const Parsed p = parse(frame);
-    auto* ip = frame.data() + p.l3_offset;
-    if (v6) {
-      header_at<Ipv6Header>(ip).set_traffic_class(0xa5);
-      header_at<Ipv6Header>(ip).set_flow_label(0x5a5a5);
-      header_at<Ipv6Header>(ip).hop_limit = 3;
-    } else {
-      header_at<Ipv4Header>(ip).tos = 0xa5;
-      header_at<Ipv4Header>(ip).ttl = 3;
-      header_at<Ipv4Header>(ip).checksum.set(0x1234);
+TEST(Icrc, ReadsNothingBehindTheCoveredPartNorInFrontOfTheFrame) {
+  for (std::uint32_t payload = 0; payload < 300; ++payload) {
+    for (const bool v6 : {false, true}) {
+      FrameBuilder b;
+      if (v6) b.ipv6("::1", "::2");
+      const auto frame = b.bth(Opcode::RC_SEND_ONLY, Qpn(5), Psn(6)).payload(payload).build();
+      const RoceLayout whole = roce_layout(frame.data(), parse(frame));
+      const std::uint32_t icrc = reference_icrc(frame, whole);
+      ASSERT_EQ(icrc_full(exact_copy(frame.data(), whole.icrc).get(), whole), icrc) << payload;
+      const RoceLayout bare{0, whole.l4 - whole.l3, whole.icrc - whole.l3, whole.ipv6};  // without Ethernet
+      ASSERT_EQ(icrc_full(exact_copy(frame.data() + whole.l3, bare.icrc).get(), bare), icrc) << payload;
     }
-    header_at<UdpHeader>(frame.data() + p.l4_offset).checksum.set(0x4321);
-    header_at<Bth>(frame.data() + p.l4_offset + 8).fecn_becn = 0xc7;
-    EXPECT_TRUE(icrc_ok(frame.data(), p));
+  }
+}
+
+TEST(Icrc, DoesNotDependOnTheFieldsThatRoutersChange) {
+  for (const std::uint32_t payload : {0, 4, 8, 12, 64, 1024, 20'000}) {
+    for (const bool v6 : {false, true}) {
+      FrameBuilder b;
+      if (v6) b.ipv6("::1", "::2");
+      auto frame = b.bth(Opcode::RC_SEND_ONLY, Qpn(5), Psn(6)).payload(payload).build();
+      const Parsed p = parse(frame);
+      auto* ip = frame.data() + p.l3_offset;
+      if (v6) {
+        header_at<Ipv6Header>(ip).set_traffic_class(0xa5);
+        header_at<Ipv6Header>(ip).set_flow_label(0x5a5a5);
+        header_at<Ipv6Header>(ip).hop_limit = 3;
+      } else {
+        header_at<Ipv4Header>(ip).tos = 0xa5;
+        header_at<Ipv4Header>(ip).ttl = 3;
+        header_at<Ipv4Header>(ip).checksum.set(0x1234);
+      }
+      header_at<UdpHeader>(frame.data() + p.l4_offset).checksum.set(0x4321);
+      header_at<Bth>(frame.data() + p.l4_offset + 8).fecn_becn = 0xc7;
+      EXPECT_TRUE(icrc_ok(frame.data(), p)) << payload << (v6 ? " IPv6" : " IPv4");
+    }
   }
 }
 
 TEST(Icrc, DependsOnEveryOtherBitFromTheIpHeaderOn) {
-  for (const bool v6 : {false, true}) {
-    FrameBuilder b;
-    if (v6) b.ipv6("::1", "::2");
-    auto frame = b.vlan(7).bth(Opcode::RC_SEND_ONLY, Qpn(5), Psn(6)).payload(9).build();
-    const Parsed p = parse(frame);
-    const RoceLayout layout = roce_layout(frame.data(), p);
-    std::uint32_t ignored = 0;
-    for (std::uint32_t bit = 0; bit < layout.icrc * 8; ++bit) {
-      frame[bit / 8] = static_cast<std::uint8_t>(frame[bit / 8] ^ 1 << bit % 8);
-      const bool unchanged = icrc_full(frame.data(), layout) == load_icrc(frame.data() + layout.icrc);
-      frame[bit / 8] = static_cast<std::uint8_t>(frame[bit / 8] ^ 1 << bit % 8);
-      if (bit / 8 < layout.l3) {
-        ASSERT_TRUE(unchanged) << "the Ethernet header and the tag are not covered: bit " << bit;
-      } else if (unchanged) {
-        ++ignored;
+  for (const std::uint32_t payload : {0, 4, 8, 12, 1024}) {
+    for (const bool v6 : {false, true}) {
+      FrameBuilder b;
+      if (v6) b.ipv6("::1", "::2");
+      auto frame = b.vlan(7).bth(Opcode::RC_SEND_ONLY, Qpn(5), Psn(6)).payload(payload).build();
+      const Parsed p = parse(frame);
+      const RoceLayout layout = roce_layout(frame.data(), p);
+      std::uint32_t ignored = 0;
+      for (std::uint32_t bit = 0; bit < layout.icrc * 8; ++bit) {
+        frame[bit / 8] = static_cast<std::uint8_t>(frame[bit / 8] ^ 1 << bit % 8);
+        const bool unchanged = icrc_full(frame.data(), layout) == load_icrc(frame.data() + layout.icrc);
+        frame[bit / 8] = static_cast<std::uint8_t>(frame[bit / 8] ^ 1 << bit % 8);
+        if (bit / 8 < layout.l3) {
+          ASSERT_TRUE(unchanged) << "the Ethernet header and the tag are not covered: bit " << bit;
+        } else if (unchanged) {
+          ++ignored;
+        }
       }
+      // IPv4: TOS, TTL, checksum. IPv6: traffic class, flow label, hop limit. Both: UDP checksum and resv8a.
+      EXPECT_EQ(ignored, v6 ? 8u + 20 + 8 + 16 + 8 : 8u + 8 + 16 + 16 + 8) << payload;
     }
-    // IPv4: TOS, TTL, checksum. IPv6: traffic class, flow label, hop limit. Both: UDP checksum and resv8a.
-    EXPECT_EQ(ignored, v6 ? 8u + 20 + 8 + 16 + 8 : 8u + 8 + 16 + 16 + 8);
   }
 }
 
