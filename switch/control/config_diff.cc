@@ -10,6 +10,8 @@
 #include <unordered_set>
 #include <utility>
 
+#include "switch/pipeline/value_json.h"
+
 namespace weft::control {
 namespace {
 
@@ -37,27 +39,6 @@ constexpr std::string_view kSwitchKeys[] = {"seed", "icrc", "vlans", "kernel", "
 constexpr std::string_view kProcessKeys[] = {"log", "idle"};
 
 constexpr const char* kNotWhileRunning = "cannot change while weft runs; restart it";
-
-ordered_json to_json(const Value& value) {
-  return value.visit([](const auto& v) -> ordered_json {
-    using T = std::decay_t<decltype(v)>;
-    if constexpr (std::is_same_v<T, std::monostate>) {
-      return nullptr;
-    } else if constexpr (std::is_same_v<T, Value::List>) {
-      ordered_json out = ordered_json::array();
-      for (const Value& item : v) out.push_back(to_json(item));
-      return out;
-    } else if constexpr (std::is_same_v<T, Value::Map>) {
-      ordered_json out = ordered_json::object();
-      for (const auto& [key, child] : v) {
-        if (!child.is_null()) out[key] = to_json(child);
-      }
-      return out;
-    } else {
-      return v;
-    }
-  });
-}
 
 std::string text_of(const Value& value) {
   return value.is_string() ? value.string() : to_json(value).dump();

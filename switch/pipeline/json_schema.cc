@@ -3,31 +3,13 @@
 #include <nlohmann/json.hpp>
 
 #include "switch/pipeline/schema_node.h"
+#include "switch/pipeline/value_json.h"
 
 namespace weft::pipeline {
 namespace {
 
 using nlohmann::json;
 using Kind = Schema::Node::Kind;
-
-json to_json(const Value& value) {
-  return value.visit([](const auto& v) -> json {
-    using T = std::decay_t<decltype(v)>;
-    if constexpr (std::is_same_v<T, std::monostate>) {
-      return nullptr;
-    } else if constexpr (std::is_same_v<T, Value::List>) {
-      json out = json::array();
-      for (const auto& item : v) out.push_back(to_json(item));
-      return out;
-    } else if constexpr (std::is_same_v<T, Value::Map>) {
-      json out = json::object();
-      for (const auto& [key, child] : v) out[key] = to_json(child);
-      return out;
-    } else {
-      return v;
-    }
-  });
-}
 
 // Words as YAML reads them: unquoted, these are not text.
 json word_schema(const std::vector<std::string>& allowed) {

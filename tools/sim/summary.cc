@@ -5,7 +5,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <nlohmann/json.hpp>
 #include <numeric>
+
+#include "switch/pipeline/value_json.h"
 
 namespace weft::sim {
 namespace {
@@ -172,25 +175,6 @@ std::string hex(std::uint64_t value) {
   char text[17];
   std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(value));
   return text;
-}
-
-ordered_json to_json(const Value& value) {
-  return value.visit([](const auto& v) -> ordered_json {
-    using T = std::decay_t<decltype(v)>;
-    if constexpr (std::is_same_v<T, std::monostate>) {
-      return nullptr;
-    } else if constexpr (std::is_same_v<T, Value::List>) {
-      ordered_json list = ordered_json::array();
-      for (const Value& item : v) list.push_back(to_json(item));
-      return list;
-    } else if constexpr (std::is_same_v<T, Value::Map>) {
-      ordered_json map = ordered_json::object();
-      for (const auto& [key, item] : v) map[key] = to_json(item);
-      return map;
-    } else {
-      return v;
-    }
-  });
 }
 
 ordered_json drops_of(const Simulation& s) {
