@@ -29,10 +29,6 @@ std::string allowed_cpus() {
   return text;
 }
 
-std::string file_prefix() {
-  return "weft-rnic" + std::to_string(getpid());
-}
-
 }  // namespace
 
 bool is_pci_device(const std::string& devargs) {
@@ -41,11 +37,12 @@ bool is_pci_device(const std::string& devargs) {
                                       std::isxdigit(static_cast<unsigned char>(name.front())) != 0);
 }
 
-std::string start_eal(const std::string& devargs) {
-  std::vector<std::string> arguments{"weft-rnic", "--lcores=0@(" + allowed_cpus() + ")", "--no-telemetry",
+std::string start_eal(const std::string& program, const std::string& devargs) {
+  std::vector<std::string> arguments{program, "--lcores=0@(" + allowed_cpus() + ")", "--no-telemetry",
                                      "--log-level=warning", "--log-level=lib.eal:error",
                                      // It says how its server cannot be reached each time that this is tried.
-                                     "--log-level=pmd.net.memif:critical", "--file-prefix=" + file_prefix()};
+                                     "--log-level=pmd.net.memif:critical",
+                                     "--file-prefix=" + program + std::to_string(getpid())};
   if (is_pci_device(devargs)) {
     for (const char* argument : {"--in-memory", "-a"}) arguments.emplace_back(argument);
     arguments.push_back(devargs);
@@ -63,8 +60,10 @@ std::string start_eal(const std::string& devargs) {
 void stop_eal() {
   const std::filesystem::path directory = rte_eal_get_runtime_dir();
   rte_eal_cleanup();
+  // DPDK leaves the directory behind, one for each process that ever ran.
+  const bool own = directory.filename().string().ends_with(std::to_string(getpid()));
   std::error_code ignored;
-  if (directory.filename() == file_prefix()) std::filesystem::remove_all(directory, ignored);
+  if (own) std::filesystem::remove_all(directory, ignored);
 }
 
 }  // namespace weft::nic

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The weft authors
 //
-// DPDK's environment for a program with one device.
+// DPDK's environment for a program with one device, or with packet buffers alone; any number of them side by side.
 #pragma once
 
 #include <string>
@@ -10,9 +10,10 @@ namespace weft::nic {
 
 /// Starts DPDK in this process, with the memory that one port needs and nothing that others could see. PCI devices need
 /// hugepages, others do not. Returns what went wrong, or an empty string. Once per process.
-[[nodiscard]] std::string start_eal(const std::string& devargs);
+/// @param devargs the device; empty where there is none
+[[nodiscard]] std::string start_eal(const std::string& program, const std::string& devargs);
 
-/// Ends DPDK; all ports are gone.
+/// Ends DPDK; all ports are gone, and the files that it kept for this process.
 void stop_eal();
 
 /// True for device strings of a PCI function, "0000:3b:00.1,..." or "pci:...".

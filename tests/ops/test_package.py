@@ -95,9 +95,11 @@ class Package(unittest.TestCase):
                   self.installed("usr/share/weft/conf/labs/leaf-spine.yaml"))
         self.assertIn("fine", lab)
         out = os.path.join(self.directory, "ring.json")
+        before = set(glob.glob("/var/run/dpdk/weft-sim*"))
         run(self.installed("usr/bin/weft-sim"), "run", self.installed("usr/share/weft/sim/ring.yaml"), "--quiet",
             "--set", "workload.bytes=100000", "--json", out)
         self.assertGreater(json.loads(read(out))["summary"]["completion_ms"], 0)
+        self.assertEqual(set(glob.glob("/var/run/dpdk/weft-sim*")) - before, set(), "left behind")
 
     def test_it_installs_and_goes_away_without_a_trace(self):
         if os.geteuid() != 0:

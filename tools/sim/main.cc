@@ -16,6 +16,7 @@
 #include <iostream>
 #include <sstream>
 
+#include "nic/dpdk/eal.h"
 #include "switch/control/config.h"
 #include "switch/stages/stages.h"
 #include "tools/sim/html_report.h"
@@ -167,7 +168,7 @@ int run(const Options& options, const pipeline::Registry& registry) {
   if (!options.quiet && memory.bytes > available / 2) {
     std::cerr << "about " << memory.bytes / 1'000'000 << " MB of memory\n";
   }
-  if (const std::string error = start_packet_memory(); !error.empty()) {
+  if (const std::string error = nic::start_eal("weft-sim", ""); !error.empty()) {
     std::cerr << error << "\n";
     return kCannotRun;
   }
@@ -177,7 +178,7 @@ int run(const Options& options, const pipeline::Registry& registry) {
   } else {
     std::cerr << "no memory for " << memory.mbufs << " packet buffers\n";
   }
-  stop_packet_memory();
+  nic::stop_eal();
   return result;
 }
 

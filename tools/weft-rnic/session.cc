@@ -88,7 +88,8 @@ std::optional<Failure> Session::open_device(Options& options) {
     prefixes.push_back(*prefix);
   }
   if (prefixes.empty()) return usage("a device needs --address, as 10.0.0.2/24");
-  if (const auto problem = nic::start_eal(options.device); !problem.empty()) return Failure{kExitFailed, problem};
+  if (const auto problem = nic::start_eal("weft-rnic", options.device); !problem.empty())
+    return Failure{kExitFailed, problem};
   dpdk_ = true;
   auto port = std::make_unique<nic::DpdkPort>();
   std::string problem = port->open({options.device, options.device_mtu});
