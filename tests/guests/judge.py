@@ -3,6 +3,7 @@
 """What the tests of this folder share: configurations, traffic, and the comparison of the switch's queue pairs with
 what the guests' own counters say."""
 import sys
+import unittest
 
 import guest
 import rdma_tools
@@ -62,6 +63,21 @@ def queue_pairs(lab):
 def stage_counters(lab, stage):
     """Counters of a stage of the only switch."""
     return {row["counter"]: row["value"] for row in lab.show("counters") if row["stage"] == stage}
+
+
+class TwoGuests(unittest.TestCase):
+    """Tests of a switch between guests a and b, which run as long as the class does."""
+    attach = "tap"
+
+    @classmethod
+    def setUpClass(cls):
+        cls.lab = cls.enterClassContext(live.Lab())
+        cls.guests = [guest.Guest(cls.lab, name, cls.attach, l2_addresses(number), MTU)
+                      for number, name in ((1, "a"), (2, "b"))]
+        cls.a, cls.b = cls.guests
+
+    def tearDown(self):
+        self.lab.kill()
 
 
 class Ipv6Received:

@@ -5,10 +5,9 @@
 guest sees as many CE marks as the switch counts, at the same packets' class, and nothing is lost.
 
 rdma_rxe answers no mark with a CNP, and virtio ignores PFC: the buffer has room for what a guest has on its way."""
-import unittest
 
 import judge
-from judge import guest, live, rdma_tools
+from judge import live, rdma_tools
 
 ECT0, CE = 2, 3
 LOSSLESS_DSCP, QUEUE = 26, 3
@@ -44,17 +43,7 @@ class Capture:
         return int(self.guest.check(found))
 
 
-class Congestion(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.lab = cls.enterClassContext(live.Lab())
-        cls.guests = [guest.Guest(cls.lab, name, "tap", judge.l2_addresses(number), judge.MTU)
-                      for number, name in ((1, "a"), (2, "b"))]
-        cls.a, cls.b = cls.guests
-
-    def tearDown(self):
-        self.lab.kill()
-
+class Congestion(judge.TwoGuests):
     def start(self, rate_mbps):
         ports = [self.a.port, self.b.port.replace("}", f", rate_mbps: {rate_mbps} }}")]
         self.lab.start("  - name: tor\n    ports:\n" + "".join(f"      - {port}\n" for port in ports) + QOS +

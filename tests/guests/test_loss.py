@@ -3,10 +3,9 @@
 # Copyright The weft authors
 """Soft-RoCE guests over a switch that loses and doubles packets: everything still ends, and what the switch counts is
 what the guests have seen."""
-import unittest
 
 import judge
-from judge import guest, live, rdma_tools
+from judge import rdma_tools
 
 # Judged behind the faults: the tracker sees what reaches the hosts.
 PIPELINE = """
@@ -28,17 +27,7 @@ COUNT_NAKS = [f"{{ name: naks_{name}, match: {{ ports: [{name}], aeth: nak }} }}
 QP_TIMEOUT = 17
 
 
-class Loss(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.lab = cls.enterClassContext(live.Lab())
-        cls.guests = [guest.Guest(cls.lab, name, "tap", judge.l2_addresses(number), judge.MTU)
-                      for number, name in ((1, "a"), (2, "b"))]
-        cls.a, cls.b = cls.guests
-
-    def tearDown(self):
-        self.lab.kill()
-
+class Loss(judge.TwoGuests):
     def start(self, *rules, forward=L2):
         pipeline = PIPELINE.format(rules=", ".join([*COUNT_NAKS, *rules]), forward=forward)
         self.lab.start((judge.l2 if forward == L2 else judge.l3)(self.guests, pipeline))

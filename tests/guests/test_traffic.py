@@ -4,10 +4,9 @@
 """Soft-RoCE guests talk through the switch: every RDMA program ends without an error or a retransmission, and the
 switch's table of queue pairs says what the guests' own counters say."""
 import os
-import unittest
 
 import judge
-from judge import guest, live, rdma_tools
+from judge import rdma_tools
 
 # Closed queue pairs stay in the table for as long as a test takes.
 TRACK = "rdma_track: { closed_timeout_s: 600 }"
@@ -19,19 +18,7 @@ ETHERNET_BYTES = 14
 MESSAGES, MESSAGE_BYTES = 32, 16384
 
 
-class Traffic(unittest.TestCase):
-    attach = "tap"
-
-    @classmethod
-    def setUpClass(cls):
-        cls.lab = cls.enterClassContext(live.Lab())
-        cls.guests = [guest.Guest(cls.lab, name, cls.attach, judge.l2_addresses(number), judge.MTU)
-                      for number, name in ((1, "a"), (2, "b"))]
-        cls.a, cls.b = cls.guests
-
-    def tearDown(self):
-        self.lab.kill()
-
+class Traffic(judge.TwoGuests):
     def start(self, configuration, top=""):
         self.lab.start(configuration, top)
         for each in self.guests:
