@@ -64,6 +64,11 @@ std::optional<CallError> Client::Impl::to_error(const grpc::Status& status) cons
       return CallError{Kind::unreachable, "the connection to " + path + " broke; is weft-switch running?"};
     case grpc::StatusCode::UNIMPLEMENTED:
       return CallError{Kind::refused, "the process on " + path + " does not know this request: another version?"};
+    case grpc::StatusCode::RESOURCE_EXHAUSTED:
+      if (lacked_a_thread(status)) {
+        return CallError{Kind::refused, "the process on " + path + " answers too many calls at once; try again"};
+      }
+      [[fallthrough]];
     default:
       return CallError{Kind::refused, status.error_message()};
   }

@@ -26,6 +26,7 @@ class FakeBackend : public Backend {
   std::size_t asked_max_rows = 0;  ///< of the last show()
   std::string asked_path;          ///< of the last diff()
   ReloadResult changes;            ///< what diff() and reload() answer
+  std::function<void()> in_reload = [] {};
 
   void add(const std::string& table, Rows rows) {
     content[table] = [rows = std::move(rows)](const std::string&) { return rows; };
@@ -57,7 +58,10 @@ class FakeBackend : public Backend {
     asked_path = path;
     return changes;
   }
-  [[nodiscard]] ReloadResult reload() override { return changes; }
+  [[nodiscard]] ReloadResult reload() override {
+    in_reload();
+    return changes;
+  }
 
   [[nodiscard]] nlohmann::ordered_json about() const override {
     return {{"version", "0.1.0"}, {"pid", 4711}, {"uptime_s", 12}, {"workers", {1, 2}}};

@@ -12,6 +12,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <filesystem>
+#include <future>
 #include <mutex>
 #include <random>
 #include <stdexcept>
@@ -253,6 +254,32 @@ TEST_F(ServiceTest, RefusesAFifthReaderButStillTellsAboutItself) {
   lock.unlock();
   for (auto& reader : readers) reader.join();
   EXPECT_EQ(text_of(show({"ports", "", 0})), "no error");
+}
+
+TEST_F(ServiceTest, CallsWithoutAThreadWaitForOneWithinTheirDeadline) {
+  std::promise<void> gate;
+  const std::shared_future<void> opened = gate.get_future().share();
+  backend.in_reload = [&opened] { opened.wait(); };
+  std::vector<std::thread> callers;
+  for (int i = 0; i < 12; ++i) {  // more than the service has threads
+    callers.emplace_back([this] {
+      Client caller;
+      ReloadResult ignored;
+      EXPECT_EQ(text_of(caller.connect(path, kPatience)), "no error");
+      EXPECT_EQ(text_of(caller.reload(ignored)), "no error");
+    });
+  }
+  Client impatient;
+  ASSERT_EQ(text_of(impatient.connect(path, std::chrono::milliseconds(100))), "no error");
+  const auto end = std::chrono::steady_clock::now() + kPatience;
+  std::string text = "no error";
+  while (text.find("too many calls") == std::string::npos && std::chrono::steady_clock::now() < end) {
+    ProcessInfo info;
+    text = text_of(impatient.about(info));
+  }
+  EXPECT_EQ(text, "the process on " + path + " answers too many calls at once; try again");
+  gate.set_value();
+  for (auto& caller : callers) caller.join();
 }
 
 TEST_F(ServiceTest, ARequestOverTheLimitIsRefused) {
