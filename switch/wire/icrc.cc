@@ -150,6 +150,11 @@ __attribute__((target(WEFT_CLMUL))) inline __m128i load(const std::uint8_t* at) 
   return _mm_loadu_si128(reinterpret_cast<const __m128i*>(at));
 }
 
+__attribute__((target(WEFT_CLMUL))) inline __m128i fold_masked(__m128i state, const std::uint8_t* at,
+                                                               const ShortMasks::Bytes& ones) noexcept {
+  return crc::fold(state, _mm_or_si128(load(at), load(ones.data())));
+}
+
 /// ICRC of a packet of any length. The blocks of a short one end where the covered part does, so the first may begin in
 /// the Ethernet header, whose bytes count as zeros, which no CRC sees in front.
 __attribute__((target(WEFT_CLMUL))) std::uint32_t icrc_clmul(const std::uint8_t* frame, const RoceLayout& f) noexcept {
@@ -162,17 +167,18 @@ __attribute__((target(WEFT_CLMUL))) std::uint32_t icrc_clmul(const std::uint8_t*
   const std::uint8_t* at = frame + f.l3 - early;
   const std::uint8_t* const end = frame + f.icrc;
   __m128i state = _mm_xor_si128(_mm_and_si128(load(at), load(masks.keep.data())), load(masks.set.data()));
-  const auto masked = [&](std::uint32_t i) __attribute__((target(WEFT_CLMUL), always_inline)) {
-    at += kBlock;
-    state = crc::fold(state, _mm_or_si128(load(at), load(masks.ones[i].data())));
-  };
-  masked(0);
-  masked(1);
+  state = fold_masked(state, at + kBlock, masks.ones[0]);
+  state = fold_masked(state, at + 2 * kBlock, masks.ones[1]);
+  at += 3 * kBlock;
   if (f.ipv6) {
-    masked(2);
-    if (at + kBlock != end) masked(3);
+    state = fold_masked(state, at, masks.ones[2]);
+    at += kBlock;
+    if (at != end) {
+      state = fold_masked(state, at, masks.ones[3]);
+      at += kBlock;
+    }
   }
-  while ((at += kBlock) != end) state = crc::fold(state, load(at));
+  for (; at != end; at += kBlock) state = crc::fold(state, load(at));
   return ~crc::finish(state);
 }
 
