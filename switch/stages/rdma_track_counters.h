@@ -34,7 +34,7 @@ enum class TrackCounter : std::uint8_t {
   cm_dreq,
   cm_drep,
   cm_other,      ///< other CM messages, and other management datagrams to QP1
-  cm_malformed,  ///< CM messages that are cut off or contradict themselves
+  cm_malformed,  ///< CM messages of another length than 256 bytes, or that contradict themselves
   cm_unmatched,  ///< REP, RTU, REJ or DREQ of a connection that was not seen
   packets,
   bytes,

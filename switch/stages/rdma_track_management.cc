@@ -58,7 +58,7 @@ constexpr bool is_other(CmValidity v) noexcept {
 void QpTracker::on_management(TimeNs now, const Parsed& p, const std::uint8_t* frame,
                               const std::uint8_t* mad) noexcept {
   if (p.opcode != static_cast<std::uint8_t>(wire::Opcode::UD_SEND_ONLY)) return counters_.add(TrackCounter::cm_other);
-  if (mad == nullptr || p.payload_bytes < wire::kMadBytes) return counters_.add(TrackCounter::cm_malformed);
+  if (mad == nullptr || p.payload_bytes != wire::kMadBytes) return counters_.add(TrackCounter::cm_malformed);
   wire::CmMessage message;
   const CmValidity validity = wire::parse_cm({mad, wire::kMadBytes}, message);
   if (validity != CmValidity::ok) {

@@ -241,6 +241,7 @@ struct CmText {
 constexpr std::array<CmText, kCmValidityCount> kTexts{{
     {"ok", "The datagram breaks no rule."},
     {"truncated", "The datagram is shorter than 256 bytes."},
+    {"oversized", "The datagram is longer than 256 bytes."},
     {"base_version", "The base version is not 1."},
     {"management_class", "The management class is not communication management."},
     {"class_version", "The class version is not 2."},
@@ -277,6 +278,7 @@ IpAddress gid_address(const Gid& gid) noexcept {
 
 CmValidity parse_cm(std::span<const std::uint8_t> mad, CmMessage& out) noexcept {
   if (mad.size() < kMadBytes) return CmValidity::truncated;
+  if (mad.size() > kMadBytes) return CmValidity::oversized;
   const auto& header = header_at<MadHeader>(mad.data());
   const CmValidity validity = check_header(header);
   if (validity != CmValidity::ok) return validity;

@@ -57,6 +57,7 @@ enum class CmAttribute : std::uint16_t {
 enum class CmValidity : std::uint8_t {
   ok,
   truncated,         ///< shorter than 256 bytes
+  oversized,         ///< longer: every management datagram has 256 bytes (IBTA 13.4.2)
   base_version,      ///< not 1
   management_class,  ///< not communication management
   class_version,     ///< not 2

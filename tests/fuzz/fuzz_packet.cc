@@ -132,12 +132,22 @@ void edit(RoceEditor& editor, const Parsed& p, Choices& choose) {
   }
 }
 
+// What mad_in_frame() finds has to be what parse_cm() may be given; fuzz_cm goes on from there.
+void require_mad(std::span<const std::uint8_t> frame, const Parsed& p) {
+  const auto mad = mad_in_frame(frame.data(), static_cast<std::uint32_t>(frame.size()), p);
+  REQUIRE(mad.empty() ||
+          (mad.data() >= frame.data() && mad.data() + mad.size() + kIcrcBytes <= frame.data() + frame.size()));
+  CmMessage message;
+  REQUIRE(parse_cm(mad, message) != CmValidity::ok || mad.size() == build_cm(message).size());
+}
+
 void exercise_roce(std::span<const std::uint8_t> original, Parsed p, Choices& choose) {
   const Exact copy(original);
   const std::span<std::uint8_t> frame = copy.span();
   const RoceLayout layout = roce_layout(frame.data(), p);
   REQUIRE(layout.icrc + kIcrcBytes <= frame.size());
   require_icrc_in_pieces(frame, layout, choose);
+  require_mad(frame, p);  // Before the editor sends the packet to another queue pair.
 
   const std::uint32_t error = icrc_error(frame.data(), layout);
   const bool ip_sum_right =
@@ -157,9 +167,6 @@ void exercise_roce(std::span<const std::uint8_t> original, Parsed p, Choices& ch
   const Parsed cnp = parse_both_ways(std::span(answer).first(bytes), static_cast<std::uint32_t>(bytes));
   const bool group_answers = (frame[0] & 1) != 0;  // A packet to a group would be answered from the group.
   REQUIRE(group_answers || (cnp.kind == FrameKind::roce && icrc_ok(answer.data(), cnp)));
-  CmMessage message;
-  const auto mad = mad_in_frame(frame.data(), static_cast<std::uint32_t>(frame.size()), p);
-  if (parse_cm(mad, message) == CmValidity::ok) REQUIRE(build_cm(message).size() == mad.size());
 }
 
 void exercise(std::span<const std::uint8_t> data) {

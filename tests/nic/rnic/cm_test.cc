@@ -6,11 +6,14 @@
 
 #include <cstring>
 
+#include "switch/wire/builder.h"
+#include "switch/wire/cm.h"
 #include "tests/nic/rnic/fabric.h"
 
 namespace weft::nic {
 namespace {
 
+using testing::Bytes;
 using testing::Fabric;
 using testing::Fate;
 using testing::Faults;
@@ -166,6 +169,41 @@ TEST(Cm, TrafficEstablishesWhenTheRtuIsLost) {
       },
       1 * kMs));
   EXPECT_EQ(p.b_events[1].kind, Kind::established);
+}
+
+TEST(Cm, DatagramsThatBreakARuleAreCountedAndNothingElse) {
+  struct NoAnswer : TxSink {
+    void send(const TxFrame&) noexcept override { ADD_FAILURE() << "an answer to a broken datagram"; }
+  } nowhere;
+  Pair p;
+  p.accepting = false;
+  const DeviceConfig& from = p.f.a.device.config();
+  const DeviceConfig& to = p.f.b.device.config();
+  wire::CmReq req;
+  req.path_mtu = 5;
+  req.service_id = wire::CmaServiceId{wire::CmaServiceId::kTcp, 4711}.encode();
+  const auto built = wire::build_cm({1, req});
+  const auto send = [&](const Bytes& mad) {
+    const auto frame = wire::FrameBuilder().eth(from.mac, to.mac).ip(from.address, to.address).mad(mad).build();
+    p.f.b.device.on_packet(p.f.now, frame, nowhere);
+  };
+  const Bytes good(built.begin(), built.end());
+  send(Bytes(good.begin(), good.end() - 1));
+  Bytes longer = good, other_version = good;
+  longer.push_back(0);
+  send(longer);
+  ++other_version[0];
+  send(other_version);
+  send({});
+  p.work();
+  EXPECT_TRUE(p.b_events.empty());
+  const auto& counters = p.f.b.device.cm().counters();
+  EXPECT_EQ(counters.received, 4u);
+  EXPECT_EQ(counters.malformed, 4u);
+  send(good);
+  p.work();
+  EXPECT_EQ(p.b_events.size(), 1u) << "the same datagram, whole";
+  EXPECT_EQ(counters.malformed, 4u);
 }
 
 }  // namespace

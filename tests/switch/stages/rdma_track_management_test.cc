@@ -37,9 +37,13 @@ TEST(RdmaTrackManagement, OtherAndBrokenDatagramsToQp1AreCountedOnly) {
   const auto to_qp1 = [](std::span<const std::uint8_t> bytes) { return wire::FrameBuilder().ipv4(kA, kB).mad(bytes); };
   rig.send(to_qp1(std::span(mad).first(255)));
   EXPECT_EQ(rig.count(TrackCounter::cm_malformed), 1u);
+  std::vector<std::uint8_t> longer(mad.begin(), mad.end());
+  longer.push_back(0);
+  rig.send(to_qp1(longer));
+  EXPECT_EQ(rig.count(TrackCounter::cm_malformed), 2u);
   mad[0] = 9;  // base version
   rig.send(to_qp1(mad));
-  EXPECT_EQ(rig.count(TrackCounter::cm_malformed), 2u);
+  EXPECT_EQ(rig.count(TrackCounter::cm_malformed), 3u);
   mad = wire::build_cm(req(1, kQpA, Psn(0)));
   mad[1] = 4;  // performance management
   rig.send(to_qp1(mad));
@@ -47,7 +51,7 @@ TEST(RdmaTrackManagement, OtherAndBrokenDatagramsToQp1AreCountedOnly) {
   rig.send(cm(kA, kB, {1, wire::CmMra{}}));
   rig.send(cm(kA, kB, {1, wire::CmSidrReq{}}));
   EXPECT_EQ(rig.count(TrackCounter::cm_other), 4u);
-  EXPECT_EQ(rig.count(TrackCounter::cm_malformed), 2u);
+  EXPECT_EQ(rig.count(TrackCounter::cm_malformed), 3u);
   EXPECT_EQ(rig.count(TrackCounter::untracked), 0u);
   EXPECT_EQ(rig.tracker.table().size(), 0u);
 }

@@ -6,6 +6,7 @@
 
 #include <set>
 #include <string>
+#include <vector>
 
 #include "switch/wire/headers.h"
 #include "tests/switch/wire/samples.h"
@@ -293,6 +294,9 @@ TEST(Cm, EachBrokenRuleIsNamed) {
   CmMessage out = untouched;
   const auto check = [&](const Mad& mad) { return parse_cm(mad, out); };
   EXPECT_EQ(parse_cm(std::span(good).first(255), out), CmValidity::truncated);
+  std::vector<std::uint8_t> longer(good.begin(), good.end());
+  longer.push_back(0);
+  EXPECT_EQ(parse_cm(longer, out), CmValidity::oversized);
   const auto broken = [&](std::size_t at, std::uint8_t v) {
     Mad mad = good;
     mad[at] = v;
