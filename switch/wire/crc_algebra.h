@@ -55,27 +55,45 @@ extern const std::array<std::uint32_t, kTableWords> kPower;
 #define WEFT_CLMUL "pclmul"
 
 /// Whether this CPU has them.
-[[nodiscard]] inline bool has_clmul() noexcept {
+inline const bool kHasClmul = [] {
   __builtin_cpu_init();
   return __builtin_cpu_supports("pclmul") != 0;
+}();
+
+/// P(x) with x^32, reflected in 33 bits.
+inline constexpr std::uint64_t kWholePolynomial = std::uint64_t{kPolynomial} << 1 | 1;
+
+/// 1 / kWholePolynomial modulo x^64, bits taken for coefficients in rising order.
+inline constexpr std::uint64_t kInverse = [] {
+  std::uint64_t inverse = 0, rest = 1;
+  for (std::uint32_t i = 0; i < 64; ++i) {
+    if ((rest >> i & 1) == 0) continue;
+    inverse |= std::uint64_t{1} << i;
+    rest ^= kWholePolynomial << i;
+  }
+  return inverse;
+}();
+
+/// What both reductions multiply with. Reflected, a word's low bits are its highest terms; the multiple of P that has
+/// the same low n bits is P times the quotient, which is the word times the inverse modulo x^n.
+__attribute__((target(WEFT_CLMUL))) inline __m128i polynomial_and_inverse() noexcept {
+  return _mm_set_epi64x(static_cast<long long>(kInverse), static_cast<long long>(kWholePolynomial));
 }
 
-/// V mod P by Barrett reduction: with Q = floor(x^64 / P), both reflected in 33 bits, the quotient is the low word of
-/// V.low * Q, and the remainder the high word of V + quotient * P.
+/// V mod P, of 64 bits.
 __attribute__((target(WEFT_CLMUL))) inline std::uint32_t reduce(__m128i v) noexcept {
-  constexpr long long kP = 0x1db710641;
-  constexpr long long kQ = 0x1f7011641;
+  const __m128i constants = polynomial_and_inverse();
   const __m128i low = _mm_set_epi64x(0, 0xffffffff);
-  const __m128i constants = _mm_set_epi64x(kQ, kP);
-  const __m128i quotient = _mm_clmulepi64_si128(_mm_and_si128(v, low), constants, 0x10);
-  const __m128i multiple = _mm_clmulepi64_si128(_mm_and_si128(quotient, low), constants, 0x00);
+  const __m128i quotient = _mm_and_si128(_mm_clmulepi64_si128(v, constants, 0x10), low);
+  const __m128i multiple = _mm_clmulepi64_si128(quotient, constants, 0x00);
   return static_cast<std::uint32_t>(_mm_cvtsi128_si32(_mm_srli_epi64(_mm_xor_si128(v, multiple), 32)));
 }
 
-/// V * x^128, in 128 bits again, plus the next 128 bits.
+/// V * x^(128 * blocks), in 128 bits again, plus the 128 bits that lie so many blocks behind V.
+template <std::uint32_t blocks = 1>
 __attribute__((target(WEFT_CLMUL))) inline __m128i fold(__m128i v, __m128i next) noexcept {
-  constexpr std::uint32_t kX95 = power(2), kX159 = power(4);
-  const __m128i powers = _mm_set_epi64x(kX95, kX159);
+  constexpr std::uint32_t kLow = power(4 * blocks - 2), kHigh = power(4 * blocks);
+  const __m128i powers = _mm_set_epi64x(kLow, kHigh);
   const __m128i high = _mm_clmulepi64_si128(v, powers, 0x00);
   const __m128i low = _mm_clmulepi64_si128(v, powers, 0x11);
   return _mm_xor_si128(_mm_xor_si128(high, next), low);
@@ -83,13 +101,12 @@ __attribute__((target(WEFT_CLMUL))) inline __m128i fold(__m128i v, __m128i next)
 
 /// V * x^32 mod P, of 128 bits.
 __attribute__((target(WEFT_CLMUL))) inline std::uint32_t finish(__m128i v) noexcept {
-  constexpr std::uint32_t kX63 = power(1), kX95 = power(2);
-  const __m128i powers = _mm_set_epi64x(kX63, kX95);
-  const __m128i low = _mm_set_epi64x(0, 0xffffffff);
-  const __m128i v96 = _mm_xor_si128(_mm_clmulepi64_si128(v, powers, 0x00), _mm_srli_si128(v, 8));
-  const __m128i v64 =
-      _mm_xor_si128(_mm_clmulepi64_si128(_mm_and_si128(v96, low), powers, 0x10), _mm_srli_si128(v96, 4));
-  return reduce(v64);
+  constexpr std::uint32_t kX95 = power(2);
+  const __m128i constants = polynomial_and_inverse();
+  const __m128i v96 = _mm_xor_si128(_mm_clmulepi64_si128(v, _mm_set_epi64x(0, kX95), 0x00), _mm_srli_si128(v, 8));
+  const __m128i quotient = _mm_clmulepi64_si128(v96, constants, 0x10);
+  const __m128i multiple = _mm_clmulepi64_si128(quotient, constants, 0x00);
+  return static_cast<std::uint32_t>(_mm_cvtsi128_si32(_mm_srli_si128(_mm_xor_si128(v96, multiple), 8)));
 }
 
 #endif

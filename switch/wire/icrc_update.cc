@@ -36,7 +36,7 @@ using crc::multiply;
 constexpr std::uint32_t kX32 = crc::kPolynomial;
 
 /// kPower for any q.
-std::uint32_t power(std::uint32_t q) noexcept {
+std::uint32_t any_power(std::uint32_t q) noexcept {
   if (q < kTableWords) return kPower[q];
   std::uint32_t result = crc::kX31;
   for (std::uint32_t square = kX32; q != 0; q >>= 1, square = multiply(square, square)) {
@@ -58,8 +58,6 @@ Words align(const FieldEdit& e) noexcept {
 
 #if defined(__x86_64__)
 
-const bool kHasClmul = crc::has_clmul();
-
 __attribute__((target(WEFT_CLMUL))) inline __m128i product(std::uint32_t a, std::uint32_t b) noexcept {
   return _mm_clmulepi64_si128(_mm_cvtsi32_si128(static_cast<int>(a)), _mm_cvtsi32_si128(static_cast<int>(b)), 0);
 }
@@ -71,7 +69,7 @@ __attribute__((target(WEFT_CLMUL), noinline)) std::uint32_t update_anywhere(std:
   for (const FieldEdit& e : edits) {
     const std::uint32_t q = e.bytes_after / 4;
     const Words w = align(e);
-    sum = _mm_xor_si128(sum, _mm_xor_si128(product(w.nearer, power(q)), product(w.farther, power(q + 1))));
+    sum = _mm_xor_si128(sum, _mm_xor_si128(product(w.nearer, any_power(q)), product(w.farther, any_power(q + 1))));
   }
   return old_icrc ^ crc::reduce(sum);
 }
@@ -98,15 +96,15 @@ std::uint32_t icrc_update_portable(std::uint32_t old_icrc, std::span<const Field
   for (const FieldEdit& e : edits) {
     const std::uint32_t q = e.bytes_after / 4;
     const Words w = align(e);
-    sum ^= multiply(w.nearer, power(q));
-    if (w.farther != 0) sum ^= multiply(w.farther, power(q + 1));
+    sum ^= multiply(w.nearer, any_power(q));
+    if (w.farther != 0) sum ^= multiply(w.farther, any_power(q + 1));
   }
   return old_icrc ^ crc::times_x(sum);
 }
 
 std::uint32_t icrc_update(std::uint32_t old_icrc, std::span<const FieldEdit> edits) noexcept {
 #if defined(__x86_64__)
-  if (kHasClmul) return update_clmul(old_icrc, edits);
+  if (crc::kHasClmul) return update_clmul(old_icrc, edits);
 #endif
   return icrc_update_portable(old_icrc, edits);
 }
