@@ -7,12 +7,16 @@
 #include <x86intrin.h>
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <optional>
 #include <random>
 #include <span>
+#include <string_view>
+#include <system_error>
 #include <vector>
 
 #include "switch/stages/rdma_track_unit.h"
@@ -26,6 +30,8 @@ constexpr std::uint32_t kBurst = 32;
 constexpr std::uint32_t kGroup = 4 * kBurst;  // packets per measurement
 constexpr std::uint32_t kPackets = 8'000'000;
 constexpr std::uint32_t kHosts = 64;
+constexpr std::uint32_t kBase = 4096;  // what the other numbers of queue pairs are compared with
+constexpr std::uint32_t kMaxQps = 1 << 22;
 constexpr pipeline::TimeNs kStart = 1'000'000'000;
 
 // Laid out like an rte_mbuf with its PacketMeta, the result of the parser in the same cache line.
@@ -117,22 +123,52 @@ double cycles_per_ns() {
   return static_cast<double>(__rdtsc() - before) / elapsed.count();
 }
 
-int run() {
+void print(std::uint32_t qps, const Result& r, double cycles_per_ns, double to_base) {
+  std::printf("%9u %16.1f %10.1f %10.2f ", qps, r.lower_quartile, r.median, r.lower_quartile / cycles_per_ns);
+  if (to_base == 0) {
+    std::printf("%9s", "-");
+  } else {
+    std::printf("%9.2f", to_base);
+  }
+  std::printf(" %10.1f\n", r.bytes_per_qp);
+  std::fflush(stdout);
+}
+
+void run(std::span<const std::uint32_t> sizes) {
   const double rate = cycles_per_ns();
   double base = 0;
   std::printf("%9s %16s %10s %10s %9s %10s\n", "qps", "cycles/packet", "median", "ns/packet", "to 4096", "bytes/qp");
-  for (const std::uint32_t qps : {16u, 4096u, 65536u, 1u << 20}) {
-    const Result r = measure(qps, std::max(qps, 4096u));
-    if (qps == 4096) base = r.lower_quartile;
-    std::printf("%9u %16.1f %10.1f %10.2f %9.2f %10.1f\n", qps, r.lower_quartile, r.median, r.lower_quartile / rate,
-                base == 0 ? 0.0 : r.lower_quartile / base, r.bytes_per_qp);
+  for (const std::uint32_t qps : sizes) {
+    const Result r = measure(qps, std::max(qps, kBase));
+    if (qps == kBase) base = r.lower_quartile;
+    print(qps, r, rate, base == 0 ? 0 : r.lower_quartile / base);
   }
-  return 0;
+}
+
+// nullopt when it is no number of queue pairs that the program takes.
+std::optional<std::uint32_t> parse_qps(std::string_view text) {
+  std::uint32_t qps = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), qps);
+  if (error != std::errc() || end != text.data() + text.size() || qps == 0 || qps > kMaxQps) return std::nullopt;
+  return qps;
 }
 
 }  // namespace
 }  // namespace weft
 
-int main() {
-  return weft::run();
+int main(int argc, char** argv) {
+  constexpr const char* kUsage = "usage: micro_track [QPS...]   (each 1 to %u; without: 16 4096 65536 1048576)\n";
+  std::vector<std::uint32_t> sizes;
+  for (int i = 1; i < argc; ++i) {
+    const bool help = std::string_view(argv[i]) == "--help";
+    const auto qps = weft::parse_qps(argv[i]);
+    if (!qps) {
+      if (!help) std::fprintf(stderr, "micro_track: %s is no number of queue pairs\n", argv[i]);
+      std::fprintf(help ? stdout : stderr, kUsage, weft::kMaxQps);
+      return help ? 0 : 2;
+    }
+    sizes.push_back(*qps);
+  }
+  if (sizes.empty()) sizes = {16, weft::kBase, 65536, 1u << 20};
+  weft::run(sizes);
 }
