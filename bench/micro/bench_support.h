@@ -8,23 +8,29 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
+#include <cstdio>
+#include <cstdlib>
 #include <string>
 #include <vector>
 
 namespace weft::bench {
 
 /// Starts DPDK for `argv` of a benchmark: [--hugepages] [CPU]. Without hugepages every buffer is on a page of its own,
-/// and numbers include TLB misses. Without a CPU it is CPU 1.
+/// and numbers include TLB misses. Without a CPU it is CPU 1. Ends the program after --help and for anything else.
 /// @return whether it runs; rte_eal_cleanup() ends it
 inline bool start_eal(int argc, char** argv) {
   bool hugepages = false;
   std::string cpu = "1";
   for (int i = 1; i < argc; ++i) {
-    if (std::strcmp(argv[i], "--hugepages") == 0) {
+    const std::string argument = argv[i];
+    if (argument == "--hugepages") {
       hugepages = true;
+    } else if (!argument.empty() && argument.find_first_not_of("0123456789") == std::string::npos) {
+      cpu = argument;
     } else {
-      cpu = argv[i];
+      const bool help = argument == "--help";
+      std::fprintf(help ? stdout : stderr, "usage: %s [--hugepages] [CPU]\n", argv[0]);
+      std::exit(help ? EXIT_SUCCESS : EXIT_FAILURE);
     }
   }
   std::vector<std::string> arguments{argv[0], "--no-pci", "--no-telemetry", "--log-level=error", "--lcores=0@" + cpu};

@@ -6,7 +6,6 @@
 // bursts, which other load on the machine hardly moves.
 #include <benchmark/benchmark.h>
 #include <rte_cycles.h>
-#include <rte_eal.h>
 
 #include <algorithm>
 #include <array>
@@ -17,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/micro/eal_main.h"
 #include "switch/control/config.h"
 #include "switch/pipeline/pipeline.h"
 #include "switch/pipeline/pool.h"
@@ -183,6 +183,7 @@ class Bench {
       std::exit(EXIT_FAILURE);
     }
     static int serial = 0;
+    // Larger than a page, as headers would share cache sets without hugepages.
     pool_ = pipeline::make_pool("bench" + std::to_string(serial++), 4096, 8320, 512);
     for (auto& port : info->ports) port.mac = MacAddress::from_u64(kRouterMac + port.index);
     std::vector<std::uint16_t> owners(info->ports.size(), 0);
@@ -193,8 +194,25 @@ class Bench {
     pipeline_ = std::make_unique<pipeline::Pipeline>(*state_, std::move(host));
   }
 
-  // One burst through the pipeline; returns the cycles of each stage.
-  std::array<std::uint64_t, 4> run(const std::vector<std::vector<std::uint8_t>>& frames) {
+  using Cycles = std::array<std::uint64_t, 4>;  // of each stage
+
+  // What a burst takes. The pipeline meters one burst of several, and counts it for all of them.
+  Cycles measure(const std::vector<std::vector<std::uint8_t>>& frames) {
+    const Cycles before = cycles();
+    for (std::uint32_t i = 0; i < pipeline::Pipeline::kMeterEvery; ++i) run(frames);
+    Cycles taken = cycles();
+    for (std::size_t i = 0; i < taken.size(); ++i) taken[i] = (taken[i] - before[i]) / pipeline::Pipeline::kMeterEvery;
+    return taken;
+  }
+  [[nodiscard]] std::uint64_t forwarded() const { return pipeline_->totals().tx.value(); }
+
+ private:
+  [[nodiscard]] Cycles cycles() const {
+    Cycles all;
+    for (std::size_t i = 0; i < all.size(); ++i) all[i] = pipeline_->ingress_totals(i).cycles.value();
+    return all;
+  }
+  void run(const std::vector<std::vector<std::uint8_t>>& frames) {
     rte_mbuf* packets[kBurst];
     if (rte_pktmbuf_alloc_bulk(pool_.get(), packets, kBurst) != 0) std::abort();
     for (auto& m : packets) {
@@ -202,17 +220,10 @@ class Bench {
       std::memcpy(rte_pktmbuf_append(m, static_cast<std::uint16_t>(frame.size())), frame.data(), frame.size());
     }
     now_ += 1000;
-    std::array<std::uint64_t, 4> cycles;
-    for (std::size_t i = 0; i < cycles.size(); ++i) cycles[i] = pipeline_->ingress_totals(i).cycles.value();
     pipeline_->receive(now_, 0, packets, kBurst);
-    for (std::size_t i = 0; i < cycles.size(); ++i)
-      cycles[i] = (pipeline_->ingress_totals(i).cycles.value() - cycles[i]) / pipeline::Pipeline::kMeterEvery;
     for (pipeline::PortIndex port = 0; port < 9; ++port) pipeline_->serve_port(now_, port);
-    return cycles;
   }
-  [[nodiscard]] std::uint64_t forwarded() const { return pipeline_->totals().tx.value(); }
 
- private:
   pipeline::Registry registry_;
   pipeline::Pool pool_;
   Sink sink_;
@@ -228,9 +239,7 @@ void routing(benchmark::State& state, Destination where, bool v6, unsigned flows
   std::array<std::vector<std::uint64_t>, 4> samples;
   std::vector<std::uint64_t> both;
   for (auto _ : state) {
-    // The pipeline meters one burst of several, and counts it for all of them.
-    for (std::uint32_t i = 1; i < pipeline::Pipeline::kMeterEvery; ++i) bench.run(frames);
-    const auto cycles = bench.run(frames);
+    const auto cycles = bench.measure(frames);
     for (std::size_t i = 0; i < cycles.size(); ++i) samples[i].push_back(cycles[i]);
     both.push_back(cycles[2] + cycles[3]);
     state.SetIterationTime(static_cast<double>(cycles[2] + cycles[3]) / static_cast<double>(rte_get_tsc_hz()));
@@ -260,12 +269,5 @@ BENCHMARK_CAPTURE(routing, v6_ecmp8_1024_flows, group, true, 1024u)->UseManualTi
 }  // namespace weft
 
 int main(int argc, char** argv) {
-  // Without hugepages, so that it runs anywhere. Buffers are larger than a page, so headers do not share cache sets.
-  const char* eal[] = {argv[0],          "--no-huge",        "-m", "512", "--no-shconf", "--no-pci",
-                       "--no-telemetry", "--log-level=error"};
-  if (rte_eal_init(std::size(eal), const_cast<char**>(eal)) < 0) return EXIT_FAILURE;
-  benchmark::Initialize(&argc, argv);
-  benchmark::RunSpecifiedBenchmarks();
-  rte_eal_cleanup();
-  return EXIT_SUCCESS;
+  return weft::bench::eal_main(argc, argv);
 }

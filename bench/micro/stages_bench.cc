@@ -4,7 +4,6 @@
 // What single stages cost per packet: bursts of 32 ready packets through ingress(), nothing else. Counters: ns and
 // core cycles per packet.
 #include <benchmark/benchmark.h>
-#include <rte_eal.h>
 #include <time.h>
 
 #include <array>
@@ -15,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/micro/eal_main.h"
 #include "switch/pipeline/pipeline.h"
 #include "switch/pipeline/pool.h"
 #include "switch/stages/impair.h"
@@ -205,16 +205,5 @@ BENCHMARK(impair_loss_1e_15);
 }  // namespace weft::stages
 
 int main(int argc, char** argv) {
-  std::vector<std::string> arguments{argv[0],          "--no-huge", "--no-shconf", "--no-pci",
-                                     "--no-telemetry", "-m",        "64",          "--log-level=error"};
-  std::vector<char*> pointers;
-  for (std::string& argument : arguments) pointers.push_back(argument.data());
-  if (rte_eal_init(static_cast<int>(pointers.size()), pointers.data()) < 0) {
-    std::fputs("EAL did not start\n", stderr);
-    return EXIT_FAILURE;
-  }
-  benchmark::Initialize(&argc, argv);
-  benchmark::RunSpecifiedBenchmarks();
-  rte_eal_cleanup();
-  return EXIT_SUCCESS;
+  return weft::bench::eal_main(argc, argv);
 }
