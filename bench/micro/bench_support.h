@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The weft authors
 //
-// What the benchmarks that are no Google Benchmark programs share: DPDK's start-up, and the number that they report.
+// What the benchmarks share: DPDK's start-up, and the number that those report that are no Google Benchmark programs.
 #pragma once
 
 #include <rte_eal.h>
@@ -15,8 +15,24 @@
 
 namespace weft::bench {
 
-/// Starts DPDK for `argv` of a benchmark: [--hugepages] [CPU]. Without hugepages every buffer is on a page of its own,
-/// and numbers include TLB misses. Without a CPU it is CPU 1. Ends the program after --help and for anything else.
+/// Starts DPDK for a program of this name, with `more` arguments than those that all benchmarks have. Without hugepages
+/// it runs anywhere, and every buffer is on a page of its own, so numbers include TLB misses.
+/// @return whether it runs; rte_eal_cleanup() ends it
+inline bool init_eal(const char* program, bool hugepages, const std::vector<std::string>& more = {}) {
+  std::vector<std::string> arguments{program, "--no-pci", "--no-telemetry", "--log-level=error"};
+  if (hugepages) {
+    arguments.emplace_back("--in-memory");
+  } else {
+    arguments.insert(arguments.end(), {"--no-huge", "--no-shconf", "-m", "512"});
+  }
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  std::vector<char*> pointers;
+  for (auto& a : arguments) pointers.push_back(a.data());
+  return rte_eal_init(static_cast<int>(pointers.size()), pointers.data()) >= 0;
+}
+
+/// init_eal() for `argv` of a benchmark: [--hugepages] [CPU]. Without a CPU it is CPU 1. Ends the program after --help
+/// and for anything else.
 /// @return whether it runs; rte_eal_cleanup() ends it
 inline bool start_eal(int argc, char** argv) {
   bool hugepages = false;
@@ -33,15 +49,7 @@ inline bool start_eal(int argc, char** argv) {
       std::exit(help ? EXIT_SUCCESS : EXIT_FAILURE);
     }
   }
-  std::vector<std::string> arguments{argv[0], "--no-pci", "--no-telemetry", "--log-level=error", "--lcores=0@" + cpu};
-  if (hugepages) {
-    arguments.emplace_back("--in-memory");
-  } else {
-    arguments.insert(arguments.end(), {"--no-huge", "--no-shconf", "-m", "512"});
-  }
-  std::vector<char*> pointers;
-  for (auto& a : arguments) pointers.push_back(a.data());
-  return rte_eal_init(static_cast<int>(pointers.size()), pointers.data()) >= 0;
+  return init_eal(argv[0], hugepages, {"--lcores=0@" + cpu});
 }
 
 /// The lower quartile, which other load on the machine hardly moves. Reorders the samples, of which there is one.

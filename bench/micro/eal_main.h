@@ -9,8 +9,8 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <string>
-#include <vector>
+
+#include "bench/micro/bench_support.h"
 
 namespace weft::bench {
 
@@ -19,11 +19,7 @@ namespace weft::bench {
 inline int eal_main(int argc, char** argv) {
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return EXIT_FAILURE;
-  std::vector<std::string> arguments{argv[0],          "--no-huge", "--no-shconf", "--no-pci",
-                                     "--no-telemetry", "-m",        "512",         "--log-level=error"};
-  std::vector<char*> pointers;
-  for (std::string& argument : arguments) pointers.push_back(argument.data());
-  if (rte_eal_init(static_cast<int>(pointers.size()), pointers.data()) < 0) {
+  if (!init_eal(argv[0], false)) {
     std::fputs("EAL did not start\n", stderr);
     return EXIT_FAILURE;
   }
