@@ -17,10 +17,10 @@
 #include <vector>
 
 #include "bench/micro/eal_main.h"
-#include "switch/control/config.h"
+#include "switch/base/rng.h"
+#include "switch/config/config.h"
 #include "switch/pipeline/pipeline.h"
 #include "switch/pipeline/pool.h"
-#include "switch/pipeline/rng.h"
 #include "switch/stages/stages.h"
 #include "switch/tables/ecmp_hash.h"
 #include "switch/tables/fib.h"
@@ -60,7 +60,7 @@ void fib_lookup(benchmark::State& state) {
   const auto routes = leaf_routes(subnets, kV6);
   const tables::Fib fib(routes, 0, state.range(1) != 0 ? 0 : ~std::size_t{0});
   if (state.range(1) != 0 && !(kV6 ? fib.large_v6() : fib.large_v4())) state.SkipWithError("no memory");
-  pipeline::Rng rng(1);
+  Rng rng(1);
   std::vector<Address> addresses(kAddresses);
   for (auto& address : addresses) {
     const auto& bytes = routes[2 * rng.below(subnets)].prefix.address.bytes();
@@ -98,7 +98,7 @@ BENCHMARK((fib_lookup<std::array<std::uint8_t, 16>>))
 
 void ecmp_hash(benchmark::State& state) {
   const tables::EcmpHash hash(1);
-  pipeline::Rng rng(1);
+  Rng rng(1);
   std::array<std::uint64_t, kBurst> addresses;
   std::array<std::uint64_t, kBurst> ports;
   for (std::size_t i = 0; i < kBurst; ++i) {
@@ -175,11 +175,11 @@ std::vector<std::vector<std::uint8_t>> traffic(Destination where, bool v6, unsig
 class Bench {
  public:
   Bench() {
-    pipeline::Diagnostics diagnostics;
+    config::Diagnostics diagnostics;
     stages::register_all(registry_);
-    auto info = control::load_switch(router_yaml(), registry_, diagnostics);
+    auto info = config::load_switch(router_yaml(), registry_, diagnostics);
     if (!info) {
-      std::fputs(control::format(diagnostics).c_str(), stderr);
+      std::fputs(config::format(diagnostics).c_str(), stderr);
       std::exit(EXIT_FAILURE);
     }
     static int serial = 0;
@@ -230,7 +230,7 @@ class Bench {
   std::unique_ptr<pipeline::SwitchState> state_;
   std::unique_ptr<pipeline::Pipeline> pipeline_;
   std::size_t next_ = 0;
-  pipeline::TimeNs now_ = 1'000'000'000;
+  TimeNs now_ = 1'000'000'000;
 };
 
 void routing(benchmark::State& state, Destination where, bool v6, unsigned flows) {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "bench/micro/bench_support.h"
-#include "switch/control/config.h"
+#include "switch/config/config.h"
 #include "switch/pipeline/pipeline.h"
 #include "switch/pipeline/pool.h"
 #include "switch/stages/stages.h"
@@ -65,10 +65,10 @@ std::vector<std::vector<std::uint8_t>> traffic(int side, int qps, bool routed) {
 class Bench {
  public:
   Bench(const pipeline::Registry& registry, const std::string& yaml) {
-    pipeline::Diagnostics diagnostics;
-    auto info = control::load_switch(yaml, registry, diagnostics);
+    config::Diagnostics diagnostics;
+    auto info = config::load_switch(yaml, registry, diagnostics);
     if (!info) {
-      std::fputs(control::format(diagnostics).c_str(), stderr);
+      std::fputs(config::format(diagnostics).c_str(), stderr);
       std::exit(1);
     }
     static int serial = 0;
@@ -87,7 +87,7 @@ class Bench {
   void run(const char* title, int qps, bool routed) {
     const std::vector<std::vector<std::uint8_t>> frames[2]{traffic(0, qps, routed), traffic(1, qps, routed)};
     std::size_t next[2]{};
-    pipeline::TimeNs now = 1'000'000'000;
+    TimeNs now = 1'000'000'000;
     for (int i = 0; i < kBursts; ++i) {
       const int side = i & 1;
       rte_mbuf* packets[kBurst];

@@ -110,8 +110,8 @@ void run(const Case& c) {
                          .payload(c.frame_bytes - 58)
                          .build());
   }
-  pipeline::Rng rng(1);
-  pipeline::TimeNs now = 1'000'000;
+  Rng rng(1);
+  TimeNs now = 1'000'000;
   const auto receive = [&](std::uint64_t* cycles, std::uint16_t count = kBurst) {
     rte_mbuf* packets[pipeline::Batch::kCapacity];
     if (rte_pktmbuf_alloc_bulk(pool.get(), packets, count) != 0) std::abort();

@@ -16,12 +16,12 @@
 #include <vector>
 
 #include "bench/micro/bench_support.h"
-#include "switch/control/config.h"
+#include "switch/config/config.h"
 #include "switch/pipeline/pipeline.h"
 #include "switch/pipeline/pool.h"
-#include "switch/stages/l3_shared.h"
-#include "switch/stages/lb_policy.h"
-#include "switch/stages/nack_filter.h"
+#include "switch/stages/l3/shared.h"
+#include "switch/stages/lb/policy.h"
+#include "switch/stages/nack_filter/stage.h"
 #include "switch/stages/stages.h"
 #include "switch/wire/builder.h"
 #include "switch/wire/parse.h"
@@ -60,8 +60,8 @@ class Leaf {
   Leaf(std::uint32_t qps, const std::string& lb) : pool_(pipeline::make_pool("spray", 8192, 512, 0)), psn_(qps, 0) {
     if (!pool_) std::abort();
     register_all(registry_);
-    pipeline::Diagnostics diagnostics;
-    auto info = control::load_switch(yaml(qps, lb), registry_, diagnostics);
+    config::Diagnostics diagnostics;
+    auto info = config::load_switch(yaml(qps, lb), registry_, diagnostics);
     if (!info) std::abort();
     state_ = std::make_unique<pipeline::SwitchState>(registry_, std::move(*info),
                                                      std::vector<std::uint16_t>(kUplinks + 1, 0), 1);
@@ -123,7 +123,7 @@ class Leaf {
 
   pipeline::Registry registry_;
   pipeline::Pool pool_;
-  pipeline::Rng rng_{1};
+  Rng rng_{1};
   std::unique_ptr<pipeline::SwitchState> state_;
   std::unique_ptr<pipeline::Pipeline> pipeline_;
   std::vector<rte_mbuf*> packets_;

@@ -17,16 +17,16 @@
 #include "bench/micro/eal_main.h"
 #include "switch/pipeline/pipeline.h"
 #include "switch/pipeline/pool.h"
-#include "switch/stages/impair.h"
-#include "switch/stages/parse.h"
+#include "switch/stages/impair/stage.h"
+#include "switch/stages/parse/stage.h"
 #include "switch/wire/builder.h"
 #include "switch/wire/parse.h"
 
 namespace weft::stages {
 namespace {
 
+using config::Value;
 using pipeline::Batch;
-using pipeline::Value;
 using wire::FrameBuilder;
 using wire::Opcode;
 
@@ -105,7 +105,7 @@ class Bench {
 
   pipeline::Pool pool_;
   pipeline::Registry registry_;
-  pipeline::Rng rng_{1};
+  Rng rng_{1};
   std::unique_ptr<pipeline::SwitchState> state_;
   std::unique_ptr<pipeline::Pipeline> pipeline_;
   Batch burst_;
@@ -170,13 +170,13 @@ void impair_no_rule(benchmark::State& state) {
 void impair_no_match(benchmark::State& state) {
   ImpairRule rule;
   rule.match.dest_qp(wire::Qpn(99));
-  rule.loss = pipeline::Ratio::from_double(1);
+  rule.loss = Ratio::from_double(1);
   run_impair(state, {rule});
 }
 void impair_8_rules_no_match(benchmark::State& state) {
   ImpairRule rule;
   rule.match.dest_qp(wire::Qpn(99));
-  rule.loss = pipeline::Ratio::from_double(1);
+  rule.loss = Ratio::from_double(1);
   run_impair(state, std::vector<ImpairRule>(8, rule));
 }
 void impair_loss_0(benchmark::State& state) {
@@ -185,7 +185,7 @@ void impair_loss_0(benchmark::State& state) {
 // As good as never hit, but each packet draws.
 void impair_loss_1e_15(benchmark::State& state) {
   ImpairRule rule;
-  rule.loss = pipeline::Ratio::from_double(1e-15);
+  rule.loss = Ratio::from_double(1e-15);
   run_impair(state, {rule});
 }
 

@@ -19,7 +19,7 @@
 #include <system_error>
 #include <vector>
 
-#include "switch/stages/rdma_track_unit.h"
+#include "switch/stages/rdma_track/unit.h"
 
 namespace weft {
 namespace {
@@ -32,7 +32,7 @@ constexpr std::uint32_t kPackets = 8'000'000;
 constexpr std::uint32_t kHosts = 64;
 constexpr std::uint32_t kBase = 4096;  // what the other numbers of queue pairs are compared with
 constexpr std::uint32_t kMaxQps = 1 << 22;
-constexpr pipeline::TimeNs kStart = 1'000'000'000;
+constexpr TimeNs kStart = 1'000'000'000;
 
 // Laid out like an rte_mbuf with its PacketMeta, the result of the parser in the same cache line.
 struct alignas(64) Packet {
@@ -71,7 +71,7 @@ struct Result {
   double bytes_per_qp;
 };
 
-[[gnu::noinline]] void track(stages::QpTracker& tracker, pipeline::TimeNs now, std::span<Packet* const> burst) {
+[[gnu::noinline]] void track(stages::QpTracker& tracker, TimeNs now, std::span<Packet* const> burst) {
   tracker.track<Access, Packet>(now, burst);
 }
 
@@ -80,7 +80,7 @@ Result measure(std::uint32_t qps, std::uint32_t capacity) {
   std::vector<Packet> packets(kGroup);
   std::vector<Packet*> pointers;
   for (auto& p : packets) pointers.push_back(&p);
-  const auto group = [&](pipeline::TimeNs now) {
+  const auto group = [&](TimeNs now) {
     for (std::uint32_t i = 0; i < kGroup; i += kBurst) track(tracker, now, std::span(pointers).subspan(i, kBurst));
   };
 

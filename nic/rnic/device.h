@@ -24,8 +24,8 @@
 #include "nic/rnic/frame.h"
 #include "nic/rnic/memory.h"
 #include "nic/rnic/qp.h"
-#include "nic/rnic/timer_heap.h"
 #include "nic/rnic/work.h"
+#include "switch/base/timer_heap.h"
 
 namespace weft::nic {
 
@@ -126,7 +126,7 @@ class Device {
   };
   std::vector<Slot> slots_;
   std::vector<std::uint32_t> free_;
-  TimerHeap timers_;
+  TimerHeap<Time, kNever> timers_;
   std::vector<std::uint32_t> round_;  ///< ring of queue pairs with something to send
   std::size_t round_head_ = 0, round_count_ = 0;
   Packet rx_packet_, tx_packet_;  ///< kept, because clearing one costs more than filling it

@@ -13,7 +13,6 @@ namespace weft::capture {
 using pipeline::DropReason;
 using pipeline::PacketMeta;
 using pipeline::PortIndex;
-using pipeline::TimeNs;
 
 // Headers are read again: before the parse stage nobody has, and later stages may have changed them.
 Record* CaptureTap::copy(TimeNs now, const rte_mbuf* m, RecordKind kind) noexcept {

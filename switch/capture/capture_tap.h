@@ -18,16 +18,14 @@ class CaptureTap : public pipeline::Tap {
   CaptureTap(RecordRing& ring, PacketFilter filter, std::uint8_t switch_index, std::uint32_t snaplen)
       : ring_(ring), filter_(std::move(filter)), switch_index_(switch_index), snaplen_(snaplen) {}
 
-  void received(pipeline::TimeNs now, pipeline::PortIndex port, rte_mbuf* const* packets,
-                std::uint16_t count) noexcept override;
-  void sending(pipeline::TimeNs now, pipeline::PortIndex port, rte_mbuf* const* packets,
-               std::uint16_t count) noexcept override;
+  void received(TimeNs now, pipeline::PortIndex port, rte_mbuf* const* packets, std::uint16_t count) noexcept override;
+  void sending(TimeNs now, pipeline::PortIndex port, rte_mbuf* const* packets, std::uint16_t count) noexcept override;
   void ports_renamed(const pipeline::PortMap& ports) override { filter_.rename_ports(ports); }
   void sent(std::uint16_t taken, std::uint16_t rejected) noexcept override;
-  void dropped(pipeline::TimeNs now, const rte_mbuf* packet, pipeline::DropReason reason) noexcept override;
+  void dropped(TimeNs now, const rte_mbuf* packet, pipeline::DropReason reason) noexcept override;
 
  private:
-  [[nodiscard]] Record* copy(pipeline::TimeNs now, const rte_mbuf* m, RecordKind kind) noexcept;
+  [[nodiscard]] Record* copy(TimeNs now, const rte_mbuf* m, RecordKind kind) noexcept;
   [[nodiscard]] bool refusals_only() const noexcept { return !filter_.tx; }
 
   RecordRing& ring_;

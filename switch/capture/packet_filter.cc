@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <charconv>
 
-#include "switch/pipeline/suggest.h"
+#include "switch/config/schema/suggest.h"
 #include "switch/wire/opcodes.h"
 
 namespace weft::capture {
@@ -16,7 +16,7 @@ using pipeline::SwitchInfo;
 constexpr std::uint32_t kMax24 = 0xffffff;
 
 std::string unknown(const std::string& kind, const std::string& word, const std::vector<std::string>& known) {
-  return "unknown " + kind + " " + pipeline::quote(word) + pipeline::suggestion(word, known);
+  return "unknown " + kind + " " + config::quote(word) + config::suggestion(word, known);
 }
 
 std::string set_drops(const Query& query, PacketFilter& filter) {

@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <memory>
 
-#include "switch/pipeline/counters.h"
-#include "switch/pipeline/time.h"
+#include "switch/base/counters.h"
+#include "switch/base/time.h"
 
 namespace weft::capture {
 
@@ -17,7 +17,7 @@ enum class RecordKind : std::uint8_t { filler, rx, tx, drop };
 
 /// Precedes the bytes of every packet in a ring.
 struct Record {
-  pipeline::TimeNs time;
+  TimeNs time;
   std::uint32_t size;      ///< of record and packet bytes, a multiple of 8
   std::uint32_t captured;  ///< packet bytes that follow
   std::uint32_t length;    ///< of the packet on the wire, without FCS
@@ -68,7 +68,7 @@ class RecordRing {
   std::unique_ptr<std::byte[]> bytes_;
   alignas(64) std::uint64_t written_ = 0;
   std::uint64_t seen_head_ = 0;  // of the writer
-  pipeline::Counter lost_;
+  Counter lost_;
   alignas(64) std::atomic<std::uint64_t> tail_{0};
   alignas(64) std::atomic<std::uint64_t> head_{0};
 };

@@ -10,7 +10,6 @@ namespace weft::capture {
 
 using pipeline::DropReason;
 using pipeline::PortIndex;
-using pipeline::TimeNs;
 using pipeline::TraceEvent;
 using pipeline::TraceVerdict;
 using State = TraceRecord::State;

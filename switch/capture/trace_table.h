@@ -93,12 +93,10 @@ class TraceTap : public pipeline::Tracer {
         worker_(worker),
         links_(std::move(links)) {}
 
-  void received(pipeline::TimeNs now, pipeline::PortIndex port, rte_mbuf* const* packets,
-                std::uint16_t count) noexcept override;
-  void sending(pipeline::TimeNs now, pipeline::PortIndex port, rte_mbuf* const* packets,
-               std::uint16_t count) noexcept override;
+  void received(TimeNs now, pipeline::PortIndex port, rte_mbuf* const* packets, std::uint16_t count) noexcept override;
+  void sending(TimeNs now, pipeline::PortIndex port, rte_mbuf* const* packets, std::uint16_t count) noexcept override;
   void sent(std::uint16_t taken, std::uint16_t rejected) noexcept override;
-  void dropped(pipeline::TimeNs now, const rte_mbuf* packet, pipeline::DropReason reason) noexcept override;
+  void dropped(TimeNs now, const rte_mbuf* packet, pipeline::DropReason reason) noexcept override;
 
   [[nodiscard]] int find(const rte_mbuf* m) const noexcept override { return table_.find(m); }
   [[nodiscard]] bool open(int handle) const noexcept override {

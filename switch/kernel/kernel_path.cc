@@ -14,7 +14,6 @@ namespace weft::kernel {
 
 using pipeline::PortIndex;
 using pipeline::SwitchState;
-using pipeline::TimeNs;
 using stages::L3Kernel;
 using stages::L3Shared;
 

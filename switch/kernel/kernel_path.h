@@ -14,7 +14,7 @@
 #include "switch/kernel/netlink_socket.h"
 #include "switch/kernel/tap.h"
 #include "switch/pipeline/switch_state.h"
-#include "switch/stages/l3_shared.h"
+#include "switch/stages/l3/shared.h"
 
 namespace weft::kernel {
 

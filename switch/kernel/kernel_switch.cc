@@ -10,7 +10,7 @@
 #include <cstdlib>
 #include <thread>
 
-#include "switch/stages/l2.h"
+#include "switch/stages/l2/stage.h"
 
 namespace weft::kernel {
 namespace {

@@ -14,8 +14,6 @@
 #include <utility>
 
 namespace weft::kernel {
-
-using pipeline::TimeNs;
 using stages::L3Shared;
 
 namespace {

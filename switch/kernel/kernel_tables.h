@@ -11,20 +11,19 @@
 #include <string>
 #include <thread>
 
+#include "switch/base/time.h"
 #include "switch/kernel/netlink_socket.h"
 #include "switch/kernel/route_mirror.h"
 #include "switch/kernel/tap.h"
-#include "switch/pipeline/time.h"
-#include "switch/stages/l3_shared.h"
+#include "switch/stages/l3/shared.h"
 
 namespace weft::kernel {
 
 /// Gives the time as the workers know it.
-using Clock = std::function<pipeline::TimeNs()>;
+using Clock = std::function<TimeNs()>;
 
 /// Applies what the kernel says of a neighbour; messages about other interfaces than the ports' change nothing.
-void apply_neighbour(const NeighbourMessage& message, const PortByIndex& ports, stages::L3Shared& l3,
-                     pipeline::TimeNs now);
+void apply_neighbour(const NeighbourMessage& message, const PortByIndex& ports, stages::L3Shared& l3, TimeNs now);
 
 /// A thread that reads everything once, then listens. Routes are collected: a new table is built when the socket is
 /// empty, and the next one not before three times as long as that took has passed, so that a flood of changes costs a
@@ -46,7 +45,7 @@ class KernelTables {
 
  private:
   void run(stages::L3Shared& l3);
-  void wait(pipeline::TimeNs now) const;
+  void wait(TimeNs now) const;
   void listen(stages::L3Shared& l3);
   void handle(const nlmsghdr* message, stages::L3Shared& l3);
   bool read_all(stages::L3Shared& l3);
@@ -69,8 +68,8 @@ class KernelTables {
   bool routes_changed_ = false;
   bool addresses_changed_ = false;
   bool full_ = false;  ///< the last table did not fit into memory
-  pipeline::TimeNs next_publish_ = 0;
-  pipeline::TimeNs next_read_ = 0;
+  TimeNs next_publish_ = 0;
+  TimeNs next_read_ = 0;
 };
 
 }  // namespace weft::kernel

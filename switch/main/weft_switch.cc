@@ -12,15 +12,15 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "switch/control/config.h"
-#include "switch/control/service.h"
-#include "switch/main/counters_file.h"
-#include "switch/main/log.h"
-#include "switch/main/metrics_endpoint.h"
-#include "switch/main/runtime.h"
-#include "switch/main/service_manager.h"
-#include "switch/main/telemetry.h"
+#include "switch/api/service.h"
+#include "switch/config/config.h"
+#include "switch/observe/counters_file.h"
+#include "switch/observe/metrics_endpoint.h"
+#include "switch/observe/telemetry.h"
 #include "switch/ports/unmap_guard.h"
+#include "switch/runtime/log.h"
+#include "switch/runtime/runtime.h"
+#include "switch/runtime/service_manager.h"
 #include "switch/stages/stages.h"
 
 namespace weft {
@@ -47,7 +47,7 @@ struct Options {
   std::string log_level;
 };
 
-std::vector<std::string> pci_devices(const control::Config& config) {
+std::vector<std::string> pci_devices(const config::Config& config) {
   std::vector<std::string> devices;
   for (const auto& s : config.switches) {
     for (const auto& port : s.ports) {
@@ -60,7 +60,7 @@ std::vector<std::string> pci_devices(const control::Config& config) {
   return devices;
 }
 
-void describe(const control::Config& config, const Eal& eal) {
+void describe(const config::Config& config, const Eal& eal) {
   for (const auto& s : config.switches) {
     std::string stages;
     for (const auto& stage : s.pipeline) stages += (stages.empty() ? "" : " -> ") + stage.name;
@@ -93,14 +93,14 @@ int report(Runtime& runtime, const std::string& counters_out) {
 }
 
 // Returns the error, or "".
-std::string start_service(control::Service& service, const control::ControlConfig& config, Runtime& runtime) {
+std::string start_service(api::Service& service, const config::ControlConfig& config, Runtime& runtime) {
   if (config.socket.empty() && !config.tcp) return "";
-  std::optional<control::TcpAccess> tcp;
+  std::optional<api::TcpAccess> tcp;
   if (config.tcp) tcp = {config.tcp->address, config.tcp->port, config.tcp->files};
   return service.start(config.socket, runtime, tcp).value_or("");
 }
 
-int run(const Options& options, const pipeline::Registry& registry, control::Config config) {
+int run(const Options& options, const pipeline::Registry& registry, config::Config config) {
   if (!options.counters_out.empty()) {
     if (const std::string error = CountersFile(options.counters_out).probe(); !error.empty()) {
       spdlog::error("{}", error);
@@ -118,7 +118,7 @@ int run(const Options& options, const pipeline::Registry& registry, control::Con
   {
     std::string error;
     Runtime runtime(registry, config, options.config, eal, error);
-    control::Service service;
+    api::Service service;
     if (error.empty()) error = start_service(service, config.control, runtime);
     MetricsEndpoint metrics;
     if (error.empty() && config.metrics) {
@@ -178,17 +178,17 @@ int main_checked(int argc, char** argv) {
   pipeline::Registry registry;
   stages::register_all(registry);
   if (options.print_schema) {
-    std::cout << control::config_json_schema(registry).dump(2) << '\n';
+    std::cout << config::config_json_schema(registry).dump(2) << '\n';
     return 0;
   }
   if (file->count() == 0) {
     std::fputs("weft-switch: -c FILE is needed (--help says more)\n", stderr);
     return 1;
   }
-  pipeline::Diagnostics diagnostics;
-  auto config = control::load_config_file(options.config, registry, diagnostics);
-  const auto importance = config ? control::LogLevel::warning : control::LogLevel::error;
-  std::fputs(for_stderr(control::format(diagnostics), importance).c_str(), stderr);
+  config::Diagnostics diagnostics;
+  auto config = config::load_config_file(options.config, registry, diagnostics);
+  const auto importance = config ? config::LogLevel::warning : config::LogLevel::error;
+  std::fputs(for_stderr(config::format(diagnostics), importance).c_str(), stderr);
   if (!config) return kBadConfiguration;
   if (options.check) {
     std::cout << options.config << ": fine, " << config->switches.size() << " switch(es)\n";
@@ -197,7 +197,7 @@ int main_checked(int argc, char** argv) {
   if (!options.log_level.empty()) {
     constexpr std::string_view kNames[]{"trace", "debug", "info", "warning", "error"};
     for (std::size_t i = 0; i < std::size(kNames); ++i) {
-      if (kNames[i] == options.log_level) config->log.level = static_cast<control::LogLevel>(i);
+      if (kNames[i] == options.log_level) config->log.level = static_cast<config::LogLevel>(i);
     }
   }
   set_up_log(config->log.level);

@@ -12,10 +12,11 @@
 #include <span>
 #include <vector>
 
-#include "switch/pipeline/counters.h"
+#include "switch/base/counters.h"
+#include "switch/base/rng.h"
+#include "switch/pipeline/drop_reason.h"
 #include "switch/pipeline/packet.h"
 #include "switch/pipeline/refused_packets.h"
-#include "switch/pipeline/rng.h"
 #include "switch/qos/block_queue.h"
 #include "switch/qos/pfc_receiver.h"
 #include "switch/qos/pfc_sender.h"

@@ -6,10 +6,10 @@
 
 #include <cstdint>
 
+#include "switch/base/rng.h"
+#include "switch/base/time.h"
 #include "switch/pipeline/batch.h"
 #include "switch/pipeline/drop_reason.h"
-#include "switch/pipeline/rng.h"
-#include "switch/pipeline/time.h"
 
 namespace weft::pipeline {
 

@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "switch/pipeline/time.h"
+#include "switch/base/time.h"
 #include "switch/wire/parsed.h"
 
 namespace weft::pipeline {

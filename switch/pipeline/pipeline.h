@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "switch/pipeline/batch.h"
-#include "switch/pipeline/counters.h"
 #include "switch/pipeline/egress_queue.h"
 #include "switch/pipeline/switch_state.h"
 #include "switch/pipeline/tap.h"
+#include "switch/pipeline/totals.h"
 
 namespace weft::pipeline {
 

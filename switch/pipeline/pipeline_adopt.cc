@@ -118,7 +118,7 @@ void Pipeline::adopt_stages(TimeNs now, Pipeline& old, const PortMap& ports) {
   for (std::size_t i = 0; i < slot_count_; ++i) {
     const auto before = old.state_.position(state_.types()[i]->name);
     if (!before) continue;
-    const bool same = equal(state_.info().pipeline[i].options, old.state_.info().pipeline[*before].options);
+    const bool same = config::equal(state_.info().pipeline[i].options, old.state_.info().pipeline[*before].options);
     if (state_.kept(i)) {
       if (!same) state_.types()[i]->update(*slots_[i].stage, state_.build_of(i, host_.worker));
       continue;

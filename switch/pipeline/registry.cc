@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <span>
 
-#include "switch/pipeline/suggest.h"
+#include "switch/config/schema/suggest.h"
 
 namespace weft::pipeline {
 namespace {
@@ -58,14 +58,20 @@ std::vector<std::string> Registry::names() const {
   return out;
 }
 
-void check_order(const Registry& registry, const std::vector<StageSpec>& stages, Diagnostics& diagnostics) {
+const config::Schema* Registry::options_of(std::string_view stage) const noexcept {
+  const auto* type = find(stage);
+  return type == nullptr ? nullptr : &type->options;
+}
+
+void check_order(const Registry& registry, const std::vector<StageSpec>& stages, config::Diagnostics& diagnostics) {
   std::vector<std::string> provided;
   bool all_known = true;
   for (std::size_t i = 0; i < stages.size(); ++i) {
     const auto& spec = stages[i];
     const auto* type = registry.find(spec.name);
     if (type == nullptr) {
-      diagnostics.error(spec.mark, "unknown stage " + quote(spec.name) + suggestion(spec.name, registry.names()));
+      diagnostics.error(spec.mark,
+                        "unknown stage " + config::quote(spec.name) + config::suggestion(spec.name, registry.names()));
       all_known = false;
       continue;
     }

@@ -6,13 +6,14 @@
 #include <string_view>
 #include <vector>
 
+#include "switch/config/schema/validate.h"
 #include "switch/pipeline/stage.h"
 
 namespace weft::pipeline {
 
 /// The stage types that a binary offers. Each binary composes its own: no static constructors, nothing that a linker
 /// could leave out.
-class Registry {
+class Registry final : public config::StageSchemas {
  public:
   /// Adds a type. A second type of the same name is our own mistake and aborts, naming it.
   void add(StageType type);
@@ -21,7 +22,8 @@ class Registry {
   [[nodiscard]] const StageType* find(std::string_view name) const noexcept;
   [[nodiscard]] const std::vector<StageType>& types() const noexcept { return types_; }
   /// Names of all types, in the order of add().
-  [[nodiscard]] std::vector<std::string> names() const;
+  [[nodiscard]] std::vector<std::string> names() const override;
+  [[nodiscard]] const config::Schema* options_of(std::string_view stage) const noexcept override;
 
  private:
   std::vector<StageType> types_;
@@ -29,6 +31,6 @@ class Registry {
 
 /// Checks the order of a pipeline: every need is provided by an earlier stage, no stage stands twice. Each mistake is
 /// reported at the position of its stage.
-void check_order(const Registry& registry, const std::vector<StageSpec>& stages, Diagnostics& diagnostics);
+void check_order(const Registry& registry, const std::vector<StageSpec>& stages, config::Diagnostics& diagnostics);
 
 }  // namespace weft::pipeline

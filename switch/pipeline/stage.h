@@ -13,11 +13,11 @@
 #include <string_view>
 #include <vector>
 
+#include "switch/base/counters.h"
+#include "switch/config/schema/schema.h"
 #include "switch/pipeline/context.h"
-#include "switch/pipeline/counters.h"
 #include "switch/pipeline/links.h"
 #include "switch/pipeline/port_map.h"
-#include "switch/pipeline/schema.h"
 #include "switch/pipeline/steer.h"
 #include "switch/pipeline/switch_info.h"
 
@@ -114,7 +114,7 @@ class Stage {
 
 /// What a stage is built from. `options` was validated against StageType::options and has all defaults filled in.
 struct StageBuild {
-  const Value& options;
+  const config::Value& options;
   const SwitchInfo& info;
   std::uint16_t worker;
   std::uint16_t workers;
@@ -132,7 +132,7 @@ struct StageBuild {
 struct OptionChange {
   std::string error{};  ///< empty when all is well: a sentence that names what is wrong, and what may have been meant
   std::string done{};   ///< what changes, in a few words
-  Value options{};      ///< the options afterwards
+  config::Value options{};  ///< the options afterwards
   /// By worker: makes the change in its instance, on the worker and between two bursts, without allocating.
   std::vector<std::function<void(Stage&)>> apply{};
   /// Instead: new instances take the places of all of the stage, and adopt() what those know. Only for stages that hold
@@ -149,7 +149,7 @@ struct StageType {
   bool wants_drops = false;
   std::vector<std::string> needs{};     ///< capabilities that an earlier stage must provide
   std::vector<std::string> provides{};  ///< capabilities that later stages may rely on
-  Schema options;
+  config::Schema options;
   std::vector<std::string> counters{};  ///< names of Stage::counters()
   /// Instances depend on more than their options: a reload that changes their switch makes new ones, which adopt().
   /// False: a reload keeps the instances, with all that they know, unless the options change and update is empty.
@@ -157,10 +157,10 @@ struct StageType {
   /// Options that a reload refuses to change.
   std::vector<std::string> fixed_options{};
   /// Checks that a schema cannot express; reports each with the position of the value. May be empty.
-  std::function<void(const Value& options, const SwitchInfo& info, Diagnostics& diagnostics)> check{};
+  std::function<void(const config::Value& options, const SwitchInfo& info, config::Diagnostics& diagnostics)> check{};
   /// What the words behind `weftctl set STAGE` make of the options; empty when nothing can change.
-  std::function<OptionChange(const Value& options, const SwitchInfo& info, const std::vector<std::string>& words,
-                             std::uint16_t workers)>
+  std::function<OptionChange(const config::Value& options, const SwitchInfo& info,
+                             const std::vector<std::string>& words, std::uint16_t workers)>
       set{};
   /// Called once per switch before any make(); may be empty.
   std::function<std::unique_ptr<StageShared>(const StageBuild&)> make_shared{};

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "switch/config/schema/schema.h"
 #include "switch/pipeline/packet.h"
-#include "switch/pipeline/schema.h"
 #include "switch/qos/settings.h"
 #include "switch/wire/addresses.h"
 
@@ -37,14 +37,14 @@ struct PortInfo {
   std::string name;
   PortIndex index = 0;
   std::string type;                ///< pci, veth, tap, memif, vhost, pcap, null, link
-  Value device;                    ///< map of the keys that only this type has, validated, defaults filled in
+  config::Value device;            ///< map of the keys that only this type has, validated, defaults filled in
   wire::MacAddress mac{};          ///< own address; set by the host of the pipeline before stages are built
   std::uint32_t mtu_bytes = 1500;  ///< largest IP packet, as `ip link` counts it; 0 from the loader: the device's own
   std::uint64_t rate_mbps = 0;     ///< emulated egress rate, Mbit/s; 0: as fast as the device
   std::uint64_t delay_ns = 0;      ///< emulated propagation delay of the link out of this port
   std::uint32_t queue_packets = 1024;  ///< capacity of the egress queue
   PortVlans vlans{};
-  Mark mark{};
+  config::Mark mark{};
 
   /// Largest frame without FCS: MTU, Ethernet header, and room for one 802.1Q tag.
   [[nodiscard]] std::uint32_t max_frame_bytes() const noexcept { return mtu_bytes + 18; }
@@ -54,7 +54,7 @@ struct PortInfo {
 struct InterfaceAddress {
   PortIndex port = 0;
   wire::IpPrefix prefix{};  ///< address with its host bits, and the length of the connected subnet
-  Mark mark{};
+  config::Mark mark{};
 };
 
 /// A static route. `via` empty and not blackhole is an error that the loader reports.
@@ -66,7 +66,7 @@ struct RouteInfo {
   };
   std::vector<Hop> via{};
   bool blackhole = false;
-  Mark mark{};
+  config::Mark mark{};
 };
 
 /// A static neighbour (ARP or ND) entry.
@@ -74,7 +74,7 @@ struct NeighbourInfo {
   PortIndex port = 0;
   wire::IpAddress address{};
   wire::MacAddress mac{};
-  Mark mark{};
+  config::Mark mark{};
 };
 
 /// A static forwarding entry of the L2 stage.
@@ -82,7 +82,7 @@ struct StaticMac {
   wire::MacAddress mac{};
   std::uint16_t vid = 1;
   PortIndex port = 0;
-  Mark mark{};
+  config::Mark mark{};
 };
 
 /// That the kernel is the control plane of the switch: every port has a network interface there, and routes, addresses
@@ -91,7 +91,7 @@ struct KernelInfo {
   std::string network_namespace{};       ///< name as in `ip netns`; "": the one that the process runs in
   std::string interface_prefix{};        ///< an interface's name is this and the name of its port
   std::uint32_t packets_per_s = 10'000;  ///< to the kernel, from each port
-  Mark mark{};
+  config::Mark mark{};
 };
 
 /// A change to a port while the switch runs: what is set changes, the rest stays.
@@ -106,14 +106,14 @@ struct FaultInfo {
   std::uint64_t at_ns = 0;  ///< after the start of the process
   PortIndex port = 0;
   PortChange change{};
-  Mark mark{};
+  config::Mark mark{};
 };
 
 /// One stage of the pipeline with its validated options.
 struct StageSpec {
   std::string name;
-  Value options;
-  Mark mark{};
+  config::Value options;
+  config::Mark mark{};
 };
 
 struct SwitchInfo {
@@ -131,7 +131,7 @@ struct SwitchInfo {
   std::vector<StageSpec> pipeline;
   std::optional<KernelInfo> kernel{};
   std::optional<qos::Settings> qos{};  ///< class queues and a shared buffer; otherwise every port has one FIFO
-  Mark mark{};
+  config::Mark mark{};
 };
 
 }  // namespace weft::pipeline

@@ -24,7 +24,7 @@ SwitchState::SwitchState(const Registry& registry, SwitchInfo info, std::vector<
     types_.push_back(type);
     const auto before = previous != nullptr ? previous->position(spec.name) : std::nullopt;
     const bool keep = before && !type->depends_on_switch &&
-                      (type->update || equal(spec.options, previous->info_.pipeline[*before].options));
+                      (type->update || config::equal(spec.options, previous->info_.pipeline[*before].options));
     kept_.push_back(keep ? before : std::nullopt);
     shared_.push_back(nullptr);
     if (keep) {
@@ -71,7 +71,7 @@ void SwitchState::adopt(SwitchState& old, const PortMap& ports) {
     const auto before = old.position(types_[i]->name);
     if (!before || kept_[i] || !shared_[i]) continue;
     shared_[i]->adopt(*old.shared_[*before],
-                      {ports, equal(info_.pipeline[i].options, old.info_.pipeline[*before].options)});
+                      {ports, config::equal(info_.pipeline[i].options, old.info_.pipeline[*before].options)});
   }
 }
 
@@ -82,7 +82,7 @@ void SwitchState::set_link(PortIndex port, bool up) {
   }
 }
 
-void SwitchState::set_options(std::size_t stage, Value options) {
+void SwitchState::set_options(std::size_t stage, config::Value options) {
   info_.pipeline[stage].options = std::move(options);
   links_.note_change();
 }

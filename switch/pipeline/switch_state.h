@@ -89,7 +89,7 @@ class SwitchState {
 
   /// Other options hold for the stage at a position from now on: every instance has been told, and what was decided by
   /// the old ones is forgotten. Control thread, while nobody else reads info().
-  void set_options(std::size_t stage, Value options);
+  void set_options(std::size_t stage, config::Value options);
 
   /// Takes the place of `old`, the previous state of the constructor: links, and what shared state has learned. Control
   /// thread, while all workers stand still.

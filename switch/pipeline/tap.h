@@ -7,10 +7,10 @@
 
 #include <cstdint>
 
+#include "switch/base/time.h"
 #include "switch/pipeline/drop_reason.h"
 #include "switch/pipeline/packet.h"
 #include "switch/pipeline/port_map.h"
-#include "switch/pipeline/time.h"
 
 namespace weft::pipeline {
 

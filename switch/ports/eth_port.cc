@@ -171,8 +171,7 @@ EthPort::~EthPort() {
   rte_eth_dev_close(id_);
 }
 
-std::uint16_t EthPort::receive(pipeline::TimeNs /*now*/, std::uint16_t queue, rte_mbuf** packets,
-                               std::uint16_t max) noexcept {
+std::uint16_t EthPort::receive(TimeNs /*now*/, std::uint16_t queue, rte_mbuf** packets, std::uint16_t max) noexcept {
   const std::uint16_t count = rte_eth_rx_burst(id_, queue, packets, max);
   if (device_.finite_packets) seen_.store(seen_.load(std::memory_order_relaxed) + count, std::memory_order_release);
   return count;

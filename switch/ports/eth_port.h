@@ -50,8 +50,7 @@ class EthPort : public Port, public pipeline::ClassTx {
   ~EthPort() override;
 
   [[nodiscard]] std::uint16_t rx_queues() const noexcept override { return queues_; }
-  std::uint16_t receive(pipeline::TimeNs now, std::uint16_t queue, rte_mbuf** packets,
-                        std::uint16_t max) noexcept override;
+  std::uint16_t receive(TimeNs now, std::uint16_t queue, rte_mbuf** packets, std::uint16_t max) noexcept override;
   pipeline::TxResult transmit(rte_mbuf** packets, std::uint16_t count) noexcept override;
   [[nodiscard]] bool finite() const noexcept override { return device_.finite_packets.has_value(); }
   [[nodiscard]] bool exhausted() const noexcept override;

@@ -12,9 +12,7 @@
 #include "switch/wire/parse.h"
 
 namespace weft::ports {
-
-using pipeline::TimeNs;
-using pipeline::Value;
+using config::Value;
 
 namespace {
 

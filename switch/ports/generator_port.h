@@ -26,8 +26,7 @@ class GeneratorPort : public Port {
   static std::unique_ptr<GeneratorPort> open(const pipeline::PortInfo& info, const PortEnvironment& environment,
                                              std::string& error);
 
-  std::uint16_t receive(pipeline::TimeNs now, std::uint16_t queue, rte_mbuf** packets,
-                        std::uint16_t max) noexcept override;
+  std::uint16_t receive(TimeNs now, std::uint16_t queue, rte_mbuf** packets, std::uint16_t max) noexcept override;
   pipeline::TxResult transmit(rte_mbuf** packets, std::uint16_t count) noexcept override;
   [[nodiscard]] bool finite() const noexcept override { return limit_ != 0; }
   [[nodiscard]] bool exhausted() const noexcept override {
@@ -48,7 +47,7 @@ class GeneratorPort : public Port {
   void fill(const Template& from, std::uint32_t qp, std::uint32_t psn, std::uint8_t* frame) const noexcept;
   [[nodiscard]] std::uint32_t next_psn(bool request) noexcept;
   void next_template() noexcept;
-  [[nodiscard]] std::uint64_t due(pipeline::TimeNs now) noexcept;
+  [[nodiscard]] std::uint64_t due(TimeNs now) noexcept;
 
   rte_mempool* pool_ = nullptr;
   std::vector<Template> templates_;
@@ -56,7 +55,7 @@ class GeneratorPort : public Port {
   std::uint32_t first_qpn_ = 0;
   std::uint64_t limit_ = 0;
   std::uint64_t rate_pps_ = 0;
-  pipeline::TimeNs started_ = 0;
+  TimeNs started_ = 0;
   std::uint32_t qp_ = 0;
   std::vector<std::uint64_t> requests_;  ///< sent, by QP
   std::uint32_t template_ = 0;

@@ -4,8 +4,8 @@
 
 namespace weft::ports {
 
-LinkPort::LinkPort(std::string peer, unsigned end, std::shared_ptr<Cable> cable,
-                   std::shared_ptr<pipeline::SpscRing> incoming, std::shared_ptr<pipeline::SpscRing> outgoing)
+LinkPort::LinkPort(std::string peer, unsigned end, std::shared_ptr<Cable> cable, std::shared_ptr<SpscRing> incoming,
+                   std::shared_ptr<SpscRing> outgoing)
     : peer_(std::move(peer)),
       end_(end),
       cable_(std::move(cable)),
@@ -20,15 +20,15 @@ LinkPort::~LinkPort() {
 
 std::pair<std::unique_ptr<LinkPort>, std::unique_ptr<LinkPort>> LinkPort::make_pair(std::string first_name,
                                                                                     std::string second_name) {
-  auto there = std::make_shared<pipeline::SpscRing>();
-  auto back = std::make_shared<pipeline::SpscRing>();
+  auto there = std::make_shared<SpscRing>();
+  auto back = std::make_shared<SpscRing>();
   auto cable = std::make_shared<Cable>(0);
   std::unique_ptr<LinkPort> first(new LinkPort(std::move(second_name), 0, cable, back, there));
   std::unique_ptr<LinkPort> second(new LinkPort(std::move(first_name), 1, cable, there, back));
   return {std::move(first), std::move(second)};
 }
 
-std::uint16_t LinkPort::receive(pipeline::TimeNs /*now*/, std::uint16_t /*queue*/, rte_mbuf** packets,
+std::uint16_t LinkPort::receive(TimeNs /*now*/, std::uint16_t /*queue*/, rte_mbuf** packets,
                                 std::uint16_t max) noexcept {
   return incoming_->pop(packets, max);
 }

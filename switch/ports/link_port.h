@@ -9,7 +9,7 @@
 #include <string>
 #include <utility>
 
-#include "switch/pipeline/spsc_ring.h"
+#include "switch/base/spsc_ring.h"
 #include "switch/ports/port.h"
 
 namespace weft::ports {
@@ -22,8 +22,7 @@ class LinkPort : public Port {
                                                                                    std::string second_name);
   ~LinkPort() override;
 
-  std::uint16_t receive(pipeline::TimeNs now, std::uint16_t queue, rte_mbuf** packets,
-                        std::uint16_t max) noexcept override;
+  std::uint16_t receive(TimeNs now, std::uint16_t queue, rte_mbuf** packets, std::uint16_t max) noexcept override;
   pipeline::TxResult transmit(rte_mbuf** packets, std::uint16_t count) noexcept override;
   [[nodiscard]] bool exhausted() const noexcept override { return true; }
   [[nodiscard]] bool finite() const noexcept override { return true; }
@@ -36,13 +35,13 @@ class LinkPort : public Port {
 
  private:
   using Cable = std::atomic<unsigned>;  ///< bit i: end i is down
-  LinkPort(std::string peer, unsigned end, std::shared_ptr<Cable> cable, std::shared_ptr<pipeline::SpscRing> incoming,
-           std::shared_ptr<pipeline::SpscRing> outgoing);
+  LinkPort(std::string peer, unsigned end, std::shared_ptr<Cable> cable, std::shared_ptr<SpscRing> incoming,
+           std::shared_ptr<SpscRing> outgoing);
   std::string peer_;
   unsigned end_;
   std::shared_ptr<Cable> cable_;
-  std::shared_ptr<pipeline::SpscRing> incoming_;
-  std::shared_ptr<pipeline::SpscRing> outgoing_;
+  std::shared_ptr<SpscRing> incoming_;
+  std::shared_ptr<SpscRing> outgoing_;
 };
 
 }  // namespace weft::ports

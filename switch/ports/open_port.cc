@@ -21,8 +21,8 @@
 namespace weft::ports {
 namespace {
 
+using config::Value;
 using pipeline::PortInfo;
-using pipeline::Value;
 
 constexpr std::uint32_t kDefaultMtu = 4200;  // carries RoCE with a path MTU of 4096
 

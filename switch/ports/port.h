@@ -29,7 +29,7 @@ class Port : public pipeline::PortTx {
   [[nodiscard]] virtual std::uint16_t rx_queues() const noexcept { return 1; }
 
   /// Up to `max` packets from a queue.
-  [[nodiscard]] virtual std::uint16_t receive(pipeline::TimeNs now, std::uint16_t queue, rte_mbuf** packets,
+  [[nodiscard]] virtual std::uint16_t receive(TimeNs now, std::uint16_t queue, rte_mbuf** packets,
                                               std::uint16_t max) noexcept = 0;
 
   /// True when no packet will ever come again (the end of a capture file). Inputs that never end say false.

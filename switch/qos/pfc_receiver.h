@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <span>
 
-#include "switch/pipeline/counters.h"
+#include "switch/base/counters.h"
 #include "switch/qos/settings.h"
 
 namespace weft::qos {
@@ -20,12 +20,12 @@ class PfcReceiver {
   static constexpr TimeNs kLongestPauseNs = 400'000'000;
 
   struct Counters {
-    pipeline::Counter pfc, pause;  ///< frames that were heeded
-    pipeline::Counter malformed;   ///< too short, an unknown opcode, another destination, or no class enabled
-    pipeline::Counter ignored;     ///< frames that only speak of what the port does not heed
-    pipeline::Counter clamped;     ///< pauses longer than kLongestPauseNs
-    std::array<pipeline::Counter, kClasses> xoff, xon;  ///< by priority; xon: quanta 0
-    std::array<pipeline::Counter, kClasses> paused_ns;  ///< by priority, up to the last time that it could send again
+    Counter pfc, pause;  ///< frames that were heeded
+    Counter malformed;   ///< too short, an unknown opcode, another destination, or no class enabled
+    Counter ignored;     ///< frames that only speak of what the port does not heed
+    Counter clamped;     ///< pauses longer than kLongestPauseNs
+    std::array<Counter, kClasses> xoff, xon;  ///< by priority; xon: quanta 0
+    std::array<Counter, kClasses> paused_ns;  ///< by priority, up to the last time that it could send again
   };
 
   PfcReceiver() = default;

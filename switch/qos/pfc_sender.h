@@ -8,7 +8,7 @@
 #include <array>
 #include <cstdint>
 
-#include "switch/pipeline/counters.h"
+#include "switch/base/counters.h"
 #include "switch/qos/settings.h"
 
 namespace weft::qos {
@@ -23,9 +23,9 @@ struct PauseFrame {
 class PfcSender {
  public:
   struct Counters {
-    std::array<pipeline::Counter, kClasses> xoff, xon;  ///< changes, by priority (with PAUSE: all in 0)
-    pipeline::Counter frames;                           ///< refreshes included
-    std::array<pipeline::Counter, kClasses> paused_ns;  ///< that the peer has been asked to pause, up to the last XON
+    std::array<Counter, kClasses> xoff, xon;  ///< changes, by priority (with PAUSE: all in 0)
+    Counter frames;                           ///< refreshes included
+    std::array<Counter, kClasses> paused_ns;  ///< that the peer has been asked to pause, up to the last XON
   };
 
   PfcSender() = default;

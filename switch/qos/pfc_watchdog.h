@@ -8,7 +8,7 @@
 #include <array>
 #include <cstdint>
 
-#include "switch/pipeline/counters.h"
+#include "switch/base/counters.h"
 #include "switch/qos/pfc_receiver.h"
 
 namespace weft::qos {
@@ -16,7 +16,7 @@ namespace weft::qos {
 class PfcWatchdog {
  public:
   struct Counters {
-    std::array<pipeline::Counter, kClasses> detected, restored;  ///< by priority
+    std::array<Counter, kClasses> detected, restored;  ///< by priority
   };
 
   PfcWatchdog() = default;

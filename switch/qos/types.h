@@ -4,12 +4,9 @@
 
 #include <cstdint>
 
-#include "switch/pipeline/time.h"
+#include "switch/base/time.h"
 
 namespace weft::qos {
-
-using pipeline::kNever;
-using pipeline::TimeNs;
 
 /// Traffic classes, queues of a port, priority groups of a port, and priorities of PFC: eight of each.
 inline constexpr unsigned kClasses = 8;

@@ -2,13 +2,13 @@
 // Copyright The weft authors
 #include "switch/stages/stages.h"
 
-#include "switch/stages/impair.h"
-#include "switch/stages/l2.h"
-#include "switch/stages/l3.h"
-#include "switch/stages/lb.h"
-#include "switch/stages/nack_filter.h"
-#include "switch/stages/parse.h"
-#include "switch/stages/rdma_track.h"
+#include "switch/stages/impair/stage.h"
+#include "switch/stages/l2/stage.h"
+#include "switch/stages/l3/stage.h"
+#include "switch/stages/lb/stage.h"
+#include "switch/stages/nack_filter/stage.h"
+#include "switch/stages/parse/stage.h"
+#include "switch/stages/rdma_track/stage.h"
 
 namespace weft::stages {
 

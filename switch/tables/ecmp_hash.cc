@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <utility>
 
-#include "switch/pipeline/rng.h"
+#include "switch/base/rng.h"
 #include "switch/wire/types.h"
 
 namespace weft::tables {
@@ -26,7 +26,7 @@ bool invertible(Matrix columns) noexcept {
 }
 
 Matrix draw(std::uint64_t seed) noexcept {
-  pipeline::Rng rng(seed);
+  Rng rng(seed);
   Matrix columns;
   do {
     for (auto& column : columns) column = static_cast<std::uint32_t>(rng.next() >> 32);

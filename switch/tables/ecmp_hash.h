@@ -12,7 +12,7 @@
 //   c(key)    = CRC-32C (reflected polynomial 0x82f63b78) over the words, each least significant byte first, with
 //               initial value 0 and no final inversion
 //   hash(key) = M * c(key) over GF(2), where M is the switch's own invertible 32 x 32 matrix: column i, which belongs
-//               to bit i of c, is the upper half of the i-th number of pipeline::Rng(seed). Should those columns be
+//               to bit i of c, is the upper half of the i-th number of Rng(seed). Should those columns be
 //               linearly dependent, the next 32 numbers are taken, and so on.
 //   member    = hash * n >> 32 of n members, counted from 0 in the order of the configuration
 //

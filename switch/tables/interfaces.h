@@ -10,8 +10,8 @@
 #include <span>
 #include <vector>
 
+#include "switch/base/rcu.h"
 #include "switch/pipeline/switch_info.h"
-#include "switch/tables/rcu_cell.h"
 #include "switch/wire/addresses.h"
 
 namespace weft::tables {

@@ -11,7 +11,6 @@
 namespace weft::tables {
 
 using pipeline::PortIndex;
-using pipeline::TimeNs;
 using wire::IpAddress;
 using wire::MacAddress;
 

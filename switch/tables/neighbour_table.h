@@ -13,9 +13,9 @@
 #include <string_view>
 #include <vector>
 
+#include "switch/base/rcu.h"
+#include "switch/base/time.h"
 #include "switch/pipeline/packet.h"
-#include "switch/pipeline/time.h"
-#include "switch/tables/rcu_cell.h"
 #include "switch/wire/addresses.h"
 #include "switch/wire/hash.h"
 
@@ -62,9 +62,9 @@ class NeighbourWord {
 
 /// When states change by themselves.
 struct NeighbourTimes {
-  pipeline::TimeNs reachable_ns;                    ///< reachable -> stale
-  pipeline::TimeNs stale_ns = 60'000'000'000;       ///< an unused stale entry is removed
-  pipeline::TimeNs unresolved_ns = 10'000'000'000;  ///< an incomplete entry is removed, an unanswered probe ends
+  TimeNs reachable_ns;                    ///< reachable -> stale
+  TimeNs stale_ns = 60'000'000'000;       ///< an unused stale entry is removed
+  TimeNs unresolved_ns = 10'000'000'000;  ///< an incomplete entry is removed, an unanswered probe ends
 };
 
 /// Hash table in buckets of one cache line, two candidate buckets per key. An entry keeps its index as long as it
@@ -92,7 +92,7 @@ class NeighbourTable {
     pipeline::PortIndex port = 0;
     wire::IpAddress address{};
     NeighbourWord word{};
-    pipeline::TimeNs since = 0;  ///< of the state
+    TimeNs since = 0;  ///< of the state
   };
 
   /// @param max_neighbours  entries that are meant to fit; the table has room for twice as many
@@ -132,33 +132,33 @@ class NeighbourTable {
   // Workers and control thread.
 
   /// The entry, made in state incomplete if there was none; nobody() when there is no room.
-  Index find_or_add(pipeline::PortIndex port, const wire::IpAddress& address, pipeline::TimeNs now) noexcept;
-  Learned learn(Index index, const Advertisement& said, pipeline::TimeNs now) noexcept;
+  Index find_or_add(pipeline::PortIndex port, const wire::IpAddress& address, TimeNs now) noexcept;
+  Learned learn(Index index, const Advertisement& said, TimeNs now) noexcept;
   /// stale -> probe. True for one caller: that one has to ask.
-  bool begin_probe(Index index, pipeline::TimeNs now) noexcept;
+  bool begin_probe(Index index, TimeNs now) noexcept;
   /// probe -> incomplete: it did not answer.
-  void end_probe(Index index, pipeline::TimeNs now) noexcept;
+  void end_probe(Index index, TimeNs now) noexcept;
   /// Keeps an incomplete entry for another NeighbourTimes::unresolved_ns.
-  void keep(Index index, pipeline::TimeNs now) noexcept { detail_[index].since.store(now, std::memory_order_relaxed); }
+  void keep(Index index, TimeNs now) noexcept { detail_[index].since.store(now, std::memory_order_relaxed); }
 
   // Control thread only.
 
   /// Adds or replaces a configured entry. False when there is no room.
   bool add_permanent(pipeline::PortIndex port, const wire::IpAddress& address, const wire::MacAddress& mac);
   /// As find_or_add(), and the entry stays until it was unpinned as many times.
-  Index pin(pipeline::PortIndex port, const wire::IpAddress& address, pipeline::TimeNs now);
+  Index pin(pipeline::PortIndex port, const wire::IpAddress& address, TimeNs now);
   void unpin(Index index);
   /// Enters what another table knew of a neighbour, state and time included; one that is configured here stays as it
   /// is. False when there is no room.
   bool restore(const Entry& entry);
   /// A learned neighbour is not there any more.
-  void lose(Index index, pipeline::TimeNs now);
+  void lose(Index index, TimeNs now);
   /// A neighbour, a configured one too, may not be there any more: its next use starts a probe.
-  void doubt(Index index, pipeline::TimeNs now);
+  void doubt(Index index, TimeNs now);
   /// Lets states change with time and removes what has gone out of use.
-  void age(pipeline::TimeNs now, const NeighbourTimes& times);
+  void age(TimeNs now, const NeighbourTimes& times);
   /// Forgets what was learned on a port, whose link went down.
-  void flush(pipeline::PortIndex port, pipeline::TimeNs now);
+  void flush(pipeline::PortIndex port, TimeNs now);
   /// Entries from position `cursor` on, at most `max`; sets cursor to where to go on, or to capacity() at the end.
   [[nodiscard]] std::vector<Entry> list(std::size_t& cursor, std::size_t max) const;
   [[nodiscard]] std::size_t capacity() const noexcept { return (bucket_mask_ + 1) * kWays; }
@@ -178,7 +178,7 @@ class NeighbourTable {
   struct Detail {
     wire::IpAddress address{};
     pipeline::PortIndex port = 0;
-    std::atomic<pipeline::TimeNs> since{0};
+    std::atomic<TimeNs> since{0};
   };
 
   static constexpr std::uint64_t tag_v4(pipeline::PortIndex port, std::uint32_t address) noexcept {
@@ -197,10 +197,10 @@ class NeighbourTable {
     return buckets_[index / kWays].word[index % kWays];
   }
   [[nodiscard]] std::size_t free_ways(std::size_t bucket) const noexcept;
-  Index add(pipeline::PortIndex port, const wire::IpAddress& address, pipeline::TimeNs now) noexcept;
-  bool change(Index index, NeighbourWord from, NeighbourWord to, pipeline::TimeNs now) noexcept;
-  void age_one(Index index, pipeline::TimeNs now, const NeighbourTimes& times);
-  void forget(Index index, NeighbourWord seen, pipeline::TimeNs now);
+  Index add(pipeline::PortIndex port, const wire::IpAddress& address, TimeNs now) noexcept;
+  bool change(Index index, NeighbourWord from, NeighbourWord to, TimeNs now) noexcept;
+  void age_one(Index index, TimeNs now, const NeighbourTimes& times);
+  void forget(Index index, NeighbourWord seen, TimeNs now);
 
   RcuDomain& domain_;
   std::size_t bucket_mask_;

@@ -6,11 +6,11 @@
 
 #include <nlohmann/json.hpp>
 
-#include "switch/control/config.h"
+#include "switch/config/config.h"
 #include "switch/stages/stages.h"
 #include "tests/conf/conf_files.h"
 
-namespace weft::control {
+namespace weft::api {
 namespace {
 
 TEST(Conf, HasFiles) {
@@ -21,7 +21,7 @@ TEST(Conf, EveryFileLoadsWithTheStagesOfTheProgramAndWithoutNotes) {
   pipeline::Registry registry;
   stages::register_all(registry);
   for (const auto& path : testing::conf_files()) {
-    pipeline::Diagnostics diagnostics;
+    config::Diagnostics diagnostics;
     const auto config = load_config_file(path, registry, diagnostics);
     EXPECT_TRUE(config.has_value());
     EXPECT_EQ(format(diagnostics), "") << path;
@@ -43,4 +43,4 @@ TEST(Conf, SchemaIsTheOneThatTheProgramGenerates) {
 }
 
 }  // namespace
-}  // namespace weft::control
+}  // namespace weft::api

@@ -7,21 +7,21 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "switch/control/config.h"
-#include "switch/control/yaml_reader.h"
+#include "switch/config/config.h"
+#include "switch/config/yaml_reader.h"
 #include "switch/stages/stages.h"
 #include "tests/conf/conf_files.h"
 #include "tests/conf/mutations.h"
 
 int main(int argc, char** argv) {
-  using weft::pipeline::Diagnostics;
-  using weft::pipeline::DocumentNode;
+  using weft::config::Diagnostics;
+  using weft::config::DocumentNode;
   if (argc != 3) return 1;
   weft::pipeline::Registry registry;
   weft::stages::register_all(registry);
   const auto print = [&](const std::string& name, const std::string& text, bool structural) {
     Diagnostics diagnostics;
-    const bool accepted = weft::control::load_config(text, "f", registry, diagnostics).has_value();
+    const bool accepted = weft::config::load_config(text, "f", registry, diagnostics).has_value();
     std::cout << nlohmann::json{{"name", name}, {"text", text}, {"structural", structural}, {"accepted", accepted}}
               << "\n";
   };
@@ -30,7 +30,7 @@ int main(int argc, char** argv) {
   for (const auto& path : weft::testing::conf_files()) {
     Diagnostics diagnostics;
     const std::string text = weft::testing::read_file(path);
-    documents.push_back(weft::control::read_yaml(text, path, diagnostics).value());
+    documents.push_back(weft::config::read_yaml(text, path, diagnostics).value());
     print(path.filename(), text, false);
   }
   weft::testing::Mutator mutator(std::move(documents), registry, std::strtoull(argv[2], nullptr, 10));

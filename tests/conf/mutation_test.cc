@@ -8,13 +8,13 @@
 #include <iostream>
 #include <map>
 
-#include "switch/control/config.h"
-#include "switch/control/yaml_reader.h"
+#include "switch/config/config.h"
+#include "switch/config/yaml_reader.h"
 #include "switch/stages/stages.h"
 #include "tests/conf/conf_files.h"
 #include "tests/conf/mutations.h"
 
-namespace weft::control {
+namespace weft::api {
 namespace {
 
 constexpr int kMutants = 1000;
@@ -24,10 +24,10 @@ std::uint64_t seed() {
   return given != nullptr ? std::strtoull(given, nullptr, 10) : std::random_device()();
 }
 
-std::vector<pipeline::DocumentNode> documents() {
-  std::vector<pipeline::DocumentNode> out;
+std::vector<config::DocumentNode> documents() {
+  std::vector<config::DocumentNode> out;
   for (const auto& path : testing::conf_files()) {
-    pipeline::Diagnostics diagnostics;
+    config::Diagnostics diagnostics;
     out.push_back(read_yaml(testing::read_file(path), path, diagnostics).value());
   }
   return out;
@@ -37,7 +37,7 @@ TEST(Mutations, DocumentsAreValidBeforeTheyAreMutated) {
   pipeline::Registry registry;
   stages::register_all(registry);
   for (auto& document : documents()) {
-    pipeline::Diagnostics diagnostics;
+    config::Diagnostics diagnostics;
     const std::string text = testing::write_yaml(document);
     EXPECT_TRUE(load_config(text, "f", registry, diagnostics).has_value());
     EXPECT_EQ(format(diagnostics), "") << text;
@@ -54,7 +54,7 @@ TEST(Mutations, AThousandInvalidFilesAreRefusedForTheReasonThatMakesThemInvalid)
   for (int i = 0; i < kMutants; ++i) {
     const testing::Mutant mutant = mutator.make(static_cast<std::size_t>(i) % mutator.kinds());
     ++made[mutant.name];
-    pipeline::Diagnostics diagnostics;
+    config::Diagnostics diagnostics;
     const auto config = load_config(mutant.text, "f", registry, diagnostics);
     const std::string report = "\n" + diagnostics.to_string();
     ASSERT_FALSE(config.has_value()) << mutant.name << "\n" << mutant.text;
@@ -66,4 +66,4 @@ TEST(Mutations, AThousandInvalidFilesAreRefusedForTheReasonThatMakesThemInvalid)
 }
 
 }  // namespace
-}  // namespace weft::control
+}  // namespace weft::api

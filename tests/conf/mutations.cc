@@ -7,17 +7,17 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "switch/control/config_schema.h"
-#include "switch/pipeline/schema_node.h"
-#include "switch/pipeline/validate.h"
+#include "switch/config/config_schema.h"
+#include "switch/config/schema/schema_node.h"
+#include "switch/config/schema/validate.h"
 
 namespace weft::testing {
 namespace {
 
-using pipeline::DocumentNode;
-using pipeline::Mark;
+using config::DocumentNode;
+using config::Mark;
+using config::Schema;
 using pipeline::Registry;
-using pipeline::Schema;
 using Kind = Schema::Node::Kind;
 using Doc = DocumentNode;
 using Random = std::mt19937_64;
@@ -42,8 +42,7 @@ class Writer {
   }
 
   void text(const Doc& node) {
-    const bool as_it_is =
-        node.kind == Doc::Kind::plain && pipeline::resolve_plain(node.text) != pipeline::ScalarKind::text;
+    const bool as_it_is = node.kind == Doc::Kind::plain && config::resolve_plain(node.text) != config::ScalarKind::text;
     out_ += as_it_is ? node.text : nlohmann::json(node.text).dump();
   }
 
@@ -105,8 +104,8 @@ Doc::Entry* find(Doc& map, std::string_view key) {
 }
 
 bool fits(const Schema& schema, const Doc& node, const Registry& registry) {
-  pipeline::Diagnostics none;
-  (void)pipeline::validate(schema, node, "", &registry, none);
+  config::Diagnostics none;
+  (void)config::validate(schema, node, "", &registry, none);
   return none.ok();
 }
 
@@ -507,7 +506,7 @@ Mutant Mutator::make(std::size_t kind) {
   for (int attempt = 0; attempt < 10'000; ++attempt) {
     Doc root = documents_[static_cast<std::size_t>(random_() % documents_.size())];
     std::vector<Site> sites;
-    collect(sites, {&root, control::config_schema(), ""}, registry_);
+    collect(sites, {&root, config::config_schema(), ""}, registry_);
     Work work{root, sites, registry_, random_};
     const auto mistake = op.make(work);
     if (!mistake) continue;

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "switch/pipeline/document.h"
+#include "switch/config/schema/document.h"
 #include "switch/pipeline/registry.h"
 
 namespace weft::testing {
@@ -25,13 +25,13 @@ struct Mutant {
 };
 
 /// Writes a document as YAML, one value per line, and stores every node's position in it.
-[[nodiscard]] std::string write_yaml(pipeline::DocumentNode& root);
+[[nodiscard]] std::string write_yaml(config::DocumentNode& root);
 
 /// Makes mistakes in copies of documents.
 class Mutator {
  public:
   /// @param documents  valid configurations
-  Mutator(std::vector<pipeline::DocumentNode> documents, const pipeline::Registry& registry, std::uint64_t seed);
+  Mutator(std::vector<config::DocumentNode> documents, const pipeline::Registry& registry, std::uint64_t seed);
 
   /// One wrong configuration with the given kind of mistake, in a document and at a place drawn at random among those
   /// where it can be made.
@@ -39,7 +39,7 @@ class Mutator {
   [[nodiscard]] std::size_t kinds() const noexcept;
 
  private:
-  std::vector<pipeline::DocumentNode> documents_;
+  std::vector<config::DocumentNode> documents_;
   const pipeline::Registry& registry_;
   std::mt19937_64 random_;
 };

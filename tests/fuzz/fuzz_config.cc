@@ -8,14 +8,14 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "switch/control/config.h"
-#include "switch/pipeline/document.h"
-#include "switch/pipeline/validate.h"
+#include "switch/config/config.h"
+#include "switch/config/schema/document.h"
+#include "switch/config/schema/validate.h"
 #include "tests/support/config_registry.h"
 
 namespace {
 
-using weft::pipeline::Diagnostics;
+using weft::config::Diagnostics;
 using weft::pipeline::Registry;
 using weft::pipeline::SwitchInfo;
 
@@ -51,7 +51,7 @@ void require_promises(const SwitchInfo& info, const Registry& registry) {
     const auto* type = registry.find(stage.name);
     require(type != nullptr);
     Diagnostics none;
-    (void)weft::pipeline::validate(type->options, to_document(stage.options), stage.name, &registry, none);
+    (void)weft::config::validate(type->options, to_document(stage.options), stage.name, &registry, none);
     require(none.ok());
   }
 }
@@ -63,17 +63,17 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view text(reinterpret_cast<const char*>(data), size);
 
   Diagnostics diagnostics;
-  const auto config = weft::control::load_config(text, "f", kRegistry, diagnostics);
+  const auto config = weft::config::load_config(text, "f", kRegistry, diagnostics);
   require(config.has_value() == diagnostics.ok());
   require_places(diagnostics, text);
-  (void)weft::control::format(diagnostics);
+  (void)weft::config::format(diagnostics);
   if (config) {
     require(!config->switches.empty());
     for (const auto& info : config->switches) require_promises(info, kRegistry);
   }
 
   Diagnostics of_switch;
-  const auto info = weft::control::load_switch(text, kRegistry, of_switch);
+  const auto info = weft::config::load_switch(text, kRegistry, of_switch);
   require(info.has_value() == of_switch.ok());
   require_places(of_switch, text);
   if (info) require_promises(*info, kRegistry);

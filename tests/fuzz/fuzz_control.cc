@@ -14,13 +14,13 @@
 #include <string>
 #include <string_view>
 
-#include "switch/control/client.h"
-#include "switch/control/service.h"
-#include "switch/control/unix_socket.h"
-#include "tests/switch/control/fake_backend.h"
-#include "tests/switch/control/http2_bytes.h"
+#include "switch/api/client.h"
+#include "switch/api/service.h"
+#include "switch/api/unix_socket.h"
+#include "tests/switch/api/fake_backend.h"
+#include "tests/switch/api/http2_bytes.h"
 
-namespace weft::control {
+namespace weft::api {
 namespace {
 
 constexpr std::chrono::milliseconds kPatience{20'000};
@@ -102,7 +102,7 @@ void exercise(std::string_view bytes) {
 }
 
 }  // namespace
-}  // namespace weft::control
+}  // namespace weft::api
 
 // gRPC stays until the process ends, with what it holds.
 extern "C" const char* __asan_default_options() {
@@ -112,7 +112,7 @@ extern "C" const char* __asan_default_options() {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   constexpr std::size_t kLargest = 16'000;
   if (size >= 2 && size <= kLargest) {
-    weft::control::exercise({reinterpret_cast<const char*>(data), size});
+    weft::api::exercise({reinterpret_cast<const char*>(data), size});
   }
   return 0;
 }

@@ -12,33 +12,44 @@ WITHOUT_README = {"tests/fuzz/corpus": "A fuzzer takes every file for a seed; te
 # Folder -> folders whose headers it may include, besides its own. The longest matching folder decides. A folder of
 # switch/, nic/ or collectives/ that no entry matches is a mistake.
 LAYERS = {
-    "switch/wire": (),
-    # The engine serves its ports with the units of switch/qos, which share with it what time and counters are.
-    "switch/qos": ("switch/wire", "switch/pipeline/time.h", "switch/pipeline/rng.h", "switch/pipeline/counters.h"),
-    "switch/pipeline": ("switch/wire", "switch/qos"),
-    "switch/tables": ("switch/wire", "switch/pipeline"),
-    "switch/stages": ("switch/wire", "switch/qos", "switch/pipeline", "switch/tables"),
-    "switch/ports": ("switch/wire", "switch/qos", "switch/pipeline", "switch/tables"),
-    "switch/capture": ("switch/wire", "switch/pipeline"),
-    "switch/kernel": ("switch/wire", "switch/pipeline", "switch/tables", "switch/stages"),
-    "switch/control": ("switch/wire", "switch/qos", "switch/pipeline", "switch/capture"),
+    "switch/base": (),
+    "switch/wire": ("switch/base",),
+    "switch/qos": ("switch/base", "switch/wire"),
+    # Values and schemas: below the engine, because stages describe their options with them.
+    "switch/config/schema": ("switch/base", "switch/wire"),
+    "switch/pipeline": ("switch/base", "switch/wire", "switch/qos", "switch/config/schema"),
+    "switch/tables": ("switch/base", "switch/wire", "switch/pipeline"),
+    "switch/stages": ("switch/base", "switch/wire", "switch/qos", "switch/config/schema", "switch/pipeline",
+                      "switch/tables"),
+    "switch/ports": ("switch/base", "switch/wire", "switch/qos", "switch/config/schema", "switch/pipeline",
+                     "switch/tables"),
+    "switch/capture": ("switch/base", "switch/wire", "switch/config/schema", "switch/pipeline"),
+    "switch/kernel": ("switch/base", "switch/wire", "switch/config/schema", "switch/pipeline", "switch/tables",
+                      "switch/stages"),
+    "switch/config": ("switch/base", "switch/wire", "switch/qos", "switch/pipeline", "switch/capture"),
+    "switch/api": ("switch/base", "switch/wire", "switch/config", "switch/pipeline", "switch/capture"),
+    # Rows and metrics are read from what runs; what runs starts the sessions that look at it.
+    "switch/observe": ("switch/base", "switch/wire", "switch/qos", "switch/pipeline", "switch/capture",
+                       "switch/config", "switch/api", "switch/runtime"),
+    "switch/runtime": ("switch",),
     "switch/main": ("switch",),
-    "nic": ("switch/wire",),
-    "collectives": ("nic", "switch/wire", "switch/pipeline", "switch/tables"),
+    "nic": ("switch/base", "switch/wire"),
+    "collectives": ("nic", "switch/base", "switch/wire", "switch/qos", "switch/config/schema", "switch/pipeline",
+                    "switch/tables", "switch/stages/rdma_track"),
     "tools": ("switch", "nic", "collectives"),
     "bench": ("switch", "nic", "collectives", "tools", "tests/support"),
     "tests": ("switch", "nic", "collectives", "tools", "bench"),
 }
 
 # Folders that build without DPDK, so that other programs can link them.
-WITHOUT_DPDK = ("switch/wire", "switch/qos", "nic/rnic", "nic/host")
+WITHOUT_DPDK = ("switch/base", "switch/wire", "switch/qos", "switch/config/schema", "nic/rnic", "nic/host")
 
 MAX_LINES = 600
 MAX_COLUMNS = 120
 
 # Folders where time, randomness and output come from the Context only.
-DETERMINISTIC = ("switch/wire", "switch/pipeline", "switch/tables", "switch/stages", "switch/qos", "switch/capture",
-                 "nic/rnic")
+DETERMINISTIC = ("switch/base", "switch/wire", "switch/pipeline", "switch/tables", "switch/stages", "switch/qos",
+                 "switch/capture", "nic/rnic")
 
 # (file, name of a banned call) that is allowed all the same, and why.
 ALLOWED_CALLS = {
@@ -46,11 +57,12 @@ ALLOWED_CALLS = {
 }
 
 # Folders whose every name.cc has a name_test.cc at the same place under tests/.
-MIRRORED = ("switch/wire", "switch/pipeline", "switch/tables", "switch/stages", "switch/qos", "switch/capture")
+MIRRORED = ("switch/wire", "switch/config/schema", "switch/pipeline", "switch/tables", "switch/stages", "switch/qos",
+            "switch/capture")
 
 # Files of those folders that need no test of their own, and why.
 WITHOUT_TEST = {
     "switch/pipeline/stage.cc": "Aborts where a stage names a table and does not list it; nothing else.",
     "switch/stages/stages.cc": "A list. Every file in conf/ is loaded with it.",
-    "switch/stages/impair_flip.cc": "Needs packets: impair_test.cc corrupts through it, shared buffers too.",
+    "switch/stages/impair/flip.cc": "Needs packets: impair_test.cc corrupts through it, shared buffers too.",
 }

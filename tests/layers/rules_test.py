@@ -23,8 +23,8 @@ CLEAN = {
     "build/generated.cc": "int x = rand();\n",
     "build-asan.log": "text\n",
     "switch/README.md": "# switch\n",
-    "switch/control/weft.proto": CPP,
-    "switch/control/service.cc": CPP + '#include "switch/control/weft.grpc.pb.h"\n#include "switch/pipeline/stage.h"\n',
+    "switch/api/weft.proto": CPP,
+    "switch/api/service.cc": CPP + '#include "switch/api/weft.grpc.pb.h"\n#include "switch/pipeline/stage.h"\n',
     "switch/main/main.cc": CPP + '#include "switch/stages/l2.h"\nauto now = std::chrono::steady_clock::now();\n',
     "switch/pipeline/drop_reason.def": CPP + 'WEFT_DROP(no_route, warning, "No route.")\n',
     "switch/pipeline/pipeline.cc": CPP + "#include <rte_cycles.h>\nauto t = rte_rdtsc();\n",
@@ -44,7 +44,7 @@ CLEAN.update(
     {
         f"{folder}/README.md": "# What it is\n"
         for folder in (
-            *("switch/control", "switch/main", "switch/pipeline", "switch/stages", "switch/wire"),
+            *("switch/api", "switch/main", "switch/pipeline", "switch/stages", "switch/wire"),
             *("tests/live", "tests/switch", "tests/switch/pipeline", "tests/switch/stages"),
         )
     }
@@ -75,7 +75,7 @@ CASES = [
     ("include_layers", {"switch/stages/l2.h": header('#include "switch/ports/p.h"')}, ["switch/stages/l2.h:4: "]),
     ("include_layers", {"switch/stages/l2.h": header('#  include "nic/rnic/qp.h"')}, ["switch/stages/l2.h:4: "]),
     ("include_layers", {"switch/ports/p.h": header('#include "switch/stages/l2.h"')}, ["switch/ports/p.h:4: "]),
-    ("include_layers", {"switch/control/c.h": header('#include "switch/stages/l2.h"')}, ["switch/control/c.h:4: "]),
+    ("include_layers", {"switch/api/c.h": header('#include "switch/stages/l2.h"')}, ["switch/api/c.h:4: "]),
     ("include_layers", {"switch/main/m.h": header('#include "collectives/engine/e.h"')}, ["switch/main/m.h:4: "]),
     ("include_layers", {"switch/main/m.h": header('#include "tools/weftctl/format.h"')}, ["switch/main/m.h:4: "]),
     ("include_layers", {"switch/main/m.h": header('#include "tests/support/harness.h"')}, ["switch/main/m.h:4: "]),
@@ -88,7 +88,7 @@ CASES = [
         ["switch/stages/l2.h:4: write our"],
     ),
     ("include_paths", {"switch/stages/l2.h": header('#include "switch/wire/op.h"')}, ["switch/stages/l2.h:4: no such"]),
-    ("include_paths", {"switch/control/weft.proto": None}, ["switch/control/service.cc:3: no such file"]),
+    ("include_paths", {"switch/api/weft.proto": None}, ["switch/api/service.cc:3: no such file"]),
     ("without_dpdk", {"switch/wire/ip.h": header("#include <rte_ip.h>")}, ["switch/wire/ip.h:4: "]),
     ("without_dpdk", {"nic/rnic/qp.h": header("#include <rte_mbuf.h>")}, ["nic/rnic/qp.h:4: "]),
     ("file_length", {"switch/wire/ip.h": CPP + "\n" * 599}, ["switch/wire/ip.h:601: 601 lines"]),

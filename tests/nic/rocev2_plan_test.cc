@@ -74,12 +74,12 @@ class Lab {
     while (completed_ < expected_) {
       const Time next = next_time();
       if (next == kNever || next > end) return false;
-      rig.now = static_cast<pipeline::TimeNs>(std::max(next, now() + 1));
+      rig.now = static_cast<TimeNs>(std::max(next, now() + 1));
       step();
     }
     // What is still on its way: the last ACKs, and XON.
     for (const Time quiet = now() + 5 * kMs; next_time() <= quiet;) {
-      rig.now = static_cast<pipeline::TimeNs>(std::max(next_time(), now() + 1));
+      rig.now = static_cast<TimeNs>(std::max(next_time(), now() + 1));
       step();
     }
     return true;
@@ -183,8 +183,8 @@ class Lab {
   }
 
   [[nodiscard]] Time next_time() const {
-    const pipeline::TimeNs of_switch = rig.pipelines[0]->next_deadline();
-    Time next = of_switch == pipeline::kNever ? kNever : static_cast<Time>(of_switch);
+    const TimeNs of_switch = rig.pipelines[0]->next_deadline();
+    Time next = of_switch == kNever ? kNever : static_cast<Time>(of_switch);
     if (!events_.empty()) next = std::min(next, events_.begin()->first);
     for (const auto& host : hosts_) {
       next = std::min(next, host->node.device.next_deadline());

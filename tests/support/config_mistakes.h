@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "switch/control/config.h"
+#include "switch/config/config.h"
 #include "tests/support/config_registry.h"
 
 namespace weft::testing {
@@ -52,20 +52,20 @@ inline std::string expected_lines(const MarkedText& marked, const std::vector<st
 inline void expect_mistakes(std::string_view marked, const std::vector<std::string>& texts) {
   const MarkedText stripped = strip_marks(marked, "weft.yaml");
   ASSERT_EQ(stripped.positions.size(), texts.size()) << "one '@' per mistake";
-  pipeline::Diagnostics diagnostics;
-  const auto config = control::load_config(stripped.text, "weft.yaml", config_registry(), diagnostics);
+  config::Diagnostics diagnostics;
+  const auto config = config::load_config(stripped.text, "weft.yaml", config_registry(), diagnostics);
   EXPECT_FALSE(config.has_value());
   EXPECT_EQ(diagnostics.to_string(), expected_lines(stripped, texts)) << stripped.text;
 }
 
 /// Expects that load_config() accepts the text; `texts` are notes at its marks.
-inline control::Config expect_accepted(std::string_view marked, const std::vector<std::string>& texts = {}) {
+inline config::Config expect_accepted(std::string_view marked, const std::vector<std::string>& texts = {}) {
   const MarkedText stripped = strip_marks(marked, "weft.yaml");
-  pipeline::Diagnostics diagnostics;
-  auto config = control::load_config(stripped.text, "weft.yaml", config_registry(), diagnostics);
+  config::Diagnostics diagnostics;
+  auto config = config::load_config(stripped.text, "weft.yaml", config_registry(), diagnostics);
   EXPECT_TRUE(config.has_value()) << stripped.text;
   EXPECT_EQ(diagnostics.to_string(), expected_lines(stripped, texts));
-  return config ? *config : control::Config{};
+  return config ? *config : config::Config{};
 }
 
 /// A file with one bridging switch of the ports p1 and p2, whose further keys are `rest` (indented by four).

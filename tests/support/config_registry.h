@@ -10,8 +10,8 @@ namespace weft::testing {
 
 /// parse, mangle, l2, l3 and lb, with options of every kind of schema. mangle's own check refuses rate 13.
 inline pipeline::Registry config_registry() {
-  using pipeline::Schema;
-  using pipeline::Value;
+  using config::Schema;
+  using config::Value;
   using Key = Schema::Key;
   pipeline::Registry registry;
   registry.add({.name = "parse",
@@ -30,7 +30,7 @@ inline pipeline::Registry config_registry() {
                                         Key::with_default("rate", Schema::integer(0, 100), Value(13 + 1), "Rate."),
                                         Key::with_default("learn", Schema::boolean(), Value(true), "Learn.")}),
                 .check =
-                    [](const Value& options, const pipeline::SwitchInfo&, pipeline::Diagnostics& diagnostics) {
+                    [](const Value& options, const pipeline::SwitchInfo&, config::Diagnostics& diagnostics) {
                       if (options["rate"].integer() == 13) diagnostics.error(options["rate"].mark(), "rate: unlucky");
                     },
                 .make = {}});

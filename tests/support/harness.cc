@@ -11,7 +11,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "switch/control/config.h"
+#include "switch/config/config.h"
 
 namespace weft::testing {
 
@@ -21,7 +21,7 @@ using pipeline::PortIndex;
 
 class Harness::CapturePort : public pipeline::PortTx {
  public:
-  explicit CapturePort(const pipeline::TimeNs& now) : now_(now) {}
+  explicit CapturePort(const TimeNs& now) : now_(now) {}
 
   pipeline::TxResult transmit(rte_mbuf** packets, std::uint16_t count) noexcept override {
     if (blocked) return {};
@@ -42,14 +42,14 @@ class Harness::CapturePort : public pipeline::PortTx {
   bool blocked = false;
 
  private:
-  const pipeline::TimeNs& now_;
+  const TimeNs& now_;
 };
 
 namespace {
 
 pipeline::SwitchInfo load(std::string_view yaml, const pipeline::Registry& registry) {
-  pipeline::Diagnostics diagnostics;
-  auto info = control::load_switch(yaml, registry, diagnostics);
+  config::Diagnostics diagnostics;
+  auto info = config::load_switch(yaml, registry, diagnostics);
   if (!info) throw std::invalid_argument(diagnostics.to_string());
   return std::move(*info);
 }
@@ -197,11 +197,11 @@ void Harness::settle() {
   }
 }
 
-void Harness::advance_ns(pipeline::TimeNs duration) {
-  const pipeline::TimeNs end = now_ + duration;
+void Harness::advance_ns(TimeNs duration) {
+  const TimeNs end = now_ + duration;
   int steps_at_same_time = 0;
   while (true) {
-    const pipeline::TimeNs next = std::min(pipeline_->next_deadline(), next_housekeeping_);
+    const TimeNs next = std::min(pipeline_->next_deadline(), next_housekeeping_);
     if (next > end) break;
     steps_at_same_time = next <= now_ ? steps_at_same_time + 1 : 0;
     if (steps_at_same_time > 1000) break;  // a blocked device: its queue is due but cannot move

@@ -23,7 +23,7 @@ using Bytes = std::vector<std::uint8_t>;
 /// A frame that left through a port, and when.
 struct SentFrame {
   Bytes bytes;
-  pipeline::TimeNs at;
+  TimeNs at;
 };
 
 struct HarnessOptions {
@@ -57,8 +57,8 @@ class Harness {
   void inject(std::string_view port, rte_mbuf* m);
 
   /// Lets virtual time pass; stage timers and queues run exactly at their deadlines, housekeeping each second.
-  void advance_ns(pipeline::TimeNs duration);
-  [[nodiscard]] pipeline::TimeNs now() const noexcept { return now_; }
+  void advance_ns(TimeNs duration);
+  [[nodiscard]] TimeNs now() const noexcept { return now_; }
 
   /// `weftctl set STAGE` for a stage whose instances are made anew for other options. What is wrong with the words.
   std::string set(std::string_view stage, const std::vector<std::string>& words);
@@ -106,8 +106,8 @@ class Harness {
 
   const pipeline::Registry& registry_;
   std::uint64_t seed_ = 1;
-  pipeline::TimeNs now_ = 1'000'000'000;
-  pipeline::TimeNs next_housekeeping_ = 2'000'000'000;
+  TimeNs now_ = 1'000'000'000;
+  TimeNs next_housekeeping_ = 2'000'000'000;
   pipeline::Pool pool_;
   std::uint32_t buffers_ = 0;
   std::unique_ptr<pipeline::SwitchState> state_;

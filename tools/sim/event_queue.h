@@ -11,12 +11,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "switch/pipeline/time.h"
+#include "switch/base/time.h"
 
 namespace weft::sim {
-
-using pipeline::kNever;
-using pipeline::TimeNs;
 
 class EventQueue;
 

@@ -6,19 +6,19 @@
 #include <bit>
 #include <cmath>
 
-#include "switch/control/switch_builder.h"
-#include "switch/control/yaml_reader.h"
-#include "switch/pipeline/suggest.h"
-#include "switch/pipeline/validate.h"
+#include "switch/config/schema/suggest.h"
+#include "switch/config/schema/validate.h"
+#include "switch/config/switch_builder.h"
+#include "switch/config/yaml_reader.h"
 #include "tools/sim/experiment_builder.h"
 
 namespace weft::sim {
 namespace {
 
-using pipeline::Diagnostics;
-using pipeline::DocumentNode;
-using pipeline::Mark;
-using pipeline::Value;
+using config::Diagnostics;
+using config::DocumentNode;
+using config::Mark;
+using config::Value;
 
 // The node under a part of a key; made where there is none.
 DocumentNode* child(DocumentNode& node, const std::string& key, const Mark& mark) {
@@ -41,7 +41,7 @@ DocumentNode* child(DocumentNode& node, const std::string& key, const Mark& mark
 void apply(const Override& change, DocumentNode& document, Diagnostics& diagnostics) {
   const std::string where = "--set " + change.key;
   const Mark mark{where, 1, 1};
-  const auto value = control::read_yaml(change.value, where, diagnostics);
+  const auto value = config::read_yaml(change.value, where, diagnostics);
   if (!value) return;
   DocumentNode* node = &document;
   std::string rest = change.key;
@@ -62,10 +62,10 @@ void apply(const Override& change, DocumentNode& document, Diagnostics& diagnost
 std::optional<Experiment> load_experiment(std::string_view text, const std::string& file,
                                           const std::vector<Override>& overrides, const pipeline::Registry& registry,
                                           Diagnostics& diagnostics) {
-  auto document = control::read_yaml(text, file, diagnostics);
+  auto document = config::read_yaml(text, file, diagnostics);
   if (!document) return std::nullopt;
   for (const Override& change : overrides) apply(change, *document, diagnostics);
-  const Value source = pipeline::validate(experiment_schema(registry), *document, "", &registry, diagnostics);
+  const Value source = config::validate(experiment_schema(registry), *document, "", &registry, diagnostics);
   // What a file says wrongly in one place need not keep mistakes in others from being found; but what refers to
   // something wrong cannot be looked at.
   Experiment experiment;

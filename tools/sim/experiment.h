@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "nic/rnic/config.h"
+#include "switch/config/schema/schema.h"
 #include "switch/pipeline/registry.h"
-#include "switch/pipeline/schema.h"
 #include "tools/sim/switch_document.h"
 #include "tools/sim/topology.h"
 #include "tools/sim/workload.h"
@@ -43,7 +43,7 @@ struct Experiment {
   std::optional<TimeNs> convergence{};  ///< until all switches know of a link that changed; nullopt: never
   TimeNs time_limit = 0;                ///< of virtual time; 0: none
   std::uint32_t mbufs = 0;              ///< 0: estimated
-  pipeline::Value source{};             ///< the file, validated, overrides applied, defaults filled in
+  config::Value source{};               ///< the file, validated, overrides applied, defaults filled in
 };
 
 /// `key=value` of the command line: replaces or adds what stands under the key, whose parts are separated by dots.
@@ -57,10 +57,10 @@ struct Override {
 [[nodiscard]] std::optional<Experiment> load_experiment(std::string_view text, const std::string& file,
                                                         const std::vector<Override>& overrides,
                                                         const pipeline::Registry& registry,
-                                                        pipeline::Diagnostics& diagnostics);
+                                                        config::Diagnostics& diagnostics);
 
 /// What an experiment file may hold.
-[[nodiscard]] pipeline::Schema experiment_schema(const pipeline::Registry& registry);
+[[nodiscard]] config::Schema experiment_schema(const pipeline::Registry& registry);
 
 /// Bytes that a run is expected to take, and packet buffers.
 struct MemoryEstimate {

@@ -7,13 +7,13 @@
 #include <cmath>
 #include <filesystem>
 
-#include "switch/control/switch_builder.h"
-#include "switch/pipeline/suggest.h"
+#include "switch/config/schema/suggest.h"
+#include "switch/config/switch_builder.h"
 
 namespace weft::sim {
 namespace {
 
-using pipeline::Value;
+using config::Value;
 
 // IPv4, UDP, BTH, RETH, ImmDt and ICRC; and the least MTU that switches are given.
 constexpr std::uint32_t kRoceHeaders = 20 + 8 + 12 + 16 + 4 + 4;
@@ -70,12 +70,12 @@ void ExperimentBuilder::build_topology(Experiment& out) {
                                     " leaves without a spine cannot reach "
                                     "each other");
     }
-    if (std::uint64_t{count("leaves")} > control::kMaxPorts) {
-      error(t["leaves"].mark(), "leaves: a spine has at most " + std::to_string(control::kMaxPorts) + " ports, found " +
+    if (std::uint64_t{count("leaves")} > config::kMaxPorts) {
+      error(t["leaves"].mark(), "leaves: a spine has at most " + std::to_string(config::kMaxPorts) + " ports, found " +
                                     std::to_string(count("leaves")));
     }
-    if (count("spines") > control::kMaxHops) {
-      error(t["spines"].mark(), "spines: an equal-cost group has at most " + std::to_string(control::kMaxHops) +
+    if (count("spines") > config::kMaxHops) {
+      error(t["spines"].mark(), "spines: an equal-cost group has at most " + std::to_string(config::kMaxHops) +
                                     " members, found " + std::to_string(count("spines")));
     }
     if (diagnostics_.entries().size() != mistakes) return;
@@ -99,7 +99,7 @@ std::optional<std::uint32_t> ExperimentBuilder::switch_named(const Value& name, 
     if (topology.switches()[i].name == name.string()) return i;
     known.push_back(topology.switches()[i].name);
   }
-  error(name.mark(), "unknown switch " + pipeline::quote(name.string()) + pipeline::suggestion(name.string(), known));
+  error(name.mark(), "unknown switch " + config::quote(name.string()) + config::suggestion(name.string(), known));
   return std::nullopt;
 }
 
@@ -184,7 +184,7 @@ void ExperimentBuilder::build_switches(Experiment& out) {
     spec.ecn = EcnSpec{static_cast<std::uint64_t>(ecn["kmin_kb"].number() * 1000),
                        static_cast<std::uint64_t>(ecn["kmax_kb"].number() * 1000), ecn["pmax"].number()};
     if (spec.ecn->kmin_bytes > spec.ecn->kmax_bytes) {
-      error(ecn["kmax_kb"].mark(), "kmax_kb: expected at least kmin_kb" + control::at_line(ecn["kmin_kb"].mark()));
+      error(ecn["kmax_kb"].mark(), "kmax_kb: expected at least kmin_kb" + config::at_line(ecn["kmin_kb"].mark()));
     }
   }
 }
@@ -304,7 +304,7 @@ bool ExperimentBuilder::find_link(const Value& name, const Topology& topology, F
     }
   }
   error(name.mark(),
-        "link: expected fabric, all, or two nodes that are linked, as leaf0/spine1, found " + pipeline::quote(text));
+        "link: expected fabric, all, or two nodes that are linked, as leaf0/spine1, found " + config::quote(text));
   return false;
 }
 

@@ -14,32 +14,32 @@ namespace weft::sim {
 /// Values may be null where the schema found a mistake: what depends on them is skipped then.
 class ExperimentBuilder {
  public:
-  ExperimentBuilder(const pipeline::Value& source, std::string file, const pipeline::Registry& registry,
-                    pipeline::Diagnostics& diagnostics)
+  ExperimentBuilder(const config::Value& source, std::string file, const pipeline::Registry& registry,
+                    config::Diagnostics& diagnostics)
       : source_(source), file_(std::move(file)), registry_(registry), diagnostics_(diagnostics) {}
   void build(Experiment& out);
 
  private:
   void build_topology(Experiment& out);
-  void build_explicit(const pipeline::Value& topology, const Rates& rates, Experiment& out);
+  void build_explicit(const config::Value& topology, const Rates& rates, Experiment& out);
   void build_switches(Experiment& out);
   void build_nic(Experiment& out);
   void build_workload(Experiment& out);
-  void build_flows(const pipeline::Value& workload, Experiment& out);
-  void build_poisson(const pipeline::Value& workload, Experiment& out);
+  void build_flows(const config::Value& workload, Experiment& out);
+  void build_poisson(const config::Value& workload, Experiment& out);
   void build_faults(Experiment& out);
-  [[nodiscard]] bool find_link(const pipeline::Value& name, const Topology& topology, Fault& fault);
-  void check_size(const Topology& topology, const pipeline::Value& at);
-  [[nodiscard]] Groups groups_of(const pipeline::Value& workload, const Experiment& out);
-  void error(const pipeline::Mark& mark, std::string text) { diagnostics_.error(mark, std::move(text)); }
-  [[nodiscard]] std::optional<std::uint32_t> switch_named(const pipeline::Value& name, const Topology& topology);
+  [[nodiscard]] bool find_link(const config::Value& name, const Topology& topology, Fault& fault);
+  void check_size(const Topology& topology, const config::Value& at);
+  [[nodiscard]] Groups groups_of(const config::Value& workload, const Experiment& out);
+  void error(const config::Mark& mark, std::string text) { diagnostics_.error(mark, std::move(text)); }
+  [[nodiscard]] std::optional<std::uint32_t> switch_named(const config::Value& name, const Topology& topology);
   /// The text of a file that the experiment names; nullopt, and a diagnostic, when it cannot be read.
-  [[nodiscard]] std::optional<std::string> read_file(const pipeline::Value& name);
+  [[nodiscard]] std::optional<std::string> read_file(const config::Value& name);
 
-  const pipeline::Value& source_;
+  const config::Value& source_;
   std::string file_;
   const pipeline::Registry& registry_;
-  pipeline::Diagnostics& diagnostics_;
+  config::Diagnostics& diagnostics_;
   bool topology_ok_ = false;
 };
 

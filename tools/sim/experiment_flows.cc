@@ -13,8 +13,8 @@
 namespace weft::sim {
 namespace {
 
-using pipeline::Mark;
-using pipeline::Value;
+using config::Mark;
+using config::Value;
 
 struct Line {
   int number = 0;
@@ -76,7 +76,7 @@ void ExperimentBuilder::build_poisson(const Value& w, Experiment& out) {
   spec.load = w["load"].number();
   spec.link_bps = out.topology.hosts()[0].wire.rate_mbps * 1'000'000;
   spec.duration = static_cast<TimeNs>(std::llround(w["duration_ms"].number() * 1e6));
-  pipeline::Rng rng(out.seed * 0x9e3779b97f4a7c15ull + 1);
+  Rng rng(out.seed * 0x9e3779b97f4a7c15ull + 1);
   out.plan = flow_list(poisson_flows(hosts, SizeDistribution(std::move(points)), spec, rng));
   if (out.plan.transfers.empty()) error(w.mark(), "workload: no flow begins within duration_ms");
 }

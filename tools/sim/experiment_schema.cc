@@ -2,14 +2,14 @@
 // Copyright The weft authors
 #include <algorithm>
 
-#include "switch/pipeline/schema_node.h"
+#include "switch/config/schema/schema_node.h"
 #include "tools/sim/experiment.h"
 
 namespace weft::sim {
 namespace {
 
-using pipeline::Schema;
-using pipeline::Value;
+using config::Schema;
+using config::Value;
 using Key = Schema::Key;
 
 constexpr std::int64_t kMostNs = 10'000'000'000;

@@ -10,14 +10,13 @@
 #include <cstdint>
 #include <string>
 
+#include "switch/base/rng.h"
 #include "switch/pipeline/pipeline.h"
-#include "switch/pipeline/rng.h"
 #include "tools/sim/observer.h"
 
 namespace weft::sim {
 
 using pipeline::PortIndex;
-using pipeline::TimeNs;
 
 /// What a link ends at.
 class Receiver {
@@ -44,8 +43,8 @@ class Link final : public pipeline::PortTx {
   }
   /// @param ratio  of packets, 0 to 1
   void set_loss(double ratio, std::uint64_t seed) noexcept {
-    loss_ = pipeline::Ratio::from_double(ratio);
-    rng_ = pipeline::Rng(seed);
+    loss_ = Ratio::from_double(ratio);
+    rng_ = Rng(seed);
     faulty_ = !loss_.zero() || !up_;
   }
   void set_up(bool up) noexcept {
@@ -84,8 +83,8 @@ class Link final : public pipeline::PortTx {
   PortIndex port_ = 0;
   bool up_ = true;
   bool faulty_ = false;
-  pipeline::Ratio loss_{};
-  pipeline::Rng rng_{1};
+  Ratio loss_{};
+  Rng rng_{1};
   LinkCounters counters_;
 };
 

@@ -17,7 +17,7 @@
 #include <sstream>
 
 #include "nic/dpdk/eal.h"
-#include "switch/control/config.h"
+#include "switch/config/config.h"
 #include "switch/stages/stages.h"
 #include "tools/sim/html_report.h"
 #include "tools/sim/packet_memory.h"
@@ -83,9 +83,9 @@ std::optional<Experiment> load(const Options& options, const pipeline::Registry&
     overrides.push_back({set.substr(0, equals), equals == set.npos ? "" : set.substr(equals + 1)});
   }
   if (options.seed) overrides.push_back({"seed", std::to_string(*options.seed)});
-  pipeline::Diagnostics diagnostics;
+  config::Diagnostics diagnostics;
   auto experiment = load_experiment(text.str(), options.file, overrides, registry, diagnostics);
-  if (!experiment) std::cerr << control::format(diagnostics);
+  if (!experiment) std::cerr << config::format(diagnostics);
   return experiment;
 }
 
@@ -120,11 +120,11 @@ class Progress {
 
 int run_in(const Options& options, const Experiment& experiment, const pipeline::Registry& registry,
            rte_mempool* pool) {
-  pipeline::Diagnostics diagnostics;
+  config::Diagnostics diagnostics;
   const auto building = std::chrono::steady_clock::now();
   Simulation simulation(experiment, registry, pool, diagnostics);
   if (!diagnostics.ok()) {
-    std::cerr << control::format(diagnostics);
+    std::cerr << config::format(diagnostics);
     return kBadExperiment;
   }
   if (!options.pcap_link.empty()) {

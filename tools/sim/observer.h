@@ -11,11 +11,9 @@
 #include <cstdio>
 #include <unordered_map>
 
-#include "switch/pipeline/time.h"
+#include "switch/base/time.h"
 
 namespace weft::sim {
-
-using pipeline::TimeNs;
 
 struct ObserverCounters {
   std::uint64_t nacks_at_sender = 0;  ///< NACKs that arrived at a sender

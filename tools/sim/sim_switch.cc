@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "switch/stages/l3_shared.h"
+#include "switch/stages/l3/shared.h"
 #include "switch/wire/headers.h"
 
 namespace weft::sim {

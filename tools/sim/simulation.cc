@@ -22,7 +22,7 @@ std::uint32_t free_buffers(rte_mempool* pool) {
 }  // namespace
 
 Simulation::Simulation(const Experiment& experiment, const pipeline::Registry& registry, rte_mempool* pool,
-                       pipeline::Diagnostics& diagnostics)
+                       config::Diagnostics& diagnostics)
     : experiment_(experiment), pool_(pool), free_before_(free_buffers(pool)), routes_(experiment.topology) {
   make_links();
   if (experiment.datagrams) {
@@ -123,10 +123,10 @@ std::vector<QpPairPlan> Simulation::make_channels() {
 }
 
 bool Simulation::make_switches(const pipeline::Registry& registry, rte_mempool* pool,
-                               const std::vector<QpPairPlan>& qps, pipeline::Diagnostics& diagnostics) {
+                               const std::vector<QpPairPlan>& qps, config::Diagnostics& diagnostics) {
   const Topology& t = experiment_.topology;
   for (std::uint32_t i = 0; i < t.switches().size(); ++i) {
-    const pipeline::Value document = switch_document(t, i, experiment_.switches, qps);
+    const config::Value document = switch_document(t, i, experiment_.switches, qps);
     auto info = load_switch_document(t, i, document, registry, diagnostics);
     if (!info) return false;
     const std::uint64_t seed = experiment_.seed * 1'000'033 + i;

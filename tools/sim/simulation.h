@@ -42,7 +42,7 @@ class Simulation final : public CompletionSink, public DatagramSink {
  public:
   /// Builds everything. Mistakes in what switches are configured to do are reported; then nothing else may be called.
   Simulation(const Experiment& experiment, const pipeline::Registry& registry, rte_mempool* pool,
-             pipeline::Diagnostics& diagnostics);
+             config::Diagnostics& diagnostics);
   ~Simulation() override;
 
   /// Runs until all transfers have ended, the time limit, or `stop`, which is asked now and then.
@@ -99,7 +99,7 @@ class Simulation final : public CompletionSink, public DatagramSink {
   [[nodiscard]] std::vector<QpPairPlan> make_channels();
   nic::QpConfig qp_config(std::uint32_t host, std::uint32_t transfers) const;
   bool make_switches(const pipeline::Registry& registry, rte_mempool* pool, const std::vector<QpPairPlan>& qps,
-                     pipeline::Diagnostics& diagnostics);
+                     config::Diagnostics& diagnostics);
   void make_faults();
   template <typename F>
   void for_each_link(const Fault& fault, F&& f);

@@ -8,13 +8,13 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "switch/pipeline/value_json.h"
+#include "switch/config/schema/value_json.h"
 
 namespace weft::sim {
 namespace {
 
+using config::Value;
 using nlohmann::ordered_json;
-using pipeline::Value;
 
 // Ethernet, IPv4, UDP, BTH and ICRC around the payload of a middle packet; AETH in an ACK.
 constexpr std::uint64_t kDataOverhead = 14 + 20 + 8 + 12 + 4;

@@ -23,8 +23,8 @@ extern char** environ;
 namespace weft::sim {
 namespace {
 
+using config::Value;
 using nlohmann::ordered_json;
-using pipeline::Value;
 
 std::string text_of(const Value& value) {
   return value.visit([](const auto& v) -> std::string {

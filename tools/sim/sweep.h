@@ -14,7 +14,7 @@ namespace weft::sim {
 
 /// The combinations, the last key changing fastest. A key may name several, separated by commas, whose values then go
 /// together, separated in the same way by semicolons; an empty value leaves its key alone.
-[[nodiscard]] std::vector<std::vector<Override>> sweep_points(const pipeline::Value& sweep);
+[[nodiscard]] std::vector<std::vector<Override>> sweep_points(const config::Value& sweep);
 
 struct SweepOptions {
   std::string file;

@@ -4,16 +4,16 @@
 
 #include <algorithm>
 
-#include "switch/control/config_schema.h"
-#include "switch/control/switch_builder.h"
-#include "switch/pipeline/document.h"
-#include "switch/pipeline/validate.h"
+#include "switch/config/config_schema.h"
+#include "switch/config/schema/document.h"
+#include "switch/config/schema/validate.h"
+#include "switch/config/switch_builder.h"
 #include "switch/qos/defaults.h"
 
 namespace weft::sim {
 namespace {
 
-using pipeline::Value;
+using config::Value;
 using Map = Value::Map;
 using List = Value::List;
 
@@ -180,13 +180,13 @@ Value switch_document(const Topology& topology, std::uint32_t index, const Switc
 
 std::optional<pipeline::SwitchInfo> load_switch_document(const Topology& topology, std::uint32_t index,
                                                          const Value& document, const pipeline::Registry& registry,
-                                                         pipeline::Diagnostics& diagnostics) {
-  static const pipeline::Schema kSchema = control::switch_schema();
-  const Value source = pipeline::validate(kSchema, pipeline::to_document(document), topology.switches()[index].name,
-                                          &registry, diagnostics);
+                                                         config::Diagnostics& diagnostics) {
+  static const config::Schema kSchema = config::switch_schema();
+  const Value source =
+      config::validate(kSchema, config::to_document(document), topology.switches()[index].name, &registry, diagnostics);
   if (!diagnostics.ok()) return std::nullopt;
   // Nothing of a packet names its switch by number here: every switch has rings of its own.
-  auto info = control::build_switch(source, 0, registry, diagnostics);
+  auto info = config::build_switch(source, 0, registry, diagnostics);
   if (!diagnostics.ok()) return std::nullopt;
   for (std::size_t p = 0; p < info.ports.size(); ++p) info.ports[p].mac = topology.switches()[index].ports[p].mac;
   return info;

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "switch/config/schema/schema.h"
 #include "switch/pipeline/registry.h"
-#include "switch/pipeline/schema.h"
 #include "switch/pipeline/switch_info.h"
 #include "tools/sim/topology.h"
 
@@ -26,11 +26,11 @@ struct EcnSpec {
 /// What the switches are configured to do.
 struct SwitchSpec {
   std::uint64_t buffer_bytes = 64'000'000;
-  std::string lb = "ecmp";                       ///< policy of stage lb on ToRs
-  std::string lb_above = "ecmp";                 ///< the same on other switches
-  pipeline::Value lb_options{};                  ///< more options of stage lb on ToRs; null: none
-  std::optional<pipeline::Value> nack_filter{};  ///< options of stage nack_filter on ToRs
-  std::optional<EcnSpec> ecn{};                  ///< nullopt: by each port's speed
+  std::string lb = "ecmp";                     ///< policy of stage lb on ToRs
+  std::string lb_above = "ecmp";               ///< the same on other switches
+  config::Value lb_options{};                  ///< more options of stage lb on ToRs; null: none
+  std::optional<config::Value> nack_filter{};  ///< options of stage nack_filter on ToRs
+  std::optional<EcnSpec> ecn{};                ///< nullopt: by each port's speed
   bool ecn_enabled = true;
   bool pfc = true;
   std::string buffer_model = "conweave";
@@ -55,13 +55,13 @@ struct QpPairPlan {
 };
 
 /// The document of switch `index`.
-[[nodiscard]] pipeline::Value switch_document(const Topology& topology, std::uint32_t index, const SwitchSpec& spec,
-                                              const std::vector<QpPairPlan>& qps);
+[[nodiscard]] config::Value switch_document(const Topology& topology, std::uint32_t index, const SwitchSpec& spec,
+                                            const std::vector<QpPairPlan>& qps);
 
 /// What the loader makes of it. Mistakes are reported; nullopt then.
 [[nodiscard]] std::optional<pipeline::SwitchInfo> load_switch_document(const Topology& topology, std::uint32_t index,
-                                                                       const pipeline::Value& document,
+                                                                       const config::Value& document,
                                                                        const pipeline::Registry& registry,
-                                                                       pipeline::Diagnostics& diagnostics);
+                                                                       config::Diagnostics& diagnostics);
 
 }  // namespace weft::sim

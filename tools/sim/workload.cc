@@ -12,7 +12,7 @@ namespace weft::sim {
 namespace {
 
 // Uniform in [0, 1).
-double uniform(pipeline::Rng& rng) noexcept {
+double uniform(Rng& rng) noexcept {
   return static_cast<double>(rng.next() >> 11) * 0x1p-53;
 }
 
@@ -158,7 +158,7 @@ double SizeDistribution::mean() const noexcept {
   return sum;
 }
 
-std::uint64_t SizeDistribution::draw(pipeline::Rng& rng) const noexcept {
+std::uint64_t SizeDistribution::draw(Rng& rng) const noexcept {
   const double u = uniform(rng) * 100;
   for (std::size_t i = 1; i < points_.size(); ++i) {
     if (u > points_[i].second) continue;
@@ -170,8 +170,7 @@ std::uint64_t SizeDistribution::draw(pipeline::Rng& rng) const noexcept {
   return std::max<std::uint64_t>(1, static_cast<std::uint64_t>(points_.back().first));
 }
 
-std::vector<Flow> poisson_flows(std::uint32_t hosts, const SizeDistribution& sizes, const PoissonSpec& spec,
-                                pipeline::Rng& rng) {
+std::vector<Flow> poisson_flows(std::uint32_t hosts, const SizeDistribution& sizes, const PoissonSpec& spec, Rng& rng) {
   std::vector<Flow> flows;
   const double mean_gap_ns = sizes.mean() * 8e9 / (spec.load * static_cast<double>(spec.link_bps));
   for (std::uint32_t from = 0; from < hosts; ++from) {

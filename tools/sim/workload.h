@@ -10,12 +10,10 @@
 #include <utility>
 #include <vector>
 
-#include "switch/pipeline/rng.h"
-#include "switch/pipeline/time.h"
+#include "switch/base/rng.h"
+#include "switch/base/time.h"
 
 namespace weft::sim {
-
-using pipeline::TimeNs;
 
 /// One message from one host to another.
 struct Transfer {
@@ -76,7 +74,7 @@ class SizeDistribution {
   /// @param points  bytes and cumulative percent, both ascending, ending at 100
   explicit SizeDistribution(std::vector<std::pair<double, double>> points) : points_(std::move(points)) {}
   [[nodiscard]] double mean() const noexcept;
-  [[nodiscard]] std::uint64_t draw(pipeline::Rng& rng) const noexcept;
+  [[nodiscard]] std::uint64_t draw(Rng& rng) const noexcept;
 
  private:
   std::vector<std::pair<double, double>> points_;
@@ -89,6 +87,6 @@ struct PoissonSpec {
 };
 /// Each host sends to others, chosen uniformly, at exponential intervals.
 [[nodiscard]] std::vector<Flow> poisson_flows(std::uint32_t hosts, const SizeDistribution& sizes,
-                                              const PoissonSpec& spec, pipeline::Rng& rng);
+                                              const PoissonSpec& spec, Rng& rng);
 
 }  // namespace weft::sim

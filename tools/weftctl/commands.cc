@@ -19,7 +19,7 @@
 #include <utility>
 #include <vector>
 
-#include "switch/control/client.h"
+#include "switch/api/client.h"
 #include "tools/weftctl/bars.h"
 #include "tools/weftctl/format.h"
 #include "tools/weftctl/operate.h"
@@ -29,7 +29,7 @@ namespace weft::weftctl {
 namespace {
 
 using Json = nlohmann::ordered_json;
-using control::CallError;
+using api::CallError;
 
 }  // namespace
 
@@ -67,15 +67,15 @@ TableStyle style_of(const Options& options, const Screen& screen) {
 
 namespace {
 
-int run_about(const Options& options, control::Client& client) {
-  control::ProcessInfo info;
+int run_about(const Options& options, api::Client& client) {
+  api::ProcessInfo info;
   if (const auto error = client.about(info)) return fail(*error);
   info.facts["switches"] = info.switches;
   return print(options.json ? json_text(info.facts, screen_of_stdout()) : format_facts(info.facts));
 }
 
-int run_tables(const Options& options, control::Client& client) {
-  std::vector<control::TableInfo> tables;
+int run_tables(const Options& options, api::Client& client) {
+  std::vector<api::TableInfo> tables;
   if (const auto error = client.tables(tables)) return fail(*error);
   const Screen screen = screen_of_stdout();
   auto rows = Json::array();
@@ -117,10 +117,10 @@ std::string table_text(const Options& options, const std::vector<std::string>& t
 }
 
 // Asks once. Gives the text to print, or an exit status.
-int ask(const Options& options, control::Client& client, const Screen& screen, std::string& text) {
+int ask(const Options& options, api::Client& client, const Screen& screen, std::string& text) {
   std::vector<std::string> rows;
-  control::ShowSummary summary;
-  const control::Question question{options.table, options.switch_name, options.max_rows};
+  api::ShowSummary summary;
+  const api::Question question{options.table, options.switch_name, options.max_rows};
   const auto keep = [&rows](const std::string& row) { rows.push_back(row); };
   if (const auto error = client.show(question, keep, summary)) return fail(*error);
   const bool switch_column = options.switch_column || summary.switches.size() > 1;
@@ -144,7 +144,7 @@ std::string clipped(const std::string& text, unsigned rows) {
   return end == text.size() ? text : text.substr(0, end) + "... the screen is full";
 }
 
-int watch(const Options& options, control::Client& client) {
+int watch(const Options& options, api::Client& client) {
   constexpr const char* kHomeAndClear = "\033[H\033[J";
   const std::chrono::duration<double> interval(*options.interval_s);
   char heading[64];
@@ -165,7 +165,7 @@ int watch(const Options& options, control::Client& client) {
   }
 }
 
-int run_show(const Options& options, control::Client& client) {
+int run_show(const Options& options, api::Client& client) {
   if (options.interval_s) return watch(options, client);
   std::string text;
   const int status = ask(options, client, screen_of_stdout(), text);
@@ -174,7 +174,7 @@ int run_show(const Options& options, control::Client& client) {
 
 }  // namespace
 
-std::optional<CallError> connect(const Options& options, control::Client& client) {
+std::optional<CallError> connect(const Options& options, api::Client& client) {
   const auto time = std::chrono::milliseconds(static_cast<std::int64_t>(options.timeout_s * 1000));
   return options.address.empty() ? client.connect(options.socket, time)
                                  : client.connect_tls(options.address, options.files, time);
@@ -182,7 +182,7 @@ std::optional<CallError> connect(const Options& options, control::Client& client
 
 int run(const Options& options) {
   if (options.command == Command::operate) return run_operate(options);
-  control::Client client;
+  api::Client client;
   if (const auto error = connect(options, client)) return fail(*error);
   switch (options.command) {
     case Command::about:

@@ -9,14 +9,14 @@
 #include <string>
 #include <string_view>
 
-#include "switch/control/client.h"
+#include "switch/api/client.h"
 #include "tools/weftctl/format.h"
 #include "tools/weftctl/options.h"
 
 namespace weft::weftctl {
 
 /// Connects to the service that the options name.
-[[nodiscard]] std::optional<control::CallError> connect(const Options& options, control::Client& client);
+[[nodiscard]] std::optional<api::CallError> connect(const Options& options, api::Client& client);
 
 /// Runs the command: the answer goes to stdout, all else to stderr. Returns the exit status.
 [[nodiscard]] int run(const Options& options);
@@ -31,7 +31,7 @@ struct Screen {
 };
 [[nodiscard]] Screen screen_of_stdout();
 /// Says why there is no answer; returns the exit status.
-[[nodiscard]] int fail(const control::CallError& error);
+[[nodiscard]] int fail(const api::CallError& error);
 /// Writes to stdout; returns the exit status.
 [[nodiscard]] int print(std::string_view text);
 /// Indented for people, one line for programs.

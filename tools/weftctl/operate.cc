@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "switch/control/operate_client.h"
+#include "switch/api/operate_client.h"
 #include "tools/weftctl/capture_file.h"
 #include "tools/weftctl/commands.h"
 #include "tools/weftctl/depth_plot.h"
@@ -19,8 +19,8 @@
 namespace weft::weftctl {
 namespace {
 
-using control::CallError;
-using control::SessionPart;
+using api::CallError;
+using api::SessionPart;
 using Json = nlohmann::ordered_json;
 
 // The service ends connections after a while.
@@ -51,12 +51,12 @@ class Connection {
     since_ = now;
     return std::nullopt;
   }
-  control::OperateClient& calls() { return *calls_; }
+  api::OperateClient& calls() { return *calls_; }
 
  private:
   const Options& options_;
-  control::Client client_;
-  std::optional<control::OperateClient> calls_;
+  api::Client client_;
+  std::optional<api::OperateClient> calls_;
   std::chrono::steady_clock::time_point since_;
 };
 

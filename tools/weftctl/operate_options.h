@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "switch/control/operator.h"
+#include "switch/api/operator.h"
 
 namespace CLI {
 class App;
@@ -20,13 +20,13 @@ namespace weft::weftctl {
 struct OperateOptions {
   enum class Command : std::uint8_t { none, capture, trace, record, clear, set };
   Command command = Command::none;
-  control::CaptureRequest capture{};
-  control::TraceRequest trace{};
-  control::RecordRequest record{};
+  api::CaptureRequest capture{};
+  api::TraceRequest trace{};
+  api::RecordRequest record{};
   std::string file{};  ///< capture, record: "-" is stdout; record: may be empty
   std::string svg{};   ///< record: a picture; may be empty
   std::vector<std::string> tables{};
-  control::SetRequest set{};
+  api::SetRequest set{};
   std::string switch_name{};
 
   // As written; read by finish_operate().

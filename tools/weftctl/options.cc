@@ -12,7 +12,7 @@
 #include <tuple>
 #include <vector>
 
-#include "switch/pipeline/suggest.h"
+#include "switch/config/schema/suggest.h"
 
 namespace weft::weftctl {
 namespace {
@@ -132,7 +132,7 @@ std::string explain(const CLI::App& app, const CLI::ParseError& error) {
     }
   }
   const std::string kind = word.starts_with('-') ? "option" : chosen.empty() ? "command" : "word";
-  return "unknown " + kind + " " + pipeline::quote(word) + pipeline::suggestion(word, known);
+  return "unknown " + kind + " " + config::quote(word) + config::suggestion(word, known);
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 #include <optional>
 #include <string>
 
-#include "switch/control/tls_files.h"
+#include "switch/config/tls_files.h"
 #include "tools/weftctl/operate_options.h"
 
 namespace weft::weftctl {
@@ -29,8 +29,8 @@ enum class Command : std::uint8_t { about, tables, show, diff, reload, operate }
 struct Options {
   Command command = Command::about;
   std::string socket = kDefaultSocket;
-  std::string address;      ///< HOST:PORT of a service on another machine; empty: the socket
-  control::TlsFiles files;  ///< what to show and what to accept there
+  std::string address;     ///< HOST:PORT of a service on another machine; empty: the socket
+  config::TlsFiles files;  ///< what to show and what to accept there
   bool json = false;
   double timeout_s = 30;            ///< for one answer
   std::optional<unsigned> columns;  ///< width of tables; absent: the terminal's, 100 without one; 0: no limit

@@ -37,7 +37,7 @@ std::string table_of(const Options& options, const Json& changes) {
 }
 
 // Changes go to stdout, mistakes and notes to stderr.
-int answer(const Options& options, const control::ReloadResult& result, const char* verdict) {
+int answer(const Options& options, const api::ReloadResult& result, const char* verdict) {
   const bool fine = result.mistakes.empty();
   if (options.json) {
     const Json all{{"changes", result.changes},
@@ -59,16 +59,16 @@ int answer(const Options& options, const control::ReloadResult& result, const ch
 
 }  // namespace
 
-int run_diff(const Options& options, control::Client& client) {
+int run_diff(const Options& options, api::Client& client) {
   std::error_code error;
   const std::string path = std::filesystem::absolute(options.file, error).string();
-  control::ReloadResult result;
+  api::ReloadResult result;
   if (const auto refused = client.diff(path, result)) return fail(*refused);
   return answer(options, result, "the running switch could not take this file");
 }
 
-int run_reload(const Options& options, control::Client& client) {
-  control::ReloadResult result;
+int run_reload(const Options& options, api::Client& client) {
+  api::ReloadResult result;
   if (const auto refused = client.reload(result)) return fail(*refused);
   return answer(options, result, "refused, nothing has changed");
 }

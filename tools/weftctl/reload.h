@@ -2,14 +2,14 @@
 // Copyright The weft authors
 #pragma once
 
-#include "switch/control/client.h"
+#include "switch/api/client.h"
 #include "tools/weftctl/options.h"
 
 namespace weft::weftctl {
 
 /// `weftctl diff FILE`: what the file would change.
-[[nodiscard]] int run_diff(const Options& options, control::Client& client);
+[[nodiscard]] int run_diff(const Options& options, api::Client& client);
 /// `weftctl reload`: what the process's own file changed.
-[[nodiscard]] int run_reload(const Options& options, control::Client& client);
+[[nodiscard]] int run_reload(const Options& options, api::Client& client);
 
 }  // namespace weft::weftctl

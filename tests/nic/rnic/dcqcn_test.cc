@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "nic/rnic/rate_control.h"
-#include "switch/pipeline/rng.h"
+#include "switch/base/rng.h"
 
 namespace weft::nic {
 namespace {
@@ -106,7 +106,7 @@ TEST(Dcqcn, FollowsTheEventDrivenReferenceWithEveryParameterSet) {
       p.clamp_target = seed % 2 == 0;
       // As the set has it, and small enough that both counters come round often.
       if (seed > 20) p.increase_bytes = 50'000;
-      pipeline::Rng rng(seed);
+      Rng rng(seed);
       Dcqcn unit(p, kLine);
       Reference reference(p, static_cast<double>(kLine));
       Time now = 12345;

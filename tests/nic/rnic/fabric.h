@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "nic/rnic/device.h"
-#include "switch/pipeline/rng.h"
+#include "switch/base/rng.h"
 #include "switch/wire/parse.h"
 
 namespace weft::nic::testing {
@@ -45,7 +45,7 @@ struct Node {
   void create_qp(const QpConfig& config) { qp = &device.create_qp(pd, cq, cq, config); }
   Bytes& memory(std::size_t bytes, std::uint64_t fill_seed) {
     buffer.resize(bytes);
-    pipeline::Rng rng(fill_seed);
+    Rng rng(fill_seed);
     for (auto& b : buffer) b = static_cast<std::uint8_t>(rng.next());
     mr = device.reg_mr_iova(pd, buffer.data(), buffer.size(), Access::all, 0x10000);
     return buffer;
@@ -131,7 +131,7 @@ class Fabric {
     if (a.device.next_deadline() <= now) a.device.on_timer(now, sa);
     if (b.device.next_deadline() <= now) b.device.on_timer(now, sb);
   }
-  bool chance(double p) { return p > 0 && pipeline::Ratio::from_double(p).hit(rng_); }
+  bool chance(double p) { return p > 0 && Ratio::from_double(p).hit(rng_); }
 
   void carry(bool from_a, const TxFrame& frame) {
     Bytes bytes(frame.bytes());
@@ -157,7 +157,7 @@ class Fabric {
     }
   }
 
-  pipeline::Rng rng_;
+  Rng rng_;
   std::uint64_t sequence_ = 0;
   std::map<std::pair<Time, std::uint64_t>, std::pair<bool, Bytes>> events_;
 };

@@ -209,7 +209,7 @@ class TwoWorkers(program.Case):
 
 class Layout(program.Case):
     def test_the_counters_have_the_layout_that_is_documented(self):
-        with open(os.path.join(program.SOURCE, "switch/main/README.md"), encoding="utf-8") as file:
+        with open(os.path.join(program.SOURCE, "switch/observe/README.md"), encoding="utf-8") as file:
             example = json.loads(file.read().split("```json\n")[1].split("```")[0])
         write_capture(self.path("in.pcap"), [frame(MAC_A, MAC_B, 0, 2000)])
         self.configure(["{ name: in, type: pcap, rx_file: in.pcap, mtu_bytes: 1500 }",

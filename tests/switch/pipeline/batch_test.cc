@@ -6,7 +6,7 @@
 
 #include <vector>
 
-#include "switch/pipeline/rng.h"
+#include "switch/base/rng.h"
 
 namespace weft::pipeline {
 namespace {

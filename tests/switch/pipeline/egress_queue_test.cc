@@ -8,7 +8,7 @@
 #include <memory>
 #include <vector>
 
-#include "switch/pipeline/rng.h"
+#include "switch/base/rng.h"
 
 namespace weft::pipeline {
 namespace {

@@ -23,7 +23,7 @@ using wire::Opcode;
 using wire::Psn;
 using wire::Qpn;
 
-constexpr pipeline::TimeNs kMs = 1'000'000;
+constexpr TimeNs kMs = 1'000'000;
 
 MacAddress host(int n) {
   return MacAddress::from_u64(0x020000000a00u + static_cast<unsigned>(n));

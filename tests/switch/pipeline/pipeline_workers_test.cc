@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "switch/pipeline/spsc_ring.h"
+#include "switch/base/spsc_ring.h"
 #include "tests/switch/pipeline/rig.h"
 
 namespace weft::pipeline {

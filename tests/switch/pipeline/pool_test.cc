@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "switch/base/rng.h"
 #include "switch/pipeline/packet.h"
-#include "switch/pipeline/rng.h"
 
 namespace weft::pipeline {
 namespace {

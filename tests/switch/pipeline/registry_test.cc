@@ -13,9 +13,9 @@ namespace {
 std::string order_of(const std::vector<std::string>& stages) {
   std::vector<StageSpec> specs;
   for (std::size_t i = 0; i < stages.size(); ++i) {
-    specs.push_back({stages[i], Value(Value::Map{}), {"f", static_cast<int>(i) + 1, 5}});
+    specs.push_back({stages[i], config::Value(config::Value::Map{}), {"f", static_cast<int>(i) + 1, 5}});
   }
-  Diagnostics diagnostics;
+  config::Diagnostics diagnostics;
   check_order(testing::config_registry(), specs, diagnostics);
   return diagnostics.to_string();
 }
@@ -31,7 +31,7 @@ TEST(Registry, FindsWhatWasAddedAndNothingElse) {
 
 TEST(RegistryDeathTest, ASecondStageOfTheSameNameAborts) {
   Registry registry = testing::config_registry();
-  EXPECT_DEATH(registry.add({.name = "l2", .summary = "", .options = Schema(), .make = {}}),
+  EXPECT_DEATH(registry.add({.name = "l2", .summary = "", .options = config::Schema(), .make = {}}),
                "'l2' is registered twice");
 }
 
@@ -61,9 +61,9 @@ TEST(CheckOrder, ReportsUnknownStagesAndNoNeedsThatTheyMayProvide) {
 
 TEST(CheckOrder, ReportsANeedThatNoStageOfTheProgramProvides) {
   Registry registry;
-  registry.add({.name = "inc", .summary = "", .needs = {"groups"}, .options = Schema(), .make = {}});
-  Diagnostics diagnostics;
-  check_order(registry, {{"inc", Value(Value::Map{}), {"f", 1, 1}}}, diagnostics);
+  registry.add({.name = "inc", .summary = "", .needs = {"groups"}, .options = config::Schema(), .make = {}});
+  config::Diagnostics diagnostics;
+  check_order(registry, {{"inc", config::Value(config::Value::Map{}), {"f", 1, 1}}}, diagnostics);
   EXPECT_EQ(diagnostics.to_string(), "f:1:1: stage 'inc' needs 'groups', which no stage provides\n");
 }
 

@@ -9,25 +9,27 @@
 namespace weft::pipeline {
 namespace {
 
-using Key = Schema::Key;
+using Key = config::Schema::Key;
 
-Schema schema() {
-  return Schema::map({Key::with_default("enabled", Schema::boolean(), Value(true), "Whether it does anything."),
-                      Key::with_default("guard_us", Schema::integer(0, 100), Value(10), "How long."),
-                      Key::optional_key("weights", Schema::dictionary(Schema::integer(1, 64)), "Shares.")});
+config::Schema schema() {
+  return config::Schema::map(
+      {Key::with_default("enabled", config::Schema::boolean(), config::Value(true), "Whether it does anything."),
+       Key::with_default("guard_us", config::Schema::integer(0, 100), config::Value(10), "How long."),
+       Key::optional_key("weights", config::Schema::dictionary(config::Schema::integer(1, 64)), "Shares.")});
 }
 
 // What no schema can say: an odd guard is wrong.
-void check(const Value& options, const SwitchInfo&, Diagnostics& diagnostics) {
+void check(const config::Value& options, const SwitchInfo&, config::Diagnostics& diagnostics) {
   if (options["guard_us"].integer() % 2 != 0) diagnostics.error({}, "guard_us: must be even");
 }
 
-Value defaults() {
-  Diagnostics diagnostics;
-  return validate(schema(), DocumentNode(DocumentNode::Kind::map), "stage", nullptr, diagnostics);
+config::Value defaults() {
+  config::Diagnostics diagnostics;
+  return config::validate(schema(), config::DocumentNode(config::DocumentNode::Kind::map), "stage", nullptr,
+                          diagnostics);
 }
 
-OptionChange set(const Value& options, const std::vector<std::string>& words) {
+OptionChange set(const config::Value& options, const std::vector<std::string>& words) {
   return set_by_words("stage", schema(), check, options, SwitchInfo{}, words);
 }
 
@@ -54,8 +56,9 @@ TEST(SetWords, SayWhatIsWrong) {
   EXPECT_EQ(set(defaults(), {"=5"}).error, "'=5' is neither on, nor off, nor KEY=VALUE");
   EXPECT_EQ(set(defaults(), {"guard_us=200"}).error, "guard_us: expected an integer from 0 to 100, found 200");
   EXPECT_EQ(set(defaults(), {"guard_us=5"}).error, "guard_us: must be even");
-  DocumentNode map(DocumentNode::Kind::map);
-  const Schema bare = Schema::map({Key::optional_key("policy", Schema::one_of({"a", "b"}), "Which.")});
+  config::DocumentNode map(config::DocumentNode::Kind::map);
+  const config::Schema bare =
+      config::Schema::map({Key::optional_key("policy", config::Schema::one_of({"a", "b"}), "Which.")});
   EXPECT_EQ(apply_word(map, "off", bare), "'off' is not KEY=VALUE") << "there is nothing to switch off";
 }
 

@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "switch/pipeline/rng.h"
+#include "switch/base/rng.h"
 
 namespace weft::pipeline {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <map>
 
-#include "switch/pipeline/rng.h"
+#include "switch/base/rng.h"
 #include "switch/wire/icrc.h"
 #include "switch/wire/parse.h"
 #include "tests/switch/ports/port_rig.h"
@@ -160,8 +160,8 @@ TEST_F(GeneratorPortTest, TheRateIsExactWheneverItIsAsked) {
   for (const std::int64_t rate : {1, 3, 1000, 333'333, 1'000'000'000}) {
     SCOPED_TRACE(rate);
     ASSERT_EQ(generate({.payload_bytes = 0, .rate_pps = rate}), "");
-    pipeline::Rng rng(static_cast<std::uint64_t>(rate));
-    const pipeline::TimeNs start = now;
+    Rng rng(static_cast<std::uint64_t>(rate));
+    const TimeNs start = now;
     EXPECT_THAT(receive(64), IsEmpty());
     std::uint64_t seen = 0;
     for (int i = 0; i < 2000; ++i) {

@@ -25,7 +25,7 @@
 namespace weft::ports {
 
 using Bytes = std::vector<std::uint8_t>;
-using pipeline::Value;
+using config::Value;
 
 /// A directory that goes away with the object.
 class ScratchDirectory {
@@ -168,7 +168,7 @@ class PortTest : public testing::Test {
     return bytes;
   }
 
-  pipeline::TimeNs now = 1'000'000'000;
+  TimeNs now = 1'000'000'000;
   std::uint32_t buffers = 0;
   pipeline::Pool pool;
   std::unique_ptr<Port> port;

@@ -7,7 +7,7 @@
 #include <deque>
 #include <vector>
 
-#include "switch/pipeline/rng.h"
+#include "switch/base/rng.h"
 
 namespace weft::qos {
 namespace {
@@ -17,7 +17,7 @@ TEST(BlockQueue, QueuesBehaveAsDequesUntilTheirStockIsUsedUp) {
   constexpr std::size_t kItems = 1000;
   const std::uint64_t seed = 7;
   SCOPED_TRACE(seed);
-  pipeline::Rng rng(seed);
+  Rng rng(seed);
   BlockPool<int> pool(BlockPool<int>::blocks_for(kItems, kQueues));
   std::vector<BlockQueue<int>> queues(kQueues);
   std::vector<std::deque<int>> model(kQueues);

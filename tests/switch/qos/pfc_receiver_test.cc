@@ -6,7 +6,7 @@
 
 #include <vector>
 
-#include "switch/pipeline/rng.h"
+#include "switch/base/rng.h"
 #include "switch/qos/pfc_sender.h"
 #include "switch/wire/emit.h"
 #include "switch/wire/headers.h"
@@ -121,7 +121,7 @@ TEST(PfcReceiver, MalformedFramesAreCountedAndDoNothing) {
 TEST(PfcReceiver, PropertyWhateverComesInNothingIsPausedLongerThanTheBoundAfterTheLastFrame) {
   for (const std::uint64_t seed : {1u, 2u, 3u}) {
     SCOPED_TRACE(seed);
-    pipeline::Rng rng(seed);
+    Rng rng(seed);
     PortSettings s = lossless(1 + rng.below(100));
     PfcReceiver r(s);
     TimeNs now = 0;

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "switch/pipeline/rng.h"
+#include "switch/base/rng.h"
 
 namespace weft::qos {
 namespace {
@@ -77,7 +77,7 @@ TEST(PfcSender, With8023xAnyLosslessGroupPausesTheLinkAndAllSetItFree) {
 TEST(PfcSender, PropertyEveryXoffIsFollowedByAnXonOnceGroupsDrain) {
   for (const std::uint64_t seed : {1u, 2u, 3u, 4u}) {
     SCOPED_TRACE(seed);
-    pipeline::Rng rng(seed);
+    Rng rng(seed);
     PfcSender s(lossless());
     TimeNs now = 0;
     const auto step = [&](std::uint8_t xoff, std::uint8_t xon) {

@@ -6,7 +6,7 @@
 
 #include <array>
 
-#include "switch/pipeline/rng.h"
+#include "switch/base/rng.h"
 
 namespace weft::qos {
 namespace {
@@ -22,7 +22,7 @@ PortSettings dwrr(const std::array<std::uint32_t, kClasses>& weights) {
 // Backlogged queues send packets of random lengths; returns bytes by queue.
 std::array<std::uint64_t, kClasses> run(Scheduler& s, std::uint8_t ready, std::uint64_t total, std::uint32_t longest,
                                         std::uint64_t seed) {
-  pipeline::Rng rng(seed);
+  Rng rng(seed);
   std::array<std::uint64_t, kClasses> bytes{};
   std::uint64_t sum = 0;
   while (sum < total) {
@@ -81,7 +81,7 @@ TEST(Scheduler, AReadyStrictQueueIsAlwaysChosenBeforeLowerOnesAndBeforeDwrr) {
   PortSettings settings = dwrr({1, 1, 1, 1, 1, 1, 1, 1});
   for (const unsigned q : {2u, 5u, 7u}) settings.scheduler[q].type = Type::strict;
   Scheduler s(settings, 1518);
-  pipeline::Rng rng(23);
+  Rng rng(23);
   for (int i = 0; i < 200'000; ++i) {
     const auto ready = static_cast<std::uint8_t>(1 + rng.below(255));
     const auto turn = s.next(ready);

@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "switch/pipeline/rng.h"
+#include "switch/base/rng.h"
 
 namespace weft::qos {
 namespace {
@@ -119,7 +119,7 @@ TEST(SharedBuffer, AnAlphaAboveOneStillCannotTakeMoreThanThereIs) {
 TEST(SharedBuffer, PropertyTheSharedCountIsTheSumOfWhatGroupsHoldBeyondTheirReserves) {
   for (const std::uint64_t seed : {1u, 2u, 3u}) {
     SCOPED_TRACE(seed);
-    pipeline::Rng rng(seed);
+    Rng rng(seed);
     SharedBuffer b(two_ports(BufferModel::conweave), false);
     struct Charged {
       unsigned port, group;
@@ -164,7 +164,7 @@ TEST(SharedBuffer, NothingIsLostTrackOfWhenSeveralThreadsChargeTheSameGroup) {
   SharedBuffer b(two_ports(BufferModel::hpcc), true);
   // Each thread owns one egress port, as workers do, and all packets came in on port 0.
   const auto work = [&](unsigned port) {
-    pipeline::Rng rng(port + 1);
+    Rng rng(port + 1);
     std::deque<std::uint32_t> inside;
     for (int i = 0; i < 50'000; ++i) {
       const auto length = static_cast<std::uint32_t>(60 + rng.below(1400));

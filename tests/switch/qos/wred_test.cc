@@ -6,7 +6,7 @@
 
 #include <cmath>
 
-#include "switch/pipeline/rng.h"
+#include "switch/base/rng.h"
 
 namespace weft::qos {
 namespace {
@@ -15,7 +15,7 @@ TEST(Curve, HitsFollowTheCurveWithinTheBinomialBound) {
   const CurveSettings settings{100'000, 400'000, 0.2};
   const Curve curve(settings);
   constexpr int kTrials = 200'000;
-  pipeline::Rng rng(42);
+  Rng rng(42);
   for (const std::uint64_t depth : {100'001ull, 150'000ull, 250'000ull, 399'999ull, 400'000ull}) {
     const double p = 0.2 * static_cast<double>(depth - 100'000) / 300'000;
     int hits = 0;
@@ -33,7 +33,7 @@ TEST(Curve, CoinsAndATrialThatMakesUpForThemFollowTheCurveToo) {
     EXPECT_TRUE(coins == 6 || most * (2 << coins) > 0.999) << most;
     EXPECT_LE(most * (1 << coins), 1) << most;
     constexpr int kTrials = 400'000;
-    pipeline::FastDraws random(7);
+    FastDraws random(7);
     for (const std::uint64_t depth : {150'000ull, 400'000ull}) {
       const double p = most * static_cast<double>(depth - 100'000) / 300'000;
       int hits = 0;

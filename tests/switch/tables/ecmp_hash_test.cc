@@ -7,12 +7,10 @@
 #include <span>
 #include <vector>
 
-#include "switch/pipeline/rng.h"
+#include "switch/base/rng.h"
 
 namespace weft::tables {
 namespace {
-
-using pipeline::Rng;
 
 // CRC-32C bit by bit, as the header defines it.
 std::uint32_t crc32c(const std::vector<std::uint64_t>& words) {

@@ -10,14 +10,13 @@
 #include <thread>
 #include <vector>
 
-#include "switch/pipeline/rng.h"
+#include "switch/base/rng.h"
 
 namespace weft::tables {
 namespace {
 
 using pipeline::kNoPort;
 using pipeline::PortIndex;
-using pipeline::Rng;
 using Learned = Fdb::Learned;
 
 constexpr FdbKey kHost(0x020000000001, 10);

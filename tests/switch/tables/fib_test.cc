@@ -11,13 +11,11 @@
 #include <memory>
 #include <thread>
 
-#include "switch/pipeline/rng.h"
-#include "switch/tables/rcu_cell.h"
+#include "switch/base/rcu.h"
+#include "switch/base/rng.h"
 
 namespace weft::tables {
 namespace {
-
-using pipeline::Rng;
 using wire::IpAddress;
 using wire::IpPrefix;
 

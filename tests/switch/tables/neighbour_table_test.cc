@@ -7,14 +7,12 @@
 #include <set>
 #include <thread>
 
-#include "switch/pipeline/rng.h"
+#include "switch/base/rng.h"
 
 namespace weft::tables {
 namespace {
 
 using pipeline::PortIndex;
-using pipeline::Rng;
-using pipeline::TimeNs;
 using wire::IpAddress;
 using wire::MacAddress;
 using Learned = NeighbourTable::Learned;

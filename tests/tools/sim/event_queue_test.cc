@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "switch/pipeline/rng.h"
+#include "switch/base/rng.h"
 
 namespace weft::sim {
 namespace {
@@ -69,7 +69,7 @@ TEST(EventQueue, ATimeThatHasPassedMeansNow) {
 TEST(EventQueue, KeepsTheOrderOfASortedListUnderRandomSchedules) {
   constexpr std::uint64_t kSeed = 20260801;
   SCOPED_TRACE("seed " + std::to_string(kSeed));
-  pipeline::Rng rng(kSeed);
+  Rng rng(kSeed);
   Log log;
   EventQueue queue;
   constexpr int kEvents = 200;

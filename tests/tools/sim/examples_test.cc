@@ -24,7 +24,7 @@ TEST(Examples, AllExperimentFilesLoad) {
       ++found;
       std::ostringstream text;
       text << std::ifstream(entry.path()).rdbuf();
-      pipeline::Diagnostics diagnostics;
+      config::Diagnostics diagnostics;
       EXPECT_TRUE(load_experiment(text.str(), entry.path().string(), {}, registry, diagnostics).has_value())
           << diagnostics.to_string();
     }

@@ -20,7 +20,7 @@ class ExperimentFile : public testing::Test {
  protected:
   ExperimentFile() { stages::register_all(registry_); }
   std::string mistakes(const std::string& text, const std::vector<Override>& overrides = {}) {
-    pipeline::Diagnostics diagnostics;
+    config::Diagnostics diagnostics;
     const auto experiment = load_experiment(text, "bad.yaml", overrides, registry_, diagnostics);
     EXPECT_EQ(experiment.has_value(), diagnostics.ok());
     return diagnostics.to_string();
@@ -73,7 +73,7 @@ TEST_F(ExperimentFile, RefusesFaultsOfLinksThatDoNotExist) {
 }
 
 TEST_F(ExperimentFile, GivesSingleSwitchesPacketMemoryOfTheirOwn) {
-  pipeline::Diagnostics diagnostics;
+  config::Diagnostics diagnostics;
   const auto experiment = load_experiment(
       std::string(kTopology) + kWorkload +
           "switch: { buffer_mb: 32, buffers: [{ switch: spine1, buffer_mb: 233 }], unlimited: [leaf0] }\n",
@@ -105,7 +105,7 @@ TEST_F(ExperimentFile, TakesOverridesAndSaysWhichOneIsWrong) {
 }
 
 TEST_F(ExperimentFile, SweepsEveryCombinationAndKeepsKeysOfOneEntryTogether) {
-  pipeline::Diagnostics diagnostics;
+  config::Diagnostics diagnostics;
   const auto experiment = load_experiment(
       std::string(kTopology) + kWorkload + "sweep: { seed: [1, 2], 'switch.lb,nic.transport': ['ecmp;gbn', ';irn'] }\n",
       "sweep.yaml", {}, registry_, diagnostics);

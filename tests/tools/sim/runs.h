@@ -21,7 +21,7 @@ namespace weft::sim {
 /// @param look  what else a test wants to see of a run that has ended
 inline nlohmann::ordered_json run_text(const std::string& text, const std::vector<Override>& overrides = {},
                                        const std::function<void(Simulation&)>& look = {}) {
-  pipeline::Diagnostics diagnostics;
+  config::Diagnostics diagnostics;
   const auto experiment = load_experiment(text, "test.yaml", overrides, testing::all_stages(), diagnostics);
   EXPECT_TRUE(experiment.has_value()) << diagnostics.to_string();
   if (!experiment) return {};

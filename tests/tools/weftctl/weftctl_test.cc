@@ -8,16 +8,16 @@
 #include <string>
 #include <vector>
 
-#include "switch/control/service.h"
-#include "tests/switch/control/fake_backend.h"
-#include "tests/switch/control/raw_listener.h"
-#include "tests/switch/control/temporary_directory.h"
+#include "switch/api/service.h"
+#include "tests/support/temporary_directory.h"
+#include "tests/switch/api/fake_backend.h"
+#include "tests/switch/api/raw_listener.h"
 #include "tests/tools/weftctl/program.h"
 
 namespace weft::weftctl {
 namespace {
 
-using control::FakeBackend;
+using api::FakeBackend;
 using testing::EndsWith;
 using testing::HasSubstr;
 using testing::StartsWith;
@@ -40,10 +40,10 @@ class WeftctlTest : public testing::Test {
 
   int run(const std::vector<std::string>& arguments) { return Program(arguments).finish(out, err); }
 
-  const control::TemporaryDirectory directory;
+  const api::TemporaryDirectory directory;
   const std::string path = directory.file("s");
   FakeBackend backend;
-  control::Service service;
+  api::Service service;
   std::string out;
   std::string err;
 };
@@ -176,10 +176,10 @@ TEST_F(WeftctlTest, NoSwitchExitsWith3NamingTheSocketInOneLine) {
   const std::string absent = directory.file("absent");
   EXPECT_EQ(run({WEFTCTL, "--socket", absent, "about"}), 3);
   EXPECT_EQ(err, "weftctl: cannot reach " + absent + ": No such file or directory; is weft-switch running?\n");
-  control::leave_stale_socket(directory.file("stale"));
+  api::leave_stale_socket(directory.file("stale"));
   EXPECT_EQ(run({WEFTCTL, "--socket", directory.file("stale"), "about"}), 3);
   EXPECT_THAT(err, HasSubstr("nobody listens"));
-  const int silent = control::listen_on(directory.file("silent"));
+  const int silent = api::listen_on(directory.file("silent"));
   EXPECT_EQ(run({WEFTCTL, "--socket", directory.file("silent"), "--timeout", "0.1", "about"}), 3);
   EXPECT_EQ(err, "weftctl: no answer on " + directory.file("silent") + " within 100 ms; is weft-switch running?\n");
   close(silent);

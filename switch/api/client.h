@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+//
+// Client of the control service (weft.proto).
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "switch/api/backend.h"
+#include "switch/config/tls_files.h"
+
+namespace weft::api {
+
+/// Why a call gave no answer, in one sentence for an operator.
+struct CallError {
+  enum class Kind : std::uint8_t {
+    refused,      ///< the service answered, and says no
+    unreachable,  ///< nobody answered, or not in time; the sentence names the socket
+  };
+  Kind kind = Kind::refused;
+  std::string message;
+};
+
+/// What about() answers.
+struct ProcessInfo {
+  nlohmann::ordered_json facts = nlohmann::ordered_json::object();
+  std::vector<std::string> switches;  ///< in the order of the configuration
+};
+
+/// What show() asks.
+struct Question {
+  std::string table;
+  std::string switch_name;     ///< empty: all
+  std::uint64_t max_rows = 0;  ///< 0: as many as the service gives
+};
+
+/// What show() says besides the rows.
+struct ShowSummary {
+  std::vector<std::string> switches;  ///< those that were asked, with or without rows
+  bool truncated = false;             ///< more rows exist than were asked for
+};
+
+/// One connection, which the service closes after about 30 s: connect again for later calls. Calls block, from one
+/// thread at a time, and fail as unreachable when they take longer than the time that connect() was given.
+class Client {
+ public:
+  Client();
+  ~Client();
+  Client(const Client&) = delete;
+  Client& operator=(const Client&) = delete;
+
+  /// Connects to the unix socket `path`; replaces an earlier connection.
+  [[nodiscard]] std::optional<CallError> connect(const std::string& path, std::chrono::milliseconds call_time);
+
+  /// Connects to a service on another machine, both sides showing certificates; replaces an earlier connection. That
+  /// the service can be reached, and that both accept the other's certificate, only the first call finds out.
+  /// @param address  HOST:PORT; the service's certificate must name the host
+  [[nodiscard]] std::optional<CallError> connect_tls(const std::string& address, const config::TlsFiles& files,
+                                                     std::chrono::milliseconds call_time);
+
+  [[nodiscard]] std::optional<CallError> about(ProcessInfo& info);
+  [[nodiscard]] std::optional<CallError> tables(std::vector<TableInfo>& tables);
+
+  /// See Backend. `path` is absolute.
+  [[nodiscard]] std::optional<CallError> diff(const std::string& path, ReloadResult& result);
+  [[nodiscard]] std::optional<CallError> reload(ReloadResult& result);
+
+  /// Calls `on_row` with the JSON text of each row as it arrives, possibly some before an error.
+  [[nodiscard]] std::optional<CallError> show(const Question& question,
+                                              const std::function<void(const std::string& row_json)>& on_row,
+                                              ShowSummary& summary);
+
+ private:
+  friend class OperateClient;
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace weft::api

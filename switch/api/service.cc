@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+#include "switch/api/service.h"
+
+#include <google/protobuf/stubs/logging.h>
+#include <grpc/grpc.h>
+#include <grpc/support/log.h>
+#include <grpcpp/resource_quota.h>
+#include <grpcpp/security/server_credentials.h>
+#include <grpcpp/security/tls_certificate_provider.h>
+#include <grpcpp/security/tls_credentials_options.h>
+#include <grpcpp/server.h>
+#include <grpcpp/server_builder.h>
+#include <grpcpp/server_posix.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <exception>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "switch/api/operate_service.h"
+#include "switch/api/unix_listener.h"
+#include "switch/api/weft.grpc.pb.h"
+#include "switch/config/schema/suggest.h"
+
+namespace weft::api {
+
+namespace v1 = control::v1;
+namespace {
+
+constexpr std::uint64_t kMaxRows = 1'000'000;                // weft.proto promises it
+constexpr std::size_t kChunkBytes = std::size_t{64} * 1024;  // of row text in one reply
+constexpr int kMaxShows = 4;                                 // calls that hold rows at the same time
+
+// Requests are a few names; what is larger is no request of ours.
+constexpr int kMaxRequestBytes = 64 * 1024;
+constexpr int kMaxMetadataBytes = 8 * 1024;
+constexpr int kMaxCallsPerConnection = 16;
+constexpr std::size_t kQuotaBytes = std::size_t{64} * 1024 * 1024;
+constexpr int kMaxThreads = 8;
+
+// After it, a connection takes no further calls; a client connects again and does not notice. The listener cuts those
+// that do not end by themselves.
+constexpr int kConnectionAgeMs = 30'000;
+// For connections over TCP, gRPC does the listener's work: it cuts those that still live so long after, that do not
+// finish their handshake, or whose client takes no data (the kernel's TCP_USER_TIMEOUT follows the keepalive's).
+constexpr int kConnectionGraceMs = 30'000;
+constexpr int kHandshakeMs = 5'000;
+constexpr int kKeepaliveMs = 10'000;
+constexpr int kKeepaliveAnswerMs = 5'000;
+// How often the files of certificates are looked at.
+constexpr unsigned kCertificatesS = 1;
+// Otherwise a thread wakes up every ten seconds to find that nothing happened.
+constexpr int kPollMs = std::numeric_limits<int>::max();
+
+std::string to_text(const nlohmann::ordered_json& value) {
+  return value.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+// "unknown table 'prts'; did you mean 'ports'? Tables: drops, ports."
+grpc::Status unknown(const std::string& kind, const std::string& list, const std::string& name,
+                     const std::vector<std::string>& known) {
+  const std::string guess = config::closest(name, known);
+  std::string text = "unknown " + kind + " " + config::quote(name);
+  text += guess.empty() ? "." : "; did you mean '" + guess + "'?";
+  text += known.empty() ? " There are none." : " " + list + ": " + config::joined(known) + ".";
+  return {grpc::StatusCode::NOT_FOUND, text};
+}
+
+// One of the kMaxShows places, while it lives.
+class Place {
+ public:
+  explicit Place(std::atomic<int>& taken) : taken_(taken), mine_(taken.fetch_add(1) < kMaxShows) {}
+  ~Place() { taken_.fetch_sub(1); }
+  Place(const Place&) = delete;
+  Place& operator=(const Place&) = delete;
+  explicit operator bool() const { return mine_; }
+
+ private:
+  std::atomic<int>& taken_;
+  bool mine_;
+};
+
+class Handler final : public v1::Control::Service {
+ public:
+  explicit Handler(Backend& backend) : backend_(backend) {}
+
+  grpc::Status About(grpc::ServerContext*, const v1::AboutRequest*, v1::AboutReply* reply) override {
+    return guarded([&] {
+      reply->set_facts_json(to_text(backend_.about()));
+      for (auto& name : backend_.switch_names()) reply->add_switches(std::move(name));
+      return grpc::Status::OK;
+    });
+  }
+
+  grpc::Status ListTables(grpc::ServerContext*, const v1::ListTablesRequest*, v1::ListTablesReply* reply) override {
+    return guarded([&] {
+      for (auto& table : backend_.tables()) {
+        auto* added = reply->add_tables();
+        added->set_name(std::move(table.name));
+        added->set_summary(std::move(table.summary));
+      }
+      return grpc::Status::OK;
+    });
+  }
+
+  grpc::Status Diff(grpc::ServerContext*, const v1::DiffRequest* request, v1::ChangesReply* reply) override {
+    if (!request->path().starts_with('/')) {
+      return {grpc::StatusCode::INVALID_ARGUMENT, "expected an absolute path, found " + config::quote(request->path())};
+    }
+    return guarded([&] { return answer(backend_.diff(request->path()), *reply); });
+  }
+
+  grpc::Status Reload(grpc::ServerContext*, const v1::ReloadRequest*, v1::ChangesReply* reply) override {
+    return guarded([&] { return answer(backend_.reload(), *reply); });
+  }
+
+  grpc::Status Show(grpc::ServerContext*, const v1::ShowRequest* request,
+                    grpc::ServerWriter<v1::ShowReply>* writer) override {
+    const Place place(shows_);
+    if (!place) {
+      return {grpc::StatusCode::RESOURCE_EXHAUSTED, "too many tables are being read at the same time; try again"};
+    }
+    return guarded([&] { return show(*request, *writer); });
+  }
+
+ private:
+  // A defect of a table must not end the process that forwards packets.
+  template <typename F>
+  grpc::Status guarded(F&& body) {
+    try {
+      return body();
+    } catch (const std::exception& e) {
+      return {grpc::StatusCode::INTERNAL, std::string("weft could not answer: ") + e.what()};
+    }
+  }
+
+  static grpc::Status answer(ReloadResult result, v1::ChangesReply& reply) {
+    for (const auto& change : result.changes) reply.add_changes_json(to_text(change));
+    for (auto& line : result.mistakes) reply.add_mistakes(std::move(line));
+    for (auto& line : result.notes) reply.add_notes(std::move(line));
+    reply.set_applied(result.applied);
+    return grpc::Status::OK;
+  }
+
+  grpc::Status check(const v1::ShowRequest& request, const std::vector<std::string>& switches) {
+    std::vector<std::string> tables;
+    for (auto& table : backend_.tables()) tables.push_back(std::move(table.name));
+    if (std::find(tables.begin(), tables.end(), request.table()) == tables.end()) {
+      return unknown("table", "Tables", request.table(), tables);
+    }
+    const std::string& name = request.switch_name();
+    if (!name.empty() && std::find(switches.begin(), switches.end(), name) == switches.end()) {
+      return unknown("switch", "Switches", name, switches);
+    }
+    return grpc::Status::OK;
+  }
+
+  grpc::Status show(const v1::ShowRequest& request, grpc::ServerWriter<v1::ShowReply>& writer) {
+    const std::vector<std::string> switches = backend_.switch_names();
+    if (auto status = check(request, switches); !status.ok()) return status;
+    const std::uint64_t limit = request.max_rows() == 0 ? kMaxRows : std::min(request.max_rows(), kMaxRows);
+    ShowResult result = backend_.show(request.table(), request.switch_name(), limit);
+    if (!result.error.empty()) return {grpc::StatusCode::INVALID_ARGUMENT, result.error};
+
+    v1::ShowReply reply;
+    if (!request.switch_name().empty()) {
+      reply.add_switches(request.switch_name());
+    } else {
+      for (const auto& name : switches) reply.add_switches(name);
+    }
+    std::size_t bytes = 0;
+    for (auto& slot : result.rows) {
+      // Moved, so that a slow reader holds only the rows that it has not had.
+      const nlohmann::ordered_json row = std::move(slot);
+      std::string text = to_text(row);
+      bytes += text.size();
+      reply.add_rows_json(std::move(text));
+      if (bytes < kChunkBytes) continue;
+      if (!writer.Write(reply)) return grpc::Status::CANCELLED;
+      reply.Clear();
+      bytes = 0;
+    }
+    reply.set_truncated(result.truncated);
+    return writer.Write(reply) ? grpc::Status::OK : grpc::Status::CANCELLED;
+  }
+
+  Backend& backend_;
+  std::atomic<int> shows_{0};
+};
+
+void set_limits(grpc::ServerBuilder& builder) {
+  grpc::ResourceQuota quota("weft-control");
+  quota.Resize(kQuotaBytes);
+  quota.SetMaxThreads(kMaxThreads);
+  builder.SetResourceQuota(quota);
+  builder.SetMaxReceiveMessageSize(kMaxRequestBytes);
+  builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMaxMetadataBytes);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxCallsPerConnection);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_MS, kConnectionAgeMs);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_GRACE_MS, kConnectionGraceMs);
+  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeMs);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveAnswerMs);
+  // A port that somebody uses is an error, not a port to share.
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  builder.SetSyncServerOption(grpc::ServerBuilder::NUM_CQS, 1);
+  builder.SetSyncServerOption(grpc::ServerBuilder::MIN_POLLERS, 1);
+  builder.SetSyncServerOption(grpc::ServerBuilder::MAX_POLLERS, 2);
+  builder.SetSyncServerOption(grpc::ServerBuilder::CQ_TIMEOUT_MSEC, kPollMs);
+}
+
+// When its last user leaves, gRPC joins threads, one of which may still poll for ten seconds for a client that did not
+// read. Whoever stops the service must not wait for it, so gRPC stays until the process ends.
+void keep_grpc() {
+  static const bool kept = (grpc_init(), true);
+  static_cast<void>(kept);
+}
+
+// What gRPC says in its log (connections that speak no HTTP/2, mostly) concerns developers.
+void log_at_debug(gpr_log_func_args* line) {
+  spdlog::debug(std::string("grpc: ") + line->message);
+}
+
+// So does what protobuf says of requests that it cannot read: their senders are told.
+void log_protobuf_at_debug(google::protobuf::LogLevel, const char*, int, const std::string& message) {
+  spdlog::debug("protobuf: {}", message);
+}
+
+}  // namespace
+
+struct Service::Impl {
+  explicit Impl(Backend& backend) : handler(backend), operate(make_operate_service(backend)) {}
+
+  // The only place that says where the service listens and who may connect.
+  std::optional<std::string> open(const std::string& path) { return listener.open(path); }
+  void serve() {
+    listener.serve([this](int fd) { grpc::AddInsecureChannelFromFd(server.get(), fd); }, ListenerLimits{});
+  }
+
+  // The same for TCP. `port` is what gRPC will have chosen when the server starts.
+  std::optional<std::string> open(const TcpAccess& tcp, grpc::ServerBuilder& builder) {
+    config::TlsTexts texts;
+    if (const auto mistakes = read_tls_files(tcp.files, texts); !mistakes.empty()) return mistakes.front().text;
+    // Certificates expire: gRPC looks after the files from now on, and new connections get what they hold.
+    const auto files = std::make_shared<grpc::experimental::FileWatcherCertificateProvider>(
+        tcp.files.key, tcp.files.certificate, tcp.files.authority, kCertificatesS);
+    grpc::experimental::TlsServerCredentialsOptions options(files);
+    options.watch_root_certs();
+    options.watch_identity_key_cert_pairs();
+    options.set_cert_request_type(GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
+    builder.AddListeningPort(text_of(tcp), grpc::experimental::TlsServerCredentials(options), &port);
+    return std::nullopt;
+  }
+  static std::string text_of(const TcpAccess& tcp) {
+    const bool v6 = tcp.address.find(':') != std::string::npos;
+    return (v6 ? "[" + tcp.address + "]" : tcp.address) + ":" + std::to_string(tcp.port);
+  }
+
+  Handler handler;
+  int port = 0;
+  std::unique_ptr<grpc::Service> operate;
+  std::unique_ptr<grpc::Server> server;
+  UnixListener listener;
+};
+
+Service::Service() = default;
+Service::~Service() {
+  stop();
+}
+
+std::uint16_t Service::tcp_port() const noexcept {
+  return impl_ == nullptr ? 0 : static_cast<std::uint16_t>(impl_->port);
+}
+
+std::optional<std::string> Service::start(const std::string& path, Backend& backend,
+                                          const std::optional<api::TcpAccess>& tcp) {
+  stop();
+  api::keep_grpc();
+  gpr_set_log_function(api::log_at_debug);
+  google::protobuf::SetLogHandler(api::log_protobuf_at_debug);
+  auto impl = std::make_unique<Impl>(backend);
+  grpc::ServerBuilder builder;
+  if (!path.empty()) {
+    if (auto problem = impl->open(path)) return problem;
+  }
+  if (tcp) {
+    if (auto problem = impl->open(*tcp, builder)) return problem;
+  }
+  api::set_limits(builder);
+  builder.RegisterService(&impl->handler);
+  builder.RegisterService(impl->operate.get());
+  impl->server = builder.BuildAndStart();
+  if (impl->server == nullptr) {
+    return tcp ? "cannot listen on " + Impl::text_of(*tcp) + "; is the port in use, or the address not this machine's?"
+               : "gRPC did not start to serve " + path;
+  }
+  if (!path.empty()) impl->serve();
+  impl_ = std::move(impl);
+  return std::nullopt;
+}
+
+void Service::stop(std::chrono::milliseconds grace) {
+  if (impl_ == nullptr) return;
+  impl_->listener.stop(grace);
+  impl_->server->Shutdown(std::chrono::system_clock::now() + grace);
+  impl_.reset();
+}
+
+}  // namespace weft::api

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+#include "switch/config/config.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <set>
+#include <tuple>
+
+#include "switch/config/config_schema.h"
+#include "switch/config/schema/validate.h"
+#include "switch/config/switch_builder.h"
+#include "switch/config/yaml_reader.h"
+
+namespace weft::config {
+namespace {
+
+using pipeline::Registry;
+
+constexpr std::int64_t kHeadroomBytes = 128;
+constexpr std::int64_t kVethRoomBytes = 8160;
+constexpr std::size_t kMaxWorkers = 64;
+// What a buffer takes beside its data room: struct rte_mbuf, the private area, and the pool's own header.
+constexpr std::int64_t kBufferOverheadBytes = 128 + 64 + 64;
+
+const Schema& whole_file() {
+  static const Schema kSchema = config_schema();
+  return kSchema;
+}
+const Schema& one_switch() {
+  static const Schema kSchema = switch_schema();
+  return kSchema;
+}
+
+// Position of a process-wide key, or of what holds it when it is a default.
+const Mark& eal_mark(const Value& root, const char* key) {
+  const Value& eal = root["eal"];
+  if (eal[key].mark().line > 0) return eal[key].mark();
+  return eal.mark().line > 0 ? eal.mark() : root.mark();
+}
+
+EalConfig read_eal(const Value& eal, Diagnostics& diagnostics) {
+  EalConfig out;
+  out.mark = eal.mark();
+  std::set<std::int64_t> seen;
+  for (const auto& cpu : eal["workers"].list_or_empty()) {
+    if (cpu.is_null()) continue;
+    if (out.workers.size() == kMaxWorkers) {
+      diagnostics.error(cpu.mark(), "workers: more than " + std::to_string(kMaxWorkers));
+      break;
+    }
+    if (!seen.insert(cpu.integer()).second) {
+      diagnostics.error(cpu.mark(), "workers: CPU " + std::to_string(cpu.integer()) + " stands twice");
+    }
+    out.workers.push_back(static_cast<std::uint32_t>(cpu.integer()));
+  }
+  const std::string& hugepages = eal["hugepages"].string();
+  if (hugepages != "auto") out.hugepages = hugepages == "on" ? Hugepages::on : Hugepages::off;
+  out.mbufs = static_cast<std::uint32_t>(eal["mbufs"].integer());
+  out.mbuf_data_room_bytes = static_cast<std::uint16_t>(eal["mbuf_data_room_bytes"].integer());
+  out.burst = static_cast<std::uint16_t>(eal["burst"].integer());
+  for (const auto& argument : eal["extra_args"].list_or_empty()) {
+    if (!argument.is_null()) out.extra_args.push_back(argument.string());
+  }
+  const Value& memory = eal["memory_mb"];
+  if (memory.is_null()) return out;
+  out.memory_mb = static_cast<std::uint32_t>(memory.integer());
+  const std::int64_t needed = out.mbufs * (out.mbuf_data_room_bytes + kBufferOverheadBytes) / (1 << 20) + 1;
+  if (memory.integer() < needed) {
+    diagnostics.error(memory.mark(), "memory_mb: " + std::to_string(out.mbufs) + " buffers of " +
+                                         std::to_string(out.mbuf_data_room_bytes) + " bytes need " +
+                                         std::to_string(needed) + ", found " + std::to_string(memory.integer()));
+  }
+  return out;
+}
+
+// A generated frame lies in one buffer.
+void check_generator_room(const pipeline::PortInfo& port, const EalConfig& eal, Diagnostics& diagnostics) {
+  const Value& payload = port.device["payload_bytes"];
+  const std::int64_t needed = payload.integer() + kRoceOverheadBytes + 14 + kHeadroomBytes;
+  if (needed <= eal.mbuf_data_room_bytes) return;
+  diagnostics.error(payload.mark().line > 0 ? payload.mark() : port.mark,
+                    "payload_bytes: generated frames need an mbuf_data_room_bytes of at least " +
+                        std::to_string(needed) + ", found " + std::to_string(eal.mbuf_data_room_bytes));
+}
+
+// What ports and packet buffers ask of each other.
+constexpr std::uint64_t kUsualFrameBytes = 1518;
+
+// A lossless buffer is none when packets cannot be received for want of buffers to put them in.
+void check_shared_buffers(const Config& config, Diagnostics& diagnostics) {
+  for (const auto& sw : config.switches) {
+    if (!sw.qos) continue;
+    // What a device's own MTU is, is not known before it is opened.
+    std::uint64_t largest = kUsualFrameBytes;
+    for (const auto& port : sw.ports) largest = std::max<std::uint64_t>(largest, port.max_frame_bytes());
+    if (sw.qos->pool_bytes / largest <= config.eal.mbufs) continue;
+    diagnostics.note(sw.mark, "qos: a shared buffer of " + std::to_string(sw.qos->pool_bytes) +
+                                  " bytes holds more than " + std::to_string(config.eal.mbufs) +
+                                  " packets (mbufs), even of " + std::to_string(largest) + " bytes");
+  }
+}
+
+void check_buffers(const Config& config, const Value& root, Diagnostics& diagnostics) {
+  const Mark& room_mark = eal_mark(root, "mbuf_data_room_bytes");
+  const std::int64_t room = config.eal.mbuf_data_room_bytes - kHeadroomBytes;
+  const std::int64_t workers = std::max<std::int64_t>(1, static_cast<std::int64_t>(config.eal.workers.size()));
+  std::int64_t descriptors = 0;
+  std::uint32_t largest = 0;
+  bool veth = false;
+  for (const auto& sw : config.switches) {
+    for (const auto& port : sw.ports) {
+      if (port.type == "generator") check_generator_room(port, config.eal, diagnostics);
+      veth = veth || port.type == "veth";
+      if (port.mtu_bytes != 0) largest = std::max(largest, port.max_frame_bytes());
+      if (port.type == "pci") descriptors += port.device["rx_descriptors"].integer() * workers;
+    }
+  }
+  if (veth && room < kVethRoomBytes) {
+    diagnostics.error(room_mark, "mbuf_data_room_bytes: veth ports need at least " +
+                                     std::to_string(kVethRoomBytes + kHeadroomBytes) + ", found " +
+                                     std::to_string(config.eal.mbuf_data_room_bytes));
+  } else if (largest > room) {
+    diagnostics.note(room_mark, "mbuf_data_room_bytes: frames of " + std::to_string(largest) +
+                                    " bytes take more than one buffer of " +
+                                    std::to_string(config.eal.mbuf_data_room_bytes));
+  }
+  if (descriptors >= config.eal.mbufs) {
+    diagnostics.error(eal_mark(root, "mbufs"), "mbufs: the receive queues of the pci ports take " +
+                                                   std::to_string(descriptors) + ", found " +
+                                                   std::to_string(config.eal.mbufs));
+  }
+}
+
+// Whether the files are complete can be said here, and should be, before a restart ends in an error.
+void read_control_tcp(ControlConfig& control, const Value& tcp, Diagnostics& diagnostics) {
+  if (!tcp.is_map()) return;
+  static constexpr std::array kKeys{"certificate", "key", "client_ca", "address"};
+  if (std::any_of(kKeys.begin(), kKeys.end(), [&](const char* key) { return !tcp[key].is_string(); })) return;
+  control.tcp = {tcp["address"].string(),
+                 static_cast<std::uint16_t>(tcp["port"].integer()),
+                 {tcp["certificate"].string(), tcp["key"].string(), tcp["client_ca"].string()}};
+  TlsTexts texts;
+  for (const auto& mistake : read_tls_files(control.tcp->files, texts)) {
+    const char* key = kKeys[static_cast<std::size_t>(mistake.file)];
+    diagnostics.error(tcp[key].mark(), std::string(key) + ": " + mistake.text);
+  }
+}
+
+void read_process(Config& config, const Value& root, Diagnostics& diagnostics) {
+  const std::string& idle = root["idle"].string();
+  if (idle != "adaptive") config.idle = idle == "poll" ? IdleMode::poll : IdleMode::sleep;
+  if (root["steer"].string() == "qp") config.steer = pipeline::SteerMode::qp;
+  config.control.socket = root["control"]["socket"].string();
+  read_control_tcp(config.control, root["control"]["tcp"], diagnostics);
+  if (const Value& metrics = root["metrics"]; metrics.is_map()) {
+    config.metrics = {metrics["address"].string(), static_cast<std::uint16_t>(metrics["port"].integer())};
+  }
+  static constexpr std::pair<std::string_view, LogLevel> kLevels[] = {{"trace", LogLevel::trace},
+                                                                      {"debug", LogLevel::debug},
+                                                                      {"info", LogLevel::info},
+                                                                      {"warning", LogLevel::warning},
+                                                                      {"error", LogLevel::error}};
+  for (const auto& [word, level] : kLevels) {
+    if (root["log"]["level"].string() == word) config.log.level = level;
+  }
+}
+
+void read_switches(Config& config, const Value& root, const Registry& registry, Diagnostics& diagnostics) {
+  const auto& switches = root["switches"].list_or_empty();
+  for (std::size_t i = 0; i < switches.size(); ++i) {
+    if (switches[i].is_null()) continue;
+    if (i >= kMaxSwitches) {
+      diagnostics.error(switches[i].mark(), "switches: more than " + std::to_string(kMaxSwitches));
+      break;
+    }
+    config.switches.push_back(build_switch(switches[i], i, registry, diagnostics));
+  }
+  check_switch_names(switches, diagnostics);
+  check_devices(switches, root["control"], diagnostics);
+  check_kernel_interfaces(switches, diagnostics);
+  check_links(switches, diagnostics);
+}
+
+}  // namespace
+
+std::optional<Config> load_config(std::string_view text, const std::string& file, const Registry& registry,
+                                  Diagnostics& diagnostics) {
+  const auto document = read_yaml(text, file, diagnostics);
+  if (!document) return std::nullopt;
+  const Value root = validate(whole_file(), *document, "", &registry, diagnostics);
+  if (root.is_null()) return std::nullopt;
+  Config config;
+  config.source = root;
+  config.eal = read_eal(root["eal"], diagnostics);
+  read_process(config, root, diagnostics);
+  read_switches(config, root, registry, diagnostics);
+  check_buffers(config, root, diagnostics);
+  check_shared_buffers(config, diagnostics);
+  if (!diagnostics.ok()) return std::nullopt;
+  return config;
+}
+
+std::optional<Config> load_config_file(const std::string& path, const Registry& registry, Diagnostics& diagnostics) {
+  std::ifstream stream(path, std::ios::binary);
+  // One byte more than is allowed tells a file that is too large from one that just fits.
+  std::string text(kMaxYamlBytes + 1, '\0');
+  if (stream) stream.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (!stream && !stream.eof()) {
+    diagnostics.error({path, 0, 0}, std::string("cannot be read: ") + std::strerror(errno));
+    return std::nullopt;
+  }
+  text.resize(static_cast<std::size_t>(stream.gcount()));
+  return load_config(text, path, registry, diagnostics);
+}
+
+std::optional<pipeline::SwitchInfo> load_switch(std::string_view text, const Registry& registry,
+                                                Diagnostics& diagnostics) {
+  const auto document = read_yaml(text, "switch", diagnostics);
+  if (!document) return std::nullopt;
+  const std::vector<Value> switches{validate(one_switch(), *document, "", &registry, diagnostics)};
+  if (switches[0].is_null()) return std::nullopt;
+  auto info = build_switch(switches[0], 0, registry, diagnostics);
+  check_devices(switches, Value(), diagnostics);
+  if (!diagnostics.ok()) return std::nullopt;
+  return info;
+}
+
+std::string format(const Diagnostics& diagnostics) {
+  std::string out = diagnostics.to_string();
+  // to_string() names each mistake once.
+  std::set<std::tuple<int, int, std::string>> distinct;
+  for (const auto& e : diagnostics.entries()) distinct.emplace(e.mark.line, e.mark.column, e.text);
+  const std::size_t mistakes = distinct.size();
+  if (mistakes > 0) out += std::to_string(mistakes) + (mistakes == 1 ? " mistake\n" : " mistakes\n");
+  return out;
+}
+
+}  // namespace weft::config

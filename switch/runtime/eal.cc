@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+#include "switch/runtime/eal.h"
+
+#include <rte_eal.h>
+#include <rte_errno.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
+#include "switch/pipeline/packet.h"
+
+namespace weft {
+namespace {
+
+// Memory that DPDK and the devices take besides packet buffers.
+constexpr std::uint64_t kOtherMemoryMb = 96;
+
+std::vector<unsigned> allowed_cpus() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  sched_getaffinity(0, sizeof set, &set);
+  std::vector<unsigned> cpus;
+  for (unsigned cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (CPU_ISSET(cpu, &set)) cpus.push_back(cpu);
+  }
+  return cpus;
+}
+
+std::uint64_t free_hugepages_mb() {
+  std::uint64_t total_kb = 0;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator("/sys/kernel/mm/hugepages", error)) {
+    std::uint64_t pages = 0;
+    std::ifstream(entry.path() / "free_hugepages") >> pages;
+    const std::string name = entry.path().filename();  // hugepages-2048kB
+    total_kb += pages * std::stoull(name.substr(name.find('-') + 1));
+  }
+  return total_kb / 1024;
+}
+
+std::uint64_t needed_memory_mb(const config::EalConfig& config) {
+  if (config.memory_mb) return *config.memory_mb;
+  const std::uint64_t buffer = sizeof(rte_mbuf) + pipeline::kMetaSize + config.mbuf_data_room_bytes + 128;
+  return config.mbufs * buffer / (1024 * 1024) + kOtherMemoryMb;
+}
+
+// Tells the files of this process apart from those of others (dpdk-telemetry.py -f PREFIX).
+std::string file_prefix() {
+  return "weft" + std::to_string(getpid());
+}
+
+std::string cpu_list(const std::vector<unsigned>& cpus) {
+  std::string text;
+  for (const unsigned cpu : cpus) text += (text.empty() ? "" : ",") + std::to_string(cpu);
+  return text;
+}
+
+void choose_memory(const config::EalConfig& config, Eal& eal, std::vector<std::string>& arguments) {
+  const std::uint64_t needed = needed_memory_mb(config);
+  const std::uint64_t available = free_hugepages_mb();
+  if (config.hugepages == config::Hugepages::on && available < needed) {
+    eal.error = "eal.hugepages is on, but " + std::to_string(needed) + " MiB are needed and " +
+                std::to_string(available) +
+                " MiB of hugepages are free (echo N > /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages)";
+    return;
+  }
+  eal.hugepages = config.hugepages != config::Hugepages::off && available >= needed;
+  if (eal.hugepages) {
+    arguments.push_back("--in-memory");
+    return;
+  }
+  for (const char* argument : {"--no-huge", "--no-shconf", "-m"}) arguments.emplace_back(argument);
+  arguments.push_back(std::to_string(needed));
+  if (config.hugepages == config::Hugepages::off) return;
+  eal.warning = "no hugepages (" + std::to_string(needed) + " MiB needed, " + std::to_string(available) +
+                " MiB free): packet memory lies in 4 KiB pages";
+  eal.warning +=
+      config.mbuf_data_room_bytes < 4096
+          ? "; with buffers below 4096 bytes forwarding is 2.5 to 4 times slower, set eal.mbuf_data_room_bytes"
+          : ", which costs up to a tenth of the forwarding rate and rules out devices that use DMA";
+}
+
+}  // namespace
+
+Eal start_eal(const config::EalConfig& config, const std::vector<std::string>& pci_devices) {
+  Eal eal;
+  const std::vector<unsigned> cpus = allowed_cpus();
+  eal.worker_cpus = config.workers;
+  if (eal.worker_cpus.empty()) eal.worker_cpus.push_back(cpus.back());
+  for (const unsigned cpu : eal.worker_cpus) {
+    if (std::find(cpus.begin(), cpus.end(), cpu) == cpus.end()) {
+      eal.error = "eal.workers names CPU " + std::to_string(cpu) + ", but the process may use CPUs " + cpu_list(cpus);
+      return eal;
+    }
+  }
+  // The control plane, and every thread that it starts, keeps off the workers' CPUs where there are others.
+  std::vector<unsigned> control_cpus;
+  for (const unsigned cpu : cpus) {
+    if (std::find(eal.worker_cpus.begin(), eal.worker_cpus.end(), cpu) == eal.worker_cpus.end()) {
+      control_cpus.push_back(cpu);
+    }
+  }
+  std::string lcores = "0@(" + cpu_list(control_cpus.empty() ? cpus : control_cpus) + ")";
+  for (std::size_t i = 0; i < eal.worker_cpus.size(); ++i) {
+    eal.worker_lcores.push_back(static_cast<unsigned>(i + 1));
+    lcores += "," + std::to_string(i + 1) + "@" + std::to_string(eal.worker_cpus[i]);
+  }
+  std::vector<std::string> arguments{"weft-switch",
+                                     "--lcores=" + lcores,
+                                     "--main-lcore=0",
+                                     "--log-level=warning",
+                                     "--log-level=lib.telemetry:error",
+                                     "--log-level=lib.eal:error",
+                                     "--file-prefix=" + file_prefix()};
+  if (pci_devices.empty()) arguments.emplace_back("--no-pci");
+  for (const std::string& device : pci_devices) {
+    arguments.emplace_back("-a");
+    arguments.push_back(device);
+  }
+  choose_memory(config, eal, arguments);
+  if (!eal.error.empty()) return eal;
+  arguments.insert(arguments.end(), config.extra_args.begin(), config.extra_args.end());
+
+  std::vector<char*> pointers;
+  for (std::string& argument : arguments) pointers.push_back(argument.data());
+  if (rte_eal_init(static_cast<int>(pointers.size()), pointers.data()) < 0) {
+    eal.error = std::string("DPDK did not start: ") + rte_strerror(rte_errno);
+  }
+  return eal;
+}
+
+void stop_eal() {
+  const std::filesystem::path directory = rte_eal_get_runtime_dir();
+  rte_eal_cleanup();
+  // DPDK leaves the directory of its telemetry socket behind, one for each process that ever ran.
+  std::error_code ignored;
+  if (directory.filename() == file_prefix()) std::filesystem::remove_all(directory, ignored);
+}
+
+}  // namespace weft

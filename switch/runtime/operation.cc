@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+#include "switch/runtime/operation.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <shared_mutex>
+
+#include "switch/config/schema/suggest.h"
+#include "switch/pipeline/set_words.h"
+#include "switch/runtime/log.h"
+
+namespace weft {
+namespace {
+
+using api::Outcome;
+using config::quote;
+using config::suggestion;
+
+}  // namespace
+
+api::Operator* Runtime::operate() {
+  return operation_.get();
+}
+
+api::ShowResult Runtime::show(const std::string& table, const std::string& switch_name, std::size_t max_rows) {
+  api::ShowResult result = show_uncleared(table, switch_name, max_rows);
+  operation_->subtract_cleared(table, result.rows);
+  return result;
+}
+
+void Runtime::Operation::for_each_pipeline(
+    const std::function<void(std::size_t, std::size_t, pipeline::Pipeline&)>& task) {
+  const std::shared_lock lock(runtime_.switches_mutex_);
+  runtime_.for_each_worker([&](Switch& s, std::size_t worker) {
+    const auto index = static_cast<std::size_t>(&s - runtime_.switches_.data());
+    task(index, worker, *s.pipelines[worker]);
+  });
+}
+
+std::string Runtime::Operation::unknown_switch(const std::string& name) const {
+  const std::vector<std::string> known = runtime_.switch_names();
+  if (name.empty() || std::find(known.begin(), known.end(), name) != known.end()) return "";
+  return "unknown switch " + quote(name) + suggestion(name, known);
+}
+
+api::SessionStart Runtime::Operation::start_record(const api::RecordRequest& request) {
+  if (auto error = unknown_switch(request.switch_name); !error.empty()) return {0, std::move(error)};
+  return sessions_.start_record(request);
+}
+
+Outcome Runtime::Operation::clear(const std::vector<std::string>& tables, const std::string& switch_name) {
+  if (auto error = unknown_switch(switch_name); !error.empty()) return Outcome::refused(std::move(error));
+  const std::vector<std::string> countable = Baselines::tables();
+  std::vector<std::string> offered;
+  for (const auto& table : runtime_.tables()) offered.push_back(table.name);
+  std::vector<std::string> chosen;
+  for (const std::string& name : countable) {
+    if (std::find(offered.begin(), offered.end(), name) != offered.end()) chosen.push_back(name);
+  }
+  if (!tables.empty()) {
+    for (const std::string& name : tables) {
+      if (std::find(chosen.begin(), chosen.end(), name) != chosen.end()) continue;
+      const bool exists = std::find(offered.begin(), offered.end(), name) != offered.end();
+      if (exists) {
+        return Outcome::refused("nothing in table " + quote(name) + " counts up; to clear: " + config::joined(chosen));
+      }
+      return Outcome::refused("unknown table " + quote(name) + suggestion(name, chosen));
+    }
+    chosen = tables;
+  }
+  for (const std::string& table : chosen) {
+    for (const std::string& name : runtime_.switch_names()) {
+      if (!switch_name.empty() && name != switch_name) continue;
+      const auto rows = runtime_.show_uncleared(table, name, std::numeric_limits<std::size_t>::max());
+      baselines_.set(table, name, rows.rows);
+    }
+  }
+  return {"cleared " + config::joined(chosen) + (switch_name.empty() ? "" : " of switch " + switch_name), ""};
+}
+
+Outcome Runtime::Operation::set(const api::SetRequest& request) {
+  if (auto error = unknown_switch(request.switch_name); !error.empty()) return Outcome::refused(std::move(error));
+  if (request.name == "log-level") return set_log_level(request.words);
+  if (request.name == "port") return set_port(request);
+  if (request.name == "paths") return set_paths(request);
+  const std::vector<std::string> known = settings();
+  if (std::find(known.begin(), known.end(), request.name) != known.end()) return set_stage(request);
+  return Outcome::refused("unknown setting " + quote(request.name) + suggestion(request.name, known));
+}
+
+std::vector<std::string> Runtime::Operation::settings() const {
+  std::vector<std::string> names{"log-level", "port", "paths"};
+  const std::shared_lock lock(runtime_.switches_mutex_);
+  for (const Switch& s : runtime_.switches_) {
+    for (const pipeline::StageType* type : s.state->types()) {
+      if (type->set && std::find(names.begin(), names.end(), type->name) == names.end()) names.push_back(type->name);
+    }
+  }
+  return names;
+}
+
+// In every switch that has the stage, or in none: what one refuses, all are spared.
+Outcome Runtime::Operation::set_stage(const api::SetRequest& request) {
+  // A reload reads the options of what runs while it builds.
+  const std::lock_guard reload_lock(runtime_.reload_mutex_);
+  const std::lock_guard lock(set_mutex_);
+  // Others look at stages and their options.
+  const std::lock_guard switches_lock(runtime_.switches_mutex_);
+  struct Pending {
+    Switch* target;
+    std::size_t stage;
+    pipeline::OptionChange change;
+  };
+  std::vector<Pending> pending;
+  for (Switch& s : runtime_.switches_) {
+    const pipeline::SwitchInfo& info = s.state->info();
+    if (!request.switch_name.empty() && info.name != request.switch_name) continue;
+    for (std::size_t i = 0; i < s.state->types().size(); ++i) {
+      const pipeline::StageType& type = *s.state->types()[i];
+      if (type.name != request.name) continue;
+      pending.push_back({&s, i, type.set(info.pipeline[i].options, info, request.words, worker_count())});
+      if (const auto& error = pending.back().change.error; !error.empty())
+        return Outcome::refused(info.name + ": " + error);
+    }
+  }
+  if (pending.empty()) return Outcome::refused("switch " + request.switch_name + " has no stage " + request.name);
+  std::string done;
+  for (Pending& one : pending) {
+    pipeline::SwitchState& state = *one.target->state;
+    if (one.change.remake) remake(*one.target, one.stage, one.change.options);
+    for (std::size_t w = 0; w < one.change.apply.size(); ++w) {
+      runtime_.on_worker(w, [&] { one.change.apply[w](one.target->pipelines[w]->stage(one.stage)); });
+    }
+    Changed known{state.info().pipeline[one.stage].options, {}};
+    changed_.try_emplace({state.info().name, request.name}, std::move(known)).first->second.now = one.change.options;
+    state.set_options(one.stage, std::move(one.change.options));
+    done += (done.empty() ? "" : "; ") + state.info().name + ": " + one.change.done;
+  }
+  return {done, ""};
+}
+
+// All instances are made before any takes its place: what cannot be made leaves no trace.
+void Runtime::Operation::remake(Switch& s, std::size_t stage, const config::Value& options) {
+  const pipeline::SwitchState& state = *s.state;
+  const pipeline::StageType& type = *state.types()[stage];
+  std::vector<std::shared_ptr<pipeline::Stage>> made;
+  for (std::uint16_t w = 0; w < worker_count(); ++w) {
+    const pipeline::StageBuild like = state.build_of(stage, w);
+    const pipeline::StageBuild build{options,        like.info,        w,       like.workers,
+                                     like.shared_of, like.steer_table, nullptr, like.links};
+    made.push_back(type.make(build, state.shared(stage)));
+  }
+  std::vector<pipeline::PortIndex> ports(state.info().ports.size());
+  std::iota(ports.begin(), ports.end(), pipeline::PortIndex{0});
+  const pipeline::PortMap same(std::move(ports));
+  for (std::uint16_t w = 0; w < worker_count(); ++w) {
+    runtime_.on_worker(w, [&] { s.pipelines[w]->exchange_stage(runtime_.clock_.now(), stage, made[w], same); });
+  }
+}
+
+void Runtime::Operation::keep_settings(pipeline::SwitchInfo& info) const {
+  for (std::size_t i = 0; i < info.pipeline.size(); ++i) {
+    pipeline::StageSpec& spec = info.pipeline[i];
+    const auto known = changed_.find({info.name, spec.name});
+    if (known == changed_.end() || !equal(known->second.configured, spec.options)) continue;
+    const pipeline::StageType* type = runtime_.registry_.find(spec.name);
+    config::Diagnostics diagnostics;
+    if (type->check) type->check(known->second.now, info, diagnostics);
+    if (diagnostics.ok()) {
+      spec.options = known->second.now;
+    } else {
+      spdlog::warn("{}: what was set of {} does not fit any more: {}", info.name, spec.name,
+                   pipeline::mistakes_of(diagnostics));
+    }
+  }
+}
+
+void Runtime::Operation::forget_settings() {
+  std::erase_if(changed_, [&](const auto& entry) {
+    const auto& [name, stage] = entry.first;
+    for (const Switch& s : runtime_.switches_) {
+      const auto at = s.state->info().name == name ? s.state->position(stage) : std::nullopt;
+      if (at) return !equal(s.state->info().pipeline[*at].options, entry.second.now);
+    }
+    return true;
+  });
+}
+
+Outcome Runtime::Operation::set_log_level(const std::vector<std::string>& words) {
+  const std::vector<std::string> names{"trace", "debug", "info", "warning", "error"};
+  if (words.size() != 1) return Outcome::refused("log-level takes one word: " + config::joined(names));
+  const auto at = std::find(names.begin(), names.end(), words[0]);
+  if (at == names.end()) return Outcome::refused("unknown log level " + quote(words[0]) + suggestion(words[0], names));
+  weft::set_log_level(static_cast<config::LogLevel>(at - names.begin()));
+  return {"log level is now " + words[0], ""};
+}
+
+}  // namespace weft

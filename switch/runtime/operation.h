@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+#pragma once
+
+#include <atomic>
+
+#include "switch/api/operator.h"
+#include "switch/observe/baselines.h"
+#include "switch/observe/session.h"
+#include "switch/runtime/runtime.h"
+
+namespace weft {
+
+/// What an operator can do to a running process: sessions on its pipelines, baselines of its tables, settings.
+class Runtime::Operation : public api::Operator, private PipelineSet {
+ public:
+  explicit Operation(Runtime& runtime) : runtime_(runtime), sessions_(*this) {}
+
+  [[nodiscard]] api::SessionStart start_capture(const api::CaptureRequest& request) override {
+    return sessions_.start_capture(request);
+  }
+  [[nodiscard]] api::SessionStart start_trace(const api::TraceRequest& request) override {
+    return sessions_.start_trace(request);
+  }
+  [[nodiscard]] api::SessionStart start_record(const api::RecordRequest& request) override;
+  [[nodiscard]] api::SessionPart read_session(std::uint64_t id) override { return sessions_.read(id); }
+  bool stop_session(std::uint64_t id) override { return sessions_.stop(id); }
+  [[nodiscard]] api::Outcome clear(const std::vector<std::string>& tables, const std::string& switch_name) override;
+  [[nodiscard]] api::Outcome set(const api::SetRequest& request) override;
+
+  /// Pipelines will be replaced: sessions end, and say so. None starts while the result is held.
+  [[nodiscard]] std::unique_lock<std::mutex> begin_reload() {
+    return sessions_.end_all("the configuration was reloaded");
+  }
+  /// Makes the scheduled changes whose time has come. Main thread.
+  void run_faults(TimeNs now);
+  /// Other changes are scheduled than before. Under an exclusive lock on the switches.
+  void faults_changed() noexcept { next_fault_.store(0, std::memory_order_release); }
+  /// A reload: options of stages that were set stay set where the file says of them what it said before. Under the
+  /// lock of reloads.
+  void keep_settings(pipeline::SwitchInfo& info) const;
+  /// After a reload: forgets what was set and does not hold any more. Under the lock of reloads.
+  void forget_settings();
+  /// Ends sessions that nobody reads.
+  void expire() { sessions_.expire(); }
+  /// Subtracts what was cleared.
+  void subtract_cleared(const std::string& table, nlohmann::ordered_json& rows) { baselines_.apply(table, rows); }
+
+ private:
+  [[nodiscard]] std::uint16_t worker_count() const override {
+    return static_cast<std::uint16_t>(runtime_.workers_.size());
+  }
+  void for_each_pipeline(
+      const std::function<void(std::size_t switch_index, std::size_t worker, pipeline::Pipeline&)>& task) override;
+  [[nodiscard]] TimeNs now() const override { return runtime_.clock_.now(); }
+  [[nodiscard]] std::string unknown_switch(const std::string& name) const;
+  [[nodiscard]] api::Outcome set_log_level(const std::vector<std::string>& words);
+  [[nodiscard]] api::Outcome set_stage(const api::SetRequest& request);
+  void remake(Switch& s, std::size_t stage, const config::Value& options);
+  [[nodiscard]] api::Outcome set_port(const api::SetRequest& request);
+  [[nodiscard]] api::Outcome set_paths(const api::SetRequest& request);
+  struct FoundPort {
+    Switch* of = nullptr;
+    pipeline::PortIndex index = 0;
+    std::string error{};
+  };
+  // See faults.cc. Under a lock on the switches.
+  [[nodiscard]] FoundPort find_port(const std::string& switch_name, const std::string& name);
+  // Empty, or why the port stays as it is. Under set_mutex_ and an exclusive lock on the switches.
+  [[nodiscard]] std::string change_port(Switch& s, pipeline::PortIndex port, const pipeline::PortChange& change);
+  void make_fault(Switch& s, const pipeline::FaultInfo& fault);
+  [[nodiscard]] std::vector<std::string> settings() const;
+
+  /// Options that were set, and those of the configuration that they replace.
+  struct Changed {
+    config::Value configured;
+    config::Value now;
+  };
+
+  /// What was set of a port, and what the configuration said then.
+  struct Wire {
+    std::uint64_t configured_rate_mbps, configured_delay_ns;
+    std::uint64_t rate_mbps, delay_ns;
+  };
+
+  Runtime& runtime_;
+  std::mutex set_mutex_;
+  std::map<std::pair<std::string, std::string>, Wire> wires_;  ///< by switch and port
+  TimeNs faults_done_ = 0;                                     ///< after the start: what was due until then is done
+  std::atomic<TimeNs> next_fault_{0};  ///< after the start: nothing is due before; kNever without faults
+  std::map<std::pair<std::string, std::string>, Changed>
+      changed_;  ///< by switch and stage; also under the lock of reloads
+  Baselines baselines_;
+  Sessions sessions_;
+};
+
+}  // namespace weft

@@ -1,0 +1,391 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+#include "switch/runtime/runtime.h"
+
+#include <rte_errno.h>
+#include <rte_launch.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <thread>
+
+#include "switch/config/qos_speed.h"
+#include "switch/ports/link_port.h"
+#include "switch/runtime/operation.h"
+
+namespace weft {
+namespace {
+
+using pipeline::PortIndex;
+using std::chrono::milliseconds;
+
+constexpr milliseconds kTick{10};
+constexpr TimeNs kLinkPeriodNs = 200'000'000;
+constexpr TimeNs kHousekeepingNs = 1'000'000'000;
+constexpr std::uint32_t kLinkMessages = 6;
+constexpr TimeNs kLinkMessagesNs = 60'000'000'000;
+constexpr milliseconds kDrainTime{1000};
+constexpr milliseconds kLongestBurst{200};
+constexpr milliseconds kFlushTime{100};
+constexpr int kFlushRounds = 3;
+constexpr int kDropRounds = 10'000;
+
+int run_worker(void* worker) {
+  static_cast<Worker*>(worker)->run();
+  return 0;
+}
+
+std::string at(const config::Mark& mark) {
+  return mark.file + ":" + std::to_string(mark.line) + ":" + std::to_string(mark.column) + ": ";
+}
+
+}  // namespace
+
+Runtime::Runtime(const pipeline::Registry& registry, config::Config config, std::string config_file, const Eal& eal,
+                 std::string& error)
+    : registry_(registry),
+      config_(std::move(config)),
+      config_file_(std::filesystem::absolute(config_file)),
+      cpus_(eal.worker_cpus),
+      hugepages_(eal.hugepages),
+      rings_(static_cast<std::uint16_t>(eal.worker_lcores.size())),
+      lcores_(eal.worker_lcores),
+      started_(clock_.now()),
+      link_log_(kLinkMessages, kLinkMessagesNs),
+      operation_(std::make_unique<Operation>(*this)) {
+  error = build(eal);
+}
+
+Runtime::~Runtime() {
+  operation_.reset();
+  for (auto& worker : workers_) worker->stop();
+  if (running_) rte_eal_mp_wait_lcore();
+}
+
+std::string Runtime::build(const Eal& eal) {
+  pool_ = pipeline::make_pool("packets", config_.eal.mbufs, config_.eal.mbuf_data_room_bytes, 512);
+  if (!pool_) return std::string("cannot allocate the packet buffers: ") + rte_strerror(rte_errno);
+  for (std::size_t i = 0; i < eal.worker_lcores.size(); ++i) {
+    workers_.push_back(
+        std::make_unique<Worker>(static_cast<std::uint16_t>(i), clock_, config_.idle, config_.eal.burst, rings_));
+  }
+  OpenedPorts opened;
+  if (auto error = open_ports(opened); !error.empty()) return error;
+  connect_links(config_.switches, opened);
+  std::vector<Switch*> all;
+  for (std::size_t i = 0; i < config_.switches.size(); ++i) {
+    std::vector<std::uint16_t> owners;
+    for (const auto& port : config_.switches[i].ports) owners.push_back(default_owner(config_.switches[i], port.index));
+    switches_.push_back(
+        build_switch(config_.switches[i], config_.source, std::move(opened[i]), std::move(owners), nullptr));
+  }
+  for (Switch& s : switches_) all.push_back(&s);
+  std::vector<Polling> polling = make_polling(all);
+  for (std::size_t w = 0; w < workers_.size(); ++w) workers_[w]->set_polling(std::move(polling[w]));
+  supervise_links();
+  for (Switch& s : switches_) {
+    if (auto error = open_kernel(s, nullptr); !error.empty()) return error;
+    if (s.kernel) s.kernel->attach(*s.state);
+  }
+  return "";
+}
+
+std::string Runtime::open_port(const pipeline::SwitchInfo& info, const pipeline::PortInfo& port,
+                               std::shared_ptr<ports::Port>& opened) {
+  const ports::PortEnvironment environment{pool_.get(), static_cast<std::uint16_t>(workers_.size()), info.seed,
+                                           info.qos ? &info.qos->ports[port.index] : nullptr};
+  ports::OpenedPort result = ports::open_port(port, environment);
+  if (!result.error.empty()) return at(port.mark) + "port " + info.name + "/" + port.name + ": " + result.error;
+  opened = std::move(result.port);
+  return "";
+}
+
+std::string Runtime::open_ports(OpenedPorts& opened) {
+  for (const pipeline::SwitchInfo& info : config_.switches) {
+    auto& row = opened.emplace_back(info.ports.size());
+    for (const pipeline::PortInfo& port : info.ports) {
+      if (port.type == "link") continue;
+      if (auto error = open_port(info, port, row[port.index]); !error.empty()) return error;
+    }
+  }
+  return "";
+}
+
+// Makes the cables between link ports that have none.
+void Runtime::connect_links(const std::vector<pipeline::SwitchInfo>& infos, OpenedPorts& opened) {
+  std::map<std::string, std::pair<std::size_t, PortIndex>> ends;
+  for (std::size_t i = 0; i < infos.size(); ++i) {
+    for (const auto& port : infos[i].ports) ends[infos[i].name + "/" + port.name] = {i, port.index};
+  }
+  for (std::size_t i = 0; i < infos.size(); ++i) {
+    for (const auto& port : infos[i].ports) {
+      if (port.type != "link" || opened[i][port.index]) continue;
+      const std::string here = infos[i].name + "/" + port.name;
+      const std::string& there = port.device["peer"].string();
+      const auto& [other, index] = ends.at(there);
+      auto [first, second] = ports::LinkPort::make_pair(here, there);
+      opened[i][port.index] = std::move(first);
+      opened[other][index] = std::move(second);
+    }
+  }
+}
+
+std::uint16_t Runtime::default_owner(const pipeline::SwitchInfo& info, PortIndex port) const {
+  return static_cast<std::uint16_t>((info.index + port) % workers_.size());
+}
+
+Runtime::Switch Runtime::build_switch(pipeline::SwitchInfo info, const config::Value& file,
+                                      std::vector<std::shared_ptr<ports::Port>> opened,
+                                      std::vector<std::uint16_t> owners, const Switch* previous) {
+  std::vector<std::uint64_t> speeds_mbps;
+  for (const auto& device : opened) speeds_mbps.push_back(device->speed_mbps());
+  if (const auto error = config::set_device_speeds(info, file, registry_, speeds_mbps); !error.empty()) {
+    spdlog::warn("{}: qos stays as it is for 100 Gbit/s, because at the speed of the devices: {}", info.name, error);
+  }
+  const auto workers = static_cast<std::uint16_t>(workers_.size());
+  for (pipeline::PortInfo& port : info.ports) {
+    const ports::Port& device = *opened[port.index];
+    if (port.mtu_bytes == 0) port.mtu_bytes = device.mtu_bytes();
+    if (port.mac.is_zero()) port.mac = device.mac();
+    if (port.mac.is_zero()) {
+      port.mac = wire::MacAddress::from_u64(std::uint64_t{0x02} << 40 | std::uint64_t{0xfe} << 16 |
+                                            std::uint64_t{info.index} << 8 | (port.index & 0xff));
+    }
+  }
+  Switch made;
+  made.ports = std::move(opened);
+  made.state = std::make_unique<pipeline::SwitchState>(registry_, std::move(info), std::move(owners), workers,
+                                                       config_.steer, previous ? previous->state.get() : nullptr);
+  for (std::uint16_t w = 0; w < workers; ++w) {
+    pipeline::PipelineHost host;
+    host.worker = w;
+    host.pool = pool_.get();
+    host.handoff = workers > 1 ? workers_[w].get() : nullptr;
+    host.seed = made.state->info().seed;
+    host.previous = previous != nullptr ? previous->pipelines[w].get() : nullptr;
+    for (auto& port : made.ports) host.ports.push_back(port.get());
+    made.pipelines.push_back(std::make_unique<pipeline::Pipeline>(*made.state, std::move(host)));
+  }
+  return made;
+}
+
+std::string Runtime::open_kernel(Switch& s, const Switch* previous) {
+  const pipeline::SwitchInfo& info = s.state->info();
+  if (!info.kernel) return "";
+  std::string error;
+  s.kernel = kernel::KernelSwitch::open(
+      info, pool_.get(), [this] { return clock_.now(); }, previous != nullptr ? previous->kernel.get() : nullptr,
+      error);
+  if (!s.kernel) return at(info.kernel->mark) + "kernel: " + error;
+  s.kernel->prepare(*s.state);
+  return "";
+}
+
+std::vector<Polling> Runtime::make_polling(const std::vector<Switch*>& switches) const {
+  std::vector<Polling> polling(workers_.size());
+  for (Switch* s : switches) {
+    for (std::size_t w = 0; w < polling.size(); ++w) polling[w].add(*s->pipelines[w]);
+    for (const pipeline::PortInfo& port : s->state->info().ports) {
+      ports::Port& device = *s->ports[port.index];
+      const std::uint16_t owner = s->state->owner_of_port(port.index);
+      const bool external = port.type != "link";
+      polling[owner].serve(*s->pipelines[owner], port.index);
+      if (device.rx_queues() == 1) {
+        polling[owner].poll(*s->pipelines[owner], device, port.index, 0, external);
+        continue;
+      }
+      for (std::uint16_t q = 0; q < device.rx_queues(); ++q) {
+        polling[q].poll(*s->pipelines[q], device, port.index, q, external);
+      }
+    }
+  }
+  return polling;
+}
+
+void Runtime::start() {
+  const std::lock_guard reload_lock(reload_mutex_);
+  reloads_ = true;
+  // The control service may already ask.
+  const std::lock_guard lock(running_mutex_);
+  started_ = clock_.now();
+  running_ = true;
+  for (std::size_t i = 0; i < workers_.size(); ++i) rte_eal_remote_launch(run_worker, workers_[i].get(), lcores_[i]);
+}
+
+void Runtime::await_workers() const {
+  const auto end = std::chrono::steady_clock::now() + kLongestBurst;
+  for (const auto& worker : workers_) {
+    // A worker that stands still, for a reload or because it has ended, is in no burst.
+    const std::uint64_t before = worker->usage().loops;
+    while (worker->usage().loops == before && std::chrono::steady_clock::now() < end) {
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+    }
+  }
+}
+
+void Runtime::supervise_links() {
+  const std::lock_guard lock(links_mutex_);
+  for (Switch& s : switches_) {
+    for (const pipeline::PortInfo& port : s.state->info().ports) {
+      const bool up = s.ports[port.index]->link_up();
+      if (up != s.state->link_up(port.index)) {
+        const std::string name = s.state->info().name + "/" + port.name;
+        if (const auto line = link_log_.admit(clock_.now(), name)) {
+          spdlog::info("{}: link {}{}", name, up ? "up" : "down", line->note());
+        }
+        s.state->set_link(port.index, up);
+      }
+    }
+  }
+}
+
+bool Runtime::inputs_ended() const {
+  for (const Switch& s : switches_) {
+    for (const auto& port : s.ports) {
+      if (!port->finite() || !port->exhausted()) return false;
+    }
+  }
+  return true;
+}
+
+void Runtime::warn_of_endless_inputs() const {
+  for (const Switch& s : switches_) {
+    for (const pipeline::PortInfo& port : s.state->info().ports) {
+      if (s.ports[port.index]->finite()) continue;
+      spdlog::warn("{}/{}: the input has no end, so --exit-on-eof will not stop the process", s.state->info().name,
+                   port.name);
+    }
+  }
+}
+
+void Runtime::for_each_worker(const std::function<void(Switch&, std::size_t)>& task) {
+  for (std::size_t w = 0; w < workers_.size(); ++w) {
+    on_worker(w, [&] {
+      for (Switch& s : switches_) task(s, w);
+    });
+  }
+}
+
+// Rings between workers and links between switches are inside, so ports of links do not count.
+std::uint64_t Runtime::inside() const {
+  const auto sum = [this](auto&& of_pipeline, auto&& of_external_port) {
+    std::uint64_t total = 0;
+    for (const Switch& s : switches_) {
+      for (const auto& p : s.pipelines) {
+        total += of_pipeline(p->totals());
+        for (const pipeline::PortInfo& port : s.state->info().ports) {
+          if (port.type != "link") total += of_external_port(p->port_totals(port.index));
+        }
+      }
+    }
+    return total;
+  };
+  using pipeline::FlowTotals;
+  using pipeline::PortTotals;
+  return count_inside(
+      [&] {
+        return retired_left_ +
+               sum([](const FlowTotals& t) { return t.ended(); }, [](const PortTotals& t) { return t.tx.value(); });
+      },
+      [&] {
+        return retired_came_ +
+               sum([](const FlowTotals& t) { return t.made(); }, [](const PortTotals& t) { return t.rx.value(); });
+      });
+}
+
+bool Runtime::ended_and_empty() {
+  if (!inputs_ended()) return false;
+  // A worker may still have the last packets in its hands, uncounted. After its next task it has not.
+  for_each_worker([](Switch&, std::size_t) {});
+  return inside() == 0;
+}
+
+void Runtime::run(const Limits& limits) {
+  TimeNs next_links = 0;
+  TimeNs next_housekeeping = 0;
+  if (limits.exit_on_eof) warn_of_endless_inputs();
+  while (!limits.stop->load()) {
+    if (limits.reload != nullptr && limits.reload->exchange(false)) {
+      if (limits.manager != nullptr) limits.manager->reloading();
+      static_cast<void>(reload());
+      if (limits.manager != nullptr) limits.manager->ready();
+    }
+    std::shared_lock lock(switches_mutex_);
+    const TimeNs now = clock_.now();
+    const auto duration = static_cast<TimeNs>(limits.duration.count()) * 1'000'000;
+    if (duration != 0 && now - started_ >= duration) break;
+    if (now >= next_links) {
+      supervise_links();
+      next_links = now + kLinkPeriodNs;
+    }
+    if (now >= next_housekeeping) {
+      for (Switch& s : switches_) s.state->housekeeping(now);
+      next_housekeeping = now + kHousekeepingNs;
+    }
+    if (limits.manager != nullptr && now >= limits.manager->next_tick()) limits.manager->tick(now, health());
+    if (limits.exit_on_eof && ended_and_empty()) break;
+    lock.unlock();
+    operation_->run_faults(clock_.now());
+    operation_->expire();
+    std::this_thread::sleep_for(kTick);
+  }
+  stopped_ = clock_.now();
+  if (limits.manager != nullptr) limits.manager->stopping();
+  drain();
+}
+
+void Runtime::drain() {
+  {
+    const std::lock_guard lock(reload_mutex_);
+    reloads_ = false;
+  }
+  for (Switch& s : switches_) {
+    if (s.kernel) s.kernel->stop();
+  }
+  for (auto& worker : workers_) worker->set_receiving(false);
+  for_each_worker([](Switch&, std::size_t) {});
+  const auto wait_until_empty = [&](milliseconds limit) {
+    const auto end = std::chrono::steady_clock::now() + limit;
+    while (inside() != 0 && std::chrono::steady_clock::now() < end) std::this_thread::sleep_for(milliseconds(1));
+  };
+  wait_until_empty(kDrainTime);
+  // What stages hold goes on, perhaps to a stage that holds it again.
+  for (int round = 0; round < kFlushRounds && inside() != 0; ++round) {
+    for_each_worker([&](Switch& s, std::size_t w) { s.pipelines[w]->flush_stages(clock_.now()); });
+    wait_until_empty(kFlushTime);
+  }
+  stop_workers();
+  drop_what_is_left();
+}
+
+void Runtime::stop_workers() {
+  const std::lock_guard lock(running_mutex_);
+  for (auto& worker : workers_) worker->stop();
+  rte_eal_mp_wait_lcore();
+  running_ = false;
+}
+
+// Queues of busy devices, packets that a queue's rate or a link's delay keeps, and what was on its way between workers.
+void Runtime::drop_what_is_left() {
+  const TimeNs now = clock_.now();
+  for (int round = 0; round < kDropRounds && inside() != 0; ++round) {
+    for (auto& worker : workers_) worker->collect(now);
+    for (Switch& s : switches_) {
+      for (auto& p : s.pipelines) {
+        p->flush_stages(now);
+        p->drop_queued(now);
+      }
+    }
+  }
+}
+
+std::vector<std::string> Runtime::switch_names() const {
+  const std::shared_lock lock(switches_mutex_);
+  std::vector<std::string> names;
+  for (const Switch& s : switches_) names.push_back(s.state->info().name);
+  return names;
+}
+
+}  // namespace weft

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+#include "switch/runtime/worker.h"
+
+#include <rte_pause.h>
+#include <sys/prctl.h>
+#include <time.h>
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+namespace weft {
+namespace {
+
+using pipeline::Batch;
+
+// Adaptive workers poll this long after the last packet: longer than a host takes to answer over veth, short enough to
+// give the core away between messages.
+constexpr TimeNs kSpinNs = 50'000;
+constexpr TimeNs kFirstNapNs = 20'000;
+constexpr TimeNs kLongestAdaptiveNapNs = 250'000;
+constexpr TimeNs kLongestNapNs = 1'000'000;
+// What the kernel may take to wake a sleeper; deadlines that are nearer are waited for.
+constexpr TimeNs kWakeUpNs = 30'000;
+constexpr std::chrono::microseconds kPauseStep{10};
+
+}  // namespace
+
+void Worker::set_polling(Polling polling) {
+  polling_ = std::move(polling);
+  const auto& served = polling_.served_;
+  for (Polling::Queue& queue : polling_.queues_) {
+    const auto ours = [&](const Polling::Served& port) { return port.target == queue.target; };
+    const auto first = std::find_if(served.begin(), served.end(), ours);
+    const auto end = std::find_if_not(first, served.end(), ours);
+    queue.first_served = static_cast<std::size_t>(first - served.begin());
+    queue.end_served = static_cast<std::size_t>(end - served.begin());
+  }
+}
+
+void Worker::run() {
+  // The kernel may delay a sleeper by the slack; its default of 50 us is more than a nap.
+  prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL);
+  std::uint64_t before = rte_rdtsc();
+  while (!stop_.load(std::memory_order_relaxed)) {
+    // The counter is read once per loop: that costs as much as some packets.
+    TimeNs now = clock_.at(before);
+    if (task_.load(std::memory_order_relaxed) != nullptr) [[unlikely]] {
+      run_task();
+      now = clock_.now();
+    }
+    std::uint32_t work = poll_queues(now);
+    if (rings_.workers() > 1) work += poll_rings(now);
+    for (pipeline::Pipeline* p : polling_.pipelines_) p->run_timers(now);
+    for (const Polling::Served& served : polling_.served_) work += served.target->serve_port(now, served.index);
+
+    std::uint64_t after = rte_rdtsc();
+    loops_.add(1);
+    if (work != 0) {
+      busy_loops_.add(1);
+      busy_cycles_.add(after - before);
+      idle_since_ = now;
+      nap_ns_ = kFirstNapNs;
+    } else {
+      rest(now);
+      after = rte_rdtsc();
+    }
+    cycles_.add(after - before);
+    before = after;
+  }
+}
+
+std::uint32_t Worker::poll_queues(TimeNs now) noexcept {
+  const bool receiving = receiving_.load(std::memory_order_relaxed);
+  std::uint32_t work = 0;
+  for (const Polling::Queue& queue : polling_.queues_) {
+    if (queue.external && !receiving) continue;
+    rte_mbuf* packets[Batch::kCapacity];
+    const std::uint16_t count = queue.port->receive(now, queue.queue, packets, burst_);
+    if (count == 0) continue;
+    work += count;
+    queue.target->receive(now, queue.index, packets, count);
+    if (!queue.target->queued()) continue;
+    // What came in leaves at once, while its buffers are in the nearest cache.
+    for (std::size_t i = queue.first_served; i < queue.end_served; ++i) {
+      polling_.served_[i].target->serve_port(now, polling_.served_[i].index);
+    }
+  }
+  return work;
+}
+
+std::uint32_t Worker::poll_rings(TimeNs now) noexcept {
+  std::uint32_t work = 0;
+  for (std::uint16_t from = 0; from < rings_.workers(); ++from) {
+    if (from == id_) continue;
+    rte_mbuf* packets[Batch::kCapacity];
+    const std::uint16_t count = rings_.ring(from, id_).pop(packets, Batch::kCapacity);
+    work += count;
+    // Runs of packets for the same switch go in together.
+    for (std::uint16_t first = 0; first < count;) {
+      const std::uint8_t target = pipeline::meta(packets[first]).switch_index;
+      auto end = static_cast<std::uint16_t>(first + 1);
+      while (end < count && pipeline::meta(packets[end]).switch_index == target) ++end;
+      polling_.by_index_[target]->take_handoff(now, packets + first, static_cast<std::uint16_t>(end - first));
+      first = end;
+    }
+  }
+  return work;
+}
+
+void Worker::rest(TimeNs now) noexcept {
+  if (idle_ == config::IdleMode::poll) return rte_pause();
+  const bool adaptive = idle_ == config::IdleMode::adaptive;
+  if (adaptive && now - idle_since_ < kSpinNs) return rte_pause();
+  nap_ns_ = std::min(std::max(nap_ns_ * 2, kFirstNapNs), adaptive ? kLongestAdaptiveNapNs : kLongestNapNs);
+  const TimeNs until = nap_until(now);
+  // Time has passed since `now` was read.
+  const TimeNs here = clock_.now();
+  if (until <= here) return rte_pause();
+  const timespec duration{0, static_cast<long>(until - here)};
+  nanosleep(&duration, nullptr);
+  sleeps_.add(1);
+}
+
+// When to wake up: after the nap, but before the next deadline. A port whose deadline has passed and that made no
+// progress has a busy device, of which nothing says when it will be ready: it is asked again after the nap.
+TimeNs Worker::nap_until(TimeNs now) const noexcept {
+  TimeNs deadline = kNever;
+  for (const pipeline::Pipeline* p : polling_.pipelines_) deadline = std::min(deadline, p->stage_deadline());
+  for (const Polling::Served& served : polling_.served_) {
+    const TimeNs due = served.target->port_deadline(served.index);
+    if (due > now) deadline = std::min(deadline, due);
+  }
+  return std::min(now + nap_ns_, deadline < kWakeUpNs ? 0 : deadline - kWakeUpNs);
+}
+
+std::uint32_t Worker::collect(TimeNs now) noexcept {
+  std::uint32_t moved = rings_.workers() > 1 ? poll_rings(now) : 0;
+  for (const Polling::Queue& queue : polling_.queues_) {
+    if (queue.external) continue;
+    rte_mbuf* packets[Batch::kCapacity];
+    const std::uint16_t count = queue.port->receive(now, queue.queue, packets, burst_);
+    if (count != 0) queue.target->receive(now, queue.index, packets, count);
+    moved += count;
+  }
+  return moved;
+}
+
+void Worker::run_task() noexcept {
+  const std::function<void()>* task = task_.load(std::memory_order_acquire);
+  (*task)();
+  task_.store(nullptr, std::memory_order_release);
+}
+
+void Worker::call(const std::function<void()>& task) {
+  const std::lock_guard lock(call_mutex_);
+  task_.store(&task, std::memory_order_release);
+  while (task_.load(std::memory_order_acquire) != nullptr) std::this_thread::sleep_for(std::chrono::microseconds(20));
+}
+
+void Worker::ask_to_pause() {
+  call_mutex_.lock();
+  pause_.store(Pause::asked, std::memory_order_relaxed);
+  task_.store(&pause_task_, std::memory_order_release);
+}
+
+void Worker::wait_until_paused() const {
+  while (pause_.load(std::memory_order_acquire) != Pause::stands) std::this_thread::sleep_for(kPauseStep);
+}
+
+void Worker::go_on() {
+  pause_.store(Pause::none, std::memory_order_release);
+  while (task_.load(std::memory_order_acquire) != nullptr) std::this_thread::sleep_for(kPauseStep);
+  call_mutex_.unlock();
+}
+
+// On the worker. It sleeps, because whoever waits for it may need its CPU.
+void Worker::pause() noexcept {
+  pause_.store(Pause::stands, std::memory_order_release);
+  while (pause_.load(std::memory_order_acquire) != Pause::none) std::this_thread::sleep_for(kPauseStep);
+}
+
+Worker::Usage Worker::usage() const noexcept {
+  return {loops_.value(), busy_loops_.value(), sleeps_.value(), cycles_.value(), busy_cycles_.value()};
+}
+
+}  // namespace weft

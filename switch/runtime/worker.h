@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+//
+// One core's loop: polls its receive queues, runs pipelines to completion, serves the egress queues of its ports.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "switch/base/spsc_ring.h"
+#include "switch/config/config.h"
+#include "switch/pipeline/pipeline.h"
+#include "switch/ports/port.h"
+#include "switch/runtime/clock.h"
+
+namespace weft {
+
+/// Rings between all workers of a process, one per ordered pair.
+class HandoffRings {
+ public:
+  explicit HandoffRings(std::uint16_t workers)
+      : workers_(workers), rings_(std::make_unique<SpscRing[]>(std::size_t{workers} * workers)) {}
+  [[nodiscard]] SpscRing& ring(std::uint16_t from, std::uint16_t to) noexcept {
+    return rings_[std::size_t{from} * workers_ + to];
+  }
+  [[nodiscard]] std::uint16_t workers() const noexcept { return workers_; }
+
+ private:
+  std::uint16_t workers_;
+  std::unique_ptr<SpscRing[]> rings_;
+};
+
+/// What one worker polls and serves.
+class Polling {
+ public:
+  void add(pipeline::Pipeline& target) {
+    pipelines_.push_back(&target);
+    by_index_[target.state().info().index] = &target;
+  }
+  void poll(pipeline::Pipeline& target, ports::Port& port, pipeline::PortIndex index, std::uint16_t queue,
+            bool external) {
+    queues_.push_back({&target, &port, index, queue, external, 0, 0});
+  }
+  /// Ports of one switch are added one after the other.
+  void serve(pipeline::Pipeline& target, pipeline::PortIndex index) { served_.push_back({&target, index}); }
+
+ private:
+  friend class Worker;
+  struct Queue {
+    pipeline::Pipeline* target;
+    ports::Port* port;
+    pipeline::PortIndex index;
+    std::uint16_t queue;
+    bool external;
+    std::size_t first_served, end_served;  ///< the ports of the same switch in served_
+  };
+  struct Served {
+    pipeline::Pipeline* target;
+    pipeline::PortIndex index;
+  };
+  std::vector<pipeline::Pipeline*> pipelines_;
+  std::array<pipeline::Pipeline*, 256> by_index_{};  ///< by SwitchInfo::index
+  std::vector<Queue> queues_;
+  std::vector<Served> served_;
+};
+
+class Worker : public pipeline::Handoff {
+ public:
+  Worker(std::uint16_t id, const Clock& clock, config::IdleMode idle, std::uint16_t burst, HandoffRings& rings)
+      : id_(id), clock_(clock), idle_(idle), burst_(burst), rings_(rings) {}
+
+  // Before run(), or while the worker is paused.
+  void set_polling(Polling polling);
+  void set_idle(config::IdleMode idle) noexcept { idle_ = idle; }
+
+  /// The loop; returns after stop(). Runs on the worker's own thread.
+  void run();
+
+  // Control thread.
+  void stop() noexcept { stop_.store(true, std::memory_order_release); }
+  /// After run() has returned, on any thread: moves what links and rings between workers still hold into the pipelines,
+  /// without sending anything. Returns how many packets.
+  std::uint32_t collect(TimeNs now) noexcept;
+  /// Whether ports to the outside are polled. Links and rings always are.
+  void set_receiving(bool on) noexcept { receiving_.store(on, std::memory_order_release); }
+  /// Runs `task` on the worker between two bursts and waits for it. Tasks are short: forwarding waits.
+  void call(const std::function<void()>& task);
+
+  /// Makes the worker stand still between two bursts: ask, then wait until it stands. Until go_on() the calling thread
+  /// may do anything with what the worker uses; other callers of call() wait.
+  void ask_to_pause();
+  void wait_until_paused() const;
+  void go_on();
+
+  struct Usage {
+    std::uint64_t loops = 0, busy_loops = 0, sleeps = 0;
+    std::uint64_t cycles = 0, busy_cycles = 0;
+  };
+  [[nodiscard]] Usage usage() const noexcept;
+
+  // Handoff.
+  bool push(std::uint16_t worker, rte_mbuf* m) noexcept override { return rings_.ring(id_, worker).push(&m, 1) == 1; }
+
+ private:
+  std::uint32_t poll_queues(TimeNs now) noexcept;
+  std::uint32_t poll_rings(TimeNs now) noexcept;
+  void rest(TimeNs now) noexcept;
+  [[nodiscard]] TimeNs nap_until(TimeNs now) const noexcept;
+  void run_task() noexcept;
+  void pause() noexcept;
+
+  std::uint16_t id_;
+  const Clock& clock_;
+  config::IdleMode idle_;
+  std::uint16_t burst_;
+  HandoffRings& rings_;
+  Polling polling_;
+
+  TimeNs idle_since_ = 0;
+  TimeNs nap_ns_ = 0;
+  Counter loops_, busy_loops_, sleeps_, cycles_, busy_cycles_;
+
+  alignas(64) std::atomic<bool> stop_{false};
+  std::atomic<bool> receiving_{true};
+  std::atomic<const std::function<void()>*> task_{nullptr};
+  std::mutex call_mutex_;
+  const std::function<void()> pause_task_ = [this] { pause(); };
+  enum class Pause : std::uint8_t { none, asked, stands };
+  std::atomic<Pause> pause_{Pause::none};
+};
+
+}  // namespace weft

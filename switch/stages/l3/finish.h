@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+//
+// The last step of routing, which l3 and lb share: from a next hop to a packet that is ready to leave.
+#pragma once
+
+#include <cstring>
+#include <utility>
+
+#include "switch/base/rcu.h"
+#include "switch/pipeline/batch.h"
+#include "switch/pipeline/context.h"
+#include "switch/stages/l3/counters.h"
+#include "switch/stages/l3/flows.h"
+#include "switch/stages/l3/icmp.h"
+#include "switch/stages/l3/resolver.h"
+#include "switch/tables/route_table.h"
+#include "switch/wire/checksum.h"
+
+namespace weft::stages {
+
+/// What all workers of a switch share.
+struct L3Tables {
+  const tables::Interfaces& interfaces;
+  tables::NeighbourTable& neighbours;
+  RcuDomain& domain;
+  const RcuCell<tables::RouteTable>& routes;
+};
+
+struct L3Limits {
+  std::size_t pending_packets;      ///< that may wait for one neighbour
+  std::uint64_t icmp_errors_per_s;  ///< of one worker
+};
+
+/// What a decision says about the next packet of the same flow.
+enum class Next : std::uint8_t {
+  decides_anew,  ///< nothing
+  keeps_hop,     ///< it has the same next hop
+  keeps_member,  ///< `lb` chooses the same member for it
+};
+
+/// One per worker and switch, made by L3Shared.
+///
+/// A packet whose out_port is kGroupPort carries a group of routes() in PacketMeta::next_hop. That number belongs to
+/// the route table of this burst: no stage between l3 and lb may hold packets.
+class L3Finish final : public L3Resolver::Sink {
+ public:
+  L3Finish(const L3Tables& tables, const L3Limits& limits, std::uint16_t worker);
+
+  /// Start of a burst or timer call of the l3 stage, which nothing of an earlier one reaches into: the newest routes
+  /// are used from now on, and old ones may go.
+  void begin(const pipeline::Context& context) noexcept {
+    tables_.domain.quiescent(worker_);
+    flows_.begin(tables_.routes.version(), tables_.neighbours.changes(), context.link_generation());
+    routes_ = &tables_.routes.read();
+  }
+  /// The route table of this burst.
+  [[nodiscard]] const tables::RouteTable& routes() const noexcept { return *routes_; }
+
+  /// Sends packet `i` on its way to `hop`: decrements the TTL, writes the MAC addresses and sets out_port. A packet
+  /// that cannot leave is taken out of the batch: dropped, with the ICMP error that is due, or held until its neighbour
+  /// is resolved.
+  template <Next next>
+  [[gnu::always_inline]] void forward(pipeline::Context& context, pipeline::Batch& batch, std::uint16_t i,
+                                      const tables::NextHop& hop) noexcept {
+    rte_mbuf* m = batch.packet[i];
+    const wire::Parsed& parsed = pipeline::meta(m).parsed;
+    const L3Resolver::Index neighbour = hop.attached ? attached(m, hop.port) : hop.neighbour;
+    const tables::NeighbourWord word = tables_.neighbours.word(neighbour);
+    const bool plain = word.settled() && parsed.ttl > 1 && parsed.l3_length <= hop.mtu_bytes && resolver_.idle();
+    if (plain) [[likely]] {
+      if (next != Next::decides_anew) flows_.remember(pipeline::meta(m), hop, word, next == Next::keeps_member);
+      rewrite(m, hop, word);
+    } else {
+      forward_slow(context, batch, i, hop, neighbour);
+    }
+  }
+
+  /// The decisions of earlier packets; nullptr while they do not hold.
+  [[nodiscard]] const L3Flows* flows(const pipeline::Context& context) const noexcept {
+    return resolver_.idle() && !context.traced() ? &flows_ : nullptr;
+  }
+  /// A packet was given a group, for `lb` to choose from.
+  void add_grouped() noexcept { ++grouped_; }
+  /// Whether any of them has not come to `lb`; it says how many have.
+  [[nodiscard]] bool any_grouped() const noexcept { return grouped_ != 0; }
+  void take_grouped(std::uint32_t packets) noexcept { grouped_ -= packets; }
+  /// Packets that went the way of their flow past `lb`, since it last asked.
+  void add_balanced(std::uint32_t packets) noexcept { balanced_ += packets; }
+  [[nodiscard]] std::uint32_t take_balanced() noexcept { return std::exchange(balanced_, 0); }
+
+  /// Drops packet `i` for `reason` after an ICMP error, if one is due.
+  void refuse(pipeline::Context& context, pipeline::Batch& batch, std::uint16_t i, pipeline::DropReason reason,
+              IcmpError error, std::uint32_t mtu_bytes = 0) noexcept;
+
+  [[nodiscard]] L3Counters& counters() noexcept { return counters_; }
+  [[nodiscard]] const L3Tables& tables() const noexcept { return tables_; }
+
+  // Before the workers start.
+  void ask_through(L3Kernel& kernel) noexcept { resolver_.ask_through(kernel, worker_); }
+
+  // For the l3 stage.
+  [[nodiscard]] TimeNs next_deadline() const noexcept {
+    return tables_.domain.wanted(worker_) ? 0 : resolver_.next_deadline();
+  }
+  void on_timer(pipeline::Context& context) noexcept;
+  [[nodiscard]] std::size_t held() const noexcept { return resolver_.held(); }
+  void flush(pipeline::Context& context) noexcept { resolver_.flush(context); }
+  void adopt(pipeline::Context& context, L3Finish& old, const pipeline::PortMap& ports) noexcept {
+    resolver_.adopt(context, old.resolver_, ports, *this);
+  }
+
+  // L3Resolver::Sink
+  void resolved(pipeline::Context& context, rte_mbuf* m, pipeline::PortIndex port,
+                tables::NeighbourWord word) noexcept override;
+  void failed(pipeline::Context& context, rte_mbuf* m) noexcept override;
+
+ private:
+  /// The neighbour that a packet's own destination is.
+  [[nodiscard]] L3Resolver::Index attached(const rte_mbuf* m, pipeline::PortIndex port) const noexcept {
+    const wire::Parsed& parsed = pipeline::meta(m).parsed;
+    if (parsed.has(wire::ParsedFlag::ipv6)) return tables_.neighbours.find(port, ip_ends(m).destination);
+    return tables_.neighbours.find_v4(port, static_cast<std::uint32_t>(parsed.address_key));
+  }
+
+  [[gnu::always_inline]] static void rewrite(rte_mbuf* m, const tables::NextHop& hop,
+                                             tables::NeighbourWord word) noexcept {
+    pipeline::PacketMeta& pm = pipeline::meta(m);
+    std::uint8_t* frame = pipeline::frame(m);
+    std::uint8_t* ip = frame + sizeof(wire::EthernetHeader);
+    hop.write_macs(frame, word);
+    if (pm.parsed.has(wire::ParsedFlag::ipv6)) {
+      --wire::header_at<wire::Ipv6Header>(ip).hop_limit;
+    } else {
+      wire::decrement_ttl(wire::header_at<wire::Ipv4Header>(ip));
+    }
+    --pm.parsed.ttl;
+    pm.out_port = hop.port;
+  }
+
+  void forward_slow(pipeline::Context& context, pipeline::Batch& batch, std::uint16_t i, const tables::NextHop& hop,
+                    L3Resolver::Index neighbour) noexcept;
+
+  L3Tables tables_;
+  std::uint16_t worker_;
+  std::uint32_t balanced_ = 0;
+  std::uint32_t grouped_ = 0;
+  const tables::RouteTable* routes_;
+  std::vector<tables::NextHop> by_port_;
+  L3Counters counters_;
+  L3Icmp icmp_;
+  L3Resolver resolver_;
+  L3Flows flows_;
+};
+
+}  // namespace weft::stages

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+#include "switch/stages/l3/messages.h"
+
+#include <algorithm>
+#include <cassert>
+
+#include "switch/wire/checksum.h"
+
+namespace weft::stages {
+namespace {
+
+using wire::be16;
+using wire::be32;
+using wire::header_at;
+using wire::IpAddress;
+using wire::MacAddress;
+
+constexpr std::size_t kL3 = sizeof(wire::EthernetHeader);
+// Neighbour discovery is not routed: a receiver accepts no other hop limit (RFC 4861 7.1).
+constexpr std::uint8_t kOnLinkHopLimit = 255;
+constexpr std::uint8_t kDefaultTtl = 64;
+// ICMP errors are internetwork control, precedence 6 (RFC 1812 4.3.2.5).
+constexpr std::uint8_t kErrorTos = 0xc0;
+
+void write_ethernet(std::uint8_t* out, const LinkAddresses& link, std::uint16_t ethertype) noexcept {
+  header_at<wire::EthernetHeader>(out) = {link.destination, link.source, be16(ethertype)};
+}
+
+wire::Ipv6Header& write_ipv6(std::uint8_t* out, const IpAddress& source, const IpAddress& destination,
+                             std::size_t payload, std::uint8_t hop_limit) noexcept {
+  auto& ip = header_at<wire::Ipv6Header>(out + kL3);
+  ip.version_class_flow.set(0);
+  ip.set_version(6);
+  ip.payload_length.set(static_cast<std::uint16_t>(payload));
+  ip.next_header = wire::IpProtocol::icmpv6;
+  ip.hop_limit = hop_limit;
+  ip.source = source.bytes();
+  ip.destination = destination.bytes();
+  return ip;
+}
+
+std::size_t write_neighbour(std::span<std::uint8_t> out, const LinkAddresses& link, const IpAddress& source,
+                            const IpAddress& destination, const wire::NeighbourMessage& message,
+                            std::uint8_t option) noexcept {
+  assert(out.size() >= kMaxMessageBytes);
+  constexpr std::size_t kPayload = sizeof(wire::NeighbourMessage) + sizeof(wire::NdLinkLayerOption);
+  write_ethernet(out.data(), link, wire::EtherType::ipv6);
+  const auto& ip = write_ipv6(out.data(), source, destination, kPayload, kOnLinkHopLimit);
+  std::uint8_t* at = out.data() + kL3 + sizeof ip;
+  header_at<wire::NeighbourMessage>(at) = message;
+  header_at<wire::NdLinkLayerOption>(at + sizeof message) = {option, 1, link.source};
+  header_at<wire::IcmpHeader>(at).checksum.set(wire::l4_checksum(ip, wire::IpProtocol::icmpv6, {at, kPayload}));
+  return kMaxMessageBytes;
+}
+
+}  // namespace
+
+std::size_t write_arp(std::span<std::uint8_t> out, const LinkAddresses& link, std::uint16_t operation,
+                      const IpAddress& sender, const MacAddress& target_mac, const IpAddress& target) noexcept {
+  assert(out.size() >= kMaxMessageBytes);
+  std::fill_n(out.begin(), wire::kMinFrameBytes, std::uint8_t{0});
+  write_ethernet(out.data(), link, wire::EtherType::arp);
+  header_at<wire::ArpHeader>(out.data() + kL3) = {be16(wire::ArpHeader::kEthernet),
+                                                  be16(wire::EtherType::ipv4),
+                                                  sizeof(MacAddress),
+                                                  sizeof(be32),
+                                                  be16(operation),
+                                                  link.source,
+                                                  be32(sender.v4_value()),
+                                                  target_mac,
+                                                  be32(target.v4_value())};
+  return wire::kMinFrameBytes;
+}
+
+std::size_t write_neighbour_solicitation(std::span<std::uint8_t> out, const LinkAddresses& link,
+                                         const IpAddress& source, const IpAddress& destination,
+                                         const IpAddress& target) noexcept {
+  const wire::NeighbourMessage message{{wire::Icmpv6Type::neighbour_solicitation, 0, be16(0), be32(0)}, target.bytes()};
+  return write_neighbour(out, link, source, destination, message, wire::NdLinkLayerOption::kSource);
+}
+
+std::size_t write_neighbour_advertisement(std::span<std::uint8_t> out, const LinkAddresses& link,
+                                          const IpAddress& source, const IpAddress& destination,
+                                          bool solicited) noexcept {
+  using Message = wire::NeighbourMessage;
+  const std::uint32_t flags = Message::kRouter | Message::kOverride | (solicited ? Message::kSolicited : 0);
+  const Message message{{wire::Icmpv6Type::neighbour_advertisement, 0, be16(0), be32(flags)}, source.bytes()};
+  return write_neighbour(out, link, source, destination, message, wire::NdLinkLayerOption::kTarget);
+}
+
+void write_icmp_error(std::span<std::uint8_t> frame, const LinkAddresses& link, const IpAddress& source,
+                      const IpAddress& destination, const IcmpMessage& message) noexcept {
+  const bool v6 = source.is_v6();
+  assert(v6 == destination.is_v6() && frame.size() >= icmp_quote_offset(v6));
+  const auto icmp = frame.subspan(icmp_quote_offset(v6) - sizeof(wire::IcmpHeader));
+  auto& header = header_at<wire::IcmpHeader>(icmp.data());
+  header = {message.type, message.code, be16(0), be32(message.rest)};
+  if (v6) {
+    write_ethernet(frame.data(), link, wire::EtherType::ipv6);
+    auto& ip = write_ipv6(frame.data(), source, destination, icmp.size(), kDefaultTtl);
+    ip.set_traffic_class(kErrorTos);
+    header.checksum.set(wire::l4_checksum(ip, wire::IpProtocol::icmpv6, icmp));
+    return;
+  }
+  write_ethernet(frame.data(), link, wire::EtherType::ipv4);
+  auto& ip = header_at<wire::Ipv4Header>(frame.data() + kL3);
+  // Never fragmented, so it needs no identification (RFC 6864 4.1).
+  ip = {0x45,
+        kErrorTos,
+        be16(static_cast<std::uint16_t>(frame.size() - kL3)),
+        be16(0),
+        be16(wire::Ipv4Header::kDontFragment),
+        kDefaultTtl,
+        wire::IpProtocol::icmp,
+        be16(0),
+        be32(source.v4_value()),
+        be32(destination.v4_value())};
+  ip.checksum.set(wire::ipv4_checksum(ip));
+  header.checksum.set(wire::internet_checksum(icmp));
+}
+
+}  // namespace weft::stages

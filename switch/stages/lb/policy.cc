@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+#include "switch/stages/lb/policy.h"
+
+namespace weft::stages {
+namespace {
+
+using pipeline::Context;
+using tables::EcmpHash;
+using tables::NextHopId;
+
+class EcmpPolicy : public LbPolicy {
+ public:
+  explicit EcmpPolicy(std::uint64_t seed) : hash_(seed) {}
+
+  void choose(Context& /*context*/, LinkView& links, std::span<LbItem> items) noexcept override {
+    if (links.all_up()) [[likely]] {
+      for (LbItem& item : items) {
+        item.choice = item.first_member[EcmpHash::member(flow_hash(hash_, item.packet), item.member_count)];
+      }
+      return;
+    }
+    for (LbItem& item : items) item.choice = member_by_hash(item.members(), links, flow_hash(hash_, item.packet));
+  }
+
+  [[nodiscard]] bool keeps_member() const noexcept override { return true; }
+
+ private:
+  EcmpHash hash_;
+};
+
+class RandomPolicy : public LbPolicy {
+ public:
+  [[nodiscard]] bool keeps_member() const noexcept override { return false; }
+  void choose(Context& context, LinkView& links, std::span<LbItem> items) noexcept override {
+    for (LbItem& item : items) {
+      item.choice = member_by_hash(item.members(), links, static_cast<std::uint32_t>(context.rng.next() >> 32));
+    }
+  }
+};
+
+}  // namespace
+
+NextHopId another_member(std::span<const NextHopId> members, LinkView& links, std::uint32_t hash) noexcept {
+  const auto count = static_cast<std::uint32_t>(members.size());
+  std::uint32_t up = 0;
+  for (const NextHopId member : members) up += links.up(member) ? 1 : 0;
+  if (up == 0) return tables::kUnreachable;
+  std::uint32_t skip = EcmpHash::member(EcmpHash::second_choice(hash, count), up);
+  for (const NextHopId member : members) {
+    if (links.up(member) && skip-- == 0) return member;
+  }
+  return tables::kUnreachable;
+}
+
+std::unique_ptr<LbPolicy> make_ecmp_policy(const pipeline::StageBuild& build) {
+  return std::make_unique<EcmpPolicy>(build.info.seed);
+}
+
+std::unique_ptr<LbPolicy> make_random_policy() {
+  return std::make_unique<RandomPolicy>();
+}
+
+}  // namespace weft::stages

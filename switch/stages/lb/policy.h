@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+//
+// How the `lb` stage picks the member of an equal-cost group.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "switch/pipeline/context.h"
+#include "switch/pipeline/stage.h"
+#include "switch/stages/lb/path_map.h"
+#include "switch/tables/ecmp_hash.h"
+#include "switch/tables/next_hops.h"
+#include "switch/wire/headers.h"
+
+namespace weft::stages {
+
+/// A packet whose route is a group. Without default values, so that an array for a burst costs nothing to make.
+struct LbItem {
+  rte_mbuf* packet;
+  const tables::NextHopId* first_member;  ///< in the order of the configuration
+  std::uint32_t member_count;             ///< at least two
+  tables::NextHopId choice;               ///< out: one of the members; kUnreachable when no path is up
+  std::uint16_t index;                    ///< of the packet in its batch
+
+  [[nodiscard]] std::span<const tables::NextHopId> members() const noexcept { return {first_member, member_count}; }
+};
+
+/// Paths in this burst: asking whether each packet's port has a link and is not excluded would cost more than the
+/// choice.
+class LinkView {
+ public:
+  LinkView(const pipeline::Context& context, const tables::NextHops& hops) noexcept
+      : context_(context), hops_(hops), all_up_(context.all_paths_up()) {}
+
+  [[nodiscard]] bool all_up() const noexcept { return all_up_; }
+  [[nodiscard]] pipeline::PortIndex port(tables::NextHopId member) const noexcept { return hops_.hop(member).port; }
+  [[nodiscard]] bool up(tables::NextHopId member) noexcept {
+    if (all_up_) [[likely]]
+      return true;
+    const pipeline::PortIndex port = this->port(member);
+    const std::uint64_t bit = std::uint64_t{1} << port % 64;
+    if (port < 64 && (up_ & bit) != 0) [[likely]]
+      return true;
+    if (!context_.path_up(port)) return false;
+    if (port < 64) up_ |= bit;
+    return true;
+  }
+
+ private:
+  const pipeline::Context& context_;
+  const tables::NextHops& hops_;
+  bool all_up_;
+  std::uint64_t up_ = 0;  // ports that were seen up
+};
+
+/// One per worker and switch. A policy keeps its own state; whatever it wants to know about packets is in their
+/// PacketMeta, about ports in the context.
+class LbPolicy {
+ public:
+  virtual ~LbPolicy() = default;
+  /// Sets the choice of every item. Called once per burst.
+  virtual void choose(pipeline::Context& context, LinkView& links, std::span<LbItem> items) noexcept = 0;
+  /// A flow (addresses, protocol and ports) keeps its member while the group and the links stay as they are: l3 may
+  /// then send its packets on without asking again.
+  [[nodiscard]] virtual bool keeps_member() const noexcept = 0;
+};
+
+/// A member whose path is up, chosen by the hash among those; kUnreachable when there is none.
+[[nodiscard]] tables::NextHopId another_member(std::span<const tables::NextHopId> members, LinkView& links,
+                                               std::uint32_t hash) noexcept;
+
+/// The member that `hash` belongs to, or another one by the same hash if its path is down: flows of other members stay
+/// where they are. kUnreachable when no path is up.
+[[nodiscard]] inline tables::NextHopId member_by_hash(std::span<const tables::NextHopId> members, LinkView& links,
+                                                      std::uint32_t hash) noexcept {
+  const tables::NextHopId member = members[tables::EcmpHash::member(hash, static_cast<std::uint32_t>(members.size()))];
+  return links.up(member) ? member : another_member(members, links, hash);
+}
+
+/// tables::EcmpHash of a packet's addresses, protocol and ports.
+[[nodiscard]] inline std::uint32_t flow_hash(const tables::EcmpHash& hash, const rte_mbuf* m) noexcept {
+  const wire::Parsed& parsed = pipeline::meta(m).parsed;
+  const std::uint64_t ports =
+      tables::EcmpHash::ports_word(parsed.source_port, parsed.destination_port, parsed.protocol);
+  if (!parsed.has(wire::ParsedFlag::ipv6)) [[likely]]
+    return hash.v4(parsed.address_key, ports);
+  return hash.v6(pipeline::frame(m) + parsed.l3_offset + offsetof(wire::Ipv6Header, source), ports);
+}
+
+/// `ecmp`: by flow_hash(), whose seed is that of the switch. A flow keeps its member.
+[[nodiscard]] std::unique_ptr<LbPolicy> make_ecmp_policy(const pipeline::StageBuild& build);
+/// `random`: each packet by itself, uniformly.
+[[nodiscard]] std::unique_ptr<LbPolicy> make_random_policy();
+/// `adaptive`: each packet by itself, to the port whose egress queue holds the fewest packets; see lb_adaptive.cc.
+[[nodiscard]] std::unique_ptr<LbPolicy> make_adaptive_policy();
+/// The option `tiers_above`; nullopt when it is not there, or its hashes do not reach all paths.
+[[nodiscard]] std::optional<PathMap> path_map_of(const config::Value& options);
+/// `psn`: requests of known RC queue pairs by their PSN; see lb_psn.cc.
+[[nodiscard]] std::unique_ptr<LbPolicy> make_psn_policy(const pipeline::StageBuild& build);
+
+}  // namespace weft::stages

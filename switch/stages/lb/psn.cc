@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+//
+// `psn`: Themis-S, the half of Themis at the sender's ToR (Liu et al., APNET 2025, 3.2).
+//
+// the paper          here
+// N                  members of the group whose paths are up, each as often as its weight says
+// P_base             what `ecmp` would choose among those N, by the hash of the flow
+// Path_i             (PSN mod N + P_base) mod N, an index into those N in the order of the configuration
+//
+// With tiers above (`tiers_above`) N is that number times the paths M above each uplink. The uplink is chosen here, by
+// PSN mod N modulo the number of uplinks; the quotient says by how much the choice of the switches above changes: the
+// source port is changed by PathMap::delta() of it, and ICRC and UDP checksum with it. Packets of equal PSN mod N have
+// equal paths, and the N paths are all there are.
+//
+// Only requests of RC queue pairs that the switch knows of (`accept`) are sprayed by PSN: they are what the receiver's
+// ToR can judge. A READ request goes by its PSN as every other request does. READ and ATOMIC responses carry PSNs of
+// the other direction and have no NACK to be judged; these, CNPs and all other packets go as with `ecmp`.
+//
+// ACKs take the paths in turn (`spray_acks`), those of all queue pairs together. Where one ACK answers each packet they
+// are a twentieth of the load, and those of a flow on one path are what that path cannot carry beside its share of data
+// that fills all others. Order means nothing to them: an ACK says what all earlier ones said, and a requester drops one
+// that a later one has overtaken. Three exceptions go as with `ecmp`. NAKs: one that is lost costs a timeout, so that
+// those of a queue pair better share their luck; there are few. ACKs of queue pairs that have had READ or ATOMIC
+// responses: an ACK in front of such a response would mean that it is lost. ACKs of queue pairs that are not known.
+//
+// When a port goes down or is excluded, or a route loses a next hop, N shrinks and the other paths share the packets at
+// once; it grows back the same way. The receiver's ToR sees by the arrival of packets that the mapping has changed
+// (nack_filter). With one member left this is ecmp.
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+
+#include "switch/stages/lb/policy.h"
+#include "switch/stages/lb/psn_paths.h"
+#include "switch/stages/rdma_track/known.h"
+#include "switch/stages/rdma_track/stage.h"
+#include "switch/wire/roce_editor.h"
+
+namespace weft::stages {
+namespace {
+
+using pipeline::Context;
+using tables::EcmpHash;
+using tables::NextHopId;
+
+constexpr std::uint32_t kMaxSlots = 256;
+// Of a packet: a jumbo frame in the smallest buffers.
+constexpr std::size_t kMaxSegments = 64;
+
+class PsnPolicy : public LbPolicy {
+ public:
+  explicit PsnPolicy(const pipeline::StageBuild& build)
+      : hash_(build.info.seed),
+        known_(build),
+        above_(path_map_of(build.options)),
+        icrc_mode_(build.info.icrc == pipeline::IcrcUpdate::full ? wire::IcrcMode::full : wire::IcrcMode::incremental),
+        icrc_changes_(above_ ? above_->paths() * kLengths : 0),
+        spray_acks_(build.options["spray_acks"].boolean()),
+        ordered_(spray_acks_ ? known_.tracker().table().slots() : 0),
+        weight_of_port_(build.info.ports.size(), 1) {
+    const config::Value& weights = build.options["weights"];
+    if (weights.is_null()) return;
+    for (const pipeline::PortInfo& port : build.info.ports) {
+      if (weights.has(port.name)) weight_of_port_[port.index] = weights[port.name].unsigned_integer();
+      weighted_ = weighted_ || weight_of_port_[port.index] != 1;
+    }
+  }
+
+  [[nodiscard]] bool keeps_member() const noexcept override { return false; }
+
+  void choose(Context& /*context*/, LinkView& links, std::span<LbItem> items) noexcept override {
+    if (above_) prefetch_ends(items);
+    const bool plain = !weighted_ && links.all_up();
+    group_ = nullptr;
+    for (LbItem& item : items) {
+      const std::uint32_t hash = flow_hash(hash_, item.packet);
+      const pipeline::PacketMeta& pm = pipeline::meta(item.packet);
+      const bool request = kRcRequests[pm.parsed.opcode];
+      if (request ? !known_.known(pm) : !spray_acks_ || !is_free_ack(pm)) {
+        item.choice = member_by_hash(item.members(), links, hash);
+        continue;
+      }
+      if (item.first_member != group_) prepare(item, links, plain);
+      const std::uint32_t base = request ? EcmpHash::member(hash, paths_.value()) : 0;
+      std::uint32_t turn = request ? pm.parsed.psn.value() : next_ack_++;
+      if (above_ && count_ != 0) {
+        const std::uint32_t path = all_paths_.remainder(turn);
+        turn = paths_.remainder(path);
+        move(item.packet, paths_.quotient(path));
+      }
+      item.choice = count_ == 0 ? tables::kUnreachable : slots_[paths_.remainder(turn + base)];
+    }
+  }
+
+ private:
+  // An ACK of a known queue pair that nothing has to arrive in front of. Takes note of responses that have.
+  bool is_free_ack(const pipeline::PacketMeta& pm) noexcept {
+    if (!kRcResponses[pm.parsed.opcode] || !known_.known(pm)) return false;
+    std::uint32_t& ordered = ordered_[pm.qp_handle - 1];
+    if (pm.parsed.opcode != static_cast<std::uint8_t>(wire::Opcode::RC_ACKNOWLEDGE)) {
+      ordered = pm.parsed.dest_qp.value();
+      return false;
+    }
+    return ordered != pm.parsed.dest_qp.value() && wire::Syndrome(pm.parsed.syndrome).is_ack();
+  }
+  void prepare(const LbItem& item, LinkView& links, bool plain) noexcept {
+    group_ = item.first_member;
+    if (plain) {
+      slots_ = item.first_member;
+      count_ = item.member_count;
+    } else {
+      expand(item, links);
+    }
+    if (paths_.value() == count_) return;
+    paths_ = PathCount(std::max(count_, 1u));
+    if (above_) all_paths_ = PathCount(paths_.value() * above_->paths());
+  }
+  // Where the ICRCs are, which nothing has touched so far.
+  static void prefetch_ends(std::span<const LbItem> items) noexcept {
+    for (const LbItem& item : items) __builtin_prefetch(pipeline::frame(item.packet) + item.packet->data_len - 1, 1);
+  }
+  // Changes the source port, and with it the way that the switches above choose.
+  void move(rte_mbuf* m, std::uint32_t way) noexcept {
+    const std::uint16_t delta = above_->delta(way);
+    if (delta == 0) return;
+    wire::Parsed& parsed = pipeline::meta(m).parsed;
+    std::uint8_t* frame = pipeline::frame(m);
+    auto& udp = wire::header_at<wire::UdpHeader>(frame + parsed.l4_offset);
+    if (m->data_len != m->pkt_len || udp.checksum.value() != 0 || icrc_mode_ == wire::IcrcMode::full) [[unlikely]]
+      return move_any(m, delta);
+    parsed.source_port ^= delta;
+    udp.source_port.set(parsed.source_port);
+    std::uint8_t* icrc = frame + wire::roce_layout(frame, parsed).icrc;
+    wire::store_icrc(icrc, wire::load_icrc(icrc) ^ icrc_change(way, udp.length.value()));
+  }
+  // What a change does to the ICRC depends on where it lies before the end and on nothing else of a packet: CRCs are
+  // linear. Most packets of a switch have one of few lengths.
+  std::uint32_t icrc_change(std::uint32_t way, std::uint16_t udp_length) noexcept {
+    IcrcChange& known = icrc_changes_[way * kLengths + udp_length / 4 % kLengths];
+    if (known.udp_length != udp_length) {
+      constexpr std::uint32_t kBehind = sizeof(wire::be32) + wire::kIcrcBytes;
+      const wire::FieldEdit edit{wire::byte_swap(std::uint32_t{above_->delta(way)} << 16), udp_length - kBehind};
+      known = {udp_length, wire::icrc_update(0, {&edit, 1})};
+    }
+    return known.change;
+  }
+  void move_any(rte_mbuf* m, std::uint16_t delta) const noexcept {
+    wire::Parsed& parsed = pipeline::meta(m).parsed;
+    wire::RoceEditor editor(pipeline::frame(m), parsed);
+    editor.set_source_port(parsed.source_port ^ delta);
+    if (m->data_len == m->pkt_len) return editor.finish(icrc_mode_);
+    std::array<std::span<std::uint8_t>, kMaxSegments> segments;
+    std::size_t count = 0;
+    std::uint32_t held = 0;
+    for (rte_mbuf* part = m; part != nullptr && count < kMaxSegments; part = part->next) {
+      segments[count++] = {rte_pktmbuf_mtod(part, std::uint8_t*), part->data_len};
+      held += part->data_len;
+    }
+    if (held < m->pkt_len) return editor.finish_headers();
+    editor.finish(icrc_mode_, std::span(segments).first(count));
+  }
+  void expand(const LbItem& item, LinkView& links) noexcept {
+    slots_ = expanded_.data();
+    count_ = 0;
+    for (const NextHopId member : item.members()) {
+      if (!links.up(member)) continue;
+      for (std::uint64_t i = weight_of_port_[links.port(member)]; i > 0 && count_ < kMaxSlots; --i) {
+        expanded_[count_++] = member;
+      }
+    }
+  }
+
+  EcmpHash hash_;
+  KnownPairs known_;
+  std::optional<PathMap> above_;
+  wire::IcrcMode icrc_mode_;
+  static constexpr std::uint32_t kLengths = 32;
+  struct IcrcChange {
+    std::uint32_t udp_length = 0;  ///< 0: of no length yet
+    std::uint32_t change = 0;
+  };
+  std::vector<IcrcChange> icrc_changes_;  ///< kLengths of each way above an uplink
+  bool spray_acks_;
+  std::uint32_t next_ack_ = 0;
+  std::vector<std::uint32_t> ordered_;  ///< by handle: a queue pair that has had responses with data
+  std::vector<std::uint64_t> weight_of_port_;
+  bool weighted_ = false;
+  // Of the group at hand.
+  const NextHopId* group_ = nullptr;
+  const NextHopId* slots_ = nullptr;
+  std::uint32_t count_ = 0;
+  PathCount paths_{1};
+  PathCount all_paths_{1};
+  std::array<NextHopId, kMaxSlots> expanded_{};
+};
+
+}  // namespace
+
+std::optional<PathMap> path_map_of(const config::Value& options) {
+  if (!options.has("tiers_above")) return std::nullopt;
+  std::vector<HashTier> tiers;
+  for (const config::Value& tier : options["tiers_above"].list()) {
+    tiers.push_back(
+        ecmp_tier(tier["seed"].unsigned_integer(), static_cast<std::uint32_t>(tier["members"].unsigned_integer())));
+  }
+  return PathMap::build(tiers);
+}
+
+std::unique_ptr<LbPolicy> make_psn_policy(const pipeline::StageBuild& build) {
+  return std::make_unique<PsnPolicy>(build);
+}
+
+}  // namespace weft::stages

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+#include "switch/stages/lb/stage.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstdlib>
+#include <limits>
+
+#include "switch/pipeline/set_words.h"
+#include "switch/stages/rdma_track/known.h"
+
+namespace weft::stages {
+
+using config::Schema;
+using config::Value;
+using pipeline::Batch;
+using pipeline::Context;
+using pipeline::DropReason;
+
+void LbStage::ingress(Context& context, Batch& batch) {
+  if (finish_.any_grouped()) balance(context, batch);
+  const std::uint32_t balanced = finish_.take_balanced();
+  if (balanced != 0) counters_[static_cast<std::size_t>(LbCounter::balanced)].add(balanced);
+}
+
+void LbStage::balance(Context& context, Batch& batch) noexcept {
+  const tables::NextHops& hops = finish_.routes().next_hops();
+  LbItem items[Batch::kCapacity];
+  std::uint32_t count = 0;
+  tables::NextHopId group = tables::kUnreachable;
+  std::span<const tables::NextHopId> members;
+  for (std::uint32_t i = 0; i < batch.size; ++i) {
+    rte_mbuf* m = batch.packet[i];
+    const pipeline::PacketMeta& pm = pipeline::meta(m);
+    if (pm.out_port != pipeline::kGroupPort) continue;
+    finish_.take_grouped(1);
+    if (pm.next_hop != group) [[unlikely]] {
+      // Also safe for a number from another route table than this burst's.
+      if (!hops.has_group(pm.next_hop)) [[unlikely]] {
+        context.drop(batch, static_cast<std::uint16_t>(i), DropReason::no_egress);
+        continue;
+      }
+      group = pm.next_hop;
+      members = hops.members(group);
+    }
+    items[count++] = {m, members.data(), static_cast<std::uint32_t>(members.size()), tables::kUnreachable,
+                      static_cast<std::uint16_t>(i)};
+  }
+  if (count == 0) return;
+  finish_.add_balanced(count);
+  LinkView links(context, hops);
+  const bool keeps_member = policy_->keeps_member();
+  policy_->choose(context, links, {items, count});
+  std::uint32_t lost = 0;
+  for (std::uint32_t k = 0; k < count; ++k) {
+    const LbItem& item = items[k];
+    if (item.choice == tables::kUnreachable) [[unlikely]] {
+      context.drop(batch, item.index, DropReason::egress_down);
+      ++lost;
+    } else {
+      pipeline::meta(item.packet).next_hop = item.choice;
+      if (keeps_member) {
+        finish_.forward<Next::keeps_member>(context, batch, item.index, hops.hop(item.choice));
+      } else {
+        finish_.forward<Next::decides_anew>(context, batch, item.index, hops.hop(item.choice));
+      }
+    }
+  }
+  if (lost != 0) counters_[static_cast<std::size_t>(LbCounter::no_member_up)].add(lost);
+}
+
+namespace {
+
+using PolicyMaker = std::unique_ptr<LbPolicy> (*)(const pipeline::StageBuild&);
+
+// By the words of the option `policy`.
+constexpr std::pair<std::string_view, PolicyMaker> kPolicies[] = {
+    {"ecmp", make_ecmp_policy},
+    {"random", [](const pipeline::StageBuild&) { return make_random_policy(); }},
+    {"adaptive", [](const pipeline::StageBuild&) { return make_adaptive_policy(); }},
+    {"psn", make_psn_policy},
+};
+
+std::unique_ptr<LbPolicy> make_policy(const pipeline::StageBuild& build) {
+  for (const auto& [name, make] : kPolicies) {
+    if (build.options["policy"].string() == name) return make(build);
+  }
+  std::abort();  // the schema knows no other words
+}
+
+Schema lb_options() {
+  using Key = Schema::Key;
+  const Schema tier = Schema::map({
+      Key::required_key("seed", Schema::integer(0, std::numeric_limits<std::int64_t>::max()),
+                        "The seed of its switches, whose policy is ecmp; all have the same."),
+      Key::required_key("members", Schema::integer(2, 1 << PathMap::kPortBits),
+                        "Next hops that each of them chooses from, a power of two."),
+  });
+  std::vector<std::string> words;
+  for (const auto& [name, make] : kPolicies) words.emplace_back(name);
+  return Schema::map({
+      Key::with_default("policy", Schema::one_of(std::move(words)), Value("ecmp"),
+                        "ecmp: by a hash of the flow; random: each packet by itself; adaptive: each packet to the "
+                        "shortest egress queue; psn: requests of known RC queue pairs by their PSN (Themis-S)."),
+      accept_option(),
+      Key::optional_key("weights", Schema::dictionary(Schema::integer(1, 64)),
+                        "Share of a port among unequal paths, by its name; 1 where none is given. For policy psn."),
+      Key::with_default("spray_acks", Schema::boolean(), Value(true),
+                        "psn sends ACKs of known queue pairs over all paths in turn, unless READ or ATOMIC responses "
+                        "have to arrive before them; false: by the hash of their flow."),
+      Key::optional_key("tiers_above", Schema::list(tier, 1),
+                        "Tiers of switches that choose between this one's uplinks and the top, lowest first: psn then "
+                        "sprays over their paths too, by changing the UDP source port."),
+  });
+}
+
+void check_tiers(const Value& options, config::Diagnostics& diagnostics) {
+  if (!options.has("tiers_above")) return;
+  const Value& tiers = options["tiers_above"];
+  std::uint64_t paths = 1;
+  for (const Value& tier : tiers.list()) {
+    const std::uint64_t members = tier["members"].unsigned_integer();
+    if (!std::has_single_bit(members)) {
+      return diagnostics.error(tier["members"].mark(), "tiers_above: members must be a power of two");
+    }
+    paths = std::min<std::uint64_t>(paths * members, 1 << 20);
+  }
+  if (paths > 1u << PathMap::kPortBits || !path_map_of(options)) {
+    diagnostics.error(tiers.mark(),
+                      "tiers_above: changes of the source port do not reach all paths: fewer members, or "
+                      "other seeds");
+  }
+}
+
+void check_lb(const Value& options, const pipeline::SwitchInfo& info, config::Diagnostics& diagnostics) {
+  const auto place = [&](std::string_view name) {
+    return std::find_if(info.pipeline.begin(), info.pipeline.end(),
+                        [&](const pipeline::StageSpec& spec) { return spec.name == name; });
+  };
+  const bool tracked = place("rdma_track") < place("lb");
+  const Value& policy = options["policy"];
+  if (policy.string() == "psn" && !tracked) {
+    diagnostics.error(policy.mark(), "policy psn needs stage 'rdma_track' before it");
+  }
+  check_tiers(options, diagnostics);
+  if (!options.has("weights")) return;
+  for (const auto& [name, weight] : options["weights"].map()) {
+    const bool known = std::any_of(info.ports.begin(), info.ports.end(),
+                                   [&name = name](const pipeline::PortInfo& port) { return port.name == name; });
+    if (!known) diagnostics.error(weight.mark(), "weights: the switch has no port '" + name + "'");
+  }
+}
+
+}  // namespace
+
+pipeline::StageType lb_stage_type() {
+  pipeline::StageType type;
+  type.name = "lb";
+  type.summary = "Picks the member of equal-cost groups.";
+  type.needs = {"parsed", "group"};
+  type.options = lb_options();
+  type.counters = {"balanced", "no_member_up"};
+  type.check = check_lb;
+  type.set = [](const Value& options, const pipeline::SwitchInfo& info, const std::vector<std::string>& words,
+                std::uint16_t /*workers*/) {
+    return pipeline::set_by_words("lb", lb_options(), check_lb, options, info, words);
+  };
+  type.make = [](const pipeline::StageBuild& build, pipeline::StageShared*) {
+    auto* routing = dynamic_cast<L3Shared*>(build.shared_of("l3"));
+    if (routing == nullptr) std::abort();  // `group` is provided by l3 alone
+    return std::make_unique<LbStage>(make_policy(build), routing->worker(build.worker));
+  };
+  return type;
+}
+
+}  // namespace weft::stages

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+//
+// Load balancing: picks the member for packets whose route is an equal-cost group, and sends them on their way.
+#pragma once
+
+#include "switch/pipeline/stage.h"
+#include "switch/stages/l3/shared.h"
+#include "switch/stages/lb/policy.h"
+
+namespace weft::stages {
+
+/// Order of the counters of the `lb` stage.
+enum class LbCounter : std::uint8_t {
+  balanced,      ///< packets whose route is a group
+  no_member_up,  ///< of those, dropped because no member's path is up
+  count_,
+};
+
+/// Packets with another out_port than kGroupPort pass by.
+class LbStage : public pipeline::Stage {
+ public:
+  LbStage(std::unique_ptr<LbPolicy> policy, L3Finish& finish) : policy_(std::move(policy)), finish_(finish) {}
+
+  void ingress(pipeline::Context& context, pipeline::Batch& batch) override;
+  [[nodiscard]] std::span<const Counter> counters() const override { return counters_; }
+
+ private:
+  void balance(pipeline::Context& context, pipeline::Batch& batch) noexcept;
+
+  std::unique_ptr<LbPolicy> policy_;
+  L3Finish& finish_;
+  std::array<Counter, static_cast<std::size_t>(LbCounter::count_)> counters_;
+};
+
+/// Registered as `lb`; needs `group`. Option: policy.
+[[nodiscard]] pipeline::StageType lb_stage_type();
+
+}  // namespace weft::stages

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+//
+// nack_filter: Themis-D at the receivers' ToR. In its ingress half it judges the NACKs of its hosts; in its egress half
+// it records which packets of cross-rack queue pairs leave to them. What it decides by is in nack_filter_unit.h.
+//
+// Only queue pairs take state whose requests come in through an uplink and leave through another port, and whose two
+// directions are known (`accept`). All other packets pass, and so do all NACKs that the filter cannot judge: nothing is
+// known of their queue pair, their ICRC is wrong, or there is no room. RNR NAKs and the NAKs that end a connection pass
+// always.
+//
+// A blocked NACK is dropped as nack_blocked, or goes on as an ACK of everything before the PSN that it asks for. Its
+// bytes are kept: when a compensation is due, the same packet is sent after all. It says what the receiver would have
+// said: PSN, MSN and ICRC are right, and nothing that it acknowledges has been taken back since.
+//
+// The worker that owns an egress port records; the one that owns the queue pair judges. Where they are not the same,
+// what left goes from one to the other through a ring before the packet itself leaves, so that a NACK that it brings
+// about comes later.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <vector>
+
+#include "switch/pipeline/stage.h"
+#include "switch/stages/nack_filter/unit.h"
+#include "switch/stages/rdma_track/known.h"
+#include "switch/tables/page_memory.h"
+#include "switch/wire/roce_editor.h"
+
+namespace weft::stages {
+
+/// Counters of the stage, in the order in which it shows them.
+enum class NackCounter : std::uint8_t {
+  nacks_seen,                ///< NACKs of hosts
+  nacks_valid,               ///< of these, passed because their packet is lost
+  nacks_blocked,             ///< stopped, or made an ACK
+  nacks_unknown,             ///< passed because they could not be judged
+  nacks_path_down,           ///< passed because their packet was to come in through an uplink that is down or excluded
+  compensated_packet,        ///< blocked NACKs that were sent after all: a later packet proved the loss,
+  compensated_guard,         ///< the guard expired,
+  compensated_path_down,     ///< the uplink of the packet went down or was excluded,
+  nacks_released,            ///< or nothing could be judged any more
+  spurious_retransmissions,  ///< request packets that had left before and were not lost
+  path_mismatches,           ///< times that packets of a queue pair began to arrive through other uplinks
+  qps_active,                ///< queue pairs with state now
+  table_full,                ///< packets of queue pairs that found no room
+  no_buffer,                 ///< times that a compensation had to wait for a packet buffer
+  mail_lost,                 ///< packets that another worker could not tell of: all its queue pairs began anew
+  count_,
+};
+inline constexpr std::array kNackCounterNames{
+    "nacks_seen",        "nacks_valid",
+    "nacks_blocked",     "nacks_unknown",
+    "nacks_path_down",   "compensated_packet",
+    "compensated_guard", "compensated_path_down",
+    "nacks_released",    "spurious_retransmissions",
+    "path_mismatches",   "qps_active",
+    "table_full",        "no_buffer",
+    "mail_lost",
+};
+static_assert(kNackCounterNames.size() == static_cast<std::size_t>(NackCounter::count_));
+
+/// What becomes of a blocked NACK.
+enum class OnBlock : std::uint8_t { drop, ack };
+
+/// The options, read.
+struct NackOptions {
+  bool enabled = true;
+  NackRules rules{};
+  OnBlock on_block = OnBlock::drop;
+  std::uint32_t max_qps = 4096;
+  std::vector<std::uint8_t> uplink_of_port{};  ///< by PortIndex; kNoUplink for ports to hosts
+
+  static constexpr std::uint8_t kNoUplink = 0xff;
+};
+[[nodiscard]] NackOptions nack_options(const config::Value& options, const pipeline::SwitchInfo& info);
+[[nodiscard]] config::Schema nack_options_schema();
+void check_nack_options(const config::Value& options, const pipeline::SwitchInfo& info,
+                        config::Diagnostics& diagnostics);
+
+/// What one worker tells another of a packet of the other's queue pair.
+struct NackMail {
+  std::uint64_t address_key;
+  std::uint32_t handle;  ///< PacketMeta::qp_handle
+  std::uint32_t dest_qp;
+  std::uint32_t psn;
+  std::uint32_t psns;
+  std::uint8_t uplink;
+  bool dropped;
+};
+
+/// Rings between the workers of a switch, one for every ordered pair.
+class NackFilterShared : public pipeline::StageShared {
+ public:
+  static constexpr std::uint32_t kCapacity = 4096;
+
+  explicit NackFilterShared(const pipeline::StageBuild& build);
+
+  /// The worker that owns a queue pair.
+  [[nodiscard]] std::uint16_t owner(const wire::Parsed& parsed) const noexcept;
+  /// When there is no room, the receiver finds out by lost().
+  void push(std::uint16_t from, std::uint16_t to, const NackMail& mail) noexcept;
+  [[nodiscard]] bool pop(std::uint16_t from, std::uint16_t to, NackMail& mail) noexcept;
+  [[nodiscard]] bool pending(std::uint16_t to) const noexcept;
+  /// How much mail from one worker to another found no room.
+  [[nodiscard]] std::uint32_t lost(std::uint16_t from, std::uint16_t to) const noexcept;
+  [[nodiscard]] std::uint16_t workers() const noexcept { return workers_; }
+  /// The uplinks.
+  [[nodiscard]] std::vector<pipeline::PathSet> path_sets() const override { return {uplinks_}; }
+
+ private:
+  struct Ring {
+    alignas(64) std::atomic<std::uint32_t> head{0};
+    alignas(64) std::atomic<std::uint32_t> tail{0};
+    std::atomic<std::uint32_t> lost{0};
+    std::unique_ptr<NackMail[]> items{};
+  };
+  [[nodiscard]] Ring& ring(std::uint16_t from, std::uint16_t to) const noexcept {
+    return rings_[std::size_t{from} * workers_ + to];
+  }
+  std::uint16_t workers_;
+  const pipeline::SteerTable* steer_;
+  pipeline::PathSet uplinks_;
+  std::unique_ptr<Ring[]> rings_;
+};
+
+class NackFilterStage : public pipeline::Stage {
+ public:
+  NackFilterStage(const pipeline::StageBuild& build, NackFilterShared& shared);
+
+  void ingress(pipeline::Context& context, pipeline::Batch& batch) override;
+  void egress(pipeline::Context& context, pipeline::PortIndex port, pipeline::Batch& batch) override;
+  void on_links(pipeline::Context& context) override;
+  void on_drop(pipeline::Context& context, const rte_mbuf* packet, pipeline::DropReason reason) override;
+  [[nodiscard]] TimeNs next_deadline() const override;
+  void on_timer(pipeline::Context& context) override;
+  void flush(pipeline::Context& context) override;
+  void adopt(pipeline::Context& context, pipeline::Stage& old, const pipeline::Adoption& adoption) override;
+  [[nodiscard]] std::span<const Counter> counters() const override { return counters_; }
+  [[nodiscard]] std::vector<std::string_view> tables() const override { return {"nack_filter", "nack_filter_qps"}; }
+  [[nodiscard]] nlohmann::ordered_json rows(std::string_view table, std::uint64_t& cursor,
+                                            std::size_t max) const override;
+
+ private:
+  // Beside what the unit keeps of a queue pair.
+  struct alignas(64) Extra {
+    static constexpr std::size_t kFrameBytes = 108;
+    std::uint64_t addresses;  ///< QpEntry::addresses
+    std::uint32_t position;   ///< of its entry in the table of rdma_track
+    std::uint16_t frame_bytes;
+    pipeline::PortIndex in_port;  ///< of the NACK
+    bool timed;                   ///< it stands in timers_
+    std::uint8_t frame[kFrameBytes];
+  };
+  struct Timer {
+    TimeNs at;
+    std::uint32_t slot;
+    friend bool operator>(const Timer& a, const Timer& b) noexcept { return a.at > b.at; }
+  };
+  static constexpr std::uint32_t kNone = 0xffffffff;
+  // A compensation for which there was no buffer is tried again after this long; so often are the queues of other
+  // workers' ports looked at that have to be empty first.
+  static constexpr TimeNs kRetryNs = 100'000;
+
+  [[nodiscard]] NackQp qp(std::uint32_t slot) const noexcept { return unit_.view(slot_memory(slot)); }
+  [[nodiscard]] Extra& extra(std::uint32_t slot) const noexcept {
+    return *reinterpret_cast<Extra*>(slot_memory(slot) + extra_at_);
+  }
+  [[nodiscard]] std::byte* slot_memory(std::uint32_t slot) const noexcept { return memory_ + slot * stride_; }
+
+  /// A request packet on its way from an uplink to a host.
+  [[nodiscard]] bool to_host(const pipeline::PacketMeta& pm, pipeline::PortIndex out) const noexcept {
+    return pm.in_port < options_.uplink_of_port.size() && out < options_.uplink_of_port.size() &&
+           options_.uplink_of_port[pm.in_port] != NackOptions::kNoUplink &&
+           options_.uplink_of_port[out] == NackOptions::kNoUplink && kRcRequests[pm.parsed.opcode] &&
+           pm.parsed.kind == wire::FrameKind::roce && pm.qp_handle != 0;
+  }
+  /// Where a packet came in, as the unit wants it.
+  [[nodiscard]] std::uint8_t uplink_of(const pipeline::PacketMeta& pm) const noexcept {
+    return options_.rules.arrival_check ? options_.uplink_of_port[pm.in_port] : std::uint8_t{0};
+  }
+  void record_all(pipeline::Context& context, pipeline::PortIndex port, const pipeline::Batch& batch) noexcept;
+  void record_for_owners(pipeline::Context& context, pipeline::PortIndex port, const pipeline::Batch& batch) noexcept;
+  void tell_owner(pipeline::Context& context, const rte_mbuf* m, bool dropped) noexcept;
+  [[nodiscard]] NackMail mail_of(const rte_mbuf* m, bool dropped) const noexcept;
+  void record(pipeline::Context& context, const NackMail& mail) noexcept;
+  void act(pipeline::Context& context, std::uint32_t slot, const DataVerdict& verdict) noexcept;
+  void read_mail(pipeline::Context& context) noexcept;
+
+  [[nodiscard]] std::uint32_t slot_of_request(pipeline::Context& context, const NackMail& mail) noexcept;
+  [[nodiscard]] std::uint32_t slot_of_response(const pipeline::PacketMeta& pm) const noexcept;
+  [[nodiscard]] std::uint32_t create(pipeline::Context& context, const NackMail& mail) noexcept;
+  [[nodiscard]] std::uint32_t free_slot(pipeline::Context& context) noexcept;
+  [[nodiscard]] bool in_use(std::uint32_t slot) const noexcept;
+  void evict(pipeline::Context& context, std::uint32_t slot) noexcept;
+  void release_all(pipeline::Context& context) noexcept;
+  void note_excluded(pipeline::Context& context) noexcept;
+  void release_cut(pipeline::Context& context, pipeline::PortIndex port) noexcept;
+  void release_drained(pipeline::Context& context) noexcept;
+  [[nodiscard]] bool is_host_port(pipeline::PortIndex port) const noexcept {
+    return port < options_.uplink_of_port.size() && options_.uplink_of_port[port] == NackOptions::kNoUplink;
+  }
+  /// A bit per uplink whose port fulfils the condition.
+  template <typename Condition>
+  [[nodiscard]] std::uint64_t uplinks_where(Condition&& condition) const noexcept {
+    std::uint64_t found = 0;
+    for (pipeline::PortIndex port = 0; port < options_.uplink_of_port.size(); ++port) {
+      if (!is_host_port(port) && condition(port)) found |= std::uint64_t{1} << options_.uplink_of_port[port];
+    }
+    return found;
+  }
+
+  [[nodiscard]] bool on_response(pipeline::Context& context, rte_mbuf* m) noexcept;
+  [[nodiscard]] bool on_nack(pipeline::Context& context, std::uint32_t slot, rte_mbuf* m) noexcept;
+  void make_ack(rte_mbuf* m) const noexcept;
+  void send_nack(pipeline::Context& context, std::uint32_t slot, NackCounter why) noexcept;
+  [[nodiscard]] static bool send_frame(pipeline::Context& context, const Extra& e) noexcept;
+  void start_timer(std::uint32_t slot) noexcept;
+  void count(NackCounter c, std::uint64_t n = 1) noexcept { counters_[static_cast<std::size_t>(c)].add(n); }
+
+  [[nodiscard]] nlohmann::ordered_json memory_rows() const;
+  [[nodiscard]] std::string excluded_names() const;
+  [[nodiscard]] nlohmann::ordered_json qp_row(std::uint32_t slot) const;
+
+  NackOptions options_;
+  NackFilterUnit unit_;
+  KnownPairs known_;
+  NackFilterShared& shared_;
+  std::uint16_t worker_;
+  wire::IcrcMode icrc_mode_;
+  const pipeline::SwitchInfo& info_;
+
+  tables::PageArray<std::uint32_t> slot_of_position_;  ///< slot + 1; 0 for none
+  std::size_t extra_at_, stride_;
+  tables::PageMemory pages_;
+  std::byte* memory_;
+  std::byte* nobody_;       ///< state that no packet has
+  PathCount usual_paths_;   ///< of most queue pairs
+  std::uint32_t used_ = 0;  ///< slots that were ever in use
+  std::vector<std::uint32_t> free_;
+  std::uint32_t sweep_at_ = 0;
+  std::vector<Timer> timers_;                  ///< a heap, the earliest first
+  std::vector<std::uint32_t> mail_lost_seen_;  ///< by worker
+  std::uint64_t uplinks_down_ = 0;             ///< a bit per uplink, down or excluded; none without arrival check
+  std::uint64_t excluded_ = 0;                 ///< a bit per uplink
+  std::vector<bool> draining_;                 ///< by port: what waits there may have come in before a link went down
+  std::uint32_t draining_count_ = 0;
+  TimeNs look_at_drains_ = 0;
+  std::array<Counter, static_cast<std::size_t>(NackCounter::count_)> counters_;
+};
+
+/// Registered as `nack_filter`; needs `qp`. Options: see nack_options_schema().
+[[nodiscard]] pipeline::StageType nack_filter_stage_type();
+
+}  // namespace weft::stages

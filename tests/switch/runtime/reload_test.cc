@@ -1,0 +1,383 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+//
+// Live reload of a whole process: workers, traffic sources, links between switches, and files that change under it.
+#include <gmock/gmock.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <sstream>
+#include <string>
+#include <thread>
+
+#include "switch/api/operator.h"
+#include "switch/config/yaml_reader.h"
+#include "switch/runtime/eal.h"
+#include "switch/runtime/runtime.h"
+#include "tests/conf/conf_files.h"
+#include "tests/conf/mutations.h"
+#include "tests/support/all_stages.h"
+
+namespace weft {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+constexpr std::uint64_t kPackets = 20'000;
+constexpr int kReloads = 100;
+constexpr int kMutants = 1000;
+
+std::string generator(const std::string& name, int from, int to, const std::string& more) {
+  const auto mac = [](int n) { return "\"02:00:00:00:0a:0" + std::to_string(n) + "\""; };
+  return "{ name: " + name + ", type: generator, qps: 64, payload_bytes: 256, source_mac: " + mac(from) +
+         ", destination_mac: " + mac(to) + ", source: 10.0.0." + std::to_string(from) + ", destination: 10.0.0." +
+         std::to_string(to) + ", " + more + " }";
+}
+
+// The ports that no reload touches: two hosts that send to each other as many packets as the test counts. So slowly
+// that a ring between workers is not full before its reader, on a busy machine, gets its CPU.
+const std::string kSlowly = "access_vlan: 10, rate_pps: 4000, limit_packets: " + std::to_string(kPackets);
+const std::string kHost1 = generator("h1", 1, 2, kSlowly);
+const std::string kHost2 = generator("h2", 2, 1, kSlowly);
+
+struct Variant {
+  std::vector<std::string> ports;  // besides h1 and h2
+  std::string pipeline;
+  std::string more;     // of the switch
+  std::string rest;     // further switches
+  std::string process;  // keys of the process
+  bool hosts_last = false;
+};
+
+std::string write(const Variant& v) {
+  std::vector<std::string> ports{kHost1, kHost2};
+  ports.insert(v.hosts_last ? ports.begin() : ports.end(), v.ports.begin(), v.ports.end());
+  std::string yaml =
+      "eal: { hugepages: off, mbufs: 8192, mbuf_data_room_bytes: 2176, workers: [0, 1] }\ncontrol: { socket: \"\" }\n" +
+      v.process +
+      "switches:\n  - name: tor\n    static_macs:\n"
+      "      - { mac: \"02:00:00:00:0a:01\", vlan: 10, port: h1 }\n      - { mac: \"02:00:00:00:0a:02\", vlan: 10, "
+      "port: h2 }\n    "
+      "ports:\n";
+  for (const auto& port : ports) yaml += "      - " + port + "\n";
+  return yaml + "    pipeline: [" + v.pipeline + "]\n" + v.more + v.rest;
+}
+
+const std::string kGuest = generator("guest", 3, 4, "rate_pps: 5000");
+const std::string kSink = "{ name: sink, type: \"null\" }";
+const std::string kUp = "{ name: up, type: link, peer: spine/down }";
+const std::string kSpine =
+    "  - name: spine\n    ports: [{ name: down, type: link, peer: tor/up }, { name: far, type: \"null\" }]\n"
+    "    pipeline: [parse, l2]\n";
+
+// Files that a reload goes through in turn: every kind of change that can be applied.
+std::vector<std::string> variants() {
+  return {
+      write({{kGuest, kSink}, "parse, rdma_track, l2", "", "", ""}),
+      // A stage that holds packets, the order of ports, and other settings.
+      write({{kSink, kGuest},
+             "parse, {impair: {rules: [{match: {ports: [guest]}, delay_us: 2000}]}}, rdma_track, l2: {ageing_s: 20}",
+             "",
+             "",
+             "idle: sleep\n",
+             true}),
+      // Another order of stages, other rules, a cable to a new switch, queues that hold packets.
+      write({{kGuest, "{ name: sink, type: \"null\", rate_mbps: 50, delay_ns: 3000000, queue_packets: 64 }", kUp},
+             "parse, rdma_track: {idle_timeout_s: 100}, {impair: {rules: [{match: {ports: [guest]}, loss: 0.1}]}}, l2",
+             "",
+             kSpine,
+             ""}),
+      // Ports in VLANs of their own; packets on the cable and in queues are in the way.
+      write({{kUp, "{ name: sink, type: \"null\", access_vlan: 5 }", kGuest},
+             "parse, rdma_track, l2: {storm_limit_pps: 1000}",
+             "",
+             kSpine,
+             "",
+             true}),
+      // The guest and the cable go.
+      write({{"{ name: sink, type: \"null\", access_vlan: 5, mtu_bytes: 2000 }"}, "parse, rdma_track, l2", "", "", ""}),
+  };
+}
+
+// One environment of DPDK for all tests: a process has no second one.
+Eal eal_of_all_tests;
+class EalEnvironment : public ::testing::Environment {
+ public:
+  void SetUp() override {
+    config::Diagnostics diagnostics;
+    const auto config = config::load_config(variants()[0], "first", testing::all_stages(), diagnostics);
+    ASSERT_TRUE(config) << diagnostics.to_string();
+    eal_of_all_tests = start_eal(config->eal, {});
+    ASSERT_EQ(eal_of_all_tests.error, "");
+  }
+  void TearDown() override { stop_eal(); }
+};
+const auto* const kEnvironment = ::testing::AddGlobalTestEnvironment(new EalEnvironment);
+
+class Reload : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    directory_ = std::filesystem::temp_directory_path() / ("weft-reload-" + std::to_string(getpid()));
+    std::filesystem::create_directories(directory_);
+    file_ = directory_ / "f";
+  }
+  void TearDown() override {
+    stop();
+    std::filesystem::remove_all(directory_);
+  }
+
+  void save(const std::string& text) const { std::ofstream(file_) << text; }
+
+  void start(const std::string& text, std::size_t workers = 2) {
+    Eal eal = eal_of_all_tests;
+    eal.worker_lcores.resize(workers);
+    eal.worker_cpus.resize(workers);
+    save(text);
+    config::Diagnostics diagnostics;
+    auto config = config::load_config_file(file_, testing::all_stages(), diagnostics);
+    ASSERT_TRUE(config) << diagnostics.to_string();
+    std::string error;
+    runtime_ = std::make_unique<Runtime>(testing::all_stages(), std::move(*config), file_, eal, error);
+    ASSERT_EQ(error, "");
+    runtime_->start();
+    runner_ = std::thread([this] { runtime_->run({.stop = &stop_, .reload = &signal_}); });
+  }
+
+  void stop() {
+    stop_ = true;
+    if (runner_.joinable()) runner_.join();
+  }
+
+  api::ReloadResult reload(const std::string& text) {
+    save(text);
+    return runtime_->reload();
+  }
+
+  nlohmann::ordered_json rows(const std::string& table) { return runtime_->show(table, "", 1'000'000).rows; }
+  nlohmann::ordered_json port(const std::string& name) {
+    for (auto& row : rows("ports")) {
+      if (row["port"] == name) return row;
+    }
+    return nullptr;
+  }
+  std::uint64_t received(const std::string& name) { return port(name)["rx_packets"].get<std::uint64_t>(); }
+
+  static void expect_applied(const api::ReloadResult& result) {
+    EXPECT_TRUE(result.applied);
+    EXPECT_THAT(result.mistakes, IsEmpty());
+  }
+
+  std::filesystem::path directory_;
+  std::string file_;
+  std::unique_ptr<Runtime> runtime_;
+  std::thread runner_;
+  std::atomic<bool> stop_{false};
+  std::atomic<bool> signal_{false};
+};
+
+class ReloadWorkers : public Reload, public ::testing::WithParamInterface<std::size_t> {};
+INSTANTIATE_TEST_SUITE_P(Workers, ReloadWorkers, ::testing::Values(1, 2), ::testing::PrintToStringParamName());
+
+TEST_P(ReloadWorkers, AHundredReloadsLoseNoPacketAndForgetNoQueuePair) {
+  const std::vector<std::string> files = variants();
+  start(files[0], GetParam());
+  int under_traffic = 0;
+  for (int i = 1; i <= kReloads; ++i) {
+    const auto result = reload(files[static_cast<std::size_t>(i) % files.size()]);
+    ASSERT_TRUE(result.applied) << i << ": " << ::testing::PrintToString(result.mistakes);
+    ASSERT_THAT(result.changes, ::testing::Not(IsEmpty()));
+    // Traffic runs through all of it.
+    const std::uint64_t share = kPackets * static_cast<std::uint64_t>(i) / (kReloads + 10);
+    while (received("h1") < share) std::this_thread::yield();
+    under_traffic += received("h1") < kPackets ? 1 : 0;
+  }
+  // The hosts take five seconds; a slow machine may need longer for its reloads.
+  EXPECT_GE(under_traffic, kReloads / 10) << "the hosts had finished before the reloads";
+  while (received("h1") < kPackets || received("h2") < kPackets) std::this_thread::yield();
+  stop();
+
+  EXPECT_EQ(port("h1")["tx_packets"], kPackets);
+  EXPECT_EQ(port("h2")["tx_packets"], kPackets);
+  std::uint64_t tracked = 0;
+  int pairs = 0;
+  for (const auto& row : rows("qps")) {
+    if (row["source"] == "10.0.0.3") continue;
+    ++pairs;
+    tracked += row["packets"].get<std::uint64_t>();
+    EXPECT_EQ(row["out_of_order"], 0) << row;
+    EXPECT_EQ(row["retransmitted"], 0) << row;
+  }
+  EXPECT_EQ(pairs, 128);
+  EXPECT_EQ(tracked, 2 * kPackets);
+  EXPECT_TRUE(runtime_->balanced()) << rows("totals").dump() << rows("drops").dump();
+}
+
+TEST_F(Reload, AThousandInvalidFilesChangeNothingAndSayWhy) {
+  start(variants()[2]);
+  std::vector<config::DocumentNode> documents;
+  for (const auto& path : testing::conf_files()) {
+    config::Diagnostics diagnostics;
+    documents.push_back(config::read_yaml(testing::read_file(path), path, diagnostics).value());
+  }
+  const char* given = std::getenv("WEFT_SEED");
+  const std::uint64_t seed = given != nullptr ? std::strtoull(given, nullptr, 10) : std::random_device()();
+  std::cout << "WEFT_SEED=" << seed << "\n";
+  testing::Mutator mutator(std::move(documents), testing::all_stages(), seed);
+  const auto before = rows("config");
+  for (int i = 0; i < kMutants; ++i) {
+    const testing::Mutant mutant = mutator.make(static_cast<std::size_t>(i) % mutator.kinds());
+    const auto result = reload(mutant.text);
+    ASSERT_FALSE(result.applied) << mutant.name << "\n" << mutant.text;
+    ASSERT_THAT(result.mistakes, Contains(::testing::StartsWith(directory_.string() + "/" + mutant.expected)))
+        << mutant.name << "\n"
+        << mutant.text;
+    ASSERT_EQ(rows("config"), before) << mutant.name;
+  }
+  // What runs is what the file said before, to the last port.
+  const auto same = reload(variants()[2]);
+  expect_applied(same);
+  EXPECT_THAT(same.changes, IsEmpty());
+  const std::uint64_t passed = received("h1");
+  while (received("h1") == passed && passed < kPackets) std::this_thread::yield();
+  stop();
+  EXPECT_TRUE(runtime_->balanced());
+  EXPECT_EQ(rows("ports"), rows("ports"));
+}
+
+TEST_F(Reload, WhatCannotChangeWhileRunningIsRefusedWithAllElse) {
+  start(variants()[0]);
+  const auto before = rows("config");
+  std::string text = variants()[1];
+  text.replace(text.find("mbufs: 8192"), 11, "mbufs: 9000");
+  const auto result = reload(text);
+  EXPECT_FALSE(result.applied);
+  EXPECT_THAT(result.mistakes, SizeIs(1));
+  EXPECT_THAT(result.mistakes,
+              Contains(file_ + ":1:31: eal mbufs: 8192 -> 9000: cannot change while weft runs; restart it"));
+  EXPECT_EQ(rows("config"), before);
+}
+
+TEST_F(Reload, ADeviceThatDoesNotOpenLeavesEverythingAsItWas) {
+  start(variants()[0]);
+  const auto config = rows("config");
+  const auto mtu = port("h1")["mtu"];
+  std::string text = variants()[1];
+  text.replace(text.find("      - " + kSink), 8 + kSink.size(),
+               "      - " + kSink + "\n      - { name: odd, type: pcap, rx_file: /nonexistent.pcap }");
+  text.replace(text.find("limit_packets"), 0, "mtu_bytes: 1000, ");
+  const auto result = reload(text);
+  EXPECT_FALSE(result.applied);
+  ASSERT_THAT(result.mistakes, SizeIs(1));
+  EXPECT_THAT(result.mistakes[0], HasSubstr("port tor/odd: /nonexistent.pcap"));
+  EXPECT_EQ(rows("config"), config);
+  EXPECT_EQ(port("h1")["mtu"], mtu);
+}
+
+TEST_F(Reload, APortWithAnotherNameKeepsItsDevice) {
+  start(variants()[0]);
+  while (received("guest") == 0) std::this_thread::yield();
+  std::string text = variants()[0];
+  text.replace(text.find("name: guest"), 11, "name: gast");
+  expect_applied(reload(text));
+  EXPECT_GT(received("gast"), 0u);
+}
+
+TEST_F(Reload, ADeviceThatIsStillOpenIsNotOpenedAgain) {
+  const std::string out = (directory_ / "out.pcap").string();
+  Variant v{{kGuest, "{ name: sink, type: pcap, tx_file: " + out + " }"}, "parse, rdma_track, l2", "", "", ""};
+  start(write(v));
+  v.ports[1] = "{ name: other, type: pcap, tx_file: " + out + ", rx_file: /nonexistent.pcap }";
+  const auto result = reload(write(v));
+  EXPECT_FALSE(result.applied);
+  ASSERT_THAT(result.mistakes, SizeIs(1));
+  EXPECT_THAT(result.mistakes[0], HasSubstr("is still in use by port tor/sink, which this reload closes"));
+}
+
+TEST_F(Reload, DiffAppliesNothing) {
+  start(variants()[0]);
+  const auto before = rows("config");
+  const std::string other = (directory_ / "other").string();
+  std::ofstream(other) << variants()[4];
+  const auto result = runtime_->diff(other);
+  EXPECT_THAT(result.mistakes, IsEmpty());
+  EXPECT_FALSE(result.applied);
+  EXPECT_THAT(result.changes, SizeIs(3)) << result.changes.dump(1);
+  EXPECT_EQ(rows("config"), before);
+}
+
+// What the impair stage holds goes on through other stages when the reload takes that stage out, in the place of those
+// that the trace knows.
+TEST_F(Reload, ATraceEndsBeforeTheStagesAreOthersAndNamesNoWrongOne) {
+  Variant v{
+      {kGuest, kSink}, "parse, {impair: {rules: [{delay_us: 1000000, match: {ports: [guest]}}]}}, l2", "", "", ""};
+  start(write(v), 1);
+  api::TraceRequest request;
+  request.query.ports = {"guest"};
+  const api::SessionStart session = runtime_->operate()->start_trace(request);
+  ASSERT_EQ(session.error, "");
+  const std::uint64_t before = received("guest");
+  while (received("guest") < before + request.packets) std::this_thread::yield();
+  v.pipeline = "parse, l2";
+  expect_applied(reload(write(v)));
+
+  std::string lines;
+  api::SessionPart part;
+  while (!part.ended) {
+    part = runtime_->operate()->read_session(session.id);
+    ASSERT_EQ(part.error, "");
+    lines += part.data;
+  }
+  EXPECT_EQ(part.reason, "the configuration was reloaded");
+  std::istringstream in(lines);
+  std::size_t packets = 0;
+  for (std::string line; std::getline(in, line); ++packets) {
+    const auto packet = nlohmann::json::parse(line);
+    EXPECT_FALSE(packet["ended"]) << line;
+    EXPECT_EQ(packet["steps"].back()["stage"], "impair") << line;
+    EXPECT_EQ(packet["steps"].back()["verdict"], "held") << line;
+  }
+  EXPECT_EQ(packets, request.packets);
+}
+
+TEST_F(Reload, ACaptureGoesOnThroughAReloadThatChangesNoSwitch) {
+  start(variants()[0]);
+  const api::SessionStart session = runtime_->operate()->start_capture({});
+  ASSERT_EQ(session.error, "");
+  expect_applied(reload("idle: sleep\n" + variants()[0]));
+  EXPECT_FALSE(runtime_->operate()->read_session(session.id).ended);
+  expect_applied(reload(variants()[1]));
+  api::SessionPart part;
+  while (!part.ended) part = runtime_->operate()->read_session(session.id);
+  EXPECT_EQ(part.reason, "the configuration was reloaded");
+}
+
+TEST_F(Reload, ASignalReloadsAndABrokenFileLeavesForwardingAlone) {
+  start(variants()[0]);
+  save("switches: [");
+  signal_ = true;
+  while (signal_) std::this_thread::yield();
+  const std::uint64_t passed = received("h1");
+  while (received("h1") == passed) std::this_thread::yield();
+  save(variants()[1]);
+  signal_ = true;
+  const auto ageing = [this] {
+    for (const auto& row : rows("config")) {
+      if (row["key"].get<std::string>().ends_with("l2.ageing_s")) return row["value"].get<int>();
+    }
+    return 0;
+  };
+  while (ageing() != 20) std::this_thread::yield();
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+//
+// The expected bytes were written by another program.
+#include "switch/stages/l3/messages.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace weft::stages {
+namespace {
+
+using wire::IpAddress;
+using wire::MacAddress;
+
+const MacAddress kRouter = MacAddress::from_u64(0x020000000100);
+const MacAddress kHost = MacAddress::from_u64(0x02aa00000001);
+const MacAddress kBroadcast = MacAddress::from_u64(0xffffffffffff);
+
+IpAddress ip(const char* text) {
+  return *IpAddress::parse(text);
+}
+
+std::string hex(std::span<const std::uint8_t> bytes) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string text;
+  for (const auto b : bytes) {
+    text += kDigits[b >> 4];
+    text += kDigits[b & 15];
+  }
+  return text;
+}
+
+// A buffer full of rubbish: writers must not rely on zeros.
+class L3Messages : public testing::Test {
+ protected:
+  std::string written(std::size_t bytes) const { return hex({buffer_.data(), bytes}); }
+  std::vector<std::uint8_t> buffer_ = std::vector<std::uint8_t>(256, 0xee);
+};
+
+TEST_F(L3Messages, AnArpRequestIsABroadcastOfSixtyBytes) {
+  EXPECT_EQ(written(write_arp(buffer_, {kRouter, kBroadcast}, 1, ip("10.0.1.1"), {}, ip("10.0.1.2"))),
+            "ffffffffffff020000000100080600010800060400010200000001000a0001010000000000000a000102000000000000"
+            "000000000000000000000000");
+}
+
+TEST_F(L3Messages, AnArpReplyNamesBothEnds) {
+  EXPECT_EQ(written(write_arp(buffer_, {kRouter, kHost}, 2, ip("10.0.1.1"), kHost, ip("10.0.1.2"))),
+            "02aa00000001020000000100080600010800060400020200000001000a00010102aa000000010a000102000000000000"
+            "000000000000000000000000");
+}
+
+TEST_F(L3Messages, ANeighbourSolicitationCarriesTheSourceLinkLayerAddress) {
+  const LinkAddresses link{kRouter, MacAddress::from_u64(0x3333ff000002)};
+  EXPECT_EQ(written(write_neighbour_solicitation(buffer_, link, ip("2001:db8:1::1"), ip("ff02::1:ff00:2"),
+                                                 ip("2001:db8:1::2"))),
+            "3333ff00000202000000010086dd6000000000203aff20010db8000100000000000000000001ff020000000000000000"
+            "0001ff00000287001b260000000020010db80001000000000000000000020101020000000100");
+}
+
+TEST_F(L3Messages, AnAnswerSaysRouterSolicitedAndOverride) {
+  EXPECT_EQ(
+      written(write_neighbour_advertisement(buffer_, {kRouter, kHost}, ip("2001:db8:1::1"), ip("2001:db8:1::2"), true)),
+      "02aa0000000102000000010086dd6000000000203aff20010db800010000000000000000000120010db8000100000000"
+      "00000000000288000971e000000020010db80001000000000000000000010201020000000100");
+}
+
+TEST_F(L3Messages, AnAdvertisementToAllNodesIsNotSolicited) {
+  const LinkAddresses link{kRouter, MacAddress::from_u64(0x333300000001)};
+  EXPECT_EQ(written(write_neighbour_advertisement(buffer_, link, ip("2001:db8:1::1"), ip("ff02::1"), false)),
+            "33330000000102000000010086dd6000000000203aff20010db8000100000000000000000001ff020000000000000000"
+            "00000000000188007829a000000020010db80001000000000000000000010201020000000100");
+}
+
+TEST_F(L3Messages, AnIcmpErrorGoesAroundItsQuote) {
+  const std::size_t bytes = icmp_quote_offset(false) + 28;
+  for (std::size_t i = 0; i < 28; ++i) buffer_[icmp_quote_offset(false) + i] = static_cast<std::uint8_t>(0x40 + i);
+  write_icmp_error({buffer_.data(), bytes}, {kRouter, kHost}, ip("10.0.1.1"), ip("10.0.1.2"), {11, 0, 0});
+  EXPECT_EQ(written(bytes),
+            "02aa00000001020000000100080045c0003800004000400124030a0001010a0001020b00bab700000000404142434445"
+            "464748494a4b4c4d4e4f505152535455565758595a5b");
+}
+
+TEST_F(L3Messages, AnIcmpv6ErrorGoesAroundItsQuote) {
+  const std::size_t bytes = icmp_quote_offset(true) + 48;
+  for (std::size_t i = 0; i < 48; ++i) buffer_[icmp_quote_offset(true) + i] = static_cast<std::uint8_t>(0x60 + i);
+  write_icmp_error({buffer_.data(), bytes}, {kRouter, kHost}, ip("2001:db8:1::1"), ip("2001:db8:1::2"), {2, 0, 1500});
+  EXPECT_EQ(written(bytes),
+            "02aa0000000102000000010086dd6c00000000383a4020010db800010000000000000000000120010db8000100000000"
+            "000000000002020068ef000005dc606162636465666768696a6b6c6d6e6f707172737475767778797a7b7c7d7e7f8081"
+            "82838485868788898a8b8c8d8e8f");
+}
+
+TEST(L3MessagesLimits, AnErrorWithTheLongestQuoteIsAsLongAsTheRfcsAllow) {
+  EXPECT_EQ(icmp_quote_offset(false) - 14 + icmp_quote_limit(false), 576u);
+  EXPECT_EQ(icmp_quote_offset(true) - 14 + icmp_quote_limit(true), 1280u);
+}
+
+}  // namespace
+}  // namespace weft::stages
