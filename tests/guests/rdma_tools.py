@@ -77,11 +77,12 @@ def sides(out, which):
 class PerftestRun:
     """A perftest program under way."""
 
-    def __init__(self, program, client, server, options="", version=4, timeout=TIMEOUT_S, qp_timeout=QP_TIMEOUT):
+    def __init__(self, program, client, server, options="", version=4, timeout=TIMEOUT_S, qp_timeout=QP_TIMEOUT,
+                 port=PERFTEST_PORT):
         self.what = f"{program} {options} (IPv{version})"
-        common = f"{program} -d rxe0 -F --qp-timeout={qp_timeout} {options} -x "
+        common = f"{program} -d rxe0 -F --qp-timeout={qp_timeout} -p {port} {options} -x "
         self.server = server.start(common + str(server.gid_index(server.address(version))), timeout)
-        wait_for_tcp_listener(server, self.server, PERFTEST_PORT)
+        wait_for_tcp_listener(server, self.server, port)
         self.client = client.start(common + f"{client.gid_index(client.address(version))} {server.address(4)}", timeout)
 
     def wait(self):
