@@ -67,6 +67,8 @@ class LbPolicy {
   /// A flow (addresses, protocol and ports) keeps its member while the group and the links stay as they are: l3 may
   /// then send its packets on without asking again.
   [[nodiscard]] virtual bool keeps_member() const noexcept = 0;
+  /// Takes the place of `old`, of any kind, and takes over what it has learned that still holds.
+  virtual void adopt(const LbPolicy& /*old*/) noexcept {}
 };
 
 /// A member whose path is up, chosen by the hash among those; kUnreachable when there is none.
@@ -95,11 +97,11 @@ class LbPolicy {
 [[nodiscard]] std::unique_ptr<LbPolicy> make_ecmp_policy(const pipeline::StageBuild& build);
 /// `random`: each packet by itself, uniformly.
 [[nodiscard]] std::unique_ptr<LbPolicy> make_random_policy();
-/// `adaptive`: each packet by itself, to the port whose egress queue holds the fewest packets; see lb_adaptive.cc.
+/// `adaptive`: each packet by itself, to the port whose egress queue holds the fewest packets; see adaptive.cc.
 [[nodiscard]] std::unique_ptr<LbPolicy> make_adaptive_policy();
 /// The option `tiers_above`; nullopt when it is not there, or its hashes do not reach all paths.
 [[nodiscard]] std::optional<PathMap> path_map_of(const config::Value& options);
-/// `psn`: requests of known RC queue pairs by their PSN; see lb_psn.cc.
+/// `psn`: requests of known RC queue pairs by their PSN; see psn.cc.
 [[nodiscard]] std::unique_ptr<LbPolicy> make_psn_policy(const pipeline::StageBuild& build);
 
 }  // namespace weft::stages

@@ -57,7 +57,6 @@ class PsnPolicy : public LbPolicy {
         icrc_mode_(build.info.icrc == pipeline::IcrcUpdate::full ? wire::IcrcMode::full : wire::IcrcMode::incremental),
         icrc_changes_(above_ ? above_->paths() * kLengths : 0),
         spray_acks_(build.options["spray_acks"].boolean()),
-        ordered_(spray_acks_ ? known_.tracker().table().slots() : 0),
         weight_of_port_(build.info.ports.size(), 1) {
     const config::Value& weights = build.options["weights"];
     if (weights.is_null()) return;
@@ -68,6 +67,9 @@ class PsnPolicy : public LbPolicy {
   }
 
   [[nodiscard]] bool keeps_member() const noexcept override { return false; }
+  void adopt(const LbPolicy& old) noexcept override {
+    if (const auto* before = dynamic_cast<const PsnPolicy*>(&old)) next_ack_ = before->next_ack_;
+  }
 
   void choose(Context& /*context*/, LinkView& links, std::span<LbItem> items) noexcept override {
     if (above_) prefetch_ends(items);
@@ -94,15 +96,13 @@ class PsnPolicy : public LbPolicy {
   }
 
  private:
-  // An ACK of a known queue pair that nothing has to arrive in front of. Takes note of responses that have.
-  bool is_free_ack(const pipeline::PacketMeta& pm) noexcept {
-    if (!kRcResponses[pm.parsed.opcode] || !known_.known(pm)) return false;
-    std::uint32_t& ordered = ordered_[pm.qp_handle - 1];
-    if (pm.parsed.opcode != static_cast<std::uint8_t>(wire::Opcode::RC_ACKNOWLEDGE)) {
-      ordered = pm.parsed.dest_qp.value();
-      return false;
-    }
-    return ordered != pm.parsed.dest_qp.value() && wire::Syndrome(pm.parsed.syndrome).is_ack();
+  // An ACK of a known queue pair that nothing has to arrive in front of. rdma_track takes note of responses with data,
+  // and that outlives this policy.
+  [[nodiscard]] bool is_free_ack(const pipeline::PacketMeta& pm) const noexcept {
+    if (pm.parsed.opcode != static_cast<std::uint8_t>(wire::Opcode::RC_ACKNOWLEDGE)) return false;
+    const tables::QpEntry* entry = known_.entry(pm);
+    return entry != nullptr && !entry->response.has(tables::ResponseFlag::synced) &&
+           wire::Syndrome(pm.parsed.syndrome).is_ack();
   }
   void prepare(const LbItem& item, LinkView& links, bool plain) noexcept {
     group_ = item.first_member;
@@ -183,7 +183,6 @@ class PsnPolicy : public LbPolicy {
   std::vector<IcrcChange> icrc_changes_;  ///< kLengths of each way above an uplink
   bool spray_acks_;
   std::uint32_t next_ack_ = 0;
-  std::vector<std::uint32_t> ordered_;  ///< by handle: a queue pair that has had responses with data
   std::vector<std::uint64_t> weight_of_port_;
   bool weighted_ = false;
   // Of the group at hand.

@@ -23,6 +23,9 @@ class LbStage : public pipeline::Stage {
   LbStage(std::unique_ptr<LbPolicy> policy, L3Finish& finish) : policy_(std::move(policy)), finish_(finish) {}
 
   void ingress(pipeline::Context& context, pipeline::Batch& batch) override;
+  void adopt(pipeline::Context& /*context*/, pipeline::Stage& old, const pipeline::Adoption& /*adoption*/) override {
+    policy_->adopt(*dynamic_cast<LbStage&>(old).policy_);
+  }
   [[nodiscard]] std::span<const Counter> counters() const override { return counters_; }
 
  private:

@@ -85,6 +85,33 @@ TEST(LbPsn, ResponsesWithDataAndTheAcksThatFollowThemGoAsWithEcmp) {
   }
 }
 
+TEST(LbPsn, AReloadAndOtherOptionsForgetNeitherTheTurnOfAcksNorWhatTheyMustNotOvertake) {
+  const auto reload = [](SenderLeaf& leaf) { leaf.h.reload(leaf_yaml(1, {.uplinks = 3})); };
+  const auto set = [](SenderLeaf& leaf) { ASSERT_EQ(leaf.h.set("lb", {"weights.s1=1"}), ""); };
+  const auto policies = [](SenderLeaf& leaf) {
+    ASSERT_EQ(leaf.h.set("lb", {"policy=ecmp"}), "");
+    ASSERT_EQ(leaf.h.set("lb", {"policy=psn"}), "");
+  };
+  const auto check = [](auto&& change, bool keeps_turn) {
+    SenderLeaf turn({.uplinks = 3});
+    EXPECT_EQ(turn.way(response(Opcode::RC_ACKNOWLEDGE, 0)), 0u);
+    change(turn);
+    if (keeps_turn) {
+      EXPECT_EQ(turn.way(response(Opcode::RC_ACKNOWLEDGE, 1)), 1u);
+    }
+
+    SenderLeaf leaf({.uplinks = 3});
+    EXPECT_EQ(leaf.way(response(Opcode::RC_RDMA_READ_RESPONSE_MIDDLE, 0)), leaf.base(3));
+    change(leaf);
+    for (std::uint32_t psn = 1; psn < 6; ++psn) {
+      EXPECT_EQ(leaf.way(response(Opcode::RC_ACKNOWLEDGE, psn)), leaf.base(3)) << "an ACK must not overtake data";
+    }
+  };
+  check(reload, true);
+  check(set, true);
+  check(policies, false);
+}
+
 TEST(LbPsn, WithoutSprayAcksTheyGoAsWithEcmp) {
   SenderLeaf leaf({.uplinks = 3, .lb = "{ policy: psn, spray_acks: false }"});
   for (std::uint32_t psn = 0; psn < 9; ++psn) {
