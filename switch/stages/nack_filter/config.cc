@@ -6,7 +6,8 @@
 #include <set>
 #include <string>
 
-#include "switch/stages/nack_filter/stage.h"
+#include "switch/stages/nack_filter/options.h"
+#include "switch/stages/rdma_track/known.h"
 
 namespace weft::stages {
 
@@ -51,6 +52,13 @@ void check_uplinks(const Value& options, const SwitchInfo& info, Diagnostics& di
       diagnostics.error(name.mark(), "uplinks: port '" + name.string() + "' stands twice");
     }
     paths += weight_of(options, name.string());
+  }
+  const bool no_hosts = std::all_of(info.ports.begin(), info.ports.end(),
+                                    [&](const pipeline::PortInfo& port) { return seen.contains(port.name); });
+  if (no_hosts) {
+    diagnostics.error(options["uplinks"].mark(),
+                      "uplinks: every port of the switch is named, so that none leads to a host: leave out those that "
+                      "do");
   }
   if (seen.size() > NackRules::kMaxUplinks || paths > NackRules::kMaxPaths) {
     diagnostics.error(options["uplinks"].mark(), "uplinks: at most " + std::to_string(NackRules::kMaxUplinks) +

@@ -88,8 +88,9 @@ std::string NackFilterStage::excluded_names() const {
 
 ordered_json NackFilterStage::qp_row(std::uint32_t slot) const {
   const NackState& s = qp(slot).state();
+  const Extra& e = extra(slot);
   const tables::QpTable& table = known_.tracker().table();
-  const tables::QpKey key = table.key(extra(slot).position);
+  const tables::QpKey key = table.key(e.position);
   std::string histogram;
   for (std::uint32_t i = 0; i < s.paths.value(); ++i) {
     histogram += (i == 0 ? "" : " ") + std::to_string(qp(slot).path(i).packets);
@@ -98,14 +99,14 @@ ordered_json NackFilterStage::qp_row(std::uint32_t slot) const {
           {"destination", table.destination(key).to_string()},
           {"dest_qp", s.dest_qp},
           {"state", state_name(s.flags)},
-          {"nacks", s.nacks},
-          {"valid", s.valid},
-          {"blocked", s.blocked_count},
-          {"unknown", s.unknown},
-          {"compensated", s.compensated},
-          {"guard", s.guard},
-          {"released", s.released},
-          {"spurious", s.spurious},
+          {"nacks", e.nacks},
+          {"valid", e.valid},
+          {"blocked", e.blocked},
+          {"unknown", e.unknown},
+          {"compensated", e.compensated},
+          {"guard", e.guard},
+          {"released", e.released},
+          {"spurious", e.spurious},
           {"lost_psns", s.lost_count},
           {"paths", s.paths.value()},
           {"packets_by_path", histogram}};

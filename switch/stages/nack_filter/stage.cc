@@ -32,72 +32,21 @@ std::size_t round_up(std::size_t bytes) noexcept {
   return (bytes + kLine - 1) / kLine * kLine;
 }
 
-// PSNs that a request takes. While the path MTU is not known, as many as it takes at least: the others then count as
-// lost, for which nobody asks.
-std::uint32_t psns_of(const PacketMeta& pm, const std::uint8_t* frame, const tables::QpEntry& entry) noexcept {
-  if (pm.parsed.opcode != kReadRequest) return 1;
-  const std::uint8_t* reth = frame + pm.parsed.l4_offset + sizeof(wire::UdpHeader) + sizeof(wire::Bth);
-  constexpr std::uint32_t kLargestPmtu = 4096;
-  const std::uint32_t pmtu = entry.pmtu_code() != 0 ? pmtu_bytes(entry.pmtu_code()) : kLargestPmtu;
-  return read_span(wire::header_at<wire::Reth>(reth).dma_length.value(), pmtu);
+std::uint32_t msn_of(const rte_mbuf* m) noexcept {
+  const std::uint8_t* bth = pipeline::frame(m) + pipeline::meta(m).parsed.l4_offset + sizeof(wire::UdpHeader);
+  return wire::header_at<wire::Aeth>(bth + sizeof(wire::Bth)).msn.value();
+}
+
+// What a READ request asks for; 0 for all other packets.
+std::uint32_t read_bytes_of(const rte_mbuf* m) noexcept {
+  const wire::Parsed& parsed = pipeline::meta(m).parsed;
+  if (parsed.opcode != kReadRequest) [[likely]]
+    return 0;
+  const std::uint8_t* reth = pipeline::frame(m) + parsed.l4_offset + sizeof(wire::UdpHeader) + sizeof(wire::Bth);
+  return wire::header_at<wire::Reth>(reth).dma_length.value();
 }
 
 }  // namespace
-
-// --- between workers ---------------------------------------------------------------------------------------------
-
-NackFilterShared::NackFilterShared(const pipeline::StageBuild& build)
-    : workers_(build.workers),
-      steer_(build.steer_table),
-      uplinks_{"the set of uplinks of nack_filter", {}},
-      rings_(std::make_unique<Ring[]>(std::size_t{build.workers} * build.workers)) {
-  for (std::uint16_t from = 0; from < workers_; ++from) {
-    for (std::uint16_t to = 0; to < workers_; ++to) {
-      if (from != to) ring(from, to).items = std::make_unique<NackMail[]>(kCapacity);
-    }
-  }
-  const NackOptions options = nack_options(build.options, build.info);
-  for (const pipeline::PortInfo& port : build.info.ports) {
-    if (options.uplink_of_port[port.index] != NackOptions::kNoUplink) uplinks_.ports.push_back(port.index);
-  }
-}
-
-std::uint16_t NackFilterShared::owner(const wire::Parsed& parsed) const noexcept {
-  const std::uint16_t by_hash = pipeline::worker_by_hash(parsed.pair_hash(), workers_);
-  return steer_ == nullptr ? by_hash : steer_->find(parsed.address_key, parsed.dest_qp, by_hash);
-}
-
-void NackFilterShared::push(std::uint16_t from, std::uint16_t to, const NackMail& mail) noexcept {
-  Ring& r = ring(from, to);
-  const std::uint32_t tail = r.tail.load(std::memory_order_relaxed);
-  if (tail - r.head.load(std::memory_order_acquire) == kCapacity) {
-    r.lost.fetch_add(1, std::memory_order_release);
-    return;
-  }
-  r.items[tail % kCapacity] = mail;
-  r.tail.store(tail + 1, std::memory_order_release);
-}
-
-bool NackFilterShared::pop(std::uint16_t from, std::uint16_t to, NackMail& mail) noexcept {
-  Ring& r = ring(from, to);
-  const std::uint32_t head = r.head.load(std::memory_order_relaxed);
-  if (head == r.tail.load(std::memory_order_acquire)) return false;
-  mail = r.items[head % kCapacity];
-  r.head.store(head + 1, std::memory_order_release);
-  return true;
-}
-
-bool NackFilterShared::pending(std::uint16_t to) const noexcept {
-  for (std::uint16_t from = 0; from < workers_; ++from) {
-    const Ring& r = ring(from, to);
-    if (r.head.load(std::memory_order_relaxed) != r.tail.load(std::memory_order_acquire)) return true;
-  }
-  return false;
-}
-
-std::uint32_t NackFilterShared::lost(std::uint16_t from, std::uint16_t to) const noexcept {
-  return ring(from, to).lost.load(std::memory_order_acquire);
-}
 
 // --- the stage ---------------------------------------------------------------------------------------------------
 
@@ -203,15 +152,7 @@ void NackFilterStage::on_drop(Context& context, const rte_mbuf* packet, DropReas
 
 NackMail NackFilterStage::mail_of(const rte_mbuf* m, bool dropped) const noexcept {
   const PacketMeta& pm = pipeline::meta(m);
-  // The length of a READ, whose path MTU the owner knows, is cut into PSNs by a guess where the owner is another
-  // worker.
-  std::uint32_t psns = 1;
-  if (pm.parsed.opcode == kReadRequest) [[unlikely]] {
-    const bool here = shared_.workers() == 1 && pm.qp_handle <= known_.tracker().table().slots();
-    const tables::QpEntry unknown{};
-    psns = psns_of(pm, pipeline::frame(m), here ? known_.tracker().table().entry(pm.qp_handle - 1) : unknown);
-  }
-  return {pm.parsed.address_key, pm.qp_handle, pm.parsed.dest_qp.value(), pm.parsed.psn.value(), psns,
+  return {pm.parsed.address_key, pm.qp_handle, pm.parsed.dest_qp.value(), pm.parsed.psn.value(), read_bytes_of(m),
           uplink_of(pm),         dropped};
 }
 
@@ -220,15 +161,25 @@ void NackFilterStage::record(Context& context, const NackMail& mail) noexcept {
   const std::uint32_t slot = options_.enabled ? slot_of_request(context, mail) : kNone;
   if (slot == kNone) return;
   const DataVerdict verdict = mail.dropped ? unit_.on_dropped(qp(slot), Psn(mail.psn))
-                                           : unit_.on_data(qp(slot), Psn(mail.psn), mail.uplink, mail.psns);
+                                           : unit_.on_data(qp(slot), Psn(mail.psn), mail.uplink, psns_of(mail));
   if (verdict.any()) [[unlikely]]
     act(context, slot, verdict);
+}
+
+// PSNs that a request of a queue pair in slot_of_position_ takes. The owner of the queue pair knows its path MTU. Until
+// that has been learned, as many as it takes at least: the others then count as lost, for which nobody asks.
+std::uint32_t NackFilterStage::psns_of(const NackMail& mail) const noexcept {
+  if (mail.read_bytes == 0) [[likely]]
+    return 1;
+  constexpr std::uint32_t kLargestPmtu = 4096;
+  const std::uint8_t code = known_.tracker().table().entry(mail.handle - 1).pmtu_code();
+  return read_span(mail.read_bytes, code != 0 ? pmtu_bytes(code) : kLargestPmtu);
 }
 
 void NackFilterStage::act(Context& context, std::uint32_t slot, const DataVerdict& verdict) noexcept {
   if (verdict.spurious) {
     count(NackCounter::spurious_retransmissions);
-    ++qp(slot).state().spurious;
+    ++extra(slot).spurious;
   }
   if (verdict.mismatch) count(NackCounter::path_mismatches);
   if (verdict.compensate) send_nack(context, slot, NackCounter::compensated_packet);
@@ -280,16 +231,26 @@ std::uint32_t NackFilterStage::create(Context& context, const NackMail& mail) no
     return kNone;
   }
   Extra& e = extra(slot);
+  const bool timed = e.timed;
+  e = {};
   e.addresses = entry.addresses;
   e.position = position;
-  e.frame_bytes = 0;
+  e.timed = timed;
   NackState& s = qp(slot).state();
   s.address_key = mail.address_key;
   s.dest_qp = mail.dest_qp;
-  unit_.start(qp(slot), tracker.first_psn(position));
+  unit_.start(qp(slot), began_before_me(position) ? std::nullopt : tracker.first_psn(position));
   slot_of_position_[position] = slot + 1;
   count(NackCounter::qps_active);
   return slot;
+}
+
+// Some packets of a queue pair have left before everything was forgotten: its first PSN says nothing about the others.
+bool NackFilterStage::began_before_me(std::uint32_t position) const noexcept {
+  if (began_anew_ == 0) return false;
+  const tables::QpDetail& detail = known_.tracker().table().detail(position);
+  const std::uint32_t age = (tables::age_tick_of(began_anew_) - detail.first_seen) & tables::QpDetail::kAgeMask;
+  return age <= tables::QpDetail::kAgeMask / 2;
 }
 
 std::uint32_t NackFilterStage::free_slot(Context& context) noexcept {
@@ -416,45 +377,41 @@ bool NackFilterStage::on_response(Context& context, rte_mbuf* m) noexcept {
 bool NackFilterStage::on_nack(Context& context, std::uint32_t slot, rte_mbuf* m) noexcept {
   const PacketMeta& pm = pipeline::meta(m);
   const std::uint32_t bytes = std::uint32_t{pm.parsed.l3_offset} + pm.parsed.l3_length;
-  if (slot == kNone || bytes > Extra::kFrameBytes || m->data_len < bytes ||
+  if (slot == kNone || bytes > NackFrame::kMaxBytes || m->data_len < bytes ||
       !wire::icrc_ok(pipeline::frame(m), pm.parsed)) {
     count(NackCounter::nacks_unknown);
     return true;
   }
-  NackState& s = qp(slot).state();
-  ++s.nacks;
+  Extra& e = extra(slot);
+  ++e.nacks;
   const std::uint64_t down = draining_[pm.in_port] ? 0 : uplinks_down_;
-  const NackVerdict verdict = unit_.on_nack(qp(slot), context.now, pm.parsed.psn, down);
+  const NackVerdict verdict = unit_.on_nack(qp(slot), context.now, pm.parsed.psn, msn_of(m), down);
+  if (stops(verdict)) {
+    count(NackCounter::nacks_blocked);
+    ++e.blocked;
+    if (verdict == NackVerdict::blocked) return false;
+    e.in_port = pm.in_port;
+    static_cast<void>(e.frame.become(pipeline::frame(m), pm.parsed));  // it fits: see above
+    if (qp(slot).state().guard_at != 0) start_timer(slot);
+    return false;
+  }
   if (verdict == NackVerdict::valid) {
     count(NackCounter::nacks_valid);
-    ++s.valid;
-    return true;
-  }
-  if (verdict == NackVerdict::path_down) {
+    ++e.valid;
+  } else if (verdict == NackVerdict::path_down) {
     count(NackCounter::nacks_path_down);
-    return true;
-  }
-  if (verdict == NackVerdict::unknown) {
+  } else {
     count(NackCounter::nacks_unknown);
-    ++s.unknown;
-    return true;
+    ++e.unknown;
   }
-  count(NackCounter::nacks_blocked);
-  ++s.blocked_count;
-  Extra& e = extra(slot);
-  e.in_port = pm.in_port;
-  e.frame_bytes = static_cast<std::uint16_t>(bytes);
-  std::memcpy(e.frame, pipeline::frame(m), bytes);
-  if (s.guard_at != 0) start_timer(slot);
-  return false;
+  return true;
 }
 
 // The NACK acknowledges what came before the PSN that it asks for; as an ACK it says only that. Nothing is said about
 // credits.
 void NackFilterStage::make_ack(rte_mbuf* m) const noexcept {
   PacketMeta& pm = pipeline::meta(m);
-  const std::uint8_t* bth = pipeline::frame(m) + pm.parsed.l4_offset + sizeof(wire::UdpHeader);
-  const std::uint32_t msn = wire::header_at<wire::Aeth>(bth + sizeof(wire::Bth)).msn.value();
+  const std::uint32_t msn = msn_of(m);
   wire::RoceEditor editor(pipeline::frame(m), pm.parsed);
   editor.set_psn(pm.parsed.psn - 1);
   editor.set_aeth(wire::Syndrome::ack(), msn);
@@ -463,7 +420,8 @@ void NackFilterStage::make_ack(rte_mbuf* m) const noexcept {
 
 void NackFilterStage::send_nack(Context& context, std::uint32_t slot, NackCounter why) noexcept {
   NackState& s = qp(slot).state();
-  if (!send_frame(context, extra(slot))) {
+  Extra& e = extra(slot);
+  if (!send_frame(context, s, e)) {
     count(NackCounter::no_buffer);
     s.flags |= NackFlag::pending;
     s.guard_at = context.now + kRetryNs;
@@ -471,19 +429,18 @@ void NackFilterStage::send_nack(Context& context, std::uint32_t slot, NackCounte
     return;
   }
   count(why);
-  s.compensated += why == NackCounter::compensated_packet ? 1 : 0;
-  s.guard += why == NackCounter::compensated_guard ? 1 : 0;
-  s.released += why == NackCounter::nacks_released ? 1 : 0;
+  e.compensated += why == NackCounter::compensated_packet ? 1 : 0;
+  e.guard += why == NackCounter::compensated_guard ? 1 : 0;
+  e.released += why == NackCounter::nacks_released ? 1 : 0;
 }
 
-// The blocked NACK as it came in, on its way behind this stage. False when there is no buffer for it.
-bool NackFilterStage::send_frame(Context& context, const Extra& e) noexcept {
+// The blocked NACK goes on behind this stage. False when there is no buffer for it.
+bool NackFilterStage::send_frame(Context& context, const NackState& s, const Extra& e) const noexcept {
   rte_mbuf* m = context.generate();
   if (m == nullptr) return false;
-  auto* to = reinterpret_cast<std::uint8_t*>(rte_pktmbuf_append(m, e.frame_bytes));
-  std::memcpy(to, e.frame, e.frame_bytes);
+  auto* to = reinterpret_cast<std::uint8_t*>(rte_pktmbuf_append(m, static_cast<std::uint16_t>(e.frame.bytes())));
+  e.frame.write(to, Psn(s.blocked), s.blocked_msn, icrc_mode_, pipeline::meta(m).parsed);
   pipeline::meta(m).in_port = e.in_port;
-  wire::parse_frame(to, m->data_len, m->pkt_len, pipeline::meta(m).parsed);
   context.resume(m);
   return true;
 }
@@ -527,35 +484,47 @@ void NackFilterStage::flush(Context& context) {
   release_all(context);
 }
 
-// Unless something changed that states depend on, they stay. Otherwise every queue pair begins anew, and what was
-// blocked goes on.
+// States hold uplinks by their place in the options, and no ports: those may have other numbers now.
 void NackFilterStage::adopt(Context& context, Stage& old_stage, const pipeline::Adoption& adoption) {
   auto& old = dynamic_cast<NackFilterStage&>(old_stage);
   const bool same_table = &old.known_.tracker() == &known_.tracker();
-  if (adoption.same_options && adoption.ports.identity() && same_table) {
-    std::swap(slot_of_position_, old.slot_of_position_);
-    std::swap(pages_, old.pages_);
-    std::swap(memory_, old.memory_);
-    std::swap(nobody_, old.nobody_);
-    std::swap(used_, old.used_);
-    std::swap(free_, old.free_);
-    std::swap(timers_, old.timers_);
-    excluded_ = old.excluded_;
-    unit_.set_paths(old.unit_.paths());
-    usual_paths_ = old.usual_paths_;
-    return;
-  }
+  const bool same = adoption.same_options && same_table;
   for (std::uint32_t slot = 0; slot < old.used_; ++slot) {
     NackState& s = old.qp(slot).state();
     if (s.dest_qp == 0) continue;
-    count(NackCounter::qps_active, ~std::uint64_t{0});
     Extra& e = old.extra(slot);
     e.in_port = adoption.ports(e.in_port);
-    const bool due = old.unit_.release(old.qp(slot)) && e.in_port != pipeline::kNoPort;
-    if (due) count(send_frame(context, e) ? NackCounter::nacks_released : NackCounter::no_buffer);
+    const bool host_is_gone = e.in_port == pipeline::kNoPort;
+    if (same && !host_is_gone) continue;
+    const bool due = old.unit_.release(old.qp(slot)) && !host_is_gone;
+    if (due) count(send_frame(context, s, e) ? NackCounter::nacks_released : NackCounter::no_buffer);
+    if (same) continue;
+    count(NackCounter::qps_active, ~std::uint64_t{0});
     s.dest_qp = 0;
   }
-  old.timers_.clear();
+  if (!same) {
+    began_anew_ = context.now;
+    old.timers_.clear();
+    // Mail about packets that left before says nothing about states that have just begun.
+    NackMail unread;
+    for (std::uint16_t from = 0; from < shared_.workers(); ++from) {
+      while (from != worker_ && shared_.pop(from, worker_, unread)) {
+      }
+    }
+    return;
+  }
+  std::swap(slot_of_position_, old.slot_of_position_);
+  std::swap(pages_, old.pages_);
+  std::swap(memory_, old.memory_);
+  std::swap(nobody_, old.nobody_);
+  std::swap(used_, old.used_);
+  std::swap(free_, old.free_);
+  std::swap(timers_, old.timers_);
+  std::swap(mail_lost_seen_, old.mail_lost_seen_);
+  excluded_ = old.excluded_;
+  began_anew_ = old.began_anew_;
+  unit_.set_paths(old.unit_.paths());
+  usual_paths_ = old.usual_paths_;
 }
 
 pipeline::StageType nack_filter_stage_type() {

@@ -9,9 +9,10 @@
 // known of their queue pair, their ICRC is wrong, or there is no room. RNR NAKs and the NAKs that end a connection pass
 // always.
 //
-// A blocked NACK is dropped as nack_blocked, or goes on as an ACK of everything before the PSN that it asks for. Its
-// bytes are kept: when a compensation is due, the same packet is sent after all. It says what the receiver would have
-// said: PSN, MSN and ICRC are right, and nothing that it acknowledges has been taken back since.
+// A blocked NACK is dropped as nack_blocked, or goes on as an ACK of everything before the PSN that it asks for. When a
+// compensation is due, the same NACK is sent after all: its PSN and MSN from the state of the queue pair, the rest from
+// the frame of the last NACK that was blocked. It says what the receiver has said, and nothing that it acknowledges has
+// been taken back since.
 //
 // The worker that owns an egress port records; the one that owns the queue pair judges. Where they are not the same,
 // what left goes from one to the other through a ring before the packet itself leaves, so that a NACK that it brings
@@ -19,12 +20,13 @@
 #pragma once
 
 #include <array>
-#include <atomic>
-#include <memory>
 #include <vector>
 
 #include "switch/pipeline/stage.h"
+#include "switch/stages/nack_filter/frame.h"
+#include "switch/stages/nack_filter/options.h"
 #include "switch/stages/nack_filter/unit.h"
+#include "switch/stages/nack_filter/workers.h"
 #include "switch/stages/rdma_track/known.h"
 #include "switch/tables/page_memory.h"
 #include "switch/wire/roce_editor.h"
@@ -62,70 +64,6 @@ inline constexpr std::array kNackCounterNames{
 };
 static_assert(kNackCounterNames.size() == static_cast<std::size_t>(NackCounter::count_));
 
-/// What becomes of a blocked NACK.
-enum class OnBlock : std::uint8_t { drop, ack };
-
-/// The options, read.
-struct NackOptions {
-  bool enabled = true;
-  NackRules rules{};
-  OnBlock on_block = OnBlock::drop;
-  std::uint32_t max_qps = 4096;
-  std::vector<std::uint8_t> uplink_of_port{};  ///< by PortIndex; kNoUplink for ports to hosts
-
-  static constexpr std::uint8_t kNoUplink = 0xff;
-};
-[[nodiscard]] NackOptions nack_options(const config::Value& options, const pipeline::SwitchInfo& info);
-[[nodiscard]] config::Schema nack_options_schema();
-void check_nack_options(const config::Value& options, const pipeline::SwitchInfo& info,
-                        config::Diagnostics& diagnostics);
-
-/// What one worker tells another of a packet of the other's queue pair.
-struct NackMail {
-  std::uint64_t address_key;
-  std::uint32_t handle;  ///< PacketMeta::qp_handle
-  std::uint32_t dest_qp;
-  std::uint32_t psn;
-  std::uint32_t psns;
-  std::uint8_t uplink;
-  bool dropped;
-};
-
-/// Rings between the workers of a switch, one for every ordered pair.
-class NackFilterShared : public pipeline::StageShared {
- public:
-  static constexpr std::uint32_t kCapacity = 4096;
-
-  explicit NackFilterShared(const pipeline::StageBuild& build);
-
-  /// The worker that owns a queue pair.
-  [[nodiscard]] std::uint16_t owner(const wire::Parsed& parsed) const noexcept;
-  /// When there is no room, the receiver finds out by lost().
-  void push(std::uint16_t from, std::uint16_t to, const NackMail& mail) noexcept;
-  [[nodiscard]] bool pop(std::uint16_t from, std::uint16_t to, NackMail& mail) noexcept;
-  [[nodiscard]] bool pending(std::uint16_t to) const noexcept;
-  /// How much mail from one worker to another found no room.
-  [[nodiscard]] std::uint32_t lost(std::uint16_t from, std::uint16_t to) const noexcept;
-  [[nodiscard]] std::uint16_t workers() const noexcept { return workers_; }
-  /// The uplinks.
-  [[nodiscard]] std::vector<pipeline::PathSet> path_sets() const override { return {uplinks_}; }
-
- private:
-  struct Ring {
-    alignas(64) std::atomic<std::uint32_t> head{0};
-    alignas(64) std::atomic<std::uint32_t> tail{0};
-    std::atomic<std::uint32_t> lost{0};
-    std::unique_ptr<NackMail[]> items{};
-  };
-  [[nodiscard]] Ring& ring(std::uint16_t from, std::uint16_t to) const noexcept {
-    return rings_[std::size_t{from} * workers_ + to];
-  }
-  std::uint16_t workers_;
-  const pipeline::SteerTable* steer_;
-  pipeline::PathSet uplinks_;
-  std::unique_ptr<Ring[]> rings_;
-};
-
 class NackFilterStage : public pipeline::Stage {
  public:
   NackFilterStage(const pipeline::StageBuild& build, NackFilterShared& shared);
@@ -137,6 +75,7 @@ class NackFilterStage : public pipeline::Stage {
   [[nodiscard]] TimeNs next_deadline() const override;
   void on_timer(pipeline::Context& context) override;
   void flush(pipeline::Context& context) override;
+  /// Queue pairs keep their state unless the options change: then all begin anew, and what was blocked goes on.
   void adopt(pipeline::Context& context, pipeline::Stage& old, const pipeline::Adoption& adoption) override;
   [[nodiscard]] std::span<const Counter> counters() const override { return counters_; }
   [[nodiscard]] std::vector<std::string_view> tables() const override { return {"nack_filter", "nack_filter_qps"}; }
@@ -144,15 +83,15 @@ class NackFilterStage : public pipeline::Stage {
                                             std::size_t max) const override;
 
  private:
-  // Beside what the unit keeps of a queue pair.
+  // What the stage keeps of a queue pair besides the unit's state.
   struct alignas(64) Extra {
-    static constexpr std::size_t kFrameBytes = 108;
-    std::uint64_t addresses;  ///< QpEntry::addresses
-    std::uint32_t position;   ///< of its entry in the table of rdma_track
-    std::uint16_t frame_bytes;
-    pipeline::PortIndex in_port;  ///< of the NACK
-    bool timed;                   ///< it stands in timers_
-    std::uint8_t frame[kFrameBytes];
+    std::uint64_t addresses;                       ///< QpEntry::addresses
+    std::uint32_t position;                        ///< of its entry in the table of rdma_track
+    pipeline::PortIndex in_port;                   ///< of the NACK that is pending, or was last
+    bool timed;                                    ///< it stands in timers_
+    std::uint32_t nacks, valid, blocked, unknown;  ///< statistics
+    std::uint32_t compensated, guard, released, spurious;
+    NackFrame frame;
   };
   struct Timer {
     TimeNs at;
@@ -192,6 +131,8 @@ class NackFilterStage : public pipeline::Stage {
   [[nodiscard]] std::uint32_t slot_of_request(pipeline::Context& context, const NackMail& mail) noexcept;
   [[nodiscard]] std::uint32_t slot_of_response(const pipeline::PacketMeta& pm) const noexcept;
   [[nodiscard]] std::uint32_t create(pipeline::Context& context, const NackMail& mail) noexcept;
+  [[nodiscard]] std::uint32_t psns_of(const NackMail& mail) const noexcept;
+  [[nodiscard]] bool began_before_me(std::uint32_t position) const noexcept;
   [[nodiscard]] std::uint32_t free_slot(pipeline::Context& context) noexcept;
   [[nodiscard]] bool in_use(std::uint32_t slot) const noexcept;
   void evict(pipeline::Context& context, std::uint32_t slot) noexcept;
@@ -216,7 +157,7 @@ class NackFilterStage : public pipeline::Stage {
   [[nodiscard]] bool on_nack(pipeline::Context& context, std::uint32_t slot, rte_mbuf* m) noexcept;
   void make_ack(rte_mbuf* m) const noexcept;
   void send_nack(pipeline::Context& context, std::uint32_t slot, NackCounter why) noexcept;
-  [[nodiscard]] static bool send_frame(pipeline::Context& context, const Extra& e) noexcept;
+  [[nodiscard]] bool send_frame(pipeline::Context& context, const NackState& s, const Extra& e) const noexcept;
   void start_timer(std::uint32_t slot) noexcept;
   void count(NackCounter c, std::uint64_t n = 1) noexcept { counters_[static_cast<std::size_t>(c)].add(n); }
 
@@ -248,6 +189,7 @@ class NackFilterStage : public pipeline::Stage {
   std::vector<bool> draining_;                 ///< by port: what waits there may have come in before a link went down
   std::uint32_t draining_count_ = 0;
   TimeNs look_at_drains_ = 0;
+  TimeNs began_anew_ = 0;  ///< when the queue pairs were forgotten, 0: not since the switch began
   std::array<Counter, static_cast<std::size_t>(NackCounter::count_)> counters_;
 };
 

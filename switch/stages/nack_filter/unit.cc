@@ -412,7 +412,7 @@ bool NackFilterUnit::on_uplinks_down(NackQp qp, std::uint64_t uplinks_down) cons
   return pending && on_path_down(qp, Psn(s.blocked), uplinks_down) && release(qp);
 }
 
-NackVerdict NackFilterUnit::on_nack(NackQp qp, std::uint64_t now_ns, Psn epsn,
+NackVerdict NackFilterUnit::on_nack(NackQp qp, std::uint64_t now_ns, Psn epsn, std::uint32_t msn,
                                     std::uint64_t uplinks_down) const noexcept {
   NackState& s = qp.state();
   if ((s.flags & NackFlag::pending) != 0 && epsn.distance_from(Psn(s.blocked)) > 0) settle(s);
@@ -425,7 +425,7 @@ NackVerdict NackFilterUnit::on_nack(NackQp qp, std::uint64_t now_ns, Psn epsn,
   heard_of(s, epsn);
 
   bool arm = true;
-  NackVerdict verdict = NackVerdict::blocked;
+  NackVerdict verdict = NackVerdict::stored;
   const NackPath& path = qp.path(s.paths.class_of(epsn));
   if (learning || s.judged_from != NackState::kEvery) {
     arm = false;
@@ -437,15 +437,16 @@ NackVerdict NackFilterUnit::on_nack(NackQp qp, std::uint64_t now_ns, Psn epsn,
   } else if (ring_proves(qp, epsn)) {
     verdict = NackVerdict::valid;
   }
-  if (verdict == NackVerdict::blocked && !learning && on_path_down(qp, epsn, uplinks_down))
+  if (verdict == NackVerdict::stored && !learning && on_path_down(qp, epsn, uplinks_down))
     verdict = NackVerdict::path_down;
   const bool again = (s.flags & NackFlag::pending) != 0 && Psn(s.blocked) == epsn;
-  if (verdict != NackVerdict::blocked) {
+  if (verdict != NackVerdict::stored) {
     if (again) settle(s);
     return verdict;
   }
   if (!again) s.guard_at = rules_.guard_ns == 0 ? 0 : now_ns + rules_.guard_ns;
   s.blocked = epsn.value();
+  s.blocked_msn = msn;
   s.flags &= ~(NackFlag::pending | NackFlag::armed);
   if (arm || s.guard_at != 0) s.flags |= NackFlag::pending;
   if (arm) s.flags |= NackFlag::armed;
@@ -461,10 +462,10 @@ NackVerdict NackFilterUnit::judge_gap(NackQp qp, Psn epsn, bool& arm) const noex
   if (!path.known()) {
     // It may have left before anything was recorded: only time can tell.
     arm = false;
-    return rules_.guard_ns != 0 ? NackVerdict::blocked : NackVerdict::unknown;
+    return rules_.guard_ns != 0 ? NackVerdict::stored : NackVerdict::unknown;
   }
   arm = path.psn().distance_from(epsn) < 0;
-  return NackVerdict::blocked;
+  return NackVerdict::stored;
 }
 
 void NackFilterUnit::on_receipt(NackQp qp, Psn psn) const noexcept {

@@ -123,9 +123,8 @@ struct alignas(64) NackState {
   std::uint32_t ring_next = 0, ring_size = 0;
   std::array<std::uint32_t, 2> read_first{}, read_count{};  ///< PSNs that the last READs take without sending them
   std::uint32_t judged_from = kEvery;                       ///< earlier PSNs were sent by another mapping
-  std::uint32_t nacks = 0, valid = 0, blocked_count = 0, unknown = 0;  ///< statistics: kept by the unit's caller
-  std::uint32_t compensated = 0, guard = 0, released = 0, spurious = 0;
-  std::uint32_t stride = 0;  ///< learning: greatest common divisor of distances within uplinks, 0: of none
+  std::uint32_t stride = 0;       ///< learning: greatest common divisor of distances within uplinks, 0: of none
+  std::uint32_t blocked_msn = 0;  ///< MSN of the NACK that is pending, or was last
 };
 static_assert(sizeof(NackState) == 128);
 
@@ -182,8 +181,14 @@ enum class NackVerdict : std::uint8_t {
   valid,      ///< its packet is lost: let it pass
   path_down,  ///< its packet has not come in through an uplink that is down: let it pass
   unknown,    ///< cannot be judged: let it pass
-  blocked,    ///< no sign of a loss: it must not reach the sender
+  stored,     ///< no sign of a loss: it must not reach the sender, and is the one that may be sent later
+  blocked,    ///< a late copy of a NACK that is settled: it must not reach the sender, and nothing has changed
 };
+
+/// The NACK must not reach the sender now.
+[[nodiscard]] constexpr bool stops(NackVerdict verdict) noexcept {
+  return verdict == NackVerdict::stored || verdict == NackVerdict::blocked;
+}
 
 /// The rules at work. Has no state but N: that of a queue pair comes with every call.
 class NackFilterUnit {
@@ -222,10 +227,13 @@ class NackFilterUnit {
   /// The switch dropped a request packet on its way to the last hop.
   DataVerdict on_dropped(NackQp qp, wire::Psn psn) const noexcept;
 
-  /// A NACK of the receiver. After `blocked`, state().guard_at says when the guard expires; if that is not 0 and was
-  /// not set before, the caller sees to it that on_guard() is called then.
+  /// A NACK of the receiver. After `stored`, state().guard_at says when the guard expires; if that is not 0 and was
+  /// not set before, the caller sees to it that on_guard() is called then. Whenever a call says that the blocked NACK
+  /// is to be sent, it is the one with state().blocked and state().blocked_msn.
+  /// @param msn           that of its AETH
   /// @param uplinks_down  a bit per uplink; only with arrival check
-  NackVerdict on_nack(NackQp qp, std::uint64_t now_ns, wire::Psn epsn, std::uint64_t uplinks_down = 0) const noexcept;
+  NackVerdict on_nack(NackQp qp, std::uint64_t now_ns, wire::Psn epsn, std::uint32_t msn,
+                      std::uint64_t uplinks_down = 0) const noexcept;
   /// Uplinks went down. True when that is where the packet of the blocked NACK was: send it.
   bool on_uplinks_down(NackQp qp, std::uint64_t uplinks_down) const noexcept;
   /// The sender's ToR has another N, that of set_paths(), and arrivals do not tell. True when something was pending:
@@ -246,7 +254,7 @@ class NackFilterUnit {
   void hash_state(NackQp qp, Hash&& h) const {
     const NackState& s = qp.state();
     h(s.flags | std::uint64_t{s.learned} << 8 | std::uint64_t{s.epsn_known} << 24 | std::uint64_t{s.epsn} << 32);
-    h((s.flags & NackFlag::pending) != 0 ? s.blocked : 0);
+    h((s.flags & NackFlag::pending) != 0 ? std::uint64_t{s.blocked_msn} << 32 | s.blocked : 0);
     h(s.guard_at != 0 ? 1 : 0);
     h(s.judged_from);
     h(s.paths.value() | std::uint64_t{s.lost_count} << 32);

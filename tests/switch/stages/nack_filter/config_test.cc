@@ -21,6 +21,7 @@ TEST(NackFilterConfig, NamesEveryMistakeWithItsPlace) {
   EXPECT_THAT(mistakes(""), HasSubstr("uplinks"));
   EXPECT_THAT(mistakes("uplinks: [p9]"), HasSubstr("3:57: uplinks: the switch has no port 'p9'"));
   EXPECT_THAT(mistakes("uplinks: [p1, p1]"), HasSubstr("uplinks: port 'p1' stands twice"));
+  EXPECT_THAT(mistakes("uplinks: [p2, p1]"), HasSubstr("3:56: uplinks: every port of the switch is named"));
   EXPECT_THAT(mistakes("uplinks: [p1], weights: { p2: 2 }"), HasSubstr("weights: 'p2' is not among the uplinks"));
   EXPECT_THAT(mistakes("uplinks: [p1], window_psns: 100"), HasSubstr("window_psns: must be a power of two"));
   EXPECT_THAT(mistakes("uplinks: [p1], ring_entry_bits: 16"), HasSubstr("ring_entry_bits: must be 8 or 24"));

@@ -308,7 +308,7 @@ class NackExplorer {
     }
     const std::uint64_t guard_before = filter(n).state().guard_at;
     const std::uint32_t blocked_before = filter(n).state().blocked;
-    if (unit_.on_nack(filter(n), 0, psn_of(item.psn), n.uplinks_down) != NackVerdict::blocked)
+    if (!stops(unit_.on_nack(filter(n), 0, psn_of(item.psn), item.msn, n.uplinks_down)))
       return tell(n, item.psn, item);
     const NackState& f = filter(n).state();
     if (f.guard_at != 0 && (guard_before == 0 || blocked_before != f.blocked)) age(n);

@@ -52,12 +52,12 @@ TEST(NackFilterMapping, WhenAPathComesBackTheGuardDecidesOfNacksForWhatWasSentBe
   for (std::uint32_t psn = 0; psn < 30; ++psn) qp.data_through(of_three(psn), psn);
   qp.data_through(1, 61);
   EXPECT_TRUE(qp.has(NackFlag::learning));
-  EXPECT_EQ(qp.nack(30), NackVerdict::blocked);
+  EXPECT_EQ(qp.nack(30), NackVerdict::stored);
   EXPECT_EQ(qp.state().guard_at, 500u);
   for (std::uint32_t psn = 65; psn < 200; psn += 4) EXPECT_FALSE(qp.data_through(1, psn).compensate);
   EXPECT_TRUE(qp.unit.on_guard(qp.qp(), 500)) << "30 does not come";
-  EXPECT_EQ(qp.nack(31), NackVerdict::blocked);
-  EXPECT_EQ(qp.nack(190), NackVerdict::blocked) << "sent by the new mapping";
+  EXPECT_EQ(qp.nack(31), NackVerdict::stored);
+  EXPECT_EQ(qp.nack(190), NackVerdict::stored) << "sent by the new mapping";
   EXPECT_FALSE(qp.has(NackFlag::grown)) << "the receiver has all that was sent before";
 }
 

@@ -28,7 +28,9 @@ class OneQp {
   void all(std::initializer_list<std::uint32_t> psns) {
     for (const auto psn : psns) data(psn);
   }
-  NackVerdict nack(std::uint32_t psn, std::uint64_t now = 0) { return unit.on_nack(qp(), now, wire::Psn(psn)); }
+  NackVerdict nack(std::uint32_t psn, std::uint64_t now = 0, std::uint32_t msn = 0) {
+    return unit.on_nack(qp(), now, wire::Psn(psn), msn);
+  }
   void ack(std::uint32_t psn) { unit.on_receipt(qp(), wire::Psn(psn)); }
 
   NackFilterUnit unit;

@@ -96,6 +96,42 @@ TEST(NackFilter, AnAckOfWhatCameBeforeStopsNothing) {
   EXPECT_THAT(leaf.nacks(), ElementsAre(2));
 }
 
+// The receiver has asked for 6 since: a copy of its NACK for 2, which comes late, must not be what the sender gets.
+TEST(NackFilter, ALateCopyOfAnOlderNackDoesNotReplaceTheBlockedOne) {
+  ReceiverLeaf leaf;
+  leaf.arrive({0, 1, 3});
+  leaf.say(nack(2));
+  leaf.arrive({2, 4, 5});
+  leaf.say(ack(5));
+  EXPECT_EQ(leaf.upwards().size(), 1u);
+  leaf.arrive({7});
+  leaf.say(nack(6, 77));
+  leaf.say(nack(2));
+  EXPECT_EQ(leaf.counter("nacks_blocked"), 3u);
+  leaf.arrive({8});
+  const auto sent = leaf.upwards();
+  ASSERT_EQ(sent.size(), 1u) << "8 skips 6 on its path";
+  const Bytes expected = nack(6, 77).eth(leaf_mac(2), other_mac(0x11)).ttl(63).build();
+  const Bytes other = nack(6, 77).eth(leaf_mac(3), other_mac(0x12)).ttl(63).build();
+  EXPECT_TRUE(sent[0] == expected || sent[0] == other);
+  EXPECT_EQ(leaf.counter("compensated_packet"), 1u);
+}
+
+TEST(NackFilter, TheGuardSendsTheBlockedNackAlsoAfterALateCopyOfAnOlderOne) {
+  ReceiverLeaf leaf({.filter = ", guard_us: 200"});
+  leaf.arrive({0, 1, 3});
+  leaf.say(nack(2));
+  leaf.arrive({2, 4, 5});
+  leaf.say(ack(5));
+  EXPECT_EQ(leaf.upwards().size(), 1u);
+  leaf.arrive({7});
+  leaf.say(nack(6));
+  leaf.say(nack(2));
+  leaf.h.advance_ns(300 * kUs);
+  EXPECT_THAT(leaf.nacks(), ElementsAre(6));
+  EXPECT_EQ(leaf.counter("compensated_guard"), 1u);
+}
+
 TEST(NackFilter, RnrNaksAndNaksThatEndAConnectionPass) {
   ReceiverLeaf leaf;
   leaf.arrive({0, 1, 3});
@@ -397,6 +433,34 @@ TEST(NackFilter, AReloadKeepsWhatIsExcludedAndWhatIsKnownOfQueuePairs) {
   leaf.say(nack(4));
   EXPECT_THAT(leaf.nacks(), ElementsAre(4));
   EXPECT_EQ(leaf.counter("nacks_valid"), 1u) << "of two paths, 6 has skipped 4";
+}
+
+TEST(NackFilter, AReloadThatGivesPortsOtherNumbersKeepsWhatIsBlocked) {
+  const LeafSetup setup{.filter = ", guard_us: 200"};
+  ReceiverLeaf leaf(setup);
+  leaf.arrive({0, 1, 3});
+  leaf.say(nack(2));
+  std::string yaml = leaf_yaml(3, setup);
+  const std::string ports = "ports:\n";
+  yaml.replace(yaml.find(ports), ports.size(), ports + "  - { name: new, type: \"null\" }\n");
+  leaf.h.reload(yaml);
+  EXPECT_THAT(leaf.upwards(), IsEmpty());
+  EXPECT_EQ(leaf.counter("qps_active"), 1u);
+  leaf.arrive({4});
+  EXPECT_THAT(leaf.nacks(), ElementsAre(2));
+  EXPECT_EQ(leaf.counter("compensated_packet"), 1u);
+}
+
+// Other options: what is known of 0 to 5 is forgotten, though the first PSN is still known.
+TEST(NackFilter, AQueuePairThatBeganBeforeOtherOptionsDoesNotBeginAtItsFirstPsn) {
+  ReceiverLeaf leaf({.filter = ", guard_us: 200",
+                     .qps = "{ a: { address: 10.0.1.2, qpn: 17, first_psn: 0 }, b: { address: 10.0.3.2, qpn: 34 } }"});
+  leaf.arrive({0, 1, 3, 5, 2, 4});
+  ASSERT_EQ(leaf.h.set("nack_filter", {"guard_us=300"}), "");
+  leaf.arrive({6, 7});
+  EXPECT_EQ(leaf.h.rows("nack_filter_qps")[0]["lost_psns"], 0);
+  leaf.say(nack(4));
+  EXPECT_THAT(leaf.nacks(), IsEmpty()) << "the NACK crossed 4";
 }
 
 TEST(NackFilter, AReloadWithOtherOptionsSendsWhatIsBlocked) {

@@ -33,7 +33,7 @@ TEST(NackFilterUnit, OfAConnectionWhoseFirstPsnIsKnownNothingIsMissed) {
 
   OneQp unknown(rules());
   unknown.all({11, 13, 12});
-  EXPECT_EQ(unknown.nack(10), NackVerdict::blocked) << "it may have left before";
+  EXPECT_EQ(unknown.nack(10), NackVerdict::stored) << "it may have left before";
 }
 
 TEST(NackFilterUnit, BeforeTheFirstPacketOfAPathOnlyTheGuardKnows) {
@@ -42,7 +42,7 @@ TEST(NackFilterUnit, BeforeTheFirstPacketOfAPathOnlyTheGuardKnows) {
   EXPECT_EQ(without.nack(0), NackVerdict::unknown);
   OneQp with(rules(NackCheck::gap, 500));
   with.data(1);
-  EXPECT_EQ(with.nack(0, 1000), NackVerdict::blocked);
+  EXPECT_EQ(with.nack(0, 1000), NackVerdict::stored);
   EXPECT_FALSE(with.data(2).compensate) << "2 does not prove anything about 0";
   EXPECT_FALSE(with.unit.on_guard(with.qp(), 1499));
   EXPECT_TRUE(with.unit.on_guard(with.qp(), 1500));
@@ -94,7 +94,7 @@ TEST(NackFilterUnit, ALongBurstOfLossesIsKnownAsFarAsTheWindowReaches) {
 TEST(NackFilterUnit, ACopyOfANackThatIsSettledIsBlockedWithoutGuard) {
   OneQp qp(rules(NackCheck::gap, 500));
   qp.all({0, 1, 3});
-  EXPECT_EQ(qp.nack(2), NackVerdict::blocked);
+  EXPECT_EQ(qp.nack(2), NackVerdict::stored);
   qp.data(2);
   qp.ack(3);
   EXPECT_EQ(qp.nack(2, 100), NackVerdict::blocked);
@@ -112,22 +112,22 @@ TEST(NackFilterUnit, ASecondNackOfTheSamePsnDoesNotPutOffTheGuard) {
 TEST(NackFilterUnit, ANackForWhatAPathThatIsDownHasNotDeliveredPasses) {
   OneQp qp(rules(NackCheck::gap, 500));
   qp.all({0, 1, 3});
-  EXPECT_EQ(qp.unit.on_nack(qp.qp(), 0, Psn(2), 0b10), NackVerdict::blocked) << "the other uplink is down";
-  EXPECT_EQ(qp.unit.on_nack(qp.qp(), 0, Psn(2), 0b01), NackVerdict::path_down);
+  EXPECT_EQ(qp.unit.on_nack(qp.qp(), 0, Psn(2), 0, 0b10), NackVerdict::stored) << "the other uplink is down";
+  EXPECT_EQ(qp.unit.on_nack(qp.qp(), 0, Psn(2), 0, 0b01), NackVerdict::path_down);
   EXPECT_FALSE(qp.unit.on_guard(qp.qp(), 1000)) << "it has been told";
 }
 
 TEST(NackFilterUnit, WhatLeftBeforeItsPathWentDownIsNotLost) {
   OneQp qp(rules(NackCheck::gap, 500));
   qp.all({1, 3, 0, 2});
-  EXPECT_EQ(qp.unit.on_nack(qp.qp(), 0, Psn(0), 0b01), NackVerdict::blocked) << "the NACK crossed it";
+  EXPECT_EQ(qp.unit.on_nack(qp.qp(), 0, Psn(0), 0, 0b01), NackVerdict::stored) << "the NACK crossed it";
   EXPECT_FALSE(qp.unit.on_uplinks_down(qp.qp(), 0b01));
 }
 
 TEST(NackFilterUnit, ABlockedNackIsDueWhenThePathOfItsPacketGoesDown) {
   OneQp qp(rules(NackCheck::gap, 500));
   qp.all({0, 1, 3});
-  EXPECT_EQ(qp.nack(2), NackVerdict::blocked);
+  EXPECT_EQ(qp.nack(2), NackVerdict::stored);
   EXPECT_FALSE(qp.unit.on_uplinks_down(qp.qp(), 0b10));
   EXPECT_TRUE(qp.unit.on_uplinks_down(qp.qp(), 0b01));
   EXPECT_FALSE(qp.unit.on_uplinks_down(qp.qp(), 0b01)) << "one NACK per PSN";
@@ -163,7 +163,7 @@ TEST(NackFilterUnit, APsnFarAwayBeginsAnew) {
   for (const std::uint32_t psn : {1u << 20, (1u << 24) - (1u << 20)}) {
     OneQp qp(rules());
     qp.all({0, 1, 3});
-    EXPECT_EQ(qp.nack(2), NackVerdict::blocked);
+    EXPECT_EQ(qp.nack(2), NackVerdict::stored);
     EXPECT_TRUE(qp.data(psn).release) << "no guard would send it";
     EXPECT_EQ(qp.nack(psn + 1), NackVerdict::unknown);
     EXPECT_FALSE(qp.data(psn + 1).release);
@@ -175,7 +175,7 @@ TEST(NackFilterUnit, APsnFarAwayBeginsAnew) {
 TEST(NackFilterUnit, ADropOfACopyProvesNothing) {
   OneQp qp(rules(NackCheck::gap, 500));
   qp.all({0, 1, 2, 3});
-  EXPECT_EQ(qp.nack(2), NackVerdict::blocked);
+  EXPECT_EQ(qp.nack(2), NackVerdict::stored);
   EXPECT_FALSE(qp.unit.on_dropped(qp.qp(), Psn(2)).compensate);
   EXPECT_EQ(qp.unit.on_dropped(qp.qp(), Psn(4)).compensate, false);
   EXPECT_EQ(qp.nack(4), NackVerdict::valid);
@@ -188,7 +188,7 @@ TEST(NackFilterUnit, RingFirstTakesTheFirstLaterEntryAndDropsWhatIsBeforeIt) {
     r.ring_entry_bits = bits;
     OneQp qp(r);
     qp.all({0, 1, 3, 2});
-    EXPECT_EQ(qp.nack(2), NackVerdict::blocked) << "tPSN 3";
+    EXPECT_EQ(qp.nack(2), NackVerdict::stored) << "tPSN 3";
     qp.all({6});
     EXPECT_EQ(qp.nack(4), NackVerdict::valid) << "tPSN 6";
     EXPECT_EQ(qp.state().ring_size, 0u);
@@ -198,7 +198,7 @@ TEST(NackFilterUnit, RingFirstTakesTheFirstLaterEntryAndDropsWhatIsBeforeIt) {
 TEST(NackFilterUnit, RingScanLooksAtAllEntries) {
   OneQp first(rules(NackCheck::ring_first)), scan(rules(NackCheck::ring_scan));
   for (OneQp* qp : {&first, &scan}) qp->all({0, 1, 3, 4});
-  EXPECT_EQ(first.nack(2), NackVerdict::blocked);
+  EXPECT_EQ(first.nack(2), NackVerdict::stored);
   EXPECT_EQ(scan.nack(2), NackVerdict::valid);
 }
 
@@ -207,13 +207,13 @@ TEST(NackFilterUnit, AFullRingForgetsItsOldestEntry) {
   r.ring_entries = 3;
   OneQp qp(r);
   qp.all({0, 4, 1, 3, 5});
-  EXPECT_EQ(qp.nack(2), NackVerdict::blocked) << "4 has fallen out";
+  EXPECT_EQ(qp.nack(2), NackVerdict::stored) << "4 has fallen out";
 }
 
 TEST(NackFilterUnit, EntriesOfEightBitsMeanThePsnNextToTheOneAskedFor) {
   OneQp qp(rules(NackCheck::ring_first));
   qp.all({0xffffff - 1, 0xffffff, 1, 2});
-  EXPECT_EQ(qp.nack(0), NackVerdict::blocked) << "tPSN 1";
+  EXPECT_EQ(qp.nack(0), NackVerdict::stored) << "tPSN 1";
   EXPECT_TRUE(qp.data(4).compensate);
 }
 
@@ -221,7 +221,7 @@ TEST(NackFilterUnit, HwmGoesByTheHighestPsnOfThePathAlone) {
   OneQp qp(rules(NackCheck::hwm));
   qp.all({0, 1, 2, 4});
   EXPECT_EQ(qp.nack(2), NackVerdict::valid) << "although 2 has left";
-  EXPECT_EQ(qp.nack(3), NackVerdict::blocked);
+  EXPECT_EQ(qp.nack(3), NackVerdict::stored);
   EXPECT_TRUE(qp.data(5).compensate);
 }
 

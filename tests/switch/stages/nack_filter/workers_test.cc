@@ -42,27 +42,28 @@ class TwoWorkers {
       pairs += "{ a: { address: " + sender(i) + ", qpn: 17 }, b: { address: 10.0.3.2, qpn: " + std::to_string(34 + i) +
                " } }, ";
     }
-    config::Diagnostics diagnostics;
-    auto config = config::load_config(
-        "switches:\n  - name: tor\n    ports: [{ name: h1, type: 'null', queue_packets: 8192 }, { name: s1, type: "
-        "'null' }]\n"
-        "    pipeline: [parse, rdma_track: { qps: [" +
-            pairs + "] }, nack_filter: { uplinks: [s1], " + more + ", guard_us: " + guard + " }, across]\n",
-        "test.yaml", registry_, diagnostics);
-    if (!config) throw std::runtime_error(config::format(diagnostics));
-    for (pipeline::PortInfo& port : config->switches.at(0).ports) port.mtu_bytes = 4200;
-    state_ =
-        std::make_unique<pipeline::SwitchState>(registry_, config->switches.at(0), std::vector<std::uint16_t>{0, 1}, 2);
-    for (std::uint16_t w = 0; w < 2; ++w) {
-      pipeline::PipelineHost host;
-      host.worker = w;
-      host.pool = pool_.get();
-      host.handoff = &rings_[w];
-      host.ports = {&devices_[0], &devices_[1]};
-      pipelines_[w] = std::make_unique<pipeline::Pipeline>(*state_, std::move(host));
-    }
+    pairs_ = pairs;
+    more_ = more;
+    state_ = std::make_unique<pipeline::SwitchState>(registry_, info(guard), std::vector<std::uint16_t>{0, 1}, 2);
+    for (std::uint16_t w = 0; w < 2; ++w) pipelines_[w] = make_pipeline(w, *state_, nullptr);
+  }
+  /// All workers stand still, as in a reload of the configuration.
+  void reload(const std::string& guard) {
+    auto state = std::make_unique<pipeline::SwitchState>(registry_, info(guard), std::vector<std::uint16_t>{0, 1}, 2,
+                                                         pipeline::SteerMode::ip_pair, state_.get());
+    const pipeline::PortMap ports({0, 1});
+    std::unique_ptr<pipeline::Pipeline> made[2];
+    for (std::uint16_t w = 0; w < 2; ++w) made[w] = make_pipeline(w, *state, pipelines_[w].get());
+    state->adopt(*state_, ports);
+    for (std::uint16_t w = 0; w < 2; ++w) made[w]->adopt(now_, *pipelines_[w], ports);
+    for (std::uint16_t w = 0; w < 2; ++w) pipelines_[w] = std::move(made[w]);
+    state_ = std::move(state);
   }
 
+  void arrive(const Bytes& frame) {
+    receive(1, frame);
+    settle();
+  }
   void arrive(int pair, std::initializer_list<std::uint32_t> psns) {
     for (const std::uint32_t psn : psns) {
       receive(1, data_of(pair, psn));
@@ -112,6 +113,17 @@ class TwoWorkers {
     state_->set_link(1, up);
     settle();
   }
+  /// A row of `nack_filter_qps`.
+  nlohmann::ordered_json row(int pair) {
+    nlohmann::ordered_json found;
+    for (const auto& p : pipelines_) {
+      std::uint64_t cursor = 0;
+      for (const auto& row : p->stage(2).rows("nack_filter_qps", cursor, 100)) {
+        if (row["source"] == sender(pair)) found = row;
+      }
+    }
+    return found;
+  }
   /// Packets that worker 0 sends while nobody reads its mail.
   void send_unread(int pair, std::uint32_t first, std::uint32_t times) {
     for (std::uint32_t psn = first; psn < first + times; ++psn) receive(1, data_of(pair, psn));
@@ -151,6 +163,28 @@ class TwoWorkers {
     bool blocked = false;
   };
 
+  [[nodiscard]] pipeline::SwitchInfo info(const std::string& guard) const {
+    config::Diagnostics diagnostics;
+    auto config = config::load_config(
+        "switches:\n  - name: tor\n    ports: [{ name: h1, type: 'null', queue_packets: 8192 }, { name: s1, type: "
+        "'null' }]\n"
+        "    pipeline: [parse, rdma_track: { qps: [" +
+            pairs_ + "] }, nack_filter: { uplinks: [s1], " + more_ + ", guard_us: " + guard + " }, across]\n",
+        "test.yaml", registry_, diagnostics);
+    if (!config) throw std::runtime_error(config::format(diagnostics));
+    for (pipeline::PortInfo& port : config->switches.at(0).ports) port.mtu_bytes = 4200;
+    return config->switches.at(0);
+  }
+  std::unique_ptr<pipeline::Pipeline> make_pipeline(std::uint16_t worker, pipeline::SwitchState& state,
+                                                    const pipeline::Pipeline* previous) {
+    pipeline::PipelineHost host;
+    host.worker = worker;
+    host.pool = pool_.get();
+    host.handoff = &rings_[worker];
+    host.ports = {&devices_[0], &devices_[1]};
+    host.previous = previous;
+    return std::make_unique<pipeline::Pipeline>(state, std::move(host));
+  }
   void receive(PortIndex port, const Bytes& frame) {
     rte_mbuf* m = rte_pktmbuf_alloc(pool_.get());
     std::memcpy(rte_pktmbuf_append(m, static_cast<std::uint16_t>(frame.size())), frame.data(), frame.size());
@@ -171,6 +205,7 @@ class TwoWorkers {
   }
 
   pipeline::Registry registry_;
+  std::string pairs_, more_;
   pipeline::Pool pool_ = pipeline::make_pool("two-nacks", 8192, 512 + 128, 0);
   std::unique_ptr<pipeline::SwitchState> state_;
   Ring rings_[2];
@@ -215,6 +250,102 @@ TEST(NackFilterWorkers, WhenNotAllCouldBeToldTheOwnerBeginsAnew) {
   tor.settle();
   EXPECT_EQ(tor.upwards(), 1u) << "what was blocked is sent";
   EXPECT_GT(tor.count(NackCounter::mail_lost), 0u);
+}
+
+// 2 has left, but its owner has not read of it yet when the configuration is loaded again.
+TEST(NackFilterWorkers, AReloadLosesNothingThatWorkersHaveToldEachOther) {
+  for (const std::string guard : {"200", "0"}) {
+    for (int pair = 0; pair < kPairs; ++pair) {
+      TwoWorkers tor(guard);
+      tor.arrive(pair, {0, 1, 3});
+      tor.send_unread(pair, 2, 1);
+      tor.reload(guard);
+      tor.arrive(pair, {4});
+      tor.say(pair, nack(2));
+      EXPECT_EQ(tor.upwards(), 0u) << "the NACK crossed 2; it is not true that 4 has skipped it";
+      tor.say(pair, ack(4));
+      EXPECT_EQ(tor.upwards(), 1u);
+      tor.arrive(pair, {5, 8});
+      tor.say(pair, nack(6));
+      EXPECT_EQ(tor.upwards(), 1u) << "8 has skipped 6";
+      tor.pass(1000 * kUs);
+      EXPECT_EQ(tor.upwards(), 0u);
+      EXPECT_EQ(tor.count(NackCounter::nacks_valid), 1u);
+      EXPECT_EQ(tor.count(NackCounter::mail_lost), 0u);
+    }
+  }
+}
+
+// Queue pairs of both workers, whose packets come over two paths of which one is late, while the configuration is
+// loaded again and again: nobody is told of a loss.
+TEST(NackFilterWorkers, ReloadsUnderTrafficBringNoFalseNack) {
+  TwoWorkers tor("100000");
+  std::uint32_t next = 0;
+  for (int round = 0; round < 50; ++round) {
+    const std::uint32_t from = next;
+    for (int pair = 0; pair < kPairs; ++pair) {
+      tor.arrive(pair, {from, from + 1, from + 3, from + 5});
+      tor.say(pair, nack(from + 2));
+      tor.send_unread(pair, from + 2, 1);
+      if ((round + pair) % 3 == 0) tor.reload("100000");
+      tor.arrive(pair, {from + 4});
+      tor.say(pair, nack(from + 2));
+      EXPECT_EQ(tor.upwards(), 0u) << "round " << round << ", pair " << pair;
+      tor.say(pair, ack(from + 5));
+      EXPECT_EQ(tor.upwards(), 1u);
+    }
+    next += 6;
+  }
+  tor.pass(1'000'000 * kUs);
+  EXPECT_EQ(tor.upwards(), 0u);
+  EXPECT_EQ(tor.count(NackCounter::nacks_blocked), 2u * 50u * kPairs);
+  EXPECT_EQ(tor.count(NackCounter::spurious_retransmissions), 0u);
+}
+
+TEST(NackFilterWorkers, AfterAReloadTheOwnerStillLearnsThatNotAllCouldBeTold) {
+  TwoWorkers tor("200");
+  int pair = 0;
+  while (tor.owner(pair) != 1) ++pair;
+  tor.arrive(pair, {0, 1, 3});
+  tor.say(pair, nack(2));
+  EXPECT_EQ(tor.upwards(), 0u);
+  tor.send_unread(pair, 5, NackFilterShared::kCapacity + 10);
+  tor.reload("200");
+  tor.settle();
+  EXPECT_EQ(tor.upwards(), 1u) << "what was blocked is sent";
+  EXPECT_EQ(tor.count(NackCounter::mail_lost), 10u);
+  tor.reload("200");
+  tor.settle();
+  EXPECT_EQ(tor.count(NackCounter::mail_lost), 10u) << "once";
+}
+
+TEST(NackFilterWorkers, WithOtherOptionsMailFromBeforeIsNotRead) {
+  TwoWorkers tor("200");
+  int pair = 0;
+  while (tor.owner(pair) != 1) ++pair;
+  tor.arrive(pair, {0, 1});
+  tor.send_unread(pair, 2, 1);
+  tor.reload("300");
+  tor.settle();
+  EXPECT_EQ(tor.count(NackCounter::qps_active), 0u);
+}
+
+// The owner has learned a path MTU of 256 bytes; the worker that tells it of the READ has not.
+TEST(NackFilterWorkers, TheOwnerKnowsHowManyPsnsAReadTakes) {
+  TwoWorkers tor("0");
+  for (int pair = 0; pair < kPairs; ++pair) {
+    tor.arrive(pair, {0, 1});
+    tor.arrive(data(2, 1)
+                   .ipv4(sender(pair), "10.0.3.2")
+                   .bth(Opcode::RC_RDMA_READ_REQUEST, Qpn(34 + static_cast<std::uint32_t>(pair)), Psn(2))
+                   .reth(0, 1, 2560)
+                   .payload(0)
+                   .build());
+    tor.arrive(pair, {12, 13});
+    EXPECT_EQ(tor.row(pair)["lost_psns"], 0) << pair;
+    tor.arrive(pair, {16});
+    EXPECT_EQ(tor.row(pair)["lost_psns"], 1) << "14";
+  }
 }
 
 TEST(NackFilterWorkers, AWorkerSeesHowLongTheQueuesOfTheOthersPortsAre) {

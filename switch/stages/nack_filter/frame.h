@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+//
+// The frame of a NACK that is sent later. No DPDK.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "switch/wire/roce_editor.h"
+#include "switch/wire/types.h"
+
+namespace weft::stages {
+
+/// What the NACKs of one queue pair have in common: addresses, ports, queue pair, traffic class. It keeps neither PSN
+/// nor MSN of the NACK it was made from. Those come from NackState when the NACK is sent, so that a frame cannot say
+/// something else than the state.
+class NackFrame {
+ public:
+  /// Ethernet with two VLAN tags, IPv6, UDP, BTH, AETH and ICRC are 104 bytes.
+  static constexpr std::size_t kMaxBytes = 108;
+
+  /// Becomes like this NACK, which must have the right ICRC.
+  /// @param frame  contiguous up to the ICRC; what `parsed` was made from
+  /// @return false, and nothing has changed, when the frame is longer than kMaxBytes
+  bool become(const std::uint8_t* frame, const wire::Parsed& parsed) noexcept;
+  /// False until become().
+  [[nodiscard]] bool known() const noexcept { return bytes_ != 0; }
+  /// Bytes of the frame from the Ethernet header to the ICRC.
+  [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
+
+  /// Writes the NACK that asks for `psn`, with right checksums and ICRC. Only when known().
+  /// @param to      room for bytes()
+  /// @param parsed  out: as parse_frame() sets it
+  void write(std::uint8_t* to, wire::Psn psn, std::uint32_t msn, wire::IcrcMode mode,
+             wire::Parsed& parsed) const noexcept;
+
+  /// Feeds all of it to `h(std::uint64_t)`.
+  template <class Hash>
+  void hash_state(Hash&& h) const {
+    h(bytes_);
+    for (std::size_t i = 0; i < bytes_; ++i) h(frame_[i]);
+  }
+
+ private:
+  std::uint16_t bytes_ = 0;
+  std::array<std::uint8_t, kMaxBytes> frame_{};
+};
+
+}  // namespace weft::stages

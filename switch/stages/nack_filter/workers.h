@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+//
+// What workers tell each other: the one that owns an egress port records what leaves, the one that owns the queue pair
+// judges.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "switch/pipeline/stage.h"
+#include "switch/wire/parsed.h"
+
+namespace weft::stages {
+
+/// What one worker tells another of a packet of the other's queue pair.
+struct NackMail {
+  std::uint64_t address_key;
+  std::uint32_t handle;  ///< PacketMeta::qp_handle
+  std::uint32_t dest_qp;
+  std::uint32_t psn;
+  std::uint32_t read_bytes;  ///< of a READ request: what it asks for; 0 for all other packets
+  std::uint8_t uplink;
+  bool dropped;
+};
+
+/// Rings between the workers of a switch, one for every ordered pair.
+class NackFilterShared : public pipeline::StageShared {
+ public:
+  static constexpr std::uint32_t kCapacity = 4096;
+
+  explicit NackFilterShared(const pipeline::StageBuild& build);
+
+  /// The worker that owns a queue pair.
+  [[nodiscard]] std::uint16_t owner(const wire::Parsed& parsed) const noexcept;
+  /// When there is no room, the receiver finds out by lost().
+  void push(std::uint16_t from, std::uint16_t to, const NackMail& mail) noexcept;
+  [[nodiscard]] bool pop(std::uint16_t from, std::uint16_t to, NackMail& mail) noexcept;
+  [[nodiscard]] bool pending(std::uint16_t to) const noexcept;
+  /// How much mail from one worker to another found no room. Goes on over a reload, as the mail does.
+  [[nodiscard]] std::uint32_t lost(std::uint16_t from, std::uint16_t to) const noexcept;
+  /// Takes over the rings: what left before the reload has left, and its mail holds no ports but uplinks by their place
+  /// in the options.
+  void adopt(pipeline::StageShared& old, const pipeline::Adoption& adoption) override;
+  [[nodiscard]] std::uint16_t workers() const noexcept { return workers_; }
+  /// The uplinks.
+  [[nodiscard]] std::vector<pipeline::PathSet> path_sets() const override { return {uplinks_}; }
+
+ private:
+  struct Ring {
+    alignas(64) std::atomic<std::uint32_t> head{0};
+    alignas(64) std::atomic<std::uint32_t> tail{0};
+    std::atomic<std::uint32_t> lost{0};
+    std::unique_ptr<NackMail[]> items{};
+  };
+  [[nodiscard]] Ring& ring(std::uint16_t from, std::uint16_t to) const noexcept {
+    return rings_[std::size_t{from} * workers_ + to];
+  }
+  std::uint16_t workers_;
+  const pipeline::SteerTable* steer_;
+  pipeline::PathSet uplinks_;
+  std::unique_ptr<Ring[]> rings_;
+};
+
+}  // namespace weft::stages
