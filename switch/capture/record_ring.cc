@@ -13,28 +13,24 @@ RecordRing::RecordRing(std::size_t bytes) : size_(bytes), bytes_(std::make_uniqu
   std::memset(bytes_.get(), 0, bytes);
 }
 
-bool RecordRing::fits(std::uint64_t size) noexcept {
-  if (written_ + size - seen_head_ <= size_) return true;
-  seen_head_ = head_.load(std::memory_order_acquire);
-  return written_ + size - seen_head_ <= size_;
-}
-
 // Records do not wrap around the end of the memory: a filler takes what is left of it.
 Record* RecordRing::reserve(std::uint32_t captured) noexcept {
   const std::uint32_t size = (static_cast<std::uint32_t>(sizeof(Record)) + captured + 7U) & ~7U;
   const std::uint64_t to_end = size_ - (written_ & (size_ - 1));
   const std::uint64_t filler = to_end < size ? to_end : 0;
-  if (!fits(size + filler)) {
-    lost_.add(1);
+  // What is not published yet takes room as well.
+  const std::uint64_t wanted = written_ - at_.tail() + size + filler;
+  if (at_.room(size_, wanted) < wanted) {
+    at_.lose(1);
     return nullptr;
   }
   if (filler >= sizeof(Record)) {
-    Record* record = at(written_);
+    Record* record = record_at(written_);
     record->kind = RecordKind::filler;
     record->size = static_cast<std::uint32_t>(filler);
   }
   written_ += filler;
-  Record* record = at(written_);
+  Record* record = record_at(written_);
   record->size = size;
   record->captured = captured;
   written_ += size;
@@ -42,19 +38,18 @@ Record* RecordRing::reserve(std::uint32_t captured) noexcept {
 }
 
 const Record* RecordRing::front() noexcept {
-  while (true) {
-    const std::uint64_t head = head_.load(std::memory_order_relaxed);
-    if (head == tail_.load(std::memory_order_acquire)) return nullptr;
+  while (at_.ready(1) != 0) {
+    const std::uint64_t head = at_.head();
     const std::uint64_t to_end = size_ - (head & (size_ - 1));
     // What is too small for a record at the end of the memory is a filler without a name.
-    if (to_end >= sizeof(Record) && at(head)->kind != RecordKind::filler) return at(head);
-    head_.store(head + to_end, std::memory_order_release);
+    if (to_end >= sizeof(Record) && record_at(head)->kind != RecordKind::filler) return record_at(head);
+    at_.release(head + to_end);
   }
+  return nullptr;
 }
 
 void RecordRing::pop() noexcept {
-  const std::uint64_t head = head_.load(std::memory_order_relaxed);
-  head_.store(head + at(head)->size, std::memory_order_release);
+  at_.release(at_.head() + record_at(at_.head())->size);
 }
 
 }  // namespace weft::capture

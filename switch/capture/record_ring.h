@@ -2,12 +2,11 @@
 // Copyright The weft authors
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 
-#include "switch/base/counters.h"
+#include "switch/base/spsc_ring.h"
 #include "switch/base/time.h"
 
 namespace weft::capture {
@@ -44,11 +43,11 @@ class RecordRing {
   /// Shows the reader everything before `position`, which written() gave, and forgets what lies behind.
   void publish(std::uint64_t position) noexcept {
     written_ = position;
-    tail_.store(position, std::memory_order_release);
+    at_.publish(position);
   }
 
   /// Forgets what has not been published.
-  void take_back() noexcept { written_ = tail_.load(std::memory_order_relaxed); }
+  void take_back() noexcept { written_ = at_.tail(); }
 
   // The reader.
   /// The oldest record, nullptr when there is none. Valid until pop().
@@ -56,21 +55,17 @@ class RecordRing {
   void pop() noexcept;
 
   /// Packets that found no room. Any thread.
-  [[nodiscard]] std::uint64_t lost() const noexcept { return lost_.value(); }
+  [[nodiscard]] std::uint64_t lost() const noexcept { return at_.lost(); }
 
  private:
-  [[nodiscard]] Record* at(std::uint64_t position) noexcept {
+  [[nodiscard]] Record* record_at(std::uint64_t position) noexcept {
     return reinterpret_cast<Record*>(bytes_.get() + (position & (size_ - 1)));
   }
-  [[nodiscard]] bool fits(std::uint64_t size) noexcept;
 
   std::size_t size_;
   std::unique_ptr<std::byte[]> bytes_;
-  alignas(64) std::uint64_t written_ = 0;
-  std::uint64_t seen_head_ = 0;  // of the writer
-  Counter lost_;
-  alignas(64) std::atomic<std::uint64_t> tail_{0};
-  alignas(64) std::atomic<std::uint64_t> head_{0};
+  alignas(64) std::uint64_t written_ = 0;  ///< by the writer, published or not
+  SpscPositions at_;
 };
 
 /// The packet of a record.

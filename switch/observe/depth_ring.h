@@ -3,10 +3,11 @@
 #pragma once
 
 #include <algorithm>
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
+
+#include "switch/base/spsc_ring.h"
 
 namespace weft {
 
@@ -24,38 +25,35 @@ class DepthRing {
   // One thread.
   /// Where the next sample belongs; empty, and counted as lost, when there is no room.
   [[nodiscard]] std::span<std::uint64_t> back() noexcept {
-    if (pushed_.load(std::memory_order_relaxed) - popped_.load(std::memory_order_acquire) == capacity_) {
-      lost_.store(lost_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    if (at_.room(capacity_, 1) == 0) {
+      at_.lose(1);
       return {};
     }
-    return at(pushed_.load(std::memory_order_relaxed));
+    return sample(at_.tail());
   }
   /// What back() gave has been filled.
-  void push() noexcept { pushed_.store(pushed_.load(std::memory_order_relaxed) + 1, std::memory_order_release); }
+  void push() noexcept { at_.publish(at_.tail() + 1); }
 
   // Another one.
   /// The oldest sample; empty when there is none.
-  [[nodiscard]] std::span<const std::uint64_t> front() const noexcept {
-    const std::uint64_t first = popped_.load(std::memory_order_relaxed);
-    if (first == pushed_.load(std::memory_order_acquire)) return {};
-    return at(first);
+  [[nodiscard]] std::span<const std::uint64_t> front() noexcept {
+    if (at_.ready(1) == 0) return {};
+    return sample(at_.head());
   }
   /// Undefined when it is empty.
-  void pop() noexcept { popped_.store(popped_.load(std::memory_order_relaxed) + 1, std::memory_order_release); }
+  void pop() noexcept { at_.release(at_.head() + 1); }
 
-  [[nodiscard]] std::uint64_t lost() const noexcept { return lost_.load(std::memory_order_relaxed); }
+  [[nodiscard]] std::uint64_t lost() const noexcept { return at_.lost(); }
 
  private:
-  [[nodiscard]] std::span<std::uint64_t> at(std::uint64_t number) const noexcept {
+  [[nodiscard]] std::span<std::uint64_t> sample(std::uint64_t number) const noexcept {
     return {&memory_[number % capacity_ * values_], values_};
   }
 
   std::size_t values_;
   std::uint64_t capacity_;
   std::unique_ptr<std::uint64_t[]> memory_;
-  alignas(64) std::atomic<std::uint64_t> pushed_{0};
-  std::atomic<std::uint64_t> lost_{0};
-  alignas(64) std::atomic<std::uint64_t> popped_{0};
+  SpscPositions at_;
 };
 
 }  // namespace weft

@@ -4,8 +4,8 @@
 
 namespace weft::ports {
 
-LinkPort::LinkPort(std::string peer, unsigned end, std::shared_ptr<Cable> cable, std::shared_ptr<SpscRing> incoming,
-                   std::shared_ptr<SpscRing> outgoing)
+LinkPort::LinkPort(std::string peer, unsigned end, std::shared_ptr<Cable> cable,
+                   std::shared_ptr<pipeline::PacketRing> incoming, std::shared_ptr<pipeline::PacketRing> outgoing)
     : peer_(std::move(peer)),
       end_(end),
       cable_(std::move(cable)),
@@ -14,14 +14,13 @@ LinkPort::LinkPort(std::string peer, unsigned end, std::shared_ptr<Cable> cable,
 
 LinkPort::~LinkPort() {
   // Each end frees what it never received.
-  rte_mbuf* m = nullptr;
-  while (incoming_->pop(&m, 1) != 0) rte_pktmbuf_free(m);
+  incoming_->drain([](rte_mbuf* m) { rte_pktmbuf_free(m); });
 }
 
 std::pair<std::unique_ptr<LinkPort>, std::unique_ptr<LinkPort>> LinkPort::make_pair(std::string first_name,
                                                                                     std::string second_name) {
-  auto there = std::make_shared<SpscRing>();
-  auto back = std::make_shared<SpscRing>();
+  auto there = std::make_shared<pipeline::PacketRing>();
+  auto back = std::make_shared<pipeline::PacketRing>();
   auto cable = std::make_shared<Cable>(0);
   std::unique_ptr<LinkPort> first(new LinkPort(std::move(second_name), 0, cable, back, there));
   std::unique_ptr<LinkPort> second(new LinkPort(std::move(first_name), 1, cable, there, back));
@@ -30,11 +29,11 @@ std::pair<std::unique_ptr<LinkPort>, std::unique_ptr<LinkPort>> LinkPort::make_p
 
 std::uint16_t LinkPort::receive(TimeNs /*now*/, std::uint16_t /*queue*/, rte_mbuf** packets,
                                 std::uint16_t max) noexcept {
-  return incoming_->pop(packets, max);
+  return static_cast<std::uint16_t>(incoming_->pop(packets, max));
 }
 
 pipeline::TxResult LinkPort::transmit(rte_mbuf** packets, std::uint16_t count) noexcept {
-  return {.taken = outgoing_->push(packets, count)};
+  return {.taken = static_cast<std::uint16_t>(outgoing_->push(packets, count))};
 }
 
 std::string LinkPort::set_link(bool up) {

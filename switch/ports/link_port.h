@@ -9,7 +9,7 @@
 #include <string>
 #include <utility>
 
-#include "switch/base/spsc_ring.h"
+#include "switch/pipeline/packet_ring.h"
 #include "switch/ports/port.h"
 
 namespace weft::ports {
@@ -35,13 +35,13 @@ class LinkPort : public Port {
 
  private:
   using Cable = std::atomic<unsigned>;  ///< bit i: end i is down
-  LinkPort(std::string peer, unsigned end, std::shared_ptr<Cable> cable, std::shared_ptr<SpscRing> incoming,
-           std::shared_ptr<SpscRing> outgoing);
+  LinkPort(std::string peer, unsigned end, std::shared_ptr<Cable> cable, std::shared_ptr<pipeline::PacketRing> incoming,
+           std::shared_ptr<pipeline::PacketRing> outgoing);
   std::string peer_;
   unsigned end_;
   std::shared_ptr<Cable> cable_;
-  std::shared_ptr<SpscRing> incoming_;
-  std::shared_ptr<SpscRing> outgoing_;
+  std::shared_ptr<pipeline::PacketRing> incoming_;
+  std::shared_ptr<pipeline::PacketRing> outgoing_;
 };
 
 }  // namespace weft::ports

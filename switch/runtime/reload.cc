@@ -30,7 +30,7 @@ using pipeline::PortMap;
 using pipeline::SwitchInfo;
 
 constexpr int kFlushRounds = 3;
-constexpr std::uint16_t kRingCapacity = SpscRing::kCapacity;
+constexpr std::uint32_t kRingCapacity = pipeline::PacketRing::kCapacity;
 
 std::string at(const config::Mark& mark) {
   if (mark.line == 0) return "";
@@ -426,9 +426,9 @@ void Runtime::sift_rings(TimeNs now, std::vector<Plan>& plans, const std::vector
   for (std::uint16_t from = 0; from < rings_.workers(); ++from) {
     for (std::uint16_t worker = 0; worker < rings_.workers(); ++worker) {
       rte_mbuf* packets[kRingCapacity];
-      const std::uint16_t count = rings_.ring(from, worker).pop(packets, kRingCapacity);
+      const std::uint32_t count = rings_.ring(from, worker).pop(packets, kRingCapacity);
       const auto end = std::stable_partition(packets, packets + count, [&](rte_mbuf* m) { return keeps(worker, m); });
-      rings_.ring(from, worker).push(packets, static_cast<std::uint16_t>(end - packets));
+      rings_.ring(from, worker).push(packets, static_cast<std::uint32_t>(end - packets));
     }
   }
 }

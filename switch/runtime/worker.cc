@@ -95,7 +95,7 @@ std::uint32_t Worker::poll_rings(TimeNs now) noexcept {
   for (std::uint16_t from = 0; from < rings_.workers(); ++from) {
     if (from == id_) continue;
     rte_mbuf* packets[Batch::kCapacity];
-    const std::uint16_t count = rings_.ring(from, id_).pop(packets, Batch::kCapacity);
+    const auto count = static_cast<std::uint16_t>(rings_.ring(from, id_).pop(packets, Batch::kCapacity));
     work += count;
     // Runs of packets for the same switch go in together.
     for (std::uint16_t first = 0; first < count;) {

@@ -11,28 +11,16 @@
 #include <mutex>
 #include <vector>
 
-#include "switch/base/spsc_ring.h"
 #include "switch/config/config.h"
+#include "switch/pipeline/packet_ring.h"
 #include "switch/pipeline/pipeline.h"
 #include "switch/ports/port.h"
 #include "switch/runtime/clock.h"
 
 namespace weft {
 
-/// Rings between all workers of a process, one per ordered pair.
-class HandoffRings {
- public:
-  explicit HandoffRings(std::uint16_t workers)
-      : workers_(workers), rings_(std::make_unique<SpscRing[]>(std::size_t{workers} * workers)) {}
-  [[nodiscard]] SpscRing& ring(std::uint16_t from, std::uint16_t to) noexcept {
-    return rings_[std::size_t{from} * workers_ + to];
-  }
-  [[nodiscard]] std::uint16_t workers() const noexcept { return workers_; }
-
- private:
-  std::uint16_t workers_;
-  std::unique_ptr<SpscRing[]> rings_;
-};
+/// Packets on their way between the workers of a process.
+using HandoffRings = SpscMesh<rte_mbuf*, pipeline::PacketRing::kCapacity>;
 
 /// What one worker polls and serves.
 class Polling {
@@ -103,7 +91,7 @@ class Worker : public pipeline::Handoff {
   [[nodiscard]] Usage usage() const noexcept;
 
   // Handoff.
-  bool push(std::uint16_t worker, rte_mbuf* m) noexcept override { return rings_.ring(id_, worker).push(&m, 1) == 1; }
+  bool push(std::uint16_t worker, rte_mbuf* m) noexcept override { return rings_.ring(id_, worker).push(m); }
 
  private:
   std::uint32_t poll_queues(TimeNs now) noexcept;

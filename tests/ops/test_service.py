@@ -195,6 +195,23 @@ class Units(unittest.TestCase):
         template = template.replace("%i.yaml", "weft.yaml").replace(", configuration %i", "")
         self.assertEqual(single, template)
 
+    def settings(self):
+        """The last value of each key of the [Service] and [Unit] sections."""
+        lines = read(f"{ROOT}/tools/package/weft-switch.service").splitlines()
+        return dict(line.split("=", 1) for line in lines if "=" in line and not line.startswith("#"))
+
+    def test_the_switch_may_enter_network_namespaces_and_no_others(self):
+        # systemd answers setns() into what is not listed with EPERM: "no" allows all, "yes" none, a list what it names.
+        self.assertEqual(self.settings()["RestrictNamespaces"], "net")
+        self.assertIn("CAP_SYS_ADMIN", self.settings()["CapabilityBoundingSet"].split())
+
+    def test_what_stays_wrong_is_not_tried_again_and_what_may_get_right_is(self):
+        settings = self.settings()
+        self.assertEqual(settings["RestartPreventExitStatus"].split(), ["1", "2"])
+        self.assertEqual(settings["Restart"], "on-failure")
+        # Without this systemd gives up after five failures in ten seconds.
+        self.assertEqual(settings["StartLimitIntervalSec"], "0")
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)

@@ -30,19 +30,19 @@ L3Kernel::L3Kernel(const pipeline::SwitchInfo& info, std::uint16_t workers)
 
 L3Kernel::~L3Kernel() {
   for (std::uint16_t w = 0; w < workers_; ++w) {
-    rte_mbuf* m = nullptr;
-    while (lanes_[w].up.pop(&m, 1) == 1 || lanes_[w].down.pop(&m, 1) == 1) rte_pktmbuf_free(m);
+    lanes_[w].up.drain([](rte_mbuf* m) { rte_pktmbuf_free(m); });
+    lanes_[w].down.drain([](rte_mbuf* m) { rte_pktmbuf_free(m); });
   }
 }
 
 void L3Kernel::adopt(L3Kernel& old, const pipeline::PortMap& ports) noexcept {
-  const auto move = [&](SpscRing& from, SpscRing& to, PortIndex pipeline::PacketMeta::*where) {
-    rte_mbuf* m = nullptr;
-    while (from.pop(&m, 1) == 1) {
+  using pipeline::PacketRing;
+  const auto move = [&](PacketRing& from, PacketRing& to, PortIndex pipeline::PacketMeta::*where) {
+    from.drain([&](rte_mbuf* m) {
       PortIndex& port = pipeline::meta(m).*where;
       port = ports(port);
-      if (port == pipeline::kNoPort || to.push(&m, 1) == 0) rte_pktmbuf_free(m);
-    }
+      if (port == pipeline::kNoPort || !to.push(m)) rte_pktmbuf_free(m);
+    });
   };
   for (std::uint16_t w = 0; w < workers_; ++w) {
     move(old.lanes_[w].up, lanes_[w].up, &pipeline::PacketMeta::in_port);
@@ -81,13 +81,13 @@ void L3Kernel::punt(Context& context, Batch& batch, std::uint16_t i) noexcept {
   }
   // Consumed here, and alive until the thread has written it.
   rte_pktmbuf_refcnt_update(m, 1);
-  lane.up.push(&m, 1);
+  lane.up.push(m);
   context.consume(batch, i);
 }
 
 void L3Kernel::send_waiting(Context& context) noexcept {
   rte_mbuf* packets[kSendAtOnce];
-  const std::uint16_t count = lanes_[context.worker].down.pop(packets, kSendAtOnce);
+  const auto count = static_cast<std::uint16_t>(lanes_[context.worker].down.pop(packets, kSendAtOnce));
   for (std::uint16_t i = 0; i < count; ++i) {
     context.adopt(packets[i]);
     const PortIndex port = pipeline::meta(packets[i]).out_port;
@@ -97,20 +97,11 @@ void L3Kernel::send_waiting(Context& context) noexcept {
 }
 
 void L3Kernel::ask(std::uint16_t worker, const Question& question) noexcept {
-  Lane& lane = lanes_[worker];
-  const std::uint32_t asked = lane.asked.load(std::memory_order_relaxed);
-  if (asked - lane.answered.load(std::memory_order_acquire) == kQuestions) return;
-  lane.questions[asked % kQuestions] = question;
-  lane.asked.store(asked + 1, std::memory_order_release);
+  lanes_[worker].questions.push_or_lose(question);
 }
 
 bool L3Kernel::next_question(std::uint16_t worker, Question& question) noexcept {
-  Lane& lane = lanes_[worker];
-  const std::uint32_t answered = lane.answered.load(std::memory_order_relaxed);
-  if (lane.asked.load(std::memory_order_acquire) == answered) return false;
-  question = lane.questions[answered % kQuestions];
-  lane.answered.store(answered + 1, std::memory_order_release);
-  return true;
+  return lanes_[worker].questions.pop(question);
 }
 
 nlohmann::ordered_json L3Kernel::rows(const pipeline::SwitchInfo& info, std::uint64_t& cursor, std::size_t max) const {

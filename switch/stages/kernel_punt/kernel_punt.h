@@ -12,9 +12,9 @@
 #include <nlohmann/json_fwd.hpp>
 #include <vector>
 
-#include "switch/base/spsc_ring.h"
 #include "switch/pipeline/batch.h"
 #include "switch/pipeline/context.h"
+#include "switch/pipeline/packet_ring.h"
 #include "switch/pipeline/port_map.h"
 #include "switch/pipeline/stage.h"
 #include "switch/pipeline/switch_info.h"
@@ -70,10 +70,10 @@ class L3Kernel {
 
   /// Packets of a worker, which the caller frees; PacketMeta::in_port says where they came in.
   [[nodiscard]] std::uint16_t take(std::uint16_t worker, rte_mbuf** packets, std::uint16_t max) noexcept {
-    return lanes_[worker].up.pop(packets, max);
+    return static_cast<std::uint16_t>(lanes_[worker].up.pop(packets, max));
   }
   /// Passes on a packet with its PacketMeta::out_port set. False when there is no room: it stays the caller's.
-  [[nodiscard]] bool give(std::uint16_t worker, rte_mbuf* m) noexcept { return lanes_[worker].down.push(&m, 1) == 1; }
+  [[nodiscard]] bool give(std::uint16_t worker, rte_mbuf* m) noexcept { return lanes_[worker].down.push(m); }
   [[nodiscard]] bool next_question(std::uint16_t worker, Question& question) noexcept;
   [[nodiscard]] std::uint16_t workers() const noexcept { return workers_; }
 
@@ -92,10 +92,8 @@ class L3Kernel {
     TimeNs updated = 0;
   };
   struct Lane {
-    SpscRing up, down;
-    alignas(64) std::atomic<std::uint32_t> asked{0};
-    alignas(64) std::atomic<std::uint32_t> answered{0};
-    std::array<Question, kQuestions> questions{};
+    pipeline::PacketRing up, down;
+    SpscRing<Question, kQuestions> questions;
     std::vector<Bucket> buckets{};  // by port
   };
   [[nodiscard]] bool allowed(Bucket& bucket, TimeNs now) const noexcept;

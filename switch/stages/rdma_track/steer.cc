@@ -9,24 +9,6 @@ namespace weft::stages {
 using tables::QpKey;
 using tables::QpTable;
 
-bool QpMailRings::push(std::uint16_t from, std::uint16_t to, const QpMail& mail) noexcept {
-  Ring& r = ring(from, to);
-  const std::uint32_t tail = r.tail.load(std::memory_order_relaxed);
-  if (tail - r.head.load(std::memory_order_acquire) == kCapacity) return false;
-  r.items[tail % kCapacity] = mail;
-  r.tail.store(tail + 1, std::memory_order_release);
-  return true;
-}
-
-bool QpMailRings::pop(std::uint16_t from, std::uint16_t to, QpMail& mail) noexcept {
-  Ring& r = ring(from, to);
-  const std::uint32_t head = r.head.load(std::memory_order_relaxed);
-  if (r.tail.load(std::memory_order_acquire) == head) return false;
-  mail = r.items[head % kCapacity];
-  r.head.store(head + 1, std::memory_order_release);
-  return true;
-}
-
 SteeredQp steered_qp(const wire::IpAddress& from, const wire::IpAddress& to, wire::Qpn qp) noexcept {
   if (!from.is_v6()) return {std::uint64_t{from.v4_value()} << 32 | to.v4_value(), qp};
   return {wire::hash_v6(from.bytes().data(), to.bytes().data()).ordered, qp};

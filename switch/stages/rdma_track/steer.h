@@ -15,12 +15,10 @@
 // before the first packet. When the entries age out there, that worker withdraws both directions at once.
 #pragma once
 
-#include <array>
-#include <atomic>
 #include <cstdint>
-#include <memory>
 #include <vector>
 
+#include "switch/base/spsc_ring.h"
 #include "switch/pipeline/steer.h"
 #include "switch/tables/qp_entry.h"
 #include "switch/wire/addresses.h"
@@ -42,40 +40,8 @@ struct QpMail {
   std::uint64_t service_id = 0;
 };
 
-/// Mail between all workers of a switch: a ring for every ordered pair.
-class QpMailRings {
- public:
-  static constexpr std::uint32_t kCapacity = 256;
-
-  explicit QpMailRings(std::uint16_t workers)
-      : workers_(workers), rings_(std::make_unique<Ring[]>(std::size_t{workers} * workers)) {}
-
-  [[nodiscard]] std::uint16_t workers() const noexcept { return workers_; }
-  /// False when the ring is full.
-  bool push(std::uint16_t from, std::uint16_t to, const QpMail& mail) noexcept;
-  /// False when there is none.
-  bool pop(std::uint16_t from, std::uint16_t to, QpMail& mail) noexcept;
-  [[nodiscard]] bool pending(std::uint16_t to) const noexcept {
-    for (std::uint16_t from = 0; from < workers_; ++from) {
-      if (ring(from, to).head.load(std::memory_order_relaxed) != ring(from, to).tail.load(std::memory_order_acquire)) {
-        return true;
-      }
-    }
-    return false;
-  }
-
- private:
-  struct Ring {
-    alignas(64) std::atomic<std::uint32_t> head{0};
-    alignas(64) std::atomic<std::uint32_t> tail{0};
-    std::array<QpMail, kCapacity> items{};
-  };
-  [[nodiscard]] Ring& ring(std::uint16_t from, std::uint16_t to) const noexcept {
-    return rings_[std::size_t{from} * workers_ + to];
-  }
-  std::uint16_t workers_;
-  std::unique_ptr<Ring[]> rings_;
-};
+/// Mail between all workers of a switch.
+using QpMailRings = SpscMesh<QpMail, 256>;
 
 /// One direction of a queue pair as SteerTable names it.
 struct SteeredQp {
@@ -110,14 +76,14 @@ class QpSteering {
   /// Both directions go by the hash again, unless another worker has them by now.
   void withdraw(const SteeredQp& qp, std::uint16_t worker) noexcept { table_.withdraw(qp.address_key, qp.qp, worker); }
 
-  bool send(std::uint16_t worker, const QpMail& mail) noexcept { return mail_.push(worker_, worker, mail); }
+  bool send(std::uint16_t worker, const QpMail& mail) noexcept { return mail_.ring(worker_, worker).push(mail); }
   [[nodiscard]] bool has_mail() const noexcept { return mail_.pending(worker_); }
   /// Calls `reader` for each message that has come.
   template <typename Reader>
   void receive(Reader&& reader) noexcept {
     QpMail mail;
     for (std::uint16_t from = 0; from < mail_.workers(); ++from) {
-      while (mail_.pop(from, worker_, mail)) reader(mail);
+      while (mail_.ring(from, worker_).pop(mail)) reader(mail);
     }
   }
 

@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "switch/base/spsc_ring.h"
+#include "switch/pipeline/packet_ring.h"
 #include "tests/switch/pipeline/rig.h"
 
 namespace weft::pipeline {
@@ -147,9 +147,9 @@ TEST(PipelineWorkers, PacketsHandedOverWhileTheOtherWorkerStopsAreNotLost) {
 
 // The rings of weft-switch.
 struct RealRings : Handoff {
-  explicit RealRings(SpscRing& ring) : to_other(ring) {}
-  bool push(std::uint16_t, rte_mbuf* m) noexcept override { return to_other.push(&m, 1) == 1; }
-  SpscRing& to_other;
+  explicit RealRings(PacketRing& ring) : to_other(ring) {}
+  bool push(std::uint16_t, rte_mbuf* m) noexcept override { return to_other.push(m); }
+  PacketRing& to_other;
 };
 
 // Checks the order of every flow of its port, and counts.
@@ -211,7 +211,7 @@ class TwoThreads {
       rte_mbuf* packets[Batch::kCapacity];
       std::uint16_t count = 0;
       // Backpressure, so that nothing is dropped: no more than both rings hold are under way.
-      while (count < 16 && made < kPackets && under_way_.load() < SpscRing::kCapacity / 2) {
+      while (count < 16 && made < kPackets && under_way_.load() < PacketRing::kCapacity / 2) {
         rte_mbuf* m = rte_pktmbuf_alloc(pool_.get());
         if (m == nullptr) break;
         ++made;
@@ -224,7 +224,7 @@ class TwoThreads {
       }
       const std::uint64_t before = devices_[worker].sent;
       if (count != 0) pipelines_[worker]->receive(now, worker, packets, count);
-      count = rings_[1 - worker].pop(packets, Batch::kCapacity);
+      count = static_cast<std::uint16_t>(rings_[1 - worker].pop(packets, Batch::kCapacity));
       if (count != 0) pipelines_[worker]->take_handoff(now, packets, count);
       while (pipelines_[worker]->serve_port(now, worker) != 0) {
       }
@@ -243,7 +243,7 @@ class TwoThreads {
   Registry registry_;
   Pool pool_ = make_pool("two_threads", 4096, 512, 64);
   std::unique_ptr<SwitchState> state_;
-  SpscRing rings_[2];  ///< by sending worker
+  PacketRing rings_[2];  ///< by sending worker
   RealRings handoffs_[2]{RealRings(rings_[0]), RealRings(rings_[1])};
   OrderedDevice devices_[2];
   std::unique_ptr<Pipeline> pipelines_[2];

@@ -66,7 +66,7 @@ TEST_F(LinkPortTest, ACableIsUpWhileNeitherEndIsDown) {
 TEST_F(LinkPortTest, AFullCableTakesNoMoreUntilTheFarEndReceives) {
   std::uint32_t taken = 0;
   while (const std::uint16_t now_taken = send(*left, 32)) taken += now_taken;
-  EXPECT_EQ(taken, SpscRing::kCapacity);
+  EXPECT_EQ(taken, pipeline::PacketRing::kCapacity);
   EXPECT_EQ(right->in_flight(), taken);
   EXPECT_EQ(left->in_flight(), 0u);
   EXPECT_EQ(receive(*right, 5).size(), 5u);

@@ -239,9 +239,9 @@ TEST(RdmaTrackSteer, EntriesOfAnOlderConnectionGoWhenTheNewOneIsAnotherWorkers) 
 TEST(RdmaTrackSteer, AFullMailboxKeepsConnectionsWithTheWorkerOfTheirHosts) {
   TwoWorkers w({.max_qps = 4000});
   // Only CM messages: the other worker reads no mail.
-  constexpr std::uint32_t kConnections = 2 * QpMailRings::kCapacity + 20;
+  constexpr std::uint32_t kConnections = 2 * QpMailRings::Ring::kCapacity + 20;
   for (std::uint32_t i = 0; i < kConnections; ++i) w.connect(qp_of_a(i), Qpn(0x10000 + i));
-  EXPECT_EQ(w.count(TrackCounter::pairs_steered), QpMailRings::kCapacity);
+  EXPECT_EQ(w.count(TrackCounter::pairs_steered), QpMailRings::Ring::kCapacity);
   EXPECT_EQ(w.count(TrackCounter::steer_full), 10u);
   for (std::uint32_t i = 0; i < kConnections; ++i) {
     const std::uint16_t worker = w.send(write_from_a(Qpn(0x10000 + i), 100));
@@ -268,20 +268,20 @@ TEST(RdmaTrackSteer, AWorkerWithoutRoomGivesTheConnectionBack) {
 TEST(RdmaTrackSteer, MailArrivesInOrderAndAFullRingRefuses) {
   QpMailRings rings(3);
   QpMail mail;
-  for (std::uint32_t i = 0; i < QpMailRings::kCapacity; ++i) {
+  for (std::uint32_t i = 0; i < QpMailRings::Ring::kCapacity; ++i) {
     mail.qp_of_a = Qpn(i);
-    ASSERT_TRUE(rings.push(2, 1, mail));
+    ASSERT_TRUE(rings.ring(2, 1).push(mail));
   }
-  EXPECT_FALSE(rings.push(2, 1, mail));
-  EXPECT_TRUE(rings.push(0, 1, mail));
+  EXPECT_FALSE(rings.ring(2, 1).push(mail));
+  EXPECT_TRUE(rings.ring(0, 1).push(mail));
   EXPECT_TRUE(rings.pending(1));
   EXPECT_FALSE(rings.pending(2));
-  for (std::uint32_t i = 0; i < QpMailRings::kCapacity; ++i) {
-    ASSERT_TRUE(rings.pop(2, 1, mail));
+  for (std::uint32_t i = 0; i < QpMailRings::Ring::kCapacity; ++i) {
+    ASSERT_TRUE(rings.ring(2, 1).pop(mail));
     ASSERT_EQ(mail.qp_of_a, Qpn(i));
   }
-  EXPECT_FALSE(rings.pop(2, 1, mail));
-  EXPECT_TRUE(rings.pop(0, 1, mail));
+  EXPECT_FALSE(rings.ring(2, 1).pop(mail));
+  EXPECT_TRUE(rings.ring(0, 1).pop(mail));
   EXPECT_FALSE(rings.pending(1));
 }
 
