@@ -10,6 +10,8 @@
 #include <string>
 #include <string_view>
 
+#include "switch/pipeline/dpdk_compat.h"
+
 namespace weft {
 namespace {
 
@@ -53,9 +55,9 @@ void add_value(rte_tel_data* data, const std::string& name, const ordered_json& 
   if (value.is_string()) {
     rte_tel_data_add_dict_string(data, name.c_str(), value.get<std::string>().c_str());
   } else if (value.is_boolean()) {
-    rte_tel_data_add_dict_u64(data, name.c_str(), value.get<bool>() ? 1 : 0);
+    pipeline::add_telemetry_number(data, name.c_str(), value.get<bool>() ? 1 : 0);
   } else if (value.is_number()) {
-    rte_tel_data_add_dict_u64(data, name.c_str(), value.get<std::uint64_t>());
+    pipeline::add_telemetry_number(data, name.c_str(), value.get<std::uint64_t>());
   }
 }
 

@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <array>
 
-#include "switch/ports/dpdk_compat.h"
+#include "switch/pipeline/dpdk_compat.h"
 
 namespace weft::ports {
 namespace {
@@ -141,7 +141,7 @@ std::string EthPort::start(const PortEnvironment& environment, const rte_eth_dev
 // later.
 void EthPort::forget_other_interfaces() noexcept {
   std::array<rte_mbuf*, 32> packets{};
-  unsigned left = kAfPacketRingFrames;
+  unsigned left = pipeline::kAfPacketRingFrames;
   while (left > 0) {
     const std::uint16_t most = static_cast<std::uint16_t>(std::min<unsigned>(left, packets.size()));
     const std::uint16_t count = rte_eth_rx_burst(id_, 0, packets.data(), most);

@@ -13,7 +13,7 @@
 #include <filesystem>
 #include <set>
 
-#include "switch/ports/dpdk_compat.h"
+#include "switch/pipeline/dpdk_compat.h"
 #include "switch/ports/eth_port.h"
 #include "switch/ports/generator_port.h"
 #include "switch/ports/port.h"
@@ -77,9 +77,9 @@ std::string prepare_veth(const std::string& interface, std::uint32_t& mtu) {
     if (auto error = netdev.set_mtu(mtu); !error.empty()) return error;
   }
   mtu = netdev.mtu().value_or(1500);
-  if (mtu + 18 > kAfPacketMaxFrame) {
+  if (mtu + 18 > pipeline::kAfPacketMaxFrame) {
     return "interface " + interface + " has an MTU of " + std::to_string(mtu) + "; af_packet rings carry at most " +
-           std::to_string(kAfPacketMaxFrame - 18) + " (set mtu_bytes)";
+           std::to_string(pipeline::kAfPacketMaxFrame - 18) + " (set mtu_bytes)";
   }
   netdev.silence_kernel();
   if (auto error = netdev.disable_offloads(); !error.empty()) return error;
@@ -97,18 +97,18 @@ std::string prepare_veth(const std::string& interface, std::uint32_t& mtu) {
 Plan plan_veth(const PortInfo& info, std::uint32_t mtu, const PortEnvironment& environment) {
   const std::string& interface = info.device["interface"].string();
   const unsigned room = buffer_bytes(environment.pool);
-  if (kAfPacketTruncates && room < kAfPacketBufferBytes) {
+  if (pipeline::kAfPacketTruncates && room < pipeline::kAfPacketBufferBytes) {
     return refuse("packet buffers of " + std::to_string(room + RTE_PKTMBUF_HEADROOM) +
                   " bytes are too small for veth: eal.mbuf_data_room_bytes must be at least " +
-                  std::to_string(kAfPacketBufferBytes + RTE_PKTMBUF_HEADROOM));
+                  std::to_string(pipeline::kAfPacketBufferBytes + RTE_PKTMBUF_HEADROOM));
   }
   Plan plan;
   plan.error = prepare_veth(interface, mtu);
   plan.mtu_bytes = mtu;
   plan.device.devargs = unique_name("af_packet") + ",iface=" + interface +
-                        ",framesz=" + std::to_string(kAfPacketFrameSize) +
-                        ",blocksz=" + std::to_string(kAfPacketBlockSize) +
-                        ",framecnt=" + std::to_string(kAfPacketRingFrames) + ",qdisc_bypass=1";
+                        ",framesz=" + std::to_string(pipeline::kAfPacketFrameSize) +
+                        ",blocksz=" + std::to_string(pipeline::kAfPacketBlockSize) +
+                        ",framecnt=" + std::to_string(pipeline::kAfPacketRingFrames) + ",qdisc_bypass=1";
   plan.device.link = Netdev(interface);
   plan.device.ring_interface = interface;
   return plan;

@@ -15,6 +15,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "switch/pipeline/dpdk_compat.h"
+
 namespace weft::tables {
 namespace {
 
@@ -85,7 +87,9 @@ rte_fib6* make_large_v6(std::span<const Fib::Route> routes, std::uint32_t none) 
   for (const auto& route : routes) {
     if (fib == nullptr) break;
     if (route.prefix.length == 0) continue;
-    if (rte_fib6_add(fib, route.prefix.address.bytes().data(), route.prefix.length, route.value) == 0) continue;
+    if (rte_fib6_add(fib, pipeline::fib6_address(route.prefix.address.bytes().data()), route.prefix.length,
+                     route.value) == 0)
+      continue;
     rte_fib6_free(fib);
     fib = nullptr;
   }
@@ -175,8 +179,10 @@ TrieV6::TrieV6(std::span<const FibRoute> routes, std::uint32_t none) {
   std::vector<const FibRoute*> longer;
   for (const FibRoute& route : routes) {
     assert(route.value < kChild);
-    if (route.prefix.length == 0) none = route.value;
-    else longer.push_back(&route);
+    if (route.prefix.length == 0)
+      none = route.value;
+    else
+      longer.push_back(&route);
   }
   if (longer.empty()) nodes_.emplace_back();  // lookup() reads one even if no entry refers to it
   root_ = build(longer, 0, none);
@@ -281,8 +287,8 @@ void Fib::lookup(std::span<const std::array<std::uint8_t, 16>> addresses,
   std::uint64_t wide[kChunk];
   for (std::size_t done = 0; done < addresses.size(); done += kChunk) {
     const std::size_t count = std::min(kChunk, addresses.size() - done);
-    auto* first = const_cast<std::uint8_t*>(addresses[done].data());
-    rte_fib6_lookup_bulk(large_v6_.get(), reinterpret_cast<std::uint8_t(*)[16]>(first), wide, static_cast<int>(count));
+    rte_fib6_lookup_bulk(large_v6_.get(), pipeline::fib6_addresses(addresses[done].data()), wide,
+                         static_cast<int>(count));
     for (std::size_t i = 0; i < count; ++i) values[done + i] = static_cast<std::uint32_t>(wide[i]);
   }
 }
