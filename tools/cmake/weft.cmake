@@ -47,7 +47,7 @@ target_compile_definitions(weft_options INTERFACE WEFT_VERSION="${PROJECT_VERSIO
 if(WEFT_SANITIZE)
   # Instrumented code takes the compiler twice as long with more optimisation.
   target_compile_options(weft_options INTERFACE
-    -O1 -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
+    -O1 -g1 -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
     # GCC's data-flow warnings see what the instrumentation adds; the plain build has them as errors.
     $<$<CXX_COMPILER_ID:GNU>:-Wno-stringop-overflow;-Wno-stringop-overread;-Wno-array-bounds;-Wno-maybe-uninitialized>)
   target_link_options(weft_options INTERFACE -fsanitize=address,undefined)
@@ -73,6 +73,11 @@ function(weft_binary name)
   target_link_libraries(${name} PRIVATE weft_options ${ARG_LIBS})
 endfunction()
 
+# What `ctest -L unit` runs, without the programs and benchmarks that only other tests need.
+if(WEFT_TESTS AND NOT WEFT_FUZZ)
+  add_custom_target(unit_tests)
+endif()
+
 # weft_test(name SOURCES ... LIBS ... [LABELS ...] [TIMEOUT s] [DPDK]): a GoogleTest program registered with CTest.
 # DPDK gives it an EAL without hugepages or devices (tests/support/eal_main.cc supplies main).
 function(weft_test name)
@@ -86,6 +91,7 @@ function(weft_test name)
   target_link_libraries(${name} PRIVATE weft_options ${ARG_LIBS} GTest::gmock)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
   add_test(NAME ${name} COMMAND ${name})
+  add_dependencies(unit_tests ${name})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 120)
   endif()
