@@ -73,13 +73,19 @@ void run(const char* title, std::uint32_t at_once, int sender_cpu, int receiver_
 }  // namespace weft
 
 int main(int argc, char** argv) {
-  if (argc != 1 && argc != 3) {
-    std::fprintf(stderr, "usage: %s [CPU_OF_SENDER CPU_OF_RECEIVER]\n", argv[0]);
-    return EXIT_FAILURE;
+  int cpus[2]{0, 1};
+  const bool help = argc == 2 && std::string(argv[1]) == "--help";
+  bool understood = argc == 1 || argc == 3;
+  for (int i = 1; understood && i < argc; ++i) {
+    const std::string word = argv[i];
+    understood = !word.empty() && word.size() < 5 && word.find_first_not_of("0123456789") == std::string::npos;
+    if (understood) cpus[i - 1] = std::stoi(word);
   }
-  const int sender = argc == 3 ? std::atoi(argv[1]) : 0;
-  const int receiver = argc == 3 ? std::atoi(argv[2]) : 1;
-  weft::run("one packet at a time", 1, sender, receiver);
-  weft::run("a burst at a time", weft::kBurst, sender, receiver);
+  if (!understood) {
+    std::fprintf(help ? stdout : stderr, "usage: %s [CPU_OF_SENDER CPU_OF_RECEIVER]\n", argv[0]);
+    return help ? EXIT_SUCCESS : EXIT_FAILURE;
+  }
+  weft::run("one packet at a time", 1, cpus[0], cpus[1]);
+  weft::run("a burst at a time", weft::kBurst, cpus[0], cpus[1]);
   return 0;
 }
