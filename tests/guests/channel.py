@@ -9,23 +9,31 @@ import time
 
 HEADER = struct.Struct(">IIc")
 TIMED_OUT = 124
-# The guest ends a command that takes too long; a guest that says nothing this long after is gone.
+# The guest ends a command that takes too long; so long after it is asked why the command goes on.
 GRACE_S = 15
+# An emulated guest on a busy machine answers within seconds. What does not answer or take anything for so long is dead.
+ANSWER_S = 30
 CHUNK = 32768
 
 Result = collections.namedtuple("Result", "code out")
 
 
 class ChannelClosed(Exception):
-    """The guest is gone: its QEMU ended or was ended."""
+    """The guest is gone: its QEMU ended or was ended, or it answers nothing."""
+
+
+class CommandHangs(AssertionError):
+    """The guest answers, but a command in it cannot be ended, not even by SIGKILL: its processes wait in the kernel
+    (state D). The text has what the guest says about them."""
 
 
 class Job:
     """A command that runs in a guest."""
 
-    def __init__(self, channel, number, timeout):
+    def __init__(self, channel, number, command, timeout):
         self.channel = channel
         self.number = number
+        self.command = command
         self.deadline = time.monotonic() + timeout + GRACE_S
         self.code = None
         self.chunks = []
@@ -63,9 +71,14 @@ class Job:
             self.channel.send(self.number, b"E")
 
     def wait(self):
-        """Waits for the end; returns (code, out). The code is 124 when the time limit ended it."""
+        """Waits for the end; returns (code, out). The code is 124 when the time limit ended it. Raises CommandHangs
+        when the limit could not, and ChannelClosed when the guest is gone."""
         if not self.channel.wait(lambda: not self.running(), self.deadline - time.monotonic()):
-            raise ChannelClosed("the guest does not answer:\n" + self.out)
+            processes = self.channel.ask(self.number)
+            if processes is None:
+                raise ChannelClosed(f"the guest has not answered for {ANSWER_S} s, after {self.command}\n{self.out}")
+            if self.running():
+                raise CommandHangs(f"the guest answers, but this does not end: {self.command}\n{processes}{self.out}")
         return Result(self.code, self.out)
 
     def wait_for(self, text, timeout=30):
@@ -80,8 +93,11 @@ class Channel:
     """Runs commands in a guest over a connected stream socket, many at a time."""
 
     def __init__(self, connection):
+        # Only sending has a limit: a guest that is dead takes no more than fits into the socket.
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("@ll", ANSWER_S, 0))
         self.connection = connection
         self.jobs = {}
+        self.answers = {}  # job -> what the guest said about it last
         self.next_number = 1
         self.ready = False
         self.closed = False
@@ -94,7 +110,7 @@ class Channel:
         with self.changed:
             number = self.next_number
             self.next_number += 1
-            job = self.jobs[number] = Job(self, number, timeout)
+            job = self.jobs[number] = Job(self, number, command, timeout)
         self.send(number, b"R", struct.pack(">I", int(timeout + 0.999)) + command.encode())
         job.write(data, end=True)
         return job
@@ -109,10 +125,20 @@ class Channel:
                 raise ChannelClosed("the guest is gone")
             return False
 
+    def ask(self, number=0, timeout=ANSWER_S):
+        """What the guest says about a job: text, empty when it has none of that number. None: it does not answer."""
+        with self.changed:
+            self.answers.pop(number, None)
+        self.send(number, b"Q")
+        answered = self.wait(lambda: number in self.answers, timeout)
+        return self.answers.get(number) if answered else None
+
     def send(self, number, kind, payload=b""):
         try:
             with self.sending:
                 self.connection.sendall(HEADER.pack(len(payload), number, kind) + payload)
+        except BlockingIOError as error:
+            raise ChannelClosed(f"the guest has taken nothing for {ANSWER_S} s") from error
         except OSError as error:
             raise ChannelClosed("the guest is gone") from error
 
@@ -147,6 +173,8 @@ class Channel:
             buffer = buffer[HEADER.size + length:]
             if kind == b"H":
                 self.ready = True
+            elif kind == b"A":
+                self.answers[number] = payload.decode(errors="replace")
             elif kind == b"X":
                 self.jobs.pop(number).code = struct.unpack(">I", payload)[0]
             else:

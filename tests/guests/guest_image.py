@@ -1,42 +1,35 @@
 # SPDX-License-Identifier: Apache-2.0
 # Copyright The weft authors
-"""Builds the image that all guests boot: Debian's kernel, and a root file system that lives in memory.
+"""The images that guests boot, kept in the user's cache for all builds and clones.
 
-The image is a folder with two files: `vmlinux`, the kernel taken out of its compressed envelope (QEMU enters it by
-PVH; unpacking xz in an emulated CPU takes longer than the rest of the boot), and `root.cpio`, an initial RAM file
-system with everything that a guest runs. Guests share the files and write to none of them.
+An image is a folder with two files: `vmlinux`, and `root.cpio`, an initial RAM file system with everything that a guest
+runs. Guests share the files and write to none of them. It is put together from two layers, each named by a hash of all
+that goes into it:
 
-Packages are unpacked, not installed: no maintainer script runs, root is not needed, nothing is mounted.
+- packages-HASH: what guest_packages.py makes of a list of packages and kernel modules. A minute, and the network.
+- image-HASH: that, and our own files (`init`, `agent.pl`, the text files below). A second.
 """
 import contextlib
 import fcntl
 import hashlib
-import lzma
 import os
-import re
 import shutil
 import stat
-import subprocess
-import tarfile
-import tempfile
 import time
 
-SUITE = "bookworm"
-PACKAGES = (
-    "linux-image-amd64",  # the cloud flavour has no rdma_rxe
-    "perl-base", "dash", "coreutils", "mount", "util-linux", "grep", "sed", "libc-bin", "kmod", "procps",
-    "iproute2", "iputils-ping", "ethtool", "tcpdump",
-    "rdma-core", "ibverbs-utils", "ibverbs-providers", "rdmacm-utils", "perftest", "qperf",
-)
-# In an order that satisfies soft dependencies; hard ones are followed. The crc32 implementations serve rxe's ICRC.
-MODULES = ("virtio_pci", "virtio_console", "virtio_net", "virtio_rng", "crc32_generic", "crc32_pclmul", "ib_uverbs",
-           "rdma_ucm", "rdma_rxe", "ib_umad")
-UNUSED = re.compile(r"(boot|usr/share|usr/include|usr/lib/x86_64-linux-gnu/(gconv|perl)|var|lib/(systemd|udev|modules)|"
-                    r"etc/(apt|cron|init|rc|systemd|pam|security|selinux|udev|perl)[^/]*)(/|$)")
+import guest_packages
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 OWN_FILES = {"init": "init", "sbin/weft-agent": "agent.pl"}
+# Programs look users and hosts up; tcpdump looks for a user of its own.
+OWN_TEXTS = {
+    "etc/passwd": "root:x:0:0:root:/root:/bin/sh\ntcpdump:x:0:0::/:/bin/sh\nnobody:x:65534:65534::/:/bin/sh\n",
+    "etc/group": "root:x:0:\nnogroup:x:65534:\n",
+    "etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\nservices: files\n",
+}
+EXTRA_MARK = "etc/weft-extra"
+EMPTY_FOLDERS = ("dev", "proc", "sys", "run", "tmp", "root", "var/lib", "var/log", "var/tmp")
 KEEP_S = 7 * 86400
-XZ_MAGIC = b"\xfd7zXZ\x00"
 
 
 def cache_folder():
@@ -45,141 +38,46 @@ def cache_folder():
     return os.environ.get("WEFT_GUEST_CACHE") or default
 
 
-def fingerprint():
-    """Names the image by all that goes into it."""
-    digest = hashlib.sha256(repr((SUITE, PACKAGES, MODULES, UNUSED.pattern)).encode())
-    for name in ("guest_image.py", *OWN_FILES.values()):
-        with open(os.path.join(HERE, name), "rb") as file:
+def _digest(values, *paths):
+    digest = hashlib.sha256(repr(values).encode())
+    for path in paths:
+        with open(path, "rb") as file:
             digest.update(file.read())
     return digest.hexdigest()[:16]
 
 
-class Archive:
-    """A cpio archive in the format that the kernel unpacks (newc: Documentation/driver-api/early-userspace)."""
-
-    def __init__(self, file):
-        self.file = file
-        self.inode = 0
-        self.folders = set()
-
-    def add(self, path, mode, data=b""):
-        """Adds a file, symbolic link (data is its target) or folder (mode says which), and the folders above it."""
-        parent = os.path.dirname(path)
-        if parent and parent not in self.folders:
-            self.add(parent, stat.S_IFDIR | 0o755)
-        if stat.S_ISDIR(mode):
-            if path in self.folders:
-                return
-            self.folders.add(path)
-        self._entry(path, mode, data)
-
-    def _entry(self, path, mode, data):
-        self.inode += 1
-        name = path.encode() + b"\0"
-        fields = (self.inode, mode, 0, 0, 1, 0, len(data), 0, 0, 0, 0, len(name), 0)
-        header = b"070701" + "".join(f"{field:08x}" for field in fields).encode()
-        for part in (header + name, data):
-            self.file.write(part + b"\0" * (-len(part) % 4))
-
-    def close(self):
-        self._entry("TRAILER!!!", 0, b"")
+def packages_name(extra_packages=(), modules=()):
+    """Names the layer of packages by all that goes into it; the order of extra packages does not matter."""
+    return "packages-" + _digest((sorted(set(extra_packages)), modules), os.path.join(HERE, "guest_packages.py"))
 
 
-def module_name(path):
-    return os.path.basename(path)[:-len(".ko")].replace("-", "_")
+def image_name(extra_packages=(), modules=()):
+    """Names an image by all that goes into it."""
+    own = [os.path.join(HERE, name) for name in ("guest_image.py", *OWN_FILES.values())]
+    return "image-" + _digest(packages_name(extra_packages, modules), *own)
 
 
-def load_order(modules):
-    """Names of the wanted modules and of those that they need, each after what it needs."""
-    order = []
-
-    def visit(name):
-        if name in order:
-            return
-        needed = re.search(rb"\0depends=([^\0]*)\0", modules[name]).group(1).decode()
-        for dependency in filter(None, needed.split(",")):
-            visit(dependency.replace("-", "_"))
-        order.append(name)
-
-    for name in MODULES:
-        visit(name)
-    return order
-
-
-def unpack_kernel(image):
-    """The ELF file inside a bzImage."""
-    start = image.index(XZ_MAGIC)
-    kernel = lzma.LZMADecompressor(format=lzma.FORMAT_XZ).decompress(image[start:])
-    if not kernel.startswith(b"\x7fELF"):
-        raise RuntimeError("the kernel's xz stream holds no ELF file")
-    return kernel
-
-
-def convert(packages, folder):
-    """Writes the image's files from a tar stream of unpacked packages."""
-    kernel = None
-    modules = {}
-    with open(os.path.join(folder, "root.cpio"), "wb") as file, tarfile.open(fileobj=packages, mode="r|") as tar:
-        archive = Archive(file)
-        hard_links = {}
-        for member in tar:
-            path = member.name.removeprefix("./").strip("/")
-            content = tar.extractfile(member).read() if member.isreg() else b""
-            if path.startswith("boot/vmlinuz-"):
-                kernel = unpack_kernel(content)
-            elif path.endswith(".ko"):
-                modules[module_name(path)] = content
-            elif not path or UNUSED.match(path):
-                continue
-            elif member.issym():
-                archive.add(path, stat.S_IFLNK | 0o777, member.linkname.encode())
-            elif member.isdir():
-                archive.add(path, stat.S_IFDIR | 0o755)
-            elif member.isreg():
-                archive.add(path, stat.S_IFREG | member.mode & 0o755, content)
-            elif member.islnk():
-                hard_links[path] = member.linkname.removeprefix("./").strip("/")
-        for path, target in hard_links.items():
-            if not UNUSED.match(target):
-                archive.add(path, stat.S_IFLNK | 0o777, b"/" + target.encode())
-        order = load_order(modules)
-        for name in order:
-            archive.add(f"lib/modules/{name}.ko", stat.S_IFREG | 0o644, modules[name])
-        archive.add("lib/modules/order", stat.S_IFREG | 0o644, "\n".join(order).encode() + b"\n")
+def _write_image(folder, packages, extra):
+    """The kernel is a link to that of the packages; the file system is theirs with our own files behind it. `extra`:
+    init is told that there are extra packages."""
+    kernel = os.path.join(folder, guest_packages.KERNEL)
+    os.link(os.path.join(packages, guest_packages.KERNEL), kernel)
+    with open(os.path.join(folder, "root.cpio"), "wb") as file:
+        with open(os.path.join(packages, guest_packages.ARCHIVE), "rb") as first:
+            shutil.copyfileobj(first, file, 1 << 20)
+        archive = guest_packages.Archive(file)
         for path, source in OWN_FILES.items():
             with open(os.path.join(HERE, source), "rb") as own:
                 archive.add(path, stat.S_IFREG | 0o755, own.read())
-        for path in ("dev", "proc", "sys", "run", "tmp", "root"):
+        for path, text in {**OWN_TEXTS, **({EXTRA_MARK: ""} if extra else {})}.items():
+            archive.add(path, stat.S_IFREG | 0o644, text.encode())
+        for path in EMPTY_FOLDERS:
             archive.add(path, stat.S_IFDIR | 0o755)
         archive.close()
-    if kernel is None:
-        raise RuntimeError("the packages hold no kernel")
-    with open(os.path.join(folder, "vmlinux"), "wb") as file:
-        file.write(kernel)
 
 
-def build(folder):
-    command = ["mmdebstrap", "--quiet", "--variant=extract", "--format=tar", "--include=" + ",".join(PACKAGES), SUITE,
-               "-"]
-    with tempfile.TemporaryFile() as errors:
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors)
-        try:
-            convert(process.stdout, folder)
-        except tarfile.TarError as error:
-            failure = error
-        else:
-            failure = None
-        finally:
-            process.stdout.close()
-            if process.wait() != 0:
-                errors.seek(0)
-                raise RuntimeError(f"{' '.join(command)} failed:\n{errors.read().decode(errors='replace')}")
-        if failure:
-            raise failure
-
-
-def remove_old(cache):
-    """Removes builds that were cut short, and images that nobody asked for in a week: one image is 130 MB."""
+def _remove_old(cache):
+    """Removes builds that were cut short, and what nobody asked for in a week: one image is 130 MB."""
     for name in os.listdir(cache):
         path = os.path.join(cache, name)
         if name.endswith(".new") or (os.path.isdir(path) and time.time() - os.stat(path).st_mtime > KEEP_S):
@@ -187,30 +85,41 @@ def remove_old(cache):
 
 
 @contextlib.contextmanager
-def exclusive(path):
-    with open(path, "w") as lock:
+def _exclusive(path):
+    with open(path, "w", encoding="ascii") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
-def ensure():
-    """Returns the folder of the image, which is built first if the cache has none of these inputs."""
-    cache = cache_folder()
-    folder = os.path.join(cache, fingerprint())
-    if os.path.isdir(folder):
-        os.utime(folder)
-        return folder
-    os.makedirs(cache, exist_ok=True)
-    with exclusive(os.path.join(cache, "lock")):
-        if os.path.isdir(folder):
-            return folder
-        remove_old(cache)
+def _layer(cache, name, write):
+    """The folder of a layer, which `write` fills first if it does not exist. The cache is locked."""
+    folder = os.path.join(cache, name)
+    if not os.path.isdir(folder):
         unfinished = folder + ".new"
         os.mkdir(unfinished)
         try:
-            build(unfinished)
+            write(unfinished)
         except BaseException:
             shutil.rmtree(unfinished, ignore_errors=True)
             raise
         os.rename(unfinished, folder)
+    os.utime(folder)
     return folder
+
+
+def ensure(extra_packages=(), modules=()):
+    """Returns the folder of the image with these Debian packages and kernel modules beside those that every guest has.
+    What the cache does not have is built first. Modules are loaded when the guest boots, in this order."""
+    modules = tuple(modules)
+    cache = cache_folder()
+    name = image_name(extra_packages, modules)
+    folder = os.path.join(cache, name)
+    if os.path.isdir(folder):
+        os.utime(folder)
+        return folder
+    os.makedirs(cache, exist_ok=True)
+    with _exclusive(os.path.join(cache, "lock")):
+        _remove_old(cache)
+        packages = _layer(cache, packages_name(extra_packages, modules),
+                          lambda path: guest_packages.build(path, sorted(set(extra_packages)), modules))
+        return _layer(cache, name, lambda path: _write_image(path, packages, bool(extra_packages)))

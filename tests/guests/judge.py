@@ -5,9 +5,12 @@ what the guests' own counters say."""
 import sys
 import unittest
 
+import channel
 import guest
 import rdma_tools
 from guest import live
+from nic import Nic
+import evidence
 
 MTU = 4200
 # Counters of rdma_rxe that stay at zero between hosts that lose nothing. RNR NAKs are the hosts' own business.
@@ -107,4 +110,4 @@ def main():
     live.main()
 
 
-__all__ = ["guest", "live", "rdma_tools"]  # for the tests, which import them from here
+__all__ = ["Nic", "channel", "evidence", "guest", "live", "rdma_tools"]  # for the tests, which import them from here

@@ -17,6 +17,8 @@ import tempfile
 import time
 import unittest
 
+import evidence
+
 BIN = os.environ.get("WEFT_BIN") or os.path.realpath(os.path.join(os.path.dirname(__file__), "../../build/bin"))
 START_TIMEOUT_S = 30
 STOP_TIMEOUT_S = 15
@@ -104,15 +106,20 @@ class Lab:
         self.config_path = os.path.join(self.directory, "weft.yaml")
         self.hosts = []
         self.switch = None
-        self.log_path = os.path.join(self.directory, "switch.log")
+        self.logs = []  # of all switches that were started, the newest last
+        self.evidence = evidence.Collection()
+        self.evidence.add(self._write_logs)
 
     def __enter__(self):
         return self
 
     def __exit__(self, exception_type, exception, traceback):
+        if exception is not None and not isinstance(exception, unittest.SkipTest):
+            evidence.save(self.evidence)
+            if self.logs:
+                sys.stderr.write(read(self.log_path))
+        self.evidence.close()
         self.kill()
-        if exception is not None and os.path.exists(self.log_path):
-            sys.stderr.write(read(self.log_path))
         try:
             self._cleanup.close()
         finally:
@@ -120,6 +127,15 @@ class Lab:
                 run("ip", "netns", "del", host.namespace, check=False)
                 run("ip", "link", "del", host.port_interface, check=False)
             shutil.rmtree(self.directory, ignore_errors=True)
+
+    @property
+    def log_path(self):
+        """The log of the newest switch."""
+        return self.logs[-1]
+
+    def _write_logs(self, folder):
+        for path in filter(os.path.exists, (*self.logs, self.config_path)):
+            shutil.copy(path, folder)
 
     def on_exit(self, function, *arguments):
         """Calls a function when the lab ends, in whatever way; the last registered is called first."""
@@ -142,6 +158,7 @@ class Lab:
     def start(self, switches, top="", arguments=()):
         """Starts weft-switch with the `switches:` part of a configuration; returns when it forwards."""
         self._write(switches, top)
+        self.logs.append(os.path.join(self.directory, f"switch-{len(self.logs) + 1}.log"))
         with open(self.log_path, "w") as log:
             self.switch = spawn(
                 [os.path.join(BIN, "weft-switch"), "-c", self.config_path, "--counters-out", self.counters_path,
@@ -215,4 +232,4 @@ def main():
         sys.exit(77)
     # CTest and people end a test with SIGTERM: unwind as for Ctrl-C, so that labs end what they started.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    unittest.main(verbosity=2)
+    unittest.main(testRunner=evidence.runner())

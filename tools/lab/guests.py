@@ -6,8 +6,10 @@ weft-lab runs in the namespace of the fabric then, so that the guests' network d
 """
 import contextlib
 import math
+import os
 import pathlib
 import re
+import shutil
 import sys
 
 from tools.lab import experiment
@@ -19,28 +21,22 @@ _TESTS = pathlib.Path(__file__).resolve().parents[2] / "tests"
 MIN_QP_TIMEOUT = 17  # 0.54 s
 
 
-def _harness():
-    """The modules of tests/guests; only those who want guests need them."""
+def _harness(programs):
+    """The modules of tests/guests; only those who want guests need them. `programs`: the folder of weft's programs."""
     if not _TESTS.is_dir():
         raise LabError("Soft-RoCE guests need weft's source tree: run its tools/lab/weft-lab")
     for folder in ("guests", "live"):
         if str(_TESTS / folder) not in sys.path:
             sys.path.insert(0, str(_TESTS / folder))
+    os.environ.setdefault("WEFT_BIN", os.path.abspath(programs))
+    import channel  # pylint: disable=import-outside-toplevel
+    import evidence  # pylint: disable=import-outside-toplevel
     import guest  # pylint: disable=import-outside-toplevel
     import rdma_tools  # pylint: disable=import-outside-toplevel
     reason = guest.missing_requirements()
     if reason:
         raise LabError(reason)
-    return guest, rdma_tools
-
-
-@contextlib.contextmanager
-def _told():
-    """What goes wrong in a guest, as weft-lab says it."""
-    try:
-        yield
-    except AssertionError as error:  # the harness is one of tests
-        raise LabError(str(error)) from None
+    return channel, evidence, guest, rdma_tools
 
 
 class _Place:
@@ -48,9 +44,10 @@ class _Place:
 
     prefix = "to-"
 
-    def __init__(self, folder, stack):
+    def __init__(self, folder, stack, evidence):
         self.directory = folder
         self.on_exit = stack.callback
+        self.evidence = evidence
 
 
 class GuestBench(experiment.Bench):
@@ -58,14 +55,32 @@ class GuestBench(experiment.Bench):
         super().__init__(lab, site, programs)
         self._stack = contextlib.ExitStack()
         self._guests = {}
-        self._guest, self._tools = _harness()
+        self._channel, evidence, self._guest, self._tools = _harness(programs)
+        self._save_evidence = evidence.save
+        self._evidence = evidence.Collection()
+        self._evidence.add(self._write_switch_log)
+        self._stack.callback(self._evidence.close)
+
+    @contextlib.contextmanager
+    def _told(self):
+        """What goes wrong in a guest, as weft-lab says it; what the guests and the switch have to say is kept."""
+        try:
+            yield
+        except (AssertionError, self._channel.ChannelClosed) as error:  # the harness is one of tests
+            self._save_evidence(self._evidence, name=f"weft-lab-{self._site.name}")
+            raise LabError(str(error)) from None
+
+    def _write_switch_log(self, folder):
+        for name in ("switch.log", "weft.yaml"):
+            if os.path.exists(self._site.path(name)):
+                shutil.copy(self._site.path(name), folder)
 
     def make_hosts(self):
-        with _told():
+        with self._told():
             self._boot()
 
     def _boot(self):
-        place = _Place(self._site.folder, self._stack)
+        place = _Place(self._site.folder, self._stack, self._evidence)
         for host in self._lab.hosts:
             self._guests[host.name] = self._guest.Guest(place, host.name, "tap", [str(host.address)],
                                                         self._lab.topology.mtu_bytes)
@@ -83,7 +98,7 @@ class GuestBench(experiment.Bench):
 
     def _jitter_of(self, variant, timing):
         flow = self._lab.workload.flows[0]
-        with _told(), self.running(variant, experiment.MIN_GUARD_US):
+        with self._told(), self.running(variant, experiment.MIN_GUARD_US):
             self._ping(flow, 3)
             idle = self._ping(flow, timing.probes)
             load = self._transfers(variant, experiment.MAX_RTO_US)
@@ -109,11 +124,12 @@ class GuestBench(experiment.Bench):
         options = f"-D {self._lab.workload.duration_s} -f 0 -s {size} -m {nic.mtu} -t {depth}"
         limit_s = self._lab.workload.duration_s + self._lab.workload.limit_s
         return [self._tools.PerftestRun("ib_write_bw", self._guests[flow.source], self._guests[flow.target], options,
-                                        timeout=limit_s, qp_timeout=qp_timeout(rto_us))
-                for flow in self._lab.workload.flows]
+                                        timeout=limit_s, qp_timeout=qp_timeout(rto_us),
+                                        port=self._tools.PERFTEST_PORT + number)
+                for number, flow in enumerate(self._lab.workload.flows)]
 
     def _run_flows(self, variant, found):
-        with _told():
+        with self._told():
             before = self._counters()
             done = [each.wait() for each in self._transfers(variant, found.rto_us)]
             after = self._counters()
