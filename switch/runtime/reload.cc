@@ -30,7 +30,6 @@ using pipeline::PortMap;
 using pipeline::SwitchInfo;
 
 constexpr int kFlushRounds = 3;
-constexpr std::uint32_t kRingCapacity = pipeline::PacketRing::kCapacity;
 
 std::string at(const config::Mark& mark) {
   if (mark.line == 0) return "";
@@ -409,26 +408,36 @@ void Runtime::count_retired(const Switch& s) {
 // of their ports.
 void Runtime::sift_rings(TimeNs now, std::vector<Plan>& plans, const std::vector<Switch*>& removed) {
   std::array<Switch*, 256> old{};
+  std::array<Switch*, 256> made{};
   std::array<std::optional<PortMap>, 256> maps{};
   for (Switch* s : removed) old[s->state->info().index] = s;
   for (Plan& plan : plans) {
     if (!plan.changed || plan.old == nullptr) continue;
     old[plan.info.index] = plan.old;
+    made[plan.info.index] = &plan.made;
     maps[plan.info.index] = plan.map();
   }
   const auto keeps = [&](std::uint16_t worker, rte_mbuf* m) {
     const std::uint8_t index = pipeline::meta(m).switch_index;
-    if (old[index] == nullptr || (maps[index] && maps[index]->rename(m))) return true;
+    if (old[index] == nullptr) return true;
+    if (maps[index] && maps[index]->rename(m)) {
+      made[index]->pipelines[worker]->keep_handoff(m);
+      return true;
+    }
     const auto reason = maps[index] ? DropReason::port_removed : DropReason::shutdown;
     old[index]->pipelines[worker]->refuse_handoff(now, m, reason);
     return false;
   };
+  const auto sift = [&](std::uint16_t worker, auto& ring) {
+    std::vector<rte_mbuf*> packets;
+    ring.drain([&](rte_mbuf* m) { packets.push_back(m); });
+    std::erase_if(packets, [&](rte_mbuf* m) { return !keeps(worker, m); });
+    ring.push(packets.data(), static_cast<std::uint32_t>(packets.size()));
+  };
   for (std::uint16_t from = 0; from < rings_.workers(); ++from) {
     for (std::uint16_t worker = 0; worker < rings_.workers(); ++worker) {
-      rte_mbuf* packets[kRingCapacity];
-      const std::uint32_t count = rings_.ring(from, worker).pop(packets, kRingCapacity);
-      const auto end = std::stable_partition(packets, packets + count, [&](rte_mbuf* m) { return keeps(worker, m); });
-      rings_.ring(from, worker).push(packets, static_cast<std::uint32_t>(end - packets));
+      sift(worker, rings_.control(from, worker));
+      sift(worker, rings_.ring(from, worker));
     }
   }
 }

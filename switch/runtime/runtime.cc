@@ -22,6 +22,9 @@ using pipeline::PortIndex;
 using std::chrono::milliseconds;
 
 constexpr milliseconds kTick{10};
+// Packets that a device keeps for a worker that does not look: the descriptors of a physical one, unless it is told
+// otherwise. Kernel interfaces and sockets keep fewer.
+constexpr std::uint32_t kDevicePackets = 1024;
 constexpr TimeNs kLinkPeriodNs = 200'000'000;
 constexpr TimeNs kHousekeepingNs = 1'000'000'000;
 constexpr std::uint32_t kLinkMessages = 6;
@@ -139,12 +142,19 @@ std::uint16_t Runtime::default_owner(const pipeline::SwitchInfo& info, PortIndex
 Runtime::Switch Runtime::build_switch(pipeline::SwitchInfo info, const config::Value& file,
                                       std::vector<std::shared_ptr<ports::Port>> opened,
                                       std::vector<std::uint16_t> owners, const Switch* previous) {
-  std::vector<std::uint64_t> speeds_mbps;
-  for (const auto& device : opened) speeds_mbps.push_back(device->speed_mbps());
-  if (const auto error = config::set_device_speeds(info, file, registry_, speeds_mbps); !error.empty()) {
-    spdlog::warn("{}: qos stays as it is for 100 Gbit/s, because at the speed of the devices: {}", info.name, error);
-  }
   const auto workers = static_cast<std::uint16_t>(workers_.size());
+  config::DeviceFacts facts{{}, workers, Worker::longest_absence(config_.idle), kDevicePackets};
+  for (const auto& device : opened) facts.speeds_mbps.push_back(device->speed_mbps());
+  if (config::set_device_facts(info, file, registry_, facts) != "") {
+    // The file gives the packet memory a size: what is lossless then depends on workers that are never away for long.
+    facts.away_ns = 0;
+    facts.workers = 1;
+    if (const auto error = config::set_device_facts(info, file, registry_, facts); !error.empty()) {
+      spdlog::warn("{}: qos stays as it is for 100 Gbit/s, because at the speed of the devices: {}", info.name, error);
+    } else {
+      spdlog::info("{}: BUFFER_POOL size leaves no headroom for what arrives while a worker naps", info.name);
+    }
+  }
   for (pipeline::PortInfo& port : info.ports) {
     const ports::Port& device = *opened[port.index];
     if (port.mtu_bytes == 0) port.mtu_bytes = device.mtu_bytes();
