@@ -149,6 +149,12 @@ class ClassQueues {
   /// Queues with packets that no pause holds back, bit i for queue i.
   [[nodiscard]] std::uint8_t sendable() const noexcept { return waiting_ & ~(blocked_ | stopped_); }
   [[nodiscard]] bool storm() const noexcept { return stormed_ != 0; }
+  /// Packets marked with CE in all queues. Any thread.
+  [[nodiscard]] std::uint64_t ce_marked() const noexcept {
+    std::uint64_t sum = 0;
+    for (const QueueCounters& c : counters_) sum += c.ecn_marked.value();
+    return sum;
+  }
   /// In the queues. Any thread.
   [[nodiscard]] std::uint32_t size() const noexcept;
   /// In the queues, and those that the device did not take.

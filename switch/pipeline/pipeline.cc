@@ -56,7 +56,7 @@ Pipeline::Pipeline(SwitchState& state, PipelineHost host)
   }
   gates_.resize(egress_.size() + 1);
   set_gates();
-  if (state_.links().all_paths_up()) links_told_ = gates_of_;
+  if (state_.links().all_paths_up()) stages_generation_ = gates_generation_;
   if (info.qos) make_qos();
   if (host_.handoff == nullptr) return;
   outbox_ = std::make_unique<Outbox>(state_.workers(), host_.pool->size);
@@ -269,7 +269,7 @@ void Pipeline::take_handoff(TimeNs now, rte_mbuf** packets, std::uint16_t count_
 // --- admission ---------------------------------------------------------------------------------------------------
 
 void Pipeline::admit(TimeNs now, Batch& batch, std::uint64_t before) noexcept {
-  if (gates_of_ != state_.link_generation()) [[unlikely]]
+  if (gates_generation_ != state_.link_generation()) [[unlikely]]
     set_gates();
   const PortIndex port = meta(batch.packet[0]).out_port;
   std::uint32_t longest = 0;
@@ -298,7 +298,7 @@ void Pipeline::admit_all(TimeNs now, rte_mbuf** packets, std::uint32_t size, std
     if (gate.direct && size <= kTxBurst && gate.queue->held() == 0 && tracer_ == nullptr) [[likely]] {
       return pass_through(now, *gate.queue, packets, static_cast<std::uint16_t>(size), bytes);
     }
-    if (gate.queue->push_all(now, packets, size)) [[likely]] {
+    if (gate.queue->push_all(now, packets, size, bytes)) [[likely]] {
       queued_ = true;
       return;
     }
@@ -376,10 +376,7 @@ void Pipeline::admit_one(TimeNs now, rte_mbuf* m) noexcept {
 
 std::uint32_t Pipeline::serve_port(TimeNs now, PortIndex port) noexcept {
   const std::uint32_t progress = qos_ != nullptr ? serve_classes(now, port) : serve_fifo(now, port);
-  if (host_.handoff != nullptr) {
-    const std::uint32_t depth = queue_depth(port);
-    if (depth != state_.told_depth(port)) state_.tell_depth(port, depth);
-  }
+  if (host_.handoff != nullptr) tell_port(now, port);
   return progress;
 }
 
@@ -485,7 +482,7 @@ std::uint16_t Pipeline::send_to_device(TimeNs now, PortIndex port, rte_mbuf** pa
 // --- time --------------------------------------------------------------------------------------------------------
 
 void Pipeline::run_timers(TimeNs now) noexcept {
-  if (links_told_ != state_.link_generation()) [[unlikely]]
+  if (stages_generation_ != state_.link_generation()) [[unlikely]]
     tell_links(now);
   for (std::size_t i = 0; i < slot_count_; ++i) {
     if (slots_[i].stage->next_deadline() > now) continue;
@@ -503,7 +500,7 @@ TimeNs Pipeline::port_deadline(PortIndex port) const noexcept {
 
 TimeNs Pipeline::stage_deadline() const noexcept {
   if (outbox_ != nullptr && outbox_->size() != 0) return 0;
-  TimeNs next = links_told_ == state_.link_generation() ? kNever : 0;
+  TimeNs next = stages_generation_ == state_.link_generation() ? kNever : 0;
   for (std::size_t i = 0; i < slot_count_; ++i) next = std::min(next, slots_[i].stage->next_deadline());
   return next;
 }

@@ -15,6 +15,7 @@
 #include "switch/pipeline/batch.h"
 #include "switch/pipeline/egress_queue.h"
 #include "switch/pipeline/handoff.h"
+#include "switch/pipeline/port_view.h"
 #include "switch/pipeline/switch_state.h"
 #include "switch/pipeline/tap.h"
 #include "switch/pipeline/totals.h"
@@ -191,6 +192,9 @@ class Pipeline {
   void set_gates() noexcept;
   void tell_links(TimeNs now) noexcept;
   void admit_one(TimeNs now, rte_mbuf* m) noexcept;
+  // For stages; see pipeline_context.cc.
+  [[nodiscard]] PortView view(TimeNs now, PortIndex port) const noexcept;
+  void tell_port(TimeNs now, PortIndex port) noexcept;
   void note_admitted(PortIndex port) noexcept {
     if (host_.admitted != nullptr) host_.admitted[port / 64] |= std::uint64_t{1} << port % 64;
   }
@@ -261,8 +265,8 @@ class Pipeline {
   std::uint32_t outbox_most_ = 0;                     ///< packets for one worker that may wait there without qos
   std::vector<std::uint32_t> max_frame_;              ///< by PortIndex
   std::vector<Gate> gates_;                           ///< by PortIndex; behind them one that is closed
-  std::uint32_t gates_of_ = 0;                        ///< SwitchState::link_generation() that they belong to
-  std::uint32_t links_told_ = 0;                      ///< the same, of which stages have been told
+  std::uint32_t gates_generation_ = 0;                ///< SwitchState::link_generation() when they were set
+  std::uint32_t stages_generation_ = 0;               ///< the same when stages last heard of a change
   std::unique_ptr<PortTotals[]> port_totals_;
   FlowTotals totals_;
   StageTotals admission_, tx_;
