@@ -354,10 +354,10 @@ void Runtime::adopt_all(std::vector<Plan>& plans) {
     }
   }
   for (Plan& plan : plans) {
-    if (plan.changed && plan.old != nullptr) retire_ports(now, *plan.old, plan.to);
+    if (plan.changed && plan.old != nullptr) close_ports(now, *plan.old, plan.to);
   }
   for (Switch* s : removed) {
-    retire_ports(now, *s, std::vector<PortIndex>(s->ports.size(), pipeline::kNoPort));
+    close_ports(now, *s, std::vector<PortIndex>(s->ports.size(), pipeline::kNoPort));
     for (int round = 0; round < kFlushRounds; ++round) {
       for (auto& p : s->pipelines) {
         p->flush_stages(now);
@@ -365,7 +365,7 @@ void Runtime::adopt_all(std::vector<Plan>& plans) {
       }
     }
   }
-  sift_rings(now, plans, removed);
+  adopt_rings(now, plans, removed);
   for (const Switch* s : removed) count_retired(*s);
   for (Plan& plan : plans) {
     if (!plan.changed || plan.old == nullptr) continue;
@@ -378,7 +378,7 @@ void Runtime::adopt_all(std::vector<Plan>& plans) {
 }
 
 // Ports that are gone: what a link still brings is received, and what went through them is remembered for inside().
-void Runtime::retire_ports(TimeNs now, Switch& s, const std::vector<PortIndex>& to) {
+void Runtime::close_ports(TimeNs now, Switch& s, const std::vector<PortIndex>& to) {
   for (const PortInfo& port : s.state->info().ports) {
     if (to[port.index] != pipeline::kNoPort) continue;
     Pipeline& owner = *s.pipelines[s.state->owner_of_port(port.index)];
@@ -406,7 +406,7 @@ void Runtime::count_retired(const Switch& s) {
 
 // Packets on their way between workers: those of switches and ports that are gone end here, others learn the new names
 // of their ports.
-void Runtime::sift_rings(TimeNs now, std::vector<Plan>& plans, const std::vector<Switch*>& removed) {
+void Runtime::adopt_rings(TimeNs now, std::vector<Plan>& plans, const std::vector<Switch*>& removed) {
   std::array<Switch*, 256> old{};
   std::array<Switch*, 256> made{};
   std::array<std::optional<PortMap>, 256> maps{};

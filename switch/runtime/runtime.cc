@@ -30,7 +30,6 @@ constexpr TimeNs kHousekeepingNs = 1'000'000'000;
 constexpr std::uint32_t kLinkMessages = 6;
 constexpr TimeNs kLinkMessagesNs = 60'000'000'000;
 constexpr milliseconds kDrainTime{1000};
-constexpr milliseconds kLongestBurst{200};
 constexpr milliseconds kFlushTime{100};
 constexpr int kFlushRounds = 3;
 constexpr int kDropRounds = 10'000;
@@ -225,14 +224,7 @@ void Runtime::start() {
 }
 
 void Runtime::await_workers() const {
-  const auto end = std::chrono::steady_clock::now() + kLongestBurst;
-  for (const auto& worker : workers_) {
-    // A worker that stands still, for a reload or because it has ended, is in no burst.
-    const std::uint64_t before = worker->usage().loops;
-    while (worker->usage().loops == before && std::chrono::steady_clock::now() < end) {
-      std::this_thread::sleep_for(std::chrono::microseconds(100));
-    }
-  }
+  Worker::await_bursts(workers_);
 }
 
 void Runtime::supervise_links() {
@@ -316,6 +308,7 @@ void Runtime::run(const Limits& limits) {
   TimeNs next_links = 0;
   TimeNs next_housekeeping = 0;
   if (limits.exit_on_eof) warn_of_endless_inputs();
+  operation_->start_faults();
   while (!limits.stop->load()) {
     if (limits.reload != nullptr && limits.reload->exchange(false)) {
       if (limits.manager != nullptr) limits.manager->reloading();
@@ -337,10 +330,10 @@ void Runtime::run(const Limits& limits) {
     if (limits.manager != nullptr && now >= limits.manager->next_tick()) limits.manager->tick(now, health());
     if (limits.exit_on_eof && ended_and_empty()) break;
     lock.unlock();
-    operation_->run_faults(clock_.now());
     operation_->expire();
     std::this_thread::sleep_for(kTick);
   }
+  operation_->stop_faults();
   stopped_ = clock_.now();
   if (limits.manager != nullptr) limits.manager->stopping();
   drain();

@@ -2,8 +2,11 @@
 // Copyright The weft authors
 #include "switch/runtime/worker.h"
 
+#include <linux/membarrier.h>
 #include <rte_pause.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -49,6 +52,7 @@ void Worker::run() {
   // The kernel may delay a sleeper by the slack; its default of 50 us is more than a nap.
   prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL);
   std::uint64_t before = rte_rdtsc();
+  in_burst_.store(true, std::memory_order_release);
   while (!stop_.load(std::memory_order_relaxed)) {
     // The counter is read once per loop: that costs as much as some packets.
     TimeNs now = clock_.at(before);
@@ -74,6 +78,23 @@ void Worker::run() {
     }
     cycles_.add(after - before);
     before = after;
+  }
+  in_burst_.store(false, std::memory_order_release);
+}
+
+// Whatever a worker reads after the barrier is what it is now, and what it has written before can be seen here. So the
+// workers need no barriers of their own.
+void Worker::await_bursts(const std::vector<std::unique_ptr<Worker>>& workers) {
+  static const bool kRegistered = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
+  // Every kernel since 4.14 has it; an older one, or a sandbox that forbids it, has the slow one.
+  if (!kRegistered || syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) != 0) {
+    syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0);
+  }
+  for (const auto& worker : workers) {
+    const std::uint64_t before = worker->loops_.value();
+    while (worker->in_burst_.load(std::memory_order_acquire) && worker->loops_.value() == before) {
+      std::this_thread::sleep_for(kPauseStep);
+    }
   }
 }
 
@@ -135,10 +156,12 @@ void Worker::rest(TimeNs now) noexcept {
   // Time has passed since `now` was read.
   const TimeNs here = clock_.now();
   if (until <= here) return rte_pause();
+  in_burst_.store(false, std::memory_order_release);
   rings_.bell(id_).sleep(until - here, [this] {
     return !rings_.pending(id_) && !urgent() && task_.load(std::memory_order_relaxed) == nullptr &&
            !stop_.load(std::memory_order_relaxed);
   });
+  in_burst_.store(true, std::memory_order_release);
   sleeps_.add(1);
 }
 
@@ -168,7 +191,9 @@ std::uint32_t Worker::collect(TimeNs now) noexcept {
 
 void Worker::run_task() noexcept {
   const std::function<void()>* task = task_.load(std::memory_order_acquire);
+  in_burst_.store(false, std::memory_order_release);
   (*task)();
+  in_burst_.store(true, std::memory_order_release);
   task_.store(nullptr, std::memory_order_release);
 }
 

@@ -116,6 +116,11 @@ class Worker : public pipeline::Handoff {
   void wait_until_paused() const;
   void go_on();
 
+  /// Returns when none of the workers is in a burst that it had begun before: what a device gave up before the call,
+  /// nobody uses any more. Waits as long as that takes; a worker that naps, runs a task or has ended is in no burst.
+  /// Any thread but a worker.
+  static void await_bursts(const std::vector<std::unique_ptr<Worker>>& workers);
+
   struct Usage {
     std::uint64_t loops = 0, busy_loops = 0, sleeps = 0;
     std::uint64_t cycles = 0, busy_cycles = 0;
@@ -151,6 +156,7 @@ class Worker : public pipeline::Handoff {
   Counter loops_, busy_loops_, sleeps_, cycles_, busy_cycles_;
 
   alignas(64) std::atomic<bool> stop_{false};
+  std::atomic<bool> in_burst_{false};  ///< cleared for naps and tasks only: loops_ tells one burst from the next
   std::atomic<bool> receiving_{true};
   std::atomic<const std::function<void()>*> task_{nullptr};
   std::mutex call_mutex_;
