@@ -78,6 +78,7 @@ IO = "testpmd-io"
 OVS = "ovs"
 WEFT_L2 = "weft-l2"
 WEFT_L3 = "weft-l3"
+WEFT_QOS = "weft-l2-qos"
 WEFT_OBSERVED = "weft-l2-observed"
 
 SYSTEMS = (
@@ -87,6 +88,7 @@ SYSTEMS = (
     Ovs("ovs-dst", "OVS dl_dst to output", _destination_flows()),
     Weft("weft-bare", "weft parse, l2", ["l2"]),
     Weft(WEFT_L2, "weft L2", ["rdma_track", "l2"]),
+    Weft(WEFT_QOS, "weft L2, class queues", ["rdma_track", "l2"], qos=True),
     Weft(WEFT_L3, "weft L3", ["rdma_track", "l3", "lb"]),
     Weft("weft-l2-icrc-sample", "weft L2, ICRC sampled", ["rdma_track", "l2"], icrc_check="sample"),
     Weft("weft-l2-icrc-all", "weft L2, ICRC all", ["rdma_track", "l2"], icrc_check="all"),

@@ -76,7 +76,7 @@ def _queue_pairs(case):
     return [{"a": end(a, b.destination_qpn), "b": end(b, a.destination_qpn)} for a, b in zip(*both)]
 
 
-def configuration(stages, icrc_check, case, devices, settings):
+def configuration(stages, icrc_check, case, devices, settings, qos=False):
     """The switch's configuration as a dictionary; written as JSON it is also YAML. devices: one port's keys each."""
     options = {"rdma_track": {"max_qps": TRACKED_QPS}, "lb": {"policy": "ecmp"}}
     if all(device.get("type") == "pcap" for device in devices):
@@ -87,6 +87,8 @@ def configuration(stages, icrc_check, case, devices, settings):
     if "l3" in stages:
         switch |= _routing()
     switch["pipeline"] = pipeline
+    if qos:
+        switch["qos"] = {}
     return {
         "eal": {
             "workers": [settings.worker_cpu],
@@ -152,16 +154,17 @@ class RunningWeft(Running):
 
 
 class Weft:
-    """weft-switch with the parser and the given stages after it."""
+    """weft-switch with the parser and the given stages after it; with qos, with class queues at its egress."""
 
     comparable = True
 
-    def __init__(self, name, title, stages, icrc_check="off"):
+    def __init__(self, name, title, stages, icrc_check="off", qos=False):
         self.name = name
         self.title = title
         self.addressed_to = "router" if "l3" in stages else "host"
         self._stages = stages
         self._icrc_check = icrc_check
+        self._qos = qos
 
     def missing(self, settings):
         """What has to be built, "" when nothing."""
@@ -182,7 +185,7 @@ class Weft:
 
     def start(self, case, pcaps, directory, settings):
         devices = self.devices(case, pcaps)
-        config = configuration(self._stages, self._icrc_check, case, devices, settings)
+        config = configuration(self._stages, self._icrc_check, case, devices, settings, self._qos)
         return self.run(config, directory, settings)
 
     def run(self, config, directory, settings):

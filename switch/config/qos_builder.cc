@@ -48,9 +48,9 @@ std::vector<std::string> keys_of(const Value& map) {
 
 class QosBuilder {
  public:
-  /// @param speeds_mbps  of devices, by port; empty while nobody knows
-  QosBuilder(SwitchScope& scope, const Value& source, const std::vector<std::uint64_t>& speeds_mbps)
-      : scope_(scope), source_(source), speeds_mbps_(speeds_mbps) {}
+  /// @param devices  without speeds while nobody knows them
+  QosBuilder(SwitchScope& scope, const Value& source, const DeviceFacts& devices)
+      : scope_(scope), source_(source), devices_(devices) {}
 
   qos::Settings build() {
     for (const char* table : {"DSCP_TO_TC_MAP", "DOT1P_TO_TC_MAP", "TC_TO_QUEUE_MAP", "TC_TO_PRIORITY_GROUP_MAP"}) {
@@ -201,11 +201,14 @@ class QosBuilder {
   }
 
   PortSettings port_settings(const pipeline::PortInfo& port) {
-    const std::uint64_t of_device = port.index < speeds_mbps_.size() ? speeds_mbps_[port.index] : 0;
+    const std::uint64_t of_device = port.index < devices_.speeds_mbps.size() ? devices_.speeds_mbps[port.index] : 0;
     const std::uint64_t known = port.rate_mbps != 0 ? port.rate_mbps : of_device;
     qos::PortFacts facts{.speed_mbps = known != 0 ? known : 100'000,
                          .delay_ns = port.delay_ns,
-                         .mtu_bytes = port.mtu_bytes != 0 ? port.mtu_bytes : kDefaultMtu};
+                         .mtu_bytes = port.mtu_bytes != 0 ? port.mtu_bytes : kDefaultMtu,
+                         .workers = devices_.workers,
+                         .away_ns = devices_.away_ns,
+                         .rx_packets = devices_.rx_packets};
     std::uint16_t quanta = 0xffff;
     for_port("PORT", port.name, [&](const std::string&, const Value& v) {
       if (v.has("speed")) facts.speed_mbps = v["speed"].unsigned_integer();
@@ -386,7 +389,7 @@ class QosBuilder {
 
   SwitchScope& scope_;
   const Value& source_;
-  const std::vector<std::uint64_t>& speeds_mbps_;
+  const DeviceFacts& devices_;
   std::vector<std::pair<int, int>> reported_;
 };
 
@@ -401,13 +404,13 @@ const Value& switch_of(const Value& file, const std::string& name) {
 
 }  // namespace
 
-std::string set_device_speeds(pipeline::SwitchInfo& info, const Value& file, const pipeline::Registry& registry,
-                              const std::vector<std::uint64_t>& speeds_mbps) {
+std::string set_device_facts(pipeline::SwitchInfo& info, const Value& file, const pipeline::Registry& registry,
+                             const DeviceFacts& facts) {
   const Value& source = switch_of(file, info.name);
   if (!info.qos || !source.is_map()) return "";
   Diagnostics diagnostics;
   SwitchScope scope{source, registry, diagnostics, info};
-  qos::Settings settings = QosBuilder(scope, source["qos"], speeds_mbps).build();
+  qos::Settings settings = QosBuilder(scope, source["qos"], facts).build();
   if (!diagnostics.ok()) return diagnostics.entries().front().text;
   info.qos = std::move(settings);
   return "";
@@ -421,7 +424,8 @@ void build_qos(SwitchScope& scope) {
     scope.diagnostics.error(port["queue_packets"].mark(),
                             "queue_packets: with 'qos' the shared buffer decides; expected no such key");
   }
-  scope.info.qos = QosBuilder(scope, source, {}).build();
+  const DeviceFacts unknown;
+  scope.info.qos = QosBuilder(scope, source, unknown).build();
 }
 
 }  // namespace weft::config

@@ -30,8 +30,10 @@ bool is_ect(std::uint8_t ecn) noexcept {
   return ((ecn ^ ecn >> 1) & 1) != 0;
 }
 
-DropReason reason_of(Admission a) noexcept {
-  switch (a) {
+}  // namespace
+
+DropReason reason_of(Admission verdict) noexcept {
+  switch (verdict) {
     case Admission::queue_limit:
       return DropReason::buffer_egress;
     case Admission::group_limit:
@@ -40,8 +42,6 @@ DropReason reason_of(Admission a) noexcept {
       return DropReason::headroom_full;
   }
 }
-
-}  // namespace
 
 void mark_ce(rte_mbuf* m) noexcept {
   wire::Parsed& parsed = meta(m).parsed;
@@ -183,6 +183,36 @@ std::uint32_t ClassQueues::admit_all(rte_mbuf* const* packets, std::uint32_t cou
     }
     count_drop(queue, why[out]);
     refused[out++] = m;
+  }
+  return out;
+}
+
+std::uint32_t ClassQueues::admit_charged(rte_mbuf* const* packets, std::uint32_t count, Rng& rng, rte_mbuf** refused,
+                                         DropReason* why) {
+  qos::SharedBuffer& buffer = context_.buffer;
+  std::uint32_t out = 0;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    rte_mbuf* m = packets[i];
+    const unsigned queue = qos::PacketClass{static_cast<std::uint8_t>(meta(m).queue_class)}.queue();
+    const std::uint16_t group = context_.group_of(m);
+    const auto refuse = [&] {
+      buffer.release<true>(buffer.groups()[group], m->pkt_len);
+      refused[out++] = m;
+    };
+    if ((on_arrival_ >> queue & 1) != 0 && refuse_on_arrival(m, queue, rng, why[out])) [[unlikely]] {
+      refuse();
+      continue;
+    }
+    if (!buffer.admit_to_queue(state_[queue], m->pkt_len)) [[unlikely]] {
+      why[out] = DropReason::buffer_egress;
+      count_drop(queue, why[out]);
+      refuse();
+      continue;
+    }
+    const auto ecn = static_cast<std::uint8_t>(meta(m).parsed.tos & 3);
+    // There is a block for every buffer of the process.
+    if (!queues_[queue].push(*context_.blocks, {m, m->pkt_len, group, ecn})) std::abort();
+    waiting_ |= static_cast<std::uint8_t>(1u << queue);
   }
   return out;
 }

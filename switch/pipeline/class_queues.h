@@ -6,6 +6,7 @@
 // pauses of the peer hold classes back, and full priority groups ask the peer to pause.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -54,7 +55,26 @@ struct QosContext {
   qos::SharedBuffer& buffer;
   std::vector<qos::Classifier> classifiers;  ///< by ingress port; the last one for packets that the switch made
   std::unique_ptr<Blocks> blocks;
+
+  /// Classifies a packet and notes its class in its record.
+  /// @return its priority group's index in SharedBuffer::groups()
+  std::uint16_t classify(rte_mbuf* m) const noexcept {
+    PacketMeta& pm = meta(m);
+    const PortIndex in = std::min(pm.in_port, static_cast<PortIndex>(buffer.port_count()));
+    const qos::PacketClass place = classifiers[in].classify(pm.parsed);
+    pm.queue_class = place.value;
+    return static_cast<std::uint16_t>(in * qos::kClasses + place.group());
+  }
+  /// The same for one that is classified.
+  [[nodiscard]] std::uint16_t group_of(const rte_mbuf* m) const noexcept {
+    const PortIndex in = std::min(meta(m).in_port, static_cast<PortIndex>(buffer.port_count()));
+    const qos::PacketClass place{static_cast<std::uint8_t>(meta(m).queue_class)};
+    return static_cast<std::uint16_t>(in * qos::kClasses + place.group());
+  }
 };
+
+/// Why a packet is dropped that did not get room.
+[[nodiscard]] DropReason reason_of(qos::Admission verdict) noexcept;
 
 class ClassQueues {
  public:
@@ -66,6 +86,11 @@ class ClassQueues {
   /// @param why      the same
   /// @return how many were refused
   std::uint32_t admit(rte_mbuf* const* packets, std::uint32_t count, Rng& rng, rte_mbuf** refused, DropReason* why);
+
+  /// The same for packets of other workers, which these have classified and charged to their groups; those that are
+  /// refused have given that room back.
+  std::uint32_t admit_charged(rte_mbuf* const* packets, std::uint32_t count, Rng& rng, rte_mbuf** refused,
+                              DropReason* why);
 
   /// Takes up to `max` packets, at most 64, marked where the curves say so.
   std::uint16_t take(TimeNs now, rte_mbuf** out, std::uint16_t max, Rng& rng);
@@ -115,10 +140,21 @@ class ClassQueues {
     return sender_.take(now, xoff, xon);
   }
 
+  /// The peer stands still because of this switch, or must. When it may go on depends on what other workers send.
+  [[nodiscard]] bool pauses_peer() const noexcept {
+    return sender_.enabled() && (sender_.paused() != 0 || group_states().xoff != 0);
+  }
+
   [[nodiscard]] bool empty() const noexcept { return waiting_ == 0; }
   /// Queues with packets that no pause holds back, bit i for queue i.
   [[nodiscard]] std::uint8_t sendable() const noexcept { return waiting_ & ~(blocked_ | stopped_); }
   [[nodiscard]] bool storm() const noexcept { return stormed_ != 0; }
+  /// Packets marked with CE in all queues. Any thread.
+  [[nodiscard]] std::uint64_t ce_marked() const noexcept {
+    std::uint64_t sum = 0;
+    for (const QueueCounters& c : counters_) sum += c.ecn_marked.value();
+    return sum;
+  }
   /// In the queues. Any thread.
   [[nodiscard]] std::uint32_t size() const noexcept;
   /// In the queues, and those that the device did not take.

@@ -10,6 +10,7 @@
 #include "switch/base/time.h"
 #include "switch/pipeline/batch.h"
 #include "switch/pipeline/drop_reason.h"
+#include "switch/pipeline/port_view.h"
 
 namespace weft::pipeline {
 
@@ -78,6 +79,8 @@ class Context {
   /// Packets that wait in the egress queue of `port`. Of a port that another worker owns, those that it had when that
   /// worker last served it; what is on its way there does not count.
   [[nodiscard]] std::uint32_t queue_depth(PortIndex port) const noexcept;
+  /// Bytes in each queue of `port`, bytes sent, CE marks, and how old that is.
+  [[nodiscard]] PortView occupancy(PortIndex port) const noexcept;
   /// A trace looks at this packet: no stage decides for another one, so that each is seen to decide for itself.
   [[nodiscard]] bool traced() const noexcept { return traced_; }
   void set_traced() noexcept { traced_ = true; }

@@ -68,7 +68,11 @@ TimeNs EgressQueue::next_deadline() const noexcept {
 void EgressQueue::adopt(EgressQueue& old) {
   if (old.line_.size() > line_capacity_) line_.resize(old.line_.size());
   for (; !old.line_.empty(); old.line_.pop()) line_.push(old.line_.front());
-  for (; !old.fifo_.empty() && fifo_.size() < capacity_; old.fifo_.pop()) fifo_.push(old.fifo_.front());
+  for (; !old.fifo_.empty() && fifo_.size() < capacity_; old.fifo_.pop()) {
+    fifo_.push(old.fifo_.front());
+    fifo_bytes_ += old.fifo_.front()->pkt_len;
+    old.fifo_bytes_ -= old.fifo_.front()->pkt_len;
+  }
   // The wire finishes the packet that it is sending, and makes up for nothing.
   free_at_ = old.rate_mbps_ == 0 ? 0 : old.free_at_;
   stalled_ = true;
@@ -83,6 +87,7 @@ rte_mbuf* EgressQueue::take_any() noexcept {
   if (fifo_.empty()) return nullptr;
   rte_mbuf* m = fifo_.front();
   fifo_.pop();
+  fifo_bytes_ -= m->pkt_len;
   return m;
 }
 

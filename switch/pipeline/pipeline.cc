@@ -56,8 +56,11 @@ Pipeline::Pipeline(SwitchState& state, PipelineHost host)
   }
   gates_.resize(egress_.size() + 1);
   set_gates();
-  if (state_.links().all_paths_up()) links_told_ = gates_of_;
+  if (state_.links().all_paths_up()) stages_generation_ = gates_generation_;
   if (info.qos) make_qos();
+  if (host_.handoff == nullptr) return;
+  outbox_ = std::make_unique<Outbox>(state_.workers(), host_.pool->size);
+  outbox_most_ = host_.pool->size / state_.workers();
 }
 
 Pipeline::~Pipeline() = default;
@@ -96,7 +99,7 @@ void Pipeline::receive(TimeNs now, PortIndex port, rte_mbuf** packets, std::uint
     for (std::size_t i = 0; i < traffic_taps_; ++i) taps_[i]->received(now, port, batch.packet, batch.size);
   }
   run_ingress(now, batch, 0);
-  run_all_resumed(now);
+  settle(now);
 }
 
 void Pipeline::receive_mixed(TimeNs now, rte_mbuf** packets, std::uint16_t count_in) noexcept {
@@ -120,7 +123,7 @@ void Pipeline::receive_mixed(TimeNs now, rte_mbuf** packets, std::uint16_t count
   totals_.rx.add(count_in);
   totals_.rx_bytes.add(bytes);
   run_ingress(now, batch, 0);
-  run_all_resumed(now);
+  settle(now);
 }
 
 void Pipeline::run_ingress(TimeNs now, Batch& batch, std::size_t first) noexcept {
@@ -200,16 +203,36 @@ void Pipeline::steer(TimeNs now, Batch& batch) noexcept {
     const std::uint16_t owner = state_.owner_of(meta(batch.packet[i]).parsed);
     if (owner == host_.worker) continue;
     batch.remove(i);
-    if (!hand_over(owner, batch.packet[i], 1)) drop(now, batch.packet[i], DropReason::handoff_full, Half::ingress);
+    hand_over(now, owner, batch.packet[i], 1);
   }
   if (batch.removed != 0) batch.compact();
 }
 
-bool Pipeline::hand_over(std::uint16_t worker, rte_mbuf* m, std::uint8_t stage) noexcept {
+// Without qos a worker that does not keep up gets no more than its share of the buffers; with qos, the packet memory
+// says what may wait.
+void Pipeline::hand_over(TimeNs now, std::uint16_t worker, rte_mbuf* m, std::uint8_t stage) noexcept {
+  const Half half = stage == kToEgress ? Half::egress : Half::ingress;
+  if (qos_ != nullptr) {
+    if (!charge_handoff(now, m, half)) return;
+  } else if (outbox_->size(worker) >= outbox_most_) {
+    return drop(now, m, DropReason::handoff_full, half);
+  }
   meta(m).stage = stage;
-  if (!host_.handoff->push(worker, m)) return false;
-  totals_.handed_out.add(1);
-  return true;
+  if (outbox_->push(worker, m)) [[likely]]
+    return;
+  if (qos_ != nullptr) release_handoff(m);
+  drop(now, m, DropReason::handoff_full, half);
+}
+
+void Pipeline::flush_outbox() noexcept {
+  if (outbox_ == nullptr || outbox_->size() == 0) return;
+  totals_.handed_out.add(outbox_->flush(*host_.handoff));
+}
+
+// Ends every call from outside: what stages resumed goes on, and what is for other workers goes into their rings.
+void Pipeline::settle(TimeNs now) noexcept {
+  run_all_resumed(now);
+  flush_outbox();
 }
 
 void Pipeline::take_handoff(TimeNs now, rte_mbuf** packets, std::uint16_t count_in) noexcept {
@@ -218,14 +241,20 @@ void Pipeline::take_handoff(TimeNs now, rte_mbuf** packets, std::uint16_t count_
   std::uint8_t at = 0;
   for (std::uint16_t i = 0; i < count_in; ++i) {
     rte_mbuf* m = packets[i];
-    if (meta(m).stage >= kToOwner) {
-      if (meta(m).stage == kToEgress) {
-        admit_one(now, m);
+    if (meta(m).stage == kToOwner) {
+      take_mac_control(now, m);
+      continue;
+    }
+    if (meta(m).stage == kToEgress) {
+      if (qos_ != nullptr) {
+        admit_handed(now, m);
       } else {
-        take_mac_control(now, m);
+        admit_one(now, m);
       }
       continue;
     }
+    // Its worker has it now, like a packet that it has received; admission charges it again.
+    if (qos_ != nullptr) release_handoff(m);
     if (batch.size != 0 && (meta(m).stage != at || batch.full())) {
       run_ingress(now, batch, at);
       batch.size = 0;
@@ -234,13 +263,13 @@ void Pipeline::take_handoff(TimeNs now, rte_mbuf** packets, std::uint16_t count_
     batch.push(m);
   }
   if (batch.size != 0) run_ingress(now, batch, at);
-  run_all_resumed(now);
+  settle(now);
 }
 
 // --- admission ---------------------------------------------------------------------------------------------------
 
 void Pipeline::admit(TimeNs now, Batch& batch, std::uint64_t before) noexcept {
-  if (gates_of_ != state_.link_generation()) [[unlikely]]
+  if (gates_generation_ != state_.link_generation()) [[unlikely]]
     set_gates();
   const PortIndex port = meta(batch.packet[0]).out_port;
   std::uint32_t longest = 0;
@@ -269,7 +298,7 @@ void Pipeline::admit_all(TimeNs now, rte_mbuf** packets, std::uint32_t size, std
     if (gate.direct && size <= kTxBurst && gate.queue->held() == 0 && tracer_ == nullptr) [[likely]] {
       return pass_through(now, *gate.queue, packets, static_cast<std::uint16_t>(size), bytes);
     }
-    if (gate.queue->push_all(now, packets, size)) [[likely]] {
+    if (gate.queue->push_all(now, packets, size, bytes)) [[likely]] {
       queued_ = true;
       return;
     }
@@ -331,10 +360,7 @@ void Pipeline::admit_one(TimeNs now, rte_mbuf* m) noexcept {
   if (out >= egress_.size()) [[unlikely]]
     return drop(now, m, DropReason::no_egress, Half::egress);
   EgressQueue* queue = egress_[out].get();
-  if (queue == nullptr) {
-    if (!hand_over(state_.owner_of_port(out), m, kToEgress)) drop(now, m, DropReason::handoff_full, Half::egress);
-    return;
-  }
+  if (queue == nullptr) return hand_over(now, state_.owner_of_port(out), m, kToEgress);
   if (m->pkt_len > max_frame_[out]) [[unlikely]]
     return drop_at_port(now, out, m, DropReason::egress_mtu);
   if (!state_.link_up(out)) [[unlikely]]
@@ -350,10 +376,7 @@ void Pipeline::admit_one(TimeNs now, rte_mbuf* m) noexcept {
 
 std::uint32_t Pipeline::serve_port(TimeNs now, PortIndex port) noexcept {
   const std::uint32_t progress = qos_ != nullptr ? serve_classes(now, port) : serve_fifo(now, port);
-  if (host_.handoff != nullptr) {
-    const std::uint32_t depth = queue_depth(port);
-    if (depth != state_.told_depth(port)) state_.tell_depth(port, depth);
-  }
+  if (host_.handoff != nullptr) tell_port(now, port);
   return progress;
 }
 
@@ -366,7 +389,7 @@ std::uint32_t Pipeline::serve_fifo(TimeNs now, PortIndex port) noexcept {
   } else {
     progress = queue.direct() && queue.line_empty() ? serve_direct(now, port) : serve_emulated(now, port);
   }
-  run_all_resumed(now);
+  settle(now);
   return progress;
 }
 
@@ -459,7 +482,7 @@ std::uint16_t Pipeline::send_to_device(TimeNs now, PortIndex port, rte_mbuf** pa
 // --- time --------------------------------------------------------------------------------------------------------
 
 void Pipeline::run_timers(TimeNs now) noexcept {
-  if (links_told_ != state_.link_generation()) [[unlikely]]
+  if (stages_generation_ != state_.link_generation()) [[unlikely]]
     tell_links(now);
   for (std::size_t i = 0; i < slot_count_; ++i) {
     if (slots_[i].stage->next_deadline() > now) continue;
@@ -467,7 +490,7 @@ void Pipeline::run_timers(TimeNs now) noexcept {
     slots_[i].stage->on_timer(context);
     run_resumed(now, i);
   }
-  run_all_resumed(now);
+  settle(now);
 }
 
 TimeNs Pipeline::port_deadline(PortIndex port) const noexcept {
@@ -476,7 +499,8 @@ TimeNs Pipeline::port_deadline(PortIndex port) const noexcept {
 }
 
 TimeNs Pipeline::stage_deadline() const noexcept {
-  TimeNs next = links_told_ == state_.link_generation() ? kNever : 0;
+  if (outbox_ != nullptr && outbox_->size() != 0) return 0;
+  TimeNs next = stages_generation_ == state_.link_generation() ? kNever : 0;
   for (std::size_t i = 0; i < slot_count_; ++i) next = std::min(next, slots_[i].stage->next_deadline());
   return next;
 }
@@ -493,7 +517,7 @@ void Pipeline::flush_stages(TimeNs now) noexcept {
     slots_[i].stage->flush(context);
     run_resumed(now, i);
   }
-  run_all_resumed(now);
+  settle(now);
 }
 
 std::uint32_t Pipeline::drain_port(TimeNs now, PortIndex port, DropReason reason) noexcept {
@@ -513,12 +537,17 @@ void Pipeline::drop_queued(TimeNs now) noexcept {
     for (std::size_t port = 0; port < egress_.size(); ++port) {
       if (egress_[port]) dropped += drain_port(now, static_cast<PortIndex>(port), DropReason::shutdown);
     }
+    while (rte_mbuf* m = outbox_ != nullptr ? outbox_->take_any() : nullptr) {
+      if (qos_ != nullptr) release_handoff(m);
+      drop(now, m, DropReason::shutdown, meta(m).stage == kToEgress ? Half::egress : Half::ingress);
+      ++dropped;
+    }
     run_all_resumed(now);
   } while (dropped != 0);
 }
 
 std::uint64_t Pipeline::held() const noexcept {
-  std::uint64_t total = resumed_count_;
+  std::uint64_t total = resumed_count_ + (outbox_ != nullptr ? outbox_->size() : 0);
   for (std::size_t i = 0; i < slot_count_; ++i) total += slots_[i].stage->held();
   for (PortIndex port = 0; port < egress_.size(); ++port) total += held_at(port);
   return total;

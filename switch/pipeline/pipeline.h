@@ -14,19 +14,13 @@
 
 #include "switch/pipeline/batch.h"
 #include "switch/pipeline/egress_queue.h"
+#include "switch/pipeline/handoff.h"
+#include "switch/pipeline/port_view.h"
 #include "switch/pipeline/switch_state.h"
 #include "switch/pipeline/tap.h"
 #include "switch/pipeline/totals.h"
 
 namespace weft::pipeline {
-
-/// Takes packets for other workers of the same switch.
-class Handoff {
- public:
-  virtual ~Handoff() = default;
-  /// False when the ring is full: the packet stays the caller's.
-  [[nodiscard]] virtual bool push(std::uint16_t worker, rte_mbuf* m) noexcept = 0;
-};
 
 /// What a device did with the packets that it was offered.
 struct TxResult {
@@ -79,7 +73,7 @@ class Pipeline {
   /// The same for packets of several ports at once: PacketRoute::in_port says where each arrived.
   void receive_mixed(TimeNs now, rte_mbuf** packets, std::uint16_t count) noexcept;
 
-  /// Packets that another worker handed over.
+  /// Packets that another worker handed over, at most Batch::kCapacity.
   void take_handoff(TimeNs now, rte_mbuf** packets, std::uint16_t count) noexcept;
 
   /// Whether serve_port() of some port has more to do than before: packets have come into a queue since the last call.
@@ -109,6 +103,12 @@ class Pipeline {
   void adopt(TimeNs now, Pipeline& old, const PortMap& ports);
   /// Takes a packet out of a ring to this worker and drops it: a reload removed what it was on its way to.
   void refuse_handoff(TimeNs now, rte_mbuf* m, DropReason reason) noexcept;
+  /// A packet stays in a ring to a worker of this switch, which a reload has described anew: its room is taken from the
+  /// new packet memory.
+  void keep_handoff(rte_mbuf* m) noexcept;
+  /// Something has to happen now and not after a nap: packets wait for room in a ring, or the peer of an owned port
+  /// must be told to stop or may go on.
+  [[nodiscard]] bool urgent() const noexcept;
 
   /// Puts `wire` in the place of an owned port's queue, with what that holds; gives the old one back in `wire`. On the
   /// worker.
@@ -119,7 +119,7 @@ class Pipeline {
   /// @param ports  of the switch, which stay as they are
   void exchange_stage(TimeNs now, std::size_t i, std::shared_ptr<Stage>& stage, const PortMap& ports) noexcept;
 
-  /// Packets inside: stages, egress queues, links.
+  /// Packets inside: stages, egress queues, links, and those that wait for room in a ring to another worker.
   [[nodiscard]] std::uint64_t held() const noexcept;
   /// Packets in the FIFO or the class queues of an owned port. Any thread.
   [[nodiscard]] std::uint32_t queue_depth(PortIndex port) const noexcept;
@@ -192,10 +192,15 @@ class Pipeline {
   void set_gates() noexcept;
   void tell_links(TimeNs now) noexcept;
   void admit_one(TimeNs now, rte_mbuf* m) noexcept;
+  // For stages; see pipeline_context.cc.
+  [[nodiscard]] PortView view(TimeNs now, PortIndex port) const noexcept;
+  void tell_port(TimeNs now, PortIndex port) noexcept;
   void note_admitted(PortIndex port) noexcept {
     if (host_.admitted != nullptr) host_.admitted[port / 64] |= std::uint64_t{1} << port % 64;
   }
-  bool hand_over(std::uint16_t worker, rte_mbuf* m, std::uint8_t stage) noexcept;
+  void hand_over(TimeNs now, std::uint16_t worker, rte_mbuf* m, std::uint8_t stage) noexcept;
+  void flush_outbox() noexcept;
+  void settle(TimeNs now) noexcept;
   std::uint32_t serve_fifo(TimeNs now, PortIndex port) noexcept;
   std::uint32_t serve_direct(TimeNs now, PortIndex port) noexcept;
   std::uint32_t serve_emulated(TimeNs now, PortIndex port) noexcept;
@@ -212,12 +217,17 @@ class Pipeline {
   [[nodiscard]] std::uint64_t cycles() const noexcept;
   void adopt_counters(const Pipeline& old, const PortMap& ports);
   void adopt_queues(TimeNs now, Pipeline& old, const PortMap& ports);
+  void adopt_outbox(TimeNs now, Pipeline& old, const PortMap& ports);
   void adopt_stages(TimeNs now, Pipeline& old, const PortMap& ports);
   void adopt_rest(TimeNs now, Pipeline& old, const PortMap& ports);
 
   // With qos; see pipeline_qos.cc.
   void make_qos();
   void admit_classes(TimeNs now, PortIndex port, rte_mbuf* const* packets, std::uint32_t count) noexcept;
+  void admit_handed(TimeNs now, rte_mbuf* m) noexcept;
+  [[nodiscard]] bool charge_handoff(TimeNs now, rte_mbuf* m, Half half) noexcept;
+  void release_handoff(const rte_mbuf* m) noexcept;
+  void wake_owners(rte_mbuf* const* packets, std::uint32_t count) noexcept;
   std::uint32_t serve_classes(TimeNs now, PortIndex port) noexcept;
   std::uint32_t serve_classes_direct(TimeNs now, PortIndex port) noexcept;
   std::uint32_t serve_leftovers(TimeNs now, PortIndex port) noexcept;
@@ -251,10 +261,12 @@ class Pipeline {
   std::vector<std::uint8_t> drop_listeners_;          ///< positions of stages that want drops
   std::vector<std::unique_ptr<EgressQueue>> egress_;  ///< by PortIndex; nullptr where another worker owns the port
   std::unique_ptr<PipelineQos> qos_;                  ///< nullptr: one FIFO per port
+  std::unique_ptr<Outbox> outbox_;                    ///< nullptr with one worker
+  std::uint32_t outbox_most_ = 0;                     ///< packets for one worker that may wait there without qos
   std::vector<std::uint32_t> max_frame_;              ///< by PortIndex
   std::vector<Gate> gates_;                           ///< by PortIndex; behind them one that is closed
-  std::uint32_t gates_of_ = 0;                        ///< SwitchState::link_generation() that they belong to
-  std::uint32_t links_told_ = 0;                      ///< the same, of which stages have been told
+  std::uint32_t gates_generation_ = 0;                ///< SwitchState::link_generation() when they were set
+  std::uint32_t stages_generation_ = 0;               ///< the same when stages last heard of a change
   std::unique_ptr<PortTotals[]> port_totals_;
   FlowTotals totals_;
   StageTotals admission_, tx_;

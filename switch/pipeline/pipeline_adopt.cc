@@ -43,7 +43,7 @@ void carry(Stage& to, const Stage& from) noexcept {
 
 void Pipeline::adopt(TimeNs now, Pipeline& old, const PortMap& ports) {
   rng_ = old.rng_;
-  // Whoever looks on goes on doing so.
+  // Captures and traces that look at the old pipeline look at this one from now on.
   taps_ = old.taps_;
   tap_count_ = old.tap_count_;
   traffic_taps_ = old.traffic_taps_;
@@ -51,6 +51,7 @@ void Pipeline::adopt(TimeNs now, Pipeline& old, const PortMap& ports) {
   for (std::size_t i = 0; i < tap_count_ && !ports.identity(); ++i) taps_[i]->ports_renamed(ports);
   adopt_counters(old, ports);
   adopt_queues(now, old, ports);
+  adopt_outbox(now, old, ports);
   adopt_stages(now, old, ports);
   adopt_rest(now, old, ports);
 }
@@ -111,7 +112,7 @@ void Pipeline::exchange_stage(TimeNs now, std::size_t i, std::shared_ptr<Stage>&
   Context context(now, host_.worker, rng_, *this, static_cast<std::uint8_t>(i));
   slots_[i].stage->adopt(context, *stage, {ports, false});
   slots_[i].stage->on_links(context);
-  run_all_resumed(now);
+  settle(now);
 }
 
 void Pipeline::adopt_stages(TimeNs now, Pipeline& old, const PortMap& ports) {
@@ -127,6 +128,17 @@ void Pipeline::adopt_stages(TimeNs now, Pipeline& old, const PortMap& ports) {
     slots_[i].stage->adopt(context, *old.slots_[*before].stage, {ports, same});
   }
   run_all_resumed(now);
+}
+
+// Packets that found no room in a ring to another worker still wait for it.
+void Pipeline::adopt_outbox(TimeNs now, Pipeline& old, const PortMap& ports) {
+  if (old.outbox_ == nullptr) return;
+  old.outbox_->drain([&](std::uint16_t worker, rte_mbuf* m) {
+    const Half half = meta(m).stage == kToEgress ? Half::egress : Half::ingress;
+    if (!ports.rename(m)) return drop(now, m, DropReason::port_removed, half);
+    keep_handoff(m);
+    if (!outbox_->push(worker, m)) drop(now, m, DropReason::handoff_full, half);
+  });
 }
 
 // What no stage took over goes on behind the last stage that was before it in the old pipeline and still is. What was
@@ -155,7 +167,7 @@ void Pipeline::adopt_rest(TimeNs now, Pipeline& old, const PortMap& ports) {
   for (PortIndex port = 0; port < old.egress_.size(); ++port) {
     while (rte_mbuf* m = old.take_from_port(port)) drop(now, m, DropReason::port_removed, Half::egress);
   }
-  run_all_resumed(now);
+  settle(now);
 }
 
 void Pipeline::refuse_handoff(TimeNs now, rte_mbuf* m, DropReason reason) noexcept {

@@ -2,6 +2,7 @@
 // Copyright The weft authors
 //
 // What stages may do: the functions of Context.
+#include "switch/pipeline/class_queues.h"
 #include "switch/pipeline/pipeline.h"
 #include "switch/pipeline/pool.h"
 
@@ -73,11 +74,46 @@ std::uint32_t Context::link_generation() const noexcept {
 }
 
 std::uint32_t Context::queue_depth(PortIndex port) const noexcept {
-  return pipeline_.owns(port) ? pipeline_.queue_depth(port) : pipeline_.state_.told_depth(port);
+  return pipeline_.owns(port) ? pipeline_.queue_depth(port)
+                              : pipeline_.state_.told(port).packets.load(std::memory_order_acquire);
+}
+
+PortView Context::occupancy(PortIndex port) const noexcept {
+  return pipeline_.view(now, port);
 }
 
 bool Context::link_up(PortIndex port) const noexcept {
   return pipeline_.state_.link_up(port);
+}
+
+void Pipeline::tell_port(TimeNs now, PortIndex port) noexcept {
+  SwitchState::ToldPort& told = state_.tell(port);
+  told.bytes.store(egress_[port]->depth_bytes(), std::memory_order_relaxed);
+  told.tx_bytes.store(port_totals_[port].tx_bytes.value(), std::memory_order_relaxed);
+  if (qos_ != nullptr) told.ce_marked.store(qos_->ports[port]->ce_marked(), std::memory_order_relaxed);
+  told.at.store(now, std::memory_order_relaxed);
+  told.packets.store(queue_depth(port), std::memory_order_release);
+}
+
+PortView Pipeline::view(TimeNs now, PortIndex port) const noexcept {
+  PortView view;
+  if (qos_ != nullptr) {
+    for (unsigned q = 0; q < qos::kClasses; ++q) view.queue_bytes[q] = state_.buffer()->queue(port, q).bytes.value();
+  }
+  if (owns(port)) {
+    if (qos_ == nullptr) view.queue_bytes[0] = egress_[port]->depth_bytes();
+    view.tx_bytes = port_totals_[port].tx_bytes.value();
+    view.ce_marked = qos_ != nullptr ? qos_->ports[port]->ce_marked() : 0;
+    view.as_of = now;
+    return view;
+  }
+  const SwitchState::ToldPort& told = state_.told(port);
+  static_cast<void>(told.packets.load(std::memory_order_acquire));
+  view.as_of = told.at.load(std::memory_order_relaxed);
+  if (qos_ == nullptr) view.queue_bytes[0] = told.bytes.load(std::memory_order_relaxed);
+  view.tx_bytes = told.tx_bytes.load(std::memory_order_relaxed);
+  view.ce_marked = told.ce_marked.load(std::memory_order_relaxed);
+  return view;
 }
 
 }  // namespace weft::pipeline

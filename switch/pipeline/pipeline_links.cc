@@ -7,7 +7,7 @@
 namespace weft::pipeline {
 
 void Pipeline::set_gates() noexcept {
-  gates_of_ = state_.link_generation();
+  gates_generation_ = state_.link_generation();
   for (PortIndex port = 0; port < egress_.size(); ++port) {
     const bool open = egress_[port] != nullptr && state_.link_up(port);
     if (!open) {
@@ -19,7 +19,7 @@ void Pipeline::set_gates() noexcept {
 }
 
 void Pipeline::tell_links(TimeNs now) noexcept {
-  links_told_ = state_.link_generation();
+  stages_generation_ = state_.link_generation();
   for (std::size_t i = 0; i < slot_count_; ++i) {
     Context context(now, host_.worker, rng_, *this, static_cast<std::uint8_t>(i));
     slots_[i].stage->on_links(context);

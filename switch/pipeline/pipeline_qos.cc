@@ -53,7 +53,69 @@ void Pipeline::admit_classes(TimeNs now, PortIndex port, rte_mbuf* const* packet
   rte_mbuf* refused[Batch::kCapacity];
   DropReason why[Batch::kCapacity];
   const std::uint32_t drops = queues.admit(packets, count, rng_, refused, why);
+  if (host_.handoff != nullptr) wake_owners(packets, count);
   for (std::uint32_t i = 0; i < drops; ++i) drop_at_port(now, port, refused[i], why[i]);
+}
+
+// A packet of another worker, which that one has charged to its group.
+void Pipeline::admit_handed(TimeNs now, rte_mbuf* m) noexcept {
+  const PortIndex out = meta(m).out_port;
+  const bool fits = m->pkt_len <= max_frame_[out];
+  if (!fits || !state_.link_up(out)) [[unlikely]] {
+    release_handoff(m);
+    return drop_at_port(now, out, m, fits ? DropReason::egress_down : DropReason::egress_mtu);
+  }
+  note_admitted(out);
+  ClassQueues& queues = *qos_->ports[out];
+  if (queues.empty()) egress_[out]->wake(now);
+  DropReason why{};
+  if (queues.admit_charged(&m, 1, rng_, &m, &why) != 0) drop_at_port(now, out, m, why);
+}
+
+// What waits between workers takes room of the group that it came in by, as if it were in a queue. So the peer of that
+// port is paused in time, whatever the worker at the other end of the ring does.
+bool Pipeline::charge_handoff(TimeNs now, rte_mbuf* m, Half half) noexcept {
+  qos::SharedBuffer& buffer = qos_->context.buffer;
+  qos::SharedBuffer::Group& group = buffer.groups()[qos_->context.classify(m)];
+  const qos::Admission verdict = buffer.admit_to_group(group, m->pkt_len);
+  wake_owners(&m, 1);
+  if (verdict == qos::Admission::admitted) [[likely]]
+    return true;
+  group.drops.add<true>(1);
+  drop(now, m, reason_of(verdict), half);
+  return false;
+}
+
+void Pipeline::release_handoff(const rte_mbuf* m) noexcept {
+  qos_->context.buffer.release<true>(qos_->context.buffer.groups()[qos_->context.group_of(m)], m->pkt_len);
+}
+
+// Only the owner of a port sends pauses through it. Where another worker polls a queue of the same device, the owner
+// may know nothing of packets that fill a group, and nap.
+void Pipeline::wake_owners(rte_mbuf* const* packets, std::uint32_t count) noexcept {
+  const qos::SharedBuffer& buffer = qos_->context.buffer;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const PortIndex in = meta(packets[i]).in_port;
+    if (in >= egress_.size() || egress_[in] != nullptr) [[likely]]
+      continue;
+    if (buffer.xoff(qos_->context.buffer.groups()[qos_->context.group_of(packets[i])])) [[unlikely]]
+      return host_.handoff->wake(state_.owner_of_port(in));
+  }
+}
+
+void Pipeline::keep_handoff(rte_mbuf* m) noexcept {
+  if (qos_ == nullptr || meta(m).stage == kToOwner) return;
+  const std::uint16_t group = qos_->context.classify(m);
+  qos_->context.buffer.charge(qos_->context.buffer.groups()[group], m->pkt_len);
+}
+
+bool Pipeline::urgent() const noexcept {
+  // With one worker nothing changes while it naps.
+  if (outbox_ == nullptr) return false;
+  if (outbox_->size() != 0) return true;
+  if (qos_ == nullptr) return false;
+  return std::any_of(qos_->ports.begin(), qos_->ports.end(),
+                     [](const auto& port) { return port != nullptr && port->pauses_peer(); });
 }
 
 std::uint32_t Pipeline::serve_classes(TimeNs now, PortIndex port) noexcept {
@@ -61,7 +123,7 @@ std::uint32_t Pipeline::serve_classes(TimeNs now, PortIndex port) noexcept {
   EgressQueue& wire = *egress_[port];
   if (!state_.link_up(port)) [[unlikely]] {
     const std::uint32_t dropped = drain_port(now, port, DropReason::egress_down);
-    run_all_resumed(now);
+    settle(now);
     return dropped;
   }
   queues.look_at_pauses(now);
@@ -76,7 +138,7 @@ std::uint32_t Pipeline::serve_classes(TimeNs now, PortIndex port) noexcept {
     if (queues.sendable() != 0) progress += serve_classes_emulated(now, port);
     progress += serve_line(now, port);
   }
-  run_all_resumed(now);
+  settle(now);
   return progress;
 }
 
@@ -213,8 +275,11 @@ void Pipeline::take_mac_control(TimeNs now, rte_mbuf* m) noexcept {
   const PortIndex in = meta(m).in_port;
   if (qos_ == nullptr || in >= egress_.size()) return drop(now, m, DropReason::mac_control, Half::ingress);
   if (egress_[in] == nullptr) {
-    if (!hand_over(state_.owner_of_port(in), m, kToOwner)) drop(now, m, DropReason::handoff_full, Half::ingress);
-    return;
+    meta(m).stage = kToOwner;
+    const std::uint16_t owner = state_.owner_of_port(in);
+    if (!host_.handoff->push_control(owner, m)) return drop(now, m, DropReason::handoff_full, Half::ingress);
+    totals_.handed_out.add(1);
+    return host_.handoff->wake(owner);
   }
   qos_->ports[in]->on_pause_frame(now, {frame(m), m->data_len});
   totals_.consumed.add(1);

@@ -17,7 +17,7 @@ SwitchState::SwitchState(const Registry& registry, SwitchInfo info, std::vector<
   }
   assert(port_owner_.size() == info_.ports.size());
   if (info_.qos) buffer_ = std::make_unique<qos::SharedBuffer>(*info_.qos, workers > 1);
-  told_depth_ = std::make_unique<ToldDepth[]>(info_.ports.size());
+  told_ = std::make_unique<ToldPort[]>(info_.ports.size());
   for (const StageSpec& spec : info_.pipeline) {
     const StageType* type = registry.find(spec.name);
     if (type == nullptr) std::abort();  // the loader has checked every name

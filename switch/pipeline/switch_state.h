@@ -62,15 +62,17 @@ class SwitchState {
   /// The packet memory, whose gauges any thread may read at any time; nullptr without SwitchInfo::qos.
   [[nodiscard]] qos::SharedBuffer* buffer() const noexcept { return buffer_.get(); }
 
-  /// Packets that wait in the egress queue of a port, as its owner last told the other workers. When it is seen to have
-  /// changed, so is what the owner did before.
-  [[nodiscard]] std::uint32_t told_depth(PortIndex port) const noexcept {
-    return told_depth_[port].packets.load(std::memory_order_acquire);
-  }
+  /// What the owner of a port tells the other workers when it has served it. On a line of its own, which they fetch
+  /// only when they ask.
+  struct alignas(64) ToldPort {
+    std::atomic<std::uint32_t> packets{0};  ///< in its queues. Who sees a change also sees what the owner did before
+    std::atomic<std::uint64_t> bytes{0};    ///< in its FIFO; with qos each queue has a gauge in buffer()
+    std::atomic<std::uint64_t> tx_bytes{0}, ce_marked{0};  ///< as in PortView
+    std::atomic<TimeNs> at{0};                             ///< when
+  };
+  [[nodiscard]] const ToldPort& told(PortIndex port) const noexcept { return told_[port]; }
   /// The owner of the port.
-  void tell_depth(PortIndex port, std::uint32_t packets) noexcept {
-    told_depth_[port].packets.store(packets, std::memory_order_release);
-  }
+  [[nodiscard]] ToldPort& tell(PortIndex port) noexcept { return told_[port]; }
 
   /// Links::generation().
   [[nodiscard]] std::uint32_t link_generation() const noexcept { return links_.generation(); }
@@ -111,10 +113,7 @@ class SwitchState {
   std::vector<std::shared_ptr<StageShared>> shared_;
   std::vector<std::optional<std::size_t>> kept_;
   std::unique_ptr<qos::SharedBuffer> buffer_;
-  struct alignas(64) ToldDepth {
-    std::atomic<std::uint32_t> packets{0};
-  };
-  std::unique_ptr<ToldDepth[]> told_depth_;
+  std::unique_ptr<ToldPort[]> told_;
 };
 
 }  // namespace weft::pipeline

@@ -21,7 +21,9 @@ WredSettings default_wred(std::uint64_t speed_mbps) noexcept {
 
 std::uint64_t default_headroom(const PortFacts& facts) noexcept {
   const std::uint64_t frame = facts.mtu_bytes + kFrameOverhead;
-  return 2 * facts.speed_mbps * facts.delay_ns / 8000 + (2 + kBurst) * frame;
+  std::uint64_t kept = facts.speed_mbps * facts.away_ns / 8000;
+  if (facts.rx_packets != 0) kept = std::min(kept, facts.rx_packets * frame);
+  return 2 * facts.speed_mbps * facts.delay_ns / 8000 + (2 + std::uint64_t{kBurst} * facts.workers) * frame + kept;
 }
 
 BufferShare lossless_group(const PortFacts& facts) noexcept {

@@ -20,12 +20,16 @@ struct PortFacts {
   std::uint64_t speed_mbps = 100'000;
   std::uint64_t delay_ns = 0;  ///< one way
   std::uint32_t mtu_bytes = 1500;
+  std::uint16_t workers = 1;     ///< that may each have received a burst which is not counted yet
+  std::uint64_t away_ns = 0;     ///< longest time in which nobody looks at the port: naps and other work of its worker
+  std::uint32_t rx_packets = 0;  ///< that the device keeps meanwhile; 0: as many as come
 };
 
 /// Marks as HPCC's simulator sets them: Kmin 4000 bytes per Gbit/s, Kmax four times that, Pmax 0.2.
 [[nodiscard]] WredSettings default_wred(std::uint64_t speed_mbps) noexcept;
-/// What may arrive after XOFF: what travels both ways, the frame that is being sent at either end, and a burst that was
-/// received before the pause could be sent.
+/// What may arrive after XOFF: what travels both ways, the frame that is being sent at either end, a burst of every
+/// worker that was received before the pause could be sent, and what the device has kept while nobody looked at it.
+/// What waits between workers is none of it: it is charged to its group already.
 [[nodiscard]] std::uint64_t default_headroom(const PortFacts& facts) noexcept;
 /// Of a lossless priority group, of one that is lossy, of a lossless queue, of one that is lossy.
 [[nodiscard]] BufferShare lossless_group(const PortFacts& facts) noexcept;

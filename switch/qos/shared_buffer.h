@@ -4,8 +4,9 @@
 // The packet memory of a switch, shared by all ports: who may have how much of it.
 //
 // Every packet is charged twice: to the priority group of the port on which it came in, and to the queue of the port
-// through which it leaves. Groups have a reserve, then what the threshold lets them have of the shared part, then, if
-// they are lossless, headroom. Memory is what the groups hold; queues only have thresholds.
+// through which it leaves. On its way from one worker to another it is charged to its group alone. Groups have a
+// reserve, then what the threshold lets them have of the shared part, then, if they are lossless, headroom. Memory is
+// what the groups hold; queues only have thresholds.
 //
 // The models: facts of the HPCC simulator (Li et al., SIGCOMM 2019) and of ConWeave's (Song et al., SIGCOMM 2023).
 //   threshold of a group or queue = (shared size - shared in use) * 2^dynamic_th
@@ -72,35 +73,35 @@ class SharedBuffer {
   /// threshold that another has just used up; no byte is lost track of.
   template <bool kShared>
   [[nodiscard]] Admission admit(Group& group, Queue& queue, std::uint32_t length) noexcept {
-    const std::uint64_t used = shared_used_.value();
-    const std::uint64_t free = used < shared_size_ ? shared_size_ - used : 0;
-    const std::uint64_t in_queue = queue.bytes.value() + length;
-    if (queue.limit.beyond_reserve(in_queue) > queue.limit.threshold(free)) return Admission::queue_limit;
-    const std::uint64_t held = group.bytes.value();
-    const std::uint64_t shared = group.limit.beyond_reserve(held + length);
-    const std::uint64_t more = shared - group.limit.beyond_reserve(held);
-    if (shared <= group.limit.threshold(free) && more <= free) [[likely]] {
-      charge_group<kShared>(group, length);
-    } else {
-      const std::uint64_t headroom = group.headroom.value() + length;
-      if (headroom > group.headroom_limit) {
-        return group.headroom_limit == 0 ? Admission::group_limit : Admission::headroom_full;
-      }
-      group.headroom.add<kShared>(length);
-      group.peak_headroom.raise(headroom);
-    }
-    charge_queue(queue, length);
-    return Admission::admitted;
+    const std::uint64_t free = shared_free();
+    if (!fits(queue, length, free)) return Admission::queue_limit;
+    const Admission verdict = admit_to_group<kShared>(group, length, free);
+    if (verdict == Admission::admitted) [[likely]]
+      charge_queue(queue, length);
+    return verdict;
   }
   [[nodiscard]] Admission admit(Group& group, Queue& queue, std::uint32_t length) noexcept {
     return shared_by_workers_ ? admit<true>(group, queue, length) : admit<false>(group, queue, length);
   }
 
+  /// The first half of admit(), for a packet on its way to the worker that has its queue: it takes room from now on.
+  [[nodiscard]] Admission admit_to_group(Group& group, std::uint32_t length) noexcept {
+    return admit_to_group<true>(group, length, shared_free());
+  }
+  /// The second half, on the worker that has the queue. False beyond the queue's threshold: the group is still charged.
+  [[nodiscard]] bool admit_to_queue(Queue& queue, std::uint32_t length) noexcept {
+    if (!fits(queue, length, shared_free())) return false;
+    charge_queue(queue, length);
+    return true;
+  }
+
   /// Charges a packet that is there already, whatever the limits say: a reload took it over.
   void charge(Group& group, Queue& queue, std::uint32_t length) noexcept {
-    charge_group<true>(group, length);
+    charge(group, length);
     charge_queue(queue, length);
   }
+  /// The same for one that is not in a queue yet.
+  void charge(Group& group, std::uint32_t length) noexcept { charge_group<true>(group, length); }
 
   /// Charges `packets` of together `length` bytes, of which the caller knows that they fit. Returns what it took of the
   /// shared part, of which use_shared() is to be told for all charges together.
@@ -172,6 +173,26 @@ class SharedBuffer {
   [[nodiscard]] std::uint64_t threshold(const Limit& limit) const noexcept { return limit.threshold(shared_free()); }
 
  private:
+  [[nodiscard]] static bool fits(const Queue& queue, std::uint32_t length, std::uint64_t free) noexcept {
+    return queue.limit.beyond_reserve(queue.bytes.value() + length) <= queue.limit.threshold(free);
+  }
+  template <bool kShared>
+  [[nodiscard]] Admission admit_to_group(Group& group, std::uint32_t length, std::uint64_t free) noexcept {
+    const std::uint64_t held = group.bytes.value();
+    const std::uint64_t shared = group.limit.beyond_reserve(held + length);
+    const std::uint64_t more = shared - group.limit.beyond_reserve(held);
+    if (shared <= group.limit.threshold(free) && more <= free) [[likely]] {
+      charge_group<kShared>(group, length);
+      return Admission::admitted;
+    }
+    const std::uint64_t headroom = group.headroom.value() + length;
+    if (headroom > group.headroom_limit) {
+      return group.headroom_limit == 0 ? Admission::group_limit : Admission::headroom_full;
+    }
+    group.headroom.add<kShared>(length);
+    group.peak_headroom.raise(headroom);
+    return Admission::admitted;
+  }
   template <bool kShared>
   void charge_group(Group& group, std::uint32_t length) noexcept {
     const std::uint64_t before = group.bytes.add<kShared>(length);

@@ -153,25 +153,41 @@ Outcome Runtime::Operation::set_paths(const api::SetRequest& request) {
   return {name + done, ""};
 }
 
-void Runtime::Operation::run_faults(TimeNs now) {
-  const TimeNs until = now - runtime_.started_;
-  if (until <= next_fault_.load(std::memory_order_acquire)) return;
+void Runtime::Operation::start_faults() {
+  const std::lock_guard lock(alarm_mutex_);
+  alarm_ = std::make_unique<Alarm>([this] { return now(); }, [this](TimeNs now) { return run_faults(now); });
+}
+
+void Runtime::Operation::stop_faults() {
+  std::unique_ptr<Alarm> ends;
+  {
+    const std::lock_guard lock(alarm_mutex_);
+    ends = std::move(alarm_);
+  }
+}
+
+void Runtime::Operation::faults_changed() {
+  const std::lock_guard lock(alarm_mutex_);
+  if (alarm_) alarm_->call_now();
+}
+
+// As the simulator does: in the order of their times, over all switches.
+TimeNs Runtime::Operation::run_faults(TimeNs now) {
+  const TimeNs until = now - runtime_.started_ + 1;
   const std::lock_guard lock(set_mutex_);
   // Changes need it, and a reload may put other faults in the place of these until it is held.
   const std::lock_guard switches_lock(runtime_.switches_mutex_);
+  const auto time_of = [&](std::size_t s, std::size_t place) {
+    const auto& faults = runtime_.switches_[s].state->info().faults;
+    return place < faults.size() ? static_cast<TimeNs>(faults[place].at_ns) : kNever;
+  };
   TimeNs next = kNever;
-  for (Switch& s : runtime_.switches_) {
-    for (const pipeline::FaultInfo& fault : s.state->info().faults) {
-      if (fault.at_ns < faults_done_) continue;
-      if (fault.at_ns >= until) {
-        next = std::min<TimeNs>(next, fault.at_ns);
-        break;  // they are in the order of their times
-      }
-      make_fault(s, fault);
-    }
+  for (const Due& due : due_in_order(runtime_.switches_.size(), faults_done_, until, time_of, next)) {
+    Switch& s = runtime_.switches_[due.list];
+    make_fault(s, s.state->info().faults[due.place]);
   }
   faults_done_ = until;
-  next_fault_.store(next, std::memory_order_release);
+  return next == kNever ? kNever : runtime_.started_ + next;
 }
 
 void Runtime::Operation::make_fault(Switch& s, const pipeline::FaultInfo& fault) {

@@ -2,11 +2,13 @@
 // Copyright The weft authors
 #pragma once
 
-#include <atomic>
+#include <memory>
+#include <mutex>
 
 #include "switch/api/operator.h"
 #include "switch/observe/baselines.h"
 #include "switch/observe/session.h"
+#include "switch/runtime/alarm.h"
 #include "switch/runtime/runtime.h"
 
 namespace weft {
@@ -32,10 +34,12 @@ class Runtime::Operation : public api::Operator, private PipelineSet {
   [[nodiscard]] std::unique_lock<std::mutex> begin_reload() {
     return sessions_.end_all("the configuration was reloaded");
   }
-  /// Makes the scheduled changes whose time has come. Main thread.
-  void run_faults(TimeNs now);
-  /// Other changes are scheduled than before. Under an exclusive lock on the switches.
-  void faults_changed() noexcept { next_fault_.store(0, std::memory_order_release); }
+  /// From now on scheduled changes are made at their times, by a thread of their own, until stop_faults(), which waits
+  /// for a change that is being made. Main thread, without locks.
+  void start_faults();
+  void stop_faults();
+  /// Other changes are scheduled than before.
+  void faults_changed();
   /// A reload: options of stages that were set stay set where the file says of them what it said before. Under the
   /// lock of reloads.
   void keep_settings(pipeline::SwitchInfo& info) const;
@@ -68,6 +72,8 @@ class Runtime::Operation : public api::Operator, private PipelineSet {
   [[nodiscard]] FoundPort find_port(const std::string& switch_name, const std::string& name);
   // Empty, or why the port stays as it is. Under set_mutex_ and an exclusive lock on the switches.
   [[nodiscard]] std::string change_port(Switch& s, pipeline::PortIndex port, const pipeline::PortChange& change);
+  // Makes the changes whose time has come, and returns the time of the next one.
+  TimeNs run_faults(TimeNs now);
   void make_fault(Switch& s, const pipeline::FaultInfo& fault);
   [[nodiscard]] std::vector<std::string> settings() const;
 
@@ -87,11 +93,12 @@ class Runtime::Operation : public api::Operator, private PipelineSet {
   std::mutex set_mutex_;
   std::map<std::pair<std::string, std::string>, Wire> wires_;  ///< by switch and port
   TimeNs faults_done_ = 0;                                     ///< after the start: what was due until then is done
-  std::atomic<TimeNs> next_fault_{0};  ///< after the start: nothing is due before; kNever without faults
   std::map<std::pair<std::string, std::string>, Changed>
       changed_;  ///< by switch and stage; also under the lock of reloads
   Baselines baselines_;
   Sessions sessions_;
+  std::mutex alarm_mutex_;
+  std::unique_ptr<Alarm> alarm_;  ///< while scheduled changes are made
 };
 
 }  // namespace weft

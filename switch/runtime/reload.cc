@@ -30,7 +30,6 @@ using pipeline::PortMap;
 using pipeline::SwitchInfo;
 
 constexpr int kFlushRounds = 3;
-constexpr std::uint32_t kRingCapacity = pipeline::PacketRing::kCapacity;
 
 std::string at(const config::Mark& mark) {
   if (mark.line == 0) return "";
@@ -355,10 +354,10 @@ void Runtime::adopt_all(std::vector<Plan>& plans) {
     }
   }
   for (Plan& plan : plans) {
-    if (plan.changed && plan.old != nullptr) retire_ports(now, *plan.old, plan.to);
+    if (plan.changed && plan.old != nullptr) close_ports(now, *plan.old, plan.to);
   }
   for (Switch* s : removed) {
-    retire_ports(now, *s, std::vector<PortIndex>(s->ports.size(), pipeline::kNoPort));
+    close_ports(now, *s, std::vector<PortIndex>(s->ports.size(), pipeline::kNoPort));
     for (int round = 0; round < kFlushRounds; ++round) {
       for (auto& p : s->pipelines) {
         p->flush_stages(now);
@@ -366,7 +365,7 @@ void Runtime::adopt_all(std::vector<Plan>& plans) {
       }
     }
   }
-  sift_rings(now, plans, removed);
+  adopt_rings(now, plans, removed);
   for (const Switch* s : removed) count_retired(*s);
   for (Plan& plan : plans) {
     if (!plan.changed || plan.old == nullptr) continue;
@@ -379,7 +378,7 @@ void Runtime::adopt_all(std::vector<Plan>& plans) {
 }
 
 // Ports that are gone: what a link still brings is received, and what went through them is remembered for inside().
-void Runtime::retire_ports(TimeNs now, Switch& s, const std::vector<PortIndex>& to) {
+void Runtime::close_ports(TimeNs now, Switch& s, const std::vector<PortIndex>& to) {
   for (const PortInfo& port : s.state->info().ports) {
     if (to[port.index] != pipeline::kNoPort) continue;
     Pipeline& owner = *s.pipelines[s.state->owner_of_port(port.index)];
@@ -407,28 +406,38 @@ void Runtime::count_retired(const Switch& s) {
 
 // Packets on their way between workers: those of switches and ports that are gone end here, others learn the new names
 // of their ports.
-void Runtime::sift_rings(TimeNs now, std::vector<Plan>& plans, const std::vector<Switch*>& removed) {
+void Runtime::adopt_rings(TimeNs now, std::vector<Plan>& plans, const std::vector<Switch*>& removed) {
   std::array<Switch*, 256> old{};
+  std::array<Switch*, 256> made{};
   std::array<std::optional<PortMap>, 256> maps{};
   for (Switch* s : removed) old[s->state->info().index] = s;
   for (Plan& plan : plans) {
     if (!plan.changed || plan.old == nullptr) continue;
     old[plan.info.index] = plan.old;
+    made[plan.info.index] = &plan.made;
     maps[plan.info.index] = plan.map();
   }
   const auto keeps = [&](std::uint16_t worker, rte_mbuf* m) {
     const std::uint8_t index = pipeline::meta(m).switch_index;
-    if (old[index] == nullptr || (maps[index] && maps[index]->rename(m))) return true;
+    if (old[index] == nullptr) return true;
+    if (maps[index] && maps[index]->rename(m)) {
+      made[index]->pipelines[worker]->keep_handoff(m);
+      return true;
+    }
     const auto reason = maps[index] ? DropReason::port_removed : DropReason::shutdown;
     old[index]->pipelines[worker]->refuse_handoff(now, m, reason);
     return false;
   };
+  const auto sift = [&](std::uint16_t worker, auto& ring) {
+    std::vector<rte_mbuf*> packets;
+    ring.drain([&](rte_mbuf* m) { packets.push_back(m); });
+    std::erase_if(packets, [&](rte_mbuf* m) { return !keeps(worker, m); });
+    ring.push(packets.data(), static_cast<std::uint32_t>(packets.size()));
+  };
   for (std::uint16_t from = 0; from < rings_.workers(); ++from) {
     for (std::uint16_t worker = 0; worker < rings_.workers(); ++worker) {
-      rte_mbuf* packets[kRingCapacity];
-      const std::uint32_t count = rings_.ring(from, worker).pop(packets, kRingCapacity);
-      const auto end = std::stable_partition(packets, packets + count, [&](rte_mbuf* m) { return keeps(worker, m); });
-      rings_.ring(from, worker).push(packets, static_cast<std::uint32_t>(end - packets));
+      sift(worker, rings_.control(from, worker));
+      sift(worker, rings_.ring(from, worker));
     }
   }
 }

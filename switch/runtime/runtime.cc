@@ -22,12 +22,14 @@ using pipeline::PortIndex;
 using std::chrono::milliseconds;
 
 constexpr milliseconds kTick{10};
+// Packets that a device keeps for a worker that does not look: the descriptors of a physical one, unless it is told
+// otherwise. Kernel interfaces and sockets keep fewer.
+constexpr std::uint32_t kDevicePackets = 1024;
 constexpr TimeNs kLinkPeriodNs = 200'000'000;
 constexpr TimeNs kHousekeepingNs = 1'000'000'000;
 constexpr std::uint32_t kLinkMessages = 6;
 constexpr TimeNs kLinkMessagesNs = 60'000'000'000;
 constexpr milliseconds kDrainTime{1000};
-constexpr milliseconds kLongestBurst{200};
 constexpr milliseconds kFlushTime{100};
 constexpr int kFlushRounds = 3;
 constexpr int kDropRounds = 10'000;
@@ -139,12 +141,19 @@ std::uint16_t Runtime::default_owner(const pipeline::SwitchInfo& info, PortIndex
 Runtime::Switch Runtime::build_switch(pipeline::SwitchInfo info, const config::Value& file,
                                       std::vector<std::shared_ptr<ports::Port>> opened,
                                       std::vector<std::uint16_t> owners, const Switch* previous) {
-  std::vector<std::uint64_t> speeds_mbps;
-  for (const auto& device : opened) speeds_mbps.push_back(device->speed_mbps());
-  if (const auto error = config::set_device_speeds(info, file, registry_, speeds_mbps); !error.empty()) {
-    spdlog::warn("{}: qos stays as it is for 100 Gbit/s, because at the speed of the devices: {}", info.name, error);
-  }
   const auto workers = static_cast<std::uint16_t>(workers_.size());
+  config::DeviceFacts facts{{}, workers, Worker::longest_absence(config_.idle), kDevicePackets};
+  for (const auto& device : opened) facts.speeds_mbps.push_back(device->speed_mbps());
+  if (config::set_device_facts(info, file, registry_, facts) != "") {
+    // The file gives the packet memory a size: what is lossless then depends on workers that are never away for long.
+    facts.away_ns = 0;
+    facts.workers = 1;
+    if (const auto error = config::set_device_facts(info, file, registry_, facts); !error.empty()) {
+      spdlog::warn("{}: qos stays as it is for 100 Gbit/s, because at the speed of the devices: {}", info.name, error);
+    } else {
+      spdlog::info("{}: BUFFER_POOL size leaves no headroom for what arrives while a worker naps", info.name);
+    }
+  }
   for (pipeline::PortInfo& port : info.ports) {
     const ports::Port& device = *opened[port.index];
     if (port.mtu_bytes == 0) port.mtu_bytes = device.mtu_bytes();
@@ -215,14 +224,7 @@ void Runtime::start() {
 }
 
 void Runtime::await_workers() const {
-  const auto end = std::chrono::steady_clock::now() + kLongestBurst;
-  for (const auto& worker : workers_) {
-    // A worker that stands still, for a reload or because it has ended, is in no burst.
-    const std::uint64_t before = worker->usage().loops;
-    while (worker->usage().loops == before && std::chrono::steady_clock::now() < end) {
-      std::this_thread::sleep_for(std::chrono::microseconds(100));
-    }
-  }
+  Worker::await_bursts(workers_);
 }
 
 void Runtime::supervise_links() {
@@ -306,6 +308,7 @@ void Runtime::run(const Limits& limits) {
   TimeNs next_links = 0;
   TimeNs next_housekeeping = 0;
   if (limits.exit_on_eof) warn_of_endless_inputs();
+  operation_->start_faults();
   while (!limits.stop->load()) {
     if (limits.reload != nullptr && limits.reload->exchange(false)) {
       if (limits.manager != nullptr) limits.manager->reloading();
@@ -327,10 +330,10 @@ void Runtime::run(const Limits& limits) {
     if (limits.manager != nullptr && now >= limits.manager->next_tick()) limits.manager->tick(now, health());
     if (limits.exit_on_eof && ended_and_empty()) break;
     lock.unlock();
-    operation_->run_faults(clock_.now());
     operation_->expire();
     std::this_thread::sleep_for(kTick);
   }
+  operation_->stop_faults();
   stopped_ = clock_.now();
   if (limits.manager != nullptr) limits.manager->stopping();
   drain();

@@ -39,7 +39,7 @@ class Runtime : public api::Backend {
 
   /// Starts the workers.
   void start();
-  /// Returns when no worker is in a burst any more that it had begun before, or after kLongestBurst. Any thread.
+  /// Returns when no worker is in a burst any more that it had begun before. Any thread but a worker.
   void await_workers() const;
 
   struct Limits {
@@ -111,9 +111,9 @@ class Runtime : public api::Backend {
   void build_changed(const config::Config& next, std::vector<Plan>& plans);
   void exchange(config::Config& next, std::vector<Plan>& plans);
   void adopt_all(std::vector<Plan>& plans);
-  void retire_ports(TimeNs now, Switch& s, const std::vector<pipeline::PortIndex>& to);
+  void close_ports(TimeNs now, Switch& s, const std::vector<pipeline::PortIndex>& to);
   void count_retired(const Switch& s);
-  void sift_rings(TimeNs now, std::vector<Plan>& plans, const std::vector<Switch*>& removed);
+  void adopt_rings(TimeNs now, std::vector<Plan>& plans, const std::vector<Switch*>& removed);
 
   // Tells the switches what their devices say. Main thread, or whoever has just changed a link.
   void supervise_links();

@@ -2,9 +2,11 @@
 // Copyright The weft authors
 #include "switch/runtime/worker.h"
 
+#include <linux/membarrier.h>
 #include <rte_pause.h>
 #include <sys/prctl.h>
-#include <time.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -21,11 +23,18 @@ constexpr TimeNs kSpinNs = 50'000;
 constexpr TimeNs kFirstNapNs = 20'000;
 constexpr TimeNs kLongestAdaptiveNapNs = 250'000;
 constexpr TimeNs kLongestNapNs = 1'000'000;
+// A loop in which every port has a full burst.
+constexpr TimeNs kLongestLoopNs = 50'000;
 // What the kernel may take to wake a sleeper; deadlines that are nearer are waited for.
 constexpr TimeNs kWakeUpNs = 30'000;
 constexpr std::chrono::microseconds kPauseStep{10};
 
 }  // namespace
+
+TimeNs Worker::longest_absence(config::IdleMode idle) noexcept {
+  if (idle == config::IdleMode::poll) return kLongestLoopNs;
+  return kLongestLoopNs + (idle == config::IdleMode::adaptive ? kLongestAdaptiveNapNs : kLongestNapNs);
+}
 
 void Worker::set_polling(Polling polling) {
   polling_ = std::move(polling);
@@ -43,6 +52,7 @@ void Worker::run() {
   // The kernel may delay a sleeper by the slack; its default of 50 us is more than a nap.
   prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL);
   std::uint64_t before = rte_rdtsc();
+  in_burst_.store(true, std::memory_order_release);
   while (!stop_.load(std::memory_order_relaxed)) {
     // The counter is read once per loop: that costs as much as some packets.
     TimeNs now = clock_.at(before);
@@ -69,6 +79,23 @@ void Worker::run() {
     cycles_.add(after - before);
     before = after;
   }
+  in_burst_.store(false, std::memory_order_release);
+}
+
+// Whatever a worker reads after the barrier is what it is now, and what it has written before can be seen here. So the
+// workers need no barriers of their own.
+void Worker::await_bursts(const std::vector<std::unique_ptr<Worker>>& workers) {
+  static const bool kRegistered = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
+  // Every kernel since 4.14 has it; an older one, or a sandbox that forbids it, has the slow one.
+  if (!kRegistered || syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) != 0) {
+    syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0);
+  }
+  for (const auto& worker : workers) {
+    const std::uint64_t before = worker->loops_.value();
+    while (worker->in_burst_.load(std::memory_order_acquire) && worker->loops_.value() == before) {
+      std::this_thread::sleep_for(kPauseStep);
+    }
+  }
 }
 
 std::uint32_t Worker::poll_queues(TimeNs now) noexcept {
@@ -92,34 +119,49 @@ std::uint32_t Worker::poll_queues(TimeNs now) noexcept {
 
 std::uint32_t Worker::poll_rings(TimeNs now) noexcept {
   std::uint32_t work = 0;
-  for (std::uint16_t from = 0; from < rings_.workers(); ++from) {
-    if (from == id_) continue;
-    rte_mbuf* packets[Batch::kCapacity];
-    const auto count = static_cast<std::uint16_t>(rings_.ring(from, id_).pop(packets, Batch::kCapacity));
+  rte_mbuf* packets[Batch::kCapacity];
+  const auto take = [&](auto& ring) {
+    const auto count = static_cast<std::uint16_t>(ring.pop(packets, Batch::kCapacity));
+    if (count != 0) take_handoff(now, packets, count);
     work += count;
-    // Runs of packets for the same switch go in together.
-    for (std::uint16_t first = 0; first < count;) {
-      const std::uint8_t target = pipeline::meta(packets[first]).switch_index;
-      auto end = static_cast<std::uint16_t>(first + 1);
-      while (end < count && pipeline::meta(packets[end]).switch_index == target) ++end;
-      polling_.by_index_[target]->take_handoff(now, packets + first, static_cast<std::uint16_t>(end - first));
-      first = end;
-    }
-  }
+  };
+  // A ring to itself stays empty.
+  for (std::uint16_t from = 0; from < rings_.workers(); ++from) take(rings_.control(from, id_));
+  for (std::uint16_t from = 0; from < rings_.workers(); ++from) take(rings_.ring(from, id_));
   return work;
+}
+
+// Runs of packets for the same switch go in together.
+void Worker::take_handoff(TimeNs now, rte_mbuf** packets, std::uint16_t count) noexcept {
+  for (std::uint16_t first = 0; first < count;) {
+    const std::uint8_t target = pipeline::meta(packets[first]).switch_index;
+    auto end = static_cast<std::uint16_t>(first + 1);
+    while (end < count && pipeline::meta(packets[end]).switch_index == target) ++end;
+    polling_.by_index_[target]->take_handoff(now, packets + first, static_cast<std::uint16_t>(end - first));
+    first = end;
+  }
+}
+
+bool Worker::urgent() const noexcept {
+  return std::any_of(polling_.pipelines_.begin(), polling_.pipelines_.end(),
+                     [](const pipeline::Pipeline* p) { return p->urgent(); });
 }
 
 void Worker::rest(TimeNs now) noexcept {
   if (idle_ == config::IdleMode::poll) return rte_pause();
   const bool adaptive = idle_ == config::IdleMode::adaptive;
-  if (adaptive && now - idle_since_ < kSpinNs) return rte_pause();
+  if ((adaptive && now - idle_since_ < kSpinNs) || urgent()) return rte_pause();
   nap_ns_ = std::min(std::max(nap_ns_ * 2, kFirstNapNs), adaptive ? kLongestAdaptiveNapNs : kLongestNapNs);
   const TimeNs until = nap_until(now);
   // Time has passed since `now` was read.
   const TimeNs here = clock_.now();
   if (until <= here) return rte_pause();
-  const timespec duration{0, static_cast<long>(until - here)};
-  nanosleep(&duration, nullptr);
+  in_burst_.store(false, std::memory_order_release);
+  rings_.bell(id_).sleep(until - here, [this] {
+    return !rings_.pending(id_) && !urgent() && task_.load(std::memory_order_relaxed) == nullptr &&
+           !stop_.load(std::memory_order_relaxed);
+  });
+  in_burst_.store(true, std::memory_order_release);
   sleeps_.add(1);
 }
 
@@ -149,13 +191,16 @@ std::uint32_t Worker::collect(TimeNs now) noexcept {
 
 void Worker::run_task() noexcept {
   const std::function<void()>* task = task_.load(std::memory_order_acquire);
+  in_burst_.store(false, std::memory_order_release);
   (*task)();
+  in_burst_.store(true, std::memory_order_release);
   task_.store(nullptr, std::memory_order_release);
 }
 
 void Worker::call(const std::function<void()>& task) {
   const std::lock_guard lock(call_mutex_);
   task_.store(&task, std::memory_order_release);
+  rings_.bell(id_).ring();
   while (task_.load(std::memory_order_acquire) != nullptr) std::this_thread::sleep_for(std::chrono::microseconds(20));
 }
 
@@ -163,6 +208,7 @@ void Worker::ask_to_pause() {
   call_mutex_.lock();
   pause_.store(Pause::asked, std::memory_order_relaxed);
   task_.store(&pause_task_, std::memory_order_release);
+  rings_.bell(id_).ring();
 }
 
 void Worker::wait_until_paused() const {

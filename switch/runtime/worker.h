@@ -16,11 +16,36 @@
 #include "switch/pipeline/pipeline.h"
 #include "switch/ports/port.h"
 #include "switch/runtime/clock.h"
+#include "switch/runtime/doorbell.h"
 
 namespace weft {
 
-/// Packets on their way between the workers of a process.
-using HandoffRings = SpscMesh<rte_mbuf*, pipeline::PacketRing::kCapacity>;
+/// What the workers of a process have for each other: packets, and bells that end a nap.
+class HandoffRings {
+ public:
+  static constexpr std::uint32_t kCapacity = pipeline::PacketRing::kCapacity;
+  /// PAUSE and PFC frames, which have rings of their own so that they wait behind no other packet. A later frame
+  /// replaces what an earlier one said, so that few suffice.
+  static constexpr std::uint32_t kControlCapacity = 64;
+  using Control = SpscRing<rte_mbuf*, kControlCapacity>;
+
+  explicit HandoffRings(std::uint16_t workers)
+      : packets_(workers), control_(workers), bells_(std::make_unique<Doorbell[]>(workers)) {}
+
+  [[nodiscard]] std::uint16_t workers() const noexcept { return packets_.workers(); }
+  [[nodiscard]] pipeline::PacketRing& ring(std::uint16_t from, std::uint16_t to) noexcept {
+    return packets_.ring(from, to);
+  }
+  [[nodiscard]] Control& control(std::uint16_t from, std::uint16_t to) noexcept { return control_.ring(from, to); }
+  [[nodiscard]] Doorbell& bell(std::uint16_t worker) noexcept { return bells_[worker]; }
+  /// Whether anything waits for a worker.
+  [[nodiscard]] bool pending(std::uint16_t to) const noexcept { return packets_.pending(to) || control_.pending(to); }
+
+ private:
+  SpscMesh<rte_mbuf*, kCapacity> packets_;
+  SpscMesh<rte_mbuf*, kControlCapacity> control_;
+  std::unique_ptr<Doorbell[]> bells_;
+};
 
 /// What one worker polls and serves.
 class Polling {
@@ -65,11 +90,18 @@ class Worker : public pipeline::Handoff {
   void set_polling(Polling polling);
   void set_idle(config::IdleMode idle) noexcept { idle_ = idle; }
 
+  /// Longest time in nanoseconds in which a worker looks at none of its ports, naps included, while the machine gives
+  /// it a CPU of its own.
+  [[nodiscard]] static TimeNs longest_absence(config::IdleMode idle) noexcept;
+
   /// The loop; returns after stop(). Runs on the worker's own thread.
   void run();
 
   // Control thread.
-  void stop() noexcept { stop_.store(true, std::memory_order_release); }
+  void stop() noexcept {
+    stop_.store(true, std::memory_order_release);
+    rings_.bell(id_).ring();
+  }
   /// After run() has returned, on any thread: moves what links and rings between workers still hold into the pipelines,
   /// without sending anything. Returns how many packets.
   std::uint32_t collect(TimeNs now) noexcept;
@@ -84,6 +116,11 @@ class Worker : public pipeline::Handoff {
   void wait_until_paused() const;
   void go_on();
 
+  /// Returns when none of the workers is in a burst that it had begun before: what a device gave up before the call,
+  /// nobody uses any more. Waits as long as that takes; a worker that naps, runs a task or has ended is in no burst.
+  /// Any thread but a worker.
+  static void await_bursts(const std::vector<std::unique_ptr<Worker>>& workers);
+
   struct Usage {
     std::uint64_t loops = 0, busy_loops = 0, sleeps = 0;
     std::uint64_t cycles = 0, busy_cycles = 0;
@@ -91,11 +128,17 @@ class Worker : public pipeline::Handoff {
   [[nodiscard]] Usage usage() const noexcept;
 
   // Handoff.
-  bool push(std::uint16_t worker, rte_mbuf* m) noexcept override { return rings_.ring(id_, worker).push(m); }
+  std::uint16_t push(std::uint16_t worker, rte_mbuf* const* packets, std::uint16_t count) noexcept override {
+    return static_cast<std::uint16_t>(rings_.ring(id_, worker).push(packets, count));
+  }
+  bool push_control(std::uint16_t worker, rte_mbuf* m) noexcept override { return rings_.control(id_, worker).push(m); }
+  void wake(std::uint16_t worker) noexcept override { rings_.bell(worker).ring(); }
 
  private:
   std::uint32_t poll_queues(TimeNs now) noexcept;
   std::uint32_t poll_rings(TimeNs now) noexcept;
+  void take_handoff(TimeNs now, rte_mbuf** packets, std::uint16_t count) noexcept;
+  [[nodiscard]] bool urgent() const noexcept;
   void rest(TimeNs now) noexcept;
   [[nodiscard]] TimeNs nap_until(TimeNs now) const noexcept;
   void run_task() noexcept;
@@ -113,6 +156,7 @@ class Worker : public pipeline::Handoff {
   Counter loops_, busy_loops_, sleeps_, cycles_, busy_cycles_;
 
   alignas(64) std::atomic<bool> stop_{false};
+  std::atomic<bool> in_burst_{false};  ///< cleared for naps and tasks only: loops_ tells one burst from the next
   std::atomic<bool> receiving_{true};
   std::atomic<const std::function<void()>*> task_{nullptr};
   std::mutex call_mutex_;

@@ -54,6 +54,13 @@ if(WEFT_SANITIZE)
     $<$<CXX_COMPILER_ID:GNU>:-Wno-stringop-overflow;-Wno-stringop-overread;-Wno-array-bounds;-Wno-maybe-uninitialized>)
   target_link_options(weft_options INTERFACE -fsanitize=address,undefined)
 endif()
+if(WEFT_TSAN)
+  # It does not know fences. Of ours, Doorbell's only decides whether a sleeper is woken at once.
+  target_compile_options(weft_options INTERFACE -O1 -fsanitize=thread -fno-omit-frame-pointer
+    $<$<CXX_COMPILER_ID:GNU>:-Wno-tsan;-Wno-stringop-overflow;-Wno-stringop-overread>
+    $<$<CXX_COMPILER_ID:GNU>:-Wno-array-bounds;-Wno-maybe-uninitialized>)
+  target_link_options(weft_options INTERFACE -fsanitize=thread)
+endif()
 if(WEFT_FUZZ)
   target_compile_options(weft_options INTERFACE
     -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined)

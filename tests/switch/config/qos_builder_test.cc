@@ -44,7 +44,7 @@ TEST(QosBuilder, AnEmptySectionIsALosslessTorForRoceWithThresholdsForEachPortsSp
 qos::Settings at_speeds(const std::string& qos, std::uint64_t p1_mbps, std::uint64_t p2_mbps) {
   auto config = expect_accepted(with(qos));
   const std::string error =
-      set_device_speeds(config.switches.at(0), config.source, testing::config_registry(), {p1_mbps, p2_mbps});
+      set_device_facts(config.switches.at(0), config.source, testing::config_registry(), {{p1_mbps, p2_mbps}});
   EXPECT_EQ(error, "");
   return config.switches.at(0).qos.value();
 }
@@ -65,12 +65,25 @@ TEST(QosBuilder, TheSpeedOfADeviceCountsWhereNeitherARateNorASpeedIsSaid) {
   EXPECT_EQ(own.ports[1].wred[4]->mark.min_bytes, 100'000u);
 }
 
+TEST(QosBuilder, HeadroomThatTheFileDoesNotGiveIsMadeForTheWorkersThatRun) {
+  auto config = expect_accepted(with(R"(
+      BUFFER_PROFILE: { own: { size: 1000, dynamic_th: 0, xoff: 9000 } }
+      BUFFER_PG: { "p2|3": { profile: own } })"));
+  const DeviceFacts facts{.speeds_mbps = {0, 25'000}, .workers = 4, .away_ns = 250'000, .rx_packets = 1024};
+  ASSERT_EQ(set_device_facts(config.switches.at(0), config.source, testing::config_registry(), facts), "");
+  const qos::Settings& s = config.switches.at(0).qos.value();
+  const qos::PortFacts p2{
+      .speed_mbps = 25'000, .delay_ns = 0, .mtu_bytes = 4200, .workers = 4, .away_ns = 250'000, .rx_packets = 1024};
+  EXPECT_EQ(s.ports[1].group[4].headroom_bytes, qos::default_headroom(p2));
+  EXPECT_EQ(s.ports[1].group[3].headroom_bytes, 9000u) << "what the file says stays";
+}
+
 TEST(QosBuilder, WhatCannotBeAtTheSpeedOfTheDevicesIsSaidAndChangesNothing) {
   auto config = expect_accepted(
       "switches:\n  - name: s1\n    ports: [ { name: p1, type: null, delay_ns: 100000 } ]\n    pipeline: [parse, l2]\n"
       "    qos: { BUFFER_POOL: { size: 8000000 } }\n");
   pipeline::SwitchInfo& info = config.switches.at(0);
-  const std::string error = set_device_speeds(info, config.source, testing::config_registry(), {400'000});
+  const std::string error = set_device_facts(info, config.source, testing::config_registry(), {{400'000}});
   EXPECT_NE(error.find("expected more than the reserves and headroom"), std::string::npos) << error;
   EXPECT_EQ(info.qos->ports[0].speed_mbps, 100'000u);
 }

@@ -70,22 +70,38 @@ TEST(PipelineWorkers, APipelineOfOneStageAdmitsWhatIsHandedOver) {
   EXPECT_THAT(rig.devices[1]->ids(), testing::UnorderedElementsAre(2, 3));
 }
 
-TEST(PipelineWorkers, AFullRingDropsWithItsOwnReason) {
+TEST(PipelineWorkers, WhatFindsNoRoomInARingWaitsInOrderAndIsHeld) {
+  Rig rig({{"parse", parse_label()}, {"fwd", forward()}}, {.workers = 2, .handoff_capacity = 3});
+  rig.receive(0, {{1, kFlowOf1, 0}, {2, kFlowOf1, 0}, {3, kFlowOf1, 0}, {4, kFlowOf1, 0}, {5, kFlowOf1, 0}});
+  EXPECT_EQ(rig.in_rings(), 3u);
+  EXPECT_EQ(rig.pipelines[0]->held(), 2u);
+  EXPECT_EQ(rig.pipelines[0]->stage_deadline(), 0u) << "the worker must not nap";
+  EXPECT_EQ(rig.imbalance(), "");
+  rig.run_until_quiet();
+  EXPECT_THAT(rig.devices[0]->ids(), ElementsAre(1, 2, 3, 4, 5));
+  EXPECT_EQ(rig.dropped(DropReason::handoff_full), 0u);
+}
+
+TEST(PipelineWorkers, AWorkerThatDoesNotKeepUpGetsItsShareOfTheBuffersAndNoMore) {
   std::vector<DropReason> heard;
   Rig rig({{"parse", parse_label()},
            {"fwd", forward()},
            {"listen", {.drop = [&](Context&, const rte_mbuf*, DropReason reason) { heard.push_back(reason); }}}},
-          {.workers = 2, .handoff_capacity = 3});
-  // Five to the flow's owner: three fit.
-  rig.receive(0, {{1, kFlowOf1, 0}, {2, kFlowOf1, 0}, {3, kFlowOf1, 0}, {4, kFlowOf1, 0}, {5, kFlowOf1, 0}});
-  EXPECT_EQ(rig.dropped(DropReason::handoff_full), 2u);
+          {.workers = 2, .buffers = 16, .handoff_capacity = 3});
+  // Thirteen to the flow's owner: three fit into the ring once eight have gathered, which are half of all buffers.
+  std::vector<Label> labels;
+  for (std::uint64_t id = 1; id <= 13; ++id) labels.push_back({id, kFlowOf1, 0});
+  rig.receive(0, labels);
+  EXPECT_EQ(rig.dropped(DropReason::handoff_full), 5u);
   EXPECT_TRUE(heard.empty());  // before admission
   EXPECT_EQ(rig.imbalance(), "");
   rig.run_until_quiet();
-  EXPECT_THAT(rig.devices[0]->ids(), ElementsAre(1, 2, 3));
-  // Four to the port's owner: three fit, and the drop is one at admission.
-  rig.receive(0, {{6, kFlowOf0, 1}, {7, kFlowOf0, 1}, {8, kFlowOf0, 1}, {9, kFlowOf0, 1}});
-  EXPECT_EQ(rig.dropped(DropReason::handoff_full), 3u);
+  EXPECT_THAT(rig.devices[0]->ids(), ElementsAre(1, 2, 3, 4, 5, 6, 7, 8));
+  // The same on the way to the port's owner is a drop at admission.
+  labels.clear();
+  for (std::uint64_t id = 14; id <= 22; ++id) labels.push_back({id, kFlowOf0, 1});
+  rig.receive(0, labels);
+  EXPECT_EQ(rig.dropped(DropReason::handoff_full), 6u);
   EXPECT_THAT(heard, ElementsAre(DropReason::handoff_full));
 }
 
@@ -148,7 +164,11 @@ TEST(PipelineWorkers, PacketsHandedOverWhileTheOtherWorkerStopsAreNotLost) {
 // The rings of weft-switch.
 struct RealRings : Handoff {
   explicit RealRings(PacketRing& ring) : to_other(ring) {}
-  bool push(std::uint16_t, rte_mbuf* m) noexcept override { return to_other.push(m); }
+  std::uint16_t push(std::uint16_t, rte_mbuf* const* packets, std::uint16_t count) noexcept override {
+    return static_cast<std::uint16_t>(to_other.push(packets, count));
+  }
+  bool push_control(std::uint16_t, rte_mbuf*) noexcept override { return false; }
+  void wake(std::uint16_t) noexcept override {}
   PacketRing& to_other;
 };
 

@@ -220,8 +220,10 @@ class Rig {
   /// One loop of one worker, without reception. Returns the packets that moved.
   std::uint32_t step(std::uint16_t worker) {
     std::uint32_t moved = 0;
-    for (std::uint16_t from = 0; from < options_.workers; ++from) {
-      auto& ring = rings_[from]->to[worker];
+    for (std::size_t i = 0; i < 2u * options_.workers; ++i) {
+      // PAUSE and PFC frames of all workers come first.
+      Rings& from = *rings_[i % options_.workers];
+      auto& ring = i < options_.workers ? from.control[worker] : from.to[worker];
       std::vector<rte_mbuf*> packets;
       while (!ring.empty() && packets.size() < Batch::kCapacity) {
         packets.push_back(ring.front());
@@ -264,9 +266,12 @@ class Rig {
     std::uint64_t total = 0;
     for (const auto& rings : rings_) {
       for (const auto& ring : rings->to) total += ring.size();
+      for (const auto& ring : rings->control) total += ring.size();
     }
     return total;
   }
+  /// How often one worker has rung for another.
+  [[nodiscard]] std::uint64_t woken(std::uint16_t by, std::uint16_t worker) const { return rings_[by]->woken[worker]; }
   [[nodiscard]] std::uint64_t held() const {
     std::uint64_t total = in_rings();
     for (const auto& p : pipelines) total += p->held();
@@ -309,15 +314,26 @@ class Rig {
   // The sending ends of one worker's rings.
   struct Rings : Handoff {
     Rings(Rig& rig, std::uint16_t own)
-        : capacity(rig.options_.handoff_capacity), to(rig.options_.workers), worker(own) {}
-    bool push(std::uint16_t target, rte_mbuf* m) noexcept override {
+        : capacity(rig.options_.handoff_capacity),
+          to(rig.options_.workers),
+          control(rig.options_.workers),
+          woken(rig.options_.workers),
+          worker(own) {}
+    std::uint16_t push(std::uint16_t target, rte_mbuf* const* packets, std::uint16_t count) noexcept override {
       EXPECT_NE(target, worker);
-      if (to[target].size() >= capacity) return false;
-      to[target].push_back(m);
+      std::uint16_t taken = 0;
+      while (taken < count && to[target].size() < capacity) to[target].push_back(packets[taken++]);
+      return taken;
+    }
+    bool push_control(std::uint16_t target, rte_mbuf* m) noexcept override {
+      EXPECT_NE(target, worker);
+      control[target].push_back(m);
       return true;
     }
+    void wake(std::uint16_t target) noexcept override { ++woken[target]; }
     std::size_t capacity;
-    std::vector<std::deque<rte_mbuf*>> to;
+    std::vector<std::deque<rte_mbuf*>> to, control;
+    std::vector<std::uint64_t> woken;
     std::uint16_t worker;
   };
 

@@ -20,6 +20,16 @@ TEST(Defaults, HeadroomCoversTheRoundTripAndABurst) {
   EXPECT_EQ(default_headroom({100'000, 1000, 1500}), 25'000u + 66 * 1518);
 }
 
+TEST(Defaults, HeadroomCoversWhatHasGatheredWhileNobodyLooked) {
+  // 10 Gbit/s for 250 us are 312,500 bytes; three workers have a burst each.
+  const PortFacts facts{.speed_mbps = 10'000, .mtu_bytes = 1500, .workers = 3, .away_ns = 250'000};
+  EXPECT_EQ(default_headroom(facts), 312'500u + (2 + 3 * 64) * 1518);
+  // A device with 100 descriptors keeps no more than that.
+  PortFacts few = facts;
+  few.rx_packets = 100;
+  EXPECT_EQ(default_headroom(few), 100 * 1518u + (2 + 3 * 64) * 1518);
+}
+
 TEST(Defaults, LosslessClassesHaveHeadroomPfcAndMarksAndOthersHaveNone) {
   const PortSettings p = default_port({});
   for (unsigned i = 0; i < kClasses; ++i) {

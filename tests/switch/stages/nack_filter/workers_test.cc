@@ -146,10 +146,12 @@ class TwoWorkers {
     }
   };
   struct Ring : pipeline::Handoff {
-    bool push(std::uint16_t, rte_mbuf* m) noexcept override {
-      waiting.push_back(m);
-      return true;
+    std::uint16_t push(std::uint16_t, rte_mbuf* const* packets, std::uint16_t count) noexcept override {
+      waiting.insert(waiting.end(), packets, packets + count);
+      return count;
     }
+    bool push_control(std::uint16_t, rte_mbuf*) noexcept override { return false; }
+    void wake(std::uint16_t) noexcept override {}
     std::deque<rte_mbuf*> waiting;
   };
   struct Device : pipeline::PortTx {

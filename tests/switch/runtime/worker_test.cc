@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+#include "switch/runtime/worker.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "tests/switch/pipeline/rig.h"
+
+namespace weft {
+namespace {
+
+using std::chrono::milliseconds;
+
+// A device whose receive function does not return while it is blocked.
+class SlowDevice : public ports::Port {
+ public:
+  std::uint16_t receive(TimeNs, std::uint16_t, rte_mbuf**, std::uint16_t) noexcept override {
+    while (blocked) {
+      inside = true;
+      std::this_thread::yield();
+    }
+    inside = false;
+    return 0;
+  }
+  pipeline::TxResult transmit(rte_mbuf**, std::uint16_t) noexcept override { return {}; }
+  [[nodiscard]] std::string description() const override { return "slow"; }
+
+  std::atomic<bool> blocked{false}, inside{false};
+};
+
+class WorkerThread : public ::testing::Test {
+ protected:
+  WorkerThread() : rig_({{"parse", pipeline::parse_label()}, {"fwd", pipeline::forward()}}), rings_(1) {
+    workers_.push_back(std::make_unique<Worker>(0, clock_, config::IdleMode::adaptive, 32, rings_));
+    Polling polling;
+    polling.add(*rig_.pipelines[0]);
+    polling.poll(*rig_.pipelines[0], device_, 0, 0, true);
+    workers_[0]->set_polling(std::move(polling));
+  }
+  ~WorkerThread() override {
+    device_.blocked = false;
+    workers_[0]->stop();
+    if (thread_.joinable()) thread_.join();
+  }
+  void start() {
+    thread_ = std::thread([this] { workers_[0]->run(); });
+  }
+
+  pipeline::Rig rig_;
+  SlowDevice device_;
+  Clock clock_;
+  HandoffRings rings_;
+  std::vector<std::unique_ptr<Worker>> workers_;
+  std::thread thread_;
+};
+
+TEST_F(WorkerThread, WhoeverAwaitsBurstsWaitsForALongOneToTheEnd) {
+  device_.blocked = true;
+  start();
+  while (!device_.inside) std::this_thread::yield();
+  std::atomic<bool> returned{false};
+  std::thread waiter([&] {
+    Worker::await_bursts(workers_);
+    returned = true;
+  });
+  std::this_thread::sleep_for(milliseconds(400));
+  EXPECT_FALSE(returned) << "the burst goes on";
+  device_.blocked = false;
+  waiter.join();
+}
+
+TEST_F(WorkerThread, AWorkerThatHasNotBegunOrHasEndedIsInNoBurst) {
+  Worker::await_bursts(workers_);
+  start();
+  Worker::await_bursts(workers_);
+  workers_[0]->stop();
+  thread_.join();
+  Worker::await_bursts(workers_);
+}
+
+TEST_F(WorkerThread, ATaskIsNoBurst) {
+  start();
+  workers_[0]->call([&] { Worker::await_bursts(workers_); });
+  workers_[0]->ask_to_pause();
+  workers_[0]->wait_until_paused();
+  Worker::await_bursts(workers_);
+  workers_[0]->go_on();
+}
+
+TEST_F(WorkerThread, ATaskEndsANap) {
+  workers_[0]->set_idle(config::IdleMode::sleep);
+  start();
+  while (workers_[0]->usage().sleeps < 3) std::this_thread::yield();
+  int runs = 0;
+  for (int i = 0; i < 100; ++i) workers_[0]->call([&] { ++runs; });
+  EXPECT_EQ(runs, 100);
+}
+
+}  // namespace
+}  // namespace weft
