@@ -53,8 +53,9 @@ class Context {
   /// had made it, with the contents and out_port that it has.
   void adopt(rte_mbuf* m) noexcept;
 
-  /// A copy with its own header bytes (up to kHeaderBytes) whose payload is shared by reference (counted as
-  /// replicated), meta copied; nullptr when the pool is empty (counted nowhere: the original is still there).
+  /// A copy (counted as replicated) with its own header bytes (up to kHeaderBytes) and, of a RoCE packet, its own ICRC;
+  /// the payload between them is shared by reference. Meta is copied. nullptr when the pool is empty (counted nowhere:
+  /// the original is still there). Whoever changes other bytes than headers asks writable() (writable.h).
   [[nodiscard]] rte_mbuf* replicate(rte_mbuf* m) noexcept;
 
   /// Puts a packet into the egress queue of `out`, past all remaining ingress stages.

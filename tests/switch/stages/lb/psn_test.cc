@@ -136,6 +136,31 @@ TEST(LbPsn, AcksOfUnknownQueuePairsGoAsWithEcmp) {
   }
 }
 
+// Copies share payload: changing the source port of one must not touch the ICRC of another.
+TEST(LbPsn, EveryCopyOfADuplicatedPacketHasARightIcrc) {
+  LeafSetup setup;
+  setup.lb = "{ policy: psn, tiers_above: [ { seed: 99, members: 4 } ] }";
+  for (const char* icrc : {"incremental", "full"}) {
+    std::string yaml = leaf_yaml(1, setup) + "icrc: " + icrc + "\n";
+    const std::string parse = "  - parse\n";
+    yaml.replace(yaml.find(parse), parse.size(), "  - parse\n  - impair: { rules: [ { duplicate: 1.0 } ] }\n");
+    Harness h(weft::testing::all_stages(), yaml);
+    int wrong = 0;
+    int all = 0;
+    for (std::uint32_t psn = 0; psn < 8; ++psn) {
+      h.inject("h1", data(psn).payload(1024).build());
+      for (const char* port : {"s1", "s2"}) {
+        for (const auto& frame : h.take(port)) {
+          ++all;
+          wrong += wire::icrc_ok(frame.bytes.data(), parsed_of(frame.bytes)) ? 0 : 1;
+        }
+      }
+    }
+    EXPECT_EQ(all, 16) << icrc;
+    EXPECT_EQ(wrong, 0) << icrc;
+  }
+}
+
 TEST(LbPsn, APathThatGoesDownLeavesThePathSetAndComesBack) {
   SenderLeaf leaf({.uplinks = 3});
   leaf.h.set_link("s2", false);
