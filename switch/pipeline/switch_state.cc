@@ -42,7 +42,7 @@ StageBuild SwitchState::build_of(std::size_t stage, std::uint16_t worker) const 
           info_,
           worker,
           workers_,
-          [this](std::string_view name) { return shared(name); },
+          [this](std::type_index type) { return find_offered(type); },
           steer_table_.get(),
           nullptr,
           &links_};
@@ -58,6 +58,14 @@ std::optional<std::size_t> SwitchState::position(std::string_view stage) const n
 StageShared* SwitchState::shared(std::string_view stage) const noexcept {
   const auto at = position(stage);
   return at && *at < shared_.size() ? shared_[*at].get() : nullptr;
+}
+
+void* SwitchState::find_offered(std::type_index type) const noexcept {
+  for (const auto& shared : shared_) {
+    void* offered = shared ? shared->offered(type) : nullptr;
+    if (offered != nullptr) return offered;
+  }
+  return nullptr;
 }
 
 void SwitchState::adopt(SwitchState& old, const PortMap& ports) {

@@ -55,6 +55,12 @@ class SwitchState {
   [[nodiscard]] StageShared* shared(std::size_t stage) const noexcept { return shared_[stage].get(); }
   /// Shared state by stage name; nullptr when that stage is not in the pipeline or has none.
   [[nodiscard]] StageShared* shared(std::string_view stage) const noexcept;
+  /// An interface that the shared state of a stage has published (StageShared::publish()); nullptr when none has. Of
+  /// several, the first stage's.
+  template <typename T>
+  [[nodiscard]] T* capability() const noexcept {
+    return static_cast<T*>(find_offered(typeid(T)));
+  }
 
   [[nodiscard]] bool link_up(PortIndex port) const noexcept { return links_.up(port); }
   /// Changes through set_link() and change_paths().
@@ -99,6 +105,7 @@ class SwitchState {
   void housekeeping(TimeNs now);
 
  private:
+  [[nodiscard]] void* find_offered(std::type_index type) const noexcept;
   [[nodiscard]] std::vector<PathSet> path_sets() const;
   [[nodiscard]] std::string why_not(const PathSet& set, std::span<const PathChange> changes) const;
 

@@ -202,6 +202,8 @@ pipeline::StageType impair_stage_type() {
   type.name = "impair";
   type.summary = "Loses, corrupts, duplicates, limits, delays and reorders packets by rules.";
   type.needs = {"parsed"};
+  type.holds_packets = true;
+  type.option_order = impair_order;
   type.options = impair_options();
   type.counters = {"lost", "limited", "corrupted", "duplicated", "delayed", "reordered", "not_duplicated"};
   type.check = check_impair_options;

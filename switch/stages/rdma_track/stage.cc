@@ -109,6 +109,8 @@ Schema options_schema() {
 }  // namespace
 
 RdmaTrackShared::RdmaTrackShared(const pipeline::StageBuild& build) : trackers_(build.workers, nullptr) {
+  publish(*this);
+  publish<TrackedQps>(*this);
   pipeline::SteerTable* const table = build.steer_table;
   if (table != nullptr) mail_ = std::make_unique<QpMailRings>(build.workers);
   for (const Value& pair : build.options["qps"].list()) {
@@ -158,7 +160,7 @@ void RdmaTrackStage::configure_pairs(const pipeline::StageBuild& build, const Rd
 void RdmaTrackStage::update(const pipeline::StageBuild& build) {
   tracker_.set_timeouts(track_options(build.options));
   if (equal(pairs_, build.options["qps"])) return;
-  auto& shared = dynamic_cast<RdmaTrackShared&>(*build.shared_of("rdma_track"));
+  auto& shared = *build.find_capability<RdmaTrackShared>();
   shared.update(build);
   tracker_.release_configured();
   configure_pairs(build, shared);

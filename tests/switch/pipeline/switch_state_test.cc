@@ -23,7 +23,10 @@ struct Calls {
 class Recorder : public StageShared {
  public:
   Recorder(std::string name, Calls& calls, const std::vector<PathSet>& sets)
-      : name_(std::move(name)), calls_(calls), sets_(sets) {}
+      : name_(std::move(name)), calls_(calls), sets_(sets) {
+    publish(*this);
+  }
+  [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] std::vector<PathSet> path_sets() const override { return sets_; }
   void housekeeping(TimeNs now) override { calls_.made.push_back(name_ + " at " + std::to_string(now)); }
   void on_link(PortIndex port, bool up) override {
@@ -44,8 +47,9 @@ struct World {
       type.name = name;
       if (name != "plain") {
         type.make_shared = [this, name](const StageBuild& build) {
-          if (name == "b") b_found_a = build.shared_of("a") != nullptr;
-          found_itself |= build.shared_of(name) != nullptr;
+          const auto* first = build.find_capability<Recorder>();
+          if (name == "b") b_found_a = first != nullptr && first->name() == "a";
+          found_itself |= first != nullptr && first->name() == name;
           had_steer_table |= build.steer_table != nullptr;
           workers = build.workers;
           return std::make_unique<Recorder>(name, calls, sets[name]);
