@@ -19,6 +19,7 @@
 #include "switch/config/schema/schema.h"
 #include "switch/pipeline/context.h"
 #include "switch/pipeline/links.h"
+#include "switch/pipeline/owner_table.h"
 #include "switch/pipeline/port_map.h"
 #include "switch/pipeline/steer.h"
 #include "switch/pipeline/switch_info.h"
@@ -141,12 +142,14 @@ struct StageBuild {
   std::uint16_t workers;
   /// Searches what the stages of this pipeline offer, this one's own shared state included; nullptr when none does.
   std::function<void*(std::type_index)> find_offered{};
-  /// Where QP pairs are published with `steer: qp`; nullptr otherwise. See steer.h.
-  SteerTable* steer_table = nullptr;
+  /// Where a stage publishes queue pairs with `steer: qp`: `owners` then, nullptr otherwise.
+  OwnerTable* steer_table = nullptr;
   /// make_shared during a reload: the shared state whose place the new one will take, still in use; nullptr otherwise.
   const StageShared* previous = nullptr;
   /// Of the switch; outlives the stage. nullptr in tests of a stage alone.
   const Links* links = nullptr;
+  /// Which worker has which flow, of the switch; never nullptr but in tests of a stage alone.
+  OwnerTable* owners = nullptr;
 
   /// An interface that the shared state of this stage or of an earlier one has published; nullptr when none has.
   template <typename T>
@@ -163,7 +166,7 @@ struct StageBuild {
   }
   /// The same with other options.
   [[nodiscard]] StageBuild with(const config::Value& other_options) const {
-    return {other_options, info, worker, workers, find_offered, steer_table, previous, links};
+    return {other_options, info, worker, workers, find_offered, steer_table, previous, links, owners};
   }
 
  private:

@@ -11,10 +11,12 @@ namespace weft::pipeline {
 
 SwitchState::SwitchState(const Registry& registry, SwitchInfo info, std::vector<std::uint16_t> port_owner,
                          std::uint16_t workers, SteerMode steer, const SwitchState* previous)
-    : info_(std::move(info)), links_(info_.ports.size()), workers_(workers), port_owner_(std::move(port_owner)) {
-  if (steer == SteerMode::qp && workers > 1) {
-    steer_table_ = previous != nullptr ? previous->steer_table_ : std::make_shared<SteerTable>();
-  }
+    : info_(std::move(info)),
+      links_(info_.ports.size()),
+      workers_(workers),
+      port_owner_(std::move(port_owner)),
+      owners_(previous != nullptr ? previous->owners_ : std::make_shared<OwnerTable>()),
+      steers_qps_(steer == SteerMode::qp && workers > 1) {
   assert(port_owner_.size() == info_.ports.size());
   if (info_.qos) buffer_ = std::make_unique<qos::SharedBuffer>(*info_.qos, workers > 1);
   told_depth_ = std::make_unique<ToldDepth[]>(info_.ports.size());
@@ -43,9 +45,10 @@ StageBuild SwitchState::build_of(std::size_t stage, std::uint16_t worker) const 
           worker,
           workers_,
           [this](std::type_index type) { return find_offered(type); },
-          steer_table_.get(),
+          steer_table(),
           nullptr,
-          &links_};
+          &links_,
+          owners_.get()};
 }
 
 std::optional<std::size_t> SwitchState::position(std::string_view stage) const noexcept {

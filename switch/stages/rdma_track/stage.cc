@@ -111,7 +111,7 @@ Schema options_schema() {
 RdmaTrackShared::RdmaTrackShared(const pipeline::StageBuild& build) : trackers_(build.workers, nullptr) {
   publish(*this);
   publish<TrackedQps>(*this);
-  pipeline::SteerTable* const table = build.steer_table;
+  pipeline::OwnerTable* const table = build.steer_table;
   if (table != nullptr) mail_ = std::make_unique<QpMailRings>(build.workers);
   for (const Value& pair : build.options["qps"].list()) {
     const End a = end_of(pair["a"]), b = end_of(pair["b"]);
@@ -130,7 +130,7 @@ void RdmaTrackShared::update(const pipeline::StageBuild& build) {
     const End a = end_of(pair["a"]), b = end_of(pair["b"]);
     const std::uint16_t by_hash = worker_of(a.address, b.address, build.workers);
     const SteeredQp there = steered_qp(a.address, b.address, b.qpn);
-    const pipeline::SteerTable* const table = build.steer_table;
+    const pipeline::OwnerTable* const table = build.steer_table;
     configured_.push_back(table != nullptr ? table->find(there.address_key, there.qp, by_hash) : by_hash);
   }
 }

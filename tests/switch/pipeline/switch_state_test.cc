@@ -176,7 +176,30 @@ TEST(SwitchState, HousekeepingReachesAllSharedState) {
   EXPECT_THAT(w.calls.made, ElementsAre("a at 5", "b at 5"));
 }
 
-TEST(SwitchState, OnlySteeringByQpOverSeveralWorkersHasATable) {
+TEST(SwitchState, FlowsThatAStageBindsHaveTheirOwnerHoweverPacketsAreSteered) {
+  World w;
+  for (const std::uint16_t workers : {1, 2}) {
+    const auto other = static_cast<std::uint16_t>(workers - 1);
+    SwitchState state(w.registry, w.info, {0, 0, 0}, workers, SteerMode::ip_pair);
+    wire::Parsed packet{};
+    packet.kind = wire::FrameKind::roce;
+    packet.address_key = 0x0a0000010a000002;
+    packet.dest_qp = wire::Qpn(17);
+    packet.flags = wire::ParsedFlag::ipv6;
+    packet.stored_pair_hash = 0x40000000;  // the first half
+    EXPECT_EQ(state.owner_of(packet), 0);
+    const auto group = state.owners().make_group(other);
+    ASSERT_TRUE(group.has_value());
+    ASSERT_TRUE(state.owners().bind(packet.address_key, packet.dest_qp, *group));
+    EXPECT_EQ(state.owner_of(packet), other);
+    const SwitchState next(w.registry, w.info, {0, 0, 0}, workers, SteerMode::ip_pair, &state);
+    EXPECT_EQ(next.owner_of(packet), other) << "a reload keeps the owners";
+    state.owners().move(*group, 0);
+    EXPECT_EQ(next.owner_of(packet), 0);
+  }
+}
+
+TEST(SwitchState, OnlySteeringByQpOverSeveralWorkersPublishesQps) {
   World w;
   EXPECT_EQ(SwitchState(w.registry, w.info, {0, 0, 0}, 1, SteerMode::qp).steer_table(), nullptr);
   EXPECT_EQ(SwitchState(w.registry, w.info, {0, 0, 0}, 2, SteerMode::ip_pair).steer_table(), nullptr);
