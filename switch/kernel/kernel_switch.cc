@@ -10,7 +10,7 @@
 #include <cstdlib>
 #include <thread>
 
-#include "switch/stages/l2/stage.h"
+#include "switch/stages/kernel_punt/kernel_punt.h"
 
 namespace weft::kernel {
 namespace {
@@ -29,13 +29,11 @@ void request_address(NetlinkSocket& socket, int type, const Tap& tap, const wire
 }
 
 stages::L3Shared* router_of(const pipeline::SwitchState& state) {
-  return dynamic_cast<stages::L3Shared*>(state.shared("l3"));
+  return state.capability<stages::L3Shared>();
 }
 
 stages::L3Kernel& rings_of(const pipeline::SwitchState& state) {
-  stages::L3Kernel* rings = nullptr;
-  if (auto* l3 = router_of(state)) rings = l3->kernel();
-  if (auto* l2 = dynamic_cast<stages::L2Shared*>(state.shared("l2"))) rings = l2->kernel();
+  auto* rings = state.capability<stages::L3Kernel>();
   if (rings == nullptr) std::abort();  // the loader has checked it
   return *rings;
 }

@@ -50,21 +50,32 @@ class Context {
   /// kNoPort; nullptr when the pool is empty. Fill it, then send() it.
   [[nodiscard]] rte_mbuf* generate() noexcept;
 
+  /// The same for `count` packets at once: all of them, or none when the pool has fewer.
+  [[nodiscard]] bool generate(rte_mbuf** packets, std::uint32_t count) noexcept;
+
   /// A packet that another thread allocated from a pool of weft for the switch's own use: from now on as if generate()
   /// had made it, with the contents and out_port that it has.
   void adopt(rte_mbuf* m) noexcept;
 
-  /// A copy with its own header bytes (up to kHeaderBytes) whose payload is shared by reference (counted as
-  /// replicated), meta copied; nullptr when the pool is empty (counted nowhere: the original is still there).
+  /// A copy (counted as replicated) with its own header bytes (up to kHeaderBytes) and, of a RoCE packet, its own ICRC;
+  /// the payload between them is shared by reference. Meta is copied. nullptr when the pool is empty (counted nowhere:
+  /// the original is still there). Whoever changes other bytes than headers asks writable() (writable.h).
   [[nodiscard]] rte_mbuf* replicate(rte_mbuf* m) noexcept;
+  /// `count` copies at once: all of them, or none when the pool has too few buffers. Each has a PacketMeta of its own:
+  /// the caller gives every copy its out_port, next_hop and so on, and its headers by edit_roce() (edit_roce.h).
+  [[nodiscard]] bool replicate(rte_mbuf* m, rte_mbuf** copies, std::uint32_t count) noexcept;
 
   /// Puts a packet into the egress queue of `out`, past all remaining ingress stages.
   void send(rte_mbuf* m, PortIndex out) noexcept;
 
-  /// A packet that this stage held goes on with the next stage. Allowed in every call, for any number of packets. In
-  /// ingress() they follow the batch in the order of the calls; otherwise they go on when the call has returned.
-  /// PacketMeta::time is `now` afterwards.
+  /// A packet that this stage held, or has made by generate(), replicate() or adopt(), goes on with the next stage.
+  /// Allowed in every call, for any number of packets. In ingress() they follow the batch in the order of the calls;
+  /// otherwise they go on when the call has returned. PacketMeta::time is `now` afterwards.
   void resume(rte_mbuf* m) noexcept;
+  /// The same for several, in this order.
+  void resume(rte_mbuf* const* packets, std::uint32_t count) noexcept {
+    for (std::uint32_t i = 0; i < count; ++i) resume(packets[i]);
+  }
 
   /// True when the port's link is up.
   [[nodiscard]] bool link_up(PortIndex port) const noexcept;

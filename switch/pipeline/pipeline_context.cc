@@ -22,15 +22,22 @@ void Context::consume(rte_mbuf* m) noexcept {
 }
 
 rte_mbuf* Context::generate() noexcept {
-  rte_mbuf* m = rte_pktmbuf_alloc(pipeline_.host_.pool);
-  if (m == nullptr) return nullptr;
-  meta(m) = PacketMeta{};
-  meta(m).in_port = kNoPort;
-  meta(m).out_port = kNoPort;
-  meta(m).switch_index = pipeline_.state_.info().index;
-  meta(m).time = now;
-  pipeline_.totals_.generated.add(1);
-  return m;
+  rte_mbuf* m = nullptr;
+  return generate(&m, 1) ? m : nullptr;
+}
+
+bool Context::generate(rte_mbuf** packets, std::uint32_t count) noexcept {
+  if (rte_pktmbuf_alloc_bulk(pipeline_.host_.pool, packets, count) != 0) return false;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    PacketMeta& made = meta(packets[i]);
+    made = PacketMeta{};
+    made.in_port = kNoPort;
+    made.out_port = kNoPort;
+    made.switch_index = pipeline_.state_.info().index;
+    made.time = now;
+  }
+  pipeline_.totals_.generated.add(count);
+  return true;
 }
 
 void Context::adopt(rte_mbuf* m) noexcept {
@@ -46,6 +53,17 @@ rte_mbuf* Context::replicate(rte_mbuf* m) noexcept {
   rte_mbuf* copy = weft::pipeline::replicate(pipeline_.host_.pool, m);
   if (copy != nullptr) pipeline_.totals_.replicated.add(1);
   return copy;
+}
+
+bool Context::replicate(rte_mbuf* m, rte_mbuf** copies, std::uint32_t count) noexcept {
+  for (std::uint32_t i = 0; i < count; ++i) {
+    copies[i] = weft::pipeline::replicate(pipeline_.host_.pool, m);
+    if (copies[i] != nullptr) continue;
+    while (i-- != 0) rte_pktmbuf_free(copies[i]);
+    return false;
+  }
+  pipeline_.totals_.replicated.add(count);
+  return true;
 }
 
 void Context::send(rte_mbuf* m, PortIndex out) noexcept {

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "switch/pipeline/packet.h"
+#include "switch/pipeline/writable.h"
 
 namespace weft::pipeline {
 namespace {
@@ -55,7 +56,15 @@ rte_mbuf* replicate(rte_mempool* pool, rte_mbuf* m) noexcept {
   copy->next = rest;
   copy->nb_segs = static_cast<std::uint16_t>(1 + rest->nb_segs);
   copy->pkt_len += rest->pkt_len;
+  if (icrc_offset(copy) && writable_icrc(copy) == nullptr) {
+    rte_pktmbuf_free(copy);
+    return nullptr;
+  }
   return copy;
+}
+
+std::uint32_t own_header_bytes(const rte_mbuf* m) noexcept {
+  return std::min<std::uint32_t>(kHeaderBytes, rte_pktmbuf_data_room_size(m->pool) - RTE_PKTMBUF_HEADROOM);
 }
 
 }  // namespace weft::pipeline

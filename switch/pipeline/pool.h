@@ -25,7 +25,13 @@ using Pool = std::unique_ptr<rte_mempool, PoolDeleter>;
 [[nodiscard]] Pool make_pool(const std::string& name, std::uint32_t count, std::uint16_t data_room_bytes,
                              std::uint32_t cache);
 
-/// A copy of `m` with its own header bytes; see Context::replicate(). nullptr when the pool is empty.
+/// A copy of `m` whose header bytes are its own, and of a RoCE packet the ICRC too; see Context::replicate(). Small
+/// packets are copied whole; of others: own header | payload shared with `m` | own ICRC.
+/// @return nullptr when the pool is empty; nothing has changed then
 [[nodiscard]] rte_mbuf* replicate(rte_mempool* pool, rte_mbuf* m) noexcept;
+
+/// Header bytes of the first segment that no copy of replicate() shares: kHeaderBytes, or as many as a buffer of the
+/// pool of `m` has room for.
+[[nodiscard]] std::uint32_t own_header_bytes(const rte_mbuf* m) noexcept;
 
 }  // namespace weft::pipeline

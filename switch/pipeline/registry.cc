@@ -8,6 +8,7 @@
 #include <span>
 
 #include "switch/config/schema/suggest.h"
+#include "switch/pipeline/set_words.h"
 
 namespace weft::pipeline {
 namespace {
@@ -25,17 +26,88 @@ std::string providers(const Registry& registry, std::string_view capability) {
   return out;
 }
 
-// The mistake of a stage that needs `need` when no earlier stage provides it; `rest` are the stages after it.
-std::string missing_need(const Registry& registry, const std::string& stage, const std::string& need,
+// The mistake of a stage or an option (`who_needs`) that needs `need` when no earlier stage provides it; `rest` are the
+// stages after it.
+std::string missing_need(const Registry& registry, const std::string& who_needs, const std::string& need,
                          std::span<const StageSpec> rest) {
   const std::string who = providers(registry, need);
-  if (who.empty()) return "stage '" + stage + "' needs '" + need + "', which no stage provides";
+  if (who.empty()) return who_needs + " needs '" + need + "', which no stage provides";
   const bool later = std::any_of(rest.begin(), rest.end(), [&](const StageSpec& s) {
     const auto* type = registry.find(s.name);
     return type != nullptr && contains(type->provides, need);
   });
-  return "stage '" + stage + "' needs " + who + " before it" + (later ? ", not after it" : "");
+  return who_needs + " needs " + who + " before it" + (later ? ", not after it" : "");
 }
+
+std::string because(const std::string& why) {
+  return why.empty() ? "" : ": " + why;
+}
+
+// The rules of order of one pipeline.
+class Order {
+ public:
+  Order(const Registry& registry, const std::vector<StageSpec>& stages, config::Diagnostics& diagnostics)
+      : registry_(registry), stages_(stages), diagnostics_(diagnostics) {}
+
+  void check(std::size_t here) {
+    const StageSpec& spec = stages_[here];
+    const StageType& type = *registry_.find(spec.name);
+    const std::string stage = "stage '" + spec.name + "'";
+    for (const StageOrder& rule : type.before) {
+      if (find(rule.stage) >= here) continue;
+      diagnostics_.error(spec.mark, stage + " must stand before '" + rule.stage + "'" + because(rule.why));
+    }
+    check_after(here, spec.mark, stage + " must stand", type.after);
+    for (const StageOrder& rule : type.adjacent) check_adjacent(here, rule);
+    if (!type.option_order || spec.options.is_null()) return;
+    for (const OptionOrder& option : type.option_order(spec.options)) {
+      // A default has no position; the stage's is the next best.
+      const config::Mark& mark = option.mark.line > 0 ? option.mark : spec.mark;
+      for (const std::string& need : option.needs) {
+        if (is_provided(need, here)) continue;
+        diagnostics_.error(mark, missing_need(registry_, option.what, need, std::span(stages_).subspan(here + 1)));
+      }
+      check_after(here, mark, option.what + " needs " + stage, option.after);
+    }
+  }
+
+ private:
+  // stages_.size() when it is not there.
+  [[nodiscard]] std::size_t find(std::string_view name) const {
+    const auto found =
+        std::find_if(stages_.begin(), stages_.end(), [&](const StageSpec& spec) { return spec.name == name; });
+    return static_cast<std::size_t>(found - stages_.begin());
+  }
+  [[nodiscard]] bool is_provided(const std::string& need, std::size_t here) const {
+    return std::any_of(stages_.begin(), stages_.begin() + static_cast<std::ptrdiff_t>(here), [&](const StageSpec& s) {
+      const StageType* type = registry_.find(s.name);
+      return type == nullptr || contains(type->provides, need);
+    });
+  }
+  void check_after(std::size_t here, const config::Mark& mark, const std::string& subject,
+                   const std::vector<StageOrder>& rules) {
+    for (const StageOrder& rule : rules) {
+      const std::size_t other = find(rule.stage);
+      if (other == stages_.size() || other < here) continue;
+      diagnostics_.error(mark, subject + " after '" + rule.stage + "'" + because(rule.why));
+    }
+  }
+  // Reported at the stage that holds: it is the one to be moved.
+  void check_adjacent(std::size_t here, const StageOrder& rule) {
+    for (std::size_t i = find(rule.stage) + 1; i < here; ++i) {
+      const StageType* between = registry_.find(stages_[i].name);
+      if (between == nullptr || !between->holds_packets) continue;
+      diagnostics_.error(stages_[i].mark,
+                         "stage '" + between->name + "' may hold packets, so it cannot stand between '" + rule.stage +
+                             "' and '" + stages_[here].name + "'" + because(rule.why) + "; expected before '" +
+                             rule.stage + "' or after '" + stages_[here].name + "'");
+    }
+  }
+
+  const Registry& registry_;
+  const std::vector<StageSpec>& stages_;
+  config::Diagnostics& diagnostics_;
+};
 
 }  // namespace
 
@@ -85,10 +157,20 @@ void check_order(const Registry& registry, const std::vector<StageSpec>& stages,
     for (const auto& need : type->needs) {
       // An unknown stage may be the misspelt name of the one that is missing.
       if (!all_known || contains(provided, need)) continue;
-      diagnostics.error(spec.mark, missing_need(registry, spec.name, need, std::span(stages).subspan(i + 1)));
+      diagnostics.error(spec.mark,
+                        missing_need(registry, "stage '" + spec.name + "'", need, std::span(stages).subspan(i + 1)));
     }
     provided.insert(provided.end(), type->provides.begin(), type->provides.end());
+    Order(registry, stages, diagnostics).check(i);
   }
+}
+
+std::string order_mistakes(const Registry& registry, std::vector<StageSpec> stages, std::size_t stage,
+                           const config::Value& options) {
+  stages[stage].options = options;
+  config::Diagnostics diagnostics;
+  check_order(registry, stages, diagnostics);
+  return mistakes_of(diagnostics);
 }
 
 }  // namespace weft::pipeline

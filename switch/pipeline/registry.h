@@ -29,8 +29,14 @@ class Registry final : public config::StageSchemas {
   std::vector<StageType> types_;
 };
 
-/// Checks the order of a pipeline: every need is provided by an earlier stage, no stage stands twice. Each mistake is
-/// reported at the position of its stage.
+/// Checks the order of a pipeline: every need is provided by an earlier stage, no stage stands twice, and what
+/// StageType::before, after, adjacent and option_order say holds. Each mistake is reported at the position of its
+/// stage, or of the option that asks.
 void check_order(const Registry& registry, const std::vector<StageSpec>& stages, config::Diagnostics& diagnostics);
+
+/// The same for a pipeline in which the stage at a position gets other options while it runs.
+/// @return empty, or all mistakes in one line
+[[nodiscard]] std::string order_mistakes(const Registry& registry, std::vector<StageSpec> stages, std::size_t stage,
+                                         const config::Value& options);
 
 }  // namespace weft::pipeline

@@ -11,12 +11,15 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <typeindex>
+#include <utility>
 #include <vector>
 
 #include "switch/base/counters.h"
 #include "switch/config/schema/schema.h"
 #include "switch/pipeline/context.h"
 #include "switch/pipeline/links.h"
+#include "switch/pipeline/owner_table.h"
 #include "switch/pipeline/port_map.h"
 #include "switch/pipeline/steer.h"
 #include "switch/pipeline/switch_info.h"
@@ -64,6 +67,25 @@ class StageShared {
                                                     std::size_t max) const;
 
   static constexpr std::uint64_t kEnd = ~std::uint64_t{0};
+
+  /// What publish() has offered under this type; nullptr when nothing was.
+  [[nodiscard]] void* offered(std::type_index type) const noexcept {
+    for (const auto& [offered_type, what] : offered_) {
+      if (offered_type == type) return what;
+    }
+    return nullptr;
+  }
+
+ protected:
+  /// Offers an interface to later stages and to the control plane, which find it by its type: StageBuild::capability().
+  /// For the constructor. `what` lives as long as this.
+  template <typename T>
+  void publish(T& what) {
+    offered_.emplace_back(std::type_index(typeid(T)), &what);
+  }
+
+ private:
+  std::vector<std::pair<std::type_index, void*>> offered_;
 };
 
 /// One instance per worker and switch. Both halves get bursts; neither may block, allocate from the heap, log, or
@@ -118,14 +140,37 @@ struct StageBuild {
   const SwitchInfo& info;
   std::uint16_t worker;
   std::uint16_t workers;
-  /// Shared state of an earlier stage of the same pipeline by its name; nullptr when there is none.
-  std::function<StageShared*(std::string_view)> shared_of{};
-  /// Where QP pairs are published with `steer: qp`; nullptr otherwise. See steer.h.
-  SteerTable* steer_table = nullptr;
+  /// Searches what the stages of this pipeline offer, this one's own shared state included; nullptr when none does.
+  std::function<void*(std::type_index)> find_offered{};
+  /// Where a stage publishes queue pairs with `steer: qp`: `owners` then, nullptr otherwise.
+  OwnerTable* steer_table = nullptr;
   /// make_shared during a reload: the shared state whose place the new one will take, still in use; nullptr otherwise.
   const StageShared* previous = nullptr;
   /// Of the switch; outlives the stage. nullptr in tests of a stage alone.
   const Links* links = nullptr;
+  /// Which worker has which flow, of the switch; never nullptr but in tests of a stage alone.
+  OwnerTable* owners = nullptr;
+
+  /// An interface that the shared state of this stage or of an earlier one has published; nullptr when none has.
+  template <typename T>
+  [[nodiscard]] T* find_capability() const {
+    return find_offered ? static_cast<T*>(find_offered(typeid(T))) : nullptr;
+  }
+  /// The same for a stage that lists T::kCapability among its needs. The loader refuses a pipeline without it, so one
+  /// that is missing here is a stage that provides the word and does not publish the interface: aborts, naming it.
+  template <typename T>
+  [[nodiscard]] T& capability() const {
+    T* found = find_capability<T>();
+    if (found == nullptr) abort_without(T::kCapability);
+    return *found;
+  }
+  /// The same with other options.
+  [[nodiscard]] StageBuild with(const config::Value& other_options) const {
+    return {other_options, info, worker, workers, find_offered, steer_table, previous, links, owners};
+  }
+
+ private:
+  [[noreturn]] static void abort_without(std::string_view capability);
 };
 
 /// Options that change while a switch runs, or why they cannot.
@@ -140,6 +185,20 @@ struct OptionChange {
   bool remake = false;
 };
 
+/// Where a stage stands, seen from another one.
+struct StageOrder {
+  std::string stage;  ///< the other one's name; without that one in the pipeline the rule says nothing
+  std::string why{};  ///< ends the message: "it judges NACKs before they are forwarded"
+};
+
+/// What the value of an option asks of the pipeline.
+struct OptionOrder {
+  config::Mark mark{};               ///< where the value stands
+  std::string what{};                ///< begins the message: "policy psn"
+  std::vector<std::string> needs{};  ///< as StageType::needs
+  std::vector<StageOrder> after{};   ///< as StageType::after
+};
+
 /// How a stage type describes itself to the registry.
 struct StageType {
   std::string name;     ///< as in YAML, CLI, counters and the source file's name
@@ -149,6 +208,14 @@ struct StageType {
   bool wants_drops = false;
   std::vector<std::string> needs{};     ///< capabilities that an earlier stage must provide
   std::vector<std::string> provides{};  ///< capabilities that later stages may rely on
+  std::vector<StageOrder> before{};     ///< stages in front of which this one must stand
+  std::vector<StageOrder> after{};      ///< stages behind which this one must stand
+  /// Stages whose packets must come to this one within the burst in which they left: no stage in between may hold any.
+  std::vector<StageOrder> adjacent{};
+  /// May keep packets of its ingress half beyond the burst in which they came (resume() at a later time).
+  bool holds_packets = false;
+  /// What the values of the options ask of the pipeline. May be empty.
+  std::function<std::vector<OptionOrder>(const config::Value& options)> option_order{};
   config::Schema options;
   std::vector<std::string> counters{};  ///< names of Stage::counters()
   /// Instances depend on more than their options: a reload that changes their switch makes new ones, which adopt().

@@ -11,10 +11,12 @@ namespace weft::pipeline {
 
 SwitchState::SwitchState(const Registry& registry, SwitchInfo info, std::vector<std::uint16_t> port_owner,
                          std::uint16_t workers, SteerMode steer, const SwitchState* previous)
-    : info_(std::move(info)), links_(info_.ports.size()), workers_(workers), port_owner_(std::move(port_owner)) {
-  if (steer == SteerMode::qp && workers > 1) {
-    steer_table_ = previous != nullptr ? previous->steer_table_ : std::make_shared<SteerTable>();
-  }
+    : info_(std::move(info)),
+      links_(info_.ports.size()),
+      workers_(workers),
+      port_owner_(std::move(port_owner)),
+      owners_(previous != nullptr ? previous->owners_ : std::make_shared<OwnerTable>()),
+      steers_qps_(steer == SteerMode::qp && workers > 1) {
   assert(port_owner_.size() == info_.ports.size());
   if (info_.qos) buffer_ = std::make_unique<qos::SharedBuffer>(*info_.qos, workers > 1);
   told_ = std::make_unique<ToldPort[]>(info_.ports.size());
@@ -42,10 +44,11 @@ StageBuild SwitchState::build_of(std::size_t stage, std::uint16_t worker) const 
           info_,
           worker,
           workers_,
-          [this](std::string_view name) { return shared(name); },
-          steer_table_.get(),
+          [this](std::type_index type) { return find_offered(type); },
+          steer_table(),
           nullptr,
-          &links_};
+          &links_,
+          owners_.get()};
 }
 
 std::optional<std::size_t> SwitchState::position(std::string_view stage) const noexcept {
@@ -58,6 +61,14 @@ std::optional<std::size_t> SwitchState::position(std::string_view stage) const n
 StageShared* SwitchState::shared(std::string_view stage) const noexcept {
   const auto at = position(stage);
   return at && *at < shared_.size() ? shared_[*at].get() : nullptr;
+}
+
+void* SwitchState::find_offered(std::type_index type) const noexcept {
+  for (const auto& shared : shared_) {
+    void* offered = shared ? shared->offered(type) : nullptr;
+    if (offered != nullptr) return offered;
+  }
+  return nullptr;
 }
 
 void SwitchState::adopt(SwitchState& old, const PortMap& ports) {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "switch/pipeline/links.h"
+#include "switch/pipeline/owner_table.h"
 #include "switch/pipeline/registry.h"
 #include "switch/pipeline/stage.h"
 #include "switch/pipeline/steer.h"
@@ -43,11 +44,13 @@ class SwitchState {
   /// The worker that handles a packet: the table first, the hash otherwise.
   [[nodiscard]] std::uint16_t owner_of(const wire::Parsed& parsed) const noexcept {
     const std::uint16_t by_hash = worker_by_hash(parsed.pair_hash(), workers_);
-    if (!steer_table_ || parsed.kind != wire::FrameKind::roce) return by_hash;
-    return steer_table_->find(parsed.address_key, parsed.dest_qp, by_hash);
+    if (parsed.kind != wire::FrameKind::roce || owners_->empty()) return by_hash;
+    return owners_->find(parsed.address_key, parsed.dest_qp, by_hash);
   }
-  /// nullptr unless SteerMode::qp with several workers.
-  [[nodiscard]] SteerTable* steer_table() const noexcept { return steer_table_.get(); }
+  /// Which worker has which flow. A reload goes on with it.
+  [[nodiscard]] OwnerTable& owners() const noexcept { return *owners_; }
+  /// The same with SteerMode::qp and several workers; nullptr otherwise.
+  [[nodiscard]] OwnerTable* steer_table() const noexcept { return steers_qps_ ? owners_.get() : nullptr; }
 
   /// Stage types in the order of the pipeline.
   [[nodiscard]] const std::vector<const StageType*>& types() const noexcept { return types_; }
@@ -55,6 +58,12 @@ class SwitchState {
   [[nodiscard]] StageShared* shared(std::size_t stage) const noexcept { return shared_[stage].get(); }
   /// Shared state by stage name; nullptr when that stage is not in the pipeline or has none.
   [[nodiscard]] StageShared* shared(std::string_view stage) const noexcept;
+  /// An interface that the shared state of a stage has published (StageShared::publish()); nullptr when none has. Of
+  /// several, the first stage's.
+  template <typename T>
+  [[nodiscard]] T* capability() const noexcept {
+    return static_cast<T*>(find_offered(typeid(T)));
+  }
 
   [[nodiscard]] bool link_up(PortIndex port) const noexcept { return links_.up(port); }
   /// Changes through set_link() and change_paths().
@@ -101,6 +110,7 @@ class SwitchState {
   void housekeeping(TimeNs now);
 
  private:
+  [[nodiscard]] void* find_offered(std::type_index type) const noexcept;
   [[nodiscard]] std::vector<PathSet> path_sets() const;
   [[nodiscard]] std::string why_not(const PathSet& set, std::span<const PathChange> changes) const;
 
@@ -108,7 +118,8 @@ class SwitchState {
   Links links_;
   std::uint16_t workers_;
   std::vector<std::uint16_t> port_owner_;
-  std::shared_ptr<SteerTable> steer_table_;
+  std::shared_ptr<OwnerTable> owners_;
+  bool steers_qps_;
   std::vector<const StageType*> types_;
   std::vector<std::shared_ptr<StageShared>> shared_;
   std::vector<std::optional<std::size_t>> kept_;

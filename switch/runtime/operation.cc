@@ -123,8 +123,11 @@ Outcome Runtime::Operation::set_stage(const api::SetRequest& request) {
       const pipeline::StageType& type = *s.state->types()[i];
       if (type.name != request.name) continue;
       pending.push_back({&s, i, type.set(info.pipeline[i].options, info, request.words, worker_count())});
-      if (const auto& error = pending.back().change.error; !error.empty())
-        return Outcome::refused(info.name + ": " + error);
+      pipeline::OptionChange& change = pending.back().change;
+      if (change.error.empty()) {
+        change.error = order_mistakes(runtime_.registry_, info.pipeline, i, change.options);
+      }
+      if (!change.error.empty()) return Outcome::refused(info.name + ": " + change.error);
     }
   }
   if (pending.empty()) return Outcome::refused("switch " + request.switch_name + " has no stage " + request.name);
@@ -149,10 +152,7 @@ void Runtime::Operation::remake(Switch& s, std::size_t stage, const config::Valu
   const pipeline::StageType& type = *state.types()[stage];
   std::vector<std::shared_ptr<pipeline::Stage>> made;
   for (std::uint16_t w = 0; w < worker_count(); ++w) {
-    const pipeline::StageBuild like = state.build_of(stage, w);
-    const pipeline::StageBuild build{options,        like.info,        w,       like.workers,
-                                     like.shared_of, like.steer_table, nullptr, like.links};
-    made.push_back(type.make(build, state.shared(stage)));
+    made.push_back(type.make(state.build_of(stage, w).with(options), state.shared(stage)));
   }
   std::vector<pipeline::PortIndex> ports(state.info().ports.size());
   std::iota(ports.begin(), ports.end(), pipeline::PortIndex{0});
@@ -170,6 +170,8 @@ void Runtime::Operation::keep_settings(pipeline::SwitchInfo& info) const {
     const pipeline::StageType* type = runtime_.registry_.find(spec.name);
     config::Diagnostics diagnostics;
     if (type->check) type->check(known->second.now, info, diagnostics);
+    const std::string order = order_mistakes(runtime_.registry_, info.pipeline, i, known->second.now);
+    if (!order.empty()) diagnostics.error(spec.mark, order);
     if (diagnostics.ok()) {
       spec.options = known->second.now;
     } else {

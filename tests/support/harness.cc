@@ -239,10 +239,10 @@ std::string Harness::set(std::string_view stage, const std::vector<std::string>&
   const pipeline::StageType& type = *state_->types()[at];
   pipeline::OptionChange change = type.set(state_->info().pipeline[at].options, state_->info(), words, 1);
   if (!change.error.empty()) return change.error;
-  const pipeline::StageBuild like = state_->build_of(at, 0);
-  const pipeline::StageBuild build{change.options, like.info,        0,       1,
-                                   like.shared_of, like.steer_table, nullptr, like.links};
-  std::shared_ptr<pipeline::Stage> made = type.make(build, state_->shared(at));
+  if (auto error = pipeline::order_mistakes(registry_, state_->info().pipeline, at, change.options); !error.empty()) {
+    return error;
+  }
+  std::shared_ptr<pipeline::Stage> made = type.make(state_->build_of(at, 0).with(change.options), state_->shared(at));
   pipeline_->exchange_stage(now_, at, made, pipeline::PortMap({}));
   state_->set_options(at, std::move(change.options));
   settle();

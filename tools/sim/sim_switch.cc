@@ -135,7 +135,7 @@ void SimSwitch::set_link(TimeNs now, PortIndex port, bool up) {
 }
 
 void SimSwitch::set_routes(TimeNs now, std::vector<pipeline::RouteInfo> routes) {
-  auto* routing = dynamic_cast<stages::L3Shared*>(state_->shared("l3"));
+  auto* routing = state_->capability<stages::L3Shared>();
   if (routing == nullptr) return;
   routing->set_routes(std::move(routes));
   run_timers(now);

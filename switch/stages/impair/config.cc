@@ -257,26 +257,10 @@ void check_ports(const Value& names, const SwitchInfo& info, Diagnostics& diagno
   });
 }
 
-// out_ports is decided by the last stage of these that the pipeline has.
-bool behind_port_choice(const SwitchInfo& info) {
-  bool chosen = false;
-  bool impaired = false;
-  for (const auto& stage : info.pipeline) {
-    if (stage.name == "impair") impaired = true;
-    if (stage.name != "l2" && stage.name != "l3" && stage.name != "lb") continue;
-    if (impaired) return false;
-    chosen = true;
-  }
-  return chosen;
-}
-
 void check_rule(const Value& rule, const SwitchInfo& info, Diagnostics& diagnostics) {
   const Value& match = rule["match"];
   check_ports(match["ports"], info, diagnostics);
   check_ports(match["out_ports"], info, diagnostics);
-  if (match.has("out_ports") && !behind_port_choice(info)) {
-    diagnostics.error(match["out_ports"].mark(), "out_ports needs the impair stage behind l2, l3 and lb");
-  }
   if (rule["jitter_us"].number() > rule["delay_us"].number()) {
     diagnostics.error(rule["jitter_us"].mark(), "jitter_us is larger than delay_us");
   }
@@ -307,6 +291,20 @@ void check_impair_options(const Value& options, const SwitchInfo& info, Diagnost
     diagnostics.error(options["rules"].mark(), "more than " + std::to_string(ImpairUnit::kMaxRules) + " rules");
   }
   for (const Value& rule : rules) check_rule(rule, info, diagnostics);
+}
+
+std::vector<pipeline::OptionOrder> impair_order(const Value& options) {
+  std::vector<pipeline::OptionOrder> out;
+  for (const Value& rule : options["rules"].list()) {
+    const Value& match = rule["match"];
+    if (!match.has("out_ports")) continue;
+    const char* why = "it may choose the port";
+    out.push_back({.mark = match["out_ports"].mark(),
+                   .what = "out_ports",
+                   .needs = {"forward"},
+                   .after = {{"l2", why}, {"l3", why}, {"lb", why}}});
+  }
+  return out;
 }
 
 std::vector<ImpairRule> make_impair_rules(const Value& options, const SwitchInfo& info) {

@@ -101,13 +101,12 @@ rte_mbuf* ImpairStage::carry_out_one(Context& context, rte_mbuf* m, ImpairStep s
 // The headers are read again: later stages have to see what they would have received.
 rte_mbuf* ImpairStage::corrupt(Context& context, rte_mbuf* m, std::uint32_t bit) noexcept {
   count(ImpairCounter::corrupted);
-  rte_mbuf* own = flip_bit(m, bit);
-  if (own == nullptr) {
+  if (!flip_bit(m, bit)) {
     context.drop(m, DropReason::out_of_mbufs);
     return nullptr;
   }
-  wire::parse_frame(pipeline::frame(own), own->data_len, own->pkt_len, pipeline::meta(own).parsed);
-  return own;
+  wire::parse_frame(pipeline::frame(m), m->data_len, m->pkt_len, pipeline::meta(m).parsed);
+  return m;
 }
 
 void ImpairStage::duplicate(Context& context, rte_mbuf* m, ImpairPlace at, Copies& copies) noexcept {
@@ -203,6 +202,8 @@ pipeline::StageType impair_stage_type() {
   type.name = "impair";
   type.summary = "Loses, corrupts, duplicates, limits, delays and reorders packets by rules.";
   type.needs = {"parsed"};
+  type.holds_packets = true;
+  type.option_order = impair_order;
   type.options = impair_options();
   type.counters = {"lost", "limited", "corrupted", "duplicated", "delayed", "reordered", "not_duplicated"};
   type.check = check_impair_options;

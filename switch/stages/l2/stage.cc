@@ -424,6 +424,7 @@ L2Shared::L2Shared(const pipeline::StageBuild& build)
       fdb_(build.options["max_macs"].unsigned_integer() + info_.static_macs.size()),
       ageing_s_(static_cast<std::uint32_t>(build.options["ageing_s"].integer())) {
   if (info_.kernel) kernel_ = std::make_unique<L3Kernel>(info_, build.workers);
+  if (kernel_) publish(*kernel_);
   for (const auto& entry : info_.static_macs) fdb_.add_static(FdbKey(entry.mac.to_u64(), entry.vid), entry.port);
 }
 

@@ -28,6 +28,48 @@ void L3Finish::refuse(Context& context, Batch& batch, std::uint16_t i, DropReaso
   context.drop(batch, i, reason);
 }
 
+L3Finish::Found L3Finish::find(Context& context, Batch& batch, GroupedPacket* packets) noexcept {
+  const std::uint32_t chosen = std::exchange(balanced_, 0);
+  if (std::exchange(grouped_, 0) == 0) return {0, chosen};
+  const tables::NextHops& hops = next_hops();
+  std::uint32_t count = 0;
+  tables::NextHopId group = tables::kUnreachable;
+  std::span<const tables::NextHopId> members;
+  for (std::uint32_t i = 0; i < batch.size; ++i) {
+    rte_mbuf* m = batch.packet[i];
+    const pipeline::PacketMeta& pm = pipeline::meta(m);
+    if (pm.out_port != pipeline::kGroupPort) continue;
+    if (pm.next_hop != group) [[unlikely]] {
+      // A stage in between may have written something else.
+      if (!hops.has_group(pm.next_hop)) [[unlikely]] {
+        context.drop(batch, static_cast<std::uint16_t>(i), DropReason::no_egress);
+        continue;
+      }
+      group = pm.next_hop;
+      members = hops.members(group);
+    }
+    packets[count++] = {m, members.data(), static_cast<std::uint32_t>(members.size()), tables::kUnreachable,
+                        static_cast<std::uint16_t>(i)};
+  }
+  return {count, chosen};
+}
+
+void L3Finish::forward(Context& context, Batch& batch, std::span<const GroupedPacket> packets, bool keeps) noexcept {
+  const tables::NextHops& hops = next_hops();
+  for (const GroupedPacket& packet : packets) {
+    if (packet.choice == tables::kUnreachable) [[unlikely]] {
+      context.drop(batch, packet.index, DropReason::egress_down);
+      continue;
+    }
+    pipeline::meta(packet.packet).next_hop = packet.choice;
+    if (keeps) {
+      forward_one<Next::keeps_member>(context, batch, packet.index, hops.hop(packet.choice));
+    } else {
+      forward_one<Next::decides_anew>(context, batch, packet.index, hops.hop(packet.choice));
+    }
+  }
+}
+
 void L3Finish::forward_slow(Context& context, Batch& batch, std::uint16_t i, const NextHop& hop,
                             L3Resolver::Index neighbour) noexcept {
   rte_mbuf* m = batch.packet[i];

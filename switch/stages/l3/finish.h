@@ -13,6 +13,7 @@
 #include "switch/stages/l3/counters.h"
 #include "switch/stages/l3/flows.h"
 #include "switch/stages/l3/icmp.h"
+#include "switch/stages/l3/next_hop_choice.h"
 #include "switch/stages/l3/resolver.h"
 #include "switch/tables/route_table.h"
 #include "switch/wire/checksum.h"
@@ -36,14 +37,14 @@ struct L3Limits {
 enum class Next : std::uint8_t {
   decides_anew,  ///< nothing
   keeps_hop,     ///< it has the same next hop
-  keeps_member,  ///< `lb` chooses the same member for it
+  keeps_member,  ///< the same member of its group is chosen for it
 };
 
 /// One per worker and switch, made by L3Shared.
 ///
 /// A packet whose out_port is kGroupPort carries a group of routes() in PacketMeta::next_hop. That number belongs to
-/// the route table of this burst: no stage between l3 and lb may hold packets.
-class L3Finish final : public L3Resolver::Sink {
+/// the route table of this burst, so whoever chooses among the group is adjacent to l3 (StageType::adjacent).
+class L3Finish final : public L3Resolver::Sink, public NextHopChoice {
  public:
   L3Finish(const L3Tables& tables, const L3Limits& limits, std::uint16_t worker);
 
@@ -61,8 +62,8 @@ class L3Finish final : public L3Resolver::Sink {
   /// that cannot leave is taken out of the batch: dropped, with the ICMP error that is due, or held until its neighbour
   /// is resolved.
   template <Next next>
-  [[gnu::always_inline]] void forward(pipeline::Context& context, pipeline::Batch& batch, std::uint16_t i,
-                                      const tables::NextHop& hop) noexcept {
+  [[gnu::always_inline]] void forward_one(pipeline::Context& context, pipeline::Batch& batch, std::uint16_t i,
+                                          const tables::NextHop& hop) noexcept {
     rte_mbuf* m = batch.packet[i];
     const wire::Parsed& parsed = pipeline::meta(m).parsed;
     const L3Resolver::Index neighbour = hop.attached ? attached(m, hop.port) : hop.neighbour;
@@ -82,12 +83,15 @@ class L3Finish final : public L3Resolver::Sink {
   }
   /// A packet was given a group, for `lb` to choose from.
   void add_grouped() noexcept { ++grouped_; }
-  /// Whether any of them has not come to `lb`; it says how many have.
-  [[nodiscard]] bool any_grouped() const noexcept { return grouped_ != 0; }
-  void take_grouped(std::uint32_t packets) noexcept { grouped_ -= packets; }
-  /// Packets that went the way of their flow past `lb`, since it last asked.
+  /// Packets of groups that went the way of their flow.
   void add_balanced(std::uint32_t packets) noexcept { balanced_ += packets; }
-  [[nodiscard]] std::uint32_t take_balanced() noexcept { return std::exchange(balanced_, 0); }
+
+  // NextHopChoice
+  [[nodiscard]] Found find(pipeline::Context& context, pipeline::Batch& batch,
+                           GroupedPacket* packets) noexcept override;
+  [[nodiscard]] const tables::NextHops& next_hops() const noexcept override { return routes_->next_hops(); }
+  void forward(pipeline::Context& context, pipeline::Batch& batch, std::span<const GroupedPacket> packets,
+               bool keeps) noexcept override;
 
   /// Drops packet `i` for `reason` after an ICMP error, if one is due.
   void refuse(pipeline::Context& context, pipeline::Batch& batch, std::uint16_t i, pipeline::DropReason reason,
@@ -144,7 +148,7 @@ class L3Finish final : public L3Resolver::Sink {
   L3Tables tables_;
   std::uint16_t worker_;
   std::uint32_t balanced_ = 0;
-  std::uint32_t grouped_ = 0;
+  std::uint32_t grouped_ = 0;  ///< packets that were given a group and for which find() has not been called
   const tables::RouteTable* routes_;
   std::vector<tables::NextHop> by_port_;
   L3Counters counters_;

@@ -40,6 +40,9 @@ L3Shared::L3Shared(const pipeline::StageBuild& build)
     if (stage.name == "lb") lb_ = &stage;
   }
   if (info_.kernel) kernel_ = std::make_unique<L3Kernel>(info_, build.workers);
+  publish(*this);
+  publish<NextHopChoices>(*this);
+  if (kernel_) publish(*kernel_);
   const std::uint64_t errors = build.options["icmp_errors_per_s"].unsigned_integer();
   const L3Limits limits{.pending_packets = build.options["pending_packets"].unsigned_integer(),
                         .icmp_errors_per_s = (errors + build.workers - 1) / build.workers};

@@ -9,12 +9,14 @@
 #include "switch/pipeline/stage.h"
 #include "switch/stages/kernel_punt/kernel_punt.h"
 #include "switch/stages/l3/finish.h"
+#include "switch/stages/l3/next_hop_choice.h"
 
 namespace weft::stages {
 
 /// Routes, neighbours, and the per-worker parts of routing of one switch; tables `routes` and `neighbours`. All member
-/// functions but worker() are for control threads, any of them.
-class L3Shared : public pipeline::StageShared {
+/// functions but worker() and choice() are for control threads, any of them. Publishes itself and NextHopChoices, and
+/// L3Kernel where there is one.
+class L3Shared : public pipeline::StageShared, public NextHopChoices {
  public:
   explicit L3Shared(const pipeline::StageBuild& build);
 
@@ -49,6 +51,7 @@ class L3Shared : public pipeline::StageShared {
 
   /// What worker `index` finishes packets with. For that worker alone.
   [[nodiscard]] L3Finish& worker(std::uint16_t index) noexcept { return *workers_[index]; }
+  [[nodiscard]] NextHopChoice& choice(std::uint16_t worker) noexcept override { return *workers_[worker]; }
 
  private:
   [[nodiscard]] std::unique_ptr<const tables::RouteTable> build_table(std::span<const pipeline::RouteInfo> routes);

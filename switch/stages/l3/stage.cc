@@ -171,7 +171,7 @@ void L3Stage::dispatch(Context& context, Batch& batch, std::uint16_t i, tables::
     finish_.add_grouped();
   } else if (tables::NextHops::is_hop(id)) [[likely]] {
     pipeline::meta(batch.packet[i]).next_hop = id;
-    finish_.forward<Next::keeps_hop>(context, batch, i, finish_.routes().next_hops().hop(id));
+    finish_.forward_one<Next::keeps_hop>(context, batch, i, finish_.routes().next_hops().hop(id));
   } else {
     dispatch_special(context, batch, i, id);
   }

@@ -11,6 +11,7 @@
 
 #include "switch/pipeline/context.h"
 #include "switch/pipeline/stage.h"
+#include "switch/stages/l3/next_hop_choice.h"
 #include "switch/stages/lb/path_map.h"
 #include "switch/tables/ecmp_hash.h"
 #include "switch/tables/next_hops.h"
@@ -18,16 +19,7 @@
 
 namespace weft::stages {
 
-/// A packet whose route is a group. Without default values, so that an array for a burst costs nothing to make.
-struct LbItem {
-  rte_mbuf* packet;
-  const tables::NextHopId* first_member;  ///< in the order of the configuration
-  std::uint32_t member_count;             ///< at least two
-  tables::NextHopId choice;               ///< out: one of the members; kUnreachable when no path is up
-  std::uint16_t index;                    ///< of the packet in its batch
-
-  [[nodiscard]] std::span<const tables::NextHopId> members() const noexcept { return {first_member, member_count}; }
-};
+using LbItem = GroupedPacket;
 
 /// Paths in this burst: asking whether each packet's port has a link and is not excluded would cost more than the
 /// choice.

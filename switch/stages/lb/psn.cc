@@ -31,11 +31,11 @@
 #include <array>
 #include <cstdlib>
 
+#include "switch/pipeline/edit_roce.h"
 #include "switch/stages/lb/policy.h"
 #include "switch/stages/lb/psn_paths.h"
 #include "switch/stages/rdma_track/known.h"
 #include "switch/stages/rdma_track/stage.h"
-#include "switch/wire/roce_editor.h"
 
 namespace weft::stages {
 namespace {
@@ -45,8 +45,6 @@ using tables::EcmpHash;
 using tables::NextHopId;
 
 constexpr std::uint32_t kMaxSlots = 256;
-// Of a packet: a jumbo frame in the smallest buffers.
-constexpr std::size_t kMaxSegments = 64;
 
 class PsnPolicy : public LbPolicy {
  public:
@@ -127,7 +125,8 @@ class PsnPolicy : public LbPolicy {
     wire::Parsed& parsed = pipeline::meta(m).parsed;
     std::uint8_t* frame = pipeline::frame(m);
     auto& udp = wire::header_at<wire::UdpHeader>(frame + parsed.l4_offset);
-    if (m->data_len != m->pkt_len || udp.checksum.value() != 0 || icrc_mode_ == wire::IcrcMode::full) [[unlikely]]
+    const bool plain = m->data_len == m->pkt_len && !pipeline::shares_bytes(m) && udp.checksum.value() == 0;
+    if (!plain || icrc_mode_ == wire::IcrcMode::full) [[unlikely]]
       return move_any(m, delta);
     parsed.source_port ^= delta;
     udp.source_port.set(parsed.source_port);
@@ -145,20 +144,11 @@ class PsnPolicy : public LbPolicy {
     }
     return known.change;
   }
+  // Without a packet buffer for an ICRC of its own the packet goes its usual way above: it is still right, and the
+  // receiver's ToR takes it for one whose path has changed.
   void move_any(rte_mbuf* m, std::uint16_t delta) const noexcept {
-    wire::Parsed& parsed = pipeline::meta(m).parsed;
-    wire::RoceEditor editor(pipeline::frame(m), parsed);
-    editor.set_source_port(parsed.source_port ^ delta);
-    if (m->data_len == m->pkt_len) return editor.finish(icrc_mode_);
-    std::array<std::span<std::uint8_t>, kMaxSegments> segments;
-    std::size_t count = 0;
-    std::uint32_t held = 0;
-    for (rte_mbuf* part = m; part != nullptr && count < kMaxSegments; part = part->next) {
-      segments[count++] = {rte_pktmbuf_mtod(part, std::uint8_t*), part->data_len};
-      held += part->data_len;
-    }
-    if (held < m->pkt_len) return editor.finish_headers();
-    editor.finish(icrc_mode_, std::span(segments).first(count));
+    const std::uint16_t port = pipeline::meta(m).parsed.source_port ^ delta;
+    (void)pipeline::edit_roce(m, icrc_mode_, [port](wire::RoceEditor& editor) { editor.set_source_port(port); });
   }
   void expand(const LbItem& item, LinkView& links) noexcept {
     slots_ = expanded_.data();

@@ -19,55 +19,22 @@ using pipeline::Context;
 using pipeline::DropReason;
 
 void LbStage::ingress(Context& context, Batch& batch) {
-  if (finish_.any_grouped()) balance(context, batch);
-  const std::uint32_t balanced = finish_.take_balanced();
+  GroupedPacket packets[Batch::kCapacity];
+  const auto [grouped, chosen] = choice_.find(context, batch, packets);
+  if (grouped != 0) balance(context, batch, {packets, grouped});
+  const std::uint32_t balanced = grouped + chosen;
   if (balanced != 0) counters_[static_cast<std::size_t>(LbCounter::balanced)].add(balanced);
 }
 
-void LbStage::balance(Context& context, Batch& batch) noexcept {
-  const tables::NextHops& hops = finish_.routes().next_hops();
-  LbItem items[Batch::kCapacity];
-  std::uint32_t count = 0;
-  tables::NextHopId group = tables::kUnreachable;
-  std::span<const tables::NextHopId> members;
-  for (std::uint32_t i = 0; i < batch.size; ++i) {
-    rte_mbuf* m = batch.packet[i];
-    const pipeline::PacketMeta& pm = pipeline::meta(m);
-    if (pm.out_port != pipeline::kGroupPort) continue;
-    finish_.take_grouped(1);
-    if (pm.next_hop != group) [[unlikely]] {
-      // Also safe for a number from another route table than this burst's.
-      if (!hops.has_group(pm.next_hop)) [[unlikely]] {
-        context.drop(batch, static_cast<std::uint16_t>(i), DropReason::no_egress);
-        continue;
-      }
-      group = pm.next_hop;
-      members = hops.members(group);
-    }
-    items[count++] = {m, members.data(), static_cast<std::uint32_t>(members.size()), tables::kUnreachable,
-                      static_cast<std::uint16_t>(i)};
+void LbStage::balance(Context& context, Batch& batch, std::span<GroupedPacket> packets) noexcept {
+  LinkView links(context, choice_.next_hops());
+  policy_->choose(context, links, packets);
+  const auto lost = std::count_if(packets.begin(), packets.end(),
+                                  [](const GroupedPacket& p) { return p.choice == tables::kUnreachable; });
+  if (lost != 0) {
+    counters_[static_cast<std::size_t>(LbCounter::no_member_up)].add(static_cast<std::uint64_t>(lost));
   }
-  if (count == 0) return;
-  finish_.add_balanced(count);
-  LinkView links(context, hops);
-  const bool keeps_member = policy_->keeps_member();
-  policy_->choose(context, links, {items, count});
-  std::uint32_t lost = 0;
-  for (std::uint32_t k = 0; k < count; ++k) {
-    const LbItem& item = items[k];
-    if (item.choice == tables::kUnreachable) [[unlikely]] {
-      context.drop(batch, item.index, DropReason::egress_down);
-      ++lost;
-    } else {
-      pipeline::meta(item.packet).next_hop = item.choice;
-      if (keeps_member) {
-        finish_.forward<Next::keeps_member>(context, batch, item.index, hops.hop(item.choice));
-      } else {
-        finish_.forward<Next::decides_anew>(context, batch, item.index, hops.hop(item.choice));
-      }
-    }
-  }
-  if (lost != 0) counters_[static_cast<std::size_t>(LbCounter::no_member_up)].add(lost);
+  choice_.forward(context, batch, packets, policy_->keeps_member());
 }
 
 namespace {
@@ -134,15 +101,6 @@ void check_tiers(const Value& options, config::Diagnostics& diagnostics) {
 }
 
 void check_lb(const Value& options, const pipeline::SwitchInfo& info, config::Diagnostics& diagnostics) {
-  const auto place = [&](std::string_view name) {
-    return std::find_if(info.pipeline.begin(), info.pipeline.end(),
-                        [&](const pipeline::StageSpec& spec) { return spec.name == name; });
-  };
-  const bool tracked = place("rdma_track") < place("lb");
-  const Value& policy = options["policy"];
-  if (policy.string() == "psn" && !tracked) {
-    diagnostics.error(policy.mark(), "policy psn needs stage 'rdma_track' before it");
-  }
   check_tiers(options, diagnostics);
   if (!options.has("weights")) return;
   for (const auto& [name, weight] : options["weights"].map()) {
@@ -159,6 +117,12 @@ pipeline::StageType lb_stage_type() {
   type.name = "lb";
   type.summary = "Picks the member of equal-cost groups.";
   type.needs = {"parsed", "group"};
+  type.adjacent = {{"l3", "the group of a packet belongs to the routes of the moment"}};
+  type.option_order = [](const Value& options) -> std::vector<pipeline::OptionOrder> {
+    const Value& policy = options["policy"];
+    if (policy.string() != "psn") return {};
+    return {{.mark = policy.mark(), .what = "policy psn", .needs = {"qp"}}};
+  };
   type.options = lb_options();
   type.counters = {"balanced", "no_member_up"};
   type.check = check_lb;
@@ -167,9 +131,7 @@ pipeline::StageType lb_stage_type() {
     return pipeline::set_by_words("lb", lb_options(), check_lb, options, info, words);
   };
   type.make = [](const pipeline::StageBuild& build, pipeline::StageShared*) {
-    auto* routing = dynamic_cast<L3Shared*>(build.shared_of("l3"));
-    if (routing == nullptr) std::abort();  // `group` is provided by l3 alone
-    return std::make_unique<LbStage>(make_policy(build), routing->worker(build.worker));
+    return std::make_unique<LbStage>(make_policy(build), build.capability<NextHopChoices>().choice(build.worker));
   };
   return type;
 }

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "switch/pipeline/stage.h"
-#include "switch/stages/l3/shared.h"
+#include "switch/stages/l3/next_hop_choice.h"
 #include "switch/stages/lb/policy.h"
 
 namespace weft::stages {
@@ -20,7 +20,7 @@ enum class LbCounter : std::uint8_t {
 /// Packets with another out_port than kGroupPort pass by.
 class LbStage : public pipeline::Stage {
  public:
-  LbStage(std::unique_ptr<LbPolicy> policy, L3Finish& finish) : policy_(std::move(policy)), finish_(finish) {}
+  LbStage(std::unique_ptr<LbPolicy> policy, NextHopChoice& choice) : policy_(std::move(policy)), choice_(choice) {}
 
   void ingress(pipeline::Context& context, pipeline::Batch& batch) override;
   void adopt(pipeline::Context& /*context*/, pipeline::Stage& old, const pipeline::Adoption& /*adoption*/) override {
@@ -29,10 +29,10 @@ class LbStage : public pipeline::Stage {
   [[nodiscard]] std::span<const Counter> counters() const override { return counters_; }
 
  private:
-  void balance(pipeline::Context& context, pipeline::Batch& batch) noexcept;
+  void balance(pipeline::Context& context, pipeline::Batch& batch, std::span<GroupedPacket> packets) noexcept;
 
   std::unique_ptr<LbPolicy> policy_;
-  L3Finish& finish_;
+  NextHopChoice& choice_;
   std::array<Counter, static_cast<std::size_t>(LbCounter::count_)> counters_;
 };
 

@@ -35,12 +35,6 @@ std::uint64_t weight_of(const Value& options, const std::string& port) {
   return !weights.is_null() && weights.has(port) ? weights[port].unsigned_integer() : 1;
 }
 
-std::size_t place_of(const SwitchInfo& info, std::string_view stage) {
-  const auto found = std::find_if(info.pipeline.begin(), info.pipeline.end(),
-                                  [&](const pipeline::StageSpec& spec) { return spec.name == stage; });
-  return static_cast<std::size_t>(found - info.pipeline.begin());
-}
-
 void check_uplinks(const Value& options, const SwitchInfo& info, Diagnostics& diagnostics) {
   std::set<std::string> seen;
   std::uint64_t paths = 0;
@@ -142,12 +136,6 @@ void check_nack_options(const Value& options, const SwitchInfo& info, Diagnostic
   const std::uint64_t entries = options["ring_entries"].unsigned_integer();
   if (bits == 8 && entries > 127) {
     diagnostics.error(options["ring_entries"].mark(), "ring_entries: entries of 8 bits tell at most 127 PSNs apart");
-  }
-  const std::size_t here = place_of(info, "nack_filter");
-  for (const char* forwarding : {"l2", "l3"}) {
-    if (place_of(info, forwarding) > here) continue;
-    diagnostics.error(info.pipeline[here].mark, "stage 'nack_filter' must stand before '" + std::string(forwarding) +
-                                                    "': it judges NACKs before they are forwarded");
   }
 }
 

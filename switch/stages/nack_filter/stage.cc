@@ -534,6 +534,8 @@ pipeline::StageType nack_filter_stage_type() {
   type.has_egress = true;
   type.wants_drops = true;
   type.needs = {"parsed", "qp"};
+  type.before = {{"l2", "it judges NACKs before they are forwarded"},
+                 {"l3", "it judges NACKs before they are forwarded"}};
   type.options = nack_options_schema();
   type.counters.assign(kNackCounterNames.begin(), kNackCounterNames.end());
   type.check = check_nack_options;

@@ -11,7 +11,7 @@ namespace weft::stages {
 
 NackFilterShared::NackFilterShared(const pipeline::StageBuild& build)
     : workers_(build.workers),
-      steer_(build.steer_table),
+      owners_(build.owners),
       uplinks_{"the set of uplinks of nack_filter", {}},
       rings_(std::make_unique<Ring[]>(std::size_t{build.workers} * build.workers)) {
   for (std::uint16_t from = 0; from < workers_; ++from) {
@@ -27,7 +27,7 @@ NackFilterShared::NackFilterShared(const pipeline::StageBuild& build)
 
 std::uint16_t NackFilterShared::owner(const wire::Parsed& parsed) const noexcept {
   const std::uint16_t by_hash = pipeline::worker_by_hash(parsed.pair_hash(), workers_);
-  return steer_ == nullptr ? by_hash : steer_->find(parsed.address_key, parsed.dest_qp, by_hash);
+  return owners_ == nullptr || owners_->empty() ? by_hash : owners_->find(parsed.address_key, parsed.dest_qp, by_hash);
 }
 
 void NackFilterShared::push(std::uint16_t from, std::uint16_t to, const NackMail& mail) noexcept {

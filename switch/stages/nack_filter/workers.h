@@ -60,7 +60,7 @@ class NackFilterShared : public pipeline::StageShared {
     return rings_[std::size_t{from} * workers_ + to];
   }
   std::uint16_t workers_;
-  const pipeline::SteerTable* steer_;
+  const pipeline::OwnerTable* owners_;
   pipeline::PathSet uplinks_;
   std::unique_ptr<Ring[]> rings_;
 };

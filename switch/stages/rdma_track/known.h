@@ -5,9 +5,9 @@
 #pragma once
 
 #include <array>
-#include <cstdlib>
 
-#include "switch/stages/rdma_track/stage.h"
+#include "switch/pipeline/stage.h"
+#include "switch/stages/rdma_track/tracked_qps.h"
 #include "switch/wire/opcodes.h"
 
 namespace weft::stages {
@@ -44,11 +44,9 @@ inline constexpr std::array<bool, 256> kRcResponses = [] {
 /// The queue pairs of one worker whose two directions are known, from sources that count.
 class KnownPairs {
  public:
-  /// For a stage behind `rdma_track` with the option `accept`.
+  /// For a stage that needs `qp` and has the option `accept`.
   explicit KnownPairs(const pipeline::StageBuild& build) {
-    auto* shared = dynamic_cast<RdmaTrackShared*>(build.shared_of("rdma_track"));
-    if (shared == nullptr) std::abort();  // the loader has seen to it that rdma_track stands before
-    tracker_ = &shared->tracker(build.worker);
+    tracker_ = &build.capability<TrackedQps>().tracker(build.worker);
     least_ = static_cast<std::uint8_t>(build.options["accept"].string() == "known" ? tables::PairSource::agent
                                                                                    : tables::PairSource::traffic);
   }

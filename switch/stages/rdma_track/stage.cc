@@ -109,7 +109,9 @@ Schema options_schema() {
 }  // namespace
 
 RdmaTrackShared::RdmaTrackShared(const pipeline::StageBuild& build) : trackers_(build.workers, nullptr) {
-  pipeline::SteerTable* const table = build.steer_table;
+  publish(*this);
+  publish<TrackedQps>(*this);
+  pipeline::OwnerTable* const table = build.steer_table;
   if (table != nullptr) mail_ = std::make_unique<QpMailRings>(build.workers);
   for (const Value& pair : build.options["qps"].list()) {
     const End a = end_of(pair["a"]), b = end_of(pair["b"]);
@@ -128,7 +130,7 @@ void RdmaTrackShared::update(const pipeline::StageBuild& build) {
     const End a = end_of(pair["a"]), b = end_of(pair["b"]);
     const std::uint16_t by_hash = worker_of(a.address, b.address, build.workers);
     const SteeredQp there = steered_qp(a.address, b.address, b.qpn);
-    const pipeline::SteerTable* const table = build.steer_table;
+    const pipeline::OwnerTable* const table = build.steer_table;
     configured_.push_back(table != nullptr ? table->find(there.address_key, there.qp, by_hash) : by_hash);
   }
 }
@@ -158,7 +160,7 @@ void RdmaTrackStage::configure_pairs(const pipeline::StageBuild& build, const Rd
 void RdmaTrackStage::update(const pipeline::StageBuild& build) {
   tracker_.set_timeouts(track_options(build.options));
   if (equal(pairs_, build.options["qps"])) return;
-  auto& shared = dynamic_cast<RdmaTrackShared&>(*build.shared_of("rdma_track"));
+  auto& shared = *build.find_capability<RdmaTrackShared>();
   shared.update(build);
   tracker_.release_configured();
   configure_pairs(build, shared);

@@ -19,17 +19,17 @@
 #include <vector>
 
 #include "switch/pipeline/stage.h"
+#include "switch/stages/rdma_track/tracked_qps.h"
 #include "switch/stages/rdma_track/unit.h"
 
 namespace weft::stages {
 
-/// Where later stages of a worker find its tracker.
-class RdmaTrackShared : public pipeline::StageShared {
+/// Where later stages of a worker find its tracker. Publishes TrackedQps.
+class RdmaTrackShared : public pipeline::StageShared, public TrackedQps {
  public:
   explicit RdmaTrackShared(const pipeline::StageBuild& build);
 
-  /// The tracker of a worker, once its pipeline has built rdma_track. Only that worker may call it.
-  [[nodiscard]] QpTracker& tracker(std::uint16_t worker) const noexcept { return *trackers_[worker]; }
+  [[nodiscard]] QpTracker& tracker(std::uint16_t worker) const noexcept override { return *trackers_[worker]; }
   void set_tracker(std::uint16_t worker, QpTracker* tracker) noexcept { trackers_[worker] = tracker; }
 
   /// The worker that has a pair of the option `qps`, by its position there.

@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "switch/base/spsc_ring.h"
-#include "switch/pipeline/steer.h"
+#include "switch/pipeline/owner_table.h"
 #include "switch/tables/qp_entry.h"
 #include "switch/wire/addresses.h"
 #include "switch/wire/types.h"
@@ -43,7 +43,7 @@ struct QpMail {
 /// Mail between all workers of a switch.
 using QpMailRings = SpscMesh<QpMail, 256>;
 
-/// One direction of a queue pair as SteerTable names it.
+/// One direction of a queue pair as OwnerTable names it.
 struct SteeredQp {
   std::uint64_t address_key;
   wire::Qpn qp;
@@ -56,7 +56,7 @@ class QpSteering {
  public:
   static constexpr std::uint16_t kNobody = 0xffff;
 
-  QpSteering(pipeline::SteerTable& table, QpMailRings& mail, std::uint16_t worker) noexcept
+  QpSteering(pipeline::OwnerTable& table, QpMailRings& mail, std::uint16_t worker) noexcept
       : table_(table), mail_(mail), worker_(worker), last_chosen_(worker) {}
 
   [[nodiscard]] std::uint16_t worker() const noexcept { return worker_; }
@@ -88,7 +88,7 @@ class QpSteering {
   }
 
  private:
-  pipeline::SteerTable& table_;
+  pipeline::OwnerTable& table_;
   QpMailRings& mail_;
   std::uint16_t worker_;
   std::uint16_t last_chosen_;

@@ -57,6 +57,80 @@ TEST(PipelineContext, GeneratedPacketsArePastTheRemainingStages) {
   EXPECT_EQ(rig.pipelines[0]->totals().generated.value(), 1u);
 }
 
+TEST(PipelineContext, ManyPacketsAndCopiesGoOnWithTheNextStageEachWithAMetaOfItsOwn) {
+  std::vector<std::uint32_t> hops;
+  Rig rig({{"make",
+            {.ingress =
+                 [](Context& context, Batch& batch) {
+                   rte_mbuf* made[3];
+                   ASSERT_TRUE(context.generate(made, 3));
+                   for (std::uint32_t i = 0; i < 3; ++i) {
+                     const Label label{90 + i, 0, 1};
+                     std::memcpy(rte_pktmbuf_append(made[i], 64), &label, sizeof label);
+                   }
+                   context.resume(made, 3);
+                   rte_mbuf* copies[4];
+                   ASSERT_TRUE(context.replicate(batch.packet[0], copies, 4));
+                   for (std::uint32_t i = 0; i < 4; ++i) {
+                     meta(copies[i]).next_hop = 100 + i;
+                     rte_pktmbuf_mtod(copies[i], char*)[0] = static_cast<char>(10 + i);
+                   }
+                   context.resume(copies, 4);
+                 }}},
+           {"note",
+            {.ingress =
+                 [&](Context&, Batch& batch) {
+                   for (std::uint16_t i = 0; i < batch.size; ++i) hops.push_back(meta(batch.packet[i]).next_hop);
+                 }}},
+           {"fwd", forward()}});
+  rig.receive(0, burst(1));
+  rig.run_until_quiet();
+  EXPECT_THAT(rig.devices[1]->ids(), ElementsAre(90, 91, 92));
+  EXPECT_THAT(rig.devices[0]->ids(), ElementsAre(1, 10, 11, 12, 13));
+  EXPECT_THAT(hops, ElementsAre(0, 0, 0, 0, 100, 101, 102, 103));
+  EXPECT_EQ(rig.pipelines[0]->totals().generated.value(), 3u);
+  EXPECT_EQ(rig.pipelines[0]->totals().replicated.value(), 4u);
+}
+
+// More than a batch can hold: they run to their end in several.
+TEST(PipelineContext, MorePacketsThanABatchHoldsGoOnFromATimer) {
+  bool done = false;
+  Rig rig({{"make",
+            {.deadline = [&](std::uint16_t) { return done ? kNever : TimeNs{0}; },
+             .timer =
+                 [&](Context& context) {
+                   done = true;
+                   rte_mbuf* made[200];
+                   ASSERT_TRUE(context.generate(made, 200));
+                   for (std::uint32_t i = 0; i < 200; ++i) {
+                     const Label label{i, 0, 2};
+                     std::memcpy(rte_pktmbuf_append(made[i], 64), &label, sizeof label);
+                   }
+                   context.resume(made, 200);
+                 }}},
+           {"fwd", forward()}});
+  rig.run_until_quiet();
+  const auto ids = rig.devices[2]->ids();
+  ASSERT_EQ(ids.size(), 200u);
+  for (std::uint64_t i = 0; i < 200; ++i) EXPECT_EQ(ids[i], i);
+}
+
+TEST(PipelineContext, ManyAreMadeOrNone) {
+  Rig rig({{"make",
+            {.ingress =
+                 [](Context& context, Batch& batch) {
+                   rte_mbuf* packets[16];
+                   EXPECT_FALSE(context.generate(packets, 16));
+                   EXPECT_FALSE(context.replicate(batch.packet[0], packets, 16));
+                 }}},
+           {"fwd", forward()}},
+          {.buffers = 15});
+  rig.receive(0, burst(1));
+  rig.run_until_quiet();
+  EXPECT_EQ(rig.pipelines[0]->totals().made(), 0u);
+  EXPECT_THAT(rig.devices[0]->ids(), ElementsAre(1));
+}
+
 TEST(PipelineContext, WithoutBuffersNothingIsGeneratedOrReplicated) {
   bool none = false;
   Rig rig({{"make",

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
+
 #include "tests/support/config_registry.h"
 
 namespace weft::pipeline {
@@ -65,6 +67,76 @@ TEST(CheckOrder, ReportsANeedThatNoStageOfTheProgramProvides) {
   config::Diagnostics diagnostics;
   check_order(registry, {{"inc", config::Value(config::Value::Map{}), {"f", 1, 1}}}, diagnostics);
   EXPECT_EQ(diagnostics.to_string(), "f:1:1: stage 'inc' needs 'groups', which no stage provides\n");
+}
+
+// A registry of stages `a`, `b` and `holder` without options, after `change` has been made to `b`.
+std::string order_with(const std::function<void(StageType&)>& change, const std::vector<std::string>& stages) {
+  Registry registry;
+  for (const std::string name : {"a", "b", "holder"}) {
+    StageType type{.name = name, .summary = "", .options = config::Schema::map({}), .make = {}};
+    type.holds_packets = name == "holder";
+    if (name == "a") type.provides = {"letters"};
+    if (name == "b") change(type);
+    registry.add(std::move(type));
+  }
+  std::vector<StageSpec> specs;
+  for (std::size_t i = 0; i < stages.size(); ++i) {
+    specs.push_back({stages[i], config::Value(config::Value::Map{}), {"f", static_cast<int>(i) + 1, 5}});
+  }
+  config::Diagnostics diagnostics;
+  check_order(registry, specs, diagnostics);
+  return diagnostics.to_string();
+}
+
+TEST(CheckOrder, AStageStandsBeforeThoseThatItNames) {
+  const auto before = [](StageType& type) { type.before = {{"a", "it goes first"}}; };
+  EXPECT_EQ(order_with(before, {"b", "a"}), "");
+  EXPECT_EQ(order_with(before, {"b"}), "");
+  EXPECT_EQ(order_with(before, {"holder", "a", "b"}), "f:3:5: stage 'b' must stand before 'a': it goes first\n");
+}
+
+TEST(CheckOrder, AStageStandsAfterThoseThatItNames) {
+  const auto after = [](StageType& type) { type.after = {{"a", ""}}; };
+  EXPECT_EQ(order_with(after, {"a", "b"}), "");
+  EXPECT_EQ(order_with(after, {"b"}), "");
+  EXPECT_EQ(order_with(after, {"b", "holder", "a"}), "f:1:5: stage 'b' must stand after 'a'\n");
+}
+
+TEST(CheckOrder, NothingThatHoldsPacketsStandsBetweenAdjacentStages) {
+  const auto adjacent = [](StageType& type) { type.adjacent = {{"a", "its letters are of the moment"}}; };
+  EXPECT_EQ(order_with(adjacent, {"a", "b", "holder"}), "");
+  EXPECT_EQ(order_with(adjacent, {"holder", "a", "b"}), "");
+  EXPECT_EQ(order_with(adjacent, {"holder", "b"}), "");
+  EXPECT_EQ(order_with(adjacent, {"a", "holder", "b"}),
+            "f:2:5: stage 'holder' may hold packets, so it cannot stand between 'a' and 'b': its letters are of the "
+            "moment; expected before 'a' or after 'b'\n");
+}
+
+TEST(CheckOrder, TheValueOfAnOptionMayAskForMore) {
+  const auto option = [](StageType& type) {
+    type.option_order = [](const config::Value&) -> std::vector<OptionOrder> {
+      return {{.mark = {"f", 9, 7}, .what = "mode quick", .needs = {"letters"}, .after = {{"holder", "it decides"}}}};
+    };
+  };
+  EXPECT_EQ(order_with(option, {"a", "holder", "b"}), "");
+  EXPECT_EQ(order_with(option, {"b", "a"}), "f:9:7: mode quick needs a before it, not after it\n");
+  EXPECT_EQ(order_with(option, {"a", "b", "holder"}), "f:9:7: mode quick needs stage 'b' after 'holder': it decides\n");
+}
+
+TEST(OrderMistakes, AreThoseOfTheOtherOptions) {
+  Registry registry;
+  registry.add({.name = "a",
+                .summary = "",
+                .option_order = [](const config::Value& options) -> std::vector<OptionOrder> {
+                  if (!options["picky"].boolean()) return {};
+                  return {{.what = "picky", .needs = {"letters"}}};
+                },
+                .options = config::Schema(),
+                .make = {}});
+  const auto options = [](bool picky) { return config::Value(config::Value::Map{{"picky", config::Value(picky)}}); };
+  const std::vector<StageSpec> stages{{"a", options(false), {"f", 1, 1}}};
+  EXPECT_EQ(order_mistakes(registry, stages, 0, options(false)), "");
+  EXPECT_EQ(order_mistakes(registry, stages, 0, options(true)), "picky needs 'letters', which no stage provides");
 }
 
 }  // namespace

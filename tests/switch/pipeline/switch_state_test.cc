@@ -23,7 +23,10 @@ struct Calls {
 class Recorder : public StageShared {
  public:
   Recorder(std::string name, Calls& calls, const std::vector<PathSet>& sets)
-      : name_(std::move(name)), calls_(calls), sets_(sets) {}
+      : name_(std::move(name)), calls_(calls), sets_(sets) {
+    publish(*this);
+  }
+  [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] std::vector<PathSet> path_sets() const override { return sets_; }
   void housekeeping(TimeNs now) override { calls_.made.push_back(name_ + " at " + std::to_string(now)); }
   void on_link(PortIndex port, bool up) override {
@@ -44,8 +47,9 @@ struct World {
       type.name = name;
       if (name != "plain") {
         type.make_shared = [this, name](const StageBuild& build) {
-          if (name == "b") b_found_a = build.shared_of("a") != nullptr;
-          found_itself |= build.shared_of(name) != nullptr;
+          const auto* first = build.find_capability<Recorder>();
+          if (name == "b") b_found_a = first != nullptr && first->name() == "a";
+          found_itself |= first != nullptr && first->name() == name;
           had_steer_table |= build.steer_table != nullptr;
           workers = build.workers;
           return std::make_unique<Recorder>(name, calls, sets[name]);
@@ -172,7 +176,30 @@ TEST(SwitchState, HousekeepingReachesAllSharedState) {
   EXPECT_THAT(w.calls.made, ElementsAre("a at 5", "b at 5"));
 }
 
-TEST(SwitchState, OnlySteeringByQpOverSeveralWorkersHasATable) {
+TEST(SwitchState, FlowsThatAStageBindsHaveTheirOwnerHoweverPacketsAreSteered) {
+  World w;
+  for (const std::uint16_t workers : {1, 2}) {
+    const auto other = static_cast<std::uint16_t>(workers - 1);
+    SwitchState state(w.registry, w.info, {0, 0, 0}, workers, SteerMode::ip_pair);
+    wire::Parsed packet{};
+    packet.kind = wire::FrameKind::roce;
+    packet.address_key = 0x0a0000010a000002;
+    packet.dest_qp = wire::Qpn(17);
+    packet.flags = wire::ParsedFlag::ipv6;
+    packet.stored_pair_hash = 0x40000000;  // the first half
+    EXPECT_EQ(state.owner_of(packet), 0);
+    const auto group = state.owners().make_group(other);
+    ASSERT_TRUE(group.has_value());
+    ASSERT_TRUE(state.owners().bind(packet.address_key, packet.dest_qp, *group));
+    EXPECT_EQ(state.owner_of(packet), other);
+    const SwitchState next(w.registry, w.info, {0, 0, 0}, workers, SteerMode::ip_pair, &state);
+    EXPECT_EQ(next.owner_of(packet), other) << "a reload keeps the owners";
+    state.owners().move(*group, 0);
+    EXPECT_EQ(next.owner_of(packet), 0);
+  }
+}
+
+TEST(SwitchState, OnlySteeringByQpOverSeveralWorkersPublishesQps) {
   World w;
   EXPECT_EQ(SwitchState(w.registry, w.info, {0, 0, 0}, 1, SteerMode::qp).steer_table(), nullptr);
   EXPECT_EQ(SwitchState(w.registry, w.info, {0, 0, 0}, 2, SteerMode::ip_pair).steer_table(), nullptr);

@@ -187,7 +187,7 @@ TEST(ImpairConfig, RefusesABucketThatLargeFramesNeverPass) {
 }
 
 TEST(ImpairConfig, RefusesOutPortsBeforeThePortIsChosen) {
-  expect_mistake("{ match: { out_ports: [p1] } }", "behind l2, l3 and lb");
+  expect_mistake("{ match: { out_ports: [p1] } }", "out_ports needs stage 'impair' after 'l2': it may choose the port");
   const Loaded loaded = load("{ rules: [{ match: { out_ports: [p1] } }] }", true);
   EXPECT_EQ(loaded.mistakes, "");
   EXPECT_EQ(loaded.rules.size(), 1u);

@@ -378,9 +378,9 @@ TEST(ImpairStage, CorruptionLeavesTheSharedBytesOfACopyAlone) {
 }
 
 TEST(ImpairStage, CorruptionWithoutABufferForAnOwnCopyDropsThePacket) {
-  // Two buffers hold the packet, two more its copy; none is left to give the copy bytes of its own.
-  Switch s("{ duplicate: 1 }, { nth: 1, corrupt: { ratio: 1, where: icrc } }", "",
-           {.data_room_bytes = 4300 + 128, .buffers = 3});
+  // One buffer holds the packet, three its copy; none is left for payload bytes of the packet's own.
+  Switch s("{ duplicate: 1 }, { nth: 1, corrupt: { ratio: 1, where: payload } }", "",
+           {.data_room_bytes = 4300 + 128, .buffers = 4});
   s.h.inject("p1", roce(5, 17, 4096));
   EXPECT_EQ(s.h.dropped(DropReason::out_of_mbufs), 1u);
   const auto out = s.h.take("p2");

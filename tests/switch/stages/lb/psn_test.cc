@@ -136,6 +136,31 @@ TEST(LbPsn, AcksOfUnknownQueuePairsGoAsWithEcmp) {
   }
 }
 
+// Copies share payload: changing the source port of one must not touch the ICRC of another.
+TEST(LbPsn, EveryCopyOfADuplicatedPacketHasARightIcrc) {
+  LeafSetup setup;
+  setup.lb = "{ policy: psn, tiers_above: [ { seed: 99, members: 4 } ] }";
+  for (const char* icrc : {"incremental", "full"}) {
+    std::string yaml = leaf_yaml(1, setup) + "icrc: " + icrc + "\n";
+    const std::string parse = "  - parse\n";
+    yaml.replace(yaml.find(parse), parse.size(), "  - parse\n  - impair: { rules: [ { duplicate: 1.0 } ] }\n");
+    Harness h(weft::testing::all_stages(), yaml);
+    int wrong = 0;
+    int all = 0;
+    for (std::uint32_t psn = 0; psn < 8; ++psn) {
+      h.inject("h1", data(psn).payload(1024).build());
+      for (const char* port : {"s1", "s2"}) {
+        for (const auto& frame : h.take(port)) {
+          ++all;
+          wrong += wire::icrc_ok(frame.bytes.data(), parsed_of(frame.bytes)) ? 0 : 1;
+        }
+      }
+    }
+    EXPECT_EQ(all, 16) << icrc;
+    EXPECT_EQ(wrong, 0) << icrc;
+  }
+}
+
 TEST(LbPsn, APathThatGoesDownLeavesThePathSetAndComesBack) {
   SenderLeaf leaf({.uplinks = 3});
   leaf.h.set_link("s2", false);
@@ -181,6 +206,26 @@ TEST(LbPsn, ThePolicyChangesWhilePacketsFlow) {
   EXPECT_EQ(leaf.h.counter("lb", "balanced"), 26u);
 }
 
+// A packet between l3 and lb names a group of the routes of that burst; a reload or new routes would make it another.
+TEST(LbOrder, NoStageThatHoldsPacketsStandsBetweenL3AndLb) {
+  const auto mistakes = [](const std::string& pipeline) {
+    const std::string yaml =
+        "name: leaf\nports: [ { name: h1, type: \"null\" } ]\naddresses: [ { port: h1, address: 10.0.1.1/24 } ]\n"
+        "pipeline:\n" +
+        pipeline;
+    config::Diagnostics diagnostics;
+    static_cast<void>(config::load_switch(yaml, weft::testing::all_stages(), diagnostics));
+    return diagnostics.to_string();
+  };
+  const std::string impair = "  - impair: { rules: [ { delay_us: 100 } ] }\n";
+  EXPECT_THAT(
+      mistakes("  - parse\n  - l3\n" + impair + "  - lb\n"),
+      HasSubstr("7:5: stage 'impair' may hold packets, so it cannot stand between 'l3' and 'lb': the group of a "
+                "packet belongs to the routes of the moment; expected before 'l3' or after 'lb'"));
+  EXPECT_EQ(mistakes("  - parse\n" + impair + "  - l3\n  - lb\n"), "");
+  EXPECT_EQ(mistakes("  - parse\n  - l3\n  - lb\n" + impair), "");
+}
+
 TEST(LbPsn, APolicyThatDoesNotFitIsRefused) {
   SenderLeaf leaf;
   EXPECT_EQ(leaf.h.set("lb", {"policy=pns"}),
@@ -200,7 +245,7 @@ TEST(LbPsn, NeedsTheTrackerBeforeIt) {
   const std::string yaml =
       "name: s\nports: [ { name: p1, type: \"null\" } ]\npipeline: [ parse, l3, lb: { policy: psn } ]\n";
   EXPECT_FALSE(config::load_switch(yaml, weft::testing::all_stages(), diagnostics));
-  EXPECT_THAT(diagnostics.to_string(), HasSubstr("3:38: policy psn needs stage 'rdma_track' before it"));
+  EXPECT_THAT(diagnostics.to_string(), HasSubstr("3:38: policy psn needs rdma_track before it"));
 }
 
 TEST(LbPsn, AWeightOfAPortThatDoesNotExistIsAMistake) {

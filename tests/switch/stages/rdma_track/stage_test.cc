@@ -66,8 +66,7 @@ pipeline::Registry asker_registry() {
   asker.needs = {"qp"};
   asker.provides = {"forward"};
   asker.make = [](const pipeline::StageBuild& build, pipeline::StageShared*) {
-    const auto& shared = dynamic_cast<RdmaTrackShared&>(*build.shared_of("rdma_track"));
-    return std::make_unique<Asker>(shared.tracker(build.worker));
+    return std::make_unique<Asker>(build.capability<TrackedQps>().tracker(build.worker));
   };
   registry.add(asker);
   return registry;

@@ -13,7 +13,7 @@
 namespace weft::testing {
 namespace {
 
-using pipeline::SteerTable;
+using pipeline::OwnerTable;
 using stages::QpMail;
 using stages::QpMailRings;
 using stages::QpSteering;
@@ -83,7 +83,7 @@ class TwoWorkers {
     return trackers[0].counters().value(c) + trackers[1].counters().value(c);
   }
 
-  SteerTable table;
+  OwnerTable table;
   QpMailRings mail{2};
   std::array<QpSteering, 2> steering{QpSteering(table, mail, 0), QpSteering(table, mail, 1)};
   std::array<QpTracker, 2> trackers;
