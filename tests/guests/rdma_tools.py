@@ -87,7 +87,7 @@ class PerftestRun:
 
     def wait(self):
         result = self.client.wait()
-        server_result = finish(self.what, self.server, result)
+        finish(self.what, self.server, result)
         return Transfer(sides(result.out, "local"), sides(result.out, "remote"), result.out)
 
 
