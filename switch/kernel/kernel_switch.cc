@@ -132,6 +132,21 @@ void KernelSwitch::adjust(const Interface& was, const Interface& is) {
   }
 }
 
+std::optional<KernelSwitch::Wishes> KernelSwitch::wishes(pipeline::PortIndex port) {
+  Interface& interface = interfaces_[port];
+  const auto now = interface.tap->settings();
+  if (!now) return std::nullopt;
+  Wishes wishes{.up = now->up};
+  if (now->mtu_bytes != interface.mtu_bytes) wishes.mtu_bytes = interface.mtu_bytes = now->mtu_bytes;
+  return wishes;
+}
+
+void KernelSwitch::set_mtu(pipeline::PortIndex port, std::uint32_t mtu_bytes) {
+  interfaces_[port].mtu_bytes = mtu_bytes;
+  interfaces_[port].tap->set_mtu(mtu_bytes);
+  tables_->publish_again();
+}
+
 void KernelSwitch::stop() {
   path_->stop();
   tables_->stop();

@@ -34,6 +34,16 @@ class KernelSwitch {
   /// After prepare(), and stop() of the previous one: changes shared interfaces as the new configuration says, and
   /// starts the threads for this switch, which outlives the next stop().
   void attach(pipeline::SwitchState& state);
+  /// What somebody has changed at the kernel's interface of a port: `up` is false after `ip link set PORT down`, which
+  /// shuts the port; `mtu_bytes` is set when it is another one than at the last call, or than set_mtu() gave it.
+  /// nullopt when the interface is gone. Control thread.
+  struct Wishes {
+    bool up = true;
+    std::optional<std::uint32_t> mtu_bytes{};
+  };
+  [[nodiscard]] std::optional<Wishes> wishes(pipeline::PortIndex port);
+  /// The port has this MTU now: the interface gets it, and next hops, once SwitchState has it. Control thread.
+  void set_mtu(pipeline::PortIndex port, std::uint32_t mtu_bytes);
   /// Ends the threads. The interfaces stay, without an answer to anything.
   void stop();
 

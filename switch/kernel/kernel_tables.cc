@@ -73,9 +73,20 @@ void KernelTables::stop() {
   static_cast<void>(read(wake_.get(), &count, sizeof count));
 }
 
+void KernelTables::publish_again() {
+  again_ = true;
+  const std::uint64_t one = 1;
+  static_cast<void>(write(wake_.get(), &one, sizeof one));
+}
+
 void KernelTables::run(L3Shared& l3) {
   pthread_setname_np(pthread_self(), "weft-netlink");
   while (!stop_) {
+    if (again_.exchange(false)) {
+      std::uint64_t count = 0;
+      static_cast<void>(read(wake_.get(), &count, sizeof count));
+      routes_changed_ = true;
+    }
     listen(l3);
     if (read_all_ && clock_() >= next_read_) {
       const TimeNs before = clock_();

@@ -42,6 +42,8 @@ class KernelTables {
   /// Begins to keep the tables of `l3`, which outlives this or the next stop(). They have been filled.
   void start(stages::L3Shared& l3);
   void stop();
+  /// Routes are given to l3 again, though the kernel's are the same: the MTU of a port has changed. Any thread.
+  void publish_again();
 
  private:
   void run(stages::L3Shared& l3);
@@ -60,6 +62,7 @@ class KernelTables {
   Descriptor wake_;
   std::thread thread_;
   std::atomic<bool> stop_{false};
+  std::atomic<bool> again_{false};
 
   RouteMirror routes_;
   std::set<std::pair<pipeline::PortIndex, wire::IpPrefix>> addresses_;

@@ -51,21 +51,21 @@ std::string Tap::open(const std::string& name, const wire::MacAddress& mac, std:
   if (ioctl(file_.get(), TUNSETOFFLOAD, 0) != 0) return failed("switch off the offloads of", name);
   set_carrier(false);
 
-  const Descriptor control(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  control_ = Descriptor(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   request.ifr_hwaddr.sa_family = ARPHRD_ETHER;
   std::memcpy(request.ifr_hwaddr.sa_data, mac.bytes.data(), mac.bytes.size());
-  if (ioctl(control.get(), SIOCSIFHWADDR, &request) != 0) return failed("set the MAC address of", name);
+  if (ioctl(control_.get(), SIOCSIFHWADDR, &request) != 0) return failed("set the MAC address of", name);
   request.ifr_mtu = static_cast<int>(mtu_bytes);
-  if (ioctl(control.get(), SIOCSIFMTU, &request) != 0) return failed("set the MTU of", name);
+  if (ioctl(control_.get(), SIOCSIFMTU, &request) != 0) return failed("set the MTU of", name);
   // Routes through a port without a link are of no use to anybody, whoever made them. A kernel without IPv6 has no
   // such file.
   for (const char* family : {"ipv4", "ipv6"}) {
     std::ofstream(std::string("/proc/sys/net/") + family + "/conf/" + name + "/ignore_routes_with_linkdown") << 1;
   }
   if (!ipv6) std::ofstream("/proc/sys/net/ipv6/conf/" + name + "/disable_ipv6") << 1;
-  if (ioctl(control.get(), SIOCGIFFLAGS, &request) != 0) return failed("read the flags of", name);
+  if (ioctl(control_.get(), SIOCGIFFLAGS, &request) != 0) return failed("read the flags of", name);
   request.ifr_flags = static_cast<short>(request.ifr_flags | IFF_UP);
-  if (ioctl(control.get(), SIOCSIFFLAGS, &request) != 0) return failed("set the flag UP of", name);
+  if (ioctl(control_.get(), SIOCSIFFLAGS, &request) != 0) return failed("set the flag UP of", name);
   index_ = static_cast<int>(if_nametoindex(name.c_str()));
   return "";
 }
@@ -77,6 +77,26 @@ std::size_t Tap::read(std::span<std::uint8_t> frame) const noexcept {
 
 bool Tap::write(std::span<const std::uint8_t> frame) const noexcept {
   return ::write(file_.get(), frame.data(), frame.size()) == static_cast<ssize_t>(frame.size());
+}
+
+std::optional<Tap::Settings> Tap::settings() const noexcept {
+  ifreq request{};
+  request.ifr_ifindex = index_;
+  Settings now;
+  if (ioctl(control_.get(), SIOCGIFNAME, &request) != 0) return std::nullopt;
+  if (ioctl(control_.get(), SIOCGIFFLAGS, &request) != 0) return std::nullopt;
+  now.up = (request.ifr_flags & IFF_UP) != 0;
+  if (ioctl(control_.get(), SIOCGIFMTU, &request) != 0) return std::nullopt;
+  now.mtu_bytes = static_cast<std::uint32_t>(request.ifr_mtu);
+  return now;
+}
+
+void Tap::set_mtu(std::uint32_t mtu_bytes) const noexcept {
+  ifreq request{};
+  request.ifr_ifindex = index_;
+  if (ioctl(control_.get(), SIOCGIFNAME, &request) != 0) return;
+  request.ifr_mtu = static_cast<int>(mtu_bytes);
+  static_cast<void>(ioctl(control_.get(), SIOCSIFMTU, &request));
 }
 
 void Tap::set_carrier(bool on) const noexcept {

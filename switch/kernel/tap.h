@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -56,11 +57,21 @@ class Tap {
   [[nodiscard]] std::size_t read(std::span<std::uint8_t> frame) const noexcept;
   /// Hands a frame to the kernel; false when it does not take it.
   [[nodiscard]] bool write(std::span<const std::uint8_t> frame) const noexcept;
+  /// How the kernel's side has the interface now, whatever its name is; nothing when it is gone.
+  struct Settings {
+    bool up = false;  ///< administratively
+    std::uint32_t mtu_bytes = 0;
+  };
+  [[nodiscard]] std::optional<Settings> settings() const noexcept;
+  /// Errors are of no consequence.
+  void set_mtu(std::uint32_t mtu_bytes) const noexcept;
+
   /// Whether the kernel sees a carrier. Errors are of no consequence: a kernel before 5.0 always sees one.
   void set_carrier(bool on) const noexcept;
 
  private:
   Descriptor file_;
+  Descriptor control_;  ///< a socket of the interface's namespace, for questions about it
   std::string name_;
   int index_ = 0;
 };

@@ -2,6 +2,7 @@
 // Copyright The weft authors
 //
 // weft-switch: reads a configuration, checks it, runs it.
+#include <rte_config.h>
 #include <signal.h>
 #include <spdlog/spdlog.h>
 
@@ -28,7 +29,7 @@ namespace {
 
 // Exit codes, as in README.md of this folder.
 constexpr int kBadConfiguration = 2;
-constexpr int kCannotStart = 3;  // or cannot write the counters
+constexpr int kCannotStart = 3;  // or cannot write the counters or a capture
 constexpr int kUnbalanced = 4;
 
 std::atomic<bool> stop_requested{false};
@@ -60,6 +61,21 @@ std::vector<std::string> pci_devices(const config::Config& config) {
   return devices;
 }
 
+// DPDK's table of devices has a size that was chosen when it was built. Empty, or what is one too many.
+std::string too_many_devices(const config::Config& config) {
+  std::size_t devices = 0;
+  for (const auto& s : config.switches) {
+    for (const auto& port : s.ports) {
+      if (port.type == "link" || port.type == "generator" || ++devices <= RTE_MAX_ETHPORTS) continue;
+      return port.mark.file + ":" + std::to_string(port.mark.line) + ":" + std::to_string(port.mark.column) +
+             ": port " + s.name + "/" + port.name + " is one too many: this build of DPDK has at most " +
+             std::to_string(RTE_MAX_ETHPORTS) +
+             " devices (RTE_MAX_ETHPORTS); ports of the types link and generator do not count\n";
+    }
+  }
+  return "";
+}
+
 void describe(const config::Config& config, const Eal& eal) {
   for (const auto& s : config.switches) {
     std::string stages;
@@ -83,7 +99,7 @@ int report(Runtime& runtime, const std::string& counters_out) {
                  t["dropped"].get<std::uint64_t>(), t["held"].get<std::uint64_t>(),
                  t["balanced"].get<bool>() ? "" : "  <- DOES NOT BALANCE");
   }
-  int result = runtime.balanced() ? 0 : kUnbalanced;
+  int result = !runtime.balanced() ? kUnbalanced : runtime.outputs_complete() ? 0 : kCannotStart;
   if (counters_out.empty()) return result;
   if (const std::string error = CountersFile(counters_out).write(counters.dump(2) + "\n"); !error.empty()) {
     spdlog::error("{}", error);
@@ -167,8 +183,9 @@ int main_checked(int argc, char** argv) {
   app.add_option("--log-level", options.log_level, "trace, debug, info, warning or error; overrides the file")
       ->check(CLI::IsMember({"trace", "debug", "info", "warning", "error"}));
   app.footer(
+      "Signals: SIGHUP reads the file again and applies it, SIGTERM and SIGINT send what is held and stop.\n"
       "Exit codes: 0 stopped as asked, 1 wrong arguments, 2 configuration refused, 3 could not start or could not\n"
-      "write the counters, 4 packets unaccounted for (a bug in weft).");
+      "write the counters or a port's capture, 4 packets unaccounted for (a bug in weft).");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -190,6 +207,10 @@ int main_checked(int argc, char** argv) {
   const auto importance = config ? config::LogLevel::warning : config::LogLevel::error;
   std::fputs(for_stderr(config::format(diagnostics), importance).c_str(), stderr);
   if (!config) return kBadConfiguration;
+  if (const std::string error = too_many_devices(*config); !error.empty()) {
+    std::fputs(for_stderr(error, config::LogLevel::error).c_str(), stderr);
+    return kBadConfiguration;
+  }
   if (options.check) {
     std::cout << options.config << ": fine, " << config->switches.size() << " switch(es)\n";
     return 0;

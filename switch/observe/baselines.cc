@@ -24,7 +24,7 @@ const std::vector<Table>& known() {
       {"ports",
        {"port"},
        {"rx_packets", "rx_bytes", "tx_packets", "tx_bytes", "queue_drops", "rx_missed", "rx_errors", "rx_no_mbuf",
-        "tx_errors"}},
+        "kernel_rx_dropped", "kernel_tx_dropped", "tx_errors"}},
       {"stages", {"stage", "half"}, {"packets", "bursts", "cycles"}},
       {"drops", {"reason"}, {"packets"}, true},
       {"counters", {"stage", "counter"}, {"value"}},

@@ -84,6 +84,10 @@ void add_device(Families& out, const Labels& labels, const ports::Port& device) 
               stats.rx_errors);
   out.counter("weft_port_rx_no_mbuf_total", "Packets lost by the device because no packet buffer was left.", labels,
               stats.rx_no_mbuf);
+  out.counter("weft_port_kernel_rx_dropped_total", "Packets that the kernel dropped before the port had them.", labels,
+              stats.kernel_rx_dropped);
+  out.counter("weft_port_kernel_tx_dropped_total", "Packets of the port that the kernel did not send.", labels,
+              stats.kernel_tx_dropped);
   out.counter("weft_port_tx_errors_total", "Packets that the device took and did not send.", labels, stats.tx_errors);
 }
 

@@ -108,6 +108,7 @@ ordered_json port_rows(const SwitchState& state, const Pipelines& pipelines, con
     rows.push_back({{"port", port.name},
                     {"type", port.type},
                     {"link", state.link_up(port.index) ? "up" : "down"},
+                    {"admin", ports[port.index]->is_shut() ? "down" : "up"},
                     {"rx_packets", rx},
                     {"rx_bytes", rx_bytes},
                     {"tx_packets", tx},
@@ -118,7 +119,9 @@ ordered_json port_rows(const SwitchState& state, const Pipelines& pipelines, con
                     {"rx_errors", device.rx_errors},
                     {"rx_no_mbuf", device.rx_no_mbuf},
                     {"tx_errors", device.tx_errors},
-                    {"mtu", port.mtu_bytes},
+                    {"kernel_rx_dropped", device.kernel_rx_dropped},
+                    {"kernel_tx_dropped", device.kernel_tx_dropped},
+                    {"mtu", state.mtu_bytes(port.index)},
                     {"mac", port.mac.to_string()},
                     {"device", ports[port.index]->description()}});
   }

@@ -9,6 +9,7 @@ namespace weft::pipeline {
 void Pipeline::set_gates() noexcept {
   gates_generation_ = state_.link_generation();
   for (PortIndex port = 0; port < egress_.size(); ++port) {
+    max_frame_[port] = max_frame_bytes(state_.mtu_bytes(port));
     const bool open = egress_[port] != nullptr && state_.link_up(port);
     if (!open) {
       gates_[port] = {};

@@ -51,6 +51,9 @@ class StageShared {
   /// The link of a port went up or down. Called by the control thread.
   virtual void on_link(PortIndex /*port*/, bool /*up*/) {}
 
+  /// Packets of another size fit through a port from now on (SwitchState::set_mtu()). Called by the control thread.
+  virtual void on_mtu(PortIndex /*port*/, std::uint32_t /*mtu_bytes*/) {}
+
   /// The path sets that this stage sends packets over, or gets them by, now. Called by the control thread at any time.
   [[nodiscard]] virtual std::vector<PathSet> path_sets() const { return {}; }
 

@@ -32,6 +32,11 @@ struct PortVlans {
   std::bitset<4096> tagged{};
 };
 
+/// Largest frame without FCS: MTU, Ethernet header, and room for one 802.1Q tag.
+[[nodiscard]] constexpr std::uint32_t max_frame_bytes(std::uint32_t mtu_bytes) noexcept {
+  return mtu_bytes + 18;
+}
+
 /// One port. What device is behind it is in `device`, read by switch/ports only.
 struct PortInfo {
   std::string name;
@@ -46,8 +51,8 @@ struct PortInfo {
   PortVlans vlans{};
   config::Mark mark{};
 
-  /// Largest frame without FCS: MTU, Ethernet header, and room for one 802.1Q tag.
-  [[nodiscard]] std::uint32_t max_frame_bytes() const noexcept { return mtu_bytes + 18; }
+  /// Largest frame; see the function.
+  [[nodiscard]] std::uint32_t max_frame_bytes() const noexcept { return pipeline::max_frame_bytes(mtu_bytes); }
 };
 
 /// An address of the switch itself on a port (routed port).

@@ -20,6 +20,8 @@ SwitchState::SwitchState(const Registry& registry, SwitchInfo info, std::vector<
   assert(port_owner_.size() == info_.ports.size());
   if (info_.qos) buffer_ = std::make_unique<qos::SharedBuffer>(*info_.qos, workers > 1);
   told_ = std::make_unique<ToldPort[]>(info_.ports.size());
+  mtu_bytes_ = std::make_unique<std::atomic<std::uint32_t>[]>(info_.ports.size());
+  for (const PortInfo& port : info_.ports) mtu_bytes_[port.index] = port.mtu_bytes;
   for (const StageSpec& spec : info_.pipeline) {
     const StageType* type = registry.find(spec.name);
     if (type == nullptr) std::abort();  // the loader has checked every name
@@ -91,6 +93,14 @@ void SwitchState::set_link(PortIndex port, bool up) {
   for (const auto& shared : shared_) {
     if (shared) shared->on_link(port, up);
   }
+}
+
+void SwitchState::set_mtu(PortIndex port, std::uint32_t mtu_bytes) {
+  if (mtu_bytes_[port].exchange(mtu_bytes, std::memory_order_relaxed) == mtu_bytes) return;
+  for (const auto& shared : shared_) {
+    if (shared) shared->on_mtu(port, mtu_bytes);
+  }
+  links_.note_change();
 }
 
 void SwitchState::set_options(std::size_t stage, config::Value options) {

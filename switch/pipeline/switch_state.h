@@ -87,6 +87,15 @@ class SwitchState {
   [[nodiscard]] std::uint32_t link_generation() const noexcept { return links_.generation(); }
   /// Control thread. Tells the stages when the state changed.
   void set_link(PortIndex port, bool up);
+  /// Largest IP packet that leaves through a port; PortInfo::mtu_bytes until set_mtu(). Any thread.
+  [[nodiscard]] std::uint32_t mtu_bytes(PortIndex port) const noexcept {
+    return mtu_bytes_[port].load(std::memory_order_relaxed);
+  }
+  /// Has the workers tell their stages of the links (Stage::on_links()), though none has changed: the switch begins to
+  /// forward, or its tables are new. Control thread.
+  void announce_links() noexcept { links_.note_change(); }
+  /// The device of a port has another MTU now. Workers follow from their next burst on. Control thread.
+  void set_mtu(PortIndex port, std::uint32_t mtu_bytes);
   /// Excludes ports from the path sets, or includes them again; see Links. Control thread.
   /// @return empty; or why nothing has changed: a port is in no path set, or one would be left without a path
   [[nodiscard]] std::string change_paths(std::span<const PathChange> changes);
@@ -125,6 +134,7 @@ class SwitchState {
   std::vector<std::optional<std::size_t>> kept_;
   std::unique_ptr<qos::SharedBuffer> buffer_;
   std::unique_ptr<ToldPort[]> told_;
+  std::unique_ptr<std::atomic<std::uint32_t>[]> mtu_bytes_;  ///< by PortIndex
 };
 
 }  // namespace weft::pipeline

@@ -2,6 +2,7 @@
 // Copyright The weft authors
 #include "switch/ports/eth_port.h"
 
+#include <net/if.h>
 #include <rte_dev.h>
 #include <rte_errno.h>
 #include <rte_ethdev.h>
@@ -61,6 +62,7 @@ std::unique_ptr<EthPort> EthPort::open(const pipeline::PortInfo& info, std::uint
   claim_device(id, info.name);
   std::unique_ptr<EthPort> port(new EthPort(id, std::move(device), environment.pool));
   port->mtu_bytes_ = mtu_bytes;
+  port->wanted_mtu_ = info.mtu_bytes;
   error = port->configure(info, environment);
   return error.empty() ? std::move(port) : nullptr;
 }
@@ -69,7 +71,7 @@ std::string EthPort::configure(const pipeline::PortInfo& info, const PortEnviron
   rte_eth_dev_info device_info{};
   int result = rte_eth_dev_info_get(id_, &device_info);
   if (result != 0) return dpdk_error("no device information", result);
-  driver_ = device_info.driver_name;
+  driver_ = device_.name.empty() ? device_info.driver_name : device_.name;
   multi_segment_ = (device_info.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS) != 0;
 
   rte_eth_conf configuration{};
@@ -127,9 +129,12 @@ std::string EthPort::start(const PortEnvironment& environment, const rte_eth_dev
   const int result = rte_eth_dev_start(id_);
   if (result != 0) return dpdk_error("cannot start the device", result);
   started_ = true;
-  if (!device_.ring_interface.empty()) {
+  if (device_.interface) {
     forget_other_interfaces();
-    rings_ = std::make_unique<PacketSockets>(device_.ring_interface);
+    rings_ = std::make_unique<PacketSockets>(device_.interface->name());
+    index_ = device_.interface->index();
+    // Through the socket and not the interface's flags: then it ends with the socket, however that ends.
+    return rings_->receive_everything(index_);
   }
   // A switch receives frames for every address. Devices without filters say that they cannot.
   rte_eth_promiscuous_enable(id_);
@@ -169,9 +174,13 @@ std::string EthPort::plan_pfc(const PortEnvironment& environment, const rte_eth_
 EthPort::~EthPort() {
   if (started_) rte_eth_dev_stop(id_);
   rte_eth_dev_close(id_);
+  rings_.reset();
+  if (device_.restore) device_.restore();
 }
 
 std::uint16_t EthPort::receive(TimeNs /*now*/, std::uint16_t queue, rte_mbuf** packets, std::uint16_t max) noexcept {
+  if (is_shut()) [[unlikely]]
+    return 0;
   const std::uint16_t count = rte_eth_rx_burst(id_, queue, packets, max);
   if (device_.finite_packets) seen_.store(seen_.load(std::memory_order_relaxed) + count, std::memory_order_release);
   return count;
@@ -196,6 +205,7 @@ rte_mbuf* EthPort::linearised(rte_mbuf* m) noexcept {
 }
 
 pipeline::TxResult EthPort::transmit(rte_mbuf** packets, std::uint16_t count) noexcept {
+  if (device_.writer) return device_.writer->write(packets, count);
   return by_class() ? transmit_by_class(packets, count) : transmit_on(0, packets, count);
 }
 
@@ -267,7 +277,7 @@ bool EthPort::exhausted() const noexcept {
 }
 
 bool EthPort::link_up() const noexcept {
-  if (device_.link) return device_.link->running();
+  if (device_.interface) return attached_.load(std::memory_order_relaxed) && device_.interface->running();
   rte_eth_link link{};
   return rte_eth_link_get_nowait(id_, &link) != 0 || link.link_status == RTE_ETH_LINK_UP;
 }
@@ -283,10 +293,82 @@ std::uint64_t EthPort::speed_mbps() const noexcept {
 }
 
 std::string EthPort::set_link(bool up) {
-  if (device_.link) return device_.link->set_up(up);
+  if (device_.interface) return device_.interface->set_up(up);
   const int result = up ? rte_eth_dev_set_link_up(id_) : rte_eth_dev_set_link_down(id_);
   if (result == -ENOTSUP) return "its driver (" + driver_ + ") cannot take the link down";
   return result == 0 ? "" : dpdk_error("the device refuses", result);
+}
+
+std::vector<PortNews> EthPort::supervise() {
+  std::vector<PortNews> news;
+  if (device_.writer && !said_that_writing_failed_ && !device_.writer->failure().empty()) {
+    said_that_writing_failed_ = true;
+    news.push_back({true, device_.writer->failure() + "; packets to this port are dropped from now on (tx_failed)"});
+  }
+  if (!device_.interface) return news;
+  const unsigned now = device_.interface->index();
+  if (now == index_ && rings_->bound_to(index_) && attached_) {
+    rings_->recover();
+    follow_mtu(news);
+    return news;
+  }
+  if (attached_) note_detached(news);
+  if (now == 0) return news;
+  if (const std::string error = attach(); !error.empty()) {
+    if (error != not_attached_because_) {
+      news.push_back({true, "there is an interface " + device_.interface->name() + " again, but: " + error});
+    }
+    not_attached_because_ = error;
+    return news;
+  }
+  not_attached_because_.clear();
+  news.push_back({false, "the interface " + device_.interface->name() + " is back, and the port's again"});
+  return news;
+}
+
+std::string EthPort::finish() {
+  if (!device_.writer) return "";
+  device_.writer->flush();
+  const std::string error = device_.writer->failure();
+  if (error.empty()) return "";
+  return error + "; " + std::to_string(device_.writer->lost()) +
+         " packets that were sent are not in it (tx_errors), and none after them";
+}
+
+void EthPort::note_detached(std::vector<PortNews>& news) {
+  attached_ = false;
+  const std::string& name = device_.interface->name();
+  char other[IF_NAMESIZE];
+  const bool renamed = rings_->bound_to(index_) && if_indextoname(index_, other) != nullptr && name != other;
+  news.push_back({true, "the interface " + name + (renamed ? " is called " + std::string(other) + " now" : " is gone") +
+                            "; the port has no link until there is one of that name, and takes that up by itself"});
+}
+
+// The rings of the driver's sockets go on, at another interface or at the same one, which was away.
+std::string EthPort::attach() {
+  std::uint32_t mtu = wanted_mtu_;
+  if (auto error = device_.prepare(mtu); !error.empty()) return error;
+  const unsigned now = device_.interface->index();
+  if (!rings_->bound_to(now)) {
+    if (auto error = rings_->bind_to(now); !error.empty()) return error;
+    if (auto error = rings_->receive_everything(now); !error.empty()) return error;
+  }
+  index_ = now;
+  mtu_bytes_ = mtu;
+  if (is_shut()) static_cast<void>(device_.interface->set_up(false));
+  rings_->recover();
+  attached_ = true;
+  return "";
+}
+
+void EthPort::follow_mtu(std::vector<PortNews>& news) {
+  const std::uint32_t before = mtu_bytes();
+  const std::uint32_t now = std::min(device_.interface->mtu().value_or(before), pipeline::kAfPacketMaxFrame - 18);
+  if (now == before) return;
+  mtu_bytes_ = now;
+  news.push_back({now < before, "the MTU of the interface " + device_.interface->name() + " went from " +
+                                    std::to_string(before) + " to " + std::to_string(now) + ", and the port's with it" +
+                                    (now < before ? ": larger packets to it are dropped (egress_mtu)" : "")});
 }
 
 std::string EthPort::set_mtu(const pipeline::PortInfo& info, std::uint32_t mtu_bytes) {
@@ -294,17 +376,33 @@ std::string EthPort::set_mtu(const pipeline::PortInfo& info, std::uint32_t mtu_b
     const int result = rte_eth_dev_set_mtu(id_, static_cast<std::uint16_t>(mtu_bytes));
     if (result != 0) return dpdk_error("the device refuses an MTU of " + std::to_string(mtu_bytes), result);
   } else if (info.type == "veth" || info.type == "tap") {
-    if (auto error = Netdev(info.device["interface"].string()).set_mtu(mtu_bytes); !error.empty()) return error;
+    // First what the port thinks: supervise() looks for changes that came from elsewhere.
+    const std::uint32_t before = mtu_bytes_.exchange(mtu_bytes);
+    if (auto error = Netdev(info.device["interface"].string()).set_mtu(mtu_bytes); !error.empty()) {
+      mtu_bytes_ = before;
+      return error;
+    }
   }
   mtu_bytes_ = mtu_bytes;
+  wanted_mtu_ = mtu_bytes;
   return "";
 }
 
 DeviceStats EthPort::device_stats() const noexcept {
   rte_eth_stats stats{};
   if (rte_eth_stats_get(id_, &stats) != 0) return {};
-  const std::uint64_t ring_full = rings_ ? rings_->drops() : 0;
-  return {stats.imissed + ring_full, stats.ierrors, stats.rx_nombuf, stats.oerrors};
+  DeviceStats all{.rx_missed = stats.imissed,
+                  .rx_errors = stats.ierrors,
+                  .rx_no_mbuf = stats.rx_nombuf,
+                  .tx_errors = stats.oerrors};
+  if (device_.writer) all.tx_errors += device_.writer->lost();
+  if (rings_) {
+    const Netdev::Drops kernel = device_.interface->drops();
+    all.rx_missed += rings_->drops();
+    all.kernel_rx_dropped = kernel.rx;
+    all.kernel_tx_dropped = kernel.tx;
+  }
+  return all;
 }
 
 }  // namespace weft::ports

@@ -8,9 +8,11 @@
 #include <rte_ethdev.h>
 
 #include <atomic>
+#include <functional>
 #include <optional>
 
 #include "switch/pipeline/class_tx.h"
+#include "switch/ports/capture_writer.h"
 #include "switch/ports/netdev.h"
 #include "switch/ports/packet_sockets.h"
 #include "switch/ports/pfc_device.h"
@@ -36,8 +38,14 @@ struct EthDevice {
   bool real_speed = false;      ///< the speed that the device reports is one of a wire
   PfcHardware pfc_hardware = PfcHardware::off;
   std::shared_ptr<PfcDevice> pfc{};  ///< in the place of the device's own PFC, for tests
-  std::optional<Netdev> link{};      ///< kernel interface whose carrier is the port's link
-  std::string ring_interface{};      ///< kernel interface whose packet sockets the driver has; "" when it has none
+  /// Kernel interface whose packet sockets the driver has; its carrier is the port's link.
+  std::optional<Netdev> interface {};
+  /// Prepares that interface, which may be a new one of the same name. Gives it the MTU, or says which one it has when
+  /// that is 0. Empty, or why not.
+  std::function<std::string(std::uint32_t& mtu_bytes)> prepare{};
+  std::shared_ptr<CaptureWriter> writer{};  ///< takes what is sent, in the place of the driver
+  std::string name{};                       ///< of what the port is, in the place of the driver's
+  std::function<void()> restore{};          ///< puts back what prepare() changed, when the port closes
   /// Packets that a capture file holds; the port is exhausted when they have been seen.
   std::optional<std::uint64_t> finite_packets{};
 };
@@ -60,12 +68,17 @@ class EthPort : public Port, public pipeline::ClassTx {
   [[nodiscard]] DeviceStats device_stats() const noexcept override;
   [[nodiscard]] std::string set_link(bool up) override;
   [[nodiscard]] std::string set_mtu(const pipeline::PortInfo& info, std::uint32_t mtu_bytes) override;
+  [[nodiscard]] std::vector<PortNews> supervise() override;
+  [[nodiscard]] std::string finish() override;
   [[nodiscard]] std::string description() const override { return driver_; }
 
  private:
   EthPort(std::uint16_t id, EthDevice device, rte_mempool* pool) : id_(id), device_(std::move(device)), pool_(pool) {}
   [[nodiscard]] std::string configure(const pipeline::PortInfo& info, const PortEnvironment& environment);
   void forget_other_interfaces() noexcept;
+  [[nodiscard]] std::string attach();
+  void note_detached(std::vector<PortNews>& news);
+  void follow_mtu(std::vector<PortNews>& news);
   [[nodiscard]] std::string start(const PortEnvironment& environment, const rte_eth_dev_info& device_info);
   // Decides about PFC before the device is configured, and has it heed pauses after.
   [[nodiscard]] std::string plan_pfc(const PortEnvironment& environment, const rte_eth_dev_info& device_info);
@@ -86,6 +99,11 @@ class EthPort : public Port, public pipeline::ClassTx {
   std::string driver_;
   std::atomic<std::uint64_t> seen_{0};
   std::unique_ptr<PacketSockets> rings_;
+  unsigned index_ = 0;                  ///< of the interface that the packet sockets are bound to
+  std::uint32_t wanted_mtu_ = 0;        ///< of the configuration; 0: the interface's own
+  std::atomic<bool> attached_{true};    ///< they are bound to the interface of that name
+  std::string not_attached_because_{};  ///< what has been said about it
+  bool said_that_writing_failed_ = false;
 };
 
 }  // namespace weft::ports

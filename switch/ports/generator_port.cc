@@ -112,6 +112,8 @@ void GeneratorPort::next_template() noexcept {
 
 std::uint16_t GeneratorPort::receive(TimeNs now, std::uint16_t /*queue*/, rte_mbuf** packets,
                                      std::uint16_t max) noexcept {
+  if (is_shut()) [[unlikely]]
+    return 0;
   const auto count = static_cast<std::uint16_t>(std::min<std::uint64_t>(due(now), max));
   if (count == 0 || rte_pktmbuf_alloc_bulk(pool_, packets, count) != 0) return 0;
   for (std::uint16_t i = 0; i < count; ++i) {

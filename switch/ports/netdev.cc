@@ -20,6 +20,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <memory>
 #include <set>
 #include <thread>
@@ -59,6 +60,28 @@ int set_ethtool_value(const std::string& name, std::uint32_t command, std::uint3
   ifreq ifr{};
   ifr.ifr_data = reinterpret_cast<char*>(&request);
   return interface_ioctl(name, SIOCETHTOOL, ifr);
+}
+
+// In this order: segmentation depends on transmit checksums.
+struct Offload {
+  std::uint32_t get, set;
+};
+constexpr Offload kOffloads[]{{ETHTOOL_GTSO, ETHTOOL_STSO},
+                              {ETHTOOL_GGSO, ETHTOOL_SGSO},
+                              {ETHTOOL_GGRO, ETHTOOL_SGRO},
+                              {ETHTOOL_GTXCSUM, ETHTOOL_STXCSUM},
+                              {ETHTOOL_GRXCSUM, ETHTOOL_SRXCSUM}};
+
+std::optional<std::uint32_t> ethtool_value_of(const std::string& name, std::uint32_t command) {
+  ethtool_value request{command, 0};
+  ifreq ifr{};
+  ifr.ifr_data = reinterpret_cast<char*>(&request);
+  if (interface_ioctl(name, SIOCETHTOOL, ifr) != 0) return std::nullopt;
+  return request.data;
+}
+
+std::string ipv6_switch(const std::string& name) {
+  return "/proc/sys/net/ipv6/conf/" + name + "/disable_ipv6";
 }
 
 struct NlSocketFree {
@@ -116,29 +139,60 @@ std::vector<std::string> namespace_files() {
   return files;
 }
 
-// Enters the namespace on a thread of its own, finds the interface by index, and switches its offloads off.
-Netdev::Peer prepare_in_namespace(int namespace_fd, unsigned index) {
-  Netdev::Peer peer{.is_veth = true, .name = {}, .error = {}};
+// Puts offloads back, the other way round than they were switched off.
+void set_offloads(const std::string& name, const Netdev::Settings& settings) {
+  for (auto offload = settings.offloads.rbegin(); offload != settings.offloads.rend(); ++offload) {
+    static_cast<void>(set_ethtool_value(name, offload->first, offload->second));
+  }
+}
+
+// Runs `task` with the name of the interface with this index, on a thread in its namespace (negative: in this one).
+std::string run_in_namespace(int namespace_fd, unsigned index, const std::function<void(const std::string&)>& task) {
+  std::string error;
   std::thread([&] {
     if (namespace_fd >= 0 && setns(namespace_fd, CLONE_NEWNET) != 0) {
-      peer.error = std::string("cannot enter its network namespace: ") + std::strerror(errno);
+      error = std::string("cannot enter its network namespace: ") + std::strerror(errno);
       return;
     }
     char name[IF_NAMESIZE];
     if (if_indextoname(index, name) == nullptr) {
-      peer.error = "it vanished";
+      error = "it vanished";
       return;
     }
-    peer.name = name;
-    peer.error = Netdev(name).disable_offloads();
+    task(name);
   }).join();
-  return peer;
+  return error;
+}
+
+// Runs `task` at the other end of a veth pair. `is_veth` is false when the interface is none, or is not there.
+std::string at_peer(const std::string& name, bool& is_veth, const std::function<void(const std::string&)>& task) {
+  is_veth = false;
+  const NlSocket s = route_socket();
+  if (!s) return "no netlink socket";
+  rtnl_link* raw = nullptr;
+  if (rtnl_link_get_kernel(s.get(), 0, name.c_str(), &raw) != 0) return "no such interface";
+  const std::unique_ptr<rtnl_link, LinkPut> link(raw);
+  const char* kind = rtnl_link_get_type(link.get());
+  if (kind == nullptr || std::strcmp(kind, "veth") != 0) return "";
+  is_veth = true;
+  const auto index = static_cast<unsigned>(rtnl_link_get_link(link.get()));
+  std::int32_t wanted = -1;
+  if (rtnl_link_get_link_netnsid(link.get(), &wanted) != 0) return run_in_namespace(-1, index, task);
+  for (const std::string& file : namespace_files()) {
+    const Fd fd(open(file.c_str(), O_RDONLY | O_CLOEXEC));
+    if (fd.get() >= 0 && nsid_of(fd.get()) == wanted) return run_in_namespace(fd.get(), index, task);
+  }
+  return "its network namespace has neither a name nor a process";
 }
 
 }  // namespace
 
 bool Netdev::exists() const {
-  return if_nametoindex(name_.c_str()) != 0;
+  return index() != 0;
+}
+
+unsigned Netdev::index() const {
+  return if_nametoindex(name_.c_str());
 }
 
 std::optional<std::uint32_t> Netdev::mtu() const {
@@ -175,37 +229,69 @@ bool Netdev::running() const {
 }
 
 std::string Netdev::disable_offloads() const {
-  // Order matters: segmentation depends on transmit checksums. Drivers that lack a feature say EOPNOTSUPP.
-  for (const std::uint32_t command : {ETHTOOL_STSO, ETHTOOL_SGSO, ETHTOOL_SGRO, ETHTOOL_STXCSUM, ETHTOOL_SRXCSUM}) {
-    const int error = set_ethtool_value(name_, command, 0);
+  // Drivers that lack a feature say EOPNOTSUPP.
+  for (const Offload& offload : kOffloads) {
+    const int error = set_ethtool_value(name_, offload.set, 0);
     if (error != 0 && error != EOPNOTSUPP && error != EINVAL) return failed("switch off the offloads", name_, error);
   }
   return "";
 }
 
 void Netdev::silence_kernel() const {
-  std::ofstream("/proc/sys/net/ipv6/conf/" + name_ + "/disable_ipv6") << 1;
+  std::ofstream(ipv6_switch(name_)) << 1;
+}
+
+Netdev::Settings Netdev::settings() const {
+  Settings settings;
+  settings.index = index();
+  settings.mtu_bytes = mtu().value_or(0);
+  ifreq ifr{};
+  settings.up = interface_ioctl(name_, SIOCGIFFLAGS, ifr) == 0 && (ifr.ifr_flags & IFF_UP) != 0;
+  for (const Offload& offload : kOffloads) {
+    if (const auto value = ethtool_value_of(name_, offload.get)) settings.offloads.emplace_back(offload.set, *value);
+  }
+  std::ifstream(ipv6_switch(name_)) >> settings.ipv6_off;
+  return settings;
+}
+
+void Netdev::restore(const Settings& settings) const {
+  const Settings now = this->settings();
+  if (now.index == 0 || now.index != settings.index) return;
+  if (now.mtu_bytes != settings.mtu_bytes) static_cast<void>(set_mtu(settings.mtu_bytes));
+  set_offloads(name_, settings);
+  // First: an interface that is up gets an address when IPv6 comes back.
+  if (!settings.up) static_cast<void>(set_up(false));
+  if (!settings.ipv6_off.empty() && now.ipv6_off != settings.ipv6_off) {
+    std::ofstream(ipv6_switch(name_)) << settings.ipv6_off;
+  }
+  if (settings.up) static_cast<void>(set_up());
+}
+
+Netdev::Drops Netdev::drops() const {
+  const NlSocket s = route_socket();
+  rtnl_link* raw = nullptr;
+  if (!s || rtnl_link_get_kernel(s.get(), 0, name_.c_str(), &raw) != 0) return {};
+  const std::unique_ptr<rtnl_link, LinkPut> link(raw);
+  return {rtnl_link_get_stat(link.get(), RTNL_LINK_RX_DROPPED), rtnl_link_get_stat(link.get(), RTNL_LINK_TX_DROPPED)};
 }
 
 Netdev::Peer Netdev::disable_peer_offloads() const {
-  const NlSocket s = route_socket();
-  if (!s) return {.is_veth = false, .name = {}, .error = "no netlink socket"};
-  rtnl_link* raw = nullptr;
-  if (rtnl_link_get_kernel(s.get(), 0, name_.c_str(), &raw) != 0) {
-    return {.is_veth = false, .name = {}, .error = "no such interface"};
-  }
-  const std::unique_ptr<rtnl_link, LinkPut> link(raw);
-  const char* kind = rtnl_link_get_type(link.get());
-  if (kind == nullptr || std::strcmp(kind, "veth") != 0) return {.is_veth = false, .name = {}, .error = {}};
+  Peer peer;
+  std::string wrong;
+  peer.error = at_peer(name_, peer.is_veth, [&](const std::string& name) {
+    peer.name = name;
+    peer.before = Netdev(name).settings();
+    wrong = Netdev(name).disable_offloads();
+  });
+  if (peer.error.empty()) peer.error = wrong;
+  return peer;
+}
 
-  const auto index = static_cast<unsigned>(rtnl_link_get_link(link.get()));
-  std::int32_t wanted = -1;
-  if (rtnl_link_get_link_netnsid(link.get(), &wanted) != 0) return prepare_in_namespace(-1, index);
-  for (const std::string& file : namespace_files()) {
-    const Fd fd(open(file.c_str(), O_RDONLY | O_CLOEXEC));
-    if (fd.get() >= 0 && nsid_of(fd.get()) == wanted) return prepare_in_namespace(fd.get(), index);
-  }
-  return {.is_veth = true, .name = {}, .error = "its network namespace has neither a name nor a process"};
+void Netdev::restore_peer_offloads(const Settings& before) const {
+  bool is_veth = false;
+  static_cast<void>(at_peer(name_, is_veth, [&](const std::string& name) {
+    if (Netdev(name).index() == before.index) set_offloads(name, before);
+  }));
 }
 
 }  // namespace weft::ports

@@ -69,10 +69,18 @@ Plan plan_pci(const PortInfo& info, std::uint32_t mtu) {
   return plan;
 }
 
+// How both ends of a pair were before they were prepared.
+struct VethBefore {
+  Netdev::Settings near;
+  Netdev::Settings far;
+};
+
 // Prepares both ends of the pair; what it cannot do at the far end it logs, with what the user can do.
-std::string prepare_veth(const std::string& interface, std::uint32_t& mtu) {
+// @param mtu  0 asks for the interface's own, which it becomes
+std::string prepare_veth(const std::string& interface, std::uint32_t& mtu, VethBefore& before) {
   const Netdev netdev(interface);
   if (!netdev.exists()) return "no network interface '" + interface + "' in this network namespace";
+  if (netdev.index() != before.near.index) before = {netdev.settings(), {}};
   if (mtu != 0) {
     if (auto error = netdev.set_mtu(mtu); !error.empty()) return error;
   }
@@ -85,6 +93,7 @@ std::string prepare_veth(const std::string& interface, std::uint32_t& mtu) {
   if (auto error = netdev.disable_offloads(); !error.empty()) return error;
   if (auto error = netdev.set_up(); !error.empty()) return error;
   const Netdev::Peer peer = netdev.disable_peer_offloads();
+  if (before.far.index == 0) before.far = peer.before;
   if (peer.is_veth && !peer.error.empty()) {
     spdlog::warn(
         "{}: the other end{} keeps its offloads ({}): TCP and UDP from it may carry no checksum; run "
@@ -103,14 +112,19 @@ Plan plan_veth(const PortInfo& info, std::uint32_t mtu, const PortEnvironment& e
                   std::to_string(pipeline::kAfPacketBufferBytes + RTE_PKTMBUF_HEADROOM));
   }
   Plan plan;
-  plan.error = prepare_veth(interface, mtu);
+  const auto before = std::make_shared<VethBefore>();
+  plan.device.prepare = [interface, before](std::uint32_t& bytes) { return prepare_veth(interface, bytes, *before); };
   plan.mtu_bytes = mtu;
+  plan.error = plan.device.prepare(plan.mtu_bytes);
+  plan.device.restore = [interface, before] {
+    Netdev(interface).restore_peer_offloads(before->far);
+    Netdev(interface).restore(before->near);
+  };
   plan.device.devargs = unique_name("af_packet") + ",iface=" + interface +
                         ",framesz=" + std::to_string(pipeline::kAfPacketFrameSize) +
                         ",blocksz=" + std::to_string(pipeline::kAfPacketBlockSize) +
                         ",framecnt=" + std::to_string(pipeline::kAfPacketRingFrames) + ",qdisc_bypass=1";
-  plan.device.link = Netdev(interface);
-  plan.device.ring_interface = interface;
+  plan.device.interface = Netdev(interface);
   return plan;
 }
 
@@ -180,6 +194,7 @@ struct Capture {
   std::uint64_t packets = 0;
   std::uint32_t longest = 0;  ///< bytes
   std::string error{};
+  std::vector<std::string> warnings{};
 };
 
 Capture examine_capture(const std::string& file) {
@@ -195,14 +210,24 @@ Capture examine_capture(const std::string& file) {
   pcap_pkthdr* header = nullptr;
   const u_char* data = nullptr;
   int result = 0;
+  std::uint64_t cut = 0;
   while ((result = pcap_next_ex(handle, &header, &data)) == 1) {
     ++capture.packets;
+    if (header->caplen < header->len) ++cut;
     capture.longest = std::max(capture.longest, header->caplen);
   }
   if (pcap_datalink(handle) != DLT_EN10MB) {
     capture.error = file + " does not hold Ethernet frames";
+  } else if (result == PCAP_ERROR && std::string_view(pcap_geterr(handle)).starts_with("truncated dump file")) {
+    // Whoever captured was ended while it wrote.
+    capture.warnings.push_back("the file ends in the middle of a packet; the " + std::to_string(capture.packets) +
+                               " before it are taken");
   } else if (result == PCAP_ERROR) {
     capture.error = file + ": " + pcap_geterr(handle);
+  }
+  if (cut != 0) {
+    capture.warnings.push_back(std::to_string(cut) + " of " + std::to_string(capture.packets) +
+                               " packets were cut when they were captured (snaplen), and are received as cut frames");
   }
   pcap_close(handle);
   return capture;
@@ -212,15 +237,17 @@ Plan plan_pcap(const PortInfo& info, std::uint32_t mtu, const PortEnvironment& e
   if (const auto bad = reserved_character(info.device, {"rx_file", "tx_file"})) return refuse(*bad);
   Plan plan;
   plan.mtu_bytes = mtu != 0 ? mtu : kDefaultMtu;
-  plan.device.devargs = unique_name("pcap");
-  plan.device.takes_chains = true;  // it gathers them
+  plan.device.takes_chains = true;  // the writer gathers them, and what has none frees them
   plan.device.finite_packets = 0;
+  plan.device.name = "pcap";
+  plan.device.devargs = unique_name("null") + ",no-rx=1";
   if (info.device.has("rx_file")) {
     const std::string& file = info.device["rx_file"].string();
     const Capture capture = examine_capture(file);
     if (!capture.error.empty()) return refuse(capture.error);
     plan.device.finite_packets = capture.packets;
-    plan.device.devargs += ",rx_pcap=" + file;
+    for (const std::string& warning : capture.warnings) spdlog::warn("{}: {}", file, warning);
+    plan.device.devargs = unique_name("pcap") + ",rx_pcap=" + file;
     if (info.device["infinite"].boolean()) {
       if (capture.packets == 0) return refuse(file + " holds no packet to repeat");
       // The driver replays the first buffer of a packet only, with the length of all.
@@ -232,7 +259,11 @@ Plan plan_pcap(const PortInfo& info, std::uint32_t mtu, const PortEnvironment& e
       plan.device.finite_packets = std::nullopt;
     }
   }
-  if (info.device.has("tx_file")) plan.device.devargs += ",tx_pcap=" + info.device["tx_file"].string();
+  if (info.device.has("tx_file")) {
+    std::string error;
+    plan.device.writer = CaptureWriter::create(info.device["tx_file"].string(), error);
+    if (!error.empty()) return refuse(error);
+  }
   return plan;
 }
 
@@ -279,7 +310,10 @@ OpenedPort open_port(const PortInfo& info, const PortEnvironment& environment) {
     return opened;
   }
   const Plan plan = plan_device(info, info.mtu_bytes, environment);
-  if (!plan.error.empty()) return {nullptr, plan.error};
+  if (!plan.error.empty()) {
+    if (plan.device.restore) plan.device.restore();
+    return {nullptr, plan.error};
+  }
   opened.port = EthPort::open(info, plan.mtu_bytes, plan.device, environment, opened.error);
   if (opened.port && info.type == "tap") opened.error = prepare_tap(info.device["interface"].string(), plan.mtu_bytes);
   return opened;

@@ -13,6 +13,20 @@ wire::MacAddress derived_mac(const pipeline::PortInfo& info, std::uint64_t seed)
   return wire::MacAddress::from_u64(std::uint64_t{0x02} << 40 | (hash & 0xffffffff) << 8 | (info.index & 0xff));
 }
 
+std::string Port::shut(ShutBy who, bool shut) {
+  const std::uint8_t before = shut_.load(std::memory_order_relaxed);
+  const auto bit = static_cast<std::uint8_t>(who);
+  const auto after = static_cast<std::uint8_t>(shut ? before | bit : before & ~bit);
+  if (who == ShutBy::command && !shut && after != 0) {
+    return "its interface in the kernel is down (ip link set IFACE up); the port has no link until both are up";
+  }
+  if (who == ShutBy::kernel && before == after) return "";
+  // A command to open it asks for the link even when nobody had shut it: it may have been taken down elsewhere.
+  const std::string error = after != 0 && before != 0 ? "" : set_link(after == 0);
+  if (error.empty() || who != ShutBy::command) shut_.store(after, std::memory_order_relaxed);
+  return error;
+}
+
 std::uint32_t buffer_bytes(rte_mempool* pool) noexcept {
   return rte_pktmbuf_data_room_size(pool) - RTE_PKTMBUF_HEADROOM;
 }

@@ -4,9 +4,11 @@
 // What a worker and the control plane know of a device: receive, transmit, link, counters.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "switch/pipeline/pipeline.h"
 #include "switch/pipeline/switch_info.h"
@@ -19,6 +21,22 @@ struct DeviceStats {
   std::uint64_t rx_errors = 0;   ///< broken or truncated frames
   std::uint64_t rx_no_mbuf = 0;  ///< lost because no packet buffer was left
   std::uint64_t tx_errors = 0;   ///< taken from weft and not sent
+  /// Of the kernel's interface behind the port, when there is one: what the kernel dropped on the way in (frames larger
+  /// than the interface's MTU, for one) and on the way out. Not in the counts above.
+  std::uint64_t kernel_rx_dropped = 0;
+  std::uint64_t kernel_tx_dropped = 0;
+};
+
+/// Something that an operator should read about a port.
+struct PortNews {
+  bool warning = false;
+  std::string text;
+};
+
+/// Who has shut a port. It is open when nobody has.
+enum class ShutBy : std::uint8_t {
+  command = 1,  ///< an operator or a scheduled fault
+  kernel = 2,   ///< its interface in the kernel was taken down
 };
 
 /// One device. receive() is called by the workers that poll its queues, transmit() by the port's owner, the rest by
@@ -51,6 +69,21 @@ class Port : public pipeline::PortTx {
   /// Control thread.
   [[nodiscard]] virtual std::string set_link(bool /*up*/) { return "a port of this type has no link to take down"; }
 
+  /// Shuts the port, or opens it again for one of those who may: a shut port has no link where the device can do that,
+  /// and receives and sends nothing. Empty, or why the link stays as it is; then, for ShutBy::command, nothing has
+  /// changed. Control thread.
+  [[nodiscard]] std::string shut(ShutBy who, bool shut);
+  [[nodiscard]] bool is_shut() const noexcept { return shut_.load(std::memory_order_relaxed) != 0; }
+  /// The port has a link and nobody has shut it.
+  [[nodiscard]] bool is_up() const noexcept { return !is_shut() && link_up(); }
+
+  /// Looks after the device: makes good what events of its link left behind, takes an interface up again that was away,
+  /// and follows its MTU. Call now and then, and after each event of the kernel's about an interface. Control thread.
+  [[nodiscard]] virtual std::vector<PortNews> supervise() { return {}; }
+  /// Writes what the port has taken and still holds in memory. Empty, or why some of what was sent is not where it
+  /// belongs. When no worker transmits any more.
+  [[nodiscard]] virtual std::string finish() { return ""; }
+
   /// Changes the MTU of an open device. Empty, or why it stays as it is. Control thread.
   [[nodiscard]] virtual std::string set_mtu(const pipeline::PortInfo& /*info*/, std::uint32_t mtu_bytes) {
     mtu_bytes_ = mtu_bytes;
@@ -58,11 +91,15 @@ class Port : public pipeline::PortTx {
   }
 
   [[nodiscard]] wire::MacAddress mac() const noexcept { return mac_; }
-  [[nodiscard]] std::uint32_t mtu_bytes() const noexcept { return mtu_bytes_; }
+  /// Largest IP packet; follows the device's interface.
+  [[nodiscard]] std::uint32_t mtu_bytes() const noexcept { return mtu_bytes_.load(std::memory_order_relaxed); }
 
  protected:
   wire::MacAddress mac_{};
-  std::uint32_t mtu_bytes_ = 4200;
+  std::atomic<std::uint32_t> mtu_bytes_{4200};
+
+ private:
+  std::atomic<std::uint8_t> shut_{0};  ///< of ShutBy
 };
 
 /// What it takes to open devices.

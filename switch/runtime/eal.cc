@@ -42,6 +42,29 @@ std::uint64_t free_hugepages_mb() {
   return total_kb / 1024;
 }
 
+// Memory that the process could still get: of the machine, and of its control group (cgroups(7), version 2).
+std::uint64_t available_memory_mb() {
+  std::uint64_t available_kb = ~std::uint64_t{0};
+  std::ifstream meminfo("/proc/meminfo");
+  for (std::string key; meminfo >> key;) {
+    std::uint64_t value = 0;
+    std::string unit;
+    meminfo >> value;
+    std::getline(meminfo, unit);
+    if (key == "MemAvailable:") available_kb = value;
+  }
+  std::string group;
+  std::getline(std::ifstream("/proc/self/cgroup") >> std::ws, group);
+  if (group.starts_with("0::")) {
+    const std::string folder = "/sys/fs/cgroup" + group.substr(3) + "/";
+    std::uint64_t most = 0, used = 0;
+    if (std::ifstream(folder + "memory.max") >> most && std::ifstream(folder + "memory.current") >> used) {
+      available_kb = std::min(available_kb, most > used ? (most - used) / 1024 : 0);
+    }
+  }
+  return available_kb / 1024;
+}
+
 std::uint64_t needed_memory_mb(const config::EalConfig& config) {
   if (config.memory_mb) return *config.memory_mb;
   const std::uint64_t buffer = sizeof(rte_mbuf) + pipeline::kMetaSize + config.mbuf_data_room_bytes + 128;
@@ -71,6 +94,14 @@ void choose_memory(const config::EalConfig& config, Eal& eal, std::vector<std::s
   eal.hugepages = config.hugepages != config::Hugepages::off && available >= needed;
   if (eal.hugepages) {
     arguments.push_back("--in-memory");
+    return;
+  }
+  // Memory that is not there is found out when it is touched, and then other processes are ended for it.
+  const std::uint64_t memory = available_memory_mb();
+  if (needed > memory) {
+    eal.error = std::to_string(needed) + " MiB of memory are needed (" +
+                (config.memory_mb ? "eal.memory_mb" : "eal.mbufs and their size") + "), and " + std::to_string(memory) +
+                " MiB are available";
     return;
   }
   for (const char* argument : {"--no-huge", "--no-shconf", "-m"}) arguments.emplace_back(argument);
@@ -129,6 +160,9 @@ Eal start_eal(const config::EalConfig& config, const std::vector<std::string>& p
   for (std::string& argument : arguments) pointers.push_back(argument.data());
   if (rte_eal_init(static_cast<int>(pointers.size()), pointers.data()) < 0) {
     eal.error = std::string("DPDK did not start: ") + rte_strerror(rte_errno);
+    for (const std::string& argument : config.extra_args) {
+      eal.error += (&argument == config.extra_args.data() ? "; eal.extra_args: " : " ") + argument;
+    }
   }
   return eal;
 }

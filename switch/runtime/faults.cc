@@ -66,7 +66,7 @@ std::string text_of(const PortChange& change) {
 std::string Runtime::Operation::change_port(Switch& s, pipeline::PortIndex port, const PortChange& change) {
   const PortInfo& info = s.state->info().ports[port];
   if (change.link_up) {
-    if (auto error = s.ports[port]->set_link(*change.link_up); !error.empty()) return error;
+    if (auto error = s.ports[port]->shut(ports::ShutBy::command, !*change.link_up); !error.empty()) return error;
     runtime_.supervise_links();
   }
   if (!change.rate_mbps && !change.delay_ns) return "";

@@ -52,7 +52,7 @@ void set_up_log(config::LogLevel level) {
     spdlog::set_formatter(std::move(formatter));
   } else {
     spdlog::set_default_logger(spdlog::stderr_color_mt("weft"));
-    spdlog::set_pattern("%^%l%$: %v");
+    spdlog::set_pattern("%Y-%m-%d %H:%M:%S.%e %^%l%$: %v");
   }
   set_log_level(level);
 }

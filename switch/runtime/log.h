@@ -14,8 +14,8 @@
 
 namespace weft {
 
-/// Sends the log to stderr: with colours for a terminal; with priorities (sd-daemon(3)) when systemd's journal reads
-/// it, which adds the time itself. Call once, before the first message.
+/// Sends the log to stderr: with local time, and colours for a terminal; with priorities (sd-daemon(3)) when systemd's
+/// journal reads it, which adds the time itself. Call once, before the first message.
 void set_up_log(config::LogLevel level);
 /// Writes from now on what is at least as important.
 void set_log_level(config::LogLevel level);

@@ -300,8 +300,7 @@ void Runtime::build_changed(const Config& next, std::vector<Plan>& plans) {
   for (Plan& plan : plans) {
     if (!plan.changed) continue;
     plan.made = build_switch(plan.info, next.source, plan.ports, plan.owners, plan.old);
-    for (const PortInfo& port : plan.info.ports)
-      plan.made.state->set_link(port.index, plan.ports[port.index]->link_up());
+    for (const PortInfo& port : plan.info.ports) plan.made.state->set_link(port.index, plan.ports[port.index]->is_up());
   }
 }
 
@@ -335,6 +334,9 @@ void Runtime::exchange(Config& next, std::vector<Plan>& plans) {
     for (auto& worker : workers_) worker->go_on();
     for (Plan& plan : plans) {
       if (plan.changed && plan.made.kernel) plan.made.kernel->attach(*plan.made.state);
+    }
+    for (Plan& plan : plans) {
+      if (plan.changed) plan.made.state->announce_links();
     }
     for (Plan& plan : plans) running.push_back(std::move(plan.changed ? plan.made : *plan.old));
     switches_.swap(running);

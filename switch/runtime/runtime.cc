@@ -13,6 +13,7 @@
 
 #include "switch/config/qos_speed.h"
 #include "switch/ports/link_port.h"
+#include "switch/ports/netdev.h"
 #include "switch/runtime/operation.h"
 
 namespace weft {
@@ -28,8 +29,10 @@ constexpr std::uint32_t kDevicePackets = 1024;
 constexpr TimeNs kLinkPeriodNs = 200'000'000;
 constexpr TimeNs kHousekeepingNs = 1'000'000'000;
 constexpr std::uint32_t kLinkMessages = 6;
+constexpr std::uint32_t kRoceMtu = 4200;  // a payload of 4096 bytes and every header that may come with it
 constexpr TimeNs kLinkMessagesNs = 60'000'000'000;
 constexpr milliseconds kDrainTime{1000};
+constexpr milliseconds kStartTime{5000};  // a worker's first loop, on a machine that has other things to do
 constexpr milliseconds kFlushTime{100};
 constexpr int kFlushRounds = 3;
 constexpr int kDropRounds = 10'000;
@@ -86,6 +89,7 @@ std::string Runtime::build(const Eal& eal) {
   for (Switch& s : switches_) all.push_back(&s);
   std::vector<Polling> polling = make_polling(all);
   for (std::size_t w = 0; w < workers_.size(); ++w) workers_[w]->set_polling(std::move(polling[w]));
+  warn_of_small_mtus();
   supervise_links();
   for (Switch& s : switches_) {
     if (auto error = open_kernel(s, nullptr); !error.empty()) return error;
@@ -104,7 +108,27 @@ std::string Runtime::open_port(const pipeline::SwitchInfo& info, const pipeline:
   return "";
 }
 
+// All at once, so that whoever makes them has the whole list.
+std::string Runtime::missing_interfaces() const {
+  std::string error;
+  for (const pipeline::SwitchInfo& info : config_.switches) {
+    for (const pipeline::PortInfo& port : info.ports) {
+      if (port.type != "veth") continue;
+      const std::string& name = port.device["interface"].string();
+      if (ports::Netdev(name).exists()) continue;
+      const std::string of = "port " + info.name + "/" + port.name;
+      if (error.empty()) {
+        error = at(port.mark) + of + ": no network interface '" + name + "' in this network namespace";
+      } else {
+        error += ", nor '" + name + "' (" + of + ")";
+      }
+    }
+  }
+  return error;
+}
+
 std::string Runtime::open_ports(OpenedPorts& opened) {
+  if (auto error = missing_interfaces(); !error.empty()) return error;
   for (const pipeline::SwitchInfo& info : config_.switches) {
     auto& row = opened.emplace_back(info.ports.size());
     for (const pipeline::PortInfo& port : info.ports) {
@@ -214,13 +238,25 @@ std::vector<Polling> Runtime::make_polling(const std::vector<Switch*>& switches)
 }
 
 void Runtime::start() {
-  const std::lock_guard reload_lock(reload_mutex_);
-  reloads_ = true;
-  // The control service may already ask.
-  const std::lock_guard lock(running_mutex_);
-  started_ = clock_.now();
-  running_ = true;
-  for (std::size_t i = 0; i < workers_.size(); ++i) rte_eal_remote_launch(run_worker, workers_[i].get(), lcores_[i]);
+  {
+    const std::lock_guard reload_lock(reload_mutex_);
+    reloads_ = true;
+    // The control service may already ask.
+    const std::lock_guard lock(running_mutex_);
+    started_ = clock_.now();
+    running_ = true;
+    for (std::size_t i = 0; i < workers_.size(); ++i) rte_eal_remote_launch(run_worker, workers_[i].get(), lcores_[i]);
+  }
+  const auto end = std::chrono::steady_clock::now() + kStartTime;
+  for (const auto& worker : workers_) {
+    while (worker->usage().loops == 0 && std::chrono::steady_clock::now() < end) {
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+    }
+  }
+  // Links that came up since they were opened.
+  const std::shared_lock lock(switches_mutex_);
+  supervise_links();
+  for (Switch& s : switches_) s.state->announce_links();
 }
 
 void Runtime::await_workers() const {
@@ -230,16 +266,63 @@ void Runtime::await_workers() const {
 void Runtime::supervise_links() {
   const std::lock_guard lock(links_mutex_);
   for (Switch& s : switches_) {
-    for (const pipeline::PortInfo& port : s.state->info().ports) {
-      const bool up = s.ports[port.index]->link_up();
-      if (up != s.state->link_up(port.index)) {
-        const std::string name = s.state->info().name + "/" + port.name;
-        if (const auto line = link_log_.admit(clock_.now(), name)) {
-          spdlog::info("{}: link {}{}", name, up ? "up" : "down", line->note());
-        }
-        s.state->set_link(port.index, up);
+    for (const pipeline::PortInfo& port : s.state->info().ports) supervise(s, port);
+  }
+}
+
+void Runtime::supervise(Switch& s, const pipeline::PortInfo& port) {
+  ports::Port& device = *s.ports[port.index];
+  const std::string name = s.state->info().name + "/" + port.name;
+  const auto say = [&](bool warning, const std::string& text) {
+    const auto line = link_log_.admit(clock_.now(), name);
+    if (line) spdlog::log(warning ? spdlog::level::warn : spdlog::level::info, "{}: {}{}", name, text, line->note());
+  };
+  const std::uint32_t mtu_before = device.mtu_bytes();
+  for (const ports::PortNews& news : device.supervise()) say(news.warning, news.text);
+  if (s.kernel) follow_kernel(s, port);
+  if (device.mtu_bytes() != mtu_before) {
+    s.state->set_mtu(port.index, device.mtu_bytes());
+    if (s.kernel) s.kernel->set_mtu(port.index, device.mtu_bytes());
+  }
+  const bool up = device.is_up();
+  if (up == s.state->link_up(port.index)) return;
+  say(false, std::string("link ") + (up ? "up" : "down") + (device.is_shut() ? " (shut)" : ""));
+  s.state->set_link(port.index, up);
+}
+
+// Whoever takes the interface of a port down, or gives it another MTU, means the port.
+void Runtime::follow_kernel(Switch& s, const pipeline::PortInfo& port) {
+  const auto wishes = s.kernel->wishes(port.index);
+  if (!wishes) return;
+  ports::Port& device = *s.ports[port.index];
+  // A device that has no link to take down is shut all the same: nothing is received from it or sent to it.
+  static_cast<void>(device.shut(ports::ShutBy::kernel, !wishes->up));
+  if (!wishes->mtu_bytes || *wishes->mtu_bytes == device.mtu_bytes()) return;
+  const std::string error = device.set_mtu(port, *wishes->mtu_bytes);
+  if (error.empty()) return;
+  spdlog::warn("{}/{}: its interface in the kernel asks for an MTU of {}, but {}", s.state->info().name, port.name,
+               *wishes->mtu_bytes, error);
+  s.kernel->set_mtu(port.index, device.mtu_bytes());
+}
+
+// RoCE frames that a port cannot take vanish before weft sees them.
+void Runtime::warn_of_small_mtus() const {
+  for (const Switch& s : switches_) {
+    const pipeline::SwitchInfo& info = s.state->info();
+    const bool roce = std::any_of(info.pipeline.begin(), info.pipeline.end(),
+                                  [](const pipeline::StageSpec& stage) { return stage.name == "rdma_track"; });
+    std::string names;
+    for (const pipeline::PortInfo& port : info.ports) {
+      const bool real = port.type == "veth" || port.type == "tap" || port.type == "pci";
+      if (real && port.mtu_bytes < kRoceMtu) {
+        names += (names.empty() ? "" : ", ") + port.name + " (" + std::to_string(port.mtu_bytes) + ")";
       }
     }
+    if (!roce || names.empty()) continue;
+    spdlog::warn(
+        "{}: RoCE with a path MTU of 4096 needs ports with an MTU of {}, and these have less: {}; set "
+        "mtu_bytes: {}, and as much on the hosts, unless they use a smaller path MTU",
+        info.name, kRoceMtu, names, kRoceMtu);
   }
 }
 
@@ -319,7 +402,7 @@ void Runtime::run(const Limits& limits) {
     const TimeNs now = clock_.now();
     const auto duration = static_cast<TimeNs>(limits.duration.count()) * 1'000'000;
     if (duration != 0 && now - started_ >= duration) break;
-    if (now >= next_links) {
+    if (link_events_.any() || now >= next_links) {
       supervise_links();
       next_links = now + kLinkPeriodNs;
     }
@@ -361,6 +444,18 @@ void Runtime::drain() {
   }
   stop_workers();
   drop_what_is_left();
+  finish_outputs();
+}
+
+void Runtime::finish_outputs() {
+  for (Switch& s : switches_) {
+    for (const pipeline::PortInfo& port : s.state->info().ports) {
+      const std::string error = s.ports[port.index]->finish();
+      if (error.empty()) continue;
+      outputs_complete_ = false;
+      spdlog::error("{}/{}: {}", s.state->info().name, port.name, error);
+    }
+  }
 }
 
 void Runtime::stop_workers() {

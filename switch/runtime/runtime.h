@@ -17,6 +17,7 @@
 #include "switch/kernel/kernel_switch.h"
 #include "switch/pipeline/pool.h"
 #include "switch/pipeline/registry.h"
+#include "switch/ports/link_events.h"
 #include "switch/runtime/eal.h"
 #include "switch/runtime/log.h"
 #include "switch/runtime/service_manager.h"
@@ -37,7 +38,7 @@ class Runtime : public api::Backend {
           std::string& error);
   ~Runtime() override;
 
-  /// Starts the workers.
+  /// Starts the workers; returns when all of them forward.
   void start();
   /// Returns when no worker is in a burst any more that it had begun before. Any thread but a worker.
   void await_workers() const;
@@ -54,6 +55,8 @@ class Runtime : public api::Backend {
 
   /// Final or current counters; see switch/observe/README.md for the layout.
   [[nodiscard]] nlohmann::ordered_json counters();
+  /// True when everything that was sent has arrived in its file; otherwise the log says what has not. After run().
+  [[nodiscard]] bool outputs_complete() const noexcept { return outputs_complete_; }
   /// True when every packet of every switch is accounted for. Only meaningful after run().
   [[nodiscard]] bool balanced();
 
@@ -88,6 +91,7 @@ class Runtime : public api::Backend {
 
   using OpenedPorts = std::vector<std::vector<std::shared_ptr<ports::Port>>>;  ///< by switch and PortIndex
   std::string build(const Eal& eal);
+  [[nodiscard]] std::string missing_interfaces() const;
   std::string open_ports(OpenedPorts& opened);
   std::string open_port(const pipeline::SwitchInfo& info, const pipeline::PortInfo& port,
                         std::shared_ptr<ports::Port>& opened);
@@ -115,8 +119,11 @@ class Runtime : public api::Backend {
   void count_retired(const Switch& s);
   void adopt_rings(TimeNs now, std::vector<Plan>& plans, const std::vector<Switch*>& removed);
 
-  // Tells the switches what their devices say. Main thread, or whoever has just changed a link.
+  // Looks after the devices, and tells the switches what they say. Main thread, or whoever has just changed a link.
   void supervise_links();
+  void supervise(Switch& s, const pipeline::PortInfo& port);
+  void follow_kernel(Switch& s, const pipeline::PortInfo& port);
+  void warn_of_small_mtus() const;
   // Runs the task for every switch on every worker, one worker after the other.
   void for_each_worker(const std::function<void(Switch&, std::size_t)>& task);
   void warn_of_endless_inputs() const;
@@ -128,6 +135,7 @@ class Runtime : public api::Backend {
   void drain();
   void stop_workers();
   void drop_what_is_left();
+  void finish_outputs();
   [[nodiscard]] std::vector<api::TableInfo> all_tables() const;
   [[nodiscard]] api::ShowResult config_table(const std::string& switch_name, std::size_t max_rows) const;
   // Rows of a table of one switch; false when there are more than `max_rows`.
@@ -152,6 +160,7 @@ class Runtime : public api::Backend {
   std::vector<unsigned> lcores_;
   std::mutex running_mutex_;  ///< held over calls to workers, so that these do not end meanwhile
   bool running_ = false;
+  bool outputs_complete_ = true;
   std::mutex reload_mutex_;  ///< one reload at a time; taken before switches_mutex_, and that before running_mutex_
   bool reloads_ = false;     ///< between start() and the end of run()
   bool keep_log_level_ = false;
@@ -160,6 +169,7 @@ class Runtime : public api::Backend {
   std::atomic<TimeNs> started_;
   std::mutex links_mutex_;  ///< over supervise_links()
   LogLimit link_log_;
+  ports::LinkEvents link_events_;
   std::atomic<TimeNs> stopped_{0};
 
   class Operation;

@@ -75,6 +75,16 @@ void Interfaces::replace(std::span<const pipeline::InterfaceAddress> addresses, 
     next[i].mtu_bytes = ports()[i].mtu_bytes;
   }
   fill(next, addresses);
+  exchange(std::move(next), domain);
+}
+
+void Interfaces::set_mtu(PortIndex port, std::uint32_t mtu_bytes, RcuDomain& domain) {
+  Ports next = ports();
+  next[port].mtu_bytes = mtu_bytes;
+  exchange(std::move(next), domain);
+}
+
+void Interfaces::exchange(Ports next, RcuDomain& domain) {
   std::shared_ptr<const Ports> old(ports_.exchange(new Ports(std::move(next)), std::memory_order_acq_rel));
   domain.defer([old = std::move(old)]() mutable { old.reset(); });
 }

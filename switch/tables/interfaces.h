@@ -20,7 +20,8 @@ namespace weft::tables {
 /// configured one, or the one that RFC 4291 appendix A makes of the port's MAC address. With SwitchInfo::kernel it has
 /// none of its own: the kernel says which.
 ///
-/// Workers may call everything but replace() at any time; a reference is good until their next RcuDomain::quiescent().
+/// Workers may call everything but replace() and set_mtu() at any time; a reference is good until their next
+/// RcuDomain::quiescent().
 class Interfaces {
  public:
   struct Interface {
@@ -40,6 +41,9 @@ class Interfaces {
 
   /// Control thread: exchanges the addresses of all ports for these.
   void replace(std::span<const pipeline::InterfaceAddress> addresses, RcuDomain& domain);
+
+  /// Control thread: a port has another MTU. Next hops know the one from when they were made.
+  void set_mtu(pipeline::PortIndex port, std::uint32_t mtu_bytes, RcuDomain& domain);
 
   [[nodiscard]] std::size_t size() const noexcept { return ports().size(); }
   [[nodiscard]] const Interface& operator[](pipeline::PortIndex port) const noexcept { return ports()[port]; }
@@ -68,6 +72,7 @@ class Interfaces {
  private:
   using Ports = std::vector<Interface>;
   static void fill(Ports& ports, std::span<const pipeline::InterfaceAddress> addresses);
+  void exchange(Ports next, RcuDomain& domain);
   [[nodiscard]] const Ports& ports() const noexcept { return *ports_.load(std::memory_order_acquire); }
 
   std::atomic<const Ports*> ports_;

@@ -65,6 +65,8 @@ class NextHops {
 
   /// @param id  with is_hop()
   [[nodiscard]] const NextHop& hop(NextHopId id) const noexcept { return hops_[id - kFirstHop]; }
+  /// All of them.
+  [[nodiscard]] std::span<const NextHop> hops() const noexcept { return hops_; }
   /// Members in the order of the configuration, all with is_hop().
   /// @param id  with is_group()
   [[nodiscard]] std::span<const NextHopId> members(NextHopId id) const noexcept {

@@ -133,6 +133,43 @@ class Kernel(unittest.TestCase):
             wait_for("two paths", lambda: len(routes(l)["10.99.0.0/16"]["next_hops"]) == 2)
             l.stop()
 
+    def test_an_interface_that_is_taken_down_shuts_its_port_and_gives_it_its_mtu(self):
+        with lab.Lab() as l:
+            a, b = l.routed_hosts()
+            c = ControlPlane(l, "c")
+            l.start(switch("tor", {"p0": veth(a), "p1": veth(b)}, c, ADDRESSES))
+            wait_for("an answer", lambda: a.ping("10.77.2.2", count=1) == 1)
+            row = lambda name: next(row for row in l.show("ports") if row["port"] == name)
+            drops = lambda: {row["reason"]: row["packets"] for row in l.show("drops")}
+
+            c.ip("link", "set", "p0", "down")
+            wait_for("p0 shut", lambda: row("p0")["link"] == "down")
+            self.assertEqual((row("p0")["admin"], row("p1")["admin"]), ("down", "up"))
+            self.assertIn("NO-CARRIER", a.ip("link", "show", "eth0"))
+            before = row("p1")["tx_packets"]
+            self.assertEqual(a.ping("10.77.2.2", count=2), 0)
+            self.assertEqual(row("p1")["tx_packets"], before)
+            # A command does not open what the kernel has shut.
+            weftctl = (os.path.join(lab.BIN, "weftctl"), "--socket", l.socket, "set", "port", "p0", "link=up")
+            refused = subprocess.run(weftctl, capture_output=True, text=True, timeout=30)
+            self.assertNotEqual(refused.returncode, 0)
+            self.assertIn("its interface in the kernel is down", refused.stderr)
+
+            c.ip("link", "set", "p0", "up")
+            wait_for("p0 open", lambda: row("p0")["link"] == "up" and row("p0")["admin"] == "up")
+            wait_for("an answer", lambda: a.ping("10.77.2.2", count=1) == 1)
+
+            # The MTU is the port's, and the router says so to whoever sends more.
+            c.ip("link", "set", "p1", "mtu", "1400")
+            wait_for("the MTU", lambda: row("p1")["mtu"] == 1400)
+            large = ("ping", "-c", "1", "-W", "2", "-M", "do", "-s", "1400", "10.77.2.2")
+            wait_for("a word of the router", lambda: re.search("mtu ?= ?1400", a.execute(*large, check=False)))
+            self.assertGreater(drops()["egress_mtu"], 0)
+            # And the other way round: the interface has the MTU of the device.
+            lab.run("ip", "link", "set", b.port_interface, "mtu", "1300")
+            wait_for("the MTU", lambda: " mtu 1300 " in c.ip("link", "show", "p1"))
+            l.stop()
+
     def test_a_flood_to_the_kernel_is_limited_and_counted_by_port(self):
         with lab.Lab() as l:
             a, b = l.routed_hosts()

@@ -228,6 +228,7 @@ class Rnic(unittest.TestCase):
         with self.fabric() as (l, (a, b)):
             silent = self.client(a, "write_bw", "10.77.0.9", "--timeout", "2", code=3)
             self.assertIn("does not answer ARP", silent.stderr)
+            self.assertIn("loopback", self.client(a, "write_bw", B, "-i", "lo", code=2).stderr)
             self.assertIn("no route", self.client(a, "write_bw", "192.0.2.1", code=3).stderr)
             with self.server(b):
                 refused = self.client(a, "write_bw", B, "-p", "1", code=3)

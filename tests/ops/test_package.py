@@ -101,6 +101,27 @@ class Package(unittest.TestCase):
         self.assertGreater(json.loads(read(out))["summary"]["completion_ms"], 0)
         self.assertEqual(set(glob.glob("/var/run/dpdk/weft-sim*")) - before, set(), "left behind")
 
+    def test_the_installed_experiments_find_the_files_that_they_name(self):
+        examples = glob.glob(self.installed("usr/share/weft/sim/*.yaml"))
+        self.assertGreaterEqual(len(examples), 5)
+        for path in examples:
+            # A moment of it: 5 says that not all transfers have ended.
+            result = subprocess.run([self.installed("usr/bin/weft-sim"), "run", path, "--quiet", "--set",
+                                     "time_limit_ms=0.01"], capture_output=True, text=True, timeout=100)
+            self.assertIn(result.returncode, (0, 5), path + ": " + result.stderr)
+
+    def test_the_manual_pages_say_what_only_the_source_trees_readmes_said_before(self):
+        page = lambda path: read(self.installed("usr/share/man/" + path)).replace("\\-", "-")
+        sim, lab, switch = page("man1/weft-sim.1"), page("man1/weft-lab.1"), page("man8/weft-switch.8")
+        for key in ("topology", "workload", "nack_filter", "goodput_gbps", "4 packets unaccounted for",
+                    "/usr/share/weft/sim"):
+            self.assertIn(key, sim)
+        for key in ("topology: kind: leaf_spine", "variants", "message_bytes", "/usr/share/weft/conf/labs"):
+            self.assertIn(key, lab)
+        self.assertIn("SIGHUP", switch)
+        for text in (sim, lab):
+            self.assertNotIn("`", text)
+
     def test_it_installs_and_goes_away_without_a_trace(self):
         if os.geteuid() != 0:
             self.skipTest("dpkg needs root")

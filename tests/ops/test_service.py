@@ -171,7 +171,8 @@ class Journal(unittest.TestCase):
     def test_a_redirected_stream_is_no_journal(self):
         with Process() as process:
             process.start(process.write(), environment={"JOURNAL_STREAM": "1:2"})
-            self.assertIn("info: forwarding\n", read(process.log_path))
+            self.assertRegex(read(process.log_path),
+                             r"(?m)^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} info: forwarding$")
 
 
 class Units(unittest.TestCase):

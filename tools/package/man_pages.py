@@ -20,7 +20,10 @@ It needs root, or the capabilities that its ports need: none for captures and ge
 CAP_NET_ADMIN for network interfaces, more for PCI devices."""
 
 SWITCH_END = [
-    ("SIGNALS", [("SIGTERM, SIGINT", "Stops reception, sends what is held (for at most a second), and exits.")]),
+    ("SIGNALS", [
+        ("SIGTERM, SIGINT", "Stops reception, sends what is held (for at most a second), and exits."),
+        ("SIGHUP", "Reads the configuration again and applies all that changed, or nothing, as weftctl reload does."),
+    ]),
     ("ENVIRONMENT", [
         ("NOTIFY_SOCKET, WATCHDOG_USEC", "Set by systemd: readiness, status and watchdog pings go there."),
         ("JOURNAL_STREAM", "Set by systemd: messages get priorities, and neither colours nor times."),
@@ -36,6 +39,11 @@ YAML_ABOUT = """\
 One YAML file describes all switches of a process. Units are part of a key's name: mtu_bytes, rate_mbps, delay_ns.
 Unknown keys are mistakes, with a suggestion; weft-switch --check says everything that is wrong with a file, with line
 and column. /usr/share/weft/conf has working files to copy from, and schema.json for completion in editors."""
+
+
+def read(path):
+    with open(path, encoding="utf-8") as file:
+        return file.read()
 
 
 def escape(text):
@@ -126,7 +134,7 @@ def subcommands(command, help_text):
     return out
 
 
-def command_page(path, section, version, about, description, end, see):
+def command_page(path, section, version, about, description, end, see, more=()):
     name = os.path.basename(path)
     top = Help([path])
     out = header(name, section, version, about)
@@ -137,6 +145,7 @@ def command_page(path, section, version, about, description, end, see):
         out += [".SH COMMANDS", *below]
     for title, lines in top.other_sections():
         out += [f".SH {escape(title.upper().replace('EXIT CODES', 'EXIT STATUS'))}", *verbatim(lines)]
+    out += more
     for title, entries in end:
         out.append(f".SH {title}")
         for term, text in entries:
@@ -215,6 +224,32 @@ def yaml_page(switch, version):
     return out + see_also(("weft-switch", 8), ("weftctl", 1))
 
 
+def section_of(readme, title):
+    """The lines of a section of a README."""
+    return re.search(rf"^## {title}\n(.*?)(?=^## |\Z)", readme, re.S | re.M)[1]
+
+
+def prose(text):
+    """Markdown's paragraphs without its marks; tables become entries."""
+    out = []
+    for block in text.strip().split("\n\n"):
+        rows = re.findall(r"^\| (.*?) \| (.*) \|$", block, re.M)
+        if rows:
+            out += [line for key, what in rows if key != "key" and not set(key) <= set("-|")
+                    for line in entry(key.replace("`", ""), what.replace("`", ""))]
+        else:
+            out += [".PP", *paragraphs(block.replace("`", ""))]
+    return out
+
+
+def sim_sections(readme):
+    """What weft-sim's --help has no room for."""
+    return [".SH EXPERIMENT", "A YAML file.", *prose(section_of(readme, "Experiments")), ".SH SUMMARY",
+            *prose(section_of(readme, "Summary")), ".SH EXIT STATUS",
+            *paragraphs(re.search(r"^Exit codes: (.*)$", readme, re.M)[1]), ".SH FILES",
+            *entry("/usr/share/weft/sim", "Experiments to copy from.")]
+
+
 def lab_page(path, version):
     """weft-lab's help comes from argparse, which lays it out for itself."""
     text = subprocess.run([path, "--help"], capture_output=True, text=True, check=True, timeout=60,
@@ -222,7 +257,10 @@ def lab_page(path, version):
     usage, about, options = re.match(r"usage: (.*?)\n\n(.*?)\n\n(.*)", text, re.S).groups()
     return (header("weft-lab", 1, version, "labs of RNIC hosts and a fabric on one machine") +
             [".SH SYNOPSIS", f"\\fB{escape(' '.join(usage.split()))}\\fR", ".SH DESCRIPTION", escape(about),
-             ".SH OPTIONS", *verbatim(options.splitlines())] + see_also(("weft-switch", 8), ("weft-rnic", 1)))
+             ".SH OPTIONS", *verbatim(options.splitlines()), ".SH FILE",
+             *prose(section_of(read(os.path.join(os.path.dirname(path), "README.md")), "The file")), ".SH FILES",
+             *entry("/usr/share/weft/conf/labs", "Labs to copy from."),
+             *see_also(("weft-switch", 8), ("weft-rnic", 1))])
 
 
 def main():
@@ -238,7 +276,8 @@ def main():
         "weft-rnic.1": command_page(rnic, 1, version, "software RNIC on a network interface", None, [],
                                     (("weft-switch", 8), ("weftctl", 1))),
         "weft-sim.1": command_page(sim, 1, version, "RoCEv2 experiments in virtual time", None, [],
-                                   (("weft-switch", 8), ("weft-lab", 1))),
+                                   (("weft-switch", 8), ("weft-lab", 1)),
+                                   sim_sections(read(os.path.join(os.path.dirname(lab), "../sim/README.md")))),
         "weft-lab.1": lab_page(lab, version),
         "weft.yaml.5": yaml_page(switch, version),
     }

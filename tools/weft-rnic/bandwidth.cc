@@ -96,7 +96,11 @@ class Bandwidth {
           for (std::size_t i = 0; i < count; ++i) {
             if (done[i].status != nic::WcStatus::success) {
               return Failure{kExitFailed,
-                             "message " + std::to_string(s->completed) + ": " + std::string(name(done[i].status))};
+                             "message " + std::to_string(s->completed) + ": " + std::string(name(done[i].status)) +
+                                 (done[i].status == nic::WcStatus::retry_exceeded
+                                      ? "; a slow machine or path needs more time (--rto-us, --retry-count), and every "
+                                        "interface on the way an MTU for the path MTU (-m 1024 asks for less)"
+                                      : "")};
             }
             ++s->completed;
           }

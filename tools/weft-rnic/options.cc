@@ -23,7 +23,7 @@ constexpr const char* kExamples = R"(Examples:
   weft-rnic write_bw 10.0.0.1                  on another: 5000 messages of 64 KiB
   weft-rnic write_bw 10.0.0.1 -D 10 -q 4 --watch     four queue pairs for ten seconds, with progress
   weft-rnic send_lat 10.0.0.1 -s 64 -n 10000
-  weft-rnic write_bw 10.0.0.1 --loss-recovery nic_sr --renack eager --rto-us 500
+  weft-rnic write_bw 10.0.0.1 --loss-recovery nic_sr --renack eager --rto-us 20000
   weft-rnic write_bw 10.0.0.1 --cc dcqcn --dcqcn longhaul --rate-gbps 5 --nack-is-cnp
   weft-rnic verify 10.0.0.1                    every opcode, sizes around every MTU boundary; data is compared
   weft-rnic serve --memif /run/weft/m0.sock --address 10.0.0.2/24    at a memif port of weft-switch

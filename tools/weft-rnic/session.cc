@@ -2,9 +2,13 @@
 // Copyright The weft authors
 #include "tools/weft-rnic/session.h"
 
-#include <csignal>
+#include <net/if.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <random>
 
 #include "nic/dpdk/dpdk_port.h"
@@ -25,6 +29,18 @@ std::uint64_t fresh_seed() {
 
 Failure usage(const std::string& message) {
   return {kExitUsage, message};
+}
+
+// A loopback interface has no neighbours and sends no Ethernet frames to anybody.
+bool is_loopback(const std::string& interface) {
+  ifreq request{};
+  if (interface.size() >= sizeof request.ifr_name) return false;
+  interface.copy(request.ifr_name, sizeof request.ifr_name - 1);
+  const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return false;
+  const bool loopback = ioctl(fd, SIOCGIFFLAGS, &request) == 0 && (request.ifr_flags & IFF_LOOPBACK) != 0;
+  close(fd);
+  return loopback;
 }
 
 }  // namespace
@@ -146,6 +162,10 @@ std::optional<Failure> Session::open(Options& options) {
     if (auto failure = open_device(options)) return failure;
   } else {
     if (auto failure = choose_interface(options)) return failure;
+    if (is_loopback(options.interface)) {
+      return usage(options.interface +
+                   " is a loopback interface, which has no wire: use two namespaces and a veth pair");
+    }
     if (const auto problem = host_.open(options.interface); !problem.empty()) return Failure{kExitFailed, problem};
   }
   std::vector<wire::IpAddress> addresses;

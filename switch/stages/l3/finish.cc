@@ -103,6 +103,15 @@ void L3Finish::forward_slow(Context& context, Batch& batch, std::uint16_t i, con
   batch.remove(i);
 }
 
+void L3Finish::resolve_next_hops(Context& context) noexcept {
+  begin(context);
+  for (const tables::NextHop& hop : routes_->next_hops().hops()) {
+    if (hop.attached || !context.link_up(hop.port) || hop.neighbour == tables_.neighbours.nobody()) continue;
+    if (tables_.neighbours.word(hop.neighbour).usable()) continue;
+    resolver_.resolve(context, {hop.neighbour, hop.port, routes_->next_hops().address_of(hop)});
+  }
+}
+
 void L3Finish::on_timer(Context& context) noexcept {
   begin(context);
   resolver_.on_timer(context, *this);

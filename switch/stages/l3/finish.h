@@ -93,6 +93,10 @@ class L3Finish final : public L3Resolver::Sink, public NextHopChoice {
   void forward(pipeline::Context& context, pipeline::Batch& batch, std::span<const GroupedPacket> packets,
                bool keeps) noexcept override;
 
+  /// Asks for all next hops of the routes that are not known and whose port has a link, so that they are when the first
+  /// packets come: a burst is more than may wait for an answer.
+  void resolve_next_hops(pipeline::Context& context) noexcept;
+
   /// Drops packet `i` for `reason` after an ICMP error, if one is due.
   void refuse(pipeline::Context& context, pipeline::Batch& batch, std::uint16_t i, pipeline::DropReason reason,
               IcmpError error, std::uint32_t mtu_bytes = 0) noexcept;

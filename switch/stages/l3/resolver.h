@@ -75,6 +75,9 @@ class L3Resolver {
   /// Checks whether a neighbour in state probe is still there.
   void probe(pipeline::Context& context, const Neighbour& neighbour) noexcept;
 
+  /// Asks for a neighbour that no packet waits for yet, unless it is being asked for.
+  void resolve(pipeline::Context& context, const Neighbour& neighbour) noexcept { probe(context, neighbour); }
+
   /// When on_timer() has something to do; kNever when nobody is asked.
   [[nodiscard]] TimeNs next_deadline() const noexcept {
     if (active_.empty()) return kNever;

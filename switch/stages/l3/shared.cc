@@ -31,7 +31,8 @@ L3Shared::L3Shared(const pipeline::StageBuild& build)
       large_table_routes_(build.options["large_table_routes"].unsigned_integer()),
       times_{.reachable_ns = build.options["neighbour_reachable_s"].unsigned_integer() * kSecond},
       interfaces_(build.info),
-      domain_(build.workers) {
+      domain_(build.workers),
+      static_routes_(build.info.routes) {
   neighbours_ = std::make_unique<tables::NeighbourTable>(build.options["max_neighbours"].unsigned_integer(), domain_);
   // The check of the options has made sure that these fit.
   for (const auto& entry : info_.neighbours) neighbours_->add_permanent(entry.port, entry.address, entry.mac);
@@ -59,7 +60,8 @@ std::unique_ptr<const RouteTable> L3Shared::build_table(std::span<const RouteInf
 
 void L3Shared::set_routes(std::vector<RouteInfo> routes) {
   const std::lock_guard lock(mutex_);
-  routes_->replace(build_table(routes));
+  static_routes_ = std::move(routes);
+  routes_->replace(build_table(static_routes_));
 }
 
 void L3Shared::set_addresses(std::span<const pipeline::InterfaceAddress> addresses) {
@@ -110,6 +112,12 @@ void L3Shared::housekeeping(TimeNs now) {
 void L3Shared::on_link(PortIndex port, bool up) {
   const std::lock_guard lock(mutex_);
   if (!up) neighbours_->flush(port, now_);
+}
+
+void L3Shared::on_mtu(PortIndex port, std::uint32_t mtu_bytes) {
+  const std::lock_guard lock(mutex_);
+  interfaces_.set_mtu(port, mtu_bytes, domain_);
+  if (!kernel_) routes_->replace(build_table(static_routes_));
 }
 
 void L3Shared::adopt(pipeline::StageShared& old_shared, const pipeline::Adoption& adoption) {

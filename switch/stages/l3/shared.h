@@ -23,6 +23,8 @@ class L3Shared : public pipeline::StageShared, public NextHopChoices {
   void housekeeping(TimeNs now) override;
   /// What was learned on a port is forgotten when its link goes down.
   void on_link(pipeline::PortIndex port, bool up) override;
+  /// Next hops follow; with SwitchInfo::kernel not before the kernel's routes are set again.
+  void on_mtu(pipeline::PortIndex port, std::uint32_t mtu_bytes) override;
   /// Neighbours stay, but for those of ports that are gone or have left the neighbour's subnet.
   void adopt(pipeline::StageShared& old, const pipeline::Adoption& adoption) override;
   /// The groups of the routes.
@@ -71,6 +73,7 @@ class L3Shared : public pipeline::StageShared, public NextHopChoices {
   std::unique_ptr<tables::NeighbourTable> neighbours_;
   RcuDomain domain_;
   std::unique_ptr<RcuCell<tables::RouteTable>> routes_;
+  std::vector<pipeline::RouteInfo> static_routes_;
   std::unique_ptr<L3Kernel> kernel_;
   std::vector<std::unique_ptr<L3Finish>> workers_;
   mutable std::mutex mutex_;  ///< among control threads

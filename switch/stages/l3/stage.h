@@ -23,6 +23,9 @@ class L3Stage : public pipeline::Stage {
     return kernel_ != nullptr && kernel_->waiting(worker_) ? 0 : finish_.next_deadline();
   }
   void on_timer(pipeline::Context& context) override;
+  void on_links(pipeline::Context& context) override {
+    if (worker_ == 0) finish_.resolve_next_hops(context);
+  }
   [[nodiscard]] std::size_t held() const override { return finish_.held(); }
   void flush(pipeline::Context& context) override { finish_.flush(context); }
   void adopt(pipeline::Context& context, pipeline::Stage& old, const pipeline::Adoption& adoption) override {

@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import signal
+import struct
 import subprocess
 import time
 
@@ -72,6 +73,14 @@ switches:
         self.assertEqual((result.code, result.out), (0, "weft.yaml: fine, 1 switch(es)\n"))
         self.assertFalse(os.path.exists(self.path("o.pcap")))
 
+    def test_more_devices_than_dpdk_has_room_for_are_refused_before_anything_is_opened(self):
+        self.configure([f"{{ name: h{i}, type: 'null' }}" for i in range(32)])
+        self.assertEqual(self.run_switch("-c", "weft.yaml", "--check").code, 0)
+        self.configure([f"{{ name: h{i}, type: 'null' }}" for i in range(33)])
+        for arguments in (("--check",), ()):
+            self.assert_refused(self.run_switch("-c", "weft.yaml", *arguments), 2,
+                                r"weft\.yaml:39:\d+: port tor/h32 is one too many: .* at most 32 devices")
+
     def test_a_file_that_cannot_be_read_is_refused_by_its_name(self):
         self.assert_refused(self.run_switch("-c", "none.yaml"), 2, "none.yaml")
         os.mkdir(self.path("folder"))
@@ -83,8 +92,7 @@ class CannotStart(program.Case):
         write_capture(self.path("whole.pcap"), [frame(MAC_A, MAC_B, i, 100) for i in range(3)])
         with open(self.path("whole.pcap"), "rb") as file:
             whole = file.read()
-        contents = {"text.pcap": b"this is no capture\n", "empty.pcap": b"", "cut.pcap": whole[:-1],
-                    "head.pcap": whole[:10]}
+        contents = {"text.pcap": b"this is no capture\n", "empty.pcap": b"", "head.pcap": whole[:10]}
         for name, data in contents.items():
             with open(self.path(name), "wb") as file:
                 file.write(data)
@@ -96,6 +104,49 @@ class CannotStart(program.Case):
                 self.assert_refused(self.run_switch("-c", "weft.yaml", "--exit-on-eof"), 3,
                                     rf"weft\.yaml:8:\d+: port tor/in: .*{name}")
 
+    def test_a_capture_that_ends_in_the_middle_of_a_packet_is_taken_as_far_as_it_is_whole(self):
+        write_capture(self.path("in.pcap"), [frame(MAC_A, MAC_B, i, 100) for i in range(3)])
+        os.truncate(self.path("in.pcap"), os.path.getsize(self.path("in.pcap")) - 1)
+        self.configure(["{ name: in, type: pcap, rx_file: in.pcap }", "{ name: out, type: pcap, tx_file: out.pcap }"])
+        result = self.run_switch("-c", "weft.yaml", "--exit-on-eof")
+        self.assertEqual(result.code, 0, result.out)
+        self.assertIn("in.pcap: the file ends in the middle of a packet; the 2 before it are taken", result.out)
+        self.assertEqual(len(program.read_capture(self.path("out.pcap"))), 2)
+
+    def test_packets_that_were_cut_when_they_were_captured_are_told_of(self):
+        whole = frame(MAC_A, MAC_B, 1, 100)
+        with open(self.path("in.pcap"), "wb") as file:
+            file.write(struct.pack("<IHHiIII", 0xa1b2c3d4, 2, 4, 0, 0, 60, 1))
+            file.write(struct.pack("<IIII", 0, 0, 60, len(whole)) + whole[:60])
+        self.configure(["{ name: in, type: pcap, rx_file: in.pcap }", "{ name: out, type: pcap, tx_file: out.pcap }"])
+        result = self.run_switch("-c", "weft.yaml", "--exit-on-eof")
+        self.assertEqual(result.code, 0, result.out)
+        self.assertIn("1 of 1 packets were cut when they were captured (snaplen)", result.out)
+
+    def test_a_full_disk_under_a_ports_capture_is_an_error_and_its_packets_are_drops(self):
+        count = 3000
+        write_capture(self.path("in.pcap"), [frame(MAC_A, MAC_B, i, 1000) for i in range(count)])
+        ports = ["{ name: in, type: pcap, rx_file: in.pcap }", "{ name: out, type: pcap, tx_file: disk/out.pcap }"]
+        if os.geteuid() != 0:
+            self.skipTest("mounting a file system needs root")
+        os.mkdir(self.path("disk"))
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=128k", "weft-test", self.path("disk")], check=True)
+        self.addCleanup(subprocess.run, ["umount", "-l", self.path("disk")], check=False)
+        self.configure(ports)
+        result = self.run_switch("-c", "weft.yaml", "--exit-on-eof", "--counters-out", "counters.json")
+        self.assert_refused(result, 3, "error.*: tor/out: cannot write disk/out.pcap: No space left on device")
+        counters = self.counters(result)
+        out = program.port_row(counters, "out")
+        kept = program.read_capture(self.path("disk/out.pcap"))
+        self.assertEqual(kept, [frame(MAC_A, MAC_B, i, 1000) for i in range(len(kept))])
+        self.assertGreater(len(kept), 10)
+        # Each packet is in the file, or taken and lost, or a drop with a name.
+        self.assertEqual(out["tx_packets"], len(kept) + out["tx_errors"])
+        self.assertEqual(counters["switches"][0]["drops"]["tx_failed"], count - out["tx_packets"])
+
+        self.configure([ports[0], "{ name: out, type: pcap, tx_file: /dev/full }"])
+        self.assert_refused(self.run_switch("-c", "weft.yaml", "--exit-on-eof"), 3, "cannot write /dev/full")
+
     def test_what_the_machine_lacks_is_named(self):
         lacking = {"{ name: p, type: veth, interface: weft-nowhere }": "weft-nowhere",
                    "{ name: p, type: pcap, tx_file: no/such/folder/out.pcap }": "no/such/folder",
@@ -105,8 +156,18 @@ class CannotStart(program.Case):
                 self.configure([port, "{ name: out, type: 'null' }"])
                 self.assert_refused(self.run_switch("-c", "weft.yaml"), 3, word)
 
+    def test_all_interfaces_that_are_missing_are_named_at_once(self):
+        self.configure(["{ name: p, type: veth, interface: weft-no1 }", "{ name: q, type: veth, interface: weft-no2 }"])
+        self.assert_refused(self.run_switch("-c", "weft.yaml"), 3,
+                            r"weft\.yaml:7:\d+: port tor/p: no network interface 'weft-no1' in this network namespace, "
+                            r"nor 'weft-no2' \(port tor/q\)\n")
+
     def test_hugepages_and_cpus_that_are_not_there_are_named(self):
         for eal, word in (("{ hugepages: 'on', memory_mb: 1000000 }", "1000000 MiB"),
+                          ("{ hugepages: 'off', memory_mb: 1048576 }",
+                           r"1048576 MiB of memory are needed \(eal.memory_mb\), and \d+ MiB are available"),
+                          ("{ hugepages: 'off', extra_args: ['--foo'] }",
+                           "error.*: DPDK did not start: .*; eal.extra_args: --foo"),
                           ("{ hugepages: 'off', workers: [1023] }", "1023")):
             self.configure(ENDLESS, top=f"eal: {eal}\ncontrol: {{ socket: '' }}\n")
             self.assert_refused(self.run_switch("-c", "weft.yaml"), 3, word)
@@ -145,6 +206,24 @@ class CannotStart(program.Case):
         with open(self.path("disk/counters.json"), "rb") as file:
             self.assertEqual(file.read(), before)
         self.assertEqual(sorted(os.listdir(self.path("disk"))), ["counters.json", "filler"])
+
+
+class Starting(program.Case):
+    def test_next_hops_are_known_before_the_first_packet_needs_them(self):
+        text = "control: { socket: weft.sock }\neal: { hugepages: off, mbufs: 4096 }\nidle: sleep\nswitches:\n"
+        for name, own, other, subnet in (("a", 0, 1, 2), ("b", 1, 0, 1)):
+            text += (f"  - name: {name}\n    ports:\n      - {{ name: t, type: link, peer: {'ab'[other]}/t }}\n"
+                     "      - { name: h, type: 'null' }\n    addresses:\n"
+                     f"      - {{ port: t, address: 10.1.0.{own}/31 }}\n"
+                     f"      - {{ port: h, address: 10.0.{3 - subnet}.1/24 }}\n"
+                     f"    routes:\n      - {{ prefix: 10.0.{subnet}.0/24, via: [10.1.0.{other}] }}\n"
+                     "    pipeline: [parse, l3]\n")
+        self.write(text)
+        process = program.spawn(self.directory, "-c", "weft.yaml")
+        program.wait_for_forwarding(process)
+        states = lambda: [row["state"] for row in program.show(self.path("weft.sock"), "neighbours")]
+        program.wait_until(lambda: states() == ["reachable", "reachable"], "both ends of the link know each other", 5)
+        self.assertEqual(program.stop(process).code, 0)
 
 
 class Stopping(program.Case):

@@ -325,6 +325,25 @@ TEST(Pipeline, AFullQueueDropsExactlyWhatDoesNotFit) {
   EXPECT_EQ(rig.devices[1]->ids(), ids(1, 10));
 }
 
+TEST(Pipeline, APortGetsAnotherMtuWhilePacketsFlow) {
+  Rig rig({{"fwd", forward()}});
+  const std::uint32_t before = rig.state->mtu_bytes(1);
+  EXPECT_EQ(before, rig.state->info().ports[1].mtu_bytes);
+  const auto send = [&](std::uint32_t number) {
+    rte_mbuf* m = rig.packet({number, 0, 1}, 300);
+    rig.pipelines[0]->receive(rig.now, 0, &m, 1);
+    rig.run_until_quiet();
+  };
+  send(1);
+  rig.state->set_mtu(1, 200);
+  EXPECT_EQ(rig.state->mtu_bytes(1), 200u);
+  send(2);
+  rig.state->set_mtu(1, before);
+  send(3);
+  EXPECT_EQ(rig.devices[1]->ids(), (std::vector<std::uint64_t>{1, 3}));
+  EXPECT_EQ(rig.dropped(DropReason::egress_mtu), 1u);
+}
+
 TEST(Pipeline, PacketsAboveThePortsMtuAreDropped) {
   Rig rig({{"fwd", forward()}});
   const std::uint32_t largest = rig.state->info().ports[1].max_frame_bytes();

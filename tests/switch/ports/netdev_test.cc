@@ -145,6 +145,56 @@ TEST_F(NetdevTest, OffloadsAreSwitchedOff) {
   });
 }
 
+TEST_F(NetdevTest, WhatWasChangedIsPutBack) {
+  ASSERT_TRUE(run(ip_here("link add w0 type veth peer name w1")));
+  inside([] {
+    const Netdev netdev("w0");
+    const Netdev::Settings before = netdev.settings();
+    EXPECT_FALSE(before.up);
+    EXPECT_EQ(before.mtu_bytes, 1500u);
+    ASSERT_EQ(netdev.set_mtu(4200), "");
+    netdev.silence_kernel();
+    ASSERT_EQ(netdev.disable_offloads(), "");
+    ASSERT_EQ(netdev.set_up(), "");
+    const Netdev::Peer peer = netdev.disable_peer_offloads();
+    ASSERT_TRUE(offloads_are("w1", false));
+    netdev.restore_peer_offloads(peer.before);
+    netdev.restore(before);
+    const Netdev::Settings after = netdev.settings();
+    EXPECT_EQ(after.up, before.up);
+    EXPECT_EQ(after.mtu_bytes, before.mtu_bytes);
+    EXPECT_EQ(after.offloads, before.offloads);
+    EXPECT_EQ(after.ipv6_off, before.ipv6_off);
+    EXPECT_TRUE(offloads_are("w1", true));
+  });
+}
+
+TEST_F(NetdevTest, AnotherInterfaceOfTheSameNameIsLeftAsItIs) {
+  ASSERT_TRUE(run(ip_here("link add w0 type veth peer name w1")));
+  inside([this] {
+    const Netdev netdev("w0");
+    const Netdev::Settings before = netdev.settings();
+    ASSERT_TRUE(run(ip_here("link del w0")) && run(ip_here("link add w0 mtu 2000 type veth peer name w1")));
+    ASSERT_NE(netdev.index(), before.index);
+    netdev.restore(before);
+    EXPECT_EQ(netdev.mtu(), 2000u);
+  });
+}
+
+TEST_F(NetdevTest, TheKernelsDropsAreThoseOfTheInterface) {
+  ASSERT_TRUE(run(ip_here("link add w0 type veth peer name w1")));
+  inside([this] {
+    EXPECT_EQ(Netdev("w0").drops().rx, 0u);
+    EXPECT_EQ(Netdev("w2").drops().rx, 0u);
+    // Larger than the MTU of the other end, which takes none of them.
+    ASSERT_TRUE(run(ip_here("link set w0 mtu 100 up")) && run(ip_here("link set w1 mtu 1500 up")));
+    ASSERT_TRUE(run(ip_here("address add 10.0.0.1/24 dev w1")) &&
+                run(ip_here("neigh add 10.0.0.2 lladdr 02:00:00:00:00:01 dev w1")));
+    run("ip netns exec " + here + " ping -c 2 -i 0.1 -W 1 -s 1000 10.0.0.2");
+    EXPECT_GE(Netdev("w0").drops().rx, 2u);
+  });
+}
+
 TEST_F(NetdevTest, ThePeerInTheSameNamespaceIsFound) {
   ASSERT_TRUE(run(ip_here("link add w0 type veth peer name w1")));
   inside([] {

@@ -72,6 +72,18 @@ TEST(Interfaces, ReplacedAddressesHoldAtOnceAndTheOldOnesGoWhenReadersHaveLetGo)
   EXPECT_EQ(domain.reclaim(), 1u);
 }
 
+TEST(Interfaces, APortGetsAnotherMtuAndKeepsItsAddresses) {
+  RcuDomain domain{1};
+  Interfaces interfaces(kInfo);
+  const auto& before = interfaces[1];
+  interfaces.set_mtu(1, 9000, domain);
+  EXPECT_EQ(before.mtu_bytes, 1501u);
+  EXPECT_EQ(interfaces[1].mtu_bytes, 9000u);
+  EXPECT_EQ(interfaces[0].v4.size(), 2u);
+  domain.quiescent(0);
+  EXPECT_EQ(domain.reclaim(), 1u);
+}
+
 TEST(Interfaces, WithTheKernelNoPortHasAnAddressBeforeTheKernelSaysSo) {
   SwitchInfo info = kInfo;
   info.kernel.emplace();

@@ -151,6 +151,14 @@ class Live(unittest.TestCase):
         self.assertRegex(done.stderr, r"lab\.yaml:13:\d+: policy: expected one of .*\n1 mistake\n$")
         self.assertEqual(self.left(), [])
 
+    def test_a_report_that_cannot_be_written_is_said_before_anything_is_made(self):
+        path = support.written(support.SMALL.replace("NAME", self.name), self.folder)
+        for option in ("--html", "--json"):
+            done = self.lab("run", path, option, "/no/such/folder/out")
+            self.assertNotEqual(done.returncode, 0)
+            self.assertIn("cannot write /no/such/folder/out: No such file or directory", done.stderr)
+            self.assertEqual(self.left(), [])
+
 
 if __name__ == "__main__":
     if os.geteuid() != 0:

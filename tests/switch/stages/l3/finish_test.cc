@@ -58,6 +58,23 @@ TEST_P(L3FinishTest, APacketAsLargeAsTheMtuPassesAndOneByteMoreDoesNot) {
   }
 }
 
+TEST_P(L3FinishTest, NextHopsFollowTheMtuOfTheirPort) {
+  for (const auto& to : {f().b, f().far, f().spread}) {
+    Router r({.ports = "mtu_bytes: 1500"});
+    const auto send = [&](std::size_t bytes) { r.h.inject("h1", of_size(to, bytes).build()); };
+    send(1450);
+    EXPECT_EQ(r.h.totals().tx.value(), 1u);
+    for (const auto& port : r.h.state().info().ports) r.h.state().set_mtu(port.index, 1400);
+    send(1450);
+    EXPECT_EQ(r.h.dropped(DropReason::egress_mtu), 1u);
+    EXPECT_EQ(r.counter("icmp_errors_sent"), 1u);
+    for (const auto& port : r.h.state().info().ports) r.h.state().set_mtu(port.index, 1500);
+    const auto before = r.h.totals().tx.value();
+    send(1450);
+    EXPECT_EQ(r.h.totals().tx.value(), before + 1);
+  }
+}
+
 TEST_P(L3FinishTest, NothingLeavesThroughAPortWhoseLinkIsDown) {
   for (const bool known : {true, false}) {
     Router r({.neighbours_known = known});

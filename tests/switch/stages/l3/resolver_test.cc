@@ -53,6 +53,29 @@ TEST_P(L3ResolverTest, TheFirstPacketToAnUnknownNeighbourWaitsAndAsksAtOnce) {
   EXPECT_EQ(r.state(f().b), "incomplete");
 }
 
+TEST_P(L3ResolverTest, NextHopsAreAskedForBeforeAPacketNeedsThemAndAgainWhenTheirLinkComesBack) {
+  Router r({.neighbours_known = false});
+  const auto asked = [&] { return r.counter(sent_counter()); };
+  r.h.state().announce_links();
+  r.h.advance_ns(1);
+  // Three uplinks, each a next hop of one or two routes; those of the other family are asked for as well.
+  EXPECT_EQ(asked(), 3u);
+  EXPECT_EQ(r.state(f().uplink), "incomplete");
+  r.h.advance_ns(2 * kRetry);
+  EXPECT_EQ(asked(), 9u);
+  r.h.inject("u1", answer(f(), f().uplink, 11, f().v6 ? "2001:db8:11::1" : "10.1.1.1", 2));
+  EXPECT_EQ(r.state(f().uplink), "reachable");
+  r.h.advance_ns(4 * kRetry);
+  const auto before = asked();
+  r.h.set_link("u1", false);
+  r.h.advance_ns(1);
+  EXPECT_EQ(asked(), before + 2) << "the two that never answered";
+  EXPECT_EQ(r.state(f().uplink), "incomplete");
+  r.h.set_link("u1", true);
+  r.h.advance_ns(1);
+  EXPECT_EQ(asked(), before + 3);
+}
+
 TEST_P(L3ResolverTest, TheAnswerSendsWaitingPacketsInOrder) {
   Router r({.neighbours_known = false});
   for (unsigned i = 1; i <= 5; ++i) r.h.inject("h1", packet(i).build());

@@ -1,0 +1,119 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# Copyright The weft authors
+"""What a reader is told to type works: the commands at the top of the files in conf/ and those of README.md.
+
+Each file is tried by a process of its own with network and mount namespaces of its own, so that the names of hosts and
+sockets, which are those of the files, meet nobody else's."""
+import glob
+import os
+import re
+import subprocess
+import sys
+import unittest
+
+import lab
+
+APART = ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
+ROOT = os.path.realpath(os.path.join(os.path.dirname(__file__), "../.."))
+# What is asked of the hosts that a file's commands have made, once its switch forwards.
+TRIALS = {
+    "bump-in-the-wire": ["ip netns exec h1 ping -c 3 -W 2 10.0.0.2"],
+    "l2-tor": ["ip netns exec storage1 ping -c 2 -W 2 10.0.10.2", "ip netns exec storage1 ping -c 2 -W 2 10.0.10.9",
+               "ip netns exec compute2 ping -c 2 -W 2 10.0.20.9"],
+    "lossless-tor": ["ip netns exec h1 ping -c 2 -W 2 -M do -s 4172 10.0.0.4"],
+    "l3-leaf": ["ip netns exec h1 ping -c 2 -W 2 10.0.2.2", "ip netns exec h1 ping -c 2 -W 2 10.1.2.0"],
+    "kernel-leaf": ["ip -n leaf1 address add 10.0.2.1/24 dev h2",
+                    "ip -n leaf1 route add 10.0.0.0/8 nexthop via 10.1.1.0 nexthop via 10.1.2.0", "sleep 0.5",
+                    "ip netns exec h1 ping -c 2 -W 2 10.0.2.2"],
+    "leaf-spine": ["ip netns exec h1 ping -c 2 -W 2 10.0.3.2"],
+    "leaf-spine-psn": ["ip netns exec h1 ping -c 2 -W 2 10.0.3.2"],
+}
+
+
+def conf(name):
+    return os.path.join(ROOT, "conf", name + ".yaml")
+
+
+def recipe(name):
+    """The commands at the top of a file, as a reader would copy them."""
+    lines = []
+    for line in lab.read(conf(name)).splitlines():
+        if not line.startswith("#"):
+            break
+        if re.match(r"#   [^ #]|#     ", line):
+            lines.append(line[4:])
+    return [line for line in lines if not set(line) <= set("|\\/ -") and not re.match(r" +(leaf|spine|h)\d", line)]
+
+
+def readme_commands(name):
+    """The commands of README.md that follow a mention of a configuration, up to the next paragraph of text."""
+    text = lab.read(os.path.join(ROOT, "README.md")).split("\n## Use\n")[1].split("\n## ")[0]
+    block = re.search(r"(?:of|With)\s+`conf/" + name + r"\.yaml`(?:, as root)?:\n\n((?:    .*\n)+)", text)
+    return [re.sub(r"\s+#.*", "", line.strip()) for line in block[1].splitlines()]
+
+
+def run_apart(script):
+    """Runs lines of shell in network, mount and process namespaces that end with them."""
+    return subprocess.run([*APART, "bash", "-c", "\n".join(script)], capture_output=True, text=True, timeout=150)
+
+
+def try_out(name, commands, laboratory):
+    """Runs a file's recipe, its switch and commands. The output, and the exit status of the first that failed."""
+    script = ["set -eu", "mount -t tmpfs tmpfs /run", "mkdir /run/netns", f"cd {laboratory.directory}",
+              f"ln -sfn {ROOT}/conf conf", f"export PATH={lab.BIN}:$PATH",
+              "ip link set lo up", *recipe(name)]
+    script += [f"weft-switch -c conf/{name}.yaml > switch.log 2>&1 & switch=$!",
+               "for i in $(seq 300); do grep -q 'forwarding$' switch.log && break; sleep 0.1; done",
+               *commands, "kill $switch", "wait $switch"]
+    return run_apart(script)
+
+
+class Conf(unittest.TestCase):
+    def assert_works(self, name, commands):
+        with lab.Lab() as l:
+            result = try_out(name, commands, l)
+            log = os.path.join(l.directory, "switch.log")
+            self.assertEqual(result.returncode, 0, result.stdout + result.stderr +
+                             (lab.read(log) if os.path.exists(log) else ""))
+            return result.stdout
+
+    def test_the_hosts_at_the_top_of_each_file_reach_each_other(self):
+        files = [os.path.basename(path)[:-5] for path in glob.glob(conf("*"))]
+        with_hosts = sorted(name for name in files if "type: veth" in lab.read(conf(name)))
+        self.assertEqual(with_hosts, sorted(TRIALS))
+        for name, commands in TRIALS.items():
+            with self.subTest(name=name):
+                self.assert_works(name, commands)
+
+    def test_the_readmes_commands_work_with_the_configuration_that_they_name(self):
+        for name in ("bump-in-the-wire", "lossless-tor", "leaf-spine"):
+            commands = []
+            for command in readme_commands(name):
+                if command.startswith("weft-switch") and command.endswith("&"):
+                    continue
+                if "--watch" in command:
+                    command = f"timeout 2 {command} || test $? = 124"
+                if command.startswith("weftctl trace"):
+                    commands.append("ip netns exec h1 ping -q -c 20 -i 0.2 10.0.0.2 >/dev/null & sleep 0.3")
+                    command = "timeout 20 " + command
+                commands.append(command)
+            self.assertGreaterEqual(len(commands), 2)
+            with self.subTest(name=name):
+                self.assert_works(name, commands)
+
+    def test_programs_meet_on_the_memif_ports_of_the_example(self):
+        with lab.Lab() as l:
+            commands = recipe("memif")
+            script = ["set -eu", "mount -t tmpfs tmpfs /run", f"cd {l.directory}", f"ln -sfn {ROOT}/conf conf",
+                      f"export PATH={lab.BIN}:$PATH", *commands[:1], "sleep 3", *commands[1:2], "sleep 2",
+                      *(command + " -n 100" for command in commands[2:])]
+            result = run_apart(script)
+            self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+
+
+if __name__ == "__main__":
+    if os.geteuid() == 0 and subprocess.run([*APART, "true"], check=False).returncode != 0:
+        print("SKIP: this machine lets nobody add namespaces")
+        sys.exit(77)
+    lab.main()
