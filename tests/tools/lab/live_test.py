@@ -94,8 +94,8 @@ class Live(unittest.TestCase):
         self.assertEqual(sprayed["paths_used"], 2)
         self.assertGreater(lossy["drops"], 5)
         self.assertGreater(lossy["filter"]["valid"] + lossy["filter"]["compensated"], 5)
-        # What was lost is sent again, once each time. A packet that was not lost is sent again for two reasons alone: the
-        # guard let a NACK pass before the packet came, or a timeout sent the whole window.
+        # What was lost is sent again, once each time. A packet that was not lost is sent again for two reasons alone:
+        # the guard let a NACK pass before the packet came, or a timeout sent the whole window.
         self.assertGreater(lossy["retransmitted"], 5)
         self.assertLessEqual(lossy["spurious"], lossy["filter"]["guard"] + 64 * lossy["timeouts"])
 
