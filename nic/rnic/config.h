@@ -105,6 +105,8 @@ struct DcqcnParameters {
   double rate_on_first_cnp = 1.0;           ///< factor by the first CNP; 1: the cut waits for T_D
   bool clamp_target = false;                ///< every cut lowers the target too, also before the first increase
   Time cnp_interval_ns = 0;                 ///< NP: least time between two CNPs of a queue pair; 0: one per mark
+
+  friend bool operator==(const DcqcnParameters&, const DcqcnParameters&) = default;
 };
 
 /// The parameter set of this name, for a line of so many bits per second: `hpcc_mix`, `hpcc_run`, `conweave`,
@@ -159,6 +161,8 @@ struct QpConfig {
 
   std::uint32_t send_queue_depth = 128;
   std::uint32_t receive_queue_depth = 128;
+
+  friend bool operator==(const QpConfig&, const QpConfig&) = default;
 };
 
 }  // namespace weft::nic

@@ -18,6 +18,8 @@ namespace weft::nic {
 /// A protection domain: regions and queue pairs of different ones do not meet.
 struct Pd {
   std::uint32_t id = 0;
+
+  friend bool operator==(const Pd&, const Pd&) = default;
 };
 
 /// A registered memory region. lkey and rkey are equal.
@@ -89,10 +91,14 @@ class ScatterList {
   /// Lists the memory of a range, which must lie inside.
   void gather(std::uint64_t offset, std::uint32_t bytes, Payload& out) const noexcept;
 
+  friend bool operator==(const ScatterList&, const ScatterList&) = default;
+
  private:
   struct Piece {
     Memory memory;
     std::uint32_t length = 0;
+
+    friend bool operator==(const Piece&, const Piece&) = default;
   };
   std::array<Piece, kMaxSge> pieces_{};
   std::uint8_t count_ = 0;

@@ -4,6 +4,7 @@
 // A RoCE packet as the protocol units see it: fields in host order, and payload as references.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 
@@ -17,6 +18,8 @@ namespace weft::nic {
 /// Memory that work is done in; null when its bytes are not kept (see MemoryTable).
 struct Memory {
   std::uint8_t* data = nullptr;
+
+  friend bool operator==(const Memory&, const Memory&) = default;
 };
 
 /// Payload in pieces. A null piece has a length and no values.
@@ -24,6 +27,8 @@ struct Payload {
   struct Piece {
     const std::uint8_t* data;
     std::uint32_t bytes;
+
+    friend bool operator==(const Piece&, const Piece&) = default;
   };
   std::array<Piece, kMaxSge> pieces;
   std::uint8_t count = 0;
@@ -35,6 +40,11 @@ struct Payload {
     pieces[0] = {data, length};
     count = length == 0 ? 0 : 1;
     bytes = length;
+  }
+  /// Equal when the same memory is referred to; what is in it is not compared.
+  friend bool operator==(const Payload& a, const Payload& b) noexcept {
+    return a.bytes == b.bytes && a.count == b.count &&
+           std::equal(a.pieces.begin(), a.pieces.begin() + a.count, b.pieces.begin());
   }
 };
 
@@ -56,7 +66,32 @@ struct Packet {
   Payload payload;
 
   [[nodiscard]] const wire::OpcodeInfo& info() const noexcept { return wire::opcode_info(opcode); }
+
+  friend bool operator==(const Packet&, const Packet&) = default;
 };
+
+/// Feeds to `h(std::uint64_t)` what is on the wire of a packet, but for its payload: fields that the opcode has no
+/// header for, and `retransmission`, are left out.
+template <class Hash>
+void hash_headers(const Packet& p, Hash&& h) {
+  const wire::OpcodeInfo& info = p.info();
+  h(static_cast<std::uint64_t>(p.opcode) << 32 | std::uint64_t{p.psn.value()} << 2 | (p.ack_req ? 2u : 0u) |
+    (p.solicited ? 1u : 0u));
+  h(p.payload.bytes);
+  if (info.has(wire::HeaderMask::reth)) {
+    h(p.remote_address);
+    h(std::uint64_t{p.rkey} << 32 | p.dma_length);
+  }
+  if (info.has(wire::HeaderMask::atomic_eth)) {
+    h(p.remote_address);
+    h(p.rkey);
+    h(p.swap_add);
+    h(p.compare);
+  }
+  if (info.has(wire::HeaderMask::aeth)) h(std::uint64_t{p.msn} << 8 | p.syndrome);
+  if (info.has(wire::HeaderMask::atomic_ack_eth)) h(p.compare);
+  if (info.has(wire::HeaderMask::immdt) || info.has(wire::HeaderMask::ieth)) h(p.immediate);
+}
 
 /// Packets that a message of so many bytes takes; one at least.
 [[nodiscard]] constexpr std::uint32_t packets_of(std::uint32_t bytes, std::uint32_t mtu) noexcept {

@@ -5,6 +5,7 @@
 // the memory is taken when the first packet comes, and kept.
 #pragma once
 
+#include <algorithm>
 #include <cassert>
 #include <cstdint>
 #include <cstring>
@@ -56,14 +57,35 @@ class ReorderBuffer {
     }
   }
 
+  friend bool operator==(const ReorderBuffer&, const ReorderBuffer&) = default;
+  /// Feeds what is there to `h(std::uint64_t)`, in the order of PSNs; `first` is the PSN that comes next.
+  template <class Hash>
+  void hash_state(wire::Psn first, Hash&& h) const {
+    h(count_);
+    for (std::uint32_t i = 0, left = count_; left > 0 && i < window_; ++i) {
+      if (!has(first + i)) continue;
+      --left;
+      const Slot& s = slots_[index(first + i)];
+      hash_headers(s.packet, h);
+      for (std::uint32_t at = 0; s.with_bytes && at < s.packet.payload.bytes; at += sizeof(std::uint64_t)) {
+        std::uint64_t word = 0;
+        std::memcpy(&word, room(first + i) + at, std::min<std::size_t>(sizeof word, s.packet.payload.bytes - at));
+        h(word);
+      }
+    }
+  }
+
  private:
   struct Slot {
     Packet packet;
     bool used = false;
     bool with_bytes = false;
+
+    friend bool operator==(const Slot&, const Slot&) = default;
   };
   [[nodiscard]] std::size_t index(wire::Psn psn) const noexcept { return psn.value() & (window_ - 1); }
   [[nodiscard]] std::uint8_t* room(wire::Psn psn) noexcept { return bytes_.data() + index(psn) * mtu_; }
+  [[nodiscard]] const std::uint8_t* room(wire::Psn psn) const noexcept { return bytes_.data() + index(psn) * mtu_; }
 
   std::uint32_t window_;
   std::uint32_t mtu_;

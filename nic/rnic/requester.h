@@ -2,7 +2,7 @@
 // Copyright The weft authors
 //
 // The sending half of an RC queue pair: cuts work requests into packets, keeps what is not acknowledged, and repairs
-// loss as QpConfig::loss_recovery says (IBTA 9.7.5, 9.7.6). A plain value: it can be copied and hashed.
+// loss as QpConfig::loss_recovery says (IBTA 9.7.5, 9.7.6). A plain value: it can be copied, compared and hashed.
 //
 // PSNs are kept as 64-bit sequence numbers that count from the starting PSN and never wrap.
 #pragma once
@@ -40,6 +40,8 @@ struct RequesterCounters {
   std::uint64_t implied_naks = 0;     ///< a response was missing in front of a later one (IBTA 9.7.5.1.2)
   std::uint64_t stale_responses = 0;  ///< for PSNs acknowledged before, or of a QP that has failed
   std::uint64_t bad_responses = 0;    ///< for PSNs never sent, or of a kind or length that was not asked for
+
+  friend bool operator==(const RequesterCounters&, const RequesterCounters&) = default;
 };
 
 /// The requester. Time only enters by arguments.
@@ -70,21 +72,38 @@ class Requester {
   [[nodiscard]] std::uint64_t inflight_packets() const noexcept { return nxt_ - una_; }
   [[nodiscard]] const RequesterCounters& counters() const noexcept { return counters_; }
 
-  /// Feeds everything that decides future behaviour to `h(std::uint64_t)`; counters are left out, and times are given
-  /// by their presence.
+  /// Every member is compared, counters too.
+  friend bool operator==(const Requester&, const Requester&) = default;
+  /// Feeds to `h(std::uint64_t)` everything that decides what will be sent and completed, of two requesters that have
+  /// the same configuration and were given the same work. Times are fed as what is left of them at `now`. Left out are
+  /// the counters and the measurement of round-trip times, which decide nothing here.
   template <class Hash>
-  void hash_state(Hash&& h) const {
-    for (const std::uint64_t v : {una_, nxt_, max_sent_, end_, recovery_end_, retx_cursor_, highest_sack_, retx_seq_}) {
-      h(v);
-    }
+  void hash_state(Hash&& h, Time now = 0) const {
+    const auto left = [now](Time deadline) {
+      return static_cast<std::uint64_t>(deadline == kNever ? -1 : deadline - now);
+    };
+    for (const std::uint64_t v : {una_, nxt_, max_sent_, end_, read_packets_}) h(v);
     h(std::uint64_t{head_} << 32 | tail_);
     h(std::uint64_t{cursor_} << 32 | reads_inflight_);
     h(std::uint64_t{retries_} << 32 | rnr_retries_);
-    h((rto_deadline_ == kNever ? 0u : 1u) | (rnr_deadline_ == kNever ? 0u : 2u) | (failed_ ? 4u : 0u) |
-      (retx_pending_ ? 8u : 0u) | (in_recovery_ ? 16u : 0u));
-    h(since_ack_req_);
-    h(nak_una_);
-    for (const std::uint64_t word : sacked_) h(word);
+    h(std::uint64_t{lsn_} << 32 | next_ssn_);
+    // A NAK repeats the last one when una_ has not moved since; how far it has moved otherwise means nothing.
+    h(std::uint64_t{since_ack_req_} << 8 | (failed_ ? 1u : 0u) | (retx_pending_ ? 2u : 0u) | (in_recovery_ ? 4u : 0u) |
+      (limited_ ? 8u : 0u) | (connected_ ? 16u : 0u) | (nak_una_ == una_ ? 32u : 0u));
+    for (std::uint32_t i = head_; i != tail_; ++i) h((at(i).issued ? 1u : 0u) | (at(i).unreachable ? 2u : 0u));
+    if (retx_pending_) h(retx_seq_);
+    if (config_.loss_recovery == LossRecovery::irn) {
+      h(highest_sack_);
+      for (const std::uint64_t word : sacked_) h(word);
+    }
+    if (in_recovery_) {
+      h(recovery_end_);
+      h(retx_cursor_);
+    }
+    h(left(rto_deadline_));
+    h(left(rnr_deadline_));
+    if (config_.rto_mode == RtoMode::adaptive) h(backoff_);
+    if (config_.rto_mode == RtoMode::irn) h(static_cast<std::uint64_t>(rto_started_ - now));
   }
 
  private:
@@ -97,6 +116,8 @@ class Requester {
     std::uint32_t ssn = 0;
     bool issued = false;       ///< READs and atomics: the request was sent once
     bool unreachable = false;  ///< its memory must not be used
+
+    friend bool operator==(const Wqe&, const Wqe&) = default;
     [[nodiscard]] std::uint64_t last() const noexcept { return first + packets - 1; }
   };
 

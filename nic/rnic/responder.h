@@ -2,9 +2,10 @@
 // Copyright The weft authors
 //
 // The receiving half of an RC queue pair: checks requests in the order of IBTA 9.7.4, places their payload, and answers
-// (9.7.5). Loss is reported as QpConfig::loss_recovery says. A plain value: it can be copied and hashed.
+// (9.7.5). Loss is reported as QpConfig::loss_recovery says. A plain value: it can be copied, compared and hashed.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -33,7 +34,12 @@ struct ResponderCounters {
   std::uint64_t response_packets = 0;  ///< of READs
   std::uint64_t response_bytes = 0;
   std::uint64_t dropped = 0;  ///< requests that got no answer: after a failure, or with no room to answer in
+
+  friend bool operator==(const ResponderCounters&, const ResponderCounters&) = default;
 };
+
+/// An IRN responder repeats the NACK of a packet that it has only after so long.
+inline constexpr Time kRepeatNackNs = 4 * kUs;
 
 /// The responder.
 class Responder {
@@ -65,24 +71,44 @@ class Responder {
   [[nodiscard]] wire::Psn expected_psn() const noexcept { return epsn_; }
   [[nodiscard]] const ResponderCounters& counters() const noexcept { return counters_; }
 
-  /// Feeds everything that decides future behaviour to `h(std::uint64_t)`; counters and times are left out.
+  /// Every member is compared, counters too.
+  friend bool operator==(const Responder&, const Responder&) = default;
+  /// Feeds to `h(std::uint64_t)` everything that decides what will be placed, answered and completed, of two responders
+  /// that have the same configuration and were given the same receive work requests. Times are fed as their age at
+  /// `now`. Left out are the counters, which decide nothing.
   template <class Hash>
-  void hash_state(Hash&& h) const {
+  void hash_state(Hash&& h, Time now = 0) const {
     h(std::uint64_t{epsn_.value()} << 32 | msn_);
     h(std::uint64_t{head_} << 32 | tail_);
-    h((failed_ ? 1u : 0u) | static_cast<unsigned>(withheld_) << 1 | static_cast<unsigned>(message_) << 4);
-    h(offset_);
-    h(ack_psn_.value());
-    h(unacknowledged_);
+    h(std::uint64_t{ack_psn_.value()} << 16 | static_cast<unsigned>(withheld_) << 8 |
+      static_cast<unsigned>(message_) << 4 | (failed_ ? 1u : 0u) | (told_no_credit_ ? 2u : 0u));
+    if (config_.ack_every != 0) h(unacknowledged_);
+    if (message_ != Message::none) h(offset_);
+    if (message_ == Message::write) {
+      h(write_address_);
+      h(std::uint64_t{write_rkey_} << 32 | write_length_);
+    }
+    h(response_count_);
     for (std::uint32_t i = 0; i < response_count_; ++i) {
       const Response& r = responses_[(response_head_ + i) % responses_.size()];
-      h(static_cast<std::uint64_t>(r.kind) << 56 | std::uint64_t{r.syndrome} << 48 |
-        std::uint64_t{r.psn.value()} << 24 | r.msn);
-      h(r.remaining ^ r.address ^ r.original);
+      h(static_cast<std::uint64_t>(r.kind) << 32 | std::uint64_t{r.psn.value()} << 8 | r.syndrome);
+      h(std::uint64_t{r.msn} << 1 | (r.started ? 1u : 0u));
+      if (r.is(Response::Kind::atomic)) h(r.original);
+      if (r.is(Response::Kind::read)) {
+        h(r.address);
+        h(std::uint64_t{r.rkey} << 32 | r.remaining);
+      }
     }
-    for (std::uint32_t i = 1; buffer_.size() > 0 && i < buffer_.window(); ++i) {
-      if (buffer_.has(epsn_ + i)) h(0x100000000u + i);
+    for (std::uint32_t i = 0; i < replays_.size(); ++i) {
+      const Replay& r = replays_[(next_replay_ + i) % replays_.size()];
+      h(r.used ? 1u : 0u);
+      if (!r.used) continue;
+      h(std::uint64_t{r.psn.value()} << 32 | r.msn);
+      h(r.original);
     }
+    if (config_.loss_recovery == LossRecovery::irn)
+      h(static_cast<std::uint64_t>(std::min(now - last_nak_, kRepeatNackNs)));
+    buffer_.hash_state(epsn_, h);
   }
 
  private:
@@ -99,12 +125,15 @@ class Responder {
     std::uint64_t original = 0;   ///< atomic
 
     [[nodiscard]] bool is(Kind k) const noexcept { return kind == k; }
+    friend bool operator==(const Response&, const Response&) = default;
   };
   struct Replay {
     wire::Psn psn{};
     std::uint64_t original = 0;
     std::uint32_t msn = 0;
     bool used = false;
+
+    friend bool operator==(const Replay&, const Replay&) = default;
   };
   enum class Message : std::uint8_t { none, send, write };
   /// Why requests with larger PSNs get no NAK at the moment.
@@ -147,6 +176,8 @@ class Responder {
 
   struct Receive {
     RecvWr wr;
+
+    friend bool operator==(const Receive&, const Receive&) = default;
   };
   [[nodiscard]] Receive& at(std::uint32_t index) noexcept { return receives_[index & mask_]; }
 

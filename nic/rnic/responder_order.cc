@@ -13,9 +13,6 @@ namespace {
 using wire::Opcode;
 using wire::Syndrome;
 
-/// An IRN responder repeats the NACK of a packet that it has only after so long.
-constexpr Time kRepeatNackNs = 4 * kUs;
-
 /// The credit code of the largest number of credits up to `count` (IBTA 9.7.7.2).
 std::uint8_t credit_code(std::uint32_t count) noexcept {
   std::uint8_t code = 0;

@@ -79,6 +79,8 @@ struct Sge {
   std::uint64_t address = 0;
   std::uint32_t length = 0;
   std::uint32_t lkey = 0;
+
+  friend bool operator==(const Sge&, const Sge&) = default;
 };
 
 /// A send work request.
@@ -103,6 +105,8 @@ struct SendWr {
     sge_count = 1;
     return *this;
   }
+
+  friend bool operator==(const SendWr&, const SendWr&) = default;
 };
 
 /// A receive work request.
@@ -116,6 +120,8 @@ struct RecvWr {
     sge_count = 1;
     return *this;
   }
+
+  friend bool operator==(const RecvWr&, const RecvWr&) = default;
 };
 
 /// Why a work request was not taken.

@@ -6,105 +6,195 @@
 // there, and in the end everything has. Scenarios are in exhaustive_test.cc.
 //
 // Both halves send at once what they can; the network then delivers, loses or doubles any packet that is under way.
-// Time passes when nothing is: then the timeouts expire.
+// Delivery takes no time. Timers expire when nothing is under way, and as often as the scenario allows while something
+// still is: a retransmission timeout that is too short.
+//
+// run() visits each state once and tells states apart by a hash of what they feed to hash_state(). Whether that is
+// enough is what compare() finds out: it visits states that differ in any member, and checks that those which run()
+// takes for one do the same.
 #pragma once
 
-#include <algorithm>
-#include <array>
 #include <cstdint>
 #include <cstring>
+#include <deque>
 #include <optional>
 #include <string>
-#include <unordered_set>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
-#include "nic/rnic/requester.h"
-#include "nic/rnic/responder.h"
+#include "tests/nic/rnic/explorer_state.h"
 
 namespace weft::nic::testing {
 
-inline constexpr std::uint32_t kMtu = 256;
-inline constexpr std::size_t kMemoryBytes = 2048;
-
-struct Message {
-  WrOpcode opcode = WrOpcode::send;
-  std::uint32_t bytes = 0;
-};
-
-struct Scenario {
-  std::string name;
-  std::vector<Message> messages;
-  unsigned losses = 2;
-  unsigned duplicates = 1;
-  bool late_receives = false;  ///< the receives are posted when the first RNR NAK has left
+/// What compare() found.
+struct Comparison {
+  std::uint64_t exact = 0;                ///< states that differ in any member
+  std::uint64_t classes = 0;              ///< states by hash
+  std::optional<std::string> difference;  ///< two states of one hash that go on differently
 };
 
 class Explorer {
  public:
   Explorer(const QpConfig& config, Scenario scenario) : config_(config), scenario_(std::move(scenario)) {
+    config_.end_to_end_credits = scenario_.credits;
     local_ = table_.add(Pd{1}, memory_.local.data(), kMemoryBytes, Access::all, 0);
     remote_ = table_.add(Pd{1}, memory_.remote.data(), kMemoryBytes, Access::all, 0);
+    for (const Message& m : scenario_.messages) {
+      receives_ += consumes_receive(m.opcode) ? 1 : 0;
+      placed_ += is_read_or_atomic(m.opcode) ? 0 : m.bytes;
+    }
   }
 
   /// Runs through all states. Returns the first violation, and the steps that lead to it.
   std::optional<std::string> run() {
+    const State first = start();
+    explore(first, hash(first));
+    return violation_;
+  }
+  [[nodiscard]] std::uint64_t states() const noexcept { return seen_.size(); }
+  [[nodiscard]] std::uint64_t transitions() const noexcept { return transitions_; }
+
+  /// Runs through all states that differ in any member, counters and clock included. Of those with the same hash each
+  /// must allow the same actions, with results of the same hash: then run() leaves nothing out.
+  Comparison compare() {
+    Comparison found;
+    std::unordered_map<std::uint64_t, Class> classes;
+    std::deque<State> states;
+    const auto visit = [&](const State& s, std::uint64_t key) {
+      auto& members = classes[key].members;
+      for (const State* member : members) {
+        if (*member == s) return;
+      }
+      states.push_back(s);
+      members.push_back(&states.back());
+    };
+    const State first = start();
+    visit(first, hash(first));
+    for (std::size_t i = 0; i < states.size() && !violation_ && !found.difference; ++i) {
+      std::vector<std::pair<std::uint64_t, std::uint64_t>> results;
+      expand(states[i], [&](const State& next, const Action& action) {
+        const std::uint64_t key = hash(next);
+        results.emplace_back(action.word(), key);
+        visit(next, key);
+      });
+      std::sort(results.begin(), results.end());
+      Class& c = classes.at(hash(states[i]));
+      if (c.visited && c.results != results) {
+        found.difference = scenario_.name + ": states with the same hash go on differently, state " + std::to_string(i);
+      }
+      c.visited = true;
+      c.results = std::move(results);
+    }
+    if (violation_) found.difference = violation_;
+    found.exact = states.size();
+    found.classes = classes.size();
+    return found;
+  }
+
+ private:
+  struct Class {
+    std::vector<const State*> members;
+    std::vector<std::pair<std::uint64_t, std::uint64_t>> results;  ///< action, and the hash that it leads to
+    bool visited = false;
+  };
+
+  static std::uint64_t hash(const State& s) {
+    weft::testing::StateHash h;
+    s.hash_state(h);
+    return h.value();
+  }
+
+  State start() {
     for (std::size_t i = 0; i < kMemoryBytes; ++i) {
       memory_.local[i] = static_cast<std::uint8_t>(i * 7 + 1);
       memory_.remote[i] = static_cast<std::uint8_t>(i * 13 + 5);
     }
     std::memset(memory_.remote.data(), 0, 8);  // for atomics
-    State start(config_, table_, scenario_);
     original_ = memory_;
-    post_sends(start);
-    if (!scenario_.late_receives) post_receives(start);
-    settle(start);
-    explore(start);
-    return violation_;
+    State s(config_, table_, scenario_);
+    post_sends(s);
+    if (scenario_.receives == Receives::at_start) post_receives(s);
+    settle(s);
+    return s;
   }
-  [[nodiscard]] std::uint64_t states() const noexcept { return states_; }
-  [[nodiscard]] std::uint64_t transitions() const noexcept { return transitions_; }
 
- private:
-  struct Buffers {
-    std::array<std::uint8_t, kMemoryBytes> local{}, remote{};
-  };
-  struct Carried {
-    explicit Carried(const Packet& p) : packet(p) {
-      std::size_t at = 0;
-      for (std::size_t i = 0; i < p.payload.count; ++i) {
-        std::memcpy(bytes.data() + at, p.payload.pieces[i].data, p.payload.pieces[i].bytes);
-        at += p.payload.pieces[i].bytes;
+  // --- what can happen ---
+
+  /// Calls visit(State, Action) for everything that can happen.
+  template <class Visit>
+  void expand(const State& s, Visit&& visit) {
+    const auto step = [&](const Action& action, auto&& change) {
+      if (violation_) return;
+      ++transitions_;
+      way_.push_back(action);
+      State next = s;
+      memory_ = s.memory;
+      change(next);
+      settle(next);
+      if (!violation_) visit(next, action);
+      way_.pop_back();
+    };
+    for (const bool request : {true, false}) {
+      const Lane& lane = request ? s.requests : s.responses;
+      for (std::uint16_t i = 0; i < lane.size(); ++i) {
+        if (!lane.repeats(i)) carry(s, request, i, step);
       }
     }
-    [[nodiscard]] Packet arrived() const {
-      Packet p = packet;
-      p.payload.set(bytes.data(), packet.payload.bytes);
-      return p;
+    if (scenario_.receives == Receives::at_any_time && s.posted < receives_) {
+      step({Action::Kind::post}, [&](State& n) { post_receive(n); });
     }
-    Packet packet;
-    std::array<std::uint8_t, kMtu> bytes{};
-  };
-  struct State {
-    State(const QpConfig& c, MemoryTable& t, const Scenario& s)
-        : requester(c, Pd{1}, t, wire::Qpn(17)),
-          responder(c, Pd{1}, t, wire::Qpn(18)),
-          losses(s.losses),
-          duplicates(s.duplicates) {
-      // PSNs wrap on the way.
-      requester.connect(wire::Psn(0xfffffe));
-      responder.connect(wire::Psn(0xfffffe));
+    pass_time(s, step);
+  }
+
+  template <class Step>
+  void carry(const State& s, bool request, std::uint16_t i, Step&& step) {
+    const auto lane_of = [request](State& n) -> Lane& { return request ? n.requests : n.responses; };
+    const Packets::Id id = request ? s.requests[i] : s.responses[i];
+    step({request ? Action::Kind::deliver_request : Action::Kind::deliver_response, id, request}, [&](State& n) {
+      lane_of(n).remove(i);
+      const Packet p = packets_.arrived(id);
+      if (request) {
+        n.responder.on_request(n.now, p, receive_cq_);
+      } else {
+        static_cast<void>(n.requester.on_response(n.now, p, send_cq_));
+      }
+    });
+    if (s.losses > 0) {
+      step({Action::Kind::lose, id, request}, [&](State& n) {
+        lane_of(n).remove(i);
+        --n.losses;
+      });
     }
-    Requester requester;
-    Responder responder;
-    Cq send_cq{16}, receive_cq{16};
-    std::vector<Carried> requests, responses;  ///< under way
-    Buffers memory;
-    unsigned losses, duplicates;
-    std::size_t sent = 0, received = 0;  ///< completions
-    bool posted = false;
-    Time now = 1000;
-  };
+    if (s.duplicates > 0) {
+      step({Action::Kind::duplicate, id, request}, [&](State& n) {
+        lane_of(n).add(id);
+        --n.duplicates;
+      });
+    }
+  }
+
+  template <class Step>
+  void pass_time(const State& s, Step&& step) {
+    const Time deadline = s.requester.next_deadline();
+    // A requester whose peer has not posted a receive would ask for ever: that, too, is counted.
+    const bool early = !s.requests.empty() || !s.responses.empty() ||
+                       (scenario_.receives == Receives::at_any_time && s.posted < receives_);
+    if (deadline != kNever && (!early || s.early_timeouts > 0)) {
+      step({Action::Kind::expire}, [&](State& n) {
+        n.early_timeouts -= early ? 1 : 0;
+        n.now = std::max(n.now, deadline);
+        n.requester.on_timer(n.now, send_cq_);
+      });
+    }
+    if (s.pauses > 0 && early && deadline > s.now + kRepeatNackNs) {
+      step({Action::Kind::pause}, [&](State& n) {
+        --n.pauses;
+        n.now += kRepeatNackNs;
+      });
+    }
+    if (deadline == kNever && !early) judge_end(s);
+  }
 
   void post_sends(State& s) {
     std::uint64_t at = 8;
@@ -117,51 +207,53 @@ class Explorer {
       wr.remote_address = is_atomic(m.opcode) ? 0 : at;
       wr.rkey = remote_.key;
       wr.compare_add = 1;
-      require(s.requester.post(wr, s.send_cq) == PostResult::ok, "work is taken");
+      require(s.requester.post(wr, send_cq_) == PostResult::ok, "work is taken");
       at += m.bytes;
     }
   }
-  void post_receives(State& s) {
-    s.posted = true;
+  void post_receive(State& s) {
     std::uint64_t at = 8;
+    std::uint32_t before = s.posted;
     for (const Message& m : scenario_.messages) {
-      if (consumes_receive(m.opcode)) {
-        require(s.responder.post(RecvWr().with({at, m.bytes, remote_.key}), s.receive_cq) == PostResult::ok, "posted");
+      if (consumes_receive(m.opcode) && before-- == 0) {
+        require(s.responder.post(RecvWr().with({at, m.bytes, remote_.key}), receive_cq_) == PostResult::ok, "posted");
       }
       at += m.bytes;
     }
+    ++s.posted;
+  }
+  void post_receives(State& s) {
+    while (s.posted < receives_) post_receive(s);
   }
 
   /// Lets both halves send, reads completions, judges, and keeps the memory with the state.
   void settle(State& s) {
-    Packet p;
-    while (s.requester.transmit(s.now, p, s.send_cq)) s.requests.emplace_back(p);
-    while (s.responder.transmit(p, s.receive_cq)) s.responses.emplace_back(p);
-    if (!s.posted && s.responder.counters().rnr_naks_sent > 0) post_receives(s);
+    for (Packet p; s.requester.transmit(s.now, p, send_cq_); p = {}) s.requests.add(packets_.number(p));
+    for (Packet p; s.responder.transmit(p, receive_cq_); p = {}) s.responses.add(packets_.number(p));
+    if (scenario_.receives == Receives::after_rnr && s.posted == 0 && s.responder.counters().rnr_naks_sent > 0) {
+      post_receives(s);
+    }
     judge(s);
     s.memory = memory_;
   }
 
+  // --- what must be true ---
+
   void judge(State& s) {
     Wc wc;
-    while (s.receive_cq.poll({&wc, 1}) == 1) {
+    while (receive_cq_.poll({&wc, 1}) == 1) {
       require(wc.status == WcStatus::success, "a receive completes without error");
       ++s.received;
     }
-    while (s.send_cq.poll({&wc, 1}) == 1) {
+    while (send_cq_.poll({&wc, 1}) == 1) {
       require(wc.status == WcStatus::success, "a work request completes without error");
       require(wc.wr_id == s.sent, "completions come once and in order");
       if (s.sent < scenario_.messages.size()) require_data(s.sent);
       ++s.sent;
     }
-    std::size_t receives = 0, bytes = 0;
-    for (const Message& m : scenario_.messages) {
-      receives += consumes_receive(m.opcode) ? 1 : 0;
-      bytes += is_read_or_atomic(m.opcode) ? 0 : m.bytes;
-    }
-    require(s.received <= receives, "no message is received twice");
-    require(s.responder.counters().bytes_placed <= bytes, "no byte is placed twice");
-    if (scenario_.losses == 0) {
+    require(s.received <= receives_, "no message is received twice");
+    require(s.responder.counters().bytes_placed <= placed_, "no byte is placed twice");
+    if (scenario_.losses == 0 && scenario_.early_timeouts == 0) {
       require(s.requester.counters().timeouts == 0, "without a loss nothing has to wait for a timeout");
     }
   }
@@ -185,129 +277,54 @@ class Explorer {
             "data is there when its message completes");
   }
 
-  void explore(const State& s) {
-    if (violation_) return;
-    const std::uint64_t key = hash(s);
-    if (on_path_.contains(key)) return require(false, "it comes to an end");
-    if (!seen_.insert(key).second) return;
-    ++states_;
-    on_path_.insert(key);
-    if (s.requests.empty() && s.responses.empty()) {
-      pass_time(s);
-    } else {
-      for (const bool request : {true, false}) {
-        const auto& lane = request ? s.requests : s.responses;
-        for (std::size_t i = 0; i < lane.size(); ++i) carry(s, request, i);
-      }
-    }
-    on_path_.erase(key);
-  }
-
-  void carry(const State& s, bool request, std::size_t i) {
-    const Carried& c = request ? s.requests[i] : s.responses[i];
-    const std::string what = std::string(opcode_name(c.packet.opcode)) + " " + std::to_string(c.packet.psn.value());
-    step(s, "deliver " + what, [&](State& n) {
-      take(n, request, i);
-      const Packet p = c.arrived();
-      if (request) {
-        n.responder.on_request(n.now, p, n.receive_cq);
-      } else {
-        static_cast<void>(n.requester.on_response(n.now, p, n.send_cq));
-      }
-    });
-    if (s.losses > 0) {
-      step(s, "lose " + what, [&](State& n) {
-        take(n, request, i);
-        --n.losses;
-      });
-    }
-    if (s.duplicates > 0) {
-      step(s, "double " + what, [&](State& n) {
-        (request ? n.requests : n.responses).push_back(c);
-        --n.duplicates;
-      });
-    }
-  }
-  static void take(State& n, bool request, std::size_t i) {
-    auto& lane = request ? n.requests : n.responses;
-    lane.erase(lane.begin() + static_cast<std::ptrdiff_t>(i));
-  }
-
-  void pass_time(const State& s) {
-    const Time deadline = s.requester.next_deadline();
-    if (deadline != kNever) {
-      step(s, "time passes", [&](State& n) {
-        n.now = std::max(n.now, deadline);
-        n.requester.on_timer(n.now, n.send_cq);
-      });
-      return;
-    }
+  /// Nothing is under way, and no timer runs.
+  void judge_end(const State& s) {
     require(s.sent == scenario_.messages.size(), "in the end everything has completed");
     require(s.requester.outstanding() == 0, "nothing is left over");
     memory_ = s.memory;
     for (std::size_t i = 0; i < scenario_.messages.size(); ++i) require_data(i);
   }
 
-  template <class Change>
-  void step(const State& s, std::string what, Change&& change) {
-    if (violation_) return;
-    ++transitions_;
-    way_.push_back(std::move(what));
-    State next = s;
-    memory_ = s.memory;
-    change(next);
-    settle(next);
-    explore(next);
-    way_.pop_back();
-  }
-
-  [[nodiscard]] std::uint64_t hash(const State& s) const {
-    std::uint64_t h = 0xcbf29ce484222325;
-    const auto mix = [&h](std::uint64_t v) {
-      h = (h ^ v) * 0x9e3779b97f4a7c15;
-      h ^= h >> 29;
-    };
-    s.requester.hash_state(mix);
-    s.responder.hash_state(mix);
-    for (const auto* lane : {&s.requests, &s.responses}) {
-      std::uint64_t sum = 0;  // the order in which they stand means nothing
-      for (const Carried& c : *lane) {
-        std::uint64_t one = std::uint64_t{c.packet.psn.value()} << 32 | std::uint64_t{c.packet.msn} << 8 |
-                            static_cast<std::uint8_t>(c.packet.opcode);
-        one ^= std::uint64_t{c.packet.syndrome} << 56 | (c.packet.ack_req ? 1ull << 63 : 0);
-        one ^= (std::uint64_t{c.packet.dma_length} << 20) ^ c.packet.compare;
-        sum += (one ^ one >> 31) * 0xd6e8feb86659fd93;
-      }
-      mix(sum);
-      mix(lane->size());
-    }
-    for (const auto* side : {&s.memory.local, &s.memory.remote}) {
-      for (std::size_t i = 0; i < side->size(); i += 8) {
-        std::uint64_t word = 0;
-        std::memcpy(&word, side->data() + i, sizeof word);
-        mix(word);
-      }
-    }
-    mix(std::uint64_t{s.losses} << 32 | s.duplicates);
-    mix(s.sent << 16 | s.received << 1 | (s.posted ? 1 : 0));
-    return h;
-  }
-
   void require(bool condition, const char* what) {
     if (condition || violation_) return;
     violation_ = std::string("not true: ") + what + "; " + scenario_.name + ":";
-    for (const auto& w : way_) *violation_ += "\n  " + w;
+    for (const Action& action : way_) *violation_ += "\n  " + text(action);
+  }
+
+  [[nodiscard]] std::string text(const Action& action) const {
+    constexpr const char* kNames[] = {
+        "deliver", "deliver", "lose", "double", "a timer expires", "some time passes", "a receive is posted"};
+    std::string words = kNames[static_cast<std::size_t>(action.kind)];
+    if (action.kind >= Action::Kind::expire) return words;
+    const Packet& p = packets_.headers(action.packet);
+    words += " " + std::string(opcode_name(p.opcode)) + " " + std::to_string(p.psn.value());
+    if (p.info().has(wire::HeaderMask::aeth) && !wire::Syndrome(p.syndrome).is_ack()) words += " (NAK)";
+    return words;
+  }
+
+  // --- the search ---
+
+  void explore(const State& s, std::uint64_t key) {
+    if (violation_) return;
+    const auto [at, fresh] = seen_.try_emplace(key, true);
+    if (!fresh) return require(!at->second, "it comes to an end");
+    expand(s, [&](const State& next, const Action&) { explore(next, hash(next)); });
+    seen_[key] = false;
   }
 
   QpConfig config_;
   Scenario scenario_;
+  std::uint32_t receives_ = 0;  ///< that the messages need
+  std::uint64_t placed_ = 0;    ///< bytes that the messages bring
   MemoryTable table_;
   Buffers memory_, original_;
   Mr local_{}, remote_{};
-  std::unordered_set<std::uint64_t> seen_, on_path_;
-  std::vector<std::string> way_;
+  Cq send_cq_{16}, receive_cq_{16};  ///< empty between two steps
+  Packets packets_;
+  std::unordered_map<std::uint64_t, bool> seen_;  ///< by hash; true while a way that goes through it is explored
+  std::vector<Action> way_;
   std::optional<std::string> violation_;
-  std::uint64_t states_ = 0, transitions_ = 0;
+  std::uint64_t transitions_ = 0;
 };
 
 }  // namespace weft::nic::testing
