@@ -231,6 +231,7 @@ void QpTracker::on_request(std::uint32_t position, const Parsed& p, const std::u
     responder.expected = stream.expected;
     duplicate = false;
     e.set_pmtu_code(0);
+    e.clear_in_order();
     counters_.add(TrackCounter::psn_restarts);
   } else if (arrival == Arrival::repeated) {
     d.retransmitted.increment();
