@@ -111,7 +111,7 @@ struct alignas(64) QpEntry {
   std::uint64_t packets;    ///< of every kind
   std::uint64_t window;     ///< bit i: the request with PSN (expected - 1 - i) was seen
   std::uint64_t bytes;      ///< frame bytes from the Ethernet header to the ICRC, without padding and FCS
-  std::uint32_t qp;         ///< QPN | family << 24 | transport << 25 | PMTU code << 27 | fixed << 30; 0: free entry
+  std::uint32_t qp;         ///< QPN | family << 24 | transport << 25 | PMTU code << 27 | fixed << 30 | in order << 31
   Word24 request;           ///< expected PSN of requests: highest seen + 1; RequestFlag
   Word24 response;          ///< expected PSN of READ and ATOMIC responses; ResponseFlag
   Word24 responder;         ///< while RequestFlag::gap: PSN that an in-order responder waits for; high: confidence
@@ -148,6 +148,10 @@ struct alignas(64) QpEntry {
   [[nodiscard]] bool fixed() const noexcept { return (qp >> 30 & 1) != 0; }
   void set_fixed() noexcept { qp |= 1u << 30; }
   void clear_fixed() noexcept { qp &= ~(1u << 30); }
+  /// The receiver of its requests keeps no early packets: they must not be spread over paths.
+  [[nodiscard]] bool in_order() const noexcept { return (qp >> 31 & 1) != 0; }
+  void set_in_order() noexcept { qp |= 1u << 31; }
+  void clear_in_order() noexcept { qp &= ~(1u << 31); }
   [[nodiscard]] PairSource source() const noexcept {
     return static_cast<PairSource>(response.high() & ResponseFlag::source_mask);
   }

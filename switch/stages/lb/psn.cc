@@ -24,6 +24,9 @@
 // those of a queue pair better share their luck; there are few. ACKs of queue pairs that have had READ or ATOMIC
 // responses: an ACK in front of such a response would mean that it is lost. ACKs of queue pairs that are not known.
 //
+// Requests to a receiver that keeps no early packets go as with `ecmp` too. The receiver's ToR finds such receivers and
+// marks their responses; nack_filter reads the mark here, at the sender's ToR, and tells rdma_track.
+//
 // When a port goes down or is excluded, or a route loses a next hop, N shrinks and the other paths share the packets at
 // once; it grows back the same way. The receiver's ToR sees by the arrival of packets that the mapping has changed
 // (nack_filter). With one member left this is ecmp.
@@ -77,7 +80,7 @@ class PsnPolicy : public LbPolicy {
       const std::uint32_t hash = flow_hash(hash_, item.packet);
       const pipeline::PacketMeta& pm = pipeline::meta(item.packet);
       const bool request = kRcRequests[pm.parsed.opcode];
-      if (request ? !known_.known(pm) : !spray_acks_ || !is_free_ack(pm)) {
+      if (request ? !is_sprayed(pm) : !spray_acks_ || !is_free_ack(pm)) {
         item.choice = member_by_hash(item.members(), links, hash);
         continue;
       }
@@ -94,6 +97,11 @@ class PsnPolicy : public LbPolicy {
   }
 
  private:
+  // A request of a known queue pair whose receiver keeps early packets, as far as anybody knows.
+  [[nodiscard]] bool is_sprayed(const pipeline::PacketMeta& pm) const noexcept {
+    const tables::QpEntry* entry = known_.entry(pm);
+    return entry != nullptr && !entry->in_order();
+  }
   // An ACK of a known queue pair that nothing has to arrive in front of. rdma_track takes note of responses with data,
   // and that outlives this policy.
   [[nodiscard]] bool is_free_ack(const pipeline::PacketMeta& pm) const noexcept {

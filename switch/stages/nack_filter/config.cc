@@ -89,6 +89,10 @@ Schema nack_options_schema() {
                         "drop: a blocked NACK is dropped; ack: it goes on as an ACK of everything before its PSN."),
       Key::with_default("arrival_check", Schema::one_of({"on", "off"}), Value("on"),
                         "Whether the uplinks that packets come in through tell their path: with two tiers."),
+      Key::with_default(
+          "detect_gbn", Schema::boolean(), Value(true),
+          "Finds receivers that keep no early packets (go-back-N): their NACKs pass, and the sender's ToR "
+          "sends their packets by ecmp."),
       Key::with_default("window_psns", Schema::integer(64, 65536), Value(1024),
                         "PSNs back to which losses are remembered, a power of two."),
       Key::with_default("ring_entry_bits", Schema::integer(8, 24), Value(8),
@@ -110,6 +114,7 @@ NackOptions nack_options(const Value& options, const SwitchInfo& info) {
   rules.ring_entries = static_cast<std::uint32_t>(options["ring_entries"].unsigned_integer());
   rules.window_psns = static_cast<std::uint32_t>(options["window_psns"].unsigned_integer());
   rules.arrival_check = options["arrival_check"].string() == "on";
+  rules.detect_gbn = options["detect_gbn"].boolean();
   rules.guard_ns = options["guard_us"].unsigned_integer() * 1000;
   rules.uplinks = static_cast<std::uint32_t>(options["uplinks"].list().size());
   result.uplink_of_port.assign(info.ports.size(), NackOptions::kNoUplink);

@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "switch/wire/checksum.h"
 #include "switch/wire/ib.h"
 #include "switch/wire/parse.h"
 
@@ -35,6 +36,19 @@ void NackFrame::write(std::uint8_t* to, wire::Psn psn, std::uint32_t msn, wire::
   std::memcpy(to, frame_.data(), bytes_);
   wire::parse_frame(to, bytes_, bytes_, parsed);
   set_what_it_says(to, parsed, psn, msn, mode);
+}
+
+void set_in_order_mark(std::uint8_t* frame, const wire::Parsed& parsed, bool marked) noexcept {
+  auto& word = wire::header_at<wire::be16>(frame + parsed.l4_offset + kInOrderMarkAt);
+  constexpr std::uint16_t kBit = kInOrderMark << 8;
+  const std::uint16_t before = word.value();
+  const auto after = static_cast<std::uint16_t>(marked ? before | kBit : before & ~kBit);
+  if (after == before) return;
+  word.set(after);
+  auto& checksum = wire::header_at<wire::UdpHeader>(frame + parsed.l4_offset).checksum;
+  if (checksum.value() == 0) return;
+  const std::uint16_t changed = wire::checksum_update(checksum.value(), before, after);
+  checksum.set(changed == 0 ? 0xffff : changed);
 }
 
 }  // namespace weft::stages

@@ -8,6 +8,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "switch/wire/headers.h"
+#include "switch/wire/parsed.h"
 #include "switch/wire/roce_editor.h"
 #include "switch/wire/types.h"
 
@@ -47,5 +49,18 @@ class NackFrame {
   std::uint16_t bytes_ = 0;
   std::array<std::uint8_t, kMaxBytes> frame_{};
 };
+
+/// The mark by which the receiver's ToR tells the sender's that a receiver keeps no early packets. It stands in
+/// responses between the two: the lowest of the six reserved bits in front of the destination QP (IBTA 9.2.1, RoCEv2
+/// annex A17), which the ICRC does not cover and receivers ignore.
+inline constexpr std::uint8_t kInOrderMark = 0x01;
+inline constexpr std::uint32_t kInOrderMarkAt = sizeof(wire::UdpHeader) + 4;  ///< from the UDP header
+
+/// The mark of a RoCEv2 frame.
+[[nodiscard]] inline bool has_in_order_mark(const std::uint8_t* frame, const wire::Parsed& parsed) noexcept {
+  return (frame[parsed.l4_offset + kInOrderMarkAt] & kInOrderMark) != 0;
+}
+/// Sets the mark or takes it away; a UDP checksum stays right.
+void set_in_order_mark(std::uint8_t* frame, const wire::Parsed& parsed, bool marked) noexcept;
 
 }  // namespace weft::stages

@@ -20,9 +20,19 @@ std::string_view name(NackCheck check) {
 }
 
 std::string_view state_name(std::uint8_t flags) {
+  if ((flags & NackFlag::in_order) != 0) return "in_order";
   if ((flags & NackFlag::learning) != 0) return "learning";
   if ((flags & NackFlag::probation) != 0) return "probation";
   return (flags & NackFlag::pending) != 0 ? "blocked" : "ready";
+}
+
+constexpr std::string_view kWarning =
+    "retransmissions keep following blocked NACKs: a guard that is too short, or a receiver that keeps no early "
+    "packets";
+
+std::string_view receiver_name(const NackState& s) {
+  if ((s.flags & NackFlag::in_order) != 0) return "in_order";
+  return s.kept_proofs >= NackState::kKeptProofs ? "keeps_early" : "unknown";
 }
 
 // The paper's example (section 4): 256 paths, 16 NICs with 100 cross-rack queue pairs each, a last hop of 400 Gbit/s
@@ -69,6 +79,9 @@ ordered_json NackFilterStage::memory_rows() const {
                                {"unknown", value(NackCounter::nacks_unknown)},
                                {"compensated", value(NackCounter::compensated_packet)},
                                {"guard", value(NackCounter::compensated_guard)},
+                               {"in_order", value(NackCounter::receivers_in_order)},
+                               {"retransmitting", warned_},
+                               {"warning", warned_ == 0 ? "" : kWarning},
                                {"bytes_per_qp", stride_},
                                {"bytes", qps * stride_},
                                {"eq4_bytes_per_qp", unit_.paper_bytes()},
@@ -107,6 +120,8 @@ ordered_json NackFilterStage::qp_row(std::uint32_t slot) const {
           {"guard", e.guard},
           {"released", e.released},
           {"spurious", e.spurious},
+          {"after_block", e.after_block},
+          {"receiver", receiver_name(s)},
           {"lost_psns", s.lost_count},
           {"paths", s.paths.value()},
           {"packets_by_path", histogram}};

@@ -78,7 +78,12 @@ void NackFilterStage::ingress(Context& context, Batch& batch) {
     rte_mbuf* m = batch.packet[i];
     const PacketMeta& pm = pipeline::meta(m);
     if (!kRcResponses[pm.parsed.opcode] || pm.parsed.kind != wire::FrameKind::roce) continue;
-    if (!is_host_port(pm.in_port) || on_response(context, m)) continue;
+    if (!is_host_port(pm.in_port)) {
+      if (has_in_order_mark(pipeline::frame(m), pm.parsed)) [[unlikely]]
+        read_mark(m);
+      continue;
+    }
+    if (on_response(context, m)) continue;
     if (options_.on_block == OnBlock::ack) {
       make_ack(m);
     } else {
@@ -181,6 +186,10 @@ void NackFilterStage::act(Context& context, std::uint32_t slot, const DataVerdic
     count(NackCounter::spurious_retransmissions);
     ++extra(slot).spurious;
   }
+  if (verdict.after_block) {
+    count(NackCounter::retransmitted_after_block);
+    if (++extra(slot).after_block == kWarnAfter) set_warned(extra(slot), true);
+  }
   if (verdict.mismatch) count(NackCounter::path_mismatches);
   if (verdict.compensate) send_nack(context, slot, NackCounter::compensated_packet);
   if (verdict.release) send_nack(context, slot, NackCounter::nacks_released);
@@ -197,7 +206,8 @@ void NackFilterStage::read_mail(Context& context) noexcept {
       mail_lost_seen_[from] = lost;
       release_all(context);
       for (std::uint32_t slot = 0; slot < used_; ++slot) {
-        if (qp(slot).state().dest_qp != 0) unit_.start(qp(slot), std::nullopt);
+        const NackState& s = qp(slot).state();
+        if (s.dest_qp != 0 && (s.flags & NackFlag::in_order) == 0) unit_.start(qp(slot), std::nullopt);
       }
     }
     while (shared_.pop(from, worker_, mail)) record(context, mail);
@@ -274,6 +284,7 @@ bool NackFilterStage::in_use(std::uint32_t slot) const noexcept {
 
 void NackFilterStage::evict(Context& context, std::uint32_t slot) noexcept {
   if (unit_.release(qp(slot))) send_nack(context, slot, NackCounter::nacks_released);
+  set_warned(extra(slot), false);
   const std::uint32_t position = extra(slot).position;
   if (slot_of_position_[position] == slot + 1) slot_of_position_[position] = 0;
   qp(slot).state().dest_qp = 0;
@@ -363,9 +374,12 @@ bool NackFilterStage::on_response(Context& context, rte_mbuf* m) noexcept {
   const std::uint32_t slot = slot_of_response(pm);
   if (nack) {
     count(NackCounter::nacks_seen);
-    return on_nack(context, slot, m);
+    if (!on_nack(context, slot, m)) return false;
   }
   if (slot == kNone) return true;
+  if ((qp(slot).state().flags & NackFlag::in_order) != 0) [[unlikely]]
+    set_in_order_mark(pipeline::frame(m), pm.parsed, true);
+  if (nack) return true;
   if (!acknowledges || syndrome.is_ack()) {
     unit_.on_receipt(qp(slot), pm.parsed.psn);
   } else if (syndrome.is_rnr_nak()) {
@@ -385,6 +399,7 @@ bool NackFilterStage::on_nack(Context& context, std::uint32_t slot, rte_mbuf* m)
   Extra& e = extra(slot);
   ++e.nacks;
   const std::uint64_t down = draining_[pm.in_port] ? 0 : uplinks_down_;
+  const bool was_in_order = (qp(slot).state().flags & NackFlag::in_order) != 0;
   const NackVerdict verdict = unit_.on_nack(qp(slot), context.now, pm.parsed.psn, msn_of(m), down);
   if (stops(verdict)) {
     count(NackCounter::nacks_blocked);
@@ -400,11 +415,32 @@ bool NackFilterStage::on_nack(Context& context, std::uint32_t slot, rte_mbuf* m)
     ++e.valid;
   } else if (verdict == NackVerdict::path_down) {
     count(NackCounter::nacks_path_down);
+  } else if (verdict == NackVerdict::in_order) {
+    count(NackCounter::nacks_in_order);
+    if (!was_in_order) note_in_order(slot);
   } else {
     count(NackCounter::nacks_unknown);
     ++e.unknown;
   }
   return true;
+}
+
+// A response on its way to the sender, which is a host of this ToR.
+void NackFilterStage::read_mark(rte_mbuf* m) noexcept {
+  const PacketMeta& pm = pipeline::meta(m);
+  set_in_order_mark(pipeline::frame(m), pm.parsed, false);
+  const tables::QpEntry* entry = known_.entry(pm);
+  if (entry != nullptr) known_.set_in_order(*entry);
+}
+
+void NackFilterStage::note_in_order(std::uint32_t slot) noexcept {
+  count(NackCounter::receivers_in_order);
+  set_warned(extra(slot), false);
+}
+
+void NackFilterStage::set_warned(Extra& e, bool warned) noexcept {
+  warned_ += (warned ? 1 : 0) - (e.warned ? 1 : 0);
+  e.warned = warned;
 }
 
 // The NACK acknowledges what came before the PSN that it asks for; as an ACK it says only that. Nothing is said about
@@ -474,6 +510,7 @@ void NackFilterStage::on_timer(Context& context) {
     extra(slot).timed = false;
     if (unit_.on_guard(qp(slot), context.now)) {
       send_nack(context, slot, NackCounter::compensated_guard);
+      if ((qp(slot).state().flags & NackFlag::in_order) != 0) note_in_order(slot);
     } else if (qp(slot).state().guard_at != 0) {
       start_timer(slot);
     }
@@ -521,6 +558,7 @@ void NackFilterStage::adopt(Context& context, Stage& old_stage, const pipeline::
   std::swap(free_, old.free_);
   std::swap(timers_, old.timers_);
   std::swap(mail_lost_seen_, old.mail_lost_seen_);
+  std::swap(warned_, old.warned_);
   excluded_ = old.excluded_;
   began_anew_ = old.began_anew_;
   unit_.set_paths(old.unit_.paths());

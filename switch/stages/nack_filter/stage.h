@@ -14,6 +14,10 @@
 // the frame of the last NACK that was blocked. It says what the receiver has said, and nothing that it acknowledges has
 // been taken back since.
 //
+// Responses of a receiver that keeps no early packets carry a mark (frame.h) from here to the sender's ToR. The filter
+// of that ToR, which sees them come in through an uplink, takes the mark out and tells rdma_track: `lb: psn` then sends
+// the requests of that queue pair as `ecmp` does.
+//
 // The worker that owns an egress port records; the one that owns the queue pair judges. Where they are not the same,
 // what left goes from one to the other through a ring before the packet itself leaves, so that a NACK that it brings
 // about comes later.
@@ -35,31 +39,44 @@ namespace weft::stages {
 
 /// Counters of the stage, in the order in which it shows them.
 enum class NackCounter : std::uint8_t {
-  nacks_seen,                ///< NACKs of hosts
-  nacks_valid,               ///< of these, passed because their packet is lost
-  nacks_blocked,             ///< stopped, or made an ACK
-  nacks_unknown,             ///< passed because they could not be judged
-  nacks_path_down,           ///< passed because their packet was to come in through an uplink that is down or excluded
-  compensated_packet,        ///< blocked NACKs that were sent after all: a later packet proved the loss,
-  compensated_guard,         ///< the guard expired,
-  compensated_path_down,     ///< the uplink of the packet went down or was excluded,
-  nacks_released,            ///< or nothing could be judged any more
-  spurious_retransmissions,  ///< request packets that had left before and were not lost
-  path_mismatches,           ///< times that packets of a queue pair began to arrive through other uplinks
-  qps_active,                ///< queue pairs with state now
-  table_full,                ///< packets of queue pairs that found no room
-  no_buffer,                 ///< times that a compensation had to wait for a packet buffer
-  mail_lost,                 ///< packets that another worker could not tell of: all its queue pairs began anew
+  nacks_seen,                 ///< NACKs of hosts
+  nacks_valid,                ///< of these, passed because their packet is lost
+  nacks_blocked,              ///< stopped, or made an ACK
+  nacks_unknown,              ///< passed because they could not be judged
+  nacks_path_down,            ///< passed because their packet was to come in through an uplink that is down or excluded
+  compensated_packet,         ///< blocked NACKs that were sent after all: a later packet proved the loss,
+  compensated_guard,          ///< the guard expired,
+  compensated_path_down,      ///< the uplink of the packet went down or was excluded,
+  nacks_released,             ///< or nothing could be judged any more
+  spurious_retransmissions,   ///< request packets that had left before and were not lost
+  retransmitted_after_block,  ///< of these, those of the PSN of the last blocked NACK or a later one
+  receivers_in_order,         ///< receivers that were found to keep no early packets
+  nacks_in_order,             ///< of nacks_seen, passed because their receiver is such a one
+  path_mismatches,            ///< times that packets of a queue pair began to arrive through other uplinks
+  qps_active,                 ///< queue pairs with state now
+  table_full,                 ///< packets of queue pairs that found no room
+  no_buffer,                  ///< times that a compensation had to wait for a packet buffer
+  mail_lost,                  ///< packets that another worker could not tell of: all its queue pairs began anew
   count_,
 };
 inline constexpr std::array kNackCounterNames{
-    "nacks_seen",        "nacks_valid",
-    "nacks_blocked",     "nacks_unknown",
-    "nacks_path_down",   "compensated_packet",
-    "compensated_guard", "compensated_path_down",
-    "nacks_released",    "spurious_retransmissions",
-    "path_mismatches",   "qps_active",
-    "table_full",        "no_buffer",
+    "nacks_seen",
+    "nacks_valid",
+    "nacks_blocked",
+    "nacks_unknown",
+    "nacks_path_down",
+    "compensated_packet",
+    "compensated_guard",
+    "compensated_path_down",
+    "nacks_released",
+    "spurious_retransmissions",
+    "retransmitted_after_block",
+    "receivers_in_order",
+    "nacks_in_order",
+    "path_mismatches",
+    "qps_active",
+    "table_full",
+    "no_buffer",
     "mail_lost",
 };
 static_assert(kNackCounterNames.size() == static_cast<std::size_t>(NackCounter::count_));
@@ -89,8 +106,9 @@ class NackFilterStage : public pipeline::Stage {
     std::uint32_t position;                        ///< of its entry in the table of rdma_track
     pipeline::PortIndex in_port;                   ///< of the NACK that is pending, or was last
     bool timed;                                    ///< it stands in timers_
+    bool warned;                                   ///< it counts in warned_
     std::uint32_t nacks, valid, blocked, unknown;  ///< statistics
-    std::uint32_t compensated, guard, released, spurious;
+    std::uint32_t compensated, guard, released, spurious, after_block;
     NackFrame frame;
   };
   struct Timer {
@@ -99,6 +117,8 @@ class NackFilterStage : public pipeline::Stage {
     friend bool operator>(const Timer& a, const Timer& b) noexcept { return a.at > b.at; }
   };
   static constexpr std::uint32_t kNone = 0xffffffff;
+  // Retransmissions of one queue pair that follow blocked NACKs and are worth a warning.
+  static constexpr std::uint32_t kWarnAfter = 64;
   // A compensation for which there was no buffer is tried again after this long; so often are the queues of other
   // workers' ports looked at that have to be empty first.
   static constexpr TimeNs kRetryNs = 100'000;
@@ -155,6 +175,9 @@ class NackFilterStage : public pipeline::Stage {
 
   [[nodiscard]] bool on_response(pipeline::Context& context, rte_mbuf* m) noexcept;
   [[nodiscard]] bool on_nack(pipeline::Context& context, std::uint32_t slot, rte_mbuf* m) noexcept;
+  void read_mark(rte_mbuf* m) noexcept;
+  void note_in_order(std::uint32_t slot) noexcept;
+  void set_warned(Extra& e, bool warned) noexcept;
   void make_ack(rte_mbuf* m) const noexcept;
   void send_nack(pipeline::Context& context, std::uint32_t slot, NackCounter why) noexcept;
   [[nodiscard]] bool send_frame(pipeline::Context& context, const NackState& s, const Extra& e) const noexcept;
@@ -182,6 +205,7 @@ class NackFilterStage : public pipeline::Stage {
   std::uint32_t used_ = 0;  ///< slots that were ever in use
   std::vector<std::uint32_t> free_;
   std::uint32_t sweep_at_ = 0;
+  std::uint32_t warned_ = 0;                   ///< queue pairs with kWarnAfter retransmissions after blocked NACKs
   std::vector<Timer> timers_;                  ///< a heap, the earliest first
   std::vector<std::uint32_t> mail_lost_seen_;  ///< by worker
   std::uint64_t uplinks_down_ = 0;             ///< a bit per uplink, down or excluded; none without arrival check

@@ -69,11 +69,21 @@ void NackFilterUnit::start(NackQp qp, std::optional<Psn> first) const noexcept {
 DataVerdict NackFilterUnit::on_other_data(NackQp qp, Psn psn, std::uint32_t uplink, std::uint32_t psns) const noexcept {
   DataVerdict verdict;
   NackState& s = qp.state();
+  if ((s.flags & NackFlag::in_order) != 0) {
+    const std::int32_t ahead = psn.distance_from(Psn(s.epsn));
+    if (s.epsn_known == 0 || (ahead < kRestartDistance && ahead > -kRestartDistance)) return verdict;
+    restart(qp, verdict);
+  }
   if ((s.flags & NackFlag::learning) != 0) {
     learn(qp, psn, uplink);
     return verdict;
   }
   if (!follow(qp, psn, uplink, verdict)) return verdict;
+  if (verdict.spurious && s.blocked != NackState::kNone) {
+    const std::int32_t behind = psn.distance_from(Psn(s.blocked));
+    verdict.after_block = behind >= 0 && behind < static_cast<std::int32_t>(rules_.window_psns);
+  }
+  if ((s.flags & NackFlag::watching) != 0) watch(qp, psn, psns, verdict.spurious);
   if (psns > 1) note_read(s, psn, psns);
   if ((s.flags & NackFlag::probation) != 0 && s.learned >= 2 * s.paths.value()) s.flags &= ~NackFlag::probation;
   if ((s.flags & NackFlag::armed) != 0) compensate(qp, psn, verdict);
@@ -165,7 +175,8 @@ void NackFilterUnit::compensate(NackQp qp, Psn psn, DataVerdict& verdict) const 
 DataVerdict NackFilterUnit::on_dropped(NackQp qp, Psn psn) const noexcept {
   DataVerdict verdict;
   NackState& s = qp.state();
-  if (rules_.check != NackCheck::gap || (s.flags & (NackFlag::learning | NackFlag::probation)) != 0) return verdict;
+  constexpr std::uint8_t kNotJudged = NackFlag::learning | NackFlag::probation | NackFlag::in_order;
+  if (rules_.check != NackCheck::gap || (s.flags & kNotJudged) != 0) return verdict;
   const NackPath& path = qp.path(s.paths.class_of(psn));
   const std::int32_t ahead = psn.distance_from(path.psn());
   // A copy of one that has left already: the first one may well arrive.
@@ -197,6 +208,8 @@ void NackFilterUnit::lose_track(NackQp qp, Psn psn, DataVerdict& verdict) const 
 void NackFilterUnit::judge_from(NackQp qp, Psn psn) const noexcept {
   NackState& s = qp.state();
   s.judged_from = (s.judged_from == NackState::kEvery ? psn : later(Psn(s.judged_from), psn)).value();
+  s.watch_from = NackState::kNone;
+  s.flags &= ~NackFlag::watching;
   forget_lost(qp);
   s.ring_size = 0;
   s.read_count = {};
@@ -204,6 +217,7 @@ void NackFilterUnit::judge_from(NackQp qp, Psn psn) const noexcept {
 
 bool NackFilterUnit::on_new_paths(NackQp qp) const noexcept {
   NackState& s = qp.state();
+  if ((s.flags & NackFlag::in_order) != 0) return false;
   judge_from(qp, highest(qp) + rules_.window_psns);
   s.flags = static_cast<std::uint8_t>((s.flags & NackFlag::pending) | NackFlag::probation);
   s.learned = 0;
@@ -282,7 +296,9 @@ void NackFilterUnit::restart(NackQp qp, DataVerdict& verdict) const noexcept {
   s.read_count = {};
   s.epsn_known = 0;
   s.judged_from = NackState::kEvery;
-  s.flags &= ~(NackFlag::armed | NackFlag::grown);
+  s.flags &= ~(NackFlag::armed | NackFlag::grown | NackFlag::watching | NackFlag::in_order);
+  s.dropped_proofs = s.kept_proofs = 0;
+  s.watch_from = NackState::kNone;
   if (s.guard_at == 0) verdict.release = release(qp);
   for (std::uint32_t i = 0; i < s.paths.value(); ++i) qp.path(i).last = NackPath::kUnknown;
 }
@@ -415,6 +431,10 @@ bool NackFilterUnit::on_uplinks_down(NackQp qp, std::uint64_t uplinks_down) cons
 NackVerdict NackFilterUnit::on_nack(NackQp qp, std::uint64_t now_ns, Psn epsn, std::uint32_t msn,
                                     std::uint64_t uplinks_down) const noexcept {
   NackState& s = qp.state();
+  if ((s.flags & NackFlag::in_order) != 0 || learn_from(qp, epsn, true)) {
+    heard_of(s, epsn);
+    return NackVerdict::in_order;
+  }
   if ((s.flags & NackFlag::pending) != 0 && epsn.distance_from(Psn(s.blocked)) > 0) settle(s);
   const bool guarded = (s.flags & NackFlag::grown) != 0 && rules_.guard_ns != 0;
   const bool learning = (s.flags & (NackFlag::learning | NackFlag::probation)) != 0;
@@ -450,6 +470,7 @@ NackVerdict NackFilterUnit::on_nack(NackQp qp, std::uint64_t now_ns, Psn epsn, s
   s.flags &= ~(NackFlag::pending | NackFlag::armed);
   if (arm || s.guard_at != 0) s.flags |= NackFlag::pending;
   if (arm) s.flags |= NackFlag::armed;
+  start_watching(qp);
   return verdict;
 }
 
@@ -471,6 +492,7 @@ NackVerdict NackFilterUnit::judge_gap(NackQp qp, Psn epsn, bool& arm) const noex
 void NackFilterUnit::on_receipt(NackQp qp, Psn psn) const noexcept {
   NackState& s = qp.state();
   const Psn next = psn + 1;
+  static_cast<void>(learn_from(qp, next, false));
   if (s.epsn_known == 0 || next.distance_from(Psn(s.epsn)) > 0) heard_of(s, next);
   if ((s.flags & NackFlag::pending) != 0 && psn.distance_from(Psn(s.blocked)) >= 0) settle(s);
   if (s.lost_count != 0) prune_lost(qp, psn);
@@ -483,8 +505,14 @@ void NackFilterUnit::on_not_ready(NackQp qp, Psn psn) const noexcept {
 }
 
 bool NackFilterUnit::on_guard(NackQp qp, std::uint64_t now_ns) const noexcept {
-  const NackState& s = qp.state();
-  return s.guard_at != 0 && s.guard_at <= now_ns && release(qp);
+  NackState& s = qp.state();
+  if (s.guard_at == 0 || s.guard_at > now_ns || !release(qp)) return false;
+  // It has left, and a receiver that keeps early packets would have acknowledged it since, unless the last hop lost it.
+  constexpr std::uint8_t kNotJudged = NackFlag::learning | NackFlag::probation;
+  if ((s.flags & kNotJudged) == 0 && s.judged_from == NackState::kEvery && has_left(qp, Psn(s.blocked))) {
+    static_cast<void>(has_dropped(qp, Psn(s.blocked)));
+  }
+  return true;
 }
 
 bool NackFilterUnit::release(NackQp qp) const noexcept {

@@ -51,6 +51,17 @@
 // not delivered is lost, or will be until the sender's ToR takes another path. One that an operator has excluded is
 // taken for down, though what is under way may well arrive: nobody excludes a path because it is good.
 //
+// Receivers that keep no early packets (go-back-N) are found, unless `detect_gbn` is off. Two signs say that a packet
+// has reached the receiver and was dropped there:
+// - x leaves for the first time, x + 1 has left once, and before x; then NACK(x + 1) comes. A receiver that keeps early
+//   packets acknowledges x + 1 together with x. One that does so shows the opposite.
+// - The guard expires for a packet that has left: nothing acknowledges it.
+// A loss on the last hop, which delivers in order, looks the same: therefore it takes `gbn_proofs` such signs, each
+// of another PSN, without the opposite in between. From then on the NACKs of this receiver pass, and nothing is judged:
+// to it a packet that comes too early is lost. The first sign is looked for only after a NACK was blocked, so that the
+// packets of other queue pairs take the fast path; kKeptProofs signs of the opposite settle the question for the
+// connection.
+//
 // Where arrivals say nothing (no arrival check), N changes when it is told to: then NACKs pass until the receiver asks
 // for a PSN further ahead than a whole window, which is more than can be under way by the mapping before.
 #pragma once
@@ -81,6 +92,8 @@ struct NackRules {
   std::uint32_t paths = 2;           ///< N at first, up to kMaxPaths
   bool arrival_check = true;         ///< judge nothing while packets arrive where they did not before
   std::uint64_t guard_ns = 0;        ///< 0: no guard
+  bool detect_gbn = true;            ///< find receivers that keep no early packets
+  std::uint8_t gbn_proofs = 3;       ///< signs of one, without a sign of the opposite, that are enough; at least 1
   std::uint32_t uplinks = 2;         ///< how many there are, up to kMaxUplinks
   std::array<std::uint8_t, kMaxUplinks> weights{};  ///< by uplink: paths that it stands for
 
@@ -101,12 +114,17 @@ struct NackFlag {
   static constexpr std::uint8_t armed = 4;       ///< of that NACK: a later packet of its path compensates
   static constexpr std::uint8_t learning = 8;    ///< the mapping changed: watching which uplinks are in use
   static constexpr std::uint8_t probation = 16;  ///< a new mapping is being tried
+  static constexpr std::uint8_t watching = 64;   ///< looking for signs whether the receiver keeps early packets
+  static constexpr std::uint8_t in_order = 128;  ///< it does not: its NACKs pass
   static constexpr std::uint8_t grown = 32;      ///< it has paths that the one before, whose PSNs are awaited, had not
 };
 
 /// Of one queue pair, the direction of its requests.
 struct alignas(64) NackState {
   static constexpr std::uint32_t kEvery = 0xffffffff;
+  static constexpr std::uint32_t kNone = 0xffffffff;
+  /// Signs that the receiver keeps early packets after which nothing more is looked for.
+  static constexpr std::uint8_t kKeptProofs = 8;
 
   std::uint64_t address_key = 0;  ///< Parsed::address_key of its packets
   std::uint32_t dest_qp = 0;      ///< 0: nobody's
@@ -114,17 +132,21 @@ struct alignas(64) NackState {
   std::uint8_t epsn_known = 0;
   std::uint16_t learned = 0;  ///< packets that learning has seen, or that probation has seen follow without a gap
   PathCount paths{};
-  std::uint32_t blocked = 0;     ///< PSN of the NACK that is pending, or was last
-  std::uint32_t epsn = 0;        ///< what the receiver waits for, or more, when epsn_known
-  std::uint32_t top = 0;         ///< highest PSN, while `lost` is set
-  std::uint32_t lost_count = 0;  ///< PSNs that are lost
-  std::uint64_t guard_at = 0;    ///< when the guard expires, 0: it does not run
+  std::uint32_t blocked = kNone;  ///< PSN of the NACK that is pending, or was last
+  std::uint32_t epsn = 0;         ///< what the receiver waits for, or more, when epsn_known
+  std::uint32_t top = 0;          ///< highest PSN, while `lost` is set
+  std::uint32_t lost_count = 0;   ///< PSNs that are lost
+  std::uint64_t guard_at = 0;     ///< when the guard expires, 0: it does not run
   std::uint64_t uplinks_seen = 0;
   std::uint32_t ring_next = 0, ring_size = 0;
   std::array<std::uint32_t, 2> read_first{}, read_count{};  ///< PSNs that the last READs take without sending them
   std::uint32_t judged_from = kEvery;                       ///< earlier PSNs were sent by another mapping
-  std::uint32_t stride = 0;       ///< learning: greatest common divisor of distances within uplinks, 0: of none
-  std::uint32_t blocked_msn = 0;  ///< MSN of the NACK that is pending, or was last
+  std::uint32_t stride = 0;           ///< learning: greatest common divisor of distances within uplinks, 0: of none
+  std::uint32_t blocked_msn = 0;      ///< MSN of the NACK that is pending, or was last
+  std::uint32_t early = kNone;        ///< watching: a PSN that left once, and before the one in front of it
+  std::uint32_t watch_from = kNone;   ///< only of later PSNs is it certain whether they have left; kNone: of none yet
+  std::uint32_t dropped_psn = kNone;  ///< of the last sign that the receiver drops early packets
+  std::uint8_t dropped_proofs = 0, kept_proofs = 0;  ///< signs that the receiver drops or keeps early packets
 };
 static_assert(sizeof(NackState) == 128);
 
@@ -168,10 +190,11 @@ class NackQp {
 
 /// What a data packet brought about.
 struct DataVerdict {
-  bool compensate = false;  ///< the blocked NACK is due now: send it
-  bool release = false;     ///< nothing can be judged any more, and no guard waits: the blocked NACK is to be sent
-  bool spurious = false;    ///< it had passed before and was not lost: a retransmission in vain
-  bool mismatch = false;    ///< it came in where packets of its class did not come in before
+  bool compensate = false;   ///< the blocked NACK is due now: send it
+  bool release = false;      ///< nothing can be judged any more, and no guard waits: the blocked NACK is to be sent
+  bool spurious = false;     ///< it had passed before and was not lost: a retransmission in vain
+  bool mismatch = false;     ///< it came in where packets of its class did not come in before
+  bool after_block = false;  ///< spurious, and of the PSN of the last blocked NACK or a later one
 
   [[nodiscard]] bool any() const noexcept { return compensate || release || spurious || mismatch; }
 };
@@ -181,6 +204,7 @@ enum class NackVerdict : std::uint8_t {
   valid,      ///< its packet is lost: let it pass
   path_down,  ///< its packet has not come in through an uplink that is down: let it pass
   unknown,    ///< cannot be judged: let it pass
+  in_order,   ///< the receiver keeps no early packets, so that it needs this one again: let it pass
   stored,     ///< no sign of a loss: it must not reach the sender, and is the one that may be sent later
   blocked,    ///< a late copy of a NACK that is settled: it must not reach the sender, and nothing has changed
 };
@@ -254,12 +278,16 @@ class NackFilterUnit {
   void hash_state(NackQp qp, Hash&& h) const {
     const NackState& s = qp.state();
     h(s.flags | std::uint64_t{s.learned} << 8 | std::uint64_t{s.epsn_known} << 24 | std::uint64_t{s.epsn} << 32);
-    h((s.flags & NackFlag::pending) != 0 ? std::uint64_t{s.blocked_msn} << 32 | s.blocked : 0);
+    const bool watching = (s.flags & NackFlag::watching) != 0;
+    h((s.flags & NackFlag::pending) != 0 ? std::uint64_t{s.blocked_msn} << 32 | s.blocked : watching ? s.blocked : 0);
     h(s.guard_at != 0 ? 1 : 0);
     h(s.judged_from);
     h(s.paths.value() | std::uint64_t{s.lost_count} << 32);
     h(s.uplinks_seen);
     h(s.stride);
+    h(s.dropped_proofs | std::uint64_t{s.kept_proofs} << 8 |
+      std::uint64_t{s.dropped_proofs != 0 ? s.dropped_psn : 0} << 32);
+    h(std::uint64_t{watching ? s.early : 0} << 32 | s.watch_from);
     if (s.lost_count != 0) {
       h(s.top);
       for (std::uint32_t i = 0; i < rules_.window_psns / 64; ++i) h(qp.lost_word(i));
@@ -290,6 +318,13 @@ class NackFilterUnit {
   bool follow(NackQp qp, wire::Psn psn, std::uint32_t uplink, DataVerdict& verdict) const noexcept;
   void declare_skipped(NackQp qp, wire::Psn before, wire::Psn psn) const noexcept;
   void compensate(NackQp qp, wire::Psn psn, DataVerdict& verdict) const noexcept;
+
+  // Whether the receiver keeps early packets.
+  void watch(NackQp qp, wire::Psn psn, std::uint32_t psns, bool spurious) const noexcept;
+  [[nodiscard]] bool has_left(NackQp qp, wire::Psn psn) const noexcept;
+  void start_watching(NackQp qp) const noexcept;
+  bool learn_from(NackQp qp, wire::Psn epsn, bool waits) const noexcept;
+  bool has_dropped(NackQp qp, wire::Psn psn) const noexcept;
 
   // The mapping of PSNs to paths.
   void reset_paths(NackQp qp, std::uint32_t paths) const noexcept;

@@ -52,6 +52,8 @@ class KnownPairs {
   }
 
   [[nodiscard]] const QpTracker& tracker() const noexcept { return *tracker_; }
+  /// QpTracker::set_in_order() of the requests that a response, whose entry this is, answers.
+  void set_in_order(const tables::QpEntry& response) noexcept { tracker_->set_in_order(response.peer); }
   /// The source of a pairing counts.
   [[nodiscard]] bool counts(const tables::QpEntry& entry) const noexcept {
     return (entry.response.high() & tables::ResponseFlag::source_mask) >= least_ && entry.paired();
@@ -65,7 +67,7 @@ class KnownPairs {
   [[nodiscard]] bool known(const pipeline::PacketMeta& pm) const noexcept { return entry(pm) != nullptr; }
 
  private:
-  const QpTracker* tracker_;
+  QpTracker* tracker_;
   std::uint8_t least_;
 };
 

@@ -247,6 +247,7 @@ void QpTracker::on_request(std::uint32_t position, const Parsed& p, const std::u
     duplicate = false;
     set_gap_naks(d, {});
     e.set_pmtu_code(0);
+    e.clear_in_order();
     counters_.add(TrackCounter::psn_restarts);
   } else if (arrival == Arrival::repeated) {
     d.retransmitted.increment();

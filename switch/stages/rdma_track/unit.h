@@ -122,6 +122,8 @@ class QpTracker {
     if (detail.first_psn_known == 0) return std::nullopt;
     return wire::Psn(detail.first_psn);
   }
+  /// Notes that the receiver of the requests of this direction keeps no early packets, until another connection begins.
+  void set_in_order(std::uint32_t position) noexcept { table_.entry(position).set_in_order(); }
   [[nodiscard]] const tables::QpTable& table() const noexcept { return table_; }
   [[nodiscard]] const TrackCounters& counters() const noexcept { return counters_; }
   /// Service ID of a connection whose CM messages were seen (QpDetail::service); 0 when unknown.

@@ -112,6 +112,31 @@ TEST(LbPsn, AReloadAndOtherOptionsForgetNeitherTheTurnOfAcksNorWhatTheyMustNotOv
   check(policies, false);
 }
 
+// The leaf of the receiver has marked a response: until another connection begins, requests keep to one path.
+TEST(LbPsn, RequestsToAReceiverThatKeepsNoEarlyPacketsGoAsWithEcmp) {
+  SenderLeaf leaf({.uplinks = 3});
+  for (std::uint32_t psn = 0; psn < 6; ++psn) ASSERT_EQ(leaf.way(psn), (psn % 3 + leaf.base(3)) % 3);
+  FrameBuilder answer_from_above = ack(3);
+  answer_from_above.eth(other_mac(0x11), leaf_mac(2)).ttl(62);
+  Bytes frame = answer_from_above.build();
+  leaf.h.inject("s1", frame);
+  ASSERT_EQ(leaf.h.take("h1").size(), 1u);
+  ASSERT_EQ(leaf.way(6u), leaf.base(3)) << "no mark, PSN 6 of three paths";
+  ASSERT_EQ(leaf.way(7u), (1 + leaf.base(3)) % 3);
+  set_in_order_mark(frame.data(), parsed_of(frame), true);
+  leaf.h.inject("s1", frame);
+  const auto sent = leaf.h.take("h1");
+  ASSERT_EQ(sent.size(), 1u);
+  EXPECT_FALSE(has_in_order_mark(sent[0].bytes.data(), parsed_of(sent[0].bytes))) << "the host does not see it";
+  for (std::uint32_t psn = 8; psn < 14; ++psn) EXPECT_EQ(leaf.way(psn), leaf.base(3));
+  leaf.h.reload(leaf_yaml(1, {.uplinks = 3}));
+  for (std::uint32_t psn = 14; psn < 20; ++psn) EXPECT_EQ(leaf.way(psn), leaf.base(3));
+  leaf.way(1u << 20);
+  for (std::uint32_t psn = 1u << 20; psn < (1u << 20) + 6; ++psn) {
+    EXPECT_EQ(leaf.way(psn), (psn % 3 + leaf.base(3)) % 3) << "a new connection";
+  }
+}
+
 TEST(LbPsn, WithoutSprayAcksTheyGoAsWithEcmp) {
   SenderLeaf leaf({.uplinks = 3, .lb = "{ policy: psn, spray_acks: false }"});
   for (std::uint32_t psn = 0; psn < 9; ++psn) {

@@ -85,5 +85,24 @@ TEST(NackFilterFrame, AFrameThatDoesNotFitChangesNothing) {
   EXPECT_EQ(state_of(frame), before);
 }
 
+TEST(NackFilterFrame, TheMarkIsNotCoveredByTheIcrcAndGoesWithoutTrace) {
+  for (const bool ipv6 : {false, true}) {
+    const FrameBuilder f = nack(2, 5);
+    const Bytes before = (ipv6 ? FrameBuilder(f).ipv6("fd00::3", "fd00::1").with_udp_checksum() : f).build();
+    const wire::Parsed parsed = parsed_of(before);
+    Bytes frame = before;
+    EXPECT_FALSE(has_in_order_mark(frame.data(), parsed));
+    set_in_order_mark(frame.data(), parsed, true);
+    EXPECT_TRUE(has_in_order_mark(frame.data(), parsed));
+    EXPECT_TRUE(wire::icrc_ok(frame.data(), parsed));
+    EXPECT_EQ(parsed_of(frame).dest_qp, wire::Qpn(17));
+    const auto& udp = wire::header_at<wire::UdpHeader>(frame.data() + parsed.l4_offset);
+    const auto& was = wire::header_at<wire::UdpHeader>(before.data() + parsed.l4_offset);
+    EXPECT_EQ(udp.checksum.value() != was.checksum.value(), ipv6);
+    set_in_order_mark(frame.data(), parsed, false);
+    EXPECT_EQ(frame, before);
+  }
+}
+
 }  // namespace
 }  // namespace weft::stages

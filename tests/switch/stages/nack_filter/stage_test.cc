@@ -132,6 +132,61 @@ TEST(NackFilter, TheGuardSendsTheBlockedNackAlsoAfterALateCopyOfAnOlderOne) {
   EXPECT_EQ(leaf.counter("compensated_guard"), 1u);
 }
 
+// Of two paths the second one is faster, and the receiver drops what comes early: it asks for every second packet.
+void arrive_at_a_receiver_that_keeps_nothing(ReceiverLeaf& leaf, std::uint32_t until) {
+  leaf.arrive({0, 1, 3});
+  leaf.say(nack(2));
+  leaf.arrive({2});
+  for (std::uint32_t psn = 5; psn < until; psn += 2) {
+    leaf.arrive({psn, psn - 1});
+    leaf.say(nack(psn));
+  }
+}
+
+TEST(NackFilter, TheNacksOfAReceiverThatKeepsNoEarlyPacketsPassMarked) {
+  ReceiverLeaf leaf({.filter = ", guard_us: 1000000"});
+  arrive_at_a_receiver_that_keeps_nothing(leaf, 9);
+  EXPECT_THAT(leaf.upwards(), IsEmpty());
+  EXPECT_EQ(leaf.h.rows("nack_filter_qps")[0]["receiver"], "unknown");
+  leaf.arrive({9, 8});
+  leaf.say(nack(9));
+  leaf.say(ack(9));
+  const auto sent = leaf.upwards();
+  ASSERT_EQ(sent.size(), 2u);
+  for (const Bytes& frame : sent) {
+    const wire::Parsed parsed = parsed_of(frame);
+    EXPECT_TRUE(has_in_order_mark(frame.data(), parsed));
+    EXPECT_TRUE(wire::icrc_ok(frame.data(), parsed));
+  }
+  EXPECT_EQ(leaf.counter("receivers_in_order"), 1u);
+  EXPECT_EQ(leaf.counter("nacks_in_order"), 1u);
+  EXPECT_EQ(leaf.h.rows("nack_filter_qps")[0]["receiver"], "in_order");
+  EXPECT_EQ(leaf.h.rows("nack_filter")[0]["in_order"], 1);
+  leaf.h.reload(leaf_yaml(3, {.filter = ", guard_us: 1000000"}));
+  leaf.say(nack(11));
+  EXPECT_THAT(leaf.nacks(), ElementsAre(11)) << "a reload forgets nothing";
+}
+
+TEST(NackFilter, ReceiversThatKeepNoEarlyPacketsAreNotLookedForWhenThatIsOff) {
+  ReceiverLeaf leaf({.filter = ", guard_us: 1000000, detect_gbn: false"});
+  arrive_at_a_receiver_that_keeps_nothing(leaf, 41);
+  EXPECT_THAT(leaf.upwards(), IsEmpty());
+  EXPECT_EQ(leaf.counter("receivers_in_order"), 0u);
+}
+
+TEST(NackFilter, RetransmissionsThatKeepFollowingBlockedNacksRaiseAWarning) {
+  ReceiverLeaf leaf({.filter = ", detect_gbn: false"});
+  leaf.arrive({0, 1, 3});
+  leaf.say(nack(2));
+  leaf.arrive({2});
+  for (int i = 0; i < 63; ++i) leaf.arrive({3});
+  EXPECT_EQ(leaf.h.rows("nack_filter")[0]["warning"], "");
+  leaf.arrive({3});
+  EXPECT_EQ(leaf.counter("retransmitted_after_block"), 64u);
+  EXPECT_EQ(leaf.h.rows("nack_filter")[0]["retransmitting"], 1);
+  EXPECT_THAT(leaf.h.rows("nack_filter")[0]["warning"].get<std::string>(), HasSubstr("keeps no early packets"));
+}
+
 TEST(NackFilter, RnrNaksAndNaksThatEndAConnectionPass) {
   ReceiverLeaf leaf;
   leaf.arrive({0, 1, 3});

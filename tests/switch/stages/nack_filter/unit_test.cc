@@ -225,6 +225,17 @@ TEST(NackFilterUnit, HwmGoesByTheHighestPsnOfThePathAlone) {
   EXPECT_TRUE(qp.data(5).compensate);
 }
 
+TEST(NackFilterUnit, RetransmissionsThatFollowABlockedNackAreSaid) {
+  OneQp qp(rules(NackCheck::gap, 500));
+  qp.all({0, 1, 2, 3});
+  EXPECT_FALSE(qp.data(1).after_block) << "none was blocked";
+  EXPECT_EQ(qp.nack(2), NackVerdict::stored);
+  EXPECT_FALSE(qp.data(1).after_block) << "an earlier one";
+  EXPECT_TRUE(qp.data(2).after_block);
+  EXPECT_TRUE(qp.data(3).after_block);
+  EXPECT_FALSE(qp.data(4).after_block) << "a new one";
+}
+
 TEST(NackFilterUnit, WeightsSayHowManyPathsAnUplinkStandsFor) {
   NackRules r = rules();
   r.weights = {3, 1};
