@@ -341,18 +341,19 @@ void EthPort::note_detached(std::vector<PortNews>& news) {
   char other[IF_NAMESIZE];
   const bool renamed = rings_->bound_to(index_) && if_indextoname(index_, other) != nullptr && name != other;
   news.push_back({true, "the interface " + name + (renamed ? " is called " + std::string(other) + " now" : " is gone") +
-                            "; the port has no link until there is one of that name, and takes that up by itself"});
+                            "; the port has no link now" + (renamed ? ", until that is its name again" : "")});
 }
 
-// The rings of the driver's sockets go on, at another interface or at the same one, which was away.
+// The kernel binds the sockets of a fan-out group, which the driver's are, to no second interface: one that was made
+// again needs a new device. One that only had another name for a while is still theirs.
 std::string EthPort::attach() {
-  std::uint32_t mtu = wanted_mtu_;
-  if (auto error = device_.prepare(mtu); !error.empty()) return error;
   const unsigned now = device_.interface->index();
   if (!rings_->bound_to(now)) {
-    if (auto error = rings_->bind_to(now); !error.empty()) return error;
-    if (auto error = rings_->receive_everything(now); !error.empty()) return error;
+    return "it is not the one that the port was opened on; reload a configuration without this port, and then this "
+           "one, or restart weft-switch";
   }
+  std::uint32_t mtu = wanted_mtu_;
+  if (auto error = device_.prepare(mtu); !error.empty()) return error;
   index_ = now;
   mtu_bytes_ = mtu;
   if (is_shut()) static_cast<void>(device_.interface->set_up(false));

@@ -72,19 +72,6 @@ bool PacketSockets::bound_to(unsigned index) const noexcept {
                                           [&](int fd) { return bound_index(fd) == static_cast<int>(index); });
 }
 
-std::string PacketSockets::bind_to(unsigned index) const {
-  for (const int fd : sockets_) {
-    sockaddr_ll address{};
-    address.sll_family = AF_PACKET;
-    address.sll_protocol = htons(ETH_P_ALL);
-    address.sll_ifindex = static_cast<int>(index);
-    if (bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) {
-      return std::string("cannot bind a packet socket to it: ") + std::strerror(errno);
-    }
-  }
-  return "";
-}
-
 std::string PacketSockets::receive_everything(unsigned index) const {
   packet_mreq request{};
   request.mr_ifindex = static_cast<int>(index);

@@ -29,8 +29,6 @@ class PacketSockets {
   /// True while all of them are bound to the interface with this index. The kernel unbinds them when the interface is
   /// deleted or leaves the network namespace, and binds them to nothing else, not even to one of the same name.
   [[nodiscard]] bool bound_to(unsigned index) const noexcept;
-  /// Binds all of them to another interface; their rings stay. Empty, or why not.
-  [[nodiscard]] std::string bind_to(unsigned index) const;
   /// Has the interface receive frames for every address as long as the sockets are open and bound to it. Empty, or why
   /// not.
   [[nodiscard]] std::string receive_everything(unsigned index) const;

@@ -77,8 +77,8 @@ class Port : public pipeline::PortTx {
   /// The port has a link and nobody has shut it.
   [[nodiscard]] bool is_up() const noexcept { return !is_shut() && link_up(); }
 
-  /// Looks after the device: makes good what events of its link left behind, takes an interface up again that was away,
-  /// and follows its MTU. Call now and then, and after each event of the kernel's about an interface. Control thread.
+  /// Looks after the device: makes good what events of its link left behind, notices an interface that went away, and
+  /// follows its MTU. Call now and then, and after each event of the kernel's about an interface. Control thread.
   [[nodiscard]] virtual std::vector<PortNews> supervise() { return {}; }
   /// Writes what the port has taken and still holds in memory. Empty, or why some of what was sent is not where it
   /// belongs. When no worker transmits any more.
