@@ -82,7 +82,8 @@ function(weft_binary name)
   target_link_libraries(${name} PRIVATE weft_options ${ARG_LIBS})
 endfunction()
 
-# What `ctest -L unit` runs, without the programs and benchmarks that only other tests need.
+# What `ctest -L unit -LE "bench|exhaustive"` runs, without the programs that only other tests need. The exhaustive
+# checks are too slow under sanitizers; the units that they search have tests of their own there.
 if(WEFT_TESTS AND NOT WEFT_FUZZ)
   add_custom_target(unit_tests)
 endif()
@@ -100,7 +101,9 @@ function(weft_test name)
   target_link_libraries(${name} PRIVATE weft_options ${ARG_LIBS} GTest::gmock)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
   add_test(NAME ${name} COMMAND ${name})
-  add_dependencies(unit_tests ${name})
+  if(NOT "exhaustive" IN_LIST ARG_LABELS)
+    add_dependencies(unit_tests ${name})
+  endif()
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 120)
   endif()
