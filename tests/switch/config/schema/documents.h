@@ -15,6 +15,7 @@ namespace weft::testing {
 
 using Doc = config::DocumentNode;
 using config::Schema;
+using config::Value;
 
 inline Doc null_doc() {
   return Doc(Doc::Kind::null, {"f", 1, 1});
@@ -43,7 +44,6 @@ inline Doc map_doc(std::vector<std::pair<std::string, Doc>> entries) {
 
 /// A required key and one with a default.
 inline Schema two_keys() {
-  using Schema;
   using Key = Schema::Key;
   return Schema::map({Key::required_key("rate_mbps", Schema::integer(0, 9), "Rate."),
                       Key::with_default("delay_ns", Schema::integer(0, 9), Value(7), "Delay.")});
@@ -51,7 +51,6 @@ inline Schema two_keys() {
 
 /// A map of the types null and veth.
 inline Schema shapes() {
-  using Schema;
   using Key = Schema::Key;
   const auto name = Key::required_key("name", Schema::name(), "Name.");
   return Schema::tagged(

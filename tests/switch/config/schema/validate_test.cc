@@ -247,7 +247,7 @@ TEST(Validate, EitherOfOneKindTakesTheFirstThatFits) {
 }
 
 TEST(Validate, StagesAreNamesOrMapsOfOneNameAndGetTheirDefaults) {
-  Registry registry;
+  pipeline::Registry registry;
   registry.add({.name = "l2", .summary = "", .options = two_keys(), .make = {}});
   registry.add({.name = "parse", .summary = "", .options = Schema(), .make = {}});
   Diagnostics diagnostics;
