@@ -115,7 +115,9 @@ TEST(CheckOrder, NothingThatHoldsPacketsStandsBetweenAdjacentStages) {
 TEST(CheckOrder, TheValueOfAnOptionMayAskForMore) {
   const auto option = [](StageType& type) {
     type.option_order = [](const config::Value&) -> std::vector<OptionOrder> {
-      return {{.mark = {"f", 9, 7}, .what = "mode quick", .needs = {"letters"}, .after = {{"holder", "it decides"}}}};
+      std::vector<OptionOrder> order(1);
+      order[0] = {.mark = {"f", 9, 7}, .what = "mode quick", .needs = {"letters"}, .after = {{"holder", "it decides"}}};
+      return order;
     };
   };
   EXPECT_EQ(order_with(option, {"a", "holder", "b"}), "");
@@ -128,8 +130,9 @@ TEST(OrderMistakes, AreThoseOfTheOtherOptions) {
   registry.add({.name = "a",
                 .summary = "",
                 .option_order = [](const config::Value& options) -> std::vector<OptionOrder> {
-                  if (!options["picky"].boolean()) return {};
-                  return {{.what = "picky", .needs = {"letters"}}};
+                  std::vector<OptionOrder> order(options["picky"].boolean() ? 1 : 0);
+                  for (OptionOrder& picky : order) picky = {.what = "picky", .needs = {"letters"}};
+                  return order;
                 },
                 .options = config::Schema(),
                 .make = {}});
