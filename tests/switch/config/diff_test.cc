@@ -9,9 +9,10 @@
 
 #include "tests/support/config_mistakes.h"
 
-namespace weft::config {
+namespace weft::testing {
 namespace {
 
+using config::config_changes;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
@@ -19,7 +20,7 @@ std::vector<std::string> changes(const std::string& from, const std::string& to)
   std::vector<std::string> out;
   const auto registry = config_registry();
   for (const auto& change : config_changes(expect_accepted(from), expect_accepted(to), registry)) {
-    out.push_back(to_string(change) + (change.refused.empty() ? "" : " (refused)"));
+    out.push_back(config::to_string(change) + (change.refused.empty() ? "" : " (refused)"));
   }
   return out;
 }
@@ -116,13 +117,14 @@ TEST(ConfigDiff, RowsSayWhatWasWrittenAndNoDefaults) {
   const auto registry = config_registry();
   const auto found = config_changes(expect_accepted(bridge(kP1)), expect_accepted(bridge(kP1 + "," + kP2)), registry);
   ASSERT_EQ(found.size(), 1u);
-  EXPECT_EQ(change_row(found[0]).dump(), R"({"switch":"s1","change":"added","what":"port p2","key":"","from":null,)"
-                                         R"("to":{"type":"null","name":"p2"},"refused":""})");
+  EXPECT_EQ(config::change_row(found[0]).dump(),
+            R"({"switch":"s1","change":"added","what":"port p2","key":"","from":null,)"
+            R"("to":{"type":"null","name":"p2"},"refused":""})");
 }
 
 TEST(ConfigDiff, TheTableOfAConfigurationHasEveryValue) {
   const auto rows =
-      config_rows(expect_accepted(router_with("    routes: [{ prefix: 20.0.0.0/8, blackhole: true }]\n")));
+      config::config_rows(expect_accepted(router_with("    routes: [{ prefix: 20.0.0.0/8, blackhole: true }]\n")));
   std::map<std::string, std::string> values;
   for (const auto& row : rows)
     values[row["switch"].get<std::string>() + "|" + row["key"].get<std::string>()] = row["value"].dump();
@@ -134,4 +136,4 @@ TEST(ConfigDiff, TheTableOfAConfigurationHasEveryValue) {
 }
 
 }  // namespace
-}  // namespace weft::config
+}  // namespace weft::testing

@@ -123,7 +123,6 @@ switches:
 
 TEST(PipelineOf, ADefaultThatAStageRefusesIsReportedAtTheStage) {
   auto registry = testing::config_registry();
-  using Schema;
   registry.add({.name = "picky",
                 .summary = "",
                 .options = Schema::map({Schema::Key::with_default("n", Schema::integer(0, 9), Value(1), "")}),

@@ -116,7 +116,10 @@ TEST(CheckOrder, TheValueOfAnOptionMayAskForMore) {
   const auto option = [](StageType& type) {
     type.option_order = [](const config::Value&) -> std::vector<OptionOrder> {
       std::vector<OptionOrder> order(1);
-      order[0] = {.mark = {"f", 9, 7}, .what = "mode quick", .needs = {"letters"}, .after = {{"holder", "it decides"}}};
+      order[0].mark = {"f", 9, 7};
+      order[0].what = "mode quick";
+      order[0].needs = {"letters"};
+      order[0].after = {{"holder", "it decides"}};
       return order;
     };
   };
@@ -131,7 +134,10 @@ TEST(OrderMistakes, AreThoseOfTheOtherOptions) {
                 .summary = "",
                 .option_order = [](const config::Value& options) -> std::vector<OptionOrder> {
                   std::vector<OptionOrder> order(options["picky"].boolean() ? 1 : 0);
-                  for (OptionOrder& picky : order) picky = {.what = "picky", .needs = {"letters"}};
+                  for (OptionOrder& picky : order) {
+                    picky.what = "picky";
+                    picky.needs = {"letters"};
+                  }
                   return order;
                 },
                 .options = config::Schema(),

@@ -66,7 +66,7 @@ pipeline::Registry asker_registry() {
   asker.needs = {"qp"};
   asker.provides = {"forward"};
   asker.make = [](const pipeline::StageBuild& build, pipeline::StageShared*) {
-    return std::make_unique<Asker>(build.capability<TrackedQps>().tracker(build.worker));
+    return std::make_unique<Asker>(build.capability<stages::TrackedQps>().tracker(build.worker));
   };
   registry.add(asker);
   return registry;

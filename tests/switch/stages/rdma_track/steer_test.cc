@@ -8,6 +8,7 @@
 #include <array>
 #include <set>
 
+#include "switch/pipeline/steer.h"
 #include "tests/switch/stages/rdma_track/rig.h"
 
 namespace weft::testing {
