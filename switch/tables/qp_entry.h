@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The weft authors
 //
-// What a switch remembers about one direction of a queue pair: 64 bytes that every packet touches and 60 that only
+// What a switch remembers about one direction of a queue pair: 64 bytes that every packet touches and 52 that only
 // unusual packets do.
 #pragma once
 
@@ -186,18 +186,13 @@ struct QpDetail {
   std::uint32_t nak_remote_operational : kFewerBits;
   std::uint32_t first_seen : kAgeBits;  ///< age tick; a year
   std::uint32_t nak_invalid_rd : kFewerBits;
-  /// Of the NAKs that skipped requests make their responder send: for bit i, the one that asks for
-  /// gap_nak_newest - i has not passed yet.
-  std::uint32_t gap_naks;
-  std::uint32_t gap_nak_newest : 24;
-  std::uint32_t gap_nak_known : 1;  ///< whether there ever was one
 
   /// Age ticks since the entry was made.
   [[nodiscard]] constexpr std::uint32_t age_ticks(std::uint64_t now_ns) const noexcept {
     return (age_tick_of(now_ns) - first_seen) & kAgeMask;
   }
 };
-static_assert(sizeof(QpDetail) == 60);
+static_assert(sizeof(QpDetail) == 52);
 
 /// Requests that were seen before.
 [[nodiscard]] constexpr std::uint64_t retransmitted(const QpEntry& e, const QpDetail& d) noexcept {

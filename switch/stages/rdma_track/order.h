@@ -23,10 +23,6 @@
 //   retransmission. NAKs and RNR NAKs say what it really waits for, ACKs and responses what it has got, so a loss
 //   behind the switch is followed when a NAK tells of it. One that is repaired by a timeout, or by the next copy of the
 //   packet, is not visible here: its repair counts as a duplicate.
-//   A NAK is no such news when skipped packets made the responder send it and the late one has passed since: the
-//   responder has it by now, and its retransmission is a duplicate. Each gap that passes here explains one NAK, which
-//   is what a responder sends for it (IBTA 9.7.5.2); a late packet that is lost behind the switch as well goes
-//   unnoticed.
 #pragma once
 
 #include <algorithm>
@@ -116,40 +112,6 @@ struct PsnStream {
       expected = expected + (span - behind);
     }
     return known ? Arrival::repeated : Arrival::late;
-  }
-};
-
-/// The NAKs that requests which passed out of order make an in-order responder send, see `duplicates` above. It sends
-/// one for each PSN that it waits for when others come first (IBTA 9.7.5.2). Those of the last 32 PSNs are
-/// remembered.
-struct GapNaks {
-  static constexpr std::uint32_t kReach = 32;
-  std::uint32_t outstanding = 0;  ///< bit i: the one that asks for (newest - i) has not passed yet
-  wire::Psn newest{};
-  bool known = false;  ///< whether there ever was one
-
-  /// A request passed that is ahead of the PSN that the responder waits for.
-  void expect(wire::Psn waits_for) noexcept {
-    const std::int32_t ahead = known ? waits_for.distance_from(newest) : static_cast<std::int32_t>(kReach);
-    if (ahead == 0) return;
-    const auto apart = static_cast<std::uint32_t>(ahead);
-    outstanding = (ahead > 0 && apart < kReach ? outstanding << apart : 0) | 1;
-    newest = waits_for;
-    known = true;
-  }
-
-  /// A NAK passed. @return true when a gap explains it. There will be no other one for this gap.
-  bool take(wire::Psn psn) noexcept {
-    const auto behind = static_cast<std::uint32_t>(newest.distance_from(psn));
-    if (!known || behind >= kReach) {
-      expect(psn);
-      outstanding &= ~1u;
-      return false;
-    }
-    const std::uint32_t bit = 1u << behind;
-    const bool expected = (outstanding & bit) != 0;
-    outstanding &= ~bit;
-    return expected;
   }
 };
 

@@ -53,16 +53,6 @@ Span span_of(const QpEntry& e, const Parsed& p, const std::uint8_t* frame) noexc
   return {least, least == read_span(length, 256)};
 }
 
-GapNaks gap_naks(const QpDetail& d) noexcept {
-  return {d.gap_naks, Psn(d.gap_nak_newest), d.gap_nak_known != 0};
-}
-
-void set_gap_naks(QpDetail& d, const GapNaks& naks) noexcept {
-  d.gap_naks = naks.outstanding;
-  d.gap_nak_newest = naks.newest.value() & Psn::kMask;
-  d.gap_nak_known = naks.known ? 1 : 0;
-}
-
 }  // namespace
 
 QpTracker::QpTracker(const TrackOptions& options)
@@ -235,17 +225,11 @@ void QpTracker::on_request(std::uint32_t position, const Parsed& p, const std::u
       stream.assume_seen_until(p.psn);
     }
     arrival = stream.take(p.psn, span.psns);
-    if (p.psn.distance_from(responder.expected) > 0) {
-      GapNaks naks = gap_naks(d);
-      naks.expect(responder.expected);
-      set_gap_naks(d, naks);
-    }
     duplicate = responder.take(p.psn, span.psns);
   }
   if (arrival == Arrival::restarted) {
     responder.expected = stream.expected;
     duplicate = false;
-    set_gap_naks(d, {});
     e.set_pmtu_code(0);
     e.clear_in_order();
     counters_.add(TrackCounter::psn_restarts);
@@ -314,7 +298,7 @@ void QpTracker::on_ack(std::uint32_t position, const Parsed& p) noexcept {
     return;
   }
   count_nak(position, syndrome);
-  if (e.paired() && (syndrome.is_sequence_nak() || syndrome.is_rnr_nak())) responder_wants(e.peer, p.psn, syndrome);
+  if (e.paired() && (syndrome.is_sequence_nak() || syndrome.is_rnr_nak())) responder_wants(e.peer, p.psn);
 }
 
 void QpTracker::count_nak(std::uint32_t position, wire::Syndrome syndrome) noexcept {
@@ -406,22 +390,12 @@ void QpTracker::responder_got(std::uint32_t requests, Psn psn) noexcept {
   set_gap(requests, next);
 }
 
-// It asked for `psn`: everything from there on will be sent again, and is no duplicate; unless it asked because of a
-// gap that passed here, and what was late has passed as well since.
-void QpTracker::responder_wants(std::uint32_t requests, Psn psn, wire::Syndrome syndrome) noexcept {
+// It asked for `psn`: everything from there on will be sent again, and is no duplicate.
+void QpTracker::responder_wants(std::uint32_t requests, Psn psn) noexcept {
   const QpEntry& e = table_.entry(requests);
   if (e.request.has(RequestFlag::unsynced)) return;
   const std::int32_t ahead = psn.distance_from(Psn(e.request.value()));
-  if (ahead > 0 || ahead <= -kRestartDistance) return;
-  if (syndrome.is_sequence_nak()) {
-    QpDetail& d = table_.detail(requests);
-    GapNaks naks = gap_naks(d);
-    const bool explained = naks.take(psn);
-    set_gap_naks(d, naks);
-    const Psn waits_for(e.request.has(RequestFlag::gap) ? e.responder.value() : e.request.value());
-    if (explained && psn.distance_from(waits_for) < 0) return;
-  }
-  set_gap(requests, psn);
+  if (ahead <= 0 && ahead > -kRestartDistance) set_gap(requests, psn);
 }
 
 // --- ageing ------------------------------------------------------------------------------------------------------

@@ -170,7 +170,7 @@ class QpTracker {
   void count_nak(std::uint32_t position, wire::Syndrome syndrome) noexcept;
   void learn_pmtu(std::uint32_t position, std::uint32_t payload_bytes) noexcept;
   void responder_got(std::uint32_t requests, wire::Psn psn) noexcept;
-  void responder_wants(std::uint32_t requests, wire::Psn psn, wire::Syndrome syndrome) noexcept;
+  void responder_wants(std::uint32_t requests, wire::Psn psn) noexcept;
   void set_gap(std::uint32_t requests, wire::Psn waits_for) noexcept;
 
   void on_management(TimeNs now, const wire::Parsed& p, const std::uint8_t* frame, const std::uint8_t* mad) noexcept;

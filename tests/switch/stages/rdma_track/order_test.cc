@@ -158,52 +158,6 @@ TEST(PsnStream, ALongRequestCoversItsPsns) {
   EXPECT_EQ(stream.take(Psn(15), 1), Arrival::in_order);
 }
 
-TEST(GapNaks, EachGapExplainsOneNak) {
-  GapNaks naks;
-  EXPECT_FALSE(naks.take(Psn(0))) << "there was no gap";
-  naks.expect(Psn(5));
-  naks.expect(Psn(5));
-  naks.expect(Psn(7));
-  EXPECT_FALSE(naks.take(Psn(6)));
-  EXPECT_FALSE(naks.take(Psn(8)));
-  naks = {};
-  naks.expect(Psn(5));
-  naks.expect(Psn(7));
-  EXPECT_TRUE(naks.take(Psn(5)));
-  EXPECT_FALSE(naks.take(Psn(5)));
-  naks.expect(Psn(7));
-  EXPECT_TRUE(naks.take(Psn(7)));
-  naks.expect(Psn(7));
-  EXPECT_FALSE(naks.take(Psn(7))) << "a responder asks once, however many packets come before their turn";
-}
-
-TEST(GapNaks, TheFirstPsnOfAllIsAsGoodAsAny) {
-  GapNaks naks;
-  naks.expect(Psn(0));
-  EXPECT_TRUE(naks.take(Psn(0)));
-}
-
-TEST(GapNaks, ReachBack32PsnsAlsoWhereTheyWrap) {
-  for (const std::uint32_t start : {100u, 0xfffff0u}) {
-    GapNaks naks;
-    naks.expect(Psn(start));
-    naks.expect(Psn(start) + 31);
-    EXPECT_TRUE(naks.take(Psn(start)));
-    naks = {};
-    naks.expect(Psn(start));
-    naks.expect(Psn(start) + 32);
-    EXPECT_FALSE(naks.take(Psn(start)));
-  }
-}
-
-TEST(GapNaks, AResponderThatHasAskedAsksNoMore) {
-  GapNaks naks;
-  naks.expect(Psn(10));
-  EXPECT_FALSE(naks.take(Psn(20))) << "20 was lost behind the switch";
-  naks.expect(Psn(20));
-  EXPECT_FALSE(naks.take(Psn(20)));
-}
-
 TEST(ReadSpan, IsTheNumberOfResponsePackets) {
   EXPECT_EQ(read_span(0, 1024), 1u);
   EXPECT_EQ(read_span(1, 1024), 1u);
