@@ -184,7 +184,7 @@ class Lab {
 
   [[nodiscard]] Time next_time() const {
     const TimeNs of_switch = rig.pipelines[0]->next_deadline();
-    Time next = of_switch == kNever ? kNever : static_cast<Time>(of_switch);
+    Time next = of_switch == weft::kNever ? kNever : static_cast<Time>(of_switch);
     if (!events_.empty()) next = std::min(next, events_.begin()->first);
     for (const auto& host : hosts_) {
       next = std::min(next, host->node.device.next_deadline());

@@ -149,7 +149,7 @@ TEST(SwitchState, OnlyAPathIsExcludedAndOneThatIsNoneAnyMoreComesBack) {
   w.sets["a"] = {{"the group of 10.0.0.0/16", {0, 1}}};
   SwitchState state(w.registry, w.info, {0, 0, 0}, 1);
   for (const bool excluded : {true, false}) {
-    EXPECT_EQ(change(state, {{2, excluded}}), "port p2 is no path: it is in no config::equal-cost group and no uplink");
+    EXPECT_EQ(change(state, {{2, excluded}}), "port p2 is no path: it is in no equal-cost group and no uplink");
   }
   EXPECT_EQ(change(state, {{0, true}}), "");
   w.sets["a"].clear();

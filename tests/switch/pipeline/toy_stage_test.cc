@@ -207,12 +207,12 @@ TEST(ToyStage, ItsOptionsChangeByCommand) {
 TEST(ToyStage, TheLoaderKnowsItsOptionsAndItsPlace) {
   EXPECT_EQ(mistakes("[ parse, toy, toy_reader, l2 ]"), "");
   EXPECT_THAT(mistakes("[ parse, toy: { every: 0 }, l2 ]"), HasSubstr("every"));
-  EXPECT_THAT(mistakes("[ parse, toy: { every: 13 }, l2 ]"), HasSubstr("3:36: every: 13 is no number for a toy"));
+  EXPECT_THAT(mistakes("[ parse, toy: { every: 13 }, l2 ]"), HasSubstr("3:34: every: 13 is no number for a toy"));
   EXPECT_THAT(mistakes("[ parse, l2, toy ]"),
-              HasSubstr("3:25: stage 'toy' must stand before 'l2': it plays before packets are forwarded"));
+              HasSubstr("3:24: stage 'toy' must stand before 'l2': it plays before packets are forwarded"));
   EXPECT_THAT(mistakes("[ parse, toy_reader, l2 ]"), HasSubstr("stage 'toy_reader' needs toy before it"));
   EXPECT_THAT(mistakes("[ parse, toy, impair, toy_reader, l2 ]"),
-              HasSubstr("3:26: stage 'impair' may hold packets, so it cannot stand between 'toy' and 'toy_reader'"));
+              HasSubstr("3:25: stage 'impair' may hold packets, so it cannot stand between 'toy' and 'toy_reader'"));
 }
 
 TEST(ToyStageDeathTest, ACapabilityThatIsPromisedAndNotPublishedIsOurOwnMistake) {

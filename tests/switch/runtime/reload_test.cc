@@ -283,7 +283,7 @@ TEST_F(Reload, ADeviceThatDoesNotOpenLeavesEverythingAsItWas) {
   std::string text = variants()[1];
   text.replace(text.find("      - " + kSink), 8 + kSink.size(),
                "      - " + kSink + "\n      - { name: odd, type: pcap, rx_file: /nonexistent.pcap }");
-  text.replace(text.find("limit_packets"), 0, "mtu_bytes: 1000, ");
+  text.replace(text.find("rate_pps: 20000"), 0, "mtu_bytes: 1000, ");
   const auto result = reload(text);
   EXPECT_FALSE(result.applied);
   ASSERT_THAT(result.mistakes, SizeIs(1));
