@@ -69,6 +69,11 @@ def try_out(name, commands, laboratory):
     return run_apart(script)
 
 
+def has_vlan_interfaces():
+    return run_apart(["ip link add veth0 type veth peer name veth1",
+                      "ip link add link veth0 name veth0.10 type vlan id 10"]).returncode == 0
+
+
 class Conf(unittest.TestCase):
     def assert_works(self, name, commands):
         with lab.Lab() as l:
@@ -84,6 +89,8 @@ class Conf(unittest.TestCase):
         self.assertEqual(with_hosts, sorted(TRIALS))
         for name, commands in TRIALS.items():
             with self.subTest(name=name):
+                if any("type vlan" in line for line in recipe(name)) and not has_vlan_interfaces():
+                    self.skipTest("this kernel has no interfaces of type vlan")
                 self.assert_works(name, commands)
 
     def test_the_readmes_commands_work_with_the_configuration_that_they_name(self):
@@ -106,8 +113,8 @@ class Conf(unittest.TestCase):
         with lab.Lab() as l:
             commands = recipe("memif")
             script = ["set -eu", "mount -t tmpfs tmpfs /run", f"cd {l.directory}", f"ln -sfn {ROOT}/conf conf",
-                      f"export PATH={lab.BIN}:$PATH", *commands[:1], "sleep 3", *commands[1:2], "sleep 2",
-                      *(command + " -n 100" for command in commands[2:])]
+                      f"export PATH={lab.BIN}:$PATH", *commands[:2], "sleep 3", *commands[2:3], "sleep 2",
+                      *(command + " -n 100" for command in commands[3:])]
             result = run_apart(script)
             self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
 
