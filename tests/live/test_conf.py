@@ -109,15 +109,6 @@ class Conf(unittest.TestCase):
             with self.subTest(name=name):
                 self.assert_works(name, commands)
 
-    def test_programs_meet_on_the_memif_ports_of_the_example(self):
-        with lab.Lab() as l:
-            commands = recipe("memif")
-            script = ["set -eu", "mount -t tmpfs tmpfs /run", f"cd {l.directory}", f"ln -sfn {ROOT}/conf conf",
-                      f"export PATH={lab.BIN}:$PATH", *commands[:2], "sleep 3", *commands[2:3], "sleep 2",
-                      *(command + " -n 100" for command in commands[3:])]
-            result = run_apart(script)
-            self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
-
 
 if __name__ == "__main__":
     if os.geteuid() == 0 and subprocess.run([*APART, "true"], check=False).returncode != 0:
