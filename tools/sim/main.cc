@@ -211,7 +211,7 @@ int main_of(int argc, char** argv) {
   run_command->add_option("--pcap-file", options.pcap_file, "Where; default: weft-sim.pcap.");
   run_command->add_flag("--force", options.force, "Runs even if memory seems too small.");
   run_command->add_flag("--quiet", options.quiet, "Does not tell how far it is.");
-  CLI::App* sweep_command = app.add_subcommand("sweep", "Runs every combination of the file's section `sweep`.");
+  CLI::App* sweep_command = app.add_subcommand("sweep", "Runs every combination of the file's section sweep.");
   sweep_command->add_option("file", options.file, "Experiment, a YAML file.")->required();
   sweep_command->add_option("--set", options.sets, "key=value, for all runs.")->take_all();
   sweep_command->add_option("--out", options.folder, "Folder of the results; default: the file's name and .sweep.");
