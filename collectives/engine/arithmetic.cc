@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+#include "collectives/engine/arithmetic.h"
+
+#include <array>
+
+#if defined(__x86_64__)
+#include "collectives/engine/arithmetic_avx2.h"
+#endif
+
+namespace weft::inc {
+namespace {
+
+constexpr std::array<std::string_view, kDataTypes> kTypeNames{"fp32",  "fp16",  "bf16",  "fp64",   "int8",   "int16",
+                                                              "int32", "int64", "uint8", "uint16", "uint32", "uint64"};
+constexpr std::array<std::size_t, kDataTypes> kTypeBytes{4, 2, 2, 8, 1, 2, 4, 8, 1, 2, 4, 8};
+constexpr std::array<std::string_view, kOps> kOpNames{"sum", "min", "max", "prod", "band", "bor", "bxor"};
+
+template <class Enum, std::size_t N>
+std::string_view name_of(Enum value, const std::array<std::string_view, N>& names) noexcept {
+  const auto at = static_cast<std::size_t>(value);
+  return at < N ? names[at] : "?";
+}
+
+template <class Enum, std::size_t N>
+std::optional<Enum> value_of(std::string_view name, const std::array<std::string_view, N>& names) noexcept {
+  for (std::size_t i = 0; i < N; ++i) {
+    if (names[i] == name) return static_cast<Enum>(i);
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::string_view to_string(DataType type) noexcept {
+  return name_of(type, kTypeNames);
+}
+std::string_view to_string(Op op) noexcept {
+  return name_of(op, kOpNames);
+}
+std::optional<DataType> data_type_from(std::string_view name) noexcept {
+  return value_of<DataType>(name, kTypeNames);
+}
+std::optional<Op> op_from(std::string_view name) noexcept {
+  return value_of<Op>(name, kOpNames);
+}
+
+std::size_t element_bytes(DataType type) noexcept {
+  const auto at = static_cast<std::size_t>(type);
+  return at < kTypeBytes.size() ? kTypeBytes[at] : 0;
+}
+
+std::size_t accumulator_bytes(DataType type) noexcept {
+  return type == DataType::fp16 || type == DataType::bf16 ? sizeof(float) : element_bytes(type);
+}
+
+const Arithmetic* arithmetic(DataType type, Op op, Overflow overflow) noexcept {
+#if defined(__x86_64__)
+  static const bool v3 = [] {
+    __builtin_cpu_init();
+    return __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("f16c") != 0 &&
+           __builtin_cpu_supports("bmi2") != 0 && __builtin_cpu_supports("fma") != 0 &&
+           __builtin_cpu_supports("lzcnt") != 0;
+  }();
+  if (v3) return avx2_arithmetic(type, op, overflow);
+#endif
+  return baseline_arithmetic(type, op, overflow);
+}
+
+}  // namespace weft::inc
