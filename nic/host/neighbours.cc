@@ -29,16 +29,23 @@ std::optional<wire::IpAddress> address_from(const rtattr* attribute, int family)
   return wire::IpAddress::v6(bytes);
 }
 
-}  // namespace
-
-std::optional<NextHop> find_route(const wire::IpAddress& to) {
+/// Gives the route that the kernel takes to an address to `use`, if there is one.
+template <class Use>
+void look_up_route(const wire::IpAddress& to, Use&& use) {
   rtmsg body{};
   body.rtm_family = family_of(to);
   body.rtm_dst_len = to.is_v6() ? 128 : 32;
-  std::optional<NextHop> found;
   ask(RTM_GETROUTE, 0, body, RTA_DST, bytes_of(to), [&](const nlmsghdr* m) {
-    const auto* route = static_cast<const rtmsg*>(NLMSG_DATA(m));
-    if (m->nlmsg_type != RTM_NEWROUTE || route->rtm_type != RTN_UNICAST) return;
+    if (m->nlmsg_type == RTM_NEWROUTE) use(m, static_cast<const rtmsg*>(NLMSG_DATA(m)));
+  });
+}
+
+}  // namespace
+
+std::optional<NextHop> find_route(const wire::IpAddress& to) {
+  std::optional<NextHop> found;
+  look_up_route(to, [&](const nlmsghdr* m, const rtmsg* route) {
+    if (route->rtm_type != RTN_UNICAST) return;
     NextHop hop;
     hop.gateway = to;
     for_each_attribute<rtmsg>(m, [&](const rtattr* a) {
@@ -51,6 +58,12 @@ std::optional<NextHop> find_route(const wire::IpAddress& to) {
     found = hop;
   });
   return found;
+}
+
+bool is_own_address(const wire::IpAddress& address) {
+  bool own = false;
+  look_up_route(address, [&](const nlmsghdr*, const rtmsg* route) { own = route->rtm_type == RTN_LOCAL; });
+  return own;
 }
 
 std::optional<wire::MacAddress> find_neighbour(unsigned interface, const wire::IpAddress& address) {

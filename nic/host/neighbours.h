@@ -20,6 +20,9 @@ struct NextHop {
 /// nullopt when the kernel has no route, or only one to itself.
 [[nodiscard]] std::optional<NextHop> find_route(const wire::IpAddress& to);
 
+/// True for an address of this network namespace: the kernel delivers to itself what is sent there, over no wire.
+[[nodiscard]] bool is_own_address(const wire::IpAddress& address);
+
 /// The MAC address of a neighbour, as the kernel knows it now.
 [[nodiscard]] std::optional<wire::MacAddress> find_neighbour(unsigned interface, const wire::IpAddress& address);
 

@@ -121,6 +121,13 @@ class Memif(unittest.TestCase):
         fields = lab.read(f"/proc/{process}/stat").rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
+    def test_two_ends_in_one_namespace_are_told_why_they_do_not_meet(self):
+        with self.fabric() as (l, (a, _)), self.server(a):
+            for server, ours in ((SERVERS[0], CLIENTS[0]), (SERVERS[-1], CLIENTS[-1])):
+                said = self.client(a, "write_bw", server, address=ours, code=3).stderr
+                self.assertIn(f"{server} is an address of this network namespace", said)
+            l.stop()
+
     def test_mistakes_are_said_in_one_sentence(self):
         with lab.Lab() as l:
             a = l.host("a")

@@ -43,6 +43,14 @@ bool is_loopback(const std::string& interface) {
   return loopback;
 }
 
+/// @param over  " over " and an interface, or nothing
+Failure no_way(const wire::IpAddress& to, const std::string& over) {
+  const std::string address = to.to_string();
+  if (!nic::is_own_address(to)) return {kExitUnreachable, "no route to " + address + over};
+  return {kExitUnreachable, address + " is an address of this network namespace, to which the kernel sends nothing" +
+                                over + ": start the two ends in two namespaces, with ip netns exec"};
+}
+
 }  // namespace
 
 bool interrupted() noexcept {
@@ -67,7 +75,7 @@ std::optional<Failure> Session::choose_interface(Options& options) {
     for (const auto& name : names) {
       if (route && nic::find_interface(name)->index == route->interface) options.interface = name;
     }
-    if (options.interface.empty()) return Failure{kExitUnreachable, "no route to " + options.server};
+    if (options.interface.empty()) return no_way(*to, "");
     if (options.addresses.empty() && !route->source.is_unspecified()) options.addresses = {route->source.to_string()};
     return std::nullopt;
   }
@@ -187,9 +195,7 @@ std::optional<Failure> Session::find_server(const Options& options, nic::CmTarge
   if (!to) return usage("'" + options.server + "' is no IP address");
   const auto route = nic::find_route(*to);
   const unsigned index = host_.port().info().index;
-  if (!route || route->interface != index) {
-    return Failure{kExitUnreachable, "no route to " + options.server + " over " + options.interface};
-  }
+  if (!route || route->interface != index) return no_way(*to, " over " + options.interface);
   std::optional<wire::MacAddress> mac;
   nic::Time next_look = 0, next_question = 0;
   // The loop runs meanwhile: the answer may come in by it.

@@ -42,7 +42,11 @@ TEST_F(NeighboursTest, OthersAreReachedByTheirGateway) {
 }
 
 TEST_F(NeighboursTest, OneselfIsNoNextHop) {
-  EXPECT_FALSE(find_route(ip("10.78.0.1")));
+  for (const char* own : {"10.78.0.1", "fd78::1"}) {
+    EXPECT_FALSE(find_route(ip(own)));
+    EXPECT_TRUE(is_own_address(ip(own)));
+  }
+  for (const char* other : {"10.78.0.2", "fd78::2", "192.0.2.1"}) EXPECT_FALSE(is_own_address(ip(other))) << other;
 }
 
 TEST_F(NeighboursTest, WhatTheKernelKnowsIsFoundOnItsInterfaceAlone) {
