@@ -42,36 +42,76 @@ void claim_device(std::uint16_t id, const std::string& port_name) {
   rte_eth_dev_owner_set(id, &owner);
 }
 
+// Packets that no device takes.
+pipeline::TxResult refuse(rte_mbuf** packets, std::uint16_t count) noexcept {
+  pipeline::TxResult result{.taken = count, .rejected = count};
+  for (std::uint16_t i = 0; i < count; ++i) {
+    result.rejected_bytes += packets[i]->pkt_len;
+    rte_pktmbuf_free(packets[i]);
+  }
+  return result;
+}
+
 }  // namespace
 
 std::unique_ptr<EthPort> EthPort::open(const pipeline::PortInfo& info, std::uint32_t mtu_bytes, EthDevice device,
                                        const PortEnvironment& environment, std::string& error) {
-  std::uint16_t id = find_device(device.devargs);
-  if (id == RTE_MAX_ETHPORTS) {
-    const int result = rte_dev_probe(device.devargs.c_str());
-    if (result != 0) {
-      error = dpdk_error("DPDK cannot open the device '" + device.devargs + "'", result);
-      return nullptr;
-    }
-    id = find_device(device.devargs);
-  }
-  if (id == RTE_MAX_ETHPORTS) {
-    error = "DPDK has no driver for the device '" + device.devargs + "'";
-    return nullptr;
-  }
-  claim_device(id, info.name);
-  std::unique_ptr<EthPort> port(new EthPort(id, std::move(device), environment.pool));
+  std::unique_ptr<EthPort> port(new EthPort(info.name, std::move(device), environment));
   port->mtu_bytes_ = mtu_bytes;
   port->wanted_mtu_ = info.mtu_bytes;
-  error = port->configure(info, environment);
-  return error.empty() ? std::move(port) : nullptr;
+  port->mac_ = info.mac;
+  error = port->open_device();
+  // The switch that these settings belong to may end before the port does, which needs them no more.
+  port->environment_.qos = nullptr;
+  if (!error.empty()) return nullptr;
+  if (port->mac_.is_zero()) port->mac_ = derived_mac(info, environment.seed);
+  return port;
 }
 
-std::string EthPort::configure(const pipeline::PortInfo& info, const PortEnvironment& environment) {
+std::string EthPort::open_device() {
+  std::uint16_t id = find_device(device_.devargs);
+  if (id == kClosed) {
+    const int result = rte_dev_probe(device_.devargs.c_str());
+    if (result != 0) return dpdk_error("DPDK cannot open the device '" + device_.devargs + "'", result);
+    id = find_device(device_.devargs);
+  }
+  if (id == kClosed) return "DPDK has no driver for the device '" + device_.devargs + "'";
+  claim_device(id, name_);
+  std::string error = configure(id);
+  if (error.empty()) {
+    id_.store(id, std::memory_order_release);
+  } else {
+    give_up(id);
+  }
+  return error;
+}
+
+void EthPort::close_device() {
+  const std::uint16_t id = id_.load(std::memory_order_relaxed);
+  if (id == kClosed) return;
+  counted_before_ = counted_by_device();
+  id_.store(kClosed, std::memory_order_relaxed);
+  if (environment_.await_bursts) environment_.await_bursts();
+  give_up(id);
+}
+
+void EthPort::give_up(std::uint16_t id) {
   rte_eth_dev_info device_info{};
-  int result = rte_eth_dev_info_get(id_, &device_info);
+  const bool known = rte_eth_dev_info_get(id, &device_info) == 0;
+  rte_eth_dev_stop(id);
+  rte_eth_dev_close(id);
+  rings_.reset();
+  // A virtual device is made anew when it is opened again. A card stays on its bus: other ports may have functions of
+  // it.
+  if (device_.interface && known) rte_dev_remove(device_info.device);
+}
+
+std::string EthPort::configure(std::uint16_t id) {
+  rte_eth_dev_info device_info{};
+  int result = rte_eth_dev_info_get(id, &device_info);
   if (result != 0) return dpdk_error("no device information", result);
-  driver_ = device_.name.empty() ? device_info.driver_name : device_.name;
+  // Others may read it when a device is opened again.
+  if (driver_.empty()) driver_ = device_.name.empty() ? device_info.driver_name : device_.name;
   multi_segment_ = (device_info.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS) != 0;
 
   rte_eth_conf configuration{};
@@ -88,81 +128,78 @@ std::string EthPort::configure(const pipeline::PortInfo& info, const PortEnviron
   }
   // RSS is only the fast path of owner(packet): a packet that it puts on the wrong worker is handed over.
   const std::uint64_t rss = device_info.flow_type_rss_offloads & (RTE_ETH_RSS_IPV4 | RTE_ETH_RSS_IPV6);
-  if (environment.workers > 1 && device_info.max_rx_queues >= environment.workers && rss != 0) {
-    queues_ = environment.workers;
+  if (environment_.workers > 1 && device_info.max_rx_queues >= environment_.workers && rss != 0) {
+    queues_ = environment_.workers;
     configuration.rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
     configuration.rx_adv_conf.rss_conf.rss_hf = rss;
   }
-  if (auto error = plan_pfc(environment, device_info); !error.empty()) return error;
-  result = rte_eth_dev_configure(id_, queues_, tx_queues_, &configuration);
+  if (auto error = plan_pfc(id, device_info); !error.empty()) return error;
+  result = rte_eth_dev_configure(id, queues_, tx_queues_, &configuration);
   if (result != 0) return dpdk_error("the device refuses its configuration", result);
 
-  mac_ = info.mac;
   if (mac_.is_zero() && device_.own_mac) {
     rte_ether_addr address{};
-    rte_eth_macaddr_get(id_, &address);
+    rte_eth_macaddr_get(id, &address);
     std::copy(std::begin(address.addr_bytes), std::end(address.addr_bytes), mac_.bytes.begin());
   }
-  if (mac_.is_zero()) mac_ = derived_mac(info, environment.seed);
-  return start(environment, device_info);
+  return start(id, device_info);
 }
 
-std::string EthPort::start(const PortEnvironment& environment, const rte_eth_dev_info& device_info) {
-  const int socket = rte_eth_dev_socket_id(id_);
+std::string EthPort::start(std::uint16_t id, const rte_eth_dev_info& device_info) {
+  const int socket = rte_eth_dev_socket_id(id);
   const unsigned on = socket < 0 ? 0 : static_cast<unsigned>(socket);
   std::uint16_t rx = device_.rx_descriptors;
   std::uint16_t tx = device_.tx_descriptors;
-  rte_eth_dev_adjust_nb_rx_tx_desc(id_, &rx, &tx);
+  rte_eth_dev_adjust_nb_rx_tx_desc(id, &rx, &tx);
   rte_eth_rxconf rx_configuration = device_info.default_rxconf;
   for (std::uint16_t queue = 0; queue < queues_; ++queue) {
-    const int result = rte_eth_rx_queue_setup(id_, queue, rx, on, &rx_configuration, environment.pool);
+    const int result = rte_eth_rx_queue_setup(id, queue, rx, on, &rx_configuration, environment_.pool);
     if (result != 0) return dpdk_error("cannot set up receive queue " + std::to_string(queue), result);
   }
   rte_eth_txconf tx_configuration = device_info.default_txconf;
   for (std::uint16_t queue = 0; queue < tx_queues_; ++queue) {
-    const int result = rte_eth_tx_queue_setup(id_, queue, tx, on, &tx_configuration);
+    const int result = rte_eth_tx_queue_setup(id, queue, tx, on, &tx_configuration);
     if (result != 0) return dpdk_error("cannot set up transmit queue " + std::to_string(queue), result);
   }
   if (by_class()) {
     if (auto error = hand_over(*device_.pfc, pfc_classes_); !error.empty()) return error;
   }
-  const int result = rte_eth_dev_start(id_);
+  const int result = rte_eth_dev_start(id);
   if (result != 0) return dpdk_error("cannot start the device", result);
-  started_ = true;
   if (device_.interface) {
-    forget_other_interfaces();
+    forget_other_interfaces(id);
     rings_ = std::make_unique<PacketSockets>(device_.interface->name());
     index_ = device_.interface->index();
     // Through the socket and not the interface's flags: then it ends with the socket, however that ends.
     return rings_->receive_everything(index_);
   }
   // A switch receives frames for every address. Devices without filters say that they cannot.
-  rte_eth_promiscuous_enable(id_);
+  rte_eth_promiscuous_enable(id);
   return "";
 }
 
 // A packet socket hears every interface until it is bound, and the af_packet driver makes the ring before it binds.
 // What the ring holds by now came first; of this interface's own packets some go with it, as if the port had opened
 // later.
-void EthPort::forget_other_interfaces() noexcept {
+void EthPort::forget_other_interfaces(std::uint16_t id) noexcept {
   std::array<rte_mbuf*, 32> packets{};
   unsigned left = pipeline::kAfPacketRingFrames;
   while (left > 0) {
     const std::uint16_t most = static_cast<std::uint16_t>(std::min<unsigned>(left, packets.size()));
-    const std::uint16_t count = rte_eth_rx_burst(id_, 0, packets.data(), most);
+    const std::uint16_t count = rte_eth_rx_burst(id, 0, packets.data(), most);
     if (count == 0) break;
     rte_pktmbuf_free_bulk(packets.data(), count);
     left -= count;
   }
-  rte_eth_stats_reset(id_);
+  rte_eth_stats_reset(id);
 }
 
-std::string EthPort::plan_pfc(const PortEnvironment& environment, const rte_eth_dev_info& device_info) {
-  if (device_.pfc_hardware == PfcHardware::off || environment.qos == nullptr || environment.qos->pfc_enable == 0) {
+std::string EthPort::plan_pfc(std::uint16_t id, const rte_eth_dev_info& device_info) {
+  if (device_.pfc_hardware == PfcHardware::off || environment_.qos == nullptr || environment_.qos->pfc_enable == 0) {
     return "";
   }
-  if (!device_.pfc) device_.pfc = make_pfc_device(id_);
-  pfc_classes_ = {environment.qos->pfc_enable, environment.qos->map.tc_to_queue};
+  if (!device_.pfc) device_.pfc = make_pfc_device(id);
+  pfc_classes_ = {environment_.qos->pfc_enable, environment_.qos->map.tc_to_queue};
   const std::string error = cannot_stop(*device_.pfc, pfc_classes_, device_info.max_tx_queues);
   if (error.empty()) {
     tx_queues_ = kClassTxQueues;
@@ -172,22 +209,22 @@ std::string EthPort::plan_pfc(const PortEnvironment& environment, const rte_eth_
 }
 
 EthPort::~EthPort() {
-  if (started_) rte_eth_dev_stop(id_);
-  rte_eth_dev_close(id_);
-  rings_.reset();
+  environment_.await_bursts = nullptr;  // no worker has the port any more
+  close_device();
   if (device_.restore) device_.restore();
 }
 
 std::uint16_t EthPort::receive(TimeNs /*now*/, std::uint16_t queue, rte_mbuf** packets, std::uint16_t max) noexcept {
-  if (is_shut()) [[unlikely]]
+  const std::uint16_t id = id_.load(std::memory_order_acquire);
+  if (is_shut() || id == kClosed) [[unlikely]]
     return 0;
-  const std::uint16_t count = rte_eth_rx_burst(id_, queue, packets, max);
+  const std::uint16_t count = rte_eth_rx_burst(id, queue, packets, max);
   if (device_.finite_packets) seen_.store(seen_.load(std::memory_order_relaxed) + count, std::memory_order_release);
   return count;
 }
 
 rte_mbuf* EthPort::linearised(rte_mbuf* m) noexcept {
-  rte_mbuf* flat = rte_pktmbuf_alloc(pool_);
+  rte_mbuf* flat = rte_pktmbuf_alloc(environment_.pool);
   if (flat == nullptr) return nullptr;
   char* data = m->pkt_len > rte_pktmbuf_tailroom(flat)
                    ? nullptr
@@ -241,7 +278,10 @@ pipeline::TxResult EthPort::transmit_by_class(rte_mbuf** packets, std::uint16_t 
 }
 
 pipeline::TxResult EthPort::transmit_on(std::uint16_t queue, rte_mbuf** packets, std::uint16_t count) noexcept {
-  if (multi_segment_ || device_.takes_chains) return {.taken = rte_eth_tx_burst(id_, queue, packets, count)};
+  const std::uint16_t id = id_.load(std::memory_order_acquire);
+  if (id == kClosed) [[unlikely]]
+    return refuse(packets, count);
+  if (multi_segment_ || device_.takes_chains) return {.taken = rte_eth_tx_burst(id, queue, packets, count)};
   pipeline::TxResult result;
   while (result.taken < count) {
     // As many packets as lie in one buffer, or could be moved into one.
@@ -249,7 +289,7 @@ pipeline::TxResult EthPort::transmit_on(std::uint16_t queue, rte_mbuf** packets,
     while (ready < count && make_flat(packets[ready])) ++ready;
     const auto offered = static_cast<std::uint16_t>(ready - result.taken);
     const std::uint16_t sent =
-        offered == 0 ? std::uint16_t{0} : rte_eth_tx_burst(id_, queue, packets + result.taken, offered);
+        offered == 0 ? std::uint16_t{0} : rte_eth_tx_burst(id, queue, packets + result.taken, offered);
     result.taken = static_cast<std::uint16_t>(result.taken + sent);
     if (sent < offered || ready == count) break;
     result.rejected_bytes += packets[ready]->pkt_len;
@@ -306,8 +346,9 @@ std::vector<PortNews> EthPort::supervise() {
     news.push_back({true, device_.writer->failure() + "; packets to this port are dropped from now on (tx_failed)"});
   }
   if (!device_.interface) return news;
+  const std::lock_guard lock(control_mutex_);
   const unsigned now = device_.interface->index();
-  if (now == index_ && rings_->bound_to(index_) && attached_) {
+  if (attached_ && now == index_ && rings_->bound_to(index_)) {
     rings_->recover();
     follow_mtu(news);
     return news;
@@ -339,23 +380,22 @@ void EthPort::note_detached(std::vector<PortNews>& news) {
   attached_ = false;
   const std::string& name = device_.interface->name();
   char other[IF_NAMESIZE];
-  const bool renamed = rings_->bound_to(index_) && if_indextoname(index_, other) != nullptr && name != other;
+  const bool renamed = rings_ && rings_->bound_to(index_) && if_indextoname(index_, other) != nullptr && name != other;
   news.push_back({true, "the interface " + name + (renamed ? " is called " + std::string(other) + " now" : " is gone") +
                             "; the port has no link now" + (renamed ? ", until that is its name again" : "")});
 }
 
 // The kernel binds the sockets of a fan-out group, which the driver's are, to no second interface: one that was made
-// again needs a new device. One that only had another name for a while is still theirs.
+// again, or comes back from another namespace, needs a new device. One that only had another name for a while is still
+// theirs.
 std::string EthPort::attach() {
-  const unsigned now = device_.interface->index();
-  if (!rings_->bound_to(now)) {
-    return "it is not the one that the port was opened on; reload a configuration without this port, and then this "
-           "one, or restart weft-switch";
-  }
   std::uint32_t mtu = wanted_mtu_;
   if (auto error = device_.prepare(mtu); !error.empty()) return error;
-  index_ = now;
   mtu_bytes_ = mtu;
+  if (!rings_ || !rings_->bound_to(device_.interface->index())) {
+    close_device();
+    if (auto error = open_device(); !error.empty()) return error;
+  }
   if (is_shut()) static_cast<void>(device_.interface->set_up(false));
   rings_->recover();
   attached_ = true;
@@ -390,19 +430,26 @@ std::string EthPort::set_mtu(const pipeline::PortInfo& info, std::uint32_t mtu_b
 }
 
 DeviceStats EthPort::device_stats() const noexcept {
-  rte_eth_stats stats{};
-  if (rte_eth_stats_get(id_, &stats) != 0) return {};
-  DeviceStats all{.rx_missed = stats.imissed,
-                  .rx_errors = stats.ierrors,
-                  .rx_no_mbuf = stats.rx_nombuf,
-                  .tx_errors = stats.oerrors};
+  const std::lock_guard lock(control_mutex_);
+  DeviceStats all = counted_by_device();
   if (device_.writer) all.tx_errors += device_.writer->lost();
-  if (rings_) {
+  if (device_.interface) {
     const Netdev::Drops kernel = device_.interface->drops();
-    all.rx_missed += rings_->drops();
     all.kernel_rx_dropped = kernel.rx;
     all.kernel_tx_dropped = kernel.tx;
   }
+  return all;
+}
+
+DeviceStats EthPort::counted_by_device() const noexcept {
+  DeviceStats all = counted_before_;
+  const std::uint16_t id = id_.load(std::memory_order_relaxed);
+  rte_eth_stats stats{};
+  if (id == kClosed || rte_eth_stats_get(id, &stats) != 0) return all;
+  all.rx_missed += stats.imissed + (rings_ ? rings_->drops() : 0);
+  all.rx_errors += stats.ierrors;
+  all.rx_no_mbuf += stats.rx_nombuf;
+  all.tx_errors += stats.oerrors;
   return all;
 }
 

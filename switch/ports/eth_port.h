@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <functional>
+#include <mutex>
 #include <optional>
 
 #include "switch/pipeline/class_tx.h"
@@ -73,31 +74,45 @@ class EthPort : public Port, public pipeline::ClassTx {
   [[nodiscard]] std::string description() const override { return driver_; }
 
  private:
-  EthPort(std::uint16_t id, EthDevice device, rte_mempool* pool) : id_(id), device_(std::move(device)), pool_(pool) {}
-  [[nodiscard]] std::string configure(const pipeline::PortInfo& info, const PortEnvironment& environment);
-  void forget_other_interfaces() noexcept;
+  /// In the place of a DPDK port's number while there is none.
+  static constexpr std::uint16_t kClosed = RTE_MAX_ETHPORTS;
+
+  EthPort(std::string name, EthDevice device, const PortEnvironment& environment)
+      : name_(std::move(name)), device_(std::move(device)), environment_(environment) {}
+  // Finds or makes the DPDK device, configures and starts it, and leaves it to the workers. Empty, or why not; then
+  // none is open.
+  [[nodiscard]] std::string open_device();
+  // Takes the device from the workers and closes it. What it has counted stays counted.
+  void close_device();
+  // Closes a device that no worker knows.
+  void give_up(std::uint16_t id);
+  [[nodiscard]] std::string configure(std::uint16_t id);
+  void forget_other_interfaces(std::uint16_t id) noexcept;
   [[nodiscard]] std::string attach();
+  [[nodiscard]] DeviceStats counted_by_device() const noexcept;
   void note_detached(std::vector<PortNews>& news);
   void follow_mtu(std::vector<PortNews>& news);
-  [[nodiscard]] std::string start(const PortEnvironment& environment, const rte_eth_dev_info& device_info);
+  [[nodiscard]] std::string start(std::uint16_t id, const rte_eth_dev_info& device_info);
   // Decides about PFC before the device is configured, and has it heed pauses after.
-  [[nodiscard]] std::string plan_pfc(const PortEnvironment& environment, const rte_eth_dev_info& device_info);
+  [[nodiscard]] std::string plan_pfc(std::uint16_t id, const rte_eth_dev_info& device_info);
   pipeline::TxResult transmit_by_class(rte_mbuf** packets, std::uint16_t count) noexcept;
   pipeline::TxResult transmit_on(std::uint16_t queue, rte_mbuf** packets, std::uint16_t count) noexcept;
   // Both free the chain when they succeed, and leave it alone when there is no buffer, or none that is large enough.
   [[nodiscard]] rte_mbuf* linearised(rte_mbuf* m) noexcept;
   [[nodiscard]] bool make_flat(rte_mbuf*& m) noexcept;
 
-  std::uint16_t id_;
+  std::string name_;  ///< of the port
   EthDevice device_;
-  rte_mempool* pool_;
+  PortEnvironment environment_;
+  std::atomic<std::uint16_t> id_{kClosed};  ///< of the device that the workers use; they look before each burst
   std::uint16_t queues_ = 1;
   std::uint16_t tx_queues_ = 1;
   PfcClasses pfc_classes_{};
   bool multi_segment_ = false;
-  bool started_ = false;
   std::string driver_;
   std::atomic<std::uint64_t> seen_{0};
+  mutable std::mutex control_mutex_;  ///< over what follows: one thread may ask for counters while another supervises
+  DeviceStats counted_before_{};      ///< by devices that are closed
   std::unique_ptr<PacketSockets> rings_;
   unsigned index_ = 0;                  ///< of the interface that the packet sockets are bound to
   std::uint32_t wanted_mtu_ = 0;        ///< of the configuration; 0: the interface's own

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -78,7 +79,8 @@ class Port : public pipeline::PortTx {
   [[nodiscard]] bool is_up() const noexcept { return !is_shut() && link_up(); }
 
   /// Looks after the device: makes good what events of its link left behind, notices an interface that went away, and
-  /// follows its MTU. Call now and then, and after each event of the kernel's about an interface. Control thread.
+  /// follows its MTU. Where one of the same name comes back, the port opens it. Call now and then, and after each event
+  /// of the kernel's about an interface. Control thread.
   [[nodiscard]] virtual std::vector<PortNews> supervise() { return {}; }
   /// Writes what the port has taken and still holds in memory. Empty, or why some of what was sent is not where it
   /// belongs. When no worker transmits any more.
@@ -108,6 +110,9 @@ struct PortEnvironment {
   std::uint16_t workers = 1;
   std::uint64_t seed = 1;
   const qos::PortSettings* qos = nullptr;  ///< of the port, where the switch has class queues
+  /// Returns when no worker is in a burst that it began before the call. Workers that look at a port only between calls
+  /// of this function need none.
+  std::function<void()> await_bursts{};
 };
 
 /// Address of a port that has none: locally administered, and the same after a restart of the same configuration.

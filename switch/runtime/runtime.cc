@@ -101,7 +101,8 @@ std::string Runtime::build(const Eal& eal) {
 std::string Runtime::open_port(const pipeline::SwitchInfo& info, const pipeline::PortInfo& port,
                                std::shared_ptr<ports::Port>& opened) {
   const ports::PortEnvironment environment{pool_.get(), static_cast<std::uint16_t>(workers_.size()), info.seed,
-                                           info.qos ? &info.qos->ports[port.index] : nullptr};
+                                           info.qos ? &info.qos->ports[port.index] : nullptr,
+                                           [this] { await_workers(); }};
   ports::OpenedPort result = ports::open_port(port, environment);
   if (!result.error.empty()) return at(port.mark) + "port " + info.name + "/" + port.name + ": " + result.error;
   opened = std::move(result.port);

@@ -58,12 +58,15 @@ class PacketSocketsTest : public PortTest {
   static void with_veth(F&& f) {
     std::thread([&] {
       if (unshare(CLONE_NEWNET) != 0) GTEST_SKIP() << "this machine lets nobody add network namespaces";
-      const std::string add = std::string("ip link add ") + kOurs + " type veth peer name " + kTheirs;
-      const std::string quiet = std::string("sysctl -qw net.ipv6.conf.") + kTheirs + ".disable_ipv6=1";
-      const std::string up = std::string("ip link set ") + kTheirs + " up";
-      ASSERT_EQ(std::system((add + " && " + quiet + " && " + up).c_str()), 0);
+      add_veth();
       f();
     }).join();
+  }
+  static void add_veth() {
+    const std::string add = std::string("ip link add ") + kOurs + " type veth peer name " + kTheirs;
+    const std::string quiet = std::string("sysctl -qw net.ipv6.conf.") + kTheirs + ".disable_ipv6=1";
+    const std::string up = std::string("ip link set ") + kTheirs + " up";
+    ASSERT_EQ(std::system((add + " && " + quiet + " && " + up).c_str()), 0);
   }
   static Bytes frame() {
     Bytes bytes = frame_of(200);
@@ -102,6 +105,48 @@ TEST_F(PacketSocketsTest, WhatTheRingOfAVethPortCannotHoldIsCountedAsMissed) {
     EXPECT_EQ(port->device_stats().rx_missed, before);
     port.reset();
     EXPECT_EQ(PacketSockets(kOurs).count(), 0u);
+  });
+}
+
+// Workers may look at a port at any time while it opens its interface again.
+TEST_F(PacketSocketsTest, AVethPortOpensAnInterfaceThatWasMadeAgainAndItsCountsGoOn) {
+  with_veth([this] {
+    int waits = 0;
+    await_bursts = [&] {
+      ++waits;
+      rte_mbuf* none[8];
+      EXPECT_EQ(port->receive(now, 0, none, 8), 0);
+      rte_mbuf* packets[]{packet(frame()), packet(frame())};
+      const pipeline::TxResult result = port->transmit(packets, 2);
+      EXPECT_EQ(result.taken, 2);
+      EXPECT_EQ(result.rejected, 2);
+      EXPECT_EQ(result.rejected_bytes, 2 * frame().size());
+    };
+    ASSERT_EQ(open(info("veth", {{"interface", Value(std::string(kOurs))}}, 1500)), "");
+    const std::size_t sockets = PacketSockets(kOurs).count();
+    RawSocket(kTheirs).transmit(frame(), 3000);
+    EXPECT_GT(receive_all().size(), 0u);
+    const std::uint64_t missed = port->device_stats().rx_missed;
+    ASSERT_GT(missed, 0u);
+    for (int round = 1; round <= 3; ++round) {
+      ASSERT_EQ(std::system((std::string("ip link del ") + kOurs).c_str()), 0);
+      ASSERT_EQ(port->supervise().size(), 1u);
+      EXPECT_FALSE(port->link_up());
+      EXPECT_THAT(port->supervise(), testing::IsEmpty());
+      add_veth();
+      const std::vector<PortNews> news = port->supervise();
+      ASSERT_EQ(news.size(), 1u);
+      EXPECT_FALSE(news[0].warning) << news[0].text;
+      EXPECT_EQ(waits, round);
+      EXPECT_TRUE(port->link_up());
+      EXPECT_EQ(port->device_stats().rx_missed, missed);
+      const RawSocket peer(kTheirs);
+      peer.transmit(frame(), 50);
+      EXPECT_EQ(receive_all().size(), 50u);
+      EXPECT_EQ(PacketSockets(kOurs).count(), sockets);
+    }
+    port.reset();
+    EXPECT_EQ(waits, 3) << "nobody looks at a port that ends";
   });
 }
 

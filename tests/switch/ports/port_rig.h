@@ -12,6 +12,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <initializer_list>
 #include <iterator>
 #include <string>
@@ -116,7 +117,7 @@ class PortTest : public testing::Test {
   /// Opens into `port`; returns why not.
   std::string open(const pipeline::PortInfo& about, std::uint16_t workers = 1) {
     port.reset();
-    OpenedPort opened = open_port(about, {pool.get(), workers, 7});
+    OpenedPort opened = open_port(about, {pool.get(), workers, 7, nullptr, await_bursts});
     EXPECT_EQ(opened.error.empty(), opened.port != nullptr) << opened.error;
     port = std::move(opened.port);
     return opened.error;
@@ -171,6 +172,7 @@ class PortTest : public testing::Test {
   TimeNs now = 1'000'000'000;
   std::uint32_t buffers = 0;
   pipeline::Pool pool;
+  std::function<void()> await_bursts;  // of ports that are opened from then on
   std::unique_ptr<Port> port;
   ScratchDirectory scratch;
 };
