@@ -65,8 +65,7 @@ Runtime::Runtime(const pipeline::Registry& registry, config::Config config, std:
 
 Runtime::~Runtime() {
   operation_.reset();
-  for (auto& worker : workers_) worker->stop();
-  if (running_) rte_eal_mp_wait_lcore();
+  if (running_) stop_workers();
 }
 
 std::string Runtime::build(const Eal& eal) {
@@ -246,7 +245,10 @@ void Runtime::start() {
     const std::lock_guard lock(running_mutex_);
     started_ = clock_.now();
     running_ = true;
-    for (std::size_t i = 0; i < workers_.size(); ++i) rte_eal_remote_launch(run_worker, workers_[i].get(), lcores_[i]);
+    for (std::size_t i = 0; i < workers_.size(); ++i) {
+      workers_[i]->about_to_run();
+      rte_eal_remote_launch(run_worker, workers_[i].get(), lcores_[i]);
+    }
   }
   const auto end = std::chrono::steady_clock::now() + kStartTime;
   for (const auto& worker : workers_) {
@@ -463,6 +465,7 @@ void Runtime::stop_workers() {
   const std::lock_guard lock(running_mutex_);
   for (auto& worker : workers_) worker->stop();
   rte_eal_mp_wait_lcore();
+  for (const auto& worker : workers_) worker->has_ended();
   running_ = false;
 }
 

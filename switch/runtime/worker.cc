@@ -49,6 +49,7 @@ void Worker::set_polling(Polling polling) {
 }
 
 void Worker::run() {
+  static_cast<void>(ready_.load(std::memory_order_acquire));
   // The kernel may delay a sleeper by the slack; its default of 50 us is more than a nap.
   prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL);
   std::uint64_t before = rte_rdtsc();

@@ -96,6 +96,10 @@ class Worker : public pipeline::Handoff {
 
   /// The loop; returns after stop(). Runs on the worker's own thread.
   void run();
+  /// The thread that starts the worker's calls these before it does and after it has waited for its end. The EAL orders
+  /// the two threads, but ThreadSanitizer does not see into it.
+  void about_to_run() noexcept { ready_.store(true, std::memory_order_release); }
+  void has_ended() const noexcept { static_cast<void>(in_burst_.load(std::memory_order_acquire)); }
 
   // Control thread.
   void stop() noexcept {
@@ -156,6 +160,7 @@ class Worker : public pipeline::Handoff {
   Counter loops_, busy_loops_, sleeps_, cycles_, busy_cycles_;
 
   alignas(64) std::atomic<bool> stop_{false};
+  std::atomic<bool> ready_{false};
   std::atomic<bool> in_burst_{false};  ///< cleared for naps and tasks only: loops_ tells one burst from the next
   std::atomic<bool> receiving_{true};
   std::atomic<const std::function<void()>*> task_{nullptr};

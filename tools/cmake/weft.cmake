@@ -86,6 +86,8 @@ endfunction()
 # checks are too slow under sanitizers; the units that they search have tests of their own there.
 if(WEFT_TESTS AND NOT WEFT_FUZZ)
   add_custom_target(unit_tests)
+  # What `ctest -L tsan` runs: programs with threads that share memory.
+  add_custom_target(tsan_tests)
 endif()
 
 # weft_test(name SOURCES ... LIBS ... [LABELS ...] [TIMEOUT s] [DPDK]): a GoogleTest program registered with CTest.
@@ -103,6 +105,9 @@ function(weft_test name)
   add_test(NAME ${name} COMMAND ${name})
   if(NOT "exhaustive" IN_LIST ARG_LABELS)
     add_dependencies(unit_tests ${name})
+  endif()
+  if("tsan" IN_LIST ARG_LABELS)
+    add_dependencies(tsan_tests ${name})
   endif()
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 120)
