@@ -88,6 +88,7 @@ struct RequestFlag {
   static constexpr std::uint8_t gap = 2;        ///< an in-order responder still waits for an earlier PSN
   static constexpr std::uint8_t uncertain = 4;  ///< the last request was a READ of unknown span: the PMTU is not known
   static constexpr std::uint8_t want_pmtu = 8;  ///< learn the PMTU from the next first or middle packet
+  static constexpr std::uint8_t asked = 16;     ///< with `gap`: it has sent a NAK, or will, and sends no other one
 };
 
 /// Flags of QpEntry::response; bits 0-2 are the PairSource.

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # Copyright The weft authors
-"""Soft-RoCE guests over a switch that loses chosen packets: the switch counts every NAK as the guests count it."""
+"""Soft-RoCE guests over a switch that loses chosen packets, and one that makes some late: every NAK and every duplicate
+is counted by the switch as the guests count it."""
 
 import judge
-from faults import Faults
+from faults import QP_TIMEOUT, RELIABLE, Faults
 from judge import rdma_tools
 
 
@@ -36,6 +37,29 @@ class Loss(Faults):
     def test_every_lost_first_packet_makes_one_nak_that_acknowledges_nothing(self):
         sender, _ = self.lose_one_at_a_time("[RC_SEND_FIRST, RC_RDMA_WRITE_FIRST]", 5)
         self.assertEqual(sender["rcvd_seq_err"], 0)
+
+    def check_late_packets(self, *rules):
+        """Some packets of messages leave late, so that others overtake them, and a late one often passes before the NAK
+        about it does: the switch counts as many duplicates as the receiver."""
+        late = "[RC_SEND_FIRST, RC_SEND_MIDDLE, RC_RDMA_WRITE_FIRST, RC_RDMA_WRITE_MIDDLE]"
+        self.start(f"{{ name: late_a, match: {{ ports: [a], opcode: {late} }}, "
+                   "reorder: { ratio: 0.03, gap_us: 2000 } }", *rules)
+        for program in ("ib_send_bw", "ib_write_bw"):
+            rdma_tools.perftest(program, self.a, self.b, "-n 80 -t 8 -s 32768 -m 1024", qp_timeout=QP_TIMEOUT)
+        counters, rules, towards = self.results()
+        self.check_accounting(counters, rules, towards)
+        self.assertGreater(rules["late_a"]["reordered"], 50)
+        self.assertGreater(counters["b"]["duplicate_request"], 50)
+        self.assertEqual(counters["a"]["retry_exceeded_err"], 0)
+        self.lab.stop()
+
+    def test_a_receiver_of_late_packets_counts_the_duplicates_that_the_switch_foresaw(self):
+        self.check_late_packets()
+
+    def test_and_so_it_does_when_others_are_lost_or_doubled(self):
+        data = RELIABLE["data"]
+        self.check_late_packets(f"{{ name: loss_a, match: {{ ports: [a], {data} }}, loss: 0.003 }}",
+                                f"{{ name: copies_a, match: {{ ports: [a], {data} }}, duplicate: 0.003 }}")
 
 
 if __name__ == "__main__":

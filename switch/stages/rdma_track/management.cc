@@ -146,6 +146,7 @@ bool QpTracker::connect_direction(TimeNs now, const QpKey& key, wire::Psn first,
   e.set_transport(connection.transport);
   e.set_pmtu_code(connection.pmtu_code);
   e.clear_in_order();
+  gap_naks_.forget(position);
   e.request.set_raw(first.value());
   e.window = 0;
   e.response.clear(ResponseFlag::synced | ResponseFlag::closed | ResponseFlag::watch);

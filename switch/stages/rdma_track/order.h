@@ -23,6 +23,9 @@
 //   retransmission. NAKs and RNR NAKs say what it really waits for, ACKs and responses what it has got, so a loss
 //   behind the switch is followed when a NAK tells of it. One that is repaired by a timeout, or by the next copy of the
 //   packet, is not visible here: its repair counts as a duplicate.
+//   A NAK is no such news when skipped packets made the responder send it (`gap_naks.h`): the late one may have passed
+//   meanwhile, and its retransmission is a duplicate then. That a late packet is lost behind the switch as well goes
+//   unnoticed: the responder has asked for it already, and asks once.
 #pragma once
 
 #include <algorithm>

@@ -61,10 +61,11 @@ QpTracker::QpTracker(const TrackOptions& options)
       closed_ticks_(tables::ticks_of_seconds(options.closed_timeout_s)),
       table_(options.max_qps),
       pairing_(table_, counters_, options.pairing),
+      gap_naks_(options.max_qps),
       cm_(table_, counters_) {}
 
 std::size_t QpTracker::memory_bytes() const noexcept {
-  return table_.memory_bytes() + pairing_.memory_bytes() + cm_.memory_bytes();
+  return table_.memory_bytes() + pairing_.memory_bytes() + gap_naks_.memory_bytes() + cm_.memory_bytes();
 }
 
 QpView QpTracker::view(std::uint32_t handle, const Parsed& parsed, const std::uint8_t* l3) const noexcept {
@@ -105,7 +106,10 @@ std::uint32_t QpTracker::resolve(TimeNs now, const QpKey& key, const Parsed& p, 
 std::uint32_t QpTracker::insert(TimeNs now, const QpKey& key) noexcept {
   QpTable::Moved moved;
   const std::uint32_t position = table_.insert(key, now, moved);
-  if (moved.from != QpTable::kNone) pairing_.moved(moved.from, moved.to);
+  if (moved.from != QpTable::kNone) {
+    pairing_.moved(moved.from, moved.to);
+    gap_naks_.moved(moved.from, moved.to);
+  }
   return position;
 }
 
@@ -214,6 +218,7 @@ void QpTracker::on_request(std::uint32_t position, const Parsed& p, const std::u
   Responder responder{e.request.has(RequestFlag::gap) ? Psn(e.responder.value()) : stream.expected};
   Arrival arrival = Arrival::in_order;
   bool duplicate = false;
+  bool early = false;  // it comes before the one that the responder waits for
   if (e.request.has(RequestFlag::unsynced)) {
     stream.start(p.psn, span.psns);
     responder.expected = stream.expected;
@@ -225,11 +230,13 @@ void QpTracker::on_request(std::uint32_t position, const Parsed& p, const std::u
       stream.assume_seen_until(p.psn);
     }
     arrival = stream.take(p.psn, span.psns);
+    early = p.psn.distance_from(responder.expected) > 0;
     duplicate = responder.take(p.psn, span.psns);
   }
   if (arrival == Arrival::restarted) {
     responder.expected = stream.expected;
-    duplicate = false;
+    duplicate = early = false;
+    gap_naks_.forget(position);
     e.set_pmtu_code(0);
     e.clear_in_order();
     counters_.add(TrackCounter::psn_restarts);
@@ -256,6 +263,10 @@ void QpTracker::on_request(std::uint32_t position, const Parsed& p, const std::u
     counters_.add(TrackCounter::duplicates);
   }
   set_gap(position, responder.expected);
+  if (!early || e.request.has(RequestFlag::asked)) return;
+  e.request.set(RequestFlag::asked);
+  // Its NAK may find out, or come right after it was found out, which direction answers this one.
+  gap_naks_.expect(position, responder.expected);
 }
 
 void QpTracker::on_response(std::uint32_t position, const Parsed& p) noexcept {
@@ -298,7 +309,7 @@ void QpTracker::on_ack(std::uint32_t position, const Parsed& p) noexcept {
     return;
   }
   count_nak(position, syndrome);
-  if (e.paired() && (syndrome.is_sequence_nak() || syndrome.is_rnr_nak())) responder_wants(e.peer, p.psn);
+  if (e.paired() && (syndrome.is_sequence_nak() || syndrome.is_rnr_nak())) responder_wants(e.peer, p.psn, syndrome);
 }
 
 void QpTracker::count_nak(std::uint32_t position, wire::Syndrome syndrome) noexcept {
@@ -370,8 +381,10 @@ void QpTracker::learn_pmtu(std::uint32_t position, std::uint32_t payload_bytes) 
 void QpTracker::set_gap(std::uint32_t requests, Psn waits_for) noexcept {
   QpEntry& e = table_.entry(requests);
   const bool gap = waits_for != Psn(e.request.value());
+  if (waits_for != Psn(e.responder.value())) e.request.clear(RequestFlag::asked);
   if (gap) e.responder.set_value(waits_for.value());
   if (gap == e.request.has(RequestFlag::gap)) return;
+  e.request.clear(RequestFlag::asked);
   if (gap) {
     e.request.set(RequestFlag::gap);
     if (e.paired()) table_.entry(e.peer).response.set(ResponseFlag::watch);
@@ -390,12 +403,19 @@ void QpTracker::responder_got(std::uint32_t requests, Psn psn) noexcept {
   set_gap(requests, next);
 }
 
-// It asked for `psn`: everything from there on will be sent again, and is no duplicate.
-void QpTracker::responder_wants(std::uint32_t requests, Psn psn) noexcept {
-  const QpEntry& e = table_.entry(requests);
+// It asked for `psn`: everything from there on will be sent again, and is no duplicate; unless it asked because of a
+// gap that passed here, whose late packet it may have by now.
+void QpTracker::responder_wants(std::uint32_t requests, Psn psn, wire::Syndrome syndrome) noexcept {
+  QpEntry& e = table_.entry(requests);
   if (e.request.has(RequestFlag::unsynced)) return;
   const std::int32_t ahead = psn.distance_from(Psn(e.request.value()));
-  if (ahead <= 0 && ahead > -kRestartDistance) set_gap(requests, psn);
+  if (ahead > 0 || ahead <= -kRestartDistance) return;
+  if (syndrome.is_sequence_nak() && gap_naks_.take(requests, psn)) return;
+  // The gaps that passed behind the lost packet told it nothing.
+  gap_naks_.forget(requests);
+  set_gap(requests, psn);
+  e.request.clear(RequestFlag::asked);
+  if (syndrome.is_sequence_nak() && e.request.has(RequestFlag::gap)) e.request.set(RequestFlag::asked);
 }
 
 // --- ageing ------------------------------------------------------------------------------------------------------
@@ -429,6 +449,7 @@ void QpTracker::remove(std::uint32_t position) noexcept {
 
 void QpTracker::erase(std::uint32_t position) noexcept {
   pairing_.forget(position);
+  gap_naks_.forget(position);
   table_.erase(position);
   counters_.subtract(TrackCounter::qps_active);
 }

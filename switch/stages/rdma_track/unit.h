@@ -13,6 +13,7 @@
 #include "switch/base/time.h"
 #include "switch/stages/rdma_track/cm.h"
 #include "switch/stages/rdma_track/counters.h"
+#include "switch/stages/rdma_track/gap_naks.h"
 #include "switch/stages/rdma_track/order.h"
 #include "switch/stages/rdma_track/pairing.h"
 #include "switch/stages/rdma_track/steer.h"
@@ -170,7 +171,7 @@ class QpTracker {
   void count_nak(std::uint32_t position, wire::Syndrome syndrome) noexcept;
   void learn_pmtu(std::uint32_t position, std::uint32_t payload_bytes) noexcept;
   void responder_got(std::uint32_t requests, wire::Psn psn) noexcept;
-  void responder_wants(std::uint32_t requests, wire::Psn psn) noexcept;
+  void responder_wants(std::uint32_t requests, wire::Psn psn, wire::Syndrome syndrome) noexcept;
   void set_gap(std::uint32_t requests, wire::Psn waits_for) noexcept;
 
   void on_management(TimeNs now, const wire::Parsed& p, const std::uint8_t* frame, const std::uint8_t* mad) noexcept;
@@ -207,6 +208,7 @@ class QpTracker {
   tables::QpTable table_;
   TrackCounters counters_;
   QpPairing pairing_;
+  GapNaks gap_naks_;
   CmConnections cm_;
   QpSteering* steering_ = nullptr;
   TimeNs next_scan_ = kNever;
