@@ -103,12 +103,18 @@ bool Requester::new_packet_allowed(const Wqe& w) const noexcept {
   return credit_for(w);
 }
 
-bool Requester::hole_to_resend() const noexcept {
-  if (!in_recovery_) return false;
-  for (std::uint64_t s = std::max(retx_cursor_, una_); s < std::min(highest_sack_, nxt_); ++s) {
-    if (!sacked(s)) return true;
+/// Moves retx_cursor_ over what has arrived, to the next hole or the end of what the NACKs told. It never goes back
+/// during a recovery, so that all calls together look at each word of the record once or twice.
+void Requester::settle_retx_cursor() noexcept {
+  retx_cursor_ = std::max(retx_cursor_, una_);
+  while (retx_cursor_ < highest_sack_) {
+    ++counters_.hole_searches;
+    const std::uint64_t bit = retx_cursor_ & 63;
+    const std::uint64_t holes = ~sacked_[(retx_cursor_ >> 6) & (sacked_.size() - 1)] >> bit;
+    if ((holes & 1) != 0) return;
+    // The shift has filled up with zeros: they stand for packets of the next word.
+    retx_cursor_ += std::min<std::uint64_t>(static_cast<std::uint64_t>(std::countr_zero(holes)), 64 - bit);
   }
-  return false;
 }
 
 bool Requester::can_transmit() const noexcept {
@@ -138,12 +144,18 @@ std::uint64_t Requester::take_next(std::uint32_t& index) noexcept {
   if (retx_pending_ || hole_to_resend()) {
     std::uint64_t seq = retx_seq_;
     const bool single = retx_pending_;
-    if (!single) {
-      for (seq = std::max(retx_cursor_, una_); sacked(seq); ++seq) continue;
-    }
     retx_pending_ = false;
-    for (index = head_; at(index).last() < seq;) ++index;
-    if (!single) retx_cursor_ = (at(index).wr.opcode == WrOpcode::read ? at(index).last() : seq) + 1;
+    if (single) {
+      for (index = head_; at(index).last() < seq;) ++index;
+      return seq;
+    }
+    // Holes are resent in order: the search goes on where the last one ended.
+    seq = retx_cursor_;
+    index = retx_wqe_ - head_ < tail_ - head_ ? retx_wqe_ : head_;
+    while (at(index).last() < seq) ++index;
+    retx_wqe_ = index;
+    retx_cursor_ = (at(index).wr.opcode == WrOpcode::read ? at(index).last() : seq) + 1;
+    settle_retx_cursor();
     return seq;
   }
   index = cursor_;

@@ -40,6 +40,7 @@ struct RequesterCounters {
   std::uint64_t implied_naks = 0;     ///< a response was missing in front of a later one (IBTA 9.7.5.1.2)
   std::uint64_t stale_responses = 0;  ///< for PSNs acknowledged before, or of a QP that has failed
   std::uint64_t bad_responses = 0;    ///< for PSNs never sent, or of a kind or length that was not asked for
+  std::uint64_t hole_searches = 0;    ///< irn: words of its record that were looked at for the next hole to resend
 
   friend bool operator==(const RequesterCounters&, const RequesterCounters&) = default;
 };
@@ -131,7 +132,11 @@ class Requester {
   // Sending: requester.cc.
   [[nodiscard]] bool new_packet_allowed(const Wqe& w) const noexcept;
   [[nodiscard]] bool credit_for(const Wqe& w) const noexcept;
-  [[nodiscard]] bool hole_to_resend() const noexcept;
+  /// irn: something that was sent before is missing, and was not resent in this recovery.
+  [[nodiscard]] bool hole_to_resend() const noexcept {
+    return in_recovery_ && retx_cursor_ < std::min(highest_sack_, nxt_);
+  }
+  void settle_retx_cursor() noexcept;
   std::uint64_t take_next(std::uint32_t& index) noexcept;
   void skip_sacked() noexcept;
   void build(const Wqe& w, std::uint64_t seq, Packet& out) const noexcept;
@@ -192,7 +197,8 @@ class Requester {
   bool probing_ = false;       ///< a round-trip time is being measured
   std::uint64_t retx_seq_ = 0;
   std::uint64_t recovery_end_ = 0;  ///< irn: recovery is over when una_ has reached it
-  std::uint64_t retx_cursor_ = 0;   ///< irn: holes below have been resent
+  std::uint64_t retx_cursor_ = 0;   ///< irn: the next hole to resend, while there is one below highest_sack_
+  std::uint32_t retx_wqe_ = 0;      ///< irn: the work request of the last hole resent, or one before retx_cursor_
   std::uint64_t highest_sack_ = 0;  ///< irn
   std::vector<std::uint64_t> sacked_;
   std::uint64_t nak_una_ = ~std::uint64_t{0};  ///< una_ when the last NAK arrived: another one there is no progress

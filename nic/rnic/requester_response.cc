@@ -80,6 +80,7 @@ void Requester::move_una(std::uint64_t seq) noexcept {
     for (std::uint64_t s = una_; s < seq && s < highest_sack_ + 1; ++s) set_sacked(s, false);
   }
   una_ = seq;
+  if (in_recovery_) settle_retx_cursor();
 }
 
 void Requester::complete_head(Cq& cq) noexcept {
@@ -216,7 +217,9 @@ void Requester::start_recovery(Time now, wire::Psn sack, bool has_sack) noexcept
         in_recovery_ = true;
         recovery_end_ = max_sent_;
         retx_cursor_ = una_;
+        retx_wqe_ = head_;
       }
+      settle_retx_cursor();
       break;
     }
   }

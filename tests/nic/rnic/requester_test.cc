@@ -6,7 +6,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <optional>
+#include <random>
 #include <vector>
 
 #include "tests/nic/rnic/half_test.h"
@@ -152,6 +154,103 @@ TEST_F(RequesterTest, IrnSendsWhatIsMissingBelowTheHighestSackOnce) {
   EXPECT_TRUE(sent().empty()) << "2 lies between what has arrived: nothing new is missing";
   ack(3);
   EXPECT_EQ(completions().size(), 1u);
+}
+
+// A receiver that says of single packets what it has, and a requester with a window of many words of its record.
+class IrnTest : public RequesterTest {
+ protected:
+  static constexpr std::uint32_t kPackets = 1024, kOfMessage = 8;
+
+  void begin() {
+    make({.loss_recovery = LossRecovery::irn, .reorder_window = kPackets, .max_inflight_packets = kPackets});
+    for (std::uint32_t i = 0; i < kPackets / kOfMessage; ++i) {
+      ASSERT_EQ(post(WrOpcode::write, kOfMessage * kMtu), PostResult::ok);
+    }
+  }
+  void nack(std::uint32_t waits_for, std::uint32_t has) {
+    Packet p;
+    p.opcode = Opcode::RC_ACKNOWLEDGE;
+    p.syndrome = Syndrome::nak(NakCode::psn_sequence_error).raw();
+    p.psn = Psn(0xfffffe) + waits_for;
+    p.msn = (Psn(0xfffffe) + has).value();
+    requester->on_response(now, p, cq);
+  }
+  std::vector<std::uint32_t> resent() {
+    std::vector<std::uint32_t> all;
+    for (const Packet& p : sent()) {
+      if (p.retransmission) all.push_back(index_of(p));
+    }
+    return all;
+  }
+  static std::uint32_t index_of(const Packet& p) {
+    return static_cast<std::uint32_t>(p.psn.distance_from(Psn(0xfffffe)));
+  }
+};
+
+// The search for the next hole goes on where it ended: what is looked at for a packet does not grow with the window.
+TEST_F(IrnTest, ARecoveryLooksAtEachWordOfItsRecordAFewTimesHoweverManyPacketsItMoves) {
+  for (const bool at_once : {false, true}) {
+    for (const std::uint32_t one_lost_of : {3u, 2u, kPackets}) {
+      begin();
+      ASSERT_EQ(sent().size(), kPackets);
+      std::uint64_t events = 0, again = 0;
+      for (std::uint32_t i = 0; i < kPackets; ++i) {
+        if (i % one_lost_of == 0) continue;
+        nack(0, i);
+        ++events;
+        if (at_once) again += resent().size();
+      }
+      again += resent().size();
+      EXPECT_EQ(again, (kPackets - 2) / one_lost_of + 1);
+      EXPECT_LE(requester->counters().hole_searches, 2 * (events + again) + kPackets / 64) << one_lost_of;
+      ack(kPackets - 3);
+      EXPECT_EQ(requester->outstanding(), 0u);
+    }
+  }
+}
+
+// What is sent again after any NACKs and ACKs is what a search through the whole window finds.
+TEST_F(IrnTest, AnyNacksAndAcksMakeItResendWhatIsMissing) {
+  std::mt19937 random(7);
+  std::uint64_t holes = 0;
+  for (int round = 0; round < 30; ++round) {
+    begin();
+    ASSERT_EQ(sent().size(), kPackets);
+    std::vector<bool> has(kPackets);
+    std::uint32_t una = 0, cursor = 0, highest = 0;
+    bool recovers = false;
+    const auto missing = [&](std::uint32_t from) {
+      for (std::uint32_t s = std::max(from, una); s < highest; ++s) {
+        if (!has[s]) return s;
+      }
+      return kPackets;
+    };
+    while (una + 2 < kPackets) {
+      if (random() % 4 != 0) {
+        const std::uint32_t sack = una + 1 + random() % std::min(kPackets - una - 1, 200u);
+        nack(una, sack);
+        if (!recovers) cursor = una;
+        recovers = true;
+        has[sack] = true;
+        highest = std::max(highest, sack);
+      } else {
+        una += 1 + random() % std::min(kPackets - una - 1, 40u);
+        ack((Psn(0xfffffe) + (una - 1)).value());
+        recovers = recovers && missing(cursor) != kPackets;
+      }
+      // Sometimes less leaves than could.
+      std::vector<std::uint32_t> expected, left;
+      const std::size_t most = random() % 3 == 0 ? kPackets : random() % 3;
+      std::uint32_t s = kPackets;
+      for (; expected.size() < most && recovers && (s = missing(cursor)) != kPackets; cursor = s + 1) {
+        expected.push_back(s);
+      }
+      for (Packet p; left.size() < most && requester->transmit(now, p, cq);) left.push_back(index_of(p));
+      ASSERT_EQ(left, expected) << "round " << round << ", una " << una;
+      holes += expected.size();
+    }
+  }
+  EXPECT_GT(holes, 1000u);
 }
 
 TEST_F(RequesterTest, TimeoutsEndWithRetryExceededAndFlushTheRest) {
