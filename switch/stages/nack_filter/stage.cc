@@ -69,7 +69,9 @@ NackFilterStage::NackFilterStage(const pipeline::StageBuild& build, NackFilterSh
       draining_(build.info.ports.size()) {
   free_.reserve(options_.max_qps);
   timers_.reserve(options_.max_qps);
-  for (std::uint16_t from = 0; from < build.workers; ++from) mail_lost_seen_[from] = shared.lost(from, worker_);
+  for (std::uint16_t from = 0; from < build.workers; ++from) {
+    if (from != worker_) mail_lost_seen_[from] = shared.lost(from, worker_);
+  }
 }
 
 void NackFilterStage::ingress(Context& context, Batch& batch) {
@@ -200,7 +202,7 @@ void NackFilterStage::read_mail(Context& context) noexcept {
   for (std::uint16_t from = 0; from < shared_.workers(); ++from) {
     if (from == worker_) continue;
     // Some packets were not told of: what is known of the others may be wrong.
-    const std::uint32_t lost = shared_.lost(from, worker_);
+    const std::uint64_t lost = shared_.lost(from, worker_);
     if (lost != mail_lost_seen_[from]) {
       count(NackCounter::mail_lost, lost - mail_lost_seen_[from]);
       mail_lost_seen_[from] = lost;

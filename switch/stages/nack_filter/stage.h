@@ -207,7 +207,7 @@ class NackFilterStage : public pipeline::Stage {
   std::uint32_t sweep_at_ = 0;
   std::uint32_t warned_ = 0;                   ///< queue pairs with kWarnAfter retransmissions after blocked NACKs
   std::vector<Timer> timers_;                  ///< a heap, the earliest first
-  std::vector<std::uint32_t> mail_lost_seen_;  ///< by worker
+  std::vector<std::uint64_t> mail_lost_seen_;  ///< by worker
   std::uint64_t uplinks_down_ = 0;             ///< a bit per uplink, down or excluded; none without arrival check
   std::uint64_t excluded_ = 0;                 ///< a bit per uplink
   std::vector<bool> draining_;                 ///< by port: what waits there may have come in before a link went down

@@ -5,12 +5,10 @@
 // judges.
 #pragma once
 
-#include <atomic>
-#include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <vector>
 
+#include "switch/base/spsc_ring.h"
 #include "switch/pipeline/stage.h"
 #include "switch/wire/parsed.h"
 
@@ -37,11 +35,17 @@ class NackFilterShared : public pipeline::StageShared {
   /// The worker that owns a queue pair.
   [[nodiscard]] std::uint16_t owner(const wire::Parsed& parsed) const noexcept;
   /// When there is no room, the receiver finds out by lost().
-  void push(std::uint16_t from, std::uint16_t to, const NackMail& mail) noexcept;
-  [[nodiscard]] bool pop(std::uint16_t from, std::uint16_t to, NackMail& mail) noexcept;
-  [[nodiscard]] bool pending(std::uint16_t to) const noexcept;
+  void push(std::uint16_t from, std::uint16_t to, const NackMail& mail) noexcept {
+    static_cast<void>(rings_.ring(from, to).push_or_lose(mail));
+  }
+  [[nodiscard]] bool pop(std::uint16_t from, std::uint16_t to, NackMail& mail) noexcept {
+    return rings_.ring(from, to).pop(mail);
+  }
+  [[nodiscard]] bool pending(std::uint16_t to) const noexcept { return rings_.pending(to); }
   /// How much mail from one worker to another found no room. Goes on over a reload, as the mail does.
-  [[nodiscard]] std::uint32_t lost(std::uint16_t from, std::uint16_t to) const noexcept;
+  [[nodiscard]] std::uint64_t lost(std::uint16_t from, std::uint16_t to) const noexcept {
+    return rings_.ring(from, to).lost();
+  }
   /// Takes over the rings: what left before the reload has left, and its mail holds no ports but uplinks by their place
   /// in the options.
   void adopt(pipeline::StageShared& old, const pipeline::Adoption& adoption) override;
@@ -50,19 +54,12 @@ class NackFilterShared : public pipeline::StageShared {
   [[nodiscard]] std::vector<pipeline::PathSet> path_sets() const override { return {uplinks_}; }
 
  private:
-  struct Ring {
-    alignas(64) std::atomic<std::uint32_t> head{0};
-    alignas(64) std::atomic<std::uint32_t> tail{0};
-    std::atomic<std::uint32_t> lost{0};
-    std::unique_ptr<NackMail[]> items{};
-  };
-  [[nodiscard]] Ring& ring(std::uint16_t from, std::uint16_t to) const noexcept {
-    return rings_[std::size_t{from} * workers_ + to];
-  }
+  using Rings = SpscMesh<NackMail, kCapacity>;
+
   std::uint16_t workers_;
   const pipeline::OwnerTable* owners_;
   pipeline::PathSet uplinks_;
-  std::unique_ptr<Ring[]> rings_;
+  Rings rings_;  ///< none where there is one worker
 };
 
 }  // namespace weft::stages
