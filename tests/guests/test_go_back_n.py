@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # Copyright The weft authors
-"""Soft-RoCE keeps no early packets. Behind paths of unequal delay, a switch that sprays and filters NACKs finds that out
-by itself: its NACKs pass, its packets take one path, and a transfer is about as fast as with ECMP."""
+"""Soft-RoCE keeps no early packets. Behind paths of unequal delay, a switch that sprays and filters NACKs finds that
+out by itself: its NACKs pass, its packets take one path, and a transfer is about as fast as with ECMP."""
 import unittest
 
 import judge
