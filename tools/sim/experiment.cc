@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <set>
+#include <utility>
 
 #include "switch/config/schema/suggest.h"
 #include "switch/config/schema/validate.h"
@@ -57,6 +59,18 @@ void apply(const Override& change, DocumentNode& document, Diagnostics& diagnost
   *node = *value;
 }
 
+// What the switches' own loader says of their configurations: one of each kind, because the others differ in the number
+// of their ports alone.
+void check_switches(const Experiment& experiment, const pipeline::Registry& registry, Diagnostics& diagnostics) {
+  std::set<std::pair<bool, unsigned>> seen;
+  const auto& switches = experiment.topology.switches();
+  for (std::uint32_t i = 0; i < switches.size(); ++i) {
+    if (!seen.emplace(switches[i].host_count != 0, switches[i].tier).second) continue;
+    const Value document = switch_document(experiment.topology, i, experiment.switches, {});
+    if (!load_switch_document(experiment.topology, i, document, registry, diagnostics)) return;
+  }
+}
+
 }  // namespace
 
 std::optional<Experiment> load_experiment(std::string_view text, const std::string& file,
@@ -71,6 +85,7 @@ std::optional<Experiment> load_experiment(std::string_view text, const std::stri
   Experiment experiment;
   experiment.source = source;
   if (source.is_map()) ExperimentBuilder(source, file, registry, diagnostics).build(experiment);
+  if (diagnostics.ok()) check_switches(experiment, registry, diagnostics);
   if (!diagnostics.ok()) return std::nullopt;
   return experiment;
 }

@@ -2,13 +2,15 @@
 // Copyright The weft authors
 //
 // Workloads that come from files.
+#include <cerrno>
 #include <charconv>
 #include <cmath>
+#include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <sstream>
 
 #include "tools/sim/experiment_builder.h"
+#include "tools/sim/files.h"
 
 namespace weft::sim {
 namespace {
@@ -46,12 +48,9 @@ std::vector<Line> lines_of(const std::string& text) {
 std::optional<std::string> ExperimentBuilder::read_file(const Value& name) {
   if (name.is_null()) return std::nullopt;
   const std::filesystem::path path = std::filesystem::path(file_).parent_path() / name.string();
-  std::ifstream in(path);
-  std::ostringstream text;
-  text << in.rdbuf();
-  if (in) return text.str();
-  error(name.mark(), "file '" + path.string() + "' cannot be read");
-  return std::nullopt;
+  auto text = read_text(path.string());
+  if (!text) error(name.mark(), "file '" + path.string() + "' cannot be read: " + std::strerror(errno));
+  return text;
 }
 
 void ExperimentBuilder::build_poisson(const Value& w, Experiment& out) {

@@ -3,108 +3,96 @@
 #include "tools/sim/html_report.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
-#include <utility>
 #include <vector>
+
+#include "tools/sim/line_chart.h"
+#include "tools/sim/summary_rows.h"
 
 namespace weft::sim {
 namespace {
 
 using nlohmann::ordered_json;
-using Points = std::vector<std::pair<double, double>>;
-
-struct Series {
-  std::string name;
-  Points points;
-};
-
-constexpr double kWidth = 760, kHeight = 300, kLeft = 70, kRight = 20, kTop = 30, kBottom = 45;
 
 constexpr const char* kStyle =
-    ":root{color-scheme:light dark;--ink:#1c1e22;--muted:#5d626c;--grid:#d9dce1;--paper:#fff;--s0:#2368b0;--s1:#d17a12;"
-    "--s2:#23865a}@media(prefers-color-scheme:dark){:root{--ink:#e7e9ed;--muted:#a3a8b3;--grid:#3a3e46;--paper:#17191d;"
-    "--s0:#6aa9ec;--s1:#f0a04b;--s2:#5cc596}}body{background:var(--paper);color:var(--ink);font:15px/1.5 system-ui,"
+    ":root{color-scheme:light dark;--ink:#1c1e22;--muted:#5d626c;--grid:#d9dce1;--paper:#fff;--s0:#2368b0}"
+    "@media(prefers-color-scheme:dark){:root{--ink:#e7e9ed;--muted:#a3a8b3;--grid:#3a3e46;--paper:#17191d;"
+    "--s0:#6aa9ec}}body{background:var(--paper);color:var(--ink);font:15px/1.5 system-ui,"
     "sans-serif;max-width:860px;margin:2rem auto;padding:0 1rem}table{border-collapse:collapse}td,th{padding:.2em .7em;"
-    "border-bottom:1px solid var(--grid);text-align:right}td:first-child,th:first-child{text-align:left}svg text{fill:"
+    "border-bottom:1px solid var(--grid);text-align:right}td:first-child,th:first-child,.words td{text-align:left}"
+    "td.number{text-align:right;white-space:nowrap}td.meaning,p,summary{color:var(--muted)}svg text{fill:"
     "var(--muted);font-size:12px}svg .grid{stroke:var(--grid)}svg path{fill:none;stroke-width:1.8}h1{font-size:1.5rem}"
-    "h2{font-size:1.15rem;margin-top:2rem}";
+    "h2{font-size:1.15rem;margin:2rem 0 .2rem}p{margin:.2rem 0 .6rem}";
 
-std::string number(double v) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.4g", v);
-  return text;
+std::string cell(const std::string& text, const char* kind = "") {
+  const std::string attribute = *kind == '\0' ? "" : std::string(" class=\"") + kind + "\"";
+  return "<td" + attribute + ">" + escape_html(text) + "</td>";
 }
 
-std::string escape(const std::string& text) {
-  std::string out;
-  for (const char c : text) {
-    out += c == '<' ? "&lt;" : c == '>' ? "&gt;" : c == '&' ? "&amp;" : c == '"' ? "&quot;" : std::string(1, c);
-  }
-  return out;
+std::string row(const std::string& name, const std::string& value, const std::string& meaning = "") {
+  return "<tr>" + cell(name) + cell(value, "number") + (meaning.empty() ? "" : cell(meaning, "meaning")) + "</tr>\n";
 }
 
-std::string svg_text(double x, double y, const std::string& text, const char* anchor) {
-  return "<text x=\"" + number(x) + "\" y=\"" + number(y) + "\" text-anchor=\"" + anchor + "\">" + escape(text) +
-         "</text>";
+std::string section(const char* title, const std::string& caption, const std::string& body) {
+  return std::string("<h2>") + title + "</h2>\n<p>" + caption + "</p>\n" + body + "\n";
 }
 
-// Five steps of 1, 2 or 5 times a power of ten that cover `most`.
-double step_for(double most) {
-  const double raw = std::max(most, 1e-9) / 5;
-  const double power = std::pow(10.0, std::floor(std::log10(raw)));
-  for (const double factor : {1.0, 2.0, 5.0}) {
-    if (factor * power >= raw) return factor * power;
+// What ran, in a line: the file, what replaced its values, seed, version, date.
+std::string origin(const ordered_json& report) {
+  std::string out = "<p>Seed " + report["seed"].dump();
+  if (const auto run = report.find("run"); run != report.end()) {
+    out += ", " + escape_html((*run)["file"].get<std::string>());
+    for (const auto& set : (*run)["set"]) out += " --set '" + escape_html(set.get<std::string>()) + "'";
+    out += ", weft-sim " + escape_html((*run)["version"].get<std::string>()) + ", " +
+           escape_html((*run)["date"].get<std::string>());
   }
-  return 10 * power;
+  out += ".";
+  if (report.value("interrupted", false)) out += " The run was interrupted.";
+  return out + "</p>\n";
 }
 
-std::string line_chart(const std::vector<Series>& series, const std::string& x_label, const std::string& y_label) {
-  double x_most = 0, y_most = 0;
-  for (const Series& s : series) {
-    for (const auto& [x, y] : s.points) {
-      x_most = std::max(x_most, x);
-      y_most = std::max(y_most, y);
-    }
+// Settings as key = value. Lists and what has no keys of its own stay in one line.
+void add_settings(const std::string& key, const ordered_json& value, std::string& rows) {
+  if (value.is_object() && !value.empty()) {
+    for (const auto& [name, child] : value.items()) add_settings(key.empty() ? name : key + "." + name, child, rows);
+    return;
   }
-  const double x_step = step_for(x_most), y_step = step_for(y_most);
-  const double x_end = x_step * std::max(1.0, std::ceil(x_most / x_step - 1e-9));
-  const double y_end = y_step * std::max(1.0, std::ceil(y_most / y_step - 1e-9));
-  const auto px = [&](double x) { return kLeft + x / x_end * (kWidth - kLeft - kRight); };
-  const auto py = [&](double y) { return kHeight - kBottom - y / y_end * (kHeight - kTop - kBottom); };
-  std::string out = "<svg viewBox=\"0 0 760 300\" width=\"760\" style=\"max-width:100%\" role=\"img\" aria-label=\"" +
-                    escape(y_label) + "\">";
-  for (double y = 0; y <= y_end * 1.0001; y += y_step) {
-    out += "<path class=\"grid\" d=\"M" + number(kLeft) + " " + number(py(y)) + "H" + number(kWidth - kRight) + "\"/>";
-    out += svg_text(kLeft - 6, py(y) + 4, number(y), "end");
-  }
-  for (double x = 0; x <= x_end * 1.0001; x += x_step) {
-    out += svg_text(px(x), kHeight - kBottom + 18, number(x), "middle");
-  }
-  out += svg_text(kWidth / 2, kHeight - 8, x_label, "middle") + svg_text(kLeft, 16, y_label, "start");
-  for (std::size_t i = 0; i < series.size(); ++i) {
-    std::string path;
-    for (const auto& [x, y] : series[i].points) {
-      path += (path.empty() ? "M" : "L") + number(px(x)) + " " + number(py(y));
-    }
-    const std::string colour = "var(--s" + std::to_string(i % 3) + ")";
-    out += "<path d=\"" + path + "\" style=\"stroke:" + colour + "\"/>";
-    if (series.size() > 1) {
-      out += "<rect x=\"" + number(300 + 150.0 * static_cast<double>(i)) +
-             "\" y=\"6\" width=\"12\" height=\"12\" "
-             "style=\"fill:" +
-             colour + "\"/>" + svg_text(318 + 150.0 * static_cast<double>(i), 16, series[i].name, "start");
-    }
-  }
-  return out + "</svg>";
+  constexpr std::size_t kMost = 400;
+  std::string text = value.is_string() ? value.get<std::string>() : value.dump();
+  if (text.size() > kMost) text = text.substr(0, kMost) + "...";
+  rows += "<tr>" + cell(key) + cell(text) + "</tr>\n";
 }
 
-Points curve(const ordered_json& report, const char* key, double factor = 1) {
+std::string settings(const ordered_json& report) {
+  std::string rows;
+  add_settings("", report["experiment"], rows);
+  return "<details><summary>All settings of the experiment</summary>\n<table class=\"words\">\n" + rows +
+         "</table></details>\n";
+}
+
+std::string numbers(const ordered_json& summary) {
+  std::string out = "<table class=\"words\">\n";
+  for (const SummaryRow& known : summary_rows()) {
+    const auto value = summary.find(known.key);
+    if (value != summary.end()) out += row(known.name, shown_with_unit(*value, known.unit), known.meaning);
+  }
+  return out + "</table>\n";
+}
+
+Points curve(const ordered_json& report, const char* key) {
   Points points;
   for (const auto& sample : report["curves"]) {
-    points.emplace_back(sample["at_us"].get<double>() / 1000, sample[key].get<double>() * factor);
+    points.emplace_back(sample["at_us"].get<double>() / 1000, sample[key].get<double>());
   }
   return points;
+}
+
+// Of the curves, in microseconds.
+std::string interval(const ordered_json& report) {
+  const auto& curves = report["curves"];
+  if (curves.empty()) return "interval";
+  const double before = curves.size() < 2 ? 0 : curves[curves.size() - 2]["at_us"].get<double>();
+  return readable(curves.back()["at_us"].get<double>() - before) + " us";
 }
 
 Points fct_distribution(const ordered_json& report) {
@@ -122,42 +110,62 @@ Points fct_distribution(const ordered_json& report) {
   return points;
 }
 
-// One bar per link, longest first cut off at a number that a page can hold.
+// One bar per link, up to a number that a page can hold.
 std::string path_bars(const ordered_json& report) {
   constexpr std::size_t kMost = 64;
   double most = 1;
   for (const auto& path : report["paths"]) most = std::max(most, path["bytes"].get<double>());
-  std::string out = "<table><tr><th>link</th><th>packets</th><th></th></tr>";
+  std::string out = "<table><tr><th>link</th><th>packets</th><th>MB</th><th></th></tr>\n";
   std::size_t shown = 0;
   for (const auto& path : report["paths"]) {
     if (++shown > kMost) break;
-    const double share = path["bytes"].get<double>() / most;
-    out += "<tr><td>" + escape(path["from"].get<std::string>() + " to " + path["to"].get<std::string>()) + "</td><td>" +
-           std::to_string(path["packets"].get<std::uint64_t>()) +
-           "</td><td style=\"text-align:left\"><div style=\"background:var(--s0);height:.8em;width:" +
-           number(share * 300) + "px\"></div></td></tr>";
+    const double bytes = path["bytes"].get<double>();
+    char width[16];
+    std::snprintf(width, sizeof width, "%.0f", bytes / most * 300);
+    out += "<tr>" + cell(path["from"].get<std::string>() + " to " + path["to"].get<std::string>()) +
+           cell(readable(path["packets"].get<double>())) + cell(readable(bytes / 1e6)) +
+           "<td style=\"text-align:left\"><div style=\"background:var(--s0);height:.8em;width:" + width +
+           "px\"></div></td></tr>\n";
   }
   return out + "</table>";
+}
+
+// What stayed zero is left out.
+std::string stage_counters(const ordered_json& summary) {
+  std::string rows;
+  const auto stages = summary.find("stages");
+  if (stages == summary.end()) return "";
+  for (const auto& [stage, counters] : stages->items()) {
+    for (const auto& [counter, value] : counters.items()) {
+      if (value != 0) rows += row(stage + "." + counter, readable(value.get<double>()));
+    }
+  }
+  return "<table>\n" + rows + "</table>";
 }
 
 }  // namespace
 
 std::string html_report(const ordered_json& report) {
-  const std::string name = escape(report["name"].get<std::string>());
-  std::string out = "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>" + name +
-                    "</title><style>" + kStyle + "</style></head>\n<body><h1>" + name + "</h1>\n<table>";
-  for (const auto& [key, value] : report["summary"].items()) {
-    out += "<tr><td>" + escape(key) + "</td><td>" +
-           (value.is_number_float() ? number(value.get<double>()) : value.dump()) + "</td></tr>";
-  }
-  out += "</table>\n<h2>Throughput over time</h2>" +
-         line_chart({{"goodput, all hosts", curve(report, "goodput_gbps")}}, "ms", "Gbit/s");
-  out += "<h2>Mean rate of busy queue pairs</h2>" + line_chart({{"rate", curve(report, "rate_gbps")}}, "ms", "Gbit/s");
-  out += "<h2>FCT slowdown</h2>" +
-         line_chart({{"slowdown", fct_distribution(report)}}, "FCT / FCT alone", "percent of transfers");
-  out += "<h2>NACKs at senders</h2>" + line_chart({{"NACKs", curve(report, "nacks")}}, "ms", "per interval");
-  out += "<h2>Paths used</h2>" + path_bars(report);
-  return out + "\n</body></html>\n";
+  const std::string title = escape_html(report["title"].get<std::string>());
+  const std::string each = "in each interval of " + interval(report);
+  const Axis time{"virtual time, ms"};
+  std::string out = "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>" + title +
+                    "</title><style>" + kStyle + "</style></head>\n<body><h1>" + title + "</h1>\n";
+  out += origin(report) + numbers(report["summary"]) + settings(report);
+  out += section("Throughput over time", "Payload that arrived at all hosts together, " + each + ".",
+                 line_chart(curve(report, "goodput_gbps"), time, {"Gbit/s"}));
+  out += section("Mean rate of busy queue pairs",
+                 "What congestion control allows the queue pairs that have work, at the end of " + each.substr(3) + ".",
+                 line_chart(curve(report, "rate_gbps"), time, {"Gbit/s"}));
+  out += section(
+      "Slowdown of transfers", "How many transfers took at most so many times as long as they take alone.",
+      line_chart(fct_distribution(report), {"time of the transfer / its time alone"}, {"percent of transfers"}));
+  out += section("NACKs at senders", "That arrived " + each + ", right or false.",
+                 line_chart(curve(report, "nacks"), time, {"NACKs", true}));
+  out += section("Paths used", "What each link between switches carried, ACKs included.", path_bars(report));
+  out += section("Counters of stages", "Of all switches together, without those that stayed 0.",
+                 stage_counters(report["summary"]));
+  return out + "</body></html>\n";
 }
 
 }  // namespace weft::sim

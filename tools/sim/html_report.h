@@ -7,8 +7,8 @@
 
 namespace weft::sim {
 
-/// A page of its own for the report of a run (summary.h): throughput over time, FCT distribution, paths used, NACKs. It
-/// loads nothing and has no scripts.
+/// A page of its own for the report of a run (summary.h): what ran, its numbers and what they mean, throughput over
+/// time, FCT distribution, NACKs, paths used, counters of stages. It loads nothing and has no scripts.
 [[nodiscard]] std::string html_report(const nlohmann::ordered_json& report);
 
 }  // namespace weft::sim

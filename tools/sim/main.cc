@@ -5,20 +5,23 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
-#include <sstream>
 
 #include "nic/dpdk/eal.h"
 #include "switch/config/config.h"
+#include "switch/config/schema/suggest.h"
 #include "switch/stages/stages.h"
+#include "tools/sim/command_line.h"
+#include "tools/sim/files.h"
 #include "tools/sim/html_report.h"
 #include "tools/sim/packet_memory.h"
 #include "tools/sim/summary.h"
@@ -27,28 +30,12 @@
 namespace weft::sim {
 namespace {
 
-// Exit codes, as in README.md of this folder.
-constexpr int kBadExperiment = 2;
-constexpr int kCannotRun = 3;
-constexpr int kUnbalanced = 4;
-constexpr int kIncomplete = 5;
-
 std::atomic<bool> stop_requested{false};
 
-struct Options {
-  std::string file;
-  std::vector<std::string> sets;
-  std::optional<std::uint64_t> seed;
-  std::string json;
-  std::string html;
-  std::string pcap_link;
-  std::string pcap_file = "weft-sim.pcap";
-  std::string folder;
-  unsigned jobs = 0;
-  bool force = false;
-  bool trace_hash = false;
-  bool quiet = false;
-};
+int fail(int code, const std::string& message) {
+  std::fprintf(stderr, "weft-sim: %s\n", message.c_str());
+  return code;
+}
 
 double cpu_seconds() {
   return static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
@@ -56,6 +43,15 @@ double cpu_seconds() {
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+std::string date_now() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  gmtime_r(&now, &parts);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return text;
 }
 
 // What the machine can still give; 0 when nobody says.
@@ -69,24 +65,13 @@ std::uint64_t available_bytes() {
   return 0;
 }
 
-std::optional<Experiment> load(const Options& options, const pipeline::Registry& registry) {
-  std::ifstream in(options.file);
-  std::ostringstream text;
-  text << in.rdbuf();
-  if (!in) {
-    std::cerr << options.file << ": cannot be read\n";
-    return std::nullopt;
-  }
+std::vector<Override> overrides_of(const Options& options) {
   std::vector<Override> overrides;
   for (const std::string& set : options.sets) {
     const std::size_t equals = set.find('=');
-    overrides.push_back({set.substr(0, equals), equals == set.npos ? "" : set.substr(equals + 1)});
+    overrides.push_back({set.substr(0, equals), set.substr(equals + 1)});
   }
-  if (options.seed) overrides.push_back({"seed", std::to_string(*options.seed)});
-  config::Diagnostics diagnostics;
-  auto experiment = load_experiment(text.str(), options.file, overrides, registry, diagnostics);
-  if (!experiment) std::cerr << config::format(diagnostics);
-  return experiment;
+  return overrides;
 }
 
 class Progress {
@@ -118,6 +103,37 @@ class Progress {
   std::chrono::steady_clock::time_point start_;
 };
 
+// Exit code, 0 when the capture has begun or none was asked for.
+int start_capture(const Options& options, Simulation& simulation) {
+  if (options.pcap_link.empty()) return 0;
+  const Link* link = simulation.link_named(options.pcap_link);
+  if (link == nullptr) {
+    std::vector<std::string> known;
+    for (const auto& one : simulation.links()) known.push_back(one->name());
+    return fail(kWrongUsage, "--pcap: unknown link " + config::quote(options.pcap_link) +
+                                 config::suggestion(options.pcap_link, known));
+  }
+  const std::string error = simulation.observer().start_capture(link->id(), options.pcap_file);
+  return error.empty() ? 0 : fail(kCannotRun, error);
+}
+
+// All that was asked for is written, whatever else cannot be.
+int write_results(const Options& options, const nlohmann::ordered_json& report, Observer& observer) {
+  int result = 0;
+  const auto check = [&](const std::string& error) {
+    if (!error.empty()) result = fail(kCannotRun, error);
+  };
+  if (!options.json.empty()) check(OutputFile(options.json).write(report.dump(1) + "\n"));
+  if (!options.html.empty()) check(OutputFile(options.html).write(html_report(report)));
+  check(observer.finish_capture());
+  std::cout << report["summary"].dump(2) << std::endl;
+  if (!std::cout) check(std::string("cannot write the summary to standard output: ") + std::strerror(errno));
+  if (options.trace_hash) {
+    std::fprintf(stderr, "trace hash %s\n", report["trace_hash"].get<std::string>().c_str());
+  }
+  return result;
+}
+
 int run_in(const Options& options, const Experiment& experiment, const pipeline::Registry& registry,
            rte_mempool* pool) {
   config::Diagnostics diagnostics;
@@ -125,58 +141,49 @@ int run_in(const Options& options, const Experiment& experiment, const pipeline:
   Simulation simulation(experiment, registry, pool, diagnostics);
   if (!diagnostics.ok()) {
     std::cerr << config::format(diagnostics);
-    return kBadExperiment;
+    return kWrongUsage;
   }
-  if (!options.pcap_link.empty()) {
-    const Link* link = simulation.link_named(options.pcap_link);
-    const std::string path = options.pcap_file;
-    if (link == nullptr || !simulation.observer().start_capture(link->id(), path.c_str())) {
-      std::cerr << "--pcap: no link '" << options.pcap_link << "', or " << path << " cannot be written\n";
-      return kBadExperiment;
-    }
-  }
+  if (const int error = start_capture(options, simulation); error != 0) return error;
   RunFacts facts;
+  facts.file = options.file;
+  facts.sets = options.sets;
+  facts.version = WEFT_VERSION;
+  facts.date = date_now();
   facts.build_s = seconds_since(building);
   Progress progress(simulation, options.quiet);
   const double cpu_before = cpu_seconds();
   facts.complete = simulation.run([&] { return progress.look(); });
   facts.cpu_s = cpu_seconds() - cpu_before;
   facts.wall_s = progress.wall_s();
-  const auto report = report_of(simulation, facts);
-  if (!options.json.empty()) std::ofstream(options.json) << report.dump(1) << "\n";
-  if (!options.html.empty()) std::ofstream(options.html) << html_report(report);
-  std::cout << report["summary"].dump(2) << "\n";
-  if (options.trace_hash) std::cout << "trace hash " << report["trace_hash"].get<std::string>() << "\n";
-  if (const std::string wrong = simulation.settle(); !wrong.empty()) {
-    std::cerr << wrong << "\n";
-    return kUnbalanced;
-  }
+  facts.interrupted = !facts.complete && stop_requested.load();
+  const int written = write_results(options, report_of(simulation, facts), simulation.observer());
+  if (const std::string wrong = simulation.settle(); !wrong.empty()) return fail(kUnbalanced, wrong);
+  if (written != 0) return written;
   return facts.complete ? 0 : kIncomplete;
 }
 
-int run(const Options& options, const pipeline::Registry& registry) {
-  const auto experiment = load(options, registry);
-  if (!experiment) return kBadExperiment;
-  const MemoryEstimate memory = estimate_memory(*experiment);
+int run(const Options& options, const Experiment& experiment, const pipeline::Registry& registry) {
+  for (const std::string& path : {options.json, options.html}) {
+    if (path.empty()) continue;
+    if (const std::string error = OutputFile(path).probe(); !error.empty()) return fail(kCannotRun, error);
+  }
+  const MemoryEstimate memory = estimate_memory(experiment);
   const std::uint64_t available = available_bytes();
   if (memory.bytes > available && available != 0 && !options.force) {
-    std::cerr << "the run needs about " << memory.bytes / 1'000'000 << " MB, and " << available / 1'000'000
-              << " MB are available; smaller switch.buffer_mb, nic.window or mbufs need less, --force tries all the "
-                 "same\n";
-    return kCannotRun;
+    return fail(kCannotRun, "the run needs about " + std::to_string(memory.bytes / 1'000'000) + " MB, and " +
+                                std::to_string(available / 1'000'000) +
+                                " MB are available; smaller switch.buffer_mb, nic.window or mbufs need less, --force "
+                                "tries all the same");
   }
   if (!options.quiet && memory.bytes > available / 2) {
-    std::cerr << "about " << memory.bytes / 1'000'000 << " MB of memory\n";
+    std::fprintf(stderr, "about %llu MB of memory\n", static_cast<unsigned long long>(memory.bytes / 1'000'000));
   }
-  if (const std::string error = nic::start_eal("weft-sim", ""); !error.empty()) {
-    std::cerr << error << "\n";
-    return kCannotRun;
-  }
+  if (const std::string error = nic::start_eal("weft-sim", ""); !error.empty()) return fail(kCannotRun, error);
   int result = kCannotRun;
   if (const pipeline::Pool pool = make_packet_pool(memory.mbufs)) {
-    result = run_in(options, *experiment, registry, pool.get());
+    result = run_in(options, experiment, registry, pool.get());
   } else {
-    std::cerr << "no memory for " << memory.mbufs << " packet buffers\n";
+    fail(kCannotRun, "no memory for " + std::to_string(memory.mbufs) + " packet buffers");
   }
   nic::stop_eal();
   return result;
@@ -195,28 +202,9 @@ void begin_again_with_huge_pages(char** argv) {
 }
 
 int main_of(int argc, char** argv) {
-  CLI::App app{
-      "Runs RoCEv2 experiments in virtual time, with the pipelines of weft-switch and the RNICs of weft-rnic."};
-  app.set_version_flag("--version", WEFT_VERSION);
-  app.require_subcommand(1);
-  Options options;
-  CLI::App* run_command = app.add_subcommand("run", "Runs one experiment.");
-  run_command->add_option("file", options.file, "Experiment, a YAML file.")->required();
-  run_command->add_option("--set", options.sets, "key=value: replaces what the file says under a key.")->take_all();
-  run_command->add_option("--seed", options.seed, "Replaces the seed.");
-  run_command->add_option("--json", options.json, "Writes everything that is known about the run.");
-  run_command->add_option("--html", options.html, "Writes a report with plots.");
-  run_command->add_flag("--trace-hash", options.trace_hash, "Prints a hash of all that happened.");
-  run_command->add_option("--pcap", options.pcap_link, "Writes what crosses a link, as leaf0/spine1.");
-  run_command->add_option("--pcap-file", options.pcap_file, "Where; default: weft-sim.pcap.");
-  run_command->add_flag("--force", options.force, "Runs even if memory seems too small.");
-  run_command->add_flag("--quiet", options.quiet, "Does not tell how far it is.");
-  CLI::App* sweep_command = app.add_subcommand("sweep", "Runs every combination of the file's section sweep.");
-  sweep_command->add_option("file", options.file, "Experiment, a YAML file.")->required();
-  sweep_command->add_option("--set", options.sets, "key=value, for all runs.")->take_all();
-  sweep_command->add_option("--out", options.folder, "Folder of the results; default: the file's name and .sweep.");
-  sweep_command->add_option("--jobs", options.jobs, "Runs at a time; default: as many as CPUs.");
-  CLI11_PARSE(app, argc, argv);
+  int exit_code = 0;
+  const auto options = parse_command_line(argc, argv, exit_code);
+  if (!options) return exit_code;
   // Not restarted: a sweep that waits for its runs hears of it.
   struct sigaction action {};
   action.sa_handler = [](int) { stop_requested.store(true); };
@@ -224,11 +212,16 @@ int main_of(int argc, char** argv) {
   sigaction(SIGTERM, &action, nullptr);
   pipeline::Registry registry;
   stages::register_all(registry);
-  if (run_command->parsed()) return run(options, registry);
-  const auto experiment = load(options, registry);
-  if (!experiment) return kBadExperiment;
-  if (options.folder.empty()) options.folder = std::filesystem::path(options.file).stem().string() + ".sweep";
-  return run_sweep({options.file, options.folder, options.sets, options.jobs}, *experiment, stop_requested);
+  const auto text = read_text(options->file);
+  if (!text) return fail(kWrongUsage, "cannot read " + options->file + ": " + std::strerror(errno));
+  const std::vector<Override> overrides = overrides_of(*options);
+  config::Diagnostics diagnostics;
+  const auto experiment = load_experiment(*text, options->file, overrides, registry, diagnostics);
+  std::cerr << config::format(diagnostics);
+  if (!experiment) return kWrongUsage;
+  if (options->command == Options::Command::run) return run(*options, *experiment, registry);
+  return run_sweep({options->file, *text, options->folder, overrides, options->jobs}, *experiment, registry,
+                   stop_requested);
 }
 
 }  // namespace

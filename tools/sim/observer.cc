@@ -2,7 +2,9 @@
 // Copyright The weft authors
 #include "tools/sim/observer.h"
 
+#include <algorithm>
 #include <array>
+#include <cerrno>
 
 #include "switch/pipeline/packet.h"
 #include "switch/wire/headers.h"
@@ -119,19 +121,25 @@ void Observer::on_host_received(const rte_mbuf* m) noexcept {
   lost_.erase(lost);
 }
 
-bool Observer::start_capture(std::uint32_t link, const char* path) {
-  stop_capture();
-  file_ = std::fopen(path, "wb");
-  if (file_ == nullptr) return false;
+std::string Observer::start_capture(std::uint32_t link, const std::string& path) {
+  path_ = path;
+  file_ = std::fopen(path.c_str(), "wb");
+  if (file_ == nullptr) return "cannot write " + path_ + ": " + std::strerror(errno);
   const PcapHeader header;
+  // On the disk before the run begins: that it is full is known then.
+  if (std::fwrite(&header, sizeof header, 1, file_) != 1 || std::fflush(file_) != 0) capture_error_ = errno;
   captured_ = link;
-  return std::fwrite(&header, sizeof header, 1, file_) == 1;
+  return capture_error_ == 0 ? "" : finish_capture();
 }
 
-void Observer::stop_capture() {
-  if (file_ != nullptr) std::fclose(file_);
-  file_ = nullptr;
+std::string Observer::finish_capture() {
   captured_ = ~0u;
+  if (file_ == nullptr) return "";
+  if (std::fclose(file_) != 0 && capture_error_ == 0) capture_error_ = errno;
+  file_ = nullptr;
+  if (capture_error_ == 0) return "";
+  return "cannot write " + path_ + ": " + std::strerror(capture_error_) + "; the capture ends at packet " +
+         std::to_string(captured_packets_);
 }
 
 void Observer::capture(TimeNs now, const rte_mbuf* m) noexcept {
@@ -139,8 +147,13 @@ void Observer::capture(TimeNs now, const rte_mbuf* m) noexcept {
   const std::array<std::uint32_t, 4> record{static_cast<std::uint32_t>(now / kSecond),
                                             static_cast<std::uint32_t>(now % kSecond),
                                             std::min<std::uint32_t>(m->data_len, m->pkt_len), m->pkt_len};
-  std::fwrite(record.data(), sizeof record, 1, file_);
-  std::fwrite(pipeline::frame(m), 1, record[2], file_);
+  if (std::fwrite(record.data(), sizeof record, 1, file_) != 1 ||
+      std::fwrite(pipeline::frame(m), 1, record[2], file_) != record[2]) {
+    capture_error_ = errno;
+    captured_ = ~0u;
+    return;
+  }
+  ++captured_packets_;
 }
 
 }  // namespace weft::sim

@@ -9,6 +9,8 @@
 
 #include <cstdint>
 #include <cstdio>
+#include <cstring>
+#include <string>
 #include <unordered_map>
 
 #include "switch/base/time.h"
@@ -44,11 +46,12 @@ class Observer {
   [[nodiscard]] std::uint64_t hash() const noexcept { return hash_; }
   [[nodiscard]] const ObserverCounters& counters() const noexcept { return counters_; }
 
-  /// Writes what arrives over a link as a capture file. False when the file cannot be written.
-  [[nodiscard]] bool start_capture(std::uint32_t link, const char* path);
-  void stop_capture();
+  /// Writes what arrives over a link as a capture file. "" or why the file cannot be written.
+  [[nodiscard]] std::string start_capture(std::uint32_t link, const std::string& path);
+  /// Ends the capture. "" or why not all of it was written; also when there was none.
+  [[nodiscard]] std::string finish_capture();
 
-  ~Observer() { stop_capture(); }
+  ~Observer() { static_cast<void>(finish_capture()); }
 
  private:
   struct Lost {
@@ -61,6 +64,9 @@ class Observer {
   std::uint64_t hash_ = 0x6a09e667f3bcc908ull;
   std::uint32_t captured_ = ~0u;
   std::FILE* file_ = nullptr;
+  std::string path_;
+  std::uint64_t captured_packets_ = 0;
+  int capture_error_ = 0;  ///< errno; the capture ends with the first
   /// The queue pair that a packet is for, and its peer.
   struct Ends {
     std::uint32_t id = 0;

@@ -40,12 +40,13 @@ double datagrams_alone_ns(const std::vector<Wire>& path, std::uint64_t packets, 
   return packets > 1 ? ns + on(*slowest, mtu) * static_cast<double>(packets - 2) + on(*slowest, last) : ns;
 }
 
-double ratio(double part, double whole) {
-  return whole > 0 ? part / whole : 0;
+// Null where there is nothing to divide by: no number would be true.
+ordered_json ratio(double part, double whole) {
+  return whole > 0 ? ordered_json(part / whole) : ordered_json();
 }
 
-double percentile(std::vector<double> values, double p) {
-  if (values.empty()) return 0;
+ordered_json percentile(std::vector<double> values, double p) {
+  if (values.empty()) return {};
   std::sort(values.begin(), values.end());
   const auto at = static_cast<std::size_t>(std::lround(p * static_cast<double>(values.size() - 1)));
   return values[at];
@@ -73,26 +74,6 @@ Sums sum_of(const Simulation& s) {
   return sums;
 }
 
-// The sum over all switches of a counter of a stage; 0 where the stage or the counter is not there.
-std::uint64_t stage_counter(const Simulation& s, std::string_view stage, std::string_view counter) {
-  std::uint64_t sum = 0;
-  for (const auto& sw : s.switches()) {
-    const auto position = sw->state().position(stage);
-    if (!position) continue;
-    const auto& names = sw->state().types()[*position]->counters;
-    const auto values = sw->pipeline().stage(*position).counters();
-    for (std::size_t i = 0; i < names.size() && i < values.size(); ++i) {
-      if (names[i] == counter) sum += values[i].value();
-    }
-  }
-  return sum;
-}
-
-bool has_stage(const Simulation& s, std::string_view stage) {
-  return std::any_of(s.switches().begin(), s.switches().end(),
-                     [&](const auto& sw) { return sw->state().position(stage).has_value(); });
-}
-
 struct QueueSums {
   std::uint64_t marks = 0, pauses = 0, drops = 0;
 };
@@ -118,12 +99,14 @@ QueueSums queue_sums(const Simulation& s) {
   return sums;
 }
 
-TimeNs completion(const Simulation& s) {
+// Null while a transfer is under way.
+ordered_json completion_ms(const Simulation& s) {
   TimeNs last = 0;
   for (const TransferTimes& t : s.times()) {
-    if (t.received != kNever) last = std::max(last, t.received);
+    if (t.received == kNever) return {};
+    last = std::max(last, t.received);
   }
-  return last;
+  return static_cast<double>(last) / 1e6;
 }
 
 std::vector<double> slowdowns(const Simulation& s) {
@@ -138,7 +121,7 @@ std::vector<double> slowdowns(const Simulation& s) {
 }
 
 // Payload per time of a sending host, over those that send: each until its last byte has arrived.
-double goodput_gbps(const Simulation& s) {
+ordered_json goodput_gbps(const Simulation& s) {
   const std::size_t hosts = s.experiment().topology.hosts().size();
   std::vector<std::uint64_t> bytes(hosts);
   std::vector<TimeNs> first(hosts, kNever), last(hosts);
@@ -157,10 +140,10 @@ double goodput_gbps(const Simulation& s) {
     sum += static_cast<double>(bytes[h]) * 8 / static_cast<double>(std::max<TimeNs>(last[h] - first[h], 1));
     ++senders;
   }
-  return senders == 0 ? 0 : sum / senders;
+  return ratio(sum, senders);
 }
 
-double mean_rate_gbps(const Simulation& s) {
+ordered_json mean_rate_gbps(const Simulation& s) {
   double sum = 0;
   double weight = 0;
   for (const Sample& sample : s.samples()) {
@@ -168,7 +151,7 @@ double mean_rate_gbps(const Simulation& s) {
     sum += sample.rate_bps * w;
     weight += w;
   }
-  return ratio(sum, weight) / 1e9;
+  return ratio(sum / 1e9, weight);
 }
 
 std::string hex(std::uint64_t value) {
@@ -206,17 +189,20 @@ ordered_json curves_of(const Simulation& s) {
   return curves;
 }
 
-// What the stages of all switches counted, summed up; without what stayed 0.
+// What the stages of all switches counted, summed up: `stages.<name>.<counter>`.
 ordered_json stages_of(const Simulation& s) {
   ordered_json stages = ordered_json::object();
   for (const auto& sw : s.switches()) {
-    for (const pipeline::StageType* type : sw->state().types()) {
-      if (stages.contains(type->name)) continue;
-      ordered_json counters = ordered_json::object();
-      for (const std::string& name : type->counters) {
-        if (const std::uint64_t sum = stage_counter(s, type->name, name); sum != 0) counters[name] = sum;
+    const auto& types = sw->state().types();
+    for (std::size_t position = 0; position < types.size(); ++position) {
+      const auto& names = types[position]->counters;
+      const auto values = sw->pipeline().stage(position).counters();
+      ordered_json& counters = stages[types[position]->name];
+      if (counters.is_null()) counters = ordered_json::object();
+      for (std::size_t i = 0; i < names.size() && i < values.size(); ++i) {
+        ordered_json& sum = counters[names[i]];
+        sum = (sum.is_null() ? 0 : sum.get<std::uint64_t>()) + values[i].value();
       }
-      stages[type->name] = std::move(counters);
     }
   }
   return stages;
@@ -258,6 +244,13 @@ ordered_json transfers_of(const Simulation& s) {
   return list;
 }
 
+// Runs of one file are told apart by what replaced its values.
+std::string title_of(const Experiment& experiment, const RunFacts& facts) {
+  std::string title = experiment.name;
+  for (std::size_t i = 0; i < facts.sets.size(); ++i) title += (i == 0 ? ": " : ", ") + facts.sets[i];
+  return title;
+}
+
 }  // namespace
 
 TimeNs standalone_ns(const Experiment& experiment, const Transfer& transfer) {
@@ -283,22 +276,16 @@ ordered_json summary_of(const Simulation& s, const RunFacts& facts) {
   const QueueSums queues = queue_sums(s);
   const std::vector<double> slow = slowdowns(s);
   const ObserverCounters& seen = s.observer().counters();
-  const bool filtered = has_stage(s, "nack_filter");
-  const auto filter = [&](const char* counter) { return stage_counter(s, "nack_filter", counter); };
   std::uint64_t hops = 0;
   for (const auto& sw : s.switches()) hops += sw->pipeline().totals().rx.value();
   ordered_json out;
   out["complete"] = facts.complete;
-  out["completion_ms"] = static_cast<double>(completion(s)) / 1e6;
+  out["completion_ms"] = completion_ms(s);
   out["goodput_gbps"] = goodput_gbps(s);
   out["mean_rate_gbps"] = mean_rate_gbps(s);
   out["retransmit_ratio"] = ratio(static_cast<double>(sums.retransmitted), static_cast<double>(sums.packets));
   out["spurious_retransmit_ratio"] = ratio(static_cast<double>(sums.duplicates), static_cast<double>(sums.packets));
-  out["nacks_seen"] = filtered ? filter("nacks_seen") : sums.naks_sent;
-  out["nacks_valid"] = filter("nacks_valid");
-  out["nacks_blocked"] = filter("nacks_blocked");
-  out["nacks_compensated"] = filter("compensated_packet");
-  out["nacks_guard"] = filter("compensated_guard");
+  out["nacks_sent"] = sums.naks_sent;
   out["nacks_false"] = seen.nacks_false;
   out["nacks_missed_valid"] = seen.nacks_missed;
   out["timeouts"] = sums.timeouts;
@@ -316,17 +303,22 @@ ordered_json summary_of(const Simulation& s, const RunFacts& facts) {
   out["cpu_s"] = facts.cpu_s;
   out["packet_hops_per_s"] = ratio(static_cast<double>(hops), facts.wall_s);
   out["events_per_s"] = ratio(static_cast<double>(s.events().fired()), facts.wall_s);
+  out["stages"] = stages_of(s);
   return out;
 }
 
 ordered_json report_of(const Simulation& s, const RunFacts& facts) {
   ordered_json out;
   out["name"] = s.experiment().name;
+  out["title"] = title_of(s.experiment(), facts);
+  if (!facts.version.empty()) {
+    out["run"] = {{"file", facts.file}, {"set", facts.sets}, {"version", facts.version}, {"date", facts.date}};
+  }
+  out["interrupted"] = facts.interrupted;
   out["seed"] = s.experiment().seed;
   out["trace_hash"] = hex(s.observer().hash());
   out["summary"] = summary_of(s, facts);
   out["drops_by_reason"] = drops_of(s);
-  out["stages"] = stages_of(s);
   out["curves"] = curves_of(s);
   out["paths"] = paths_of(s);
   out["transfers"] = transfers_of(s);

@@ -5,20 +5,26 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
-#include <spawn.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
+#include <cerrno>
+#include <charconv>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <iostream>
 #include <map>
-#include <nlohmann/json.hpp>
-#include <sstream>
+#include <set>
+#include <thread>
+#include <utility>
 
-extern char** environ;
+#include "switch/config/config.h"
+#include "tools/sim/command_line.h"
+#include "tools/sim/files.h"
 
 namespace weft::sim {
 namespace {
@@ -34,9 +40,11 @@ std::string text_of(const Value& value) {
     } else if constexpr (std::is_same_v<T, bool>) {
       return v ? "true" : "false";
     } else if constexpr (std::is_arithmetic_v<T>) {
-      std::ostringstream out;
-      out << v;
-      return out.str();
+      constexpr auto kWhole = static_cast<T>(1'000'000'000'000'000);
+      // Keys that take whole numbers take no exponent.
+      if (v == std::trunc(v) && v < kWhole && v > -kWhole) return std::to_string(static_cast<std::int64_t>(v));
+      std::array<char, 32> out;  // the shortest text that means the same number
+      return {out.data(), std::to_chars(out.data(), out.data() + out.size(), v).ptr};
     } else {
       return "";
     }
@@ -74,12 +82,10 @@ std::string label_of(const std::vector<Override>& point) {
 
 // A name that the same point has in the next sweep: the file's contents count, as far as they decide the run.
 std::string name_of(const SweepOptions& options, const std::vector<Override>& point) {
-  std::ifstream in(options.file);
-  std::ostringstream text;
-  text << in.rdbuf() << label_of(point);
-  for (const std::string& set : options.sets) text << set;
+  std::string text = options.text + label_of(point);
+  for (const Override& set : options.sets) text += set.key + "=" + set.value;
   std::uint64_t hash = 0xcbf29ce484222325ull;
-  for (const char c : text.str()) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ull;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ull;
   char name[24];
   std::snprintf(name, sizeof name, "%016llx", static_cast<unsigned long long>(hash));
   return name;
@@ -92,52 +98,185 @@ unsigned cpus() {
   return static_cast<unsigned>(std::max(1, CPU_COUNT(&set)));
 }
 
-pid_t start(const SweepOptions& options, const std::vector<Override>& point, const std::string& result) {
-  std::vector<std::string> arguments{"weft-sim", "run", options.file, "--quiet", "--json", result};
-  for (const std::string& set : options.sets) arguments.insert(arguments.end(), {"--set", set});
-  for (const Override& o : point) arguments.insert(arguments.end(), {"--set", o.key + "=" + o.value});
+struct Point {
+  std::vector<Override> overrides;
+  std::string result;  ///< path
+};
+
+// One run in a process of its own, which does not outlive this one. -1 when there is none.
+pid_t start(const SweepOptions& options, const Point& point) {
+  std::vector<std::string> arguments{"weft-sim", "run", options.file, "--quiet", "--json", point.result};
+  for (const auto* list : {&options.sets, &point.overrides}) {
+    for (const Override& o : *list) arguments.insert(arguments.end(), {"--set", o.key + "=" + o.value});
+  }
   std::vector<char*> pointers;
   for (std::string& a : arguments) pointers.push_back(a.data());
   pointers.push_back(nullptr);
-  posix_spawn_file_actions_t files;
-  posix_spawn_file_actions_init(&files);
-  posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
-  pid_t pid = -1;
-  if (posix_spawn(&pid, "/proc/self/exe", &files, nullptr, pointers.data(), environ) != 0) pid = -1;
-  posix_spawn_file_actions_destroy(&files);
-  return pid;
+  const pid_t parent = getpid();
+  const pid_t pid = fork();
+  if (pid != 0) return pid;
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  const int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+  // The parent may have ended before it could be watched.
+  if (getppid() == parent && null >= 0 && dup2(null, STDOUT_FILENO) >= 0) execv("/proc/self/exe", pointers.data());
+  _exit(127);
 }
 
-struct Point {
-  std::vector<Override> overrides;
-  std::filesystem::path result;
-};
+// A number of a summary, or a dash where the run could not tell.
+std::string shown(const ordered_json& value, int decimals) {
+  if (!value.is_number()) return "-";
+  char text[32];
+  std::snprintf(text, sizeof text, "%.*f", decimals, value.get<double>());
+  return text;
+}
 
 void print_row(const Point& point, const ordered_json& summary) {
-  std::printf("%-60s %10.3f ms  %8.2f Gbit/s  spurious %.4f  %s\n", label_of(point.overrides).c_str(),
-              summary["completion_ms"].get<double>(), summary["goodput_gbps"].get<double>(),
-              summary["spurious_retransmit_ratio"].get<double>(), summary["complete"].get<bool>() ? "" : "incomplete");
+  std::printf("%-60s %10s ms  %8s Gbit/s  spurious %s  %s\n", label_of(point.overrides).c_str(),
+              shown(summary["completion_ms"], 3).c_str(), shown(summary["goodput_gbps"], 2).c_str(),
+              shown(summary["spurious_retransmit_ratio"], 4).c_str(),
+              summary["complete"].get<bool>() ? "" : "incomplete");
 }
 
-int collect(const SweepOptions& options, const std::vector<Point>& points) {
-  ordered_json all = ordered_json::array();
-  int missing = 0;
+// The table of all results, and sweep.json. Tells whether every run has one, and whether each of these is complete.
+struct Collected {
+  bool all = true, complete = true;
+  std::string error;
+};
+
+Collected collect(const std::vector<Point>& points, const OutputFile& file) {
+  Collected out;
+  ordered_json list = ordered_json::array();
   for (const Point& point : points) {
-    std::ifstream in(point.result);
-    const ordered_json report = in ? ordered_json::parse(in, nullptr, false) : ordered_json();
-    if (!report.is_object()) {
+    const auto report = read_result(point.result);
+    if (!report) {
       std::printf("%-60s no result\n", label_of(point.overrides).c_str());
-      ++missing;
+      out.all = false;
       continue;
     }
     ordered_json keys = ordered_json::object();
     for (const Override& o : point.overrides) keys[o.key] = o.value;
-    all.push_back({{"set", keys}, {"trace_hash", report["trace_hash"]}, {"summary", report["summary"]}});
-    print_row(point, report["summary"]);
+    const ordered_json& summary = (*report)["summary"];
+    list.push_back({{"set", keys}, {"trace_hash", (*report)["trace_hash"]}, {"summary", summary}});
+    out.complete = out.complete && summary["complete"].get<bool>();
+    print_row(point, summary);
   }
-  std::ofstream(std::filesystem::path(options.folder) / "sweep.json") << all.dump(1) << "\n";
-  return missing == 0 ? 0 : 5;
+  out.error = file.write(list.dump(1) + "\n");
+  return out;
 }
+
+int fail(int code, const std::string& message) {
+  std::fprintf(stderr, "weft-sim: %s\n", message.c_str());
+  return code;
+}
+
+// Whether every run can be built. Mistakes are reported with the run that has them.
+bool check_points(const SweepOptions& options, const std::vector<Point>& points, const pipeline::Registry& registry) {
+  bool fine = true;
+  for (const Point& point : points) {
+    std::vector<Override> overrides = options.sets;
+    overrides.insert(overrides.end(), point.overrides.begin(), point.overrides.end());
+    config::Diagnostics diagnostics;
+    if (load_experiment(options.text, options.file, overrides, registry, diagnostics)) continue;
+    std::fprintf(stderr, "weft-sim: run '%s':\n%s", label_of(point.overrides).c_str(),
+                 config::format(diagnostics).c_str());
+    fine = false;
+  }
+  return fine;
+}
+
+// "" or why the results cannot be kept in the folder, which is made.
+std::string prepare_folder(const std::string& folder, const OutputFile& file) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) return "cannot make the folder " + folder + ": " + error.message();
+  return file.probe();
+}
+
+std::vector<const Point*> missing_of(const std::vector<Point>& points) {
+  std::vector<const Point*> todo;
+  std::set<std::string> seen;  // the same values may be named twice
+  for (const Point& point : points) {
+    if (!seen.insert(point.result).second || read_result(point.result)) continue;
+    todo.push_back(&point);
+    std::error_code error;
+    if (std::filesystem::exists(point.result, error)) {
+      std::fprintf(stderr, "weft-sim: %s is no whole result; the run is repeated\n", point.result.c_str());
+    }
+  }
+  return todo;
+}
+
+class Runs {
+ public:
+  Runs(const SweepOptions& options, std::vector<const Point*> todo, const std::atomic<bool>& stop)
+      : options_(options), todo_(std::move(todo)), stop_(stop), begun_(std::chrono::steady_clock::now()) {}
+
+  // Runs all of them, until `stop`. Returns the worst of their exit codes; an incomplete run has a result.
+  int all() {
+    const unsigned jobs = options_.jobs != 0 ? options_.jobs : cpus();
+    while (!running_.empty() || may_start()) {
+      while (running_.size() < jobs && may_start()) {
+        const Point* point = todo_[next_++];
+        const pid_t pid = start(options_, *point);
+        if (pid < 0) return end_all(std::string("cannot start a process: ") + std::strerror(errno));
+        running_[pid] = point;
+      }
+      int status = 0;
+      const pid_t pid = waitpid(-1, &status, WNOHANG);
+      if (pid > 0) {
+        ended(pid, status);
+      } else if (pid < 0 && errno != EINTR) {
+        return end_all(std::string("cannot wait for the runs: ") + std::strerror(errno));
+      } else {
+        if (stop_ && !std::exchange(told_, true)) {
+          for (const auto& child : running_) kill(child.first, SIGINT);
+        }
+        // A signal may come at any moment: to wait for nothing but a run would miss those right before it.
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      }
+    }
+    return worst_;
+  }
+
+ private:
+  [[nodiscard]] bool may_start() const { return next_ < todo_.size() && !stop_ && worst_ != kUnbalanced; }
+
+  int end_all(const std::string& why) {
+    for (const auto& child : running_) {
+      kill(child.first, SIGKILL);
+      waitpid(child.first, nullptr, 0);
+    }
+    return fail(kCannotRun, why);
+  }
+
+  void ended(pid_t pid, int status) {
+    const auto at = running_.find(pid);
+    if (at == running_.end()) return;
+    const int code = WIFEXITED(status) ? WEXITSTATUS(status) : kCannotRun;
+    if (code != 0 && code != kIncomplete) {
+      const std::string how = WIFEXITED(status) ? "exit code " + std::to_string(code)
+                                                : std::string("ended by signal ") + strsignal(WTERMSIG(status));
+      fail(code, "run '" + label_of(at->second->overrides) + "': " + how);
+      worst_ = code == kUnbalanced || worst_ == kUnbalanced ? kUnbalanced : kCannotRun;
+      // What it had begun to write.
+      ::unlink((at->second->result + "." + std::to_string(pid)).c_str());
+    }
+    running_.erase(at);
+    ++done_;
+    const double wall = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun_).count();
+    std::fprintf(stderr, "%zu of %zu runs, %.0f s, about %.0f s left\n", done_, todo_.size(), wall,
+                 wall / static_cast<double>(done_) * static_cast<double>(todo_.size() - done_));
+  }
+
+  const SweepOptions& options_;
+  std::vector<const Point*> todo_;
+  const std::atomic<bool>& stop_;
+  std::chrono::steady_clock::time_point begun_;
+  std::map<pid_t, const Point*> running_;
+  std::size_t next_ = 0, done_ = 0;
+  bool told_ = false;  ///< the runs, that they are to end
+  int worst_ = 0;
+};
 
 }  // namespace
 
@@ -159,50 +298,39 @@ std::vector<std::vector<Override>> sweep_points(const Value& sweep) {
   return points;
 }
 
-int run_sweep(const SweepOptions& options, const Experiment& experiment, const std::atomic<bool>& stop) {
-  std::filesystem::create_directories(options.folder);
+std::optional<ordered_json> read_result(const std::string& path) {
+  const auto text = read_text(path);
+  if (!text) return std::nullopt;
+  ordered_json report = ordered_json::parse(*text, nullptr, false);
+  if (!report.is_object() || !report.contains("trace_hash") || !report["trace_hash"].is_string()) return std::nullopt;
+  if (!report.contains("interrupted") || report["interrupted"] != false) return std::nullopt;
+  if (!report.contains("summary") || !report["summary"].is_object()) return std::nullopt;
+  const ordered_json& summary = report["summary"];
+  if (!summary.contains("complete") || !summary["complete"].is_boolean()) return std::nullopt;
+  for (const char* key : {"completion_ms", "goodput_gbps", "spurious_retransmit_ratio"}) {
+    if (!summary.contains(key)) return std::nullopt;
+  }
+  return report;
+}
+
+int run_sweep(const SweepOptions& options, const Experiment& experiment, const pipeline::Registry& registry,
+              const std::atomic<bool>& stop) {
+  const std::filesystem::path folder = options.folder;
   std::vector<Point> points;
   for (auto& overrides : sweep_points(experiment.source["sweep"])) {
-    const auto result = std::filesystem::path(options.folder) / (name_of(options, overrides) + ".json");
-    points.push_back({std::move(overrides), result});
+    const auto result = folder / (name_of(options, overrides) + ".json");
+    points.push_back({std::move(overrides), result.string()});
   }
-  std::vector<const Point*> todo;
-  for (const Point& point : points) {
-    if (!std::filesystem::exists(point.result)) todo.push_back(&point);
-  }
+  if (!check_points(options, points, registry)) return kWrongUsage;
+  const OutputFile file((folder / "sweep.json").string());
+  if (const std::string error = prepare_folder(options.folder, file); !error.empty()) return fail(kCannotRun, error);
+  auto todo = missing_of(points);
   std::fprintf(stderr, "%zu runs, %zu to do\n", points.size(), todo.size());
-  const unsigned jobs = options.jobs != 0 ? options.jobs : cpus();
-  const auto begun = std::chrono::steady_clock::now();
-  std::map<pid_t, const Point*> running;
-  std::size_t next = 0, done = 0;
-  while (!running.empty() || (next < todo.size() && !stop)) {
-    while (running.size() < jobs && next < todo.size() && !stop) {
-      const Point* point = todo[next++];
-      // Under its own name only when it is whole: what was cut off is run again.
-      const pid_t pid = start(options, point->overrides, point->result.string() + ".part");
-      if (pid < 0) return 3;
-      running[pid] = point;
-    }
-    int status = 0;
-    const pid_t pid = waitpid(-1, &status, 0);
-    const auto at = running.find(pid);
-    if (at == running.end()) {
-      if (pid < 0 && errno == EINTR) {
-        for (const auto& child : running) kill(child.first, SIGINT);
-        continue;
-      }
-      break;
-    }
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 0) {
-      std::filesystem::rename(at->second->result.string() + ".part", at->second->result);
-    }
-    running.erase(at);
-    const double wall = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
-    ++done;
-    std::fprintf(stderr, "%zu of %zu runs, %.0f s, about %.0f s left\n", done, todo.size(), wall,
-                 wall / static_cast<double>(done) * static_cast<double>(todo.size() - done));
-  }
-  return collect(options, points);
+  const int worst = Runs(options, std::move(todo), stop).all();
+  const Collected collected = collect(points, file);
+  if (!collected.error.empty()) return fail(worst == kUnbalanced ? worst : kCannotRun, collected.error);
+  if (worst != 0) return worst;
+  return collected.all && collected.complete ? 0 : kIncomplete;
 }
 
 }  // namespace weft::sim

@@ -5,6 +5,8 @@
 #pragma once
 
 #include <atomic>
+#include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,12 +20,20 @@ namespace weft::sim {
 
 struct SweepOptions {
   std::string file;
-  std::string folder;             ///< for the results; runs whose result is there are not run again
-  std::vector<std::string> sets;  ///< overrides of all runs
-  unsigned jobs = 0;              ///< processes at a time; 0: as many as CPUs
+  std::string text;            ///< what the file holds
+  std::string folder;          ///< for the results
+  std::vector<Override> sets;  ///< of all runs
+  unsigned jobs = 0;           ///< processes at a time; 0: as many as CPUs
 };
 
-/// Runs what is missing. Returns the exit code.
-[[nodiscard]] int run_sweep(const SweepOptions& options, const Experiment& experiment, const std::atomic<bool>& stop);
+/// What a finished run has left in its file; nullopt when it is not there, not whole, or of a run that was interrupted.
+[[nodiscard]] std::optional<nlohmann::ordered_json> read_result(const std::string& path);
+
+/// Runs every combination whose result is not there yet, and writes sweep.json. All values are checked before the first
+/// one runs. Messages go to standard error, the table of results to standard output.
+/// @param stop  set by a signal: no run begins any more, and those under way are ended
+/// @return the exit code
+[[nodiscard]] int run_sweep(const SweepOptions& options, const Experiment& experiment,
+                            const pipeline::Registry& registry, const std::atomic<bool>& stop);
 
 }  // namespace weft::sim

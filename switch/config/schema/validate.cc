@@ -6,6 +6,7 @@
 #include <cctype>
 #include <charconv>
 #include <cstdlib>
+#include <iterator>
 
 #include "switch/config/schema/schema_node.h"
 #include "switch/config/schema/suggest.h"
@@ -284,14 +285,17 @@ class Validator {
 
   void unknown_key(const std::vector<Schema::Key>& keys, const Doc& node, const Doc::Entry& entry,
                    const std::string& what, const std::string& tag) {
+    // Those that are not there yet are more likely meant; but one that is there may have been meant as well.
+    std::vector<std::string> all;
     std::vector<std::string> unused;
-    for (const auto& key : keys) {
-      if (find(node, key.name) == nullptr) unused.push_back(key.name);
-    }
-    if (!tag.empty() && find(node, tag) == nullptr) unused.push_back(tag);
+    for (const auto& key : keys) all.push_back(key.name);
+    if (!tag.empty()) all.push_back(tag);
+    std::copy_if(all.begin(), all.end(), std::back_inserter(unused),
+                 [&](const std::string& key) { return find(node, key) == nullptr; });
+    const auto& candidates = closest(entry.key, unused).empty() ? all : unused;
     diagnostics_.error(entry.mark,
                        (what.empty() ? "" : what + ": ") + "unknown key " + quote(entry.key) +
-                           (entry.key == "<<" ? "; merge keys are not supported" : suggestion(entry.key, unused)));
+                           (entry.key == "<<" ? "; merge keys are not supported" : suggestion(entry.key, candidates)));
   }
 
   static const Doc::Entry* find(const Doc& node, std::string_view key) {

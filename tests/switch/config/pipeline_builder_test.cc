@@ -116,7 +116,8 @@ switches:
 )",
                   {"ratio: expected a number from 0 to 1, found 1.5",
                    "action: expected one of drop, delay, found 'drp'; did you mean 'drop'?",
-                   "rules[2]: missing key 'delay_ns' (an integer from 0 to 1000)", "rules[3]: unknown key 'delay_ns'",
+                   "rules[2]: missing key 'delay_ns' (an integer from 0 to 1000)",
+                   "rules[3]: unknown key 'delay_ns'; known: ratio, action",
                    "learn: expected true or false, found 'yes'; write true",
                    "mangle: unknown key 'rat'; did you mean 'rate'?", "l2: expected a map, found a list"});
 }

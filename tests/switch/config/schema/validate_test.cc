@@ -185,7 +185,10 @@ TEST(Validate, MapFillsInDefaultsAndReportsWhatIsMissingOrUnknown) {
   EXPECT_EQ(mistakes(two_keys(), map_doc({{"rate_mbs", plain("3")}})),
             "x: unknown key 'rate_mbs'; did you mean 'rate_mbps'?|x: missing key 'rate_mbps' (an integer from 0 to 9)");
   EXPECT_EQ(mistakes(two_keys(), map_doc({{"rate_mbps", plain("3")}, {"zzzzzz", plain("3")}})),
-            "x: unknown key 'zzzzzz'; known: delay_ns");
+            "x: unknown key 'zzzzzz'; known: rate_mbps, delay_ns")
+      << "those that are there are known as well";
+  EXPECT_EQ(mistakes(two_keys(), map_doc({{"rate_mbps", plain("3")}, {"rate_mps", plain("3")}})),
+            "x: unknown key 'rate_mps'; did you mean 'rate_mbps'?");
 }
 
 TEST(Validate, AWrongValueDoesNotHideOtherMistakesNorItsDefault) {
@@ -210,7 +213,7 @@ TEST(Validate, TaggedMapIsCheckedAgainstTheAlternativeThatItsTagNames) {
   EXPECT_EQ(value["type"].string(), "veth");
   EXPECT_EQ(value["interface"].string(), "i");
   EXPECT_EQ(mistakes(shapes(), map_doc({{"type", plain("veth")}, {"name", plain("a")}, {"size", plain("1")}})),
-            "x: unknown key 'size'; known: interface|x: missing key 'interface' (text)");
+            "x: unknown key 'size'; known: name, interface, type|x: missing key 'interface' (text)");
 }
 
 TEST(Validate, TaggedMapWithoutAUsableTagIsStillCheckedForWhatAllAlternativesShare) {

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+//
+// A plot as SVG, for a page that loads nothing.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace weft::sim {
+
+using Points = std::vector<std::pair<double, double>>;
+
+/// What an axis counts.
+struct Axis {
+  std::string label;   ///< with the unit
+  bool whole = false;  ///< whole things, which have no fractions
+};
+
+/// One curve from zero upwards. Both axes begin at 0; where everything is 0 they end at 1. A plot without points says
+/// so.
+[[nodiscard]] std::string line_chart(const Points& points, const Axis& x, const Axis& y);
+
+/// Text inside of HTML.
+[[nodiscard]] std::string escape_html(const std::string& text);
+
+/// Four significant digits; whole numbers in full, in groups of three.
+[[nodiscard]] std::string readable(double value);
+
+}  // namespace weft::sim
