@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-namespace weft::api {
+#include "switch/api/requests.h"
 
-class Operator;
+namespace weft::api {
 
 /// A table of `weftctl show`.
 struct TableInfo {
@@ -62,8 +62,23 @@ class Backend {
   /// Process facts: version, pid, uptime_s, configuration file, workers.
   [[nodiscard]] virtual nlohmann::ordered_json about() const = 0;
 
-  /// What else an operator can do; nullptr when there is nothing. See operator.h.
-  [[nodiscard]] virtual Operator* operate() { return nullptr; }
+  /// Begin sessions. None disturbs forwarding for longer than a task between two bursts takes.
+  [[nodiscard]] virtual SessionStart start_capture(const CaptureRequest& request) = 0;
+  [[nodiscard]] virtual SessionStart start_trace(const TraceRequest& request) = 0;
+  [[nodiscard]] virtual SessionStart start_record(const RecordRequest& request) = 0;
+  /// Waits up to a quarter of a second for something to say.
+  [[nodiscard]] virtual SessionPart read_session(std::uint64_t id) = 0;
+  /// Makes the session end; what it still has can be read. False when there is no such session.
+  [[nodiscard]] virtual bool stop_session(std::uint64_t id) = 0;
+
+  /// Tables count from zero again for those who look at them; nothing else notices. Without names all that count.
+  [[nodiscard]] virtual Outcome clear(const std::vector<std::string>& tables, const std::string& switch_name) = 0;
+  [[nodiscard]] virtual Outcome set(const SetRequest& request) = 0;
+
+  /// Verbs of the stages of the process, in the order of the pipeline.
+  [[nodiscard]] virtual std::vector<CommandInfo> commands() const = 0;
+  /// Runs a verb. May take long; other calls go on meanwhile.
+  [[nodiscard]] virtual CommandResult run_command(const CommandRequest& request) = 0;
 };
 
 }  // namespace weft::api

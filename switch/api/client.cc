@@ -2,21 +2,26 @@
 // Copyright The weft authors
 #include "switch/api/client.h"
 
+#include <grpcpp/channel.h>
+#include <grpcpp/client_context.h>
 #include <grpcpp/create_channel.h>
 #include <grpcpp/create_channel_posix.h>
 #include <grpcpp/security/credentials.h>
 #include <grpcpp/support/channel_arguments.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <system_error>
+#include <thread>
 #include <utility>
 
-#include "switch/api/client_impl.h"
 #include "switch/api/unix_socket.h"
 #include "switch/api/weft.grpc.pb.h"
 
 namespace weft::api {
+
+namespace v1 = control::v1;
 namespace {
 
 using Kind = CallError::Kind;
@@ -41,7 +46,64 @@ ReloadResult result_of(const v1::ChangesReply& reply) {
   return result;
 }
 
+void write_query(const capture::Query& from, v1::PacketQuery& to) {
+  to.set_switch_name(from.switch_name);
+  to.set_rx(from.rx);
+  to.set_tx(from.tx);
+  for (const auto& port : from.ports) to.add_ports(port);
+  for (const auto& drop : from.drops) to.add_drops(drop);
+  for (const auto qp : from.dest_qps) to.add_dest_qps(qp);
+  for (const auto& opcode : from.opcodes) to.add_opcodes(opcode);
+  for (const auto& range : from.psns) {
+    auto* added = to.add_psns();
+    added->set_first(range.first);
+    added->set_last(range.last);
+  }
+}
+
 }  // namespace
+
+struct Client::Impl {
+  /// Makes a call within `call_time`; again, as long as the server had no thread for it, for then nothing of it ran.
+  template <typename Call>
+  [[nodiscard]] std::optional<CallError> call(Call&& body) const {
+    const auto deadline = std::chrono::system_clock::now() + call_time;
+    for (auto pause = kFirstPause;; pause = std::min(2 * pause, kLongestPause)) {
+      grpc::ClientContext context;
+      context.set_deadline(deadline);
+      const grpc::Status status = body(context);
+      if (!lacked_a_thread(status) || std::chrono::system_clock::now() + pause >= deadline) return to_error(status);
+      std::this_thread::sleep_for(pause);
+    }
+  }
+
+  /// A call that answers once.
+  template <typename Method, typename Request, typename Reply>
+  [[nodiscard]] std::optional<CallError> call(Method method, const Request& request, Reply& reply) const {
+    return call([&](auto& context) { return (stub.get()->*method)(&context, request, &reply); });
+  }
+  /// Begins a session, whatever it does.
+  template <typename Method, typename Request>
+  [[nodiscard]] std::optional<CallError> start(Method method, const Request& request, std::uint64_t& session) const {
+    v1::StartReply reply;
+    auto error = call(method, request, reply);
+    session = reply.session();
+    return error;
+  }
+
+  std::string path;  ///< or HOST:PORT
+  bool tls = false;
+  std::chrono::milliseconds call_time{};
+  std::shared_ptr<grpc::Channel> channel;
+  std::unique_ptr<v1::Control::Stub> stub;
+
+ private:
+  static constexpr std::chrono::milliseconds kFirstPause{5};
+  static constexpr std::chrono::milliseconds kLongestPause{100};
+
+  static bool lacked_a_thread(const grpc::Status& status);
+  [[nodiscard]] std::optional<CallError> to_error(const grpc::Status& status) const;
+};
 
 // gRPC's server queues no call: while all its threads are busy, as when a client breaks off a thousand calls at once,
 // it refuses those of others with this status, before the service sees them. Its text alone tells it from our refusals.
@@ -167,6 +229,108 @@ std::optional<CallError> Client::show(const Question& question,
     }
     return reader->Finish();
   });
+}
+
+std::optional<CallError> Client::start(const CaptureRequest& request, std::uint64_t& session) {
+  v1::StartCaptureRequest wanted;
+  write_query(request.query, *wanted.mutable_query());
+  wanted.set_snaplen(request.snaplen);
+  wanted.set_max_packets(request.max_packets);
+  wanted.set_max_bytes(request.max_bytes);
+  wanted.set_duration_ms(request.duration_ms);
+  wanted.set_buffer_mib(request.buffer_mib);
+  return impl_->start(&v1::Control::Stub::StartCapture, wanted, session);
+}
+
+std::optional<CallError> Client::start(const TraceRequest& request, std::uint64_t& session) {
+  v1::StartTraceRequest wanted;
+  write_query(request.query, *wanted.mutable_query());
+  wanted.set_packets(request.packets);
+  wanted.set_duration_ms(request.duration_ms);
+  return impl_->start(&v1::Control::Stub::StartTrace, wanted, session);
+}
+
+std::optional<CallError> Client::start(const RecordRequest& request, std::uint64_t& session) {
+  v1::StartRecordRequest wanted;
+  wanted.set_switch_name(request.switch_name);
+  for (const auto& port : request.ports) wanted.add_ports(port);
+  for (const auto queue : request.queues) wanted.add_queues(queue);
+  wanted.set_period_ns(request.period_ns);
+  wanted.set_max_samples(request.max_samples);
+  wanted.set_duration_ms(request.duration_ms);
+  wanted.set_buffer_mib(request.buffer_mib);
+  return impl_->start(&v1::Control::Stub::StartRecord, wanted, session);
+}
+
+std::optional<CallError> Client::read(std::uint64_t session, SessionPart& part) {
+  v1::SessionRequest request;
+  request.set_session(session);
+  v1::ReadSessionReply reply;
+  auto error = impl_->call(&v1::Control::Stub::ReadSession, request, reply);
+  part = {std::move(*reply.mutable_data()),
+          reply.ended(),
+          reply.reason(),
+          reply.packets(),
+          reply.lost(),
+          reply.missed(),
+          ""};
+  return error;
+}
+
+std::optional<CallError> Client::stop(std::uint64_t session) {
+  v1::SessionRequest request;
+  request.set_session(session);
+  v1::StopSessionReply reply;
+  return impl_->call(&v1::Control::Stub::StopSession, request, reply);
+}
+
+std::optional<CallError> Client::clear(const std::vector<std::string>& tables, const std::string& switch_name,
+                                       std::string& text) {
+  v1::ClearRequest request;
+  for (const auto& table : tables) request.add_tables(table);
+  request.set_switch_name(switch_name);
+  v1::DoneReply reply;
+  auto error = impl_->call(&v1::Control::Stub::Clear, request, reply);
+  text = reply.text();
+  return error;
+}
+
+std::optional<CallError> Client::set(const SetRequest& request, std::string& text) {
+  v1::SetRequest wanted;
+  wanted.set_name(request.name);
+  for (const auto& word : request.words) wanted.add_words(word);
+  wanted.set_switch_name(request.switch_name);
+  v1::DoneReply reply;
+  auto error = impl_->call(&v1::Control::Stub::Set, wanted, reply);
+  text = reply.text();
+  return error;
+}
+
+std::optional<CallError> Client::commands(std::vector<CommandInfo>& commands) {
+  v1::ListCommandsReply reply;
+  if (auto error = impl_->call(&v1::Control::Stub::ListCommands, v1::ListCommandsRequest(), reply)) return error;
+  commands.clear();
+  for (const auto& one : reply.commands()) {
+    commands.push_back({one.stage(), one.verb(), one.summary(),
+                        nlohmann::ordered_json::parse(one.arguments_schema_json(), nullptr, false)});
+  }
+  return std::nullopt;
+}
+
+std::optional<CallError> Client::run_command(const CommandRequest& request, CommandResult& result) {
+  v1::StageCommandRequest wanted;
+  wanted.set_switch_name(request.switch_name);
+  wanted.set_stage(request.stage);
+  wanted.set_verb(request.verb);
+  for (const auto& word : request.words) wanted.add_arguments(word);
+  v1::StageCommandReply reply;
+  if (auto error = impl_->call(&v1::Control::Stub::StageCommand, wanted, reply)) return error;
+  result = {};
+  result.done = reply.text();
+  for (const auto& row : reply.rows_json()) {
+    result.rows.push_back(nlohmann::ordered_json::parse(row, nullptr, false));
+  }
+  return std::nullopt;
 }
 
 }  // namespace weft::api

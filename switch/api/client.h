@@ -77,8 +77,23 @@ class Client {
                                               const std::function<void(const std::string& row_json)>& on_row,
                                               ShowSummary& summary);
 
+  /// Sessions; see Backend. They outlive connections: connect again, and read on.
+  [[nodiscard]] std::optional<CallError> start(const CaptureRequest& request, std::uint64_t& session);
+  [[nodiscard]] std::optional<CallError> start(const TraceRequest& request, std::uint64_t& session);
+  [[nodiscard]] std::optional<CallError> start(const RecordRequest& request, std::uint64_t& session);
+  [[nodiscard]] std::optional<CallError> read(std::uint64_t session, SessionPart& part);
+  [[nodiscard]] std::optional<CallError> stop(std::uint64_t session);
+
+  /// `text` becomes the sentence that says what was done.
+  [[nodiscard]] std::optional<CallError> clear(const std::vector<std::string>& tables, const std::string& switch_name,
+                                               std::string& text);
+  [[nodiscard]] std::optional<CallError> set(const SetRequest& request, std::string& text);
+
+  [[nodiscard]] std::optional<CallError> commands(std::vector<CommandInfo>& commands);
+  /// Refused ones are errors; `result.error` stays empty.
+  [[nodiscard]] std::optional<CallError> run_command(const CommandRequest& request, CommandResult& result);
+
  private:
-  friend class OperateClient;
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };

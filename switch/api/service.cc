@@ -22,7 +22,7 @@
 #include <utility>
 #include <vector>
 
-#include "switch/api/operate_service.h"
+#include "switch/api/handler.h"
 #include "switch/api/unix_listener.h"
 #include "switch/api/weft.grpc.pb.h"
 #include "switch/config/schema/suggest.h"
@@ -31,10 +31,6 @@ namespace weft::api {
 
 namespace v1 = control::v1;
 namespace {
-
-constexpr std::uint64_t kMaxRows = 1'000'000;                // weft.proto promises it
-constexpr std::size_t kChunkBytes = std::size_t{64} * 1024;  // of row text in one reply
-constexpr int kMaxShows = 4;                                 // calls that hold rows at the same time
 
 // Requests are a few names; what is larger is no request of ours.
 constexpr int kMaxRequestBytes = 64 * 1024;
@@ -56,142 +52,6 @@ constexpr int kKeepaliveAnswerMs = 5'000;
 constexpr unsigned kCertificatesS = 1;
 // Otherwise a thread wakes up every ten seconds to find that nothing happened.
 constexpr int kPollMs = std::numeric_limits<int>::max();
-
-std::string to_text(const nlohmann::ordered_json& value) {
-  return value.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
-}
-
-// "unknown table 'prts'; did you mean 'ports'? Tables: drops, ports."
-grpc::Status unknown(const std::string& kind, const std::string& list, const std::string& name,
-                     const std::vector<std::string>& known) {
-  const std::string guess = config::closest(name, known);
-  std::string text = "unknown " + kind + " " + config::quote(name);
-  text += guess.empty() ? "." : "; did you mean '" + guess + "'?";
-  text += known.empty() ? " There are none." : " " + list + ": " + config::joined(known) + ".";
-  return {grpc::StatusCode::NOT_FOUND, text};
-}
-
-// One of the kMaxShows places, while it lives.
-class Place {
- public:
-  explicit Place(std::atomic<int>& taken) : taken_(taken), mine_(taken.fetch_add(1) < kMaxShows) {}
-  ~Place() { taken_.fetch_sub(1); }
-  Place(const Place&) = delete;
-  Place& operator=(const Place&) = delete;
-  explicit operator bool() const { return mine_; }
-
- private:
-  std::atomic<int>& taken_;
-  bool mine_;
-};
-
-class Handler final : public v1::Control::Service {
- public:
-  explicit Handler(Backend& backend) : backend_(backend) {}
-
-  grpc::Status About(grpc::ServerContext*, const v1::AboutRequest*, v1::AboutReply* reply) override {
-    return guarded([&] {
-      reply->set_facts_json(to_text(backend_.about()));
-      for (auto& name : backend_.switch_names()) reply->add_switches(std::move(name));
-      return grpc::Status::OK;
-    });
-  }
-
-  grpc::Status ListTables(grpc::ServerContext*, const v1::ListTablesRequest*, v1::ListTablesReply* reply) override {
-    return guarded([&] {
-      for (auto& table : backend_.tables()) {
-        auto* added = reply->add_tables();
-        added->set_name(std::move(table.name));
-        added->set_summary(std::move(table.summary));
-      }
-      return grpc::Status::OK;
-    });
-  }
-
-  grpc::Status Diff(grpc::ServerContext*, const v1::DiffRequest* request, v1::ChangesReply* reply) override {
-    if (!request->path().starts_with('/')) {
-      return {grpc::StatusCode::INVALID_ARGUMENT, "expected an absolute path, found " + config::quote(request->path())};
-    }
-    return guarded([&] { return answer(backend_.diff(request->path()), *reply); });
-  }
-
-  grpc::Status Reload(grpc::ServerContext*, const v1::ReloadRequest*, v1::ChangesReply* reply) override {
-    return guarded([&] { return answer(backend_.reload(), *reply); });
-  }
-
-  grpc::Status Show(grpc::ServerContext*, const v1::ShowRequest* request,
-                    grpc::ServerWriter<v1::ShowReply>* writer) override {
-    const Place place(shows_);
-    if (!place) {
-      return {grpc::StatusCode::RESOURCE_EXHAUSTED, "too many tables are being read at the same time; try again"};
-    }
-    return guarded([&] { return show(*request, *writer); });
-  }
-
- private:
-  // A defect of a table must not end the process that forwards packets.
-  template <typename F>
-  grpc::Status guarded(F&& body) {
-    try {
-      return body();
-    } catch (const std::exception& e) {
-      return {grpc::StatusCode::INTERNAL, std::string("weft could not answer: ") + e.what()};
-    }
-  }
-
-  static grpc::Status answer(ReloadResult result, v1::ChangesReply& reply) {
-    for (const auto& change : result.changes) reply.add_changes_json(to_text(change));
-    for (auto& line : result.mistakes) reply.add_mistakes(std::move(line));
-    for (auto& line : result.notes) reply.add_notes(std::move(line));
-    reply.set_applied(result.applied);
-    return grpc::Status::OK;
-  }
-
-  grpc::Status check(const v1::ShowRequest& request, const std::vector<std::string>& switches) {
-    std::vector<std::string> tables;
-    for (auto& table : backend_.tables()) tables.push_back(std::move(table.name));
-    if (std::find(tables.begin(), tables.end(), request.table()) == tables.end()) {
-      return unknown("table", "Tables", request.table(), tables);
-    }
-    const std::string& name = request.switch_name();
-    if (!name.empty() && std::find(switches.begin(), switches.end(), name) == switches.end()) {
-      return unknown("switch", "Switches", name, switches);
-    }
-    return grpc::Status::OK;
-  }
-
-  grpc::Status show(const v1::ShowRequest& request, grpc::ServerWriter<v1::ShowReply>& writer) {
-    const std::vector<std::string> switches = backend_.switch_names();
-    if (auto status = check(request, switches); !status.ok()) return status;
-    const std::uint64_t limit = request.max_rows() == 0 ? kMaxRows : std::min(request.max_rows(), kMaxRows);
-    ShowResult result = backend_.show(request.table(), request.switch_name(), limit);
-    if (!result.error.empty()) return {grpc::StatusCode::INVALID_ARGUMENT, result.error};
-
-    v1::ShowReply reply;
-    if (!request.switch_name().empty()) {
-      reply.add_switches(request.switch_name());
-    } else {
-      for (const auto& name : switches) reply.add_switches(name);
-    }
-    std::size_t bytes = 0;
-    for (auto& slot : result.rows) {
-      // Moved, so that a slow reader holds only the rows that it has not had.
-      const nlohmann::ordered_json row = std::move(slot);
-      std::string text = to_text(row);
-      bytes += text.size();
-      reply.add_rows_json(std::move(text));
-      if (bytes < kChunkBytes) continue;
-      if (!writer.Write(reply)) return grpc::Status::CANCELLED;
-      reply.Clear();
-      bytes = 0;
-    }
-    reply.set_truncated(result.truncated);
-    return writer.Write(reply) ? grpc::Status::OK : grpc::Status::CANCELLED;
-  }
-
-  Backend& backend_;
-  std::atomic<int> shows_{0};
-};
 
 void set_limits(grpc::ServerBuilder& builder) {
   grpc::ResourceQuota quota("weft-control");
@@ -234,7 +94,7 @@ void log_protobuf_at_debug(google::protobuf::LogLevel, const char*, int, const s
 }  // namespace
 
 struct Service::Impl {
-  explicit Impl(Backend& backend) : handler(backend), operate(make_operate_service(backend)) {}
+  explicit Impl(Backend& backend) : handler(make_handler(backend)) {}
 
   // The only place that says where the service listens and who may connect.
   std::optional<std::string> open(const std::string& path) { return listener.open(path); }
@@ -261,9 +121,8 @@ struct Service::Impl {
     return (v6 ? "[" + tcp.address + "]" : tcp.address) + ":" + std::to_string(tcp.port);
   }
 
-  Handler handler;
+  std::unique_ptr<grpc::Service> handler;
   int port = 0;
-  std::unique_ptr<grpc::Service> operate;
   std::unique_ptr<grpc::Server> server;
   UnixListener listener;
 };
@@ -292,8 +151,7 @@ std::optional<std::string> Service::start(const std::string& path, Backend& back
     if (auto problem = impl->open(*tcp, builder)) return problem;
   }
   api::set_limits(builder);
-  builder.RegisterService(&impl->handler);
-  builder.RegisterService(impl->operate.get());
+  builder.RegisterService(impl->handler.get());
   impl->server = builder.BuildAndStart();
   if (impl->server == nullptr) {
     return tcp ? "cannot listen on " + Impl::text_of(*tcp) + "; is the port in use, or the address not this machine's?"

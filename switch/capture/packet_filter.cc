@@ -19,16 +19,16 @@ std::string unknown(const std::string& kind, const std::string& word, const std:
   return "unknown " + kind + " " + config::quote(word) + config::suggestion(word, known);
 }
 
-std::string set_drops(const Query& query, PacketFilter& filter) {
+std::string set_drops(const Query& query, const pipeline::DropReasons& reasons, PacketFilter& filter) {
   std::vector<std::string> known{"any"};
-  for (const auto& reason : pipeline::kDropReasons) known.emplace_back(reason.name);
+  for (const auto reason : reasons.all()) known.emplace_back(reasons[reason].name);
   for (const std::string& word : query.drops) {
     if (word == "any") {
       // What a device refuses is known too late: following it means copying everything that is sent.
       const bool refused = filter.drops[static_cast<std::size_t>(pipeline::DropReason::tx_failed)];
       filter.drops.set();
       filter.drops[static_cast<std::size_t>(pipeline::DropReason::tx_failed)] = refused;
-    } else if (const auto reason = pipeline::drop_reason_from(word)) {
+    } else if (const auto reason = reasons.find(word)) {
       filter.drops.set(static_cast<std::size_t>(*reason));
     } else {
       return unknown("drop reason", word, known);
@@ -131,13 +131,15 @@ bool PacketFilter::headers(const wire::Parsed& parsed) const noexcept {
          });
 }
 
-Filters make_filters(const Query& query, const std::vector<const SwitchInfo*>& switches) {
+Filters make_filters(const Query& query, const std::vector<const SwitchInfo*>& switches,
+                     const pipeline::DropReasons& reasons) {
   Filters filters;
   PacketFilter common;
   common.rx = query.rx;
   common.tx = query.tx;
   if (!query.rx && !query.tx && query.drops.empty()) common.rx = common.tx = true;
-  for (const auto& set : {set_drops, set_opcodes, set_numbers}) {
+  if (auto error = set_drops(query, reasons, common); !error.empty()) return {{}, std::move(error)};
+  for (const auto& set : {set_opcodes, set_numbers}) {
     filters.error = set(query, common);
     if (!filters.error.empty()) return filters;
   }

@@ -20,7 +20,7 @@ namespace weft::capture {
 /// Conditions on one packet of one switch; all must hold. A condition on a RoCE header never holds without one.
 class PacketFilter {
  public:
-  using Reasons = std::bitset<pipeline::kDropReasonCount>;
+  using Reasons = std::bitset<pipeline::kDropReasonSlots>;
 
   bool rx = false, tx = false;
   Reasons drops{};
@@ -56,6 +56,8 @@ struct Filters {
 };
 
 /// @param switches  descriptions of all switches of the process, by index
-[[nodiscard]] Filters make_filters(const Query& query, const std::vector<const pipeline::SwitchInfo*>& switches);
+/// @param reasons  why packets are dropped in this process
+[[nodiscard]] Filters make_filters(const Query& query, const std::vector<const pipeline::SwitchInfo*>& switches,
+                                   const pipeline::DropReasons& reasons);
 
 }  // namespace weft::capture

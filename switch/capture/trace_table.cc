@@ -4,6 +4,9 @@
 
 #include <rte_mbuf_dyn.h>
 
+#include <algorithm>
+#include <cstring>
+
 #include "switch/wire/parse.h"
 
 namespace weft::capture {
@@ -105,6 +108,8 @@ void TraceTap::received(TimeNs now, PortIndex port, rte_mbuf* const* packets, st
         TraceRecord& r = table_.record(handle);
         r.parsed = parsed;
         r.length = packets[i]->pkt_len;
+        r.head_bytes = static_cast<std::uint8_t>(std::min<std::size_t>(r.head.size(), packets[i]->data_len));
+        std::memcpy(r.head.data(), pipeline::frame(packets[i]), r.head_bytes);
         r.origin = switch_index_;
       }
     }

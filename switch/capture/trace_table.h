@@ -31,7 +31,9 @@ struct TraceRecord {
   bool matches = false;       ///< it was dropped for a reason that was asked for
   wire::Parsed parsed{};      ///< as it arrived
   std::uint32_t length = 0;
-  std::uint8_t origin = 0;  ///< switch that saw it first
+  std::array<std::uint8_t, 96> head{};  ///< of the frame as it arrived: Ethernet to BTH, also behind a tag and IPv6
+  std::uint8_t head_bytes = 0;          ///< of which so many were there
+  std::uint8_t origin = 0;              ///< switch that saw it first
   std::array<pipeline::TraceEvent, kEvents> events{};
 };
 

@@ -10,6 +10,7 @@
 #include <atomic>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
@@ -168,6 +169,12 @@ int run(const Options& options, const pipeline::Registry& registry, config::Conf
 
 int main_checked(int argc, char** argv) {
   Options options;
+  const auto check_duration = [](const std::string& text) -> std::string {
+    char* end = nullptr;
+    const double seconds = std::strtod(text.c_str(), &end);
+    const bool fine = end != text.c_str() && *end == '\0' && seconds >= 0 && std::isfinite(seconds);
+    return fine ? "" : "expected seconds from 0 on, found '" + text + "'";
+  };
   CLI::App app("Software ToR switch for RoCEv2. Reads one YAML file; see conf/ for examples.");
   app.set_version_flag("--version", WEFT_VERSION);
   auto* file = app.add_option("-c,--config", options.config, "Configuration file")->type_name("FILE");
@@ -177,7 +184,7 @@ int main_checked(int argc, char** argv) {
                "Stop when all inputs (captures, generators with a limit) have ended and nothing is held");
   app.add_option("--duration-s", options.duration_s, "Stop after this many seconds")
       ->type_name("SECONDS")
-      ->check(CLI::NonNegativeNumber);
+      ->check(check_duration, "");
   app.add_option("--counters-out", options.counters_out, "Write the final counters to this file as JSON")
       ->type_name("FILE");
   app.add_option("--log-level", options.log_level, "trace, debug, info, warning or error; overrides the file")

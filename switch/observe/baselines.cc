@@ -23,10 +23,11 @@ const std::vector<Table>& known() {
   static const std::vector<Table> kTables{
       {"ports",
        {"port"},
-       {"rx_packets", "rx_bytes", "tx_packets", "tx_bytes", "queue_drops", "rx_missed", "rx_errors", "rx_no_mbuf",
-        "kernel_rx_dropped", "kernel_tx_dropped", "tx_errors"}},
+       {"rx_packets", "rx_bytes", "tx_packets", "tx_bytes", "in_drops", "queue_drops", "rx_missed", "rx_errors",
+        "rx_no_mbuf", "kernel_rx_dropped", "kernel_tx_dropped", "tx_errors"}},
       {"stages", {"stage", "half"}, {"packets", "bursts", "cycles"}},
       {"drops", {"reason"}, {"packets"}, true},
+      {"port_drops", {"port", "reason"}, {"packets"}, true},
       {"counters", {"stage", "counter"}, {"value"}},
       {"queues",
        {"port", "queue"},

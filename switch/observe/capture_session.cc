@@ -16,7 +16,7 @@ using capture::RecordKind;
 constexpr std::size_t kBlockBytes = 256;
 
 std::string drop_comment(const SwitchNames& names, const Record& record) {
-  const auto& reason = pipeline::kDropReasons[record.reason];
+  const auto& reason = (*names.drops)[record.reason];
   std::string text = "dropped: " + std::string(reason.name) + ": " + std::string(reason.text) + " Switch " +
                      names.name + ", in " + names.port(record.in_port) + ", out " + names.port(record.out_port);
   if (record.refused != 0) {

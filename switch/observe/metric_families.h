@@ -18,19 +18,19 @@ using MetricLabels = std::vector<prometheus::ClientMetric::Label>;
 /// exposition format asks.
 class MetricFamilies {
  public:
-  void counter(const std::string& name, const char* help, const MetricLabels& labels, std::uint64_t value) {
+  void counter(const std::string& name, const std::string& help, const MetricLabels& labels, std::uint64_t value) {
     prometheus::ClientMetric metric;
     metric.label = labels;
     metric.counter.value = static_cast<double>(value);
     family(name, help, prometheus::MetricType::Counter).metric.push_back(std::move(metric));
   }
-  void seconds(const std::string& name, const char* help, const MetricLabels& labels, double value) {
+  void seconds(const std::string& name, const std::string& help, const MetricLabels& labels, double value) {
     prometheus::ClientMetric metric;
     metric.label = labels;
     metric.counter.value = value;
     family(name, help, prometheus::MetricType::Counter).metric.push_back(std::move(metric));
   }
-  void gauge(const std::string& name, const char* help, const MetricLabels& labels, double value) {
+  void gauge(const std::string& name, const std::string& help, const MetricLabels& labels, double value) {
     prometheus::ClientMetric metric;
     metric.label = labels;
     metric.gauge.value = value;
@@ -39,7 +39,7 @@ class MetricFamilies {
   [[nodiscard]] std::vector<prometheus::MetricFamily> take() { return std::move(families_); }
 
  private:
-  prometheus::MetricFamily& family(const std::string& name, const char* help, prometheus::MetricType type) {
+  prometheus::MetricFamily& family(const std::string& name, const std::string& help, prometheus::MetricType type) {
     const auto [found, inserted] = index_.emplace(name, families_.size());
     if (inserted) {
       families_.push_back({name, help, type, {}});

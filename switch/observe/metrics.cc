@@ -54,9 +54,11 @@ void add_totals(Families& out, const Labels& labels, const Pipelines& pipelines)
             static_cast<double>(inside));
 }
 
-void add_drops(Families& out, const std::string& name, const Pipelines& pipelines) {
-  for (std::size_t i = 0; i < pipeline::kDropReasonCount; ++i) {
-    const auto& reason = pipeline::kDropReasons[i];
+void add_drops(Families& out, const std::string& name, const pipeline::DropReasons& reasons,
+               const Pipelines& pipelines) {
+  for (const pipeline::DropReason value : reasons.all()) {
+    const auto i = static_cast<std::size_t>(value);
+    const auto& reason = reasons[value];
     out.counter(
         "weft_drops_total", "Packets that ended in the switch, by reason.",
         {{"switch", name}, {"reason", std::string(reason.name)}, {"severity", std::string(to_string(reason.severity))}},
@@ -124,19 +126,20 @@ void add_stages(Families& out, const std::string& name, const pipeline::SwitchSt
             [](const Pipeline& p) -> const StageTotals& { return p.tx_totals(); });
 }
 
-// A stage's own counters: weft_STAGE_COUNTER_total. What is `active` comes and goes, and is a gauge.
+// A stage's own counters, as it declares them: weft_STAGE_COUNTER_total, gauges without _total.
 void add_stage_counters(Families& out, const Labels& labels, const pipeline::SwitchState& state,
                         const Pipelines& pipelines) {
   for (std::size_t i = 0; i < state.types().size(); ++i) {
     const pipeline::StageType& type = *state.types()[i];
     for (std::size_t k = 0; k < type.counters.size(); ++k) {
-      const std::string name = "weft_" + type.name + "_" + type.counters[k];
+      const pipeline::CounterInfo& counter = type.counters[k];
+      const std::string name = "weft_" + type.name + "_" + counter.name;
       const std::uint64_t value =
           sum_of(pipelines, [&](const Pipeline& p) { return p.stage(i).counters()[k].value(); });
-      if (type.counters[k].ends_with("_active")) {
-        out.gauge(name, "A gauge of the stage that the name begins with.", labels, static_cast<double>(value));
+      if (counter.kind == pipeline::CounterKind::gauge) {
+        out.gauge(name, counter.help, labels, static_cast<double>(value));
       } else {
-        out.counter(name + "_total", "A counter of the stage that the name begins with.", labels, value);
+        out.counter(name + "_total", counter.help, labels, value);
       }
     }
   }
@@ -186,7 +189,7 @@ std::vector<MetricFamily> Runtime::metrics() const {
     const std::string& name = s.state->info().name;
     const Labels labels{{"switch", name}};
     add_totals(out, labels, s.pipelines);
-    add_drops(out, name, s.pipelines);
+    add_drops(out, name, s.state->drop_reasons(), s.pipelines);
     for (const PortInfo& port : s.state->info().ports) {
       const Labels of_port{{"switch", name}, {"port", port.name}};
       const Pipeline& owner = *s.pipelines[s.state->owner_of_port(port.index)];

@@ -91,6 +91,7 @@ std::vector<SwitchNames> Sessions::names(std::vector<pipeline::SwitchInfo>& info
       out[index].ports.push_back(port.name);
       out[index].links.push_back(port.type == "link");
     }
+    out[index].drops = &state.drop_reasons();
     for (const auto* type : state.types()) out[index].stages.push_back({type->name, type->counters});
   });
   return out;
@@ -121,7 +122,7 @@ Sessions::Preparation Sessions::prepare(const capture::Query& query, bool trace)
   std::vector<const pipeline::SwitchInfo*> pointers;
   pointers.reserve(infos.size());
   for (const auto& info : infos) pointers.push_back(&info);
-  auto filters = capture::make_filters(query, pointers);
+  auto filters = capture::make_filters(query, pointers, *made.switches.front().drops);
   made.filters = std::move(filters.by_switch);
   made.error = std::move(filters.error);
   return made;

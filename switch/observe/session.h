@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "switch/api/operator.h"
+#include "switch/api/requests.h"
 #include "switch/capture/packet_filter.h"
 #include "switch/pipeline/pipeline.h"
 
@@ -36,12 +36,13 @@ class PipelineSet {
 struct SwitchNames {
   struct Stage {
     std::string name;
-    std::vector<std::string> counters;
+    std::vector<pipeline::CounterInfo> counters;
   };
   std::string name;
   std::vector<std::string> ports;  ///< by PortIndex
   std::vector<bool> links;         ///< by PortIndex: a cable to another switch of the process
   std::vector<Stage> stages;       ///< in the order of the pipeline
+  const pipeline::DropReasons* drops = nullptr;
 
   /// "h1", or "none".
   [[nodiscard]] std::string port(pipeline::PortIndex index) const {
@@ -59,7 +60,7 @@ class Session {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  /// As Operator::read_session().
+  /// As Backend::read_session().
   [[nodiscard]] api::SessionPart read();
   void stop(const std::string& reason);
   /// Takes everything off the pipelines, so that there is nothing new to read. Like read(), and before the end of

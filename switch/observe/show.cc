@@ -136,12 +136,12 @@ std::uint64_t drops_of(const Pipelines& pipelines, std::size_t reason) {
 }
 
 template <typename Pipelines>
-ordered_json drop_rows(const Pipelines& pipelines) {
+ordered_json drop_rows(const SwitchState& state, const Pipelines& pipelines) {
   ordered_json rows = ordered_json::array();
-  for (std::size_t i = 0; i < pipeline::kDropReasonCount; ++i) {
+  for (std::size_t i = 0; i < pipeline::kDropReasonSlots; ++i) {
     const std::uint64_t sum = drops_of(pipelines, i);
     if (sum == 0) continue;
-    const auto& reason = pipeline::kDropReasons[i];
+    const auto& reason = state.drop_reasons()[i];
     rows.push_back({{"reason", reason.name},
                     {"severity", to_string(reason.severity)},
                     {"packets", sum},
@@ -150,15 +150,46 @@ ordered_json drop_rows(const Pipelines& pipelines) {
   return rows;
 }
 
+std::uint64_t drops_at(const auto& pipelines, const PortInfo& port, std::size_t reason) {
+  std::uint64_t sum = 0;
+  for (const auto& p : pipelines) sum += p->port_totals(port.index).in_dropped[reason].value();
+  return sum;
+}
+
+// A row for every reason for which packets of a port were dropped; packets that the switch made, and those that a
+// device refused, came in nowhere.
+template <typename Pipelines>
+ordered_json port_drop_rows(const SwitchState& state, const Pipelines& pipelines) {
+  ordered_json rows = ordered_json::array();
+  for (const PortInfo& port : state.info().ports) {
+    for (std::size_t i = 0; i < pipeline::kDropReasonSlots; ++i) {
+      const std::uint64_t sum = drops_at(pipelines, port, i);
+      if (sum == 0) continue;
+      const auto& reason = state.drop_reasons()[i];
+      rows.push_back({{"port", port.name},
+                      {"reason", reason.name},
+                      {"severity", to_string(reason.severity)},
+                      {"packets", sum},
+                      {"meaning", reason.text}});
+    }
+  }
+  return rows;
+}
+
 template <typename Pipelines>
 ordered_json counter_rows(const SwitchState& state, const Pipelines& pipelines) {
   ordered_json rows = ordered_json::array();
   for (std::size_t i = 0; i < state.types().size(); ++i) {
-    const auto& names = state.types()[i]->counters;
-    for (std::size_t k = 0; k < names.size(); ++k) {
+    const auto& declared = state.types()[i]->counters;
+    for (std::size_t k = 0; k < declared.size(); ++k) {
       std::uint64_t sum = 0;
       for (const auto& p : pipelines) sum += p->stage(i).counters()[k].value();
-      rows.push_back({{"stage", state.types()[i]->name}, {"counter", names[k]}, {"value", sum}});
+      rows.push_back({{"stage", state.types()[i]->name},
+                      {"counter", declared[k].name},
+                      {"value", sum},
+                      {"unit", declared[k].unit},
+                      {"kind", to_string(declared[k].kind)},
+                      {"meaning", declared[k].help}});
     }
   }
   return rows;
@@ -192,6 +223,7 @@ const std::vector<TableInfo>& own_tables() {
       {"ports", "Packets, bytes, drops and link of every port."},
       {"stages", "Packets and cycles of every stage of the pipeline."},
       {"drops", "Dropped packets by reason."},
+      {"port_drops", "Dropped packets by the port where they came in, and by reason."},
       {"counters", "Every counter of every stage."},
       {"totals", "Where packets came from and went: nothing may be missing."},
       {"workers", "What the worker cores do."},
@@ -274,10 +306,13 @@ ShowResult Runtime::config_table(const std::string& switch_name, std::size_t max
 bool Runtime::switch_rows(Switch& s, const std::string& table, std::size_t max_rows, ordered_json& rows) {
   if (table == "ports") {
     rows = port_rows(*s.state, s.pipelines, s.ports);
+    add_rates(s, rows);
+  } else if (table == "port_drops") {
+    rows = port_drop_rows(*s.state, s.pipelines);
   } else if (table == "stages") {
     rows = stage_rows(*s.state, s.pipelines);
   } else if (table == "drops") {
-    rows = drop_rows(s.pipelines);
+    rows = drop_rows(*s.state, s.pipelines);
   } else if (table == "counters") {
     rows = counter_rows(*s.state, s.pipelines);
   } else if (table == "totals") {
@@ -295,6 +330,52 @@ bool Runtime::switch_rows(Switch& s, const std::string& table, std::size_t max_r
     return stage_table_rows(s, table, max_rows, rows);
   }
   return true;
+}
+
+// The counters of the rows, with what happens now: rates of the last second, and how much of the speed that is.
+void Runtime::add_rates(const Switch& s, ordered_json& rows) const {
+  const auto rounded = [](double value) { return std::round(10 * value) / 10; };
+  for (const PortInfo& port : s.state->info().ports) {
+    ordered_json& row = rows[port.index];
+    std::uint64_t in_drops = 0;
+    for (std::size_t i = 0; i < pipeline::kDropReasonSlots; ++i) in_drops += drops_at(s.pipelines, port, i);
+    ordered_json with_rates = ordered_json::object();
+    for (auto& [key, value] : row.items()) {
+      if (key == "queue_drops") with_rates["in_drops"] = in_drops;
+      with_rates[key] = value;
+      if (key != "tx_bytes") continue;
+      const auto rate = rates_.of({s.id, port.index});
+      const auto text = [&](double PortRate::*member) {
+        return rate ? ordered_json(rounded((*rate).*member)) : nullptr;
+      };
+      with_rates["rx_pps"] = text(&PortRate::rx_pps);
+      with_rates["rx_mbps"] = text(&PortRate::rx_mbps);
+      with_rates["tx_pps"] = text(&PortRate::tx_pps);
+      with_rates["tx_mbps"] = text(&PortRate::tx_mbps);
+      const std::uint64_t speed = port.rate_mbps != 0 ? port.rate_mbps : s.ports[port.index]->speed_mbps();
+      with_rates["busy_percent"] =
+          rate && speed != 0 ? ordered_json(rounded(100 * std::max(rate->rx_mbps, rate->tx_mbps) / speed)) : nullptr;
+    }
+    row = std::move(with_rates);
+  }
+}
+
+void Runtime::sample_rates(TimeNs now) {
+  std::map<PortRates::Key, PortCounts> counts;
+  const std::shared_lock lock(switches_mutex_);
+  for (const Switch& s : switches_) {
+    for (const PortInfo& port : s.state->info().ports) {
+      PortCounts& sum = counts[{s.id, port.index}];
+      for (const auto& p : s.pipelines) {
+        const auto& t = p->port_totals(port.index);
+        sum.rx_packets += t.rx.value();
+        sum.rx_bytes += t.rx_bytes.value();
+        sum.tx_packets += t.tx.value();
+        sum.tx_bytes += t.tx_bytes.value();
+      }
+    }
+  }
+  rates_.sample(now, std::move(counts));
 }
 
 bool Runtime::stage_table_rows(Switch& s, const std::string& table, std::size_t max_rows, ordered_json& rows) {
@@ -377,8 +458,9 @@ ordered_json Runtime::counters() {
                    {"workers", worker_rows()},   {"switches", ordered_json::array()}};
   for (Switch& s : switches_) {
     ordered_json drops = ordered_json::object();
-    for (std::size_t i = 0; i < pipeline::kDropReasonCount; ++i) {
-      if (const auto sum = drops_of(s.pipelines, i); sum != 0) drops[std::string(pipeline::kDropReasons[i].name)] = sum;
+    for (std::size_t i = 0; i < pipeline::kDropReasonSlots; ++i) {
+      if (const auto sum = drops_of(s.pipelines, i); sum != 0)
+        drops[std::string(s.state->drop_reasons()[i].name)] = sum;
     }
     ordered_json counters = ordered_json::object();
     for (const auto& row : counter_rows(*s.state, s.pipelines)) {

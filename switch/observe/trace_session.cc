@@ -3,8 +3,11 @@
 #include "switch/observe/trace_session.h"
 
 #include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
 
+#include "switch/tables/next_hops.h"
+#include "switch/wire/addresses.h"
 #include "switch/wire/opcodes.h"
 #include "switch/wire/validity.h"
 
@@ -24,15 +27,63 @@ std::optional<capture::PacketFilter::Reasons> reasons_of(const std::vector<captu
   return std::nullopt;
 }
 
-// "roce RC_SEND_ONLY qp 17 psn 5, 82 bytes"
+// Source and destination of an IP packet; two empty texts of another one.
+std::pair<std::string, std::string> addresses_of(const TraceRecord& record) {
+  const wire::Parsed& parsed = record.parsed;
+  using wire::FrameKind;
+  if (parsed.kind == FrameKind::other || parsed.kind == FrameKind::mac_control || parsed.kind == FrameKind::arp)
+    return {};
+  const bool v6 = parsed.has(wire::ParsedFlag::ipv6);
+  const std::size_t bytes = v6 ? 16 : 4;
+  const std::size_t first = parsed.l3_offset + (v6 ? std::size_t{8} : std::size_t{12});
+  if (first + 2 * bytes > record.head_bytes) return {};
+  const auto text = [&](std::size_t at) {
+    const std::uint8_t* p = record.head.data() + at;
+    if (!v6) return wire::IpAddress::v4(std::uint32_t{p[0]} << 24 | p[1] << 16 | p[2] << 8 | p[3]).to_string();
+    std::array<std::uint8_t, 16> address{};
+    std::copy_n(p, address.size(), address.begin());
+    return wire::IpAddress::v6(address).to_string();
+  };
+  return {text(first), text(first + bytes)};
+}
+
+// The fields of a BTH (IBTA 9.2).
+ordered_json bth_of(const TraceRecord& record) {
+  const wire::Parsed& parsed = record.parsed;
+  const std::size_t at = parsed.l4_offset + std::size_t{8};
+  if (parsed.kind != wire::FrameKind::roce || at + 12 > record.head_bytes) return nullptr;
+  const std::uint8_t* p = record.head.data() + at;
+  ordered_json bth{{"opcode", wire::opcode_name(parsed.opcode)},
+                   {"dest_qp", parsed.dest_qp.value()},
+                   {"psn", parsed.psn.value()},
+                   {"ack_request", parsed.has(wire::ParsedFlag::ack_req)},
+                   {"solicited", parsed.has(wire::ParsedFlag::solicited)},
+                   {"pad", p[1] >> 4 & 3},
+                   {"pkey", p[2] << 8 | p[3]},
+                   {"fecn", parsed.has(wire::ParsedFlag::fecn)},
+                   {"becn", parsed.has(wire::ParsedFlag::becn)}};
+  if (parsed.syndrome != 0) bth["aeth_syndrome"] = parsed.syndrome;
+  return bth;
+}
+
+// "roce RC_SEND_ONLY qp 17 psn 5 ack_request 10.0.0.1 > 10.0.0.2, 82 bytes"
 std::string describe(const TraceRecord& record) {
   const wire::Parsed& parsed = record.parsed;
   std::string text(wire::name(parsed.kind));
   if (parsed.kind == wire::FrameKind::roce) {
     text += " " + std::string(wire::opcode_name(parsed.opcode)) + " qp " + std::to_string(parsed.dest_qp.value()) +
             " psn " + std::to_string(parsed.psn.value());
+    const ordered_json bth = bth_of(record);
+    for (const auto& [key, value] : bth.items()) {
+      if (value.is_boolean() && value.get<bool>()) text += " " + key;
+    }
   }
   if (parsed.validity != wire::Validity::ok) text += " (" + std::string(wire::name(parsed.validity)) + ")";
+  if (const auto [from, to] = addresses_of(record); !from.empty()) {
+    const bool ports = parsed.kind == wire::FrameKind::udp || parsed.kind == wire::FrameKind::tcp;
+    text += " " + from + (ports ? " port " + std::to_string(parsed.source_port) : "") + " > " + to +
+            (ports ? " port " + std::to_string(parsed.destination_port) : "");
+  }
   return text + ", " + std::to_string(record.length) + " bytes";
 }
 
@@ -81,7 +132,7 @@ std::string TraceSession::verdict_of(const TraceEvent& event, const SwitchNames&
     case TraceVerdict::forwarded:
       return "forwarded to " + port;
     case TraceVerdict::grouped:
-      return "forwarded to group " + std::to_string(event.detail);
+      return "forwarded to group " + std::to_string(event.detail & ~tables::kGroupBit);
     case TraceVerdict::held:
       return "held";
     case TraceVerdict::consumed:
@@ -93,7 +144,7 @@ std::string TraceSession::verdict_of(const TraceEvent& event, const SwitchNames&
     case TraceVerdict::queued:
       return "queued for " + port;
     case TraceVerdict::dropped:
-      return "dropped: " + std::string(pipeline::kDropReasons[event.detail].name);
+      return "dropped: " + std::string((*names.drops)[event.detail].name);
     case TraceVerdict::sent:
       return "sent to " + port;
     case TraceVerdict::lost_sight:
@@ -104,7 +155,7 @@ std::string TraceSession::verdict_of(const TraceEvent& event, const SwitchNames&
 
 std::string TraceSession::why_of(const TraceEvent& event, const SwitchNames& names) const {
   std::string why;
-  if (event.verdict == TraceVerdict::dropped) add_words(why, std::string(pipeline::kDropReasons[event.detail].text));
+  if (event.verdict == TraceVerdict::dropped) add_words(why, std::string((*names.drops)[event.detail].text));
   if (event.verdict == TraceVerdict::consumed) add_words(why, "for the switch itself");
   if (event.verdict == TraceVerdict::queued) add_words(why, std::to_string(event.detail) + " packets before it");
   if (event.verdict == TraceVerdict::sent && event.detail != 0) {
@@ -116,7 +167,7 @@ std::string TraceSession::why_of(const TraceEvent& event, const SwitchNames& nam
   std::string counted;
   const auto& counters = names.stages[event.place.stage].counters;
   for (std::size_t i = 0; i < std::min<std::size_t>(counters.size(), 64); ++i) {
-    if ((event.counted >> i & 1) != 0) counted += (counted.empty() ? "counted " : ", ") + counters[i];
+    if ((event.counted >> i & 1) != 0) counted += (counted.empty() ? "counted " : ", ") + counters[i].name;
   }
   if (!counted.empty()) add_words(why, counted);
   return why;
@@ -140,6 +191,11 @@ std::string TraceSession::line_of(const TraceRecord& record) {
   const std::uint32_t all = record.size.load(std::memory_order_acquire);
   const std::size_t kept = std::min<std::size_t>(all, TraceRecord::kEvents);
   ordered_json line{{"packet", ++packets_}, {"switch", switches_[record.origin].name}, {"what", describe(record)}};
+  if (auto [from, to] = addresses_of(record); !from.empty()) {
+    line["source"] = std::move(from);
+    line["destination"] = std::move(to);
+  }
+  if (auto bth = bth_of(record); !bth.is_null()) line["bth"] = std::move(bth);
   line["ended"] = record.state.load() == TraceRecord::State::done;
   line["steps"] = ordered_json::array();
   for (std::size_t i = 0; i < kept; ++i) line["steps"].push_back(step_of(record.events[i], record.events[0].time));

@@ -555,6 +555,9 @@ std::uint64_t Pipeline::held() const noexcept {
 
 void Pipeline::drop(TimeNs now, rte_mbuf* m, DropReason reason, Half half) noexcept {
   totals_.dropped[static_cast<std::size_t>(reason)].add(1);
+  if (const PortIndex in = meta(m).in_port; in < egress_.size()) {
+    port_totals_[in].in_dropped[static_cast<std::size_t>(reason)].add(1);
+  }
   if (tap_count_ != 0) [[unlikely]] {
     for (std::size_t i = 0; i < tap_count_; ++i) taps_[i]->dropped(now, m, reason);
   }

@@ -22,6 +22,7 @@ void carry(PortTotals& to, const PortTotals& from) noexcept {
   to.tx.carry(from.tx);
   to.tx_bytes.carry(from.tx_bytes);
   to.dropped.carry(from.dropped);
+  for (std::size_t i = 0; i < to.in_dropped.size(); ++i) to.in_dropped[i].carry(from.in_dropped[i]);
 }
 
 void carry(FlowTotals& to, const FlowTotals& from) noexcept {

@@ -116,6 +116,7 @@ void Registry::add(StageType type) {
     std::fprintf(stderr, "weft: stage '%s' is registered twice\n", type.name.c_str());
     std::abort();
   }
+  for (const DropBlock& block : type.drops) drop_reasons_.add(block);
   types_.push_back(std::move(type));
 }
 

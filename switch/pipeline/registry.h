@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "switch/config/schema/validate.h"
+#include "switch/pipeline/drop_reason.h"
 #include "switch/pipeline/stage.h"
 
 namespace weft::pipeline {
@@ -21,12 +22,15 @@ class Registry final : public config::StageSchemas {
   /// nullptr when unknown.
   [[nodiscard]] const StageType* find(std::string_view name) const noexcept;
   [[nodiscard]] const std::vector<StageType>& types() const noexcept { return types_; }
+  /// Why stages of these types, and the engine, may drop.
+  [[nodiscard]] const DropReasons& drop_reasons() const noexcept { return drop_reasons_; }
   /// Names of all types, in the order of add().
   [[nodiscard]] std::vector<std::string> names() const override;
   [[nodiscard]] const config::Schema* options_of(std::string_view stage) const noexcept override;
 
  private:
   std::vector<StageType> types_;
+  DropReasons drop_reasons_;
 };
 
 /// Checks the order of a pipeline: every need is provided by an earlier stage, no stage stands twice, and what

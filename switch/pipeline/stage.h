@@ -18,9 +18,11 @@
 #include "switch/base/counters.h"
 #include "switch/config/schema/schema.h"
 #include "switch/pipeline/context.h"
+#include "switch/pipeline/counter_info.h"
 #include "switch/pipeline/links.h"
 #include "switch/pipeline/owner_table.h"
 #include "switch/pipeline/port_map.h"
+#include "switch/pipeline/stage_command.h"
 #include "switch/pipeline/steer.h"
 #include "switch/pipeline/switch_info.h"
 
@@ -220,7 +222,8 @@ struct StageType {
   /// What the values of the options ask of the pipeline. May be empty.
   std::function<std::vector<OptionOrder>(const config::Value& options)> option_order{};
   config::Schema options;
-  std::vector<std::string> counters{};  ///< names of Stage::counters()
+  std::vector<CounterInfo> counters{};  ///< of Stage::counters()
+  std::vector<DropBlock> drops{};       ///< reasons to drop that are not the engine's, of this and what it uses
   /// Instances depend on more than their options: a reload that changes their switch makes new ones, which adopt().
   /// False: a reload keeps the instances, with all that they know, unless the options change and update is empty.
   bool depends_on_switch = true;
@@ -232,6 +235,8 @@ struct StageType {
   std::function<OptionChange(const config::Value& options, const SwitchInfo& info,
                              const std::vector<std::string>& words, std::uint16_t workers)>
       set{};
+  /// Verbs besides `set`, which `set` above makes one.
+  std::vector<StageCommand> commands{};
   /// Called once per switch before any make(); may be empty.
   std::function<std::unique_ptr<StageShared>(const StageBuild&)> make_shared{};
   std::function<std::unique_ptr<Stage>(const StageBuild&, StageShared*)> make;

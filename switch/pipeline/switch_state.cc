@@ -11,7 +11,8 @@ namespace weft::pipeline {
 
 SwitchState::SwitchState(const Registry& registry, SwitchInfo info, std::vector<std::uint16_t> port_owner,
                          std::uint16_t workers, SteerMode steer, const SwitchState* previous)
-    : info_(std::move(info)),
+    : drop_reasons_(registry.drop_reasons()),
+      info_(std::move(info)),
       links_(info_.ports.size()),
       workers_(workers),
       port_owner_(std::move(port_owner)),

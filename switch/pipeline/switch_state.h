@@ -38,6 +38,8 @@ class SwitchState {
               SteerMode steer = SteerMode::ip_pair, const SwitchState* previous = nullptr);
 
   [[nodiscard]] const SwitchInfo& info() const noexcept { return info_; }
+  /// Of the registry that the stages come from.
+  [[nodiscard]] const DropReasons& drop_reasons() const noexcept { return drop_reasons_; }
   [[nodiscard]] std::uint16_t workers() const noexcept { return workers_; }
   [[nodiscard]] std::uint16_t owner_of_port(PortIndex port) const noexcept { return port_owner_[port]; }
 
@@ -123,6 +125,7 @@ class SwitchState {
   [[nodiscard]] std::vector<PathSet> path_sets() const;
   [[nodiscard]] std::string why_not(const PathSet& set, std::span<const PathChange> changes) const;
 
+  const DropReasons& drop_reasons_;
   SwitchInfo info_;
   Links links_;
   std::uint16_t workers_;

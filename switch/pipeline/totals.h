@@ -19,9 +19,9 @@ struct alignas(64) FlowTotals {
   Counter generated;   ///< packets that the switch itself made (ARP, ICMP, CNP, NACK)
   Counter replicated;  ///< copies made for flooding and duplication
   Counter tx, tx_bytes;
-  Counter consumed;               ///< packets whose destination was the switch itself
-  Counter handed_in, handed_out;  ///< through rings between this switch's workers
-  std::array<Counter, kDropReasonCount> dropped;
+  Counter consumed;                               ///< packets whose destination was the switch itself
+  Counter handed_in, handed_out;                  ///< through rings between this switch's workers
+  std::array<Counter, kDropReasonSlots> dropped;  ///< by DropReason
 
   /// Packets dropped for any reason.
   [[nodiscard]] std::uint64_t all_dropped() const noexcept {
@@ -40,9 +40,11 @@ struct StageTotals {
   Counter cycles;  ///< TSC cycles, 0 where the host of the pipeline does not meter
 };
 
-/// Per port, kept by the port's owner (tx) and by the worker that received (rx).
+/// Per port, kept by the port's owner (tx, and what is dropped at its queue) and by the workers that its packets meet.
 struct alignas(64) PortTotals {
-  Counter rx, rx_bytes, tx, tx_bytes, dropped;
+  Counter rx, rx_bytes, tx, tx_bytes;
+  Counter dropped;                                   ///< at the port's egress queue
+  std::array<Counter, kDropReasonSlots> in_dropped;  ///< packets that came in here, wherever dropped, by DropReason
 };
 
 }  // namespace weft::pipeline

@@ -10,7 +10,7 @@
 
 #include "switch/config/config_schema.h"
 #include "switch/config/schema/suggest.h"
-#include "switch/runtime/operation.h"
+#include "switch/runtime/commands.h"
 
 namespace weft {
 namespace {
@@ -63,7 +63,7 @@ std::string text_of(const PortChange& change) {
 
 }  // namespace
 
-std::string Runtime::Operation::change_port(Switch& s, pipeline::PortIndex port, const PortChange& change) {
+std::string Runtime::Commands::change_port(Switch& s, pipeline::PortIndex port, const PortChange& change) {
   const PortInfo& info = s.state->info().ports[port];
   if (change.link_up) {
     if (auto error = s.ports[port]->shut(ports::ShutBy::command, !*change.link_up); !error.empty()) return error;
@@ -82,7 +82,7 @@ std::string Runtime::Operation::change_port(Switch& s, pipeline::PortIndex port,
   return "";
 }
 
-Outcome Runtime::Operation::set_port(const api::SetRequest& request) {
+Outcome Runtime::Commands::set_port(const api::SetRequest& request) {
   constexpr const char* kUsage =
       "port takes a name and what changes: port p1 link=down, port p1 rate_mbps=1000 delay_ns=0";
   if (request.words.size() < 2) return Outcome::refused(kUsage);
@@ -95,23 +95,25 @@ Outcome Runtime::Operation::set_port(const api::SetRequest& request) {
   const std::lock_guard switches_lock(runtime_.switches_mutex_);
   const FoundPort port = find_port(request.switch_name, request.words[0]);
   if (!port.error.empty()) return Outcome::refused(port.error);
-  const std::string name = port.of->state->info().name + "/" + request.words[0];
+  const pipeline::SwitchInfo& info = port.of->state->info();
+  const std::string name = info.name + "/" + info.ports[port.index].name;
   if (auto error = change_port(*port.of, port.index, change); !error.empty())
     return Outcome::refused(name + ": " + error);
   return {name + ": " + text_of(change), ""};
 }
 
-Runtime::Operation::FoundPort Runtime::Operation::find_port(const std::string& switch_name, const std::string& name) {
+Runtime::Commands::FoundPort Runtime::Commands::find_port(const std::string& switch_name, const std::string& name) {
   FoundPort found;
   std::vector<std::string> known;
   for (Switch& s : runtime_.switches_) {
     const pipeline::SwitchInfo& info = s.state->info();
     if (!switch_name.empty() && info.name != switch_name) continue;
     for (const PortInfo& port : info.ports) {
-      known.push_back(port.name);
-      if (port.name != name) continue;
+      const std::string whole = info.name + "/" + port.name;
+      known.push_back(switch_name.empty() && runtime_.switches_.size() > 1 ? whole : port.name);
+      if (port.name != name && whole != name) continue;
       if (found.of != nullptr) {
-        found.error = "several switches have a port " + quote(name) + "; say which one with --switch";
+        found.error = "several switches have a port " + quote(name) + "; say which one: SWITCH/" + name;
         return found;
       }
       found.of = &s;
@@ -123,7 +125,7 @@ Runtime::Operation::FoundPort Runtime::Operation::find_port(const std::string& s
 }
 
 // All ports at once, so that a controller can exchange one path for another.
-Outcome Runtime::Operation::set_paths(const api::SetRequest& request) {
+Outcome Runtime::Commands::set_paths(const api::SetRequest& request) {
   constexpr const char* kUsage = "paths takes what happens to which ports: paths exclude s1 s2, paths include s1";
   const std::lock_guard lock(set_mutex_);
   const std::lock_guard switches_lock(runtime_.switches_mutex_);
@@ -153,12 +155,12 @@ Outcome Runtime::Operation::set_paths(const api::SetRequest& request) {
   return {name + done, ""};
 }
 
-void Runtime::Operation::start_faults() {
+void Runtime::Commands::start_faults() {
   const std::lock_guard lock(alarm_mutex_);
   alarm_ = std::make_unique<Alarm>([this] { return now(); }, [this](TimeNs now) { return run_faults(now); });
 }
 
-void Runtime::Operation::stop_faults() {
+void Runtime::Commands::stop_faults() {
   std::unique_ptr<Alarm> ends;
   {
     const std::lock_guard lock(alarm_mutex_);
@@ -166,13 +168,13 @@ void Runtime::Operation::stop_faults() {
   }
 }
 
-void Runtime::Operation::faults_changed() {
+void Runtime::Commands::faults_changed() {
   const std::lock_guard lock(alarm_mutex_);
   if (alarm_) alarm_->call_now();
 }
 
 // As the simulator does: in the order of their times, over all switches.
-TimeNs Runtime::Operation::run_faults(TimeNs now) {
+TimeNs Runtime::Commands::run_faults(TimeNs now) {
   const TimeNs until = now - runtime_.started_ + 1;
   const std::lock_guard lock(set_mutex_);
   // Changes need it, and a reload may put other faults in the place of these until it is held.
@@ -190,7 +192,7 @@ TimeNs Runtime::Operation::run_faults(TimeNs now) {
   return next == kNever ? kNever : runtime_.started_ + next;
 }
 
-void Runtime::Operation::make_fault(Switch& s, const pipeline::FaultInfo& fault) {
+void Runtime::Commands::make_fault(Switch& s, const pipeline::FaultInfo& fault) {
   const std::string name = s.state->info().name + "/" + s.state->info().ports[fault.port].name;
   if (const auto error = change_port(s, fault.port, fault.change); !error.empty()) {
     spdlog::error("{}: scheduled change failed: {}", name, error);

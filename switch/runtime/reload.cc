@@ -12,8 +12,8 @@
 #include <set>
 
 #include "switch/config/diff.h"
+#include "switch/runtime/commands.h"
 #include "switch/runtime/log.h"
-#include "switch/runtime/operation.h"
 #include "switch/runtime/runtime.h"
 
 namespace weft {
@@ -234,7 +234,7 @@ std::string Runtime::plan_ports(const Config& next, std::vector<Plan>& plans) {
   for (const SwitchInfo& info : next.switches) {
     Plan& plan = plans.emplace_back();
     plan.info = info;
-    operation_->keep_settings(plan.info);
+    commands_->keep_settings(plan.info);
     plan.ports.resize(info.ports.size());
     for (const PortInfo& port : info.ports) plan.owners.push_back(default_owner(info, port.index));
     const auto old = std::find_if(switches_.begin(), switches_.end(),
@@ -319,7 +319,7 @@ void Runtime::exchange(Config& next, std::vector<Plan>& plans) {
     std::unique_lock<std::mutex> no_sessions;
     const bool all_stay = plans.size() == switches_.size() &&
                           std::none_of(plans.begin(), plans.end(), [](const Plan& plan) { return plan.changed; });
-    if (!all_stay) no_sessions = operation_->begin_reload();
+    if (!all_stay) no_sessions = commands_->begin_reload();
     const std::unique_lock lock(switches_mutex_);
     const std::lock_guard running_lock(running_mutex_);
     for (auto& worker : workers_) worker->ask_to_pause();
@@ -341,8 +341,8 @@ void Runtime::exchange(Config& next, std::vector<Plan>& plans) {
     for (Plan& plan : plans) running.push_back(std::move(plan.changed ? plan.made : *plan.old));
     switches_.swap(running);
     config_ = std::move(next);
-    operation_->faults_changed();
-    operation_->forget_settings();
+    commands_->faults_changed();
+    commands_->forget_settings();
     spdlog::debug("reload: the workers stood still for {} us", took / 1000);
   }
 }

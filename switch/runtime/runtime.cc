@@ -14,7 +14,7 @@
 #include "switch/config/qos_speed.h"
 #include "switch/ports/link_port.h"
 #include "switch/ports/netdev.h"
-#include "switch/runtime/operation.h"
+#include "switch/runtime/commands.h"
 
 namespace weft {
 namespace {
@@ -59,12 +59,12 @@ Runtime::Runtime(const pipeline::Registry& registry, config::Config config, std:
       lcores_(eal.worker_lcores),
       started_(clock_.now()),
       link_log_(kLinkMessages, kLinkMessagesNs),
-      operation_(std::make_unique<Operation>(*this)) {
+      commands_(std::make_unique<Commands>(*this)) {
   error = build(eal);
 }
 
 Runtime::~Runtime() {
-  operation_.reset();
+  commands_.reset();
   if (running_) stop_workers();
 }
 
@@ -188,6 +188,7 @@ Runtime::Switch Runtime::build_switch(pipeline::SwitchInfo info, const config::V
     }
   }
   Switch made;
+  made.id = ++switches_made_;
   made.ports = std::move(opened);
   made.state = std::make_unique<pipeline::SwitchState>(registry_, std::move(info), std::move(owners), workers,
                                                        config_.steer, previous ? previous->state.get() : nullptr);
@@ -394,7 +395,7 @@ void Runtime::run(const Limits& limits) {
   TimeNs next_links = 0;
   TimeNs next_housekeeping = 0;
   if (limits.exit_on_eof) warn_of_endless_inputs();
-  operation_->start_faults();
+  commands_->start_faults();
   while (!limits.stop->load()) {
     if (limits.reload != nullptr && limits.reload->exchange(false)) {
       if (limits.manager != nullptr) limits.manager->reloading();
@@ -411,15 +412,16 @@ void Runtime::run(const Limits& limits) {
     }
     if (now >= next_housekeeping) {
       for (Switch& s : switches_) s.state->housekeeping(now);
+      sample_rates(now);
       next_housekeeping = now + kHousekeepingNs;
     }
     if (limits.manager != nullptr && now >= limits.manager->next_tick()) limits.manager->tick(now, health());
     if (limits.exit_on_eof && ended_and_empty()) break;
     lock.unlock();
-    operation_->expire();
+    commands_->expire();
     std::this_thread::sleep_for(kTick);
   }
-  operation_->stop_faults();
+  commands_->stop_faults();
   stopped_ = clock_.now();
   if (limits.manager != nullptr) limits.manager->stopping();
   drain();

@@ -15,6 +15,7 @@
 #include "switch/api/backend.h"
 #include "switch/config/config.h"
 #include "switch/kernel/kernel_switch.h"
+#include "switch/observe/port_rates.h"
 #include "switch/pipeline/pool.h"
 #include "switch/pipeline/registry.h"
 #include "switch/ports/link_events.h"
@@ -76,7 +77,15 @@ class Runtime : public api::Backend {
   [[nodiscard]] api::ReloadResult diff(const std::string& path) override;
   [[nodiscard]] api::ReloadResult reload() override;
   [[nodiscard]] nlohmann::ordered_json about() const override;
-  [[nodiscard]] api::Operator* operate() override;
+  [[nodiscard]] api::SessionStart start_capture(const api::CaptureRequest& request) override;
+  [[nodiscard]] api::SessionStart start_trace(const api::TraceRequest& request) override;
+  [[nodiscard]] api::SessionStart start_record(const api::RecordRequest& request) override;
+  [[nodiscard]] api::SessionPart read_session(std::uint64_t id) override;
+  [[nodiscard]] bool stop_session(std::uint64_t id) override;
+  [[nodiscard]] api::Outcome clear(const std::vector<std::string>& tables, const std::string& switch_name) override;
+  [[nodiscard]] api::Outcome set(const api::SetRequest& request) override;
+  [[nodiscard]] std::vector<api::CommandInfo> commands() const override;
+  [[nodiscard]] api::CommandResult run_command(const api::CommandRequest& request) override;
 
   /// The level of the log was given on the command line: reloads leave it alone.
   void keep_log_level() noexcept { keep_log_level_ = true; }
@@ -87,6 +96,7 @@ class Runtime : public api::Backend {
     std::vector<std::shared_ptr<ports::Port>> ports;             ///< by PortIndex
     std::vector<std::unique_ptr<pipeline::Pipeline>> pipelines;  ///< by worker
     std::unique_ptr<kernel::KernelSwitch> kernel{};              ///< nullptr without SwitchInfo::kernel
+    std::uint64_t id = 0;  ///< no other of the process has it, nor one that a reload makes of this
   };
 
   using OpenedPorts = std::vector<std::vector<std::shared_ptr<ports::Port>>>;  ///< by switch and PortIndex
@@ -141,6 +151,8 @@ class Runtime : public api::Backend {
   // Rows of a table of one switch; false when there are more than `max_rows`.
   bool switch_rows(Switch& s, const std::string& table, std::size_t max_rows, nlohmann::ordered_json& rows);
   bool stage_table_rows(Switch& s, const std::string& table, std::size_t max_rows, nlohmann::ordered_json& rows);
+  void add_rates(const Switch& s, nlohmann::ordered_json& rows) const;
+  void sample_rates(TimeNs now);
   [[nodiscard]] nlohmann::ordered_json totals_row(Switch& s);
   [[nodiscard]] nlohmann::ordered_json worker_rows() const;
   // Runs the task where it cannot meet a burst: on the worker, or here when no worker runs.
@@ -162,7 +174,9 @@ class Runtime : public api::Backend {
   bool running_ = false;
   bool outputs_complete_ = true;
   std::mutex reload_mutex_;  ///< one reload at a time; taken before switches_mutex_, and that before running_mutex_
-  bool reloads_ = false;     ///< between start() and the end of run()
+  PortRates rates_;
+  std::uint64_t switches_made_ = 0;
+  bool reloads_ = false;  ///< between start() and the end of run()
   bool keep_log_level_ = false;
   std::uint64_t retired_came_ = 0;  ///< as in inside(), of ports and switches that reloads removed
   std::uint64_t retired_left_ = 0;
@@ -172,8 +186,8 @@ class Runtime : public api::Backend {
   ports::LinkEvents link_events_;
   std::atomic<TimeNs> stopped_{0};
 
-  class Operation;
-  std::unique_ptr<Operation> operation_;
+  class Commands;
+  std::unique_ptr<Commands> commands_;
 };
 
 }  // namespace weft

@@ -29,7 +29,7 @@ LAYERS = {
     "switch/config": ("switch/base", "switch/wire", "switch/qos", "switch/pipeline", "switch/capture"),
     "switch/api": ("switch/base", "switch/wire", "switch/config", "switch/pipeline", "switch/capture"),
     # Rows and metrics are read from what runs; what runs starts the sessions that look at it.
-    "switch/observe": ("switch/base", "switch/wire", "switch/qos", "switch/pipeline", "switch/capture",
+    "switch/observe": ("switch/base", "switch/wire", "switch/qos", "switch/pipeline", "switch/tables", "switch/capture",
                        "switch/config", "switch/api", "switch/runtime"),
     "switch/runtime": ("switch",),
     "switch/main": ("switch",),
@@ -57,6 +57,9 @@ ALLOWED_CALLS = {
     ("switch/pipeline/pipeline.cc", "cycle counter"): "Measures the cycles that each stage takes; decides nothing.",
 }
 
+# Folders with stages and engines, which drop packets for the reasons that drop_reason.def files declare.
+DROPPING = ("switch", "collectives")
+
 # Folders whose every name.cc has a name_test.cc at the same place under tests/.
 MIRRORED = ("switch/wire", "switch/config/schema", "switch/pipeline", "switch/tables", "switch/stages", "switch/qos",
             "switch/capture")
@@ -64,6 +67,5 @@ MIRRORED = ("switch/wire", "switch/config/schema", "switch/pipeline", "switch/ta
 # Files of those folders that need no test of their own, and why.
 WITHOUT_TEST = {
     "switch/pipeline/stage.cc": "Aborts where a stage names a table and does not list it; nothing else.",
-    "switch/stages/stages.cc": "A list. Every file in conf/ is loaded with it.",
     "switch/stages/impair/flip.cc": "Needs packets: impair_test.cc corrupts through it, shared buffers too.",
 }

@@ -168,17 +168,17 @@ def top_level(tree, policy):
             yield f"{name}:1: does not belong to the top level"
 
 
-def drop_reasons(tree, _policy):
-    """Every drop reason can happen."""
-    definition = "switch/pipeline/drop_reason.def"
-    if definition not in tree.paths:
-        return
+def drop_reasons(tree, policy):
+    """Every drop reason can happen: the module that declares it, or one of those that share it, drops for it."""
     used = set()
-    for path in tree.cpp("switch"):
-        used.update(re.findall(r"\bDropReason::(\w+)", code_only(tree.text(path))))
-    for number, line in tree.lines(definition):
-        if (found := re.match(r"WEFT_DROP\((\w+)", line)) and found.group(1) not in used:
-            yield f"{definition}:{number}: nothing in switch/ drops for {found.group(1)}"
+    for path in tree.cpp(*policy.DROPPING):
+        used.update(re.findall(r"\b\w*Drop(?:Reason)?::(\w+)", code_only(tree.text(path))))
+    for definition in tree.paths:
+        if not definition.endswith("/drop_reason.def"):
+            continue
+        for number, line in tree.lines(definition):
+            if (found := re.match(r"WEFT_DROP\((\w+)", line)) and found.group(1) not in used:
+                yield f"{definition}:{number}: nothing drops for {found.group(1)}"
 
 
 def mirrored_tests(tree, policy):

@@ -156,6 +156,19 @@ CASES = [
         ["switch/pipeline/drop_reason.def:3"],
     ),
     (
+        "drop_reasons",
+        {"collectives/engine/drop_reason.def": CPP + 'WEFT_DROP(group_unknown, warning, "No such group.")\n'},
+        ["collectives/engine/drop_reason.def:3: nothing drops for group_unknown"],
+    ),
+    (
+        "drop_reasons",
+        {
+            "collectives/engine/drop_reason.def": CPP + 'WEFT_DROP(group_unknown, warning, "No such group.")\n',
+            "collectives/engine/inc.cc": CPP + "auto d = IncDrop::group_unknown;\n",
+        },
+        [],
+    ),
+    (
         "mirrored_tests",
         {"tests/switch/stages/l2_test.cc": None},
         ["switch/stages/l2.cc:1: has no tests/switch/stages/l2_"],

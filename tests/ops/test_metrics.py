@@ -108,12 +108,16 @@ class Metrics(unittest.TestCase):
             self.assertEqual(len(series), len(set(series)), name)
 
     def test_every_drop_reason_and_stage_counter_is_exported(self):
-        reasons = re.findall(r"^WEFT_DROP\((\w+),", read(ROOT + "/switch/pipeline/drop_reason.def"), re.M)
+        lists = [ROOT + "/switch/pipeline/drop_reason.def", *glob.glob(ROOT + "/switch/stages/*/drop_reason.def")]
+        self.assertGreater(len(lists), 5)
+        reasons = [name for path in lists for name in re.findall(r"^WEFT_DROP\((\w+),", read(path), re.M)]
         exported = {labels["reason"] for labels, _ in self.families["weft_drops_total"][2]}
         self.assertEqual(exported, set(reasons))
         for row in self.process.show("counters"):
             name = f"weft_{row['stage']}_{row['counter']}"
-            self.assertTrue(name in self.families or name + "_total" in self.families, name)
+            name += "" if row["kind"] == "gauge" else "_total"
+            kind, help_text, _ = self.families[name]
+            self.assertEqual((kind, help_text), (row["kind"], row["meaning"]), name)
 
     def test_values_are_those_that_weftctl_shows(self):
         """Between two looks of weftctl, what lies between the two numbers."""

@@ -262,7 +262,7 @@ std::uint64_t Harness::dropped_total() const {
 std::uint64_t Harness::counter(std::string_view stage, std::string_view name) const {
   const std::size_t i = position(stage);
   const auto& names = state_->types()[i]->counters;
-  const auto found = std::find(names.begin(), names.end(), name);
+  const auto found = std::find_if(names.begin(), names.end(), [&](const auto& info) { return info.name == name; });
   if (found == names.end()) throw std::out_of_range("no counter " + std::string(name));
   return pipeline_->stage(i).counters()[static_cast<std::size_t>(found - names.begin())].value();
 }

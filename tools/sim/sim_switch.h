@@ -11,6 +11,7 @@
 #include "switch/pipeline/class_queues.h"
 #include "switch/pipeline/pipeline.h"
 #include "switch/pipeline/switch_state.h"
+#include "switch/stages/nack_filter/drops.h"
 #include "tools/sim/event_queue.h"
 #include "tools/sim/link.h"
 
@@ -49,7 +50,7 @@ class SimSwitch final : public Receiver {
     void sending(TimeNs, PortIndex, rte_mbuf* const*, std::uint16_t) noexcept override {}
     void sent(std::uint16_t, std::uint16_t) noexcept override {}
     void dropped(TimeNs, const rte_mbuf* m, pipeline::DropReason reason) noexcept override {
-      if (reason != pipeline::DropReason::nack_blocked) observer_.on_lost(m);
+      if (reason != stages::NackDrop::nack_blocked) observer_.on_lost(m);
     }
 
    private:

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The weft authors
 #include "tools/sim/summary.h"
+#include "switch/stages/nack_filter/drops.h"
 
 #include <algorithm>
 #include <cmath>
@@ -84,7 +85,7 @@ QueueSums queue_sums(const Simulation& s) {
     const auto& p = sw->pipeline();
     // What nack_filter blocks is counted by it, and was not lost.
     sums.drops += p.totals().all_dropped();
-    sums.drops -= p.totals().dropped[static_cast<std::size_t>(pipeline::DropReason::nack_blocked)].value();
+    sums.drops -= p.totals().dropped[static_cast<std::size_t>(stages::NackDrop::nack_blocked)].value();
     const auto ports = static_cast<PortIndex>(p.state().info().ports.size());
     for (PortIndex port = 0; port < ports; ++port) {
       const auto* queues = p.class_queues(port);
@@ -162,10 +163,11 @@ std::string hex(std::uint64_t value) {
 
 ordered_json drops_of(const Simulation& s) {
   ordered_json drops = ordered_json::object();
-  for (std::size_t r = 0; r < pipeline::kDropReasonCount; ++r) {
+  const pipeline::DropReasons& reasons = s.switches().front()->state().drop_reasons();
+  for (std::size_t r = 0; r < pipeline::kDropReasonSlots; ++r) {
     std::uint64_t sum = 0;
     for (const auto& sw : s.switches()) sum += sw->pipeline().totals().dropped[r].value();
-    if (sum != 0) drops[std::string(pipeline::kDropReasons[r].name)] = sum;
+    if (sum != 0) drops[std::string(reasons[r].name)] = sum;
   }
   std::uint64_t lost = 0, cut = 0;
   for (const auto& link : s.links()) {
@@ -195,12 +197,12 @@ ordered_json stages_of(const Simulation& s) {
   for (const auto& sw : s.switches()) {
     const auto& types = sw->state().types();
     for (std::size_t position = 0; position < types.size(); ++position) {
-      const auto& names = types[position]->counters;
+      const auto& declared = types[position]->counters;
       const auto values = sw->pipeline().stage(position).counters();
       ordered_json& counters = stages[types[position]->name];
       if (counters.is_null()) counters = ordered_json::object();
-      for (std::size_t i = 0; i < names.size() && i < values.size(); ++i) {
-        ordered_json& sum = counters[names[i]];
+      for (std::size_t i = 0; i < declared.size() && i < values.size(); ++i) {
+        ordered_json& sum = counters[declared[i].name];
         sum = (sum.is_null() ? 0 : sum.get<std::uint64_t>()) + values[i].value();
       }
     }

@@ -22,8 +22,8 @@
 #include "switch/api/client.h"
 #include "tools/weftctl/bars.h"
 #include "tools/weftctl/format.h"
-#include "tools/weftctl/operate.h"
 #include "tools/weftctl/reload.h"
+#include "tools/weftctl/sessions.h"
 
 namespace weft::weftctl {
 namespace {
@@ -31,11 +31,14 @@ namespace {
 using Json = nlohmann::ordered_json;
 using api::CallError;
 
+constexpr unsigned kUnknownTerminal = 100;  // columns
+
 }  // namespace
 
 Screen screen_of_stdout() {
   Screen screen;
   screen.terminal = isatty(STDOUT_FILENO) == 1;
+  if (screen.terminal) screen.columns = kUnknownTerminal;
   winsize size{};
   if (screen.terminal && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) {
     screen.rows = size.ws_row;
@@ -116,13 +119,56 @@ std::string table_text(const Options& options, const std::vector<std::string>& t
   return format_table(rows, style_of(options, screen)) + note;
 }
 
+// The value of a key that names a port, or "".
+std::string port_of(const Json& row) {
+  return row.is_object() && row.contains("port") && row["port"].is_string() ? row["port"].get<std::string>() : "";
+}
+
+bool wanted_port(const Options& options, const Json& row) {
+  if (options.ports.empty()) return true;
+  const std::string port = port_of(row);
+  const std::string whole = row.value("switch", "") + "/" + port;
+  return std::any_of(options.ports.begin(), options.ports.end(),
+                     [&](const std::string& name) { return name == port || name == whole; });
+}
+
+// Settings and addresses are numbers too, but do not count anything.
+bool counts_something(const Json& row) {
+  for (const auto& [key, value] : row.items()) {
+    const bool setting = key == "mtu" || key == "worker" || key == "queue_limit" || key == "age_s" || key == "cpu";
+    if (!setting && value.is_number() && value.get<double>() != 0) return true;
+  }
+  return false;
+}
+
+// Leaves the rows that the options ask for; says in `mistake` when no row names such a port.
+void filter_rows(const Options& options, std::vector<std::string>& rows, std::string& mistake) {
+  if (options.ports.empty() && !options.nonzero) return;
+  std::vector<std::string> kept;
+  bool named = false;
+  for (auto& text : rows) {
+    const Json row = Json::parse(text, nullptr, false);
+    named = named || !port_of(row).empty();
+    if (!row.is_object() || !wanted_port(options, row)) continue;
+    if (options.nonzero && !counts_something(row)) continue;
+    kept.push_back(std::move(text));
+  }
+  if (!options.ports.empty() && !rows.empty() && !named) mistake = "the rows of this table name no port";
+  rows = std::move(kept);
+}
+
 // Asks once. Gives the text to print, or an exit status.
 int ask(const Options& options, api::Client& client, const Screen& screen, std::string& text) {
   std::vector<std::string> rows;
   api::ShowSummary summary;
-  const api::Question question{options.table, options.switch_name, options.max_rows};
+  // Drops of a port are a table of their own.
+  const std::string table = options.table == "drops" && !options.ports.empty() ? "port_drops" : options.table;
+  const api::Question question{table, options.switch_name, options.max_rows};
   const auto keep = [&rows](const std::string& row) { rows.push_back(row); };
   if (const auto error = client.show(question, keep, summary)) return fail(*error);
+  std::string mistake;
+  filter_rows(options, rows, mistake);
+  if (!mistake.empty()) return fail({CallError::Kind::refused, "--port: " + mistake});
   const bool switch_column = options.switch_column || summary.switches.size() > 1;
   text = options.json ? array_text(rows, screen) : table_text(options, rows, switch_column, screen);
   if (summary.truncated) {
@@ -165,6 +211,72 @@ int watch(const Options& options, api::Client& client) {
   }
 }
 
+int run_clear(const Options& options, api::Client& client) {
+  std::string text;
+  const RequestOptions& what = options.request;
+  if (const auto error = client.clear(what.tables, what.switch_name, text)) return fail(*error);
+  return print((options.json ? Json{{"done", text}}.dump() : text) + "\n");
+}
+
+int run_set(const Options& options, api::Client& client) {
+  std::string text;
+  if (const auto error = client.set(options.request.set, text)) return fail(*error);
+  return print((options.json ? Json{{"done", text}}.dump() : text) + "\n");
+}
+
+int run_stage(const Options& options, api::Client& client) {
+  api::ProcessInfo info;
+  if (const auto error = client.about(info)) return fail(*error);
+  api::CommandResult result;
+  if (const auto error = client.run_command(options.request.stage, result)) return fail(*error);
+  const Screen screen = screen_of_stdout();
+  if (options.json) {
+    return print(result.done.empty() ? json_text(result.rows, screen) : Json{{"done", result.done}}.dump() + "\n");
+  }
+  if (!result.done.empty()) return print(result.done + "\n");
+  std::vector<Json> rows(result.rows.begin(), result.rows.end());
+  for (Json& row : rows) {
+    if (info.switches.size() == 1) row.erase("switch");
+  }
+  return print(format_table(rows, style_of(options, screen)));
+}
+
+// "address=IP (required): which address", as the schema of the arguments has it.
+std::string argument_text(const std::string& key, const Json& schema, const Json& required) {
+  std::string text = key + "=";
+  if (schema.contains("enum")) {
+    std::string words;
+    for (const auto& word : schema["enum"]) words += (words.empty() ? "" : "|") + word.get<std::string>();
+    text += words;
+  } else {
+    text += schema.contains("type") && schema["type"].is_string() ? schema["type"].get<std::string>() : "...";
+  }
+  const bool needed = std::find(required.begin(), required.end(), key) != required.end();
+  return needed ? text : "[" + text + "]";
+}
+
+int run_commands(const Options& options, api::Client& client) {
+  std::vector<api::CommandInfo> commands;
+  if (const auto error = client.commands(commands)) return fail(*error);
+  auto rows = Json::array();
+  for (const auto& command : commands) {
+    std::string arguments;
+    if (command.arguments.contains("properties") && command.verb != "set") {
+      for (const auto& [key, schema] : command.arguments["properties"].items()) {
+        arguments += (arguments.empty() ? "" : " ") +
+                     argument_text(key, schema, command.arguments.value("required", Json::array()));
+      }
+    }
+    rows.push_back({{"stage", command.stage},
+                    {"verb", command.verb},
+                    {"arguments", options.json ? command.arguments : Json(arguments)},
+                    {"summary", command.summary}});
+  }
+  const Screen screen = screen_of_stdout();
+  return print(options.json ? json_text(rows, screen)
+                            : format_table(rows.get<std::vector<Json>>(), style_of(options, screen)));
+}
+
 int run_show(const Options& options, api::Client& client) {
   if (options.interval_s) return watch(options, client);
   std::string text;
@@ -181,7 +293,11 @@ std::optional<CallError> connect(const Options& options, api::Client& client) {
 }
 
 int run(const Options& options) {
-  if (options.command == Command::operate) return run_operate(options);
+  using Request = RequestOptions::Command;
+  const Request request = options.request.command;
+  if (request == Request::capture || request == Request::trace || request == Request::record) {
+    return run_session(options);
+  }
   api::Client client;
   if (const auto error = connect(options, client)) return fail(*error);
   switch (options.command) {
@@ -189,15 +305,19 @@ int run(const Options& options) {
       return run_about(options, client);
     case Command::tables:
       return run_tables(options, client);
+    case Command::commands:
+      return run_commands(options, client);
     case Command::show:
       return run_show(options, client);
     case Command::diff:
       return run_diff(options, client);
     case Command::reload:
       return run_reload(options, client);
-    default:
-      return kExitUsage;
+    case Command::request:
+      break;
   }
+  if (request == Request::clear) return run_clear(options, client);
+  return request == Request::set ? run_set(options, client) : run_stage(options, client);
 }
 
 }  // namespace weft::weftctl

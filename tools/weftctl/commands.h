@@ -26,8 +26,8 @@ namespace weft::weftctl {
 /// Where the answer goes.
 struct Screen {
   bool terminal = false;
-  unsigned rows = 0;       ///< 0: unknown
-  unsigned columns = 100;  ///< as without a terminal
+  unsigned rows = 0;     ///< 0: unknown
+  unsigned columns = 0;  ///< 0: no limit, as without a terminal
 };
 [[nodiscard]] Screen screen_of_stdout();
 /// Says why there is no answer; returns the exit status.

@@ -7,9 +7,10 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "switch/config/tls_files.h"
-#include "tools/weftctl/operate_options.h"
+#include "tools/weftctl/request_options.h"
 
 namespace weft::weftctl {
 
@@ -23,7 +24,7 @@ enum ExitStatus : int {
   kExitUnreachable = 3,  ///< nobody answers on the socket
 };
 
-enum class Command : std::uint8_t { about, tables, show, diff, reload, operate };
+enum class Command : std::uint8_t { about, tables, commands, show, diff, reload, request };
 
 /// A valid command line.
 struct Options {
@@ -33,15 +34,18 @@ struct Options {
   config::TlsFiles files;  ///< what to show and what to accept there
   bool json = false;
   double timeout_s = 30;            ///< for one answer
-  std::optional<unsigned> columns;  ///< width of tables; absent: the terminal's, 100 without one; 0: no limit
+  std::optional<unsigned> columns;  ///< width of tables; absent: the terminal's; 0: no limit
   bool thousands = false;
   std::string table;                 ///< show
+  std::string lookup;                ///< show route: an address
   std::string file;                  ///< diff
   std::string switch_name;           ///< show; empty: all
   bool switch_column = false;        ///< show: also when there is only one switch
   std::uint64_t max_rows = 0;        ///< show; 0: all
+  std::vector<std::string> ports;    ///< show: rows of these ports; empty: all
+  bool nonzero = false;              ///< show: only rows that count something
   std::optional<double> interval_s;  ///< show: again and again
-  OperateOptions operate;            ///< capture, trace, clear, set
+  RequestOptions request;            ///< which request, and what it asks
 };
 
 /// Reads the command line. When there is nothing to run (a mistake, --help, --version), prints what there is to say and

@@ -78,7 +78,7 @@ _weftctl() {
       if [[ $word == -* ]]; then
         words="--help --socket --address --cert --key --ca --json --columns --thousands --timeout"
         [[ -z $command ]] && words+=" --version"
-        [[ $command == show ]] && words+=" --switch --max-rows --watch --switch-column"
+        [[ $command == show ]] && words+=" --port --nonzero --switch --max-rows --watch --switch-column"
         [[ $command == clear || $command == set ]] && words+=" --switch"
         [[ $command == capture || $command == trace ]] &&
           words+=" --switch --port --drop --qp --opcode --psn --duration-s --count"
@@ -86,7 +86,7 @@ _weftctl() {
           words+=" --write --svg --switch --port --queue --rate-hz --count --duration-s --buffer-mib"
         [[ $command == capture ]] && words+=" --write --rx --tx --max-bytes --snaplen --buffer-mib"
       elif [[ -z $command ]]; then
-        words="about capture clear diff record reload set show tables trace"
+        words="about capture clear command commands diff record reload set show tables trace"
       elif [[ $command == show && -z $table ]]; then
         words=$(_weftctl_ask tables | awk 'NR > 1 { print $1 }')
       elif [[ $command == clear ]]; then

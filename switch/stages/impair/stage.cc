@@ -8,6 +8,7 @@
 
 #include "switch/pipeline/egress_queue.h"
 #include "switch/stages/impair/config.h"
+#include "switch/stages/impair/drops.h"
 #include "switch/stages/impair/flip.h"
 #include "switch/stages/impair/set.h"
 #include "switch/wire/parse.h"
@@ -77,11 +78,11 @@ rte_mbuf* ImpairStage::carry_out_one(Context& context, rte_mbuf* m, ImpairStep s
         return m;
       case What::lose:
         count(ImpairCounter::lost);
-        context.drop(m, DropReason::impair_loss);
+        context.drop(m, ImpairDrop::impair_loss);
         return nullptr;
       case What::limit:
         count(ImpairCounter::limited);
-        context.drop(m, DropReason::impair_rate);
+        context.drop(m, ImpairDrop::impair_rate);
         return nullptr;
       case What::hold:
         hold(context, m, step);
@@ -118,7 +119,7 @@ void ImpairStage::duplicate(Context& context, rte_mbuf* m, ImpairPlace at, Copie
 
 void ImpairStage::hold(Context& context, rte_mbuf* m, const ImpairStep& step) noexcept {
   if (!queue_.push(step.until, {m, step.next, generation_})) {
-    context.drop(m, DropReason::impair_queue_full);
+    context.drop(m, ImpairDrop::impair_queue_full);
     return;
   }
   pipeline::meta(m).time = step.until;
@@ -205,7 +206,12 @@ pipeline::StageType impair_stage_type() {
   type.holds_packets = true;
   type.option_order = impair_order;
   type.options = impair_options();
-  type.counters = {"lost", "limited", "corrupted", "duplicated", "delayed", "reordered", "not_duplicated"};
+  type.counters = {
+#define WEFT_COUNTER(name, unit, kind, text) {#name, unit, pipeline::CounterKind::kind, text},
+#include "switch/stages/impair/counters.def"
+#undef WEFT_COUNTER
+  };
+  type.drops = {ImpairDrop::block()};
   type.check = check_impair_options;
   type.set = set_impair;
   type.make = [](const pipeline::StageBuild& build, pipeline::StageShared*) {

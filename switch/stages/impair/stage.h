@@ -18,13 +18,9 @@ namespace weft::stages {
 
 /// Order of the counters of the `impair` stage, over all rules.
 enum class ImpairCounter : std::uint8_t {
-  lost,
-  limited,
-  corrupted,
-  duplicated,
-  delayed,
-  reordered,
-  not_duplicated,  ///< copies that were not made: no packet buffer was left, or one packet made too many
+#define WEFT_COUNTER(name, unit, kind, text) name,
+#include "switch/stages/impair/counters.def"
+#undef WEFT_COUNTER
   count_,
 };
 

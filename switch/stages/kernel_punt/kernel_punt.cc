@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "switch/stages/kernel_punt/drops.h"
+
 namespace weft::stages {
 
 using pipeline::Batch;
@@ -73,11 +75,11 @@ void L3Kernel::punt(Context& context, Batch& batch, std::uint16_t i) noexcept {
   Lane& lane = lanes_[context.worker];
   if (!allowed(lane.buckets[port], context.now)) {
     counters_[port].over_rate.fetch_add(1, std::memory_order_relaxed);
-    return context.drop(batch, i, DropReason::kernel_rate);
+    return context.drop(batch, i, KernelDrop::kernel_rate);
   }
   if (lane.up.size() >= kMostWaiting) {
     counters_[port].queue_full.fetch_add(1, std::memory_order_relaxed);
-    return context.drop(batch, i, DropReason::kernel_queue_full);
+    return context.drop(batch, i, KernelDrop::kernel_queue_full);
   }
   // Consumed here, and alive until the thread has written it.
   rte_pktmbuf_refcnt_update(m, 1);

@@ -9,6 +9,9 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "switch/stages/kernel_punt/drops.h"
+#include "switch/stages/l2/drops.h"
+
 namespace weft::stages {
 namespace {
 
@@ -276,10 +279,10 @@ L2Stage::Classified L2Stage::classify(const PacketMeta& pm) const noexcept {
   const std::uint16_t tag_vid = pm.parsed.vlan_tci & 0xfff;
   const bool tagged = pm.parsed.has(ParsedFlag::vlan_tagged) && tag_vid != 0;  // VID 0 is a priority tag
   if (!tagged) [[likely]]
-    return {access.native, access.native == kNoVid, DropReason::vlan_untagged_on_trunk};
+    return {access.native, access.native == kNoVid, L2Drop::vlan_untagged_on_trunk};
   if (vlans_.port(pm.in_port).allowed[tag_vid]) return {tag_vid, false, DropReason::vlan_unknown};
   if (!vlans_.exists(tag_vid)) return {tag_vid, true, DropReason::vlan_unknown};
-  return {tag_vid, true, access.trunk ? DropReason::vlan_not_allowed : DropReason::vlan_tagged_on_access};
+  return {tag_vid, true, access.trunk ? DropReason::vlan_not_allowed : L2Drop::vlan_tagged_on_access};
 }
 
 void L2Stage::ingress(Context& context, Batch& batch) {
@@ -336,7 +339,7 @@ PortIndex L2Stage::look_up(Context& context, Batch& batch, std::uint16_t i, std:
   if (out == pipeline::kNoPort) {
     flood(context, batch, i, macs.destination, vid);
   } else if (out == in_port) {
-    context.drop(batch, i, DropReason::same_port);
+    context.drop(batch, i, L2Drop::same_port);
   } else {
     return out;
   }
@@ -363,8 +366,8 @@ void L2Stage::flood(Context& context, Batch& batch, std::uint16_t i, std::uint64
                     std::uint16_t vid) noexcept {
   rte_mbuf* m = batch.packet[i];
   const PortIndex in_port = pipeline::meta(m).in_port;
-  if (is_link_local(destination) && !forward_link_local_) return context.drop(batch, i, DropReason::link_local);
-  if (!storm_[in_port].allow(context.now)) return context.drop(batch, i, DropReason::storm_limit);
+  if (is_link_local(destination) && !forward_link_local_) return context.drop(batch, i, L2Drop::link_local);
+  if (!storm_[in_port].allow(context.now)) return context.drop(batch, i, L2Drop::storm_limit);
 
   // The packet itself leaves through the first port, copies through the others.
   PortIndex first = pipeline::kNoPort;
@@ -383,7 +386,7 @@ void L2Stage::flood(Context& context, Batch& batch, std::uint16_t i, std::uint64
       context.drop(copy, DropReason::no_headroom);
     }
   }
-  if (first == pipeline::kNoPort) return context.drop(batch, i, DropReason::no_flood_port);
+  if (first == pipeline::kNoPort) return context.drop(batch, i, L2Drop::no_flood_port);
   add((destination >> 40 & 1) != 0 ? L2Counter::flooded_multicast : L2Counter::flooded_unknown);
   if (!leave_through(m, first, vid)) context.drop(batch, i, DropReason::no_headroom);
 }
@@ -485,7 +488,12 @@ pipeline::StageType l2_stage_type() {
   type.needs = {"parsed"};
   type.provides = {"forward"};
   type.options = l2_options();
-  type.counters = {"learned", "moved", "fdb_full", "flooded_unknown", "flooded_multicast", "flood_incomplete"};
+  type.counters = {
+#define WEFT_COUNTER(name, unit, kind, text) {#name, unit, pipeline::CounterKind::kind, text},
+#include "switch/stages/l2/counters.def"
+#undef WEFT_COUNTER
+  };
+  type.drops = {L2Drop::block(), KernelDrop::block()};
   type.make_shared = [](const pipeline::StageBuild& build) { return std::make_unique<L2Shared>(build); };
   type.make = [](const pipeline::StageBuild& build, pipeline::StageShared* shared) {
     return std::make_unique<L2Stage>(build, dynamic_cast<L2Shared&>(*shared));

@@ -36,12 +36,9 @@ class L2Shared : public pipeline::StageShared {
 
 /// Order of the counters of the `l2` stage.
 enum class L2Counter : std::uint8_t {
-  learned,            ///< source addresses added to the table
-  moved,              ///< source addresses seen on another port than before
-  fdb_full,           ///< source addresses that found no room; their traffic is flooded
-  flooded_unknown,    ///< packets to unknown unicast addresses that were flooded
-  flooded_multicast,  ///< broadcast and multicast packets that were flooded
-  flood_incomplete,   ///< copies that were not made because no packet buffer was left
+#define WEFT_COUNTER(name, unit, kind, text) name,
+#include "switch/stages/l2/counters.def"
+#undef WEFT_COUNTER
   count_,
 };
 

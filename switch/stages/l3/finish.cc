@@ -2,6 +2,8 @@
 // Copyright The weft authors
 #include "switch/stages/l3/finish.h"
 
+#include "switch/stages/l3/drops.h"
+
 namespace weft::stages {
 
 using pipeline::Batch;
@@ -74,7 +76,7 @@ void L3Finish::forward_slow(Context& context, Batch& batch, std::uint16_t i, con
                             L3Resolver::Index neighbour) noexcept {
   rte_mbuf* m = batch.packet[i];
   const wire::Parsed& parsed = pipeline::meta(m).parsed;
-  if (parsed.ttl <= 1) return refuse(context, batch, i, DropReason::ttl_exceeded, IcmpError::time_exceeded);
+  if (parsed.ttl <= 1) return refuse(context, batch, i, L3Drop::ttl_exceeded, IcmpError::time_exceeded);
   // weft does not fragment, so the sender is told even if it did not ask for it with the DF bit.
   if (parsed.l3_length > hop.mtu_bytes) {
     return refuse(context, batch, i, DropReason::egress_mtu, IcmpError::too_big, hop.mtu_bytes);
@@ -91,7 +93,7 @@ void L3Finish::forward_slow(Context& context, Batch& batch, std::uint16_t i, con
   }
   if (whom.index == table.nobody()) {
     counters_.add(L3Counter::neighbours_full);
-    return refuse(context, batch, i, DropReason::neighbour_unresolved, IcmpError::host_unreachable);
+    return refuse(context, batch, i, L3Drop::neighbour_unresolved, IcmpError::host_unreachable);
   }
   const NeighbourWord word = table.word(whom.index);
   if (word.usable() && !resolver_.waits(whom.index)) {
@@ -99,7 +101,7 @@ void L3Finish::forward_slow(Context& context, Batch& batch, std::uint16_t i, con
     if (!word.settled() && table.begin_probe(whom.index, context.now)) resolver_.probe(context, whom);
     return;
   }
-  if (!resolver_.hold(context, whom, m)) return context.drop(batch, i, DropReason::neighbour_queue_full);
+  if (!resolver_.hold(context, whom, m)) return context.drop(batch, i, L3Drop::neighbour_queue_full);
   batch.remove(i);
 }
 
@@ -124,7 +126,7 @@ void L3Finish::resolved(Context& context, rte_mbuf* m, PortIndex port, Neighbour
 
 void L3Finish::failed(Context& context, rte_mbuf* m) noexcept {
   icmp_.send(context, m, IcmpError::host_unreachable);
-  context.drop(m, DropReason::neighbour_unresolved);
+  context.drop(m, L3Drop::neighbour_unresolved);
 }
 
 }  // namespace weft::stages

@@ -4,6 +4,7 @@
 // The rare packets of routing: everything that is not an ordinary packet to another host.
 #include <cstring>
 
+#include "switch/stages/l3/drops.h"
 #include "switch/stages/l3/stage.h"
 
 namespace weft::stages {
@@ -76,7 +77,7 @@ void L3Stage::receive(Context& context, Batch& batch, std::uint16_t i) noexcept 
   const wire::MacAddress& destination = header_at<wire::EthernetHeader>(pipeline::frame(m)).destination;
   const bool link_multicast = from_outside && destination.is_multicast();
   if (from_outside && !link_multicast && destination != interfaces_[pm.in_port].mac) {
-    return context.drop(batch, i, DropReason::not_for_router);
+    return context.drop(batch, i, L3Drop::not_for_router);
   }
   if (kernel_ != nullptr && from_outside && is_for_kernel(m)) return kernel_->punt(context, batch, i);
   switch (pm.parsed.kind) {
@@ -84,7 +85,7 @@ void L3Stage::receive(Context& context, Batch& batch, std::uint16_t i) noexcept 
       return from_outside ? local_.arp(context, batch, i) : context.consume(batch, i);
     case FrameKind::other:
     case FrameKind::mac_control:
-      return context.drop(batch, i, DropReason::unknown_ethertype);
+      return context.drop(batch, i, L3Drop::unknown_ethertype);
     default:
       return receive_ip(context, batch, i, link_multicast);
   }
@@ -92,10 +93,10 @@ void L3Stage::receive(Context& context, Batch& batch, std::uint16_t i) noexcept 
 
 void L3Stage::receive_ip(Context& context, Batch& batch, std::uint16_t i, bool link_multicast) noexcept {
   const PacketMeta& pm = pipeline::meta(batch.packet[i]);
-  if (pm.parsed.l4_offset == 0) return context.drop(batch, i, DropReason::ip_malformed);
+  if (pm.parsed.l4_offset == 0) return context.drop(batch, i, L3Drop::ip_malformed);
   if (pm.parsed.has(ParsedFlag::ipv6)) return receive_v6(context, batch, i, link_multicast);
   const auto& ip = header_at<wire::Ipv4Header>(pipeline::frame(batch.packet[i]) + pm.parsed.l3_offset);
-  if (!wire::ipv4_checksum_ok(ip)) return context.drop(batch, i, DropReason::ip_checksum);
+  if (!wire::ipv4_checksum_ok(ip)) return context.drop(batch, i, L3Drop::ip_checksum);
   receive_v4(context, batch, i, link_multicast);
 }
 
@@ -103,24 +104,24 @@ void L3Stage::receive_ip(Context& context, Batch& batch, std::uint16_t i, bool l
 void L3Stage::receive_v4(Context& context, Batch& batch, std::uint16_t i, bool link_multicast) noexcept {
   const auto in_port = pipeline::meta(batch.packet[i]).in_port;
   const IpEnds ends = ip_ends(batch.packet[i]);
-  if (ends.source.is_multicast()) return context.drop(batch, i, DropReason::ip_source);
+  if (ends.source.is_multicast()) return context.drop(batch, i, L3Drop::ip_source);
   // A host without an address sends from 0.0.0.0, to all.
   const bool all = ends.destination == kLimitedBroadcast || ends.destination == kAllHosts;
   if (is_impossible(ends.source) && !(all && ends.source.is_unspecified())) {
-    return context.drop(batch, i, DropReason::ip_source);
+    return context.drop(batch, i, L3Drop::ip_source);
   }
   if (all) return deliver(context, batch, i);
   if (ends.destination.is_multicast() || is_impossible(ends.destination)) {
-    return context.drop(batch, i, DropReason::ip_destination);
+    return context.drop(batch, i, L3Drop::ip_destination);
   }
   if (link_multicast) {
     // RFC 1122 3.3.6: whoever sends to all on the link must say so in the IP header too.
-    if (!interfaces_.is_broadcast(in_port, ends.destination)) return context.drop(batch, i, DropReason::not_for_router);
+    if (!interfaces_.is_broadcast(in_port, ends.destination)) return context.drop(batch, i, L3Drop::not_for_router);
     return deliver(context, batch, i);
   }
   const bool link_local = ends.source.is_link_local() || ends.destination.is_link_local();
   if (link_local && !interfaces_.is_local(in_port, ends.destination)) {
-    return context.drop(batch, i, ends.source.is_link_local() ? DropReason::ip_source : DropReason::ip_destination);
+    return context.drop(batch, i, ends.source.is_link_local() ? L3Drop::ip_source : L3Drop::ip_destination);
   }
   route_one(context, batch, i, ends.destination);
 }
@@ -129,24 +130,24 @@ void L3Stage::receive_v4(Context& context, Batch& batch, std::uint16_t i, bool l
 void L3Stage::receive_v6(Context& context, Batch& batch, std::uint16_t i, bool link_multicast) noexcept {
   const auto in_port = pipeline::meta(batch.packet[i]).in_port;
   const IpEnds ends = ip_ends(batch.packet[i]);
-  if (ends.source.is_multicast()) return context.drop(batch, i, DropReason::ip_source);
+  if (ends.source.is_multicast()) return context.drop(batch, i, L3Drop::ip_source);
   if (ends.destination.is_multicast()) {
     const bool ours = in_port < interfaces_.size() && interfaces_.listens(in_port, ends.destination);
-    if (!ours) return context.drop(batch, i, DropReason::ip_destination);
+    if (!ours) return context.drop(batch, i, L3Drop::ip_destination);
     if (is_impossible(ends.source) && !ends.source.is_unspecified()) {
-      return context.drop(batch, i, DropReason::ip_source);
+      return context.drop(batch, i, L3Drop::ip_source);
     }
     return deliver(context, batch, i);
   }
-  if (link_multicast) return context.drop(batch, i, DropReason::not_for_router);
-  if (is_impossible(ends.source)) return context.drop(batch, i, DropReason::ip_source);
-  if (is_impossible(ends.destination)) return context.drop(batch, i, DropReason::ip_destination);
+  if (link_multicast) return context.drop(batch, i, L3Drop::not_for_router);
+  if (is_impossible(ends.source)) return context.drop(batch, i, L3Drop::ip_source);
+  if (is_impossible(ends.destination)) return context.drop(batch, i, L3Drop::ip_destination);
   if (ends.destination.is_link_local()) {
     const bool ours = in_port < interfaces_.size() && interfaces_.owns(in_port, ends.destination);
-    return ours ? deliver(context, batch, i) : context.drop(batch, i, DropReason::ip_destination);
+    return ours ? deliver(context, batch, i) : context.drop(batch, i, L3Drop::ip_destination);
   }
   if (ends.source.is_link_local() && !interfaces_.is_local(in_port, ends.destination)) {
-    return context.drop(batch, i, DropReason::ip_source);
+    return context.drop(batch, i, L3Drop::ip_source);
   }
   route_one(context, batch, i, ends.destination);
 }
@@ -156,16 +157,16 @@ void L3Stage::dispatch_special(Context& context, Batch& batch, std::uint16_t i, 
     case tables::kLocal:
       return deliver(context, batch, i);
     case tables::kBlackhole:
-      return context.drop(batch, i, DropReason::blackhole_route);
+      return context.drop(batch, i, L3Drop::blackhole_route);
     case tables::kBroadcast: {
       // Not forwarded (RFC 2644), but the switch is one of the hosts of its own subnets.
       const auto& pm = pipeline::meta(batch.packet[i]);
       const bool ours =
           pm.in_port < interfaces_.size() && interfaces_.is_broadcast(pm.in_port, ip_ends(batch.packet[i]).destination);
-      return ours ? deliver(context, batch, i) : context.drop(batch, i, DropReason::ip_destination);
+      return ours ? deliver(context, batch, i) : context.drop(batch, i, L3Drop::ip_destination);
     }
     default:
-      return finish_.refuse(context, batch, i, DropReason::no_route, IcmpError::no_route);
+      return finish_.refuse(context, batch, i, L3Drop::no_route, IcmpError::no_route);
   }
 }
 

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <utility>
 
+#include "switch/stages/l3/drops.h"
 #include "switch/stages/l3/messages.h"
 #include "switch/wire/parse.h"
 
@@ -180,10 +181,10 @@ void L3Resolver::flush(Context& context) noexcept {
 }
 
 void L3Resolver::adopt_one(Context& context, const Neighbour& neighbour, rte_mbuf* m, Sink& sink) noexcept {
-  if (neighbour.index == neighbours_.nobody()) return context.drop(m, DropReason::neighbour_unresolved);
+  if (neighbour.index == neighbours_.nobody()) return context.drop(m, L3Drop::neighbour_unresolved);
   const NeighbourWord word = neighbours_.word(neighbour.index);
   if (word.usable()) return sink.resolved(context, m, neighbour.port, word);
-  if (!hold(context, neighbour, m)) context.drop(m, DropReason::neighbour_queue_full);
+  if (!hold(context, neighbour, m)) context.drop(m, L3Drop::neighbour_queue_full);
 }
 
 void L3Resolver::adopt(Context& context, L3Resolver& old, const pipeline::PortMap& ports, Sink& sink) noexcept {

@@ -23,6 +23,22 @@ json text_or_null(bool there, const auto& value) {
   return there ? json(value.to_string()) : json(nullptr);
 }
 
+// What becomes of a packet whose route has this next hop.
+std::string_view action_text(tables::NextHopId id) noexcept {
+  switch (id) {
+    case tables::kUnreachable:
+      return "unreachable";
+    case tables::kBlackhole:
+      return "blackhole";
+    case tables::kLocal:
+      return "local";
+    case tables::kBroadcast:
+      return "broadcast";
+    default:
+      return "forward";
+  }
+}
+
 }  // namespace
 
 L3Shared::L3Shared(const pipeline::StageBuild& build)
@@ -182,22 +198,47 @@ std::string L3Shared::hop_text(const NextHops& hops, tables::NextHopId id) const
          (word.usable() ? "" : " " + std::string(to_string(word.state())));
 }
 
+json L3Shared::hop_texts(const NextHops& table, tables::NextHopId id) const {
+  json hops = json::array();
+  if (NextHops::is_hop(id)) hops.push_back(hop_text(table, id));
+  if (NextHops::is_group(id)) {
+    for (const auto member : table.members(id)) hops.push_back(hop_text(table, member));
+  }
+  return hops;
+}
+
+json L3Shared::route_of(const wire::IpAddress& address) const {
+  const std::lock_guard lock(mutex_);
+  const RouteTable& table = routes_->read();
+  const tables::Route* best = nullptr;
+  for (const tables::Route& route : table.routes()) {
+    const bool longer = best == nullptr || route.prefix.length > best->prefix.length;
+    if (longer && route.prefix.contains(address)) best = &route;
+  }
+  if (best == nullptr) {
+    return {{"address", address.to_string()},
+            {"prefix", nullptr},
+            {"source", nullptr},
+            {"action", action_text(tables::kUnreachable)},
+            {"next_hops", json::array()}};
+  }
+  return {{"address", address.to_string()},
+          {"prefix", best->prefix.to_string()},
+          {"source", to_string(best->source)},
+          {"action", action_text(best->next_hop)},
+          {"next_hops", hop_texts(table.next_hops(), best->next_hop)}};
+}
+
 json L3Shared::route_rows(std::uint64_t& cursor, std::size_t max) const {
   const RouteTable& table = routes_->read();
   json rows = json::array();
   for (; cursor < table.routes().size() && rows.size() < max; ++cursor) {
     const tables::Route& route = table.routes()[cursor];
-    json hops = json::array();
-    if (NextHops::is_hop(route.next_hop)) hops.push_back(hop_text(table.next_hops(), route.next_hop));
-    if (NextHops::is_group(route.next_hop)) {
-      for (const auto member : table.next_hops().members(route.next_hop)) {
-        hops.push_back(hop_text(table.next_hops(), member));
-      }
-    }
     rows.push_back({{"prefix", route.prefix.to_string()},
                     {"source", to_string(route.source)},
+                    {"action", action_text(route.next_hop)},
                     {"blackhole", route.next_hop == tables::kBlackhole},
-                    {"next_hops", std::move(hops)}});
+                    {"next_hops", hop_texts(table.next_hops(), route.next_hop)}});
   }
   if (cursor >= table.routes().size()) cursor = kEnd;
   return rows;

@@ -36,6 +36,9 @@ class L3Shared : public pipeline::StageShared, public NextHopChoices {
   /// Replaces all static routes. Workers use the new table from their next burst on.
   void set_routes(std::vector<pipeline::RouteInfo> routes);
 
+  /// The route that takes an address, as a row: {address, prefix, source, action, next_hops}. Any thread.
+  [[nodiscard]] nlohmann::ordered_json route_of(const wire::IpAddress& address) const;
+
   // With SwitchInfo::kernel. The control plane's view of the kernel, from its threads.
   /// The way to the kernel and back; nullptr without SwitchInfo::kernel.
   [[nodiscard]] L3Kernel* kernel() noexcept { return kernel_.get(); }
@@ -57,6 +60,7 @@ class L3Shared : public pipeline::StageShared, public NextHopChoices {
 
  private:
   [[nodiscard]] std::unique_ptr<const tables::RouteTable> build_table(std::span<const pipeline::RouteInfo> routes);
+  [[nodiscard]] nlohmann::ordered_json hop_texts(const tables::NextHops& hops, tables::NextHopId id) const;
   [[nodiscard]] nlohmann::ordered_json route_rows(std::uint64_t& cursor, std::size_t max) const;
   [[nodiscard]] nlohmann::ordered_json lb_rows(std::uint64_t& cursor, std::size_t max) const;
   [[nodiscard]] nlohmann::ordered_json neighbour_rows(std::uint64_t& cursor, std::size_t max) const;

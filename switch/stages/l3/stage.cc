@@ -8,6 +8,10 @@
 #include <array>
 #include <bit>
 #include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "switch/stages/kernel_punt/drops.h"
+#include "switch/stages/l3/drops.h"
 
 namespace weft::stages {
 namespace {
@@ -226,6 +230,24 @@ void check_l3(const Value& options, const pipeline::SwitchInfo& info, config::Di
   }
 }
 
+// weftctl l3 route address=10.0.0.1: which route takes the address.
+pipeline::StageCommand route_command() {
+  pipeline::StageCommand command{.verb = "route",
+                                 .summary = "Says which route takes an address, and where it leads.",
+                                 .arguments = config::Schema::map({config::Schema::Key::required_key(
+                                     "address", config::Schema::ip(), "IPv4 or IPv6 address of a destination.")}),
+                                 .run = {}};
+  command.run = [](pipeline::StageAccess& stage, const config::Value& arguments, std::string& error) {
+    const auto address = wire::IpAddress::parse(arguments["address"].string());
+    nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+    const bool there = stage.with_shared(
+        [&](pipeline::StageShared& shared) { rows.push_back(dynamic_cast<L3Shared&>(shared).route_of(*address)); });
+    if (!there) error = "a reload has replaced the router meanwhile; ask again";
+    return rows;
+  };
+  return command;
+}
+
 }  // namespace
 
 pipeline::StageType l3_stage_type() {
@@ -235,8 +257,14 @@ pipeline::StageType l3_stage_type() {
   type.needs = {"parsed"};
   type.provides = {"forward", "group"};
   type.options = l3_options();
-  type.counters = L3Counters::names();
+  type.counters = {
+#define WEFT_COUNTER(name, unit, kind, text) {#name, unit, pipeline::CounterKind::kind, text},
+#include "switch/stages/l3/counters.def"
+#undef WEFT_COUNTER
+  };
+  type.drops = {L3Drop::block(), KernelDrop::block()};
   type.check = check_l3;
+  type.commands = {route_command()};
   type.make_shared = [](const pipeline::StageBuild& build) { return std::make_unique<L3Shared>(build); };
   type.make = [](const pipeline::StageBuild& build, pipeline::StageShared* shared) {
     return std::make_unique<L3Stage>(build, dynamic_cast<L3Shared&>(*shared));

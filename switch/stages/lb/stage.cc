@@ -124,7 +124,11 @@ pipeline::StageType lb_stage_type() {
     return {{.mark = policy.mark(), .what = "policy psn", .needs = {"qp"}}};
   };
   type.options = lb_options();
-  type.counters = {"balanced", "no_member_up"};
+  type.counters = {
+#define WEFT_COUNTER(name, unit, kind, text) {#name, unit, pipeline::CounterKind::kind, text},
+#include "switch/stages/lb/counters.def"
+#undef WEFT_COUNTER
+  };
   type.check = check_lb;
   type.set = [](const Value& options, const pipeline::SwitchInfo& info, const std::vector<std::string>& words,
                 std::uint16_t /*workers*/) {

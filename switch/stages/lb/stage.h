@@ -12,8 +12,9 @@ namespace weft::stages {
 
 /// Order of the counters of the `lb` stage.
 enum class LbCounter : std::uint8_t {
-  balanced,      ///< packets whose route is a group
-  no_member_up,  ///< of those, dropped because no member's path is up
+#define WEFT_COUNTER(name, unit, kind, text) name,
+#include "switch/stages/lb/counters.def"
+#undef WEFT_COUNTER
   count_,
 };
 

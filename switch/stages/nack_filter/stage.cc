@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "switch/pipeline/set_words.h"
+#include "switch/stages/nack_filter/drops.h"
 #include "switch/stages/rdma_track/order.h"
 #include "switch/wire/icrc.h"
 #include "switch/wire/parse.h"
@@ -89,7 +90,7 @@ void NackFilterStage::ingress(Context& context, Batch& batch) {
     if (options_.on_block == OnBlock::ack) {
       make_ack(m);
     } else {
-      context.drop(batch, i, DropReason::nack_blocked);
+      context.drop(batch, i, NackDrop::nack_blocked);
     }
   }
 }
@@ -577,7 +578,12 @@ pipeline::StageType nack_filter_stage_type() {
   type.before = {{"l2", "it judges NACKs before they are forwarded"},
                  {"l3", "it judges NACKs before they are forwarded"}};
   type.options = nack_options_schema();
-  type.counters.assign(kNackCounterNames.begin(), kNackCounterNames.end());
+  type.counters = {
+#define WEFT_COUNTER(name, unit, kind, text) {#name, unit, pipeline::CounterKind::kind, text},
+#include "switch/stages/nack_filter/counters.def"
+#undef WEFT_COUNTER
+  };
+  type.drops = {NackDrop::block()};
   type.check = check_nack_options;
   type.set = [](const config::Value& options, const pipeline::SwitchInfo& info, const std::vector<std::string>& words,
                 std::uint16_t /*workers*/) {

@@ -39,47 +39,11 @@ namespace weft::stages {
 
 /// Counters of the stage, in the order in which it shows them.
 enum class NackCounter : std::uint8_t {
-  nacks_seen,                 ///< NACKs of hosts
-  nacks_valid,                ///< of these, passed because their packet is lost
-  nacks_blocked,              ///< stopped, or made an ACK
-  nacks_unknown,              ///< passed because they could not be judged
-  nacks_path_down,            ///< passed because their packet was to come in through an uplink that is down or excluded
-  compensated_packet,         ///< blocked NACKs that were sent after all: a later packet proved the loss,
-  compensated_guard,          ///< the guard expired,
-  compensated_path_down,      ///< the uplink of the packet went down or was excluded,
-  nacks_released,             ///< or nothing could be judged any more
-  spurious_retransmissions,   ///< request packets that had left before and were not lost
-  retransmitted_after_block,  ///< of these, those of the PSN of the last blocked NACK or a later one
-  receivers_in_order,         ///< receivers that were found to keep no early packets
-  nacks_in_order,             ///< of nacks_seen, passed because their receiver is such a one
-  path_mismatches,            ///< times that packets of a queue pair began to arrive through other uplinks
-  qps_active,                 ///< queue pairs with state now
-  table_full,                 ///< packets of queue pairs that found no room
-  no_buffer,                  ///< times that a compensation had to wait for a packet buffer
-  mail_lost,                  ///< packets that another worker could not tell of: all its queue pairs began anew
+#define WEFT_COUNTER(name, unit, kind, text) name,
+#include "switch/stages/nack_filter/counters.def"
+#undef WEFT_COUNTER
   count_,
 };
-inline constexpr std::array kNackCounterNames{
-    "nacks_seen",
-    "nacks_valid",
-    "nacks_blocked",
-    "nacks_unknown",
-    "nacks_path_down",
-    "compensated_packet",
-    "compensated_guard",
-    "compensated_path_down",
-    "nacks_released",
-    "spurious_retransmissions",
-    "retransmitted_after_block",
-    "receivers_in_order",
-    "nacks_in_order",
-    "path_mismatches",
-    "qps_active",
-    "table_full",
-    "no_buffer",
-    "mail_lost",
-};
-static_assert(kNackCounterNames.size() == static_cast<std::size_t>(NackCounter::count_));
 
 class NackFilterStage : public pipeline::Stage {
  public:

@@ -6,6 +6,7 @@
 #include <bit>
 #include <string>
 
+#include "switch/stages/parse/drops.h"
 #include "switch/wire/icrc.h"
 #include "switch/wire/parse_wide.h"
 
@@ -165,9 +166,9 @@ void ParseStage::ingress(Context& context, Batch& batch) {
   counters_[static_cast<std::size_t>(parsed.kind)].add(1);
   if (parsed.validity != Validity::ok) counters_[invalid_slot(parsed.validity)].add(1);
   if (parsed.validity == Validity::eth_truncated) {
-    context.drop(batch, i, DropReason::eth_truncated);
+    context.drop(batch, i, ParseDrop::eth_truncated);
   } else if (parsed.validity == Validity::eth_source_multicast) {
-    context.drop(batch, i, DropReason::eth_source_multicast);
+    context.drop(batch, i, ParseDrop::eth_source_multicast);
   } else if (parsed.kind == FrameKind::mac_control) {
     context.mac_control(batch, i);
   }
@@ -188,7 +189,7 @@ void ParseStage::ingress(Context& context, Batch& batch) {
     ++checked;
     if (icrc_right(m)) continue;
     ++bad;
-    if (drop_bad_icrc_) context.drop(batch, i, DropReason::icrc);
+    if (drop_bad_icrc_) context.drop(batch, i, ParseDrop::icrc);
   }
   counters_[kIcrcChecked].add(checked);
   counters_[kIcrcBad].add(bad);
@@ -208,15 +209,22 @@ pipeline::StageType parse_stage_type() {
       Schema::Key::with_default("icrc_bad", Schema::one_of({"forward", "drop"}), Value("forward"),
                                 "What happens to a packet whose ICRC is wrong. It is counted in either case."),
   });
+  const auto declare = [&type](std::string name, std::string help) {
+    type.counters.push_back({std::move(name), "packets", pipeline::CounterKind::counter, std::move(help)});
+  };
   for (std::uint8_t k = 0; k < wire::kFrameKindCount; ++k) {
-    type.counters.push_back("kind_" + std::string(wire::name(static_cast<FrameKind>(k))));
+    const std::string kind(wire::name(static_cast<FrameKind>(k)));
+    declare("kind_" + kind, "Packets of the kind " + kind + ".");
   }
   for (std::uint8_t v = 0; v < wire::kValidityCount; ++v) {
     const auto validity = static_cast<Validity>(v);
     if (validity == Validity::ok || validity == Validity::ip_checksum) continue;
-    type.counters.push_back("invalid_" + std::string(wire::name(validity)));
+    const std::string mistake(wire::name(validity));
+    declare("invalid_" + mistake, "Packets with a header that is malformed in the way called " + mistake + ".");
   }
-  type.counters.insert(type.counters.end(), {"icrc_checked", "icrc_bad"});
+  declare("icrc_checked", "RoCE packets whose ICRC was checked.");
+  declare("icrc_bad", "RoCE packets whose ICRC was checked and is wrong.");
+  type.drops = {ParseDrop::block()};
   type.make = [](const pipeline::StageBuild& build, pipeline::StageShared*) {
     return std::make_unique<ParseStage>(build.options);
   };

@@ -197,7 +197,11 @@ pipeline::StageType rdma_track_stage_type() {
   type.needs = {"parsed"};
   type.provides = {"qp"};
   type.options = options_schema();
-  type.counters.assign(kTrackCounterNames.begin(), kTrackCounterNames.end());
+  type.counters = {
+#define WEFT_COUNTER(name, unit, kind, text) {#name, unit, pipeline::CounterKind::kind, text},
+#include "switch/stages/rdma_track/counters.def"
+#undef WEFT_COUNTER
+  };
   type.check = check_qps;
   type.make_shared = [](const pipeline::StageBuild& build) { return std::make_unique<RdmaTrackShared>(build); };
   type.depends_on_switch = false;

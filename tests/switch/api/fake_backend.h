@@ -18,6 +18,8 @@ namespace weft::api {
 /// Answers the tables that a test puts in. A table is a function of the switch that is asked ("" for all).
 class FakeBackend : public Backend {
  public:
+  static constexpr const char* kNothing = "a fake switch does nothing";
+
   using Rows = nlohmann::ordered_json;
   using Table = std::function<Rows(const std::string& switch_name)>;
 
@@ -61,6 +63,25 @@ class FakeBackend : public Backend {
   [[nodiscard]] ReloadResult reload() override {
     in_reload();
     return changes;
+  }
+
+  // Nothing can be asked of it, unless a test says so.
+  [[nodiscard]] SessionStart start_capture(const CaptureRequest& /*request*/) override { return {0, kNothing}; }
+  [[nodiscard]] SessionStart start_trace(const TraceRequest& /*request*/) override { return {0, kNothing}; }
+  [[nodiscard]] SessionStart start_record(const RecordRequest& /*request*/) override { return {0, kNothing}; }
+  [[nodiscard]] SessionPart read_session(std::uint64_t /*id*/) override {
+    return {"", true, "", 0, 0, 0, "there is no such session"};
+  }
+  [[nodiscard]] bool stop_session(std::uint64_t /*id*/) override { return false; }
+  [[nodiscard]] Outcome clear(const std::vector<std::string>& /*tables*/, const std::string& /*name*/) override {
+    return Outcome::refused(kNothing);
+  }
+  [[nodiscard]] Outcome set(const SetRequest& /*request*/) override { return Outcome::refused(kNothing); }
+  [[nodiscard]] std::vector<CommandInfo> commands() const override { return {}; }
+  [[nodiscard]] CommandResult run_command(const CommandRequest& /*request*/) override {
+    CommandResult result;
+    result.error = kNothing;
+    return result;
   }
 
   [[nodiscard]] nlohmann::ordered_json about() const override {

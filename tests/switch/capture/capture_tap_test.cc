@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 
+#include "switch/stages/impair/drops.h"
 #include "switch/wire/builder.h"
 #include "tests/switch/pipeline/rig.h"
 
@@ -21,17 +22,19 @@ using testing::IsEmpty;
 pipeline::Script lose_odd() {
   return {.ingress = [](Context& context, Batch& batch) {
     for (std::uint16_t i = 0; i < batch.size; ++i) {
-      if (pipeline::label_of(batch.packet[i]).id % 2 == 1) context.drop(batch, i, DropReason::impair_loss);
+      if (pipeline::label_of(batch.packet[i]).id % 2 == 1) context.drop(batch, i, stages::ImpairDrop::impair_loss);
     }
   }};
 }
 
 class CaptureTapTest : public testing::Test {
  protected:
+  CaptureTapTest() { reasons.add(stages::ImpairDrop::block()); }
   void attach(const PacketFilter& filter, std::uint32_t snaplen = 65535) {
     tap = std::make_unique<CaptureTap>(ring, filter, std::uint8_t{0}, snaplen);
     ASSERT_TRUE(rig.pipelines[0]->add_tap(*tap));
   }
+  pipeline::DropReasons reasons;
   // "rx 1", "tx 1", "drop 1 impair_loss", with the label of each packet.
   std::vector<std::string> captured() {
     std::vector<std::string> out;
@@ -40,7 +43,7 @@ class CaptureTapTest : public testing::Test {
       std::memcpy(&label, packet_of(*r), sizeof label);
       std::string line = r->kind == RecordKind::rx ? "rx " : r->kind == RecordKind::tx ? "tx " : "drop ";
       line += std::to_string(label.id);
-      if (r->kind == RecordKind::drop) line += " " + std::string(pipeline::kDropReasons[r->reason].name);
+      if (r->kind == RecordKind::drop) line += " " + std::string(reasons[r->reason].name);
       if (r->refused != 0) line += " refused " + std::to_string(r->refused);
       out.push_back(line);
       ring.pop();
@@ -59,7 +62,7 @@ class CaptureTapTest : public testing::Test {
 };
 
 TEST_F(CaptureTapTest, CopiesWhatComesLeavesAndIsDropped) {
-  PacketFilter filter = drops(DropReason::impair_loss);
+  PacketFilter filter = drops(stages::ImpairDrop::impair_loss);
   filter.rx = filter.tx = true;
   attach(filter);
   rig.receive(0, {{1, 0, 3}, {2, 0, 3}});
@@ -75,7 +78,7 @@ TEST_F(CaptureTapTest, OnlyTheReasonThatWasAskedFor) {
 }
 
 TEST_F(CaptureTapTest, APortIsWhereAPacketCameOrWhereItWasToGo) {
-  PacketFilter filter = drops(DropReason::impair_loss);
+  PacketFilter filter = drops(stages::ImpairDrop::impair_loss);
   filter.rx = filter.tx = true;
   filter.ports = {false, true, false, false};
   attach(filter);

@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 
+#include "switch/stages/l3/drops.h"
 #include "switch/wire/builder.h"
 #include "switch/wire/parse.h"
 
@@ -37,15 +38,17 @@ class FilterTest : public testing::Test {
       }
       infos.push_back(info);
     }
+    reasons.add(stages::L3Drop::block());
     infos[1].ports.push_back({.name = "up", .index = 2, .type = "null", .device = {}});
   }
-  Filters make(const Query& query) { return make_filters(query, {&infos[0], &infos[1]}); }
+  Filters make(const Query& query) { return make_filters(query, {&infos[0], &infos[1]}, reasons); }
   PacketFilter of_first(const Query& query) {
     const Filters filters = make(query);
     EXPECT_EQ(filters.error, "");
     return filters.by_switch.empty() ? PacketFilter{} : filters.by_switch[0].filter;
   }
   std::vector<SwitchInfo> infos;
+  pipeline::DropReasons reasons;
 };
 
 TEST_F(FilterTest, AnEmptyQueryAsksForAllThatComesAndLeaves) {
@@ -60,13 +63,13 @@ TEST_F(FilterTest, AskingForDropsAsksForNothingElse) {
   const PacketFilter filter = of_first({.drops = {"no_route"}});
   EXPECT_FALSE(filter.rx || filter.tx);
   EXPECT_EQ(filter.drops.count(), 1U);
-  EXPECT_TRUE(filter.drops[static_cast<std::size_t>(pipeline::DropReason::no_route)]);
+  EXPECT_TRUE(filter.drops[static_cast<std::size_t>(stages::L3Drop::no_route)]);
 }
 
 TEST_F(FilterTest, AnyDropLeavesOutOnlyWhatDevicesRefuse) {
   const auto refused = static_cast<std::size_t>(pipeline::DropReason::tx_failed);
   const PacketFilter any = of_first({.drops = {"any"}});
-  EXPECT_EQ(any.drops.count(), pipeline::kDropReasonCount - 1);
+  EXPECT_EQ(any.drops.count(), pipeline::kDropReasonSlots - 1);
   EXPECT_FALSE(any.drops[refused]);
   EXPECT_TRUE(of_first({.drops = {"tx_failed", "any"}}).drops.all());
   EXPECT_TRUE(of_first({.drops = {"any", "tx_failed"}}).drops.all());

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "switch/stages/impair/drops.h"
 #include "tests/switch/pipeline/rig.h"
 
 namespace weft::capture {
@@ -61,7 +62,7 @@ class TraceTableTest : public testing::Test {
                  [](Context& context, Batch& batch) {
                    for (std::uint16_t i = 0; i < batch.size; ++i) {
                      if (pipeline::label_of(batch.packet[i]).id % 2 == 1)
-                       context.drop(batch, i, DropReason::impair_loss);
+                       context.drop(batch, i, stages::ImpairDrop::impair_loss);
                    }
                  }}},
            {"fwd", pipeline::forward()}}};
@@ -79,7 +80,7 @@ TEST_F(TraceTableTest, FollowsTheFirstPacketsFromPortToPort) {
 
 TEST_F(TraceTableTest, WithReasonsOnlyPacketsThatEndThatWayCount) {
   PacketFilter::Reasons reasons;
-  reasons.set(static_cast<std::size_t>(DropReason::impair_loss));
+  reasons.set(static_cast<std::size_t>(stages::ImpairDrop::impair_loss));
   arm(1, reasons);
   receive_one_by_one(2, 1, 1);
   receive_one_by_one(6, 1, 9);

@@ -29,7 +29,7 @@ class Arguments(program.Case):
         for arguments, pattern in (((), "-c FILE is needed"),
                                    (("--chek",), "--chek"),
                                    (("-c",), "-c|--config"),
-                                   (("-c", "weft.yaml", "--duration-s", "-1"), "--duration-s"),
+                                   (("-c", "weft.yaml", "--duration-s", "-1"), "expected seconds from 0 on"),
                                    (("-c", "weft.yaml", "--duration-s", "soon"), "--duration-s"),
                                    (("-c", "weft.yaml", "--log-level", "loud"), "--log-level")):
             with self.subTest(arguments=arguments):

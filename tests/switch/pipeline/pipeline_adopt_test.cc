@@ -7,6 +7,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "switch/stages/impair/drops.h"
+#include "switch/stages/l3/drops.h"
 #include "switch/wire/builder.h"
 #include "tests/support/all_stages.h"
 #include "tests/support/harness.h"
@@ -178,10 +180,10 @@ TEST(PipelineAdopt, UnchangedImpairRulesGoOnCounting) {
   introduce(s);  // the first packet from a
   s.reload(bridge("abcd", rule));
   s.inject("a", packet(1, 2));
-  EXPECT_EQ(s.dropped(DropReason::impair_loss), 0u);
+  EXPECT_EQ(s.dropped(stages::ImpairDrop::impair_loss), 0u);
   s.reload(bridge("dcba", rule));
   s.inject("a", packet(1, 2));
-  EXPECT_EQ(s.dropped(DropReason::impair_loss), 1u);
+  EXPECT_EQ(s.dropped(stages::ImpairDrop::impair_loss), 1u);
   EXPECT_EQ(s.rows("impair")[0]["matched"], 3);
 }
 
@@ -313,7 +315,7 @@ TEST(PipelineAdopt, AnAddressThatIsGoneIsNoLongerAnswered) {
   s.reload(router("ac", ""));
   EXPECT_EQ(s.dropped(DropReason::port_removed), 1u);
   s.inject("a", routed(s, "10.0.2.2"));
-  EXPECT_EQ(s.dropped(DropReason::no_route), 1u);
+  EXPECT_EQ(s.dropped(stages::L3Drop::no_route), 1u);
 }
 
 }  // namespace

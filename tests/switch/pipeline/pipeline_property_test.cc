@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "switch/stages/impair/drops.h"
+#include "switch/stages/parse/drops.h"
 #include "tests/switch/pipeline/rig.h"
 
 namespace weft::pipeline {
@@ -35,7 +37,7 @@ class Chaos {
       rte_mbuf* m = batch.packet[i];
       switch (c.rng.below(16)) {
         case 0:
-          c.drop(batch, i, DropReason::impair_loss);
+          c.drop(batch, i, stages::ImpairDrop::impair_loss);
           break;
         case 1:
           c.consume(batch, i);
@@ -71,7 +73,7 @@ class Chaos {
     for (std::uint16_t i = 0; i < batch.size; ++i) {
       switch (c.rng.below(24)) {
         case 0:
-          c.drop(batch, i, DropReason::icrc);
+          c.drop(batch, i, stages::ParseDrop::icrc);
           break;
         case 1:
           c.consume(batch, i);
@@ -101,7 +103,7 @@ class Chaos {
       rte_mbuf* m = held.back();
       held.pop_back();
       if (c.rng.below(8) == 0) {
-        c.drop(m, DropReason::impair_queue_full);
+        c.drop(m, stages::ImpairDrop::impair_queue_full);
       } else {
         c.resume(m);
       }

@@ -9,6 +9,8 @@
 #include <set>
 #include <vector>
 
+#include "switch/stages/impair/drops.h"
+#include "switch/stages/parse/drops.h"
 #include "tests/switch/pipeline/rig.h"
 
 namespace weft::pipeline {
@@ -68,7 +70,7 @@ TEST(Pipeline, DroppedAndConsumedPacketsReachNoLaterStage) {
                  [](Context& context, Batch& batch) {
                    for (std::uint16_t i = 0; i < batch.size; ++i) {
                      const std::uint64_t id = label_of(batch.packet[i]).id;
-                     if (id % 3 == 0) context.drop(batch, i, DropReason::impair_loss);
+                     if (id % 3 == 0) context.drop(batch, i, stages::ImpairDrop::impair_loss);
                      if (id % 3 == 1) context.consume(batch, i);
                    }
                  }}},
@@ -76,8 +78,24 @@ TEST(Pipeline, DroppedAndConsumedPacketsReachNoLaterStage) {
   rig.receive(0, burst(0, 6));
   rig.run_until_quiet();
   EXPECT_THAT(rig.devices[0]->ids(), ElementsAre(2, 5));
-  EXPECT_EQ(rig.dropped(DropReason::impair_loss), 2u);
+  EXPECT_EQ(rig.dropped(stages::ImpairDrop::impair_loss), 2u);
   EXPECT_EQ(rig.pipelines[0]->totals().consumed.value(), 2u);
+}
+
+TEST(Pipeline, DropsAreCountedByReasonAtThePortWherePacketsCameIn) {
+  constexpr auto lost = std::size_t(stages::ImpairDrop::impair_loss), no_egress = std::size_t(DropReason::no_egress);
+  Rig rig({{"lose", {.ingress = [](Context& context, Batch& batch) {
+              for (std::uint16_t i = 0; i < batch.size; ++i) {
+                if (label_of(batch.packet[i]).id < 3) context.drop(batch, i, stages::ImpairDrop::impair_loss);
+              }
+            }}}});
+  rig.receive(1, burst(1, 5, 2));
+  rig.receive(2, burst(2, 1, 2));
+  rig.run_until_quiet();
+  const auto& first = rig.pipelines[0]->port_totals(1).in_dropped;
+  const auto& second = rig.pipelines[0]->port_totals(2).in_dropped;
+  EXPECT_THAT((std::array{first[lost].value(), first[no_egress].value()}), ElementsAre(2, 3));
+  EXPECT_THAT((std::array{second[lost].value(), second[no_egress].value()}), ElementsAre(1, 0));
 }
 
 TEST(Pipeline, ABurstThatAStageTookWholeCallsNoLaterStage) {
@@ -277,7 +295,7 @@ TEST(Pipeline, TheEgressHalfRunsJustBeforeTheDeviceAndMayTakePackets) {
             {.egress =
                  [&](Context& context, PortIndex port, Batch& batch) {
                    note("b")(context, port, batch);
-                   context.drop(batch, 0, DropReason::impair_loss);
+                   context.drop(batch, 0, stages::ImpairDrop::impair_loss);
                    context.consume(batch, 1);
                  }}},
            {"c", {.egress = note("c")}}});
@@ -505,7 +523,7 @@ TEST(Pipeline, ListenersHearOfDropsAtAndAfterAdmissionOnly) {
         {.ingress =
              [](Context& context, Batch& batch) {
                for (std::uint16_t i = 0; i < batch.size; ++i) {
-                 if (label_of(batch.packet[i]).id == 1) context.drop(batch, i, DropReason::impair_loss);
+                 if (label_of(batch.packet[i]).id == 1) context.drop(batch, i, stages::ImpairDrop::impair_loss);
                }
              }}},
        {"listen",
@@ -515,7 +533,7 @@ TEST(Pipeline, ListenersHearOfDropsAtAndAfterAdmissionOnly) {
         {.egress =
              [](Context& context, PortIndex, Batch& batch) {
                for (std::uint16_t i = 0; i < batch.size; ++i) {
-                 if (label_of(batch.packet[i]).id == 4) context.drop(batch, i, DropReason::icrc);
+                 if (label_of(batch.packet[i]).id == 4) context.drop(batch, i, stages::ParseDrop::icrc);
                }
              }}}},
       {.queue_packets = 2});
@@ -523,7 +541,7 @@ TEST(Pipeline, ListenersHearOfDropsAtAndAfterAdmissionOnly) {
   rig.receive(0, {{1, 0, 1}, {2, 0, kNoPort}, {3, 0, 3}, {4, 0, 1}, {5, 0, 1}, {6, 0, 1}});
   rig.run_until_quiet();
   EXPECT_THAT(heard, ElementsAre(std::pair(2u, DropReason::no_egress), std::pair(3u, DropReason::egress_down),
-                                 std::pair(6u, DropReason::egress_queue_full), std::pair(4u, DropReason::icrc)));
+                                 std::pair(6u, DropReason::egress_queue_full), std::pair(4u, stages::ParseDrop::icrc)));
   EXPECT_THAT(rig.devices[1]->ids(), ElementsAre(5));
 }
 

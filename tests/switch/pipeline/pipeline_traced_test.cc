@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "switch/stages/impair/drops.h"
+#include "switch/stages/l3/drops.h"
 #include "tests/switch/pipeline/rig.h"
 
 namespace weft::pipeline {
@@ -16,6 +18,13 @@ using testing::IsEmpty;
 
 std::string text(std::uint64_t id) {
   return std::to_string(id);
+}
+
+std::string name_of(DropReason reason) {
+  DropReasons reasons;
+  reasons.add(stages::ImpairDrop::block());
+  reasons.add(stages::L3Drop::block());
+  return std::string(reasons[reason].name);
 }
 
 // Writes down every call.
@@ -31,7 +40,7 @@ class RecordingTap : public Tap {
     calls.push_back("sent " + text(taken) + " rejected " + text(rejected));
   }
   void dropped(TimeNs, const rte_mbuf* packet, DropReason reason) noexcept override {
-    calls.push_back("dropped " + text(label_of(packet).id) + " " + std::string(info(reason).name));
+    calls.push_back("dropped " + text(label_of(packet).id) + " " + name_of(reason));
   }
   std::vector<std::string> calls;
 
@@ -49,7 +58,7 @@ TEST(Tap, SeesPacketsAsTheyComeAndLeaveAndDrop) {
             {.ingress =
                  [](Context& context, Batch& batch) {
                    for (std::uint16_t i = 0; i < batch.size; ++i) {
-                     if (label_of(batch.packet[i]).id == 2) context.drop(batch, i, DropReason::impair_loss);
+                     if (label_of(batch.packet[i]).id == 2) context.drop(batch, i, stages::ImpairDrop::impair_loss);
                    }
                  }}},
            {"fwd", forward()}});
@@ -119,7 +128,7 @@ class RecordingTracer : public Tracer {
   void dropped(TimeNs, const rte_mbuf* m, DropReason reason) noexcept override {
     const int handle = find(m);
     if (handle == kNone) return;
-    add(handle, "dropped at " + place(at_) + " " + std::string(info(reason).name));
+    add(handle, "dropped at " + place(at_) + " " + name_of(reason));
     close(handle);
   }
   [[nodiscard]] int find(const rte_mbuf* m) const noexcept override {
@@ -198,7 +207,7 @@ TEST(PipelineTraced, DropsAndConsumptionNameTheirPlace) {
                  [](Context& context, Batch& batch) {
                    for (std::uint16_t i = 0; i < batch.size; ++i) {
                      const std::uint64_t id = label_of(batch.packet[i]).id;
-                     if (id == 1) context.drop(batch, i, DropReason::no_route);
+                     if (id == 1) context.drop(batch, i, stages::L3Drop::no_route);
                      if (id == 2) context.consume(batch, i);
                    }
                  }}},

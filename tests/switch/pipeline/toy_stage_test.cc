@@ -24,6 +24,10 @@ using config::Value;
 using ::testing::HasSubstr;
 using weft::testing::Harness;
 
+/// The reasons for which the toy drops packets: the last block, which no module of the program uses.
+constexpr DropReason kToyFull{240};
+constexpr std::array kToyDrops{DropReasonInfo{"toy_full", Severity::info, "The toy holds as many packets as it may."}};
+
 /// What the stage `toy` offers to later ones.
 class ToyWord {
  public:
@@ -57,7 +61,7 @@ class ToyStage : public Stage {
       counters_[0].add(1);
       if (++seen_ % every_ != 0) continue;
       if (packets_.size() == room_) {
-        context.drop(batch, i, DropReason::impair_queue_full);
+        context.drop(batch, i, kToyFull);
         continue;
       }
       rte_mbuf* copy = nullptr;
@@ -125,7 +129,9 @@ void register_toys(Registry& registry) {
   toy.before = {{"l2", "it plays before packets are forwarded"}};
   toy.holds_packets = true;
   toy.options = toy_options();
-  toy.counters = {"seen", "held_back"};
+  toy.counters = {{"seen", "packets", CounterKind::counter, "Packets that came by."},
+                  {"held_back", "packets", CounterKind::counter, "Packets that were held for a while."}};
+  toy.drops = {{"toy", 240, kToyDrops}};
   toy.check = check_toy;
   toy.set = [](const Value& options, const SwitchInfo& info, const std::vector<std::string>& words, std::uint16_t) {
     return set_by_words("toy", toy_options(), check_toy, options, info, words);
@@ -140,7 +146,7 @@ void register_toys(Registry& registry) {
   reader.needs = {"toy_word"};
   reader.adjacent = {{"toy", "the word is of the moment"}};
   reader.options = Schema::map({});
-  reader.counters = {"sum"};
+  reader.counters = {{"sum", "words", CounterKind::counter, "Words read, one for each packet."}};
   reader.make = [](const StageBuild& build, StageShared*) {
     return std::make_unique<ToyReader>(build.capability<ToyWord>());
   };
@@ -192,8 +198,9 @@ TEST(ToyStage, HoldsAndCopiesPacketsWithCountersOfItsOwn) {
 
 TEST(ToyStage, DropsWithAReasonWhatFindsNoRoom) {
   Harness h(toys(), with_pipeline("[ parse, toy: { every: 1, room: 1 }, l2 ]"));
+  EXPECT_EQ(toys().drop_reasons()[kToyFull].name, "toy_full");
   for (int i = 0; i < 3; ++i) h.inject("p1", frame());
-  EXPECT_EQ(h.dropped(DropReason::impair_queue_full), 2u);
+  EXPECT_EQ(h.dropped(kToyFull), 2u);
 }
 
 TEST(ToyStage, ItsOptionsChangeByCommand) {

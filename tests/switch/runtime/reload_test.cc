@@ -17,7 +17,7 @@
 #include <string>
 #include <thread>
 
-#include "switch/api/operator.h"
+#include "switch/api/requests.h"
 #include "switch/config/yaml_reader.h"
 #include "switch/runtime/eal.h"
 #include "switch/runtime/runtime.h"
@@ -332,7 +332,7 @@ TEST_F(Reload, ATraceEndsBeforeTheStagesAreOthersAndNamesNoWrongOne) {
   start(write(v), 1);
   api::TraceRequest request;
   request.query.ports = {"guest"};
-  const api::SessionStart session = runtime_->operate()->start_trace(request);
+  const api::SessionStart session = runtime_->start_trace(request);
   ASSERT_EQ(session.error, "");
   const std::uint64_t before = received("guest");
   while (received("guest") < before + request.packets) std::this_thread::yield();
@@ -342,7 +342,7 @@ TEST_F(Reload, ATraceEndsBeforeTheStagesAreOthersAndNamesNoWrongOne) {
   std::string lines;
   api::SessionPart part;
   while (!part.ended) {
-    part = runtime_->operate()->read_session(session.id);
+    part = runtime_->read_session(session.id);
     ASSERT_EQ(part.error, "");
     lines += part.data;
   }
@@ -360,13 +360,13 @@ TEST_F(Reload, ATraceEndsBeforeTheStagesAreOthersAndNamesNoWrongOne) {
 
 TEST_F(Reload, ACaptureGoesOnThroughAReloadThatChangesNoSwitch) {
   start(variants()[0]);
-  const api::SessionStart session = runtime_->operate()->start_capture({});
+  const api::SessionStart session = runtime_->start_capture({});
   ASSERT_EQ(session.error, "");
   expect_applied(reload("idle: sleep\n" + variants()[0]));
-  EXPECT_FALSE(runtime_->operate()->read_session(session.id).ended);
+  EXPECT_FALSE(runtime_->read_session(session.id).ended);
   expect_applied(reload(variants()[1]));
   api::SessionPart part;
-  while (!part.ended) part = runtime_->operate()->read_session(session.id);
+  while (!part.ended) part = runtime_->read_session(session.id);
   EXPECT_EQ(part.reason, "the configuration was reloaded");
 }
 

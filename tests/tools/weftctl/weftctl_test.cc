@@ -157,9 +157,11 @@ TEST_F(WeftctlTest, AnUnknownTableExitsWith1AndAGuess) {
 TEST_F(WeftctlTest, WrongUsageExitsWith2InOneLine) {
   const std::vector<std::vector<std::string>> wrong{{},
                                                     {"shw"},
-                                                    {"show"},
                                                     {"show", "ports", "drops"},
                                                     {"show", "ports", "--max-rows", "many"},
+                                                    {"show", "ports", "--max-rows", "-1"},
+                                                    {"capture", "-w", "x", "--count", "-1"},
+                                                    {"show", "route"},
                                                     {"show", "ports", "--watch", "0"},
                                                     {"show", "ports", "--watch", "2x"},
                                                     {"about", "--colums", "3"},
@@ -232,6 +234,47 @@ TEST_F(WeftctlTest, HelpTeachesTheToolWithin120Columns) {
   EXPECT_EQ(out, "weftctl " WEFT_VERSION "\n");
 }
 
+TEST_F(WeftctlTest, ShowWithoutATableListsTheTables) {
+  EXPECT_EQ(weftctl({"tables"}), 0);
+  const std::string tables = out;
+  EXPECT_EQ(weftctl({"show"}), 0);
+  EXPECT_EQ(out, tables);
+}
+
+TEST_F(WeftctlTest, RowsAreChosenByPortAndByWhetherTheyCount) {
+  backend.add("ports", {{{"switch", "tor1"}, {"port", "h1"}, {"rx_packets", 7}, {"mtu", 1500}},
+                        {{"switch", "tor1"}, {"port", "h2"}, {"rx_packets", 0}, {"mtu", 1500}}});
+  const std::string first = "port  rx_packets   mtu\nh1             7  1500\n";
+  EXPECT_EQ(weftctl({"show", "ports", "--nonzero"}), 0);
+  EXPECT_EQ(out, first);
+  EXPECT_EQ(weftctl({"show", "ports", "--port", "tor1/h1"}), 0);
+  EXPECT_EQ(out, first);
+  EXPECT_EQ(weftctl({"show", "ports", "--port", "h3"}), 0);
+  EXPECT_EQ(out, "no rows\n");
+}
+
+TEST_F(WeftctlTest, WithoutATerminalNothingIsShortened) {
+  const std::string sentence(150, 'x');
+  backend.add("drops", {{{"switch", "tor1"}, {"reason", "icrc"}, {"meaning", sentence}}});
+  EXPECT_EQ(weftctl({"show", "drops"}), 0);
+  EXPECT_THAT(out, HasSubstr(sentence));
+}
+
+TEST_F(WeftctlTest, DiffAndReloadHaveTheirOwnHelp) {
+  EXPECT_EQ(run({WEFTCTL, "diff", "--help"}), 0);
+  EXPECT_THAT(out, HasSubstr("weftctl diff new.yaml --json"));
+  EXPECT_EQ(run({WEFTCTL, "reload", "--help"}), 0);
+  EXPECT_THAT(out, HasSubstr("applies all of it, or nothing"));
+  EXPECT_THAT(out, testing::Not(HasSubstr("WEFT_SOCKET  ")));
+}
+
+TEST_F(WeftctlTest, AWordThatIsNoCommandIsAStage) {
+  EXPECT_EQ(weftctl({"xyzzy", "group", "id=5"}), 1);
+  EXPECT_EQ(err, "weftctl: " + std::string(FakeBackend::kNothing) + "\n");
+  EXPECT_EQ(weftctl({"command", "lb", "set", "policy=ecmp"}), 1);
+  EXPECT_EQ(err, "weftctl: " + std::string(FakeBackend::kNothing) + "\n");
+}
+
 class CompletionTest : public WeftctlTest {
  protected:
   // Words that <Tab> offers behind the line, one space between each.
@@ -249,7 +292,7 @@ class CompletionTest : public WeftctlTest {
 };
 
 TEST_F(CompletionTest, OffersCommands) {
-  EXPECT_EQ(complete("weftctl "), "about capture clear diff record reload set show tables trace");
+  EXPECT_EQ(complete("weftctl "), "about capture clear command commands diff record reload set show tables trace");
   EXPECT_EQ(complete("weftctl --json ta"), "tables");
   EXPECT_EQ(complete("weftctl about "), "");
 }

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "switch/stages/impair/drops.h"
 #include "switch/stages/l2/stage.h"
 #include "switch/wire/builder.h"
 #include "switch/wire/icrc.h"
@@ -91,7 +92,7 @@ void expect_only_the_first_psn_5_lost(Switch& s) {
 TEST(ImpairStage, DropsTheFirstPacketWithThePsnAndLetsTheRetransmissionPass) {
   Switch s("{ match: { dest_qp: 17, psn: 5 }, nth: 1, loss: 1 }");
   expect_only_the_first_psn_5_lost(s);
-  EXPECT_EQ(s.h.dropped(DropReason::impair_loss), 1u);
+  EXPECT_EQ(s.h.dropped(ImpairDrop::impair_loss), 1u);
   EXPECT_EQ(s.counter("lost"), 1u);
 }
 
@@ -242,7 +243,7 @@ TEST(ImpairStage, ExcessIsDroppedWhenTold) {
   Switch s("{ rate_mbps: 8, burst_kb: 5, excess: drop }");
   s.h.inject("p1", burst_of(60, 68));
   EXPECT_EQ(s.psns().size(), 40u);  // 5120 / 126
-  EXPECT_EQ(s.h.dropped(DropReason::impair_rate), 20u);
+  EXPECT_EQ(s.h.dropped(ImpairDrop::impair_rate), 20u);
   EXPECT_EQ(s.counter("limited"), 20u);
 }
 
@@ -250,7 +251,7 @@ TEST(ImpairStage, HoldsNoMorePacketsThanItMay) {
   Switch s("{ delay_us: 5 }", "max_held: 10");
   s.h.inject("p1", burst_of(25));
   EXPECT_EQ(s.h.held(), 10u);
-  EXPECT_EQ(s.h.dropped(DropReason::impair_queue_full), 15u);
+  EXPECT_EQ(s.h.dropped(ImpairDrop::impair_queue_full), 15u);
   EXPECT_EQ(s.counter("delayed"), 10u);
   s.h.advance_ns(5 * kMicrosecond);
   EXPECT_EQ(s.psns(), (Psns{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}));
@@ -323,7 +324,7 @@ TEST(ImpairStage, ALostPacketMayLeaveACopyBehind) {
   Switch s("{ duplicate: 1 }, { nth: 1, loss: 1 }");
   s.h.inject("p1", {roce(1)});
   EXPECT_EQ(s.psns(), (Psns{1}));
-  EXPECT_EQ(s.h.dropped(DropReason::impair_loss), 1u);
+  EXPECT_EQ(s.h.dropped(ImpairDrop::impair_loss), 1u);
 }
 
 TEST(ImpairStage, WithoutBuffersThereAreNoCopiesAndThePacketPasses) {
@@ -411,8 +412,8 @@ TEST(ImpairStage, ALaterRuleSeesTheHeadersThatWereCorrupted) {
     const wire::Parsed p = parsed_of(frame.bytes);
     EXPECT_TRUE(p.kind != wire::FrameKind::roce || p.dest_qp != Qpn(17) || p.psn != Psn(5));
   }
-  EXPECT_GT(s.h.dropped(DropReason::impair_loss), 100u);
-  EXPECT_LT(s.h.dropped(DropReason::impair_loss), 300u);
+  EXPECT_GT(s.h.dropped(ImpairDrop::impair_loss), 100u);
+  EXPECT_LT(s.h.dropped(ImpairDrop::impair_loss), 300u);
 }
 
 // --- rules at run time, table ------------------------------------------------------------------------------------
@@ -499,7 +500,7 @@ TEST(ImpairStage, NoPacketIsLostSightOfUnderAMixtureOfFaults) {
     for (const char* name : {"lost", "limited", "corrupted", "duplicated", "delayed", "reordered"}) {
       EXPECT_GT(s.counter(name), 0u) << name;
     }
-    EXPECT_GT(s.h.dropped(DropReason::impair_queue_full), 0u);
+    EXPECT_GT(s.h.dropped(ImpairDrop::impair_queue_full), 0u);
   }
 }
 

@@ -2,6 +2,8 @@
 // Copyright The weft authors
 #include "switch/stages/kernel_punt/kernel_punt.h"
 
+#include "switch/stages/kernel_punt/drops.h"
+#include "switch/stages/l3/drops.h"
 #include "tests/switch/stages/l3/router.h"
 
 namespace weft::stages {
@@ -78,9 +80,9 @@ TEST_F(L3KernelTest, WhatIsForwardedOrForOthersDoesNotGoToTheKernel) {
   h.inject("h1", from_host("10.9.9.9").build());
   EXPECT_TRUE(taken().empty());
   EXPECT_EQ(h.take("h2").size(), 1u);
-  EXPECT_EQ(h.dropped(DropReason::not_for_router), 1u);
-  EXPECT_EQ(h.dropped(DropReason::ip_destination), 1u);
-  EXPECT_EQ(h.dropped(DropReason::no_route), 1u);
+  EXPECT_EQ(h.dropped(L3Drop::not_for_router), 1u);
+  EXPECT_EQ(h.dropped(L3Drop::ip_destination), 1u);
+  EXPECT_EQ(h.dropped(L3Drop::no_route), 1u);
 }
 
 TEST_F(L3KernelTest, TheKernelIsAskedForANeighbourAndItsAnswerSendsThePacketsThatWait) {
@@ -130,7 +132,7 @@ TEST_F(L3KernelTest, APortGetsItsRateAndNoMore) {
   // 1000 a second, a twentieth at once.
   for (int i = 0; i < 60; ++i) h.inject("h1", from_host("10.0.1.1").build());
   EXPECT_EQ(taken().size(), 50u);
-  EXPECT_EQ(h.dropped(DropReason::kernel_rate), 10u);
+  EXPECT_EQ(h.dropped(KernelDrop::kernel_rate), 10u);
   h.advance_ns(kSecond / 100);
   for (int i = 0; i < 20; ++i) h.inject("h1", from_host("10.0.1.1").build());
   EXPECT_EQ(taken().size(), 10u);
@@ -144,7 +146,7 @@ TEST_F(L3KernelTest, WhatNobodyTakesIsBounded) {
     h.inject("h1", from_host("10.0.1.1").build());
     h.advance_ns(kSecond / 1000);
   }
-  EXPECT_EQ(h.dropped(DropReason::kernel_queue_full), 400u - L3Kernel::kMostWaiting);
+  EXPECT_EQ(h.dropped(KernelDrop::kernel_queue_full), 400u - L3Kernel::kMostWaiting);
   EXPECT_EQ(taken().size(), L3Kernel::kMostWaiting);
 }
 

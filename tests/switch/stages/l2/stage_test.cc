@@ -2,6 +2,8 @@
 // Copyright The weft authors
 #include "switch/stages/l2/stage.h"
 
+#include "switch/stages/l2/drops.h"
+#include "switch/stages/parse/drops.h"
 #include "tests/switch/stages/l2/rig.h"
 
 namespace weft::stages::l2_rig {
@@ -286,24 +288,24 @@ TEST(L2, EveryReasonIsCountedUnderItsName) {
     const std::uint64_t before = h.dropped(reason);
     const std::uint64_t all = h.dropped_total();
     h.inject(port, frame);
-    EXPECT_EQ(h.dropped(reason), before + 1) << info(reason).name;
-    EXPECT_EQ(h.dropped_total(), all + 1) << info(reason).name;
-    EXPECT_THAT(sent_by(h, {}), IsEmpty()) << info(reason).name;
+    EXPECT_EQ(h.dropped(reason), before + 1) << registry().drop_reasons()[reason].name;
+    EXPECT_EQ(h.dropped_total(), all + 1) << registry().drop_reasons()[reason].name;
+    EXPECT_THAT(sent_by(h, {}), IsEmpty()) << registry().drop_reasons()[reason].name;
   };
   expect_drop(DropReason::vlan_unknown, "t", tagged(99, host(1), host(2)));
   expect_drop(DropReason::vlan_unknown, "a", tagged(99, host(1), host(2)));
   expect_drop(DropReason::vlan_unknown, "t", tagged(4095, host(1), host(2)));
   expect_drop(DropReason::vlan_not_allowed, "t", tagged(30, host(1), host(2)));
-  expect_drop(DropReason::vlan_tagged_on_access, "a", tagged(20, host(1), host(2)));
-  expect_drop(DropReason::vlan_untagged_on_trunk, "t", untagged(host(1), host(2)));
-  expect_drop(DropReason::vlan_untagged_on_trunk, "t", tagged(0, host(1), host(2)));
-  expect_drop(DropReason::same_port, "a", untagged(host(1), host(9)));
-  expect_drop(DropReason::link_local, "a", untagged(host(1), mac("01:80:c2:00:00:00")));
-  expect_drop(DropReason::link_local, "a", untagged(host(1), mac("01:80:c2:00:00:0e")));
+  expect_drop(L2Drop::vlan_tagged_on_access, "a", tagged(20, host(1), host(2)));
+  expect_drop(L2Drop::vlan_untagged_on_trunk, "t", untagged(host(1), host(2)));
+  expect_drop(L2Drop::vlan_untagged_on_trunk, "t", tagged(0, host(1), host(2)));
+  expect_drop(L2Drop::same_port, "a", untagged(host(1), host(9)));
+  expect_drop(L2Drop::link_local, "a", untagged(host(1), mac("01:80:c2:00:00:00")));
+  expect_drop(L2Drop::link_local, "a", untagged(host(1), mac("01:80:c2:00:00:0e")));
   expect_drop(DropReason::mac_control, "a", FrameBuilder().pause(9).build());
-  expect_drop(DropReason::eth_source_multicast, "a", untagged(kBroadcast, host(1)));
+  expect_drop(ParseDrop::eth_source_multicast, "a", untagged(kBroadcast, host(1)));
   for (const char* port : {"n", "t", "d"}) h.set_link(port, false);
-  expect_drop(DropReason::no_flood_port, "d", untagged(host(1), host(2)));
+  expect_drop(L2Drop::no_flood_port, "d", untagged(host(1), host(2)));
   EXPECT_EQ(h.counter("l2", "learned"), 2u);  // host 1 in VLAN 10 and in VLAN 20
 }
 
@@ -343,7 +345,7 @@ TEST(L2, TheStormLimitIsExact) {
   // A tenth of a second's worth at once.
   for (int i = 0; i < 150; ++i) h.inject("a", untagged(host(1), kBroadcast));
   EXPECT_EQ(h.counter("l2", "flooded_multicast"), 100u);
-  EXPECT_EQ(h.dropped(DropReason::storm_limit), 50u);
+  EXPECT_EQ(h.dropped(L2Drop::storm_limit), 50u);
   // Then one per millisecond, exactly, asked at any interval: 7 s of 333,333 ns steps.
   const std::uint64_t before = h.counter("l2", "flooded_multicast");
   for (int i = 0; i < 21'000; ++i) {
@@ -359,11 +361,11 @@ TEST(L2, TheStormLimitIsPerPortAndSparesKnownDestinations) {
   h.inject("b", untagged(host(2), kBroadcast));
   h.inject("a", untagged(host(1), host(3)));
   h.inject("a", untagged(host(1), host(3)));
-  EXPECT_EQ(h.dropped(DropReason::storm_limit), 1u);
+  EXPECT_EQ(h.dropped(L2Drop::storm_limit), 1u);
   h.inject("c", untagged(host(4), host(3)));
-  EXPECT_EQ(h.dropped(DropReason::storm_limit), 1u);
+  EXPECT_EQ(h.dropped(L2Drop::storm_limit), 1u);
   for (int i = 0; i < 50; ++i) h.inject("a", untagged(host(1), host(2)));
-  EXPECT_EQ(h.dropped(DropReason::storm_limit), 1u);
+  EXPECT_EQ(h.dropped(L2Drop::storm_limit), 1u);
 }
 
 // --- ageing and links ---

@@ -2,6 +2,7 @@
 // Copyright The weft authors
 #include "switch/stages/l3/finish.h"
 
+#include "switch/stages/l3/drops.h"
 #include "tests/switch/stages/l3/router.h"
 
 namespace weft::stages {
@@ -26,7 +27,7 @@ TEST_P(L3FinishTest, APacketWithOneHopLeftIsNotForwarded) {
     for (const auto& to : {f().b, f().far, f().spread}) {
       Router r;
       r.h.inject("h1", from_a(f(), to).ttl(ttl).build());
-      EXPECT_EQ(r.h.dropped(DropReason::ttl_exceeded), 1u) << int{ttl} << " " << to;
+      EXPECT_EQ(r.h.dropped(L3Drop::ttl_exceeded), 1u) << int{ttl} << " " << to;
       EXPECT_EQ(r.h.totals().tx.value(), 1u) << "the ICMP error";
     }
   }
@@ -91,7 +92,7 @@ TEST_P(L3FinishTest, AFullNeighbourTableDropsWithAnError) {
   for (unsigned i = 0; i < 200 && dropped == 0; ++i) {
     const std::string to = f().v6 ? "2001:db8:2::" + std::to_string(1000 + i) : "10.0.2." + std::to_string(10 + i);
     r.h.inject("h1", from_a(f(), to).build());
-    dropped = r.h.dropped(DropReason::neighbour_unresolved);
+    dropped = r.h.dropped(L3Drop::neighbour_unresolved);
   }
   EXPECT_EQ(dropped, 1u);
   EXPECT_EQ(r.counter("neighbours_full"), 1u);

@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "switch/stages/l3/drops.h"
 #include "switch/tables/ecmp_hash.h"
 #include "tests/switch/stages/l3/router.h"
 
@@ -123,7 +124,7 @@ TEST_P(L3FlowsTest, WhatDiffersFromThePacketBeforeIsJudgedByItself) {
   send(r, 2);
   r.sent("u1");
   r.h.inject("h1", packet(3).ttl(1).build());
-  EXPECT_EQ(r.h.dropped(DropReason::ttl_exceeded), 1u);
+  EXPECT_EQ(r.h.dropped(L3Drop::ttl_exceeded), 1u);
   r.h.inject("h1", packet(4).payload(1500).build());
   EXPECT_EQ(r.h.dropped(DropReason::egress_mtu), 1u);
   r.h.inject("h1", packet(5).eth(host_mac(1), host_mac(7)).build());

@@ -2,6 +2,7 @@
 // Copyright The weft authors
 #include "switch/stages/l3/icmp.h"
 
+#include "switch/stages/l3/drops.h"
 #include "switch/stages/l3/messages.h"
 #include "switch/wire/checksum.h"
 #include "tests/switch/stages/l3/router.h"
@@ -133,7 +134,7 @@ TEST(L3IcmpV4, SourcesThatAreAWholeSubnetGetNoErrors) {
   for (const char* source : {"10.0.1.255", "10.0.1.0"}) {
     Router r;
     r.h.inject("h1", from_a(kV4, kV4.nowhere).ip(ip(source), ip(kV4.nowhere)).build());
-    EXPECT_EQ(r.h.dropped(DropReason::no_route), 1u);
+    EXPECT_EQ(r.h.dropped(L3Drop::no_route), 1u);
     EXPECT_EQ(r.h.totals().tx.value(), 0u) << source;
   }
 }
@@ -155,7 +156,7 @@ TEST_P(L3IcmpTest, OnlySoManyErrorsASecondAreSent) {
   EXPECT_EQ(send(20), 5u);
   EXPECT_EQ(r.counter("icmp_errors_sent"), 12u);
   EXPECT_EQ(r.counter("icmp_rate_limited"), 88u);
-  EXPECT_EQ(r.h.dropped(DropReason::no_route), 100u);
+  EXPECT_EQ(r.h.dropped(L3Drop::no_route), 100u);
 }
 
 TEST_P(L3IcmpTest, ZeroErrorsASecondSendsNone) {

@@ -2,6 +2,7 @@
 // Copyright The weft authors
 #include "switch/stages/l3/local.h"
 
+#include "switch/stages/l3/drops.h"
 #include "tests/switch/stages/l3/router.h"
 
 namespace weft::stages {
@@ -241,7 +242,7 @@ TEST(L3LocalNd, MessagesThatBreakRfc4861AreCountedAndConsumed) {
   checksum[14 + 40 + 2] ^= 1;
   r.h.inject("h1", checksum);
   // 7 is dropped before, because a packet from nobody to a single host cannot be.
-  EXPECT_EQ(r.h.dropped(DropReason::ip_source), 1u);
+  EXPECT_EQ(r.h.dropped(L3Drop::ip_source), 1u);
   EXPECT_EQ(r.counter("nd_invalid"), 11u);
   EXPECT_EQ(r.h.totals().consumed.value(), 11u);
   EXPECT_EQ(r.h.totals().tx.value(), 0u);

@@ -4,6 +4,7 @@
 // Which packets the router takes at all, and which of them are its own.
 #include <cstring>
 
+#include "switch/stages/l3/drops.h"
 #include "switch/wire/checksum.h"
 #include "switch/wire/parse.h"
 #include "tests/switch/stages/l3/router.h"
@@ -39,19 +40,18 @@ WEFT_BOTH_FAMILIES(L3Receive);
 // --- the link layer -----------------------------------------------------------------------------------------------
 
 TEST_P(L3Receive, FramesToOtherMacAddressesAreNotForTheRouter) {
-  expect_drop(from_a(f(), f().b).eth(host_mac(1), host_mac(2)), DropReason::not_for_router);
-  expect_drop(from_a(f(), f().b).eth(host_mac(1), router_mac(kH2)), DropReason::not_for_router, "another port's MAC");
+  expect_drop(from_a(f(), f().b).eth(host_mac(1), host_mac(2)), L3Drop::not_for_router);
+  expect_drop(from_a(f(), f().b).eth(host_mac(1), router_mac(kH2)), L3Drop::not_for_router, "another port's MAC");
 }
 
 TEST_P(L3Receive, UnicastPacketsInBroadcastFramesAreNotForTheRouter) {
-  expect_drop(from_a(f(), f().b).eth(host_mac(1), kBroadcast), DropReason::not_for_router);
-  expect_drop(from_a(f(), f().router_h1).eth(host_mac(1), kBroadcast), DropReason::not_for_router);
+  expect_drop(from_a(f(), f().b).eth(host_mac(1), kBroadcast), L3Drop::not_for_router);
+  expect_drop(from_a(f(), f().router_h1).eth(host_mac(1), kBroadcast), L3Drop::not_for_router);
 }
 
 TEST_P(L3Receive, OtherEthertypesAreNotRouted) {
   for (const auto& mac : {router_mac(kH1), kBroadcast, MacAddress::from_u64(0x0180c200000e)}) {
-    expect_drop(FrameBuilder().eth(host_mac(1), mac).ethertype(EtherType::lldp).payload(46),
-                DropReason::unknown_ethertype);
+    expect_drop(FrameBuilder().eth(host_mac(1), mac).ethertype(EtherType::lldp).payload(46), L3Drop::unknown_ethertype);
   }
 }
 
@@ -79,11 +79,11 @@ TEST_P(L3Receive, APriorityTaggedQuestionIsAnswered) {
 // --- the IP header ------------------------------------------------------------------------------------------------
 
 TEST_P(L3Receive, MalformedHeadersAreDropped) {
-  expect_drop(from_a(f(), f().b).ip_version(5), DropReason::ip_malformed, "version");
-  expect_drop(from_a(f(), f().b).ip_length(4000), DropReason::ip_malformed, "length beyond the frame");
+  expect_drop(from_a(f(), f().b).ip_version(5), L3Drop::ip_malformed, "version");
+  expect_drop(from_a(f(), f().b).ip_length(4000), L3Drop::ip_malformed, "length beyond the frame");
   if (f().v6) return;
-  expect_drop(from_a(f(), f().b).ihl(4), DropReason::ip_malformed, "header length");
-  expect_drop(from_a(f(), f().b).ip_length(10), DropReason::ip_malformed, "length below the header");
+  expect_drop(from_a(f(), f().b).ihl(4), L3Drop::ip_malformed, "header length");
+  expect_drop(from_a(f(), f().b).ip_length(10), L3Drop::ip_malformed, "length below the header");
 }
 
 TEST(L3ReceiveV4, AWrongHeaderChecksumIsDroppedWhicheverBitIsWrong) {
@@ -95,7 +95,7 @@ TEST(L3ReceiveV4, AWrongHeaderChecksumIsDroppedWhicheverBitIsWrong) {
     Bytes bad = good;
     bad[14 + bit / 8] ^= static_cast<std::uint8_t>(0x80u >> bit % 8);
     r.h.inject("h1", bad);
-    EXPECT_EQ(r.h.dropped(DropReason::ip_checksum), 1u) << "bit " << bit;
+    EXPECT_EQ(r.h.dropped(L3Drop::ip_checksum), 1u) << "bit " << bit;
   }
 }
 
@@ -103,7 +103,7 @@ TEST(L3ReceiveV4, AWrongChecksumIsFoundBehindOptionsToo) {
   Router r;
   const Bytes options{1, 1, 1, 0};
   r.h.inject("h1", from_a(kV4, kV4.b).ip_options(options).ip_checksum(1).build());
-  EXPECT_EQ(r.h.dropped(DropReason::ip_checksum), 1u);
+  EXPECT_EQ(r.h.dropped(L3Drop::ip_checksum), 1u);
 }
 
 TEST(L3ReceiveV4, EveryRightChecksumPasses) {
@@ -127,7 +127,7 @@ TEST_P(L3Receive, SourcesThatAreNoHostAreDropped) {
   const std::vector<std::string> v4{"0.0.0.0", "0.1.2.3", "127.0.0.1", "224.0.0.1", "239.1.2.3", "255.255.255.255"};
   const std::vector<std::string> v6{"::", "::1", "ff02::1", "::ffff:10.0.1.2", "::10.0.1.2"};
   for (const auto& source : f().v6 ? v6 : v4) {
-    expect_drop(between(source, f().b), DropReason::ip_source, source.c_str());
+    expect_drop(between(source, f().b), L3Drop::ip_source, source.c_str());
   }
 }
 
@@ -135,14 +135,14 @@ TEST_P(L3Receive, DestinationsThatAreNoHostAreDropped) {
   const std::vector<std::string> v4{"0.0.0.0", "0.1.2.3", "127.0.0.1", "224.0.0.5", "239.1.2.3", "255.0.0.1"};
   const std::vector<std::string> v6{"::", "::1", "ff0e::1", "ff02::5", "::ffff:10.0.2.2"};
   for (const auto& destination : f().v6 ? v6 : v4) {
-    expect_drop(between(f().a, destination), DropReason::ip_destination, destination.c_str());
+    expect_drop(between(f().a, destination), L3Drop::ip_destination, destination.c_str());
   }
 }
 
 TEST_P(L3Receive, LinkLocalPacketsStayOnTheirLink) {
   const std::string neighbour = f().v6 ? "fe80::2" : "169.254.0.2";
-  expect_drop(between(neighbour, f().b), DropReason::ip_source);
-  expect_drop(between(f().a, neighbour), DropReason::ip_destination);
+  expect_drop(between(neighbour, f().b), L3Drop::ip_source);
+  expect_drop(between(f().a, neighbour), L3Drop::ip_destination);
 }
 
 TEST(L3ReceiveV4, OrdinaryAddressesBesideTheSpecialOnesAreRouted) {
@@ -158,7 +158,7 @@ TEST(L3ReceiveV4, DirectedBroadcastsAreNotForwarded) {
   for (const char* destination : {"10.0.2.255", "10.0.2.0"}) {
     Router r;
     r.h.inject("h1", from_a(kV4, destination).build());
-    EXPECT_EQ(r.h.dropped(DropReason::ip_destination), 1u) << destination;
+    EXPECT_EQ(r.h.dropped(L3Drop::ip_destination), 1u) << destination;
   }
 }
 
@@ -175,7 +175,7 @@ TEST(L3ReceiveV4, AHostWithoutAnAddressMaySendToAllAndToNobodyElse) {
   r.h.inject("h1", from_a(kV4, kV4.b).ip(ip("0.0.0.0"), ip("255.255.255.255")).eth(host_mac(1), kBroadcast).build());
   EXPECT_EQ(r.h.totals().consumed.value(), 1u);
   r.h.inject("h1", from_a(kV4, kV4.b).ip(ip("0.0.0.0"), ip(kV4.router_h1)).build());
-  EXPECT_EQ(r.h.dropped(DropReason::ip_source), 1u);
+  EXPECT_EQ(r.h.dropped(L3Drop::ip_source), 1u);
 }
 
 TEST(L3ReceiveV6, GroupsThatTheRouterListensToAreConsumed) {
@@ -186,7 +186,7 @@ TEST(L3ReceiveV6, GroupsThatTheRouterListensToAreConsumed) {
   }
   Router r;
   r.h.inject("h1", from_a(kV6, "ff02::1:ff00:9").eth(host_mac(1), tables::multicast_mac(ip("ff02::1:ff00:9"))).build());
-  EXPECT_EQ(r.h.dropped(DropReason::ip_destination), 1u);
+  EXPECT_EQ(r.h.dropped(L3Drop::ip_destination), 1u);
 }
 
 TEST(L3ReceiveV6, TheSubnetRouterAnycastAddressIsTheRouter) {
@@ -201,7 +201,7 @@ TEST(L3ReceiveV6, TheLinkLocalAddressOfThePortIsTheRouterOnThatPortOnly) {
   r.h.inject("h1", from_a(kV6, own).ip(ip("fe80::9"), ip(own)).build());
   EXPECT_EQ(r.h.totals().consumed.value(), 1u);
   r.h.inject("h2", from_a(kV6, own).eth(host_mac(2), router_mac(kH2)).build());
-  EXPECT_EQ(r.h.dropped(DropReason::ip_destination), 1u);
+  EXPECT_EQ(r.h.dropped(L3Drop::ip_destination), 1u);
 }
 
 TEST_P(L3Receive, PacketsToTheRouterAreConsumedWhateverTheirTtl) {
@@ -246,8 +246,8 @@ TEST_P(L3Receive, PacketsThatTheSwitchMadeAreRoutedWithoutAnIngressPort) {
   }
   EXPECT_EQ(h.take("h2").size(), 1u);
   EXPECT_EQ(h.totals().consumed.value(), 1u);
-  EXPECT_EQ(h.dropped(DropReason::no_route), 1u);
-  EXPECT_EQ(h.dropped(DropReason::blackhole_route), 1u);
+  EXPECT_EQ(h.dropped(L3Drop::no_route), 1u);
+  EXPECT_EQ(h.dropped(L3Drop::blackhole_route), 1u);
   EXPECT_EQ(h.counter("l3", "icmp_errors_sent"), 0u);
 }
 

@@ -2,6 +2,7 @@
 // Copyright The weft authors
 #include "switch/stages/l3/resolver.h"
 
+#include "switch/stages/l3/drops.h"
 #include "tests/switch/stages/l3/router.h"
 
 namespace weft::stages {
@@ -112,7 +113,7 @@ TEST_P(L3ResolverTest, NoMoreThanPendingPacketsWait) {
   Router r({.l3 = "{ pending_packets: 3 }", .neighbours_known = false});
   for (unsigned i = 1; i <= 5; ++i) r.h.inject("h1", packet(i).build());
   EXPECT_EQ(r.h.held(), 3u);
-  EXPECT_EQ(r.h.dropped(DropReason::neighbour_queue_full), 2u);
+  EXPECT_EQ(r.h.dropped(L3Drop::neighbour_queue_full), 2u);
   r.sent("h2");
   r.h.inject("h2", answer_from_b());
   EXPECT_EQ(r.sent("h2"), all_routed(1, 3));
@@ -121,7 +122,7 @@ TEST_P(L3ResolverTest, NoMoreThanPendingPacketsWait) {
 TEST_P(L3ResolverTest, WithoutRoomForPendingPacketsTheNeighbourIsAskedAllTheSame) {
   Router r({.l3 = "{ pending_packets: 0 }", .neighbours_known = false});
   r.h.inject("h1", packet(1).build());
-  EXPECT_EQ(r.h.dropped(DropReason::neighbour_queue_full), 1u);
+  EXPECT_EQ(r.h.dropped(L3Drop::neighbour_queue_full), 1u);
   r.sent("h2");
   r.h.inject("h2", answer_from_b());
   r.h.inject("h1", packet(2).build());
@@ -143,7 +144,7 @@ TEST_P(L3ResolverTest, ThreeQuestionsASecondApartThenPacketsAreDropped) {
   EXPECT_EQ(r.h.held(), 2u);
   r.h.advance_ns(1);
   EXPECT_EQ(r.h.held(), 0u);
-  EXPECT_EQ(r.h.dropped(DropReason::neighbour_unresolved), 2u);
+  EXPECT_EQ(r.h.dropped(L3Drop::neighbour_unresolved), 2u);
   EXPECT_EQ(r.counter("neighbours_failed"), 1u);
   EXPECT_EQ(r.counter("icmp_errors_sent"), 2u);
   EXPECT_EQ(r.h.stage<L3Stage>("l3").next_deadline(), kNever);
@@ -167,7 +168,7 @@ TEST_P(L3ResolverTest, EachNeighbourIsAskedForItself) {
   r.h.inject("h2", answer_from_b());
   EXPECT_EQ(r.sent("h2"), all_routed(1, 2));
   r.h.advance_ns(3 * kRetry);
-  EXPECT_EQ(r.h.dropped(DropReason::neighbour_unresolved), 1u);
+  EXPECT_EQ(r.h.dropped(L3Drop::neighbour_unresolved), 1u);
 }
 
 TEST_P(L3ResolverTest, MoreNeighboursThanCanBeAskedAtOnceAreDropped) {
@@ -177,7 +178,7 @@ TEST_P(L3ResolverTest, MoreNeighboursThanCanBeAskedAtOnceAreDropped) {
     r.h.inject("h1", from_a(f(), f().v6 ? "2001:db8:2::1:" + std::to_string(i) : v4).build());
   }
   EXPECT_EQ(r.h.held(), L3Resolver::kAtOnce);
-  EXPECT_EQ(r.h.dropped(DropReason::neighbour_queue_full), 10u);
+  EXPECT_EQ(r.h.dropped(L3Drop::neighbour_queue_full), 10u);
 }
 
 TEST_P(L3ResolverTest, PacketsToARouterAndToAGroupMemberWaitLikeOthers) {

@@ -4,6 +4,7 @@
 
 #include <map>
 
+#include "switch/stages/l3/drops.h"
 #include "tests/switch/stages/l3/router.h"
 
 namespace weft::stages {
@@ -87,7 +88,19 @@ TEST_P(L3SharedTest, BlackholeRoutesSaySo) {
   Router r;
   const auto row = row_of(r, prefix("192.0.2.0/24", "2001:db8:bad::/48"));
   EXPECT_EQ(row["blackhole"], true);
+  EXPECT_EQ(row["action"], "blackhole");
   EXPECT_TRUE(row["next_hops"].empty());
+}
+
+TEST_P(L3SharedTest, TheLongestPrefixOfAnAddressIsFound) {
+  Router r;
+  const auto& shared = r.h.shared<L3Shared>("l3");
+  const auto route = shared.route_of(*wire::IpAddress::parse(prefix("192.0.2.7", "2001:db8:bad::7")));
+  EXPECT_EQ(route["prefix"], prefix("192.0.2.0/24", "2001:db8:bad::/48"));
+  EXPECT_EQ(route["action"], "blackhole");
+  const auto direct = shared.route_of(*wire::IpAddress::parse(prefix("10.0.2.77", "2001:db8:2::77")));
+  EXPECT_EQ(direct["action"], "forward");
+  EXPECT_EQ(direct["next_hops"], ordered_json::array({"dev h2"}));
 }
 
 TEST_P(L3SharedTest, NeighboursListsAddressPortMacStateAndAge) {
@@ -116,7 +129,7 @@ TEST_P(L3SharedTest, NewRoutesHoldFromTheNextBurstOn) {
   r.h.inject("h1", from_a(f(), f().nowhere).build());
   EXPECT_EQ(r.sent("u1").size(), 1u);
   r.h.inject("h1", from_a(f(), f().far).build());
-  EXPECT_EQ(r.h.dropped(DropReason::no_route), 1u);
+  EXPECT_EQ(r.h.dropped(L3Drop::no_route), 1u);
   r.h.inject("h1", from_a(f(), f().b).build());
   EXPECT_EQ(r.sent("h2").size(), 1u);
 }
@@ -155,7 +168,7 @@ TEST_P(L3SharedTest, ANextHopInNoSubnetMakesARouteUnreachable) {
   const std::string router = prefix("203.0.113.1", "2001:db8:77::1");
   r.h.shared<L3Shared>("l3").set_routes({route(prefix("20.0.0.0/8", "2001:db8:20::/48"), {router})});
   r.h.inject("h1", from_a(f(), f().far).build());
-  EXPECT_EQ(r.h.dropped(DropReason::no_route), 1u);
+  EXPECT_EQ(r.h.dropped(L3Drop::no_route), 1u);
 }
 
 TEST(L3Shared, APacketThatWaitsSurvivesNewRoutes) {

@@ -2,6 +2,7 @@
 // Copyright The weft authors
 #include "switch/stages/l3/stage.h"
 
+#include "switch/stages/l3/drops.h"
 #include "switch/wire/icrc.h"
 #include "switch/wire/parse.h"
 #include "tests/switch/stages/l3/router.h"
@@ -103,13 +104,13 @@ TEST_P(L3Test, RoutingKeepsTheIcrcRight) {
 TEST_P(L3Test, APacketWithoutARouteIsDropped) {
   Router r;
   r.h.inject("h1", from_a(f(), f().nowhere).build());
-  EXPECT_EQ(r.h.dropped(DropReason::no_route), 1u);
+  EXPECT_EQ(r.h.dropped(L3Drop::no_route), 1u);
 }
 
 TEST_P(L3Test, ABlackholeRouteDropsWithoutAnError) {
   Router r;
   r.h.inject("h1", from_a(f(), f().black).build());
-  EXPECT_EQ(r.h.dropped(DropReason::blackhole_route), 1u);
+  EXPECT_EQ(r.h.dropped(L3Drop::blackhole_route), 1u);
   EXPECT_TRUE(r.sent("h1").empty());
 }
 
@@ -119,9 +120,9 @@ TEST_P(L3Test, OfABurstEachPacketGetsItsOwnOutcome) {
                     from_a(f(), f().black).build(), from_a(f(), f().b).ttl(1).build(), from_a(f(), f().b).build()});
   EXPECT_EQ(r.sent("h2").size(), 2u);
   EXPECT_EQ(r.sent("u1").size(), 1u);
-  EXPECT_EQ(r.h.dropped(DropReason::no_route), 1u);
-  EXPECT_EQ(r.h.dropped(DropReason::blackhole_route), 1u);
-  EXPECT_EQ(r.h.dropped(DropReason::ttl_exceeded), 1u);
+  EXPECT_EQ(r.h.dropped(L3Drop::no_route), 1u);
+  EXPECT_EQ(r.h.dropped(L3Drop::blackhole_route), 1u);
+  EXPECT_EQ(r.h.dropped(L3Drop::ttl_exceeded), 1u);
 }
 
 TEST(L3, BothFamiliesOfABurstAreRouted) {

@@ -4,6 +4,7 @@
 
 #include <map>
 
+#include "switch/stages/l3/drops.h"
 #include "switch/tables/ecmp_hash.h"
 #include "tests/switch/stages/l3/router.h"
 
@@ -190,7 +191,7 @@ TEST_P(LbTest, AMemberWhoseNeighbourIsUnknownHoldsThePacket) {
   std::uint16_t port = 50000;
   while (expected_way(port) != 0) ++port;
   EXPECT_EQ(way(r, flow(port).ttl(1)), 3u);
-  EXPECT_EQ(r.h.dropped(DropReason::ttl_exceeded), 1u);
+  EXPECT_EQ(r.h.dropped(L3Drop::ttl_exceeded), 1u);
   r.h.inject("h1", {flow(port).payload(1).build(), flow(port).payload(2).build()});
   EXPECT_EQ(r.h.held(), 2u);
   EXPECT_EQ(r.sent("u1").size(), 1u);

@@ -2,6 +2,7 @@
 // Copyright The weft authors
 #include "switch/stages/nack_filter/stage.h"
 
+#include "switch/stages/nack_filter/drops.h"
 #include "tests/switch/stages/nack_filter/rig.h"
 
 namespace weft::stages::testing {
@@ -17,7 +18,7 @@ TEST(NackFilter, BlocksANackWhosePacketIsStillOnItsWay) {
   leaf.say(nack(2));
   EXPECT_THAT(leaf.nacks(), IsEmpty());
   EXPECT_EQ(leaf.counter("nacks_blocked"), 1u);
-  EXPECT_EQ(leaf.h.dropped(pipeline::DropReason::nack_blocked), 1u);
+  EXPECT_EQ(leaf.h.dropped(NackDrop::nack_blocked), 1u);
   leaf.arrive({2, 4, 5});
   leaf.say(ack(5));
   leaf.h.advance_ns(10'000 * kUs);

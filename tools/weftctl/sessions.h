@@ -9,6 +9,6 @@
 namespace weft::weftctl {
 
 /// Runs the command; returns the exit status.
-[[nodiscard]] int run_operate(const Options& options);
+[[nodiscard]] int run_session(const Options& options);
 
 }  // namespace weft::weftctl

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The weft authors
 //
-// What an operator can do to a running process besides looking at tables: captures, traces, clearing of counters, and
-// settings that may change while it runs.
+// What a client may ask of a process besides tables: captures, traces, recordings, changed settings, commands of
+// stages.
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 #include <vector>
@@ -75,22 +76,27 @@ struct SetRequest {
   std::string switch_name{};  ///< empty: all
 };
 
-/// Calls may come from any thread. None disturbs forwarding for longer than a task between two bursts takes.
-class Operator {
- public:
-  virtual ~Operator() = default;
+/// A verb of a stage. `words` are KEY=VALUE, or what else the verb takes.
+struct CommandRequest {
+  std::string stage{};
+  std::string verb{};
+  std::vector<std::string> words{};
+  std::string switch_name{};  ///< empty: every switch that has the stage
+};
 
-  [[nodiscard]] virtual SessionStart start_capture(const CaptureRequest& request) = 0;
-  [[nodiscard]] virtual SessionStart start_trace(const TraceRequest& request) = 0;
-  [[nodiscard]] virtual SessionStart start_record(const RecordRequest& request) = 0;
-  /// Waits up to a quarter of a second for something to say.
-  [[nodiscard]] virtual SessionPart read_session(std::uint64_t id) = 0;
-  /// Makes the session end; what it still has can be read. False when there is no such session.
-  virtual bool stop_session(std::uint64_t id) = 0;
+/// What came of a command.
+struct CommandResult {
+  nlohmann::ordered_json rows = nlohmann::ordered_json::array();  ///< objects; the first key is "switch"
+  std::string done{};                                             ///< one sentence, or nothing
+  std::string error{};                                            ///< empty when it was done
+};
 
-  /// Tables count from zero again for those who look at them; nothing else notices. Without names all that count.
-  [[nodiscard]] virtual Outcome clear(const std::vector<std::string>& tables, const std::string& switch_name) = 0;
-  [[nodiscard]] virtual Outcome set(const SetRequest& request) = 0;
+/// A verb that some stage of the process knows.
+struct CommandInfo {
+  std::string stage;
+  std::string verb;
+  std::string summary;                                                  ///< one sentence
+  nlohmann::ordered_json arguments = nlohmann::ordered_json::object();  ///< JSON Schema of an object: KEY=VALUE words
 };
 
 }  // namespace weft::api

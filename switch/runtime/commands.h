@@ -5,7 +5,7 @@
 #include <memory>
 #include <mutex>
 
-#include "switch/api/operator.h"
+#include "switch/api/requests.h"
 #include "switch/observe/baselines.h"
 #include "switch/observe/session.h"
 #include "switch/runtime/alarm.h"
@@ -13,22 +13,25 @@
 
 namespace weft {
 
-/// What an operator can do to a running process: sessions on its pipelines, baselines of its tables, settings.
-class Runtime::Operation : public api::Operator, private PipelineSet {
+/// What Runtime does of a Backend besides tables and reloads: sessions on its pipelines, baselines of its tables,
+/// settings, and verbs of stages.
+class Runtime::Commands : private PipelineSet {
  public:
-  explicit Operation(Runtime& runtime) : runtime_(runtime), sessions_(*this) {}
+  explicit Commands(Runtime& runtime) : runtime_(runtime), sessions_(*this) {}
 
-  [[nodiscard]] api::SessionStart start_capture(const api::CaptureRequest& request) override {
+  [[nodiscard]] api::SessionStart start_capture(const api::CaptureRequest& request) {
     return sessions_.start_capture(request);
   }
-  [[nodiscard]] api::SessionStart start_trace(const api::TraceRequest& request) override {
+  [[nodiscard]] api::SessionStart start_trace(const api::TraceRequest& request) {
     return sessions_.start_trace(request);
   }
-  [[nodiscard]] api::SessionStart start_record(const api::RecordRequest& request) override;
-  [[nodiscard]] api::SessionPart read_session(std::uint64_t id) override { return sessions_.read(id); }
-  bool stop_session(std::uint64_t id) override { return sessions_.stop(id); }
-  [[nodiscard]] api::Outcome clear(const std::vector<std::string>& tables, const std::string& switch_name) override;
-  [[nodiscard]] api::Outcome set(const api::SetRequest& request) override;
+  [[nodiscard]] api::SessionStart start_record(const api::RecordRequest& request);
+  [[nodiscard]] api::SessionPart read_session(std::uint64_t id) { return sessions_.read(id); }
+  bool stop_session(std::uint64_t id) { return sessions_.stop(id); }
+  [[nodiscard]] api::Outcome clear(const std::vector<std::string>& tables, const std::string& switch_name);
+  [[nodiscard]] api::Outcome set(const api::SetRequest& request);
+  [[nodiscard]] std::vector<api::CommandInfo> list() const;
+  [[nodiscard]] api::CommandResult run(const api::CommandRequest& request);
 
   /// Pipelines will be replaced: sessions end, and say so. None starts while the result is held.
   [[nodiscard]] std::unique_lock<std::mutex> begin_reload() {
@@ -51,6 +54,7 @@ class Runtime::Operation : public api::Operator, private PipelineSet {
   void subtract_cleared(const std::string& table, nlohmann::ordered_json& rows) { baselines_.apply(table, rows); }
 
  private:
+  class RunningStage;
   [[nodiscard]] std::uint16_t worker_count() const override {
     return static_cast<std::uint16_t>(runtime_.workers_.size());
   }
@@ -60,7 +64,11 @@ class Runtime::Operation : public api::Operator, private PipelineSet {
   [[nodiscard]] std::string unknown_switch(const std::string& name) const;
   [[nodiscard]] api::Outcome set_log_level(const std::vector<std::string>& words);
   [[nodiscard]] api::Outcome set_stage(const api::SetRequest& request);
-  void remake(Switch& s, std::size_t stage, const config::Value& options);
+  // Instances of a stage for other options, by worker. Under a lock on the switches.
+  [[nodiscard]] std::vector<std::shared_ptr<pipeline::Stage>> remade(const Switch& s, std::size_t stage,
+                                                                     const config::Value& options) const;
+  // Puts them in the places of those that run. Under an exclusive lock on the switches.
+  void exchange_instances(Switch& s, std::size_t stage, std::vector<std::shared_ptr<pipeline::Stage>>& made);
   [[nodiscard]] api::Outcome set_port(const api::SetRequest& request);
   [[nodiscard]] api::Outcome set_paths(const api::SetRequest& request);
   struct FoundPort {

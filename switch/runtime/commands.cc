@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The weft authors
-#include "switch/runtime/operation.h"
+#include "switch/runtime/commands.h"
 
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <limits>
-#include <numeric>
 #include <shared_mutex>
 
 #include "switch/config/schema/suggest.h"
@@ -22,17 +21,41 @@ using config::suggestion;
 
 }  // namespace
 
-api::Operator* Runtime::operate() {
-  return operation_.get();
+api::SessionStart Runtime::start_capture(const api::CaptureRequest& request) {
+  return commands_->start_capture(request);
+}
+api::SessionStart Runtime::start_trace(const api::TraceRequest& request) {
+  return commands_->start_trace(request);
+}
+api::SessionStart Runtime::start_record(const api::RecordRequest& request) {
+  return commands_->start_record(request);
+}
+api::SessionPart Runtime::read_session(std::uint64_t id) {
+  return commands_->read_session(id);
+}
+bool Runtime::stop_session(std::uint64_t id) {
+  return commands_->stop_session(id);
+}
+Outcome Runtime::clear(const std::vector<std::string>& tables, const std::string& switch_name) {
+  return commands_->clear(tables, switch_name);
+}
+Outcome Runtime::set(const api::SetRequest& request) {
+  return commands_->set(request);
+}
+std::vector<api::CommandInfo> Runtime::commands() const {
+  return commands_->list();
+}
+api::CommandResult Runtime::run_command(const api::CommandRequest& request) {
+  return commands_->run(request);
 }
 
 api::ShowResult Runtime::show(const std::string& table, const std::string& switch_name, std::size_t max_rows) {
   api::ShowResult result = show_uncleared(table, switch_name, max_rows);
-  operation_->subtract_cleared(table, result.rows);
+  commands_->subtract_cleared(table, result.rows);
   return result;
 }
 
-void Runtime::Operation::for_each_pipeline(
+void Runtime::Commands::for_each_pipeline(
     const std::function<void(std::size_t, std::size_t, pipeline::Pipeline&)>& task) {
   const std::shared_lock lock(runtime_.switches_mutex_);
   runtime_.for_each_worker([&](Switch& s, std::size_t worker) {
@@ -41,18 +64,18 @@ void Runtime::Operation::for_each_pipeline(
   });
 }
 
-std::string Runtime::Operation::unknown_switch(const std::string& name) const {
+std::string Runtime::Commands::unknown_switch(const std::string& name) const {
   const std::vector<std::string> known = runtime_.switch_names();
   if (name.empty() || std::find(known.begin(), known.end(), name) != known.end()) return "";
   return "unknown switch " + quote(name) + suggestion(name, known);
 }
 
-api::SessionStart Runtime::Operation::start_record(const api::RecordRequest& request) {
+api::SessionStart Runtime::Commands::start_record(const api::RecordRequest& request) {
   if (auto error = unknown_switch(request.switch_name); !error.empty()) return {0, std::move(error)};
   return sessions_.start_record(request);
 }
 
-Outcome Runtime::Operation::clear(const std::vector<std::string>& tables, const std::string& switch_name) {
+Outcome Runtime::Commands::clear(const std::vector<std::string>& tables, const std::string& switch_name) {
   if (auto error = unknown_switch(switch_name); !error.empty()) return Outcome::refused(std::move(error));
   const std::vector<std::string> countable = Baselines::tables();
   std::vector<std::string> offered;
@@ -82,7 +105,7 @@ Outcome Runtime::Operation::clear(const std::vector<std::string>& tables, const 
   return {"cleared " + config::joined(chosen) + (switch_name.empty() ? "" : " of switch " + switch_name), ""};
 }
 
-Outcome Runtime::Operation::set(const api::SetRequest& request) {
+Outcome Runtime::Commands::set(const api::SetRequest& request) {
   if (auto error = unknown_switch(request.switch_name); !error.empty()) return Outcome::refused(std::move(error));
   if (request.name == "log-level") return set_log_level(request.words);
   if (request.name == "port") return set_port(request);
@@ -92,7 +115,7 @@ Outcome Runtime::Operation::set(const api::SetRequest& request) {
   return Outcome::refused("unknown setting " + quote(request.name) + suggestion(request.name, known));
 }
 
-std::vector<std::string> Runtime::Operation::settings() const {
+std::vector<std::string> Runtime::Commands::settings() const {
   std::vector<std::string> names{"log-level", "port", "paths"};
   const std::shared_lock lock(runtime_.switches_mutex_);
   for (const Switch& s : runtime_.switches_) {
@@ -103,66 +126,7 @@ std::vector<std::string> Runtime::Operation::settings() const {
   return names;
 }
 
-// In every switch that has the stage, or in none: what one refuses, all are spared.
-Outcome Runtime::Operation::set_stage(const api::SetRequest& request) {
-  // A reload reads the options of what runs while it builds.
-  const std::lock_guard reload_lock(runtime_.reload_mutex_);
-  const std::lock_guard lock(set_mutex_);
-  // Others look at stages and their options.
-  const std::lock_guard switches_lock(runtime_.switches_mutex_);
-  struct Pending {
-    Switch* target;
-    std::size_t stage;
-    pipeline::OptionChange change;
-  };
-  std::vector<Pending> pending;
-  for (Switch& s : runtime_.switches_) {
-    const pipeline::SwitchInfo& info = s.state->info();
-    if (!request.switch_name.empty() && info.name != request.switch_name) continue;
-    for (std::size_t i = 0; i < s.state->types().size(); ++i) {
-      const pipeline::StageType& type = *s.state->types()[i];
-      if (type.name != request.name) continue;
-      pending.push_back({&s, i, type.set(info.pipeline[i].options, info, request.words, worker_count())});
-      pipeline::OptionChange& change = pending.back().change;
-      if (change.error.empty()) {
-        change.error = order_mistakes(runtime_.registry_, info.pipeline, i, change.options);
-      }
-      if (!change.error.empty()) return Outcome::refused(info.name + ": " + change.error);
-    }
-  }
-  if (pending.empty()) return Outcome::refused("switch " + request.switch_name + " has no stage " + request.name);
-  std::string done;
-  for (Pending& one : pending) {
-    pipeline::SwitchState& state = *one.target->state;
-    if (one.change.remake) remake(*one.target, one.stage, one.change.options);
-    for (std::size_t w = 0; w < one.change.apply.size(); ++w) {
-      runtime_.on_worker(w, [&] { one.change.apply[w](one.target->pipelines[w]->stage(one.stage)); });
-    }
-    Changed known{state.info().pipeline[one.stage].options, {}};
-    changed_.try_emplace({state.info().name, request.name}, std::move(known)).first->second.now = one.change.options;
-    state.set_options(one.stage, std::move(one.change.options));
-    done += (done.empty() ? "" : "; ") + state.info().name + ": " + one.change.done;
-  }
-  return {done, ""};
-}
-
-// All instances are made before any takes its place: what cannot be made leaves no trace.
-void Runtime::Operation::remake(Switch& s, std::size_t stage, const config::Value& options) {
-  const pipeline::SwitchState& state = *s.state;
-  const pipeline::StageType& type = *state.types()[stage];
-  std::vector<std::shared_ptr<pipeline::Stage>> made;
-  for (std::uint16_t w = 0; w < worker_count(); ++w) {
-    made.push_back(type.make(state.build_of(stage, w).with(options), state.shared(stage)));
-  }
-  std::vector<pipeline::PortIndex> ports(state.info().ports.size());
-  std::iota(ports.begin(), ports.end(), pipeline::PortIndex{0});
-  const pipeline::PortMap same(std::move(ports));
-  for (std::uint16_t w = 0; w < worker_count(); ++w) {
-    runtime_.on_worker(w, [&] { s.pipelines[w]->exchange_stage(runtime_.clock_.now(), stage, made[w], same); });
-  }
-}
-
-void Runtime::Operation::keep_settings(pipeline::SwitchInfo& info) const {
+void Runtime::Commands::keep_settings(pipeline::SwitchInfo& info) const {
   for (std::size_t i = 0; i < info.pipeline.size(); ++i) {
     pipeline::StageSpec& spec = info.pipeline[i];
     const auto known = changed_.find({info.name, spec.name});
@@ -181,7 +145,7 @@ void Runtime::Operation::keep_settings(pipeline::SwitchInfo& info) const {
   }
 }
 
-void Runtime::Operation::forget_settings() {
+void Runtime::Commands::forget_settings() {
   std::erase_if(changed_, [&](const auto& entry) {
     const auto& [name, stage] = entry.first;
     for (const Switch& s : runtime_.switches_) {
@@ -192,7 +156,7 @@ void Runtime::Operation::forget_settings() {
   });
 }
 
-Outcome Runtime::Operation::set_log_level(const std::vector<std::string>& words) {
+Outcome Runtime::Commands::set_log_level(const std::vector<std::string>& words) {
   const std::vector<std::string> names{"trace", "debug", "info", "warning", "error"};
   if (words.size() != 1) return Outcome::refused("log-level takes one word: " + config::joined(names));
   const auto at = std::find(names.begin(), names.end(), words[0]);

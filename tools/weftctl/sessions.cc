@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The weft authors
-#include "tools/weftctl/operate.h"
+#include "tools/weftctl/sessions.h"
 
 #include <algorithm>
 #include <chrono>
@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "switch/api/operate_client.h"
+#include "switch/api/client.h"
 #include "tools/weftctl/capture_file.h"
 #include "tools/weftctl/commands.h"
 #include "tools/weftctl/depth_plot.h"
@@ -25,16 +25,10 @@ using Json = nlohmann::ordered_json;
 
 // The service ends connections after a while.
 constexpr std::chrono::seconds kConnectionAge{15};
-constexpr unsigned kColumns = 100;
 
 volatile std::sig_atomic_t stop_requested = 0;
 void on_signal(int) {
   stop_requested = 1;
-}
-
-int fail(const CallError& error) {
-  std::fprintf(stderr, "weftctl: %s\n", error.message.c_str());
-  return error.kind == CallError::Kind::unreachable ? kExitUnreachable : kExitRefused;
 }
 
 // A connection that is made again before the service ends it.
@@ -44,20 +38,18 @@ class Connection {
 
   [[nodiscard]] std::optional<CallError> refresh() {
     const auto now = std::chrono::steady_clock::now();
-    if (calls_ && now - since_ < kConnectionAge) return std::nullopt;
-    calls_.reset();
+    if (since_ && now - *since_ < kConnectionAge) return std::nullopt;
+    since_.reset();
     if (auto error = connect(options_, client_)) return error;
-    calls_.emplace(client_);
     since_ = now;
     return std::nullopt;
   }
-  api::OperateClient& calls() { return *calls_; }
+  api::Client& calls() { return client_; }
 
  private:
   const Options& options_;
   api::Client client_;
-  std::optional<api::OperateClient> calls_;
-  std::chrono::steady_clock::time_point since_;
+  std::optional<std::chrono::steady_clock::time_point> since_;
 };
 
 // Reads a session to its end; `on_data` returns false to have it end. Ctrl-C ends it too.
@@ -87,7 +79,7 @@ void catch_signals() {
   signal(SIGPIPE, SIG_IGN);
 }
 
-int run_capture(const Options& options, const OperateOptions& what) {
+int run_capture(const Options& options, const RequestOptions& what) {
   catch_signals();
   Connection connection(options);
   if (const auto error = connection.refresh()) return fail(*error);
@@ -113,9 +105,10 @@ int run_capture(const Options& options, const OperateOptions& what) {
     return kExitRefused;
   }
   if (error) return fail(*error);
-  std::fprintf(stderr, "weftctl: %llu packets captured, %llu bytes, %llu lost because copies had no room (%s)\n",
-               static_cast<unsigned long long>(last.packets), static_cast<unsigned long long>(file.bytes()),
-               static_cast<unsigned long long>(last.lost), last.reason.c_str());
+  std::fprintf(stderr, "weftctl: %llu %s captured, %llu bytes, %llu lost because copies had no room (%s)\n",
+               static_cast<unsigned long long>(last.packets), last.packets == 1 ? "packet" : "packets",
+               static_cast<unsigned long long>(file.bytes()), static_cast<unsigned long long>(last.lost),
+               last.reason.c_str());
   return kExitFine;
 }
 
@@ -134,10 +127,10 @@ std::string trace_text(const std::string& line, const Options& options) {
   std::string text = "packet " + packet.value("packet", Json()).dump() + " at " +
                      cell_text(packet.value("switch", Json())) + ": " + cell_text(packet.value("what", Json())) +
                      (packet.value("ended", true) ? "\n" : "; still inside\n");
-  return text + format_table(rows, {options.columns.value_or(kColumns), options.thousands}) + "\n";
+  return text + format_table(rows, {options.columns.value_or(screen_of_stdout().columns), options.thousands}) + "\n";
 }
 
-int run_trace(const Options& options, const OperateOptions& what) {
+int run_trace(const Options& options, const RequestOptions& what) {
   catch_signals();
   Connection connection(options);
   if (const auto error = connection.refresh()) return fail(*error);
@@ -160,9 +153,9 @@ int run_trace(const Options& options, const OperateOptions& what) {
     std::fprintf(stderr, "weftctl: cannot write the output\n");
     return kExitRefused;
   }
-  std::fprintf(stderr, "weftctl: %llu packets traced, %llu not followed because too many were on their way (%s)\n",
-               static_cast<unsigned long long>(last.packets), static_cast<unsigned long long>(last.lost),
-               last.reason.c_str());
+  std::fprintf(stderr, "weftctl: %llu %s traced, %llu not followed because too many were on their way (%s)\n",
+               static_cast<unsigned long long>(last.packets), last.packets == 1 ? "packet" : "packets",
+               static_cast<unsigned long long>(last.lost), last.reason.c_str());
   return kExitFine;
 }
 
@@ -181,7 +174,7 @@ int cannot_write(const std::string& name, const std::string& problem) {
   return kExitRefused;
 }
 
-int run_record(const Options& options, const OperateOptions& what) {
+int run_record(const Options& options, const RequestOptions& what) {
   catch_signals();
   Connection connection(options);
   if (const auto error = connection.refresh()) return fail(*error);
@@ -214,32 +207,17 @@ int run_record(const Options& options, const OperateOptions& what) {
   return kExitFine;
 }
 
-int run_change(const Options& options, const OperateOptions& what) {
-  Connection connection(options);
-  if (const auto error = connection.refresh()) return fail(*error);
-  std::string text;
-  const auto error = what.command == OperateOptions::Command::clear
-                         ? connection.calls().clear(what.tables, what.switch_name, text)
-                         : connection.calls().set(what.set, text);
-  if (error) return fail(*error);
-  if (options.json) text = Json{{"done", text}}.dump();
-  std::printf("%s\n", text.c_str());
-  return std::fflush(stdout) == 0 ? kExitFine : kExitRefused;
-}
-
 }  // namespace
 
-int run_operate(const Options& options) {
-  const OperateOptions& what = options.operate;
+int run_session(const Options& options) {
+  const RequestOptions& what = options.request;
   switch (what.command) {
-    case OperateOptions::Command::capture:
+    case RequestOptions::Command::capture:
       return run_capture(options, what);
-    case OperateOptions::Command::trace:
+    case RequestOptions::Command::trace:
       return run_trace(options, what);
-    case OperateOptions::Command::record:
-      return run_record(options, what);
     default:
-      return run_change(options, what);
+      return run_record(options, what);
   }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The weft authors
-#include "tools/weftctl/operate_options.h"
+#include "tools/weftctl/request_options.h"
 
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
@@ -9,10 +9,12 @@
 #include <cmath>
 #include <string_view>
 
+#include "tools/weftctl/checks.h"
+
 namespace weft::weftctl {
 namespace {
 
-using Command = OperateOptions::Command;
+using Command = RequestOptions::Command;
 
 constexpr std::uint64_t kDefaultMaxBytes = std::uint64_t{1} << 30;
 constexpr double kLongestS = 86400.0 * 365;
@@ -102,7 +104,7 @@ void add_choice(CLI::App& command, const char* name, std::vector<T>& values, con
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
 }
 
-void add_query(CLI::App& command, capture::Query& query, OperateOptions& options, bool directions) {
+void add_query(CLI::App& command, capture::Query& query, RequestOptions& options, bool directions) {
   command.add_option("--switch", query.switch_name, "Only this switch; without it, all")->option_text("NAME");
   add_choice(command, "--port", query.ports, "Only this port: h1, or tor1/h1", "PORT");
   if (directions) {
@@ -118,7 +120,7 @@ void add_query(CLI::App& command, capture::Query& query, OperateOptions& options
       ->check(CLI::Range(0.001, kLongestS));
 }
 
-void add_capture(CLI::App& app, OperateOptions& options) {
+void add_capture(CLI::App& app, RequestOptions& options) {
   CLI::App* command = app.add_subcommand(
       "capture",
       "Copy packets to a pcapng file: weftctl capture -w FILE [--port PORT]\n[--drop REASON] [--qp QPN] "
@@ -129,10 +131,10 @@ void add_capture(CLI::App& app, OperateOptions& options) {
   add_query(*command, options.capture.query, options, true);
   command->add_option("--count", options.capture.max_packets, "End after so many packets")
       ->option_text("N")
-      ->check(CLI::Range(std::uint64_t{1}, ~std::uint64_t{0}));
+      ->check(at_least(1));
   command->add_option("--max-bytes", options.capture.max_bytes, "End before the file is larger (default: 1 GiB)")
       ->option_text("N")
-      ->check(CLI::Range(std::uint64_t{1024}, ~std::uint64_t{0}));
+      ->check(at_least(1024));
   command->add_option("--snaplen", options.capture.snaplen, "Keep so many bytes of a packet (default: 65535)")
       ->option_text("N")
       ->check(CLI::Range(14U, 262144U));
@@ -146,7 +148,7 @@ void add_capture(CLI::App& app, OperateOptions& options) {
   command->callback([&options] { options.command = Command::capture; });
 }
 
-void add_trace(CLI::App& app, OperateOptions& options) {
+void add_trace(CLI::App& app, RequestOptions& options) {
   CLI::App* command = app.add_subcommand(
       "trace",
       "Follow packets through the stages, with each verdict and why:\nweftctl trace [--count N] [--port PORT] "
@@ -159,7 +161,7 @@ void add_trace(CLI::App& app, OperateOptions& options) {
   command->callback([&options] { options.command = Command::trace; });
 }
 
-void add_record(CLI::App& app, OperateOptions& options) {
+void add_record(CLI::App& app, RequestOptions& options) {
   CLI::App* command = app.add_subcommand("record",
                                          "Write the depths of queues over time as CSV and as a picture: weftctl "
                                          "record\n-w FILE [--svg FILE] [--port PORT] "
@@ -176,7 +178,7 @@ void add_record(CLI::App& app, OperateOptions& options) {
       ->check(CLI::Range(0.001, 1e6));
   command->add_option("--count", options.record.max_samples, "End after so many samples")
       ->option_text("N")
-      ->check(CLI::Range(std::uint64_t{1}, ~std::uint64_t{0}));
+      ->check(at_least(1));
   command->add_option("--duration-s", options.duration_s, "End after so many seconds")
       ->option_text("SECONDS")
       ->check(CLI::Range(0.001, kLongestS));
@@ -189,7 +191,7 @@ void add_record(CLI::App& app, OperateOptions& options) {
   command->callback([&options] { options.command = Command::record; });
 }
 
-void add_clear(CLI::App& app, OperateOptions& options) {
+void add_clear(CLI::App& app, RequestOptions& options) {
   CLI::App* command =
       app.add_subcommand("clear",
                          "Let tables count from zero: weftctl clear [TABLE...] [--switch NAME];\nsee weftctl "
@@ -201,13 +203,34 @@ void add_clear(CLI::App& app, OperateOptions& options) {
   command->callback([&options] { options.command = Command::clear; });
 }
 
-void add_set(CLI::App& app, OperateOptions& options) {
+void add_set(CLI::App& app, RequestOptions& options) {
   CLI::App* command = app.add_subcommand("set", "Change a setting of the running process; see weftctl set --help");
   command->add_option("setting", options.set.name, "What to change; below")->required()->option_text("SETTING");
   command->add_option("words", options.set.words, "To what")->option_text("WORDS");
   command->add_option("--switch", options.switch_name, "Only this switch; without it, all")->option_text("NAME");
   command->footer(kSetFooter);
   command->callback([&options] { options.command = Command::set; });
+}
+
+constexpr const char* kStageFooter =
+    R"(Runs a command of a stage; `weftctl commands` lists them with their arguments. The word `command` may be left out
+where the stage's name is no command of weftctl: weftctl STAGE VERB KEY=VALUE...
+
+Examples:
+  weftctl commands
+  weftctl command lb set policy=ecmp --switch leaf1)";
+
+void add_stage(CLI::App& app, RequestOptions& options) {
+  CLI::App* command =
+      app.add_subcommand("command",
+                         "Run a command of a stage: weftctl command STAGE VERB\n[KEY=VALUE...] [--switch "
+                         "NAME]; see weftctl commands");
+  command->add_option("stage", options.stage.stage, "The stage")->required()->option_text("STAGE");
+  command->add_option("verb", options.stage.verb, "What it is to do")->required()->option_text("VERB");
+  command->add_option("words", options.stage.words, "Arguments")->option_text("KEY=VALUE");
+  command->add_option("--switch", options.switch_name, "Only this switch; without it, all")->option_text("NAME");
+  command->footer(kStageFooter);
+  command->callback([&options] { options.command = Command::stage; });
 }
 
 std::optional<std::uint32_t> number(std::string_view text) {
@@ -219,15 +242,16 @@ std::optional<std::uint32_t> number(std::string_view text) {
 
 }  // namespace
 
-void add_operate_commands(CLI::App& app, OperateOptions& options) {
+void add_requests(CLI::App& app, RequestOptions& options) {
   add_capture(app, options);
   add_trace(app, options);
   add_record(app, options);
   add_clear(app, options);
   add_set(app, options);
+  add_stage(app, options);
 }
 
-std::optional<std::string> finish_operate(OperateOptions& options) {
+std::optional<std::string> finish_request(RequestOptions& options) {
   capture::Query& query = options.command == Command::trace ? options.trace.query : options.capture.query;
   for (const std::string& text : options.psns) {
     const std::size_t dash = text.find('-');
@@ -243,7 +267,7 @@ std::optional<std::string> finish_operate(OperateOptions& options) {
   if (options.command == Command::record && options.file.empty() && options.svg.empty()) {
     return "record writes nothing without -w FILE or --svg FILE";
   }
-  options.set.switch_name = options.switch_name;
+  options.set.switch_name = options.stage.switch_name = options.switch_name;
   return std::nullopt;
 }
 
