@@ -177,7 +177,7 @@ class Paths(unittest.TestCase):
         command = [os.path.join(lab.BIN, "weftctl"), "--socket", self.lab.socket, "set", "paths", "exclude", "s1"]
         result = subprocess.run(command, capture_output=True, text=True)
         self.assertEqual(result.returncode, 1, result.stdout)
-        self.assertIn("several switches have a port 's1'; say which one with --switch", result.stderr)
+        self.assertIn("several switches have a port 's1'; say which one: SWITCH/s1", result.stderr)
         self.lab.stop()
 
 
