@@ -155,6 +155,21 @@ void ExperimentBuilder::check_size(const Topology& topology, const Value& at) {
   }
 }
 
+// What a pipeline says itself must not be said beside it: one of the two would not count.
+void ExperimentBuilder::build_pipelines(const Value& s, SwitchSpec& spec) {
+  const auto given = [&](const char* key, std::initializer_list<const char*> shorthands, Value& out) {
+    if (!s.has(key)) return;
+    out = s[key];
+    for (const char* shorthand : shorthands) {
+      const Value& beside = s[shorthand];
+      if (beside.is_null() || (beside.is_string() && beside.string() == "ecmp")) continue;
+      error(beside.mark(), std::string(shorthand) + ": belongs into '" + key + "'" + config::at_line(s[key].mark()));
+    }
+  };
+  given("pipeline", {"lb", "lb_options", "nack_filter"}, spec.pipeline);
+  given("pipeline_above", {"lb_above"}, spec.pipeline_above);
+}
+
 void ExperimentBuilder::build_switches(Experiment& out) {
   const Value& s = source_["switch"];
   if (!s.is_map()) return;
@@ -169,6 +184,7 @@ void ExperimentBuilder::build_switches(Experiment& out) {
   if (!convergence.is_null() && !convergence.is_string()) out.convergence = from_us(convergence);
   if (s.has("lb_options")) spec.lb_options = s["lb_options"];
   if (s.has("nack_filter")) spec.nack_filter = s["nack_filter"];
+  build_pipelines(s, spec);
   for (const Value& name : s["unlimited"].list_or_empty()) {
     if (const auto index = switch_named(name, out.topology)) spec.unlimited.push_back(*index);
   }

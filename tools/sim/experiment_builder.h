@@ -23,6 +23,7 @@ class ExperimentBuilder {
   void build_topology(Experiment& out);
   void build_explicit(const config::Value& topology, const Rates& rates, Experiment& out);
   void build_switches(Experiment& out);
+  void build_pipelines(const config::Value& s, SwitchSpec& spec);
   void build_nic(Experiment& out);
   void build_workload(Experiment& out);
   void build_flows(const config::Value& workload, Experiment& out);

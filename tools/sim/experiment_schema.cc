@@ -104,6 +104,12 @@ Schema switch_schema(const pipeline::Registry& registry) {
   };
   keys.push_back(Key::optional_key("lb_options", options_without(registry, "lb", {"policy"}),
                                    "More options of stage lb on ToRs."));
+  keys.push_back(Key::optional_key("pipeline", Schema::stages(),
+                                   "Stages of ToRs, as in weft-switch, instead of lb, lb_options and nack_filter. In "
+                                   "lists, 'uplinks' stands for all ports to other switches; rdma_track gets the queue "
+                                   "pairs of the run."));
+  keys.push_back(
+      Key::optional_key("pipeline_above", Schema::stages(), "The same of other switches, instead of lb_above."));
   if (registry.find("nack_filter") != nullptr) {
     keys.push_back(Key::optional_key("nack_filter", options_without(registry, "nack_filter", {"uplinks"}),
                                      "Stage nack_filter on ToRs, with its options; default: none."));

@@ -3,6 +3,7 @@
 #include "tools/sim/switch_document.h"
 
 #include <algorithm>
+#include <type_traits>
 
 #include "switch/config/config_schema.h"
 #include "switch/config/schema/document.h"
@@ -117,10 +118,19 @@ Value tracked(const Topology& t, std::uint32_t index, const std::vector<QpPairPl
   return Value(Map{{"max_qps", Value(static_cast<std::int64_t>(room))}, {"qps", Value(std::move(list))}});
 }
 
+// Options of stage lb on ToRs; null: none.
+const Value& lb_options_of(const SwitchSpec& spec) {
+  for (const Value& stage : spec.pipeline.list_or_empty()) {
+    if (stage.is_map() && stage.has("lb")) return stage["lb"];
+  }
+  return spec.lb_options;
+}
+
 // What `psn` on the ToRs knows of the hashes above them must be so.
 Value seed_of(const SwitchPlan& sw, std::uint32_t index, const SwitchSpec& spec) {
-  if (sw.tier > 0 && spec.lb_options.is_map() && spec.lb_options.has("tiers_above")) {
-    const List& tiers = spec.lb_options["tiers_above"].list();
+  const Value& lb = lb_options_of(spec);
+  if (sw.tier > 0 && lb.is_map() && lb.has("tiers_above")) {
+    const List& tiers = lb["tiers_above"].list_or_empty();
     if (sw.tier <= tiers.size()) return tiers[sw.tier - 1]["seed"];
   }
   return Value(spec.seed * 1000 + index);
@@ -130,20 +140,65 @@ Value with_options(const char* stage, Value options) {
   return Value(Map{{stage, std::move(options)}});
 }
 
+List uplinks_of(const Topology& t, const SwitchPlan& sw) {
+  List uplinks;
+  for (std::size_t i = 0; i < sw.ports.size(); ++i) {
+    if (!sw.ports[i].to_host) uplinks.emplace_back(port_name(t, sw.ports[i], i));
+  }
+  return uplinks;
+}
+
+// The options of a stage with the switch's own ports in the place of kUplinks.
+Value with_ports(const Topology& t, const SwitchPlan& sw, const Value& options) {
+  if (!options.is_map()) return options;
+  Value out = options;
+  for (const auto& [key, value] : options.map()) {
+    const bool is_list = value.visit([](const auto& v) { return std::is_same_v<std::decay_t<decltype(v)>, List>; });
+    if (!is_list) continue;
+    List list;
+    for (const Value& item : value.list()) {
+      if (item.is_string() && item.string() == kUplinks) {
+        for (Value& port : uplinks_of(t, sw)) list.push_back(std::move(port));
+      } else {
+        list.push_back(item);
+      }
+    }
+    out.set(key, Value(std::move(list)));
+  }
+  return out;
+}
+
+// A pipeline of the experiment. What nobody can know before the run is filled in: the queue pairs, unless it names
+// some.
+Value given_pipeline(const Topology& t, std::uint32_t index, const Value& pipeline,
+                     const std::vector<QpPairPlan>& qps) {
+  List stages;
+  for (const Value& stage : pipeline.list()) {
+    for (const auto& [name, options] : stage.map()) {
+      Value own = with_ports(t, t.switches()[index], options);
+      if (name == "rdma_track" && own["qps"].list_or_empty().empty()) {
+        const Value all = tracked(t, index, qps);
+        own.set("qps", all["qps"]);
+        if (own["max_qps"].integer() < all["max_qps"].integer()) own.set("max_qps", all["max_qps"]);
+      }
+      stages.emplace_back(Map{{name, std::move(own)}});
+    }
+  }
+  return Value(std::move(stages));
+}
+
 Value pipeline_of(const Topology& t, std::uint32_t index, const SwitchSpec& spec, const std::vector<QpPairPlan>& qps) {
   const SwitchPlan& sw = t.switches()[index];
   const bool is_tor = sw.host_count != 0;
+  const Value& given = is_tor ? spec.pipeline : spec.pipeline_above;
+  if (!given.is_null()) return given_pipeline(t, index, given, qps);
   List stages{Value("parse")};
   if (is_tor && (spec.nack_filter || spec.lb == "psn")) {
     stages.push_back(with_options("rdma_track", tracked(t, index, qps)));
   }
   if (is_tor && spec.nack_filter) {
     Value options = *spec.nack_filter;
-    List uplinks;
-    for (std::size_t i = 0; i < sw.ports.size(); ++i) {
-      if (!sw.ports[i].to_host) uplinks.emplace_back(port_name(t, sw.ports[i], i));
-    }
-    options.set("uplinks", Value(std::move(uplinks)));
+    options.set("uplinks", Value(uplinks_of(t, sw)));
     stages.push_back(with_options("nack_filter", std::move(options)));
   }
   stages.emplace_back("l3");

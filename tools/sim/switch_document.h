@@ -30,6 +30,8 @@ struct SwitchSpec {
   std::string lb_above = "ecmp";               ///< the same on other switches
   config::Value lb_options{};                  ///< more options of stage lb on ToRs; null: none
   std::optional<config::Value> nack_filter{};  ///< options of stage nack_filter on ToRs
+  config::Value pipeline{};                    ///< of ToRs, as in weft-switch; null: made of lb and nack_filter
+  config::Value pipeline_above{};              ///< the same of other switches
   std::optional<EcnSpec> ecn{};                ///< nullopt: by each port's speed
   bool ecn_enabled = true;
   bool pfc = true;
@@ -53,6 +55,10 @@ struct QpPairPlan {
   std::uint32_t qpn_a = 0, qpn_b = 0;
   std::uint32_t psn_a = 0, psn_b = 0;  ///< of the first packet that each sends
 };
+
+/// In lists of a pipeline that is given, this name stands for all ports that lead to other switches: each switch has
+/// other names for them.
+inline constexpr const char* kUplinks = "uplinks";
 
 /// The document of switch `index`.
 [[nodiscard]] config::Value switch_document(const Topology& topology, std::uint32_t index, const SwitchSpec& spec,

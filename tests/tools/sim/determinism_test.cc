@@ -55,6 +55,38 @@ TEST(Themis, IsWithinThreePercentOfAnIdealRnicUnderTheSameSpraying) {
   EXPECT_GT(bare, ideal * 1.03) << "order makes no difference here, and nothing was tested";
 }
 
+// kSixteen with other switches.
+std::string sixteen_with(const std::string& switches) {
+  std::string text = kSixteen;
+  const std::string line = "switch: { lb: random }";
+  return text.replace(text.find(line), line.size(), "switch: " + switches);
+}
+
+// What the shorthands stand for, written out: the same run to the last packet.
+TEST(Pipeline, WrittenOutGivesTheRunOfItsShorthands) {
+  const std::string short_form = sixteen_with("{ lb: psn, nack_filter: { check: gap } }");
+  const std::string long_form = sixteen_with(
+      "{ pipeline: [parse, rdma_track, { nack_filter: { check: gap, uplinks: [uplinks] } }, l3, "
+      "{ lb: { policy: psn } }], pipeline_above: [parse, l3, { lb: { policy: ecmp } }] }");
+  const auto shorthands = run_text(short_form, {{"workload.bytes", "300000"}});
+  const auto pipelines = run_text(long_form, {{"workload.bytes", "300000"}});
+  EXPECT_GT(shorthands["summary"]["stages"]["nack_filter"]["nacks_seen"], 0);
+  EXPECT_EQ(shorthands["trace_hash"], pipelines["trace_hash"]);
+  EXPECT_EQ(shorthands["summary"]["stages"], pipelines["summary"]["stages"]);
+}
+
+// Any stage of the switch runs here, and all that it counts is in the summary.
+TEST(Pipeline, AStageWithoutAShorthandWorksAndIsCounted) {
+  const auto report =
+      run_text(sixteen_with("{ pipeline: [parse, { impair: { rules: [{ name: lossy, match: { kind: roce, ack: false }, "
+                            "loss: 0.01 }] } }, l3, lb] }"),
+               {{"workload.bytes", "300000"}});
+  EXPECT_TRUE(report["summary"]["complete"].get<bool>());
+  EXPECT_GT(report["summary"]["retransmit_ratio"].get<double>(), 0);
+  EXPECT_TRUE(report["summary"]["stages"].contains("impair"));
+  EXPECT_GT(report["summary"]["drops"], 0);
+}
+
 TEST(IdealTransport, NeverSendsANackAndNeverRetransmitsWhereNothingIsLost) {
   for (const char* lb : {"random", "psn"}) {
     SCOPED_TRACE(lb);

@@ -45,6 +45,19 @@ TEST_F(ExperimentFile, ReportsEveryMistakeAtOnceWithItsPlace) {
   EXPECT_THAT(all, HasSubstr("bytes"));
 }
 
+TEST_F(ExperimentFile, APipelineIsCheckedAsWeftSwitchChecksIt) {
+  const std::string file = std::string(kTopology) + kWorkload;
+  EXPECT_EQ(mistakes(file + "switch: { pipeline: [parse, l3, lb] }\n"), "");
+  EXPECT_EQ(mistakes(file + "switch: { pipeline: [parse, impair, l3, { lb: { policy: random } }] }\n"), "");
+  EXPECT_THAT(mistakes(file + "switch: { pipeline: [parse, l33, lb] }\n"),
+              HasSubstr("bad.yaml:3:29: unknown stage 'l33'; did you mean 'l3'?"));
+  EXPECT_THAT(mistakes(file + "switch: { pipeline: [parse, lb, l3] }\n"), HasSubstr("lb"));
+  EXPECT_THAT(mistakes(file + "switch: { lb: random, pipeline: [parse, l3, lb] }\n"),
+              HasSubstr("bad.yaml:3:15: lb: belongs into 'pipeline'"));
+  EXPECT_THAT(mistakes(file + "switch: { pipeline_above: [parse, l3, lb], lb_above: random }\n"),
+              HasSubstr("lb_above: belongs into 'pipeline_above'"));
+}
+
 TEST_F(ExperimentFile, RefusesImpossibleTopologies) {
   EXPECT_THAT(
       mistakes(std::string("topology: { kind: leaf_spine, leaves: 2, spines: 0, hosts_per_leaf: 2 }\n") + kWorkload),
