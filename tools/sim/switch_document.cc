@@ -163,7 +163,9 @@ Value with_ports(const Topology& t, const SwitchPlan& sw, const Value& options) 
         list.push_back(item);
       }
     }
-    out.set(key, Value(std::move(list)));
+    Value replaced(std::move(list));
+    replaced.set_mark(value.mark());
+    out.set(key, std::move(replaced));
   }
   return out;
 }
@@ -182,6 +184,7 @@ Value given_pipeline(const Topology& t, std::uint32_t index, const Value& pipeli
         if (own["max_qps"].integer() < all["max_qps"].integer()) own.set("max_qps", all["max_qps"]);
       }
       stages.emplace_back(Map{{name, std::move(own)}});
+      stages.back().set_mark(stage.mark());
     }
   }
   return Value(std::move(stages));

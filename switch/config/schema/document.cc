@@ -110,6 +110,8 @@ DocumentNode to_document(const Value& value) {
         auto& entry = node.entries.emplace_back();
         entry.key = key;
         entry.value = to_document(child);
+        // Values do not say where their keys stand: mistakes about them are shown where the value begins.
+        entry.mark = child.mark();
       }
     }
   });

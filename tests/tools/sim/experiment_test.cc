@@ -52,6 +52,8 @@ TEST_F(ExperimentFile, APipelineIsCheckedAsWeftSwitchChecksIt) {
   EXPECT_THAT(mistakes(file + "switch: { pipeline: [parse, l33, lb] }\n"),
               HasSubstr("bad.yaml:3:29: unknown stage 'l33'; did you mean 'l3'?"));
   EXPECT_THAT(mistakes(file + "switch: { pipeline: [parse, lb, l3] }\n"), HasSubstr("lb"));
+  EXPECT_THAT(mistakes(file + "switch: { pipeline: [parse, { nack_filter: { uplinks: [uplinks] } }, l3, lb] }\n"),
+              HasSubstr("bad.yaml:3:44: stage 'nack_filter' needs rdma_track before it"));
   EXPECT_THAT(mistakes(file + "switch: { lb: random, pipeline: [parse, l3, lb] }\n"),
               HasSubstr("bad.yaml:3:15: lb: belongs into 'pipeline'"));
   EXPECT_THAT(mistakes(file + "switch: { pipeline_above: [parse, l3, lb], lb_above: random }\n"),
