@@ -205,7 +205,7 @@ template <class Wire>
 void load(std::byte* __restrict slot, const std::byte* __restrict packet, std::size_t elements) noexcept {
   using Slot = typename Kept<Wire>::Slot;
   if constexpr (std::is_same_v<Slot, Wire>) {
-    std::memcpy(slot, packet, elements * sizeof(Wire));
+    if (elements != 0) std::memcpy(slot, packet, elements * sizeof(Wire));  // memcpy wants pointers even for 0 bytes
     return;
   }
   std::size_t i = 0;
@@ -245,7 +245,7 @@ template <class Wire>
 void store(std::byte* __restrict packet, const std::byte* __restrict slot, std::size_t elements) noexcept {
   using Slot = typename Kept<Wire>::Slot;
   if constexpr (std::is_same_v<Slot, Wire>) {
-    std::memcpy(packet, slot, elements * sizeof(Wire));
+    if (elements != 0) std::memcpy(packet, slot, elements * sizeof(Wire));
     return;
   }
   std::size_t i = 0;
