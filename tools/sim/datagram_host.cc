@@ -17,9 +17,8 @@ std::uint16_t source_port(std::uint32_t message) {
 
 }  // namespace
 
-DatagramHost::DatagramHost(const HostPlan& plan, std::uint32_t index, rte_mempool* pool, Link& link, EventQueue& events,
-                           DatagramSink& sink)
-    : HostWire(plan, index, pool, link, events), address_(plan.address), mac_(plan.mac), sink_(sink) {}
+DatagramHost::DatagramHost(const Parts& parts, DatagramSink& sink)
+    : HostWire(parts), address_(parts.plan.address), mac_(parts.plan.mac), sink_(sink) {}
 
 DatagramHost::~DatagramHost() = default;
 

@@ -32,8 +32,7 @@ class DatagramHost final : public HostWire {
   /// The discard service (RFC 863).
   static constexpr std::uint16_t kPort = 9;
 
-  DatagramHost(const HostPlan& plan, std::uint32_t index, rte_mempool* pool, Link& link, EventQueue& events,
-               DatagramSink& sink);
+  DatagramHost(const Parts& parts, DatagramSink& sink);
   ~DatagramHost() override;
 
   /// A message to another host, cut into datagrams.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cassert>
 
 namespace weft::sim {
 
@@ -14,13 +15,16 @@ void EventQueue::schedule(Event& event, TimeNs at) {
   if (event.at_ == at) return;
   if (event.at_ != kNever) remove(event);
   event.at_ = at;
-  event.sequence_ = ++sequence_;
+  ++event.times_scheduled_;
   if (at == kNever) return;
-  if (at - now_ < kSlots) {
+  if (at == now_) {
+    due_.push_back({event.order_, event.times_scheduled_, &event});
+    std::push_heap(due_.begin(), due_.end(), later);
+  } else if (at - now_ < kSlots) {
     insert_near(event);
   } else {
-    far_.push_back({at, event.sequence_, &event});
-    std::push_heap(far_.begin(), far_.end(), [](const Far& a, const Far& b) { return a.later(b); });
+    far_.push_back({at, event.times_scheduled_, &event});
+    std::push_heap(far_.begin(), far_.end(), later);
   }
 }
 
@@ -35,10 +39,9 @@ void EventQueue::insert_near(Event& event) noexcept {
     summary_[slot / 4096] |= std::uint64_t{1} << slot / 64 % 64;
     return;
   }
-  Event* last = first->prev_;
-  event.prev_ = last;
+  event.prev_ = first->prev_;
   event.next_ = first;
-  last->next_ = &event;
+  first->prev_->next_ = &event;
   first->prev_ = &event;
 }
 
@@ -58,23 +61,31 @@ void EventQueue::remove(Event& event) noexcept {
   if (slots_[slot] == &event) slots_[slot] = event.next_;
 }
 
-const EventQueue::Far* EventQueue::first_far() {
-  while (!far_.empty() && far_.front().event->sequence_ != far_.front().sequence) pop_far();
-  return far_.empty() ? nullptr : &far_.front();
+const EventQueue::Entry* EventQueue::first_of(std::vector<Entry>& heap) {
+  while (!heap.empty() && heap.front().event->times_scheduled_ != heap.front().scheduled) pop(heap);
+  return heap.empty() ? nullptr : &heap.front();
 }
 
-void EventQueue::pop_far() {
-  std::pop_heap(far_.begin(), far_.end(), [](const Far& a, const Far& b) { return a.later(b); });
-  far_.pop_back();
+void EventQueue::pop(std::vector<Entry>& heap) {
+  std::pop_heap(heap.begin(), heap.end(), later);
+  heap.pop_back();
 }
 
-// Events of the heap become near before anything can be scheduled directly at their time: order is kept.
+// Takes what is due at `to` out of its slot: from now on it has an order.
 void EventQueue::advance(TimeNs to) {
   now_ = to;
-  for (const Far* far = first_far(); far != nullptr && far->at - now_ < kSlots; far = first_far()) {
+  for (const Entry* far = first_of(far_); far != nullptr && far->key - now_ < kSlots; far = first_of(far_)) {
     insert_near(*far->event);
-    pop_far();
+    pop(far_);
   }
+  due_.clear();
+  Event*& slot = slots_[static_cast<std::uint32_t>(now_) & kMask];
+  while (slot != nullptr) {
+    Event& event = *slot;
+    remove(event);
+    due_.push_back({event.order_, event.times_scheduled_, &event});
+  }
+  std::make_heap(due_.begin(), due_.end(), later);
 }
 
 TimeNs EventQueue::next_near() const noexcept {
@@ -101,24 +112,27 @@ TimeNs EventQueue::next_near() const noexcept {
 }
 
 TimeNs EventQueue::next_time() {
+  if (first_of(due_) != nullptr) return now_;
   if (near_count_ != 0) return next_near();
-  const Far* far = first_far();
-  return far != nullptr ? far->at : kNever;
+  const Entry* far = first_of(far_);
+  return far != nullptr ? far->key : kNever;
 }
 
 bool EventQueue::step() {
-  Event* event = slots_[static_cast<std::uint32_t>(now_) & kMask];
-  if (event == nullptr) {
+  const Entry* first = first_of(due_);
+  if (first == nullptr) {
     const TimeNs next = next_time();
     if (next == kNever) return false;
     advance(next);
-    event = slots_[static_cast<std::uint32_t>(now_) & kMask];
+    first = first_of(due_);
   }
-  remove(*event);
-  event->at_ = kNever;
-  ++event->sequence_;
+  Event& event = *first->event;
+  pop(due_);
+  assert((first_of(due_) == nullptr || due_.front().key != event.order_) && "two events that nothing tells apart");
+  event.at_ = kNever;
+  ++event.times_scheduled_;
   ++fired_;
-  event->fire(now_);
+  event.fire(now_);
   return true;
 }
 

@@ -11,6 +11,7 @@
 
 #include "tools/sim/experiment_builder.h"
 #include "tools/sim/files.h"
+#include "tools/sim/seeds.h"
 
 namespace weft::sim {
 namespace {
@@ -69,14 +70,14 @@ void ExperimentBuilder::build_poisson(const Value& w, Experiment& out) {
   if (points.size() < 2 || points.back().second != 100) {
     return error(w["cdf"].mark(), "cdf: expected at least two points, the last one at 100 percent");
   }
-  const auto hosts = static_cast<std::uint32_t>(out.topology.hosts().size());
-  if (hosts < 2) return error(w.mark(), "workload: poisson takes at least two hosts");
+  std::vector<std::uint64_t> seeds;
+  for (const HostPlan& host : out.topology.hosts()) seeds.push_back(seed_of(out.seed, RandomUse::flows, host.name));
+  if (seeds.size() < 2) return error(w.mark(), "workload: poisson takes at least two hosts");
   PoissonSpec spec;
   spec.load = w["load"].number();
   spec.link_bps = out.topology.hosts()[0].wire.rate_mbps * 1'000'000;
   spec.duration = static_cast<TimeNs>(std::llround(w["duration_ms"].number() * 1e6));
-  Rng rng(out.seed * 0x9e3779b97f4a7c15ull + 1);
-  out.plan = flow_list(poisson_flows(hosts, SizeDistribution(std::move(points)), spec, rng));
+  out.plan = flow_list(poisson_flows(seeds, SizeDistribution(std::move(points)), spec));
   if (out.plan.transfers.empty()) error(w.mark(), "workload: no flow begins within duration_ms");
 }
 

@@ -28,12 +28,11 @@ qos::PortSettings pause_settings(const HostPlan& plan) {
 
 }  // namespace
 
-Host::Host(const HostPlan& plan, std::uint32_t index, rte_mempool* pool, std::uint64_t seed, Link& link,
-           EventQueue& events, Observer& observer)
-    : HostWire(plan, index, pool, link, events),
+Host::Host(const Parts& parts, std::uint64_t seed, Observer& observer)
+    : HostWire(parts),
       observer_(observer),
-      device_(device_config(plan, seed)),
-      pauses_(pause_settings(plan)) {}
+      device_(device_config(parts.plan, seed)),
+      pauses_(pause_settings(parts.plan)) {}
 
 Host::~Host() = default;
 

@@ -25,8 +25,8 @@ class CompletionSink {
 
 class Host final : public HostWire, public nic::TxSink {
  public:
-  Host(const HostPlan& plan, std::uint32_t index, rte_mempool* pool, std::uint64_t seed, Link& link, EventQueue& events,
-       Observer& observer);
+  /// @param seed  of its queue pair numbers and first PSNs
+  Host(const Parts& parts, std::uint64_t seed, Observer& observer);
   ~Host() override;
 
   void connect(CompletionSink& sink) noexcept { sink_ = &sink; }

@@ -19,15 +19,21 @@ struct HostCounters {
 
 class HostWire : public Receiver {
  public:
-  HostWire(const HostPlan& plan, std::uint32_t index, rte_mempool* pool, Link& link, EventQueue& events)
-      : events_(events),
-        wire_(1, plan.wire.rate_mbps, plan.wire.delay_ns),
-        pool_(pool),
-        link_(link),
-        index_(index),
-        event_(*this) {}
+  /// What a host is made of.
+  struct Parts {
+    const HostPlan& plan;
+    std::uint32_t device;  ///< its number among all devices
+    rte_mempool* pool;
+    Link& link;
+    EventQueue& events;
+  };
+  explicit HostWire(const Parts& parts)
+      : events_(parts.events),
+        wire_(1, parts.plan.wire.rate_mbps, parts.plan.wire.delay_ns),
+        pool_(parts.pool),
+        link_(parts.link),
+        event_(*this, parts.device) {}
 
-  [[nodiscard]] std::uint32_t index() const noexcept { return index_; }
   [[nodiscard]] const HostCounters& counters() const noexcept { return counters_; }
   [[nodiscard]] std::uint64_t held() const noexcept { return wire_.held(); }
   /// Something is on its wire, or waits for it.
@@ -69,13 +75,13 @@ class HostWire : public Receiver {
 
  private:
   struct RunEvent : Event {
-    explicit RunEvent(HostWire& host) : owner(host) {}
+    RunEvent(HostWire& host, std::uint32_t device)
+        : Event(EventOrder(EventOrder::Phase::traffic, device, EventOrder::Kind::port)), owner(host) {}
     void fire(TimeNs now) override { owner.run(now); }
     HostWire& owner;
   };
   rte_mempool* pool_;
   Link& link_;
-  std::uint32_t index_;
   RunEvent event_;
 };
 

@@ -33,8 +33,9 @@ void set_bit(std::vector<std::uint64_t>& bits, PortIndex port, bool on = true) {
 }  // namespace
 
 SimSwitch::SimSwitch(const pipeline::Registry& registry, pipeline::SwitchInfo info, rte_mempool* pool,
-                     std::uint64_t seed, const std::vector<Link*>& links, EventQueue& events, Observer& observer)
-    : events_(events), tap_(observer), inbox_event_(*this), timer_event_(*this) {
+                     std::uint32_t device, std::uint64_t seed, const std::vector<Link*>& links, EventQueue& events,
+                     Observer& observer)
+    : events_(events), tap_(observer), inbox_event_(*this, device), timer_event_(*this, device) {
   const std::size_t ports = info.ports.size();
   const std::size_t words = (ports + 63) / 64;
   admitted_.resize(words);
@@ -53,10 +54,7 @@ SimSwitch::SimSwitch(const pipeline::Registry& registry, pipeline::SwitchInfo in
   pipeline_ = std::make_unique<pipeline::Pipeline>(*state_, std::move(host));
   static_cast<void>(pipeline_->add_tap(tap_));
   port_events_ = std::make_unique<PortEvent[]>(ports);
-  for (std::size_t p = 0; p < ports; ++p) {
-    port_events_[p].owner = this;
-    port_events_[p].port = static_cast<PortIndex>(p);
-  }
+  for (std::size_t p = 0; p < ports; ++p) port_events_[p].belong_to(*this, device, static_cast<PortIndex>(p));
   events_.schedule(timer_event_, pipeline_->stage_deadline());
 }
 

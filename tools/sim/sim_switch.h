@@ -19,9 +19,10 @@ namespace weft::sim {
 
 class SimSwitch final : public Receiver {
  public:
-  /// @param links  out of each port, by PortIndex
-  SimSwitch(const pipeline::Registry& registry, pipeline::SwitchInfo info, rte_mempool* pool, std::uint64_t seed,
-            const std::vector<Link*>& links, EventQueue& events, Observer& observer);
+  /// @param device  its number among all devices
+  /// @param links   out of each port, by PortIndex
+  SimSwitch(const pipeline::Registry& registry, pipeline::SwitchInfo info, rte_mempool* pool, std::uint32_t device,
+            std::uint64_t seed, const std::vector<Link*>& links, EventQueue& events, Observer& observer);
   ~SimSwitch() override;
 
   void receive(TimeNs now, PortIndex port, rte_mbuf* m) override;
@@ -57,18 +58,26 @@ class SimSwitch final : public Receiver {
     Observer& observer_;
   };
   struct PortEvent : Event {
+    PortEvent() : Event(EventOrder(EventOrder::Phase::traffic, 0, EventOrder::Kind::port)) {}
+    void belong_to(SimSwitch& sw, std::uint32_t device, PortIndex index) {
+      owner = &sw;
+      port = index;
+      set_order(EventOrder(EventOrder::Phase::traffic, device, EventOrder::Kind::port, index));
+    }
     void fire(TimeNs now) override { owner->serve(now, port); }
     SimSwitch* owner = nullptr;
     PortIndex port = 0;
     bool idle = true;  ///< nothing waits in its queues: what is admitted may leave at once
   };
   struct InboxEvent : Event {
-    explicit InboxEvent(SimSwitch& sw) : owner(sw) {}
+    InboxEvent(SimSwitch& sw, std::uint32_t device)
+        : Event(EventOrder(EventOrder::Phase::traffic, device, EventOrder::Kind::inbox)), owner(sw) {}
     void fire(TimeNs now) override { owner.run_inbox(now); }
     SimSwitch& owner;
   };
   struct TimerEvent : Event {
-    explicit TimerEvent(SimSwitch& sw) : owner(sw) {}
+    TimerEvent(SimSwitch& sw, std::uint32_t device)
+        : Event(EventOrder(EventOrder::Phase::traffic, device, EventOrder::Kind::timers)), owner(sw) {}
     void fire(TimeNs now) override { owner.run_timers(now); }
     SimSwitch& owner;
   };

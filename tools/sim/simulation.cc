@@ -6,6 +6,8 @@
 #include <bit>
 #include <cassert>
 
+#include "tools/sim/seeds.h"
+
 namespace weft::sim {
 namespace {
 
@@ -60,8 +62,9 @@ void Simulation::make_links() {
 void Simulation::make_hosts(rte_mempool* pool) {
   const Topology& t = experiment_.topology;
   for (std::uint32_t h = 0; h < t.hosts().size(); ++h) {
-    hosts_.push_back(std::make_unique<Host>(t.hosts()[h], h, pool, experiment_.seed * 1'000'003 + h, *host_up_[h],
-                                            events_, observer_));
+    const std::uint64_t seed = seed_of(experiment_.seed, RandomUse::host, t.hosts()[h].name);
+    hosts_.push_back(std::make_unique<Host>(HostWire::Parts{t.hosts()[h], host_device(h), pool, *host_up_[h], events_},
+                                            seed, observer_));
     Host& host = *hosts_.back();
     host.connect(*this);
     host.make_cq(kCqDepth);
@@ -129,9 +132,9 @@ bool Simulation::make_switches(const pipeline::Registry& registry, rte_mempool* 
     const config::Value document = switch_document(t, i, experiment_.switches, qps);
     auto info = load_switch_document(t, i, document, registry, diagnostics);
     if (!info) return false;
-    const std::uint64_t seed = experiment_.seed * 1'000'033 + i;
+    const std::uint64_t seed = seed_of(experiment_.seed, RandomUse::switch_choices, t.switches()[i].name);
     switches_.push_back(
-        std::make_unique<SimSwitch>(registry, std::move(*info), pool, seed, switch_links_[i], events_, observer_));
+        std::make_unique<SimSwitch>(registry, std::move(*info), pool, i, seed, switch_links_[i], events_, observer_));
   }
   for (std::uint32_t i = 0; i < t.switches().size(); ++i) {
     for (std::size_t p = 0; p < t.switches()[i].ports.size(); ++p) {
@@ -166,13 +169,16 @@ void Simulation::make_faults() {
   for (const Fault& fault : experiment_.faults) {
     if (fault.loss > 0) {
       for_each_link(fault, [&](Link& link, std::uint32_t, PortIndex) {
-        link.set_loss(fault.loss, experiment_.seed * 1'000'037 + link.id());
+        link.set_loss(fault.loss, seed_of(experiment_.seed, RandomUse::link_loss, link.name()));
       });
     }
     for (const bool up : {false, true}) {
       const auto& at = up ? fault.up_at : fault.down_at;
       if (!at) continue;
-      fault_events_.push_back(std::make_unique<Call>([this, &fault, up](TimeNs now) {
+      const auto order = [&](EventOrder::Kind kind) {
+        return EventOrder(EventOrder::Phase::change, 0, kind, static_cast<std::uint32_t>(fault_events_.size()));
+      };
+      fault_events_.push_back(std::make_unique<Call>(order(EventOrder::Kind::fault), [this, &fault, up](TimeNs now) {
         for_each_link(fault, [&](Link& link, std::uint32_t sw, PortIndex port) {
           link.set_up(up);
           if (port != pipeline::kNoPort) switches_[sw]->set_link(now, port, up);
@@ -180,7 +186,8 @@ void Simulation::make_faults() {
       }));
       events_.schedule(*fault_events_.back(), *at);
       if (!experiment_.convergence) continue;
-      fault_events_.push_back(std::make_unique<Call>([this, &fault, up](TimeNs now) { spread(now, fault, up); }));
+      fault_events_.push_back(std::make_unique<Call>(order(EventOrder::Kind::routes),
+                                                     [this, &fault, up](TimeNs now) { spread(now, fault, up); }));
       events_.schedule(*fault_events_.back(), *at + *experiment_.convergence);
     }
   }
@@ -206,11 +213,15 @@ void Simulation::make_starts() {
   }
   std::stable_sort(by_start_.begin(), by_start_.end(),
                    [&](std::uint32_t a, std::uint32_t b) { return transfers[a].start < transfers[b].start; });
-  start_event_ = std::make_unique<Call>([this](TimeNs now) { start_due(now); });
-  sample_event_ = std::make_unique<Call>([this](TimeNs now) { sample(now); });
+  using Order = EventOrder;
+  start_event_ = std::make_unique<Call>(Order(Order::Phase::change, 0, Order::Kind::start),
+                                        [this](TimeNs now) { start_due(now); });
+  sample_event_ =
+      std::make_unique<Call>(Order(Order::Phase::look, 0, Order::Kind::sample), [this](TimeNs now) { sample(now); });
   events_.schedule(*start_event_, transfers[by_start_.front()].start);
   events_.schedule(*sample_event_, sample_interval_);
-  limit_event_ = std::make_unique<Call>([this](TimeNs) { limit_reached_ = true; });
+  limit_event_ = std::make_unique<Call>(Order(Order::Phase::look, 0, Order::Kind::limit),
+                                        [this](TimeNs) { limit_reached_ = true; });
   if (experiment_.time_limit != 0) events_.schedule(*limit_event_, experiment_.time_limit);
 }
 

@@ -88,11 +88,15 @@ class Simulation final : public CompletionSink, public DatagramSink {
 
  private:
   struct Call : Event {
-    explicit Call(std::function<void(TimeNs)> what) : action(std::move(what)) {}
+    Call(EventOrder order, std::function<void(TimeNs)> what) : Event(order), action(std::move(what)) {}
     void fire(TimeNs now) override { action(now); }
     std::function<void(TimeNs)> action;
   };
 
+  /// The number of a host among all devices: behind the switches.
+  [[nodiscard]] std::uint32_t host_device(std::uint32_t host) const noexcept {
+    return static_cast<std::uint32_t>(experiment_.topology.switches().size()) + host;
+  }
   void make_links();
   void make_hosts(rte_mempool* pool);
   void make_datagram_hosts();

@@ -11,7 +11,8 @@ namespace weft::sim {
 void Simulation::make_datagram_hosts() {
   const Topology& t = experiment_.topology;
   for (std::uint32_t h = 0; h < t.hosts().size(); ++h) {
-    datagram_hosts_.push_back(std::make_unique<DatagramHost>(t.hosts()[h], h, pool_, *host_up_[h], events_, *this));
+    datagram_hosts_.push_back(std::make_unique<DatagramHost>(
+        HostWire::Parts{t.hosts()[h], host_device(h), pool_, *host_up_[h], events_}, *this));
     host_down_[h]->connect(*datagram_hosts_.back(), 0);
     ends_.push_back(datagram_hosts_.back().get());
   }

@@ -10,6 +10,7 @@
 #include "switch/config/schema/validate.h"
 #include "switch/config/switch_builder.h"
 #include "switch/qos/defaults.h"
+#include "tools/sim/seeds.h"
 
 namespace weft::sim {
 namespace {
@@ -127,13 +128,13 @@ const Value& lb_options_of(const SwitchSpec& spec) {
 }
 
 // What `psn` on the ToRs knows of the hashes above them must be so.
-Value seed_of(const SwitchPlan& sw, std::uint32_t index, const SwitchSpec& spec) {
+Value hash_seed_of(const SwitchPlan& sw, const SwitchSpec& spec) {
   const Value& lb = lb_options_of(spec);
   if (sw.tier > 0 && lb.is_map() && lb.has("tiers_above")) {
     const List& tiers = lb["tiers_above"].list_or_empty();
     if (sw.tier <= tiers.size()) return tiers[sw.tier - 1]["seed"];
   }
-  return Value(spec.seed * 1000 + index);
+  return Value(seed_of(spec.seed, RandomUse::switch_hash, sw.name));
 }
 
 Value with_options(const char* stage, Value options) {
@@ -227,7 +228,7 @@ Value switch_document(const Topology& topology, std::uint32_t index, const Switc
                       const std::vector<QpPairPlan>& qps) {
   const SwitchPlan& sw = topology.switches()[index];
   return Value(Map{{"name", Value(sw.name)},
-                   {"seed", seed_of(sw, index, spec)},
+                   {"seed", hash_seed_of(sw, spec)},
                    {"ports", ports(topology, sw, spec)},
                    {"addresses", addresses(topology, sw)},
                    {"neighbours", neighbours(topology, sw)},

@@ -170,10 +170,13 @@ std::uint64_t SizeDistribution::draw(Rng& rng) const noexcept {
   return std::max<std::uint64_t>(1, static_cast<std::uint64_t>(points_.back().first));
 }
 
-std::vector<Flow> poisson_flows(std::uint32_t hosts, const SizeDistribution& sizes, const PoissonSpec& spec, Rng& rng) {
+std::vector<Flow> poisson_flows(const std::vector<std::uint64_t>& seeds, const SizeDistribution& sizes,
+                                const PoissonSpec& spec) {
+  const auto hosts = static_cast<std::uint32_t>(seeds.size());
   std::vector<Flow> flows;
   const double mean_gap_ns = sizes.mean() * 8e9 / (spec.load * static_cast<double>(spec.link_bps));
   for (std::uint32_t from = 0; from < hosts; ++from) {
+    Rng rng(seeds[from]);
     double at = 0;
     while (true) {
       at += -std::log(1 - uniform(rng)) * mean_gap_ns;

@@ -85,8 +85,9 @@ struct PoissonSpec {
   std::uint64_t link_bps = 0;    ///< of a host
   TimeNs duration = 10'000'000;  ///< in which flows begin
 };
-/// Each host sends to others, chosen uniformly, at exponential intervals.
-[[nodiscard]] std::vector<Flow> poisson_flows(std::uint32_t hosts, const SizeDistribution& sizes,
-                                              const PoissonSpec& spec, Rng& rng);
+/// Each host sends to others, chosen uniformly, at exponential intervals. Sorted by start.
+/// @param seeds  one for each host
+[[nodiscard]] std::vector<Flow> poisson_flows(const std::vector<std::uint64_t>& seeds, const SizeDistribution& sizes,
+                                              const PoissonSpec& spec);
 
 }  // namespace weft::sim

@@ -27,7 +27,7 @@ nlohmann::ordered_json run(const char* convergence_us, const std::function<void(
 }
 
 TEST(Convergence, WithinARoundTripNothingWaitsForATimeoutAndNoNackIsFalse) {
-  for (const char* convergence_us : {"0", "2"}) {
+  for (const char* convergence_us : {"0", "1", "2"}) {
     const auto report = run(convergence_us);
     const auto& summary = report["summary"];
     EXPECT_TRUE(summary["complete"].get<bool>());
@@ -35,7 +35,9 @@ TEST(Convergence, WithinARoundTripNothingWaitsForATimeoutAndNoNackIsFalse) {
     EXPECT_EQ(summary["stages"]["nack_filter"]["compensated_guard"], 0) << convergence_us;
     EXPECT_EQ(summary["nacks_false"], 0) << convergence_us;
     EXPECT_EQ(summary["spurious_retransmit_ratio"], 0.0) << convergence_us;
-    EXPECT_EQ(summary["stages"]["nack_filter"]["nacks_path_down"], 1) << convergence_us;
+    // Routes that change in the very instant leave nothing behind for which a host could ask later.
+    const int of_path = convergence_us == std::string("0") ? 0 : 1;
+    EXPECT_EQ(summary["stages"]["nack_filter"]["nacks_path_down"], of_path) << convergence_us;
   }
 }
 

@@ -17,7 +17,10 @@ namespace {
 
 class Recorder : public Event {
  public:
-  Recorder(int id, std::vector<std::pair<TimeNs, int>>& log) : id_(id), log_(log) {}
+  Recorder(int id, std::vector<std::pair<TimeNs, int>>& log)
+      : Event(EventOrder(EventOrder::Phase::traffic, static_cast<std::uint32_t>(id), EventOrder::Kind::port)),
+        id_(id),
+        log_(log) {}
   void fire(TimeNs now) override { log_.emplace_back(now, id_); }
 
  private:
@@ -27,17 +30,34 @@ class Recorder : public Event {
 
 using Log = std::vector<std::pair<TimeNs, int>>;
 
-TEST(EventQueue, FiresByTimeThenByOrderOfScheduling) {
-  Log log;
-  EventQueue queue;
-  Recorder a(1, log), b(2, log), c(3, log), far(4, log);
-  queue.schedule(far, 10'000'000);
-  queue.schedule(a, 20);
-  queue.schedule(b, 10);
-  queue.schedule(c, 20);
-  while (queue.step()) continue;
-  EXPECT_EQ(log, (Log{{10, 2}, {20, 1}, {20, 3}, {10'000'000, 4}}));
-  EXPECT_EQ(queue.fired(), 4u);
+TEST(EventQueue, FiresByTimeThenByTheOrderOfTheEventsWhoeverCameFirst) {
+  std::vector<int> calls{1, 2, 3, 4, 5, 6};
+  do {
+    Log log;
+    EventQueue queue;
+    Recorder a(1, log), b(2, log), c(3, log), d(4, log), far(5, log), farther(6, log);
+    for (const int call : calls) {
+      if (call == 1) queue.schedule(a, 20);
+      if (call == 2) queue.schedule(b, 10);
+      if (call == 3) queue.schedule(c, 20);
+      if (call == 4) queue.schedule(d, 20);
+      if (call == 5) queue.schedule(far, 10'000'000);
+      if (call == 6) queue.schedule(farther, 10'000'000);
+    }
+    while (queue.step()) continue;
+    ASSERT_EQ(log, (Log{{10, 2}, {20, 1}, {20, 3}, {20, 4}, {10'000'000, 5}, {10'000'000, 6}}));
+    ASSERT_EQ(queue.fired(), 6u);
+  } while (std::next_permutation(calls.begin(), calls.end()));
+}
+
+TEST(EventOrder, GoesByPhaseThenDeviceThenKindThenLink) {
+  using Phase = EventOrder::Phase;
+  using Kind = EventOrder::Kind;
+  const std::vector<EventOrder> rising{{Phase::change, 9, Kind::start},        {Phase::traffic, 0, Kind::port, 7},
+                                       {Phase::traffic, 1, Kind::port, 0},     {Phase::traffic, 1, Kind::port, 1},
+                                       {Phase::traffic, 1, Kind::timers},      {Phase::traffic, 1, Kind::inbox},
+                                       {Phase::traffic, 0xffffff, Kind::port}, {Phase::look, 0, Kind::sample, 5}};
+  for (std::size_t i = 1; i < rising.size(); ++i) EXPECT_LT(rising[i - 1].key(), rising[i].key()) << i;
 }
 
 TEST(EventQueue, AnEventThatIsMovedFiresOnceAtItsLastTime) {
@@ -77,7 +97,6 @@ TEST(EventQueue, KeepsTheOrderOfASortedListUnderRandomSchedules) {
   for (int i = 0; i < kEvents; ++i) events.push_back(std::make_unique<Recorder>(i, log));
   std::map<std::pair<TimeNs, std::uint64_t>, int> model;
   std::vector<std::pair<TimeNs, std::uint64_t>> place(kEvents, {kNever, 0});
-  std::uint64_t sequence = 0;
   Log expected;
   for (int round = 0; round < 50'000; ++round) {
     const auto i = static_cast<std::size_t>(rng.below(kEvents));
@@ -85,7 +104,7 @@ TEST(EventQueue, KeepsTheOrderOfASortedListUnderRandomSchedules) {
     const TimeNs at = queue.now() + rng.below(span);
     if (place[i].first != at) {
       model.erase(place[i]);
-      place[i] = {at, ++sequence};
+      place[i] = {at, i};
       model[place[i]] = static_cast<int>(i);
     }
     queue.schedule(*events[i], at);

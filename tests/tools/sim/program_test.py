@@ -144,7 +144,8 @@ class Results(SimTest):
         self.assertEqual([len(times)], sent)
 
     def test_a_counter_of_any_stage_is_in_the_summary(self):
-        themis = {"switch.lb": "psn", "switch.nack_filter.check": "gap", "workload.bytes": 3000000}
+        themis = {"switch.lb": "psn", "switch.nack_filter.check": "gap", "workload.bytes": 3000000,
+                  "workload.kind": "alltoall", "topology.hosts_per_leaf": 4}
         stages = json.loads(self.run_small(*settings(themis)).stdout)["stages"]
         self.assertLessEqual({"parse", "rdma_track", "nack_filter", "l3", "lb"}, set(stages))
         self.assertGreater(stages["nack_filter"]["nacks_seen"], 0)
