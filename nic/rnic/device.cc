@@ -180,6 +180,15 @@ void Device::wake(Qp& qp) noexcept {
   schedule(0, qp);
 }
 
+void Device::set_paused(std::uint64_t dscps) noexcept {
+  const bool resumed = (paused_ & ~dscps) != 0;
+  paused_ = dscps;
+  if (!resumed) return;
+  for (const Slot& slot : slots_) {
+    if (slot.qp != nullptr && slot.qp->state_ == QpState::ready) wake(*slot.qp);
+  }
+}
+
 /// Puts a queue pair into the round if it may send by `now`, or else sets its timer.
 void Device::schedule(Time now, Qp& qp) noexcept {
   const Time send = qp.next_send();
@@ -208,7 +217,7 @@ void Device::on_timer(Time now, TxSink& sink) noexcept {
 
 Time Device::next_deadline() const noexcept {
   const Time timer = std::min(timers_.next(), cm_.next_deadline());
-  const bool waiting = !paused_ && (round_count_ > 0 || cm_.has_mad());
+  const bool waiting = round_count_ > 0 || mad_waits();
   return waiting ? std::min(timer, link_free_) : timer;
 }
 
@@ -238,8 +247,8 @@ void Device::send_mad(Time now, TxSink& sink) noexcept {
 
 void Device::pump(Time now, TxSink& sink) noexcept {
   for (int burst = 0; burst < kMaxBurst; ++burst) {
-    if (paused_ || link_free_ > now || (round_count_ == 0 && !cm_.has_mad()) || !sink.ready()) return;
-    if (cm_.has_mad()) {
+    if (link_free_ > now || (round_count_ == 0 && !mad_waits()) || !sink.ready()) return;
+    if (mad_waits()) {
       send_mad(now, sink);
       continue;
     }

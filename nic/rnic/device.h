@@ -97,8 +97,11 @@ class Device {
   void on_timer(Time now, TxSink& sink) noexcept;
   /// When on_timer() has something to do, at the latest; a time that has passed means at once.
   [[nodiscard]] Time next_deadline() const noexcept;
-  /// Stops and resumes data, as PFC does. CNPs and ACKs of a paused device wait as well.
-  void set_paused(bool paused) noexcept { paused_ = paused; }
+  /// Stops and resumes what has certain DSCPs, as PFC stops the priority that they belong to (IEEE 802.1Q clause 36).
+  /// Timers go on: what waits for too long for an answer is sent again when it may.
+  /// @param dscps  bit i: no packet with DSCP i leaves. CM messages have 0
+  void set_paused(std::uint64_t dscps) noexcept;
+  [[nodiscard]] bool paused(std::uint8_t dscp) const noexcept { return (paused_ >> (dscp & 63) & 1) != 0; }
   /// Something was posted to a queue pair.
   void wake(Qp& qp) noexcept;
 
@@ -111,6 +114,7 @@ class Device {
   void deliver(Time now, Qp& qp, std::span<const std::uint8_t> bytes, const wire::Parsed& parsed) noexcept;
   void schedule(Time now, Qp& qp) noexcept;
   void pump(Time now, TxSink& sink) noexcept;
+  [[nodiscard]] bool mad_waits() const noexcept { return cm_.has_mad() && !paused(0); }
   void send_mad(Time now, TxSink& sink) noexcept;
   void send(Time now, const TxFrame& frame, TxSink& sink) noexcept;
   std::uint64_t next_random() noexcept;
@@ -131,7 +135,7 @@ class Device {
   std::size_t round_head_ = 0, round_count_ = 0;
   Packet rx_packet_, tx_packet_;  ///< kept, because clearing one costs more than filling it
   Time link_free_ = 0;
-  bool paused_ = false;
+  std::uint64_t paused_ = 0;  ///< by DSCP
   Cm cm_;
   DeviceCounters counters_;
 };

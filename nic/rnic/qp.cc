@@ -96,14 +96,25 @@ void Qp::on_timer(Time now) noexcept {
 }
 
 Time Qp::next_send() const noexcept {
-  if (cnp_due_ || (responder_.can_transmit() && !responder_.next_is_data())) return 0;
-  if (responder_.can_transmit() || requester_.can_transmit()) return rate_.next_send();
-  return kNever;
+  if (cnp_waits() || answer_waits()) return 0;
+  return data_waits() ? rate_.next_send() : kNever;
+}
+
+bool Qp::cnp_waits() const noexcept {
+  return cnp_due_ && !device_->paused(config_.cnp_dscp);
+}
+
+bool Qp::answer_waits() const noexcept {
+  return responder_.can_transmit() && !response_waits() && !device_->paused(config_.ack_dscp.value_or(config_.dscp));
+}
+
+bool Qp::data_waits() const noexcept {
+  return (response_waits() || requester_.can_transmit()) && !device_->paused(config_.dscp);
 }
 
 bool Qp::transmit(Time now, Packet& out, std::uint8_t& tos) noexcept {
   last_was_data_ = false;
-  if (cnp_due_) {
+  if (cnp_waits()) {
     cnp_due_ = false;
     ++counters_.cnps_sent;
     out.opcode = wire::Opcode::CNP;
@@ -113,14 +124,14 @@ bool Qp::transmit(Time now, Packet& out, std::uint8_t& tos) noexcept {
     tos = wire::make_tos(config_.cnp_dscp, wire::Ecn::ect0);
     return true;
   }
-  if (responder_.can_transmit() && !responder_.next_is_data()) {
+  if (answer_waits()) {
     tos = wire::make_tos(config_.ack_dscp.value_or(config_.dscp), wire::Ecn::not_ect);
     return responder_.transmit(out, *receive_cq_);
   }
-  if (rate_.next_send() > now) return false;
+  if (!data_waits() || rate_.next_send() > now) return false;
   tos = wire::make_tos(config_.dscp, wire::Ecn::ect0);
   last_was_data_ = true;
-  read_turn_ = responder_.can_transmit() && (!read_turn_ || !requester_.can_transmit());
+  read_turn_ = response_waits() && (!read_turn_ || !requester_.can_transmit());
   const bool sent = read_turn_ ? responder_.transmit(out, *receive_cq_) : requester_.transmit(now, out, *send_cq_);
   check_failure();
   return sent;

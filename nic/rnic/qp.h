@@ -72,6 +72,12 @@ class Qp {
   void on_packet(Time now, const Packet& packet, bool marked) noexcept;
   void on_cnp(Time now) noexcept;
   void on_timer(Time now) noexcept;
+  /// A CNP, an ACK or NAK, and data wait, and nothing pauses them.
+  [[nodiscard]] bool cnp_waits() const noexcept;
+  [[nodiscard]] bool answer_waits() const noexcept;
+  [[nodiscard]] bool data_waits() const noexcept;
+  /// Data of READ responses waits.
+  [[nodiscard]] bool response_waits() const noexcept { return responder_.next_is_data(); }
   /// When a packet could leave; kNever when there is none.
   [[nodiscard]] Time next_send() const noexcept;
   [[nodiscard]] Time next_deadline() const noexcept { return requester_.next_deadline(); }

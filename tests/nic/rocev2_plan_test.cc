@@ -204,7 +204,7 @@ class Lab {
       }
     }
     for (auto& host : hosts_) {
-      host->node.device.set_paused(host->paused_until > now());
+      host->node.device.set_paused(host->paused_until > now() ? ~std::uint64_t{0} : 0);
       if (host->node.device.next_deadline() <= now()) host->node.device.on_timer(now(), *host);
       for (const Wc& wc : host->node.poll()) {
         EXPECT_EQ(wc.status, WcStatus::success);
@@ -228,7 +228,7 @@ class Lab {
     const unsigned priority = pfc_class_[host.port];
     if (!pfc.enabled(priority)) return;
     host.paused_until = now() + static_cast<Time>(qos::pause_ns(pfc.quanta[priority].value(), kRateMbps));
-    host.node.device.set_paused(host.paused_until > now());
+    host.node.device.set_paused(host.paused_until > now() ? ~std::uint64_t{0} : 0);
   }
 
   std::vector<Flow> flows_;

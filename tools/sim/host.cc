@@ -5,14 +5,12 @@
 #include <algorithm>
 #include <cstring>
 
+#include "switch/qos/defaults.h"
 #include "switch/wire/headers.h"
 #include "switch/wire/opcodes.h"
 
 namespace weft::sim {
 namespace {
-
-// PFC priority of the data class.
-constexpr unsigned kDataPriority = 3;
 
 nic::DeviceConfig device_config(const HostPlan& plan, std::uint64_t seed) {
   // The wire paces frames: exactly, where a link speed of the device would round each to a nanosecond.
@@ -21,7 +19,7 @@ nic::DeviceConfig device_config(const HostPlan& plan, std::uint64_t seed) {
 
 qos::PortSettings pause_settings(const HostPlan& plan) {
   qos::PortSettings settings;
-  settings.pfc_enable = 1u << kDataPriority;
+  settings.pfc_enable = qos::kLosslessClasses;
   settings.speed_mbps = plan.wire.rate_mbps;
   return settings;
 }
@@ -50,10 +48,7 @@ void Host::send(const nic::TxFrame& frame) noexcept {
 
 void Host::run(TimeNs now) {
   carry_due(now);
-  if (paused_ && pauses_.next_end() <= now) {
-    paused_ = (pauses_.paused(now) >> kDataPriority & 1) != 0;
-    device_.set_paused(paused_);
-  }
+  if (paused_ != 0 && pauses_.next_end() <= now) set_paused(pauses_.paused(now));
   if (device_.next_deadline() <= static_cast<nic::Time>(now)) {
     device_.on_timer(static_cast<nic::Time>(now), *this);
     if (cq_->size() != 0) reap(now);
@@ -84,8 +79,18 @@ void Host::receive(TimeNs now, PortIndex /*port*/, rte_mbuf* m) {
 void Host::take_pause(TimeNs now, const rte_mbuf* m) {
   ++counters_.pauses;
   pauses_.on_frame(now, {pipeline::frame(m), m->data_len});
-  paused_ = (pauses_.paused(now) >> kDataPriority & 1) != 0;
-  device_.set_paused(paused_);
+  set_paused(pauses_.paused(now));
+}
+
+void Host::set_paused(std::uint8_t priorities) noexcept {
+  static const qos::ClassMap kMap = qos::ClassMap::defaults();
+  if (priorities == paused_) return;
+  paused_ = priorities;
+  std::uint64_t dscps = 0;
+  for (std::size_t dscp = 0; dscp < kMap.dscp_to_tc.size(); ++dscp) {
+    if ((priorities >> kMap.dscp_to_tc[dscp] & 1) != 0) dscps |= std::uint64_t{1} << dscp;
+  }
+  device_.set_paused(dscps);
 }
 
 void Host::reap(TimeNs now) {
@@ -102,7 +107,7 @@ void Host::reschedule(TimeNs now) {
     const auto at = static_cast<TimeNs>(std::max<nic::Time>(due, 0));
     next = std::min(next, at <= now ? std::max(now + 1, wire_.wire_deadline()) : at);
   }
-  if (paused_) next = std::min(next, pauses_.next_end());
+  if (paused_ != 0) next = std::min(next, pauses_.next_end());
   wake_at(next);
 }
 

@@ -44,12 +44,13 @@ class Host final : public HostWire, public nic::TxSink {
   void reap(TimeNs now);
   void reschedule(TimeNs now);
   void take_pause(TimeNs now, const rte_mbuf* m);
+  void set_paused(std::uint8_t priorities) noexcept;
 
   Observer& observer_;
   nic::Device device_;
   nic::Cq* cq_ = nullptr;
   qos::PfcReceiver pauses_;
-  bool paused_ = false;
+  std::uint8_t paused_ = 0;  ///< priorities
   CompletionSink* sink_ = nullptr;
 };
 

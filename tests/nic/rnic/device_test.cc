@@ -110,6 +110,49 @@ TEST(Device, QueuePairsTakeTurns) {
   for (std::size_t i = 0; i < order.size(); ++i) EXPECT_EQ(order[i], (i % 2 == 0 ? first_peer : f.b.qp)->qpn());
 }
 
+// Two queue pairs with DSCPs of their own, both ways.
+TEST(Device, APauseStopsItsDscpsAloneAndWhatItStoppedGoesOnAfterIt) {
+  Fabric f;
+  QpConfig slow = fast(), quick = fast();
+  slow.dscp = 3;
+  slow.ack_dscp = 48;
+  slow.rto_ns = 0;
+  quick.dscp = 5;
+  f.connect(slow);
+  Qp* const paused = f.a.qp;
+  Qp* const answering = f.b.qp;
+  f.connect(quick);
+  f.a.memory(1 << 16, 1);
+  f.b.memory(1 << 16, 1);
+  std::map<unsigned, int> left;  // frames of a, by DSCP
+  f.rule = [&](bool from_a, const wire::Parsed& p) {
+    left[p.tos >> 2] += from_a ? 1 : 0;
+    return Fate::pass;
+  };
+  f.a.device.set_paused(std::uint64_t{1} << 3);
+  const auto write = [](testing::Node& from, testing::Node& to, Qp& qp) {
+    SendWr wr;
+    wr.opcode = WrOpcode::write;
+    wr.with(from.sge(0, 8192));
+    wr.remote_address = to.mr.address;
+    wr.rkey = to.mr.key;
+    return qp.post_send(wr);
+  };
+  ASSERT_EQ(write(f.a, f.b, *paused), PostResult::ok);
+  ASSERT_EQ(write(f.b, f.a, *answering), PostResult::ok);
+  ASSERT_EQ(write(f.a, f.b, *f.a.qp), PostResult::ok);
+  f.settle(1 * kMs);
+  EXPECT_EQ(left[3], 0) << "data of the paused class";
+  EXPECT_GT(left[48], 0) << "ACKs of the same queue pair";
+  EXPECT_EQ(left[5], 8) << "data of another class";
+  EXPECT_EQ(f.b.poll().size(), 1u) << "what was written to the paused device";
+  EXPECT_EQ(f.a.poll().size(), 1u);
+  f.a.device.set_paused(0);
+  f.settle(1 * kMs);
+  EXPECT_EQ(left[3], 8);
+  EXPECT_EQ(f.a.poll().size(), 1u);
+}
+
 TEST(Device, FramesForOthersWrongOnesAndStrangersAreCounted) {
   Fabric f;
   f.connect(fast());

@@ -4,6 +4,8 @@
 // Runs whose outcome can be computed with a pencil.
 #include <gtest/gtest.h>
 
+#include <fstream>
+
 #include "tests/tools/sim/runs.h"
 
 namespace weft::sim {
@@ -86,6 +88,33 @@ workload: { kind: incast, bytes: 15000000 }
   const double ns = 2 * 10'000 * kFrameBits / 100;
   EXPECT_NEAR(report["summary"]["completion_ms"].get<double>() * 1e6, ns, ns * 0.005);
   EXPECT_NEAR(paused_ns, ns, ns * 0.08);
+}
+
+// ACKs are of another priority than data: a host whose data is paused half of the time answers as if it were not.
+TEST(ClosedForm, APausedHostStillAcknowledgesWhatItGets) {
+  const std::string flows = ::testing::TempDir() + "weft_closed_form_flows.txt";
+  const auto time_of_answered = [&](const std::string& incast) {
+    std::ofstream(flows) << "3 1 3000000 0\n" << incast;
+    const auto report = run_text(R"(
+topology: { kind: leaf_spine, leaves: 1, spines: 0, hosts_per_leaf: 20, link_gbps: 100, delay_ns: 1000 }
+switch: { buffer_mb: 6.5, ecn: disabled }
+nic: { transport: gbn, mtu: 1500, window: 128, ack_every: 8, cc: { kind: none } }
+workload: { kind: flows, file: )" +
+                                 flows + R"( }
+)");
+    EXPECT_EQ(report["summary"]["pfc_pauses"].get<int>() > 0, !incast.empty());
+    for (const auto& transfer : report["transfers"]) {
+      if (transfer["from"] == 3) return transfer["fct_ns"].get<double>();
+    }
+    return 0.0;
+  };
+  const double alone = time_of_answered("");
+  EXPECT_GT(alone, 200'000);
+  std::string incast;
+  for (const int from : {1, 2, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19}) {
+    incast += std::to_string(from) + " 0 400000 0\n";
+  }
+  EXPECT_NEAR(time_of_answered(incast), alone, alone * 0.02);
 }
 
 TEST(ClosedForm, WithoutPausesASmallBufferDrops) {
