@@ -112,6 +112,25 @@ class Bench {
     report(title);
   }
 
+  /// What the stages of a worker without packets cost it each time round.
+  void idle(const char* title) {
+    constexpr int kLoops = 1000;
+    std::vector<std::uint64_t> samples;
+    const TimeNs now = 1'000'000'000;
+    TimeNs until = 0;
+    for (int i = 0; i < 1000; ++i) {
+      const std::uint64_t begin = rte_rdtsc();
+      for (int loop = 0; loop < kLoops; ++loop) {
+        pipeline_->run_timers(now);
+        until |= pipeline_->stage_deadline();
+      }
+      samples.push_back(rte_rdtsc() - begin);
+    }
+    if (until == 0) std::abort();
+    std::printf("%-28s  cycles per idle loop %5.1f\n", title,
+                static_cast<double>(bench::lower_quartile(samples)) / kLoops);
+  }
+
  private:
   using Cycles = std::vector<std::uint64_t>;
   Cycles snapshot() const {
@@ -186,6 +205,10 @@ int run_all() {
       Bench(registry, l3_switch("parse, rdma_track, l3, lb")).run(("parse track l3 lb" + suffix).c_str(), qps, true);
     }
   }
+  Bench(registry, l2_switch("parse, l2")).idle("parse l2");
+  Bench(registry, l3_switch("parse, rdma_track, l3, lb")).idle("parse track l3 lb");
+  Bench(registry, l3_switch("parse, impair, rdma_track, nack_filter: { uplinks: [p1] }, l3, lb"))
+      .idle("the same, impair nack_filter");
   return 0;
 }
 

@@ -20,8 +20,8 @@ namespace weft {
 /// A reader is a worker, named by its index. Between two calls of quiescent() it may keep what RcuCell::read()
 /// returned; the call says that it has let go of everything. It is two plain memory accesses, meant for the start of
 /// every burst and of every timer call. A worker that gets no packets must call it too, or nothing is ever reclaimed:
-/// its loop asks wanted() each time round (a stage answers next_deadline() with 0 then) and so does so after at most
-/// one idle sleep. A worker that has not begun to run delays reclamation, nothing else.
+/// its loop asks wanted() each time round (for a stage it is mail) and so does so after at most one idle sleep. A
+/// worker that has not begun to run delays reclamation, nothing else.
 ///
 /// defer() and reclaim() belong to one thread at a time, the control thread.
 class RcuDomain {

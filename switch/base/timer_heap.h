@@ -10,8 +10,8 @@
 
 namespace weft {
 
-/// Objects are numbered from 0. A deadline may be moved forward only; one that has moved back is found out when it
-/// expires, which costs less than moving it with every packet.
+/// Objects are numbered from 0. set() says exactly when an object is wanted. arm() is for who moves deadlines with
+/// every packet: it moves them forward only, and one that has moved back is found out when it expires.
 /// @tparam Time         an integer type of nanoseconds
 /// @tparam kNoDeadline  the value of it that means "never"
 template <typename Time, Time kNoDeadline>
@@ -36,18 +36,21 @@ class TimerHeap {
     }
     up(place);
   }
+  /// Wakes the object at `at`, neither earlier nor later; kNoDeadline takes it out.
+  void set(std::uint32_t object, Time at) noexcept {
+    const std::uint32_t place = places_[object];
+    if (place == kNone) return arm(object, at);
+    if (heap_[place].at == at) return;
+    if (at == kNoDeadline) return remove(place);
+    const bool sooner = at < heap_[place].at;
+    heap_[place].at = at;
+    sooner ? up(place) : down(place);
+  }
   [[nodiscard]] Time next() const noexcept { return heap_.empty() ? kNoDeadline : heap_[0].at; }
   /// Takes the object with the earliest deadline.
   std::uint32_t pop() noexcept {
     const std::uint32_t object = heap_[0].object;
-    places_[object] = kNone;
-    const Entry last = heap_.back();
-    heap_.pop_back();
-    if (!heap_.empty()) {
-      heap_[0] = last;
-      places_[last.object] = 0;
-      down(0);
-    }
+    remove(0);
     return object;
   }
 
@@ -59,6 +62,16 @@ class TimerHeap {
     // Ties go by number, so that runs repeat.
     [[nodiscard]] bool before(const Entry& o) const noexcept { return at != o.at ? at < o.at : object < o.object; }
   };
+  void remove(std::uint32_t place) noexcept {
+    places_[heap_[place].object] = kNone;
+    const Entry last = heap_.back();
+    heap_.pop_back();
+    if (place == heap_.size()) return;
+    heap_[place] = last;
+    places_[last.object] = place;
+    up(place);
+    down(places_[last.object]);
+  }
   void swap(std::uint32_t a, std::uint32_t b) noexcept {
     std::swap(heap_[a], heap_[b]);
     places_[heap_[a].object] = a;

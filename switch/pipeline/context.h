@@ -77,6 +77,12 @@ class Context {
     for (std::uint32_t i = 0; i < count; ++i) resume(packets[i]);
   }
 
+  /// Stage::on_timer() is called once with `token` at this time, or as soon as the worker can after it. Asking again
+  /// moves the timer, forward or back; kNever takes it back, and the same time changes nothing. A time that has passed
+  /// means before the next burst. Without effect during a reload: Stage::deadline() is asked when it is over.
+  /// @param token  below Stage::timers()
+  void at(TimeNs time, std::uint32_t token = 0) noexcept;
+
   /// True when the port's link is up.
   [[nodiscard]] bool link_up(PortIndex port) const noexcept;
   /// True when packets may be spread over the port: its link is up, and nobody has excluded it from the path sets.

@@ -48,6 +48,7 @@ Pipeline::Pipeline(SwitchState& state, PipelineHost host)
     if (type.has_egress) egress_stages_.push_back(static_cast<std::uint8_t>(i));
     if (type.wants_drops) drop_listeners_.push_back(static_cast<std::uint8_t>(i));
   }
+  make_timers();
   for (const PortInfo& port : info.ports) {
     max_frame_.push_back(port.max_frame_bytes());
     const bool mine = state_.owner_of_port(port.index) == host_.worker;
@@ -479,42 +480,13 @@ std::uint16_t Pipeline::send_to_device(TimeNs now, PortIndex port, rte_mbuf** pa
   return result.taken;
 }
 
-// --- time --------------------------------------------------------------------------------------------------------
-
-void Pipeline::run_timers(TimeNs now) noexcept {
-  if (stages_generation_ != state_.link_generation()) [[unlikely]]
-    tell_links(now);
-  for (std::size_t i = 0; i < slot_count_; ++i) {
-    if (slots_[i].stage->next_deadline() > now) continue;
-    Context context(now, host_.worker, rng_, *this, static_cast<std::uint8_t>(i));
-    slots_[i].stage->on_timer(context);
-    run_resumed(now, i);
-  }
-  settle(now);
-}
-
-TimeNs Pipeline::port_deadline(PortIndex port) const noexcept {
-  if (egress_[port] == nullptr) return kNever;
-  return qos_ != nullptr ? class_deadline(port) : egress_[port]->next_deadline();
-}
-
-TimeNs Pipeline::stage_deadline() const noexcept {
-  if (outbox_ != nullptr && outbox_->size() != 0) return 0;
-  TimeNs next = stages_generation_ == state_.link_generation() ? kNever : 0;
-  for (std::size_t i = 0; i < slot_count_; ++i) next = std::min(next, slots_[i].stage->next_deadline());
-  return next;
-}
-
-TimeNs Pipeline::next_deadline() const noexcept {
-  TimeNs next = stage_deadline();
-  for (PortIndex port = 0; port < egress_.size(); ++port) next = std::min(next, port_deadline(port));
-  return next;
-}
+// --- what is held --------------------------------------------------------------------------------------------------
 
 void Pipeline::flush_stages(TimeNs now) noexcept {
   for (std::size_t i = 0; i < slot_count_; ++i) {
     Context context(now, host_.worker, rng_, *this, static_cast<std::uint8_t>(i));
     slots_[i].stage->flush(context);
+    ask_deadlines(i);
     run_resumed(now, i);
   }
   settle(now);

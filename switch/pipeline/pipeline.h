@@ -7,11 +7,13 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "switch/base/timer_heap.h"
 #include "switch/pipeline/batch.h"
 #include "switch/pipeline/egress_queue.h"
 #include "switch/pipeline/handoff.h"
@@ -83,7 +85,8 @@ class Pipeline {
   /// @return packets that made progress; 0 means there was nothing to do, or the device is busy.
   std::uint32_t serve_port(TimeNs now, PortIndex port) noexcept;
 
-  /// Calls on_timer() of every stage whose deadline has come.
+  /// Calls on_mail() of stages that have mail, and on_timer() once for every timer whose time has come, in the order of
+  /// their times; those of one time in the order of stages and tokens.
   void run_timers(TimeNs now) noexcept;
 
   /// Earliest time at which run_timers() or serve_port() has something to do; kNever when nothing is held.
@@ -118,6 +121,9 @@ class Pipeline {
   /// the old one back in `stage`. On the worker.
   /// @param ports  of the switch, which stay as they are
   void exchange_stage(TimeNs now, std::size_t i, std::shared_ptr<Stage>& stage, const PortMap& ports) noexcept;
+  /// Calls `change` with an instance, which may want its timers at other times afterwards. On the worker, between two
+  /// bursts.
+  void change_stage(std::size_t i, const std::function<void(Stage&)>& change);
 
   /// Packets inside: stages, egress queues, links, and those that wait for room in a ring to another worker.
   [[nodiscard]] std::uint64_t held() const noexcept;
@@ -158,8 +164,14 @@ class Pipeline {
     rte_mbuf* last = nullptr;
     std::uint32_t count = 0;
   };
+  struct TimerInfo {
+    std::uint8_t stage;
+    bool due;  ///< it is about to be called
+  };
   struct Slot {
-    std::shared_ptr<Stage> stage;  ///< shared for the moment of a reload only
+    std::shared_ptr<Stage> stage;   ///< shared for the moment of a reload only
+    std::uint32_t first_timer = 0;  ///< number of its first timer in timers_
+    std::uint32_t timers = 0;       ///< how many it has
     Resumed resumed;
     StageTotals ingress, egress;
   };
@@ -191,6 +203,11 @@ class Pipeline {
                     std::uint64_t bytes) noexcept;
   void set_gates() noexcept;
   void tell_links(TimeNs now) noexcept;
+  void make_timers();
+  void list_mail_takers() noexcept;
+  void set_timer(std::size_t i, std::uint32_t token, TimeNs time) noexcept;
+  void ask_deadlines(std::size_t i) noexcept;
+  void call_due(TimeNs now) noexcept;
   void admit_one(TimeNs now, rte_mbuf* m) noexcept;
   // For stages; see pipeline_context.cc.
   [[nodiscard]] PortView view(TimeNs now, PortIndex port) const noexcept;
@@ -259,6 +276,11 @@ class Pipeline {
   std::unique_ptr<Slot[]> slots_;                     ///< in the order of the pipeline
   std::vector<std::uint8_t> egress_stages_;           ///< positions of stages with an egress half
   std::vector<std::uint8_t> drop_listeners_;          ///< positions of stages that want drops
+  std::vector<std::uint8_t> mail_takers_;             ///< positions of stages that take mail
+  TimerHeap<TimeNs, kNever> timers_;                  ///< of all stages, in the order of these
+  std::vector<TimerInfo> timer_info_;                 ///< by number in timers_
+  bool adopting_ = false;                             ///< timers are asked for afterwards
+  std::vector<std::uint32_t> due_;                    ///< timers that run_timers() has taken out to call them
   std::vector<std::unique_ptr<EgressQueue>> egress_;  ///< by PortIndex; nullptr where another worker owns the port
   std::unique_ptr<PipelineQos> qos_;                  ///< nullptr: one FIFO per port
   std::unique_ptr<Outbox> outbox_;                    ///< nullptr with one worker

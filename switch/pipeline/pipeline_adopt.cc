@@ -44,6 +44,7 @@ void carry(Stage& to, const Stage& from) noexcept {
 
 void Pipeline::adopt(TimeNs now, Pipeline& old, const PortMap& ports) {
   rng_ = old.rng_;
+  adopting_ = true;
   // Captures and traces that look at the old pipeline look at this one from now on.
   taps_ = old.taps_;
   tap_count_ = old.tap_count_;
@@ -55,6 +56,9 @@ void Pipeline::adopt(TimeNs now, Pipeline& old, const PortMap& ports) {
   adopt_outbox(now, old, ports);
   adopt_stages(now, old, ports);
   adopt_rest(now, old, ports);
+  adopting_ = false;
+  list_mail_takers();
+  for (std::size_t i = 0; i < slot_count_; ++i) ask_deadlines(i);
 }
 
 void Pipeline::adopt_counters(const Pipeline& old, const PortMap& ports) {
@@ -107,12 +111,14 @@ void Pipeline::exchange_wire(TimeNs now, PortIndex port, std::unique_ptr<EgressQ
 }
 
 void Pipeline::exchange_stage(TimeNs now, std::size_t i, std::shared_ptr<Stage>& stage, const PortMap& ports) noexcept {
-  assert(slots_[i].stage->held() == 0);
+  assert(slots_[i].stage->held() == 0 && stage->timers() == slots_[i].stage->timers());
   carry(*stage, *slots_[i].stage);
   std::swap(slots_[i].stage, stage);
   Context context(now, host_.worker, rng_, *this, static_cast<std::uint8_t>(i));
   slots_[i].stage->adopt(context, *stage, {ports, false});
   slots_[i].stage->on_links(context);
+  list_mail_takers();
+  ask_deadlines(i);
   settle(now);
 }
 

@@ -24,6 +24,7 @@ void Pipeline::tell_links(TimeNs now) noexcept {
   for (std::size_t i = 0; i < slot_count_; ++i) {
     Context context(now, host_.worker, rng_, *this, static_cast<std::uint8_t>(i));
     slots_[i].stage->on_links(context);
+    ask_deadlines(i);
     run_resumed(now, i);
   }
 }

@@ -105,9 +105,23 @@ class Stage {
   /// After the egress queue, just before transmission. All packets of the batch leave through `port`.
   virtual void egress(Context& /*context*/, PortIndex /*port*/, Batch& /*batch*/) {}
 
-  /// The time at which on_timer() is next wanted, kNever if not at all. Asked after every burst and timer call.
-  [[nodiscard]] virtual TimeNs next_deadline() const { return kNever; }
-  virtual void on_timer(Context& /*context*/) {}
+  /// How many timers an instance has, the same for all of a type: they are numbered from 0, and the number is the token
+  /// of Context::at() and on_timer().
+  [[nodiscard]] virtual std::uint32_t timers() const { return 1; }
+  /// When a timer is wanted by the state that the instance has; kNever if not at all. Asked only where the state came
+  /// another way than by a call with a Context: once at the beginning, and after adopt(), update, flush(), on_links(),
+  /// `set` and commands. In all other calls the instance itself says what has changed, by Context::at().
+  [[nodiscard]] virtual TimeNs deadline(std::uint32_t /*token*/) const { return kNever; }
+  /// The time that was asked for has come; the timer is off until it is asked for again.
+  virtual void on_timer(Context& /*context*/, std::uint32_t /*token*/) {}
+
+  /// Other threads may leave something that this worker is to look at (messages, frames, a new table). Asked when the
+  /// instance is put into a pipeline, and after adopt() and update.
+  [[nodiscard]] virtual bool takes_mail() const { return false; }
+  /// They have. Asked between bursts and before the worker sleeps, and only of those that take mail; on_mail() follows
+  /// when it is so.
+  [[nodiscard]] virtual bool has_mail() const { return false; }
+  virtual void on_mail(Context& /*context*/) {}
 
   /// Links of the switch, or what is excluded from its path sets, have changed since the last call. An instance begins
   /// with all links up and nothing excluded.

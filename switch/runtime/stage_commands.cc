@@ -66,7 +66,7 @@ class Runtime::Commands::RunningStage final : public pipeline::StageAccess {
     const std::shared_lock lock(runtime_.switches_mutex_);
     const Switch* s = find();
     if (s == nullptr) return false;
-    runtime_.on_worker(worker, [&] { task(s->pipelines[worker]->stage(position_)); });
+    runtime_.on_worker(worker, [&] { s->pipelines[worker]->change_stage(position_, task); });
     return true;
   }
 
@@ -204,7 +204,7 @@ Outcome Runtime::Commands::set_stage(const api::SetRequest& request) {
   std::string done;
   for (Pending& one : pending) {
     for (std::size_t w = 0; w < one.change.apply.size(); ++w) {
-      runtime_.on_worker(w, [&] { one.change.apply[w](one.target->pipelines[w]->stage(one.stage)); });
+      runtime_.on_worker(w, [&] { one.target->pipelines[w]->change_stage(one.stage, one.change.apply[w]); });
     }
     pipeline::SwitchState& state = *one.target->state;
     Changed known{state.info().pipeline[one.stage].options, {}};

@@ -85,6 +85,11 @@ class Harness {
   T& stage(std::string_view name) {
     return dynamic_cast<T&>(pipeline_->stage(position(name)));
   }
+  /// Calls `what` with the instance of a stage, as a command does: it may want its timers at other times afterwards.
+  template <typename T, typename F>
+  void change(std::string_view name, F&& what) {
+    pipeline_->change_stage(position(name), [&](pipeline::Stage& stage) { what(dynamic_cast<T&>(stage)); });
+  }
   template <typename T>
   T& shared(std::string_view name) {
     return dynamic_cast<T&>(*state_->shared(name));

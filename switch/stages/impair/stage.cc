@@ -54,6 +54,7 @@ void ImpairStage::ingress(Context& context, Batch& batch) {
       if (!late || !stand_in_line(context.now, passed[k])) context.resume(passed[k]);
     }
   }
+  context.at(queue_.next());
 }
 
 // Carries out the step and what follows, for the packet and the copies that come of it. Fills `passed` with what may

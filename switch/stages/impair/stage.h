@@ -33,8 +33,11 @@ class ImpairStage : public pipeline::Stage {
  public:
   ImpairStage(ImpairUnit rules, std::size_t max_held);
   void ingress(pipeline::Context& context, pipeline::Batch& batch) override;
-  [[nodiscard]] TimeNs next_deadline() const override { return queue_.next(); }
-  void on_timer(pipeline::Context& context) override { release_due(context); }
+  [[nodiscard]] TimeNs deadline(std::uint32_t) const override { return queue_.next(); }
+  void on_timer(pipeline::Context& context, std::uint32_t) override {
+    release_due(context);
+    context.at(queue_.next());
+  }
   [[nodiscard]] std::size_t held() const override { return queue_.size(); }
   /// Lets everything go on at once, in the order in which it would have left.
   void flush(pipeline::Context& context) override;

@@ -236,10 +236,9 @@ class L2Stage : public pipeline::Stage {
   }
 
   void ingress(Context& context, Batch& batch) override;
-  [[nodiscard]] TimeNs next_deadline() const override {
-    return kernel_ != nullptr && kernel_->waiting(worker_) ? 0 : kNever;
-  }
-  void on_timer(Context& context) override { kernel_->send_waiting(context); }
+  [[nodiscard]] bool takes_mail() const override { return kernel_ != nullptr; }
+  [[nodiscard]] bool has_mail() const override { return kernel_->waiting(worker_); }
+  void on_mail(Context& context) override { kernel_->send_waiting(context); }
   [[nodiscard]] std::span<const Counter> counters() const override { return counters_; }
 
  private:

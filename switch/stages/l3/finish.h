@@ -108,9 +108,14 @@ class L3Finish final : public L3Resolver::Sink, public NextHopChoice {
   void ask_through(L3Kernel& kernel) noexcept { resolver_.ask_through(kernel, worker_); }
 
   // For the l3 stage.
-  [[nodiscard]] TimeNs next_deadline() const noexcept {
-    return tables_.domain.wanted(worker_) ? 0 : resolver_.next_deadline();
+  [[nodiscard]] TimeNs deadline() const noexcept { return resolver_.deadline(); }
+  /// on_timer() is to be called now: another worker, the control thread or `lb` has left something to do.
+  [[nodiscard]] bool has_mail() const noexcept {
+    return tables_.domain.wanted(worker_) || resolver_.has_news() || resolver_.unarmed();
   }
+  /// Sets the timer of the stage whose context this is.
+  void arm(pipeline::Context& context) noexcept { context.at(resolver_.arm()); }
+  [[nodiscard]] bool unarmed() const noexcept { return resolver_.unarmed(); }
   void on_timer(pipeline::Context& context) noexcept;
   [[nodiscard]] std::size_t held() const noexcept { return resolver_.held(); }
   void flush(pipeline::Context& context) noexcept { resolver_.flush(context); }

@@ -62,7 +62,7 @@ L3Resolver::Record* L3Resolver::start(Context& context, const Neighbour& neighbo
   Record& record = records_[slot];
   record = {neighbour, 0, 0, 0};
   ask(context, record);
-  deadline_ = std::min(deadline_, record.deadline);
+  come_closer(record.deadline);
   return &record;
 }
 
@@ -78,7 +78,7 @@ bool L3Resolver::hold(Context& context, const Neighbour& neighbour, rte_mbuf* m)
   packets(slot_of_[neighbour.index])[record->count++] = m;
   ++held_;
   // Another worker may have got the answer since the caller looked.
-  if (neighbours_.word(neighbour.index).usable()) deadline_ = 0;
+  if (neighbours_.word(neighbour.index).usable()) come_closer(0);
   counters_.add(L3Counter::packets_queued);
   return true;
 }

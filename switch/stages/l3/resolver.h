@@ -5,6 +5,7 @@
 // that wait for an answer.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -79,10 +80,16 @@ class L3Resolver {
   void resolve(pipeline::Context& context, const Neighbour& neighbour) noexcept { probe(context, neighbour); }
 
   /// When on_timer() has something to do; kNever when nobody is asked.
-  [[nodiscard]] TimeNs next_deadline() const noexcept {
-    if (active_.empty()) return kNever;
-    return neighbours_.generation() != generation_ ? 0 : deadline_;
+  [[nodiscard]] TimeNs deadline() const noexcept { return active_.empty() ? kNever : deadline_; }
+  /// The same for whoever sets the timer to it.
+  [[nodiscard]] TimeNs arm() noexcept {
+    armed_ = true;
+    return deadline();
   }
+  /// The deadline has come closer since arm(): whoever holds packets here is not always the one who has the timer.
+  [[nodiscard]] bool unarmed() const noexcept { return !armed_; }
+  /// on_timer() has something to do before its deadline: the neighbours have changed, perhaps by another worker.
+  [[nodiscard]] bool has_news() const noexcept { return !active_.empty() && neighbours_.generation() != generation_; }
   void on_timer(pipeline::Context& context, Sink& sink) noexcept;
 
   [[nodiscard]] std::size_t held() const noexcept { return held_; }
@@ -108,6 +115,10 @@ class L3Resolver {
   void ask_v6(pipeline::Context& context, const Record& record, tables::NeighbourWord word) noexcept;
   bool advance(pipeline::Context& context, std::uint16_t slot, Sink& sink) noexcept;
   std::uint32_t close(Record& record) noexcept;
+  void come_closer(TimeNs deadline) noexcept {
+    armed_ &= deadline_ <= deadline;
+    deadline_ = std::min(deadline_, deadline);
+  }
   [[nodiscard]] rte_mbuf** packets(std::uint16_t slot) noexcept { return packets_.get() + slot * pending_packets_; }
 
   const tables::Interfaces& interfaces_;
@@ -122,6 +133,7 @@ class L3Resolver {
   std::vector<std::uint16_t> active_;     ///< records in use, oldest first; never grows beyond kAtOnce
   std::vector<std::uint16_t> free_;
   TimeNs deadline_ = kNever;
+  bool armed_ = true;             ///< the timer is not later than deadline_
   std::uint32_t generation_ = 0;  ///< of the neighbour table when the records were looked at
   std::size_t held_ = 0;
 };

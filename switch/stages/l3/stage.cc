@@ -97,9 +97,10 @@ L3Stage::L3Stage(const pipeline::StageBuild& build, L3Shared& shared)
   }
 }
 
-void L3Stage::on_timer(Context& context) {
+void L3Stage::work(Context& context) noexcept {
   if (kernel_ != nullptr) kernel_->send_waiting(context);
   finish_.on_timer(context);
+  finish_.arm(context);
 }
 
 void L3Stage::ingress(Context& context, Batch& batch) {
@@ -125,6 +126,8 @@ void L3Stage::ingress(Context& context, Batch& batch) {
   if (v4.size != 0) route(context, batch, v4);
   if (v6.size != 0) route(context, batch, v6);
   for (; rare != 0; rare &= rare - 1) receive(context, batch, static_cast<std::uint16_t>(std::countr_zero(rare)));
+  if (finish_.unarmed()) [[unlikely]]
+    finish_.arm(context);
 }
 
 // Sends packets the way of their flow. Bit i of the result: packet i is left.

@@ -19,10 +19,13 @@ class L3Stage : public pipeline::Stage {
   L3Stage(const pipeline::StageBuild& build, L3Shared& shared);
 
   void ingress(pipeline::Context& context, pipeline::Batch& batch) override;
-  [[nodiscard]] TimeNs next_deadline() const override {
-    return kernel_ != nullptr && kernel_->waiting(worker_) ? 0 : finish_.next_deadline();
+  [[nodiscard]] TimeNs deadline(std::uint32_t) const override { return finish_.deadline(); }
+  void on_timer(pipeline::Context& context, std::uint32_t) override { work(context); }
+  [[nodiscard]] bool takes_mail() const override { return true; }
+  [[nodiscard]] bool has_mail() const override {
+    return (kernel_ != nullptr && kernel_->waiting(worker_)) || finish_.has_mail();
   }
-  void on_timer(pipeline::Context& context) override;
+  void on_mail(pipeline::Context& context) override { work(context); }
   void on_links(pipeline::Context& context) override {
     if (worker_ == 0) finish_.resolve_next_hops(context);
   }
@@ -56,6 +59,7 @@ class L3Stage : public pipeline::Stage {
                         tables::NextHopId id) noexcept;
 
   [[nodiscard]] bool is_for_kernel(const rte_mbuf* m) const noexcept;
+  void work(pipeline::Context& context) noexcept;
   void deliver(pipeline::Context& context, pipeline::Batch& batch, std::uint16_t i) noexcept;
   void receive(pipeline::Context& context, pipeline::Batch& batch, std::uint16_t i) noexcept;
   void receive_ip(pipeline::Context& context, pipeline::Batch& batch, std::uint16_t i, bool link_multicast) noexcept;

@@ -343,6 +343,7 @@ void NackFilterStage::release_drained(Context& context) noexcept {
     if (shared_.workers() > 1) read_mail(context);
     release_cut(context, port);
   }
+  context.at(deadline(0));
 }
 
 // N changes with the uplinks that are excluded at both ToRs. Arrivals tell of that too, where they say anything.
@@ -410,7 +411,7 @@ bool NackFilterStage::on_nack(Context& context, std::uint32_t slot, rte_mbuf* m)
     if (verdict == NackVerdict::blocked) return false;
     e.in_port = pm.in_port;
     static_cast<void>(e.frame.become(pipeline::frame(m), pm.parsed));  // it fits: see above
-    if (qp(slot).state().guard_at != 0) start_timer(slot);
+    if (qp(slot).state().guard_at != 0) start_timer(context, slot);
     return false;
   }
   if (verdict == NackVerdict::valid) {
@@ -464,7 +465,7 @@ void NackFilterStage::send_nack(Context& context, std::uint32_t slot, NackCounte
     count(NackCounter::no_buffer);
     s.flags |= NackFlag::pending;
     s.guard_at = context.now + kRetryNs;
-    start_timer(slot);
+    start_timer(context, slot);
     return;
   }
   count(why);
@@ -487,21 +488,21 @@ bool NackFilterStage::send_frame(Context& context, const NackState& s, const Ext
 // --- time --------------------------------------------------------------------------------------------------------
 
 // A queue pair stands at most once among the timers: one that is due too early is put back.
-void NackFilterStage::start_timer(std::uint32_t slot) noexcept {
+void NackFilterStage::start_timer(Context& context, std::uint32_t slot) noexcept {
   Extra& e = extra(slot);
   if (e.timed) return;
   e.timed = true;
   timers_.push_back({qp(slot).state().guard_at, slot});
   std::push_heap(timers_.begin(), timers_.end(), std::greater<>());
+  context.at(deadline(0));
 }
 
-TimeNs NackFilterStage::next_deadline() const {
-  if (shared_.workers() > 1 && shared_.pending(worker_)) return 0;
-  const TimeNs guard = timers_.empty() ? kNever : timers_.front().at;
-  return shared_.workers() > 1 && draining_count_ != 0 ? std::min(guard, look_at_drains_) : guard;
+TimeNs NackFilterStage::deadline(std::uint32_t) const {
+  const TimeNs drains = shared_.workers() > 1 && draining_count_ != 0 ? look_at_drains_ : kNever;
+  return timers_.empty() ? drains : std::min(drains, timers_.front().at);
 }
 
-void NackFilterStage::on_timer(Context& context) {
+void NackFilterStage::on_timer(Context& context, std::uint32_t) {
   if (shared_.workers() > 1) {
     read_mail(context);
     if (draining_count_ != 0 && context.now >= look_at_drains_) release_drained(context);
@@ -515,13 +516,10 @@ void NackFilterStage::on_timer(Context& context) {
       send_nack(context, slot, NackCounter::compensated_guard);
       if ((qp(slot).state().flags & NackFlag::in_order) != 0) note_in_order(slot);
     } else if (qp(slot).state().guard_at != 0) {
-      start_timer(slot);
+      start_timer(context, slot);
     }
   }
-}
-
-void NackFilterStage::flush(Context& context) {
-  release_all(context);
+  context.at(deadline(0));
 }
 
 // States hold uplinks by their place in the options, and no ports: those may have other numbers now.

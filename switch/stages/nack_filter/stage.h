@@ -53,9 +53,12 @@ class NackFilterStage : public pipeline::Stage {
   void egress(pipeline::Context& context, pipeline::PortIndex port, pipeline::Batch& batch) override;
   void on_links(pipeline::Context& context) override;
   void on_drop(pipeline::Context& context, const rte_mbuf* packet, pipeline::DropReason reason) override;
-  [[nodiscard]] TimeNs next_deadline() const override;
-  void on_timer(pipeline::Context& context) override;
-  void flush(pipeline::Context& context) override;
+  [[nodiscard]] TimeNs deadline(std::uint32_t token) const override;
+  void on_timer(pipeline::Context& context, std::uint32_t token) override;
+  [[nodiscard]] bool takes_mail() const override { return shared_.workers() > 1; }
+  [[nodiscard]] bool has_mail() const override { return shared_.pending(worker_); }
+  void on_mail(pipeline::Context& context) override { read_mail(context); }
+  void flush(pipeline::Context& context) override { release_all(context); }
   /// Queue pairs keep their state unless the options change: then all begin anew, and what was blocked goes on.
   void adopt(pipeline::Context& context, pipeline::Stage& old, const pipeline::Adoption& adoption) override;
   [[nodiscard]] std::span<const Counter> counters() const override { return counters_; }
@@ -145,7 +148,7 @@ class NackFilterStage : public pipeline::Stage {
   void make_ack(rte_mbuf* m) const noexcept;
   void send_nack(pipeline::Context& context, std::uint32_t slot, NackCounter why) noexcept;
   [[nodiscard]] bool send_frame(pipeline::Context& context, const NackState& s, const Extra& e) const noexcept;
-  void start_timer(std::uint32_t slot) noexcept;
+  void start_timer(pipeline::Context& context, std::uint32_t slot) noexcept;
   void count(NackCounter c, std::uint64_t n = 1) noexcept { counters_[static_cast<std::size_t>(c)].add(n); }
 
   [[nodiscard]] nlohmann::ordered_json memory_rows() const;

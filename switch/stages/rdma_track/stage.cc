@@ -171,12 +171,20 @@ void RdmaTrackStage::ingress(pipeline::Context& context, pipeline::Batch& batch)
   if (tracker_.has_mail()) [[unlikely]]
     tracker_.read_mail(now_);
   tracker_.track<MbufAccess, rte_mbuf>(context.now, {batch.packet, batch.size});
+  context.at(tracker_.next_deadline());
 }
 
-void RdmaTrackStage::on_timer(pipeline::Context& context) {
+void RdmaTrackStage::on_timer(pipeline::Context& context, std::uint32_t) {
   now_ = context.now;
   if (tracker_.has_mail()) tracker_.read_mail(now_);
-  tracker_.on_timer(context.now);
+  tracker_.on_timer(now_);
+  context.at(tracker_.next_deadline());
+}
+
+void RdmaTrackStage::on_mail(pipeline::Context& context) {
+  now_ = context.now;
+  tracker_.read_mail(now_);
+  context.at(tracker_.next_deadline());
 }
 
 nlohmann::ordered_json RdmaTrackStage::rows(std::string_view /*table*/, std::uint64_t& cursor, std::size_t max) const {

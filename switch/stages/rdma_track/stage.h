@@ -50,8 +50,11 @@ class RdmaTrackStage : public pipeline::Stage {
   RdmaTrackStage(const pipeline::StageBuild& build, RdmaTrackShared& shared);
 
   void ingress(pipeline::Context& context, pipeline::Batch& batch) override;
-  [[nodiscard]] TimeNs next_deadline() const override { return tracker_.has_mail() ? 0 : tracker_.next_deadline(); }
-  void on_timer(pipeline::Context& context) override;
+  [[nodiscard]] TimeNs deadline(std::uint32_t) const override { return tracker_.next_deadline(); }
+  void on_timer(pipeline::Context& context, std::uint32_t) override;
+  [[nodiscard]] bool takes_mail() const override { return tracker_.takes_mail(); }
+  [[nodiscard]] bool has_mail() const override { return tracker_.has_mail(); }
+  void on_mail(pipeline::Context& context) override;
   [[nodiscard]] std::span<const Counter> counters() const override { return tracker_.counters().all(); }
   [[nodiscard]] std::vector<std::string_view> tables() const override { return {"qps"}; }
   [[nodiscard]] nlohmann::ordered_json rows(std::string_view table, std::uint64_t& cursor,

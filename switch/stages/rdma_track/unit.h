@@ -105,6 +105,8 @@ class QpTracker {
   /// With `steer: qp`, before the first packet: connections are spread over workers through `steering`, which outlives
   /// the tracker.
   void steer_with(QpSteering& steering) noexcept { steering_ = &steering; }
+  /// Other workers may send something.
+  [[nodiscard]] bool takes_mail() const noexcept { return steering_ != nullptr; }
   [[nodiscard]] bool has_mail() const noexcept { return steering_ != nullptr && steering_->has_mail(); }
   /// Reads what other workers have sent. Called before track() and on_timer() when has_mail().
   void read_mail(TimeNs now) noexcept;

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 
 #include "switch/base/rng.h"
@@ -36,6 +37,32 @@ TEST(TimerHeap, GivesObjectsInTheOrderOfTheirEarliestDeadline) {
       }
       ASSERT_EQ(heap.next(), first->second) << "seed " << seed;
       ASSERT_EQ(heap.pop(), first->first) << "seed " << seed;
+      expected.erase(first);
+    }
+  }
+}
+
+TEST(TimerHeap, SetMovesAnObjectForwardAndBackAndTakesItOut) {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    Rng rng(seed);
+    TimerHeap<TimeNs, kNever> heap;
+    heap.resize(20);
+    std::map<std::uint32_t, TimeNs> expected;
+    for (int i = 0; i < 2000; ++i) {
+      const auto object = static_cast<std::uint32_t>(rng.below(20));
+      const auto at = static_cast<TimeNs>(rng.below(100));
+      if (rng.below(4) == 0) {
+        heap.set(object, kNever);
+        expected.erase(object);
+      } else {
+        heap.set(object, at);
+        expected[object] = at;
+      }
+      const auto first = std::min_element(expected.begin(), expected.end(),
+                                          [](const auto& a, const auto& b) { return a.second < b.second; });
+      ASSERT_EQ(heap.next(), first == expected.end() ? kNever : first->second) << "seed " << seed;
+      if (rng.below(8) != 0 || expected.empty()) continue;
+      ASSERT_EQ(heap.pop(), first->first) << "the lowest number of those with one time; seed " << seed;
       expected.erase(first);
     }
   }

@@ -28,12 +28,16 @@ namespace weft::pipeline {
 struct Script {
   std::function<void(Context&, Batch&)> ingress{};
   std::function<void(Context&, PortIndex, Batch&)> egress{};
-  std::function<TimeNs(std::uint16_t worker)> deadline{};
+  std::function<TimeNs(std::uint16_t worker)> deadline{};  ///< of timer 0, asked after every call as well
   std::function<void(Context&)> timer{};
   std::function<void(Context&, const rte_mbuf*, DropReason)> drop{};
   std::function<std::size_t(std::uint16_t worker)> held{};
   std::function<void(Context&)> flush{};
   std::function<void(Context&)> links{};
+  std::uint32_t timers = 1;
+  std::function<void(Context&, std::uint32_t token)> token{};  ///< instead of `timer`
+  std::function<bool(std::uint16_t worker)> has_mail{};        ///< asked when there is `mail`
+  std::function<void(Context&)> mail{};
 };
 
 class ScriptedStage : public Stage {
@@ -41,11 +45,30 @@ class ScriptedStage : public Stage {
   ScriptedStage(const Script& script, std::uint16_t worker) : script_(script), worker_(worker) {}
   void ingress(Context& context, Batch& batch) override {
     if (script_.ingress) script_.ingress(context, batch);
+    arm(context);
   }
-  void egress(Context& context, PortIndex port, Batch& batch) override { script_.egress(context, port, batch); }
-  [[nodiscard]] TimeNs next_deadline() const override { return script_.deadline ? script_.deadline(worker_) : kNever; }
-  void on_timer(Context& context) override { script_.timer(context); }
-  void on_drop(Context& context, const rte_mbuf* m, DropReason reason) override { script_.drop(context, m, reason); }
+  void egress(Context& context, PortIndex port, Batch& batch) override {
+    script_.egress(context, port, batch);
+    arm(context);
+  }
+  [[nodiscard]] std::uint32_t timers() const override { return script_.timers; }
+  [[nodiscard]] TimeNs deadline(std::uint32_t token) const override {
+    return script_.deadline && token == 0 ? script_.deadline(worker_) : kNever;
+  }
+  void on_timer(Context& context, std::uint32_t token) override {
+    script_.token ? script_.token(context, token) : script_.timer(context);
+    arm(context);
+  }
+  [[nodiscard]] bool takes_mail() const override { return static_cast<bool>(script_.mail); }
+  [[nodiscard]] bool has_mail() const override { return script_.has_mail(worker_); }
+  void on_mail(Context& context) override {
+    script_.mail(context);
+    arm(context);
+  }
+  void on_drop(Context& context, const rte_mbuf* m, DropReason reason) override {
+    script_.drop(context, m, reason);
+    arm(context);
+  }
   [[nodiscard]] std::size_t held() const override { return script_.held ? script_.held(worker_) : 0; }
   void flush(Context& context) override {
     if (script_.flush) script_.flush(context);
@@ -55,6 +78,9 @@ class ScriptedStage : public Stage {
   }
 
  private:
+  void arm(Context& context) {
+    if (script_.deadline) context.at(script_.deadline(worker_));
+  }
   const Script& script_;
   std::uint16_t worker_;
 };

@@ -70,12 +70,16 @@ class ToyStage : public Stage {
       batch.remove(i);
       counters_[1].add(1);
     }
+    context.at(deadline(0));
   }
-  [[nodiscard]] TimeNs next_deadline() const override { return packets_.empty() ? kNever : packets_.front().until; }
-  void on_timer(Context& context) override {
+  [[nodiscard]] TimeNs deadline(std::uint32_t) const override {
+    return packets_.empty() ? kNever : packets_.front().until;
+  }
+  void on_timer(Context& context, std::uint32_t) override {
     for (; !packets_.empty() && packets_.front().until <= context.now; packets_.pop_front()) {
       context.resume(packets_.front().packet);
     }
+    context.at(deadline(0));
   }
   [[nodiscard]] std::size_t held() const override { return packets_.size(); }
   void flush(Context& context) override {

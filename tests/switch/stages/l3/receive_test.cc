@@ -216,16 +216,14 @@ TEST_P(L3Receive, PacketsToTheRouterAreConsumedWhateverTheirTtl) {
 // Puts a packet without ingress port into the pipeline, as a stage that answers for a host does.
 class Maker : public pipeline::Stage {
  public:
-  void on_timer(pipeline::Context& context) override {
+  void on_timer(pipeline::Context& context, std::uint32_t) override {
     rte_mbuf* m = context.generate();
     std::memcpy(rte_pktmbuf_append(m, static_cast<std::uint16_t>(frame.size())), frame.data(), frame.size());
     wire::parse_frame(pipeline::frame(m), m->data_len, m->pkt_len, pipeline::meta(m).parsed);
-    at = kNever;
     context.resume(m);
   }
-  [[nodiscard]] TimeNs next_deadline() const override { return at; }
+  [[nodiscard]] TimeNs deadline(std::uint32_t) const override { return frame.empty() ? kNever : 0; }
   Bytes frame;
-  TimeNs at = kNever;
 };
 
 TEST_P(L3Receive, PacketsThatTheSwitchMadeAreRoutedWithoutAnIngressPort) {
@@ -240,8 +238,7 @@ TEST_P(L3Receive, PacketsThatTheSwitchMadeAreRoutedWithoutAnIngressPort) {
   yaml.insert(yaml.find("  - l3"), "  - maker\n");
   testing::Harness h(registry, yaml);
   for (const auto& to : {f().b, f().router_h1, f().nowhere, f().black}) {
-    h.stage<Maker>("maker").frame = from_a(f(), to).eth({}, {}).build();
-    h.stage<Maker>("maker").at = h.now();
+    h.change<Maker>("maker", [&](Maker& stage) { stage.frame = from_a(f(), to).eth({}, {}).build(); });
     h.advance_ns(0);
   }
   EXPECT_EQ(h.take("h2").size(), 1u);

@@ -147,7 +147,7 @@ TEST_P(L3ResolverTest, ThreeQuestionsASecondApartThenPacketsAreDropped) {
   EXPECT_EQ(r.h.dropped(L3Drop::neighbour_unresolved), 2u);
   EXPECT_EQ(r.counter("neighbours_failed"), 1u);
   EXPECT_EQ(r.counter("icmp_errors_sent"), 2u);
-  EXPECT_EQ(r.h.stage<L3Stage>("l3").next_deadline(), kNever);
+  EXPECT_EQ(r.h.stage<L3Stage>("l3").deadline(0), kNever);
 }
 
 TEST_P(L3ResolverTest, TheNextPacketAfterAFailureAsksAgain) {
@@ -200,7 +200,7 @@ TEST_P(L3ResolverTest, FlushGivesWaitingPacketsBack) {
   r.h.pipeline().flush_stages(r.h.now());
   EXPECT_EQ(r.h.held(), 0u);
   EXPECT_EQ(r.h.dropped(DropReason::shutdown), 3u);
-  EXPECT_EQ(r.h.stage<L3Stage>("l3").next_deadline(), kNever);
+  EXPECT_EQ(r.h.stage<L3Stage>("l3").deadline(0), kNever);
 }
 
 TEST_P(L3ResolverTest, WithoutPacketBuffersTheQuestionIsCountedAndAskedLater) {

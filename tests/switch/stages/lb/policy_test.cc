@@ -17,8 +17,7 @@ class Chooser : public pipeline::Stage {
   Chooser(std::uint16_t members) : interfaces_(info(members)), hops_(interfaces_, neighbours_) {
     for (std::uint16_t port = 0; port < members; ++port) members_.push_back(hops_.add_attached(port));
   }
-  void on_timer(pipeline::Context& context) override {
-    at = kNever;
+  void on_timer(pipeline::Context& context, std::uint32_t) override {
     LinkView links(context, hops_);
     chosen.clear();
     for (const std::uint32_t hash : hashes) {
@@ -26,11 +25,10 @@ class Chooser : public pipeline::Stage {
       chosen.push_back(id == tables::kUnreachable ? -1 : hops_.hop(id).port);
     }
   }
-  [[nodiscard]] TimeNs next_deadline() const override { return at; }
+  [[nodiscard]] TimeNs deadline(std::uint32_t) const override { return hashes.empty() ? kNever : 0; }
 
   std::vector<std::uint32_t> hashes;
   std::vector<int> chosen;
-  TimeNs at = kNever;
 
  private:
   static pipeline::SwitchInfo info(std::uint16_t members) {
@@ -68,11 +66,9 @@ class LbPolicyTest : public ::testing::Test {
     h_ = std::make_unique<testing::Harness>(registry_, yaml + "pipeline: [ parse, chooser ]\n");
   }
   const std::vector<int>& choose(std::vector<std::uint32_t> hashes) {
-    auto& chooser = h_->stage<Chooser>("chooser");
-    chooser.hashes = std::move(hashes);
-    chooser.at = h_->now();
+    h_->change<Chooser>("chooser", [&](Chooser& chooser) { chooser.hashes = std::move(hashes); });
     h_->advance_ns(0);
-    return chooser.chosen;
+    return h_->stage<Chooser>("chooser").chosen;
   }
   static std::vector<std::uint32_t> even_hashes(std::uint32_t count) {
     std::vector<std::uint32_t> hashes;
