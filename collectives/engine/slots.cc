@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+#include "collectives/engine/slots.h"
+
+#include <cassert>
+#include <cstring>
+
+namespace weft::inc {
+namespace {
+
+/// Sums of 16-bit floats are made in 32 bits.
+constexpr std::size_t kWidest = 2;
+
+void copy_bytes(std::byte* to, const void* from, std::size_t bytes) noexcept {
+  if (bytes != 0) std::memcpy(to, from, bytes);
+}
+
+}  // namespace
+
+std::size_t Slots::memory_bytes(const GroupConfig& g) noexcept {
+  const std::size_t slot = g.reproducible ? g.endpoints.size() * g.mtu : kWidest * g.mtu;
+  return g.slots * slot + 2 * kWidest * g.mtu;
+}
+
+Slots::Slots(const GroupConfig& g, SlotMemory memory)
+    : slots_(g.slots),
+      memory_(std::move(memory)),
+      slot_bytes_(g.reproducible ? g.endpoints.size() * g.mtu : kWidest * g.mtu),
+      mtu_(g.mtu),
+      endpoints_(static_cast<std::uint32_t>(g.endpoints.size())),
+      reproducible_(g.reproducible) {
+  assert(memory_.bytes().empty() || memory_.bytes().size() >= memory_bytes(g));
+}
+
+void Slots::take_headers(Slot& s, const nic::Packet& p, std::uint64_t offset) noexcept {
+  s.opcode = p.opcode;
+  s.bytes = p.payload.bytes;
+  s.immediate = p.immediate;
+  s.dma_length = p.dma_length;
+  s.offset = offset;
+}
+
+Contribution Slots::contribute(std::uint64_t position, EndpointIndex from, const nic::Packet& p, std::uint64_t offset,
+                               bool marked, const Arithmetic* how, std::uint32_t senders) {
+  Slot& s = at(position);
+  if (s.used && s.position > position) return Contribution::stale;
+  if (!s.used || s.position != position) {
+    recycle(position);
+    s.used = true;
+    s.position = position;
+    take_headers(s, p, offset);
+    s.values = !memory_.bytes().empty();
+  } else if (s.arrived.has(from)) {
+    return Contribution::duplicate;
+  } else if (s.opcode != p.opcode || s.bytes != p.payload.bytes || s.immediate != p.immediate ||
+             s.dma_length != p.dma_length || s.offset != offset) {
+    return Contribution::different;
+  }
+  if (p.payload.data() == nullptr && p.payload.bytes != 0) s.values = false;
+  if (s.values) add(s, from, p, how);
+  s.arrived.add(from);
+  ++s.degree;
+  s.ack_req |= p.ack_req;
+  s.solicited |= p.solicited;
+  s.marked |= marked;
+  if (s.degree < senders) return Contribution::partial;
+  if (s.values) finish(s, how);
+  s.full = true;
+  return Contribution::complete;
+}
+
+void Slots::add(Slot& s, EndpointIndex from, const nic::Packet& p, const Arithmetic* how) noexcept {
+  std::byte* const to = of(s);
+  const auto* data = reinterpret_cast<const std::byte*>(p.payload.data());
+  if (how == nullptr) {
+    if (s.degree == 0) copy_bytes(to, data, s.bytes);
+    s.kept_whole = true;
+    s.sum_bytes = s.bytes;
+    return;
+  }
+  if (reproducible_) return copy_bytes(to + std::size_t{from} * mtu_, data, s.bytes);
+  const std::size_t elements = s.bytes / how->element_bytes;
+  s.sum_bytes = static_cast<std::uint32_t>(elements * how->accumulator_bytes);
+  (s.degree == 0 ? how->load : how->combine)(to, data, elements);
+}
+
+void Slots::finish(Slot& s, const Arithmetic* how) noexcept {
+  if (how == nullptr) return;
+  std::byte* const to = of(s);
+  std::byte* const sum = scratch();
+  const std::size_t elements = s.bytes / how->element_bytes;
+  if (reproducible_) {
+    bool first = true;
+    for (std::uint32_t e = 0; e < endpoints_; ++e) {
+      if (!s.arrived.has(static_cast<EndpointIndex>(e))) continue;
+      (first ? how->load : how->combine)(sum, to + std::size_t{e} * mtu_, elements);
+      first = false;
+    }
+    how->store(to, sum, elements);
+  } else if (how->accumulator_bytes != how->element_bytes) {
+    how->store(sum, to, elements);
+    copy_bytes(to, sum, s.bytes);
+  }
+}
+
+void Slots::replace(std::uint64_t position, const nic::Packet& p, std::uint64_t offset, bool marked) {
+  Slot& s = at(position);
+  take_headers(s, p, offset);
+  s.values = !memory_.bytes().empty() && (p.payload.data() != nullptr || p.payload.bytes == 0);
+  if (s.values) copy_bytes(of(s), p.payload.data(), s.bytes);
+  s.kept_whole = true;
+  s.ack_req = p.ack_req;
+  s.solicited = p.solicited;
+  s.marked = marked;
+  s.full = true;
+  s.result = true;
+}
+
+const std::uint8_t* Slots::payload(const Slot& s) const noexcept {
+  return s.values && s.bytes != 0 ? reinterpret_cast<const std::uint8_t*>(of(s)) : nullptr;
+}
+
+bool operator==(const Slots& a, const Slots& b) noexcept {
+  if (a.slots_ != b.slots_ || a.memory_.bytes().size() != b.memory_.bytes().size()) return false;
+  return a.memory_.bytes().empty() ||
+         std::memcmp(a.memory_.bytes().data(), b.memory_.bytes().data(), a.slots_.size() * a.slot_bytes_) == 0;
+}
+
+}  // namespace weft::inc
