@@ -61,29 +61,29 @@ bool LookupTable::shape_fits(const Invocation& i, std::uint64_t index, const nic
 }
 
 Refusal LookupTable::request(EndpointIndex from, const nic::Packet& p, Place& out) {
-  const std::uint64_t end = ends_[from].rx;
-  const std::int64_t ahead = p.psn.distance_from(group_.endpoints[from].first_rx + low(end));
-  if (ahead > 0) return Refusal::unknown_invocation;
-  if (ahead < 0 && static_cast<std::uint64_t>(-ahead) > end) return Refusal::too_old;
-  const std::uint64_t seq = end - static_cast<std::uint64_t>(-ahead);
+  const auto sequence = rx_sequence(from, p.psn);
+  if (!sequence) return Refusal::too_old;
+  const std::uint64_t seq = *sequence, end = ends_[from].rx;
+  if (seq > end) return Refusal::unknown_invocation;
   for (std::uint32_t n = count_; n-- > 0;) {
     Invocation& i = live(n);
     if (!role(from, i).sends || seq < i.streams[from].rx || seq >= i.streams[from].rx + i.packets) continue;
     out = {&i, seq - i.streams[from].rx};
-    if (out.is_control()) return control(from, p, seq, out);
+    if (out.is_control()) return control(from, p, out);
     const bool result = from == group_.parent && everyone_takes_part(i.message);
     if (!result && !i.announced.has(from)) return Refusal::unknown_invocation;
     return shape_fits(i, out.index, p) ? Refusal::none : Refusal::bad_shape;
   }
   if (seq != end) return Refusal::too_old;
-  return control(from, p, seq, out);
+  return control(from, p, out);
 }
 
 /// A packet at the place of a control message: of a known invocation when `out` has one.
-Refusal LookupTable::control(EndpointIndex from, const nic::Packet& p, std::uint64_t, Place& out) {
+Refusal LookupTable::control(EndpointIndex from, const nic::Packet& p, Place& out) {
   ControlMessage m;
   if (p.opcode != Opcode::RC_SEND_ONLY_IMM || p.payload.data() == nullptr) return Refusal::bad_control;
   if (read_control(p.immediate, {p.payload.data(), p.payload.bytes}, m)) return Refusal::bad_control;
+  heard_ = m;
   if (m.group != group_.id || m.root >= group_.way.size()) return Refusal::bad_control;
   if (out.invocation != nullptr) {
     if (!(out.invocation->message == m)) return Refusal::disagreement;
@@ -124,6 +124,13 @@ Refusal LookupTable::open(EndpointIndex from, const ControlMessage& m, Place& ou
   ++next_sequence_;
   out = {&i, 0};
   return Refusal::none;
+}
+
+std::optional<std::uint64_t> LookupTable::rx_sequence(EndpointIndex from, wire::Psn psn) const noexcept {
+  const std::uint64_t end = ends_[from].rx;
+  const std::int64_t ahead = psn.distance_from(group_.endpoints[from].first_rx + low(end));
+  if (ahead < 0 && static_cast<std::uint64_t>(-ahead) > end) return std::nullopt;
+  return end + static_cast<std::uint64_t>(ahead);
 }
 
 std::optional<Place> LookupTable::response(EndpointIndex from, wire::Psn psn) {

@@ -79,6 +79,9 @@ class LookupTable {
   /// Finds the place of a request from `from`, and opens an invocation where its control message is the first. The
   /// packet's opcode and length are right where a place is found.
   Refusal request(EndpointIndex from, const nic::Packet& packet, Place& out);
+  /// Packets that the other end sends before the one with this PSN: exact while it is less than half of all PSNs away
+  /// from the end of what is known. nullopt: before the first.
+  [[nodiscard]] std::optional<std::uint64_t> rx_sequence(EndpointIndex from, wire::Psn psn) const noexcept;
   /// The place of a packet that we have sent, or will, of an invocation that is known.
   [[nodiscard]] std::optional<Place> response(EndpointIndex from, wire::Psn psn);
   /// The place of a position that is known.
@@ -109,6 +112,8 @@ class LookupTable {
   [[nodiscard]] std::uint32_t live() const noexcept { return count_; }
   [[nodiscard]] Invocation& live(std::uint32_t i) noexcept { return ring_[(head_ + i) % ring_.size()]; }
   [[nodiscard]] const Invocation& live(std::uint32_t i) const noexcept { return ring_[(head_ + i) % ring_.size()]; }
+  /// The control message that was read last, whatever became of it.
+  [[nodiscard]] const ControlMessage& heard() const noexcept { return heard_; }
   /// The sequence number that the next invocation must have.
   [[nodiscard]] std::uint16_t next_sequence() const noexcept { return next_sequence_; }
   /// Where the endpoint's streams stand behind all that is known.
@@ -144,7 +149,7 @@ class LookupTable {
   /// Messages that are complete with packet `index`.
   [[nodiscard]] std::uint32_t messages(const Invocation& i, std::uint64_t index) const noexcept;
   [[nodiscard]] bool shape_fits(const Invocation& i, std::uint64_t index, const nic::Packet& p) const noexcept;
-  Refusal control(EndpointIndex from, const nic::Packet& p, std::uint64_t seq, Place& out);
+  Refusal control(EndpointIndex from, const nic::Packet& p, Place& out);
   Refusal open(EndpointIndex from, const ControlMessage& message, Place& out);
 
   GroupConfig group_;
@@ -153,6 +158,7 @@ class LookupTable {
   std::vector<StreamBase> ends_;
   std::uint64_t end_ = 0;
   std::uint16_t next_sequence_ = 0;
+  ControlMessage heard_;
 };
 
 }  // namespace weft::inc

@@ -1,0 +1,378 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+#include "collectives/engine/mode_ii.h"
+
+#include <algorithm>
+
+namespace weft::inc {
+namespace {
+
+using wire::HeaderMask;
+using wire::Opcode;
+using wire::Syndrome;
+
+bool everyone_takes_part(const Place& place) noexcept {
+  const Primitive p = place.invocation->message.primitive;
+  return p == Primitive::allreduce || p == Primitive::barrier;
+}
+
+std::uint64_t rx_of(EndpointIndex e, const Place& place) noexcept {
+  return place.invocation->streams[e].rx + place.index;
+}
+std::uint64_t tx_of(EndpointIndex e, const Place& place) noexcept {
+  return place.invocation->streams[e].tx + place.index;
+}
+
+}  // namespace
+
+ModeII::ModeII(const GroupConfig& group, SlotMemory memory)
+    : group_(group), table_(group), slots_(group, std::move(memory)), progress_(group.endpoints.size()) {}
+
+void ModeII::on_packet(EndpointIndex from, const nic::Packet& p, bool marked, Sink& sink) {
+  if (p.opcode == Opcode::CNP) return on_cnp(from, p, sink);
+  if (p.opcode == Opcode::RC_ACKNOWLEDGE) return on_response(from, p, sink);
+  if (!p.info().is_request()) return;
+  if (failure_) return refuse(from, sink);
+  if (acknowledge_again(from, p.psn, sink)) return;
+  on_request(from, p, marked, sink);
+}
+
+void ModeII::on_request(EndpointIndex from, const nic::Packet& p, bool marked, Sink& sink) {
+  Place place;
+  switch (table_.request(from, p, place)) {
+    case Refusal::none:
+      break;
+    case Refusal::unknown_invocation:
+    case Refusal::too_many:
+      ++counters_.refused;
+      return;
+    case Refusal::too_old:
+      ++counters_.stale;
+      return;
+    case Refusal::bad_control:
+      return fail(Failure::Reason::bad_control, from, place, sink);
+    case Refusal::bad_shape:
+      return fail(Failure::Reason::bad_shape, from, place, sink);
+    case Refusal::disagreement:
+      return fail(Failure::Reason::disagreement, from, place, sink);
+  }
+  if (filtered(from, rx_of(from, place))) return;
+  if (place.invocation->message.primitive == Primitive::broadcast) return on_broadcast(from, p, place, marked, sink);
+  if (from == group_.parent && everyone_takes_part(place)) return on_result(p, place, marked, sink);
+  on_contribution(from, p, place, marked, sink);
+}
+
+/// A rank's packet for which an answer was sent: that was lost, and the slot may hold something else by now. Of another
+/// switch it means less: what was acknowledged to it need not have arrived at all ranks behind it.
+bool ModeII::acknowledge_again(EndpointIndex from, wire::Psn psn, Sink& sink) {
+  const Progress& progress = progress_[from];
+  if (!group_.endpoints[from].rank) return false;
+  const auto sequence = table_.rx_sequence(from, psn);
+  if (sequence && *sequence >= progress.acknowledged) return false;
+  ++counters_.duplicates;
+  nic::Packet p;
+  p.opcode = Opcode::RC_ACKNOWLEDGE;
+  p.psn = group_.endpoints[from].first_rx + static_cast<std::uint32_t>((progress.acknowledged - 1) & wire::Psn::kMask);
+  p.syndrome = Syndrome::ack().raw();
+  p.msn = progress.messages & 0xffffff;
+  if (progress.acknowledged != 0) sink.send(from, p, false);
+  return true;
+}
+
+/// EPIC appendices C and D: what a go-back-N sender will send again need not be worked on. Of ranks alone: switches
+/// send in the order in which sums become full, and repeat only what they are asked for.
+bool ModeII::filtered(EndpointIndex from, std::uint64_t seq) noexcept {
+  const EndpointConfig& e = group_.endpoints[from];
+  if (!group_.epsn_filter || !e.rank || e.loss_recovery != nic::LossRecovery::gbn) return false;
+  std::uint64_t& expected = progress_[from].expected;
+  if (seq > expected) {
+    ++counters_.filtered;
+    return true;
+  }
+  expected += seq == expected ? 1 : 0;
+  return false;
+}
+
+std::uint64_t ModeII::offset_of(EndpointIndex e, const nic::Packet& p) const noexcept {
+  return p.info().has(HeaderMask::reth) ? p.remote_address - group_.endpoints[e].address : 0;
+}
+
+void ModeII::on_contribution(EndpointIndex from, const nic::Packet& p, const Place& place, bool marked, Sink& sink) {
+  const ControlMessage& m = place.invocation->message;
+  const Arithmetic* const how = place.is_control() ? nullptr : arithmetic(m.type, m.op, group_.overflow);
+  const std::uint64_t position = place.position();
+  switch (slots_.contribute(position, from, p, offset_of(from, p), marked, how, table_.senders(*place.invocation))) {
+    case Contribution::stale:
+      ++counters_.stale;
+      return;
+    case Contribution::different:
+      return fail(Failure::Reason::bad_shape, from, place, sink);
+    case Contribution::duplicate:
+      return on_duplicate(from, place, slots_.at(position), sink);
+    case Contribution::partial:
+      ++counters_.contributions;
+      return;
+    case Contribution::complete:
+      ++counters_.contributions;
+      ++counters_.completed;
+      break;
+  }
+  Slot& slot = slots_.at(position);
+  if (everyone_takes_part(place) && group_.parent) {
+    forward(*group_.parent, place, slot, slot.ack_req, sink);
+  } else {
+    slot.result = true;
+    replicate(place, slot, sink);
+  }
+  // A lap behind, nobody asks for anything any more.
+  if (position + 1 > slots_.size()) table_.retire(position + 1 - slots_.size());
+}
+
+/// To everyone who receives what this slot holds.
+void ModeII::replicate(const Place& place, const Slot& slot, Sink& sink) {
+  for (EndpointIndex e = 0; e < endpoints(); ++e) {
+    if (everyone_takes_part(place) ? e != group_.parent : table_.role(e, *place.invocation).receives) {
+      forward(e, place, slot, slot.ack_req, sink);
+    }
+  }
+}
+
+void ModeII::on_duplicate(EndpointIndex from, const Place& place, const Slot& slot, Sink& sink) {
+  ++counters_.duplicates;
+  if (!slot.full) return not_ready(from, place, sink);
+  const bool cached = group_.duplicates == Duplicates::cache;
+  if (everyone_takes_part(place)) {
+    if (group_.parent && !(slot.result && cached)) {
+      // The sum may have been lost on its way up, or the result on its way down.
+      ++counters_.copies;
+      forward(*group_.parent, place, slot, true, sink);
+      if (!slot.result) not_ready(from, place, sink);
+    } else if (cached) {
+      ++counters_.copies;
+      forward(from, place, slot, true, sink);
+    } else {
+      counters_.copies += endpoints();
+      replicate(place, slot, sink);
+    }
+    return;
+  }
+  const EndpointIndex root = table_.root_endpoint(*place.invocation);
+  if (cached && progress_[root].delivered > tx_of(root, place)) {
+    return answer(from, place, Syndrome::ack(), std::nullopt, sink);  // the ACK was lost
+  }
+  ++counters_.copies;
+  forward(root, place, slot, true, sink);
+}
+
+void ModeII::on_result(const nic::Packet& p, const Place& place, bool marked, Sink& sink) {
+  Slot* const slot = slots_.find(place.position());
+  if (slot == nullptr || !slot->full) {
+    ++counters_.stale;
+    return;
+  }
+  if (slot->result) {
+    ++counters_.duplicates;
+    if (group_.duplicates == Duplicates::cache) return;
+    counters_.copies += endpoints() - 1u;
+  } else {
+    ++counters_.results;
+    slots_.replace(place.position(), p, offset_of(*group_.parent, p), marked);
+  }
+  replicate(place, *slot, sink);
+}
+
+void ModeII::on_broadcast(EndpointIndex from, const nic::Packet& p, const Place& place, bool marked, Sink& sink) {
+  for (EndpointIndex e = 0; e < endpoints(); ++e) {
+    if (group_.endpoints[e].loss_recovery == nic::LossRecovery::irn) {
+      return fail(Failure::Reason::irn_broadcast, e, place, sink);
+    }
+  }
+  std::uint64_t& forwarded = progress_[from].broadcast;
+  const bool again = rx_of(from, place) < forwarded;
+  forwarded = std::max(forwarded, rx_of(from, place) + 1);
+  counters_.duplicates += again ? 1 : 0;
+  const std::uint64_t offset = offset_of(from, p);
+  bool everyone_has = true;
+  for (EndpointIndex e = 0; e < endpoints(); ++e) {
+    if (e == from) continue;
+    const bool has = progress_[e].delivered > tx_of(e, place);
+    everyone_has &= has;
+    if (has && group_.duplicates == Duplicates::cache) continue;
+    counters_.copies += again ? 1 : 0;
+    nic::Packet out = p;
+    out.psn = table_.tx_psn(e, place);
+    out.ack_req = p.ack_req || again || table_.ends_message(*place.invocation, place.index);
+    if (out.info().has(HeaderMask::reth)) {
+      out.remote_address = group_.endpoints[e].address + offset;
+      out.rkey = group_.endpoints[e].rkey;
+    }
+    sink.send(e, out, marked);
+  }
+  // Our ACK was lost. Those of the receivers say nothing new, and merging them would keep them back for ever.
+  if (everyone_has) answer(from, place, Syndrome::ack(), std::nullopt, sink);
+  if (place.position() + 1 > slots_.size()) table_.retire(place.position() + 1 - slots_.size());
+}
+
+/// Module TranslateHeader: the packet of a slot as this endpoint's peer expects it.
+void ModeII::forward(EndpointIndex to, const Place& place, const Slot& slot, bool ack_req, Sink& sink) {
+  nic::Packet p;
+  p.opcode = slot.opcode;
+  p.psn = table_.tx_psn(to, place);
+  p.ack_req = ack_req || table_.ends_message(*place.invocation, place.index);
+  p.solicited = slot.solicited;
+  p.immediate = slot.immediate;
+  p.dma_length = slot.dma_length;
+  if (p.info().has(HeaderMask::reth)) {
+    p.remote_address = group_.endpoints[to].address + slot.offset;
+    p.rkey = group_.endpoints[to].rkey;
+  }
+  p.payload.set(slots_.payload(slot), slot.bytes);
+  sink.send(to, p, slot.marked);
+}
+
+/// An answer to the packet at this place of what `to` sends. An ACK covers it, a NAK all before it.
+void ModeII::answer(EndpointIndex to, const Place& place, Syndrome syndrome, std::optional<wire::Psn> sack,
+                    Sink& sink) {
+  const bool ack = syndrome.is_ack();
+  const std::uint64_t covered = rx_of(to, place) + (ack ? 1 : 0);
+  nic::Packet p;
+  p.opcode = Opcode::RC_ACKNOWLEDGE;
+  p.psn = table_.rx_psn(to, place);
+  // Credits are counted by the receiver at the other end of nothing that `to` knows: none are told.
+  p.syndrome = ack ? Syndrome::ack().raw() : syndrome.raw();
+  const bool ends = table_.ends_message(*place.invocation, place.index);
+  const std::uint32_t messages = (table_.rx_msn(to, place) - (!ack && ends ? 1 : 0)) & 0xffffff;
+  p.msn = sack ? sack->value() : messages;
+  if (covered > progress_[to].acknowledged) {
+    progress_[to].acknowledged = covered;
+    progress_[to].messages = messages;
+  }
+  sink.send(to, p, false);
+}
+
+void ModeII::not_ready(EndpointIndex to, const Place& place, Sink& sink) {
+  // An RNR NAK says that all before has arrived.
+  if (!group_.endpoints[to].rank || rx_of(to, place) != progress_[to].acknowledged) return;
+  ++counters_.rnr_naks;
+  answer(to, place, Syndrome::rnr_nak(group_.rnr_timer), std::nullopt, sink);
+}
+
+void ModeII::on_response(EndpointIndex from, const nic::Packet& p, Sink& sink) {
+  const Syndrome syndrome(p.syndrome);
+  if (syndrome.is_nak() && !syndrome.is_sequence_nak()) {
+    if (!failure_) fail(Failure::Reason::peer_failed, from, {}, sink);
+    return;
+  }
+  const auto place = table_.response(from, p.psn);
+  if (!place || failure_) {
+    ++counters_.stale;
+    return;
+  }
+  Progress& progress = progress_[from];
+  progress.delivered = std::max(progress.delivered, tx_of(from, *place) + (syndrome.is_ack() ? 1 : 0));
+  if (!everyone_takes_part(*place)) acknowledge_results(from, sink);
+  if (place->invocation->message.primitive == Primitive::broadcast) {
+    if (syndrome.is_ack()) {
+      if (progress.held && *progress.held < progress.delivered) progress.held.reset();
+    } else if (tx_of(from, *place) >= progress.delivered) {
+      progress.held = tx_of(from, *place);
+      progress.held_syndrome = p.syndrome;
+    }
+    return merge(*place, sink);
+  }
+  // An IRN NAK names in its MSN the packet that came instead. Where that is of a collective in which the other side
+  // sends nothing, it has no name there, and the NAK stays here: a timeout repairs that.
+  const bool names_another =
+      syndrome.is_sequence_nak() && group_.endpoints[from].loss_recovery == nic::LossRecovery::irn;
+  const Place sack = names_another ? table_.response(from, wire::Psn(p.msn)).value_or(Place{}) : Place{};
+  const auto pass = [&](EndpointIndex to) {
+    if (names_another && (sack.invocation == nullptr || !table_.role(to, *sack.invocation).sends)) return;
+    ++counters_.answers;
+    answer(to, *place, syndrome, names_another ? std::optional(table_.rx_psn(to, sack)) : std::nullopt, sink);
+  };
+  if (everyone_takes_part(*place)) {
+    // What arrived at a host came of its own packet, too: the answer goes back to it. Switches do not answer.
+    if (group_.endpoints[from].rank) pass(from);
+    return;
+  }
+  for (EndpointIndex e = 0; e < endpoints(); ++e) {
+    if (e != from) pass(e);
+  }
+}
+
+/// A rank has answered for something later: the results before that have arrived.
+void ModeII::acknowledge_results(EndpointIndex to, Sink& sink) {
+  if (!group_.endpoints[to].rank) return;
+  std::optional<Place> last;
+  for (std::uint32_t n = 0; n < table_.live(); ++n) {
+    Invocation& i = table_.live(n);
+    const std::uint64_t begin = i.streams[to].tx, has = progress_[to].delivered;
+    if (!everyone_takes_part({&i, 0}) || has <= begin) continue;
+    const std::uint64_t packets = std::min(has - begin, i.packets);
+    if (i.streams[to].rx + packets > progress_[to].acknowledged) last = Place{&i, packets - 1};
+  }
+  if (last) answer(to, *last, Syndrome::ack(), std::nullopt, sink);
+}
+
+/// The ACKs of a Broadcast's receivers: the sender hears of the slowest one (`nodeAckPsn`). A NAK, which says that all
+/// before it has arrived, waits until that is so for everyone.
+void ModeII::merge(const Place& place, Sink& sink) {
+  const Invocation& i = *place.invocation;
+  const EndpointIndex root = table_.root_endpoint(i);
+  std::uint64_t slowest = i.packets;
+  for (EndpointIndex e = 0; e < endpoints(); ++e) {
+    if (e == root) continue;
+    const std::uint64_t begin = i.streams[e].tx, has = progress_[e].delivered;
+    slowest = std::min(slowest, has > begin ? has - begin : 0);
+  }
+  if (slowest > 0 && i.streams[root].rx + slowest > progress_[root].acknowledged) {
+    ++counters_.answers;
+    answer(root, {place.invocation, slowest - 1}, Syndrome::ack(), std::nullopt, sink);
+  } else {
+    ++counters_.merged;
+  }
+  for (EndpointIndex e = 0; e < endpoints(); ++e) {
+    Progress& p = progress_[e];
+    if (!p.held || *p.held != i.streams[e].tx + slowest) continue;
+    ++counters_.answers;
+    p.held.reset();
+    answer(root, {place.invocation, slowest}, Syndrome(p.held_syndrome), std::nullopt, sink);
+    break;
+  }
+}
+
+void ModeII::on_cnp(EndpointIndex from, const nic::Packet& p, Sink& sink) {
+  for (std::uint32_t n = table_.live(); n-- > 0;) {
+    const Invocation& i = table_.live(n);
+    if (!table_.role(from, i).receives) continue;
+    const bool reflected = i.message.primitive == Primitive::allreduce || i.message.primitive == Primitive::barrier;
+    if (reflected) {
+      if (group_.endpoints[from].rank) sink.send(from, p, false);
+      return;
+    }
+    for (EndpointIndex e = 0; e < endpoints(); ++e) {
+      if (e != from && table_.role(e, i).sends) sink.send(e, p, false);
+    }
+    return;
+  }
+}
+
+void ModeII::fail(Failure::Reason reason, EndpointIndex from, const Place& place, Sink& sink) {
+  Failure failure{reason, from, {}, std::nullopt};
+  if (reason == Failure::Reason::disagreement) {
+    failure.heard = table_.heard();
+    if (place.invocation != nullptr) failure.others = place.invocation->message;
+  }
+  failure_ = failure;
+  for (EndpointIndex e = 0; e < endpoints(); ++e) refuse(e, sink);
+}
+
+void ModeII::refuse(EndpointIndex to, Sink& sink) {
+  nic::Packet p;
+  p.opcode = Opcode::RC_ACKNOWLEDGE;
+  p.psn = group_.endpoints[to].first_rx + static_cast<std::uint32_t>(progress_[to].acknowledged & wire::Psn::kMask);
+  p.syndrome = Syndrome::nak(wire::NakCode::remote_operational_error).raw();
+  sink.send(to, p, false);
+}
+
+}  // namespace weft::inc

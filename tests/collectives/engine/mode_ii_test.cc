@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+#include "collectives/engine/mode_ii.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/collectives/engine/network.h"
+
+namespace weft::inc {
+namespace {
+
+using testing::Collective;
+using testing::Faults;
+using testing::Network;
+
+constexpr std::uint32_t kWindow = 2;
+
+GroupConfig group() {
+  GroupConfig g = testing::leaf();
+  g.window = kWindow;
+  g.slots = 2 * kWindow;
+  g.rnr_timer = 1;
+  return g;
+}
+
+nic::QpConfig host(nic::LossRecovery recovery = nic::LossRecovery::gbn) {
+  nic::QpConfig c;
+  c.path_mtu = testing::kMtu;
+  c.loss_recovery = recovery;
+  c.rto_ns = nic::kMs;
+  c.retry_count = 7;
+  c.reorder_window = 64;
+  return c;
+}
+
+const std::vector<Collective> kMixed{{Primitive::allreduce, 0, 5}, {Primitive::reduce, 2, 7},
+                                     {Primitive::allreduce, 0, 3}, {Primitive::broadcast, 1, 6},
+                                     {Primitive::barrier, 0, 0},   {Primitive::reduce, 0, 4},
+                                     {Primitive::broadcast, 3, 2}, {Primitive::allreduce, 0, 9}};
+
+TEST(ModeII, EveryPrimitiveInAnySequenceGivesWhatOneMachineWould) {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    Network n(group(), host(), kMixed, {}, seed);
+    ASSERT_EQ(n.run(), "done") << "seed " << seed << ": " << n.why();
+    for (std::size_t node = 0; node < 3; ++node) {
+      const GroupCounters& c = n.at(node).counters();
+      EXPECT_EQ(c.duplicates + c.copies + c.rnr_naks + c.stale, 0u) << "nothing is lost, so nothing is repeated";
+    }
+  }
+}
+
+TEST(ModeII, LossDuplicationAndOvertakingChangeNothingOfTheResult) {
+  const std::vector<std::pair<const char*, Faults>> kinds{{"loss", {.loss = 0.02}},
+                                                          {"duplicates", {.duplicate = 0.05}},
+                                                          {"overtaking", {.overtake = 0.05}},
+                                                          {"all", {0.02, 0.02, 0.02, 0.1}}};
+  for (const auto& [name, faults] : kinds) {
+    for (const Duplicates duplicates : {Duplicates::cache, Duplicates::reforward}) {
+      for (const bool filter : {false, true}) {
+        for (std::uint64_t seed = 1; seed <= 25; ++seed) {
+          GroupConfig g = group();
+          g.duplicates = duplicates;
+          g.epsn_filter = filter;
+          Network n(g, host(), kMixed, faults, seed);
+          ASSERT_EQ(n.run(), "done") << name << " seed " << seed << " filter " << filter << ": " << n.why();
+        }
+      }
+    }
+  }
+}
+
+TEST(ModeII, HostsThatKeepEarlyPacketsWorkToo) {
+  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+    Network n(group(), host(nic::LossRecovery::nic_sr), kMixed, {.loss = 0.02, .overtake = 0.05}, seed);
+    ASSERT_EQ(n.run(), "done") << "seed " << seed << ": " << n.why();
+  }
+  const std::vector<Collective> no_broadcast{
+      {Primitive::allreduce, 0, 9}, {Primitive::reduce, 2, 7}, {Primitive::allreduce, 0, 9}};
+  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+    Network n(group(), host(nic::LossRecovery::irn), no_broadcast, {.loss = 0.02, .overtake = 0.05}, seed);
+    ASSERT_EQ(n.run(), "done") << "seed " << seed << ": " << n.why();
+  }
+}
+
+TEST(ModeII, ABroadcastToIrnReceiversIsRefusedByName) {
+  Network n(group(), host(nic::LossRecovery::irn), {{Primitive::broadcast, 1, 3}}, {}, 1);
+  EXPECT_EQ(n.run(), "failed");
+  ASSERT_TRUE(n.at(0).failure().has_value());
+  EXPECT_EQ(n.at(0).failure()->reason, Failure::Reason::irn_broadcast);
+}
+
+// A rank that begins 60 s late, with a timeout of 67 ms and 6 retries: the others are told to wait, and none gives up.
+TEST(ModeII, ARankMayBeLateByAnyTime) {
+  nic::QpConfig c = host();
+  c.rto_ns = 67'108'864;
+  c.retry_count = 6;
+  for (const Collective& first : {Collective{Primitive::allreduce, 0, 5}, Collective{Primitive::reduce, 0, 5},
+                                  Collective{Primitive::barrier, 0, 0}}) {
+    GroupConfig g = group();
+    g.rnr_timer = 14;
+    Network n(g, c, {first, {Primitive::allreduce, 0, 5}}, {}, 3);
+    n.rank(3).late = true;
+    const nic::Time begin = n.now;
+    n.on_time = [&](nic::Time now) { n.rank(3).late = now < begin + 60'000 * nic::kMs; };
+    ASSERT_EQ(n.run(), "done") << to_string(first.primitive);
+    EXPECT_GE(n.now - begin, 60'000 * nic::kMs);
+    EXPECT_GT(n.at(0).counters().rnr_naks, 100u);
+  }
+}
+
+TEST(ModeII, RanksThatDisagreeAllHearOfItAndNothingIsMixed) {
+  const std::vector<Collective> right{{Primitive::allreduce, 0, 4}};
+  const std::vector<std::pair<const char*, std::vector<Collective>>> wrong{{"size", {{Primitive::allreduce, 0, 5}}},
+                                                                           {"primitive", {{Primitive::barrier, 0, 0}}},
+                                                                           {"root", {{Primitive::reduce, 1, 4}}}};
+  for (const auto& [name, program] : wrong) {
+    for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+      Network n(group(), host(), right, {}, seed);
+      n.set_program(3, group(), program);
+      n.patient = true;
+      EXPECT_EQ(n.run(), "stuck") << name;
+      for (std::size_t r = 0; r < testing::kRanks; ++r) EXPECT_TRUE(n.rank(r).failed()) << name << ", rank " << r;
+      // The leaf of the two ranks knows who said what.
+      const auto& failure = n.at(1).failure();
+      ASSERT_TRUE(failure.has_value()) << name;
+      ASSERT_EQ(failure->reason, Failure::Reason::disagreement) << name;
+      ASSERT_TRUE(failure->others.has_value());
+      EXPECT_NE(failure->heard, *failure->others) << name;
+      for (const std::size_t node : {1u, 2u}) EXPECT_EQ(n.at(node).counters().completed, 0u) << name;
+    }
+  }
+}
+
+// A rank that asks again gets its copy, and nobody else does.
+TEST(ModeII, ADuplicateIsAnsweredOnceUnlessResultsAreReforwarded) {
+  for (const Duplicates duplicates : {Duplicates::cache, Duplicates::reforward}) {
+    GroupConfig g = group();
+    g.duplicates = duplicates;
+    std::uint64_t copies = 0, repeated = 0;
+    for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+      Network n(g, host(), {{Primitive::allreduce, 0, 20}}, {.loss = 0.03}, seed);
+      ASSERT_EQ(n.run(), "done") << n.why();
+      for (std::size_t node = 0; node < 3; ++node) {
+        copies += n.at(node).counters().copies;
+        repeated += n.at(node).counters().duplicates;
+      }
+    }
+    EXPECT_GT(repeated, 50u);
+    if (duplicates == Duplicates::cache) {
+      EXPECT_LE(copies, repeated);
+    } else {
+      EXPECT_GT(copies, repeated);
+    }
+  }
+}
+
+TEST(ModeII, MarksReachTheHosts) {
+  Network clean(group(), host(), kMixed, {}, 1), marked(group(), host(), kMixed, {.mark = 0.2}, 1);
+  ASSERT_EQ(clean.run(), "done");
+  ASSERT_EQ(marked.run(), "done");
+  EXPECT_EQ(clean.marked_arrivals, 0u);
+  EXPECT_GT(marked.marked_arrivals, 30u);
+}
+
+}  // namespace
+}  // namespace weft::inc

@@ -1,0 +1,350 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+//
+// Tree-3-2: four ranks with the software RNIC's own requester and responder, two leaves, a root. Channels are in order
+// but for the faults that a test asks for; which channel delivers next is drawn. Time passes when nothing is under way.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "collectives/engine/mode_ii.h"
+#include "nic/rnic/requester.h"
+#include "nic/rnic/responder.h"
+#include "switch/base/rng.h"
+#include "tests/collectives/engine/groups.h"
+
+namespace weft::inc::testing {
+
+inline constexpr std::size_t kRanks = 4, kLeaves = 2;
+
+/// Chances per packet.
+struct Faults {
+  double loss = 0, duplicate = 0, overtake = 0, mark = 0;
+};
+
+/// One collective as all ranks run it.
+struct Collective {
+  Primitive primitive = Primitive::allreduce;
+  std::uint16_t root = 0;
+  std::uint32_t packets = 1;  ///< of data
+};
+
+/// A rank: an RC queue pair, and what an application does with it: one collective after the other, each begun when it
+/// has all that the earlier ones bring it, with W messages under way.
+class Rank {
+ public:
+  Rank(std::uint16_t rank, const GroupConfig& group, const nic::QpConfig& config, std::vector<Collective> program)
+      : rank_(rank),
+        window_(group.window),
+        program_(std::move(program)),
+        memory_(std::size_t{1} << 16),
+        mr_(table_.add(nic::Pd{1}, memory_.data(), memory_.size(), nic::Access::all, 0)),
+        requester_(config, nic::Pd{1}, table_, wire::Qpn(17)),
+        responder_(config, nic::Pd{1}, table_, wire::Qpn(18)) {
+    requester_.connect(group.endpoints[rank % 2].first_rx);
+    responder_.connect(group.endpoints[rank % 2].first_tx);
+    std::uint32_t at = kReceive;
+    for (std::size_t k = 0; k < program_.size(); ++k) {
+      if (!receives(k)) continue;
+      for (std::uint32_t i = 0; i <= messages(k); ++i, at += kMtu) {
+        nic::RecvWr wr;
+        wr.wr_id = k;
+        wr.with({at, kMtu, mr_.key});
+        EXPECT_EQ(responder_.post(wr, receive_cq_), nic::PostResult::ok);
+      }
+    }
+  }
+
+  [[nodiscard]] bool sends(std::size_t k) const {
+    const Collective& c = program_[k];
+    return c.primitive == Primitive::reduce ? c.root != rank_ : c.primitive != Primitive::broadcast || c.root == rank_;
+  }
+  [[nodiscard]] bool receives(std::size_t k) const {
+    const Collective& c = program_[k];
+    return c.primitive == Primitive::reduce ? c.root == rank_ : c.primitive != Primitive::broadcast || c.root != rank_;
+  }
+  [[nodiscard]] std::uint32_t messages(std::size_t k) const {
+    return program_[k].primitive == Primitive::barrier ? 0 : program_[k].packets;
+  }
+  /// What a rank gives for an element of a collective.
+  static std::uint32_t value(std::size_t rank, std::size_t k, std::size_t element) {
+    return static_cast<std::uint32_t>((1u << 8 * rank) + 7 * k + element);
+  }
+  /// What must arrive.
+  [[nodiscard]] std::uint32_t expected(std::size_t k, std::size_t element) const {
+    const Collective& c = program_[k];
+    if (c.primitive == Primitive::broadcast) return value(c.root, k, element);
+    std::uint32_t sum = 0;
+    for (std::size_t r = 0; r < kRanks; ++r) {
+      sum += c.primitive == Primitive::reduce && r == rank_ ? 0 : value(r, k, element);
+    }
+    return sum;
+  }
+
+  /// Posts what may be posted, and takes completions.
+  void work() {
+    std::array<nic::Wc, 64> wc;
+    for (std::size_t n = receive_cq_.poll(wc); n > 0; n = receive_cq_.poll(wc)) {
+      for (std::size_t i = 0; i < n; ++i) received(wc[i]);
+    }
+    for (std::size_t n = send_cq_.poll(wc); n > 0; n = send_cq_.poll(wc)) {
+      for (std::size_t i = 0; i < n; ++i) {
+        note(wc[i]);
+        --outstanding_;
+      }
+    }
+    for (; current_ < program_.size(); ++current_, posted_ = 0) {
+      const std::uint32_t all = messages(current_) + 1;
+      while (sends(current_) && posted_ < all && outstanding_ < window_ && !late) post();
+      if (sends(current_) && posted_ < all) return;
+      if (receives(current_) && received_[current_] < all) return;
+    }
+  }
+  [[nodiscard]] bool done() const { return current_ == program_.size() && outstanding_ == 0; }
+  [[nodiscard]] bool failed() const { return failed_; }
+  [[nodiscard]] const std::string& why() const { return why_; }
+
+  nic::Requester& requester() { return requester_; }
+  nic::Responder& responder() { return responder_; }
+  nic::Cq& send_cq() { return send_cq_; }
+  nic::Cq& receive_cq() { return receive_cq_; }
+  bool late = false;  ///< does not begin yet
+
+ private:
+  static constexpr std::uint32_t kReceive = 1u << 15;
+
+  void post() {
+    nic::SendWr wr;
+    const std::uint32_t at = (sent_++ % 64) * kMtu;
+    if (posted_ == 0) {
+      const ControlMessage m = message(program_[current_].primitive, static_cast<std::uint16_t>(current_),
+                                       std::uint64_t{messages(current_)} * kMtu, program_[current_].root);
+      const auto payload = control_payload(m);
+      std::copy(payload.begin(), payload.end(), memory_.begin() + at);
+      wr.opcode = nic::WrOpcode::send_imm;
+      wr.immediate = control_immediate(m);
+      wr.with({at, kControlPayloadBytes, mr_.key});
+    } else {
+      for (std::uint32_t i = 0; i < kMtu / 4; ++i) {
+        const std::uint32_t v = value(rank_, current_, (posted_ - 1) * (kMtu / 4) + i);
+        std::memcpy(memory_.data() + at + 4 * i, &v, 4);
+      }
+      wr.with({at, kMtu, mr_.key});
+    }
+    ASSERT_EQ(requester_.post(wr, send_cq_), nic::PostResult::ok);
+    ++posted_;
+    ++outstanding_;
+  }
+
+  bool note(const nic::Wc& wc) {
+    if (wc.status == nic::WcStatus::success) return true;
+    if (!failed_) why_ = "rank " + std::to_string(rank_) + ": " + std::string(nic::name(wc.status));
+    failed_ = true;
+    return false;
+  }
+
+  void received(const nic::Wc& wc) {
+    if (!note(wc)) return;
+    // What belongs to a later collective may come while this rank still sends in an earlier one.
+    const auto k = static_cast<std::size_t>(wc.wr_id);
+    EXPECT_EQ(wc.with_immediate, received_[k] == 0) << "rank " << rank_;
+    if (received_[k] > 0) {
+      EXPECT_EQ(wc.byte_length, kMtu);
+      for (std::uint32_t i = 0; i < kMtu / 4; ++i) {
+        std::uint32_t v = 0;
+        std::memcpy(&v, memory_.data() + kReceive + place_ * kMtu + 4 * i, 4);
+        const std::size_t element = (received_[k] - 1) * (kMtu / 4) + i;
+        ASSERT_EQ(v, expected(k, element)) << "rank " << rank_ << ", collective " << k << ", " << element;
+      }
+    }
+    ++received_[k];
+    ++place_;
+  }
+
+  std::uint16_t rank_;
+  std::uint32_t window_;
+  std::vector<Collective> program_;
+  std::vector<std::uint8_t> memory_;
+  nic::MemoryTable table_;
+  nic::Mr mr_;
+  nic::Cq send_cq_{256}, receive_cq_{256};
+  nic::Requester requester_;
+  nic::Responder responder_;
+  std::size_t current_ = 0;
+  std::vector<std::uint32_t> received_ = std::vector<std::uint32_t>(program_.size());  ///< messages, by collective
+  std::uint32_t posted_ = 0, outstanding_ = 0, sent_ = 0, place_ = 0;
+  bool failed_ = false;
+  std::string why_;
+};
+
+class Network {
+ public:
+  Network(GroupConfig leaf_group, nic::QpConfig config, const std::vector<Collective>& program, Faults faults,
+          std::uint64_t seed)
+      : config_(config), faults_(faults), rng_(seed) {
+    for (EndpointConfig& e : leaf_group.endpoints) e.loss_recovery = config.loss_recovery;
+    GroupConfig root = leaf_group;
+    root.parent.reset();
+    root.endpoints.assign(kLeaves, leaf_group.endpoints[2]);
+    for (EndpointConfig& e : root.endpoints) std::swap(e.first_rx, e.first_tx);
+    root.way = {0, 0, 1, 1};
+    for (std::uint16_t l = 0; l < kLeaves; ++l) {
+      GroupConfig g = leaf_group;
+      g.endpoints[0].rank = 2 * l;
+      g.endpoints[1].rank = 2 * l + 1;
+      g.way = l == 0 ? std::vector<EndpointIndex>{0, 1, 2, 2} : std::vector<EndpointIndex>{2, 2, 0, 1};
+      EXPECT_EQ(check(g), std::nullopt);
+      switches_.emplace_back(g, SlotMemory(Slots::memory_bytes(g)));
+    }
+    EXPECT_EQ(check(root), std::nullopt);
+    switches_.emplace_back(root, SlotMemory(Slots::memory_bytes(root)));
+    for (std::uint16_t r = 0; r < kRanks; ++r) {
+      ranks_.push_back(std::make_unique<Rank>(r, leaf_group, config, program));
+    }
+  }
+
+  /// Until all ranks are done, one of them has failed, or nothing will happen any more. Returns how it ended.
+  std::string run(std::uint64_t most_steps = 2'000'000) {
+    for (std::uint64_t step = 0; step < most_steps; ++step) {
+      for (auto& r : ranks_) pump(*r);
+      if (::testing::Test::HasFatalFailure()) return "wrong";
+      bool done = true, failed = false;
+      for (auto& r : ranks_) {
+        done &= r->done();
+        failed |= r->failed();
+      }
+      if (failed && !patient) return "failed";
+      if (done) return "done";
+      if (!deliver() && !pass_time()) return "stuck";
+    }
+    return "endless";
+  }
+
+  /// One rank runs something else than the others.
+  void set_program(std::uint16_t r, const GroupConfig& leaf_group, std::vector<Collective> program) {
+    ranks_[r] = std::make_unique<Rank>(r, leaf_group, config_, std::move(program));
+  }
+  /// Why ranks have failed.
+  [[nodiscard]] std::string why() const {
+    std::string all;
+    for (const auto& r : ranks_) all += r->why().empty() ? "" : r->why() + "; ";
+    return all;
+  }
+  [[nodiscard]] ModeII& at(std::size_t node) { return switches_[node]; }
+  [[nodiscard]] Rank& rank(std::size_t r) { return *ranks_[r]; }
+  nic::Time now = nic::kMs;
+  std::uint64_t marked_arrivals = 0;
+  bool patient = false;  ///< goes on when a rank has failed
+  std::function<void(nic::Time)> on_time{};
+
+ private:
+  // Nodes: ranks 0-3, leaves 4 and 5, the root 6. A packet lies in the channel into its node.
+  struct Flight {
+    nic::Packet packet;
+    Bytes payload;
+    bool marked = false;
+  };
+  struct Channel {
+    std::size_t node;
+    EndpointIndex endpoint;  ///< of the node, where it is a switch
+    std::deque<Flight> flights;
+  };
+  static constexpr std::size_t kLeaf = kRanks, kRoot = kRanks + kLeaves;
+
+  void put(std::size_t node, EndpointIndex endpoint, const nic::Packet& p, bool marked) {
+    if (chance(faults_.loss)) return;
+    Flight f{p, {}, marked || chance(faults_.mark)};
+    for (std::size_t i = 0; i < p.payload.count; ++i) {
+      const auto& piece = p.payload.pieces[i];
+      f.payload.insert(f.payload.end(), piece.data, piece.data + piece.bytes);
+    }
+    Channel* channel = nullptr;
+    for (Channel& c : channels_) channel = c.node == node && c.endpoint == endpoint ? &c : channel;
+    if (channel == nullptr) channel = &channels_.emplace_back(Channel{node, endpoint, {}});
+    const bool twice = chance(faults_.duplicate);
+    const bool first = !channel->flights.empty() && chance(faults_.overtake);
+    if (first) {
+      channel->flights.push_front(f);
+    } else {
+      channel->flights.push_back(f);
+    }
+    if (twice) channel->flights.push_back(f);
+  }
+
+  void pump(Rank& r) {
+    std::size_t n = 0;
+    while (ranks_[n].get() != &r) ++n;
+    r.work();
+    nic::Packet p;
+    const auto up = [&] { put(kLeaf + n / 2, static_cast<EndpointIndex>(n % 2), p, false); };
+    while (r.responder().can_transmit() && r.responder().transmit(p, r.receive_cq())) up();
+    while (r.requester().can_transmit() && r.requester().transmit(now, p, r.send_cq())) up();
+    r.work();
+  }
+
+  bool deliver() {
+    std::vector<Channel*> ready;
+    for (Channel& c : channels_) {
+      if (!c.flights.empty()) ready.push_back(&c);
+    }
+    if (ready.empty()) return false;
+    Channel& c = *ready[rng_.below(ready.size())];
+    Flight f = std::move(c.flights.front());
+    c.flights.pop_front();
+    f.packet.payload.set(f.payload.data(), static_cast<std::uint32_t>(f.payload.size()));
+    const std::size_t node = c.node;
+    if (node < kRanks) {
+      Rank& r = *ranks_[node];
+      marked_arrivals += f.marked ? 1 : 0;
+      if (f.packet.info().is_request()) {
+        r.responder().on_request(now, f.packet, r.receive_cq());
+      } else {
+        static_cast<void>(r.requester().on_response(now, f.packet, r.send_cq()));
+      }
+      return true;
+    }
+    struct Out final : Sink {
+      Out(Network& net, std::size_t at) : network(net), node(at) {}
+      void send(EndpointIndex to, const nic::Packet& p, bool marked) override {
+        if (node == kRoot) return network.put(kLeaf + to, 2, p, marked);
+        const std::size_t l = node - kLeaf;
+        if (to == 2) return network.put(kRoot, static_cast<EndpointIndex>(l), p, marked);
+        network.put(2 * l + to, 0, p, marked);
+      }
+      Network& network;
+      std::size_t node;
+    } out(*this, node);
+    switches_[node - kRanks].on_packet(c.endpoint, f.packet, f.marked, out);
+    return true;
+  }
+
+  bool pass_time() {
+    nic::Time next = nic::kNever;
+    for (auto& r : ranks_) next = std::min(next, r->requester().next_deadline());
+    if (next == nic::kNever) return false;
+    now = std::max(now, next);
+    if (on_time) on_time(now);
+    for (auto& r : ranks_) {
+      if (r->requester().next_deadline() <= now) r->requester().on_timer(now, r->send_cq());
+    }
+    return true;
+  }
+
+  bool chance(double p) { return p > 0 && static_cast<double>(rng_.below(1u << 20)) < p * (1u << 20); }
+
+  nic::QpConfig config_;
+  Faults faults_;
+  Rng rng_;
+  std::vector<ModeII> switches_;
+  std::vector<std::unique_ptr<Rank>> ranks_;
+  std::deque<Channel> channels_;
+};
+
+}  // namespace weft::inc::testing
