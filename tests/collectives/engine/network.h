@@ -243,6 +243,8 @@ class Network {
   std::uint64_t marked_arrivals = 0;
   bool patient = false;  ///< goes on when a rank has failed
   std::function<void(nic::Time)> on_time{};
+  /// Loses packets into a node: ranks are 0 to 3.
+  std::function<bool(std::size_t node, const nic::Packet&)> lose{};
 
  private:
   // Nodes: ranks 0-3, leaves 4 and 5, the root 6. A packet lies in the channel into its node.
@@ -259,7 +261,7 @@ class Network {
   static constexpr std::size_t kLeaf = kRanks, kRoot = kRanks + kLeaves;
 
   void put(std::size_t node, EndpointIndex endpoint, const nic::Packet& p, bool marked) {
-    if (chance(faults_.loss)) return;
+    if (chance(faults_.loss) || (lose && lose(node, p))) return;
     Flight f{p, {}, marked || chance(faults_.mark)};
     for (std::size_t i = 0; i < p.payload.count; ++i) {
       const auto& piece = p.payload.pieces[i];
