@@ -307,7 +307,7 @@ void Requester::on_timer(Time now, Cq& cq) noexcept {
   const bool counts = config_.rto_mode != RtoMode::adaptive || rto() >= config_.rto_ns;
   ++backoff_;
   if (counts && !count_retry(cq)) return;
-  // Nobody has said what is missing: everything is sent again, but for what is known to have arrived.
+  // A timeout does not say which packets are missing, so everything is sent again except what is known to have arrived.
   retx_pending_ = false;
   in_recovery_ = false;
   nak_una_ = ~std::uint64_t{0};

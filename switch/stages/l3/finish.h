@@ -35,7 +35,7 @@ struct L3Limits {
 
 /// What a decision says about the next packet of the same flow.
 enum class Next : std::uint8_t {
-  decides_anew,  ///< nothing
+  decides_anew,  ///< nothing: it is looked up again
   keeps_hop,     ///< it has the same next hop
   keeps_member,  ///< the same member of its group is chosen for it
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The weft authors
 //
-// The hot path of routing, and the stage type. What is rare is in l3_receive.cc.
+// The hot path of routing, and the stage type. What is rare is in receive.cc.
 #include "switch/stages/l3/stage.h"
 
 #include <algorithm>

@@ -167,7 +167,7 @@ class NackFilterStage : public pipeline::Stage {
   std::size_t extra_at_, stride_;
   tables::PageMemory pages_;
   std::byte* memory_;
-  std::byte* nobody_;       ///< state that no packet has
+  std::byte* nobody_;       ///< state for packets whose queue pair has no slot; it matches none of them
   PathCount usual_paths_;   ///< of most queue pairs
   std::uint32_t used_ = 0;  ///< slots that were ever in use
   std::vector<std::uint32_t> free_;
