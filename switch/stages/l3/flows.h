@@ -61,7 +61,7 @@ class L3Flows {
     return at;
   }
 
-  /// The way of the packet's flow, looked up at `place`; nullptr when no decision is kept or the kept one is out of date.
+  /// The way of the packet's flow, looked up at `place`; nullptr when no decision is kept or the kept one is old.
   [[nodiscard]] const L3Way* find(std::uint32_t place, const wire::Parsed& parsed) const noexcept {
     const auto holds = [&](const L3Flow& flow) {
       return flow.addresses == parsed.address_key && flow.stamp == stamp_ && flow.source_port == parsed.source_port;
