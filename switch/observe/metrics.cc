@@ -1,18 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The weft authors
-//
-// The counters of a process as Prometheus metrics. Only what any thread may read is read: no worker is asked, so that
-// a scrape costs the packet path nothing.
+#include "switch/observe/metrics.h"
+
 #include <prometheus/metric_family.h>
 #include <rte_cycles.h>
-#include <rte_mempool.h>
 #include <rte_version.h>
 
 #include <utility>
 
 #include "switch/observe/metric_families.h"
 #include "switch/observe/qos_metrics.h"
-#include "switch/runtime/runtime.h"
 
 namespace weft {
 namespace {
@@ -25,16 +22,16 @@ using pipeline::StageTotals;
 using prometheus::MetricFamily;
 using Labels = MetricLabels;
 using Families = MetricFamilies;
-using Pipelines = std::vector<std::unique_ptr<Pipeline>>;
+using Pipelines = std::span<const std::unique_ptr<Pipeline>>;
 
 template <typename ValueOf>
-std::uint64_t sum_of(const Pipelines& pipelines, ValueOf&& value_of) {
+std::uint64_t sum_of(Pipelines pipelines, ValueOf&& value_of) {
   std::uint64_t sum = 0;
   for (const auto& p : pipelines) sum += value_of(*p);
   return sum;
 }
 
-void add_totals(Families& out, const Labels& labels, const Pipelines& pipelines) {
+void add_totals(Families& out, const Labels& labels, Pipelines pipelines) {
   const auto total = [&](const char* name, const char* help, auto member) {
     out.counter(name, help, labels, sum_of(pipelines, [&](const Pipeline& p) { return (p.totals().*member).value(); }));
   };
@@ -54,8 +51,7 @@ void add_totals(Families& out, const Labels& labels, const Pipelines& pipelines)
             static_cast<double>(inside));
 }
 
-void add_drops(Families& out, const std::string& name, const pipeline::DropReasons& reasons,
-               const Pipelines& pipelines) {
+void add_drops(Families& out, const std::string& name, const pipeline::DropReasons& reasons, Pipelines pipelines) {
   for (const pipeline::DropReason value : reasons.all()) {
     const auto i = static_cast<std::size_t>(value);
     const auto& reason = reasons[value];
@@ -66,7 +62,7 @@ void add_drops(Families& out, const std::string& name, const pipeline::DropReaso
   }
 }
 
-void add_port(Families& out, const Labels& labels, const PortInfo& port, const Pipelines& pipelines) {
+void add_port(Families& out, const Labels& labels, const PortInfo& port, Pipelines pipelines) {
   const auto total = [&](const char* name, const char* help, auto member) {
     out.counter(name, help, labels,
                 sum_of(pipelines, [&](const Pipeline& p) { return (p.port_totals(port.index).*member).value(); }));
@@ -95,7 +91,7 @@ void add_device(Families& out, const Labels& labels, const ports::Port& device) 
 
 template <typename TotalsOf>
 void add_stage(Families& out, const std::string& switch_name, const std::string& stage, const char* half,
-               const Pipelines& pipelines, TotalsOf&& totals_of) {
+               Pipelines pipelines, TotalsOf&& totals_of) {
   const Labels labels{{"switch", switch_name}, {"stage", stage}, {"half", half}};
   const auto total = [&](const char* name, const char* help, auto member) {
     out.counter(name, help, labels,
@@ -107,8 +103,7 @@ void add_stage(Families& out, const std::string& switch_name, const std::string&
         &StageTotals::cycles);
 }
 
-void add_stages(Families& out, const std::string& name, const pipeline::SwitchState& state,
-                const Pipelines& pipelines) {
+void add_stages(Families& out, const std::string& name, const pipeline::SwitchState& state, Pipelines pipelines) {
   const auto& types = state.types();
   for (std::size_t i = 0; i < types.size(); ++i) {
     if (types[i]->has_ingress) {
@@ -127,8 +122,7 @@ void add_stages(Families& out, const std::string& name, const pipeline::SwitchSt
 }
 
 // A stage's own counters, as it declares them: weft_STAGE_COUNTER_total, gauges without _total.
-void add_stage_counters(Families& out, const Labels& labels, const pipeline::SwitchState& state,
-                        const Pipelines& pipelines) {
+void add_stage_counters(Families& out, const Labels& labels, const pipeline::SwitchState& state, Pipelines pipelines) {
   for (std::size_t i = 0; i < state.types().size(); ++i) {
     const pipeline::StageType& type = *state.types()[i];
     for (std::size_t k = 0; k < type.counters.size(); ++k) {
@@ -147,37 +141,19 @@ void add_stage_counters(Families& out, const Labels& labels, const pipeline::Swi
 
 }  // namespace
 
-Health Runtime::health() const {
-  Health health;
-  for (const auto& worker : workers_) health.worker_loops.push_back(worker->usage().loops);
-  for (const Switch& s : switches_) {
-    for (const PortInfo& port : s.state->info().ports) {
-      ++health.ports;
-      health.ports_up += s.state->link_up(port.index) ? 1 : 0;
-    }
-    for (const auto& p : s.pipelines) {
-      health.rx_packets += p->totals().rx.value();
-      health.dropped += p->totals().all_dropped();
-    }
-  }
-  return health;
-}
-
-std::vector<MetricFamily> Runtime::metrics() const {
-  const std::shared_lock lock(switches_mutex_);
+std::vector<MetricFamily> metrics_of(const RunningProcess& process, std::span<const RunningWorker> workers,
+                                     std::span<const RunningSwitch> switches) {
   Families out;
   out.gauge("weft_build_info", "Always 1; the labels say which program this is.",
             {{"version", WEFT_VERSION}, {"dpdk", rte_version()}}, 1);
-  out.gauge("weft_uptime_seconds", "Time since forwarding began.", {},
-            static_cast<double>(clock_.now() - started_) / 1e9);
+  out.gauge("weft_uptime_seconds", "Time since forwarding began.", {}, static_cast<double>(process.uptime) / 1e9);
   const auto tsc_hz = static_cast<double>(rte_get_tsc_hz());
   out.gauge("weft_tsc_hertz", "Cycles of the time stamp counter in a second.", {}, tsc_hz);
-  out.gauge("weft_packet_buffers", "Packet buffers of the process.", {}, pool_->size);
-  out.gauge("weft_packet_buffers_free", "Packet buffers that hold no packet.", {},
-            rte_mempool_avail_count(pool_.get()));
-  for (std::size_t w = 0; w < workers_.size(); ++w) {
-    const Worker::Usage usage = workers_[w]->usage();
-    const Labels labels{{"worker", std::to_string(w)}, {"cpu", std::to_string(cpus_[w])}};
+  out.gauge("weft_packet_buffers", "Packet buffers of the process.", {}, process.packet_buffers);
+  out.gauge("weft_packet_buffers_free", "Packet buffers that hold no packet.", {}, process.packet_buffers_free);
+  for (std::size_t w = 0; w < workers.size(); ++w) {
+    const WorkerUsage& usage = workers[w].usage;
+    const Labels labels{{"worker", std::to_string(w)}, {"cpu", std::to_string(workers[w].cpu)}};
     out.seconds("weft_worker_seconds_total", "Time that the worker has run.", labels,
                 static_cast<double>(usage.cycles) / tsc_hz);
     out.seconds("weft_worker_busy_seconds_total", "Time of loops in which the worker found packets.", labels,
@@ -185,15 +161,15 @@ std::vector<MetricFamily> Runtime::metrics() const {
     out.counter("weft_worker_loops_total", "Loops of the worker.", labels, usage.loops);
     out.counter("weft_worker_sleeps_total", "Times that the worker gave its CPU away.", labels, usage.sleeps);
   }
-  for (const Switch& s : switches_) {
-    const std::string& name = s.state->info().name;
+  for (const RunningSwitch& s : switches) {
+    const std::string& name = s.state.info().name;
     const Labels labels{{"switch", name}};
     add_totals(out, labels, s.pipelines);
-    add_drops(out, name, s.state->drop_reasons(), s.pipelines);
-    for (const PortInfo& port : s.state->info().ports) {
+    add_drops(out, name, s.state.drop_reasons(), s.pipelines);
+    for (const PortInfo& port : s.state.info().ports) {
       const Labels of_port{{"switch", name}, {"port", port.name}};
-      const Pipeline& owner = *s.pipelines[s.state->owner_of_port(port.index)];
-      out.gauge("weft_port_up", "1 when the port's link is up.", of_port, s.state->link_up(port.index) ? 1 : 0);
+      const Pipeline& owner = *s.pipelines[s.state.owner_of_port(port.index)];
+      out.gauge("weft_port_up", "1 when the port's link is up.", of_port, s.state.link_up(port.index) ? 1 : 0);
       add_port(out, of_port, port, s.pipelines);
       out.gauge("weft_port_queue_packets", "Packets in the port's egress queue.", of_port,
                 owner.queue_depth(port.index));
@@ -201,9 +177,9 @@ std::vector<MetricFamily> Runtime::metrics() const {
                 port.queue_packets);
       add_device(out, of_port, *s.ports[port.index]);
     }
-    add_qos(out, name, *s.state, s.pipelines);
-    add_stages(out, name, *s.state, s.pipelines);
-    add_stage_counters(out, labels, *s.state, s.pipelines);
+    add_qos(out, name, s.state, s.pipelines);
+    add_stages(out, name, s.state, s.pipelines);
+    add_stage_counters(out, labels, s.state, s.pipelines);
   }
   return out.take();
 }

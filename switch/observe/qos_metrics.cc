@@ -80,7 +80,7 @@ void add_frames(MetricFamilies& out, const MetricLabels& labels, const ClassQueu
 }  // namespace
 
 void add_qos(MetricFamilies& out, const std::string& switch_name, const pipeline::SwitchState& state,
-             const QosPipelines& pipelines) {
+             QosPipelines pipelines) {
   const SharedBuffer* buffer = state.buffer();
   if (buffer == nullptr) return;
   const MetricLabels of_switch{{"switch", switch_name}};

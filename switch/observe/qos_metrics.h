@@ -11,6 +11,6 @@ namespace weft {
 
 /// Class queues, the shared buffer and PFC of a switch; nothing without qos. Waits for no worker.
 void add_qos(MetricFamilies& out, const std::string& switch_name, const pipeline::SwitchState& state,
-             const QosPipelines& pipelines);
+             QosPipelines pipelines);
 
 }  // namespace weft

@@ -139,7 +139,7 @@ bool is_qos_table(const std::string& table) {
   return std::any_of(qos_tables().begin(), qos_tables().end(), [&](const auto& t) { return t.name == table; });
 }
 
-ordered_json qos_rows(const std::string& table, const SwitchState& state, const QosPipelines& pipelines) {
+ordered_json qos_rows(const std::string& table, const SwitchState& state, QosPipelines pipelines) {
   ordered_json rows = ordered_json::array();
   if (state.buffer() == nullptr) return rows;
   if (table == "buffers") return buffer_rows(state);

@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -15,7 +16,7 @@
 namespace weft {
 
 /// Pipelines of one switch, by worker.
-using QosPipelines = std::vector<std::unique_ptr<pipeline::Pipeline>>;
+using QosPipelines = std::span<const std::unique_ptr<pipeline::Pipeline>>;
 
 /// queues, buffers, wred and pfc.
 [[nodiscard]] const std::vector<api::TableInfo>& qos_tables();
@@ -23,7 +24,7 @@ using QosPipelines = std::vector<std::unique_ptr<pipeline::Pipeline>>;
 
 /// Rows of queues, buffers or wred; none without qos. Any thread.
 [[nodiscard]] nlohmann::ordered_json qos_rows(const std::string& table, const pipeline::SwitchState& state,
-                                              const QosPipelines& pipelines);
+                                              QosPipelines pipelines);
 /// Rows of pfc about one port. On the worker that owns it, or while it stands still.
 [[nodiscard]] nlohmann::ordered_json pfc_rows(const pipeline::Pipeline& owner, pipeline::PortIndex port);
 

@@ -16,6 +16,7 @@
 #include "switch/config/config.h"
 #include "switch/kernel/kernel_switch.h"
 #include "switch/observe/port_rates.h"
+#include "switch/observe/running.h"
 #include "switch/pipeline/pool.h"
 #include "switch/pipeline/registry.h"
 #include "switch/ports/link_events.h"
@@ -146,15 +147,11 @@ class Runtime : public api::Backend {
   void stop_workers();
   void drop_what_is_left();
   void finish_outputs();
-  [[nodiscard]] std::vector<api::TableInfo> all_tables() const;
   [[nodiscard]] api::ShowResult config_table(const std::string& switch_name, std::size_t max_rows) const;
-  // Rows of a table of one switch; false when there are more than `max_rows`.
-  bool switch_rows(Switch& s, const std::string& table, std::size_t max_rows, nlohmann::ordered_json& rows);
-  bool stage_table_rows(Switch& s, const std::string& table, std::size_t max_rows, nlohmann::ordered_json& rows);
-  void add_rates(const Switch& s, nlohmann::ordered_json& rows) const;
   void sample_rates(TimeNs now);
-  [[nodiscard]] nlohmann::ordered_json totals_row(Switch& s);
-  [[nodiscard]] nlohmann::ordered_json worker_rows() const;
+  // Views of what runs; under switches_mutex_.
+  [[nodiscard]] std::vector<RunningSwitch> running_switches() const;
+  [[nodiscard]] std::vector<RunningWorker> running_workers() const;
   // Runs the task where it cannot meet a burst: on the worker, or here when no worker runs.
   void on_worker(std::size_t worker, const std::function<void()>& task);
 
@@ -175,6 +172,7 @@ class Runtime : public api::Backend {
   bool outputs_complete_ = true;
   std::mutex reload_mutex_;  ///< one reload at a time; taken before switches_mutex_, and that before running_mutex_
   PortRates rates_;
+  const OnWorker on_worker_ = [this](std::size_t w, const std::function<void()>& task) { on_worker(w, task); };
   std::uint64_t switches_made_ = 0;
   bool reloads_ = false;  ///< between start() and the end of run()
   bool keep_log_level_ = false;

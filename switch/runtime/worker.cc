@@ -228,7 +228,7 @@ void Worker::pause() noexcept {
   while (pause_.load(std::memory_order_acquire) != Pause::none) std::this_thread::sleep_for(kPauseStep);
 }
 
-Worker::Usage Worker::usage() const noexcept {
+WorkerUsage Worker::usage() const noexcept {
   return {loops_.value(), busy_loops_.value(), sleeps_.value(), cycles_.value(), busy_cycles_.value()};
 }
 

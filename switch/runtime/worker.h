@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "switch/config/config.h"
+#include "switch/observe/running.h"
 #include "switch/pipeline/packet_ring.h"
 #include "switch/pipeline/pipeline.h"
 #include "switch/ports/port.h"
@@ -125,11 +126,7 @@ class Worker : public pipeline::Handoff {
   /// Any thread but a worker.
   static void await_bursts(const std::vector<std::unique_ptr<Worker>>& workers);
 
-  struct Usage {
-    std::uint64_t loops = 0, busy_loops = 0, sleeps = 0;
-    std::uint64_t cycles = 0, busy_cycles = 0;
-  };
-  [[nodiscard]] Usage usage() const noexcept;
+  [[nodiscard]] WorkerUsage usage() const noexcept;
 
   // Handoff.
   std::uint16_t push(std::uint16_t worker, rte_mbuf* const* packets, std::uint16_t count) noexcept override {

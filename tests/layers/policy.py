@@ -28,9 +28,8 @@ LAYERS = {
                       "switch/stages"),
     "switch/config": ("switch/base", "switch/wire", "switch/qos", "switch/pipeline", "switch/capture"),
     "switch/api": ("switch/base", "switch/wire", "switch/config", "switch/pipeline", "switch/capture"),
-    # Rows and metrics are read from what runs; what runs starts the sessions that look at it.
     "switch/observe": ("switch/base", "switch/wire", "switch/qos", "switch/pipeline", "switch/tables", "switch/capture",
-                       "switch/config", "switch/api", "switch/runtime"),
+                       "switch/config", "switch/api", "switch/ports"),
     "switch/runtime": ("switch",),
     "switch/main": ("switch",),
     "nic": ("switch/base", "switch/wire"),
