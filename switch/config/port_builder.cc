@@ -111,16 +111,34 @@ void check_generator(const PortInfo& info, Diagnostics& diagnostics) {
   }
 }
 
-void check_type(const Value& port, const PortInfo& info, Diagnostics& diagnostics) {
+void check_pcap(const Value& port, const PortInfo& info, Diagnostics& diagnostics) {
   const Value& device = info.device;
-  if (info.type == "generator") check_generator(info, diagnostics);
-  if (info.type == "pcap") {
-    if (!device.has("rx_file") && !device.has("tx_file")) {
-      diagnostics.error(port.mark(), "port '" + info.name + "': a pcap port needs 'rx_file', 'tx_file' or both");
-    } else if (!device.has("rx_file") && device["infinite"].boolean()) {
-      diagnostics.error(device["infinite"].mark(), "infinite: there is no 'rx_file' to repeat");
-    }
+  const auto mark_of = [&](const char* key) { return device[key].mark(); };
+  if (!device.has("rx_file") && !device.has("tx_file")) {
+    diagnostics.error(port.mark(), "port '" + info.name + "': a pcap port needs 'rx_file', 'tx_file' or both");
+    return;
   }
+  const std::string& pace = device["pace"].string();
+  const bool loops = device["loops"].integer() != 1;
+  if (!device.has("rx_file")) {
+    if (device["infinite"].boolean())
+      diagnostics.error(mark_of("infinite"), "infinite: there is no 'rx_file' to repeat");
+    if (pace != "none") diagnostics.error(mark_of("pace"), "pace: there is no 'rx_file' that it could be of");
+  }
+  if (device.has("speed") && pace != "capture") {
+    diagnostics.error(mark_of("speed"), "speed: only with 'pace: capture', whose times it changes");
+  }
+  if (device.has("rate_pps") && pace != "rate")
+    diagnostics.error(mark_of("rate_pps"), "rate_pps: only with 'pace: rate'");
+  if (!device.has("rate_pps") && pace == "rate") diagnostics.error(mark_of("pace"), "pace: 'rate' needs 'rate_pps'");
+  if (loops && pace == "none") diagnostics.error(mark_of("loops"), "loops: only with a pace; or 'infinite: true'");
+  if (loops && device["infinite"].boolean())
+    diagnostics.error(mark_of("loops"), "loops: with 'infinite: true' it never ends");
+}
+
+void check_type(const Value& port, const PortInfo& info, Diagnostics& diagnostics) {
+  if (info.type == "generator") check_generator(info, diagnostics);
+  if (info.type == "pcap") check_pcap(port, info, diagnostics);
   if (info.type == "veth" && info.mtu_bytes > kMaxVethMtu) {
     diagnostics.error(port["mtu_bytes"].mark(), "mtu_bytes: a veth port carries at most " +
                                                     std::to_string(kMaxVethMtu) + ", found " +

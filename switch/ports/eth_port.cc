@@ -128,7 +128,7 @@ std::string EthPort::configure(std::uint16_t id) {
   }
   // RSS is only the fast path of owner(packet): a packet that it puts on the wrong worker is handed over.
   const std::uint64_t rss = device_info.flow_type_rss_offloads & (RTE_ETH_RSS_IPV4 | RTE_ETH_RSS_IPV6);
-  if (environment_.workers > 1 && device_info.max_rx_queues >= environment_.workers && rss != 0) {
+  if (environment_.workers > 1 && !device_.replay && device_info.max_rx_queues >= environment_.workers && rss != 0) {
     queues_ = environment_.workers;
     configuration.rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
     configuration.rx_adv_conf.rss_conf.rss_hf = rss;
@@ -214,10 +214,11 @@ EthPort::~EthPort() {
   if (device_.restore) device_.restore();
 }
 
-std::uint16_t EthPort::receive(TimeNs /*now*/, std::uint16_t queue, rte_mbuf** packets, std::uint16_t max) noexcept {
+std::uint16_t EthPort::receive(TimeNs now, std::uint16_t queue, rte_mbuf** packets, std::uint16_t max) noexcept {
   const std::uint16_t id = id_.load(std::memory_order_acquire);
   if (is_shut() || id == kClosed) [[unlikely]]
     return 0;
+  if (device_.replay) return device_.replay->receive(now, packets, max);
   const std::uint16_t count = rte_eth_rx_burst(id, queue, packets, max);
   if (device_.finite_packets) seen_.store(seen_.load(std::memory_order_relaxed) + count, std::memory_order_release);
   return count;
@@ -310,6 +311,7 @@ bool EthPort::make_flat(rte_mbuf*& m) noexcept {
 }
 
 bool EthPort::exhausted() const noexcept {
+  if (device_.replay) return device_.replay->ended();
   if (!device_.finite_packets) return false;
   const DeviceStats stats = device_stats();
   const std::uint64_t lost = stats.rx_missed + stats.rx_errors + stats.rx_no_mbuf;
@@ -344,6 +346,10 @@ std::vector<PortNews> EthPort::supervise() {
   if (device_.writer && !said_that_writing_failed_ && !device_.writer->failure().empty()) {
     said_that_writing_failed_ = true;
     news.push_back({true, device_.writer->failure() + "; packets to this port are dropped from now on (tx_failed)"});
+  }
+  if (device_.replay && !said_that_replay_ended_ && device_.replay->ended()) {
+    said_that_replay_ended_ = true;
+    news.push_back({false, "the capture has been received"});
   }
   if (!device_.interface) return news;
   const std::lock_guard lock(control_mutex_);

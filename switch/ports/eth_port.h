@@ -13,6 +13,7 @@
 #include <optional>
 
 #include "switch/pipeline/class_tx.h"
+#include "switch/ports/capture_replay.h"
 #include "switch/ports/capture_writer.h"
 #include "switch/ports/netdev.h"
 #include "switch/ports/packet_sockets.h"
@@ -45,6 +46,7 @@ struct EthDevice {
   /// that is 0. Empty, or why not.
   std::function<std::string(std::uint32_t& mtu_bytes)> prepare{};
   std::shared_ptr<CaptureWriter> writer{};  ///< takes what is sent, in the place of the driver
+  std::shared_ptr<CaptureReplay> replay{};  ///< gives what is received, in the place of the driver
   std::string name{};                       ///< of what the port is, in the place of the driver's
   std::function<void()> restore{};          ///< puts back what prepare() changed, when the port closes
   /// Packets that a capture file holds; the port is exhausted when they have been seen.
@@ -61,8 +63,13 @@ class EthPort : public Port, public pipeline::ClassTx {
   [[nodiscard]] std::uint16_t rx_queues() const noexcept override { return queues_; }
   std::uint16_t receive(TimeNs now, std::uint16_t queue, rte_mbuf** packets, std::uint16_t max) noexcept override;
   pipeline::TxResult transmit(rte_mbuf** packets, std::uint16_t count) noexcept override;
-  [[nodiscard]] bool finite() const noexcept override { return device_.finite_packets.has_value(); }
+  [[nodiscard]] bool finite() const noexcept override {
+    return device_.replay ? device_.replay->finite() : device_.finite_packets.has_value();
+  }
   [[nodiscard]] bool exhausted() const noexcept override;
+  [[nodiscard]] TimeNs next_receive() const noexcept override {
+    return device_.replay ? device_.replay->next() : kNever;
+  }
   [[nodiscard]] bool link_up() const noexcept override;
   [[nodiscard]] std::uint64_t speed_mbps() const noexcept override;
   [[nodiscard]] bool by_class() const noexcept override { return tx_queues_ > 1; }
@@ -119,6 +126,7 @@ class EthPort : public Port, public pipeline::ClassTx {
   std::atomic<bool> attached_{true};    ///< they are bound to the interface of that name
   std::string not_attached_because_{};  ///< what has been said about it
   bool said_that_writing_failed_ = false;
+  bool said_that_replay_ended_ = false;
 };
 
 }  // namespace weft::ports

@@ -2,7 +2,6 @@
 // Copyright The weft authors
 //
 // From a port of the configuration to an open device: one function per port type.
-#include <pcap/pcap.h>
 #include <spdlog/spdlog.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -189,48 +188,38 @@ Plan plan_vhost(const PortInfo& info, std::uint32_t mtu) {
   return plan;
 }
 
-// What a capture file holds.
-struct Capture {
-  std::uint64_t packets = 0;
-  std::uint32_t longest = 0;  ///< bytes
-  std::string error{};
-  std::vector<std::string> warnings{};
-};
-
-Capture examine_capture(const std::string& file) {
-  char text[PCAP_ERRBUF_SIZE];
-  Capture capture;
-  pcap_t* handle = pcap_open_offline(file.c_str(), text);
-  if (handle == nullptr) {
-    // libpcap names the file when it cannot open it, but not when it cannot read it.
-    capture.error = text;
-    if (!capture.error.starts_with(file)) capture.error = file + ": " + capture.error;
-    return capture;
+// Has the device receive a capture. Empty, or why not.
+std::string receive_capture(const Value& options, const std::string& file, const PortEnvironment& environment,
+                            EthDevice& device) {
+  const bool infinite = options["infinite"].boolean();
+  std::vector<std::string> warnings;
+  std::string error;
+  if (options["pace"].string() != "none") {
+    ReplayPace pace;
+    if (options["pace"].string() == "rate") pace.rate_pps = static_cast<std::uint64_t>(options["rate_pps"].integer());
+    if (options.has("speed")) pace.speed = options["speed"].number();
+    pace.loops = infinite ? 0 : static_cast<std::uint64_t>(options["loops"].integer());
+    device.replay = CaptureReplay::load(file, pace, environment.pool, warnings, error);
+    if (!error.empty()) return error;
+  } else {
+    const CaptureSummary capture = examine_capture(file);
+    if (!capture.error.empty()) return capture.error;
+    warnings = capture.warnings;
+    device.finite_packets = capture.packets;
+    device.devargs = unique_name("pcap") + ",rx_pcap=" + file;
+    if (infinite) {
+      if (capture.packets == 0) return file + " holds no packet to repeat";
+      // The driver replays the first buffer of a packet only, with the length of all.
+      if (capture.longest > buffer_bytes(environment.pool)) {
+        return too_large_for_buffers("repeated packets of " + std::to_string(capture.longest) + " bytes",
+                                     environment.pool);
+      }
+      device.devargs += ",infinite_rx=1";
+      device.finite_packets = std::nullopt;
+    }
   }
-  pcap_pkthdr* header = nullptr;
-  const u_char* data = nullptr;
-  int result = 0;
-  std::uint64_t cut = 0;
-  while ((result = pcap_next_ex(handle, &header, &data)) == 1) {
-    ++capture.packets;
-    if (header->caplen < header->len) ++cut;
-    capture.longest = std::max(capture.longest, header->caplen);
-  }
-  if (pcap_datalink(handle) != DLT_EN10MB) {
-    capture.error = file + " does not hold Ethernet frames";
-  } else if (result == PCAP_ERROR && std::string_view(pcap_geterr(handle)).starts_with("truncated dump file")) {
-    // Whoever captured was ended while it wrote.
-    capture.warnings.push_back("the file ends in the middle of a packet; the " + std::to_string(capture.packets) +
-                               " before it are taken");
-  } else if (result == PCAP_ERROR) {
-    capture.error = file + ": " + pcap_geterr(handle);
-  }
-  if (cut != 0) {
-    capture.warnings.push_back(std::to_string(cut) + " of " + std::to_string(capture.packets) +
-                               " packets were cut when they were captured (snaplen), and are received as cut frames");
-  }
-  pcap_close(handle);
-  return capture;
+  for (const std::string& warning : warnings) spdlog::warn("{}: {}", file, warning);
+  return "";
 }
 
 Plan plan_pcap(const PortInfo& info, std::uint32_t mtu, const PortEnvironment& environment) {
@@ -243,20 +232,8 @@ Plan plan_pcap(const PortInfo& info, std::uint32_t mtu, const PortEnvironment& e
   plan.device.devargs = unique_name("null") + ",no-rx=1";
   if (info.device.has("rx_file")) {
     const std::string& file = info.device["rx_file"].string();
-    const Capture capture = examine_capture(file);
-    if (!capture.error.empty()) return refuse(capture.error);
-    plan.device.finite_packets = capture.packets;
-    for (const std::string& warning : capture.warnings) spdlog::warn("{}: {}", file, warning);
-    plan.device.devargs = unique_name("pcap") + ",rx_pcap=" + file;
-    if (info.device["infinite"].boolean()) {
-      if (capture.packets == 0) return refuse(file + " holds no packet to repeat");
-      // The driver replays the first buffer of a packet only, with the length of all.
-      if (capture.longest > buffer_bytes(environment.pool)) {
-        return refuse(too_large_for_buffers("repeated packets of " + std::to_string(capture.longest) + " bytes",
-                                            environment.pool));
-      }
-      plan.device.devargs += ",infinite_rx=1";
-      plan.device.finite_packets = std::nullopt;
+    if (std::string error = receive_capture(info.device, file, environment, plan.device); !error.empty()) {
+      return refuse(error);
     }
   }
   if (info.device.has("tx_file")) {

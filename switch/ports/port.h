@@ -51,6 +51,9 @@ class Port : public pipeline::PortTx {
   [[nodiscard]] virtual std::uint16_t receive(TimeNs now, std::uint16_t queue, rte_mbuf** packets,
                                               std::uint16_t max) noexcept = 0;
 
+  /// When the next packet comes, where a port knows that beforehand; otherwise kNever. Any thread.
+  [[nodiscard]] virtual TimeNs next_receive() const noexcept { return kNever; }
+
   /// True when no packet will ever come again (the end of a capture file). Inputs that never end say false.
   [[nodiscard]] virtual bool exhausted() const noexcept { return false; }
   /// True when the input has an end at all.

@@ -175,6 +175,10 @@ TimeNs Worker::nap_until(TimeNs now) const noexcept {
     const TimeNs due = served.target->port_deadline(served.index);
     if (due > now) deadline = std::min(deadline, due);
   }
+  for (const Polling::Queue& queue : polling_.queues_) {
+    const TimeNs due = queue.port->next_receive();
+    if (due > now) deadline = std::min(deadline, due);
+  }
   return std::min(now + nap_ns_, deadline < kWakeUpNs ? 0 : deadline - kWakeUpNs);
 }
 

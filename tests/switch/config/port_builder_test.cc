@@ -123,6 +123,21 @@ TEST(PcapPorts, NeedAFile) {
                   {"infinite: there is no 'rx_file' to repeat"});
 }
 
+TEST(PcapPorts, HaveAPaceThatMakesSense) {
+  const auto in = [](const std::string& rest) {
+    return ports_of("      - { name: p1, type: pcap, rx_file: in.pcap, " + rest + " }\n");
+  };
+  expect_mistakes(in("speed: @2"), {"speed: only with 'pace: capture', whose times it changes"});
+  expect_mistakes(in("pace: rate, rate_pps: 5, speed: @2"),
+                  {"speed: only with 'pace: capture', whose times it changes"});
+  expect_mistakes(in("pace: capture, rate_pps: @5"), {"rate_pps: only with 'pace: rate'"});
+  expect_mistakes(in("pace: @rate"), {"pace: 'rate' needs 'rate_pps'"});
+  expect_mistakes(in("loops: @2"), {"loops: only with a pace; or 'infinite: true'"});
+  expect_mistakes(in("pace: capture, infinite: true, loops: @2"), {"loops: with 'infinite: true' it never ends"});
+  expect_mistakes(ports_of("      - { name: p1, type: pcap, tx_file: out.pcap, pace: @capture }\n"),
+                  {"pace: there is no 'rx_file' that it could be of"});
+}
+
 TEST(GeneratorPorts, HaveAddressesOfOneFamilyAndQpNumbersThatExist) {
   const std::string macs = "source_mac: 02:00:00:00:00:01, destination_mac: 02:00:00:00:00:02, ";
   expect_mistakes(

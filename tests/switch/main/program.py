@@ -49,11 +49,26 @@ def roce_send(source, destination, addresses, qpn, psn, payload=64):
     return destination + source + b"\x08\x00" + ip + udp + body
 
 
-def write_capture(path, frames, link_type=1):
+def write_capture(path, frames, link_type=1, times_ns=None):
+    """Without times, frames are a second apart."""
     with open(path, "wb") as file:
-        file.write(struct.pack("<IHHiIII", 0xa1b2c3d4, 2, 4, 0, 0, 65535, link_type))
+        file.write(struct.pack("<IHHiIII", 0xa1b23c4d, 2, 4, 0, 0, 65535, link_type))
         for number, data in enumerate(frames):
-            file.write(struct.pack("<IIII", number, 0, len(data), len(data)) + data)
+            seconds, nanoseconds = divmod(times_ns[number] if times_ns else number * 10**9, 10**9)
+            file.write(struct.pack("<IIII", seconds, nanoseconds, len(data), len(data)) + data)
+
+
+def capture_times(path):
+    """When each frame of a capture of nanoseconds came."""
+    with open(path, "rb") as file:
+        data = file.read()
+    times = []
+    at = 24
+    while at < len(data):
+        seconds, nanoseconds, captured = struct.unpack_from("<III", data, at)
+        times.append(seconds * 10**9 + nanoseconds)
+        at += 16 + captured
+    return times
 
 
 def read_capture(path):

@@ -9,7 +9,7 @@ import shutil
 import time
 
 import program
-from program import MAC_A, MAC_B, MAC_C, frame, roce_send, read_capture, write_capture
+from program import MAC_A, MAC_B, MAC_C, capture_times, frame, roce_send, read_capture, write_capture
 
 HUGEPAGES = "/sys/kernel/mm/hugepages/hugepages-2048kB"
 ADDRESSES = (bytes([10, 0, 0, 1]), bytes([10, 0, 0, 2]))
@@ -30,6 +30,18 @@ class Captures(program.Case):
         tracked = counters["switches"][0]["counters"]["rdma_track"]
         self.assertEqual((tracked["packets"], tracked["messages"], tracked["out_of_order"]), (100, 100, 0))
         self.assertEqual(counters["switches"][0]["counters"]["parse"]["icrc_bad"], 100)
+
+    def test_a_replay_keeps_the_gaps_of_the_capture(self):
+        frames = [roce_send(MAC_A, MAC_B, ADDRESSES, 17, psn) for psn in range(6)]
+        write_capture(self.path("in.pcap"), frames, times_ns=[0, 0, 200_000_000, 200_000_500, 300_000_000, 700_000_000])
+        shutil.copy(os.path.join(program.SOURCE, "conf/pcap-replay.yaml"), self.path("weft.yaml"))
+        self.run_to_the_end()
+        self.assertEqual(read_capture(self.path("out.pcap")), frames)
+        times = capture_times(self.path("out.pcap"))
+        # A packet is never early. The switch may look late, at any of them.
+        slack_ns = 50_000_000
+        for i, gap_ns in ((2, 200_000_000), (4, 300_000_000), (5, 700_000_000)):
+            self.assertGreater(times[i] - times[0], gap_ns - slack_ns)
 
     def test_frames_of_all_lengths_come_out_as_they_went_in(self):
         lengths = [60 + i for i in range(1455)] + [4018, 8192, 8193, 9018]

@@ -221,7 +221,11 @@ TEST_F(EthPortTest, EveryWorkerGetsAReceiveQueueWhereTheDeviceCanSpread) {
   ASSERT_EQ(open(info("null", {{"rx", Value(false)}, {"frame_bytes", Value(64)}}), 4), "");
   EXPECT_EQ(port->rx_queues(), 4);
   write_capture(scratch.file("in.pcap"), {frame_of(60)});
-  ASSERT_EQ(open(info("pcap", {{"infinite", Value(false)}, {"rx_file", Value(scratch.file("in.pcap"))}}), 4), "");
+  ASSERT_EQ(
+      open(info("pcap",
+                {{"infinite", Value(false)}, {"pace", Value("none")}, {"rx_file", Value(scratch.file("in.pcap"))}}),
+           4),
+      "");
   EXPECT_EQ(port->rx_queues(), 1);
 }
 

@@ -123,7 +123,7 @@ class PortTest : public testing::Test {
     return opened.error;
   }
   std::string open_pcap(const std::string& rx, const std::string& tx, bool infinite = false) {
-    Value::Map device{{"infinite", Value(infinite)}};
+    Value::Map device{{"infinite", Value(infinite)}, {"pace", Value("none")}, {"loops", Value(1)}};
     if (!rx.empty()) device.emplace_back("rx_file", Value(rx));
     if (!tx.empty()) device.emplace_back("tx_file", Value(tx));
     return open(info("pcap", std::move(device)));
