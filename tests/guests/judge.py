@@ -2,6 +2,7 @@
 # Copyright The weft authors
 """What the tests of this folder share: configurations, traffic, and the comparison of the switch's queue pairs with
 what the guests' own counters say."""
+import os
 import sys
 import unittest
 
@@ -13,6 +14,8 @@ from nic import Nic
 import evidence
 
 MTU = 4200
+# tools/check --full: every combination, where a choice of them is enough otherwise.
+FULL = os.environ.get("WEFT_EXHAUSTIVE") == "full"
 # Counters of rdma_rxe that stay at zero between hosts that lose nothing. RNR NAKs are the hosts' own business.
 ERROR_COUNTERS = ("completer_retry_err", "duplicate_request", "out_of_seq_request", "rcvd_seq_err",
                   "retry_exceeded_err", "retry_rnr_exceeded_err", "send_err")
