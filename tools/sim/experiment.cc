@@ -13,6 +13,8 @@
 #include "switch/config/switch_builder.h"
 #include "switch/config/yaml_reader.h"
 #include "tools/sim/experiment_builder.h"
+#include "tools/sim/packet_memory.h"
+#include "tools/sim/payload.h"
 
 namespace weft::sim {
 namespace {
@@ -119,6 +121,11 @@ MemoryEstimate estimate_memory(const Experiment& experiment) {
   m.bytes += std::uint64_t{m.mbufs} * kQueueItem * experiment.topology.switches().size();
   if (!experiment.datagrams) {
     m.bytes += experiment.plan.channels.size() * (2 * kQp + (reorders ? experiment.qp.reorder_window * kReordered : 0));
+  }
+  if (experiment.payload_values) {
+    m.bytes += PayloadMemory::bytes_of(experiment.plan);
+    m.bytes += std::uint64_t{m.mbufs} * (frame_room(experiment.qp.path_mtu) - kHeaderRoom);
+    if (reorders) m.bytes += experiment.plan.channels.size() * experiment.qp.reorder_window * experiment.qp.path_mtu;
   }
   m.bytes += experiment.plan.transfers.size() * (sizeof(Transfer) + 64) + 64'000'000;
   return m;

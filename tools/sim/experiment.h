@@ -33,9 +33,10 @@ struct Experiment {
   std::string name;
   Topology topology;
   SwitchSpec switches;
-  nic::QpConfig qp;        ///< line_bps is each host's own
-  bool datagrams = false;  ///< plain UDP: of `qp` counts path_mtu alone, the payload of a datagram
-  std::string cc_preset;   ///< of DCQCN; "" without congestion control
+  nic::QpConfig qp;             ///< line_bps is each host's own
+  bool payload_values = false;  ///< packets carry bytes, and receivers check them
+  bool datagrams = false;       ///< plain UDP: of `qp` counts path_mtu alone, the payload of a datagram
+  std::string cc_preset;        ///< of DCQCN; "" without congestion control
   std::optional<nic::Time> t_i_ns{}, t_d_ns{};
   Plan plan;
   std::vector<Fault> faults;

@@ -9,6 +9,7 @@
 
 #include "switch/config/schema/suggest.h"
 #include "switch/config/switch_builder.h"
+#include "tools/sim/payload.h"
 
 namespace weft::sim {
 namespace {
@@ -53,6 +54,19 @@ void ExperimentBuilder::build(Experiment& out) {
   build_switches(out);
   build_workload(out);
   build_faults(out);
+  build_payload(out);
+}
+
+void ExperimentBuilder::build_payload(Experiment& out) {
+  const Value& payload = source_["payload"];
+  if (payload.is_null() || payload.string() != "values") return;
+  out.payload_values = true;
+  if (out.datagrams) error(payload.mark(), "payload: datagrams of 'nic.transport: udp' have no values");
+  const std::uint64_t bytes = PayloadMemory::bytes_of(out.plan);
+  if (bytes > PayloadMemory::kMostBytes) {
+    error(payload.mark(), "payload: 'values' keeps every message twice, here " + std::to_string(bytes >> 20) +
+                              " MiB; at most " + std::to_string(PayloadMemory::kMostBytes >> 20));
+  }
 }
 
 void ExperimentBuilder::build_topology(Experiment& out) {

@@ -29,6 +29,7 @@ class ExperimentBuilder {
   void build_flows(const config::Value& workload, Experiment& out);
   void build_poisson(const config::Value& workload, Experiment& out);
   void build_faults(Experiment& out);
+  void build_payload(Experiment& out);
   [[nodiscard]] bool find_link(const config::Value& name, const Topology& topology, Fault& fault);
   void check_size(const Topology& topology, const config::Value& at);
   [[nodiscard]] Groups groups_of(const config::Value& workload, const Experiment& out);

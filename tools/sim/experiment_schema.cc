@@ -203,6 +203,9 @@ Schema experiment_schema(const pipeline::Registry& registry) {
       Key::with_default("faults", Schema::list(fault_schema()), Value(Value::List{}), "What goes wrong."),
       Key::with_default("seed", Schema::integer(0, INT64_MAX), Value(1), "Of all random sources."),
       Key::with_default("time_limit_ms", Schema::number(0, 1e7), Value(0.0), "Of virtual time; 0: until all is sent."),
+      Key::with_default("payload", Schema::one_of({"elided", "values"}), Value("elided"),
+                        "values: packets carry bytes, RNICs check the ICRC, and receivers compare every message. The "
+                        "times are the same; it takes memory for all messages twice."),
       Key::with_default("mbufs", Schema::integer(0, 1 << 24), Value(0), "Packet buffers; 0: estimated."),
       Key::optional_key("sweep",
                         Schema::dictionary(Schema::list(Schema::either(

@@ -12,9 +12,9 @@
 namespace weft::sim {
 namespace {
 
-nic::DeviceConfig device_config(const HostPlan& plan, std::uint64_t seed) {
+nic::DeviceConfig device_config(const HostPlan& plan, std::uint64_t seed, bool values) {
   // The wire paces frames: exactly, where a link speed of the device would round each to a nanosecond.
-  return {.mac = plan.mac, .address = plan.address, .link_bps = 0, .check_icrc = false, .seed = seed, .cm = {}};
+  return {.mac = plan.mac, .address = plan.address, .link_bps = 0, .check_icrc = values, .seed = seed, .cm = {}};
 }
 
 qos::PortSettings pause_settings(const HostPlan& plan) {
@@ -29,14 +29,14 @@ qos::PortSettings pause_settings(const HostPlan& plan) {
 Host::Host(const Parts& parts, std::uint64_t seed, Observer& observer)
     : HostWire(parts),
       observer_(observer),
-      device_(device_config(parts.plan, seed)),
+      device_(device_config(parts.plan, seed, parts.values)),
       pauses_(pause_settings(parts.plan)) {}
 
 Host::~Host() = default;
 
 void Host::send(const nic::TxFrame& frame) noexcept {
   rte_mbuf* m = make_packet(frame.bytes());
-  if (frame.payload->bytes == 0) {
+  if (frame.payload->bytes == 0 || carries_values()) {
     // Nothing is elided, and a switch may want to see that the ICRC is right.
     nic::copy_frame(frame, {pipeline::frame(m), m->data_len});
   } else {
@@ -66,7 +66,7 @@ void Host::receive(TimeNs now, PortIndex /*port*/, rte_mbuf* m) {
     // A payload of a few bytes that were never written is elided as well.
     constexpr std::size_t kBth = sizeof(wire::EthernetHeader) + sizeof(wire::Ipv4Header) + sizeof(wire::UdpHeader);
     std::size_t there = m->data_len;
-    if (m->data_len == m->pkt_len)
+    if (m->data_len == m->pkt_len && !carries_values())
       there = kBth + wire::opcode_info(static_cast<wire::Opcode>(frame[kBth])).header_bytes;
     device_.on_packet(static_cast<nic::Time>(now), {frame, std::min<std::size_t>(there, m->data_len)}, m->pkt_len,
                       *this);

@@ -12,7 +12,7 @@ rte_mbuf* HostWire::make_packet(std::uint32_t bytes) noexcept {
   if (m == nullptr) std::abort();  // the estimate of packet buffers was too low
   m->data_off = RTE_PKTMBUF_HEADROOM / 2;
   m->pkt_len = bytes;
-  m->data_len = static_cast<std::uint16_t>(std::min<std::uint32_t>(bytes, kKeptBytes));
+  m->data_len = static_cast<std::uint16_t>(values_ ? bytes : std::min<std::uint32_t>(bytes, kKeptBytes));
   return m;
 }
 

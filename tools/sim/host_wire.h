@@ -26,12 +26,14 @@ class HostWire : public Receiver {
     rte_mempool* pool;
     Link& link;
     EventQueue& events;
+    bool values = false;  ///< packets carry the bytes of their payload; otherwise only how many they are
   };
   explicit HostWire(const Parts& parts)
       : events_(parts.events),
         wire_(1, parts.plan.wire.rate_mbps, parts.plan.wire.delay_ns),
         pool_(parts.pool),
         link_(parts.link),
+        values_(parts.values),
         event_(*this, parts.device) {}
 
   [[nodiscard]] const HostCounters& counters() const noexcept { return counters_; }
@@ -46,8 +48,7 @@ class HostWire : public Receiver {
   void kick(TimeNs now) { events_.schedule(event_, now); }
 
  protected:
-  /// Bytes of a frame that are there; the rest is payload, which is elided. The parser of a switch wants them
-  /// contiguous.
+  /// Bytes of a frame that are there where payload is elided. The parser of a switch wants them contiguous.
   static constexpr std::uint16_t kKeptBytes = pipeline::kHeaderBytes;
 
   /// The time has come that wake_at() named.
@@ -55,6 +56,7 @@ class HostWire : public Receiver {
   void wake_at(TimeNs at) { events_.schedule(event_, at); }
   /// A packet for a frame of so many bytes, whose first bytes the caller writes.
   [[nodiscard]] rte_mbuf* make_packet(std::uint32_t bytes) noexcept;
+  [[nodiscard]] bool carries_values() const noexcept { return values_; }
   /// Puts a packet on the wire.
   void transmit(rte_mbuf* m) noexcept {
     ++counters_.sent;
@@ -82,6 +84,7 @@ class HostWire : public Receiver {
   };
   rte_mempool* pool_;
   Link& link_;
+  const bool values_;
   RunEvent event_;
 };
 

@@ -180,7 +180,8 @@ int run(const Options& options, const Experiment& experiment, const pipeline::Re
   }
   if (const std::string error = nic::start_eal("weft-sim", ""); !error.empty()) return fail(kCannotRun, error);
   int result = kCannotRun;
-  if (const pipeline::Pool pool = make_packet_pool(memory.mbufs)) {
+  if (const pipeline::Pool pool = make_packet_pool(
+          memory.mbufs, experiment.payload_values ? frame_room(experiment.qp.path_mtu) : kHeaderRoom)) {
     result = run_in(options, experiment, registry, pool.get());
   } else {
     fail(kCannotRun, "no memory for " + std::to_string(memory.mbufs) + " packet buffers");

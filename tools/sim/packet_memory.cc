@@ -11,32 +11,26 @@
 #include "switch/pipeline/packet.h"
 
 namespace weft::sim {
-namespace {
 
-// 64 bytes of headroom and pipeline::kHeaderBytes.
-constexpr std::uint16_t kDataRoom = 256;
-
-}  // namespace
-
-pipeline::Pool make_packet_pool(std::uint32_t mbufs) {
+pipeline::Pool make_packet_pool(std::uint32_t mbufs, std::uint16_t room) {
   constexpr std::size_t kHugePage = 2 * 1024 * 1024;
   constexpr unsigned kCache = RTE_MEMPOOL_CACHE_MAX_SIZE;
-  constexpr unsigned kElement = sizeof(rte_mbuf) + pipeline::kMetaSize + kDataRoom;
+  const unsigned buffer = static_cast<unsigned>(sizeof(rte_mbuf) + pipeline::kMetaSize) + room;
   static int serial = 0;
   const std::string name = "weft_sim" + std::to_string(serial++);
-  pipeline::Pool pool(rte_mempool_create_empty(name.c_str(), mbufs, kElement, std::min(kCache, mbufs * 2 / 3),
+  pipeline::Pool pool(rte_mempool_create_empty(name.c_str(), mbufs, buffer, std::min(kCache, mbufs * 2 / 3),
                                                sizeof(rte_pktmbuf_pool_private), SOCKET_ID_ANY, 0));
   if (!pool) return nullptr;
   // Last in, first out: as many buffers are ever touched as were in use at once, and the next one is in the cache.
   if (rte_mempool_set_ops_byname(pool.get(), "stack", nullptr) != 0) return nullptr;
   rte_pktmbuf_pool_private settings{};
-  settings.mbuf_data_room_size = kDataRoom;
+  settings.mbuf_data_room_size = room;
   settings.mbuf_priv_size = pipeline::kMetaSize;
   rte_pktmbuf_pool_init(pool.get(), &settings);
   const std::size_t element = pool->header_size + pool->elt_size + pool->trailer_size;
-  // No buffer lies across two pages of the size that the machine counts in.
+  // No buffer lies across two pages of the size that the machine counts in, unless it is larger than one.
   constexpr std::size_t kPage = 4096;
-  const std::size_t pages = mbufs / (kPage / element) + 1;
+  const std::size_t pages = element > kPage ? (mbufs * element) / kPage + 1 : mbufs / (kPage / element) + 1;
   const std::size_t bytes = (pages * kPage + kHugePage) / kHugePage * kHugePage;
   void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return nullptr;

@@ -13,7 +13,7 @@
 namespace weft::sim {
 
 /// What the numbers of a name are for: a device may have several sources.
-enum class RandomUse : std::uint8_t { host = 1, switch_choices, switch_hash, link_loss, flows };
+enum class RandomUse : std::uint8_t { host = 1, switch_choices, switch_hash, link_loss, flows, payload };
 
 /// A seed, of 62 bits: those of switches stand in configurations, whose integers are signed.
 [[nodiscard]] constexpr std::uint64_t seed_of(std::uint64_t experiment, RandomUse use, std::string_view name) noexcept {

@@ -27,6 +27,11 @@ Simulation::Simulation(const Experiment& experiment, const pipeline::Registry& r
                        config::Diagnostics& diagnostics)
     : experiment_(experiment), pool_(pool), free_before_(free_buffers(pool)), routes_(experiment.topology) {
   make_links();
+  if (experiment.payload_values) {
+    payload_source_ = std::make_unique<RandomPayload>(seed_of(experiment.seed, RandomUse::payload, "payload"));
+    payload_ = std::make_unique<PayloadMemory>(
+        experiment.plan, static_cast<std::uint32_t>(experiment.topology.hosts().size()), *payload_source_);
+  }
   if (experiment.datagrams) {
     make_datagram_hosts();
   } else {
@@ -63,14 +68,16 @@ void Simulation::make_hosts(rte_mempool* pool) {
   const Topology& t = experiment_.topology;
   for (std::uint32_t h = 0; h < t.hosts().size(); ++h) {
     const std::uint64_t seed = seed_of(experiment_.seed, RandomUse::host, t.hosts()[h].name);
-    hosts_.push_back(std::make_unique<Host>(HostWire::Parts{t.hosts()[h], host_device(h), pool, *host_up_[h], events_},
-                                            seed, observer_));
+    hosts_.push_back(std::make_unique<Host>(
+        HostWire::Parts{t.hosts()[h], host_device(h), pool, *host_up_[h], events_, payload_ != nullptr}, seed,
+        observer_));
     Host& host = *hosts_.back();
     host.connect(*this);
     host.make_cq(kCqDepth);
     host_down_[h]->connect(host, 0);
     ends_.push_back(&host);
-    regions_.push_back(host.device().reg_virtual_mr({1}, 0, kRegionBytes, nic::Access::all));
+    regions_.push_back(payload_ ? payload_->register_with(h, host.device())
+                                : host.device().reg_virtual_mr({1}, 0, kRegionBytes, nic::Access::all));
   }
 }
 
@@ -242,7 +249,11 @@ void Simulation::post(TimeNs now, std::uint32_t index) {
   wr.opcode = nic::WrOpcode::write_imm;
   wr.immediate = index;
   wr.rkey = regions_[t.to].key;
-  wr.with({0, static_cast<std::uint32_t>(t.bytes), regions_[t.from].key});
+  if (payload_) {
+    payload_->fill(index);
+    wr.remote_address = payload_->written_to(index);
+  }
+  wr.with({payload_ ? payload_->sent_from(index) : 0, static_cast<std::uint32_t>(t.bytes), regions_[t.from].key});
   const auto posted = channels_[t.channel].sender->post_send(wr);
   assert(posted == nic::PostResult::ok);
   static_cast<void>(posted);
@@ -266,6 +277,7 @@ void Simulation::completed(TimeNs now, Host& /*host*/, const nic::Wc& wc) {
   const Transfer& t = experiment_.plan.transfers[index];
   if (received) {
     times_[index].received = now;
+    if (payload_) payload_->check(index);
     release(now, t.after_received);
   } else {
     times_[index].acked = now;
@@ -321,6 +333,9 @@ bool Simulation::run(const std::function<bool()>& stop) {
 }
 
 std::string Simulation::settle() {
+  if (payload_) {
+    if (std::string wrong = payload_->check_all(); !wrong.empty()) return wrong;
+  }
   std::uint64_t sent = 0, received = 0, held = 0, faults = 0, made = 0, ended = 0;
   for (const HostWire* host : ends_) {
     sent += host->counters().sent;

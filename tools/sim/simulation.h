@@ -17,6 +17,7 @@
 #include "tools/sim/host.h"
 #include "tools/sim/link.h"
 #include "tools/sim/observer.h"
+#include "tools/sim/payload.h"
 #include "tools/sim/sim_switch.h"
 
 namespace weft::sim {
@@ -82,6 +83,9 @@ class Simulation final : public CompletionSink, public DatagramSink {
     for (const auto& host : datagram_hosts_) sum += host->counters().sent;
     return sum;
   }
+  /// What transfers carry; nullptr where it is elided.
+  [[nodiscard]] PayloadMemory* payload() noexcept { return payload_.get(); }
+  [[nodiscard]] const PayloadMemory* payload() const noexcept { return payload_.get(); }
   /// Transfers that a queue pair gave up.
   [[nodiscard]] std::uint64_t failed() const noexcept { return failed_; }
   [[nodiscard]] Link* link_named(const std::string& name) noexcept;
@@ -131,7 +135,9 @@ class Simulation final : public CompletionSink, public DatagramSink {
   std::uint64_t datagrams_received_ = 0;
   std::vector<std::unique_ptr<SimSwitch>> switches_;
   std::vector<ChannelQps> channels_;
-  std::vector<nic::Mr> regions_;          ///< by host
+  std::vector<nic::Mr> regions_;  ///< by host
+  std::unique_ptr<PayloadSource> payload_source_;
+  std::unique_ptr<PayloadMemory> payload_;
   std::vector<std::uint32_t> waits_for_;  ///< by transfer
   std::vector<TransferTimes> times_;
   std::vector<std::uint32_t> by_start_;  ///< transfers that wait for nothing but their time

@@ -320,6 +320,7 @@ ordered_json report_of(const Simulation& s, const RunFacts& facts) {
   out["seed"] = s.experiment().seed;
   out["trace_hash"] = hex(s.observer().hash());
   out["summary"] = summary_of(s, facts);
+  if (s.payload() != nullptr) out["payload"] = {{"messages_compared", s.payload()->checked()}};
   out["drops_by_reason"] = drops_of(s);
   out["curves"] = curves_of(s);
   out["paths"] = paths_of(s);

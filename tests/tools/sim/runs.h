@@ -26,8 +26,10 @@ inline nlohmann::ordered_json run_text(const std::string& text, const std::vecto
   EXPECT_TRUE(experiment.has_value()) << diagnostics.to_string();
   if (!experiment) return {};
   // Never freed: static objects end after DPDK has.
-  static rte_mempool* const kPool = make_packet_pool(1u << 17).release();
-  Simulation simulation(*experiment, testing::all_stages(), kPool, diagnostics);
+  static rte_mempool* const kHeaders = make_packet_pool(1u << 17).release();
+  static rte_mempool* const kFrames = make_packet_pool(1u << 15, frame_room(4096)).release();
+  rte_mempool* pool = experiment->payload_values ? kFrames : kHeaders;
+  Simulation simulation(*experiment, testing::all_stages(), pool, diagnostics);
   EXPECT_TRUE(diagnostics.ok()) << diagnostics.to_string();
   RunFacts facts;
   facts.complete = simulation.run([] { return false; });
