@@ -5,6 +5,8 @@
 #include <array>
 
 #if defined(__x86_64__)
+#include <cpuid.h>
+
 #include "collectives/engine/arithmetic_avx2.h"
 #endif
 
@@ -58,9 +60,11 @@ const Arithmetic* arithmetic(DataType type, Op op, Overflow overflow) noexcept {
 #if defined(__x86_64__)
   static const bool v3 = [] {
     __builtin_cpu_init();
-    return __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("f16c") != 0 &&
-           __builtin_cpu_supports("bmi2") != 0 && __builtin_cpu_supports("fma") != 0 &&
-           __builtin_cpu_supports("lzcnt") != 0;
+    // Clang's __builtin_cpu_supports() does not know all of x86-64-v3 by name.
+    unsigned a = 0, b = 0, c = 0, d = 0, extended = 0;
+    const bool known = __get_cpuid(1, &a, &b, &c, &d) != 0 && __get_cpuid(0x80000001, &a, &b, &extended, &d) != 0;
+    return known && (c & bit_F16C) != 0 && (extended & bit_LZCNT) != 0 && __builtin_cpu_supports("avx2") != 0 &&
+           __builtin_cpu_supports("bmi2") != 0 && __builtin_cpu_supports("fma") != 0;
   }();
   if (v3) return avx2_arithmetic(type, op, overflow);
 #endif
