@@ -43,7 +43,9 @@ std::optional<std::string> check(const GroupConfig& g) {
   if (g.message_packets == 0 || g.message_packets > (nic::kMaxMessageBytes / g.mtu)) return "a message has a packet";
   if (g.window == 0) return "the window is one message at least";
   if (g.slots < 2 || g.slots > kMaxSlots) return "slots are 2 to " + std::to_string(kMaxSlots);
-  if (g.invocations < 2 || g.invocations > 1024) return "invocations are 2 to 1024";
+  if (g.invocations < 2 || g.invocations > kMaxInvocations) {
+    return "invocations are 2 to " + std::to_string(kMaxInvocations);
+  }
   if (g.rnr_timer > 31) return "the RNR timer's code is 0 to 31";
   for (const EndpointConfig& e : g.endpoints) {
     if (e.loss_recovery == nic::LossRecovery::ideal) return "loss recovery is gbn, nic_sr or irn";

@@ -20,6 +20,8 @@ namespace weft::inc {
 using EndpointIndex = std::uint8_t;
 /// 64 children and a parent.
 inline constexpr std::size_t kMaxEndpoints = 65;
+/// Most collectives of a group that may be under way at a time.
+inline constexpr std::uint32_t kMaxInvocations = 1024;
 /// Largest number of a rank and one more.
 inline constexpr std::uint32_t kMaxRanks = 1u << 16;
 

@@ -104,6 +104,11 @@ class LookupTable {
     return (p.invocation->streams[e].rx_messages + messages(*p.invocation, p.index)) & 0xffffff;
   }
 
+  /// Packets that the other end has sent of invocations that are forgotten.
+  [[nodiscard]] std::uint64_t rx_retired(EndpointIndex e) const noexcept {
+    return count_ > 0 ? live(0).streams[e].rx : ends_[e].rx;
+  }
+
   /// One past the last known position.
   [[nodiscard]] std::uint64_t known() const noexcept { return end_; }
   /// Forgets the invocations that end at this position or before.

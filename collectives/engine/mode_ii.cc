@@ -11,9 +11,11 @@ using wire::HeaderMask;
 using wire::Opcode;
 using wire::Syndrome;
 
+bool everyone_takes_part(const Invocation& i) noexcept {
+  return i.message.primitive == Primitive::allreduce || i.message.primitive == Primitive::barrier;
+}
 bool everyone_takes_part(const Place& place) noexcept {
-  const Primitive p = place.invocation->message.primitive;
-  return p == Primitive::allreduce || p == Primitive::barrier;
+  return everyone_takes_part(*place.invocation);
 }
 
 std::uint64_t rx_of(EndpointIndex e, const Place& place) noexcept {
@@ -24,6 +26,18 @@ std::uint64_t tx_of(EndpointIndex e, const Place& place) noexcept {
 }
 
 }  // namespace
+
+std::optional<std::string> check_mode_ii(const GroupConfig& group) {
+  if (auto error = check(group)) return error;
+  const std::uint64_t slots = 2 * std::uint64_t{group.window} * group.message_packets;
+  if (group.slots != slots) return "slots are twice the window in packets, " + std::to_string(slots);
+  // Every collective takes a position, and is known for a lap.
+  if (group.invocations < group.slots + 2 && group.invocations < kMaxInvocations) {
+    return "invocations are more than slots by 2, " + std::to_string(std::min(group.slots + 2, kMaxInvocations)) +
+           ": Barriers take no more than a slot each";
+  }
+  return std::nullopt;
+}
 
 ModeII::ModeII(const GroupConfig& group, SlotMemory memory)
     : group_(group), table_(group), slots_(group, std::move(memory)), progress_(group.endpoints.size()) {}
@@ -42,13 +56,15 @@ void ModeII::on_request(EndpointIndex from, const nic::Packet& p, bool marked, S
   switch (table_.request(from, p, place)) {
     case Refusal::none:
       break;
-    case Refusal::unknown_invocation:
     case Refusal::too_many:
+      ++counters_.refused;
+      return no_room(from, p.psn, sink);
+    case Refusal::unknown_invocation:
       ++counters_.refused;
       return;
     case Refusal::too_old:
       ++counters_.stale;
-      return;
+      return acknowledge_retired(from, p.psn, sink);
     case Refusal::bad_control:
       return fail(Failure::Reason::bad_control, from, place, sink);
     case Refusal::bad_shape:
@@ -79,6 +95,50 @@ bool ModeII::acknowledge_again(EndpointIndex from, wire::Psn psn, Sink& sink) {
   return true;
 }
 
+/// A rank begins another collective while the table is full of some that not everybody has heard the end of.
+void ModeII::no_room(EndpointIndex from, wire::Psn psn, Sink& sink) {
+  if (!group_.endpoints[from].rank || table_.rx_sequence(from, psn) != progress_[from].acknowledged) return;
+  ++counters_.rnr_naks;
+  nic::Packet p;
+  p.opcode = Opcode::RC_ACKNOWLEDGE;
+  p.psn = psn;
+  p.syndrome = Syndrome::rnr_nak(group_.rnr_timer).raw();
+  p.msn = progress_[from].messages & 0xffffff;
+  sink.send(from, p, false);
+}
+
+/// Another switch repeats what belongs to a collective that is over here: then all behind us have it, and our ACK was
+/// lost. It says no more than that: the other one finds by the PSN whose sender waits for it.
+void ModeII::acknowledge_retired(EndpointIndex from, wire::Psn psn, Sink& sink) {
+  const auto sequence = table_.rx_sequence(from, psn);
+  if (group_.endpoints[from].rank || !sequence || *sequence >= table_.rx_retired(from)) return;
+  nic::Packet p;
+  p.opcode = Opcode::RC_ACKNOWLEDGE;
+  p.psn = psn;
+  p.syndrome = Syndrome::ack().raw();
+  sink.send(from, p, false);
+}
+
+/// A lap behind, nobody asks for anything any more, but for those who have not been told that it arrived: they may take
+/// part in nothing that goes on meanwhile, as the sender of a Broadcast that others follow.
+void ModeII::retire(std::uint64_t position) noexcept {
+  if (position <= slots_.size()) return;
+  std::uint64_t over = position - slots_.size();
+  for (std::uint32_t n = 0; n < table_.live() && table_.live(n).end() <= over; ++n) {
+    if (!settled(table_.live(n))) over = table_.live(n).start;
+  }
+  table_.retire(over);
+}
+
+bool ModeII::settled(const Invocation& i) const noexcept {
+  for (EndpointIndex e = 0; e < endpoints(); ++e) {
+    // Switches are not told of results that everyone gets: they find the ranks' answers themselves.
+    const bool told = table_.role(e, i).sends && (group_.endpoints[e].rank || !everyone_takes_part(i));
+    if (told && progress_[e].acknowledged < i.streams[e].rx + i.packets) return false;
+  }
+  return true;
+}
+
 /// EPIC appendices C and D: what a go-back-N sender will send again need not be worked on. Of ranks alone: switches
 /// send in the order in which sums become full, and repeat only what they are asked for.
 bool ModeII::filtered(EndpointIndex from, std::uint64_t seq) noexcept {
@@ -104,6 +164,8 @@ void ModeII::on_contribution(EndpointIndex from, const nic::Packet& p, const Pla
   switch (slots_.contribute(position, from, p, offset_of(from, p), marked, how, table_.senders(*place.invocation))) {
     case Contribution::stale:
       ++counters_.stale;
+      // Of a Reduce: the slot would not be in use again if the root had not got what was in it.
+      if (!everyone_takes_part(place)) answer(from, place, Syndrome::ack(), std::nullopt, sink);
       return;
     case Contribution::different:
       return fail(Failure::Reason::bad_shape, from, place, sink);
@@ -124,8 +186,7 @@ void ModeII::on_contribution(EndpointIndex from, const nic::Packet& p, const Pla
     slot.result = true;
     replicate(place, slot, sink);
   }
-  // A lap behind, nobody asks for anything any more.
-  if (position + 1 > slots_.size()) table_.retire(position + 1 - slots_.size());
+  retire(position + 1);
 }
 
 /// To everyone who receives what this slot holds.
@@ -157,8 +218,10 @@ void ModeII::on_duplicate(EndpointIndex from, const Place& place, const Slot& sl
     return;
   }
   const EndpointIndex root = table_.root_endpoint(*place.invocation);
-  if (cached && progress_[root].delivered > tx_of(root, place)) {
-    return answer(from, place, Syndrome::ack(), std::nullopt, sink);  // the ACK was lost
+  if (progress_[root].delivered > tx_of(root, place)) {
+    // The ACK was lost, or the root's next one said something of a later collective, whose senders are others.
+    answer(from, place, Syndrome::ack(), std::nullopt, sink);
+    if (cached) return;
   }
   ++counters_.copies;
   forward(root, place, slot, true, sink);
@@ -210,7 +273,7 @@ void ModeII::on_broadcast(EndpointIndex from, const nic::Packet& p, const Place&
   }
   // Our ACK was lost. Those of the receivers say nothing new, and merging them would keep them back for ever.
   if (everyone_has) answer(from, place, Syndrome::ack(), std::nullopt, sink);
-  if (place.position() + 1 > slots_.size()) table_.retire(place.position() + 1 - slots_.size());
+  retire(place.position() + 1);
 }
 
 /// Module TranslateHeader: the packet of a slot as this endpoint's peer expects it.
@@ -320,10 +383,12 @@ void ModeII::merge(const Place& place, Sink& sink) {
   const Invocation& i = *place.invocation;
   const EndpointIndex root = table_.root_endpoint(i);
   std::uint64_t slowest = i.packets;
+  bool earlier = false;  // somebody still waits for what came before this collective
   for (EndpointIndex e = 0; e < endpoints(); ++e) {
     if (e == root) continue;
     const std::uint64_t begin = i.streams[e].tx, has = progress_[e].delivered;
     slowest = std::min(slowest, has > begin ? has - begin : 0);
+    earlier |= has < begin;
   }
   if (slowest > 0 && i.streams[root].rx + slowest > progress_[root].acknowledged) {
     ++counters_.answers;
@@ -331,6 +396,7 @@ void ModeII::merge(const Place& place, Sink& sink) {
   } else {
     ++counters_.merged;
   }
+  if (earlier) return;
   for (EndpointIndex e = 0; e < endpoints(); ++e) {
     Progress& p = progress_[e];
     if (!p.held || *p.held != i.streams[e].tx + slowest) continue;

@@ -20,6 +20,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "collectives/engine/group.h"
@@ -73,9 +74,12 @@ struct GroupCounters {
   friend bool operator==(const GroupCounters&, const GroupCounters&) = default;
 };
 
+/// What keeps Mode II from running a group, in words; nullopt: nothing.
+[[nodiscard]] std::optional<std::string> check_mode_ii(const GroupConfig& group);
+
 class ModeII {
  public:
-  /// @param group  checked, with 2 W M slots
+  /// @param group  checked by check_mode_ii()
   ModeII(const GroupConfig& group, SlotMemory memory);
 
   /// Takes a packet of the other end of an endpoint, whose ICRC is right.
@@ -119,6 +123,10 @@ class ModeII {
   void on_request(EndpointIndex from, const nic::Packet& p, bool marked, Sink& sink);
   [[nodiscard]] bool acknowledge_again(EndpointIndex from, wire::Psn psn, Sink& sink);
   void acknowledge_results(EndpointIndex to, Sink& sink);
+  void no_room(EndpointIndex from, wire::Psn psn, Sink& sink);
+  void acknowledge_retired(EndpointIndex from, wire::Psn psn, Sink& sink);
+  void retire(std::uint64_t position) noexcept;
+  [[nodiscard]] bool settled(const Invocation& i) const noexcept;
   void on_contribution(EndpointIndex from, const nic::Packet& p, const Place& place, bool marked, Sink& sink);
   void on_duplicate(EndpointIndex from, const Place& place, const Slot& slot, Sink& sink);
   void on_result(const nic::Packet& p, const Place& place, bool marked, Sink& sink);

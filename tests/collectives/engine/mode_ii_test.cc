@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "switch/base/rng.h"
 #include "tests/collectives/engine/network.h"
 
 namespace weft::inc {
@@ -67,6 +68,79 @@ TEST(ModeII, LossDuplicationAndOvertakingChangeNothingOfTheResult) {
       }
     }
   }
+}
+
+// Each rank gives its own address and key; what a rank receives has those of its endpoint.
+TEST(ModeII, WritesWithImmediateGoWhereEachRankWantsThem) {
+  for (const Faults& faults : {Faults{}, Faults{.loss = 0.02}, Faults{0.02, 0.02, 0.02, 0.1}}) {
+    for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+      Network n(group(), host(), kMixed, faults, seed, testing::Verb::write_imm);
+      ASSERT_EQ(n.run(), "done") << "seed " << seed << ": " << n.why();
+    }
+  }
+}
+
+// What hosts make of Reduces and Broadcasts (EPIC appendix A): the block of each rank on its own.
+TEST(ModeII, ReduceScatterAndAllGatherAreSequencesOfReducesAndBroadcasts) {
+  std::vector<Collective> program;
+  for (std::uint16_t r = 0; r < testing::kRanks; ++r) program.push_back({Primitive::reduce, r, 3});
+  for (std::uint16_t r = 0; r < testing::kRanks; ++r) program.push_back({Primitive::broadcast, r, 3});
+  for (const Faults& faults : {Faults{}, Faults{0.02, 0.02, 0.02, 0.1}}) {
+    for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+      Network n(group(), host(), program, faults, seed);
+      ASSERT_EQ(n.run(), "done") << "seed " << seed << ": " << n.why();
+    }
+  }
+}
+
+// A receiver that has lost the end of a Broadcast says nothing of the next one: a NAK of its neighbour, which has that
+// end, must not speak for both.
+TEST(ModeII, ANakWaitsForThoseWhoLackAnEarlierBroadcast) {
+  const std::vector<Collective> program{{Primitive::broadcast, 0, 3}, {Primitive::broadcast, 1, 3}};
+  for (std::uint64_t seed = 1200; seed <= 1300; ++seed) {
+    Network n(group(), host(), program, {.overtake = 0.02}, seed);
+    ASSERT_EQ(n.run(), "done") << "seed " << seed << ": " << n.why();
+  }
+}
+
+// Any sequence, with every option drawn: what a rank is told last may be lost while others have long gone on.
+TEST(ModeII, RandomSequencesEndRight) {
+  for (std::uint64_t seed = 1; seed <= 2000; ++seed) {
+    Rng draw(seed * 77 + 5);
+    const auto one_of = [&](std::uint64_t n) { return static_cast<std::uint32_t>(draw.below(n)); };
+    const std::uint32_t count = 2 + one_of(6);
+    const bool selective = one_of(3) == 0;
+    std::vector<Collective> program;
+    for (std::uint32_t i = 0; i < count; ++i) {
+      const auto k = static_cast<Primitive>(one_of(4));
+      const bool rooted = k == Primitive::reduce || k == Primitive::broadcast;
+      const auto root = static_cast<std::uint16_t>(rooted ? one_of(4) : 0);
+      program.push_back({k, root, k == Primitive::barrier ? 0 : 1 + one_of(6)});
+    }
+    GroupConfig g = group();
+    g.window = 1 + one_of(3);
+    g.slots = 2 * g.window;
+    g.invocations = one_of(2) != 0 ? 64 : g.slots + 2;
+    g.epsn_filter = one_of(2) != 0;
+    g.duplicates = one_of(4) != 0 ? Duplicates::cache : Duplicates::reforward;
+    g.reproducible = one_of(2) != 0;
+    const Faults faults{0.01 * one_of(3), 0.01 * one_of(3), 0.01 * one_of(3), 0.05};
+    const auto verb = one_of(2) != 0 ? testing::Verb::send : testing::Verb::write_imm;
+    Network n(g, host(selective ? nic::LossRecovery::nic_sr : nic::LossRecovery::gbn), program, faults, seed, verb);
+    ASSERT_EQ(n.run(), "done") << "seed " << seed << ": " << n.why();
+  }
+}
+
+TEST(ModeII, AGroupThatCannotBeRunIsRefused) {
+  GroupConfig g = group();
+  EXPECT_EQ(check_mode_ii(g), std::nullopt);
+  g.slots = 5;
+  EXPECT_EQ(check_mode_ii(g), "slots are twice the window in packets, 4");
+  g = group();
+  g.invocations = 5;
+  EXPECT_EQ(check_mode_ii(g), "invocations are more than slots by 2, 6: Barriers take no more than a slot each");
+  g.mtu = 1000;
+  EXPECT_EQ(check_mode_ii(g), "mtu is one of 256, 512, 1024, 2048, 4096");
 }
 
 TEST(ModeII, HostsThatKeepEarlyPacketsWorkToo) {

@@ -36,31 +36,41 @@ struct Collective {
   std::uint32_t packets = 1;  ///< of data
 };
 
+/// How ranks send the messages of data; control messages are SENDs.
+enum class Verb : std::uint8_t { send, write_imm };
+
 /// A rank: an RC queue pair, and what an application does with it: one collective after the other, each begun when it
 /// has all that the earlier ones bring it, with W messages under way.
 class Rank {
  public:
-  Rank(std::uint16_t rank, const GroupConfig& group, const nic::QpConfig& config, std::vector<Collective> program)
+  Rank(std::uint16_t rank, const GroupConfig& group, const nic::QpConfig& config, std::vector<Collective> program,
+       Verb verb)
       : rank_(rank),
+        verb_(verb),
         window_(group.window),
         program_(std::move(program)),
-        memory_(std::size_t{1} << 16),
-        mr_(table_.add(nic::Pd{1}, memory_.data(), memory_.size(), nic::Access::all, 0)),
+        memory_(kMemory),
+        mr_(table_.add(nic::Pd{1}, memory_.data(), memory_.size(), nic::Access::all, region(rank))),
         requester_(config, nic::Pd{1}, table_, wire::Qpn(17)),
         responder_(config, nic::Pd{1}, table_, wire::Qpn(18)) {
     requester_.connect(group.endpoints[rank % 2].first_rx);
     responder_.connect(group.endpoints[rank % 2].first_tx);
-    std::uint32_t at = kReceive;
     for (std::size_t k = 0; k < program_.size(); ++k) {
       if (!receives(k)) continue;
-      for (std::uint32_t i = 0; i <= messages(k); ++i, at += kMtu) {
+      for (std::uint32_t i = 0; i <= messages(k); ++i) {
         nic::RecvWr wr;
         wr.wr_id = k;
-        wr.with({at, kMtu, mr_.key});
+        wr.with({region(rank_) + place(k, i), kMtu, mr_.key});
         EXPECT_EQ(responder_.post(wr, receive_cq_), nic::PostResult::ok);
       }
     }
   }
+
+  /// The addresses that a rank's memory has; each rank has others.
+  [[nodiscard]] static std::uint64_t region(std::uint16_t rank) { return 0x5000'0000 + 0x100'0000ull * rank; }
+  /// Where in it results are: what an endpoint of a group says of its rank.
+  [[nodiscard]] static std::uint64_t results(std::uint16_t rank) { return region(rank) + kReceive; }
+  [[nodiscard]] std::uint32_t key() const { return mr_.key; }
 
   [[nodiscard]] bool sends(std::size_t k) const {
     const Collective& c = program_[k];
@@ -118,11 +128,20 @@ class Rank {
   bool late = false;  ///< does not begin yet
 
  private:
-  static constexpr std::uint32_t kReceive = 1u << 15;
+  static constexpr std::uint32_t kReceive = 1u << 15, kMemory = 1u << 16;
+
+  // Where message `i` of a collective is received, counted from the region's begin: the same at all ranks.
+  [[nodiscard]] std::uint64_t place(std::size_t k, std::uint32_t i) const {
+    std::uint64_t before = i;
+    for (std::size_t earlier = 0; earlier < k; ++earlier) before += messages(earlier) + 1;
+    EXPECT_LE(kReceive + (before + 1) * kMtu, kMemory);
+    return kReceive + before * kMtu;
+  }
 
   void post() {
     nic::SendWr wr;
     const std::uint32_t at = (sent_++ % 64) * kMtu;
+    const std::uint64_t address = region(rank_) + at;
     if (posted_ == 0) {
       const ControlMessage m = message(program_[current_].primitive, static_cast<std::uint16_t>(current_),
                                        std::uint64_t{messages(current_)} * kMtu, program_[current_].root);
@@ -130,13 +149,20 @@ class Rank {
       std::copy(payload.begin(), payload.end(), memory_.begin() + at);
       wr.opcode = nic::WrOpcode::send_imm;
       wr.immediate = control_immediate(m);
-      wr.with({at, kControlPayloadBytes, mr_.key});
+      wr.with({address, kControlPayloadBytes, mr_.key});
     } else {
       for (std::uint32_t i = 0; i < kMtu / 4; ++i) {
         const std::uint32_t v = value(rank_, current_, (posted_ - 1) * (kMtu / 4) + i);
         std::memcpy(memory_.data() + at + 4 * i, &v, 4);
       }
-      wr.with({at, kMtu, mr_.key});
+      wr.with({address, kMtu, mr_.key});
+      if (verb_ == Verb::write_imm) {
+        wr.opcode = nic::WrOpcode::write_imm;
+        wr.immediate = posted_;
+        // The switch stands for the rank itself: it is told where in the rank's own results this will be.
+        wr.remote_address = region(rank_) + place(current_, posted_);
+        wr.rkey = mr_.key;
+      }
     }
     ASSERT_EQ(requester_.post(wr, send_cq_), nic::PostResult::ok);
     ++posted_;
@@ -154,21 +180,24 @@ class Rank {
     if (!note(wc)) return;
     // What belongs to a later collective may come while this rank still sends in an earlier one.
     const auto k = static_cast<std::size_t>(wc.wr_id);
-    EXPECT_EQ(wc.with_immediate, received_[k] == 0) << "rank " << rank_;
+    EXPECT_EQ(wc.with_immediate, received_[k] == 0 || verb_ == Verb::write_imm) << "rank " << rank_;
     if (received_[k] > 0) {
       EXPECT_EQ(wc.byte_length, kMtu);
+      if (verb_ == Verb::write_imm) {
+        EXPECT_EQ(wc.immediate, received_[k]);
+      }
       for (std::uint32_t i = 0; i < kMtu / 4; ++i) {
         std::uint32_t v = 0;
-        std::memcpy(&v, memory_.data() + kReceive + place_ * kMtu + 4 * i, 4);
+        std::memcpy(&v, memory_.data() + place(k, received_[k]) + 4 * i, 4);
         const std::size_t element = (received_[k] - 1) * (kMtu / 4) + i;
         ASSERT_EQ(v, expected(k, element)) << "rank " << rank_ << ", collective " << k << ", " << element;
       }
     }
     ++received_[k];
-    ++place_;
   }
 
   std::uint16_t rank_;
+  Verb verb_;
   std::uint32_t window_;
   std::vector<Collective> program_;
   std::vector<std::uint8_t> memory_;
@@ -179,7 +208,7 @@ class Rank {
   nic::Responder responder_;
   std::size_t current_ = 0;
   std::vector<std::uint32_t> received_ = std::vector<std::uint32_t>(program_.size());  ///< messages, by collective
-  std::uint32_t posted_ = 0, outstanding_ = 0, sent_ = 0, place_ = 0;
+  std::uint32_t posted_ = 0, outstanding_ = 0, sent_ = 0;
   bool failed_ = false;
   std::string why_;
 };
@@ -187,9 +216,12 @@ class Rank {
 class Network {
  public:
   Network(GroupConfig leaf_group, nic::QpConfig config, const std::vector<Collective>& program, Faults faults,
-          std::uint64_t seed)
-      : config_(config), faults_(faults), rng_(seed) {
+          std::uint64_t seed, Verb verb = Verb::send)
+      : config_(config), verb_(verb), faults_(faults), rng_(seed) {
     for (EndpointConfig& e : leaf_group.endpoints) e.loss_recovery = config.loss_recovery;
+    for (std::uint16_t r = 0; r < kRanks; ++r) {
+      ranks_.push_back(std::make_unique<Rank>(r, leaf_group, config, program, verb));
+    }
     GroupConfig root = leaf_group;
     root.parent.reset();
     root.endpoints.assign(kLeaves, leaf_group.endpoints[2]);
@@ -199,15 +231,17 @@ class Network {
       GroupConfig g = leaf_group;
       g.endpoints[0].rank = 2 * l;
       g.endpoints[1].rank = 2 * l + 1;
+      for (std::uint16_t e = 0; e < 2; ++e) {
+        const auto r = static_cast<std::uint16_t>(2 * l + e);
+        g.endpoints[e].address = Rank::results(r);
+        g.endpoints[e].rkey = ranks_[r]->key();
+      }
       g.way = l == 0 ? std::vector<EndpointIndex>{0, 1, 2, 2} : std::vector<EndpointIndex>{2, 2, 0, 1};
-      EXPECT_EQ(check(g), std::nullopt);
+      EXPECT_EQ(check_mode_ii(g), std::nullopt);
       switches_.emplace_back(g, SlotMemory(Slots::memory_bytes(g)));
     }
-    EXPECT_EQ(check(root), std::nullopt);
+    EXPECT_EQ(check_mode_ii(root), std::nullopt);
     switches_.emplace_back(root, SlotMemory(Slots::memory_bytes(root)));
-    for (std::uint16_t r = 0; r < kRanks; ++r) {
-      ranks_.push_back(std::make_unique<Rank>(r, leaf_group, config, program));
-    }
   }
 
   /// Until all ranks are done, one of them has failed, or nothing will happen any more. Returns how it ended.
@@ -229,7 +263,7 @@ class Network {
 
   /// One rank runs something else than the others.
   void set_program(std::uint16_t r, const GroupConfig& leaf_group, std::vector<Collective> program) {
-    ranks_[r] = std::make_unique<Rank>(r, leaf_group, config_, std::move(program));
+    ranks_[r] = std::make_unique<Rank>(r, leaf_group, config_, std::move(program), verb_);
   }
   /// Why ranks have failed.
   [[nodiscard]] std::string why() const {
@@ -342,6 +376,7 @@ class Network {
   bool chance(double p) { return p > 0 && static_cast<double>(rng_.below(1u << 20)) < p * (1u << 20); }
 
   nic::QpConfig config_;
+  Verb verb_;
   Faults faults_;
   Rng rng_;
   std::vector<ModeII> switches_;
