@@ -120,7 +120,7 @@ Refusal LookupTable::open(EndpointIndex from, const ControlMessage& m, Place& ou
       s.tx_messages += all;
     }
   }
-  end_ += i.packets;
+  end_ = i.end();
   ++next_sequence_;
   out = {&i, 0};
   return Refusal::none;
@@ -154,11 +154,9 @@ std::optional<Place> LookupTable::at(std::uint64_t position) {
   return std::nullopt;
 }
 
-void LookupTable::retire(std::uint64_t position) noexcept {
-  while (count_ > 0 && live(0).end() <= position) {
-    head_ = (head_ + 1) % static_cast<std::uint32_t>(ring_.size());
-    --count_;
-  }
+void LookupTable::forget_oldest() noexcept {
+  head_ = (head_ + 1) % static_cast<std::uint32_t>(ring_.size());
+  --count_;
 }
 
 bool operator==(const LookupTable& a, const LookupTable& b) noexcept {

@@ -48,7 +48,10 @@ struct Invocation {
   EndpointSet announced;            ///< endpoints whose control message has come
   std::vector<StreamBase> streams;  ///< by endpoint, before the control message
 
-  [[nodiscard]] std::uint64_t end() const noexcept { return start + packets; }
+  /// One past its last position. A Broadcast is forwarded and not added: it takes no slots, and so no positions.
+  [[nodiscard]] std::uint64_t end() const noexcept {
+    return start + (message.primitive == Primitive::broadcast ? 0 : packets);
+  }
   friend bool operator==(const Invocation&, const Invocation&) = default;
 };
 
@@ -111,8 +114,8 @@ class LookupTable {
 
   /// One past the last known position.
   [[nodiscard]] std::uint64_t known() const noexcept { return end_; }
-  /// Forgets the invocations that end at this position or before.
-  void retire(std::uint64_t position) noexcept;
+  /// Forgets the oldest invocation.
+  void forget_oldest() noexcept;
   /// Oldest first.
   [[nodiscard]] std::uint32_t live() const noexcept { return count_; }
   [[nodiscard]] Invocation& live(std::uint32_t i) noexcept { return ring_[(head_ + i) % ring_.size()]; }

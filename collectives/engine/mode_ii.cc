@@ -11,6 +11,10 @@ using wire::HeaderMask;
 using wire::Opcode;
 using wire::Syndrome;
 
+/// A table with less room is soon full of collectives whose senders wait for a lost ACK, and switches are not told to
+/// wait.
+constexpr std::uint32_t kLeastInvocations = 64;
+
 bool everyone_takes_part(const Invocation& i) noexcept {
   return i.message.primitive == Primitive::allreduce || i.message.primitive == Primitive::barrier;
 }
@@ -31,11 +35,9 @@ std::optional<std::string> check_mode_ii(const GroupConfig& group) {
   if (auto error = check(group)) return error;
   const std::uint64_t slots = 2 * std::uint64_t{group.window} * group.message_packets;
   if (group.slots != slots) return "slots are twice the window in packets, " + std::to_string(slots);
-  // Every collective takes a position, and is known for a lap.
-  if (group.invocations < group.slots + 2 && group.invocations < kMaxInvocations) {
-    return "invocations are more than slots by 2, " + std::to_string(std::min(group.slots + 2, kMaxInvocations)) +
-           ": Barriers take no more than a slot each";
-  }
+  // Barriers take no more than a slot each and are known for a lap; others until their senders have been told.
+  const std::uint32_t least = std::min(std::max(group.slots + 2, kLeastInvocations), kMaxInvocations);
+  if (group.invocations < least) return "invocations are " + std::to_string(least) + " at least";
   return std::nullopt;
 }
 
@@ -53,7 +55,12 @@ void ModeII::on_packet(EndpointIndex from, const nic::Packet& p, bool marked, Si
 
 void ModeII::on_request(EndpointIndex from, const nic::Packet& p, bool marked, Sink& sink) {
   Place place;
-  switch (table_.request(from, p, place)) {
+  Refusal refusal = table_.request(from, p, place);
+  if (refusal == Refusal::too_many) {
+    retire(0);
+    refusal = table_.request(from, p, place);
+  }
+  switch (refusal) {
     case Refusal::none:
       break;
     case Refusal::too_many:
@@ -119,15 +126,21 @@ void ModeII::acknowledge_retired(EndpointIndex from, wire::Psn psn, Sink& sink) 
   sink.send(from, p, false);
 }
 
-/// A lap behind, nobody asks for anything any more, but for those who have not been told that it arrived: they may take
-/// part in nothing that goes on meanwhile, as the sender of a Broadcast that others follow.
-void ModeII::retire(std::uint64_t position) noexcept {
-  if (position <= slots_.size()) return;
-  std::uint64_t over = position - slots_.size();
-  for (std::uint32_t n = 0; n < table_.live() && table_.live(n).end() <= over; ++n) {
-    if (!settled(table_.live(n))) over = table_.live(n).start;
+/// Forgets what nobody will ask for again. `furthest`: one past a position whose sum is complete.
+void ModeII::retire(std::uint64_t furthest) noexcept {
+  while (table_.live() > 0 && over(table_.live(0), furthest)) table_.forget_oldest();
+}
+
+/// Senders have been told that all has arrived; of what everyone gets, receivers behind other switches have it, too.
+/// They have said so by an answer to something later, or are a lap behind: nobody could be there before.
+bool ModeII::over(const Invocation& i, std::uint64_t furthest) const noexcept {
+  if (!settled(i)) return false;
+  if (!everyone_takes_part(i) || i.end() + slots_.size() <= furthest) return true;
+  for (EndpointIndex e = 0; e < endpoints(); ++e) {
+    const bool switch_below = e != group_.parent && !group_.endpoints[e].rank;
+    if (switch_below && progress_[e].delivered < i.streams[e].tx + i.packets) return false;
   }
-  table_.retire(over);
+  return true;
 }
 
 bool ModeII::settled(const Invocation& i) const noexcept {
@@ -273,7 +286,7 @@ void ModeII::on_broadcast(EndpointIndex from, const nic::Packet& p, const Place&
   }
   // Our ACK was lost. Those of the receivers say nothing new, and merging them would keep them back for ever.
   if (everyone_has) answer(from, place, Syndrome::ack(), std::nullopt, sink);
-  retire(place.position() + 1);
+  retire(0);
 }
 
 /// Module TranslateHeader: the packet of a slot as this endpoint's peer expects it.

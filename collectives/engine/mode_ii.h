@@ -125,7 +125,8 @@ class ModeII {
   void acknowledge_results(EndpointIndex to, Sink& sink);
   void no_room(EndpointIndex from, wire::Psn psn, Sink& sink);
   void acknowledge_retired(EndpointIndex from, wire::Psn psn, Sink& sink);
-  void retire(std::uint64_t position) noexcept;
+  void retire(std::uint64_t furthest) noexcept;
+  [[nodiscard]] bool over(const Invocation& i, std::uint64_t furthest) const noexcept;
   [[nodiscard]] bool settled(const Invocation& i) const noexcept;
   void on_contribution(EndpointIndex from, const nic::Packet& p, const Place& place, bool marked, Sink& sink);
   void on_duplicate(EndpointIndex from, const Place& place, const Slot& slot, Sink& sink);

@@ -219,7 +219,7 @@ TEST(LookupTable, AsManyMayBeUnderWayAsTheGroupHasRoomFor) {
   ASSERT_EQ(r.announce(0, testing::message(Primitive::barrier, 0, 0)), Refusal::none);
   ASSERT_EQ(r.announce(0, testing::message(Primitive::barrier, 1, 0)), Refusal::none);
   ASSERT_EQ(r.announce(0, testing::message(Primitive::barrier, 2, 0)), Refusal::too_many);
-  r.table.retire(1);
+  r.table.forget_oldest();
   EXPECT_EQ(r.table.live(), 1u);
   r.next[0] = r.next[0] - 1;
   ASSERT_EQ(r.announce(0, testing::message(Primitive::barrier, 2, 0)), Refusal::none);
@@ -266,7 +266,7 @@ TEST(LookupTable, TheHashSeesEveryStep) {
   ASSERT_EQ(b.announce(0, testing::message(Primitive::allreduce, 0, kTwoPackets)), Refusal::none);
   EXPECT_EQ(hash(a), hash(b));
   EXPECT_TRUE(a.table == b.table);
-  a.table.retire(3);
+  a.table.forget_oldest();
   EXPECT_NE(hash(a), hash(b));
 }
 
