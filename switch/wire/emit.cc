@@ -2,6 +2,7 @@
 // Copyright The weft authors
 #include "switch/wire/emit.h"
 
+#include <algorithm>
 #include <cassert>
 #include <cstring>
 
@@ -133,6 +134,23 @@ std::size_t write_ack(std::span<std::uint8_t> out, const RoceAddressing& to, Qpn
   Bth& bth = write_headers(out.data(), to, kOpcode, dest_qp, psn);
   header_at<Aeth>(reinterpret_cast<std::uint8_t*>(&bth) + sizeof bth) = {syndrome.raw(), be24(msn)};
   return finish(out.data(), to, kOpcode);
+}
+
+std::size_t write_arp(std::span<std::uint8_t> out, MacAddress source, MacAddress destination, std::uint16_t operation,
+                      const IpAddress& sender, MacAddress target_mac, const IpAddress& target) noexcept {
+  if (out.size() < kMinFrameBytes) return 0;
+  std::fill_n(out.begin(), kMinFrameBytes, std::uint8_t{0});
+  header_at<EthernetHeader>(out.data()) = {destination, source, be16(EtherType::arp)};
+  header_at<ArpHeader>(out.data() + sizeof(EthernetHeader)) = {be16(ArpHeader::kEthernet),
+                                                               be16(EtherType::ipv4),
+                                                               sizeof(MacAddress),
+                                                               sizeof(be32),
+                                                               be16(operation),
+                                                               source,
+                                                               be32(sender.v4_value()),
+                                                               target_mac,
+                                                               be32(target.v4_value())};
+  return kMinFrameBytes;
 }
 
 std::size_t write_pause(std::span<std::uint8_t> out, MacAddress source, std::uint16_t quanta) noexcept {

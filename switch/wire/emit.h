@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The weft authors
 //
-// Writes the small packets that the data path makes itself into a caller's buffer: CNP, ACK, NAK, PAUSE and PFC. No
+// Writes the small packets that the data path makes itself into a caller's buffer: CNP, ACK, NAK, ARP, PAUSE, PFC. No
 // allocation; every frame comes out complete, with checksum and ICRC.
 #pragma once
 
@@ -48,6 +48,12 @@ std::size_t write_cnp(std::span<std::uint8_t> out, const RoceAddressing& to, Qpn
 /// Acknowledge packet with any syndrome: ACK, RNR NAK or NAK. Returns the bytes written, 0 if `out` is too small.
 std::size_t write_ack(std::span<std::uint8_t> out, const RoceAddressing& to, Qpn dest_qp, Psn psn, Syndrome syndrome,
                       std::uint32_t msn) noexcept;
+
+/// ARP, 60 bytes. `target_mac` is zero in requests (RFC 826). Returns the bytes written, 0 if `out` is too small.
+/// @param source       also the sender's hardware address in the message
+/// @param destination  of the frame
+std::size_t write_arp(std::span<std::uint8_t> out, MacAddress source, MacAddress destination, std::uint16_t operation,
+                      const IpAddress& sender, MacAddress target_mac, const IpAddress& target) noexcept;
 
 /// 802.3x PAUSE, 60 bytes. Returns the bytes written, 0 if `out` is too small.
 std::size_t write_pause(std::span<std::uint8_t> out, MacAddress source, std::uint16_t quanta) noexcept;

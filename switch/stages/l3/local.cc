@@ -8,6 +8,7 @@
 #include "switch/stages/l3/messages.h"
 #include "switch/stages/l3/resolver.h"
 #include "switch/wire/checksum.h"
+#include "switch/wire/emit.h"
 #include "switch/wire/parse.h"
 
 namespace weft::stages {
@@ -140,7 +141,7 @@ void L3Local::read_arp(Context& context, const rte_mbuf* m) noexcept {
   if (!is_request || !for_us) return;
   std::uint8_t frame[kMaxMessageBytes];
   const std::size_t bytes =
-      write_arp(frame, {own_mac, arp.sender_mac}, wire::ArpOperation::reply, target, arp.sender_mac, sender);
+      wire::write_arp(frame, own_mac, arp.sender_mac, wire::ArpOperation::reply, target, arp.sender_mac, sender);
   if (send_message(context, counters_, {frame, bytes}, port)) counters_.add(L3Counter::arp_requests_answered);
 }
 

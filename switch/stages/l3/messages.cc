@@ -2,7 +2,6 @@
 // Copyright The weft authors
 #include "switch/stages/l3/messages.h"
 
-#include <algorithm>
 #include <cassert>
 
 #include "switch/wire/checksum.h"
@@ -55,23 +54,6 @@ std::size_t write_neighbour(std::span<std::uint8_t> out, const LinkAddresses& li
 }
 
 }  // namespace
-
-std::size_t write_arp(std::span<std::uint8_t> out, const LinkAddresses& link, std::uint16_t operation,
-                      const IpAddress& sender, const MacAddress& target_mac, const IpAddress& target) noexcept {
-  assert(out.size() >= kMaxMessageBytes);
-  std::fill_n(out.begin(), wire::kMinFrameBytes, std::uint8_t{0});
-  write_ethernet(out.data(), link, wire::EtherType::arp);
-  header_at<wire::ArpHeader>(out.data() + kL3) = {be16(wire::ArpHeader::kEthernet),
-                                                  be16(wire::EtherType::ipv4),
-                                                  sizeof(MacAddress),
-                                                  sizeof(be32),
-                                                  be16(operation),
-                                                  link.source,
-                                                  be32(sender.v4_value()),
-                                                  target_mac,
-                                                  be32(target.v4_value())};
-  return wire::kMinFrameBytes;
-}
 
 std::size_t write_neighbour_solicitation(std::span<std::uint8_t> out, const LinkAddresses& link,
                                          const IpAddress& source, const IpAddress& destination,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The weft authors
 //
-// Writes the messages that a router sends on its own account: ARP, neighbour discovery, and ICMP errors.
+// Writes the messages that a router sends on its own account: neighbour discovery and ICMP errors. ARP: wire/emit.h.
 #pragma once
 
 #include <cstddef>
@@ -22,13 +22,8 @@ struct LinkAddresses {
 inline constexpr std::size_t kMaxMessageBytes = sizeof(wire::EthernetHeader) + sizeof(wire::Ipv6Header) +
                                                 sizeof(wire::NeighbourMessage) + sizeof(wire::NdLinkLayerOption);
 
-/// ARP, padded to 60 bytes. `target_mac` is zero in requests (RFC 826). Returns the bytes written.
-/// @param out  at least kMaxMessageBytes
-std::size_t write_arp(std::span<std::uint8_t> out, const LinkAddresses& link, std::uint16_t operation,
-                      const wire::IpAddress& sender, const wire::MacAddress& target_mac,
-                      const wire::IpAddress& target) noexcept;
-
 /// Neighbour solicitation with the source link-layer address (RFC 4861 4.3). Returns the bytes written.
+/// @param out  at least kMaxMessageBytes
 std::size_t write_neighbour_solicitation(std::span<std::uint8_t> out, const LinkAddresses& link,
                                          const wire::IpAddress& source, const wire::IpAddress& destination,
                                          const wire::IpAddress& target) noexcept;

@@ -8,6 +8,7 @@
 
 #include "switch/stages/l3/drops.h"
 #include "switch/stages/l3/messages.h"
+#include "switch/wire/emit.h"
 #include "switch/wire/parse.h"
 
 namespace weft::stages {
@@ -104,7 +105,7 @@ void L3Resolver::ask_v4(Context& context, const Record& record, NeighbourWord wo
   const MacAddress to = word.usable() ? word.mac() : MacAddress::from_u64(0xffffffffffff);
   std::uint8_t frame[kMaxMessageBytes];
   const std::size_t bytes =
-      write_arp(frame, {interfaces_[port].mac, to}, wire::ArpOperation::request, sender, MacAddress{}, target);
+      wire::write_arp(frame, interfaces_[port].mac, to, wire::ArpOperation::request, sender, MacAddress{}, target);
   if (send_message(context, counters_, {frame, bytes}, port)) counters_.add(L3Counter::arp_requests_sent);
 }
 

@@ -101,6 +101,18 @@ TEST(Emit, ReplyKeepsAServiceTag) {
   EXPECT_EQ(header_at<EthernetHeader>(out.data()).ethertype.value(), EtherType::service_vlan);
 }
 
+TEST(Emit, ArpEqualsTheBuilders) {
+  const auto router = MacAddress::from_u64(0x020000000100), host = MacAddress::from_u64(0x02aa00000001);
+  const auto all = MacAddress::from_u64(0xffffffffffff);
+  const auto ours = IpAddress::v4(0x0a000101), theirs = IpAddress::v4(0x0a000102);
+  std::vector<std::uint8_t> out(kMinFrameBytes, 0xee);
+  EXPECT_EQ(write_arp(out, router, all, ArpOperation::request, ours, {}, theirs), kMinFrameBytes);
+  EXPECT_EQ(out, FrameBuilder().eth(router, all).arp(1, router, ours, {}, theirs).pad_to_minimum().build());
+  EXPECT_EQ(write_arp(out, router, host, ArpOperation::reply, ours, host, theirs), kMinFrameBytes);
+  EXPECT_EQ(out, FrameBuilder().eth(router, host).arp(2, router, ours, host, theirs).pad_to_minimum().build());
+  EXPECT_EQ(write_arp(std::span(out).first(59), router, host, 2, ours, host, theirs), 0u);
+}
+
 TEST(Emit, PauseAndPfcEqualTheBuilders) {
   const auto source = MacAddress::from_u64(0x020000000001);
   std::vector<std::uint8_t> out(kMinFrameBytes, 0xaa);

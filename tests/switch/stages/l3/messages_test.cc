@@ -17,7 +17,6 @@ using wire::MacAddress;
 
 const MacAddress kRouter = MacAddress::from_u64(0x020000000100);
 const MacAddress kHost = MacAddress::from_u64(0x02aa00000001);
-const MacAddress kBroadcast = MacAddress::from_u64(0xffffffffffff);
 
 IpAddress ip(const char* text) {
   return *IpAddress::parse(text);
@@ -39,18 +38,6 @@ class L3Messages : public testing::Test {
   std::string written(std::size_t bytes) const { return hex({buffer_.data(), bytes}); }
   std::vector<std::uint8_t> buffer_ = std::vector<std::uint8_t>(256, 0xee);
 };
-
-TEST_F(L3Messages, AnArpRequestIsABroadcastOfSixtyBytes) {
-  EXPECT_EQ(written(write_arp(buffer_, {kRouter, kBroadcast}, 1, ip("10.0.1.1"), {}, ip("10.0.1.2"))),
-            "ffffffffffff020000000100080600010800060400010200000001000a0001010000000000000a000102000000000000"
-            "000000000000000000000000");
-}
-
-TEST_F(L3Messages, AnArpReplyNamesBothEnds) {
-  EXPECT_EQ(written(write_arp(buffer_, {kRouter, kHost}, 2, ip("10.0.1.1"), kHost, ip("10.0.1.2"))),
-            "02aa00000001020000000100080600010800060400020200000001000a00010102aa000000010a000102000000000000"
-            "000000000000000000000000");
-}
 
 TEST_F(L3Messages, ANeighbourSolicitationCarriesTheSourceLinkLayerAddress) {
   const LinkAddresses link{kRouter, MacAddress::from_u64(0x3333ff000002)};
