@@ -14,6 +14,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "collectives/stage/stages.h"
 #include "switch/api/service.h"
 #include "switch/config/config.h"
 #include "switch/observe/counters_file.h"
@@ -201,6 +202,7 @@ int main_checked(int argc, char** argv) {
 
   pipeline::Registry registry;
   stages::register_all(registry);
+  inc::register_stages(registry);
   if (options.print_schema) {
     std::cout << config::config_json_schema(registry).dump(2) << '\n';
     return 0;

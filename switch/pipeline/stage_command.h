@@ -45,6 +45,8 @@ struct StageCommand {
   /// Does it, on a thread of the control service, for one switch. Gives rows (JSON objects with equal keys, possibly
   /// none), or a sentence in `error`. Commands of one process may run at the same time.
   std::function<nlohmann::ordered_json(StageAccess& stage, const config::Value& arguments, std::string& error)> run;
+  /// The argument that a word without `=` gives; empty: none.
+  std::string word{};
 };
 
 }  // namespace weft::pipeline

@@ -42,7 +42,9 @@ std::vector<std::string> verbs_of(const StageType& type) {
 // What the words say, checked and with defaults; or what is wrong with them.
 config::Value read_arguments(const StageCommand& command, const std::vector<std::string>& words, std::string& error) {
   config::DocumentNode document(config::DocumentNode::Kind::map);
-  for (const std::string& word : words) {
+  for (const std::string& given : words) {
+    const bool bare = !command.word.empty() && given.find('=') == std::string::npos;
+    const std::string word = bare ? command.word + "=" + given : given;
     if (error = pipeline::apply_word(document, word, command.arguments); !error.empty()) return {};
   }
   config::Diagnostics diagnostics;

@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "collectives/stage/stages.h"
 #include "switch/config/config.h"
 #include "switch/stages/stages.h"
 #include "tests/conf/conf_files.h"
@@ -20,6 +21,7 @@ TEST(Conf, HasFiles) {
 TEST(Conf, EveryFileLoadsWithTheStagesOfTheProgramAndWithoutNotes) {
   pipeline::Registry registry;
   stages::register_all(registry);
+  inc::register_stages(registry);
   for (const auto& path : testing::conf_files()) {
     config::Diagnostics diagnostics;
     const auto config = load_config_file(path, registry, diagnostics);
@@ -37,6 +39,7 @@ TEST(Conf, EveryFileNamesTheSchemaForEditors) {
 TEST(Conf, SchemaIsTheOneThatTheProgramGenerates) {
   pipeline::Registry registry;
   stages::register_all(registry);
+  inc::register_stages(registry);
   const std::string generated = config_json_schema(registry).dump(2) + "\n";
   EXPECT_TRUE(generated == testing::read_file(testing::conf_directory() / "schema.json"))
       << "conf/schema.json is out of date: weft-switch --print-schema > conf/schema.json";

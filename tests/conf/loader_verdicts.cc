@@ -7,6 +7,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "collectives/stage/stages.h"
 #include "switch/config/config.h"
 #include "switch/config/yaml_reader.h"
 #include "switch/stages/stages.h"
@@ -19,6 +20,7 @@ int main(int argc, char** argv) {
   if (argc != 3) return 1;
   weft::pipeline::Registry registry;
   weft::stages::register_all(registry);
+  weft::inc::register_stages(registry);
   const auto print = [&](const std::string& name, const std::string& text, bool structural) {
     Diagnostics diagnostics;
     const bool accepted = weft::config::load_config(text, "f", registry, diagnostics).has_value();

@@ -8,6 +8,7 @@
 #include <iostream>
 #include <map>
 
+#include "collectives/stage/stages.h"
 #include "switch/config/config.h"
 #include "switch/config/yaml_reader.h"
 #include "switch/stages/stages.h"
@@ -36,6 +37,7 @@ std::vector<config::DocumentNode> documents() {
 TEST(Mutations, DocumentsAreValidBeforeTheyAreMutated) {
   pipeline::Registry registry;
   stages::register_all(registry);
+  inc::register_stages(registry);
   for (auto& document : documents()) {
     config::Diagnostics diagnostics;
     const std::string text = testing::write_yaml(document);
@@ -47,6 +49,7 @@ TEST(Mutations, DocumentsAreValidBeforeTheyAreMutated) {
 TEST(Mutations, AThousandInvalidFilesAreRefusedForTheReasonThatMakesThemInvalid) {
   pipeline::Registry registry;
   stages::register_all(registry);
+  inc::register_stages(registry);
   const std::uint64_t used_seed = seed();
   std::cout << "WEFT_SEED=" << used_seed << "\n";
   testing::Mutator mutator(documents(), registry, used_seed);

@@ -31,7 +31,7 @@ LAYERS = {
     "switch/observe": ("switch/base", "switch/wire", "switch/qos", "switch/pipeline", "switch/tables", "switch/capture",
                        "switch/config", "switch/api", "switch/ports"),
     "switch/runtime": ("switch",),
-    "switch/main": ("switch",),
+    "switch/main": ("switch", "collectives/stage"),
     "nic": ("switch/base", "switch/wire"),
     "collectives": ("nic", "switch/base", "switch/wire", "switch/qos", "switch/config/schema", "switch/pipeline",
                     "switch/tables", "switch/stages/rdma_track"),
@@ -49,7 +49,7 @@ MAX_COLUMNS = 120
 
 # Folders where time, randomness and output come from the Context only.
 DETERMINISTIC = ("switch/base", "switch/wire", "switch/pipeline", "switch/tables", "switch/stages", "switch/qos",
-                 "switch/capture", "nic/rnic", "collectives/engine")
+                 "switch/capture", "nic/rnic", "collectives/engine", "collectives/stage")
 
 # (file, name of a banned call) that is allowed all the same, and why.
 ALLOWED_CALLS = {

@@ -2,6 +2,7 @@
 // Copyright The weft authors
 #pragma once
 
+#include "collectives/stage/stages.h"
 #include "switch/stages/stages.h"
 
 namespace weft::testing {
@@ -11,6 +12,7 @@ inline const pipeline::Registry& all_stages() {
   static const pipeline::Registry kRegistry = [] {
     pipeline::Registry made;
     stages::register_all(made);
+    inc::register_stages(made);
     return made;
   }();
   return kRegistry;

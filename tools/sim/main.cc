@@ -16,6 +16,7 @@
 #include <fstream>
 #include <iostream>
 
+#include "collectives/stage/stages.h"
 #include "nic/dpdk/eal.h"
 #include "switch/config/config.h"
 #include "switch/config/schema/suggest.h"
@@ -213,6 +214,7 @@ int main_of(int argc, char** argv) {
   sigaction(SIGTERM, &action, nullptr);
   pipeline::Registry registry;
   stages::register_all(registry);
+  inc::register_stages(registry);
   const auto text = read_text(options->file);
   if (!text) return fail(kWrongUsage, "cannot read " + options->file + ": " + std::strerror(errno));
   const std::vector<Override> overrides = overrides_of(*options);

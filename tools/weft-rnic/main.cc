@@ -13,6 +13,7 @@ using weft::rnic_tool::Command;
 using weft::rnic_tool::Options;
 
 int run(Options options) {
+  if (options.command == Command::inc) return weft::rnic_tool::run_collectives(options);
   if (options.command == Command::rping) return weft::rnic_tool::run_rping(options);
   if (options.command == Command::serve) return weft::rnic_tool::run_server(options);
   if (options.server.empty()) {

@@ -212,6 +212,39 @@ void add_rping(CLI::App& app, Options& o, Raw& raw) {
   });
 }
 
+void add_inc(CLI::App& app, Options& o, Raw& raw) {
+  CLI::App* inc = app.add_subcommand("inc", "Be a rank of collectives that switches add up; compares the data");
+  inc->add_option("endpoint", o.server, "Address of the switch's endpoint")->required()->option_text("ADDRESS");
+  inc->add_option("--rank", o.rank, "Our rank")->required()->option_text("N");
+  inc->add_option("--ranks", o.ranks, "Ranks of the group")->required()->check(CLI::Range(2, 65536))->option_text("N");
+  inc->add_option("--group", o.group, "Id of the group")->required()->option_text("ID");
+  inc->add_option("--primitive", o.primitive, "allreduce, reduce, broadcast, barrier or all (default: all, in turn)")
+      ->check(CLI::IsMember({"allreduce", "reduce", "broadcast", "barrier", "all"}))
+      ->option_text("NAME");
+  inc->add_option("--root", o.root, "Rank that receives a Reduce or sends a Broadcast (default: another each time)")
+      ->check(CLI::Range(0, 65535))
+      ->option_text("N");
+  inc->add_option("-s,--size", o.size, "Bytes of the vector of uint32 (default: 65536)")
+      ->check(CLI::Range(4u, 1u << 28))
+      ->option_text("BYTES");
+  inc->add_option("-n,--iters", o.iterations, "How often (default: 10)")->check(CLI::Range(1, 16383))->option_text("N");
+  inc->add_option("--group-window", o.window, "Messages under way, as the group has it (default: 4)")
+      ->check(CLI::Range(1, 1024))
+      ->option_text("N");
+  inc->add_option("--message-packets", o.message_packets, "Packets of a message, as the group has it (default: 4)")
+      ->check(CLI::Range(1, 1024))
+      ->option_text("N");
+  add_interface(*inc, o, raw);
+  add_transport(*inc, o, raw);
+  inc->add_option("--timeout", o.timeout_s, "Give up after so many seconds without progress (default: 10)")
+      ->check(CLI::Range(0.1, 3600.0))
+      ->option_text("SECONDS");
+  inc->callback([&o, inc] {
+    o.command = Command::inc;
+    if (inc->count("--iters") == 0) o.iterations = 10;
+  });
+}
+
 /// Moves what was read as text and micro-seconds to where it counts.
 std::string finish(Options& o, const Raw& raw) {
   auto& q = o.qp;
@@ -262,6 +295,7 @@ std::optional<Options> parse_options(int argc, const char* const* argv, int& exi
   add_test(app, o, raw, Command::send_lat, "send_lat", "Latency of SEND");
   add_test(app, o, raw, Command::verify, "verify", "Every opcode with sizes around the MTU; compares data");
   add_rping(app, o, raw);
+  add_inc(app, o, raw);
   std::string mistake;
   try {
     app.parse(argc, argv);

@@ -21,7 +21,7 @@ enum ExitStatus : int {
   kExitUnreachable = 3,  ///< no route, no neighbour, or nobody listens
 };
 
-enum class Command : std::uint8_t { serve, write_bw, send_bw, read_bw, write_lat, send_lat, verify, rping };
+enum class Command : std::uint8_t { serve, write_bw, send_bw, read_bw, write_lat, send_lat, verify, rping, inc };
 
 struct Options {
   Command command = Command::serve;
@@ -44,7 +44,13 @@ struct Options {
   std::optional<double> watch_s;  ///< progress
   std::uint64_t connections = 0;  ///< serve: end after so many; 0: never
   double timeout_s = 10;          ///< without any progress
-  nic::QpConfig qp;               ///< path_mtu 0 until the interface is known
+  // Of a rank of collectives.
+  std::uint32_t rank = 0, ranks = 0;
+  std::uint32_t group = 0;
+  std::uint32_t message_packets = 4, window = 4;  ///< as the group has them
+  std::string primitive = "all";
+  int root = -1;     ///< -1: another one each time
+  nic::QpConfig qp;  ///< path_mtu 0 until the interface is known
   std::string dcqcn_set = "hpcc_mix";
 };
 

@@ -48,6 +48,8 @@ class Session {
 
   /// Runs until the condition holds, a signal comes or the time is over; tells whether it holds.
   bool run_until(const std::function<bool()>& condition, double seconds);
+  /// Where frames to the server of the options go: waits for its neighbour's address.
+  std::optional<Failure> find_server(const Options& options, nic::CmTarget& target);
   /// Connects a queue pair of an RNIC to the server of the options; `answer` gets the private data of the REP.
   std::optional<Failure> connect(const Options& options, nic::Device& device, nic::Qp& qp,
                                  std::span<const std::uint8_t> private_data, nic::CmEvent& answer);
@@ -59,7 +61,6 @@ class Session {
   std::optional<Failure> open_device(Options& options);
   std::optional<Failure> our_addresses(const Options& options, std::vector<wire::IpAddress>& all) const;
   std::optional<Failure> choose_mtu(Options& options, bool ipv6) const;
-  std::optional<Failure> find_server(const Options& options, nic::CmTarget& target);
 
   struct Connection {
     nic::Device* device;

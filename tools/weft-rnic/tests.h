@@ -14,6 +14,8 @@ int run_bandwidth(Options options);
 int run_latency(Options options);
 /// Every opcode; data is compared.
 int run_verify(Options options);
+/// A rank of collectives that switches run.
+int run_collectives(Options options);
 /// Both roles of rping.
 int run_rping(Options options);
 

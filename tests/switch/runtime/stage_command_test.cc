@@ -11,6 +11,7 @@
 #include <string>
 #include <thread>
 
+#include "collectives/stage/stages.h"
 #include "switch/config/config.h"
 #include "switch/runtime/eal.h"
 #include "switch/runtime/runtime.h"
@@ -76,6 +77,7 @@ const pipeline::Registry& registry() {
   static const pipeline::Registry kRegistry = [] {
     pipeline::Registry made;
     stages::register_all(made);
+    inc::register_stages(made);
     made.add(toy_stage());
     return made;
   }();

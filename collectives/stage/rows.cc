@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+//
+// What the stage shows of its groups.
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "collectives/stage/stage.h"
+
+namespace weft::inc {
+
+using nlohmann::ordered_json;
+
+namespace {
+
+bool is_everyones(const Invocation& i) noexcept {
+  return i.message.primitive == Primitive::allreduce || i.message.primitive == Primitive::barrier;
+}
+
+/// The invocation that a position belongs to; nullptr when it is over.
+const Invocation* invocation_of(const LookupTable& table, std::uint64_t position) noexcept {
+  for (std::uint32_t n = 0; n < table.live(); ++n) {
+    if (position >= table.live(n).start && position < table.live(n).end()) return &table.live(n);
+  }
+  return nullptr;
+}
+
+/// Endpoints that a slot still waits for.
+EndpointSet missing(const RunningGroup& g, const Slot& slot, const Invocation& i) noexcept {
+  EndpointSet out;
+  for (std::size_t e = 0; e < g.edges.size(); ++e) {
+    const auto index = static_cast<EndpointIndex>(e);
+    const bool is_parent = g.spec.config.parent == index && is_everyones(i);
+    const bool waited = slot.full ? is_parent && !slot.result
+                                  : !is_parent && g.unit.table().role(index, i).sends && !slot.arrived.has(index);
+    if (waited) out.add(index);
+  }
+  return out;
+}
+
+std::string who(const GroupSpec& spec, std::size_t e) {
+  const auto& rank = spec.config.endpoints[e].rank;
+  const std::string peer = " (" + spec.edges[e].peer.to_string() + ")";
+  if (rank) return "rank " + std::to_string(*rank) + peer;
+  return (spec.config.parent == static_cast<EndpointIndex>(e) ? "parent switch" : "child switch") + peer;
+}
+
+std::string names(const EndpointSet& set, const GroupSpec& spec) {
+  std::string out;
+  for (std::size_t e = 0; e < spec.edges.size(); ++e) {
+    if (set.has(static_cast<EndpointIndex>(e))) out += (out.empty() ? "" : ", ") + who(spec, e);
+  }
+  return out;
+}
+
+std::string_view to_string(Failure::Reason reason) {
+  switch (reason) {
+    case Failure::Reason::disagreement:
+      return "ranks began different collectives";
+    case Failure::Reason::bad_control:
+      return "no control message where one must be";
+    case Failure::Reason::bad_shape:
+      return "a packet whose opcode, length or address does not fit its place";
+    case Failure::Reason::irn_broadcast:
+      return "a Broadcast to IRN receivers, whose answers cannot be merged";
+    case Failure::Reason::peer_failed:
+      return "a fatal NAK";
+  }
+  return "?";
+}
+
+}  // namespace
+
+std::string describe(const ControlMessage& m) {
+  std::string out(to_string(m.primitive));
+  if (m.primitive == Primitive::barrier) return out + " #" + std::to_string(m.sequence);
+  if (m.primitive != Primitive::broadcast) out += " " + std::string(to_string(m.op));
+  out += " " + std::string(to_string(m.type)) + ", " + std::to_string(m.bytes) + " bytes";
+  if (m.primitive != Primitive::allreduce) out += ", root " + std::to_string(m.root);
+  return out + " #" + std::to_string(m.sequence);
+}
+
+std::string describe(const Failure& f, const GroupSpec& spec) {
+  std::string out = who(spec, f.endpoint) + ": " + std::string(to_string(f.reason));
+  if (f.reason != Failure::Reason::disagreement) return out;
+  out += "; it said " + describe(f.heard);
+  return f.others ? out + ", the others " + describe(*f.others) : out;
+}
+
+double IncStage::seconds_since(TimeNs then) const noexcept {
+  const TimeNs now = shared_.now();
+  return then == 0 || now < then ? 0 : static_cast<double>(now - then) / 1e9;
+}
+
+ordered_json IncStage::group_row(const RunningGroup& g) const {
+  const GroupConfig& c = g.spec.config;
+  const GroupCounters& n = g.unit.counters();
+  const LookupTable& table = g.unit.table();
+  return {{"group", c.id},
+          {"generation", g.generation},
+          {"mode", "ii"},
+          {"worker", g.worker},
+          {"state", g.unit.failure() ? "failed" : "running"},
+          {"ranks", c.way.size()},
+          {"endpoints", c.endpoints.size()},
+          {"mtu", c.mtu},
+          {"slots", c.slots},
+          {"bytes", Slots::memory_bytes(c)},
+          // What F.3 asks for: the packets under way between a rank and the root, both ways, and the same for each
+          // child where sums are reproducible.
+          {"f3_bytes", std::uint64_t{c.slots} * c.mtu * (c.reproducible ? c.endpoints.size() : 1)},
+          {"collectives", table.next_sequence()},
+          {"under_way", table.live()},
+          {"contributions", n.contributions},
+          {"completed", n.completed},
+          {"duplicates", n.duplicates},
+          {"copies", n.copies},
+          {"rnr_naks", n.rnr_naks},
+          {"stale", n.stale},
+          {"refused", n.refused},
+          {"failure", g.unit.failure() ? describe(*g.unit.failure(), g.spec) : ""}};
+}
+
+ordered_json IncStage::endpoint_row(const RunningGroup& g, std::size_t e) const {
+  const EdgeSpec& spec = g.spec.edges[e];
+  const Edge& edge = g.edges[e];
+  return {{"group", g.id()},
+          {"endpoint", e},
+          {"who", who(g.spec, e)},
+          {"address", spec.address.to_string()},
+          {"qp", spec.qp.value()},
+          {"peer", spec.peer.to_string()},
+          {"peer_qp", spec.peer_qp.value()},
+          {"packets", edge.packets},
+          {"bytes", edge.bytes},
+          {"sent", edge.sent},
+          {"bad_icrc", edge.bad_icrc},
+          {"heard_s_ago", edge.heard == 0 ? ordered_json(nullptr) : ordered_json(seconds_since(edge.heard))}};
+}
+
+ordered_json IncStage::rows(std::string_view name, std::uint64_t& cursor, std::size_t max) const {
+  ordered_json out = ordered_json::array();
+  std::uint64_t at = 0;  // counts all rows of the table
+  const auto add = [&](auto&& make) {
+    if (at++ < cursor) return true;
+    if (out.size() == max) return false;
+    out.push_back(make());
+    ++cursor;
+    return true;
+  };
+  bool all = true;
+  for (const RunningGroup* g : table_->groups()) {
+    if (name == "inc_groups") all = all && add([&] { return group_row(*g); });
+    for (std::size_t e = 0; name == "inc_endpoints" && e < g->edges.size(); ++e) {
+      all = all && add([&] { return endpoint_row(*g, e); });
+    }
+    for (std::uint32_t s = 0; name == "inc_slots" && all && s < g->unit.slots().size(); ++s) {
+      const Slot& slot = g->unit.slots().at(s);
+      const Invocation* i = slot.used ? invocation_of(g->unit.table(), slot.position) : nullptr;
+      if (i == nullptr) continue;
+      all = add([&]() -> ordered_json {
+        return {{"group", g->id()},
+                {"slot", s},
+                {"position", slot.position},
+                {"collective", describe(i->message)},
+                {"bytes", slot.bytes},
+                {"in", slot.degree},
+                {"of", g->unit.table().senders(*i)},
+                {"state", !slot.full    ? "adding"
+                          : slot.result ? "result"
+                                        : "sum"},
+                {"waits_for", names(missing(*g, slot, *i), g->spec)}};
+      });
+    }
+  }
+  if (all) cursor = pipeline::StageShared::kEnd;
+  return out;
+}
+
+std::optional<ordered_json> IncStage::explain(std::uint32_t id) const {
+  for (const RunningGroup* g : table_->groups()) {
+    if (g->id() != id) continue;
+    ordered_json row{{"group", id}, {"state", ""}, {"collective", ""}, {"waits_for", ""}, {"for_s", 0.0}};
+    if (g->unit.failure()) {
+      row["state"] = "failed: " + describe(*g->unit.failure(), g->spec);
+      return row;
+    }
+    const Slot* oldest = nullptr;
+    for (std::uint32_t s = 0; s < g->unit.slots().size(); ++s) {
+      const Slot& slot = g->unit.slots().at(s);
+      const Invocation* i = slot.used ? invocation_of(g->unit.table(), slot.position) : nullptr;
+      if (i == nullptr || missing(*g, slot, *i).size() == 0) continue;
+      if (oldest == nullptr || slot.position < oldest->position) oldest = &slot;
+    }
+    if (oldest == nullptr) {
+      row["state"] = "nothing is under way here";
+      row["for_s"] = seconds_since(g->completed);
+      return row;
+    }
+    const Invocation& i = *invocation_of(g->unit.table(), oldest->position);
+    row["state"] = oldest->full ? "waits for the result" : "waits for contributions";
+    row["collective"] = describe(i.message) + ", packet " + std::to_string(oldest->position - i.start) + " of " +
+                        std::to_string(i.packets);
+    row["waits_for"] = names(missing(*g, *oldest, i), g->spec);
+    row["for_s"] = seconds_since(g->contributed != 0 ? g->contributed : g->completed);
+    return row;
+  }
+  return std::nullopt;
+}
+
+}  // namespace weft::inc

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+#include "collectives/stage/stage.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "collectives/stage/drops.h"
+#include "switch/pipeline/writable.h"
+#include "switch/wire/emit.h"
+#include "switch/wire/icrc.h"
+#include "switch/wire/parse.h"
+
+namespace weft::inc {
+
+using config::Schema;
+using config::Value;
+using pipeline::Batch;
+using pipeline::Context;
+using pipeline::PacketMeta;
+using wire::FrameKind;
+
+namespace {
+
+constexpr std::size_t kLargestFrame = 9216;
+
+bool is_known(std::uint8_t opcode) noexcept {
+  const auto code = static_cast<wire::Opcode>(opcode);
+  return (opcode >> 5) == 0 || code == wire::Opcode::CNP;
+}
+
+}  // namespace
+
+IncStage::IncStage(const pipeline::StageBuild& build, IncShared& shared)
+    : info_(build.info),
+      shared_(shared),
+      worker_(build.worker),
+      routed_(is_routed(build.info)),
+      table_(shared.table(build.worker)),
+      whole_(kLargestFrame),
+      emitter_(build.info, {counters_[static_cast<std::size_t>(IncCounter::sent)],
+                            counters_[static_cast<std::size_t>(IncCounter::shared_payload)],
+                            counters_[static_cast<std::size_t>(IncCounter::arp_asked)],
+                            counters_[static_cast<std::size_t>(IncCounter::no_buffer)]}) {
+  if (routed_) {
+    for (const auto& address : build.info.addresses) own_addresses_.push_back(address.prefix.address);
+  }
+  set_gauges();
+}
+
+void IncStage::set_gauges() noexcept {
+  const auto set = [&](IncCounter c, std::uint64_t to) {
+    Counter& counter = counters_[static_cast<std::size_t>(c)];
+    counter.add(to - counter.value());
+  };
+  failed_ = 0;
+  for (const RunningGroup* group : table_->groups()) failed_ += group->unit.failure() ? 1 : 0;
+  set(IncCounter::groups, table_->groups().size());
+  set(IncCounter::failed, failed_);
+}
+
+void IncStage::exchange_table(std::unique_ptr<GroupTable>& table) noexcept {
+  std::swap(table_, table);
+  set_gauges();
+}
+
+/// The shared state has taken groups over since this instance was made.
+void IncStage::adopt(Context&, pipeline::Stage&, const pipeline::Adoption&) {
+  table_ = shared_.table(worker_);
+  set_gauges();
+}
+
+void IncStage::ingress(Context& context, Batch& batch) {
+  if (table_->empty()) return;
+  for (std::uint16_t i = 0; i < batch.size; ++i) {
+    const wire::Parsed& parsed = pipeline::meta(batch.packet[i]).parsed;
+    if (parsed.is_roce_v4()) [[likely]] {
+      if (table_->may_have_v4(static_cast<std::uint32_t>(parsed.address_key))) on_roce(context, batch, i);
+    } else if (parsed.kind == FrameKind::roce) {
+      on_roce(context, batch, i);
+    } else if (parsed.kind == FrameKind::arp) {
+      on_arp(context, batch, i);
+    }
+  }
+}
+
+void IncStage::on_roce(Context& context, Batch& batch, std::uint16_t i) noexcept {
+  rte_mbuf* m = batch.packet[i];
+  const PacketMeta& pm = pipeline::meta(m);
+  const GroupTable::Flow* flow = table_->find(pm.parsed.address_key, pm.parsed.dest_qp);
+  if (flow == nullptr) {
+    const std::uint8_t* l3 = pipeline::frame(m) + pm.parsed.l3_offset;
+    const auto destination = pm.parsed.has(wire::ParsedFlag::ipv6)
+                                 ? wire::IpAddress::v6(wire::header_at<wire::Ipv6Header>(l3).destination)
+                                 : wire::IpAddress::v4(wire::header_at<wire::Ipv4Header>(l3).destination.value());
+    if (table_->has_address(destination)) context.drop(batch, i, IncDrop::inc_unknown_qp);
+    return;
+  }
+  if (!is_known(pm.parsed.opcode)) return context.drop(batch, i, IncDrop::inc_bad_opcode);
+  Edge& edge = flow->group->edges[flow->endpoint];
+  nic::Packet packet;
+  if (!read(m, packet)) {
+    ++edge.bad_icrc;
+    return context.drop(batch, i, IncDrop::inc_bad_icrc);
+  }
+  if (!routed_) learn(m, edge);
+  edge.heard = context.now;
+  ++edge.packets;
+  edge.bytes += packet.payload.bytes;
+  count(IncCounter::packets);
+  count(IncCounter::payload_bytes, packet.payload.bytes);
+  take(context, *flow, m, packet);
+  context.consume(batch, i);
+}
+
+/// False when the ICRC is wrong. Of a packet whose payload a simulation leaves out there is none.
+bool IncStage::read(const rte_mbuf* m, nic::Packet& packet) noexcept {
+  const PacketMeta& pm = pipeline::meta(m);
+  const bool whole = pipeline::has_bytes(m, 0, m->pkt_len);
+  const std::uint8_t* frame = pipeline::frame(m);
+  std::uint32_t contiguous = m->data_len;
+  if (whole && m->nb_segs > 1) {
+    if (m->pkt_len > whole_.size()) return false;
+    // Copies only what is not in one piece; the pointer is to `whole_` then.
+    frame = static_cast<const std::uint8_t*>(rte_pktmbuf_read(m, 0, m->pkt_len, whole_.data()));
+    contiguous = m->pkt_len;
+  }
+  if (whole && !wire::icrc_ok(frame, pm.parsed)) return false;
+  nic::decode(frame, contiguous, pm.parsed, packet);
+  return true;
+}
+
+void IncStage::take(Context& context, const GroupTable::Flow& flow, const rte_mbuf* m,
+                    const nic::Packet& packet) noexcept {
+  RunningGroup& group = *flow.group;
+  const GroupCounters before = group.unit.counters();
+  const bool failed = group.unit.failure().has_value();
+  emitter_.begin(context, group);
+  group.unit.on_packet(flow.endpoint, packet, wire::ecn_of(pipeline::meta(m).parsed.tos) == wire::Ecn::ce, emitter_);
+  emitter_.finish();
+  const GroupCounters& now = group.unit.counters();
+  count(IncCounter::contributions, now.contributions - before.contributions);
+  count(IncCounter::completed, now.completed - before.completed);
+  count(IncCounter::duplicates, now.duplicates - before.duplicates);
+  count(IncCounter::rnr_naks, now.rnr_naks - before.rnr_naks);
+  if (now.completed != before.completed) {
+    group.completed = context.now;
+    group.contributed = 0;
+  } else if (now.contributions != before.contributions && group.contributed == 0) {
+    group.contributed = context.now;
+  }
+  if (!failed && group.unit.failure()) count(IncCounter::failed);
+}
+
+void IncStage::learn(const rte_mbuf* m, Edge& edge) const noexcept {
+  const PacketMeta& pm = pipeline::meta(m);
+  const auto& eth = wire::header_at<wire::EthernetHeader>(pipeline::frame(m));
+  if (pm.in_port >= info_.ports.size() || eth.source.is_multicast()) return;
+  edge.neighbour.learn({eth.source, pm.in_port, pm.parsed.has(wire::ParsedFlag::vlan_tagged), pm.parsed.vlan_tci});
+}
+
+void IncStage::on_arp(Context& context, Batch& batch, std::uint16_t i) noexcept {
+  rte_mbuf* m = batch.packet[i];
+  const PacketMeta& pm = pipeline::meta(m);
+  if (pm.parsed.validity != wire::Validity::ok || pm.in_port >= info_.ports.size()) return;
+  const auto& arp = wire::header_at<wire::ArpHeader>(pipeline::frame(m) + pm.parsed.l3_offset);
+  const auto sender = wire::IpAddress::v4(arp.sender_ip.value()), target = wire::IpAddress::v4(arp.target_ip.value());
+  if (!table_->has_address(target)) return;
+  if (std::find(own_addresses_.begin(), own_addresses_.end(), target) != own_addresses_.end()) return;
+  table_->for_each_edge(target, sender, [&](RunningGroup& group, std::size_t e) { learn(m, group.edges[e]); });
+  if (arp.operation.value() == wire::ArpOperation::request) {
+    rte_mbuf* reply = context.generate();
+    if (reply == nullptr) {
+      count(IncCounter::no_buffer);
+    } else {
+      auto* at = reinterpret_cast<std::uint8_t*>(rte_pktmbuf_append(reply, wire::kMinFrameBytes));
+      wire::write_arp({at, wire::kMinFrameBytes}, info_.ports[pm.in_port].mac, arp.sender_mac,
+                      wire::ArpOperation::reply, target, arp.sender_mac, sender);
+      wire::parse_frame(at, reply->data_len, reply->pkt_len, pipeline::meta(reply).parsed);
+      count(IncCounter::arp_answered);
+      context.send(reply, pm.in_port);
+    }
+  }
+  context.consume(batch, i);
+}
+
+namespace {
+
+/// Groups that cannot be, that contradict each other, or that need more memory than there is.
+void check_options(const Value& options, const pipeline::SwitchInfo& info, config::Diagnostics& diagnostics) {
+  std::vector<GroupSpec> good;
+  std::size_t bytes = 0;
+  for (const Value& value : options["groups"].list_or_empty()) {
+    GroupSpec spec;
+    auto error = read_group(value, info, spec);
+    for (const GroupSpec& other : good) {
+      if (!error) error = conflict(spec, other);
+    }
+    if (error) {
+      diagnostics.error(value.mark(), "groups: group " + std::to_string(value["id"].integer()) + ": " + *error);
+      continue;
+    }
+    bytes += MemoryPool::rounded(Slots::memory_bytes(spec.config));
+    good.push_back(std::move(spec));
+  }
+  const std::size_t memory = options["memory_kb"].unsigned_integer() * 1024;
+  if (bytes <= memory) return;
+  diagnostics.error(options["groups"].mark(), "groups: their slots need " + std::to_string((bytes + 1023) / 1024) +
+                                                  " KiB, and memory_kb is " + std::to_string(memory / 1024));
+}
+
+}  // namespace
+
+pipeline::StageType inc_stage_type() {
+  using Key = Schema::Key;
+  pipeline::StageType type;
+  type.name = "inc";
+  type.summary = "Adds up what the ranks of collectives send, on the way (EPIC).";
+  type.needs = {"parsed"};
+  for (const char* forwarder : {"l2", "l3"}) {
+    type.before.push_back({forwarder, "what it sends has to be forwarded"});
+  }
+  type.options = Schema::map({
+      Key::with_default("memory_kb", Schema::integer(1, 1 << 22), Value(4096),
+                        "Memory for the slots of all groups of the switch, in units of 1024 bytes."),
+      Key::optional_key("groups", Schema::list(group_schema()), "Groups; `weftctl inc create` makes more."),
+  });
+  type.counters = {
+#define WEFT_COUNTER(name, unit, kind, text) {#name, unit, pipeline::CounterKind::kind, text},
+#include "collectives/stage/counters.def"
+#undef WEFT_COUNTER
+  };
+  type.drops = {IncDrop::block()};
+  type.check = check_options;
+  type.commands = inc_commands();
+  type.make_shared = [](const pipeline::StageBuild& build) { return std::make_unique<IncShared>(build); };
+  type.make = [](const pipeline::StageBuild& build, pipeline::StageShared* shared) {
+    return std::make_unique<IncStage>(build, dynamic_cast<IncShared&>(*shared));
+  };
+  return type;
+}
+
+}  // namespace weft::inc

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+//
+// inc: runs groups of in-network collectives on a switch (EPIC). Packets from a peer of an endpoint to that endpoint
+// end here: their ICRC is checked, the group's unit gets them, and what it sends goes on as packets of the switch's
+// own, through l3 and lb like any other, or on a bridge to the port where the peer was seen. All packets of a group
+// come to one worker. Everything else passes.
+//
+// Addresses of endpoints that no router has are answered for: whoever asks by ARP gets the address of the port.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <vector>
+
+#include "collectives/stage/emitter.h"
+#include "collectives/stage/shared.h"
+#include "switch/pipeline/stage.h"
+
+namespace weft::inc {
+
+/// Counters of the stage, in the order in which it shows them.
+enum class IncCounter : std::uint8_t {
+#define WEFT_COUNTER(name, unit, kind, text) name,
+#include "collectives/stage/counters.def"
+#undef WEFT_COUNTER
+  count_,
+};
+
+class IncStage : public pipeline::Stage {
+ public:
+  IncStage(const pipeline::StageBuild& build, IncShared& shared);
+
+  void ingress(pipeline::Context& context, pipeline::Batch& batch) override;
+  void adopt(pipeline::Context& context, pipeline::Stage& old, const pipeline::Adoption& adoption) override;
+  [[nodiscard]] std::span<const Counter> counters() const override { return counters_; }
+  [[nodiscard]] std::vector<std::string_view> tables() const override {
+    return {"inc_groups", "inc_endpoints", "inc_slots"};
+  }
+  [[nodiscard]] nlohmann::ordered_json rows(std::string_view table, std::uint64_t& cursor,
+                                            std::size_t max) const override;
+
+  /// From now on packets are looked up in this table; it holds the one that was in use afterwards.
+  void exchange_table(std::unique_ptr<GroupTable>& table) noexcept;
+  /// Who is waited for in a group, and since when; nullopt when another worker runs it, or none.
+  [[nodiscard]] std::optional<nlohmann::ordered_json> explain(std::uint32_t id) const;
+  [[nodiscard]] IncShared& shared() noexcept { return shared_; }
+
+ private:
+  void on_roce(pipeline::Context& context, pipeline::Batch& batch, std::uint16_t i) noexcept;
+  void take(pipeline::Context& context, const GroupTable::Flow& flow, const rte_mbuf* m,
+            const nic::Packet& packet) noexcept;
+  [[nodiscard]] bool read(const rte_mbuf* m, nic::Packet& packet) noexcept;
+  void on_arp(pipeline::Context& context, pipeline::Batch& batch, std::uint16_t i) noexcept;
+  void learn(const rte_mbuf* m, Edge& edge) const noexcept;
+  void count(IncCounter c, std::uint64_t n = 1) noexcept { counters_[static_cast<std::size_t>(c)].add(n); }
+  void set_gauges() noexcept;
+  [[nodiscard]] nlohmann::ordered_json group_row(const RunningGroup& g) const;
+  [[nodiscard]] nlohmann::ordered_json endpoint_row(const RunningGroup& g, std::size_t e) const;
+  [[nodiscard]] double seconds_since(TimeNs then) const noexcept;
+
+  const pipeline::SwitchInfo& info_;
+  IncShared& shared_;
+  std::uint16_t worker_;
+  bool routed_;
+  std::vector<wire::IpAddress> own_addresses_;  ///< that l3 answers for
+  std::unique_ptr<GroupTable> table_;
+  std::vector<std::uint8_t> whole_;  ///< a frame that came in more than one buffer
+  std::uint64_t failed_ = 0;
+  std::array<Counter, static_cast<std::size_t>(IncCounter::count_)> counters_;
+  Emitter emitter_;
+};
+
+/// Registered as `inc`; needs `parsed`, and stands in front of l2 or l3.
+[[nodiscard]] pipeline::StageType inc_stage_type();
+
+/// The commands of the stage: create, remove, show, explain.
+[[nodiscard]] std::vector<pipeline::StageCommand> inc_commands();
+
+/// What a group failed of, for people: which rank said what.
+[[nodiscard]] std::string describe(const Failure& failure, const GroupSpec& spec);
+/// "allreduce fp32 sum, 4096 bytes": what a control message asks for.
+[[nodiscard]] std::string describe(const ControlMessage& message);
+
+}  // namespace weft::inc

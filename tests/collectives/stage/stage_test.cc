@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+#include "collectives/stage/stage.h"
+
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+
+#include "collectives/stage/drops.h"
+#include "switch/wire/builder.h"
+#include "tests/collectives/stage/star.h"
+
+namespace weft::inc {
+namespace {
+
+using testing::Bytes;
+using testing::Collective;
+using testing::Forwarding;
+using testing::group_yaml;
+using testing::port_name;
+using testing::Star;
+using testing::Verb;
+
+const std::vector<Collective> kMixed{{Primitive::allreduce, 0, 5}, {Primitive::reduce, 2, 7},
+                                     {Primitive::broadcast, 1, 6}, {Primitive::barrier, 0, 0},
+                                     {Primitive::reduce, 0, 4},    {Primitive::allreduce, 0, 9}};
+
+std::string options(Forwarding f, const std::string& more = "") {
+  return "{ groups: [" + group_yaml(f, testing::kGroupId, more) + "] }";
+}
+
+class IncStageEverywhere : public ::testing::TestWithParam<Forwarding> {};
+INSTANTIATE_TEST_SUITE_P(Forwarding, IncStageEverywhere,
+                         ::testing::Values(Forwarding::bridged, Forwarding::routed_v4, Forwarding::routed_v6));
+
+TEST_P(IncStageEverywhere, RnicsGetWhatOneMachineWouldHaveAddedUp) {
+  for (const Verb verb : {Verb::send, Verb::write_imm}) {
+    Star s(GetParam(), options(GetParam()), kMixed, verb);
+    ASSERT_EQ(s.run(), "done");
+    EXPECT_GT(s.h.counter("inc", "contributions"), 0u);
+    EXPECT_GT(s.h.counter("inc", "shared_payload"), 0u);
+    EXPECT_EQ(s.h.counter("inc", "duplicates"), 0u) << "nothing is lost, so nothing is repeated";
+    EXPECT_EQ(s.h.counter("inc", "sent"), s.received + s.h.dropped_total());
+  }
+}
+
+TEST_P(IncStageEverywhere, ARankThatHasNeverSentIsFound) {
+  Star s(GetParam(), options(GetParam()), {{Primitive::reduce, 2, 3}});
+  ASSERT_EQ(s.run(), "done");
+  const bool asks = GetParam() == Forwarding::bridged;
+  EXPECT_EQ(s.answers_to_arp, asks ? 1u : 0u);
+  EXPECT_EQ(s.h.dropped(IncDrop::inc_no_neighbour) != 0, asks);
+}
+
+TEST_P(IncStageEverywhere, LossesAndWrongIcrcsAreRepaired) {
+  Star s(GetParam(), options(GetParam()), kMixed);
+  Rng rng(7);
+  s.lose = [&](const Bytes&) { return rng.below(50) == 0; };
+  s.spoil = [&](Bytes& frame) {
+    if (rng.below(20) == 0) frame[frame.size() - 5] ^= 0x10;
+  };
+  ASSERT_EQ(s.run(), "done");
+  EXPECT_GT(s.h.dropped(IncDrop::inc_bad_icrc), 0u);
+  EXPECT_GT(s.h.counter("inc", "duplicates"), 0u);
+}
+
+TEST(IncStage, ThePayloadOfAResultIsSharedByAllItsPackets) {
+  const std::string big = "{ groups: [{ id: 5, ranks: 4, mtu: 4096, message_packets: 1, window: 1, endpoints: [";
+  std::string yaml = big;
+  for (std::size_t r = 0; r < 4; ++r) {
+    yaml += "{ address: 10.0.0.254, qp: " + std::to_string(100 + r) + ", peer: 10.0.0." + std::to_string(r + 1) +
+            ", peer_qp: 17, rank: " + std::to_string(r) + " }, ";
+  }
+  Star s(Forwarding::bridged, yaml + "] }] }", {});
+  ControlMessage m = testing::message(Primitive::allreduce, 0, 4096);
+  m.group = 5;
+  Bytes kept;
+  for (std::size_t r = 0; r < 4; ++r) s.h.inject(port_name(r), s.frame(r, testing::control(wire::Psn(0), m, kept)));
+  std::vector<std::uint32_t> values(1024);
+  for (std::uint32_t r = 0; r < 4; ++r) {
+    for (std::uint32_t i = 0; i < values.size(); ++i) values[i] = i + (1000 << r);
+    const Bytes payload = testing::bytes_of(values);
+    // The last comes in pieces: the stage has to put it together.
+    const Bytes frame = s.frame(r, testing::data(wire::Psn(1), wire::Opcode::RC_SEND_ONLY, payload));
+    r == 3 ? s.h.inject_chained(port_name(r), frame, {70, 1000}) : s.h.inject(port_name(r), frame);
+  }
+  for (std::uint32_t i = 0; i < values.size(); ++i) values[i] = 4 * i + 15000;
+  for (std::size_t r = 0; r < 4; ++r) {
+    const auto frames = s.h.take(port_name(r));
+    ASSERT_EQ(frames.size(), 2u);
+    wire::Parsed parsed;
+    const Bytes& bytes = frames[1].bytes;
+    wire::parse_frame(bytes.data(), static_cast<std::uint32_t>(bytes.size()), static_cast<std::uint32_t>(bytes.size()),
+                      parsed);
+    EXPECT_TRUE(wire::icrc_ok(bytes.data(), parsed)) << r;
+    nic::Packet p;
+    nic::decode(bytes.data(), static_cast<std::uint32_t>(bytes.size()), parsed, p);
+    EXPECT_EQ(Bytes(p.payload.data(), p.payload.data() + p.payload.bytes), testing::bytes_of(values)) << r;
+  }
+  EXPECT_EQ(s.h.counter("inc", "shared_payload"), 3u);
+}
+
+TEST(IncStage, MarksOfContributionsReachTheResult) {
+  Star s(Forwarding::bridged, options(Forwarding::bridged), {});
+  const ControlMessage m = testing::message(Primitive::barrier, 0, 0);
+  Bytes kept;
+  for (std::size_t r = 0; r < 4; ++r) {
+    const wire::Psn psn = testing::star(2).endpoints[r % 2].first_rx;
+    s.h.inject(port_name(r), s.frame(r, testing::control(psn, m, kept), r == 2 ? 3 : 2));
+  }
+  const auto sent = s.h.take("h0");
+  ASSERT_EQ(sent.size(), 1u);
+  EXPECT_EQ(sent[0].bytes[15] & 3, 3) << "CE";
+}
+
+TEST(IncStage, WhoeverAsksForAnEndpointsAddressIsAnswered) {
+  Star s(Forwarding::bridged, options(Forwarding::bridged), {});
+  const auto asks = [&](const char* target) {
+    return wire::FrameBuilder()
+        .eth(testing::host_mac(1), wire::MacAddress::from_u64(0xffffffffffff))
+        .arp(1, testing::host_mac(1), *wire::IpAddress::parse("10.0.0.2"), {}, *wire::IpAddress::parse(target))
+        .pad_to_minimum()
+        .build();
+  };
+  s.h.inject("h1", asks("10.0.0.254"));
+  const auto answer = s.h.take("h1");
+  ASSERT_EQ(answer.size(), 1u);
+  const auto own = s.h.port("h1").mac;
+  EXPECT_EQ(answer[0].bytes, wire::FrameBuilder()
+                                 .eth(own, testing::host_mac(1))
+                                 .arp(2, own, *wire::IpAddress::parse("10.0.0.254"), testing::host_mac(1),
+                                      *wire::IpAddress::parse("10.0.0.2"))
+                                 .pad_to_minimum()
+                                 .build());
+  EXPECT_TRUE(s.h.take("h0").empty());
+  s.h.inject("h1", asks("10.0.0.3"));
+  EXPECT_EQ(s.h.take("h0").size(), 1u) << "others' addresses are the bridge's business";
+}
+
+TEST(IncStage, PacketsOfNobodyAndOfOthersDisturbNothing) {
+  Star s(Forwarding::bridged, options(Forwarding::bridged), {{Primitive::allreduce, 0, 3}});
+  const auto roce = [](const char* from, const char* to, std::uint32_t qp) {
+    return wire::FrameBuilder()
+        .eth(testing::host_mac(0), testing::host_mac(1))
+        .ipv4(from, to)
+        .bth(wire::Opcode::RC_SEND_ONLY, wire::Qpn(qp), wire::Psn(1))
+        .payload(64);
+  };
+  s.h.inject("h0", roce("10.0.0.1", "10.0.0.254", 99).build());
+  s.h.inject("h0", roce("10.0.0.9", "10.0.0.254", 100).build());
+  EXPECT_EQ(s.h.dropped(IncDrop::inc_unknown_qp), 2u);
+  s.h.inject("h0", wire::FrameBuilder()
+                       .ipv4("10.0.0.1", "10.0.0.254")
+                       .bth(wire::Opcode::UC_SEND_ONLY, wire::Qpn(100), wire::Psn(1))
+                       .payload(64)
+                       .build());
+  EXPECT_EQ(s.h.dropped(IncDrop::inc_bad_opcode), 1u);
+  s.h.inject("h0", roce("10.0.0.1", "10.0.0.2", 100).build());
+  EXPECT_EQ(s.h.take("h1").size(), 1u) << "forwarded";
+  for (std::size_t r = 0; r < 4; ++r) s.h.take(port_name(r));
+  EXPECT_EQ(s.run(), "done");
+}
+
+TEST(IncStage, TablesSayWhatIsUnderWayAndExplainNamesWhoIsWaitedFor) {
+  Star s(Forwarding::bridged, options(Forwarding::bridged), {});
+  Bytes kept;
+  const ControlMessage m = testing::message(Primitive::barrier, 0, 0);
+  for (std::size_t r = 0; r < 3; ++r) {
+    s.h.inject(port_name(r), s.frame(r, testing::control(testing::star(2).endpoints[r % 2].first_rx, m, kept)));
+  }
+  s.h.advance_ns(5'000'000'000);
+  const auto groups = s.h.rows("inc_groups");
+  ASSERT_EQ(groups.size(), 1u);
+  EXPECT_EQ(groups[0]["group"], testing::kGroupId);
+  EXPECT_EQ(groups[0]["state"], "running");
+  EXPECT_EQ(groups[0]["contributions"], 3);
+  EXPECT_EQ(groups[0]["bytes"], 4 * 2 * 256 + 4 * 256);
+  EXPECT_EQ(s.h.rows("inc_endpoints").size(), 4u);
+  const auto slots = s.h.rows("inc_slots");
+  ASSERT_EQ(slots.size(), 1u);
+  EXPECT_EQ(slots[0]["waits_for"], "rank 3 (10.0.0.4)");
+  const auto row = s.h.stage<IncStage>("inc").explain(testing::kGroupId);
+  ASSERT_TRUE(row.has_value());
+  EXPECT_EQ((*row)["waits_for"], "rank 3 (10.0.0.4)");
+  EXPECT_EQ((*row)["collective"], "barrier #0, packet 0 of 1");
+  EXPECT_NEAR((*row)["for_s"].get<double>(), 5, 1);
+  EXPECT_EQ(s.h.stage<IncStage>("inc").explain(1), std::nullopt);
+}
+
+TEST(IncStage, ADisagreementIsToldToAllRanksAndShownWithWhoSaidWhat) {
+  Star s(Forwarding::bridged, options(Forwarding::bridged), {});
+  Bytes kept;
+  for (std::size_t r = 0; r < 2; ++r) {
+    const ControlMessage m = testing::message(Primitive::allreduce, 0, 256 * (r + 1));
+    s.h.inject(port_name(r), s.frame(r, testing::control(testing::star(2).endpoints[r].first_rx, m, kept)));
+  }
+  for (std::size_t r = 0; r < 2; ++r) {
+    std::size_t naks = 0;
+    for (const auto& sent : s.h.take(port_name(r))) naks += sent.bytes[12] == 8 && sent.bytes[13] == 0 ? 1 : 0;
+    EXPECT_EQ(naks, 1u) << "the others are asked for by ARP: they have not been seen yet";
+  }
+  EXPECT_EQ(s.h.rows("inc_groups")[0]["failure"],
+            "rank 1 (10.0.0.2): ranks began different collectives; it said allreduce sum uint32, 512 bytes #0, the "
+            "others allreduce sum uint32, 256 bytes #0");
+  EXPECT_EQ(s.h.counter("inc", "failed"), 1u);
+}
+
+TEST(IncStage, AReloadKeepsGroupsThatHaveNotChangedInTheMiddleOfACollective) {
+  const std::string same = options(Forwarding::bridged);
+  Star s(Forwarding::bridged, same, {{Primitive::allreduce, 0, 30}});
+  EXPECT_EQ(s.run(5), "endless");
+  s.h.reload(testing::switch_yaml(Forwarding::bridged,
+                                  "{ memory_kb: 4096, groups: [" + group_yaml(Forwarding::bridged) + "] }"));
+  EXPECT_EQ(s.run(5), "endless");
+  EXPECT_EQ(s.h.rows("inc_groups")[0]["generation"], 1);
+  s.h.reload(testing::switch_yaml(Forwarding::bridged, options(Forwarding::bridged) + " "));
+  ASSERT_EQ(s.run(), "done");
+}
+
+TEST(IncStage, AGroupThatHasChangedBeginsAnew) {
+  Star s(Forwarding::bridged, options(Forwarding::bridged), {});
+  s.h.reload(testing::switch_yaml(Forwarding::bridged, options(Forwarding::bridged, "reproducible: true")));
+  EXPECT_EQ(s.h.rows("inc_groups")[0]["generation"], 2);
+}
+
+TEST(IncStage, GroupsAreMadeAndEndWhileOthersRun) {
+  Star s(Forwarding::bridged, "{ memory_kb: 8 }", {{Primitive::allreduce, 0, 3}});
+  auto& shared = s.h.shared<IncShared>("inc");
+  config::Diagnostics diagnostics;
+  const auto spec = [&](std::uint32_t id, const std::string& address) {
+    GroupSpec g;
+    g.config = testing::star(4);
+    g.config.id = id;
+    g.config.window = 2;
+    g.config.slots = 4;
+    for (std::uint32_t r = 0; r < 4; ++r) {
+      g.config.endpoints[r] = testing::star(2).endpoints[r % 2];
+      g.config.endpoints[r].rank = static_cast<std::uint16_t>(r);
+      g.edges.push_back({*wire::IpAddress::parse(address), wire::Qpn(100 + r),
+                         *wire::IpAddress::parse(testing::host_address(Forwarding::bridged, r)), wire::Qpn(17), 50000});
+    }
+    return g;
+  };
+  std::uint32_t generation = 0;
+  EXPECT_EQ(shared.create(spec(testing::kGroupId, "10.0.0.254"), true, generation), "");
+  EXPECT_EQ(generation, 1u);
+  EXPECT_EQ(shared.create(spec(testing::kGroupId, "10.0.0.253"), true, generation), "there is a group 77 already");
+  EXPECT_EQ(shared.create(spec(2, "10.0.0.254"), true, generation),
+            "group 77 has the endpoint 10.0.0.254 qp 100 with the peer 10.0.0.1 already");
+  EXPECT_EQ(shared.create(spec(3, "10.0.0.253"), true, generation), "");
+  EXPECT_EQ(shared.create(spec(4, "10.0.0.252"), true, generation),
+            "group 4 needs 3072 bytes for 4 slots, and of memory_kb the longest free range has 2048");
+  const auto tell = [&] {
+    auto table = shared.table(0);
+    s.h.change<IncStage>("inc", [&](IncStage& stage) { stage.exchange_table(table); });
+  };
+  tell();
+  EXPECT_EQ(s.h.counter("inc", "groups"), 2u);
+  ASSERT_EQ(s.run(), "done");
+  EXPECT_NE(shared.remove(3), nullptr);
+  EXPECT_EQ(shared.remove(3), nullptr);
+  tell();
+  EXPECT_EQ(shared.create(spec(5, "10.0.0.252"), true, generation), "");
+  EXPECT_EQ(shared.pool().free_bytes(), 8192u - 2 * 3072);
+  // A reload keeps what commands have made.
+  s.h.reload(testing::switch_yaml(Forwarding::bridged, "{ memory_kb: 9 }"));
+  EXPECT_EQ(s.h.rows("inc_groups").size(), 2u);
+}
+
+}  // namespace
+}  // namespace weft::inc

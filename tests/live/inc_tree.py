@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+# Copyright The weft authors
+"""conf/inc-tree.yaml with four ranks that are weft-rnic, and groups over its three switches."""
+import json
+import os
+import re
+import subprocess
+
+import lab
+
+ROOT = os.path.realpath(os.path.join(os.path.dirname(__file__), "../.."))
+RNIC = os.path.join(lab.BIN, "weft-rnic")
+RANKS = 4
+# Ends of the links between the switches: leaf, root.
+LINKS = {"leaf1": ("10.1.1.1", "10.1.1.0"), "leaf2": ("10.1.1.3", "10.1.1.2")}
+RANK_QP, UP_QP, ROOT_QP = 100, 200, 300
+
+
+def switches(l, faults=""):
+    """The file, with the names of this lab's interfaces; `faults` are rules of impair in front of every inc."""
+    text = lab.read(os.path.join(ROOT, "conf/inc-tree.yaml")).split("\nswitches:\n")[1]
+    text = re.sub(r"veth-(h\d)", lambda m: f"{l.prefix}{m[1]}"[:15], text)
+    if faults:
+        text = text.replace("rdma_track, inc", f"impair: {{ rules: [ {faults} ] }}, rdma_track, inc")
+    return text
+
+
+class Tree:
+    def __init__(self, l, faults=""):
+        self.lab = l
+        self.hosts = [l.host(f"h{n}", mtu=4200).address(f"10.0.{n}.2/24").route("default", f"10.0.{n}.1")
+                      for n in range(1, RANKS + 1)]
+        l.start(switches(l, faults))
+
+    def weftctl(self, *words, check=True):
+        return lab.run(os.path.join(lab.BIN, "weftctl"), "--socket", self.lab.socket, "--json", *words, check=check)
+
+    def start_ranks(self, group, *arguments, each=lambda rank: ()):
+        """Starts a rank on every host and makes their group; returns the processes, which are under way."""
+        ranks = []
+        for rank, host in enumerate(self.hosts):
+            command = ["ip", "netns", "exec", host.namespace, "timeout", "150", RNIC, "inc", f"10.0.{rank + 1}.1",
+                       "--rank", str(rank), "--ranks", str(RANKS), "--group", str(group), *arguments, *each(rank)]
+            ranks.append(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                          stderr=subprocess.PIPE, text=True))
+        return ranks
+
+    def make_group(self, group, ranks, **options):
+        """Reads what the ranks say of themselves, and makes the group of them on all switches."""
+        hellos = [json.loads(rank.stdout.readline()) for rank in ranks]
+        common = {"id": group, "ranks": RANKS, "mtu": hellos[0]["mtu"], **options}
+        for leaf, first in (("leaf1", 0), ("leaf2", 2)):
+            endpoints = [{"address": f"10.0.{h['rank'] + 1}.1", "qp": RANK_QP + h["rank"], "peer": h["address"],
+                          "peer_qp": h["qp"], "rank": h["rank"], "first_rx": h["first_psn"],
+                          "first_tx": h["expects_psn"], "loss_recovery": h["loss_recovery"]}
+                         for h in hellos[first:first + 2]]
+            ours, roots = LINKS[leaf]
+            endpoints.append({"address": ours, "qp": UP_QP, "peer": roots, "peer_qp": ROOT_QP, "parent": True,
+                              "first_rx": 0xfffff0, "first_tx": 77})
+            self.create(leaf, {**common, "endpoints": endpoints})
+        self.create("root", {**common, "endpoints": [
+            {"address": roots, "qp": ROOT_QP, "peer": ours, "peer_qp": UP_QP, "ranks": members, "first_rx": 77,
+             "first_tx": 0xfffff0}
+            for (ours, roots), members in zip(LINKS.values(), ([0, 1], [2, 3]))]})
+        return hellos
+
+    def create(self, switch, group):
+        self.weftctl("inc", "create", "group=" + json.dumps(group), "--switch", switch)
+
+    def release(self, ranks):
+        """Tells the ranks their ends of the group; they begin."""
+        for number, rank in enumerate(ranks):
+            rank.stdin.write(json.dumps({"qp": RANK_QP + number}) + "\n")
+            rank.stdin.flush()
+
+    def results(self, ranks):
+        """What every rank says at its end."""
+        lines = [json.loads(rank.stdout.readline() or "{}") for rank in ranks]
+        for rank in ranks:
+            rank.stdin.close()
+        for rank in ranks:
+            rank.wait(timeout=30)
+        return lines
+
+    def remove(self, group):
+        for switch in ("leaf1", "leaf2", "root"):
+            self.weftctl("inc", "remove", str(group), "--switch", switch)
+
+    def show(self, what, switch):
+        return json.loads(self.weftctl("inc", "show", what, "--switch", switch))

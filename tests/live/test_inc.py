@@ -1,0 +1,86 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# Copyright The weft authors
+"""Collectives of four weft-rnic that three switches add up (conf/inc-tree.yaml); every element is compared."""
+import json
+import time
+import unittest
+
+import inc_tree
+import lab
+
+# A busy machine takes its time.
+CALM = ("--timeout", "40", "-m", "1024")
+OPTIONS = {"message_packets": 4, "window": 4}
+FAULTS = "{ match: { kind: roce }, loss: 0.01, duplicate: 0.01, reorder: { ratio: 0.01, gap_us: 200 } }, " \
+         "{ match: { kind: roce }, corrupt: 0.005 }"
+
+
+class Inc(unittest.TestCase):
+    def collectives(self, tree, group, *arguments, rto_us=200000):
+        ranks = tree.start_ranks(group, *CALM, "--rto-us", str(rto_us), *arguments)
+        tree.make_group(group, ranks, **OPTIONS)
+        tree.release(ranks)
+        results = tree.results(ranks)
+        for number, (rank, result) in enumerate(zip(ranks, results)):
+            said = f"rank {number}: {result} {rank.stderr.read()}"
+            self.assertEqual((result.get("error"), rank.returncode), ("", 0), said)
+            rank.stdout.close()
+            rank.stderr.close()
+        return results
+
+    def test_every_primitive_and_size_gives_what_one_machine_would_have_added_up(self):
+        with lab.Lab() as l:
+            tree = inc_tree.Tree(l)
+            for group, size in enumerate(("4", "1024", "4100", "65536", "4194304"), 1):
+                results = self.collectives(tree, group, "-s", size, "-n", "3")
+                self.assertEqual({r["collectives"] for r in results}, {12})
+                rows = tree.show("groups", "root")
+                self.assertEqual([row["state"] for row in rows], ["running"])
+                self.assertEqual(rows[0]["collectives"], 12)
+                tree.remove(group)
+            self.assertEqual(tree.show("groups", "root"), [])
+            l.stop()
+
+    def test_faults_on_every_link_are_repaired(self):
+        with lab.Lab() as l:
+            tree = inc_tree.Tree(l, FAULTS)
+            results = self.collectives(tree, 9, "-s", "65536", "-n", "3", rto_us=20000)
+            self.assertGreater(sum(r["qp"]["retransmitted"] for r in results), 0)
+            drops = l.stop()["switches"]
+            self.assertGreater(sum(s["drops"].get("inc_bad_icrc", 0) for s in drops), 0)
+
+    def test_a_rank_that_is_late_is_waited_for_and_named(self):
+        with lab.Lab() as l:
+            tree = inc_tree.Tree(l)
+            # Three seconds are many ACK timeouts: without RNR NAKs the others would give up.
+            ranks = tree.start_ranks(5, *CALM, "--rto-us", "20000", "-s", "65536", "-n", "1")
+            tree.make_group(5, ranks, **OPTIONS)
+            tree.release(ranks[:3])
+            time.sleep(3)
+            row = json.loads(tree.weftctl("inc", "explain", "5", "--switch", "leaf2"))[0]
+            self.assertEqual(row["waits_for"], "rank 3 (10.0.4.2)")
+            self.assertGreater(row["for_s"], 1)
+            ranks[3].stdin.write(json.dumps({"qp": inc_tree.RANK_QP + 3}) + "\n")
+            ranks[3].stdin.flush()
+            self.assertEqual([r.get("error") for r in tree.results(ranks)], [""] * 4)
+            l.stop()
+
+    def test_ranks_that_disagree_all_end_and_the_switch_says_who_said_what(self):
+        with lab.Lab() as l:
+            tree = inc_tree.Tree(l)
+            ranks = tree.start_ranks(6, *CALM, "--rto-us", "200000", "-n", "1", "--primitive", "allreduce",
+                                     each=lambda rank: ("-s", "8192" if rank == 3 else "4096"))
+            tree.make_group(6, ranks, **OPTIONS)
+            tree.release(ranks)
+            for result in tree.results(ranks):
+                self.assertIn("remote operation error", result["error"])
+            failures = [row["failure"] for s in ("leaf1", "leaf2", "root") for row in tree.show("groups", s)]
+            self.assertTrue(any("ranks began different collectives" in f for f in failures), failures)
+            tree.remove(6)
+            self.collectives(tree, 7, "-s", "4096", "-n", "1")
+            l.stop()
+
+
+if __name__ == "__main__":
+    lab.main()

@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+//
+// A rank of collectives that switches with the inc stage run. Whoever makes the group learns of the rank's queue pair
+// from the line that it prints, and answers with a line that names the queue pair of the switch.
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <deque>
+
+#include "collectives/engine/control_message.h"
+#include "tools/weft-rnic/channel.h"
+#include "tools/weft-rnic/tests.h"
+
+namespace weft::rnic_tool {
+namespace {
+
+using inc::ControlMessage;
+using inc::Primitive;
+
+constexpr std::uint32_t kElement = sizeof(std::uint32_t);
+
+/// Lines of the standard input, without waiting for them.
+class Input {
+ public:
+  /// False at the end of the input.
+  bool look() {
+    pollfd in{STDIN_FILENO, POLLIN, 0};
+    while (::poll(&in, 1, 0) == 1 && (in.revents & (POLLIN | POLLHUP)) != 0) {
+      char some[512];
+      const ssize_t n = read(STDIN_FILENO, some, sizeof some);
+      if (n <= 0) return false;
+      text_.append(some, static_cast<std::size_t>(n));
+    }
+    return true;
+  }
+  std::optional<std::string> line() {
+    const std::size_t end = text_.find('\n');
+    if (end == std::string::npos) return std::nullopt;
+    std::string out = text_.substr(0, end);
+    text_.erase(0, end + 1);
+    return out;
+  }
+
+ private:
+  std::string text_;
+};
+
+class RankRun {
+ public:
+  explicit RankRun(Options& options) : options_(options), rank_(options.rank) {}
+
+  int run() {
+    if (const auto failure = prepare()) return fail(*failure);
+    const nic::Time start = nic::monotonic_now();
+    while (!done()) {
+      const std::uint64_t before = steps_;
+      session_.run_until(
+          [&] {
+            work();
+            return !error_.empty() || done() || steps_ != before;
+          },
+          options_.timeout_s);
+      if (error_.empty() && interrupted()) error_ = "interrupted";
+      if (error_.empty() && steps_ == before && !done()) error_ = "nothing went on for the time of --timeout";
+      if (!error_.empty()) break;
+    }
+    print(static_cast<double>(nic::monotonic_now() - start) * 1e-9);
+    if (!error_.empty()) return fail({kExitFailed, "rank " + std::to_string(rank_) + ": " + error_});
+    // Others may still ask for what this rank has to answer again.
+    session_.run_until([&] { return !input_.look(); }, options_.timeout_s);
+    return kExitFine;
+  }
+
+ private:
+  std::optional<Failure> prepare() {
+    if (auto failure = check()) return failure;
+    if (auto failure = session_.open(options_)) return failure;
+    mtu_ = options_.qp.path_mtu;
+    message_bytes_ = mtu_ * options_.message_packets;
+    nic::CmTarget target;
+    if (auto failure = session_.find_server(options_, target)) return failure;
+    auto& device = session_.device();
+    nic::QpConfig config = options_.qp;
+    slots_ = options_.window + 1;
+    receives_ = 2 * options_.window + 8;
+    config.send_queue_depth = slots_;
+    config.receive_queue_depth = receives_;
+    slot_bytes_ = std::max<std::size_t>(message_bytes_, inc::kControlPayloadBytes);
+    memory_.resize((std::size_t{slots_} + receives_) * slot_bytes_);
+    mr_ = device.reg_mr(session_.pd(), memory_.data(), memory_.size(), nic::Access::all);
+    cq_ = &device.create_cq(slots_ + receives_);
+    qp_ = &device.create_qp(session_.pd(), *cq_, *cq_, config);
+    nic::Peer peer;
+    peer.send_psn = device.pick_psn();
+    peer.receive_psn = device.pick_psn();
+    peer.path.source_mac = device.config().mac;
+    peer.path.destination_mac = target.mac;
+    peer.path.source = device.config().address;
+    peer.path.destination = target.address;
+    peer.path.source_port = 0;
+    const nlohmann::ordered_json hello{{"rank", rank_},
+                                       {"address", device.config().address.to_string()},
+                                       {"qp", qp_->qpn().value()},
+                                       {"first_psn", peer.send_psn.value()},
+                                       {"expects_psn", peer.receive_psn.value()},
+                                       {"mtu", mtu_},
+                                       {"loss_recovery", nic::name(config.loss_recovery)}};
+    std::printf("%s\n", hello.dump().c_str());
+    std::fflush(stdout);
+    return await_peer(peer);
+  }
+
+  [[nodiscard]] std::optional<Failure> check() const {
+    if (options_.size % kElement != 0) return Failure{kExitUsage, "-s takes a multiple of 4: elements are uint32"};
+    if (rank_ >= options_.ranks) return Failure{kExitUsage, "--rank is below --ranks"};
+    if (options_.root >= static_cast<int>(options_.ranks)) return Failure{kExitUsage, "--root is below --ranks"};
+    return std::nullopt;
+  }
+
+  std::optional<Failure> await_peer(nic::Peer& peer) {
+    std::optional<std::string> line;
+    bool open = true;
+    session_.run_until([&] { return !(open = input_.look()) || (line = input_.line()).has_value(); },
+                       options_.timeout_s);
+    const auto json = nlohmann::json::parse(line.value_or(""), nullptr, false);
+    if (!json.is_object() || !json.contains("qp") || !json["qp"].is_number_unsigned()) {
+      return Failure{kExitUsage, "the standard input has no line like {\"qp\": 100}, the switch's queue pair"};
+    }
+    peer.qpn = wire::Qpn(json["qp"].get<std::uint32_t>());
+    qp_->connect(peer);
+    const auto kinds = options_.primitive == "all"
+                           ? std::vector<std::string>{"allreduce", "reduce", "broadcast", "barrier"}
+                           : std::vector<std::string>{options_.primitive};
+    for (std::uint64_t i = 0; i < options_.iterations; ++i) {
+      for (const auto& kind : kinds) program_.push_back(collective(*inc::primitive_from(kind), i));
+    }
+    for (std::uint32_t i = 0; i < receives_; ++i) post_receive(i);
+    return std::nullopt;
+  }
+
+  [[nodiscard]] ControlMessage collective(Primitive primitive, std::uint64_t i) const {
+    ControlMessage m;
+    m.primitive = primitive;
+    m.group = options_.group;
+    m.sequence = static_cast<std::uint16_t>(program_.size());
+    if (primitive == Primitive::barrier) return {primitive, {}, {}, m.sequence, 0, m.group, 0};
+    m.type = inc::DataType::uint32;
+    m.bytes = options_.size;
+    const bool rooted = primitive == Primitive::reduce || primitive == Primitive::broadcast;
+    if (rooted)
+      m.root = static_cast<std::uint16_t>(options_.root >= 0 ? static_cast<std::uint64_t>(options_.root)
+                                                             : i % options_.ranks);
+    return m;
+  }
+
+  [[nodiscard]] bool sends(const ControlMessage& m) const {
+    if (m.primitive == Primitive::reduce) return m.root != rank_;
+    return m.primitive != Primitive::broadcast || m.root == rank_;
+  }
+  [[nodiscard]] bool receives(const ControlMessage& m) const {
+    if (m.primitive == Primitive::reduce) return m.root == rank_;
+    return m.primitive != Primitive::broadcast || m.root != rank_;
+  }
+  /// Messages of a collective, its control message included.
+  [[nodiscard]] std::uint32_t messages(const ControlMessage& m) const {
+    return 1 + static_cast<std::uint32_t>((m.bytes + message_bytes_ - 1) / message_bytes_);
+  }
+  [[nodiscard]] std::uint32_t bytes_of(const ControlMessage& m, std::uint32_t message) const {
+    const std::uint64_t before = std::uint64_t{message - 1} * message_bytes_;
+    return static_cast<std::uint32_t>(std::min<std::uint64_t>(message_bytes_, m.bytes - before));
+  }
+  /// What a rank gives for an element.
+  [[nodiscard]] static std::uint32_t value(std::uint32_t rank, const ControlMessage& m, std::uint64_t element) {
+    return static_cast<std::uint32_t>((element + m.sequence + 1) * (2 * rank + 1) * 2654435761u);
+  }
+  [[nodiscard]] std::uint32_t expected(const ControlMessage& m, std::uint64_t element) const {
+    if (m.primitive == Primitive::broadcast) return value(m.root, m, element);
+    std::uint32_t sum = 0;
+    for (std::uint32_t r = 0; r < options_.ranks; ++r) {
+      if (m.primitive != Primitive::reduce || r != m.root) sum += value(r, m, element);
+    }
+    return sum;
+  }
+
+  [[nodiscard]] bool done() const { return current_ == program_.size() && outstanding_ == 0; }
+
+  void work() {
+    std::array<nic::Wc, 16> wc;
+    for (std::size_t n = cq_->poll(wc); n > 0 && error_.empty(); n = cq_->poll(wc)) {
+      for (std::size_t i = 0; i < n && error_.empty(); ++i) complete(wc[i]);
+    }
+    while (error_.empty() && current_ < program_.size()) {
+      const ControlMessage& m = program_[current_];
+      const std::uint32_t all = messages(m);
+      while (sends(m) && posted_ < all && outstanding_ < options_.window && error_.empty()) post(m);
+      if (sends(m) && posted_ < all) return;
+      if (receives(m) && receiving_ <= current_) return;
+      ++current_;
+      ++steps_;
+      posted_ = 0;
+    }
+  }
+
+  void complete(const nic::Wc& wc) {
+    ++steps_;
+    if (wc.status != nic::WcStatus::success) {
+      error_ = std::string(nic::name(wc.status)) + " in collective " + std::to_string(current_);
+    } else if (wc.opcode == nic::WcOpcode::receive) {
+      received(wc);
+    } else {
+      --outstanding_;
+    }
+  }
+
+  void post(const ControlMessage& m) {
+    std::uint8_t* at = memory_.data() + (sent_ % slots_) * slot_bytes_;
+    nic::SendWr wr;
+    const std::uint64_t address = mr_.address + static_cast<std::uint64_t>(at - memory_.data());
+    if (posted_ == 0) {
+      const auto payload = inc::control_payload(m);
+      std::copy(payload.begin(), payload.end(), at);
+      wr.opcode = nic::WrOpcode::send_imm;
+      wr.immediate = inc::control_immediate(m);
+      wr.with({address, inc::kControlPayloadBytes, mr_.key});
+    } else {
+      const std::uint32_t bytes = bytes_of(m, posted_);
+      const std::uint64_t first = std::uint64_t{posted_ - 1} * message_bytes_ / kElement;
+      for (std::uint32_t i = 0; i < bytes / kElement; ++i) {
+        const std::uint32_t v = value(rank_, m, first + i);
+        std::memcpy(at + i * kElement, &v, kElement);
+      }
+      wr.with({address, bytes, mr_.key});
+    }
+    if (qp_->post_send(wr) != nic::PostResult::ok) error_ = "a work request was refused";
+    ++posted_;
+    ++sent_;
+    ++outstanding_;
+  }
+
+  void post_receive(std::uint32_t slot) {
+    nic::RecvWr wr;
+    wr.wr_id = slot;
+    wr.with(
+        {mr_.address + (std::uint64_t{slots_} + slot) * slot_bytes_, static_cast<std::uint32_t>(slot_bytes_), mr_.key});
+    if (qp_->post_recv(wr) != nic::PostResult::ok) error_ = "no room for a receive";
+  }
+
+  /// Messages come in the order of the collectives in which this rank receives.
+  void received(const nic::Wc& wc) {
+    while (receiving_ < program_.size() && !receives(program_[receiving_])) ++receiving_;
+    if (receiving_ == program_.size()) {
+      error_ = "a message that nobody was to send";
+      return;
+    }
+    const ControlMessage& m = program_[receiving_];
+    const std::uint8_t* at = memory_.data() + (slots_ + wc.wr_id) * slot_bytes_;
+    if (arrived_ == 0) {
+      const auto payload = inc::control_payload(m);
+      const bool right = wc.with_immediate && wc.immediate == inc::control_immediate(m) &&
+                         wc.byte_length == payload.size() && std::equal(payload.begin(), payload.end(), at);
+      if (!right) error_ = "another control message than that of collective " + std::to_string(receiving_);
+    } else {
+      compare(m, at, wc.byte_length);
+    }
+    post_receive(static_cast<std::uint32_t>(wc.wr_id));
+    if (++arrived_ < messages(m)) return;
+    arrived_ = 0;
+    ++receiving_;
+    while (receiving_ < program_.size() && !receives(program_[receiving_])) ++receiving_;
+  }
+
+  void compare(const ControlMessage& m, const std::uint8_t* at, std::uint32_t bytes) {
+    if (bytes != bytes_of(m, arrived_)) error_ = "a message of another length";
+    const std::uint64_t first = std::uint64_t{arrived_ - 1} * message_bytes_ / kElement;
+    for (std::uint32_t i = 0; i < bytes / kElement && error_.empty(); ++i) {
+      std::uint32_t v = 0;
+      std::memcpy(&v, at + i * kElement, kElement);
+      if (v == expected(m, first + i)) continue;
+      error_ = "collective " + std::to_string(receiving_) + " (" + std::string(to_string(m.primitive)) + "): element " +
+               std::to_string(first + i) + " is " + std::to_string(v) + ", not " +
+               std::to_string(expected(m, first + i));
+    }
+  }
+
+  void print(double seconds) const {
+    const double bits = 8.0 * options_.size * static_cast<double>(program_.size());
+    nlohmann::ordered_json j{{"rank", rank_},       {"collectives", current_},        {"bytes", options_.size},
+                             {"seconds", seconds},  {"gbit_s", bits / seconds / 1e9}, {"error", error_},
+                             {"qp", describe(*qp_)}};
+    std::printf("%s\n", j.dump().c_str());
+    std::fflush(stdout);
+  }
+
+  Options& options_;
+  std::uint32_t rank_;
+  Session session_;
+  Input input_;
+  std::uint32_t mtu_ = 0, message_bytes_ = 0, slots_ = 0, receives_ = 0;
+  std::size_t slot_bytes_ = 0;
+  std::vector<std::uint8_t> memory_;  ///< messages that are under way, then those that may come
+  nic::Mr mr_{};
+  nic::Cq* cq_ = nullptr;
+  nic::Qp* qp_ = nullptr;
+  std::vector<ControlMessage> program_;
+  std::size_t current_ = 0;    ///< the collective that this rank is in
+  std::size_t receiving_ = 0;  ///< the collective whose messages come next
+  std::uint32_t posted_ = 0, arrived_ = 0, outstanding_ = 0;
+  std::uint64_t sent_ = 0, steps_ = 0;
+  std::string error_;
+};
+
+}  // namespace
+
+int run_collectives(Options options) {
+  return RankRun(options).run();
+}
+
+}  // namespace weft::rnic_tool
