@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The weft authors
 //
-// Makes packets of what a group sends. Packets of one call to the unit that have the same payload share it: it is
-// copied, and its CRC computed, once.
+// Makes packets of what a group sends. Of packets of one call to the unit that have the same payload, all but the first
+// are made of the first: the CRC of the payload is computed once, and the headers' differences change the ICRC.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ namespace weft::inc {
 /// What an Emitter counts.
 struct EmitterCounters {
   Counter& sent;
-  Counter& shared_payload;
+  Counter& reused;
   Counter& arp_asked;
   Counter& no_buffer;
 };
@@ -37,7 +37,7 @@ class Emitter final : public Sink {
   void finish() noexcept;
 
  private:
-  /// The packet whose payload others may share: it leaves last.
+  /// The packet that others may be made of: it leaves last.
   struct Kept {
     rte_mbuf* m = nullptr;
     const std::uint8_t* payload = nullptr;
@@ -47,8 +47,9 @@ class Emitter final : public Sink {
     std::uint8_t tos = 0;
     bool solicited = false;
   };
-  [[nodiscard]] bool can_share(EndpointIndex to, const nic::Packet& p, std::uint8_t tos) const noexcept;
-  [[nodiscard]] rte_mbuf* share(EndpointIndex to, const nic::Packet& p) noexcept;
+  [[nodiscard]] bool can_reuse(EndpointIndex to, const nic::Packet& p, std::uint8_t tos) const noexcept;
+  [[nodiscard]] rte_mbuf* reuse(EndpointIndex to, const nic::Packet& p) noexcept;
+  [[nodiscard]] rte_mbuf* copy(const rte_mbuf* from) noexcept;
   [[nodiscard]] rte_mbuf* make(EndpointIndex to, const nic::Packet& p, std::uint8_t tos) noexcept;
   [[nodiscard]] bool write(const nic::TxFrame& frame, rte_mbuf* m) noexcept;
   void leave(rte_mbuf* m, EndpointIndex to) noexcept;

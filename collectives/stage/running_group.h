@@ -93,6 +93,9 @@ struct RunningGroup {
   const Ownership ownership;
   ModeII unit;
   std::vector<Edge> edges;  ///< by endpoint; the neighbours: any worker
+  GroupCounters counted;    ///< of these the stage's counters know
+  bool failed = false;      ///< the stage's counters know of it
+  bool touched = false;     ///< there may be more
   TimeNs completed = 0;     ///< when a sum became complete last
   TimeNs contributed = 0;   ///< when the first contribution behind that came, 0: none has
 

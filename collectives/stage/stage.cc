@@ -40,9 +40,10 @@ IncStage::IncStage(const pipeline::StageBuild& build, IncShared& shared)
       table_(shared.table(build.worker)),
       whole_(kLargestFrame),
       emitter_(build.info, {counters_[static_cast<std::size_t>(IncCounter::sent)],
-                            counters_[static_cast<std::size_t>(IncCounter::shared_payload)],
+                            counters_[static_cast<std::size_t>(IncCounter::reused)],
                             counters_[static_cast<std::size_t>(IncCounter::arp_asked)],
                             counters_[static_cast<std::size_t>(IncCounter::no_buffer)]}) {
+  touched_.reserve(table_->groups().size());
   if (routed_) {
     for (const auto& address : build.info.addresses) own_addresses_.push_back(address.prefix.address);
   }
@@ -54,21 +55,24 @@ void IncStage::set_gauges() noexcept {
     Counter& counter = counters_[static_cast<std::size_t>(c)];
     counter.add(to - counter.value());
   };
-  failed_ = 0;
-  for (const RunningGroup* group : table_->groups()) failed_ += group->unit.failure() ? 1 : 0;
+  std::uint64_t failed = 0;
+  for (const RunningGroup* group : table_->groups()) failed += group->failed ? 1 : 0;
   set(IncCounter::groups, table_->groups().size());
-  set(IncCounter::failed, failed_);
+  set(IncCounter::failed, failed);
 }
 
-void IncStage::exchange_table(std::unique_ptr<GroupTable>& table) noexcept {
+void IncStage::exchange_table(std::unique_ptr<GroupTable>& table) {
+  std::vector<RunningGroup*> room;
+  room.reserve(table->groups().size());
   std::swap(table_, table);
+  touched_ = std::move(room);
   set_gauges();
 }
 
 /// The shared state has taken groups over since this instance was made.
 void IncStage::adopt(Context&, pipeline::Stage&, const pipeline::Adoption&) {
-  table_ = shared_.table(worker_);
-  set_gauges();
+  auto table = shared_.table(worker_);
+  exchange_table(table);
 }
 
 void IncStage::ingress(Context& context, Batch& batch) {
@@ -83,6 +87,7 @@ void IncStage::ingress(Context& context, Batch& batch) {
       on_arp(context, batch, i);
     }
   }
+  count_groups();
 }
 
 void IncStage::on_roce(Context& context, Batch& batch, std::uint16_t i) noexcept {
@@ -134,23 +139,39 @@ bool IncStage::read(const rte_mbuf* m, nic::Packet& packet) noexcept {
 void IncStage::take(Context& context, const GroupTable::Flow& flow, const rte_mbuf* m,
                     const nic::Packet& packet) noexcept {
   RunningGroup& group = *flow.group;
-  const GroupCounters before = group.unit.counters();
-  const bool failed = group.unit.failure().has_value();
+  const GroupCounters& counters = group.unit.counters();
+  const std::uint64_t completed = counters.completed, contributions = counters.contributions;
+  if (!group.touched) {
+    group.touched = true;
+    touched_.push_back(&group);
+  }
   emitter_.begin(context, group);
   group.unit.on_packet(flow.endpoint, packet, wire::ecn_of(pipeline::meta(m).parsed.tos) == wire::Ecn::ce, emitter_);
   emitter_.finish();
-  const GroupCounters& now = group.unit.counters();
-  count(IncCounter::contributions, now.contributions - before.contributions);
-  count(IncCounter::completed, now.completed - before.completed);
-  count(IncCounter::duplicates, now.duplicates - before.duplicates);
-  count(IncCounter::rnr_naks, now.rnr_naks - before.rnr_naks);
-  if (now.completed != before.completed) {
+  if (counters.completed != completed) {
     group.completed = context.now;
     group.contributed = 0;
-  } else if (now.contributions != before.contributions && group.contributed == 0) {
+  } else if (counters.contributions != contributions && group.contributed == 0) {
     group.contributed = context.now;
   }
-  if (!failed && group.unit.failure()) count(IncCounter::failed);
+}
+
+/// Once per burst, for the groups that had packets in it.
+void IncStage::count_groups() noexcept {
+  for (RunningGroup* group : touched_) {
+    const GroupCounters& now = group->unit.counters();
+    count(IncCounter::contributions, now.contributions - group->counted.contributions);
+    count(IncCounter::completed, now.completed - group->counted.completed);
+    count(IncCounter::duplicates, now.duplicates - group->counted.duplicates);
+    count(IncCounter::rnr_naks, now.rnr_naks - group->counted.rnr_naks);
+    group->counted = now;
+    group->touched = false;
+    if (group->unit.failure() && !group->failed) {
+      group->failed = true;
+      count(IncCounter::failed);
+    }
+  }
+  touched_.clear();
 }
 
 void IncStage::learn(const rte_mbuf* m, Edge& edge) const noexcept {

@@ -41,7 +41,7 @@ class IncStage : public pipeline::Stage {
                                             std::size_t max) const override;
 
   /// From now on packets are looked up in this table; it holds the one that was in use afterwards.
-  void exchange_table(std::unique_ptr<GroupTable>& table) noexcept;
+  void exchange_table(std::unique_ptr<GroupTable>& table);
   /// Who is waited for in a group, and since when; nullopt when another worker runs it, or none.
   [[nodiscard]] std::optional<nlohmann::ordered_json> explain(std::uint32_t id) const;
   [[nodiscard]] IncShared& shared() noexcept { return shared_; }
@@ -54,6 +54,7 @@ class IncStage : public pipeline::Stage {
   void on_arp(pipeline::Context& context, pipeline::Batch& batch, std::uint16_t i) noexcept;
   void learn(const rte_mbuf* m, Edge& edge) const noexcept;
   void count(IncCounter c, std::uint64_t n = 1) noexcept { counters_[static_cast<std::size_t>(c)].add(n); }
+  void count_groups() noexcept;
   void set_gauges() noexcept;
   [[nodiscard]] nlohmann::ordered_json group_row(const RunningGroup& g) const;
   [[nodiscard]] nlohmann::ordered_json endpoint_row(const RunningGroup& g, std::size_t e) const;
@@ -65,8 +66,8 @@ class IncStage : public pipeline::Stage {
   bool routed_;
   std::vector<wire::IpAddress> own_addresses_;  ///< that l3 answers for
   std::unique_ptr<GroupTable> table_;
-  std::vector<std::uint8_t> whole_;  ///< a frame that came in more than one buffer
-  std::uint64_t failed_ = 0;
+  std::vector<std::uint8_t> whole_;     ///< a frame that came in more than one buffer
+  std::vector<RunningGroup*> touched_;  ///< had packets in this burst; has room for all
   std::array<Counter, static_cast<std::size_t>(IncCounter::count_)> counters_;
   Emitter emitter_;
 };

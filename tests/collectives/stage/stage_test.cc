@@ -38,7 +38,7 @@ TEST_P(IncStageEverywhere, RnicsGetWhatOneMachineWouldHaveAddedUp) {
     Star s(GetParam(), options(GetParam()), kMixed, verb);
     ASSERT_EQ(s.run(), "done");
     EXPECT_GT(s.h.counter("inc", "contributions"), 0u);
-    EXPECT_GT(s.h.counter("inc", "shared_payload"), 0u);
+    EXPECT_GT(s.h.counter("inc", "reused"), 0u);
     EXPECT_EQ(s.h.counter("inc", "duplicates"), 0u) << "nothing is lost, so nothing is repeated";
     EXPECT_EQ(s.h.counter("inc", "sent"), s.received + s.h.dropped_total());
   }
@@ -64,7 +64,7 @@ TEST_P(IncStageEverywhere, LossesAndWrongIcrcsAreRepaired) {
   EXPECT_GT(s.h.counter("inc", "duplicates"), 0u);
 }
 
-TEST(IncStage, ThePayloadOfAResultIsSharedByAllItsPackets) {
+TEST(IncStage, AResultIsBuiltOnceForAllWhoGetIt) {
   const std::string big = "{ groups: [{ id: 5, ranks: 4, mtu: 4096, message_packets: 1, window: 1, endpoints: [";
   std::string yaml = big;
   for (std::size_t r = 0; r < 4; ++r) {
@@ -97,7 +97,7 @@ TEST(IncStage, ThePayloadOfAResultIsSharedByAllItsPackets) {
     nic::decode(bytes.data(), static_cast<std::uint32_t>(bytes.size()), parsed, p);
     EXPECT_EQ(Bytes(p.payload.data(), p.payload.data() + p.payload.bytes), testing::bytes_of(values)) << r;
   }
-  EXPECT_EQ(s.h.counter("inc", "shared_payload"), 3u);
+  EXPECT_EQ(s.h.counter("inc", "reused"), 3u);
 }
 
 TEST(IncStage, MarksOfContributionsReachTheResult) {
