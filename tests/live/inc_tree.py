@@ -13,7 +13,8 @@ RNIC = os.path.join(lab.BIN, "weft-rnic")
 RANKS = 4
 # Ends of the links between the switches: leaf, root.
 LINKS = {"leaf1": ("10.1.1.1", "10.1.1.0"), "leaf2": ("10.1.1.3", "10.1.1.2")}
-RANK_QP, UP_QP, ROOT_QP = 100, 200, 300
+# Of the switches, where not said otherwise: a rank's is this and its number, those between switches follow.
+QP = 100
 
 
 def switches(l, faults=""):
@@ -26,11 +27,11 @@ def switches(l, faults=""):
 
 
 class Tree:
-    def __init__(self, l, faults=""):
+    def __init__(self, l, faults="", top=""):
         self.lab = l
         self.hosts = [l.host(f"h{n}", mtu=4200).address(f"10.0.{n}.2/24").route("default", f"10.0.{n}.1")
                       for n in range(1, RANKS + 1)]
-        l.start(switches(l, faults))
+        l.start(switches(l, faults), top)
 
     def weftctl(self, *words, check=True):
         return lab.run(os.path.join(lab.BIN, "weftctl"), "--socket", self.lab.socket, "--json", *words, check=check)
@@ -45,21 +46,22 @@ class Tree:
                                           stderr=subprocess.PIPE, text=True))
         return ranks
 
-    def make_group(self, group, ranks, **options):
+    def make_group(self, group, ranks, qp=QP, **options):
         """Reads what the ranks say of themselves, and makes the group of them on all switches."""
+        up_qp, root_qp = qp + RANKS, qp + RANKS + 1
         hellos = [json.loads(rank.stdout.readline()) for rank in ranks]
         common = {"id": group, "ranks": RANKS, "mtu": hellos[0]["mtu"], **options}
         for leaf, first in (("leaf1", 0), ("leaf2", 2)):
-            endpoints = [{"address": f"10.0.{h['rank'] + 1}.1", "qp": RANK_QP + h["rank"], "peer": h["address"],
+            endpoints = [{"address": f"10.0.{h['rank'] + 1}.1", "qp": qp + h["rank"], "peer": h["address"],
                           "peer_qp": h["qp"], "rank": h["rank"], "first_rx": h["first_psn"],
                           "first_tx": h["expects_psn"], "loss_recovery": h["loss_recovery"]}
                          for h in hellos[first:first + 2]]
             ours, roots = LINKS[leaf]
-            endpoints.append({"address": ours, "qp": UP_QP, "peer": roots, "peer_qp": ROOT_QP, "parent": True,
+            endpoints.append({"address": ours, "qp": up_qp, "peer": roots, "peer_qp": root_qp, "parent": True,
                               "first_rx": 0xfffff0, "first_tx": 77})
             self.create(leaf, {**common, "endpoints": endpoints})
         self.create("root", {**common, "endpoints": [
-            {"address": roots, "qp": ROOT_QP, "peer": ours, "peer_qp": UP_QP, "ranks": members, "first_rx": 77,
+            {"address": roots, "qp": root_qp, "peer": ours, "peer_qp": up_qp, "ranks": members, "first_rx": 77,
              "first_tx": 0xfffff0}
             for (ours, roots), members in zip(LINKS.values(), ([0, 1], [2, 3]))]})
         return hellos
@@ -67,10 +69,10 @@ class Tree:
     def create(self, switch, group):
         self.weftctl("inc", "create", "group=" + json.dumps(group), "--switch", switch)
 
-    def release(self, ranks):
+    def release(self, ranks, qp=QP):
         """Tells the ranks their ends of the group; they begin."""
         for number, rank in enumerate(ranks):
-            rank.stdin.write(json.dumps({"qp": RANK_QP + number}) + "\n")
+            rank.stdin.write(json.dumps({"qp": qp + number}) + "\n")
             rank.stdin.flush()
 
     def results(self, ranks):

@@ -22,6 +22,7 @@ TRIALS = {
     "l2-tor": ["ip netns exec storage1 ping -c 2 -W 2 10.0.10.2", "ip netns exec storage1 ping -c 2 -W 2 10.0.10.9",
                "ip netns exec compute2 ping -c 2 -W 2 10.0.20.9"],
     "lossless-tor": ["ip netns exec h1 ping -c 2 -W 2 -M do -s 4172 10.0.0.4"],
+    "inc-tree": ["ip netns exec h1 ping -c 3 -W 2 10.0.3.2", "weftctl inc show groups"],
     "l3-leaf": ["ip netns exec h1 ping -c 2 -W 2 10.0.2.2", "ip netns exec h1 ping -c 2 -W 2 10.1.2.0"],
     "kernel-leaf": ["ip -n leaf1 address add 10.0.2.1/24 dev h2",
                     "ip -n leaf1 route add 10.0.0.0/8 nexthop via 10.1.1.0 nexthop via 10.1.2.0", "sleep 0.5",
@@ -43,7 +44,7 @@ def recipe(name):
             break
         if re.match(r"#   [^ #]|#     ", line):
             lines.append(line[4:])
-    return [line for line in lines if not set(line) <= set("|\\/ -") and not re.match(r" +(leaf|spine|h)\d", line)]
+    return [line for line in lines if not set(line) <= set("|\\/ -") and not re.match(r" +((leaf|spine|h)\d|root$)", line)]
 
 
 def trial(name):

@@ -50,6 +50,24 @@ class Inc(unittest.TestCase):
             drops = l.stop()["switches"]
             self.assertGreater(sum(s["drops"].get("inc_bad_icrc", 0) for s in drops), 0)
 
+    def test_groups_are_spread_over_workers_and_their_packets_find_them(self):
+        with lab.Lab() as l:
+            tree = inc_tree.Tree(l, top="eal: { workers: [0, 1] }")
+            every = []
+            for group in (1, 2):
+                ranks = tree.start_ranks(group, *CALM, "--rto-us", "200000", "-s", "262144", "-n", "3")
+                tree.make_group(group, ranks, qp=100 * group, **OPTIONS)
+                every.append((group, ranks))
+            for group, ranks in every:
+                tree.release(ranks, qp=100 * group)
+            for _, ranks in every:
+                self.assertEqual([r.get("error") for r in tree.results(ranks)], [""] * 4)
+            for switch in ("leaf1", "leaf2", "root"):
+                rows = tree.show("groups", switch)
+                self.assertEqual({row["worker"] for row in rows}, {0, 1}, switch)
+                self.assertEqual({row["collectives"] for row in rows}, {12}, switch)
+            l.stop()
+
     def test_a_rank_that_is_late_is_waited_for_and_named(self):
         with lab.Lab() as l:
             tree = inc_tree.Tree(l)
@@ -61,7 +79,7 @@ class Inc(unittest.TestCase):
             row = json.loads(tree.weftctl("inc", "explain", "5", "--switch", "leaf2"))[0]
             self.assertEqual(row["waits_for"], "rank 3 (10.0.4.2)")
             self.assertGreater(row["for_s"], 1)
-            ranks[3].stdin.write(json.dumps({"qp": inc_tree.RANK_QP + 3}) + "\n")
+            ranks[3].stdin.write(json.dumps({"qp": inc_tree.QP + 3}) + "\n")
             ranks[3].stdin.flush()
             self.assertEqual([r.get("error") for r in tree.results(ranks)], [""] * 4)
             l.stop()
