@@ -44,7 +44,8 @@ def recipe(name):
             break
         if re.match(r"#   [^ #]|#     ", line):
             lines.append(line[4:])
-    return [line for line in lines if not set(line) <= set("|\\/ -") and not re.match(r" +((leaf|spine|h)\d|root$)", line)]
+    drawing = re.compile(r" +((leaf|spine|h)\d|root$)")
+    return [line for line in lines if not set(line) <= set("|\\/ -") and not drawing.match(line)]
 
 
 def trial(name):
