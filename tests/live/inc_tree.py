@@ -33,8 +33,13 @@ class Tree:
                       for n in range(1, RANKS + 1)]
         l.start(switches(l, faults), top)
 
-    def weftctl(self, *words, check=True):
-        return lab.run(os.path.join(lab.BIN, "weftctl"), "--socket", self.lab.socket, "--json", *words, check=check)
+    def weftctl(self, *words):
+        return lab.run(os.path.join(lab.BIN, "weftctl"), "--socket", self.lab.socket, "--json", *words)
+
+    def try_weftctl(self, *words):
+        """What weftctl says, whatever becomes of it."""
+        return subprocess.run([os.path.join(lab.BIN, "weftctl"), "--socket", self.lab.socket, *words],
+                              capture_output=True, text=True, timeout=30)
 
     def start_ranks(self, group, *arguments, each=lambda rank: ()):
         """Starts a rank on every host and makes their group; returns the processes, which are under way."""

@@ -84,6 +84,49 @@ class Inc(unittest.TestCase):
             self.assertEqual([r.get("error") for r in tree.results(ranks)], [""] * 4)
             l.stop()
 
+    def test_a_switch_that_starts_again_ends_the_group_and_runs_the_next(self):
+        with lab.Lab() as l:
+            tree = inc_tree.Tree(l)
+            ranks = tree.start_ranks(3, *CALM, "--rto-us", "20000", "-s", "4194304", "-n", "1000",
+                                     "--primitive", "allreduce")
+            tree.make_group(3, ranks, **OPTIONS)
+            tree.release(ranks)
+            lab.wait_for("collectives run", lambda: tree.show("groups", "root")[0]["collectives"] > 2)
+            l.kill()
+            l.start(inc_tree.switches(l))
+            for result in tree.results(ranks):
+                self.assertRegex(result["error"], "^(transport retry counter exceeded|remote operation error) in ")
+            self.collectives(tree, 3, "-s", "65536", "-n", "1")
+            l.stop()
+
+    def test_what_a_group_lacks_is_said_and_nothing_of_it_stays(self):
+        with lab.Lab() as l:
+            tree = inc_tree.Tree(l)
+            ends = [{"address": f"10.0.{n}.1", "qp": 100, "peer": f"10.0.{n}.2", "peer_qp": 17, "rank": n - 1}
+                    for n in (1, 2)]
+            good = {"id": 8, "ranks": 2, "endpoints": ends}
+            for group, said in ((dict(good, window=4096), "of memory_kb the longest free range"),
+                                (dict(good, ranks=3), "rank 2 is behind no endpoint"),
+                                (dict(good, mtu=1000), "mtu is one of"),
+                                (dict(good, mtuu=1024), "unknown key 'mtuu'"),
+                                ([], "group")):
+                with self.subTest(said):
+                    done = tree.try_weftctl("inc", "create", "group=" + json.dumps(group), "--switch", "leaf1")
+                    self.assertNotEqual(done.returncode, 0)
+                    self.assertIn(said, done.stderr)
+            self.assertEqual(tree.show("groups", "leaf1"), [])
+            tree.create("leaf1", good)
+            for words, said in ((("create", "group=" + json.dumps(good)), "there is a group 8 already"),
+                                (("remove", "9"), "there is no group 9"), (("explain", "9"), "there is no group 9"),
+                                (("show", "slotz"), "did you mean 'slots'?")):
+                with self.subTest(said):
+                    done = tree.try_weftctl("inc", *words, "--switch", "leaf1")
+                    self.assertNotEqual(done.returncode, 0)
+                    self.assertIn(said, done.stderr)
+            row = json.loads(tree.weftctl("inc", "explain", "8", "--switch", "leaf1"))[0]
+            self.assertEqual(row["state"], "nothing is under way here")
+            l.stop()
+
     def test_ranks_that_disagree_all_end_and_the_switch_says_who_said_what(self):
         with lab.Lab() as l:
             tree = inc_tree.Tree(l)
