@@ -108,7 +108,8 @@ class Metrics(unittest.TestCase):
             self.assertEqual(len(series), len(set(series)), name)
 
     def test_every_drop_reason_and_stage_counter_is_exported(self):
-        lists = [ROOT + "/switch/pipeline/drop_reason.def", *glob.glob(ROOT + "/switch/stages/*/drop_reason.def")]
+        lists = [ROOT + "/switch/pipeline/drop_reason.def", ROOT + "/collectives/stage/drop_reason.def",
+                 *glob.glob(ROOT + "/switch/stages/*/drop_reason.def")]
         self.assertGreater(len(lists), 5)
         reasons = [name for path in lists for name in re.findall(r"^WEFT_DROP\((\w+),", read(path), re.M)]
         exported = {labels["reason"] for labels, _ in self.families["weft_drops_total"][2]}

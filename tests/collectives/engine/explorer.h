@@ -1,0 +1,467 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+//
+// Explores everything that can happen when ranks run a few collectives over one or three switches of Mode II: the
+// production engine, and the software RNIC's own requesters and responders. Every packet under way may be the next that
+// arrives; a channel between two ends delivers in order but for the faults of the case: losses, duplications, packets
+// that overtake the one in front. Time passes when nothing is under way.
+//
+// Each state is visited once, told apart by a 64-bit hash of what decides its future. Judged are: every result is a
+// single machine's, no work request fails, every way comes to an end and no way leads back, and then everyone is done.
+#pragma once
+
+#include <array>
+#include <cstring>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "collectives/engine/mode_ii.h"
+#include "nic/rnic/requester.h"
+#include "nic/rnic/responder.h"
+#include "tests/collectives/engine/groups.h"
+#include "tests/support/state_hash.h"
+
+namespace weft::inc::testing {
+
+/// One collective of all ranks; W = M = 1.
+struct Step {
+  Primitive primitive = Primitive::allreduce;
+  std::uint32_t packets = 1;  ///< of data
+  std::uint16_t root = 0;
+};
+
+/// A case to explore.
+struct ExplorerCase {
+  std::string name;
+  std::vector<Step> program;
+  bool tree = false;  ///< four ranks, two leaves and a root; otherwise two ranks at one switch
+  std::uint8_t losses = 0, duplicates = 0, overtakes = 0;
+  Duplicates answers = Duplicates::cache;
+};
+
+class ModeIIExplorer {
+ public:
+  explicit ModeIIExplorer(ExplorerCase c) : case_(std::move(c)), ranks_(case_.tree ? 4 : 2) {
+    config_.path_mtu = kMtu;
+    config_.rto_ns = nic::kMs;
+    config_.retry_count = 7;
+    config_.send_queue_depth = 2;
+    config_.receive_queue_depth = 16;
+    for (std::uint32_t r = 0; r < ranks_; ++r) make_memory(r);
+  }
+
+  /// Runs through all states. Returns the first violation, and the way to it.
+  std::optional<std::string> run() {
+    State s = start();
+    explore(s, hash(s), 0);
+    return violation_;
+  }
+  [[nodiscard]] std::uint64_t states() const noexcept { return seen_.size(); }
+  [[nodiscard]] std::uint64_t transitions() const noexcept { return transitions_; }
+  [[nodiscard]] std::uint32_t diameter() const noexcept { return deepest_; }
+  /// Most packets that switches have sent because of duplicates, on any way.
+  [[nodiscard]] std::uint64_t copies() const noexcept { return copies_; }
+
+ private:
+  struct Flight {
+    nic::Packet packet;
+    Bytes payload;
+    bool marked = false;
+    std::uint64_t hash = 0;
+  };
+  using FlightPtr = std::shared_ptr<const Flight>;
+
+  struct Rank {
+    Rank(const nic::QpConfig& config, nic::MemoryTable& table)
+        : requester(config, nic::Pd{1}, table, wire::Qpn(17)), responder(config, nic::Pd{1}, table, wire::Qpn(18)) {}
+    nic::Requester requester;
+    nic::Responder responder;
+    std::uint32_t current = 0, posted = 0, outstanding = 0;  ///< as in network.h
+    std::uint32_t receiving = 0, arrived = 0;                ///< collective and message that come next
+  };
+  struct State {
+    std::vector<Rank> ranks;
+    std::vector<ModeII> switches;
+    std::vector<std::deque<FlightPtr>> channels;  ///< by edge and direction
+    nic::Time now = nic::kMs;
+    std::uint8_t losses = 0, duplicates = 0, overtakes = 0;
+  };
+  /// An edge: channel 2 i leads to `upper`, 2 i + 1 to `lower`.
+  struct Edge {
+    std::size_t lower;                 ///< rank, or ranks_ + switch
+    std::size_t upper;                 ///< switch
+    EndpointIndex at_lower, at_upper;  ///< the endpoint there
+  };
+  static constexpr std::uint32_t kRegion = 1u << 14, kReceive = 1u << 13;
+
+  // --- the case ---
+
+  [[nodiscard]] bool sends(const Step& c, std::uint32_t r) const {
+    return c.primitive == Primitive::reduce ? c.root != r : c.primitive != Primitive::broadcast || c.root == r;
+  }
+  [[nodiscard]] bool receives(const Step& c, std::uint32_t r) const {
+    return c.primitive == Primitive::reduce ? c.root == r : c.primitive != Primitive::broadcast || c.root != r;
+  }
+  [[nodiscard]] static std::uint32_t messages(const Step& c) {
+    return 1 + (c.primitive == Primitive::barrier ? 0 : c.packets);
+  }
+  /// Bytes of a data packet: all but the last are full.
+  [[nodiscard]] static std::uint32_t bytes(const Step& c, std::uint32_t message) {
+    return message == c.packets ? 8 : kMtu;
+  }
+  [[nodiscard]] ControlMessage announcement(std::size_t k) const {
+    const Step& c = case_.program[k];
+    const std::uint64_t all = c.primitive == Primitive::barrier ? 0 : (c.packets - 1) * std::uint64_t{kMtu} + 8;
+    return message(c.primitive, static_cast<std::uint16_t>(k), all, c.root);
+  }
+  [[nodiscard]] static std::uint32_t value(std::uint32_t rank, std::size_t k, std::uint32_t m, std::uint32_t i) {
+    return (1u << 8 * rank) + static_cast<std::uint32_t>(31 * k + 7 * m) + i;
+  }
+  [[nodiscard]] std::uint32_t expected(std::size_t k, std::uint32_t m, std::uint32_t i) const {
+    const Step& c = case_.program[k];
+    if (c.primitive == Primitive::broadcast) return value(c.root, k, m, i);
+    std::uint32_t sum = 0;
+    for (std::uint32_t r = 0; r < ranks_; ++r) {
+      if (c.primitive != Primitive::reduce || r != c.root) sum += value(r, k, m, i);
+    }
+    return sum;
+  }
+
+  /// What a rank sends stays where it is; what it receives is looked at when it has arrived, and then forgotten. So the
+  /// memory is no part of a state.
+  void make_memory(std::uint32_t r) {
+    memory_.emplace_back(kRegion);
+    tables_.push_back(std::make_unique<nic::MemoryTable>());
+    mrs_.push_back(tables_[r]->add(nic::Pd{1}, memory_[r].data(), kRegion, nic::Access::all, 0));
+    std::uint32_t at = 0;
+    for (std::size_t k = 0; k < case_.program.size(); ++k) {
+      for (std::uint32_t m = 0; m < messages(case_.program[k]); ++m, at += kMtu) {
+        if (m == 0) {
+          const auto payload = control_payload(announcement(k));
+          std::memcpy(memory_[r].data() + at, payload.data(), payload.size());
+        }
+        for (std::uint32_t i = 0; m > 0 && i < bytes(case_.program[k], m) / 4; ++i) {
+          const std::uint32_t v = value(r, k, m, i);
+          std::memcpy(memory_[r].data() + at + 4 * i, &v, 4);
+        }
+      }
+    }
+  }
+  [[nodiscard]] std::uint32_t place(std::size_t k, std::uint32_t m) const {
+    std::uint32_t at = m;
+    for (std::size_t before = 0; before < k; ++before) at += messages(case_.program[before]);
+    return at * kMtu;
+  }
+
+  GroupConfig group() const {
+    GroupConfig g = case_.tree ? leaf() : star(2);
+    g.slots = 2;
+    g.duplicates = case_.answers;
+    return g;
+  }
+
+  State start() {
+    State s;
+    s.losses = case_.losses;
+    s.duplicates = case_.duplicates;
+    s.overtakes = case_.overtakes;
+    const GroupConfig first = group();
+    for (std::uint32_t r = 0; r < ranks_; ++r) {
+      s.ranks.emplace_back(config_, *tables_[r]);
+      s.ranks[r].requester.connect(first.endpoints[r % 2].first_rx);
+      s.ranks[r].responder.connect(first.endpoints[r % 2].first_tx);
+      for (std::size_t k = 0; k < case_.program.size(); ++k) {
+        for (std::uint32_t m = 0; receives(case_.program[k], r) && m < messages(case_.program[k]); ++m) {
+          nic::RecvWr wr;
+          wr.with({kReceive + place(k, m), kMtu, mrs_[r].key});
+          require(s.ranks[r].responder.post(wr, receive_cq_) == nic::PostResult::ok, "posted");
+        }
+      }
+    }
+    make_switches(s, first);
+    s.channels.resize(2 * edges_.size());
+    for (std::uint32_t r = 0; r < ranks_; ++r) settle(s, r);
+    return s;
+  }
+
+  void make_switches(State& s, const GroupConfig& first) {
+    const auto add = [&](const GroupConfig& g) { s.switches.emplace_back(g, SlotMemory(Slots::memory_bytes(g))); };
+    if (!case_.tree) {
+      add(first);
+      edges_ = {{0, 0, 0, 0}, {1, 0, 0, 1}};
+      return;
+    }
+    for (std::uint16_t l = 0; l < 2; ++l) {
+      GroupConfig g = first;
+      for (std::uint16_t e = 0; e < 2; ++e) {
+        g.endpoints[e].rank = static_cast<std::uint16_t>(2 * l + e);
+        edges_.push_back({2u * l + e, l, 0, static_cast<EndpointIndex>(e)});
+      }
+      g.way = l == 0 ? std::vector<EndpointIndex>{0, 1, 2, 2} : std::vector<EndpointIndex>{2, 2, 0, 1};
+      add(g);
+    }
+    GroupConfig root = first;
+    root.parent.reset();
+    root.endpoints.assign(2, first.endpoints[2]);
+    for (EndpointConfig& e : root.endpoints) std::swap(e.first_rx, e.first_tx);
+    root.way = {0, 0, 1, 1};
+    add(root);
+    for (std::uint16_t l = 0; l < 2; ++l) edges_.push_back({ranks_ + l, 2, 2, static_cast<EndpointIndex>(l)});
+  }
+
+  // --- what happens ---
+
+  void put(State& s, std::size_t channel, const nic::Packet& p, bool marked) {
+    auto f = std::make_shared<Flight>();
+    f->packet = p;
+    f->marked = marked;
+    for (std::size_t i = 0; i < p.payload.count; ++i) {
+      const auto& piece = p.payload.pieces[i];
+      f->payload.insert(f->payload.end(), piece.data, piece.data + piece.bytes);
+    }
+    f->packet.payload.set(f->payload.data(), static_cast<std::uint32_t>(f->payload.size()));
+    weft::testing::StateHash h;
+    nic::hash_headers(f->packet, h);
+    h(marked ? 1 : 0);
+    for (const std::uint8_t byte : f->payload) h(byte);
+    f->hash = h.value();
+    s.channels[channel].push_back(std::move(f));
+  }
+
+  /// A rank posts what it may, and sends what it can.
+  void settle(State& s, std::uint32_t r) {
+    Rank& rank = s.ranks[r];
+    const std::size_t up = 2 * r;  // edges of ranks come first, in their order
+    for (bool more = true; more && !violation_;) {
+      more = work(rank, r);
+      nic::Packet p;
+      while (rank.responder.transmit(p, receive_cq_)) put(s, up, p, false), more = true;
+      while (rank.requester.transmit(s.now, p, send_cq_)) put(s, up, p, false), more = true;
+    }
+  }
+
+  bool work(Rank& rank, std::uint32_t r) {
+    nic::Wc wc;
+    bool any = false;
+    while (receive_cq_.poll({&wc, 1}) == 1) {
+      require(wc.status == nic::WcStatus::success, "a receive completes without error");
+      received(rank, r, wc);
+      any = true;
+    }
+    while (send_cq_.poll({&wc, 1}) == 1) {
+      require(wc.status == nic::WcStatus::success, "a work request completes without error");
+      --rank.outstanding;
+      any = true;
+    }
+    for (; rank.current < case_.program.size() && !violation_; ++rank.current, rank.posted = 0, any = true) {
+      const Step& c = case_.program[rank.current];
+      while (sends(c, r) && rank.posted < messages(c) && rank.outstanding < 1) {
+        post(rank, r);
+        any = true;
+      }
+      if (sends(c, r) && rank.posted < messages(c)) break;
+      if (receives(c, r) && rank.receiving <= rank.current) break;
+    }
+    return any;
+  }
+
+  void post(Rank& rank, std::uint32_t r) {
+    nic::SendWr wr;
+    const Step& c = case_.program[rank.current];
+    const bool control = rank.posted == 0;
+    const std::uint32_t length = control ? static_cast<std::uint32_t>(kControlPayloadBytes) : bytes(c, rank.posted);
+    wr.with({place(rank.current, rank.posted), length, mrs_[r].key});
+    if (control) {
+      wr.opcode = nic::WrOpcode::send_imm;
+      wr.immediate = control_immediate(announcement(rank.current));
+    }
+    require(rank.requester.post(wr, send_cq_) == nic::PostResult::ok, "work is taken");
+    ++rank.posted;
+    ++rank.outstanding;
+  }
+
+  void received(Rank& rank, std::uint32_t r, const nic::Wc& wc) {
+    const auto next = [&] {
+      while (rank.receiving < case_.program.size() && !receives(case_.program[rank.receiving], r)) ++rank.receiving;
+    };
+    next();
+    if (rank.receiving == case_.program.size()) return require(false, "nobody gets more than was sent");
+    const std::size_t k = rank.receiving;
+    const Step& c = case_.program[k];
+    require(wc.with_immediate == (rank.arrived == 0), "the control message comes first");
+    if (rank.arrived > 0) {
+      require(wc.byte_length == bytes(c, rank.arrived), "lengths are right");
+      const std::uint8_t* at = memory_[r].data() + kReceive + place(k, rank.arrived);
+      for (std::uint32_t i = 0; i < bytes(c, rank.arrived) / 4; ++i) {
+        std::uint32_t v = 0;
+        std::memcpy(&v, at + 4 * i, 4);
+        require(v == expected(k, rank.arrived, i), "a result is a single machine's");
+      }
+    }
+    if (++rank.arrived < messages(c)) return;
+    rank.arrived = 0;
+    ++rank.receiving;
+    next();
+  }
+
+  /// A packet arrives at the end of a channel.
+  void arrive(State& s, std::size_t channel, const Flight& f) {
+    const Edge& edge = edges_[channel / 2];
+    const bool up = channel % 2 == 0;
+    if (!up && edge.lower < ranks_) {
+      const auto r = static_cast<std::uint32_t>(edge.lower);
+      if (f.packet.info().is_request()) {
+        s.ranks[r].responder.on_request(s.now, f.packet, receive_cq_);
+      } else {
+        static_cast<void>(s.ranks[r].requester.on_response(s.now, f.packet, send_cq_));
+      }
+      return settle(s, r);
+    }
+    struct Out final : Sink {
+      Out(ModeIIExplorer& all, State& state, std::size_t number) : explorer(all), s(state), node(number) {}
+      void send(EndpointIndex to, const nic::Packet& p, bool marked) override {
+        for (std::size_t e = 0; e < explorer.edges_.size(); ++e) {
+          const Edge& one = explorer.edges_[e];
+          if (one.upper == node && one.at_upper == to) return explorer.put(s, 2 * e + 1, p, marked);
+          if (one.lower == explorer.ranks_ + node && one.at_lower == to) return explorer.put(s, 2 * e, p, marked);
+        }
+      }
+      ModeIIExplorer& explorer;
+      State& s;
+      std::size_t node;
+    };
+    const std::size_t node = up ? edge.upper : edge.lower - ranks_;
+    Out out(*this, s, node);
+    ModeII& unit = s.switches[node];
+    unit.on_packet(up ? edge.at_upper : edge.at_lower, f.packet, f.marked, out);
+    require(!unit.failure(), "no group fails");
+    copies_ = std::max(copies_, unit.counters().copies);
+  }
+
+  // --- the search ---
+
+  [[nodiscard]] std::uint64_t hash(const State& s) const {
+    weft::testing::StateHash h;
+    for (const Rank& r : s.ranks) {
+      r.requester.hash_state(h, s.now);
+      r.responder.hash_state(h, s.now);
+      h(std::uint64_t{r.current} << 32 | r.posted << 16 | r.outstanding);
+      h(std::uint64_t{r.receiving} << 32 | r.arrived);
+    }
+    for (const ModeII& unit : s.switches) unit.hash_state(h);
+    for (const auto& channel : s.channels) {
+      h(channel.size());
+      for (const FlightPtr& f : channel) h(f->hash);
+    }
+    h(std::uint64_t{s.losses} << 16 | s.duplicates << 8 | s.overtakes);
+    return h.value();
+  }
+
+  template <class Visit>
+  void expand(const State& s, Visit&& visit) {
+    const auto step = [&](std::string what, auto&& change) {
+      if (violation_) return;
+      ++transitions_;
+      way_.push_back(std::move(what));
+      State next = s;
+      change(next);
+      if (!violation_) visit(next);
+      way_.pop_back();
+    };
+    bool idle = true;
+    for (std::size_t c = 0; c < s.channels.size(); ++c) {
+      if (s.channels[c].empty()) continue;
+      idle = false;
+      const FlightPtr f = s.channels[c].front();
+      step(text("arrives", c, *f), [&](State& n) {
+        n.channels[c].pop_front();
+        arrive(n, c, *f);
+      });
+      if (s.losses > 0) {
+        step(text("is lost", c, *f), [&](State& n) {
+          n.channels[c].pop_front();
+          --n.losses;
+        });
+      }
+      if (s.duplicates > 0) {
+        step(text("arrives, and will again", c, *f), [&](State& n) {
+          --n.duplicates;
+          arrive(n, c, *f);
+        });
+      }
+      if (s.overtakes > 0 && s.channels[c].size() > 1) {
+        const FlightPtr second = s.channels[c][1];
+        step(text("overtakes", c, *second), [&](State& n) {
+          n.channels[c].erase(n.channels[c].begin() + 1);
+          --n.overtakes;
+          arrive(n, c, *second);
+        });
+      }
+    }
+    if (idle) pass_time(s, step);
+  }
+
+  template <class Step>
+  void pass_time(const State& s, Step&& step) {
+    nic::Time next = nic::kNever;
+    for (const Rank& r : s.ranks) next = std::min(next, r.requester.next_deadline());
+    if (next == nic::kNever) {
+      for (const Rank& r : s.ranks) {
+        require(r.current == case_.program.size() && r.outstanding == 0, "in the end everyone is done");
+      }
+      return;
+    }
+    step("time passes", [&](State& n) {
+      n.now = std::max(n.now, next);
+      for (std::uint32_t r = 0; r < ranks_; ++r) {
+        if (n.ranks[r].requester.next_deadline() > n.now) continue;
+        n.ranks[r].requester.on_timer(n.now, send_cq_);
+        settle(n, r);
+      }
+    });
+  }
+
+  void explore(const State& s, std::uint64_t key, std::uint32_t depth) {
+    if (violation_) return;
+    deepest_ = std::max(deepest_, depth);
+    const auto [at, fresh] = seen_.try_emplace(key, true);
+    if (!fresh) return require(!at->second, "no way leads back to where it has been");
+    expand(s, [&](const State& next) { explore(next, hash(next), depth + 1); });
+    seen_[key] = false;
+  }
+
+  void require(bool condition, const char* what) {
+    if (condition || violation_) return;
+    violation_ = std::string("not true: ") + what + "; " + case_.name + ":";
+    for (const std::string& one : way_) *violation_ += "\n  " + one;
+  }
+  [[nodiscard]] std::string text(const char* what, std::size_t channel, const Flight& f) const {
+    const Edge& e = edges_[channel / 2];
+    const auto node = [&](std::size_t n) {
+      return n < ranks_ ? "rank " + std::to_string(n) : "switch " + std::to_string(n - ranks_);
+    };
+    const std::string to = channel % 2 == 0 ? node(ranks_ + e.upper) : node(e.lower);
+    return std::string(wire::opcode_name(f.packet.opcode)) + " " + std::to_string(f.packet.psn.value()) + " to " + to +
+           " " + what;
+  }
+
+  ExplorerCase case_;
+  std::uint32_t ranks_;
+  nic::QpConfig config_;
+  std::deque<std::vector<std::uint8_t>> memory_;
+  std::vector<std::unique_ptr<nic::MemoryTable>> tables_;
+  std::vector<nic::Mr> mrs_;
+  std::vector<Edge> edges_;
+  nic::Cq send_cq_{16}, receive_cq_{16};  ///< empty between two steps
+  std::unordered_map<std::uint64_t, bool> seen_;
+  std::vector<std::string> way_;
+  std::optional<std::string> violation_;
+  std::uint64_t transitions_ = 0, copies_ = 0;
+  std::uint32_t deepest_ = 0;
+};
+
+}  // namespace weft::inc::testing
