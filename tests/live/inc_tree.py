@@ -1,6 +1,9 @@
+#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # Copyright The weft authors
-"""conf/inc-tree.yaml with four ranks that are weft-rnic, and groups over its three switches."""
+"""conf/inc-tree.yaml with four ranks that are weft-rnic, and groups over its three switches.
+
+As a program (root): AllReduce of growing vectors, with what it takes."""
 import json
 import os
 import re
@@ -95,3 +98,25 @@ class Tree:
 
     def show(self, what, switch):
         return json.loads(self.weftctl("inc", "show", what, "--switch", switch))
+
+
+def measure():
+    """Prints the rate of AllReduce by size: bytes of a vector by the time that it takes."""
+    print(f"{'bytes':>10} {'times':>6} {'ms each':>9} {'Mbit/s':>8} {'sent again':>10}")
+    for group, (size, times) in enumerate(((4096, 200), (65536, 100), (1 << 20, 30), (16 << 20, 4)), 1):
+        with lab.Lab() as l:
+            tree = Tree(l)
+            ranks = tree.start_ranks(group, "-s", str(size), "-n", str(times), "--primitive", "allreduce", "-m", "4096",
+                                     "--group-window", "8", "--timeout", "60")
+            tree.make_group(group, ranks, message_packets=4, window=8)
+            tree.release(ranks)
+            results = tree.results(ranks)
+            seconds = max(r["seconds"] for r in results) / times
+            again = sum(r["qp"]["retransmitted"] for r in results)
+            print(f"{size:10} {times:6} {seconds * 1e3:9.3f} {size * 8 / seconds / 1e6:8.0f} {again:10}"
+                  + "".join("  " + r["error"] for r in results), flush=True)
+            l.stop()
+
+
+if __name__ == "__main__":
+    measure()

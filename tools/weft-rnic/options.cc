@@ -27,6 +27,7 @@ constexpr const char* kExamples = R"(Examples:
   weft-rnic write_bw 10.0.0.1 --cc dcqcn --dcqcn longhaul --rate-gbps 5 --nack-is-cnp
   weft-rnic verify 10.0.0.1                    every opcode, sizes around every MTU boundary; data is compared
   weft-rnic serve --memif /run/weft/m0.sock --address 10.0.0.2/24    at a memif port of weft-switch
+  weft-rnic inc 10.0.1.1 --rank 0 --ranks 4 --group 7      a rank; collectives/stage/README.md says more
   weft-rnic rping -s                           Linux: rping -c -a ADDRESS -v -V -C 10
   weft-rnic rping -c -a 10.0.0.2 -C 10 -V      Linux: rping -s -v -V
 

@@ -67,13 +67,13 @@ class ModeIIExplorer {
   [[nodiscard]] std::uint64_t copies() const noexcept { return copies_; }
 
  private:
+  /// A packet, kept once however often it is under way.
   struct Flight {
     nic::Packet packet;
     Bytes payload;
     bool marked = false;
     std::uint64_t hash = 0;
   };
-  using FlightPtr = std::shared_ptr<const Flight>;
 
   struct Rank {
     Rank(const nic::QpConfig& config, nic::MemoryTable& table)
@@ -83,10 +83,12 @@ class ModeIIExplorer {
     std::uint32_t current = 0, posted = 0, outstanding = 0;  ///< as in network.h
     std::uint32_t receiving = 0, arrived = 0;                ///< collective and message that come next
   };
+  /// Nodes that do nothing in a step are the same objects before and after it.
   struct State {
-    std::vector<Rank> ranks;
-    std::vector<ModeII> switches;
-    std::vector<std::deque<FlightPtr>> channels;  ///< by edge and direction
+    std::vector<std::shared_ptr<const Rank>> ranks;
+    std::vector<std::shared_ptr<const ModeII>> switches;
+    std::vector<std::uint64_t> hashes;   ///< of the ranks, then of the switches
+    std::vector<std::uint32_t> flights;  ///< channel << 24 | number of the packet; those of a channel in their order
     nic::Time now = nic::kMs;
     std::uint8_t losses = 0, duplicates = 0, overtakes = 0;
   };
@@ -160,6 +162,7 @@ class ModeIIExplorer {
   GroupConfig group() const {
     GroupConfig g = case_.tree ? leaf() : star(2);
     g.slots = 2;
+    g.invocations = 4;  // more than a program has; every state copies them
     g.duplicates = case_.answers;
     return g;
   }
@@ -170,26 +173,32 @@ class ModeIIExplorer {
     s.duplicates = case_.duplicates;
     s.overtakes = case_.overtakes;
     const GroupConfig first = group();
+    std::vector<std::shared_ptr<Rank>> all;
     for (std::uint32_t r = 0; r < ranks_; ++r) {
-      s.ranks.emplace_back(config_, *tables_[r]);
-      s.ranks[r].requester.connect(first.endpoints[r % 2].first_rx);
-      s.ranks[r].responder.connect(first.endpoints[r % 2].first_tx);
+      all.push_back(std::make_shared<Rank>(config_, *tables_[r]));
+      all[r]->requester.connect(first.endpoints[r % 2].first_rx);
+      all[r]->responder.connect(first.endpoints[r % 2].first_tx);
       for (std::size_t k = 0; k < case_.program.size(); ++k) {
         for (std::uint32_t m = 0; receives(case_.program[k], r) && m < messages(case_.program[k]); ++m) {
           nic::RecvWr wr;
           wr.with({kReceive + place(k, m), kMtu, mrs_[r].key});
-          require(s.ranks[r].responder.post(wr, receive_cq_) == nic::PostResult::ok, "posted");
+          require(all[r]->responder.post(wr, receive_cq_) == nic::PostResult::ok, "posted");
         }
       }
     }
     make_switches(s, first);
-    s.channels.resize(2 * edges_.size());
-    for (std::uint32_t r = 0; r < ranks_; ++r) settle(s, r);
+    for (std::uint32_t r = 0; r < ranks_; ++r) settle(s, *all[r], r);
+    s.ranks.assign(all.begin(), all.end());
+    s.hashes.resize(ranks_ + s.switches.size());
+    for (std::uint32_t r = 0; r < ranks_; ++r) hash_rank(s, r);
+    for (std::size_t n = 0; n < s.switches.size(); ++n) hash_switch(s, n);
     return s;
   }
 
   void make_switches(State& s, const GroupConfig& first) {
-    const auto add = [&](const GroupConfig& g) { s.switches.emplace_back(g, SlotMemory(Slots::memory_bytes(g))); };
+    const auto add = [&](const GroupConfig& g) {
+      s.switches.push_back(std::make_shared<ModeII>(g, SlotMemory(Slots::memory_bytes(g))));
+    };
     if (!case_.tree) {
       add(first);
       edges_ = {{0, 0, 0, 0}, {1, 0, 0, 1}};
@@ -216,25 +225,29 @@ class ModeIIExplorer {
   // --- what happens ---
 
   void put(State& s, std::size_t channel, const nic::Packet& p, bool marked) {
-    auto f = std::make_shared<Flight>();
-    f->packet = p;
-    f->marked = marked;
+    Flight f{p, {}, marked, 0};
     for (std::size_t i = 0; i < p.payload.count; ++i) {
       const auto& piece = p.payload.pieces[i];
-      f->payload.insert(f->payload.end(), piece.data, piece.data + piece.bytes);
+      f.payload.insert(f.payload.end(), piece.data, piece.data + piece.bytes);
     }
-    f->packet.payload.set(f->payload.data(), static_cast<std::uint32_t>(f->payload.size()));
     weft::testing::StateHash h;
-    nic::hash_headers(f->packet, h);
+    nic::hash_headers(p, h);
     h(marked ? 1 : 0);
-    for (const std::uint8_t byte : f->payload) h(byte);
-    f->hash = h.value();
-    s.channels[channel].push_back(std::move(f));
+    for (const std::uint8_t byte : f.payload) h(byte);
+    f.hash = h.value();
+    const auto [at, fresh] = numbers_.try_emplace(f.hash, static_cast<std::uint32_t>(flights_.size()));
+    if (fresh) {
+      flights_.push_back(std::move(f));
+      Flight& kept = flights_.back();
+      kept.packet.payload.set(kept.payload.data(), static_cast<std::uint32_t>(kept.payload.size()));
+    }
+    s.flights.push_back(static_cast<std::uint32_t>(channel << 24) | at->second);
   }
+  [[nodiscard]] static std::size_t channel_of(std::uint32_t flight) { return flight >> 24; }
+  [[nodiscard]] const Flight& packet_of(std::uint32_t flight) const { return flights_[flight & 0xffffff]; }
 
   /// A rank posts what it may, and sends what it can.
-  void settle(State& s, std::uint32_t r) {
-    Rank& rank = s.ranks[r];
+  void settle(State& s, Rank& rank, std::uint32_t r) {
     const std::size_t up = 2 * r;  // edges of ranks come first, in their order
     for (bool more = true; more && !violation_;) {
       more = work(rank, r);
@@ -314,12 +327,15 @@ class ModeIIExplorer {
     const bool up = channel % 2 == 0;
     if (!up && edge.lower < ranks_) {
       const auto r = static_cast<std::uint32_t>(edge.lower);
+      const auto rank = std::make_shared<Rank>(*s.ranks[r]);
       if (f.packet.info().is_request()) {
-        s.ranks[r].responder.on_request(s.now, f.packet, receive_cq_);
+        rank->responder.on_request(s.now, f.packet, receive_cq_);
       } else {
-        static_cast<void>(s.ranks[r].requester.on_response(s.now, f.packet, send_cq_));
+        static_cast<void>(rank->requester.on_response(s.now, f.packet, send_cq_));
       }
-      return settle(s, r);
+      settle(s, *rank, r);
+      s.ranks[r] = rank;
+      return hash_rank(s, r);
     }
     struct Out final : Sink {
       Out(ModeIIExplorer& all, State& state, std::size_t number) : explorer(all), s(state), node(number) {}
@@ -336,26 +352,42 @@ class ModeIIExplorer {
     };
     const std::size_t node = up ? edge.upper : edge.lower - ranks_;
     Out out(*this, s, node);
-    ModeII& unit = s.switches[node];
-    unit.on_packet(up ? edge.at_upper : edge.at_lower, f.packet, f.marked, out);
-    require(!unit.failure(), "no group fails");
-    copies_ = std::max(copies_, unit.counters().copies);
+    const auto unit = std::make_shared<ModeII>(*s.switches[node]);
+    unit->on_packet(up ? edge.at_upper : edge.at_lower, f.packet, f.marked, out);
+    require(!unit->failure(), "no group fails");
+    copies_ = std::max(copies_, unit->counters().copies);
+    s.switches[node] = unit;
+    hash_switch(s, node);
   }
 
   // --- the search ---
 
+  void hash_rank(State& s, std::uint32_t r) const {
+    weft::testing::StateHash h;
+    const Rank& rank = *s.ranks[r];
+    rank.requester.hash_state(h, s.now);
+    rank.responder.hash_state(h, s.now);
+    h(std::uint64_t{rank.current} << 32 | rank.posted << 16 | rank.outstanding);
+    h(std::uint64_t{rank.receiving} << 32 | rank.arrived);
+    s.hashes[r] = h.value();
+  }
+  void hash_switch(State& s, std::size_t node) const {
+    weft::testing::StateHash h;
+    s.switches[node]->hash_state(h);
+    s.hashes[ranks_ + node] = h.value();
+  }
+  /// Channels have an order each, and none among each other.
   [[nodiscard]] std::uint64_t hash(const State& s) const {
     weft::testing::StateHash h;
-    for (const Rank& r : s.ranks) {
-      r.requester.hash_state(h, s.now);
-      r.responder.hash_state(h, s.now);
-      h(std::uint64_t{r.current} << 32 | r.posted << 16 | r.outstanding);
-      h(std::uint64_t{r.receiving} << 32 | r.arrived);
-    }
-    for (const ModeII& unit : s.switches) unit.hash_state(h);
-    for (const auto& channel : s.channels) {
-      h(channel.size());
-      for (const FlightPtr& f : channel) h(f->hash);
+    for (const std::uint64_t node : s.hashes) h(node);
+    for (std::size_t c = 0; c < 2 * edges_.size(); ++c) {
+      std::uint64_t count = 0;
+      for (const std::uint32_t f : s.flights) {
+        if (channel_of(f) != c) continue;
+        h(packet_of(f).hash);
+        ++count;
+      }
+      h(count);
     }
     h(std::uint64_t{s.losses} << 16 | s.duplicates << 8 | s.overtakes);
     return h.value();
@@ -363,64 +395,71 @@ class ModeIIExplorer {
 
   template <class Visit>
   void expand(const State& s, Visit&& visit) {
-    const auto step = [&](std::string what, auto&& change) {
+    const auto step = [&](const char* what, std::size_t channel, const Flight& f, auto&& change) {
       if (violation_) return;
       ++transitions_;
-      way_.push_back(std::move(what));
+      way_.push_back({what, channel, &f});
       State next = s;
       change(next);
       if (!violation_) visit(next);
       way_.pop_back();
     };
-    bool idle = true;
-    for (std::size_t c = 0; c < s.channels.size(); ++c) {
-      if (s.channels[c].empty()) continue;
-      idle = false;
-      const FlightPtr f = s.channels[c].front();
-      step(text("arrives", c, *f), [&](State& n) {
-        n.channels[c].pop_front();
-        arrive(n, c, *f);
+    std::uint32_t seen = 0, second_seen = 0;  // channels of which a packet, or two, have been looked at
+    for (std::size_t i = 0; i < s.flights.size(); ++i) {
+      const std::size_t c = channel_of(s.flights[i]);
+      const Flight& f = packet_of(s.flights[i]);
+      const auto take = [i](State& n) { n.flights.erase(n.flights.begin() + static_cast<std::ptrdiff_t>(i)); };
+      if ((seen >> c & 1) != 0) {
+        if (s.overtakes == 0 || (second_seen >> c & 1) != 0) continue;
+        second_seen |= 1u << c;
+        step("overtakes", c, f, [&](State& n) {
+          take(n);
+          --n.overtakes;
+          arrive(n, c, f);
+        });
+        continue;
+      }
+      seen |= 1u << c;
+      step("arrives", c, f, [&](State& n) {
+        take(n);
+        arrive(n, c, f);
       });
       if (s.losses > 0) {
-        step(text("is lost", c, *f), [&](State& n) {
-          n.channels[c].pop_front();
+        step("is lost", c, f, [&](State& n) {
+          take(n);
           --n.losses;
         });
       }
       if (s.duplicates > 0) {
-        step(text("arrives, and will again", c, *f), [&](State& n) {
+        step("arrives, and will again", c, f, [&](State& n) {
           --n.duplicates;
-          arrive(n, c, *f);
-        });
-      }
-      if (s.overtakes > 0 && s.channels[c].size() > 1) {
-        const FlightPtr second = s.channels[c][1];
-        step(text("overtakes", c, *second), [&](State& n) {
-          n.channels[c].erase(n.channels[c].begin() + 1);
-          --n.overtakes;
-          arrive(n, c, *second);
+          arrive(n, c, f);
         });
       }
     }
-    if (idle) pass_time(s, step);
+    if (s.flights.empty()) pass_time(s, step);
   }
 
   template <class Step>
   void pass_time(const State& s, Step&& step) {
     nic::Time next = nic::kNever;
-    for (const Rank& r : s.ranks) next = std::min(next, r.requester.next_deadline());
+    for (const auto& r : s.ranks) next = std::min(next, r->requester.next_deadline());
     if (next == nic::kNever) {
-      for (const Rank& r : s.ranks) {
-        require(r.current == case_.program.size() && r.outstanding == 0, "in the end everyone is done");
+      for (const auto& r : s.ranks) {
+        require(r->current == case_.program.size() && r->outstanding == 0, "in the end everyone is done");
       }
       return;
     }
-    step("time passes", [&](State& n) {
+    step("time passes", 0, nothing_, [&](State& n) {
       n.now = std::max(n.now, next);
       for (std::uint32_t r = 0; r < ranks_; ++r) {
-        if (n.ranks[r].requester.next_deadline() > n.now) continue;
-        n.ranks[r].requester.on_timer(n.now, send_cq_);
-        settle(n, r);
+        if (n.ranks[r]->requester.next_deadline() <= n.now) {
+          const auto rank = std::make_shared<Rank>(*n.ranks[r]);
+          rank->requester.on_timer(n.now, send_cq_);
+          settle(n, *rank, r);
+          n.ranks[r] = rank;
+        }
+        hash_rank(n, r);  // what is left of times has changed for all
       }
     });
   }
@@ -437,9 +476,10 @@ class ModeIIExplorer {
   void require(bool condition, const char* what) {
     if (condition || violation_) return;
     violation_ = std::string("not true: ") + what + "; " + case_.name + ":";
-    for (const std::string& one : way_) *violation_ += "\n  " + one;
+    for (const Taken& one : way_) *violation_ += "\n  " + text(one.what, one.channel, *one.flight);
   }
   [[nodiscard]] std::string text(const char* what, std::size_t channel, const Flight& f) const {
+    if (f.hash == 0) return what;
     const Edge& e = edges_[channel / 2];
     const auto node = [&](std::size_t n) {
       return n < ranks_ ? "rank " + std::to_string(n) : "switch " + std::to_string(n - ranks_);
@@ -458,7 +498,15 @@ class ModeIIExplorer {
   std::vector<Edge> edges_;
   nic::Cq send_cq_{16}, receive_cq_{16};  ///< empty between two steps
   std::unordered_map<std::uint64_t, bool> seen_;
-  std::vector<std::string> way_;
+  struct Taken {
+    const char* what;
+    std::size_t channel;
+    const Flight* flight;
+  };
+  std::vector<Taken> way_;
+  Flight nothing_{};
+  std::deque<Flight> flights_;  ///< all packets that there ever were
+  std::unordered_map<std::uint64_t, std::uint32_t> numbers_;
   std::optional<std::string> violation_;
   std::uint64_t transitions_ = 0, copies_ = 0;
   std::uint32_t deepest_ = 0;
