@@ -26,6 +26,10 @@ bool full() {
 bool mutant() {
   return std::getenv("WEFT_EXPECT_VIOLATION") != nullptr;
 }
+/// Part of a state is missing in its hash, which the comparison with exact states must notice.
+bool hash_mutant() {
+  return std::getenv("WEFT_EXPECT_HASH_HOLE") != nullptr;
+}
 
 const std::vector<ExplorerCase> kPrograms{
     {"barrier", {{Primitive::barrier, 0}}},
@@ -90,14 +94,35 @@ bool explore_all(bool tree, Duplicates answers, bool faults, bool both) {
 }
 
 TEST(ModeIIExhaustive, NothingGoesWrong) {
+  if (hash_mutant()) GTEST_SKIP();
   bool found = explore_all(false, Duplicates::cache, true, true);
   found |= explore_all(false, Duplicates::reforward, true, false);
   if (!mutant() || !found) found |= explore_all(true, Duplicates::cache, false, false);
   EXPECT_EQ(found, mutant());
 }
 
-TEST(ModeIIExhaustive, NothingGoesWrongInATreeWithAFault) {
+TEST(ModeIIExhaustive, TheHashTellsApartWhatGoesOnDifferently) {
   if (mutant()) GTEST_SKIP();
+  bool found = false;
+  for (ExplorerCase c : kPrograms) {
+    c.losses = 1;
+    c.duplicates = c.program.size() == 1 && c.name != "allreduce" ? 1 : 0;
+    std::uint64_t exact = 0;
+    const auto hole = ModeIIExplorer(c).compare(exact);
+    found |= hole.has_value();
+    if (hash_mutant()) continue;
+    EXPECT_EQ(hole.value_or(""), "");
+    ModeIIExplorer quick(c);
+    EXPECT_EQ(quick.run(), std::nullopt);
+    EXPECT_GE(exact, quick.states());
+    std::printf("%-46s %8llu states by hash, %8llu by all members\n", name_of(c).c_str(),
+                static_cast<unsigned long long>(quick.states()), static_cast<unsigned long long>(exact));
+  }
+  EXPECT_EQ(found, hash_mutant());
+}
+
+TEST(ModeIIExhaustive, NothingGoesWrongInATreeWithAFault) {
+  if (mutant() || hash_mutant()) GTEST_SKIP();
   for (const ExplorerCase& program : kPrograms) {
     for (std::uint8_t ExplorerCase::*fault :
          {&ExplorerCase::losses, &ExplorerCase::duplicates, &ExplorerCase::overtakes}) {

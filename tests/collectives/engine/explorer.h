@@ -10,6 +10,7 @@
 // single machine's, no work request fails, every way comes to an end and no way leads back, and then everyone is done.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <deque>
@@ -60,6 +61,41 @@ class ModeIIExplorer {
     explore(s, hash(s), 0);
     return violation_;
   }
+  /// Runs through all states that differ in any member, counters and clock included. Of those with the same hash each
+  /// must allow the same steps, to states of the same hash: then run() leaves nothing out. Says where that is not so.
+  std::optional<std::string> compare(std::uint64_t& exact) {
+    struct Class {
+      std::vector<std::size_t> members;
+      std::vector<std::array<std::uint64_t, 3>> results;
+      bool visited = false;
+    };
+    std::unordered_map<std::uint64_t, Class> classes;
+    std::deque<State> all;
+    const auto visit = [&](const State& s) {
+      auto& members = classes[hash(s)].members;
+      for (const std::size_t member : members) {
+        if (same(all[member], s)) return;
+      }
+      members.push_back(all.size());
+      all.push_back(s);
+    };
+    visit(start());
+    for (std::size_t i = 0; i < all.size() && !violation_; ++i) {
+      std::vector<std::array<std::uint64_t, 3>> results;
+      expand(all[i], [&](const State& next) {
+        const Taken& by = way_.back();
+        results.push_back({reinterpret_cast<std::uintptr_t>(by.what), by.channel ^ by.flight->hash, hash(next)});
+        visit(next);
+      });
+      std::sort(results.begin(), results.end());
+      Class& c = classes.at(hash(all[i]));
+      if (c.visited && c.results != results) return case_.name + ": states with the same hash go on differently";
+      c.visited = true;
+      c.results = std::move(results);
+    }
+    exact = all.size();
+    return violation_;
+  }
   [[nodiscard]] std::uint64_t states() const noexcept { return seen_.size(); }
   [[nodiscard]] std::uint64_t transitions() const noexcept { return transitions_; }
   [[nodiscard]] std::uint32_t diameter() const noexcept { return deepest_; }
@@ -82,6 +118,8 @@ class ModeIIExplorer {
     nic::Responder responder;
     std::uint32_t current = 0, posted = 0, outstanding = 0;  ///< as in network.h
     std::uint32_t receiving = 0, arrived = 0;                ///< collective and message that come next
+
+    friend bool operator==(const Rank&, const Rank&) = default;
   };
   /// Nodes that do nothing in a step are the same objects before and after it.
   struct State {
@@ -391,6 +429,14 @@ class ModeIIExplorer {
     }
     h(std::uint64_t{s.losses} << 16 | s.duplicates << 8 | s.overtakes);
     return h.value();
+  }
+
+  [[nodiscard]] static bool same(const State& a, const State& b) {
+    const auto equal = [](const auto& x, const auto& y) { return x == y || *x == *y; };
+    return a.now == b.now && a.losses == b.losses && a.duplicates == b.duplicates && a.overtakes == b.overtakes &&
+           a.flights == b.flights &&
+           std::equal(a.ranks.begin(), a.ranks.end(), b.ranks.begin(), b.ranks.end(), equal) &&
+           std::equal(a.switches.begin(), a.switches.end(), b.switches.begin(), b.switches.end(), equal);
   }
 
   template <class Visit>
