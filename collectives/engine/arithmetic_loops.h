@@ -248,10 +248,9 @@ void combine(std::byte* __restrict slot, const std::byte* __restrict packet, std
 #ifdef __F16C__
   if constexpr (std::is_same_v<Wire, Half>) {
     for (; i + kHalves <= elements; i += kHalves) {
-      float* const a = reinterpret_cast<float*>(slot) + i;
-      const auto sum =
-          How::of(static_cast<Eight>(_mm256_loadu_ps(a)), static_cast<Eight>(eight_halves(packet + 2 * i)));
-      _mm256_storeu_ps(a, static_cast<__m256>(sum));
+      std::byte* const a = slot + i * sizeof(float);
+      const Eight sum = How::of(eight_floats(a), static_cast<Eight>(eight_halves(packet + 2 * i)));
+      _mm256_storeu_ps(reinterpret_cast<float*>(a), static_cast<__m256>(sum));
     }
   }
 #endif

@@ -55,6 +55,11 @@ struct Invocation {
   friend bool operator==(const Invocation&, const Invocation&) = default;
 };
 
+/// Every rank sends and receives: results go back to those who contributed, and their answers say so of both.
+[[nodiscard]] inline bool everyone_takes_part(const Invocation& i) noexcept {
+  return i.message.primitive == Primitive::allreduce || i.message.primitive == Primitive::barrier;
+}
+
 /// A packet of an invocation.
 struct Place {
   Invocation* invocation = nullptr;

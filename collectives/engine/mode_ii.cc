@@ -15,9 +15,6 @@ using wire::Syndrome;
 /// wait.
 constexpr std::uint32_t kLeastInvocations = 64;
 
-bool everyone_takes_part(const Invocation& i) noexcept {
-  return i.message.primitive == Primitive::allreduce || i.message.primitive == Primitive::barrier;
-}
 bool everyone_takes_part(const Place& place) noexcept {
   return everyone_takes_part(*place.invocation);
 }
@@ -424,8 +421,7 @@ void ModeII::on_cnp(EndpointIndex from, const nic::Packet& p, Sink& sink) {
   for (std::uint32_t n = table_.live(); n-- > 0;) {
     const Invocation& i = table_.live(n);
     if (!table_.role(from, i).receives) continue;
-    const bool reflected = i.message.primitive == Primitive::allreduce || i.message.primitive == Primitive::barrier;
-    if (reflected) {
+    if (everyone_takes_part(i)) {
       if (group_.endpoints[from].rank) sink.send(from, p, false);
       return;
     }

@@ -9,6 +9,7 @@
 #include "collectives/stage/stage.h"
 #include "switch/config/schema/document.h"
 #include "switch/config/schema/validate.h"
+#include "switch/pipeline/set_words.h"
 
 namespace weft::inc {
 
@@ -47,11 +48,7 @@ std::string read_spec(const std::string& text, const pipeline::SwitchInfo& info,
   if (json.is_discarded()) return "group: no JSON";
   config::Diagnostics diagnostics;
   const Value value = config::validate(group_schema(), to_document(json), "group", nullptr, diagnostics);
-  if (!diagnostics.ok()) {
-    std::string all;
-    for (const auto& entry : diagnostics.entries()) all += (all.empty() ? "" : "; ") + entry.text;
-    return all;
-  }
+  if (!diagnostics.ok()) return pipeline::mistakes_of(diagnostics);
   return read_group(value, info, out).value_or("");
 }
 

@@ -13,7 +13,6 @@
 namespace weft::inc {
 namespace {
 
-using pipeline::PacketMeta;
 using wire::HeaderMask;
 
 /// The ICRC of a shorter payload is computed again: that costs less than what headers change of it.
@@ -184,15 +183,26 @@ void Emitter::ask(Edge& edge, const EdgeSpec& spec) noexcept {
   edge.asked = context_->now;
   for (const pipeline::PortInfo& port : info_.ports) {
     if (!context_->link_up(port.index)) continue;
-    rte_mbuf* m = context_->generate();
-    if (m == nullptr) return counters_.no_buffer.add(1);
-    auto* at = reinterpret_cast<std::uint8_t*>(rte_pktmbuf_append(m, wire::kMinFrameBytes));
-    wire::write_arp({at, wire::kMinFrameBytes}, port.mac, wire::MacAddress::from_u64(0xffffffffffff),
-                    wire::ArpOperation::request, spec.address, {}, spec.peer);
-    parse(m);
+    const auto all = wire::MacAddress::from_u64(0xffffffffffff);
+    if (!send_arp(*context_, port.index, all, wire::ArpOperation::request, spec.address, {}, spec.peer)) return;
     counters_.arp_asked.add(1);
-    context_->send(m, port.index);
   }
+}
+
+bool Emitter::send_arp(pipeline::Context& context, pipeline::PortIndex port, wire::MacAddress destination,
+                       std::uint16_t operation, const wire::IpAddress& sender, wire::MacAddress target_mac,
+                       const wire::IpAddress& target) noexcept {
+  rte_mbuf* m = context.generate();
+  if (m == nullptr) {
+    counters_.no_buffer.add(1);
+    return false;
+  }
+  auto* at = reinterpret_cast<std::uint8_t*>(rte_pktmbuf_append(m, wire::kMinFrameBytes));
+  wire::write_arp({at, wire::kMinFrameBytes}, info_.ports[port].mac, destination, operation, sender, target_mac,
+                  target);
+  parse(m);
+  context.send(m, port);
+  return true;
 }
 
 }  // namespace weft::inc

@@ -35,6 +35,11 @@ class Emitter final : public Sink {
   }
   void send(EndpointIndex to, const nic::Packet& packet, bool marked) override;
   void finish() noexcept;
+  /// Sends an ARP message through a port, untagged; the parameters as write_arp() has them. False, and counted, when no
+  /// packet buffer is left.
+  bool send_arp(pipeline::Context& context, pipeline::PortIndex port, wire::MacAddress destination,
+                std::uint16_t operation, const wire::IpAddress& sender, wire::MacAddress target_mac,
+                const wire::IpAddress& target) noexcept;
 
  private:
   /// The packet that others may be made of: it leaves last.

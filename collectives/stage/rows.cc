@@ -13,10 +13,6 @@ using nlohmann::ordered_json;
 
 namespace {
 
-bool is_everyones(const Invocation& i) noexcept {
-  return i.message.primitive == Primitive::allreduce || i.message.primitive == Primitive::barrier;
-}
-
 /// The invocation that a position belongs to; nullptr when it is over.
 const Invocation* invocation_of(const LookupTable& table, std::uint64_t position) noexcept {
   for (std::uint32_t n = 0; n < table.live(); ++n) {
@@ -30,7 +26,7 @@ EndpointSet missing(const RunningGroup& g, const Slot& slot, const Invocation& i
   EndpointSet out;
   for (std::size_t e = 0; e < g.edges.size(); ++e) {
     const auto index = static_cast<EndpointIndex>(e);
-    const bool is_parent = g.spec.config.parent == index && is_everyones(i);
+    const bool is_parent = g.spec.config.parent == index && everyone_takes_part(i);
     const bool waited = slot.full ? is_parent && !slot.result
                                   : !is_parent && g.unit.table().role(index, i).sends && !slot.arrived.has(index);
     if (waited) out.add(index);

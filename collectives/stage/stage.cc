@@ -8,9 +8,7 @@
 
 #include "collectives/stage/drops.h"
 #include "switch/pipeline/writable.h"
-#include "switch/wire/emit.h"
 #include "switch/wire/icrc.h"
-#include "switch/wire/parse.h"
 
 namespace weft::inc {
 
@@ -190,18 +188,10 @@ void IncStage::on_arp(Context& context, Batch& batch, std::uint16_t i) noexcept 
   if (!table_->has_address(target)) return;
   if (std::find(own_addresses_.begin(), own_addresses_.end(), target) != own_addresses_.end()) return;
   table_->for_each_edge(target, sender, [&](RunningGroup& group, std::size_t e) { learn(m, group.edges[e]); });
-  if (arp.operation.value() == wire::ArpOperation::request) {
-    rte_mbuf* reply = context.generate();
-    if (reply == nullptr) {
-      count(IncCounter::no_buffer);
-    } else {
-      auto* at = reinterpret_cast<std::uint8_t*>(rte_pktmbuf_append(reply, wire::kMinFrameBytes));
-      wire::write_arp({at, wire::kMinFrameBytes}, info_.ports[pm.in_port].mac, arp.sender_mac,
-                      wire::ArpOperation::reply, target, arp.sender_mac, sender);
-      wire::parse_frame(at, reply->data_len, reply->pkt_len, pipeline::meta(reply).parsed);
-      count(IncCounter::arp_answered);
-      context.send(reply, pm.in_port);
-    }
+  if (arp.operation.value() == wire::ArpOperation::request &&
+      emitter_.send_arp(context, pm.in_port, arp.sender_mac, wire::ArpOperation::reply, target, arp.sender_mac,
+                        sender)) {
+    count(IncCounter::arp_answered);
   }
   context.consume(batch, i);
 }

@@ -44,7 +44,6 @@ class IncStage : public pipeline::Stage {
   void exchange_table(std::unique_ptr<GroupTable>& table);
   /// Who is waited for in a group, and since when; nullopt when another worker runs it, or none.
   [[nodiscard]] std::optional<nlohmann::ordered_json> explain(std::uint32_t id) const;
-  [[nodiscard]] IncShared& shared() noexcept { return shared_; }
 
  private:
   void on_roce(pipeline::Context& context, pipeline::Batch& batch, std::uint16_t i) noexcept;

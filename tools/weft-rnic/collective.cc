@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
-#include <deque>
 
 #include "collectives/engine/control_message.h"
 #include "tools/weft-rnic/channel.h"
@@ -123,9 +122,7 @@ class RankRun {
 
   std::optional<Failure> await_peer(nic::Peer& peer) {
     std::optional<std::string> line;
-    bool open = true;
-    session_.run_until([&] { return !(open = input_.look()) || (line = input_.line()).has_value(); },
-                       options_.timeout_s);
+    session_.run_until([&] { return !input_.look() || (line = input_.line()).has_value(); }, options_.timeout_s);
     const auto json = nlohmann::json::parse(line.value_or(""), nullptr, false);
     if (!json.is_object() || !json.contains("qp") || !json["qp"].is_number_unsigned()) {
       return Failure{kExitUsage, "the standard input has no line like {\"qp\": 100}, the switch's queue pair"};
