@@ -18,6 +18,13 @@ inline bool run(const std::string& command) {
   return std::system((command + " >/dev/null 2>&1").c_str()) == 0;
 }
 
+/// Waits until the kernel has noticed the carrier of this veth: it learns of it in a thread of its own, and until then
+/// drops what is sent without saying so.
+inline bool wait_until_up(const std::string& interface) {
+  return run("timeout 20 bash -c \"until ip link show " + interface +
+             " | grep -v 'qdisc noop ' | grep -q 'state UP'; do sleep 0.01; done\"");
+}
+
 /// Each test is in a namespace of its own, which ends with the process: interface `here0` (10.78.0.1/24, fd78::1/64), a
 /// veth whose other end `there0` (10.78.0.2/24) is in the namespace there(). Needs root.
 class InNamespace : public ::testing::Test {
@@ -32,6 +39,7 @@ class InNamespace : public ::testing::Test {
     ASSERT_TRUE(run("ip addr add fd78::1/64 dev here0 nodad"));
     ASSERT_TRUE(run("ip -n " + there() + " link set there0 mtu 4200 up"));
     ASSERT_TRUE(run("ip -n " + there() + " addr add 10.78.0.2/24 dev there0"));
+    ASSERT_TRUE(wait_until_up("here0"));
   }
   void TearDown() override { run("ip netns del " + there()); }
   static std::string there() { return "weftnic" + std::to_string(getpid()); }

@@ -23,6 +23,7 @@ class NetdevPortTest : public testing::InNamespace {
   void open() {
     ASSERT_TRUE(run("ip link add left0 type veth peer name right0"));
     for (const char* name : {"left0", "right0"}) ASSERT_TRUE(run(std::string("ip link set ") + name + " mtu 1500 up"));
+    for (const char* name : {"left0", "right0"}) ASSERT_TRUE(testing::wait_until_up(name));
     ASSERT_EQ(left.open("left0"), "");
     ASSERT_EQ(right.open("right0"), "");
     path.source_mac = left.info().mac;
