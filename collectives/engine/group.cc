@@ -47,6 +47,8 @@ std::optional<std::string> check(const GroupConfig& g) {
     return "invocations are 2 to " + std::to_string(kMaxInvocations);
   }
   if (g.rnr_timer > 31) return "the RNR timer's code is 0 to 31";
+  if (g.timeout > 31) return "the timeout's code is 0 to 31";
+  if (g.retries > 7) return "retries are 0 to 7";
   for (const EndpointConfig& e : g.endpoints) {
     if (e.loss_recovery == nic::LossRecovery::ideal) return "loss recovery is gbn, nic_sr or irn";
   }

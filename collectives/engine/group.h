@@ -47,6 +47,12 @@ class EndpointSet {
   std::uint64_t words_[2] = {0, 0};
 };
 
+/// Who repairs what is lost, and how much of RC a switch speaks (EPIC section 4).
+enum class Mode : std::uint8_t {
+  ii = 2,   ///< connections are translated: hosts repair
+  iii = 3,  ///< connections are augmented: each hop repairs
+};
+
 /// What a switch does with a packet that it has had before and whose result it has (EPIC appendix D).
 enum class Duplicates : std::uint8_t {
   cache,      ///< the result goes to whoever asked
@@ -68,6 +74,7 @@ struct EndpointConfig {
 
 struct GroupConfig {
   std::uint32_t id = 0;
+  Mode mode = Mode::ii;
   std::vector<EndpointConfig> endpoints;  ///< 2 to 65
   std::optional<EndpointIndex> parent;    ///< the endpoint towards the root of the tree; nullopt: we are the root
   std::vector<EndpointIndex> way;         ///< by rank: the endpoint behind which it is
@@ -83,11 +90,16 @@ struct GroupConfig {
   /// Packets out of order are dropped (EPIC appendices C and D): what go-back-N endpoints send again in any case.
   bool epsn_filter = false;
   std::uint8_t rnr_timer = 12;  ///< code of the time that our RNR NAKs ask for; 12: 0.64 ms (IBTA 9.7.5.2.8)
+  /// Mode III: after 4.096 us * 2^timeout without an answer packets are sent again, after twice that the second time,
+  /// and so on; 10: 4.2 ms.
+  std::uint8_t timeout = 10;
+  std::uint8_t retries = 7;  ///< Mode III: times in a row before the group fails
+  bool early_cnp = true;     ///< Mode III: ranks that run ahead of the others get CNPs (EPIC section 4.4)
 
   friend bool operator==(const GroupConfig&, const GroupConfig&) = default;
 };
 
-/// What keeps a group from being made, in words; nullopt: nothing.
+/// What keeps a group from being made in any mode, in words; nullopt: nothing.
 [[nodiscard]] std::optional<std::string> check(const GroupConfig& group);
 
 }  // namespace weft::inc

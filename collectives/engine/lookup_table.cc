@@ -101,6 +101,7 @@ Refusal LookupTable::open(EndpointIndex from, const ControlMessage& m, Place& ou
   Invocation& i = live(count_);
   i.message = m;
   i.start = end_;
+  i.down = down_end_;
   i.packets = 1 + (m.bytes + group_.mtu - 1) / group_.mtu;
   if (!role(from, i).sends) return Refusal::disagreement;
   i.announced.clear();
@@ -121,6 +122,7 @@ Refusal LookupTable::open(EndpointIndex from, const ControlMessage& m, Place& ou
     }
   }
   end_ = i.end();
+  down_end_ = i.down_end();
   ++next_sequence_;
   out = {&i, 0};
   return Refusal::none;
@@ -137,11 +139,23 @@ std::optional<Place> LookupTable::response(EndpointIndex from, wire::Psn psn) {
   const std::uint64_t end = ends_[from].tx;
   const std::int64_t ahead = psn.distance_from(group_.endpoints[from].first_tx + low(end));
   if (ahead >= 0 || static_cast<std::uint64_t>(-ahead) > end) return std::nullopt;
-  const std::uint64_t seq = end - static_cast<std::uint64_t>(-ahead);
+  return tx_at(from, end - static_cast<std::uint64_t>(-ahead));
+}
+
+std::optional<Place> LookupTable::tx_at(EndpointIndex e, std::uint64_t sequence) {
   for (std::uint32_t n = count_; n-- > 0;) {
     Invocation& i = live(n);
-    if (!role(from, i).receives || seq < i.streams[from].tx || seq >= i.streams[from].tx + i.packets) continue;
-    return Place{&i, seq - i.streams[from].tx};
+    if (!role(e, i).receives || sequence < i.streams[e].tx || sequence >= i.streams[e].tx + i.packets) continue;
+    return Place{&i, sequence - i.streams[e].tx};
+  }
+  return std::nullopt;
+}
+
+std::optional<Place> LookupTable::rx_at(EndpointIndex e, std::uint64_t sequence) {
+  for (std::uint32_t n = count_; n-- > 0;) {
+    Invocation& i = live(n);
+    if (!role(e, i).sends || sequence < i.streams[e].rx || sequence >= i.streams[e].rx + i.packets) continue;
+    return Place{&i, sequence - i.streams[e].rx};
   }
   return std::nullopt;
 }
@@ -150,6 +164,14 @@ std::optional<Place> LookupTable::at(std::uint64_t position) {
   for (std::uint32_t n = count_; n-- > 0;) {
     Invocation& i = live(n);
     if (position >= i.start && position < i.end()) return Place{&i, position - i.start};
+  }
+  return std::nullopt;
+}
+
+std::optional<Place> LookupTable::down_at(std::uint64_t position) {
+  for (std::uint32_t n = count_; n-- > 0;) {
+    Invocation& i = live(n);
+    if (position >= i.down && position < i.down_end()) return Place{&i, position - i.down};
   }
   return std::nullopt;
 }

@@ -43,7 +43,8 @@ struct StreamBase {
 /// One collective under way.
 struct Invocation {
   ControlMessage message;
-  std::uint64_t start = 0;          ///< position of its control message
+  std::uint64_t start = 0;          ///< position of its control message among what is added
+  std::uint64_t down = 0;           ///< and among what is sent down the tree: Broadcasts, and results for everyone
   std::uint64_t packets = 0;        ///< control message and data
   EndpointSet announced;            ///< endpoints whose control message has come
   std::vector<StreamBase> streams;  ///< by endpoint, before the control message
@@ -51,6 +52,10 @@ struct Invocation {
   /// One past its last position. A Broadcast is forwarded and not added: it takes no slots, and so no positions.
   [[nodiscard]] std::uint64_t end() const noexcept {
     return start + (message.primitive == Primitive::broadcast ? 0 : packets);
+  }
+  /// The same of what is sent down. A Reduce is not.
+  [[nodiscard]] std::uint64_t down_end() const noexcept {
+    return down + (message.primitive == Primitive::reduce ? 0 : packets);
   }
   friend bool operator==(const Invocation&, const Invocation&) = default;
 };
@@ -66,6 +71,7 @@ struct Place {
   std::uint64_t index = 0;  ///< 0: the control message
 
   [[nodiscard]] std::uint64_t position() const noexcept { return invocation->start + index; }
+  [[nodiscard]] std::uint64_t down_position() const noexcept { return invocation->down + index; }
   [[nodiscard]] bool is_control() const noexcept { return index == 0; }
 };
 
@@ -92,8 +98,12 @@ class LookupTable {
   [[nodiscard]] std::optional<std::uint64_t> rx_sequence(EndpointIndex from, wire::Psn psn) const noexcept;
   /// The place of a packet that we have sent, or will, of an invocation that is known.
   [[nodiscard]] std::optional<Place> response(EndpointIndex from, wire::Psn psn);
-  /// The place of a position that is known.
+  /// The place of a position that is known, among what is added or among what is sent down.
   [[nodiscard]] std::optional<Place> at(std::uint64_t position);
+  [[nodiscard]] std::optional<Place> down_at(std::uint64_t position);
+  /// The place of packet `sequence` of what the other end sends, or of what we send, of an invocation that is known.
+  [[nodiscard]] std::optional<Place> rx_at(EndpointIndex e, std::uint64_t sequence);
+  [[nodiscard]] std::optional<Place> tx_at(EndpointIndex e, std::uint64_t sequence);
 
   [[nodiscard]] Role role(EndpointIndex e, const Invocation& invocation) const noexcept;
   /// The endpoint behind which the root rank of a Reduce or Broadcast is.
@@ -140,6 +150,7 @@ class LookupTable {
   template <class Hash>
   void hash_state(Hash&& h) const {
     h(end_);
+    h(down_end_);
     h(std::uint64_t{next_sequence_} << 32 | count_);
     for (const StreamBase& s : ends_) {
       h(s.rx);
@@ -169,7 +180,7 @@ class LookupTable {
   std::vector<Invocation> ring_;
   std::uint32_t head_ = 0, count_ = 0;
   std::vector<StreamBase> ends_;
-  std::uint64_t end_ = 0;
+  std::uint64_t end_ = 0, down_end_ = 0;
   std::uint16_t next_sequence_ = 0;
   ControlMessage heard_;
 };

@@ -19,13 +19,6 @@ bool everyone_takes_part(const Place& place) noexcept {
   return everyone_takes_part(*place.invocation);
 }
 
-std::uint64_t rx_of(EndpointIndex e, const Place& place) noexcept {
-  return place.invocation->streams[e].rx + place.index;
-}
-std::uint64_t tx_of(EndpointIndex e, const Place& place) noexcept {
-  return place.invocation->streams[e].tx + place.index;
-}
-
 }  // namespace
 
 std::optional<std::string> check_mode_ii(const GroupConfig& group) {
@@ -39,7 +32,7 @@ std::optional<std::string> check_mode_ii(const GroupConfig& group) {
 }
 
 ModeII::ModeII(const GroupConfig& group, SlotMemory memory)
-    : group_(group), table_(group), slots_(group, std::move(memory)), progress_(group.endpoints.size()) {}
+    : Context(group), slots_(group, std::move(memory)), progress_(group.endpoints.size()) {}
 
 void ModeII::on_packet(EndpointIndex from, const nic::Packet& p, bool marked, Sink& sink) {
   if (p.opcode == Opcode::CNP) return on_cnp(from, p, sink);
@@ -85,30 +78,19 @@ void ModeII::on_request(EndpointIndex from, const nic::Packet& p, bool marked, S
 /// A rank's packet for which an answer was sent: that was lost, and the slot may hold something else by now. Of another
 /// switch it means less: what was acknowledged to it need not have arrived at all ranks behind it.
 bool ModeII::acknowledge_again(EndpointIndex from, wire::Psn psn, Sink& sink) {
-  const Progress& progress = progress_[from];
   if (!group_.endpoints[from].rank) return false;
   const auto sequence = table_.rx_sequence(from, psn);
-  if (sequence && *sequence >= progress.acknowledged) return false;
+  if (sequence && *sequence >= answered_[from].packets) return false;
   ++counters_.duplicates;
-  nic::Packet p;
-  p.opcode = Opcode::RC_ACKNOWLEDGE;
-  p.psn = group_.endpoints[from].first_rx + static_cast<std::uint32_t>((progress.acknowledged - 1) & wire::Psn::kMask);
-  p.syndrome = Syndrome::ack().raw();
-  p.msn = progress.messages & 0xffffff;
-  if (progress.acknowledged != 0) sink.send(from, p, false);
+  acknowledge(from, sink);
   return true;
 }
 
 /// A rank begins another collective while the table is full of some that not everybody has heard the end of.
 void ModeII::no_room(EndpointIndex from, wire::Psn psn, Sink& sink) {
-  if (!group_.endpoints[from].rank || table_.rx_sequence(from, psn) != progress_[from].acknowledged) return;
+  if (!group_.endpoints[from].rank || table_.rx_sequence(from, psn) != answered_[from].packets) return;
   ++counters_.rnr_naks;
-  nic::Packet p;
-  p.opcode = Opcode::RC_ACKNOWLEDGE;
-  p.psn = psn;
-  p.syndrome = Syndrome::rnr_nak(group_.rnr_timer).raw();
-  p.msn = progress_[from].messages & 0xffffff;
-  sink.send(from, p, false);
+  ask_for(from, Syndrome::rnr_nak(group_.rnr_timer), sink);
 }
 
 /// Another switch repeats what belongs to a collective that is over here: then all behind us have it, and our ACK was
@@ -144,7 +126,7 @@ bool ModeII::settled(const Invocation& i) const noexcept {
   for (EndpointIndex e = 0; e < endpoints(); ++e) {
     // Switches are not told of results that everyone gets: they find the ranks' answers themselves.
     const bool told = table_.role(e, i).sends && (group_.endpoints[e].rank || !everyone_takes_part(i));
-    if (told && progress_[e].acknowledged < i.streams[e].rx + i.packets) return false;
+    if (told && answered_[e].packets < i.streams[e].rx + i.packets) return false;
   }
   return true;
 }
@@ -161,10 +143,6 @@ bool ModeII::filtered(EndpointIndex from, std::uint64_t seq) noexcept {
   }
   expected += seq == expected ? 1 : 0;
   return false;
-}
-
-std::uint64_t ModeII::offset_of(EndpointIndex e, const nic::Packet& p) const noexcept {
-  return p.info().has(HeaderMask::reth) ? p.remote_address - group_.endpoints[e].address : 0;
 }
 
 void ModeII::on_contribution(EndpointIndex from, const nic::Packet& p, const Place& place, bool marked, Sink& sink) {
@@ -286,21 +264,8 @@ void ModeII::on_broadcast(EndpointIndex from, const nic::Packet& p, const Place&
   retire(0);
 }
 
-/// Module TranslateHeader: the packet of a slot as this endpoint's peer expects it.
 void ModeII::forward(EndpointIndex to, const Place& place, const Slot& slot, bool ack_req, Sink& sink) {
-  nic::Packet p;
-  p.opcode = slot.opcode;
-  p.psn = table_.tx_psn(to, place);
-  p.ack_req = ack_req || table_.ends_message(*place.invocation, place.index);
-  p.solicited = slot.solicited;
-  p.immediate = slot.immediate;
-  p.dma_length = slot.dma_length;
-  if (p.info().has(HeaderMask::reth)) {
-    p.remote_address = group_.endpoints[to].address + slot.offset;
-    p.rkey = group_.endpoints[to].rkey;
-  }
-  p.payload.set(slots_.payload(slot), slot.bytes);
-  sink.send(to, p, slot.marked);
+  sink.send(to, translate(to, place, slots_, slot, ack_req), slot.marked);
 }
 
 /// An answer to the packet at this place of what `to` sends. An ACK covers it, a NAK all before it.
@@ -316,16 +281,16 @@ void ModeII::answer(EndpointIndex to, const Place& place, Syndrome syndrome, std
   const bool ends = table_.ends_message(*place.invocation, place.index);
   const std::uint32_t messages = (table_.rx_msn(to, place) - (!ack && ends ? 1 : 0)) & 0xffffff;
   p.msn = sack ? sack->value() : messages;
-  if (covered > progress_[to].acknowledged) {
-    progress_[to].acknowledged = covered;
-    progress_[to].messages = messages;
+  if (covered > answered_[to].packets) {
+    answered_[to].packets = covered;
+    answered_[to].messages = messages;
   }
   sink.send(to, p, false);
 }
 
 void ModeII::not_ready(EndpointIndex to, const Place& place, Sink& sink) {
   // An RNR NAK says that all before has arrived.
-  if (!group_.endpoints[to].rank || rx_of(to, place) != progress_[to].acknowledged) return;
+  if (!group_.endpoints[to].rank || rx_of(to, place) != answered_[to].packets) return;
   ++counters_.rnr_naks;
   answer(to, place, Syndrome::rnr_nak(group_.rnr_timer), std::nullopt, sink);
 }
@@ -382,7 +347,7 @@ void ModeII::acknowledge_results(EndpointIndex to, Sink& sink) {
     const std::uint64_t begin = i.streams[to].tx, has = progress_[to].delivered;
     if (!everyone_takes_part({&i, 0}) || has <= begin) continue;
     const std::uint64_t packets = std::min(has - begin, i.packets);
-    if (i.streams[to].rx + packets > progress_[to].acknowledged) last = Place{&i, packets - 1};
+    if (i.streams[to].rx + packets > answered_[to].packets) last = Place{&i, packets - 1};
   }
   if (last) answer(to, *last, Syndrome::ack(), std::nullopt, sink);
 }
@@ -400,7 +365,7 @@ void ModeII::merge(const Place& place, Sink& sink) {
     slowest = std::min(slowest, has > begin ? has - begin : 0);
     earlier |= has < begin;
   }
-  if (slowest > 0 && i.streams[root].rx + slowest > progress_[root].acknowledged) {
+  if (slowest > 0 && i.streams[root].rx + slowest > answered_[root].packets) {
     ++counters_.answers;
     answer(root, {place.invocation, slowest - 1}, Syndrome::ack(), std::nullopt, sink);
   } else {
@@ -415,39 +380,6 @@ void ModeII::merge(const Place& place, Sink& sink) {
     answer(root, {place.invocation, slowest}, Syndrome(p.held_syndrome), std::nullopt, sink);
     break;
   }
-}
-
-void ModeII::on_cnp(EndpointIndex from, const nic::Packet& p, Sink& sink) {
-  for (std::uint32_t n = table_.live(); n-- > 0;) {
-    const Invocation& i = table_.live(n);
-    if (!table_.role(from, i).receives) continue;
-    if (everyone_takes_part(i)) {
-      if (group_.endpoints[from].rank) sink.send(from, p, false);
-      return;
-    }
-    for (EndpointIndex e = 0; e < endpoints(); ++e) {
-      if (e != from && table_.role(e, i).sends) sink.send(e, p, false);
-    }
-    return;
-  }
-}
-
-void ModeII::fail(Failure::Reason reason, EndpointIndex from, const Place& place, Sink& sink) {
-  Failure failure{reason, from, {}, std::nullopt};
-  if (reason == Failure::Reason::disagreement) {
-    failure.heard = table_.heard();
-    if (place.invocation != nullptr) failure.others = place.invocation->message;
-  }
-  failure_ = failure;
-  for (EndpointIndex e = 0; e < endpoints(); ++e) refuse(e, sink);
-}
-
-void ModeII::refuse(EndpointIndex to, Sink& sink) {
-  nic::Packet p;
-  p.opcode = Opcode::RC_ACKNOWLEDGE;
-  p.psn = group_.endpoints[to].first_rx + static_cast<std::uint32_t>(progress_[to].acknowledged & wire::Psn::kMask);
-  p.syndrome = Syndrome::nak(wire::NakCode::remote_operational_error).raw();
-  sink.send(to, p, false);
 }
 
 }  // namespace weft::inc

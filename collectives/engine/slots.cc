@@ -15,21 +15,25 @@ void copy_bytes(std::byte* to, const void* from, std::size_t bytes) noexcept {
   if (bytes != 0) std::memcpy(to, from, bytes);
 }
 
-}  // namespace
-
-std::size_t Slots::memory_bytes(const GroupConfig& g) noexcept {
-  const std::size_t slot = g.reproducible ? g.endpoints.size() * g.mtu : kWidest * g.mtu;
-  return g.slots * slot + 2 * kWidest * g.mtu;
+std::size_t bytes_of_slot(const GroupConfig& g, Slots::Room room) noexcept {
+  if (room == Slots::Room::packets) return g.mtu;
+  return g.reproducible ? g.endpoints.size() * g.mtu : kWidest * g.mtu;
 }
 
-Slots::Slots(const GroupConfig& g, SlotMemory memory)
+}  // namespace
+
+std::size_t Slots::memory_bytes(const GroupConfig& g, Room room) noexcept {
+  return g.slots * bytes_of_slot(g, room) + (room == Room::sums ? 2 * kWidest * g.mtu : 0);
+}
+
+Slots::Slots(const GroupConfig& g, SlotMemory memory, Room room)
     : slots_(g.slots),
       memory_(std::move(memory)),
-      slot_bytes_(g.reproducible ? g.endpoints.size() * g.mtu : kWidest * g.mtu),
+      slot_bytes_(bytes_of_slot(g, room)),
       mtu_(g.mtu),
       endpoints_(static_cast<std::uint32_t>(g.endpoints.size())),
       reproducible_(g.reproducible) {
-  assert(memory_.bytes().empty() || memory_.bytes().size() >= memory_bytes(g));
+  assert(memory_.bytes().empty() || memory_.bytes().size() >= memory_bytes(g, room));
 }
 
 void Slots::take_headers(Slot& s, const nic::Packet& p, std::uint64_t offset) noexcept {

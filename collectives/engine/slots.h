@@ -77,12 +77,14 @@ enum class Contribution : std::uint8_t {
 /// Slots with their payload.
 class Slots {
  public:
-  /// Bytes of payload that a group's slots take: what Slots wants as memory. A slot has room for the sums of 16-bit
-  /// floats in 32 bits, or for the packets of all endpoints where sums are reproducible.
-  [[nodiscard]] static std::size_t memory_bytes(const GroupConfig& group) noexcept;
+  /// What slots have room for: the sums of 16-bit floats in 32 bits, or the packets of all endpoints where sums are
+  /// reproducible; or packets as they come.
+  enum class Room : std::uint8_t { sums, packets };
+  /// Bytes of payload that a group's slots take: what Slots wants as memory.
+  [[nodiscard]] static std::size_t memory_bytes(const GroupConfig& group, Room room = Room::sums) noexcept;
 
   /// @param memory  of memory_bytes(); empty: payload is elided, and sums are not made
-  Slots(const GroupConfig& group, SlotMemory memory);
+  Slots(const GroupConfig& group, SlotMemory memory, Room room = Room::sums);
 
   [[nodiscard]] std::uint32_t size() const noexcept { return static_cast<std::uint32_t>(slots_.size()); }
   [[nodiscard]] Slot& at(std::uint64_t position) noexcept { return slots_[position % slots_.size()]; }

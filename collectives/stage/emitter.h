@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-#include "collectives/engine/mode_ii.h"
+#include "collectives/engine/context.h"
 #include "collectives/stage/running_group.h"
 #include "switch/base/counters.h"
 #include "switch/pipeline/context.h"

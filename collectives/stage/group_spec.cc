@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "collectives/engine/mode_ii.h"
+#include "collectives/engine/inc_engine.h"
 
 namespace weft::inc {
 namespace {
@@ -137,12 +137,21 @@ Schema group_schema() {
   const Schema dscp = Schema::integer(0, 63);
   return Schema::map({
       Key::required_key("id", Schema::integer(1, UINT32_MAX), "Number of the group, as ranks say it."),
-      Key::with_default("mode", Schema::one_of({"ii"}), Value("ii"),
-                        "How the switch takes part in the connections: ii, they are translated and hosts repair."),
+      Key::with_default("mode", Schema::one_of({"ii", "iii"}), Value("ii"),
+                        "How the switch takes part in the connections: ii, they are translated and hosts repair; iii, "
+                        "every hop answers and repairs."),
       Key::required_key("ranks", Schema::integer(2, kMaxRanks), "Ranks of the group, on all switches."),
       Key::with_default("mtu", Schema::integer(256, 4096), Value(1024), "Payload of a full packet in bytes."),
       Key::with_default("message_packets", Schema::integer(1, 1u << 16), Value(4), "Packets of a full message."),
       Key::with_default("window", Schema::integer(1, 1u << 16), Value(4), "Messages that a rank has under way."),
+      Key::optional_key("slots", Schema::integer(2, 1u << 20),
+                        "Mode iii: packets that a pipe holds; default: twice the window."),
+      Key::with_default("timeout", Schema::integer(0, 31), Value(10),
+                        "Mode iii: packets are sent again after 4.096 us * 2^timeout without an answer; 10: 4.2 ms."),
+      Key::with_default("retries", Schema::integer(0, 7), Value(7),
+                        "Mode iii: times in a row, each after twice the time, before the group fails."),
+      Key::with_default("early_cnp", Schema::boolean(), Value(true),
+                        "Mode iii: ranks that run ahead of the others get CNPs."),
       Key::optional_key("invocations", Schema::integer(2, kMaxInvocations),
                         "Collectives that may be under way; default: as many as the mode needs."),
       Key::with_default("overflow", Schema::one_of({"wrap", "saturate"}), Value("wrap"),
@@ -168,7 +177,10 @@ std::optional<std::string> read_group(const Value& v, const pipeline::SwitchInfo
   c.mtu = static_cast<std::uint32_t>(v["mtu"].integer());
   c.message_packets = static_cast<std::uint32_t>(v["message_packets"].integer());
   c.window = static_cast<std::uint32_t>(v["window"].integer());
-  const std::uint64_t slots = 2 * std::uint64_t{c.window} * c.message_packets;
+  c.mode = v["mode"].string() == "iii" ? Mode::iii : Mode::ii;
+  if (v.has("slots") && c.mode == Mode::ii) return "slots are for mode iii: mode ii needs twice the window";
+  const std::uint64_t slots =
+      v.has("slots") ? v["slots"].unsigned_integer() : 2 * std::uint64_t{c.window} * c.message_packets;
   if (slots > UINT32_MAX) return "window and message_packets ask for " + std::to_string(slots) + " slots";
   c.slots = static_cast<std::uint32_t>(slots);
   c.invocations = v.has("invocations") ? static_cast<std::uint32_t>(v["invocations"].integer())
@@ -178,6 +190,9 @@ std::optional<std::string> read_group(const Value& v, const pipeline::SwitchInfo
   c.duplicates = v["duplicates"].string() == "cache" ? Duplicates::cache : Duplicates::reforward;
   c.epsn_filter = v["epsn_filter"].boolean();
   c.rnr_timer = static_cast<std::uint8_t>(v["rnr_timer"].integer());
+  c.timeout = static_cast<std::uint8_t>(v["timeout"].integer());
+  c.retries = static_cast<std::uint8_t>(v["retries"].integer());
+  c.early_cnp = v["early_cnp"].boolean();
   out.dscp = static_cast<std::uint8_t>(v["dscp"].integer());
   out.cnp_dscp = static_cast<std::uint8_t>(v["cnp_dscp"].integer());
   c.way.assign(v["ranks"].unsigned_integer(), EndpointIndex{kMaxEndpoints});
@@ -198,7 +213,7 @@ std::optional<std::string> read_group(const Value& v, const pipeline::SwitchInfo
     }
   }
   if (c.parent) std::replace(c.way.begin(), c.way.end(), EndpointIndex{kMaxEndpoints}, *c.parent);
-  if (auto error = check_mode_ii(c)) return error;
+  if (auto error = IncEngine::check(c)) return error;
   return check_mtu(out, info);
 }
 

@@ -27,11 +27,20 @@ EndpointSet missing(const RunningGroup& g, const Slot& slot, const Invocation& i
   for (std::size_t e = 0; e < g.edges.size(); ++e) {
     const auto index = static_cast<EndpointIndex>(e);
     const bool is_parent = g.spec.config.parent == index && everyone_takes_part(i);
-    const bool waited = slot.full ? is_parent && !slot.result
+    // Mode iii has a copy of the sum: it waits for the ACK of the next switch.
+    const bool translated = g.spec.config.mode == Mode::ii;
+    const bool waited = slot.full ? translated && is_parent && !slot.result
                                   : !is_parent && g.unit.table().role(index, i).sends && !slot.arrived.has(index);
     if (waited) out.add(index);
   }
   return out;
+}
+
+/// What EPIC's F.3 asks for: in mode II the packets under way between a rank and the root, both ways, in mode III those
+/// of one hop for each pipe; and a buffer for each child where sums are reproducible.
+std::uint64_t f3_bytes(const GroupConfig& c) noexcept {
+  const std::uint64_t sums = std::uint64_t{c.slots} * c.mtu * (c.reproducible ? c.endpoints.size() : 1);
+  return sums + (c.mode == Mode::iii ? std::uint64_t{c.slots} * c.mtu : 0);
 }
 
 std::string who(const GroupSpec& spec, std::size_t e) {
@@ -61,6 +70,8 @@ std::string_view to_string(Failure::Reason reason) {
       return "a Broadcast to IRN receivers, whose answers cannot be merged";
     case Failure::Reason::peer_failed:
       return "a fatal NAK";
+    case Failure::Reason::peer_silent:
+      return "no answer, however often packets were sent again";
   }
   return "?";
 }
@@ -94,17 +105,15 @@ ordered_json IncStage::group_row(const RunningGroup& g) const {
   const LookupTable& table = g.unit.table();
   return {{"group", c.id},
           {"generation", g.generation},
-          {"mode", "ii"},
+          {"mode", c.mode == Mode::iii ? "iii" : "ii"},
           {"worker", g.worker},
           {"state", g.unit.failure() ? "failed" : "running"},
           {"ranks", c.way.size()},
           {"endpoints", c.endpoints.size()},
           {"mtu", c.mtu},
           {"slots", c.slots},
-          {"bytes", Slots::memory_bytes(c)},
-          // What F.3 asks for: the packets under way between a rank and the root, both ways, and the same for each
-          // child where sums are reproducible.
-          {"f3_bytes", std::uint64_t{c.slots} * c.mtu * (c.reproducible ? c.endpoints.size() : 1)},
+          {"bytes", IncEngine::memory_bytes(c)},
+          {"f3_bytes", f3_bytes(c)},
           {"collectives", table.next_sequence()},
           {"under_way", table.live()},
           {"contributions", n.contributions},
@@ -114,6 +123,9 @@ ordered_json IncStage::group_row(const RunningGroup& g) const {
           {"rnr_naks", n.rnr_naks},
           {"stale", n.stale},
           {"refused", n.refused},
+          {"resent", n.resent},
+          {"timeouts", n.timeouts},
+          {"ahead", n.ahead},
           {"failure", g.unit.failure() ? describe(*g.unit.failure(), g.spec) : ""}};
 }
 

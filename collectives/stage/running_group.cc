@@ -51,7 +51,7 @@ RunningGroup::RunningGroup(GroupSpec s, MemoryPool::Region region, std::uint32_t
       from_command(command),
       memory(std::move(region)),
       ownership(owners, spec, worker),
-      unit(spec.config, memory != nullptr ? SlotMemory(*memory) : SlotMemory(Slots::memory_bytes(spec.config))),
+      unit(memory != nullptr ? IncEngine(spec.config, *memory) : IncEngine(spec.config)),
       edges(spec.edges.size()) {
   for (std::size_t e = 0; e < edges.size(); ++e) {
     const EdgeSpec& from = spec.edges[e];

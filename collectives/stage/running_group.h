@@ -10,7 +10,7 @@
 #include <memory>
 #include <vector>
 
-#include "collectives/engine/mode_ii.h"
+#include "collectives/engine/inc_engine.h"
 #include "collectives/stage/group_spec.h"
 #include "collectives/stage/memory_pool.h"
 #include "nic/rnic/frame.h"
@@ -91,7 +91,7 @@ struct RunningGroup {
   const bool from_command;  ///< a reload keeps it, whatever the file says
   const MemoryPool::Region memory;
   const Ownership ownership;
-  ModeII unit;
+  IncEngine unit;
   std::vector<Edge> edges;  ///< by endpoint; the neighbours: any worker
   GroupCounters counted;    ///< of these the stage's counters know
   bool failed = false;      ///< the stage's counters know of it

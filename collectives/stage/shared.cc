@@ -66,7 +66,7 @@ std::string IncShared::create(GroupSpec spec, bool from_command, std::uint32_t& 
 }
 
 std::string IncShared::add(GroupSpec spec, bool from_command, bool from_pool_only) {
-  const std::size_t bytes = Slots::memory_bytes(spec.config);
+  const std::size_t bytes = IncEngine::memory_bytes(spec.config);
   MemoryPool::Region region = pool_->allocate(bytes);
   if (region == nullptr && from_pool_only) {
     return "group " + std::to_string(spec.config.id) + " needs " + std::to_string(bytes) + " bytes for " +

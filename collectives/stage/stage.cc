@@ -15,7 +15,6 @@ namespace weft::inc {
 using config::Schema;
 using config::Value;
 using pipeline::Batch;
-using pipeline::Context;
 using pipeline::PacketMeta;
 using wire::FrameKind;
 
@@ -68,12 +67,13 @@ void IncStage::exchange_table(std::unique_ptr<GroupTable>& table) {
 }
 
 /// The shared state has taken groups over since this instance was made.
-void IncStage::adopt(Context&, pipeline::Stage&, const pipeline::Adoption&) {
+void IncStage::adopt(pipeline::Context&, pipeline::Stage&, const pipeline::Adoption&) {
   auto table = shared_.table(worker_);
   exchange_table(table);
+  wakes_ = deadline(0);  // the pipeline asks for it, too
 }
 
-void IncStage::ingress(Context& context, Batch& batch) {
+void IncStage::ingress(pipeline::Context& context, Batch& batch) {
   if (table_->empty()) return;
   for (std::uint16_t i = 0; i < batch.size; ++i) {
     const wire::Parsed& parsed = pipeline::meta(batch.packet[i]).parsed;
@@ -85,10 +85,10 @@ void IncStage::ingress(Context& context, Batch& batch) {
       on_arp(context, batch, i);
     }
   }
-  count_groups();
+  count_groups(context);
 }
 
-void IncStage::on_roce(Context& context, Batch& batch, std::uint16_t i) noexcept {
+void IncStage::on_roce(pipeline::Context& context, Batch& batch, std::uint16_t i) noexcept {
   rte_mbuf* m = batch.packet[i];
   const PacketMeta& pm = pipeline::meta(m);
   const GroupTable::Flow* flow = table_->find(pm.parsed.address_key, pm.parsed.dest_qp);
@@ -134,17 +134,15 @@ bool IncStage::read(const rte_mbuf* m, nic::Packet& packet) noexcept {
   return true;
 }
 
-void IncStage::take(Context& context, const GroupTable::Flow& flow, const rte_mbuf* m,
+void IncStage::take(pipeline::Context& context, const GroupTable::Flow& flow, const rte_mbuf* m,
                     const nic::Packet& packet) noexcept {
   RunningGroup& group = *flow.group;
   const GroupCounters& counters = group.unit.counters();
   const std::uint64_t completed = counters.completed, contributions = counters.contributions;
-  if (!group.touched) {
-    group.touched = true;
-    touched_.push_back(&group);
-  }
+  touch(group);
   emitter_.begin(context, group);
-  group.unit.on_packet(flow.endpoint, packet, wire::ecn_of(pipeline::meta(m).parsed.tos) == wire::Ecn::ce, emitter_);
+  const bool marked = wire::ecn_of(pipeline::meta(m).parsed.tos) == wire::Ecn::ce;
+  group.unit.on_packet(static_cast<nic::Time>(context.now), flow.endpoint, packet, marked, emitter_);
   emitter_.finish();
   if (counters.completed != completed) {
     group.completed = context.now;
@@ -154,16 +152,49 @@ void IncStage::take(Context& context, const GroupTable::Flow& flow, const rte_mb
   }
 }
 
+void IncStage::touch(RunningGroup& group) noexcept {
+  if (group.touched) return;
+  group.touched = true;
+  touched_.push_back(&group);
+}
+
+TimeNs IncStage::deadline(std::uint32_t /*token*/) const {
+  nic::Time first = nic::kNever;
+  for (const RunningGroup* group : table_->groups()) first = std::min(first, group->unit.next_deadline());
+  return first == nic::kNever ? weft::kNever : static_cast<TimeNs>(first);
+}
+
+void IncStage::on_timer(pipeline::Context& context, std::uint32_t token) {
+  const auto now = static_cast<nic::Time>(context.now);
+  for (RunningGroup* group : table_->groups()) {
+    if (group->unit.next_deadline() > now) continue;
+    touch(*group);
+    emitter_.begin(context, *group);
+    group->unit.on_timer(now, emitter_);
+    emitter_.finish();
+  }
+  wakes_ = kNever;
+  count_groups(context);
+  if (const TimeNs next = deadline(token); next < wakes_) context.at(wakes_ = next);
+}
+
 /// Once per burst, for the groups that had packets in it.
-void IncStage::count_groups() noexcept {
+void IncStage::count_groups(pipeline::Context& context) noexcept {
   for (RunningGroup* group : touched_) {
     const GroupCounters& now = group->unit.counters();
     count(IncCounter::contributions, now.contributions - group->counted.contributions);
     count(IncCounter::completed, now.completed - group->counted.completed);
     count(IncCounter::duplicates, now.duplicates - group->counted.duplicates);
     count(IncCounter::rnr_naks, now.rnr_naks - group->counted.rnr_naks);
+    count(IncCounter::resent, now.resent - group->counted.resent);
+    count(IncCounter::ahead, now.ahead - group->counted.ahead);
     group->counted = now;
     group->touched = false;
+    // A timer that is too early does no harm: on_timer() asks for the next one.
+    const nic::Time wanted = group->unit.next_deadline();
+    if (wanted != nic::kNever && static_cast<TimeNs>(wanted) < wakes_) {
+      context.at(wakes_ = static_cast<TimeNs>(wanted));
+    }
     if (group->unit.failure() && !group->failed) {
       group->failed = true;
       count(IncCounter::failed);
@@ -179,7 +210,7 @@ void IncStage::learn(const rte_mbuf* m, Edge& edge) const noexcept {
   edge.neighbour.learn({eth.source, pm.in_port, pm.parsed.has(wire::ParsedFlag::vlan_tagged), pm.parsed.vlan_tci});
 }
 
-void IncStage::on_arp(Context& context, Batch& batch, std::uint16_t i) noexcept {
+void IncStage::on_arp(pipeline::Context& context, Batch& batch, std::uint16_t i) noexcept {
   rte_mbuf* m = batch.packet[i];
   const PacketMeta& pm = pipeline::meta(m);
   if (pm.parsed.validity != wire::Validity::ok || pm.in_port >= info_.ports.size()) return;
@@ -212,7 +243,7 @@ void check_options(const Value& options, const pipeline::SwitchInfo& info, confi
       diagnostics.error(value.mark(), "groups: group " + std::to_string(value["id"].integer()) + ": " + *error);
       continue;
     }
-    bytes += MemoryPool::rounded(Slots::memory_bytes(spec.config));
+    bytes += MemoryPool::rounded(IncEngine::memory_bytes(spec.config));
     good.push_back(std::move(spec));
   }
   const std::size_t memory = options["memory_kb"].unsigned_integer() * 1024;

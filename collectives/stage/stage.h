@@ -33,6 +33,8 @@ class IncStage : public pipeline::Stage {
 
   void ingress(pipeline::Context& context, pipeline::Batch& batch) override;
   void adopt(pipeline::Context& context, pipeline::Stage& old, const pipeline::Adoption& adoption) override;
+  [[nodiscard]] TimeNs deadline(std::uint32_t token) const override;
+  void on_timer(pipeline::Context& context, std::uint32_t token) override;
   [[nodiscard]] std::span<const Counter> counters() const override { return counters_; }
   [[nodiscard]] std::vector<std::string_view> tables() const override {
     return {"inc_groups", "inc_endpoints", "inc_slots"};
@@ -53,7 +55,8 @@ class IncStage : public pipeline::Stage {
   void on_arp(pipeline::Context& context, pipeline::Batch& batch, std::uint16_t i) noexcept;
   void learn(const rte_mbuf* m, Edge& edge) const noexcept;
   void count(IncCounter c, std::uint64_t n = 1) noexcept { counters_[static_cast<std::size_t>(c)].add(n); }
-  void count_groups() noexcept;
+  void touch(RunningGroup& group) noexcept;
+  void count_groups(pipeline::Context& context) noexcept;
   void set_gauges() noexcept;
   [[nodiscard]] nlohmann::ordered_json group_row(const RunningGroup& g) const;
   [[nodiscard]] nlohmann::ordered_json endpoint_row(const RunningGroup& g, std::size_t e) const;
@@ -67,6 +70,7 @@ class IncStage : public pipeline::Stage {
   std::unique_ptr<GroupTable> table_;
   std::vector<std::uint8_t> whole_;     ///< a frame that came in more than one buffer
   std::vector<RunningGroup*> touched_;  ///< had packets in this burst; has room for all
+  TimeNs wakes_ = kNever;     ///< the time that our timer was asked for
   std::array<Counter, static_cast<std::size_t>(IncCounter::count_)> counters_;
   Emitter emitter_;
 };

@@ -100,7 +100,7 @@ class Tree:
         return json.loads(self.weftctl("inc", "show", what, "--switch", switch))
 
 
-def measure():
+def measure(**mode):
     """Prints the rate of AllReduce by size: bytes of a vector by the time that it takes."""
     print(f"{'bytes':>10} {'times':>6} {'ms each':>9} {'Mbit/s':>8} {'sent again':>10}")
     for group, (size, times) in enumerate(((4096, 200), (65536, 100), (1 << 20, 30), (16 << 20, 4)), 1):
@@ -108,7 +108,7 @@ def measure():
             tree = Tree(l)
             ranks = tree.start_ranks(group, "-s", str(size), "-n", str(times), "--primitive", "allreduce", "-m", "4096",
                                      "--group-window", "8", "--timeout", "60")
-            tree.make_group(group, ranks, message_packets=4, window=8)
+            tree.make_group(group, ranks, message_packets=4, window=8, **mode)
             tree.release(ranks)
             results = tree.results(ranks)
             seconds = max(r["seconds"] for r in results) / times
@@ -119,4 +119,6 @@ def measure():
 
 
 if __name__ == "__main__":
-    measure()
+    for name, options in (("ii", {}), ("iii", {"slots": 64}), ("iii", {"slots": 256})):
+        print(f"mode {name} {options or ''}")
+        measure(mode=name, **options)

@@ -12,14 +12,16 @@ import lab
 # A busy machine takes its time.
 CALM = ("--timeout", "40", "-m", "1024")
 OPTIONS = {"message_packets": 4, "window": 4}
+# Each hop must find out about its losses before hosts do.
+MODES = {"ii": {}, "iii": {"mode": "iii", "slots": 64, "timeout": 9}}
 FAULTS = "{ match: { kind: roce }, loss: 0.01, duplicate: 0.01, reorder: { ratio: 0.01, gap_us: 200 } }, " \
          "{ match: { kind: roce }, corrupt: 0.005 }"
 
 
 class Inc(unittest.TestCase):
-    def collectives(self, tree, group, *arguments, rto_us=200000):
+    def collectives(self, tree, group, *arguments, rto_us=200000, mode="ii"):
         ranks = tree.start_ranks(group, *CALM, "--rto-us", str(rto_us), *arguments)
-        tree.make_group(group, ranks, **OPTIONS)
+        tree.make_group(group, ranks, **OPTIONS, **MODES[mode])
         tree.release(ranks)
         results = tree.results(ranks)
         for number, (rank, result) in enumerate(zip(ranks, results)):
@@ -32,8 +34,9 @@ class Inc(unittest.TestCase):
     def test_every_primitive_and_size_gives_what_one_machine_would_have_added_up(self):
         with lab.Lab() as l:
             tree = inc_tree.Tree(l)
-            for group, size in enumerate(("4", "1024", "4100", "65536", "4194304"), 1):
-                results = self.collectives(tree, group, "-s", size, "-n", "3")
+            cases = [(size, mode) for mode in MODES for size in ("4", "1024", "4100", "65536", "4194304")]
+            for group, (size, mode) in enumerate(cases, 1):
+                results = self.collectives(tree, group, "-s", size, "-n", "3", mode=mode)
                 self.assertEqual({r["collectives"] for r in results}, {12})
                 rows = tree.show("groups", "root")
                 self.assertEqual([row["state"] for row in rows], ["running"])
@@ -43,12 +46,15 @@ class Inc(unittest.TestCase):
             l.stop()
 
     def test_faults_on_every_link_are_repaired(self):
-        with lab.Lab() as l:
-            tree = inc_tree.Tree(l, FAULTS)
-            results = self.collectives(tree, 9, "-s", "65536", "-n", "3", rto_us=20000)
-            self.assertGreater(sum(r["qp"]["retransmitted"] for r in results), 0)
-            drops = l.stop()["switches"]
-            self.assertGreater(sum(s["drops"].get("inc_bad_icrc", 0) for s in drops), 0)
+        for mode in MODES:
+            with self.subTest(mode), lab.Lab() as l:
+                tree = inc_tree.Tree(l, FAULTS)
+                results = self.collectives(tree, 9, "-s", "65536", "-n", "3", rto_us=20000, mode=mode)
+                self.assertGreater(sum(r["qp"]["retransmitted"] for r in results), 0)
+                resent = sum(row["resent"] for s in ("leaf1", "leaf2", "root") for row in tree.show("groups", s))
+                self.assertEqual(resent > 0, mode == "iii")
+                drops = l.stop()["switches"]
+                self.assertGreater(sum(s["drops"].get("inc_bad_icrc", 0) for s in drops), 0)
 
     def test_groups_are_spread_over_workers_and_their_packets_find_them(self):
         with lab.Lab() as l:
@@ -69,11 +75,16 @@ class Inc(unittest.TestCase):
             l.stop()
 
     def test_a_rank_that_is_late_is_waited_for_and_named(self):
+        for mode in MODES:
+            with self.subTest(mode):
+                self.late(MODES[mode])
+
+    def late(self, mode):
         with lab.Lab() as l:
             tree = inc_tree.Tree(l)
             # Three seconds are many ACK timeouts: without RNR NAKs the others would give up.
             ranks = tree.start_ranks(5, *CALM, "--rto-us", "20000", "-s", "65536", "-n", "1")
-            tree.make_group(5, ranks, **OPTIONS)
+            tree.make_group(5, ranks, **OPTIONS, **mode)
             tree.release(ranks[:3])
             time.sleep(3)
             row = json.loads(tree.weftctl("inc", "explain", "5", "--switch", "leaf2"))[0]

@@ -116,3 +116,16 @@ function(weft_test name)
   endif()
   set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS};unit")
 endfunction()
+
+# weft_mutated(out AS name FILE file FROM text TO text): a copy of a file of the project with one expression exchanged,
+# for a test that has to notice. `out` becomes its path, below a folder `name` that holds it under its own path, so that
+# a copy of a header can be found before the header.
+function(weft_mutated out)
+  cmake_parse_arguments(ARG "" "AS;FILE;FROM;TO" "" ${ARGN})
+  set(source ${PROJECT_SOURCE_DIR}/${ARG_FILE})
+  set(mutate ${PROJECT_SOURCE_DIR}/tests/support/mutate.py)
+  set(mutated ${CMAKE_CURRENT_BINARY_DIR}/mutants/${ARG_AS}/${ARG_FILE})
+  add_custom_command(OUTPUT ${mutated} COMMAND ${mutate} ${source} ${mutated} ${ARG_FROM} ${ARG_TO}
+    DEPENDS ${source} ${mutate} VERBATIM)
+  set(${out} ${mutated} PARENT_SCOPE)
+endfunction()

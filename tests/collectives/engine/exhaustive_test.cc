@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The weft authors
 //
-// Everything that can happen in small cases of Mode II: see explorer.h. Two ranks at one switch with every kind of
+// Everything that can happen in small cases: see explorer.h. Two ranks at one switch with every kind of
 // fault, and Tree-3-2; the PSNs of every channel wrap in the middle. WEFT_EXHAUSTIVE=full adds the largest.
 // The numbers of states are pinned: another one means that the engine, the RNIC or the explorer does something else
 // than before. With WEFT_EXPECT_VIOLATION the engine is a mutant, in which something must be found.
@@ -16,8 +16,8 @@
 namespace weft::inc {
 namespace {
 
+using testing::Explorer;
 using testing::ExplorerCase;
-using testing::ModeIIExplorer;
 
 bool full() {
   const char* wish = std::getenv("WEFT_EXHAUSTIVE");
@@ -42,7 +42,7 @@ const std::vector<ExplorerCase> kPrograms{
 };
 
 std::string name_of(const ExplorerCase& c) {
-  std::string name = c.name + (c.tree ? ", tree" : "");
+  std::string name = c.name + (c.mode == Mode::iii ? ", iii" : "") + (c.tree ? ", tree" : "");
   if (c.losses != 0) name += ", " + std::to_string(c.losses) + " lost";
   if (c.duplicates != 0) name += ", " + std::to_string(c.duplicates) + " double";
   if (c.overtakes != 0) name += ", " + std::to_string(c.overtakes) + " overtaking";
@@ -56,7 +56,7 @@ const std::map<std::string, std::uint64_t> kStates{
 
 /// True when something was found.
 bool explore(const ExplorerCase& c) {
-  ModeIIExplorer e(c);
+  Explorer e(c);
   const auto violation = e.run();
   if (mutant()) return violation.has_value();
   const std::string name = name_of(c);
@@ -73,16 +73,17 @@ bool explore(const ExplorerCase& c) {
   return false;
 }
 
-/// Every program with no fault, and with one of each kind; `both` adds a loss together with a duplicate.
-bool explore_all(bool tree, Duplicates answers, bool faults, bool both) {
+using Fault = std::uint8_t ExplorerCase::*;
+constexpr Fault kFaults[] = {&ExplorerCase::losses, &ExplorerCase::duplicates, &ExplorerCase::overtakes};
+
+/// Every program at one switch with no fault, and with one of each kind; `both` adds a loss together with a duplicate.
+bool explore_star(Mode mode, Duplicates answers, bool both) {
   bool found = false;
   for (ExplorerCase c : kPrograms) {
-    c.tree = tree;
+    c.mode = mode;
     c.answers = answers;
     found |= explore(c);
-    if (!faults) continue;
-    for (std::uint8_t ExplorerCase::*fault :
-         {&ExplorerCase::losses, &ExplorerCase::duplicates, &ExplorerCase::overtakes}) {
+    for (const Fault fault : kFaults) {
       c.*fault = 1;
       found |= explore(c);
       c.*fault = 0;
@@ -93,45 +94,91 @@ bool explore_all(bool tree, Duplicates answers, bool faults, bool both) {
   return found;
 }
 
-TEST(ModeIIExhaustive, NothingGoesWrong) {
+/// Every program in the tree.
+bool explore_tree(Mode mode) {
+  bool found = false;
+  for (ExplorerCase c : kPrograms) {
+    c.mode = mode;
+    c.tree = true;
+    const bool large = mode == Mode::iii && c.name.ends_with("allreduce");
+    if (!large || full()) found |= explore(c);
+  }
+  return found;
+}
+
+TEST(IncExhaustive, NothingGoesWrong) {
   if (hash_mutant()) GTEST_SKIP();
-  bool found = explore_all(false, Duplicates::cache, true, true);
-  found |= explore_all(false, Duplicates::reforward, true, false);
-  if (!mutant() || !found) found |= explore_all(true, Duplicates::cache, false, false);
+  bool found = explore_star(Mode::ii, Duplicates::cache, true);
+  found |= explore_star(Mode::ii, Duplicates::reforward, false);
+  found |= explore_star(Mode::iii, Duplicates::cache, true);
+  for (const Mode mode : {Mode::ii, Mode::iii}) {
+    if (!mutant() || !found) found |= explore_tree(mode);
+  }
   EXPECT_EQ(found, mutant());
 }
 
-TEST(ModeIIExhaustive, TheHashTellsApartWhatGoesOnDifferently) {
+TEST(IncExhaustive, TheHashTellsApartWhatGoesOnDifferently) {
   if (mutant()) GTEST_SKIP();
   bool found = false;
   for (ExplorerCase c : kPrograms) {
-    c.losses = 1;
-    c.duplicates = c.program.size() == 1 && c.name != "allreduce" ? 1 : 0;
-    std::uint64_t exact = 0;
-    const auto hole = ModeIIExplorer(c).compare(exact);
-    found |= hole.has_value();
-    if (hash_mutant()) continue;
-    EXPECT_EQ(hole.value_or(""), "");
-    ModeIIExplorer quick(c);
-    EXPECT_EQ(quick.run(), std::nullopt);
-    EXPECT_GE(exact, quick.states());
-    std::printf("%-46s %8llu states by hash, %8llu by all members\n", name_of(c).c_str(),
-                static_cast<unsigned long long>(quick.states()), static_cast<unsigned long long>(exact));
+    for (const Mode mode : {Mode::ii, Mode::iii}) {
+      c.mode = mode;
+      c.every_order = true;
+      c.losses = 1;
+      c.duplicates = c.program.size() == 1 && c.name != "allreduce" ? 1 : 0;
+      std::uint64_t exact = 0;
+      const auto hole = Explorer(c).compare(exact);
+      found |= hole.has_value();
+      if (hash_mutant()) continue;
+      EXPECT_EQ(hole.value_or(""), "");
+      Explorer quick(c);
+      EXPECT_EQ(quick.run(), std::nullopt);
+      EXPECT_GE(exact, quick.states());
+      std::printf("%-46s %8llu states by hash, %8llu by all members\n", name_of(c).c_str(),
+                  static_cast<unsigned long long>(quick.states()), static_cast<unsigned long long>(exact));
+    }
   }
   EXPECT_EQ(found, hash_mutant());
 }
 
-TEST(ModeIIExhaustive, NothingGoesWrongInATreeWithAFault) {
+// What the reduction leaves out is other ways to the same states, in which nothing is under way.
+TEST(IncExhaustive, TheReductionLeavesNoEndOut) {
   if (mutant() || hash_mutant()) GTEST_SKIP();
   for (const ExplorerCase& program : kPrograms) {
-    for (std::uint8_t ExplorerCase::*fault :
-         {&ExplorerCase::losses, &ExplorerCase::duplicates, &ExplorerCase::overtakes}) {
-      ExplorerCase c = program;
-      c.tree = true;
-      c.*fault = 1;
-      // Half a minute each.
-      const bool large = c.losses != 0 && c.name.ends_with(", allreduce");
-      if (!large || full()) explore(c);
+    for (const Mode mode : {Mode::ii, Mode::iii}) {
+      for (int faults = 0; faults < 5; ++faults) {
+        ExplorerCase c = program;
+        c.mode = mode;
+        c.tree = faults == 0 && (c.name == "barrier" || c.name == "reduce");
+        c.losses = faults == 1 || faults == 4 ? 1 : 0;
+        c.duplicates = faults == 2 || faults == 4 ? 1 : 0;
+        c.overtakes = faults == 3 ? 1 : 0;
+        Explorer reduced(c);
+        EXPECT_EQ(reduced.run(), std::nullopt);
+        c.every_order = true;
+        Explorer whole(c);
+        EXPECT_EQ(whole.run(), std::nullopt);
+        EXPECT_EQ(reduced.quiet(), whole.quiet()) << name_of(c);
+        EXPECT_LE(reduced.states(), whole.states());
+      }
+    }
+  }
+}
+
+TEST(IncExhaustive, NothingGoesWrongInATreeWithAFault) {
+  if (mutant() || hash_mutant()) GTEST_SKIP();
+  for (const ExplorerCase& program : kPrograms) {
+    for (const Mode mode : {Mode::ii, Mode::iii}) {
+      for (const Fault fault : kFaults) {
+        ExplorerCase c = program;
+        c.mode = mode;
+        c.tree = true;
+        c.*fault = 1;
+        // From half a minute to many.
+        const bool allreduce = c.name.ends_with("allreduce");
+        const bool large = allreduce && (mode == Mode::iii || (c.losses != 0 && c.program.size() > 1));
+        if (!large || full()) explore(c);
+      }
     }
   }
 }

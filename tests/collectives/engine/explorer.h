@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The weft authors
 //
-// Explores everything that can happen when ranks run a few collectives over one or three switches of Mode II: the
+// Explores everything that can happen when ranks run a few collectives over one or three switches: the
 // production engine, and the software RNIC's own requesters and responders. Every packet under way may be the next that
 // arrives; a channel between two ends delivers in order but for the faults of the case: losses, duplications, packets
 // that overtake the one in front. Time passes when nothing is under way.
@@ -16,37 +16,23 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
-#include "collectives/engine/mode_ii.h"
+#include "collectives/engine/inc_engine.h"
 #include "nic/rnic/requester.h"
 #include "nic/rnic/responder.h"
+#include "tests/collectives/engine/explorer_case.h"
 #include "tests/collectives/engine/groups.h"
 #include "tests/support/state_hash.h"
 
 namespace weft::inc::testing {
 
-/// One collective of all ranks; W = M = 1.
-struct Step {
-  Primitive primitive = Primitive::allreduce;
-  std::uint32_t packets = 1;  ///< of data
-  std::uint16_t root = 0;
-};
-
-/// A case to explore.
-struct ExplorerCase {
-  std::string name;
-  std::vector<Step> program;
-  bool tree = false;  ///< four ranks, two leaves and a root; otherwise two ranks at one switch
-  std::uint8_t losses = 0, duplicates = 0, overtakes = 0;
-  Duplicates answers = Duplicates::cache;
-};
-
-class ModeIIExplorer {
+class Explorer {
  public:
-  explicit ModeIIExplorer(ExplorerCase c) : case_(std::move(c)), ranks_(case_.tree ? 4 : 2) {
+  explicit Explorer(ExplorerCase c) : case_(std::move(c)), ranks_(case_.ranks()) {
     config_.path_mtu = kMtu;
     config_.rto_ns = nic::kMs;
     config_.retry_count = 7;
@@ -99,7 +85,9 @@ class ModeIIExplorer {
   [[nodiscard]] std::uint64_t states() const noexcept { return seen_.size(); }
   [[nodiscard]] std::uint64_t transitions() const noexcept { return transitions_; }
   [[nodiscard]] std::uint32_t diameter() const noexcept { return deepest_; }
-  /// Most packets that switches have sent because of duplicates, on any way.
+  /// The states in which nothing is under way: time passes, or this is the end.
+  [[nodiscard]] const std::set<std::uint64_t>& quiet() const noexcept { return quiet_; }
+  /// Most packets that a switch has sent again, on any way.
   [[nodiscard]] std::uint64_t copies() const noexcept { return copies_; }
 
  private:
@@ -124,7 +112,7 @@ class ModeIIExplorer {
   /// Nodes that do nothing in a step are the same objects before and after it.
   struct State {
     std::vector<std::shared_ptr<const Rank>> ranks;
-    std::vector<std::shared_ptr<const ModeII>> switches;
+    std::vector<std::shared_ptr<const IncEngine>> switches;
     std::vector<std::uint64_t> hashes;   ///< of the ranks, then of the switches
     std::vector<std::uint32_t> flights;  ///< channel << 24 | number of the packet; those of a channel in their order
     nic::Time now = nic::kMs;
@@ -140,37 +128,6 @@ class ModeIIExplorer {
 
   // --- the case ---
 
-  [[nodiscard]] bool sends(const Step& c, std::uint32_t r) const {
-    return c.primitive == Primitive::reduce ? c.root != r : c.primitive != Primitive::broadcast || c.root == r;
-  }
-  [[nodiscard]] bool receives(const Step& c, std::uint32_t r) const {
-    return c.primitive == Primitive::reduce ? c.root == r : c.primitive != Primitive::broadcast || c.root != r;
-  }
-  [[nodiscard]] static std::uint32_t messages(const Step& c) {
-    return 1 + (c.primitive == Primitive::barrier ? 0 : c.packets);
-  }
-  /// Bytes of a data packet: all but the last are full.
-  [[nodiscard]] static std::uint32_t bytes(const Step& c, std::uint32_t message) {
-    return message == c.packets ? 8 : kMtu;
-  }
-  [[nodiscard]] ControlMessage announcement(std::size_t k) const {
-    const Step& c = case_.program[k];
-    const std::uint64_t all = c.primitive == Primitive::barrier ? 0 : (c.packets - 1) * std::uint64_t{kMtu} + 8;
-    return message(c.primitive, static_cast<std::uint16_t>(k), all, c.root);
-  }
-  [[nodiscard]] static std::uint32_t value(std::uint32_t rank, std::size_t k, std::uint32_t m, std::uint32_t i) {
-    return (1u << 8 * rank) + static_cast<std::uint32_t>(31 * k + 7 * m) + i;
-  }
-  [[nodiscard]] std::uint32_t expected(std::size_t k, std::uint32_t m, std::uint32_t i) const {
-    const Step& c = case_.program[k];
-    if (c.primitive == Primitive::broadcast) return value(c.root, k, m, i);
-    std::uint32_t sum = 0;
-    for (std::uint32_t r = 0; r < ranks_; ++r) {
-      if (c.primitive != Primitive::reduce || r != c.root) sum += value(r, k, m, i);
-    }
-    return sum;
-  }
-
   /// What a rank sends stays where it is; what it receives is looked at when it has arrived, and then forgotten. So the
   /// memory is no part of a state.
   void make_memory(std::uint32_t r) {
@@ -179,29 +136,29 @@ class ModeIIExplorer {
     mrs_.push_back(tables_[r]->add(nic::Pd{1}, memory_[r].data(), kRegion, nic::Access::all, 0));
     std::uint32_t at = 0;
     for (std::size_t k = 0; k < case_.program.size(); ++k) {
-      for (std::uint32_t m = 0; m < messages(case_.program[k]); ++m, at += kMtu) {
+      for (std::uint32_t m = 0; m < case_.messages(case_.program[k]); ++m, at += kMtu) {
         if (m == 0) {
-          const auto payload = control_payload(announcement(k));
+          const auto payload = control_payload(case_.announcement(k));
           std::memcpy(memory_[r].data() + at, payload.data(), payload.size());
         }
-        for (std::uint32_t i = 0; m > 0 && i < bytes(case_.program[k], m) / 4; ++i) {
-          const std::uint32_t v = value(r, k, m, i);
+        for (std::uint32_t i = 0; m > 0 && i < case_.bytes(case_.program[k], m) / 4; ++i) {
+          const std::uint32_t v = case_.value(r, k, m, i);
           std::memcpy(memory_[r].data() + at + 4 * i, &v, 4);
         }
       }
     }
   }
-  [[nodiscard]] std::uint32_t place(std::size_t k, std::uint32_t m) const {
-    std::uint32_t at = m;
-    for (std::size_t before = 0; before < k; ++before) at += messages(case_.program[before]);
-    return at * kMtu;
-  }
-
   GroupConfig group() const {
     GroupConfig g = case_.tree ? leaf() : star(2);
     g.slots = 2;
     g.invocations = 4;  // more than a program has; every state copies them
+    g.mode = case_.mode;
     g.duplicates = case_.answers;
+    g.early_cnp = false;  // ranks have no rate control here
+    // Whoever is told to wait sleeps longer than others need to find out what was lost: otherwise each way would be
+    // walked once for every time that they wake up in vain.
+    g.rnr_timer = 15;
+    g.timeout = 8;
     return g;
   }
 
@@ -217,9 +174,9 @@ class ModeIIExplorer {
       all[r]->requester.connect(first.endpoints[r % 2].first_rx);
       all[r]->responder.connect(first.endpoints[r % 2].first_tx);
       for (std::size_t k = 0; k < case_.program.size(); ++k) {
-        for (std::uint32_t m = 0; receives(case_.program[k], r) && m < messages(case_.program[k]); ++m) {
+        for (std::uint32_t m = 0; case_.receives(case_.program[k], r) && m < case_.messages(case_.program[k]); ++m) {
           nic::RecvWr wr;
-          wr.with({kReceive + place(k, m), kMtu, mrs_[r].key});
+          wr.with({kReceive + case_.place(k, m), kMtu, mrs_[r].key});
           require(all[r]->responder.post(wr, receive_cq_) == nic::PostResult::ok, "posted");
         }
       }
@@ -234,9 +191,7 @@ class ModeIIExplorer {
   }
 
   void make_switches(State& s, const GroupConfig& first) {
-    const auto add = [&](const GroupConfig& g) {
-      s.switches.push_back(std::make_shared<ModeII>(g, SlotMemory(Slots::memory_bytes(g))));
-    };
+    const auto add = [&](const GroupConfig& g) { s.switches.push_back(std::make_shared<IncEngine>(g)); };
     if (!case_.tree) {
       add(first);
       edges_ = {{0, 0, 0, 0}, {1, 0, 0, 1}};
@@ -310,12 +265,12 @@ class ModeIIExplorer {
     }
     for (; rank.current < case_.program.size() && !violation_; ++rank.current, rank.posted = 0, any = true) {
       const Step& c = case_.program[rank.current];
-      while (sends(c, r) && rank.posted < messages(c) && rank.outstanding < 1) {
+      while (case_.sends(c, r) && rank.posted < case_.messages(c) && rank.outstanding < 1) {
         post(rank, r);
         any = true;
       }
-      if (sends(c, r) && rank.posted < messages(c)) break;
-      if (receives(c, r) && rank.receiving <= rank.current) break;
+      if (case_.sends(c, r) && rank.posted < case_.messages(c)) break;
+      if (case_.receives(c, r) && rank.receiving <= rank.current) break;
     }
     return any;
   }
@@ -324,11 +279,12 @@ class ModeIIExplorer {
     nic::SendWr wr;
     const Step& c = case_.program[rank.current];
     const bool control = rank.posted == 0;
-    const std::uint32_t length = control ? static_cast<std::uint32_t>(kControlPayloadBytes) : bytes(c, rank.posted);
-    wr.with({place(rank.current, rank.posted), length, mrs_[r].key});
+    const std::uint32_t length =
+        control ? static_cast<std::uint32_t>(kControlPayloadBytes) : case_.bytes(c, rank.posted);
+    wr.with({case_.place(rank.current, rank.posted), length, mrs_[r].key});
     if (control) {
       wr.opcode = nic::WrOpcode::send_imm;
-      wr.immediate = control_immediate(announcement(rank.current));
+      wr.immediate = control_immediate(case_.announcement(rank.current));
     }
     require(rank.requester.post(wr, send_cq_) == nic::PostResult::ok, "work is taken");
     ++rank.posted;
@@ -337,7 +293,8 @@ class ModeIIExplorer {
 
   void received(Rank& rank, std::uint32_t r, const nic::Wc& wc) {
     const auto next = [&] {
-      while (rank.receiving < case_.program.size() && !receives(case_.program[rank.receiving], r)) ++rank.receiving;
+      while (rank.receiving < case_.program.size() && !case_.receives(case_.program[rank.receiving], r))
+        ++rank.receiving;
     };
     next();
     if (rank.receiving == case_.program.size()) return require(false, "nobody gets more than was sent");
@@ -345,15 +302,15 @@ class ModeIIExplorer {
     const Step& c = case_.program[k];
     require(wc.with_immediate == (rank.arrived == 0), "the control message comes first");
     if (rank.arrived > 0) {
-      require(wc.byte_length == bytes(c, rank.arrived), "lengths are right");
-      const std::uint8_t* at = memory_[r].data() + kReceive + place(k, rank.arrived);
-      for (std::uint32_t i = 0; i < bytes(c, rank.arrived) / 4; ++i) {
+      require(wc.byte_length == case_.bytes(c, rank.arrived), "lengths are right");
+      const std::uint8_t* at = memory_[r].data() + kReceive + case_.place(k, rank.arrived);
+      for (std::uint32_t i = 0; i < case_.bytes(c, rank.arrived) / 4; ++i) {
         std::uint32_t v = 0;
         std::memcpy(&v, at + 4 * i, 4);
-        require(v == expected(k, rank.arrived, i), "a result is a single machine's");
+        require(v == case_.expected(k, rank.arrived, i), "a result is a single machine's");
       }
     }
-    if (++rank.arrived < messages(c)) return;
+    if (++rank.arrived < case_.messages(c)) return;
     rank.arrived = 0;
     ++rank.receiving;
     next();
@@ -375,25 +332,33 @@ class ModeIIExplorer {
       s.ranks[r] = rank;
       return hash_rank(s, r);
     }
-    struct Out final : Sink {
-      Out(ModeIIExplorer& all, State& state, std::size_t number) : explorer(all), s(state), node(number) {}
-      void send(EndpointIndex to, const nic::Packet& p, bool marked) override {
-        for (std::size_t e = 0; e < explorer.edges_.size(); ++e) {
-          const Edge& one = explorer.edges_[e];
-          if (one.upper == node && one.at_upper == to) return explorer.put(s, 2 * e + 1, p, marked);
-          if (one.lower == explorer.ranks_ + node && one.at_lower == to) return explorer.put(s, 2 * e, p, marked);
-        }
+    step_switch(s, up ? edge.upper : edge.lower - ranks_, [&](IncEngine& unit, Sink& out) {
+      unit.on_packet(s.now, up ? edge.at_upper : edge.at_lower, f.packet, f.marked, out);
+    });
+  }
+
+  /// Where a switch sends its packets.
+  struct Out final : Sink {
+    Out(Explorer& all, State& state, std::size_t number) : explorer(all), s(state), node(number) {}
+    void send(EndpointIndex to, const nic::Packet& p, bool marked) override {
+      for (std::size_t e = 0; e < explorer.edges_.size(); ++e) {
+        const Edge& one = explorer.edges_[e];
+        if (one.upper == node && one.at_upper == to) return explorer.put(s, 2 * e + 1, p, marked);
+        if (one.lower == explorer.ranks_ + node && one.at_lower == to) return explorer.put(s, 2 * e, p, marked);
       }
-      ModeIIExplorer& explorer;
-      State& s;
-      std::size_t node;
-    };
-    const std::size_t node = up ? edge.upper : edge.lower - ranks_;
+    }
+    Explorer& explorer;
+    State& s;
+    std::size_t node;
+  };
+
+  template <class Change>
+  void step_switch(State& s, std::size_t node, Change&& change) {
     Out out(*this, s, node);
-    const auto unit = std::make_shared<ModeII>(*s.switches[node]);
-    unit->on_packet(up ? edge.at_upper : edge.at_lower, f.packet, f.marked, out);
+    const auto unit = std::make_shared<IncEngine>(*s.switches[node]);
+    change(*unit, out);
     require(!unit->failure(), "no group fails");
-    copies_ = std::max(copies_, unit->counters().copies);
+    copies_ = std::max(copies_, unit->counters().copies + unit->counters().resent);
     s.switches[node] = unit;
     hash_switch(s, node);
   }
@@ -411,7 +376,7 @@ class ModeIIExplorer {
   }
   void hash_switch(State& s, std::size_t node) const {
     weft::testing::StateHash h;
-    s.switches[node]->hash_state(h);
+    s.switches[node]->hash_state(h, s.now);
     s.hashes[ranks_ + node] = h.value();
   }
   /// Channels have an order each, and none among each other.
@@ -451,8 +416,10 @@ class ModeIIExplorer {
       way_.pop_back();
     };
     std::uint32_t seen = 0, second_seen = 0;  // channels of which a packet, or two, have been looked at
+    const std::optional<std::size_t> only = alone(s);
     for (std::size_t i = 0; i < s.flights.size(); ++i) {
       const std::size_t c = channel_of(s.flights[i]);
+      if (only && c != *only) continue;
       const Flight& f = packet_of(s.flights[i]);
       const auto take = [i](State& n) { n.flights.erase(n.flights.begin() + static_cast<std::ptrdiff_t>(i)); };
       if ((seen >> c & 1) != 0) {
@@ -483,13 +450,29 @@ class ModeIIExplorer {
         });
       }
     }
-    if (s.flights.empty()) pass_time(s, step);
+    if (!s.flights.empty()) return;
+    quiet_.insert(hash(s));
+    pass_time(s, step);
+  }
+
+  /// A channel that leads to a rank, with a packet in it. A rank has no other channel, and this one keeps its order
+  /// once no packet may overtake: whatever else happens meanwhile, what happens to its first packet comes to the same.
+  /// So it is enough to let that happen first. A fault here may be moved in front of others for the same reason: they
+  /// take no more of what is left when they come later. Time is not ahead of any packet.
+  [[nodiscard]] std::optional<std::size_t> alone(const State& s) const {
+    if (case_.every_order || s.overtakes != 0) return std::nullopt;
+    for (const std::uint32_t f : s.flights) {
+      const std::size_t c = channel_of(f);
+      if (c % 2 == 1 && edges_[c / 2].lower < ranks_) return c;
+    }
+    return std::nullopt;
   }
 
   template <class Step>
   void pass_time(const State& s, Step&& step) {
     nic::Time next = nic::kNever;
     for (const auto& r : s.ranks) next = std::min(next, r->requester.next_deadline());
+    for (const auto& unit : s.switches) next = std::min(next, unit->next_deadline());
     if (next == nic::kNever) {
       for (const auto& r : s.ranks) {
         require(r->current == case_.program.size() && r->outstanding == 0, "in the end everyone is done");
@@ -506,6 +489,12 @@ class ModeIIExplorer {
           n.ranks[r] = rank;
         }
         hash_rank(n, r);  // what is left of times has changed for all
+      }
+      for (std::size_t node = 0; node < n.switches.size(); ++node) {
+        if (n.switches[node]->next_deadline() <= n.now) {
+          step_switch(n, node, [&](IncEngine& unit, Sink& out) { unit.on_timer(n.now, out); });
+        }
+        hash_switch(n, node);
       }
     });
   }
@@ -544,6 +533,7 @@ class ModeIIExplorer {
   std::vector<Edge> edges_;
   nic::Cq send_cq_{16}, receive_cq_{16};  ///< empty between two steps
   std::unordered_map<std::uint64_t, bool> seen_;
+  std::set<std::uint64_t> quiet_;
   struct Taken {
     const char* what;
     std::size_t channel;

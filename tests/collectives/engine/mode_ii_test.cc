@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "switch/base/rng.h"
+#include "tests/collectives/engine/hosts.h"
 #include "tests/collectives/engine/network.h"
 
 namespace weft::inc {
@@ -12,6 +12,8 @@ namespace {
 
 using testing::Collective;
 using testing::Faults;
+using testing::host;
+using testing::kMixed;
 using testing::Network;
 
 constexpr std::uint32_t kWindow = 2;
@@ -23,21 +25,6 @@ GroupConfig group() {
   g.rnr_timer = 1;
   return g;
 }
-
-nic::QpConfig host(nic::LossRecovery recovery = nic::LossRecovery::gbn) {
-  nic::QpConfig c;
-  c.path_mtu = testing::kMtu;
-  c.loss_recovery = recovery;
-  c.rto_ns = nic::kMs;
-  c.retry_count = 7;
-  c.reorder_window = 64;
-  return c;
-}
-
-const std::vector<Collective> kMixed{{Primitive::allreduce, 0, 5}, {Primitive::reduce, 2, 7},
-                                     {Primitive::allreduce, 0, 3}, {Primitive::broadcast, 1, 6},
-                                     {Primitive::barrier, 0, 0},   {Primitive::reduce, 0, 4},
-                                     {Primitive::broadcast, 3, 2}, {Primitive::allreduce, 0, 9}};
 
 TEST(ModeII, EveryPrimitiveInAnySequenceGivesWhatOneMachineWould) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
@@ -106,27 +93,8 @@ TEST(ModeII, ANakWaitsForThoseWhoLackAnEarlierBroadcast) {
 // Any sequence, with every option drawn: what a rank is told last may be lost while others have long gone on.
 TEST(ModeII, RandomSequencesEndRight) {
   for (std::uint64_t seed = 1; seed <= 2000; ++seed) {
-    Rng draw(seed * 77 + 5);
-    const auto one_of = [&](std::uint64_t n) { return static_cast<std::uint32_t>(draw.below(n)); };
-    const std::uint32_t count = 2 + one_of(6);
-    const bool selective = one_of(3) == 0;
-    std::vector<Collective> program;
-    for (std::uint32_t i = 0; i < count; ++i) {
-      const auto k = static_cast<Primitive>(one_of(4));
-      const bool rooted = k == Primitive::reduce || k == Primitive::broadcast;
-      const auto root = static_cast<std::uint16_t>(rooted ? one_of(4) : 0);
-      program.push_back({k, root, k == Primitive::barrier ? 0 : 1 + one_of(6)});
-    }
-    GroupConfig g = group();
-    g.window = 1 + one_of(3);
-    g.slots = 2 * g.window;
-    g.invocations = 64 + 64 * one_of(2);
-    g.epsn_filter = one_of(2) != 0;
-    g.duplicates = one_of(4) != 0 ? Duplicates::cache : Duplicates::reforward;
-    g.reproducible = one_of(2) != 0;
-    const Faults faults{0.01 * one_of(3), 0.01 * one_of(3), 0.01 * one_of(3), 0.05};
-    const auto verb = one_of(2) != 0 ? testing::Verb::send : testing::Verb::write_imm;
-    Network n(g, host(selective ? nic::LossRecovery::nic_sr : nic::LossRecovery::gbn), program, faults, seed, verb);
+    const testing::Drawn d(seed, group());
+    Network n(d.group, host(d.recovery), d.program, d.faults, seed, d.verb);
     ASSERT_EQ(n.run(), "done") << "seed " << seed << ": " << n.why();
   }
 }

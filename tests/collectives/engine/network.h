@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "collectives/engine/mode_ii.h"
+#include "collectives/engine/inc_engine.h"
 #include "nic/rnic/requester.h"
 #include "nic/rnic/responder.h"
 #include "switch/base/rng.h"
@@ -119,6 +119,8 @@ class Rank {
   }
   [[nodiscard]] bool done() const { return current_ == program_.size() && outstanding_ == 0; }
   [[nodiscard]] bool failed() const { return failed_; }
+  /// Has sent what nobody has answered.
+  [[nodiscard]] bool waits() const { return outstanding_ != 0; }
   [[nodiscard]] const std::string& why() const { return why_; }
 
   nic::Requester& requester() { return requester_; }
@@ -218,7 +220,9 @@ class Network {
   Network(GroupConfig leaf_group, nic::QpConfig config, const std::vector<Collective>& program, Faults faults,
           std::uint64_t seed, Verb verb = Verb::send)
       : config_(config), verb_(verb), faults_(faults), rng_(seed) {
-    for (EndpointConfig& e : leaf_group.endpoints) e.loss_recovery = config.loss_recovery;
+    for (EndpointConfig& e : leaf_group.endpoints) {
+      if (e.rank) e.loss_recovery = config.loss_recovery;
+    }
     for (std::uint16_t r = 0; r < kRanks; ++r) {
       ranks_.push_back(std::make_unique<Rank>(r, leaf_group, config, program, verb));
     }
@@ -237,11 +241,11 @@ class Network {
         g.endpoints[e].rkey = ranks_[r]->key();
       }
       g.way = l == 0 ? std::vector<EndpointIndex>{0, 1, 2, 2} : std::vector<EndpointIndex>{2, 2, 0, 1};
-      EXPECT_EQ(check_mode_ii(g), std::nullopt);
-      switches_.emplace_back(g, SlotMemory(Slots::memory_bytes(g)));
+      EXPECT_EQ(IncEngine::check(g), std::nullopt);
+      switches_.emplace_back(g);
     }
-    EXPECT_EQ(check_mode_ii(root), std::nullopt);
-    switches_.emplace_back(root, SlotMemory(Slots::memory_bytes(root)));
+    EXPECT_EQ(IncEngine::check(root), std::nullopt);
+    switches_.emplace_back(root);
   }
 
   /// Until all ranks are done, one of them has failed, or nothing will happen any more. Returns how it ended.
@@ -261,6 +265,13 @@ class Network {
     return "endless";
   }
 
+  /// What is still under way when all ranks are done.
+  void drain() {
+    while (deliver()) {
+      for (auto& r : ranks_) pump(*r);
+    }
+  }
+
   /// One rank runs something else than the others.
   void set_program(std::uint16_t r, const GroupConfig& leaf_group, std::vector<Collective> program) {
     ranks_[r] = std::make_unique<Rank>(r, leaf_group, config_, std::move(program), verb_);
@@ -271,10 +282,10 @@ class Network {
     for (const auto& r : ranks_) all += r->why().empty() ? "" : r->why() + "; ";
     return all;
   }
-  [[nodiscard]] ModeII& at(std::size_t node) { return switches_[node]; }
+  [[nodiscard]] IncEngine& at(std::size_t node) { return switches_[node]; }
   [[nodiscard]] Rank& rank(std::size_t r) { return *ranks_[r]; }
   nic::Time now = nic::kMs;
-  std::uint64_t marked_arrivals = 0;
+  std::uint64_t marked_arrivals = 0, cnps = 0;
   bool patient = false;  ///< goes on when a rank has failed
   std::function<void(nic::Time)> on_time{};
   /// Loses packets into a node: ranks are 0 to 3.
@@ -293,6 +304,19 @@ class Network {
     std::deque<Flight> flights;
   };
   static constexpr std::size_t kLeaf = kRanks, kRoot = kRanks + kLeaves;
+
+  /// Where a switch sends its packets.
+  struct Out final : Sink {
+    Out(Network& net, std::size_t at) : network(net), node(at) {}
+    void send(EndpointIndex to, const nic::Packet& p, bool marked) override {
+      if (node == kRoot) return network.put(kLeaf + to, 2, p, marked);
+      const std::size_t l = node - kLeaf;
+      if (to == 2) return network.put(kRoot, static_cast<EndpointIndex>(l), p, marked);
+      network.put(2 * l + to, 0, p, marked);
+    }
+    Network& network;
+    std::size_t node;
+  };
 
   void put(std::size_t node, EndpointIndex endpoint, const nic::Packet& p, bool marked) {
     if (chance(faults_.loss) || (lose && lose(node, p))) return;
@@ -339,36 +363,33 @@ class Network {
     if (node < kRanks) {
       Rank& r = *ranks_[node];
       marked_arrivals += f.marked ? 1 : 0;
-      if (f.packet.info().is_request()) {
+      if (f.packet.opcode == wire::Opcode::CNP) {
+        ++cnps;  // for a rate control, which these ranks have not
+      } else if (f.packet.info().is_request()) {
         r.responder().on_request(now, f.packet, r.receive_cq());
       } else {
         static_cast<void>(r.requester().on_response(now, f.packet, r.send_cq()));
       }
       return true;
     }
-    struct Out final : Sink {
-      Out(Network& net, std::size_t at) : network(net), node(at) {}
-      void send(EndpointIndex to, const nic::Packet& p, bool marked) override {
-        if (node == kRoot) return network.put(kLeaf + to, 2, p, marked);
-        const std::size_t l = node - kLeaf;
-        if (to == 2) return network.put(kRoot, static_cast<EndpointIndex>(l), p, marked);
-        network.put(2 * l + to, 0, p, marked);
-      }
-      Network& network;
-      std::size_t node;
-    } out(*this, node);
-    switches_[node - kRanks].on_packet(c.endpoint, f.packet, f.marked, out);
+    Out out(*this, node);
+    switches_[node - kRanks].on_packet(now, c.endpoint, f.packet, f.marked, out);
     return true;
   }
 
   bool pass_time() {
     nic::Time next = nic::kNever;
     for (auto& r : ranks_) next = std::min(next, r->requester().next_deadline());
+    for (const IncEngine& s : switches_) next = std::min(next, s.next_deadline());
     if (next == nic::kNever) return false;
     now = std::max(now, next);
     if (on_time) on_time(now);
     for (auto& r : ranks_) {
       if (r->requester().next_deadline() <= now) r->requester().on_timer(now, r->send_cq());
+    }
+    for (std::size_t n = 0; n < switches_.size(); ++n) {
+      Out out(*this, kRanks + n);
+      if (switches_[n].next_deadline() <= now) switches_[n].on_timer(now, out);
     }
     return true;
   }
@@ -379,7 +400,7 @@ class Network {
   Verb verb_;
   Faults faults_;
   Rng rng_;
-  std::vector<ModeII> switches_;
+  std::vector<IncEngine> switches_;
   std::vector<std::unique_ptr<Rank>> ranks_;
   std::deque<Channel> channels_;
 };

@@ -136,7 +136,7 @@ class Star {
   /// Of a frame to the switch, or from it: lost when true.
   std::function<bool(const Bytes&)> lose{};
   std::function<void(Bytes&)> spoil{};
-  std::uint64_t received = 0, answers_to_arp = 0;
+  std::uint64_t received = 0, answers_to_arp = 0, cnps = 0;
 
  private:
   bool pump(std::size_t r) {
@@ -178,7 +178,9 @@ class Star {
       nic::Packet p;
       nic::decode(sent.bytes.data(), bytes, parsed, p);
       Rank& rank = *ranks[r];
-      if (p.info().is_request()) {
+      if (p.opcode == wire::Opcode::CNP) {
+        ++cnps;
+      } else if (p.info().is_request()) {
         rank.responder().on_request(nic::Time(h.now()), p, rank.receive_cq());
       } else {
         static_cast<void>(rank.requester().on_response(nic::Time(h.now()), p, rank.send_cq()));

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+#include "collectives/engine/context.h"
+
+namespace weft::inc {
+namespace {
+
+using wire::HeaderMask;
+using wire::Opcode;
+using wire::Syndrome;
+
+constexpr std::uint32_t low(std::uint64_t sequence) noexcept {
+  return static_cast<std::uint32_t>(sequence & wire::Psn::kMask);
+}
+
+}  // namespace
+
+Context::Context(const GroupConfig& group) : group_(group), table_(group), answered_(group.endpoints.size()) {}
+
+std::uint64_t Context::offset_of(EndpointIndex e, const nic::Packet& p) const noexcept {
+  return p.info().has(HeaderMask::reth) ? p.remote_address - group_.endpoints[e].address : 0;
+}
+
+wire::Psn Context::unanswered(EndpointIndex e) const noexcept {
+  return group_.endpoints[e].first_rx + low(answered_[e].packets);
+}
+
+void Context::acknowledge(EndpointIndex to, Sink& sink) const {
+  const Answered& answered = answered_[to];
+  if (answered.packets == 0) return;
+  nic::Packet p;
+  p.opcode = Opcode::RC_ACKNOWLEDGE;
+  p.psn = group_.endpoints[to].first_rx + low(answered.packets - 1);
+  // Credits are counted by the receiver at the other end of nothing that `to` knows: none are told.
+  p.syndrome = Syndrome::ack().raw();
+  p.msn = answered.messages & 0xffffff;
+  sink.send(to, p, false);
+}
+
+void Context::ask_for(EndpointIndex to, Syndrome syndrome, Sink& sink, std::optional<wire::Psn> sack) const {
+  nic::Packet p;
+  p.opcode = Opcode::RC_ACKNOWLEDGE;
+  p.psn = unanswered(to);
+  p.syndrome = syndrome.raw();
+  p.msn = sack ? sack->value() : answered_[to].messages & 0xffffff;
+  sink.send(to, p, false);
+}
+
+nic::Packet Context::translate(EndpointIndex to, const Place& place, const Slots& slots, const Slot& slot,
+                               bool ack_req) const noexcept {
+  nic::Packet p;
+  p.opcode = slot.opcode;
+  p.psn = table_.tx_psn(to, place);
+  p.ack_req = ack_req || table_.ends_message(*place.invocation, place.index);
+  p.solicited = slot.solicited;
+  p.immediate = slot.immediate;
+  p.dma_length = slot.dma_length;
+  if (p.info().has(HeaderMask::reth)) {
+    p.remote_address = group_.endpoints[to].address + slot.offset;
+    p.rkey = group_.endpoints[to].rkey;
+  }
+  p.payload.set(slots.payload(slot), slot.bytes);
+  return p;
+}
+
+void Context::on_cnp(EndpointIndex from, const nic::Packet& p, Sink& sink) const {
+  for (std::uint32_t n = table_.live(); n-- > 0;) {
+    const Invocation& i = table_.live(n);
+    if (!table_.role(from, i).receives) continue;
+    if (everyone_takes_part(i)) {
+      if (group_.endpoints[from].rank) sink.send(from, p, false);
+      return;
+    }
+    for (EndpointIndex e = 0; e < endpoints(); ++e) {
+      if (e != from && table_.role(e, i).sends) sink.send(e, p, false);
+    }
+    return;
+  }
+}
+
+void Context::fail(Failure::Reason reason, EndpointIndex from, const Place& place, Sink& sink) {
+  Failure failure{reason, from, {}, std::nullopt};
+  if (reason == Failure::Reason::disagreement) {
+    failure.heard = table_.heard();
+    if (place.invocation != nullptr) failure.others = place.invocation->message;
+  }
+  failure_ = failure;
+  for (EndpointIndex e = 0; e < endpoints(); ++e) refuse(e, sink);
+}
+
+void Context::refuse(EndpointIndex to, Sink& sink) const {
+  ask_for(to, Syndrome::nak(wire::NakCode::remote_operational_error), sink);
+}
+
+}  // namespace weft::inc

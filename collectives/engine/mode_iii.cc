@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+#include "collectives/engine/mode_iii.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace weft::inc {
+namespace {
+
+using wire::Opcode;
+using wire::Syndrome;
+
+/// Contributes at the root what the aggregation pipe gives to the broadcast pipe.
+constexpr EndpointIndex kBridge = kMaxEndpoints;
+
+}  // namespace
+
+std::optional<std::string> check_mode_iii(const GroupConfig& group) {
+  return check(group);
+}
+
+ModeIII::ModeIII(const GroupConfig& group, SlotMemory up, SlotMemory down)
+    : Context(group),
+      up_{Slots(group, std::move(up)), 0},
+      down_{Slots(group, std::move(down), Slots::Room::packets), 0},
+      endpoints_(group.endpoints.size()) {}
+
+Pipe& ModeIII::pipe_from(EndpointIndex e, const Place& place) noexcept {
+  const Primitive primitive = place.invocation->message.primitive;
+  if (primitive == Primitive::reduce) return up_;
+  return primitive == Primitive::broadcast || e == group_.parent ? down_ : up_;
+}
+
+Pipe& ModeIII::pipe_to(EndpointIndex e, const Place& place) noexcept {
+  const Primitive primitive = place.invocation->message.primitive;
+  if (primitive == Primitive::reduce) return up_;
+  return primitive == Primitive::broadcast || e != group_.parent ? down_ : up_;
+}
+
+void ModeIII::on_packet(nic::Time now, EndpointIndex from, const nic::Packet& p, bool marked, Sink& sink) {
+  if (p.opcode == Opcode::CNP) return on_cnp(from, p, sink);
+  if (p.opcode == Opcode::RC_ACKNOWLEDGE) return on_response(now, from, p, sink);
+  if (!p.info().is_request()) return;
+  if (failure_) return refuse(from, sink);
+  on_request(now, from, p, marked, sink);
+}
+
+bool ModeIII::in_order(EndpointIndex from, wire::Psn psn) const noexcept {
+  return table_.rx_sequence(from, psn) == answered_[from].packets;
+}
+
+void ModeIII::on_request(nic::Time now, EndpointIndex from, const nic::Packet& p, bool marked, Sink& sink) {
+  const auto sequence = table_.rx_sequence(from, p.psn);
+  if (!sequence || *sequence < answered_[from].packets) {
+    ++counters_.duplicates;
+    return acknowledge(from, sink);
+  }
+  Place place;
+  switch (table_.request(from, p, place)) {
+    case Refusal::none:
+      return on_place(now, from, p, place, marked, sink);
+    case Refusal::too_many:
+    case Refusal::unknown_invocation:
+      ++counters_.refused;
+      return in_order(from, p.psn) ? run_ahead(from, sink) : gap(from, std::nullopt, sink);
+    case Refusal::too_old:
+      ++counters_.stale;
+      return;
+    case Refusal::bad_control:
+      return fail(Failure::Reason::bad_control, from, place, sink);
+    case Refusal::bad_shape:
+      return fail(Failure::Reason::bad_shape, from, place, sink);
+    case Refusal::disagreement:
+      return fail(Failure::Reason::disagreement, from, place, sink);
+  }
+}
+
+void ModeIII::on_place(nic::Time now, EndpointIndex from, const nic::Packet& p, const Place& place, bool marked,
+                       Sink& sink) {
+  Pipe& pipe = pipe_from(from, place);
+  const bool expected = in_order(from, p.psn);
+  const std::uint64_t at = position(pipe, place);
+  if (!pipe.takes(at)) {
+    ++counters_.ahead;
+    return expected ? run_ahead(from, sink) : gap(from, std::nullopt, sink);
+  }
+  const EndpointConfig& peer = group_.endpoints[from];
+  if (!expected && group_.epsn_filter && peer.loss_recovery == nic::LossRecovery::gbn) {
+    ++counters_.filtered;
+    return gap(from, std::nullopt, sink);
+  }
+  const ControlMessage& m = place.invocation->message;
+  const bool adds = &pipe == &up_ && !place.is_control();
+  const Arithmetic* const how = adds ? arithmetic(m.type, m.op, group_.overflow) : nullptr;
+  const std::uint32_t senders = &pipe == &up_ ? table_.senders(*place.invocation) : 1;
+  const auto became = pipe.slots.contribute(at, from, p, offset_of(from, p), marked, how, senders);
+  if (became == Contribution::different) return fail(Failure::Reason::bad_shape, from, place, sink);
+  if (became == Contribution::duplicate || became == Contribution::stale) {
+    ++counters_.duplicates;
+    return gap(from, p.psn, sink);
+  }
+  ++counters_.contributions;
+  if (expected) {
+    const bool several = advance_expected(from);
+    endpoints_[from].nak_sent = false;
+    // Senders ask for answers where they want them; those to packets that came early are still due.
+    if (p.ack_req || several) acknowledge(from, sink);
+  } else {
+    gap(from, p.psn, sink);
+  }
+  if (became != Contribution::complete) return;
+  ++counters_.completed;
+  if (&pipe == &down_) ++counters_.results;
+  pipe.slots.at(at).result = &pipe == &down_ || !everyone_takes_part(*place.invocation);
+  settle(now, sink);
+}
+
+/// Moves on past all that has arrived. True when that was more than one packet.
+bool ModeIII::advance_expected(EndpointIndex from) {
+  Answered& answered = answered_[from];
+  const std::uint64_t before = answered.packets;
+  for (auto place = table_.rx_at(from, before); place; place = table_.rx_at(from, answered.packets)) {
+    Pipe& pipe = pipe_from(from, *place);
+    const Slot* const slot = pipe.slots.find(position(pipe, *place));
+    if (slot == nullptr || !slot->arrived.has(from)) break;
+    answered.messages = table_.rx_msn(from, *place);
+    ++answered.packets;
+  }
+  return answered.packets - before > 1;
+}
+
+/// The next packet in order, for which there is no room yet. Those behind it are dropped without a word.
+void ModeIII::run_ahead(EndpointIndex from, Sink& sink) {
+  endpoints_[from].nak_sent = true;
+  ++counters_.rnr_naks;
+  ask_for(from, Syndrome::rnr_nak(group_.rnr_timer), sink);
+  if (!group_.early_cnp || !group_.endpoints[from].rank) return;
+  ++counters_.cnps;
+  nic::Packet cnp;
+  cnp.opcode = Opcode::CNP;
+  sink.send(from, cnp, false);
+}
+
+/// Something before a packet is missing. An IRN sender is told of each packet that was taken, and of no other: it never
+/// sends those again.
+void ModeIII::gap(EndpointIndex from, std::optional<wire::Psn> taken, Sink& sink) {
+  Endpoint& e = endpoints_[from];
+  const bool irn = group_.endpoints[from].loss_recovery == nic::LossRecovery::irn;
+  if (irn ? !taken : e.nak_sent) return;
+  e.nak_sent = true;
+  ++counters_.naks;
+  ask_for(from, Syndrome::nak(wire::NakCode::psn_sequence_error), sink, irn ? taken : std::nullopt);
+}
+
+void ModeIII::on_response(nic::Time now, EndpointIndex from, const nic::Packet& p, Sink& sink) {
+  const Syndrome syndrome(p.syndrome);
+  if (syndrome.is_nak() && !syndrome.is_sequence_nak()) {
+    if (!failure_) fail(Failure::Reason::peer_failed, from, {}, sink);
+    return;
+  }
+  Endpoint& e = endpoints_[from];
+  const auto place = table_.response(from, p.psn);
+  if (!place || failure_ || tx_of(from, *place) >= e.sent) {
+    ++counters_.stale;
+    return;
+  }
+  const std::uint64_t sequence = tx_of(from, *place);
+  const std::uint64_t has = sequence + (syndrome.is_ack() ? 1 : 0);
+  if (has < e.delivered) {
+    ++counters_.stale;
+    return;
+  }
+  if (has > e.delivered) {
+    e.delivered = has;
+    e.next = std::max(e.next, has);
+    e.retries = 0;
+    e.waits = false;
+    e.deadline = e.sent > has ? now + patience(e) : nic::kNever;
+  }
+  if (syndrome.is_rnr_nak()) {
+    e.waits = true;
+    e.retries = 0;
+    e.deadline = now + static_cast<nic::Time>(wire::rnr_timer_ns(p.syndrome & 0x1f));
+  } else if (!syndrome.is_ack()) {
+    repair(from, sequence, sink);
+  }
+  settle(now, sink);
+}
+
+/// Module Retransmission: a go-back-N receiver has dropped all behind the gap, others miss this packet alone.
+void ModeIII::repair(EndpointIndex to, std::uint64_t sequence, Sink& sink) {
+  Endpoint& e = endpoints_[to];
+  if (e.waits) return;
+  if (group_.endpoints[to].loss_recovery == nic::LossRecovery::gbn) {
+    e.next = sequence;
+  } else if (sequence >= e.repaired) {
+    e.repaired = sequence + 1;
+    static_cast<void>(send_one(to, sequence, sink));
+  }
+}
+
+nic::Time ModeIII::patience(const Endpoint& e) const noexcept {
+  return static_cast<nic::Time>(std::uint64_t{4096} << group_.timeout << e.retries);
+}
+
+nic::Time ModeIII::next_deadline() const noexcept {
+  nic::Time next = nic::kNever;
+  if (failure_) return next;
+  for (const Endpoint& e : endpoints_) next = std::min(next, e.deadline);
+  return next;
+}
+
+void ModeIII::on_timer(nic::Time now, Sink& sink) {
+  for (EndpointIndex n = 0; n < endpoints() && !failure_; ++n) {
+    Endpoint& e = endpoints_[n];
+    if (e.deadline > now) continue;
+    e.deadline = nic::kNever;
+    e.next = e.delivered;
+    if (e.waits) {
+      e.waits = false;
+    } else {
+      ++counters_.timeouts;
+      if (e.retries == group_.retries) return fail(Failure::Reason::peer_silent, n, {}, sink);
+      ++e.retries;
+    }
+    pump(now, n, sink);
+  }
+}
+
+/// Moves on as far as answers and sums allow.
+void ModeIII::settle(nic::Time now, Sink& sink) {
+  recycle(down_);
+  recycle(up_);
+  for (EndpointIndex e = 0; e < endpoints(); ++e) pump(now, e, sink);
+  retire();
+}
+
+/// Module RecycleBuffer: gives back the slots of what everyone has.
+void ModeIII::recycle(Pipe& pipe) {
+  for (;; ++pipe.start) {
+    const Slot* const slot = pipe.slots.find(pipe.start);
+    if (slot == nullptr || !slot->full) return;
+    const auto place = &pipe == &up_ ? table_.at(pipe.start) : table_.down_at(pipe.start);
+    if (!place || !passed_on(pipe, *place, *slot)) return;
+    pipe.slots.recycle(pipe.start);
+  }
+}
+
+bool ModeIII::passed_on(const Pipe& pipe, const Place& place, const Slot& slot) {
+  const bool everyone = everyone_takes_part(*place.invocation);
+  if (&pipe == &up_ && everyone && !group_.parent) return bridge(place, slot);
+  for (EndpointIndex e = 0; e < endpoints(); ++e) {
+    const bool gets = everyone ? (e == group_.parent) == (&pipe == &up_) : table_.role(e, *place.invocation).receives;
+    if (gets && endpoints_[e].delivered <= tx_of(e, place)) return false;
+  }
+  return true;
+}
+
+/// At the root a sum becomes a result when the broadcast pipe has room for it (appendix H.4).
+bool ModeIII::bridge(const Place& place, const Slot& slot) {
+  if (!down_.takes(place.down_position())) return false;
+  nic::Packet p;
+  p.opcode = slot.opcode;
+  p.ack_req = slot.ack_req;
+  p.solicited = slot.solicited;
+  p.immediate = slot.immediate;
+  p.dma_length = slot.dma_length;
+  p.payload.set(up_.slots.payload(slot), slot.bytes);
+  static_cast<void>(down_.slots.contribute(place.down_position(), kBridge, p, slot.offset, slot.marked, nullptr, 1));
+  down_.slots.at(place.down_position()).result = true;
+  return true;
+}
+
+/// Sends what is ready, in order.
+void ModeIII::pump(nic::Time now, EndpointIndex to, Sink& sink) {
+  Endpoint& e = endpoints_[to];
+  if (e.waits) return;
+  while (send_one(to, e.next, sink)) {
+    counters_.resent += e.next < e.sent ? 1 : 0;
+    e.sent = std::max(e.sent, ++e.next);
+    if (e.deadline == nic::kNever) e.deadline = now + patience(e);
+  }
+}
+
+/// Modules ReplicateData, TranslateHeader and Forward for one receiver. False when the packet is not there yet.
+bool ModeIII::send_one(EndpointIndex to, std::uint64_t sequence, Sink& sink) {
+  const auto place = table_.tx_at(to, sequence);
+  if (!place) return false;
+  Pipe& pipe = pipe_to(to, *place);
+  const std::uint64_t at = position(pipe, *place);
+  const Slot* const slot = pipe.slots.find(at);
+  if (slot == nullptr || !slot->full) return false;
+  // Half a pipe in front of its end, so that slots come free while others are filled.
+  const std::uint32_t half = pipe.slots.size() / 2;
+  const bool ack_req = slot->ack_req || at % half == half - 1 || sequence < endpoints_[to].sent;
+  sink.send(to, translate(to, *place, pipe.slots, *slot, ack_req), slot->marked);
+  return true;
+}
+
+/// Forgets collectives of which everyone has sent and got all.
+void ModeIII::retire() noexcept {
+  while (table_.live() > 0) {
+    const Invocation& i = table_.live(0);
+    for (EndpointIndex e = 0; e < endpoints(); ++e) {
+      const Role role = table_.role(e, i);
+      if (role.sends && answered_[e].packets < i.streams[e].rx + i.packets) return;
+      if (role.receives && endpoints_[e].delivered < i.streams[e].tx + i.packets) return;
+    }
+    table_.forget_oldest();
+  }
+}
+
+}  // namespace weft::inc

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+//
+// Mode-III of EPIC on one switch, "connection augmented" (section 4.4, algorithms 2 and 3): every hop answers, and
+// repairs what it has lost. What comes from below goes through the aggregation pipe, what goes down through the
+// broadcast pipe; the root hands results from the one to the other, as if they came from a parent, when there is room.
+//
+// A pipe takes the positions [start, start + N) and nothing else; `start` moves when all who get a packet have
+// acknowledged it. So a slot is free before it is used again, whatever the ranks' windows are. Whoever is ahead of that
+// is told to come back later (RNR NAK), and ranks are told to slow down (CNP).
+//
+// Packets of an endpoint may arrive in any order within the pipe; they leave in order, because go-back-N receivers take
+// no other. One NAK is sent for each gap (appendix H.4).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "collectives/engine/context.h"
+#include "nic/rnic/config.h"
+
+namespace weft::inc {
+
+/// Slots between those who send and those who receive.
+struct Pipe {
+  Slots slots;
+  std::uint64_t start = 0;  ///< first position that not everyone has (psnStart)
+
+  [[nodiscard]] bool takes(std::uint64_t position) const noexcept { return position < start + slots.size(); }
+  friend bool operator==(const Pipe&, const Pipe&) = default;
+  template <class Hash>
+  void hash_state(Hash&& h) const {
+    h(start);
+    slots.hash_state(h);
+  }
+};
+
+/// What keeps Mode III from running a group, in words; nullopt: nothing.
+[[nodiscard]] std::optional<std::string> check_mode_iii(const GroupConfig& group);
+
+class ModeIII : public Context {
+ public:
+  /// @param group  checked by check_mode_iii()
+  /// @param up     Slots::memory_bytes(group), for the aggregation pipe
+  /// @param down   Slots::memory_bytes(group, Slots::Room::packets), for the broadcast pipe
+  ModeIII(const GroupConfig& group, SlotMemory up, SlotMemory down);
+
+  /// Takes a packet of the other end of an endpoint, whose ICRC is right.
+  void on_packet(nic::Time now, EndpointIndex from, const nic::Packet& packet, bool marked, Sink& sink);
+  /// When on_timer() must be called; nic::kNever: not before another packet comes.
+  [[nodiscard]] nic::Time next_deadline() const noexcept;
+  void on_timer(nic::Time now, Sink& sink);
+
+  [[nodiscard]] const Slots& slots() const noexcept { return up_.slots; }
+  [[nodiscard]] const Slots& down_slots() const noexcept { return down_.slots; }
+
+  friend bool operator==(const ModeIII&, const ModeIII&) = default;
+  /// Feeds what decides which packets will be sent, and when.
+  template <class Hash>
+  void hash_state(Hash&& h, nic::Time now) const {
+    Context::hash_state(h);
+    up_.hash_state(h);
+    down_.hash_state(h);
+    for (const Endpoint& e : endpoints_) {
+      h(e.delivered);
+      h(e.next);
+      h(e.sent);
+      h(e.repaired);
+      h(std::uint64_t{e.retries} << 2 | (e.nak_sent ? 2u : 0u) | (e.waits ? 1u : 0u));
+      h(e.deadline == nic::kNever ? 0 : 1 + static_cast<std::uint64_t>(e.deadline - now));
+    }
+  }
+
+ private:
+  /// A receiver and a sender of RC, in packets of the endpoint's streams.
+  struct Endpoint {
+    bool nak_sent = false;        ///< rx: for the packet that is missing
+    std::uint64_t delivered = 0;  ///< tx: the other end has all before (lastAcked)
+    std::uint64_t next = 0;       ///< tx: will be sent
+    std::uint64_t sent = 0;       ///< tx: one past the last that was sent (maxPsnSent)
+    std::uint64_t repaired = 0;   ///< tx: one past the last that was sent alone because of a NAK
+    bool waits = false;           ///< an RNR NAK says until `deadline`
+    std::uint8_t retries = 0;     ///< timeouts in a row
+    nic::Time deadline = nic::kNever;
+
+    friend bool operator==(const Endpoint&, const Endpoint&) = default;
+  };
+
+  void on_request(nic::Time now, EndpointIndex from, const nic::Packet& p, bool marked, Sink& sink);
+  void on_place(nic::Time now, EndpointIndex from, const nic::Packet& p, const Place& place, bool marked, Sink& sink);
+  void run_ahead(EndpointIndex from, Sink& sink);
+  void gap(EndpointIndex from, std::optional<wire::Psn> taken, Sink& sink);
+  [[nodiscard]] bool in_order(EndpointIndex from, wire::Psn psn) const noexcept;
+  [[nodiscard]] bool advance_expected(EndpointIndex from);
+  void on_response(nic::Time now, EndpointIndex from, const nic::Packet& p, Sink& sink);
+  void repair(EndpointIndex to, std::uint64_t sequence, Sink& sink);
+  void settle(nic::Time now, Sink& sink);
+  void recycle(Pipe& pipe);
+  [[nodiscard]] bool passed_on(const Pipe& pipe, const Place& place, const Slot& slot);
+  [[nodiscard]] bool bridge(const Place& place, const Slot& slot);
+  void retire() noexcept;
+  void pump(nic::Time now, EndpointIndex to, Sink& sink);
+  [[nodiscard]] bool send_one(EndpointIndex to, std::uint64_t sequence, Sink& sink);
+
+  [[nodiscard]] Pipe& pipe_from(EndpointIndex e, const Place& place) noexcept;
+  [[nodiscard]] Pipe& pipe_to(EndpointIndex e, const Place& place) noexcept;
+  [[nodiscard]] std::uint64_t position(const Pipe& pipe, const Place& place) const noexcept {
+    return &pipe == &up_ ? place.position() : place.down_position();
+  }
+  [[nodiscard]] nic::Time patience(const Endpoint& e) const noexcept;
+
+  Pipe up_, down_;
+  std::vector<Endpoint> endpoints_;
+};
+
+}  // namespace weft::inc

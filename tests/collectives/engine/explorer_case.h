@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+//
+// What an Explorer explores: the collectives that ranks run, what they say and must get.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "collectives/engine/control_message.h"
+#include "collectives/engine/group.h"
+#include "tests/collectives/engine/groups.h"
+
+namespace weft::inc::testing {
+
+/// One collective of all ranks; W = M = 1.
+struct Step {
+  Primitive primitive = Primitive::allreduce;
+  std::uint32_t packets = 1;  ///< of data
+  std::uint16_t root = 0;
+};
+
+/// A case to explore.
+struct ExplorerCase {
+  std::string name;
+  std::vector<Step> program;
+  bool tree = false;  ///< four ranks, two leaves and a root; otherwise two ranks at one switch
+  std::uint8_t losses = 0, duplicates = 0, overtakes = 0;
+  Mode mode = Mode::ii;
+  Duplicates answers = Duplicates::cache;
+  bool every_order = false;  ///< without the reduction
+
+  [[nodiscard]] std::uint32_t ranks() const { return tree ? 4 : 2; }
+  [[nodiscard]] bool sends(const Step& c, std::uint32_t r) const {
+    return c.primitive == Primitive::reduce ? c.root != r : c.primitive != Primitive::broadcast || c.root == r;
+  }
+  [[nodiscard]] bool receives(const Step& c, std::uint32_t r) const {
+    return c.primitive == Primitive::reduce ? c.root == r : c.primitive != Primitive::broadcast || c.root != r;
+  }
+  [[nodiscard]] static std::uint32_t messages(const Step& c) {
+    return 1 + (c.primitive == Primitive::barrier ? 0 : c.packets);
+  }
+  /// Bytes of a data packet: all but the last are full.
+  [[nodiscard]] static std::uint32_t bytes(const Step& c, std::uint32_t message) {
+    return message == c.packets ? 8 : kMtu;
+  }
+  [[nodiscard]] ControlMessage announcement(std::size_t k) const {
+    const Step& c = program[k];
+    const std::uint64_t all = c.primitive == Primitive::barrier ? 0 : (c.packets - 1) * std::uint64_t{kMtu} + 8;
+    return message(c.primitive, static_cast<std::uint16_t>(k), all, c.root);
+  }
+  [[nodiscard]] static std::uint32_t value(std::uint32_t rank, std::size_t k, std::uint32_t m, std::uint32_t i) {
+    return (1u << 8 * rank) + static_cast<std::uint32_t>(31 * k + 7 * m) + i;
+  }
+  [[nodiscard]] std::uint32_t expected(std::size_t k, std::uint32_t m, std::uint32_t i) const {
+    const Step& c = program[k];
+    if (c.primitive == Primitive::broadcast) return value(c.root, k, m, i);
+    std::uint32_t sum = 0;
+    for (std::uint32_t r = 0; r < ranks(); ++r) {
+      if (c.primitive != Primitive::reduce || r != c.root) sum += value(r, k, m, i);
+    }
+    return sum;
+  }
+  /// Where a message of a collective is in what a rank sends, and in what it receives.
+  [[nodiscard]] std::uint32_t place(std::size_t k, std::uint32_t m) const {
+    std::uint32_t at = m;
+    for (std::size_t before = 0; before < k; ++before) at += messages(program[before]);
+    return at * kMtu;
+  }
+};
+
+}  // namespace weft::inc::testing
