@@ -59,6 +59,12 @@ enum class Duplicates : std::uint8_t {
   reforward,  ///< Algorithm 1 as it is printed: the packet is forwarded again, and the result to all
 };
 
+/// When Mode III acknowledges what it has taken.
+enum class Acks : std::uint8_t {
+  room,     ///< when its sender's window behind it has room, too: nobody runs ahead of the pipe while nothing is lost
+  arrival,  ///< at once, as in EPIC's algorithm 2: who runs ahead is told to come back
+};
+
 /// One end of an edge of the tree, on this switch.
 struct EndpointConfig {
   std::optional<std::uint16_t> rank;  ///< the rank at the other end; nullopt: another switch
@@ -94,6 +100,7 @@ struct GroupConfig {
   /// and so on; 10: 4.2 ms.
   std::uint8_t timeout = 10;
   std::uint8_t retries = 7;  ///< Mode III: times in a row before the group fails
+  Acks acks = Acks::room;    ///< Mode III
   bool early_cnp = true;     ///< Mode III: ranks that run ahead of the others get CNPs (EPIC section 4.4)
 
   friend bool operator==(const GroupConfig&, const GroupConfig&) = default;

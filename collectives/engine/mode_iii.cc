@@ -24,7 +24,13 @@ ModeIII::ModeIII(const GroupConfig& group, SlotMemory up, SlotMemory down)
     : Context(group),
       up_{Slots(group, std::move(up)), 0},
       down_{Slots(group, std::move(down), Slots::Room::packets), 0},
-      endpoints_(group.endpoints.size()) {}
+      endpoints_(group.endpoints.size()) {
+  // What an endpoint has sent, or gets, is in slots of either pipe.
+  for (std::size_t e = 0; e < endpoints_.size(); ++e) {
+    endpoints_[e].asked.resize(2 * group.slots);
+    if (group.endpoints[e].loss_recovery == nic::LossRecovery::irn) endpoints_[e].there.resize(2 * group.slots);
+  }
+}
 
 Pipe& ModeIII::pipe_from(EndpointIndex e, const Place& place) noexcept {
   const Primitive primitive = place.invocation->message.primitive;
@@ -47,15 +53,12 @@ void ModeIII::on_packet(nic::Time now, EndpointIndex from, const nic::Packet& p,
 }
 
 bool ModeIII::in_order(EndpointIndex from, wire::Psn psn) const noexcept {
-  return table_.rx_sequence(from, psn) == answered_[from].packets;
+  return table_.rx_sequence(from, psn) == endpoints_[from].expected;
 }
 
 void ModeIII::on_request(nic::Time now, EndpointIndex from, const nic::Packet& p, bool marked, Sink& sink) {
   const auto sequence = table_.rx_sequence(from, p.psn);
-  if (!sequence || *sequence < answered_[from].packets) {
-    ++counters_.duplicates;
-    return acknowledge(from, sink);
-  }
+  if (!sequence || *sequence < endpoints_[from].expected) return on_repeated(from, sequence.value_or(0), sink);
   Place place;
   switch (table_.request(from, p, place)) {
     case Refusal::none:
@@ -101,11 +104,16 @@ void ModeIII::on_place(nic::Time now, EndpointIndex from, const nic::Packet& p, 
     return gap(from, p.psn, sink);
   }
   ++counters_.contributions;
+  Endpoint& e = endpoints_[from];
+  if (p.ack_req) {
+    const std::uint64_t sequence = rx_of(from, place);
+    e.asked[sequence % e.asked.size()] = true;
+    e.wanted = std::max(e.wanted, sequence + 1);
+  }
   if (expected) {
-    const bool several = advance_expected(from);
-    endpoints_[from].nak_sent = false;
-    // Senders ask for answers where they want them; those to packets that came early are still due.
-    if (p.ack_req || several) acknowledge(from, sink);
+    advance_expected(from);
+    e.nak_sent = false;
+    acknowledge_room(from, sink);
   } else {
     gap(from, p.psn, sink);
   }
@@ -116,24 +124,75 @@ void ModeIII::on_place(nic::Time now, EndpointIndex from, const nic::Packet& p, 
   settle(now, sink);
 }
 
-/// Moves on past all that has arrived. True when that was more than one packet.
-bool ModeIII::advance_expected(EndpointIndex from) {
-  Answered& answered = answered_[from];
-  const std::uint64_t before = answered.packets;
-  for (auto place = table_.rx_at(from, before); place; place = table_.rx_at(from, answered.packets)) {
+/// A packet that was taken before. While its ACK is held back its sender is told to wait, as long as it is the oldest
+/// that the sender waits for.
+void ModeIII::on_repeated(EndpointIndex from, std::uint64_t sequence, Sink& sink) {
+  ++counters_.duplicates;
+  if (sequence < answered_[from].packets) return acknowledge(from, sink);
+  if (sequence > answered_[from].packets) return;
+  ++counters_.rnr_naks;
+  ask_for(from, Syndrome::rnr_nak(group_.rnr_timer), sink);
+}
+
+/// Moves on past all that has arrived.
+void ModeIII::advance_expected(EndpointIndex from) {
+  Endpoint& e = endpoints_[from];
+  for (auto place = table_.rx_at(from, e.expected); place; place = table_.rx_at(from, e.expected)) {
     Pipe& pipe = pipe_from(from, *place);
     const Slot* const slot = pipe.slots.find(position(pipe, *place));
     if (slot == nullptr || !slot->arrived.has(from)) break;
-    answered.messages = table_.rx_msn(from, *place);
-    ++answered.packets;
+    ++e.expected;
   }
-  return answered.packets - before > 1;
+}
+
+/// Positions behind the start of a pipe that may be acknowledged: what the sender then sends fits.
+std::uint64_t ModeIII::room_behind(EndpointIndex from) const noexcept {
+  if (group_.acks == Acks::arrival) return group_.slots;
+  // Another switch sends what is in its own slots, as many as ours.
+  const std::uint64_t window = std::uint64_t{group_.window} * group_.message_packets;
+  return group_.endpoints[from].rank && window < group_.slots ? group_.slots - window : 0;
+}
+
+/// Module SendAck: of what has arrived in order, all that may be acknowledged by now. Senders ask for answers where
+/// they want them; halfway they get one in any case, so that they need not stop.
+void ModeIII::acknowledge_room(EndpointIndex to, Sink& sink) {
+  const Endpoint& e = endpoints_[to];
+  const std::uint64_t before = answered_[to].packets;
+  if (e.wanted <= before || e.expected == before) return;
+  const std::uint64_t room = room_behind(to);
+  Answered now = answered_[to];
+  bool asked = false;
+  while (now.packets < e.expected) {
+    const auto place = table_.rx_at(to, now.packets);
+    const Pipe& pipe = pipe_from(to, *place);
+    if (position(pipe, *place) >= pipe.start + room) break;
+    asked = asked || e.asked[now.packets % e.asked.size()];
+    now = {now.packets + 1, table_.rx_msn(to, *place)};
+  }
+  const std::uint64_t half = std::max<std::uint64_t>(1, group_.slots / 2);
+  if (!asked && now.packets - before < half) return;
+  answer(to, now);
+  acknowledge(to, sink);
+}
+
+void ModeIII::answer(EndpointIndex to, const Answered& now) {
+  Endpoint& e = endpoints_[to];
+  for (std::uint64_t s = answered_[to].packets; s < now.packets; ++s) e.asked[s % e.asked.size()] = false;
+  answered_[to] = now;
+}
+
+/// A NAK acknowledges all before the packet that it asks for.
+void ModeIII::admit_all(EndpointIndex from) {
+  const std::uint64_t expected = endpoints_[from].expected;
+  if (expected == answered_[from].packets) return;
+  answer(from, {expected, table_.rx_msn(from, *table_.rx_at(from, expected - 1))});
 }
 
 /// The next packet in order, for which there is no room yet. Those behind it are dropped without a word.
 void ModeIII::run_ahead(EndpointIndex from, Sink& sink) {
   endpoints_[from].nak_sent = true;
   ++counters_.rnr_naks;
+  admit_all(from);
   ask_for(from, Syndrome::rnr_nak(group_.rnr_timer), sink);
   if (!group_.early_cnp || !group_.endpoints[from].rank) return;
   ++counters_.cnps;
@@ -150,6 +209,7 @@ void ModeIII::gap(EndpointIndex from, std::optional<wire::Psn> taken, Sink& sink
   if (irn ? !taken : e.nak_sent) return;
   e.nak_sent = true;
   ++counters_.naks;
+  admit_all(from);
   ask_for(from, Syndrome::nak(wire::NakCode::psn_sequence_error), sink, irn ? taken : std::nullopt);
 }
 
@@ -171,32 +231,46 @@ void ModeIII::on_response(nic::Time now, EndpointIndex from, const nic::Packet& 
     ++counters_.stale;
     return;
   }
-  if (has > e.delivered) {
-    e.delivered = has;
-    e.next = std::max(e.next, has);
-    e.retries = 0;
-    e.waits = false;
-    e.deadline = e.sent > has ? now + patience(e) : nic::kNever;
-  }
+  if (has > e.delivered) deliver_until(now, e, has);
   if (syndrome.is_rnr_nak()) {
     e.waits = true;
     e.retries = 0;
     e.deadline = now + static_cast<nic::Time>(wire::rnr_timer_ns(p.syndrome & 0x1f));
   } else if (!syndrome.is_ack()) {
-    repair(from, sequence, sink);
+    // An IRN NAK names in its MSN the packet that came instead.
+    const bool irn = group_.endpoints[from].loss_recovery == nic::LossRecovery::irn;
+    const auto arrived = irn ? table_.response(from, wire::Psn(p.msn)) : std::nullopt;
+    repair(from, sequence, arrived ? std::optional(tx_of(from, *arrived)) : std::nullopt);
   }
   settle(now, sink);
 }
 
-/// Module Retransmission: a go-back-N receiver has dropped all behind the gap, others miss this packet alone.
-void ModeIII::repair(EndpointIndex to, std::uint64_t sequence, Sink& sink) {
+void ModeIII::deliver_until(nic::Time now, Endpoint& e, std::uint64_t sequence) noexcept {
+  for (; e.delivered < sequence; ++e.delivered) {
+    if (!e.there.empty()) e.there[e.delivered % e.there.size()] = false;
+  }
+  e.next = std::max(e.next, sequence);
+  e.again = std::max(e.again, sequence);
+  e.retries = 0;
+  e.waits = false;
+  e.deadline = e.sent > sequence ? now + patience(e) : nic::kNever;
+}
+
+/// Module Retransmission: a go-back-N receiver has dropped all behind the gap. Others miss this packet, or all of which
+/// they have not said that it `arrived`; each is sent once more, and again when something that left later has arrived
+/// without the oldest.
+void ModeIII::repair(EndpointIndex to, std::uint64_t sequence, std::optional<std::uint64_t> arrived) noexcept {
   Endpoint& e = endpoints_[to];
   if (e.waits) return;
   if (group_.endpoints[to].loss_recovery == nic::LossRecovery::gbn) {
     e.next = sequence;
-  } else if (sequence >= e.repaired) {
-    e.repaired = sequence + 1;
-    static_cast<void>(send_one(to, sequence, sink));
+    return;
+  }
+  if (arrived && *arrived > sequence && *arrived < e.sent) e.there[*arrived % e.there.size()] = true;
+  e.missing = std::max(e.missing, arrived.value_or(sequence) + 1);
+  if (sequence >= e.behind || (arrived && *arrived >= e.behind)) {
+    e.again = sequence;
+    e.behind = std::max(e.sent, sequence + 1);
   }
 }
 
@@ -216,14 +290,18 @@ void ModeIII::on_timer(nic::Time now, Sink& sink) {
     Endpoint& e = endpoints_[n];
     if (e.deadline > now) continue;
     e.deadline = nic::kNever;
-    e.next = e.delivered;
-    if (e.waits) {
-      e.waits = false;
-    } else {
+    if (!e.waits) {
       ++counters_.timeouts;
       if (e.retries == group_.retries) return fail(Failure::Reason::peer_silent, n, {}, sink);
       ++e.retries;
     }
+    if (e.waits || group_.endpoints[n].loss_recovery == nic::LossRecovery::gbn) {
+      e.next = e.delivered;
+    } else {
+      e.again = e.delivered;
+      e.missing = e.behind = e.sent;
+    }
+    e.waits = false;
     pump(now, n, sink);
   }
 }
@@ -232,7 +310,10 @@ void ModeIII::on_timer(nic::Time now, Sink& sink) {
 void ModeIII::settle(nic::Time now, Sink& sink) {
   recycle(down_);
   recycle(up_);
-  for (EndpointIndex e = 0; e < endpoints(); ++e) pump(now, e, sink);
+  for (EndpointIndex e = 0; e < endpoints(); ++e) {
+    pump(now, e, sink);
+    acknowledge_room(e, sink);
+  }
   retire();
 }
 
@@ -272,15 +353,20 @@ bool ModeIII::bridge(const Place& place, const Slot& slot) {
   return true;
 }
 
-/// Sends what is ready, in order.
+/// Sends what is missing, and then what is ready, in order.
 void ModeIII::pump(nic::Time now, EndpointIndex to, Sink& sink) {
   Endpoint& e = endpoints_[to];
   if (e.waits) return;
+  for (; e.again < std::min(e.missing, e.next); ++e.again) {
+    if (!e.there.empty() && e.there[e.again % e.there.size()]) continue;
+    ++counters_.resent;
+    static_cast<void>(send_one(to, e.again, sink));
+  }
   while (send_one(to, e.next, sink)) {
     counters_.resent += e.next < e.sent ? 1 : 0;
     e.sent = std::max(e.sent, ++e.next);
-    if (e.deadline == nic::kNever) e.deadline = now + patience(e);
   }
+  if (e.deadline == nic::kNever && e.sent > e.delivered) e.deadline = now + patience(e);
 }
 
 /// Modules ReplicateData, TranslateHeader and Forward for one receiver. False when the packet is not there yet.

@@ -7,7 +7,8 @@
 //
 // A pipe takes the positions [start, start + N) and nothing else; `start` moves when all who get a packet have
 // acknowledged it. So a slot is free before it is used again, whatever the ranks' windows are. Whoever is ahead of that
-// is told to come back later (RNR NAK), and ranks are told to slow down (CNP).
+// is told to come back later (RNR NAK), and ranks are told to slow down (CNP). That costs time, so ACKs are held back
+// while the sender's window would reach beyond the pipe (Acks::room): then it happens only after losses.
 //
 // Packets of an endpoint may arrive in any order within the pipe; they leave in order, because go-back-N receivers take
 // no other. One NAK is sent for each gap (appendix H.4).
@@ -64,10 +65,16 @@ class ModeIII : public Context {
     up_.hash_state(h);
     down_.hash_state(h);
     for (const Endpoint& e : endpoints_) {
+      h(e.expected);
+      for (std::uint64_t s = answered(e).packets; s < e.wanted; ++s) h(e.asked[s % e.asked.size()] ? 1 : 0);
+      h(e.wanted);
       h(e.delivered);
       h(e.next);
       h(e.sent);
-      h(e.repaired);
+      h(e.again);
+      h(e.missing);
+      h(e.behind);
+      for (std::uint64_t s = e.delivered; s < e.sent && !e.there.empty(); ++s) h(e.there[s % e.there.size()] ? 1 : 0);
       h(std::uint64_t{e.retries} << 2 | (e.nak_sent ? 2u : 0u) | (e.waits ? 1u : 0u));
       h(e.deadline == nic::kNever ? 0 : 1 + static_cast<std::uint64_t>(e.deadline - now));
     }
@@ -77,10 +84,16 @@ class ModeIII : public Context {
   /// A receiver and a sender of RC, in packets of the endpoint's streams.
   struct Endpoint {
     bool nak_sent = false;        ///< rx: for the packet that is missing
+    std::uint64_t expected = 0;   ///< rx: all before has been taken
+    std::uint64_t wanted = 0;     ///< rx: one past the last packet that asked for an answer
+    std::vector<bool> asked;      ///< rx: by sequence modulo its size: asked for an answer and has none yet
     std::uint64_t delivered = 0;  ///< tx: the other end has all before (lastAcked)
     std::uint64_t next = 0;       ///< tx: will be sent
     std::uint64_t sent = 0;       ///< tx: one past the last that was sent (maxPsnSent)
-    std::uint64_t repaired = 0;   ///< tx: one past the last that was sent alone because of a NAK
+    std::uint64_t again = 0;      ///< tx: from here to `missing` packets are sent again, but for those in `there`
+    std::uint64_t missing = 0;    ///< tx: one past the last that may be missing
+    std::uint64_t behind = 0;     ///< tx: the first that was sent after the oldest had been sent again
+    std::vector<bool> there;      ///< tx: by sequence modulo its size: has arrived out of order, an IRN receiver says
     bool waits = false;           ///< an RNR NAK says until `deadline`
     std::uint8_t retries = 0;     ///< timeouts in a row
     nic::Time deadline = nic::kNever;
@@ -93,9 +106,16 @@ class ModeIII : public Context {
   void run_ahead(EndpointIndex from, Sink& sink);
   void gap(EndpointIndex from, std::optional<wire::Psn> taken, Sink& sink);
   [[nodiscard]] bool in_order(EndpointIndex from, wire::Psn psn) const noexcept;
-  [[nodiscard]] bool advance_expected(EndpointIndex from);
+  void on_repeated(EndpointIndex from, std::uint64_t sequence, Sink& sink);
+  void advance_expected(EndpointIndex from);
+  void acknowledge_room(EndpointIndex to, Sink& sink);
+  void admit_all(EndpointIndex from);
+  void answer(EndpointIndex to, const Answered& now);
+  [[nodiscard]] const Answered& answered(const Endpoint& e) const noexcept { return answered_[&e - endpoints_.data()]; }
+  [[nodiscard]] std::uint64_t room_behind(EndpointIndex from) const noexcept;
   void on_response(nic::Time now, EndpointIndex from, const nic::Packet& p, Sink& sink);
-  void repair(EndpointIndex to, std::uint64_t sequence, Sink& sink);
+  void deliver_until(nic::Time now, Endpoint& e, std::uint64_t sequence) noexcept;
+  void repair(EndpointIndex to, std::uint64_t sequence, std::optional<std::uint64_t> arrived) noexcept;
   void settle(nic::Time now, Sink& sink);
   void recycle(Pipe& pipe);
   [[nodiscard]] bool passed_on(const Pipe& pipe, const Place& place, const Slot& slot);

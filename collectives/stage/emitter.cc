@@ -107,10 +107,12 @@ rte_mbuf* Emitter::make(EndpointIndex to, const nic::Packet& p, std::uint8_t tos
   const Edge& edge = group_->edges[to];
   std::uint8_t head[nic::kMaxHeadBytes];
   const nic::TxFrame frame = nic::make_frame(edge.head, tos, p, edge.peer_qp, head);
-  if (p.payload.bytes != 0 && p.payload.data() == nullptr) {
-    // A simulation that leaves payload out.
-    std::memcpy(rte_pktmbuf_append(m, static_cast<std::uint16_t>(frame.head.size())), frame.head.data(),
-                frame.head.size());
+  if (p.payload.bytes != 0 && p.payload.data() == nullptr && frame.bytes() > pipeline::kHeaderBytes) {
+    // A simulation that leaves payload out: the next switch wants the header bytes in one piece, and buffers have room
+    // for little more.
+    m->data_off = static_cast<std::uint16_t>(std::min<std::uint32_t>(m->data_off, m->buf_len - pipeline::kHeaderBytes));
+    auto* at = reinterpret_cast<std::uint8_t*>(rte_pktmbuf_append(m, pipeline::kHeaderBytes));
+    std::fill_n(std::copy(frame.head.begin(), frame.head.end(), at), pipeline::kHeaderBytes - frame.head.size(), 0);
     m->pkt_len = frame.bytes();
   } else if (!write(frame, m)) {
     context_->drop(m, pipeline::DropReason::out_of_mbufs);

@@ -150,6 +150,9 @@ Schema group_schema() {
                         "Mode iii: packets are sent again after 4.096 us * 2^timeout without an answer; 10: 4.2 ms."),
       Key::with_default("retries", Schema::integer(0, 7), Value(7),
                         "Mode iii: times in a row, each after twice the time, before the group fails."),
+      Key::with_default("acks", Schema::one_of({"room", "arrival"}), Value("room"),
+                        "Mode iii: room, ACKs are held back while their sender would run ahead of the pipe; arrival, "
+                        "they are sent at once, as in EPIC's algorithm 2."),
       Key::with_default("early_cnp", Schema::boolean(), Value(true),
                         "Mode iii: ranks that run ahead of the others get CNPs."),
       Key::optional_key("invocations", Schema::integer(2, kMaxInvocations),
@@ -192,6 +195,7 @@ std::optional<std::string> read_group(const Value& v, const pipeline::SwitchInfo
   c.rnr_timer = static_cast<std::uint8_t>(v["rnr_timer"].integer());
   c.timeout = static_cast<std::uint8_t>(v["timeout"].integer());
   c.retries = static_cast<std::uint8_t>(v["retries"].integer());
+  c.acks = v["acks"].string() == "arrival" ? Acks::arrival : Acks::room;
   c.early_cnp = v["early_cnp"].boolean();
   out.dscp = static_cast<std::uint8_t>(v["dscp"].integer());
   out.cnp_dscp = static_cast<std::uint8_t>(v["cnp_dscp"].integer());

@@ -46,6 +46,7 @@ std::string name_of(const ExplorerCase& c) {
   if (c.losses != 0) name += ", " + std::to_string(c.losses) + " lost";
   if (c.duplicates != 0) name += ", " + std::to_string(c.duplicates) + " double";
   if (c.overtakes != 0) name += ", " + std::to_string(c.overtakes) + " overtaking";
+  if (c.acks == Acks::arrival) name += ", acks on arrival";
   return name + (c.answers == Duplicates::reforward ? ", reforward" : "");
 }
 
@@ -77,11 +78,12 @@ using Fault = std::uint8_t ExplorerCase::*;
 constexpr Fault kFaults[] = {&ExplorerCase::losses, &ExplorerCase::duplicates, &ExplorerCase::overtakes};
 
 /// Every program at one switch with no fault, and with one of each kind; `both` adds a loss together with a duplicate.
-bool explore_star(Mode mode, Duplicates answers, bool both) {
+bool explore_star(Mode mode, Duplicates answers, Acks acks, bool both) {
   bool found = false;
   for (ExplorerCase c : kPrograms) {
     c.mode = mode;
     c.answers = answers;
+    c.acks = acks;
     found |= explore(c);
     for (const Fault fault : kFaults) {
       c.*fault = 1;
@@ -95,12 +97,13 @@ bool explore_star(Mode mode, Duplicates answers, bool both) {
 }
 
 /// Every program in the tree.
-bool explore_tree(Mode mode) {
+bool explore_tree(Mode mode, Acks acks) {
   bool found = false;
   for (ExplorerCase c : kPrograms) {
     c.mode = mode;
     c.tree = true;
-    const bool large = mode == Mode::iii && c.name.ends_with("allreduce");
+    c.acks = acks;
+    const bool large = acks == Acks::arrival && c.name.ends_with("allreduce");
     if (!large || full()) found |= explore(c);
   }
   return found;
@@ -108,11 +111,14 @@ bool explore_tree(Mode mode) {
 
 TEST(IncExhaustive, NothingGoesWrong) {
   if (hash_mutant()) GTEST_SKIP();
-  bool found = explore_star(Mode::ii, Duplicates::cache, true);
-  found |= explore_star(Mode::ii, Duplicates::reforward, false);
-  found |= explore_star(Mode::iii, Duplicates::cache, true);
-  for (const Mode mode : {Mode::ii, Mode::iii}) {
-    if (!mutant() || !found) found |= explore_tree(mode);
+  bool found = explore_star(Mode::ii, Duplicates::cache, Acks::room, true);
+  found |= explore_star(Mode::ii, Duplicates::reforward, Acks::room, false);
+  found |= explore_star(Mode::iii, Duplicates::cache, Acks::room, true);
+  found |= explore_star(Mode::iii, Duplicates::cache, Acks::arrival, true);
+  if (!mutant() || !found) {
+    found |= explore_tree(Mode::ii, Acks::room);
+    found |= explore_tree(Mode::iii, Acks::room);
+    found |= explore_tree(Mode::iii, Acks::arrival);
   }
   EXPECT_EQ(found, mutant());
 }
@@ -174,10 +180,14 @@ TEST(IncExhaustive, NothingGoesWrongInATreeWithAFault) {
         c.mode = mode;
         c.tree = true;
         c.*fault = 1;
-        // From half a minute to many.
-        const bool allreduce = c.name.ends_with("allreduce");
-        const bool large = allreduce && (mode == Mode::iii || (c.losses != 0 && c.program.size() > 1));
+        // Each takes a few seconds.
+        const bool large = c.name.ends_with(", allreduce") && (mode == Mode::iii || c.losses != 0);
         if (!large || full()) explore(c);
+        // These take minutes; AllReduce alone with a packet that overtakes has 154 million states.
+        c.acks = Acks::arrival;
+        if (mode != Mode::iii || !full()) continue;
+        const bool too_large = c.name.ends_with(", allreduce") && c.overtakes != 0;
+        too_large ? static_cast<void>(std::printf("%s: not run\n", name_of(c).c_str())) : static_cast<void>(explore(c));
       }
     }
   }

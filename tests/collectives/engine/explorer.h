@@ -154,6 +154,7 @@ class Explorer {
     g.invocations = 4;  // more than a program has; every state copies them
     g.mode = case_.mode;
     g.duplicates = case_.answers;
+    g.acks = case_.acks;
     g.early_cnp = false;  // ranks have no rate control here
     // Whoever is told to wait sleeps longer than others need to find out what was lost: otherwise each way would be
     // walked once for every time that they wake up in vain.

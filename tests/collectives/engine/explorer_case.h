@@ -29,6 +29,7 @@ struct ExplorerCase {
   std::uint8_t losses = 0, duplicates = 0, overtakes = 0;
   Mode mode = Mode::ii;
   Duplicates answers = Duplicates::cache;
+  Acks acks = Acks::room;
   bool every_order = false;  ///< without the reduction
 
   [[nodiscard]] std::uint32_t ranks() const { return tree ? 4 : 2; }
