@@ -108,6 +108,13 @@ MemoryEstimate estimate_memory(const Experiment& experiment) {
   // Datagrams have no window: all of them may wait at once, and buffers leave out what travels on links.
   if (experiment.datagrams)
     packets = experiment.plan.bytes() / experiment.qp.path_mtu + experiment.plan.transfers.size();
+  // A rank's window is on its way up, and as much down.
+  if (experiment.inc) {
+    packets = 2 * experiment.topology.hosts().size() * experiment.inc->window * experiment.inc->message_packets;
+    // A switch that forwards again sends a packet to everyone for each that it gets.
+    const Value& duplicates = experiment.inc->options["duplicates"];
+    if (duplicates.is_string() && duplicates.string() == "reforward") packets = std::max(packets, buffers);
+  }
   // An RNIC may have as many ACKs under way as packets.
   const std::uint64_t mbufs =
       std::clamp<std::uint64_t>((experiment.datagrams ? 1 : 2) * packets + 4096, 16'384, 1u << 23);
@@ -123,7 +130,7 @@ MemoryEstimate estimate_memory(const Experiment& experiment) {
     m.bytes += experiment.plan.channels.size() * (2 * kQp + (reorders ? experiment.qp.reorder_window * kReordered : 0));
   }
   if (experiment.payload_values) {
-    m.bytes += PayloadMemory::bytes_of(experiment.plan);
+    if (!experiment.inc) m.bytes += PayloadMemory::bytes_of(experiment.plan);
     m.bytes += std::uint64_t{m.mbufs} * (frame_room(experiment.qp.path_mtu) - kHeaderRoom);
     if (reorders) m.bytes += experiment.plan.channels.size() * experiment.qp.reorder_window * experiment.qp.path_mtu;
   }

@@ -13,6 +13,7 @@
 #include "nic/rnic/config.h"
 #include "switch/config/schema/schema.h"
 #include "switch/pipeline/registry.h"
+#include "tools/sim/inc_plan.h"
 #include "tools/sim/switch_document.h"
 #include "tools/sim/topology.h"
 #include "tools/sim/workload.h"
@@ -39,6 +40,7 @@ struct Experiment {
   std::string cc_preset;        ///< of DCQCN; "" without congestion control
   std::optional<nic::Time> t_i_ns{}, t_d_ns{};
   Plan plan;
+  std::optional<IncSpec> inc{};  ///< collectives that switches add up; the plan has their operations
   std::vector<Fault> faults;
   std::uint64_t seed = 1;
   std::optional<TimeNs> convergence{};  ///< until all switches know of a link that changed; nullopt: never

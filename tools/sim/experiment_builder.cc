@@ -62,6 +62,7 @@ void ExperimentBuilder::build_payload(Experiment& out) {
   if (payload.is_null() || payload.string() != "values") return;
   out.payload_values = true;
   if (out.datagrams) error(payload.mark(), "payload: datagrams of 'nic.transport: udp' have no values");
+  if (out.inc) return;  // messages are made and compared one by one
   const std::uint64_t bytes = PayloadMemory::bytes_of(out.plan);
   if (bytes > PayloadMemory::kMostBytes) {
     error(payload.mark(), "payload: 'values' keeps every message twice, here " + std::to_string(bytes >> 20) +
@@ -278,12 +279,16 @@ void ExperimentBuilder::build_workload(Experiment& out) {
   const std::string& kind = w["kind"].string();
   if (kind == "flows") return build_flows(w, out);
   if (kind == "poisson") return build_poisson(w, out);
-  if (w["groups"].is_null() || w["bytes"].is_null()) return;
+  if (kind == "inc") return build_inc(w, out);
+  if (w["groups"].is_null()) return;
   const Groups groups = groups_of(w, out);
   if (groups.empty()) return;
+  if (kind == "barrier_rank0") out.plan = barrier_rank0(groups);
+  if (kind == "barrier_rank0" || w["bytes"].is_null()) return;
   const std::uint64_t bytes = w["bytes"].unsigned_integer();
   if (kind == "ring") out.plan = ring_permutation(groups, bytes);
   if (kind == "ring_allreduce") out.plan = ring_allreduce(groups, bytes);
+  if (kind == "ring_reducescatter" || kind == "ring_allgather") out.plan = ring_reducescatter(groups, bytes);
   if (kind == "incast") out.plan = incast(groups, bytes);
   if (kind == "alltoall" && !w["schedule"].is_null()) {
     out.plan = alltoall(groups, bytes, w["schedule"].string() == "rotated");

@@ -28,6 +28,7 @@ class ExperimentBuilder {
   void build_workload(Experiment& out);
   void build_flows(const config::Value& workload, Experiment& out);
   void build_poisson(const config::Value& workload, Experiment& out);
+  void build_inc(const config::Value& workload, Experiment& out);
   void build_faults(Experiment& out);
   void build_payload(Experiment& out);
   [[nodiscard]] bool find_link(const config::Value& name, const Topology& topology, Fault& fault);

@@ -2,6 +2,7 @@
 // Copyright The weft authors
 #include <algorithm>
 
+#include "collectives/stage/group_spec.h"
 #include "switch/config/schema/schema_node.h"
 #include "tools/sim/experiment.h"
 
@@ -147,6 +148,32 @@ Schema bytes() {
   return Schema::integer(1, kMostBytes);
 }
 
+// What a group of stage inc may say itself; the rest is filled in.
+Schema inc_group() {
+  std::vector<Key> keys = inc::group_schema().node().keys;
+  const auto filled_in = {"id", "ranks", "mtu", "window", "message_packets", "dscp", "endpoints"};
+  std::erase_if(
+      keys, [&](const Key& key) { return std::find(filled_in.begin(), filled_in.end(), key.name) != filled_in.end(); });
+  return Schema::map(std::move(keys));
+}
+
+Schema inc_schema() {
+  return Schema::map({
+      Key::required_key("operation",
+                        Schema::one_of({"allreduce", "reduce", "broadcast", "barrier", "reducescatter", "allgather"}),
+                        "What all ranks of a group run."),
+      Key::with_default("bytes", Schema::integer(0, std::int64_t{1} << 30), Value(0),
+                        "Of the vector, a multiple of 4; reducescatter and allgather: of all fragments together."),
+      Key::with_default("times", Schema::integer(1, 4096), Value(1), "Operations, one after the other."),
+      Key::with_default("window", Schema::integer(1, 4096), Value(8), "Messages that a rank has under way (W)."),
+      Key::with_default("message_packets", Schema::integer(1, 4096), Value(16), "Packets of a message (M)."),
+      Key::with_default("group", inc_group(), Value(Value::Map{}),
+                        "What a group of stage inc may say: mode, slots, duplicates..."),
+      Key::with_default("groups", Schema::integer(1, 4096), Value(1),
+                        "Groups of equal size; host h is in group h mod groups."),
+  });
+}
+
 Key groups() {
   return Key::with_default("groups", Schema::integer(1, 65536), Value(1),
                            "Groups of equal size; host h is in group h mod groups.");
@@ -163,10 +190,14 @@ Schema workload_schema() {
       "kind",
       {{"ring", collective({})},
        {"ring_allreduce", collective({})},
+       {"ring_reducescatter", collective({})},
+       {"ring_allgather", collective({})},
+       {"barrier_rank0", Schema::map({groups()})},
        {"halving_doubling_allreduce", collective({})},
        {"alltoall", collective({Key::with_default("schedule", Schema::one_of({"burst", "rotated"}), Value("burst"),
                                                   "burst: to all at once; rotated: one after the other.")})},
        {"incast", collective({})},
+       {"inc", inc_schema()},
        {"poisson",
         Schema::map({Key::required_key("cdf", Schema::string(), "File of flow sizes: bytes and cumulative percent."),
                      Key::with_default("load", Schema::number(0.001, 2), Value(0.5), "Of the hosts' links."),

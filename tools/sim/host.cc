@@ -36,8 +36,8 @@ Host::~Host() = default;
 
 void Host::send(const nic::TxFrame& frame) noexcept {
   rte_mbuf* m = make_packet(frame.bytes());
-  if (frame.payload->bytes == 0 || carries_values()) {
-    // Nothing is elided, and a switch may want to see that the ICRC is right.
+  if (m->data_len == m->pkt_len || frame.payload->bytes == 0 || carries_values()) {
+    // It is all there, and a switch may want to see that the ICRC is right.
     nic::copy_frame(frame, {pipeline::frame(m), m->data_len});
   } else {
     std::memcpy(pipeline::frame(m), frame.head.data(), frame.head.size());

@@ -3,13 +3,19 @@
 #include "tools/sim/host_wire.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
+
+#include "tools/sim/command_line.h"
 
 namespace weft::sim {
 
 rte_mbuf* HostWire::make_packet(std::uint32_t bytes) noexcept {
   rte_mbuf* m = rte_pktmbuf_alloc(pool_);
-  if (m == nullptr) std::abort();  // the estimate of packet buffers was too low
+  if (m == nullptr) {
+    std::fputs("weft-sim: all packet buffers are in use, more than was estimated; set mbufs\n", stderr);
+    std::_Exit(kCannotRun);
+  }
   m->data_off = RTE_PKTMBUF_HEADROOM / 2;
   m->pkt_len = bytes;
   m->data_len = static_cast<std::uint16_t>(values_ ? bytes : std::min<std::uint32_t>(bytes, kKeptBytes));

@@ -27,7 +27,7 @@ Simulation::Simulation(const Experiment& experiment, const pipeline::Registry& r
                        config::Diagnostics& diagnostics)
     : experiment_(experiment), pool_(pool), free_before_(free_buffers(pool)), routes_(experiment.topology) {
   make_links();
-  if (experiment.payload_values) {
+  if (experiment.payload_values && !experiment.inc) {
     payload_source_ = std::make_unique<RandomPayload>(seed_of(experiment.seed, RandomUse::payload, "payload"));
     payload_ = std::make_unique<PayloadMemory>(
         experiment.plan, static_cast<std::uint32_t>(experiment.topology.hosts().size()), *payload_source_);
@@ -37,6 +37,7 @@ Simulation::Simulation(const Experiment& experiment, const pipeline::Registry& r
   } else {
     make_hosts(pool);
   }
+  if (experiment.inc) make_ranks();
   const std::vector<QpPairPlan> qps = experiment.datagrams ? std::vector<QpPairPlan>{} : make_channels();
   if (!make_switches(registry, pool, qps, diagnostics)) return;
   make_faults();
@@ -69,7 +70,7 @@ void Simulation::make_hosts(rte_mempool* pool) {
   for (std::uint32_t h = 0; h < t.hosts().size(); ++h) {
     const std::uint64_t seed = seed_of(experiment_.seed, RandomUse::host, t.hosts()[h].name);
     hosts_.push_back(std::make_unique<Host>(
-        HostWire::Parts{t.hosts()[h], host_device(h), pool, *host_up_[h], events_, payload_ != nullptr}, seed,
+        HostWire::Parts{t.hosts()[h], host_device(h), pool, *host_up_[h], events_, experiment_.payload_values}, seed,
         observer_));
     Host& host = *hosts_.back();
     host.connect(*this);
@@ -79,6 +80,12 @@ void Simulation::make_hosts(rte_mempool* pool) {
     regions_.push_back(payload_ ? payload_->register_with(h, host.device())
                                 : host.device().reg_virtual_mr({1}, 0, kRegionBytes, nic::Access::all));
   }
+}
+
+void Simulation::make_ranks() {
+  inc_ = std::make_unique<IncRun>(*experiment_.inc, experiment_.topology, experiment_.payload_values, *this);
+  inc_->connect(hosts_, [this](std::uint32_t host) { return qp_config(host, 1); });
+  for (nic::Qp* qp : inc_->qps()) channels_.push_back({qp, qp});
 }
 
 nic::QpConfig Simulation::qp_config(std::uint32_t host, std::uint32_t transfers) const {
@@ -136,7 +143,8 @@ bool Simulation::make_switches(const pipeline::Registry& registry, rte_mempool* 
                                const std::vector<QpPairPlan>& qps, config::Diagnostics& diagnostics) {
   const Topology& t = experiment_.topology;
   for (std::uint32_t i = 0; i < t.switches().size(); ++i) {
-    const config::Value document = switch_document(t, i, experiment_.switches, qps);
+    const auto groups = inc_ ? inc_->groups_at(i, experiment_.qp.path_mtu) : config::Value::List{};
+    const config::Value document = switch_document(t, i, experiment_.switches, qps, groups);
     auto info = load_switch_document(t, i, document, registry, diagnostics);
     if (!info) return false;
     const std::uint64_t seed = seed_of(experiment_.seed, RandomUse::switch_choices, t.switches()[i].name);
@@ -216,7 +224,7 @@ void Simulation::make_starts() {
   waits_for_.reserve(transfers.size());
   for (std::uint32_t i = 0; i < transfers.size(); ++i) {
     waits_for_.push_back(transfers[i].waits_for);
-    if (transfers[i].waits_for == 0) by_start_.push_back(i);
+    if (transfers[i].waits_for == 0 && !inc_) by_start_.push_back(i);
   }
   std::stable_sort(by_start_.begin(), by_start_.end(),
                    [&](std::uint32_t a, std::uint32_t b) { return transfers[a].start < transfers[b].start; });
@@ -225,7 +233,7 @@ void Simulation::make_starts() {
                                         [this](TimeNs now) { start_due(now); });
   sample_event_ =
       std::make_unique<Call>(Order(Order::Phase::look, 0, Order::Kind::sample), [this](TimeNs now) { sample(now); });
-  events_.schedule(*start_event_, transfers[by_start_.front()].start);
+  events_.schedule(*start_event_, inc_ ? 0 : transfers[by_start_.front()].start);
   events_.schedule(*sample_event_, sample_interval_);
   limit_event_ = std::make_unique<Call>(Order(Order::Phase::look, 0, Order::Kind::limit),
                                         [this](TimeNs) { limit_reached_ = true; });
@@ -233,6 +241,7 @@ void Simulation::make_starts() {
 }
 
 void Simulation::start_due(TimeNs now) {
+  if (inc_) return inc_->start(now);
   const auto& transfers = experiment_.plan.transfers;
   for (; next_start_ < by_start_.size() && transfers[by_start_[next_start_]].start <= now; ++next_start_) {
     post(now, by_start_[next_start_]);
@@ -266,7 +275,13 @@ void Simulation::release(TimeNs now, const std::vector<std::uint32_t>& waiting) 
   }
 }
 
-void Simulation::completed(TimeNs now, Host& /*host*/, const nic::Wc& wc) {
+void Simulation::operation_ended(TimeNs now, std::uint32_t transfer) {
+  times_[transfer].acked = now;
+  ++ended_;
+}
+
+void Simulation::completed(TimeNs now, Host& host, const nic::Wc& wc) {
+  if (inc_) return inc_->completed(now, host, wc);
   if (wc.status != nic::WcStatus::success) {
     // The flushed receive requests of a queue pair that failed say nothing about a transfer.
     if (wc.opcode == nic::WcOpcode::send && wc.status != nic::WcStatus::flushed) ++failed_;
@@ -336,6 +351,7 @@ std::string Simulation::settle() {
   if (payload_) {
     if (std::string wrong = payload_->check_all(); !wrong.empty()) return wrong;
   }
+  if (inc_ && !inc_->wrong().empty()) return inc_->wrong();
   std::uint64_t sent = 0, received = 0, held = 0, faults = 0, made = 0, ended = 0;
   for (const HostWire* host : ends_) {
     sent += host->counters().sent;

@@ -15,6 +15,7 @@
 #include "tools/sim/experiment.h"
 #include "tools/sim/fabric_routes.h"
 #include "tools/sim/host.h"
+#include "tools/sim/inc_run.h"
 #include "tools/sim/link.h"
 #include "tools/sim/observer.h"
 #include "tools/sim/payload.h"
@@ -39,7 +40,7 @@ struct Sample {
   std::uint32_t busy = 0;            ///< queue pairs with work
 };
 
-class Simulation final : public CompletionSink, public DatagramSink {
+class Simulation final : public CompletionSink, public DatagramSink, public IncListener {
  public:
   /// Builds everything. Mistakes in what switches are configured to do are reported; then nothing else may be called.
   Simulation(const Experiment& experiment, const pipeline::Registry& registry, rte_mempool* pool,
@@ -55,6 +56,14 @@ class Simulation final : public CompletionSink, public DatagramSink {
 
   void completed(TimeNs now, Host& host, const nic::Wc& wc) override;
   void datagram_arrived(TimeNs now, std::uint32_t index) override;
+  void operation_started(TimeNs now, std::uint32_t transfer) override { times_[transfer].started = now; }
+  void operation_received(TimeNs now, std::uint32_t transfer) override { times_[transfer].received = now; }
+  void operation_ended(TimeNs now, std::uint32_t transfer) override;
+  /// The others of its group would wait for ever.
+  void rank_failed() override {
+    ++failed_;
+    limit_reached_ = true;
+  }
 
   [[nodiscard]] const Experiment& experiment() const noexcept { return experiment_; }
   [[nodiscard]] const EventQueue& events() const noexcept { return events_; }
@@ -86,6 +95,8 @@ class Simulation final : public CompletionSink, public DatagramSink {
   /// What transfers carry; nullptr where it is elided.
   [[nodiscard]] PayloadMemory* payload() noexcept { return payload_.get(); }
   [[nodiscard]] const PayloadMemory* payload() const noexcept { return payload_.get(); }
+  /// Collectives that switches add up; nullptr where there are none.
+  [[nodiscard]] const IncRun* inc() const noexcept { return inc_.get(); }
   /// Transfers that a queue pair gave up.
   [[nodiscard]] std::uint64_t failed() const noexcept { return failed_; }
   [[nodiscard]] Link* link_named(const std::string& name) noexcept;
@@ -104,6 +115,7 @@ class Simulation final : public CompletionSink, public DatagramSink {
   void make_links();
   void make_hosts(rte_mempool* pool);
   void make_datagram_hosts();
+  void make_ranks();
   [[nodiscard]] std::vector<QpPairPlan> make_channels();
   nic::QpConfig qp_config(std::uint32_t host, std::uint32_t transfers) const;
   bool make_switches(const pipeline::Registry& registry, rte_mempool* pool, const std::vector<QpPairPlan>& qps,
@@ -135,6 +147,7 @@ class Simulation final : public CompletionSink, public DatagramSink {
   std::uint64_t datagrams_received_ = 0;
   std::vector<std::unique_ptr<SimSwitch>> switches_;
   std::vector<ChannelQps> channels_;
+  std::unique_ptr<IncRun> inc_;
   std::vector<nic::Mr> regions_;  ///< by host
   std::unique_ptr<PayloadSource> payload_source_;
   std::unique_ptr<PayloadMemory> payload_;

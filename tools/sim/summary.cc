@@ -114,7 +114,7 @@ std::vector<double> slowdowns(const Simulation& s) {
   std::vector<double> values;
   for (std::size_t i = 0; i < s.times().size(); ++i) {
     const TransferTimes& t = s.times()[i];
-    if (t.acked == kNever) continue;
+    if (t.acked == kNever || s.inc() != nullptr) continue;
     const auto alone = static_cast<double>(standalone_ns(s.experiment(), s.experiment().plan.transfers[i]));
     values.push_back(std::max(1.0, static_cast<double>(t.acked - t.started) / alone));
   }
@@ -239,7 +239,7 @@ ordered_json transfers_of(const Simulation& s) {
     if (t.received != kNever) row["received_ns"] = t.received;
     if (t.acked != kNever) {
       row["fct_ns"] = t.acked - t.started;
-      row["standalone_ns"] = standalone_ns(s.experiment(), transfer);
+      if (s.inc() == nullptr) row["standalone_ns"] = standalone_ns(s.experiment(), transfer);
     }
     list.push_back(std::move(row));
   }
@@ -321,6 +321,9 @@ ordered_json report_of(const Simulation& s, const RunFacts& facts) {
   out["trace_hash"] = hex(s.observer().hash());
   out["summary"] = summary_of(s, facts);
   if (s.payload() != nullptr) out["payload"] = {{"messages_compared", s.payload()->checked()}};
+  if (s.inc() != nullptr && s.experiment().payload_values) {
+    out["payload"] = {{"messages_compared", s.inc()->compared()}};
+  }
   out["drops_by_reason"] = drops_of(s);
   out["curves"] = curves_of(s);
   out["paths"] = paths_of(s);

@@ -191,6 +191,36 @@ Value given_pipeline(const Topology& t, std::uint32_t index, const Value& pipeli
   return Value(std::move(stages));
 }
 
+// More than the groups need, in KiB: both pipes with sums of twice the width, and room for each child.
+std::uint64_t inc_memory_kb(const List& groups) {
+  std::uint64_t bytes = 0;
+  for (const Value& g : groups) {
+    const std::uint64_t packets = g.has("slots") && !g["slots"].is_null()
+                                      ? g["slots"].unsigned_integer()
+                                      : 2 * g["window"].unsigned_integer() * g["message_packets"].unsigned_integer();
+    const bool reproducible = g.has("reproducible") && g["reproducible"].boolean();
+    const std::uint64_t wide = reproducible ? std::max<std::uint64_t>(2, g["endpoints"].list().size()) : 2;
+    bytes += (packets + 4) * g["mtu"].unsigned_integer() * (wide + 1) + 65536;
+  }
+  return bytes / 1024 + 1;
+}
+
+// Adds the groups to the stage inc of a pipeline, which is put in front of l3 where there is none.
+Value with_groups(Value pipeline, const List& groups) {
+  if (groups.empty()) return pipeline;
+  Value options(Map{{"memory_kb", Value(inc_memory_kb(groups))}, {"groups", Value(groups)}});
+  List stages;
+  bool there = false;
+  for (const Value& stage : pipeline.list()) {
+    const bool own = stage.is_map() && stage.has("inc");
+    const bool is_l3 = stage.is_map() ? stage.has("l3") : stage.string() == "l3";
+    if (is_l3 && !there) stages.push_back(Value(Map{{"inc", options}}));
+    there |= own;
+    stages.push_back(own ? Value(Map{{"inc", options}}) : stage);
+  }
+  return Value(std::move(stages));
+}
+
 Value pipeline_of(const Topology& t, std::uint32_t index, const SwitchSpec& spec, const std::vector<QpPairPlan>& qps) {
   const SwitchPlan& sw = t.switches()[index];
   const bool is_tor = sw.host_count != 0;
@@ -225,7 +255,7 @@ std::uint64_t SwitchSpec::buffer_of(std::uint32_t index) const noexcept {
 }
 
 Value switch_document(const Topology& topology, std::uint32_t index, const SwitchSpec& spec,
-                      const std::vector<QpPairPlan>& qps) {
+                      const std::vector<QpPairPlan>& qps, const List& inc_groups) {
   const SwitchPlan& sw = topology.switches()[index];
   return Value(Map{{"name", Value(sw.name)},
                    {"seed", hash_seed_of(sw, spec)},
@@ -234,7 +264,7 @@ Value switch_document(const Topology& topology, std::uint32_t index, const Switc
                    {"neighbours", neighbours(topology, sw)},
                    {"routes", routes(topology, index)},
                    {"qos", qos(topology, sw, spec, spec.buffer_of(index))},
-                   {"pipeline", pipeline_of(topology, index, spec, qps)}});
+                   {"pipeline", with_groups(pipeline_of(topology, index, spec, qps), inc_groups)}});
 }
 
 std::optional<pipeline::SwitchInfo> load_switch_document(const Topology& topology, std::uint32_t index,

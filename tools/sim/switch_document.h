@@ -61,8 +61,10 @@ struct QpPairPlan {
 inline constexpr const char* kUplinks = "uplinks";
 
 /// The document of switch `index`.
+/// @param inc_groups  items of stage inc's `groups`; a pipeline that has no such stage gets one in front of l3
 [[nodiscard]] config::Value switch_document(const Topology& topology, std::uint32_t index, const SwitchSpec& spec,
-                                            const std::vector<QpPairPlan>& qps);
+                                            const std::vector<QpPairPlan>& qps,
+                                            const config::Value::List& inc_groups = {});
 
 /// What the loader makes of it. Mistakes are reported; nullopt then.
 [[nodiscard]] std::optional<pipeline::SwitchInfo> load_switch_document(const Topology& topology, std::uint32_t index,

@@ -71,17 +71,44 @@ Plan ring_permutation(const Groups& groups, std::uint64_t bytes) {
   return plan.take();
 }
 
-Plan ring_allreduce(const Groups& groups, std::uint64_t bytes) {
+namespace {
+
+/// Steps of bytes / n to the next host; each waits for what has arrived from the one before.
+Plan ring_steps(const Groups& groups, std::uint64_t bytes, std::size_t rounds) {
   PlanBuilder plan(groups.size());
   for (std::size_t g = 0; g < groups.size(); ++g) {
     const auto& hosts = groups[g];
     const std::size_t n = hosts.size();
     std::vector<std::uint32_t> before(n);
-    for (std::size_t step = 0; step < 2 * (n - 1); ++step) {
+    for (std::size_t step = 0; step < rounds * (n - 1); ++step) {
       std::vector<std::uint32_t> now(n);
       for (std::size_t r = 0; r < n; ++r) now[r] = plan.add(hosts[r], hosts[(r + 1) % n], bytes / n, g);
       for (std::size_t r = 0; step != 0 && r < n; ++r) plan.received_before(before[(r + n - 1) % n], now[r]);
       before = now;
+    }
+  }
+  return plan.take();
+}
+
+}  // namespace
+
+Plan ring_allreduce(const Groups& groups, std::uint64_t bytes) {
+  return ring_steps(groups, bytes, 2);
+}
+
+Plan ring_reducescatter(const Groups& groups, std::uint64_t bytes) {
+  return ring_steps(groups, bytes, 1);
+}
+
+Plan barrier_rank0(const Groups& groups) {
+  PlanBuilder plan(groups.size());
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    const auto& hosts = groups[g];
+    std::vector<std::uint32_t> in;
+    for (std::size_t r = 1; r < hosts.size(); ++r) in.push_back(plan.add(hosts[r], hosts[0], 1, g));
+    for (std::size_t r = 1; r < hosts.size(); ++r) {
+      const std::uint32_t out = plan.add(hosts[0], hosts[r], 1, g);
+      for (const std::uint32_t one : in) plan.received_before(one, out);
     }
   }
   return plan.take();

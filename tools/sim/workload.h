@@ -52,6 +52,10 @@ using Groups = std::vector<std::vector<std::uint32_t>>;
 [[nodiscard]] Plan ring_permutation(const Groups& groups, std::uint64_t bytes);
 /// 2 (n - 1) steps of bytes / n to the next host; a host sends step k + 1 when step k has arrived from its predecessor.
 [[nodiscard]] Plan ring_allreduce(const Groups& groups, std::uint64_t bytes);
+/// n - 1 such steps: a ReduceScatter, or an AllGather, which moves the same bytes the same way.
+[[nodiscard]] Plan ring_reducescatter(const Groups& groups, std::uint64_t bytes);
+/// All hosts but the first of each group send it a byte, and when it has all, it sends one to each.
+[[nodiscard]] Plan barrier_rank0(const Groups& groups);
 /// log2(n) steps that halve what is exchanged with host r xor 2^k, and as many that double it. n is a power of two.
 [[nodiscard]] Plan halving_doubling_allreduce(const Groups& groups, std::uint64_t bytes);
 /// bytes / n to each other host: all at once, or one after the other, at distance 1, 2, ...

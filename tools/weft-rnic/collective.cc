@@ -10,7 +10,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "collectives/engine/control_message.h"
+#include "collectives/comm/rank_progress.h"
 #include "tools/weft-rnic/channel.h"
 #include "tools/weft-rnic/tests.h"
 
@@ -135,6 +135,7 @@ class RankRun {
     for (std::uint64_t i = 0; i < options_.iterations; ++i) {
       for (const auto& kind : kinds) program_.push_back(collective(*inc::primitive_from(kind), i));
     }
+    progress_.emplace(rank_, options_.window, message_bytes_, program_);
     for (std::uint32_t i = 0; i < receives_; ++i) post_receive(i);
     return std::nullopt;
   }
@@ -154,22 +155,6 @@ class RankRun {
     return m;
   }
 
-  [[nodiscard]] bool sends(const ControlMessage& m) const {
-    if (m.primitive == Primitive::reduce) return m.root != rank_;
-    return m.primitive != Primitive::broadcast || m.root == rank_;
-  }
-  [[nodiscard]] bool receives(const ControlMessage& m) const {
-    if (m.primitive == Primitive::reduce) return m.root == rank_;
-    return m.primitive != Primitive::broadcast || m.root != rank_;
-  }
-  /// Messages of a collective, its control message included.
-  [[nodiscard]] std::uint32_t messages(const ControlMessage& m) const {
-    return 1 + static_cast<std::uint32_t>((m.bytes + message_bytes_ - 1) / message_bytes_);
-  }
-  [[nodiscard]] std::uint32_t bytes_of(const ControlMessage& m, std::uint32_t message) const {
-    const std::uint64_t before = std::uint64_t{message - 1} * message_bytes_;
-    return static_cast<std::uint32_t>(std::min<std::uint64_t>(message_bytes_, m.bytes - before));
-  }
   /// What a rank gives for an element.
   [[nodiscard]] static std::uint32_t value(std::uint32_t rank, const ControlMessage& m, std::uint64_t element) {
     return static_cast<std::uint32_t>((element + m.sequence + 1) * (2 * rank + 1) * 2654435761u);
@@ -183,59 +168,52 @@ class RankRun {
     return sum;
   }
 
-  [[nodiscard]] bool done() const { return current_ == program_.size() && outstanding_ == 0; }
+  [[nodiscard]] bool done() const { return progress_->done(); }
 
   void work() {
     std::array<nic::Wc, 16> wc;
     for (std::size_t n = cq_->poll(wc); n > 0 && error_.empty(); n = cq_->poll(wc)) {
       for (std::size_t i = 0; i < n && error_.empty(); ++i) complete(wc[i]);
     }
-    while (error_.empty() && current_ < program_.size()) {
-      const ControlMessage& m = program_[current_];
-      const std::uint32_t all = messages(m);
-      while (sends(m) && posted_ < all && outstanding_ < options_.window && error_.empty()) post(m);
-      if (sends(m) && posted_ < all) return;
-      if (receives(m) && receiving_ <= current_) return;
-      ++current_;
-      ++steps_;
-      posted_ = 0;
+    while (error_.empty()) {
+      const auto message = progress_->post();
+      if (!message) return;
+      post(*message);
     }
   }
 
   void complete(const nic::Wc& wc) {
     ++steps_;
     if (wc.status != nic::WcStatus::success) {
-      error_ = std::string(nic::name(wc.status)) + " in collective " + std::to_string(current_);
+      error_ = std::string(nic::name(wc.status)) + " in collective " + std::to_string(progress_->passed());
     } else if (wc.opcode == nic::WcOpcode::receive) {
       received(wc);
     } else {
-      --outstanding_;
+      progress_->sent();
     }
   }
 
-  void post(const ControlMessage& m) {
+  void post(const inc::RankMessage& message) {
+    const ControlMessage& m = program_[message.collective];
     std::uint8_t* at = memory_.data() + (sent_ % slots_) * slot_bytes_;
     nic::SendWr wr;
     const std::uint64_t address = mr_.address + static_cast<std::uint64_t>(at - memory_.data());
-    if (posted_ == 0) {
+    if (message.is_control()) {
       const auto payload = inc::control_payload(m);
       std::copy(payload.begin(), payload.end(), at);
       wr.opcode = nic::WrOpcode::send_imm;
       wr.immediate = inc::control_immediate(m);
       wr.with({address, inc::kControlPayloadBytes, mr_.key});
     } else {
-      const std::uint32_t bytes = bytes_of(m, posted_);
-      const std::uint64_t first = std::uint64_t{posted_ - 1} * message_bytes_ / kElement;
-      for (std::uint32_t i = 0; i < bytes / kElement; ++i) {
-        const std::uint32_t v = value(rank_, m, first + i);
+      for (std::uint32_t i = 0; i < message.bytes / kElement; ++i) {
+        const std::uint32_t v = value(rank_, m, message.offset / kElement + i);
         std::memcpy(at + i * kElement, &v, kElement);
       }
-      wr.with({address, bytes, mr_.key});
+      wr.with({address, message.bytes, mr_.key});
     }
     if (qp_->post_send(wr) != nic::PostResult::ok) error_ = "a work request was refused";
-    ++posted_;
     ++sent_;
-    ++outstanding_;
+    ++steps_;
   }
 
   void post_receive(std::uint32_t slot) {
@@ -246,47 +224,43 @@ class RankRun {
     if (qp_->post_recv(wr) != nic::PostResult::ok) error_ = "no room for a receive";
   }
 
-  /// Messages come in the order of the collectives in which this rank receives.
   void received(const nic::Wc& wc) {
-    while (receiving_ < program_.size() && !receives(program_[receiving_])) ++receiving_;
-    if (receiving_ == program_.size()) {
+    const auto message = progress_->arrived();
+    if (!message) {
       error_ = "a message that nobody was to send";
       return;
     }
-    const ControlMessage& m = program_[receiving_];
+    const ControlMessage& m = program_[message->collective];
     const std::uint8_t* at = memory_.data() + (slots_ + wc.wr_id) * slot_bytes_;
-    if (arrived_ == 0) {
+    if (message->is_control()) {
       const auto payload = inc::control_payload(m);
       const bool right = wc.with_immediate && wc.immediate == inc::control_immediate(m) &&
                          wc.byte_length == payload.size() && std::equal(payload.begin(), payload.end(), at);
-      if (!right) error_ = "another control message than that of collective " + std::to_string(receiving_);
+      if (!right) error_ = "another control message than that of collective " + std::to_string(message->collective);
     } else {
-      compare(m, at, wc.byte_length);
+      compare(*message, at, wc.byte_length);
     }
     post_receive(static_cast<std::uint32_t>(wc.wr_id));
-    if (++arrived_ < messages(m)) return;
-    arrived_ = 0;
-    ++receiving_;
-    while (receiving_ < program_.size() && !receives(program_[receiving_])) ++receiving_;
   }
 
-  void compare(const ControlMessage& m, const std::uint8_t* at, std::uint32_t bytes) {
-    if (bytes != bytes_of(m, arrived_)) error_ = "a message of another length";
-    const std::uint64_t first = std::uint64_t{arrived_ - 1} * message_bytes_ / kElement;
+  void compare(const inc::RankMessage& message, const std::uint8_t* at, std::uint32_t bytes) {
+    if (bytes != message.bytes) error_ = "a message of another length";
+    const ControlMessage& m = program_[message.collective];
+    const std::uint64_t first = message.offset / kElement;
     for (std::uint32_t i = 0; i < bytes / kElement && error_.empty(); ++i) {
       std::uint32_t v = 0;
       std::memcpy(&v, at + i * kElement, kElement);
       if (v == expected(m, first + i)) continue;
-      error_ = "collective " + std::to_string(receiving_) + " (" + std::string(to_string(m.primitive)) + "): element " +
-               std::to_string(first + i) + " is " + std::to_string(v) + ", not " +
+      error_ = "collective " + std::to_string(message.collective) + " (" + std::string(to_string(m.primitive)) +
+               "): element " + std::to_string(first + i) + " is " + std::to_string(v) + ", not " +
                std::to_string(expected(m, first + i));
     }
   }
 
   void print(double seconds) const {
     const double bits = 8.0 * options_.size * static_cast<double>(program_.size());
-    nlohmann::ordered_json j{{"rank", rank_},       {"collectives", current_},        {"bytes", options_.size},
-                             {"seconds", seconds},  {"gbit_s", bits / seconds / 1e9}, {"error", error_},
+    nlohmann::ordered_json j{{"rank", rank_},       {"collectives", progress_->passed()}, {"bytes", options_.size},
+                             {"seconds", seconds},  {"gbit_s", bits / seconds / 1e9},     {"error", error_},
                              {"qp", describe(*qp_)}};
     std::printf("%s\n", j.dump().c_str());
     std::fflush(stdout);
@@ -303,9 +277,7 @@ class RankRun {
   nic::Cq* cq_ = nullptr;
   nic::Qp* qp_ = nullptr;
   std::vector<ControlMessage> program_;
-  std::size_t current_ = 0;    ///< the collective that this rank is in
-  std::size_t receiving_ = 0;  ///< the collective whose messages come next
-  std::uint32_t posted_ = 0, arrived_ = 0, outstanding_ = 0;
+  std::optional<inc::RankProgress> progress_;
   std::uint64_t sent_ = 0, steps_ = 0;
   std::string error_;
 };

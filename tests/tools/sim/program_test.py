@@ -232,6 +232,11 @@ class Ends(SimTest):
         self.assertEqual((result.returncode, result.stdout), (CANNOT_RUN, ""))
         self.assertRegex(result.stderr, r"^weft-sim: the run needs about \d+ MB, and \d+ MB are available; .*--force")
 
+    def test_packet_buffers_that_run_out_are_an_error(self):
+        result = self.run_small("--set", "mbufs=2")
+        self.assertEqual((result.returncode, result.stdout), (CANNOT_RUN, ""))
+        self.assertIn("weft-sim: all packet buffers are in use", result.stderr)
+
 
 if __name__ == "__main__":
     unittest.main()
