@@ -110,10 +110,13 @@ MemoryEstimate estimate_memory(const Experiment& experiment) {
     packets = experiment.plan.bytes() / experiment.qp.path_mtu + experiment.plan.transfers.size();
   // A rank's window is on its way up, and as much down.
   if (experiment.inc) {
-    packets = 2 * experiment.topology.hosts().size() * experiment.inc->window * experiment.inc->message_packets;
-    // A switch that forwards again sends a packet to everyone for each that it gets.
-    const Value& duplicates = experiment.inc->options["duplicates"];
-    if (duplicates.is_string() && duplicates.string() == "reforward") packets = std::max(packets, buffers);
+    std::uint64_t ranks = 0;
+    for (const IncGroup& g : experiment.inc->groups) ranks += g.hosts.size();
+    packets = 2 * ranks * experiment.inc->window * experiment.inc->message_packets;
+    // After losses, senders repeat more than is missing, and a switch that forwards again sends it to everyone.
+    const bool loses = std::any_of(experiment.faults.begin(), experiment.faults.end(),
+                                   [](const Fault& fault) { return fault.loss > 0; });
+    if (loses) packets = std::max(packets, std::min(buffers, 16 * packets));
   }
   // An RNIC may have as many ACKs under way as packets.
   const std::uint64_t mbufs =

@@ -29,6 +29,7 @@ class ExperimentBuilder {
   void build_flows(const config::Value& workload, Experiment& out);
   void build_poisson(const config::Value& workload, Experiment& out);
   void build_inc(const config::Value& workload, Experiment& out);
+  void add_inc_groups(const config::Value& workload, const std::vector<std::uint32_t>& hosts, IncSpec& spec);
   void build_faults(Experiment& out);
   void build_payload(Experiment& out);
   [[nodiscard]] bool find_link(const config::Value& name, const Topology& topology, Fault& fault);

@@ -28,29 +28,47 @@ Operation operation_from(std::string_view name) {
 
 }  // namespace
 
+// What a group's hosts run at the same time, a group of the switches for each: the operation or, with a group for each
+// root, its Reduces or Broadcasts; and another operation beside it.
+void ExperimentBuilder::add_inc_groups(const Value& w, const std::vector<std::uint32_t>& hosts, IncSpec& spec) {
+  const auto ranks = static_cast<std::uint32_t>(hosts.size());
+  const std::uint64_t bytes = w["bytes"].unsigned_integer();
+  for (const char* key : {"operation", "beside"}) {
+    if (!w.has(key)) continue;
+    const Operation operation = operation_from(w[key].string());
+    const bool scattered = operation == Operation::reducescatter || operation == Operation::allgather;
+    const bool barrier = operation == Operation::barrier;
+    const std::uint64_t unit = scattered ? 4 * ranks : 4;
+    if (barrier ? bytes != 0 : bytes == 0 || bytes % unit != 0) {
+      return error(w["bytes"].mark(), "bytes: expected " +
+                                          (barrier ? "0 of a barrier" : "a multiple of " + std::to_string(unit)) +
+                                          ", found " + std::to_string(bytes));
+    }
+    if (std::uint64_t{spec.times} * (scattered ? ranks : 1) > UINT16_MAX) {
+      return error(w["times"].mark(), "times: a run has at most 65535 collectives of a group");
+    }
+    if (!scattered || !w["group_per_root"].boolean()) {
+      spec.groups.push_back({hosts, operation, bytes, 0});
+      continue;
+    }
+    const Operation each = operation == Operation::reducescatter ? Operation::reduce : Operation::broadcast;
+    for (std::uint32_t r = 0; r < ranks; ++r) spec.groups.push_back({hosts, each, bytes / ranks, r});
+  }
+}
+
 void ExperimentBuilder::build_inc(const Value& w, Experiment& out) {
-  if (w["operation"].is_null() || w["bytes"].is_null() || w["groups"].is_null()) return;
+  for (const char* key : {"operation", "bytes", "groups", "times", "group_per_root"}) {
+    if (w[key].is_null()) return;
+  }
   IncSpec spec;
-  spec.groups = groups_of(w, out);
-  if (spec.groups.empty()) return;
-  spec.operation = operation_from(w["operation"].string());
-  spec.bytes = w["bytes"].unsigned_integer();
   spec.times = static_cast<std::uint32_t>(w["times"].integer());
   spec.window = static_cast<std::uint32_t>(w["window"].integer());
   spec.message_packets = static_cast<std::uint32_t>(w["message_packets"].integer());
   spec.options = w["group"];
-  const auto ranks = static_cast<std::uint32_t>(spec.groups[0].size());
-  const bool scattered = spec.operation == Operation::reducescatter || spec.operation == Operation::allgather;
-  const std::uint64_t unit = scattered ? 4 * ranks : 4;
-  if (spec.operation == Operation::barrier ? spec.bytes != 0 : spec.bytes == 0 || spec.bytes % unit != 0) {
-    const std::string asked = spec.operation == Operation::barrier ? "0 of a barrier" : "a multiple of ";
-    return error(w["bytes"].mark(), "bytes: expected " + asked +
-                                        (unit > 0 && spec.operation != Operation::barrier ? std::to_string(unit) : "") +
-                                        ", found " + std::to_string(spec.bytes));
+  for (const auto& hosts : groups_of(w, out)) {
+    if (diagnostics_.ok()) add_inc_groups(w, hosts, spec);
   }
-  if (std::uint64_t{spec.times} * (scattered ? ranks : 1) > UINT16_MAX) {
-    return error(w["times"].mark(), "times: a run has at most 65535 collectives of a group");
-  }
+  if (spec.groups.empty()) return;
   if (!nic::is_path_mtu(out.qp.path_mtu)) {
     return error(w.mark(), "workload: collectives need a 'nic.mtu' of 256, 512, 1024, 2048 or 4096, found " +
                                std::to_string(out.qp.path_mtu));

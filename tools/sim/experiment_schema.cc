@@ -158,10 +158,13 @@ Schema inc_group() {
 }
 
 Schema inc_schema() {
+  const Schema operations =
+      Schema::one_of({"allreduce", "reduce", "broadcast", "barrier", "reducescatter", "allgather"});
   return Schema::map({
-      Key::required_key("operation",
-                        Schema::one_of({"allreduce", "reduce", "broadcast", "barrier", "reducescatter", "allgather"}),
-                        "What all ranks of a group run."),
+      Key::required_key("operation", operations, "What all ranks of a group run."),
+      Key::optional_key("beside", operations, "What they run at the same time, in groups of its own."),
+      Key::with_default("group_per_root", Schema::boolean(), Value(false),
+                        "reducescatter, allgather: all roots at once, a group of the switches for each."),
       Key::with_default("bytes", Schema::integer(0, std::int64_t{1} << 30), Value(0),
                         "Of the vector, a multiple of 4; reducescatter and allgather: of all fragments together."),
       Key::with_default("times", Schema::integer(1, 4096), Value(1), "Operations, one after the other."),

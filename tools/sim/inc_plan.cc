@@ -139,11 +139,10 @@ class TreeMaker {
 }  // namespace
 
 std::vector<ControlMessage> invocations_of(const IncSpec& spec, std::uint32_t group, std::uint16_t sequence) {
-  const auto ranks = static_cast<std::uint32_t>(spec.groups[group].size());
-  const auto one = [&](Primitive p) {
-    return std::vector{message(p, group, sequence, p == Primitive::barrier ? 0 : spec.bytes, 0)};
-  };
-  switch (spec.operation) {
+  const IncGroup& g = spec.groups[group];
+  const auto ranks = static_cast<std::uint32_t>(g.hosts.size());
+  const auto one = [&](Primitive p) { return std::vector{message(p, group, sequence, g.bytes, g.root)}; };
+  switch (g.operation) {
     case Operation::allreduce:
       return one(Primitive::allreduce);
     case Operation::reduce:
@@ -156,10 +155,10 @@ std::vector<ControlMessage> invocations_of(const IncSpec& spec, std::uint32_t gr
     case Operation::allgather:
       break;
   }
-  const Primitive each = spec.operation == Operation::reducescatter ? Primitive::reduce : Primitive::broadcast;
+  const Primitive each = g.operation == Operation::reducescatter ? Primitive::reduce : Primitive::broadcast;
   std::vector<ControlMessage> all;
   for (std::uint32_t r = 0; r < ranks; ++r) {
-    all.push_back(message(each, group, static_cast<std::uint16_t>(sequence + r), spec.bytes / ranks, r));
+    all.push_back(message(each, group, static_cast<std::uint16_t>(sequence + r), g.bytes / ranks, r));
   }
   return all;
 }
@@ -198,7 +197,7 @@ Value inc_group_value(const IncSpec& spec, std::uint32_t group, const IncNode& n
   }
   Value out = spec.options.is_map() ? spec.options : Value(Value::Map{});
   out.set("id", Value(inc_group_id(group)));
-  out.set("ranks", Value(static_cast<std::uint32_t>(spec.groups[group].size())));
+  out.set("ranks", Value(static_cast<std::uint32_t>(spec.groups[group].hosts.size())));
   out.set("mtu", Value(mtu));
   out.set("window", Value(spec.window));
   out.set("message_packets", Value(spec.message_packets));

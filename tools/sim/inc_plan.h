@@ -19,10 +19,15 @@ namespace weft::sim {
 /// rank (EPIC appendix A).
 enum class Operation : std::uint8_t { allreduce, reduce, broadcast, barrier, reducescatter, allgather };
 
-struct IncSpec {
-  Groups groups;  ///< hosts by rank
+struct IncGroup {
+  std::vector<std::uint32_t> hosts{};  ///< by rank
   Operation operation = Operation::allreduce;
   std::uint64_t bytes = 0;  ///< of the vector; of ReduceScatter and AllGather the sum of all fragments
+  std::uint32_t root = 0;   ///< of Reduce and Broadcast
+};
+
+struct IncSpec {
+  std::vector<IncGroup> groups;
   std::uint32_t times = 1;  ///< one after the other
   std::uint32_t window = 8, message_packets = 16;
   config::Value options{};  ///< more of what a group of stage inc takes: mode, slots...

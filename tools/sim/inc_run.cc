@@ -25,9 +25,9 @@ Plan inc_transfers(const IncSpec& spec) {
   Plan plan;
   plan.groups = static_cast<std::uint32_t>(spec.groups.size());
   for (std::uint32_t g = 0; g < plan.groups; ++g) {
-    for (const std::uint32_t host : spec.groups[g]) {
+    for (const std::uint32_t host : spec.groups[g].hosts) {
       for (std::uint32_t k = 0; k < spec.times; ++k) {
-        plan.transfers.push_back({.from = host, .to = host, .bytes = spec.bytes, .group = g});
+        plan.transfers.push_back({.from = host, .to = host, .bytes = spec.groups[g].bytes, .group = g});
       }
     }
   }
@@ -39,9 +39,9 @@ IncRun::IncRun(const IncSpec& spec, const Topology& topology, bool values, IncLi
 
 void IncRun::connect(const std::vector<std::unique_ptr<Host>>& hosts,
                      const std::function<nic::QpConfig(std::uint32_t)>& qp) {
-  message_bytes_ = spec_.message_packets * qp(spec_.groups[0][0]).path_mtu;
+  message_bytes_ = spec_.message_packets * qp(spec_.groups[0].hosts[0]).path_mtu;
   for (std::uint32_t g = 0; g < spec_.groups.size(); ++g) {
-    const auto& members = spec_.groups[g];
+    const auto& members = spec_.groups[g].hosts;
     const std::size_t first = ranks_.size();
     std::vector<IncRankQp> known;
     for (std::uint32_t r = 0; r < members.size(); ++r) {
@@ -196,7 +196,7 @@ void IncRun::received(Rank& r, const nic::Wc& wc) {
 std::uint32_t IncRun::expected(const Rank& r, const ControlMessage& m, std::uint64_t element) const {
   if (m.primitive == Primitive::broadcast) return value(m.root, m, element);
   std::uint32_t sum = 0;
-  for (std::uint32_t rank = 0; rank < spec_.groups[r.group].size(); ++rank) {
+  for (std::uint32_t rank = 0; rank < spec_.groups[r.group].hosts.size(); ++rank) {
     if (inc::rank_sends(m, rank)) sum += value(rank, m, element);
   }
   return sum;
