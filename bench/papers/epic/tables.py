@@ -161,7 +161,6 @@ def loss(runs, *_):
     modes = {"mode ii": {"workload__group__mode": "ii", **irn},
              "mode ii, reforward": {"workload__group__mode": "ii", "workload__group__duplicates": "reforward", **irn},
              "mode iii": {"workload__group__mode": "iii", **irn},
-             "mode iii, ACKs on arrival": {"workload__group__mode": "iii", "workload__group__acks": "arrival", **irn},
              "mode ii, go-back-N": {"workload__group__mode": "ii", **gbn},
              "mode iii, go-back-N": {"workload__group__mode": "iii", **gbn}}
     waiting = {name: [mean_over_seeds(runs, faults__0__loss=x / 100, **sets) for x in LOSS]
