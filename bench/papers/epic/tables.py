@@ -130,7 +130,8 @@ def barrier(runs, *_):
 
 def side_by_side(runs, *_):
     size = SIZES["4M"]
-    cases = {"ReduceScatter": {"workload__operation": "reducescatter"}, "AllGather": {"workload__operation": "allgather"},
+    cases = {"ReduceScatter": {"workload__operation": "reducescatter"},
+             "AllGather": {"workload__operation": "allgather"},
              "both": {"workload__operation": "reducescatter", "workload__beside": "allgather"}}
     lines = ["## Figure 14: ReduceScatter beside AllGather, 4 MB each, Gbit/s", "",
              "Of what each rank contributes or receives, both operations together.", ""]
