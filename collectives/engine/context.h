@@ -35,7 +35,7 @@ struct Failure {
     bad_shape,      ///< a packet whose opcode, length or address is not what its place asks for
     irn_broadcast,  ///< the answers of IRN receivers to a Broadcast cannot be merged
     peer_failed,    ///< an endpoint has answered by a fatal NAK
-    peer_silent,    ///< Mode III: an endpoint answers nothing
+    peer_silent,    ///< Modes I and III: an endpoint answers nothing
   };
   Reason reason{};
   EndpointIndex endpoint = 0;            ///< whose packet it was

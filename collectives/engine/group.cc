@@ -37,6 +37,18 @@ std::optional<std::string> check_members(const GroupConfig& g) {
 
 }  // namespace
 
+std::string_view name(Mode mode) noexcept {
+  switch (mode) {
+    case Mode::i:
+      return "i";
+    case Mode::ii:
+      return "ii";
+    case Mode::iii:
+      break;
+  }
+  return "iii";
+}
+
 std::optional<std::string> check(const GroupConfig& g) {
   if (auto error = check_members(g)) return error;
   if (!nic::is_path_mtu(g.mtu)) return "mtu is one of 256, 512, 1024, 2048, 4096";

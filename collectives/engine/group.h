@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "collectives/engine/arithmetic.h"
@@ -49,9 +50,13 @@ class EndpointSet {
 
 /// Who repairs what is lost, and how much of RC a switch speaks (EPIC section 4).
 enum class Mode : std::uint8_t {
+  i = 1,    ///< connections end in the switch, which takes whole messages
   ii = 2,   ///< connections are translated: hosts repair
   iii = 3,  ///< connections are augmented: each hop repairs
 };
+
+/// As configurations have it: "i", "ii", "iii".
+[[nodiscard]] std::string_view name(Mode mode) noexcept;
 
 /// What a switch does with a packet that it has had before and whose result it has (EPIC appendix D).
 enum class Duplicates : std::uint8_t {
@@ -96,10 +101,10 @@ struct GroupConfig {
   /// Packets out of order are dropped (EPIC appendices C and D): what go-back-N endpoints send again in any case.
   bool epsn_filter = false;
   std::uint8_t rnr_timer = 12;  ///< code of the time that our RNR NAKs ask for; 12: 0.64 ms (IBTA 9.7.5.2.8)
-  /// Mode III: after 4.096 us * 2^timeout without an answer packets are sent again, after twice that the second time,
-  /// and so on; 10: 4.2 ms.
+  /// Modes I and III: after 4.096 us * 2^timeout without an answer packets are sent again, after twice that the second
+  /// time, and so on; 10: 4.2 ms.
   std::uint8_t timeout = 10;
-  std::uint8_t retries = 7;  ///< Mode III: times in a row before the group fails
+  std::uint8_t retries = 7;  ///< Modes I and III: times in a row before the group fails
   Acks acks = Acks::room;    ///< Mode III
   bool early_cnp = true;     ///< Mode III: ranks that run ahead of the others get CNPs (EPIC section 4.4)
 

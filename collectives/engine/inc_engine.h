@@ -11,6 +11,7 @@
 #include <string>
 #include <variant>
 
+#include "collectives/engine/mode_i.h"
 #include "collectives/engine/mode_ii.h"
 #include "collectives/engine/mode_iii.h"
 
@@ -41,20 +42,21 @@ class IncEngine {
   [[nodiscard]] const std::optional<Failure>& failure() const noexcept { return context().failure(); }
   [[nodiscard]] const GroupCounters& counters() const noexcept { return context().counters(); }
   [[nodiscard]] const LookupTable& table() const noexcept { return context().table(); }
-  /// Where contributions are added up.
-  [[nodiscard]] const Slots& slots() const noexcept {
-    return std::visit([](const auto& m) -> const Slots& { return m.slots(); }, mode_);
-  }
+  /// Where contributions are added up; null in Mode I, which has no slots.
+  [[nodiscard]] const Slots* slots() const noexcept;
+  /// Mode I: of what it waits for. nullopt in other modes, too.
+  [[nodiscard]] std::optional<ModeI::Waiting> waiting() const;
 
   friend bool operator==(const IncEngine&, const IncEngine&) = default;
   template <class Hash>
   void hash_state(Hash&& h, nic::Time now) const {
+    if (const auto* i = std::get_if<ModeI>(&mode_)) return i->hash_state(h, now);
     if (const auto* iii = std::get_if<ModeIII>(&mode_)) return iii->hash_state(h, now);
     std::get<ModeII>(mode_).hash_state(h);
   }
 
  private:
-  std::variant<ModeII, ModeIII> mode_;
+  std::variant<ModeI, ModeII, ModeIII> mode_;
 };
 
 }  // namespace weft::inc

@@ -137,19 +137,21 @@ Schema group_schema() {
   const Schema dscp = Schema::integer(0, 63);
   return Schema::map({
       Key::required_key("id", Schema::integer(1, UINT32_MAX), "Number of the group, as ranks say it."),
-      Key::with_default("mode", Schema::one_of({"ii", "iii"}), Value("ii"),
-                        "How the switch takes part in the connections: ii, they are translated and hosts repair; iii, "
-                        "every hop answers and repairs."),
+      Key::with_default("mode", Schema::one_of({"i", "ii", "iii"}), Value("ii"),
+                        "How the switch takes part in the connections: i, they end here, and whole messages are added "
+                        "up; ii, they are translated and hosts repair; iii, every hop answers and repairs."),
       Key::required_key("ranks", Schema::integer(2, kMaxRanks), "Ranks of the group, on all switches."),
       Key::with_default("mtu", Schema::integer(256, 4096), Value(1024), "Payload of a full packet in bytes."),
       Key::with_default("message_packets", Schema::integer(1, 1u << 16), Value(4), "Packets of a full message."),
       Key::with_default("window", Schema::integer(1, 1u << 16), Value(4), "Messages that a rank has under way."),
       Key::optional_key("slots", Schema::integer(2, 1u << 20),
                         "Mode iii: packets that a pipe holds; default: twice the window."),
-      Key::with_default("timeout", Schema::integer(0, 31), Value(10),
-                        "Mode iii: packets are sent again after 4.096 us * 2^timeout without an answer; 10: 4.2 ms."),
-      Key::with_default("retries", Schema::integer(0, 7), Value(7),
-                        "Mode iii: times in a row, each after twice the time, before the group fails."),
+      Key::with_default(
+          "timeout", Schema::integer(0, 31), Value(10),
+          "Modes i and iii: packets are sent again after 4.096 us * 2^timeout without an answer; 10: 4.2 ms."),
+      Key::with_default(
+          "retries", Schema::integer(0, 7), Value(7),
+          "Modes i and iii: times in a row without an answer (iii: each after twice the time) before the group fails."),
       Key::with_default("acks", Schema::one_of({"room", "arrival"}), Value("room"),
                         "Mode iii: room, ACKs are held back while their sender would run ahead of the pipe; arrival, "
                         "they are sent at once, as in EPIC's algorithm 2."),
@@ -180,8 +182,8 @@ std::optional<std::string> read_group(const Value& v, const pipeline::SwitchInfo
   c.mtu = static_cast<std::uint32_t>(v["mtu"].integer());
   c.message_packets = static_cast<std::uint32_t>(v["message_packets"].integer());
   c.window = static_cast<std::uint32_t>(v["window"].integer());
-  c.mode = v["mode"].string() == "iii" ? Mode::iii : Mode::ii;
-  if (v.has("slots") && c.mode == Mode::ii) return "slots are for mode iii: mode ii needs twice the window";
+  c.mode = v["mode"].string() == "iii" ? Mode::iii : v["mode"].string() == "i" ? Mode::i : Mode::ii;
+  if (v.has("slots") && c.mode != Mode::iii) return "slots are for mode iii: other modes go by the window";
   const std::uint64_t slots =
       v.has("slots") ? v["slots"].unsigned_integer() : 2 * std::uint64_t{c.window} * c.message_packets;
   if (slots > UINT32_MAX) return "window and message_packets ask for " + std::to_string(slots) + " slots";

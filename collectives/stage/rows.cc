@@ -37,8 +37,10 @@ EndpointSet missing(const RunningGroup& g, const Slot& slot, const Invocation& i
 }
 
 /// What EPIC's F.3 asks for: in mode II the packets under way between a rank and the root, both ways, in mode III those
-/// of one hop for each pipe; and a buffer for each child where sums are reproducible.
+/// of one hop for each pipe, in mode I those of one hop for each child; and a buffer for each child where sums are
+/// reproducible.
 std::uint64_t f3_bytes(const GroupConfig& c) noexcept {
+  if (c.mode == Mode::i) return (c.endpoints.size() + 1) * c.window * std::uint64_t{c.message_packets} * c.mtu;
   const std::uint64_t sums = std::uint64_t{c.slots} * c.mtu * (c.reproducible ? c.endpoints.size() : 1);
   return sums + (c.mode == Mode::iii ? std::uint64_t{c.slots} * c.mtu : 0);
 }
@@ -56,6 +58,39 @@ std::string names(const EndpointSet& set, const GroupSpec& spec) {
     if (set.has(static_cast<EndpointIndex>(e))) out += (out.empty() ? "" : ", ") + who(spec, e);
   }
   return out;
+}
+
+/// The oldest packet of a collective that is not complete, and whose part in it has not come.
+struct Wait {
+  const Invocation* invocation = nullptr;
+  std::uint64_t index = 0;
+  EndpointSet missing;
+  bool for_result = false;
+};
+
+std::optional<Wait> oldest_wait(const RunningGroup& g) {
+  if (const auto waiting = g.unit.waiting()) {
+    Wait wait{waiting->invocation, waiting->index, {}, false};
+    const bool everyone = everyone_takes_part(*wait.invocation);
+    for (std::size_t e = 0; e < g.edges.size(); ++e) {
+      const auto index = static_cast<EndpointIndex>(e);
+      if (everyone && g.spec.config.parent == index) continue;
+      if (!g.unit.table().role(index, *wait.invocation).sends || waiting->arrived.has(index)) continue;
+      wait.missing.add(index);
+    }
+    return wait;
+  }
+  const Slots* const slots = g.unit.slots();
+  const Slot* oldest = nullptr;
+  for (std::uint32_t s = 0; slots != nullptr && s < slots->size(); ++s) {
+    const Slot& slot = slots->at(s);
+    const Invocation* i = slot.used ? invocation_of(g.unit.table(), slot.position) : nullptr;
+    if (i == nullptr || missing(g, slot, *i).size() == 0) continue;
+    if (oldest == nullptr || slot.position < oldest->position) oldest = &slot;
+  }
+  if (oldest == nullptr) return std::nullopt;
+  const Invocation& i = *invocation_of(g.unit.table(), oldest->position);
+  return Wait{&i, oldest->position - i.start, missing(g, *oldest, i), oldest->full};
 }
 
 std::string_view to_string(Failure::Reason reason) {
@@ -105,13 +140,13 @@ ordered_json IncStage::group_row(const RunningGroup& g) const {
   const LookupTable& table = g.unit.table();
   return {{"group", c.id},
           {"generation", g.generation},
-          {"mode", c.mode == Mode::iii ? "iii" : "ii"},
+          {"mode", name(c.mode)},
           {"worker", g.worker},
           {"state", g.unit.failure() ? "failed" : "running"},
           {"ranks", c.way.size()},
           {"endpoints", c.endpoints.size()},
           {"mtu", c.mtu},
-          {"slots", c.slots},
+          {"slots", g.unit.slots() != nullptr ? c.slots : 0},
           {"bytes", IncEngine::memory_bytes(c)},
           {"f3_bytes", f3_bytes(c)},
           {"collectives", table.next_sequence()},
@@ -162,8 +197,9 @@ ordered_json IncStage::rows(std::string_view name, std::uint64_t& cursor, std::s
     for (std::size_t e = 0; name == "inc_endpoints" && e < g->edges.size(); ++e) {
       all = all && add([&] { return endpoint_row(*g, e); });
     }
-    for (std::uint32_t s = 0; name == "inc_slots" && all && s < g->unit.slots().size(); ++s) {
-      const Slot& slot = g->unit.slots().at(s);
+    const Slots* const slots = g->unit.slots();
+    for (std::uint32_t s = 0; name == "inc_slots" && slots != nullptr && all && s < slots->size(); ++s) {
+      const Slot& slot = slots->at(s);
       const Invocation* i = slot.used ? invocation_of(g->unit.table(), slot.position) : nullptr;
       if (i == nullptr) continue;
       all = add([&]() -> ordered_json {
@@ -193,23 +229,17 @@ std::optional<ordered_json> IncStage::explain(std::uint32_t id) const {
       row["state"] = "failed: " + describe(*g->unit.failure(), g->spec);
       return row;
     }
-    const Slot* oldest = nullptr;
-    for (std::uint32_t s = 0; s < g->unit.slots().size(); ++s) {
-      const Slot& slot = g->unit.slots().at(s);
-      const Invocation* i = slot.used ? invocation_of(g->unit.table(), slot.position) : nullptr;
-      if (i == nullptr || missing(*g, slot, *i).size() == 0) continue;
-      if (oldest == nullptr || slot.position < oldest->position) oldest = &slot;
-    }
-    if (oldest == nullptr) {
+    const auto oldest = oldest_wait(*g);
+    if (!oldest) {
       row["state"] = "nothing is under way here";
       row["for_s"] = seconds_since(g->completed);
       return row;
     }
-    const Invocation& i = *invocation_of(g->unit.table(), oldest->position);
-    row["state"] = oldest->full ? "waits for the result" : "waits for contributions";
-    row["collective"] = describe(i.message) + ", packet " + std::to_string(oldest->position - i.start) + " of " +
-                        std::to_string(i.packets);
-    row["waits_for"] = names(missing(*g, *oldest, i), g->spec);
+    const Invocation& i = *oldest->invocation;
+    row["state"] = oldest->for_result ? "waits for the result" : "waits for contributions";
+    row["collective"] =
+        describe(i.message) + ", packet " + std::to_string(oldest->index) + " of " + std::to_string(i.packets);
+    row["waits_for"] = names(oldest->missing, g->spec);
     row["for_s"] = seconds_since(g->contributed != 0 ? g->contributed : g->completed);
     return row;
   }

@@ -29,6 +29,19 @@ struct Mr {
   std::uint32_t key = 0;
 };
 
+/// Memory that takes the place of other memory: of a unit that was copied together with what it works in.
+struct Relocation {
+  const std::uint8_t* from = nullptr;
+  std::uint64_t bytes = 0;
+  std::uint8_t* to = nullptr;
+
+  /// Where a pointer into the old memory points now; others, and null, stay as they are.
+  [[nodiscard]] std::uint8_t* operator()(std::uint8_t* p) const noexcept {
+    const auto offset = reinterpret_cast<std::uintptr_t>(p) - reinterpret_cast<std::uintptr_t>(from);
+    return p == nullptr || offset >= bytes ? p : to + offset;
+  }
+};
+
 /// All regions of a device. A region without memory behind it has addresses and rights alone: what is written to it is
 /// not kept, what is read from it has no bytes. A simulator that elides payload registers those.
 class MemoryTable {
@@ -40,6 +53,10 @@ class MemoryTable {
   bool remove(std::uint32_t key) noexcept;
   /// Takes a key out of use, as SEND with Invalidate does (IBTA 10.6.5.2). False when it is not in use in this domain.
   bool invalidate(Pd pd, std::uint32_t key) noexcept;
+
+  void relocate(const Relocation& moved) noexcept {
+    for (Entry& e : entries_) e.data = moved(e.data);
+  }
 
   /// The memory of `length` bytes at `address`; nullopt when the key, the domain, the rights or the bounds forbid it.
   [[nodiscard]] std::optional<Memory> resolve(Pd pd, std::uint32_t key, std::uint64_t address, std::uint64_t length,
@@ -84,6 +101,9 @@ class ScatterList {
     pieces_[0] = {memory, length};
     count_ = 1;
     length_ = length;
+  }
+  void relocate(const Relocation& moved) noexcept {
+    for (Piece& p : pieces_) p.memory.data = moved(p.memory.data);
   }
   [[nodiscard]] std::uint64_t length() const noexcept { return length_; }
   /// Copies bytes to `offset`; bytes without a value (null) are counted only. The range must lie inside.

@@ -73,6 +73,12 @@ class Requester {
   [[nodiscard]] std::uint64_t inflight_packets() const noexcept { return nxt_ - una_; }
   [[nodiscard]] const RequesterCounters& counters() const noexcept { return counters_; }
 
+  /// From now on it works in other memory, of which `memory` knows: for a copy that gets its own.
+  void relocate(const MemoryTable& memory, const Relocation& moved) noexcept {
+    memory_ = &memory;
+    for (Wqe& w : ring_) w.memory.relocate(moved);
+  }
+
   /// Every member is compared, counters too.
   friend bool operator==(const Requester&, const Requester&) = default;
   /// Feeds to `h(std::uint64_t)` everything that decides what will be sent and completed, of two requesters that have

@@ -167,6 +167,8 @@ void Requester::on_nak(Time now, const Packet& p, Cq& cq, ResponseEvent& event) 
   const bool there = acknowledge_until(now, seq, cq, event);
   if (syndrome.is_rnr_nak()) {
     ++counters_.naks_rnr;
+    // It was thrown away for want of a receive request, even if it was said before that it had come early.
+    if (there && config_.loss_recovery == LossRecovery::irn) set_sacked(una_, false);
     if (!there || rnr_deadline_ != kNever) return;
     if (config_.rnr_retry_count != 7 && rnr_retries_++ >= config_.rnr_retry_count) {
       return fail(WcStatus::rnr_retry_exceeded, cq);

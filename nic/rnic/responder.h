@@ -71,6 +71,16 @@ class Responder {
   [[nodiscard]] wire::Psn expected_psn() const noexcept { return epsn_; }
   [[nodiscard]] const ResponderCounters& counters() const noexcept { return counters_; }
 
+  /// Bytes of the message under way that have been placed.
+  [[nodiscard]] std::uint32_t message_bytes() const noexcept {
+    return message_ == Message::none ? 0 : static_cast<std::uint32_t>(offset_);
+  }
+  /// From now on it works in other memory, of which `memory` knows: for a copy that gets its own.
+  void relocate(MemoryTable& memory, const Relocation& moved) noexcept {
+    memory_ = &memory;
+    target_.relocate(moved);
+  }
+
   /// Every member is compared, counters too.
   friend bool operator==(const Responder&, const Responder&) = default;
   /// Feeds to `h(std::uint64_t)` everything that decides what will be placed, answered and completed, of two responders

@@ -191,15 +191,17 @@ Value given_pipeline(const Topology& t, std::uint32_t index, const Value& pipeli
   return Value(std::move(stages));
 }
 
-// More than the groups need, in KiB: both pipes with sums of twice the width, and room for each child.
+// More than the groups need, in KiB: both pipes with sums of twice the width, and room for each child where
+// contributions are kept apart.
 std::uint64_t inc_memory_kb(const List& groups) {
   std::uint64_t bytes = 0;
   for (const Value& g : groups) {
     const std::uint64_t packets = g.has("slots") && !g["slots"].is_null()
                                       ? g["slots"].unsigned_integer()
                                       : 2 * g["window"].unsigned_integer() * g["message_packets"].unsigned_integer();
-    const bool reproducible = g.has("reproducible") && g["reproducible"].boolean();
-    const std::uint64_t wide = reproducible ? std::max<std::uint64_t>(2, g["endpoints"].list().size()) : 2;
+    const bool apart =
+        (g.has("reproducible") && g["reproducible"].boolean()) || (g.has("mode") && g["mode"].string() == "i");
+    const std::uint64_t wide = apart ? std::max<std::uint64_t>(2, g["endpoints"].list().size()) : 2;
     bytes += (packets + 4) * g["mtu"].unsigned_integer() * (wide + 1) + 65536;
   }
   return bytes / 1024 + 1;

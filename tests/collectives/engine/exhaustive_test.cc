@@ -41,8 +41,25 @@ const std::vector<ExplorerCase> kPrograms{
     {"reduce to another root", {{Primitive::reduce, 2, 0}, {Primitive::reduce, 2, 1}}},
 };
 
+/// How a group is run. Mode I has messages of two packets, and of one behind them.
+struct Way {
+  Mode mode{};
+  Acks acks = Acks::room;
+  Duplicates answers = Duplicates::cache;
+
+  void set(ExplorerCase& c) const {
+    c.mode = mode;
+    c.acks = acks;
+    c.answers = answers;
+    c.message_packets = mode == Mode::i ? 2 : 1;
+    for (testing::Step& step : c.program) step.packets = step.packets == 0 ? 0 : c.message_packets + 1;
+  }
+};
+constexpr Way kWays[] = {{Mode::i}, {Mode::ii}, {Mode::iii}, {Mode::iii, Acks::arrival}};
+
 std::string name_of(const ExplorerCase& c) {
-  std::string name = c.name + (c.mode == Mode::iii ? ", iii" : "") + (c.tree ? ", tree" : "");
+  std::string name =
+      c.name + (c.mode == Mode::ii ? "" : ", " + std::string(weft::inc::name(c.mode))) + (c.tree ? ", tree" : "");
   if (c.losses != 0) name += ", " + std::to_string(c.losses) + " lost";
   if (c.duplicates != 0) name += ", " + std::to_string(c.duplicates) + " double";
   if (c.overtakes != 0) name += ", " + std::to_string(c.overtakes) + " overtaking";
@@ -78,12 +95,10 @@ using Fault = std::uint8_t ExplorerCase::*;
 constexpr Fault kFaults[] = {&ExplorerCase::losses, &ExplorerCase::duplicates, &ExplorerCase::overtakes};
 
 /// Every program at one switch with no fault, and with one of each kind; `both` adds a loss together with a duplicate.
-bool explore_star(Mode mode, Duplicates answers, Acks acks, bool both) {
+bool explore_star(const Way& way, bool both) {
   bool found = false;
   for (ExplorerCase c : kPrograms) {
-    c.mode = mode;
-    c.answers = answers;
-    c.acks = acks;
+    way.set(c);
     found |= explore(c);
     for (const Fault fault : kFaults) {
       c.*fault = 1;
@@ -97,13 +112,12 @@ bool explore_star(Mode mode, Duplicates answers, Acks acks, bool both) {
 }
 
 /// Every program in the tree.
-bool explore_tree(Mode mode, Acks acks) {
+bool explore_tree(const Way& way) {
   bool found = false;
   for (ExplorerCase c : kPrograms) {
-    c.mode = mode;
+    way.set(c);
     c.tree = true;
-    c.acks = acks;
-    const bool large = acks == Acks::arrival && c.name.ends_with("allreduce");
+    const bool large = (way.acks == Acks::arrival || way.mode == Mode::i) && c.name.ends_with("allreduce");
     if (!large || full()) found |= explore(c);
   }
   return found;
@@ -111,15 +125,9 @@ bool explore_tree(Mode mode, Acks acks) {
 
 TEST(IncExhaustive, NothingGoesWrong) {
   if (hash_mutant()) GTEST_SKIP();
-  bool found = explore_star(Mode::ii, Duplicates::cache, Acks::room, true);
-  found |= explore_star(Mode::ii, Duplicates::reforward, Acks::room, false);
-  found |= explore_star(Mode::iii, Duplicates::cache, Acks::room, true);
-  found |= explore_star(Mode::iii, Duplicates::cache, Acks::arrival, true);
-  if (!mutant() || !found) {
-    found |= explore_tree(Mode::ii, Acks::room);
-    found |= explore_tree(Mode::iii, Acks::room);
-    found |= explore_tree(Mode::iii, Acks::arrival);
-  }
+  bool found = explore_star({Mode::ii, Acks::room, Duplicates::reforward}, false);
+  for (const Way& way : kWays) found |= explore_star(way, true);
+  for (const Way& way : kWays) found |= (!found || !mutant()) && explore_tree(way);
   EXPECT_EQ(found, mutant());
 }
 
@@ -127,8 +135,8 @@ TEST(IncExhaustive, TheHashTellsApartWhatGoesOnDifferently) {
   if (mutant()) GTEST_SKIP();
   bool found = false;
   for (ExplorerCase c : kPrograms) {
-    for (const Mode mode : {Mode::ii, Mode::iii}) {
-      c.mode = mode;
+    for (const Way& way : kWays) {
+      way.set(c);
       c.every_order = true;
       c.losses = 1;
       c.duplicates = c.program.size() == 1 && c.name != "allreduce" ? 1 : 0;
@@ -151,10 +159,10 @@ TEST(IncExhaustive, TheHashTellsApartWhatGoesOnDifferently) {
 TEST(IncExhaustive, TheReductionLeavesNoEndOut) {
   if (mutant() || hash_mutant()) GTEST_SKIP();
   for (const ExplorerCase& program : kPrograms) {
-    for (const Mode mode : {Mode::ii, Mode::iii}) {
+    for (const Mode mode : {Mode::i, Mode::ii, Mode::iii}) {
       for (int faults = 0; faults < 5; ++faults) {
         ExplorerCase c = program;
-        c.mode = mode;
+        Way{mode}.set(c);
         c.tree = faults == 0 && (c.name == "barrier" || c.name == "reduce");
         c.losses = faults == 1 || faults == 4 ? 1 : 0;
         c.duplicates = faults == 2 || faults == 4 ? 1 : 0;
@@ -174,14 +182,16 @@ TEST(IncExhaustive, TheReductionLeavesNoEndOut) {
 TEST(IncExhaustive, NothingGoesWrongInATreeWithAFault) {
   if (mutant() || hash_mutant()) GTEST_SKIP();
   for (const ExplorerCase& program : kPrograms) {
-    for (const Mode mode : {Mode::ii, Mode::iii}) {
+    for (const Mode mode : {Mode::i, Mode::ii, Mode::iii}) {
       for (const Fault fault : kFaults) {
         ExplorerCase c = program;
-        c.mode = mode;
+        Way{mode}.set(c);
         c.tree = true;
         c.*fault = 1;
         // Each takes a few seconds.
-        const bool large = c.name.ends_with(", allreduce") && (mode == Mode::iii || c.losses != 0);
+        const bool two = c.program.size() == 2,
+                   large = mode == Mode::i ? two || c.name == "allreduce"
+                                           : c.name.ends_with(", allreduce") && (mode == Mode::iii || c.losses != 0);
         if (!large || full()) explore(c);
         // These take minutes; AllReduce alone with a packet that overtakes has 154 million states.
         c.acks = Acks::arrival;

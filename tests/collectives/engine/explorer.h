@@ -136,7 +136,7 @@ class Explorer {
     mrs_.push_back(tables_[r]->add(nic::Pd{1}, memory_[r].data(), kRegion, nic::Access::all, 0));
     std::uint32_t at = 0;
     for (std::size_t k = 0; k < case_.program.size(); ++k) {
-      for (std::uint32_t m = 0; m < case_.messages(case_.program[k]); ++m, at += kMtu) {
+      for (std::uint32_t m = 0; m < case_.messages(case_.program[k]); ++m, at += case_.message_bytes()) {
         if (m == 0) {
           const auto payload = control_payload(case_.announcement(k));
           std::memcpy(memory_[r].data() + at, payload.data(), payload.size());
@@ -150,7 +150,9 @@ class Explorer {
   }
   GroupConfig group() const {
     GroupConfig g = case_.tree ? leaf() : star(2);
-    g.slots = 2;
+    g.slots = 2 * case_.message_packets;
+    g.message_packets = case_.message_packets;
+    for (EndpointConfig& e : g.endpoints) e.address = e.rkey = 0;
     g.invocations = 4;  // more than a program has; every state copies them
     g.mode = case_.mode;
     g.duplicates = case_.answers;
@@ -177,7 +179,7 @@ class Explorer {
       for (std::size_t k = 0; k < case_.program.size(); ++k) {
         for (std::uint32_t m = 0; case_.receives(case_.program[k], r) && m < case_.messages(case_.program[k]); ++m) {
           nic::RecvWr wr;
-          wr.with({kReceive + case_.place(k, m), kMtu, mrs_[r].key});
+          wr.with({kReceive + case_.place(k, m), case_.message_bytes(), mrs_[r].key});
           require(all[r]->responder.post(wr, receive_cq_) == nic::PostResult::ok, "posted");
         }
       }

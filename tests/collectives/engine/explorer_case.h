@@ -14,7 +14,7 @@
 
 namespace weft::inc::testing {
 
-/// One collective of all ranks; W = M = 1.
+/// One collective of all ranks; W = 1.
 struct Step {
   Primitive primitive = Primitive::allreduce;
   std::uint32_t packets = 1;  ///< of data
@@ -30,7 +30,8 @@ struct ExplorerCase {
   Mode mode = Mode::ii;
   Duplicates answers = Duplicates::cache;
   Acks acks = Acks::room;
-  bool every_order = false;  ///< without the reduction
+  std::uint32_t message_packets = 1;  ///< M
+  bool every_order = false;           ///< without the reduction
 
   [[nodiscard]] std::uint32_t ranks() const { return tree ? 4 : 2; }
   [[nodiscard]] bool sends(const Step& c, std::uint32_t r) const {
@@ -39,12 +40,13 @@ struct ExplorerCase {
   [[nodiscard]] bool receives(const Step& c, std::uint32_t r) const {
     return c.primitive == Primitive::reduce ? c.root == r : c.primitive != Primitive::broadcast || c.root != r;
   }
-  [[nodiscard]] static std::uint32_t messages(const Step& c) {
-    return 1 + (c.primitive == Primitive::barrier ? 0 : c.packets);
+  [[nodiscard]] std::uint32_t messages(const Step& c) const {
+    return 1 + (c.primitive == Primitive::barrier ? 0 : (c.packets + message_packets - 1) / message_packets);
   }
-  /// Bytes of a data packet: all but the last are full.
-  [[nodiscard]] static std::uint32_t bytes(const Step& c, std::uint32_t message) {
-    return message == c.packets ? 8 : kMtu;
+  [[nodiscard]] std::uint32_t message_bytes() const { return message_packets * kMtu; }
+  /// Bytes of a message of data, from 1: all packets but the last are full.
+  [[nodiscard]] std::uint32_t bytes(const Step& c, std::uint32_t message) const {
+    return std::min(message_bytes(), (c.packets - 1) * kMtu + 8 - (message - 1) * message_bytes());
   }
   [[nodiscard]] ControlMessage announcement(std::size_t k) const {
     const Step& c = program[k];
@@ -67,7 +69,7 @@ struct ExplorerCase {
   [[nodiscard]] std::uint32_t place(std::size_t k, std::uint32_t m) const {
     std::uint32_t at = m;
     for (std::size_t before = 0; before < k; ++before) at += messages(program[before]);
-    return at * kMtu;
+    return at * message_bytes();
   }
 };
 

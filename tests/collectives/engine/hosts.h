@@ -49,6 +49,8 @@ struct Drawn {
     group.reproducible = one_of(2) != 0;
     faults = {0.01 * one_of(3), 0.01 * one_of(3), 0.01 * one_of(3), 0.05};
     verb = one_of(2) != 0 ? Verb::send : Verb::write_imm;
+    group.message_packets = 1 + one_of(3);
+    group.slots *= group.message_packets;
   }
   [[nodiscard]] std::uint32_t one_of(std::uint64_t n) { return static_cast<std::uint32_t>(draw.below(n)); }
 

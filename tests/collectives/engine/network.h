@@ -48,6 +48,7 @@ class Rank {
       : rank_(rank),
         verb_(verb),
         window_(group.window),
+        message_packets_(group.message_packets),
         program_(std::move(program)),
         memory_(kMemory),
         mr_(table_.add(nic::Pd{1}, memory_.data(), memory_.size(), nic::Access::all, region(rank))),
@@ -60,7 +61,7 @@ class Rank {
       for (std::uint32_t i = 0; i <= messages(k); ++i) {
         nic::RecvWr wr;
         wr.wr_id = k;
-        wr.with({region(rank_) + place(k, i), kMtu, mr_.key});
+        wr.with({region(rank_) + place(k, i), message_packets_ * kMtu, mr_.key});
         EXPECT_EQ(responder_.post(wr, receive_cq_), nic::PostResult::ok);
       }
     }
@@ -80,8 +81,16 @@ class Rank {
     const Collective& c = program_[k];
     return c.primitive == Primitive::reduce ? c.root == rank_ : c.primitive != Primitive::broadcast || c.root != rank_;
   }
+  /// Messages of data.
   [[nodiscard]] std::uint32_t messages(std::size_t k) const {
+    return (packets(k) + message_packets_ - 1) / message_packets_;
+  }
+  [[nodiscard]] std::uint32_t packets(std::size_t k) const {
     return program_[k].primitive == Primitive::barrier ? 0 : program_[k].packets;
+  }
+  /// Bytes of the i-th of them, from 1.
+  [[nodiscard]] std::uint32_t bytes(std::size_t k, std::uint32_t i) const {
+    return kMtu * std::min(message_packets_, packets(k) - (i - 1) * message_packets_);
   }
   /// What a rank gives for an element of a collective.
   static std::uint32_t value(std::size_t rank, std::size_t k, std::size_t element) {
@@ -130,34 +139,34 @@ class Rank {
   bool late = false;  ///< does not begin yet
 
  private:
-  static constexpr std::uint32_t kReceive = 1u << 15, kMemory = 1u << 16;
+  static constexpr std::uint32_t kReceive = 1u << 16, kMemory = 1u << 18;
 
   // Where message `i` of a collective is received, counted from the region's begin: the same at all ranks.
   [[nodiscard]] std::uint64_t place(std::size_t k, std::uint32_t i) const {
     std::uint64_t before = i;
     for (std::size_t earlier = 0; earlier < k; ++earlier) before += messages(earlier) + 1;
-    EXPECT_LE(kReceive + (before + 1) * kMtu, kMemory);
-    return kReceive + before * kMtu;
+    EXPECT_LE(kReceive + (before + 1) * message_packets_ * kMtu, kMemory);
+    return kReceive + before * message_packets_ * kMtu;
   }
 
   void post() {
     nic::SendWr wr;
-    const std::uint32_t at = (sent_++ % 64) * kMtu;
+    const std::uint32_t at = (sent_++ % 64) * message_packets_ * kMtu;
     const std::uint64_t address = region(rank_) + at;
     if (posted_ == 0) {
       const ControlMessage m = message(program_[current_].primitive, static_cast<std::uint16_t>(current_),
-                                       std::uint64_t{messages(current_)} * kMtu, program_[current_].root);
+                                       std::uint64_t{packets(current_)} * kMtu, program_[current_].root);
       const auto payload = control_payload(m);
       std::copy(payload.begin(), payload.end(), memory_.begin() + at);
       wr.opcode = nic::WrOpcode::send_imm;
       wr.immediate = control_immediate(m);
       wr.with({address, kControlPayloadBytes, mr_.key});
     } else {
-      for (std::uint32_t i = 0; i < kMtu / 4; ++i) {
-        const std::uint32_t v = value(rank_, current_, (posted_ - 1) * (kMtu / 4) + i);
+      for (std::uint32_t i = 0; i < bytes(current_, posted_) / 4; ++i) {
+        const std::uint32_t v = value(rank_, current_, (posted_ - 1) * message_packets_ * (kMtu / 4) + i);
         std::memcpy(memory_.data() + at + 4 * i, &v, 4);
       }
-      wr.with({address, kMtu, mr_.key});
+      wr.with({address, bytes(current_, posted_), mr_.key});
       if (verb_ == Verb::write_imm) {
         wr.opcode = nic::WrOpcode::write_imm;
         wr.immediate = posted_;
@@ -184,14 +193,14 @@ class Rank {
     const auto k = static_cast<std::size_t>(wc.wr_id);
     EXPECT_EQ(wc.with_immediate, received_[k] == 0 || verb_ == Verb::write_imm) << "rank " << rank_;
     if (received_[k] > 0) {
-      EXPECT_EQ(wc.byte_length, kMtu);
+      EXPECT_EQ(wc.byte_length, bytes(k, received_[k]));
       if (verb_ == Verb::write_imm) {
         EXPECT_EQ(wc.immediate, received_[k]);
       }
-      for (std::uint32_t i = 0; i < kMtu / 4; ++i) {
+      for (std::uint32_t i = 0; i < wc.byte_length / 4; ++i) {
         std::uint32_t v = 0;
         std::memcpy(&v, memory_.data() + place(k, received_[k]) + 4 * i, 4);
-        const std::size_t element = (received_[k] - 1) * (kMtu / 4) + i;
+        const std::size_t element = (received_[k] - 1) * message_packets_ * (kMtu / 4) + i;
         ASSERT_EQ(v, expected(k, element)) << "rank " << rank_ << ", collective " << k << ", " << element;
       }
     }
@@ -200,7 +209,7 @@ class Rank {
 
   std::uint16_t rank_;
   Verb verb_;
-  std::uint32_t window_;
+  std::uint32_t window_, message_packets_;
   std::vector<Collective> program_;
   std::vector<std::uint8_t> memory_;
   nic::MemoryTable table_;
@@ -237,8 +246,9 @@ class Network {
       g.endpoints[1].rank = 2 * l + 1;
       for (std::uint16_t e = 0; e < 2; ++e) {
         const auto r = static_cast<std::uint16_t>(2 * l + e);
-        g.endpoints[e].address = Rank::results(r);
-        g.endpoints[e].rkey = ranks_[r]->key();
+        const bool takes_writes = g.mode != Mode::i;
+        g.endpoints[e].address = takes_writes ? Rank::results(r) : 0;
+        g.endpoints[e].rkey = takes_writes ? ranks_[r]->key() : 0;
       }
       g.way = l == 0 ? std::vector<EndpointIndex>{0, 1, 2, 2} : std::vector<EndpointIndex>{2, 2, 0, 1};
       EXPECT_EQ(IncEngine::check(g), std::nullopt);
@@ -319,7 +329,7 @@ class Network {
   };
 
   void put(std::size_t node, EndpointIndex endpoint, const nic::Packet& p, bool marked) {
-    if (chance(faults_.loss) || (lose && lose(node, p))) return;
+    if ((lose && lose(node, p)) || chance(faults_.loss)) return;
     Flight f{p, {}, marked || chance(faults_.mark)};
     for (std::size_t i = 0; i < p.payload.count; ++i) {
       const auto& piece = p.payload.pieces[i];

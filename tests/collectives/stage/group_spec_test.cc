@@ -58,9 +58,9 @@ TEST(GroupSpec, EveryMistakeIsNamed) {
   EXPECT_EQ(verdict(two(kA, kB, ", mtu: 1000")), "groups: group 9: mtu is one of 256, 512, 1024, 2048, 4096");
   EXPECT_EQ(verdict(two(kA, kB, ", window: 1000")), "groups: their slots need 16004 KiB, and memory_kb is 4096");
   EXPECT_EQ(verdict(two(kA, kB, ", mode: iii, slots: 7")), "");
-  EXPECT_EQ(verdict(two(kA, kB, ", mode: iv")), "mode: expected one of ii, iii, found 'iv'; did you mean 'ii'?");
+  EXPECT_EQ(verdict(two(kA, kB, ", mode: iv")), "mode: expected one of i, ii, iii, found 'iv'; did you mean 'i'?");
   EXPECT_EQ(verdict(two(kA, kB, ", slots: 8")),
-            "groups: group 9: slots are for mode iii: mode ii needs twice the window");
+            "groups: group 9: slots are for mode iii: other modes go by the window");
 }
 
 TEST(GroupSpec, GroupsMayNotShareWhatTellsTheirPacketsApart) {

@@ -48,7 +48,7 @@ TEST_P(IncStageEverywhere, ModeIIIRepairsItself) {
   Star clean(GetParam(), options(GetParam(), "mode: iii"), kMixed, Verb::write_imm);
   ASSERT_EQ(clean.run(), "done");
   EXPECT_EQ(clean.h.counter("inc", "duplicates") + clean.h.counter("inc", "resent"), 0u);
-  Star lossy(GetParam(), options(GetParam(), "mode: iii, slots: 3, timeout: 6"), kMixed);
+  Star lossy(GetParam(), options(GetParam(), "mode: iii, slots: 3, timeout: 6, acks: arrival"), kMixed);
   Rng rng(7);
   lossy.lose = [&](const Bytes&) { return rng.below(20) == 0; };
   ASSERT_EQ(lossy.run(), "done");
@@ -56,6 +56,19 @@ TEST_P(IncStageEverywhere, ModeIIIRepairsItself) {
   EXPECT_GT(lossy.h.counter("inc", "ahead"), 0u);
   EXPECT_GT(lossy.cnps, 0u);
   EXPECT_LE(lossy.cnps, lossy.h.counter("inc", "rnr_naks"));
+}
+
+TEST_P(IncStageEverywhere, ModeIIsARnicLikeOthers) {
+  Star clean(GetParam(), options(GetParam(), "mode: i, timeout: 6"), kMixed);
+  ASSERT_EQ(clean.run(), "done");
+  EXPECT_GT(clean.h.counter("inc", "contributions"), 0u);
+  EXPECT_EQ(clean.h.counter("inc", "duplicates") + clean.h.counter("inc", "resent"), 0u);
+  Star lossy(GetParam(), options(GetParam(), "mode: i, timeout: 6"), kMixed);
+  Rng rng(7);
+  lossy.lose = [&](const Bytes&) { return rng.below(20) == 0; };
+  ASSERT_EQ(lossy.run(), "done");
+  EXPECT_GT(lossy.h.counter("inc", "resent"), 0u);
+  EXPECT_GT(lossy.h.counter("inc", "duplicates"), 0u);
 }
 
 TEST_P(IncStageEverywhere, ARankThatHasNeverSentIsFound) {

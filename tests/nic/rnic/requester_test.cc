@@ -156,6 +156,31 @@ TEST_F(RequesterTest, IrnSendsWhatIsMissingBelowTheHighestSackOnce) {
   EXPECT_EQ(completions().size(), 1u);
 }
 
+// A receiver that kept an early packet throws it away when it finds no receive request for it. The RNR NAK says so, and
+// a loss of the next try must not leave the packet out for ever.
+TEST_F(RequesterTest, IrnForgetsThatAPacketHadArrivedWhenAnRnrNakAsksForIt) {
+  make({.loss_recovery = LossRecovery::irn});
+  for (int i = 0; i < 3; ++i) ASSERT_EQ(post(WrOpcode::send, kMtu), PostResult::ok);
+  EXPECT_EQ(sent().size(), 3u);
+  Packet p;
+  p.opcode = Opcode::RC_ACKNOWLEDGE;
+  p.syndrome = Syndrome::nak(NakCode::psn_sequence_error).raw();
+  p.psn = Psn(0xfffffe);
+  p.msn = 0xffffff;
+  requester->on_response(now, p, cq);
+  EXPECT_EQ(sent().size(), 1u) << "the first";
+  p.syndrome = Syndrome::rnr_nak(1).raw();
+  p.psn = Psn(0xffffff);
+  p.msn = 1;
+  requester->on_response(now, p, cq);
+  requester->on_timer(now = requester->next_deadline(), cq);
+  ASSERT_EQ(sent().size(), 1u);
+  requester->on_timer(now = requester->next_deadline(), cq);
+  const auto again = sent();
+  ASSERT_EQ(again.size(), 2u);
+  EXPECT_EQ(again[0].psn, Psn(0xffffff));
+}
+
 // A receiver that says of single packets what it has, and a requester with a window of many words of its record.
 class IrnTest : public RequesterTest {
  protected:

@@ -32,7 +32,7 @@ TEST(Inc, EveryOperationOverEveryTreeGivesWhatOneMachineWould) {
   };
   for (const auto& network : networks) {
     for (const std::string& operation : kOperations) {
-      for (const char* mode : {"ii", "iii"}) {
+      for (const char* mode : {"i", "ii", "iii"}) {
         std::vector<Override> how = network;
         how.push_back({"workload.operation", operation});
         how.push_back({"workload.group.mode", mode});
@@ -145,7 +145,7 @@ TEST(Inc, MistakesAreSaid) {
   EXPECT_THAT(mistakes({{"workload.operation", "barrier"}}), HasSubstr("bytes: expected 0 of a barrier, found 65536"));
   EXPECT_THAT(mistakes({{"nic.mtu", "1500"}}), HasSubstr("collectives need a 'nic.mtu' of 256, 512"));
   EXPECT_THAT(mistakes({{"nic.transport", "ideal"}}), HasSubstr("collectives need a 'nic.transport' of gbn"));
-  EXPECT_THAT(mistakes({{"workload.group.mode", "iv"}}), HasSubstr("mode: expected one of ii, iii, found 'iv'"));
+  EXPECT_THAT(mistakes({{"workload.group.mode", "iv"}}), HasSubstr("mode: expected one of i, ii, iii, found 'iv'"));
   EXPECT_THAT(mistakes({{"workload.groups", "3"}}), HasSubstr("8 hosts do not make 3 groups"));
 }
 

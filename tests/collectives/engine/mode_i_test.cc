@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+#include "collectives/engine/mode_i.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/collectives/engine/hosts.h"
+#include "tests/collectives/engine/network.h"
+
+namespace weft::inc {
+namespace {
+
+using testing::Collective;
+using testing::Faults;
+using testing::host;
+using testing::kMixed;
+using testing::Network;
+
+GroupConfig group(std::uint32_t window = 2, std::uint32_t message_packets = 2) {
+  GroupConfig g = testing::leaf();
+  g.mode = Mode::i;
+  g.window = window;
+  g.message_packets = message_packets;
+  g.rnr_timer = 1;
+  g.timeout = 7;
+  return g;
+}
+
+TEST(ModeI, EveryPrimitiveInAnySequenceGivesWhatOneMachineWould) {
+  for (const std::uint32_t packets : {1u, 2u, 3u}) {
+    for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+      Network n(group(4, packets), host(), kMixed, {}, seed);
+      ASSERT_EQ(n.run(), "done") << "seed " << seed << ": " << n.why();
+      n.drain();
+      for (std::size_t node = 0; node < 3; ++node) {
+        const GroupCounters& c = n.at(node).counters();
+        EXPECT_EQ(c.duplicates + c.stale + c.timeouts, 0u);
+        EXPECT_EQ(n.at(node).table().live(), 0u) << "all is forgotten";
+        EXPECT_FALSE(n.at(node).waiting().has_value());
+      }
+    }
+  }
+}
+
+TEST(ModeI, LossDuplicationAndOvertakingChangeNothingOfTheResult) {
+  const std::vector<std::pair<const char*, Faults>> kinds{{"loss", {.loss = 0.02}},
+                                                          {"duplicates", {.duplicate = 0.05}},
+                                                          {"overtaking", {.overtake = 0.05}},
+                                                          {"all", {0.02, 0.02, 0.02, 0.1}}};
+  for (const auto& [name, faults] : kinds) {
+    for (const auto recovery : {nic::LossRecovery::gbn, nic::LossRecovery::nic_sr, nic::LossRecovery::irn}) {
+      for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+        Network n(group(1 + seed % 3), host(recovery), kMixed, faults, seed);
+        ASSERT_EQ(n.run(), "done") << name << ", recovery " << static_cast<int>(recovery) << ", seed " << seed << ": "
+                                   << n.why();
+      }
+    }
+  }
+}
+
+TEST(ModeI, RandomSequencesEndRight) {
+  for (std::uint64_t seed = 1; seed <= 2000; ++seed) {
+    testing::Drawn d(seed, group());
+    if (d.one_of(4) == 0) d.recovery = nic::LossRecovery::irn;
+    const auto between = static_cast<nic::LossRecovery>(d.one_of(3));
+    for (EndpointConfig& e : d.group.endpoints) {
+      if (!e.rank) e.loss_recovery = between;
+    }
+    Network n(d.group, host(d.recovery), d.program, d.faults, seed);
+    ASSERT_EQ(n.run(), "done") << "seed " << seed << ": " << n.why();
+  }
+}
+
+// A rank that begins 60 s late, with a timeout of 67 ms and 6 retries: the others find no buffer, and none gives up.
+TEST(ModeI, ARankMayBeLateByAnyTime) {
+  nic::QpConfig c = host();
+  c.rto_ns = 67'108'864;
+  c.retry_count = 6;
+  for (const Primitive first : {Primitive::allreduce, Primitive::reduce}) {
+    GroupConfig g = group(1);
+    g.rnr_timer = 14;
+    Network n(g, c, {{first, 0, 5}, {Primitive::allreduce, 0, 5}}, {}, 3);
+    n.rank(3).late = true;
+    const nic::Time begin = n.now;
+    n.on_time = [&](nic::Time now) { n.rank(3).late = now < begin + 60'000 * nic::kMs; };
+    std::string end = n.run();
+    if (end == "stuck") {
+      // All that fits is taken, and acknowledged: nothing is under way.
+      n.now = begin + 60'000 * nic::kMs;
+      n.rank(3).late = false;
+      end = n.run();
+    }
+    ASSERT_EQ(end, "done") << to_string(first) << n.why();
+    EXPECT_GE(n.now - begin, 60'000 * nic::kMs);
+  }
+}
+
+// The rank behind the parent is late: the leaf says of whom it has what, and of whom it waits.
+TEST(ModeI, SaysWhatItWaitsFor) {
+  Network n(group(), host(), {{Primitive::allreduce, 0, 5}}, {}, 1);
+  n.rank(1).late = true;
+  EXPECT_EQ(n.run(5'000), "endless");
+  const auto waiting = n.at(0).waiting();
+  ASSERT_TRUE(waiting.has_value());
+  EXPECT_EQ(waiting->index, 0u);
+  EXPECT_TRUE(waiting->arrived.has(0));
+  EXPECT_FALSE(waiting->arrived.has(1));
+  EXPECT_EQ(waiting->invocation->message.primitive, Primitive::allreduce);
+}
+
+TEST(ModeI, RanksThatDisagreeAllHearOfItAndNothingIsMixed) {
+  const std::vector<Collective> right{{Primitive::allreduce, 0, 4}};
+  for (const Collective& wrong : {Collective{Primitive::allreduce, 0, 5}, Collective{Primitive::barrier, 0, 0},
+                                  Collective{Primitive::reduce, 1, 4}}) {
+    for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+      Network n(group(), host(), right, {}, seed);
+      n.set_program(3, group(), {wrong});
+      n.patient = true;
+      EXPECT_EQ(n.run(), "stuck");
+      for (std::size_t r = 0; r < testing::kRanks; ++r) EXPECT_TRUE(n.rank(r).failed() || !n.rank(r).waits()) << r;
+      const auto& failure = n.at(1).failure();
+      ASSERT_TRUE(failure.has_value());
+      ASSERT_EQ(failure->reason, Failure::Reason::disagreement);
+      for (const std::size_t node : {1u, 2u}) EXPECT_EQ(n.at(node).counters().results, 0u);
+    }
+  }
+}
+
+TEST(ModeI, APeerThatAnswersNothingEndsTheGroup) {
+  Network n(group(), host(), {{Primitive::allreduce, 0, 5}}, {}, 1);
+  n.lose = [](std::size_t node, const nic::Packet&) { return node == 3; };
+  n.patient = true;
+  EXPECT_EQ(n.run(), "stuck");
+  ASSERT_TRUE(n.at(1).failure().has_value());
+  EXPECT_EQ(n.at(1).failure()->reason, Failure::Reason::peer_silent);
+  EXPECT_EQ(n.at(1).failure()->endpoint, 1);
+  ASSERT_TRUE(n.at(0).failure().has_value());
+  EXPECT_EQ(n.at(0).failure()->reason, Failure::Reason::peer_failed);
+}
+
+TEST(ModeI, MarksReachTheHosts) {
+  Network clean(group(), host(), kMixed, {}, 1), marked(group(), host(), kMixed, {.mark = 0.2}, 1);
+  ASSERT_EQ(clean.run(), "done");
+  ASSERT_EQ(marked.run(), "done");
+  EXPECT_EQ(clean.marked_arrivals, 0u);
+  EXPECT_GT(marked.marked_arrivals, 30u);
+}
+
+// A copy made in the middle ends as the original does, each in memory of its own.
+TEST(ModeI, ACopyGoesOnByItself) {
+  struct Out final : Sink {
+    void send(EndpointIndex to, const nic::Packet& p, bool) override {
+      if (!p.info().is_request()) return;
+      for (std::size_t i = 0; i < p.payload.count; ++i) {
+        const auto* from = p.payload.pieces[i].data;
+        bytes[to].insert(bytes[to].end(), from, from + p.payload.pieces[i].bytes);
+      }
+    }
+    std::array<testing::Bytes, 2> bytes;
+  };
+  GroupConfig g = testing::star(2);
+  for (EndpointConfig& e : g.endpoints) e.address = e.rkey = 0;
+  g.mode = Mode::i;
+  g.window = 2;
+  g.message_packets = 2;
+  IncEngine engine(g);
+  Out out;
+  testing::Bytes kept;
+  const auto announcement = testing::message(Primitive::allreduce, 0, 2 * testing::kMtu);
+  const auto give = [&](IncEngine& to, EndpointIndex e, Sink& sink, std::uint32_t value) {
+    const testing::Bytes half = testing::bytes_of(std::vector<std::uint32_t>(testing::kMtu / 4, value));
+    const wire::Psn first = g.endpoints[e].first_rx;
+    to.on_packet(nic::kMs, e, testing::control(first, announcement, kept), false, sink);
+    to.on_packet(nic::kMs, e, testing::data(first + 1, wire::Opcode::RC_SEND_FIRST, half), false, sink);
+    to.on_packet(nic::kMs, e, testing::data(first + 2, wire::Opcode::RC_SEND_LAST, half), false, sink);
+  };
+  give(engine, 0, out, 1);
+  IncEngine copy = engine;
+  EXPECT_TRUE(copy == engine);
+  Out copied;
+  give(engine, 1, out, 10);
+  EXPECT_FALSE(copy == engine);
+  give(copy, 1, copied, 20);
+  const auto sums = [](const Out& o) {
+    std::uint32_t v = 0;
+    EXPECT_EQ(o.bytes[0].size(), kControlPayloadBytes + 2 * testing::kMtu);
+    std::memcpy(&v, o.bytes[0].data() + kControlPayloadBytes, 4);
+    return v;
+  };
+  EXPECT_EQ(sums(out), 11u);
+  EXPECT_EQ(sums(copied), 21u);
+}
+
+TEST(ModeI, AGroupThatCannotBeRunIsRefused) {
+  GroupConfig g = group();
+  for (EndpointConfig& e : g.endpoints) e.address = e.rkey = 0;
+  EXPECT_EQ(check_mode_i(g), std::nullopt);
+  g.endpoints[0].rkey = 7;
+  EXPECT_EQ(check_mode_i(g), "mode i takes SEND alone: an endpoint has no address and no rkey");
+}
+
+}  // namespace
+}  // namespace weft::inc
