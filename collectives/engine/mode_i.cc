@@ -313,7 +313,9 @@ bool ModeI::gets(EndpointIndex e, const Invocation& i, bool down) const noexcept
 /// Sends what the message at the head of an endpoint belongs to, when it is complete, when it is next in the streams of
 /// those who get it, and when there is a cell for it.
 bool ModeI::forward(EndpointIndex from, Sink& sink) {
-  const Place place = *head(from);
+  const auto at = head(from);
+  if (!at) return false;
+  const Place place = *at;
   const Invocation& i = *place.invocation;
   const bool down = everyone_takes_part(i) && from == group_.parent;
   const Message like = endpoints_[from].messages[endpoints_[from].consumed % group_.window];
@@ -321,7 +323,8 @@ bool ModeI::forward(EndpointIndex from, Sink& sink) {
     if (gets(e, i, down) && endpoints_[e].posted != tx_of(e, place)) return false;
     if (!sends_here(e, i, down)) continue;
     const auto other = head(e);
-    if (!other || other->invocation != place.invocation || other->index != place.index) return false;
+    // Those of one collective have come as far in it as each other: their messages are used together.
+    if (!other || other->invocation != place.invocation) return false;
     const Message& m = endpoints_[e].messages[endpoints_[e].consumed % group_.window];
     if (m.immediate == like.immediate && m.with_immediate == like.with_immediate) continue;
     fail(Failure::Reason::bad_shape, e, place, sink);
@@ -431,14 +434,12 @@ bool ModeI::carries_mark(const Endpoint& e, EndpointIndex to, wire::Psn psn) con
   return false;
 }
 
-/// Forgets collectives of which everyone has sent and got all.
+/// Forgets collectives of which all messages were used, and so posted to all who get them.
 void ModeI::retire() noexcept {
   while (table_.live() > 0) {
     const Invocation& i = table_.live(0);
     for (EndpointIndex e = 0; e < endpoints(); ++e) {
-      const Role role = table_.role(e, i);
-      if (role.sends && endpoints_[e].rx_packets < i.streams[e].rx + i.packets) return;
-      if (role.receives && endpoints_[e].delivered < i.streams[e].tx + i.packets) return;
+      if (table_.role(e, i).sends && endpoints_[e].rx_packets < i.streams[e].rx + i.packets) return;
     }
     table_.forget_oldest();
     stirred_ = true;

@@ -378,7 +378,7 @@ bool ModeIII::send_one(EndpointIndex to, std::uint64_t sequence, Sink& sink) {
   const Slot* const slot = pipe.slots.find(at);
   if (slot == nullptr || !slot->full) return false;
   // Half a pipe in front of its end, so that slots come free while others are filled.
-  const std::uint32_t half = pipe.slots.size() / 2;
+  const std::uint32_t half = std::max(1u, pipe.slots.size() / 2);
   const bool ack_req = slot->ack_req || at % half == half - 1 || sequence < endpoints_[to].sent;
   sink.send(to, translate(to, *place, pipe.slots, *slot, ack_req), slot->marked);
   return true;

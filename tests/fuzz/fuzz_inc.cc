@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The weft authors
 //
-// Input: two bytes that choose a group, and then what arrives at its endpoints, in records of 20 bytes. Most records
-// make a packet near what may come next: a control message with some of its bits turned, data of a full packet or of
-// fewer bytes, an answer. Whatever comes, a packet sets off a bounded number of others, each of which its receiver can
-// read, and a control message that is accepted gives the same bits when it is written again.
+// Input: two bytes that choose a group and its mode, and then what arrives at its endpoints, in records of 20 bytes.
+// Most records make a packet near what may come next: a control message with some of its bits turned, data of a full
+// packet or of fewer bytes, an answer. Whatever comes, a packet sets off a bounded number of others, each of which its
+// receiver can read, and a control message that is accepted gives the same bits when it is written again.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "collectives/engine/control_message.h"
-#include "collectives/engine/mode_ii.h"
+#include "collectives/engine/inc_engine.h"
 
 namespace weft::inc {
 namespace {
@@ -80,14 +80,20 @@ GroupConfig group_of(std::uint8_t shape, std::uint8_t options) {
   constexpr nic::LossRecovery kRecoveries[] = {nic::LossRecovery::gbn, nic::LossRecovery::nic_sr,
                                                nic::LossRecovery::irn};
   const auto recovery = kRecoveries[(options >> 4) % 3];
+  constexpr Mode kModes[] = {Mode::ii, Mode::iii, Mode::i, Mode::iii};
+  g.mode = kModes[options >> 6];
+  g.acks = (options & 1) != 0 ? Acks::arrival : Acks::room;
+  g.rnr_timer = 1;
+  g.timeout = 0;
+  const bool takes_writes = g.mode != Mode::i;
   const std::uint16_t ranks = 2 + (shape & 1);
   for (std::uint16_t r = 0; r < ranks; ++r) {
     g.endpoints.push_back({.rank = r,
                            .first_rx = wire::Psn(0xfffffcu + r),
                            .first_tx = wire::Psn(0x800000u + 16u * r),
                            .loss_recovery = recovery,
-                           .address = 0x1000u * r,
-                           .rkey = r});
+                           .address = takes_writes ? 0x1000u * r : 0,
+                           .rkey = takes_writes ? r : 0u});
     g.way.push_back(static_cast<EndpointIndex>(r));
   }
   if ((shape & 2) != 0) {
@@ -113,7 +119,8 @@ class Record {
 };
 
 // Bytes 0: kind and endpoint, 1: how far from the first PSN, 2: flags, 3: length or syndrome, 4-19: of the message.
-void arrive(const Record& r, const GroupConfig& group, ModeII& unit, std::vector<std::uint8_t>& payload, Judge& judge) {
+void arrive(nic::Time now, const Record& r, const GroupConfig& group, IncEngine& unit,
+            std::vector<std::uint8_t>& payload, Judge& judge) {
   const auto from = static_cast<EndpointIndex>((r[0] >> 4) % group.endpoints.size());
   const EndpointConfig& end = group.endpoints[from];
   const std::int32_t offset = static_cast<std::int8_t>(r[1]) + ((r[2] & 0x80) != 0 ? 1 << 22 : 0);
@@ -158,9 +165,11 @@ void arrive(const Record& r, const GroupConfig& group, ModeII& unit, std::vector
     p.payload.set(payload.data(), (r[2] & 16) != 0 ? r[5] : full);
   }
   const std::uint64_t before = judge.count;
-  unit.on_packet(from, p, (r[2] & 32) != 0, judge);
-  // To each endpoint a result and an answer for each slot, and a CNP.
-  require(judge.count - before <= group.endpoints.size() * (2 * group.slots + 2), "no packet sets off a storm");
+  unit.on_packet(now, from, p, (r[2] & 32) != 0, judge);
+  if (unit.next_deadline() <= now) unit.on_timer(now, judge);
+  require(unit.next_deadline() > now, "timers lie ahead");
+  // To each endpoint twice what slots hold, an answer for each slot, and a CNP.
+  require(judge.count - before <= group.endpoints.size() * (4 * group.slots + 4), "no packet sets off a storm");
 }
 
 }  // namespace
@@ -170,15 +179,17 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   using namespace weft::inc;
   if (size < 2) return 0;
   const GroupConfig group = group_of(data[0], data[1]);
-  require(!check(group), "the group can be made");
-  ModeII unit(group, SlotMemory(Slots::memory_bytes(group)));
+  require(!IncEngine::check(group), "the group can be made");
+  IncEngine unit(group);
   Judge judge(group);
   std::vector<std::uint8_t> payload;
   const std::size_t records = std::min<std::size_t>((size - 2) / kRecord, 64);
   for (std::size_t i = 0; i < records; ++i) {
-    arrive(Record(data + 2 + i * kRecord), group, unit, payload, judge);
+    // Each comes 3 us after the last: timers of 4 us and more run out in between.
+    arrive(nic::kMs + static_cast<nic::Time>(i) * 3 * nic::kUs, Record(data + 2 + i * kRecord), group, unit, payload,
+           judge);
   }
-  const ModeII copy = unit;
+  const IncEngine copy = unit;
   require(copy == unit, "a copy is equal");
   return 0;
 }

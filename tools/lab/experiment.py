@@ -15,6 +15,7 @@ from tools.lab.namespaces import LabError
 
 START_TIMEOUT_S = 30
 RNIC_PORT = 18515
+LOST = "impair_loss"  # the reason of a drop that a lab asked for
 # The guard and the retransmission timeout are made from the longest round trip that was measured under load: the guard
 # must outlast the path skew and the last hop's round trip, both of which are parts of one round trip; the timeout must
 # leave the guard the time to act, and outlast the queue that all flows of a rack can build on one path.

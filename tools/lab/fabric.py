@@ -23,6 +23,8 @@ def document(lab, variant, socket, guard_us=_ANY_GUARD_US):
         if isinstance(switch.get("pipeline"), list):
             measured = {"uplinks": ways.get(_name(switch), []), "guard_us": guard_us}
             switch["pipeline"] = _pipeline(switch["pipeline"], variant, measured)
+            if isinstance(lab.workload, lab_file.Collectives):
+                switch["pipeline"] = _with_groups(switch["pipeline"], variant.loss)
         else:
             switch.setdefault("pipeline", [])
     return {"eal": {"mbufs": 32768}, "control": {"socket": socket}, "switches": switches}
@@ -150,6 +152,18 @@ def _pipeline(stages, variant, measured):
                 options.setdefault(key, value)
             out.append({"nack_filter": options})
         out.append({"lb": variant.lb} if name == "lb" and variant.lb is not None else stage)
+    return out
+
+
+def _with_groups(stages, loss):
+    """The stages of a switch that adds up, and what it loses in front of that."""
+    rules = [{"impair": {"rules": [{"name": "loss", "match": {"kind": "roce"}, "loss": loss}]}}] if loss else []
+    out = []
+    for stage in stages:
+        name = _stage_name(stage)
+        if name == "inc" or (name in ("l2", "l3") and "inc" not in map(_stage_name, stages)):
+            out += rules if name == "inc" else [*rules, "inc"]
+        out.append(stage)
     return out
 
 

@@ -76,6 +76,25 @@ class Workload:
 
 
 @dataclasses.dataclass(frozen=True)
+class Collectives:
+    """Of all hosts, in their order, added up by the switches."""
+
+    operation: str
+    sizes: list  # bytes
+    times: int  # of each size
+    window: int  # messages
+    message_packets: int
+    limit_s: int
+    flows: tuple = ()
+
+    def text(self):
+        return f"{self.operation}, {len(self.sizes)} sizes"
+
+
+OPERATIONS = ("allreduce", "reduce", "broadcast", "barrier")
+
+
+@dataclasses.dataclass(frozen=True)
 class Timing:
     probes: int = 300
     guard_us: int | None = None
@@ -87,8 +106,9 @@ class Variant:
     name: str
     lb: yaml.Node | None
     nack_filter: yaml.Node | None
-    loss: float  # of RoCE packets, at every spine
+    loss: float  # of RoCE packets, at every spine, or at every switch that adds up
     nic: Nic
+    group: dict = dataclasses.field(default_factory=dict)  # of stage inc: mode, slots...
 
 
 @dataclasses.dataclass(frozen=True)
@@ -118,7 +138,7 @@ class Lab:
     topology: LeafSpine | Configuration
     hosts: list
     nic: Nic
-    workload: Workload
+    workload: Workload | Collectives
     timing: Timing
     variants: list
     sample_ms: int
@@ -168,11 +188,13 @@ class _LabReader:
         topology, hosts = self._topology(top["topology"]) if "topology" in top else (None, [])
         nic = self._nic(top["nic"], Nic(), "nic") if "nic" in top else Nic()
         workload = self._workload(top["workload"], hosts) if "workload" in top else None
-        if nic.kind == "soft_roce" and workload is not None and workload.bytes is not None:
+        if nic.kind == "soft_roce" and isinstance(workload, Collectives):
+            self._file.mistake(top["workload"], "workload: kind inc needs weft_rnic")
+        elif nic.kind == "soft_roce" and workload is not None and workload.bytes is not None:
             self._file.mistake(top["workload"], "workload: Soft-RoCE needs 'duration_s', because perftest may take for "
                                                 "ever to move 'bytes' over paths that reorder")
         timing = self._timing(top["timing"]) if "timing" in top else Timing()
-        variants = self._variants(top["variants"], nic, topology) if "variants" in top else []
+        variants = self._variants(top["variants"], nic, topology, workload) if "variants" in top else []
         sample_ms = 250
         if "report" in top:
             report = self._file.mapping(top["report"], "report", optional=("sample_ms",))
@@ -335,11 +357,13 @@ class _LabReader:
         return dataclasses.replace(base, **changes)
 
     def _workload(self, node, hosts):
+        if getattr(fields_of(node).get("kind"), "value", None) == "inc":
+            return self._collectives(node, hosts)
         values = self._file.mapping(node, "workload", ("kind",), ("bytes", "duration_s", "order", "flows",
                                                                   "message_bytes", "limit_s"))
         if ("bytes" in values) == ("duration_s" in values):
             self._file.mistake(node, "workload: either 'bytes' or 'duration_s'")
-        kind = self._choice(values, "kind", "workload", ("ring", "flows"), None)
+        kind = self._choice(values, "kind", "workload", ("ring", "flows", "inc"), None)
         names = [host.name for host in hosts]
         flows = []
         if kind == "ring":
@@ -359,6 +383,29 @@ class _LabReader:
             self._file.mistake(values["bytes"], f"workload: bytes are less than a message ({message})")
         duration = self._number(values, "duration_s", "workload", 1, 600)
         return Workload(flows, total, duration, message, self._number(values, "limit_s", "workload", 1, 600, 60))
+
+    def _collectives(self, node, hosts):
+        values = self._file.mapping(node, "workload", ("kind", "operation"), ("sizes", "times", "window",
+                                                                              "message_packets", "limit_s"))
+        operation = self._choice(values, "operation", "workload", OPERATIONS, None)
+        sizes = [0]
+        if operation == "barrier":
+            self._refuse(values, "sizes", "inc with a barrier")
+        elif "sizes" not in values:
+            self._file.mistake(node, "workload: kind inc needs 'sizes'")
+        else:
+            items = self._file.items(values["sizes"], "workload: sizes", least=1)
+            sizes = [self._file.number(item, "workload: sizes", 4, 1 << 30) for item in items]
+            for item, size in zip(items, sizes):
+                if size is not None and size % 4:
+                    self._file.mistake(item, f"workload: sizes: {size} is no multiple of 4")
+        for host in hosts:
+            if host.gateway is None:
+                self._file.mistake(node, f"workload: kind inc needs a gateway of {host.name}: the switch's endpoint")
+        return Collectives(operation, sizes, self._number(values, "times", "workload", 1, 100_000, 10),
+                           self._number(values, "window", "workload", 1, 4096, 4),
+                           self._number(values, "message_packets", "workload", 1, 4096, 4),
+                           self._number(values, "limit_s", "workload", 1, 600, 60))
 
     def _host_name(self, node, what, names):
         return self._file.choice(node, what, names) if self._hosts_known else self._file.text(node, what)
@@ -397,10 +444,10 @@ class _LabReader:
                       self._number(values, "guard_us", "timing", 1, 10_000_000),
                       self._number(values, "rto_us", "timing", 1, 10_000_000))
 
-    def _variants(self, node, nic, topology):
+    def _variants(self, node, nic, topology, workload):
         variants = []
         for item in self._file.items(node, "variants", least=1):
-            values = self._file.mapping(item, "variant", ("name",), ("lb", "nack_filter", "loss", "nic"))
+            values = self._file.mapping(item, "variant", ("name",), ("lb", "nack_filter", "loss", "nic", "group"))
             name = self._file.text(values["name"], "variant: name", r"[^/\n]{1,40}", "up to 40 characters without /") \
                 if "name" in values else None
             for key in ("lb", "nack_filter"):
@@ -410,10 +457,26 @@ class _LabReader:
                 self._file.mistake(item, f"variants: two are called {name}")
             own = self._nic(values["nic"], nic, "variant: nic") if "nic" in values else nic
             loss = self._number(values, "loss", "variant", 0, 0.5, 0.0, integer=False)
-            if "loss" in values and isinstance(topology, Configuration):
+            collectives = isinstance(workload, Collectives)
+            group = self._group(values["group"]) if "group" in values else {}
+            if "group" in values and not collectives:
+                self._file.mistake(values["group"], "variant: group is for workloads of kind inc")
+            if "loss" in values and isinstance(topology, Configuration) and not collectives:
                 self._file.mistake(values["loss"], "variant: loss is for kind leaf_spine; a configuration has impair")
-            variants.append(Variant(name, values.get("lb"), values.get("nack_filter"), loss, own))
+            variants.append(Variant(name, values.get("lb"), values.get("nack_filter"), loss, own, group))
         return variants
+
+    def _group(self, node):
+        """Words and numbers that `weftctl inc create` gets as they are; weft-switch judges them."""
+        out = {}
+        values = fields_of(node) if self._file.kind(node, yaml.MappingNode, "variant: group") else {}
+        for key, value in values.items():
+            if not self._file.kind(value, yaml.ScalarNode, f"variant: group: {key}"):
+                continue
+            text = value.value
+            number = not value.style and text.isdigit()
+            out[key] = int(text) if number else {"true": True, "false": False}.get(text, text)
+        return out
 
 
 def fields_of(node):

@@ -131,7 +131,8 @@ class Site:
         if not detached:
             words = ["setpriv", "--pdeathsig", "KILL", "--", *words]
         with open(self.path(log), "ab") as file:
-            return subprocess.Popen(words, stdin=subprocess.DEVNULL, stderr=file, start_new_session=True,
+            return subprocess.Popen(words, stdin=options.pop("stdin", subprocess.DEVNULL), stderr=file,
+                                    start_new_session=True,
                                     stdout=options.pop("stdout", file),
                                     env={**os.environ, "WEFT_LAB": self.name}, **options)
 

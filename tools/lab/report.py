@@ -11,7 +11,6 @@ from tools.lab import experiment
 
 # A path that carried less of the bytes of a leaf with senders than this carried no data.
 _USED_SHARE = 0.02
-_LOST = "impair_loss"
 _HONESTY = (
     "What is claimed here is correctness: which packets are sent again, which NACKs reach a sender, which paths carry "
     "traffic, and that every packet is accounted for. It is not speed, and no microseconds: hosts and fabric share the "
@@ -81,7 +80,8 @@ def row(result):
         nacks_sent=total("server_naks_sent"),
         nacks_heeded=total("naks"),
         timeouts=total("timeouts"),
-        drops=sum(drop["packets"] for drop in result.drops if drop["severity"] != "info" or drop["reason"] == _LOST),
+        drops=sum(drop["packets"] for drop in result.drops
+                  if drop["severity"] != "info" or drop["reason"] == experiment.LOST),
         paths_used=sum(used) / len(used) if used else 0.0,
         paths=max(map(len, shares.values()), default=0),
         filter=filter_sums(result.filter_rows),

@@ -118,6 +118,7 @@ MemoryEstimate estimate_memory(const Experiment& experiment) {
                                    [](const Fault& fault) { return fault.loss > 0; });
     if (loses) packets = std::max(packets, std::min(buffers, 16 * packets));
   }
+  packets += experiment.background.size() * window;
   // An RNIC may have as many ACKs under way as packets.
   const std::uint64_t mbufs =
       std::clamp<std::uint64_t>((experiment.datagrams ? 1 : 2) * packets + 4096, 16'384, 1u << 23);

@@ -30,6 +30,11 @@ struct Fault {
   std::optional<TimeNs> down_at{}, up_at{};
 };
 
+/// Traffic beside the workload for as long as it runs: a queue pair that always has something to send.
+struct BackgroundFlow {
+  std::uint32_t from = 0, to = 0;  ///< hosts
+};
+
 struct Experiment {
   std::string name;
   Topology topology;
@@ -41,6 +46,7 @@ struct Experiment {
   std::optional<nic::Time> t_i_ns{}, t_d_ns{};
   Plan plan;
   std::optional<IncSpec> inc{};  ///< collectives that switches add up; the plan has their operations
+  std::vector<BackgroundFlow> background{};
   std::vector<Fault> faults;
   std::uint64_t seed = 1;
   std::optional<TimeNs> convergence{};  ///< until all switches know of a link that changed; nullopt: never

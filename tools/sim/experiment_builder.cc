@@ -262,7 +262,12 @@ void ExperimentBuilder::build_nic(Experiment& out) {
 }
 
 Groups ExperimentBuilder::groups_of(const Value& w, const Experiment& out) {
-  const auto hosts = static_cast<std::uint32_t>(out.topology.hosts().size());
+  const auto all = static_cast<std::uint32_t>(out.topology.hosts().size());
+  const auto hosts = w.has("hosts") ? static_cast<std::uint32_t>(w["hosts"].integer()) : all;
+  if (hosts > all) {
+    error(w["hosts"].mark(), "hosts: there are " + std::to_string(all));
+    return {};
+  }
   const auto groups = static_cast<std::uint32_t>(w["groups"].integer());
   if (hosts % groups != 0 || hosts / groups < 2) {
     const auto& mark = w["groups"].mark().line > 0 ? w["groups"].mark() : w.mark();

@@ -76,6 +76,15 @@ void ExperimentBuilder::build_inc(const Value& w, Experiment& out) {
   if (out.datagrams || out.qp.loss_recovery == nic::LossRecovery::ideal) {
     return error(w.mark(), "workload: collectives need a 'nic.transport' of gbn, nic_sr or irn");
   }
+  for (const Value& flow : w["background"].list_or_empty()) {
+    const std::uint64_t from = flow["from"].unsigned_integer(), to = flow["to"].unsigned_integer();
+    if (from == to || std::max(from, to) >= out.topology.hosts().size()) {
+      return error(flow.mark(), "background: expected two different hosts from 0 to " +
+                                    std::to_string(out.topology.hosts().size() - 1));
+    }
+    if (out.payload_values) return error(flow.mark(), "background: needs 'payload: elided'");
+    out.background.push_back({static_cast<std::uint32_t>(from), static_cast<std::uint32_t>(to)});
+  }
   out.plan = inc_transfers(spec);
   out.inc = std::move(spec);
 }

@@ -174,6 +174,11 @@ Schema inc_schema() {
                         "What a group of stage inc may say: mode, slots, duplicates..."),
       Key::with_default("groups", Schema::integer(1, 4096), Value(1),
                         "Groups of equal size; host h is in group h mod groups."),
+      Key::optional_key("hosts", Schema::integer(2, 1 << 16), "The first so many take part; default: all."),
+      Key::optional_key("background",
+                        Schema::list(Schema::map({Key::required_key("from", Schema::integer(0, 1 << 16), "Host."),
+                                                  Key::required_key("to", Schema::integer(0, 1 << 16), "Host.")})),
+                        "Flows beside it that never end."),
   });
 }
 

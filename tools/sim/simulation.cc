@@ -17,6 +17,10 @@ constexpr std::size_t kMostSamples = 400;
 constexpr std::uint32_t kCqDepth = 4096;
 constexpr std::uint64_t kRegionBytes = std::uint64_t{1} << 40;
 
+/// What a background flow has under way, and the mark of its work requests.
+constexpr std::uint32_t kBackgroundWrites = 2, kBackgroundBytes = 1 << 20;
+constexpr std::uint64_t kBackground = std::uint64_t{1} << 40;
+
 std::uint32_t free_buffers(rte_mempool* pool) {
   return rte_mempool_avail_count(pool);
 }
@@ -101,42 +105,60 @@ nic::QpConfig Simulation::qp_config(std::uint32_t host, std::uint32_t transfers)
 }
 
 std::vector<QpPairPlan> Simulation::make_channels() {
-  const Topology& t = experiment_.topology;
   std::vector<QpPairPlan> pairs;
   for (const Channel& channel : experiment_.plan.channels) {
-    const auto make = [&](std::uint32_t host) -> nic::Qp& {
-      return hosts_[host]->device().create_qp({1}, hosts_[host]->cq(), hosts_[host]->cq(),
-                                              qp_config(host, channel.transfers));
-    };
-    nic::Qp& sender = make(channel.from);
-    nic::Qp& receiver = make(channel.to);
-    const wire::Psn psn_a = hosts_[channel.from]->device().pick_psn();
-    const wire::Psn psn_b = hosts_[channel.to]->device().pick_psn();
-    const auto connect = [&](nic::Qp& qp, const nic::Qp& to, std::uint32_t from_host, std::uint32_t to_host,
-                             wire::Psn send, wire::Psn receive) {
-      const HostPlan& own = t.hosts()[from_host];
-      nic::Path path;
-      path.source_mac = own.mac;
-      path.destination_mac = t.switches()[own.tor].ports[own.port].mac;
-      path.source = own.address;
-      path.destination = t.hosts()[to_host].address;
-      path.source_port = 0;
-      qp.connect({.qpn = to.qpn(), .path = path, .send_psn = send, .receive_psn = receive});
-    };
-    connect(sender, receiver, channel.from, channel.to, psn_a, psn_b);
-    connect(receiver, sender, channel.to, channel.from, psn_b, psn_a);
+    channels_.push_back(make_channel(channel, pairs));
     for (std::uint32_t i = 0; i < channel.transfers; ++i) {
-      const auto posted = receiver.post_recv({});
+      const auto posted = channels_.back().receiver->post_recv({});
       assert(posted == nic::PostResult::ok);
       static_cast<void>(posted);
     }
-    channels_.push_back({&sender, &receiver});
-    pairs.push_back(
-        {channel.from, channel.to, sender.qpn().value(), receiver.qpn().value(), psn_a.value(), psn_b.value()});
-    observer_.add_pair(t.hosts()[channel.from].address.v4_value(), sender.qpn().value(),
-                       t.hosts()[channel.to].address.v4_value(), receiver.qpn().value());
+  }
+  for (const BackgroundFlow& flow : experiment_.background) {
+    background_.push_back(make_channel({flow.from, flow.to, kBackgroundWrites}, pairs));
   }
   return pairs;
+}
+
+Simulation::ChannelQps Simulation::make_channel(const Channel& channel, std::vector<QpPairPlan>& pairs) {
+  const Topology& t = experiment_.topology;
+  const auto make = [&](std::uint32_t host) -> nic::Qp& {
+    return hosts_[host]->device().create_qp({1}, hosts_[host]->cq(), hosts_[host]->cq(),
+                                            qp_config(host, channel.transfers));
+  };
+  nic::Qp& sender = make(channel.from);
+  nic::Qp& receiver = make(channel.to);
+  const wire::Psn psn_a = hosts_[channel.from]->device().pick_psn();
+  const wire::Psn psn_b = hosts_[channel.to]->device().pick_psn();
+  const auto connect = [&](nic::Qp& qp, const nic::Qp& to, std::uint32_t from_host, std::uint32_t to_host,
+                           wire::Psn send, wire::Psn receive) {
+    const HostPlan& own = t.hosts()[from_host];
+    nic::Path path;
+    path.source_mac = own.mac;
+    path.destination_mac = t.switches()[own.tor].ports[own.port].mac;
+    path.source = own.address;
+    path.destination = t.hosts()[to_host].address;
+    path.source_port = 0;
+    qp.connect({.qpn = to.qpn(), .path = path, .send_psn = send, .receive_psn = receive});
+  };
+  connect(sender, receiver, channel.from, channel.to, psn_a, psn_b);
+  connect(receiver, sender, channel.to, channel.from, psn_b, psn_a);
+  pairs.push_back(
+      {channel.from, channel.to, sender.qpn().value(), receiver.qpn().value(), psn_a.value(), psn_b.value()});
+  observer_.add_pair(t.hosts()[channel.from].address.v4_value(), sender.qpn().value(),
+                     t.hosts()[channel.to].address.v4_value(), receiver.qpn().value());
+  return {&sender, &receiver};
+}
+
+void Simulation::post_background(TimeNs now, std::uint32_t flow) {
+  const BackgroundFlow& f = experiment_.background[flow];
+  nic::SendWr wr;
+  wr.wr_id = kBackground | flow;
+  wr.opcode = nic::WrOpcode::write;
+  wr.rkey = regions_[f.to].key;
+  wr.with({0, kBackgroundBytes, regions_[f.from].key});
+  static_cast<void>(background_[flow].sender->post_send(wr));
+  hosts_[f.from]->kick(now);
 }
 
 bool Simulation::make_switches(const pipeline::Registry& registry, rte_mempool* pool,
@@ -241,7 +263,13 @@ void Simulation::make_starts() {
 }
 
 void Simulation::start_due(TimeNs now) {
-  if (inc_) return inc_->start(now);
+  if (inc_) {
+    inc_->start(now);
+    for (std::uint32_t b = 0; b < kBackgroundWrites * background_.size(); ++b) {
+      post_background(now, b / kBackgroundWrites);
+    }
+    return;
+  }
   const auto& transfers = experiment_.plan.transfers;
   for (; next_start_ < by_start_.size() && transfers[by_start_[next_start_]].start <= now; ++next_start_) {
     post(now, by_start_[next_start_]);
@@ -281,6 +309,11 @@ void Simulation::operation_ended(TimeNs now, std::uint32_t transfer) {
 }
 
 void Simulation::completed(TimeNs now, Host& host, const nic::Wc& wc) {
+  if ((wc.wr_id & kBackground) != 0) {
+    // A flow whose queue pair has failed is over.
+    if (wc.status == nic::WcStatus::success) post_background(now, static_cast<std::uint32_t>(wc.wr_id));
+    return;
+  }
   if (inc_) return inc_->completed(now, host, wc);
   if (wc.status != nic::WcStatus::success) {
     // The flushed receive requests of a queue pair that failed say nothing about a transfer.

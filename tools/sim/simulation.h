@@ -81,6 +81,7 @@ class Simulation final : public CompletionSink, public DatagramSink, public IncL
     nic::Qp* receiver;
   };
   [[nodiscard]] const std::vector<ChannelQps>& channels() const noexcept { return channels_; }
+  [[nodiscard]] const std::vector<ChannelQps>& background() const noexcept { return background_; }
   /// Payload that has arrived in order.
   [[nodiscard]] std::uint64_t placed_bytes() const noexcept {
     std::uint64_t sum = datagrams_received_ * experiment_.qp.path_mtu;
@@ -117,6 +118,8 @@ class Simulation final : public CompletionSink, public DatagramSink, public IncL
   void make_datagram_hosts();
   void make_ranks();
   [[nodiscard]] std::vector<QpPairPlan> make_channels();
+  [[nodiscard]] ChannelQps make_channel(const Channel& channel, std::vector<QpPairPlan>& pairs);
+  void post_background(TimeNs now, std::uint32_t flow);
   nic::QpConfig qp_config(std::uint32_t host, std::uint32_t transfers) const;
   bool make_switches(const pipeline::Registry& registry, rte_mempool* pool, const std::vector<QpPairPlan>& qps,
                      config::Diagnostics& diagnostics);
@@ -147,6 +150,7 @@ class Simulation final : public CompletionSink, public DatagramSink, public IncL
   std::uint64_t datagrams_received_ = 0;
   std::vector<std::unique_ptr<SimSwitch>> switches_;
   std::vector<ChannelQps> channels_;
+  std::vector<ChannelQps> background_;  ///< by number in the experiment
   std::unique_ptr<IncRun> inc_;
   std::vector<nic::Mr> regions_;  ///< by host
   std::unique_ptr<PayloadSource> payload_source_;

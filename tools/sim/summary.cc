@@ -321,6 +321,12 @@ ordered_json report_of(const Simulation& s, const RunFacts& facts) {
   out["trace_hash"] = hex(s.observer().hash());
   out["summary"] = summary_of(s, facts);
   if (s.payload() != nullptr) out["payload"] = {{"messages_compared", s.payload()->checked()}};
+  for (std::size_t b = 0; b < s.background().size(); ++b) {
+    const BackgroundFlow& flow = s.experiment().background[b];
+    out["background"].push_back({{"from", flow.from},
+                                 {"to", flow.to},
+                                 {"bytes", s.background()[b].receiver->responder().counters().bytes_placed}});
+  }
   if (s.inc() != nullptr && s.experiment().payload_values) {
     out["payload"] = {{"messages_compared", s.inc()->compared()}};
   }

@@ -64,6 +64,32 @@ class GoodFiles(unittest.TestCase):
             self.assertEqual(lab_file.name_of(path), "abc")
 
 
+class Collectives(unittest.TestCase):
+    TEXT = support.INC.replace("NAME", "inc")
+
+    def test_a_group_is_taken_as_it_stands(self):
+        lab = support.load(self.TEXT)
+        self.assertEqual([variant.group for variant in lab.variants],
+                         [{"mode": "i"}, {"mode": "ii"}, {"mode": "iii", "timeout": 9}])
+        self.assertEqual((lab.workload.sizes, lab.workload.times), ([4, 65536], 3))
+
+    def test_what_does_not_fit_is_said(self):
+        for before, after, said in (
+                ("sizes: [4, 65536], ", "", "workload: kind inc needs 'sizes'"),
+                ("[4, 65536]", "[6]", "workload: sizes: 6 is no multiple of 4"),
+                ("[4, 65536]", "[2]", "workload: sizes: 2 is not within 4 and 1073741824"),
+                ("allreduce", "barrier", "workload: 'sizes' does not belong to kind inc with a barrier"),
+                ("allreduce", "gather", "workload: operation: expected one of allreduce, reduce, broadcast, barrier, "
+                                        "found 'gather'"),
+                (", gateway: 10.0.4.1", "", "workload: kind inc needs a gateway of h4: the switch's endpoint"),
+                ("group: { mode: i }", "group: [i]", "variant: group: expected a mapping, found a list")):
+            with self.subTest(said):
+                found = mistakes(self.TEXT.replace(before, after))
+                self.assertEqual([line.split(" ", 1)[1].split("; did you")[0] for line in found], [said])
+        self.assertEqual(mistakes(SMALL.replace("{ policy: random } }", "{ policy: random }, group: { mode: i } }")),
+                         ["13:52: variant: group is for workloads of kind inc"])
+
+
 class Mistakes(unittest.TestCase):
     def expect(self, before, after, *expected, text=SMALL):
         self.assertEqual(text.count(before), 1, before)

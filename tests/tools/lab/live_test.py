@@ -99,6 +99,23 @@ class Live(unittest.TestCase):
         self.assertGreater(lossy["retransmitted"], 5)
         self.assertLessEqual(lossy["spurious"], lossy["filter"]["guard"] + 64 * lossy["timeouts"])
 
+    def test_collectives_are_compared_by_mode(self):
+        path = support.written(support.INC.replace("NAME", self.name), self.folder)
+        done = self.lab("run", path, "--html", "out.html", "--json", "out.json")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        with open(os.path.join(self.folder, "out.json"), encoding="utf-8") as file:
+            variants = json.load(file)["variants"]
+        self.assertEqual([variant["name"] for variant in variants], ["i", "ii", "lossy"])
+        for variant in variants:
+            self.assertEqual([(run["bytes"], run["collectives"]) for run in variant["runs"]], [(4, 3), (65536, 3)])
+            self.assertGreater(variant["memory_kib"], 0)
+        self.assertEqual(sum(run["resent"] + run["retransmitted"] for run in variants[1]["runs"]), 0)
+        self.assertGreater(sum(run["resent"] for run in variants[2]["runs"]), 0)
+        self.assertGreater(variants[2]["drops"], 0)
+        with open(os.path.join(self.folder, "out.html"), encoding="utf-8") as file:
+            self.assertIn("<svg", file.read())
+        self.assertEqual(self.left(), [])
+
     def test_ctrl_c_and_sigterm_unwind(self):
         for number in (signal.SIGINT, signal.SIGTERM):
             process = self.start("run", self.file)

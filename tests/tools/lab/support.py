@@ -30,6 +30,25 @@ variants:
   - { name: random, lb: { policy: random } }
 """
 
+INC = f"""\
+name: NAME
+topology:
+  kind: config
+  file: {ROOT}/conf/inc-tree.yaml
+  hosts:
+    - {{ name: h1, port: leaf1/h1, address: 10.0.1.2/24, gateway: 10.0.1.1 }}
+    - {{ name: h2, port: leaf1/h2, address: 10.0.2.2/24, gateway: 10.0.2.1 }}
+    - {{ name: h3, port: leaf2/h3, address: 10.0.3.2/24, gateway: 10.0.3.1 }}
+    - {{ name: h4, port: leaf2/h4, address: 10.0.4.2/24, gateway: 10.0.4.1 }}
+nic: {{ transport: gbn, mtu: 1024 }}
+workload: {{ kind: inc, operation: allreduce, sizes: [4, 65536], times: 3, limit_s: 40 }}
+variants:
+  - {{ name: i, group: {{ mode: i }} }}
+  - {{ name: ii, group: {{ mode: ii }} }}
+  - {{ name: lossy, group: {{ mode: iii, timeout: 9 }}, loss: 0.02 }}
+timing: {{ rto_us: 100000 }}
+"""
+
 
 def written(text, folder):
     """The path of a file with this text."""
