@@ -72,7 +72,6 @@ GroupConfig group_of(std::uint8_t shape, std::uint8_t options) {
   g.window = 1 + (shape >> 2 & 3);
   g.message_packets = 1 + (shape >> 4 & 1);
   g.slots = 2 * g.window * g.message_packets;
-  g.invocations = 2 + (shape >> 5);
   g.duplicates = (options & 1) != 0 ? Duplicates::reforward : Duplicates::cache;
   g.epsn_filter = (options & 2) != 0;
   g.reproducible = (options & 4) != 0;
@@ -82,6 +81,7 @@ GroupConfig group_of(std::uint8_t shape, std::uint8_t options) {
   const auto recovery = kRecoveries[(options >> 4) % 3];
   constexpr Mode kModes[] = {Mode::ii, Mode::iii, Mode::i, Mode::iii};
   g.mode = kModes[options >> 6];
+  g.invocations = (g.mode == Mode::ii ? 64 : 2) + (shape >> 5);
   g.acks = (options & 1) != 0 ? Acks::arrival : Acks::room;
   g.rnr_timer = 1;
   g.timeout = 0;
@@ -186,8 +186,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::size_t records = std::min<std::size_t>((size - 2) / kRecord, 64);
   for (std::size_t i = 0; i < records; ++i) {
     // Each comes 3 us after the last: timers of 4 us and more run out in between.
-    arrive(nic::kMs + static_cast<nic::Time>(i) * 3 * nic::kUs, Record(data + 2 + i * kRecord), group, unit, payload,
-           judge);
+    arrive(weft::nic::kMs + static_cast<weft::nic::Time>(i) * 3 * weft::nic::kUs, Record(data + 2 + i * kRecord), group,
+           unit, payload, judge);
   }
   const IncEngine copy = unit;
   require(copy == unit, "a copy is equal");
