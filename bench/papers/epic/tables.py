@@ -193,6 +193,26 @@ def links(runs, *_):
     return lines
 
 
+def congested(runs, sizes_of_table=("64K", "1M", "4M", "16M")):
+    """A ninth host sends to the last rank, whose link is the bottleneck of all: what CNPs of the switch are for."""
+    sizes = {"16M": 1 << 24, **SIZES}
+    lines = ["## Table 35: AllReduce in Mode III, 200 Gbit/s, half of one link taken by another flow, DCQCN, Gbit/s",
+             ""]
+    lines += head(["ACKs", "CNPs of the switch", *sizes_of_table])
+    for acks in ("room", "arrival"):
+        for cnps in ("true", "false"):
+            waiting = [runs.start(faults="[]", topology__hosts_per_leaf=9, topology__link_gbps=200,
+                                  switch__ecn="by_speed", nic__cc="{kind: dcqcn}", nic__rto_us=200, workload__hosts=8,
+                                  workload__background="[{from: 8, to: 7}]", workload__bytes=sizes[size],
+                                  workload__group="{mode: iii, rnr_timer: 1, timeout: 6, "
+                                                  f"acks: {acks}, early_cnp: {cnps}}}") for size in sizes_of_table]
+            lines.append(row(acks, [cnps] + [f"{gbps(sizes[s], w.result()):.1f}"
+                                             for s, w in zip(sizes_of_table, waiting)]))
+    lines.append(row("EPIC, with", ["", "70.37", "94.38", "95.99", "95.87"]))
+    lines.append(row("EPIC, without", ["", "70.37", "94.38", "44.60", "43.32"]))
+    return lines
+
+
 def packet_size(runs, *_):
     """Tables 9 to 13: what NCCL loses by packets of 256 bytes instead of 1024, at 64 MB."""
     paper = {"allreduce": 36.01 / 40.99, "reducescatter": 62.24 / 72.29, "allgather": 62.01 / 70.26}
@@ -254,7 +274,8 @@ def equation(runs, *_):
     return lines
 
 
-SECTIONS = {**{str(n): throughput for n in NUMBER}, "30": barrier, "31": loss, "32": links, "figure14": side_by_side,
+SECTIONS = {**{str(n): throughput for n in NUMBER}, "30": barrier, "31": loss, "32": links,
+            "35": lambda runs, *_: congested(runs), "figure14": side_by_side,
             "packet": packet_size, "space": space, "equation": equation}
 
 
