@@ -12,13 +12,6 @@ namespace {
 using inc::ControlMessage;
 using inc::Primitive;
 
-constexpr std::uint32_t kElement = sizeof(std::uint32_t);
-
-/// What a rank gives for an element.
-std::uint32_t value(std::uint32_t rank, const ControlMessage& m, std::uint64_t element) {
-  return static_cast<std::uint32_t>((element + m.sequence + 1) * (2 * rank + 1) * 2654435761u);
-}
-
 }  // namespace
 
 Plan inc_transfers(const IncSpec& spec) {
@@ -127,10 +120,7 @@ void IncRun::post(TimeNs now, Rank& r, const inc::RankMessage& m) {
     wr.immediate = inc::control_immediate(c);
     wr.with({at, inc::kControlPayloadBytes, r.small.key});
   } else if (values_) {
-    for (std::uint32_t i = 0; i < m.bytes / kElement; ++i) {
-      const std::uint32_t v = value(r.rank, c, m.offset / kElement + i);
-      std::memcpy(r.memory.data() + at + i * kElement, &v, kElement);
-    }
+    inc::fill_test_vector(r.rank, c, m.offset, {r.memory.data() + at, m.bytes});
     wr.with({at, m.bytes, r.large.key});
   } else {
     wr.with({r.large.address, m.bytes, r.large.key});
@@ -174,32 +164,18 @@ void IncRun::received(Rank& r, const nic::Wc& wc) {
       wrong_ = "rank " + std::to_string(r.rank) + " of group " + std::to_string(r.group) + ": " + what;
   };
   if (!m) return say("a message that nobody was to send");
-  const ControlMessage& c = r.program[m->collective];
-  const std::uint32_t bytes = m->is_control() ? static_cast<std::uint32_t>(inc::kControlPayloadBytes) : m->bytes;
-  if (wc.byte_length != bytes || wc.with_immediate != m->is_control()) say("another message than was to come");
   if (values_ && !m->is_control()) {
     ++compared_;
     const std::uint8_t* at = r.memory.data() + (std::uint64_t{slots()} + wc.wr_id) * message_bytes_;
-    for (std::uint32_t i = 0; i < bytes / kElement; ++i) {
-      std::uint32_t v = 0;
-      std::memcpy(&v, at + i * kElement, kElement);
-      const std::uint64_t element = m->offset / kElement + i;
-      if (v == expected(r, c, element)) continue;
-      say("element " + std::to_string(element) + " of collective " + std::to_string(m->collective) + " is " +
-          std::to_string(v) + ", not " + std::to_string(expected(r, c, element)));
-      break;
-    }
+    const auto immediate = wc.with_immediate ? std::optional(wc.immediate) : std::nullopt;
+    const auto ranks = static_cast<std::uint32_t>(spec_.groups[r.group].hosts.size());
+    if (const auto what = inc::test_difference(r.program, ranks, *m, immediate, {at, wc.byte_length}); !what.empty())
+      say(what);
+  } else {
+    const std::uint32_t bytes = m->is_control() ? static_cast<std::uint32_t>(inc::kControlPayloadBytes) : m->bytes;
+    if (wc.byte_length != bytes || wc.with_immediate != m->is_control()) say("another message than was to come");
   }
   post_receive(r, static_cast<std::uint32_t>(wc.wr_id));
-}
-
-std::uint32_t IncRun::expected(const Rank& r, const ControlMessage& m, std::uint64_t element) const {
-  if (m.primitive == Primitive::broadcast) return value(m.root, m, element);
-  std::uint32_t sum = 0;
-  for (std::uint32_t rank = 0; rank < spec_.groups[r.group].hosts.size(); ++rank) {
-    if (inc::rank_sends(m, rank)) sum += value(rank, m, element);
-  }
-  return sum;
 }
 
 /// Operations that the rank has begun, those of which it has all, and those whose messages are acknowledged, too.

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "collectives/comm/rank_progress.h"
+#include "collectives/comm/test_vector.h"
 #include "tools/sim/host.h"
 #include "tools/sim/inc_plan.h"
 
@@ -74,7 +74,6 @@ class IncRun {
   void note_operations(TimeNs now, Rank& r);
   [[nodiscard]] std::uint32_t slots() const noexcept { return spec_.window + 1; }
   [[nodiscard]] std::uint32_t receives() const noexcept { return 2 * spec_.window + 8; }
-  [[nodiscard]] std::uint32_t expected(const Rank& r, const inc::ControlMessage& m, std::uint64_t element) const;
 
   const IncSpec& spec_;
   const Topology& topology_;

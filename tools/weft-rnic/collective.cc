@@ -10,7 +10,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "collectives/comm/rank_progress.h"
+#include "collectives/comm/test_vector.h"
 #include "tools/weft-rnic/channel.h"
 #include "tools/weft-rnic/tests.h"
 
@@ -18,9 +18,6 @@ namespace weft::rnic_tool {
 namespace {
 
 using inc::ControlMessage;
-using inc::Primitive;
-
-constexpr std::uint32_t kElement = sizeof(std::uint32_t);
 
 /// Lines of the standard input, without waiting for them.
 class Input {
@@ -114,7 +111,7 @@ class RankRun {
   }
 
   [[nodiscard]] std::optional<Failure> check() const {
-    if (options_.size % kElement != 0) return Failure{kExitUsage, "-s takes a multiple of 4: elements are uint32"};
+    if (options_.size % inc::kTestElementBytes != 0) return Failure{kExitUsage, "-s takes a multiple of 4: elements are uint32"};
     if (rank_ >= options_.ranks) return Failure{kExitUsage, "--rank is below --ranks"};
     if (options_.root >= static_cast<int>(options_.ranks)) return Failure{kExitUsage, "--root is below --ranks"};
     return std::nullopt;
@@ -129,43 +126,13 @@ class RankRun {
     }
     peer.qpn = wire::Qpn(json["qp"].get<std::uint32_t>());
     qp_->connect(peer);
-    const auto kinds = options_.primitive == "all"
-                           ? std::vector<std::string>{"allreduce", "reduce", "broadcast", "barrier"}
-                           : std::vector<std::string>{options_.primitive};
-    for (std::uint64_t i = 0; i < options_.iterations; ++i) {
-      for (const auto& kind : kinds) program_.push_back(collective(*inc::primitive_from(kind), i));
-    }
+    const auto root =
+        options_.root >= 0 ? std::optional(static_cast<std::uint32_t>(options_.root)) : std::optional<std::uint32_t>();
+    program_ = inc::test_program(options_.primitive, options_.iterations, options_.size, root, options_.ranks,
+                                 options_.group);
     progress_.emplace(rank_, options_.window, message_bytes_, program_);
     for (std::uint32_t i = 0; i < receives_; ++i) post_receive(i);
     return std::nullopt;
-  }
-
-  [[nodiscard]] ControlMessage collective(Primitive primitive, std::uint64_t i) const {
-    ControlMessage m;
-    m.primitive = primitive;
-    m.group = options_.group;
-    m.sequence = static_cast<std::uint16_t>(program_.size());
-    if (primitive == Primitive::barrier) return {primitive, {}, {}, m.sequence, 0, m.group, 0};
-    m.type = inc::DataType::uint32;
-    m.bytes = options_.size;
-    const bool rooted = primitive == Primitive::reduce || primitive == Primitive::broadcast;
-    if (rooted)
-      m.root = static_cast<std::uint16_t>(options_.root >= 0 ? static_cast<std::uint64_t>(options_.root)
-                                                             : i % options_.ranks);
-    return m;
-  }
-
-  /// What a rank gives for an element.
-  [[nodiscard]] static std::uint32_t value(std::uint32_t rank, const ControlMessage& m, std::uint64_t element) {
-    return static_cast<std::uint32_t>((element + m.sequence + 1) * (2 * rank + 1) * 2654435761u);
-  }
-  [[nodiscard]] std::uint32_t expected(const ControlMessage& m, std::uint64_t element) const {
-    if (m.primitive == Primitive::broadcast) return value(m.root, m, element);
-    std::uint32_t sum = 0;
-    for (std::uint32_t r = 0; r < options_.ranks; ++r) {
-      if (m.primitive != Primitive::reduce || r != m.root) sum += value(r, m, element);
-    }
-    return sum;
   }
 
   [[nodiscard]] bool done() const { return progress_->done(); }
@@ -205,10 +172,7 @@ class RankRun {
       wr.immediate = inc::control_immediate(m);
       wr.with({address, inc::kControlPayloadBytes, mr_.key});
     } else {
-      for (std::uint32_t i = 0; i < message.bytes / kElement; ++i) {
-        const std::uint32_t v = value(rank_, m, message.offset / kElement + i);
-        std::memcpy(at + i * kElement, &v, kElement);
-      }
+      inc::fill_test_vector(rank_, m, message.offset, {at, message.bytes});
       wr.with({address, message.bytes, mr_.key});
     }
     if (qp_->post_send(wr) != nic::PostResult::ok) error_ = "a work request was refused";
@@ -230,31 +194,10 @@ class RankRun {
       error_ = "a message that nobody was to send";
       return;
     }
-    const ControlMessage& m = program_[message->collective];
     const std::uint8_t* at = memory_.data() + (slots_ + wc.wr_id) * slot_bytes_;
-    if (message->is_control()) {
-      const auto payload = inc::control_payload(m);
-      const bool right = wc.with_immediate && wc.immediate == inc::control_immediate(m) &&
-                         wc.byte_length == payload.size() && std::equal(payload.begin(), payload.end(), at);
-      if (!right) error_ = "another control message than that of collective " + std::to_string(message->collective);
-    } else {
-      compare(*message, at, wc.byte_length);
-    }
+    const auto immediate = wc.with_immediate ? std::optional(wc.immediate) : std::nullopt;
+    error_ = inc::test_difference(program_, options_.ranks, *message, immediate, {at, wc.byte_length});
     post_receive(static_cast<std::uint32_t>(wc.wr_id));
-  }
-
-  void compare(const inc::RankMessage& message, const std::uint8_t* at, std::uint32_t bytes) {
-    if (bytes != message.bytes) error_ = "a message of another length";
-    const ControlMessage& m = program_[message.collective];
-    const std::uint64_t first = message.offset / kElement;
-    for (std::uint32_t i = 0; i < bytes / kElement && error_.empty(); ++i) {
-      std::uint32_t v = 0;
-      std::memcpy(&v, at + i * kElement, kElement);
-      if (v == expected(m, first + i)) continue;
-      error_ = "collective " + std::to_string(message.collective) + " (" + std::string(to_string(m.primitive)) +
-               "): element " + std::to_string(first + i) + " is " + std::to_string(v) + ", not " +
-               std::to_string(expected(m, first + i));
-    }
   }
 
   void print(double seconds) const {
