@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The weft authors
 //
-// Collectives whose result everybody can compute alone: what a rank gives follows from its number, so that programs that
-// measure can compare all that they receive. Elements are uint32, little endian, and are summed up modulo 2^32.
+// Collectives whose result everybody can compute alone: what a rank gives follows from its number, so that programs
+// that measure can compare all that they receive. Elements are uint32, little endian, and are summed up modulo 2^32.
 #pragma once
 
 #include <cstdint>

@@ -26,8 +26,16 @@ wire::Psn Context::unanswered(EndpointIndex e) const noexcept {
 }
 
 void Context::acknowledge(EndpointIndex to, Sink& sink) const {
+  if (answered_[to].packets != 0) send_ack(to, sink);
+}
+
+void Context::acknowledge_rnr(EndpointIndex to, Sink& sink) const {
+  if (group_.rnr_acks && group_.endpoints[to].rank) send_ack(to, sink);
+}
+
+/// Before the first packet is answered this is an ACK of the one in front of it, which no requester waits for.
+void Context::send_ack(EndpointIndex to, Sink& sink) const {
   const Answered& answered = answered_[to];
-  if (answered.packets == 0) return;
   nic::Packet p;
   p.opcode = Opcode::RC_ACKNOWLEDGE;
   p.psn = group_.endpoints[to].first_rx + low(answered.packets - 1);
@@ -44,6 +52,7 @@ void Context::ask_for(EndpointIndex to, Syndrome syndrome, Sink& sink, std::opti
   p.syndrome = syndrome.raw();
   p.msn = sack ? sack->value() : answered_[to].messages & 0xffffff;
   sink.send(to, p, false);
+  if (syndrome.is_rnr_nak()) acknowledge_rnr(to, sink);
 }
 
 nic::Packet Context::translate(EndpointIndex to, const Place& place, const Slots& slots, const Slot& slot,

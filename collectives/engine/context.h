@@ -108,6 +108,8 @@ class Context {
 
   /// Sends the ACK again that covers all that was answered; nothing before the first packet.
   void acknowledge(EndpointIndex to, Sink& sink) const;
+  /// Behind an RNR NAK: says again what is acknowledged, where the group has rnr_acks.
+  void acknowledge_rnr(EndpointIndex to, Sink& sink) const;
   /// Sends a NAK, or an RNR NAK, for the first packet that is not answered. `sack`: of an IRN NAK, the PSN that came.
   void ask_for(EndpointIndex to, wire::Syndrome syndrome, Sink& sink, std::optional<wire::Psn> sack = {}) const;
   /// Module TranslateHeader: the packet of a full slot as this endpoint's peer expects it.
@@ -118,6 +120,7 @@ class Context {
   /// Ends the group: all neighbours hear of it.
   void fail(Failure::Reason reason, EndpointIndex from, const Place& place, Sink& sink);
   void refuse(EndpointIndex to, Sink& sink) const;
+  void send_ack(EndpointIndex to, Sink& sink) const;
 
   GroupConfig group_;
   LookupTable table_;

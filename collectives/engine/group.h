@@ -101,6 +101,10 @@ struct GroupConfig {
   /// Packets out of order are dropped (EPIC appendices C and D): what go-back-N endpoints send again in any case.
   bool epsn_filter = false;
   std::uint8_t rnr_timer = 12;  ///< code of the time that our RNR NAKs ask for; 12: 0.64 ms (IBTA 9.7.5.2.8)
+  /// An ACK of what came before follows each RNR NAK to a rank. Linux's rdma_rxe (6.1) restarts its ACK timer when it
+  /// takes an ACK, not when it takes an RNR NAK: without this it gives up on a rank that is late by more than
+  /// retry_cnt ACK timeouts. To other requesters it says what they know.
+  bool rnr_acks = true;
   /// Modes I and III: after 4.096 us * 2^timeout without an answer packets are sent again, after twice that the second
   /// time, and so on; 10: 4.2 ms.
   std::uint8_t timeout = 10;

@@ -415,7 +415,10 @@ void ModeI::transmit(nic::Time now, Sink& sink) {
   nic::Packet p;
   for (EndpointIndex to = 0; to < endpoints(); ++to) {
     Endpoint& e = endpoints_[to];
-    while (e.responder.can_transmit() && e.responder.transmit(p, cq_)) sink.send(to, p, false);
+    while (e.responder.can_transmit() && e.responder.transmit(p, cq_)) {
+      sink.send(to, p, false);
+      if (wire::Syndrome(p.syndrome).is_rnr_nak()) acknowledge_rnr(to, sink);
+    }
     while (e.requester.can_transmit() && e.requester.transmit(now, p, cq_)) {
       counters_.resent += p.retransmission ? 1 : 0;
       sink.send(to, p, carries_mark(e, to, p.psn));

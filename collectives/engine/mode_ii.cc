@@ -286,6 +286,7 @@ void ModeII::answer(EndpointIndex to, const Place& place, Syndrome syndrome, std
     answered_[to].messages = messages;
   }
   sink.send(to, p, false);
+  if (syndrome.is_rnr_nak()) acknowledge_rnr(to, sink);
 }
 
 void ModeII::not_ready(EndpointIndex to, const Place& place, Sink& sink) {

@@ -169,6 +169,8 @@ Schema group_schema() {
                         "Drops packets out of order of go-back-N ranks (EPIC appendices C and D)."),
       Key::with_default("rnr_timer", Schema::integer(0, 31), Value(12),
                         "Code of the time that RNR NAKs ask for (IBTA 9.7.5.2.8); 12: 0.64 ms."),
+      Key::with_default("rnr_acks", Schema::boolean(), Value(true),
+                        "An ACK follows each RNR NAK to a rank: Linux's rdma_rxe goes on waiting for that only."),
       Key::with_default("dscp", dscp, Value(26), "DSCP of packets that go out."),
       Key::with_default("cnp_dscp", dscp, Value(48), "DSCP of CNPs."),
       Key::required_key("endpoints", Schema::list(endpoint_schema(), 2), "The edges of the tree at this switch."),
@@ -195,6 +197,7 @@ std::optional<std::string> read_group(const Value& v, const pipeline::SwitchInfo
   c.duplicates = v["duplicates"].string() == "cache" ? Duplicates::cache : Duplicates::reforward;
   c.epsn_filter = v["epsn_filter"].boolean();
   c.rnr_timer = static_cast<std::uint8_t>(v["rnr_timer"].integer());
+  c.rnr_acks = v["rnr_acks"].boolean();
   c.timeout = static_cast<std::uint8_t>(v["timeout"].integer());
   c.retries = static_cast<std::uint8_t>(v["retries"].integer());
   c.acks = v["acks"].string() == "arrival" ? Acks::arrival : Acks::room;

@@ -106,13 +106,14 @@ class Channel:
         self.reader = threading.Thread(target=self._read, daemon=True)
         self.reader.start()
 
-    def run(self, command, timeout, data=b""):
+    def run(self, command, timeout, data=b"", end=True):
+        """`end`: the data is all of the command's input; otherwise Job.write() has more."""
         with self.changed:
             number = self.next_number
             self.next_number += 1
             job = self.jobs[number] = Job(self, number, command, timeout)
         self.send(number, b"R", struct.pack(">I", int(timeout + 0.999)) + command.encode())
-        job.write(data, end=True)
+        job.write(data, end)
         return job
 
     def wait(self, condition, timeout):

@@ -187,10 +187,11 @@ class Guest:
         self.up = True
         return self
 
-    def start(self, command, timeout=60, data=b""):
-        """Starts a shell command, which is ended after `timeout` seconds; returns its Job."""
+    def start(self, command, timeout=60, data=b"", end=True):
+        """Starts a shell command, which is ended after `timeout` seconds; returns its Job. `end`: the data is all of
+        its input; otherwise Job.write() has more."""
         self.wait_up()
-        return self.channel.run(command, timeout, data)
+        return self.channel.run(command, timeout, data, end)
 
     def run(self, command, timeout=60, data=b""):
         """Runs a shell command to its end; returns (code, out)."""

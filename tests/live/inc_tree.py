@@ -8,33 +8,51 @@ import json
 import os
 import re
 import subprocess
+import sys
+
+import yaml
 
 import lab
 
 ROOT = os.path.realpath(os.path.join(os.path.dirname(__file__), "../.."))
+sys.path.append(ROOT)
+from tools.lab import collective  # noqa: E402
+
 RNIC = os.path.join(lab.BIN, "weft-rnic")
 RANKS = 4
-# Ends of the links between the switches: leaf, root.
-LINKS = {"leaf1": ("10.1.1.1", "10.1.1.0"), "leaf2": ("10.1.1.3", "10.1.1.2")}
 # Of the switches, where not said otherwise: a rank's is this and its number, those between switches follow.
-QP = 100
+QP = collective.FIRST_QP
 
 
-def switches(l, faults=""):
-    """The file, with the names of this lab's interfaces; `faults` are rules of impair in front of every inc."""
+def switches(l, faults="", interfaces=None):
+    """The file, with the names of this lab's interfaces; `faults` are rules of impair in front of every inc.
+
+    interfaces  {host: interface} of hosts that are no namespaces"""
     text = lab.read(os.path.join(ROOT, "conf/inc-tree.yaml")).split("\nswitches:\n")[1]
-    text = re.sub(r"veth-(h\d)", lambda m: f"{l.prefix}{m[1]}"[:15], text)
+    text = re.sub(r"veth-(h\d)", lambda m: (interfaces or {}).get(m[1], f"{l.prefix}{m[1]}"[:15]), text)
     if faults:
         text = text.replace("rdma_track, inc", f"impair: {{ rules: [ {faults} ] }}, rdma_track, inc")
     return text
 
 
 class Tree:
-    def __init__(self, l, faults="", top=""):
+    """@param guests  {rank: interface of its port} of ranks that are no weft-rnic in a namespace of their own"""
+
+    def __init__(self, l, faults="", top="", guests=None):
         self.lab = l
-        self.hosts = [l.host(f"h{n}", mtu=4200).address(f"10.0.{n}.2/24").route("default", f"10.0.{n}.1")
+        self.hosts = [None if guests and n - 1 in guests else
+                      l.host(f"h{n}", mtu=4200).address(f"10.0.{n}.2/24").route("default", f"10.0.{n}.1")
                       for n in range(1, RANKS + 1)]
-        l.start(switches(l, faults), top)
+        self.interfaces = {f"h{rank + 1}": name for rank, name in (guests or {}).items()}
+        self.groups = None
+        self.start(faults, top)
+
+    def start(self, faults="", top=""):
+        """Starts the switches; again, when they have been stopped."""
+        text = switches(self.lab, faults, self.interfaces)
+        self.groups = collective.Tree(yaml.safe_load(text), [(f"leaf{1 + rank // 2}", f"h{rank + 1}")
+                                                             for rank in range(RANKS)])
+        self.lab.start(text, top)
 
     def weftctl(self, *words):
         return lab.run(os.path.join(lab.BIN, "weftctl"), "--socket", self.lab.socket, "--json", *words)
@@ -45,33 +63,20 @@ class Tree:
                               capture_output=True, text=True, timeout=30)
 
     def start_ranks(self, group, *arguments, each=lambda rank: ()):
-        """Starts a rank on every host and makes their group; returns the processes, which are under way."""
-        ranks = []
-        for rank, host in enumerate(self.hosts):
-            command = ["ip", "netns", "exec", host.namespace, "timeout", "150", RNIC, "inc", f"10.0.{rank + 1}.1",
-                       "--rank", str(rank), "--ranks", str(RANKS), "--group", str(group), *arguments, *each(rank)]
-            ranks.append(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                          stderr=subprocess.PIPE, text=True))
-        return ranks
+        """Starts a rank on every host; returns the processes, which wait for their group."""
+        return [self.start_rank(rank, group, *arguments, *each(rank)) for rank in range(RANKS)]
+
+    def start_rank(self, rank, group, *arguments):
+        command = ["ip", "netns", "exec", self.hosts[rank].namespace, "timeout", "150", RNIC, "inc",
+                   f"10.0.{rank + 1}.1", "--rank", str(rank), "--ranks", str(RANKS), "--group", str(group), *arguments]
+        return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                text=True)
 
     def make_group(self, group, ranks, qp=QP, **options):
         """Reads what the ranks say of themselves, and makes the group of them on all switches."""
-        up_qp, root_qp = qp + RANKS, qp + RANKS + 1
         hellos = [json.loads(rank.stdout.readline()) for rank in ranks]
-        common = {"id": group, "ranks": RANKS, "mtu": hellos[0]["mtu"], **options}
-        for leaf, first in (("leaf1", 0), ("leaf2", 2)):
-            endpoints = [{"address": f"10.0.{h['rank'] + 1}.1", "qp": qp + h["rank"], "peer": h["address"],
-                          "peer_qp": h["qp"], "rank": h["rank"], "first_rx": h["first_psn"],
-                          "first_tx": h["expects_psn"], "loss_recovery": h["loss_recovery"]}
-                         for h in hellos[first:first + 2]]
-            ours, roots = LINKS[leaf]
-            endpoints.append({"address": ours, "qp": up_qp, "peer": roots, "peer_qp": root_qp, "parent": True,
-                              "first_rx": 0xfffff0, "first_tx": 77})
-            self.create(leaf, {**common, "endpoints": endpoints})
-        self.create("root", {**common, "endpoints": [
-            {"address": roots, "qp": root_qp, "peer": ours, "peer_qp": up_qp, "ranks": members, "first_rx": 77,
-             "first_tx": 0xfffff0}
-            for (ours, roots), members in zip(LINKS.values(), ([0, 1], [2, 3]))]})
+        for switch in self.groups.switches:
+            self.create(switch, self.groups.group(switch, hellos, qp, id=group, **options))
         return hellos
 
     def create(self, switch, group):

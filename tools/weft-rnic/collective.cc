@@ -111,7 +111,8 @@ class RankRun {
   }
 
   [[nodiscard]] std::optional<Failure> check() const {
-    if (options_.size % inc::kTestElementBytes != 0) return Failure{kExitUsage, "-s takes a multiple of 4: elements are uint32"};
+    if (options_.size % inc::kTestElementBytes != 0)
+      return Failure{kExitUsage, "-s takes a multiple of 4: elements are uint32"};
     if (rank_ >= options_.ranks) return Failure{kExitUsage, "--rank is below --ranks"};
     if (options_.root >= static_cast<int>(options_.ranks)) return Failure{kExitUsage, "--root is below --ranks"};
     return std::nullopt;
@@ -128,8 +129,8 @@ class RankRun {
     qp_->connect(peer);
     const auto root =
         options_.root >= 0 ? std::optional(static_cast<std::uint32_t>(options_.root)) : std::optional<std::uint32_t>();
-    program_ = inc::test_program(options_.primitive, options_.iterations, options_.size, root, options_.ranks,
-                                 options_.group);
+    program_ =
+        inc::test_program(options_.primitive, options_.iterations, options_.size, root, options_.ranks, options_.group);
     progress_.emplace(rank_, options_.window, message_bytes_, program_);
     for (std::uint32_t i = 0; i < receives_; ++i) post_receive(i);
     return std::nullopt;

@@ -15,6 +15,7 @@ using testing::Faults;
 using testing::host;
 using testing::kMixed;
 using testing::Network;
+using testing::RnrWatch;
 
 GroupConfig group(std::uint32_t window = 2, std::uint32_t message_packets = 2) {
   GroupConfig g = testing::leaf();
@@ -81,6 +82,8 @@ TEST(ModeI, ARankMayBeLateByAnyTime) {
     g.rnr_timer = 14;
     Network n(g, c, {{first, 0, 5}, {Primitive::allreduce, 0, 5}}, {}, 3);
     n.rank(3).late = true;
+    RnrWatch watch;
+    n.lose = std::ref(watch);
     const nic::Time begin = n.now;
     n.on_time = [&](nic::Time now) { n.rank(3).late = now < begin + 60'000 * nic::kMs; };
     std::string end = n.run();
@@ -92,6 +95,7 @@ TEST(ModeI, ARankMayBeLateByAnyTime) {
     }
     ASSERT_EQ(end, "done") << to_string(first) << n.why();
     EXPECT_GE(n.now - begin, 60'000 * nic::kMs);
+    EXPECT_EQ(watch.without_ack, 0u) << "of " << watch.naks;
   }
 }
 

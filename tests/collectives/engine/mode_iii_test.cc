@@ -15,6 +15,7 @@ using testing::Faults;
 using testing::host;
 using testing::kMixed;
 using testing::Network;
+using testing::RnrWatch;
 
 GroupConfig group(std::uint32_t slots = 8) {
   GroupConfig g = testing::leaf();
@@ -103,6 +104,8 @@ TEST(ModeIII, ARankMayBeLateByAnyTime) {
     g.acks = first.packets % 2 == 0 ? Acks::room : Acks::arrival;
     Network n(g, c, {first, {Primitive::allreduce, 0, 5}}, {}, 3);
     n.rank(3).late = true;
+    RnrWatch watch;
+    n.lose = std::ref(watch);
     const nic::Time begin = n.now;
     // Nothing may be under way at all while everybody waits for this rank.
     n.on_time = [&](nic::Time now) { n.rank(3).late = now < begin + 60'000 * nic::kMs; };
@@ -118,6 +121,7 @@ TEST(ModeIII, ARankMayBeLateByAnyTime) {
       EXPECT_EQ(n.at(0).counters().cnps, g.acks == Acks::room ? 0 : n.at(0).counters().rnr_naks);
     }
     EXPECT_GE(n.now - begin, 60'000 * nic::kMs);
+    EXPECT_EQ(watch.without_ack, 0u) << "of " << watch.naks;
   }
 }
 

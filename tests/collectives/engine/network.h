@@ -10,6 +10,7 @@
 #include <array>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -413,6 +414,25 @@ class Network {
   std::vector<IncEngine> switches_;
   std::vector<std::unique_ptr<Rank>> ranks_;
   std::deque<Channel> channels_;
+};
+
+/// For Network::lose: an ACK of the packet before must follow each RNR NAK to a rank.
+struct RnrWatch {
+  std::map<std::size_t, wire::Psn> open{};
+  std::uint64_t naks = 0, without_ack = 0;
+
+  bool operator()(std::size_t node, const nic::Packet& p) {
+    if (node > 3 || p.opcode != wire::Opcode::RC_ACKNOWLEDGE) return false;
+    const wire::Syndrome syndrome(p.syndrome);
+    if (const auto it = open.find(node); it != open.end()) {
+      without_ack += syndrome.is_ack() && p.psn + 1 == it->second ? 0 : 1;
+      open.erase(it);
+    }
+    if (!syndrome.is_rnr_nak()) return false;
+    ++naks;
+    open.emplace(node, p.psn);
+    return false;
+  }
 };
 
 }  // namespace weft::inc::testing
