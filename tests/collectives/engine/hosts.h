@@ -51,6 +51,7 @@ struct Drawn {
     verb = one_of(2) != 0 ? Verb::send : Verb::write_imm;
     group.message_packets = 1 + one_of(3);
     group.slots *= group.message_packets;
+    group.rnr_acks = one_of(2) != 0;  // such ACKs hide one that was forgotten
   }
   [[nodiscard]] std::uint32_t one_of(std::uint64_t n) { return static_cast<std::uint32_t>(draw.below(n)); }
 

@@ -157,9 +157,7 @@ TEST(ModeII, ARankMayBeLateByAnyTime) {
 // The last packet of an AllReduce is repeated by the rank to which a long Reduce goes meanwhile: its slot holds
 // something else by then, and the ACK must come all the same.
 TEST(ModeII, WhatWasAcknowledgedIsAcknowledgedAgainWhenItsSlotIsGone) {
-  GroupConfig g = group();
-  g.rnr_acks = false;  // the ACKs behind RNR NAKs would say it as well, but not every rank gets RNR NAKs
-  Network n(g, host(), {{Primitive::allreduce, 0, 5}, {Primitive::reduce, 2, 40}}, {}, 1);
+  Network n(group(), host(), {{Primitive::allreduce, 0, 5}, {Primitive::reduce, 2, 40}}, {}, 1);
   const wire::Psn last = testing::leaf().endpoints[0].first_rx + 5;
   int lost = 0;
   n.lose = [&](std::size_t node, const nic::Packet& p) {
