@@ -4,15 +4,10 @@
 
 #include <algorithm>
 #include <cassert>
-#include <cstring>
 
 namespace weft::sim {
-namespace {
 
 using inc::ControlMessage;
-using inc::Primitive;
-
-}  // namespace
 
 Plan inc_transfers(const IncSpec& spec) {
   Plan plan;

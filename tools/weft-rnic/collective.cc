@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <cstring>
 
 #include "collectives/comm/test_vector.h"
 #include "tools/weft-rnic/channel.h"

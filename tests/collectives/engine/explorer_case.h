@@ -31,7 +31,6 @@ struct ExplorerCase {
   Duplicates answers = Duplicates::cache;
   Acks acks = Acks::room;
   std::uint32_t message_packets = 1;  ///< M
-  bool rnr_acks = false;              ///< they bring no requester of ours on, and multiply the states
   bool every_order = false;           ///< without the reduction
 
   [[nodiscard]] std::uint32_t ranks() const { return tree ? 4 : 2; }
