@@ -8,15 +8,16 @@
 //   SWITCH   IPv4 address of the switch on this rank's link
 //   TIMEOUT  of acknowledgements, as a code: 4.096 us * 2^N. Retried 6 times, RNR NAKs without limit
 #include <arpa/inet.h>
-#include <fcntl.h>
 #include <infiniband/verbs.h>
-#include <poll.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "collectives/comm/test_vector.h"
 

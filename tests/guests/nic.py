@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 # More than one interrupt vector makes QEMU 7.2 crash when the driver sets them up on a vhost-user device.
 _VHOST_OPTIONS = ("vectors=0,guest_csum=off,host_tso4=off,host_tso6=off,guest_tso4=off,guest_tso6=off,"
                   "mrg_rxbuf=on")
-# QEMU before 9.1 loses a guest's kick when buffers arrive between its two looks at a receive ring that is too short, and
-# the card receives nothing from then on (qemu/qemu pull request 267). Only event indexes lose it.
+# QEMU before 9.1 loses a guest's kick when buffers arrive between its two looks at a receive ring that is too short.
+# From then on the card receives nothing (qemu/qemu pull request 267). Only event indexes lose the kick.
 _TAP_OPTIONS = "event_idx=off"
 # Of the switch, and what QEMU's socket is then.
 _VHOST_SIDES = {"vhost": ("client", "server=on"), "vhost-server": ("server", "server=off,reconnect=1")}
