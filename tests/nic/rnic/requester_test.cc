@@ -181,6 +181,25 @@ TEST_F(RequesterTest, IrnForgetsThatAPacketHadArrivedWhenAnRnrNakAsksForIt) {
   EXPECT_EQ(again[0].psn, Psn(0xffffff));
 }
 
+// The same, when the RNR NAK itself is lost: nothing but the timeout is left to bring the packet back.
+TEST_F(RequesterTest, IrnSendsTheFirstMissingPacketAfterATimeoutThoughItHadComeEarly) {
+  make({.loss_recovery = LossRecovery::irn});
+  for (int i = 0; i < 2; ++i) ASSERT_EQ(post(WrOpcode::send, kMtu), PostResult::ok);
+  EXPECT_EQ(sent().size(), 2u);
+  Packet p;
+  p.opcode = Opcode::RC_ACKNOWLEDGE;
+  p.syndrome = Syndrome::nak(NakCode::psn_sequence_error).raw();
+  p.psn = Psn(0xfffffe);
+  p.msn = 0xffffff;
+  requester->on_response(now, p, cq);
+  EXPECT_EQ(sent().size(), 1u) << "the first";
+  answer(Opcode::RC_ACKNOWLEDGE, 0xfffffe, Syndrome::ack(0x1f));
+  requester->on_timer(now = requester->next_deadline(), cq);
+  const auto again = sent();
+  ASSERT_EQ(again.size(), 1u);
+  EXPECT_EQ(again[0].psn, Psn(0xffffff));
+}
+
 // A receiver that says of single packets what it has, and a requester with a window of many words of its record.
 class IrnTest : public RequesterTest {
  protected:
