@@ -66,7 +66,8 @@ std::vector<Case> cases() {
         .receives = Receives::at_any_time,
         .credits = true},
        {404233, 62712, 72979, 174328, 22860}},
-      // A packet that had come early is thrown away when no receive is there for it, and the RNR NAK that says so is lost.
+      // A packet that had come early is thrown away when no receive is there for it, and the RNR NAK that says so is
+      // lost.
       {{.name = "three SENDs, receives posted at any time",
         .messages = {{send, 4}, {send, 4}, {send, 4}},
         .losses = 1,
