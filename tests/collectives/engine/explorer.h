@@ -4,7 +4,8 @@
 // Explores everything that can happen when ranks run a few collectives over one or three switches: the
 // production engine, and the software RNIC's own requesters and responders. Every packet under way may be the next that
 // arrives; a channel between two ends delivers in order but for the faults of the case: losses, duplications, packets
-// that overtake the one in front. Time passes when nothing is under way.
+// that overtake the one in front; or in any order. Time passes when nothing is under way, and as often as the case
+// allows while something is.
 //
 // Each state is visited once, told apart by a 64-bit hash of what decides its future. Judged are: every result is a
 // single machine's, no work request fails, every way comes to an end and no way leads back, and then everyone is done.
@@ -19,6 +20,7 @@
 #include <set>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "collectives/engine/inc_engine.h"
@@ -26,6 +28,7 @@
 #include "nic/rnic/responder.h"
 #include "tests/collectives/engine/explorer_case.h"
 #include "tests/collectives/engine/groups.h"
+#include "tests/support/fingerprints.h"
 #include "tests/support/state_hash.h"
 
 namespace weft::inc::testing {
@@ -84,6 +87,7 @@ class Explorer {
   }
   [[nodiscard]] std::uint64_t states() const noexcept { return seen_.size(); }
   [[nodiscard]] std::uint64_t transitions() const noexcept { return transitions_; }
+  [[nodiscard]] std::uint64_t bytes() const noexcept { return seen_.bytes(); }
   [[nodiscard]] std::uint32_t diameter() const noexcept { return deepest_; }
   /// The states in which nothing is under way: time passes, or this is the end.
   [[nodiscard]] const std::set<std::uint64_t>& quiet() const noexcept { return quiet_; }
@@ -116,7 +120,7 @@ class Explorer {
     std::vector<std::uint64_t> hashes;   ///< of the ranks, then of the switches
     std::vector<std::uint32_t> flights;  ///< channel << 24 | number of the packet; those of a channel in their order
     nic::Time now = nic::kMs;
-    std::uint8_t losses = 0, duplicates = 0, overtakes = 0;
+    std::uint8_t losses = 0, duplicates = 0, overtakes = 0, early_timeouts = 0;
   };
   /// An edge: channel 2 i leads to `upper`, 2 i + 1 to `lower`.
   struct Edge {
@@ -161,7 +165,7 @@ class Explorer {
     // Whoever is told to wait sleeps longer than others need to find out what was lost: otherwise each way would be
     // walked once for every time that they wake up in vain.
     g.rnr_timer = 15;
-    g.rnr_acks = false;  // they bring no requester of ours on, and multiply the states
+    g.rnr_acks = case_.rnr_acks;
     g.timeout = 8;
     return g;
   }
@@ -171,6 +175,7 @@ class Explorer {
     s.losses = case_.losses;
     s.duplicates = case_.duplicates;
     s.overtakes = case_.overtakes;
+    s.early_timeouts = case_.early_timeouts;
     const GroupConfig first = group();
     std::vector<std::shared_ptr<Rank>> all;
     for (std::uint32_t r = 0; r < ranks_; ++r) {
@@ -227,7 +232,7 @@ class Explorer {
       const auto& piece = p.payload.pieces[i];
       f.payload.insert(f.payload.end(), piece.data, piece.data + piece.bytes);
     }
-    weft::testing::StateHash h;
+    weft::testing::StateHash h = seeded();
     nic::hash_headers(p, h);
     h(marked ? 1 : 0);
     for (const std::uint8_t byte : f.payload) h(byte);
@@ -369,8 +374,13 @@ class Explorer {
 
   // --- the search ---
 
-  void hash_rank(State& s, std::uint32_t r) const {
+  [[nodiscard]] weft::testing::StateHash seeded() const {
     weft::testing::StateHash h;
+    h(case_.seed);
+    return h;
+  }
+  void hash_rank(State& s, std::uint32_t r) const {
+    weft::testing::StateHash h = seeded();
     const Rank& rank = *s.ranks[r];
     rank.requester.hash_state(h, s.now);
     rank.responder.hash_state(h, s.now);
@@ -379,31 +389,32 @@ class Explorer {
     s.hashes[r] = h.value();
   }
   void hash_switch(State& s, std::size_t node) const {
-    weft::testing::StateHash h;
+    weft::testing::StateHash h = seeded();
     s.switches[node]->hash_state(h, s.now);
     s.hashes[ranks_ + node] = h.value();
   }
-  /// Channels have an order each, and none among each other.
+  /// Channels have an order each, or none, and none among each other.
   [[nodiscard]] std::uint64_t hash(const State& s) const {
-    weft::testing::StateHash h;
+    weft::testing::StateHash h = seeded();
     for (const std::uint64_t node : s.hashes) h(node);
+    std::vector<std::uint64_t> packets;
     for (std::size_t c = 0; c < 2 * edges_.size(); ++c) {
-      std::uint64_t count = 0;
+      packets.clear();
       for (const std::uint32_t f : s.flights) {
-        if (channel_of(f) != c) continue;
-        h(packet_of(f).hash);
-        ++count;
+        if (channel_of(f) == c) packets.push_back(packet_of(f).hash);
       }
-      h(count);
+      if (case_.any_order) std::sort(packets.begin(), packets.end());
+      for (const std::uint64_t packet : packets) h(packet);
+      h(packets.size());
     }
-    h(std::uint64_t{s.losses} << 16 | s.duplicates << 8 | s.overtakes);
+    h(std::uint64_t{s.early_timeouts} << 24 | std::uint64_t{s.losses} << 16 | s.duplicates << 8 | s.overtakes);
     return h.value();
   }
 
   [[nodiscard]] static bool same(const State& a, const State& b) {
     const auto equal = [](const auto& x, const auto& y) { return x == y || *x == *y; };
     return a.now == b.now && a.losses == b.losses && a.duplicates == b.duplicates && a.overtakes == b.overtakes &&
-           a.flights == b.flights &&
+           a.early_timeouts == b.early_timeouts && a.flights == b.flights &&
            std::equal(a.ranks.begin(), a.ranks.end(), b.ranks.begin(), b.ranks.end(), equal) &&
            std::equal(a.switches.begin(), a.switches.end(), b.switches.begin(), b.switches.end(), equal);
   }
@@ -426,7 +437,10 @@ class Explorer {
       if (only && c != *only) continue;
       const Flight& f = packet_of(s.flights[i]);
       const auto take = [i](State& n) { n.flights.erase(n.flights.begin() + static_cast<std::ptrdiff_t>(i)); };
-      if ((seen >> c & 1) != 0) {
+      if (case_.any_order) {
+        const auto at = s.flights.begin() + static_cast<std::ptrdiff_t>(i);
+        if (std::find(s.flights.begin(), at, *at) != at) continue;  // its like has had its turn
+      } else if ((seen >> c & 1) != 0) {
         if (s.overtakes == 0 || (second_seen >> c & 1) != 0) continue;
         second_seen |= 1u << c;
         step("overtakes", c, f, [&](State& n) {
@@ -454,17 +468,16 @@ class Explorer {
         });
       }
     }
-    if (!s.flights.empty()) return;
-    quiet_.insert(hash(s));
-    pass_time(s, step);
+    if (s.flights.empty()) quiet_.insert(hash(s));
+    if (s.flights.empty() || s.early_timeouts > 0) pass_time(s, step);
   }
 
   /// A channel that leads to a rank, with a packet in it. A rank has no other channel, and this one keeps its order
   /// once no packet may overtake: whatever else happens meanwhile, what happens to its first packet comes to the same.
   /// So it is enough to let that happen first. A fault here may be moved in front of others for the same reason: they
-  /// take no more of what is left when they come later. Time is not ahead of any packet.
+  /// take no more of what is left when they come later. Time must not be ahead of any packet.
   [[nodiscard]] std::optional<std::size_t> alone(const State& s) const {
-    if (case_.every_order || s.overtakes != 0) return std::nullopt;
+    if (case_.every_order || case_.any_order || s.overtakes != 0 || s.early_timeouts != 0) return std::nullopt;
     for (const std::uint32_t f : s.flights) {
       const std::size_t c = channel_of(f);
       if (c % 2 == 1 && edges_[c / 2].lower < ranks_) return c;
@@ -477,13 +490,15 @@ class Explorer {
     nic::Time next = nic::kNever;
     for (const auto& r : s.ranks) next = std::min(next, r->requester.next_deadline());
     for (const auto& unit : s.switches) next = std::min(next, unit->next_deadline());
+    const bool early = !s.flights.empty();
     if (next == nic::kNever) {
       for (const auto& r : s.ranks) {
-        require(r->current == case_.program.size() && r->outstanding == 0, "in the end everyone is done");
+        require(early || (r->current == case_.program.size() && r->outstanding == 0), "in the end everyone is done");
       }
       return;
     }
     step("time passes", 0, nothing_, [&](State& n) {
+      n.early_timeouts -= early ? 1 : 0;
       n.now = std::max(n.now, next);
       for (std::uint32_t r = 0; r < ranks_; ++r) {
         if (n.ranks[r]->requester.next_deadline() <= n.now) {
@@ -506,10 +521,10 @@ class Explorer {
   void explore(const State& s, std::uint64_t key, std::uint32_t depth) {
     if (violation_) return;
     deepest_ = std::max(deepest_, depth);
-    const auto [at, fresh] = seen_.try_emplace(key, true);
-    if (!fresh) return require(!at->second, "no way leads back to where it has been");
+    if (!seen_.insert(key)) return require(!behind_.contains(key), "no way leads back to where it has been");
+    behind_.insert(key);
     expand(s, [&](const State& next) { explore(next, hash(next), depth + 1); });
-    seen_[key] = false;
+    behind_.erase(key);
   }
 
   void require(bool condition, const char* what) {
@@ -536,7 +551,8 @@ class Explorer {
   std::vector<nic::Mr> mrs_;
   std::vector<Edge> edges_;
   nic::Cq send_cq_{16}, receive_cq_{16};  ///< empty between two steps
-  std::unordered_map<std::uint64_t, bool> seen_;
+  weft::testing::Fingerprints seen_;
+  std::unordered_set<std::uint64_t> behind_;  ///< states on the way here
   std::set<std::uint64_t> quiet_;
   struct Taken {
     const char* what;

@@ -27,11 +27,15 @@ struct ExplorerCase {
   std::vector<Step> program;
   bool tree = false;  ///< four ranks, two leaves and a root; otherwise two ranks at one switch
   std::uint8_t losses = 0, duplicates = 0, overtakes = 0;
+  std::uint8_t early_timeouts = 0;  ///< times that timers expire although something is under way
+  bool any_order = false;           ///< every packet of a channel may be the next, as often as one likes
+  bool rnr_acks = false;            ///< the ACKs in front of the engine's RNR NAKs
   Mode mode = Mode::ii;
   Duplicates answers = Duplicates::cache;
   Acks acks = Acks::room;
   std::uint32_t message_packets = 1;  ///< M
   bool every_order = false;           ///< without the reduction
+  std::uint64_t seed = 0;             ///< of the hashes: no count depends on it, unless two states share one
 
   [[nodiscard]] std::uint32_t ranks() const { return tree ? 4 : 2; }
   [[nodiscard]] bool sends(const Step& c, std::uint32_t r) const {
