@@ -249,7 +249,9 @@ TEST(IncExhaustive, NothingGoesWrongWhenPacketsArriveInAnyOrder) {
       explore_with(c, {&ExplorerCase::losses});
       c.duplicates = 1;
       if (!large || full()) explore(c);
-      c.duplicates = 0;
+      c.losses = 1;
+      if (way.mode == Mode::ii) explore(c);
+      c.losses = c.duplicates = 0;
       c.tree = true;
       if (c.name == "barrier" ? way.mode == Mode::iii : way.mode == Mode::ii) explore(c);
       if (full()) explore_with(c, {&ExplorerCase::losses});
