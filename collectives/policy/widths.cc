@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+#include "collectives/policy/widths.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace weft::inc::policy {
+namespace {
+
+constexpr std::uint32_t kUnlimited = std::numeric_limits<std::uint32_t>::max();
+
+}  // namespace
+
+bool GroupWidths::able(NodeId node) const noexcept {
+  const Abilities& a = topology_.node(node).abilities;
+  return (a.modes & bit(request_.mode)) != 0 && (a.types & request_.types) == request_.types;
+}
+
+std::uint64_t GroupWidths::free_bytes(NodeId node) const noexcept {
+  // A switch that came back may report less than its groups have.
+  const std::uint64_t all = topology_.node(node).abilities.memory_bytes, used = ledger_.at(node).bytes;
+  return all > used ? all - used : 0;
+}
+
+std::uint32_t GroupWidths::bandwidth_mbps(LinkId id) const noexcept {
+  const LinkUse& use = ledger_.link(id);
+  const std::uint32_t rate = topology_.link(id).rate_mbps;
+  const std::uint32_t left = rate > use.reserved_mbps ? rate - use.reserved_mbps : 0;
+  if (request_.rate_mbps > 0) return left;
+  return left == 0 ? 0 : std::max(1u, left / (use.best_effort + 1));
+}
+
+std::uint32_t GroupWidths::link(LinkId id) const {
+  if (has(Limit::links) && options_.kind == PolicyKind::edge_disjoint && !ledger_.link(id).groups.empty()) return 0;
+  if (!has(Limit::bandwidth)) return kUnlimited;
+  const std::uint32_t width = bandwidth_mbps(id);
+  return width < request_.rate_mbps ? 0 : width;
+}
+
+std::uint32_t GroupWidths::rate_mbps(std::uint64_t milli_units, unsigned depth) const noexcept {
+  const std::uint64_t hops = request_.mode == Mode::ii ? depth : 1;
+  const unsigned __int128 bits = static_cast<unsigned __int128>(milli_units) * request_.memory.message_bytes * 8;
+  const auto rate = bits / (2 * hops * options_.hop_ns);
+  return static_cast<std::uint32_t>(std::clamp<unsigned __int128>(rate, 1, kUnlimited));
+}
+
+MemoryOffer GroupWidths::offer(NodeId node, std::uint32_t endpoints, std::uint32_t least, std::uint32_t most) const {
+  const auto units_in = [&](std::uint64_t bytes) {
+    const std::uint32_t units = std::min(most, request_.memory.units_in(bytes, endpoints));
+    return units < least ? 0 : units;
+  };
+  MemoryOffer best{.units = units_in(free_bytes(node)), .block = std::nullopt};
+  if (options_.kind != PolicyKind::temporal) return best;
+  for (const Block& block : ledger_.at(node).blocks) {
+    const std::uint32_t duty = block.duty_per_mille;
+    if (duty + request_.duty_per_mille > 1000) continue;
+    const std::uint32_t left = block.staggered(request_.job, request_.period_ns) ? 1000 : 1000 - duty;
+    const MemoryOffer shared{units_in(block.bytes), left, block.number};
+    if (shared.worth() > best.worth()) best = shared;
+  }
+  return best;
+}
+
+std::uint32_t GroupWidths::node(NodeId node, const Place& place) const {
+  if (has(Limit::abilities) && !able(node)) return 0;
+  if (has(Limit::fan_in) && place.children > topology_.node(node).abilities.fan_in) return 0;
+  if (!has(Limit::memory)) return kUnlimited;
+  const MemoryOffer best = offer(node, place.endpoints, request_.memory.least_units, request_.memory.units);
+  return best.units == 0 ? 0 : rate_mbps(best.worth(), place.depth);
+}
+
+std::optional<Blocker> GroupWidths::link_blocker(LinkId id) const {
+  if (link(id) > 0) return std::nullopt;
+  const LinkUse& use = ledger_.link(id);
+  Blocker b{.link = id};
+  if (options_.kind == PolicyKind::edge_disjoint && !use.groups.empty()) {
+    b.reason = Reason::links_taken;
+    b.holder = use.groups.front();
+    return b;
+  }
+  b.reason = Reason::no_bandwidth;
+  b.needed = std::max(1u, request_.rate_mbps);
+  b.available = bandwidth_mbps(id);
+  return b;
+}
+
+std::optional<Blocker> GroupWidths::node_blocker(NodeId node, const Place& place) const {
+  if (this->node(node, place) > 0) return std::nullopt;
+  Blocker b{.node = node};
+  if (has(Limit::abilities) && !able(node)) {
+    b.reason = Reason::unsupported;
+  } else if (has(Limit::fan_in) && place.children > topology_.node(node).abilities.fan_in) {
+    b.reason = Reason::too_many_children;
+    b.needed = place.children;
+    b.available = topology_.node(node).abilities.fan_in;
+  } else {
+    b.reason = Reason::no_memory;
+    b.needed = request_.memory.bytes(request_.memory.least_units, place.endpoints);
+    b.available = free_bytes(node);
+    const auto& blocks = ledger_.at(node).blocks;
+    const bool busy = std::any_of(blocks.begin(), blocks.end(), [&](const Block& o) { return o.bytes >= b.needed; });
+    if (options_.kind == PolicyKind::temporal && busy) b.reason = Reason::no_share;
+  }
+  return b;
+}
+
+}  // namespace weft::inc::policy
