@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+//
+// What the manager asks of the agents on switches, and of its store. Any call may fail, and the process may end within
+// any: what happened is found out afterwards.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "collectives/manager/group_record.h"
+
+namespace weft::inc::manager {
+
+/// What became of a call to an agent.
+struct Outcome {
+  enum class Kind : std::uint8_t {
+    done,     ///< it has happened; of remove(): the switch does not have the group
+    refused,  ///< it has not, and the text says why
+    unknown,  ///< no answer: it may happen, or have happened
+  };
+  Kind kind = Kind::done;
+  std::string text{};
+};
+
+struct InstallOrder {
+  policy::NodeId node = policy::kNoNode;
+  GroupId group = 0;
+  std::string spec;  ///< see switch_spec()
+};
+
+struct RemoveOrder {
+  policy::NodeId node = policy::kNoNode;
+  GroupId group = 0;
+};
+
+class Agents {
+ public:
+  virtual ~Agents() = default;
+  /// One outcome for each order; orders run in any order, or at the same time.
+  [[nodiscard]] virtual std::vector<Outcome> install(std::span<const InstallOrder> orders) = 0;
+  [[nodiscard]] virtual std::vector<Outcome> remove(std::span<const RemoveOrder> orders) = 0;
+  /// The groups that switches have; nullopt for one that does not answer.
+  [[nodiscard]] virtual std::vector<std::optional<std::vector<GroupId>>> list(
+      std::span<const policy::NodeId> nodes) = 0;
+};
+
+/// What outlives the process.
+class Store {
+ public:
+  struct Content {
+    std::vector<std::string> records;  ///< see to_text()
+    std::uint64_t last_generation = 0;
+  };
+  virtual ~Store() = default;
+  /// Writes a record, in place of an earlier one of its group, and its generation as the last one: both or neither. On
+  /// the disk when it returns. An error as a sentence.
+  [[nodiscard]] virtual std::optional<std::string> put(GroupId group, std::uint64_t generation,
+                                                       const std::string& record) = 0;
+  /// A record that is not there is erased.
+  [[nodiscard]] virtual std::optional<std::string> erase(GroupId group) = 0;
+  [[nodiscard]] virtual std::optional<std::string> load(Content& content) = 0;
+};
+
+}  // namespace weft::inc::manager

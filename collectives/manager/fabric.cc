@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+#include "collectives/manager/fabric.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+namespace weft::inc::manager {
+
+using policy::NodeId;
+using policy::TreeEdge;
+
+namespace {
+
+/// 0 and 1 are special; numbers below this are left to what runs on the switch itself.
+constexpr std::uint32_t kFirstQp = 0x100000;
+constexpr std::uint32_t kLastQp = 0xffffff;
+
+/// Numbers that nobody has at a switch.
+class Numbers {
+ public:
+  void taken(std::uint32_t qp) { taken_.insert(qp); }
+  std::uint32_t next() {
+    while (taken_.contains(next_) && next_ < kLastQp) ++next_;
+    return next_++;
+  }
+
+ private:
+  std::set<std::uint32_t> taken_;
+  std::uint32_t next_ = kFirstQp;
+};
+
+/// Ranks below each node of a tree, ascending.
+std::map<NodeId, std::vector<std::uint32_t>> ranks_below(const policy::Tree& tree, const std::vector<NodeId>& hosts) {
+  std::map<NodeId, std::vector<std::uint32_t>> below;
+  for (std::uint32_t rank = 0; rank < hosts.size(); ++rank) below[hosts[rank]] = {rank};
+  for (const TreeEdge& e : tree.edges) {  // children before parents
+    auto& to = below[e.parent];
+    to.insert(to.end(), below[e.child].begin(), below[e.child].end());
+  }
+  for (auto& [node, ranks] : below) std::sort(ranks.begin(), ranks.end());
+  return below;
+}
+
+}  // namespace
+
+NodeId Fabric::host_of(const wire::IpAddress& address) const {
+  for (policy::LinkId id = 0; id < topology.links().size(); ++id) {
+    const NodeId node = topology.link(id).lower;
+    if (addresses[id].lower == address && !topology.node(node).is_switch) return node;
+  }
+  return policy::kNoNode;
+}
+
+void EndpointPlanner::plan(const Fabric& fabric, const std::vector<const GroupRecord*>& others, GroupRecord& record) {
+  std::map<NodeId, std::size_t> index;
+  std::map<NodeId, Numbers> numbers;
+  record.switches.clear();
+  for (const policy::TreeSwitch& s : record.decision.tree.switches) {
+    index[s.node] = record.switches.size();
+    record.switches.push_back({fabric.topology.node(s.node).name, {}});
+  }
+  for (const GroupRecord* other : others) {
+    for (const SwitchRecord& s : other->switches) {
+      const NodeId node = fabric.topology.find(s.name);
+      for (const EndpointRecord& e : s.endpoints) numbers[node].taken(e.qp);
+    }
+  }
+  std::vector<NodeId> hosts;
+  for (const Member& m : record.members) hosts.push_back(fabric.host_of(m.address));
+  auto below = ranks_below(record.decision.tree, hosts);
+  // A switch adds up in the order of its endpoints: that of the lowest rank behind each, and the parent last.
+  std::vector<TreeEdge> edges = record.decision.tree.edges;
+  std::stable_sort(edges.begin(), edges.end(),
+                   [&](const TreeEdge& a, const TreeEdge& b) { return below[a.child][0] < below[b.child][0]; });
+  std::vector<std::pair<std::size_t, EndpointRecord>> parents;
+  for (const TreeEdge& e : edges) {
+    const LinkAddresses& ends = fabric.addresses[e.link];
+    EndpointRecord up{ends.upper, ends.lower, numbers[e.parent].next(), 0, 0, 0, below[e.child], false};
+    if (!fabric.topology.node(e.child).is_switch) {
+      const Member& m = record.members[up.ranks.front()];
+      up.is_rank = true;
+      up.peer_qp = m.qp;
+      up.first_rx = m.first_psn;
+      up.first_tx = m.expects_psn;
+    } else {
+      EndpointRecord down{ends.lower, ends.upper, numbers[e.child].next(), up.qp, psn(), psn(), {}, false};
+      up.peer_qp = down.qp;
+      up.first_rx = down.first_tx;
+      up.first_tx = down.first_rx;
+      parents.emplace_back(index[e.child], down);
+    }
+    record.switches[index[e.parent]].endpoints.push_back(std::move(up));
+  }
+  for (auto& [at, endpoint] : parents) record.switches[at].endpoints.push_back(std::move(endpoint));
+}
+
+std::vector<EndpointRecord> rank_endpoints(const GroupRecord& record) {
+  std::vector<EndpointRecord> out(record.members.size());
+  for (const SwitchRecord& s : record.switches) {
+    for (const EndpointRecord& e : s.endpoints) {
+      if (e.is_rank) out[e.ranks.front()] = e;
+    }
+  }
+  return out;
+}
+
+}  // namespace weft::inc::manager

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+#include "collectives/manager/group_record.h"
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+#include "collectives/engine/inc_engine.h"
+
+namespace weft::inc::manager {
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+using policy::Decision;
+using policy::Topology;
+
+namespace {
+
+constexpr std::array<std::string_view, 3> kStates{"installing", "running", "removing"};
+/// A switch hands its memory out in whole cache lines.
+constexpr std::uint64_t kLine = 64;
+
+Mode mode_from(const std::string& word) {
+  return word == "i" ? Mode::i : word == "iii" ? Mode::iii : Mode::ii;
+}
+
+ordered_json member_json(const Member& m) {
+  return {{"address", m.address.to_string()},
+          {"qp", m.qp},
+          {"first_psn", m.first_psn},
+          {"expects_psn", m.expects_psn},
+          {"loss_recovery", m.loss_recovery}};
+}
+
+ordered_json options_json(const GroupOptions& o) {
+  return {{"mode", name(o.mode)},
+          {"mtu", o.mtu},
+          {"message_packets", o.message_packets},
+          {"window", o.window},
+          {"least_window", o.least_window},
+          {"reproducible", o.reproducible},
+          {"rate_mbps", o.rate_mbps},
+          {"prefer", o.prefer == policy::Prefer::latency ? "latency" : "bandwidth"},
+          {"types", o.types}};
+}
+
+ordered_json endpoint_json(const EndpointRecord& e) {
+  return {{"address", e.address.to_string()},
+          {"qp", e.qp},
+          {"peer", e.peer.to_string()},
+          {"peer_qp", e.peer_qp},
+          {"first_rx", e.first_rx},
+          {"first_tx", e.first_tx},
+          {"ranks", e.ranks},
+          {"is_rank", e.is_rank}};
+}
+
+/// A link of which there may be several between two nodes: its place among those.
+std::size_t place_of(const Topology& t, policy::LinkId link) {
+  std::size_t place = 0;
+  for (policy::LinkId other = 0; other < link; ++other) {
+    const auto& a = t.link(other);
+    const auto& b = t.link(link);
+    if (a.lower == b.lower && a.upper == b.upper) ++place;
+  }
+  return place;
+}
+
+ordered_json tree_json(const Decision& d, const Topology& t) {
+  ordered_json edges = ordered_json::array(), switches = ordered_json::array();
+  for (const auto& e : d.tree.edges) {
+    edges.push_back({t.node(e.child).name, t.node(e.parent).name, place_of(t, e.link)});
+  }
+  for (std::size_t i = 0; i < d.memory.size(); ++i) {
+    switches.push_back({{"name", t.node(d.memory[i].node).name},
+                        {"children", d.tree.switches[i].children},
+                        {"bytes", d.memory[i].bytes},
+                        {"block", d.memory[i].block}});
+  }
+  return {{"edges", edges}, {"switches", switches}, {"units", d.units}, {"width_mbps", d.width_mbps}};
+}
+
+wire::IpAddress address_from(const json& j) {
+  const auto address = wire::IpAddress::parse(j.get<std::string>());
+  if (!address) throw std::invalid_argument("no address");
+  return *address;
+}
+
+policy::NodeId node_from(const json& j, const Topology& t) {
+  const policy::NodeId node = t.find(j.get<std::string>());
+  if (node == policy::kNoNode) throw std::invalid_argument("no such node");
+  return node;
+}
+
+policy::TreeEdge edge_from(const json& j, const Topology& t) {
+  policy::TreeEdge e{node_from(j.at(0), t), node_from(j.at(1), t), policy::kNoLink};
+  std::size_t place = j.at(2).get<std::size_t>();
+  for (policy::LinkId id = 0; id < t.links().size(); ++id) {
+    if (t.link(id).lower != e.child || t.link(id).upper != e.parent) continue;
+    if (place-- == 0) e.link = id;
+  }
+  if (e.link == policy::kNoLink) throw std::invalid_argument("no such link");
+  return e;
+}
+
+Decision decision_from(const json& j, const Topology& t) {
+  Decision d;
+  for (const auto& e : j.at("edges")) d.tree.edges.push_back(edge_from(e, t));
+  for (const auto& s : j.at("switches")) {
+    const policy::NodeId node = node_from(s.at("name"), t);
+    d.tree.switches.push_back({node, s.at("children").get<std::uint32_t>(), false});
+    d.memory.push_back({node, s.at("bytes").get<std::uint64_t>(), s.at("block").get<std::uint32_t>(), false});
+  }
+  d.units = j.at("units").get<std::uint32_t>();
+  d.width_mbps = j.at("width_mbps").get<std::uint32_t>();
+  if (d.tree.switches.empty()) throw std::invalid_argument("no switches");
+  d.tree.switches.back().root = true;
+  d.tree.root = d.tree.switches.back().node;
+  return d;
+}
+
+GroupOptions options_from(const json& j) {
+  GroupOptions o;
+  o.mode = mode_from(j.at("mode").get<std::string>());
+  o.mtu = j.at("mtu").get<std::uint32_t>();
+  o.message_packets = j.at("message_packets").get<std::uint32_t>();
+  o.window = j.at("window").get<std::uint32_t>();
+  o.least_window = j.at("least_window").get<std::uint32_t>();
+  o.reproducible = j.at("reproducible").get<bool>();
+  o.rate_mbps = j.at("rate_mbps").get<std::uint32_t>();
+  o.prefer = j.at("prefer") == "latency" ? policy::Prefer::latency : policy::Prefer::bandwidth;
+  o.types = j.at("types").get<std::uint16_t>();
+  return o;
+}
+
+EndpointRecord endpoint_from(const json& j) {
+  return {address_from(j.at("address")),
+          address_from(j.at("peer")),
+          j.at("qp").get<std::uint32_t>(),
+          j.at("peer_qp").get<std::uint32_t>(),
+          j.at("first_rx").get<std::uint32_t>(),
+          j.at("first_tx").get<std::uint32_t>(),
+          j.at("ranks").get<std::vector<std::uint32_t>>(),
+          j.at("is_rank").get<bool>()};
+}
+
+GroupRecord record_from(const json& j, const Topology& topology) {
+  GroupRecord r;
+  r.id = j.at("group").get<GroupId>();
+  r.generation = j.at("generation").get<std::uint64_t>();
+  const auto state = std::find(kStates.begin(), kStates.end(), j.at("state").get<std::string>());
+  if (state == kStates.end()) throw std::invalid_argument("no state");
+  r.state = static_cast<GroupState>(state - kStates.begin());
+  for (const auto& m : j.at("members")) {
+    r.members.push_back({address_from(m.at("address")), m.at("qp").get<std::uint32_t>(),
+                         m.at("first_psn").get<std::uint32_t>(), m.at("expects_psn").get<std::uint32_t>(),
+                         m.at("loss_recovery").get<std::string>()});
+  }
+  r.options = options_from(j.at("options"));
+  r.decision = decision_from(j.at("tree"), topology);
+  for (const auto& s : j.at("endpoints")) {
+    SwitchRecord& record = r.switches.emplace_back();
+    record.name = s.at("switch").get<std::string>();
+    for (const auto& e : s.at("endpoints")) record.endpoints.push_back(endpoint_from(e));
+  }
+  return r;
+}
+
+}  // namespace
+
+std::string_view to_string(GroupState state) noexcept {
+  return kStates[static_cast<std::size_t>(state)];
+}
+
+policy::MemoryDemand memory_demand(const GroupOptions& options) {
+  // It grows by as much with each message and each endpoint: three groups tell all.
+  const auto bytes = [&](std::uint32_t window, std::size_t endpoints) {
+    GroupConfig c;
+    c.mode = options.mode;
+    c.mtu = options.mtu;
+    c.message_packets = options.message_packets;
+    c.window = window;
+    c.slots = 2 * window * options.message_packets;
+    c.reproducible = options.reproducible;
+    c.endpoints.resize(endpoints);
+    return std::uint64_t{IncEngine::memory_bytes(c)};
+  };
+  const std::uint64_t with_2 = bytes(2, 2) - bytes(1, 2), with_3 = bytes(2, 3) - bytes(1, 3);
+  policy::MemoryDemand d;
+  d.unit_bytes_per_endpoint = with_3 - with_2;
+  d.unit_bytes = with_2 - 2 * d.unit_bytes_per_endpoint;
+  d.fixed_bytes = bytes(1, 2) - with_2 + kLine;
+  d.units = options.window;
+  d.least_units = options.least_window;
+  d.message_bytes = options.message_packets * options.mtu;
+  return d;
+}
+
+std::string to_text(const GroupRecord& r, const Topology& topology) {
+  ordered_json members = ordered_json::array(), switches = ordered_json::array();
+  for (const Member& m : r.members) members.push_back(member_json(m));
+  for (const SwitchRecord& s : r.switches) {
+    ordered_json endpoints = ordered_json::array();
+    for (const EndpointRecord& e : s.endpoints) endpoints.push_back(endpoint_json(e));
+    switches.push_back({{"switch", s.name}, {"endpoints", endpoints}});
+  }
+  return ordered_json{
+      {"group", r.id},        {"generation", r.generation},         {"state", to_string(r.state)},
+      {"members", members},   {"options", options_json(r.options)}, {"tree", tree_json(r.decision, topology)},
+      {"endpoints", switches}}
+      .dump();
+}
+
+std::optional<GroupRecord> from_text(const std::string& text, const Topology& topology) {
+  try {
+    return record_from(json::parse(text), topology);
+  } catch (const std::exception&) {
+    return std::nullopt;
+  }
+}
+
+std::string switch_spec(const GroupRecord& r, std::size_t at) {
+  ordered_json endpoints = ordered_json::array();
+  for (const EndpointRecord& e : r.switches[at].endpoints) {
+    ordered_json j{
+        {"address", e.address.to_string()}, {"qp", e.qp}, {"peer", e.peer.to_string()}, {"peer_qp", e.peer_qp}};
+    if (e.is_rank) {
+      j["rank"] = e.ranks.front();
+      j["loss_recovery"] = r.members[e.ranks.front()].loss_recovery;
+    } else if (e.ranks.empty()) {
+      j["parent"] = true;
+    } else {
+      j["ranks"] = e.ranks;
+    }
+    j["first_rx"] = e.first_rx;
+    j["first_tx"] = e.first_tx;
+    endpoints.push_back(std::move(j));
+  }
+  const GroupOptions& o = r.options;
+  ordered_json j{{"id", r.id},
+                 {"mode", name(o.mode)},
+                 {"ranks", r.members.size()},
+                 {"mtu", o.mtu},
+                 {"message_packets", o.message_packets},
+                 {"window", r.decision.units},
+                 {"reproducible", o.reproducible},
+                 {"endpoints", endpoints}};
+  if (o.mode == Mode::iii) j["slots"] = 2 * r.decision.units * o.message_packets;
+  return j.dump();
+}
+
+}  // namespace weft::inc::manager

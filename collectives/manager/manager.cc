@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+#include "collectives/manager/manager.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace weft::inc::manager {
+
+using policy::NodeId;
+
+namespace {
+
+constexpr std::array<std::string_view, 7> kRefusals{
+    "none", "bad_request", "no_tree", "switch_refused", "switch_unreachable", "store_failed", "unknown_group"};
+constexpr std::array<std::string_view, 5> kEndings{"none", "destroyed", "lease_expired", "switch_lost_it",
+                                                   "not_installed"};
+constexpr std::uint32_t kMaxPsn = 0xffffff;
+constexpr std::uint32_t kMaxWords = 1u << 16;
+
+std::set<NodeId> switches_of(const GroupRecord& record) {
+  std::set<NodeId> out;
+  for (const auto& s : record.decision.tree.switches) out.insert(s.node);
+  return out;
+}
+
+/// What is left of a group that is removed: its part at some switches, and no links.
+GroupRecord only_at(const GroupRecord& record, const std::set<NodeId>& nodes) {
+  GroupRecord rest = record;
+  rest.state = GroupState::removing;
+  rest.switches.clear();
+  rest.decision.tree = {};
+  rest.decision.memory.clear();
+  for (std::size_t i = 0; i < record.switches.size(); ++i) {
+    if (!nodes.contains(record.decision.memory[i].node)) continue;
+    rest.switches.push_back(record.switches[i]);
+    rest.decision.tree.switches.push_back(record.decision.tree.switches[i]);
+    rest.decision.memory.push_back(record.decision.memory[i]);
+  }
+  return rest;
+}
+
+std::string mistake_of_options(const GroupOptions& o) {
+  if (o.mtu < 256 || o.mtu > 4096) return "mtu is between 256 and 4096";
+  if (o.message_packets == 0 || o.message_packets > kMaxWords) return "message_packets is between 1 and 65536";
+  if (o.window == 0 || o.window > kMaxWords) return "window is between 1 and 65536";
+  if (o.least_window == 0 || o.least_window > o.window) return "least_window is between 1 and window";
+  return "";
+}
+
+std::string mistake_of_member(const Member& m) {
+  if (m.qp == 0 || m.qp > kMaxPsn) return "a qp is between 1 and 16777215";
+  if (m.first_psn > kMaxPsn || m.expects_psn > kMaxPsn) return "a PSN has 24 bits";
+  const auto& recovery = m.loss_recovery;
+  if (recovery != "gbn" && recovery != "nic_sr" && recovery != "irn") return "loss_recovery is gbn, nic_sr or irn";
+  return "";
+}
+
+}  // namespace
+
+std::string_view to_string(Refusal refusal) noexcept {
+  return kRefusals[static_cast<std::size_t>(refusal)];
+}
+
+std::string_view to_string(Ending ending) noexcept {
+  return kEndings[static_cast<std::size_t>(ending)];
+}
+
+Manager::Manager(Fabric fabric, const ManagerOptions& options, Agents& agents, Store& store, std::uint64_t seed)
+    : fabric_(std::move(fabric)),
+      options_(options),
+      policy_(fabric_.topology, options.policy),
+      agents_(agents),
+      store_(store),
+      planner_(seed) {}
+
+std::string Manager::mistake_of(const CreateRequest& request) const {
+  if (auto mistake = mistake_of_options(request.options); !mistake.empty()) return mistake;
+  for (const Member& m : request.members) {
+    if (auto mistake = mistake_of_member(m); !mistake.empty()) return mistake;
+    if (fabric_.host_of(m.address) == policy::kNoNode) return "no host has the address " + m.address.to_string();
+  }
+  if (request.group != 0 && (request.group < options_.first_group || request.group > options_.last_group)) {
+    return "group is between " + std::to_string(options_.first_group) + " and " + std::to_string(options_.last_group);
+  }
+  return "";
+}
+
+policy::Request Manager::policy_request(GroupId group, const std::vector<Member>& members,
+                                        const GroupOptions& options) const {
+  policy::Request r;
+  r.group = group;
+  for (const Member& m : members) r.hosts.push_back(fabric_.host_of(m.address));
+  r.mode = options.mode;
+  r.types = options.types;
+  r.memory = memory_demand(options);
+  r.rate_mbps = options.rate_mbps;
+  r.prefer = options.prefer;
+  return r;
+}
+
+GroupId Manager::pick(GroupId wanted) const {
+  if (wanted != 0) return wanted;
+  GroupId id = options_.first_group;
+  for (const auto& [taken, group] : groups_) {
+    if (taken == id) ++id;
+  }
+  return id <= options_.last_group ? id : 0;
+}
+
+std::optional<std::string> Manager::write(const GroupRecord& record) {
+  return store_.put(record.id, record.generation, to_text(record, fabric_.topology));
+}
+
+CreateReply Manager::explain(const CreateRequest& request) {
+  CreateReply reply;
+  const auto refuse = [&](const std::string& why) {
+    reply.refusal = Refusal::bad_request;
+    reply.sentences = {why + "."};
+  };
+  if (const auto mistake = mistake_of(request); !mistake.empty()) {
+    refuse(mistake);
+    return reply;
+  }
+  reply.group = pick(request.group);
+  if (reply.group == 0) {
+    refuse("all numbers of groups are in use");
+    return reply;
+  }
+  if (groups_.contains(reply.group)) {
+    refuse("there is a group " + std::to_string(reply.group) + " already");
+    return reply;
+  }
+  const auto r = policy_request(reply.group, request.members, request.options);
+  const policy::Decision d = policy_.explain(r);
+  reply.reason = d.reason;
+  reply.refusal = d.admitted() ? Refusal::none : Refusal::no_tree;
+  reply.sentences = policy::sentences(policy_.topology(), r, d);
+  reply.window = d.units;
+  return reply;
+}
+
+CreateReply Manager::create(TimeNs now, const CreateRequest& request) {
+  CreateReply reply = explain(request);
+  if (reply.refusal != Refusal::none) return reply;
+  GroupRecord record;
+  record.id = reply.group;
+  record.generation = last_generation_ + 1;
+  record.members = request.members;
+  record.options = request.options;
+  record.decision = policy_.place(policy_request(record.id, request.members, request.options));
+  record.decision.frontier.clear();
+  std::vector<const GroupRecord*> others;
+  for (const auto& [id, group] : groups_) others.push_back(&group.record);
+  planner_.plan(fabric_, others, record);
+  last_generation_ = record.generation;
+  // From here on there is a group, if only to be removed.
+  Group& group = groups_[record.id];
+  group.record = record;
+  group.heard.assign(record.members.size(), now);
+  if (auto error = write(record)) {
+    reply.refusal = Refusal::store_failed;
+    reply.sentences = {*error};
+    end(group, Ending::not_installed, {});
+    return reply;
+  }
+  install(group, reply);
+  if (reply.refusal != Refusal::none) return reply;
+  reply.generation = record.generation;
+  reply.endpoints = rank_endpoints(record);
+  return reply;
+}
+
+void Manager::install(Group& group, CreateReply& reply) {
+  const GroupRecord& record = group.record;
+  std::vector<InstallOrder> orders;
+  for (std::size_t i = 0; i < record.switches.size(); ++i) {
+    orders.push_back({record.decision.tree.switches[i].node, record.id, switch_spec(record, i)});
+  }
+  const std::vector<Outcome> outcomes = agents_.install(orders);
+  std::set<NodeId> may_have;
+  for (std::size_t i = 0; i < orders.size(); ++i) {
+    const Outcome& o = outcomes[i];
+    if (o.kind != Outcome::Kind::refused) may_have.insert(orders[i].node);
+    if (o.kind == Outcome::Kind::done || reply.refusal == Refusal::switch_refused) continue;
+    const bool refused = o.kind == Outcome::Kind::refused;
+    reply.refusal = refused ? Refusal::switch_refused : Refusal::switch_unreachable;
+    reply.sentences = {fabric_.topology.node(orders[i].node).name + (refused ? " refused: " : " did not answer: ") +
+                       o.text};
+  }
+  if (reply.refusal == Refusal::none) {
+    group.record.state = GroupState::running;
+    if (auto error = write(group.record)) {
+      reply.refusal = Refusal::store_failed;
+      reply.sentences = {*error};
+    }
+  }
+  if (reply.refusal != Refusal::none) end(group, Ending::not_installed, std::move(may_have));
+}
+
+void Manager::end(Group& group, Ending why, std::set<NodeId> owing) {
+  group.record.state = GroupState::removing;
+  group.ending = why;
+  group.owing = std::move(owing);
+  settle(group.record.id);
+}
+
+void Manager::settle(GroupId id) {
+  Group& group = groups_.at(id);
+  std::vector<RemoveOrder> orders;
+  for (const NodeId node : group.owing) orders.push_back({node, id});
+  const std::vector<Outcome> outcomes = agents_.remove(orders);
+  for (std::size_t i = 0; i < orders.size(); ++i) {
+    if (outcomes[i].kind == Outcome::Kind::done) group.owing.erase(orders[i].node);
+  }
+  if (group.owing.empty()) {
+    if (store_.erase(id)) return;  // again with the next probe: until then the store says that it is there
+    policy_.release(id);
+    groups_.erase(id);
+    return;
+  }
+  // The memory of switches that have not confirmed is not free. What is, may go to others once the store says so.
+  GroupRecord rest = only_at(group.record, group.owing);
+  if (rest == group.record || write(rest)) return;
+  group.record = std::move(rest);
+  policy_.release(id, group.owing);
+}
+
+bool Manager::renew(TimeNs now, GroupId id, std::uint64_t generation, std::optional<std::uint32_t> rank) {
+  const auto at = groups_.find(id);
+  if (at == groups_.end() || at->second.record.generation != generation) return false;
+  Group& group = at->second;
+  if (group.record.state != GroupState::running) return false;
+  if (!rank) {
+    group.heard.assign(group.heard.size(), now);
+  } else if (*rank < group.heard.size()) {
+    group.heard[*rank] = now;
+  } else {
+    return false;
+  }
+  return true;
+}
+
+Refusal Manager::destroy(TimeNs /*now*/, GroupId id, std::uint64_t generation) {
+  const auto at = groups_.find(id);
+  if (at == groups_.end() || (generation != 0 && at->second.record.generation != generation)) {
+    return Refusal::unknown_group;
+  }
+  if (at->second.record.state == GroupState::running) {
+    end(at->second, Ending::destroyed, switches_of(at->second.record));
+  }
+  return Refusal::none;
+}
+
+void Manager::tick(TimeNs now) {
+  std::vector<GroupId> late;
+  for (const auto& [id, group] : groups_) {
+    if (group.record.state != GroupState::running) continue;
+    const TimeNs heard = *std::min_element(group.heard.begin(), group.heard.end());
+    if (now >= heard + options_.lease_ns) late.push_back(id);
+  }
+  for (const GroupId id : late) {
+    Group& group = groups_.at(id);
+    end(group, Ending::lease_expired, switches_of(group.record));
+  }
+  if (now >= next_probe_) probe(now);
+}
+
+TimeNs Manager::next_deadline() const noexcept {
+  TimeNs next = next_probe_;
+  for (const auto& [id, group] : groups_) {
+    if (group.record.state != GroupState::running) continue;
+    next = std::min(next, *std::min_element(group.heard.begin(), group.heard.end()) + options_.lease_ns);
+  }
+  return next;
+}
+
+void Manager::probe(TimeNs now) {
+  next_probe_ = now + options_.probe_ns;
+  std::vector<NodeId> nodes;
+  for (NodeId n = 0; n < fabric_.topology.nodes().size(); ++n) {
+    if (fabric_.topology.node(n).is_switch) nodes.push_back(n);
+  }
+  const auto has = agents_.list(nodes);
+  silent_.clear();
+  strangers_.clear();
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    // New groups go around a switch that does not answer.
+    policy_.set_node_up(nodes[i], has[i].has_value());
+    if (has[i]) {
+      compare(nodes[i], *has[i]);
+    } else {
+      silent_.insert(nodes[i]);
+    }
+  }
+  if (!strangers_.empty()) static_cast<void>(agents_.remove(strangers_));  // again with the next probe, if need be
+  std::vector<GroupId> unsettled;
+  for (const auto& [id, group] : groups_) {
+    if (group.record.state == GroupState::removing) unsettled.push_back(id);
+  }
+  for (const GroupId id : unsettled) settle(id);
+}
+
+void Manager::compare(NodeId node, const std::vector<GroupId>& has) {
+  const auto is_there = [&](GroupId id) { return std::find(has.begin(), has.end(), id) != has.end(); };
+  for (auto& [id, group] : groups_) {
+    const auto switches = switches_of(group.record);
+    if (!switches.contains(node) || is_there(id)) continue;
+    group.owing.erase(node);
+    if (group.record.state != GroupState::running) continue;
+    // Its ranks hear of it when they renew; the other switches are asked below.
+    group.record.state = GroupState::removing;
+    group.ending = Ending::switch_lost_it;
+    group.owing = switches;
+    group.owing.erase(node);
+  }
+  for (const GroupId id : has) {
+    if (id < options_.first_group || id > options_.last_group) continue;
+    const auto at = groups_.find(id);
+    const bool ours = at != groups_.end() && switches_of(at->second.record).contains(node);
+    if (!ours) strangers_.push_back({node, id});
+  }
+}
+
+std::optional<std::string> Manager::recover(TimeNs now) {
+  Store::Content content;
+  if (auto error = store_.load(content)) return error;
+  last_generation_ = content.last_generation;
+  std::vector<GroupRecord> records;
+  for (const std::string& text : content.records) {
+    auto record = from_text(text, fabric_.topology);
+    if (!record) return "the store has a group that this topology does not fit: " + text;
+    records.push_back(std::move(*record));
+  }
+  // Earlier groups were there when later ones were placed.
+  std::sort(records.begin(), records.end(),
+            [](const GroupRecord& a, const GroupRecord& b) { return a.generation < b.generation; });
+  for (GroupRecord& record : records) {
+    const auto request = policy_request(record.id, record.members, record.options);
+    if (auto error = policy_.adopt(request, record.decision)) return "the store and the topology differ: " + *error;
+    Group& group = groups_[record.id];
+    group.heard.assign(record.members.size(), now);
+    group.record = std::move(record);
+    if (group.record.state == GroupState::running) continue;
+    group.record.state = GroupState::removing;
+    group.ending = Ending::not_installed;
+    group.owing = switches_of(group.record);
+  }
+  next_probe_ = now;
+  return std::nullopt;
+}
+
+}  // namespace weft::inc::manager

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+//
+// IncManager (EPIC 3.2, 3.3.1): places groups, installs them on all switches of their trees or on none, and takes them
+// back when they are not needed, or their ranks are not heard of any more. Time is an argument; one call at a time.
+//
+// A group is recorded before the first switch hears of it, and as running before its ranks do. So whatever the process
+// was doing when it ended, the record leads to every switch that may have the group.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "collectives/manager/agents.h"
+#include "collectives/manager/fabric.h"
+#include "switch/base/time.h"
+
+namespace weft::inc::manager {
+
+struct ManagerOptions {
+  policy::PolicyOptions policy{};
+  TimeNs lease_ns = 5'000'000'000;  ///< a group ends when one of its ranks has said nothing for so long
+  TimeNs probe_ns = 1'000'000'000;  ///< from one look at all switches to the next
+  /// Numbers of groups. Those outside are somebody else's: the manager leaves them alone.
+  GroupId first_group = 1, last_group = 65'535;
+};
+
+/// Why a call gave nothing, for programs. Names of policy::Reason are reasons, too.
+enum class Refusal : std::uint8_t {
+  none,
+  bad_request,
+  no_tree,             ///< `policy` says why
+  switch_refused,      ///< a switch would not take its part
+  switch_unreachable,  ///< a switch did not answer
+  store_failed,
+  unknown_group,  ///< there is none with this number and generation
+};
+/// "switch_refused"...
+[[nodiscard]] std::string_view to_string(Refusal refusal) noexcept;
+
+struct CreateRequest {
+  GroupId group = 0;  ///< 0: any
+  std::vector<Member> members;
+  GroupOptions options;
+};
+
+struct CreateReply {
+  Refusal refusal = Refusal::none;
+  policy::Reason reason = policy::Reason::none;  ///< of no_tree
+  std::vector<std::string> sentences;            ///< what was decided, or why not
+  GroupId group = 0;
+  std::uint64_t generation = 0;
+  std::vector<EndpointRecord> endpoints;  ///< the switch's end for each rank
+  std::uint32_t window = 0;               ///< messages that ranks may have under way
+};
+
+/// Why a group ended, or is about to.
+enum class Ending : std::uint8_t {
+  none,
+  destroyed,       ///< it was asked for
+  lease_expired,   ///< a rank was not heard of
+  switch_lost_it,  ///< a switch does not have it any more
+  not_installed,   ///< it was never whole
+};
+[[nodiscard]] std::string_view to_string(Ending ending) noexcept;
+
+class Manager {
+ public:
+  /// @param agents, store  outlive this
+  /// @param seed           of first PSNs between switches
+  Manager(Fabric fabric, const ManagerOptions& options, Agents& agents, Store& store, std::uint64_t seed);
+
+  /// To be called first: takes over what the store has. Running groups go on, with new leases; what was half installed
+  /// or half removed is removed. An error as a sentence.
+  [[nodiscard]] std::optional<std::string> recover(TimeNs now);
+
+  [[nodiscard]] CreateReply create(TimeNs now, const CreateRequest& request);
+  /// What create() would answer, without switches and store.
+  [[nodiscard]] CreateReply explain(const CreateRequest& request);
+  /// A rank is alive; nullopt as rank: all are. False: there is no such group, or it is over.
+  bool renew(TimeNs now, GroupId group, std::uint64_t generation, std::optional<std::uint32_t> rank);
+  /// @param generation  0: whichever
+  [[nodiscard]] Refusal destroy(TimeNs now, GroupId group, std::uint64_t generation);
+
+  /// Ends groups whose leases are over, asks switches what they have, and repeats what they did not confirm.
+  void tick(TimeNs now);
+  /// When tick() has something to do.
+  [[nodiscard]] TimeNs next_deadline() const noexcept;
+
+  struct Group {
+    GroupRecord record;
+    std::vector<TimeNs> heard;       ///< by rank
+    std::set<policy::NodeId> owing;  ///< switches that may have it, of one that is removed
+    Ending ending = Ending::none;
+  };
+  [[nodiscard]] const std::map<GroupId, Group>& groups() const noexcept { return groups_; }
+  [[nodiscard]] const policy::Policy& policy() const noexcept { return policy_; }
+  [[nodiscard]] const Fabric& fabric() const noexcept { return fabric_; }
+  [[nodiscard]] const ManagerOptions& options() const noexcept { return options_; }
+  /// Switches that did not answer when they were last asked.
+  [[nodiscard]] const std::set<policy::NodeId>& silent() const noexcept { return silent_; }
+
+ private:
+  [[nodiscard]] std::string mistake_of(const CreateRequest& request) const;
+  [[nodiscard]] policy::Request policy_request(GroupId group, const std::vector<Member>& members,
+                                               const GroupOptions& options) const;
+  [[nodiscard]] GroupId pick(GroupId wanted) const;
+  [[nodiscard]] std::optional<std::string> write(const GroupRecord& record);
+  void install(Group& group, CreateReply& reply);
+  /// Begins to remove a group, from switches that may have it.
+  void end(Group& group, Ending why, std::set<policy::NodeId> owing);
+  /// Asks again those that owe an answer; forgets the group when none is left.
+  void settle(GroupId id);
+  void probe(TimeNs now);
+  void compare(policy::NodeId node, const std::vector<GroupId>& has);
+
+  Fabric fabric_;
+  ManagerOptions options_;
+  policy::Policy policy_;
+  Agents& agents_;
+  Store& store_;
+  EndpointPlanner planner_;
+  std::map<GroupId, Group> groups_;
+  std::set<policy::NodeId> silent_;
+  std::vector<RemoveOrder> strangers_;  ///< groups of ours that a switch has and we have not
+  std::uint64_t last_generation_ = 0;
+  TimeNs next_probe_ = 0;
+};
+
+}  // namespace weft::inc::manager

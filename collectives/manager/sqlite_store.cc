@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+#include "collectives/manager/sqlite_store.h"
+
+#include <sqlite3.h>
+
+namespace weft::inc::manager {
+namespace {
+
+constexpr int kVersion = 1;
+/// "weft" as number: `file` and SQLite tell our files by it.
+constexpr const char* kApplication = "2003134068";
+
+/// A statement, which ends with its block.
+class Statement {
+ public:
+  Statement(sqlite3* db, const char* sql) { sqlite3_prepare_v2(db, sql, -1, &statement_, nullptr); }
+  ~Statement() { sqlite3_finalize(statement_); }
+  Statement(const Statement&) = delete;
+  Statement& operator=(const Statement&) = delete;
+  void bind(int at, std::uint64_t value) { sqlite3_bind_int64(statement_, at, static_cast<sqlite3_int64>(value)); }
+  void bind(int at, const std::string& value) {
+    sqlite3_bind_text(statement_, at, value.data(), static_cast<int>(value.size()), SQLITE_STATIC);
+  }
+  /// SQLITE_ROW, SQLITE_DONE or an error; of a statement that could not be prepared, too.
+  int step() { return statement_ == nullptr ? SQLITE_ERROR : sqlite3_step(statement_); }
+  [[nodiscard]] std::uint64_t number(int column) const {
+    return static_cast<std::uint64_t>(sqlite3_column_int64(statement_, column));
+  }
+  [[nodiscard]] std::string text(int column) const {
+    const auto* bytes = reinterpret_cast<const char*>(sqlite3_column_text(statement_, column));
+    return bytes == nullptr ? ""
+                            : std::string(bytes, static_cast<std::size_t>(sqlite3_column_bytes(statement_, column)));
+  }
+
+ private:
+  sqlite3_stmt* statement_ = nullptr;
+};
+
+}  // namespace
+
+struct SqliteStore::Impl {
+  ~Impl() { sqlite3_close(db); }
+
+  bool run(const std::string& sql) { return sqlite3_exec(db, sql.c_str(), nullptr, nullptr, nullptr) == SQLITE_OK; }
+  [[nodiscard]] std::string why(const std::string& what) const {
+    return "cannot " + what + " " + path + ": " + (db == nullptr ? "out of memory" : sqlite3_errmsg(db));
+  }
+  std::optional<std::uint64_t> number(const char* sql) {
+    Statement s(db, sql);
+    return s.step() == SQLITE_ROW ? std::optional(s.number(0)) : std::nullopt;
+  }
+  /// All of it, or nothing and why.
+  template <class Body>
+  std::optional<std::string> transaction(Body&& body) {
+    if (!run("BEGIN IMMEDIATE")) return why("write");
+    if (body() && run("COMMIT")) return std::nullopt;
+    std::string error = why("write");
+    run("ROLLBACK");
+    return error;
+  }
+
+  std::string path;
+  sqlite3* db = nullptr;
+};
+
+SqliteStore::SqliteStore() = default;
+SqliteStore::~SqliteStore() = default;
+
+std::optional<std::string> SqliteStore::open(const std::string& path) {
+  auto impl = std::make_unique<Impl>();
+  impl->path = path;
+  constexpr int kFlags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE;
+  if (sqlite3_open_v2(path.c_str(), &impl->db, kFlags, nullptr) != SQLITE_OK) return impl->why("open");
+  // The lock is taken with the first write and kept. A journal in the file's folder needs no memory to be shared.
+  if (!impl->run("PRAGMA locking_mode = EXCLUSIVE; PRAGMA synchronous = FULL; PRAGMA journal_mode = TRUNCATE") ||
+      !impl->run("BEGIN EXCLUSIVE")) {
+    return sqlite3_errcode(impl->db) == SQLITE_BUSY ? path + " is in use by another process" : impl->why("open");
+  }
+  const auto version = impl->number("PRAGMA user_version").value_or(0);
+  const auto tables = impl->number("SELECT count(*) FROM sqlite_master").value_or(0);
+  if (version > kVersion) return path + " was written by a newer version";
+  if (version == 0 && tables > 0) return path + " is a database of something else";
+  const bool made =
+      version == kVersion ||
+      impl->run(std::string("PRAGMA application_id = ") + kApplication +
+                "; PRAGMA user_version = " + std::to_string(kVersion) +
+                "; CREATE TABLE groups (id INTEGER PRIMARY KEY, record TEXT NOT NULL);"
+                "CREATE TABLE last (one INTEGER PRIMARY KEY CHECK (one = 1), generation INTEGER NOT NULL);"
+                "INSERT INTO last VALUES (1, 0)");
+  if (!made || !impl->run("COMMIT")) return impl->why("open");
+  impl_ = std::move(impl);
+  return std::nullopt;
+}
+
+std::optional<std::string> SqliteStore::put(GroupId group, std::uint64_t generation, const std::string& record) {
+  return impl_->transaction([&] {
+    Statement group_row(impl_->db, "INSERT OR REPLACE INTO groups VALUES (?, ?)");
+    group_row.bind(1, group);
+    group_row.bind(2, record);
+    Statement last(impl_->db, "UPDATE last SET generation = max(generation, ?)");
+    last.bind(1, generation);
+    return group_row.step() == SQLITE_DONE && last.step() == SQLITE_DONE;
+  });
+}
+
+std::optional<std::string> SqliteStore::erase(GroupId group) {
+  return impl_->transaction([&] {
+    Statement s(impl_->db, "DELETE FROM groups WHERE id = ?");
+    s.bind(1, group);
+    return s.step() == SQLITE_DONE;
+  });
+}
+
+std::optional<std::string> SqliteStore::load(Content& content) {
+  content = {};
+  const auto last = impl_->number("SELECT generation FROM last");
+  if (!last) return impl_->why("read");
+  content.last_generation = *last;
+  Statement s(impl_->db, "SELECT record FROM groups ORDER BY id");
+  int result = s.step();
+  for (; result == SQLITE_ROW; result = s.step()) content.records.push_back(s.text(0));
+  return result == SQLITE_DONE ? std::nullopt : std::optional(impl_->why("read"));
+}
+
+}  // namespace weft::inc::manager

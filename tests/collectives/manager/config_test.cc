@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+#include "collectives/manager/config.h"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+namespace weft::inc::manager {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+constexpr const char* kFine = R"(
+switches:
+  - { name: leaf1, control: /run/a.sock, memory_kb: 64 }
+  - { name: root, control: /run/b.sock, memory_kb: 128, modes: [ii], fan_in: 8 }
+hosts:
+  - { name: h1, address: 10.0.1.2, switch: leaf1, switch_address: 10.0.1.1, rate_mbps: 10 }
+  - { name: h2, address: 10.0.2.2, switch: leaf1, switch_address: 10.0.2.1 }
+links:
+  - { a: root, a_address: 10.1.1.0, b: leaf1, b_address: 10.1.1.1, rate_mbps: 40 }
+)";
+
+TEST(ManagerConfig, ExamplesAreFine) {
+  std::size_t files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(WEFT_SOURCE_DIR "/conf/inc-manager")) {
+    if (entry.path().extension() != ".yaml") continue;
+    std::ifstream stream(entry.path());
+    const std::string text{std::istreambuf_iterator<char>(stream), {}};
+    config::Diagnostics diagnostics;
+    EXPECT_TRUE(load_manager_config(text, entry.path().filename(), diagnostics)) << diagnostics.to_string();
+    ++files;
+  }
+  EXPECT_GT(files, 0u);
+}
+
+TEST(ManagerConfig, AFileBecomesAFabric) {
+  config::Diagnostics diagnostics;
+  const auto c = load_manager_config(kFine, "f", diagnostics);
+  ASSERT_TRUE(c) << diagnostics.to_string();
+  const auto& t = c->fabric.topology;
+  const auto leaf = t.find("leaf1"), root = t.find("root"), h1 = t.find("h1");
+  EXPECT_EQ(t.node(h1).tier, 0u);
+  EXPECT_EQ(t.node(leaf).tier, 1u);
+  EXPECT_EQ(t.node(root).tier, 2u);
+  EXPECT_EQ(t.node(root).abilities.modes, policy::bit(Mode::ii));
+  EXPECT_EQ(t.node(root).abilities.fan_in, 8u);
+  EXPECT_EQ(t.node(leaf).abilities.memory_bytes, 64u * 1024);
+  ASSERT_EQ(t.links().size(), 3u);
+  // The link was written from the upper end.
+  EXPECT_EQ(t.link(2).lower, leaf);
+  EXPECT_EQ(c->fabric.addresses[2].lower.to_string(), "10.1.1.1");
+  EXPECT_EQ(c->fabric.addresses[2].upper.to_string(), "10.1.1.0");
+  EXPECT_EQ(t.link(2).rate_mbps, 40u);
+  EXPECT_EQ(t.link(1).rate_mbps, 100'000u);
+  EXPECT_EQ(c->fabric.host_of(*wire::IpAddress::parse("10.0.1.2")), h1);
+  ASSERT_EQ(c->access.size(), t.nodes().size());
+  EXPECT_EQ(c->access[root].socket, "/run/b.sock");
+  EXPECT_EQ(c->access[root].name, "root");
+  EXPECT_EQ(c->options.lease_ns, 5'000'000'000u);
+  EXPECT_EQ(c->options.policy.kind, policy::PolicyKind::spatial);
+}
+
+/// Exchanges a text of the file that is fine, and expects one mistake, where the '@' stands.
+void expect_mistake(const std::string& from, const std::string& to, const std::string& says) {
+  SCOPED_TRACE(to);
+  std::string text = kFine;
+  const std::size_t at = text.find(from);
+  ASSERT_NE(at, std::string::npos);
+  text.replace(at, from.size(), to);
+  const std::size_t mark = text.find('@');
+  ASSERT_NE(mark, std::string::npos);
+  text.erase(mark, 1);
+  const auto line = std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(mark), '\n') + 1;
+  const std::size_t column = mark - text.rfind('\n', mark - 1);
+  const std::string position = "f:" + std::to_string(line) + ":" + std::to_string(column) + ": ";
+  config::Diagnostics diagnostics;
+  EXPECT_FALSE(load_manager_config(text, "f", diagnostics));
+  ASSERT_EQ(diagnostics.entries().size(), 1u) << diagnostics.to_string();
+  EXPECT_THAT(diagnostics.to_string(), testing::AllOf(StartsWith(position), HasSubstr(says)));
+}
+
+TEST(ManagerConfig, MistakesHavePlaces) {
+  expect_mistake("name: root", "name: @leaf1", "nothing else has");
+  expect_mistake("name: h2", "name: @h1", "nothing else has");
+  expect_mistake("switch: leaf1", "switch: @leaf9", "leaf9");
+  expect_mistake("switch: leaf1", "switch: @h1", "a switch of this file");
+  expect_mistake("b: leaf1", "b: @root", "another switch");
+  expect_mistake("10.0.2.2", "@10.0.1.2", "of line 6");
+  expect_mistake("10.1.1.1", "@fd00::1", "family");
+  expect_mistake("memory_kb: 64", "memory_kb: @1", "64");
+  expect_mistake("modes: [ii]", "modes: [@iv]", "iv");
+  expect_mistake("fan_in: 8", "@fanin: 8", "fan_in");
+  expect_mistake("\nswitches", "\npolicy: @temporal\nswitches", "temporal");
+  expect_mistake("\nswitches", "\nlast_group: @9\nfirst_group: 10\nswitches", "first_group");
+}
+
+TEST(ManagerConfig, CertificatesAreLookedAt) {
+  std::string text = kFine;
+  const std::string from = "/run/b.sock";
+  text.replace(text.find(from), from.size(),
+               "{ address: 'tor:9796', certificate: /no/c, key: /no/k, authority: /no/a }");
+  config::Diagnostics diagnostics;
+  EXPECT_FALSE(load_manager_config(text, "f", diagnostics));
+  EXPECT_THAT(diagnostics.to_string(), testing::AllOf(HasSubstr("f:4:"), HasSubstr("/no/c"), HasSubstr("/no/k")));
+}
+
+TEST(ManagerConfig, ASwitchThatNoHostReachesNeedsATier) {
+  std::string text = kFine;
+  text = text.substr(0, text.find("links:"));
+  config::Diagnostics diagnostics;
+  EXPECT_FALSE(load_manager_config(text, "f", diagnostics));
+  EXPECT_THAT(diagnostics.to_string(), HasSubstr("root"));
+}
+
+}  // namespace
+}  // namespace weft::inc::manager

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+//
+// Switches and a store that outlive a manager, and fail when they are told to.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "collectives/manager/manager.h"
+
+namespace weft::inc::manager {
+
+/// The process ends.
+struct Crash {};
+
+/// What happens at a step.
+enum class Fault : std::uint8_t {
+  none,
+  refuse,        ///< it does not happen, and says so
+  lost_before,   ///< it does not happen, and nobody knows
+  lost_after,    ///< it happens, and nobody knows
+  crash_before,  ///< it does not happen, and the process ends
+  crash_after,   ///< it happens, and the process ends
+};
+inline constexpr Fault kFaults[] = {Fault::refuse, Fault::lost_before, Fault::lost_after, Fault::crash_before,
+                                    Fault::crash_after};
+
+/// Counts the steps of all that can fail.
+struct Steps {
+  std::function<Fault(std::uint64_t)> fault = [](std::uint64_t) { return Fault::none; };
+  std::uint64_t done = 0;
+
+  /// Runs a step with its fault; `happen` is what it does.
+  template <class Happen>
+  Outcome run(Happen&& happen) {
+    const Fault f = fault(++done);
+    if (f == Fault::crash_before) throw Crash{};
+    if (f == Fault::refuse) return {Outcome::Kind::refused, "told to"};
+    if (f == Fault::lost_before) return {Outcome::Kind::unknown, "told to"};
+    const Outcome outcome = happen();
+    if (f == Fault::crash_after) throw Crash{};
+    if (f == Fault::lost_after) return {Outcome::Kind::unknown, "told to"};
+    return outcome;
+  }
+};
+
+class FakeSwitches : public Agents {
+ public:
+  explicit FakeSwitches(Steps& steps) : steps_(steps) {}
+
+  std::vector<Outcome> install(std::span<const InstallOrder> orders) override {
+    std::vector<Outcome> out;
+    for (const InstallOrder& o : orders) {
+      out.push_back(steps_.run([&]() -> Outcome {
+        if (silent.contains(o.node)) return {Outcome::Kind::unknown, "silent"};
+        if (!groups[o.node].emplace(o.group, o.spec).second) return {Outcome::Kind::refused, "it is there already"};
+        return {};
+      }));
+    }
+    return out;
+  }
+  std::vector<Outcome> remove(std::span<const RemoveOrder> orders) override {
+    std::vector<Outcome> out;
+    for (const RemoveOrder& o : orders) {
+      out.push_back(steps_.run([&]() -> Outcome {
+        if (silent.contains(o.node)) return {Outcome::Kind::unknown, "silent"};
+        groups[o.node].erase(o.group);
+        return {};
+      }));
+    }
+    return out;
+  }
+  std::vector<std::optional<std::vector<GroupId>>> list(std::span<const policy::NodeId> nodes) override {
+    std::vector<std::optional<std::vector<GroupId>>> out;
+    for (const policy::NodeId node : nodes) {
+      std::optional<std::vector<GroupId>>& has = out.emplace_back();
+      if (silent.contains(node)) continue;
+      has.emplace();
+      for (const auto& [id, spec] : groups[node]) has->push_back(id);
+    }
+    return out;
+  }
+
+  std::map<policy::NodeId, std::map<GroupId, std::string>> groups;  ///< what each switch has
+  std::set<policy::NodeId> silent;
+
+ private:
+  Steps& steps_;
+};
+
+class FakeStore : public Store {
+ public:
+  explicit FakeStore(Steps& steps) : steps_(steps) {}
+
+  std::optional<std::string> put(GroupId group, std::uint64_t generation, const std::string& record) override {
+    return error_of(steps_.run([&]() -> Outcome {
+      records[group] = record;
+      last_generation = std::max(last_generation, generation);
+      return {};
+    }));
+  }
+  std::optional<std::string> erase(GroupId group) override {
+    return error_of(steps_.run([&]() -> Outcome {
+      records.erase(group);
+      return {};
+    }));
+  }
+  std::optional<std::string> load(Content& content) override {
+    content.last_generation = last_generation;
+    content.records.clear();
+    for (const auto& [id, text] : records) content.records.push_back(text);
+    return std::nullopt;
+  }
+
+  std::map<GroupId, std::string> records;
+  std::uint64_t last_generation = 0;
+
+ private:
+  static std::optional<std::string> error_of(const Outcome& o) {
+    return o.kind == Outcome::Kind::done ? std::nullopt : std::optional<std::string>("the disk is full");
+  }
+  Steps& steps_;
+};
+
+/// Two leaves with two hosts each under two spines, with addresses: host N is 10.0.N.2, its leaf 10.0.N.1.
+inline Fabric small_fabric(std::uint64_t memory_bytes = 1 << 20) {
+  Fabric f{policy::leaf_spine(2, 2, 2, policy::weft_abilities(memory_bytes), 10'000), {}};
+  std::uint8_t subnet = 0;
+  for (policy::LinkId id = 0; id < f.topology.links().size(); ++id) {
+    const policy::Node& lower = f.topology.node(f.topology.link(id).lower);
+    const bool host = !lower.is_switch;
+    const std::string net = host ? "10.0." + lower.name.substr(1) : "10.1." + std::to_string(subnet++);
+    f.addresses.push_back({*wire::IpAddress::parse(net + ".2"), *wire::IpAddress::parse(net + ".1")});
+  }
+  return f;
+}
+
+inline CreateRequest request_of(const std::vector<int>& hosts, GroupId group = 0) {
+  CreateRequest r;
+  r.group = group;
+  for (const int host : hosts) {
+    const auto n = static_cast<std::uint32_t>(host);
+    r.members.push_back(
+        {*wire::IpAddress::parse("10.0." + std::to_string(host) + ".2"), 17 + n, 1000 + n, 2000 + n, "gbn"});
+  }
+  return r;
+}
+
+}  // namespace weft::inc::manager

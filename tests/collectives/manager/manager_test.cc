@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+#include "collectives/manager/manager.h"
+
+#include <gmock/gmock.h>
+
+#include "tests/collectives/manager/fake_fabric.h"
+
+namespace weft::inc::manager {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+constexpr TimeNs kSecond = 1'000'000'000;
+
+class ManagerTest : public testing::Test {
+ protected:
+  void start(std::uint64_t memory_bytes = 1 << 20, policy::PolicyKind kind = policy::PolicyKind::spatial) {
+    ManagerOptions options;
+    options.policy.kind = kind;
+    manager.emplace(small_fabric(memory_bytes), options, switches, store, 1);
+    ASSERT_EQ(manager->recover(now), std::nullopt);
+  }
+  void SetUp() override { start(); }
+  [[nodiscard]] policy::NodeId node(const std::string& name) const { return manager->fabric().topology.find(name); }
+  /// Switches that have a group.
+  [[nodiscard]] std::size_t at(GroupId group) const {
+    std::size_t n = 0;
+    for (const auto& [where, groups] : switches.groups) n += groups.contains(group) ? 1 : 0;
+    return n;
+  }
+  void pass(TimeNs ns) {
+    now += ns;
+    manager->tick(now);
+  }
+  void expect_nothing_held() const {
+    EXPECT_TRUE(manager->groups().empty());
+    EXPECT_TRUE(manager->policy().groups().empty());
+    EXPECT_TRUE(store.records.empty());
+    for (policy::NodeId n = 0; n < manager->fabric().topology.nodes().size(); ++n) {
+      EXPECT_EQ(manager->policy().ledger().at(n).bytes, 0u);
+    }
+  }
+
+  Steps steps;
+  FakeSwitches switches{steps};
+  FakeStore store{steps};
+  std::optional<Manager> manager;
+  TimeNs now = 0;
+};
+
+TEST_F(ManagerTest, AGroupIsOnAllSwitchesOfItsTreeUntilItIsDestroyed) {
+  const CreateReply reply = manager->create(now, request_of({0, 1, 2, 3}, 7));
+  ASSERT_EQ(reply.refusal, Refusal::none);
+  EXPECT_EQ(reply.group, 7u);
+  EXPECT_EQ(reply.generation, 1u);
+  EXPECT_EQ(reply.window, 4u);
+  EXPECT_EQ(at(7), 3u);
+  EXPECT_EQ(store.records.size(), 1u);
+  ASSERT_EQ(reply.endpoints.size(), 4u);
+  for (std::uint32_t rank = 0; rank < 4; ++rank) {
+    EXPECT_EQ(reply.endpoints[rank].address.to_string(), "10.0." + std::to_string(rank) + ".1");
+    EXPECT_EQ(reply.endpoints[rank].peer_qp, 17 + rank);
+    EXPECT_EQ(reply.endpoints[rank].first_rx, 1000 + rank);
+    EXPECT_EQ(reply.endpoints[rank].first_tx, 2000 + rank);
+  }
+  EXPECT_EQ(manager->destroy(now, 7, reply.generation + 1), Refusal::unknown_group);
+  EXPECT_EQ(manager->destroy(now, 8, 0), Refusal::unknown_group);
+  EXPECT_EQ(manager->destroy(now, 7, reply.generation), Refusal::none);
+  EXPECT_EQ(at(7), 0u);
+  expect_nothing_held();
+}
+
+TEST_F(ManagerTest, NumbersAreTheRanksOrTheManagersAndGenerationsAreNew) {
+  EXPECT_EQ(manager->create(now, request_of({0, 1}, 2)).group, 2u);
+  EXPECT_EQ(manager->create(now, request_of({0, 1})).group, 1u);
+  const CreateReply third = manager->create(now, request_of({0, 1}));
+  EXPECT_EQ(third.group, 3u);
+  EXPECT_EQ(third.generation, 3u);
+  EXPECT_EQ(manager->create(now, request_of({0, 1}, 3)).refusal, Refusal::bad_request);
+  EXPECT_EQ(manager->destroy(now, 3, 0), Refusal::none);
+  EXPECT_EQ(manager->create(now, request_of({0, 1}, 3)).generation, 4u);
+}
+
+TEST_F(ManagerTest, ADryRunSaysWhatWouldHappenAndChangesNothing) {
+  const CreateReply dry = manager->explain(request_of({0, 2}));
+  EXPECT_EQ(dry.refusal, Refusal::none);
+  EXPECT_THAT(dry.sentences, testing::Contains(HasSubstr("tree of 3 switches")));
+  EXPECT_EQ(steps.done, 0u);
+  expect_nothing_held();
+}
+
+TEST_F(ManagerTest, BadRequestsAreRefusedInWords) {
+  const auto expect = [&](const CreateRequest& r, const std::string& says) {
+    const CreateReply reply = manager->create(now, r);
+    EXPECT_NE(reply.refusal, Refusal::none) << says;
+    EXPECT_THAT(reply.sentences, ElementsAre(HasSubstr(says)));
+  };
+  const auto changed = [](auto change) {
+    CreateRequest r = request_of({0, 1});
+    change(r);
+    return r;
+  };
+  expect(request_of({}), "two hosts");
+  expect(request_of({0, 0}), "twice");
+  expect(changed([](CreateRequest& r) { r.members[0].address = *wire::IpAddress::parse("10.9.9.9"); }), "10.9.9.9");
+  expect(changed([](CreateRequest& r) { r.members[0].address = *wire::IpAddress::parse("10.0.0.1"); }), "10.0.0.1");
+  expect(changed([](CreateRequest& r) { r.members[0].qp = 0; }), "qp");
+  expect(changed([](CreateRequest& r) { r.members[1].first_psn = 1 << 24; }), "PSN");
+  expect(changed([](CreateRequest& r) { r.members[1].loss_recovery = "ideal"; }), "loss_recovery");
+  expect(changed([](CreateRequest& r) { r.options.mtu = 100; }), "mtu");
+  expect(changed([](CreateRequest& r) { r.options.message_packets = 0; }), "message_packets");
+  expect(changed([](CreateRequest& r) { r.options.window = 0; }), "window");
+  expect(changed([](CreateRequest& r) { r.options.least_window = 5; }), "least_window");
+  expect(changed([](CreateRequest& r) { r.group = 70'000; }), "65535");
+  expect_nothing_held();
+}
+
+TEST_F(ManagerTest, WithoutATreeThePolicySaysWhy) {
+  start(1000);
+  const CreateReply reply = manager->create(now, request_of({0, 2}));
+  EXPECT_EQ(reply.refusal, Refusal::no_tree);
+  EXPECT_EQ(reply.reason, policy::Reason::no_memory);
+  EXPECT_EQ(steps.done, 0u);
+}
+
+TEST_F(ManagerTest, EachSwitchMayRefuse) {
+  for (std::uint64_t step = 2; step <= 4; ++step) {  // the first writes the record
+    steps = {};
+    steps.fault = [step](std::uint64_t n) { return n == step ? Fault::refuse : Fault::none; };
+    const CreateReply reply = manager->create(now, request_of({0, 1, 2, 3}, 7));
+    EXPECT_EQ(reply.refusal, Refusal::switch_refused);
+    EXPECT_THAT(reply.sentences, ElementsAre(HasSubstr("refused: told to")));
+    EXPECT_EQ(at(7), 0u);
+    expect_nothing_held();
+  }
+}
+
+TEST_F(ManagerTest, AFullDiskEndsNewGroupsAndNotRunningOnes) {
+  ASSERT_EQ(manager->create(now, request_of({0, 1}, 1)).refusal, Refusal::none);
+  steps.fault = [](std::uint64_t) { return Fault::refuse; };
+  const CreateReply reply = manager->create(now, request_of({2, 3}, 2));
+  EXPECT_EQ(reply.refusal, Refusal::store_failed);
+  EXPECT_THAT(reply.sentences, ElementsAre("the disk is full"));
+  EXPECT_TRUE(manager->renew(now, 1, 1, std::nullopt));
+  EXPECT_EQ(at(1), 1u);
+  steps.fault = [](std::uint64_t) { return Fault::none; };
+  pass(kSecond);
+  EXPECT_EQ(manager->groups().size(), 1u);
+}
+
+TEST_F(ManagerTest, AGroupEndsWhenARankIsNotHeardOf) {
+  const CreateReply reply = manager->create(now, request_of({0, 1, 2}));
+  for (int i = 0; i < 10; ++i) {
+    pass(kSecond);
+    EXPECT_TRUE(manager->renew(now, reply.group, reply.generation, 0));
+    if (i < 3) {
+      EXPECT_TRUE(manager->renew(now, reply.group, reply.generation, std::nullopt));
+    }
+    if (i == 6) break;
+  }
+  EXPECT_EQ(at(reply.group), 3u) << "ranks 1 and 2 were heard of four seconds ago";
+  EXPECT_EQ(manager->next_deadline(), 8 * kSecond);
+  pass(kSecond);
+  EXPECT_EQ(at(reply.group), 0u);
+  EXPECT_FALSE(manager->renew(now, reply.group, reply.generation, 0));
+  expect_nothing_held();
+}
+
+TEST_F(ManagerTest, OnlyRanksOfTheGroupRenewIt) {
+  const CreateReply reply = manager->create(now, request_of({0, 1}));
+  EXPECT_FALSE(manager->renew(now, reply.group, reply.generation, 2));
+  EXPECT_FALSE(manager->renew(now, reply.group, reply.generation + 1, 0));
+  EXPECT_FALSE(manager->renew(now, reply.group + 1, reply.generation, 0));
+}
+
+TEST_F(ManagerTest, MemoryOfASilentSwitchIsNotFreeAndAllElseIs) {
+  const CreateReply reply = manager->create(now, request_of({0, 1, 2, 3}));
+  const auto leaf = node("leaf0");
+  const std::uint64_t bytes = manager->policy().ledger().at(leaf).bytes;
+  switches.silent = {leaf};
+  EXPECT_EQ(manager->destroy(now, reply.group, 0), Refusal::none);
+  EXPECT_EQ(at(reply.group), 1u);
+  EXPECT_EQ(manager->policy().ledger().at(leaf).bytes, bytes);
+  EXPECT_EQ(manager->policy().ledger().at(node("leaf1")).bytes, 0u);
+  EXPECT_EQ(manager->groups().at(reply.group).owing, std::set<policy::NodeId>{leaf});
+  EXPECT_FALSE(manager->renew(now, reply.group, reply.generation, 0));
+  pass(kSecond);
+  EXPECT_EQ(manager->silent(), std::set<policy::NodeId>{leaf});
+  EXPECT_EQ(manager->explain(request_of({0, 1})).reason, policy::Reason::host_down);
+  switches.silent.clear();
+  pass(kSecond);
+  EXPECT_EQ(at(reply.group), 0u);
+  expect_nothing_held();
+  EXPECT_EQ(manager->explain(request_of({0, 1})).refusal, Refusal::none);
+}
+
+TEST_F(ManagerTest, ASwitchThatLostItsGroupsEndsThemEverywhere) {
+  const CreateReply reply = manager->create(now, request_of({0, 1, 2, 3}, 7));
+  const CreateReply other = manager->create(now, request_of({0, 1}, 8));
+  switches.groups[node("leaf1")].clear();
+  pass(kSecond);
+  EXPECT_EQ(at(7), 0u);
+  EXPECT_EQ(at(8), 1u) << "it is not on that switch";
+  EXPECT_FALSE(manager->renew(now, 7, reply.generation, 0));
+  EXPECT_TRUE(manager->renew(now, 8, other.generation, 0));
+}
+
+TEST_F(ManagerTest, GroupsThatNobodyKnowsAreRemovedUnlessTheirNumbersAreOthers) {
+  switches.groups[node("leaf0")] = {{9, ""}, {65'536, ""}};
+  const CreateReply reply = manager->create(now, request_of({2, 3}, 7));
+  switches.groups[node("leaf0")][7] = "";  // it has no part there
+  pass(kSecond);
+  EXPECT_EQ(switches.groups[node("leaf0")].size(), 1u);
+  EXPECT_TRUE(switches.groups[node("leaf0")].contains(65'536));
+  EXPECT_EQ(at(7), 1u);
+  EXPECT_TRUE(manager->renew(now, 7, reply.generation, 0));
+}
+
+TEST_F(ManagerTest, AnotherProcessGoesOnWithRunningGroups) {
+  const CreateReply reply = manager->create(now, request_of({0, 1, 2, 3}, 7));
+  now += 4 * kSecond;
+  const auto before = switches.groups;
+  start();
+  EXPECT_EQ(switches.groups, before);
+  EXPECT_TRUE(manager->renew(now, 7, reply.generation, std::nullopt));
+  EXPECT_EQ(manager->create(now, request_of({0, 1}, 7)).refusal, Refusal::bad_request);
+  EXPECT_EQ(manager->create(now, request_of({0, 1}, 8)).generation, 2u);
+  pass(4 * kSecond);
+  EXPECT_EQ(at(7), 3u) << "leases begin anew";
+  pass(kSecond);
+  EXPECT_EQ(at(7), 0u);
+}
+
+TEST_F(ManagerTest, AStoreOfAnotherFabricIsAnError) {
+  ASSERT_EQ(manager->create(now, request_of({0, 1}, 7)).refusal, Refusal::none);
+  Fabric other{policy::leaf_spine(1, 1, 1, policy::weft_abilities(1 << 20), 10'000), {}};
+  other.addresses.resize(other.topology.links().size());
+  Manager next(std::move(other), {}, switches, store, 1);
+  EXPECT_THAT(next.recover(now).value_or(""), HasSubstr("topology"));
+  store.records[7] = "{}";
+  Manager third(small_fabric(), {}, switches, store, 1);
+  EXPECT_THAT(third.recover(now).value_or(""), HasSubstr("does not fit"));
+}
+
+TEST_F(ManagerTest, EdgeDisjointTreesShareNoLink) {
+  start(1 << 20, policy::PolicyKind::edge_disjoint);
+  ASSERT_EQ(manager->create(now, request_of({0, 2})).refusal, Refusal::none);
+  ASSERT_EQ(manager->create(now, request_of({1, 3})).refusal, Refusal::none) << "over the other spine";
+  EXPECT_EQ(manager->create(now, request_of({0, 1})).reason, policy::Reason::links_taken);
+}
+
+}  // namespace
+}  // namespace weft::inc::manager

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+#include "collectives/manager/sqlite_store.h"
+
+#include <gmock/gmock.h>
+#include <sys/resource.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+
+#include "tests/support/temporary_directory.h"
+
+namespace weft::inc::manager {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class SqliteStoreTest : public testing::Test {
+ protected:
+  Store::Content content() {
+    Store::Content out;
+    EXPECT_EQ(store->load(out), std::nullopt);
+    return out;
+  }
+  void open() {
+    store.reset();  // only one at a time
+    store = std::make_unique<SqliteStore>();
+    ASSERT_EQ(store->open(path), std::nullopt);
+  }
+  void SetUp() override { open(); }
+
+  api::TemporaryDirectory directory;
+  std::string path = directory.file("inc.db");
+  std::unique_ptr<SqliteStore> store;
+};
+
+TEST_F(SqliteStoreTest, WhatIsWrittenOutlivesTheProcess) {
+  EXPECT_TRUE(content().records.empty());
+  EXPECT_EQ(content().last_generation, 0u);
+  EXPECT_EQ(store->put(7, 1, "seven"), std::nullopt);
+  EXPECT_EQ(store->put(3, 2, "three"), std::nullopt);
+  EXPECT_EQ(store->put(7, 1, "seven, later"), std::nullopt);
+  open();
+  EXPECT_THAT(content().records, ElementsAre("three", "seven, later"));
+  EXPECT_EQ(content().last_generation, 2u) << "the highest";
+  EXPECT_EQ(store->erase(3), std::nullopt);
+  EXPECT_EQ(store->erase(3), std::nullopt);
+  open();
+  EXPECT_THAT(content().records, ElementsAre("seven, later"));
+  EXPECT_EQ(content().last_generation, 2u);
+}
+
+TEST_F(SqliteStoreTest, OneProcessHasIt) {
+  EXPECT_THAT(SqliteStore().open(path).value_or(""), HasSubstr("in use"));
+  EXPECT_EQ(store->put(1, 1, "x"), std::nullopt);
+  EXPECT_THAT(SqliteStore().open(path).value_or(""), HasSubstr("in use"));
+  store.reset();
+  EXPECT_EQ(SqliteStore().open(path), std::nullopt);
+}
+
+TEST_F(SqliteStoreTest, OtherFilesStayAsTheyAre) {
+  EXPECT_THAT(SqliteStore().open(directory.file("no/such/folder")).value_or(""), HasSubstr("no/such/folder"));
+  const std::string text = directory.file("text");
+  std::ofstream(text) << std::string(5000, 'x');
+  EXPECT_THAT(SqliteStore().open(text).value_or(""), HasSubstr("not a database"));
+  EXPECT_EQ(std::filesystem::file_size(text), 5000u);
+}
+
+TEST_F(SqliteStoreTest, AFullDiskIsAnErrorAndNothingIsHalfWritten) {
+  ASSERT_EQ(store->put(1, 1, "small"), std::nullopt);
+  // As far as the process may tell, the disk ends here.
+  const auto before = std::signal(SIGXFSZ, SIG_IGN);
+  rlimit old{};
+  getrlimit(RLIMIT_FSIZE, &old);
+  rlimit small = old;
+  small.rlim_cur = std::filesystem::file_size(path) + 8192;
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  const auto error = store->put(2, 2, std::string(1 << 20, 'x'));
+  setrlimit(RLIMIT_FSIZE, &old);
+  std::signal(SIGXFSZ, before);
+  EXPECT_THAT(error.value_or(""), HasSubstr(path));
+  EXPECT_THAT(content().records, ElementsAre("small"));
+  EXPECT_EQ(content().last_generation, 1u);
+  EXPECT_EQ(store->put(2, 2, "fits"), std::nullopt) << "there is room again";
+  open();
+  EXPECT_THAT(content().records, ElementsAre("small", "fits"));
+}
+
+}  // namespace
+}  // namespace weft::inc::manager
