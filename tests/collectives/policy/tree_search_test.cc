@@ -131,14 +131,14 @@ Topology random_fabric(Rng& rng) {
 
 TEST(TreeSearch, FindsTheWidestTreesOfRandomFabrics) {
   Frontiers frontiers;
-  for (std::uint64_t seed = 1; seed <= 10'000 && !testing::Test::HasFailure(); ++seed) {
+  for (std::uint64_t seed = 1; seed <= 3000 && !testing::Test::HasFailure(); ++seed) {
     Rng rng(seed);
     const Topology fabric = random_fabric(rng);
     compare(fabric, false, false, seed, frontiers);
   }
   EXPECT_GT(frontiers[0], 100);
   EXPECT_GT(frontiers[1], 1000);
-  EXPECT_GT(frontiers[2], 100) << "deeper trees that are wider";
+  EXPECT_GT(frontiers[2], 40) << "deeper trees that are wider";
 }
 
 TEST(TreeSearch, FindsTheBestTreesOfLeafSpineFabrics) {
