@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "switch/wire/crc_algebra.h"
+#include "switch/wire/crc_fold.h"
 #include "switch/wire/icrc_update.h"
 
 namespace weft::wire {
@@ -109,14 +110,13 @@ std::uint32_t masking_difference(const std::uint8_t* frame, const RoceLayout& f)
 
 #if defined(__x86_64__)
 
+/// Folds what is behind the headers, where the CPU has more than carry-less products of 128 bits.
+const crc::FoldRun kFoldRun = crc::fold_run();
+
 /// Packets of up to so many bytes are summed here, masked on the way: to the library's time comes what masking changes,
-/// which is the time of 100 bytes and too much for packets of less than ten times that. With instructions of 512 bits
-/// the library makes up for it sooner.
-const std::uint32_t kOwnBytes = [] {
-  __builtin_cpu_init();
-  const bool wide = __builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("vpclmulqdq") != 0;
-  return wide ? 256U : 1536U;
-}();
+/// which is the time of 100 bytes and too much for packets of less than ten times that. With wider instructions all
+/// are.
+const std::uint32_t kOwnBytes = kFoldRun != nullptr ? UINT32_MAX : 1536;
 constexpr std::uint32_t kBlock = 16;
 
 /// For packets whose first block begins a number of bytes before the covered part.
@@ -179,6 +179,11 @@ __attribute__((target(WEFT_CLMUL), noinline)) std::uint32_t finish_by_four(__m12
   return finish_in_turn(crc::fold(crc::fold(crc::fold(a, b), c), d), at, end);
 }
 
+__attribute__((target(WEFT_CLMUL))) std::uint32_t crc_of_blocks(const std::uint8_t* at,
+                                                                const std::uint8_t* end) noexcept {
+  return crc::finish(kFoldRun(load(at), at + kBlock, end));
+}
+
 /// ICRC of a packet of any length. Blocks end where the covered part does, so the first may begin in the Ethernet
 /// header, whose bytes count as zeros, which no CRC sees in front.
 __attribute__((target(WEFT_CLMUL))) std::uint32_t icrc_clmul(const std::uint8_t* frame, const RoceLayout& f) noexcept {
@@ -202,6 +207,7 @@ __attribute__((target(WEFT_CLMUL))) std::uint32_t icrc_clmul(const std::uint8_t*
       at += kBlock;
     }
   }
+  if (end - at >= crc::kFoldStep && kFoldRun != nullptr) return ~crc::finish(kFoldRun(state, at, end));
   if (end - at >= (2 * kSums - 1) * kBlock) return finish_by_four(state, at, end);
   return finish_in_turn(state, at, end);
 }
@@ -215,6 +221,31 @@ std::uint32_t icrc_full(const std::uint8_t* frame, const RoceLayout& layout) noe
   if (crc::kHasClmul) return icrc_clmul(frame, layout);
 #endif
   return icrc_by_library(frame, layout);
+}
+
+namespace {
+
+/// The register of the CRC behind these bytes, with nothing in front of them.
+std::uint32_t crc_of_part(std::span<const std::uint8_t> bytes) noexcept {
+#if defined(__x86_64__)
+  if (kFoldRun != nullptr && bytes.size() >= kBlock + crc::kFoldStep && bytes.size() % kBlock == 0) {
+    return crc_of_blocks(bytes.data(), bytes.data() + bytes.size());
+  }
+#endif
+  return ~crc32(~std::uint32_t{0}, bytes.data(), bytes.size());
+}
+
+}  // namespace
+
+IcrcPayload::IcrcPayload(std::span<const std::uint8_t> bytes) noexcept
+    : crc_(crc_of_part(bytes)), bytes_(static_cast<std::uint32_t>(bytes.size())) {}
+
+std::uint32_t IcrcPayload::behind(const std::uint8_t* head, const RoceLayout& layout) const noexcept {
+  RoceLayout headers = layout;
+  headers.icrc -= bytes_;
+  // Their register, moved over the payload.
+  const FieldEdit moved{~icrc_full(head, headers), bytes_ - static_cast<std::uint32_t>(sizeof(be32))};
+  return ~(icrc_update(0, {&moved, 1}) ^ crc_);
 }
 
 IcrcCalculator::IcrcCalculator(std::span<const std::uint8_t> head, const RoceLayout& layout) noexcept

@@ -126,6 +126,27 @@ TEST(Icrc, DependsOnEveryOtherBitFromTheIpHeaderOn) {
   }
 }
 
+TEST(Icrc, APayloadsCrcIsCombinedWithAnyHeaders) {
+  TestRandom random;
+  for (std::uint32_t payload = 4; payload <= 4400; payload += payload < 700 ? 4 : 36) {
+    std::vector<std::uint8_t> bytes(payload);
+    for (auto& b : bytes) b = static_cast<std::uint8_t>(random.word());
+    const auto exact = exact_copy(bytes.data(), payload);
+    const IcrcPayload shared({exact.get(), payload});
+    for (const bool v6 : {false, true}) {
+      for (const Opcode opcode : {Opcode::RC_SEND_ONLY, Opcode::RC_RDMA_WRITE_ONLY_IMM}) {
+        FrameBuilder b;
+        if (v6) b.ipv6("2001:db8::1", "2001:db8::2");
+        const auto frame = b.bth(opcode, Qpn(random(1 << 24) | 1), Psn(random.word())).payload(bytes).build();
+        const RoceLayout layout = roce_layout(frame.data(), parse(frame));
+        const auto head = exact_copy(frame.data(), layout.icrc - payload);
+        ASSERT_EQ(shared.behind(head.get(), layout), load_icrc(frame.data() + layout.icrc))
+            << payload << " seed " << random.seed();
+      }
+    }
+  }
+}
+
 TEST(Icrc, APacketInPiecesHasTheSameIcrcAsInOne) {
   TestRandom random;
   for (const auto& s : roce_samples()) {
