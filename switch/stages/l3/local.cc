@@ -33,38 +33,6 @@ using wire::ParsedFlag;
 
 constexpr std::uint8_t kReplyTtl = 64;
 
-bool is_nd(const rte_mbuf* m) noexcept {
-  const wire::Parsed& parsed = pipeline::meta(m).parsed;
-  if (parsed.kind != wire::FrameKind::icmp || !parsed.has(ParsedFlag::ipv6)) return false;
-  const std::uint8_t type = pipeline::frame(m)[parsed.l4_offset];
-  return type == wire::Icmpv6Type::neighbour_solicitation || type == wire::Icmpv6Type::neighbour_advertisement;
-}
-
-// The first link-layer address option of `type`; its `valid` is false when the options are broken.
-struct LinkLayer {
-  bool valid = false;
-  std::optional<MacAddress> mac{};
-};
-LinkLayer find_link_layer(std::span<const std::uint8_t> options, std::uint8_t type) noexcept {
-  LinkLayer found;
-  while (!options.empty()) {
-    const std::size_t bytes = options.size() >= 2 ? options[1] * std::size_t{8} : 0;
-    if (bytes == 0 || bytes > options.size()) return {};
-    const auto& option = header_at<NdLinkLayerOption>(options.data());
-    if (option.type == type && bytes == sizeof option && !found.mac) found.mac = option.mac;
-    options = options.subspan(bytes);
-  }
-  found.valid = true;
-  return found;
-}
-
-// ICMPv6 checksum over the `bytes` of a message at `at`, the checksum field included.
-bool icmpv6_checksum_ok(const Ipv6Header& ip, std::span<const std::uint8_t> message) noexcept {
-  auto sum = wire::pseudo_header_sum(ip, wire::IpProtocol::icmpv6, static_cast<std::uint32_t>(message.size()));
-  sum.add_bytes(message);
-  return sum.folded() == 0xffff;
-}
-
 // RFC 4291 2.7.1: ff02::1:ff00:0/104.
 bool is_solicited_node(const IpAddress& a) noexcept {
   const auto& b = a.bytes();
@@ -82,7 +50,7 @@ void L3Local::deliver(Context& context, Batch& batch, std::uint16_t i) noexcept 
   rte_mbuf* m = batch.packet[i];
   // The switch does not answer itself.
   const bool from_outside = pipeline::meta(m).in_port < interfaces_.size();
-  if (from_outside && is_nd(m)) {
+  if (from_outside && wire::is_neighbour_message(pipeline::frame(m), pipeline::meta(m).parsed)) {
     read_nd(context, m);
   } else if (from_outside && pipeline::meta(m).parsed.kind == wire::FrameKind::icmp && echo(m)) {
     return counters_.add(L3Counter::echo_answered);
@@ -139,7 +107,7 @@ void L3Local::read_arp(Context& context, const rte_mbuf* m) noexcept {
     learn(context, index, {.mac = arp.sender_mac, .confirmed = is_reply && for_us && eth.destination == own_mac});
   }
   if (!is_request || !for_us) return;
-  std::uint8_t frame[kMaxMessageBytes];
+  std::uint8_t frame[wire::kMinFrameBytes];
   const std::size_t bytes =
       wire::write_arp(frame, own_mac, arp.sender_mac, wire::ArpOperation::reply, target, arp.sender_mac, sender);
   if (send_message(context, counters_, {frame, bytes}, port)) counters_.add(L3Counter::arp_requests_answered);
@@ -147,34 +115,14 @@ void L3Local::read_arp(Context& context, const rte_mbuf* m) noexcept {
 
 // --- neighbour discovery ------------------------------------------------------------------------------------------
 
-// The checks of RFC 4861 7.1.1 and 7.1.2 that both messages share.
-std::optional<L3Local::NdMessage> L3Local::parse_nd(const rte_mbuf* m) noexcept {
-  const wire::Parsed& parsed = pipeline::meta(m).parsed;
-  const auto& ip = header_at<Ipv6Header>(pipeline::frame(m) + parsed.l3_offset);
-  const std::uint32_t bytes = parsed.l3_length - (std::uint32_t{parsed.l4_offset} - parsed.l3_offset);
-  if (bytes < sizeof(NeighbourMessage) || m->data_len < parsed.l4_offset + bytes) return std::nullopt;
-  const std::span<const std::uint8_t> message(pipeline::frame(m) + parsed.l4_offset, bytes);
-  const auto& header = header_at<NeighbourMessage>(message.data());
-  if (ip.hop_limit != 255 || header.icmp.code != 0 || !icmpv6_checksum_ok(ip, message)) return std::nullopt;
-  const bool solicitation = header.icmp.type == wire::Icmpv6Type::neighbour_solicitation;
-  const LinkLayer link_layer = find_link_layer(message.subspan(sizeof header),
-                                               solicitation ? NdLinkLayerOption::kSource : NdLinkLayerOption::kTarget);
-  if (!link_layer.valid) return std::nullopt;
-  if (link_layer.mac && (link_layer.mac->is_multicast() || link_layer.mac->is_zero())) return std::nullopt;
-  const IpEnds ends = ip_ends(m);
-  const IpAddress target = IpAddress::v6(header.target);
-  if (target.is_multicast()) return std::nullopt;
-  return NdMessage{header, ends.source, ends.destination, target, link_layer.mac};
-}
-
 void L3Local::read_nd(Context& context, const rte_mbuf* m) noexcept {
-  const auto message = parse_nd(m);
+  const auto message = wire::read_neighbour(pipeline::frame(m), m->data_len, pipeline::meta(m).parsed);
   if (!message) return counters_.add(L3Counter::nd_invalid);
-  const bool solicitation = message->header.icmp.type == wire::Icmpv6Type::neighbour_solicitation;
+  const bool solicitation = message->type == wire::Icmpv6Type::neighbour_solicitation;
   solicitation ? solicited(context, m, *message) : advertised(context, m, *message);
 }
 
-void L3Local::solicited(Context& context, const rte_mbuf* m, const NdMessage& message) noexcept {
+void L3Local::solicited(Context& context, const rte_mbuf* m, const wire::ReceivedNeighbour& message) noexcept {
   const PortIndex port = pipeline::meta(m).in_port;
   const bool asks_if_free = message.source.is_unspecified();
   if (asks_if_free && (message.mac || !is_solicited_node(message.destination))) {
@@ -189,22 +137,23 @@ void L3Local::solicited(Context& context, const rte_mbuf* m, const NdMessage& me
   const auto& eth = header_at<EthernetHeader>(pipeline::frame(m));
   const IpAddress to = asks_if_free ? tables::kAllNodes : message.source;
   const MacAddress to_mac = asks_if_free ? tables::multicast_mac(to) : message.mac.value_or(eth.source);
-  std::uint8_t frame[kMaxMessageBytes];
+  const std::uint32_t flags =
+      NeighbourMessage::kRouter | NeighbourMessage::kOverride | (asks_if_free ? 0 : NeighbourMessage::kSolicited);
+  std::uint8_t frame[wire::kNeighbourBytes];
   const std::size_t bytes =
-      write_neighbour_advertisement(frame, {interfaces_[port].mac, to_mac}, message.target, to, !asks_if_free);
+      wire::write_neighbour_advertisement(frame, {interfaces_[port].mac, to_mac}, message.target, to, flags);
   if (send_message(context, counters_, {frame, bytes}, port)) counters_.add(L3Counter::nd_solicitations_answered);
 }
 
-void L3Local::advertised(Context& context, const rte_mbuf* m, const NdMessage& message) noexcept {
+void L3Local::advertised(Context& context, const rte_mbuf* m, const wire::ReceivedNeighbour& message) noexcept {
   const PortIndex port = pipeline::meta(m).in_port;
-  const std::uint32_t flags = message.header.icmp.rest.value();
-  const bool answers = (flags & NeighbourMessage::kSolicited) != 0;
+  const bool answers = (message.flags & NeighbourMessage::kSolicited) != 0;
   if (answers && message.destination.is_multicast()) return counters_.add(L3Counter::nd_invalid);
   if (interfaces_.owns(port, message.target)) return counters_.add(L3Counter::address_conflicts);
   const Index index = neighbours_.find(port, message.target);
   if (index == neighbours_.nobody()) return;
   learn(context, index,
-        {.mac = message.mac, .confirmed = answers, .may_replace = (flags & NeighbourMessage::kOverride) != 0});
+        {.mac = message.mac, .confirmed = answers, .may_replace = (message.flags & NeighbourMessage::kOverride) != 0});
 }
 
 // --- echo ---------------------------------------------------------------------------------------------------------

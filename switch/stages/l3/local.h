@@ -12,7 +12,7 @@
 #include "switch/stages/l3/counters.h"
 #include "switch/tables/interfaces.h"
 #include "switch/tables/neighbour_table.h"
-#include "switch/wire/headers.h"
+#include "switch/wire/neighbour.h"
 
 namespace weft::stages {
 
@@ -33,19 +33,10 @@ class L3Local {
 
  private:
   using Index = tables::NeighbourTable::Index;
-  struct NdMessage {
-    const wire::NeighbourMessage& header;
-    wire::IpAddress source{};
-    wire::IpAddress destination{};
-    wire::IpAddress target{};
-    std::optional<wire::MacAddress> mac{};  ///< link-layer option of the kind that belongs to the message
-  };
-
   void read_arp(pipeline::Context& context, const rte_mbuf* m) noexcept;
   void read_nd(pipeline::Context& context, const rte_mbuf* m) noexcept;
-  [[nodiscard]] static std::optional<NdMessage> parse_nd(const rte_mbuf* m) noexcept;
-  void solicited(pipeline::Context& context, const rte_mbuf* m, const NdMessage& message) noexcept;
-  void advertised(pipeline::Context& context, const rte_mbuf* m, const NdMessage& message) noexcept;
+  void solicited(pipeline::Context& context, const rte_mbuf* m, const wire::ReceivedNeighbour& message) noexcept;
+  void advertised(pipeline::Context& context, const rte_mbuf* m, const wire::ReceivedNeighbour& message) noexcept;
   void learn(pipeline::Context& context, Index index, const tables::NeighbourTable::Advertisement& said) noexcept;
   [[nodiscard]] Index neighbour(pipeline::Context& context, pipeline::PortIndex port, const wire::IpAddress& address,
                                 bool may_add) noexcept;

@@ -13,11 +13,9 @@ using wire::be16;
 using wire::be32;
 using wire::header_at;
 using wire::IpAddress;
-using wire::MacAddress;
+using wire::LinkAddresses;
 
 constexpr std::size_t kL3 = sizeof(wire::EthernetHeader);
-// Neighbour discovery is not routed: a receiver accepts no other hop limit (RFC 4861 7.1).
-constexpr std::uint8_t kOnLinkHopLimit = 255;
 constexpr std::uint8_t kDefaultTtl = 64;
 // ICMP errors are internetwork control, precedence 6 (RFC 1812 4.3.2.5).
 constexpr std::uint8_t kErrorTos = 0xc0;
@@ -27,49 +25,19 @@ void write_ethernet(std::uint8_t* out, const LinkAddresses& link, std::uint16_t 
 }
 
 wire::Ipv6Header& write_ipv6(std::uint8_t* out, const IpAddress& source, const IpAddress& destination,
-                             std::size_t payload, std::uint8_t hop_limit) noexcept {
+                             std::size_t payload) noexcept {
   auto& ip = header_at<wire::Ipv6Header>(out + kL3);
   ip.version_class_flow.set(0);
   ip.set_version(6);
   ip.payload_length.set(static_cast<std::uint16_t>(payload));
   ip.next_header = wire::IpProtocol::icmpv6;
-  ip.hop_limit = hop_limit;
+  ip.hop_limit = kDefaultTtl;
   ip.source = source.bytes();
   ip.destination = destination.bytes();
   return ip;
 }
 
-std::size_t write_neighbour(std::span<std::uint8_t> out, const LinkAddresses& link, const IpAddress& source,
-                            const IpAddress& destination, const wire::NeighbourMessage& message,
-                            std::uint8_t option) noexcept {
-  assert(out.size() >= kMaxMessageBytes);
-  constexpr std::size_t kPayload = sizeof(wire::NeighbourMessage) + sizeof(wire::NdLinkLayerOption);
-  write_ethernet(out.data(), link, wire::EtherType::ipv6);
-  const auto& ip = write_ipv6(out.data(), source, destination, kPayload, kOnLinkHopLimit);
-  std::uint8_t* at = out.data() + kL3 + sizeof ip;
-  header_at<wire::NeighbourMessage>(at) = message;
-  header_at<wire::NdLinkLayerOption>(at + sizeof message) = {option, 1, link.source};
-  header_at<wire::IcmpHeader>(at).checksum.set(wire::l4_checksum(ip, wire::IpProtocol::icmpv6, {at, kPayload}));
-  return kMaxMessageBytes;
-}
-
 }  // namespace
-
-std::size_t write_neighbour_solicitation(std::span<std::uint8_t> out, const LinkAddresses& link,
-                                         const IpAddress& source, const IpAddress& destination,
-                                         const IpAddress& target) noexcept {
-  const wire::NeighbourMessage message{{wire::Icmpv6Type::neighbour_solicitation, 0, be16(0), be32(0)}, target.bytes()};
-  return write_neighbour(out, link, source, destination, message, wire::NdLinkLayerOption::kSource);
-}
-
-std::size_t write_neighbour_advertisement(std::span<std::uint8_t> out, const LinkAddresses& link,
-                                          const IpAddress& source, const IpAddress& destination,
-                                          bool solicited) noexcept {
-  using Message = wire::NeighbourMessage;
-  const std::uint32_t flags = Message::kRouter | Message::kOverride | (solicited ? Message::kSolicited : 0);
-  const Message message{{wire::Icmpv6Type::neighbour_advertisement, 0, be16(0), be32(flags)}, source.bytes()};
-  return write_neighbour(out, link, source, destination, message, wire::NdLinkLayerOption::kTarget);
-}
 
 void write_icmp_error(std::span<std::uint8_t> frame, const LinkAddresses& link, const IpAddress& source,
                       const IpAddress& destination, const IcmpMessage& message) noexcept {
@@ -80,7 +48,7 @@ void write_icmp_error(std::span<std::uint8_t> frame, const LinkAddresses& link, 
   header = {message.type, message.code, be16(0), be32(message.rest)};
   if (v6) {
     write_ethernet(frame.data(), link, wire::EtherType::ipv6);
-    auto& ip = write_ipv6(frame.data(), source, destination, icmp.size(), kDefaultTtl);
+    auto& ip = write_ipv6(frame.data(), source, destination, icmp.size());
     ip.set_traffic_class(kErrorTos);
     header.checksum.set(wire::l4_checksum(ip, wire::IpProtocol::icmpv6, icmp));
     return;

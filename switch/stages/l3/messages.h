@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The weft authors
 //
-// Writes the messages that a router sends on its own account: neighbour discovery and ICMP errors. ARP: wire/emit.h.
+// Writes the ICMP errors that a router sends on its own account. ARP: wire/emit.h, neighbour discovery:
+// wire/neighbour.h.
 #pragma once
 
 #include <cstddef>
@@ -9,30 +10,9 @@
 #include <span>
 
 #include "switch/wire/headers.h"
+#include "switch/wire/neighbour.h"
 
 namespace weft::stages {
-
-/// Both ends of a frame to be made.
-struct LinkAddresses {
-  wire::MacAddress source{};
-  wire::MacAddress destination{};
-};
-
-/// Room that any message of this file but an ICMP error fits into.
-inline constexpr std::size_t kMaxMessageBytes = sizeof(wire::EthernetHeader) + sizeof(wire::Ipv6Header) +
-                                                sizeof(wire::NeighbourMessage) + sizeof(wire::NdLinkLayerOption);
-
-/// Neighbour solicitation with the source link-layer address (RFC 4861 4.3). Returns the bytes written.
-/// @param out  at least kMaxMessageBytes
-std::size_t write_neighbour_solicitation(std::span<std::uint8_t> out, const LinkAddresses& link,
-                                         const wire::IpAddress& source, const wire::IpAddress& destination,
-                                         const wire::IpAddress& target) noexcept;
-
-/// Neighbour advertisement of a router with the target link-layer address and the override flag (RFC 4861 4.4).
-/// Returns the bytes written.
-std::size_t write_neighbour_advertisement(std::span<std::uint8_t> out, const LinkAddresses& link,
-                                          const wire::IpAddress& source, const wire::IpAddress& destination,
-                                          bool solicited) noexcept;
 
 /// What an ICMP or ICMPv6 error says.
 struct IcmpMessage {
@@ -54,7 +34,7 @@ struct IcmpMessage {
 
 /// Writes the headers and checksums of an ICMP error before its quote, which is already in its place up to the end of
 /// `frame`.
-void write_icmp_error(std::span<std::uint8_t> frame, const LinkAddresses& link, const wire::IpAddress& source,
+void write_icmp_error(std::span<std::uint8_t> frame, const wire::LinkAddresses& link, const wire::IpAddress& source,
                       const wire::IpAddress& destination, const IcmpMessage& message) noexcept;
 
 }  // namespace weft::stages

@@ -103,7 +103,7 @@ void L3Resolver::ask_v4(Context& context, const Record& record, NeighbourWord wo
   // An unnumbered port asks from another port's address; without any address at all it asks as RFC 5227 probes do.
   const IpAddress sender = interfaces_.answer_from(port, target).value_or(IpAddress{});
   const MacAddress to = word.usable() ? word.mac() : MacAddress::from_u64(0xffffffffffff);
-  std::uint8_t frame[kMaxMessageBytes];
+  std::uint8_t frame[wire::kMinFrameBytes];
   const std::size_t bytes =
       wire::write_arp(frame, interfaces_[port].mac, to, wire::ArpOperation::request, sender, MacAddress{}, target);
   if (send_message(context, counters_, {frame, bytes}, port)) counters_.add(L3Counter::arp_requests_sent);
@@ -115,9 +115,9 @@ void L3Resolver::ask_v6(Context& context, const Record& record, NeighbourWord wo
       interfaces_.ask_from(port, target).value_or(tables::link_local_address(interfaces_[port].mac));
   const IpAddress group = tables::solicited_node(target);
   const MacAddress to = word.usable() ? word.mac() : tables::multicast_mac(group);
-  std::uint8_t frame[kMaxMessageBytes];
-  const std::size_t bytes =
-      write_neighbour_solicitation(frame, {interfaces_[port].mac, to}, sender, word.usable() ? target : group, target);
+  std::uint8_t frame[wire::kNeighbourBytes];
+  const std::size_t bytes = wire::write_neighbour_solicitation(frame, {interfaces_[port].mac, to}, sender,
+                                                               word.usable() ? target : group, target);
   if (send_message(context, counters_, {frame, bytes}, port)) counters_.add(L3Counter::nd_solicitations_sent);
 }
 

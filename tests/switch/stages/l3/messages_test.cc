@@ -39,28 +39,6 @@ class L3Messages : public testing::Test {
   std::vector<std::uint8_t> buffer_ = std::vector<std::uint8_t>(256, 0xee);
 };
 
-TEST_F(L3Messages, ANeighbourSolicitationCarriesTheSourceLinkLayerAddress) {
-  const LinkAddresses link{kRouter, MacAddress::from_u64(0x3333ff000002)};
-  EXPECT_EQ(written(write_neighbour_solicitation(buffer_, link, ip("2001:db8:1::1"), ip("ff02::1:ff00:2"),
-                                                 ip("2001:db8:1::2"))),
-            "3333ff00000202000000010086dd6000000000203aff20010db8000100000000000000000001ff020000000000000000"
-            "0001ff00000287001b260000000020010db80001000000000000000000020101020000000100");
-}
-
-TEST_F(L3Messages, AnAnswerSaysRouterSolicitedAndOverride) {
-  EXPECT_EQ(
-      written(write_neighbour_advertisement(buffer_, {kRouter, kHost}, ip("2001:db8:1::1"), ip("2001:db8:1::2"), true)),
-      "02aa0000000102000000010086dd6000000000203aff20010db800010000000000000000000120010db8000100000000"
-      "00000000000288000971e000000020010db80001000000000000000000010201020000000100");
-}
-
-TEST_F(L3Messages, AnAdvertisementToAllNodesIsNotSolicited) {
-  const LinkAddresses link{kRouter, MacAddress::from_u64(0x333300000001)};
-  EXPECT_EQ(written(write_neighbour_advertisement(buffer_, link, ip("2001:db8:1::1"), ip("ff02::1"), false)),
-            "33330000000102000000010086dd6000000000203aff20010db8000100000000000000000001ff020000000000000000"
-            "00000000000188007829a000000020010db80001000000000000000000010201020000000100");
-}
-
 TEST_F(L3Messages, AnIcmpErrorGoesAroundItsQuote) {
   const std::size_t bytes = icmp_quote_offset(false) + 28;
   for (std::size_t i = 0; i < 28; ++i) buffer_[icmp_quote_offset(false) + i] = static_cast<std::uint8_t>(0x40 + i);
