@@ -5,6 +5,7 @@
 // AggregateData). Elements are in the byte order of the hosts, little endian, as RDMA moves memory as it is.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -72,5 +73,9 @@ struct Arithmetic {
 
 /// The same for every CPU of the baseline; what the faster ones are compared with.
 [[nodiscard]] const Arithmetic* baseline_arithmetic(DataType type, Op op, Overflow overflow = Overflow::wrap) noexcept;
+
+/// All that this CPU can run, the fastest first. nullptr: no more of them.
+[[nodiscard]] std::array<const Arithmetic*, 3> all_arithmetics(DataType type, Op op,
+                                                               Overflow overflow = Overflow::wrap) noexcept;
 
 }  // namespace weft::inc

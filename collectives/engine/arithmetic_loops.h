@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The weft authors
 //
-// The loops behind arithmetic.h, compiled once for each instruction set: by arithmetic_baseline.cc and
-// arithmetic_avx2.cc. All is in an unnamed namespace and calls nothing of the standard library, because the linker
-// would keep only one copy of an inline function, and that copy may use instructions that the CPU does not have.
+// The loops behind arithmetic.h, compiled once for each instruction set: by arithmetic_baseline.cc,
+// arithmetic_avx2.cc and arithmetic_avx512.cc. All is in an unnamed namespace and calls nothing of the standard
+// library, because the linker would keep only one copy of an inline function, and that copy may use instructions that
+// the CPU does not have.
 #pragma once
 
 #include <cstring>
@@ -194,18 +195,33 @@ struct Bxor {
 };
 
 #ifdef __AVX2__
-/// Eight numbers, which the operations take as they take one.
-typedef float Eight __attribute__((vector_size(32)));
-inline Eight eight_floats(const std::byte* from) noexcept {
-  return static_cast<Eight>(_mm256_loadu_ps(reinterpret_cast<const float*>(from)));
-}
+/// As many numbers as a register holds, which the operations take as they take one.
+#ifdef __AVX512F__
+typedef float Floats __attribute__((vector_size(64)));
+#else
+typedef float Floats __attribute__((vector_size(32)));
+#endif
+inline constexpr std::size_t kFloats = sizeof(Floats) / sizeof(float);
 #endif
 #ifdef __F16C__
-// Eight halves at a time: compilers do not make these instructions of a loop.
-inline constexpr std::size_t kHalves = 8;
-inline __m256 eight_halves(const std::byte* from) noexcept {
-  return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
+// So many halves at a time: compilers do not make these instructions of a loop.
+#ifdef __AVX512F__
+inline Floats widened_halves(const std::byte* from) noexcept {
+  return static_cast<Floats>(_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from))));
 }
+inline void write_halves(std::byte* to, Floats from) noexcept {
+  const __m256i halves = _mm512_cvtps_ph(static_cast<__m512>(from), _MM_FROUND_TO_NEAREST_INT);
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), halves);
+}
+#else
+inline Floats widened_halves(const std::byte* from) noexcept {
+  return static_cast<Floats>(_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from))));
+}
+inline void write_halves(std::byte* to, Floats from) noexcept {
+  const __m128i halves = _mm256_cvtps_ph(static_cast<__m256>(from), _MM_FROUND_TO_NEAREST_INT);
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(to), halves);
+}
+#endif
 #endif
 
 template <class Wire>
@@ -218,9 +234,7 @@ void load(std::byte* __restrict slot, const std::byte* __restrict packet, std::s
   std::size_t i = 0;
 #ifdef __F16C__
   if constexpr (std::is_same_v<Wire, Half>) {
-    for (; i + kHalves <= elements; i += kHalves) {
-      _mm256_storeu_ps(reinterpret_cast<float*>(slot) + i, eight_halves(packet + 2 * i));
-    }
+    for (; i + kFloats <= elements; i += kFloats) write(slot + i * sizeof(float), widened_halves(packet + 2 * i));
   }
 #endif
   for (; i < elements; ++i) {
@@ -235,11 +249,10 @@ void combine(std::byte* __restrict slot, const std::byte* __restrict packet, std
 #ifdef __AVX2__
   if constexpr (std::is_same_v<Wire, float>) {
     // Four vectors at a time: the loop that compilers make of one depends on where they put it.
-    for (; i + 32 <= elements; i += 32) {
+    for (; i + 4 * kFloats <= elements; i += 4 * kFloats) {
       const auto one = [&](std::size_t k) {
-        std::byte* const a = slot + (i + 8 * k) * sizeof(float);
-        const Eight sum = How::of(eight_floats(a), eight_floats(packet + (i + 8 * k) * sizeof(float)));
-        _mm256_storeu_ps(reinterpret_cast<float*>(a), static_cast<__m256>(sum));
+        std::byte* const a = slot + (i + kFloats * k) * sizeof(float);
+        write(a, How::of(read<Floats>(a), read<Floats>(packet + (i + kFloats * k) * sizeof(float))));
       };
       one(0), one(1), one(2), one(3);
     }
@@ -247,10 +260,9 @@ void combine(std::byte* __restrict slot, const std::byte* __restrict packet, std
 #endif
 #ifdef __F16C__
   if constexpr (std::is_same_v<Wire, Half>) {
-    for (; i + kHalves <= elements; i += kHalves) {
+    for (; i + kFloats <= elements; i += kFloats) {
       std::byte* const a = slot + i * sizeof(float);
-      const Eight sum = How::of(eight_floats(a), static_cast<Eight>(eight_halves(packet + 2 * i)));
-      _mm256_storeu_ps(reinterpret_cast<float*>(a), static_cast<__m256>(sum));
+      write(a, How::of(read<Floats>(a), widened_halves(packet + 2 * i)));
     }
   }
 #endif
@@ -270,10 +282,7 @@ void store(std::byte* __restrict packet, const std::byte* __restrict slot, std::
   std::size_t i = 0;
 #ifdef __F16C__
   if constexpr (std::is_same_v<Wire, Half>) {
-    for (; i + kHalves <= elements; i += kHalves) {
-      const __m256 from = _mm256_loadu_ps(reinterpret_cast<const float*>(slot) + i);
-      _mm_storeu_si128(reinterpret_cast<__m128i*>(packet + 2 * i), _mm256_cvtps_ph(from, _MM_FROUND_TO_NEAREST_INT));
-    }
+    for (; i + kFloats <= elements; i += kFloats) write_halves(packet + 2 * i, read<Floats>(slot + i * sizeof(float)));
   }
 #endif
   for (; i < elements; ++i) {
