@@ -17,6 +17,7 @@ std::vector<GroupSpec> groups_of(const config::Value& options, const pipeline::S
 }
 
 IncShared::IncShared(const pipeline::StageBuild& build) : workers_(build.workers), owners_(build.owners) {
+  publish<pipeline::FlowGroups>(*this);
   const std::size_t bytes = build.options["memory_kb"].unsigned_integer() * 1024;
   const auto* previous = dynamic_cast<const IncShared*>(build.previous);
   pool_ =
@@ -87,13 +88,28 @@ std::uint16_t IncShared::idlest() const {
   return static_cast<std::uint16_t>(std::min_element(count.begin(), count.end()) - count.begin());
 }
 
-std::shared_ptr<RunningGroup> IncShared::remove(std::uint32_t id) {
+std::shared_ptr<RunningGroup> IncShared::remove(std::uint32_t id, std::optional<std::uint32_t> generation) {
   const std::lock_guard lock(mutex_);
-  const auto at = std::find_if(groups_.begin(), groups_.end(), [&](const auto& group) { return group->id() == id; });
+  const auto at = std::find_if(groups_.begin(), groups_.end(), [&](const auto& group) {
+    return group->id() == id && (!generation || group->generation == *generation);
+  });
   if (at == groups_.end()) return nullptr;
   std::shared_ptr<RunningGroup> group = *at;
   groups_.erase(at);
   return group;
+}
+
+std::vector<pipeline::FlowGroups::Flow> IncShared::flows(std::uint32_t group) const {
+  const std::lock_guard lock(mutex_);
+  std::vector<Flow> out;
+  for (const auto& one : groups_) {
+    if (one->id() != group) continue;
+    for (const EdgeSpec& e : one->spec.edges) {
+      out.push_back({address_key(e.peer, e.address), e.qp});
+      out.push_back({address_key(e.address, e.peer), e.peer_qp});
+    }
+  }
+  return out;
 }
 
 std::unique_ptr<GroupTable> IncShared::table(std::uint16_t worker) const {

@@ -5,17 +5,19 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "collectives/stage/group_table.h"
 #include "collectives/stage/memory_pool.h"
+#include "switch/pipeline/flow_groups.h"
 #include "switch/pipeline/stage.h"
 
 namespace weft::inc {
 
 /// The groups of one switch and their memory. All member functions are for control threads, any of them.
-class IncShared : public pipeline::StageShared {
+class IncShared : public pipeline::StageShared, public pipeline::FlowGroups {
  public:
   explicit IncShared(const pipeline::StageBuild& build);
 
@@ -28,9 +30,11 @@ class IncShared : public pipeline::StageShared {
   /// @return empty, or why nothing has changed
   [[nodiscard]] std::string create(GroupSpec spec, bool from_command, std::uint32_t& generation);
   /// Takes a group out; whoever holds the pointer may still use it.
+  /// @param generation  of the group that is meant; nullopt: whichever has the id
   /// @return nullptr when there is none
-  [[nodiscard]] std::shared_ptr<RunningGroup> remove(std::uint32_t id);
+  [[nodiscard]] std::shared_ptr<RunningGroup> remove(std::uint32_t id, std::optional<std::uint32_t> generation = {});
 
+  [[nodiscard]] std::vector<Flow> flows(std::uint32_t group) const override;
   /// What a worker looks packets up in, as of now.
   [[nodiscard]] std::unique_ptr<GroupTable> table(std::uint16_t worker) const;
   [[nodiscard]] const MemoryPool& pool() const noexcept { return *pool_; }

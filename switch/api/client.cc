@@ -53,6 +53,7 @@ void write_query(const capture::Query& from, v1::PacketQuery& to) {
   for (const auto& port : from.ports) to.add_ports(port);
   for (const auto& drop : from.drops) to.add_drops(drop);
   for (const auto qp : from.dest_qps) to.add_dest_qps(qp);
+  for (const auto group : from.groups) to.add_groups(group);
   for (const auto& opcode : from.opcodes) to.add_opcodes(opcode);
   for (const auto& range : from.psns) {
     auto* added = to.add_psns();

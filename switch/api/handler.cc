@@ -65,7 +65,8 @@ grpc::Status invalid(std::string text) {
 
 // Texts of any length reach the error message; strings that are no UTF-8 do not arrive at all.
 grpc::Status read_query(const v1::PacketQuery& from, capture::Query& to) {
-  if (from.ports_size() + from.drops_size() + from.dest_qps_size() + from.opcodes_size() + from.psns_size() >
+  if (from.ports_size() + from.drops_size() + from.dest_qps_size() + from.groups_size() + from.opcodes_size() +
+          from.psns_size() >
       kMaxWords) {
     return invalid("more than " + std::to_string(kMaxWords) + " conditions");
   }
@@ -75,6 +76,7 @@ grpc::Status read_query(const v1::PacketQuery& from, capture::Query& to) {
   to.tx = from.tx();
   to.drops.assign(from.drops().begin(), from.drops().end());
   to.dest_qps.assign(from.dest_qps().begin(), from.dest_qps().end());
+  to.groups.assign(from.groups().begin(), from.groups().end());
   to.opcodes.assign(from.opcodes().begin(), from.opcodes().end());
   for (const auto& range : from.psns()) to.psns.push_back({range.first(), range.last()});
   return grpc::Status::OK;

@@ -11,8 +11,6 @@
 namespace weft::capture {
 namespace {
 
-using pipeline::SwitchInfo;
-
 constexpr std::uint32_t kMax24 = 0xffffff;
 
 std::string unknown(const std::string& kind, const std::string& word, const std::vector<std::string>& known) {
@@ -76,22 +74,22 @@ std::string set_numbers(const Query& query, PacketFilter& filter) {
 }
 
 // Ports are given by name in all chosen switches that have them; a name that no chosen switch has is a mistake.
-std::string set_ports(const Query& query, const std::vector<const SwitchInfo*>& switches, Filters& filters) {
+std::string set_ports(const Query& query, const std::vector<SwitchView>& switches, Filters& filters) {
   std::vector<std::string> known;
   for (std::size_t i = 0; i < switches.size(); ++i) {
     if (!filters.by_switch[i].chosen) continue;
-    if (!query.ports.empty()) filters.by_switch[i].filter.ports.assign(switches[i]->ports.size(), false);
-    for (const auto& port : switches[i]->ports) {
+    if (!query.ports.empty()) filters.by_switch[i].filter.ports.assign(switches[i].info->ports.size(), false);
+    for (const auto& port : switches[i].info->ports) {
       known.push_back(port.name);
-      if (switches.size() > 1) known.push_back(switches[i]->name + "/" + port.name);
+      if (switches.size() > 1) known.push_back(switches[i].info->name + "/" + port.name);
     }
   }
   for (const std::string& word : query.ports) {
     bool found = false;
     for (std::size_t i = 0; i < switches.size(); ++i) {
       if (!filters.by_switch[i].chosen) continue;
-      for (const auto& port : switches[i]->ports) {
-        if (word != port.name && word != switches[i]->name + "/" + port.name) continue;
+      for (const auto& port : switches[i].info->ports) {
+        if (word != port.name && word != switches[i].info->name + "/" + port.name) continue;
         filters.by_switch[i].filter.ports[port.index] = true;
         found = true;
       }
@@ -104,6 +102,26 @@ std::string set_ports(const Query& query, const std::vector<const SwitchInfo*>& 
     if (!ports.empty() && std::find(ports.begin(), ports.end(), true) == ports.end()) one.chosen = false;
   }
   return "";
+}
+
+// A switch that runs none of the groups is not meant; a group that no chosen switch runs is a mistake.
+std::string set_groups(const Query& query, const std::vector<SwitchView>& switches, Filters& filters) {
+  std::vector<bool> found(query.groups.size(), false);
+  for (std::size_t i = 0; i < switches.size(); ++i) {
+    SwitchFilter& one = filters.by_switch[i];
+    if (!one.chosen) continue;
+    for (std::size_t g = 0; g < switches[i].groups.size(); ++g) {
+      const auto& flows = switches[i].groups[g];
+      one.filter.flows.insert(one.filter.flows.end(), flows.begin(), flows.end());
+      if (!flows.empty()) found[g] = true;
+    }
+    if (!query.groups.empty() && one.filter.flows.empty()) one.chosen = false;
+  }
+  const auto missing = std::find(found.begin(), found.end(), false);
+  if (missing == found.end()) return "";
+  const std::uint32_t group = query.groups[static_cast<std::size_t>(missing - found.begin())];
+  return "group " + std::to_string(group) + " runs on no switch" +
+         (query.switch_name.empty() ? "" : " " + config::quote(query.switch_name));
 }
 
 }  // namespace
@@ -125,13 +143,17 @@ bool PacketFilter::headers(const wire::Parsed& parsed) const noexcept {
   if (!about_headers()) return true;
   if (parsed.kind != wire::FrameKind::roce) return false;
   if (!dest_qps.empty() && std::find(dest_qps.begin(), dest_qps.end(), parsed.dest_qp) == dest_qps.end()) return false;
+  if (!flows.empty() && std::find(flows.begin(), flows.end(),
+                                  pipeline::FlowGroups::Flow{parsed.address_key, parsed.dest_qp}) == flows.end()) {
+    return false;
+  }
   if (opcodes.any() && !opcodes[parsed.opcode]) return false;
   return psns.empty() || std::any_of(psns.begin(), psns.end(), [&](const PsnWindow& window) {
            return parsed.psn.in_window(window.first, window.count);
          });
 }
 
-Filters make_filters(const Query& query, const std::vector<const SwitchInfo*>& switches,
+Filters make_filters(const Query& query, const std::vector<SwitchView>& switches,
                      const pipeline::DropReasons& reasons) {
   Filters filters;
   PacketFilter common;
@@ -145,13 +167,14 @@ Filters make_filters(const Query& query, const std::vector<const SwitchInfo*>& s
   }
   std::vector<std::string> names;
   bool found = query.switch_name.empty();
-  for (const SwitchInfo* info : switches) {
-    const bool chosen = query.switch_name.empty() || info->name == query.switch_name;
+  for (const SwitchView& view : switches) {
+    const bool chosen = query.switch_name.empty() || view.info->name == query.switch_name;
     found = found || chosen;
-    names.push_back(info->name);
+    names.push_back(view.info->name);
     filters.by_switch.push_back({chosen, common});
   }
-  filters.error = found ? set_ports(query, switches, filters) : unknown("switch", query.switch_name, names);
+  filters.error = found ? set_groups(query, switches, filters) : unknown("switch", query.switch_name, names);
+  if (filters.error.empty()) filters.error = set_ports(query, switches, filters);
   return filters;
 }
 

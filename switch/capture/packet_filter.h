@@ -11,6 +11,7 @@
 
 #include "switch/capture/query.h"
 #include "switch/pipeline/drop_reason.h"
+#include "switch/pipeline/flow_groups.h"
 #include "switch/pipeline/port_map.h"
 #include "switch/pipeline/switch_info.h"
 #include "switch/wire/parsed.h"
@@ -26,6 +27,7 @@ class PacketFilter {
   Reasons drops{};
   std::vector<bool> ports{};  ///< by PortIndex; empty: all
   std::vector<wire::Qpn> dest_qps{};
+  std::vector<pipeline::FlowGroups::Flow> flows{};
   std::bitset<256> opcodes{};
   struct PsnWindow {
     wire::Psn first{};
@@ -39,7 +41,9 @@ class PacketFilter {
   /// The ports of the switch have other indexes now.
   void rename_ports(const pipeline::PortMap& map);
   /// True when the headers have to be looked at.
-  [[nodiscard]] bool about_headers() const noexcept { return !dest_qps.empty() || opcodes.any() || !psns.empty(); }
+  [[nodiscard]] bool about_headers() const noexcept {
+    return !dest_qps.empty() || !flows.empty() || opcodes.any() || !psns.empty();
+  }
   [[nodiscard]] bool headers(const wire::Parsed& parsed) const noexcept;
 };
 
@@ -55,9 +59,16 @@ struct Filters {
   std::string error{};
 };
 
-/// @param switches  descriptions of all switches of the process, by index
+/// What a switch of the process is, for queries about it.
+struct SwitchView {
+  const pipeline::SwitchInfo* info = nullptr;
+  /// The flows of each of Query::groups on it, in their order; empty: of none.
+  std::vector<std::vector<pipeline::FlowGroups::Flow>> groups{};
+};
+
+/// @param switches  all switches of the process, by index
 /// @param reasons  why packets are dropped in this process
-[[nodiscard]] Filters make_filters(const Query& query, const std::vector<const pipeline::SwitchInfo*>& switches,
+[[nodiscard]] Filters make_filters(const Query& query, const std::vector<SwitchView>& switches,
                                    const pipeline::DropReasons& reasons);
 
 }  // namespace weft::capture

@@ -16,6 +16,7 @@ struct Query {
   bool tx = false;                   ///< packets as they leave
   std::vector<std::string> drops{};  ///< drop reasons, or "any"
   std::vector<std::uint32_t> dest_qps{};
+  std::vector<std::uint32_t> groups{};  ///< of collectives: packets of their queue pairs, in both directions
   std::vector<std::string> opcodes{};  ///< "RC_SEND_ONLY" or a number
   /// PSNs from first to last, both included; the range may wrap around zero.
   struct PsnRange {

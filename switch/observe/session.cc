@@ -76,7 +76,8 @@ void Session::detach() {
   taps_.clear();
 }
 
-std::vector<SwitchNames> Sessions::names(std::vector<pipeline::SwitchInfo>& infos) {
+std::vector<SwitchNames> Sessions::names(const capture::Query& query, std::vector<pipeline::SwitchInfo>& infos,
+                                         std::vector<capture::SwitchView>& views) {
   std::vector<SwitchNames> out;
   pipelines_.for_each_pipeline([&](std::size_t index, std::size_t worker, pipeline::Pipeline& pipeline) {
     if (worker != 0) return;
@@ -84,8 +85,14 @@ std::vector<SwitchNames> Sessions::names(std::vector<pipeline::SwitchInfo>& info
     if (out.size() <= index) {
       out.resize(index + 1);
       infos.resize(index + 1);
+      views.resize(index + 1);
     }
     infos[index] = state.info();
+    const auto* groups = state.capability<pipeline::FlowGroups>();
+    for (const std::uint32_t group : query.groups) {
+      views[index].groups.push_back(groups != nullptr ? groups->flows(group)
+                                                      : std::vector<pipeline::FlowGroups::Flow>());
+    }
     out[index].name = state.info().name;
     for (const auto& port : state.info().ports) {
       out[index].ports.push_back(port.name);
@@ -118,11 +125,10 @@ Sessions::Preparation Sessions::prepare(const capture::Query& query, bool trace)
   made.error = no_room(trace);
   if (!made.error.empty()) return made;
   std::vector<pipeline::SwitchInfo> infos;
-  made.switches = names(infos);
-  std::vector<const pipeline::SwitchInfo*> pointers;
-  pointers.reserve(infos.size());
-  for (const auto& info : infos) pointers.push_back(&info);
-  auto filters = capture::make_filters(query, pointers, *made.switches.front().drops);
+  std::vector<capture::SwitchView> views;
+  made.switches = names(query, infos, views);
+  for (std::size_t i = 0; i < views.size(); ++i) views[i].info = &infos[i];
+  auto filters = capture::make_filters(query, views, *made.switches.front().drops);
   made.filters = std::move(filters.by_switch);
   made.error = std::move(filters.error);
   return made;

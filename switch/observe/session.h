@@ -125,7 +125,9 @@ class Sessions {
     std::string error{};
   };
   [[nodiscard]] Preparation prepare(const capture::Query& query, bool trace);
-  [[nodiscard]] std::vector<SwitchNames> names(std::vector<pipeline::SwitchInfo>& infos);
+  /// Names of all switches; and what `query` needs to know of each, whose description goes into `infos`.
+  [[nodiscard]] std::vector<SwitchNames> names(const capture::Query& query, std::vector<pipeline::SwitchInfo>& infos,
+                                               std::vector<capture::SwitchView>& views);
   [[nodiscard]] api::SessionStart add(std::shared_ptr<Session> session, bool trace);
   [[nodiscard]] std::string no_room(bool trace);
 

@@ -23,7 +23,7 @@ constexpr const char* kCaptureFooter =
     R"(Without --rx, --tx or --drop, packets are captured as they arrive and as they leave, at the ports named
 or at all. With --drop alone, only packets dropped for these reasons; --drop any means all reasons but
 tx_failed, which has to be named, because it means copying everything that is sent. A condition on a RoCE
-header (--qp, --opcode, --psn) holds for no other packet. Several values of an option: any of them.
+header (--qp, --group, --opcode, --psn) holds for no other packet. Several values of an option: any of them.
 
 The file is pcapng: an interface per port ("tor1/h1") and one for what a switch drops ("tor1 drops"); the
 reason of a drop is the packet's comment. The capture ends when a bound is reached, with Ctrl-C, or when
@@ -35,6 +35,7 @@ Examples:
   weftctl capture -w drops.pcapng --drop any --duration-s 60
   weftctl capture -w nak.pcapng --switch tor1 --opcode RC_ACKNOWLEDGE --qp 17 --rx
   weftctl capture -w retry.pcapng --qp 17 --psn 1000-1010 --psn 5
+  weftctl capture -w group.pcapng --group 7 --switch leaf1
   weftctl capture -w - --drop egress_queue_full | tshark -r -)";
 
 constexpr const char* kTraceFooter =
@@ -113,6 +114,7 @@ void add_query(CLI::App& command, capture::Query& query, RequestOptions& options
   }
   add_choice(command, "--drop", query.drops, "Packets dropped for this reason, or any", "REASON");
   add_choice(command, "--qp", query.dest_qps, "Only packets to this queue pair number", "QPN");
+  add_choice(command, "--group", query.groups, "Only packets of this group of collectives, as it is now", "ID");
   add_choice(command, "--opcode", query.opcodes, "Only this BTH opcode: RC_SEND_ONLY, 4, 0x04", "OPCODE");
   add_choice(command, "--psn", options.psns, "Only this PSN, or range; may wrap around zero", "PSN|FIRST-LAST");
   command.add_option("--duration-s", options.duration_s, "End after so many seconds")

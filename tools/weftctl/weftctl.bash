@@ -22,7 +22,7 @@ _weftctl_scan() {
   for ((i = 1; i < COMP_CWORD; i++)); do
     case ${COMP_WORDS[i]} in
       --socket | --address | --cert | --key | --ca | --columns | --timeout | --switch | --max-rows) ((i++)) ;;
-      --port | --drop | --qp | --opcode | --psn | --count | --max-bytes | --snaplen | --buffer-mib) ((i++)) ;;
+      --port | --drop | --qp | --group | --opcode | --psn | --count | --max-bytes | --snaplen | --buffer-mib) ((i++)) ;;
       --duration-s | --write | --svg | --queue | --rate-hz) ((i++)) ;;
       --watch | -w)
         [[ $command == capture || $command == record || ${COMP_WORDS[i + 1]} =~ ^[0-9.]+$ ]] && ((i++))
@@ -69,7 +69,9 @@ _weftctl() {
       mapfile -t COMPREPLY < <(compgen -f -- "$word")
       return
       ;;
-    --drop | --qp | --opcode | --psn | --count | --max-bytes | --snaplen | --buffer-mib | --duration-s) return ;;
+    --drop | --qp | --group | --opcode | --psn | --count | --max-bytes | --snaplen | --buffer-mib | --duration-s)
+      return
+      ;;
     --rate-hz) return ;;
     --queue) words="0 1 2 3 4 5 6 7" ;;
     --port) words=$(_weftctl_ask show ports | awk 'NR > 1 && NF { print $1 }') ;;
@@ -81,7 +83,7 @@ _weftctl() {
         [[ $command == show ]] && words+=" --port --nonzero --switch --max-rows --watch --switch-column"
         [[ $command == clear || $command == set ]] && words+=" --switch"
         [[ $command == capture || $command == trace ]] &&
-          words+=" --switch --port --drop --qp --opcode --psn --duration-s --count"
+          words+=" --switch --port --drop --qp --group --opcode --psn --duration-s --count"
         [[ $command == record ]] &&
           words+=" --write --svg --switch --port --queue --rate-hz --count --duration-s --buffer-mib"
         [[ $command == capture ]] && words+=" --write --rx --tx --max-bytes --snaplen --buffer-mib"

@@ -90,7 +90,7 @@ class RequestsTest : public testing::Test {
 
 TEST_F(RequestsTest, ACaptureRequestArrivesWhole) {
   CaptureRequest request;
-  request.query = {"tor1", {"h1", "h2"}, true, false, {"any"}, {17}, {"CNP"}, {{5, 9}}};
+  request.query = {"tor1", {"h1", "h2"}, true, false, {"any"}, {17}, {7, 8}, {"CNP"}, {{5, 9}}};
   request.snaplen = 100;
   request.max_packets = 1;
   request.max_bytes = 2;
@@ -104,6 +104,7 @@ TEST_F(RequestsTest, ACaptureRequestArrivesWhole) {
   EXPECT_TRUE(query.rx && !query.tx);
   EXPECT_THAT(query.drops, ElementsAre("any"));
   EXPECT_THAT(query.dest_qps, ElementsAre(17U));
+  EXPECT_THAT(query.groups, ElementsAre(7U, 8U));
   EXPECT_THAT(query.opcodes, ElementsAre("CNP"));
   ASSERT_EQ(query.psns.size(), 1U);
   EXPECT_EQ(query.psns[0].first, 5U);

@@ -41,13 +41,23 @@ class FilterTest : public testing::Test {
     reasons.add(stages::L3Drop::block());
     infos[1].ports.push_back({.name = "up", .index = 2, .type = "null", .device = {}});
   }
-  Filters make(const Query& query) { return make_filters(query, {&infos[0], &infos[1]}, reasons); }
+  /// Group 7 runs on tor2.
+  Filters make(const Query& query) {
+    SwitchView tor1{&infos[0], {}}, tor2{&infos[1], {}};
+    for (const std::uint32_t group : query.groups) {
+      tor1.groups.emplace_back();
+      tor2.groups.push_back(group == 7 ? flows_of_7 : std::vector<pipeline::FlowGroups::Flow>{});
+    }
+    return make_filters(query, {tor1, tor2}, reasons);
+  }
   PacketFilter of_first(const Query& query) {
     const Filters filters = make(query);
     EXPECT_EQ(filters.error, "");
     return filters.by_switch.empty() ? PacketFilter{} : filters.by_switch[0].filter;
   }
   std::vector<SwitchInfo> infos;
+  std::vector<pipeline::FlowGroups::Flow> flows_of_7{
+      {roce(wire::Opcode::RC_SEND_ONLY, 17, 0).address_key, wire::Qpn(17)}};
   pipeline::DropReasons reasons;
 };
 
@@ -108,6 +118,29 @@ TEST_F(FilterTest, PortsChooseTheSwitchesThatHaveThem) {
   const Filters by_switch = make({.switch_name = "tor1"});
   EXPECT_TRUE(by_switch.by_switch[0].chosen);
   EXPECT_FALSE(by_switch.by_switch[1].chosen);
+}
+
+TEST_F(FilterTest, GroupsChooseTheSwitchesThatRunThemAndTheirFlowsThePackets) {
+  const Filters filters = make({.groups = {7}});
+  EXPECT_EQ(filters.error, "");
+  EXPECT_FALSE(filters.by_switch[0].chosen);
+  ASSERT_TRUE(filters.by_switch[1].chosen);
+  const PacketFilter& filter = filters.by_switch[1].filter;
+  EXPECT_TRUE(filter.headers(roce(wire::Opcode::RC_SEND_ONLY, 17, 5)));
+  EXPECT_TRUE(filter.headers(roce(wire::Opcode::RC_SEND_LAST, 17, 6)));
+  EXPECT_FALSE(filter.headers(roce(wire::Opcode::RC_SEND_ONLY, 18, 5)));
+  const auto between_others = parsed(wire::FrameBuilder()
+                                         .ip(wire::IpAddress::v4(0x0a000001), wire::IpAddress::v4(0x0a000063))
+                                         .bth(wire::Opcode::RC_SEND_ONLY, wire::Qpn(17), wire::Psn(5))
+                                         .payload(8));
+  EXPECT_FALSE(filter.headers(between_others));
+  EXPECT_FALSE(filter.headers(parsed(wire::FrameBuilder().udp(1, 2))));
+}
+
+TEST_F(FilterTest, AGroupThatRunsNowhereIsAMistake) {
+  EXPECT_EQ(make({.groups = {8}}).error, "group 8 runs on no switch");
+  EXPECT_EQ(make({.groups = {7, 8}}).error, "group 8 runs on no switch");
+  EXPECT_EQ(make({.switch_name = "tor1", .groups = {7}}).error, "group 7 runs on no switch 'tor1'");
 }
 
 TEST_F(FilterTest, WordsThatNobodyKnowsGetASuggestion) {
