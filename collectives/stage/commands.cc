@@ -84,11 +84,16 @@ ordered_json create(StageAccess& stage, const Value& arguments, std::string& err
 
 ordered_json remove(StageAccess& stage, const Value& arguments, std::string& error) {
   const auto id = static_cast<std::uint32_t>(arguments["group"].integer());
+  const auto generation = arguments.has("generation")
+                              ? std::optional(static_cast<std::uint32_t>(arguments["generation"].integer()))
+                              : std::optional<std::uint32_t>();
   std::shared_ptr<RunningGroup> group;
-  if (!stage.with_shared([&](pipeline::StageShared& s) { group = dynamic_cast<IncShared&>(s).remove(id); })) {
+  if (!stage.with_shared(
+          [&](pipeline::StageShared& s) { group = dynamic_cast<IncShared&>(s).remove(id, generation); })) {
     error = kReplaced;
   } else if (group == nullptr) {
-    error = "there is no group " + std::to_string(id);
+    error = "there is no group " + std::to_string(id) +
+            (generation ? " of generation " + std::to_string(*generation) : std::string());
   } else if (!tell_workers(stage)) {
     error = kReplaced;
   }
@@ -132,12 +137,16 @@ ordered_json explain(StageAccess& stage, const Value& arguments, std::string& er
 std::vector<pipeline::StageCommand> inc_commands() {
   using Key = Schema::Key;
   const Schema one = Schema::map({Key::required_key("group", Schema::integer(1, UINT32_MAX), "The group's id.")});
+  const Schema ended =
+      Schema::map({Key::required_key("group", Schema::integer(1, UINT32_MAX), "The group's id."),
+                   Key::optional_key("generation", Schema::integer(1, UINT32_MAX),
+                                     "As create said: a later group with the same id is left alone.")});
   const Schema made = Schema::map({Key::required_key(
       "group", Schema::string(), "The group as JSON: what an item of `groups` in the file of the switch has.")});
   const Schema what = Schema::map(
       {Key::with_default("what", Schema::one_of({"groups", "endpoints", "slots"}), Value("groups"), "What of them.")});
   return {{"create", "Makes a group, wholly or not at all.", made, create, {}},
-          {"remove", "Ends a group and frees its memory: its ranks get no answers any more.", one, remove, "group"},
+          {"remove", "Ends a group and frees its memory: its ranks get no answers any more.", ended, remove, "group"},
           {"show", "Lists groups, their endpoints, or the slots that are in use.", what, show, "what"},
           {"explain", "Says whom a group waits for, and since when.", one, explain, "group"}};
 }

@@ -6,8 +6,9 @@
 #include <cstring>
 
 #include "collectives/stage/drops.h"
-#include "switch/pipeline/edit_roce.h"
+#include "switch/tables/interfaces.h"
 #include "switch/wire/emit.h"
+#include "switch/wire/neighbour.h"
 #include "switch/wire/parse.h"
 
 namespace weft::inc {
@@ -15,12 +16,17 @@ namespace {
 
 using wire::HeaderMask;
 
-/// The ICRC of a shorter payload is computed again: that costs less than what headers change of it.
+/// The CRC of a shorter payload is computed with the headers': that costs less than combining them.
 constexpr std::uint32_t kLeastShared = 256;
 /// A peer that nobody has seen is asked for this often.
 constexpr TimeNs kAskNs = 100'000'000;
 constexpr std::size_t kLargestFrame = nic::kMaxHeadBytes + 4096 + 3 + wire::kIcrcBytes;
 constexpr std::uint32_t kTagBytes = sizeof(wire::VlanTag);
+
+bool can_share(const nic::Packet& p) noexcept {
+  return p.payload.bytes >= kLeastShared && p.payload.bytes % 4 == 0 && p.payload.count == 1 &&
+         p.payload.data() != nullptr;
+}
 
 void parse(rte_mbuf* m) noexcept {
   wire::parse_frame(pipeline::frame(m), m->data_len, m->pkt_len, pipeline::meta(m).parsed);
@@ -29,11 +35,7 @@ void parse(rte_mbuf* m) noexcept {
 }  // namespace
 
 Emitter::Emitter(const pipeline::SwitchInfo& info, EmitterCounters counters)
-    : info_(info),
-      counters_(counters),
-      routed_(is_routed(info)),
-      icrc_mode_(info.icrc == pipeline::IcrcUpdate::full ? wire::IcrcMode::full : wire::IcrcMode::incremental),
-      whole_(kLargestFrame) {}
+    : info_(info), counters_(counters), routed_(is_routed(info)), whole_(kLargestFrame) {}
 
 void Emitter::send(EndpointIndex to, const nic::Packet& p, bool marked) {
   const bool cnp = p.opcode == wire::Opcode::CNP;
@@ -42,63 +44,13 @@ void Emitter::send(EndpointIndex to, const nic::Packet& p, bool marked) {
                                                                 : wire::Ecn::ect0;
   const std::uint8_t dscp = cnp ? group_->spec.cnp_dscp : group_->spec.dscp;
   const auto tos = static_cast<std::uint8_t>(dscp << 2 | static_cast<std::uint8_t>(ecn));
-  rte_mbuf* m = nullptr;
-  if (can_reuse(to, p, tos)) {
-    m = reuse(to, p);
-    if (m != nullptr) {
-      counters_.reused.add(1);
-      return leave(m, to);
-    }
-  }
-  finish();
-  m = make(to, p, tos);
+  rte_mbuf* m = make(to, p, tos);
   if (m == nullptr) return counters_.no_buffer.add(1);
-  if (p.payload.bytes < kLeastShared || p.payload.data() == nullptr) return leave(m, to);
-  kept_ = {m, p.payload.data(), p.payload.bytes, p.opcode, to, tos, p.solicited};
+  leave(m, to);
 }
 
 void Emitter::finish() noexcept {
-  if (kept_.m == nullptr) return;
-  leave(kept_.m, kept_.to);
-  kept_.m = nullptr;
-}
-
-/// To another endpoint: packets to one leave in the order in which they are sent.
-bool Emitter::can_reuse(EndpointIndex to, const nic::Packet& p, std::uint8_t tos) const noexcept {
-  return kept_.m != nullptr && to != kept_.to && p.payload.data() == kept_.payload && p.payload.bytes == kept_.bytes &&
-         p.opcode == kept_.opcode && tos == kept_.tos && p.solicited == kept_.solicited;
-}
-
-rte_mbuf* Emitter::reuse(EndpointIndex to, const nic::Packet& p) noexcept {
-  // A copy costs less than two more buffers and their reference counts, with 4 KiB, too.
-  rte_mbuf* m = kept_.m->nb_segs == 1 ? copy(kept_.m) : context_->replicate(kept_.m);
-  if (m == nullptr) return nullptr;
-  const EdgeSpec& edge = group_->spec.edges[to];
-  const bool edited = pipeline::edit_roce(m, icrc_mode_, [&](wire::RoceEditor& editor) {
-    editor.set_source(edge.address);
-    editor.set_destination(edge.peer);
-    editor.set_source_port(edge.source_port);
-    editor.set_dest_qp(edge.peer_qp);
-    editor.set_psn(p.psn);
-    editor.set_ack_req(p.ack_req);
-    if (p.info().has(HeaderMask::reth)) editor.set_reth(p.remote_address, p.rkey, p.dma_length);
-  });
-  if (edited) return m;
-  context_->drop(m, pipeline::DropReason::out_of_mbufs);
-  return nullptr;
-}
-
-rte_mbuf* Emitter::copy(const rte_mbuf* from) noexcept {
-  rte_mbuf* m = context_->generate();
-  if (m == nullptr) return nullptr;
-  char* at = rte_pktmbuf_append(m, from->data_len);
-  if (at == nullptr) {
-    context_->drop(m, pipeline::DropReason::out_of_mbufs);
-    return nullptr;
-  }
-  std::memcpy(at, pipeline::frame(from), from->data_len);
-  pipeline::meta(m).parsed = pipeline::meta(from).parsed;
-  return m;
+  shared_.data = nullptr;
 }
 
 rte_mbuf* Emitter::make(EndpointIndex to, const nic::Packet& p, std::uint8_t tos) noexcept {
@@ -114,22 +66,25 @@ rte_mbuf* Emitter::make(EndpointIndex to, const nic::Packet& p, std::uint8_t tos
     auto* at = reinterpret_cast<std::uint8_t*>(rte_pktmbuf_append(m, pipeline::kHeaderBytes));
     std::fill_n(std::copy(frame.head.begin(), frame.head.end(), at), pipeline::kHeaderBytes - frame.head.size(), 0);
     m->pkt_len = frame.bytes();
-  } else if (!write(frame, m)) {
+  } else if (!write(p, frame, m)) {
     context_->drop(m, pipeline::DropReason::out_of_mbufs);
     return nullptr;
   }
-  parse(m);
+  set_parsed(edge, p, tos, m);
   return m;
 }
 
 /// Into one buffer where it has the room, into a chain otherwise.
-bool Emitter::write(const nic::TxFrame& frame, rte_mbuf* m) noexcept {
+bool Emitter::write(const nic::Packet& p, const nic::TxFrame& frame, rte_mbuf* m) noexcept {
   const std::uint32_t bytes = frame.bytes();
-  if (char* at = rte_pktmbuf_append(m, static_cast<std::uint16_t>(bytes)); at != nullptr) {
-    nic::copy_frame(frame, {reinterpret_cast<std::uint8_t*>(at), bytes});
-    return true;
+  char* const room = rte_pktmbuf_append(m, static_cast<std::uint16_t>(bytes));
+  std::uint8_t* const at = room != nullptr ? reinterpret_cast<std::uint8_t*>(room) : whole_.data();
+  if (can_share(p)) {
+    share(p, frame, at);
+  } else {
+    nic::copy_frame(frame, {at, bytes});
   }
-  nic::copy_frame(frame, whole_);
+  if (room != nullptr) return true;
   rte_mbuf* last = m;
   for (std::uint32_t done = 0; done < bytes;) {
     if (done != 0) {
@@ -146,6 +101,45 @@ bool Emitter::write(const nic::TxFrame& frame, rte_mbuf* m) noexcept {
   }
   m->pkt_len = bytes;
   return true;
+}
+
+/// Payload is copied: that costs less than two more buffers for each packet and their reference counts, with 4 KiB,
+/// too. Nothing is read of what was written a moment ago, which would wait for it.
+void Emitter::share(const nic::Packet& p, const nic::TxFrame& frame, std::uint8_t* at) noexcept {
+  const std::uint8_t* const data = p.payload.data();
+  if (data == shared_.data && p.payload.bytes == shared_.bytes) {
+    counters_.reused.add(1);
+  } else {
+    shared_ = {data, p.payload.bytes, wire::IcrcPayload({data, p.payload.bytes})};
+  }
+  const std::size_t head = frame.head.size();
+  std::memcpy(at + head, data, p.payload.bytes);
+  std::memcpy(at, frame.head.data(), head);
+  wire::store_icrc(at + frame.layout.icrc, shared_.crc.behind(frame.head.data(), frame.layout));
+}
+
+/// What the parser would find.
+void Emitter::set_parsed(const Edge& edge, const nic::Packet& p, std::uint8_t tos, rte_mbuf* m) noexcept {
+  wire::Parsed& parsed = pipeline::meta(m).parsed;
+  Shared& s = shared_;
+  if (!can_share(p)) return parse(m);
+  if (!s.known || p.opcode != s.opcode || tos != s.tos || p.solicited != s.solicited) {
+    parse(m);
+    s.opcode = p.opcode;
+    s.tos = tos;
+    s.solicited = p.solicited;
+    s.parsed = parsed;
+    s.known = true;
+    return;
+  }
+  parsed = s.parsed;
+  parsed.address_key = edge.sent_as.address_key;
+  parsed.stored_pair_hash = edge.sent_as.stored_pair_hash;
+  parsed.source_port = edge.head.path().source_port;
+  parsed.dest_qp = edge.peer_qp;
+  parsed.psn = p.psn;
+  parsed.flags = static_cast<std::uint8_t>((parsed.flags & ~wire::ParsedFlag::ack_req) |
+                                           (p.ack_req ? wire::ParsedFlag::ack_req : 0));
 }
 
 void Emitter::leave(rte_mbuf* m, EndpointIndex to) noexcept {
@@ -166,17 +160,19 @@ void Emitter::bridge(rte_mbuf* m, Edge& edge, const EdgeSpec& spec) noexcept {
   auto& eth = wire::header_at<wire::EthernetHeader>(pipeline::frame(m));
   eth.source = info_.ports[at.port].mac;
   eth.destination = at.mac;
-  if (at.tagged) {
-    char* head = rte_pktmbuf_prepend(m, kTagBytes);
-    if (head == nullptr) return context_->drop(m, pipeline::DropReason::out_of_mbufs);
-    std::memmove(head, head + kTagBytes, 2 * sizeof(wire::MacAddress));
-    wire::header_at<wire::be16>(reinterpret_cast<std::uint8_t*>(head) + 2 * sizeof(wire::MacAddress))
-        .set(wire::EtherType::vlan);
-    wire::header_at<wire::be16>(reinterpret_cast<std::uint8_t*>(head) + 2 * sizeof(wire::MacAddress) + 2)
-        .set(at.vlan_tci);
-    parse(m);
-  }
+  if (at.tagged && !tag(m, at.vlan_tci)) return context_->drop(m, pipeline::DropReason::out_of_mbufs);
   context_->send(m, at.port);
+}
+
+bool Emitter::tag(rte_mbuf* m, std::uint16_t tci) noexcept {
+  char* head = rte_pktmbuf_prepend(m, kTagBytes);
+  if (head == nullptr) return false;
+  std::memmove(head, head + kTagBytes, 2 * sizeof(wire::MacAddress));
+  auto* const at = reinterpret_cast<std::uint8_t*>(head) + 2 * sizeof(wire::MacAddress);
+  wire::header_at<wire::be16>(at).set(wire::EtherType::vlan);
+  wire::header_at<wire::be16>(at + 2).set(tci);
+  parse(m);
+  return true;
 }
 
 /// Asks on all ports, without tags: the answer says where the peer is.
@@ -185,26 +181,58 @@ void Emitter::ask(Edge& edge, const EdgeSpec& spec) noexcept {
   edge.asked = context_->now;
   for (const pipeline::PortInfo& port : info_.ports) {
     if (!context_->link_up(port.index)) continue;
-    const auto all = wire::MacAddress::from_u64(0xffffffffffff);
-    if (!send_arp(*context_, port.index, all, wire::ArpOperation::request, spec.address, {}, spec.peer)) return;
-    counters_.arp_asked.add(1);
+    std::uint8_t frame[wire::kNeighbourBytes];
+    std::size_t bytes = 0;
+    if (spec.peer.is_v6()) {
+      const wire::IpAddress all = tables::solicited_node(spec.peer);
+      bytes = wire::write_neighbour_solicitation(frame, {port.mac, tables::multicast_mac(all)}, spec.address, all,
+                                                 spec.peer);
+    } else {
+      const auto all = wire::MacAddress::from_u64(0xffffffffffff);
+      bytes = wire::write_arp(frame, port.mac, all, wire::ArpOperation::request, spec.address, {}, spec.peer);
+    }
+    rte_mbuf* m = message(*context_, {frame, bytes});
+    if (m == nullptr) return;
+    context_->send(m, port.index);
+    counters_.asked.add(1);
   }
 }
 
-bool Emitter::send_arp(pipeline::Context& context, pipeline::PortIndex port, wire::MacAddress destination,
-                       std::uint16_t operation, const wire::IpAddress& sender, wire::MacAddress target_mac,
-                       const wire::IpAddress& target) noexcept {
+bool Emitter::answer(pipeline::Context& context, const rte_mbuf* asked, const wire::IpAddress& target,
+                     const wire::IpAddress& asker, wire::MacAddress asker_mac) noexcept {
+  using Nd = wire::NeighbourMessage;
+  const pipeline::PacketMeta& pm = pipeline::meta(asked);
+  const wire::MacAddress own = info_.ports[pm.in_port].mac;
+  std::uint8_t frame[wire::kNeighbourBytes];
+  std::size_t bytes = 0;
+  if (target.is_v6()) {
+    const bool known = !asker.is_unspecified();
+    const wire::IpAddress to = known ? asker : tables::kAllNodes;
+    const std::uint32_t flags = (routed_ ? Nd::kRouter : 0) | Nd::kOverride | (known ? Nd::kSolicited : 0);
+    bytes = wire::write_neighbour_advertisement(frame, {own, known ? asker_mac : tables::multicast_mac(to)}, target, to,
+                                                flags);
+  } else {
+    bytes = wire::write_arp(frame, own, asker_mac, wire::ArpOperation::reply, target, asker_mac, asker);
+  }
+  rte_mbuf* m = message(context, {frame, bytes});
+  if (m == nullptr) return false;
+  if (pm.parsed.has(wire::ParsedFlag::vlan_tagged) && !tag(m, pm.parsed.vlan_tci)) {
+    context.drop(m, pipeline::DropReason::out_of_mbufs);
+    return false;
+  }
+  context.send(m, pm.in_port);
+  return true;
+}
+
+rte_mbuf* Emitter::message(pipeline::Context& context, std::span<const std::uint8_t> frame) noexcept {
   rte_mbuf* m = context.generate();
   if (m == nullptr) {
     counters_.no_buffer.add(1);
-    return false;
+    return nullptr;
   }
-  auto* at = reinterpret_cast<std::uint8_t*>(rte_pktmbuf_append(m, wire::kMinFrameBytes));
-  wire::write_arp({at, wire::kMinFrameBytes}, info_.ports[port].mac, destination, operation, sender, target_mac,
-                  target);
+  std::copy(frame.begin(), frame.end(), rte_pktmbuf_append(m, static_cast<std::uint16_t>(frame.size())));
   parse(m);
-  context.send(m, port);
-  return true;
+  return m;
 }
 
 }  // namespace weft::inc

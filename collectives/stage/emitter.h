@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The weft authors
 //
-// Makes packets of what a group sends. Of packets of one call to the unit that have the same payload, all but the first
-// are made of the first: the CRC of the payload is computed once, and the headers' differences change the ICRC.
+// Makes packets of what a group sends. The CRC of a payload that several packets of one call to the unit have is
+// computed once, and combined with the headers of each.
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "collectives/engine/context.h"
 #include "collectives/stage/running_group.h"
 #include "switch/base/counters.h"
 #include "switch/pipeline/context.h"
 #include "switch/pipeline/switch_info.h"
-#include "switch/wire/roce_editor.h"
+#include "switch/wire/icrc.h"
 
 namespace weft::inc {
 
@@ -20,7 +21,7 @@ namespace weft::inc {
 struct EmitterCounters {
   Counter& sent;
   Counter& reused;
-  Counter& arp_asked;
+  Counter& asked;
   Counter& no_buffer;
 };
 
@@ -35,40 +36,41 @@ class Emitter final : public Sink {
   }
   void send(EndpointIndex to, const nic::Packet& packet, bool marked) override;
   void finish() noexcept;
-  /// Sends an ARP message through a port, untagged; the parameters as write_arp() has them. False, and counted, when no
-  /// packet buffer is left.
-  bool send_arp(pipeline::Context& context, pipeline::PortIndex port, wire::MacAddress destination,
-                std::uint16_t operation, const wire::IpAddress& sender, wire::MacAddress target_mac,
-                const wire::IpAddress& target) noexcept;
+  /// Answers the message in `m`, which asks who has `target`, for the port that it came through, with its tag.
+  /// @param asker  who asks; unspecified: somebody who has no address yet
+  /// @return false, and counted, when no packet buffer is left
+  bool answer(pipeline::Context& context, const rte_mbuf* m, const wire::IpAddress& target,
+              const wire::IpAddress& asker, wire::MacAddress asker_mac) noexcept;
 
  private:
-  /// The packet that others may be made of: it leaves last.
-  struct Kept {
-    rte_mbuf* m = nullptr;
-    const std::uint8_t* payload = nullptr;
+  /// The payload that packets of this call had last.
+  struct Shared {
+    const std::uint8_t* data = nullptr;  ///< nullptr: none
     std::uint32_t bytes = 0;
+    wire::IcrcPayload crc{};
+    bool known = false;  ///< what the parser finds in a packet with these
     wire::Opcode opcode{};
-    EndpointIndex to = 0;
     std::uint8_t tos = 0;
     bool solicited = false;
+    wire::Parsed parsed{};
   };
-  [[nodiscard]] bool can_reuse(EndpointIndex to, const nic::Packet& p, std::uint8_t tos) const noexcept;
-  [[nodiscard]] rte_mbuf* reuse(EndpointIndex to, const nic::Packet& p) noexcept;
-  [[nodiscard]] rte_mbuf* copy(const rte_mbuf* from) noexcept;
   [[nodiscard]] rte_mbuf* make(EndpointIndex to, const nic::Packet& p, std::uint8_t tos) noexcept;
-  [[nodiscard]] bool write(const nic::TxFrame& frame, rte_mbuf* m) noexcept;
+  [[nodiscard]] bool write(const nic::Packet& p, const nic::TxFrame& frame, rte_mbuf* m) noexcept;
+  void share(const nic::Packet& p, const nic::TxFrame& frame, std::uint8_t* at) noexcept;
+  void set_parsed(const Edge& edge, const nic::Packet& p, std::uint8_t tos, rte_mbuf* m) noexcept;
   void leave(rte_mbuf* m, EndpointIndex to) noexcept;
   void bridge(rte_mbuf* m, Edge& edge, const EdgeSpec& spec) noexcept;
+  [[nodiscard]] bool tag(rte_mbuf* m, std::uint16_t tci) noexcept;
   void ask(Edge& edge, const EdgeSpec& spec) noexcept;
+  [[nodiscard]] rte_mbuf* message(pipeline::Context& context, std::span<const std::uint8_t> frame) noexcept;
 
   const pipeline::SwitchInfo& info_;
   EmitterCounters counters_;
   bool routed_;
-  wire::IcrcMode icrc_mode_;
   std::vector<std::uint8_t> whole_;  ///< a frame that needs more than one buffer
   pipeline::Context* context_ = nullptr;
   RunningGroup* group_ = nullptr;
-  Kept kept_;
+  Shared shared_;
 };
 
 }  // namespace weft::inc

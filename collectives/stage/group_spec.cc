@@ -94,14 +94,12 @@ std::optional<std::string> place_ranks(const Value& v, EndpointIndex e, GroupCon
   return std::nullopt;
 }
 
-std::optional<std::string> check_edge(const EdgeSpec& e, const pipeline::SwitchInfo& info) {
+std::optional<std::string> check_edge(const EdgeSpec& e) {
   if (e.address.is_v6() != e.peer.is_v6()) return "address and peer are of one family";
   if (e.address == e.peer) return "address and peer are not the same";
   if (e.address.is_multicast() || e.peer.is_multicast() || e.address.is_unspecified() || e.peer.is_unspecified()) {
     return "address and peer are unicast addresses";
   }
-  // The bridge knows no neighbour discovery.
-  if (e.address.is_v6() && !is_routed(info)) return "IPv6 endpoints need l3 in the pipeline";
   return std::nullopt;
 }
 
@@ -211,7 +209,7 @@ std::optional<std::string> read_group(const Value& v, const pipeline::SwitchInfo
     c.endpoints.push_back(read_endpoint(endpoint));
     out.edges.push_back(read_edge(endpoint));
     auto error = place_ranks(endpoint, e, c);
-    if (!error) error = check_edge(out.edges.back(), info);
+    if (!error) error = check_edge(out.edges.back());
     if (error) return "endpoint " + std::to_string(e) + ": " + *error;
     if (out.edges.back().address.is_v6() != out.edges.front().address.is_v6()) {
       return "all endpoints are of one address family";

@@ -9,15 +9,18 @@
 
 namespace weft::inc {
 
-std::uint64_t address_key(const wire::IpAddress& source, const wire::IpAddress& destination) {
-  if (!source.is_v6()) return std::uint64_t{source.v4_value()} << 32 | destination.v4_value();
-  // The hash of the parser itself, so that it may change without anybody noticing.
+wire::Parsed parsed_between(const wire::IpAddress& source, const wire::IpAddress& destination) {
+  // By the parser itself, so that its hash may change without anybody noticing.
   const auto frame =
       wire::FrameBuilder().ip(source, destination).bth(wire::Opcode::RC_SEND_ONLY, wire::Qpn(2), wire::Psn(0)).build();
   wire::Parsed parsed;
   const auto bytes = static_cast<std::uint32_t>(frame.size());
   wire::parse_frame(frame.data(), bytes, bytes, parsed);
-  return parsed.address_key;
+  return parsed;
+}
+
+std::uint64_t address_key(const wire::IpAddress& source, const wire::IpAddress& destination) {
+  return parsed_between(source, destination).address_key;
 }
 
 Ownership::Ownership(pipeline::OwnerTable* table, const GroupSpec& spec, std::uint16_t worker) : table_(table) {
@@ -60,6 +63,7 @@ RunningGroup::RunningGroup(GroupSpec s, MemoryPool::Region region, std::uint32_t
     path.destination = from.peer;
     path.source_port = from.source_port;
     edges[e].head.set(path);
+    edges[e].sent_as = parsed_between(from.address, from.peer);
     edges[e].peer_qp = from.peer_qp;
   }
 }

@@ -17,6 +17,7 @@
 #include "switch/base/time.h"
 #include "switch/pipeline/owner_table.h"
 #include "switch/pipeline/packet.h"
+#include "switch/wire/parsed.h"
 
 namespace weft::inc {
 
@@ -51,6 +52,7 @@ class Neighbour {
 /// The wire's side of an endpoint.
 struct Edge {
   nic::HeaderTemplate head;  ///< Ethernet addresses are filled in on the way out
+  wire::Parsed sent_as{};    ///< of our packets: what the parser reads of their addresses
   wire::Qpn peer_qp{};
   Neighbour neighbour;
   TimeNs asked = 0;  ///< when the neighbour was last asked for, 0: never
@@ -76,7 +78,9 @@ class Ownership {
   std::string error_;
 };
 
-/// Parsed::address_key of packets from `source` to `destination`.
+/// What the parser reads of a packet from `source` to `destination`.
+[[nodiscard]] wire::Parsed parsed_between(const wire::IpAddress& source, const wire::IpAddress& destination);
+/// Its address_key.
 [[nodiscard]] std::uint64_t address_key(const wire::IpAddress& source, const wire::IpAddress& destination);
 
 /// One worker runs it; what control threads may read while it does is said with each member.

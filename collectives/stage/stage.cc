@@ -9,6 +9,7 @@
 #include "collectives/stage/drops.h"
 #include "switch/pipeline/writable.h"
 #include "switch/wire/icrc.h"
+#include "switch/wire/neighbour.h"
 
 namespace weft::inc {
 
@@ -38,7 +39,7 @@ IncStage::IncStage(const pipeline::StageBuild& build, IncShared& shared)
       whole_(kLargestFrame),
       emitter_(build.info, {counters_[static_cast<std::size_t>(IncCounter::sent)],
                             counters_[static_cast<std::size_t>(IncCounter::reused)],
-                            counters_[static_cast<std::size_t>(IncCounter::arp_asked)],
+                            counters_[static_cast<std::size_t>(IncCounter::asked)],
                             counters_[static_cast<std::size_t>(IncCounter::no_buffer)]}) {
   touched_.reserve(table_->groups().size());
   if (routed_) {
@@ -83,6 +84,8 @@ void IncStage::ingress(pipeline::Context& context, Batch& batch) {
       on_roce(context, batch, i);
     } else if (parsed.kind == FrameKind::arp) {
       on_arp(context, batch, i);
+    } else if (wire::is_neighbour_message(pipeline::frame(batch.packet[i]), parsed)) {
+      on_neighbour(context, batch, i);
     }
   }
   count_groups(context);
@@ -216,15 +219,37 @@ void IncStage::on_arp(pipeline::Context& context, Batch& batch, std::uint16_t i)
   if (pm.parsed.validity != wire::Validity::ok || pm.in_port >= info_.ports.size()) return;
   const auto& arp = wire::header_at<wire::ArpHeader>(pipeline::frame(m) + pm.parsed.l3_offset);
   const auto sender = wire::IpAddress::v4(arp.sender_ip.value()), target = wire::IpAddress::v4(arp.target_ip.value());
-  if (!table_->has_address(target)) return;
-  if (std::find(own_addresses_.begin(), own_addresses_.end(), target) != own_addresses_.end()) return;
+  if (!answers_for(target)) return;
   table_->for_each_edge(target, sender, [&](RunningGroup& group, std::size_t e) { learn(m, group.edges[e]); });
   if (arp.operation.value() == wire::ArpOperation::request &&
-      emitter_.send_arp(context, pm.in_port, arp.sender_mac, wire::ArpOperation::reply, target, arp.sender_mac,
-                        sender)) {
-    count(IncCounter::arp_answered);
+      emitter_.answer(context, m, target, sender, arp.sender_mac)) {
+    count(IncCounter::answered);
   }
   context.consume(batch, i);
+}
+
+void IncStage::on_neighbour(pipeline::Context& context, Batch& batch, std::uint16_t i) noexcept {
+  const rte_mbuf* m = batch.packet[i];
+  const PacketMeta& pm = pipeline::meta(m);
+  if (pm.in_port >= info_.ports.size()) return;
+  const auto message = wire::read_neighbour(pipeline::frame(m), m->data_len, pm.parsed);
+  if (!message || (message->source.is_unspecified() && message->mac)) return;  // RFC 4861 7.1.1
+  const bool asks = message->type == wire::Icmpv6Type::neighbour_solicitation;
+  const wire::IpAddress& ours = asks ? message->target : message->destination;
+  const wire::IpAddress& theirs = asks ? message->source : message->target;
+  if (!answers_for(ours)) return;
+  table_->for_each_edge(ours, theirs, [&](RunningGroup& group, std::size_t e) { learn(m, group.edges[e]); });
+  const auto& eth = wire::header_at<wire::EthernetHeader>(pipeline::frame(m));
+  if (asks && emitter_.answer(context, m, ours, theirs, message->mac.value_or(eth.source))) {
+    count(IncCounter::answered);
+  }
+  context.consume(batch, i);
+}
+
+/// Of an endpoint, and of no router on the switch.
+bool IncStage::answers_for(const wire::IpAddress& address) const noexcept {
+  return table_->has_address(address) &&
+         std::find(own_addresses_.begin(), own_addresses_.end(), address) == own_addresses_.end();
 }
 
 namespace {

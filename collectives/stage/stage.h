@@ -6,7 +6,8 @@
 // own, through l3 and lb like any other, or on a bridge to the port where the peer was seen. All packets of a group
 // come to one worker. Everything else passes.
 //
-// Addresses of endpoints that no router has are answered for: whoever asks by ARP gets the address of the port.
+// Addresses of endpoints that no router has are answered for: whoever asks by ARP or neighbour discovery gets the MAC
+// address of the port.
 #pragma once
 
 #include <array>
@@ -53,6 +54,8 @@ class IncStage : public pipeline::Stage {
             const nic::Packet& packet) noexcept;
   [[nodiscard]] bool read(const rte_mbuf* m, nic::Packet& packet) noexcept;
   void on_arp(pipeline::Context& context, pipeline::Batch& batch, std::uint16_t i) noexcept;
+  void on_neighbour(pipeline::Context& context, pipeline::Batch& batch, std::uint16_t i) noexcept;
+  [[nodiscard]] bool answers_for(const wire::IpAddress& address) const noexcept;
   void learn(const rte_mbuf* m, Edge& edge) const noexcept;
   void count(IncCounter c, std::uint64_t n = 1) noexcept { counters_[static_cast<std::size_t>(c)].add(n); }
   void touch(RunningGroup& group) noexcept;

@@ -36,7 +36,8 @@ const std::string kB = "address: 10.0.0.9, qp: 6, peer: 10.0.0.2, peer_qp: 7, ra
 
 TEST(GroupSpec, WhatIsRightIsTaken) {
   EXPECT_EQ(verdict(two(kA, kB)), "");
-  for (const Forwarding f : {Forwarding::bridged, Forwarding::routed_v4, Forwarding::routed_v6}) {
+  for (const Forwarding f :
+       {Forwarding::bridged, Forwarding::bridged_v6, Forwarding::routed_v4, Forwarding::routed_v6}) {
     EXPECT_EQ(verdict("{ groups: [" + testing::group_yaml(f) + "] }", f), "");
   }
 }

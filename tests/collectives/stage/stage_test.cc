@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "collectives/stage/drops.h"
+#include "switch/tables/interfaces.h"
 #include "switch/wire/builder.h"
 #include "tests/collectives/stage/star.h"
 
@@ -31,7 +32,8 @@ std::string options(Forwarding f, const std::string& more = "") {
 
 class IncStageEverywhere : public ::testing::TestWithParam<Forwarding> {};
 INSTANTIATE_TEST_SUITE_P(Forwarding, IncStageEverywhere,
-                         ::testing::Values(Forwarding::bridged, Forwarding::routed_v4, Forwarding::routed_v6));
+                         ::testing::Values(Forwarding::bridged, Forwarding::bridged_v6, Forwarding::routed_v4,
+                                           Forwarding::routed_v6));
 
 TEST_P(IncStageEverywhere, RnicsGetWhatOneMachineWouldHaveAddedUp) {
   for (const Verb verb : {Verb::send, Verb::write_imm}) {
@@ -74,8 +76,8 @@ TEST_P(IncStageEverywhere, ModeIIsARnicLikeOthers) {
 TEST_P(IncStageEverywhere, ARankThatHasNeverSentIsFound) {
   Star s(GetParam(), options(GetParam()), {{Primitive::reduce, 2, 3}});
   ASSERT_EQ(s.run(), "done");
-  const bool asks = GetParam() == Forwarding::bridged;
-  EXPECT_EQ(s.answers_to_arp, asks ? 1u : 0u);
+  const bool asks = testing::is_bridged(GetParam());
+  EXPECT_EQ(s.answers, asks ? 1u : 0u);
   EXPECT_EQ(s.h.dropped(IncDrop::inc_no_neighbour) != 0, asks);
 }
 
@@ -164,6 +166,51 @@ TEST(IncStage, WhoeverAsksForAnEndpointsAddressIsAnswered) {
   EXPECT_EQ(s.h.take("h0").size(), 1u) << "others' addresses are the bridge's business";
 }
 
+TEST(IncStage, WhoeverSolicitsAnEndpointsAddressIsAnswered) {
+  using Nd = wire::NeighbourMessage;
+  Star s(Forwarding::bridged_v6, options(Forwarding::bridged_v6), {});
+  const auto ours = *wire::IpAddress::parse("2001:db8::fe"), host = *wire::IpAddress::parse("2001:db8::2");
+  const auto asks = [&](const wire::IpAddress& from, const wire::IpAddress& target) {
+    const auto group = tables::solicited_node(target);
+    Bytes frame(wire::kNeighbourBytes);
+    wire::write_neighbour_solicitation(frame, {testing::host_mac(1), tables::multicast_mac(group)}, from, group,
+                                       target);
+    return frame;
+  };
+  const auto answer_to = [&](const wire::IpAddress& to, wire::MacAddress mac, std::uint32_t flags) {
+    Bytes frame(wire::kNeighbourBytes);
+    wire::write_neighbour_advertisement(frame, {s.h.port("h1").mac, mac}, ours, to, flags);
+    return frame;
+  };
+  s.h.inject("h1", asks(host, ours));
+  const auto answer = s.h.take("h1");
+  ASSERT_EQ(answer.size(), 1u);
+  EXPECT_EQ(answer[0].bytes, answer_to(host, testing::host_mac(1), Nd::kSolicited | Nd::kOverride));
+  EXPECT_TRUE(s.h.take("h0").empty());
+  s.h.inject("h1", asks(*wire::IpAddress::parse("::"), ours));
+  EXPECT_TRUE(s.h.take("h1").empty()) << "a solicitation of nobody's carries no link-layer address (RFC 4861 7.1.1)";
+  EXPECT_EQ(s.h.take("h0").size(), 1u);
+  s.h.inject("h1", asks(host, *wire::IpAddress::parse("2001:db8::3")));
+  EXPECT_EQ(s.h.take("h0").size(), 1u) << "others' addresses are the bridge's business";
+}
+
+TEST(IncStage, AnAnswerCarriesTheTagOfTheQuestion) {
+  Star s(Forwarding::bridged, options(Forwarding::bridged), {});
+  const auto target = *wire::IpAddress::parse("10.0.0.254"), host = *wire::IpAddress::parse("10.0.0.2");
+  s.h.inject("h1", wire::FrameBuilder()
+                       .eth(testing::host_mac(1), wire::MacAddress::from_u64(0xffffffffffff))
+                       .vlan(7)
+                       .arp(1, testing::host_mac(1), host, {}, target)
+                       .pad_to_minimum()
+                       .build());
+  const auto answer = s.h.take("h1");
+  ASSERT_EQ(answer.size(), 1u);
+  const auto& frame = answer[0].bytes;
+  EXPECT_EQ(wire::header_at<wire::be16>(frame.data() + 12).value(), wire::EtherType::vlan);
+  EXPECT_EQ(wire::header_at<wire::be16>(frame.data() + 14).value(), 7u);
+  EXPECT_EQ(wire::header_at<wire::be16>(frame.data() + 16).value(), wire::EtherType::arp);
+}
+
 TEST(IncStage, PacketsOfNobodyAndOfOthersDisturbNothing) {
   Star s(Forwarding::bridged, options(Forwarding::bridged), {{Primitive::allreduce, 0, 3}});
   const auto roce = [](const char* from, const char* to, std::uint32_t qp) {
@@ -250,24 +297,31 @@ TEST(IncStage, AGroupThatHasChangedBeginsAnew) {
   EXPECT_EQ(s.h.rows("inc_groups")[0]["generation"], 2);
 }
 
+/// A group of four ranks, whose first packets have PSNs that are so much further on than those of Star's.
+GroupSpec spec(std::uint32_t id, const std::string& address, std::uint32_t later = 0) {
+  GroupSpec g;
+  g.config = testing::star(4);
+  g.config.id = id;
+  g.config.window = 2;
+  g.config.slots = 4;
+  for (std::uint32_t r = 0; r < 4; ++r) {
+    g.config.endpoints[r] = testing::star(2).endpoints[r % 2];
+    g.config.endpoints[r].first_rx = g.config.endpoints[r].first_rx + later;
+    g.config.endpoints[r].rank = static_cast<std::uint16_t>(r);
+    g.edges.push_back({*wire::IpAddress::parse(address), wire::Qpn(100 + r),
+                       *wire::IpAddress::parse(testing::host_address(Forwarding::bridged, r)), wire::Qpn(17), 50000});
+  }
+  return g;
+}
+
+void use_new_table(Star& s) {
+  auto table = s.h.shared<IncShared>("inc").table(0);
+  s.h.change<IncStage>("inc", [&](IncStage& stage) { stage.exchange_table(table); });
+}
+
 TEST(IncStage, GroupsAreMadeAndEndWhileOthersRun) {
   Star s(Forwarding::bridged, "{ memory_kb: 8 }", {{Primitive::allreduce, 0, 3}});
   auto& shared = s.h.shared<IncShared>("inc");
-  config::Diagnostics diagnostics;
-  const auto spec = [&](std::uint32_t id, const std::string& address) {
-    GroupSpec g;
-    g.config = testing::star(4);
-    g.config.id = id;
-    g.config.window = 2;
-    g.config.slots = 4;
-    for (std::uint32_t r = 0; r < 4; ++r) {
-      g.config.endpoints[r] = testing::star(2).endpoints[r % 2];
-      g.config.endpoints[r].rank = static_cast<std::uint16_t>(r);
-      g.edges.push_back({*wire::IpAddress::parse(address), wire::Qpn(100 + r),
-                         *wire::IpAddress::parse(testing::host_address(Forwarding::bridged, r)), wire::Qpn(17), 50000});
-    }
-    return g;
-  };
   std::uint32_t generation = 0;
   EXPECT_EQ(shared.create(spec(testing::kGroupId, "10.0.0.254"), true, generation), "");
   EXPECT_EQ(generation, 1u);
@@ -277,21 +331,60 @@ TEST(IncStage, GroupsAreMadeAndEndWhileOthersRun) {
   EXPECT_EQ(shared.create(spec(3, "10.0.0.253"), true, generation), "");
   EXPECT_EQ(shared.create(spec(4, "10.0.0.252"), true, generation),
             "group 4 needs 3072 bytes for 4 slots, and of memory_kb the longest free range has 2048");
-  const auto tell = [&] {
-    auto table = shared.table(0);
-    s.h.change<IncStage>("inc", [&](IncStage& stage) { stage.exchange_table(table); });
-  };
-  tell();
+  use_new_table(s);
   EXPECT_EQ(s.h.counter("inc", "groups"), 2u);
   ASSERT_EQ(s.run(), "done");
-  EXPECT_NE(shared.remove(3), nullptr);
+  EXPECT_EQ(shared.remove(3, generation + 1), nullptr) << "another generation";
+  EXPECT_NE(shared.remove(3, generation), nullptr);
   EXPECT_EQ(shared.remove(3), nullptr);
-  tell();
+  use_new_table(s);
   EXPECT_EQ(shared.create(spec(5, "10.0.0.252"), true, generation), "");
   EXPECT_EQ(shared.pool().free_bytes(), 8192u - 2 * 3072);
   // A reload keeps what commands have made.
   s.h.reload(testing::switch_yaml(Forwarding::bridged, "{ memory_kb: 9 }"));
   EXPECT_EQ(s.h.rows("inc_groups").size(), 2u);
+}
+
+TEST(IncStage, PacketsOfAGroupThatIsOverDoNotReachTheOneThatHasItsMemory) {
+  Star s(Forwarding::bridged, "{ memory_kb: 3 }", {});
+  auto& shared = s.h.shared<IncShared>("inc");
+  constexpr std::uint32_t kLater = 1000;
+  Bytes kept;
+  const ControlMessage m = testing::message(Primitive::allreduce, 0, 256);
+  const auto payload = [](std::uint32_t value) { return testing::bytes_of(std::vector<std::uint32_t>(64, value)); };
+  const auto first = [](std::size_t r) { return testing::star(2).endpoints[r % 2].first_rx; };
+  const auto send = [&](std::size_t r, std::uint32_t later, std::uint32_t value) {
+    s.h.inject(port_name(r),
+               s.frame(r, testing::data(first(r) + later + 1, wire::Opcode::RC_SEND_ONLY, payload(value))));
+  };
+  std::uint32_t generation = 0;
+  const std::byte* memory = nullptr;
+  for (const std::uint32_t later : {0u, kLater}) {
+    ASSERT_EQ(shared.create(spec(testing::kGroupId, "10.0.0.254", later), true, generation), "");
+    use_new_table(s);
+    for (std::size_t r = 0; r < 4; ++r)
+      s.h.inject(port_name(r), s.frame(r, testing::control(first(r) + later, m, kept)));
+    if (later != 0) break;
+    for (std::size_t r = 0; r < 3; ++r) send(r, 0, 7);
+    const auto group = shared.remove(testing::kGroupId, generation);
+    memory = group->memory->data();
+    use_new_table(s);
+  }
+  EXPECT_EQ(generation, 2u);
+  EXPECT_EQ(s.h.rows("inc_groups")[0]["contributions"], 4) << "the control messages";
+  for (std::size_t r = 0; r < 4; ++r) {
+    s.h.take(port_name(r));
+    send(r, 0, 7);
+  }
+  EXPECT_EQ(s.h.rows("inc_groups")[0]["contributions"], 4);
+  EXPECT_EQ(s.h.rows("inc_groups")[0]["state"], "running");
+  for (std::size_t r = 0; r < 4; ++r) send(r, kLater, 1000);
+  const auto sent = s.h.take("h0");
+  ASSERT_FALSE(sent.empty());
+  const Bytes result = payload(4000);
+  EXPECT_TRUE(std::equal(result.begin(), result.end(), sent.back().bytes.end() - 4 - 256)) << "nothing of the sevens";
+  const auto group = shared.remove(testing::kGroupId, generation);
+  EXPECT_EQ(group->memory->data(), memory);
 }
 
 }  // namespace

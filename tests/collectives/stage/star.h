@@ -15,6 +15,7 @@
 #include "collectives/stage/stage.h"
 #include "nic/rnic/frame.h"
 #include "switch/wire/builder.h"
+#include "switch/wire/neighbour.h"
 #include "switch/wire/parse.h"
 #include "tests/collectives/engine/network.h"
 #include "tests/support/all_stages.h"
@@ -25,7 +26,10 @@ namespace weft::inc::testing {
 using weft::testing::Harness;
 
 /// How the switch forwards.
-enum class Forwarding : std::uint8_t { bridged, routed_v4, routed_v6 };
+enum class Forwarding : std::uint8_t { bridged, bridged_v6, routed_v4, routed_v6 };
+inline bool is_bridged(Forwarding f) {
+  return f == Forwarding::bridged || f == Forwarding::bridged_v6;
+}
 
 inline std::string port_name(std::size_t r) {
   return "h" + std::to_string(r);
@@ -35,11 +39,13 @@ inline wire::MacAddress host_mac(std::size_t r) {
 }
 inline std::string host_address(Forwarding f, std::size_t r) {
   if (f == Forwarding::bridged) return "10.0.0." + std::to_string(r + 1);
+  if (f == Forwarding::bridged_v6) return "2001:db8::" + std::to_string(r + 1);
   return f == Forwarding::routed_v4 ? "10.0." + std::to_string(r) + ".2" : "2001:db8:" + std::to_string(r) + "::2";
 }
 /// The switch's end towards a rank.
 inline std::string switch_address(Forwarding f, std::size_t r) {
   if (f == Forwarding::bridged) return "10.0.0.254";
+  if (f == Forwarding::bridged_v6) return "2001:db8::fe";
   return f == Forwarding::routed_v4 ? "10.0." + std::to_string(r) + ".1" : "2001:db8:" + std::to_string(r) + "::1";
 }
 
@@ -68,7 +74,7 @@ inline std::string group_yaml(Forwarding f, std::uint32_t id = kGroupId, const s
 inline std::string switch_yaml(Forwarding f, const std::string& options) {
   std::string yaml = "name: tor\nports:\n";
   for (std::size_t r = 0; r < kRanks; ++r) yaml += "  - { name: " + port_name(r) + ", type: \"null\" }\n";
-  if (f != Forwarding::bridged) {
+  if (!is_bridged(f)) {
     yaml += "addresses:\n";
     for (std::size_t r = 0; r < kRanks; ++r) {
       yaml += "  - { port: " + port_name(r) + ", address: \"" + switch_address(f, r) +
@@ -80,8 +86,7 @@ inline std::string switch_yaml(Forwarding f, const std::string& options) {
               host_mac(r).to_string() + "\" }\n";
     }
   }
-  return yaml + "pipeline:\n  - parse\n  - inc: " + options + "\n  - " + (f == Forwarding::bridged ? "l2" : "l3") +
-         "\n";
+  return yaml + "pipeline:\n  - parse\n  - inc: " + options + "\n  - " + (is_bridged(f) ? "l2" : "l3") + "\n";
 }
 
 class Star {
@@ -139,7 +144,7 @@ class Star {
   /// Of a frame to the switch, or from it: lost when true.
   std::function<bool(const Bytes&)> lose{};
   std::function<void(Bytes&)> spoil{};
-  std::uint64_t received = 0, answers_to_arp = 0, cnps = 0;
+  std::uint64_t received = 0, answers = 0, cnps = 0;
 
  private:
   bool pump(std::size_t r) {
@@ -170,6 +175,10 @@ class Star {
         answer_arp(r, sent.bytes);
         continue;
       }
+      if (wire::is_neighbour_message(sent.bytes.data(), parsed)) {
+        answer_solicitation(r, *wire::read_neighbour(sent.bytes.data(), bytes, parsed));
+        continue;
+      }
       ++received;
       EXPECT_EQ(parsed.kind, wire::FrameKind::roce);
       EXPECT_TRUE(wire::icrc_ok(sent.bytes.data(), parsed));
@@ -196,13 +205,25 @@ class Star {
     const auto& arp = wire::header_at<wire::ArpHeader>(request.data() + sizeof(wire::EthernetHeader));
     const auto own = *wire::IpAddress::parse(host_address(forwarding, r));
     if (arp.operation.value() != wire::ArpOperation::request || arp.target_ip.value() != own.v4_value()) return;
-    ++answers_to_arp;
+    ++answers;
     h.inject(port_name(r), wire::FrameBuilder()
                                .eth(host_mac(r), arp.sender_mac)
                                .arp(wire::ArpOperation::reply, host_mac(r), own, arp.sender_mac,
                                     wire::IpAddress::v4(arp.sender_ip.value()))
                                .pad_to_minimum()
                                .build());
+  }
+
+  void answer_solicitation(std::size_t r, const wire::ReceivedNeighbour& asked) {
+    const auto own = *wire::IpAddress::parse(host_address(forwarding, r));
+    EXPECT_EQ(asked.type, wire::Icmpv6Type::neighbour_solicitation);
+    EXPECT_EQ(asked.mac, h.port(port_name(r)).mac);
+    if (asked.target != own) return;
+    ++answers;
+    Bytes frame(wire::kNeighbourBytes);
+    wire::write_neighbour_advertisement(frame, {host_mac(r), *asked.mac}, own, asked.source,
+                                        wire::NeighbourMessage::kSolicited | wire::NeighbourMessage::kOverride);
+    h.inject(port_name(r), frame);
   }
 
   std::uint32_t quiet = 0;  ///< times in a row that no rank waited for an answer
