@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace weft::bench {
@@ -33,8 +34,9 @@ inline bool init_eal(const char* program, bool hugepages, const std::vector<std:
 
 /// init_eal() for `argv` of a benchmark: [--hugepages] [CPU]. Without a CPU it is CPU 1. Ends the program after --help
 /// and for anything else.
+/// @param two  lcore 1 runs, too, on CPU 0, or on 1 where that is taken; not on a machine with one CPU
 /// @return whether it runs; rte_eal_cleanup() ends it
-inline bool start_eal(int argc, char** argv) {
+inline bool start_eal(int argc, char** argv, bool two = false) {
   bool hugepages = false;
   std::string cpu = "1";
   for (int i = 1; i < argc; ++i) {
@@ -49,7 +51,8 @@ inline bool start_eal(int argc, char** argv) {
       std::exit(help ? EXIT_SUCCESS : EXIT_FAILURE);
     }
   }
-  return init_eal(argv[0], hugepages, {"--lcores=0@" + cpu});
+  const bool other = two && std::thread::hardware_concurrency() > 1;
+  return init_eal(argv[0], hugepages, {"--lcores=0@" + cpu + (!other ? "" : cpu == "0" ? ",1@1" : ",1@0")});
 }
 
 /// The lower quartile, which other load on the machine hardly moves. Reorders the samples, of which there is one.

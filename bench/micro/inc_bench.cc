@@ -3,16 +3,21 @@
 //
 // What in-network aggregation costs. First the loops that add a packet of 4096 bytes to a slot, beside the loop that
 // one would write for the same bytes. Then the stage inc with eight ranks under it, behind parse and in front of l3:
-// AllReduce of FP32 in packets of 4096 and of 64 bytes of payload, ICRCs checked and made, beside ISA-L's CRC and one
-// vector addition of the bytes that arrive. What stands beside each other is measured in turn. TSC cycles, the lower
-// quartile. Usage: micro_inc [--hugepages] [CPU]
+// AllReduce by size of packet, type and mode, ICRCs checked and made, beside ISA-L's CRC and one vector addition of the
+// bytes that arrive. What stands beside each other is measured in turn. Last, two workers of a switch with a group
+// each. TSC cycles, the lower quartile. Usage: micro_inc [--hugepages] [CPU]
 #include <isa-l/crc.h>
 #include <rte_cycles.h>
+#include <rte_launch.h>
 
+#include <algorithm>
+#include <array>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <vector>
@@ -110,52 +115,93 @@ class Sink final : public pipeline::PortTx {
   std::uint64_t sent = 0;
 };
 
-std::string yaml(std::uint32_t mtu, bool reproducible) {
-  std::string ports, addresses, neighbours, endpoints;
-  for (std::uint32_t r = 0; r < kRanks; ++r) {
-    const std::string n = std::to_string(r);
-    ports += "  - { name: p" + n + ", type: \"null\", mtu_bytes: 4200 }\n";
-    addresses += "  - { port: p" + n + ", address: 10.0." + n + ".1/24 }\n";
-    neighbours += "  - { port: p" + n + ", address: 10.0." + n + ".2, mac: \"02:aa:00:00:00:0" + n + "\" }\n";
-    endpoints +=
-        "{ address: 10.0." + n + ".1, qp: 10" + n + ", peer: 10.0." + n + ".2, peer_qp: 17, rank: " + n + " }, ";
+/// A group, and what its ranks send.
+struct Case {
+  const char* name;
+  std::uint32_t mtu = 4096;
+  std::uint32_t payload = 4096;
+  DataType type = DataType::fp32;
+  const char* options = "";  ///< of the group
+  bool acks = false;         ///< the ranks acknowledge results, once for those of a burst
+};
+
+/// A switch that runs `groups` groups, each with ports of its own.
+std::string yaml(const Case& c, std::uint32_t groups) {
+  std::string ports, addresses, neighbours, list;
+  for (std::uint32_t g = 0; g < groups; ++g) {
+    std::string endpoints;
+    for (std::uint32_t r = 0; r < kRanks; ++r) {
+      const std::string n = std::to_string(r), net = "10." + std::to_string(g) + "." + n + ".";
+      const std::string port = "p" + std::to_string(g) + n;
+      ports += "  - { name: " + port + ", type: \"null\", mtu_bytes: 4200 }\n";
+      addresses += "  - { port: " + port + ", address: " + net + "1/24 }\n";
+      neighbours += "  - { port: " + port + ", address: " + net + "2, mac: \"02:aa:00:00:0" + std::to_string(g) + ":0" +
+                    n + "\" }\n";
+      endpoints += "{ address: " + net + "1, qp: 10" + n + ", peer: " + net + "2, peer_qp: 17, rank: " + n + " }, ";
+    }
+    list += "{ id: " + std::to_string(g + 1) + ", ranks: 8, mtu: " + std::to_string(c.mtu) +
+            ", message_packets: 1, window: 8, " + c.options + " endpoints: [" + endpoints + "] }, ";
   }
   return "name: tor\nports:\n" + ports + "addresses:\n" + addresses + "neighbours:\n" + neighbours +
-         "pipeline:\n  - parse\n  - inc: { groups: [{ id: 1, ranks: 8, mtu: " + std::to_string(mtu) +
-         ", message_packets: 1, window: 8, reproducible: " + (reproducible ? "true" : "false") + ", endpoints: [" +
-         endpoints + "] }] }\n  - l3\n";
+         "pipeline:\n  - parse\n  - inc: { memory_kb: 8192, groups: [" + list + "] }\n  - l3\n";
 }
 
-/// Eight ranks that run one long AllReduce after the other.
-class Star {
- public:
-  Star(std::uint32_t mtu, std::uint32_t payload, bool reproducible)
-      : payload_(payload), pool_(pipeline::make_pool("inc" + std::to_string(serial++), 1024, 8320, 256)) {
+/// What the workers of a switch share.
+struct Switch {
+  Switch(const Case& c, std::uint16_t workers)
+      : pool(pipeline::make_pool("inc" + std::to_string(serial++), 1024u * workers, 8320, 256)) {
     config::Diagnostics diagnostics;
-    stages::register_all(registry_);
-    register_stages(registry_);
-    auto info = config::load_switch(yaml(mtu, reproducible), registry_, diagnostics);
+    stages::register_all(registry);
+    register_stages(registry);
+    auto info = config::load_switch(yaml(c, workers), registry, diagnostics);
     if (!info) {
       std::fputs(config::format(diagnostics).c_str(), stderr);
       std::exit(EXIT_FAILURE);
     }
-    for (auto& port : info->ports) port.mac = wire::MacAddress::from_u64(0x0200000000f0 + port.index);
+    std::vector<std::uint16_t> owners;
+    for (auto& port : info->ports) {
+      port.mac = wire::MacAddress::from_u64(0x0200000000f0 + port.index);
+      owners.push_back(static_cast<std::uint16_t>(port.index / kRanks));
+    }
+    state = std::make_unique<pipeline::SwitchState>(registry, std::move(*info), owners, workers);
+  }
+
+  static inline int serial = 0;
+  pipeline::Registry registry;
+  pipeline::Pool pool;
+  std::unique_ptr<pipeline::SwitchState> state;
+};
+
+/// Eight ranks that run one long AllReduce after the other, around the worker that has their group.
+class Star {
+ public:
+  Star(Switch& of, const Case& c, std::uint16_t worker = 0)
+      : case_(c),
+        pool_(of.pool.get()),
+        first_port_(static_cast<pipeline::PortIndex>(worker * kRanks)),
+        worker_(worker) {
+    const auto& ports = of.state->info().ports;
     for (std::uint32_t r = 0; r < kRanks; ++r) {
       nic::Path path;
-      path.source_mac = wire::MacAddress::from_u64(0x02aa00000000 + r);
-      path.destination_mac = info->ports[r].mac;
-      path.source = wire::IpAddress::v4(0x0a000002 + (r << 8));
-      path.destination = wire::IpAddress::v4(0x0a000001 + (r << 8));
+      path.source_mac = wire::MacAddress::from_u64(0x02aa00000000 + (std::uint64_t{worker} << 8) + r);
+      path.destination_mac = ports[first_port_ + r].mac;
+      path.source = wire::IpAddress::v4(0x0a000002 + (std::uint32_t{worker} << 16) + (r << 8));
+      path.destination = wire::IpAddress::v4(0x0a000001 + (std::uint32_t{worker} << 16) + (r << 8));
       heads_[r].set(path);
     }
-    std::vector<std::uint16_t> owners(kRanks, 0);
-    state_ = std::make_unique<pipeline::SwitchState>(registry_, std::move(*info), owners, 1);
     pipeline::PipelineHost host;
-    host.pool = pool_.get();
-    host.ports.assign(kRanks, &sink_);
-    pipeline_ = std::make_unique<pipeline::Pipeline>(*state_, std::move(host));
+    host.worker = worker;
+    host.pool = pool_;
+    host.ports.assign(ports.size(), nullptr);
+    std::fill_n(host.ports.begin() + first_port_, kRanks, &sink_);
+    pipeline_ = std::make_unique<pipeline::Pipeline>(*of.state, std::move(host));
     announce();
   }
+  ~Star() {
+    for (rte_mbuf* m : models_) rte_pktmbuf_free(m);
+  }
+  Star(const Star&) = delete;
+  Star& operator=(const Star&) = delete;
 
   /// The next kDepth packets of every rank. Returns the cycles of the pipeline, parse to transmission.
   std::uint64_t round() {
@@ -164,10 +210,14 @@ class Star {
     for (std::uint32_t d = 0; d < kDepth; ++d, ++psn_, ++index_) {
       for (std::uint32_t r = 0; r < kRanks; ++r) packets[r][d] = copy(r);
     }
+    rte_mbuf* acks[kRanks] = {};
+    for (std::uint32_t r = 0; case_.acks && r < kRanks; ++r) acks[r] = ack(r);
     now_ += 1000;
     const std::uint64_t begin = rte_rdtsc_precise();
-    for (pipeline::PortIndex r = 0; r < kRanks; ++r) pipeline_->receive(now_, r, packets[r], kDepth);
-    for (pipeline::PortIndex r = 0; r < kRanks; ++r) pipeline_->serve_port(now_, r);
+    for (pipeline::PortIndex r = 0; r < kRanks; ++r) {
+      pipeline_->receive(now_, static_cast<pipeline::PortIndex>(first_port_ + r), packets[r], kDepth);
+    }
+    run(acks);
     return rte_rdtsc_precise() - begin;
   }
   [[nodiscard]] std::uint64_t sent() const { return sink_.sent; }
@@ -175,13 +225,23 @@ class Star {
  private:
   static constexpr std::uint32_t kPackets = 10'000;  ///< of one AllReduce
 
+  /// Sends what the switch has made, and gives it the answers.
+  void run(rte_mbuf** acks) {
+    const auto port = [&](std::uint32_t r) { return static_cast<pipeline::PortIndex>(first_port_ + r); };
+    for (std::uint32_t r = 0; r < kRanks; ++r) pipeline_->serve_port(now_, port(r));
+    if (!case_.acks) return;
+    for (std::uint32_t r = 0; r < kRanks; ++r) pipeline_->receive(now_, port(r), &acks[r], 1);
+    pipeline_->run_timers(now_);
+    for (std::uint32_t r = 0; r < kRanks; ++r) pipeline_->serve_port(now_, port(r));
+  }
+
   /// The control message of every rank.
   void announce() {
     ControlMessage m;
-    m.type = DataType::fp32;
+    m.type = case_.type;
     m.sequence = sequence_++;
-    m.group = 1;
-    m.bytes = std::uint64_t{kPackets} * payload_;
+    m.group = worker_ + 1u;
+    m.bytes = std::uint64_t{kPackets} * case_.payload;
     const auto bytes = control_payload(m);
     nic::Packet p;
     p.opcode = wire::Opcode::RC_SEND_ONLY_IMM;
@@ -191,21 +251,33 @@ class Star {
     now_ += 1000;
     for (std::uint32_t r = 0; r < kRanks; ++r) {
       rte_mbuf* packet = make(r, p);
-      pipeline_->receive(now_, static_cast<pipeline::PortIndex>(r), &packet, 1);
+      pipeline_->receive(now_, static_cast<pipeline::PortIndex>(first_port_ + r), &packet, 1);
     }
-    for (pipeline::PortIndex r = 0; r < kRanks; ++r) pipeline_->serve_port(now_, r);
+    rte_mbuf* acks[kRanks] = {};
+    for (std::uint32_t r = 0; case_.acks && r < kRanks; ++r) acks[r] = ack(r);
+    run(acks);
     index_ = 1;
-    std::vector<float> values(payload_ / 4, 1.5f);
+    std::vector<float> values(case_.payload / 4, 1.5f);
     p.opcode = wire::Opcode::RC_SEND_ONLY;
     p.psn = wire::Psn(psn_ & wire::Psn::kMask);
-    p.payload.set(reinterpret_cast<const std::uint8_t*>(values.data()), payload_);
+    p.payload.set(reinterpret_cast<const std::uint8_t*>(values.data()), case_.payload);
     for (std::uint32_t r = 0; r < kRanks; ++r) {
-      if (models_[r] != nullptr) rte_pktmbuf_free(models_[r]);
+      rte_pktmbuf_free(models_[r]);
       models_[r] = make(r, p);
     }
   }
+  /// Of all results so far: AllReduce has brought as many packets as it has taken.
+  rte_mbuf* ack(std::uint32_t r) {
+    nic::Packet p;
+    p.opcode = wire::Opcode::RC_ACKNOWLEDGE;
+    p.psn = wire::Psn((psn_ - 1) & wire::Psn::kMask);
+    p.syndrome = wire::Syndrome::ack().raw();
+    p.msn = psn_ & 0xffffff;
+    return make(r, p);
+  }
   rte_mbuf* make(std::uint32_t r, const nic::Packet& p) {
-    rte_mbuf* m = rte_pktmbuf_alloc(pool_.get());
+    rte_mbuf* m = rte_pktmbuf_alloc(pool_);
+    if (m == nullptr) std::abort();
     std::uint8_t head[nic::kMaxHeadBytes];
     const auto frame = nic::make_frame(heads_[r], 2, p, wire::Qpn(100 + r), head);
     const auto bytes = static_cast<std::uint16_t>(frame.bytes());
@@ -220,17 +292,16 @@ class Star {
     static_cast<void>(pipeline::edit_roce(model, wire::IcrcMode::incremental, [&](wire::RoceEditor& editor) {
       editor.set_psn(wire::Psn(psn_ & wire::Psn::kMask));
     }));
-    rte_mbuf* m = rte_pktmbuf_alloc(pool_.get());
+    rte_mbuf* m = rte_pktmbuf_alloc(pool_);
     if (m == nullptr) std::abort();
     std::memcpy(rte_pktmbuf_append(m, model->data_len), pipeline::frame(model), model->data_len);
     return m;
   }
-  static inline int serial = 0;
-  std::uint32_t payload_;
-  pipeline::Registry registry_;
-  pipeline::Pool pool_;
+  Case case_;
+  rte_mempool* pool_;
+  pipeline::PortIndex first_port_;
+  std::uint16_t worker_;
   Sink sink_;
-  std::unique_ptr<pipeline::SwitchState> state_;
   std::unique_ptr<pipeline::Pipeline> pipeline_;
   std::array<nic::HeaderTemplate, kRanks> heads_;
   std::array<rte_mbuf*, kRanks> models_{};
@@ -239,46 +310,109 @@ class Star {
   TimeNs now_ = 1'000'000'000;
 };
 
-void stage(std::uint32_t mtu, std::uint32_t payload, bool reproducible) {
-  Star star(mtu, payload, reproducible);
+void check_sent(const Star& star, int rounds) {
+  if (star.sent() >= static_cast<std::uint64_t>(rounds) * kRanks * kDepth) return;
+  std::fprintf(stderr, "results are missing: %llu\n", static_cast<unsigned long long>(star.sent()));
+  std::exit(EXIT_FAILURE);
+}
+
+/// One vector addition as a plain loop makes it, of as many bytes as arrive in a packet.
+void add(DataType type, float* slot, const std::byte* packet, std::uint32_t bytes) {
+  if (type == DataType::fp16) return add_fp16(slot, reinterpret_cast<const _Float16*>(packet), bytes / 2);
+  if (type == DataType::bf16) return add_bf16(slot, reinterpret_cast<const std::uint16_t*>(packet), bytes / 2);
+  add_fp32(slot, reinterpret_cast<const float*>(packet), bytes / 4);
+}
+
+void stage(const Case& c) {
+  Switch of(c, 1);
+  Star star(of, c);
   // As many bytes as arrive in a round, so that both find them in the same cache.
-  std::vector<float> slot(kDepth * payload / 4), arrived(kRanks * kDepth * payload / 4, 1.5f);
+  std::vector<float> slot(kDepth * c.payload / 2), values(kRanks * kDepth * c.payload / 4, 1.5f);
+  const auto* arrived = reinterpret_cast<const std::byte*>(values.data());
   Samples ours, plain;
   for (int round = 0; round < kRounds; ++round) {
     ours.push_back(star.round());
     const std::uint64_t begin = rte_rdtsc_precise();
     for (std::uint32_t r = 0; r < kRanks * kDepth; ++r) {
-      const float* packet = arrived.data() + r * (payload / 4);
-      const std::uint32_t crc = crc32_gzip_refl(0, reinterpret_cast<const unsigned char*>(packet), payload);
+      const std::byte* packet = arrived + r * c.payload;
+      const std::uint32_t crc = crc32_gzip_refl(0, reinterpret_cast<const unsigned char*>(packet), c.payload);
       asm volatile("" : : "r"(crc));  // it is wanted
-      add_fp32(slot.data() + r % kDepth * (payload / 4), packet, payload / 4);
+      add(c.type, slot.data() + r % kDepth * (c.payload / 2), packet, c.payload);
     }
     plain.push_back(rte_rdtsc_precise() - begin);
   }
-  if (star.sent() < std::uint64_t{kRounds} * kRanks * kDepth) {
-    std::fprintf(stderr, "results are missing: %llu\n", static_cast<unsigned long long>(star.sent()));
-    std::exit(EXIT_FAILURE);
-  }
+  check_sent(star, kRounds);
   const double cycles = static_cast<double>(bench::lower_quartile(ours)) / (kRanks * kDepth);
   const double base = static_cast<double>(bench::lower_quartile(plain)) / (kRanks * kDepth);
   const double hz = static_cast<double>(rte_get_tsc_hz());
   std::printf(
-      "  %4u bytes%s  %7.1f cycles per packet   CRC + add %7.1f   %.2f x their speed   %6.1f Gbit/s  %5.2f Mpps\n",
-      payload, reproducible ? ", reproducible" : "", cycles, base, base / cycles, hz / cycles * payload * 8 / 1e9,
-      hz / cycles / 1e6);
+      "  %4u bytes, %-22s %7.1f cycles per packet   CRC + add %7.1f   %.2f x their speed   %6.1f Gbit/s  %5.2f Mpps\n",
+      c.payload, c.name, cycles, base, base / cycles, hz / cycles * c.payload * 8 / 1e9, hz / cycles / 1e6);
+}
+
+// --- two workers --------------------------------------------------------------------------------------------------
+
+/// Rounds of a worker, alone or while the other one runs; the packets that it takes, by cycles.
+struct Worker {
+  Switch& of;
+  const Case& c;
+  std::uint16_t number;
+  std::atomic<int>& ready;
+  double cycles = 0;
+
+  static int run(void* argument) {
+    auto& w = *static_cast<Worker*>(argument);
+    Star star(w.of, w.c, w.number);
+    --w.ready;
+    while (w.ready.load() > 0) rte_pause();
+    Samples samples;
+    for (int round = 0; round < kRounds; ++round) samples.push_back(star.round());
+    check_sent(star, kRounds);
+    w.cycles = static_cast<double>(bench::lower_quartile(samples)) / (kRanks * kDepth);
+    return 0;
+  }
+};
+
+/// Each worker of a switch has a group: what two do, as a multiple of one.
+void two_workers(const Case& c) {
+  const unsigned other = rte_get_next_lcore(-1U, 1, 0);
+  if (other == RTE_MAX_LCORE) return static_cast<void>(std::printf("  two workers: there is no second CPU\n"));
+  Switch of(c, 2);
+  std::atomic<int> ready{1};
+  Worker alone{of, c, 0, ready};
+  Worker::run(&alone);
+  ready = 2;
+  Switch again(c, 2);
+  Worker first{again, c, 0, ready}, second{again, c, 1, ready};
+  rte_eal_remote_launch(Worker::run, &second, other);
+  Worker::run(&first);
+  rte_eal_wait_lcore(other);
+  std::printf(
+      "  %4u bytes, two workers with a group each: %.1f and %.1f cycles per packet, one alone %.1f: %.2f x one\n",
+      c.payload, first.cycles, second.cycles, alone.cycles, alone.cycles / first.cycles + alone.cycles / second.cycles);
 }
 
 }  // namespace
 }  // namespace weft::inc
 
 int main(int argc, char** argv) {
-  if (!weft::bench::start_eal(argc, argv)) return EXIT_FAILURE;
+  using weft::inc::DataType;
+  if (!weft::bench::start_eal(argc, argv, true)) return EXIT_FAILURE;
   weft::inc::loops();
-  std::printf("AllReduce of FP32, eight ranks, per packet that arrives\n");
-  weft::inc::stage(4096, 4096, false);
-  weft::inc::stage(1024, 1024, false);
-  weft::inc::stage(256, 64, false);
-  weft::inc::stage(4096, 4096, true);
+  std::printf("AllReduce, eight ranks, per packet that arrives\n");
+  for (const weft::inc::Case& c :
+       std::initializer_list<weft::inc::Case>{{.name = "fp32"},
+                                              {.name = "fp32", .mtu = 1024, .payload = 1024},
+                                              {.name = "fp32", .mtu = 256, .payload = 64},
+                                              {.name = "fp16", .type = DataType::fp16},
+                                              {.name = "bf16", .type = DataType::bf16},
+                                              {.name = "fp32, reproducible", .options = "reproducible: true,"},
+                                              {.name = "fp32, with ACKs", .acks = true},
+                                              {.name = "fp32, mode iii", .options = "mode: iii,", .acks = true},
+                                              {.name = "fp32, mode i", .options = "mode: i,", .acks = true}}) {
+    weft::inc::stage(c);
+  }
+  weft::inc::two_workers({.name = "fp32"});
   rte_eal_cleanup();
   return EXIT_SUCCESS;
 }
