@@ -4,10 +4,6 @@
 
 #include <grpcpp/channel.h>
 #include <grpcpp/client_context.h>
-#include <grpcpp/create_channel.h>
-#include <grpcpp/create_channel_posix.h>
-#include <grpcpp/security/credentials.h>
-#include <grpcpp/support/channel_arguments.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,6 +12,7 @@
 #include <thread>
 #include <utility>
 
+#include "switch/api/channel.h"
 #include "switch/api/unix_socket.h"
 #include "switch/api/weft.grpc.pb.h"
 
@@ -147,10 +144,7 @@ std::optional<CallError> Client::connect(const std::string& path, std::chrono::m
   auto impl = std::make_unique<Impl>();
   impl->path = path;
   impl->call_time = call_time;
-  grpc::ChannelArguments arguments;
-  arguments.SetMaxReceiveMessageSize(-1);
-  // Our own connect() knows why it failed; a channel that connects by itself knows only that it did.
-  impl->channel = grpc::CreateCustomInsecureChannelFromFd("weft", connection.fd, arguments);
+  impl->channel = unix_channel(connection.fd);
   impl->stub = v1::Control::NewStub(impl->channel);
   impl_ = std::move(impl);
   return std::nullopt;
@@ -167,11 +161,7 @@ std::optional<CallError> Client::connect_tls(const std::string& address, const c
   impl->path = address;
   impl->tls = true;
   impl->call_time = call_time;
-  grpc::ChannelArguments arguments;
-  arguments.SetMaxReceiveMessageSize(-1);
-  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  const auto credentials = grpc::SslCredentials({texts.authority, texts.key, texts.certificate});
-  impl->channel = grpc::CreateCustomChannel("dns:///" + address, credentials, arguments);
+  impl->channel = tls_channel(address, texts);
   impl->stub = v1::Control::NewStub(impl->channel);
   impl_ = std::move(impl);
   return std::nullopt;

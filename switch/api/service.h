@@ -11,16 +11,9 @@
 #include <string>
 
 #include "switch/api/backend.h"
-#include "switch/config/tls_files.h"
+#include "switch/api/rpc_server.h"
 
 namespace weft::api {
-
-/// Where to listen for clients with certificates.
-struct TcpAccess {
-  std::string address;
-  std::uint16_t port = 0;  ///< 0: a free one
-  config::TlsFiles files;  ///< whoever has a certificate of the authority may do everything
-};
 
 /// Answers weft.control.v1 from a Backend. An idle service sleeps in the kernel; its threads inherit the CPU affinity
 /// and the scheduling policy of the thread that calls start(), so call it from one that may use the control CPUs only.

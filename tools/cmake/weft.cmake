@@ -23,6 +23,9 @@ pkg_check_modules(ISAL REQUIRED IMPORTED_TARGET libisal)
 pkg_check_modules(DPDK REQUIRED IMPORTED_TARGET libdpdk>=22.11)
 pkg_check_modules(SQLITE REQUIRED IMPORTED_TARGET sqlite3)
 pkg_check_modules(SYSTEMD REQUIRED IMPORTED_TARGET libsystemd)
+pkg_check_modules(GRPC REQUIRED IMPORTED_TARGET grpc++ protobuf)
+find_program(PROTOC protoc REQUIRED)
+find_program(GRPC_CPP_PLUGIN grpc_cpp_plugin REQUIRED)
 find_package(OpenSSL REQUIRED)
 find_package(yaml-cpp REQUIRED)
 find_package(nlohmann_json REQUIRED)
@@ -74,6 +77,27 @@ function(weft_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;PUBLIC;PRIVATE" ${ARGN})
   add_library(${name} STATIC ${ARG_SOURCES})
   target_link_libraries(${name} PUBLIC weft_options ${ARG_PUBLIC} PRIVATE ${ARG_PRIVATE})
+endfunction()
+
+# weft_proto(name FILE file): the messages and services of a .proto file of the source folder. Without weft_options:
+# generated code does not keep our warnings.
+function(weft_proto name)
+  cmake_parse_arguments(ARG "" "FILE" "" ${ARGN})
+  file(RELATIVE_PATH folder ${PROJECT_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR})
+  get_filename_component(stem ${ARG_FILE} NAME_WE)
+  set(root ${CMAKE_CURRENT_BINARY_DIR}/generated)
+  file(MAKE_DIRECTORY ${root})
+  set(generated ${root}/${folder}/${stem})
+  add_custom_command(
+    OUTPUT ${generated}.pb.cc ${generated}.pb.h ${generated}.grpc.pb.cc ${generated}.grpc.pb.h
+    COMMAND ${PROTOC} -I ${PROJECT_SOURCE_DIR} --cpp_out=${root} --grpc_out=${root}
+            --plugin=protoc-gen-grpc=${GRPC_CPP_PLUGIN} ${CMAKE_CURRENT_SOURCE_DIR}/${ARG_FILE}
+    DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${ARG_FILE}
+    COMMENT "Generating ${folder}/${ARG_FILE}"
+    VERBATIM)
+  add_library(${name} STATIC ${generated}.pb.cc ${generated}.grpc.pb.cc)
+  target_include_directories(${name} SYSTEM PUBLIC ${root})
+  target_link_libraries(${name} PUBLIC PkgConfig::GRPC)
 endfunction()
 
 # weft_binary(name SOURCES ... LIBS ...): a program in build/bin.

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+//
+// Client of the manager (inc.proto). Answers are its messages.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "switch/config/tls_files.h"
+
+namespace weft::inc::v1 {
+class CreateGroupReply;
+class CreateGroupRequest;
+class DestroyGroupReply;
+class DestroyGroupRequest;
+class ListGroupsReply;
+class RenewLeaseReply;
+class RenewLeaseRequest;
+class ShowTopologyReply;
+}  // namespace weft::inc::v1
+
+namespace weft::inc::manager {
+
+/// Calls block, from one thread at a time. Errors are sentences for an operator.
+class Client {
+ public:
+  Client();
+  ~Client();
+  Client(const Client&) = delete;
+  Client& operator=(const Client&) = delete;
+
+  /// Connects to the unix socket `path`; replaces an earlier connection.
+  [[nodiscard]] std::optional<std::string> connect(const std::string& path, std::chrono::milliseconds call_time);
+  /// @param address  HOST:PORT; the manager's certificate must name the host
+  [[nodiscard]] std::optional<std::string> connect_tls(const std::string& address, const config::TlsFiles& files,
+                                                       std::chrono::milliseconds call_time);
+
+  [[nodiscard]] std::optional<std::string> create(const v1::CreateGroupRequest& request, v1::CreateGroupReply& reply);
+  [[nodiscard]] std::optional<std::string> explain(const v1::CreateGroupRequest& request, v1::CreateGroupReply& reply);
+  [[nodiscard]] std::optional<std::string> renew(const v1::RenewLeaseRequest& request, v1::RenewLeaseReply& reply);
+  [[nodiscard]] std::optional<std::string> destroy(const v1::DestroyGroupRequest& request,
+                                                   v1::DestroyGroupReply& reply);
+  [[nodiscard]] std::optional<std::string> groups(v1::ListGroupsReply& reply);
+  [[nodiscard]] std::optional<std::string> topology(v1::ShowTopologyReply& reply);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace weft::inc::manager

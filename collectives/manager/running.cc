@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+#include "collectives/manager/running.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace weft::inc::manager {
+
+TimeNs monotonic_now() {
+  const auto since = std::chrono::steady_clock::now().time_since_epoch();
+  return static_cast<TimeNs>(std::chrono::duration_cast<std::chrono::nanoseconds>(since).count());
+}
+
+RunningManager::RunningManager(Manager& manager) : manager_(manager) {
+  note_groups();
+  thread_ = std::thread([this] { run(); });
+}
+
+RunningManager::~RunningManager() {
+  {
+    const std::lock_guard lock(wake_mutex_);
+    stop_ = true;
+  }
+  wake_.notify_all();
+  thread_.join();
+}
+
+void RunningManager::tell_leases() {
+  const std::lock_guard lock(lease_mutex_);
+  for (auto& [id, lease] : leases_) {
+    for (std::uint32_t rank = 0; rank < lease.heard.size(); ++rank) {
+      const auto heard = std::exchange(lease.heard[rank], std::nullopt);
+      if (heard) static_cast<void>(manager_.renew(*heard, id, lease.generation, rank));
+    }
+  }
+}
+
+void RunningManager::note_groups() {
+  const std::lock_guard lock(lease_mutex_);
+  for (const auto& [id, group] : manager_.groups()) {
+    const bool fresh = !noted_.contains(id);
+    if (fresh && group.record.state == GroupState::running) {
+      spdlog::info("group {} of {} ranks runs on {} switches", id, group.record.members.size(),
+                   group.record.switches.size());
+    }
+    if (group.ending != Ending::none && (fresh || noted_[id] != group.ending)) {
+      spdlog::warn("group {} ends ({}); {} switches have not confirmed yet", id, to_string(group.ending),
+                   group.owing.size());
+    }
+    noted_[id] = group.ending;
+    if (group.record.state != GroupState::running) {
+      leases_.erase(id);
+    } else if (Lease& lease = leases_[id]; lease.generation != group.record.generation) {
+      lease = {group.record.generation, {}};
+      lease.heard.resize(group.record.members.size());
+    }
+  }
+  std::erase_if(leases_, [&](const auto& entry) { return !manager_.groups().contains(entry.first); });
+  std::erase_if(noted_, [&](const auto& entry) {
+    if (manager_.groups().contains(entry.first)) return false;
+    spdlog::info("group {} is gone from all switches", entry.first);
+    return true;
+  });
+}
+
+CreateReply RunningManager::create(const CreateRequest& request) {
+  const std::lock_guard lock(mutex_);
+  CreateReply reply = manager_.create(monotonic_now(), request);
+  note_groups();
+  if (reply.refusal != Refusal::none) {
+    for (const auto& sentence : reply.sentences) {
+      spdlog::info("a group of {} ranks is refused ({}): {}", request.members.size(), to_string(reply.refusal),
+                   sentence);
+    }
+  }
+  return reply;
+}
+
+CreateReply RunningManager::explain(const CreateRequest& request) {
+  const std::lock_guard lock(mutex_);
+  return manager_.explain(request);
+}
+
+Refusal RunningManager::destroy(GroupId group, std::uint64_t generation) {
+  const std::lock_guard lock(mutex_);
+  const Refusal refusal = manager_.destroy(monotonic_now(), group, generation);
+  note_groups();
+  return refusal;
+}
+
+bool RunningManager::renew(GroupId group, std::uint64_t generation, const std::vector<std::uint32_t>& ranks) {
+  const TimeNs now = monotonic_now();
+  const std::lock_guard lock(lease_mutex_);
+  const auto at = leases_.find(group);
+  if (at == leases_.end() || at->second.generation != generation) return false;
+  auto& heard = at->second.heard;
+  if (ranks.empty()) std::fill(heard.begin(), heard.end(), now);
+  for (const std::uint32_t rank : ranks) {
+    if (rank >= heard.size()) return false;
+    heard[rank] = now;
+  }
+  return true;
+}
+
+void RunningManager::read(const std::function<void(const Manager&, TimeNs now)>& reader) {
+  const std::lock_guard lock(mutex_);
+  tell_leases();
+  reader(manager_, monotonic_now());
+}
+
+void RunningManager::run() {
+  for (;;) {
+    TimeNs next = 0;
+    {
+      const std::lock_guard lock(mutex_);
+      tell_leases();
+      manager_.tick(monotonic_now());
+      note_groups();
+      next = manager_.next_deadline();
+    }
+    const TimeNs now = monotonic_now();
+    std::unique_lock lock(wake_mutex_);
+    // What comes while it sleeps has later deadlines: a lease is as long as a look at all switches is rare, or longer.
+    const std::chrono::nanoseconds pause(next > now ? next - now : 1'000'000);
+    if (wake_.wait_for(lock, pause, [this] { return stop_; })) return;
+  }
+}
+
+}  // namespace weft::inc::manager

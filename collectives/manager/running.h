@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+//
+// A Manager for several threads: one call after the other, with the time of a monotonic clock. Leases are renewed
+// without waiting for calls that talk to switches.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "collectives/manager/manager.h"
+
+namespace weft::inc::manager {
+
+/// Nanoseconds of the monotonic clock.
+[[nodiscard]] TimeNs monotonic_now();
+
+class RunningManager {
+ public:
+  /// @param manager  has recovered, and outlives this
+  explicit RunningManager(Manager& manager);
+  ~RunningManager();
+  RunningManager(const RunningManager&) = delete;
+  RunningManager& operator=(const RunningManager&) = delete;
+
+  [[nodiscard]] CreateReply create(const CreateRequest& request);
+  [[nodiscard]] CreateReply explain(const CreateRequest& request);
+  [[nodiscard]] Refusal destroy(GroupId group, std::uint64_t generation);
+  /// @param ranks  none: all
+  [[nodiscard]] bool renew(GroupId group, std::uint64_t generation, const std::vector<std::uint32_t>& ranks);
+  /// Reads what there is; no call runs meanwhile.
+  void read(const std::function<void(const Manager&, TimeNs now)>& reader);
+
+ private:
+  struct Lease {
+    std::uint64_t generation = 0;
+    std::vector<std::optional<TimeNs>> heard;  ///< by rank: since the manager was told last
+  };
+  void run();
+  /// Tells the manager who was heard of. Holds mutex_.
+  void tell_leases();
+  /// Notes which groups there are, and says in the log what has changed. Holds mutex_.
+  void note_groups();
+
+  Manager& manager_;
+  std::mutex mutex_;  ///< of the manager
+  std::mutex lease_mutex_;
+  std::map<GroupId, Lease> leases_;
+  std::map<GroupId, Ending> noted_;  ///< groups that the log has spoken of
+  std::mutex wake_mutex_;
+  std::condition_variable wake_;
+  bool stop_ = false;
+  std::thread thread_;
+};
+
+}  // namespace weft::inc::manager

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+#include "collectives/manager/service.h"
+
+#include <grpcpp/server_context.h>
+
+#include <algorithm>
+#include <string>
+
+#include "collectives/manager/inc.grpc.pb.h"
+
+namespace weft::inc::manager {
+
+namespace v1 = weft::inc::v1;
+
+namespace {
+
+grpc::Status bad(const std::string& why) {
+  return {grpc::StatusCode::INVALID_ARGUMENT, why};
+}
+
+/// An error in words, or "".
+std::string read_options(const v1::GroupOptions& from, GroupOptions& to) {
+  if (from.mode() != "" && from.mode() != "i" && from.mode() != "ii" && from.mode() != "iii") {
+    return "mode is i, ii or iii, not '" + from.mode() + "'";
+  }
+  if (!from.mode().empty()) to.mode = from.mode() == "i" ? Mode::i : from.mode() == "ii" ? Mode::ii : Mode::iii;
+  if (from.prefer() != "" && from.prefer() != "latency" && from.prefer() != "bandwidth") {
+    return "prefer is latency or bandwidth, not '" + from.prefer() + "'";
+  }
+  if (from.prefer() == "bandwidth") to.prefer = policy::Prefer::bandwidth;
+  if (from.mtu() != 0) to.mtu = from.mtu();
+  if (from.message_packets() != 0) to.message_packets = from.message_packets();
+  if (from.window() != 0) to.window = from.window();
+  if (from.least_window() != 0) to.least_window = from.least_window();
+  to.reproducible = from.reproducible();
+  to.rate_mbps = from.rate_mbps();
+  return "";
+}
+
+std::string read_request(const v1::CreateGroupRequest& from, bool dry_run, CreateRequest& to) {
+  to.group = from.group();
+  for (const v1::Member& m : from.members()) {
+    const auto address = wire::IpAddress::parse(m.address());
+    if (!address) return "'" + m.address() + "' is no IP address";
+    const std::uint32_t qp = dry_run && m.qp() == 0 ? 2 : m.qp();
+    to.members.push_back(
+        {*address, qp, m.first_psn(), m.expects_psn(), m.loss_recovery().empty() ? "gbn" : m.loss_recovery()});
+  }
+  return read_options(from.options(), to.options);
+}
+
+void write_reply(const CreateReply& from, const Manager& manager, v1::CreateGroupReply& to) {
+  to.set_refusal(std::string(to_string(from.refusal)));
+  to.set_reason(std::string(policy::to_string(from.reason)));
+  for (const auto& sentence : from.sentences) to.add_sentences(sentence);
+  to.set_group(from.group);
+  to.set_generation(from.generation);
+  to.set_window(from.window);
+  to.set_lease_ms(manager.options().lease_ns / 1'000'000);
+  for (const EndpointRecord& e : from.endpoints) {
+    auto* endpoint = to.add_endpoints();
+    endpoint->set_address(e.address.to_string());
+    endpoint->set_qp(e.qp);
+  }
+}
+
+void write_group(const Manager& manager, const Manager::Group& from, TimeNs now, v1::ListGroupsReply::Group& to) {
+  const GroupRecord& r = from.record;
+  const auto& topology = manager.fabric().topology;
+  to.set_group(r.id);
+  to.set_generation(r.generation);
+  to.set_state(std::string(to_string(r.state)));
+  to.set_ending(std::string(to_string(from.ending)));
+  for (const Member& m : r.members) to.add_hosts(topology.node(manager.fabric().host_of(m.address)).name);
+  to.set_mode(std::string(name(r.options.mode)));
+  to.set_window(r.decision.units);
+  to.set_width_mbps(r.decision.width_mbps);
+  for (std::size_t i = 0; i < r.decision.tree.switches.size(); ++i) {
+    auto* s = to.add_switches();
+    s->set_name(r.switches[i].name);
+    s->set_children(r.decision.tree.switches[i].children);
+    s->set_bytes(r.decision.memory[i].bytes);
+    s->set_root(r.decision.tree.switches[i].root);
+  }
+  for (const policy::NodeId node : from.owing) to.add_owing(topology.node(node).name);
+  for (const TimeNs heard : from.heard) to.add_heard_ms_ago((now - std::min(now, heard)) / 1'000'000);
+}
+
+void write_topology(const Manager& manager, v1::ShowTopologyReply& to) {
+  const policy::Policy& policy = manager.policy();
+  const policy::Topology& t = policy.topology();
+  to.set_policy(std::string(policy::to_string(policy.options().kind)));
+  for (policy::NodeId n = 0; n < t.nodes().size(); ++n) {
+    auto* node = to.add_nodes();
+    node->set_name(t.node(n).name);
+    node->set_tier(t.node(n).tier);
+    node->set_up(t.node(n).up);
+    node->set_memory_bytes(t.node(n).abilities.memory_bytes);
+    node->set_used_bytes(policy.ledger().at(n).bytes);
+    node->set_groups(policy.ledger().at(n).groups);
+  }
+  for (policy::LinkId l = 0; l < t.links().size(); ++l) {
+    auto* link = to.add_links();
+    link->set_lower(t.node(t.link(l).lower).name);
+    link->set_upper(t.node(t.link(l).upper).name);
+    link->set_lower_address(manager.fabric().addresses[l].lower.to_string());
+    link->set_upper_address(manager.fabric().addresses[l].upper.to_string());
+    link->set_rate_mbps(t.link(l).rate_mbps);
+    for (const GroupId id : policy.ledger().link(l).groups) link->add_groups(id);
+  }
+}
+
+class Handler final : public v1::IncManager::Service {
+ public:
+  explicit Handler(RunningManager& manager) : manager_(manager) {}
+
+  grpc::Status CreateGroup(grpc::ServerContext*, const v1::CreateGroupRequest* request,
+                           v1::CreateGroupReply* reply) override {
+    return create(*request, false, *reply);
+  }
+  grpc::Status ExplainGroup(grpc::ServerContext*, const v1::CreateGroupRequest* request,
+                            v1::CreateGroupReply* reply) override {
+    return create(*request, true, *reply);
+  }
+  grpc::Status RenewLease(grpc::ServerContext*, const v1::RenewLeaseRequest* request,
+                          v1::RenewLeaseReply* reply) override {
+    reply->set_running(
+        manager_.renew(request->group(), request->generation(), {request->ranks().begin(), request->ranks().end()}));
+    return grpc::Status::OK;
+  }
+  grpc::Status DestroyGroup(grpc::ServerContext*, const v1::DestroyGroupRequest* request,
+                            v1::DestroyGroupReply* reply) override {
+    reply->set_refusal(std::string(to_string(manager_.destroy(request->group(), request->generation()))));
+    return grpc::Status::OK;
+  }
+  grpc::Status ListGroups(grpc::ServerContext*, const v1::ListGroupsRequest*, v1::ListGroupsReply* reply) override {
+    manager_.read([&](const Manager& m, TimeNs now) {
+      for (const auto& [id, group] : m.groups()) write_group(m, group, now, *reply->add_groups());
+    });
+    return grpc::Status::OK;
+  }
+  grpc::Status ShowTopology(grpc::ServerContext*, const v1::ShowTopologyRequest*,
+                            v1::ShowTopologyReply* reply) override {
+    manager_.read([&](const Manager& m, TimeNs) { write_topology(m, *reply); });
+    return grpc::Status::OK;
+  }
+
+ private:
+  grpc::Status create(const v1::CreateGroupRequest& request, bool dry_run, v1::CreateGroupReply& reply) {
+    CreateRequest read;
+    if (const std::string error = read_request(request, dry_run, read); !error.empty()) return bad(error);
+    const CreateReply made = dry_run ? manager_.explain(read) : manager_.create(read);
+    manager_.read([&](const Manager& m, TimeNs) { write_reply(made, m, reply); });
+    return grpc::Status::OK;
+  }
+
+  RunningManager& manager_;
+};
+
+}  // namespace
+
+std::unique_ptr<grpc::Service> make_service(RunningManager& manager) {
+  return std::make_unique<Handler>(manager);
+}
+
+}  // namespace weft::inc::manager

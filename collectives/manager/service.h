@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+//
+// weft.inc.v1 (inc.proto), answered by a running manager.
+#pragma once
+
+#include <memory>
+
+#include "collectives/manager/running.h"
+
+namespace grpc {
+class Service;
+}
+
+namespace weft::inc::manager {
+
+/// The calls of inc.proto, for an api::RpcServer. `manager` must outlive it.
+[[nodiscard]] std::unique_ptr<grpc::Service> make_service(RunningManager& manager);
+
+}  // namespace weft::inc::manager

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+#include "collectives/manager/switch_agents.h"
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <thread>
+#include <utility>
+
+#include "switch/api/client.h"
+
+namespace weft::inc::manager {
+
+using policy::NodeId;
+
+namespace {
+
+/// Processes that are spoken with at the same time.
+constexpr std::size_t kThreads = 32;
+
+}  // namespace
+
+SwitchAgents::SwitchAgents(std::vector<SwitchAccess> access, std::chrono::milliseconds call_time)
+    : access_(std::move(access)), call_time_(call_time) {}
+
+void SwitchAgents::spread(const std::vector<NodeId>& nodes, const std::function<void(std::size_t)>& each) const {
+  std::map<std::string, std::vector<std::size_t>> by_process;
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    const SwitchAccess& access = access_[nodes[i]];
+    by_process[access.socket + "\n" + access.address].push_back(i);
+  }
+  std::vector<std::vector<std::size_t>> work;
+  for (auto& [process, indices] : by_process) work.push_back(std::move(indices));
+  std::atomic<std::size_t> next{0};
+  const auto run = [&] {
+    for (std::size_t at = next++; at < work.size(); at = next++) {
+      for (const std::size_t i : work[at]) each(i);
+    }
+  };
+  std::vector<std::thread> others;
+  for (std::size_t t = 1; t < std::min(kThreads, work.size()); ++t) others.emplace_back(run);
+  run();
+  for (std::thread& t : others) t.join();
+}
+
+Outcome SwitchAgents::run(NodeId node, const std::string& verb, const std::string& word,
+                          std::vector<GroupId>* groups) const {
+  const SwitchAccess& access = access_[node];
+  api::Client client;
+  auto error = access.socket.empty() ? client.connect_tls(access.address, access.files, call_time_)
+                                     : client.connect(access.socket, call_time_);
+  // Nobody has heard of it.
+  if (error) return {Outcome::Kind::unknown, error->message};
+  api::CommandResult result;
+  error = client.run_command({"inc", verb, {word}, access.name}, result);
+  if (error) {
+    const bool refused = error->kind == api::CallError::Kind::refused;
+    return {refused ? Outcome::Kind::refused : Outcome::Kind::unknown, error->message};
+  }
+  if (groups != nullptr) {
+    for (const auto& row : result.rows) groups->push_back(row.value("group", GroupId{0}));
+  }
+  return {};
+}
+
+std::vector<Outcome> SwitchAgents::install(std::span<const InstallOrder> orders) {
+  std::vector<NodeId> nodes;
+  for (const InstallOrder& o : orders) nodes.push_back(o.node);
+  std::vector<Outcome> out(orders.size());
+  spread(nodes, [&](std::size_t i) { out[i] = run(nodes[i], "create", "group=" + orders[i].spec, nullptr); });
+  return out;
+}
+
+std::vector<Outcome> SwitchAgents::remove(std::span<const RemoveOrder> orders) {
+  std::vector<NodeId> nodes;
+  for (const RemoveOrder& o : orders) nodes.push_back(o.node);
+  std::vector<Outcome> out(orders.size());
+  spread(nodes, [&](std::size_t i) {
+    out[i] = run(nodes[i], "remove", std::to_string(orders[i].group), nullptr);
+    if (out[i].kind != Outcome::Kind::refused) return;
+    // It may say that it has no such group; then all is well.
+    std::vector<GroupId> has;
+    const bool known = run(nodes[i], "show", "groups", &has).kind == Outcome::Kind::done;
+    if (known && std::find(has.begin(), has.end(), orders[i].group) == has.end()) out[i] = {};
+  });
+  return out;
+}
+
+std::vector<std::optional<std::vector<GroupId>>> SwitchAgents::list(std::span<const NodeId> nodes) {
+  std::vector<std::optional<std::vector<GroupId>>> out(nodes.size());
+  spread({nodes.begin(), nodes.end()}, [&](std::size_t i) {
+    std::vector<GroupId> has;
+    if (run(nodes[i], "show", "groups", &has).kind == Outcome::Kind::done) out[i] = std::move(has);
+  });
+  return out;
+}
+
+}  // namespace weft::inc::manager

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+//
+// IncAgents (EPIC 3.2) that are the control services of weft-switch: its `inc` commands make a group wholly or not at
+// all, remove it and list what there is, for whoever may open the socket or has a certificate. A service of its own in
+// the switch would need another port and another permission for the same.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <vector>
+
+#include "collectives/manager/agents.h"
+#include "collectives/manager/config.h"
+
+namespace weft::inc::manager {
+
+class SwitchAgents : public Agents {
+ public:
+  /// @param access     by NodeId
+  /// @param call_time  after which a switch counts as silent
+  SwitchAgents(std::vector<SwitchAccess> access, std::chrono::milliseconds call_time);
+
+  [[nodiscard]] std::vector<Outcome> install(std::span<const InstallOrder> orders) override;
+  [[nodiscard]] std::vector<Outcome> remove(std::span<const RemoveOrder> orders) override;
+  [[nodiscard]] std::vector<std::optional<std::vector<GroupId>>> list(std::span<const policy::NodeId> nodes) override;
+
+ private:
+  /// Calls `each` with the index of every order; those of different processes at the same time.
+  void spread(const std::vector<policy::NodeId>& nodes, const std::function<void(std::size_t)>& each) const;
+  [[nodiscard]] Outcome run(policy::NodeId node, const std::string& verb, const std::string& word,
+                            std::vector<GroupId>* groups) const;
+
+  std::vector<SwitchAccess> access_;
+  std::chrono::milliseconds call_time_;
+};
+
+}  // namespace weft::inc::manager

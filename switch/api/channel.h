@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+//
+// The client's ends of connections to an RpcServer.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "switch/config/tls_files.h"
+
+namespace grpc {
+class Channel;
+}
+
+namespace weft::api {
+
+/// Over a connected unix socket, which it owns; see connect_unix(). A channel that connects by itself knows only that
+/// it failed, not why.
+[[nodiscard]] std::shared_ptr<grpc::Channel> unix_channel(int fd);
+
+/// To a service on another machine, both sides showing certificates. Whether it can be reached, the first call finds
+/// out.
+/// @param address  HOST:PORT; the service's certificate must name the host
+[[nodiscard]] std::shared_ptr<grpc::Channel> tls_channel(const std::string& address, const config::TlsTexts& texts);
+
+}  // namespace weft::api

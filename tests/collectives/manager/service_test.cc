@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+#include "collectives/manager/service.h"
+
+#include <gmock/gmock.h>
+#include <grpcpp/impl/service_type.h>
+
+#include "collectives/manager/client.h"
+#include "collectives/manager/inc.pb.h"
+#include "switch/api/rpc_server.h"
+#include "tests/collectives/manager/fake_fabric.h"
+#include "tests/support/temporary_directory.h"
+
+namespace weft::inc::manager {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+constexpr std::chrono::milliseconds kPatience{10'000};
+
+class ServiceTest : public testing::Test {
+ protected:
+  void start(const ManagerOptions& options = {}) {
+    manager.emplace(small_fabric(), options, switches, store, 1);
+    ASSERT_EQ(manager->recover(monotonic_now()), std::nullopt);
+    running.emplace(*manager);
+    service = make_service(*running);
+    ASSERT_EQ(server.start(path, std::nullopt, {}, *service), std::nullopt);
+    ASSERT_EQ(client.connect(path, kPatience), std::nullopt);
+  }
+  void TearDown() override { server.stop(); }
+
+  static v1::CreateGroupRequest request(const std::vector<int>& hosts) {
+    v1::CreateGroupRequest r;
+    r.set_group(7);
+    for (const Member& m : request_of(hosts).members) {
+      auto* member = r.add_members();
+      member->set_address(m.address.to_string());
+      member->set_qp(m.qp);
+      member->set_first_psn(m.first_psn);
+      member->set_expects_psn(m.expects_psn);
+    }
+    return r;
+  }
+
+  api::TemporaryDirectory directory;
+  std::string path = directory.file("s");
+  Steps steps;
+  FakeSwitches switches{steps};
+  FakeStore store{steps};
+  std::optional<Manager> manager;
+  std::optional<RunningManager> running;
+  std::unique_ptr<grpc::Service> service;
+  api::RpcServer server;
+  Client client;
+};
+
+TEST_F(ServiceTest, AGroupIsMadeShownRenewedAndDestroyed) {
+  start();
+  v1::CreateGroupRequest wanted = request({0, 1, 2, 3});
+  wanted.mutable_options()->set_mode("iii");
+  wanted.mutable_options()->set_window(2);
+  v1::CreateGroupReply made;
+  ASSERT_EQ(client.create(wanted, made), std::nullopt);
+  EXPECT_EQ(made.refusal(), "none");
+  EXPECT_EQ(made.group(), 7u);
+  EXPECT_EQ(made.window(), 2u);
+  EXPECT_EQ(made.lease_ms(), 5000u);
+  ASSERT_EQ(made.endpoints_size(), 4);
+  EXPECT_EQ(made.endpoints(2).address(), "10.0.2.1");
+
+  v1::ListGroupsReply list;
+  ASSERT_EQ(client.groups(list), std::nullopt);
+  ASSERT_EQ(list.groups_size(), 1);
+  const auto& g = list.groups(0);
+  EXPECT_EQ(g.state(), "running");
+  EXPECT_EQ(g.mode(), "iii");
+  EXPECT_EQ(g.ending(), "none");
+  EXPECT_THAT(g.hosts(), ElementsAre("h0", "h1", "h2", "h3"));
+  EXPECT_EQ(g.switches_size(), 3);
+  EXPECT_TRUE(g.switches(2).root());
+  EXPECT_EQ(g.heard_ms_ago_size(), 4);
+
+  v1::ShowTopologyReply topology;
+  ASSERT_EQ(client.topology(topology), std::nullopt);
+  std::uint64_t used = 0, with_group = 0;
+  for (const auto& node : topology.nodes()) used += node.used_bytes();
+  for (const auto& link : topology.links()) with_group += static_cast<std::uint64_t>(link.groups_size());
+  EXPECT_EQ(used, g.switches(0).bytes() + g.switches(1).bytes() + g.switches(2).bytes());
+  EXPECT_EQ(with_group, 6u);
+
+  v1::RenewLeaseRequest lease;
+  lease.set_group(7);
+  lease.set_generation(made.generation());
+  v1::RenewLeaseReply renewed;
+  ASSERT_EQ(client.renew(lease, renewed), std::nullopt);
+  EXPECT_TRUE(renewed.running());
+  lease.add_ranks(4);
+  ASSERT_EQ(client.renew(lease, renewed), std::nullopt);
+  EXPECT_FALSE(renewed.running()) << "there is no rank 4";
+
+  v1::DestroyGroupRequest end;
+  end.set_group(7);
+  v1::DestroyGroupReply ended;
+  ASSERT_EQ(client.destroy(end, ended), std::nullopt);
+  EXPECT_EQ(ended.refusal(), "none");
+  ASSERT_EQ(client.destroy(end, ended), std::nullopt);
+  EXPECT_EQ(ended.refusal(), "unknown_group");
+  lease.clear_ranks();
+  ASSERT_EQ(client.renew(lease, renewed), std::nullopt);
+  EXPECT_FALSE(renewed.running());
+}
+
+TEST_F(ServiceTest, ADryRunNeedsNoQueuePairs) {
+  start();
+  v1::CreateGroupRequest r;
+  for (const char* address : {"10.0.0.2", "10.0.3.2"}) r.add_members()->set_address(address);
+  v1::CreateGroupReply reply;
+  ASSERT_EQ(client.explain(r, reply), std::nullopt);
+  EXPECT_EQ(reply.refusal(), "none");
+  EXPECT_THAT(reply.sentences(), testing::Contains(HasSubstr("tree of 3 switches")));
+  ASSERT_EQ(client.create(r, reply), std::nullopt);
+  EXPECT_EQ(reply.refusal(), "bad_request");
+  EXPECT_THAT(reply.sentences(), ElementsAre(HasSubstr("qp")));
+}
+
+TEST_F(ServiceTest, WhatMakesNoSenseIsAnErrorInWords) {
+  start();
+  v1::CreateGroupReply reply;
+  auto r = request({0, 1});
+  r.mutable_options()->set_mode("iv");
+  EXPECT_THAT(client.create(r, reply).value_or(""), HasSubstr("'iv'"));
+  r = request({0, 1});
+  r.mutable_options()->set_prefer("speed");
+  EXPECT_THAT(client.create(r, reply).value_or(""), HasSubstr("'speed'"));
+  r = request({0, 1});
+  r.mutable_members(0)->set_address("here");
+  EXPECT_THAT(client.create(r, reply).value_or(""), HasSubstr("'here'"));
+  r = request({0, 1});
+  r.mutable_options()->set_mode(std::string(1 << 20, 'i'));
+  EXPECT_TRUE(client.create(r, reply)) << "larger than any request";
+  r = request({0, 1});
+  r.mutable_options()->set_window(UINT32_MAX);
+  ASSERT_EQ(client.create(r, reply), std::nullopt);
+  EXPECT_EQ(reply.refusal(), "bad_request");
+}
+
+TEST_F(ServiceTest, SilentRanksLoseTheirGroupAndOthersDoNot) {
+  ManagerOptions options;
+  options.lease_ns = 300'000'000;
+  options.probe_ns = 50'000'000;
+  start(options);
+  v1::CreateGroupReply silent, alive;
+  ASSERT_EQ(client.create(request({0, 1}), silent), std::nullopt);
+  auto other = request({2, 3});
+  other.set_group(8);
+  ASSERT_EQ(client.create(other, alive), std::nullopt);
+  v1::RenewLeaseRequest lease;
+  lease.set_group(8);
+  lease.set_generation(alive.generation());
+  v1::ListGroupsReply list;
+  const TimeNs end = monotonic_now() + 20'000'000'000;
+  do {
+    v1::RenewLeaseReply renewed;
+    ASSERT_EQ(client.renew(lease, renewed), std::nullopt);
+    ASSERT_TRUE(renewed.running());
+    ASSERT_EQ(client.groups(list), std::nullopt);
+  } while (list.groups_size() == 2 && monotonic_now() < end);
+  ASSERT_EQ(list.groups_size(), 1);
+  EXPECT_EQ(list.groups(0).group(), 8u);
+}
+
+TEST(IncClient, NobodyThereIsSaid) {
+  EXPECT_THAT(Client().connect("/nowhere/s", kPatience).value_or(""), HasSubstr("weft-inc-manager"));
+}
+
+}  // namespace
+}  // namespace weft::inc::manager

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+//
+// weft-inc-manager: reads a configuration, takes over the groups of its database, and answers until it is stopped.
+#include <grpcpp/impl/service_type.h>
+#include <pthread.h>
+#include <signal.h>
+#include <spdlog/sinks/stdout_color_sinks.h>
+#include <spdlog/spdlog.h>
+#include <systemd/sd-daemon.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <sstream>
+
+#include "collectives/manager/config.h"
+#include "collectives/manager/service.h"
+#include "collectives/manager/sqlite_store.h"
+#include "collectives/manager/switch_agents.h"
+#include "switch/api/rpc_server.h"
+
+namespace weft::inc::manager {
+namespace {
+
+constexpr int kBadConfiguration = 2;
+constexpr int kCannotStart = 3;
+
+/// After which a switch counts as silent.
+constexpr std::chrono::milliseconds kSwitchTime{2000};
+/// A request names each rank of a group.
+constexpr api::RpcLimits kLimits{.request_bytes = 8 * 1024 * 1024, .threads = 16};
+constexpr std::chrono::milliseconds kGrace{500};
+
+std::optional<ManagerConfig> load(const std::string& path) {
+  std::ifstream file(path);
+  std::stringstream text;
+  text << file.rdbuf();
+  if (!file) {
+    std::fprintf(stderr, "weft-inc-manager: cannot read %s\n", path.c_str());
+    return std::nullopt;
+  }
+  config::Diagnostics diagnostics;
+  auto config = load_manager_config(text.str(), path, diagnostics);
+  std::fputs(diagnostics.to_string().c_str(), stderr);
+  return config;
+}
+
+/// The error, or "".
+std::string serve(const ManagerConfig& config, Manager& manager, const sigset_t& signals) {
+  RunningManager running(manager);
+  const auto service = make_service(running);
+  api::RpcServer server;
+  std::optional<api::TcpAccess> tcp;
+  if (config.tcp) tcp = {config.tcp->address, config.tcp->port, config.tcp->files};
+  if (auto error = server.start(config.socket, tcp, kLimits, *service)) return *error;
+  spdlog::info("listening on {}", config.socket);
+  if (server.tcp_port() != 0) {
+    spdlog::info("and on {} port {}, with certificates", config.tcp->address, server.tcp_port());
+  }
+  sd_notify(0, "READY=1");
+  int signal = 0;
+  sigwait(&signals, &signal);
+  sd_notify(0, "STOPPING=1");
+  server.stop(kGrace);
+  return "";
+}
+
+int run(ManagerConfig config, const sigset_t& signals) {
+  std::error_code ignored;
+  std::filesystem::create_directories(std::filesystem::path(config.store).parent_path(), ignored);
+  SqliteStore store;
+  std::optional<std::string> error = store.open(config.store);
+  SwitchAgents agents(config.access, kSwitchTime);
+  // First PSNs that nobody can guess keep old packets out of new groups.
+  std::random_device random;
+  const std::uint64_t seed = std::uint64_t{random()} << 32 | random();
+  Manager manager(config.fabric, config.options, agents, store, seed);
+  if (!error) error = manager.recover(monotonic_now());
+  if (!error) {
+    if (auto why = serve(config, manager, signals); !why.empty()) error = std::move(why);
+  }
+  if (!error) return 0;
+  spdlog::error("{}", *error);
+  return kCannotStart;
+}
+
+int main_checked(int argc, char** argv) {
+  std::string path, level = "info";
+  bool check = false, print_schema = false;
+  CLI::App app("Manager of in-network collectives: places groups on switches, and takes them back.");
+  app.set_version_flag("--version", WEFT_VERSION);
+  auto* file = app.add_option("-c,--config", path, "Configuration file")->type_name("FILE");
+  app.add_flag("--check", check, "Check the file, say what is wrong with it, and exit (0: fine, 2: not)");
+  app.add_flag("--print-schema", print_schema, "Print the JSON Schema of configuration files and exit");
+  app.add_option("--log-level", level, "debug, info, warning or error")
+      ->check(CLI::IsMember({"debug", "info", "warning", "error"}));
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 1;
+  }
+  if (print_schema) {
+    std::cout << manager_schema().to_json_schema().dump(2) << '\n';
+    return 0;
+  }
+  if (file->count() == 0) {
+    std::fputs("weft-inc-manager: -c FILE is needed (--help says more)\n", stderr);
+    return 1;
+  }
+  auto config = load(path);
+  if (!config) return kBadConfiguration;
+  if (check) {
+    std::cout << path << ": fine, " << config->access.size() << " switches and hosts\n";
+    return 0;
+  }
+  spdlog::set_default_logger(spdlog::stderr_color_mt("weft-inc-manager"));
+  spdlog::set_pattern("%Y-%m-%d %H:%M:%S.%e %^%l%$ %v");
+  spdlog::set_level(spdlog::level::from_str(level));
+  // One thread takes these, by asking for them.
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  return run(std::move(*config), signals);
+}
+
+}  // namespace
+}  // namespace weft::inc::manager
+
+int main(int argc, char** argv) {
+  try {
+    return weft::inc::manager::main_checked(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "weft-inc-manager: %s\n", error.what());
+    return weft::inc::manager::kCannotStart;
+  }
+}

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+//
+// What the commands of weft-inc do.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "collectives/manager/client.h"
+
+namespace weft::inc_tool {
+
+/// Exit statuses, for scripts.
+enum ExitStatus : int {
+  kExitFine = 0,
+  kExitRefused = 1,
+  kExitUsage = 2,
+  kExitUnreachable = 3,
+};
+
+struct Options {
+  std::string socket = "/run/weft/inc-manager.sock";
+  std::string address;     ///< HOST:PORT of a manager on another machine; empty: the socket
+  config::TlsFiles files;  ///< of it
+  bool json = false;
+  std::uint32_t group = 0;
+  std::uint64_t generation = 0;
+  std::vector<std::string> hosts;  ///< names or addresses
+  std::string svg;                 ///< path; empty: text
+  bool hold = false;
+  // Of a group:
+  std::string mode, prefer;
+  std::uint32_t mtu = 0, message_packets = 0, window = 0, least_window = 0, rate_mbps = 0;
+  bool reproducible = false;
+};
+
+// Each connects by itself, prints to standard output, and gives the exit status.
+int create_group(const Options& options);
+int list_groups(const Options& options);
+int show_group(const Options& options);
+int explain_group(const Options& options);
+int destroy_group(const Options& options);
+int explain_hosts(const Options& options);
+int show_topology(const Options& options);
+
+/// Connects; false: it cannot, and has said so.
+[[nodiscard]] bool connect(const Options& options, inc::manager::Client& client);
+/// Prints an error.
+int fail(const std::string& sentence, ExitStatus status);
+
+}  // namespace weft::inc_tool

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+//
+// weft-inc: what the manager of in-network collectives does, and groups by hand.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+
+#include "tools/weft-inc/commands.h"
+
+namespace weft::inc_tool {
+namespace {
+
+constexpr std::chrono::milliseconds kCallTime{30'000};
+
+void add_group_options(CLI::App& to, Options& o) {
+  to.add_option("--mode", o.mode, "i, ii or iii; default: ii")->check(CLI::IsMember({"i", "ii", "iii"}));
+  to.add_option("--mtu", o.mtu, "Payload of a full packet in bytes; default: 1024");
+  to.add_option("--message-packets", o.message_packets, "Packets of a full message; default: 4");
+  to.add_option("--window", o.window, "Messages that a rank can have under way; default: 4");
+  to.add_option("--least-window", o.least_window, "Fewer are of no use; default: 1");
+  to.add_option("--rate-mbps", o.rate_mbps, "To be set aside on each link");
+  to.add_option("--prefer", o.prefer, "Of several trees the shallowest (latency) or the widest (bandwidth)")
+      ->check(CLI::IsMember({"latency", "bandwidth"}));
+  to.add_flag("--reproducible", o.reproducible, "Sums are the same to the last bit whatever the order of arrival");
+}
+
+using Run = int (*)(const Options&);
+
+int main_checked(int argc, char** argv) {
+  Options o;
+  Run run = nullptr;
+  CLI::App app("Groups of in-network collectives, as weft-inc-manager has them.");
+  app.set_version_flag("--version", WEFT_VERSION);
+  app.require_subcommand(1);
+  app.add_option("--socket", o.socket, "The manager's socket")->capture_default_str();
+  auto* address = app.add_option("--address", o.address, "HOST:PORT of a manager on another machine");
+  auto* cert = app.add_option("--cert", o.files.certificate, "PEM file with the own certificate");
+  auto* key = app.add_option("--key", o.files.key, "PEM file with its private key");
+  auto* ca = app.add_option("--ca", o.files.authority, "PEM file with the authorities of the manager's certificate");
+  address->needs(cert, key, ca);
+  app.add_flag("--json", o.json, "Print the manager's answers");
+
+  const auto command = [&](CLI::App& parent, const char* name, const char* what, Run does) {
+    CLI::App* sub = parent.add_subcommand(name, what);
+    sub->fallthrough();
+    sub->callback([&run, does] { run = does; });
+    return sub;
+  };
+  CLI::App& group = *app.add_subcommand("group", "Groups that there are");
+  group.require_subcommand(1);
+  group.fallthrough();
+  command(group, "list", "All groups", list_groups);
+  auto* show = command(group, "show", "A group, its switches and ranks", show_group);
+  auto* why = command(group, "explain", "What has become of a group, in sentences", explain_group);
+  auto* destroy = command(group, "destroy", "Ends a group", destroy_group);
+  for (auto* sub : {show, why, destroy}) {
+    sub->add_option("GROUP", o.group, "Number of the group")->required();
+    sub->add_option("--generation", o.generation, "Only if it has this generation");
+  }
+  auto* create =
+      command(group, "create", "Makes a group of ranks whose lines are read from standard input", create_group);
+  create->add_option("--group", o.group, "Number of the group; default: any");
+  create->add_flag("--hold", o.hold, "Renew its lease until the input ends, and then destroy it");
+  add_group_options(*create, o);
+  auto* dry = command(app, "explain", "What would become of a group of hosts, and why", explain_hosts);
+  dry->add_option("HOST", o.hosts, "Names or addresses of hosts, in the order of ranks")->required();
+  add_group_options(*dry, o);
+  auto* topology = command(app, "topology", "Switches, hosts and links, with what groups have of them", show_topology);
+  topology->add_option("--svg", o.svg, "Draw it into this file")->type_name("FILE");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? kExitFine : kExitUsage;
+  }
+  return run(o);
+}
+
+}  // namespace
+
+bool connect(const Options& o, inc::manager::Client& client) {
+  const auto error =
+      o.address.empty() ? client.connect(o.socket, kCallTime) : client.connect_tls(o.address, o.files, kCallTime);
+  if (error) fail(*error, kExitUnreachable);
+  return !error;
+}
+
+int fail(const std::string& sentence, ExitStatus status) {
+  std::fprintf(stderr, "weft-inc: %s\n", sentence.c_str());
+  return status;
+}
+
+}  // namespace weft::inc_tool
+
+int main(int argc, char** argv) {
+  return weft::inc_tool::main_checked(argc, argv);
+}
