@@ -71,7 +71,8 @@ class Tree:
                 endpoints.append({"address": self._addresses[at, port], "qp": first_qp + rank,
                                   "peer": said["address"], "peer_qp": said["qp"], "rank": rank,
                                   "first_rx": said["first_psn"], "first_tx": said["expects_psn"],
-                                  "loss_recovery": said["loss_recovery"]})
+                                  "loss_recovery": said["loss_recovery"],
+                                  **{key: said[key] for key in ("vaddr", "rkey") if key in said}})
         for child, (port, parent, parent_port) in self._parents.items():
             own, above = self._edge_qps(child, first_qp)
             low, high = self._addresses[child, port], self._addresses[parent, parent_port]

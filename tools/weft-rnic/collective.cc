@@ -85,7 +85,8 @@ class RankRun {
     config.send_queue_depth = slots_;
     config.receive_queue_depth = receives_;
     slot_bytes_ = std::max<std::size_t>(message_bytes_, inc::kControlPayloadBytes);
-    memory_.resize((std::size_t{slots_} + receives_) * slot_bytes_);
+    places_ = options_.write_imm ? 2 * receives_ : 0;
+    memory_.resize((std::size_t{slots_} + receives_ + places_) * slot_bytes_);
     mr_ = device.reg_mr(session_.pd(), memory_.data(), memory_.size(), nic::Access::all);
     cq_ = &device.create_cq(slots_ + receives_);
     qp_ = &device.create_qp(session_.pd(), *cq_, *cq_, config);
@@ -97,13 +98,17 @@ class RankRun {
     peer.path.source = device.config().address;
     peer.path.destination = target.address;
     peer.path.source_port = 0;
-    const nlohmann::ordered_json hello{{"rank", rank_},
-                                       {"address", device.config().address.to_string()},
-                                       {"qp", qp_->qpn().value()},
-                                       {"first_psn", peer.send_psn.value()},
-                                       {"expects_psn", peer.receive_psn.value()},
-                                       {"mtu", mtu_},
-                                       {"loss_recovery", nic::name(config.loss_recovery)}};
+    nlohmann::ordered_json hello{{"rank", rank_},
+                                 {"address", device.config().address.to_string()},
+                                 {"qp", qp_->qpn().value()},
+                                 {"first_psn", peer.send_psn.value()},
+                                 {"expects_psn", peer.receive_psn.value()},
+                                 {"mtu", mtu_},
+                                 {"loss_recovery", nic::name(config.loss_recovery)}};
+    if (options_.write_imm) {
+      hello["vaddr"] = results();
+      hello["rkey"] = mr_.key;
+    }
     std::printf("%s\n", hello.dump().c_str());
     std::fflush(stdout);
     return await_peer(peer);
@@ -131,6 +136,11 @@ class RankRun {
     program_ =
         inc::test_program(options_.primitive, options_.iterations, options_.size, root, options_.ranks, options_.group);
     progress_.emplace(rank_, options_.window, message_bytes_, program_);
+    std::uint64_t before = 0;
+    for (const ControlMessage& m : program_) {
+      first_.push_back(before);
+      before += (m.bytes + message_bytes_ - 1) / message_bytes_;
+    }
     for (std::uint32_t i = 0; i < receives_; ++i) post_receive(i);
     return std::nullopt;
   }
@@ -153,7 +163,7 @@ class RankRun {
     ++steps_;
     if (wc.status != nic::WcStatus::success) {
       error_ = std::string(nic::name(wc.status)) + " in collective " + std::to_string(progress_->passed());
-    } else if (wc.opcode == nic::WcOpcode::receive) {
+    } else if (wc.opcode == nic::WcOpcode::receive || wc.opcode == nic::WcOpcode::receive_write_imm) {
       received(wc);
     } else {
       progress_->sent();
@@ -174,6 +184,13 @@ class RankRun {
     } else {
       inc::fill_test_vector(rank_, m, message.offset, {at, message.bytes});
       wr.with({address, message.bytes, mr_.key});
+      if (options_.write_imm) {
+        wr.opcode = nic::WrOpcode::write_imm;
+        wr.immediate = message.number;
+        // The switch stands for all ranks: it is told where in our own memory the result will be.
+        wr.remote_address = results() + place(message);
+        wr.rkey = mr_.key;
+      }
     }
     if (qp_->post_send(wr) != nic::PostResult::ok) error_ = "a work request was refused";
     ++sent_;
@@ -194,10 +211,27 @@ class RankRun {
       error_ = "a message that nobody was to send";
       return;
     }
-    const std::uint8_t* at = memory_.data() + (slots_ + wc.wr_id) * slot_bytes_;
-    const auto immediate = wc.with_immediate ? std::optional(wc.immediate) : std::nullopt;
-    error_ = inc::test_difference(program_, options_.ranks, *message, immediate, {at, wc.byte_length});
+    const bool written = wc.opcode == nic::WcOpcode::receive_write_imm;
+    if (written != (options_.write_imm && !message->is_control()) || (written && wc.immediate != message->number)) {
+      error_ = "message " + std::to_string(message->number) + " came by another verb, or with another immediate";
+      return;
+    }
+    const std::size_t offset =
+        written ? (std::size_t{slots_} + receives_) * slot_bytes_ + place(*message) : (slots_ + wc.wr_id) * slot_bytes_;
+    const auto immediate = wc.with_immediate && !written ? std::optional(wc.immediate) : std::nullopt;
+    error_ =
+        inc::test_difference(program_, options_.ranks, *message, immediate, {memory_.data() + offset, wc.byte_length});
     post_receive(static_cast<std::uint32_t>(wc.wr_id));
+  }
+
+  /// Where others write to.
+  [[nodiscard]] std::uint64_t results() const noexcept {
+    return mr_.address + (std::uint64_t{slots_} + receives_) * slot_bytes_;
+  }
+  /// Where in that a message is, the same at all ranks. Nobody is further ahead of us than we have receives posted, so
+  /// twice as many places do.
+  [[nodiscard]] std::uint64_t place(const inc::RankMessage& m) const noexcept {
+    return (first_[m.collective] + m.number) % places_ * slot_bytes_;
   }
 
   void print(double seconds) const {
@@ -213,13 +247,14 @@ class RankRun {
   std::uint32_t rank_;
   Session session_;
   Input input_;
-  std::uint32_t mtu_ = 0, message_bytes_ = 0, slots_ = 0, receives_ = 0;
+  std::uint32_t mtu_ = 0, message_bytes_ = 0, slots_ = 0, receives_ = 0, places_ = 0;
   std::size_t slot_bytes_ = 0;
-  std::vector<std::uint8_t> memory_;  ///< messages that are under way, then those that may come
+  std::vector<std::uint8_t> memory_;  ///< messages that are under way, those that may come, places for WRITEs
   nic::Mr mr_{};
   nic::Cq* cq_ = nullptr;
   nic::Qp* qp_ = nullptr;
   std::vector<ControlMessage> program_;
+  std::vector<std::uint64_t> first_;  ///< by collective: messages of data before it
   std::optional<inc::RankProgress> progress_;
   std::uint64_t sent_ = 0, steps_ = 0;
   std::string error_;

@@ -222,6 +222,7 @@ void add_inc(CLI::App& app, Options& o, Raw& raw) {
   inc->add_option("--primitive", o.primitive, "allreduce, reduce, broadcast, barrier or all (default: all, in turn)")
       ->check(CLI::IsMember({"allreduce", "reduce", "broadcast", "barrier", "all"}))
       ->option_text("NAME");
+  inc->add_flag("--write-imm", o.write_imm, "Data goes by RDMA WRITE with immediate, not by SEND; not in mode i");
   inc->add_option("--root", o.root, "Rank that receives a Reduce or sends a Broadcast (default: another each time)")
       ->check(CLI::Range(0, 65535))
       ->option_text("N");
