@@ -13,14 +13,12 @@ from judge import guest, live
 import inc_tree
 
 TIMEOUT_S = 300
-MODES = {"i": {"mode": "i", "timeout": 14}, "ii": {}, "iii": {"mode": "iii", "slots": 64, "timeout": 14}}
+MODES = inc_tree.modes(14)
 # Ranks that are guests: one behind each leaf.
 GUESTS = (0, 2)
 MTU, WINDOW, MESSAGE_PACKETS = 1024, 4, 4
 ACK_TIMEOUT = 14  # 67 ms, and six times more: far less than what ranks are late
 LATE_S = 60 if judge.FULL else 8
-FAULTS = "{ match: { kind: roce }, loss: 0.01, duplicate: 0.01, reorder: { ratio: 0.01, gap_us: 300 } }, " \
-         "{ match: { kind: roce }, corrupt: 0.005 }"
 
 
 class GuestRank:
@@ -119,7 +117,7 @@ class Inc(unittest.TestCase):
         self.lab.stop()
 
     def test_faults_on_every_link_are_repaired(self):
-        self.tree.start(FAULTS)
+        self.tree.start(inc_tree.FAULTS)
         for mode, options in MODES.items():
             with self.subTest(mode=mode):
                 self.collectives(65536, 2 if judge.FULL else 1, options)

@@ -22,37 +22,63 @@ RNIC = os.path.join(lab.BIN, "weft-rnic")
 RANKS = 4
 # Of the switches, where not said otherwise: a rank's is this and its number, those between switches follow.
 QP = collective.FIRST_QP
+FULL = os.environ.get("WEFT_EXHAUSTIVE") == "full"
+# One percent of each, in every direction of every link.
+FAULTS = [{"match": {"kind": "roce"}, "loss": 0.01, "duplicate": 0.01, "reorder": {"ratio": 0.01, "gap_us": 300},
+           "corrupt": 0.01}]
 
 
-def switches(l, faults="", interfaces=None):
-    """The file, with the names of this lab's interfaces; `faults` are rules of impair in front of every inc.
+def modes(timeout):
+    """Options of groups by mode. timeout: of hops, which must find out about their losses before hosts do."""
+    return {"i": {"mode": "i", "timeout": timeout}, "ii": {}, "iii": {"mode": "iii", "slots": 64, "timeout": timeout}}
 
+
+def switches(l, faults=(), interfaces=None):
+    """The file, with the names of this lab's interfaces.
+
+    faults      rules of impair: for both directions of all cables between switches and to hosts in namespaces, each of
+                which is a switch of its own then; and for what comes from other hosts
     interfaces  {host: interface} of hosts that are no namespaces"""
     text = lab.read(os.path.join(ROOT, "conf/inc-tree.yaml")).split("\nswitches:\n")[1]
     text = re.sub(r"veth-(h\d)", lambda m: (interfaces or {}).get(m[1], f"{l.prefix}{m[1]}"[:15]), text)
-    if faults:
-        text = text.replace("rdma_track, inc", f"impair: {{ rules: [ {faults} ] }}, rdma_track, inc")
-    return text
+    if not faults:
+        return text
+    made = yaml.safe_load(text)
+    cables = []
+    for switch in made:
+        lossy = []
+        for port in switch["ports"]:
+            if port["type"] == "link" or port["name"] in (interfaces or {}):
+                lossy.append(port["name"])
+                continue
+            name = "cable-" + port["name"]
+            cables.append({"name": name, "ports": [{**port, "name": "host"},
+                                                   {"name": "leaf", "type": "link",
+                                                    "peer": f"{switch['name']}/{port['name']}", "mtu_bytes": 4200}],
+                           "pipeline": ["parse", {"impair": {"rules": list(faults)}}, "l2"]})
+            port.update(type="link", peer=name + "/leaf")
+            del port["interface"]
+        rules = [{**rule, "match": {**rule["match"], "ports": lossy}} for rule in faults]
+        switch["pipeline"].insert(1, {"impair": {"rules": rules}})
+    return "".join(f"  - {json.dumps(switch)}\n" for switch in made + cables)
 
 
 class Tree:
     """@param guests  {rank: interface of its port} of ranks that are no weft-rnic in a namespace of their own"""
 
-    def __init__(self, l, faults="", top="", guests=None):
+    def __init__(self, l, faults=(), top="", guests=None):
         self.lab = l
         self.hosts = [None if guests and n - 1 in guests else
                       l.host(f"h{n}", mtu=4200).address(f"10.0.{n}.2/24").route("default", f"10.0.{n}.1")
                       for n in range(1, RANKS + 1)]
         self.interfaces = {f"h{rank + 1}": name for rank, name in (guests or {}).items()}
-        self.groups = None
+        self.groups = collective.Tree(yaml.safe_load(switches(l, (), self.interfaces)),
+                                      [(f"leaf{1 + rank // 2}", f"h{rank + 1}") for rank in range(RANKS)])
         self.start(faults, top)
 
-    def start(self, faults="", top=""):
+    def start(self, faults=(), top=""):
         """Starts the switches; again, when they have been stopped."""
-        text = switches(self.lab, faults, self.interfaces)
-        self.groups = collective.Tree(yaml.safe_load(text), [(f"leaf{1 + rank // 2}", f"h{rank + 1}")
-                                                             for rank in range(RANKS)])
-        self.lab.start(text, top)
+        self.lab.start(switches(self.lab, faults, self.interfaces), top)
 
     def weftctl(self, *words):
         return lab.run(os.path.join(lab.BIN, "weftctl"), "--socket", self.lab.socket, "--json", *words)
@@ -61,6 +87,10 @@ class Tree:
         """What weftctl says, whatever becomes of it."""
         return subprocess.run([os.path.join(lab.BIN, "weftctl"), "--socket", self.lab.socket, *words],
                               capture_output=True, text=True, timeout=30)
+
+    def start_weftctl(self, *words):
+        return subprocess.Popen([os.path.join(lab.BIN, "weftctl"), "--socket", self.lab.socket, *words],
+                                stdout=subprocess.PIPE, text=True)
 
     def start_ranks(self, group, *arguments, each=lambda rank: ()):
         """Starts a rank on every host; returns the processes, which wait for their group."""
