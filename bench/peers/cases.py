@@ -8,7 +8,7 @@ from bench.peers import frames
 from bench.peers.observed import TIMES_A_SECOND, WeftObserved
 from bench.peers.ovs import Ovs
 from bench.peers.testpmd import Testpmd
-from bench.peers.weft import ROUTER_MACS, Weft, WeftGenerated
+from bench.peers.weft import ROUTER_MACS, Weft, WeftBefore, WeftGenerated
 
 PORTS = 2
 
@@ -81,7 +81,7 @@ WEFT_L3 = "weft-l3"
 WEFT_QOS = "weft-l2-qos"
 WEFT_OBSERVED = "weft-l2-observed"
 
-SYSTEMS = (
+_TODAY = (
     Testpmd(IO, "testpmd io", "io"),
     Testpmd("testpmd-macswap", "testpmd macswap", "macswap"),
     Ovs(OVS, "OVS in_port to output", ["in_port=1,actions=output:2", "in_port=2,actions=output:1"]),
@@ -94,6 +94,11 @@ SYSTEMS = (
     Weft("weft-l2-icrc-all", "weft L2, ICRC all", ["rdma_track", "l2"], icrc_check="all"),
     WeftObserved(WEFT_OBSERVED, "weft L2, observed", ["rdma_track", "l2"]),
     WeftGenerated("weft-generated", "weft L2, generator", ["rdma_track", "l2"]),
+)
+
+# The same pipelines in another build; they run only when one is named. Each next to what it is compared with.
+SYSTEMS = tuple(
+    each for system in _TODAY for each in ((WeftBefore(system), system) if type(system) is Weft else (system,))
 )
 
 
@@ -117,6 +122,11 @@ TARGETS = (
     Target(WEFT_L3, OVS, 1.4, 1.1),
     Target(WEFT_L3, IO, 0.33, 0.26),
 )
+
+
+def names_of(systems, before):
+    """Names of all systems; of those of another build only if there is one."""
+    return [system.name for system in systems if before or not isinstance(system, WeftBefore)]
 
 
 def by_name(items, names):

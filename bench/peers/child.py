@@ -115,6 +115,7 @@ class Settings:
     warm_up_s: float
     trial_s: float
     switch_binary: str
+    before_binary: str = ""  # of another build, "" when there is none
 
 
 class Running:

@@ -150,6 +150,17 @@ def target_mpps(cells, case, system, targets):
     return max(wanted, default=None)
 
 
+def before_and_after(cells, cases, systems):
+    """(system, case, speed after / before) of what was measured with two builds."""
+    found = []
+    for case in cases:
+        for after in (system.after for system in systems if hasattr(system, "after")):
+            value = ratio(cells, case.name, after.name, f"{after.name}-before")
+            if value is not None:
+                found.append((after.name, case.name, value))
+    return found
+
+
 # --- terminal --------------------------------------------------------------------------------------------------------
 
 HEADER = ("system", "Mpps", "min", "max", "Gbit/s", "cycles/pkt", "x io", "x OVS", "trials")
@@ -203,6 +214,10 @@ def terminal_report(cells, cases, systems, targets, io, ovs):
     ]
     if judged:
         parts.append(format_table(("target", "wanted", "measured", "outcome"), judged) + "\n")
+    two_builds = before_and_after(cells, cases, systems)
+    compared = [(f"{system}, {case}", f"{value:.3f}") for system, case, value in two_builds]
+    if compared:
+        parts.append(format_table(("two builds", "after / before"), compared) + "\n")
     for cell in cells.values():
         if cell.noisy:
             parts.append(f"noisy {cell.noisy} of {cell.trials}: {cell.case}, {cell.system}: {cell.notes[0]}")

@@ -6,6 +6,7 @@ The switch is run as `weft-switch -c FILE --duration-s N --counters-out FILE` on
 counters when N seconds of forwarding have passed.
 """
 
+import dataclasses
 import json
 import os
 import subprocess
@@ -199,3 +200,30 @@ class WeftGenerated(Weft):
 
     def devices(self, case, pcaps):
         return [generator(side, case) for side in range(2)]
+
+
+class WeftBefore:
+    """One of the systems above with the weft-switch of another build, to see what changed between the two."""
+
+    comparable = True
+
+    def __init__(self, after):
+        self.after = after
+        self.name = f"{after.name}-before"
+        self.title = f"{after.title}, before"
+        self.addressed_to = after.addressed_to
+
+    def missing(self, settings):
+        if not settings.before_binary:
+            return f"--before BUILD   # {self.name} runs BUILD/bin/weft-switch"
+        return self.after.missing(_with_before(settings))
+
+    def refuses(self, case):
+        return self.after.refuses(case)
+
+    def start(self, case, pcaps, directory, settings):
+        return self.after.start(case, pcaps, directory, _with_before(settings))
+
+
+def _with_before(settings):
+    return dataclasses.replace(settings, switch_binary=settings.before_binary)

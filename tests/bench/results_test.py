@@ -2,6 +2,7 @@
 # Copyright The weft authors
 """From trials to verdicts in bench/peers, on made-up trials, and the readers of the peers' counters on real text."""
 
+import dataclasses
 import os
 import pathlib
 import sys
@@ -190,6 +191,21 @@ class WeftTest(unittest.TestCase):
         self.assertEqual({entry["address"] for entry in switch["neighbours"]}, set(route["via"]))
         names = [next(iter(stage)) if isinstance(stage, dict) else stage for stage in switch["pipeline"]]
         self.assertEqual(names, ["parse", "rdma_track", "l3", "lb"])
+
+    def test_a_pipeline_of_another_build_runs_that_builds_program(self):
+        before = next(system for system in cases.SYSTEMS if system.name == "weft-l2-before")
+        self.assertIn("--before BUILD", before.missing(self.SETTINGS))
+        settings = dataclasses.replace(self.SETTINGS, before_binary="/nowhere/weft-switch")
+        self.assertIn("/nowhere/weft-switch", before.missing(settings))
+        self.assertNotIn(before.name, cases.names_of(cases.SYSTEMS, None))
+        self.assertIn(before.name, cases.names_of(cases.SYSTEMS, "/nowhere"))
+
+    def test_two_builds_are_compared_case_by_case(self):
+        cells = cells_of(weft_l2=12.0, weft_l2_before=10.0, weft_l3=8.0)
+        compared = results.before_and_after(cells, cases.CASES, cases.SYSTEMS)
+        self.assertEqual(compared, [("weft-l2", CASE.name, 1.2)])
+        text = results.terminal_report(cells, cases.CASES, cases.SYSTEMS, (), cases.IO, cases.OVS)
+        self.assertRegex(text, r"weft-l2, small-16 +1\.200")
 
     def test_stage_cycles_are_shared_among_all_received_packets(self):
         rows = [("parse", "ingress", 100, 900), ("l2", "ingress", 50, 500), ("parse", "egress", 100, 100)]
