@@ -48,11 +48,11 @@ std::int64_t clock_ns() noexcept {
   return std::int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec;
 }
 
-/// Whole datagrams to port 4791, whatever is in them, as the filter of NetdevPort has it.
-bool is_roce(const std::uint8_t* frame, std::uint32_t bytes) noexcept {
+/// Whole datagrams to port 4791, whatever is in them, and MAC control frames, as the filter of NetdevPort has it.
+bool is_for_rnics(const std::uint8_t* frame, std::uint32_t bytes) noexcept {
   wire::Parsed p;
   wire::parse_frame(frame, bytes, bytes, p);
-  return p.kind == wire::FrameKind::roce ||
+  return p.kind == wire::FrameKind::roce || p.kind == wire::FrameKind::mac_control ||
          (p.kind == wire::FrameKind::udp && p.destination_port == wire::kRoceUdpPort);
 }
 
@@ -172,7 +172,7 @@ std::span<const std::span<const std::uint8_t>> DpdkPort::receive() noexcept {
       continue;
     }
     const std::span<const std::uint8_t> frame(rte_pktmbuf_mtod(m, const std::uint8_t*), m->data_len);
-    if (is_roce(frame.data(), m->data_len)) {
+    if (is_for_rnics(frame.data(), m->data_len)) {
       ++counters_.rx_frames;
       received_[kept++] = frame;
     } else if (with_tap_) {

@@ -29,12 +29,15 @@ Device& Host::add_device(const wire::IpAddress& address, std::uint64_t seed, con
   config.seed = seed;
   config.cm = cm;
   devices_.push_back(std::make_unique<Device>(config));
+  devices_.back()->set_paused(paused_dscps_);
   by_address_[address] = devices_.back().get();
   return *devices_.back();
 }
 
 /// With one device there is nothing to choose; it checks the address itself.
 void Host::dispatch(Time now, std::span<const std::uint8_t> frame) {
+  if (Pauses::is_pause(frame)) [[unlikely]]
+    return pauses_.on_frame(now, frame);
   if (devices_.size() == 1) return devices_.front()->on_packet(now, frame, *port_);
   constexpr std::size_t kAddresses = sizeof(wire::EthernetHeader) + offsetof(wire::Ipv6Header, destination);
   if (frame.size() >= kAddresses + 16) {
@@ -48,11 +51,19 @@ void Host::dispatch(Time now, std::span<const std::uint8_t> frame) {
   ++unclaimed_;
 }
 
+void Host::heed_pauses(Time now) noexcept {
+  const std::uint64_t dscps = pauses_.paused_dscps(now);
+  if (dscps == paused_dscps_) return;
+  paused_dscps_ = dscps;
+  for (const auto& device : devices_) device->set_paused(dscps);
+}
+
 void Host::run_once(std::chrono::nanoseconds limit) {
   Time now = monotonic_now();
   const auto frames = port_->receive();
   for (const auto& frame : frames) dispatch(now, frame);
-  Time next = kNever;
+  heed_pauses(now);
+  Time next = pauses_.next_end();
   for (const auto& device : devices_) {
     if (device->next_deadline() <= now) device->on_timer(now, *port_);
     next = std::min(next, device->next_deadline());

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "nic/host/pauses.h"
 #include "nic/host/port.h"
 #include "nic/rnic/device.h"
 
@@ -49,14 +50,19 @@ class Host {
   [[nodiscard]] const Port& port() const noexcept { return *port_; }
   [[nodiscard]] const std::vector<std::unique_ptr<Device>>& devices() const noexcept { return devices_; }
   [[nodiscard]] std::uint64_t unclaimed() const noexcept { return unclaimed_; }
+  /// What the switch at the other end of the port has asked to hold back.
+  [[nodiscard]] const Pauses& pauses() const noexcept { return pauses_; }
 
  private:
   void dispatch(Time now, std::span<const std::uint8_t> frame);
+  void heed_pauses(Time now) noexcept;
 
   std::unique_ptr<Port> port_;
   std::vector<std::unique_ptr<Device>> devices_;
   std::map<wire::IpAddress, Device*> by_address_;
-  std::uint64_t unclaimed_ = 0;  ///< frames for an address that no RNIC has
+  Pauses pauses_;
+  std::uint64_t paused_dscps_ = 0;  ///< as the devices know it
+  std::uint64_t unclaimed_ = 0;     ///< frames for an address that no RNIC has
 };
 
 }  // namespace weft::nic

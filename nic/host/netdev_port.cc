@@ -24,9 +24,11 @@ namespace {
 
 constexpr int kSocketBufferBytes = 8 << 20;
 
-/// Accepts whole UDP datagrams to port 4791 over IPv4 without fragments, or IPv6 without extension headers.
+/// Accepts whole UDP datagrams to port 4791 over IPv4 without fragments, or IPv6 without extension headers; and MAC
+/// control frames, which hold PAUSE and PFC.
 constexpr sock_filter kRoceFilter[] = {
     BPF_STMT(BPF_LD | BPF_H | BPF_ABS, 12),
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, wire::EtherType::mac_control, 14, 0),
     BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, wire::EtherType::ipv4, 0, 7),
     BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 23),
     BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, wire::IpProtocol::udp, 0, 10),

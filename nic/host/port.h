@@ -23,7 +23,7 @@ struct PortCounters {
   std::uint64_t tx_errors = 0;  ///< frames that it refused
 };
 
-/// A port. Gives RoCE frames only; all others are the kernel's. Not thread-safe.
+/// A port. Gives RoCE and MAC control frames (PAUSE, PFC) only; all others are the kernel's. Not thread-safe.
 class Port : public TxSink {
  public:
   /// The kernel's interface that has the RNICs' addresses; without one its index is 0.

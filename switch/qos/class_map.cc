@@ -5,7 +5,7 @@
 namespace weft::qos {
 namespace {
 
-// Behind the last kind of frame: none goes by DSCP.
+// One past the last kind of frame: no frame is classified by DSCP.
 constexpr auto kNoKind = static_cast<wire::FrameKind>(0xff);
 
 }  // namespace
@@ -20,6 +20,14 @@ ClassMap ClassMap::defaults() noexcept {
     map.tc_to_group[i] = i == 3 || i == 4 || i == 7 ? static_cast<std::uint8_t>(i) : 0;
   }
   return map;
+}
+
+std::uint64_t dscps_of(const ClassMap& map, std::uint8_t classes) noexcept {
+  std::uint64_t dscps = 0;
+  for (std::size_t dscp = 0; dscp < map.dscp_to_tc.size(); ++dscp) {
+    if ((classes >> map.dscp_to_tc[dscp] & 1) != 0) dscps |= std::uint64_t{1} << dscp;
+  }
+  return dscps;
 }
 
 Classifier::Classifier(const ClassMap& map) noexcept : first_ip_(map.trust_dscp ? wire::FrameKind::ipv4 : kNoKind) {

@@ -28,6 +28,9 @@ struct ClassMap {
   bool operator==(const ClassMap&) const = default;
 };
 
+/// Bit i: packets of DSCP i belong to one of the traffic classes in `classes` (bit j: class j).
+[[nodiscard]] std::uint64_t dscps_of(const ClassMap& map, std::uint8_t classes) noexcept;
+
 /// A packet's place: queue and priority group in one byte.
 struct PacketClass {
   std::uint8_t value = 0;

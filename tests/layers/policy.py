@@ -32,7 +32,7 @@ LAYERS = {
                        "switch/config", "switch/api", "switch/ports"),
     "switch/runtime": ("switch",),
     "switch/main": ("switch", "collectives/stage"),
-    "nic": ("switch/base", "switch/wire"),
+    "nic": ("switch/base", "switch/wire", "switch/qos"),
     "collectives": ("nic", "switch/base", "switch/wire", "switch/qos", "switch/config/schema", "switch/pipeline",
                     "switch/tables", "switch/stages/rdma_track"),
     # The core of the manager (manager.h) has a target of its own, which links neither of the two.

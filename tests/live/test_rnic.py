@@ -31,6 +31,14 @@ MARKING = """    qos:
       BUFFER_PROFILE: { l: { static_th: 11000000, xoff: 2000000 } }
       BUFFER_PG: { all|3-4: { profile: l } }
 """
+# A lossless class that pauses its sender behind 200 kB and has room for 2 MB that come all the same.
+LOSSLESS = """    qos:
+      BUFFER_POOL: { size: 14000000 }
+      BUFFER_PROFILE: { l: { static_th: 200000, xoff: 2000000 } }
+      BUFFER_PG: { all|3-4: { profile: l } }
+      WRED_PROFILE: { w: { green_min_threshold: 8000000, green_max_threshold: 9000000, green_drop_probability: 1 } }
+      QUEUE: { all|3: { wred_profile: w } }
+"""
 
 
 class Rnic(unittest.TestCase):
@@ -215,6 +223,20 @@ class Rnic(unittest.TestCase):
             _, unheeded = self.with_queue_lengths(l, a, "write_bw", B, *options)
             self.assertGreater(len(heeded), 10)
             self.assertGreater(statistics.median(unheeded), 3 * statistics.median(heeded))
+            l.stop()
+
+    def test_pfc_of_a_lossless_switch_is_heeded_and_nothing_is_lost(self):
+        # 2048 packets of 4.2 kB allowed under way are 8.6 MB, more than the switch has room for.
+        with self.fabric(rate_mbps=200, qos=LOSSLESS) as (l, (a, b)), self.server(b):
+            result = self.json(a, "write_bw", B, "--tos", str(3 << 2), "--rto-us", "4000000", "-s", "262144", "-D", "2",
+                               "--rate-gbps", "0.5", "--window", "2048")
+            qp = result["qps"][0]
+            self.assertEqual((self.queue(l)["dropped"], qp["retransmitted"], qp["timeouts"]), (0, 0, 0))
+            self.assertGreater(result["port"]["rx_pfc"], 2)
+            sent = next(row for row in l.show("pfc") if row["port"] == "a" and row["priority"] == "3")
+            self.assertGreater(sent["tx_xoff"], 0)
+            # The paused sender still fills the port of 200 Mbit/s.
+            self.assertGreater(result["gbits_per_second"], 0.2 * 4096 / 4190 * 0.8)
             l.stop()
 
     def with_queue_lengths(self, l, host, *arguments):

@@ -86,11 +86,7 @@ void Host::set_paused(std::uint8_t priorities) noexcept {
   static const qos::ClassMap kMap = qos::ClassMap::defaults();
   if (priorities == paused_) return;
   paused_ = priorities;
-  std::uint64_t dscps = 0;
-  for (std::size_t dscp = 0; dscp < kMap.dscp_to_tc.size(); ++dscp) {
-    if ((priorities >> kMap.dscp_to_tc[dscp] & 1) != 0) dscps |= std::uint64_t{1} << dscp;
-  }
-  device_.set_paused(dscps);
+  device_.set_paused(qos::dscps_of(kMap, priorities));
 }
 
 void Host::reap(TimeNs now) {

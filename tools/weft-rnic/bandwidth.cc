@@ -208,9 +208,10 @@ class Bandwidth {
     const auto c = session_.host().port().counters();
     std::uint64_t icrc_errors = 0;
     for (const auto& device : session_.host().devices()) icrc_errors += device->counters().icrc_errors;
-    return {{"rx_frames", c.rx_frames},  {"rx_missed", c.rx_missed}, {"rx_truncated", c.rx_truncated},
-            {"tx_frames", c.tx_frames},  {"tx_busy", c.tx_busy},     {"tx_errors", c.tx_errors},
-            {"icrc_errors", icrc_errors}};
+    const auto& pauses = session_.host().pauses().counters();
+    return {{"rx_frames", c.rx_frames},   {"rx_missed", c.rx_missed},     {"rx_truncated", c.rx_truncated},
+            {"tx_frames", c.tx_frames},   {"tx_busy", c.tx_busy},         {"tx_errors", c.tx_errors},
+            {"icrc_errors", icrc_errors}, {"rx_pfc", pauses.pfc.value()}, {"rx_pause", pauses.pause.value()}};
   }
 
   Options& options_;

@@ -8,6 +8,8 @@
 #include <deque>
 #include <vector>
 
+#include "switch/wire/emit.h"
+
 namespace weft::nic {
 namespace {
 
@@ -29,6 +31,7 @@ class MemoryPort : public Port {
   void send(const TxFrame& frame) noexcept override {
     under_way_.emplace_back(frame.bytes());
     copy_frame(frame, under_way_.back());
+    ++sent;
   }
   bool flush() noexcept override { return !busy; }
   void wait(std::int64_t ns) noexcept override { waits.push_back(ns); }
@@ -37,6 +40,7 @@ class MemoryPort : public Port {
   void inject(Bytes frame) { under_way_.push_back(std::move(frame)); }
 
   bool busy = false;
+  unsigned sent = 0;
   std::vector<std::int64_t> waits;
 
  private:
@@ -173,6 +177,68 @@ TEST_F(HostTest, WhatWaitsForRoomIsNotDueBeforeThereIsSome) {
   port->busy = true;
   host.run_once(std::chrono::milliseconds(3));
   EXPECT_EQ(port->waits, std::vector<std::int64_t>{3'000'000});
+}
+
+Bytes pfc(std::uint8_t classes, std::uint16_t quanta) {
+  Bytes frame(60);
+  std::array<std::uint16_t, 8> all;
+  all.fill(quanta);
+  wire::write_pfc(frame, wire::MacAddress::from_u64(0x020000000009), classes, all);
+  return frame;
+}
+
+TEST_F(HostTest, PfcHoldsBackWhatItNamesUntilItIsTakenBack) {
+  End a(host.add_device(wire::IpAddress::v4(1), 1)), b(host.add_device(wire::IpAddress::v4(2), 2));
+  connect(a, b);
+  SendWr wr;
+  wr.with({a.mr.address, 10, a.mr.key});
+  // The queue pairs send with DSCP 0, which is priority 0.
+  port->inject(pfc(0b0000'0001, 0xffff));
+  host.run_once(std::chrono::nanoseconds(0));
+  ASSERT_EQ(a.qp.post_send(wr), PostResult::ok);
+  for (int i = 0; i < 3; ++i) host.run_once(std::chrono::nanoseconds(0));
+  EXPECT_EQ(port->sent, 0u);
+  End late(host.add_device(wire::IpAddress::v4(3), 3));
+  End later(host.add_device(wire::IpAddress::v4(4), 4));
+  connect(late, later);
+  ASSERT_EQ(late.qp.post_send(wr), PostResult::ok);
+  host.run_once(std::chrono::nanoseconds(0));
+  EXPECT_EQ(port->sent, 0u) << "an RNIC that comes later is held back as well";
+  port->inject(pfc(0b0000'0001, 0));
+  host.run_once(std::chrono::nanoseconds(0));
+  host.run_once(std::chrono::nanoseconds(0));
+  EXPECT_GE(port->sent, 1u);
+  EXPECT_EQ(host.pauses().counters().pfc.value(), 2u);
+  EXPECT_EQ(host.unclaimed(), 0u);
+}
+
+TEST_F(HostTest, PfcOfAnotherPriorityHoldsNothingBack) {
+  End a(host.add_device(wire::IpAddress::v4(1), 1)), b(host.add_device(wire::IpAddress::v4(2), 2));
+  connect(a, b);
+  SendWr wr;
+  wr.with({a.mr.address, 10, a.mr.key});
+  port->inject(pfc(0b0000'1000, 0xffff));
+  host.run_once(std::chrono::nanoseconds(0));
+  ASSERT_EQ(a.qp.post_send(wr), PostResult::ok);
+  host.run_once(std::chrono::nanoseconds(0));
+  EXPECT_GE(port->sent, 1u);
+}
+
+TEST_F(HostTest, APauseEndsByItselfAndIsWaitedForAsATimerIs) {
+  End a(host.add_device(wire::IpAddress::v4(1), 1)), b(host.add_device(wire::IpAddress::v4(2), 2));
+  connect(a, b);
+  SendWr wr;
+  wr.with({a.mr.address, 10, a.mr.key});
+  // 65535 quanta of 512 bits at 100 Mbit/s are 336 ms; 4000 are 20 ms.
+  port->inject(pfc(0b0000'0001, 4000));
+  host.run_once(std::chrono::nanoseconds(0));
+  const Time paused = monotonic_now();
+  ASSERT_EQ(a.qp.post_send(wr), PostResult::ok);
+  host.run_once(std::chrono::seconds(10));
+  ASSERT_FALSE(port->waits.empty());
+  EXPECT_LE(port->waits.back(), 20'480'000);
+  EXPECT_TRUE(host.run_until([&] { return port->sent > 0; }, std::chrono::seconds(10)));
+  EXPECT_GE(monotonic_now() - paused, 15'000'000);
 }
 
 TEST_F(HostTest, RunUntilEndsWithTheTimeOrTheCondition) {

@@ -79,6 +79,17 @@ TEST_F(NetdevPortTest, RoceFramesArriveWithAValidIcrcAndNothingElseDoes) {
   EXPECT_TRUE(arrived().empty());
 }
 
+TEST_F(NetdevPortTest, MacControlFramesArriveToo) {
+  open();
+  ASSERT_TRUE(
+      run("python3 -c \"import socket; s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW); s.bind(('left0', 0)); "
+          "s.send(bytes.fromhex('0180c2000001020000000009880801010008').ljust(60, bytes(1)))\""));
+  right.wait(5'000'000'000);
+  const auto frames = arrived();
+  ASSERT_EQ(frames.size(), 1u);
+  EXPECT_EQ(frames[0].size(), 60u);
+}
+
 TEST_F(NetdevPortTest, AFrameLongerThanTheInterfaceTakesIsCounted) {
   open();
   send(8000);
