@@ -65,9 +65,9 @@ void L3Finish::forward(Context& context, Batch& batch, std::span<const GroupedPa
     }
     pipeline::meta(packet.packet).next_hop = packet.choice;
     if (keeps) {
-      forward_one<Next::keeps_member>(context, batch, packet.index, hops.hop(packet.choice));
+      forward_one<FlowCaching::group_member>(context, batch, packet.index, hops.hop(packet.choice));
     } else {
-      forward_one<Next::decides_anew>(context, batch, packet.index, hops.hop(packet.choice));
+      forward_one<FlowCaching::none>(context, batch, packet.index, hops.hop(packet.choice));
     }
   }
 }

@@ -33,11 +33,11 @@ struct L3Limits {
   std::uint64_t icmp_errors_per_s;  ///< of one worker
 };
 
-/// What a decision says about the next packet of the same flow.
-enum class Next : std::uint8_t {
-  decides_anew,  ///< nothing: it is looked up again
-  keeps_hop,     ///< it has the same next hop
-  keeps_member,  ///< the same member of its group is chosen for it
+/// Whether the decision for a packet may be cached for the next packets of its flow.
+enum class FlowCaching : std::uint8_t {
+  none,          ///< no: each packet is decided by itself
+  next_hop,      ///< yes: the route has one next hop
+  group_member,  ///< yes: `lb` chose this member for the whole flow
 };
 
 /// One per worker and switch, made by L3Shared.
@@ -61,7 +61,7 @@ class L3Finish final : public L3Resolver::Sink, public NextHopChoice {
   /// Sends packet `i` on its way to `hop`: decrements the TTL, writes the MAC addresses and sets out_port. A packet
   /// that cannot leave is taken out of the batch: dropped, with the ICMP error that is due, or held until its neighbour
   /// is resolved.
-  template <Next next>
+  template <FlowCaching caching>
   [[gnu::always_inline]] void forward_one(pipeline::Context& context, pipeline::Batch& batch, std::uint16_t i,
                                           const tables::NextHop& hop) noexcept {
     rte_mbuf* m = batch.packet[i];
@@ -70,20 +70,22 @@ class L3Finish final : public L3Resolver::Sink, public NextHopChoice {
     const tables::NeighbourWord word = tables_.neighbours.word(neighbour);
     const bool plain = word.settled() && parsed.ttl > 1 && parsed.l3_length <= hop.mtu_bytes && resolver_.idle();
     if (plain) [[likely]] {
-      if (next != Next::decides_anew) flows_.remember(pipeline::meta(m), hop, word, next == Next::keeps_member);
+      if (caching != FlowCaching::none) {
+        flows_.remember(pipeline::meta(m), hop, word, caching == FlowCaching::group_member);
+      }
       rewrite(m, hop, word);
     } else {
       forward_slow(context, batch, i, hop, neighbour);
     }
   }
 
-  /// The decisions of earlier packets; nullptr while they do not hold.
+  /// The flow cache; nullptr while it must not be used.
   [[nodiscard]] const L3Flows* flows(const pipeline::Context& context) const noexcept {
     return resolver_.idle() && !context.traced() ? &flows_ : nullptr;
   }
   /// A packet was given a group, for `lb` to choose from.
   void add_grouped() noexcept { ++grouped_; }
-  /// Packets of groups that went the way of their flow.
+  /// Packets of groups that were forwarded from the flow cache.
   void add_balanced(std::uint32_t packets) noexcept { balanced_ += packets; }
 
   // NextHopChoice

@@ -130,14 +130,14 @@ void L3Stage::ingress(Context& context, Batch& batch) {
     finish_.arm(context);
 }
 
-// Sends packets the way of their flow. Bit i of the result: packet i is left.
+// Forwards packets whose flow is cached. Bit i of the result: packet i still has to be looked up.
 std::uint64_t L3Stage::follow_flows(const Context& context, const Batch& batch) noexcept {
   const L3Flows* const flows = finish_.flows(context);
   if (flows == nullptr) [[unlikely]]
     return batch.all();
   const std::uint32_t size = batch.size;
-  std::array<std::uint32_t, Batch::kCapacity> places;
-  for (std::uint32_t i = 0; i < size; ++i) places[i] = flows->place(pipeline::meta(batch.packet[i]).qp_handle);
+  std::array<std::uint32_t, Batch::kCapacity> slots;
+  for (std::uint32_t i = 0; i < size; ++i) slots[i] = flows->slot(pipeline::meta(batch.packet[i]).qp_handle);
   std::uint32_t from = 1u << 16;  // no port
   std::uint64_t own_mac = 0;
   std::uint64_t left = 0;
@@ -150,15 +150,15 @@ std::uint64_t L3Stage::follow_flows(const Context& context, const Batch& batch) 
       from = pm.in_port;
       own_mac = own_mac_[from];
     }
-    const L3Way* way = flows->find(places[i], pm.parsed);
-    if (way == nullptr || pm.in_port != from || (load64(frame) ^ own_mac) << 16 != 0 ||
-        pm.parsed.l4_offset != kPlainV4 || pm.parsed.ttl <= 1 || pm.parsed.l3_length > way->max_bytes ||
+    const L3Adjacency* adjacency = flows->find(slots[i], pm.parsed);
+    if (adjacency == nullptr || pm.in_port != from || (load64(frame) ^ own_mac) << 16 != 0 ||
+        pm.parsed.l4_offset != kPlainV4 || pm.parsed.ttl <= 1 || pm.parsed.l3_length > adjacency->max_bytes ||
         !checksum_right(frame + kIpOffset)) [[unlikely]] {
       left |= std::uint64_t{1} << i;
       continue;
     }
-    balanced += way->balanced;
-    L3Flows::forward(m, *way);
+    balanced += adjacency->balanced;
+    L3Flows::forward(m, *adjacency);
   }
   finish_.add_balanced(balanced);
   return left;
@@ -178,7 +178,7 @@ void L3Stage::dispatch(Context& context, Batch& batch, std::uint16_t i, tables::
     finish_.add_grouped();
   } else if (tables::NextHops::is_hop(id)) [[likely]] {
     pipeline::meta(batch.packet[i]).next_hop = id;
-    finish_.forward_one<Next::keeps_hop>(context, batch, i, finish_.routes().next_hops().hop(id));
+    finish_.forward_one<FlowCaching::next_hop>(context, batch, i, finish_.routes().next_hops().hop(id));
   } else {
     dispatch_special(context, batch, i, id);
   }
@@ -216,15 +216,7 @@ Schema l3_options() {
 
 void check_l3(const Value& options, const pipeline::SwitchInfo& info, config::Diagnostics& diagnostics) {
   std::size_t hops = 0;
-  const bool has_lb = std::any_of(info.pipeline.begin(), info.pipeline.end(),
-                                  [](const pipeline::StageSpec& spec) { return spec.name == "lb"; });
-  for (const auto& route : info.routes) {
-    hops += route.via.size();
-    if (route.via.size() > 1 && !has_lb) {
-      diagnostics.error(route.mark, "route " + route.prefix.to_string() + " has " + std::to_string(route.via.size()) +
-                                        " next hops, which needs stage 'lb' after 'l3'");
-    }
-  }
+  for (const auto& route : info.routes) hops += route.via.size();
   const Value& room = options["max_neighbours"];
   if (info.neighbours.size() + hops > room.unsigned_integer()) {
     diagnostics.error(room.mark(), "max_neighbours: " + std::to_string(room.unsigned_integer()) + " is less than the " +

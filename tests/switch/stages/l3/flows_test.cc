@@ -136,7 +136,7 @@ TEST_P(L3FlowsTest, WhatDiffersFromThePacketBeforeIsJudgedByItself) {
   EXPECT_EQ(r.sent("u1").size(), 0u);
 }
 
-TEST(L3FlowsUnit, ManyWaysAreToldApartAndThoseWithoutRoomAreNotRemembered) {
+TEST(L3FlowsUnit, ManyAdjacenciesAreToldApartAndThoseWithoutRoomAreNotCached) {
   constexpr std::uint32_t kFlows = 6000;
   L3Flows flows;
   const auto packet_of = [](std::uint32_t n) {
@@ -150,11 +150,11 @@ TEST(L3FlowsUnit, ManyWaysAreToldApartAndThoseWithoutRoomAreNotRemembered) {
   const auto known = [&] {
     std::uint32_t count = 0;
     for (std::uint32_t n = 0; n < kFlows; ++n) {
-      const L3Way* way = flows.find(flows.place(n + 1), packet_of(n).parsed);
-      if (way == nullptr) continue;
+      const L3Adjacency* adjacency = flows.find(flows.slot(n + 1), packet_of(n).parsed);
+      if (adjacency == nullptr) continue;
       ++count;
-      EXPECT_EQ(way->mac_tail, n);
-      EXPECT_EQ(way->port, n % 4);
+      EXPECT_EQ(adjacency->mac_tail, n);
+      EXPECT_EQ(adjacency->port, n % 4);
     }
     return count;
   };
@@ -171,11 +171,11 @@ TEST(L3FlowsUnit, ManyWaysAreToldApartAndThoseWithoutRoomAreNotRemembered) {
     EXPECT_GT(count, 3000u);
     EXPECT_LE(count, 4096u);
     // A packet that is not tracked has no flow, whatever its addresses are.
-    EXPECT_EQ(flows.find(flows.place(0), packet_of(0).parsed), nullptr);
+    EXPECT_EQ(flows.find(flows.slot(0), packet_of(0).parsed), nullptr);
   }
 }
 
-TEST(L3FlowsUnit, EachQueuePairOfAnOrdinaryTableHasAPlaceAndBucketsOfALargeOneSpread) {
+TEST(L3FlowsUnit, EachQueuePairOfAnOrdinaryTableHasASlotAndBucketsOfALargeOneSpread) {
   const auto known = [](std::span<const std::uint32_t> handles) {
     L3Flows flows;
     flows.begin(1, 1, 1);
@@ -187,7 +187,7 @@ TEST(L3FlowsUnit, EachQueuePairOfAnOrdinaryTableHasAPlaceAndBucketsOfALargeOneSp
     }
     return std::count_if(handles.begin(), handles.end(), [&](std::uint32_t handle) {
       pm.parsed.address_key = handle;
-      return flows.find(flows.place(handle), pm.parsed) != nullptr;
+      return flows.find(flows.slot(handle), pm.parsed) != nullptr;
     });
   };
   std::vector<std::uint32_t> handles(16'000);

@@ -154,8 +154,9 @@ std::string diagnostics_of(const std::string& yaml) {
 TEST(L3Options, ARouteWithSeveralNextHopsNeedsLb) {
   std::string yaml = router_yaml({});
   yaml.resize(yaml.find("  - lb"));
-  EXPECT_THAT(diagnostics_of(yaml),
-              ::testing::HasSubstr("30.0.0.0/8 has 3 next hops, which needs stage 'lb' after 'l3'"));
+  const std::string said = diagnostics_of(yaml);
+  EXPECT_THAT(said, ::testing::HasSubstr("via: 3 next hops need stage lb in the pipeline, after 'l3'"));
+  EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 2) << "one for each of the two routes";
 }
 
 TEST(L3Options, MoreStaticNeighboursAndNextHopsThanTheTableHoldsAreAnError) {
