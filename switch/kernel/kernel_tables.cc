@@ -129,6 +129,7 @@ void KernelTables::listen(L3Shared& l3) {
 
 void KernelTables::handle(const nlmsghdr* message, L3Shared& l3) {
   if (const auto route = parse_route(message)) {
+    note_weights(*route);
     const auto effect = routes_.apply(*route);
     routes_changed_ |= effect != RouteMirror::Effect::none;
     read_all_ |= effect == RouteMirror::Effect::unclear;
@@ -143,6 +144,14 @@ void KernelTables::handle(const nlmsghdr* message, L3Shared& l3) {
     // Groups lose members without a word about the routes that use them.
     read_all_ = true;
   }
+}
+
+// Said once: a network that uses weights mostly uses them for many routes.
+void KernelTables::note_weights(const RouteMessage& route) {
+  if (weights_told_ || route.removed || !has_weights(route)) return;
+  weights_told_ = true;
+  spdlog::warn("the kernel's route to {} weighs its next hops; weft takes them as equal, of this and of all routes",
+               route.prefix.to_string());
 }
 
 // Routes through an interface that goes down vanish without messages of their own, and those through one without a
@@ -170,6 +179,7 @@ bool KernelTables::read_all(L3Shared& l3) {
   addresses_changed_ = routes_changed_ = true;
   const auto take = [&](const nlmsghdr* message) {
     if (const auto route = parse_route(message)) {
+      note_weights(*route);
       routes_.apply(*route);
     } else if (const auto neighbour = parse_neighbour(message)) {
       apply_neighbour(*neighbour, ports_, l3, clock_());

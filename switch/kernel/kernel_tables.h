@@ -51,6 +51,7 @@ class KernelTables {
   void listen(stages::L3Shared& l3);
   void handle(const nlmsghdr* message, stages::L3Shared& l3);
   bool read_all(stages::L3Shared& l3);
+  void note_weights(const RouteMessage& route);
   void note_link(const LinkMessage& message);
   void note_address(const AddressMessage& message);
   void publish_addresses(stages::L3Shared& l3);
@@ -71,6 +72,7 @@ class KernelTables {
   bool routes_changed_ = false;
   bool addresses_changed_ = false;
   bool full_ = false;  ///< the last table did not fit into memory
+  bool weights_told_ = false;
   TimeNs next_publish_ = 0;
   TimeNs next_read_ = 0;
 };

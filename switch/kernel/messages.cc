@@ -77,7 +77,7 @@ void read_multipath(int family, const nlattr* attribute, std::vector<RouteMessag
     const int bytes = at->rtnh_len - static_cast<int>(sizeof(rtnexthop));
     if (nla_parse(inner.data(), RTA_MAX, first, bytes, nullptr) == 0) {
       hops.push_back({at->rtnh_ifindex, gateway_of(family, inner[RTA_GATEWAY], inner[RTA_VIA]),
-                      (at->rtnh_flags & RTNH_F_DEAD) != 0});
+                      (at->rtnh_flags & RTNH_F_DEAD) != 0, static_cast<std::uint16_t>(at->rtnh_hops + 1)});
     }
     const int step = static_cast<int>(RTNH_ALIGN(at->rtnh_len));
     left -= step;

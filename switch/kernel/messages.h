@@ -37,6 +37,7 @@ struct RouteMessage {
     int index = 0;                             ///< of the interface
     std::optional<wire::IpAddress> gateway{};  ///< none: the destinations are on the link
     bool dead = false;                         ///< the interface is down
+    std::uint16_t weight = 1;                  ///< 1 to 256, among those of a multipath route
     friend bool operator==(const Hop&, const Hop&) = default;
   };
   bool removed = false;

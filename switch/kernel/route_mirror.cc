@@ -38,7 +38,7 @@ RouteMirror::Effect RouteMirror::add(const Key& key, const RouteMessage& message
   const bool behind = message.append && !key.prefix.address.is_v6();
   route.several = known.several || behind || (!message.replace && known.hops != route.hops);
   if (behind) route.hops = known.hops;
-  const bool same = known.type == route.type && known.hops == route.hops;
+  const bool same = known.type == route.type && known.protocol == route.protocol && known.hops == route.hops;
   known = std::move(route);
   return same ? Effect::none : Effect::changed;
 }
@@ -63,7 +63,7 @@ RouteMirror::Effect RouteMirror::remove(const Key& key, const RouteMessage& mess
 }
 
 RouteSpec RouteMirror::translate(const wire::IpPrefix& prefix, const Route& route, const PortByIndex& ports) {
-  RouteSpec spec{prefix, RouteSource::kernel, tables::kUnreachable, {}};
+  RouteSpec spec{prefix, RouteSource::kernel, tables::kUnreachable, {}, route.protocol};
   switch (route.type) {
     case RTN_LOCAL:
     case RTN_ANYCAST:
@@ -76,6 +76,9 @@ RouteSpec RouteMirror::translate(const wire::IpPrefix& prefix, const Route& rout
       return spec;
     case RTN_BLACKHOLE:
       spec.special = tables::kBlackhole;
+      return spec;
+    case RTN_PROHIBIT:
+      spec.special = tables::kProhibited;
       return spec;
     case RTN_UNICAST:
       break;
@@ -90,6 +93,11 @@ RouteSpec RouteMirror::translate(const wire::IpPrefix& prefix, const Route& rout
   }
   if (spec.hops.empty()) spec.special = tables::kLocal;
   return spec;
+}
+
+bool has_weights(const RouteMessage& message) noexcept {
+  return std::any_of(message.hops.begin(), message.hops.end(),
+                     [&](const RouteMessage::Hop& hop) { return hop.weight != message.hops.front().weight; });
 }
 
 std::vector<RouteSpec> RouteMirror::specs(const PortByIndex& ports) const {

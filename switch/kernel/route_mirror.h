@@ -16,6 +16,9 @@ namespace weft::kernel {
 /// Which interface is which port.
 using PortByIndex = std::map<int, pipeline::PortIndex>;
 
+/// Whether the next hops of a route have different weights, which weft takes as equal.
+[[nodiscard]] bool has_weights(const RouteMessage& message) noexcept;
+
 /// The tables local and main, local first, as in the kernel's default rules; of several routes to one prefix the one
 /// with the lowest priority number counts.
 ///

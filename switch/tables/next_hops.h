@@ -20,7 +20,8 @@ inline constexpr NextHopId kUnreachable = 0;  ///< no route
 inline constexpr NextHopId kBlackhole = 1;    ///< the route says to drop
 inline constexpr NextHopId kLocal = 2;        ///< an address of the switch
 inline constexpr NextHopId kBroadcast = 3;    ///< all hosts of a connected subnet
-inline constexpr NextHopId kFirstHop = 4;
+inline constexpr NextHopId kProhibited = 4;   ///< the route says to refuse (RTN_PROHIBIT)
+inline constexpr NextHopId kFirstHop = 5;
 inline constexpr NextHopId kGroupBit = 1u << 30;  ///< a group: the number without this bit counts from 0
 
 /// One way out of the switch, with everything that rewriting a packet needs.

@@ -59,8 +59,8 @@ std::vector<Route> RouteTable::collect(std::span<const RouteSpec> routes) {
     for (const RouteSpec::Hop& hop : route.hops) {
       hops.push_back(hop.attached ? next_hops_.add_attached(hop.port) : next_hops_.add_router(hop.port, hop.gateway));
     }
-    ordered.push_back(
-        {route.prefix.network(), route.source, hops.empty() ? route.special : next_hops_.add_group(hops)});
+    const NextHopId next_hop = hops.empty() ? route.special : next_hops_.add_group(hops);
+    ordered.push_back({route.prefix.network(), route.source, next_hop, route.protocol});
   }
   const auto less = [](const Route& a, const Route& b) { return a.prefix < b.prefix; };
   const auto same = [](const Route& a, const Route& b) { return a.prefix == b.prefix; };

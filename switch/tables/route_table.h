@@ -29,6 +29,7 @@ struct Route {
   wire::IpPrefix prefix{};
   RouteSource source = RouteSource::static_;
   NextHopId next_hop = kUnreachable;
+  std::uint8_t protocol = 0;  ///< kernel: who installed it there (RTPROT_BGP and so on); 0: not said
 };
 
 /// A route as somebody else has decided on it, the kernel.
@@ -41,8 +42,9 @@ struct RouteSpec {
   };
   wire::IpPrefix prefix{};
   RouteSource source = RouteSource::kernel;
-  NextHopId special = kUnreachable;  ///< what happens without hops: kUnreachable, kBlackhole, kLocal, kBroadcast
+  NextHopId special = kUnreachable;  ///< what happens without hops: one of the numbers below kFirstHop
   std::vector<Hop> hops{};
+  std::uint8_t protocol = 0;  ///< see Route
   friend bool operator==(const RouteSpec&, const RouteSpec&) = default;
 };
 

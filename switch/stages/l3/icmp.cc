@@ -31,6 +31,9 @@ IcmpMessage message_of(IcmpError error, bool v6, std::uint32_t mtu_bytes) noexce
     case IcmpError::no_route:
       return v6 ? IcmpMessage{Icmpv6Type::destination_unreachable, V6Code::no_route, 0}
                 : IcmpMessage{IcmpType::destination_unreachable, V4Code::network, 0};
+    case IcmpError::prohibited:
+      return v6 ? IcmpMessage{Icmpv6Type::destination_unreachable, V6Code::prohibited, 0}
+                : IcmpMessage{IcmpType::destination_unreachable, V4Code::prohibited, 0};
     case IcmpError::host_unreachable:
       return v6 ? IcmpMessage{Icmpv6Type::destination_unreachable, V6Code::address, 0}
                 : IcmpMessage{IcmpType::destination_unreachable, V4Code::host, 0};

@@ -13,7 +13,7 @@
 namespace weft::stages {
 
 /// What went wrong.
-enum class IcmpError : std::uint8_t { time_exceeded, no_route, host_unreachable, too_big };
+enum class IcmpError : std::uint8_t { time_exceeded, no_route, prohibited, host_unreachable, too_big };
 
 /// Sends the errors of one worker, at most so many a second.
 ///

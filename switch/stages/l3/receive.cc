@@ -158,6 +158,8 @@ void L3Stage::dispatch_special(Context& context, Batch& batch, std::uint16_t i, 
       return deliver(context, batch, i);
     case tables::kBlackhole:
       return context.drop(batch, i, L3Drop::blackhole_route);
+    case tables::kProhibited:
+      return finish_.refuse(context, batch, i, L3Drop::prohibited_route, IcmpError::prohibited);
     case tables::kBroadcast: {
       // Not forwarded (RFC 2644), but the switch is one of the hosts of its own subnets.
       const auto& pm = pipeline::meta(batch.packet[i]);

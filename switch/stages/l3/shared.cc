@@ -34,9 +34,24 @@ std::string_view action_text(tables::NextHopId id) noexcept {
       return "local";
     case tables::kBroadcast:
       return "broadcast";
+    case tables::kProhibited:
+      return "prohibited";
     default:
       return "forward";
   }
+}
+
+// Who installed a route of the kernel, as `ip route` and FRR name them; null for the switch's own.
+json protocol_text(const tables::Route& route) {
+  if (route.source != tables::RouteSource::kernel) return nullptr;
+  constexpr std::pair<std::uint8_t, std::string_view> kNames[] = {
+      {2, "kernel"}, {3, "boot"},  {4, "static"},  {9, "ra"},      {11, "zebra"},
+      {12, "bird"},  {16, "dhcp"}, {42, "babel"},  {186, "bgp"},   {187, "isis"},
+      {188, "ospf"}, {189, "rip"}, {190, "ripng"}, {192, "eigrp"}, {196, "static"}};
+  for (const auto& [number, name] : kNames) {
+    if (number == route.protocol) return name;
+  }
+  return std::to_string(route.protocol);
 }
 
 }  // namespace
@@ -219,14 +234,13 @@ json L3Shared::route_of(const wire::IpAddress& address) const {
     return {{"address", address.to_string()},
             {"prefix", nullptr},
             {"source", nullptr},
+            {"protocol", nullptr},
             {"action", action_text(tables::kUnreachable)},
             {"next_hops", json::array()}};
   }
-  return {{"address", address.to_string()},
-          {"prefix", best->prefix.to_string()},
-          {"source", to_string(best->source)},
-          {"action", action_text(best->next_hop)},
-          {"next_hops", hop_texts(table.next_hops(), best->next_hop)}};
+  return {{"address", address.to_string()},        {"prefix", best->prefix.to_string()},
+          {"source", to_string(best->source)},     {"protocol", protocol_text(*best)},
+          {"action", action_text(best->next_hop)}, {"next_hops", hop_texts(table.next_hops(), best->next_hop)}};
 }
 
 json L3Shared::route_rows(std::uint64_t& cursor, std::size_t max) const {
@@ -236,6 +250,7 @@ json L3Shared::route_rows(std::uint64_t& cursor, std::size_t max) const {
     const tables::Route& route = table.routes()[cursor];
     rows.push_back({{"prefix", route.prefix.to_string()},
                     {"source", to_string(route.source)},
+                    {"protocol", protocol_text(route)},
                     {"action", action_text(route.next_hop)},
                     {"blackhole", route.next_hop == tables::kBlackhole},
                     {"next_hops", hop_texts(table.next_hops(), route.next_hop)}});

@@ -21,7 +21,8 @@ wire::IpPrefix prefix(const char* text) {
   return *wire::IpPrefix::parse(text);
 }
 
-// RTA_MULTIPATH with one gateway per interface 11, 12, ...; of another family than the route's with `via`.
+// RTA_MULTIPATH with one gateway per interface 11, 12, ..., of the weights 1, 2, ...; of another family than the
+// route's with `via`.
 std::vector<std::uint8_t> multipath(const std::vector<const char*>& gateways, bool via = false) {
   std::vector<std::uint8_t> bytes;
   int index = 11;
@@ -32,6 +33,7 @@ std::vector<std::uint8_t> multipath(const std::vector<const char*>& gateways, bo
     std::vector<std::uint8_t> hop(sizeof(rtnexthop) + 4 + family + size);
     rtnexthop header{};
     header.rtnh_len = static_cast<unsigned short>(hop.size());
+    header.rtnh_hops = static_cast<unsigned char>(index - 11);
     header.rtnh_ifindex = index++;
     std::memcpy(hop.data(), &header, sizeof header);
     const rtattr attribute{static_cast<unsigned short>(4 + family + size),
@@ -81,7 +83,7 @@ TEST(Messages, AMultipathRouteHasAllItsNextHopsOfEitherFamily) {
     const auto route = parse_route(m.get());
     ASSERT_TRUE(route);
     EXPECT_EQ(route->hops,
-              (std::vector<RouteMessage::Hop>{{11, ip(gateways[0]), false}, {12, ip(gateways[1]), false}}));
+              (std::vector<RouteMessage::Hop>{{11, ip(gateways[0]), false, 1}, {12, ip(gateways[1]), false, 2}}));
   }
 }
 

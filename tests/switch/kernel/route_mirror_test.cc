@@ -53,7 +53,8 @@ TEST(RouteMirror, SeveralNextHopsAreAGroupInTheOrderOfTheKernel) {
   const RouteSpec expected{*wire::IpPrefix::parse("10.9.0.0/16"),
                            RouteSource::kernel,
                            tables::kUnreachable,
-                           {{1, ip("10.0.1.2"), false}, {0, ip("10.0.0.2"), false}}};
+                           {{1, ip("10.0.1.2"), false}, {0, ip("10.0.0.2"), false}},
+                           RTPROT_STATIC};
   EXPECT_EQ(only(mirror), expected);
 }
 
@@ -72,12 +73,33 @@ TEST(RouteMirror, TypesSayWhatHappensWithoutANextHop) {
                                       {RTN_BROADCAST, tables::kBroadcast},
                                       {RTN_BLACKHOLE, tables::kBlackhole},
                                       {RTN_UNREACHABLE, tables::kUnreachable},
-                                      {RTN_PROHIBIT, tables::kUnreachable}}) {
+                                      {RTN_PROHIBIT, tables::kProhibited}}) {
     RouteMirror mirror;
     mirror.apply(of_type("10.9.0.0/16", type));
     EXPECT_EQ(only(mirror).special, special) << int{type};
     EXPECT_TRUE(only(mirror).hops.empty());
   }
+}
+
+TEST(RouteMirror, WhoInstalledARouteIsKnown) {
+  RouteMirror mirror;
+  RouteMessage message = route("10.9.0.0/16", {kFirst});
+  mirror.apply(message);
+  EXPECT_EQ(only(mirror).protocol, RTPROT_STATIC);
+  message.protocol = RTPROT_BGP;
+  message.replace = true;
+  EXPECT_EQ(mirror.apply(message), Effect::changed);
+  EXPECT_EQ(only(mirror).protocol, RTPROT_BGP);
+}
+
+TEST(RouteMirror, WeightsAreNoticedWhereTheyDiffer) {
+  RouteMessage message = route("10.9.0.0/16", {kFirst, kSecond});
+  EXPECT_FALSE(has_weights(message));
+  message.hops[0].weight = message.hops[1].weight = 5;
+  EXPECT_FALSE(has_weights(message));
+  message.hops[1].weight = 1;
+  EXPECT_TRUE(has_weights(message));
+  EXPECT_FALSE(has_weights(route("10.9.0.0/16", {})));
 }
 
 TEST(RouteMirror, ARouteThroughOtherInterfacesLeadsToTheKernelAndPortsWinOverThem) {

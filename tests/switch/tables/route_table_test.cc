@@ -137,9 +137,12 @@ TEST_F(RouteTableTest, ASpecLeadsWhereItSaysAndNothingElseIsInTheTable) {
       {*IpPrefix::parse("10.7.1.0/24"), RouteSource::connected, kUnreachable, {{2, {}, true}}},
       {group, RouteSource::kernel, kUnreachable, {{0, ip("10.0.0.9"), false}, {1, ip("fe80::9"), false}}},
       {group, RouteSource::kernel, kBlackhole, {}},
-      {*IpPrefix::parse("10.7.1.1/32"), RouteSource::local, kLocal, {}}};
+      {*IpPrefix::parse("10.7.1.1/32"), RouteSource::local, kLocal, {}},
+      {*IpPrefix::parse("10.8.0.0/16"), RouteSource::kernel, kProhibited, {}, 186}};
   const RouteTable t(interfaces_, specs, neighbours_, 1024);
-  ASSERT_EQ(t.routes().size(), 3u);
+  ASSERT_EQ(t.routes().size(), 4u);
+  EXPECT_EQ(look_up(t, "10.8.0.1"), kProhibited);
+  EXPECT_EQ(find(t, "10.8.0.0/16")->protocol, 186);
   EXPECT_EQ(look_up(t, "10.7.1.1"), kLocal);
   EXPECT_TRUE(t.next_hops().hop(look_up(t, "10.7.1.2")).attached);
   const NextHopId id = look_up(t, "10.7.9.9");

@@ -54,6 +54,21 @@ TEST_P(L3IcmpTest, NoRouteIsNetUnreachable) {
   EXPECT_EQ(r.sent("h1"), only(error(about, unreachable(), 0)));
 }
 
+TEST_P(L3IcmpTest, AProhibitedRouteIsAdministrativelyProhibited) {
+  Router r;
+  const auto spec = [](const std::string& prefix, tables::RouteSource source, tables::NextHopId special) {
+    return tables::RouteSpec{*wire::IpPrefix::parse(prefix), source, special, {}};
+  };
+  tables::RouteSpec own = spec(f().v6 ? "2001:db8:1::/64" : "10.0.1.0/24", tables::RouteSource::connected, 0);
+  own.hops.push_back({0, {}, true});
+  ASSERT_TRUE(r.h.shared<L3Shared>("l3").set_routes(std::vector<tables::RouteSpec>{
+      own, spec(f().v6 ? "2001:db8:99::/48" : "198.51.100.0/24", tables::RouteSource::kernel, tables::kProhibited)}));
+  const Bytes about = from_a(f(), f().nowhere).build();
+  r.h.inject("h1", about);
+  EXPECT_EQ(r.sent("h1"), only(error(about, unreachable(), f().v6 ? 1 : 13)));
+  EXPECT_EQ(r.h.dropped(L3Drop::prohibited_route), 1u);
+}
+
 TEST_P(L3IcmpTest, AnUnresolvedNeighbourIsHostUnreachable) {
   Router r({.neighbours_known = false});
   const Bytes about = from_a(f(), f().b).build();

@@ -92,6 +92,23 @@ TEST_P(L3SharedTest, BlackholeRoutesSaySo) {
   EXPECT_TRUE(row["next_hops"].empty());
 }
 
+TEST_P(L3SharedTest, RoutesOfTheKernelSayWhoInstalledThemAndWhatTheyRefuse) {
+  Router r;
+  const std::string refused = prefix("198.51.100.0/24", "2001:db8:99::/48");
+  ASSERT_TRUE(r.h.shared<L3Shared>("l3").set_routes(std::vector<tables::RouteSpec>{
+      {*wire::IpPrefix::parse(refused), tables::RouteSource::kernel, tables::kProhibited, {}, 186},
+      {*wire::IpPrefix::parse(prefix("203.0.113.0/24", "2001:db8:98::/48")),
+       tables::RouteSource::kernel,
+       tables::kBlackhole,
+       {},
+       77}}));
+  const auto row = row_of(r, refused);
+  EXPECT_EQ(row["source"], "kernel");
+  EXPECT_EQ(row["protocol"], "bgp");
+  EXPECT_EQ(row["action"], "prohibited");
+  EXPECT_EQ(row_of(r, prefix("203.0.113.0/24", "2001:db8:98::/48"))["protocol"], "77");
+}
+
 TEST_P(L3SharedTest, TheLongestPrefixOfAnAddressIsFound) {
   Router r;
   const auto& shared = r.h.shared<L3Shared>("l3");
