@@ -23,7 +23,7 @@ const std::vector<Table>& known() {
   static const std::vector<Table> kTables{
       {"ports",
        {"port"},
-       {"rx_packets", "rx_bytes", "tx_packets", "tx_bytes", "in_drops", "queue_drops", "rx_missed", "rx_errors",
+       {"rx_packets", "rx_bytes", "tx_packets", "tx_bytes", "in_drops", "out_drops", "rx_missed", "rx_errors",
         "rx_no_mbuf", "kernel_rx_dropped", "kernel_tx_dropped", "tx_errors"}},
       {"stages", {"stage", "half"}, {"packets", "bursts", "cycles"}},
       {"drops", {"reason"}, {"packets"}, true},

@@ -71,7 +71,7 @@ void add_port(Families& out, const Labels& labels, const PortInfo& port, Pipelin
   total("weft_port_rx_bytes_total", "Bytes received on the port, without frame check sequence.", &PortTotals::rx_bytes);
   total("weft_port_tx_packets_total", "Packets sent on the port.", &PortTotals::tx);
   total("weft_port_tx_bytes_total", "Bytes sent on the port, without frame check sequence.", &PortTotals::tx_bytes);
-  total("weft_port_drops_total", "Packets dropped at the port's egress queue.", &PortTotals::dropped);
+  total("weft_port_drops_total", "Packets that were to leave through the port and were dropped.", &PortTotals::dropped);
 }
 
 void add_device(Families& out, const Labels& labels, const ports::Port& device) {

@@ -100,7 +100,7 @@ ordered_json port_rows(const RunningSwitch& s) {
                     {"tx_packets", tx},
                     {"tx_bytes", tx_bytes},
                     {"queue", owner.queue_depth(port.index)},
-                    {"queue_drops", dropped},
+                    {"out_drops", dropped},
                     {"rx_missed", device.rx_missed},
                     {"rx_errors", device.rx_errors},
                     {"rx_no_mbuf", device.rx_no_mbuf},
@@ -223,7 +223,7 @@ void add_rates(const RunningSwitch& s, const PortRates& rates, ordered_json& row
     for (std::size_t i = 0; i < pipeline::kDropReasonSlots; ++i) in_drops += drops_at(s, port, i);
     ordered_json with_rates = ordered_json::object();
     for (auto& [key, value] : row.items()) {
-      if (key == "queue_drops") with_rates["in_drops"] = in_drops;
+      if (key == "out_drops") with_rates["in_drops"] = in_drops;
       with_rates[key] = value;
       if (key != "tx_bytes") continue;
       const auto rate = rates.of({s.id, port.index});

@@ -123,7 +123,7 @@ struct Runtime::Plan {
   [[nodiscard]] PortMap map() const { return PortMap(to); }
 };
 
-// What a reload has changed in things that run, in case that it comes to nothing.
+// Undoes what a reload has changed in running devices if the reload fails.
 class Runtime::Undo {
  public:
   Undo() = default;
@@ -157,7 +157,14 @@ ReloadResult Runtime::compare(const std::string& path, std::optional<Config>& ne
 ReloadResult Runtime::diff(const std::string& path) {
   const std::lock_guard lock(reload_mutex_);
   std::optional<Config> next;
-  return compare(path, next);
+  ReloadResult result = compare(path, next);
+  if (!result.mistakes.empty()) return result;
+  // What a reload would find out before it opens anything.
+  std::vector<Plan> plans;
+  std::string error = number_switches(*next);
+  if (error.empty()) error = plan_ports(*next, plans);
+  if (!error.empty()) result.mistakes.push_back(std::move(error));
+  return result;
 }
 
 ReloadResult Runtime::reload() {
@@ -311,7 +318,7 @@ void Runtime::exchange(Config& next, std::vector<Plan>& plans) {
   std::vector<Polling> polling = make_polling(all);
   std::vector<Switch> running;
   running.reserve(plans.size());
-  // What the kernel and the workers have for each other waits until attach().
+  // Packets between the kernel and the workers wait in their rings until attach().
   for (Plan& plan : plans) {
     if (plan.changed && plan.old != nullptr && plan.old->kernel) plan.old->kernel->stop();
   }

@@ -209,13 +209,14 @@ class Metrics(unittest.TestCase):
 
     def test_clients_that_never_finish_their_request_keep_nobody_out(self):
         host, port = re.match(r"http://(.*):(\d+)/", self.process.metrics_url()).groups()
-        stuck = [socket.create_connection((host, int(port)), timeout=10) for _ in range(4)]
+        stuck = [socket.create_connection((host, int(port)), timeout=10) for _ in range(12)]
         for s in stuck:
             s.send(b"GET /metr")
         started = time.monotonic()
         with urllib.request.urlopen(self.process.metrics_url(), timeout=40) as reply:
             self.assertIn(b"weft_build_info", reply.read())
-        self.assertLess(time.monotonic() - started, 35)
+        # A request that is not finished lives for two seconds: nobody has waited for one.
+        self.assertLess(time.monotonic() - started, 1.5)
         for s in stuck:
             s.close()
 

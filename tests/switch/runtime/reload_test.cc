@@ -310,6 +310,20 @@ TEST_F(Reload, ADeviceThatIsStillOpenIsNotOpenedAgain) {
   EXPECT_FALSE(result.applied);
   ASSERT_THAT(result.mistakes, SizeIs(1));
   EXPECT_THAT(result.mistakes[0], HasSubstr("is still in use by port tor/sink, which this reload closes"));
+  EXPECT_EQ(runtime_->diff(file_).mistakes, result.mistakes) << "diff foresees it";
+}
+
+TEST_F(Reload, DiffForeseesThatASwitchWithAnotherNameOpensItsDevicesAgain) {
+  const std::string out = (directory_ / "out.pcap").string();
+  const Variant v{{kGuest, "{ name: sink, type: pcap, tx_file: " + out + " }"}, "parse, rdma_track, l2", "", "", ""};
+  start(write(v));
+  std::string text = write(v);
+  text.replace(text.find("name: tor"), 9, "name: rot");
+  save(text);
+  const auto result = runtime_->diff(file_);
+  ASSERT_THAT(result.mistakes, SizeIs(1));
+  EXPECT_THAT(result.mistakes[0], HasSubstr("is still in use by port tor/sink"));
+  EXPECT_THAT(result.changes, SizeIs(2));
 }
 
 TEST_F(Reload, DiffAppliesNothing) {

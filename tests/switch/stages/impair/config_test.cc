@@ -167,7 +167,7 @@ TEST(ImpairConfig, PortsAreFoundByName) {
 }
 
 TEST(ImpairConfig, RefusesAnUnknownPort) {
-  expect_mistake("{ match: { ports: [p3] } }", "unknown port 'p3'");
+  expect_mistake("{ match: { ports: [p3] } }", "unknown port 'p3'; did you mean 'p1'?");
   expect_mistake("{ match: { out_ports: [p3] } }", "unknown port 'p3'", true);
 }
 
