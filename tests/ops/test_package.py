@@ -168,8 +168,22 @@ class Package(unittest.TestCase):
                               r'"description"', schema):
             self.assertIn("\\fB" + key + "\\fR", text)
 
-    def test_the_completion_is_valid_bash(self):
+    def completions(self, program, *words):
+        """What <Tab> offers behind the words, of which the last one may be empty."""
+        script = ("source $1; shift; COMP_WORDS=(\"$@\"); COMP_CWORD=$(($# - 1)); _weft; "
+                  "printf '%s\\n' \"${COMPREPLY[@]}\"")
+        return run("bash", "-c", script, "bash", self.installed("usr/share/bash-completion/completions/" + program),
+                   self.installed("usr/bin/" + program), *words, cwd=self.directory).split()
+
+    def test_every_program_has_a_completion(self):
         run("bash", "-n", self.installed("usr/share/bash-completion/completions/weftctl"))
+        self.assertEqual(self.completions("weft-sim", ""), ["run", "sweep"])
+        self.assertIn("--trace-hash", self.completions("weft-sim", "run", "--tr"))
+        self.assertLess({"serve", "write_bw", "verify"}, set(self.completions("weft-rnic", "")))
+        self.assertEqual(self.completions("weft-rnic", "write_bw", "--loss"), ["--loss-recovery"])
+        self.assertEqual(self.completions("weft-switch", "--counters"), ["--counters-out"])
+        self.assertIn("root", self.completions("weft-switch", "-c", "ro"))
+        self.assertLessEqual({"run", "up", "down"}, set(self.completions("weft-lab", "")))
 
     def test_the_maintainer_scripts_are_valid_and_leave_other_systems_alone(self):
         control = os.path.join(self.directory, "control")

@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>
@@ -137,13 +138,51 @@ void print_row(const Point& point, const ordered_json& summary) {
               summary["complete"].get<bool>() ? "" : "incomplete");
 }
 
-// The table of all results, and sweep.json. Tells whether every run has one, and whether each of these is complete.
+// A field of CSV (RFC 4180).
+std::string csv_field(const std::string& text) {
+  if (text.find_first_of(",\"\n") == text.npos) return text;
+  std::string quoted = "\"";
+  for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return quoted + "\"";
+}
+
+// A line for every result: what was set, and the numbers of the summary; empty where a run could not tell.
+std::string to_csv(const ordered_json& list) {
+  std::vector<std::string> sets, numbers;
+  const auto note = [](std::vector<std::string>& names, const std::string& name) {
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+  };
+  for (const ordered_json& item : list) {
+    for (const auto& [key, value] : item["set"].items()) note(sets, key);
+    for (const auto& [key, value] : item["summary"].items()) {
+      if (!value.is_structured()) note(numbers, key);
+    }
+  }
+  std::string out;
+  for (const auto* names : {&sets, &numbers}) {
+    for (const std::string& name : *names) out += csv_field(name) + ",";
+  }
+  out += "trace_hash\r\n";
+  for (const ordered_json& item : list) {
+    for (const auto& name : sets) out += csv_field(item["set"].value(name, "")) + ",";
+    for (const auto& name : numbers) {
+      const auto at = item["summary"].find(name);
+      const bool known = at != item["summary"].end() && !at->is_null();
+      out += (known ? csv_field(at->is_string() ? at->get<std::string>() : at->dump()) : "") + ",";
+    }
+    out += item["trace_hash"].get<std::string>() + "\r\n";
+  }
+  return out;
+}
+
+// The table of all results, sweep.json and sweep.csv. Tells whether every run has one, and whether each of these is
+// complete.
 struct Collected {
   bool all = true, complete = true;
   std::string error;
 };
 
-Collected collect(const std::vector<Point>& points, const OutputFile& file) {
+Collected collect(const std::vector<Point>& points, const OutputFile& file, const OutputFile& csv) {
   Collected out;
   ordered_json list = ordered_json::array();
   for (const Point& point : points) {
@@ -161,6 +200,7 @@ Collected collect(const std::vector<Point>& points, const OutputFile& file) {
     print_row(point, summary);
   }
   out.error = file.write(list.dump(1) + "\n");
+  if (out.error.empty()) out.error = csv.write(to_csv(list));
   return out;
 }
 
@@ -185,11 +225,12 @@ bool check_points(const SweepOptions& options, const std::vector<Point>& points,
 }
 
 // "" or why the results cannot be kept in the folder, which is made.
-std::string prepare_folder(const std::string& folder, const OutputFile& file) {
+std::string prepare_folder(const std::string& folder, const OutputFile& file, const OutputFile& csv) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) return "cannot make the folder " + folder + ": " + error.message();
-  return file.probe();
+  const std::string problem = file.probe();
+  return problem.empty() ? csv.probe() : problem;
 }
 
 std::vector<const Point*> missing_of(const std::vector<Point>& points) {
@@ -322,12 +363,12 @@ int run_sweep(const SweepOptions& options, const Experiment& experiment, const p
     points.push_back({std::move(overrides), result.string()});
   }
   if (!check_points(options, points, registry)) return kWrongUsage;
-  const OutputFile file((folder / "sweep.json").string());
-  if (const std::string error = prepare_folder(options.folder, file); !error.empty()) return fail(kCannotRun, error);
+  const OutputFile file((folder / "sweep.json").string()), csv((folder / "sweep.csv").string());
+  if (const auto error = prepare_folder(options.folder, file, csv); !error.empty()) return fail(kCannotRun, error);
   auto todo = missing_of(points);
   std::fprintf(stderr, "%zu runs, %zu to do\n", points.size(), todo.size());
   const int worst = Runs(options, std::move(todo), stop).all();
-  const Collected collected = collect(points, file);
+  const Collected collected = collect(points, file, csv);
   if (!collected.error.empty()) return fail(worst == kUnbalanced ? worst : kCannotRun, collected.error);
   if (worst != 0) return worst;
   return collected.all && collected.complete ? 0 : kIncomplete;

@@ -29,8 +29,8 @@ struct SweepOptions {
 /// What a finished run has left in its file; nullopt when it is not there, not whole, or of a run that was interrupted.
 [[nodiscard]] std::optional<nlohmann::ordered_json> read_result(const std::string& path);
 
-/// Runs every combination whose result is not there yet, and writes sweep.json. All values are checked before the first
-/// one runs. Messages go to standard error, the table of results to standard output.
+/// Runs every combination whose result is not there yet, and writes sweep.json and sweep.csv. All values are checked
+/// before the first one runs. Messages go to standard error, the table of results to standard output.
 /// @param stop  set by a signal: no run begins any more, and those under way are ended
 /// @return the exit code
 [[nodiscard]] int run_sweep(const SweepOptions& options, const Experiment& experiment,

@@ -69,9 +69,8 @@ _weftctl() {
       mapfile -t COMPREPLY < <(compgen -f -- "$word")
       return
       ;;
-    --drop | --qp | --group | --opcode | --psn | --count | --max-bytes | --snaplen | --buffer-mib | --duration-s)
-      return
-      ;;
+    --drop) words="any $(_weftctl_ask show drops | awk 'NR > 1 && NF { print $1 }')" ;;
+    --qp | --group | --opcode | --psn | --count | --max-bytes | --snaplen | --buffer-mib | --duration-s) return ;;
     --rate-hz) return ;;
     --queue) words="0 1 2 3 4 5 6 7" ;;
     --port) words=$(_weftctl_ask show ports | awk 'NR > 1 && NF { print $1 }') ;;

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Copyright The weft authors
 """weft-sim sweep: whole results only, resumed after any end, and never a process left behind."""
+import csv
 import json
 import os
 import pathlib
@@ -68,6 +69,12 @@ class Sweep(SimTest):
         self.assertEqual([row["set"] for row in self.all_of_sweep()], [{"switch.lb": "ecmp"}, {"switch.lb": "random"}])
         hashes = [row["trace_hash"] for row in self.all_of_sweep()]
         self.assertNotEqual(*hashes)
+        with open(self.folder / "out/sweep.csv", newline="", encoding="utf-8") as file:
+            rows = list(csv.DictReader(file))
+        self.assertEqual([(row["switch.lb"], row["trace_hash"]) for row in rows], list(zip(["ecmp", "random"], hashes)))
+        for row, each in zip(rows, self.all_of_sweep()):
+            self.assertEqual(float(row["completion_ms"]), each["summary"]["completion_ms"])
+            self.assertNotIn("stages", row)
         again = self.sweep()
         self.assertEqual((again.returncode, again.stderr), (0, "2 runs, 0 to do\n"))
         self.assertEqual(again.stdout, first.stdout)
@@ -75,7 +82,7 @@ class Sweep(SimTest):
         self.assertIn("2 runs, 1 to do\n", self.sweep().stderr)
         self.assertEqual([row["trace_hash"] for row in self.all_of_sweep()], hashes)
         self.assertEqual({p.name for p in (self.folder / "out").iterdir()},
-                         {"sweep.json", *(p.name for p in self.results())})
+                         {"sweep.json", "sweep.csv", *(p.name for p in self.results())})
 
     def test_a_result_that_is_not_whole_is_named_and_its_run_repeated(self):
         self.assertEqual(self.sweep().returncode, 0)
@@ -104,7 +111,7 @@ class Sweep(SimTest):
         self.assertEqual(result.returncode, CANNOT_RUN)
         self.assertIn("weft-sim: run 'switch.lb=ecmp': exit code 3\n", result.stderr)
         self.assertIn(": File too large\n", result.stderr)
-        self.assertEqual([p for p in (self.folder / "out").iterdir() if p.name != "sweep.json"], [])
+        self.assertEqual([p for p in (self.folder / "out").iterdir() if not p.name.startswith("sweep.")], [])
         self.assertIn("no result", result.stdout)
 
     def test_all_values_are_checked_before_the_first_run(self):

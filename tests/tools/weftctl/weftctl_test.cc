@@ -338,6 +338,7 @@ TEST_F(CompletionTest, OffersWhatBelongsBehindAnOption) {
   EXPECT_EQ(complete("weftctl set lb policy ="), "ecmp random adaptive psn");
   EXPECT_EQ(complete("weftctl set log-level d"), "debug");
   EXPECT_EQ(complete("weftctl clear dr"), "drops");
+  EXPECT_EQ(complete("weftctl capture -w x --drop a"), "any");
 }
 
 }  // namespace
