@@ -311,7 +311,8 @@ void Requester::on_timer(Time now, Cq& cq) noexcept {
   retx_pending_ = false;
   in_recovery_ = false;
   nak_una_ = ~std::uint64_t{0};
-  // The RNR NAK may have been lost that said that una_, though it had come early, was thrown away.
+  // The responder may have discarded the packet at una_ although it had come early, and the RNR NAK that said so may
+  // have been lost.
   if (config_.loss_recovery == LossRecovery::irn) set_sacked(una_, false);
   seek(una_);
 }

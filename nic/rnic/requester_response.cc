@@ -167,7 +167,8 @@ void Requester::on_nak(Time now, const Packet& p, Cq& cq, ResponseEvent& event) 
   const bool there = acknowledge_until(now, seq, cq, event);
   if (syndrome.is_rnr_nak()) {
     ++counters_.naks_rnr;
-    // It was thrown away for want of a receive request, even if it was said before that it had come early.
+    // The responder discarded the packet for want of a receive request, even if an earlier NACK said that it had
+    // arrived.
     if (there && config_.loss_recovery == LossRecovery::irn) set_sacked(una_, false);
     if (!there || rnr_deadline_ != kNever) return;
     if (config_.rnr_retry_count != 7 && rnr_retries_++ >= config_.rnr_retry_count) {
@@ -191,7 +192,8 @@ void Requester::on_nak(Time now, const Packet& p, Cq& cq, ResponseEvent& event) 
   start_recovery(now, wire::Psn(p.msn), config_.loss_recovery == LossRecovery::irn);
 }
 
-/// Sends again what the packet at una_ being lost asks for. `sack`: the PSN that an IRN responder says it has.
+/// Starts to send again what the loss of the packet at una_ requires. `sack`: the PSN that an IRN responder says it
+/// has.
 void Requester::start_recovery(Time now, wire::Psn sack, bool has_sack) noexcept {
   switch (config_.loss_recovery) {
     case LossRecovery::gbn:

@@ -17,8 +17,8 @@ using wire::Opcode;
 
 constexpr std::uint64_t kAtomicBytes = 8;
 constexpr std::uint32_t kMsnMask = 0xffffff;
-/// Answers besides READs and atomics that may wait at a time: ACKs say what those before them said, but every NACK of
-/// IRN says something of its own.
+/// How many answers other than READ and atomic responses may wait at a time. ACKs can be merged, but every NACK of IRN
+/// carries information of its own.
 constexpr std::uint32_t spare_responses(LossRecovery recovery) noexcept {
   return recovery == LossRecovery::irn ? 64 : 16;
 }

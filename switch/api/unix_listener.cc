@@ -65,7 +65,7 @@ void UnixListener::run() {
     {
       const std::lock_guard lock(mutex_);
       if (stop_at_) {
-        // Whoever waits in the backlog is told at once.
+        // Clients that wait in the backlog get the end of the connection at once.
         if (accepting_) close(std::exchange(listener_, -1));
         accepting_ = false;
         changed_.notify_all();
@@ -74,7 +74,7 @@ void UnixListener::run() {
       }
     }
     std::vector<pollfd> wait{{wake_, POLLIN, 0}, {out_of_descriptors_ ? -1 : listener_, POLLIN, 0}};
-    // Nothing but the end of a connection: what arrives on it is its owner's to read.
+    // Waits for the end of the connection only: the data is for gRPC to read.
     for (const auto& connection : connections_) wait.push_back({connection.fd, POLLRDHUP, 0});
     poll(wait.data(), wait.size(), out_of_descriptors_ ? kRetryMs : milliseconds_to_next_end());
     std::uint64_t count = 0;

@@ -173,7 +173,7 @@ class QosBuilder {
                 std::string(key) + ": " + table + " has no " + quote(name.string()) + suggestion(name.string(), known));
     return nullptr;
   }
-  // What `all` names wrongly is reported once, not for every port.
+  // A wrong name in an `all` entry is reported once, not for every port.
   void report_once(const Mark& mark, const std::string& text) {
     const auto at = std::pair(mark.line, mark.column);
     if (std::find(reported_.begin(), reported_.end(), at) != reported_.end()) return;

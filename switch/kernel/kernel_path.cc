@@ -166,7 +166,7 @@ void KernelPath::ask(const L3Kernel::Question& question) {
   header.ndm_state = NUD_NONE;
   header.ndm_flags = NTF_USE;
   questions_.send(RTM_NEWNEIGH, NLM_F_REQUEST | NLM_F_CREATE, &header, sizeof header, {target});
-  // One that the kernel has known all along it says nothing about by itself.
+  // The kernel announces no neighbour that it knows already, so its state is asked for.
   header.ndm_flags = 0;
   if (!question.known) questions_.send(RTM_GETNEIGH, NLM_F_REQUEST, &header, sizeof header, {target});
 }

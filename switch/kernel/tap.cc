@@ -47,7 +47,7 @@ std::string Tap::open(const std::string& name, const wire::MacAddress& mac, std:
   if (if_nametoindex(name.c_str()) != 0) return "the interface " + name + " exists already";
   request.ifr_flags = static_cast<short>(IFF_TAP | IFF_NO_PI | IFF_TUN_EXCL);
   if (ioctl(file_.get(), TUNSETIFF, &request) != 0) return failed("create", name);
-  // Neither checksums nor segments are left to us.
+  // The kernel computes checksums and segments itself: the switch forwards packets as they are.
   if (ioctl(file_.get(), TUNSETOFFLOAD, 0) != 0) return failed("switch off the offloads of", name);
   set_carrier(false);
 

@@ -57,7 +57,7 @@ ordered_json queue_row(const SwitchState& state, const pipeline::ClassQueues& qu
           {"dropped_watchdog", c.dropped_watchdog.value()}};
 }
 
-// What never held a byte nor may have headroom says nothing.
+// True for a group that has never held a byte and has no headroom: its row would hold zeros only.
 bool idle(const SharedBuffer::Group& g) {
   return g.peak_bytes.value() == 0 && g.headroom_limit == 0 && g.drops.value() == 0;
 }

@@ -84,8 +84,8 @@ std::uint32_t ClassQueues::admit(rte_mbuf* const* packets, std::uint32_t count, 
   return admit_burst<false>(packets, count) ? 0 : admit_all<false>(packets, count, rng, refused, why);
 }
 
-// A burst that is far from every limit is charged at once, by queue and group. False when it is not: then each packet
-// has to be asked about.
+// Charges a whole burst at once, per queue and group, when no limit is near. False when one is: then the caller admits
+// packet by packet.
 template <bool kShared>
 bool ClassQueues::admit_burst(rte_mbuf* const* packets, std::uint32_t count) {
   qos::SharedBuffer& buffer = context_.buffer;
@@ -121,7 +121,8 @@ bool ClassQueues::admit_burst(rte_mbuf* const* packets, std::uint32_t count) {
     for (; touched != 0; touched &= touched - 1) sums_[std::countr_zero(touched)] = 0;
     return false;
   }
-  // With several workers others may have taken the room meanwhile: then the burst is a little beyond the threshold.
+  // Another worker may have taken the same room meanwhile. Then the burst exceeds the threshold a little, which is
+  // allowed.
   std::uint64_t shared = 0;
   for (std::uint64_t left = touched; left != 0; left &= left - 1) {
     const qos::PacketClass c{static_cast<std::uint8_t>(std::countr_zero(left))};
@@ -135,7 +136,8 @@ bool ClassQueues::admit_burst(rte_mbuf* const* packets, std::uint32_t count) {
   return true;
 }
 
-// Charged packets. There is a block for every buffer of the process: one that finds none would be a mistake of ours.
+// Queues packets that are charged already. The stock has a block for every buffer of the process, so that an empty
+// stock is a defect of weft.
 void ClassQueues::push_burst(rte_mbuf* const* packets, std::uint32_t count, PortIndex in) {
   QosContext::Blocks& blocks = *context_.blocks;
   for (std::uint32_t i = 0; i < count; ++i) {
@@ -258,8 +260,9 @@ std::uint16_t ClassQueues::take(TimeNs now, rte_mbuf** out, std::uint16_t max, R
                                              : take_burst<false>(now, out, max, rng);
 }
 
-// What a burst gives back to the groups, run by run: their gauges may be shared with other workers. Packets of one
-// priority group seldom come from several ports in turn, so one group of each number is kept.
+// Adds up what a burst gives back to each priority group, because the gauge of a group may be shared with other workers
+// and an atomic operation per packet would be slow. Within a burst, the packets of one group number seldom alternate
+// between ports, so one sum per number is enough.
 template <bool kShared>
 class ClassQueues::Releases {
  public:
@@ -331,8 +334,9 @@ std::uint16_t ClassQueues::take_burst(TimeNs now, rte_mbuf** out, std::uint16_t 
   return taken;
 }
 
-// A trial for each packet costs much. So a few coins are thrown for all of them at once first; those that are left, of
-// which there are more than the curves want, have a trial with a probability that makes up for it.
+// A random trial per packet is slow. Instead, `coins` random words first keep each packet of the burst with probability
+// 2^-coins, all packets at once; then only the packets that are kept have a trial each, with 2^coins times the
+// probability of their curve.
 void ClassQueues::mark(rte_mbuf* const* packets, const Burst& burst, Rng& rng) noexcept {
   FastDraws draws(rng.next());
   std::uint64_t left = burst.asked;
@@ -345,7 +349,7 @@ void ClassQueues::mark(rte_mbuf* const* packets, const Burst& burst, Rng& rng) n
     const std::uint8_t place = burst.place[i];
     marked[marks] = packets[i];
     queue_of[marks] = place >> 2;
-    // Whether a packet is marked no branch predictor knows.
+    // Without a branch: its outcome is random, so the CPU would often predict it wrong.
     marks += (is_ect(place & 3) & wred_[place >> 2].mark.hit(burst.depth[i], burst.coins, draws.next())) ? 1 : 0;
   }
   for (std::uint32_t i = 0; i < marks; ++i) {
@@ -361,7 +365,7 @@ std::uint64_t ClassQueues::take_run(qos::Scheduler::Turn turn, rte_mbuf** out, s
   qos::SharedBuffer::Queue& state = state_[turn.queue];
   const qos::Wred& wred = wred_[turn.queue];
   const std::uint64_t before = state.bytes.value();
-  // Thresholds of marks are seldom reached: then no packet is asked.
+  // Most of the time the queue is too short for marks, and no packet needs a trial.
   const bool marking = before > wred.mark.min_bytes() && !wred.mark_on_arrival;
   std::uint64_t run = 0;
   if (marking) {
@@ -413,7 +417,7 @@ std::uint64_t ClassQueues::move_run(qos::Scheduler::Turn turn, std::uint64_t dep
     at += n;
   }
   if (!queue.empty()) {
-    // Whoever takes packets one by one, at the pace of a wire, writes its record next time.
+    // A caller that takes single packets at the pace of a link writes to the next packet's record in its next call.
     rte_prefetch0(queue.front().packet);
     rte_prefetch0(queue.front().packet + 1);
   }

@@ -147,15 +147,15 @@ void Pipeline::run_stages(TimeNs now, Batch& batch, std::size_t first) noexcept 
     before = after;
     if (slot.resumed.count != 0) {
       take_resumed(now, i, batch);
-      // What comes back may be traced.
+      // A packet that a stage resumes may be a traced one.
       if (tracer_ != nullptr) return run_ingress_traced(now, batch, i + 1);
     }
   }
   if (batch.size != 0) admit(now, batch, before);
 }
 
-// What a stage resumed goes behind what it left in the batch. Batches that fill up run to their end at once; the last
-// one is left to the caller.
+// Appends the packets that a stage resumed to those that it left in the batch. A batch that is full runs through the
+// remaining stages here; the last one is left to the caller.
 void Pipeline::take_resumed(TimeNs now, std::size_t stage, Batch& batch) noexcept {
   Resumed& resumed = slots_[stage].resumed;
   while (resumed.count != 0) {
@@ -209,8 +209,8 @@ void Pipeline::steer(TimeNs now, Batch& batch) noexcept {
   if (batch.removed != 0) batch.compact();
 }
 
-// Without qos a worker that does not keep up gets no more than its share of the buffers; with qos, the packet memory
-// says what may wait.
+// Without qos, a worker that does not keep up may hold no more than its share of the buffers. With qos, the limits of
+// the shared buffer apply instead.
 void Pipeline::hand_over(TimeNs now, std::uint16_t worker, rte_mbuf* m, std::uint8_t stage) noexcept {
   const Half half = stage == kToEgress ? Half::egress : Half::ingress;
   if (qos_ != nullptr) {
@@ -230,7 +230,8 @@ void Pipeline::flush_outbox() noexcept {
   totals_.handed_out.add(outbox_->flush(*host_.handoff));
 }
 
-// Ends every call from outside: what stages resumed goes on, and what is for other workers goes into their rings.
+// Every entry point ends with this: packets that stages resumed run on, and packets for other workers go into their
+// rings.
 void Pipeline::settle(TimeNs now) noexcept {
   run_all_resumed(now);
   flush_outbox();
@@ -254,7 +255,8 @@ void Pipeline::take_handoff(TimeNs now, rte_mbuf** packets, std::uint16_t count_
       }
       continue;
     }
-    // Its worker has it now, like a packet that it has received; admission charges it again.
+    // The packet has left the ring and is in the hands of its worker, as if it had just been received: admission will
+    // charge it again.
     if (qos_ != nullptr) release_handoff(m);
     if (batch.size != 0 && (meta(m).stage != at || batch.full())) {
       run_ingress(now, batch, at);
@@ -307,8 +309,7 @@ void Pipeline::admit_all(TimeNs now, rte_mbuf** packets, std::uint32_t size, std
   for (std::uint32_t i = 0; i < size; ++i) admit_one(now, packets[i]);
 }
 
-// Nothing waits, nothing is emulated and no stage wants to see the packets leave: the queue would give them back at
-// once.
+// Shortcut past the queue: it is empty, no rate or delay is emulated, and no stage has an egress half.
 void Pipeline::pass_through(TimeNs now, EgressQueue& queue, rte_mbuf** packets, std::uint16_t size,
                             std::uint64_t bytes) noexcept {
   const std::uint64_t before = cycles();
@@ -402,7 +403,8 @@ std::uint32_t Pipeline::serve_direct(TimeNs now, PortIndex port) noexcept {
   const std::uint64_t before = run_egress(now, port, batch);
   const std::uint16_t sent = send_to_device(now, port, batch.packet, batch.size);
   count(tx_, sent, cycles() - before);
-  // What the busy device left has been through the egress half already: it waits in the line, not in the FIFO.
+  // Packets that a busy device refused have passed the egress half already, so they wait in the line and not in the
+  // FIFO.
   for (std::uint16_t i = sent; i < batch.size; ++i) queue.line_push(batch.packet[i], now);
   return taken;
 }
@@ -502,7 +504,7 @@ std::uint32_t Pipeline::drain_port(TimeNs now, PortIndex port, DropReason reason
 }
 
 void Pipeline::drop_queued(TimeNs now) noexcept {
-  // A stage that hears of a drop may resume a packet, which then ends in a queue.
+  // A stage may resume a packet when it is told of a drop, and that packet then enters a queue.
   std::uint32_t dropped = 0;
   do {
     dropped = 0;
@@ -543,7 +545,8 @@ void Pipeline::drop_at_port(TimeNs now, PortIndex port, rte_mbuf* m, DropReason 
 }
 
 void Pipeline::tell_listeners(TimeNs now, const rte_mbuf* m, DropReason reason) noexcept {
-  // A listener may send packets, and these may be dropped in turn: it is not told of them, or this would never end.
+  // A listener may send packets, which may be dropped as well. It is not told of these drops, because the recursion
+  // might never end.
   if (telling_) return;
   telling_ = true;
   for (const std::uint8_t i : drop_listeners_) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The weft authors
 //
-// How a pipeline takes the place of another one whose switch was described anew.
+// How a pipeline replaces an older one of the same switch after a reload.
 #include <cassert>
 #include <utility>
 
@@ -34,7 +34,8 @@ void carry(FlowTotals& to, const FlowTotals& from) noexcept {
   for (std::size_t i = 0; i < to.dropped.size(); ++i) to.dropped[i].carry(from.dropped[i]);
 }
 
-// Stages show their counters as constants, and only they count; here they stand still, and the object is not constant.
+// Stages expose their counters as const, because only they may count. No worker runs now and the object itself is not
+// const, so that the cast is safe.
 void carry(Stage& to, const Stage& from) noexcept {
   const auto counters = to.counters();
   for (std::size_t i = 0; i < counters.size(); ++i) const_cast<Counter&>(counters[i]).carry(from.counters()[i]);
@@ -148,8 +149,8 @@ void Pipeline::adopt_outbox(TimeNs now, Pipeline& old, const PortMap& ports) {
   });
 }
 
-// What no stage took over goes on behind the last stage that was before it in the old pipeline and still is. What was
-// to leave through a port that is gone is dropped.
+// A packet whose stage is gone continues behind the last earlier stage that both pipelines have. A packet to a port
+// that is gone is dropped.
 void Pipeline::adopt_rest(TimeNs now, Pipeline& old, const PortMap& ports) {
   std::size_t behind = 0;
   for (std::size_t i = 0; i < old.slot_count_; ++i) {

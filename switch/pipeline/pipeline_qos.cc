@@ -57,7 +57,7 @@ void Pipeline::admit_classes(TimeNs now, PortIndex port, rte_mbuf* const* packet
   for (std::uint32_t i = 0; i < drops; ++i) drop_at_port(now, port, refused[i], why[i]);
 }
 
-// A packet of another worker, which that one has charged to its group.
+// Admits a packet of another worker, which has charged it to its priority group already.
 void Pipeline::admit_handed(TimeNs now, rte_mbuf* m) noexcept {
   const PortIndex out = meta(m).out_port;
   const bool fits = m->pkt_len <= max_frame_[out];
@@ -206,7 +206,7 @@ std::uint32_t Pipeline::transmit_refused(TimeNs now, PortIndex port) noexcept {
   return moved;
 }
 
-// What the wire takes by now goes onto the line.
+// Moves the packets whose turn on the emulated wire has come onto the line.
 std::uint32_t Pipeline::serve_classes_emulated(TimeNs now, PortIndex port) noexcept {
   ClassQueues& queues = *qos_->ports[port];
   EgressQueue& wire = *egress_[port];
@@ -240,7 +240,7 @@ std::uint32_t Pipeline::serve_line(TimeNs now, PortIndex port) noexcept {
   return sent;
 }
 
-// Ahead of all queues, behind the frame that is being sent.
+// A pause frame overtakes all queues and leaves behind the frame that is being sent.
 std::uint32_t Pipeline::send_pause(TimeNs now, PortIndex port) noexcept {
   EgressQueue& wire = *egress_[port];
   if (!wire.line_has_room()) return 0;

@@ -68,8 +68,9 @@ void Pipeline::run_timers(TimeNs now) noexcept {
   settle(now);
 }
 
-// All are taken out before the first is called: a stage that asks for a time that has passed is called in the next
-// round, when packets have had their turn. One that a call before its own has moved is not due any more.
+// All due timers are taken out before the first stage is called. A stage that asks for a time in the past is thus
+// called in the next round, after packets have had their turn; and a timer that an earlier call moved is not called in
+// this round.
 void Pipeline::call_due(TimeNs now) noexcept {
   while (timers_.next() <= now) {
     due_.push_back(timers_.pop());

@@ -15,7 +15,7 @@ namespace {
 // Up to this size a plain copy costs less than a second buffer and its reference count.
 constexpr std::uint32_t kCopyWhole = 512;
 
-// A chain whose first segment has become empty, without that segment: copies of copies would collect them.
+// Drops a first segment that has become empty. Otherwise copies of copies would collect empty segments.
 rte_mbuf* without_first(rte_mbuf* m) noexcept {
   rte_mbuf* next = m->next;
   next->pkt_len = m->pkt_len;

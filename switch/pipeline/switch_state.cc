@@ -144,14 +144,14 @@ std::string SwitchState::change_paths(std::span<const PathChange> changes) {
     const bool member = std::any_of(sets.begin(), sets.end(), [&](const PathSet& set) {
       return std::find(set.ports.begin(), set.ports.end(), change.port) != set.ports.end();
     });
-    // One that no route leads to any more may come back all the same.
+    // A port without routes may be included again as well.
     if (member || links_.excluded(change.port)) continue;
     return "port " + info_.ports[change.port].name + " is no path: it is in no equal-cost group and no uplink";
   }
   for (const PathSet& set : sets) {
     if (auto error = why_not(set, changes); !error.empty()) return error;
   }
-  // First those that come back, so that no worker ever finds all gone.
+  // Included ports first, so that no worker ever sees a moment without any path.
   for (const bool excluded : {false, true}) {
     for (const PathChange& change : changes) {
       if (change.excluded == excluded) links_.set_excluded(change.port, excluded);

@@ -11,7 +11,7 @@
 namespace weft::pipeline {
 namespace {
 
-// Up to so many bytes behind the ones that are asked for are copied with them: cheaper than one more segment.
+// If no more bytes than this follow the requested ones, they are copied too: that is cheaper than one more segment.
 constexpr std::uint32_t kCopyBehind = 64;
 
 // A byte of a packet, and the segment in front of the one that it lies in (nullptr for the first segment).

@@ -41,7 +41,7 @@ CaptureSummary read_capture(const std::string& file, const Visit& visit) {
   if (pcap_datalink(handle) != DLT_EN10MB) {
     capture.error = file + " does not hold Ethernet frames";
   } else if (result == PCAP_ERROR && std::string_view(pcap_geterr(handle)).starts_with("truncated dump file")) {
-    // Whoever captured was ended while it wrote.
+    // The capturing program was stopped in the middle of a packet.
     capture.warnings.push_back("the file ends in the middle of a packet; the " + std::to_string(capture.packets) +
                                " before it are taken");
   } else if (result == PCAP_ERROR) {

@@ -102,7 +102,8 @@ void CaptureWriter::flush() noexcept {
   ends_.clear();
 }
 
-// Counts what is not whole in the file, and cuts the packet that is there in part, so that readers take the rest.
+// Counts the packets that are not whole in the file, and cuts the file behind the last whole one, so that readers
+// accept it.
 void CaptureWriter::fail(int error, std::size_t written) noexcept {
   std::uint64_t whole = 0;
   std::size_t end = 0;

@@ -61,7 +61,8 @@ std::unique_ptr<EthPort> EthPort::open(const pipeline::PortInfo& info, std::uint
   port->wanted_mtu_ = info.mtu_bytes;
   port->mac_ = info.mac;
   error = port->open_device();
-  // The switch that these settings belong to may end before the port does, which needs them no more.
+  // The switch that owns these settings may be destroyed before the port; the port does not use them after it was
+  // opened.
   port->environment_.qos = nullptr;
   if (!error.empty()) return nullptr;
   if (port->mac_.is_zero()) port->mac_ = derived_mac(info, environment.seed);
@@ -423,7 +424,7 @@ std::string EthPort::set_mtu(const pipeline::PortInfo& info, std::uint32_t mtu_b
     const int result = rte_eth_dev_set_mtu(id_, static_cast<std::uint16_t>(mtu_bytes));
     if (result != 0) return dpdk_error("the device refuses an MTU of " + std::to_string(mtu_bytes), result);
   } else if (info.type == "veth" || info.type == "tap") {
-    // First what the port thinks: supervise() looks for changes that came from elsewhere.
+    // The port's own record first: supervise() compares with it to find changes that others made.
     const std::uint32_t before = mtu_bytes_.exchange(mtu_bytes);
     if (auto error = Netdev(info.device["interface"].string()).set_mtu(mtu_bytes); !error.empty()) {
       mtu_bytes_ = before;

@@ -139,7 +139,7 @@ std::vector<std::string> namespace_files() {
   return files;
 }
 
-// Puts offloads back, the other way round than they were switched off.
+// Restores offloads in the reverse of the order in which they were switched off.
 void set_offloads(const std::string& name, const Netdev::Settings& settings) {
   for (auto offload = settings.offloads.rbegin(); offload != settings.offloads.rend(); ++offload) {
     static_cast<void>(set_ethtool_value(name, offload->first, offload->second));

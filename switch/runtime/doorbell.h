@@ -15,7 +15,7 @@
 namespace weft {
 
 /// Lets one thread nap until its time is over or another one rings. Ringing for a thread that is awake costs a fence
-/// and a load of a line that nobody writes meanwhile; only a sleeper, once per nap, costs a system call.
+/// and a load of a cache line that no thread writes meanwhile; only waking a sleeper costs a system call, once per nap.
 class Doorbell {
  public:
   /// Sleeps for at most `longest` nanoseconds, less than a second.

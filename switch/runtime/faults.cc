@@ -91,7 +91,7 @@ Outcome Runtime::Commands::set_port(const api::SetRequest& request) {
     if (auto error = read_word(request.words[i], change); !error.empty()) return Outcome::refused(std::move(error));
   }
   const std::lock_guard lock(set_mutex_);
-  // Others read the depth of the queue that goes.
+  // Other threads read the depth of the queue that is replaced.
   const std::lock_guard switches_lock(runtime_.switches_mutex_);
   const FoundPort port = find_port(request.switch_name, request.words[0]);
   if (!port.error.empty()) return Outcome::refused(port.error);
@@ -177,7 +177,7 @@ void Runtime::Commands::faults_changed() {
 TimeNs Runtime::Commands::run_faults(TimeNs now) {
   const TimeNs until = now - runtime_.started_ + 1;
   const std::lock_guard lock(set_mutex_);
-  // Changes need it, and a reload may put other faults in the place of these until it is held.
+  // Changes need this lock, and until it is held a reload may replace the list of faults.
   const std::lock_guard switches_lock(runtime_.switches_mutex_);
   const auto time_of = [&](std::size_t s, std::size_t place) {
     const auto& faults = runtime_.switches_[s].state->info().faults;

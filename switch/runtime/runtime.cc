@@ -108,7 +108,7 @@ std::string Runtime::open_port(const pipeline::SwitchInfo& info, const pipeline:
   return "";
 }
 
-// All at once, so that whoever makes them has the whole list.
+// All at once, so that the user gets the whole list of interfaces to make.
 std::string Runtime::missing_interfaces() const {
   std::string error;
   for (const pipeline::SwitchInfo& info : config_.switches) {
@@ -294,7 +294,7 @@ void Runtime::supervise(Switch& s, const pipeline::PortInfo& port) {
   s.state->set_link(port.index, up);
 }
 
-// Whoever takes the interface of a port down, or gives it another MTU, means the port.
+// An operator who takes the kernel's interface of a port down, or changes its MTU, means the port itself.
 void Runtime::follow_kernel(Switch& s, const pipeline::PortInfo& port) {
   const auto wishes = s.kernel->wishes(port.index);
   if (!wishes) return;
@@ -386,7 +386,7 @@ std::uint64_t Runtime::inside() const {
 
 bool Runtime::ended_and_empty() {
   if (!inputs_ended()) return false;
-  // A worker may still have the last packets in its hands, uncounted. After its next task it has not.
+  // A worker may hold packets that it has not counted yet. Once it has run a task, all earlier packets are counted.
   for_each_worker([](Switch&, std::size_t) {});
   return inside() == 0;
 }

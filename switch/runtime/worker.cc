@@ -87,7 +87,7 @@ void Worker::run() {
 // workers need no barriers of their own.
 void Worker::await_bursts(const std::vector<std::unique_ptr<Worker>>& workers) {
   static const bool kRegistered = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
-  // Every kernel since 4.14 has it; an older one, or a sandbox that forbids it, has the slow one.
+  // Every kernel since 4.14 has the expedited membarrier; older ones, and sandboxes that forbid it, use the slow one.
   if (!kRegistered || syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) != 0) {
     syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0);
   }
@@ -126,7 +126,7 @@ std::uint32_t Worker::poll_rings(TimeNs now) noexcept {
     if (count != 0) take_handoff(now, packets, count);
     work += count;
   };
-  // A ring to itself stays empty.
+  // A worker's ring to itself is never used.
   for (std::uint16_t from = 0; from < rings_.workers(); ++from) take(rings_.control(from, id_));
   for (std::uint16_t from = 0; from < rings_.workers(); ++from) take(rings_.ring(from, id_));
   return work;
@@ -226,7 +226,7 @@ void Worker::go_on() {
   call_mutex_.unlock();
 }
 
-// On the worker. It sleeps, because whoever waits for it may need its CPU.
+// Runs on the worker, which sleeps instead of spinning because the thread that waits for it may need its CPU.
 void Worker::pause() noexcept {
   pause_.store(Pause::stands, std::memory_order_release);
   while (pause_.load(std::memory_order_acquire) != Pause::none) std::this_thread::sleep_for(kPauseStep);

@@ -57,8 +57,8 @@ void ImpairStage::ingress(Context& context, Batch& batch) {
   context.at(queue_.next());
 }
 
-// Carries out the step and what follows, for the packet and the copies that come of it. Fills `passed` with what may
-// go on now, in order; returns how many.
+// Carries out one step and the rules after it, for the packet and its copies. Fills `passed` with the packets that may
+// continue now, in order, and returns their number.
 std::size_t ImpairStage::carry_out(Context& context, rte_mbuf* m, const ImpairStep& first, rte_mbuf** passed) noexcept {
   Copies copies;
   std::size_t count = 0;

@@ -70,7 +70,7 @@ bool L3Kernel::allowed(Bucket& bucket, TimeNs now) const noexcept {
 void L3Kernel::punt(Context& context, Batch& batch, std::uint16_t i) noexcept {
   rte_mbuf* m = batch.packet[i];
   const PortIndex port = pipeline::meta(m).in_port;
-  // What the switch made itself, the kernel has no interface for.
+  // A packet that the switch itself made came in on no port, so there is no interface of the kernel for it.
   if (port >= ports_) return context.consume(batch, i);
   Lane& lane = lanes_[context.worker];
   if (!allowed(lane.buckets[port], context.now)) {

@@ -99,7 +99,7 @@ class VlanTable {
     }
   }
 
-  // What every packet needs to know of a port, apart from what few packets need.
+  // The fields of a port that every packet needs, kept apart from the rarely used ones so that they share cache lines.
   struct Access {
     std::uint16_t native = kNoVid;
     bool trunk = false;  // sends any VLAN with a tag
@@ -312,7 +312,7 @@ void L2Stage::ingress(Context& context, Batch& batch) {
 [[gnu::noinline]] void L2Stage::forward(Context& context, Batch& batch, std::uint16_t i, std::uint32_t now_s) noexcept {
   rte_mbuf* m = batch.packet[i];
   const PacketMeta& pm = pipeline::meta(m);
-  // They belong to the port and to no VLAN.
+  // Link-local frames belong to the port and to no VLAN.
   if (kernel_ != nullptr && is_link_local(mac_pair(pipeline::frame(m)).destination)) {
     return kernel_->punt(context, batch, i);
   }

@@ -74,7 +74,7 @@ bool L3Resolver::hold(Context& context, const Neighbour& neighbour, rte_mbuf* m)
     record = start(context, neighbour);
   }
   if (record == nullptr || record->count == pending_packets_) return false;
-  // An index that changed hands while this worker stood still for seconds: its record is about to end.
+  // The entry was given to another neighbour while this worker did not run for seconds: the record is about to end.
   if (record->neighbour.port != neighbour.port || record->neighbour.address != neighbour.address) return false;
   packets(slot_of_[neighbour.index])[record->count++] = m;
   ++held_;
@@ -85,7 +85,7 @@ bool L3Resolver::hold(Context& context, const Neighbour& neighbour, rte_mbuf* m)
 }
 
 void L3Resolver::probe(Context& context, const Neighbour& neighbour) noexcept {
-  // Without a free record nobody asks, and the table lets the state end after a while.
+  // Without a free record no request is sent, and the table lets the entry expire.
   if (slot_of_[neighbour.index] == kNoSlot) start(context, neighbour);
 }
 
@@ -140,7 +140,7 @@ void L3Resolver::on_timer(Context& context, Sink& sink) noexcept {
 bool L3Resolver::advance(Context& context, std::uint16_t slot, Sink& sink) noexcept {
   Record& record = records_[slot];
   const auto& [index, port, address] = record.neighbour;
-  // An entry that was removed under a worker that stood still for long may be another neighbour's by now.
+  // If this worker did not run for a long time, the entry may have been removed and reused for another neighbour.
   const Index current = neighbours_.find(port, address);
   const NeighbourWord word = neighbours_.word(current);
   const bool probing = word.state() == NeighbourState::probe && current == index;

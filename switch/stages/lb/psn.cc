@@ -17,12 +17,12 @@
 // ToR can judge. A READ request goes by its PSN as every other request does. READ and ATOMIC responses carry PSNs of
 // the other direction and have no NACK to be judged; these, CNPs and all other packets go as with `ecmp`.
 //
-// ACKs take the paths in turn (`spray_acks`), those of all queue pairs together. Where one ACK answers each packet they
-// are a twentieth of the load, and those of a flow on one path are what that path cannot carry beside its share of data
-// that fills all others. Order means nothing to them: an ACK says what all earlier ones said, and a requester drops one
-// that a later one has overtaken. Three exceptions go as with `ecmp`. NAKs: one that is lost costs a timeout, so that
-// those of a queue pair better share their luck; there are few. ACKs of queue pairs that have had READ or ATOMIC
-// responses: an ACK in front of such a response would mean that it is lost. ACKs of queue pairs that are not known.
+// ACKs of all queue pairs take the paths in turn (`spray_acks`). With one ACK per packet they are a twentieth of the
+// load. If all ACKs of a flow took one path, that path would be overloaded as soon as the data fills all paths evenly.
+// Order means nothing to them: an ACK says what all earlier ones said, and a requester drops one that a later one has
+// overtaken. Three exceptions go as with `ecmp`. NAKs: one that is lost costs a timeout, so that those of a queue pair
+// better share their luck; there are few. ACKs of queue pairs that have had READ or ATOMIC responses: an ACK in front
+// of such a response would mean that it is lost. ACKs of queue pairs that are not known.
 //
 // Requests to a receiver that keeps no early packets go as with `ecmp` too. The receiver's ToR finds such receivers and
 // marks their responses; nack_filter reads the mark here, at the sender's ToR, and tells rdma_track.
@@ -97,7 +97,7 @@ class PsnPolicy : public LbPolicy {
   }
 
  private:
-  // A request of a known queue pair whose receiver keeps early packets, as far as anybody knows.
+  // A request of a known queue pair whose receiver is not known to drop early packets.
   [[nodiscard]] bool is_sprayed(const pipeline::PacketMeta& pm) const noexcept {
     const tables::QpEntry* entry = known_.entry(pm);
     return entry != nullptr && !entry->in_order();
@@ -141,8 +141,8 @@ class PsnPolicy : public LbPolicy {
     std::uint8_t* icrc = frame + wire::roce_layout(frame, parsed).icrc;
     wire::store_icrc(icrc, wire::load_icrc(icrc) ^ icrc_change(way, udp.length.value()));
   }
-  // What a change does to the ICRC depends on where it lies before the end and on nothing else of a packet: CRCs are
-  // linear. Most packets of a switch have one of few lengths.
+  // CRCs are linear: how a changed field changes the ICRC depends only on its distance from the end of the packet. Most
+  // packets have one of a few lengths, so the differences are cached by length.
   std::uint32_t icrc_change(std::uint32_t way, std::uint16_t udp_length) noexcept {
     IcrcChange& known = icrc_changes_[way * kLengths + udp_length / 4 % kLengths];
     if (known.udp_length != udp_length) {
@@ -152,8 +152,8 @@ class PsnPolicy : public LbPolicy {
     }
     return known.change;
   }
-  // Without a packet buffer for an ICRC of its own the packet goes its usual way above: it is still right, and the
-  // receiver's ToR takes it for one whose path has changed.
+  // Without a buffer for a copy of the shared bytes the packet keeps its source port, and so its usual path above: it
+  // is still correct, and the receiver's ToR sees it as a packet whose path has changed.
   void move_any(rte_mbuf* m, std::uint16_t delta) const noexcept {
     const std::uint16_t port = pipeline::meta(m).parsed.source_port ^ delta;
     (void)pipeline::edit_roce(m, icrc_mode_, [port](wire::RoceEditor& editor) { editor.set_source_port(port); });

@@ -21,7 +21,7 @@ void NackFilterUnit::start_watching(NackQp qp) const noexcept {
 void NackFilterUnit::watch(NackQp qp, Psn psn, std::uint32_t psns, bool spurious) const noexcept {
   NackState& s = qp.state();
   if (s.early != NackState::kNone) {
-    // It has left again: that the receiver has it now, or does not, says nothing.
+    // The packet has left a second time, so that the receiver's having it or not proves nothing.
     if (psn == Psn(s.early)) s.early = NackState::kNone;
     return;
   }

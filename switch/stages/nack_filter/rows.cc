@@ -59,8 +59,8 @@ ordered_json NackFilterStage::rows(std::string_view table, std::uint64_t& cursor
   return rows;
 }
 
-// One row per worker. What equation 4 of the paper gives for the same number of paths and queue pairs, and for its own
-// example, stands beside what is used here.
+// One row per worker: the memory in use, and next to it what equation 4 of the paper gives for the same number of paths
+// and queue pairs and for the paper's own example.
 ordered_json NackFilterStage::memory_rows() const {
   const NackRules& rules = options_.rules;
   const std::uint64_t qps = counters_[static_cast<std::size_t>(NackCounter::qps_active)].value();

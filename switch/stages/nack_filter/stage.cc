@@ -64,7 +64,7 @@ NackFilterStage::NackFilterStage(const pipeline::StageBuild& build, NackFilterSh
       stride_(extra_at_ + sizeof(Extra)),
       pages_((std::size_t{options_.max_qps} + 1) * stride_),
       memory_(static_cast<std::byte*>(pages_.data())),
-      nobody_(memory_ + options_.max_qps * stride_),
+      no_slot_state_(memory_ + options_.max_qps * stride_),
       usual_paths_(options_.rules.paths),
       mail_lost_seen_(build.workers, 0),
       draining_(build.info.ports.size()) {
@@ -121,7 +121,7 @@ void NackFilterStage::record_all(Context& context, PortIndex port, const Batch& 
     const PacketMeta& pm = pipeline::meta(m);
     if (!to_host(pm, port) || pm.qp_handle > slots) continue;
     const std::uint32_t slot = slot_of_position_[pm.qp_handle - 1] - 1;
-    std::byte* memory = slot != kNone ? slot_memory(slot) : nobody_;
+    std::byte* memory = slot != kNone ? slot_memory(slot) : no_slot_state_;
     __builtin_prefetch(memory);
     __builtin_prefetch(memory + sizeof(NackState) + sizeof(NackPath) * usual_paths_.class_of(pm.parsed.psn));
     *end++ = {m, memory};
@@ -174,8 +174,8 @@ void NackFilterStage::record(Context& context, const NackMail& mail) noexcept {
     act(context, slot, verdict);
 }
 
-// PSNs that a request of a queue pair in slot_of_position_ takes. The owner of the queue pair knows its path MTU. Until
-// that has been learned, as many as it takes at least: the others then count as lost, for which nobody asks.
+// How many PSNs a request of a queue pair in slot_of_position_ spans. Until the path MTU is known this is the least
+// possible number: the PSNs beyond it then count as lost, which does no harm, because no NACK ever asks for them.
 std::uint32_t NackFilterStage::psns_of(const NackMail& mail) const noexcept {
   if (mail.read_bytes == 0) [[likely]]
     return 1;
@@ -202,7 +202,7 @@ void NackFilterStage::read_mail(Context& context) noexcept {
   NackMail mail;
   for (std::uint16_t from = 0; from < shared_.workers(); ++from) {
     if (from == worker_) continue;
-    // Some packets were not told of: what is known of the others may be wrong.
+    // Messages about some packets were lost, so that the history of the queue pairs may have gaps.
     const std::uint64_t lost = shared_.lost(from, worker_);
     if (lost != mail_lost_seen_[from]) {
       count(NackCounter::mail_lost, lost - mail_lost_seen_[from]);
@@ -307,8 +307,8 @@ std::uint32_t NackFilterStage::slot_of_response(const PacketMeta& pm) const noex
   return same ? slot : kNone;
 }
 
-// Sends on the blocked NACKs of hosts at a port whose packets were to come in through an uplink that is down or
-// excluded.
+// Releases the blocked NACKs of the hosts at a port if the packets that they ask for were to come in through an uplink
+// that is down or excluded.
 void NackFilterStage::release_cut(Context& context, PortIndex port) noexcept {
   for (std::uint32_t slot = 0; slot < used_; ++slot) {
     if (qp(slot).state().dest_qp == 0 || extra(slot).in_port != port) continue;
@@ -316,8 +316,8 @@ void NackFilterStage::release_cut(Context& context, PortIndex port) noexcept {
   }
 }
 
-// What came in before a link went down may wait in the queue to its host: of a port whose queue has not been empty
-// since, nothing is said to be lost.
+// A packet that came in before the link went down may still wait in the queue to its host. So nothing counts as lost
+// for a port until its queue has been empty once.
 void NackFilterStage::on_links(Context& context) {
   note_excluded(context);
   if (!options_.rules.arrival_check) return;
@@ -346,7 +346,7 @@ void NackFilterStage::release_drained(Context& context) noexcept {
   context.at(deadline(0));
 }
 
-// N changes with the uplinks that are excluded at both ToRs. Arrivals tell of that too, where they say anything.
+// N changes when uplinks are excluded at both ToRs. Arriving packets show such a change as well.
 void NackFilterStage::note_excluded(Context& context) noexcept {
   const std::uint64_t excluded = uplinks_where([&](PortIndex port) { return context.excluded(port); });
   if (excluded == excluded_) return;
@@ -554,7 +554,7 @@ void NackFilterStage::adopt(Context& context, Stage& old_stage, const pipeline::
   std::swap(slot_of_position_, old.slot_of_position_);
   std::swap(pages_, old.pages_);
   std::swap(memory_, old.memory_);
-  std::swap(nobody_, old.nobody_);
+  std::swap(no_slot_state_, old.no_slot_state_);
   std::swap(used_, old.used_);
   std::swap(free_, old.free_);
   std::swap(timers_, old.timers_);

@@ -167,9 +167,9 @@ class NackFilterStage : public pipeline::Stage {
   std::size_t extra_at_, stride_;
   tables::PageMemory pages_;
   std::byte* memory_;
-  std::byte* nobody_;       ///< state for packets whose queue pair has no slot; it matches none of them
-  PathCount usual_paths_;   ///< of most queue pairs
-  std::uint32_t used_ = 0;  ///< slots that were ever in use
+  std::byte* no_slot_state_;  ///< state for packets whose queue pair has no slot; it matches none of them
+  PathCount usual_paths_;     ///< of most queue pairs
+  std::uint32_t used_ = 0;    ///< slots that were ever in use
   std::vector<std::uint32_t> free_;
   std::uint32_t sweep_at_ = 0;
   std::uint32_t warned_ = 0;                   ///< queue pairs with kWarnAfter retransmissions after blocked NACKs

@@ -91,8 +91,8 @@ DataVerdict NackFilterUnit::on_other_data(NackQp qp, Psn psn, std::uint32_t upli
   return verdict;
 }
 
-// Brings the path of a packet up to date. False when the packet was sent by another mapping than it was thought, or by
-// the one before.
+// Updates the state of the packet's path. False when the packet was sent by another mapping of PSNs to paths than the
+// current one.
 bool NackFilterUnit::follow(NackQp qp, Psn psn, std::uint32_t uplink, DataVerdict& verdict) const noexcept {
   NackState& s = qp.state();
   NackPath& path = qp.path(s.paths.class_of(psn));
@@ -242,7 +242,7 @@ void NackFilterUnit::start_learning(NackQp qp, bool may_grow) const noexcept {
   s.stride = 0;
 }
 
-// Watches what comes in through which uplink; after enough packets, tries the mapping that explains them.
+// Watches which PSNs come in through which uplink, and after enough packets tries the mapping that would explain them.
 void NackFilterUnit::learn(NackQp qp, Psn psn, std::uint32_t uplink) const noexcept {
   NackState& s = qp.state();
   if (from_before(s, psn)) return;
@@ -276,12 +276,13 @@ std::uint32_t NackFilterUnit::paths_learned(const NackState& s) const noexcept {
   return plain && s.stride <= rules_.most_paths() ? s.stride : sum;
 }
 
-// Nothing that was sent lies between two packets of a path. Of READs only the last two are known: they are believed.
+// Two consecutive packets of one path have no other packet of that path between them. For READs only the last two are
+// known, and are taken as they are.
 bool NackFilterUnit::follows(const NackState& s, Psn before, Psn psn) const noexcept {
   return psn == s.paths.next(before) || s.read_count[0] != 0;
 }
 
-// Whether a packet may have been sent by the mapping before, or again since: where it comes in says nothing.
+// Whether a packet may have been sent by the previous mapping, or a second time since: then its uplink proves nothing.
 bool NackFilterUnit::from_before(const NackState& s, Psn psn) const noexcept {
   if (s.judged_from == NackState::kEvery) return false;
   const std::int32_t ahead = psn.distance_from(Psn(s.judged_from));
@@ -439,7 +440,7 @@ NackVerdict NackFilterUnit::on_nack(NackQp qp, std::uint64_t now_ns, Psn epsn, s
   const bool guarded = (s.flags & NackFlag::grown) != 0 && rules_.guard_ns != 0;
   const bool learning = (s.flags & (NackFlag::learning | NackFlag::probation)) != 0;
   if (learning && !guarded) return NackVerdict::unknown;
-  // The receiver has said since that it needs this no more: a copy of a NACK.
+  // The receiver has acknowledged this PSN since: the NACK is a late copy.
   const std::int32_t behind = Psn(s.epsn).distance_from(epsn);
   if (s.epsn_known != 0 && behind > 0 && behind < kRestartDistance) return NackVerdict::blocked;
   heard_of(s, epsn);

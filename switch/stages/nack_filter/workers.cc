@@ -27,7 +27,7 @@ std::uint16_t NackFilterShared::owner(const wire::Parsed& parsed) const noexcept
 
 void NackFilterShared::adopt(StageShared& old_shared, const pipeline::Adoption& adoption) {
   auto& old = dynamic_cast<NackFilterShared&>(old_shared);
-  // With other options all queue pairs begin anew: then nobody wants to know what left before.
+  // With other options all queue pairs start over, so that messages about earlier packets are discarded.
   if (adoption.same_options && old.workers_ == workers_) std::swap(rings_, old.rings_);
 }
 

@@ -67,7 +67,7 @@ bool icrc_right(const rte_mbuf* m) noexcept {
 
 using Plain = wire::detail::RoceV4Fields<sizeof(wire::EthernetHeader)>;
 
-// A packet of which the fast paths see all that they read.
+// True when the first segment holds the whole packet and at least the bytes that the fast paths read.
 bool is_whole(const rte_mbuf* m) noexcept {
   return m->data_len == m->pkt_len && m->data_len >= Plain::kBytes;
 }
@@ -76,8 +76,8 @@ bool parse_rest(rte_mbuf* m) noexcept {
   return wire::detail::parse_roce_rest(pipeline::frame(m), m->data_len, m->data_len, pipeline::meta(m).parsed);
 }
 
-// Both parse the packets that a fast path takes; bit i of the result: packet i is left. Indices of 32 bits: with
-// the 16 bits of Batch the compiler spends a sixth more time in these loops.
+// Both parse the plain RoCEv2 packets of a batch; bit i of the result says that packet i needs the general parser. The
+// indices have 32 bits, because with the 16 bits of Batch the compiled loops take a sixth more time.
 [[gnu::target(WEFT_WIDE)]] std::uint64_t take_wide(const Batch& batch) noexcept {
   const std::uint32_t size = batch.size;
   std::uint64_t left = 0;

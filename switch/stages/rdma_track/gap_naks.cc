@@ -16,7 +16,8 @@ GapNaks::Slot* GapNaks::find(std::uint32_t position) noexcept {
   return found == set + kWays ? nullptr : found;
 }
 
-// The direction's slot, or that of the one that has expected nothing new for longest, as the first of its set.
+// The slot of the direction, moved to the front of its set. If it has none, it takes that of the direction whose last
+// gap is longest ago.
 GapNaks::Slot& GapNaks::claim(std::uint32_t position) noexcept {
   Slot* const set = &slots_[std::size_t{position & (sets_ - 1)} * kWays];
   Slot* slot = find(position);

@@ -120,7 +120,7 @@ bool QpTracker::connect(TimeNs now, const CmConnection& connection) noexcept {
                     connect_direction(now, connection.to_requester, connection.first_to_requester, connection);
   const std::uint32_t there = table_.find(connection.to_responder), back = table_.find(connection.to_requester);
   if (!both) {
-    // The table is full. What fitted stays without a peer, and finds one from traffic if that fits later.
+    // The table is full. The direction that was added stays without a peer; traffic may pair it later.
     if (there != QpTable::kNone && !table_.entry(there).paired()) pairing_.want(there, 0, tables::tick_of(now));
     return false;
   }

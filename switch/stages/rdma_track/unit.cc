@@ -90,7 +90,8 @@ std::uint32_t QpTracker::resolve(TimeNs now, const QpKey& key, const Parsed& p, 
   const QpKey fresh = (key.qp & QpEntry::kV6) != 0 ? table_.key_of(p, l3) : key;
   const std::uint32_t known = table_.find(fresh);
   if (known != QpTable::kNone) return known;
-  // The last packets of an old connection, while a new one of the same queue pair is another worker's already.
+  // These are the last packets of an old connection; a new connection of the same queue pair already belongs to another
+  // worker.
   const bool elsewhere = steering_ != nullptr && steering_->is_elsewhere({p.address_key, p.dest_qp});
   const std::uint32_t position = elsewhere ? QpTable::kNone : learn(now, fresh, l3, TrackCounter::qps_learned_traffic);
   if (position == QpTable::kNone) {
@@ -265,7 +266,7 @@ void QpTracker::on_request(std::uint32_t position, const Parsed& p, const std::u
   set_gap(position, responder.expected);
   if (!early || e.request.has(RequestFlag::asked)) return;
   e.request.set(RequestFlag::asked);
-  // Its NAK may find out, or come right after it was found out, which direction answers this one.
+  // The pairing may be learned from this NAK itself, or just before it.
   gap_naks_.expect(position, responder.expected);
 }
 
@@ -403,15 +404,15 @@ void QpTracker::responder_got(std::uint32_t requests, Psn psn) noexcept {
   set_gap(requests, next);
 }
 
-// It asked for `psn`: everything from there on will be sent again, and is no duplicate; unless it asked because of a
-// gap that passed here, whose late packet it may have by now.
+// The responder asked for `psn`. Everything from there on will be sent again and is not a duplicate, unless the NAK is
+// about a gap that passed this switch: then the late packet may have arrived by now.
 void QpTracker::responder_wants(std::uint32_t requests, Psn psn, wire::Syndrome syndrome) noexcept {
   QpEntry& e = table_.entry(requests);
   if (e.request.has(RequestFlag::unsynced)) return;
   const std::int32_t ahead = psn.distance_from(Psn(e.request.value()));
   if (ahead > 0 || ahead <= -kRestartDistance) return;
   if (syndrome.is_sequence_nak() && gap_naks_.take(requests, psn)) return;
-  // The gaps that passed behind the lost packet told it nothing.
+  // The responder sends no NAK for the gaps that passed behind the lost packet.
   gap_naks_.forget(requests);
   set_gap(requests, psn);
   e.request.clear(RequestFlag::asked);
