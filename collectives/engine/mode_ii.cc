@@ -3,6 +3,7 @@
 #include "collectives/engine/mode_ii.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace weft::inc {
 namespace {
@@ -186,15 +187,28 @@ void ModeII::replicate(const Place& place, const Slot& slot, Sink& sink) {
   }
 }
 
-void ModeII::on_duplicate(EndpointIndex from, const Place& place, const Slot& slot, Sink& sink) {
+/// Whether a repeated packet sends its full slot on once more. The first one does so for all who miss the same; whoever
+/// comes back a second time does so anew. When everybody's timers expire, one copy of each packet leaves the switch and
+/// not one for each child, which would slow the tree down by their number.
+bool ModeII::asks_anew(EndpointIndex from, Slot& slot) const noexcept {
+  if (group_.duplicates == Duplicates::reforward) return true;
+  const bool anew = slot.repeated.size() == 0 || slot.repeated.has(from);
+  if (anew) slot.repeated.clear();
+  slot.repeated.add(from);
+  return anew;
+}
+
+void ModeII::on_duplicate(EndpointIndex from, const Place& place, Slot& slot, Sink& sink) {
   ++counters_.duplicates;
   if (!slot.full) return not_ready(from, place, sink);
   const bool cached = group_.duplicates == Duplicates::cache;
   if (everyone_takes_part(place)) {
     if (group_.parent && !(slot.result && cached)) {
       // The sum may have been lost on its way up, or the result on its way down.
-      ++counters_.copies;
-      forward(*group_.parent, place, slot, true, sink);
+      if (asks_anew(from, slot)) {
+        ++counters_.copies;
+        forward(*group_.parent, place, slot, true, sink);
+      }
       if (!slot.result) not_ready(from, place, sink);
     } else if (cached) {
       ++counters_.copies;
@@ -211,6 +225,7 @@ void ModeII::on_duplicate(EndpointIndex from, const Place& place, const Slot& sl
     answer(from, place, Syndrome::ack(), std::nullopt, sink);
     if (cached) return;
   }
+  if (!asks_anew(from, slot)) return;
   ++counters_.copies;
   forward(root, place, slot, true, sink);
 }
@@ -291,9 +306,21 @@ void ModeII::answer(EndpointIndex to, const Place& place, Syndrome syndrome, std
 
 void ModeII::not_ready(EndpointIndex to, const Place& place, Sink& sink) {
   // An RNR NAK says that all before has arrived.
-  if (!group_.endpoints[to].rank || rx_of(to, place) != answered_[to].packets) return;
+  const std::uint64_t sequence = rx_of(to, place);
+  if (!group_.endpoints[to].rank || sequence != answered_[to].packets) return;
+  // It repeats because of a NAK that was passed on, as whoever the packet is missing from does. To wait now would hold
+  // it back behind the others. When the same packet comes once more, its timer has sent it.
+  if (progress_[to].asked == sequence && std::exchange(progress_[to].spare, false)) return;
   ++counters_.rnr_naks;
   answer(to, place, Syndrome::rnr_nak(group_.rnr_timer), std::nullopt, sink);
+}
+
+/// A NAK for this packet is passed on: it will be repeated although nobody waits for a timer.
+void ModeII::spare(EndpointIndex to, std::uint64_t sequence) noexcept {
+  Progress& p = progress_[to];
+  if (p.asked == sequence) return;
+  p.asked = sequence;
+  p.spare = true;
 }
 
 void ModeII::on_response(EndpointIndex from, const nic::Packet& p, Sink& sink) {
@@ -327,6 +354,7 @@ void ModeII::on_response(EndpointIndex from, const nic::Packet& p, Sink& sink) {
   const auto pass = [&](EndpointIndex to) {
     if (names_another && (sack.invocation == nullptr || !table_.role(to, *sack.invocation).sends)) return;
     ++counters_.answers;
+    if (syndrome.is_sequence_nak()) spare(to, rx_of(to, *place));
     answer(to, *place, syndrome, names_another ? std::optional(table_.rx_psn(to, sack)) : std::nullopt, sink);
   };
   if (everyone_takes_part(*place)) {

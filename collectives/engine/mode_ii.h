@@ -54,16 +54,22 @@ class ModeII : public Context {
       h(p.delivered);
       h(p.expected);
       h(p.broadcast);
+      h(p.asked);
+      h(p.spare ? 1 : 0);
       h(p.held ? *p.held << 8 | p.held_syndrome : ~std::uint64_t{0});
     }
   }
 
  private:
+  static constexpr std::uint64_t kNothing = ~std::uint64_t{0};
+
   /// How far an endpoint is, in packets of its streams.
   struct Progress {
     std::uint64_t delivered = 0;        ///< tx: the other end has them
     std::uint64_t expected = 0;         ///< rx, with the ePSN filter: the next in order
     std::uint64_t broadcast = 0;        ///< rx: one past the last packet of a Broadcast that was forwarded
+    std::uint64_t asked = kNothing;     ///< rx: the last packet for which a NAK was passed on
+    bool spare = false;                 ///< its next repeat gets no RNR NAK
     std::optional<std::uint64_t> held;  ///< tx: a NAK of a Broadcast for this packet waits for slower receivers
     std::uint8_t held_syndrome = 0;
 
@@ -79,10 +85,12 @@ class ModeII : public Context {
   [[nodiscard]] bool over(const Invocation& i, std::uint64_t furthest) const noexcept;
   [[nodiscard]] bool settled(const Invocation& i) const noexcept;
   void on_contribution(EndpointIndex from, const nic::Packet& p, const Place& place, bool marked, Sink& sink);
-  void on_duplicate(EndpointIndex from, const Place& place, const Slot& slot, Sink& sink);
+  void on_duplicate(EndpointIndex from, const Place& place, Slot& slot, Sink& sink);
+  [[nodiscard]] bool asks_anew(EndpointIndex from, Slot& slot) const noexcept;
   void on_result(const nic::Packet& p, const Place& place, bool marked, Sink& sink);
   void on_broadcast(EndpointIndex from, const nic::Packet& p, const Place& place, bool marked, Sink& sink);
   void on_response(EndpointIndex from, const nic::Packet& p, Sink& sink);
+  void spare(EndpointIndex to, std::uint64_t sequence) noexcept;
   void merge(const Place& place, Sink& sink);
 
   void replicate(const Place& place, const Slot& slot, Sink& sink);

@@ -295,15 +295,29 @@ void ModeIII::on_timer(nic::Time now, Sink& sink) {
       if (e.retries == group_.retries) return fail(Failure::Reason::peer_silent, n, {}, sink);
       ++e.retries;
     }
-    if (e.waits || group_.endpoints[n].loss_recovery == nic::LossRecovery::gbn) {
-      e.next = e.delivered;
-    } else {
-      e.again = e.delivered;
-      e.missing = e.behind = e.sent;
-    }
-    e.waits = false;
-    pump(now, n, sink);
+    resume(now, n, sink);
   }
+}
+
+/// Starts sending again after a timeout, or an RNR NAK's time. An IRN receiver is sent the oldest packet, even if it
+/// had said that it came early (an RNR NAK may have thrown it away), and the newest, for which it says what else is
+/// missing. To send everything instead would fill the queue of the port for longer than the next timeout, and the one
+/// packet that all wait for would come last.
+void ModeIII::resume(nic::Time now, EndpointIndex to, Sink& sink) {
+  Endpoint& e = endpoints_[to];
+  const bool waited = std::exchange(e.waits, false), irn = !e.there.empty();
+  if (group_.endpoints[to].loss_recovery == nic::LossRecovery::gbn || (waited && !irn)) {
+    e.next = e.delivered;
+    return pump(now, to, sink);
+  }
+  e.again = e.delivered;
+  e.behind = e.sent;
+  if (irn) e.there[e.delivered % e.there.size()] = false;
+  e.missing = irn ? std::max(e.missing, e.delivered + 1) : e.sent;
+  pump(now, to, sink);
+  if (e.missing >= e.sent) return;
+  ++counters_.resent;
+  static_cast<void>(send_one(to, e.sent - 1, sink));
 }
 
 /// Moves on as far as answers and sums allow.
@@ -361,6 +375,7 @@ void ModeIII::pump(nic::Time now, EndpointIndex to, Sink& sink) {
     if (!e.there.empty() && e.there[e.again % e.there.size()]) continue;
     ++counters_.resent;
     static_cast<void>(send_one(to, e.again, sink));
+    e.behind = e.sent;
   }
   while (send_one(to, e.next, sink)) {
     counters_.resent += e.next < e.sent ? 1 : 0;

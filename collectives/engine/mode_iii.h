@@ -92,7 +92,7 @@ class ModeIII : public Context {
     std::uint64_t sent = 0;       ///< tx: one past the last that was sent (maxPsnSent)
     std::uint64_t again = 0;      ///< tx: from here to `missing` packets are sent again, but for those in `there`
     std::uint64_t missing = 0;    ///< tx: one past the last that may be missing
-    std::uint64_t behind = 0;     ///< tx: the first that was sent after the oldest had been sent again
+    std::uint64_t behind = 0;     ///< tx: the first that was sent after the last repair
     std::vector<bool> there;      ///< tx: by sequence modulo its size: has arrived out of order, an IRN receiver says
     bool waits = false;           ///< an RNR NAK says until `deadline`
     std::uint8_t retries = 0;     ///< timeouts in a row
@@ -116,6 +116,7 @@ class ModeIII : public Context {
   void on_response(nic::Time now, EndpointIndex from, const nic::Packet& p, Sink& sink);
   void deliver_until(nic::Time now, Endpoint& e, std::uint64_t sequence) noexcept;
   void repair(EndpointIndex to, std::uint64_t sequence, std::optional<std::uint64_t> arrived) noexcept;
+  void resume(nic::Time now, EndpointIndex to, Sink& sink);
   void settle(nic::Time now, Sink& sink);
   void recycle(Pipe& pipe);
   [[nodiscard]] bool passed_on(const Pipe& pipe, const Place& place, const Slot& slot);

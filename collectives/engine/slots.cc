@@ -113,6 +113,7 @@ void Slots::replace(std::uint64_t position, const nic::Packet& p, std::uint64_t 
   s.values = !memory_.bytes().empty() && (p.payload.data() != nullptr || p.payload.bytes == 0);
   if (s.values) copy_bytes(of(s), p.payload.data(), s.bytes);
   s.kept_whole = true;
+  s.repeated.clear();
   s.ack_req = p.ack_req;
   s.solicited = p.solicited;
   s.marked = marked;

@@ -25,6 +25,7 @@ namespace weft::inc {
 struct Slot {
   std::uint64_t position = 0;
   EndpointSet arrived;
+  EndpointSet repeated;      ///< Mode II: those that repeated theirs since the full slot was last sent on
   std::uint32_t degree = 0;  ///< contributions that are in
   wire::Opcode opcode{};
   bool used = false;     ///< holds a position
@@ -117,6 +118,7 @@ class Slots {
       if (!s.used) continue;
       h(s.position);
       s.arrived.hash_state(h);
+      s.repeated.hash_state(h);
       h(static_cast<std::uint64_t>(s.opcode) << 56 | std::uint64_t{s.bytes} << 32 | s.immediate);
       h(s.dma_length);
       h(s.offset);

@@ -6,8 +6,10 @@
 
 #include <cstdint>
 #include <cstring>
+#include <utility>
 #include <vector>
 
+#include "collectives/engine/context.h"
 #include "collectives/engine/control_message.h"
 #include "collectives/engine/group.h"
 #include "nic/rnic/packet.h"
@@ -80,6 +82,40 @@ inline nic::Packet data(wire::Psn psn, wire::Opcode opcode, const Bytes& payload
   p.payload.set(payload.data(), static_cast<std::uint32_t>(payload.size()));
   return p;
 }
+
+/// An answer of the other end of an endpoint.
+inline nic::Packet answer(wire::Psn psn, wire::Syndrome syndrome, std::uint32_t msn = 0) {
+  nic::Packet p;
+  p.opcode = wire::Opcode::RC_ACKNOWLEDGE;
+  p.psn = psn;
+  p.syndrome = syndrome.raw();
+  p.msn = msn;
+  return p;
+}
+
+/// Keeps what a group sends, without payload.
+struct Sent final : Sink {
+  void send(EndpointIndex to, const nic::Packet& p, bool) override { packets.emplace_back(to, p); }
+  /// The PSNs of requests to an endpoint since the last call.
+  std::vector<std::uint32_t> requests(EndpointIndex to) {
+    std::vector<std::uint32_t> psns;
+    for (const auto& [endpoint, p] : packets) {
+      if (endpoint == to && p.info().is_request()) psns.push_back(p.psn.value());
+    }
+    packets.clear();
+    return psns;
+  }
+  /// RNR NAKs to an endpoint since the last call.
+  std::size_t rnr_naks(EndpointIndex to) {
+    std::size_t count = 0;
+    for (const auto& [endpoint, p] : packets) {
+      count += endpoint == to && p.opcode == wire::Opcode::RC_ACKNOWLEDGE && wire::Syndrome(p.syndrome).is_rnr_nak();
+    }
+    packets.clear();
+    return count;
+  }
+  std::vector<std::pair<EndpointIndex, nic::Packet>> packets;
+};
 
 /// The bytes of some numbers, as hosts have them.
 template <class T>

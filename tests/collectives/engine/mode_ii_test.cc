@@ -213,6 +213,70 @@ TEST(ModeII, ADuplicateIsAnsweredOnceUnlessResultsAreReforwarded) {
   }
 }
 
+// When the timers of all children expire, one copy of a sum leaves for the parent, or the root of a Reduce: their
+// number must not multiply what the links above carry. Whoever comes back a second time asks anew.
+TEST(ModeII, RepetitionsOfAllChildrenSendOneCopyOn) {
+  for (const Primitive primitive : {Primitive::barrier, Primitive::reduce}) {
+    for (const Duplicates duplicates : {Duplicates::cache, Duplicates::reforward}) {
+      GroupConfig g = group();
+      g.duplicates = duplicates;
+      ModeII unit(g, {});
+      testing::Sent sent;
+      testing::Bytes kept;
+      const auto m =
+          primitive == Primitive::barrier ? testing::message(primitive, 0, 0) : testing::message(primitive, 0, 4, 2);
+      const auto repeat = [&](EndpointIndex e) {
+        unit.on_packet(e, testing::control(g.endpoints[e].first_rx, m, kept), false, sent);
+        return sent.requests(2).size();
+      };
+      EXPECT_EQ(repeat(0), 0u);
+      EXPECT_EQ(repeat(1), 1u) << "the sum";
+      const std::size_t others = duplicates == Duplicates::cache ? 0 : 1;
+      EXPECT_EQ(repeat(1), 1u);
+      EXPECT_EQ(repeat(0), others);
+      EXPECT_EQ(repeat(0), 1u) << "a second time";
+      EXPECT_EQ(repeat(1), others);
+      EXPECT_EQ(repeat(1), 1u);
+    }
+  }
+}
+
+// A rank repeats its packet because of a NAK that was passed on. Nobody waits for a timer then, and an RNR NAK would
+// only hold it back; but it gets one as soon as it comes back by itself, for it must not give up.
+TEST(ModeII, ARepetitionThatANakAskedForIsNotToldToWait) {
+  const GroupConfig g = [] {
+    GroupConfig star = testing::star(2);
+    star.window = kWindow;
+    star.slots = 2 * kWindow;
+    return star;
+  }();
+  ModeII unit(g, {});
+  testing::Sent sent;
+  testing::Bytes kept;
+  const testing::Bytes four(4);
+  for (EndpointIndex e = 0; e < 2; ++e) {
+    unit.on_packet(e, testing::control(g.endpoints[e].first_rx, testing::message(Primitive::allreduce, 0, 4), kept),
+                   false, sent);
+  }
+  const auto contribute = [&] {
+    unit.on_packet(0, testing::data(g.endpoints[0].first_rx + 1, wire::Opcode::RC_SEND_ONLY, four), false, sent);
+    return sent.rnr_naks(0);
+  };
+  const auto nak = [&] {
+    unit.on_packet(0,
+                   testing::answer(g.endpoints[0].first_tx + 1, wire::Syndrome::nak(wire::NakCode::psn_sequence_error)),
+                   false, sent);
+    EXPECT_EQ(sent.packets.size(), 1u) << "it goes back to the rank";
+  };
+  sent.packets.clear();
+  EXPECT_EQ(contribute(), 0u);
+  nak();
+  EXPECT_EQ(contribute(), 0u) << "as it was asked to";
+  EXPECT_EQ(contribute(), 1u) << "by itself";
+  nak();
+  EXPECT_EQ(contribute(), 1u) << "the same packet is spared once";
+}
+
 TEST(ModeII, MarksReachTheHosts) {
   Network clean(group(), host(), kMixed, {}, 1), marked(group(), host(), kMixed, {.mark = 0.2}, 1);
   ASSERT_EQ(clean.run(), "done");

@@ -182,6 +182,46 @@ TEST(ModeIII, AGapIsAskedForOnce) {
   }
 }
 
+// After a timeout an IRN receiver gets the oldest and the newest packet, and then what it says that it misses, once. To
+// nic_sr receivers, who do not say it, everything goes again.
+TEST(ModeIII, ATimeoutAsksAnIrnReceiverWhatItMisses) {
+  constexpr std::uint32_t kData = 6;
+  for (const auto recovery : {nic::LossRecovery::irn, nic::LossRecovery::nic_sr}) {
+    GroupConfig g = testing::star(2);
+    g.mode = Mode::iii;
+    g.window = kData + 1;
+    g.slots = 16;
+    g.timeout = 7;
+    for (EndpointConfig& e : g.endpoints) e.loss_recovery = recovery;
+    ModeIII unit(g, {}, {});
+    testing::Sent sent;
+    testing::Bytes kept;
+    const testing::Bytes payload(testing::kMtu);
+    for (EndpointIndex e = 0; e < 2; ++e) {
+      const wire::Psn first = g.endpoints[e].first_rx;
+      const auto m = testing::message(Primitive::allreduce, 0, kData * testing::kMtu);
+      unit.on_packet(nic::kMs, e, testing::control(first, m, kept), false, sent);
+      for (std::uint32_t n = 1; n <= kData; ++n) {
+        unit.on_packet(nic::kMs, e, testing::data(first + n, wire::Opcode::RC_SEND_ONLY, payload), false, sent);
+      }
+    }
+    const std::uint32_t oldest = g.endpoints[0].first_tx.value(), newest = oldest + kData;
+    EXPECT_EQ(sent.requests(0).size(), kData + 1);
+    unit.on_timer(unit.next_deadline(), sent);
+    if (recovery == nic::LossRecovery::nic_sr) {
+      EXPECT_EQ(sent.requests(0).size(), kData + 1);
+      continue;
+    }
+    EXPECT_EQ(sent.requests(0), (std::vector<std::uint32_t>{oldest, newest}));
+    const auto nak = wire::Syndrome::nak(wire::NakCode::psn_sequence_error);
+    for (int times = 0; times < 2; ++times) {
+      unit.on_packet(nic::kMs, 0, testing::answer(wire::Psn(oldest + 1), nak, newest), false, sent);
+      const std::vector<std::uint32_t> missing{oldest + 1, oldest + 2, oldest + 3, oldest + 4, oldest + 5};
+      EXPECT_EQ(sent.requests(0), times == 0 ? missing : std::vector<std::uint32_t>{});
+    }
+  }
+}
+
 TEST(ModeIII, APeerThatAnswersNothingEndsTheGroup) {
   Network n(group(), host(), {{Primitive::allreduce, 0, 5}}, {}, 1);
   n.lose = [](std::size_t node, const nic::Packet&) { return node == 3; };
