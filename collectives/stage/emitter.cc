@@ -42,7 +42,8 @@ void Emitter::send(EndpointIndex to, const nic::Packet& p, bool marked) {
   const wire::Ecn ecn = marked                                  ? wire::Ecn::ce
                         : p.info().has(HeaderMask::aeth) || cnp ? wire::Ecn::not_ect
                                                                 : wire::Ecn::ect0;
-  const std::uint8_t dscp = cnp ? group_->spec.cnp_dscp : group_->spec.dscp;
+  const GroupSpec& spec = group_->spec;
+  const std::uint8_t dscp = cnp ? spec.cnp_dscp : p.opcode == wire::Opcode::RC_ACKNOWLEDGE ? spec.ack_dscp : spec.dscp;
   const auto tos = static_cast<std::uint8_t>(dscp << 2 | static_cast<std::uint8_t>(ecn));
   rte_mbuf* m = make(to, p, tos);
   if (m == nullptr) return counters_.no_buffer.add(1);

@@ -170,6 +170,7 @@ Schema group_schema() {
       Key::with_default("rnr_acks", Schema::boolean(), Value(true),
                         "An ACK follows each RNR NAK to a rank: Linux's rdma_rxe goes on waiting for that only."),
       Key::with_default("dscp", dscp, Value(26), "DSCP of packets that go out."),
+      Key::optional_key("ack_dscp", dscp, "DSCP of ACKs and NAKs; absent: as of other packets."),
       Key::with_default("cnp_dscp", dscp, Value(48), "DSCP of CNPs."),
       Key::required_key("endpoints", Schema::list(endpoint_schema(), 2), "The edges of the tree at this switch."),
   });
@@ -201,6 +202,7 @@ std::optional<std::string> read_group(const Value& v, const pipeline::SwitchInfo
   c.acks = v["acks"].string() == "arrival" ? Acks::arrival : Acks::room;
   c.early_cnp = v["early_cnp"].boolean();
   out.dscp = static_cast<std::uint8_t>(v["dscp"].integer());
+  out.ack_dscp = v.has("ack_dscp") ? static_cast<std::uint8_t>(v["ack_dscp"].integer()) : out.dscp;
   out.cnp_dscp = static_cast<std::uint8_t>(v["cnp_dscp"].integer());
   c.way.assign(v["ranks"].unsigned_integer(), EndpointIndex{kMaxEndpoints});
   for (const Value& endpoint : v["endpoints"].list()) {

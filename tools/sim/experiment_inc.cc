@@ -65,6 +65,7 @@ void ExperimentBuilder::build_inc(const Value& w, Experiment& out) {
   spec.window = static_cast<std::uint32_t>(w["window"].integer());
   spec.message_packets = static_cast<std::uint32_t>(w["message_packets"].integer());
   spec.options = w["group"];
+  if (spec.options["ack_dscp"].is_null() && out.qp.ack_dscp) spec.options.set("ack_dscp", Value(*out.qp.ack_dscp));
   for (const auto& hosts : groups_of(w, out)) {
     if (diagnostics_.ok()) add_inc_groups(w, hosts, spec);
   }

@@ -142,6 +142,19 @@ TEST(IncStage, MarksOfContributionsReachTheResult) {
   EXPECT_EQ(sent[0].bytes[15] & 3, 3) << "CE";
 }
 
+TEST(IncStage, AcksHaveTheirOwnDscpWhenTheGroupSaysSo) {
+  for (const auto& [more, expected] : {std::pair<std::string, int>{"", 26}, {", ack_dscp: 48", 48}}) {
+    Star s(Forwarding::bridged, options(Forwarding::bridged, "mode: iii, acks: arrival" + more), {});
+    const ControlMessage m = testing::message(Primitive::barrier, 0, 0);
+    Bytes kept;
+    s.h.inject("h0", s.frame(0, testing::control(testing::star(2).endpoints[0].first_rx, m, kept)));
+    const auto sent = s.h.take("h0");
+    ASSERT_EQ(sent.size(), 1u);
+    EXPECT_EQ(sent[0].bytes[42], static_cast<std::uint8_t>(wire::Opcode::RC_ACKNOWLEDGE));
+    EXPECT_EQ(sent[0].bytes[15] >> 2, expected);
+  }
+}
+
 TEST(IncStage, WhoeverAsksForAnEndpointsAddressIsAnswered) {
   Star s(Forwarding::bridged, options(Forwarding::bridged), {});
   const auto asks = [&](const char* target) {
