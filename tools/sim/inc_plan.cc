@@ -72,7 +72,7 @@ class TreeMaker {
     leaves.erase(std::unique(leaves.begin(), leaves.end()), leaves.end());
     root_ = root_of(topology_, leaves, group_);
     node(root_);
-    for (const std::uint32_t leaf : leaves) climb(leaf);
+    for (const std::uint32_t leaf : leaves) climb(leaf, qps.front().loss_recovery);
     for (std::uint32_t rank = 0; rank < hosts.size(); ++rank) add_rank(hosts[rank], rank, qps[rank]);
     return std::move(nodes_);
   }
@@ -86,12 +86,12 @@ class TreeMaker {
   std::uint32_t next_qp(std::size_t n) const {
     return (group_ + 1) * kEndsPerGroup + static_cast<std::uint32_t>(nodes_[n].ends.size());
   }
-  /// Connects a switch, and those above it, with the root.
-  void climb(std::uint32_t at) {
+  /// Connects a switch, and those above it, with the root. They repair losses as RNICs do.
+  void climb(std::uint32_t at, const std::string& loss_recovery) {
     if (at == root_ || index_.contains(at)) return;
     const auto ways = topology_.next_hops(at, root_);
     const PortPlan& port = topology_.switches()[at].ports[ways[group_ % ways.size()]];
-    climb(port.peer);
+    climb(port.peer, loss_recovery);
     const std::size_t below = node(at), above = node(port.peer);
     IncEnd up, down;
     up.address = down.peer = port.address;
@@ -101,7 +101,7 @@ class TreeMaker {
     // Any will do; these wrap early in a run.
     up.first_tx = down.first_rx = 0xfffff0 - at;
     up.first_rx = down.first_tx = 0xffff00 - at;
-    up.loss_recovery = down.loss_recovery = "gbn";
+    up.loss_recovery = down.loss_recovery = loss_recovery;
     up.is_parent = true;
     parent_[at] = {port.peer, nodes_[above].ends.size()};
     nodes_[below].ends.push_back(up);
