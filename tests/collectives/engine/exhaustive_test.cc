@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <initializer_list>
 #include <map>
+#include <regex>
 
 #include "tests/collectives/engine/explorer.h"
 
@@ -77,15 +78,41 @@ const std::map<std::string, std::uint64_t> kStates{
 #include "tests/collectives/engine/exhaustive_counts.h"
 };
 
+using Clock = std::chrono::steady_clock;
+
+/// A bound of a full run; without one there is none.
+double bound(const char* variable) {
+  const char* wish = full() ? std::getenv(variable) : nullptr;
+  return wish == nullptr ? 1e18 : std::strtod(wish, nullptr);
+}
+const Clock::time_point kBegin = Clock::now();
+const double kMinutes = bound("WEFT_EXHAUSTIVE_MINUTES"), kMostStates = bound("WEFT_EXHAUSTIVE_STATES");
+
+bool wanted(const std::string& name) {
+  const char* wish = std::getenv("WEFT_EXHAUSTIVE_CASES");
+  return wish == nullptr || std::regex_match(name, std::regex(wish));
+}
+
 /// True when something was found.
-bool explore(const ExplorerCase& c) {
+bool explore(ExplorerCase c) {
+  const std::string name = name_of(c);
+  if (!wanted(name)) return false;
+  const auto begin = Clock::now();
+  if (begin - kBegin > std::chrono::duration<double, std::ratio<60>>(kMinutes)) {
+    std::printf("%s: not run\n", name.c_str());
+    return false;
+  }
+  c.most_states = static_cast<std::uint64_t>(kMostStates);
   Explorer e(c);
-  const auto begin = std::chrono::steady_clock::now();
   const auto violation = e.run();
   if (mutant()) return violation.has_value();
-  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-  const std::string name = name_of(c);
+  const std::chrono::duration<double> took = Clock::now() - begin;
   EXPECT_EQ(violation.value_or(""), "");
+  if (e.cut_short()) {
+    std::printf("%s: not run to the end, which is beyond %.0f million states\n", name.c_str(), kMostStates / 1e6);
+    static_cast<void>(std::fflush(stdout));
+    return false;
+  }
   std::printf("%-46s %8llu states %9llu transitions, diameter %3u, copies %llu, %.1f s, %.1f MB\n", name.c_str(),
               static_cast<unsigned long long>(e.states()), static_cast<unsigned long long>(e.transitions()),
               e.diameter(), static_cast<unsigned long long>(e.copies()), took.count(),

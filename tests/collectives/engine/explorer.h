@@ -86,6 +86,8 @@ class Explorer {
     return violation_;
   }
   [[nodiscard]] std::uint64_t states() const noexcept { return seen_.size(); }
+  /// There are more states than the case allows, and not all have been visited.
+  [[nodiscard]] bool cut_short() const noexcept { return seen_.size() > case_.most_states; }
   [[nodiscard]] std::uint64_t transitions() const noexcept { return transitions_; }
   [[nodiscard]] std::uint64_t bytes() const noexcept { return seen_.bytes(); }
   [[nodiscard]] std::uint32_t diameter() const noexcept { return deepest_; }
@@ -519,7 +521,7 @@ class Explorer {
   }
 
   void explore(const State& s, std::uint64_t key, std::uint32_t depth) {
-    if (violation_) return;
+    if (violation_ || cut_short()) return;
     deepest_ = std::max(deepest_, depth);
     if (!seen_.insert(key)) return require(!behind_.contains(key), "no way leads back to where it has been");
     behind_.insert(key);

@@ -36,6 +36,7 @@ struct ExplorerCase {
   std::uint32_t message_packets = 1;  ///< M
   bool every_order = false;           ///< without the reduction
   std::uint64_t seed = 0;             ///< of the hashes: no count depends on it, unless two states share one
+  std::uint64_t most_states = ~std::uint64_t{0};  ///< the search ends without a verdict when there are more
 
   [[nodiscard]] std::uint32_t ranks() const { return tree ? 4 : 2; }
   [[nodiscard]] bool sends(const Step& c, std::uint32_t r) const {
