@@ -213,6 +213,12 @@ std::vector<Key> common_port_keys() {
                         "Largest IP packet in bytes; default: the device's MTU, 4200 where the device has none."),
       Key::with_default("rate_mbps", Schema::integer(0, kMaxRateMbps), Value(0),
                         "Emulated rate of sending in Mbit/s, preamble and gap included; 0: as fast as the device."),
+      Key::with_default(
+          "overhead_bytes", Schema::integer(-64, 256), Value(24),
+          "What a frame takes of rate_mbps beyond its own bytes, as tc-cake's overhead: preamble, FCS and "
+          "gap of Ethernet."),
+      Key::with_default("mpu_bytes", Schema::integer(1, 256), Value(84),
+                        "The least that a frame takes of rate_mbps, overhead included, as tc-cake's mpu."),
       Key::with_default("delay_ns", Schema::integer(0, kMaxDelayNs), Value(0),
                         "Emulated propagation delay of the link out of this port in nanoseconds."),
       Key::with_default("queue_packets", Schema::integer(1, 1 << 20), Value(1024),

@@ -178,6 +178,8 @@ PortInfo read_port(const Value& port, Diagnostics& diagnostics) {
   if (port.has("mtu_bytes")) info.mtu_bytes = static_cast<std::uint32_t>(port["mtu_bytes"].integer());
   info.rate_mbps = port["rate_mbps"].unsigned_integer();
   info.delay_ns = port["delay_ns"].unsigned_integer();
+  info.framing = {static_cast<std::int16_t>(port["overhead_bytes"].integer()),
+                  static_cast<std::uint16_t>(port["mpu_bytes"].integer())};
   info.queue_packets = static_cast<std::uint32_t>(port["queue_packets"].integer());
   check_type(port, info, diagnostics);
   return info;

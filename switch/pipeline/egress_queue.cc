@@ -7,34 +7,30 @@
 namespace weft::pipeline {
 namespace {
 
-// Preamble and start delimiter 8, FCS 4, inter-frame gap 12; shorter frames are padded (IEEE 802.3).
-constexpr std::uint64_t kWireOverheadBytes = 24;
-constexpr std::uint64_t kMinFrameBytes = 60;
-
 // Packets that fit on the link at once: what the rate can put there during the delay in minimum-size frames, and two
 // bursts that wait for a busy device. Without an emulated rate, 100 Gbit/s stands in for it.
-std::uint32_t packets_in_flight(std::uint64_t rate_mbps, std::uint64_t delay_ns) {
+std::uint32_t packets_in_flight(std::uint64_t rate_mbps, std::uint64_t delay_ns, const WireFraming& framing) {
   constexpr std::uint64_t kMost = 1'000'000;
   const std::uint64_t rate = rate_mbps == 0 ? 100'000 : rate_mbps;
   const std::uint64_t bits = rate * std::min<std::uint64_t>(delay_ns, 1'000'000'000) / 1000;
-  const std::uint64_t by_rate = bits / ((kMinFrameBytes + kWireOverheadBytes) * 8);
+  const std::uint64_t by_rate = bits / (framing.bytes_of(0) * 8);
   return static_cast<std::uint32_t>(std::min(by_rate + 2 * EgressQueue::kBurst, kMost));
 }
 
 }  // namespace
 
-EgressQueue::EgressQueue(std::uint32_t capacity, std::uint64_t rate_mbps, std::uint64_t delay_ns)
+EgressQueue::EgressQueue(std::uint32_t capacity, std::uint64_t rate_mbps, std::uint64_t delay_ns, WireFraming framing)
     : fifo_(capacity),
-      line_(packets_in_flight(rate_mbps, delay_ns)),
+      line_(packets_in_flight(rate_mbps, delay_ns, framing)),
       capacity_(capacity),
-      line_capacity_(packets_in_flight(rate_mbps, delay_ns)),
+      line_capacity_(packets_in_flight(rate_mbps, delay_ns, framing)),
       rate_mbps_(rate_mbps),
-      delay_ns_(delay_ns) {}
+      delay_ns_(delay_ns),
+      framing_(framing) {}
 
 void EgressQueue::serialise(std::uint32_t frame_bytes) noexcept {
   // bytes * 8 bits / (rate * 1e6 bit/s) in nanoseconds is bytes * 8000 / rate.
-  const std::uint64_t bytes = std::max<std::uint64_t>(frame_bytes, kMinFrameBytes) + kWireOverheadBytes;
-  const std::uint64_t numerator = bytes * 8000 + remainder_;
+  const std::uint64_t numerator = framing_.bytes_of(frame_bytes) * 8000 + remainder_;
   free_at_ += numerator / rate_mbps_;
   remainder_ = numerator % rate_mbps_;
 }

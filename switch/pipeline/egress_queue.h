@@ -11,6 +11,7 @@
 #include <memory>
 
 #include "switch/pipeline/packet.h"
+#include "switch/pipeline/wire_framing.h"
 
 namespace weft::pipeline {
 
@@ -82,10 +83,10 @@ class EgressQueue {
   static constexpr std::uint16_t kBurst = 32;
 
   /// @param capacity  packets in the FIFO, at least 1; the limit is exact
-  /// @param rate_mbps Mbit/s on the wire, where a frame takes at least 60 bytes, and 24 more for preamble, FCS and
-  ///                  inter-frame gap; 0: unlimited
+  /// @param rate_mbps Mbit/s on the wire; 0: unlimited
   /// @param delay_ns  propagation delay
-  EgressQueue(std::uint32_t capacity, std::uint64_t rate_mbps, std::uint64_t delay_ns);
+  /// @param framing   what a frame takes on the wire; default: what it does on Ethernet
+  EgressQueue(std::uint32_t capacity, std::uint64_t rate_mbps, std::uint64_t delay_ns, WireFraming framing = {});
 
   /// False when the FIFO is full: the packet stays the caller's.
   [[nodiscard]] bool push(TimeNs now, rte_mbuf* m) noexcept {
@@ -236,6 +237,7 @@ class EgressQueue {
   std::uint32_t line_capacity_;
   std::uint64_t rate_mbps_;
   std::uint64_t delay_ns_;
+  WireFraming framing_;
   TimeNs free_at_ = 0;           ///< when the wire is free
   std::uint64_t remainder_ = 0;  ///< fraction of free_at_, in 1/rate_mbps_ ns, so that rates are exact
   bool stalled_ = false;         ///< the line had no room when the wire was last asked

@@ -52,8 +52,9 @@ Pipeline::Pipeline(SwitchState& state, PipelineHost host)
   for (const PortInfo& port : info.ports) {
     max_frame_.push_back(port.max_frame_bytes());
     const bool mine = state_.owner_of_port(port.index) == host_.worker;
-    egress_.push_back(mine ? std::make_unique<EgressQueue>(port.queue_packets, port.rate_mbps, port.delay_ns)
-                           : nullptr);
+    egress_.push_back(
+        mine ? std::make_unique<EgressQueue>(port.queue_packets, port.rate_mbps, port.delay_ns, port.framing)
+             : nullptr);
   }
   gates_.resize(egress_.size() + 1);
   set_gates();

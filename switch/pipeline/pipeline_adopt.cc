@@ -87,7 +87,8 @@ void Pipeline::adopt_queues(TimeNs now, Pipeline& old, const PortMap& ports) {
     if (!from || to == kNoPort) continue;
     const PortInfo& was = old.state_.info().ports[port];
     const PortInfo& is = state_.info().ports[to];
-    if (was.queue_packets == is.queue_packets && was.rate_mbps == is.rate_mbps && was.delay_ns == is.delay_ns) {
+    if (was.queue_packets == is.queue_packets && was.rate_mbps == is.rate_mbps && was.delay_ns == is.delay_ns &&
+        was.framing == is.framing) {
       std::swap(egress_[to], from);
     } else {
       egress_[to]->adopt(*from);

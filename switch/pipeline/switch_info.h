@@ -12,6 +12,7 @@
 
 #include "switch/config/schema/schema.h"
 #include "switch/pipeline/packet.h"
+#include "switch/pipeline/wire_framing.h"
 #include "switch/qos/settings.h"
 #include "switch/wire/addresses.h"
 
@@ -47,6 +48,7 @@ struct PortInfo {
   std::uint32_t mtu_bytes = 1500;  ///< largest IP packet, as `ip link` counts it; 0 from the loader: the device's own
   std::uint64_t rate_mbps = 0;     ///< emulated egress rate, Mbit/s; 0: as fast as the device
   std::uint64_t delay_ns = 0;      ///< emulated propagation delay of the link out of this port
+  WireFraming framing{};           ///< what a frame takes of the emulated rate
   std::uint32_t queue_packets = 1024;  ///< capacity of the egress queue
   PortVlans vlans{};
   config::Mark mark{};

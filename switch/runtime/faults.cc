@@ -76,7 +76,8 @@ std::string Runtime::Commands::change_port(Switch& s, pipeline::PortIndex port, 
   if (known.configured_rate_mbps != info.rate_mbps || known.configured_delay_ns != info.delay_ns) known = configured;
   known.rate_mbps = change.rate_mbps.value_or(known.rate_mbps);
   known.delay_ns = change.delay_ns.value_or(known.delay_ns);
-  auto wire = std::make_unique<pipeline::EgressQueue>(info.queue_packets, known.rate_mbps, known.delay_ns);
+  auto wire =
+      std::make_unique<pipeline::EgressQueue>(info.queue_packets, known.rate_mbps, known.delay_ns, info.framing);
   const std::uint16_t owner = s.state->owner_of_port(port);
   runtime_.on_worker(owner, [&] { s.pipelines[owner]->exchange_wire(runtime_.clock_.now(), port, wire); });
   return "";

@@ -61,13 +61,14 @@ void apply(const Override& change, DocumentNode& document, Diagnostics& diagnost
   *node = *value;
 }
 
-// What the switches' own loader says of their configurations: one of each kind, because the others differ in the number
-// of their ports alone.
+// What the switches' own loader says of their configurations: those with a pipeline of their own, and one of each kind
+// of the others, because these differ in the number of their ports alone.
 void check_switches(const Experiment& experiment, const pipeline::Registry& registry, Diagnostics& diagnostics) {
   std::set<std::pair<bool, unsigned>> seen;
   const auto& switches = experiment.topology.switches();
   for (std::uint32_t i = 0; i < switches.size(); ++i) {
-    if (!seen.emplace(switches[i].host_count != 0, switches[i].tier).second) continue;
+    const bool own = experiment.switches.pipeline_of(i) != nullptr;
+    if (!own && !seen.emplace(switches[i].host_count != 0, switches[i].tier).second) continue;
     const Value document = switch_document(experiment.topology, i, experiment.switches, {});
     if (!load_switch_document(experiment.topology, i, document, registry, diagnostics)) return;
   }

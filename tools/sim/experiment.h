@@ -43,7 +43,7 @@ struct Experiment {
   bool payload_values = false;  ///< packets carry bytes, and receivers check them
   bool datagrams = false;       ///< plain UDP: of `qp` counts path_mtu alone, the payload of a datagram
   std::string cc_preset;        ///< of DCQCN; "" without congestion control
-  std::optional<nic::Time> t_i_ns{}, t_d_ns{};
+  std::optional<nic::Time> t_i_ns{}, t_d_ns{}, cnp_interval_ns{};
   Plan plan;
   std::optional<IncSpec> inc{};  ///< collectives that switches add up; the plan has their operations
   std::vector<BackgroundFlow> background{};

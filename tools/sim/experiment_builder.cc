@@ -31,8 +31,12 @@ TimeNs from_us(const Value& us) {
 // Both rates and delays of a topology; nullopt when one of them is wrong.
 std::optional<Rates> rates_of(const Value& t) {
   if (t["link_gbps"].is_null() || t["delay_ns"].is_null()) return std::nullopt;
+  if (t["overhead_bytes"].is_null() || t["mpu_bytes"].is_null()) return std::nullopt;
   Rates rates;
-  rates.fabric = {mbps(t["link_gbps"]), t["delay_ns"].unsigned_integer()};
+  rates.fabric = {
+      mbps(t["link_gbps"]),
+      t["delay_ns"].unsigned_integer(),
+      {static_cast<std::int16_t>(t["overhead_bytes"].integer()), static_cast<std::uint16_t>(t["mpu_bytes"].integer())}};
   rates.host = rates.fabric;
   if (t.has("host_link_gbps")) rates.host.rate_mbps = mbps(t["host_link_gbps"]);
   if (t.has("host_delay_ns")) rates.host.delay_ns = t["host_delay_ns"].unsigned_integer();
@@ -185,6 +189,18 @@ void ExperimentBuilder::build_pipelines(const Value& s, SwitchSpec& spec) {
   given("pipeline_above", {"lb_above"}, spec.pipeline_above);
 }
 
+void ExperimentBuilder::build_own_pipelines(const Value& s, const Topology& topology, SwitchSpec& spec) {
+  for (const Value& own : s["pipelines"].list_or_empty()) {
+    if (!own.is_map() || own["pipeline"].is_null()) continue;
+    const auto index = switch_named(own["switch"], topology);
+    if (!index) continue;
+    if (spec.pipeline_of(*index) != nullptr) {
+      error(own["switch"].mark(), "pipelines: switch '" + own["switch"].string() + "' stands twice");
+    }
+    spec.pipelines.emplace_back(*index, own["pipeline"]);
+  }
+}
+
 void ExperimentBuilder::build_switches(Experiment& out) {
   const Value& s = source_["switch"];
   if (!s.is_map()) return;
@@ -200,6 +216,7 @@ void ExperimentBuilder::build_switches(Experiment& out) {
   if (s.has("lb_options")) spec.lb_options = s["lb_options"];
   if (s.has("nack_filter")) spec.nack_filter = s["nack_filter"];
   build_pipelines(s, spec);
+  build_own_pipelines(s, out.topology, spec);
   for (const Value& name : s["unlimited"].list_or_empty()) {
     if (const auto index = switch_named(name, out.topology)) spec.unlimited.push_back(*index);
   }
@@ -209,15 +226,24 @@ void ExperimentBuilder::build_switches(Experiment& out) {
     if (index) spec.buffers.push_back({*index, static_cast<std::uint64_t>(own["buffer_mb"].number() * 1e6)});
   }
   const Value& ecn = s["ecn"];
-  if (ecn.is_string()) {
-    spec.ecn_enabled = ecn.string() != "disabled";
-  } else if (ecn.is_map() && !ecn["kmin_kb"].is_null() && !ecn["kmax_kb"].is_null() && !ecn["pmax"].is_null()) {
-    spec.ecn = EcnSpec{static_cast<std::uint64_t>(ecn["kmin_kb"].number() * 1000),
-                       static_cast<std::uint64_t>(ecn["kmax_kb"].number() * 1000), ecn["pmax"].number()};
-    if (spec.ecn->kmin_bytes > spec.ecn->kmax_bytes) {
-      error(ecn["kmax_kb"].mark(), "kmax_kb: expected at least kmin_kb" + config::at_line(ecn["kmin_kb"].mark()));
-    }
+  if (ecn.is_string()) spec.ecn_enabled = ecn.string() != "disabled";
+  if (ecn.is_map()) spec.ecn = ecn_of(ecn);
+  for (const Value& own : ecn.is_string() || ecn.is_map() ? Value::List{} : ecn.list_or_empty()) {
+    const auto marks = own.is_map() ? ecn_of(own) : std::nullopt;
+    if (marks && !own["gbps"].is_null()) spec.ecn_by_rate.emplace_back(mbps(own["gbps"]), *marks);
   }
+  for (const Value& own : s["buffer_profiles"].list_or_empty()) {
+    if (own.is_map() && !own["gbps"].is_null()) spec.buffer_profiles.emplace_back(mbps(own["gbps"]), own);
+  }
+}
+
+std::optional<EcnSpec> ExperimentBuilder::ecn_of(const Value& ecn) {
+  if (ecn["kmin_kb"].is_null() || ecn["kmax_kb"].is_null() || ecn["pmax"].is_null()) return std::nullopt;
+  if (ecn["kmin_kb"].number() > ecn["kmax_kb"].number()) {
+    error(ecn["kmax_kb"].mark(), "kmax_kb: expected at least kmin_kb" + config::at_line(ecn["kmin_kb"].mark()));
+  }
+  return EcnSpec{static_cast<std::uint64_t>(ecn["kmin_kb"].number() * 1000),
+                 static_cast<std::uint64_t>(ecn["kmax_kb"].number() * 1000), ecn["pmax"].number()};
 }
 
 void ExperimentBuilder::build_nic(Experiment& out) {
@@ -250,6 +276,7 @@ void ExperimentBuilder::build_nic(Experiment& out) {
   if (!n["ack_every"].is_null()) qp.ack_interval = number("ack_every");
   if (!n["rto_us"].is_null()) qp.rto_ns = static_cast<nic::Time>(from_us(n["rto_us"]));
   if (!n["ack_dscp"].is_null()) qp.ack_dscp = static_cast<std::uint8_t>(number("ack_dscp"));
+  if (!n["cnp_dscp"].is_null()) qp.cnp_dscp = static_cast<std::uint8_t>(number("cnp_dscp"));
   qp.dscp = 3;
   const Value& cc = n["cc"];
   if (!cc.is_map() || cc["kind"].is_null() || cc["preset"].is_null()) return;
@@ -258,6 +285,7 @@ void ExperimentBuilder::build_nic(Experiment& out) {
     out.cc_preset = cc["preset"].string();
   }
   if (cc.has("t_i_us")) out.t_i_ns = static_cast<nic::Time>(from_us(cc["t_i_us"]));
+  if (cc.has("cnp_interval_us")) out.cnp_interval_ns = static_cast<nic::Time>(from_us(cc["cnp_interval_us"]));
   if (cc.has("t_d_us")) out.t_d_ns = static_cast<nic::Time>(from_us(cc["t_d_us"]));
 }
 

@@ -24,6 +24,8 @@ class ExperimentBuilder {
   void build_explicit(const config::Value& topology, const Rates& rates, Experiment& out);
   void build_switches(Experiment& out);
   void build_pipelines(const config::Value& s, SwitchSpec& spec);
+  void build_own_pipelines(const config::Value& s, const Topology& topology, SwitchSpec& spec);
+  [[nodiscard]] std::optional<EcnSpec> ecn_of(const config::Value& ecn);
   void build_nic(Experiment& out);
   void build_workload(Experiment& out);
   void build_flows(const config::Value& workload, Experiment& out);

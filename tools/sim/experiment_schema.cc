@@ -22,6 +22,11 @@ std::vector<Key> rate_keys() {
       Key::optional_key("host_link_gbps", Schema::number(0.001, 1600), "Rate of the hosts' links; default: link_gbps."),
       Key::with_default("delay_ns", Schema::integer(1, kMostNs), Value(1000), "Propagation delay of every link."),
       Key::optional_key("host_delay_ns", Schema::integer(1, kMostNs), "Of the hosts' links; default: delay_ns."),
+      Key::with_default(
+          "overhead_bytes", Schema::integer(-64, 256), Value(24),
+          "What a frame takes on any link beyond its own bytes, as a port of weft-switch has it. -10: ns-3's "
+          "point-to-point framing, 48 bytes around the payload of a packet."),
+      Key::with_default("mpu_bytes", Schema::integer(1, 256), Value(84), "The least that a frame takes."),
   };
 }
 
@@ -81,6 +86,15 @@ Schema switch_schema(const pipeline::Registry& registry) {
       Key::required_key("kmax_kb", Schema::number(0, 1e6), "Thousands of bytes beyond which every packet is marked."),
       Key::with_default("pmax", Schema::number(0, 1), Value(0.2), "Probability at kmax_kb."),
   });
+  std::vector<Key> ecn_keys = ecn.node().keys;
+  ecn_keys.insert(ecn_keys.begin(),
+                  Key::required_key("gbps", Schema::number(0.001, 1600), "Ports of this rate; others go by_speed."));
+  const Schema buffer_profile = Schema::map({
+      Key::required_key("gbps", Schema::number(0.001, 1600), "Ports of this rate."),
+      Key::optional_key("dynamic_th", Schema::integer(-8, 8), "Of the data class, as a BUFFER_PROFILE has it."),
+      Key::optional_key("size", Schema::integer(0, kMostBytes), "Bytes reserved."),
+      Key::optional_key("xoff", Schema::integer(1, kMostBytes), "Headroom in bytes."),
+  });
   std::vector<Key> keys{
       Key::with_default("buffer_mb", Schema::number(0.01, 1e6), Value(64.0), "Packet memory of a switch, 10^6 bytes."),
       Key::with_default("buffer_model", Schema::one_of({"conweave", "hpcc"}), Value("conweave"),
@@ -95,8 +109,14 @@ Schema switch_schema(const pipeline::Registry& registry) {
                         "Switches whose buffer never fills, so that they heed pauses and never send any."),
       Key::with_default("lb", policy_schema(registry), Value("ecmp"), "Policy of stage lb on ToRs."),
       Key::with_default("lb_above", policy_schema(registry), Value("ecmp"), "Policy of stage lb on other switches."),
-      Key::with_default("ecn", Schema::either(Schema::one_of({"by_speed", "disabled"}), ecn), Value("by_speed"),
-                        "Marks of the data class; by_speed: kmin 4 kB per Gbit/s, kmax four times that, pmax 0.2."),
+      Key::with_default("ecn",
+                        Schema::either(Schema::one_of({"by_speed", "disabled"}),
+                                       Schema::either(ecn, Schema::list(Schema::map(ecn_keys), 1))),
+                        Value("by_speed"),
+                        "Marks of the data class; by_speed: kmin 4 kB per Gbit/s, kmax four times that, pmax 0.2. One "
+                        "map for all ports, or a list of maps with the rate of the ports that each is for."),
+      Key::with_default("buffer_profiles", Schema::list(buffer_profile), Value(Value::List{}),
+                        "Priority group of the data class on ports of certain rates; what is left out is as usual."),
       Key::with_default("pfc", Schema::boolean(), Value(true), "Whether the data class is lossless."),
       Key::with_default(
           "convergence_us", Schema::either(Schema::one_of({"never"}), Schema::number(0, 1e9)), Value("never"),
@@ -111,6 +131,12 @@ Schema switch_schema(const pipeline::Registry& registry) {
                                    "pairs of the run."));
   keys.push_back(
       Key::optional_key("pipeline_above", Schema::stages(), "The same of other switches, instead of lb_above."));
+  keys.push_back(Key::with_default("pipelines",
+                                   Schema::list(Schema::map({
+                                       Key::required_key("switch", Schema::name(), "Name of the switch."),
+                                       Key::required_key("pipeline", Schema::stages(), "Its stages."),
+                                   })),
+                                   Value(Value::List{}), "The same of single switches."));
   if (registry.find("nack_filter") != nullptr) {
     keys.push_back(Key::optional_key("nack_filter", options_without(registry, "nack_filter", {"uplinks"}),
                                      "Stage nack_filter on ToRs, with its options; default: none."));
@@ -125,6 +151,9 @@ Schema nic_schema() {
       Key::with_default("preset", Schema::one_of(presets), Value("hpcc_mix"), "Parameter set of DCQCN."),
       Key::optional_key("t_i_us", Schema::number(0.1, 1e6), "T_I: the timer of rate increase; default: the preset's."),
       Key::optional_key("t_d_us", Schema::number(0.1, 1e6), "T_D: least time between two cuts; default: the preset's."),
+      Key::optional_key(
+          "cnp_interval_us", Schema::number(0, 1e6),
+          "Least time between two CNPs of a receiving queue pair; 0: one per mark; default: the preset's."),
   });
   return Schema::map({
       Key::with_default("transport", Schema::one_of({"gbn", "nic_sr", "irn", "ideal", "udp"}), Value("nic_sr"),
@@ -140,6 +169,7 @@ Schema nic_schema() {
       Key::with_default("ack_every", Schema::integer(1, 1024), Value(1), "Packets per ACK."),
       Key::with_default("rto_us", Schema::number(0, 1e7), Value(4000.0), "Retransmission timeout; 0: none."),
       Key::with_default("ack_dscp", Schema::integer(0, 63), Value(48), "Class of ACKs and NACKs; data has DSCP 3."),
+      Key::with_default("cnp_dscp", Schema::integer(0, 63), Value(48), "Class of CNPs."),
       Key::with_default("cc", cc, Value(Value::Map{}), "Congestion control."),
   });
 }

@@ -30,7 +30,7 @@ class HostWire : public Receiver {
   };
   explicit HostWire(const Parts& parts)
       : events_(parts.events),
-        wire_(1, parts.plan.wire.rate_mbps, parts.plan.wire.delay_ns),
+        wire_(1, parts.plan.wire.rate_mbps, parts.plan.wire.delay_ns, parts.plan.wire.framing),
         pool_(parts.pool),
         link_(parts.link),
         values_(parts.values),

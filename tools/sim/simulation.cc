@@ -100,6 +100,7 @@ nic::QpConfig Simulation::qp_config(std::uint32_t host, std::uint32_t transfers)
   if (experiment_.cc_preset.empty()) return config;
   config.dcqcn = *nic::dcqcn_parameters(experiment_.cc_preset, config.line_bps);
   if (experiment_.t_i_ns) config.dcqcn.increase_interval_ns = *experiment_.t_i_ns;
+  if (experiment_.cnp_interval_ns) config.dcqcn.cnp_interval_ns = *experiment_.cnp_interval_ns;
   if (experiment_.t_d_ns) config.dcqcn.decrease_interval_ns = *experiment_.t_d_ns;
   return config;
 }

@@ -20,17 +20,17 @@ using nlohmann::ordered_json;
 // Ethernet, IPv4, UDP, BTH and ICRC around the payload of a middle packet; AETH in an ACK.
 constexpr std::uint64_t kDataOverhead = 14 + 20 + 8 + 12 + 4;
 constexpr std::uint64_t kAckBytes = kDataOverhead + 4;
-constexpr std::uint64_t kGap = 24;  // preamble, FCS, inter-frame gap
 
-double serialise_ns(std::uint64_t frame_bytes, std::uint64_t rate_mbps) {
-  return static_cast<double>((frame_bytes + kGap) * 8000) / static_cast<double>(rate_mbps);
+double serialise_ns(std::uint64_t frame_bytes, const Wire& wire) {
+  const std::uint64_t bytes = wire.framing.bytes_of(static_cast<std::uint32_t>(frame_bytes));
+  return static_cast<double>(bytes * 8000) / static_cast<double>(wire.rate_mbps);
 }
 
 // How long a message of datagrams takes that is alone: the first one's way, and the others behind it on the slowest
 // link.
 double datagrams_alone_ns(const std::vector<Wire>& path, std::uint64_t packets, std::uint64_t mtu, std::uint64_t last) {
   const auto on = [](const Wire& wire, std::uint64_t payload) {
-    return serialise_ns(DatagramHost::frame_bytes(payload), wire.rate_mbps);
+    return serialise_ns(DatagramHost::frame_bytes(payload), wire);
   };
   double ns = 0;
   const Wire* slowest = &path.front();
@@ -265,9 +265,9 @@ TimeNs standalone_ns(const Experiment& experiment, const Transfer& transfer) {
   double slowest = 0;
   for (const Wire& wire : path) {
     const std::uint64_t size = packets > 1 ? mtu : last;
-    ns += 2 * static_cast<double>(wire.delay_ns) + serialise_ns(size + kDataOverhead, wire.rate_mbps) +
-          serialise_ns(kAckBytes, wire.rate_mbps);
-    slowest = std::max(slowest, serialise_ns(mtu + kDataOverhead, wire.rate_mbps));
+    ns += 2 * static_cast<double>(wire.delay_ns) + serialise_ns(size + kDataOverhead, wire) +
+          serialise_ns(kAckBytes, wire);
+    slowest = std::max(slowest, serialise_ns(mtu + kDataOverhead, wire));
   }
   ns += slowest * static_cast<double>(packets - 1);
   return std::max<TimeNs>(1, static_cast<TimeNs>(ns));

@@ -36,7 +36,9 @@ Value ports(const Topology& t, const SwitchPlan& sw, const SwitchSpec& spec) {
                           {"mac", Value(port.mac.to_string())},
                           {"mtu_bytes", Value(spec.max_frame_bytes)},
                           {"rate_mbps", Value(port.wire.rate_mbps)},
-                          {"delay_ns", Value(port.wire.delay_ns)}});
+                          {"delay_ns", Value(port.wire.delay_ns)},
+                          {"overhead_bytes", Value(port.wire.framing.overhead_bytes)},
+                          {"mpu_bytes", Value(port.wire.framing.mpu_bytes)}});
   }
   return Value(std::move(list));
 }
@@ -78,6 +80,30 @@ Value routes(const Topology& t, std::uint32_t index) {
   return Value(std::move(list));
 }
 
+// What an experiment says of the priority group of the data class, by the rates of ports.
+void buffer_profiles(const Topology& t, const SwitchPlan& sw, const SwitchSpec& spec, Map& qos) {
+  if (spec.buffer_profiles.empty() || !spec.pfc) return;
+  Map profiles;
+  Map groups;
+  for (std::size_t i = 0; i < sw.ports.size(); ++i) {
+    const Wire& wire = sw.ports[i].wire;
+    for (const auto& [mbps, own] : spec.buffer_profiles) {
+      if (mbps != wire.rate_mbps) continue;
+      const auto share = qos::lossless_group(
+          {.speed_mbps = mbps, .delay_ns = wire.delay_ns, .mtu_bytes = spec.max_frame_bytes, .workers = 1});
+      const auto value = [&](const char* key, std::uint64_t usual) { return own.has(key) ? own[key] : Value(usual); };
+      const std::string name = "of_" + port_name(t, sw.ports[i], i);
+      const Value threshold = own.has("dynamic_th") ? own["dynamic_th"] : Value(*share.dynamic_th);
+      profiles.emplace_back(name, Value(Map{{"size", value("size", share.reserve_bytes)},
+                                            {"dynamic_th", threshold},
+                                            {"xoff", value("xoff", share.headroom_bytes)}}));
+      groups.emplace_back(port_name(t, sw.ports[i], i) + kDataQueue, Value(Map{{"profile", Value(name)}}));
+    }
+  }
+  qos.emplace_back("BUFFER_PROFILE", Value(std::move(profiles)));
+  qos.emplace_back("BUFFER_PG", Value(std::move(groups)));
+}
+
 Value qos(const Topology& t, const SwitchPlan& sw, const SwitchSpec& spec, std::uint64_t buffer_bytes) {
   Map qos;
   List lossless;
@@ -92,11 +118,15 @@ Value qos(const Topology& t, const SwitchPlan& sw, const SwitchSpec& spec, std::
     const auto same = [&](const auto& known) { return known.first == profile; };
     if (!spec.ecn_enabled || std::any_of(profiles.begin(), profiles.end(), same)) continue;
     const auto mark = qos::default_wred(rate).mark;
-    const EcnSpec ecn = spec.ecn.value_or(EcnSpec{mark.min_bytes, mark.max_bytes, mark.probability});
+    EcnSpec ecn = spec.ecn.value_or(EcnSpec{mark.min_bytes, mark.max_bytes, mark.probability});
+    for (const auto& [mbps, own] : spec.ecn_by_rate) {
+      if (mbps == rate) ecn = own;
+    }
     profiles.emplace_back(profile, Value(Map{{"green_min_threshold", Value(ecn.kmin_bytes)},
                                              {"green_max_threshold", Value(ecn.kmax_bytes)},
                                              {"green_drop_probability", Value(ecn.pmax * 100)}}));
   }
+  buffer_profiles(t, sw, spec, qos);
   qos.emplace_back("WRED_PROFILE", Value(std::move(profiles)));
   qos.emplace_back("QUEUE", Value(std::move(queues)));
   qos.emplace_back("BUFFER_POOL", Value(Map{{"size", Value(buffer_bytes)}, {"model", Value(spec.buffer_model)}}));
@@ -111,8 +141,9 @@ Value tracked(const Topology& t, std::uint32_t index, const std::vector<QpPairPl
     return Value(Map{{"address", Value(t.hosts()[host].address.to_string())}, {"qpn", Value(qpn)}});
   };
   for (const QpPairPlan& qp : qps) {
-    // A queue pair inside of the rack takes no state (Themis, section 4).
-    if ((t.hosts()[qp.a].tor == index) == (t.hosts()[qp.b].tor == index)) continue;
+    // A queue pair inside of the rack takes no state (Themis, section 4). Above, any may come by.
+    if (t.switches()[index].host_count != 0 && (t.hosts()[qp.a].tor == index) == (t.hosts()[qp.b].tor == index))
+      continue;
     list.emplace_back(Map{{"a", end(qp.a, qp.qpn_a)}, {"b", end(qp.b, qp.qpn_b)}});
   }
   const std::size_t room = std::max<std::size_t>(1024, list.size() * 4);
@@ -226,7 +257,8 @@ Value with_groups(Value pipeline, const List& groups) {
 Value pipeline_of(const Topology& t, std::uint32_t index, const SwitchSpec& spec, const std::vector<QpPairPlan>& qps) {
   const SwitchPlan& sw = t.switches()[index];
   const bool is_tor = sw.host_count != 0;
-  const Value& given = is_tor ? spec.pipeline : spec.pipeline_above;
+  const Value* own = spec.pipeline_of(index);
+  const Value& given = own != nullptr ? *own : is_tor ? spec.pipeline : spec.pipeline_above;
   if (!given.is_null()) return given_pipeline(t, index, given, qps);
   List stages{Value("parse")};
   if (is_tor && (spec.nack_filter || spec.lb == "psn")) {
@@ -246,6 +278,11 @@ Value pipeline_of(const Topology& t, std::uint32_t index, const SwitchSpec& spec
 }
 
 }  // namespace
+
+const Value* SwitchSpec::pipeline_of(std::uint32_t index) const noexcept {
+  const auto own = std::find_if(pipelines.begin(), pipelines.end(), [&](const auto& p) { return p.first == index; });
+  return own == pipelines.end() ? nullptr : &own->second;
+}
 
 std::uint64_t SwitchSpec::buffer_of(std::uint32_t index) const noexcept {
   constexpr std::uint64_t kUnlimited = std::uint64_t{1} << 38;

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "switch/config/schema/schema.h"
@@ -32,7 +33,11 @@ struct SwitchSpec {
   std::optional<config::Value> nack_filter{};  ///< options of stage nack_filter on ToRs
   config::Value pipeline{};                    ///< of ToRs, as in weft-switch; null: made of lb and nack_filter
   config::Value pipeline_above{};              ///< the same of other switches
-  std::optional<EcnSpec> ecn{};                ///< nullopt: by each port's speed
+  std::vector<std::pair<std::uint32_t, config::Value>> pipelines{};  ///< the same of single switches
+  std::optional<EcnSpec> ecn{};                                      ///< nullopt: by each port's speed
+  std::vector<std::pair<std::uint64_t, EcnSpec>> ecn_by_rate{};      ///< of ports of so many Mbit/s, before `ecn`
+  /// Ports of so many Mbit/s: dynamic_th, size, xoff of the data class's priority group.
+  std::vector<std::pair<std::uint64_t, config::Value>> buffer_profiles{};
   bool ecn_enabled = true;
   bool pfc = true;
   std::string buffer_model = "conweave";
@@ -45,6 +50,8 @@ struct SwitchSpec {
   std::uint32_t max_frame_bytes = 9216;  ///< IP packets that fit
   std::uint64_t seed = 1;
 
+  /// Of `pipelines`; nullptr when the switch has none there.
+  [[nodiscard]] const config::Value* pipeline_of(std::uint32_t index) const noexcept;
   /// Packet memory of a switch.
   [[nodiscard]] std::uint64_t buffer_of(std::uint32_t index) const noexcept;
 };

@@ -9,16 +9,18 @@
 #include <vector>
 
 #include "switch/pipeline/packet.h"
+#include "switch/pipeline/wire_framing.h"
 #include "switch/wire/addresses.h"
 
 namespace weft::sim {
 
 using pipeline::PortIndex;
 
-/// Rate and propagation delay of both directions of a link.
+/// Rate, propagation delay and framing of both directions of a link.
 struct Wire {
   std::uint64_t rate_mbps = 100'000;
   std::uint64_t delay_ns = 1'000;
+  pipeline::WireFraming framing{};
 };
 
 struct HostPlan {

@@ -54,6 +54,25 @@ TEST_F(EgressQueueTest, AnyRateIsExactOverAMillionPackets) {
   }
 }
 
+// tc-cake's overhead and mpu: what a frame takes can be more than on Ethernet, or less.
+TEST_F(EgressQueueTest, AFrameTakesWhatItsFramingSays) {
+  const auto takes = [&](WireFraming framing, std::uint32_t bytes) {
+    EgressQueue queue(4, 8000, 0, framing);  // a byte a nanosecond
+    rte_mbuf* m = packet(0);
+    m->pkt_len = bytes;
+    EXPECT_TRUE(queue.push(kStart, m));
+    TimeNs sent_at = 0;
+    EXPECT_EQ(queue.pop(kStart, sent_at), m);
+    return sent_at - kStart;
+  };
+  EXPECT_EQ(takes({}, 1058), 1082u);
+  EXPECT_EQ(takes({}, 20), 84u);
+  EXPECT_EQ(takes({.overhead_bytes = -10, .mpu_bytes = 48}, 1058), 1048u);
+  EXPECT_EQ(takes({.overhead_bytes = -10, .mpu_bytes = 48}, 50), 48u);
+  EXPECT_EQ(takes({.overhead_bytes = -64, .mpu_bytes = 1}, 14), 1u) << "never nothing";
+  EXPECT_EQ(takes({.overhead_bytes = 50, .mpu_bytes = 84}, 1000), 1050u);
+}
+
 TEST_F(EgressQueueTest, TheWireTakesNoPacketBeforeItIsFree) {
   EgressQueue queue(4, 1000, 0);
   TimeNs sent_at = 0;

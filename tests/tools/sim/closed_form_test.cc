@@ -42,6 +42,15 @@ TEST(ClosedForm, AnIntegerNanosecondClockKeepsExactRates) {
   EXPECT_NEAR(report["summary"]["completion_ms"].get<double>() * 1e6, ns, 20);
 }
 
+TEST(ClosedForm, LinksMayFrameOtherwise) {
+  const auto report = run_text(kPair + "workload: { kind: incast, bytes: 15000000 }",
+                               {{"topology.overhead_bytes", "-10"}, {"topology.mpu_bytes", "48"}});
+  const double bits = (1500 + 48) * 8;
+  EXPECT_NEAR(report["summary"]["completion_ms"].get<double>() * 1e6, 10'000 * bits / 100 + 3 * bits / 100 + 4 * 1000,
+              20);
+  EXPECT_NEAR(report["summary"]["fct_slowdown_mean"].get<double>(), 1.0, 1e-4);
+}
+
 TEST(ClosedForm, TwoFlowsShareALinkEvenly) {
   const std::string text = R"(
 topology: { kind: leaf_spine, leaves: 1, spines: 0, hosts_per_leaf: 3, link_gbps: 100, delay_ns: 1000 }

@@ -110,6 +110,64 @@ TEST_F(ExperimentFile, GivesSingleSwitchesPacketMemoryOfTheirOwn) {
       HasSubstr("unknown switch 'spine9'"));
 }
 
+TEST_F(ExperimentFile, GivesPortsMarksAndBuffersByTheirRate) {
+  config::Diagnostics diagnostics;
+  const auto experiment = load_experiment(
+      "topology: { kind: leaf_spine, leaves: 2, spines: 1, hosts_per_leaf: 1, link_gbps: 400, host_link_gbps: 100, "
+      "overhead_bytes: -10, mpu_bytes: 48 }\n" +
+          std::string(kWorkload) +
+          "switch: { ecn: [{ gbps: 400, kmin_kb: 800, kmax_kb: 6400 }], buffer_profiles: [{ gbps: 400, dynamic_th: -1, "
+          "xoff: 150000 }] }\nnic: { cnp_dscp: 3, cc: { cnp_interval_us: 55 } }\n",
+      "rates.yaml", {}, registry_, diagnostics);
+  ASSERT_TRUE(experiment.has_value()) << diagnostics.to_string();
+  EXPECT_EQ(experiment->qp.cnp_dscp, 3);
+  EXPECT_EQ(experiment->cnp_interval_ns, 55'000);
+  const auto document = switch_document(experiment->topology, 0, experiment->switches, {});
+  const auto info = load_switch_document(experiment->topology, 0, document, registry_, diagnostics);
+  ASSERT_TRUE(info.has_value() && info->qos.has_value()) << diagnostics.to_string();
+  const qos::PortSettings& to_host = info->qos->ports[0];
+  const qos::PortSettings& to_spine = info->qos->ports[1];
+  EXPECT_EQ(to_host.wred[3]->mark.min_bytes, 400'000u) << "by speed";
+  EXPECT_EQ(to_spine.wred[3]->mark.min_bytes, 800'000u);
+  EXPECT_EQ(to_spine.wred[3]->mark.max_bytes, 6'400'000u);
+  EXPECT_EQ(to_host.group[3].dynamic_th, -3);
+  EXPECT_EQ(to_spine.group[3].dynamic_th, -1);
+  EXPECT_EQ(to_spine.group[3].headroom_bytes, 150'000u);
+  EXPECT_EQ(to_spine.group[3].reserve_bytes, 4'000u) << "as usual";
+  for (const auto& port : info->ports) EXPECT_EQ(port.framing.bytes_of(1058), 1048u);
+  EXPECT_THAT(
+      mistakes(std::string(kTopology) + kWorkload + "switch: { ecn: [{ gbps: 100, kmin_kb: 2, kmax_kb: 1 }] }\n"),
+      HasSubstr("kmax_kb: expected at least kmin_kb"));
+}
+
+TEST_F(ExperimentFile, GivesSingleSwitchesPipelinesOfTheirOwn) {
+  config::Diagnostics diagnostics;
+  const std::string file = std::string(kTopology) + kWorkload;
+  const auto experiment =
+      load_experiment(file + "switch: { pipelines: [{ switch: spine1, pipeline: [parse, rdma_track, l3, lb] }] }\n",
+                      "own.yaml", {}, registry_, diagnostics);
+  ASSERT_TRUE(experiment.has_value()) << diagnostics.to_string();
+  const std::vector<QpPairPlan> qps{{.a = 0, .b = 2, .qpn_a = 17, .qpn_b = 34}};
+  for (std::uint32_t i = 0; i < experiment->topology.switches().size(); ++i) {
+    const auto document = switch_document(experiment->topology, i, experiment->switches, qps);
+    const auto info = load_switch_document(experiment->topology, i, document, registry_, diagnostics);
+    ASSERT_TRUE(info.has_value()) << diagnostics.to_string();
+    const bool own = experiment->topology.switches()[i].name == "spine1";
+    EXPECT_EQ(info->pipeline[1].name == "rdma_track", own);
+    if (!own) continue;
+    EXPECT_EQ(info->pipeline[1].options["qps"].list().size(), 1u) << "those of the run";
+  }
+  const auto twice = [](const char* name) {
+    return std::string("switch: { pipelines: [{ switch: spine1, pipeline: [parse, l3, lb] }, { switch: ") + name +
+           ", pipeline: [parse, l3, lb] }] }\n";
+  };
+  EXPECT_EQ(mistakes(file + twice("spine0")), "");
+  EXPECT_THAT(mistakes(file + twice("spine1")), HasSubstr("pipelines: switch 'spine1' stands twice"));
+  EXPECT_THAT(mistakes(file + twice("spine9")), HasSubstr("unknown switch 'spine9'"));
+  EXPECT_THAT(mistakes(file + "switch: { pipelines: [{ switch: spine1, pipeline: [parse, lb, l3] }] }\n"),
+              HasSubstr("lb"));
+}
+
 TEST_F(ExperimentFile, TakesOverridesAndSaysWhichOneIsWrong) {
   const std::string good = std::string(kTopology) + kWorkload;
   EXPECT_EQ(mistakes(good), "");
