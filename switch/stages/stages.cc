@@ -8,7 +8,9 @@
 #include "switch/stages/lb/stage.h"
 #include "switch/stages/nack_filter/stage.h"
 #include "switch/stages/parse/stage.h"
+#include "switch/stages/pnp/stage.h"
 #include "switch/stages/rdma_track/stage.h"
+#include "switch/stages/trp/stage.h"
 
 namespace weft::stages {
 
@@ -16,7 +18,9 @@ void register_all(pipeline::Registry& registry) {
   registry.add(parse_stage_type());
   registry.add(impair_stage_type());
   registry.add(rdma_track_stage_type());
+  registry.add(trp_stage_type());
   registry.add(nack_filter_stage_type());
+  registry.add(pnp_stage_type());
   registry.add(l2_stage_type());
   registry.add(l3_stage_type());
   registry.add(lb_stage_type());

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+#include <algorithm>
+#include <string>
+
+#include "switch/stages/pnp/options.h"
+#include "switch/stages/rdma_track/known.h"
+
+namespace weft::stages {
+
+using config::Diagnostics;
+using config::Schema;
+using config::Value;
+using pipeline::SwitchInfo;
+
+Schema pnp_options_schema() {
+  using Key = Schema::Key;
+  return Schema::map({
+      Key::with_default("enabled", Schema::boolean(), Value(true), "false: packets leave as they are."),
+      Key::with_default("remote", Schema::list(Schema::prefix()), Value(Value::List{}),
+                        "Prefixes of the other data centres. A flow whose destination is in one of them, and whose "
+                        "source is not, is inter-DC."),
+      Key::with_default("sources", Schema::one_of({"local", "any"}), Value("local"),
+                        "local: CNPs go to sources in this data centre; any: also to those of flows that come from a "
+                        "remote prefix, as in the authors' simulation."),
+      Key::with_default("handshake_monitor", Schema::one_of({"off", "passive"}), Value("off"),
+                        "passive: hosts that open a TCP connection through this switch are inter-DC too, in both "
+                        "directions. For switches that see no other traffic."),
+      Key::with_default("max_pairs", Schema::integer(4, 1 << 20), Value(1024),
+                        "Pairs of hosts, and handshakes under way, that the monitor has room for; rounded up to a "
+                        "power of two."),
+      Key::with_default("max_flows", Schema::integer(4, 1 << 24), Value(16384),
+                        "Flows that there is room for; rounded up to a power of two."),
+      Key::with_default("cnp_interval_us", Schema::number(0, 1e6), Value(5.0),
+                        "Least microseconds between two CNPs of a flow: what the receiver's RNIC has. The authors' "
+                        "simulation comes to 7."),
+      Key::with_default("clear_to", Schema::one_of({"ect0", "not_ect"}), Value("ect0"),
+                        "What a mark is cleared to. ect0: switches behind can mark again; not_ect: they cannot, as "
+                        "in the authors' simulation."),
+      Key::with_default("cnp_dscp", Schema::integer(0, 63), Value(48), "DSCP of the CNPs."),
+      accept_option(),
+  });
+}
+
+PnpOptions pnp_options(const Value& options) {
+  PnpOptions result;
+  result.enabled = options["enabled"].boolean();
+  result.cnp_interval_ns = static_cast<TimeNs>(options["cnp_interval_us"].number() * 1000 + 0.5);
+  for (const Value& prefix : options["remote"].list()) {
+    result.remote.push_back(*wire::IpPrefix::parse(prefix.string()));
+  }
+  result.any_source = options["sources"].string() == "any";
+  result.clear_to = options["clear_to"].string() == "ect0" ? wire::Ecn::ect0 : wire::Ecn::not_ect;
+  result.cnp_dscp = static_cast<std::uint8_t>(options["cnp_dscp"].integer());
+  result.monitor = options["handshake_monitor"].string() == "passive";
+  result.max_flows = static_cast<std::uint32_t>(options["max_flows"].integer());
+  result.max_pairs = static_cast<std::uint32_t>(options["max_pairs"].integer());
+  return result;
+}
+
+void check_pnp_options(const Value& options, const SwitchInfo& info, Diagnostics& diagnostics) {
+  if (options["remote"].list().empty() && options["handshake_monitor"].string() == "off") {
+    diagnostics.error(options["remote"].mark().line > 0 ? options["remote"].mark() : options.mark(),
+                      "remote: expected prefixes of the other data centres, or handshake_monitor: passive; without "
+                      "both no flow is inter-DC");
+  }
+  for (const Value& item : options["remote"].list()) {
+    const auto prefix = wire::IpPrefix::parse(item.string());
+    if (prefix && prefix->network() != *prefix) {
+      diagnostics.error(item.mark(), "remote: expected " + prefix->network().to_string() + ", found " +
+                                         prefix->to_string() + ", which has host bits");
+    }
+  }
+  const bool routed = std::any_of(info.pipeline.begin(), info.pipeline.end(),
+                                  [](const pipeline::StageSpec& stage) { return stage.name == "l3"; });
+  if (!info.pipeline.empty() && !routed) {
+    diagnostics.error(options.mark(), "pnp: its CNPs are routed by l3, which the pipeline does not have");
+  }
+}
+
+}  // namespace weft::stages

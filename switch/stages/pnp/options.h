@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+//
+// The options of pnp.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "switch/config/schema/schema.h"
+#include "switch/pipeline/switch_info.h"
+#include "switch/stages/pnp/unit.h"
+#include "switch/wire/addresses.h"
+#include "switch/wire/ip.h"
+
+namespace weft::stages {
+
+/// The options, read.
+struct PnpOptions {
+  bool enabled = true;
+  TimeNs cnp_interval_ns = 5'000;
+  std::uint32_t max_flows = 16'384;
+  std::vector<wire::IpPrefix> remote{};
+  bool any_source = false;  ///< also flows that come from a remote prefix
+  wire::Ecn clear_to = wire::Ecn::ect0;
+  std::uint8_t cnp_dscp = 48;
+  bool monitor = false;
+  std::uint32_t max_pairs = 1024;
+
+  /// Whether an address lies in another data centre.
+  [[nodiscard]] bool is_remote(const wire::IpAddress& address) const noexcept {
+    for (const wire::IpPrefix& prefix : remote) {
+      if (prefix.contains(address)) return true;
+    }
+    return false;
+  }
+};
+[[nodiscard]] PnpOptions pnp_options(const config::Value& options);
+[[nodiscard]] config::Schema pnp_options_schema();
+void check_pnp_options(const config::Value& options, const pipeline::SwitchInfo& info,
+                       config::Diagnostics& diagnostics);
+
+}  // namespace weft::stages

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+#include "switch/stages/pnp/stage.h"
+
+#include <string>
+
+#include "switch/pipeline/set_words.h"
+#include "switch/wire/checksum.h"
+#include "switch/wire/emit.h"
+#include "switch/wire/parse.h"
+
+namespace weft::stages {
+
+using pipeline::Batch;
+using pipeline::Context;
+using pipeline::PacketMeta;
+using pipeline::PortIndex;
+
+namespace {
+
+constexpr auto kCe = static_cast<std::uint8_t>(wire::Ecn::ce);
+
+// Requests and responses carry data, and whoever receives a marked one sends a CNP to its sender.
+constexpr std::array<bool, 256> kRcPackets = [] {
+  std::array<bool, 256> packets{};
+  for (unsigned i = 0; i < packets.size(); ++i) packets[i] = kRcRequests[i] || kRcResponses[i];
+  return packets;
+}();
+
+PnpName name_of(const wire::Parsed& parsed) noexcept {
+  return {parsed.address_key, parsed.dest_qp.value(), parsed.has(wire::ParsedFlag::ipv6)};
+}
+
+wire::IpAddress address_at(const wire::Parsed& parsed, const std::uint8_t* l3, bool source) noexcept {
+  if (!parsed.has(wire::ParsedFlag::ipv6)) {
+    return wire::IpAddress::v4(static_cast<std::uint32_t>(source ? parsed.address_key >> 32 : parsed.address_key));
+  }
+  const auto& ip = wire::header_at<wire::Ipv6Header>(l3);
+  return wire::IpAddress::v6(source ? ip.source : ip.destination);
+}
+
+}  // namespace
+
+PnpStage::PnpStage(const pipeline::StageBuild& build, PnpShared& shared)
+    : options_(pnp_options(build.options)), known_(build), shared_(shared), worker_(build.worker) {
+  if (options_.monitor) monitor_.emplace(options_.max_pairs);
+}
+
+void PnpStage::ingress(Context& context, Batch& batch) {
+  if (!options_.enabled) return;
+  if (shared_.workers() > 1) {
+    for (std::uint16_t i = 0; i < batch.size; ++i) {
+      const rte_mbuf* m = batch.packet[i];
+      const wire::Parsed& parsed = pipeline::meta(m).parsed;
+      if (parsed.kind != wire::FrameKind::roce || !kRcPackets[parsed.opcode]) continue;
+      static_cast<void>(shared_.use(name_of(parsed), [&](PnpUnit& unit) { learn(context.now, m, unit); }));
+    }
+  }
+  if (!monitor_) return;
+  for (std::uint16_t i = 0; i < batch.size; ++i) {
+    const PacketMeta& pm = pipeline::meta(batch.packet[i]);
+    if (pm.parsed.kind == wire::FrameKind::tcp) on_tcp(context, batch.packet[i]);
+  }
+}
+
+void PnpStage::on_tcp(Context& context, const rte_mbuf* m) noexcept {
+  const wire::Parsed& parsed = pipeline::meta(m).parsed;
+  if (m->data_len < parsed.l4_offset + sizeof(wire::TcpHeader)) return;
+  const auto& tcp = wire::header_at<wire::TcpHeader>(pipeline::frame(m) + parsed.l4_offset);
+  TcpSegment segment;
+  segment.pair = unordered_pair(parsed, pipeline::frame(m) + parsed.l3_offset, segment.from_lower);
+  segment.source_port = parsed.source_port;
+  segment.destination_port = parsed.destination_port;
+  segment.flags = tcp.flags;
+  segment.sequence = tcp.sequence.value();
+  segment.acknowledgement = tcp.acknowledgement.value();
+  const std::uint64_t evicted = monitor_->evicted();
+  const bool ended = monitor_->on_segment(context.now, segment);
+  count(PnpCounter::handshakes_evicted, monitor_->evicted() - evicted);
+  if (!ended) return;
+  count(PnpCounter::handshakes);
+  count(PnpCounter::pairs_evicted, shared_.pairs().add(context.now, segment.pair) ? 1 : 0);
+}
+
+void PnpStage::egress(Context& context, PortIndex, Batch& batch) {
+  if (!options_.enabled) return;
+  for (std::uint16_t i = 0; i < batch.size; ++i) {
+    const wire::Parsed& parsed = pipeline::meta(batch.packet[i]).parsed;
+    if ((parsed.tos & kCe) != kCe || parsed.kind != wire::FrameKind::roce) [[likely]]
+      continue;
+    on_marked(context, batch.packet[i]);
+  }
+}
+
+// Notes the queue pair at the source of a packet that belongs to this worker. The tracker says who that is now: between
+// the two halves of the pipeline its entry may have gone, or become another one's.
+void PnpStage::learn(TimeNs now, const rte_mbuf* m, PnpUnit& unit) noexcept {
+  const PacketMeta& pm = pipeline::meta(m);
+  const PnpName name = name_of(pm.parsed);
+  const QpView qp = known_.tracker().view(pm.qp_handle, pm.parsed, pipeline::frame(m) + pm.parsed.l3_offset);
+  if (!qp || qp.peer == nullptr || !known_.counts(*qp.entry)) return unit.forget(name);
+  const auto result = unit.learn(now, options_.cnp_interval_ns, name, qp.peer->dest_qp().value());
+  count(PnpCounter::flows_evicted, result == PnpUnit::Learned::evicted ? 1 : 0);
+  count(PnpCounter::table_full, result == PnpUnit::Learned::full ? 1 : 0);
+}
+
+bool PnpStage::is_inter_dc(TimeNs now, const rte_mbuf* m) noexcept {
+  const wire::Parsed& parsed = pipeline::meta(m).parsed;
+  const std::uint8_t* l3 = pipeline::frame(m) + parsed.l3_offset;
+  const bool from_remote = options_.is_remote(address_at(parsed, l3, true));
+  const bool to_remote = options_.is_remote(address_at(parsed, l3, false));
+  if (to_remote && !from_remote) return true;
+  if (from_remote && !to_remote) return options_.any_source;
+  if (!monitor_) return false;
+  bool from_lower = false;
+  return shared_.pairs().contains(now, unordered_pair(parsed, l3, from_lower));
+}
+
+PnpVerdict PnpStage::judge(TimeNs now, const rte_mbuf* m, std::uint32_t& client_qp) noexcept {
+  const wire::Parsed& parsed = pipeline::meta(m).parsed;
+  const PnpName name = name_of(parsed);
+  PnpVerdict verdict = PnpVerdict::pass;
+  const bool done = shared_.use(name, [&](PnpUnit& unit) {
+    if (shared_.owner(parsed) == worker_) learn(now, m, unit);
+    verdict = unit.on_marked(now, options_.cnp_interval_ns, name, client_qp);
+  });
+  if (!done) {
+    count(PnpCounter::busy);
+  } else if (verdict == PnpVerdict::pass) {
+    count(PnpCounter::unknown_qp);
+  }
+  return verdict;
+}
+
+void PnpStage::on_marked(Context& context, rte_mbuf* m) noexcept {
+  if (!is_inter_dc(context.now, m)) return;
+  const wire::Parsed& parsed = pipeline::meta(m).parsed;
+  if (!kRcPackets[parsed.opcode]) return count(PnpCounter::not_rc);
+  count(PnpCounter::marked);
+  now_ = context.now;
+  std::uint32_t client_qp = 0;
+  const PnpVerdict verdict = judge(context.now, m, client_qp);
+  if (verdict == PnpVerdict::pass) return;
+  if (verdict == PnpVerdict::notify && !send_cnp(context, m, client_qp)) {
+    const PnpName name = name_of(parsed);
+    // Where another worker has the set now, its flow waits for the next interval: the mark stays in any case.
+    static_cast<void>(shared_.use(name, [&](PnpUnit& unit) { unit.not_notified(name); }));
+    return count(PnpCounter::no_buffer);
+  }
+  clear_mark(m);
+  count(PnpCounter::marks_cleared);
+}
+
+// As the receiver's RNIC would have sent it (annex A17.9.3), from the receiver's address: ConnectX sends CNPs with UDP
+// source port 0 and ECT(0).
+bool PnpStage::send_cnp(Context& context, const rte_mbuf* marked, std::uint32_t client_qp) noexcept {
+  rte_mbuf* cnp = context.generate();
+  if (cnp == nullptr) return false;
+  wire::RoceAddressing to = wire::reply_addressing(pipeline::frame(marked), pipeline::meta(marked).parsed);
+  to.tagged = false;
+  to.tos = wire::make_tos(options_.cnp_dscp, wire::Ecn::ect0);
+  to.source_port = 0;
+  auto* bytes = reinterpret_cast<std::uint8_t*>(rte_pktmbuf_append(cnp, wire::kMaxEmittedBytes));
+  const std::size_t used = wire::write_cnp({bytes, wire::kMaxEmittedBytes}, to, wire::Qpn(client_qp));
+  static_cast<void>(rte_pktmbuf_trim(cnp, static_cast<std::uint16_t>(wire::kMaxEmittedBytes - used)));
+  wire::parse_frame(bytes, cnp->data_len, cnp->pkt_len, pipeline::meta(cnp).parsed);
+  context.resume(cnp);
+  count(PnpCounter::cnps_sent);
+  return true;
+}
+
+// ECN is not covered by the ICRC.
+void PnpStage::clear_mark(rte_mbuf* m) const noexcept {
+  wire::Parsed& parsed = pipeline::meta(m).parsed;
+  std::uint8_t* ip = pipeline::frame(m) + parsed.l3_offset;
+  const auto ecn = static_cast<std::uint8_t>(options_.clear_to);
+  parsed.tos = static_cast<std::uint8_t>((parsed.tos & ~kCe) | ecn);
+  if (parsed.has(wire::ParsedFlag::ipv6)) {
+    // The traffic class lies across the first two bytes: its lowest two bits are bits 4 and 5 of the second.
+    ip[1] = static_cast<std::uint8_t>((ip[1] & ~0x30) | ecn << 4);
+  } else {
+    wire::rewrite_tos(wire::header_at<wire::Ipv4Header>(ip), parsed.tos);
+  }
+}
+
+void PnpStage::adopt(Context& /*context*/, pipeline::Stage& old, const pipeline::Adoption& adoption) {
+  if (adoption.same_options) std::swap(monitor_, dynamic_cast<PnpStage&>(old).monitor_);
+}
+
+pipeline::StageType pnp_stage_type() {
+  pipeline::StageType type;
+  type.name = "pnp";
+  type.summary = "Sends CNPs for marks of inter-DC flows near their sources, and clears the marks (long-haul THEMIS).";
+  type.has_egress = true;
+  type.needs = {"parsed", "qp"};
+  type.before = {{"l3", "its CNPs are routed by it"}};
+  type.options = pnp_options_schema();
+  type.counters = {
+#define WEFT_COUNTER(name, unit, kind, text) {#name, unit, pipeline::CounterKind::kind, text},
+#include "switch/stages/pnp/counters.def"
+#undef WEFT_COUNTER
+  };
+  type.check = check_pnp_options;
+  type.set = [](const config::Value& options, const pipeline::SwitchInfo& info, const std::vector<std::string>& words,
+                std::uint16_t /*workers*/) {
+    auto change = pipeline::set_by_words("pnp", pnp_options_schema(), check_pnp_options, options, info, words);
+    for (const char* fixed : {"max_flows", "max_pairs"}) {
+      if (!change.error.empty() || change.options[fixed].integer() == options[fixed].integer()) continue;
+      change.error = std::string("pnp: ") + fixed + ": only a reload changes the size of a table";
+    }
+    return change;
+  };
+  type.make_shared = [](const pipeline::StageBuild& build) {
+    const PnpOptions options = pnp_options(build.options);
+    return std::make_unique<PnpShared>(build, options.max_flows, options.max_pairs);
+  };
+  type.make = [](const pipeline::StageBuild& build, pipeline::StageShared* shared) {
+    return std::make_unique<PnpStage>(build, dynamic_cast<PnpShared&>(*shared));
+  };
+  return type;
+}
+
+}  // namespace weft::stages

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+//
+// pnp: the Proactive Notification Point of the long-haul paper (section IV), at the edge switch of a data centre. A
+// packet of an inter-DC flow that was marked CE on its way out of the data centre, by this switch too, becomes a CNP to
+// its source, at most one per interval and flow, and goes on without its mark: its receiver, a long way off, need not
+// say it again. What is decided is in unit.h.
+//
+// It acts in its egress half, where this switch's own marks are seen. The CNP goes on with the next ingress stage, so
+// that l3 routes it to the source. With several workers the ingress half of the one that owns the queue pair notes
+// which queue pair the source has, for the one that owns the egress port.
+//
+// It fails open: a mark whose flow it does not know, or for which there is no buffer, stays, and the receiver's CNP
+// does what this switch could not.
+#pragma once
+
+#include <array>
+#include <optional>
+
+#include "switch/pipeline/stage.h"
+#include "switch/stages/pnp/flows.h"
+#include "switch/stages/pnp/handshake.h"
+#include "switch/stages/pnp/options.h"
+#include "switch/stages/rdma_track/known.h"
+
+namespace weft::stages {
+
+/// Counters of the stage, in the order in which it shows them.
+enum class PnpCounter : std::uint8_t {
+#define WEFT_COUNTER(name, unit, kind, text) name,
+#include "switch/stages/pnp/counters.def"
+#undef WEFT_COUNTER
+  count_,
+};
+
+class PnpStage : public pipeline::Stage {
+ public:
+  PnpStage(const pipeline::StageBuild& build, PnpShared& shared);
+
+  void ingress(pipeline::Context& context, pipeline::Batch& batch) override;
+  void egress(pipeline::Context& context, pipeline::PortIndex port, pipeline::Batch& batch) override;
+  /// Handshakes under way go on where the options have not changed.
+  void adopt(pipeline::Context& context, pipeline::Stage& old, const pipeline::Adoption& adoption) override;
+  [[nodiscard]] std::span<const Counter> counters() const override { return counters_; }
+  [[nodiscard]] std::vector<std::string_view> tables() const override { return {"pnp", "pnp_flows"}; }
+  [[nodiscard]] nlohmann::ordered_json rows(std::string_view table, std::uint64_t& cursor,
+                                            std::size_t max) const override;
+
+ private:
+  void on_tcp(pipeline::Context& context, const rte_mbuf* m) noexcept;
+  void on_marked(pipeline::Context& context, rte_mbuf* m) noexcept;
+  [[nodiscard]] bool is_inter_dc(TimeNs now, const rte_mbuf* m) noexcept;
+  [[nodiscard]] PnpVerdict judge(TimeNs now, const rte_mbuf* m, std::uint32_t& client_qp) noexcept;
+  void learn(TimeNs now, const rte_mbuf* m, PnpUnit& unit) noexcept;
+  [[nodiscard]] bool send_cnp(pipeline::Context& context, const rte_mbuf* marked, std::uint32_t client_qp) noexcept;
+  void clear_mark(rte_mbuf* m) const noexcept;
+  void count(PnpCounter c, std::uint64_t n = 1) noexcept { counters_[static_cast<std::size_t>(c)].add(n); }
+  [[nodiscard]] std::uint64_t value(PnpCounter c) const noexcept {
+    return counters_[static_cast<std::size_t>(c)].value();
+  }
+
+  PnpOptions options_;
+  KnownPairs known_;
+  PnpShared& shared_;
+  std::uint16_t worker_;
+  std::optional<HandshakeMonitor> monitor_;
+  TimeNs now_ = 0;  ///< of the last mark
+  std::array<Counter, static_cast<std::size_t>(PnpCounter::count_)> counters_;
+};
+
+/// Registered as `pnp`; needs `qp`, stands before l3. Options: see pnp_options_schema().
+[[nodiscard]] pipeline::StageType pnp_stage_type();
+
+}  // namespace weft::stages

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+//
+// PNP, the Proactive Notification Point of the long-haul paper (section IV): what an edge switch between data centres
+// does with a packet that was marked on its way. No DPDK.
+//
+// The paper's words and ours: QP_field is the table of PnpUnit, its match fields srcIP, dstIP and sQPN are PnpName, its
+// action parameter cQPN is PnpFlow::client_qp, the register with the time of the last CNP is PnpFlow::notified_at, and
+// cnp_interval the `interval` of on_marked().
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "switch/base/time.h"
+
+namespace weft::stages {
+
+/// One direction of a queue pair, as its packets name it.
+struct PnpName {
+  std::uint64_t addresses = 0;  ///< Parsed::address_key: source and destination
+  std::uint32_t dest_qp = 0;    ///< sQPN: the queue pair that the packets go to
+  bool ipv6 = false;
+
+  friend constexpr bool operator==(const PnpName&, const PnpName&) noexcept = default;
+};
+
+/// What is known of one direction.
+struct PnpFlow {
+  PnpName name{};
+  std::uint32_t client_qp = 0;  ///< cQPN: the queue pair at the packets' source, which CNPs are sent to
+  bool known = false;           ///< false: the place is free
+  bool notified = false;        ///< a CNP was sent; notified_at is when
+  TimeNs notified_at = 0;
+  TimeNs used = 0;  ///< when it was last learned or marked
+  std::uint32_t marked = 0, cnps = 0;
+};
+
+/// What becomes of a marked packet.
+enum class PnpVerdict : std::uint8_t {
+  pass,    ///< nothing is known of its flow: it goes on with its mark
+  clear,   ///< its sender was told within the interval: the mark is cleared
+  notify,  ///< a CNP is sent to its sender, and the mark is cleared
+};
+
+/// A table of flows of fixed size: sets of kWays, where the flow that was used longest ago leaves for a new one. One
+/// whose interval is not over stays, so that it gets no second CNP within it.
+class PnpUnit {
+ public:
+  static constexpr std::uint32_t kWays = 4;
+  enum class Learned : std::uint8_t { known, added, evicted, full };
+
+  /// @param max_flows  rounded up to a power of two of at least kWays
+  explicit PnpUnit(std::uint32_t max_flows);
+
+  /// The queue pair at the source of this flow is `client_qp`. A flow whose source has another queue pair than before
+  /// begins anew: it is another connection.
+  /// @param interval  as in on_marked()
+  /// @return added, evicted: it is new here, and another one had to leave; full: there is no room, and it stays unknown
+  Learned learn(TimeNs now, TimeNs interval, const PnpName& name, std::uint32_t client_qp) noexcept;
+  /// The queue pair at its source is not known any more.
+  void forget(const PnpName& name) noexcept;
+  /// A packet with a mark leaves. After `notify` the flow counts as told now.
+  /// @param interval   least time between two CNPs of a flow: the receiver's RNIC has one (DCQCN, SIGCOMM 2015, section
+  ///                   3.3), and the paper aligns with it
+  /// @param client_qp  out: whom a CNP goes to
+  [[nodiscard]] PnpVerdict on_marked(TimeNs now, TimeNs interval, const PnpName& name,
+                                     std::uint32_t& client_qp) noexcept;
+  /// The CNP that on_marked() asked for could not be sent: the flow may be told by the next mark.
+  void not_notified(const PnpName& name) noexcept;
+
+  /// Index of the set that a flow belongs to: all calls with names of different sets touch different memory.
+  [[nodiscard]] std::uint32_t set_of(const PnpName& name) const noexcept;
+  [[nodiscard]] std::uint32_t sets() const noexcept { return static_cast<std::uint32_t>(flows_.size()) / kWays; }
+  /// All places, free ones too.
+  [[nodiscard]] std::span<const PnpFlow> flows() const noexcept { return flows_; }
+  /// What is learned and remembered of another unit with a table of the same size.
+  void adopt(PnpUnit& old) noexcept { flows_.swap(old.flows_); }
+
+ private:
+  [[nodiscard]] PnpFlow* find(const PnpName& name) noexcept;
+  std::vector<PnpFlow> flows_;
+};
+
+}  // namespace weft::stages

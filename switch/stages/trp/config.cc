@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+#include <bit>
+#include <cmath>
+#include <string>
+
+#include "switch/stages/rdma_track/known.h"
+#include "switch/stages/trp/options.h"
+
+namespace weft::stages {
+
+using config::Diagnostics;
+using config::Schema;
+using config::Value;
+
+Schema trp_options_schema() {
+  using Key = Schema::Key;
+  return Schema::map({
+      Key::required_key("remote", Schema::list(Schema::prefix(), 1),
+                        "Prefixes of the other data centres: flows from there to here are slowed down when their "
+                        "receivers send CNPs."),
+      Key::with_default("enabled", Schema::boolean(), Value(true), "false: nothing is held."),
+      Key::with_default("mode", Schema::one_of({"recirculate", "pace"}), Value("recirculate"),
+                        "recirculate: packets go round through a loop port, as in the paper; pace: each flow has a "
+                        "token bucket."),
+      Key::with_default("rule", Schema::one_of({"text", "algorithm1", "code"}), Value("text"),
+                        "When a CNP adds a loop. text: the first, then every alpha-th; algorithm1: as the paper prints "
+                        "it; code: as the authors' simulation does."),
+      Key::with_default("alpha", Schema::integer(1, 1 << 20), Value(5), "CNPs per further loop, at first."),
+      Key::with_default("beta_us", Schema::number(0, 1e7), Value(500.0),
+                        "Microseconds without a CNP after which a flow gets its rate back."),
+      Key::with_default("recovery", Schema::one_of({"aligned", "direct", "none"}), Value("aligned"),
+                        "aligned: in order; direct: at once, which reorders; none: never."),
+      Key::with_default("max_loops", Schema::integer(1, 1 << 20), Value(64), "Loops grow to this many."),
+      Key::with_default("max_hold_us", Schema::number(0, 1e7), Value(1000.0),
+                        "A packet that was held for so long goes on when its turn comes; 0: no limit. The round trip "
+                        "to the source: until then it has heard of the CNP itself."),
+      Key::with_default("state_per", Schema::one_of({"flow", "pair"}), Value("flow"),
+                        "pair: all flows of two hosts share their state, as in the authors' simulation; it needs no "
+                        "queue pair numbers."),
+      Key::with_default("loop_mbps", Schema::integer(1, 1'600'000), Value(1'600'000), "Rate of the loop port, Mbit/s."),
+      Key::with_default("loop_delay_ns", Schema::integer(1, 1'000'000'000), Value(100),
+                        "From the end of a packet on the loop port to its return."),
+      Key::with_default("buffer_kb", Schema::integer(1, 1 << 30), Value(65'536),
+                        "Thousands of bytes that may be held. When they are full, all of a flow that needs room goes "
+                        "on, in order."),
+      Key::with_default("max_packets", Schema::integer(1, 1 << 24), Value(65'536),
+                        "Packets that may be held; they take packet buffers."),
+      Key::with_default("max_flows", Schema::integer(1, 1 << 20), Value(1024), "Flows of CNP_Store."),
+      Key::with_default("cache", Schema::integer(1, 1 << 20), Value(1024), "Places of CNP_Cache, a power of two."),
+      Key::with_default("insert_delay_us", Schema::number(0, 1e7), Value(0.0),
+                        "Until the control plane has written a flow into CNP_Store; 0, as a software switch does it: "
+                        "CNP_Cache never counts."),
+      accept_option(),
+  });
+}
+
+TrpOptions trp_options(const Value& options) {
+  const auto word = [&](const char* key, const char* value) { return options[key].string() == value; };
+  const auto ns = [&](const char* key) { return static_cast<TimeNs>(std::llround(options[key].number() * 1000)); };
+  const auto count = [&](const char* key) { return static_cast<std::uint32_t>(options[key].unsigned_integer()); };
+  TrpOptions result;
+  result.enabled = options["enabled"].boolean();
+  result.by_pair = word("state_per", "pair");
+  for (const Value& prefix : options["remote"].list()) {
+    result.remote.push_back(*wire::IpPrefix::parse(prefix.string()));
+  }
+  TrpSettings& s = result.settings;
+  s.rules.rule = word("rule", "text") ? TrpRule::text : word("rule", "code") ? TrpRule::code : TrpRule::algorithm1;
+  s.rules.alpha = count("alpha");
+  s.rules.beta_ns = ns("beta_us");
+  s.rules.max_loops = count("max_loops");
+  s.mode = word("mode", "pace") ? TrpMode::pace : TrpMode::recirculate;
+  s.recovery = word("recovery", "aligned")  ? TrpRecovery::aligned
+               : word("recovery", "direct") ? TrpRecovery::direct
+                                            : TrpRecovery::none;
+  s.store = {.flows = count("max_flows"), .cache = count("cache"), .insert_delay_ns = ns("insert_delay_us")};
+  s.loop_delay_ns = options["loop_delay_ns"].unsigned_integer();
+  s.loop_mbps = options["loop_mbps"].unsigned_integer();
+  s.max_hold_ns = ns("max_hold_us");
+  s.buffer_bytes = options["buffer_kb"].unsigned_integer() * 1000;
+  s.max_packets = count("max_packets");
+  return result;
+}
+
+void check_trp_options(const Value& options, const pipeline::SwitchInfo& /*info*/, Diagnostics& diagnostics) {
+  for (const Value& item : options["remote"].list()) {
+    const auto prefix = wire::IpPrefix::parse(item.string());
+    if (prefix && prefix->network() != *prefix) {
+      diagnostics.error(item.mark(), "remote: expected " + prefix->network().to_string() + ", found " +
+                                         prefix->to_string() + ", which has host bits");
+    }
+  }
+  if (!std::has_single_bit(options["cache"].unsigned_integer())) {
+    diagnostics.error(options["cache"].mark(), "cache: must be a power of two");
+  }
+  if (options["mode"].string() == "pace" && options["recovery"].string() == "direct") {
+    diagnostics.error(options["recovery"].mark(),
+                      "recovery: direct is for mode recirculate: what is paced is in order");
+  }
+}
+
+}  // namespace weft::stages

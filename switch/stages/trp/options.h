@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+//
+// The options of trp.
+#pragma once
+
+#include <vector>
+
+#include "switch/config/schema/schema.h"
+#include "switch/pipeline/switch_info.h"
+#include "switch/stages/trp/unit.h"
+#include "switch/wire/addresses.h"
+
+namespace weft::stages {
+
+/// The options, read.
+struct TrpOptions {
+  bool enabled = true;
+  TrpSettings settings{};
+  bool by_pair = false;  ///< state per pair of hosts
+  std::vector<wire::IpPrefix> remote{};
+
+  /// Whether an address lies in another data centre.
+  [[nodiscard]] bool is_remote(const wire::IpAddress& address) const noexcept {
+    for (const wire::IpPrefix& prefix : remote) {
+      if (prefix.contains(address)) return true;
+    }
+    return false;
+  }
+};
+[[nodiscard]] TrpOptions trp_options(const config::Value& options);
+[[nodiscard]] config::Schema trp_options_schema();
+void check_trp_options(const config::Value& options, const pipeline::SwitchInfo& info,
+                       config::Diagnostics& diagnostics);
+
+}  // namespace weft::stages

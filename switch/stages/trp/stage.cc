@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+#include "switch/stages/trp/stage.h"
+
+#include <algorithm>
+#include <bit>
+#include <memory>
+#include <utility>
+
+#include "switch/pipeline/set_words.h"
+#include "switch/wire/hash.h"
+#include "switch/wire/headers.h"
+
+namespace weft::stages {
+
+using pipeline::Batch;
+using pipeline::Context;
+using pipeline::DropReason;
+using pipeline::PacketMeta;
+
+namespace {
+
+constexpr auto kCnp = static_cast<std::uint8_t>(wire::Opcode::CNP);
+constexpr std::uint32_t kWireOverhead = 24;  // preamble, FCS, gap
+
+// Held are requests and all responses: an ACK must not overtake the READ responses before it.
+constexpr std::array<bool, 256> kRcPackets = [] {
+  std::array<bool, 256> packets{};
+  for (unsigned i = 0; i < packets.size(); ++i) packets[i] = kRcRequests[i] || kRcResponses[i];
+  return packets;
+}();
+
+TrpPacket number_of(const rte_mbuf* m) noexcept {
+  return reinterpret_cast<TrpPacket>(m);
+}
+rte_mbuf* packet_of(TrpPacket number) noexcept {
+  return reinterpret_cast<rte_mbuf*>(number);
+}
+
+class Resume final : public TrpSink {
+ public:
+  explicit Resume(Context& context) : context_(context) {}
+  void release(TrpPacket packet) noexcept override { context_.resume(packet_of(packet)); }
+
+ private:
+  Context& context_;
+};
+
+class Append final : public TrpSink {
+ public:
+  explicit Append(std::vector<TrpPacket>& list) : list_(list) {}
+  void release(TrpPacket packet) noexcept override { list_.push_back(packet); }
+
+ private:
+  std::vector<TrpPacket>& list_;
+};
+
+wire::IpAddress address_at(const rte_mbuf* m, bool source) noexcept {
+  const wire::Parsed& parsed = pipeline::meta(m).parsed;
+  if (!parsed.has(wire::ParsedFlag::ipv6)) {
+    return wire::IpAddress::v4(static_cast<std::uint32_t>(source ? parsed.address_key >> 32 : parsed.address_key));
+  }
+  const auto& ip = wire::header_at<wire::Ipv6Header>(pipeline::frame(m) + parsed.l3_offset);
+  return wire::IpAddress::v6(source ? ip.source : ip.destination);
+}
+
+// Parsed::address_key of packets the other way.
+std::uint64_t reverse_key(const rte_mbuf* m) noexcept {
+  const wire::Parsed& parsed = pipeline::meta(m).parsed;
+  if (!parsed.has(wire::ParsedFlag::ipv6)) return std::rotl(parsed.address_key, 32);
+  const std::uint8_t* addresses = pipeline::frame(m) + parsed.l3_offset + tables::QpTable::kV6Addresses;
+  return wire::hash_v6(addresses + 16, addresses).ordered;
+}
+
+}  // namespace
+
+TrpStage::TrpStage(const pipeline::StageBuild& build)
+    : options_(trp_options(build.options)), unit_(options_.settings), known_(build), worker_(build.worker) {}
+
+// Resumed packets follow the batch, so once one has been resumed, all that come behind it are resumed as well.
+void TrpStage::ingress(Context& context, Batch& batch) {
+  if (!options_.enabled) return;
+  const bool was_busy = unit_.busy();
+  bool resuming = false;
+  Resume sink(context);
+  for (std::uint16_t i = 0; i < batch.size; ++i) {
+    rte_mbuf* m = batch.packet[i];
+    const wire::Parsed& parsed = pipeline::meta(m).parsed;
+    TrpVerdict verdict = TrpVerdict::pass;
+    if (parsed.kind == wire::FrameKind::roce) {
+      if (parsed.opcode == kCnp) [[unlikely]] {
+        on_cnp(context, m);
+      } else if (unit_.busy() && kRcPackets[parsed.opcode]) {
+        const std::uint32_t qp = options_.by_pair ? 0 : parsed.dest_qp.value();
+        const TrpName name{parsed.address_key, qp, parsed.has(wire::ParsedFlag::ipv6)};
+        verdict = unit_.on_data(context.now, name, number_of(m), m->pkt_len + kWireOverhead, sink);
+      }
+    }
+    if (verdict == TrpVerdict::pass && !resuming) [[likely]]
+      continue;
+    batch.remove(i);
+    if (verdict == TrpVerdict::held) continue;
+    resuming = true;
+    context.resume(m);
+  }
+  if (!was_busy && !unit_.busy()) return;
+  publish();
+  context.at(deadline(0));
+}
+
+void TrpStage::on_cnp(Context& context, const rte_mbuf* m) noexcept {
+  if (!options_.is_remote(address_at(m, false)) || options_.is_remote(address_at(m, true))) return;
+  count(TrpCounter::cnps_seen);
+  TrpName name;
+  if (!find_flow(m, name)) return count(TrpCounter::cnps_unpaired);
+  if (!unit_.on_cnp(context.now, name)) count(TrpCounter::cnps_no_room);
+}
+
+// The flow that a CNP is about: data to the queue pair whose peer the CNP goes to.
+bool TrpStage::find_flow(const rte_mbuf* cnp, TrpName& name) const noexcept {
+  const PacketMeta& pm = pipeline::meta(cnp);
+  name = {reverse_key(cnp), 0, pm.parsed.has(wire::ParsedFlag::ipv6)};
+  if (options_.by_pair) return true;
+  const QpView qp = known_.tracker().view(pm.qp_handle, pm.parsed, pipeline::frame(cnp) + pm.parsed.l3_offset);
+  if (!qp || qp.peer == nullptr || !known_.counts(*qp.entry)) return false;
+  name.dest_qp = qp.peer->dest_qp().value();
+  return true;
+}
+
+void TrpStage::on_timer(Context& context, std::uint32_t) {
+  resume_released(context);
+  Resume sink(context);
+  unit_.on_timer(context.now, sink);
+  publish();
+  context.at(deadline(0));
+}
+
+void TrpStage::resume_released(Context& context) noexcept {
+  for (const TrpPacket packet : released_) context.resume(packet_of(packet));
+  released_.clear();
+}
+
+// The unit's counters begin anew with each unit; ours go on.
+void TrpStage::publish() noexcept {
+  const TrpCounters& now = unit_.counters();
+  count(TrpCounter::flows_throttled, now.throttled - told_.throttled);
+  count(TrpCounter::flows_recovered, now.recovered - told_.recovered);
+  count(TrpCounter::packets_held, now.held - told_.held);
+  count(TrpCounter::loops, now.loops - told_.loops);
+  count(TrpCounter::flushed, now.flushed - told_.flushed);
+  count(TrpCounter::flows_evicted, unit_.store().evicted() - evicted_told_);
+  told_ = now;
+  evicted_told_ = unit_.store().evicted();
+  set(TrpCounter::held_bytes, unit_.held_bytes());
+  set(TrpCounter::most_held_bytes, std::max(value(TrpCounter::most_held_bytes), now.most_bytes));
+  set(TrpCounter::longest_hold_ns, std::max(value(TrpCounter::longest_hold_ns), now.longest_hold_ns));
+}
+
+void TrpStage::flush(Context& context) {
+  resume_released(context);
+  Resume sink(context);
+  unit_.release_all(sink);
+  publish();
+}
+
+void TrpStage::adopt(Context& context, pipeline::Stage& old_stage, const pipeline::Adoption& adoption) {
+  auto& old = dynamic_cast<TrpStage&>(old_stage);
+  if (!adoption.same_options) return;
+  std::swap(unit_, old.unit_);
+  std::swap(told_, old.told_);
+  std::swap(evicted_told_, old.evicted_told_);
+  std::swap(released_, old.released_);
+  if (adoption.ports.identity()) return;
+  // Of a flow that came in through a port that is gone nothing stays; the others keep their places.
+  unit_.remove_if([&](TrpPacket packet) { return !adoption.ports.rename(packet_of(packet)); },
+                  [&](TrpPacket packet) { context.drop(packet_of(packet), DropReason::port_removed); });
+  std::erase_if(released_, [&](TrpPacket packet) {
+    if (adoption.ports.rename(packet_of(packet))) return false;
+    context.drop(packet_of(packet), DropReason::port_removed);
+    return true;
+  });
+}
+
+void TrpStage::set_options(TrpOptions& options, TrpUnit& unit, std::vector<TrpPacket>& room) noexcept {
+  room.assign(released_.begin(), released_.end());
+  std::swap(released_, room);
+  Append sink(released_);
+  unit_.release_all(sink);
+  publish();
+  std::swap(options_, options);
+  std::swap(unit_, unit);
+  told_ = unit_.counters();
+  evicted_told_ = unit_.store().evicted();
+  set(TrpCounter::held_bytes, 0);
+}
+
+namespace {
+
+pipeline::OptionChange set_trp(const config::Value& options, const pipeline::SwitchInfo& info,
+                               const std::vector<std::string>& words, std::uint16_t workers) {
+  pipeline::OptionChange change =
+      pipeline::set_by_words("trp", trp_options_schema(), check_trp_options, options, info, words);
+  if (!change.error.empty()) return change;
+  change.remake = false;
+  struct New {
+    TrpOptions options;
+    TrpUnit unit;
+    std::vector<TrpPacket> room{};
+  };
+  const TrpOptions read = trp_options(change.options);
+  const std::size_t most = 2 * std::size_t{trp_options(options).settings.max_packets};
+  for (std::uint16_t w = 0; w < workers; ++w) {
+    // What was replaced ends where the function does: not on the worker.
+    auto made = std::make_shared<New>(New{read, TrpUnit(read.settings)});
+    made->room.reserve(most);
+    change.apply.push_back([made](pipeline::Stage& stage) {
+      static_cast<TrpStage&>(stage).set_options(made->options, made->unit, made->room);
+    });
+  }
+  return change;
+}
+
+}  // namespace
+
+pipeline::StageType trp_stage_type() {
+  pipeline::StageType type;
+  type.name = "trp";
+  type.summary =
+      "Slows flows from other data centres down near their destination while their sources have not heard of "
+      "congestion (long-haul THEMIS).";
+  type.needs = {"parsed", "qp"};
+  type.before = {{"l2", "what it holds has not been forwarded yet"},
+                 {"l3", "what it holds has not been forwarded yet"}};
+  type.holds_packets = true;
+  type.options = trp_options_schema();
+  type.counters = {
+#define WEFT_COUNTER(name, unit, kind, text) {#name, unit, pipeline::CounterKind::kind, text},
+#include "switch/stages/trp/counters.def"
+#undef WEFT_COUNTER
+  };
+  type.check = check_trp_options;
+  type.set = set_trp;
+  type.make = [](const pipeline::StageBuild& build, pipeline::StageShared*) {
+    return std::make_unique<TrpStage>(build);
+  };
+  return type;
+}
+
+}  // namespace weft::stages

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+#include "switch/stages/trp/unit.h"
+
+#include <algorithm>
+
+namespace weft::stages {
+
+TrpUnit::TrpUnit(const TrpSettings& settings)
+    : settings_(settings), store_(settings.store), items_(settings.max_packets) {
+  free_.reserve(items_.size());
+  for (auto i = static_cast<std::uint32_t>(items_.size()); i != 0; --i) free_.push_back(i - 1);
+  if (settings_.mode == TrpMode::recirculate) {
+    loop_.resize(items_.size());
+  } else {
+    paced_.resize(settings_.store.flows);
+  }
+}
+
+bool TrpUnit::on_cnp(TimeNs now, const TrpName& name) noexcept {
+  const std::uint32_t at = store_.find_or_add(now, name);
+  if (at == TrpStore::kNone) return false;
+  ++counters_.cnps;
+  TrpFlow& flow = store_.flow(at);
+  const bool begins = flow.law.status == TrpStatus::idle;
+  flow.law.on_cnp(now, settings_.rules);
+  if (!begins) return true;
+  ++counters_.throttled;
+  store_.begin();
+  flow.measured = 0;
+  flow.measured_ns = 0;
+  flow.measured_bytes = 0;
+  flow.next_free = now;
+  return true;
+}
+
+TrpVerdict TrpUnit::on_data(TimeNs now, const TrpName& name, TrpPacket packet, std::uint32_t bytes,
+                            TrpSink& sink) noexcept {
+  const std::uint32_t at = store_.find(now, name);
+  if (at == TrpStore::kNone) return TrpVerdict::pass;
+  TrpFlow& flow = store_.flow(at);
+  if (settings_.recovery != TrpRecovery::none) flow.law.on_packet(now, settings_.rules);
+  if (flow.law.status == TrpStatus::idle) return TrpVerdict::pass;
+  if (recovered(flow)) {
+    end(at);
+    return TrpVerdict::pass;
+  }
+  if (settings_.mode == TrpMode::pace && flow.measured_ns == 0) {
+    measure(now, flow, bytes);
+    return TrpVerdict::pass;
+  }
+  return hold(now, at, packet, bytes, sink);
+}
+
+// Nothing slows it down any more. The code's flows never come to that: each packet of them goes through the loop.
+bool TrpUnit::recovered(const TrpFlow& flow) const noexcept {
+  if (flow.law.status != TrpStatus::recover) return false;
+  if (settings_.recovery == TrpRecovery::direct) return true;
+  const bool loops_for_ever = settings_.rules.rule == TrpRule::code && settings_.mode == TrpMode::recirculate;
+  return flow.held == 0 && !loops_for_ever;
+}
+
+void TrpUnit::end(std::uint32_t flow) noexcept {
+  if (store_.flow(flow).law.status == TrpStatus::idle) return;
+  store_.flow(flow).law.end();
+  store_.end();
+  ++counters_.recovered;
+}
+
+TrpVerdict TrpUnit::hold(TimeNs now, std::uint32_t at, TrpPacket packet, std::uint32_t bytes, TrpSink& sink) noexcept {
+  TrpFlow& flow = store_.flow(at);
+  TimeNs due = now;
+  if (settings_.mode == TrpMode::pace) {
+    due = pace_due(now, flow, bytes);
+    if (due <= now && flow.held == 0) return TrpVerdict::pass;
+  }
+  if (free_.empty() || held_bytes_ + bytes > settings_.buffer_bytes) {
+    ++counters_.flushed;
+    flush(now, at, sink);
+    return TrpVerdict::flushed;
+  }
+  const std::uint32_t index = free_.back();
+  free_.pop_back();
+  items_[index] = {.packet = packet, .came = now, .due = due, .flow = at, .bytes = bytes, .before = flow.last};
+  (flow.last == kNone ? flow.first : items_[flow.last].after) = index;
+  flow.last = index;
+  ++flow.held;
+  ++held_;
+  held_bytes_ += bytes;
+  counters_.most_bytes = std::max(counters_.most_bytes, held_bytes_);
+  ++counters_.held;
+  if (settings_.mode == TrpMode::pace) {
+    paced_.set(at, items_[flow.first].due);
+    return TrpVerdict::held;
+  }
+  // While it recovers a packet goes round once, or twice as the code has it, behind those that came before.
+  const bool recovers = flow.law.status == TrpStatus::recover;
+  const std::uint32_t least = settings_.rules.rule == TrpRule::code ? 2 : 1;
+  items_[index].loops = recovers ? std::min(least, flow.law.loop_num) : flow.law.loop_num;
+  enter_loop(now, index);
+  return TrpVerdict::held;
+}
+
+// --- recirculate -------------------------------------------------------------------------------------------------
+
+void TrpUnit::enter_loop(TimeNs now, std::uint32_t index) noexcept {
+  Item& item = items_[index];
+  if (loop_free_ < now) {
+    loop_free_ = now;
+    loop_remainder_ = 0;
+  }
+  // bytes * 8 bits / (rate * 1e6 bit/s) in nanoseconds is bytes * 8000 / rate.
+  const std::uint64_t numerator = std::uint64_t{item.bytes} * 8000 + loop_remainder_;
+  loop_free_ += numerator / settings_.loop_mbps;
+  loop_remainder_ = numerator % settings_.loop_mbps;
+  item.due = loop_free_ + settings_.loop_delay_ns;
+  loop_[loop_tail_++ % loop_.size()] = index;
+  ++counters_.loops;
+}
+
+void TrpUnit::run_loop(TimeNs now, TrpSink& sink) noexcept {
+  while (loop_head_ != loop_tail_) {
+    const std::uint32_t index = loop_[loop_head_ % loop_.size()];
+    if (items_[index].due > now) return;
+    ++loop_head_;
+    if (items_[index].packet == 0) {
+      free_.push_back(index);
+    } else {
+      came_back(items_[index].due, index, sink);
+    }
+  }
+}
+
+void TrpUnit::came_back(TimeNs now, std::uint32_t index, TrpSink& sink) noexcept {
+  Item& item = items_[index];
+  TrpFlow& flow = store_.flow(item.flow);
+  if (item.loops != 0) --item.loops;
+  if (settings_.recovery != TrpRecovery::none) flow.law.on_packet(now, settings_.rules);
+  const bool too_long = settings_.max_hold_ns != 0 && now - item.came >= settings_.max_hold_ns;
+  const bool recovers = flow.law.status != TrpStatus::throttled;
+  const bool in_turn = flow.first == index || settings_.recovery == TrpRecovery::direct;
+  if (in_turn && (item.loops == 0 || recovers || too_long)) {
+    release(now, index, sink);
+    free_.push_back(index);
+  } else {
+    enter_loop(now, index);
+  }
+}
+
+// --- pace --------------------------------------------------------------------------------------------------------
+
+// The rate that the flow comes with. Packets of a burst have one time, so that a few need not tell.
+void TrpUnit::measure(TimeNs now, TrpFlow& flow, std::uint32_t bytes) noexcept {
+  if (flow.measured++ == 0) {
+    flow.measured_from = now;
+    return;
+  }
+  flow.measured_bytes += bytes;
+  if (flow.measured <= settings_.measure_packets || now - flow.measured_from < settings_.measure_ns) return;
+  flow.measured_ns = now - flow.measured_from;
+  flow.next_free = now;
+}
+
+// When a packet that comes now may leave. Never after a packet that comes later.
+TimeNs TrpUnit::pace_due(TimeNs now, TrpFlow& flow, std::uint32_t bytes) noexcept {
+  const std::uint64_t slower = flow.law.status == TrpStatus::recover ? 1 : 1 + flow.law.loop_num;
+  const TimeNs latest = settings_.max_hold_ns == 0 ? kNever : now + settings_.max_hold_ns;
+  const TimeNs due = std::min(std::max(now, flow.next_free), latest);
+  flow.next_free = std::min(due + bytes * slower * flow.measured_ns / flow.measured_bytes, latest);
+  return due;
+}
+
+void TrpUnit::run_pace(TimeNs now, TrpSink& sink) noexcept {
+  while (paced_.next() <= now) {
+    const std::uint32_t at = paced_.pop();
+    TrpFlow& flow = store_.flow(at);
+    while (flow.held != 0 && items_[flow.first].due <= now) {
+      const std::uint32_t index = flow.first;
+      release(items_[index].due, index, sink);
+      free_.push_back(index);
+    }
+    if (flow.held != 0) paced_.set(at, items_[flow.first].due);
+  }
+}
+
+// --- both --------------------------------------------------------------------------------------------------------
+
+// Takes a packet out of its flow. Its item is the caller's.
+void TrpUnit::release(TimeNs now, std::uint32_t index, TrpSink& sink) noexcept {
+  Item& item = items_[index];
+  TrpFlow& flow = store_.flow(item.flow);
+  (item.before == kNone ? flow.first : items_[item.before].after) = item.after;
+  (item.after == kNone ? flow.last : items_[item.after].before) = item.before;
+  --flow.held;
+  ++flow.left;
+  --held_;
+  held_bytes_ -= item.bytes;
+  counters_.longest_hold_ns = std::max(counters_.longest_hold_ns, now - item.came);
+  const TrpPacket packet = item.packet;
+  item.packet = 0;
+  sink.release(packet);
+}
+
+// Lets go of a flow. In the loop its items come back empty.
+void TrpUnit::flush(TimeNs now, std::uint32_t at, TrpSink& sink) noexcept {
+  TrpFlow& flow = store_.flow(at);
+  while (flow.held != 0) {
+    const std::uint32_t index = flow.first;
+    release(now, index, sink);
+    ++counters_.flushed;
+    if (settings_.mode == TrpMode::pace) free_.push_back(index);
+  }
+  if (settings_.mode == TrpMode::pace) paced_.set(at, kNever);
+  end(at);
+}
+
+void TrpUnit::on_timer(TimeNs now, TrpSink& sink) noexcept {
+  settings_.mode == TrpMode::recirculate ? run_loop(now, sink) : run_pace(now, sink);
+}
+
+TimeNs TrpUnit::next_deadline() const noexcept {
+  if (settings_.mode == TrpMode::pace) return paced_.next();
+  return loop_head_ == loop_tail_ ? kNever : items_[loop_[loop_head_ % loop_.size()]].due;
+}
+
+void TrpUnit::release_all(TrpSink& sink) noexcept {
+  for (std::uint32_t at = 0; at < store_.flows().size(); ++at) {
+    TrpFlow& flow = store_.flow(at);
+    while (flow.held != 0) {
+      const std::uint32_t index = flow.first;
+      release(items_[index].came, index, sink);
+      if (settings_.mode == TrpMode::pace) free_.push_back(index);
+    }
+    if (settings_.mode == TrpMode::pace) paced_.set(at, kNever);
+  }
+  for (; loop_head_ != loop_tail_; ++loop_head_) free_.push_back(loop_[loop_head_ % loop_.size()]);
+  store_.clear();
+}
+
+}  // namespace weft::stages

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+#include "tests/switch/stages/trp/rig.h"
+
+namespace weft::stages::testing {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+TEST_P(TrpStageTest, ACnpSlowsItsFlowDownAndGoesOn) {
+  h.inject("wan", data(1, GetParam()).build());
+  EXPECT_THAT(psns(), ElementsAre(1));
+  h.inject("in", cnp(GetParam()).build());
+  EXPECT_THAT(h.take("wan"), SizeIs(1));
+  h.inject("wan", data(2, GetParam()).build());
+  EXPECT_THAT(psns(), IsEmpty());
+  EXPECT_EQ(h.held(), 1u);
+  h.advance_ns(2 * kUs);
+  EXPECT_THAT(psns(), ElementsAre(2));
+  EXPECT_EQ(h.held(), 0u);
+  EXPECT_EQ(counter("cnps_seen"), 1u);
+  EXPECT_EQ(counter("packets_held"), 1u);
+  EXPECT_EQ(counter("loops"), 1u);
+}
+INSTANTIATE_TEST_SUITE_P(Ip, TrpStageTest, ::testing::Bool());
+
+struct TrpOneTest : TrpStageTest {};
+
+TEST_P(TrpOneTest, FlowsOfOthersAreNotTouched) {
+  h.inject("in", cnp().build());
+  h.inject("wan", data(1).bth(Opcode::RC_SEND_MIDDLE, Qpn(35), Psn(1)).build());
+  h.inject("wan", data(2).ipv4("10.2.0.9", "10.1.0.1").build());
+  h.inject("wan", cnp()
+                      .eth(MacAddress::from_u64(0x02aa00000002), MacAddress::from_u64(0x020000000100))
+                      .ipv4("10.2.0.1", "10.1.0.1")
+                      .cnp(kDestination)
+                      .build());
+  EXPECT_THAT(h.take("in"), SizeIs(3));
+  EXPECT_EQ(counter("cnps_seen"), 1u) << "one from another data centre is about a flow from here";
+}
+
+TEST_P(TrpOneTest, ACnpWhoseFlowIsNotKnownSlowsNothingDown) {
+  h.inject("in", cnp(false, Qpn(18)).build());
+  h.inject("wan", data(1).build());
+  EXPECT_THAT(psns(), ElementsAre(1));
+  EXPECT_EQ(counter("cnps_unpaired"), 1u);
+}
+
+TEST_P(TrpOneTest, ABurstKeepsItsOrder) {
+  h.inject("in", cnp().build());
+  std::vector<Bytes> burst;
+  for (std::uint32_t psn = 1; psn <= 40; ++psn) burst.push_back(data(psn).build());
+  h.inject("wan", burst);
+  EXPECT_EQ(h.held(), 40u);
+  h.advance_ns(100 * kUs);
+  const auto gone = psns();
+  ASSERT_THAT(gone, SizeIs(40));
+  for (std::uint32_t i = 0; i < 40; ++i) EXPECT_EQ(gone[i], i + 1);
+}
+
+TEST_P(TrpOneTest, WithoutRoomTheFlowGoesOnInOrder) {
+  EXPECT_EQ(set({"max_packets=4"}), "");
+  h.inject("in", cnp().build());
+  std::vector<Bytes> burst;
+  for (std::uint32_t psn = 1; psn <= 10; ++psn) burst.push_back(data(psn).build());
+  h.inject("wan", burst);
+  const auto gone = psns();
+  ASSERT_THAT(gone, SizeIs(10));
+  for (std::uint32_t i = 0; i < 10; ++i) EXPECT_EQ(gone[i], i + 1);
+  EXPECT_GT(counter("flushed"), 0u);
+}
+
+TEST_P(TrpOneTest, OtherOptionsLetWhatIsHeldGoOnBeforeAllOthers) {
+  h.inject("in", cnp().build());
+  h.inject("wan", {data(1).build(), data(2).build()});
+  EXPECT_EQ(h.held(), 2u);
+  EXPECT_NE(set({"alpha=0"}), "");
+  EXPECT_EQ(set({"alpha=3"}), "");
+  h.inject("wan", data(3).build());
+  EXPECT_THAT(psns(), ElementsAre(1, 2, 3));
+  EXPECT_EQ(h.held(), 0u);
+}
+
+TEST_P(TrpOneTest, OffMeansOff) {
+  h.inject("in", cnp().build());
+  h.inject("wan", data(1).build());
+  EXPECT_EQ(set({"off"}), "");
+  h.inject("wan", data(2).build());
+  EXPECT_THAT(psns(), ElementsAre(1, 2));
+}
+
+TEST_P(TrpOneTest, AReloadKeepsWhatIsHeld) {
+  const std::string options = kRemote + ", loop_mbps: 100000, loop_delay_ns: 1000";
+  h.inject("in", cnp().build());
+  h.inject("wan", {data(1).build(), data(2).build()});
+  h.reload(yaml(options));
+  EXPECT_EQ(h.held(), 2u);
+  h.inject("wan", data(3).build());
+  EXPECT_EQ(h.held(), 3u) << "its flow is slow still";
+  h.advance_ns(10 * kUs);
+  EXPECT_THAT(psns(), ElementsAre(1, 2, 3));
+}
+
+TEST_P(TrpOneTest, AReloadWithOtherOptionsLetsItGoOn) {
+  h.inject("in", cnp().build());
+  h.inject("wan", {data(1).build(), data(2).build()});
+  h.reload(yaml(kRemote));
+  EXPECT_THAT(psns(), ElementsAre(1, 2));
+}
+
+INSTANTIATE_TEST_SUITE_P(One, TrpOneTest, ::testing::Values(false));
+
+struct TrpPaceTest : TrpStageTest {
+  TrpPaceTest() : TrpStageTest(kRemote + ", mode: pace") {}
+};
+
+TEST_P(TrpPaceTest, AFlowGoesOnAtHalfItsRateInOrder) {
+  h.inject("in", cnp().build());
+  for (std::uint32_t psn = 1; psn <= 60; ++psn) {
+    h.inject("wan", data(psn).build());
+    h.advance_ns(kUs);
+  }
+  EXPECT_GT(h.held(), 20u);
+  h.advance_ns(2000 * kUs);
+  const auto gone = psns();
+  ASSERT_THAT(gone, SizeIs(60));
+  for (std::uint32_t i = 0; i < 60; ++i) EXPECT_EQ(gone[i], i + 1);
+}
+INSTANTIATE_TEST_SUITE_P(One, TrpPaceTest, ::testing::Values(false));
+
+struct TrpPairTest : TrpStageTest {
+  TrpPairTest() : TrpStageTest(kRemote + ", state_per: pair") {}
+};
+
+TEST_P(TrpPairTest, AllFlowsOfTwoHostsShareTheirState) {
+  h.inject("in", cnp(GetParam(), Qpn(99)).build());
+  h.inject("wan", data(1, GetParam()).build());
+  h.inject("wan", data(2, GetParam()).bth(Opcode::RC_SEND_MIDDLE, Qpn(35), Psn(2)).build());
+  EXPECT_EQ(h.held(), 2u);
+  h.advance_ns(10 * kUs);
+  EXPECT_THAT(psns(), ElementsAre(1, 2));
+}
+INSTANTIATE_TEST_SUITE_P(Ip, TrpPairTest, ::testing::Bool());
+
+}  // namespace
+}  // namespace weft::stages::testing

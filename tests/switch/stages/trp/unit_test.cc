@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+#include "switch/stages/trp/unit.h"
+
+#include <gmock/gmock.h>
+
+#include <utility>
+#include <vector>
+
+namespace weft::stages {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+constexpr TrpName kFlow{0x0a000001'0a010001, 34, false}, kOther{0x0a000001'0a010001, 35, false};
+constexpr TimeNs kUs = 1'000;
+
+// A byte takes a nanosecond on the loop port, and a packet 50 more until it is back.
+TrpSettings settings(TrpMode mode = TrpMode::recirculate) {
+  TrpSettings s;
+  s.mode = mode;
+  s.loop_mbps = 8'000;
+  s.loop_delay_ns = 50;
+  s.max_packets = 64;
+  return s;
+}
+
+class Rig : public TrpSink {
+ public:
+  explicit Rig(const TrpSettings& s) : unit(s) {}
+  void release(TrpPacket packet) noexcept override { gone.emplace_back(packet, now); }
+  TrpVerdict data(TrpPacket packet, const TrpName& name = kFlow, std::uint32_t bytes = 100) {
+    return unit.on_data(now, name, packet, bytes, *this);
+  }
+  void run_to(TimeNs time) {
+    while (unit.next_deadline() <= time) {
+      now = std::max(now, unit.next_deadline());
+      unit.on_timer(now, *this);
+    }
+    now = time;
+  }
+  TrpUnit unit;
+  TimeNs now = 0;
+  std::vector<std::pair<TrpPacket, TimeNs>> gone;
+};
+
+TEST(TrpUnit, WithoutCnpsNothingIsHeld) {
+  Rig rig(settings());
+  EXPECT_FALSE(rig.unit.busy());
+  EXPECT_EQ(rig.data(1), TrpVerdict::pass);
+  EXPECT_EQ(rig.unit.next_deadline(), kNever);
+}
+
+TEST(TrpUnit, APassOfTheLoopPortTakesItsTime) {
+  Rig rig(settings());
+  rig.unit.on_cnp(0, kFlow);
+  EXPECT_EQ(rig.data(1), TrpVerdict::held);
+  EXPECT_EQ(rig.data(2), TrpVerdict::held);
+  EXPECT_EQ(rig.data(3, kOther), TrpVerdict::pass) << "innocent";
+  rig.run_to(kUs);
+  using Gone = std::pair<TrpPacket, TimeNs>;
+  EXPECT_THAT(rig.gone, ElementsAre(Gone{1, 150}, Gone{2, 250}));
+  EXPECT_EQ(rig.unit.held(), 0u);
+  EXPECT_EQ(rig.unit.counters().most_bytes, 200u);
+}
+
+TEST(TrpUnit, MoreCnpsMoreLoops) {
+  TrpSettings s = settings();
+  s.rules.alpha = 1;
+  Rig rig(s);
+  for (int i = 0; i < 3; ++i) rig.unit.on_cnp(0, kFlow);
+  EXPECT_EQ(rig.data(1), TrpVerdict::held);
+  rig.run_to(kUs);
+  EXPECT_THAT(rig.gone, ElementsAre(std::pair<TrpPacket, TimeNs>{1, 300}));
+}
+
+TEST(TrpUnit, WhatWasHeldForTooLongGoesOnWhenItComesBack) {
+  TrpSettings s = settings();
+  s.rules.alpha = 1;
+  s.max_hold_ns = 400;
+  Rig rig(s);
+  for (int i = 0; i < 1000; ++i) rig.unit.on_cnp(0, kFlow);
+  EXPECT_EQ(rig.data(1), TrpVerdict::held);
+  rig.run_to(100 * kUs);
+  EXPECT_THAT(rig.gone, ElementsAre(std::pair<TrpPacket, TimeNs>{1, 450})) << "in its third pass";
+}
+
+TEST(TrpUnit, AFlowThatHasRecoveredPasses) {
+  Rig rig(settings());
+  rig.unit.on_cnp(0, kFlow);
+  EXPECT_EQ(rig.data(1), TrpVerdict::held);
+  rig.run_to(600 * kUs);
+  EXPECT_EQ(rig.data(2), TrpVerdict::pass);
+  EXPECT_EQ(rig.unit.counters().recovered, 1u);
+}
+
+TEST(TrpUnit, RecoveryKeepsTheOrderOfWhatIsInTheLoop) {
+  TrpSettings s = settings();
+  s.rules.beta_ns = 220;
+  s.rules.alpha = 1;
+  Rig rig(s);
+  for (int i = 0; i < 10; ++i) rig.unit.on_cnp(0, kFlow);
+  for (TrpPacket p = 1; p <= 6; ++p) {
+    EXPECT_EQ(rig.data(p), TrpVerdict::held);
+    rig.run_to(rig.now + 40);
+  }
+  rig.run_to(100 * kUs);
+  ASSERT_THAT(rig.gone, SizeIs(6));
+  for (std::size_t i = 0; i < 6; ++i) EXPECT_EQ(rig.gone[i].first, i + 1);
+}
+
+TEST(TrpUnit, AFlowWithoutRoomGoesOnInOrder) {
+  TrpSettings s = settings();
+  s.max_packets = 2;
+  Rig rig(s);
+  rig.unit.on_cnp(0, kFlow);
+  rig.unit.on_cnp(0, kOther);
+  EXPECT_EQ(rig.data(1), TrpVerdict::held);
+  EXPECT_EQ(rig.data(2, kOther), TrpVerdict::held);
+  EXPECT_EQ(rig.data(3), TrpVerdict::flushed);
+  ASSERT_THAT(rig.gone, SizeIs(1));
+  EXPECT_EQ(rig.gone[0].first, 1u);
+  EXPECT_EQ(rig.unit.held(), 1u) << "the other flow stays";
+  EXPECT_EQ(rig.data(4), TrpVerdict::pass) << "it is slowed down no more";
+  rig.run_to(kUs);
+  EXPECT_EQ(rig.unit.held(), 0u);
+}
+
+TEST(TrpUnit, BytesAreBoundedToo) {
+  TrpSettings s = settings();
+  s.buffer_bytes = 250;
+  Rig rig(s);
+  rig.unit.on_cnp(0, kFlow);
+  EXPECT_EQ(rig.data(1), TrpVerdict::held);
+  EXPECT_EQ(rig.data(2), TrpVerdict::held);
+  EXPECT_EQ(rig.data(3), TrpVerdict::flushed);
+  EXPECT_EQ(rig.unit.held_bytes(), 0u);
+  EXPECT_EQ(rig.unit.counters().most_bytes, 200u);
+}
+
+TEST(TrpUnit, PaceHalvesTheRateThatAFlowCameWith) {
+  Rig rig(settings(TrpMode::pace));
+  rig.unit.on_cnp(0, kFlow);
+  // 1000 bytes a microsecond come, for 40 of them.
+  for (TrpPacket p = 1; p <= 40; ++p) {
+    if (rig.data(p, kFlow, 1000) == TrpVerdict::pass) rig.gone.emplace_back(p, rig.now);
+    rig.run_to(rig.now + kUs);
+  }
+  rig.run_to(200 * kUs);
+  ASSERT_THAT(rig.gone, SizeIs(40));
+  for (std::size_t i = 0; i < 40; ++i) EXPECT_EQ(rig.gone[i].first, i + 1);
+  // The first nine measure; then one every two microseconds.
+  for (std::size_t i = 11; i < 40; ++i) EXPECT_EQ(rig.gone[i].second - rig.gone[i - 1].second, 2 * kUs) << i;
+}
+
+TEST(TrpUnit, PaceHoldsNothingLongerThanTheLimit) {
+  TrpSettings s = settings(TrpMode::pace);
+  s.max_hold_ns = 20 * kUs;
+  s.max_packets = 1000;
+  Rig rig(s);
+  for (int i = 0; i < 200; ++i) rig.unit.on_cnp(0, kFlow);
+  for (TrpPacket p = 1; p <= 200; ++p) {
+    static_cast<void>(rig.data(p, kFlow, 1000));
+    rig.run_to(rig.now + kUs);
+  }
+  rig.run_to(1000 * kUs);
+  EXPECT_EQ(rig.unit.held(), 0u);
+  EXPECT_LE(rig.unit.counters().longest_hold_ns, 20 * kUs);
+  EXPECT_GE(rig.unit.counters().longest_hold_ns, 18 * kUs);
+}
+
+TEST(TrpUnit, EverythingGoesOnWhenAllIsReleased) {
+  for (const TrpMode mode : {TrpMode::recirculate, TrpMode::pace}) {
+    TrpSettings s = settings(mode);
+    s.measure_packets = 1;
+    s.measure_ns = 0;
+    Rig rig(s);
+    rig.unit.on_cnp(0, kFlow);
+    std::size_t passed = 0;
+    for (TrpPacket p = 1; p <= 20; ++p) {
+      rig.now += 100;
+      passed += rig.data(p) == TrpVerdict::pass ? 1 : 0;
+    }
+    EXPECT_GT(rig.unit.held(), 0u);
+    rig.unit.release_all(rig);
+    EXPECT_EQ(rig.gone.size() + passed, 20u);
+    EXPECT_EQ(rig.unit.held(), 0u);
+    EXPECT_EQ(rig.unit.next_deadline(), kNever);
+    EXPECT_FALSE(rig.unit.busy());
+    EXPECT_EQ(rig.data(21), TrpVerdict::pass);
+  }
+}
+
+TEST(TrpUnit, SomeOfWhatIsHeldCanBeTakenOut) {
+  for (const TrpMode mode : {TrpMode::recirculate, TrpMode::pace}) {
+    TrpSettings s = settings(mode);
+    s.measure_packets = 1;
+    s.measure_ns = 0;
+    Rig rig(s);
+    rig.unit.on_cnp(0, kFlow);
+    std::vector<TrpPacket> held;
+    for (TrpPacket p = 1; p <= 12; ++p) {
+      rig.now += 1;
+      if (rig.data(p) == TrpVerdict::held) held.push_back(p);
+    }
+    std::vector<TrpPacket> taken;
+    rig.unit.remove_if([](TrpPacket p) { return p % 2 == 0; }, [&](TrpPacket p) { taken.push_back(p); });
+    rig.run_to(1000 * kUs);
+    EXPECT_EQ(rig.gone.size() + taken.size(), held.size());
+    for (std::size_t i = 1; i < rig.gone.size(); ++i) EXPECT_LT(rig.gone[i - 1].first, rig.gone[i].first);
+    for (const auto& [packet, at] : rig.gone) EXPECT_EQ(packet % 2, 1u);
+    EXPECT_EQ(rig.unit.next_deadline(), kNever);
+  }
+}
+
+}  // namespace
+}  // namespace weft::stages
