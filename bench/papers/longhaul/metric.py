@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+# Copyright The weft authors
+"""FCT slowdowns of the long-haul paper's runs as its authors count them, from transfers of weft-sim.
+
+A slowdown is the time from post to acknowledgement over the authors' time of the flow alone (Themis @d941dc1,
+NS3/simulation/scratch/third.cc:985-991): twice the propagation, 1000 bytes at every hop on the way there, and all bytes
+with 48 around each packet on the slowest link. It counts one packet twice and no acknowledgement; slowdowns below 1 are
+kept. Percentiles are interpolated. Flow sizes are split at 10 * 1024 and 100 * 1024 bytes."""
+
+HOSTS_PER_TOR = 4
+HOSTS_PER_DATA_CENTRE = 16
+BINS = (10 * 1024, 100 * 1024)
+
+
+def within(a, b):
+    return a // HOSTS_PER_DATA_CENTRE == b // HOSTS_PER_DATA_CENTRE
+
+
+def standalone_ns(a, b, size, wan_ns=500_000):
+    if a // HOSTS_PER_TOR == b // HOSTS_PER_TOR:
+        links = [(100, 1000)] * 2
+    elif within(a, b):
+        links = [(100, 1000)] * 4
+    else:
+        links = [(100, 1000), (100, 1000), (400, 1000), (1600, wan_ns), (400, 1000), (100, 1000), (100, 1000)]
+    packets = (size - 1) // 1000 + 1
+    one_way = sum(1000 * 8 / rate for rate, _ in links)
+    return int(2 * sum(delay for _, delay in links) + one_way + (size + 48 * packets) * 8 / 100)
+
+
+def percentile(values, share):
+    """Between the two values around the rank, in proportion."""
+    values = sorted(values)
+    at = share * (len(values) - 1)
+    low = int(at)
+    high = min(low + 1, len(values) - 1)
+    return values[low] + (values[high] - values[low]) * (at - low)
+
+
+def mean(values):
+    return sum(values) / len(values) if values else float("nan")
+
+
+def figures(transfers, wan_ns=500_000):
+    """From (from, to, bytes, fct_ns) of flows: mean, P99 and means by size, of flows within a data centre, between two,
+    and of all."""
+    rows = {"within": [], "between": [], "all": []}
+    for a, b, size, fct in transfers:
+        slowdown = fct / standalone_ns(a, b, size, wan_ns)
+        rows["within" if within(a, b) else "between"].append((size, slowdown))
+        rows["all"].append((size, slowdown))
+    out = {}
+    for name, flows in rows.items():
+        slow = [s for _, s in flows]
+        bins = ([s for size, s in flows if size <= BINS[0]],
+                [s for size, s in flows if BINS[0] < size <= BINS[1]],
+                [s for size, s in flows if size > BINS[1]])
+        out[name] = {"flows": len(slow), "mean": round(mean(slow), 4), "p99": round(percentile(slow, 0.99), 3),
+                     "bins": [round(mean(b), 4) for b in bins]}
+    return out
+
+
+def of_result(result):
+    """The same of a JSON result of weft-sim; every flow must have ended."""
+    flows = [(t["from"], t["to"], t["bytes"], t["fct_ns"]) for t in result["transfers"] if "fct_ns" in t]
+    if len(flows) != len(result["transfers"]):
+        raise ValueError(f"{len(result['transfers']) - len(flows)} flows did not end")
+    return figures(flows)
+
+
+def of_authors_file(path):
+    """The same of a result file of the authors: sip dip sport dport bytes start_ns fct_ns standalone_ns flow_id."""
+    flows = []
+    with open(path, encoding="utf-8") as lines:
+        for line in lines:
+            f = line.split()
+            flows.append((int(f[0], 16) >> 8 & 0xFFFF, int(f[1], 16) >> 8 & 0xFFFF, int(f[4]), int(f[6])))
+    return figures(flows)

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+# Copyright The weft authors
+"""Runs of dcqcn_30.yaml and dcqcn_70.yaml with other settings, and their results in a file that grows run by run: a
+series that is stopped goes on where it was."""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+import metric
+
+HERE = os.path.dirname(os.path.realpath(__file__))
+ROOT = os.path.realpath(os.path.join(HERE, "../../.."))
+WEFT_SIM = os.path.join(ROOT, "build/bin/weft-sim")
+LOADS = (30, 70)
+
+# Where the authors' switches and wires do otherwise than real ones: each is a line of their code (Themis @d941dc1,
+# NS3/simulation). All of their runs have them.
+FABRIC = {
+    "framing": (["topology.overhead_bytes=-10", "topology.mpu_bytes=48"],
+                "1048 bytes on the wire for 1000: rdma-hw.cc:332; here an ACK takes 52, theirs 48"),
+    "ecn": (["switch.ecn=[{gbps: 100, kmin_kb: 400, kmax_kb: 1600}, {gbps: 400, kmin_kb: 800, kmax_kb: 6400}, "
+             "{gbps: 1600, kmin_kb: 1600, kmax_kb: 25600}]"], "KMIN_MAP and KMAX_MAP of config.txt"),
+    "profiles": (["switch.buffer_profiles=[{gbps: 100, dynamic_th: -3, size: 4096, xoff: 37500}, "
+                  "{gbps: 400, dynamic_th: -1, size: 4096, xoff: 150000}, "
+                  "{gbps: 1600, dynamic_th: 0, size: 4096, xoff: 300000000}]"],
+                 "PFC alpha by speed, reserve, headroom of 3 * rate * delay: third.cc:868-895"),
+    "buffer": (["switch.buffer_mb=33.554432"], "32 MiB: config.txt"),
+}
+
+
+class Results:
+    """One line of JSON a run, by `load variant seed`."""
+
+    def __init__(self, name):
+        self.path = os.path.join(HERE, name)
+
+    def load(self):
+        if not os.path.exists(self.path):
+            return {}
+        with open(self.path, encoding="utf-8") as text:
+            return json.load(text)
+
+    def add(self, key, figures):
+        results = self.load()  # others may have added theirs
+        results[key] = figures
+        with open(self.path + ".new", "w", encoding="utf-8") as text:
+            lines = [f"  {json.dumps(k)}: {json.dumps(results[k])}" for k in sorted(results)]
+            text.write("{\n" + ",\n".join(lines) + "\n}\n")
+        os.replace(self.path + ".new", self.path)
+
+    def of_variant(self, load, variant):
+        """By seed."""
+        found = {}
+        for key, value in self.load().items():
+            at, name, seed = key.split()
+            if int(at) == load and name == variant:
+                found[int(seed)] = value
+        return dict(sorted(found.items()))
+
+    def run_missing(self, program, jobs):
+        """`jobs`: (load, variant, seed, sets)."""
+        for load, variant, seed, sets in jobs:
+            key = f"{load} {variant} {seed}"
+            if key in self.load():
+                continue
+            figures = run(program, load, seed, sets)
+            self.add(key, figures)
+            means = {flows: figures[flows]["mean"] for flows in ("within", "between", "all")}
+            print(key, means, f"{figures['cpu_s']} s", flush=True)
+
+
+def run(program, load, seed, sets):
+    with tempfile.TemporaryDirectory() as folder:
+        out = os.path.join(folder, "out.json")
+        command = [program, "run", os.path.join(HERE, f"dcqcn_{load}.yaml"), "--json", out, "--seed", str(seed)]
+        for one in sets:
+            command += ["--set", one]
+        done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False)
+        if done.returncode != 0:
+            sys.exit(f"{' '.join(command)}: exit code {done.returncode}\n{done.stderr}")
+        with open(out, encoding="utf-8") as text:
+            result = json.load(text)
+    summary = result["summary"]
+    figures = metric.of_result(result)
+    figures["pfc_pauses"] = summary["pfc_pauses"]
+    figures["drops"] = summary["drops"]
+    figures["nacks"] = summary["nacks_sent"]
+    figures["cpu_s"] = round(summary["cpu_s"])
+    for stage in ("pnp", "trp"):
+        if stage in summary.get("stages", {}):
+            figures[stage] = summary["stages"][stage]
+    return figures
