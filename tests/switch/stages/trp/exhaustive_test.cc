@@ -180,6 +180,7 @@ std::vector<Case> ordered_cases() {
 
 TEST(TrpExhaustive, OrderIsKeptAndNothingIsHeldForEver) {
   for (const Case& one : ordered_cases()) {
+    if (mutant() && !mistakes().empty()) break;
     const Explored explored = explore(one.settings);
     std::printf("%-36s %9zu states, held for at most %llu ns\n", one.name, explored.states,
                 static_cast<unsigned long long>(explored.longest));
