@@ -79,15 +79,16 @@ TrpStage::TrpStage(const pipeline::StageBuild& build)
 
 // Resumed packets follow the batch, so once one has been resumed, all that come behind it are resumed as well.
 void TrpStage::ingress(Context& context, Batch& batch) {
-  if (!options_.enabled) return;
+  if (!options_.enabled && released_.empty()) return;
   const bool was_busy = unit_.busy();
-  bool resuming = false;
+  bool resuming = !released_.empty();
+  resume_released(context);
   Resume sink(context);
   for (std::uint16_t i = 0; i < batch.size; ++i) {
     rte_mbuf* m = batch.packet[i];
     const wire::Parsed& parsed = pipeline::meta(m).parsed;
     TrpVerdict verdict = TrpVerdict::pass;
-    if (parsed.kind == wire::FrameKind::roce) {
+    if (options_.enabled && parsed.kind == wire::FrameKind::roce) {
       if (parsed.opcode == kCnp) [[unlikely]] {
         on_cnp(context, m);
       } else if (unit_.busy() && kRcPackets[parsed.opcode]) {
