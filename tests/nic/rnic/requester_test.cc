@@ -337,6 +337,24 @@ TEST_F(RequesterTest, AnRnrNakHoldsEverythingForItsTime) {
   EXPECT_EQ(sent().size(), 1u);
 }
 
+TEST_F(RequesterTest, AnRnrNakGivesAllRetriesOfTimeoutsBack) {
+  make({.retry_count = 1, .rnr_retry_count = 7});
+  ASSERT_EQ(post(WrOpcode::send, 10), PostResult::ok);
+  for (int i = 0; i < 5; ++i) {
+    sent();
+    expire();  // an answer was lost, or late
+    sent();
+    answer(Opcode::RC_ACKNOWLEDGE, 0xfffffe, Syndrome::rnr_nak(1));
+    expire();
+    ASSERT_FALSE(requester->failed()) << i;
+  }
+  sent();
+  expire();
+  sent();
+  expire();
+  EXPECT_TRUE(requester->failed()) << "nobody answers any more";
+}
+
 TEST_F(RequesterTest, RnrRetriesEndUnlessTheyAreSeven) {
   for (const std::uint8_t count : {std::uint8_t{1}, std::uint8_t{7}}) {
     make({.rnr_retry_count = count});
