@@ -55,6 +55,8 @@ class Package(unittest.TestCase):
                      "usr/bin/weft-rnic", "usr/share/man/man1/weft-rnic.1", "usr/bin/weft-sim",
                      "usr/share/man/man1/weft-sim.1", "usr/share/weft/sim/ring.yaml", "usr/bin/weft-lab",
                      "usr/share/man/man1/weft-lab.1", "usr/share/weft/conf/labs/spraying.yaml",
+                     "usr/bin/weft-inc-manager", "usr/share/man/man8/weft-inc-manager.8", "usr/bin/weft-inc",
+                     "usr/share/man/man1/weft-inc.1", "usr/share/weft/conf/inc-manager/inc-tree.yaml",
                      "usr/share/man/man5/weft.yaml.5", "usr/share/weft/conf/l2-tor.yaml",
                      "usr/share/weft/conf/schema.json", "usr/share/weft/conf/grafana/weft.json",
                      "usr/share/doc/weft/copyright"):
@@ -87,7 +89,7 @@ class Package(unittest.TestCase):
             self.assertIn("fine", run(self.installed("usr/bin/weft-switch"), "-c", path, "--check"))
 
     def test_the_installed_programs_name_the_version_of_the_package(self):
-        for program in ("weft-switch", "weftctl", "weft-rnic", "weft-sim"):
+        for program in ("weft-switch", "weftctl", "weft-rnic", "weft-sim", "weft-inc-manager", "weft-inc"):
             self.assertIn(self.field("Version"), run(self.installed("usr/bin/" + program), "--version"))
 
     def test_the_installed_lab_and_simulator_read_the_installed_files(self):
@@ -151,15 +153,17 @@ class Package(unittest.TestCase):
             self.assertIn("SEE ALSO", result.stdout)
 
     def test_the_manual_pages_name_every_option_and_key(self):
-        for program, page in (("weft-switch", "man8/weft-switch.8"), ("weftctl", "man1/weftctl.1"),
-                              ("weft-rnic", "man1/weft-rnic.1"), ("weft-sim", "man1/weft-sim.1")):
+        for program, page, least in (("weft-switch", "man8/weft-switch.8", 8), ("weftctl", "man1/weftctl.1", 8),
+                                     ("weft-rnic", "man1/weft-rnic.1", 8), ("weft-sim", "man1/weft-sim.1", 8),
+                                     ("weft-inc-manager", "man8/weft-inc-manager.8", 6),
+                                     ("weft-inc", "man1/weft-inc.1", 8)):
             text = read(self.installed("usr/share/man/" + page)).replace("\\-", "-")
             helps = [run(self.installed("usr/bin/" + program), "--help")]
             commands = re.findall(r"^  ([a-z_]+)  ", helps[0].split("Subcommands:")[-1].split("\n\n")[0], re.M)
             helps += [run(self.installed("usr/bin/" + program), command, "--help") for command in commands
-                      if program != "weft-switch"]
+                      if "Subcommands:" in helps[0]]
             options = {option for text in helps for option in re.findall(r"^  (?:-\w,)?(--[a-z_-]+)", text, re.M)}
-            self.assertGreaterEqual(len(options), 8)
+            self.assertGreaterEqual(len(options), least)
             for option in options - {"--help"}:
                 self.assertIn(option, text, program)
         text = read(self.installed("usr/share/man/man5/weft.yaml.5"))
@@ -182,6 +186,8 @@ class Package(unittest.TestCase):
         self.assertLess({"serve", "write_bw", "verify"}, set(self.completions("weft-rnic", "")))
         self.assertEqual(self.completions("weft-rnic", "write_bw", "--loss"), ["--loss-recovery"])
         self.assertEqual(self.completions("weft-switch", "--counters"), ["--counters-out"])
+        self.assertEqual(self.completions("weft-inc", "to"), ["topology"])
+        self.assertIn("--print-schema", self.completions("weft-inc-manager", "--pr"))
         self.assertIn("root", self.completions("weft-switch", "-c", "ro"))
         self.assertLessEqual({"run", "up", "down"}, set(self.completions("weft-lab", "")))
 

@@ -35,6 +35,13 @@ SWITCH_END = [
     ]),
 ]
 
+MANAGER_ABOUT = """\
+weft-inc-manager places groups of in-network collectives on the switches of a fabric: it gives each group a tree and
+memory on all of its switches or on none, and takes both back when the group's holder is silent for longer than its
+lease. It speaks to the control services of the switches, and weft-inc(1) speaks to it.
+
+One YAML file describes the fabric; --check says everything that is wrong with it, with line and column."""
+
 YAML_ABOUT = """\
 One YAML file describes all switches of a process. Units are part of a key's name: mtu_bytes, rate_mbps, delay_ns.
 Unknown keys are mistakes, with a suggestion; weft-switch --check says everything that is wrong with a file, with line
@@ -266,8 +273,9 @@ def lab_page(path, version):
 def main():
     folder, lab, version, out = sys.argv[1:]
     os.makedirs(out, exist_ok=True)
-    switch, ctl, rnic, sim = (os.path.join(folder, name)
-                              for name in ("weft-switch", "weftctl", "weft-rnic", "weft-sim"))
+    switch, ctl, rnic, sim, manager, inc = (
+        os.path.join(folder, name)
+        for name in ("weft-switch", "weftctl", "weft-rnic", "weft-sim", "weft-inc-manager", "weft-inc"))
     pages = {
         "weft-switch.8": command_page(switch, 8, version, "software top-of-rack switch for RoCEv2", SWITCH_ABOUT,
                                       SWITCH_END, (("weft.yaml", 5), ("weftctl", 1))),
@@ -278,6 +286,11 @@ def main():
         "weft-sim.1": command_page(sim, 1, version, "RoCEv2 experiments in virtual time", None, [],
                                    (("weft-switch", 8), ("weft-lab", 1)),
                                    sim_sections(read(os.path.join(os.path.dirname(lab), "../sim/README.md")))),
+        "weft-inc-manager.8": command_page(manager, 8, version, "manager of in-network collectives", MANAGER_ABOUT, [
+            ("FILES", [("/usr/share/weft/conf/inc-manager", "A working configuration with comments.")])],
+                                           (("weft-inc", 1), ("weft-switch", 8))),
+        "weft-inc.1": command_page(inc, 1, version, "groups of in-network collectives", None, [],
+                                   (("weft-inc-manager", 8), ("weft-switch", 8))),
         "weft-lab.1": lab_page(lab, version),
         "weft.yaml.5": yaml_page(switch, version),
     }

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Copyright The weft authors
 #
-# Bash completion of weft-switch, weft-sim, weft-rnic and weft-lab: commands and options, as their --help has them, and
-# files. (weftctl has a completion of its own, which asks the switch.)
+# Bash completion of all programs but weftctl, which has one of its own that asks the switch: commands and options, as
+# their --help has them, and files.
 
 # The help of a program, or of one of its commands.
 _weft_help() {
@@ -40,4 +40,4 @@ _weft() {
   fi
 }
 
-complete -o filenames -F _weft weft-switch weft-sim weft-rnic weft-lab
+complete -o filenames -F _weft weft-switch weft-sim weft-rnic weft-lab weft-inc-manager weft-inc
