@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <deque>
 #include <numeric>
 #include <string_view>
@@ -84,7 +85,12 @@ void measure(PolicyKind kind, bool packed) {
 }  // namespace
 }  // namespace weft::inc::policy
 
-int main() {
+int main(int argc, char** argv) {
+  if (argc > 1) {
+    const bool help = std::string_view(argv[1]) == "--help" || std::string_view(argv[1]) == "-h";
+    std::fprintf(help ? stdout : stderr, "usage: %s   (takes nothing)\n", argv[0]);
+    return help ? EXIT_SUCCESS : EXIT_FAILURE;
+  }
   using weft::inc::policy::PolicyKind;
   std::printf("%-14s %-9s %9s %9s %9s %9s %9s\n", "policy", "hosts", "admitted", "mean us", "p50", "p99", "max");
   for (const auto kind : {PolicyKind::edge_disjoint, PolicyKind::spatial, PolicyKind::temporal}) {

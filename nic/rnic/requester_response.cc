@@ -174,7 +174,8 @@ void Requester::on_nak(Time now, const Packet& p, Cq& cq, ResponseEvent& event) 
     if (config_.rnr_retry_count != 7 && rnr_retries_++ >= config_.rnr_retry_count) {
       return fail(WcStatus::rnr_retry_exceeded, cq);
     }
-    // Whoever answers is there. Timeouts count from here: a receiver may take any time, and now and then an answer is late.
+    // Whoever answers is there. Timeouts count from here: a receiver may take any time, and now and then an answer is
+    // late.
     retries_ = 0;
     rto_deadline_ = kNever;
     rnr_deadline_ = now + static_cast<Time>(wire::rnr_timer_ns(syndrome.value()));
