@@ -139,6 +139,10 @@ function(weft_test name)
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 120)
   endif()
+  if(WEFT_SANITIZE OR WEFT_TSAN)
+    # Instrumented code is several times slower.
+    math(EXPR ARG_TIMEOUT "4 * ${ARG_TIMEOUT}")
+  endif()
   set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS};unit")
 endfunction()
 
