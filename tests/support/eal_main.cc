@@ -24,7 +24,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "EAL did not start: %s\n", rte_strerror(rte_errno));
     return EXIT_FAILURE;
   }
-  // The EAL is not cleaned up: that takes away memory that its interrupt thread, which never ends, may still look at for
-  // a device that was closed a moment ago.
+  // The EAL is not cleaned up: that takes away memory that its interrupt thread, which never ends, may still look at
+  // for a device that was closed a moment ago.
   return RUN_ALL_TESTS();
 }
