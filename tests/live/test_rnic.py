@@ -184,16 +184,20 @@ class Rnic(unittest.TestCase):
             self.assertEqual(without["qps"][0]["rate_cuts"], 0)
             l.stop()
 
-    def test_dcqcn_keeps_the_queue_of_a_port_that_marks_short_and_nothing_is_lost(self):
+    def judged_with_cpu_to_spare(self, measure):
+        """Runs `measure`; when it fails while others take the CPUs, tries again, for then a rate says nothing."""
         for _ in range(ATTEMPTS):
             others = OthersCpu()
             try:
-                return self.dcqcn_keeps_the_queue_short()
+                return measure()
             except AssertionError as error:
                 if (used := others.cpus()) < OTHERS_CPUS:
                     raise
                 print(f"others used {used:.1f} CPUs meanwhile, so this says nothing: {error}", flush=True)
         self.skipTest(f"the machine is too busy: in {ATTEMPTS} attempts others used more than {OTHERS_CPUS} CPUs")
+
+    def test_dcqcn_keeps_the_queue_of_a_port_that_marks_short_and_nothing_is_lost(self):
+        self.judged_with_cpu_to_spare(self.dcqcn_keeps_the_queue_short)
 
     def dcqcn_keeps_the_queue_short(self):
         # A rate of 400 Mbit/s into a port of 200 Mbit/s, and 1024 packets of 4.2 kB allowed under way: nearly all of
@@ -226,17 +230,22 @@ class Rnic(unittest.TestCase):
             l.stop()
 
     def test_pfc_of_a_lossless_switch_is_heeded_and_nothing_is_lost(self):
-        # 2048 packets of 4.2 kB allowed under way are 8.6 MB, more than the switch has room for.
-        with self.fabric(rate_mbps=200, qos=LOSSLESS) as (l, (a, b)), self.server(b):
+        self.judged_with_cpu_to_spare(self.pfc_is_heeded)
+
+    def pfc_is_heeded(self):
+        # 2048 packets of 4.2 kB allowed under way are 8.6 MB, more than the switch has room for. The headroom takes
+        # what comes at 400 Mbit/s within 40 ms; a sender with a third of a CPU still sends faster than the slow port.
+        with self.fabric(rate_mbps=100, qos=LOSSLESS) as (l, (a, b)), self.server(b):
             result = self.json(a, "write_bw", B, "--tos", str(3 << 2), "--rto-us", "4000000", "-s", "262144", "-D", "2",
-                               "--rate-gbps", "0.5", "--window", "2048")
-            qp = result["qps"][0]
-            self.assertEqual((self.queue(l)["dropped"], qp["retransmitted"], qp["timeouts"]), (0, 0, 0))
-            self.assertGreater(result["port"]["rx_pfc"], 2)
+                               "--rate-gbps", "0.4", "--window", "2048")
+            qp, queue = result["qps"][0], self.queue(l)
             sent = next(row for row in l.show("pfc") if row["port"] == "a" and row["priority"] == "3")
-            self.assertGreater(sent["tx_xoff"], 0)
-            # The paused sender still fills the port of 200 Mbit/s.
-            self.assertGreater(result["gbits_per_second"], 0.2 * 4096 / 4190 * 0.8)
+            seen = f"{result['port']}, {sent}, {queue}, {result['gbits_per_second']} Gbit/s"
+            self.assertEqual((queue["dropped"], qp["retransmitted"], qp["timeouts"]), (0, 0, 0), seen)
+            self.assertGreater(sent["tx_xoff"], 0, seen)
+            self.assertGreater(result["port"]["rx_pfc"], 2, seen)
+            # The paused sender still fills the port of 100 Mbit/s.
+            self.assertGreater(result["gbits_per_second"], 0.1 * 4096 / 4190 * 0.8, seen)
             l.stop()
 
     def with_queue_lengths(self, l, host, *arguments):
