@@ -9,6 +9,9 @@
 //   IPv6   the four halves of source and destination (most significant byte first),  P
 //   P      source port << 32 | destination port << 16 | protocol (the last IPv6 next header)
 // Ports are those of UDP or TCP, else 0; fragments have none, so that all fragments of a packet go the same way.
+// A switch may leave fields out (they are 0 in the key then), or add the BTH's: behind P stands one more word
+//   R      destination QP << 8 | opcode, 0 for packets that are not RoCEv2
+// and psn's changes of the source port (port_delta()) hold for switches without it.
 //   c(key)    = CRC-32C (reflected polynomial 0x82f63b78) over the words, each least significant byte first, with
 //               initial value 0 and no final inversion
 //   hash(key) = M * c(key) over GF(2), where M is the switch's own invertible 32 x 32 matrix: column i, which belongs
@@ -32,6 +35,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <span>
 
 namespace weft::tables {
 
@@ -51,6 +55,13 @@ class EcmpHash {
   }
   /// @param addresses source and destination in wire order, 32 bytes
   [[nodiscard]] std::uint32_t v6(const std::uint8_t* addresses, std::uint64_t ports) const noexcept;
+
+  /// Of a key as it is defined above.
+  [[nodiscard]] std::uint32_t words(std::span<const std::uint64_t> key) const noexcept {
+    std::uint32_t c = 0;
+    for (const std::uint64_t word : key) c = crc(c, word);
+    return mix(c);
+  }
 
   /// By how much a change of the source port, given as old xor new, changes the hash of any flow (xor).
   [[nodiscard]] std::uint32_t port_delta(std::uint16_t change) const noexcept {

@@ -54,6 +54,12 @@ json protocol_text(const tables::Route& route) {
   return std::to_string(route.protocol);
 }
 
+// The share of a port by the option of stage lb.
+std::int64_t weight_of(const pipeline::StageSpec& lb, const std::string& port) {
+  const config::Value& weights = lb.options["weights"];
+  return weights.is_map() && weights.has(port) ? weights[port].integer() : 1;
+}
+
 }  // namespace
 
 L3Shared::L3Shared(const pipeline::StageBuild& build)
@@ -274,11 +280,13 @@ json L3Shared::lb_rows(std::uint64_t& cursor, std::size_t max) const {
     const auto routes = std::count_if(table.routes().begin(), table.routes().end(),
                                       [&](const tables::Route& route) { return route.next_hop == group; });
     for (const auto member : hops.members(group)) {
+      const std::string& port = info_.ports[hops.hop(member).port].name;
       rows.push_back({{"group", cursor},
                       {"routes", routes},
                       {"policy", lb_->options["policy"].string()},
                       {"member", hop_text(hops, member)},
-                      {"port", info_.ports[hops.hop(member).port].name},
+                      {"port", port},
+                      {"weight", weight_of(*lb_, port)},
                       {"path", path_text(hops.hop(member).port)}});
     }
   }

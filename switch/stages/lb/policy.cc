@@ -2,6 +2,8 @@
 // Copyright The weft authors
 #include "switch/stages/lb/policy.h"
 
+#include "switch/stages/lb/member_hash.h"
+
 namespace weft::stages {
 namespace {
 
@@ -11,32 +13,37 @@ using tables::NextHopId;
 
 class EcmpPolicy : public LbPolicy {
  public:
-  explicit EcmpPolicy(std::uint64_t seed) : hash_(seed) {}
+  explicit EcmpPolicy(const pipeline::StageBuild& build) : hash_(build) {}
 
   void choose(Context& /*context*/, LinkView& links, std::span<LbItem> items) noexcept override {
-    if (links.all_up()) [[likely]] {
+    if (hash_.plain() && links.all_up()) [[likely]] {
       for (LbItem& item : items) {
-        item.choice = item.first_member[EcmpHash::member(flow_hash(hash_, item.packet), item.member_count)];
+        item.choice = item.first_member[EcmpHash::member(hash_.hash(item.packet), item.member_count)];
       }
       return;
     }
-    for (LbItem& item : items) item.choice = member_by_hash(item.members(), links, flow_hash(hash_, item.packet));
+    for (LbItem& item : items) item.choice = hash_.member(item.members(), links, hash_.hash(item.packet));
   }
 
-  [[nodiscard]] bool keeps_member() const noexcept override { return true; }
+  [[nodiscard]] bool keeps_member() const noexcept override { return hash_.same_for_flow(); }
 
  private:
-  EcmpHash hash_;
+  MemberHash hash_;
 };
 
 class RandomPolicy : public LbPolicy {
  public:
+  explicit RandomPolicy(const pipeline::StageBuild& build) : hash_(build) {}
+
   [[nodiscard]] bool keeps_member() const noexcept override { return false; }
   void choose(Context& context, LinkView& links, std::span<LbItem> items) noexcept override {
     for (LbItem& item : items) {
-      item.choice = member_by_hash(item.members(), links, static_cast<std::uint32_t>(context.rng.next() >> 32));
+      item.choice = hash_.member(item.members(), links, static_cast<std::uint32_t>(context.rng.next() >> 32));
     }
   }
+
+ private:
+  MemberHash hash_;
 };
 
 }  // namespace
@@ -54,11 +61,11 @@ NextHopId another_member(std::span<const NextHopId> members, LinkView& links, st
 }
 
 std::unique_ptr<LbPolicy> make_ecmp_policy(const pipeline::StageBuild& build) {
-  return std::make_unique<EcmpPolicy>(build.info.seed);
+  return std::make_unique<EcmpPolicy>(build);
 }
 
-std::unique_ptr<LbPolicy> make_random_policy() {
-  return std::make_unique<RandomPolicy>();
+std::unique_ptr<LbPolicy> make_random_policy(const pipeline::StageBuild& build) {
+  return std::make_unique<RandomPolicy>(build);
 }
 
 }  // namespace weft::stages

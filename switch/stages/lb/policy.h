@@ -6,12 +6,16 @@
 
 #include <cstdint>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
+#include <string_view>
+#include <vector>
 
 #include "switch/pipeline/context.h"
 #include "switch/pipeline/stage.h"
 #include "switch/stages/l3/next_hop_choice.h"
+#include "switch/stages/lb/counters.h"
 #include "switch/stages/lb/path_map.h"
 #include "switch/tables/ecmp_hash.h"
 #include "switch/tables/next_hops.h"
@@ -30,6 +34,10 @@ class LinkView {
 
   [[nodiscard]] bool all_up() const noexcept { return all_up_; }
   [[nodiscard]] pipeline::PortIndex port(tables::NextHopId member) const noexcept { return hops_.hop(member).port; }
+  /// Of the router that the member is; unspecified when the destination itself is on the link.
+  [[nodiscard]] const wire::IpAddress& address(tables::NextHopId member) const noexcept {
+    return hops_.address(member);
+  }
   [[nodiscard]] bool up(tables::NextHopId member) noexcept {
     if (all_up_) [[likely]]
       return true;
@@ -59,8 +67,26 @@ class LbPolicy {
   /// A flow (addresses, protocol and ports) keeps its member while the group and the links stay as they are: l3 may
   /// then send its packets on without asking again.
   [[nodiscard]] virtual bool keeps_member() const noexcept = 0;
-  /// Takes the place of `old`, of any kind, and takes over what it has learned that still holds.
-  virtual void adopt(const LbPolicy& /*old*/) noexcept {}
+  /// Takes the place of `old`, of any kind, and takes over what it has learned that still holds. `old` is of no use
+  /// afterwards. Allocates nothing.
+  /// @param ports  what its ports are called now
+  virtual void adopt(LbPolicy& /*old*/, const pipeline::PortMap& /*ports*/) noexcept {}
+
+  /// What the policy knows: names of a table of its own, for `weftctl show`, and its rows as in Stage::rows().
+  [[nodiscard]] virtual std::vector<std::string_view> tables() const { return {}; }
+  [[nodiscard]] virtual nlohmann::ordered_json rows(std::uint64_t& cursor, std::size_t /*max*/) const {
+    cursor = pipeline::StageShared::kEnd;
+    return nlohmann::ordered_json::array();
+  }
+
+  /// Where it counts, from before the first choose() on.
+  void count_in(LbCounters& counters) noexcept { counters_ = &counters; }
+
+ protected:
+  [[nodiscard]] LbCounters& counters() const noexcept { return *counters_; }
+
+ private:
+  LbCounters* counters_ = nullptr;
 };
 
 /// A member whose path is up, chosen by the hash among those; kUnreachable when there is none.
@@ -85,12 +111,18 @@ class LbPolicy {
   return hash.v6(pipeline::frame(m) + parsed.l3_offset + offsetof(wire::Ipv6Header, source), ports);
 }
 
-/// `ecmp`: by flow_hash(), whose seed is that of the switch. A flow keeps its member.
+/// `ecmp`: by MemberHash. A flow keeps its member, or, with fields of the BTH in the hash, what these tell apart does.
 [[nodiscard]] std::unique_ptr<LbPolicy> make_ecmp_policy(const pipeline::StageBuild& build);
-/// `random`: each packet by itself, uniformly.
-[[nodiscard]] std::unique_ptr<LbPolicy> make_random_policy();
+/// `random`: each packet by itself, as the weights say.
+[[nodiscard]] std::unique_ptr<LbPolicy> make_random_policy(const pipeline::StageBuild& build);
 /// `adaptive`: each packet by itself, to the port whose egress queue holds the fewest packets; see adaptive.cc.
 [[nodiscard]] std::unique_ptr<LbPolicy> make_adaptive_policy();
+/// The largest d and m of `drill`.
+inline constexpr std::uint32_t kMaxDrill = 16;
+/// `drill`: each packet by itself, to the shortest queue of a few; see drill.cc.
+[[nodiscard]] std::unique_ptr<LbPolicy> make_drill_policy(const pipeline::StageBuild& build);
+/// `letflow`: flowlets, at random; see letflow.cc.
+[[nodiscard]] std::unique_ptr<LbPolicy> make_letflow_policy(const pipeline::StageBuild& build);
 /// The option `tiers_above`; nullopt when it is not there, or its hashes do not reach all paths.
 [[nodiscard]] std::optional<PathMap> path_map_of(const config::Value& options);
 /// `psn`: requests of known RC queue pairs by their PSN; see psn.cc.

@@ -35,6 +35,7 @@
 #include <cstdlib>
 
 #include "switch/pipeline/edit_roce.h"
+#include "switch/stages/lb/member_hash.h"
 #include "switch/stages/lb/policy.h"
 #include "switch/stages/lb/psn_paths.h"
 #include "switch/stages/rdma_track/known.h"
@@ -52,36 +53,28 @@ constexpr std::uint32_t kMaxSlots = 256;
 class PsnPolicy : public LbPolicy {
  public:
   explicit PsnPolicy(const pipeline::StageBuild& build)
-      : hash_(build.info.seed),
+      : hash_(build),
         known_(build),
         above_(path_map_of(build.options)),
         icrc_mode_(build.info.icrc == pipeline::IcrcUpdate::full ? wire::IcrcMode::full : wire::IcrcMode::incremental),
         icrc_changes_(above_ ? above_->paths() * kLengths : 0),
-        spray_acks_(build.options["spray_acks"].boolean()),
-        weight_of_port_(build.info.ports.size(), 1) {
-    const config::Value& weights = build.options["weights"];
-    if (weights.is_null()) return;
-    for (const pipeline::PortInfo& port : build.info.ports) {
-      if (weights.has(port.name)) weight_of_port_[port.index] = weights[port.name].unsigned_integer();
-      weighted_ = weighted_ || weight_of_port_[port.index] != 1;
-    }
-  }
+        spray_acks_(build.options["spray_acks"].boolean()) {}
 
   [[nodiscard]] bool keeps_member() const noexcept override { return false; }
-  void adopt(const LbPolicy& old) noexcept override {
+  void adopt(LbPolicy& old, const pipeline::PortMap& /*ports*/) noexcept override {
     if (const auto* before = dynamic_cast<const PsnPolicy*>(&old)) next_ack_ = before->next_ack_;
   }
 
   void choose(Context& /*context*/, LinkView& links, std::span<LbItem> items) noexcept override {
     if (above_) prefetch_ends(items);
-    const bool plain = !weighted_ && links.all_up();
+    const bool plain = !hash_.weighted() && links.all_up();
     group_ = nullptr;
     for (LbItem& item : items) {
-      const std::uint32_t hash = flow_hash(hash_, item.packet);
+      const std::uint32_t hash = hash_.hash(item.packet);
       const pipeline::PacketMeta& pm = pipeline::meta(item.packet);
       const bool request = kRcRequests[pm.parsed.opcode];
       if (request ? !is_sprayed(pm) : !spray_acks_ || !is_free_ack(pm)) {
-        item.choice = member_by_hash(item.members(), links, hash);
+        item.choice = hash_.member(item.members(), links, hash);
         continue;
       }
       if (item.first_member != group_) prepare(item, links, plain);
@@ -163,13 +156,13 @@ class PsnPolicy : public LbPolicy {
     count_ = 0;
     for (const NextHopId member : item.members()) {
       if (!links.up(member)) continue;
-      for (std::uint64_t i = weight_of_port_[links.port(member)]; i > 0 && count_ < kMaxSlots; --i) {
+      for (std::uint32_t i = hash_.weight(links.port(member)); i > 0 && count_ < kMaxSlots; --i) {
         expanded_[count_++] = member;
       }
     }
   }
 
-  EcmpHash hash_;
+  MemberHash hash_;
   KnownPairs known_;
   std::optional<PathMap> above_;
   wire::IcrcMode icrc_mode_;
@@ -181,8 +174,6 @@ class PsnPolicy : public LbPolicy {
   std::vector<IcrcChange> icrc_changes_;  ///< kLengths of each way above an uplink
   bool spray_acks_;
   std::uint32_t next_ack_ = 0;
-  std::vector<std::uint64_t> weight_of_port_;
-  bool weighted_ = false;
   // Of the group at hand.
   const NextHopId* group_ = nullptr;
   const NextHopId* slots_ = nullptr;

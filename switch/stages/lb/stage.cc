@@ -8,6 +8,8 @@
 #include <limits>
 
 #include "switch/pipeline/set_words.h"
+#include "switch/stages/lb/flowlets.h"
+#include "switch/stages/lb/member_hash.h"
 #include "switch/stages/rdma_track/known.h"
 
 namespace weft::stages {
@@ -23,7 +25,7 @@ void LbStage::ingress(Context& context, Batch& batch) {
   const auto [grouped, chosen] = choice_.find(context, batch, packets);
   if (grouped != 0) balance(context, batch, {packets, grouped});
   const std::uint32_t balanced = grouped + chosen;
-  if (balanced != 0) counters_[static_cast<std::size_t>(LbCounter::balanced)].add(balanced);
+  if (balanced != 0) counters_.add(LbCounter::balanced, balanced);
 }
 
 void LbStage::balance(Context& context, Batch& batch, std::span<GroupedPacket> packets) noexcept {
@@ -31,9 +33,7 @@ void LbStage::balance(Context& context, Batch& batch, std::span<GroupedPacket> p
   policy_->choose(context, links, packets);
   const auto lost = std::count_if(packets.begin(), packets.end(),
                                   [](const GroupedPacket& p) { return p.choice == tables::kUnreachable; });
-  if (lost != 0) {
-    counters_[static_cast<std::size_t>(LbCounter::no_member_up)].add(static_cast<std::uint64_t>(lost));
-  }
+  if (lost != 0) counters_.add(LbCounter::no_member_up, static_cast<std::uint64_t>(lost));
   choice_.forward(context, batch, packets, policy_->keeps_member());
 }
 
@@ -44,8 +44,10 @@ using PolicyMaker = std::unique_ptr<LbPolicy> (*)(const pipeline::StageBuild&);
 // By the words of the option `policy`.
 constexpr std::pair<std::string_view, PolicyMaker> kPolicies[] = {
     {"ecmp", make_ecmp_policy},
-    {"random", [](const pipeline::StageBuild&) { return make_random_policy(); }},
+    {"random", make_random_policy},
     {"adaptive", [](const pipeline::StageBuild&) { return make_adaptive_policy(); }},
+    {"drill", make_drill_policy},
+    {"letflow", make_letflow_policy},
     {"psn", make_psn_policy},
 };
 
@@ -59,27 +61,48 @@ std::unique_ptr<LbPolicy> make_policy(const pipeline::StageBuild& build) {
 Schema lb_options() {
   using Key = Schema::Key;
   const Schema tier = Schema::map({
-      Key::required_key("seed", Schema::integer(0, std::numeric_limits<std::int64_t>::max()),
-                        "The seed of its switches, whose policy is ecmp; all have the same."),
+      Key::required_key(
+          "seed", Schema::integer(0, std::numeric_limits<std::int64_t>::max()),
+          "The seed of its switches, whose policy is ecmp with the default hash_fields, without weights and "
+          "resilient; all have the same."),
       Key::required_key("members", Schema::integer(2, 1 << PathMap::kPortBits),
                         "Next hops that each of them chooses from, a power of two."),
   });
+  const Schema drill = Schema::map({
+      Key::with_default("d", Schema::integer(1, kMaxDrill), Value(2), "Members drawn at random for each packet."),
+      Key::with_default("m", Schema::integer(0, kMaxDrill), Value(1), "Members remembered with each group."),
+  });
+  const Schema letflow = Schema::map({
+      Key::with_default("gap_us", Schema::integer(1, 1'000'000), Value(100),
+                        "A flow that was silent for longer may change its path."),
+      Key::with_default("age_us", Schema::integer(1, 60'000'000), Value(2000),
+                        "A flow that was silent for longer is forgotten; at least gap_us."),
+      Key::with_default(
+          "max_flows", Schema::integer(FlowletTable::kWays, 1 << 24), Value(1 << 14),
+          "Flows that one worker keeps, 32 bytes each, a multiple of 4. With more, the one that was silent "
+          "longest gives way."),
+  });
   std::vector<std::string> words;
   for (const auto& [name, make] : kPolicies) words.emplace_back(name);
-  return Schema::map({
-      Key::with_default("policy", Schema::one_of(std::move(words)), Value("ecmp"),
-                        "ecmp: by a hash of the flow; random: each packet by itself; adaptive: each packet to the "
-                        "shortest egress queue; psn: requests of known RC queue pairs by their PSN (Themis-S)."),
+  std::vector<Key> keys{
+      Key::with_default(
+          "policy", Schema::one_of(std::move(words)), Value("ecmp"),
+          "ecmp: by a hash of the flow; random: each packet by itself; adaptive: each packet to the "
+          "shortest egress queue; drill: each packet to the shortest of a few queues, some drawn and some "
+          "remembered; letflow: a flow takes a path at random after each pause; psn: requests of known RC queue pairs "
+          "by their PSN (Themis-S)."),
       accept_option(),
-      Key::optional_key("weights", Schema::dictionary(Schema::integer(1, 64)),
-                        "Share of a port among unequal paths, by its name; 1 where none is given. For policy psn."),
       Key::with_default("spray_acks", Schema::boolean(), Value(true),
                         "psn sends ACKs of known queue pairs over all paths in turn, unless READ or ATOMIC responses "
                         "have to arrive before them; false: by the hash of their flow."),
       Key::optional_key("tiers_above", Schema::list(tier, 1),
                         "Tiers of switches that choose between this one's uplinks and the top, lowest first: psn then "
                         "sprays over their paths too, by changing the UDP source port."),
-  });
+      Key::with_default("drill", drill, Value(Value::Map{}), "Of policy drill: DRILL(d, m)."),
+      Key::with_default("letflow", letflow, Value(Value::Map{}), "Of policy letflow."),
+  };
+  for (Key& key : member_hash_options()) keys.push_back(std::move(key));
+  return Schema::map(std::move(keys));
 }
 
 void check_tiers(const Value& options, config::Diagnostics& diagnostics) {
@@ -100,14 +123,20 @@ void check_tiers(const Value& options, config::Diagnostics& diagnostics) {
   }
 }
 
+void check_letflow(const Value& letflow, config::Diagnostics& diagnostics) {
+  const std::uint64_t gap = letflow["gap_us"].unsigned_integer();
+  if (letflow["age_us"].unsigned_integer() < gap) {
+    diagnostics.error(letflow["age_us"].mark(), "letflow: age_us must be at least gap_us, " + std::to_string(gap));
+  }
+  if (letflow["max_flows"].unsigned_integer() % FlowletTable::kWays != 0) {
+    diagnostics.error(letflow["max_flows"].mark(), "letflow: max_flows must be a multiple of 4");
+  }
+}
+
 void check_lb(const Value& options, const pipeline::SwitchInfo& info, config::Diagnostics& diagnostics) {
   check_tiers(options, diagnostics);
-  if (!options.has("weights")) return;
-  for (const auto& [name, weight] : options["weights"].map()) {
-    const bool known = std::any_of(info.ports.begin(), info.ports.end(),
-                                   [&name = name](const pipeline::PortInfo& port) { return port.name == name; });
-    if (!known) diagnostics.error(weight.mark(), "weights: the switch has no port '" + name + "'");
-  }
+  check_letflow(options["letflow"], diagnostics);
+  check_member_hash(options, info, diagnostics);
 }
 
 }  // namespace

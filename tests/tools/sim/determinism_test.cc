@@ -38,6 +38,8 @@ TEST(Determinism, TracesArePinned) {
   const std::vector<Pinned> runs{
       {"random", {few}, "f9848709432dc7dc"},
       {"ecmp", {few, {"switch.lb", "ecmp"}}, "e79e59e582636da9"},
+      {"drill", {few, {"switch.lb", "drill"}}, "f5d0d0a5529854ec"},
+      {"letflow", {few, {"switch.lb", "letflow"}, {"switch.lb_options", "{letflow: {gap_us: 2}}"}}, "b329aefd87b4e2b6"},
       {"themis", {few, {"switch.lb", "psn"}, {"switch.nack_filter", "{guard_us: 100}"}}, "1a10b7627b159419"},
       {"loss", {few, {"faults", "[{loss: 0.001}]"}}, "5d2392b91c6c6530"},
       {"flap", {few, {"faults", "[{link: leaf0/spine1, down_at_us: 10, up_at_us: 30}]"}}, "7d551601b1f57b12"},

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+//
+// The flowlet table of LetFlow (Vanini et al., NSDI 2017, 4): which member the packets of a flow take until it pauses.
+// A flow is its full 5-tuple: a key without the source address, as in public models, would give flows of different
+// senders one entry. A protocol unit: plain, copyable, without clock.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "switch/base/time.h"
+
+namespace weft::stages {
+
+struct FlowletRules {
+  TimeNs gap_ns = 100'000;        ///< a flow that was silent for longer than this may change its path
+  TimeNs age_ns = 2'000'000;      ///< an entry without packets for longer than this is free; at least gap_ns
+  std::uint32_t flows = 1 << 14;  ///< entries, a multiple of FlowletTable::kWays
+};
+
+/// The 5-tuple. Two IPv6 flows whose address hashes agree share an entry.
+struct FlowKey {
+  std::uint64_t addresses = 0;  ///< wire::Parsed::address_key
+  std::uint64_t ports = 0;      ///< tables::EcmpHash::ports_word()
+
+  friend bool operator==(const FlowKey&, const FlowKey&) = default;
+};
+
+/// An entry. Which path `member` and `port` mean is the caller's business.
+struct Flowlet {
+  FlowKey key{};
+  TimeNs last = 0;             ///< when its last packet came
+  std::uint32_t flowlets = 0;  ///< since the entry was made; 0: free
+  std::uint16_t member = 0;
+  std::uint16_t port = 0;
+
+  friend bool operator==(const Flowlet&, const Flowlet&) = default;
+};
+static_assert(sizeof(Flowlet) == 32);
+
+/// Set-associative: a flow has kWays places. When all are taken by others the one that was silent longest gives way;
+/// its flow begins a new flowlet with its next packet.
+class FlowletTable {
+ public:
+  static constexpr std::size_t kWays = 4;
+
+  enum class Begin : std::uint8_t {
+    none,     ///< the packet belongs to the flowlet at hand
+    flow,     ///< a flow that was not known, or was silent beyond age_ns
+    gap,      ///< a known flow after a gap
+    evicted,  ///< as flow, and an entry that had not aged was taken for it
+  };
+  struct Found {
+    Flowlet& entry;
+    Begin begin;
+  };
+
+  explicit FlowletTable(const FlowletRules& rules) : rules_(rules), entries_(rules.flows) {}
+
+  /// The entry for a packet of this flow at `now`, which becomes the time of its last packet. Unless `begin` is none
+  /// the caller sets the path; until then the entry of a known flow has that of the flowlet before.
+  Found on_packet(TimeNs now, const FlowKey& key) noexcept;
+
+  /// Entries that are in use at `now`. Looks at all of them.
+  [[nodiscard]] std::size_t live(TimeNs now) const noexcept;
+  [[nodiscard]] bool is_live(const Flowlet& entry, TimeNs now) const noexcept {
+    return entry.flowlets != 0 && now - entry.last <= rules_.age_ns;
+  }
+  [[nodiscard]] const FlowletRules& rules() const noexcept { return rules_; }
+  [[nodiscard]] std::vector<Flowlet>& entries() noexcept { return entries_; }
+  [[nodiscard]] const std::vector<Flowlet>& entries() const noexcept { return entries_; }
+
+  friend bool operator==(const FlowletTable& a, const FlowletTable& b) noexcept { return a.entries_ == b.entries_; }
+
+ private:
+  FlowletRules rules_;
+  std::vector<Flowlet> entries_;
+};
+
+}  // namespace weft::stages

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+#include <algorithm>
+#include <numeric>
+
+#include "tests/switch/stages/nack_filter/rig.h"
+
+namespace weft::stages::testing {
+namespace {
+
+constexpr unsigned kUplinks = 4;
+
+class LbDrill : public ::testing::Test {
+ protected:
+  explicit LbDrill(const std::string& options = "")
+      : h(weft::testing::all_stages(), leaf_yaml(1, {.uplinks = kUplinks, .lb = "{ policy: drill" + options + " }"})) {}
+
+  std::array<std::size_t, kUplinks> send(std::size_t packets, std::uint16_t payload = 256) {
+    std::vector<Bytes> burst;
+    for (std::uint32_t psn = 0; psn < packets; ++psn) burst.push_back(data(psn).payload(payload).build());
+    h.inject("h1", burst);
+    return taken();
+  }
+  std::array<std::size_t, kUplinks> taken() {
+    std::array<std::size_t, kUplinks> sent{};
+    for (unsigned i = 0; i < kUplinks; ++i) sent.at(i) = h.take("s" + std::to_string(i + 1)).size();
+    return sent;
+  }
+  // Only these are chosen from. A link that goes down would drop what waits.
+  void use(const std::vector<std::string>& ports) {
+    for (const std::string port : {"s1", "s2", "s3", "s4"}) {
+      const bool wanted = std::find(ports.begin(), ports.end(), port) != ports.end();
+      if (wanted) static_cast<void>(h.exclude(port, false));
+    }
+    for (const std::string port : {"s1", "s2", "s3", "s4"}) {
+      const bool wanted = std::find(ports.begin(), ports.end(), port) != ports.end();
+      if (!wanted) static_cast<void>(h.exclude(port, true));
+    }
+  }
+  std::uint32_t waiting(const std::string& port) { return h.pipeline().queue_depth(h.port(port).index); }
+  // Packets wait in the queue of a port.
+  void fill(const std::string& port, std::uint32_t packets, std::uint16_t payload = 256) {
+    h.block_device(port, true);
+    use({port});
+    for (int i = 0; i < 4000 && waiting(port) < packets; ++i) send(1, payload);
+    ASSERT_GE(waiting(port), packets);
+  }
+  Harness h;
+};
+
+TEST_F(LbDrill, SpreadsABurstNearlyEvenly) {
+  const auto sent = send(32);
+  EXPECT_EQ(std::accumulate(sent.begin(), sent.end(), std::size_t{0}), 32u);
+  for (const std::size_t count : sent) EXPECT_NEAR(static_cast<double>(count), 8, 3);
+}
+
+TEST_F(LbDrill, UsesIdlePortsEvenly) {
+  std::array<double, kUplinks> total{};
+  for (int i = 0; i < 1200; ++i) {
+    const auto sent = send(1);
+    for (unsigned k = 0; k < kUplinks; ++k) total.at(k) += static_cast<double>(sent.at(k));
+  }
+  for (const double count : total) EXPECT_NEAR(count, 300, 75) << "of equals, one that was drawn";
+}
+
+TEST_F(LbDrill, APortWithALongQueueGetsNothingWhereAnotherIsKnown) {
+  fill("s1", 40);
+  use({"s1", "s2", "s3", "s4"});
+  send(8);
+  const std::uint32_t before = waiting("s1");
+  std::size_t total = 0;
+  for (int i = 0; i < 100; ++i) {
+    for (const std::size_t count : send(4)) total += count;
+  }
+  EXPECT_EQ(total, 400u) << "whatever is drawn, a shorter queue is remembered";
+  EXPECT_EQ(waiting("s1"), before);
+  EXPECT_GT(h.counter("lb", "drill_remembered"), 0u);
+  h.block_device("s1", false);
+}
+
+TEST_F(LbDrill, QueuesAreComparedByBytes) {
+  fill("s1", 12);
+  fill("s2", 6, 4000);
+  ASSERT_EQ(waiting("s1"), 12u);
+  ASSERT_EQ(waiting("s2"), 6u);
+  use({"s1", "s2"});
+  send(20, 16);
+  EXPECT_GE(waiting("s1"), 12u + 18) << "fewer bytes wait there, in more packets; twice nothing else may be drawn";
+  for (const char* port : {"s1", "s2"}) h.block_device(port, false);
+}
+
+TEST_F(LbDrill, PortsThatAreDownOrExcludedGetNothing) {
+  send(20);
+  h.set_link("s2", false);
+  ASSERT_EQ(h.exclude("s3", true), "");
+  const auto sent = send(40);
+  EXPECT_EQ(sent[1] + sent[2], 0u);
+  EXPECT_EQ(sent[0] + sent[3], 40u);
+  for (const char* port : {"s1", "s4"}) h.set_link(port, false);
+  ASSERT_EQ(h.exclude("s3", false), "");
+  EXPECT_EQ(send(5)[2], 5u);
+  h.set_link("s3", false);
+  send(5);
+  EXPECT_EQ(h.dropped(pipeline::DropReason::egress_down), 5u);
+}
+
+class LbDrillWithoutMemory : public LbDrill {
+ protected:
+  LbDrillWithoutMemory() : LbDrill(", drill: { d: 1, m: 0 }") {}
+};
+
+TEST_F(LbDrillWithoutMemory, OneSampleIsRandom) {
+  std::array<std::size_t, kUplinks> total{};
+  for (int i = 0; i < 40; ++i) {
+    const auto sent = send(32);
+    for (unsigned k = 0; k < kUplinks; ++k) total.at(k) += sent.at(k);
+  }
+  for (const std::size_t count : total) EXPECT_NEAR(static_cast<double>(count), 320, 80);
+  EXPECT_EQ(h.counter("lb", "drill_remembered"), 0u);
+}
+
+}  // namespace
+}  // namespace weft::stages::testing

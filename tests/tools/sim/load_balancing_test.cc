@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+//
+// What policies of stage lb do to transfers.
+#include <gtest/gtest.h>
+
+#include "tests/tools/sim/runs.h"
+
+namespace weft::sim {
+namespace {
+
+const std::string kRings = R"(
+topology: { kind: leaf_spine, leaves: 4, spines: 4, hosts_per_leaf: 4, link_gbps: 100, delay_ns: 1000 }
+nic: { transport: ideal, cc: { kind: none } }
+workload: { kind: ring, bytes: 600000, groups: 4 }
+)";
+
+double milliseconds(const nlohmann::ordered_json& report) {
+  EXPECT_TRUE(report["summary"]["complete"].get<bool>());
+  return report["summary"]["completion_ms"].get<double>();
+}
+
+std::uint64_t counted(const nlohmann::ordered_json& report, const char* what) {
+  return report["summary"]["stages"]["lb"][what].get<std::uint64_t>();
+}
+
+TEST(LoadBalancing, DrillIsAsGoodAsRandomAndBetterThanHashingWhereOrderCostsNothing) {
+  const auto ecmp = run_text(kRings, {{"switch.lb", "ecmp"}});
+  const auto random = run_text(kRings, {{"switch.lb", "random"}});
+  const auto drill = run_text(kRings, {{"switch.lb", "drill"}});
+  EXPECT_LT(milliseconds(drill), 0.8 * milliseconds(ecmp));
+  EXPECT_LE(milliseconds(drill), 1.02 * milliseconds(random));
+  EXPECT_GT(counted(drill, "drill_remembered"), 0u);
+}
+
+// DCQCN makes the pauses: RNICs that send at the rate of the link make none.
+TEST(LoadBalancing, LetFlowBreaksNoOrderWithAGapAboveTheSkewAndDoesBelow) {
+  const std::vector<Override> slowed{
+      {"nic.transport", "nic_sr"}, {"nic.cc.kind", "dcqcn"}, {"workload.bytes", "1000000"}, {"switch.lb", "letflow"}};
+  const auto with_gap = [&](const std::string& us) {
+    std::vector<Override> how = slowed;
+    how.push_back({"switch.lb_options", "{letflow: {gap_us: " + us + "}}"});
+    return run_text(kRings, how);
+  };
+  const auto calm = with_gap("100");
+  EXPECT_EQ(counted(calm, "flowlets"), 32u) << "one for each direction of a queue pair";
+  EXPECT_EQ(calm["summary"]["nacks_sent"], 0);
+  const auto eager = with_gap("1");
+  EXPECT_GT(counted(eager, "flowlets_moved"), 100u);
+  EXPECT_GT(eager["summary"]["nacks_sent"].get<std::uint64_t>(), 0u);
+  milliseconds(eager);
+}
+
+}  // namespace
+}  // namespace weft::sim
