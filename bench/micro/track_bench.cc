@@ -2,8 +2,9 @@
 // Copyright The weft authors
 //
 // What tracking a packet costs, by the number of queue pairs: bursts of 32 requests in order, each for a queue pair
-// that is chosen at random. For every number the lower quartile and the median over many groups of bursts; other load
-// on the machine hardly moves the first. Also bytes per queue pair.
+// that is chosen at random; with --mixed, half of them are requests in order, a quarter repeats and a quarter ACKs, so
+// that no branch predictor knows what comes next. For every number the lower quartile and the median over many groups
+// of bursts; other load on the machine hardly moves the first. Also bytes per queue pair.
 #include <x86intrin.h>
 
 #include <algorithm>
@@ -51,12 +52,15 @@ struct Access {
   static void set_handle(Packet* p, std::uint32_t handle) noexcept { p->handle = handle; }
 };
 
-// A WRITE in the midst of a message to one of many queue pairs between two racks of 64 hosts.
-void fill(Packet& packet, std::uint32_t qp, std::uint32_t psn) {
+enum class Kind : std::uint8_t { next, repeat, ack };
+
+// A WRITE in the midst of a message, or an ACK, to one of many queue pairs between two racks of 64 hosts.
+void fill(Packet& packet, std::uint32_t qp, std::uint32_t psn, Kind kind) {
   wire::Parsed& p = packet.parsed;
   p = {};
   p.kind = wire::FrameKind::roce;
-  p.opcode = static_cast<std::uint8_t>(wire::Opcode::RC_RDMA_WRITE_MIDDLE);
+  p.opcode =
+      static_cast<std::uint8_t>(kind == Kind::ack ? wire::Opcode::RC_ACKNOWLEDGE : wire::Opcode::RC_RDMA_WRITE_MIDDLE);
   p.l3_offset = 14;
   p.l4_offset = 34;
   p.l3_length = 1068;
@@ -75,7 +79,12 @@ struct Result {
   tracker.track<Access, Packet>(now, burst);
 }
 
-Result measure(std::uint32_t qps, std::uint32_t capacity) {
+Kind any_kind(std::uint32_t random) {
+  const std::uint32_t of_four = random % 4;
+  return of_four < 2 ? Kind::next : of_four == 2 ? Kind::repeat : Kind::ack;
+}
+
+Result measure(std::uint32_t qps, std::uint32_t capacity, bool mixed) {
   stages::QpTracker tracker({.max_qps = capacity, .pairing = false});
   std::vector<Packet> packets(kGroup);
   std::vector<Packet*> pointers;
@@ -94,7 +103,11 @@ Result measure(std::uint32_t qps, std::uint32_t capacity) {
   for (std::uint32_t round = 0; sent < kPackets || round < 3; ++round) {
     std::shuffle(order.begin(), order.end(), random);
     for (at = 0; at + kGroup <= order.size(); at += kGroup, sent += kGroup) {
-      for (std::uint32_t i = 0; i < kGroup; ++i) fill(packets[i], order[at + i], psn[order[at + i]]++);
+      for (std::uint32_t i = 0; i < kGroup; ++i) {
+        std::uint32_t& next = psn[order[at + i]];
+        const Kind kind = mixed && round >= 2 ? any_kind(random()) : Kind::next;
+        fill(packets[i], order[at + i], kind == Kind::next ? next++ : next - 1, kind);
+      }
       _mm_mfence();
       _mm_lfence();
       const std::uint64_t before = __rdtsc();
@@ -134,12 +147,12 @@ void print(std::uint32_t qps, const Result& r, double cycles_per_ns, double to_b
   std::fflush(stdout);
 }
 
-void run(std::span<const std::uint32_t> sizes) {
+void run(std::span<const std::uint32_t> sizes, bool mixed) {
   const double rate = cycles_per_ns();
   double base = 0;
   std::printf("%9s %16s %10s %10s %9s %10s\n", "qps", "cycles/packet", "median", "ns/packet", "to 4096", "bytes/qp");
   for (const std::uint32_t qps : sizes) {
-    const Result r = measure(qps, std::max(qps, kBase));
+    const Result r = measure(qps, std::max(qps, kBase), mixed);
     if (qps == kBase) base = r.lower_quartile;
     print(qps, r, rate, base == 0 ? 0 : r.lower_quartile / base);
   }
@@ -157,9 +170,15 @@ std::optional<std::uint32_t> parse_qps(std::string_view text) {
 }  // namespace weft
 
 int main(int argc, char** argv) {
-  constexpr const char* kUsage = "usage: micro_track [QPS...]   (each 1 to %u; without: 16 4096 65536 1048576)\n";
+  constexpr const char* kUsage =
+      "usage: micro_track [--mixed] [QPS...]   (each 1 to %u; without: 16 4096 65536 1048576)\n";
   std::vector<std::uint32_t> sizes;
+  bool mixed = false;
   for (int i = 1; i < argc; ++i) {
+    if (std::string_view(argv[i]) == "--mixed") {
+      mixed = true;
+      continue;
+    }
     const bool help = std::string_view(argv[i]) == "--help";
     const auto qps = weft::parse_qps(argv[i]);
     if (!qps) {
@@ -170,5 +189,5 @@ int main(int argc, char** argv) {
     sizes.push_back(*qps);
   }
   if (sizes.empty()) sizes = {16, weft::kBase, 65536, 1u << 20};
-  weft::run(sizes);
+  weft::run(sizes, mixed);
 }
