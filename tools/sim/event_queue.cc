@@ -18,8 +18,8 @@ void EventQueue::schedule(Event& event, TimeNs at) {
   ++event.times_scheduled_;
   if (at == kNever) return;
   if (at == now_) {
-    due_.push_back({event.order_, event.times_scheduled_, &event});
-    std::push_heap(due_.begin(), due_.end(), later);
+    added_.push_back({event.order_, event.times_scheduled_, &event});
+    std::push_heap(added_.begin(), added_.end(), later);
   } else if (at - now_ < kSlots) {
     insert_near(event);
   } else {
@@ -33,16 +33,15 @@ void EventQueue::insert_near(Event& event) noexcept {
   Event*& first = slots_[slot];
   event.near_ = true;
   ++near_count_;
+  event.prev_ = nullptr;
+  event.next_ = first;
   if (first == nullptr) {
-    first = event.next_ = event.prev_ = &event;
     bits_[slot / 64] |= std::uint64_t{1} << slot % 64;
     summary_[slot / 4096] |= std::uint64_t{1} << slot / 64 % 64;
-    return;
+  } else {
+    first->prev_ = &event;
   }
-  event.prev_ = first->prev_;
-  event.next_ = first;
-  first->prev_->next_ = &event;
-  first->prev_ = &event;
+  first = &event;
 }
 
 void EventQueue::remove(Event& event) noexcept {
@@ -50,19 +49,24 @@ void EventQueue::remove(Event& event) noexcept {
   const auto slot = static_cast<std::uint32_t>(event.at_) & kMask;
   event.near_ = false;
   --near_count_;
-  if (event.next_ == &event) {
-    slots_[slot] = nullptr;
-    bits_[slot / 64] &= ~(std::uint64_t{1} << slot % 64);
-    if (bits_[slot / 64] == 0) summary_[slot / 4096] &= ~(std::uint64_t{1} << slot / 64 % 64);
-    return;
+  if (event.next_ != nullptr) event.next_->prev_ = event.prev_;
+  if (event.prev_ != nullptr) {
+    event.prev_->next_ = event.next_;
+  } else if (event.next_ != nullptr) {
+    slots_[slot] = event.next_;
+  } else {
+    clear_slot(slot);
   }
-  event.prev_->next_ = event.next_;
-  event.next_->prev_ = event.prev_;
-  if (slots_[slot] == &event) slots_[slot] = event.next_;
+}
+
+void EventQueue::clear_slot(std::uint32_t slot) noexcept {
+  slots_[slot] = nullptr;
+  bits_[slot / 64] &= ~(std::uint64_t{1} << slot % 64);
+  if (bits_[slot / 64] == 0) summary_[slot / 4096] &= ~(std::uint64_t{1} << slot / 64 % 64);
 }
 
 const EventQueue::Entry* EventQueue::first_of(std::vector<Entry>& heap) {
-  while (!heap.empty() && heap.front().event->times_scheduled_ != heap.front().scheduled) pop(heap);
+  while (!heap.empty() && is_void(heap.front())) pop(heap);
   return heap.empty() ? nullptr : &heap.front();
 }
 
@@ -79,13 +83,17 @@ void EventQueue::advance(TimeNs to) {
     pop(far_);
   }
   due_.clear();
-  Event*& slot = slots_[static_cast<std::uint32_t>(now_) & kMask];
-  while (slot != nullptr) {
-    Event& event = *slot;
-    remove(event);
-    due_.push_back({event.order_, event.times_scheduled_, &event});
+  next_due_ = 0;
+  const auto slot = static_cast<std::uint32_t>(now_) & kMask;
+  for (Event* event = slots_[slot]; event != nullptr; event = event->next_) {
+    event->near_ = false;
+    due_.push_back({event->order_, event->times_scheduled_, event});
   }
-  std::make_heap(due_.begin(), due_.end(), later);
+  if (due_.empty()) return;
+  near_count_ -= due_.size();
+  clear_slot(slot);
+  if (due_.size() > 1)
+    std::sort(due_.begin(), due_.end(), [](const Entry& a, const Entry& b) { return a.key < b.key; });
 }
 
 TimeNs EventQueue::next_near() const noexcept {
@@ -111,24 +119,42 @@ TimeNs EventQueue::next_near() const noexcept {
   return kNever;
 }
 
+bool EventQueue::is_due() {
+  while (next_due_ < due_.size() && is_void(due_[next_due_])) ++next_due_;
+  const bool added = first_of(added_) != nullptr;
+  return added || next_due_ < due_.size();
+}
+
+// Only behind is_due(), which has left void entries out.
+Event& EventQueue::take_due() {
+  const bool sorted = next_due_ < due_.size();
+  if (!added_.empty()) {
+    const Entry added = added_.front();
+    assert((!sorted || due_[next_due_].key != added.key) && "two events that nothing tells apart");
+    if (!sorted || added.key < due_[next_due_].key) {
+      pop(added_);
+      return *added.event;
+    }
+  }
+  const Entry& first = due_[next_due_++];
+  assert((next_due_ == due_.size() || due_[next_due_].key != first.key) && "two events that nothing tells apart");
+  return *first.event;
+}
+
 TimeNs EventQueue::next_time() {
-  if (first_of(due_) != nullptr) return now_;
+  if (is_due()) return now_;
   if (near_count_ != 0) return next_near();
   const Entry* far = first_of(far_);
   return far != nullptr ? far->key : kNever;
 }
 
 bool EventQueue::step() {
-  const Entry* first = first_of(due_);
-  if (first == nullptr) {
+  if (!is_due()) {
     const TimeNs next = next_time();
     if (next == kNever) return false;
     advance(next);
-    first = first_of(due_);
   }
-  Event& event = *first->event;
-  pop(due_);
-  assert((first_of(due_) == nullptr || due_.front().key != event.order_) && "two events that nothing tells apart");
+  Event& event = take_due();
   event.at_ = kNever;
   ++event.times_scheduled_;
   ++fired_;

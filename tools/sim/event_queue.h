@@ -9,6 +9,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -59,7 +60,7 @@ class Event {
   TimeNs at_ = kNever;
   std::uint64_t order_;
   std::uint64_t times_scheduled_ = 0;  ///< tells which of its entries in the heap is the last one
-  Event* next_ = nullptr;              ///< in its slot; the last one's is the first
+  Event* next_ = nullptr;              ///< in its slot, which begins with the one that was scheduled last
   Event* prev_ = nullptr;
   bool near_ = false;
 };
@@ -92,11 +93,17 @@ class EventQueue {
     Event* event;
   };
   static bool later(const Entry& a, const Entry& b) noexcept { return a.key > b.key; }
+  [[nodiscard]] static bool is_void(const Entry& entry) noexcept {
+    return entry.event->times_scheduled_ != entry.scheduled;
+  }
   void insert_near(Event& event) noexcept;
   void remove(Event& event) noexcept;
+  void clear_slot(std::uint32_t slot) noexcept;
   [[nodiscard]] static const Entry* first_of(std::vector<Entry>& heap);
   static void pop(std::vector<Entry>& heap);
   void advance(TimeNs to);
+  [[nodiscard]] bool is_due();
+  [[nodiscard]] Event& take_due();
   [[nodiscard]] TimeNs next_near() const noexcept;
 
   TimeNs now_ = 0;
@@ -105,8 +112,10 @@ class EventQueue {
   std::vector<Event*> slots_;
   std::array<std::uint64_t, kWords> bits_{};
   std::array<std::uint64_t, kWords / 64> summary_{};
-  std::vector<Entry> due_;  ///< a heap of the events of now
-  std::vector<Entry> far_;  ///< a heap of those that are not near
+  std::vector<Entry> due_;  ///< the events of now, in their order; those before next_due_ have been fired
+  std::size_t next_due_ = 0;
+  std::vector<Entry> added_;  ///< a heap of those that were scheduled for now while others of now were fired
+  std::vector<Entry> far_;    ///< a heap of those that are not near
 };
 
 }  // namespace weft::sim
