@@ -336,7 +336,7 @@ std::uint16_t ClassQueues::take_burst(TimeNs now, rte_mbuf** out, std::uint16_t 
 
 // A random trial per packet is slow. Instead, `coins` random words first keep each packet of the burst with probability
 // 2^-coins, all packets at once; then only the packets that are kept have a trial each, with 2^coins times the
-// probability of their curve.
+// probability of their curve. Saves 4 of 32 cycles per packet (micro_queues; bench/results/plain_forms.json).
 void ClassQueues::mark(rte_mbuf* const* packets, const Burst& burst, Rng& rng) noexcept {
   FastDraws draws(rng.next());
   std::uint64_t left = burst.asked;

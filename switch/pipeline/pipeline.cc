@@ -325,7 +325,8 @@ void Pipeline::pass_through(TimeNs now, EgressQueue& queue, rte_mbuf** packets, 
 }
 
 // Over equal-cost paths each packet leaves through another port, at random. Sorting them port by port takes no branch
-// that would be guessed wrong and no store that a load soon waits for.
+// that would be guessed wrong and no store that a load soon waits for. Saves 14 of 72 cycles per packet
+// (micro_pipeline; bench/results/plain_forms.json).
 void Pipeline::admit_mixed(TimeNs now, rte_mbuf** packets, std::uint32_t size) noexcept {
   constexpr int kPasses = 4;
   rte_mbuf* same[Batch::kCapacity];

@@ -2,7 +2,8 @@
 // Copyright The weft authors
 //
 // The parser's fast path on CPUs with AVX-512 VBMI (since Ice Lake and Zen 4): one load, one comparison and one shuffle
-// of bytes for all headers of a RoCEv2 packet. Callers carry the attribute WEFT_WIDE and ask has_wide() first.
+// of bytes for all headers of a RoCEv2 packet. Saves 0.6 of 14 cycles per packet on Zen 5 (micro_pipeline;
+// bench/results/plain_forms.json). Callers carry the attribute WEFT_WIDE and ask has_wide() first.
 #pragma once
 
 #include "switch/wire/cpu.h"

@@ -2,7 +2,8 @@
 // Copyright The weft authors
 //
 // How the flows of tracked queue pairs leave: what l3 and lb decided for one packet holds for the next one of the same
-// flow, as long as routes, neighbours and links stay as they are.
+// flow, as long as routes, neighbours and links stay as they are. Saves 18 of 29 cycles per packet, 28 of 38 behind
+// groups (micro_l3; bench/results/plain_forms.json).
 #pragma once
 
 #include <algorithm>

@@ -39,7 +39,7 @@ std::uint32_t load32(const std::uint8_t* at) noexcept {
 // The checksum of an IPv4 header of 20 bytes. One's complement sums do not depend on the byte order (RFC 1071 2B), and
 // 2^64 - 1 is a multiple of 2^16 - 1: the words are added as they are, carries included. The sum is right when it is a
 // multiple of 2^16 - 1. Those are the numbers whose product with its inverse modulo 2^64 is no larger than their
-// quotient can be.
+// quotient can be. Saves 2.6 of 15 cycles per packet (micro_pipeline; bench/results/plain_forms.json).
 bool checksum_right(const std::uint8_t* ip) noexcept {
   constexpr std::uint64_t kOnes = 0xffff, kInverse = 0xfffefffefffeffff;
   static_assert(kOnes * kInverse == 1);

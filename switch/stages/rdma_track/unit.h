@@ -273,7 +273,7 @@ void QpTracker::track(TimeNs now, std::span<Packet* const> burst) noexcept {
 
 // Counts a packet. It is done with what nearly all packets are: a request at its turn, one that was seen before, or an
 // ACK that has nothing to tell. They come mixed at random, so what differs between them is computed, as numbers, and
-// not branched on.
+// not branched on. Saves 8 of 22 cycles per packet (micro_track --mixed; bench/results/plain_forms.json).
 [[gnu::always_inline]] inline QpTracker::Account QpTracker::account(tables::QpEntry& e, const wire::Parsed& p,
                                                                     std::uint32_t tick, Sums& sums) noexcept {
   using detail::PacketClass;
