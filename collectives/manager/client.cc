@@ -21,6 +21,8 @@ struct Client::Impl {
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() + call_time);
     const grpc::Status status = (stub.get()->*method)(&context, request, &reply);
+    unanswered = status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED ||
+                 status.error_code() == grpc::StatusCode::UNAVAILABLE;
     switch (status.error_code()) {
       case grpc::StatusCode::OK:
         return std::nullopt;
@@ -33,6 +35,7 @@ struct Client::Impl {
     }
   }
 
+  bool unanswered = false;
   std::string where;
   std::chrono::milliseconds call_time{};
   std::shared_ptr<grpc::Channel> channel;
@@ -69,6 +72,10 @@ std::optional<std::string> Client::connect_tls(const std::string& address, const
   impl_->channel = api::tls_channel(address, texts);
   impl_->stub = v1::IncManager::NewStub(impl_->channel);
   return std::nullopt;
+}
+
+bool Client::unanswered() const noexcept {
+  return impl_ == nullptr || impl_->unanswered;
 }
 
 std::optional<std::string> Client::create(const v1::CreateGroupRequest& request, v1::CreateGroupReply& reply) {

@@ -38,6 +38,9 @@ class Client {
   [[nodiscard]] std::optional<std::string> connect_tls(const std::string& address, const config::TlsFiles& files,
                                                        std::chrono::milliseconds call_time);
 
+  /// Whether the last call failed because nobody answered; otherwise the manager did not take it.
+  [[nodiscard]] bool unanswered() const noexcept;
+
   [[nodiscard]] std::optional<std::string> create(const v1::CreateGroupRequest& request, v1::CreateGroupReply& reply);
   [[nodiscard]] std::optional<std::string> explain(const v1::CreateGroupRequest& request, v1::CreateGroupReply& reply);
   [[nodiscard]] std::optional<std::string> renew(const v1::RenewLeaseRequest& request, v1::RenewLeaseReply& reply);

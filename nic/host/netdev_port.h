@@ -38,6 +38,8 @@ class NetdevPort : public Port {
   /// The carrier of the interface.
   [[nodiscard]] bool link_up() noexcept override;
   [[nodiscard]] PortCounters counters() noexcept override;
+  /// For whoever waits for other things, too: readable when frames have arrived.
+  [[nodiscard]] int descriptor() const noexcept { return socket_.get(); }
 
  private:
   static constexpr std::size_t kBurst = 64;

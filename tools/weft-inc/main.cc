@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "tools/weft-inc/commands.h"
+#include "tools/weft-inc/perf_options.h"
 
 namespace weft::inc_tool {
 namespace {
@@ -67,11 +68,16 @@ int main_checked(int argc, char** argv) {
   add_group_options(*dry, o);
   auto* topology = command(app, "topology", "Switches, hosts and links, with what groups have of them", show_topology);
   topology->add_option("--svg", o.svg, "Draw it into this file")->type_name("FILE");
+  PerfOptions measured;
+  auto* perf = app.add_subcommand("perf", "Measures collectives, by switches or by hosts: one rank");
+  add_perf_options(*perf, measured);
+  perf->add_flag("--json", measured.json, "Print numbers as JSON in place of the table");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? kExitFine : kExitUsage;
   }
+  if (perf->parsed()) return run_perf(measured);
   return run(o);
 }
 

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+#include "collectives/comm/context.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <memory>
+
+namespace weft::inc::comm {
+namespace {
+
+/// A daemon that does not run is looked for again after so long.
+constexpr nic::Time kReconnect = 200 * nic::kMs;
+/// What is not waited for by a descriptor (neighbours, a daemon) is looked at as often.
+constexpr nic::Time kLook = 2 * nic::kMs, kIdle = 20 * nic::kMs;
+/// An interface's queue that is full is tried again after so long.
+constexpr nic::Time kFull = 20 * nic::kUs;
+
+}  // namespace
+
+Context::~Context() {
+  {
+    const auto held = lock();
+    stop_ = true;
+    const std::uint64_t one = 1;
+    if (wake_.valid()) static_cast<void>(write(wake_.get(), &one, sizeof one) < 0);
+  }
+  no_waiters_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+std::string Context::open(const std::optional<wire::IpAddress>& address, const std::string& interface) {
+  if (auto why = transport_.open(address, interface); !why.empty()) return why;
+  wake_ = nic::Descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!wake_.valid()) return "no file descriptor is left";
+  daemon_.connect();
+  was_connected_ = daemon_.connected();
+  thread_ = std::thread([this] { thread(); });
+  return "";
+}
+
+Group& Context::add(std::uint32_t rank, std::uint32_t ranks, const GroupSettings& settings) {
+  // The group says who it is when it exists; it does not speak before.
+  const auto self = std::make_shared<Group*>(nullptr);
+  const auto say = [this, self](const DaemonMessage& message) { return tell(message, *self); };
+  groups_.push_back(std::make_unique<Group>(memory_, say, rank, ranks, settings));
+  *self = groups_.back().get();
+  return **self;
+}
+
+void Context::remove(Group& group) {
+  // Its answer may still come, in its turn.
+  std::replace(asking_.begin(), asking_.end(), &group, static_cast<Group*>(nullptr));
+  std::erase_if(groups_, [&](const auto& one) { return one.get() == &group; });
+}
+
+bool Context::tell(const DaemonMessage& message, Group* from) {
+  if (daemon_.wanted()) daemon_.connect();
+  if (!daemon_.send(message)) return false;
+  was_connected_ = true;
+  if (std::holds_alternative<CreateGroup>(message)) asking_.push_back(from);
+  return true;
+}
+
+void Context::hear(const DaemonMessage& message) {
+  if (std::holds_alternative<GroupCreated>(message)) {
+    if (asking_.empty()) return;
+    Group* group = asking_.front();
+    asking_.erase(asking_.begin());
+    // nullptr: it was destroyed meanwhile, and nobody wants what came of it.
+    if (group != nullptr) return group->on_daemon(message);
+    const auto& created = std::get<GroupCreated>(message);
+    if (created.refusal == "none")
+      static_cast<void>(tell(LeaveGroup{created.group, created.generation, true}, nullptr));
+    return;
+  }
+  for (const auto& group : groups_) group->on_daemon(message);
+}
+
+/// A daemon that was started again takes the leases up.
+void Context::run_daemon() {
+  while (const auto message = daemon_.receive()) hear(*message);
+  if (was_connected_ && !daemon_.connected()) {
+    asking_.clear();
+    for (const auto& group : groups_) group->on_daemon_lost();
+  }
+  was_connected_ = daemon_.connected();
+  const bool leases = std::any_of(groups_.begin(), groups_.end(), [](const auto& g) { return g->lease().has_value(); });
+  const nic::Time now = nic::monotonic_now();
+  if (daemon_.connected() || !leases || now < next_connect_) return;
+  next_connect_ = now + kReconnect;
+  if (!daemon_.connect()) return;
+  was_connected_ = true;
+  for (const auto& group : groups_) {
+    if (const auto lease = group->lease()) static_cast<void>(daemon_.send(*lease));
+  }
+}
+
+void Context::run() {
+  run_daemon();
+  bool some = true;
+  while (some) {
+    transport_.run();
+    some = false;
+    for (const auto& group : groups_) some |= group->progress();
+  }
+  // What was just posted may be due before the thread would look.
+  if (sleeps_until_ == 0 || transport_.next_deadline() >= sleeps_until_) return;
+  const std::uint64_t one = 1;
+  static_cast<void>(write(wake_.get(), &one, sizeof one) < 0);
+  sleeps_until_ = 0;
+}
+
+void Context::sleep(std::unique_lock<std::mutex>& held, std::int64_t limit_ns) {
+  const nic::Time now = nic::monotonic_now();
+  const bool looks = std::any_of(groups_.begin(), groups_.end(), [](const auto& g) {
+    return g->state() != Group::State::ready && g->state() != Group::State::created &&
+           g->state() != Group::State::failed;
+  });
+  nic::Time ns = std::min<nic::Time>(looks ? kLook : kIdle, limit_ns);
+  // A deadline that has passed: the interface's queue is full, and has room soon.
+  const nic::Time next = transport_.next_deadline();
+  if (next != nic::kNever) ns = std::min(ns, std::max(next - now, kFull));
+  sleeps_until_ = now + ns;
+  std::array<pollfd, 3> wait{
+      {{transport_.descriptor(), POLLIN, 0}, {wake_.get(), POLLIN, 0}, {daemon_.descriptor(), POLLIN, 0}}};
+  const timespec limit{ns / 1'000'000'000, ns % 1'000'000'000};
+  held.unlock();
+  static_cast<void>(ppoll(wait.data(), wait.size(), &limit, nullptr));
+  held.lock();
+  sleeps_until_ = 0;
+  std::uint64_t ignored = 0;
+  static_cast<void>(read(wake_.get(), &ignored, sizeof ignored) < 0);
+}
+
+void Context::thread() {
+  auto held = lock();
+  while (!stop_) {
+    no_waiters_.wait(held, [this] { return stop_ || waiters_ == 0; });
+    if (stop_) return;
+    run();
+    sleep(held, kIdle);
+  }
+}
+
+bool Context::wait(const std::function<bool()>& condition, std::int64_t limit_ns) {
+  const nic::Time start = nic::monotonic_now();
+  auto held = lock();
+  ++waiters_;
+  bool reached = false;
+  for (;;) {
+    run();
+    reached = condition();
+    const nic::Time passed = nic::monotonic_now() - start;
+    if (reached || (limit_ns >= 0 && passed >= limit_ns)) break;
+    sleep(held, limit_ns < 0 ? kIdle : limit_ns - passed);
+  }
+  --waiters_;
+  const bool last = waiters_ == 0;
+  held.unlock();
+  if (last) no_waiters_.notify_one();
+  return reached;
+}
+
+}  // namespace weft::inc::comm

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+#include "collectives/comm/host_path.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <utility>
+
+#include "collectives/comm/combine.h"
+
+namespace weft::inc::comm {
+namespace {
+
+/// Receives that a connection has posted. A partner that is a step ahead finds room for its window.
+constexpr std::uint32_t receives(const MessageShape& shape) noexcept {
+  return 2 * shape.window;
+}
+
+}  // namespace
+
+HostPath::HostPath(Transport& transport, std::uint32_t rank, std::uint32_t ranks, const MessageShape& shape)
+    : transport_(transport), rank_(rank), ranks_(ranks), shape_(shape) {
+  const std::uint32_t count = partners(ranks);
+  if (count == 0) return;
+  memory_.resize(std::size_t{count} * receives(shape_) * shape_.message_bytes());
+  key_ = transport_.register_memory(memory_.data(), memory_.size());
+  for (Partner p = 0; p < count; ++p) {
+    connections_.push_back({transport_.create_qp({shape_.mtu, shape_.window, receives(shape_)}), false});
+    ends_.push_back(connections_.back().qp->end());
+    for (std::uint32_t slot = 0; slot < receives(shape_); ++slot) post_receive(p, slot);
+  }
+}
+
+HostPath::~HostPath() {
+  connections_.clear();
+  if (!memory_.empty()) transport_.forget(key_);
+}
+
+std::uint8_t* HostPath::buffer(Partner partner, std::uint64_t slot) noexcept {
+  return memory_.data() + (std::size_t{partner} * receives(shape_) + slot) * shape_.message_bytes();
+}
+
+ConnectState HostPath::connect(std::span<const QpEnd> peers) {
+  ConnectState state = ConnectState::connected;
+  for (Partner p = 0; p < connections_.size(); ++p) {
+    Connection& c = connections_[p];
+    if (c.connected) continue;
+    const ConnectState one = c.qp->connect(peers[p], peers[p].first_psn);
+    if (one == ConnectState::unreachable) {
+      fail(p, peers[p].address.to_string() + " cannot be reached");
+      return one;
+    }
+    c.connected = one == ConnectState::connected;
+    if (!c.connected) state = one;
+  }
+  return state;
+}
+
+void HostPath::begin(Work work) {
+  work_ = std::move(work);
+  step_ = 0;
+  sent_ = acked_ = arrived_ = 0;
+}
+
+std::uint64_t HostPath::messages(const Step::Part& part) const noexcept {
+  if (!part.active) return 0;
+  return std::max<std::uint64_t>(1, (part.bytes + shape_.message_bytes() - 1) / shape_.message_bytes());
+}
+
+std::uint32_t HostPath::bytes_of(const Step::Part& part, std::uint64_t message) const noexcept {
+  const std::uint64_t before = message * shape_.message_bytes();
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(shape_.message_bytes(), part.bytes - before));
+}
+
+void HostPath::post_receive(Partner partner, std::uint64_t slot) {
+  if (!connections_[partner].qp->receive(slot, buffer(partner, slot), shape_.message_bytes(), key_)) {
+    fail(partner, "no room for a receive");
+  }
+}
+
+bool HostPath::send(const Step::Part& part) {
+  bool some = false;
+  while (sent_ < messages(part) && sent_ - acked_ < shape_.window && error_.empty()) {
+    const std::uint64_t at = part.offset + sent_ * shape_.message_bytes();
+    const std::uint32_t bytes = bytes_of(part, sent_);
+    // A message without data has no memory.
+    const void* data = bytes == 0 ? memory_.data() : work_.vector + at;
+    if (!connections_[part.partner].qp->send(sent_, data, bytes, bytes == 0 ? key_ : work_.key, std::nullopt)) {
+      fail(part.partner, "a work request was refused");
+    }
+    ++sent_;
+    some = true;
+  }
+  return some;
+}
+
+bool HostPath::take_acks(const Step::Part& part) {
+  bool some = false;
+  std::array<Completion, 16> wc;
+  while (part.active && acked_ < sent_) {
+    const std::size_t n = connections_[part.partner].qp->poll_sent(wc);
+    if (n == 0) break;
+    for (std::size_t i = 0; i < n; ++i) {
+      if (!wc[i].error.empty()) return fail(part.partner, wc[i].error);
+    }
+    acked_ += n;
+    some = true;
+  }
+  return some;
+}
+
+bool HostPath::receive(const Step& step) {
+  const Step::Part& part = step.receive;
+  bool some = false;
+  std::array<Completion, 16> wc;
+  while (arrived_ < messages(part)) {
+    // Those of a later step stay where they are.
+    const std::size_t most = std::min<std::uint64_t>(wc.size(), messages(part) - arrived_);
+    const std::size_t n = connections_[part.partner].qp->poll_received(std::span(wc).first(most));
+    if (n == 0) break;
+    for (std::size_t i = 0; i < n; ++i) {
+      if (!received(step, wc[i])) return true;
+    }
+    some = true;
+  }
+  return some;
+}
+
+bool HostPath::received(const Step& step, const Completion& wc) {
+  const Step::Part& part = step.receive;
+  if (!wc.error.empty()) return !fail(part.partner, wc.error);
+  if (wc.bytes != bytes_of(part, arrived_)) {
+    return !fail(part.partner, "a message of " + std::to_string(wc.bytes) + " bytes came, not of " +
+                                   std::to_string(bytes_of(part, arrived_)) + ": ranks run different collectives");
+  }
+  if (wc.bytes > 0) {
+    std::uint8_t* to = work_.vector + part.offset + arrived_ * shape_.message_bytes();
+    const std::uint8_t* from = buffer(part.partner, wc.wr_id);
+    if (step.combine) {
+      combine(work_.type, work_.op, to, from, wc.bytes);
+    } else {
+      std::memcpy(to, from, wc.bytes);
+    }
+  }
+  post_receive(part.partner, wc.wr_id);
+  ++arrived_;
+  return error_.empty();
+}
+
+bool HostPath::progress() {
+  bool some = false;
+  while (!idle() && error_.empty()) {
+    const Step& step = work_.schedule[step_];
+    // No part of an expression that could leave one of them out.
+    const bool acks = take_acks(step.send), posts = send(step.send), arrivals = receive(step);
+    some |= acks || posts || arrivals;
+    // What was sent may be overwritten by a later step, and sent again until it is acknowledged.
+    if (acked_ < messages(step.send) || arrived_ < messages(step.receive)) break;
+    ++step_;
+    sent_ = acked_ = arrived_ = 0;
+  }
+  return some;
+}
+
+/// Always true: the first error stays.
+bool HostPath::fail(Partner partner, std::string_view why) {
+  if (error_.empty()) {
+    error_ = "rank " + std::to_string(partner_rank(rank_, ranks_, partner)) + ": " + std::string(why);
+  }
+  return true;
+}
+
+}  // namespace weft::inc::comm

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+//
+// A rank's connections with other ranks, and the collectives that hosts run over them without a switch.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "collectives/comm/host_schedule.h"
+#include "collectives/comm/transport.h"
+#include "collectives/engine/arithmetic.h"
+
+namespace weft::inc::comm {
+
+/// How messages are cut; the same at all ranks of a group.
+struct MessageShape {
+  std::uint32_t mtu = 1024;
+  std::uint32_t message_packets = 4;
+  std::uint32_t window = 8;  ///< messages under way on a connection
+
+  [[nodiscard]] std::uint32_t message_bytes() const noexcept { return mtu * message_packets; }
+  friend bool operator==(const MessageShape&, const MessageShape&) = default;
+};
+
+class HostPath {
+ public:
+  /// @param transport  outlives it
+  HostPath(Transport& transport, std::uint32_t rank, std::uint32_t ranks, const MessageShape& shape);
+  ~HostPath();
+  HostPath(const HostPath&) = delete;
+  HostPath& operator=(const HostPath&) = delete;
+
+  /// This rank's ends, by partner.
+  [[nodiscard]] const std::vector<QpEnd>& ends() const noexcept { return ends_; }
+  /// Connects to the partners' ends. To be called again while it gives `waiting`.
+  [[nodiscard]] ConnectState connect(std::span<const QpEnd> peers);
+
+  /// A collective, of which there is one at a time. `vector` is in registered memory, and stays there until idle().
+  struct Work {
+    Schedule schedule;
+    std::uint8_t* vector = nullptr;
+    std::uint32_t key = 0;
+    DataType type{};
+    Op op{};
+  };
+  void begin(Work work);
+  [[nodiscard]] bool idle() const noexcept { return step_ == work_.schedule.size(); }
+  /// Sends and receives what can be. True when something went on.
+  bool progress();
+  /// In words, once something has gone wrong; nothing goes on then.
+  [[nodiscard]] const std::string& error() const noexcept { return error_; }
+  /// Ends all connections: nothing looks at the memory of the work any more, and nothing goes on.
+  void close(const std::string& why) {
+    fail(0, why);
+    connections_.clear();
+  }
+
+ private:
+  struct Connection {
+    std::unique_ptr<QueuePair> qp;
+    bool connected = false;
+  };
+  [[nodiscard]] std::uint8_t* buffer(Partner partner, std::uint64_t slot) noexcept;
+  [[nodiscard]] std::uint64_t messages(const Step::Part& part) const noexcept;
+  [[nodiscard]] std::uint32_t bytes_of(const Step::Part& part, std::uint64_t message) const noexcept;
+  void post_receive(Partner partner, std::uint64_t slot);
+  bool send(const Step::Part& part);
+  bool take_acks(const Step::Part& part);
+  bool receive(const Step& step);
+  bool received(const Step& step, const Completion& wc);
+  bool fail(Partner partner, std::string_view why);
+
+  Transport& transport_;
+  std::uint32_t rank_, ranks_;
+  MessageShape shape_;
+  std::vector<Connection> connections_;
+  std::vector<QpEnd> ends_;
+  std::vector<std::uint8_t> memory_;  ///< what may come, by partner
+  std::uint32_t key_ = 0;             ///< of it
+  Work work_;
+  std::size_t step_ = 0;
+  std::uint64_t sent_ = 0, acked_ = 0, arrived_ = 0;  ///< messages of the step
+  std::string error_;
+};
+
+}  // namespace weft::inc::comm

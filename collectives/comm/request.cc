@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+#include "collectives/comm/request.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace weft::inc::comm {
+namespace {
+
+/// Of all buffers of a call: what can be counted without overflow, whatever the number of ranks.
+constexpr std::uint64_t kMaxBytes = std::uint64_t{1} << 46;
+
+bool overlap(const void* a, std::uint64_t a_bytes, const void* b, std::uint64_t b_bytes) noexcept {
+  const auto x = reinterpret_cast<std::uintptr_t>(a), y = reinterpret_cast<std::uintptr_t>(b);
+  return x < y + b_bytes && y < x + a_bytes;
+}
+
+bool reduces(Collective c) noexcept {
+  return c == Collective::allreduce || c == Collective::reduce || c == Collective::reduce_scatter;
+}
+
+}  // namespace
+
+void Memory::add(const void* data, std::size_t bytes) {
+  regions_.emplace(reinterpret_cast<std::uintptr_t>(data), Region{bytes, transport_.register_memory(data, bytes)});
+}
+
+void Memory::remove(const void* data) {
+  const auto region = regions_.find(reinterpret_cast<std::uintptr_t>(data));
+  if (region == regions_.end()) return;
+  transport_.forget(region->second.key);
+  regions_.erase(region);
+}
+
+Memory::Use Memory::use(const void* data, std::size_t bytes) {
+  const auto at = reinterpret_cast<std::uintptr_t>(data);
+  const auto after = regions_.upper_bound(at);
+  if (after != regions_.begin()) {
+    const auto& [begin, region] = *std::prev(after);
+    if (at - begin + bytes <= region.bytes) return {region.key, false};
+  }
+  return {transport_.register_memory(data, bytes), true};
+}
+
+std::string check(const Call& call, std::uint32_t rank, std::uint32_t ranks) {
+  if (call.collective == Collective::barrier) return "";
+  const std::uint64_t element = element_bytes(call.type);
+  if (element == 0) return "there is no type " + std::to_string(static_cast<unsigned>(call.type));
+  if (reduces(call.collective) && arithmetic(call.type, call.op) == nullptr) {
+    return "there is no operation " + std::to_string(static_cast<unsigned>(call.op)) + " of type " +
+           std::string(to_string(call.type));
+  }
+  const bool rooted = call.collective == Collective::reduce || call.collective == Collective::broadcast;
+  if (rooted && call.root >= ranks) {
+    return "the root is rank " + std::to_string(call.root) + " of a group of " + std::to_string(ranks);
+  }
+  if (call.count > kMaxBytes / element / ranks) return "a count of " + std::to_string(call.count) + " is too large";
+  if (call.count == 0) return "";
+  const bool sends = call.collective != Collective::broadcast;
+  const bool receives = call.collective != Collective::reduce || call.root == rank;
+  if (sends && call.send == nullptr) return "the send buffer is a null pointer";
+  if (receives && call.receive == nullptr) return "the receive buffer is a null pointer";
+  if (!sends || !receives) return "";
+  const std::uint64_t block = call.count * element;
+  const std::uint64_t send_bytes = call.collective == Collective::reduce_scatter ? block * ranks : block;
+  const std::uint64_t receive_bytes = call.collective == Collective::allgather ? block * ranks : block;
+  const auto* send = static_cast<const std::uint8_t*>(call.send);
+  const auto* receive = static_cast<const std::uint8_t*>(call.receive);
+  const bool in_place = call.collective == Collective::reduce_scatter ? receive == send + rank * block
+                        : call.collective == Collective::allgather    ? send == receive + rank * block
+                                                                      : send == receive;
+  if (!in_place && overlap(send, send_bytes, receive, receive_bytes)) {
+    return "send and receive buffers overlap, and are not in place";
+  }
+  return "";
+}
+
+Request::Request(Memory& memory, const Call& call, std::uint32_t rank, std::uint32_t ranks)
+    : memory_(memory), call_(call), rank_(rank), ranks_(ranks) {}
+
+Request::~Request() {
+  release();
+}
+
+std::uint32_t Request::key_of(const void* data, std::size_t bytes) {
+  const Memory::Use use = memory_.use(data, bytes);
+  if (use.temporary) keys_.push_back(use.key);
+  return use.key;
+}
+
+void Request::release() {
+  for (const std::uint32_t key : keys_) memory_.transport().forget(key);
+  keys_.clear();
+}
+
+/// One invocation takes kMaxInvocationBytes at most.
+void Request::submit(SwitchPath& to, Invocation whole) {
+  const std::uint64_t bytes = whole.bytes;
+  std::uint64_t done = 0;
+  do {
+    Invocation piece = whole;
+    piece.bytes = std::min(kMaxInvocationBytes, bytes - done);
+    if (whole.send != nullptr) piece.send = whole.send + done;
+    if (whole.receive != nullptr) piece.receive = whole.receive + done;
+    if (whole.own != nullptr) piece.own = whole.own + done;
+    to.submit(piece);
+    done += piece.bytes;
+  } while (done < bytes);
+}
+
+void Request::start(SwitchPath& to) {
+  const std::uint64_t bytes = block_bytes();
+  Invocation one;
+  one.op = call_.op;
+  one.type = call_.type;
+  one.bytes = bytes;
+  switch (call_.collective) {
+    case Collective::barrier:
+      submit(to, {Primitive::barrier, {}, {}, 0, 0, nullptr, 0, nullptr, nullptr});
+      break;
+    case Collective::allreduce:
+      one.primitive = Primitive::allreduce;
+      one.send = send();
+      one.send_key = key_of(send(), bytes);
+      one.receive = receive();
+      submit(to, one);
+      break;
+    case Collective::reduce:
+    case Collective::reduce_scatter: {
+      const bool scatter = call_.collective == Collective::reduce_scatter;
+      one.primitive = Primitive::reduce;
+      one.send_key = key_of(send(), scatter ? bytes * ranks_ : bytes);
+      for (std::uint32_t root = scatter ? 0 : call_.root; root < (scatter ? ranks_ : call_.root + 1); ++root) {
+        const std::uint8_t* from = scatter ? send() + root * bytes : send();
+        one.root = static_cast<std::uint16_t>(root);
+        one.send = from;
+        one.own = root == rank_ ? from : nullptr;
+        one.receive = root == rank_ ? receive() : nullptr;
+        submit(to, one);
+      }
+      break;
+    }
+    case Collective::broadcast:
+      one.primitive = Primitive::broadcast;
+      one.root = static_cast<std::uint16_t>(call_.root);
+      one.op = {};
+      one.send = one.receive = receive();
+      one.send_key = key_of(receive(), bytes);
+      submit(to, one);
+      break;
+    case Collective::allgather:
+      copy_own_block();
+      one.primitive = Primitive::broadcast;
+      one.op = {};
+      one.send_key = key_of(receive() + rank_ * bytes, bytes);
+      for (std::uint32_t root = 0; root < ranks_; ++root) {
+        one.root = static_cast<std::uint16_t>(root);
+        one.send = one.receive = receive() + root * bytes;
+        submit(to, one);
+      }
+      break;
+  }
+  last_invocation = to.submitted();
+  state = State::running;
+}
+
+void Request::copy_own_block() {
+  std::uint8_t* to = receive() + rank_ * block_bytes();
+  if (to != send()) std::memcpy(to, send(), block_bytes());
+}
+
+/// The vector that hosts work in, with this rank's contribution.
+std::uint8_t* Request::host_vector(const Schedule& schedule) {
+  const std::uint64_t bytes = block_bytes();
+  const auto scratch = [&](std::uint64_t all) {
+    scratch_.assign(send(), send() + all);
+    return scratch_.data();
+  };
+  switch (call_.collective) {
+    case Collective::barrier:
+      return nullptr;
+    case Collective::broadcast:
+      return receive();
+    case Collective::allgather:
+      copy_own_block();
+      return receive();
+    case Collective::reduce_scatter:
+      return scratch(bytes * ranks_);
+    case Collective::reduce:
+      if (call_.root == rank_) break;
+      // A leaf of the tree only sends; nothing is written to what it gives.
+      if (schedule.size() == 1) return const_cast<std::uint8_t*>(send());
+      return scratch(bytes);
+    case Collective::allreduce:
+      break;
+  }
+  if (receive() != send()) std::memcpy(receive(), send(), bytes);
+  return receive();
+}
+
+void Request::start(HostPath& to) {
+  HostPath::Work work;
+  work.schedule = host_schedule(call_.collective, algorithm, rank_, ranks_, call_.root, call_.count,
+                                static_cast<std::uint32_t>(element_bytes(call_.type)));
+  work.vector = host_vector(work.schedule);
+  const bool blocks = call_.collective == Collective::allgather || call_.collective == Collective::reduce_scatter;
+  if (work.vector != nullptr) work.key = key_of(work.vector, block_bytes() * (blocks ? ranks_ : 1));
+  work.type = call_.type;
+  work.op = call_.op;
+  to.begin(std::move(work));
+  state = State::running;
+}
+
+void Request::run_alone() {
+  const bool moves = call_.collective != Collective::barrier && call_.collective != Collective::broadcast;
+  if (moves && call_.count > 0 && call_.receive != call_.send) std::memcpy(receive(), send(), block_bytes());
+  state = State::done;
+}
+
+void Request::finish() {
+  if (call_.collective == Collective::reduce_scatter && !scratch_.empty()) {
+    std::memcpy(receive(), scratch_.data() + rank_ * block_bytes(), block_bytes());
+  }
+  release();
+  scratch_ = {};
+  state = State::done;
+}
+
+void Request::fail(std::string why) {
+  error = std::move(why);
+  state = State::failed;
+}
+
+}  // namespace weft::inc::comm

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+//
+// A collective that a program has begun: its buffers, and what switches or hosts make of it.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "collectives/comm/host_path.h"
+#include "collectives/comm/switch_path.h"
+
+namespace weft::inc::comm {
+
+/// Memory that is registered: what the program has registered, and the rest for as long as a request takes.
+class Memory {
+ public:
+  /// @param transport  outlives it
+  explicit Memory(Transport& transport) noexcept : transport_(transport) {}
+
+  [[nodiscard]] Transport& transport() noexcept { return transport_; }
+  void add(const void* data, std::size_t bytes);
+  void remove(const void* data);
+
+  struct Use {
+    std::uint32_t key = 0;
+    bool temporary = false;
+  };
+  [[nodiscard]] Use use(const void* data, std::size_t bytes);
+
+ private:
+  struct Region {
+    std::size_t bytes;
+    std::uint32_t key;
+  };
+  Transport& transport_;
+  std::multimap<std::uintptr_t, Region> regions_;  ///< by address
+};
+
+/// A collective as the program asks for it.
+struct Call {
+  Collective collective{};
+  const void* send = nullptr;  ///< a Broadcast has one buffer, `receive`
+  void* receive = nullptr;
+  std::uint64_t count = 0;  ///< of elements: of one block for ReduceScatter and AllGather
+  DataType type{};
+  Op op{};
+  std::uint32_t root = 0;
+};
+
+/// What is wrong with a call, in words, or an empty string.
+[[nodiscard]] std::string check(const Call& call, std::uint32_t rank, std::uint32_t ranks);
+
+class Request {
+ public:
+  enum class State : std::uint8_t { waiting, running, done, failed };
+
+  Request(Memory& memory, const Call& call, std::uint32_t rank, std::uint32_t ranks);
+  ~Request();
+  Request(const Request&) = delete;
+  Request& operator=(const Request&) = delete;
+
+  /// Gives a switch all that it has to run.
+  void start(SwitchPath& to);
+  /// Gives it to the hosts, which run nothing else.
+  void start(HostPath& to);
+  /// A group of one rank: the result is what it gives.
+  void run_alone();
+  /// All has come and all was sent.
+  void finish();
+  void fail(std::string why);
+
+  bool by_switch = false;
+  HostAlgorithm algorithm{};  ///< where it is not
+  State state = State::waiting;
+  std::uint64_t last_invocation = 0;  ///< SwitchPath::submitted() behind it
+  std::string error;                  ///< of failed
+
+ private:
+  [[nodiscard]] std::uint64_t block_bytes() const noexcept { return call_.count * element_bytes(call_.type); }
+  [[nodiscard]] const std::uint8_t* send() const noexcept { return static_cast<const std::uint8_t*>(call_.send); }
+  [[nodiscard]] std::uint8_t* receive() const noexcept { return static_cast<std::uint8_t*>(call_.receive); }
+  std::uint32_t key_of(const void* data, std::size_t bytes);
+  void release();
+  void submit(SwitchPath& to, Invocation whole);
+  std::uint8_t* host_vector(const Schedule& schedule);
+  void copy_own_block();
+
+  Memory& memory_;
+  Call call_;
+  std::uint32_t rank_, ranks_;
+  std::vector<std::uint32_t> keys_;    ///< to be forgotten
+  std::vector<std::uint8_t> scratch_;  ///< sums on their way through a rank that gets none, or only a block of them
+};
+
+}  // namespace weft::inc::comm

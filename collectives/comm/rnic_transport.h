@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+//
+// weft's own RNIC, in the process, on a network interface of the kernel.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "collectives/comm/transport.h"
+#include "nic/host/host.h"
+#include "nic/host/netdev_port.h"
+
+namespace weft::inc::comm {
+
+class RnicTransport final : public Transport {
+ public:
+  /// Opens the interface that has the address. Needs CAP_NET_RAW, and CAP_NET_ADMIN to find neighbours.
+  /// @param address  one of this network namespace's; nullopt: the first of `interface`
+  /// @param interface  empty: the one that has the address, or the only one that is up
+  /// @return what went wrong, in words, or an empty string
+  [[nodiscard]] std::string open(const std::optional<wire::IpAddress>& address, const std::string& interface);
+
+  [[nodiscard]] std::uint32_t largest_mtu() const override;
+  [[nodiscard]] std::unique_ptr<QueuePair> create_qp(const QpSettings& settings) override;
+  [[nodiscard]] std::uint32_t register_memory(const void* data, std::size_t bytes) override;
+  void forget(std::uint32_t key) override;
+
+  [[nodiscard]] const wire::IpAddress& address() const noexcept { return device_->config().address; }
+  [[nodiscard]] const std::string& interface() const noexcept { return port_->name(); }
+  /// Handles what has arrived and what is due, without waiting.
+  void run() { host_.run_once(std::chrono::nanoseconds(0)); }
+  /// Readable when frames have arrived.
+  [[nodiscard]] int descriptor() const noexcept { return port_->descriptor(); }
+  /// When run() has something to do at the latest.
+  [[nodiscard]] nic::Time next_deadline() const noexcept { return device_->next_deadline(); }
+
+ private:
+  class Pair;
+  nic::Host host_;
+  nic::NetdevPort* port_ = nullptr;
+  nic::Device* device_ = nullptr;
+  nic::Pd pd_{};
+};
+
+}  // namespace weft::inc::comm

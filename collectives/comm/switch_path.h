@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+//
+// A rank's connection with its switch, and the collectives that switches run: a control message and data for each, in
+// messages of M packets, with W of them under way (EPIC 3.3.2, Figure 4).
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "collectives/comm/host_path.h"
+#include "collectives/comm/transport.h"
+#include "collectives/engine/control_message.h"
+
+namespace weft::inc::comm {
+
+/// One collective of the switches.
+struct Invocation {
+  Primitive primitive{};
+  Op op{};
+  DataType type{};
+  std::uint16_t root = 0;
+  std::uint64_t bytes = 0;             ///< at most kMaxInvocationBytes
+  const std::uint8_t* send = nullptr;  ///< where this rank sends; in registered memory
+  std::uint32_t send_key = 0;
+  std::uint8_t* receive = nullptr;  ///< where it receives
+  /// Of a Reduce's root: its own contribution, which no switch has; it may be `receive`.
+  const std::uint8_t* own = nullptr;
+};
+
+class SwitchPath {
+ public:
+  /// @param transport  outlives it
+  SwitchPath(Transport& transport, std::uint32_t rank, const MessageShape& shape);
+  ~SwitchPath();
+  SwitchPath(const SwitchPath&) = delete;
+  SwitchPath& operator=(const SwitchPath&) = delete;
+
+  [[nodiscard]] QpEnd end() const { return qp_->end(); }
+  /// Connects to the switch's end. To be called again while it gives `waiting`.
+  /// @param window  messages that the group takes from a rank, at most that of the shape
+  [[nodiscard]] ConnectState connect(const QpEnd& peer, std::uint32_t group, std::uint32_t window);
+
+  /// Begins when all that earlier ones bring this rank has come; many may wait.
+  void submit(const Invocation& invocation);
+  /// Invocations so far, and those that are over: all has come, and all that was sent is acknowledged.
+  [[nodiscard]] std::uint64_t submitted() const noexcept { return submitted_; }
+  [[nodiscard]] std::uint64_t completed() const noexcept { return submitted_ - queue_.size(); }
+  /// Sends and receives what can be. True when something went on.
+  bool progress();
+  /// In words, once something has gone wrong; nothing goes on then.
+  [[nodiscard]] const std::string& error() const noexcept { return error_; }
+  /// Ends the connection: nothing looks at what was to be sent any more, and nothing goes on.
+  void close(const std::string& why) {
+    fail(why);
+    qp_.reset();
+  }
+
+ private:
+  struct Pending {
+    Invocation what;
+    ControlMessage control;
+    std::uint64_t posted = 0, acked = 0, arrived = 0;  ///< messages
+  };
+  [[nodiscard]] std::uint64_t messages(const Pending& p) const noexcept;
+  [[nodiscard]] bool all_sent(const Pending& p) const noexcept;
+  [[nodiscard]] bool all_came(const Pending& p) const noexcept;
+  [[nodiscard]] std::uint8_t* receive_slot(std::uint64_t slot) noexcept;
+  bool take_acks();
+  bool receive();
+  bool received(Pending& p, const Completion& wc);
+  bool received_data(Pending& p, const Completion& wc);
+  bool post();
+  bool post_message(Pending& p);
+  void post_receive(std::uint64_t slot);
+  bool fail(std::string_view why);
+
+  Transport& transport_;
+  std::uint32_t rank_;
+  MessageShape shape_;
+  std::uint32_t window_ = 0, group_ = 0;
+  std::uint32_t receives_;
+  std::size_t slot_bytes_;
+  std::unique_ptr<QueuePair> qp_;
+  std::vector<std::uint8_t> memory_;  ///< control messages that are under way, then what may come
+  std::uint32_t key_ = 0;
+  std::deque<Pending> queue_;
+  std::uint32_t outstanding_ = 0;
+  std::uint64_t submitted_ = 0, controls_ = 0;
+  std::string error_;
+};
+
+}  // namespace weft::inc::comm

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+//
+// What the host library needs of an RNIC: reliable connections, SEND and receive. One implementation is weft's own RNIC
+// in the process (rnic_transport.h); tests have one in memory.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "switch/wire/addresses.h"
+
+namespace weft::inc::comm {
+
+/// One end of a connection, as the other end has to know it.
+struct QpEnd {
+  wire::IpAddress address{};
+  std::uint32_t qpn = 0;
+  std::uint32_t first_psn = 0;    ///< that it sends
+  std::uint32_t expects_psn = 0;  ///< that it receives
+
+  friend bool operator==(const QpEnd&, const QpEnd&) = default;
+};
+
+struct Completion {
+  std::uint64_t wr_id = 0;
+  std::uint32_t bytes = 0;  ///< received
+  std::optional<std::uint32_t> immediate;
+  std::string_view error;  ///< empty: it went well
+};
+
+/// Where a connection is on its way.
+enum class ConnectState : std::uint8_t {
+  connected,
+  waiting,      ///< for the neighbour's address: to be called again
+  unreachable,  ///< no route, or the next hop does not answer
+};
+
+/// A queue pair with completion queues of its own; destroying it ends the connection.
+class QueuePair {
+ public:
+  virtual ~QueuePair() = default;
+  [[nodiscard]] virtual QpEnd end() const = 0;
+  /// Connects to the other end. The PSNs in `peer` are not looked at: the other end uses those of end().
+  /// @param psn_of_peer  first PSN that the peer sends; nullopt: what end() says that is expected
+  [[nodiscard]] virtual ConnectState connect(const QpEnd& peer, std::optional<std::uint32_t> psn_of_peer) = 0;
+  /// Work requests name registered memory. False when the queue is full.
+  [[nodiscard]] virtual bool send(std::uint64_t wr_id, const void* data, std::uint32_t bytes, std::uint32_t key,
+                                  std::optional<std::uint32_t> immediate) = 0;
+  [[nodiscard]] virtual bool receive(std::uint64_t wr_id, void* data, std::uint32_t bytes, std::uint32_t key) = 0;
+  /// The oldest completions of sends, and of receives, as many as fit; what is not asked for stays.
+  [[nodiscard]] virtual std::size_t poll_sent(std::span<Completion> out) = 0;
+  [[nodiscard]] virtual std::size_t poll_received(std::span<Completion> out) = 0;
+};
+
+struct QpSettings {
+  std::uint32_t mtu = 1024;
+  std::uint32_t send_depth = 16;
+  std::uint32_t receive_depth = 32;
+};
+
+class Transport {
+ public:
+  virtual ~Transport() = default;
+  /// The largest path MTU that the interface takes.
+  [[nodiscard]] virtual std::uint32_t largest_mtu() const = 0;
+  [[nodiscard]] virtual std::unique_ptr<QueuePair> create_qp(const QpSettings& settings) = 0;
+  /// Registers memory; it stays registered until forget(). Work requests anywhere in it take the key.
+  [[nodiscard]] virtual std::uint32_t register_memory(const void* data, std::size_t bytes) = 0;
+  virtual void forget(std::uint32_t key) = 0;
+};
+
+}  // namespace weft::inc::comm

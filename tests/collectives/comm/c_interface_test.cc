@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+//
+// What the C interface says where there is no network; tests/live/test_inc_comm.py has one.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "collectives/comm/weft_inc.h"
+
+extern "C" std::size_t bytes_of_a_double(void);
+
+namespace {
+
+TEST(CInterface, NamesNumbers) {
+  EXPECT_EQ(bytes_of_a_double(), 8u);
+  EXPECT_STREQ(weft_inc_type_name(WEFT_INC_BF16), "bf16");
+  EXPECT_STREQ(weft_inc_op_name(WEFT_INC_BXOR), "bxor");
+  EXPECT_STREQ(weft_inc_primitive_name(WEFT_INC_REDUCE_SCATTER), "reduce_scatter");
+  EXPECT_STREQ(weft_inc_reason_name(WEFT_INC_REASON_NO_OPERATION), "no_operation");
+  EXPECT_STREQ(weft_inc_status_name(WEFT_INC_REFUSED), "refused");
+  EXPECT_STREQ(weft_inc_reason_name(static_cast<weft_inc_reason>(WEFT_INC_REASONS)), "?");
+  EXPECT_EQ(weft_inc_type_bytes(static_cast<weft_inc_type>(12)), 0u);
+}
+
+TEST(CInterface, RefusesWhatIsNothing) {
+  weft_inc_context* context = nullptr;
+  EXPECT_EQ(weft_inc_open(nullptr, nullptr), WEFT_INC_INVALID);
+  const weft_inc_options nonsense{"ten", nullptr, ""};
+  EXPECT_EQ(weft_inc_open(&nonsense, &context), WEFT_INC_INVALID);
+  EXPECT_EQ(std::string(weft_inc_last_error()), "'ten' is no IP address");
+  const weft_inc_options nowhere{nullptr, "there-is-none", ""};
+  EXPECT_EQ(weft_inc_open(&nowhere, &context), WEFT_INC_UNAVAILABLE);
+  EXPECT_EQ(std::string(weft_inc_last_error()), "there-is-none is no Ethernet interface that is up");
+  EXPECT_EQ(context, nullptr);
+
+  weft_inc_request* request = nullptr;
+  EXPECT_EQ(weft_inc_ibarrier(nullptr, &request), WEFT_INC_INVALID);
+  EXPECT_EQ(weft_inc_test(&request), WEFT_INC_OK) << "a request that is over";
+  EXPECT_EQ(weft_inc_wait(&request, 0), WEFT_INC_OK);
+  EXPECT_EQ(weft_inc_test(nullptr), WEFT_INC_INVALID);
+  EXPECT_EQ(weft_inc_can(nullptr, WEFT_INC_BARRIER, WEFT_INC_FP32, WEFT_INC_SUM, 0), WEFT_INC_REASON_NOT_READY);
+  weft_inc_group_destroy(nullptr);
+  weft_inc_memory_deregister(nullptr);
+  weft_inc_close(nullptr);
+}
+
+}  // namespace
