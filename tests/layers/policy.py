@@ -38,6 +38,9 @@ LAYERS = {
     # The core of the manager (manager.h) has a target of its own, which links neither of the two.
     "collectives/manager": ("collectives/policy", "collectives/engine", "nic/rnic", "switch/base", "switch/wire",
                             "switch/config", "switch/api"),
+    # A host's daemon is a client of the manager, and of its connection's certificates.
+    "collectives/daemon": ("collectives/comm", "collectives/manager", "nic/host", "switch/base", "switch/wire",
+                           "switch/config"),
     "collectives/policy": ("collectives/engine", "nic/rnic", "switch/base", "switch/wire"),
     "tools": ("switch", "nic", "collectives"),
     "bench": ("switch", "nic", "collectives", "tools", "tests/support"),

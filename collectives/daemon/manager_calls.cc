@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+#include "collectives/daemon/manager_calls.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "collectives/manager/client.h"
+#include "collectives/manager/inc.pb.h"
+
+namespace weft::inc::daemon {
+namespace {
+
+constexpr std::chrono::milliseconds kCallTime{30'000};
+
+constexpr std::array<const char*, comm::kGroupModes> kModes{"", "i", "ii", "iii"};
+
+v1::CreateGroupRequest write(const comm::CreateGroup& from) {
+  v1::CreateGroupRequest to;
+  for (const comm::QpEnd& end : from.members) {
+    auto& m = *to.add_members();
+    m.set_address(end.address.to_string());
+    m.set_qp(end.qpn);
+    m.set_first_psn(end.first_psn);
+    m.set_expects_psn(end.expects_psn);
+  }
+  auto& o = *to.mutable_options();
+  o.set_mode(kModes[static_cast<std::size_t>(from.mode)]);
+  o.set_mtu(from.mtu);
+  o.set_message_packets(from.message_packets);
+  o.set_window(from.window);
+  o.set_reproducible(from.reproducible);
+  return to;
+}
+
+comm::GroupCreated refused(const char* refusal, const std::string& sentence) {
+  comm::GroupCreated out;
+  out.refusal = refusal;
+  out.sentence = sentence;
+  return out;
+}
+
+comm::GroupCreated read(const v1::CreateGroupReply& from) {
+  comm::GroupCreated to;
+  to.refusal = from.refusal();
+  if (to.refusal != "none") to.reason = from.reason();
+  for (const auto& sentence : from.sentences()) to.sentence += (to.sentence.empty() ? "" : " ") + sentence;
+  to.group = from.group();
+  to.generation = from.generation();
+  to.window = from.window();
+  to.lease_ms = static_cast<std::uint32_t>(std::min<std::uint64_t>(from.lease_ms(), UINT32_MAX));
+  for (const auto& end : from.endpoints()) {
+    const auto address = wire::IpAddress::parse(end.address());
+    if (!address) return refused("bad_request", "the manager names an endpoint '" + end.address() + "'");
+    to.endpoints.push_back({*address, end.qp()});
+  }
+  return to;
+}
+
+}  // namespace
+
+ManagerCalls::ManagerCalls(ManagerPlace place, std::function<void()> ready)
+    : place_(std::move(place)), ready_(std::move(ready)) {
+  for (std::size_t i = 0; i < kWorkers; ++i) workers_[i].thread = std::thread([this, i] { work(i); });
+}
+
+/// Groups that were to be destroyed are.
+ManagerCalls::~ManagerCalls() {
+  {
+    const std::lock_guard held(mutex_);
+    stop_ = true;
+  }
+  wake_.notify_all();
+  for (Worker& w : workers_) w.thread.join();
+}
+
+void ManagerCalls::work(std::size_t worker) {
+  std::deque<Job>& jobs = workers_[worker].jobs;
+  std::unique_lock held(mutex_);
+  for (;;) {
+    wake_.wait(held, [&] { return stop_ || !jobs.empty(); });
+    if (jobs.empty()) return;
+    const Job job = std::move(jobs.front());
+    jobs.pop_front();
+    held.unlock();
+    job();
+    held.lock();
+  }
+}
+
+void ManagerCalls::add(std::size_t worker, Job job) {
+  {
+    const std::lock_guard held(mutex_);
+    workers_[worker].jobs.push_back(std::move(job));
+  }
+  wake_.notify_all();
+}
+
+void ManagerCalls::add(CallResult result) {
+  {
+    const std::lock_guard held(mutex_);
+    results_.push_back(std::move(result));
+  }
+  ready_();
+}
+
+std::vector<CallResult> ManagerCalls::results() {
+  const std::lock_guard held(mutex_);
+  return std::exchange(results_, {});
+}
+
+/// For each call anew: the manager ends connections that grow old.
+std::optional<std::string> ManagerCalls::connect(manager::Client& client) const {
+  return place_.address.empty() ? client.connect(place_.socket, kCallTime)
+                                : client.connect_tls(place_.address, place_.files, kCallTime);
+}
+
+comm::GroupCreated ManagerCalls::call_create(const comm::CreateGroup& request) const {
+  manager::Client client;
+  if (const auto error = connect(client)) return refused("no_manager", *error);
+  v1::CreateGroupReply reply;
+  if (const auto error = client.create(write(request), reply)) {
+    return refused(client.unanswered() ? "no_manager" : "bad_request", *error);
+  }
+  return read(reply);
+}
+
+void ManagerCalls::create(ClientId client, const comm::CreateGroup& request) {
+  add(kGroups, [this, client, request] {
+    Created result{client, request.rank, call_create(request)};
+    const auto& a = result.answer;
+    if (a.refusal == "none") {
+      spdlog::info("group {} of {} ranks, generation {}", a.group, request.members.size(), a.generation);
+    } else {
+      spdlog::info("no group for {} ranks: {} {}: {}", request.members.size(), a.refusal, a.reason, a.sentence);
+    }
+    add(std::move(result));
+  });
+}
+
+void ManagerCalls::call_renew(const GroupName& name, const std::vector<std::uint32_t>& ranks) {
+  manager::Client client;
+  v1::RenewLeaseRequest request;
+  v1::RenewLeaseReply reply;
+  request.set_group(name.group);
+  request.set_generation(name.generation);
+  for (const std::uint32_t rank : ranks) request.add_ranks(rank);
+  auto error = connect(client);
+  if (!error) error = client.renew(request, reply);
+  if (error) {
+    spdlog::warn("the lease of group {} is not renewed: {}", name.group, *error);
+    return add(Renewed{name, std::nullopt});
+  }
+  if (!reply.running()) spdlog::warn("group {} is not there any more", name.group);
+  add(Renewed{name, reply.running()});
+}
+
+void ManagerCalls::renew(const GroupName& name, const std::vector<std::uint32_t>& ranks) {
+  add(kLeases, [this, name, ranks] { call_renew(name, ranks); });
+}
+
+void ManagerCalls::call_destroy(const GroupName& name) const {
+  manager::Client client;
+  v1::DestroyGroupRequest request;
+  v1::DestroyGroupReply reply;
+  request.set_group(name.group);
+  request.set_generation(name.generation);
+  auto error = connect(client);
+  if (!error) error = client.destroy(request, reply);
+  if (error) {
+    spdlog::warn("group {} is left to the end of its lease: {}", name.group, *error);
+  } else {
+    spdlog::info("group {} is given back", name.group);
+  }
+}
+
+void ManagerCalls::destroy(const GroupName& name) {
+  add(kGroups, [this, name] { call_destroy(name); });
+}
+
+}  // namespace weft::inc::daemon

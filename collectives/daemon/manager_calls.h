@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+//
+// Calls of weft.inc.v1 that others do not wait for. Groups are made and destroyed by one thread, in order; leases are
+// renewed by another one.
+#pragma once
+
+#include <array>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <variant>
+#include <vector>
+
+#include "collectives/comm/daemon_messages.h"
+#include "collectives/daemon/leases.h"
+#include "switch/config/tls_files.h"
+
+namespace weft::inc::manager {
+class Client;
+}
+
+namespace weft::inc::daemon {
+
+/// Where the manager is.
+struct ManagerPlace {
+  std::string socket = "/run/weft/inc-manager.sock";
+  std::string address;  ///< HOST:PORT; empty: the socket
+  config::TlsFiles files;
+};
+
+/// What has come of calls.
+struct Created {
+  ClientId client = 0;
+  std::uint32_t rank = 0;
+  comm::GroupCreated answer;
+};
+struct Renewed {
+  GroupName name;
+  std::optional<bool> running;  ///< nullopt: the manager cannot be reached
+};
+using CallResult = std::variant<Created, Renewed>;
+
+class ManagerCalls {
+ public:
+  /// @param ready  called in a thread of ours when there are results
+  ManagerCalls(ManagerPlace place, std::function<void()> ready);
+  ~ManagerCalls();
+  ManagerCalls(const ManagerCalls&) = delete;
+  ManagerCalls& operator=(const ManagerCalls&) = delete;
+
+  void create(ClientId client, const comm::CreateGroup& request);
+  void renew(const GroupName& name, const std::vector<std::uint32_t>& ranks);
+  void destroy(const GroupName& name);
+  [[nodiscard]] std::vector<CallResult> results();
+
+ private:
+  using Job = std::function<void()>;
+  struct Worker {
+    std::deque<Job> jobs;
+    std::thread thread;
+  };
+  enum : std::size_t { kGroups, kLeases, kWorkers };
+
+  void work(std::size_t worker);
+  void add(std::size_t worker, Job job);
+  void add(CallResult result);
+  [[nodiscard]] std::optional<std::string> connect(manager::Client& client) const;
+  [[nodiscard]] comm::GroupCreated call_create(const comm::CreateGroup& request) const;
+  void call_renew(const GroupName& name, const std::vector<std::uint32_t>& ranks);
+  void call_destroy(const GroupName& name) const;
+
+  ManagerPlace place_;
+  std::function<void()> ready_;
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  bool stop_ = false;
+  std::array<Worker, kWorkers> workers_;
+  std::vector<CallResult> results_;
+};
+
+}  // namespace weft::inc::daemon

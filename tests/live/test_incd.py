@@ -1,0 +1,152 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# Copyright The weft authors
+"""weft-incd on each host of Tree-3-2, between programs that use the host library and weft-inc-manager."""
+import json
+import os
+import shutil
+import signal
+import time
+import unittest
+
+import inc_ranks
+import inc_tree
+import lab
+from test_inc_manager import EVERYWHERE, LEASE_MS, NOWHERE, Manager, on_switches
+
+QUICK = ("-b", "1024", "-e", "65536", "-f", "8", "-n", "3", "-w", "1", "--json")
+# Until somebody ends it.
+LONG = ("-b", "4096", "-e", "4096", "-n", "100000", "-w", "0", "-c", "0")
+
+
+class Daemons:
+    """One for each host. The manager's socket is a file, which all namespaces see."""
+
+    def __init__(self, l, manager):
+        self._lab, self._manager = l, manager
+        self.sockets = [os.path.join(l.directory, f"incd{n}.sock") for n in range(inc_tree.RANKS)]
+        self.logs = [os.path.join(l.directory, f"incd{n}.log") for n in range(inc_tree.RANKS)]
+        self.processes = [None] * inc_tree.RANKS
+        for number in range(inc_tree.RANKS):
+            l.evidence.add(lambda folder, log=self.logs[number]: shutil.copy(log, folder))
+            self.start(number)
+        l.on_exit(self.stop)
+
+    def start(self, number):
+        with open(self.logs[number], "a", encoding="utf-8") as log:
+            self.processes[number] = lab.spawn(
+                [os.path.join(lab.BIN, "weft-incd"), "--socket", self.sockets[number], "--manager-socket",
+                 self._manager.socket], stderr=log)
+        lab.wait_for("the daemon's log", lambda: "listening" in lab.read(self.logs[number]))
+
+    def end(self, number, how=signal.SIGTERM):
+        self.processes[number].send_signal(how)
+        return self.processes[number].wait(timeout=10)
+
+    def stop(self):
+        for process in self.processes:
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+
+    def options(self, rank):
+        return "--daemon", self.sockets[rank]
+
+
+class Incd(unittest.TestCase):
+    def start(self, l, *words, **options):
+        ranks = inc_ranks.Ranks(self.tree, "allreduce", *words, each=self.daemons.options, **options)
+        self.addCleanup(ranks.kill)
+        return ranks
+
+    def make(self, l):
+        self.tree = inc_tree.Tree(l)
+        self.manager = Manager(l)
+        self.daemons = Daemons(l, self.manager)
+
+    def group_runs(self):
+        """A group of four ranks, whose generation is returned."""
+        lab.wait_for("a running group", lambda: [g["state"] for g in self.manager.groups()] == ["running"])
+        return self.manager.groups()[0]["generation"]
+
+    def report(self, ranks):
+        out, ends = ranks.results()
+        self.assertEqual([status for status, _ in ends], [0] * len(ends), ends)
+        return json.loads(out)
+
+    def nothing_is_left(self, seconds=5):
+        lab.wait_for("the end of the group", lambda: not self.manager.groups(), seconds)
+        self.assertEqual(on_switches(self.tree), NOWHERE)
+
+    def test_programs_get_switches_and_give_them_back(self):
+        with lab.Lab() as l:
+            self.make(l)
+            report = self.report(self.start(l, *QUICK))
+            self.assertEqual((report["reason"], list(report["calls"])), ("none", ["none"]))
+            self.assertTrue(all(row["in_place"]["wrong"] == 0 for row in report["rows"]))
+            self.nothing_is_left(1)
+            self.assertEqual([self.daemons.end(n) for n in range(4)], [0] * 4)
+            self.assertFalse(os.path.exists(self.daemons.sockets[0]))
+            # Without daemons, and with a daemon but without a manager, hosts do it and say why.
+            self.assertEqual(self.report(self.start(l, *QUICK))["reason"], "no_daemon")
+            for number in range(4):
+                self.daemons.start(number)
+            self.manager.kill(signal.SIGTERM)
+            report = self.report(self.start(l, *QUICK))
+            self.assertEqual(report["reason"], "no_manager")
+            self.assertIn("is weft-inc-manager running?", report["detail"])
+            l.stop()
+
+    def test_a_rank_that_dies_holds_nothing_and_the_others_hear_of_it(self):
+        with lab.Lab() as l:
+            self.make(l)
+            for victim in (2, 0):
+                ranks = self.start(l, *LONG)
+                self.group_runs()
+                self.assertEqual(len(on_switches(self.tree)["root"]), 1)
+                self.kill_rank(victim)
+                started = time.monotonic()
+                self.nothing_is_left(LEASE_MS / 1000)
+                _, ends = ranks.results(timeout=30)
+                self.assertLess(time.monotonic() - started, 10)
+                for rank, (status, error) in enumerate(ends):
+                    if rank != victim:
+                        self.assertEqual(status, 1, error)
+                        self.assertRegex(error, "gone from the switches|rank 0|is gone|retry exceeded")
+            self.assertEqual(self.report(self.start(l, *QUICK))["reason"], "none")
+            l.stop()
+
+    def kill_rank(self, rank):
+        """`ip netns exec` and `timeout` stand in front of the program."""
+        pids = lab.run("ip", "netns", "pids", self.tree.hosts[rank].namespace).split()
+        for pid in pids:
+            with open(f"/proc/{pid}/comm", encoding="utf-8") as file:
+                if file.read().strip() == "weft-inc":
+                    os.kill(int(pid), signal.SIGKILL)
+
+    def test_a_daemon_or_manager_that_is_started_again_goes_on(self):
+        with lab.Lab() as l:
+            self.make(l)
+            ranks = self.start(l, *LONG)
+            generation = self.group_runs()
+            self.daemons.end(1, signal.SIGKILL)
+            self.daemons.start(1)
+            self.daemons.end(0)
+            self.daemons.start(0)
+            time.sleep(2 * LEASE_MS / 1000)
+            self.assertEqual([g["generation"] for g in self.manager.groups()], [generation], "its lease is held")
+            self.manager.kill()
+            self.manager.start()
+            time.sleep(2 * LEASE_MS / 1000)
+            self.assertEqual([g["generation"] for g in self.manager.groups()], [generation])
+            self.assertEqual({switch: len(groups) for switch, groups in on_switches(self.tree).items()},
+                             {switch: len(groups) for switch, groups in EVERYWHERE.items()})
+            # A daemon that does not come back: its rank's lease ends, and with it the group.
+            self.daemons.end(3, signal.SIGKILL)
+            self.nothing_is_left(2 * LEASE_MS / 1000 + 3)
+            ranks.kill()
+            l.stop()
+
+
+if __name__ == "__main__":
+    lab.main()
