@@ -34,11 +34,10 @@ bool DaemonLink::send(const DaemonMessage& message) {
 
 std::optional<DaemonMessage> DaemonLink::receive() {
   if (!connected()) return std::nullopt;
-  std::vector<std::uint8_t> bytes(kMaxDaemonMessage);
-  const ssize_t n = recv(socket_.get(), bytes.data(), bytes.size(), 0);
+  const ssize_t n = recv(socket_.get(), buffer_.data(), buffer_.size(), 0);
   if (n < 0 && (errno == EAGAIN || errno == EINTR)) return std::nullopt;
   std::optional<DaemonMessage> message;
-  if (n > 0) message = read_message(std::span(bytes).first(static_cast<std::size_t>(n)));
+  if (n > 0) message = read_message(std::span(buffer_).first(static_cast<std::size_t>(n)));
   if (!message) socket_ = {};
   return message;
 }

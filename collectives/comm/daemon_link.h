@@ -6,6 +6,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "collectives/comm/daemon_messages.h"
 #include "nic/host/interface.h"
@@ -31,6 +32,7 @@ class DaemonLink {
  private:
   std::string path_;
   nic::Descriptor socket_;
+  std::vector<std::uint8_t> buffer_ = std::vector<std::uint8_t>(kMaxDaemonMessage);
 };
 
 }  // namespace weft::inc::comm

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # Copyright The weft authors
-"""The Debian package: what it holds, that it installs and goes away, and that what it holds works."""
+"""The Debian packages: what they hold, that they install and go away, and that what they hold works."""
 import glob
 import json
 import os
@@ -33,20 +33,23 @@ def read(path):
 class Package(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        for old in glob.glob(BUILD + "/weft_*.deb"):
+        for old in glob.glob(BUILD + "/weft_*.deb") + glob.glob(BUILD + "/weft-host_*.deb"):
             os.unlink(old)
         run("cmake", "--build", BUILD, "--target", "deb")
         cls.package, = glob.glob(BUILD + "/weft_*.deb")
+        cls.host_package, = glob.glob(BUILD + "/weft-host_*.deb")
         cls.directory = tempfile.mkdtemp(prefix="weft-package-")
         cls.addClassCleanup(shutil.rmtree, cls.directory)
         cls.root = os.path.join(cls.directory, "root")
-        run("dpkg-deb", "-x", cls.package, cls.root)
+        cls.packages = (cls.package, cls.host_package)
+        for package in cls.packages:
+            run("dpkg-deb", "-x", package, cls.root)
 
     def installed(self, path):
         return os.path.join(self.root, path)
 
-    def field(self, name):
-        return run("dpkg-deb", "-f", self.package, name).strip()
+    def field(self, name, package=None):
+        return run("dpkg-deb", "-f", package or self.package, name).strip()
 
     def test_it_holds_what_a_user_needs(self):
         for path in ("usr/bin/weft-switch", "usr/bin/weftctl", "usr/lib/systemd/system/weft-switch.service",
@@ -59,13 +62,43 @@ class Package(unittest.TestCase):
                      "usr/share/man/man1/weft-inc.1", "usr/share/weft/conf/inc-manager/inc-tree.yaml",
                      "usr/share/man/man5/weft.yaml.5", "usr/share/weft/conf/l2-tor.yaml",
                      "usr/share/weft/conf/schema.json", "usr/share/weft/conf/grafana/weft.json",
-                     "usr/share/doc/weft/copyright"):
+                     "usr/bin/weft-incd", "usr/share/man/man8/weft-incd.8",
+                     "usr/lib/systemd/system/weft-incd.service", "usr/include/weft_inc.h",
+                     "usr/share/doc/weft-host/copyright", "usr/share/doc/weft/copyright"):
             self.assertTrue(os.path.isfile(self.installed(path)), path)
 
     def test_everything_belongs_to_root_and_nobody_else_may_write_it(self):
-        for line in run("dpkg-deb", "-c", self.package).splitlines():
+        for line in [line for package in self.packages for line in run("dpkg-deb", "-c", package).splitlines()]:
             if not line.startswith("l"):
                 self.assertRegex(line, r"^[-d]rw[-x]r-[-x]r-[-x] root/root ", line)
+
+    def test_descriptions_are_their_own(self):
+        self.assertTrue(self.field("Description").startswith("software top-of-rack switch for RoCEv2\n"))
+        self.assertTrue(self.field("Description", self.host_package).startswith("collectives on the switches of weft"))
+
+    def test_no_file_is_in_both(self):
+        files = [{line.split()[5] for line in run("dpkg-deb", "-c", package).splitlines() if not line.startswith("d")}
+                 for package in self.packages]
+        self.assertEqual(files[0] & files[1], set())
+        self.assertIn("./usr/bin/weft-incd", files[1])
+
+    def test_a_program_builds_with_the_installed_library(self):
+        """A stranger's program: its header, its pkg-config file, no library of the control plane."""
+        config, = glob.glob(self.installed("usr/lib/**/pkgconfig/weftinc.pc"), recursive=True)
+        environment = {**os.environ, "PKG_CONFIG_PATH": os.path.dirname(config),
+                       "PKG_CONFIG_SYSROOT_DIR": self.root, "PKG_CONFIG_ALLOW_SYSTEM_CFLAGS": "1",
+                       "PKG_CONFIG_ALLOW_SYSTEM_LIBS": "1"}
+        flags = run("pkg-config", "--cflags", "--libs", "weftinc", env=environment).split()
+        source, program = (os.path.join(self.directory, name) for name in ("stranger.c", "stranger"))
+        with open(source, "w") as file:
+            file.write('#include <stdio.h>\n#include <weft_inc.h>\n'
+                       'int main(void) { return puts(weft_inc_op_name(WEFT_INC_BXOR)) < 0; }\n')
+        run("cc", "-Wall", "-Werror", "-o", program, source, *flags)
+        libraries = os.path.dirname(os.path.dirname(config))
+        self.assertEqual(run(program, env={**os.environ, "LD_LIBRARY_PATH": libraries}), "bxor\n")
+        needed = run("readelf", "-d", glob.glob(libraries + "/libweftinc.so.1")[0])
+        for library in ("grpc", "protobuf", "librte"):
+            self.assertNotIn(library, needed)
 
     def test_libraries_and_drivers_are_dependencies(self):
         depends = self.field("Depends")
@@ -73,14 +106,17 @@ class Package(unittest.TestCase):
                         "librte-mempool-ring", "librte-mempool-stack",
                         *(f"librte-net-{driver}" for driver in DRIVERS)):
             self.assertIn(library, depends)
+        self.assertIn("libgrpc++", self.field("Depends", self.host_package))
+        self.assertNotIn("librte", self.field("Depends", self.host_package))
 
     def test_every_dependency_is_a_package_that_exists(self):
         known = set()
         for line in run("dpkg-query", "-W", "-f=${db:Status-Status} ${Package} ${Provides}\n").splitlines():
             if line.startswith("installed "):
                 known |= set(re.findall(r"[a-z0-9][a-z0-9+.-]+", line))
-        for dependency in self.field("Depends").split(", "):
-            self.assertIn(dependency.split(" ")[0], known)
+        for package in self.packages:
+            for dependency in self.field("Depends", package).split(", "):
+                self.assertIn(dependency.split(" ")[0], known)
 
     def test_the_installed_program_accepts_the_installed_configurations(self):
         files = glob.glob(self.installed("usr/share/weft/conf/*.yaml"))
@@ -89,7 +125,7 @@ class Package(unittest.TestCase):
             self.assertIn("fine", run(self.installed("usr/bin/weft-switch"), "-c", path, "--check"))
 
     def test_the_installed_programs_name_the_version_of_the_package(self):
-        for program in ("weft-switch", "weftctl", "weft-rnic", "weft-sim", "weft-inc-manager", "weft-inc"):
+        for program in ("weft-switch", "weftctl", "weft-rnic", "weft-sim", "weft-inc-manager", "weft-inc", "weft-incd"):
             self.assertIn(self.field("Version"), run(self.installed("usr/bin/" + program), "--version"))
 
     def test_the_installed_lab_and_simulator_read_the_installed_files(self):
@@ -134,10 +170,11 @@ class Package(unittest.TestCase):
             pass
         # The dependencies are those of this machine, not of the empty system.
         dpkg = ("dpkg", "--root=" + root, "--force-depends", "--force-script-chrootless")
-        run(*dpkg, "-i", self.package)
-        self.assertTrue(os.path.exists(root + "/usr/bin/weft-switch"))
-        run(*dpkg, "-i", self.package)
-        run(*dpkg, "-r", "weft")
+        run(*dpkg, "-i", *self.packages)
+        for program in ("weft-switch", "weft-incd"):
+            self.assertTrue(os.path.exists(root + "/usr/bin/" + program))
+        run(*dpkg, "-i", *self.packages)
+        run(*dpkg, "-r", "weft", "weft-host")
         left = [os.path.join(folder, name) for folder, _, names in os.walk(root) for name in names
                 if "/var/lib/dpkg" not in folder and "/var/log" not in folder]
         self.assertEqual(left, [])
@@ -156,7 +193,7 @@ class Package(unittest.TestCase):
         for program, page, least in (("weft-switch", "man8/weft-switch.8", 8), ("weftctl", "man1/weftctl.1", 8),
                                      ("weft-rnic", "man1/weft-rnic.1", 8), ("weft-sim", "man1/weft-sim.1", 8),
                                      ("weft-inc-manager", "man8/weft-inc-manager.8", 6),
-                                     ("weft-inc", "man1/weft-inc.1", 8)):
+                                     ("weft-inc", "man1/weft-inc.1", 8), ("weft-incd", "man8/weft-incd.8", 7)):
             text = read(self.installed("usr/share/man/" + page)).replace("\\-", "-")
             helps = [run(self.installed("usr/bin/" + program), "--help")]
             commands = re.findall(r"^  ([a-z_]+)  ", helps[0].split("Subcommands:")[-1].split("\n\n")[0], re.M)
@@ -192,11 +229,12 @@ class Package(unittest.TestCase):
         self.assertLessEqual({"run", "up", "down"}, set(self.completions("weft-lab", "")))
 
     def test_the_maintainer_scripts_are_valid_and_leave_other_systems_alone(self):
-        control = os.path.join(self.directory, "control")
-        run("dpkg-deb", "-e", self.package, control)
-        for script in ("postinst", "prerm", "postrm"):
-            run("sh", "-n", os.path.join(control, script))
-            self.assertIn('[ -z "${DPKG_ROOT:-}" ]', read(os.path.join(control, script)))
+        for package in self.packages:
+            control = os.path.join(self.directory, os.path.basename(package) + "-control")
+            run("dpkg-deb", "-e", package, control)
+            for script in ("postinst", "prerm", "postrm"):
+                run("sh", "-n", os.path.join(control, script))
+                self.assertIn('[ -z "${DPKG_ROOT:-}" ]', read(os.path.join(control, script)))
 
 
 if __name__ == "__main__":

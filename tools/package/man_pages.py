@@ -42,6 +42,11 @@ lease. It speaks to the control services of the switches, and weft-inc(1) speaks
 
 One YAML file describes the fabric; --check says everything that is wrong with it, with line and column."""
 
+INCD_ABOUT = """\
+weft-incd asks weft-inc-manager(8) for the groups of in-network collectives that this host's programs want, renews
+their leases, and gives groups back when a program ends or dies. Programs speak to it through libweftinc, over a unix
+socket."""
+
 YAML_ABOUT = """\
 One YAML file describes all switches of a process. Units are part of a key's name: mtu_bytes, rate_mbps, delay_ns.
 Unknown keys are mistakes, with a suggestion; weft-switch --check says everything that is wrong with a file, with line
@@ -273,9 +278,9 @@ def lab_page(path, version):
 def main():
     folder, lab, version, out = sys.argv[1:]
     os.makedirs(out, exist_ok=True)
-    switch, ctl, rnic, sim, manager, inc = (
+    switch, ctl, rnic, sim, manager, inc, incd = (
         os.path.join(folder, name)
-        for name in ("weft-switch", "weftctl", "weft-rnic", "weft-sim", "weft-inc-manager", "weft-inc"))
+        for name in ("weft-switch", "weftctl", "weft-rnic", "weft-sim", "weft-inc-manager", "weft-inc", "weft-incd"))
     pages = {
         "weft-switch.8": command_page(switch, 8, version, "software top-of-rack switch for RoCEv2", SWITCH_ABOUT,
                                       SWITCH_END, (("weft.yaml", 5), ("weftctl", 1))),
@@ -291,6 +296,10 @@ def main():
                                            (("weft-inc", 1), ("weft-switch", 8))),
         "weft-inc.1": command_page(inc, 1, version, "groups of in-network collectives", None, [],
                                    (("weft-inc-manager", 8), ("weft-switch", 8))),
+        "weft-incd.8": command_page(incd, 8, version, "daemon of hosts that take part in collectives", INCD_ABOUT, [
+            ("ENVIRONMENT", [("NOTIFY_SOCKET", "Set by systemd: readiness goes there.")]),
+            ("FILES", [("/run/weft/incd.sock", "Where programs find it; WEFT_INC_SOCKET tells them another place.")])],
+                                    (("weft-inc", 1), ("weft-inc-manager", 8))),
         "weft-lab.1": lab_page(lab, version),
         "weft.yaml.5": yaml_page(switch, version),
     }
