@@ -45,6 +45,13 @@ std::uint32_t GroupWidths::rate_mbps(std::uint64_t milli_units, unsigned depth) 
   return static_cast<std::uint32_t>(std::clamp<unsigned __int128>(rate, 1, kUnlimited));
 }
 
+// Switches below it count too: roots that lead through the same switches have the same links to share.
+std::uint32_t GroupWidths::load(NodeId root) const {
+  std::uint32_t groups = ledger_.at(root).groups;
+  for (const Arc& arc : topology_.down(root)) groups += ledger_.at(arc.to).groups;
+  return groups;
+}
+
 MemoryOffer GroupWidths::offer(NodeId node, std::uint32_t endpoints, std::uint32_t least, std::uint32_t most) const {
   const auto units_in = [&](std::uint64_t bytes) {
     const std::uint32_t units = std::min(most, request_.memory.units_in(bytes, endpoints));

@@ -338,6 +338,24 @@ TEST(Policy, ASharedBlockCountsAsThePartOfTheTimeThatIsLeft) {
   EXPECT_EQ(policy.ledger().at(fabric.find("leaf0")).bytes, 0u);
 }
 
+// The links of its hosts are what each group is as wide as. Roots above the same switch would share that one's links.
+TEST(Policy, GroupsAsWideAsTheirHostsSpreadOverTheSwitchesBelowTheRoots) {
+  Policy policy(fat_tree(4, weft_abilities(kMemory), 100), {PolicyKind::spatial});
+  std::set<std::string> second_tier;
+  for (GroupId group = 1; group <= 2; ++group) {
+    Request r = request(policy.topology(), group, {"h0", "h2", "h4", "h6", "h8", "h10", "h12", "h14"});
+    r.memory = units(1);
+    const Decision d = policy.place(r);
+    ASSERT_TRUE(d.admitted());
+    for (const TreeSwitch& s : d.tree.switches) {
+      const Node& node = policy.topology().node(s.node);
+      if (node.tier != 2) continue;
+      EXPECT_TRUE(second_tier.insert(node.name).second) << node.name << " twice";
+    }
+  }
+  EXPECT_EQ(second_tier.size(), 8u);
+}
+
 TEST(Policy, NamesOfKindsAreReadBack) {
   for (const auto kind : {PolicyKind::edge_disjoint, PolicyKind::spatial, PolicyKind::temporal}) {
     EXPECT_EQ(policy_kind_from(to_string(kind)), kind);
