@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The weft authors
-#include "tools/sim/files.h"
+#include "tools/experiment/files.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -12,7 +12,7 @@
 #include <cstring>
 #include <filesystem>
 
-namespace weft::sim {
+namespace weft::experiment {
 namespace {
 
 // False with errno.
@@ -117,4 +117,4 @@ std::string OutputFile::write(std::string_view text) const {
   return error;
 }
 
-}  // namespace weft::sim
+}  // namespace weft::experiment

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-namespace weft::sim {
+namespace weft::experiment {
 
 /// The contents of a file; nullopt, and errno says why, when it cannot be read. A folder cannot.
 [[nodiscard]] std::optional<std::string> read_text(const std::string& path);
@@ -35,4 +35,4 @@ class OutputFile {
   bool in_place_ = false;
 };
 
-}  // namespace weft::sim
+}  // namespace weft::experiment

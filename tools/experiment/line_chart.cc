@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The weft authors
-#include "tools/sim/line_chart.h"
+#include "tools/experiment/line_chart.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 
-namespace weft::sim {
+namespace weft::experiment {
 namespace {
 
 constexpr double kWidth = 760, kHeight = 300, kLeft = 70, kRight = 20, kTop = 30, kBottom = 45;
@@ -91,4 +91,4 @@ std::string line_chart(const Points& points, const Axis& x, const Axis& y) {
   return out + "<path d=\"" + path + "\" style=\"stroke:var(--s0)\"/></svg>";
 }
 
-}  // namespace weft::sim
+}  // namespace weft::experiment

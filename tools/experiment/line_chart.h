@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-namespace weft::sim {
+namespace weft::experiment {
 
 using Points = std::vector<std::pair<double, double>>;
 
@@ -28,4 +28,4 @@ struct Axis {
 /// Four significant digits; whole numbers in full, in groups of three.
 [[nodiscard]] std::string readable(double value);
 
-}  // namespace weft::sim
+}  // namespace weft::experiment

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The weft authors
-#include "tools/sim/sweep.h"
+#include "tools/experiment/sweep.h"
 
 #include <fcntl.h>
 #include <sched.h>
@@ -23,11 +23,10 @@
 #include <thread>
 #include <utility>
 
-#include "switch/config/config.h"
-#include "tools/sim/command_line.h"
-#include "tools/sim/files.h"
+#include "tools/experiment/exit_codes.h"
+#include "tools/experiment/files.h"
 
-namespace weft::sim {
+namespace weft::experiment {
 namespace {
 
 using config::Value;
@@ -106,7 +105,7 @@ struct Point {
 
 // One run in a process of its own, which does not outlive this one. -1 when there is none.
 pid_t start(const SweepOptions& options, const Point& point) {
-  std::vector<std::string> arguments{"weft-sim", "run", options.file, "--quiet", "--json", point.result};
+  std::vector<std::string> arguments{options.program.name, "run", options.file, "--quiet", "--json", point.result};
   for (const auto* list : {&options.sets, &point.overrides}) {
     for (const Override& o : *list) arguments.insert(arguments.end(), {"--set", o.key + "=" + o.value});
   }
@@ -121,21 +120,6 @@ pid_t start(const SweepOptions& options, const Point& point) {
   // The parent may have ended before it could be watched.
   if (getppid() == parent && null >= 0 && dup2(null, STDOUT_FILENO) >= 0) execv("/proc/self/exe", pointers.data());
   _exit(127);
-}
-
-// A number of a summary, or a dash where the run could not tell.
-std::string shown(const ordered_json& value, int decimals) {
-  if (!value.is_number()) return "-";
-  char text[32];
-  std::snprintf(text, sizeof text, "%.*f", decimals, value.get<double>());
-  return text;
-}
-
-void print_row(const Point& point, const ordered_json& summary) {
-  std::printf("%-60s %10s ms  %8s Gbit/s  spurious %s  %s\n", label_of(point.overrides).c_str(),
-              shown(summary["completion_ms"], 3).c_str(), shown(summary["goodput_gbps"], 2).c_str(),
-              shown(summary["spurious_retransmit_ratio"], 4).c_str(),
-              summary["complete"].get<bool>() ? "" : "incomplete");
 }
 
 // A field of CSV (RFC 4180).
@@ -182,11 +166,12 @@ struct Collected {
   std::string error;
 };
 
-Collected collect(const std::vector<Point>& points, const OutputFile& file, const OutputFile& csv) {
+Collected collect(const SweepOptions& options, const std::vector<Point>& points, const OutputFile& file,
+                  const OutputFile& csv) {
   Collected out;
   ordered_json list = ordered_json::array();
   for (const Point& point : points) {
-    const auto report = read_result(point.result);
+    const auto report = options.program.read_result(point.result);
     if (!report) {
       std::printf("%-60s no result\n", label_of(point.overrides).c_str());
       out.all = false;
@@ -197,28 +182,28 @@ Collected collect(const std::vector<Point>& points, const OutputFile& file, cons
     const ordered_json& summary = (*report)["summary"];
     list.push_back({{"set", keys}, {"trace_hash", (*report)["trace_hash"]}, {"summary", summary}});
     out.complete = out.complete && summary["complete"].get<bool>();
-    print_row(point, summary);
+    options.program.print_row(label_of(point.overrides), summary);
   }
   out.error = file.write(list.dump(1) + "\n");
   if (out.error.empty()) out.error = csv.write(to_csv(list));
   return out;
 }
 
-int fail(int code, const std::string& message) {
-  std::fprintf(stderr, "weft-sim: %s\n", message.c_str());
+int fail(const SweepOptions& options, int code, const std::string& message) {
+  std::fprintf(stderr, "%s: %s\n", options.program.name.c_str(), message.c_str());
   return code;
 }
 
 // Whether every run can be built. Mistakes are reported with the run that has them.
-bool check_points(const SweepOptions& options, const std::vector<Point>& points, const pipeline::Registry& registry) {
+bool check_points(const SweepOptions& options, const std::vector<Point>& points) {
   bool fine = true;
   for (const Point& point : points) {
     std::vector<Override> overrides = options.sets;
     overrides.insert(overrides.end(), point.overrides.begin(), point.overrides.end());
-    config::Diagnostics diagnostics;
-    if (load_experiment(options.text, options.file, overrides, registry, diagnostics)) continue;
-    std::fprintf(stderr, "weft-sim: run '%s':\n%s", label_of(point.overrides).c_str(),
-                 config::format(diagnostics).c_str());
+    const std::string mistakes = options.program.check(overrides);
+    if (mistakes.empty()) continue;
+    std::fprintf(stderr, "%s: run '%s':\n%s", options.program.name.c_str(), label_of(point.overrides).c_str(),
+                 mistakes.c_str());
     fine = false;
   }
   return fine;
@@ -233,15 +218,16 @@ std::string prepare_folder(const std::string& folder, const OutputFile& file, co
   return problem.empty() ? csv.probe() : problem;
 }
 
-std::vector<const Point*> missing_of(const std::vector<Point>& points) {
+std::vector<const Point*> missing_of(const SweepOptions& options, const std::vector<Point>& points) {
   std::vector<const Point*> todo;
   std::set<std::string> seen;  // the same values may be named twice
   for (const Point& point : points) {
-    if (!seen.insert(point.result).second || read_result(point.result)) continue;
+    if (!seen.insert(point.result).second || options.program.read_result(point.result)) continue;
     todo.push_back(&point);
     std::error_code error;
     if (std::filesystem::exists(point.result, error)) {
-      std::fprintf(stderr, "weft-sim: %s is no whole result; the run is repeated\n", point.result.c_str());
+      std::fprintf(stderr, "%s: %s is no whole result; the run is repeated\n", options.program.name.c_str(),
+                   point.result.c_str());
     }
   }
   return todo;
@@ -287,7 +273,7 @@ class Runs {
       kill(child.first, SIGKILL);
       waitpid(child.first, nullptr, 0);
     }
-    return fail(kCannotRun, why);
+    return fail(options_, kCannotRun, why);
   }
 
   void ended(pid_t pid, int status) {
@@ -297,7 +283,7 @@ class Runs {
     if (code != 0 && code != kIncomplete) {
       const std::string how = WIFEXITED(status) ? "exit code " + std::to_string(code)
                                                 : std::string("ended by signal ") + strsignal(WTERMSIG(status));
-      fail(code, "run '" + label_of(at->second->overrides) + "': " + how);
+      fail(options_, code, "run '" + label_of(at->second->overrides) + "': " + how);
       worst_ = code == kUnbalanced || worst_ == kUnbalanced ? kUnbalanced : kCannotRun;
       // What it had begun to write.
       ::unlink((at->second->result + "." + std::to_string(pid)).c_str());
@@ -339,7 +325,7 @@ std::vector<std::vector<Override>> sweep_points(const Value& sweep) {
   return points;
 }
 
-std::optional<ordered_json> read_result(const std::string& path) {
+std::optional<ordered_json> read_whole(const std::string& path, const std::vector<std::string>& keys) {
   const auto text = read_text(path);
   if (!text) return std::nullopt;
   ordered_json report = ordered_json::parse(*text, nullptr, false);
@@ -348,30 +334,38 @@ std::optional<ordered_json> read_result(const std::string& path) {
   if (!report.contains("summary") || !report["summary"].is_object()) return std::nullopt;
   const ordered_json& summary = report["summary"];
   if (!summary.contains("complete") || !summary["complete"].is_boolean()) return std::nullopt;
-  for (const char* key : {"completion_ms", "goodput_gbps", "spurious_retransmit_ratio"}) {
+  for (const std::string& key : keys) {
     if (!summary.contains(key)) return std::nullopt;
   }
   return report;
 }
 
-int run_sweep(const SweepOptions& options, const Experiment& experiment, const pipeline::Registry& registry,
-              const std::atomic<bool>& stop) {
+int run_sweep(const SweepOptions& options, const Value& sweep, const std::atomic<bool>& stop) {
   const std::filesystem::path folder = options.folder;
   std::vector<Point> points;
-  for (auto& overrides : sweep_points(experiment.source["sweep"])) {
+  for (auto& overrides : sweep_points(sweep)) {
     const auto result = folder / (name_of(options, overrides) + ".json");
     points.push_back({std::move(overrides), result.string()});
   }
-  if (!check_points(options, points, registry)) return kWrongUsage;
+  if (!check_points(options, points)) return kWrongUsage;
   const OutputFile file((folder / "sweep.json").string()), csv((folder / "sweep.csv").string());
-  if (const auto error = prepare_folder(options.folder, file, csv); !error.empty()) return fail(kCannotRun, error);
-  auto todo = missing_of(points);
+  if (const auto error = prepare_folder(options.folder, file, csv); !error.empty()) {
+    return fail(options, kCannotRun, error);
+  }
+  auto todo = missing_of(options, points);
   std::fprintf(stderr, "%zu runs, %zu to do\n", points.size(), todo.size());
   const int worst = Runs(options, std::move(todo), stop).all();
-  const Collected collected = collect(points, file, csv);
-  if (!collected.error.empty()) return fail(worst == kUnbalanced ? worst : kCannotRun, collected.error);
+  const Collected collected = collect(options, points, file, csv);
+  if (!collected.error.empty()) return fail(options, worst == kUnbalanced ? worst : kCannotRun, collected.error);
   if (worst != 0) return worst;
   return collected.all && collected.complete ? 0 : kIncomplete;
 }
 
-}  // namespace weft::sim
+std::string shown(const ordered_json& value, int decimals) {
+  if (!value.is_number()) return "-";
+  char text[32];
+  std::snprintf(text, sizeof text, "%.*f", decimals, value.get<double>());
+  return text;
+}
+
+}  // namespace weft::experiment

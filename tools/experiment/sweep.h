@@ -5,18 +5,31 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "tools/sim/experiment.h"
+#include "switch/config/schema/schema.h"
+#include "tools/experiment/overrides.h"
 
-namespace weft::sim {
+namespace weft::experiment {
 
 /// The combinations, the last key changing fastest. A key may name several, separated by commas, whose values then go
 /// together, separated in the same way by semicolons; an empty value leaves its key alone.
 [[nodiscard]] std::vector<std::vector<Override>> sweep_points(const config::Value& sweep);
+
+/// What differs from program to program. Each takes `run FILE --quiet --json FILE --set KEY=VALUE...`.
+struct SweepProgram {
+  std::string name;
+  /// Mistakes of an experiment with these values, in lines; "" when it can run.
+  std::function<std::string(const std::vector<Override>&)> check;
+  /// What a finished run has left in its file; nullopt when it is not there, not whole, or of an interrupted run.
+  std::function<std::optional<nlohmann::ordered_json>(const std::string& path)> read_result;
+  /// Prints a line of the table of results.
+  std::function<void(const std::string& label, const nlohmann::ordered_json& summary)> print_row;
+};
 
 struct SweepOptions {
   std::string file;
@@ -24,16 +37,21 @@ struct SweepOptions {
   std::string folder;          ///< for the results
   std::vector<Override> sets;  ///< of all runs
   unsigned jobs = 0;           ///< processes at a time; 0: as many as CPUs
+  SweepProgram program;
 };
 
-/// What a finished run has left in its file; nullopt when it is not there, not whole, or of a run that was interrupted.
-[[nodiscard]] std::optional<nlohmann::ordered_json> read_result(const std::string& path);
+/// A report of a run that was not interrupted, whose summary has these keys; nullopt for any other file.
+[[nodiscard]] std::optional<nlohmann::ordered_json> read_whole(const std::string& path,
+                                                               const std::vector<std::string>& keys);
 
 /// Runs every combination whose result is not there yet, and writes sweep.json and sweep.csv. All values are checked
 /// before the first one runs. Messages go to standard error, the table of results to standard output.
-/// @param stop  set by a signal: no run begins any more, and those under way are ended
+/// @param sweep  the section of the experiment
+/// @param stop   set by a signal: no run begins any more, and those under way are ended
 /// @return the exit code
-[[nodiscard]] int run_sweep(const SweepOptions& options, const Experiment& experiment,
-                            const pipeline::Registry& registry, const std::atomic<bool>& stop);
+[[nodiscard]] int run_sweep(const SweepOptions& options, const config::Value& sweep, const std::atomic<bool>& stop);
 
-}  // namespace weft::sim
+/// A number of a summary, or a dash where the run could not tell.
+[[nodiscard]] std::string shown(const nlohmann::ordered_json& value, int decimals);
+
+}  // namespace weft::experiment

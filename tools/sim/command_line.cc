@@ -5,14 +5,16 @@
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
-#include <charconv>
 #include <cstdio>
 #include <filesystem>
 
-#include "switch/config/schema/suggest.h"
+#include "tools/experiment/command_line.h"
 
 namespace weft::sim {
 namespace {
+
+using experiment::check_seed;
+using experiment::check_set;
 
 constexpr const char* kAbout =
     "Runs RoCEv2 experiments in virtual time, with the pipelines of weft-switch and the RNICs of weft-rnic.";
@@ -41,19 +43,6 @@ constexpr const char* kSweepFooter = R"(Examples:
 Started again it runs what is missing. All results are put together in sweep.json and sweep.csv, in the folder of
 the results.
 weft-sim --help lists the exit codes.)";
-
-std::string check_seed(const std::string& text) {
-  std::int64_t seed = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seed);
-  if (error == std::errc{} && end == text.data() + text.size() && seed >= 0) return {};
-  return "expected an integer from 0 to " + std::to_string(INT64_MAX) + ", found " + config::quote(text);
-}
-
-std::string check_set(const std::string& text) {
-  const std::size_t equals = text.find('=');
-  if (equals != text.npos && equals != 0) return {};
-  return "expected KEY=VALUE, as switch.lb=ecmp, found " + config::quote(text);
-}
 
 void add_common(CLI::App& command, Options& options, const char* about_sets) {
   command.add_option("file", options.file, "Experiment, a YAML file")->required()->option_text("FILE");
@@ -94,29 +83,6 @@ CLI::App* add_sweep(CLI::App& app, Options& options) {
   return sweep;
 }
 
-// Words that nobody expected, with what may have been meant: a command, or an option of the command.
-std::string explain(const CLI::App& app, const CLI::ParseError& error) {
-  const auto extras = app.remaining(true);
-  if (extras.empty()) return error.what();
-  const std::string& word = extras.front();
-  std::vector<std::string> known;
-  const auto chosen = app.get_subcommands();
-  if (word.starts_with('-')) {
-    const CLI::App& command = chosen.empty() ? app : *chosen.front();
-    for (const auto* option : command.get_options()) {
-      for (const auto& name : option->get_lnames()) known.push_back("--" + name);
-    }
-  } else if (chosen.empty()) {
-    for (const auto* command : app.get_subcommands([](const CLI::App*) { return true; })) {
-      known.push_back(command->get_name());
-    }
-  }
-  const std::string kind = word.starts_with('-') ? "option" : chosen.empty() ? "command" : "word";
-  // What --jsno=x was is said without its value.
-  const std::string name = word.starts_with("--") ? word.substr(0, word.find('=')) : word;
-  return "unknown " + kind + " " + config::quote(name) + config::suggestion(name, known);
-}
-
 }  // namespace
 
 std::optional<Options> parse_command_line(int argc, const char* const* argv, int& exit_code) {
@@ -134,7 +100,7 @@ std::optional<Options> parse_command_line(int argc, const char* const* argv, int
     const bool wanted = error.get_exit_code() == 0;  // --help, --version
     exit_code = wanted ? app.exit(error) : kWrongUsage;
     if (wanted) return std::nullopt;
-    const std::string what = explain(app, error);
+    const std::string what = experiment::explain(app, error);
     const std::string command = run->parsed() ? "weft-sim run" : sweep->parsed() ? "weft-sim sweep" : "weft-sim";
     std::fprintf(stderr, "weft-sim: %s%s\n", what.c_str(),
                  what.ends_with('?') ? "" : ("; " + command + " --help explains").c_str());

@@ -9,14 +9,15 @@
 #include <string>
 #include <vector>
 
+#include "tools/experiment/exit_codes.h"
+
 namespace weft::sim {
 
-// Exit codes, as in README.md of this folder. A program that must be told apart from a crash: 128 and more are the
-// shell's.
-inline constexpr int kWrongUsage = 2;  ///< wrong arguments, or mistakes in the experiment
-inline constexpr int kCannotRun = 3;   ///< no memory, or results that cannot be written
-inline constexpr int kUnbalanced = 4;  ///< packets unaccounted for
-inline constexpr int kIncomplete = 5;  ///< not all transfers ended
+// As in README.md of this folder.
+using experiment::kCannotRun;
+using experiment::kIncomplete;
+using experiment::kUnbalanced;
+using experiment::kWrongUsage;
 
 struct Options {
   enum class Command : std::uint8_t { run, sweep };

@@ -20,46 +20,7 @@ namespace weft::sim {
 namespace {
 
 using config::Diagnostics;
-using config::DocumentNode;
-using config::Mark;
 using config::Value;
-
-// The node under a part of a key; made where there is none.
-DocumentNode* child(DocumentNode& node, const std::string& key, const Mark& mark) {
-  if (node.kind == DocumentNode::Kind::list) {
-    const bool number = !key.empty() && key.find_first_not_of("0123456789") == key.npos && key.size() < 6;
-    const std::size_t index = number ? std::stoul(key) : node.items.size() + 1;
-    if (index > node.items.size()) return nullptr;
-    if (index == node.items.size()) node.items.emplace_back(DocumentNode::Kind::map, mark);
-    return &node.items[index];
-  }
-  if (node.kind == DocumentNode::Kind::null) node = DocumentNode(DocumentNode::Kind::map, mark);
-  if (node.kind != DocumentNode::Kind::map) return nullptr;
-  for (auto& entry : node.entries) {
-    if (entry.key == key) return &entry.value;
-  }
-  node.entries.push_back({key, mark, DocumentNode(DocumentNode::Kind::null, mark)});
-  return &node.entries.back().value;
-}
-
-void apply(const Override& change, DocumentNode& document, Diagnostics& diagnostics) {
-  const std::string where = "--set " + change.key;
-  const Mark mark{where, 1, 1};
-  const auto value = config::read_yaml(change.value, where, diagnostics);
-  if (!value) return;
-  DocumentNode* node = &document;
-  std::string rest = change.key;
-  while (node != nullptr && !rest.empty()) {
-    const std::size_t dot = rest.find('.');
-    node = child(*node, rest.substr(0, dot), mark);
-    rest = dot == rest.npos ? "" : rest.substr(dot + 1);
-  }
-  if (node == nullptr || change.key.empty()) {
-    diagnostics.error(mark, "there is nothing under this key that could be set");
-    return;
-  }
-  *node = *value;
-}
 
 // What the switches' own loader says of their configurations: those with a pipeline of their own, and one of each kind
 // of the others, because these differ in the number of their ports alone.
@@ -81,7 +42,7 @@ std::optional<Experiment> load_experiment(std::string_view text, const std::stri
                                           Diagnostics& diagnostics) {
   auto document = config::read_yaml(text, file, diagnostics);
   if (!document) return std::nullopt;
-  for (const Override& change : overrides) apply(change, *document, diagnostics);
+  for (const Override& change : overrides) experiment::apply(change, *document, diagnostics);
   const Value source = config::validate(experiment_schema(registry), *document, "", &registry, diagnostics);
   // What a file says wrongly in one place need not keep mistakes in others from being found; but what refers to
   // something wrong cannot be looked at.

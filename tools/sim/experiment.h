@@ -13,6 +13,7 @@
 #include "nic/rnic/config.h"
 #include "switch/config/schema/schema.h"
 #include "switch/pipeline/registry.h"
+#include "tools/experiment/overrides.h"
 #include "tools/sim/inc_plan.h"
 #include "tools/sim/switch_document.h"
 #include "tools/sim/topology.h"
@@ -55,11 +56,7 @@ struct Experiment {
   config::Value source{};               ///< the file, validated, overrides applied, defaults filled in
 };
 
-/// `key=value` of the command line: replaces or adds what stands under the key, whose parts are separated by dots.
-struct Override {
-  std::string key;
-  std::string value;
-};
+using experiment::Override;
 
 /// Reads an experiment. On nullopt `diagnostics` holds every mistake that was found.
 /// @param file  how messages call it; files that it names are relative to its folder

@@ -9,12 +9,14 @@
 #include <filesystem>
 #include <sstream>
 
+#include "tools/experiment/files.h"
 #include "tools/sim/experiment_builder.h"
-#include "tools/sim/files.h"
 #include "tools/sim/seeds.h"
 
 namespace weft::sim {
 namespace {
+
+using experiment::read_text;
 
 using config::Mark;
 using config::Value;

@@ -6,11 +6,17 @@
 #include <cstdio>
 #include <vector>
 
-#include "tools/sim/line_chart.h"
+#include "tools/experiment/line_chart.h"
 #include "tools/sim/summary_rows.h"
 
 namespace weft::sim {
 namespace {
+
+using experiment::Axis;
+using experiment::escape_html;
+using experiment::line_chart;
+using experiment::Points;
+using experiment::readable;
 
 using nlohmann::ordered_json;
 

@@ -21,8 +21,8 @@
 #include "switch/config/config.h"
 #include "switch/config/schema/suggest.h"
 #include "switch/stages/stages.h"
+#include "tools/experiment/files.h"
 #include "tools/sim/command_line.h"
-#include "tools/sim/files.h"
 #include "tools/sim/html_report.h"
 #include "tools/sim/packet_memory.h"
 #include "tools/sim/summary.h"
@@ -30,6 +30,9 @@
 
 namespace weft::sim {
 namespace {
+
+using experiment::OutputFile;
+using experiment::read_text;
 
 std::atomic<bool> stop_requested{false};
 
@@ -64,15 +67,6 @@ std::uint64_t available_bytes() {
     if (key == "MemAvailable:") return kib * 1024;
   }
   return 0;
-}
-
-std::vector<Override> overrides_of(const Options& options) {
-  std::vector<Override> overrides;
-  for (const std::string& set : options.sets) {
-    const std::size_t equals = set.find('=');
-    overrides.push_back({set.substr(0, equals), set.substr(equals + 1)});
-  }
-  return overrides;
 }
 
 class Progress {
@@ -217,14 +211,15 @@ int main_of(int argc, char** argv) {
   inc::register_stages(registry);
   const auto text = read_text(options->file);
   if (!text) return fail(kWrongUsage, "cannot read " + options->file + ": " + std::strerror(errno));
-  const std::vector<Override> overrides = overrides_of(*options);
+  const std::vector<Override> overrides = experiment::overrides_of(options->sets);
   config::Diagnostics diagnostics;
   const auto experiment = load_experiment(*text, options->file, overrides, registry, diagnostics);
   std::cerr << config::format(diagnostics);
   if (!experiment) return kWrongUsage;
   if (options->command == Options::Command::run) return run(*options, *experiment, registry);
-  return run_sweep({options->file, *text, options->folder, overrides, options->jobs}, *experiment, registry,
-                   stop_requested);
+  return experiment::run_sweep(
+      {options->file, *text, options->folder, overrides, options->jobs, sweep_program(*text, options->file, registry)},
+      experiment->source["sweep"], stop_requested);
 }
 
 }  // namespace

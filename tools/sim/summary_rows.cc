@@ -2,9 +2,11 @@
 // Copyright The weft authors
 #include "tools/sim/summary_rows.h"
 
-#include "tools/sim/line_chart.h"
+#include "tools/experiment/line_chart.h"
 
 namespace weft::sim {
+
+using experiment::readable;
 
 const std::array<SummaryRow, 24>& summary_rows() noexcept {
   static constexpr std::array<SummaryRow, 24> kRows{{

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "switch/stages/stages.h"
-#include "tools/sim/sweep.h"
+#include "tools/experiment/sweep.h"
 
 namespace weft::sim {
 namespace {
@@ -183,7 +183,7 @@ TEST_F(ExperimentFile, SweepsEveryCombinationAndKeepsKeysOfOneEntryTogether) {
       std::string(kTopology) + kWorkload + "sweep: { seed: [1, 2], 'switch.lb,nic.transport': ['ecmp;gbn', ';irn'] }\n",
       "sweep.yaml", {}, registry_, diagnostics);
   ASSERT_TRUE(experiment.has_value()) << diagnostics.to_string();
-  const auto points = sweep_points(experiment->source["sweep"]);
+  const auto points = weft::experiment::sweep_points(experiment->source["sweep"]);
   ASSERT_EQ(points.size(), 4u);
   ASSERT_EQ(points[0].size(), 3u);
   EXPECT_EQ(points[0][0].key + "=" + points[0][0].value, "seed=1");
