@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+//
+// Times that can be worked out by hand. A link carries 12.5 bytes per nanosecond.
+#include "tools/flow/cluster.h"
+
+#include <gtest/gtest.h>
+
+namespace weft::flow {
+namespace {
+
+using inc::policy::PolicyKind;
+using inc::policy::Reason;
+
+constexpr double kBytes = 1.25e9;  // 0.1 s of a link
+constexpr TimeNs kSecond = 1'000'000'000;
+
+/// Tensor groups of eight neighbours, or none, and data groups across them.
+JobPlan training(std::uint32_t ranks, double tensor_bytes, double data_bytes, std::uint32_t iterations = 1,
+                 std::uint32_t first_rank = 0) {
+  JobPlan plan;
+  plan.name = "training";
+  plan.ranks = ranks;
+  plan.iterations = iterations;
+  Phase compute{"compute", kSecond, {}}, tensor{"tensor", 0, {}}, data{"data", 0, {}};
+  for (std::uint32_t r = first_rank; tensor_bytes > 0 && r < ranks; r += 8) {
+    GroupPlan g{GroupKind::tensor, {}};
+    for (std::uint32_t i = 0; i < 8; ++i) g.ranks.push_back(r + i);
+    tensor.collectives.push_back({static_cast<std::uint32_t>(plan.groups.size()), tensor_bytes});
+    plan.groups.push_back(g);
+  }
+  for (std::uint32_t i = 0; data_bytes > 0 && i < 8; ++i) {
+    GroupPlan g{GroupKind::data, {}};
+    for (std::uint32_t r = i; r < ranks; r += 8) g.ranks.push_back(r);
+    data.collectives.push_back({static_cast<std::uint32_t>(plan.groups.size()), data_bytes});
+    plan.groups.push_back(g);
+  }
+  plan.phases = {compute};
+  if (tensor_bytes > 0) plan.phases.push_back(tensor);
+  if (data_bytes > 0) plan.phases.push_back(data);
+  return plan;
+}
+
+ClusterOptions options(std::optional<PolicyKind> policy = std::nullopt, std::uint64_t units = 8) {
+  ClusterOptions o;
+  o.policy = policy;
+  o.memory = memory_in_units(units, o.fabric, o.hop_ns);
+  o.count_latency = false;
+  return o;
+}
+
+Job job(JobPlan plan, TimeNs arrival = 0) {
+  return {std::make_shared<const JobPlan>(std::move(plan)), arrival};
+}
+
+double seconds(const ClusterOptions& o, JobPlan plan) {
+  Cluster cluster(o, {job(std::move(plan))});
+  EXPECT_TRUE(cluster.run({}));
+  return static_cast<double>(cluster.results()[0].end_ns) / 1e9;
+}
+
+TEST(Cluster, RingsAndTreesTakeWhatTheirVolumesSay) {
+  EXPECT_NEAR(seconds(options(), training(8, kBytes, 0)), 1 + 0.1 * 2 * 7 / 8, 1e-8);
+  EXPECT_NEAR(seconds(options(PolicyKind::spatial), training(8, kBytes, 0)), 1.1, 1e-8);
+  EXPECT_NEAR(seconds(options(PolicyKind::spatial), training(8, kBytes, 0, 3)), 3.3, 1e-8);
+  ClusterOptions twice = options();
+  twice.ring_sends_twice = true;
+  EXPECT_NEAR(seconds(twice, training(8, kBytes, 0)), 1.2, 1e-8);
+}
+
+TEST(Cluster, EachCollectiveTakesItsHops) {
+  ClusterOptions o = options();
+  o.count_latency = true;
+  JobPlan plan = training(8, kBytes, 0);
+  plan.phases[1].collectives[0].count = 10;
+  plan.phases[1].collectives[0].bytes /= 10;
+  EXPECT_NEAR(seconds(o, plan), 1.175 + 10 * 14 * 2e-6, 1e-8);  // 14 steps of two hops
+  o.policy = PolicyKind::spatial;
+  EXPECT_NEAR(seconds(o, plan), 1.1 + 10 * 2e-6, 1e-8);  // up and down
+}
+
+TEST(Cluster, AWindowThatIsTooSmallLimitsATree) {
+  ClusterOptions o = options(PolicyKind::spatial);
+  o.memory.of_group.message_bytes = 12'500;  // half of what is under way between a leaf and its GPUs
+  EXPECT_NEAR(seconds(o, training(8, kBytes, 0)), 1.2, 1e-7);
+}
+
+// EPIC's Tables 36 to 43: eight data groups over a leaf's four uplinks, and tensor groups inside of the leaves.
+TEST(Cluster, ScarceTreesHelpAsMuchAsThePaperSays) {
+  const auto communicates = [](std::optional<PolicyKind> policy, std::uint64_t units, bool scale_up) {
+    ClusterOptions o = options(policy, units);
+    o.ring_sends_twice = true;
+    if (scale_up) o.scale_up = {8, 1e6};
+    return seconds(o, training(128, kBytes, kBytes)) - 1;
+  };
+  // Tensor groups: 0.2 in rings, 0.1 in trees. Data groups, two to an uplink: 0.4, all in trees 0.2, half of them 0.3.
+  EXPECT_NEAR(communicates(std::nullopt, 4, false), 0.6, 1e-6);
+  EXPECT_NEAR(communicates(PolicyKind::edge_disjoint, 32, false), 0.5, 1e-6);
+  EXPECT_NEAR(communicates(PolicyKind::spatial, 4, false), 0.5, 1e-6);
+  EXPECT_NEAR(communicates(PolicyKind::spatial, 8, false), 0.4, 1e-6);
+  EXPECT_NEAR(communicates(PolicyKind::spatial, 16, false), 0.3, 1e-6);
+  EXPECT_NEAR(communicates(PolicyKind::temporal, 4, false), 0.4, 1e-6);
+  EXPECT_NEAR(communicates(PolicyKind::temporal, 8, false), 0.3, 1e-6);
+  EXPECT_NEAR(communicates(std::nullopt, 4, true), 0.4, 1e-3);
+  EXPECT_NEAR(communicates(PolicyKind::edge_disjoint, 4, true), 0.3, 1e-3);
+  EXPECT_NEAR(communicates(PolicyKind::spatial, 4, true), 0.3, 1e-3);
+  EXPECT_NEAR(communicates(PolicyKind::temporal, 8, true), 0.2, 1e-3);
+}
+
+TEST(Cluster, GroupsWithoutATreeHaveAReason) {
+  Cluster cluster(options(PolicyKind::edge_disjoint), {job(training(128, kBytes, kBytes))});
+  ASSERT_TRUE(cluster.run({}));
+  EXPECT_EQ(cluster.results()[0].with_tree, 16u);
+  EXPECT_EQ(cluster.results()[0].without_tree, 8u);
+  EXPECT_EQ(cluster.reasons().at(Reason::none), 16u);
+  EXPECT_EQ(cluster.reasons().at(Reason::links_taken), 8u);
+  EXPECT_EQ(cluster.results()[0].counts.in_network, 16u);
+  EXPECT_EQ(cluster.results()[0].counts.in_rings, 8u);
+}
+
+TEST(Cluster, BytesOfTiersAreThoseOfTheTrees) {
+  Cluster cluster(options(PolicyKind::spatial, 16), {job(training(128, kBytes, kBytes, 2))});
+  ASSERT_TRUE(cluster.run({}));
+  const Counts& c = cluster.results()[0].counts;
+  // Per iteration: 16 tensor trees with 8 links of GPUs, 8 data trees with 16; 16 leaf and 4 spine links each.
+  EXPECT_NEAR(c.tier_bytes[0], 2 * kBytes * 2 * (16 * 8 + 8 * 16), 1);
+  EXPECT_NEAR(c.tier_bytes[1], 2 * kBytes * 2 * 8 * 16, 1);
+  EXPECT_NEAR(c.tier_bytes[2], 2 * kBytes * 2 * 8 * 4, 1);
+}
+
+TEST(Cluster, InsideOfAServerNothingReachesTheFabric) {
+  ClusterOptions o = options(PolicyKind::temporal);
+  o.scale_up = {8, 125};
+  Cluster cluster(o, {job(training(8, kBytes, 0))});
+  ASSERT_TRUE(cluster.run({}));
+  EXPECT_NEAR(static_cast<double>(cluster.results()[0].end_ns) / 1e9, 1 + 0.01 * 1.75, 1e-8);
+  EXPECT_EQ(cluster.results()[0].inside, 1u);
+  EXPECT_EQ(cluster.results()[0].counts.inside, 1u);
+  EXPECT_EQ(cluster.results()[0].counts.tier_bytes[0], 0);
+}
+
+// One GPU of each server speaks for it; what servers add up and hand out inside comes on top.
+TEST(Cluster, ServersWithSeveralRanksSendOneVector) {
+  ClusterOptions o = options(PolicyKind::spatial);
+  o.scale_up = {8, 125};
+  JobPlan plan;
+  plan.ranks = 16;
+  plan.groups = {{GroupKind::data, {0, 1, 2, 3, 8, 9, 10, 11}}};
+  plan.phases = {{"data", 0, {{0, kBytes}}}};
+  Cluster cluster(o, {job(plan)});
+  ASSERT_TRUE(cluster.run({}));
+  EXPECT_NEAR(static_cast<double>(cluster.results()[0].end_ns) / 1e9, 0.1 + 0.01 * 2 * 3 / 4, 1e-8);
+  EXPECT_NEAR(cluster.results()[0].counts.tier_bytes[0], kBytes * 4, 1);
+  o.policy = std::nullopt;
+  EXPECT_NEAR(seconds(o, plan), 0.1 * 2 * 7 / 8, 1e-8);
+}
+
+TEST(Cluster, JobsThatDoNotFitWait) {
+  Cluster cluster(options(), {job(training(128, 0, 0)), job(training(128, 0, 0), 5), job(training(8, 0, 0), 6)});
+  ASSERT_TRUE(cluster.run({}));
+  EXPECT_EQ(cluster.results()[0].end_ns, kSecond);
+  EXPECT_EQ(cluster.results()[1].start_ns, kSecond);
+  EXPECT_EQ(cluster.results()[2].start_ns, 2 * kSecond);  // the first in the queue goes first
+  EXPECT_EQ(cluster.results()[2].end_ns, 3 * kSecond);
+}
+
+TEST(Cluster, AStopLeavesWhatIsDone) {
+  ClusterOptions o = options();
+  o.closed_form = false;
+  Cluster cluster(o, {job(training(8, kBytes, 0, 100'000))});
+  EXPECT_FALSE(cluster.run([&] { return cluster.events() > 0; }));
+  EXPECT_GT(cluster.results()[0].iterations, 0u);
+  EXPECT_FALSE(cluster.results()[0].ended);
+}
+
+}  // namespace
+}  // namespace weft::flow

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+//
+// Jobs on a cluster, from event to event. Groups get trees and memory from collectives/policy, as weft-inc-manager
+// gives them out; who gets none, or does not get its locks, communicates in a ring (EPIC 6.2, appendix L).
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <queue>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "collectives/policy/lock_recorder.h"
+#include "collectives/policy/policy.h"
+#include "tools/flow/fabric.h"
+#include "tools/flow/fair_shares.h"
+#include "tools/flow/free_gpus.h"
+#include "tools/flow/plan.h"
+
+namespace weft::flow {
+
+/// GPUs of a server whose traffic between each other stays inside.
+struct ScaleUp {
+  std::uint32_t gpus = 1;      ///< of a server, numbered through; 1: there is none
+  double bytes_per_ns = 1000;  ///< of each GPU, in each direction
+};
+
+/// What a switch holds for groups, and what a group asks for.
+struct Memory {
+  std::uint64_t of_switch = 0;  ///< bytes, or units where a unit counts one byte
+  inc::policy::MemoryDemand of_group{};
+};
+/// As the paper counts it: a group takes one unit at each switch of its tree, which is enough for the full rate.
+[[nodiscard]] Memory memory_in_units(std::uint64_t units, const FabricSpec& fabric, std::uint64_t hop_ns);
+
+struct ClusterOptions {
+  FabricSpec fabric{};
+  ScaleUp scale_up{};
+  std::optional<inc::policy::PolicyKind> policy{};  ///< nullopt: rings for all
+  Memory memory{};
+  Paths paths = Paths::balanced;
+  /// A ring of an AllReduce sends 2 (n - 1) / n of the vector over each link; the paper's simulator counts it twice.
+  bool ring_sends_twice = false;
+  std::uint64_t hop_ns = 1000;  ///< see PolicyOptions
+  bool count_latency = true;    ///< collectives take hop_ns for each link that the first bytes cross
+  bool stagger = true;          ///< policies learn which groups are of one job, and its period
+  bool closed_form = true;      ///< iterations that are all the same are not gone through one by one
+  Placement placement = Placement::packed;
+  std::uint64_t seed = 1;
+};
+
+struct Job {
+  std::shared_ptr<const JobPlan> plan;
+  TimeNs arrival_ns = 0;
+};
+
+/// How collectives of a job went.
+struct Counts {
+  std::uint64_t in_network = 0;  ///< added up by switches
+  std::uint64_t in_rings = 0;    ///< and sends of pipelines are not counted
+  std::uint64_t refused = 0;     ///< of these, by a lock: each phase of a group tries once
+  std::uint64_t inside = 0;      ///< of a server
+  double tier_bytes[3] = {};     ///< payload on links of each tier, both directions
+
+  void add(const Counts& other, double times) noexcept;
+};
+
+struct JobResult {
+  TimeNs start_ns = 0, end_ns = 0;
+  std::uint32_t iterations = 0;                               ///< that are done
+  std::uint32_t with_tree = 0, without_tree = 0, inside = 0;  ///< groups of AllReduces
+  Counts counts{};
+  std::uint64_t hash = 0xcbf29ce484222325ull;  ///< of all ends of iterations, and counts at these times
+  bool started = false, ended = false;
+};
+
+class Cluster {
+ public:
+  /// @param jobs  none has more ranks than the fabric GPUs; ordered by arrival
+  Cluster(const ClusterOptions& options, std::vector<Job> jobs);
+
+  /// Runs until all jobs have ended, or until somebody wants to stop.
+  /// @param stop  asked every few thousand events; may be empty
+  /// @return whether all jobs have ended
+  bool run(const std::function<bool()>& stop);
+
+  [[nodiscard]] const std::vector<Job>& jobs() const noexcept { return jobs_; }
+  [[nodiscard]] const std::vector<JobResult>& results() const noexcept { return results_; }
+  [[nodiscard]] const std::map<inc::policy::Reason, std::uint64_t>& reasons() const noexcept { return reasons_; }
+  [[nodiscard]] TimeNs now() const noexcept { return now_; }
+  [[nodiscard]] std::uint64_t events() const noexcept { return events_; }
+  [[nodiscard]] std::uint64_t iterations_in_closed_form() const noexcept { return skipped_; }
+  [[nodiscard]] std::size_t ended() const noexcept { return ended_; }
+  /// Most that a switch has held at a time, in the unit of Memory.
+  [[nodiscard]] std::uint64_t most_memory() const noexcept { return most_memory_; }
+  [[nodiscard]] const FairShares& shares() const noexcept { return shares_; }
+  [[nodiscard]] const Fabric& fabric() const noexcept { return fabric_; }
+  /// Of all that happened. The same options, jobs and seed give the same, with and without `closed_form`.
+  [[nodiscard]] std::uint64_t trace_hash() const noexcept;
+
+ private:
+  using JobId = std::uint32_t;
+  enum class Kind : std::uint8_t { transfer_end, settled, computed, iterations_end, admit };
+  struct Event {
+    TimeNs at = 0;
+    Kind kind = Kind::admit;
+    JobId job = 0;
+    std::uint32_t group = 0;
+    std::uint64_t version = 0;
+    friend bool operator>(const Event& a, const Event& b) noexcept {
+      return std::tie(a.at, a.kind, a.job, a.group) > std::tie(b.at, b.kind, b.job, b.group);
+    }
+  };
+  using Queue = std::priority_queue<Event, std::vector<Event>, std::greater<>>;
+
+  /// One way for a group to communicate.
+  struct Way {
+    std::optional<TransferId> transfer;  ///< nullopt: all inside of a server
+    double volume = 1;                   ///< bytes of a flow, for each byte of the vector
+    double more_ns = 0;                  ///< for each byte of the vector, after the transfer: inside of servers
+    double latency_ns = 0;               ///< of each collective
+  };
+  struct Group {
+    inc::policy::GroupId id = 0;
+    std::vector<Gpu> gpus;
+    Way ring;
+    std::optional<Way> tree;
+    std::vector<inc::policy::Allocation> memory;
+    // Of what runs:
+    const Way* way = nullptr;
+    double left = 0, rate = 0;  ///< bytes of a flow
+    TimeNs since = 0;           ///< when `left` was right
+    TimeNs tail_ns = 0;         ///< after the last byte
+    bool locked = false;
+    std::uint64_t version = 0;
+  };
+  /// The most that a job may ask of a link at a time, in units of FairShares::demand().
+  struct Wish {
+    std::uint32_t link = 0;
+    std::uint64_t demand = 0;
+  };
+  struct Running {
+    std::vector<Gpu> gpus;
+    std::vector<Group> groups;
+    std::vector<Wish> claims;
+    std::uint32_t phase = 0, pending = 0;
+    TimeNs iteration_start = 0;
+    Counts before{};           ///< when the iteration began
+    bool alone = false;        ///< no other job can have changed anything since then
+    bool may_be_alone = true;  ///< whether to look again whether it is
+    // While it is not gone through:
+    bool skipping = false;
+    TimeNs skip_from = 0, period = 0;
+    Counts each{};
+    std::uint64_t version = 0;
+  };
+  struct Claim {
+    std::uint64_t demand = 0;
+    std::vector<JobId> jobs;
+  };
+  struct Owner {
+    JobId job = 0;
+    std::uint32_t group = 0;
+  };
+
+  // cluster.cc: what goes on
+  void step_until(TimeNs at);
+  void handle(const Event& event);
+  void settle();
+  void begin_phase(JobId job);
+  void begin_collectives(JobId job);
+  void begin(JobId job, std::uint32_t group, const Collective& collective);
+  [[nodiscard]] const Way& choose(JobId job, Group& group, const Collective& collective);
+  void sent(JobId job, std::uint32_t group);
+  void done(JobId job, std::uint32_t group);
+  void next_phase(JobId job);
+  void end_iteration(JobId job);
+  void note_iterations(JobId job, std::uint32_t count, TimeNs first, TimeNs period, const Counts& each);
+  void end_job(JobId job);
+  // cluster_jobs.cc: jobs that begin and end
+  void admit();
+  void start_job(JobId job, std::vector<Gpu> gpus);
+  void make_groups(JobId job);
+  void make_ring(JobId job, const GroupPlan& plan, Group& group);
+  void make_tree(JobId job, std::uint32_t index, const std::vector<TimeNs>& busy, TimeNs period);
+  [[nodiscard]] std::vector<TimeNs> busy_times(JobId job, TimeNs& period) const;
+  [[nodiscard]] std::vector<Gpu> leaders(const std::vector<Gpu>& gpus) const;
+  TransferId define(JobId job, std::uint32_t group, std::vector<Use> uses, double cap);
+  void claim(JobId job);
+  void free_all(JobId job);
+  [[nodiscard]] bool is_alone(JobId job);
+  void disturb(JobId job);
+  void wake(JobId job);
+  [[nodiscard]] std::uint32_t server_of(Gpu gpu) const noexcept { return gpu / options_.scale_up.gpus; }
+  [[nodiscard]] double ring_volume(std::size_t ranks) const noexcept;
+
+  ClusterOptions options_;
+  std::vector<Job> jobs_;
+  std::vector<JobResult> results_;
+  std::vector<std::unique_ptr<Running>> running_;  ///< by job
+  Fabric fabric_;
+  FairShares shares_;
+  FreeGpus free_;
+  std::unique_ptr<inc::policy::Policy> policy_;
+  inc::policy::TreeLocks locks_;
+  std::vector<Owner> owners_;  ///< by transfer
+  std::map<inc::policy::GroupId, JobId> job_of_;
+  std::vector<Claim> claims_;  ///< by link
+  Queue queue_;
+  std::size_t next_arrival_ = 0, next_waiting_ = 0, ended_ = 0;
+  inc::policy::GroupId next_group_ = 1;
+  TimeNs now_ = 0;
+  std::uint64_t events_ = 0, skipped_ = 0, most_memory_ = 0;
+  std::map<inc::policy::Reason, std::uint64_t> reasons_;
+};
+
+}  // namespace weft::flow
