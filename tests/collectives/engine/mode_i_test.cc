@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/collectives/engine/disagreement.h"
 #include "tests/collectives/engine/hosts.h"
 #include "tests/collectives/engine/network.h"
 
@@ -113,21 +114,7 @@ TEST(ModeI, SaysWhatItWaitsFor) {
 }
 
 TEST(ModeI, RanksThatDisagreeAllHearOfItAndNothingIsMixed) {
-  const std::vector<Collective> right{{Primitive::allreduce, 0, 4}};
-  for (const Collective& wrong : {Collective{Primitive::allreduce, 0, 5}, Collective{Primitive::barrier, 0, 0},
-                                  Collective{Primitive::reduce, 1, 4}}) {
-    for (std::uint64_t seed = 1; seed <= 10; ++seed) {
-      Network n(group(), host(), right, {}, seed);
-      n.set_program(3, group(), {wrong});
-      n.patient = true;
-      EXPECT_EQ(n.run(), "stuck");
-      for (std::size_t r = 0; r < testing::kRanks; ++r) EXPECT_TRUE(n.rank(r).failed() || !n.rank(r).waits()) << r;
-      const auto& failure = n.at(1).failure();
-      ASSERT_TRUE(failure.has_value());
-      ASSERT_EQ(failure->reason, Failure::Reason::disagreement);
-      for (const std::size_t node : {1u, 2u}) EXPECT_EQ(n.at(node).counters().results, 0u);
-    }
-  }
+  testing::expect_that_disagreement_is_told(group());
 }
 
 TEST(ModeI, APeerThatAnswersNothingEndsTheGroup) {

@@ -6,8 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include <string>
-#include <vector>
+#include "tests/support/written.h"
 
 namespace weft::stages {
 namespace {
@@ -15,29 +14,11 @@ namespace {
 using wire::IpAddress;
 using wire::MacAddress;
 
-const MacAddress kRouter = MacAddress::from_u64(0x020000000100);
-const MacAddress kHost = MacAddress::from_u64(0x02aa00000001);
+using weft::testing::ip;
+using weft::testing::kHost;
+using weft::testing::kRouter;
 
-IpAddress ip(const char* text) {
-  return *IpAddress::parse(text);
-}
-
-std::string hex(std::span<const std::uint8_t> bytes) {
-  constexpr char kDigits[] = "0123456789abcdef";
-  std::string text;
-  for (const auto b : bytes) {
-    text += kDigits[b >> 4];
-    text += kDigits[b & 15];
-  }
-  return text;
-}
-
-// A buffer full of rubbish: writers must not rely on zeros.
-class L3Messages : public testing::Test {
- protected:
-  std::string written(std::size_t bytes) const { return hex({buffer_.data(), bytes}); }
-  std::vector<std::uint8_t> buffer_ = std::vector<std::uint8_t>(256, 0xee);
-};
+class L3Messages : public weft::testing::WrittenTest {};
 
 TEST_F(L3Messages, AnIcmpErrorGoesAroundItsQuote) {
   const std::size_t bytes = icmp_quote_offset(false) + 28;

@@ -32,11 +32,7 @@ TEST_P(TrpOneTest, FlowsOfOthersAreNotTouched) {
   h.inject("in", cnp().build());
   h.inject("wan", data(1).bth(Opcode::RC_SEND_MIDDLE, Qpn(35), Psn(1)).build());
   h.inject("wan", data(2).ipv4("10.2.0.9", "10.1.0.1").build());
-  h.inject("wan", cnp()
-                      .eth(MacAddress::from_u64(0x02aa00000002), MacAddress::from_u64(0x020000000100))
-                      .ipv4("10.2.0.1", "10.1.0.1")
-                      .cnp(kDestination)
-                      .build());
+  h.inject("wan", cnp().eth(beyond_mac(1), port_mac(1)).ipv4("10.2.0.1", "10.1.0.1").cnp(kDestination).build());
   EXPECT_THAT(h.take("in"), SizeIs(3));
   EXPECT_EQ(counter("cnps_seen"), 1u) << "one from another data centre is about a flow from here";
 }
