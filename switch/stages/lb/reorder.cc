@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+#include "switch/stages/lb/reorder.h"
+
+#include <algorithm>
+
+namespace weft::stages {
+
+using wire::Psn;
+
+ReorderBuffer::ReorderBuffer(const ReorderRules& rules)
+    : rules_(rules), flows_(rules.flows), items_(rules.max_packets) {
+  timers_.resize(rules.flows);
+  for (std::uint32_t i = rules.max_packets; i-- > 0;) {
+    items_[i].next = free_;
+    free_ = i;
+  }
+}
+
+void ReorderBuffer::on_packet(TimeNs now, std::uint32_t flow, Psn psn, std::uint32_t bytes, std::uint64_t packet,
+                              ReorderSink& sink) noexcept {
+  arrive(now, flow, {.packet = packet, .psn = psn, .bytes = bytes}, sink);
+}
+
+void ReorderBuffer::on_passed(TimeNs now, std::uint32_t flow, Psn psn, std::uint32_t psns, ReorderSink& sink) noexcept {
+  arrive(now, flow, {.psn = psn, .psns = psns, .passed = true}, sink);
+}
+
+void ReorderBuffer::arrive(TimeNs now, std::uint32_t number, const Item& arrived, ReorderSink& sink) noexcept {
+  Flow& flow = flows_[number];
+  Item item = arrived;
+  item.until = now + rules_.bound_ns;
+  const std::int32_t ahead = flow.known ? item.psn.distance_from(flow.expected) : 0;
+  const bool leap = ahead >= kLeap || ahead <= -kLeap;
+  if (!leap && ahead < 0) {
+    ++counts_.late;
+    return go_on(item, sink);
+  }
+  if (!leap && ahead > 0) {
+    if (has_room(flow, item)) {
+      if (!hold(number, item)) go_on(item, sink);
+      return;
+    }
+    ++counts_.overflowed;
+    while (flow.first != kNone && items_[flow.first].psn.distance_from(item.psn) < 0) take_first(flow, sink);
+  }
+  if (leap) {
+    ++counts_.leaps;
+    release(number, sink);
+  }
+  go_on(item, sink);
+  flow.expected = item.psn + item.psns;
+  flow.known = true;
+  drain(number, sink);
+}
+
+bool ReorderBuffer::has_room(const Flow& flow, const Item& item) const noexcept {
+  return free_ != kNone && flow.packets < rules_.max_flow_packets && bytes_ + item.bytes <= rules_.max_bytes;
+}
+
+// False when the same PSN waits already: that is a copy, which need not wait for what its original waits for.
+bool ReorderBuffer::hold(std::uint32_t number, const Item& item) noexcept {
+  Flow& flow = flows_[number];
+  std::uint32_t* place = &flow.first;
+  while (*place != kNone && items_[*place].psn.distance_from(item.psn) < 0) place = &items_[*place].next;
+  if (*place != kNone && items_[*place].psn == item.psn) return false;
+  const std::uint32_t at = free_;
+  free_ = items_[at].next;
+  items_[at] = item;
+  items_[at].next = *place;
+  *place = at;
+  timers_.arm(number, item.until);
+  if (item.passed) return true;
+  ++flow.packets;
+  ++packets_;
+  bytes_ += item.bytes;
+  ++counts_.held;
+  counts_.peak_packets = std::max<std::uint64_t>(counts_.peak_packets, packets_);
+  counts_.peak_bytes = std::max(counts_.peak_bytes, bytes_);
+  return true;
+}
+
+void ReorderBuffer::take_first(Flow& flow, ReorderSink& sink) noexcept {
+  const std::uint32_t at = flow.first;
+  Item& item = items_[at];
+  flow.first = item.next;
+  const Psn behind = item.psn + item.psns;
+  if (behind.distance_from(flow.expected) > 0) flow.expected = behind;
+  if (!item.passed) {
+    --flow.packets;
+    --packets_;
+    bytes_ -= item.bytes;
+  }
+  go_on(item, sink);
+  item.next = free_;
+  free_ = at;
+}
+
+void ReorderBuffer::drain(std::uint32_t number, ReorderSink& sink) noexcept {
+  Flow& flow = flows_[number];
+  while (flow.first != kNone && items_[flow.first].psn.distance_from(flow.expected) <= 0) take_first(flow, sink);
+  if (flow.first == kNone) timers_.set(number, kNever);
+}
+
+void ReorderBuffer::release(std::uint32_t number, ReorderSink& sink) noexcept {
+  Flow& flow = flows_[number];
+  while (flow.first != kNone) take_first(flow, sink);
+  timers_.set(number, kNever);
+}
+
+void ReorderBuffer::forget(std::uint32_t number, ReorderSink& sink) noexcept {
+  release(number, sink);
+  flows_[number].known = false;
+}
+
+void ReorderBuffer::flush(ReorderSink& sink) noexcept {
+  for (std::uint32_t number = 0; number < flows_.size(); ++number) forget(number, sink);
+}
+
+void ReorderBuffer::on_timer(TimeNs now, ReorderSink& sink) noexcept {
+  while (timers_.next() <= now) expire(now, timers_.pop(), sink);
+}
+
+// Packets wait by PSN, and their times are in no order: all up to the last one whose time has come go on.
+void ReorderBuffer::expire(TimeNs now, std::uint32_t number, ReorderSink& sink) noexcept {
+  Flow& flow = flows_[number];
+  std::uint32_t last = kNone;
+  for (std::uint32_t at = flow.first; at != kNone; at = items_[at].next) {
+    if (items_[at].until <= now) last = at;
+  }
+  bool more = last != kNone;
+  while (more) {
+    more = flow.first != last;
+    counts_.expired += items_[flow.first].passed ? 0 : 1;
+    take_first(flow, sink);
+  }
+  drain(number, sink);
+  TimeNs next = kNever;
+  for (std::uint32_t at = flow.first; at != kNone; at = items_[at].next) next = std::min(next, items_[at].until);
+  timers_.set(number, next);
+}
+
+}  // namespace weft::stages
