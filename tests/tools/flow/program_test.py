@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+# Copyright The weft authors
+"""weft-flow as a person runs it."""
+import json
+import os
+import pathlib
+import subprocess
+import tempfile
+import unittest
+
+PROGRAM = os.path.join(os.environ["WEFT_BIN"], "weft-flow")
+ONE_JOB = "workload: { kind: jobs, jobs: [{ model: llama-7b, tp: 8, dp: 4, iterations: 5 }] }\n"
+TRACE = "workload: { kind: csv, file: trace.csv, model: llama-7b, busy: 0.9 }\n"
+CSV = "job_id,submission_time,duration,num_gpu\na,100,1000,8\nb,200,900,32\nc,150,800,3\n"
+
+
+class Program(unittest.TestCase):
+    def setUp(self):
+        self.scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(self.scratch.cleanup)
+        self.folder = pathlib.Path(self.scratch.name)
+
+    def flow(self, *arguments, code=0):
+        done = subprocess.run([PROGRAM, *arguments], cwd=self.folder, capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, code, done.stderr)
+        return done
+
+    def written(self, text, name="one.yaml"):
+        (self.folder / name).write_text(text)
+        return name
+
+    def mistakes(self, text):
+        return self.flow("run", self.written(text), code=2).stderr
+
+    def test_run_writes_all_that_is_known(self):
+        file = self.written(ONE_JOB)
+        done = self.flow("run", file, "--json", "out.json", "--html", "out.html", "--trace-hash", "--quiet")
+        summary = json.loads(done.stdout)
+        self.assertTrue(summary["complete"])
+        self.assertEqual(summary["iterations"], 5)
+        report = json.loads((self.folder / "out.json").read_text())
+        self.assertIn(report["trace_hash"], done.stderr)
+        self.assertEqual(report["jobs"][0]["gpus"], 32)
+        self.assertIn("Job completion times", (self.folder / "out.html").read_text())
+
+    def test_the_closed_form_and_the_seed_change_nothing_of_one_job(self):
+        file = self.written(ONE_JOB)
+        hashes = {self.flow("run", file, "--trace-hash", *more).stderr
+                  for more in ([], ["--set", "closed_form=false"], ["--seed", "7"])}
+        self.assertEqual(len(hashes), 1)
+
+    def test_policies_are_in_the_papers_order(self):
+        file = self.written(ONE_JOB)
+        times = [json.loads(self.flow("run", file, "--set", f"policy={policy}", "--set", "memory.units=4").stdout)
+                 ["jct_mean_s"] for policy in ("temporal", "spatial", "edge_disjoint", "ring")]
+        self.assertEqual(times, sorted(times))
+        self.assertLess(times[0], times[-1])
+
+    def test_mistakes_have_line_and_column(self):
+        text = self.mistakes("fabric: { pods: 0 }\npolicy: spacial\nworkload: { kind: jobs, jobs: [] }\n")
+        for where in ("one.yaml:1:17", "one.yaml:2:9", "one.yaml:3:"):
+            self.assertIn(where, text)
+        text = self.mistakes("workload:\n  kind: jobs\n  jobs:\n  - { model: lama-7b }\n"
+                             "  - { model: llama-7b, dp: 64 }\n  - { model: llama-7b, pp: 5 }\n")
+        self.assertIn("did you mean 'llama-7b'?", text)
+        self.assertIn("512 GPUs, and the cluster has 128", text)
+        self.assertIn("32 layers cannot be divided by 5", text)
+        text = self.mistakes("models: { mine: { layers: 2, hidden: 8, parameters: 9, sequence: 1, gpu_tflops: 0 } }\n" +
+                             ONE_JOB)
+        self.assertIn("a GPU that computes nothing never ends", text)
+        self.assertIn("one.yaml:1:", text)
+
+    def test_traces_are_compressed_until_the_cluster_is_busy(self):
+        self.written(CSV, "trace.csv")
+        summary = json.loads(self.flow("run", self.written(TRACE)).stdout)
+        self.assertEqual(summary["jobs_ended"], 3)
+        self.assertLess(summary["arrival_factor"], 10)
+        self.assertNotEqual(summary["arrival_factor"], 1)
+
+    def test_mistakes_in_traces_have_line_and_field(self):
+        self.written(CSV + "d,x,5,8\ne,5,6\nf,5,6,0.5\n", "trace.csv")
+        text = self.mistakes(TRACE)
+        self.assertIn("trace.csv:5:3: submission_time", text)
+        self.assertIn("trace.csv:6:1: expected 4 fields, found 3", text)
+        self.assertIn("trace.csv:7:7: num_gpu: expected a whole number", text)
+        self.written("job_id,duration\n", "trace.csv")
+        self.assertIn("trace.csv:1:1: there is no column 'submission_time'", self.mistakes(TRACE))
+        self.written(CSV + "d,300,5,4000\n", "trace.csv")
+        self.assertIn("4000 GPUs, and the cluster has 128", self.mistakes(TRACE))
+
+    def test_explain_shows_volumes(self):
+        text = self.flow("explain", self.written(ONE_JOB)).stdout
+        self.assertIn("32 GPUs, TP 8, DP 4, PP 1", text)
+        self.assertIn("AllReduces in 8 data groups, 1 of 3350 MB each", text)
+        self.assertIn("did you mean 'llama-7b'?", self.flow("explain", "one.yaml", "llama-7", code=2).stderr)
+
+    def test_sweep_runs_every_combination(self):
+        file = self.written(ONE_JOB + "sweep: { policy: [ring, spatial], memory.units: [4, 8] }\n")
+        self.flow("sweep", file, "--out", "out")
+        runs = json.loads((self.folder / "out/sweep.json").read_text())
+        self.assertEqual([run["set"]["policy"] for run in runs], ["ring", "ring", "spatial", "spatial"])
+        self.assertIn("0 to do", self.flow("sweep", file, "--out", "out").stderr)
+
+    def test_trace_1_is_in_order(self):
+        file = self.written("fabric: { pods: 4, leaves: 8, spines: 8, gpus_per_leaf: 8, cores_per_spine: 4 }\n"
+                            "workload: { kind: trace1, model: llama-7b, jobs: 60, iterations: 8, busy: 0.8 }\n")
+        times = {}
+        for policy in ("temporal", "spatial", "edge_disjoint", "ring"):
+            done = self.flow("run", file, "--set", f"policy={policy}", "--set", "memory.units=4")
+            times[policy] = json.loads(done.stdout)["jct_mean_s"]
+        self.assertLessEqual(times["temporal"], times["spatial"])
+        self.assertLessEqual(times["spatial"], times["ring"])
+        self.assertLessEqual(times["edge_disjoint"], times["ring"])
+
+    def test_wrong_words_are_named(self):
+        self.assertIn("did you mean", self.flow("rnu", "x", code=2).stderr)
+        self.assertIn("cannot read none.yaml", self.flow("run", "none.yaml", code=2).stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

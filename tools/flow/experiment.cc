@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+#include "tools/flow/experiment.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "collectives/manager/group_record.h"
+#include "switch/config/schema/suggest.h"
+#include "switch/config/schema/validate.h"
+#include "switch/config/yaml_reader.h"
+#include "tools/experiment/files.h"
+#include "tools/flow/workload.h"
+
+namespace weft::flow {
+namespace {
+
+using config::Diagnostics;
+using config::Value;
+
+constexpr std::uint32_t kSequencesOfReplica = 8;
+constexpr double kNs = 1e9;
+
+std::uint32_t count_of(const Value& map, const char* key) {
+  return static_cast<std::uint32_t>(map[key].integer());
+}
+
+/// From validated values, all of which are right, to an experiment; with the checks that a schema cannot express.
+class Builder {
+ public:
+  Builder(const Value& source, const std::string& file, Diagnostics& diagnostics)
+      : source_(source), file_(file), diagnostics_(diagnostics) {}
+
+  void build(Experiment& out) {
+    out.name = source_.has("name") ? source_["name"].string() : std::filesystem::path(file_).stem().string();
+    out.seed = source_["seed"].unsigned_integer();
+    build_cluster(out.cluster);
+    build_memory(out.cluster);
+    for (const Model& m : known_models()) models_[m.name] = m;
+    build_models();
+    if (diagnostics_.ok()) build_workload(out);
+  }
+
+ private:
+  void error(const Value& at, std::string text) { diagnostics_.error(at.mark(), std::move(text)); }
+
+  void build_cluster(ClusterOptions& c) {
+    const Value& f = source_["fabric"];
+    c.fabric = {count_of(f, "pods"),
+                count_of(f, "leaves"),
+                count_of(f, "spines"),
+                count_of(f, "gpus_per_leaf"),
+                count_of(f, "cores_per_spine"),
+                static_cast<std::uint32_t>(std::llround(f["link_gbps"].number() * 1000)),
+                f["payload_ratio"].number()};
+    constexpr std::uint64_t kMostGpus = 1 << 18;
+    const std::uint64_t gpus = std::uint64_t{c.fabric.pods} * c.fabric.leaves * c.fabric.gpus_per_leaf;
+    if (gpus > kMostGpus) {
+      error(f["pods"], "pods: " + std::to_string(gpus) + " GPUs, at most " + std::to_string(kMostGpus));
+    }
+    c.hop_ns = f["hop_ns"].unsigned_integer();
+    c.count_latency = f["latency"].boolean();
+    const std::string& paths = f["paths"].string();
+    c.paths = paths == "balanced" ? Paths::balanced : paths == "ecmp" ? Paths::ecmp : Paths::spray;
+    c.ring_sends_twice = f["ring_volume"].string() == "twice";
+    if (source_.has("scale_up")) {
+      const Value& s = source_["scale_up"];
+      c.scale_up = {count_of(s, "gpus"), s["gbps"].number() / 8};
+      if (c.fabric.gpus_per_leaf % c.scale_up.gpus != 0) {
+        error(s["gpus"], "gpus: servers of " + std::to_string(c.scale_up.gpus) + " do not fill a leaf's " +
+                             std::to_string(c.fabric.gpus_per_leaf));
+      }
+    }
+    const std::string& policy = source_["policy"].string();
+    c.policy = policy == "ring" ? std::nullopt : inc::policy::policy_kind_from(policy);
+    c.stagger = source_["stagger"].boolean();
+    c.closed_form = source_["closed_form"].boolean();
+    c.placement = source_["placement"].string() == "packed" ? Placement::packed : Placement::random;
+    c.seed = source_["seed"].unsigned_integer();
+  }
+
+  void build_memory(ClusterOptions& c) {
+    const Value& m = source_["memory"];
+    if (m.has("units") && m.has("mb")) error(m["mb"], "mb: there are units already");
+    if (!m.has("mb")) {
+      constexpr std::uint64_t kUnits = 8;
+      c.memory = memory_in_units(m.has("units") ? m["units"].unsigned_integer() : kUnits, c.fabric, c.hop_ns);
+      return;
+    }
+    inc::manager::GroupOptions group;
+    group.mtu = count_of(m, "mtu");
+    group.message_packets = count_of(m, "message_packets");
+    group.window = count_of(m, "window");
+    group.least_window = count_of(m, "least_window");
+    if (group.least_window > group.window) error(m["least_window"], "least_window: more than window");
+    c.memory = {static_cast<std::uint64_t>(m["mb"].number() * 1e6), inc::manager::memory_demand(group)};
+  }
+
+  void build_models() {
+    if (!source_.has("models")) return;
+    for (const auto& [name, v] : source_["models"].map()) {
+      Model m{name,
+              count_of(v, "layers"),
+              count_of(v, "hidden"),
+              v["parameters"].number(),
+              count_of(v, "sequence"),
+              count_of(v, "batch"),
+              count_of(v, "activation_bytes"),
+              count_of(v, "gradient_bytes"),
+              v["gpu_tflops"].number() * 1e12,
+              v["efficiency"].number()};
+      // What a division has nothing to do with.
+      for (const std::string& mistake : mistakes_of(m, Division{})) error(v, name + ": " + mistake);
+      models_[name] = m;
+    }
+  }
+
+  const Model* model_of(const Value& workload) {
+    const auto at = models_.find(workload["model"].string());
+    if (at != models_.end()) return &at->second;
+    std::vector<std::string> known;
+    for (const auto& [name, model] : models_) known.push_back(name);
+    error(workload["model"], "model: unknown model " + config::quote(workload["model"].string()) +
+                                 config::suggestion(workload["model"].string(), known));
+    return nullptr;
+  }
+
+  void build_workload(Experiment& out) {
+    const Value& w = source_["workload"];
+    const std::string& kind = w["kind"].string();
+    if (kind == "jobs") {
+      build_jobs(w, out);
+    } else if (const Model* model = model_of(w)) {
+      kind == "trace1" ? build_trace1(w, *model, out) : build_csv(w, *model, out);
+    }
+    std::stable_sort(out.jobs.begin(), out.jobs.end(),
+                     [](const NamedJob& a, const NamedJob& b) { return a.arrival_ns < b.arrival_ns; });
+  }
+
+  bool fits(const Value& at, const Model& model, const Division& d, const Experiment& out) {
+    const std::vector<std::string> mistakes = mistakes_of(model, d);
+    for (const std::string& mistake : mistakes) error(at, model.name + ": " + mistake);
+    const std::uint64_t ranks = std::uint64_t{d.tp} * d.dp * d.pp;
+    if (ranks > out.cluster.fabric.gpus()) {
+      error(at, model.name + ": " + std::to_string(ranks) + " GPUs, and the cluster has " +
+                    std::to_string(out.cluster.fabric.gpus()));
+      return false;
+    }
+    return mistakes.empty();
+  }
+
+  void build_jobs(const Value& w, Experiment& out) {
+    for (const Value& j : w["jobs"].list()) {
+      const Model* model = model_of(j);
+      const Division d{count_of(j, "tp"), count_of(j, "dp"), count_of(j, "pp"), count_of(j, "micro_batches")};
+      if (model == nullptr || !fits(j, *model, d, out)) continue;
+      NamedJob job{model->name, *model, d, count_of(j, "iterations"),
+                   static_cast<TimeNs>(std::llround(j["arrival_s"].number() * kNs))};
+      out.jobs.insert(out.jobs.end(), count_of(j, "count"), job);
+    }
+  }
+
+  /// A job of a trace; nullopt, with a diagnostic, when it does not fit.
+  std::optional<NamedJob> trace_job(const Value& at, const Model& model, std::uint32_t gpus, const Experiment& out) {
+    NamedJob job{model.name + " on " + std::to_string(gpus), model, division_of(gpus), 1, 0};
+    job.model.batch = kSequencesOfReplica * job.division.dp;
+    if (!fits(at, job.model, job.division, out)) return std::nullopt;
+    return job;
+  }
+
+  TimeNs alone(const NamedJob& job, const Experiment& out) {
+    auto& known = alone_[job.division.ranks()];
+    if (known == 0) known = iteration_alone(out.cluster, job.model, job.division);
+    return known;
+  }
+
+  /// GPU-seconds that the jobs take alone, over those that the cluster has a second.
+  double span_s(const Value& w, Experiment& out) {
+    double work = 0;
+    for (const NamedJob& job : out.jobs) {
+      work += static_cast<double>(alone(job, out)) * job.iterations / kNs * job.division.ranks();
+    }
+    return work / (out.cluster.fabric.gpus() * w["busy"].number());
+  }
+
+  void build_trace1(const Value& w, const Model& model, Experiment& out) {
+    for (const std::uint32_t gpus : trace1_sizes(count_of(w, "jobs"), out.seed)) {
+      auto job = trace_job(w["kind"], model, gpus, out);
+      if (!job) return;
+      job->iterations = count_of(w, "iterations");
+      out.jobs.push_back(std::move(*job));
+    }
+    // Arrivals of a Poisson process, which has no memory: the times between them are exponential.
+    Rng rng(out.seed + 1);
+    const double mean = span_s(w, out) / static_cast<double>(out.jobs.size());
+    double at = 0;
+    for (NamedJob& job : out.jobs) {
+      job.arrival_ns = static_cast<TimeNs>(at * kNs);
+      const double uniform = (static_cast<double>(rng.next() >> 11) + 0.5) / static_cast<double>(1ull << 53);
+      at -= mean * std::log(uniform);
+    }
+  }
+
+  void build_csv(const Value& w, const Model& model, Experiment& out) {
+    const auto path = std::filesystem::path(file_).parent_path() / w["file"].string();
+    const auto text = experiment::read_text(path.string());
+    if (!text) return error(w["file"], "file: cannot read " + path.string() + ": " + std::strerror(errno));
+    const auto trace = read_trace(*text, path.string(), count_of(w, "jobs"), diagnostics_);
+    if (!diagnostics_.ok()) return;
+    std::map<std::uint32_t, std::optional<NamedJob>> by_size;
+    for (const TraceJob& t : trace) {
+      if (!by_size.contains(t.gpus)) by_size[t.gpus] = trace_job(w["file"], model, t.gpus, out);
+      if (!by_size[t.gpus]) continue;
+      NamedJob job = *by_size[t.gpus];
+      const double iterations = std::round(t.duration_s * kNs / static_cast<double>(alone(job, out)));
+      job.iterations = static_cast<std::uint32_t>(std::clamp(iterations, 1.0, w["most_iterations"].number()));
+      job.arrival_ns = static_cast<TimeNs>((t.submission_s - trace.front().submission_s) * kNs);
+      out.jobs.push_back(std::move(job));
+    }
+    const double published = trace.back().submission_s - trace.front().submission_s;
+    if (!diagnostics_.ok() || published <= 0) return;
+    out.arrival_factor = span_s(w, out) / published;
+    for (NamedJob& job : out.jobs) {
+      job.arrival_ns = static_cast<TimeNs>(static_cast<double>(job.arrival_ns) * out.arrival_factor);
+    }
+  }
+
+  const Value& source_;
+  const std::string& file_;
+  Diagnostics& diagnostics_;
+  std::map<std::string, Model> models_;
+  std::map<std::uint32_t, TimeNs> alone_;  ///< of an iteration, by size
+};
+
+}  // namespace
+
+std::optional<Experiment> load_experiment(std::string_view text, const std::string& file,
+                                          const std::vector<experiment::Override>& overrides,
+                                          Diagnostics& diagnostics) {
+  auto document = config::read_yaml(text, file, diagnostics);
+  if (!document) return std::nullopt;
+  for (const experiment::Override& change : overrides) experiment::apply(change, *document, diagnostics);
+  Experiment out;
+  out.source = config::validate(experiment_schema(), *document, "", nullptr, diagnostics);
+  // What refers to something wrong cannot be looked at.
+  if (diagnostics.ok()) Builder(out.source, file, diagnostics).build(out);
+  if (!diagnostics.ok()) return std::nullopt;
+  return out;
+}
+
+std::vector<Job> jobs_of(const Experiment& experiment) {
+  using Key = std::tuple<std::string, std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t>;
+  std::map<Key, std::shared_ptr<const JobPlan>> plans;
+  std::vector<Job> jobs;
+  for (const NamedJob& job : experiment.jobs) {
+    const Division& d = job.division;
+    auto& plan = plans[{job.name, d.tp, d.dp, d.pp, d.micro_batches, job.iterations}];
+    if (!plan) plan = std::make_shared<const JobPlan>(plan_of(job.model, d, job.iterations));
+    jobs.push_back({plan, job.arrival_ns});
+  }
+  return jobs;
+}
+
+}  // namespace weft::flow
