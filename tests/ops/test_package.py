@@ -33,7 +33,7 @@ def read(path):
 class Package(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        for old in glob.glob(BUILD + "/weft_*.deb") + glob.glob(BUILD + "/weft-host_*.deb"):
+        for old in glob.glob(BUILD + "/weft_*.deb") + glob.glob(BUILD + "/weft-*_*.deb"):
             os.unlink(old)
         run("cmake", "--build", BUILD, "--target", "deb")
         cls.package, = glob.glob(BUILD + "/weft_*.deb")
@@ -41,7 +41,9 @@ class Package(unittest.TestCase):
         cls.directory = tempfile.mkdtemp(prefix="weft-package-")
         cls.addClassCleanup(shutil.rmtree, cls.directory)
         cls.root = os.path.join(cls.directory, "root")
-        cls.packages = (cls.package, cls.host_package)
+        # Where Open MPI is installed.
+        cls.mpi_packages = glob.glob(BUILD + "/weft-openmpi_*.deb")
+        cls.packages = (cls.package, cls.host_package, *cls.mpi_packages)
         for package in cls.packages:
             run("dpkg-deb", "-x", package, cls.root)
 
@@ -79,8 +81,21 @@ class Package(unittest.TestCase):
     def test_no_file_is_in_both(self):
         files = [{line.split()[5] for line in run("dpkg-deb", "-c", package).splitlines() if not line.startswith("d")}
                  for package in self.packages]
-        self.assertEqual(files[0] & files[1], set())
+        self.assertEqual(len(set.union(*files)), sum(len(some) for some in files))
         self.assertIn("./usr/bin/weft-incd", files[1])
+
+    def test_open_mpi_finds_the_installed_component(self):
+        if not self.mpi_packages or shutil.which("ompi_info") is None:
+            self.skipTest("Open MPI is not installed")
+        self.assertIn("weft-host", self.field("Depends", self.mpi_packages[0]))
+        self.assertIn("libopenmpi3", self.field("Depends", self.mpi_packages[0]))
+        system = run("ompi_info", "--path", "pkglibdir", "--parsable").strip().split(":")[-1]
+        component = self.installed(os.path.realpath(system)[1:] + "/mca_coll_weft.so")
+        self.assertTrue(os.path.isfile(component), component)
+        libraries = os.path.dirname(glob.glob(self.installed("usr/lib/**/libweftinc.so.1"), recursive=True)[0])
+        says = run("ompi_info", "--mca", "mca_base_component_path", f"{os.path.dirname(component)}:{system}", "--param",
+                   "coll", "weft", "--level", "6", env={**os.environ, "LD_LIBRARY_PATH": libraries})
+        self.assertIn("coll_weft_use", says)
 
     def test_a_program_builds_with_the_installed_library(self):
         """A stranger's program: its header, its pkg-config file, no library of the control plane."""
@@ -116,7 +131,7 @@ class Package(unittest.TestCase):
                 known |= set(re.findall(r"[a-z0-9][a-z0-9+.-]+", line))
         for package in self.packages:
             for dependency in self.field("Depends", package).split(", "):
-                self.assertIn(dependency.split(" ")[0], known)
+                self.assertIn(dependency.split(" ")[0], known | {"weft-host"})
 
     def test_the_installed_program_accepts_the_installed_configurations(self):
         files = glob.glob(self.installed("usr/share/weft/conf/*.yaml"))
@@ -174,7 +189,7 @@ class Package(unittest.TestCase):
         for program in ("weft-switch", "weft-incd"):
             self.assertTrue(os.path.exists(root + "/usr/bin/" + program))
         run(*dpkg, "-i", *self.packages)
-        run(*dpkg, "-r", "weft", "weft-host")
+        run(*dpkg, "-r", *(self.field("Package", package) for package in self.packages))
         left = [os.path.join(folder, name) for folder, _, names in os.walk(root) for name in names
                 if "/var/lib/dpkg" not in folder and "/var/log" not in folder]
         self.assertEqual(left, [])
@@ -229,7 +244,7 @@ class Package(unittest.TestCase):
         self.assertLessEqual({"run", "up", "down"}, set(self.completions("weft-lab", "")))
 
     def test_the_maintainer_scripts_are_valid_and_leave_other_systems_alone(self):
-        for package in self.packages:
+        for package in (self.package, self.host_package):
             control = os.path.join(self.directory, os.path.basename(package) + "-control")
             run("dpkg-deb", "-e", package, control)
             for script in ("postinst", "prerm", "postrm"):

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+/*
+ * An Open MPI (4.1) component: collectives of communicators run on switches where they can, and where they did before
+ * otherwise. Which calls go where follows from arguments that MPI wants to be the same at all ranks.
+ */
+#ifndef COLL_WEFT_H
+#define COLL_WEFT_H
+
+#include <ompi_config.h>
+
+#include <mpi.h>
+#include <ompi/communicator/communicator.h>
+#include <ompi/mca/coll/coll.h>
+#include "collectives/comm/weft_inc.h"
+
+/* What the user has set: `mpirun --mca coll_weft_NAME VALUE`. */
+struct coll_weft_settings {
+  int priority;     /* above those that it takes the place of; -1: off */
+  int use;          /* 0: off, 1: if possible, 2: required */
+  int verbose;      /* 1: what becomes of communicators, and why */
+  int reproducible; /* sums of floats by switches are the same in every run */
+  unsigned mtu;
+  unsigned long min_bytes, max_bytes; /* vectors beyond them stay where they were; 0: none are too large */
+  char *address, *interface, *socket; /* of the RNIC, and of weft-incd */
+};
+extern struct coll_weft_settings coll_weft_settings;
+
+OMPI_MODULE_DECLSPEC extern const mca_coll_base_component_2_0_0_t mca_coll_weft_component;
+
+/* A communicator: the functions that it had before, and its group. */
+typedef struct coll_weft_module {
+  mca_coll_base_module_t super;
+  enum { COLL_WEFT_NEW, COLL_WEFT_READY, COLL_WEFT_OFF } state;
+  weft_inc_group* group;
+  mca_coll_base_comm_coll_t before;
+} coll_weft_module;
+OBJ_CLASS_DECLARATION(coll_weft_module);
+
+/* The process's RNIC, opened when the first communicator wants it. NULL: there is none. */
+weft_inc_context* coll_weft_context(void);
+void coll_weft_close(void);
+
+/* Whether a call goes to the switches. Makes the group when the communicator is used for the first time: collective. */
+int coll_weft_by_switch(coll_weft_module* module, struct ompi_communicator_t* comm, enum weft_inc_primitive primitive,
+                        enum weft_inc_type type, enum weft_inc_op op, uint64_t bytes);
+/* Waits for a request that has been posted, and lets MPI go on meanwhile. An MPI error. */
+int coll_weft_finish(enum weft_inc_status posted, weft_inc_request** request);
+
+/* The library's number of a predefined type or operation; -1: it has none. */
+int coll_weft_type(struct ompi_datatype_t* type);
+int coll_weft_op(struct ompi_op_t* op);
+
+int coll_weft_allreduce(const void* send, void* receive, int count, struct ompi_datatype_t* type, struct ompi_op_t* op,
+                        struct ompi_communicator_t* comm, mca_coll_base_module_t* module);
+int coll_weft_reduce(const void* send, void* receive, int count, struct ompi_datatype_t* type, struct ompi_op_t* op,
+                     int root, struct ompi_communicator_t* comm, mca_coll_base_module_t* module);
+int coll_weft_bcast(void* buffer, int count, struct ompi_datatype_t* type, int root, struct ompi_communicator_t* comm,
+                    mca_coll_base_module_t* module);
+int coll_weft_barrier(struct ompi_communicator_t* comm, mca_coll_base_module_t* module);
+int coll_weft_reduce_scatter_block(const void* send, void* receive, int count, struct ompi_datatype_t* type,
+                                   struct ompi_op_t* op, struct ompi_communicator_t* comm,
+                                   mca_coll_base_module_t* module);
+int coll_weft_allgather(const void* send, int send_count, struct ompi_datatype_t* send_type, void* receive,
+                        int receive_count, struct ompi_datatype_t* receive_type, struct ompi_communicator_t* comm,
+                        mca_coll_base_module_t* module);
+
+#endif

@@ -1,0 +1,93 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# Copyright The weft authors
+"""An MPI program that knows nothing of weft, with Debian's Open MPI, on the hosts of Tree-3-2: with the component, and
+without it."""
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import unittest
+
+import inc_tree
+import lab
+from test_incd import Daemons
+from test_inc_manager import NOWHERE, Manager, on_switches
+
+COMPONENT = os.path.join(lab.BIN, "../lib/openmpi/mca_coll_weft.so")
+
+
+class Mpi:
+    """mpirun on the first host, with `ip netns exec` in the place of ssh. Each host has a name of its own, so that Open
+    MPI takes them for several machines."""
+
+    def __init__(self, tree, daemons):
+        self.tree, self.directory = tree, tree.lab.directory
+        self.program = os.path.join(self.directory, "mpi_program")
+        source = os.path.join(os.path.dirname(os.path.realpath(__file__)), "mpi_program.c")
+        lab.run("mpicc", "-O1", "-Wall", "-Werror", "-o", self.program, source)
+        self.agent = os.path.join(self.directory, "agent")
+        cases = "".join(f"  10.0.{n}.2) space={host.namespace}; name=h{n} ;;\n" for n, host in enumerate(tree.hosts, 1))
+        with open(self.agent, "w", encoding="utf-8") as file:
+            file.write(f'#!/bin/sh\ncase "$1" in\n{cases}esac\nshift\n'
+                       'exec ip netns exec $space unshare --uts sh -c "hostname $name; $*"\n')
+        os.chmod(self.agent, 0o755)
+        # A rank finds the daemon of its host by its name.
+        self.wrapper = os.path.join(self.directory, "rank")
+        sockets = "".join(f"  h{n}) WEFT_INC_SOCKET={socket} ;;\n" for n, socket in enumerate(daemons.sockets, 1))
+        with open(self.wrapper, "w", encoding="utf-8") as file:
+            file.write(f'#!/bin/sh\ncase "$(hostname)" in\n{sockets}esac\nexport WEFT_INC_SOCKET\nexec "$@"\n')
+        os.chmod(self.wrapper, 0o755)
+
+    def run(self, *settings):
+        """Exit status and all output."""
+        system = lab.run("ompi_info", "--path", "pkglibdir", "--parsable").strip().split(":")[-1]
+        command = ["mpirun", "--allow-run-as-root", "--mca", "plm_rsh_agent", self.agent, "--mca", "pml", "ob1",
+                   "--mca", "btl", "tcp,self", "--mca", "btl_tcp_if_include", "eth0", "--mca",
+                   "oob_tcp_if_include", "eth0",
+                   "--mca", "mca_base_component_path", f"{os.path.dirname(os.path.realpath(COMPONENT))}:{system}",
+                   "--mca", "coll_weft_verbose", "1", *settings, "--host",
+                   ",".join(f"10.0.{n}.2:1" for n in range(1, inc_tree.RANKS + 1)), "-np", str(inc_tree.RANKS),
+                   self.wrapper, self.program]
+        done = subprocess.run(["ip", "netns", "exec", self.tree.hosts[0].namespace, "unshare", "--uts", "sh", "-c",
+                               "hostname h1; exec " + shlex.join(command)], capture_output=True, text=True, timeout=150,
+                              check=False)
+        return done.returncode, done.stdout + done.stderr
+
+
+class OpenMpi(unittest.TestCase):
+    def test_a_program_has_the_switches_without_knowing(self):
+        with lab.Lab() as l:
+            tree = inc_tree.Tree(l)
+            manager = Manager(l)
+            daemons = Daemons(l, manager)
+            mpi = Mpi(tree, daemons)
+            status, out = mpi.run()
+            self.assertEqual(status, 0, out)
+            self.assertIn("all right", out)
+            self.assertIn("MPI_COMM_WORLD: by switches", out)
+            self.assertRegex(out, r"group \d+ ran [1-9]\d+ collectives")
+            lab.wait_for("the end of all groups", lambda: not manager.groups(), 5)
+            self.assertEqual(on_switches(tree), NOWHERE)
+            # Without a manager it runs as before, and says why; so it does without the component.
+            manager.kill()
+            status, out = mpi.run()
+            self.assertEqual(status, 0, out)
+            self.assertIn("all right", out)
+            self.assertIn("MPI_COMM_WORLD: as before, because of no_manager", out)
+            status, out = mpi.run("--mca", "coll_weft_use", "0")
+            self.assertEqual(status, 0, out)
+            self.assertIn("all right", out)
+            self.assertNotIn("coll:weft", out)
+            status, out = mpi.run("--mca", "coll_weft_use", "2")
+            self.assertNotEqual(status, 0, out)
+            self.assertIn("gets no switches", out)
+            l.stop()
+
+
+if __name__ == "__main__":
+    if not os.path.exists(COMPONENT) or shutil.which("mpirun") is None:
+        print("SKIP: Open MPI is not installed, or was not when weft was built")
+        sys.exit(77)
+    lab.main()
