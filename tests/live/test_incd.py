@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import signal
+import subprocess
 import time
 import unittest
 
@@ -96,6 +97,32 @@ class Incd(unittest.TestCase):
             self.assertEqual(report["reason"], "no_manager")
             self.assertIn("is weft-inc-manager running?", report["detail"])
             l.stop()
+
+    def doctor(self, host, *words):
+        done = subprocess.run(["ip", "netns", "exec", self.tree.hosts[host].namespace, inc_ranks.INC, "--socket",
+                               self.manager.socket, "--json", "doctor", *self.daemons.options(host), *words],
+                              capture_output=True, text=True, timeout=30, check=False)
+        return done.returncode, {one["check"]: one for one in json.loads(done.stdout)}
+
+    def test_the_doctor_finds_what_is_missing(self):
+        with lab.Lab() as l:
+            self.make(l)
+            status, found = self.doctor(2)
+            self.assertEqual((status, [name for name, one in found.items() if not one["fine"]]), (0, []), found)
+            self.assertEqual(list(found), ["rnic", "mtu", "daemon", "manager", "host", "switch", "path"])
+            self.assertIn("h3", found["host"]["detail"])
+            self.tree.hosts[2].ip("link", "set", "eth0", "mtu", "900")
+            self.daemons.end(2)
+            status, found = self.doctor(2)
+            self.assertEqual((status, [name for name, one in found.items() if not one["fine"]]), (1, ["mtu", "daemon"]))
+            self.assertIn("512", found["mtu"]["detail"])
+            # An address that the manager does not know.
+            self.tree.hosts[2].address("10.0.3.77/24")
+            status, found = self.doctor(2, "--rnic", "10.0.3.77")
+            self.assertFalse(found["host"]["fine"])
+            l.stop()
+            lab.wait_for("silence", lambda: not self.doctor(1)[1]["switch"]["fine"])
+            self.assertFalse(self.doctor(1, "--interface", "nothing")[1]["rnic"]["fine"])
 
     def test_a_rank_that_dies_holds_nothing_and_the_others_hear_of_it(self):
         with lab.Lab() as l:

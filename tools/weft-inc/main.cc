@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "tools/weft-inc/commands.h"
+#include "tools/weft-inc/doctor.h"
 #include "tools/weft-inc/perf_options.h"
 
 namespace weft::inc_tool {
@@ -68,6 +69,14 @@ int main_checked(int argc, char** argv) {
   add_group_options(*dry, o);
   auto* topology = command(app, "topology", "Switches, hosts and links, with what groups have of them", show_topology);
   topology->add_option("--svg", o.svg, "Draw it into this file")->type_name("FILE");
+  DoctorOptions patient;
+  auto* doctor =
+      app.add_subcommand("doctor", "Can programs of this host use the switches, and if not, what is missing");
+  doctor->fallthrough();
+  doctor->add_option("--rnic", patient.address, "Address of the RNIC; default: the interface's first");
+  doctor->add_option("--interface", patient.interface, "Interface; default: the only one that is up");
+  doctor->add_option("--daemon", patient.daemon,
+                     "Socket of weft-incd; default: $WEFT_INC_SOCKET, or /run/weft/incd.sock");
   PerfOptions measured;
   auto* perf = app.add_subcommand("perf", "Measures collectives, by switches or by hosts: one rank");
   add_perf_options(*perf, measured);
@@ -77,6 +86,7 @@ int main_checked(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? kExitFine : kExitUsage;
   }
+  if (doctor->parsed()) return run_doctor(o, patient);
   if (perf->parsed()) return run_perf(measured);
   return run(o);
 }
