@@ -1,6 +1,9 @@
+#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # Copyright The weft authors
-"""Ranks that are `weft-inc perf`, the program over the host library, on the hosts of inc_tree."""
+"""Ranks that are `weft-inc perf`, the program over the host library, on the hosts of inc_tree.
+
+As a program (root): Barrier and AllReduce of growing vectors, by switches and by hosts, with what they take."""
 import json
 import os
 import subprocess
@@ -30,6 +33,14 @@ class Ranks:
             process.stdin.write(json.dumps(line) + "\n")
             process.stdin.flush()
 
+    def join(self, tree, group, window, **options):
+        """Makes the group of ranks that were started with --by-hand, on all switches, and tells them of it."""
+        hellos = self.hellos()
+        for switch in tree.groups.switches:
+            tree.create(switch, tree.groups.group(switch, hellos, inc_tree.QP, id=group, window=window, **options))
+        self.tell([{"address": f"10.0.{rank + 1}.1", "qp": inc_tree.QP + rank, "group": group, "window": window}
+                   for rank in range(inc_tree.RANKS)])
+
     def results(self, timeout=120):
         """What rank 0 printed, and by rank exit status and standard error."""
         ends = [process.communicate(timeout=timeout) for process in self.processes]
@@ -40,3 +51,39 @@ class Ranks:
             if process.poll() is None:
                 process.kill()
             process.communicate()
+
+
+def measure(collective, *words):
+    """Microseconds by backend and size: mean, median, 99th percentile."""
+    times = {}
+    for number, backend in enumerate(("inc", "ring", "tree")):
+        with lab.Lab() as l:
+            tree = inc_tree.Tree(l)
+            by_hand = ("--by-hand",) if backend == "inc" else ()
+            ranks = Ranks(tree, collective, *words, "--json", "--backend", backend, "--mtu", "4096", "--window", "8",
+                          *by_hand, each=lambda rank: ("--daemon", ""), port=7000 + number)
+            if by_hand:
+                ranks.join(tree, 7, 8, message_packets=4)
+            out, ends = ranks.results()
+            assert not any(status for status, _ in ends), ends
+            for row in json.loads(out)["rows"]:
+                one = row["out_of_place"]
+                times.setdefault(row["bytes"], {})[backend] = (one["time_us"], one["p50_us"], one["p99_us"])
+            l.stop()
+    return times
+
+
+def main():
+    head = "".join(f"  {name + ' us':>9} {'p50':>9} {'p99':>9}" for name in ("inc", "ring", "tree"))
+    print(f"{'':10} {'bytes':>9}{head}")
+    for collective, words in (("barrier", ("-n", "500", "-w", "50")),
+                              ("allreduce", ("-b", "8", "-e", "4K", "-f", "512", "-n", "300", "-w", "30")),
+                              ("allreduce", ("-b", "64K", "-e", "1M", "-f", "16", "-n", "50")),
+                              ("allreduce", ("-b", "16M", "-e", "16M", "-n", "5", "-w", "1"))):
+        for size, by in measure(collective, *words).items():
+            cells = ("".join(f" {value:9.1f}" for value in by[name]) for name in ("inc", "ring", "tree"))
+            print(f"{collective:10} {size:9}" + "".join(" " + cell for cell in cells), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -33,12 +33,7 @@ class HostLibrary(unittest.TestCase):
         ranks = inc_ranks.Ranks(tree, *words, "--by-hand", "--backend", "inc", "--window", str(WINDOW),
                                 each=lambda rank: ("--daemon", ""))
         self.addCleanup(ranks.kill)
-        hellos = ranks.hellos()
-        for switch in tree.groups.switches:
-            tree.create(switch, tree.groups.group(switch, hellos, inc_tree.QP, id=group, window=WINDOW,
-                                                  message_packets=4, **mode))
-        ranks.tell([{"address": f"10.0.{rank + 1}.1", "qp": inc_tree.QP + rank, "group": group, "window": WINDOW}
-                    for rank in range(inc_tree.RANKS)])
+        ranks.join(tree, group, WINDOW, message_packets=4, **mode)
         return ranks
 
     def test_switches_run_every_collective(self):

@@ -93,8 +93,9 @@ class Package(unittest.TestCase):
         component = self.installed(os.path.realpath(system)[1:] + "/mca_coll_weft.so")
         self.assertTrue(os.path.isfile(component), component)
         libraries = os.path.dirname(glob.glob(self.installed("usr/lib/**/libweftinc.so.1"), recursive=True)[0])
-        says = run("ompi_info", "--mca", "mca_base_component_path", f"{os.path.dirname(component)}:{system}", "--param",
-                   "coll", "weft", "--level", "6", env={**os.environ, "LD_LIBRARY_PATH": libraries})
+        says = run("ompi_info", "--param", "coll", "weft", "--level", "6",
+                   env={**os.environ, "LD_LIBRARY_PATH": libraries,
+                        "OMPI_MCA_mca_base_component_path": f"{os.path.dirname(component)}:{system}"})
         self.assertIn("coll_weft_use", says)
 
     def test_a_program_builds_with_the_installed_library(self):
