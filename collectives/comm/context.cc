@@ -17,6 +17,11 @@ namespace {
 constexpr nic::Time kReconnect = 200 * nic::kMs;
 /// What is not waited for by a descriptor (neighbours, a daemon) is looked at as often.
 constexpr nic::Time kLook = 2 * nic::kMs, kIdle = 20 * nic::kMs;
+/// A program that waits for one collective after the other runs everything itself: the thread takes over when nobody
+/// has waited for so long, which is well below what peers take for a loss.
+constexpr nic::Time kLinger = 1 * nic::kMs;
+/// The daemon's messages are looked for at most so often.
+constexpr nic::Time kDaemonLook = 200 * nic::kUs;
 /// An interface's queue that is full is tried again after so long.
 constexpr nic::Time kFull = 20 * nic::kUs;
 
@@ -29,7 +34,7 @@ Context::~Context() {
     const std::uint64_t one = 1;
     if (wake_.valid()) static_cast<void>(write(wake_.get(), &one, sizeof one) < 0);
   }
-  no_waiters_.notify_all();
+  stopped_.notify_all();
   if (thread_.joinable()) thread_.join();
 }
 
@@ -83,6 +88,9 @@ void Context::hear(const DaemonMessage& message) {
 
 /// A daemon that was started again takes the leases up.
 void Context::run_daemon() {
+  const nic::Time now = nic::monotonic_now();
+  if (now < next_daemon_look_) return;
+  next_daemon_look_ = now + kDaemonLook;
   while (const auto message = daemon_.receive()) hear(*message);
   if (was_connected_ && !daemon_.connected()) {
     asking_.clear();
@@ -90,7 +98,6 @@ void Context::run_daemon() {
   }
   was_connected_ = daemon_.connected();
   const bool leases = std::any_of(groups_.begin(), groups_.end(), [](const auto& g) { return g->lease().has_value(); });
-  const nic::Time now = nic::monotonic_now();
   if (daemon_.connected() || !leases || now < next_connect_) return;
   next_connect_ = now + kReconnect;
   if (!daemon_.connect()) return;
@@ -134,13 +141,15 @@ void Context::sleep(std::unique_lock<std::mutex>& held, std::int64_t limit_ns) {
   held.lock();
   sleeps_until_ = 0;
   std::uint64_t ignored = 0;
-  static_cast<void>(read(wake_.get(), &ignored, sizeof ignored) < 0);
+  if (wait[1].revents != 0) static_cast<void>(read(wake_.get(), &ignored, sizeof ignored) < 0);
 }
 
 void Context::thread() {
   auto held = lock();
   while (!stop_) {
-    no_waiters_.wait(held, [this] { return stop_ || waiters_ == 0; });
+    while (!stop_ && (waiters_ > 0 || nic::monotonic_now() < last_wait_ + kLinger)) {
+      stopped_.wait_for(held, std::chrono::nanoseconds(kLinger));
+    }
     if (stop_) return;
     run();
     sleep(held, kIdle);
@@ -160,9 +169,7 @@ bool Context::wait(const std::function<bool()>& condition, std::int64_t limit_ns
     sleep(held, limit_ns < 0 ? kIdle : limit_ns - passed);
   }
   --waiters_;
-  const bool last = waiters_ == 0;
-  held.unlock();
-  if (last) no_waiters_.notify_one();
+  last_wait_ = nic::monotonic_now();
   return reached;
 }
 

@@ -56,14 +56,15 @@ class Context {
   RnicTransport transport_;
   Memory memory_{transport_};
   DaemonLink daemon_;
-  nic::Time next_connect_ = 0;
+  nic::Time next_connect_ = 0, next_daemon_look_ = 0;
   bool was_connected_ = false;
   std::vector<std::unique_ptr<Group>> groups_;
   std::vector<Group*> asking_;  ///< who has asked the daemon for a group, in the order of its answers
   nic::Descriptor wake_;        ///< eventfd: what a sleeper waits for has changed
   nic::Time sleeps_until_ = 0;  ///< of whoever sleeps; 0: nobody does
   unsigned waiters_ = 0;        ///< who run everything themselves
-  std::condition_variable no_waiters_;
+  nic::Time last_wait_ = 0;     ///< when the last of them was through
+  std::condition_variable stopped_;
   bool stop_ = false;
   std::thread thread_;
 };
