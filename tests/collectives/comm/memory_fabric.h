@@ -76,14 +76,14 @@ class MemoryPair final : public QueuePair {
 /// The switches of one group: messages of a collective are added up when all that give one have.
 class Adder {
  public:
-  explicit Adder(std::uint32_t ranks) : ranks_(ranks), streams_(ranks), out_(ranks) {}
+  explicit Adder(std::uint32_t ranks) : ranks_(ranks), streams_(ranks), next_(ranks), out_(ranks) {}
 
   void on_message(std::uint32_t rank, const Message& m) {
     if (m.immediate) {
       ControlMessage control;
       ASSERT_EQ(read_control(*m.immediate, m.data, control), std::nullopt);
       if (control.sequence == collectives_.size()) {
-        collectives_.push_back({control, std::vector<std::vector<Message>>(ranks_), std::vector<std::size_t>(ranks_)});
+        collectives_.push_back({control, std::vector<std::vector<Message>>(ranks_), std::vector<Handed>(ranks_)});
       }
       ASSERT_LT(control.sequence, collectives_.size());
       ASSERT_EQ(collectives_[control.sequence].control, control) << "rank " << rank;
@@ -96,24 +96,29 @@ class Adder {
   [[nodiscard]] std::size_t collectives() const { return collectives_.size(); }
 
  private:
+  /// Of a result, with its control message, and bytes of data.
+  struct Handed {
+    std::size_t messages = 0;
+    std::uint64_t bytes = 0;
+  };
   struct Running {
     ControlMessage control;
     std::vector<std::vector<Message>> given;  ///< by rank
-    std::vector<std::size_t> handed;          ///< by rank: messages of the result
+    std::vector<Handed> handed;               ///< by rank
   };
 
   /// Results leave in the order of collectives in every stream.
   void hand_out() {
     for (std::uint32_t to = 0; to < ranks_; ++to) {
-      for (Running& c : collectives_) {
+      for (; next_[to] < collectives_.size(); ++next_[to]) {
+        Running& c = collectives_[next_[to]];
         if (!rank_receives(c.control, to)) continue;
-        while (auto m = result(c, c.handed[to])) {
+        Handed& handed = c.handed[to];
+        while (auto m = result(c, handed.messages)) {
+          if (handed.messages++ > 0) handed.bytes += m->data.size();
           out_[to].push_back(*m);
-          ++c.handed[to];
         }
-        std::uint64_t bytes = 0;
-        for (std::size_t i = 1; i < c.handed[to]; ++i) bytes += result(c, i)->data.size();
-        if (c.handed[to] == 0 || bytes < c.control.bytes) break;
+        if (handed.messages == 0 || handed.bytes < c.control.bytes) break;
       }
     }
   }
@@ -136,6 +141,7 @@ class Adder {
 
   std::uint32_t ranks_;
   std::vector<std::size_t> streams_;  ///< by rank: the collective that it sends in
+  std::vector<std::size_t> next_;     ///< by rank: the first whose result it does not have in whole
   std::vector<std::deque<Message>> out_;
   std::deque<Running> collectives_;
 };
