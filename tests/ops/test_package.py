@@ -58,6 +58,7 @@ class Package(unittest.TestCase):
                      "usr/lib/systemd/system/weft-switch@.service", "usr/share/bash-completion/completions/weftctl",
                      "usr/share/man/man8/weft-switch.8", "usr/share/man/man1/weftctl.1",
                      "usr/bin/weft-rnic", "usr/share/man/man1/weft-rnic.1", "usr/bin/weft-sim",
+                     "usr/bin/weft-flow", "usr/share/man/man1/weft-flow.1",
                      "usr/share/man/man1/weft-sim.1", "usr/share/weft/sim/ring.yaml", "usr/bin/weft-lab",
                      "usr/share/man/man1/weft-lab.1", "usr/share/weft/conf/labs/spraying.yaml",
                      "usr/bin/weft-inc-manager", "usr/share/man/man8/weft-inc-manager.8", "usr/bin/weft-inc",
@@ -141,7 +142,8 @@ class Package(unittest.TestCase):
             self.assertIn("fine", run(self.installed("usr/bin/weft-switch"), "-c", path, "--check"))
 
     def test_the_installed_programs_name_the_version_of_the_package(self):
-        for program in ("weft-switch", "weftctl", "weft-rnic", "weft-sim", "weft-inc-manager", "weft-inc", "weft-incd"):
+        for program in ("weft-switch", "weftctl", "weft-rnic", "weft-sim", "weft-flow", "weft-inc-manager", "weft-inc",
+                        "weft-incd"):
             self.assertIn(self.field("Version"), run(self.installed("usr/bin/" + program), "--version"))
 
     def test_the_installed_lab_and_simulator_read_the_installed_files(self):
@@ -208,6 +210,7 @@ class Package(unittest.TestCase):
     def test_the_manual_pages_name_every_option_and_key(self):
         for program, page, least in (("weft-switch", "man8/weft-switch.8", 8), ("weftctl", "man1/weftctl.1", 8),
                                      ("weft-rnic", "man1/weft-rnic.1", 8), ("weft-sim", "man1/weft-sim.1", 8),
+                                     ("weft-flow", "man1/weft-flow.1", 8),
                                      ("weft-inc-manager", "man8/weft-inc-manager.8", 6),
                                      ("weft-inc", "man1/weft-inc.1", 8), ("weft-incd", "man8/weft-incd.8", 7)):
             text = read(self.installed("usr/share/man/" + page)).replace("\\-", "-")
@@ -236,6 +239,7 @@ class Package(unittest.TestCase):
         run("bash", "-n", self.installed("usr/share/bash-completion/completions/weftctl"))
         self.assertEqual(self.completions("weft-sim", ""), ["run", "sweep"])
         self.assertIn("--trace-hash", self.completions("weft-sim", "run", "--tr"))
+        self.assertEqual(self.completions("weft-flow", ""), ["explain", "run", "sweep"])
         self.assertLess({"serve", "write_bw", "verify"}, set(self.completions("weft-rnic", "")))
         self.assertEqual(self.completions("weft-rnic", "write_bw", "--loss"), ["--loss-recovery"])
         self.assertEqual(self.completions("weft-switch", "--counters"), ["--counters-out"])

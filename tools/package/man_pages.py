@@ -262,6 +262,13 @@ def sim_sections(readme):
             *entry("/usr/share/weft/sim", "Experiments to copy from.")]
 
 
+def flow_sections(readme):
+    """What weft-flow's --help has no room for."""
+    return [".SH EXPERIMENT", "A YAML file.", *prose(section_of(readme, "Experiments")), ".SH LIMITS",
+            *prose(section_of(readme, "Limits")), ".SH EXIT STATUS",
+            *paragraphs(re.search(r"^Exit codes: (.*)$", readme, re.M)[1])]
+
+
 def lab_page(path, version):
     """weft-lab's help comes from argparse, which lays it out for itself."""
     text = subprocess.run([path, "--help"], capture_output=True, text=True, check=True, timeout=60,
@@ -278,9 +285,10 @@ def lab_page(path, version):
 def main():
     folder, lab, version, out = sys.argv[1:]
     os.makedirs(out, exist_ok=True)
-    switch, ctl, rnic, sim, manager, inc, incd = (
+    switch, ctl, rnic, sim, flow, manager, inc, incd = (
         os.path.join(folder, name)
-        for name in ("weft-switch", "weftctl", "weft-rnic", "weft-sim", "weft-inc-manager", "weft-inc", "weft-incd"))
+        for name in ("weft-switch", "weftctl", "weft-rnic", "weft-sim", "weft-flow", "weft-inc-manager", "weft-inc",
+                     "weft-incd"))
     pages = {
         "weft-switch.8": command_page(switch, 8, version, "software top-of-rack switch for RoCEv2", SWITCH_ABOUT,
                                       SWITCH_END, (("weft.yaml", 5), ("weftctl", 1))),
@@ -291,6 +299,9 @@ def main():
         "weft-sim.1": command_page(sim, 1, version, "RoCEv2 experiments in virtual time", None, [],
                                    (("weft-switch", 8), ("weft-lab", 1)),
                                    sim_sections(read(os.path.join(os.path.dirname(lab), "../sim/README.md")))),
+        "weft-flow.1": command_page(flow, 1, version, "jobs on a cluster, by policies of in-network collectives", None,
+                                    [], (("weft-inc-manager", 8), ("weft-sim", 1)),
+                                    flow_sections(read(os.path.join(os.path.dirname(lab), "../flow/README.md")))),
         "weft-inc-manager.8": command_page(manager, 8, version, "manager of in-network collectives", MANAGER_ABOUT, [
             ("FILES", [("/usr/share/weft/conf/inc-manager", "A working configuration with comments.")])],
                                            (("weft-inc", 1), ("weft-switch", 8))),
