@@ -30,17 +30,25 @@ constexpr const char* kFooter = R"(Examples:
 Exit codes: 0 fine, 2 wrong arguments or mistakes in the experiment, 3 cannot run or cannot write the results,
 5 not all jobs ended.)";
 
-constexpr const char* kRunFooter =
-    R"(
+constexpr const char* kRunFooter = R"(Examples:
+  weft-flow run mine.yaml --json out.json --html out.html
+  weft-flow run mine.yaml --set policy=spatial --set memory.mb=1 --seed 7
+
 The summary goes to standard output, everything else to standard error. Ctrl-C ends a run: what is known by then is
 written as usual, and "complete" is false. weft-flow --help lists the exit codes.)";
 
-constexpr const char* kSweepFooter =
-    R"(
+constexpr const char* kSweepFooter = R"(Examples:
+  weft-flow sweep tables.yaml
+  weft-flow sweep trace1.yaml --set workload.jobs=100 --out small --jobs 2
+
 Started again it runs what is missing. All results are put together in sweep.json and sweep.csv, in the folder of
 the results. weft-flow --help lists the exit codes.)";
 
-constexpr const char* kExplainFooter = R"(Jobs that are the same but for their number of iterations are shown once.)";
+constexpr const char* kExplainFooter = R"(Examples:
+  weft-flow explain mine.yaml
+  weft-flow explain tables.yaml gpt3-13b
+
+Jobs that are the same but for their number of iterations are shown once.)";
 
 void add_common(CLI::App& command, Options& options) {
   command.add_option("file", options.file, "Experiment, a YAML file")->required()->option_text("FILE");
