@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+# Copyright The weft authors
+"""weft-flow beside weft-sim, which sends every packet: an AllReduce takes as long to 5 %."""
+import json
+import os
+import subprocess
+import tempfile
+import unittest
+
+BIN = os.environ["WEFT_BIN"]
+BYTES = 8_000_000
+# A packet of 1,024 bytes has 82 around it on the wire; ACKs that take their share of the other direction are few.
+MTU, AROUND = 1024, 82
+
+
+def run(program, text):
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "case.yaml")
+        with open(path, "w") as file:
+            file.write(text)
+        done = subprocess.run([os.path.join(BIN, program), "run", path, "--quiet"], capture_output=True, text=True,
+                              timeout=240, check=True)
+        return json.loads(done.stdout)
+
+
+def by_packets(leaves, spines, hosts, workload):
+    return run("weft-sim", f"""
+topology: {{ kind: leaf_spine, leaves: {leaves}, spines: {spines}, hosts_per_leaf: {hosts}, link_gbps: 100,
+             delay_ns: 1000 }}
+switch: {{ pfc: true, ecn: disabled }}
+nic: {{ transport: gbn, mtu: {MTU}, window: 1024, rto_us: 1000, ack_every: 16, cc: {{ kind: none }} }}
+workload: {{ {workload} }}
+""")["completion_ms"]
+
+
+def by_flows(leaves, spines, hosts, groups, policy, more=""):
+    """A training job that does nothing but an AllReduce of its gradients, in so many groups."""
+    summary = run("weft-flow", f"""
+fabric: {{ pods: 1, leaves: {leaves}, spines: {max(spines, 1)}, gpus_per_leaf: {hosts}, link_gbps: 100,
+           payload_ratio: {MTU / (MTU + AROUND)}, hop_ns: 1000 }}
+policy: {policy}
+models: {{ one: {{ layers: 1, hidden: {groups}, parameters: {BYTES // 4 * groups}, sequence: 1, batch: {leaves * hosts},
+                  activation_bytes: 1, gradient_bytes: 4, gpu_tflops: 1000000 }} }}
+workload: {{ kind: jobs, jobs: [{{ model: one, tp: {groups}, dp: {leaves * hosts // groups} }}] }}
+{more}
+""")
+    return summary["jct_mean_s"] * 1000
+
+
+class Validation(unittest.TestCase):
+    def compare(self, name, packets, flows):
+        print(f"{name}: {packets:.4f} ms by packets, {flows:.4f} ms by flows, {flows / packets - 1:+.1%}")
+        self.assertAlmostEqual(flows / packets, 1, delta=0.05, msg=name)
+
+    # One ring: of two, weft-sim's ECMP may put flows on one uplink (4 x 4, 2 groups: twice the time), which ways that
+    # are balanced avoid.
+    def test_rings(self):
+        for leaves, spines, hosts, groups in ((1, 0, 8, 1), (2, 4, 4, 1)):
+            self.compare(f"ring, {leaves} x {hosts}, {groups} groups",
+                         by_packets(leaves, spines, hosts,
+                                    f"kind: ring_allreduce, bytes: {BYTES}, groups: {groups}"),
+                         by_flows(leaves, spines, hosts, groups, "ring"))
+
+    def test_trees(self):
+        for leaves, spines, hosts, groups in ((1, 0, 8, 1), (2, 4, 4, 1), (4, 4, 4, 2), (8, 8, 8, 1)):
+            self.compare(f"tree, {leaves} x {hosts}, {groups} groups",
+                         by_packets(leaves, spines, hosts,
+                                    f"kind: inc, operation: allreduce, bytes: {BYTES}, window: 16, "
+                                    f"message_packets: 16, groups: {groups}, group: {{ mode: iii }}"),
+                         by_flows(leaves, spines, hosts, groups, "spatial"))
+
+
+if __name__ == "__main__":
+    unittest.main()
