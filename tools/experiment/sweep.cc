@@ -25,6 +25,7 @@
 
 #include "tools/experiment/exit_codes.h"
 #include "tools/experiment/files.h"
+#include "tools/experiment/sweep_report.h"
 
 namespace weft::experiment {
 namespace {
@@ -159,15 +160,24 @@ std::string to_csv(const ordered_json& list) {
   return out;
 }
 
-// The table of all results, sweep.json and sweep.csv. Tells whether every run has one, and whether each of these is
+// What a sweep leaves beside the results of its runs.
+struct SweepFiles {
+  explicit SweepFiles(const std::filesystem::path& folder)
+      : json((folder / "sweep.json").string()),
+        csv((folder / "sweep.csv").string()),
+        html((folder / "sweep.html").string()) {}
+
+  OutputFile json, csv, html;
+};
+
+// The table of all results, and the files. Tells whether every run has one, and whether each of these is
 // complete.
 struct Collected {
   bool all = true, complete = true;
   std::string error;
 };
 
-Collected collect(const SweepOptions& options, const std::vector<Point>& points, const OutputFile& file,
-                  const OutputFile& csv) {
+Collected collect(const SweepOptions& options, const std::vector<Point>& points, const SweepFiles& files) {
   Collected out;
   ordered_json list = ordered_json::array();
   for (const Point& point : points) {
@@ -184,8 +194,10 @@ Collected collect(const SweepOptions& options, const std::vector<Point>& points,
     out.complete = out.complete && summary["complete"].get<bool>();
     options.program.print_row(label_of(point.overrides), summary);
   }
-  out.error = file.write(list.dump(1) + "\n");
-  if (out.error.empty()) out.error = csv.write(to_csv(list));
+  out.error = files.json.write(list.dump(1) + "\n");
+  if (out.error.empty()) out.error = files.csv.write(to_csv(list));
+  const std::string title = "Sweep of " + std::filesystem::path(options.file).filename().string();
+  if (out.error.empty()) out.error = files.html.write(sweep_report(title, list));
   return out;
 }
 
@@ -210,12 +222,14 @@ bool check_points(const SweepOptions& options, const std::vector<Point>& points)
 }
 
 // "" or why the results cannot be kept in the folder, which is made.
-std::string prepare_folder(const std::string& folder, const OutputFile& file, const OutputFile& csv) {
+std::string prepare_folder(const std::string& folder, const SweepFiles& files) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) return "cannot make the folder " + folder + ": " + error.message();
-  const std::string problem = file.probe();
-  return problem.empty() ? csv.probe() : problem;
+  for (const OutputFile* file : {&files.json, &files.csv, &files.html}) {
+    if (const std::string problem = file->probe(); !problem.empty()) return problem;
+  }
+  return "";
 }
 
 std::vector<const Point*> missing_of(const SweepOptions& options, const std::vector<Point>& points) {
@@ -348,14 +362,14 @@ int run_sweep(const SweepOptions& options, const Value& sweep, const std::atomic
     points.push_back({std::move(overrides), result.string()});
   }
   if (!check_points(options, points)) return kWrongUsage;
-  const OutputFile file((folder / "sweep.json").string()), csv((folder / "sweep.csv").string());
-  if (const auto error = prepare_folder(options.folder, file, csv); !error.empty()) {
+  const SweepFiles files(folder);
+  if (const auto error = prepare_folder(options.folder, files); !error.empty()) {
     return fail(options, kCannotRun, error);
   }
   auto todo = missing_of(options, points);
   std::fprintf(stderr, "%zu runs, %zu to do\n", points.size(), todo.size());
   const int worst = Runs(options, std::move(todo), stop).all();
-  const Collected collected = collect(options, points, file, csv);
+  const Collected collected = collect(options, points, files);
   if (!collected.error.empty()) return fail(options, worst == kUnbalanced ? worst : kCannotRun, collected.error);
   if (worst != 0) return worst;
   return collected.all && collected.complete ? 0 : kIncomplete;

@@ -41,8 +41,8 @@ constexpr const char* kSweepFooter = R"(Examples:
   weft-flow sweep tables.yaml
   weft-flow sweep trace1.yaml --set workload.jobs=100 --out small --jobs 2
 
-Started again it runs what is missing. All results are put together in sweep.json and sweep.csv, in the folder of
-the results. weft-flow --help lists the exit codes.)";
+Started again it runs what is missing. All results are put together in sweep.json, sweep.csv and, with bar charts,
+sweep.html, in the folder of the results. weft-flow --help lists the exit codes.)";
 
 constexpr const char* kExplainFooter = R"(Examples:
   weft-flow explain mine.yaml

@@ -40,8 +40,8 @@ constexpr const char* kSweepFooter = R"(Examples:
   weft-sim sweep fig5a.yaml
   weft-sim sweep fig5a.yaml --set workload.bytes=4000000 --out small --jobs 2
 
-Started again it runs what is missing. All results are put together in sweep.json and sweep.csv, in the folder of
-the results.
+Started again it runs what is missing. All results are put together in sweep.json, sweep.csv and, with bar charts,
+sweep.html, in the folder of the results.
 weft-sim --help lists the exit codes.)";
 
 void add_common(CLI::App& command, Options& options, const char* about_sets) {

@@ -8,6 +8,7 @@ import pathlib
 import signal
 import time
 import unittest
+import xml.etree.ElementTree
 
 from support import CANNOT_RUN, INCOMPLETE, SMALL, WRONG_USAGE, SimTest, small_files_only
 
@@ -75,6 +76,12 @@ class Sweep(SimTest):
         for row, each in zip(rows, self.all_of_sweep()):
             self.assertEqual(float(row["completion_ms"]), each["summary"]["completion_ms"])
             self.assertNotIn("stages", row)
+        text = (self.folder / "out/sweep.html").read_text().replace("<!DOCTYPE html>", "")
+        page = xml.etree.ElementTree.fromstring(text.replace('<meta charset="utf-8">', ""))
+        charts = {svg.get("aria-label"): ["".join(t.itertext()) for t in svg.iter("text")] for svg in page.iter("svg")}
+        labels = charts["completion_ms"][::2]
+        self.assertEqual(labels, ["switch.lb=ecmp", "switch.lb=random"])
+        self.assertNotIn("transfers", charts)  # the same in both
         again = self.sweep()
         self.assertEqual((again.returncode, again.stderr), (0, "2 runs, 0 to do\n"))
         self.assertEqual(again.stdout, first.stdout)
@@ -82,7 +89,7 @@ class Sweep(SimTest):
         self.assertIn("2 runs, 1 to do\n", self.sweep().stderr)
         self.assertEqual([row["trace_hash"] for row in self.all_of_sweep()], hashes)
         self.assertEqual({p.name for p in (self.folder / "out").iterdir()},
-                         {"sweep.json", "sweep.csv", *(p.name for p in self.results())})
+                         {"sweep.json", "sweep.csv", "sweep.html", *(p.name for p in self.results())})
 
     def test_a_result_that_is_not_whole_is_named_and_its_run_repeated(self):
         self.assertEqual(self.sweep().returncode, 0)
