@@ -63,21 +63,24 @@ std::string pixel(double value) {
 
 // A bar for each run, from zero. A run that cannot tell the number has a dash.
 std::string bars(const ordered_json& list, const std::string& name) {
-  constexpr double kRow = 20, kLabels = 430, kBars = 520, kValues = 120;
-  double most = 0;
-  for (const ordered_json& item : list) most = std::max(most, number_of(item, name).value_or(0));
+  constexpr double kRow = 20, kBars = 520, kValues = 120, kLetter = 6.5;  // of text of 12 px, on average
+  double most = 0, labels = 0;
+  for (const ordered_json& item : list) {
+    most = std::max(most, number_of(item, name).value_or(0));
+    labels = std::max(labels, 16 + kLetter * static_cast<double>(label_of(item).size()));
+  }
   const double height = kRow * static_cast<double>(list.size());
-  std::string out = "<svg viewBox=\"0 0 " + pixel(kLabels + kBars + kValues) + " " + pixel(height) +
+  std::string out = "<svg viewBox=\"0 0 " + pixel(labels + kBars + kValues) + " " + pixel(height) +
                     "\" role=\"img\" aria-label=\"" + escape_html(name) + "\">\n";
   double y = 0;
   for (const ordered_json& item : list) {
     const auto value = number_of(item, name);
     const double width = most > 0 ? std::max(0.0, value.value_or(0)) / most * kBars : 0;
     const std::string middle = pixel(y + kRow * 0.7);
-    out += "<text x=\"" + pixel(kLabels - 8) + "\" y=\"" + middle + "\" text-anchor=\"end\">" +
-           escape_html(label_of(item)) + "</text><rect x=\"" + pixel(kLabels) + "\" y=\"" + pixel(y + 3) +
+    out += "<text x=\"" + pixel(labels - 8) + "\" y=\"" + middle + "\" text-anchor=\"end\">" +
+           escape_html(label_of(item)) + "</text><rect x=\"" + pixel(labels) + "\" y=\"" + pixel(y + 3) +
            "\" width=\"" + pixel(width) + "\" height=\"" + pixel(kRow - 6) + "\"/><text x=\"" +
-           pixel(kLabels + width + 6) + "\" y=\"" + middle + "\">" + (value ? readable(*value) : "-") + "</text>\n";
+           pixel(labels + width + 6) + "\" y=\"" + middle + "\">" + (value ? readable(*value) : "-") + "</text>\n";
     y += kRow;
   }
   return out + "</svg>\n";
