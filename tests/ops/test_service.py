@@ -181,7 +181,7 @@ class Units(unittest.TestCase):
             self.skipTest("systemd-analyze is not installed")
         with Process() as process:
             for unit in glob.glob(ROOT + "/tools/package/*.service"):
-                text = read(unit).replace("/usr/bin/weft-switch", os.path.join(BIN, "weft-switch"))
+                text = read(unit).replace("/usr/bin/weft-", os.path.join(BIN, "weft-"))
                 text = re.sub(r"^Documentation=.*\n", "", text, flags=re.M)
                 name = os.path.basename(unit).replace("@.", "@tor.")
                 with open(process.path(name), "w") as file:

@@ -45,7 +45,8 @@ struct SweepOptions {
                                                                const std::vector<std::string>& keys);
 
 /// Runs every combination whose result is not there yet, and writes sweep.json, sweep.csv and sweep.html. All
-/// values are checked before the first one runs. Messages go to standard error, the table of results to standard output.
+/// values are checked before the first one runs. Messages go to standard error, the table of results to standard
+/// output.
 /// @param sweep  the section of the experiment
 /// @param stop   set by a signal: no run begins any more, and those under way are ended
 /// @return the exit code

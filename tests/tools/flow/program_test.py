@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 import unittest
 
+PAPERS = pathlib.Path(__file__).resolve().parents[3] / "bench/papers/epic/flow"
 PROGRAM = os.path.join(os.environ["WEFT_BIN"], "weft-flow")
 ONE_JOB = "workload: { kind: jobs, jobs: [{ model: llama-7b, tp: 8, dp: 4, iterations: 5 }] }\n"
 TRACE = "workload: { kind: csv, file: trace.csv, model: llama-7b, busy: 0.9 }\n"
@@ -55,6 +56,14 @@ class Program(unittest.TestCase):
                  ["jct_mean_s"] for policy in ("temporal", "spatial", "edge_disjoint", "ring")]
         self.assertEqual(times, sorted(times))
         self.assertLess(times[0], times[-1])
+
+    def test_trace_1_of_the_paper_runs_with_few_jobs(self):
+        few = ("--set", "workload.jobs=30", "--set", "workload.iterations=20")
+        done = {policy: json.loads(self.flow("run", PAPERS / "trace1.yaml", *few, "--set", f"policy={policy}").stdout)
+                for policy in ("ring", "edge_disjoint", "spatial", "temporal")}
+        for policy, summary in done.items():
+            self.assertTrue(summary["complete"], policy)
+        self.assertLess(done["temporal"]["jct_mean_s"], done["ring"]["jct_mean_s"])
 
     def test_mistakes_have_line_and_column(self):
         text = self.mistakes("fabric: { pods: 0 }\npolicy: spacial\nworkload: { kind: jobs, jobs: [] }\n")

@@ -63,7 +63,7 @@ class Figure5(PaperTest):
 
 
 class EveryExperiment(PaperTest):
-    """Each file below bench/papers, with few bytes."""
+    """Each file of weft-sim below bench/papers, with few bytes. Those in folders `flow` are weft-flow's."""
 
     FEW = {"workload.bytes": 200_000}
     SMALL = {"themis/beyond.yaml": FEW, "themis/dead_path.yaml": FEW, "themis/fig1.yaml": FEW,
@@ -78,7 +78,7 @@ class EveryExperiment(PaperTest):
         return self.written("\n".join([str(count), *lines]) + "\n", "flows.txt")
 
     def test_runs_to_its_end(self):
-        files = {str(path.relative_to(PAPERS)): path for path in PAPERS.rglob("*.yaml")}
+        files = {str(path.relative_to(PAPERS)): path for path in PAPERS.rglob("*.yaml") if path.parent.name != "flow"}
         self.assertEqual(set(files), set(self.SMALL), "an experiment is missing here")
         for name, path in sorted(files.items()):
             values = dict(self.SMALL[name])
