@@ -10,6 +10,7 @@
 #include "switch/stages/parse/stage.h"
 #include "switch/stages/pnp/stage.h"
 #include "switch/stages/rdma_track/stage.h"
+#include "switch/stages/reorder/stage.h"
 #include "switch/stages/trp/stage.h"
 
 namespace weft::stages {
@@ -19,6 +20,7 @@ void register_all(pipeline::Registry& registry) {
   registry.add(impair_stage_type());
   registry.add(rdma_track_stage_type());
   registry.add(trp_stage_type());
+  registry.add(reorder_stage_type());
   registry.add(nack_filter_stage_type());
   registry.add(pnp_stage_type());
   registry.add(l2_stage_type());

@@ -17,13 +17,13 @@ ReorderBuffer::ReorderBuffer(const ReorderRules& rules)
   }
 }
 
-void ReorderBuffer::on_packet(TimeNs now, std::uint32_t flow, Psn psn, std::uint32_t bytes, std::uint64_t packet,
-                              ReorderSink& sink) noexcept {
-  arrive(now, flow, {.packet = packet, .psn = psn, .bytes = bytes}, sink);
+void ReorderBuffer::on_packet(TimeNs now, std::uint32_t flow, Psn psn, bool starts, std::uint32_t bytes,
+                              std::uint64_t packet, ReorderSink& sink) noexcept {
+  arrive(now, flow, {.packet = packet, .psn = psn, .bytes = bytes, .starts = starts}, sink);
 }
 
 void ReorderBuffer::on_passed(TimeNs now, std::uint32_t flow, Psn psn, std::uint32_t psns, ReorderSink& sink) noexcept {
-  arrive(now, flow, {.psn = psn, .psns = psns, .passed = true}, sink);
+  arrive(now, flow, {.psn = psn, .psns = psns, .starts = true, .passed = true}, sink);
 }
 
 void ReorderBuffer::arrive(TimeNs now, std::uint32_t number, const Item& arrived, ReorderSink& sink) noexcept {
@@ -36,7 +36,7 @@ void ReorderBuffer::arrive(TimeNs now, std::uint32_t number, const Item& arrived
     ++counts_.late;
     return go_on(item, sink);
   }
-  if (!leap && ahead > 0) {
+  if (!leap && (ahead > 0 || !(flow.known || may_begin(flow, item)))) {
     if (has_room(flow, item)) {
       if (!hold(number, item)) go_on(item, sink);
       return;
@@ -56,6 +56,11 @@ void ReorderBuffer::arrive(TimeNs now, std::uint32_t number, const Item& arrived
 
 bool ReorderBuffer::has_room(const Flow& flow, const Item& item) const noexcept {
   return free_ != kNone && flow.packets < rules_.max_flow_packets && bytes_ + item.bytes <= rules_.max_bytes;
+}
+
+// Of a flow that is not known: nothing that waits is earlier.
+bool ReorderBuffer::may_begin(const Flow& flow, const Item& item) const noexcept {
+  return item.starts && (flow.first == kNone || items_[flow.first].psn.distance_from(item.psn) > 0);
 }
 
 // False when the same PSN waits already: that is a copy, which need not wait for what its original waits for.
@@ -85,7 +90,8 @@ void ReorderBuffer::take_first(Flow& flow, ReorderSink& sink) noexcept {
   Item& item = items_[at];
   flow.first = item.next;
   const Psn behind = item.psn + item.psns;
-  if (behind.distance_from(flow.expected) > 0) flow.expected = behind;
+  if (!flow.known || behind.distance_from(flow.expected) > 0) flow.expected = behind;
+  flow.known = true;
   if (!item.passed) {
     --flow.packets;
     --packets_;

@@ -11,7 +11,8 @@
 // - When it goes on for its time, those that wait in front of it do too: together they are in order.
 // - A packet is never dropped. What does not fit goes on at once, behind what waits in front of it.
 // - A gap that is given up is left to the receiver, whose NACK tells the sender.
-// - A flow that is not known yet, or whose PSNs leap, is not held up: its first packet says what comes next.
+// - A flow that is not known yet begins with a packet that starts a message; others wait for it, no longer than the
+//   bound. The first packet of a flow whose PSNs leap says what comes next.
 //
 // ACKs, NAKs, CNPs and responses are not for this unit. READ requests pass without waiting, and on_passed() tells of
 // the PSNs that they and their responses take.
@@ -61,8 +62,9 @@ class ReorderBuffer {
 
   /// A packet that may wait.
   /// @param flow    below ReorderRules::flows
+  /// @param starts  it is the first or only packet of a message, and so may be the first one of its flow
   /// @param packet  the caller's number for it, which comes back in deliver(), at once or later
-  void on_packet(TimeNs now, std::uint32_t flow, wire::Psn psn, std::uint32_t bytes, std::uint64_t packet,
+  void on_packet(TimeNs now, std::uint32_t flow, wire::Psn psn, bool starts, std::uint32_t bytes, std::uint64_t packet,
                  ReorderSink& sink) noexcept;
 
   /// A packet has passed that does not wait, and takes `psns` PSNs from `psn` on.
@@ -105,12 +107,14 @@ class ReorderBuffer {
     std::uint32_t psns = 1;
     std::uint32_t bytes = 0;
     std::uint32_t next = kNone;
+    bool starts = false;
     bool passed = false;
   };
 
   void arrive(TimeNs now, std::uint32_t flow, const Item& item, ReorderSink& sink) noexcept;
   [[nodiscard]] bool hold(std::uint32_t number, const Item& item) noexcept;
   [[nodiscard]] bool has_room(const Flow& flow, const Item& item) const noexcept;
+  [[nodiscard]] bool may_begin(const Flow& flow, const Item& item) const noexcept;
   void drain(std::uint32_t number, ReorderSink& sink) noexcept;
   void take_first(Flow& flow, ReorderSink& sink) noexcept;
   void expire(TimeNs now, std::uint32_t number, ReorderSink& sink) noexcept;

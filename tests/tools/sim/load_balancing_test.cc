@@ -51,5 +51,21 @@ TEST(LoadBalancing, LetFlowBreaksNoOrderWithAGapAboveTheSkewAndDoesBelow) {
   milliseconds(eager);
 }
 
+// What spraying does to the order is undone at the receiver's ToR, whose RNICs then have nothing to report.
+TEST(LoadBalancing, PacketsThatAreSprayedArriveInOrderBehindAReorderBuffer) {
+  const auto sprayed = [](const std::string& reorder) {
+    const std::string pipeline = "[parse, rdma_track, " + reorder + " l3, {lb: {policy: random}}]";
+    return run_text(kRings, {{"nic.transport", "nic_sr"}, {"switch.pipeline", pipeline}});
+  };
+  const auto bare = sprayed("");
+  const auto ordered = sprayed("{reorder: {uplinks: [uplinks]}},");
+  EXPECT_GT(bare["summary"]["nacks_sent"].get<std::uint64_t>(), 100u);
+  EXPECT_EQ(ordered["summary"]["nacks_sent"], 0);
+  EXPECT_EQ(ordered["summary"]["retransmit_ratio"], 0);
+  EXPECT_LT(milliseconds(ordered), milliseconds(bare));
+  EXPECT_GT(ordered["summary"]["stages"]["reorder"]["packets_held"].get<std::uint64_t>(), 1000u);
+  EXPECT_EQ(ordered["summary"]["stages"]["reorder"]["expired"], 0);
+}
+
 }  // namespace
 }  // namespace weft::sim

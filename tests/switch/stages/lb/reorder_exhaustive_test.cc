@@ -33,6 +33,7 @@ struct Case {
   bool loss = false;              ///< one packet may be lost
   bool death = false;             ///< one path may die
   bool restart = false;           ///< the ToR may start anew once
+  bool fresh = false;             ///< the flow is not known: the first packet starts its only message
 };
 
 struct Findings {
@@ -71,7 +72,7 @@ class Explorer : public ReorderSink {
     struct Nothing final : ReorderSink {
       void deliver(std::uint64_t) noexcept override {}
     } nothing;
-    start.buffer.on_packet(0, 0, kFirst - 1, 100, 0, nothing);
+    if (!case_.fresh) start.buffer.on_packet(0, 0, kFirst - 1, true, 100, 0, nothing);
     std::deque<State> next{start};
     std::set<std::vector<std::uint64_t>> seen{key(start)};
     // What is wrong once may go on for ever.
@@ -143,7 +144,7 @@ class Explorer : public ReorderSink {
     const bool full = s.buffer.held() == case_.room;
     const std::uint64_t overflowed = s.buffer.counts().overflowed;
     delivered_.clear();
-    s.buffer.on_packet(s.now, 0, kFirst + p, 100, p, *this);
+    s.buffer.on_packet(s.now, 0, kFirst + p, p == 0 || !case_.fresh, 100, p, *this);
     check(s.buffer.counts().overflowed == overflowed || full, "a buffer with room says that it has none");
     s.given_up = s.given_up || s.buffer.counts().overflowed != overflowed;
     take(s);
@@ -288,6 +289,14 @@ TEST(ReorderExhaustive, APathDies) {
 
 TEST(ReorderExhaustive, TheTorStartsAnew) {
   for (const std::uint32_t paths : {2u, 3u}) judge({.loss = true, .restart = true}, paths);
+}
+
+TEST(ReorderExhaustive, AFlowBegins) {
+  for (const std::uint32_t paths : {2u, 3u}) {
+    judge({.fresh = true}, paths);
+    judge({.loss = true, .restart = true, .fresh = true}, paths);
+    judge({.room = 2, .loss = true, .fresh = true}, paths);
+  }
 }
 
 TEST(ReorderExhaustive, ThereIsNoRoom) {

@@ -20,9 +20,10 @@ class Reorder : public ::testing::Test, public ReorderSink {
  protected:
   void deliver(std::uint64_t packet) noexcept override { out.push_back(packet); }
   // Its number is its PSN.
-  std::vector<std::uint64_t> comes(std::uint32_t psn, std::uint32_t flow = 0, std::uint32_t bytes = 100) {
+  std::vector<std::uint64_t> comes(std::uint32_t psn, std::uint32_t flow = 0, std::uint32_t bytes = 100,
+                                   bool starts = true) {
     out.clear();
-    buffer.on_packet(now, flow, Psn(psn), bytes, Psn(psn).value(), *this);
+    buffer.on_packet(now, flow, Psn(psn), starts, bytes, Psn(psn).value(), *this);
     return out;
   }
   std::vector<std::uint64_t> passes(std::uint32_t psn, std::uint32_t psns) {
@@ -54,6 +55,27 @@ TEST_F(Reorder, PacketsThatOvertookWaitForWhatTheyOvertook) {
   EXPECT_EQ(buffer.counts().held, 2u);
   EXPECT_EQ(buffer.counts().peak_packets, 2u);
   EXPECT_EQ(buffer.counts().expired + buffer.counts().late + buffer.counts().overflowed, 0u);
+}
+
+TEST_F(Reorder, AFlowBeginsWithTheStartOfAMessage) {
+  const auto inner = [this](std::uint32_t psn) { return comes(psn, 0, 100, false); };
+  EXPECT_THAT(inner(11), IsEmpty());
+  EXPECT_THAT(inner(13), IsEmpty());
+  EXPECT_THAT(comes(15), IsEmpty()) << "the start of the next message: what is earlier waits for its own";
+  EXPECT_FALSE(buffer.is_known(0));
+  EXPECT_THAT(comes(10), ElementsAre(10, 11));
+  EXPECT_THAT(inner(12), ElementsAre(12, 13));
+  EXPECT_THAT(inner(14), ElementsAre(14, 15));
+}
+
+TEST_F(Reorder, AStartThatDoesNotComeIsWaitedForUntilTheBound) {
+  const auto inner = [this](std::uint32_t psn) { return comes(psn, 0, 100, false); };
+  inner(0xffffff);
+  now = 1020;
+  inner(1);
+  EXPECT_THAT(time_is(1100), ElementsAre(0xffffff));
+  EXPECT_THAT(inner(0), ElementsAre(0, 1));
+  EXPECT_EQ(buffer.counts().expired, 1u);
 }
 
 TEST_F(Reorder, AGapIsGivenUpWhenTheFirstThatWaitsHasWaitedForTheBound) {
@@ -185,8 +207,8 @@ TEST(ReorderProperty, KeepsItsPromises) {
       const std::uint64_t packet = wire.begin()->second;
       wire.erase(wire.begin());
       waits.emplace(packet, now);
-      buffer.on_packet(now, static_cast<std::uint32_t>(packet >> 32), Psn(static_cast<std::uint32_t>(packet)), 100,
-                       packet, sink);
+      buffer.on_packet(now, static_cast<std::uint32_t>(packet >> 32), Psn(static_cast<std::uint32_t>(packet)), true,
+                       100, packet, sink);
       take(now);
     }
     if (buffer.next_deadline() <= now) buffer.on_timer(now, sink);

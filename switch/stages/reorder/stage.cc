@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+#include "switch/stages/reorder/stage.h"
+
+#include <algorithm>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "switch/wire/headers.h"
+
+namespace weft::stages {
+
+using config::Schema;
+using config::Value;
+using pipeline::Batch;
+using pipeline::Context;
+using pipeline::PacketMeta;
+
+namespace {
+
+constexpr auto kReadRequest = static_cast<std::uint8_t>(wire::Opcode::RC_RDMA_READ_REQUEST);
+
+std::uint64_t number_of(const rte_mbuf* m) noexcept {
+  return reinterpret_cast<std::uint64_t>(m);
+}
+rte_mbuf* packet_of(std::uint64_t number) noexcept {
+  return reinterpret_cast<rte_mbuf*>(number);
+}
+
+// Resumed packets follow the batch. A packet that is in it and goes on at once stays in its place, as long as nothing
+// was resumed in front of it.
+class GoOn final : public ReorderSink {
+ public:
+  explicit GoOn(Context& context) : context_(context) {}
+
+  void begin(rte_mbuf* m) noexcept {
+    current_ = m;
+    in_place_ = false;
+  }
+  void deliver(std::uint64_t packet) noexcept override {
+    rte_mbuf* m = packet_of(packet);
+    if (m == current_ && !resuming_) {
+      in_place_ = true;
+      return;
+    }
+    resuming_ = true;
+    context_.resume(m);
+  }
+  [[nodiscard]] bool in_place() const noexcept { return in_place_; }
+
+ private:
+  Context& context_;
+  const rte_mbuf* current_ = nullptr;
+  bool in_place_ = false;
+  bool resuming_ = false;
+};
+
+ReorderRules rules_of(const Value& options, std::uint32_t flows) {
+  return {.bound_ns = options["bound_us"].unsigned_integer() * 1000,
+          .flows = flows,
+          .max_packets = static_cast<std::uint32_t>(options["max_packets"].unsigned_integer()),
+          .max_flow_packets = static_cast<std::uint32_t>(options["max_qp_packets"].unsigned_integer()),
+          .max_bytes = options["max_kb"].unsigned_integer() * 1024};
+}
+
+}  // namespace
+
+ReorderStage::ReorderStage(const pipeline::StageBuild& build)
+    : known_(build),
+      buffer_(rules_of(build.options, known_.tracker().table().slots())),
+      names_(known_.tracker().table().slots()),
+      is_uplink_(build.info.ports.size()) {
+  rules_ = rules_of(build.options, known_.tracker().table().slots());
+  for (const Value& uplink : build.options["uplinks"].list()) {
+    for (const pipeline::PortInfo& port : build.info.ports) {
+      if (port.name == uplink.string()) is_uplink_[port.index] = true;
+    }
+  }
+}
+
+bool ReorderStage::may_wait(const PacketMeta& pm) const noexcept {
+  return pm.parsed.kind == wire::FrameKind::roce && kRcRequests[pm.parsed.opcode] && pm.in_port < is_uplink_.size() &&
+         is_uplink_[pm.in_port] && known_.known(pm);
+}
+
+void ReorderStage::take(TimeNs now, rte_mbuf* m, ReorderSink& sink) noexcept {
+  const PacketMeta& pm = pipeline::meta(m);
+  if (!may_wait(pm)) return sink.deliver(number_of(m));
+  const std::uint32_t flow = pm.qp_handle - 1;
+  const Name name{pm.parsed.address_key, pm.parsed.dest_qp.value()};
+  if (names_[flow] != name) {
+    buffer_.forget(flow, sink);
+    names_[flow] = name;
+  }
+  if (pm.parsed.opcode == kReadRequest) {
+    counters_[static_cast<std::size_t>(ReorderCounter::reads)].add(1);
+    buffer_.forget(flow, sink);
+    return sink.deliver(number_of(m));
+  }
+  const bool starts = wire::opcode_info(pm.parsed.opcode).starts_message();
+  buffer_.on_packet(now, flow, pm.parsed.psn, starts, m->pkt_len, number_of(m), sink);
+}
+
+void ReorderStage::ingress(Context& context, Batch& batch) {
+  GoOn sink(context);
+  for (std::uint16_t i = 0; i < batch.size; ++i) {
+    sink.begin(batch.packet[i]);
+    take(context.now, batch.packet[i], sink);
+    if (!sink.in_place()) batch.remove(i);
+  }
+  publish();
+  context.at(deadline(0));
+}
+
+void ReorderStage::on_timer(Context& context, std::uint32_t) {
+  GoOn sink(context);
+  buffer_.on_timer(context.now, sink);
+  publish();
+  context.at(deadline(0));
+}
+
+void ReorderStage::flush(Context& context) {
+  GoOn sink(context);
+  buffer_.flush(sink);
+  publish();
+}
+
+void ReorderStage::adopt(Context&, pipeline::Stage& old_stage, const pipeline::Adoption& adoption) {
+  auto& old = dynamic_cast<ReorderStage&>(old_stage);
+  // The positions of queue pairs hold as long as the table has its size; names tell where they do not.
+  if (!adoption.same_options || !adoption.ports.identity() || names_.size() != old.names_.size()) return;
+  std::swap(buffer_, old.buffer_);
+  std::swap(names_, old.names_);
+  std::swap(told_, old.told_);
+}
+
+// The unit's counts begin anew with each unit; ours go on.
+void ReorderStage::publish() noexcept {
+  const ReorderCounts& now = buffer_.counts();
+  const auto add = [this](ReorderCounter c, std::uint64_t n) {
+    if (n != 0) counters_[static_cast<std::size_t>(c)].add(n);
+  };
+  add(ReorderCounter::packets_held, now.held - told_.held);
+  add(ReorderCounter::expired, now.expired - told_.expired);
+  add(ReorderCounter::late, now.late - told_.late);
+  add(ReorderCounter::overflowed, now.overflowed - told_.overflowed);
+  add(ReorderCounter::leaps, now.leaps - told_.leaps);
+  told_ = now;
+  set(ReorderCounter::held, buffer_.held());
+  set(ReorderCounter::held_bytes, buffer_.held_bytes());
+  set(ReorderCounter::peak_packets, now.peak_packets);
+  set(ReorderCounter::peak_bytes, now.peak_bytes);
+}
+
+nlohmann::ordered_json ReorderStage::rows(std::string_view, std::uint64_t& cursor, std::size_t) const {
+  cursor = pipeline::StageShared::kEnd;
+  const ReorderCounts& counts = buffer_.counts();
+  return nlohmann::ordered_json::array({{{"held", buffer_.held()},
+                                         {"max_packets", rules_.max_packets},
+                                         {"held_bytes", buffer_.held_bytes()},
+                                         {"max_bytes", rules_.max_bytes},
+                                         {"bound_us", rules_.bound_ns / 1000},
+                                         {"peak_packets", counts.peak_packets},
+                                         {"peak_bytes", counts.peak_bytes}}});
+}
+
+namespace {
+
+Schema reorder_options() {
+  using Key = Schema::Key;
+  return Schema::map({
+      Key::required_key("uplinks", Schema::list(Schema::name(), 1),
+                        "Ports that lead to other switches; what comes in through them may have been overtaken."),
+      Key::with_default("bound_us", Schema::integer(1, 1'000'000), Value(200),
+                        "A packet waits no longer: at least the difference in delay of two paths, and less than the "
+                        "retransmission timeout of the senders."),
+      Key::with_default("max_packets", Schema::integer(1, 1 << 20), Value(4096),
+                        "Packets that may wait at once, of each worker. What does not fit goes on at once."),
+      Key::with_default("max_qp_packets", Schema::integer(1, 1 << 20), Value(512), "The same for one queue pair."),
+      Key::with_default("max_kb", Schema::integer(1, 1 << 22), Value(1024), "KiB of frames that may wait at once."),
+      accept_option(),
+  });
+}
+
+void check_reorder(const Value& options, const pipeline::SwitchInfo& info, config::Diagnostics& diagnostics) {
+  for (const Value& name : options["uplinks"].list()) {
+    const bool known = std::any_of(info.ports.begin(), info.ports.end(),
+                                   [&](const pipeline::PortInfo& port) { return port.name == name.string(); });
+    if (!known) diagnostics.error(name.mark(), "uplinks: the switch has no port '" + name.string() + "'");
+  }
+}
+
+}  // namespace
+
+pipeline::StageType reorder_stage_type() {
+  pipeline::StageType type;
+  type.name = "reorder";
+  type.summary = "Puts packets of known queue pairs that overtook each other on their way back in order.";
+  type.needs = {"parsed", "qp"};
+  type.before = {{"l2", "what it holds has not been forwarded yet"},
+                 {"l3", "what it holds has not been forwarded yet"}};
+  type.holds_packets = true;
+  type.options = reorder_options();
+  type.counters = {
+#define WEFT_COUNTER(name, unit, kind, text) {#name, unit, pipeline::CounterKind::kind, text},
+#include "switch/stages/reorder/counters.def"
+#undef WEFT_COUNTER
+  };
+  type.check = check_reorder;
+  type.make = [](const pipeline::StageBuild& build, pipeline::StageShared*) {
+    return std::make_unique<ReorderStage>(build);
+  };
+  return type;
+}
+
+}  // namespace weft::stages

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+#include "switch/stages/reorder/stage.h"
+
+#include <nlohmann/json.hpp>
+
+#include "switch/config/config.h"
+#include "tests/switch/stages/nack_filter/rig.h"
+
+namespace weft::stages::testing {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+std::string yaml_of(const std::string& options) {
+  std::string yaml = leaf_yaml(3, {});
+  const std::size_t filter = yaml.find("  - nack_filter:");
+  yaml.replace(filter, yaml.find('\n', filter) - filter, "  - reorder: " + options);
+  return yaml;
+}
+const std::string kOptions = "{ uplinks: [s1, s2], bound_us: 100, max_qp_packets: 4 }";
+
+class ReorderStageTest : public ::testing::Test {
+ protected:
+  ReorderStageTest() : h(weft::testing::all_stages(), yaml_of(kOptions)) {}
+
+  // PSNs that have left towards the receiver, in this order.
+  std::vector<std::uint32_t> out() {
+    std::vector<std::uint32_t> psns;
+    for (const auto& frame : h.take("h1")) psns.push_back(parsed_of(frame.bytes).psn.value());
+    return psns;
+  }
+  // Packets come in one burst through an uplink. Messages begin with PSN 10 and 110.
+  std::vector<std::uint32_t> come(std::vector<std::uint32_t> psns, unsigned uplink = 1) {
+    std::vector<Bytes> burst;
+    for (const std::uint32_t psn : psns) {
+      FrameBuilder frame = data(psn, uplink);
+      if (psn % 100 == 10) frame.bth(Opcode::RC_SEND_FIRST, kReceiverQp, Psn(psn));
+      burst.push_back(frame.build());
+    }
+    h.inject("s" + std::to_string(uplink), burst);
+    return out();
+  }
+  std::uint64_t counter(const char* name) const { return h.counter("reorder", name); }
+
+  Harness h;
+};
+
+TEST_F(ReorderStageTest, TheReceiverSeesPacketsInOrder) {
+  EXPECT_THAT(come({10, 11}), ElementsAre(10, 11));
+  EXPECT_THAT(come({13, 15}, 2), IsEmpty());
+  EXPECT_EQ(h.held(), 2u);
+  EXPECT_EQ(counter("held"), 2u);
+  EXPECT_THAT(come({12, 14, 16}), ElementsAre(12, 13, 14, 15, 16)) << "those of the burst among those that waited";
+  EXPECT_EQ(h.held(), 0u);
+  EXPECT_EQ(counter("packets_held"), 2u);
+  EXPECT_EQ(counter("expired"), 0u);
+}
+
+TEST_F(ReorderStageTest, AFlowBeginsWithTheFirstPacketOfAMessage) {
+  EXPECT_THAT(come({11, 12}), IsEmpty());
+  EXPECT_THAT(come({10}, 2), ElementsAre(10, 11, 12));
+  EXPECT_EQ(counter("late"), 0u);
+}
+
+TEST_F(ReorderStageTest, ALostPacketIsLeftToTheReceiverAfterTheBound) {
+  come({10});
+  EXPECT_THAT(come({12, 13}), IsEmpty());
+  h.advance_ns(99 * kUs);
+  EXPECT_THAT(out(), IsEmpty());
+  h.advance_ns(1 * kUs);
+  EXPECT_THAT(out(), ElementsAre(12, 13));
+  EXPECT_THAT(come({11}), ElementsAre(11)) << "sent again";
+  EXPECT_EQ(counter("expired"), 2u);
+  EXPECT_EQ(counter("late"), 1u);
+}
+
+TEST_F(ReorderStageTest, OnlyRequestsOfKnownQueuePairsThatComeFromTheFabricWait) {
+  come({10});
+  const auto passes = [&](const char* port, const FrameBuilder& frame, const char* to) {
+    h.inject(port, frame.build());
+    EXPECT_EQ(h.take(to).size(), 1u);
+  };
+  passes("s1", data(19, 1).bth(Opcode::RC_SEND_MIDDLE, Qpn(99), Psn(19)), "h1");
+  passes("s1", data(19, 1).bth(Opcode::RC_RDMA_READ_RESPONSE_MIDDLE, kReceiverQp, Psn(19)), "h1");
+  passes("s1", data(19, 1).payload(0).bth(Opcode::RC_ACKNOWLEDGE, kReceiverQp, Psn(19)).aeth(wire::Syndrome::ack(), 1),
+         "h1");
+  EXPECT_EQ(h.held(), 0u);
+  EXPECT_THAT(come({12}), IsEmpty());
+}
+
+TEST_F(ReorderStageTest, AReadRequestDoesNotWaitAndLetsWhatWaitsGoOn) {
+  come({10});
+  come({12});
+  h.inject("s1",
+           data(13, 1).payload(0).bth(Opcode::RC_RDMA_READ_REQUEST, kReceiverQp, Psn(13)).reth(0, 1, 4096).build());
+  EXPECT_THAT(out(), ElementsAre(12, 13));
+  EXPECT_THAT(come({110}), ElementsAre(110)) << "behind the PSNs of its responses";
+  EXPECT_EQ(counter("reads"), 1u);
+}
+
+TEST_F(ReorderStageTest, WhatHasNoRoomGoesOnBehindWhatWaitsInFrontOfIt) {
+  come({10});
+  EXPECT_THAT(come({12, 13, 14, 15}), IsEmpty());
+  EXPECT_THAT(come({17}), ElementsAre(12, 13, 14, 15, 17));
+  EXPECT_EQ(counter("overflowed"), 1u);
+  EXPECT_EQ(counter("peak_packets"), 4u);
+  const auto rows = h.rows("reorder");
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_EQ(rows[0]["held"], 0);
+  EXPECT_EQ(rows[0]["peak_packets"], 4);
+  EXPECT_EQ(rows[0]["bound_us"], 100);
+}
+
+TEST_F(ReorderStageTest, AReloadKeepsWhatWaitsAndOtherOptionsLetItGoOn) {
+  come({10});
+  come({12});
+  h.reload(yaml_of(kOptions));
+  EXPECT_THAT(out(), IsEmpty());
+  EXPECT_THAT(come({11}), ElementsAre(11, 12));
+  come({14});
+  h.reload(yaml_of("{ uplinks: [s1, s2], bound_us: 50 }"));
+  EXPECT_THAT(out(), ElementsAre(14));
+  EXPECT_EQ(h.held(), 0u);
+  EXPECT_EQ(h.dropped_total(), 0u);
+}
+
+TEST(ReorderStageConfig, MistakesAreNamed) {
+  const auto told_about = [](const std::string& options) {
+    config::Diagnostics diagnostics;
+    static_cast<void>(config::load_switch(yaml_of(options), weft::testing::all_stages(), diagnostics));
+    return diagnostics.to_string();
+  };
+  EXPECT_EQ(told_about(kOptions), "");
+  EXPECT_THAT(told_about("{ uplinks: [s9] }"), HasSubstr("uplinks: the switch has no port 's9'"));
+  EXPECT_THAT(told_about("{ bound_us: 5 }"), HasSubstr("uplinks"));
+  EXPECT_THAT(told_about("{ uplinks: [s1], bound_us: 0 }"), HasSubstr("bound_us: expected"));
+}
+
+}  // namespace
+}  // namespace weft::stages::testing
