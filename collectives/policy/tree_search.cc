@@ -102,8 +102,9 @@ void TreeSearch::fill_row(NodeId node, unsigned depth, const Widths& widths) {
   if (is_item) values[index] = std::min(own->width, row.width);
   for (const Arc& arc : ways) {
     const Row& below = rows_[arc.to];
-    if (below.run != run_ || below.first == below.last) continue;
     const std::uint32_t width = std::min(link(arc.link, widths), row.width);
+    // What is below a link without room is not in the row.
+    if (below.run != run_ || below.first == below.last || width == 0) continue;
     const std::uint32_t* const from = values_.data() + below.values - below.first;
     for (std::uint32_t i = below.first; i < below.last; ++i) {
       values[i] = std::max(values[i], std::min(width, from[i]));
