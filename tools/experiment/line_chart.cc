@@ -44,6 +44,17 @@ Scale scale_of(double most, bool whole) {
 
 }  // namespace
 
+std::string page_head(const std::string& title, const std::string& style) {
+  constexpr const char* kStyle =
+      ":root{color-scheme:light dark;--ink:#1c1e22;--muted:#5d626c;--grid:#d9dce1;--paper:#fff;--s0:#2368b0}"
+      "@media(prefers-color-scheme:dark){:root{--ink:#e7e9ed;--muted:#a3a8b3;--grid:#3a3e46;--paper:#17191d;"
+      "--s0:#6aa9ec}}body{background:var(--paper);color:var(--ink);font:15px/1.5 system-ui,sans-serif;max-width:860px;"
+      "margin:2rem auto;padding:0 1rem}table{border-collapse:collapse}svg text{font-size:12px}";
+  const std::string heading = escape_html(title);
+  return "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>" + heading + "</title><style>" +
+         kStyle + style + "</style></head>\n<body><h1>" + heading + "</h1>\n";
+}
+
 std::string escape_html(const std::string& text) {
   std::string out;
   for (const char c : text) {

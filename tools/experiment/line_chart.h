@@ -22,6 +22,11 @@ struct Axis {
 /// so.
 [[nodiscard]] std::string line_chart(const Points& points, const Axis& x, const Axis& y);
 
+/// The beginning of a page that loads nothing, up to its heading: colours for light and dark, font and width.
+/// @param title  plain text
+/// @param style  more rules of CSS
+[[nodiscard]] std::string page_head(const std::string& title, const std::string& style);
+
 /// Text inside of HTML.
 [[nodiscard]] std::string escape_html(const std::string& text);
 

@@ -16,12 +16,9 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr const char* kStyle =
-    ":root{color-scheme:light dark;--ink:#1c1e22;--muted:#5d626c;--grid:#d9dce1;--paper:#fff;--s0:#2368b0}"
-    "@media(prefers-color-scheme:dark){:root{--ink:#e7e9ed;--muted:#a3a8b3;--grid:#3a3e46;--paper:#17191d;"
-    "--s0:#6aa9ec}}body{background:var(--paper);color:var(--ink);font:15px/1.5 system-ui,sans-serif;max-width:1100px;"
-    "margin:2rem auto;padding:0 1rem}.wide{overflow-x:auto}table{border-collapse:collapse}td,th{padding:.2em .7em;"
+    "body{max-width:1100px}.wide{overflow-x:auto}td,th{padding:.2em .7em;"
     "border-bottom:1px solid var(--grid);text-align:right;white-space:nowrap}td.set,th.set{text-align:left}"
-    "p{color:var(--muted);margin:.2rem 0 .6rem}svg text{fill:var(--ink);font-size:12px}svg rect{fill:var(--s0)}"
+    "p{color:var(--muted);margin:.2rem 0 .6rem}svg text{fill:var(--ink)}svg rect{fill:var(--s0)}"
     "h1{font-size:1.5rem}h2{font-size:1.15rem;margin:2rem 0 .2rem}";
 
 std::string label_of(const ordered_json& item) {
@@ -104,10 +101,7 @@ std::string table(const ordered_json& list, const std::vector<std::string>& name
 }  // namespace
 
 std::string sweep_report(const std::string& title, const ordered_json& list) {
-  const std::string heading = escape_html(title);
-  std::string out = "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>" + heading +
-                    "</title><style>" + kStyle + "</style></head>\n<body><h1>" + heading + "</h1>\n<p>" +
-                    std::to_string(list.size()) +
+  std::string out = page_head(title, kStyle) + "<p>" + std::to_string(list.size()) +
                     " runs. Numbers that are the same in all of them have no chart.</p>\n";
   const auto names = numbers_of(list);
   for (const std::string& name : names) {

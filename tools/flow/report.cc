@@ -20,11 +20,8 @@ using experiment::readable;
 using nlohmann::ordered_json;
 
 constexpr const char* kStyle =
-    ":root{color-scheme:light dark;--ink:#1c1e22;--muted:#5d626c;--grid:#d9dce1;--paper:#fff;--s0:#2368b0}"
-    "@media(prefers-color-scheme:dark){:root{--ink:#e7e9ed;--muted:#a3a8b3;--grid:#3a3e46;--paper:#17191d;"
-    "--s0:#6aa9ec}}body{background:var(--paper);color:var(--ink);font:15px/1.5 system-ui,sans-serif;max-width:860px;"
-    "margin:2rem auto;padding:0 1rem}table{border-collapse:collapse}td{padding:.2em .7em;border-bottom:1px solid "
-    "var(--grid)}p,summary{color:var(--muted)}svg text{fill:var(--muted);font-size:12px}svg .grid{stroke:var(--grid)}"
+    "td{padding:.2em .7em;border-bottom:1px solid var(--grid)}p,summary{color:var(--muted)}"
+    "svg text{fill:var(--muted)}svg .grid{stroke:var(--grid)}"
     "svg path{fill:none;stroke-width:1.8}";
 
 double seconds(TimeNs ns) {
@@ -214,13 +211,11 @@ ordered_json report_of(const Experiment& experiment, const Cluster& cluster, con
 }
 
 std::string html_report(const ordered_json& report) {
-  const std::string title = escape_html(report["title"].get<std::string>());
   const ordered_json& summary = report["summary"];
   const auto chart = [&](std::uint32_t gpus) {
     return line_chart(distribution(report, gpus), {"job completion time, s"}, {"percent of jobs"});
   };
-  std::string out = "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>" + title +
-                    "</title><style>" + kStyle + "</style></head>\n<body><h1>" + title + "</h1>\n<p>" +
+  std::string out = experiment::page_head(report["title"].get<std::string>(), kStyle) + "<p>" +
                     escape_html(report["run"]["file"].get<std::string>());
   for (const auto& set : report["run"]["set"]) out += " --set '" + escape_html(set.get<std::string>()) + "'";
   out += ", seed " + report["seed"].dump() + ", weft-flow " + escape_html(report["run"]["version"].get<std::string>()) +

@@ -21,13 +21,10 @@ using experiment::readable;
 using nlohmann::ordered_json;
 
 constexpr const char* kStyle =
-    ":root{color-scheme:light dark;--ink:#1c1e22;--muted:#5d626c;--grid:#d9dce1;--paper:#fff;--s0:#2368b0}"
-    "@media(prefers-color-scheme:dark){:root{--ink:#e7e9ed;--muted:#a3a8b3;--grid:#3a3e46;--paper:#17191d;"
-    "--s0:#6aa9ec}}body{background:var(--paper);color:var(--ink);font:15px/1.5 system-ui,"
-    "sans-serif;max-width:860px;margin:2rem auto;padding:0 1rem}table{border-collapse:collapse}td,th{padding:.2em .7em;"
-    "border-bottom:1px solid var(--grid);text-align:right}td:first-child,th:first-child,.words td{text-align:left}"
+    "td,th{padding:.2em .7em;border-bottom:1px solid var(--grid);text-align:right}td:first-child,th:first-child,.words "
+    "td{text-align:left}"
     "td.number{text-align:right;white-space:nowrap}td.meaning,p,summary{color:var(--muted)}svg text{fill:"
-    "var(--muted);font-size:12px}svg .grid{stroke:var(--grid)}svg path{fill:none;stroke-width:1.8}h1{font-size:1.5rem}"
+    "var(--muted)}svg .grid{stroke:var(--grid)}svg path{fill:none;stroke-width:1.8}h1{font-size:1.5rem}"
     "h2{font-size:1.15rem;margin:2rem 0 .2rem}p{margin:.2rem 0 .6rem}";
 
 std::string cell(const std::string& text, const char* kind = "") {
@@ -152,11 +149,9 @@ std::string stage_counters(const ordered_json& summary) {
 }  // namespace
 
 std::string html_report(const ordered_json& report) {
-  const std::string title = escape_html(report["title"].get<std::string>());
   const std::string each = "in each interval of " + interval(report);
   const Axis time{"virtual time, ms"};
-  std::string out = "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>" + title +
-                    "</title><style>" + kStyle + "</style></head>\n<body><h1>" + title + "</h1>\n";
+  std::string out = experiment::page_head(report["title"].get<std::string>(), kStyle);
   out += origin(report) + numbers(report["summary"]) + settings(report);
   out += section("Throughput over time", "Payload that arrived at all hosts together, " + each + ".",
                  line_chart(curve(report, "goodput_gbps"), time, {"Gbit/s"}));
