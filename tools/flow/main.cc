@@ -9,12 +9,12 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
-#include <ctime>
 #include <iostream>
 #include <set>
 
 #include "switch/config/config.h"
 #include "switch/config/schema/suggest.h"
+#include "tools/experiment/clock.h"
 #include "tools/experiment/exit_codes.h"
 #include "tools/experiment/files.h"
 #include "tools/experiment/sweep.h"
@@ -35,28 +35,13 @@ int fail(int code, const std::string& message) {
   return code;
 }
 
-std::string date_now() {
-  const std::time_t now = std::time(nullptr);
-  std::tm parts{};
-  gmtime_r(&now, &parts);
-  char text[32];
-  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
-  return text;
-}
-
-double cpu_seconds() {
-  return static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
-}
-
 class Progress {
  public:
   Progress(const Cluster& cluster, bool quiet)
       : cluster_(cluster), quiet_(quiet), start_(std::chrono::steady_clock::now()) {
     for (const Job& job : cluster.jobs()) all_ += static_cast<double>(job.plan->iterations) * job.plan->ranks;
   }
-  [[nodiscard]] double wall_s() const {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
-  }
+  [[nodiscard]] double wall_s() const { return experiment::seconds_since(start_); }
   /// Asked now and then; true to stop.
   bool look() {
     const double wall = wall_s();
@@ -86,10 +71,10 @@ int run(const Options& options, const Experiment& experiment) {
   }
   Cluster cluster(experiment.cluster, jobs_of(experiment));
   Progress progress(cluster, options.quiet);
-  RunFacts facts{options.file, WEFT_VERSION, date_now(), options.sets};
-  const double before = cpu_seconds();
+  RunFacts facts{options.file, WEFT_VERSION, experiment::date_now(), options.sets};
+  const double before = experiment::cpu_seconds();
   const bool complete = cluster.run([&] { return progress.look(); });
-  facts.cpu_s = cpu_seconds() - before;
+  facts.cpu_s = experiment::cpu_seconds() - before;
   facts.wall_s = progress.wall_s();
   facts.interrupted = !complete;
   const auto report = report_of(experiment, cluster, facts);

@@ -11,7 +11,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -21,6 +20,7 @@
 #include "switch/config/config.h"
 #include "switch/config/schema/suggest.h"
 #include "switch/stages/stages.h"
+#include "tools/experiment/clock.h"
 #include "tools/experiment/files.h"
 #include "tools/sim/command_line.h"
 #include "tools/sim/html_report.h"
@@ -41,23 +41,6 @@ int fail(int code, const std::string& message) {
   return code;
 }
 
-double cpu_seconds() {
-  return static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
-}
-
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
-std::string date_now() {
-  const std::time_t now = std::time(nullptr);
-  std::tm parts{};
-  gmtime_r(&now, &parts);
-  char text[32];
-  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
-  return text;
-}
-
 // What the machine can still give; 0 when nobody says.
 std::uint64_t available_bytes() {
   std::ifstream in("/proc/meminfo");
@@ -76,7 +59,7 @@ class Progress {
         quiet_(quiet),
         all_(static_cast<double>(simulation.experiment().plan.bytes())),
         start_(std::chrono::steady_clock::now()) {}
-  [[nodiscard]] double wall_s() const { return seconds_since(start_); }
+  [[nodiscard]] double wall_s() const { return experiment::seconds_since(start_); }
   // Asked now and then; true to stop.
   bool look() {
     const double wall = wall_s();
@@ -143,12 +126,12 @@ int run_in(const Options& options, const Experiment& experiment, const pipeline:
   facts.file = options.file;
   facts.sets = options.sets;
   facts.version = WEFT_VERSION;
-  facts.date = date_now();
-  facts.build_s = seconds_since(building);
+  facts.date = experiment::date_now();
+  facts.build_s = experiment::seconds_since(building);
   Progress progress(simulation, options.quiet);
-  const double cpu_before = cpu_seconds();
+  const double cpu_before = experiment::cpu_seconds();
   facts.complete = simulation.run([&] { return progress.look(); });
-  facts.cpu_s = cpu_seconds() - cpu_before;
+  facts.cpu_s = experiment::cpu_seconds() - cpu_before;
   facts.wall_s = progress.wall_s();
   facts.interrupted = !facts.complete && stop_requested.load();
   const int written = write_results(options, report_of(simulation, facts), simulation.observer());
