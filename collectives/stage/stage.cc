@@ -71,7 +71,6 @@ void IncStage::exchange_table(std::unique_ptr<GroupTable>& table) {
 void IncStage::adopt(pipeline::Context&, pipeline::Stage&, const pipeline::Adoption&) {
   auto table = shared_.table(worker_);
   exchange_table(table);
-  wakes_ = deadline(0);  // the pipeline asks for it, too
 }
 
 void IncStage::ingress(pipeline::Context& context, Batch& batch) {
@@ -176,9 +175,8 @@ void IncStage::on_timer(pipeline::Context& context, std::uint32_t token) {
     group->unit.on_timer(now, emitter_);
     emitter_.finish();
   }
-  wakes_ = kNever;
   count_groups(context);
-  if (const TimeNs next = deadline(token); next < wakes_) context.at(wakes_ = next);
+  context.at(deadline(token));
 }
 
 /// Once per burst, for the groups that had packets in it.
@@ -195,9 +193,7 @@ void IncStage::count_groups(pipeline::Context& context) noexcept {
     group->touched = false;
     // A timer that is too early does no harm: on_timer() asks for the next one.
     const nic::Time wanted = group->unit.next_deadline();
-    if (wanted != nic::kNever && static_cast<TimeNs>(wanted) < wakes_) {
-      context.at(wakes_ = static_cast<TimeNs>(wanted));
-    }
+    if (wanted != nic::kNever) context.at_latest(static_cast<TimeNs>(wanted));
     if (group->unit.failure() && !group->failed) {
       group->failed = true;
       count(IncCounter::failed);

@@ -73,7 +73,6 @@ class IncStage : public pipeline::Stage {
   std::unique_ptr<GroupTable> table_;
   std::vector<std::uint8_t> whole_;     ///< a frame that came in more than one buffer
   std::vector<RunningGroup*> touched_;  ///< had packets in this burst; has room for all
-  TimeNs wakes_ = kNever;               ///< the time that our timer was asked for
   std::array<Counter, static_cast<std::size_t>(IncCounter::count_)> counters_;
   Emitter emitter_;
 };

@@ -82,6 +82,9 @@ class Context {
   /// means before the next burst. Without effect during a reload: Stage::deadline() is asked when it is over.
   /// @param token  below Stage::timers()
   void at(TimeNs time, std::uint32_t token = 0) noexcept;
+  /// The same, for who does not know all that the timer is wanted for: it comes at this time or earlier. One that was
+  /// asked for earlier stays; kNever changes nothing.
+  void at_latest(TimeNs time, std::uint32_t token = 0) noexcept;
 
   /// True when the port's link is up.
   [[nodiscard]] bool link_up(PortIndex port) const noexcept;

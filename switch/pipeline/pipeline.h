@@ -206,6 +206,7 @@ class Pipeline {
   void make_timers();
   void list_mail_takers() noexcept;
   void set_timer(std::size_t i, std::uint32_t token, TimeNs time) noexcept;
+  void arm_timer(std::size_t i, std::uint32_t token, TimeNs time) noexcept;
   void ask_deadlines(std::size_t i) noexcept;
   void call_due(TimeNs now) noexcept;
   void admit_one(TimeNs now, rte_mbuf* m) noexcept;

@@ -12,6 +12,10 @@ void Context::at(TimeNs time, std::uint32_t token) noexcept {
   pipeline_.set_timer(stage_, token, time);
 }
 
+void Context::at_latest(TimeNs time, std::uint32_t token) noexcept {
+  pipeline_.arm_timer(stage_, token, time);
+}
+
 void Context::drop(rte_mbuf* m, DropReason reason) noexcept {
   pipeline_.drop(now, m, reason, egress_ ? Pipeline::Half::egress : Pipeline::Half::ingress);
 }

@@ -45,6 +45,13 @@ void Pipeline::set_timer(std::size_t i, std::uint32_t token, TimeNs time) noexce
   timers_.set(slot.first_timer + token, time);
 }
 
+void Pipeline::arm_timer(std::size_t i, std::uint32_t token, TimeNs time) noexcept {
+  if (adopting_) [[unlikely]]
+    return;
+  assert(token < slots_[i].timers);
+  timers_.arm(slots_[i].first_timer + token, time);
+}
+
 void Pipeline::ask_deadlines(std::size_t i) noexcept {
   for (std::uint32_t token = 0; token < slots_[i].timers; ++token)
     set_timer(i, token, slots_[i].stage->deadline(token));

@@ -56,6 +56,8 @@ class Harness {
   /// A buffer made by the caller from pool().
   void inject(std::string_view port, rte_mbuf* m);
 
+  /// When the pipeline wants to be called without a packet; kNever: not at all.
+  [[nodiscard]] TimeNs next_deadline() const { return pipeline_->next_deadline(); }
   /// Lets virtual time pass; stage timers and queues run exactly at their deadlines, housekeeping each second.
   void advance_ns(TimeNs duration);
   [[nodiscard]] TimeNs now() const noexcept { return now_; }

@@ -93,6 +93,19 @@ TEST_P(IncStageEverywhere, LossesAndWrongIcrcsAreRepaired) {
   EXPECT_GT(s.h.counter("inc", "duplicates"), 0u);
 }
 
+TEST(IncStage, CommandsThatAskForDeadlinesAnewLoseNoTimer) {
+  Star s(Forwarding::bridged, options(Forwarding::bridged, "mode: iii, timeout: 6"), kMixed);
+  Rng rng(7);
+  std::uint64_t late = 0;
+  s.lose = [&](const Bytes&) {
+    late += s.h.next_deadline() > s.h.stage<IncStage>("inc").deadline(0) ? 1 : 0;
+    if (rng.below(3) == 0) s.h.change<IncStage>("inc", [](IncStage&) {});
+    return rng.below(20) == 0;
+  };
+  ASSERT_EQ(s.run(), "done");
+  EXPECT_EQ(late, 0u);
+}
+
 TEST(IncStage, AResultIsBuiltOnceForAllWhoGetIt) {
   const std::string big = "{ groups: [{ id: 5, ranks: 4, mtu: 4096, message_packets: 1, window: 1, endpoints: [";
   std::string yaml = big;

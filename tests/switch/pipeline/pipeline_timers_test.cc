@@ -96,6 +96,30 @@ TEST(PipelineTimers, AskingAgainMovesATimerForwardAndBackAndTakesItBack) {
   EXPECT_THAT(calls, ElementsAre("b1@20", "a0@40"));
 }
 
+TEST(PipelineTimers, AtLatestMovesATimerForwardAloneWhateverChangesItFromOutside) {
+  TimeNs wanted = kStart + 9, asked = kNever;
+  Rig rig({{"stage",
+            {.ingress = [&](Context& context, Batch&) { context.at_latest(wanted); },
+             .deadline = [&](std::uint16_t) { return asked; },
+             .timer = [](Context&) {}}},
+           {"fwd", forward()}});
+  const auto after_a_packet = [&] {
+    rig.receive(0, {{1, 0, 1}});
+    return rig.pipelines[0]->stage_deadline();
+  };
+  EXPECT_EQ(after_a_packet(), kStart + 9);
+  wanted = kStart + 12;
+  EXPECT_EQ(after_a_packet(), kStart + 9);
+  wanted = kNever;
+  EXPECT_EQ(after_a_packet(), kStart + 9);
+  wanted = kStart + 7;
+  EXPECT_EQ(after_a_packet(), kStart + 7);
+  rig.pipelines[0]->change_stage(0, [](Stage&) {});
+  EXPECT_EQ(rig.pipelines[0]->stage_deadline(), kNever);
+  wanted = kStart + 12;
+  EXPECT_EQ(after_a_packet(), kStart + 12);
+}
+
 TEST(PipelineTimers, ATimerThatAsksForNowComesOncePerRun) {
   int calls = 0;
   Rig rig({{"again",
