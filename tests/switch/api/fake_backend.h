@@ -28,6 +28,7 @@ class FakeBackend : public Backend {
   std::size_t asked_max_rows = 0;  ///< of the last show()
   std::string asked_path;          ///< of the last diff()
   ReloadResult changes;            ///< what diff() and reload() answer
+  std::vector<CommandInfo> stage_commands;
   std::function<void()> in_reload = [] {};
 
   void add(const std::string& table, Rows rows) {
@@ -77,7 +78,7 @@ class FakeBackend : public Backend {
     return Outcome::refused(kNothing);
   }
   [[nodiscard]] Outcome set(const SetRequest& /*request*/) override { return Outcome::refused(kNothing); }
-  [[nodiscard]] std::vector<CommandInfo> commands() const override { return {}; }
+  [[nodiscard]] std::vector<CommandInfo> commands() const override { return stage_commands; }
   [[nodiscard]] CommandResult run_command(const CommandRequest& /*request*/) override {
     CommandResult result;
     result.error = kNothing;

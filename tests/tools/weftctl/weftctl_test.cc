@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "switch/api/service.h"
+#include "switch/wire/opcodes.h"
 #include "tests/support/temporary_directory.h"
 #include "tests/switch/api/fake_backend.h"
 #include "tests/switch/api/raw_listener.h"
@@ -335,10 +336,41 @@ TEST_F(CompletionTest, OffersWhatBelongsBehindAnOption) {
   EXPECT_EQ(complete("weftctl set port "), "h1 h2");
   EXPECT_EQ(complete("weftctl set port h1 "), "link= rate_mbps= delay_ns=");
   EXPECT_EQ(complete("weftctl set port h1 link = d"), "down") << "three words to bash";
-  EXPECT_EQ(complete("weftctl set lb policy ="), "ecmp random adaptive psn");
+  EXPECT_EQ(complete("weftctl set impair lossy "), "on off");
   EXPECT_EQ(complete("weftctl set log-level d"), "debug");
   EXPECT_EQ(complete("weftctl clear dr"), "drops");
   EXPECT_EQ(complete("weftctl capture -w x --drop a"), "any");
+}
+
+TEST_F(CompletionTest, OffersEveryOpcodeByItsName) {
+  std::string all;
+  for (std::uint32_t raw = 0; raw < 256; ++raw) {
+    const auto opcode = static_cast<std::uint8_t>(raw);
+    if (wire::opcode_from_name(wire::opcode_name(opcode)))
+      all += (all.empty() ? "" : " ") + std::string(wire::opcode_name(opcode));
+  }
+  EXPECT_EQ(complete("weftctl capture -w x --opcode "), all);
+  EXPECT_EQ(complete("weftctl trace --opcode RC_ACK"), "RC_ACKNOWLEDGE");
+}
+
+TEST_F(CompletionTest, OffersWhatTheStagesOfTheSwitchCanDo) {
+  const auto properties = [](const char* json) {
+    return nlohmann::ordered_json{{"type", "object"}, {"properties", nlohmann::ordered_json::parse(json)}};
+  };
+  backend.stage_commands = {
+      {"inc", "create", "Makes a group.", properties(R"({"group":{"type":"string"}})")},
+      {"inc", "show", "Lists groups.", properties(R"({"what":{"type":"string","enum":["groups","slots"]}})")},
+      {"lb", "policy", "Takes another.",
+       properties(R"({"policy":{"default":"ecmp","description":"Which.","enum":["ecmp","psn"]}})")}};
+  EXPECT_THAT(complete("weftctl "), EndsWith(" trace inc lb"));
+  EXPECT_EQ(complete("weftctl inc "), "create show");
+  EXPECT_EQ(complete("weftctl command "), "inc lb");
+  EXPECT_EQ(complete("weftctl command inc s"), "show");
+  EXPECT_EQ(complete("weftctl command inc show "), "what=");
+  EXPECT_EQ(complete("weftctl inc show "), "what=");
+  EXPECT_EQ(complete("weftctl inc show what ="), "groups slots");
+  EXPECT_EQ(complete("weftctl set lb policy ="), "ecmp psn");
+  EXPECT_EQ(complete("weftctl set lb policy = p"), "psn");
 }
 
 }  // namespace
