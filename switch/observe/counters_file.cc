@@ -10,29 +10,9 @@
 #include <cstring>
 #include <filesystem>
 
+#include "switch/base/file_io.h"
+
 namespace weft {
-namespace {
-
-// False with errno.
-bool write_all(int file, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t written = ::write(file, text.data(), text.size());
-    if (written < 0 && errno != EINTR) return false;
-    if (written > 0) text.remove_prefix(static_cast<std::size_t>(written));
-  }
-  return true;
-}
-
-// Closing a file may be when a full disk is noticed.
-bool write_and_close(int file, std::string_view text) {
-  const bool written = write_all(file, text);
-  const int error = errno;
-  const bool closed = ::close(file) == 0;
-  if (!written) errno = error;
-  return written && closed;
-}
-
-}  // namespace
 
 CountersFile::CountersFile(std::string path) : path_(std::move(path)) {
   std::error_code error;
@@ -59,7 +39,7 @@ std::string CountersFile::probe() const {
 std::string CountersFile::write(std::string_view text) const {
   const int file = ::open(staged_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (file < 0) return failure();
-  if (write_and_close(file, text) && (in_place_ || std::rename(staged_.c_str(), target_.c_str()) == 0)) return "";
+  if (close_after(file, write_all(file, text)) && (in_place_ || std::rename(staged_.c_str(), target_.c_str()) == 0)) return "";
   const std::string error = failure();
   if (!in_place_) ::unlink(staged_.c_str());
   return error;

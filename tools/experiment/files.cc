@@ -12,26 +12,10 @@
 #include <cstring>
 #include <filesystem>
 
+#include "switch/base/file_io.h"
+
 namespace weft::experiment {
 namespace {
-
-// False with errno.
-bool write_all(int file, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t written = ::write(file, text.data(), text.size());
-    if (written < 0 && errno != EINTR) return false;
-    if (written > 0) text.remove_prefix(static_cast<std::size_t>(written));
-  }
-  return true;
-}
-
-// Closes a file and keeps the errno of what went wrong before. Closing may be when a full disk is noticed.
-bool close_after(int file, bool fine) {
-  const int error = errno;
-  const bool closed = ::close(file) == 0;
-  if (!fine) errno = error;
-  return fine && closed;
-}
 
 // Writes text, and waits until the disk has it. Pipes and devices cannot be waited for.
 bool write_and_close(int file, std::string_view text) {
