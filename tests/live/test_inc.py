@@ -25,9 +25,15 @@ class Inc(unittest.TestCase):
         tree.make_group(group, ranks, **OPTIONS, **MODES[mode])
         tree.release(ranks)
         results = tree.results(ranks)
-        for number, (rank, result) in enumerate(zip(ranks, results)):
-            said = f"rank {number}: {result} {rank.stderr.read()}"
-            self.assertEqual((result.get("error"), rank.returncode), ("", 0), said)
+        said = "".join(f"\nrank {n}: {result} {rank.stderr.read()}"
+                       for n, (rank, result) in enumerate(zip(ranks, results)))
+        ended = [(result.get("error"), rank.returncode) for rank, result in zip(ranks, results)]
+        # A group that stands still is best told by what each switch waits for.
+        failed = ended != [("", 0)] * len(ranks)
+        waits = "".join("\n" + tree.try_weftctl("inc", "explain", str(group), "--switch", s).stdout
+                        for s in SWITCHES) if failed else ""
+        self.assertEqual(ended, [("", 0)] * len(ranks), said + waits)
+        for rank in ranks:
             rank.stdout.close()
             rank.stderr.close()
         return results
