@@ -39,7 +39,8 @@ std::string CountersFile::probe() const {
 std::string CountersFile::write(std::string_view text) const {
   const int file = ::open(staged_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (file < 0) return failure();
-  if (close_after(file, write_all(file, text)) && (in_place_ || std::rename(staged_.c_str(), target_.c_str()) == 0)) return "";
+  if (close_after(file, write_all(file, text)) && (in_place_ || std::rename(staged_.c_str(), target_.c_str()) == 0))
+    return "";
   const std::string error = failure();
   if (!in_place_) ::unlink(staged_.c_str());
   return error;
