@@ -97,17 +97,19 @@ void TreeSearch::fill_row(NodeId node, unsigned depth, const Widths& widths) {
     row.first = row.last = 0;
     return;
   }
-  values_.resize(row.values + (row.last - row.first), 0);
-  std::uint32_t* const values = values_.data() + row.values - row.first;
-  if (is_item) values[index] = std::min(own->width, row.width);
+  values_.resize(row.values + (row.last - row.first));
+  Way* const values = values_.data() + row.values - row.first;
+  if (is_item) values[index] = {std::min(own->width, row.width), 0};
   for (const Arc& arc : ways) {
     const Row& below = rows_[arc.to];
     const std::uint32_t width = std::min(link(arc.link, widths), row.width);
     // What is below a link without room is not in the row.
     if (below.run != run_ || below.first == below.last || width == 0) continue;
-    const std::uint32_t* const from = values_.data() + below.values - below.first;
+    const std::uint32_t crowd = widths.crowd(arc.link);
+    const Way* const from = values_.data() + below.values - below.first;
     for (std::uint32_t i = below.first; i < below.last; ++i) {
-      values[i] = std::max(values[i], std::min(width, from[i]));
+      const Way way{std::min(width, from[i].width), std::max(crowd, from[i].crowd)};
+      if (way.better_than(values[i])) values[i] = way;
     }
   }
 }
@@ -120,20 +122,25 @@ void TreeSearch::fill_rows(unsigned tier, const Widths& widths) {
   }
 }
 
-std::uint32_t TreeSearch::narrowest(const Row& row) const {
-  if (row.first != 0 || row.last != items_.size()) return 0;
-  const std::uint32_t* const values = values_.data() + row.values;
-  return *std::min_element(values, values + items_.size());
+/// Of a tree from there: its narrowest way, and its fullest link.
+TreeSearch::Way TreeSearch::worst(const Row& row) const {
+  if (row.first != 0 || row.last != items_.size()) return {};
+  Way out{kWidest, 0};
+  for (const Way& way : std::span(values_).subspan(row.values, items_.size())) {
+    out = {std::min(out.width, way.width), std::max(out.crowd, way.crowd)};
+  }
+  return out;
 }
 
 std::vector<TreeSearch::Root> TreeSearch::roots(unsigned tier, const Widths& widths) const {
   std::vector<Root> out;
   for (const NodeId node : by_tier_[tier]) {
     if (!topology_.node(node).is_switch) continue;
-    if (const std::uint32_t width = narrowest(rows_[node]); width > 0) out.push_back({node, width, widths.load(node)});
+    const Way way = worst(rows_[node]);
+    if (way.width > 0) out.push_back({node, way.width, way.crowd, widths.load(node)});
   }
   std::sort(out.begin(), out.end(), [](const Root& a, const Root& b) {
-    return std::tuple(b.width, a.load, a.node) < std::tuple(a.width, b.load, b.node);
+    return std::tuple(b.width, a.crowd, a.load, a.node) < std::tuple(a.width, b.crowd, b.load, b.node);
   });
   return out;
 }
@@ -144,7 +151,7 @@ std::uint32_t TreeSearch::bound() const {
   for (std::uint32_t i = 0; i < items_.size(); ++i) {
     const auto value = [&](NodeId node) {
       const Row& row = rows_[node];
-      return row.run == run_ && row.first <= i && i < row.last ? values_[row.values + i - row.first] : 0;
+      return row.run == run_ && row.first <= i && i < row.last ? values_[row.values + i - row.first].width : 0;
     };
     if (topology_.node(items_[i].node).is_switch) {
       out = std::min(out, value(items_[i].node));
@@ -166,7 +173,7 @@ void TreeSearch::share_parents(std::uint32_t item, unsigned tier, const Widths& 
     if (topology_.node(node).tier == tier) {
       const Row& row = rows_[node];
       for (std::uint32_t i = row.first; i < row.last; ++i) {
-        if (values_[row.values + i - row.first] > 0) shared_[i] = true;
+        if (values_[row.values + i - row.first].width > 0) shared_[i] = true;
       }
       continue;
     }

@@ -31,7 +31,10 @@ class Widths {
   [[nodiscard]] virtual std::uint32_t link(LinkId link) const = 0;
   /// Does not grow with any member of the place.
   [[nodiscard]] virtual std::uint32_t node(NodeId node, const Place& place) const = 0;
-  /// Between trees that are as good, the root with the smallest is taken.
+  /// Groups that have the link already. Between trees that are as wide and have as few switches, the one is taken whose
+  /// fullest link has the fewest: a width says nothing of that where the hosts' own links are narrower.
+  [[nodiscard]] virtual std::uint32_t crowd(LinkId link) const = 0;
+  /// Between trees that are as good in that, too, the root with the smallest is taken.
   [[nodiscard]] virtual std::uint32_t load(NodeId root) const = 0;
 };
 
@@ -57,7 +60,16 @@ class TreeSearch {
     std::uint32_t width = 0;  ///< of the links of its hosts
     std::uint32_t hosts = 0;
   };
-  /// How wide the ways down from a node to items [first, last) are; 0: there is none.
+  /// The best way down from a node to an item.
+  struct Way {
+    std::uint32_t width = 0;  ///< 0: there is none
+    std::uint32_t crowd = 0;  ///< of its fullest link, without those of hosts, which all ways have
+
+    [[nodiscard]] bool better_than(const Way& o) const noexcept {
+      return width != o.width ? width > o.width : crowd < o.crowd;
+    }
+  };
+  /// The ways down from a node to items [first, last).
   struct Row {
     std::uint32_t run = 0;  ///< the row is of this run
     std::uint32_t first = 0, last = 0;
@@ -67,7 +79,7 @@ class TreeSearch {
   /// A root with the width of its tree, as far as its switches have few endpoints.
   struct Root {
     NodeId node = kNoNode;
-    std::uint32_t width = 0, load = 0;
+    std::uint32_t width = 0, crowd = 0, load = 0;
   };
 
   bool take_items(std::span<const NodeId> hosts, const Widths& widths);
@@ -75,7 +87,7 @@ class TreeSearch {
   void climb(unsigned tier, const Widths& widths);
   void fill_rows(unsigned tier, const Widths& widths);
   void fill_row(NodeId node, unsigned depth, const Widths& widths);
-  [[nodiscard]] std::uint32_t narrowest(const Row& row) const;
+  [[nodiscard]] Way worst(const Row& row) const;
   [[nodiscard]] std::vector<Root> roots(unsigned tier, const Widths& widths) const;
   [[nodiscard]] std::uint32_t bound() const;
   [[nodiscard]] std::uint32_t fewest_switches(unsigned tier, const Widths& widths);
@@ -96,7 +108,7 @@ class TreeSearch {
   std::vector<TreeEdge> host_edges_;
   std::vector<std::vector<NodeId>> by_tier_;  ///< nodes that reach some host, going down
   std::vector<Row> rows_;                     ///< by node
-  std::vector<std::uint32_t> values_;
+  std::vector<Way> values_;
   std::vector<std::uint32_t> link_run_, link_width_;  ///< by link: as asked in this run
   std::vector<std::uint32_t> entered_;                ///< by node: the run
   std::vector<bool> shared_;                          ///< by item: some earlier one may have its switch of a tier

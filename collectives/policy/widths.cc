@@ -45,6 +45,10 @@ std::uint32_t GroupWidths::rate_mbps(std::uint64_t milli_units, unsigned depth) 
   return static_cast<std::uint32_t>(std::clamp<unsigned __int128>(rate, 1, kUnlimited));
 }
 
+std::uint32_t GroupWidths::crowd(LinkId link) const {
+  return static_cast<std::uint32_t>(ledger_.link(link).groups.size());
+}
+
 // Switches below it count too: roots that lead through the same switches have the same links to share.
 std::uint32_t GroupWidths::load(NodeId root) const {
   std::uint32_t groups = ledger_.at(root).groups;

@@ -31,6 +31,7 @@ class GroupWidths : public Widths {
 
   [[nodiscard]] std::uint32_t link(LinkId id) const override;
   [[nodiscard]] std::uint32_t node(NodeId node, const Place& place) const override;
+  [[nodiscard]] std::uint32_t crowd(LinkId link) const override;
   [[nodiscard]] std::uint32_t load(NodeId root) const override;
 
   /// What to take at a switch; 0 units: nothing.

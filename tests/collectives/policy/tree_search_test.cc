@@ -16,6 +16,7 @@ class RandomWidths : public Widths {
   RandomWidths(const Topology& topology, Rng& rng, bool endpoints_matter) : endpoints_matter_(endpoints_matter) {
     for (std::size_t i = 0; i < topology.links().size(); ++i) {
       links_.push_back(rng.below(8) == 0 ? 0 : static_cast<std::uint32_t>(1 + rng.below(6)));
+      crowds_.push_back(static_cast<std::uint32_t>(rng.below(4)));
     }
     for (std::size_t i = 0; i < topology.nodes().size(); ++i) {
       nodes_.push_back(rng.below(10) == 0 ? 0 : static_cast<std::uint32_t>(1 + rng.below(endpoints_matter ? 150 : 30)));
@@ -25,11 +26,12 @@ class RandomWidths : public Widths {
   [[nodiscard]] std::uint32_t node(NodeId node, const Place& place) const override {
     return nodes_[node] / place.depth / (endpoints_matter_ ? place.endpoints : 1);
   }
+  [[nodiscard]] std::uint32_t crowd(LinkId id) const override { return crowds_[id]; }
   [[nodiscard]] std::uint32_t load(NodeId) const override { return 0; }
 
  private:
   bool endpoints_matter_;
-  std::vector<std::uint32_t> links_, nodes_;
+  std::vector<std::uint32_t> links_, crowds_, nodes_;
 };
 
 std::vector<NodeId> some_hosts(const Topology& topology, Rng& rng, std::size_t most) {
@@ -166,8 +168,10 @@ class EvenWidths : public Widths {
  public:
   [[nodiscard]] std::uint32_t link(LinkId) const override { return 100; }
   [[nodiscard]] std::uint32_t node(NodeId, const Place&) const override { return 100; }
+  [[nodiscard]] std::uint32_t crowd(LinkId id) const override { return id == crowded ? 1 : 0; }
   [[nodiscard]] std::uint32_t load(NodeId root) const override { return root == loaded ? 1 : 0; }
   NodeId loaded = kNoNode;
+  LinkId crowded = kNoLink;
 };
 
 TEST(TreeSearch, OfTreesThatAreAsGoodTheLeastLoadedRootIsTaken) {
@@ -178,6 +182,20 @@ TEST(TreeSearch, OfTreesThatAreAsGoodTheLeastLoadedRootIsTaken) {
   EXPECT_EQ(search.run(hosts, widths, false)[0].tree.root, fabric.find("spine0"));
   widths.loaded = fabric.find("spine0");
   EXPECT_EQ(search.run(hosts, widths, false)[0].tree.root, fabric.find("spine1"));
+}
+
+TEST(TreeSearch, OfTreesThatAreAsWideTheOneWithTheEmptiestLinksIsTaken) {
+  const Topology fabric = leaf_spine(2, 2, 1, {}, 1);
+  const std::vector<NodeId> hosts{fabric.find("h0"), fabric.find("h1")};
+  TreeSearch search(fabric);
+  EvenWidths widths;
+  widths.loaded = fabric.find("spine1");
+  EXPECT_EQ(search.run(hosts, widths, false)[0].tree.root, fabric.find("spine0"));
+  for (LinkId id = 0; id < fabric.links().size(); ++id) {
+    widths.crowded = id;
+    const bool of_spine0 = fabric.link(id).upper == fabric.find("spine0");
+    EXPECT_EQ(search.run(hosts, widths, false)[0].tree.root, fabric.find(of_spine0 ? "spine1" : "spine0"));
+  }
 }
 
 TEST(TreeSearch, TakesNothingThatIsDown) {
