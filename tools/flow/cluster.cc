@@ -3,6 +3,7 @@
 #include "tools/flow/cluster.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <utility>
@@ -57,17 +58,20 @@ bool Cluster::run(const std::function<bool()>& stop) {
   return ended_ == jobs_.size();
 }
 
-/// Everything that happens up to a time. Rates are made fair once for all that happens at one instant, and before jobs
-/// begin, which may have to look at what others are doing.
+/// Everything that happens up to a time. Rates are made fair once for all that happens at one instant, and before what
+/// may have to look at what jobs are doing: failures, and jobs that begin.
 void Cluster::step_until(TimeNs at) {
   while (!queue_.empty() && queue_.top().at <= at) {
     now_ = queue_.top().at;
-    bool admits = false;
+    bool admits = false, fails = false;
     while (!queue_.empty() && queue_.top().at == now_) {
       const Event event = queue_.top();
       queue_.pop();
       if (event.kind == Kind::admit) {
         admits = true;
+      } else if (event.kind == Kind::failure) {
+        if (!std::exchange(fails, true)) settle();
+        apply(options_.failures[event.group], event.version != 0);
       } else {
         handle(event);
       }
@@ -99,6 +103,7 @@ void Cluster::handle(const Event& event) {
       ++events_;
       wake(event.job);
       break;
+    case Kind::failure:
     case Kind::admit:
       break;
   }
@@ -157,25 +162,32 @@ void Cluster::begin(JobId job, std::uint32_t group, const Collective& collective
   const Way& way = choose(job, g, collective);
   const double bytes = collective.bytes * collective.count;
   g.way = &way;
+  g.collective = &collective;
   g.tail_ns = rounded_up(way.more_ns * bytes + way.latency_ns * collective.count);
   if (!way.transfer) {
     queue_.push({now_ + std::max<TimeNs>(1, g.tail_ns), Kind::settled, job, group, ++g.version});
     return;
   }
-  g.left = way.volume * bytes;
+  send(job, g, way.volume * bytes);
+}
+
+void Cluster::send(JobId job, Group& g, double bytes) {
+  g.left = bytes;
   g.rate = 0;
   g.since = now_;
+  g.sending = true;
   Counts& counts = results_[job].counts;
-  for (const Use& use : shares_.uses(*way.transfer)) {
-    counts.tier_bytes[fabric_.tier_of(use.link)] += use.flows * g.left;
+  for (const Use& use : shares_.uses(*g.way->transfer)) {
+    counts.tier_bytes[fabric_.tier_of(use.link)] += use.flows * bytes;
   }
-  shares_.start(*way.transfer);
+  shares_.start(*g.way->transfer);
 }
 
 void Cluster::sent(JobId job, std::uint32_t group) {
   ++events_;
   Group& g = running_[job]->groups[group];
   shares_.stop(*g.way->transfer);
+  g.sending = false;
   ++g.version;
   if (g.tail_ns == 0) return done(job, group);
   queue_.push({now_ + g.tail_ns, Kind::settled, job, group, g.version});
@@ -209,12 +221,28 @@ void Cluster::note_iterations(JobId job, std::uint32_t count, TimeNs first, Time
   result.iterations += count;
 }
 
+void Cluster::note_bytes(TimeNs from, TimeNs to, const Counts& each, double times) {
+  const double* const bytes = each.tier_bytes;
+  timeline_.add(from, to, std::array<double, kAmounts>{times * bytes[0], times * bytes[1], times * bytes[2], 0, 0});
+}
+
+/// To be called before jobs begin or end.
+void Cluster::note_occupancy() {
+  if (now_ <= occupied_since_) return;
+  const auto time = static_cast<double>(now_ - occupied_since_);
+  timeline_.add(occupied_since_, now_,
+                std::array<double, kAmounts>{0, 0, 0, time * static_cast<double>(busy_gpus_),
+                                             time * static_cast<double>(memory_)});
+  occupied_since_ = now_;
+}
+
 void Cluster::end_iteration(JobId job) {
   Running& r = *running_[job];
   JobResult& result = results_[job];
   Counts each = result.counts;
   each.add(r.before, -1);
   note_iterations(job, 1, now_, 0, each);
+  note_bytes(r.iteration_start, now_, each, 1);
   r.phase = 0;
   const std::uint32_t left = jobs_[job].plan->iterations - result.iterations;
   if (left == 0) return end_job(job);
@@ -231,6 +259,7 @@ void Cluster::end_iteration(JobId job) {
 }
 
 void Cluster::end_job(JobId job) {
+  note_occupancy();
   results_[job].end_ns = now_;
   results_[job].ended = true;
   ++ended_;
@@ -242,11 +271,14 @@ void Cluster::end_job(JobId job) {
 void Cluster::wake(JobId job) {
   Running& r = *running_[job];
   if (!r.skipping) return;
+  // What others began at this instant must not be taken for a part of the past that is looked at here.
+  settle();
   r.skipping = false;
   ++r.version;
   const auto count = static_cast<std::uint32_t>((now_ - r.skip_from) / r.period);
   note_iterations(job, count, r.skip_from + r.period, r.period, r.each);
   results_[job].counts.add(r.each, count);
+  note_bytes(r.skip_from, r.skip_from + count * r.period, r.each, count);
   skipped_ += count;
   if (results_[job].iterations == jobs_[job].plan->iterations) return end_job(job);
   r.before = results_[job].counts;

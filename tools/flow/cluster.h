@@ -20,6 +20,7 @@
 #include "tools/flow/fair_shares.h"
 #include "tools/flow/free_gpus.h"
 #include "tools/flow/plan.h"
+#include "tools/flow/timeline.h"
 
 namespace weft::flow {
 
@@ -37,6 +38,13 @@ struct Memory {
 /// As the paper counts it: a group takes one unit at each switch of its tree, which is enough for the full rate.
 [[nodiscard]] Memory memory_in_units(std::uint64_t units, const FabricSpec& fabric, std::uint64_t hop_ns);
 
+/// A switch or a link that is down for some time. What is left connects all leaves (Fabric::cut_off()).
+struct Failure {
+  std::vector<inc::policy::LinkId> links;   ///< of the switch, or the link itself
+  std::optional<inc::policy::NodeId> node;  ///< the switch
+  TimeNs from = 0, to = 0;
+};
+
 struct ClusterOptions {
   FabricSpec fabric{};
   ScaleUp scale_up{};
@@ -51,7 +59,25 @@ struct ClusterOptions {
   bool closed_form = true;      ///< iterations that are all the same are not gone through one by one
   Placement placement = Placement::packed;
   std::uint64_t seed = 1;
+  std::vector<Failure> failures{};
+  /// Nanoseconds of real time, to see how long policies take to decide; may be empty. Results do not depend on it.
+  std::function<std::uint64_t()> clock{};
 };
+
+/// How long policies took to decide, in real time.
+struct DecisionTimes {
+  std::uint64_t decisions = 0, sum_ns = 0, most_ns = 0;
+};
+
+/// Values of Cluster::timeline().
+enum class Amount : std::uint8_t {
+  gpu_bytes,         ///< payload on links of GPUs, both directions; spread evenly over each iteration
+  leaf_spine_bytes,  ///< likewise
+  spine_core_bytes,  ///< likewise
+  busy_gpu_ns,       ///< of all GPUs
+  memory_ns,         ///< in the unit of Memory, of all switches
+};
+inline constexpr std::size_t kAmounts = 5;
 
 struct Job {
   std::shared_ptr<const JobPlan> plan;
@@ -72,7 +98,8 @@ struct Counts {
 struct JobResult {
   TimeNs start_ns = 0, end_ns = 0;
   std::uint32_t iterations = 0;                               ///< that are done
-  std::uint32_t with_tree = 0, without_tree = 0, inside = 0;  ///< groups of AllReduces
+  std::uint32_t with_tree = 0, without_tree = 0, inside = 0;  ///< groups of AllReduces, when the job began
+  std::uint32_t moved = 0, fell_back = 0, came_back = 0;      ///< groups, by failures: to another tree, to rings, back
   Counts counts{};
   std::uint64_t hash = 0xcbf29ce484222325ull;  ///< of all ends of iterations, and counts at these times
   bool started = false, ended = false;
@@ -97,6 +124,9 @@ class Cluster {
   [[nodiscard]] std::size_t ended() const noexcept { return ended_; }
   /// Most that a switch has held at a time, in the unit of Memory.
   [[nodiscard]] std::uint64_t most_memory() const noexcept { return most_memory_; }
+  [[nodiscard]] const DecisionTimes& decision_times() const noexcept { return decision_times_; }
+  /// By Amount. What jobs that run have done since their last iteration ended is not in it.
+  [[nodiscard]] const Timeline& timeline() const noexcept { return timeline_; }
   [[nodiscard]] const FairShares& shares() const noexcept { return shares_; }
   [[nodiscard]] const Fabric& fabric() const noexcept { return fabric_; }
   /// Of all that happened. The same options, jobs and seed give the same, with and without `closed_form`.
@@ -104,7 +134,7 @@ class Cluster {
 
  private:
   using JobId = std::uint32_t;
-  enum class Kind : std::uint8_t { transfer_end, settled, computed, iterations_end, admit };
+  enum class Kind : std::uint8_t { transfer_end, settled, computed, iterations_end, failure, admit };
   struct Event {
     TimeNs at = 0;
     Kind kind = Kind::admit;
@@ -132,6 +162,8 @@ class Cluster {
     std::vector<inc::policy::Allocation> memory;
     // Of what runs:
     const Way* way = nullptr;
+    const Collective* collective = nullptr;
+    bool sending = false;       ///< its transfer runs
     double left = 0, rate = 0;  ///< bytes of a flow
     TimeNs since = 0;           ///< when `left` was right
     TimeNs tail_ns = 0;         ///< after the last byte
@@ -174,6 +206,7 @@ class Cluster {
   void begin_phase(JobId job);
   void begin_collectives(JobId job);
   void begin(JobId job, std::uint32_t group, const Collective& collective);
+  void send(JobId job, Group& group, double bytes);
   [[nodiscard]] const Way& choose(JobId job, Group& group, const Collective& collective);
   void sent(JobId job, std::uint32_t group);
   void done(JobId job, std::uint32_t group);
@@ -181,17 +214,36 @@ class Cluster {
   void end_iteration(JobId job);
   void note_iterations(JobId job, std::uint32_t count, TimeNs first, TimeNs period, const Counts& each);
   void end_job(JobId job);
+  void note_bytes(TimeNs from, TimeNs to, const Counts& each, double times);
+  void note_occupancy();
   // cluster_jobs.cc: jobs that begin and end
   void admit();
   void start_job(JobId job, std::vector<Gpu> gpus);
   void make_groups(JobId job);
   void make_ring(JobId job, const GroupPlan& plan, Group& group);
   void make_tree(JobId job, std::uint32_t index, const std::vector<TimeNs>& busy, TimeNs period);
+  [[nodiscard]] inc::policy::Decision decide(const inc::policy::Request& request);
+  void note_memory(const std::vector<inc::policy::Allocation>& where);
   [[nodiscard]] std::vector<TimeNs> busy_times(JobId job, TimeNs& period) const;
   [[nodiscard]] std::vector<Gpu> leaders(const std::vector<Gpu>& gpus) const;
   TransferId define(JobId job, std::uint32_t group, std::vector<Use> uses, double cap);
   void claim(JobId job);
   void free_all(JobId job);
+  void unclaim(JobId job);
+  void give_up_tree(Group& group);
+  // cluster_failures.cc: what goes down and comes back
+  void apply(const Failure& failure, bool up);
+  void leave(JobId job, const std::vector<bool>& gone);
+  void come_back(JobId job);
+  /// What a group was sending when it had to move, and how many bytes of a flow are left; nullopt: all of it.
+  struct Rest {
+    std::uint32_t group = 0;
+    std::optional<double> left;
+  };
+  void move_tree(JobId job, std::uint32_t group, std::vector<Rest>& rests);
+  void move_ring(JobId job, std::uint32_t group, std::vector<Rest>& rests);
+  double interrupt(JobId job, Group& group);
+  [[nodiscard]] bool crosses(const std::optional<TransferId>& transfer, const std::vector<bool>& gone) const;
   [[nodiscard]] bool is_alone(JobId job);
   void disturb(JobId job);
   void wake(JobId job);
@@ -216,6 +268,13 @@ class Cluster {
   TimeNs now_ = 0;
   std::uint64_t events_ = 0, skipped_ = 0, most_memory_ = 0;
   std::map<inc::policy::Reason, std::uint64_t> reasons_;
+  DecisionTimes decision_times_;
+  Timeline timeline_{kAmounts};
+  TimeNs occupied_since_ = 0;  ///< since then, jobs have had these:
+  std::uint64_t busy_gpus_ = 0, memory_ = 0;
+  std::vector<std::uint32_t> node_down_;  ///< by node: failures that it has
+  std::vector<std::uint32_t> link_down_;
+  std::vector<std::uint64_t> memory_of_;  ///< by node, as far as `memory_` knows
 };
 
 }  // namespace weft::flow

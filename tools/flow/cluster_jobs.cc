@@ -48,7 +48,14 @@ Cluster::Cluster(const ClusterOptions& options, std::vector<Job> jobs)
         fabric_.topology(abilities),
         inc::policy::PolicyOptions{*options_.policy, std::max<std::uint64_t>(1, options_.hop_ns)});
   }
+  memory_of_.resize(policy_ ? policy_->topology().nodes().size() : 0);
+  node_down_.resize(memory_of_.size());
+  link_down_.resize(shares_.links() / 2);
   for (const Job& job : jobs_) queue_.push({job.arrival_ns, Kind::admit, 0, 0, 0});
+  for (std::uint32_t i = 0; i < options_.failures.size(); ++i) {
+    queue_.push({options_.failures[i].from, Kind::failure, 0, i, 0});
+    queue_.push({options_.failures[i].to, Kind::failure, 0, i, 1});
+  }
 }
 
 /// First come, first served: a job that does not fit keeps those behind it waiting.
@@ -63,6 +70,8 @@ void Cluster::admit() {
 
 void Cluster::start_job(JobId job, std::vector<Gpu> gpus) {
   ++events_;
+  note_occupancy();
+  busy_gpus_ += gpus.size();
   results_[job].start_ns = now_;
   results_[job].started = true;
   running_[job] = std::make_unique<Running>();
@@ -162,6 +171,26 @@ void Cluster::make_ring(JobId job, const GroupPlan& plan, Group& g) {
   if (options_.count_latency) g.ring.latency_ns = steps * longest * static_cast<double>(options_.hop_ns);
 }
 
+inc::policy::Decision Cluster::decide(const inc::policy::Request& request) {
+  if (!options_.clock) return policy_->place(request);
+  const std::uint64_t before = options_.clock();
+  inc::policy::Decision decision = policy_->place(request);
+  const std::uint64_t took = options_.clock() - before;
+  ++decision_times_.decisions;
+  decision_times_.sum_ns += took;
+  decision_times_.most_ns = std::max(decision_times_.most_ns, took);
+  return decision;
+}
+
+/// What switches hold now.
+void Cluster::note_memory(const std::vector<inc::policy::Allocation>& where) {
+  for (const auto& a : where) {
+    const std::uint64_t bytes = policy_->ledger().at(a.node).bytes;
+    memory_ += bytes - std::exchange(memory_of_[a.node], bytes);
+    most_memory_ = std::max(most_memory_, bytes);
+  }
+}
+
 void Cluster::make_tree(JobId job, std::uint32_t index, const std::vector<TimeNs>& busy, TimeNs period) {
   Group& g = running_[job]->groups[index];
   const std::vector<Gpu> gpus = options_.scale_up.gpus > 1 ? leaders(g.gpus) : g.gpus;
@@ -176,12 +205,12 @@ void Cluster::make_tree(JobId job, std::uint32_t index, const std::vector<TimeNs
     request.job = job + 1;
     request.period_ns = period <= kMostPeriod ? period : 0;
   }
-  const inc::policy::Decision decision = policy_->place(request);
+  const inc::policy::Decision decision = decide(request);
   ++reasons_[decision.reason];
   if (!decision.admitted()) return;
   job_of_[g.id] = job;
   g.memory = decision.memory;
-  for (const auto& a : g.memory) most_memory_ = std::max(most_memory_, policy_->ledger().at(a.node).bytes);
+  note_memory(g.memory);
   std::vector<Use> uses;
   for (const auto& edge : decision.tree.edges) {
     uses.push_back({2 * edge.link, 1});
@@ -265,7 +294,7 @@ bool Cluster::is_alone(JobId job) {
   return true;
 }
 
-void Cluster::free_all(JobId job) {
+void Cluster::unclaim(JobId job) {
   Running& r = *running_[job];
   for (const Wish& wish : r.claims) {
     Claim& claim = claims_[wish.link];
@@ -273,22 +302,34 @@ void Cluster::free_all(JobId job) {
     std::erase(claim.jobs, job);
     for (const JobId other : claim.jobs) running_[other]->may_be_alone = true;
   }
-  for (const Group& g : r.groups) {
-    if (g.tree) {
-      for (const auto& a : g.memory) {
-        for (const auto& share : policy_->ledger().at(a.node).find(a.block)->shares) {
-          running_[job_of_.at(share.group)]->may_be_alone = true;
-        }
-      }
-      static_cast<void>(policy_->release(g.id));
-      job_of_.erase(g.id);
-      shares_.forget(*g.tree->transfer);
+  r.claims.clear();
+}
+
+void Cluster::give_up_tree(Group& g) {
+  for (const auto& a : g.memory) {
+    for (const auto& share : policy_->ledger().at(a.node).find(a.block)->shares) {
+      running_[job_of_.at(share.group)]->may_be_alone = true;
     }
+  }
+  static_cast<void>(policy_->release(g.id));
+  note_memory(g.memory);
+  g.memory.clear();
+  job_of_.erase(g.id);
+  shares_.forget(*g.tree->transfer);
+  g.tree.reset();
+}
+
+void Cluster::free_all(JobId job) {
+  Running& r = *running_[job];
+  unclaim(job);
+  for (Group& g : r.groups) {
+    if (g.tree) give_up_tree(g);
     if (g.ring.transfer) {
       fabric_.count(shares_.uses(*g.ring.transfer), -1);
       shares_.forget(*g.ring.transfer);
     }
   }
+  busy_gpus_ -= r.gpus.size();
   free_.give_back(r.gpus);
   running_[job].reset();
 }

@@ -44,6 +44,7 @@ class Builder {
     build_memory(out.cluster);
     for (const Model& m : known_models()) models_[m.name] = m;
     build_models();
+    if (diagnostics_.ok() && source_.has("failures")) build_failures(out.cluster);
     if (diagnostics_.ok()) build_workload(out);
   }
 
@@ -100,6 +101,58 @@ class Builder {
     group.least_window = count_of(m, "least_window");
     if (group.least_window > group.window) error(m["least_window"], "least_window: more than window");
     c.memory = {static_cast<std::uint64_t>(m["mb"].number() * 1e6), inc::manager::memory_demand(group)};
+  }
+
+  void build_failures(ClusterOptions& c) {
+    const inc::policy::Topology topology = Fabric(c.fabric).topology({});
+    for (const Value& f : source_["failures"].list()) {
+      Failure failure;
+      failure.from = static_cast<TimeNs>(std::llround(f["at_s"].number() * kNs));
+      failure.to = failure.from + static_cast<TimeNs>(std::llround(f["for_s"].number() * kNs));
+      if (f.has("switch") == f.has("link")) {
+        error(f, "failures: either a switch or a link");
+      } else if (f.has("switch")) {
+        const std::string& name = f["switch"].string();
+        const inc::policy::NodeId node = topology.find(name);
+        const bool known = node != inc::policy::kNoNode && topology.node(node).is_switch;
+        if (!known) error(f["switch"], "switch: there is no switch " + config::quote(name));
+        failure.node = node;
+      }
+      for (inc::policy::LinkId link = 0; link < topology.links().size(); ++link) {
+        const inc::policy::Link& l = topology.link(link);
+        const bool named = f.has("link") && topology.link_name(link) == f["link"].string();
+        if (named || (failure.node && (l.lower == failure.node || l.upper == failure.node))) {
+          failure.links.push_back(link);
+        }
+      }
+      if (f.has("link") && failure.links.empty()) {
+        error(f["link"], "link: there is no link " + config::quote(f["link"].string()));
+      }
+      c.failures.push_back(std::move(failure));
+      if (diagnostics_.ok()) check_connected(f, topology, c);
+    }
+  }
+
+  /// When the last failure begins, with all that begin before or then.
+  void check_connected(const Value& at, const inc::policy::Topology& topology, const ClusterOptions& c) {
+    const Failure& last = c.failures.back();
+    for (const inc::policy::LinkId link : last.links) {
+      const inc::policy::Node& host = topology.node(topology.link(link).lower);
+      if (!host.is_switch) return error(at, "failures: that would cut " + host.name + " off");
+    }
+    // Another failure that begins while this one lasts has this one among those before it.
+    for (const Failure& moment : c.failures) {
+      if (moment.from < last.from || moment.from >= last.to) continue;
+      Fabric fabric(c.fabric);
+      for (const Failure& f : c.failures) {
+        if (f.from > moment.from || f.to <= moment.from) continue;
+        for (const inc::policy::LinkId link : f.links) fabric.set_link_up(link, false);
+      }
+      const auto cut = fabric.cut_off();
+      if (!cut) continue;
+      return error(at, "failures: nothing would connect leaf" + std::to_string(cut->first) + " and leaf" +
+                           std::to_string(cut->second) + " any more");
+    }
   }
 
   void build_models() {

@@ -19,7 +19,8 @@ constexpr std::uint32_t down(std::uint32_t link) {
 
 }  // namespace
 
-Fabric::Fabric(const FabricSpec& spec) : spec_(spec), counted_(capacities().size(), 0.0) {}
+Fabric::Fabric(const FabricSpec& spec)
+    : spec_(spec), counted_(capacities().size(), 0.0), down_(counted_.size() / 2, 0) {}
 
 inc::policy::Topology Fabric::topology(const inc::policy::Abilities& abilities) const {
   inc::policy::Topology t;
@@ -89,18 +90,48 @@ void Fabric::middle(Gpu from, Gpu to, std::uint32_t way, std::vector<std::uint32
          down(leaf_link(b, spine))};
 }
 
-std::uint32_t Fabric::emptiest(Gpu from, Gpu to) const {
+bool Fabric::is_up(std::span<const std::uint32_t> directions) const noexcept {
+  return std::all_of(directions.begin(), directions.end(), [&](std::uint32_t d) { return down_[d / 2] == 0; });
+}
+
+std::vector<std::uint32_t> Fabric::ways_up(Gpu from, Gpu to) const {
+  std::vector<std::uint32_t> out, links;
+  for (std::uint32_t w = 0; w < ways(from, to); ++w) {
+    middle(from, to, w, links);
+    if (is_up(links)) out.push_back(w);
+  }
+  return out;
+}
+
+std::optional<std::pair<std::uint32_t, std::uint32_t>> Fabric::cut_off() const {
+  std::vector<std::uint32_t> links;
+  const std::uint32_t leaves = spec_.pods * spec_.leaves;
+  for (std::uint32_t a = 0; a < leaves; ++a) {
+    for (std::uint32_t b = a + 1; b < leaves; ++b) {
+      const Gpu from = a * spec_.gpus_per_leaf, to = b * spec_.gpus_per_leaf;
+      bool any = false;
+      for (std::uint32_t w = 0; w < ways(from, to) && !any; ++w) {
+        middle(from, to, w, links);
+        any = is_up(links);
+      }
+      if (!any) return std::pair(a, b);
+    }
+  }
+  return std::nullopt;
+}
+
+std::uint32_t Fabric::emptiest(Gpu from, Gpu to, std::span<const std::uint32_t> ways) const {
   std::vector<std::uint32_t> links;
   std::pair<double, double> least{};
-  std::uint32_t best = 0;
-  for (std::uint32_t w = 0; w < ways(from, to); ++w) {
+  std::uint32_t best = ways[0];
+  for (const std::uint32_t w : ways) {
     middle(from, to, w, links);
     std::pair<double, double> load{};  // the fullest link, and all
     for (const std::uint32_t link : links) {
       load.first = std::max(load.first, counted_[link]);
       load.second += counted_[link];
     }
-    if (w > 0 && load >= least) continue;
+    if (w != ways[0] && load >= least) continue;
     least = load;
     best = w;
   }
@@ -109,15 +140,15 @@ std::uint32_t Fabric::emptiest(Gpu from, Gpu to) const {
 
 std::vector<Use> Fabric::way(Gpu from, Gpu to, Paths paths, std::uint64_t choice) const {
   std::vector<Use> uses{{up(gpu_link(from)), 1}, {down(gpu_link(to)), 1}};
-  const std::uint32_t all = ways(from, to);
+  const std::vector<std::uint32_t> all = ways_up(from, to);
   std::vector<std::uint32_t> links;
   if (paths == Paths::spray) {
-    for (std::uint32_t w = 0; w < all; ++w) {
+    for (const std::uint32_t w : all) {
       middle(from, to, w, links);
-      for (const std::uint32_t link : links) uses.push_back({link, 1.0 / all});
+      for (const std::uint32_t link : links) uses.push_back({link, 1.0 / static_cast<double>(all.size())});
     }
   } else {
-    middle(from, to, paths == Paths::ecmp ? static_cast<std::uint32_t>(choice % all) : emptiest(from, to), links);
+    middle(from, to, paths == Paths::ecmp ? all[choice % all.size()] : emptiest(from, to, all), links);
     for (const std::uint32_t link : links) uses.push_back({link, 1});
   }
   return merged(std::move(uses));

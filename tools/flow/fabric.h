@@ -5,9 +5,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "collectives/policy/topology.h"
@@ -55,9 +57,14 @@ class Fabric {
   /// Links between two GPUs.
   [[nodiscard]] unsigned hops(Gpu a, Gpu b) const noexcept;
 
-  /// A flow from one GPU to another, as what it takes of links; each link once.
+  /// A flow from one GPU to another, as what it takes of links; each link once. Some way must be up.
   /// @param choice  of ecmp: the hash. Others make none of it
   [[nodiscard]] std::vector<Use> way(Gpu from, Gpu to, Paths paths, std::uint64_t choice) const;
+  /// Takes a link away from ways that are asked for afterwards, or gives it back. What was taken twice has to be given
+  /// back twice.
+  void set_link_up(inc::policy::LinkId link, bool up) noexcept { up ? --down_[link] : ++down_[link]; }
+  /// Two leaves that nothing connects any more.
+  [[nodiscard]] std::optional<std::pair<std::uint32_t, std::uint32_t>> cut_off() const;
   /// What `balanced` counts: flows of rings, present or not yet begun.
   void count(std::span<const Use> uses, double sign);
 
@@ -73,10 +80,14 @@ class Fabric {
   /// Directions between the leaves of two GPUs, of a way by its number.
   void middle(Gpu from, Gpu to, std::uint32_t way, std::vector<std::uint32_t>& out) const;
   [[nodiscard]] std::uint32_t ways(Gpu from, Gpu to) const noexcept;
-  [[nodiscard]] std::uint32_t emptiest(Gpu from, Gpu to) const;
+  /// Those of which all links are up.
+  [[nodiscard]] std::vector<std::uint32_t> ways_up(Gpu from, Gpu to) const;
+  [[nodiscard]] bool is_up(std::span<const std::uint32_t> directions) const noexcept;
+  [[nodiscard]] std::uint32_t emptiest(Gpu from, Gpu to, std::span<const std::uint32_t> ways) const;
 
   FabricSpec spec_;
-  std::vector<double> counted_;  ///< by direction
+  std::vector<double> counted_;      ///< by direction
+  std::vector<std::uint32_t> down_;  ///< by link: how often it was taken away
 };
 
 /// Adds uses up, each link once, in the order of links.

@@ -69,7 +69,9 @@ int run(const Options& options, const Experiment& experiment) {
     if (path.empty()) continue;
     if (const std::string error = OutputFile(path).probe(); !error.empty()) return fail(experiment::kCannotRun, error);
   }
-  Cluster cluster(experiment.cluster, jobs_of(experiment));
+  ClusterOptions timed = experiment.cluster;
+  timed.clock = experiment::monotonic_ns;
+  Cluster cluster(timed, jobs_of(experiment));
   Progress progress(cluster, options.quiet);
   RunFacts facts{options.file, WEFT_VERSION, experiment::date_now(), options.sets};
   const double before = experiment::cpu_seconds();

@@ -55,6 +55,7 @@ struct Sums {
   Counts counts;
   std::uint64_t iterations = 0;
   std::size_t with_tree = 0, without_tree = 0, inside = 0, started = 0;
+  std::size_t moved = 0, fell_back = 0, came_back = 0;
   double gpu_s = 0;
   TimeNs last = 0;
   std::vector<double> jct, running, waiting, jct_of_8;
@@ -72,6 +73,9 @@ Sums sums_of(const Cluster& cluster) {
     s.with_tree += r.with_tree;
     s.without_tree += r.without_tree;
     s.inside += r.inside;
+    s.moved += r.moved;
+    s.fell_back += r.fell_back;
+    s.came_back += r.came_back;
     s.waiting.push_back(seconds(r.start_ns - job.arrival_ns));
     if (!r.ended) continue;
     s.last = std::max(s.last, r.end_ns);
@@ -93,6 +97,39 @@ ordered_json links_of(const Cluster& cluster, const Sums& s) {
   for (int t = 0; t < 3; ++t) {
     const double all = capacity[t] * static_cast<double>(s.last);
     out[kNames[t]] = all > 0 ? ordered_json(s.counts.tier_bytes[t] / all) : ordered_json(nullptr);
+  }
+  return out;
+}
+
+ordered_json decisions_of(const DecisionTimes& times) {
+  if (times.decisions == 0) return {{"count", 0}};
+  const auto us = [](std::uint64_t ns) { return static_cast<double>(ns) / 1e3; };
+  return {{"count", times.decisions},
+          {"mean_us", us(times.sum_ns) / static_cast<double>(times.decisions)},
+          {"most_us", us(times.most_ns)}};
+}
+
+/// By time: shares of what links can carry, of the GPUs, and of the memory of all switches.
+ordered_json timeline_of(const Experiment& experiment, const Cluster& cluster) {
+  double all[kAmounts] = {};
+  for (std::uint32_t link = 0; link < cluster.shares().links(); ++link) {
+    all[cluster.fabric().tier_of(link)] += cluster.shares().capacity(link);
+  }
+  const FabricSpec& f = experiment.cluster.fabric;
+  const std::uint64_t leaves = std::uint64_t{f.pods} * f.leaves, spines = std::uint64_t{f.pods} * f.spines;
+  const std::uint64_t cores = f.pods > 1 ? std::uint64_t{f.spines} * f.cores_per_spine : 0;
+  all[static_cast<int>(Amount::busy_gpu_ns)] = f.gpus();
+  all[static_cast<int>(Amount::memory_ns)] =
+      static_cast<double>(experiment.cluster.memory.of_switch) * static_cast<double>(leaves + spines + cores);
+  constexpr const char* kNames[kAmounts]{"gpu_links", "leaf_spine_links", "spine_core_links", "gpus", "memory"};
+  const Timeline& t = cluster.timeline();
+  ordered_json out{{"interval_s", seconds(t.width())}};
+  for (std::size_t v = 0; v < kAmounts; ++v) {
+    ordered_json shares = ordered_json::array();
+    for (std::size_t i = 0; i < t.used() && all[v] > 0; ++i) {
+      shares.push_back(t.at(i, v) / (all[v] * static_cast<double>(t.width())));
+    }
+    out[kNames[v]] = std::move(shares);
   }
   return out;
 }
@@ -130,6 +167,9 @@ ordered_json summary_of(const Experiment& experiment, const Cluster& cluster, co
       {"groups_with_tree", s.with_tree},
       {"groups_without_tree", s.without_tree},
       {"groups_inside", s.inside},
+      {"groups_moved", s.moved},
+      {"groups_fell_back", s.fell_back},
+      {"groups_came_back", s.came_back},
       {"memory_most", cluster.most_memory()},
       {"iterations", s.iterations},
       {"iterations_in_closed_form", cluster.iterations_in_closed_form()},
@@ -141,6 +181,7 @@ ordered_json summary_of(const Experiment& experiment, const Cluster& cluster, co
       {"events_per_s", share(static_cast<double>(cluster.events()), facts.cpu_s)},
       {"links", links_of(cluster, s)},
       {"reasons", reasons_of(cluster)},
+      {"decisions", decisions_of(cluster.decision_times())},
   };
 }
 
@@ -157,6 +198,9 @@ ordered_json jobs_in(const Experiment& experiment, const Cluster& cluster) {
                 {"with_tree", r.with_tree},
                 {"without_tree", r.without_tree},
                 {"inside", r.inside},
+                {"moved", r.moved},
+                {"fell_back", r.fell_back},
+                {"came_back", r.came_back},
                 {"in_network", r.counts.in_network},
                 {"in_rings", r.counts.in_rings},
                 {"locks_refused", r.counts.refused}});
@@ -193,6 +237,17 @@ Points distribution(const ordered_json& report, std::uint32_t gpus) {
   return points;
 }
 
+/// Percent by time, of what timeline_of() has.
+std::string use_over_time(const ordered_json& timeline, const char* what) {
+  Points points;
+  const double interval = timeline["interval_s"].get<double>();
+  for (const auto& share : timeline[what]) {
+    const double at = static_cast<double>(points.size()) * interval;
+    points.emplace_back(at + interval / 2, 100 * share.get<double>());
+  }
+  return line_chart(points, {"time, s"}, {"percent in use"});
+}
+
 }  // namespace
 
 ordered_json report_of(const Experiment& experiment, const Cluster& cluster, const RunFacts& facts) {
@@ -207,6 +262,7 @@ ordered_json report_of(const Experiment& experiment, const Cluster& cluster, con
       {"summary", summary_of(experiment, cluster, facts)},
       {"experiment", config::to_json(experiment.source)},
       {"jobs", jobs_in(experiment, cluster)},
+      {"timeline", timeline_of(experiment, cluster)},
   };
 }
 
@@ -226,6 +282,14 @@ std::string html_report(const ordered_json& report) {
   out +=
       "<h2>Mean use of links</h2>\n<p>Share of what they can carry, both directions, until the last job ended.</p>\n" +
       table_of(summary["links"]);
+  constexpr std::pair<const char*, const char*> kPlots[]{{"gpus", "GPUs"},
+                                                         {"memory", "Memory of switches"},
+                                                         {"gpu_links", "Links of GPUs"},
+                                                         {"leaf_spine_links", "Links from leaves to spines"},
+                                                         {"spine_core_links", "Links from spines to cores"}};
+  for (const auto& [what, title] : kPlots) {
+    out += "<h2>" + std::string(title) + " in use</h2>\n" + use_over_time(report["timeline"], what);
+  }
   return out + "<details><summary>All settings</summary><pre>" + escape_html(report["experiment"].dump(1)) +
          "</pre></details></body></html>\n";
 }

@@ -4,6 +4,8 @@
 // Iterations that are taken as done at once end when they would have ended one by one.
 #include <gtest/gtest.h>
 
+#include <tuple>
+
 #include "switch/base/rng.h"
 #include "tools/flow/cluster.h"
 
@@ -39,6 +41,38 @@ struct Outcome {
   std::uint64_t hash = 0, skipped = 0;
 };
 
+/// One or two: any two leave one of three planes of spines.
+std::vector<Failure> random_failures(const FabricSpec& fabric, Rng& rng) {
+  const inc::policy::Topology t = Fabric(fabric).topology({});
+  std::vector<Failure> out(1 + rng.below(2));
+  for (Failure& f : out) {
+    f.from = rng.below(200'000'000);
+    f.to = f.from + 1 + rng.below(400'000'000);
+    const auto link = static_cast<inc::policy::LinkId>(fabric.gpus() + rng.below(t.links().size() - fabric.gpus()));
+    if (rng.below(2) == 0) {
+      f.links = {link};
+      continue;
+    }
+    f.node = t.link(link).upper;
+    for (inc::policy::LinkId l = 0; l < t.links().size(); ++l) {
+      if (t.link(l).lower == f.node || t.link(l).upper == f.node) f.links.push_back(l);
+    }
+  }
+  return out;
+}
+
+/// What the plots show is what jobs have sent.
+void expect_timeline_of(const Cluster& cluster) {
+  for (int tier = 0; tier < 3; ++tier) {
+    double sent = 0, shown = 0;
+    for (const JobResult& r : cluster.results()) sent += r.counts.tier_bytes[tier];
+    for (std::size_t i = 0; i < cluster.timeline().used(); ++i) {
+      shown += cluster.timeline().at(i, static_cast<std::size_t>(tier));
+    }
+    EXPECT_NEAR(shown, sent, 1e-6 * sent + 1);
+  }
+}
+
 Outcome outcome(std::uint64_t seed, bool closed_form) {
   Rng rng(seed);
   ClusterOptions o;
@@ -57,13 +91,15 @@ Outcome outcome(std::uint64_t seed, bool closed_form) {
     jobs.push_back({std::make_shared<const JobPlan>(random_plan(rng)), at});
     at += rng.below(30'000'000);
   }
+  o.failures = random_failures(o.fabric, rng);
   Cluster cluster(o, jobs);
   EXPECT_TRUE(cluster.run({}));
+  expect_timeline_of(cluster);
   return {cluster.results(), cluster.trace_hash(), cluster.iterations_in_closed_form()};
 }
 
 TEST(ClosedForm, EndsAsOneByOne) {
-  std::uint64_t skipped = 0;
+  std::uint64_t skipped = 0, moved = 0;
   for (std::uint64_t seed = 1; seed <= 200; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     const Outcome one_by_one = outcome(seed, false), at_once = outcome(seed, true);
@@ -75,6 +111,8 @@ TEST(ClosedForm, EndsAsOneByOne) {
       EXPECT_EQ(a.iterations, b.iterations) << "job " << j;
       EXPECT_EQ(a.counts.in_network, b.counts.in_network) << "job " << j;
       EXPECT_EQ(a.counts.refused, b.counts.refused) << "job " << j;
+      EXPECT_EQ(std::tuple(a.moved, a.fell_back, a.came_back), std::tuple(b.moved, b.fell_back, b.came_back));
+      moved += a.moved + a.fell_back + a.came_back;
       for (int t = 0; t < 3; ++t) {
         EXPECT_NEAR(a.counts.tier_bytes[t], b.counts.tier_bytes[t], 1e-9 * a.counts.tier_bytes[t]) << "job " << j;
       }
@@ -83,6 +121,7 @@ TEST(ClosedForm, EndsAsOneByOne) {
     if (HasFailure()) return;
   }
   EXPECT_GT(skipped, 10'000u);
+  EXPECT_GT(moved, 50u);
 }
 
 TEST(ClosedForm, TheSameRunTwiceIsTheSame) {

@@ -107,6 +107,51 @@ TEST(Cluster, ScarceTreesHelpAsMuchAsThePaperSays) {
   EXPECT_NEAR(communicates(PolicyKind::temporal, 8, true), 0.2, 1e-3);
 }
 
+/// Two groups of two GPUs, each of them below another leaf; two spines connect the leaves.
+std::vector<JobResult> across(std::optional<PolicyKind> policy, std::uint32_t iterations, TimeNs from, TimeNs to) {
+  ClusterOptions o = options(policy);
+  o.fabric = {.pods = 1, .leaves = 2, .spines = 2, .gpus_per_leaf = 8};
+  const inc::policy::Topology t = Fabric(o.fabric).topology({});
+  Failure f{{}, t.find("spine0"), from, to};
+  for (inc::policy::LinkId l = 0; l < t.links().size(); ++l) {
+    if (t.link(l).upper == f.node) f.links.push_back(l);
+  }
+  o.failures = {f};
+  JobPlan plan;
+  plan.ranks = 16;
+  plan.iterations = iterations;
+  plan.groups = {{GroupKind::data, {0, 8}}, {GroupKind::data, {1, 9}}};
+  plan.phases = {{"compute", kSecond, {}}, {"data", 0, {{0, kBytes}, {1, kBytes}}}};
+  Cluster cluster(o, {job(plan)});
+  EXPECT_TRUE(cluster.run({}));
+  return cluster.results();
+}
+
+// The spine fails when 0.04 of 0.1 s have passed. Both groups have one uplink then.
+TEST(Cluster, RingsGoOnOverOtherWays) {
+  const auto results = across(std::nullopt, 1, 1'040'000'000, 9 * kSecond);
+  EXPECT_NEAR(static_cast<double>(results[0].end_ns) / 1e9, 1.04 + 2 * 0.06, 1e-8);
+}
+
+TEST(Cluster, GroupsMoveToAnotherTreeAndBeginAgain) {
+  // The one that loses its tree sends 0.06 s of a link until the other has ended, and the rest alone.
+  const auto results = across(PolicyKind::spatial, 1, 1'040'000'000, 9 * kSecond);
+  EXPECT_NEAR(static_cast<double>(results[0].end_ns) / 1e9, 1.04 + 2 * 0.06 + 0.04, 1e-8);
+  EXPECT_EQ(results[0].moved, 1u);
+  EXPECT_EQ(results[0].fell_back, 0u);
+  EXPECT_EQ(results[0].counts.in_network, 2u);
+}
+
+TEST(Cluster, GroupsFallBackToRingsAndComeBack) {
+  // Edge-disjoint trees leave no second tree. The spine is back before the second iteration communicates.
+  const auto results = across(PolicyKind::edge_disjoint, 3, 1'040'000'000, 1'540'000'000);
+  EXPECT_NEAR(static_cast<double>(results[0].end_ns) / 1e9, 1.20 + 1.1 + 1.1, 1e-8);
+  EXPECT_EQ(results[0].fell_back, 1u);
+  EXPECT_EQ(results[0].came_back, 1u);
+  EXPECT_EQ(results[0].counts.in_network, 5u);
+  EXPECT_EQ(results[0].counts.in_rings, 1u);
+}
+
 TEST(Cluster, GroupsWithoutATreeHaveAReason) {
   Cluster cluster(options(PolicyKind::edge_disjoint), {job(training(128, kBytes, kBytes))});
   ASSERT_TRUE(cluster.run({}));

@@ -68,6 +68,31 @@ TEST(Fabric, EveryWayLeadsThere) {
   }
 }
 
+TEST(Fabric, WaysAvoidWhatIsDown) {
+  Fabric fabric{FabricSpec{.pods = 2, .leaves = 2, .spines = 2, .gpus_per_leaf = 2, .cores_per_spine = 2}};
+  const auto t = fabric.topology({});
+  const auto take = [&](std::string_view name, bool up) {
+    for (inc::policy::LinkId l = 0; l < t.links().size(); ++l) {
+      if (t.node(t.link(l).lower).name == name || t.node(t.link(l).upper).name == name) fabric.set_link_up(l, up);
+    }
+  };
+  take("spine0", false);
+  EXPECT_EQ(fabric.cut_off(), std::nullopt);
+  for (const Paths paths : {Paths::balanced, Paths::ecmp, Paths::spray}) {
+    for (std::uint64_t choice = 0; choice < 4; ++choice) {
+      for (const Use& use : fabric.way(0, 6, paths, choice)) {
+        const auto& link = t.link(use.link / 2);
+        EXPECT_TRUE(t.node(link.lower).name != "spine0" && t.node(link.upper).name != "spine0");
+      }
+    }
+  }
+  take("core2", false);
+  take("core3", false);
+  EXPECT_EQ(fabric.cut_off(), std::pair(0u, 2u)) << "spine1 has no core any more";
+  take("core3", true);
+  EXPECT_EQ(fabric.cut_off(), std::nullopt);
+}
+
 TEST(Fabric, BalancedWaysAvoidEachOther) {
   Fabric fabric{FabricSpec{}};
   std::set<std::uint32_t> links;

@@ -79,6 +79,23 @@ class Program(unittest.TestCase):
         self.assertIn("a GPU that computes nothing never ends", text)
         self.assertIn("one.yaml:1:", text)
 
+    def test_failures_are_named_and_must_leave_a_way(self):
+        job = ONE_JOB + "fabric: { spines: 2 }\n"
+        fails = "failures: [{ switch: spine0, at_s: 0.5, for_s: 1 }]\n"
+        report = self.flow("run", self.written(job + fails), "--json", "out.json")
+        self.assertGreater(json.loads(report.stdout)["groups_moved"] + json.loads(report.stdout)["groups_fell_back"], 0)
+        series = json.loads((self.folder / "out.json").read_text())["timeline"]
+        self.assertEqual(set(map(len, (series["gpus"], series["memory"], series["leaf_spine_links"]))),
+                         {len(series["gpus"])})
+        self.assertTrue(all(0 <= share <= 1.0001 for name in series if name != "interval_s" for share in series[name]))
+        for failures, said in (("{ switch: spine9, at_s: 0, for_s: 1 }", "there is no switch 'spine9'"),
+                               ("{ link: leaf0-spine0, at_s: 0, for_s: 1 }", "there is no link 'leaf0-spine0'"),
+                               ("{ at_s: 0, for_s: 1 }", "either a switch or a link"),
+                               ("{ switch: leaf0, at_s: 0, for_s: 1 }", "that would cut h0 off"),
+                               ("{ switch: spine0, at_s: 1, for_s: 9 }, { switch: spine1, at_s: 0, for_s: 2 }",
+                                "nothing would connect leaf0 and leaf1 any more")):
+            self.assertIn(said, self.mistakes(job + f"failures: [{failures}]\n"))
+
     def test_traces_are_compressed_until_the_cluster_is_busy(self):
         self.written(CSV, "trace.csv")
         summary = json.loads(self.flow("run", self.written(TRACE)).stdout)
