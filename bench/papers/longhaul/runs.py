@@ -71,17 +71,22 @@ class Results:
             print(key, means, f"{figures['cpu_s']} s", flush=True)
 
 
-def run(program, load, seed, sets):
+def result_of(program, experiment, seed, sets):
+    """All that weft-sim tells about a run of an experiment of this folder."""
     with tempfile.TemporaryDirectory() as folder:
         out = os.path.join(folder, "out.json")
-        command = [program, "run", os.path.join(HERE, f"dcqcn_{load}.yaml"), "--json", out, "--seed", str(seed)]
+        command = [program, "run", os.path.join(HERE, experiment), "--json", out, "--seed", str(seed)]
         for one in sets:
             command += ["--set", one]
         done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False)
         if done.returncode != 0:
             sys.exit(f"{' '.join(command)}: exit code {done.returncode}\n{done.stderr}")
         with open(out, encoding="utf-8") as text:
-            result = json.load(text)
+            return json.load(text)
+
+
+def run(program, load, seed, sets):
+    result = result_of(program, f"dcqcn_{load}.yaml", seed, sets)
     summary = result["summary"]
     figures = metric.of_result(result)
     figures["pfc_pauses"] = summary["pfc_pauses"]

@@ -10,7 +10,8 @@ Usage: themis.py [--weft-sim FILE] [--seeds N] [--loads 30 70] [--variants NAME.
 Every run that ends is added to themis.json, so that a run that is stopped goes on where it was. Settings: `published`
 has what the authors' simulation does otherwise than the paper or a real switch (runs.FABRIC, and the artefacts that the
 stages have as options); `honest` has the stages' defaults on the fabric as dcqcn_*.yaml has it, with finite buffers at
-the edge switches and ACKs in the data class, the same for every scheme; `pace` is `honest` with trp's other mode."""
+the edge switches and ACKs in the data class, the same for every scheme; `published_pace` and `pace` are the two with trp's
+other mode."""
 import argparse
 import os
 
@@ -26,6 +27,11 @@ STAGES = {
     "published": {
         "pnp": "sources: any, clear_to: not_ect, cnp_interval_us: 7",
         "trp": "rule: code, state_per: pair, max_loops: 1000000, max_hold_us: 0, buffer_kb: 1000000, "
+               "max_packets: 500000",
+    },
+    "published_pace": {
+        "pnp": "sources: any, clear_to: not_ect, cnp_interval_us: 7",
+        "trp": "mode: pace, rule: code, state_per: pair, max_loops: 1000000, max_hold_us: 0, buffer_kb: 1000000, "
                "max_packets: 500000",
     },
     "honest": {"pnp": "", "trp": ""},
@@ -48,28 +54,35 @@ PUBLISHED = {
                        70: [("Fig. 2", 13.661, None, 1.504, None, None)]},
 }
 SCHEMES = ("none", "pnp", "trp", "both")
-VARIANTS = [f"{s}-{scheme}" for s in STAGES for scheme in SCHEMES if s != "pace" or scheme in ("trp", "both")]
+VARIANTS = [f"{s}-{scheme}" for s in STAGES for scheme in SCHEMES if not s.endswith("pace") or scheme in ("trp", "both")]
 
 
-def pipeline(settings, scheme, esw):
+def pipeline(options, scheme, esw):
+    """Of an edge switch, with these options of the stages."""
     stages = ["parse"]
     if scheme != "none":
         stages.append("rdma_track: { max_qps: 32768, pairing: off }")
     for stage in ("trp", "pnp"):
         if scheme in (stage, "both"):
-            more = STAGES[settings][stage]
+            more = options[stage]
             stages.append(f"{stage}: {{ remote: [{REMOTE[esw]}]{', ' + more if more else ''} }}")
     stages += ["l3", "lb: { policy: ecmp }"]
     return "[" + ", ".join("{ " + s + " }" if ":" in s else s for s in stages) + "]"
 
 
+def pipelines(options, scheme):
+    """What --set gets for both edge switches; nothing without a scheme."""
+    if scheme == "none":
+        return []
+    return ["switch.pipelines=[" + ", ".join(
+        f"{{ switch: {esw}, pipeline: {pipeline(options, scheme, esw)} }}" for esw in REMOTE) + "]"]
+
+
 def sets_of(variant):
     settings, _, scheme = variant.partition("-")
-    sets = [s for one in runs.FABRIC.values() for s in one[0]] if settings == "published" else list(HONEST)
-    if scheme != "none":
-        sets.append("switch.pipelines=[" + ", ".join(
-            f"{{ switch: {esw}, pipeline: {pipeline(settings, scheme, esw)} }}" for esw in REMOTE) + "]")
-    return sets
+    published = settings.startswith("published")
+    sets = [s for one in runs.FABRIC.values() for s in one[0]] if published else list(HONEST)
+    return sets + pipelines(STAGES[settings], scheme)
 
 
 def spread(values):
