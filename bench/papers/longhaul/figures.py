@@ -84,7 +84,8 @@ def figure_tables(load):
     if not found:
         return []
     lines = [f"### Figure 8, {load} % load: mean by size of flow", "",
-             "| scheme | seeds | " + " | ".join(f"{flows}, {size}" for flows in ("within", "between") for size in BINS) +
+             "| scheme | seeds | " +
+             " | ".join(f"{flows}, {size}" for flows in ("within", "between") for size in BINS) +
              " |", "|---" * 8 + "|"]
     for scheme, (rows, seeds) in found.items():
         theirs = FIG8.get((load, scheme), {})
@@ -108,8 +109,9 @@ def write_table():
     lines = ["# Figures 8, 9, 12 and 15", "",
              "Ours / the authors' constant, made by `figures.py` of `agree.json` and `themis.json`. Settings are those",
              "of the authors' runs (`published` in `themis.md`); `DCQCN` has its ACKs above the data, as THEMIS had",
-             "them, and the paper's bar is the other one. A value matches within 10 %, between data centres at 70 % load",
-             "within 30 %, P99 within twice as much: how far the authors' repeated runs lie apart. `pace` is weft's own.",
+             "them, and the paper's bar is the other one. A value matches within 10 %, between data centres at 70 %",
+             "load within 30 %, P99 within twice as much: how far the authors' repeated runs lie apart. `pace` is",
+             "weft's own.",
              ""]
     for load in runs.LOADS:
         lines += figure_tables(load)

@@ -10,8 +10,8 @@ Usage: themis.py [--weft-sim FILE] [--seeds N] [--loads 30 70] [--variants NAME.
 Every run that ends is added to themis.json, so that a run that is stopped goes on where it was. Settings: `published`
 has what the authors' simulation does otherwise than the paper or a real switch (runs.FABRIC, and the artefacts that the
 stages have as options); `honest` has the stages' defaults on the fabric as dcqcn_*.yaml has it, with finite buffers at
-the edge switches and ACKs in the data class, the same for every scheme; `published_pace` and `pace` are the two with trp's
-other mode."""
+the edge switches and ACKs in the data class, the same for every scheme; `published_pace` and `pace` are the two with
+trp's other mode."""
 import argparse
 import os
 
@@ -54,7 +54,8 @@ PUBLISHED = {
                        70: [("Fig. 2", 13.661, None, 1.504, None, None)]},
 }
 SCHEMES = ("none", "pnp", "trp", "both")
-VARIANTS = [f"{s}-{scheme}" for s in STAGES for scheme in SCHEMES if not s.endswith("pace") or scheme in ("trp", "both")]
+VARIANTS = [f"{s}-{scheme}" for s in STAGES for scheme in SCHEMES
+            if not s.endswith("pace") or scheme in ("trp", "both")]
 
 
 def pipeline(options, scheme, esw):
