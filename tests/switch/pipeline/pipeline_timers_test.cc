@@ -97,12 +97,10 @@ TEST(PipelineTimers, AskingAgainMovesATimerForwardAndBackAndTakesItBack) {
 }
 
 TEST(PipelineTimers, AtLatestMovesATimerForwardAloneWhateverChangesItFromOutside) {
-  TimeNs wanted = kStart + 9, asked = kNever;
-  Rig rig({{"stage",
-            {.ingress = [&](Context& context, Batch&) { context.at_latest(wanted); },
-             .deadline = [&](std::uint16_t) { return asked; },
-             .timer = [](Context&) {}}},
-           {"fwd", forward()}});
+  TimeNs wanted = kStart + 9;
+  Rig rig(
+      {{"stage", {.ingress = [&](Context& context, Batch&) { context.at_latest(wanted); }, .timer = [](Context&) {}}},
+       {"fwd", forward()}});
   const auto after_a_packet = [&] {
     rig.receive(0, {{1, 0, 1}});
     return rig.pipelines[0]->stage_deadline();
