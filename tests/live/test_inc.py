@@ -28,11 +28,12 @@ class Inc(unittest.TestCase):
         said = "".join(f"\nrank {n}: {result} {rank.stderr.read()}"
                        for n, (rank, result) in enumerate(zip(ranks, results)))
         ended = [(result.get("error"), rank.returncode) for rank, result in zip(ranks, results)]
-        # A group that stands still is best told by what each switch waits for.
-        failed = ended != [("", 0)] * len(ranks)
-        waits = "".join("\n" + tree.try_weftctl("inc", "explain", str(group), "--switch", s).stdout
-                        for s in SWITCHES) if failed else ""
-        self.assertEqual(ended, [("", 0)] * len(ranks), said + waits)
+        well = [("", 0)] * len(ranks)
+        if ended != well:
+            # Of a group that stands still, each switch knows whom it waits for.
+            said += "".join("\n" + tree.try_weftctl("inc", "explain", str(group), "--switch", switch).stdout
+                            for switch in SWITCHES)
+        self.assertEqual(ended, well, said)
         for rank in ranks:
             rank.stdout.close()
             rank.stderr.close()

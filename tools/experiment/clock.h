@@ -3,7 +3,6 @@
 #pragma once
 
 #include <chrono>
-#include <cstdint>
 #include <ctime>
 #include <string>
 
@@ -22,12 +21,6 @@ namespace weft::experiment {
 /// CPU time of this process, in seconds.
 [[nodiscard]] inline double cpu_seconds() {
   return static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
-}
-
-/// Real time that only goes forward.
-[[nodiscard]] inline std::uint64_t monotonic_ns() {
-  const auto now = std::chrono::steady_clock::now().time_since_epoch();
-  return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
 }
 
 [[nodiscard]] inline double seconds_since(std::chrono::steady_clock::time_point start) {

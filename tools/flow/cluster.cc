@@ -210,20 +210,19 @@ void Cluster::next_phase(JobId job) {
   }
 }
 
-void Cluster::note_iterations(JobId job, std::uint32_t count, TimeNs first, TimeNs period, const Counts& each) {
+/// So many that follow each other from a time on, all alike.
+void Cluster::note_iterations(JobId job, std::uint32_t count, TimeNs from, TimeNs period, const Counts& each) {
   JobResult& result = results_[job];
   for (std::uint32_t i = 0; i < count; ++i) {
-    mix(result.hash, first + i * period);
+    mix(result.hash, from + (i + 1) * period);
     mix(result.hash, each.in_network);
     mix(result.hash, each.in_rings);
     mix(result.hash, each.refused);
   }
   result.iterations += count;
-}
-
-void Cluster::note_bytes(TimeNs from, TimeNs to, const Counts& each, double times) {
   const double* const bytes = each.tier_bytes;
-  timeline_.add(from, to, std::array<double, kAmounts>{times * bytes[0], times * bytes[1], times * bytes[2], 0, 0});
+  timeline_.add(from, from + count * period,
+                std::array<double, kAmounts>{count * bytes[0], count * bytes[1], count * bytes[2], 0, 0});
 }
 
 /// To be called before jobs begin or end.
@@ -241,13 +240,13 @@ void Cluster::end_iteration(JobId job) {
   JobResult& result = results_[job];
   Counts each = result.counts;
   each.add(r.before, -1);
-  note_iterations(job, 1, now_, 0, each);
-  note_bytes(r.iteration_start, now_, each, 1);
+  const TimeNs period = now_ - r.iteration_start;
+  note_iterations(job, 1, r.iteration_start, period, each);
   r.phase = 0;
   const std::uint32_t left = jobs_[job].plan->iterations - result.iterations;
   if (left == 0) return end_job(job);
   const bool was_alone = std::exchange(r.alone, is_alone(job));
-  const TimeNs period = now_ - std::exchange(r.iteration_start, now_);
+  r.iteration_start = now_;
   r.before = result.counts;
   if (!options_.closed_form || !was_alone || !r.alone) return begin_phase(job);
   // Nobody else matters, and it begins as it did before: all that are left are like the last one.
@@ -276,9 +275,8 @@ void Cluster::wake(JobId job) {
   r.skipping = false;
   ++r.version;
   const auto count = static_cast<std::uint32_t>((now_ - r.skip_from) / r.period);
-  note_iterations(job, count, r.skip_from + r.period, r.period, r.each);
+  note_iterations(job, count, r.skip_from, r.period, r.each);
   results_[job].counts.add(r.each, count);
-  note_bytes(r.skip_from, r.skip_from + count * r.period, r.each, count);
   skipped_ += count;
   if (results_[job].iterations == jobs_[job].plan->iterations) return end_job(job);
   r.before = results_[job].counts;

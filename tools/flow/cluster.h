@@ -44,6 +44,9 @@ struct Failure {
   std::optional<inc::policy::NodeId> node;  ///< the switch
   TimeNs from = 0, to = 0;
 };
+/// Of a switch, with all of its links.
+[[nodiscard]] Failure failure_of(const inc::policy::Topology& topology, inc::policy::NodeId node, TimeNs from,
+                                 TimeNs to);
 
 struct ClusterOptions {
   FabricSpec fabric{};
@@ -212,9 +215,8 @@ class Cluster {
   void done(JobId job, std::uint32_t group);
   void next_phase(JobId job);
   void end_iteration(JobId job);
-  void note_iterations(JobId job, std::uint32_t count, TimeNs first, TimeNs period, const Counts& each);
+  void note_iterations(JobId job, std::uint32_t count, TimeNs from, TimeNs period, const Counts& each);
   void end_job(JobId job);
-  void note_bytes(TimeNs from, TimeNs to, const Counts& each, double times);
   void note_occupancy();
   // cluster_jobs.cc: jobs that begin and end
   void admit();
@@ -240,7 +242,8 @@ class Cluster {
     std::uint32_t group = 0;
     std::optional<double> left;
   };
-  void move_tree(JobId job, std::uint32_t group, std::vector<Rest>& rests);
+  void move_tree(JobId job, std::uint32_t group, const std::vector<TimeNs>& busy, TimeNs period,
+                 std::vector<Rest>& rests);
   void move_ring(JobId job, std::uint32_t group, std::vector<Rest>& rests);
   double interrupt(JobId job, Group& group);
   [[nodiscard]] bool crosses(const std::optional<TransferId>& transfer, const std::vector<bool>& gone) const;

@@ -10,6 +10,14 @@
 
 namespace weft::flow {
 
+Failure failure_of(const inc::policy::Topology& topology, inc::policy::NodeId node, TimeNs from, TimeNs to) {
+  Failure out{{}, node, from, to};
+  for (const auto arcs : {topology.down(node), topology.up(node)}) {
+    for (const inc::policy::Arc& arc : arcs) out.links.push_back(arc.link);
+  }
+  return out;
+}
+
 bool Cluster::crosses(const std::optional<TransferId>& transfer, const std::vector<bool>& gone) const {
   if (!transfer) return false;
   const auto uses = shares_.uses(*transfer);
@@ -49,7 +57,9 @@ void Cluster::leave(JobId job, const std::vector<bool>& gone) {
   unclaim(job);
   std::vector<Rest> rests;
   for (const std::uint32_t i : rings) move_ring(job, i, rests);
-  for (const std::uint32_t i : trees) move_tree(job, i, rests);
+  TimeNs period = 0;
+  const std::vector<TimeNs> busy = busy_times(job, period);
+  for (const std::uint32_t i : trees) move_tree(job, i, busy, period, rests);
   // Looks at the past of jobs whose ways it crosses from now on, where it was not yet.
   claim(job);
   for (const Rest& rest : rests) {
@@ -105,7 +115,8 @@ void Cluster::move_ring(JobId job, std::uint32_t group, std::vector<Rest>& rests
   make_ring(job, jobs_[job].plan->groups[group], g);
 }
 
-void Cluster::move_tree(JobId job, std::uint32_t group, std::vector<Rest>& rests) {
+void Cluster::move_tree(JobId job, std::uint32_t group, const std::vector<TimeNs>& busy, TimeNs period,
+                        std::vector<Rest>& rests) {
   Group& g = running_[job]->groups[group];
   if (g.sending && g.way == &*g.tree) {
     static_cast<void>(interrupt(job, g));
@@ -114,8 +125,6 @@ void Cluster::move_tree(JobId job, std::uint32_t group, std::vector<Rest>& rests
   }
   if (std::exchange(g.locked, false)) locks_.unlock(g.id, g.memory);
   give_up_tree(g);
-  TimeNs period = 0;
-  const std::vector<TimeNs> busy = busy_times(job, period);
   make_tree(job, group, busy, period);
   ++(g.tree ? results_[job].moved : results_[job].fell_back);
 }

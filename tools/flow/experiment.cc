@@ -106,34 +106,34 @@ class Builder {
   void build_failures(ClusterOptions& c) {
     const inc::policy::Topology topology = Fabric(c.fabric).topology({});
     for (const Value& f : source_["failures"].list()) {
-      Failure failure;
-      failure.from = static_cast<TimeNs>(std::llround(f["at_s"].number() * kNs));
-      failure.to = failure.from + static_cast<TimeNs>(std::llround(f["for_s"].number() * kNs));
+      const auto from = static_cast<TimeNs>(std::llround(f["at_s"].number() * kNs));
+      const TimeNs to = from + static_cast<TimeNs>(std::llround(f["for_s"].number() * kNs));
       if (f.has("switch") == f.has("link")) {
         error(f, "failures: either a switch or a link");
       } else if (f.has("switch")) {
-        const std::string& name = f["switch"].string();
-        const inc::policy::NodeId node = topology.find(name);
-        const bool known = node != inc::policy::kNoNode && topology.node(node).is_switch;
-        if (!known) error(f["switch"], "switch: there is no switch " + config::quote(name));
-        failure.node = node;
-      }
-      for (inc::policy::LinkId link = 0; link < topology.links().size(); ++link) {
-        const inc::policy::Link& l = topology.link(link);
-        const bool named = f.has("link") && topology.link_name(link) == f["link"].string();
-        if (named || (failure.node && (l.lower == failure.node || l.upper == failure.node))) {
-          failure.links.push_back(link);
+        const inc::policy::NodeId node = topology.find(f["switch"].string());
+        if (node != inc::policy::kNoNode && topology.node(node).is_switch) {
+          c.failures.push_back(failure_of(topology, node, from, to));
+        } else {
+          error(f["switch"], "switch: there is no switch " + config::quote(f["switch"].string()));
         }
-      }
-      if (f.has("link") && failure.links.empty()) {
+      } else if (const auto link = link_of(topology, f["link"].string())) {
+        c.failures.push_back({{*link}, std::nullopt, from, to});
+      } else {
         error(f["link"], "link: there is no link " + config::quote(f["link"].string()));
       }
-      c.failures.push_back(std::move(failure));
       if (diagnostics_.ok()) check_connected(f, topology, c);
     }
   }
 
-  /// When the last failure begins, with all that begin before or then.
+  static std::optional<inc::policy::LinkId> link_of(const inc::policy::Topology& topology, const std::string& name) {
+    for (inc::policy::LinkId link = 0; link < topology.links().size(); ++link) {
+      if (topology.link_name(link) == name) return link;
+    }
+    return std::nullopt;
+  }
+
+  /// At each moment of the last failure at which something goes down, with all that is down then.
   void check_connected(const Value& at, const inc::policy::Topology& topology, const ClusterOptions& c) {
     const Failure& last = c.failures.back();
     for (const inc::policy::LinkId link : last.links) {

@@ -70,7 +70,9 @@ int run(const Options& options, const Experiment& experiment) {
     if (const std::string error = OutputFile(path).probe(); !error.empty()) return fail(experiment::kCannotRun, error);
   }
   ClusterOptions timed = experiment.cluster;
-  timed.clock = experiment::monotonic_ns;
+  timed.clock = [start = std::chrono::steady_clock::now()] {
+    return static_cast<std::uint64_t>(experiment::seconds_since(start) * 1e9);
+  };
   Cluster cluster(timed, jobs_of(experiment));
   Progress progress(cluster, options.quiet);
   RunFacts facts{options.file, WEFT_VERSION, experiment::date_now(), options.sets};

@@ -3,6 +3,7 @@
 #include "tools/flow/report.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdio>
 #include <map>
@@ -87,12 +88,18 @@ Sums sums_of(const Cluster& cluster) {
   return s;
 }
 
+/// Of all links of each tier together, in both directions.
+std::array<double, 3> capacities_of(const Cluster& cluster) {
+  std::array<double, 3> out{};
+  for (std::uint32_t link = 0; link < cluster.shares().links(); ++link) {
+    out[cluster.fabric().tier_of(link)] += cluster.shares().capacity(link);
+  }
+  return out;
+}
+
 ordered_json links_of(const Cluster& cluster, const Sums& s) {
   constexpr const char* kNames[]{"gpu", "leaf_spine", "spine_core"};
-  double capacity[3] = {};
-  for (std::uint32_t link = 0; link < cluster.shares().links(); ++link) {
-    capacity[cluster.fabric().tier_of(link)] += cluster.shares().capacity(link);
-  }
+  const std::array<double, 3> capacity = capacities_of(cluster);
   ordered_json out = ordered_json::object();
   for (int t = 0; t < 3; ++t) {
     const double all = capacity[t] * static_cast<double>(s.last);
@@ -111,16 +118,12 @@ ordered_json decisions_of(const DecisionTimes& times) {
 
 /// By time: shares of what links can carry, of the GPUs, and of the memory of all switches.
 ordered_json timeline_of(const Experiment& experiment, const Cluster& cluster) {
-  double all[kAmounts] = {};
-  for (std::uint32_t link = 0; link < cluster.shares().links(); ++link) {
-    all[cluster.fabric().tier_of(link)] += cluster.shares().capacity(link);
-  }
   const FabricSpec& f = experiment.cluster.fabric;
   const std::uint64_t leaves = std::uint64_t{f.pods} * f.leaves, spines = std::uint64_t{f.pods} * f.spines;
   const std::uint64_t cores = f.pods > 1 ? std::uint64_t{f.spines} * f.cores_per_spine : 0;
-  all[static_cast<int>(Amount::busy_gpu_ns)] = f.gpus();
-  all[static_cast<int>(Amount::memory_ns)] =
-      static_cast<double>(experiment.cluster.memory.of_switch) * static_cast<double>(leaves + spines + cores);
+  const auto memory = static_cast<double>(experiment.cluster.memory.of_switch * (leaves + spines + cores));
+  const auto [gpu, leaf_spine, spine_core] = capacities_of(cluster);
+  const double all[kAmounts]{gpu, leaf_spine, spine_core, static_cast<double>(f.gpus()), memory};  // by Amount
   constexpr const char* kNames[kAmounts]{"gpu_links", "leaf_spine_links", "spine_core_links", "gpus", "memory"};
   const Timeline& t = cluster.timeline();
   ordered_json out{{"interval_s", seconds(t.width())}};

@@ -38,7 +38,7 @@ _weftctl_scan() {
         [[ $command == capture || $command == record || ${COMP_WORDS[i + 1]} =~ ^[0-9.]+$ ]] && ((i++))
         ;;
       -*) ;;
-      *) 
+      *)
         if [[ -z $command ]]; then
           command=${COMP_WORDS[i]}
         elif [[ -z $table ]]; then
@@ -60,8 +60,7 @@ _weftctl_values() {
   fi
 }
 
-# Stages that have commands; the verbs of one; the arguments of one of its verbs, in [brackets] when they may be left
-# out.
+# Stages that have commands; the verbs of one; the arguments of one of its verbs.
 _weftctl_stages() {
   _weftctl_ask commands | awk 'NR > 1 && NF { print $1 }' | sort -u
 }

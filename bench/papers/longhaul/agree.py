@@ -83,7 +83,7 @@ def reference_table(load, reference):
         rows = [("mean", mean, [r[flows]["mean"] for r in seeds.values()], TOLERANCE[reference][load])]
         if p99:
             rows.append(("P99", p99, [r[flows]["p99"] for r in seeds.values()], P99_TOLERANCE))
-        for i, words in enumerate(("to 10 KiB", "to 100 KiB", "larger")):
+        for i, words in enumerate(metric.BIN_NAMES):
             if bins:
                 rows.append((words, bins[i], [r[flows]["bins"][i] for r in seeds.values()], P99_TOLERANCE))
         for figure, published, values, tolerance in rows:

@@ -20,7 +20,6 @@ sys.path.insert(0, runs.ROOT)
 
 from bench.report import charts, page  # noqa: E402
 
-BINS = ("to 10 KiB", "to 100 KiB", "larger")
 # Scheme: where its runs are, as (series, variant). DCQCN of the paper's figures had its ACKs and CNPs in the data class
 # and THEMIS above it, so plain DCQCN is here twice.
 SCHEMES = {
@@ -33,21 +32,39 @@ SCHEMES = {
     "PNP + TRP, pace": (themis.RESULTS, "published_pace-both"),
 }
 LOW, THEMIS = "DCQCN, ACKs with the data", "PNP + TRP"
+FLOWS = ("within", "between")
+
+
+def authors(variant, load, file):
+    """One of the authors' runs: ({flows: mean}, {flows: P99}, mean of all)."""
+    _, within, p99_within, between, p99_between, everything = next(
+        row for row in themis.PUBLISHED[variant][load] if row[0] == file)
+    return dict(zip(FLOWS, (within, between))), dict(zip(FLOWS, (p99_within, p99_between))), everything
+
+
+def plain(load, figure):
+    """Of plain DCQCN as Figures 8, 9 and 12 have it; figure: 0 the mean, 1 P99, 2 means by size."""
+    return {flows: agree.PUBLISHED["fig8"][load][flows][figure] for flows in FLOWS}
+
+
 # The authors' constants: NS3/analysis/fct/fct.py, p99/2.py, overall/overall.py, ablation/ablation.py.
 FIG8 = {
-    (30, LOW): {"within": (6.438, 5.345, 4.692), "between": (1.040, 1.054, 1.269)},
-    (70, LOW): {"within": (39.05, 30.26, 12.64), "between": (1.457, 1.460, 2.267)},
+    **{(load, LOW): plain(load, 2) for load in runs.LOADS},
     (30, THEMIS): {"within": (2.029, 2.296, 3.846), "between": (1.015, 1.029, 1.459)},
     (70, THEMIS): {"within": (3.713, 3.432, 7.168), "between": (2.277, 2.251, 6.481)},
 }
 FIG9 = {
-    (30, LOW): {"within": 47.92, "between": 2.657}, (70, LOW): {"within": 153.16, "between": 7.311},
-    (30, THEMIS): {"within": 21.64, "between": 3.672}, (70, THEMIS): {"within": 25.10, "between": 27.23},
+    **{(load, LOW): plain(load, 1) for load in runs.LOADS},
+    **{(load, THEMIS): authors("published-both", load, "fct_test2")[1] for load in runs.LOADS},
 }
-FIG12 = {(30, LOW): 3.100, (70, LOW): 12.192, (30, THEMIS): 2.057, (70, THEMIS): 4.665}
+FIG12 = {
+    **{(load, LOW): agree.PUBLISHED["fig8"][load]["all"][0] for load in runs.LOADS},
+    **{(load, THEMIS): authors("published-both", load, "fct_test2")[2] for load in runs.LOADS},
+}
 FIG15 = {
-    (70, LOW): {"within": 23.575, "between": 1.830}, (70, "PNP"): {"within": 8.248, "between": 1.705},
-    (70, "TRP"): {"within": 7.683, "between": 10.536}, (70, THEMIS): {"within": 5.175, "between": 4.201},
+    (70, LOW): plain(70, 0), (70, "PNP"): authors("published-pnp", 70, "fct_test_1")[0],
+    (70, "TRP"): authors("published-trp", 70, "fct_test_2")[0],
+    (70, THEMIS): authors("published-both", 70, "fct_test2")[0],
 }
 
 
@@ -61,7 +78,7 @@ def averaged(load, scheme):
     for flows in ("within", "between", "all"):
         rows = [run[flows] for run in seeds.values()]
         out[flows] = (metric.mean([row["mean"] for row in rows]), metric.mean([row["p99"] for row in rows]),
-                      [metric.mean([row["bins"][i] for row in rows]) for i in range(len(BINS))])
+                      [metric.mean([row["bins"][i] for row in rows]) for i in range(len(metric.BIN_NAMES))])
     return out, len(seeds)
 
 
@@ -85,22 +102,22 @@ def figure_tables(load):
         return []
     lines = [f"### Figure 8, {load} % load: mean by size of flow", "",
              "| scheme | seeds | " +
-             " | ".join(f"{flows}, {size}" for flows in ("within", "between") for size in BINS) +
+             " | ".join(f"{flows}, {size}" for flows in FLOWS for size in metric.BIN_NAMES) +
              " |", "|---" * 8 + "|"]
     for scheme, (rows, seeds) in found.items():
         theirs = FIG8.get((load, scheme), {})
         lines.append(f"| {scheme} | {seeds} | " + " | ".join(
             pair(rows[flows][2][i], theirs[flows][i] if flows in theirs else None, tolerance(load, flows))
-            for flows in ("within", "between") for i in range(len(BINS))) + " |")
+            for flows in FLOWS for i in range(len(metric.BIN_NAMES))) + " |")
     lines += ["", f"### Figures 9, 12 and 15, {load} % load: P99, mean of all flows, means", "",
               "| scheme | P99 within | P99 between | all | within | between |", "|---" * 6 + "|"]
     for scheme, (rows, _) in found.items():
         p99, means = FIG9.get((load, scheme), {}), FIG15.get((load, scheme), {})
         lines.append("| " + " | ".join([
             scheme,
-            *(pair(rows[flows][1], p99.get(flows), 2 * tolerance(load, flows)) for flows in ("within", "between")),
+            *(pair(rows[flows][1], p99.get(flows), 2 * tolerance(load, flows)) for flows in FLOWS),
             pair(rows["all"][0], FIG12.get((load, scheme)), tolerance(load, "between")),
-            *(pair(rows[flows][0], means.get(flows), tolerance(load, flows)) for flows in ("within", "between"))]) +
+            *(pair(rows[flows][0], means.get(flows), tolerance(load, flows)) for flows in FLOWS)]) +
             " |")
     return lines + [""]
 
@@ -134,9 +151,9 @@ def html():
     made = page.Page("Figures 8, 9, 12 of the long-haul paper")
     made.paragraph("FCT slowdowns in virtual time beside the authors' numbers, where they have published some.")
     for load in runs.LOADS:
-        for flows in ("within", "between"):
+        for flows in FLOWS:
             words = f"{flows} {'a data centre' if flows == 'within' else 'data centres'}, {load} % load"
-            for i, size in enumerate(BINS):
+            for i, size in enumerate(metric.BIN_NAMES):
                 figure(made, f"Figure 8: mean, flows {words}, {size}", bars(
                     load, lambda rows, flows=flows, i=i: rows[flows][2][i],
                     {key: value[flows][i] for key, value in FIG8.items()}))

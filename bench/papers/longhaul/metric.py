@@ -10,6 +10,7 @@ kept. Percentiles are interpolated. Flow sizes are split at 10 * 1024 and 100 * 
 HOSTS_PER_TOR = 4
 HOSTS_PER_DATA_CENTRE = 16
 BINS = (10 * 1024, 100 * 1024)
+BIN_NAMES = ("to 10 KiB", "to 100 KiB", "larger")
 
 
 def within(a, b):

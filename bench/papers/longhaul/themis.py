@@ -29,14 +29,10 @@ STAGES = {
         "trp": "rule: code, state_per: pair, max_loops: 1000000, max_hold_us: 0, buffer_kb: 1000000, "
                "max_packets: 500000",
     },
-    "published_pace": {
-        "pnp": "sources: any, clear_to: not_ect, cnp_interval_us: 7",
-        "trp": "mode: pace, rule: code, state_per: pair, max_loops: 1000000, max_hold_us: 0, buffer_kb: 1000000, "
-               "max_packets: 500000",
-    },
     "honest": {"pnp": "", "trp": ""},
     "pace": {"pnp": "", "trp": "mode: pace"},
 }
+STAGES["published_pace"] = {**STAGES["published"], "trp": "mode: pace, " + STAGES["published"]["trp"]}
 HONEST = ["nic.ack_dscp=3", "switch.unlimited=[]",
           "switch.buffers=[{switch: esw0, buffer_mb: 233}, {switch: esw1, buffer_mb: 233}]"]
 

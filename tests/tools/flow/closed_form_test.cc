@@ -46,17 +46,9 @@ std::vector<Failure> random_failures(const FabricSpec& fabric, Rng& rng) {
   const inc::policy::Topology t = Fabric(fabric).topology({});
   std::vector<Failure> out(1 + rng.below(2));
   for (Failure& f : out) {
-    f.from = rng.below(200'000'000);
-    f.to = f.from + 1 + rng.below(400'000'000);
+    const TimeNs from = rng.below(200'000'000), to = from + 1 + rng.below(400'000'000);
     const auto link = static_cast<inc::policy::LinkId>(fabric.gpus() + rng.below(t.links().size() - fabric.gpus()));
-    if (rng.below(2) == 0) {
-      f.links = {link};
-      continue;
-    }
-    f.node = t.link(link).upper;
-    for (inc::policy::LinkId l = 0; l < t.links().size(); ++l) {
-      if (t.link(l).lower == f.node || t.link(l).upper == f.node) f.links.push_back(l);
-    }
+    f = rng.below(2) == 0 ? Failure{{link}, std::nullopt, from, to} : failure_of(t, t.link(link).upper, from, to);
   }
   return out;
 }

@@ -112,11 +112,7 @@ std::vector<JobResult> across(std::optional<PolicyKind> policy, std::uint32_t it
   ClusterOptions o = options(policy);
   o.fabric = {.pods = 1, .leaves = 2, .spines = 2, .gpus_per_leaf = 8};
   const inc::policy::Topology t = Fabric(o.fabric).topology({});
-  Failure f{{}, t.find("spine0"), from, to};
-  for (inc::policy::LinkId l = 0; l < t.links().size(); ++l) {
-    if (t.link(l).upper == f.node) f.links.push_back(l);
-  }
-  o.failures = {f};
+  o.failures = {failure_of(t, t.find("spine0"), from, to)};
   JobPlan plan;
   plan.ranks = 16;
   plan.iterations = iterations;

@@ -7,6 +7,8 @@
 #include <map>
 #include <set>
 
+#include "tools/flow/cluster.h"
+
 namespace weft::flow {
 namespace {
 
@@ -72,9 +74,7 @@ TEST(Fabric, WaysAvoidWhatIsDown) {
   Fabric fabric{FabricSpec{.pods = 2, .leaves = 2, .spines = 2, .gpus_per_leaf = 2, .cores_per_spine = 2}};
   const auto t = fabric.topology({});
   const auto take = [&](std::string_view name, bool up) {
-    for (inc::policy::LinkId l = 0; l < t.links().size(); ++l) {
-      if (t.node(t.link(l).lower).name == name || t.node(t.link(l).upper).name == name) fabric.set_link_up(l, up);
-    }
+    for (const inc::policy::LinkId link : failure_of(t, t.find(name), 0, 1).links) fabric.set_link_up(link, up);
   };
   take("spine0", false);
   EXPECT_EQ(fabric.cut_off(), std::nullopt);
