@@ -6,6 +6,7 @@
 #include "switch/stages/l2/stage.h"
 #include "switch/stages/l3/stage.h"
 #include "switch/stages/lb/stage.h"
+#include "switch/stages/lb_tag/stage.h"
 #include "switch/stages/nack_filter/stage.h"
 #include "switch/stages/parse/stage.h"
 #include "switch/stages/pnp/stage.h"
@@ -18,6 +19,7 @@ namespace weft::stages {
 void register_all(pipeline::Registry& registry) {
   registry.add(parse_stage_type());
   registry.add(impair_stage_type());
+  registry.add(lb_tag_stage_type());
   registry.add(rdma_track_stage_type());
   registry.add(trp_stage_type());
   registry.add(reorder_stage_type());

@@ -9,6 +9,7 @@
 
 #include "switch/config/schema/suggest.h"
 #include "switch/config/switch_builder.h"
+#include "switch/stages/lb/tag.h"
 #include "tools/sim/payload.h"
 
 namespace weft::sim {
@@ -41,6 +42,13 @@ std::optional<Rates> rates_of(const Value& t) {
   if (t.has("host_link_gbps")) rates.host.rate_mbps = mbps(t["host_link_gbps"]);
   if (t.has("host_delay_ns")) rates.host.delay_ns = t["host_delay_ns"].unsigned_integer();
   return rates;
+}
+
+bool has_stage(const Value& pipeline, std::string_view name) {
+  const Value::List& stages = pipeline.list_or_empty();
+  return std::any_of(stages.begin(), stages.end(), [&](const Value& stage) {
+    return stage.is_map() && !stage.map().empty() && stage.map().front().first == name;
+  });
 }
 
 }  // namespace
@@ -217,6 +225,11 @@ void ExperimentBuilder::build_switches(Experiment& out) {
   if (s.has("nack_filter")) spec.nack_filter = s["nack_filter"];
   build_pipelines(s, spec);
   build_own_pipelines(s, out.topology, spec);
+  // What fits a link without a tag has to fit with it.
+  const bool tags = has_stage(spec.pipeline, "lb_tag") ||
+                    std::any_of(spec.pipelines.begin(), spec.pipelines.end(),
+                                [](const auto& own) { return has_stage(own.second, "lb_tag"); });
+  if (tags) spec.max_frame_bytes += stages::kTagBytes;
   for (const Value& name : s["unlimited"].list_or_empty()) {
     if (const auto index = switch_named(name, out.topology)) spec.unlimited.push_back(*index);
   }

@@ -202,8 +202,20 @@ Value with_ports(const Topology& t, const SwitchPlan& sw, const Value& options) 
   return out;
 }
 
-// A pipeline of the experiment. What nobody can know before the run is filled in: the queue pairs, unless it names
-// some.
+// Every ToR is a leaf that takes tags off.
+void add_leaves(const Topology& t, std::uint32_t index, Value& lb_tag) {
+  List leaves;
+  for (std::size_t tor = 0; tor < t.switches().size(); ++tor) {
+    const SwitchPlan& sw = t.switches()[tor];
+    if (sw.host_count == 0) continue;
+    leaves.emplace_back(Map{{"id", Value(tor + 1)}, {"prefixes", Value(List{Value(sw.subnet.network().to_string())})}});
+  }
+  lb_tag.set("leaf", Value(index + 1));
+  lb_tag.set("leaves", Value(std::move(leaves)));
+}
+
+// A pipeline of the experiment. What nobody can know before the run is filled in: the queue pairs, and the leaves,
+// unless it names some.
 Value given_pipeline(const Topology& t, std::uint32_t index, const Value& pipeline,
                      const std::vector<QpPairPlan>& qps) {
   List stages;
@@ -214,6 +226,9 @@ Value given_pipeline(const Topology& t, std::uint32_t index, const Value& pipeli
         const Value all = tracked(t, index, qps);
         own.set("qps", all["qps"]);
         if (own["max_qps"].integer() < all["max_qps"].integer()) own.set("max_qps", all["max_qps"]);
+      }
+      if (name == "lb_tag" && t.switches()[index].host_count != 0 && own["leaves"].list_or_empty().empty()) {
+        add_leaves(t, index, own);
       }
       stages.emplace_back(Map{{name, std::move(own)}});
       stages.back().set_mark(stage.mark());

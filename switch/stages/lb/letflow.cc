@@ -5,136 +5,20 @@
 // takes a member at random, by the weights; its packets keep to that member. Flowlets on slow paths end sooner, so that
 // the load settles where there is room, without anybody measuring it. A gap longer than the difference in delay of
 // any two paths breaks no order. RNICs send without pauses as long as they may, and then have few flowlets.
-//
-// A flow whose member leaves the group, or has no path, begins a flowlet at once.
-#include <algorithm>
-#include <nlohmann/json.hpp>
-
-#include "switch/stages/lb/flowlets.h"
-#include "switch/stages/lb/member_hash.h"
-#include "switch/stages/lb/policy.h"
+#include "switch/stages/lb/flowlet_policy.h"
 
 namespace weft::stages {
 namespace {
 
-using nlohmann::ordered_json;
-using pipeline::Context;
-using pipeline::PortIndex;
-using tables::EcmpHash;
-using tables::NextHopId;
-
-constexpr TimeNs kUs = 1000;
-
-FlowletRules rules_of(const config::Value& options) {
-  const config::Value& letflow = options["letflow"];
-  return {.gap_ns = letflow["gap_us"].unsigned_integer() * kUs,
-          .age_ns = letflow["age_us"].unsigned_integer() * kUs,
-          .flows = static_cast<std::uint32_t>(letflow["max_flows"].unsigned_integer())};
-}
-
-class LetFlowPolicy : public LbPolicy {
+class LetFlowPolicy final : public FlowletPolicy {
  public:
-  explicit LetFlowPolicy(const pipeline::StageBuild& build)
-      : hash_(build), table_(rules_of(build.options)), info_(build.info) {}
-
-  [[nodiscard]] bool keeps_member() const noexcept override { return false; }
-
-  void choose(Context& context, LinkView& links, std::span<LbItem> items) noexcept override {
-    now_ = context.now;
-    for (LbItem& item : items) {
-      const auto [entry, begin] = table_.on_packet(context.now, key_of(item.packet));
-      const NextHopId before = begin == FlowletTable::Begin::none || begin == FlowletTable::Begin::gap
-                                   ? member_of(entry, links, item.members())
-                                   : tables::kUnreachable;
-      const bool keeps = begin == FlowletTable::Begin::none && before != tables::kUnreachable && links.up(before);
-      item.choice = keeps ? before : begin_flowlet(context, links, item, entry, begin, before);
-    }
-  }
-
-  // Nothing is allocated here: the table of the old one is taken as it is where the sizes agree.
-  void adopt(LbPolicy& old, const pipeline::PortMap& ports) noexcept override {
-    auto* before = dynamic_cast<LetFlowPolicy*>(&old);
-    if (before == nullptr) return;
-    now_ = before->now_;
-    if (before->table_.entries().size() == table_.entries().size()) {
-      table_.entries().swap(before->table_.entries());
-    } else {
-      for (const Flowlet& entry : before->table_.entries()) {
-        if (before->table_.is_live(entry, now_)) table_.on_packet(entry.last, entry.key).entry = entry;
-      }
-    }
-    if (ports.identity()) return;
-    // Members are told apart by their ports; a flow whose port is gone finds none and begins a flowlet.
-    for (Flowlet& entry : table_.entries()) entry.port = ports(entry.port);
-  }
-
-  [[nodiscard]] std::vector<std::string_view> tables() const override { return {"flowlets"}; }
-  [[nodiscard]] ordered_json rows(std::uint64_t& cursor, std::size_t max) const override {
-    constexpr std::size_t kScan = 4096;
-    ordered_json rows = ordered_json::array();
-    const auto& entries = table_.entries();
-    for (std::size_t scanned = 0; cursor < entries.size() && rows.size() < max && scanned < kScan; ++scanned) {
-      const Flowlet& entry = entries[cursor++];
-      if (!table_.is_live(entry, now_)) continue;
-      rows.push_back({{"flow", text_of(entry.key)},
-                      {"port", entry.port < info_.ports.size() ? ordered_json(info_.ports[entry.port].name) : nullptr},
-                      {"flowlets", entry.flowlets},
-                      {"silent_us", (now_ - entry.last) / kUs}});
-    }
-    if (cursor >= entries.size()) cursor = pipeline::StageShared::kEnd;
-    return rows;
-  }
+  using FlowletPolicy::FlowletPolicy;
 
  private:
-  static FlowKey key_of(const rte_mbuf* m) noexcept {
-    const wire::Parsed& parsed = pipeline::meta(m).parsed;
-    return {parsed.address_key, EcmpHash::ports_word(parsed.source_port, parsed.destination_port, parsed.protocol)};
+  [[nodiscard]] tables::NextHopId pick(pipeline::Context& context, LinkView& links, const LbItem& item,
+                                       tables::NextHopId /*before*/) noexcept override {
+    return hash().member(item.members(), links, static_cast<std::uint32_t>(context.rng.next() >> 32));
   }
-  // IPv6 addresses are not in the key, only a hash of both.
-  static std::string text_of(const FlowKey& key) {
-    const auto number = [](std::uint64_t bits) { return std::to_string(bits & 0xffff); };
-    return "addresses " + hex(key.addresses) + " protocol " + std::to_string(key.ports & 0xff) + " ports " +
-           number(key.ports >> 32) + " " + number(key.ports >> 16);
-  }
-  static std::string hex(std::uint64_t bits) {
-    std::string text(16, '0');
-    for (auto digit = text.rbegin(); digit != text.rend(); ++digit, bits >>= 4) *digit = "0123456789abcdef"[bits & 15];
-    return text;
-  }
-
-  // The entry's member of this group, which may stand elsewhere in it than it did; kUnreachable when it has left.
-  static NextHopId member_of(const Flowlet& entry, LinkView& links, std::span<const NextHopId> members) noexcept {
-    if (entry.member < members.size() && links.port(members[entry.member]) == entry.port) return members[entry.member];
-    for (const NextHopId member : members) {
-      if (links.port(member) == entry.port) return member;
-    }
-    return tables::kUnreachable;
-  }
-
-  NextHopId begin_flowlet(Context& context, LinkView& links, const LbItem& item, Flowlet& entry,
-                          FlowletTable::Begin begin, NextHopId before) noexcept {
-    const NextHopId choice = hash_.member(item.members(), links, static_cast<std::uint32_t>(context.rng.next() >> 32));
-    if (begin == FlowletTable::Begin::evicted) counters().add(LbCounter::flows_evicted);
-    if (choice == tables::kUnreachable) {
-      entry.port = pipeline::kNoPort;
-      return choice;
-    }
-    const bool cut = begin == FlowletTable::Begin::none;
-    if (cut) ++entry.flowlets;
-    counters().add(LbCounter::flowlets);
-    counters().add(LbCounter::flowlets_cut, cut ? 1 : 0);
-    const bool known = cut || begin == FlowletTable::Begin::gap;
-    counters().add(LbCounter::flowlets_moved, known && choice != before ? 1 : 0);
-    const auto members = item.members();
-    entry.member = static_cast<std::uint16_t>(std::find(members.begin(), members.end(), choice) - members.begin());
-    entry.port = links.port(choice);
-    return choice;
-  }
-
-  MemberHash hash_;
-  FlowletTable table_;
-  const pipeline::SwitchInfo& info_;
-  TimeNs now_ = 0;
 };
 
 }  // namespace

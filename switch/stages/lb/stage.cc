@@ -48,6 +48,7 @@ constexpr std::pair<std::string_view, PolicyMaker> kPolicies[] = {
     {"adaptive", [](const pipeline::StageBuild&) { return make_adaptive_policy(); }},
     {"drill", make_drill_policy},
     {"letflow", make_letflow_policy},
+    {"conga", make_conga_policy},
     {"psn", make_psn_policy},
 };
 
@@ -89,8 +90,8 @@ Schema lb_options() {
           "policy", Schema::one_of(std::move(words)), Value("ecmp"),
           "ecmp: by a hash of the flow; random: each packet by itself; adaptive: each packet to the "
           "shortest egress queue; drill: each packet to the shortest of a few queues, some drawn and some "
-          "remembered; letflow: a flow takes a path at random after each pause; psn: requests of known RC queue pairs "
-          "by their PSN (Themis-S)."),
+          "remembered; letflow: a flow takes a path at random after each pause; conga: it takes the least congested "
+          "one then, as lb_tag knows them; psn: requests of known RC queue pairs by their PSN (Themis-S)."),
       accept_option(),
       Key::with_default("spray_acks", Schema::boolean(), Value(true),
                         "psn sends ACKs of known queue pairs over all paths in turn, unless READ or ATOMIC responses "
@@ -99,7 +100,7 @@ Schema lb_options() {
                         "Tiers of switches that choose between this one's uplinks and the top, lowest first: psn then "
                         "sprays over their paths too, by changing the UDP source port."),
       Key::with_default("drill", drill, Value(Value::Map{}), "Of policy drill: DRILL(d, m)."),
-      Key::with_default("letflow", letflow, Value(Value::Map{}), "Of policy letflow."),
+      Key::with_default("letflow", letflow, Value(Value::Map{}), "Of policies letflow and conga."),
   };
   for (Key& key : member_hash_options()) keys.push_back(std::move(key));
   return Schema::map(std::move(keys));
@@ -133,9 +134,40 @@ void check_letflow(const Value& letflow, config::Diagnostics& diagnostics) {
   }
 }
 
+// The port that a next hop of a route leads to; nullptr when the loader has yet to complain about it.
+const pipeline::PortInfo* port_of(const pipeline::RouteInfo::Hop& hop, const pipeline::SwitchInfo& info) {
+  if (hop.port) return *hop.port < info.ports.size() ? &info.ports[*hop.port] : nullptr;
+  for (const pipeline::InterfaceAddress& own : info.addresses) {
+    if (own.prefix.contains(hop.address) && own.port < info.ports.size()) return &info.ports[own.port];
+  }
+  return nullptr;
+}
+
+// What lb_tag does not know of is no path of conga.
+void check_conga(const Value& options, const pipeline::SwitchInfo& info, config::Diagnostics& diagnostics) {
+  if (options["policy"].string() != "conga") return;
+  const auto tag = std::find_if(info.pipeline.begin(), info.pipeline.end(),
+                                [](const pipeline::StageSpec& stage) { return stage.name == "lb_tag"; });
+  if (tag == info.pipeline.end() || !tag->options.is_map() || !tag->options.has("leaf")) return;
+  const Value::List& uplinks = tag->options["uplinks"].list_or_empty();
+  const auto is_uplink = [&](const std::string& name) {
+    return std::any_of(uplinks.begin(), uplinks.end(), [&](const Value& uplink) { return uplink.string() == name; });
+  };
+  for (const pipeline::RouteInfo& route : info.routes) {
+    if (route.via.size() < 2) continue;
+    for (const auto& hop : route.via) {
+      const pipeline::PortInfo* port = port_of(hop, info);
+      if (port == nullptr || is_uplink(port->name)) continue;
+      diagnostics.error(route.mark, "policy conga: the group of " + route.prefix.to_string() + " has port '" +
+                                        port->name + "', which is none of the uplinks of lb_tag");
+    }
+  }
+}
+
 void check_lb(const Value& options, const pipeline::SwitchInfo& info, config::Diagnostics& diagnostics) {
   check_tiers(options, diagnostics);
   check_letflow(options["letflow"], diagnostics);
+  check_conga(options, info, diagnostics);
   check_member_hash(options, info, diagnostics);
 }
 
@@ -149,8 +181,12 @@ pipeline::StageType lb_stage_type() {
   type.adjacent = {{"l3", "the group of a packet belongs to the routes of the moment"}};
   type.option_order = [](const Value& options) -> std::vector<pipeline::OptionOrder> {
     const Value& policy = options["policy"];
-    if (policy.string() != "psn") return {};
-    return {{.mark = policy.mark(), .what = "policy psn", .needs = {"qp"}}};
+    for (const auto& [name, need] : {std::pair{"psn", "qp"}, std::pair{"conga", "congestion"}}) {
+      if (policy.string() == name) {
+        return {{.mark = policy.mark(), .what = std::string("policy ") + name, .needs = {need}}};
+      }
+    }
+    return {};
   };
   type.options = lb_options();
   type.counters = {

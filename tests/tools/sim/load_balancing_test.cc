@@ -67,5 +67,71 @@ TEST(LoadBalancing, PacketsThatAreSprayedArriveInOrderBehindAReorderBuffer) {
   EXPECT_EQ(ordered["summary"]["stages"]["reorder"]["expired"], 0);
 }
 
+// Two racks whose fourth spine is four times slower than the others. Hashing gives it as many flows as the others.
+const std::string kAsymmetric = R"(
+topology:
+  kind: explicit
+  link_gbps: 100
+  delay_ns: 1000
+  switches: [left, right, s1, s2, s3, slow]
+  hosts: [{ name: a, switch: left, count: 6 }, { name: b, switch: right, count: 6 }]
+  links:
+    - { a: left, b: s1 }
+    - { a: left, b: s2 }
+    - { a: left, b: s3 }
+    - { a: left, b: slow, gbps: 25 }
+    - { a: right, b: s1 }
+    - { a: right, b: s2 }
+    - { a: right, b: s3 }
+    - { a: right, b: slow, gbps: 25 }
+nic: { transport: irn, nack_is_cnp: false, mtu: 1000 }
+)";
+
+nlohmann::ordered_json storage_over(const std::string& topology, const std::string& load, const std::string& policy) {
+  const std::string cdf = WEFT_SOURCE_DIR "/bench/papers/cdf/alistorage2019.txt";
+  const std::string workload = "workload: { kind: poisson, load: " + load + ", duration_ms: 2, cdf: " + cdf + " }\n";
+  // Switches between ToRs know of their own links alone.
+  const std::string tag = policy == "conga" ? "{lb_tag: {uplinks: [uplinks]}}, " : "";
+  return run_text(
+      topology + workload,
+      {{"switch.pipeline", "[parse, " + tag + "l3, {lb: {policy: " + policy + "}}]"},
+       {"switch.pipeline_above", tag.empty() ? "[parse, l3, lb]" : "[parse, lb_tag, l3, {lb: {policy: conga}}]"}});
+}
+
+double slowdown(const nlohmann::ordered_json& report) {
+  EXPECT_TRUE(report["summary"]["complete"].get<bool>());
+  return report["summary"]["fct_slowdown_mean"].get<double>();
+}
+
+std::uint64_t tags(const nlohmann::ordered_json& report, const char* what) {
+  return report["summary"]["stages"]["lb_tag"][what].get<std::uint64_t>();
+}
+
+TEST(LoadBalancing, CongaAvoidsTheSlowPathThatHashingDoesNotSee) {
+  const auto ecmp = storage_over(kAsymmetric, "0.6", "ecmp");
+  const auto letflow = storage_over(kAsymmetric, "0.6", "letflow");
+  const auto conga = storage_over(kAsymmetric, "0.6", "conga");
+  EXPECT_LT(slowdown(conga), 0.3 * slowdown(ecmp));
+  EXPECT_LT(slowdown(conga), 0.4 * slowdown(letflow));
+  EXPECT_GT(tags(conga, "feedback"), 1000u);
+  EXPECT_EQ(tags(conga, "taken_off"), tags(conga, "put_on")) << "no tag reaches a host";
+  EXPECT_EQ(tags(conga, "passed_on"), tags(conga, "put_on"));
+  for (const char* what : {"no_room", "forged", "malformed", "unknown_version", "unknown_leaf", "unknown_path"}) {
+    EXPECT_EQ(tags(conga, what), 0u) << what;
+  }
+}
+
+TEST(LoadBalancing, CongaWorksInAFatTree) {
+  const std::string fat_tree = R"(
+topology: { kind: fat_tree, k: 4, link_gbps: 100, delay_ns: 1000 }
+nic: { transport: irn, nack_is_cnp: false, mtu: 1000 }
+)";
+  const auto ecmp = storage_over(fat_tree, "0.5", "ecmp");
+  const auto conga = storage_over(fat_tree, "0.5", "conga");
+  EXPECT_LT(slowdown(conga), slowdown(ecmp));
+  EXPECT_EQ(tags(conga, "taken_off"), tags(conga, "put_on"));
+  EXPECT_GT(tags(conga, "feedback"), 1000u);
+}
+
 }  // namespace
 }  // namespace weft::sim

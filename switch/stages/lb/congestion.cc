@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+#include "switch/stages/lb/congestion.h"
+
+#include <cmath>
+#include <limits>
+#include <utility>
+
+namespace weft::stages {
+namespace {
+
+constexpr std::uint64_t kMostBytes = std::numeric_limits<std::uint32_t>::max();
+
+template <typename T>
+void copy(std::vector<std::atomic<T>>& to, const std::vector<std::atomic<T>>& from) noexcept {
+  for (std::size_t i = 0; i < to.size() && i < from.size(); ++i) {
+    to[i].store(from[i].load(std::memory_order_relaxed), std::memory_order_relaxed);
+  }
+}
+
+}  // namespace
+
+void Dre::add(const CongestionRules& rules, TimeNs now, std::uint32_t bytes) noexcept {
+  bytes_ = static_cast<std::uint32_t>(std::min(std::uint64_t{this->bytes(rules, now)} + bytes, kMostBytes));
+  period_ = static_cast<std::uint32_t>(now / rules.period_ns);
+}
+
+std::uint32_t Dre::bytes(const CongestionRules& rules, TimeNs now) const noexcept {
+  const std::uint32_t periods = static_cast<std::uint32_t>(now / rules.period_ns) - period_;
+  if (periods == 0 || bytes_ == 0) return bytes_;
+  const double kept = periods == 1 ? 1 - rules.alpha : std::pow(1 - rules.alpha, periods);
+  return static_cast<std::uint32_t>(bytes_ * kept);
+}
+
+std::uint8_t congestion_metric(const CongestionRules& rules, std::uint64_t bytes, std::uint64_t rate_mbps) noexcept {
+  // Megabits a second are bits in a microsecond.
+  const double full_bits = static_cast<double>(rate_mbps) * static_cast<double>(rules.period_ns) / 1000 / rules.alpha;
+  const double eighths = static_cast<double>(bytes) * 8 * 8 / full_bits;
+  return static_cast<std::uint8_t>(std::min(eighths, rules.clamped ? 7.0 : 255.0));
+}
+
+CongestionTables::CongestionTables(const CongestionRules& rules, std::vector<Port> ports, std::size_t leaves,
+                                   std::size_t paths, std::uint16_t workers)
+    : rules_(rules),
+      ports_(std::move(ports)),
+      leaves_(leaves),
+      paths_(paths),
+      workers_(workers),
+      sent_(ports_.size() * workers),
+      to_leaf_(leaves * paths),
+      from_leaf_(leaves * kPaths),
+      paths_of_(leaves),
+      turn_(leaves) {}
+
+void CongestionTables::on_sent(std::uint16_t worker, std::size_t port, TimeNs now, std::uint32_t bytes) noexcept {
+  std::atomic<Dre>& own = sent_[port * workers_ + worker];
+  Dre dre = own.load(std::memory_order_relaxed);
+  dre.add(rules_, now, bytes);
+  own.store(dre, std::memory_order_relaxed);
+}
+
+std::uint8_t CongestionTables::local(std::size_t port, TimeNs now) const noexcept {
+  if (ports_[port].rate_mbps == 0) return 0;
+  std::uint64_t bytes = 0;
+  for (std::size_t worker = 0; worker < workers_; ++worker) {
+    bytes += sent_[port * workers_ + worker].load(std::memory_order_relaxed).bytes(rules_, now);
+  }
+  return congestion_metric(rules_, bytes, ports_[port].rate_mbps);
+}
+
+void CongestionTables::on_arrived(std::size_t leaf, std::uint8_t path, std::uint8_t metric, TimeNs now) noexcept {
+  // Only ever grows; where two workers meet, the lower one's path is told a packet later.
+  std::atomic<std::uint16_t>& paths = paths_of_[leaf];
+  if (path >= paths.load(std::memory_order_relaxed)) {
+    paths.store(static_cast<std::uint16_t>(path + 1), std::memory_order_relaxed);
+  }
+  Cell& cell = from_leaf_[leaf * kPaths + path];
+  const PathMetric before = cell.load(std::memory_order_relaxed);
+  const bool changed = before.changed || before.told == 0 || before.metric != metric;
+  cell.store({.told = PathMetric::stamp(now), .metric = metric, .changed = changed}, std::memory_order_relaxed);
+}
+
+bool CongestionTables::on_feedback(std::size_t leaf, std::uint8_t path, std::uint8_t metric, TimeNs now) noexcept {
+  if (path >= paths_) return false;
+  to_leaf_[leaf * paths_ + path].store({.told = PathMetric::stamp(now), .metric = metric}, std::memory_order_relaxed);
+  return true;
+}
+
+std::optional<CongestionTables::Feedback> CongestionTables::next_feedback(std::size_t leaf, TimeNs now) noexcept {
+  Cell* const row = &from_leaf_[leaf * kPaths];
+  const std::size_t paths = paths_of_[leaf].load(std::memory_order_relaxed);
+  std::size_t path = turn_[leaf].load(std::memory_order_relaxed);
+  std::optional<std::size_t> chosen;
+  for (std::size_t i = 0; i < paths; ++i) {
+    path = path + 1 < paths ? path + 1 : 0;
+    const PathMetric metric = row[path].load(std::memory_order_relaxed);
+    if (!metric.fresh(rules_, now)) continue;
+    if (!chosen || metric.changed) chosen = path;
+    if (metric.changed) break;
+  }
+  if (!chosen) return std::nullopt;
+  PathMetric metric = row[*chosen].load(std::memory_order_relaxed);
+  PathMetric told = metric;
+  told.changed = false;
+  // Where another worker has stored a newer one meanwhile, that one has yet to be told.
+  row[*chosen].compare_exchange_strong(metric, told, std::memory_order_relaxed);
+  turn_[leaf].store(static_cast<std::uint8_t>(*chosen), std::memory_order_relaxed);
+  return Feedback{static_cast<std::uint8_t>(*chosen), told.metric};
+}
+
+std::uint8_t CongestionTables::remote(std::size_t leaf, std::size_t path, TimeNs now) const noexcept {
+  return to_leaf(leaf, path).value(rules_, now);
+}
+
+PathMetric CongestionTables::to_leaf(std::size_t leaf, std::size_t path) const noexcept {
+  return to_leaf_[leaf * paths_ + path].load(std::memory_order_relaxed);
+}
+
+PathMetric CongestionTables::from_leaf(std::size_t leaf, std::size_t path) const noexcept {
+  return from_leaf_[leaf * kPaths + path].load(std::memory_order_relaxed);
+}
+
+void CongestionTables::adopt(const CongestionTables& old) noexcept {
+  copy(sent_, old.sent_);
+  copy(to_leaf_, old.to_leaf_);
+  copy(from_leaf_, old.from_leaf_);
+  copy(paths_of_, old.paths_of_);
+  copy(turn_, old.turn_);
+}
+
+}  // namespace weft::stages

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+//
+// The tag that ToRs put on packets for each other, and take off before hosts see them: what a policy of both edges has
+// to say travels with the data. CONGA (Alizadeh et al., SIGCOMM 2014, 3.1) has it in the VXLAN header; hosts of a RoCE
+// fabric have no tunnel, so it is a shim of sixteen bytes between the UDP header and what follows it. A packet with a
+// tag has UDP destination port kTagUdpPort; its own port and UDP checksum wait in the shim.
+//
+// The tag is on UDP packets alone, without IP options, extension headers or fragmentation. UDP source port and
+// addresses stay, so that switches in between hash as ever. The ICRC of a RoCE packet covers bytes that change, and is
+// wrong while the tag is on: only RNICs check it. Taking the tag off gives back every byte that was there before, but
+// for what routers change anyway (TTL, ECN). A protocol unit: bytes in, bytes out.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "switch/wire/parsed.h"
+#include "switch/wire/types.h"
+
+namespace weft::stages {
+
+/// UDP destination port of packets with a tag, unassigned by IANA; two above that of RoCEv2.
+inline constexpr std::uint16_t kTagUdpPort = 4793;
+inline constexpr std::uint8_t kTagVersion = 1;
+
+/// The shim as it lies in the packet, behind the UDP header.
+struct LbTagHeader {
+  std::uint8_t version_kind;             ///< version << 4 | kind; the only kind is 0, CONGA
+  std::uint8_t flags;                    ///< kFeedback
+  wire::be16 destination_port;           ///< the UDP header's own
+  wire::be16 checksum;                   ///< the UDP header's own; that of the packet with a tag is 0
+  wire::be16 leaf;                       ///< who put it on
+  std::uint8_t path;                     ///< by which of its uplinks
+  std::uint8_t congestion;               ///< of the links so far, the most
+  std::uint8_t feedback_path;            ///< with kFeedback: one of the receiving leaf's uplinks
+  std::uint8_t feedback;                 ///< with kFeedback: the congestion that packets by it have met
+  std::array<std::uint8_t, 4> reserved;  ///< sent as 0, not looked at
+
+  static constexpr std::uint8_t kFeedback = 1;
+};
+static_assert(sizeof(LbTagHeader) == 16 && alignof(LbTagHeader) == 1);
+inline constexpr std::uint32_t kTagBytes = sizeof(LbTagHeader);
+
+/// What a leaf says with a tag.
+struct LbTag {
+  std::uint16_t leaf = 0;
+  std::uint8_t path = 0;
+  std::uint8_t congestion = 0;
+  bool has_feedback = false;
+  std::uint8_t feedback_path = 0;
+  std::uint8_t feedback = 0;
+
+  friend bool operator==(const LbTag&, const LbTag&) = default;
+};
+
+/// What is behind the UDP header of a packet to kTagUdpPort.
+enum class TagValidity : std::uint8_t {
+  none,       ///< the packet is not to that port, or can have no tag
+  ok,         ///< a tag
+  malformed,  ///< cut off, or its UDP length leaves no room for one
+  unknown,    ///< of another version or kind
+};
+
+/// Packets that may have a tag; see above.
+[[nodiscard]] inline bool may_have_tag(const wire::Parsed& parsed) noexcept {
+  const bool udp = parsed.kind == wire::FrameKind::roce || parsed.kind == wire::FrameKind::udp;
+  // UDP whose length is right: whatever else may be wrong is behind it.
+  const bool right = parsed.validity == wire::Validity::ok || parsed.validity >= wire::Validity::roce_truncated;
+  return udp && right && !parsed.has(wire::ParsedFlag::ip_options);
+}
+
+/// @param frame       the frame that `parsed` belongs to
+/// @param contiguous  bytes of it that can be read
+[[nodiscard]] TagValidity tag_validity(const std::uint8_t* frame, std::uint32_t contiguous,
+                                       const wire::Parsed& parsed) noexcept;
+/// Of a packet whose tag_validity() is ok.
+[[nodiscard]] LbTag read_tag(const std::uint8_t* frame, const wire::Parsed& parsed) noexcept;
+/// The congestion of the links so far grows to at least this.
+void raise_congestion(std::uint8_t* frame, const wire::Parsed& parsed, std::uint8_t congestion) noexcept;
+
+/// Puts a tag on. All headers up to the UDP header move forward.
+/// @param frame   the new first byte: kTagBytes in front of the frame that `parsed` belongs to, which may_have_tag()
+///                and has at most 65535 - kTagBytes bytes by its IP header
+void put_tag_on(std::uint8_t* frame, const wire::Parsed& parsed, const LbTag& tag) noexcept;
+/// Takes the tag off a packet whose tag_validity() is ok. Its first byte is kTagBytes behind `frame` afterwards.
+void take_tag_off(std::uint8_t* frame, const wire::Parsed& parsed) noexcept;
+
+}  // namespace weft::stages

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+#include "switch/stages/lb_tag/shared.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "switch/stages/l3/icmp.h"
+
+namespace weft::stages {
+
+using nlohmann::ordered_json;
+using pipeline::PortIndex;
+
+namespace {
+
+std::vector<CongestionTables::Port> rates_of(const pipeline::SwitchInfo& info, const LbTagOptions& options) {
+  std::vector<CongestionTables::Port> ports;
+  for (const pipeline::PortInfo& port : info.ports) {
+    ports.push_back({.rate_mbps = port.rate_mbps != 0 ? port.rate_mbps : options.link_mbps});
+  }
+  return ports;
+}
+
+LeafMap map_of(const LbTagOptions& options) {
+  std::vector<LeafMap::Entry> entries;
+  for (std::size_t leaf = 0; leaf < options.leaves.size(); ++leaf) {
+    for (const wire::IpPrefix& prefix : options.leaves[leaf].prefixes) {
+      entries.push_back({prefix, static_cast<std::uint16_t>(leaf)});
+    }
+  }
+  return LeafMap(entries);
+}
+
+}  // namespace
+
+LbTagShared::LbTagShared(const pipeline::StageBuild& build)
+    : info_(build.info),
+      options_(lb_tag_options(build.options, build.info)),
+      leaves_(map_of(options_)),
+      path_of_port_(build.info.ports.size(), kNoPath),
+      mtu_(build.info.ports.size()),
+      congestion_(options_.rules, rates_of(build.info, options_), options_.leaf ? options_.leaves.size() : 0,
+                  options_.uplinks.size(), build.workers) {
+  for (std::size_t i = 0; i < options_.leaves.size(); ++i) {
+    if (options_.leaves[i].id == options_.leaf) self_ = static_cast<std::uint16_t>(i);
+  }
+  for (std::size_t i = 0; i < options_.uplinks.size(); ++i) {
+    path_of_port_[options_.uplinks[i]] = static_cast<std::uint16_t>(i);
+  }
+  for (const pipeline::PortInfo& port : build.info.ports) mtu_[port.index] = port.mtu_bytes;
+  publish<CongestionView>(*this);
+}
+
+std::uint16_t LbTagShared::leaf_of_source(const rte_mbuf* m) const noexcept {
+  return leaves_.find(ip_ends(m).source);
+}
+
+std::uint16_t LbTagShared::leaf_of(const rte_mbuf* m) const noexcept {
+  return leaves_.find(ip_ends(m).destination);
+}
+
+std::uint8_t LbTagShared::path_metric(PortIndex port, std::uint16_t leaf, TimeNs now) const noexcept {
+  const std::uint8_t local = congestion_.local(port, now);
+  const std::uint16_t path = path_of(port);
+  if (leaf >= congestion_.leaves() || path == kNoPath) return local;
+  return std::max(local, congestion_.remote(leaf, path, now));
+}
+
+void LbTagShared::adopt(StageShared& old, const pipeline::Adoption& adoption) {
+  if (!adoption.same_options || !adoption.ports.identity()) return;
+  auto& before = dynamic_cast<LbTagShared&>(old);
+  congestion_.adopt(before.congestion_);
+  now_ = before.now_.load();
+}
+
+ordered_json LbTagShared::row(std::size_t leaf, std::size_t path, bool to_leaf) const {
+  const TimeNs now = now_.load(std::memory_order_relaxed);
+  const PathMetric told = to_leaf ? congestion_.to_leaf(leaf, path) : congestion_.from_leaf(leaf, path);
+  if (told.told == 0) return nullptr;
+  const ordered_json uplink = to_leaf ? ordered_json(info_.ports[options_.uplinks[path]].name) : nullptr;
+  const ordered_json link = to_leaf ? ordered_json(congestion_.local(options_.uplinks[path], now)) : nullptr;
+  return {{"leaf", options_.leaves[leaf].id},
+          {"direction", to_leaf ? "to" : "from"},
+          {"path", path},
+          {"uplink", uplink},
+          {"link", link},
+          {"metric", told.metric},
+          {"age_us", PathMetric::stamp(now) - told.told},
+          {"counts", told.fresh(options_.rules, now)}};
+}
+
+ordered_json LbTagShared::rows(std::string_view /*table*/, std::uint64_t& cursor, std::size_t max) const {
+  ordered_json rows = ordered_json::array();
+  const std::size_t paths = congestion_.paths();
+  const std::size_t of_leaf = paths + CongestionTables::kPaths;
+  for (; cursor < congestion_.leaves() * of_leaf && rows.size() < max; ++cursor) {
+    const std::size_t leaf = cursor / of_leaf;
+    const std::size_t at = cursor % of_leaf;
+    ordered_json row = at < paths ? this->row(leaf, at, true) : this->row(leaf, at - paths, false);
+    if (!row.is_null()) rows.push_back(std::move(row));
+  }
+  if (cursor >= congestion_.leaves() * of_leaf) cursor = kEnd;
+  return rows;
+}
+
+}  // namespace weft::stages

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+//
+// Input: an Ethernet frame. Reading the tag of lb_tag stays in bounds; taking it off and putting one on leaves a frame
+// that the parser reads as it should, and both together give back every byte.
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "switch/stages/lb/tag.h"
+#include "switch/wire/headers.h"
+#include "switch/wire/parse.h"
+
+namespace weft::stages {
+namespace {
+
+void require(bool condition, const char* what) {
+  if (condition) return;
+  std::fprintf(stderr, "not true: %s\n", what);
+  std::abort();
+}
+
+// Memory of exactly this size, so that the address sanitizer sees any access beyond.
+class Frame {
+ public:
+  explicit Frame(std::span<const std::uint8_t> bytes, std::size_t front = 0)
+      : bytes_(new std::uint8_t[front + bytes.size()]()), size_(front + bytes.size()) {
+    std::copy(bytes.begin(), bytes.end(), bytes_.get() + front);
+  }
+  [[nodiscard]] std::uint8_t* data() const { return bytes_.get(); }
+  [[nodiscard]] std::uint32_t size() const { return static_cast<std::uint32_t>(size_); }
+  [[nodiscard]] std::span<const std::uint8_t> behind(std::size_t front) const {
+    return {bytes_.get() + front, size_ - front};
+  }
+  [[nodiscard]] wire::Parsed parsed() const {
+    wire::Parsed parsed;
+    wire::parse_frame(data(), size(), size(), parsed);
+    return parsed;
+  }
+
+ private:
+  std::unique_ptr<std::uint8_t[]> bytes_;
+  std::size_t size_;
+};
+
+// Of one's complement sums 0 is written in two ways, and what is changed back has the other one.
+bool has_odd_checksum(const Frame& frame, const wire::Parsed& parsed) {
+  if (parsed.has(wire::ParsedFlag::ipv6)) return false;
+  return wire::header_at<wire::Ipv4Header>(frame.data() + parsed.l3_offset).checksum.value() == 0xffff;
+}
+
+void require_reads_in_bounds(std::span<const std::uint8_t> input) {
+  for (const std::size_t contiguous : {input.size(), input.size() / 2, std::min<std::size_t>(input.size(), 60)}) {
+    const Frame head(input.first(contiguous));
+    wire::Parsed parsed;
+    wire::parse_frame(head.data(), head.size(), static_cast<std::uint32_t>(input.size()), parsed);
+    if (tag_validity(head.data(), head.size(), parsed) == TagValidity::ok) {
+      const LbTag tag = read_tag(head.data(), parsed);
+      raise_congestion(head.data(), parsed, 200);
+      require(read_tag(head.data(), parsed).congestion == std::max<std::uint8_t>(tag.congestion, 200), "raised");
+    }
+  }
+}
+
+void take_off(std::span<const std::uint8_t> input) {
+  const Frame frame(input);
+  const wire::Parsed parsed = frame.parsed();
+  if (tag_validity(frame.data(), frame.size(), parsed) != TagValidity::ok) return;
+  take_tag_off(frame.data(), parsed);
+  const Frame rest(frame.behind(kTagBytes));
+  const wire::Parsed again = rest.parsed();
+  require(again.l3_length + kTagBytes == parsed.l3_length, "shorter by the tag");
+  require(again.address_key == parsed.address_key && again.source_port == parsed.source_port, "the same flow");
+}
+
+void put_on_and_take_off(std::span<const std::uint8_t> input) {
+  const wire::Parsed before = Frame(input).parsed();
+  if (!may_have_tag(before) || before.l3_length + kTagBytes > 0xffff) return;
+  const Frame frame(input, kTagBytes);
+  const LbTag tag{.leaf = 77, .path = 5, .congestion = 3, .has_feedback = true, .feedback_path = 1, .feedback = 2};
+  put_tag_on(frame.data(), before, tag);
+  const wire::Parsed parsed = frame.parsed();
+  require(parsed.kind == wire::FrameKind::udp && parsed.l3_length == before.l3_length + kTagBytes, "longer by the tag");
+  require(parsed.source_port == before.source_port && parsed.address_key == before.address_key, "the same flow");
+  require(tag_validity(frame.data(), frame.size(), parsed) == TagValidity::ok, "a tag");
+  require(read_tag(frame.data(), parsed) == tag, "what it was given");
+  take_tag_off(frame.data(), parsed);
+  if (has_odd_checksum(Frame(input), before)) return;
+  require(std::equal(input.begin(), input.end(), frame.behind(kTagBytes).begin()), "every byte");
+}
+
+}  // namespace
+}  // namespace weft::stages
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  constexpr std::size_t kLargestFrame = 16384;
+  if (size > kLargestFrame) return 0;
+  weft::stages::require_reads_in_bounds({data, size});
+  weft::stages::take_off({data, size});
+  weft::stages::put_on_and_take_off({data, size});
+  return 0;
+}
