@@ -10,6 +10,9 @@
 #include <array>
 #include <memory>
 
+#include "collectives/comm/rnic_transport.h"
+#include "collectives/comm/verbs_transport.h"
+
 namespace weft::inc::comm {
 namespace {
 
@@ -25,21 +28,43 @@ constexpr nic::Time kDaemonLook = 200 * nic::kUs;
 /// An interface's queue that is full is tried again after so long.
 constexpr nic::Time kFull = 20 * nic::kUs;
 
+std::unique_ptr<RunningTransport> open_transport(const ContextSettings& settings, std::string& why) {
+  if (settings.device.empty()) {
+    auto made = std::make_unique<RnicTransport>();
+    why = made->open(settings.address, settings.interface);
+    return made;
+  }
+  const Verbs* verbs = load_verbs(why);
+  if (verbs == nullptr) return nullptr;
+  auto made = std::make_unique<VerbsTransport>(*verbs);
+  why = made->open(settings.device, settings.address);
+  return made;
+}
+
 }  // namespace
 
 Context::~Context() {
   {
     const auto held = lock();
     stop_ = true;
-    const std::uint64_t one = 1;
-    if (wake_.valid()) static_cast<void>(write(wake_.get(), &one, sizeof one) < 0);
+    wake();
   }
   stopped_.notify_all();
   if (thread_.joinable()) thread_.join();
 }
 
-std::string Context::open(const std::optional<wire::IpAddress>& address, const std::string& interface) {
-  if (auto why = transport_.open(address, interface); !why.empty()) return why;
+void Context::wake() {
+  const std::uint64_t one = 1;
+  if (wake_.valid()) static_cast<void>(write(wake_.get(), &one, sizeof one) < 0);
+  sleeps_until_ = 0;
+}
+
+std::string Context::open(const ContextSettings& settings) {
+  std::string why;
+  transport_ = open_transport(settings, why);
+  if (!why.empty()) return why;
+  memory_ = std::make_unique<Memory>(*transport_);
+  poll_ns_ = settings.poll_ns;
   wake_ = nic::Descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake_.valid()) return "no file descriptor is left";
   daemon_.connect();
@@ -52,8 +77,10 @@ Group& Context::add(std::uint32_t rank, std::uint32_t ranks, const GroupSettings
   // The group says who it is when it exists; it does not speak before.
   const auto self = std::make_shared<Group*>(nullptr);
   const auto say = [this, self](const DaemonMessage& message) { return tell(message, *self); };
-  groups_.push_back(std::make_unique<Group>(memory_, say, rank, ranks, settings));
+  groups_.push_back(std::make_unique<Group>(*memory_, say, rank, ranks, settings));
   *self = groups_.back().get();
+  // Who sleeps does not listen to its connections yet.
+  if (sleeps_until_ != 0) wake();
   return **self;
 }
 
@@ -107,22 +134,22 @@ void Context::run_daemon() {
   }
 }
 
-void Context::run() {
+bool Context::run() {
   run_daemon();
-  bool some = true;
+  bool some = true, any = false;
   while (some) {
-    transport_.run();
+    transport_->run();
     some = false;
     for (const auto& group : groups_) some |= group->progress();
+    any |= some;
   }
   // What was just posted may be due before the thread would look.
-  if (sleeps_until_ == 0 || transport_.next_deadline() >= sleeps_until_) return;
-  const std::uint64_t one = 1;
-  static_cast<void>(write(wake_.get(), &one, sizeof one) < 0);
-  sleeps_until_ = 0;
+  if (sleeps_until_ != 0 && transport_->next_deadline() < sleeps_until_) wake();
+  return any;
 }
 
 void Context::sleep(std::unique_lock<std::mutex>& held, std::int64_t limit_ns) {
+  if (!transport_->may_wait()) return;
   const nic::Time now = nic::monotonic_now();
   const bool looks = std::any_of(groups_.begin(), groups_.end(), [](const auto& g) {
     return g->state() != Group::State::ready && g->state() != Group::State::created &&
@@ -130,11 +157,11 @@ void Context::sleep(std::unique_lock<std::mutex>& held, std::int64_t limit_ns) {
   });
   nic::Time ns = std::min<nic::Time>(looks ? kLook : kIdle, limit_ns);
   // A deadline that has passed: the interface's queue is full, and has room soon.
-  const nic::Time next = transport_.next_deadline();
+  const nic::Time next = transport_->next_deadline();
   if (next != nic::kNever) ns = std::min(ns, std::max(next - now, kFull));
   sleeps_until_ = now + ns;
   std::array<pollfd, 3> wait{
-      {{transport_.descriptor(), POLLIN, 0}, {wake_.get(), POLLIN, 0}, {daemon_.descriptor(), POLLIN, 0}}};
+      {{transport_->descriptor(), POLLIN, 0}, {wake_.get(), POLLIN, 0}, {daemon_.descriptor(), POLLIN, 0}}};
   const timespec limit{ns / 1'000'000'000, ns % 1'000'000'000};
   held.unlock();
   static_cast<void>(ppoll(wait.data(), wait.size(), &limit, nullptr));
@@ -158,15 +185,24 @@ void Context::thread() {
 
 bool Context::wait(const std::function<bool()>& condition, std::int64_t limit_ns) {
   const nic::Time start = nic::monotonic_now();
+  nic::Time last = start;
   auto held = lock();
   ++waiters_;
   bool reached = false;
   for (;;) {
-    run();
+    const bool some = run();
     reached = condition();
-    const nic::Time passed = nic::monotonic_now() - start;
-    if (reached || (limit_ns >= 0 && passed >= limit_ns)) break;
-    sleep(held, limit_ns < 0 ? kIdle : limit_ns - passed);
+    const nic::Time now = nic::monotonic_now();
+    if (some) last = now;
+    if (reached || (limit_ns >= 0 && now - start >= limit_ns)) break;
+    if (now - last < poll_ns_) {
+      // Other threads post their requests meanwhile.
+      held.unlock();
+      std::this_thread::yield();
+      held.lock();
+    } else {
+      sleep(held, limit_ns < 0 ? kIdle : limit_ns - (now - start));
+    }
   }
   --waiters_;
   last_wait_ = nic::monotonic_now();

@@ -14,9 +14,18 @@
 
 #include "collectives/comm/daemon_link.h"
 #include "collectives/comm/group.h"
-#include "collectives/comm/rnic_transport.h"
+#include "collectives/comm/transport.h"
+#include "nic/host/interface.h"
 
 namespace weft::inc::comm {
+
+/// Which RNIC a process has, and how it waits.
+struct ContextSettings {
+  std::optional<wire::IpAddress> address;
+  std::string interface;  ///< of weft's own RNIC (RnicTransport::open)
+  std::string device;     ///< of libibverbs (VerbsTransport::open); empty: weft's own RNIC
+  nic::Time poll_ns = 0;  ///< who waits looks for so long for what comes before it sleeps
+};
 
 class Context {
  public:
@@ -26,19 +35,19 @@ class Context {
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
 
-  /// Opens the RNIC (RnicTransport::open) and starts the thread. What went wrong, in words, or an empty string.
-  [[nodiscard]] std::string open(const std::optional<wire::IpAddress>& address, const std::string& interface);
+  /// Opens the RNIC and starts the thread. What went wrong, in words, or an empty string.
+  [[nodiscard]] std::string open(const ContextSettings& settings);
 
   /// Of the following, all but wait() are called between lock() and its end.
   [[nodiscard]] std::unique_lock<std::mutex> lock() { return std::unique_lock(mutex_); }
-  [[nodiscard]] RnicTransport& transport() noexcept { return transport_; }
-  [[nodiscard]] Memory& memory() noexcept { return memory_; }
+  [[nodiscard]] RunningTransport& transport() noexcept { return *transport_; }
+  [[nodiscard]] Memory& memory() noexcept { return *memory_; }
   /// The context runs the group until remove().
   [[nodiscard]] Group& add(std::uint32_t rank, std::uint32_t ranks, const GroupSettings& settings);
   void remove(Group& group);
   [[nodiscard]] bool has_groups() const noexcept { return !groups_.empty(); }
-  /// Goes on with everything, without waiting.
-  void run();
+  /// Goes on with everything, without waiting. True when something went on.
+  bool run();
 
   /// Runs until the condition, which is asked with the lock held, is true. False: the time is over.
   /// @param limit_ns  negative: without end
@@ -49,12 +58,14 @@ class Context {
   void run_daemon();
   void hear(const DaemonMessage& message);
   bool tell(const DaemonMessage& message, Group* from);
+  void wake();
   /// Waits for frames, messages or the next deadline, without the lock.
   void sleep(std::unique_lock<std::mutex>& held, std::int64_t limit_ns);
 
   std::mutex mutex_;
-  RnicTransport transport_;
-  Memory memory_{transport_};
+  std::unique_ptr<RunningTransport> transport_;
+  std::unique_ptr<Memory> memory_;
+  nic::Time poll_ns_ = 0;
   DaemonLink daemon_;
   nic::Time next_connect_ = 0, next_daemon_look_ = 0;
   bool was_connected_ = false;

@@ -333,7 +333,12 @@ bool Group::start_requests() {
     Request& r = *queue_[i];
     if (!r.by_switch && i > 0) break;
     if (r.state == Request::State::waiting) {
-      r.by_switch ? r.start(switch_) : r.start(hosts_);
+      try {
+        r.by_switch ? r.start(switch_) : r.start(hosts_);
+      } catch (const TransportError& e) {
+        fail(e.what());
+        return true;
+      }
       some = true;
     }
     if (!r.by_switch) break;

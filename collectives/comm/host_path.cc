@@ -23,11 +23,14 @@ HostPath::HostPath(Transport& transport, std::uint32_t rank, std::uint32_t ranks
     : transport_(transport), rank_(rank), ranks_(ranks), shape_(shape) {
   const std::uint32_t count = partners(ranks);
   if (count == 0) return;
-  memory_.resize(std::size_t{count} * receives(shape_) * shape_.message_bytes());
-  key_ = transport_.register_memory(memory_.data(), memory_.size());
   for (Partner p = 0; p < count; ++p) {
     connections_.push_back({transport_.create_qp({shape_.mtu, shape_.window, receives(shape_)}), false});
     ends_.push_back(connections_.back().qp->end());
+  }
+  // Behind all else that can be refused: nobody would forget the key.
+  memory_.resize(std::size_t{count} * receives(shape_) * shape_.message_bytes());
+  key_ = transport_.register_memory(memory_.data(), memory_.size());
+  for (Partner p = 0; p < count; ++p) {
     for (std::uint32_t slot = 0; slot < receives(shape_); ++slot) post_receive(p, slot);
   }
 }

@@ -150,7 +150,7 @@ std::string RnicTransport::open(const std::optional<wire::IpAddress>& address, c
 }
 
 std::uint32_t RnicTransport::largest_mtu() const {
-  return nic::path_mtu_for(port_->info().mtu, address().is_v6());
+  return nic::path_mtu_for(port_->info().mtu, device_->config().address.is_v6());
 }
 
 std::unique_ptr<QueuePair> RnicTransport::create_qp(const QpSettings& settings) {

@@ -13,7 +13,7 @@
 
 namespace weft::inc::comm {
 
-class RnicTransport final : public Transport {
+class RnicTransport final : public RunningTransport {
  public:
   /// Opens the interface that has the address. Needs CAP_NET_RAW, and CAP_NET_ADMIN to find neighbours.
   /// @param address  one of this network namespace's; nullopt: the first of `interface`
@@ -26,14 +26,11 @@ class RnicTransport final : public Transport {
   [[nodiscard]] std::uint32_t register_memory(const void* data, std::size_t bytes) override;
   void forget(std::uint32_t key) override;
 
-  [[nodiscard]] const wire::IpAddress& address() const noexcept { return device_->config().address; }
-  [[nodiscard]] const std::string& interface() const noexcept { return port_->name(); }
-  /// Handles what has arrived and what is due, without waiting.
-  void run() { host_.run_once(std::chrono::nanoseconds(0)); }
-  /// Readable when frames have arrived.
-  [[nodiscard]] int descriptor() const noexcept { return port_->descriptor(); }
-  /// When run() has something to do at the latest.
-  [[nodiscard]] nic::Time next_deadline() const noexcept { return device_->next_deadline(); }
+  [[nodiscard]] const std::string& name() const override { return port_->name(); }
+  void run() override { host_.run_once(std::chrono::nanoseconds(0)); }
+  [[nodiscard]] bool may_wait() override { return true; }
+  [[nodiscard]] int descriptor() const override { return port_->descriptor(); }
+  [[nodiscard]] nic::Time next_deadline() const override { return device_->next_deadline(); }
 
  private:
   class Pair;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The weft authors
 //
-// What the host library needs of an RNIC: reliable connections, SEND and receive. One implementation is weft's own RNIC
-// in the process (rnic_transport.h); tests have one in memory.
+// What the host library needs of an RNIC: reliable connections, SEND and receive. Implementations are weft's own RNIC
+// in the process (rnic_transport.h) and libibverbs (verbs_transport.h); tests have one in memory.
 #pragma once
 
 #include <cstddef>
@@ -10,9 +10,11 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 
+#include "nic/rnic/config.h"
 #include "switch/wire/addresses.h"
 
 namespace weft::inc::comm {
@@ -64,15 +66,38 @@ struct QpSettings {
   std::uint32_t receive_depth = 32;
 };
 
+/// What an RNIC refuses to give, in words.
+class TransportError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
 class Transport {
  public:
   virtual ~Transport() = default;
   /// The largest path MTU that the interface takes.
   [[nodiscard]] virtual std::uint32_t largest_mtu() const = 0;
+  /// @throws TransportError
   [[nodiscard]] virtual std::unique_ptr<QueuePair> create_qp(const QpSettings& settings) = 0;
   /// Registers memory; it stays registered until forget(). Work requests anywhere in it take the key.
+  /// @throws TransportError
   [[nodiscard]] virtual std::uint32_t register_memory(const void* data, std::size_t bytes) = 0;
   virtual void forget(std::uint32_t key) = 0;
+};
+
+/// A transport with somebody who runs it and waits for it.
+class RunningTransport : public Transport {
+ public:
+  /// Of the device or interface, for messages.
+  [[nodiscard]] virtual const std::string& name() const = 0;
+  /// Handles what has arrived and what is due, without waiting.
+  virtual void run() = 0;
+  /// To be asked before waiting. False: something may have come of which descriptor() tells nothing.
+  [[nodiscard]] virtual bool may_wait() = 0;
+  /// Readable when something has arrived.
+  [[nodiscard]] virtual int descriptor() const = 0;
+  /// When run() has something to do at the latest (CLOCK_MONOTONIC); nic::kNever: it has not.
+  [[nodiscard]] virtual nic::Time next_deadline() const = 0;
 };
 
 }  // namespace weft::inc::comm

@@ -39,7 +39,7 @@ struct weft_inc_request {
 namespace {
 
 constexpr std::int64_t kLeaveNs = 2'000'000'000;
-constexpr std::uint32_t kMaxMessagePackets = 64, kMaxWindow = 256;
+constexpr std::uint32_t kMaxMessagePackets = 64, kMaxWindow = 256, kMaxPollUs = 1'000'000;
 
 thread_local std::string last_error;
 
@@ -57,6 +57,8 @@ template <class Body>
 weft_inc_status guarded(Body&& body) {
   try {
     return body();
+  } catch (const c::TransportError& e) {
+    return error(WEFT_INC_UNAVAILABLE, e.what());
   } catch (const std::exception& e) {
     return error(WEFT_INC_UNAVAILABLE, std::string("no memory, or no thread: ") + e.what());
   }
@@ -66,6 +68,20 @@ std::string daemon_socket(const weft_inc_options* options) {
   if (options != nullptr && options->socket != nullptr) return options->socket;
   const char* named = std::getenv("WEFT_INC_SOCKET");
   return named == nullptr ? std::string(c::kDaemonSocket) : named;
+}
+
+/// What is wrong with options, or an empty string.
+std::string read(const weft_inc_options& from, c::ContextSettings& to) {
+  if (from.address != nullptr) {
+    to.address = weft::wire::IpAddress::parse(from.address);
+    if (!to.address) return std::string("'") + from.address + "' is no IP address";
+  }
+  if (from.interface != nullptr) to.interface = from.interface;
+  if (from.device != nullptr) to.device = from.device;
+  if (!to.device.empty() && !to.interface.empty()) return "a device has its interface: only one of them can be named";
+  if (from.poll_us > kMaxPollUs) return "who waits polls for 1,000,000 us at most";
+  to.poll_ns = weft::nic::Time{from.poll_us} * weft::nic::kUs;
+  return "";
 }
 
 /// What is wrong with options, or an empty string.
@@ -142,16 +158,12 @@ const char* weft_inc_last_error(void) {
 enum weft_inc_status weft_inc_open(const weft_inc_options* options, weft_inc_context** context) {
   if (context == nullptr) return invalid("the context is a null pointer");
   return guarded([&] {
-    std::optional<weft::wire::IpAddress> address;
-    if (options != nullptr && options->address != nullptr) {
-      address = weft::wire::IpAddress::parse(options->address);
-      if (!address) return invalid(std::string("'") + options->address + "' is no IP address");
+    c::ContextSettings settings;
+    if (options != nullptr) {
+      if (auto why = read(*options, settings); !why.empty()) return invalid(std::move(why));
     }
-    const std::string interface = options != nullptr && options->interface != nullptr ? options->interface : "";
     auto made = std::make_unique<weft_inc_context>(daemon_socket(options));
-    if (auto why = made->context.open(address, interface); !why.empty()) {
-      return error(WEFT_INC_UNAVAILABLE, std::move(why));
-    }
+    if (auto why = made->context.open(settings); !why.empty()) return error(WEFT_INC_UNAVAILABLE, std::move(why));
     *context = made.release();
     return WEFT_INC_OK;
   });
@@ -177,7 +189,7 @@ enum weft_inc_status weft_inc_group_create(weft_inc_context* context, const weft
     const auto held = context->context.lock();
     const uint32_t most = context->context.transport().largest_mtu();
     if (settings.shape.mtu > most) {
-      return error(WEFT_INC_UNAVAILABLE, context->context.transport().interface() + " takes packets of " +
+      return error(WEFT_INC_UNAVAILABLE, context->context.transport().name() + " takes packets of " +
                                              std::to_string(most) + " bytes at most, and the group has " +
                                              std::to_string(settings.shape.mtu));
     }

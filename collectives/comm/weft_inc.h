@@ -118,9 +118,12 @@ typedef struct weft_inc_handle {
 
 /* Zeros and null pointers are defaults. */
 typedef struct weft_inc_options {
-  const char* address;   /* of this rank's RNIC, which no other rank has; default: the interface's first */
-  const char* interface; /* default: the one that has the address, or the only one that is up */
+  const char* address;   /* of this rank's RNIC, which no other rank has; default: the interface's or device's first */
+  const char* interface; /* default: the one that has the address, or the only one that is up; none with a device */
   const char* socket;    /* of weft-incd; default: $WEFT_INC_SOCKET, or /run/weft/incd.sock; "": ask no daemon */
+  const char* device;    /* of libibverbs, with RoCE v2: "mlx5_0", or with a port, "mlx5_0:2"; default, and "": none,
+                            but weft's own RNIC in the process, on an interface */
+  uint32_t poll_us;      /* weft_inc_wait() looks for so long for what comes before it sleeps, up to a second */
 } weft_inc_options;
 
 typedef struct weft_inc_group_options {
@@ -171,7 +174,8 @@ size_t weft_inc_type_bytes(enum weft_inc_type type);
 /* What went wrong in the calling thread's last call that returned an error. */
 const char* weft_inc_last_error(void);
 
-/* Opens an RNIC. Needs CAP_NET_RAW and CAP_NET_ADMIN. options: NULL: defaults. */
+/* Opens an RNIC. weft's own needs CAP_NET_RAW and CAP_NET_ADMIN, a device enough memory that can be locked (ulimit -l).
+ * options: NULL: defaults. */
 enum weft_inc_status weft_inc_open(const weft_inc_options* options, weft_inc_context** context);
 /* Ends a context, whose groups have been destroyed. NULL is fine. */
 void weft_inc_close(weft_inc_context* context);
@@ -181,7 +185,8 @@ enum weft_inc_status weft_inc_group_create(weft_inc_context* context, const weft
                                            uint32_t rank, uint32_t ranks, weft_inc_handle* handle,
                                            weft_inc_group** group);
 enum weft_inc_status weft_inc_group_member(const weft_inc_group* group, weft_inc_member* member);
-/* Begins to connect. handles: those of all ranks, in their order. endpoint: NULL: weft-incd asks the manager for a
+/* Begins to connect. With a device the call, and those that go on with it, can wait a second for a neighbour's address.
+ * handles: those of all ranks, in their order. endpoint: NULL: weft-incd asks the manager for a
  * group; otherwise every rank has to give its own. */
 enum weft_inc_status weft_inc_group_connect(weft_inc_group* group, const weft_inc_handle* handles,
                                             const weft_inc_endpoint* endpoint);

@@ -21,8 +21,9 @@ struct coll_weft_settings {
   int verbose;      /* 1: what becomes of communicators, and why */
   int reproducible; /* sums of floats by switches are the same in every run */
   unsigned mtu;
-  unsigned long min_bytes, max_bytes; /* vectors beyond them stay where they were; 0: none are too large */
-  char *address, *interface, *socket; /* of the RNIC, and of weft-incd */
+  unsigned long min_bytes, max_bytes;          /* vectors beyond them stay where they were; 0: none are too large */
+  char *address, *interface, *device, *socket; /* of the RNIC, and of weft-incd */
+  unsigned poll_us;                            /* who waits looks for so long before it sleeps */
 };
 extern struct coll_weft_settings coll_weft_settings;
 

@@ -5,7 +5,7 @@
 #include <opal/util/output.h>
 #include "collectives/mpi/coll_weft.h"
 
-struct coll_weft_settings coll_weft_settings = {80, 1, 0, 1, 1024, 0, 0, NULL, NULL, NULL};
+struct coll_weft_settings coll_weft_settings = {80, 1, 0, 1, 1024, 0, 0, NULL, NULL, NULL, NULL, 0};
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static weft_inc_context* context;
@@ -15,7 +15,7 @@ weft_inc_context* coll_weft_context(void) {
   pthread_mutex_lock(&lock);
   if (!opened) {
     const weft_inc_options options = {coll_weft_settings.address, coll_weft_settings.interface,
-                                      coll_weft_settings.socket};
+                                      coll_weft_settings.socket, coll_weft_settings.device, coll_weft_settings.poll_us};
     opened = 1;
     if (weft_inc_open(&options, &context) != WEFT_INC_OK) {
       context = NULL;
@@ -53,6 +53,10 @@ static int register_settings(void) {
                                   level, scope, &s->address);
   mca_base_component_var_register(c, "interface", "Interface of the RNIC", MCA_BASE_VAR_TYPE_STRING, NULL, 0, 0, level,
                                   scope, &s->interface);
+  mca_base_component_var_register(c, "device", "Device of libibverbs with RoCE v2; none: weft's own RNIC",
+                                  MCA_BASE_VAR_TYPE_STRING, NULL, 0, 0, level, scope, &s->device);
+  mca_base_component_var_register(c, "poll_us", "Microseconds that who waits looks for what comes before it sleeps",
+                                  MCA_BASE_VAR_TYPE_UNSIGNED_INT, NULL, 0, 0, level, scope, &s->poll_us);
   mca_base_component_var_register(c, "socket", "Socket of weft-incd", MCA_BASE_VAR_TYPE_STRING, NULL, 0, 0, level,
                                   scope, &s->socket);
   return OMPI_SUCCESS;

@@ -55,7 +55,7 @@ class Doctor {
 
   bool look_at_rnic() {
     const auto given = [](const std::string& text) { return text.empty() ? nullptr : text.c_str(); };
-    const weft_inc_options options{given(own_.address), given(own_.interface), ""};
+    const weft_inc_options options{given(own_.address), given(own_.interface), "", given(own_.device), 0};
     if (weft_inc_open(&options, &context_) != WEFT_INC_OK) return find("rnic", false, weft_inc_last_error());
     weft_inc_group_options smallest{};
     smallest.mtu = 256;
@@ -68,7 +68,7 @@ class Doctor {
     }
     weft_inc_group_destroy(group);
     if (address_.empty()) return find("rnic", false, weft_inc_last_error());
-    return find("rnic", true, "a software RNIC has " + address_);
+    return find("rnic", true, (own_.device.empty() ? "a software RNIC" : own_.device) + " has " + address_);
   }
 
   void look_at_mtu() {

@@ -10,7 +10,7 @@ struct Options;
 
 /// Of this host; empty: as programs have it.
 struct DoctorOptions {
-  std::string address, interface, daemon;
+  std::string address, interface, daemon, device;
 };
 
 /// Prints what is fine and what is not. The exit status: 1 when something is missing.

@@ -73,8 +73,9 @@ int main_checked(int argc, char** argv) {
   auto* doctor =
       app.add_subcommand("doctor", "Can programs of this host use the switches, and if not, what is missing");
   doctor->fallthrough();
-  doctor->add_option("--rnic", patient.address, "Address of the RNIC; default: the interface's first");
+  doctor->add_option("--rnic", patient.address, "Address of the RNIC; default: the first of the interface or device");
   doctor->add_option("--interface", patient.interface, "Interface; default: the only one that is up");
+  doctor->add_option("--device", patient.device, "Device of libibverbs; default: weft's own RNIC, on an interface");
   doctor->add_option("--daemon", patient.daemon,
                      "Socket of weft-incd; default: $WEFT_INC_SOCKET, or /run/weft/incd.sock");
   PerfOptions measured;

@@ -80,7 +80,8 @@ class Perf {
       return failed(why, kExitUnreachable);
     }
     const auto given = [](const std::string& text) { return text.empty() ? nullptr : text.c_str(); };
-    const weft_inc_options options{given(o_.address), given(o_.interface), given(o_.daemon)};
+    const weft_inc_options options{given(o_.address), given(o_.interface), given(o_.daemon), given(o_.device),
+                                   o_.poll_us};
     weft_inc_context* context = nullptr;
     if (weft_inc_open(&options, &context) != WEFT_INC_OK) return failed_call();
     context_.reset(context);

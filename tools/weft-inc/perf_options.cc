@@ -31,8 +31,13 @@ void add_perf_options(CLI::App& to, PerfOptions& o) {
   to.add_option("-d,--datatype", o.type, "float, half, bfloat16, double, int8 to int64, uint8 to uint64")
       ->capture_default_str();
   to.add_option("-r,--root", o.root, "Of reduce and broadcast")->capture_default_str();
-  to.add_option("--rnic", o.address, "Address of the RNIC; default: the interface's first");
+  to.add_option("--rnic", o.address, "Address of the RNIC; default: the first of the interface or device");
   to.add_option("--interface", o.interface, "Interface; default: the only one that is up");
+  to.add_option("--device", o.device,
+                "Device of libibverbs with RoCE v2, as mlx5_0 or mlx5_0:2; default: weft's own RNIC, on an interface");
+  to.add_option("--poll-us", o.poll_us, "A rank that waits looks for so long for what comes before it sleeps")
+      ->check(CLI::Range(0, 1'000'000))
+      ->capture_default_str();
   to.add_option("--daemon", o.daemon, "Socket of weft-incd; default: $WEFT_INC_SOCKET, or /run/weft/incd.sock");
   to.add_option("--mtu", o.mtu, "Payload of a full packet in bytes")->capture_default_str();
   to.add_option("--message-packets", o.message_packets, "Packets of a full message")->capture_default_str();

@@ -2,6 +2,7 @@
 // Copyright The weft authors
 //
 // What the C interface says where there is no network; tests/live/test_inc_comm.py has one.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -26,12 +27,20 @@ TEST(CInterface, NamesNumbers) {
 TEST(CInterface, RefusesWhatIsNothing) {
   weft_inc_context* context = nullptr;
   EXPECT_EQ(weft_inc_open(nullptr, nullptr), WEFT_INC_INVALID);
-  const weft_inc_options nonsense{"ten", nullptr, ""};
+  const weft_inc_options nonsense{"ten", nullptr, "", nullptr, 0};
   EXPECT_EQ(weft_inc_open(&nonsense, &context), WEFT_INC_INVALID);
   EXPECT_EQ(std::string(weft_inc_last_error()), "'ten' is no IP address");
-  const weft_inc_options nowhere{nullptr, "there-is-none", ""};
+  const weft_inc_options nowhere{nullptr, "there-is-none", "", nullptr, 0};
   EXPECT_EQ(weft_inc_open(&nowhere, &context), WEFT_INC_UNAVAILABLE);
   EXPECT_EQ(std::string(weft_inc_last_error()), "there-is-none is no Ethernet interface that is up");
+  const weft_inc_options both{nullptr, "eth0", "", "mlx5_0", 0};
+  EXPECT_EQ(weft_inc_open(&both, &context), WEFT_INC_INVALID);
+  const weft_inc_options patient{nullptr, nullptr, "", nullptr, 1'000'001};
+  EXPECT_EQ(weft_inc_open(&patient, &context), WEFT_INC_INVALID);
+  // Without libibverbs, without a kernel that has RDMA, and with other devices.
+  const weft_inc_options unknown{nullptr, nullptr, "", "there-is-none", 0};
+  EXPECT_EQ(weft_inc_open(&unknown, &context), WEFT_INC_UNAVAILABLE);
+  EXPECT_THAT(weft_inc_last_error(), testing::ContainsRegex("there-is-none|RDMA devices|libibverbs"));
   EXPECT_EQ(context, nullptr);
 
   weft_inc_request* request = nullptr;
