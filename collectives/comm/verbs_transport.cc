@@ -14,6 +14,7 @@
 #include <random>
 
 #include "nic/host/host.h"
+#include "switch/wire/cm.h"
 #include "switch/wire/types.h"
 
 namespace weft::inc::comm {
@@ -32,15 +33,6 @@ constexpr std::size_t kMaxGids = 4096;
 
 std::string problem(const std::string& what, int error) {
   return what + ": " + std::strerror(error);
-}
-
-wire::IpAddress address_of(const ibv_gid& gid) {
-  std::array<std::uint8_t, 16> bytes;
-  std::copy(std::begin(gid.raw), std::end(gid.raw), bytes.begin());
-  const auto v4 = wire::IpAddress{}.bytes();
-  if (!std::equal(bytes.begin(), bytes.begin() + 12, v4.begin())) return wire::IpAddress::v6(bytes);
-  return wire::IpAddress::v4(std::uint32_t{bytes[12]} << 24 | std::uint32_t{bytes[13]} << 16 |
-                             std::uint32_t{bytes[14]} << 8 | bytes[15]);
 }
 
 std::uint32_t random_psn() {
@@ -256,7 +248,7 @@ std::string VerbsTransport::choose_gid(std::uint32_t port, const std::optional<w
   const ibv_gid_entry* best = nullptr;
   for (const ibv_gid_entry& one : all) {
     if (one.gid_type != IBV_GID_TYPE_ROCE_V2 || (port != 0 && one.port_num != port)) continue;
-    const wire::IpAddress its = address_of(one.gid);
+    const wire::IpAddress its = wire::gid_address(std::to_array(one.gid.raw));
     if (address ? its != *address : its.is_link_local()) continue;
     // IPv4 before IPv6; of several the first.
     if (best == nullptr || (address_.is_v6() && !its.is_v6())) {
