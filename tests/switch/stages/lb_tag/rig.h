@@ -18,6 +18,7 @@
 #include "tests/support/all_stages.h"
 #include "tests/support/harness.h"
 #include "tests/support/parsed.h"
+#include "tests/switch/stages/leaf.h"
 
 namespace weft::stages::testing {
 
@@ -30,11 +31,6 @@ using wire::MacAddress;
 inline constexpr TimeNs kUs = 1000;
 inline constexpr unsigned kUplinks = 4;
 
-/// MAC addresses of port i of a switch as the harness gives them (0: h1, then s1 and so on).
-inline MacAddress port_mac(unsigned port) {
-  return MacAddress::from_u64(0x020000000100 + port);
-}
-
 struct CongaLeaf {
   unsigned number = 1;
   std::string tag{};  ///< more options of lb_tag, ", age_us: 100" for example
@@ -45,26 +41,13 @@ struct CongaLeaf {
       "{ id: 3, prefixes: [10.0.3.0/24] }]";
 };
 
-inline std::string conga_yaml(const CongaLeaf& leaf) {
-  const std::string number = std::to_string(leaf.number);
-  std::string ports = "  - { name: h1, type: \"null\", mtu_bytes: 4200 }\n";
-  std::string addresses = "  - { port: h1, address: 10.0." + number + ".1/24 }\n";
-  std::string neighbours = "  - { port: h1, address: 10.0." + number + ".2, mac: \"02:aa:00:00:00:01\" }\n";
-  std::string hops, names;
-  for (unsigned i = 1; i <= kUplinks; ++i) {
-    const std::string uplink = std::to_string(i);
-    ports += "  - { name: s" + uplink + ", type: \"null\", mtu_bytes: " + std::to_string(leaf.mtu) + " }\n";
-    addresses += "  - { port: s" + uplink + ", address: 10.1." + uplink + "." + number + "/24 }\n";
-    neighbours +=
-        "  - { port: s" + uplink + ", address: 10.1." + uplink + ".254, mac: \"02:aa:00:00:00:1" + uplink + "\" }\n";
-    hops += (i == 1 ? "10.1." : ", 10.1.") + uplink + ".254";
-    names += (i == 1 ? "s" : ", s") + uplink;
-  }
-  return "name: leaf\nseed: 7\nports:\n" + ports + "addresses:\n" + addresses + "neighbours:\n" + neighbours +
-         "routes:\n  - { prefix: 10.0.0.0/16, via: [" + hops +
-         "] }\npipeline:\n  - parse\n  - lb_tag: { leaf: " + number + ", uplinks: [" + names +
-         "], link_mbps: 100000, leaves: " + leaf.leaves + leaf.tag + " }\n  - rdma_track\n  - l3\n  - lb: " + leaf.lb +
-         "\n";
+inline std::string conga_yaml(const CongaLeaf& setup) {
+  LeafText leaf;
+  leaf.host(1, setup.number, 1);
+  leaf.uplinks(kUplinks, setup.number, setup.mtu);
+  return leaf.with("  - parse\n  - lb_tag: { leaf: " + std::to_string(setup.number) + ", uplinks: [" +
+                   leaf.uplink_names() + "], link_mbps: 100000, leaves: " + setup.leaves + setup.tag +
+                   " }\n  - rdma_track\n  - l3\n  - lb: " + setup.lb + "\n");
 }
 
 /// What is wrong with a configuration; empty when all is well.
@@ -77,7 +60,7 @@ inline std::string mistakes(const std::string& yaml) {
 /// A packet of a host of leaf `from` to one of leaf `to`.
 inline FrameBuilder packet(unsigned from, unsigned to, std::uint16_t source_port = 50000) {
   FrameBuilder frame;
-  return frame.eth(MacAddress::from_u64(0x02aa00000001), port_mac(0))
+  return frame.eth(other_mac(1), leaf_mac(0))
       .ipv4("10.0." + std::to_string(from) + ".2", "10.0." + std::to_string(to) + ".2")
       .udp(source_port)
       .bth(wire::Opcode::RC_SEND_MIDDLE, wire::Qpn(34), wire::Psn(7))
@@ -86,7 +69,7 @@ inline FrameBuilder packet(unsigned from, unsigned to, std::uint16_t source_port
 
 /// The same frame with a tag, as it comes out of a spine to uplink `uplink` (from 1) of a leaf.
 inline Bytes tagged(FrameBuilder frame, const LbTag& tag, unsigned uplink = 1) {
-  const Bytes plain = frame.eth(MacAddress::from_u64(0x02aa00000010 + uplink), port_mac(uplink)).build();
+  const Bytes plain = frame.eth(other_mac(0x10 + uplink), leaf_mac(uplink)).build();
   Bytes out(kTagBytes + plain.size());
   std::copy(plain.begin(), plain.end(), out.begin() + kTagBytes);
   put_tag_on(out.data(), parsed_of(plain), tag);

@@ -30,7 +30,7 @@ TEST_F(LbTagStageTest, TheFirstLeafPutsTheTagOnAndTheLastTakesItOff) {
   EXPECT_EQ(counter("put_on"), 1u);
   Harness last(weft::testing::all_stages(), conga_yaml({.number = 2}));
   Bytes arriving = on.bytes;
-  const auto mac = port_mac(1).bytes;
+  const auto mac = leaf_mac(1).bytes;
   std::copy(mac.begin(), mac.end(), arriving.begin());
   last.inject("s1", arriving);
   const auto out = last.take("h1");
@@ -39,7 +39,7 @@ TEST_F(LbTagStageTest, TheFirstLeafPutsTheTagOnAndTheLastTakesItOff) {
   EXPECT_EQ(parsed.kind, wire::FrameKind::roce);
   EXPECT_TRUE(wire::icrc_ok(out[0].bytes.data(), parsed));
   // Two routers have been on the way; otherwise it is what the host sent.
-  Bytes expected = packet(1, 2).ttl(62).eth(port_mac(0), MacAddress::from_u64(0x02aa00000001)).build();
+  Bytes expected = packet(1, 2).ttl(62).eth(leaf_mac(0), MacAddress::from_u64(0x02aa00000001)).build();
   EXPECT_EQ(out[0].bytes, expected);
   EXPECT_EQ(last.counter("lb_tag", "taken_off"), 1u);
   EXPECT_EQ(last.counter("rdma_track", "bytes"), expected.size()) << "it is RoCE for all that follows";
@@ -74,7 +74,7 @@ TEST_F(LbTagStageTest, WhatALeafToldIsLearnedAndAnswered) {
 TEST_F(LbTagStageTest, OnlyUdpToOtherLeavesHasATag) {
   h.inject("h1", packet(1, 9).build());
   h.inject("h1", FrameBuilder()
-                     .eth(MacAddress::from_u64(0x02aa00000001), port_mac(0))
+                     .eth(MacAddress::from_u64(0x02aa00000001), leaf_mac(0))
                      .ipv4("10.0.1.2", "10.0.2.2")
                      .tcp(50000, 80)
                      .build());
@@ -88,7 +88,7 @@ TEST_F(LbTagStageTest, OnlyUdpToOtherLeavesHasATag) {
 
 TEST_F(LbTagStageTest, ATagThatAHostForgedGoesThroughUnbelieved) {
   Bytes forged = tagged(packet(1, 2), {.leaf = 3, .path = 0, .congestion = 7, .has_feedback = true, .feedback = 7});
-  const auto mac = port_mac(0).bytes;
+  const auto mac = leaf_mac(0).bytes;
   std::copy(mac.begin(), mac.end(), forged.begin());
   h.inject("h1", forged);
   EXPECT_EQ(counter("forged"), 1u);
@@ -98,7 +98,7 @@ TEST_F(LbTagStageTest, ATagThatAHostForgedGoesThroughUnbelieved) {
   // At the other end only that one is taken off.
   Harness last(weft::testing::all_stages(), conga_yaml({.number = 2}));
   Bytes arriving = all[0].bytes;
-  const auto last_mac = port_mac(1).bytes;
+  const auto last_mac = leaf_mac(1).bytes;
   std::copy(last_mac.begin(), last_mac.end(), arriving.begin());
   last.inject("s1", arriving);
   const auto out = last.take("h1");
@@ -126,10 +126,10 @@ TEST_F(LbTagStageTest, WhatCannotBeReadIsCountedAndForwarded) {
   EXPECT_EQ(counter("unknown_version"), 1u);
   h.inject(
       "s1",
-      packet(2, 1).eth(MacAddress::from_u64(0x02aa00000011), port_mac(1)).udp(50000, kTagUdpPort).payload(3).build());
+      packet(2, 1).eth(MacAddress::from_u64(0x02aa00000011), leaf_mac(1)).udp(50000, kTagUdpPort).payload(3).build());
   EXPECT_EQ(counter("unknown_version") + counter("malformed"), 2u);
   h.inject("s1", FrameBuilder()
-                     .eth(MacAddress::from_u64(0x02aa00000011), port_mac(1))
+                     .eth(MacAddress::from_u64(0x02aa00000011), leaf_mac(1))
                      .ipv4("10.0.2.2", "10.0.1.2")
                      .udp(50000, kTagUdpPort)
                      .payload(3)
@@ -162,7 +162,7 @@ class LbTagSmallMtu : public LbTagStageTest {
 TEST_F(LbTagSmallMtu, WhatHasNoRoomLeavesWithoutATagUnlessItIsForged) {
   const auto full = [](std::uint16_t port) {
     return FrameBuilder()
-        .eth(MacAddress::from_u64(0x02aa00000001), port_mac(0))
+        .eth(MacAddress::from_u64(0x02aa00000001), leaf_mac(0))
         .ipv4("10.0.1.2", "10.0.2.2")
         .udp(50000, port)
         .payload(4200 - 28)
@@ -197,7 +197,7 @@ pipeline: [parse, lb_tag, l3]
 )");
   const auto arriving = [](std::uint8_t congestion) {
     Bytes frame = tagged(packet(1, 2).payload(1024), {.leaf = 1, .path = 2, .congestion = congestion});
-    const auto mac = port_mac(0).bytes;
+    const auto mac = leaf_mac(0).bytes;
     std::copy(mac.begin(), mac.end(), frame.begin());
     return frame;
   };

@@ -19,6 +19,7 @@
 #include "tests/support/all_stages.h"
 #include "tests/support/harness.h"
 #include "tests/support/parsed.h"
+#include "tests/switch/stages/leaf.h"
 
 namespace weft::stages::testing {
 
@@ -44,14 +45,6 @@ struct LeafSetup {
   bool ipv6 = false;        ///< fd00:0:A::B instead of 10.0.A.B
 };
 
-/// MAC addresses: of port i of a leaf as the harness gives them (0: host, 1: second host, then uplinks), and of others.
-inline MacAddress leaf_mac(unsigned port) {
-  return MacAddress::from_u64(0x020000000100 + port);
-}
-inline MacAddress other_mac(unsigned number) {
-  return MacAddress::from_u64(0x02aa00000000 + number);
-}
-
 /// Text in which every 10.A.B.C is fd00:A:B::C, and so every prefix.
 inline std::string with_ipv6_addresses(std::string text) {
   text = std::regex_replace(text, std::regex(R"(10\.(\d+)\.0\.0/16)"), "\"fd00:$1::/32\"");
@@ -61,29 +54,12 @@ inline std::string with_ipv6_addresses(std::string text) {
 
 /// @param subnet  1 for the sender's leaf (hosts 10.0.1.2 and 10.0.2.2), 3 for the receiver's (10.0.3.2, 10.0.4.2)
 inline std::string leaf_yaml(unsigned subnet, const LeafSetup& setup) {
-  std::string ports, addresses, neighbours, hops, names;
-  const auto text = [](auto number) { return std::to_string(number); };
-  for (unsigned host = 0; host < 2; ++host) {
-    const std::string net = "10.0." + text(subnet + host);
-    ports += "  - { name: h" + text(host + 1) + ", type: \"null\", mtu_bytes: 4200" + setup.host_port + " }\n";
-    addresses += "  - { port: h" + text(host + 1) + ", address: " + net + ".1/24 }\n";
-    neighbours += "  - { port: h" + text(host + 1) + ", address: " + net + ".2, mac: \"02:aa:00:00:00:0" +
-                  text(subnet + host) + "\" }\n";
-  }
-  for (unsigned i = 1; i <= setup.uplinks; ++i) {
-    const std::string net = "10.1." + text(i);
-    ports += "  - { name: s" + text(i) + ", type: \"null\", mtu_bytes: 4200 }\n";
-    addresses += "  - { port: s" + text(i) + ", address: " + net + "." + text(subnet) + "/24 }\n";
-    neighbours +=
-        "  - { port: s" + text(i) + ", address: " + net + ".254, mac: \"02:aa:00:00:00:1" + text(i) + "\" }\n";
-    hops += (i == 1 ? "" : ", ") + net + ".254";
-    names += (i == 1 ? "s" : ", s") + text(i);
-  }
-  const std::string yaml = "name: leaf\nseed: 7\nports:\n" + ports + "addresses:\n" + addresses + "neighbours:\n" +
-                           neighbours + "routes:\n  - { prefix: 10.0.0.0/16, via: [" + hops +
-                           "] }\npipeline:\n  - parse\n  - rdma_track: { max_qps: 64, qps: [" + setup.qps + "]" +
-                           setup.track + " }\n  - nack_filter: { uplinks: [" + names + "]" + setup.filter +
-                           " }\n  - l3\n  - lb: " + setup.lb + "\n";
+  LeafText leaf;
+  for (unsigned host = 0; host < 2; ++host) leaf.host(host + 1, subnet + host, subnet + host, setup.host_port);
+  leaf.uplinks(setup.uplinks, subnet, 4200);
+  const std::string yaml = leaf.with("  - parse\n  - rdma_track: { max_qps: 64, qps: [" + setup.qps + "]" +
+                                     setup.track + " }\n  - nack_filter: { uplinks: [" + leaf.uplink_names() + "]" +
+                                     setup.filter + " }\n  - l3\n  - lb: " + setup.lb + "\n");
   return setup.ipv6 ? with_ipv6_addresses(yaml) : yaml;
 }
 
