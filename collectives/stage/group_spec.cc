@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "collectives/engine/inc_engine.h"
+#include "switch/pipeline/find.h"
 
 namespace weft::inc {
 namespace {
@@ -127,7 +128,7 @@ bool same_flow(const EdgeSpec& a, const EdgeSpec& b) {
 }  // namespace
 
 bool is_routed(const pipeline::SwitchInfo& info) {
-  return std::any_of(info.pipeline.begin(), info.pipeline.end(), [](const auto& stage) { return stage.name == "l3"; });
+  return pipeline::find_stage(info, "l3") != nullptr;
 }
 
 Schema group_schema() {

@@ -12,6 +12,7 @@
 #include <set>
 
 #include "switch/config/diff.h"
+#include "switch/pipeline/find.h"
 #include "switch/runtime/commands.h"
 #include "switch/runtime/log.h"
 #include "switch/runtime/runtime.h"
@@ -79,18 +80,13 @@ std::set<std::string> claims_of(const PortInfo& port) {
   return out;
 }
 
-const PortInfo* find_port(const SwitchInfo& info, const std::string& name) {
-  const auto found = std::find_if(info.ports.begin(), info.ports.end(), [&](const auto& p) { return p.name == name; });
-  return found == info.ports.end() ? nullptr : &*found;
-}
-
 // The old port whose device each new port goes on with: the one of the same name, or one that has merely another name.
 // nullptr where a device is opened.
 std::vector<const PortInfo*> match_ports(const SwitchInfo& before, const SwitchInfo& after) {
   std::vector<const PortInfo*> matched(after.ports.size());
   std::set<const PortInfo*> taken;
   for (const PortInfo& port : after.ports) {
-    const PortInfo* old = find_port(before, port.name);
+    const PortInfo* old = pipeline::find_port(before, port.name);
     if (old == nullptr || !same_device(*old, port)) continue;
     matched[port.index] = old;
     taken.insert(old);
@@ -99,7 +95,7 @@ std::vector<const PortInfo*> match_ports(const SwitchInfo& before, const SwitchI
     // The ends of links find each other by name.
     if (matched[port.index] != nullptr || port.type == "link") continue;
     const auto renamed = std::find_if(before.ports.begin(), before.ports.end(), [&](const PortInfo& old) {
-      return !taken.contains(&old) && find_port(after, old.name) == nullptr && same_device(old, port);
+      return !taken.contains(&old) && pipeline::find_port(after, old.name) == nullptr && same_device(old, port);
     });
     if (renamed == before.ports.end()) continue;
     matched[port.index] = &*renamed;

@@ -7,7 +7,7 @@
 namespace weft::stages {
 namespace {
 
-// In the order of wire::IpAddress only addresses of one family may be compared by their bytes.
+// IPv4 addresses first: by their bytes alone they would stand among those of IPv6.
 bool before(const wire::IpAddress& a, const wire::IpAddress& b) noexcept {
   if (a.is_v6() != b.is_v6()) return b.is_v6();
   return a.bytes() < b.bytes();

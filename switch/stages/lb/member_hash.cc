@@ -7,6 +7,7 @@
 #include <cmath>
 #include <utility>
 
+#include "switch/pipeline/find.h"
 #include "switch/wire/hash.h"
 #include "switch/wire/headers.h"
 
@@ -171,9 +172,8 @@ void check_member_hash(const Value& options, const pipeline::SwitchInfo& info, c
   }
   if (!options.has("weights")) return;
   for (const auto& [name, weight] : options["weights"].map()) {
-    const bool known = std::any_of(info.ports.begin(), info.ports.end(),
-                                   [&name = name](const pipeline::PortInfo& port) { return port.name == name; });
-    if (!known) diagnostics.error(weight.mark(), "weights: the switch has no port '" + name + "'");
+    if (pipeline::find_port(info, name) != nullptr) continue;
+    diagnostics.error(weight.mark(), "weights: the switch has no port '" + name + "'");
   }
 }
 

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <limits>
 
+#include "switch/pipeline/find.h"
 #include "switch/pipeline/set_words.h"
 #include "switch/stages/lb/flowlets.h"
 #include "switch/stages/lb/member_hash.h"
@@ -146,9 +147,8 @@ const pipeline::PortInfo* port_of(const pipeline::RouteInfo::Hop& hop, const pip
 // What lb_tag does not know of is no path of conga.
 void check_conga(const Value& options, const pipeline::SwitchInfo& info, config::Diagnostics& diagnostics) {
   if (options["policy"].string() != "conga") return;
-  const auto tag = std::find_if(info.pipeline.begin(), info.pipeline.end(),
-                                [](const pipeline::StageSpec& stage) { return stage.name == "lb_tag"; });
-  if (tag == info.pipeline.end() || !tag->options.is_map() || !tag->options.has("leaf")) return;
+  const pipeline::StageSpec* tag = pipeline::find_stage(info, "lb_tag");
+  if (tag == nullptr || !tag->options.is_map() || !tag->options.has("leaf")) return;
   const Value::List& uplinks = tag->options["uplinks"].list_or_empty();
   const auto is_uplink = [&](const std::string& name) {
     return std::any_of(uplinks.begin(), uplinks.end(), [&](const Value& uplink) { return uplink.string() == name; });

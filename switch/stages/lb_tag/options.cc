@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "switch/pipeline/find.h"
 #include "switch/stages/lb/tag.h"
 
 namespace weft::stages {
@@ -19,12 +20,6 @@ namespace {
 
 constexpr std::int64_t kMostLeaves = 65'535;
 
-const PortInfo* find_port(const SwitchInfo& info, const std::string& name) {
-  const auto found =
-      std::find_if(info.ports.begin(), info.ports.end(), [&](const PortInfo& port) { return port.name == name; });
-  return found == info.ports.end() ? nullptr : &*found;
-}
-
 void check_uplinks(const Value& options, const SwitchInfo& info, Diagnostics& diagnostics) {
   const Value& uplinks = options["uplinks"];
   if (!options.has("leaf")) {
@@ -37,15 +32,7 @@ void check_uplinks(const Value& options, const SwitchInfo& info, Diagnostics& di
   if (uplinks.list().size() > CongestionTables::kPaths) {
     diagnostics.error(uplinks.mark(), "uplinks: at most " + std::to_string(CongestionTables::kPaths));
   }
-  std::set<std::string> seen;
-  for (const Value& name : uplinks.list()) {
-    if (find_port(info, name.string()) == nullptr) {
-      diagnostics.error(name.mark(), "uplinks: the switch has no port '" + name.string() + "'");
-    }
-    if (!seen.insert(name.string()).second) {
-      diagnostics.error(name.mark(), "uplinks: port '" + name.string() + "' stands twice");
-    }
-  }
+  pipeline::check_uplink_names(uplinks, info, diagnostics);
 }
 
 struct Claimed {
@@ -106,10 +93,8 @@ void check_rates(const Value& options, const SwitchInfo& info, Diagnostics& diag
 
 // Who looks at packets when they have their tag already.
 void check_pipeline(const SwitchInfo& info, Diagnostics& diagnostics) {
-  for (const pipeline::StageSpec& stage : info.pipeline) {
-    if (stage.name == "pnp") {
-      diagnostics.error(stage.mark, "pnp: looks for marked RoCE packets at the egress, where lb_tag hides them");
-    }
+  if (const pipeline::StageSpec* pnp = pipeline::find_stage(info, "pnp"); pnp != nullptr) {
+    diagnostics.error(pnp->mark, "pnp: looks for marked RoCE packets at the egress, where lb_tag hides them");
   }
 }
 
@@ -121,7 +106,7 @@ void note_mtu(const Value& options, const SwitchInfo& info, Diagnostics& diagnos
     if (!uplinks.contains(port.name)) largest = std::max(largest, port.mtu_bytes);
   }
   for (const Value& name : options["uplinks"].list()) {
-    const PortInfo* port = find_port(info, name.string());
+    const PortInfo* port = pipeline::find_port(info, name.string());
     if (port == nullptr || port->mtu_bytes == 0 || port->mtu_bytes >= largest + kTagBytes) continue;
     diagnostics.note(name.mark(), "uplinks: port '" + name.string() + "' has mtu_bytes " +
                                       std::to_string(port->mtu_bytes) + ": packets of hosts above " +
@@ -162,7 +147,8 @@ LbTagOptions lb_tag_options(const Value& options, const SwitchInfo& info) {
   LbTagOptions result;
   if (options.has("leaf")) result.leaf = static_cast<std::uint16_t>(options["leaf"].integer());
   for (const Value& name : options["uplinks"].list()) {
-    if (const PortInfo* port = find_port(info, name.string()); port != nullptr) result.uplinks.push_back(port->index);
+    if (const PortInfo* port = pipeline::find_port(info, name.string()); port != nullptr)
+      result.uplinks.push_back(port->index);
   }
   for (const Value& leaf : options["leaves"].list()) {
     LbTagOptions::Leaf read{static_cast<std::uint16_t>(leaf["id"].integer()), {}};

@@ -6,6 +6,7 @@
 #include <set>
 #include <string>
 
+#include "switch/pipeline/find.h"
 #include "switch/stages/nack_filter/options.h"
 #include "switch/stages/rdma_track/known.h"
 
@@ -17,12 +18,6 @@ using config::Value;
 using pipeline::SwitchInfo;
 
 namespace {
-
-const pipeline::PortInfo* find_port(const SwitchInfo& info, const std::string& name) {
-  const auto found = std::find_if(info.ports.begin(), info.ports.end(),
-                                  [&](const pipeline::PortInfo& port) { return port.name == name; });
-  return found == info.ports.end() ? nullptr : &*found;
-}
 
 NackCheck check_of(const std::string& word) {
   if (word == "ring_first") return NackCheck::ring_first;
@@ -36,17 +31,9 @@ std::uint64_t weight_of(const Value& options, const std::string& port) {
 }
 
 void check_uplinks(const Value& options, const SwitchInfo& info, Diagnostics& diagnostics) {
-  std::set<std::string> seen;
+  const std::set<std::string> seen = pipeline::check_uplink_names(options["uplinks"], info, diagnostics);
   std::uint64_t paths = 0;
-  for (const Value& name : options["uplinks"].list()) {
-    if (find_port(info, name.string()) == nullptr) {
-      diagnostics.error(name.mark(), "uplinks: the switch has no port '" + name.string() + "'");
-    }
-    if (!seen.insert(name.string()).second) {
-      diagnostics.error(name.mark(), "uplinks: port '" + name.string() + "' stands twice");
-    }
-    paths += weight_of(options, name.string());
-  }
+  for (const Value& name : options["uplinks"].list()) paths += weight_of(options, name.string());
   const bool no_hosts = std::all_of(info.ports.begin(), info.ports.end(),
                                     [&](const pipeline::PortInfo& port) { return seen.contains(port.name); });
   if (no_hosts) {
@@ -121,7 +108,7 @@ NackOptions nack_options(const Value& options, const SwitchInfo& info) {
   rules.paths = 0;
   for (std::uint32_t i = 0; i < rules.uplinks; ++i) {
     const std::string& name = options["uplinks"].list()[i].string();
-    result.uplink_of_port[find_port(info, name)->index] = static_cast<std::uint8_t>(i);
+    result.uplink_of_port[pipeline::find_port(info, name)->index] = static_cast<std::uint8_t>(i);
     rules.weights[i] = static_cast<std::uint8_t>(weight_of(options, name));
     rules.paths += rules.weights[i];
   }

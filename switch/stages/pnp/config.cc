@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The weft authors
-#include <algorithm>
 #include <string>
 
+#include "switch/pipeline/find.h"
 #include "switch/stages/pnp/options.h"
 #include "switch/stages/rdma_track/known.h"
 
@@ -71,9 +71,7 @@ void check_pnp_options(const Value& options, const SwitchInfo& info, Diagnostics
                                          prefix->to_string() + ", which has host bits");
     }
   }
-  const bool routed = std::any_of(info.pipeline.begin(), info.pipeline.end(),
-                                  [](const pipeline::StageSpec& stage) { return stage.name == "l3"; });
-  if (!info.pipeline.empty() && !routed) {
+  if (!info.pipeline.empty() && pipeline::find_stage(info, "l3") == nullptr) {
     diagnostics.error(options.mark(), "pnp: its CNPs are routed by l3, which the pipeline does not have");
   }
 }

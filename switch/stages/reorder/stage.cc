@@ -2,11 +2,11 @@
 // Copyright The weft authors
 #include "switch/stages/reorder/stage.h"
 
-#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "switch/pipeline/find.h"
 #include "switch/wire/headers.h"
 
 namespace weft::stages {
@@ -185,9 +185,8 @@ Schema reorder_options() {
 
 void check_reorder(const Value& options, const pipeline::SwitchInfo& info, config::Diagnostics& diagnostics) {
   for (const Value& name : options["uplinks"].list()) {
-    const bool known = std::any_of(info.ports.begin(), info.ports.end(),
-                                   [&](const pipeline::PortInfo& port) { return port.name == name.string(); });
-    if (!known) diagnostics.error(name.mark(), "uplinks: the switch has no port '" + name.string() + "'");
+    if (pipeline::find_port(info, name.string()) != nullptr) continue;
+    diagnostics.error(name.mark(), "uplinks: the switch has no port '" + name.string() + "'");
   }
 }
 
