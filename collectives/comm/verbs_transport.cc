@@ -27,7 +27,7 @@ constexpr std::uint8_t kAckTimeout = 16, kRetries = 7;
 constexpr std::uint8_t kRnrRetriesWithoutLimit = 7, kRnrTimer640us = 12;
 constexpr std::uint8_t kHopLimit = 64;
 /// The kernel looks for a neighbour's address for a second or so; it is asked again for so long.
-constexpr nic::Time kGiveUp = 5000 * nic::kMs;
+constexpr nic::Time kNeighbourTime = 5000 * nic::kMs;
 /// More than the tables of all ports have.
 constexpr std::size_t kMaxGids = 4096;
 
@@ -124,7 +124,7 @@ class VerbsTransport::Pair final : public QueuePair {
     const nic::Time now = nic::monotonic_now();
     if (started_ == 0) started_ = now;
     if (const int error = ready_to_receive(peer, psn_of_peer.value_or(expects_psn_)); error != 0) {
-      const bool again = may_come(error) && now - started_ < kGiveUp;
+      const bool again = may_come(error) && now - started_ < kNeighbourTime;
       return again ? ConnectState::waiting : ConnectState::unreachable;
     }
     return ready_to_send() == 0 ? ConnectState::connected : ConnectState::unreachable;

@@ -17,7 +17,7 @@ constexpr std::chrono::milliseconds kCallTime{30'000};
 
 constexpr std::array<const char*, comm::kGroupModes> kModes{"", "i", "ii", "iii"};
 
-v1::CreateGroupRequest write(const comm::CreateGroup& from) {
+v1::CreateGroupRequest to_message(const comm::CreateGroup& from) {
   v1::CreateGroupRequest to;
   for (const comm::QpEnd& end : from.members) {
     auto& m = *to.add_members();
@@ -42,7 +42,7 @@ comm::GroupCreated refused(const char* refusal, const std::string& sentence) {
   return out;
 }
 
-comm::GroupCreated read(const v1::CreateGroupReply& from) {
+comm::GroupCreated from_message(const v1::CreateGroupReply& from) {
   comm::GroupCreated to;
   to.refusal = from.refusal();
   if (to.refusal != "none") to.reason = from.reason();
@@ -121,10 +121,10 @@ comm::GroupCreated ManagerCalls::call_create(const comm::CreateGroup& request) c
   manager::Client client;
   if (const auto error = connect(client)) return refused("no_manager", *error);
   v1::CreateGroupReply reply;
-  if (const auto error = client.create(write(request), reply)) {
+  if (const auto error = client.create(to_message(request), reply)) {
     return refused(client.unanswered() ? "no_manager" : "bad_request", *error);
   }
-  return read(reply);
+  return from_message(reply);
 }
 
 void ManagerCalls::create(ClientId client, const comm::CreateGroup& request) {

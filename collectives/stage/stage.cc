@@ -21,7 +21,7 @@ using wire::FrameKind;
 
 namespace {
 
-constexpr std::size_t kLargestFrame = 9216;
+constexpr std::size_t kJumboBytes = 9216;
 
 bool is_known(std::uint8_t opcode) noexcept {
   const auto code = static_cast<wire::Opcode>(opcode);
@@ -36,7 +36,7 @@ IncStage::IncStage(const pipeline::StageBuild& build, IncShared& shared)
       worker_(build.worker),
       routed_(is_routed(build.info)),
       table_(shared.table(build.worker)),
-      whole_(kLargestFrame),
+      whole_(kJumboBytes),
       emitter_(build.info, {counters_[static_cast<std::size_t>(IncCounter::sent)],
                             counters_[static_cast<std::size_t>(IncCounter::reused)],
                             counters_[static_cast<std::size_t>(IncCounter::asked)],

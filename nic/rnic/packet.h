@@ -93,6 +93,9 @@ void hash_headers(const Packet& p, Hash&& h) {
   if (info.has(wire::HeaderMask::immdt) || info.has(wire::HeaderMask::ieth)) h(p.immediate);
 }
 
+/// What an atomic reads and writes (IBTA 9.4.5).
+inline constexpr std::uint32_t kAtomicBytes = 8;
+
 /// Packets that a message of so many bytes takes; one at least.
 [[nodiscard]] constexpr std::uint32_t packets_of(std::uint32_t bytes, std::uint32_t mtu) noexcept {
   return bytes == 0 ? 1 : (bytes - 1) / mtu + 1;

@@ -11,7 +11,6 @@ namespace {
 
 using wire::Opcode;
 
-constexpr std::uint32_t kAtomicBytes = 8;
 /// The last packets of a READ and of the window before it must stay tellable apart from duplicates (IBTA 9.7.1).
 constexpr std::uint32_t kMaxReadPackets = 1u << 22;
 constexpr std::uint64_t kMaxPsnsInFlight = 1u << 22;

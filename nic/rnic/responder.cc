@@ -15,7 +15,6 @@ using wire::MessagePart;
 using wire::NakCode;
 using wire::Opcode;
 
-constexpr std::uint64_t kAtomicBytes = 8;
 constexpr std::uint32_t kMsnMask = 0xffffff;
 /// How many answers other than READ and atomic responses may wait at a time. ACKs can be merged, but every NACK of IRN
 /// carries information of its own.

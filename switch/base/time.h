@@ -14,4 +14,8 @@ using TimeNs = std::uint64_t;
 /// A deadline that never comes.
 inline constexpr TimeNs kNever = ~TimeNs{0};
 
+inline constexpr TimeNs kUs = 1'000;
+inline constexpr TimeNs kMs = 1'000'000;
+inline constexpr TimeNs kSecond = 1'000'000'000;
+
 }  // namespace weft

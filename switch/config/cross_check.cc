@@ -16,13 +16,6 @@ using Switches = std::vector<Value>;
 
 // A unix socket's path with its NUL (unix(7)).
 constexpr std::size_t kMaxSocketPath = 107;
-// A network interface's name with its NUL (netdevice(7)).
-constexpr std::size_t kMaxInterfaceName = 15;
-
-std::string text_of(const Value& map, const char* key) {
-  return map.is_map() && map[key].is_string() ? map[key].string() : "";
-}
-
 template <typename F>
 void for_each_port(const Switches& switches, F&& f) {
   for (const auto& sw : switches) {

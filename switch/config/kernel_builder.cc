@@ -13,13 +13,6 @@
 namespace weft::config {
 namespace {
 
-// A network interface's name without its NUL (netdevice(7)).
-constexpr std::size_t kMaxInterfaceName = 15;
-
-std::string text_of(const Value& map, const char* key) {
-  return map.is_map() && map[key].is_string() ? map[key].string() : "";
-}
-
 bool has_stage(const pipeline::SwitchInfo& info, std::string_view name) {
   return std::any_of(info.pipeline.begin(), info.pipeline.end(), [&](const auto& stage) { return stage.name == name; });
 }

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <functional>
 
+#include "switch/base/time.h"
 #include "switch/config/config_schema.h"
 #include "switch/config/qos_speed.h"
 #include "switch/config/schema/suggest.h"
@@ -323,7 +324,6 @@ class QosBuilder {
   }
 
   static void apply_watchdog(const Value& v, qos::WatchdogSettings& w) {
-    constexpr std::uint64_t kMs = 1'000'000;
     if (!v["action"].is_null()) {
       w.enabled = v["action"].string() != "off";
       w.action = v["action"].string() == "forward" ? qos::WatchdogSettings::Action::forward

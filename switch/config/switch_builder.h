@@ -18,6 +18,8 @@ namespace weft::config {
 inline constexpr std::size_t kMaxSwitches = 250;
 inline constexpr std::size_t kMaxPorts = 1024;
 inline constexpr std::size_t kMaxHops = 64;
+/// A network interface's name without its NUL (netdevice(7)).
+inline constexpr std::size_t kMaxInterfaceName = 15;
 
 /// What the sections of one switch refer to.
 struct SwitchScope {
@@ -30,6 +32,11 @@ struct SwitchScope {
   /// The port that `name` (a string or null) names; reports an unknown one.
   [[nodiscard]] std::optional<pipeline::PortIndex> port(const Value& name) const;
 };
+
+/// The string under `key`, or "" where `map` is no map or has no such string.
+[[nodiscard]] inline std::string text_of(const Value& map, const char* key) {
+  return map.is_map() && map[key].is_string() ? map[key].string() : "";
+}
 
 /// " (line 12)", or "" without a position.
 [[nodiscard]] std::string at_line(const Mark& mark);

@@ -10,6 +10,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "switch/base/time.h"
+
 namespace weft::kernel {
 
 using pipeline::PortIndex;
@@ -20,7 +22,6 @@ using stages::L3Shared;
 namespace {
 
 constexpr std::uint16_t kBurst = 64;
-constexpr TimeNs kMs = 1'000'000;
 constexpr TimeNs kIdleNap = 2 * kMs;
 constexpr TimeNs kBusyNap = kMs / 5;
 constexpr TimeNs kBusyTime = 20 * kMs;

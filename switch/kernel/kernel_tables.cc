@@ -13,12 +13,13 @@
 #include <algorithm>
 #include <utility>
 
+#include "switch/base/time.h"
+
 namespace weft::kernel {
 using stages::L3Shared;
 
 namespace {
 
-constexpr TimeNs kMs = 1'000'000;
 // The kernel sends changes in bursts: one table for all that come within this time.
 constexpr TimeNs kShortestPause = 10 * kMs;
 // Reading everything again is for changes that the kernel does not tell of; they come in bursts too.

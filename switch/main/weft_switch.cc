@@ -69,9 +69,8 @@ std::string too_many_devices(const config::Config& config) {
   for (const auto& s : config.switches) {
     for (const auto& port : s.ports) {
       if (port.type == "link" || port.type == "generator" || ++devices <= RTE_MAX_ETHPORTS) continue;
-      return port.mark.file + ":" + std::to_string(port.mark.line) + ":" + std::to_string(port.mark.column) +
-             ": port " + s.name + "/" + port.name + " is one too many: this build of DPDK has at most " +
-             std::to_string(RTE_MAX_ETHPORTS) +
+      return config::at(port.mark) + "port " + s.name + "/" + port.name +
+             " is one too many: this build of DPDK has at most " + std::to_string(RTE_MAX_ETHPORTS) +
              " devices (RTE_MAX_ETHPORTS); ports of the types link and generator do not count\n";
     }
   }

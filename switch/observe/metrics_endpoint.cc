@@ -53,7 +53,7 @@ void touch(const std::string& address, std::uint16_t port) {
 }  // namespace
 
 struct MetricsEndpoint::Impl {
-  std::shared_ptr<Collected> collected;
+  std::shared_ptr<prometheus::Collectable> collected;
   std::unique_ptr<prometheus::Exposer> exposer;
   std::string address;
   std::uint16_t port = 0;

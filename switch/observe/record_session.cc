@@ -9,12 +9,11 @@
 #include <algorithm>
 #include <charconv>
 
+#include "switch/base/time.h"
 #include "switch/qos/shared_buffer.h"
 
 namespace weft {
 namespace {
-
-constexpr std::uint64_t kSecond = 1'000'000'000;
 
 std::uint64_t read_clock(clockid_t clock) {
   timespec t{};

@@ -9,10 +9,10 @@
 #include <functional>
 #include <string_view>
 
+#include "switch/base/time.h"
+
 namespace weft::ports {
 namespace {
-
-constexpr TimeNs kSecond = 1'000'000'000;
 
 using Visit = std::function<void(const pcap_pkthdr&, const u_char*)>;
 

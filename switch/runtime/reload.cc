@@ -30,13 +30,6 @@ using pipeline::PortInfo;
 using pipeline::PortMap;
 using pipeline::SwitchInfo;
 
-constexpr int kFlushRounds = 3;
-
-std::string at(const config::Mark& mark) {
-  if (mark.line == 0) return "";
-  return mark.file + ":" + std::to_string(mark.line) + ":" + std::to_string(mark.column) + ": ";
-}
-
 // The lines of a report without the count at its end.
 std::vector<std::string> lines_of(const std::string& text) {
   std::vector<std::string> lines;
@@ -144,7 +137,7 @@ ReloadResult Runtime::compare(const std::string& path, std::optional<Config>& ne
   for (const auto& change : config::config_changes(config_, *next, registry_)) {
     result.changes.push_back(config::change_row(change));
     if (!change.refused.empty()) {
-      result.mistakes.push_back(at(change.mark) + config::to_string(change) + ": " + change.refused);
+      result.mistakes.push_back(config::at(change.mark) + config::to_string(change) + ": " + change.refused);
     }
   }
   return result;
@@ -214,7 +207,7 @@ std::string Runtime::number_switches(Config& next) const {
       continue;
     }
     const std::size_t free = (~used)._Find_first();
-    if (free == used.size()) return at(info.mark) + "too many switches come and go in one reload";
+    if (free == used.size()) return config::at(info.mark) + "too many switches come and go in one reload";
     used.set(free);
     info.index = static_cast<std::uint8_t>(free);
   }
@@ -262,8 +255,9 @@ std::string Runtime::plan_ports(const Config& next, std::vector<Plan>& plans) {
       for (const auto& claim : claims_of(port)) {
         const auto holder = closing.find(claim);
         if (holder == closing.end()) continue;
-        return at(port.mark) + "port " + info.name + "/" + port.name + ": " + claim + " is still in use by port " +
-               holder->second + ", which this reload closes; take that port out in a reload of its own first";
+        return config::at(port.mark) + "port " + info.name + "/" + port.name + ": " + claim +
+               " is still in use by port " + holder->second +
+               ", which this reload closes; take that port out in a reload of its own first";
       }
     }
   }
@@ -278,7 +272,7 @@ std::string Runtime::open_new_ports(std::vector<Plan>& plans, Undo& undo) {
     const std::uint32_t before = device->mtu_bytes();
     if (port.mtu_bytes == 0 || port.mtu_bytes == before) return "";
     const std::string wrong = device->set_mtu(port, port.mtu_bytes);
-    if (!wrong.empty()) return at(port.mark) + "port " + plan.info.name + "/" + port.name + ": " + wrong;
+    if (!wrong.empty()) return config::at(port.mark) + "port " + plan.info.name + "/" + port.name + ": " + wrong;
     undo.add([device, port, before] { static_cast<void>(device->set_mtu(port, before)); });
     return "";
   };

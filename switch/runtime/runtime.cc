@@ -34,16 +34,11 @@ constexpr TimeNs kLinkMessagesNs = 60'000'000'000;
 constexpr milliseconds kDrainTime{1000};
 constexpr milliseconds kStartTime{5000};  // a worker's first loop, on a machine that has other things to do
 constexpr milliseconds kFlushTime{100};
-constexpr int kFlushRounds = 3;
 constexpr int kDropRounds = 10'000;
 
 int run_worker(void* worker) {
   static_cast<Worker*>(worker)->run();
   return 0;
-}
-
-std::string at(const config::Mark& mark) {
-  return mark.file + ":" + std::to_string(mark.line) + ":" + std::to_string(mark.column) + ": ";
 }
 
 }  // namespace
@@ -103,7 +98,7 @@ std::string Runtime::open_port(const pipeline::SwitchInfo& info, const pipeline:
                                            info.qos ? &info.qos->ports[port.index] : nullptr,
                                            [this] { await_workers(); }};
   ports::OpenedPort result = ports::open_port(port, environment);
-  if (!result.error.empty()) return at(port.mark) + "port " + info.name + "/" + port.name + ": " + result.error;
+  if (!result.error.empty()) return config::at(port.mark) + "port " + info.name + "/" + port.name + ": " + result.error;
   opened = std::move(result.port);
   return "";
 }
@@ -118,7 +113,7 @@ std::string Runtime::missing_interfaces() const {
       if (ports::Netdev(name).exists()) continue;
       const std::string of = "port " + info.name + "/" + port.name;
       if (error.empty()) {
-        error = at(port.mark) + of + ": no network interface '" + name + "' in this network namespace";
+        error = config::at(port.mark) + of + ": no network interface '" + name + "' in this network namespace";
       } else {
         error += ", nor '" + name + "' (" + of + ")";
       }
@@ -212,7 +207,7 @@ std::string Runtime::open_kernel(Switch& s, const Switch* previous) {
   s.kernel = kernel::KernelSwitch::open(
       info, pool_.get(), [this] { return clock_.now(); }, previous != nullptr ? previous->kernel.get() : nullptr,
       error);
-  if (!s.kernel) return at(info.kernel->mark) + "kernel: " + error;
+  if (!s.kernel) return config::at(info.kernel->mark) + "kernel: " + error;
   s.kernel->prepare(*s.state);
   return "";
 }

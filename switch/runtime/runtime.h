@@ -106,6 +106,9 @@ class Runtime : public api::Backend {
   std::string open_ports(OpenedPorts& opened);
   std::string open_port(const pipeline::SwitchInfo& info, const pipeline::PortInfo& port,
                         std::shared_ptr<ports::Port>& opened);
+  /// How often workers are asked for what they still hold before they stop.
+  static constexpr int kFlushRounds = 3;
+
   static void connect_links(const std::vector<pipeline::SwitchInfo>& infos, OpenedPorts& opened);
   [[nodiscard]] std::uint16_t default_owner(const pipeline::SwitchInfo& info, pipeline::PortIndex port) const;
   [[nodiscard]] Switch build_switch(pipeline::SwitchInfo info, const config::Value& file,

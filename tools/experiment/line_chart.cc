@@ -11,13 +11,6 @@ namespace {
 
 constexpr double kWidth = 760, kHeight = 300, kLeft = 70, kRight = 20, kTop = 30, kBottom = 45;
 
-// A coordinate: a tenth of a pixel is seen by nobody.
-std::string pixel(double v) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.1f", v);
-  return text;
-}
-
 std::string svg_text(double x, double y, const std::string& text, const char* anchor) {
   return "<text x=\"" + pixel(x) + "\" y=\"" + pixel(y) + "\" text-anchor=\"" + anchor + "\">" + escape_html(text) +
          "</text>";
@@ -43,6 +36,12 @@ Scale scale_of(double most, bool whole) {
 }
 
 }  // namespace
+
+std::string pixel(double coordinate) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1f", coordinate);
+  return text;
+}
 
 std::string page_head(const std::string& title, const std::string& style) {
   constexpr const char* kStyle =

@@ -27,6 +27,9 @@ struct Axis {
 /// @param style  more rules of CSS
 [[nodiscard]] std::string page_head(const std::string& title, const std::string& style);
 
+/// A coordinate of an SVG: a tenth of a pixel is seen by nobody.
+[[nodiscard]] std::string pixel(double coordinate);
+
 /// Text inside of HTML.
 [[nodiscard]] std::string escape_html(const std::string& text);
 

@@ -3,7 +3,6 @@
 #include "tools/experiment/sweep_report.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <optional>
 #include <set>
 #include <vector>
@@ -50,12 +49,6 @@ bool differs(const ordered_json& list, const std::string& name) {
   std::set<std::optional<double>> values;
   for (const ordered_json& item : list) values.insert(number_of(item, name));
   return values.size() > 1;
-}
-
-std::string pixel(double value) {
-  char text[24];
-  std::snprintf(text, sizeof text, "%.1f", value);
-  return text;
 }
 
 // A bar for each run, from zero. A run that cannot tell the number has a dash.

@@ -6,6 +6,7 @@
 #include <array>
 #include <cerrno>
 
+#include "switch/base/time.h"
 #include "switch/pipeline/packet.h"
 #include "switch/wire/headers.h"
 #include "switch/wire/opcodes.h"
@@ -143,7 +144,6 @@ std::string Observer::finish_capture() {
 }
 
 void Observer::capture(TimeNs now, const rte_mbuf* m) noexcept {
-  constexpr TimeNs kSecond = 1'000'000'000;
   const std::array<std::uint32_t, 4> record{static_cast<std::uint32_t>(now / kSecond),
                                             static_cast<std::uint32_t>(now % kSecond),
                                             std::min<std::uint32_t>(m->data_len, m->pkt_len), m->pkt_len};

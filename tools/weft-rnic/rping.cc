@@ -22,7 +22,7 @@ struct Advertisement {
 };
 static_assert(sizeof(Advertisement) == 16);
 
-constexpr std::uint32_t kLargest = 65536;
+constexpr std::uint32_t kLargestText = 65536;
 
 /// A connection and its memory, on either side.
 class Pinger {
@@ -99,7 +99,7 @@ class Pinger {
   // Server.
   bool start_read() {
     const std::uint32_t size = memory_.received.size.value();
-    if (size > kLargest) return fail("an advertised size of " + std::to_string(size));
+    if (size > kLargestText) return fail("an advertised size of " + std::to_string(size));
     nic::SendWr wr;
     wr.opcode = nic::WrOpcode::read;
     wr.with({address(memory_.source), size, region_.key});
@@ -116,8 +116,8 @@ class Pinger {
     post(wr);
   }
   bool start_write() {
-    if (memory_.received.size.value() > kLargest) return fail("an advertised size that is too large");
-    const auto length = static_cast<std::uint32_t>(strnlen(memory_.source, kLargest - 1)) + 1;
+    if (memory_.received.size.value() > kLargestText) return fail("an advertised size that is too large");
+    const auto length = static_cast<std::uint32_t>(strnlen(memory_.source, kLargestText - 1)) + 1;
     nic::SendWr wr;
     wr.opcode = nic::WrOpcode::write;
     wr.with({address(memory_.source), std::min(length, memory_.received.size.value()), region_.key});
@@ -143,8 +143,8 @@ class Pinger {
   struct Memory {
     Advertisement received;
     Advertisement sent;
-    char source[kLargest];
-    char sink[kLargest];
+    char source[kLargestText];
+    char sink[kLargestText];
   };
 
   bool fail(const std::string& what) {

@@ -293,7 +293,7 @@ std::optional<CallError> connect(const Options& options, api::Client& client) {
 }
 
 int run(const Options& options) {
-  using Request = RequestOptions::Command;
+  using Request = RequestOptions::Request;
   const Request request = options.request.command;
   if (request == Request::capture || request == Request::trace || request == Request::record) {
     return run_session(options);

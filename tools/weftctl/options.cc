@@ -214,7 +214,7 @@ std::optional<std::string> check_lookup(Options& options) {
   }
   if (options.lookup.empty()) return "show route takes an address; `show routes` prints all routes";
   options.command = Command::request;
-  options.request.command = RequestOptions::Command::stage;
+  options.request.command = RequestOptions::Request::stage;
   options.request.stage = {"l3", "route", {"address=" + options.lookup}, options.switch_name};
   return std::nullopt;
 }
@@ -276,7 +276,7 @@ std::optional<Options> parse_options(int argc, const char* const* argv, int& exi
     if (!wanted) std::fprintf(stderr, "weftctl: %s; weftctl --help explains\n", explain(app, error).c_str());
     return std::nullopt;
   }
-  if (options.request.command != RequestOptions::Command::none) {
+  if (options.request.command != RequestOptions::Request::none) {
     options.command = Command::request;
     if (const auto mistake = finish_request(options.request)) {
       std::fprintf(stderr, "weftctl: %s\n", mistake->c_str());

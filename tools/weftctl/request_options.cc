@@ -14,7 +14,7 @@
 namespace weft::weftctl {
 namespace {
 
-using Command = RequestOptions::Command;
+using Request = RequestOptions::Request;
 
 constexpr std::uint64_t kDefaultMaxBytes = std::uint64_t{1} << 30;
 constexpr double kLongestS = 86400.0 * 365;
@@ -147,7 +147,7 @@ void add_capture(CLI::App& app, RequestOptions& options) {
       ->check(CLI::Range(1U, 256U));
   options.capture.max_bytes = kDefaultMaxBytes;
   command->footer(kCaptureFooter);
-  command->callback([&options] { options.command = Command::capture; });
+  command->callback([&options] { options.command = Request::capture; });
 }
 
 void add_trace(CLI::App& app, RequestOptions& options) {
@@ -160,7 +160,7 @@ void add_trace(CLI::App& app, RequestOptions& options) {
       ->option_text("N")
       ->check(CLI::Range(1U, 10'000U));
   command->footer(kTraceFooter);
-  command->callback([&options] { options.command = Command::trace; });
+  command->callback([&options] { options.command = Request::trace; });
 }
 
 void add_record(CLI::App& app, RequestOptions& options) {
@@ -190,7 +190,7 @@ void add_record(CLI::App& app, RequestOptions& options) {
       ->option_text("N")
       ->check(CLI::Range(1U, 256U));
   command->footer(kRecordFooter);
-  command->callback([&options] { options.command = Command::record; });
+  command->callback([&options] { options.command = Request::record; });
 }
 
 void add_clear(CLI::App& app, RequestOptions& options) {
@@ -202,7 +202,7 @@ void add_clear(CLI::App& app, RequestOptions& options) {
       ->option_text("TABLE");
   command->add_option("--switch", options.switch_name, "Only this switch; without it, all")->option_text("NAME");
   command->footer(kClearFooter);
-  command->callback([&options] { options.command = Command::clear; });
+  command->callback([&options] { options.command = Request::clear; });
 }
 
 void add_set(CLI::App& app, RequestOptions& options) {
@@ -211,7 +211,7 @@ void add_set(CLI::App& app, RequestOptions& options) {
   command->add_option("words", options.set.words, "To what")->option_text("WORDS");
   command->add_option("--switch", options.switch_name, "Only this switch; without it, all")->option_text("NAME");
   command->footer(kSetFooter);
-  command->callback([&options] { options.command = Command::set; });
+  command->callback([&options] { options.command = Request::set; });
 }
 
 constexpr const char* kStageFooter =
@@ -232,7 +232,7 @@ void add_stage(CLI::App& app, RequestOptions& options) {
   command->add_option("words", options.stage.words, "Arguments")->option_text("KEY=VALUE");
   command->add_option("--switch", options.switch_name, "Only this switch; without it, all")->option_text("NAME");
   command->footer(kStageFooter);
-  command->callback([&options] { options.command = Command::stage; });
+  command->callback([&options] { options.command = Request::stage; });
 }
 
 std::optional<std::uint32_t> number(std::string_view text) {
@@ -254,7 +254,7 @@ void add_requests(CLI::App& app, RequestOptions& options) {
 }
 
 std::optional<std::string> finish_request(RequestOptions& options) {
-  capture::Query& query = options.command == Command::trace ? options.trace.query : options.capture.query;
+  capture::Query& query = options.command == Request::trace ? options.trace.query : options.capture.query;
   for (const std::string& text : options.psns) {
     const std::size_t dash = text.find('-');
     const auto first = number(std::string_view(text).substr(0, dash));
@@ -266,7 +266,7 @@ std::optional<std::string> finish_request(RequestOptions& options) {
   options.capture.duration_ms = options.trace.duration_ms = options.record.duration_ms = duration_ms;
   options.record.switch_name = options.switch_name;
   options.record.period_ns = static_cast<std::uint64_t>(std::llround(1e9 / options.rate_hz));
-  if (options.command == Command::record && options.file.empty() && options.svg.empty()) {
+  if (options.command == Request::record && options.file.empty() && options.svg.empty()) {
     return "record writes nothing without -w FILE or --svg FILE";
   }
   options.set.switch_name = options.stage.switch_name = options.switch_name;

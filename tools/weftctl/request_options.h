@@ -18,8 +18,8 @@ namespace weft::weftctl {
 
 /// What the command line of these commands holds.
 struct RequestOptions {
-  enum class Command : std::uint8_t { none, capture, trace, record, clear, set, stage };
-  Command command = Command::none;
+  enum class Request : std::uint8_t { none, capture, trace, record, clear, set, stage };
+  Request command = Request::none;
   api::CaptureRequest capture{};
   api::TraceRequest trace{};
   api::RecordRequest record{};

@@ -212,9 +212,9 @@ int run_record(const Options& options, const RequestOptions& what) {
 int run_session(const Options& options) {
   const RequestOptions& what = options.request;
   switch (what.command) {
-    case RequestOptions::Command::capture:
+    case RequestOptions::Request::capture:
       return run_capture(options, what);
-    case RequestOptions::Command::trace:
+    case RequestOptions::Request::trace:
       return run_trace(options, what);
     default:
       return run_record(options, what);

@@ -26,9 +26,7 @@ std::string number_text(double v) {
 }
 
 std::string line_of(const Diagnostics::Entry& e, const char* kind) {
-  std::string out = e.mark.file;
-  if (e.mark.line > 0) out += ":" + std::to_string(e.mark.line) + ":" + std::to_string(e.mark.column);
-  return out + ": " + kind + e.text + "\n";
+  return (e.mark.line > 0 ? at(e.mark) : e.mark.file + ": ") + kind + e.text + "\n";
 }
 
 void append_lines(std::string& out, std::vector<Diagnostics::Entry> entries, const char* kind) {
@@ -45,6 +43,11 @@ void append_lines(std::string& out, std::vector<Diagnostics::Entry> entries, con
 }
 
 }  // namespace
+
+std::string at(const Mark& mark) {
+  if (mark.line == 0) return "";
+  return mark.file + ":" + std::to_string(mark.line) + ":" + std::to_string(mark.column) + ": ";
+}
 
 std::string Diagnostics::to_string() const {
   std::string out;

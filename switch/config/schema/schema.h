@@ -27,6 +27,9 @@ struct Mark {
   int column = 0;
 };
 
+/// "FILE:LINE:COLUMN: ", or "" where there is no position.
+[[nodiscard]] std::string at(const Mark& mark);
+
 /// Collects mistakes in a configuration; all are reported at once.
 class Diagnostics {
  public:

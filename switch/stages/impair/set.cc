@@ -42,7 +42,7 @@ std::string unknown_rule(const std::vector<ImpairRule>& rules, const std::string
 }
 
 // The schema of one rule.
-config::Schema rule_schema() {
+config::Schema changed_rule_schema() {
   const config::Schema options = impair_options();
   const auto& keys = options.node().keys;
   const auto rules = std::find_if(keys.begin(), keys.end(), [](const auto& key) { return key.name == "rules"; });
@@ -61,7 +61,7 @@ OptionChange set_impair(const Value& options, const pipeline::SwitchInfo& info, 
   DocumentNode document = pipeline::editable(options);
   const auto rules_at = std::find_if(document.entries.begin(), document.entries.end(),
                                      [](const auto& entry) { return entry.key == "rules"; });
-  const config::Schema schema = rule_schema();
+  const config::Schema schema = changed_rule_schema();
   for (std::size_t i = 1; i < words.size(); ++i) {
     auto error = pipeline::apply_word(rules_at->value.items[*index], words[i], schema);
     if (!error.empty()) return refuse(std::move(error));

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "switch/base/time.h"
 #include "switch/stages/kernel_punt/drops.h"
 
 namespace weft::stages {
@@ -14,11 +15,7 @@ using pipeline::Context;
 using pipeline::DropReason;
 using pipeline::PortIndex;
 
-namespace {
-
-constexpr TimeNs kSecond = 1'000'000'000;
-
-}  // namespace
+namespace {}  // namespace
 
 L3Kernel::L3Kernel(const pipeline::SwitchInfo& info, std::uint16_t workers)
     : workers_(workers),

@@ -68,7 +68,6 @@ class StormLimit {
   }
 
  private:
-  static constexpr TimeNs kSecond = 1'000'000'000;
   [[nodiscard]] std::uint64_t burst() const noexcept { return std::max<std::uint64_t>(rate_ / 10, 1); }
   std::uint64_t rate_;
   std::uint64_t tokens_;
@@ -489,6 +488,7 @@ pipeline::StageType l2_stage_type() {
   type.options = l2_options();
   type.counters = {
 #define WEFT_COUNTER(name, unit, kind, text) {#name, unit, pipeline::CounterKind::kind, text},
+#include "switch/base/time.h"
 #include "switch/stages/l2/counters.def"
 #undef WEFT_COUNTER
   };

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "switch/base/time.h"
 #include "switch/stages/l3/messages.h"
 #include "switch/wire/parse.h"
 
@@ -17,8 +18,6 @@ using wire::header_at;
 using wire::IpAddress;
 using wire::IpProtocol;
 using wire::ParsedFlag;
-
-constexpr TimeNs kSecond = 1'000'000'000;
 
 IcmpMessage message_of(IcmpError error, bool v6, std::uint32_t mtu_bytes) noexcept {
   using wire::IcmpType;

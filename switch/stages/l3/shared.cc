@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
+#include "switch/base/time.h"
+
 namespace weft::stages {
 
 using json = nlohmann::ordered_json;
@@ -16,8 +18,6 @@ using tables::NextHops;
 using tables::RouteTable;
 
 namespace {
-
-constexpr TimeNs kSecond = 1'000'000'000;
 
 json text_or_null(bool there, const auto& value) {
   return there ? json(value.to_string()) : json(nullptr);

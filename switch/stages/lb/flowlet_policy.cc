@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <string>
 
+#include "switch/base/time.h"
+
 namespace weft::stages {
 namespace {
 
@@ -12,8 +14,6 @@ using nlohmann::ordered_json;
 using pipeline::Context;
 using tables::EcmpHash;
 using tables::NextHopId;
-
-constexpr TimeNs kUs = 1000;
 
 FlowletRules rules_of(const config::Value& options) {
   const config::Value& letflow = options["letflow"];

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "switch/base/time.h"
 #include "switch/wire/headers.h"
 
 namespace weft::stages {
@@ -471,7 +472,7 @@ bool QpTracker::evict_aged(std::uint32_t tick) noexcept {
 
 // A quarter of the shorter timeout, at most 15 s, for a pass over the whole table.
 TimeNs QpTracker::scan_interval() const noexcept {
-  constexpr TimeNs kSecond = 1'000'000'000, kLongestPass = 15 * kSecond;
+  constexpr TimeNs kLongestPass = 15 * kSecond;
   const TimeNs shorter = std::min(options_.idle_timeout_s, options_.closed_timeout_s) * kSecond;
   const TimeNs pass = std::clamp(shorter / 4, kSecond / 4, kLongestPass);
   return pass * kScanSlice / std::max(table_.slots(), kScanSlice);

@@ -7,12 +7,11 @@
 #include <memory>
 
 #include "switch/base/rng.h"
+#include "switch/base/time.h"
 #include "tests/collectives/manager/fake_fabric.h"
 
 namespace weft::inc::manager {
 namespace {
-
-constexpr TimeNs kSecond = 1'000'000'000;
 
 /// Switches and store, and one manager after another.
 class World {

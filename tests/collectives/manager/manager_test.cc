@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 
+#include "switch/base/time.h"
 #include "tests/collectives/manager/fake_fabric.h"
 
 namespace weft::inc::manager {
@@ -11,8 +12,6 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-constexpr TimeNs kSecond = 1'000'000'000;
 
 class ManagerTest : public testing::Test {
  protected:

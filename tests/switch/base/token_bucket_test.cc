@@ -8,11 +8,10 @@
 #include <vector>
 
 #include "switch/base/rng.h"
+#include "switch/base/time.h"
 
 namespace weft {
 namespace {
-
-constexpr TimeNs kSecond = 1'000'000'000;
 
 TEST(TokenBucket, IsFullAtFirst) {
   TokenBucket bucket(8, 1000);

@@ -7,6 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "switch/base/time.h"
 #include "switch/stages/impair/drops.h"
 #include "switch/stages/l3/drops.h"
 #include "switch/wire/builder.h"
@@ -24,8 +25,6 @@ using wire::MacAddress;
 using wire::Opcode;
 using wire::Psn;
 using wire::Qpn;
-
-constexpr TimeNs kMs = 1'000'000;
 
 MacAddress host(int n) {
   return MacAddress::from_u64(0x020000000a00u + static_cast<unsigned>(n));

@@ -2,6 +2,7 @@
 // Copyright The weft authors
 #include "switch/ports/capture_replay.h"
 
+#include "switch/base/time.h"
 #include "tests/switch/ports/port_rig.h"
 
 namespace weft::ports {
@@ -10,9 +11,6 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
-
-constexpr TimeNs kMicrosecond = 1000;
-constexpr TimeNs kSecond = 1'000'000'000;
 
 struct Timed {
   TimeNs time;  ///< of the capture's clock
@@ -94,7 +92,7 @@ TEST_F(CaptureReplayTest, TwiceTheSpeedTakesHalfAsLong) {
 
 TEST_F(CaptureReplayTest, ARateCountsInsteadOfTheTimes) {
   ASSERT_EQ(load(kThree, {.rate_pps = 1'000'000}), "");
-  EXPECT_THAT(times(), ElementsAre(0, kMicrosecond, 2 * kMicrosecond));
+  EXPECT_THAT(times(), ElementsAre(0, kUs, 2 * kUs));
 }
 
 TEST_F(CaptureReplayTest, AnotherRoundBeginsOneMeanGapBehindTheLast) {
@@ -113,11 +111,11 @@ TEST_F(CaptureReplayTest, TimesThatGoBackAreNoGapAndSaid) {
 }
 
 TEST_F(CaptureReplayTest, MicrosecondsAreRead) {
-  write({{0, 60}, {5 * kMicrosecond, 60}}, 0xa1b2c3d4);
+  write({{0, 60}, {5 * kUs, 60}}, 0xa1b2c3d4);
   std::string error;
   replay = CaptureReplay::load(scratch.file("in.pcap"), {}, pool.get(), warnings, error);
   ASSERT_EQ(error, "");
-  EXPECT_THAT(times(), ElementsAre(0, 5 * kMicrosecond));
+  EXPECT_THAT(times(), ElementsAre(0, 5 * kUs));
 }
 
 TEST_F(CaptureReplayTest, APacketWaitsForABuffer) {

@@ -7,12 +7,11 @@
 #include <memory>
 #include <vector>
 
+#include "switch/base/time.h"
 #include "switch/wire/emit.h"
 
 namespace weft::qos {
 namespace {
-
-constexpr TimeNs kMs = 1'000'000;
 
 struct Port {
   explicit Port(const WatchdogSettings& w = {.detection_ns = 200 * kMs, .restoration_ns = 100 * kMs}) : watchdog(w) {

@@ -4,10 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include "switch/base/time.h"
+
 namespace weft {
 namespace {
-
-constexpr TimeNs kSecond = 1'000'000'000;
 
 TEST(LogLimit, WritesABurstAndThenNothingUntilTheIntervalHasPassed) {
   LogLimit limit(3, 10 * kSecond);

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "switch/base/rng.h"
+#include "switch/base/time.h"
 
 namespace weft::tables {
 namespace {
@@ -18,7 +19,6 @@ using wire::MacAddress;
 using Learned = NeighbourTable::Learned;
 using State = NeighbourState;
 
-constexpr TimeNs kSecond = 1'000'000'000;
 const MacAddress kMac = MacAddress::from_u64(0x02aabbccdd01);
 const MacAddress kOther = MacAddress::from_u64(0x02aabbccdd02);
 const NeighbourTimes kTimes{.reachable_ns = 30 * kSecond};

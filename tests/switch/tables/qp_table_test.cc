@@ -11,12 +11,12 @@
 #include <tuple>
 #include <vector>
 
+#include "switch/base/time.h"
+
 namespace weft::tables {
 namespace {
 
 using wire::Qpn;
-
-constexpr std::uint64_t kSecond = 1'000'000'000;
 
 QpKey v4_key(std::uint32_t source, std::uint32_t destination, std::uint32_t qpn) {
   return {std::uint64_t{source} << 32 | destination, qpn};

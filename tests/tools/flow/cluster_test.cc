@@ -6,6 +6,8 @@
 
 #include <gtest/gtest.h>
 
+#include "switch/base/time.h"
+
 namespace weft::flow {
 namespace {
 
@@ -13,7 +15,6 @@ using inc::policy::PolicyKind;
 using inc::policy::Reason;
 
 constexpr double kBytes = 1.25e9;  // 0.1 s of a link
-constexpr TimeNs kSecond = 1'000'000'000;
 
 /// Tensor groups of eight neighbours, or none, and data groups across them.
 JobPlan training(std::uint32_t ranks, double tensor_bytes, double data_bytes, std::uint32_t iterations = 1,

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "switch/base/time.h"
 #include "switch/stages/impair/drops.h"
 #include "switch/stages/l2/stage.h"
 #include "switch/wire/builder.h"
@@ -31,8 +32,6 @@ using wire::FrameBuilder;
 using wire::Opcode;
 using wire::Psn;
 using wire::Qpn;
-
-constexpr TimeNs kMicrosecond = 1000;
 
 Bytes roce(std::uint32_t psn, std::uint32_t qp = 17, std::size_t payload = 64) {
   return FrameBuilder().bth(Opcode::RC_RDMA_WRITE_MIDDLE, Qpn(qp), Psn(psn)).payload(payload).build();
@@ -130,13 +129,13 @@ pipeline:
     return FrameBuilder().eth(mac(from), mac(to)).udp(1, 2).payload(50).build();
   };
   for (std::uint64_t host = 1; host <= 3; ++host) h.inject("p" + std::to_string(host), frame(host, host % 3 + 1));
-  h.advance_ns(10 * kMicrosecond);
+  h.advance_ns(10 * kUs);
   for (const char* port : {"p1", "p2", "p3"}) static_cast<void>(h.take(port));
 
   h.inject("p1", {frame(1, 2), frame(1, 3)});
   EXPECT_EQ(h.held(), 1u);
   EXPECT_EQ(h.take("p3").size(), 1u);
-  h.advance_ns(3 * kMicrosecond);
+  h.advance_ns(3 * kUs);
   EXPECT_EQ(h.take("p2").size(), 1u);
 }
 
@@ -155,9 +154,9 @@ TEST(ImpairStage, EqualSeedsGiveEqualTracesAndOthersDoNot) {
     std::vector<std::pair<TimeNs, Bytes>> out;
     for (int i = 0; i < 20; ++i) {
       s.h.inject("p1", burst_of(32));
-      s.h.advance_ns(5 * kMicrosecond);
+      s.h.advance_ns(5 * kUs);
     }
-    s.h.advance_ns(100 * kMicrosecond);
+    s.h.advance_ns(100 * kUs);
     for (auto& frame : s.h.take("p2")) out.emplace_back(frame.at, std::move(frame.bytes));
     return out;
   };
@@ -189,7 +188,7 @@ TEST(ImpairStage, JitterKeepsTheOrderUnlessToldOtherwise) {
       s.h.inject("p1", roce(psn));
       s.h.advance_ns(100);
     }
-    s.h.advance_ns(20 * kMicrosecond);
+    s.h.advance_ns(20 * kUs);
     const Psns out = s.psns();
     ASSERT_EQ(out.size(), 300u);
     EXPECT_EQ(std::is_sorted(out.begin(), out.end()), keep);
@@ -200,7 +199,7 @@ TEST(ImpairStage, AReorderedPacketIsOvertakenByThoseOfTheGap) {
   Switch s("{ nth: 2, reorder: { ratio: 1, gap_us: 2.5 } }");
   for (std::uint32_t psn = 0; psn < 8; ++psn) {
     s.h.inject("p1", roce(psn));
-    s.h.advance_ns(kMicrosecond);
+    s.h.advance_ns(kUs);
   }
   EXPECT_EQ(s.psns(), (Psns{0, 2, 3, 1, 4, 5, 6, 7}));
   EXPECT_EQ(s.counter("reordered"), 1u);
@@ -217,8 +216,8 @@ void receive_late(Switch& s, TimeNs late, const Bytes& frame) {
 TEST(ImpairStage, PacketsThatAreDueGoBeforeThoseThatArriveEvenWhenTheTimerIsLate) {
   Switch s("{ match: { psn: { first: 100, last: 200 } }, delay_us: 1 }");
   s.h.inject("p1", {roce(100), roce(101)});
-  receive_late(s, 5 * kMicrosecond, roce(0));
-  s.h.advance_ns(5 * kMicrosecond);
+  receive_late(s, 5 * kUs, roce(0));
+  s.h.advance_ns(5 * kUs);
   EXPECT_EQ(s.psns(), (Psns{100, 101, 0}));
 }
 
@@ -227,7 +226,7 @@ TEST(ImpairStage, RateLetsPacketsOutAtTheirPace) {
   Switch s("{ rate_mbps: 1008, burst_kb: 1, queue_kb: 64 }");
   const TimeNs start = s.h.now();
   s.h.inject("p1", burst_of(40, 68));
-  s.h.advance_ns(100 * kMicrosecond);
+  s.h.advance_ns(100 * kUs);
   const auto out = s.h.take("p2");
   ASSERT_EQ(out.size(), 40u);
   ASSERT_EQ(out[0].bytes.size(), 126u);
@@ -253,14 +252,14 @@ TEST(ImpairStage, HoldsNoMorePacketsThanItMay) {
   EXPECT_EQ(s.h.held(), 10u);
   EXPECT_EQ(s.h.dropped(ImpairDrop::impair_queue_full), 15u);
   EXPECT_EQ(s.counter("delayed"), 10u);
-  s.h.advance_ns(5 * kMicrosecond);
+  s.h.advance_ns(5 * kUs);
   EXPECT_EQ(s.psns(), (Psns{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}));
 }
 
 TEST(ImpairStage, ReleasesMorePacketsAtOnceThanABurstHolds) {
   Switch s("{ delay_us: 5 }");
   for (int i = 0; i < 4; ++i) s.h.inject("p1", burst_of(64));
-  s.h.advance_ns(5 * kMicrosecond);
+  s.h.advance_ns(5 * kUs);
   EXPECT_EQ(s.psns().size(), 256u);
 }
 
@@ -273,10 +272,10 @@ TEST(ImpairStage, AfterAPausePacketsLeaveInOrderAndNoFasterThanAPortSends) {
     expected.push_back(psn);
   }
   for (std::uint32_t psn = 10'000; psn < 10'008; ++psn) {
-    receive_late(s, 9 * kMicrosecond, roce(psn));
+    receive_late(s, 9 * kUs, roce(psn));
     expected.push_back(psn);
   }
-  s.h.advance_ns(9 * kMicrosecond);
+  s.h.advance_ns(9 * kUs);
   EXPECT_EQ(s.psns(), expected);
   EXPECT_EQ(s.h.dropped(DropReason::egress_queue_full), 0u);
 }
@@ -436,7 +435,7 @@ TEST(ImpairStage, NewRulesHoldForNewPacketsAndLetHeldOnesGo) {
   EXPECT_EQ(stage.rules().size(), 3u);
   s.h.inject("p1", {roce(2), roce(3)});
   EXPECT_EQ(s.psns(), (Psns{3}));
-  s.h.advance_ns(5 * kMicrosecond);
+  s.h.advance_ns(5 * kUs);
   EXPECT_EQ(s.psns(), (Psns{1}));
 }
 
@@ -447,7 +446,7 @@ TEST(ImpairStage, TheTableShowsWhatEachRuleDid) {
       "{ match: { psn: 9 }, rate_mbps: 1, burst_kb: 5, excess: drop }");
   s.h.inject("p1", burst_of(10));
   for (int i = 0; i < 60; ++i) s.h.inject("p1", roce(9));
-  s.h.advance_ns(10 * kMicrosecond);
+  s.h.advance_ns(10 * kUs);
   const auto row = [](int rule, const char* name, int matched, int lost, int duplicated, int delayed, int reordered,
                       int corrupted, int limited) {
     return nlohmann::ordered_json{{"rule", rule},

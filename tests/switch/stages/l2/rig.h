@@ -34,8 +34,6 @@ using testing::SentFrame;
 using wire::FrameBuilder;
 using wire::MacAddress;
 
-inline constexpr std::uint64_t kSecond = 1'000'000'000;
-
 inline MacAddress host(int n) {
   return MacAddress::from_u64(0x020000000a00u + static_cast<unsigned>(n));
 }

@@ -27,8 +27,6 @@ using wire::FrameBuilder;
 using wire::IpAddress;
 using wire::MacAddress;
 
-inline constexpr TimeNs kSecond = 1'000'000'000;
-
 /// MAC addresses: of the router's ports h1, h2, u1, u2, u3 as the harness gives them, and of other machines by number.
 inline MacAddress router_mac(unsigned port) {
   return MacAddress::from_u64(0x020000000100 + port);

@@ -6,10 +6,11 @@
 
 #include <set>
 
+#include "switch/base/time.h"
+
 namespace weft::stages {
 namespace {
 
-constexpr TimeNs kUs = 1000;
 constexpr CongestionRules kRules{};
 
 // A link of 100 Gbit/s carries 12500 bytes in a microsecond.

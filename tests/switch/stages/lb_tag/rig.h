@@ -28,7 +28,6 @@ using weft::testing::parsed_of;
 using wire::FrameBuilder;
 using wire::MacAddress;
 
-inline constexpr TimeNs kUs = 1000;
 inline constexpr unsigned kUplinks = 4;
 
 struct CongaLeaf {

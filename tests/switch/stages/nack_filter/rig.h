@@ -33,7 +33,6 @@ using wire::Psn;
 using wire::Qpn;
 
 inline constexpr Qpn kSenderQp{17}, kReceiverQp{34};
-inline constexpr TimeNs kUs = 1000;
 
 struct LeafSetup {
   unsigned uplinks = 2;

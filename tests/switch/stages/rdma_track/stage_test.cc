@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "switch/base/time.h"
 #include "switch/config/config.h"
 #include "switch/stages/parse/stage.h"
 #include "switch/stages/stages.h"
@@ -23,7 +24,6 @@ using stages::RdmaTrackShared;
 using stages::RdmaTrackStage;
 
 constexpr Qpn kQpA{0x101}, kQpB{0x202};
-constexpr TimeNs kSecond = 1'000'000'000;
 
 // A later stage: forwards between two ports, and asks rdma_track about every packet in both halves.
 class Asker : public pipeline::Stage {

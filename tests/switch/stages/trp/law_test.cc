@@ -6,12 +6,12 @@
 
 #include <vector>
 
+#include "switch/base/time.h"
+
 namespace weft::stages {
 namespace {
 
 using ::testing::ElementsAre;
-
-constexpr TimeNs kUs = 1'000;
 
 // Which CNPs, counted from 1 and 10 us apart, add a loop.
 std::vector<int> steps(const TrpRules& rules, int cnps) {

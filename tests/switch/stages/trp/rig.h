@@ -36,8 +36,6 @@ using wire::Opcode;
 using wire::Psn;
 using wire::Qpn;
 
-inline constexpr TimeNs kUs = 1'000;
-
 // The receivers are in 10.1.0.0/16, on port `in`; the senders, 10.2.0.0/16, are beyond `wan`.
 inline std::string yaml(const std::string& trp, const std::string& in = "in") {
   return weft::testing::edge_switch_yaml(

@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "switch/base/time.h"
+
 namespace weft::stages {
 namespace {
 
@@ -15,7 +17,6 @@ using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
 constexpr TrpName kFlow{0x0a000001'0a010001, 34, false}, kOther{0x0a000001'0a010001, 35, false};
-constexpr TimeNs kUs = 1'000;
 
 // A byte takes a nanosecond on the loop port, and a packet 50 more until it is back.
 TrpSettings settings(TrpMode mode = TrpMode::recirculate) {
