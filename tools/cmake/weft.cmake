@@ -12,7 +12,9 @@ set(CMAKE_SKIP_INSTALL_ALL_DEPENDENCY ON)
 find_program(CCACHE ccache)
 if(CCACHE)
   # Paths count from the source folder, so that clones in other folders find each other's objects.
-  set(launcher ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${CCACHE})
+  # ccache takes a precompiled header for the files it was made of only when it is told to.
+  set(launcher ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1
+    CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE})
   set(CMAKE_C_COMPILER_LAUNCHER ${launcher})
   set(CMAKE_CXX_COMPILER_LAUNCHER ${launcher})
 endif()
@@ -41,19 +43,24 @@ if(_dpdk_flags)
   set_target_properties(PkgConfig::DPDK PROPERTIES INTERFACE_COMPILE_OPTIONS "${_dpdk_flags}")
 endif()
 
+option(WEFT_PCH "Precompile the headers of others. Without it, a file that lacks an include does not compile" ON)
+
 add_library(weft_options INTERFACE)
 target_include_directories(weft_options INTERFACE ${PROJECT_SOURCE_DIR})
 target_compile_options(weft_options INTERFACE -march=x86-64-v2 -Wall -Wextra -Werror -fno-strict-aliasing
   $<$<CXX_COMPILER_ID:GNU>:-Wshadow=local>)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
-  # GCC 12 sees overlapping copies in std::string concatenation that are not there (GCC bug 105329).
-  target_compile_options(weft_options INTERFACE -Wno-restrict)
+  # GCC 12 sees overlapping and endless copies in std::string that are not there (GCC bug 105329). Of a precompiled
+  # header it does not know that it is a system's.
+  target_compile_options(weft_options INTERFACE -Wno-restrict
+    $<$<BOOL:${WEFT_PCH}>:-Wno-stringop-overflow> $<$<BOOL:${WEFT_PCH}>:-Wno-array-bounds>)
 endif()
 target_compile_definitions(weft_options INTERFACE WEFT_VERSION="${PROJECT_VERSION}")
 if(WEFT_SANITIZE)
   # Instrumented code takes the compiler twice as long with more optimisation.
   target_compile_options(weft_options INTERFACE
     -O1 -g1 -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
+    $<$<CXX_COMPILER_ID:Clang>:-fsanitize=fuzzer-no-link>
     # GCC's data-flow warnings see what the instrumentation adds; the plain build has them as errors.
     $<$<CXX_COMPILER_ID:GNU>:-Wno-stringop-overflow;-Wno-stringop-overread;-Wno-array-bounds;-Wno-maybe-uninitialized>)
   target_link_options(weft_options INTERFACE -fsanitize=address,undefined)
@@ -65,17 +72,18 @@ if(WEFT_TSAN)
     $<$<CXX_COMPILER_ID:GNU>:-Wno-array-bounds;-Wno-maybe-uninitialized>)
   target_link_options(weft_options INTERFACE -fsanitize=thread)
 endif()
-if(WEFT_FUZZ)
-  target_compile_options(weft_options INTERFACE
-    -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined)
-  target_link_options(weft_options INTERFACE -fsanitize=address,undefined)
-endif()
 
-# weft_library(name SOURCES ... [PUBLIC libs] [PRIVATE libs]): one layer of the tree. The layers are the targets: a
-# target that does not list another cannot link it, and tests/layers checks the includes.
+include(precompiled)
+
+# weft_library(name SOURCES ... [MUTATED files] [PUBLIC libs] [PRIVATE libs]): one layer of the tree. The layers are the
+# targets: a target that does not list another cannot link it, and tests/layers checks the includes. MUTATED are sources
+# too: tests link a changed copy of one of them instead of it, so each has an object of its own.
 function(weft_library name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;PUBLIC;PRIVATE" ${ARGN})
-  add_library(${name} STATIC ${ARG_SOURCES})
+  cmake_parse_arguments(ARG "" "" "SOURCES;MUTATED;PUBLIC;PRIVATE" ${ARGN})
+  add_library(${name} STATIC ${ARG_SOURCES} ${ARG_MUTATED})
+  set_target_properties(${name} PROPERTIES UNITY_BUILD ${WEFT_UNITY} UNITY_BUILD_BATCH_SIZE 16)
+  set_source_files_properties(${ARG_MUTATED} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+  weft_precompiled(${name} weft_pch)
   target_link_libraries(${name} PUBLIC weft_options ${ARG_PUBLIC} PRIVATE ${ARG_PRIVATE})
 endfunction()
 
@@ -104,21 +112,34 @@ endfunction()
 function(weft_binary name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LIBS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
+  set_target_properties(${name} PROPERTIES UNITY_BUILD ${WEFT_UNITY} UNITY_BUILD_BATCH_SIZE 16)
   target_link_libraries(${name} PRIVATE weft_options ${ARG_LIBS})
+  weft_precompiled(${name} weft_pch)
 endfunction()
 
 # What `ctest -L unit -LE "bench|exhaustive"` runs, without the programs that only other tests need. The exhaustive
 # checks are too slow under sanitizers; the units that they search have tests of their own there.
-if(WEFT_TESTS AND NOT WEFT_FUZZ)
+if(WEFT_TESTS)
   add_custom_target(unit_tests)
   # What `ctest -L tsan` runs: programs with threads that share memory.
   add_custom_target(tsan_tests)
 endif()
 
-# weft_test(name SOURCES ... LIBS ... [LABELS ...] [TIMEOUT s] [DPDK]): a GoogleTest program registered with CTest.
-# DPDK gives it an EAL without hugepages or devices (tests/support/eal_main.cc supplies main).
+# weft_test_objects(name SOURCES ... LIBS ...): sources that several tests have, compiled once.
+function(weft_test_objects name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LIBS" ${ARGN})
+  add_library(${name} OBJECT ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE weft_options ${ARG_LIBS} GTest::gmock)
+  weft_precompiled(${name} weft_pch)
+endfunction()
+
+# weft_test(name [OBJECTS name] SOURCES ... LIBS ... [LABELS ...] [TIMEOUT s] [DPDK]): a GoogleTest program registered
+# with CTest. DPDK gives it an EAL without hugepages or devices (tests/support/eal_main.cc supplies main).
 function(weft_test name)
-  cmake_parse_arguments(ARG "DPDK" "TIMEOUT" "SOURCES;LIBS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "DPDK" "OBJECTS;TIMEOUT" "SOURCES;LIBS;LABELS" ${ARGN})
+  if(ARG_OBJECTS)
+    list(APPEND ARG_SOURCES $<TARGET_OBJECTS:${ARG_OBJECTS}>)
+  endif()
   add_executable(${name} ${ARG_SOURCES})
   if(ARG_DPDK)
     target_link_libraries(${name} PRIVATE weft_test_eal)
@@ -131,7 +152,10 @@ function(weft_test name)
   if(NOT "exhaustive" IN_LIST ARG_LABELS)
     # The tests' own code takes the compiler half as long as with -O3; what they test is optimised as it is shipped.
     target_compile_options(${name} PRIVATE -O1)
+    weft_precompiled(${name} weft_pch_tests)
     add_dependencies(unit_tests ${name})
+  else()
+    weft_precompiled(${name} weft_pch)
   endif()
   if("tsan" IN_LIST ARG_LABELS)
     add_dependencies(tsan_tests ${name})
