@@ -6,12 +6,12 @@
 // senders one entry. A protocol unit: plain, copyable, without clock.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
 #include "switch/base/time.h"
+#include "switch/stages/lb/flow_key.h"
 
 namespace weft::stages {
 
@@ -19,14 +19,6 @@ struct FlowletRules {
   TimeNs gap_ns = 100'000;        ///< a flow that was silent for longer than this may change its path
   TimeNs age_ns = 2'000'000;      ///< an entry without packets for longer than this is free; at least gap_ns
   std::uint32_t flows = 1 << 14;  ///< entries, a multiple of FlowletTable::kWays
-};
-
-/// The 5-tuple. Two IPv6 flows whose address hashes agree share an entry.
-struct FlowKey {
-  std::uint64_t addresses = 0;  ///< wire::Parsed::address_key
-  std::uint64_t ports = 0;      ///< tables::EcmpHash::ports_word()
-
-  friend bool operator==(const FlowKey&, const FlowKey&) = default;
 };
 
 /// An entry. Which path `member` and `port` mean is the caller's business.
@@ -45,7 +37,7 @@ static_assert(sizeof(Flowlet) == 32);
 /// its flow begins a new flowlet with its next packet.
 class FlowletTable {
  public:
-  static constexpr std::size_t kWays = 4;
+  static constexpr std::size_t kWays = kFlowWays;
 
   enum class Begin : std::uint8_t {
     none,     ///< the packet belongs to the flowlet at hand

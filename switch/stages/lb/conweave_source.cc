@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+#include "switch/stages/lb/conweave_source.h"
+
+#include <algorithm>
+
+namespace weft::stages {
+
+// The flow's entry, or the one that takes the place of another: with state `free` then.
+ConweaveFlow& ConweaveSource::entry(TimeNs now, const FlowKey& key) noexcept {
+  const auto set = flow_set(entries_, key);
+  ConweaveFlow* victim = set.data();
+  for (ConweaveFlow& flow : set) {
+    if (flow.state != State::free && flow.key == key) return flow;
+    const bool older = victim->state != State::free && (flow.state == State::free || flow.last < victim->last);
+    if (older) victim = &flow;
+  }
+  if (is_live(*victim, now)) ++counts_.evicted;
+  *victim = {.key = key, .last = now};
+  return *victim;
+}
+
+ConweaveSource::Choice ConweaveSource::on_packet(TimeNs now, const FlowKey& key, ConweavePaths& paths) noexcept {
+  ConweaveFlow& flow = entry(now, key);
+  const bool expired = !is_live(flow, now) || !paths.up(flow.path);
+  flow.last = now;
+  if (expired) {
+    const std::uint16_t drawn = paths.draw();
+    if (drawn != ConweavePaths::kNone) flow.path = drawn;
+    if (!paths.up(flow.path)) flow.path = paths.any();
+    return begin_epoch(now, flow);
+  }
+  if (flow.state == State::stable) return begin_epoch(now, flow);
+  if (flow.state == State::rerouted) {
+    if (now <= flow.deadline) {
+      return {flow.path,
+              {.epoch = flow.epoch, .rerouted = true, .sent = ConweaveTime::of(now), .tail_sent = flow.tail_sent}};
+    }
+    ++counts_.lost_clears;
+    return begin_epoch(now, flow);
+  }
+  const std::uint16_t before = flow.path;
+  const bool tail = now > flow.deadline && reroute(now, flow, paths);
+  return {before, {.epoch = flow.epoch, .tail = tail, .sent = ConweaveTime::of(now)}};
+}
+
+ConweaveSource::Choice ConweaveSource::begin_epoch(TimeNs now, ConweaveFlow& flow) noexcept {
+  ++flow.epoch;
+  ++counts_.epochs;
+  flow.state = State::asked;
+  flow.deadline = now + rules_.reply_ns;
+  return {flow.path, {.epoch = flow.epoch, .request = true, .sent = ConweaveTime::of(now)}};
+}
+
+bool ConweaveSource::reroute(TimeNs now, ConweaveFlow& flow, ConweavePaths& paths) noexcept {
+  const std::uint16_t drawn = paths.draw();
+  if (drawn == ConweavePaths::kNone || drawn == flow.path) {
+    ++counts_.stays;
+    return false;
+  }
+  flow.path = drawn;
+  flow.state = State::rerouted;
+  flow.tail_sent = ConweaveTime::of(now);
+  flow.deadline = now + rules_.expiry_ns;
+  ++flow.reroutes;
+  ++counts_.reroutes;
+  return true;
+}
+
+void ConweaveSource::on_reply(TimeNs now, const FlowKey& key, const ConweaveReply& reply) noexcept {
+  const State awaited = reply.kind == ConweaveReply::Kind::clear ? State::rerouted : State::asked;
+  const auto set = flow_set(entries_, key);
+  const auto flow = std::find_if(set.begin(), set.end(), [&](const ConweaveFlow& entry) {
+    return entry.state == awaited && entry.key == key && entry.epoch == reply.epoch;
+  });
+  if (flow == set.end() || reply.kind == ConweaveReply::Kind::notify) {
+    ++counts_.stray_replies;
+  } else if (now > flow->deadline) {
+    ++counts_.late_replies;
+  } else {
+    flow->state = State::stable;
+    ++counts_.replies;
+  }
+}
+
+}  // namespace weft::stages
