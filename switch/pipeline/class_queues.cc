@@ -350,7 +350,9 @@ void ClassQueues::mark(rte_mbuf* const* packets, const Burst& burst, Rng& rng) n
     marked[marks] = packets[i];
     queue_of[marks] = place >> 2;
     // Without a branch: its outcome is random, so the CPU would often predict it wrong.
-    marks += (is_ect(place & 3) & wred_[place >> 2].mark.hit(burst.depth[i], burst.coins, draws.next())) ? 1 : 0;
+    const unsigned capable = is_ect(place & 3);
+    const unsigned hit = wred_[place >> 2].mark.hit(burst.depth[i], burst.coins, draws.next());
+    marks += capable & hit;
   }
   for (std::uint32_t i = 0; i < marks; ++i) {
     mark_ce(marked[i]);
