@@ -47,22 +47,23 @@ struct Failure {
 
 /// Counters of a group. All only grow.
 struct GroupCounters {
-  std::uint64_t contributions = 0;  ///< packets that were added
-  std::uint64_t completed = 0;      ///< slots that became full
-  std::uint64_t results = 0;        ///< results that came from the parent
-  std::uint64_t duplicates = 0;     ///< packets of what is in a slot already
-  std::uint64_t copies = 0;         ///< packets sent because of duplicates
-  std::uint64_t rnr_naks = 0;       ///< sent because contributions were missing
-  std::uint64_t stale = 0;          ///< packets of positions that are over
-  std::uint64_t refused = 0;        ///< packets of collectives that are not known yet
-  std::uint64_t filtered = 0;       ///< dropped by the ePSN filter
-  std::uint64_t answers = 0;        ///< ACKs and NAKs that were passed on
-  std::uint64_t merged = 0;         ///< ACKs of a Broadcast that said nothing new of the slowest receiver
-  std::uint64_t resent = 0;         ///< packets that a sender of ours sent again
-  std::uint64_t timeouts = 0;       ///< of a sender of ours
-  std::uint64_t ahead = 0;          ///< packets beyond the slots: of ranks and switches that run ahead
-  std::uint64_t naks = 0;           ///< sent because a packet before was missing
-  std::uint64_t cnps = 0;           ///< sent to ranks that run ahead
+  std::uint64_t contributions = 0;    ///< packets that were added
+  std::uint64_t completed = 0;        ///< slots that became full
+  std::uint64_t completed_bytes = 0;  ///< of vectors in these: at the root of the tree, of each vector once
+  std::uint64_t results = 0;          ///< results that came from the parent
+  std::uint64_t duplicates = 0;       ///< packets of what is in a slot already
+  std::uint64_t copies = 0;           ///< packets sent because of duplicates
+  std::uint64_t rnr_naks = 0;         ///< sent because contributions were missing
+  std::uint64_t stale = 0;            ///< packets of positions that are over
+  std::uint64_t refused = 0;          ///< packets of collectives that are not known yet
+  std::uint64_t filtered = 0;         ///< dropped by the ePSN filter
+  std::uint64_t answers = 0;          ///< ACKs and NAKs that were passed on
+  std::uint64_t merged = 0;           ///< ACKs of a Broadcast that said nothing new of the slowest receiver
+  std::uint64_t resent = 0;           ///< packets that a sender of ours sent again
+  std::uint64_t timeouts = 0;         ///< of a sender of ours
+  std::uint64_t ahead = 0;            ///< packets beyond the slots: of ranks and switches that run ahead
+  std::uint64_t naks = 0;             ///< sent because a packet before was missing
+  std::uint64_t cnps = 0;             ///< sent to ranks that run ahead
 
   friend bool operator==(const GroupCounters&, const GroupCounters&) = default;
 };

@@ -343,6 +343,7 @@ bool ModeI::forward(EndpointIndex from, Sink& sink) {
     if (gets(e, i, down)) send(e, *c, like);
   }
   counters_.completed += message_packets(like);
+  if (!place.is_control()) counters_.completed_bytes += like.bytes;
   if (down) counters_.results += message_packets(like);
   return true;
 }

@@ -166,6 +166,7 @@ void ModeII::on_contribution(EndpointIndex from, const nic::Packet& p, const Pla
     case Contribution::complete:
       ++counters_.contributions;
       ++counters_.completed;
+      if (!place.is_control()) counters_.completed_bytes += p.payload.bytes;
       break;
   }
   Slot& slot = slots_.at(position);

@@ -119,6 +119,7 @@ void ModeIII::on_place(nic::Time now, EndpointIndex from, const nic::Packet& p, 
   }
   if (became != Contribution::complete) return;
   ++counters_.completed;
+  if (!place.is_control()) counters_.completed_bytes += p.payload.bytes;
   if (&pipe == &down_) ++counters_.results;
   pipe.slots.at(at).result = &pipe == &down_ || !everyone_takes_part(*place.invocation);
   settle(now, sink);

@@ -36,6 +36,18 @@ struct RemoveOrder {
   GroupId group = 0;
 };
 
+/// What a switch says of a group that it runs: `weftctl inc show activity`.
+struct GroupActivity {
+  GroupId group = 0;
+  std::uint64_t collectives = 0;      ///< that have begun
+  std::uint64_t completed_bytes = 0;  ///< of vectors; at the root of a tree, of each once
+  std::string state{};                ///< for people
+  std::string collective{};           ///< the oldest that waits, for people; empty: none
+  std::string waits_for{};            ///< ends of edges, for people
+  std::vector<std::uint32_t> waits_for_ranks{};
+  std::uint64_t still_ms = 0;  ///< for so long nothing has gone on
+};
+
 class Agents {
  public:
   virtual ~Agents() = default;
@@ -44,6 +56,9 @@ class Agents {
   [[nodiscard]] virtual std::vector<Outcome> remove(std::span<const RemoveOrder> orders) = 0;
   /// The groups that switches have; nullopt for one that does not answer.
   [[nodiscard]] virtual std::vector<std::optional<std::vector<GroupId>>> list(
+      std::span<const policy::NodeId> nodes) = 0;
+  /// What groups do there; nullopt for a switch that does not answer. May be called while another call runs.
+  [[nodiscard]] virtual std::vector<std::optional<std::vector<GroupActivity>>> activity(
       std::span<const policy::NodeId> nodes) = 0;
 };
 

@@ -102,4 +102,8 @@ std::optional<std::string> Client::topology(v1::ShowTopologyReply& reply) {
   return impl_->call(&v1::IncManager::Stub::ShowTopology, v1::ShowTopologyRequest(), reply);
 }
 
+std::optional<std::string> Client::activity(v1::ShowActivityReply& reply) {
+  return impl_->call(&v1::IncManager::Stub::ShowActivity, v1::ShowActivityRequest(), reply);
+}
+
 }  // namespace weft::inc::manager

@@ -19,6 +19,7 @@ class DestroyGroupRequest;
 class ListGroupsReply;
 class RenewLeaseReply;
 class RenewLeaseRequest;
+class ShowActivityReply;
 class ShowTopologyReply;
 }  // namespace weft::inc::v1
 
@@ -48,6 +49,7 @@ class Client {
                                                    v1::DestroyGroupReply& reply);
   [[nodiscard]] std::optional<std::string> groups(v1::ListGroupsReply& reply);
   [[nodiscard]] std::optional<std::string> topology(v1::ShowTopologyReply& reply);
+  [[nodiscard]] std::optional<std::string> activity(v1::ShowActivityReply& reply);
 
  private:
   struct Impl;

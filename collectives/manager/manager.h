@@ -99,6 +99,7 @@ class Manager {
   [[nodiscard]] const policy::Policy& policy() const noexcept { return policy_; }
   [[nodiscard]] const Fabric& fabric() const noexcept { return fabric_; }
   [[nodiscard]] const ManagerOptions& options() const noexcept { return options_; }
+  [[nodiscard]] Agents& agents() const noexcept { return agents_; }
   /// Switches that did not answer when they were last asked.
   [[nodiscard]] const std::set<policy::NodeId>& silent() const noexcept { return silent_; }
 

@@ -105,6 +105,41 @@ bool RunningManager::renew(GroupId group, std::uint64_t generation, const std::v
   return true;
 }
 
+Activity RunningManager::activity() {
+  Activity out;
+  std::vector<policy::NodeId> nodes;
+  std::vector<std::vector<std::size_t>> at;  ///< by group and switch: which of `nodes`
+  read([&](const Manager& m, TimeNs) {
+    for (const auto& [id, group] : m.groups()) {
+      const GroupRecord& r = group.record;
+      if (r.state != GroupState::running) continue;
+      auto& to = out.groups.emplace_back();
+      to.id = id;
+      to.generation = r.generation;
+      for (const Member& member : r.members) {
+        to.hosts.push_back(m.fabric().topology.node(m.fabric().host_of(member.address)).name);
+      }
+      at.emplace_back();
+      for (const auto& s : r.decision.tree.switches) {
+        to.switches.push_back({m.fabric().topology.node(s.node).name, s.root, std::nullopt});
+        at.back().push_back(static_cast<std::size_t>(std::find(nodes.begin(), nodes.end(), s.node) - nodes.begin()));
+        if (at.back().back() == nodes.size()) nodes.push_back(s.node);
+      }
+    }
+  });
+  const auto said = manager_.agents().activity(nodes);
+  out.at = monotonic_now();
+  for (std::size_t g = 0; g < out.groups.size(); ++g) {
+    for (std::size_t s = 0; s < at[g].size(); ++s) {
+      if (!said[at[g][s]]) continue;
+      for (const GroupActivity& one : *said[at[g][s]]) {
+        if (one.group == out.groups[g].id) out.groups[g].switches[s].says = one;
+      }
+    }
+  }
+  return out;
+}
+
 void RunningManager::read(const std::function<void(const Manager&, TimeNs now)>& reader) {
   const std::lock_guard lock(mutex_);
   tell_leases();

@@ -22,6 +22,23 @@ namespace weft::inc::manager {
 /// Nanoseconds of the monotonic clock.
 [[nodiscard]] TimeNs monotonic_now();
 
+/// What running groups do.
+struct Activity {
+  struct Switch {
+    std::string name;
+    bool root = false;
+    std::optional<GroupActivity> says;  ///< nullopt: it does not answer, or does not have the group
+  };
+  struct Group {
+    GroupId id = 0;
+    std::uint64_t generation = 0;
+    std::vector<std::string> hosts;  ///< by rank
+    std::vector<Switch> switches;    ///< from lower to higher tiers
+  };
+  TimeNs at = 0;  ///< when switches had answered
+  std::vector<Group> groups;
+};
+
 class RunningManager {
  public:
   /// @param manager  has recovered, and outlives this
@@ -35,6 +52,8 @@ class RunningManager {
   [[nodiscard]] Refusal destroy(GroupId group, std::uint64_t generation);
   /// @param ranks  none: all
   [[nodiscard]] bool renew(GroupId group, std::uint64_t generation, const std::vector<std::uint32_t>& ranks);
+  /// Asks switches; other calls go on meanwhile.
+  [[nodiscard]] Activity activity();
   /// Reads what there is; no call runs meanwhile.
   void read(const std::function<void(const Manager&, TimeNs now)>& reader);
 

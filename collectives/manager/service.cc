@@ -111,6 +111,30 @@ void write_topology(const Manager& manager, v1::ShowTopologyReply& to) {
   }
 }
 
+void write_activity(const Activity& from, v1::ShowActivityReply& to) {
+  to.set_at_ns(from.at);
+  for (const Activity::Group& g : from.groups) {
+    auto* group = to.add_groups();
+    group->set_group(g.id);
+    group->set_generation(g.generation);
+    for (const auto& host : g.hosts) group->add_hosts(host);
+    for (const Activity::Switch& s : g.switches) {
+      auto* out = group->add_switches();
+      out->set_name(s.name);
+      out->set_root(s.root);
+      out->set_answers(s.says.has_value());
+      if (!s.says) continue;
+      out->set_collectives(s.says->collectives);
+      out->set_completed_bytes(s.says->completed_bytes);
+      out->set_state(s.says->state);
+      out->set_collective(s.says->collective);
+      out->set_waits_for(s.says->waits_for);
+      for (const std::uint32_t rank : s.says->waits_for_ranks) out->add_waits_for_ranks(rank);
+      out->set_still_ms(s.says->still_ms);
+    }
+  }
+}
+
 class Handler final : public v1::IncManager::Service {
  public:
   explicit Handler(RunningManager& manager) : manager_(manager) {}
@@ -143,6 +167,11 @@ class Handler final : public v1::IncManager::Service {
   grpc::Status ShowTopology(grpc::ServerContext*, const v1::ShowTopologyRequest*,
                             v1::ShowTopologyReply* reply) override {
     manager_.read([&](const Manager& m, TimeNs) { write_topology(m, *reply); });
+    return grpc::Status::OK;
+  }
+  grpc::Status ShowActivity(grpc::ServerContext*, const v1::ShowActivityRequest*,
+                            v1::ShowActivityReply* reply) override {
+    write_activity(manager_.activity(), *reply);
     return grpc::Status::OK;
   }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <thread>
 #include <utility>
 
@@ -18,6 +19,19 @@ namespace {
 
 /// Processes that are spoken with at the same time.
 constexpr std::size_t kThreads = 32;
+
+GroupActivity read_activity(const nlohmann::ordered_json& row) {
+  GroupActivity out;
+  out.group = row.value("group", GroupId{0});
+  out.collectives = row.value("collectives", std::uint64_t{0});
+  out.completed_bytes = row.value("completed_bytes", std::uint64_t{0});
+  out.state = row.value("state", "");
+  out.collective = row.value("collective", "");
+  out.waits_for = row.value("waits_for", "");
+  out.waits_for_ranks = row.value("waits_for_ranks", std::vector<std::uint32_t>());
+  out.still_ms = static_cast<std::uint64_t>(std::max(0.0, row.value("for_s", 0.0)) * 1e3);
+  return out;
+}
 
 }  // namespace
 
@@ -45,7 +59,7 @@ void SwitchAgents::spread(const std::vector<NodeId>& nodes, const std::function<
 }
 
 Outcome SwitchAgents::run(NodeId node, const std::string& verb, const std::string& word,
-                          std::vector<GroupId>* groups) const {
+                          nlohmann::ordered_json* rows) const {
   const SwitchAccess& access = access_[node];
   api::Client client;
   auto error = access.socket.empty() ? client.connect_tls(access.address, access.files, call_time_)
@@ -58,10 +72,16 @@ Outcome SwitchAgents::run(NodeId node, const std::string& verb, const std::strin
     const bool refused = error->kind == api::CallError::Kind::refused;
     return {refused ? Outcome::Kind::refused : Outcome::Kind::unknown, error->message};
   }
-  if (groups != nullptr) {
-    for (const auto& row : result.rows) groups->push_back(row.value("group", GroupId{0}));
-  }
+  if (rows != nullptr) *rows = std::move(result.rows);
   return {};
+}
+
+std::optional<std::vector<GroupId>> SwitchAgents::groups_at(NodeId node) const {
+  nlohmann::ordered_json rows;
+  if (run(node, "show", "groups", &rows).kind != Outcome::Kind::done) return std::nullopt;
+  std::vector<GroupId> out;
+  for (const auto& row : rows) out.push_back(row.value("group", GroupId{0}));
+  return out;
 }
 
 std::vector<Outcome> SwitchAgents::install(std::span<const InstallOrder> orders) {
@@ -80,18 +100,25 @@ std::vector<Outcome> SwitchAgents::remove(std::span<const RemoveOrder> orders) {
     out[i] = run(nodes[i], "remove", std::to_string(orders[i].group), nullptr);
     if (out[i].kind != Outcome::Kind::refused) return;
     // It may say that it has no such group; then all is well.
-    std::vector<GroupId> has;
-    const bool known = run(nodes[i], "show", "groups", &has).kind == Outcome::Kind::done;
-    if (known && std::find(has.begin(), has.end(), orders[i].group) == has.end()) out[i] = {};
+    const auto has = groups_at(nodes[i]);
+    if (has && std::find(has->begin(), has->end(), orders[i].group) == has->end()) out[i] = {};
   });
   return out;
 }
 
 std::vector<std::optional<std::vector<GroupId>>> SwitchAgents::list(std::span<const NodeId> nodes) {
   std::vector<std::optional<std::vector<GroupId>>> out(nodes.size());
+  spread({nodes.begin(), nodes.end()}, [&](std::size_t i) { out[i] = groups_at(nodes[i]); });
+  return out;
+}
+
+std::vector<std::optional<std::vector<GroupActivity>>> SwitchAgents::activity(std::span<const NodeId> nodes) {
+  std::vector<std::optional<std::vector<GroupActivity>>> out(nodes.size());
   spread({nodes.begin(), nodes.end()}, [&](std::size_t i) {
-    std::vector<GroupId> has;
-    if (run(nodes[i], "show", "groups", &has).kind == Outcome::Kind::done) out[i] = std::move(has);
+    nlohmann::ordered_json rows;
+    if (run(nodes[i], "show", "activity", &rows).kind != Outcome::Kind::done) return;
+    out[i].emplace();
+    for (const auto& row : rows) out[i]->push_back(read_activity(row));
   });
   return out;
 }

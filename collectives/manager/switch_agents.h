@@ -8,6 +8,7 @@
 
 #include <chrono>
 #include <functional>
+#include <nlohmann/json_fwd.hpp>
 #include <vector>
 
 #include "collectives/manager/agents.h"
@@ -24,12 +25,16 @@ class SwitchAgents : public Agents {
   [[nodiscard]] std::vector<Outcome> install(std::span<const InstallOrder> orders) override;
   [[nodiscard]] std::vector<Outcome> remove(std::span<const RemoveOrder> orders) override;
   [[nodiscard]] std::vector<std::optional<std::vector<GroupId>>> list(std::span<const policy::NodeId> nodes) override;
+  [[nodiscard]] std::vector<std::optional<std::vector<GroupActivity>>> activity(
+      std::span<const policy::NodeId> nodes) override;
 
  private:
   /// Calls `each` with the index of every order; those of different processes at the same time.
   void spread(const std::vector<policy::NodeId>& nodes, const std::function<void(std::size_t)>& each) const;
   [[nodiscard]] Outcome run(policy::NodeId node, const std::string& verb, const std::string& word,
-                            std::vector<GroupId>* groups) const;
+                            nlohmann::ordered_json* rows) const;
+  /// nullopt: no answer.
+  [[nodiscard]] std::optional<std::vector<GroupId>> groups_at(policy::NodeId node) const;
 
   std::vector<SwitchAccess> access_;
   std::chrono::milliseconds call_time_;

@@ -93,6 +93,30 @@ std::optional<Wait> oldest_wait(const RunningGroup& g) {
   return Wait{&i, oldest->position - i.start, missing(g, *oldest, i), oldest->full};
 }
 
+/// Since when nothing has gone on.
+TimeNs still_since(const RunningGroup& g, const std::optional<Wait>& oldest) {
+  return oldest && g.contributed != 0 ? g.contributed : g.completed;
+}
+
+ordered_json explain_row(const RunningGroup& g, const std::optional<Wait>& oldest, double for_s) {
+  ordered_json row{{"group", g.id()}, {"state", ""}, {"collective", ""}, {"waits_for", ""}, {"for_s", 0.0}};
+  if (g.unit.failure()) {
+    row["state"] = "failed: " + describe(*g.unit.failure(), g.spec);
+    return row;
+  }
+  row["for_s"] = for_s;
+  if (!oldest) {
+    row["state"] = "nothing is under way here";
+    return row;
+  }
+  const Invocation& i = *oldest->invocation;
+  row["state"] = oldest->for_result ? "waits for the result" : "waits for contributions";
+  row["collective"] =
+      describe(i.message) + ", packet " + std::to_string(oldest->index) + " of " + std::to_string(i.packets);
+  row["waits_for"] = names(oldest->missing, g.spec);
+  return row;
+}
+
 std::string_view to_string(Failure::Reason reason) {
   switch (reason) {
     case Failure::Reason::disagreement:
@@ -192,7 +216,10 @@ ordered_json IncStage::rows(std::string_view name, std::uint64_t& cursor, std::s
     return true;
   };
   bool all = true;
+  if (name == "inc_memory" && worker_ == 0) all = add([&] { return pool_row(); });
   for (const RunningGroup* g : table_->groups()) {
+    if (name == "inc_activity") all = all && add([&] { return activity_row(*g); });
+    if (name == "inc_memory") all = all && add([&] { return memory_row(*g); });
     if (name == "inc_groups") all = all && add([&] { return group_row(*g); });
     for (std::size_t e = 0; name == "inc_endpoints" && e < g->edges.size(); ++e) {
       all = all && add([&] { return endpoint_row(*g, e); });
@@ -224,26 +251,48 @@ ordered_json IncStage::rows(std::string_view name, std::uint64_t& cursor, std::s
 std::optional<ordered_json> IncStage::explain(std::uint32_t id) const {
   for (const RunningGroup* g : table_->groups()) {
     if (g->id() != id) continue;
-    ordered_json row{{"group", id}, {"state", ""}, {"collective", ""}, {"waits_for", ""}, {"for_s", 0.0}};
-    if (g->unit.failure()) {
-      row["state"] = "failed: " + describe(*g->unit.failure(), g->spec);
-      return row;
-    }
     const auto oldest = oldest_wait(*g);
-    if (!oldest) {
-      row["state"] = "nothing is under way here";
-      row["for_s"] = seconds_since(g->completed);
-      return row;
-    }
-    const Invocation& i = *oldest->invocation;
-    row["state"] = oldest->for_result ? "waits for the result" : "waits for contributions";
-    row["collective"] =
-        describe(i.message) + ", packet " + std::to_string(oldest->index) + " of " + std::to_string(i.packets);
-    row["waits_for"] = names(oldest->missing, g->spec);
-    row["for_s"] = seconds_since(g->contributed != 0 ? g->contributed : g->completed);
-    return row;
+    return explain_row(*g, oldest, seconds_since(still_since(*g, oldest)));
   }
   return std::nullopt;
+}
+
+ordered_json IncStage::activity_row(const RunningGroup& g) const {
+  const auto oldest = g.unit.failure() ? std::nullopt : oldest_wait(g);
+  ordered_json row = explain_row(g, oldest, seconds_since(still_since(g, oldest)));
+  ordered_json ranks = ordered_json::array();
+  for (std::size_t e = 0; oldest && e < g.edges.size(); ++e) {
+    const auto& rank = g.spec.config.endpoints[e].rank;
+    if (rank && oldest->missing.has(static_cast<EndpointIndex>(e))) ranks.push_back(*rank);
+  }
+  row["waits_for_ranks"] = std::move(ranks);
+  row["collectives"] = g.unit.table().next_sequence();
+  row["completed_bytes"] = g.unit.counters().completed_bytes;
+  return row;
+}
+
+ordered_json IncStage::pool_row() const {
+  const MemoryPool& pool = shared_.pool();
+  return {{"of", "switch"},
+          {"bytes", pool.bytes() - pool.free_bytes()},
+          {"memory_bytes", pool.bytes()},
+          {"longest_free_bytes", pool.largest_bytes()}};
+}
+
+ordered_json IncStage::memory_row(const RunningGroup& g) const {
+  ordered_json row{{"of", "group " + std::to_string(g.id())}, {"bytes", 0},       {"memory_bytes", nullptr},
+                   {"longest_free_bytes", nullptr},           {"slots", nullptr}, {"slots_in_use", nullptr}};
+  // Without a region the group's memory is its own, not the switch's.
+  if (g.memory != nullptr) row["bytes"] = MemoryPool::rounded(g.memory->size());
+  const Slots* const slots = g.unit.slots();
+  if (slots == nullptr) return row;
+  std::uint32_t used = 0;
+  for (std::uint32_t s = 0; s < slots->size(); ++s) {
+    used += slots->at(s).used && invocation_of(g.unit.table(), slots->at(s).position) != nullptr ? 1 : 0;
+  }
+  row["slots"] = slots->size();
+  row["slots_in_use"] = used;
+  return row;
 }
 
 }  // namespace weft::inc

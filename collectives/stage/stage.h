@@ -38,7 +38,7 @@ class IncStage : public pipeline::Stage {
   void on_timer(pipeline::Context& context, std::uint32_t token) override;
   [[nodiscard]] std::span<const Counter> counters() const override { return counters_; }
   [[nodiscard]] std::vector<std::string_view> tables() const override {
-    return {"inc_groups", "inc_endpoints", "inc_slots"};
+    return {"inc_groups", "inc_endpoints", "inc_slots", "inc_activity", "inc_memory"};
   }
   [[nodiscard]] nlohmann::ordered_json rows(std::string_view table, std::uint64_t& cursor,
                                             std::size_t max) const override;
@@ -62,6 +62,11 @@ class IncStage : public pipeline::Stage {
   void count_groups(pipeline::Context& context) noexcept;
   void set_gauges() noexcept;
   [[nodiscard]] nlohmann::ordered_json group_row(const RunningGroup& g) const;
+  /// What explain() says, with counters that show whether the group goes on.
+  [[nodiscard]] nlohmann::ordered_json activity_row(const RunningGroup& g) const;
+  /// Of the switch's slot memory as a whole, and what of it a group holds.
+  [[nodiscard]] nlohmann::ordered_json pool_row() const;
+  [[nodiscard]] nlohmann::ordered_json memory_row(const RunningGroup& g) const;
   [[nodiscard]] nlohmann::ordered_json endpoint_row(const RunningGroup& g, std::size_t e) const;
   [[nodiscard]] double seconds_since(TimeNs then) const noexcept;
 

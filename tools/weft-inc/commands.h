@@ -30,6 +30,8 @@ struct Options {
   std::vector<std::string> hosts;  ///< names or addresses
   std::string svg;                 ///< path; empty: text
   bool hold = false;
+  double interval_s = 1;    ///< of top
+  std::uint64_t count = 0;  ///< how often top prints; 0: without end
   // Of a group:
   std::string mode, prefer;
   std::uint32_t mtu = 0, message_packets = 0, window = 0, least_window = 0, rate_mbps = 0;
@@ -44,6 +46,7 @@ int explain_group(const Options& options);
 int destroy_group(const Options& options);
 int explain_hosts(const Options& options);
 int show_topology(const Options& options);
+int show_top(const Options& options);
 
 /// Connects; false: it cannot, and has said so.
 [[nodiscard]] bool connect(const Options& options, inc::manager::Client& client);

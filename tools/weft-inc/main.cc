@@ -69,6 +69,12 @@ int main_checked(int argc, char** argv) {
   add_group_options(*dry, o);
   auto* topology = command(app, "topology", "Switches, hosts and links, with what groups have of them", show_topology);
   topology->add_option("--svg", o.svg, "Draw it into this file")->type_name("FILE");
+  auto* top =
+      command(app, "top", "What running groups do: collectives and bytes a second, and who waits for whom", show_top);
+  top->add_option("-i,--interval", o.interval_s, "Seconds from one look at the switches to the next")
+      ->check(CLI::Range(0.05, 3600.0))
+      ->capture_default_str();
+  top->add_option("-n,--count", o.count, "Print so many times; default: until Ctrl-C");
   DoctorOptions patient;
   auto* doctor =
       app.add_subcommand("doctor", "Can programs of this host use the switches, and if not, what is missing");

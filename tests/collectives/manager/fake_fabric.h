@@ -85,7 +85,17 @@ class FakeSwitches : public Agents {
     return out;
   }
 
+  std::vector<std::optional<std::vector<GroupActivity>>> activity(std::span<const policy::NodeId> nodes) override {
+    std::vector<std::optional<std::vector<GroupActivity>>> out;
+    for (const policy::NodeId node : nodes) {
+      const auto at = activities.find(node);
+      out.push_back(at == activities.end() ? std::nullopt : std::optional(at->second));
+    }
+    return out;
+  }
+
   std::map<policy::NodeId, std::map<GroupId, std::string>> groups;  ///< what each switch has
+  std::map<policy::NodeId, std::vector<GroupActivity>> activities;  ///< of switches that answer
   std::set<policy::NodeId> silent;
 
  private:

@@ -112,6 +112,48 @@ TEST_F(ServiceTest, AGroupIsMadeShownRenewedAndDestroyed) {
   EXPECT_FALSE(renewed.running());
 }
 
+TEST_F(ServiceTest, ActivityIsWhatSwitchesOfRunningGroupsSay) {
+  start();
+  v1::CreateGroupReply made;
+  ASSERT_EQ(client.create(request({0, 1, 2, 3}), made), std::nullopt);
+  const auto& topology = manager->fabric().topology;
+  const auto& tree = manager->groups().at(7).record.decision.tree.switches;
+  ASSERT_EQ(tree.size(), 3u);
+  // The second one does not answer, and the others know of a group that is somebody else's, too.
+  switches.activities[tree[0].node] = {{.group = 70'000, .collectives = 1},
+                                       {.group = 7,
+                                        .collectives = 5,
+                                        .completed_bytes = 4096,
+                                        .state = "waits for contributions",
+                                        .collective = "barrier #4",
+                                        .waits_for = "rank 1 (10.0.1.2)",
+                                        .waits_for_ranks = {1},
+                                        .still_ms = 250}};
+  switches.activities[tree[2].node] = {{.group = 7, .collectives = 4}};
+  v1::ShowActivityReply reply;
+  ASSERT_EQ(client.activity(reply), std::nullopt);
+  EXPECT_GT(reply.at_ns(), 0u);
+  ASSERT_EQ(reply.groups_size(), 1);
+  const auto& g = reply.groups(0);
+  EXPECT_EQ(g.group(), 7u);
+  EXPECT_EQ(g.generation(), made.generation());
+  EXPECT_THAT(g.hosts(), ElementsAre("h0", "h1", "h2", "h3"));
+  ASSERT_EQ(g.switches_size(), 3);
+  const auto& leaf = g.switches(0);
+  EXPECT_EQ(leaf.name(), topology.node(tree[0].node).name);
+  EXPECT_TRUE(leaf.answers());
+  EXPECT_FALSE(leaf.root());
+  EXPECT_EQ(leaf.collectives(), 5u);
+  EXPECT_EQ(leaf.completed_bytes(), 4096u);
+  EXPECT_EQ(leaf.collective(), "barrier #4");
+  EXPECT_EQ(leaf.waits_for(), "rank 1 (10.0.1.2)");
+  EXPECT_THAT(leaf.waits_for_ranks(), ElementsAre(1));
+  EXPECT_EQ(leaf.still_ms(), 250u);
+  EXPECT_FALSE(g.switches(1).answers());
+  EXPECT_TRUE(g.switches(2).root());
+  EXPECT_EQ(g.switches(2).collectives(), 4u);
+}
+
 TEST_F(ServiceTest, ADryRunNeedsNoQueuePairs) {
   start();
   v1::CreateGroupRequest r;

@@ -287,6 +287,31 @@ TEST(IncStage, TablesSayWhatIsUnderWayAndExplainNamesWhoIsWaitedFor) {
   EXPECT_EQ(s.h.stage<IncStage>("inc").explain(1), std::nullopt);
 }
 
+TEST(IncStage, ActivityCountsWhatIsAddedUpAndNamesTheRanksThatAreWaitedFor) {
+  for (const char* mode : {"", "mode: iii", "mode: i, timeout: 6"}) {
+    // 5 and 9 packets of 256 bytes are vectors; a barrier has none.
+    Star s(Forwarding::bridged, options(Forwarding::bridged, mode),
+           {{Primitive::allreduce, 0, 5}, {Primitive::barrier, 0, 0}, {Primitive::allreduce, 0, 9}});
+    ASSERT_EQ(s.run(), "done");
+    const auto row = s.h.rows("inc_activity")[0];
+    EXPECT_EQ(row["completed_bytes"], 14 * 256) << mode;
+    EXPECT_EQ(row["collectives"], 3) << mode;
+    EXPECT_EQ(row["waits_for_ranks"].size(), 0u) << mode;
+    EXPECT_EQ(row["state"], "nothing is under way here") << mode;
+  }
+  Star s(Forwarding::bridged, options(Forwarding::bridged), {});
+  Bytes kept;
+  const ControlMessage m = testing::message(Primitive::barrier, 0, 0);
+  for (std::size_t r = 1; r < 3; ++r) {
+    s.h.inject(port_name(r), s.frame(r, testing::control(testing::star(2).endpoints[r % 2].first_rx, m, kept)));
+  }
+  s.h.advance_ns(5'000'000'000);
+  const auto row = s.h.rows("inc_activity")[0];
+  EXPECT_EQ(row["waits_for_ranks"], (std::vector<int>{0, 3}));
+  EXPECT_EQ(row["waits_for"], "rank 0 (10.0.0.1), rank 3 (10.0.0.4)");
+  EXPECT_NEAR(row["for_s"].get<double>(), 5, 1);
+}
+
 TEST(IncStage, ADisagreementIsToldToAllRanksAndShownWithWhoSaidWhat) {
   Star s(Forwarding::bridged, options(Forwarding::bridged), {});
   Bytes kept;
@@ -369,6 +394,27 @@ TEST(IncStage, GroupsAreMadeAndEndWhileOthersRun) {
   // A reload keeps what commands have made.
   s.h.reload(testing::switch_yaml(Forwarding::bridged, "{ memory_kb: 9 }"));
   EXPECT_EQ(s.h.rows("inc_groups").size(), 2u);
+}
+
+TEST(IncStage, MemoryIsThatOfTheSwitchAndWhoHoldsIt) {
+  Star s(Forwarding::bridged, options(Forwarding::bridged), {});
+  Bytes kept;
+  const ControlMessage m = testing::message(Primitive::barrier, 0, 0);
+  s.h.inject("h0", s.frame(0, testing::control(testing::star(2).endpoints[0].first_rx, m, kept)));
+  auto rows = s.h.rows("inc_memory");
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(rows[0]["of"], "switch");
+  EXPECT_EQ(rows[0]["memory_bytes"], 4096 * 1024);
+  EXPECT_EQ(rows[0]["bytes"], 4 * 2 * 256 + 4 * 256);
+  EXPECT_EQ(rows[0]["longest_free_bytes"], 4096 * 1024 - rows[0]["bytes"].get<int>());
+  EXPECT_EQ(rows[1]["of"], "group " + std::to_string(testing::kGroupId));
+  EXPECT_EQ(rows[1]["bytes"], rows[0]["bytes"]);
+  EXPECT_EQ(rows[1]["slots_in_use"], 1);
+  ASSERT_NE(s.h.shared<IncShared>("inc").remove(testing::kGroupId), nullptr);
+  use_new_table(s);
+  rows = s.h.rows("inc_memory");
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_EQ(rows[0]["bytes"], 0);
 }
 
 TEST(IncStage, PacketsOfAGroupThatIsOverDoNotReachTheOneThatHasItsMemory) {
