@@ -3,8 +3,9 @@
 # Copyright The weft authors
 """Runs weft-sim for EPIC's Tables 25 to 32 and its equation (2), and writes them beside the paper's numbers.
 
-Usage: tables.py [--weft-sim FILE] [--quick] [TABLE...]
-  --quick  leaves vectors over 4 MB out
+Usage: tables.py [--weft-sim FILE] [--jobs N] [--quick] [TABLE...]
+  --jobs N  simulations at a time (one per core)
+  --quick   leaves vectors over 4 MB out
 Writes tables.md here; a table that is named alone replaces its section of it."""
 import argparse
 import concurrent.futures
@@ -50,11 +51,11 @@ INCOMPLETE = 5  # exit code of weft-sim
 
 
 class Runs:
-    """weft-sim with these settings; two at a time."""
+    """weft-sim with these settings; `jobs` at a time."""
 
-    def __init__(self, program):
+    def __init__(self, program, jobs):
         self.program = program
-        self.pool = concurrent.futures.ThreadPoolExecutor(2)
+        self.pool = concurrent.futures.ThreadPoolExecutor(jobs)
 
     def start(self, **sets):
         return self.pool.submit(self.run, sets)
@@ -279,6 +280,13 @@ SECTIONS = {**{str(n): throughput for n in NUMBER}, "30": barrier, "31": loss, "
             "packet": packet_size, "space": space, "equation": equation}
 
 
+def positive(text):
+    """An argument that is a whole number from 1."""
+    if not text.isdigit() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"{text} is not a whole number from 1")
+    return int(text)
+
+
 def write(path, known):
     sections = sorted(known.values(), key=lambda lines: (lines[0].startswith("## Eq"), lines[0]))
     with open(path, "w", encoding="utf-8") as file:
@@ -289,13 +297,14 @@ def write(path, known):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--weft-sim", default=os.path.join(ROOT, "build/bin/weft-sim"))
+    parser.add_argument("--jobs", type=positive, default=os.cpu_count())
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("table", nargs="*", help=", ".join(SECTIONS))
     options = parser.parse_args()
     unknown = [t for t in options.table if t not in SECTIONS]
     if unknown:
         parser.error(f"no table {unknown[0]}; there are {', '.join(SECTIONS)}")
-    runs = Runs(options.weft_sim)
+    runs = Runs(options.weft_sim, options.jobs)
     sizes = {n: s for n, s in SIZES.items() if not options.quick or s <= 1 << 22}
     path = os.path.join(HERE, "tables.md")
     known = {}
