@@ -38,7 +38,12 @@ enum class Renack : std::uint8_t {
 };
 
 /// What sets the rate of a queue pair.
-enum class CongestionControl : std::uint8_t { none, dcqcn };
+enum class CongestionControl : std::uint8_t {
+  none,
+  dcqcn,   ///< by CNPs (Zhu et al., SIGCOMM 2015)
+  timely,  ///< by how round trips grow (Mittal et al., SIGCOMM 2015)
+  swift,   ///< as Swift (Kumar et al., SIGCOMM 2020): by round trips against a target
+};
 
 /// How long the requester waits for an acknowledgement.
 enum class RtoMode : std::uint8_t {
@@ -115,6 +120,38 @@ struct DcqcnParameters {
 inline constexpr std::array<std::string_view, 6> kDcqcnSets{"hpcc_mix",    "hpcc_run", "conweave",
                                                             "dcqcn_paper", "longhaul", "connectx"};
 
+/// Constants of TIMELY (SIGCOMM 2015), in the terms of its paper and with its values. The paper has no least rate; that
+/// here is the one of HPCC's simulator.
+struct TimelyParameters {
+  Time t_low_ns = 50'000;                ///< T_low: the rate grows as long as round trips are shorter
+  Time t_high_ns = 500'000;              ///< T_high: the rate falls while they are longer; at least T_low
+  Time min_rtt_ns = 20'000;              ///< minRTT: what differences of round trips are divided by
+  double ewma = 0.875;                   ///< alpha: weight of the newest difference
+  double beta = 0.8;                     ///< of the decrease
+  std::uint64_t delta_bps = 10'000'000;  ///< delta: the additive step
+  std::uint32_t hai_events = 5;          ///< so many samples without growth in a row begin hyperactive increase
+  std::uint32_t hai_factor = 5;          ///< N: the steps that each sample then gives
+  std::uint64_t min_bps = 100'000'000;   ///< the rate never falls below
+
+  friend bool operator==(const TimelyParameters&, const TimelyParameters&) = default;
+};
+
+/// Constants of Swift (SIGCOMM 2020), in the terms of its paper. The values are those of the public simulator
+/// csg-htsim, which calls them guesses; the paper publishes none of its own.
+struct SwiftParameters {
+  Time base_target_ns = 20'000;   ///< target of a round trip, without the part for many flows; all hops included
+  double ai = 1.0;                ///< packets that the window grows by in a round trip
+  double beta = 0.8;              ///< of the decrease
+  double max_mdf = 0.5;           ///< the largest decrease in a round trip, as a part of the window
+  Time fs_range_ns = 100'000;     ///< the most that small windows add to the target; 0: nothing
+  double fs_min_cwnd = 0.1;       ///< packets: windows up to this add all of fs_range
+  double fs_max_cwnd = 100;       ///< packets: windows from this on add nothing; more than fs_min_cwnd
+  double min_cwnd = 0.01;         ///< packets: the window never falls below
+  std::uint32_t reset_after = 5;  ///< timeouts in a row that bring the window down to min_cwnd
+
+  friend bool operator==(const SwiftParameters&, const SwiftParameters&) = default;
+};
+
 /// Access rights of a memory region or of a queue pair, as verbs number them.
 struct Access {
   static constexpr std::uint32_t local_write = 1;
@@ -150,6 +187,8 @@ struct QpConfig {
 
   CongestionControl congestion_control = CongestionControl::none;
   DcqcnParameters dcqcn{};
+  TimelyParameters timely{};
+  SwiftParameters swift{};
   bool nack_is_cnp = false;    ///< a NACK counts as a CNP
   std::uint64_t line_bps = 0;  ///< rate of the queue pair while nothing limits it; 0: no pacing
 

@@ -91,7 +91,9 @@ void Qp::on_cnp(Time now) noexcept {
 }
 
 void Qp::on_timer(Time now) noexcept {
+  const std::uint64_t before = requester_.counters().timeouts;
   requester_.on_timer(now, *send_cq_);
+  if (requester_.counters().timeouts != before) rate_.on_timeout(now);
   check_failure();
 }
 

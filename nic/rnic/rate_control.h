@@ -2,17 +2,20 @@
 // Copyright The weft authors
 //
 // The rate of a queue pair, whatever algorithm sets it. An algorithm sees every event that one could need: what was
-// sent, what was acknowledged with its round-trip time, CNPs and NACKs; another one is another alternative of the
-// variant. Pacing is the same for all of them.
+// sent, what was acknowledged with its round-trip time, CNPs, NACKs and timeouts; another one is another alternative of
+// the variant, with functions for the events that it heeds. Pacing is the same for all of them.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <variant>
 
 #include "nic/rnic/config.h"
 #include "nic/rnic/dcqcn.h"
 #include "nic/rnic/requester.h"
+#include "nic/rnic/swift.h"
+#include "nic/rnic/timely.h"
 
 namespace weft::nic {
 
@@ -21,11 +24,14 @@ class LineRate {
  public:
   explicit LineRate(std::uint64_t line_bps) noexcept : rate_(static_cast<double>(line_bps)) {}
   [[nodiscard]] double rate_bps(Time) const noexcept { return rate_; }
-  void on_cnp(Time) noexcept {}
-  void on_sent(Time, std::uint64_t) noexcept {}
 
  private:
   double rate_;
+};
+
+/// What an algorithm did to the rate.
+struct RateChanges {
+  std::uint64_t cuts = 0, increases = 0;
 };
 
 class RateControl {
@@ -40,7 +46,7 @@ class RateControl {
     if (!paced_) return;
     const double rate = std::visit(
         [&](auto& a) {
-          a.on_sent(now, wire_bytes);
+          if constexpr (requires { a.on_sent(now, wire_bytes); }) a.on_sent(now, wire_bytes);
           return a.rate_bps(now);
         },
         algorithm_);
@@ -57,21 +63,64 @@ class RateControl {
   }
   void on_response(Time now, const ResponseEvent& event) noexcept {
     if (event.nack && nack_is_cnp_) on_cnp(now);
+    std::visit(
+        [&](auto& a) {
+          if constexpr (requires { a.on_nack(now); }) {
+            if (event.nack) a.on_nack(now);
+          }
+          if constexpr (requires { a.on_ack(now, event.acked_bytes, event.rtt_ns); }) {
+            if (event.acked_bytes > 0 || event.rtt_ns > 0) a.on_ack(now, event.acked_bytes, event.rtt_ns);
+          }
+          if constexpr (requires { a.on_rtt(event.rtt_ns); }) {
+            if (event.rtt_ns > 0) a.on_rtt(event.rtt_ns);
+          }
+        },
+        algorithm_);
   }
+  /// Algorithms that go by delay alone do not heed CNPs.
   void on_cnp(Time now) noexcept {
-    std::visit([&](auto& a) { a.on_cnp(now); }, algorithm_);
+    std::visit(
+        [&](auto& a) {
+          if constexpr (requires { a.on_cnp(now); }) a.on_cnp(now);
+        },
+        algorithm_);
+  }
+  /// The requester waited in vain for an answer.
+  void on_timeout(Time now) noexcept {
+    std::visit(
+        [&](auto& a) {
+          if constexpr (requires { a.on_timeout(now); }) a.on_timeout(now);
+        },
+        algorithm_);
   }
   [[nodiscard]] double rate_bps(Time now) noexcept {
     return std::visit([&](auto& a) { return a.rate_bps(now); }, algorithm_);
+  }
+  /// nullopt without congestion control.
+  [[nodiscard]] std::optional<RateChanges> changes() const noexcept {
+    return std::visit(
+        [](const auto& a) -> std::optional<RateChanges> {
+          if constexpr (requires { a.cuts(); }) return RateChanges{a.cuts(), a.increases()};
+          return std::nullopt;
+        },
+        algorithm_);
   }
   /// Null unless DCQCN is chosen.
   [[nodiscard]] const Dcqcn* dcqcn() const noexcept { return std::get_if<Dcqcn>(&algorithm_); }
 
  private:
-  using Algorithm = std::variant<LineRate, Dcqcn>;
+  using Algorithm = std::variant<LineRate, Dcqcn, Timely, Swift>;
   static Algorithm make(const QpConfig& config) noexcept {
-    if (config.congestion_control == CongestionControl::dcqcn && config.line_bps != 0) {
-      return Dcqcn(config.dcqcn, config.line_bps);
+    if (config.line_bps == 0) return LineRate(0);
+    switch (config.congestion_control) {
+      case CongestionControl::dcqcn:
+        return Dcqcn(config.dcqcn, config.line_bps);
+      case CongestionControl::timely:
+        return Timely(config.timely, config.line_bps);
+      case CongestionControl::swift:
+        return Swift(config.swift, config.line_bps, config.path_mtu);
+      case CongestionControl::none:
+        break;
     }
     return LineRate(config.line_bps);
   }

@@ -49,9 +49,10 @@ class Bandwidth {
  private:
   void heading() const {
     if (options_.json) return;
+    const bool controlled = options_.qp.congestion_control != nic::CongestionControl::none;
+    const std::string control = controlled ? ", " + std::string(name(options_.qp.congestion_control)) : "";
     std::printf("%s of %u bytes over %u queue pairs, path MTU %u, %s%s\n", title(), options_.size, options_.qps,
-                options_.qp.path_mtu, std::string(name(options_.qp.loss_recovery)).c_str(),
-                options_.qp.congestion_control == nic::CongestionControl::dcqcn ? ", dcqcn" : "");
+                options_.qp.path_mtu, std::string(name(options_.qp.loss_recovery)).c_str(), control.c_str());
     static_cast<void>(std::fflush(stdout));
   }
   [[nodiscard]] const char* title() const {
@@ -147,11 +148,11 @@ class Bandwidth {
     }
     const double bits = static_cast<double>(messages - watched_) * options_.size * 8;
     const double rate = streams_[0]->channel.qp->rate().rate_bps(now) / 1e9;
-    std::fprintf(stderr, "%7.1f s %9.3f Gbit/s  retransmitted %llu  naks %llu  timeouts %llu  cnps %llu",
+    std::fprintf(stderr, "%7.1f s %11.5f Gbit/s  retransmitted %llu  naks %llu  timeouts %llu  cnps %llu",
                  static_cast<double>(now - start_) * 1e-9, bits * 1e-9 / *options_.watch_s,
                  static_cast<unsigned long long>(retransmitted), static_cast<unsigned long long>(naks),
                  static_cast<unsigned long long>(timeouts), static_cast<unsigned long long>(cnps));
-    std::fprintf(stderr, rate > 0 ? "  rate %.3f\n" : "\n", rate);
+    std::fprintf(stderr, rate > 0 ? "  rate %.5f\n" : "\n", rate);
     watched_ = messages;
     return now + static_cast<nic::Time>(*options_.watch_s * 1e9);
   }

@@ -6,10 +6,12 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 #include <cstdio>
+#include <cstdlib>
 #include <map>
 #include <vector>
 
 #include "nic/dpdk/dpdk_port.h"
+#include "nic/rnic/cc_constants.h"
 
 namespace weft::rnic_tool {
 namespace {
@@ -25,6 +27,7 @@ constexpr const char* kExamples = R"(Examples:
   weft-rnic send_lat 10.0.0.1 -s 64 -n 10000
   weft-rnic write_bw 10.0.0.1 --loss-recovery nic_sr --renack eager --rto-us 20000
   weft-rnic write_bw 10.0.0.1 --cc dcqcn --dcqcn longhaul --rate-gbps 5 --nack-is-cnp
+  weft-rnic write_bw 10.0.0.1 --cc timely --cc-constant t_low_us=200,t_high_us=2000 --rate-gbps 5
   weft-rnic verify 10.0.0.1                    every opcode, sizes around every MTU boundary; data is compared
   weft-rnic serve --memif /run/weft/m0.sock --address 10.0.0.2/24    at a memif port of weft-switch
   weft-rnic inc 10.0.1.1 --rank 0 --ranks 4 --group 7      a rank; collectives/stage/README.md says more
@@ -34,13 +37,14 @@ constexpr const char* kExamples = R"(Examples:
 Counters:
   retransmitted  packets sent again            naks       NAKs of lost packets received
   spurious       of these, the server had them timeouts   answers that did not come in time
-  cnps           congestion notifications      rate_cuts, rate_increases  by DCQCN
+  cnps           congestion notifications      rate_cuts, rate_increases  by --cc
 
 Exit status: 0 fine; 1 a test failed; 2 wrong usage; 3 the server cannot be reached.)";
 
 /// What a command line needs and Options has in another form.
 struct Raw {
-  std::string loss_recovery = "gbn", renack = "lazy", cc = "none", rto_mode = "fixed";
+  std::string loss_recovery = "gbn", renack = "lazy", cc = "none", rto_mode = "fixed", dcqcn_set;
+  std::vector<std::string> constants;
   double rto_us = 67108.864, rto_low_us = 100, rto_high_us = 320;
   double rate_gbps = 0;
   std::uint32_t mtu = 0;
@@ -105,13 +109,16 @@ void add_transport(CLI::App& app, Options& o, Raw& raw) {
   app.add_option("--retry_count,--retry-count", q.retry_count, "0-7 (default: 7)")
       ->check(CLI::Range(0, 7))
       ->option_text("N");
-  app.add_option("--cc", raw.cc, "Congestion control: none or dcqcn (default: none)")
-      ->check(CLI::IsMember({"none", "dcqcn"}))
+  app.add_option("--cc", raw.cc, "Congestion control: none, dcqcn, timely or swift (default: none)")
+      ->check(CLI::IsMember({"none", "dcqcn", "timely", "swift"}))
       ->option_text("NAME");
-  app.add_option("--dcqcn", o.dcqcn_set, "hpcc_mix, hpcc_run, conweave, dcqcn_paper, longhaul or connectx")
+  app.add_option("--dcqcn", raw.dcqcn_set, "hpcc_mix (default), hpcc_run, conweave, dcqcn_paper, longhaul or connectx")
       ->check(CLI::IsMember(std::vector<std::string>(nic::kDcqcnSets.begin(), nic::kDcqcnSets.end())))
       ->option_text("SET");
-  app.add_option("--rate-gbps", raw.rate_gbps, "Rate per queue pair; dcqcn starts there (default: no limit)")
+  app.add_option("--cc-constant", raw.constants, "Constants of its algorithm: t_low_us=50, r_ai_mbps=5, ...")
+      ->delimiter(',')
+      ->option_text("NAME=NUMBER,...");
+  app.add_option("--rate-gbps", raw.rate_gbps, "Rate per queue pair, where --cc starts (default: no limit)")
       ->check(CLI::Range(0.0, 10000.0))
       ->option_text("GBPS");
   app.add_flag("--nack-is-cnp", q.nack_is_cnp, "A NACK cuts the rate as a CNP does");
@@ -247,12 +254,35 @@ void add_inc(CLI::App& app, Options& o, Raw& raw) {
   });
 }
 
+/// What --cc, --dcqcn and --cc-constant say; a mistake, or nothing.
+std::string finish_congestion_control(nic::QpConfig& q, const Raw& raw) {
+  q.congestion_control = *nic::congestion_control_from_name(raw.cc);
+  if (q.congestion_control != nic::CongestionControl::none && q.line_bps == 0) {
+    return "--cc " + raw.cc + " needs --rate-gbps, the rate to start from";
+  }
+  if (q.congestion_control == nic::CongestionControl::dcqcn) {
+    q.dcqcn = *nic::dcqcn_parameters(raw.dcqcn_set.empty() ? "hpcc_mix" : raw.dcqcn_set, q.line_bps);
+  } else if (!raw.dcqcn_set.empty()) {
+    return "--dcqcn: a parameter set of --cc dcqcn, not of " + raw.cc;
+  }
+  for (const std::string& constant : raw.constants) {
+    const std::size_t equals = constant.find('=');
+    const char* begin = equals == std::string::npos ? "" : constant.c_str() + equals + 1;
+    char* end = nullptr;
+    const double value = std::strtod(begin, &end);
+    if (end == begin || *end != '\0') return "--cc-constant takes NAME=NUMBER, not '" + constant + "'";
+    const std::string mistake = nic::set_cc_constant(q, constant.substr(0, equals), value);
+    if (!mistake.empty()) return "--cc-constant " + mistake;
+  }
+  const std::string mistake = nic::cc_mistake(q);
+  return mistake.empty() ? mistake : "--cc-constant " + mistake;
+}
+
 /// Moves what was read as text and micro-seconds to where it counts.
 std::string finish(Options& o, const Raw& raw) {
   auto& q = o.qp;
   q.loss_recovery = *nic::loss_recovery_from_name(raw.loss_recovery);
   q.renack = *nic::renack_from_name(raw.renack);
-  q.congestion_control = *nic::congestion_control_from_name(raw.cc);
   q.rto_mode = *nic::rto_mode_from_name(raw.rto_mode);
   const auto ns = [](double us) { return static_cast<nic::Time>(us * 1000); };
   q.rto_ns = raw.qp_timeout == 0 ? ns(raw.rto_us) : nic::Time{4096} << raw.qp_timeout;
@@ -262,10 +292,7 @@ std::string finish(Options& o, const Raw& raw) {
   q.line_bps = static_cast<std::uint64_t>(raw.rate_gbps * 1e9);
   q.path_mtu = raw.mtu;
   q.dscp = static_cast<std::uint8_t>(raw.tos >> 2);
-  if (q.congestion_control == nic::CongestionControl::dcqcn) {
-    if (q.line_bps == 0) return "--cc dcqcn needs --rate-gbps, the rate to start from";
-    q.dcqcn = *nic::dcqcn_parameters(o.dcqcn_set, q.line_bps);
-  }
+  if (std::string mistake = finish_congestion_control(q, raw); !mistake.empty()) return mistake;
   if (!raw.memif.empty()) {
     const auto device = nic::memif_device(raw.memif, raw.memif_id);
     if (!device) return "--memif takes a path without ',' and '='";

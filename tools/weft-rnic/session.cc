@@ -294,9 +294,9 @@ nlohmann::ordered_json describe(nic::Qp& qp) {
   j["ce_marked"] = qp.counters().ce_marked;
   j["cnps_sent"] = qp.counters().cnps_sent;
   j["cnps"] = qp.counters().cnps_received;
-  if (const auto* dcqcn = qp.rate().dcqcn()) {
-    j["rate_cuts"] = dcqcn->cuts();
-    j["rate_increases"] = dcqcn->increases();
+  if (const auto changes = qp.rate().changes()) {
+    j["rate_cuts"] = changes->cuts;
+    j["rate_increases"] = changes->increases;
     j["rate_gbps"] = qp.rate().rate_bps(nic::monotonic_now()) / 1e9;
   }
   return j;
