@@ -8,12 +8,11 @@ set(_headers
   <set> <span> <sstream> <string> <string_view> <thread> <tuple> <unordered_map> <utility> <variant> <vector>
   <immintrin.h> <nlohmann/json.hpp>)
 
-# _weft_precompile(name HEADERS ... LIBS ... OPTIONS ...): the precompiled header `name`.
+# _weft_precompile(name HEADERS ... LIBS ...): the precompiled header `name`.
 function(_weft_precompile name)
-  cmake_parse_arguments(ARG "" "" "HEADERS;LIBS;OPTIONS" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "HEADERS;LIBS" ${ARGN})
   add_library(${name} OBJECT ${PROJECT_SOURCE_DIR}/tools/cmake/precompiled.cc)
   target_link_libraries(${name} PRIVATE weft_options nlohmann_json::nlohmann_json ${ARG_LIBS})
-  target_compile_options(${name} PRIVATE ${ARG_OPTIONS})
   target_precompile_headers(${name} PRIVATE ${ARG_HEADERS})
 endfunction()
 
@@ -21,8 +20,9 @@ if(WEFT_PCH)
   _weft_precompile(weft_pch HEADERS ${_headers})
   if(WEFT_TESTS)
     find_package(GTest REQUIRED)
-    _weft_precompile(weft_pch_tests HEADERS ${_headers} <gmock/gmock.h> <gtest/gtest.h> LIBS GTest::gmock
-      OPTIONS -O1)
+    _weft_precompile(weft_pch_tests HEADERS ${_headers} <gmock/gmock.h> <gtest/gtest.h>
+      LIBS GTest::gmock)
+    weft_test_flags(weft_pch_tests)
   endif()
 endif()
 

@@ -73,6 +73,21 @@ if(WEFT_TSAN)
   target_link_options(weft_options INTERFACE -fsanitize=thread)
 endif()
 
+# weft_test_flags(target): flags of the tests' own code, which takes the compiler half as long with -O1 as with -O3, and
+# when it is instrumented half as long again with -O0. What they test is optimised as it is shipped. The coverage that
+# fuzzers go by is that of what they link.
+function(weft_test_flags target)
+  if(WEFT_SANITIZE)
+    target_link_libraries(${target} PRIVATE weft_test_options)
+  else()
+    target_compile_options(${target} PRIVATE -O1)
+  endif()
+endfunction()
+# After the flags of weft_options.
+add_library(weft_test_options INTERFACE)
+target_compile_options(weft_test_options INTERFACE
+  -O0 $<$<CXX_COMPILER_ID:Clang>:-fno-sanitize=fuzzer-no-link>)
+
 include(precompiled)
 
 # weft_library(name SOURCES ... [MUTATED files] [PUBLIC libs] [PRIVATE libs]): one layer of the tree. The layers are the
@@ -130,7 +145,12 @@ function(weft_test_objects name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LIBS" ${ARGN})
   add_library(${name} OBJECT ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE weft_options ${ARG_LIBS} GTest::gmock)
-  weft_precompiled(${name} weft_pch)
+  if(WEFT_SANITIZE)
+    weft_test_flags(${name})
+    weft_precompiled(${name} weft_pch_tests)
+  else()
+    weft_precompiled(${name} weft_pch)
+  endif()
 endfunction()
 
 # weft_test(name [OBJECTS name] SOURCES ... LIBS ... [LABELS ...] [TIMEOUT s] [DPDK]): a GoogleTest program registered
@@ -150,8 +170,7 @@ function(weft_test name)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
   add_test(NAME ${name} COMMAND ${name})
   if(NOT "exhaustive" IN_LIST ARG_LABELS)
-    # The tests' own code takes the compiler half as long as with -O3; what they test is optimised as it is shipped.
-    target_compile_options(${name} PRIVATE -O1)
+    weft_test_flags(${name})
     weft_precompiled(${name} weft_pch_tests)
     add_dependencies(unit_tests ${name})
   else()

@@ -220,7 +220,7 @@ void Cluster::make_tree(JobId job, std::uint32_t index, const std::vector<TimeNs
   const unsigned depth = policy_->topology().node(decision.tree.root).tier;
   const double round_trip = 2.0 * depth * static_cast<double>(policy_->options().hop_ns);
   const double cap = static_cast<double>(decision.units) * request.memory.message_bytes / round_trip;
-  Way& way = g.tree.emplace();
+  Way& way = g.tree.emplace(Way{});
   way.transfer = define(job, index, merged(std::move(uses)), cap * fabric_.spec().payload_ratio);
   if (options_.count_latency) way.latency_ns = 2.0 * depth * static_cast<double>(options_.hop_ns);
   std::size_t most = 1, same = 1;
