@@ -12,6 +12,7 @@
 #include <span>
 #include <vector>
 
+#include "switch/stages/lb/conweave_tag.h"
 #include "switch/stages/lb/tag.h"
 #include "switch/wire/headers.h"
 #include "switch/wire/parse.h"
@@ -54,15 +55,24 @@ bool has_odd_checksum(const Frame& frame, const wire::Parsed& parsed) {
   return wire::header_at<wire::Ipv4Header>(frame.data() + parsed.l3_offset).checksum.value() == 0xffff;
 }
 
+bool is_tail_on_the_new_path(const ConweaveTag& tag) {
+  return tag.tail && tag.rerouted;
+}
+
 void require_reads_in_bounds(std::span<const std::uint8_t> input) {
   for (const std::size_t contiguous : {input.size(), input.size() / 2, std::min<std::size_t>(input.size(), 60)}) {
     const Frame head(input.first(contiguous));
     wire::Parsed parsed;
     wire::parse_frame(head.data(), head.size(), static_cast<std::uint32_t>(input.size()), parsed);
-    if (tag_validity(head.data(), head.size(), parsed) == TagValidity::ok) {
+    if (tag_validity(head.data(), head.size(), parsed) != TagValidity::ok) continue;
+    if (tag_kind(head.data(), parsed) == TagKind::conga) {
       const LbTag tag = read_tag(head.data(), parsed);
       raise_congestion(head.data(), parsed, 200);
       require(read_tag(head.data(), parsed).congestion == std::max<std::uint8_t>(tag.congestion, 200), "raised");
+    } else {
+      require(!is_tail_on_the_new_path(read_conweave(tag_header(head.data(), parsed)).tag), "a TAIL on the old path");
+      static_cast<void>(read_answer(tag_header(head.data(), parsed)));
+      static_cast<void>(answered_flow(head.data(), parsed));
     }
   }
 }
@@ -94,6 +104,33 @@ void put_on_and_take_off(std::span<const std::uint8_t> input) {
   require(std::equal(input.begin(), input.end(), frame.behind(kTagBytes).begin()), "every byte");
 }
 
+// The same for a tag of ConWeave, and what is answered to it.
+void put_conweave_on(std::span<const std::uint8_t> input) {
+  const wire::Parsed before = Frame(input).parsed();
+  if (!may_have_tag(before) || before.l3_length + kTagBytes > 0xffff) return;
+  const Frame frame(input, kTagBytes);
+  const ConweaveLabel label{
+      .leaf = 77,
+      .path = 5,
+      .tag = {.epoch = 9, .rerouted = true, .sent = ConweaveTime::of(1 << 20), .tail_sent = ConweaveTime::of(1 << 19)}};
+  put_tag_on(frame.data(), before, label);
+  const wire::Parsed parsed = frame.parsed();
+  require(tag_validity(frame.data(), frame.size(), parsed) == TagValidity::ok, "a tag");
+  require(tag_kind(frame.data(), parsed) == TagKind::conweave, "of its kind");
+  require(read_conweave(tag_header(frame.data(), parsed)) == label, "what it was given");
+
+  const Frame plain(input);
+  const Frame room{std::vector<std::uint8_t>(kMaxReplyBytes)};
+  const ConweaveAnswer answer{77, 5, {ConweaveReply::Kind::clear, 9}};
+  const std::size_t used = write_answer({room.data(), room.size()}, plain.data(), before, answer, 48);
+  require(used >= 60, "any reply has room");
+  const Frame reply(room.behind(0).first(used));
+  const wire::Parsed back = reply.parsed();
+  require(tag_validity(reply.data(), reply.size(), back) == TagValidity::ok, "an answer has a tag");
+  require(read_answer(tag_header(reply.data(), back)) == answer, "it says what it was given");
+  require(answered_flow(reply.data(), back) == FlowKey::of(before), "it is about the flow");
+}
+
 }  // namespace
 }  // namespace weft::stages
 
@@ -103,5 +140,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   weft::stages::require_reads_in_bounds({data, size});
   weft::stages::take_off({data, size});
   weft::stages::put_on_and_take_off({data, size});
+  weft::stages::put_conweave_on({data, size});
   return 0;
 }

@@ -101,6 +101,10 @@ class ConweaveDestination {
   [[nodiscard]] std::uint32_t queues_used() const noexcept {
     return static_cast<std::uint32_t>(queues_.size() - free_queues_.size());
   }
+  /// Packets that wait, of a flow.
+  [[nodiscard]] std::uint32_t held(const Flow& flow) const noexcept {
+    return flow.queue == kNoQueue ? 0 : buffer_.held(flow.queue);
+  }
   /// When what waits of a flow goes on at the latest; kNever when nothing does.
   [[nodiscard]] TimeNs flush_at(const Flow& flow) const noexcept {
     return flow.queue == kNoQueue ? kNever : queues_[flow.queue].flush_at;

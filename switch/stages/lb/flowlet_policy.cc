@@ -12,7 +12,6 @@ namespace {
 
 using nlohmann::ordered_json;
 using pipeline::Context;
-using tables::EcmpHash;
 using tables::NextHopId;
 
 FlowletRules rules_of(const config::Value& options) {
@@ -31,24 +30,6 @@ NextHopId member_of(const Flowlet& entry, LinkView& links, std::span<const NextH
   return tables::kUnreachable;
 }
 
-FlowKey key_of(const rte_mbuf* m) noexcept {
-  const wire::Parsed& parsed = pipeline::meta(m).parsed;
-  return {parsed.address_key, EcmpHash::ports_word(parsed.source_port, parsed.destination_port, parsed.protocol)};
-}
-
-std::string hex(std::uint64_t bits) {
-  std::string text(16, '0');
-  for (auto digit = text.rbegin(); digit != text.rend(); ++digit, bits >>= 4) *digit = "0123456789abcdef"[bits & 15];
-  return text;
-}
-
-// IPv6 addresses are not in the key, only a hash of both.
-std::string text_of(const FlowKey& key) {
-  const auto number = [](std::uint64_t bits) { return std::to_string(bits & 0xffff); };
-  return "addresses " + hex(key.addresses) + " protocol " + std::to_string(key.ports & 0xff) + " ports " +
-         number(key.ports >> 32) + " " + number(key.ports >> 16);
-}
-
 }  // namespace
 
 FlowletPolicy::FlowletPolicy(const pipeline::StageBuild& build)
@@ -57,7 +38,7 @@ FlowletPolicy::FlowletPolicy(const pipeline::StageBuild& build)
 void FlowletPolicy::choose(Context& context, LinkView& links, std::span<LbItem> items) noexcept {
   now_ = context.now;
   for (LbItem& item : items) {
-    const auto [entry, begin] = table_.on_packet(context.now, key_of(item.packet));
+    const auto [entry, begin] = table_.on_packet(context.now, FlowKey::of(pipeline::meta(item.packet).parsed));
     const NextHopId before = begin == FlowletTable::Begin::none || begin == FlowletTable::Begin::gap
                                  ? member_of(entry, links, item.members())
                                  : tables::kUnreachable;
@@ -90,7 +71,7 @@ ordered_json FlowletPolicy::rows(std::uint64_t& cursor, std::size_t max) const {
   for (std::size_t scanned = 0; cursor < entries.size() && rows.size() < max && scanned < kScan; ++scanned) {
     const Flowlet& entry = entries[cursor++];
     if (!table_.is_live(entry, now_)) continue;
-    rows.push_back({{"flow", text_of(entry.key)},
+    rows.push_back({{"flow", entry.key.to_string()},
                     {"port", entry.port < info_.ports.size() ? ordered_json(info_.ports[entry.port].name) : nullptr},
                     {"flowlets", entry.flowlets},
                     {"silent_us", (now_ - entry.last) / kUs}});

@@ -50,6 +50,7 @@ constexpr std::pair<std::string_view, PolicyMaker> kPolicies[] = {
     {"drill", make_drill_policy},
     {"letflow", make_letflow_policy},
     {"conga", make_conga_policy},
+    {"conweave", make_conweave_policy},
     {"psn", make_psn_policy},
 };
 
@@ -92,7 +93,9 @@ Schema lb_options() {
           "ecmp: by a hash of the flow; random: each packet by itself; adaptive: each packet to the "
           "shortest egress queue; drill: each packet to the shortest of a few queues, some drawn and some "
           "remembered; letflow: a flow takes a path at random after each pause; conga: it takes the least congested "
-          "one then, as lb_tag knows them; psn: requests of known RC queue pairs by their PSN (Themis-S)."),
+          "one then, as lb_tag knows them; conweave: requests leave a path that is slow, and the far ToR restores "
+          "their "
+          "order; psn: requests of known RC queue pairs by their PSN (Themis-S)."),
       accept_option(),
       Key::with_default("spray_acks", Schema::boolean(), Value(true),
                         "psn sends ACKs of known queue pairs over all paths in turn, unless READ or ATOMIC responses "
@@ -144,9 +147,10 @@ const pipeline::PortInfo* port_of(const pipeline::RouteInfo::Hop& hop, const pip
   return nullptr;
 }
 
-// What lb_tag does not know of is no path of conga.
-void check_conga(const Value& options, const pipeline::SwitchInfo& info, config::Diagnostics& diagnostics) {
-  if (options["policy"].string() != "conga") return;
+// What lb_tag does not know of is no path of policies that need its tags.
+void check_tag_paths(const Value& options, const pipeline::SwitchInfo& info, config::Diagnostics& diagnostics) {
+  const std::string& policy = options["policy"].string();
+  if (policy != "conga" && policy != "conweave") return;
   const pipeline::StageSpec* tag = pipeline::find_stage(info, "lb_tag");
   if (tag == nullptr || !tag->options.is_map() || !tag->options.has("leaf")) return;
   const Value::List& uplinks = tag->options["uplinks"].list_or_empty();
@@ -158,16 +162,26 @@ void check_conga(const Value& options, const pipeline::SwitchInfo& info, config:
     for (const auto& hop : route.via) {
       const pipeline::PortInfo* port = port_of(hop, info);
       if (port == nullptr || is_uplink(port->name)) continue;
-      diagnostics.error(route.mark, "policy conga: the group of " + route.prefix.to_string() + " has port '" +
+      diagnostics.error(route.mark, "policy " + policy + ": the group of " + route.prefix.to_string() + " has port '" +
                                         port->name + "', which is none of the uplinks of lb_tag");
     }
+  }
+}
+
+// Both units of a leaf are in lb_tag.
+void check_conweave(const Value& options, const pipeline::SwitchInfo& info, config::Diagnostics& diagnostics) {
+  if (options["policy"].string() != "conweave") return;
+  const pipeline::StageSpec* tag = pipeline::find_stage(info, "lb_tag");
+  if (tag != nullptr && tag->options.is_map() && !tag->options.has("conweave")) {
+    diagnostics.error(options["policy"].mark(), "policy conweave: lb_tag needs its option 'conweave', on all leaves");
   }
 }
 
 void check_lb(const Value& options, const pipeline::SwitchInfo& info, config::Diagnostics& diagnostics) {
   check_tiers(options, diagnostics);
   check_letflow(options["letflow"], diagnostics);
-  check_conga(options, info, diagnostics);
+  check_tag_paths(options, info, diagnostics);
+  check_conweave(options, info, diagnostics);
   check_member_hash(options, info, diagnostics);
 }
 
@@ -181,7 +195,9 @@ pipeline::StageType lb_stage_type() {
   type.adjacent = {{"l3", "the group of a packet belongs to the routes of the moment"}};
   type.option_order = [](const Value& options) -> std::vector<pipeline::OptionOrder> {
     const Value& policy = options["policy"];
-    for (const auto& [name, need] : {std::pair{"psn", "qp"}, std::pair{"conga", "congestion"}}) {
+    constexpr std::pair<const char*, const char*> kNeeds[] = {
+        {"psn", "qp"}, {"conga", "congestion"}, {"conweave", "congestion"}};
+    for (const auto& [name, need] : kNeeds) {
       if (policy.string() == name) {
         return {{.mark = policy.mark(), .what = std::string("policy ") + name, .needs = {need}}};
       }

@@ -3,6 +3,7 @@
 #include "switch/stages/lb/tag.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "switch/wire/checksum.h"
@@ -16,8 +17,6 @@ using wire::Ipv4Header;
 using wire::Ipv6Header;
 using wire::Parsed;
 using wire::UdpHeader;
-
-constexpr std::uint8_t kVersionKind = kTagVersion << 4;
 
 std::uint32_t tag_offset(const Parsed& parsed) noexcept {
   return parsed.l4_offset + static_cast<std::uint32_t>(sizeof(UdpHeader));
@@ -49,42 +48,58 @@ TagValidity tag_validity(const std::uint8_t* frame, std::uint32_t contiguous, co
   if (contiguous < tag_offset(parsed) + kTagBytes) return TagValidity::malformed;
   const auto& udp = header_at<UdpHeader>(frame + parsed.l4_offset);
   if (udp.length.value() < sizeof(UdpHeader) + kTagBytes) return TagValidity::malformed;
-  return frame[tag_offset(parsed)] == kVersionKind ? TagValidity::ok : TagValidity::unknown;
+  const std::uint8_t found = frame[tag_offset(parsed)];
+  const bool known = found >= version_kind(TagKind::conga) && found <= version_kind(TagKind::conweave_reply);
+  return known ? TagValidity::ok : TagValidity::unknown;
+}
+
+LbTagHeader tag_header(const std::uint8_t* frame, const Parsed& parsed) noexcept {
+  return header_at<LbTagHeader>(frame + tag_offset(parsed));
+}
+
+TagKind tag_kind(const std::uint8_t* frame, const Parsed& parsed) noexcept {
+  return static_cast<TagKind>(frame[tag_offset(parsed)] & 15);
 }
 
 LbTag read_tag(const std::uint8_t* frame, const Parsed& parsed) noexcept {
-  const auto& header = header_at<LbTagHeader>(frame + tag_offset(parsed));
-  const bool feedback = (header.flags & LbTagHeader::kFeedback) != 0;
+  const LbTagHeader header = tag_header(frame, parsed);
+  const auto content = std::bit_cast<CongaContent>(header.content);
+  const bool feedback = (header.flags & CongaContent::kFeedback) != 0;
   return {.leaf = header.leaf.value(),
           .path = header.path,
-          .congestion = header.congestion,
+          .congestion = content.congestion,
           .has_feedback = feedback,
-          .feedback_path = feedback ? header.feedback_path : std::uint8_t{0},
-          .feedback = feedback ? header.feedback : std::uint8_t{0}};
+          .feedback_path = feedback ? content.feedback_path : std::uint8_t{0},
+          .feedback = feedback ? content.feedback : std::uint8_t{0}};
 }
 
 void raise_congestion(std::uint8_t* frame, const Parsed& parsed, std::uint8_t congestion) noexcept {
-  auto& header = header_at<LbTagHeader>(frame + tag_offset(parsed));
-  header.congestion = std::max(header.congestion, congestion);
+  std::uint8_t& so_far =
+      frame[tag_offset(parsed) + offsetof(LbTagHeader, content) + offsetof(CongaContent, congestion)];
+  so_far = std::max(so_far, congestion);
 }
 
-void put_tag_on(std::uint8_t* frame, const Parsed& parsed, const LbTag& tag) noexcept {
+void put_tag_on(std::uint8_t* frame, const Parsed& parsed, LbTagHeader header) noexcept {
   std::memmove(frame, frame + kTagBytes, tag_offset(parsed));
   grow(frame, parsed, kTagBytes);
   auto& udp = header_at<UdpHeader>(frame + parsed.l4_offset);
-  LbTagHeader header{};
-  header.version_kind = kVersionKind;
-  header.flags = tag.has_feedback ? LbTagHeader::kFeedback : std::uint8_t{0};
   header.destination_port = udp.destination_port;
   header.checksum = udp.checksum;
-  header.leaf.set(tag.leaf);
-  header.path = tag.path;
-  header.congestion = tag.congestion;
-  header.feedback_path = tag.feedback_path;
-  header.feedback = tag.feedback;
   std::memcpy(frame + tag_offset(parsed), &header, sizeof header);
   udp.destination_port.set(kTagUdpPort);
   udp.checksum.set(0);
+}
+
+void put_tag_on(std::uint8_t* frame, const Parsed& parsed, const LbTag& tag) noexcept {
+  const CongaContent content{
+      .congestion = tag.congestion, .feedback_path = tag.feedback_path, .feedback = tag.feedback, .reserved = {}};
+  LbTagHeader header{};
+  header.version_kind = version_kind(TagKind::conga);
+  header.flags = tag.has_feedback ? CongaContent::kFeedback : std::uint8_t{0};
+  header.leaf.set(tag.leaf);
+  header.path = tag.path;
+  header.content = std::bit_cast<decltype(header.content)>(content);
+  put_tag_on(frame, parsed, header);
 }
 
 void take_tag_off(std::uint8_t* frame, const Parsed& parsed) noexcept {

@@ -25,25 +25,38 @@ namespace weft::stages {
 inline constexpr std::uint16_t kTagUdpPort = 4793;
 inline constexpr std::uint8_t kTagVersion = 1;
 
+/// Whose content a tag has.
+enum class TagKind : std::uint8_t {
+  conga = 0,           ///< on data: CongaContent
+  conweave = 1,        ///< on data: ConweaveContent (conweave_tag.h)
+  conweave_reply = 2,  ///< a packet between ToRs: ConweaveContent, and nothing behind the tag
+};
+
 /// The shim as it lies in the packet, behind the UDP header.
 struct LbTagHeader {
-  std::uint8_t version_kind;             ///< version << 4 | kind; the only kind is 0, CONGA
-  std::uint8_t flags;                    ///< kFeedback
-  wire::be16 destination_port;           ///< the UDP header's own
-  wire::be16 checksum;                   ///< the UDP header's own; that of the packet with a tag is 0
-  wire::be16 leaf;                       ///< who put it on
-  std::uint8_t path;                     ///< by which of its uplinks
+  std::uint8_t version_kind;            ///< version << 4 | kind
+  std::uint8_t flags;                   ///< of the kind; bits that are not known are sent as 0, and not looked at
+  wire::be16 destination_port;          ///< the UDP header's own
+  wire::be16 checksum;                  ///< the UDP header's own; that of the packet with a tag is 0
+  wire::be16 leaf;                      ///< who put it on
+  std::uint8_t path;                    ///< by which of its uplinks
+  std::array<std::uint8_t, 7> content;  ///< of the kind
+};
+static_assert(sizeof(LbTagHeader) == 16 && alignof(LbTagHeader) == 1);
+inline constexpr std::uint32_t kTagBytes = sizeof(LbTagHeader);
+
+/// LbTagHeader::content of kind conga.
+struct CongaContent {
   std::uint8_t congestion;               ///< of the links so far, the most
   std::uint8_t feedback_path;            ///< with kFeedback: one of the receiving leaf's uplinks
   std::uint8_t feedback;                 ///< with kFeedback: the congestion that packets by it have met
   std::array<std::uint8_t, 4> reserved;  ///< sent as 0, not looked at
 
-  static constexpr std::uint8_t kFeedback = 1;
+  static constexpr std::uint8_t kFeedback = 1;  ///< in LbTagHeader::flags
 };
-static_assert(sizeof(LbTagHeader) == 16 && alignof(LbTagHeader) == 1);
-inline constexpr std::uint32_t kTagBytes = sizeof(LbTagHeader);
+static_assert(sizeof(CongaContent) == sizeof(LbTagHeader::content));
 
-/// What a leaf says with a tag.
+/// What a leaf says with a tag of kind conga.
 struct LbTag {
   std::uint16_t leaf = 0;
   std::uint8_t path = 0;
@@ -63,6 +76,11 @@ enum class TagValidity : std::uint8_t {
   unknown,    ///< of another version or kind
 };
 
+/// LbTagHeader::version_kind of this version.
+[[nodiscard]] constexpr std::uint8_t version_kind(TagKind kind) noexcept {
+  return static_cast<std::uint8_t>(kTagVersion << 4 | static_cast<std::uint8_t>(kind));
+}
+
 /// Packets that may have a tag; see above.
 [[nodiscard]] inline bool may_have_tag(const wire::Parsed& parsed) noexcept {
   const bool udp = parsed.kind == wire::FrameKind::roce || parsed.kind == wire::FrameKind::udp;
@@ -76,14 +94,21 @@ enum class TagValidity : std::uint8_t {
 [[nodiscard]] TagValidity tag_validity(const std::uint8_t* frame, std::uint32_t contiguous,
                                        const wire::Parsed& parsed) noexcept;
 /// Of a packet whose tag_validity() is ok.
+[[nodiscard]] TagKind tag_kind(const std::uint8_t* frame, const wire::Parsed& parsed) noexcept;
+/// The same packet's tag as it lies there.
+[[nodiscard]] LbTagHeader tag_header(const std::uint8_t* frame, const wire::Parsed& parsed) noexcept;
+/// Of a packet whose tag_kind() is conga.
 [[nodiscard]] LbTag read_tag(const std::uint8_t* frame, const wire::Parsed& parsed) noexcept;
-/// The congestion of the links so far grows to at least this.
+/// Of a packet whose tag_kind() is conga: the congestion of the links so far grows to at least this.
 void raise_congestion(std::uint8_t* frame, const wire::Parsed& parsed, std::uint8_t congestion) noexcept;
 
 /// Puts a tag on. All headers up to the UDP header move forward.
 /// @param frame   the new first byte: kTagBytes in front of the frame that `parsed` belongs to, which may_have_tag()
 ///                and has at most 65535 - kTagBytes bytes by its IP header
 void put_tag_on(std::uint8_t* frame, const wire::Parsed& parsed, const LbTag& tag) noexcept;
+/// The same for any kind.
+/// @param header  destination_port and checksum are filled in
+void put_tag_on(std::uint8_t* frame, const wire::Parsed& parsed, LbTagHeader header) noexcept;
 /// Takes the tag off a packet whose tag_validity() is ok. Its first byte is kTagBytes behind `frame` afterwards.
 void take_tag_off(std::uint8_t* frame, const wire::Parsed& parsed) noexcept;
 

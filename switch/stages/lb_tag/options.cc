@@ -19,6 +19,7 @@ using pipeline::SwitchInfo;
 namespace {
 
 constexpr std::int64_t kMostLeaves = 65'535;
+constexpr std::int64_t kMostUs = 100'000;  ///< ConweaveTime tells differences up to 268 ms apart
 
 void check_uplinks(const Value& options, const SwitchInfo& info, Diagnostics& diagnostics) {
   const Value& uplinks = options["uplinks"];
@@ -114,6 +115,70 @@ void note_mtu(const Value& options, const SwitchInfo& info, Diagnostics& diagnos
   }
 }
 
+// Defaults are those of the authors' simulations in a leaf-spine of 100 Gbit/s whose ToRs are 4 us apart.
+Schema conweave_schema() {
+  using Key = Schema::Key;
+  const auto us = [](const char* name, std::int64_t by_default, const char* text) {
+    return Key::with_default(name, Schema::integer(1, kMostUs), Value(by_default), text);
+  };
+  const auto number = [](const char* name, std::int64_t by_default, std::int64_t least, std::int64_t most,
+                         const char* text) {
+    return Key::with_default(name, Schema::integer(least, most), Value(by_default), text);
+  };
+  return Schema::map({
+      us("reply_us", 8, "A path whose reply takes longer is left: the round trip of ToRs without queues, and 4 more."),
+      us("pause_us", 16, "A path is not taken for so long after a leaf has told that it is congested."),
+      us("expiry_us", 300, "A flow that was silent for longer has nothing under way, and may take any path."),
+      us("wait_us", 200, "Rerouted packets wait so long for the TAIL where nothing is known of their old path."),
+      us("extra_us", 16, "They wait so much longer than the TAIL should take."),
+      us("bound_us", 400, "No packet waits longer; less than the retransmission timeout of the senders."),
+      us("notify_us", 8, "A leaf tells of a path that marks packets so often."),
+      number("max_flows", 1 << 14, kFlowWays, 1 << 24,
+             "Flows that one worker keeps, at each edge, 56 bytes each, a multiple of 4."),
+      number("queues", 128, 1, 1 << 15, "Flows of which packets may wait, of each worker."),
+      number("queue_packets", 512, 1, 1 << 20, "Packets that may wait, of one flow."),
+      number("max_packets", 4096, 1, 1 << 20, "The same of each worker. What does not fit goes on at once."),
+      number("max_kb", 1024, 1, 1 << 22, "KiB of frames that may wait, of each worker."),
+      number("reply_dscp", 48, 0, 63, "DSCP of replies: a class without queues."),
+  });
+}
+
+LbTagOptions::Conweave read_conweave(const Value& options) {
+  const auto ns = [&](const char* name) { return options[name].unsigned_integer() * 1000; };
+  const auto number = [&](const char* name) { return static_cast<std::uint32_t>(options[name].unsigned_integer()); };
+  return {.source = {.reply_ns = ns("reply_us"), .expiry_ns = ns("expiry_us"), .flows = number("max_flows")},
+          .destination = {.wait_ns = ns("wait_us"),
+                          .extra_ns = ns("extra_us"),
+                          .bound_ns = ns("bound_us"),
+                          // Longer than any flow may be silent within an epoch.
+                          .age_ns = 4 * std::max(ns("expiry_us"), ns("bound_us")),
+                          .flows = number("max_flows"),
+                          .queues = number("queues"),
+                          .queue_packets = number("queue_packets"),
+                          .max_packets = number("max_packets"),
+                          .max_bytes = options["max_kb"].unsigned_integer() * 1024},
+          .pause_ns = ns("pause_us"),
+          .notify_ns = ns("notify_us"),
+          .reply_dscp = static_cast<std::uint8_t>(number("reply_dscp"))};
+}
+
+void check_conweave(const Value& options, Diagnostics& diagnostics) {
+  if (!options.has("conweave")) return;
+  const Value& conweave = options["conweave"];
+  if (!options.has("leaf")) diagnostics.error(conweave.mark(), "conweave: only a switch with 'leaf' has edges");
+  if (conweave["max_flows"].unsigned_integer() % kFlowWays != 0) {
+    diagnostics.error(conweave["max_flows"].mark(), "conweave: max_flows must be a multiple of 4");
+  }
+  if (conweave["expiry_us"].integer() <= conweave["reply_us"].integer()) {
+    diagnostics.error(conweave["expiry_us"].mark(),
+                      "conweave: expiry_us must be above reply_us, " + std::to_string(conweave["reply_us"].integer()));
+  }
+  if (conweave["bound_us"].integer() < conweave["extra_us"].integer()) {
+    diagnostics.error(conweave["bound_us"].mark(), "conweave: bound_us must be at least extra_us, " +
+                                                       std::to_string(conweave["extra_us"].integer()));
+  }
+}
+
 }  // namespace
 
 Schema lb_tag_options_schema() {
@@ -140,6 +205,9 @@ Schema lb_tag_options_schema() {
                         "model."),
       Key::with_default("age_us", Schema::integer(1, 60'000'000), Value(500),
                         "A metric that was told longer ago counts as 0."),
+      Key::optional_key(
+          "conweave", conweave_schema(),
+          "ConWeave at both edges, for policy conweave of lb; all leaves have the same. {} for defaults."),
   });
 }
 
@@ -162,6 +230,7 @@ LbTagOptions lb_tag_options(const Value& options, const SwitchInfo& info) {
                   .alpha = options["dre_alpha"].number(),
                   .clamped = options["clamp"].boolean(),
                   .age_ns = options["age_us"].unsigned_integer() * 1000};
+  if (result.leaf && options.has("conweave")) result.conweave = read_conweave(options["conweave"]);
   return result;
 }
 
@@ -169,6 +238,7 @@ void check_lb_tag_options(const Value& options, const SwitchInfo& info, Diagnost
   check_uplinks(options, info, diagnostics);
   check_leaves(options, diagnostics);
   check_rates(options, info, diagnostics);
+  check_conweave(options, diagnostics);
   check_pipeline(info, diagnostics);
   note_mtu(options, info, diagnostics);
 }

@@ -12,6 +12,8 @@
 #include "switch/config/schema/schema.h"
 #include "switch/pipeline/switch_info.h"
 #include "switch/stages/lb/congestion.h"
+#include "switch/stages/lb/conweave_destination.h"
+#include "switch/stages/lb/conweave_source.h"
 #include "switch/wire/addresses.h"
 
 namespace weft::stages {
@@ -28,6 +30,15 @@ struct LbTagOptions {
   std::vector<Leaf> leaves{};
   std::uint64_t link_mbps = 0;  ///< of ports without a rate_mbps; 0: not said
   CongestionRules rules{};
+
+  struct Conweave {
+    ConweaveSourceRules source{};
+    ConweaveDestinationRules destination{};
+    TimeNs pause_ns = 0;   ///< how long a path is avoided after a NOTIFY
+    TimeNs notify_ns = 0;  ///< between two NOTIFYs about a path
+    std::uint8_t reply_dscp = 0;
+  };
+  std::optional<Conweave> conweave{};  ///< of a leaf
 };
 /// @param info  has the ports; names that it does not have are left out
 [[nodiscard]] LbTagOptions lb_tag_options(const config::Value& options, const pipeline::SwitchInfo& info);

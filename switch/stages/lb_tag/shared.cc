@@ -41,7 +41,9 @@ LbTagShared::LbTagShared(const pipeline::StageBuild& build)
       path_of_port_(build.info.ports.size(), kNoPath),
       mtu_(build.info.ports.size()),
       congestion_(options_.rules, rates_of(build.info, options_), options_.leaf ? options_.leaves.size() : 0,
-                  options_.uplinks.size(), build.workers) {
+                  options_.uplinks.size(), build.workers),
+      pauses_(options_.leaves.size(), options_.uplinks.size()),
+      answered_(options_.leaves.size()) {
   for (std::size_t i = 0; i < options_.leaves.size(); ++i) {
     if (options_.leaves[i].id == options_.leaf) self_ = static_cast<std::uint16_t>(i);
   }
@@ -49,7 +51,27 @@ LbTagShared::LbTagShared(const pipeline::StageBuild& build)
     path_of_port_[options_.uplinks[i]] = static_cast<std::uint16_t>(i);
   }
   for (const pipeline::PortInfo& port : build.info.ports) mtu_[port.index] = port.mtu_bytes;
+  find_least_mtu();
+  if (options_.conweave) sources_.assign(build.workers, ConweaveSource(options_.conweave->source));
   publish<CongestionView>(*this);
+  publish<ConweaveEdge>(*this);
+}
+
+void LbTagShared::find_least_mtu() noexcept {
+  std::uint32_t least = ~0u;
+  for (const PortIndex port : options_.uplinks) least = std::min(least, mtu(port));
+  least_mtu_.store(least, std::memory_order_relaxed);
+}
+
+void LbTagShared::on_mtu(PortIndex port, std::uint32_t mtu_bytes) {
+  mtu_[port].store(mtu_bytes, std::memory_order_relaxed);
+  find_least_mtu();
+}
+
+bool LbTagShared::good(std::uint16_t leaf, std::uint16_t path, TimeNs now) const noexcept {
+  if (leaf >= answered_.size()) return false;
+  const TimeNs answered = answered_[leaf].load(std::memory_order_relaxed);
+  return answered != 0 && now <= answered + kAnswerAge && !pauses_.paused(leaf, path, now);
 }
 
 std::uint16_t LbTagShared::leaf_of_source(const rte_mbuf* m) const noexcept {
@@ -72,6 +94,9 @@ void LbTagShared::adopt(StageShared& old, const pipeline::Adoption& adoption) {
   auto& before = dynamic_cast<LbTagShared&>(old);
   congestion_.adopt(before.congestion_);
   now_ = before.now_.load();
+  sources_.swap(before.sources_);
+  pauses_.adopt(before.pauses_);
+  for (std::size_t i = 0; i < answered_.size(); ++i) answered_[i] = before.answered_[i].load();
 }
 
 ordered_json LbTagShared::row(std::size_t leaf, std::size_t path, bool to_leaf) const {

@@ -3,6 +3,7 @@
 #include "switch/stages/lb_tag/stage.h"
 
 #include <memory>
+#include <nlohmann/json.hpp>
 
 #include "switch/stages/lb_tag/drops.h"
 #include "switch/wire/parse.h"
@@ -21,46 +22,122 @@ void parse_again(rte_mbuf* m) noexcept {
 
 }  // namespace
 
-void LbTagStage::ingress(Context& context, Batch& batch) {
-  if (!shared_.is_leaf()) return;
-  for (std::uint16_t i = 0; i < batch.size; ++i) {
-    rte_mbuf* m = batch.packet[i];
-    if (pipeline::meta(m).parsed.destination_port == kTagUdpPort) [[unlikely]]
-      receive(context.now, m);
-  }
+LbTagStage::LbTagStage(const pipeline::StageBuild& build, LbTagShared& shared)
+    : shared_(shared), worker_(build.worker) {
+  if (shared.options().conweave) conweave_.emplace(shared, build.worker);
 }
 
-void LbTagStage::receive(TimeNs now, rte_mbuf* m) noexcept {
-  if (!from_fabric(m)) return count(LbTagCounter::forged);
+void LbTagStage::ingress(Context& context, Batch& batch) {
+  if (!shared_.is_leaf()) return;
+  ConweaveLeaf::Burst burst(context);
+  bool any = false;
+  for (std::uint16_t i = 0; i < batch.size; ++i) {
+    rte_mbuf* m = batch.packet[i];
+    if (pipeline::meta(m).parsed.destination_port != kTagUdpPort) [[likely]]
+      continue;
+    any = true;
+    const Fate fate = receive(burst, m);
+    if (fate == Fate::leaves_batch) batch.remove(i);
+    if (fate == Fate::consumed) context.consume(batch, i);
+  }
+  if (!any || !conweave_) return;
+  conweave_->publish(counters_);
+  context.at(conweave_->next_deadline());
+}
+
+LbTagStage::Fate LbTagStage::receive(ConweaveLeaf::Burst& burst, rte_mbuf* m) noexcept {
+  const auto stays = [&](LbTagCounter why) {
+    count(why);
+    return Fate::stays;
+  };
+  if (!from_fabric(m)) return stays(LbTagCounter::forged);
   const wire::Parsed& parsed = pipeline::meta(m).parsed;
   switch (tag_validity(pipeline::frame(m), m->data_len, parsed)) {
     case TagValidity::none:
-      return;
+      return Fate::stays;
     case TagValidity::malformed:
-      return count(LbTagCounter::malformed);
+      return stays(LbTagCounter::malformed);
     case TagValidity::unknown:
-      return count(LbTagCounter::unknown_version);
+      return stays(LbTagCounter::unknown_version);
     case TagValidity::ok:
       break;
   }
   // One that is for another leaf's hosts keeps its tag.
-  if (shared_.leaf_of(m) != shared_.self()) return;
-  learn(now, m, read_tag(pipeline::frame(m), parsed));
+  if (shared_.leaf_of(m) != shared_.self()) return Fate::stays;
+  if (tag_kind(pipeline::frame(m), parsed) != TagKind::conweave_reply) return take_off(burst, m);
+  take_answer(burst.context().now, m);
+  return Fate::consumed;
+}
+
+LbTagStage::Fate LbTagStage::take_off(ConweaveLeaf::Burst& burst, rte_mbuf* m) noexcept {
+  const wire::Parsed& parsed = pipeline::meta(m).parsed;
+  const LbTagHeader header = tag_header(pipeline::frame(m), parsed);
+  const TagKind kind = tag_kind(pipeline::frame(m), parsed);
+  const std::uint16_t from = sender(m, header.leaf.value());
+  if (from != LeafMap::kNone && kind == TagKind::conga) {
+    learn(burst.context().now, from, read_tag(pipeline::frame(m), parsed));
+  }
   take_tag_off(pipeline::frame(m), parsed);
   rte_pktmbuf_adj(m, kTagBytes);
   parse_again(m);
   count(LbTagCounter::taken_off);
+  if (from == LeafMap::kNone || kind != TagKind::conweave || !conweave_) return Fate::stays;
+  return conweave_->arrived(burst, m, from, read_conweave(header), counters_) ? Fate::stays : Fate::leaves_batch;
 }
 
-void LbTagStage::learn(TimeNs now, const rte_mbuf* m, const LbTag& tag) noexcept {
+// Answers are for this switch, whether it can use them or not.
+void LbTagStage::take_answer(TimeNs now, const rte_mbuf* m) noexcept {
+  const LbTagHeader header = tag_header(pipeline::frame(m), pipeline::meta(m).parsed);
+  const std::uint16_t from = sender(m, header.leaf.value());
+  if (from == LeafMap::kNone) return;
+  const auto answer = read_answer(header);
+  if (!answer) return count(LbTagCounter::unknown_version);
+  if (!conweave_) return count(LbTagCounter::conweave_stray_replies);
+  conweave_->answered(now, m, from, *answer, counters_);
+}
+
+// The leaf that the packet says it comes from, if its source is behind that; LeafMap::kNone otherwise.
+std::uint16_t LbTagStage::sender(const rte_mbuf* m, std::uint16_t id) noexcept {
   const std::uint16_t leaf = shared_.leaf_of_source(m);
-  const bool known = leaf != LeafMap::kNone && leaf != shared_.self() && shared_.id_of(leaf) == tag.leaf;
-  if (!known) return count(LbTagCounter::unknown_leaf);
+  if (leaf != LeafMap::kNone && leaf != shared_.self() && shared_.id_of(leaf) == id) return leaf;
+  count(LbTagCounter::unknown_leaf);
+  return LeafMap::kNone;
+}
+
+void LbTagStage::learn(TimeNs now, std::uint16_t leaf, const LbTag& tag) noexcept {
   CongestionTables& congestion = shared_.congestion();
   congestion.on_arrived(leaf, tag.path, tag.congestion, now);
   if (!tag.has_feedback) return;
   const bool own = congestion.on_feedback(leaf, tag.feedback_path, tag.feedback, now);
   count(own ? LbTagCounter::feedback : LbTagCounter::unknown_path);
+}
+
+void LbTagStage::on_timer(Context& context, std::uint32_t) {
+  if (!conweave_) return;
+  conweave_->on_timer(context);
+  conweave_->publish(counters_);
+  context.at(conweave_->next_deadline());
+}
+
+void LbTagStage::flush(Context& context) {
+  if (!conweave_) return;
+  conweave_->flush(context);
+  conweave_->publish(counters_);
+}
+
+void LbTagStage::adopt(Context&, pipeline::Stage& old_stage, const pipeline::Adoption& adoption) {
+  auto& old = dynamic_cast<LbTagStage&>(old_stage);
+  if (!adoption.same_options || !adoption.ports.identity() || !conweave_ || !old.conweave_) return;
+  conweave_->adopt(*old.conweave_);
+}
+
+std::vector<std::string_view> LbTagStage::tables() const {
+  if (!conweave_) return {};
+  return {"conweave"};
+}
+
+nlohmann::ordered_json LbTagStage::rows(std::string_view, std::uint64_t& cursor, std::size_t max) const {
+  return conweave_->rows(cursor, max);
 }
 
 void LbTagStage::egress(Context& context, PortIndex port, Batch& batch) {
@@ -75,6 +152,8 @@ void LbTagStage::egress(Context& context, PortIndex port, Batch& batch) {
     rte_mbuf* m = batch.packet[i];
     if (!uplink || from_fabric(m)) {
       pass_on(congestion, m);
+    } else if (mark_.own(m)) {
+      mark_.clear(m);
     } else if (!put_on(context.now, port, congestion, m)) {
       context.drop(batch, i, LbTagDrop::forged_tag);
     }
@@ -84,6 +163,8 @@ void LbTagStage::egress(Context& context, PortIndex port, Batch& batch) {
 // False when the packet must not leave: without a tag around it, the one that a host has forged would be believed.
 bool LbTagStage::put_on(TimeNs now, PortIndex port, std::uint8_t congestion, rte_mbuf* m) noexcept {
   const wire::Parsed& parsed = pipeline::meta(m).parsed;
+  const auto conweave = mark_.tag(m);
+  mark_.clear(m);
   if (!may_have_tag(parsed)) return true;
   const std::uint16_t leaf = shared_.leaf_of(m);
   if (leaf == LeafMap::kNone || leaf == shared_.self()) return true;
@@ -93,9 +174,14 @@ bool LbTagStage::put_on(TimeNs now, PortIndex port, std::uint8_t congestion, rte
     count(LbTagCounter::no_room);
     return parsed.destination_port != kTagUdpPort;
   }
-  LbTag tag{.leaf = shared_.id_of(shared_.self()),
-            .path = static_cast<std::uint8_t>(shared_.path_of(port)),
-            .congestion = congestion};
+  count(LbTagCounter::put_on);
+  const auto path = static_cast<std::uint8_t>(shared_.path_of(port));
+  if (conweave) {
+    put_tag_on(pipeline::frame(m), parsed, ConweaveLabel{shared_.id_of(shared_.self()), path, *conweave});
+    parse_again(m);
+    return true;
+  }
+  LbTag tag{.leaf = shared_.id_of(shared_.self()), .path = path, .congestion = congestion};
   if (const auto feedback = shared_.congestion().next_feedback(leaf, now)) {
     tag.has_feedback = true;
     tag.feedback_path = feedback->path;
@@ -103,26 +189,28 @@ bool LbTagStage::put_on(TimeNs now, PortIndex port, std::uint8_t congestion, rte
   }
   put_tag_on(pipeline::frame(m), parsed, tag);
   parse_again(m);
-  count(LbTagCounter::put_on);
   return true;
 }
 
 void LbTagStage::pass_on(std::uint8_t congestion, rte_mbuf* m) noexcept {
   const wire::Parsed& parsed = pipeline::meta(m).parsed;
   if (tag_validity(pipeline::frame(m), m->data_len, parsed) != TagValidity::ok) return;
-  raise_congestion(pipeline::frame(m), parsed, congestion);
+  if (tag_kind(pipeline::frame(m), parsed) == TagKind::conga) {
+    raise_congestion(pipeline::frame(m), parsed, congestion);
+  }
   count(LbTagCounter::passed_on);
 }
 
 pipeline::StageType lb_tag_stage_type() {
   pipeline::StageType type;
   type.name = "lb_tag";
-  type.summary = "Tags by which leaves tell each other of the congestion of paths (CONGA).";
+  type.summary = "Tags by which leaves tell each other of paths (CONGA) and of flows (ConWeave).";
   type.has_egress = true;
   type.needs = {"parsed"};
   type.provides = {"congestion"};
   const char* const kWhy = "it reads packets without their tag";
   for (const char* stage : {"rdma_track", "trp", "inc", "l2", "l3"}) type.before.push_back({stage, kWhy});
+  type.holds_packets = true;
   type.options = lb_tag_options_schema();
   type.counters = {
 #define WEFT_COUNTER(name, unit, kind, text) {#name, unit, pipeline::CounterKind::kind, text},

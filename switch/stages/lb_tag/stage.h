@@ -1,52 +1,69 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The weft authors
 //
-// lb_tag: the tags by which leaves tell each other of the congestion of paths (CONGA). A leaf puts them on when packets
-// leave through an uplink, and takes them off when they come in, before any other stage sees them; switches in between
-// note the congestion of their links in them. What tags look like is in switch/stages/lb/tag.h, what is known from them
-// in congestion.h.
+// lb_tag: the tags by which leaves tell each other of the congestion of paths (CONGA), or of the phases of flows
+// (ConWeave). A leaf puts them on when packets leave through an uplink, and takes them off when they come in, before
+// any other stage sees them; switches in between note the congestion of their links in those of CONGA. What tags look
+// like is in switch/stages/lb/tag.h and conweave_tag.h, what is known from them in congestion.h and conweave_*.h.
 //
 // It fails open: packets without room for a tag leave without one, what is no tag of a known leaf changes nothing.
 #pragma once
 
-#include <array>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <span>
+#include <string_view>
+#include <vector>
 
 #include "switch/pipeline/stage.h"
+#include "switch/stages/lb/mark.h"
 #include "switch/stages/lb/tag.h"
+#include "switch/stages/lb_tag/conweave_burst.h"
+#include "switch/stages/lb_tag/counters.h"
 #include "switch/stages/lb_tag/shared.h"
 
 namespace weft::stages {
 
-/// Counters of the stage, in the order in which it shows them.
-enum class LbTagCounter : std::uint8_t {
-#define WEFT_COUNTER(name, unit, kind, text) name,
-#include "switch/stages/lb_tag/counters.def"
-#undef WEFT_COUNTER
-  count_,
-};
-
 class LbTagStage : public pipeline::Stage {
  public:
-  LbTagStage(const pipeline::StageBuild& build, LbTagShared& shared) : shared_(shared), worker_(build.worker) {}
+  LbTagStage(const pipeline::StageBuild& build, LbTagShared& shared);
 
   void ingress(pipeline::Context& context, pipeline::Batch& batch) override;
   void egress(pipeline::Context& context, pipeline::PortIndex port, pipeline::Batch& batch) override;
-  [[nodiscard]] std::span<const Counter> counters() const override { return counters_; }
+  [[nodiscard]] TimeNs deadline(std::uint32_t) const override {
+    return conweave_ ? conweave_->next_deadline() : kNever;
+  }
+  void on_timer(pipeline::Context& context, std::uint32_t token) override;
+  [[nodiscard]] std::size_t held() const override { return conweave_ ? conweave_->held() : 0; }
+  void flush(pipeline::Context& context) override;
+  /// With the same options and ports everything goes on waiting. Otherwise it goes on at once.
+  void adopt(pipeline::Context& context, pipeline::Stage& old, const pipeline::Adoption& adoption) override;
+  [[nodiscard]] std::span<const Counter> counters() const override { return counters_.all(); }
+  [[nodiscard]] std::vector<std::string_view> tables() const override;
+  [[nodiscard]] nlohmann::ordered_json rows(std::string_view table, std::uint64_t& cursor,
+                                            std::size_t max) const override;
 
  private:
   [[nodiscard]] bool from_fabric(const rte_mbuf* m) const noexcept {
     return shared_.path_of(pipeline::meta(m).in_port) != LbTagShared::kNoPath;
   }
-  void receive(TimeNs now, rte_mbuf* m) noexcept;
-  void learn(TimeNs now, const rte_mbuf* m, const LbTag& tag) noexcept;
+  // What becomes of a packet to the UDP port of tags.
+  enum class Fate : std::uint8_t { stays, leaves_batch, consumed };
+
+  [[nodiscard]] Fate receive(ConweaveLeaf::Burst& burst, rte_mbuf* m) noexcept;
+  [[nodiscard]] Fate take_off(ConweaveLeaf::Burst& burst, rte_mbuf* m) noexcept;
+  void take_answer(TimeNs now, const rte_mbuf* m) noexcept;
+  [[nodiscard]] std::uint16_t sender(const rte_mbuf* m, std::uint16_t id) noexcept;
+  void learn(TimeNs now, std::uint16_t leaf, const LbTag& tag) noexcept;
   [[nodiscard]] bool put_on(TimeNs now, pipeline::PortIndex port, std::uint8_t congestion, rte_mbuf* m) noexcept;
   void pass_on(std::uint8_t congestion, rte_mbuf* m) noexcept;
-  void count(LbTagCounter c) noexcept { counters_[static_cast<std::size_t>(c)].add(1); }
+  void count(LbTagCounter c) noexcept { counters_.add(c); }
 
   LbTagShared& shared_;
   std::uint16_t worker_;
-  std::array<Counter, static_cast<std::size_t>(LbTagCounter::count_)> counters_;
+  LbMark mark_;
+  std::optional<ConweaveLeaf> conweave_;
+  LbTagCounters counters_;
 };
 
 /// Registered as `lb_tag`; stands behind `parse`, in front of all that read RoCE headers. Provides `congestion`, which

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "switch/pipeline/find.h"
+#include "switch/stages/lb/go_on.h"
 #include "switch/wire/headers.h"
 
 namespace weft::stages {
@@ -21,39 +22,10 @@ namespace {
 
 constexpr auto kReadRequest = static_cast<std::uint8_t>(wire::Opcode::RC_RDMA_READ_REQUEST);
 
-std::uint64_t number_of(const rte_mbuf* m) noexcept {
-  return reinterpret_cast<std::uint64_t>(m);
-}
-rte_mbuf* packet_of(std::uint64_t number) noexcept {
-  return reinterpret_cast<rte_mbuf*>(number);
-}
-
-// Resumed packets follow the batch. A packet that is in it and goes on at once stays in its place, as long as nothing
-// was resumed in front of it.
-class GoOn final : public ReorderSink {
+class ReorderGoOn final : public GoOn, public ReorderSink {
  public:
-  explicit GoOn(Context& context) : context_(context) {}
-
-  void begin(rte_mbuf* m) noexcept {
-    current_ = m;
-    in_place_ = false;
-  }
-  void deliver(std::uint64_t packet) noexcept override {
-    rte_mbuf* m = packet_of(packet);
-    if (m == current_ && !resuming_) {
-      in_place_ = true;
-      return;
-    }
-    resuming_ = true;
-    context_.resume(m);
-  }
-  [[nodiscard]] bool in_place() const noexcept { return in_place_; }
-
- private:
-  Context& context_;
-  const rte_mbuf* current_ = nullptr;
-  bool in_place_ = false;
-  bool resuming_ = false;
+  using GoOn::GoOn;
+  void deliver(std::uint64_t packet) noexcept override { go_on(packet); }
 };
 
 ReorderRules rules_of(const Value& options, std::uint32_t flows) {
@@ -103,7 +75,7 @@ void ReorderStage::take(TimeNs now, rte_mbuf* m, ReorderSink& sink) noexcept {
 }
 
 void ReorderStage::ingress(Context& context, Batch& batch) {
-  GoOn sink(context);
+  ReorderGoOn sink(context);
   for (std::uint16_t i = 0; i < batch.size; ++i) {
     sink.begin(batch.packet[i]);
     take(context.now, batch.packet[i], sink);
@@ -114,14 +86,14 @@ void ReorderStage::ingress(Context& context, Batch& batch) {
 }
 
 void ReorderStage::on_timer(Context& context, std::uint32_t) {
-  GoOn sink(context);
+  ReorderGoOn sink(context);
   buffer_.on_timer(context.now, sink);
   publish();
   context.at(deadline(0));
 }
 
 void ReorderStage::flush(Context& context) {
-  GoOn sink(context);
+  ReorderGoOn sink(context);
   buffer_.flush(sink);
   publish();
 }

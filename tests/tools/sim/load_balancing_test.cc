@@ -91,11 +91,14 @@ nlohmann::ordered_json storage_over(const std::string& topology, const std::stri
   const std::string cdf = WEFT_SOURCE_DIR "/bench/papers/cdf/alistorage2019.txt";
   const std::string workload = "workload: { kind: poisson, load: " + load + ", duration_ms: 2, cdf: " + cdf + " }\n";
   // Switches between ToRs know of their own links alone.
-  const std::string tag = policy == "conga" ? "{lb_tag: {uplinks: [uplinks]}}, " : "";
-  return run_text(
-      topology + workload,
-      {{"switch.pipeline", "[parse, " + tag + "l3, {lb: {policy: " + policy + "}}]"},
-       {"switch.pipeline_above", tag.empty() ? "[parse, l3, lb]" : "[parse, lb_tag, l3, {lb: {policy: conga}}]"}});
+  const bool conga = policy == "conga";
+  const std::string room = "queue_packets: 4096, max_packets: 16384, max_kb: 16384";
+  std::string tag;
+  if (conga) tag = "{lb_tag: {uplinks: [uplinks]}}, ";
+  if (policy == "conweave") tag = "{lb_tag: {uplinks: [uplinks], conweave: {" + room + "}}}, ";
+  return run_text(topology + workload, {{"switch.pipeline", "[parse, " + tag + "l3, {lb: {policy: " + policy + "}}]"},
+                                        {"switch.pipeline_above",
+                                         conga ? "[parse, lb_tag, l3, {lb: {policy: conga}}]" : "[parse, l3, lb]"}});
 }
 
 double slowdown(const nlohmann::ordered_json& report) {
@@ -131,6 +134,24 @@ nic: { transport: irn, nack_is_cnp: false, mtu: 1000 }
   EXPECT_LT(slowdown(conga), slowdown(ecmp));
   EXPECT_EQ(tags(conga, "taken_off"), tags(conga, "put_on"));
   EXPECT_GT(tags(conga, "feedback"), 1000u);
+}
+
+TEST(LoadBalancing, ConweaveLeavesTheSlowPathAndPutsInOrderWhatOvertook) {
+  const auto ecmp = storage_over(kAsymmetric, "0.6", "ecmp");
+  const auto conweave = storage_over(kAsymmetric, "0.6", "conweave");
+  EXPECT_LT(slowdown(conweave), 0.3 * slowdown(ecmp));
+  EXPECT_GT(tags(conweave, "conweave_reroutes"), 100u);
+  EXPECT_GT(tags(conweave, "conweave_held_packets"), 1000u);
+  EXPECT_EQ(tags(conweave, "conweave_held"), 0u);
+  EXPECT_LT(tags(conweave, "conweave_flushed"), tags(conweave, "conweave_held_packets") / 10);
+  EXPECT_EQ(
+      tags(conweave, "conweave_resumed") + tags(conweave, "conweave_flushed") + tags(conweave, "conweave_given_up"),
+      tags(conweave, "conweave_held_packets"));
+  EXPECT_EQ(tags(conweave, "taken_off"), tags(conweave, "put_on"));
+  for (const char* what : {"no_room", "forged", "malformed", "unknown_version", "unknown_leaf", "unknown_path",
+                           "conweave_no_queue", "conweave_overflowed", "conweave_flows_full"}) {
+    EXPECT_EQ(tags(conweave, what), 0u) << what;
+  }
 }
 
 }  // namespace

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+//
+// What `lb_tag` has for policy conweave: the units of the sender's ToR, and what the leaf knows of others.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "switch/pipeline/packet.h"
+#include "switch/stages/lb/conweave_source.h"
+
+namespace weft::stages {
+
+/// Of one switch; all workers may ask, each for its own unit.
+class ConweaveEdge {
+ public:
+  static constexpr std::string_view kCapability = "congestion";
+  static constexpr std::uint16_t kNone = 0xffff;
+  virtual ~ConweaveEdge() = default;
+
+  /// The unit of a worker, which calls it alone; nullptr when lb_tag has no option `conweave`.
+  [[nodiscard]] virtual ConweaveSource* source(std::uint16_t worker) noexcept = 0;
+  /// A number for the leaf that the packet goes to; kNone when it is this one, or none is known.
+  [[nodiscard]] virtual std::uint16_t far_leaf(const rte_mbuf* m) const noexcept = 0;
+  /// Which of this leaf's paths begins at the port; kNone when it is no uplink.
+  [[nodiscard]] virtual std::uint16_t path_at(pipeline::PortIndex port) const noexcept = 0;
+  /// The path may be taken now: the leaf has not told that it is congested. False for all paths to a leaf that does not
+  /// answer: one without ConWeave would not undo what rerouting does to the order.
+  [[nodiscard]] virtual bool good(std::uint16_t leaf, std::uint16_t path, TimeNs now) const noexcept = 0;
+  /// An IP packet of this length has room for a tag on all uplinks.
+  [[nodiscard]] virtual bool fits(std::uint32_t l3_bytes) const noexcept = 0;
+};
+
+}  // namespace weft::stages

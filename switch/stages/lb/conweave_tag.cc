@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+#include "switch/stages/lb/conweave_tag.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <utility>
+
+#include "switch/wire/checksum.h"
+#include "switch/wire/headers.h"
+
+namespace weft::stages {
+namespace {
+
+using wire::EthernetHeader;
+using wire::header_at;
+using wire::Ipv4Header;
+using wire::Ipv6Header;
+using wire::Parsed;
+using wire::UdpHeader;
+
+constexpr std::uint16_t kAnswerUdpBytes = sizeof(UdpHeader) + kTagBytes;
+constexpr std::uint8_t kAnswerTtl = 64;
+constexpr std::size_t kLeastFrame = 60;
+
+ConweaveTime time_at(const std::array<std::uint8_t, 3>& bytes) noexcept {
+  return ConweaveTime::from_ticks(std::uint32_t{bytes[0]} << 16 | std::uint32_t{bytes[1]} << 8 | bytes[2]);
+}
+
+std::array<std::uint8_t, 3> bytes_of(ConweaveTime time) noexcept {
+  const std::uint32_t ticks = time.ticks();
+  return {static_cast<std::uint8_t>(ticks >> 16), static_cast<std::uint8_t>(ticks >> 8),
+          static_cast<std::uint8_t>(ticks)};
+}
+
+LbTagHeader header_of(TagKind kind, std::uint8_t flags, std::uint16_t leaf, std::uint8_t path,
+                      const ConweaveContent& content) noexcept {
+  LbTagHeader header{};
+  header.version_kind = version_kind(kind);
+  header.flags = flags;
+  header.leaf.set(leaf);
+  header.path = path;
+  header.content = std::bit_cast<decltype(header.content)>(content);
+  return header;
+}
+
+// The IP header of the packet that is answered becomes that of the answer.
+void turn_ip(std::uint8_t* l3, const Parsed& parsed, std::uint8_t tos) noexcept {
+  if (parsed.has(wire::ParsedFlag::ipv6)) {
+    auto& ip = header_at<Ipv6Header>(l3);
+    ip.set_traffic_class(tos);
+    ip.payload_length.set(kAnswerUdpBytes);
+    ip.hop_limit = kAnswerTtl;
+    std::swap(ip.source, ip.destination);
+    return;
+  }
+  auto& ip = header_at<Ipv4Header>(l3);
+  ip.tos = tos;
+  ip.total_length.set(sizeof ip + kAnswerUdpBytes);
+  ip.ttl = kAnswerTtl;
+  std::swap(ip.source, ip.destination);
+  ip.checksum.set(0);
+  ip.checksum.set(wire::ipv4_checksum(ip));
+}
+
+}  // namespace
+
+ConweaveLabel read_conweave(const LbTagHeader& header) noexcept {
+  const auto content = std::bit_cast<ConweaveContent>(header.content);
+  const bool rerouted = (header.flags & ConweaveContent::kRerouted) != 0;
+  return {.leaf = header.leaf.value(),
+          .path = header.path,
+          .tag = {.epoch = content.epoch,
+                  .rerouted = rerouted,
+                  // A TAIL takes the old path.
+                  .tail = !rerouted && (header.flags & ConweaveContent::kTail) != 0,
+                  .request = (header.flags & ConweaveContent::kRequest) != 0,
+                  .sent = time_at(content.sent),
+                  .tail_sent = rerouted ? time_at(content.tail_sent) : ConweaveTime{}}};
+}
+
+std::optional<ConweaveAnswer> read_answer(const LbTagHeader& header) noexcept {
+  const std::uint8_t kind = header.flags & ConweaveContent::kReplyKind;
+  if (kind > static_cast<std::uint8_t>(ConweaveReply::Kind::notify)) return std::nullopt;
+  return ConweaveAnswer{header.leaf.value(),
+                        header.path,
+                        {static_cast<ConweaveReply::Kind>(kind), std::bit_cast<ConweaveContent>(header.content).epoch}};
+}
+
+FlowKey answered_flow(const std::uint8_t* frame, const Parsed& parsed) noexcept {
+  const std::uint16_t port = tag_header(frame, parsed).destination_port.value();
+  const std::uint64_t ports = FlowKey::ports_word(parsed.source_port, port, parsed.protocol);
+  if (!parsed.has(wire::ParsedFlag::ipv6)) return {std::rotl(parsed.address_key, 32), ports};
+  const auto& ip = header_at<Ipv6Header>(frame + parsed.l3_offset);
+  return {wire::hash_v6(ip.destination.data(), ip.source.data()).ordered, ports};
+}
+
+void put_tag_on(std::uint8_t* frame, const Parsed& parsed, const ConweaveLabel& label) noexcept {
+  const ConweaveTag& tag = label.tag;
+  const auto flags = static_cast<std::uint8_t>((tag.request ? ConweaveContent::kRequest : 0) |
+                                               (tag.tail ? ConweaveContent::kTail : 0) |
+                                               (tag.rerouted ? ConweaveContent::kRerouted : 0));
+  const ConweaveContent content{.epoch = tag.epoch, .sent = bytes_of(tag.sent), .tail_sent = bytes_of(tag.tail_sent)};
+  put_tag_on(frame, parsed, header_of(TagKind::conweave, flags, label.leaf, label.path, content));
+}
+
+std::size_t write_answer(std::span<std::uint8_t> out, const std::uint8_t* frame, const Parsed& parsed,
+                         const ConweaveAnswer& answer, std::uint8_t dscp) noexcept {
+  const std::size_t used = parsed.l4_offset + std::size_t{kAnswerUdpBytes};
+  const std::size_t bytes = std::max(used, kLeastFrame);
+  if (out.size() < bytes) return 0;
+  std::memcpy(out.data(), frame, parsed.l4_offset + sizeof(UdpHeader));
+  auto& eth = header_at<EthernetHeader>(out.data());
+  std::swap(eth.source, eth.destination);
+  turn_ip(out.data() + parsed.l3_offset, parsed, wire::make_tos(dscp, wire::Ecn::not_ect));
+  auto& udp = header_at<UdpHeader>(out.data() + parsed.l4_offset);
+  LbTagHeader header = header_of(TagKind::conweave_reply, static_cast<std::uint8_t>(answer.reply.kind), answer.leaf,
+                                 answer.path, {.epoch = answer.reply.epoch, .sent = {}, .tail_sent = {}});
+  header.destination_port = udp.destination_port;
+  std::memcpy(out.data() + parsed.l4_offset + sizeof udp, &header, sizeof header);
+  udp.destination_port.set(kTagUdpPort);
+  udp.length.set(kAnswerUdpBytes);
+  udp.checksum.set(0);
+  std::fill(out.begin() + static_cast<std::ptrdiff_t>(used), out.begin() + static_cast<std::ptrdiff_t>(bytes),
+            std::uint8_t{0});
+  return bytes;
+}
+
+}  // namespace weft::stages

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+//
+// How what ConWeave's ToRs tell each other lies in packets: tags of kind conweave on data, and replies, which are UDP
+// packets of their own to kTagUdpPort with a tag of kind conweave_reply and nothing behind it. Bytes in, bytes out.
+//
+// A reply has the addresses of the packet that it answers, swapped: switches in between route it like any packet of the
+// hosts, the ToR at the other end takes it out, and the worker that it comes to is the flow's. Its source port is that
+// of the flow too, and the flow's destination port stands in the tag.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "switch/stages/lb/conweave.h"
+#include "switch/stages/lb/flow_key.h"
+#include "switch/stages/lb/tag.h"
+#include "switch/wire/headers.h"
+
+namespace weft::stages {
+
+/// LbTagHeader::content of kinds conweave and conweave_reply.
+struct ConweaveContent {
+  std::uint8_t epoch;
+  std::array<std::uint8_t, 3> sent;       ///< ConweaveTime::ticks(), most significant byte first; 0 in replies
+  std::array<std::uint8_t, 3> tail_sent;  ///< with kRerouted
+
+  /// LbTagHeader::flags of kind conweave.
+  static constexpr std::uint8_t kRequest = 1, kTail = 2, kRerouted = 4;
+  /// LbTagHeader::flags of kind conweave_reply hold ConweaveReply::Kind in these bits.
+  static constexpr std::uint8_t kReplyKind = 3;
+};
+static_assert(sizeof(ConweaveContent) == sizeof(LbTagHeader::content));
+
+/// A tag of kind conweave.
+struct ConweaveLabel {
+  std::uint16_t leaf = 0;  ///< who put it on
+  std::uint8_t path = 0;   ///< by which of its uplinks
+  ConweaveTag tag{};
+
+  friend bool operator==(const ConweaveLabel&, const ConweaveLabel&) = default;
+};
+/// One of kind conweave_reply.
+struct ConweaveAnswer {
+  std::uint16_t leaf = 0;  ///< who sends it
+  std::uint8_t path = 0;   ///< of the receiving leaf: the one that the answered packet took
+  ConweaveReply reply{};
+
+  friend bool operator==(const ConweaveAnswer&, const ConweaveAnswer&) = default;
+};
+
+/// @param header  of kind conweave
+[[nodiscard]] ConweaveLabel read_conweave(const LbTagHeader& header) noexcept;
+/// @param header  of kind conweave_reply
+/// @return nullopt when it is none that is known
+[[nodiscard]] std::optional<ConweaveAnswer> read_answer(const LbTagHeader& header) noexcept;
+/// The flow that a packet of kind conweave_reply is about, as the one who sent its packets knows it.
+[[nodiscard]] FlowKey answered_flow(const std::uint8_t* frame, const wire::Parsed& parsed) noexcept;
+
+/// As put_tag_on() of other kinds.
+void put_tag_on(std::uint8_t* frame, const wire::Parsed& parsed, const ConweaveLabel& label) noexcept;
+
+/// Room that any reply fits into.
+inline constexpr std::size_t kMaxReplyBytes = sizeof(wire::EthernetHeader) + sizeof(wire::VlanTag) +
+                                              sizeof(wire::Ipv6Header) + sizeof(wire::UdpHeader) + kTagBytes;
+/// Writes the reply to a packet whose tag has been taken off.
+/// @param frame, parsed  of that packet, which may_have_tag()
+/// @param dscp           of the reply, 0 to 63
+/// @return bytes written, at least 60; 0 when `out` is too small
+[[nodiscard]] std::size_t write_answer(std::span<std::uint8_t> out, const std::uint8_t* frame,
+                                       const wire::Parsed& parsed, const ConweaveAnswer& answer,
+                                       std::uint8_t dscp) noexcept;
+
+}  // namespace weft::stages

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+//
+// The sink of units that hold packets, for the ingress half of a stage.
+#pragma once
+
+#include "switch/pipeline/context.h"
+#include "switch/pipeline/packet.h"
+
+namespace weft::stages {
+
+/// Packets as numbers of protocol units.
+[[nodiscard]] inline std::uint64_t number_of(const rte_mbuf* m) noexcept {
+  return reinterpret_cast<std::uint64_t>(m);
+}
+[[nodiscard]] inline rte_mbuf* packet_of(std::uint64_t number) noexcept {
+  return reinterpret_cast<rte_mbuf*>(number);
+}
+
+/// Lets packets go on. Resumed packets follow the batch. A packet that is in it and goes on at once stays in its place,
+/// as long as nothing was resumed in front of it.
+class GoOn {
+ public:
+  explicit GoOn(pipeline::Context& context) : context_(context) {}
+
+  /// The packet of the batch that is looked at next.
+  void begin(rte_mbuf* m) noexcept {
+    current_ = m;
+    in_place_ = false;
+  }
+  void go_on(std::uint64_t packet) noexcept {
+    rte_mbuf* m = packet_of(packet);
+    if (m == current_ && !resuming_) {
+      in_place_ = true;
+      return;
+    }
+    resuming_ = true;
+    context_.resume(m);
+  }
+  /// The packet of begin() has gone on as part of its batch; otherwise it is to be removed from it.
+  [[nodiscard]] bool in_place() const noexcept { return in_place_; }
+
+ private:
+  pipeline::Context& context_;
+  const rte_mbuf* current_ = nullptr;
+  bool in_place_ = false;
+  bool resuming_ = false;
+};
+
+}  // namespace weft::stages

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+#include "switch/stages/lb_tag/conweave.h"
+
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "switch/stages/lb_tag/conweave_burst.h"
+#include "switch/wire/opcodes.h"
+#include "switch/wire/parse.h"
+
+namespace weft::stages {
+
+using nlohmann::ordered_json;
+using pipeline::Context;
+
+namespace {
+
+constexpr std::size_t kPathsOfLeaf = CongestionTables::kPaths;
+constexpr std::uint8_t kCe = static_cast<std::uint8_t>(wire::Ecn::ce);
+constexpr std::uint64_t kRowsScanned = 4096;  ///< entries that one call of rows() looks at
+
+template <typename Counts>
+struct Told {
+  LbTagCounter counter;
+  std::uint64_t Counts::*value;
+};
+constexpr Told<ConweaveSourceCounts> kNear[] = {
+    {LbTagCounter::conweave_epochs, &ConweaveSourceCounts::epochs},
+    {LbTagCounter::conweave_reroutes, &ConweaveSourceCounts::reroutes},
+    {LbTagCounter::conweave_stays, &ConweaveSourceCounts::stays},
+    {LbTagCounter::conweave_replies, &ConweaveSourceCounts::replies},
+    {LbTagCounter::conweave_late_replies, &ConweaveSourceCounts::late_replies},
+    {LbTagCounter::conweave_stray_replies, &ConweaveSourceCounts::stray_replies},
+    {LbTagCounter::conweave_lost_clears, &ConweaveSourceCounts::lost_clears},
+    {LbTagCounter::conweave_evicted, &ConweaveSourceCounts::evicted},
+};
+constexpr Told<ConweaveDestinationCounts> kFar[] = {
+    {LbTagCounter::conweave_held_packets, &ConweaveDestinationCounts::held},
+    {LbTagCounter::conweave_resumed, &ConweaveDestinationCounts::resumed},
+    {LbTagCounter::conweave_flushed, &ConweaveDestinationCounts::flushed},
+    {LbTagCounter::conweave_given_up, &ConweaveDestinationCounts::given_up},
+    {LbTagCounter::conweave_no_queue, &ConweaveDestinationCounts::no_queue},
+    {LbTagCounter::conweave_overflowed, &ConweaveDestinationCounts::overflowed},
+    {LbTagCounter::conweave_stale, &ConweaveDestinationCounts::stale},
+    {LbTagCounter::conweave_flows_full, &ConweaveDestinationCounts::flows_full},
+    {LbTagCounter::conweave_evicted, &ConweaveDestinationCounts::evicted},
+};
+
+template <typename Counts, std::size_t n>
+void add_news(LbTagCounters& counters, const Told<Counts> (&told)[n], const Counts& now, Counts& before) noexcept {
+  for (const Told<Counts>& one : told) {
+    const std::uint64_t news = now.*one.value - before.*one.value;
+    if (news != 0) counters.add(one.counter, news);
+  }
+  before = now;
+}
+
+const char* state_of(ConweaveFlow::State state) noexcept {
+  switch (state) {
+    case ConweaveFlow::State::free:
+      break;
+    case ConweaveFlow::State::asked:
+      return "asked";
+    case ConweaveFlow::State::stable:
+      return "stable";
+    case ConweaveFlow::State::rerouted:
+      return "rerouted";
+  }
+  return "free";
+}
+
+class Release final : public GoOn, public ReorderSink {
+ public:
+  using GoOn::GoOn;
+  void deliver(std::uint64_t packet) noexcept override { go_on(packet); }
+};
+
+}  // namespace
+
+ConweaveLeaf::ConweaveLeaf(LbTagShared& shared, std::uint16_t worker)
+    : shared_(shared),
+      near_(*shared.source(worker)),
+      far_(shared.options().conweave->destination),
+      next_notify_(shared.options().leaves.size() * kPathsOfLeaf) {}
+
+bool ConweaveLeaf::arrived(Burst& burst, rte_mbuf* m, std::uint16_t from, const ConweaveLabel& label,
+                           LbTagCounters& counters) noexcept {
+  Context& context = burst.context();
+  now_ = context.now;
+  const wire::Parsed& parsed = pipeline::meta(m).parsed;
+  const bool marked = (parsed.tos & kCe) == kCe;
+  if (marked && notify_is_due(context.now, from, label.path)) {
+    answer(context, m, label.path, {ConweaveReply::Kind::notify, label.tag.epoch}, counters);
+  }
+  // READ requests and atomics.
+  const bool may_wait = wire::opcode_info(parsed.opcode).may_carry_payload();
+  burst.begin(m);
+  far_.on_packet(context.now, FlowKey::of(parsed), label.tag, may_wait, m->pkt_len, number_of(m), burst);
+  for (const ConweaveReply& reply : burst.take_replies()) answer(context, m, label.path, reply, counters);
+  return burst.in_place();
+}
+
+bool ConweaveLeaf::notify_is_due(TimeNs now, std::uint16_t leaf, std::uint8_t path) noexcept {
+  TimeNs& next = next_notify_[leaf * kPathsOfLeaf + path];
+  if (now < next) return false;
+  next = now + shared_.options().conweave->notify_ns;
+  return true;
+}
+
+// Back through the uplink that the packet came by: switches behind it know the way to its sender.
+void ConweaveLeaf::answer(Context& context, const rte_mbuf* m, std::uint8_t path, const ConweaveReply& reply,
+                          LbTagCounters& counters) noexcept {
+  rte_mbuf* const out = context.generate();
+  if (out == nullptr) return counters.add(LbTagCounter::conweave_no_buffer);
+  auto* const bytes = reinterpret_cast<std::uint8_t*>(rte_pktmbuf_append(out, kMaxReplyBytes));
+  const pipeline::PacketMeta& pm = pipeline::meta(m);
+  const ConweaveAnswer answer{shared_.id_of(shared_.self()), path, reply};
+  const std::size_t used = bytes == nullptr ? 0
+                                            : write_answer({bytes, kMaxReplyBytes}, pipeline::frame(m), pm.parsed,
+                                                           answer, shared_.options().conweave->reply_dscp);
+  if (used == 0) {
+    counters.add(LbTagCounter::conweave_no_buffer);
+    return context.consume(out);
+  }
+  static_cast<void>(rte_pktmbuf_trim(out, static_cast<std::uint16_t>(kMaxReplyBytes - used)));
+  wire::parse_frame(bytes, out->data_len, out->pkt_len, pipeline::meta(out).parsed);
+  mark_.set_own(out);
+  const bool notify = reply.kind == ConweaveReply::Kind::notify;
+  counters.add(notify ? LbTagCounter::conweave_notifies_sent : LbTagCounter::conweave_replies_sent);
+  context.send(out, pm.in_port);
+}
+
+void ConweaveLeaf::answered(TimeNs now, const rte_mbuf* m, std::uint16_t from, const ConweaveAnswer& answer,
+                            LbTagCounters& counters) noexcept {
+  now_ = now;
+  shared_.on_answer(from, now);
+  if (answer.reply.kind != ConweaveReply::Kind::notify) {
+    return near_.on_reply(now, answered_flow(pipeline::frame(m), pipeline::meta(m).parsed), answer.reply);
+  }
+  const bool own = shared_.pauses().pause(from, answer.path, now + shared_.options().conweave->pause_ns);
+  counters.add(own ? LbTagCounter::conweave_notifies : LbTagCounter::unknown_path);
+}
+
+void ConweaveLeaf::on_timer(Context& context) noexcept {
+  now_ = context.now;
+  Release sink(context);
+  far_.on_timer(context.now, sink);
+}
+
+void ConweaveLeaf::flush(Context& context) noexcept {
+  Release sink(context);
+  far_.flush(sink);
+}
+
+void ConweaveLeaf::adopt(ConweaveLeaf& old) noexcept {
+  std::swap(far_, old.far_);
+  std::swap(far_told_, old.far_told_);
+  std::swap(near_told_, old.near_told_);
+  std::swap(next_notify_, old.next_notify_);
+  now_ = old.now_;
+}
+
+void ConweaveLeaf::publish(LbTagCounters& counters) noexcept {
+  add_news(counters, kNear, near_.counts(), near_told_);
+  add_news(counters, kFar, far_.counts(), far_told_);
+  counters.set(LbTagCounter::conweave_held, far_.held());
+  counters.set(LbTagCounter::conweave_held_bytes, far_.held_bytes());
+  counters.set(LbTagCounter::conweave_queues, far_.queues_used());
+  counters.set(LbTagCounter::conweave_peak_queues, far_.counts().peak_queues);
+  counters.set(LbTagCounter::conweave_peak_packets, far_.buffer_counts().peak_packets);
+  counters.set(LbTagCounter::conweave_peak_bytes, far_.buffer_counts().peak_bytes);
+}
+
+ordered_json ConweaveLeaf::source_row(const ConweaveFlow& flow) const {
+  return {{"edge", "source"},
+          {"flow", flow.key.to_string()},
+          {"epoch", flow.epoch},
+          {"state", state_of(flow.state)},
+          {"uplink", shared_.port_name(flow.path)},
+          {"reroutes", flow.reroutes},
+          {"held", nullptr},
+          {"silent_us", (now_ - std::min(now_, flow.last)) / 1000}};
+}
+
+ordered_json ConweaveLeaf::destination_row(const ConweaveDestination::Flow& flow) const {
+  const std::uint32_t held = far_.held(flow);
+  return {{"edge", "destination"}, {"flow", flow.key.to_string()},
+          {"epoch", flow.epoch},   {"state", held != 0 ? "waits" : flow.ordered ? "ordered" : "old path"},
+          {"uplink", nullptr},     {"reroutes", nullptr},
+          {"held", held},          {"silent_us", (now_ - std::min(now_, flow.last)) / 1000}};
+}
+
+ordered_json ConweaveLeaf::rows(std::uint64_t& cursor, std::size_t max) const {
+  ordered_json rows = ordered_json::array();
+  const std::size_t of_near = near_.entries().size(), all = of_near + far_.entries().size();
+  for (std::uint64_t scanned = 0; cursor < all && rows.size() < max && scanned < kRowsScanned; ++scanned, ++cursor) {
+    if (cursor < of_near) {
+      const ConweaveFlow& flow = near_.entries()[cursor];
+      if (near_.is_live(flow, now_) && flow.path != ConweavePaths::kNone) rows.push_back(source_row(flow));
+    } else {
+      const ConweaveDestination::Flow& flow = far_.entries()[cursor - of_near];
+      if (flow.known && now_ - std::min(now_, flow.last) <= far_.rules().age_ns) rows.push_back(destination_row(flow));
+    }
+  }
+  if (cursor >= all) cursor = pipeline::StageShared::kEnd;
+  return rows;
+}
+
+}  // namespace weft::stages
