@@ -31,6 +31,7 @@ LONGEST_RUN_S = 900
 
 _HEADER_BYTES = 100  # of a packet, all that is not payload, preamble and gap included
 _WATCH = re.compile(r"\s*([\d.]+) s\s+([\d.]+) Gbit/s\s+retransmitted (\d+)\s+naks (\d+)\s+timeouts (\d+)")
+_RATE = re.compile(r"\s*([\d.]+) s .* rate ([\d.]+)$")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,6 +57,7 @@ class FlowResult:
     flow: object
     summary: dict  # weft-rnic --json
     samples: list  # (seconds, Gbit/s, retransmitted, naks, timeouts) since the start
+    rates: list = dataclasses.field(default_factory=list)  # (seconds, Gbit/s) that congestion control allows
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,6 +70,11 @@ class VariantResult:
     uplinks: dict
     sending_racks: set  # the switches of hosts that send data
     wall_s: float
+    stages: dict = dataclasses.field(default_factory=dict)  # weftctl --json show STAGE, of those in STAGE_TABLES
+
+
+# Stages whose sums a report shows, where switches have them.
+STAGE_TABLES = ("pnp", "trp")
 
 
 def limits(jitter, timing):
@@ -122,6 +129,8 @@ def flow_command(rnic, source, target, nic, workload, rto_us, sample_ms):
         words += ["--duration", str(workload.duration_s)]
     if nic.cc == "dcqcn":
         words += ["--dcqcn", nic.preset]
+    if nic.constants:
+        words += ["--cc-constant", ",".join(f"{name}={value}" for name, value in nic.constants.items())]
     if nic.rate_gbps is not None:
         words += ["--rate-gbps", f"{nic.rate_gbps:g}"]
     if nic.nack_is_cnp:
@@ -246,7 +255,8 @@ class Bench:
             flows = self._run_flows(variant, found)
             wall_s = time.monotonic() - started
             return VariantResult(variant, flows, self._show("ports"), self._show("nack_filter"), self._show("drops"),
-                                 fabric.uplinks(self._lab), fabric.sending_racks(self._lab), wall_s)
+                                 fabric.uplinks(self._lab), fabric.sending_racks(self._lab), wall_s,
+                                 {name: self._show(name) for name in STAGE_TABLES})
 
     def _run_flows(self, variant, found):
         running = [self._start_flow(flow, variant, found.rto_us, f"flow{number}")
@@ -281,7 +291,7 @@ class _Running:
         if self.process.returncode != 0:
             raise LabError(f"{self.flow.source} -> {self.flow.target}: weft-rnic ended with "
                            f"{self.process.returncode}\n{said.strip()[-1000:]}")
-        return FlowResult(self.flow, json.loads(out), parse_samples(said))
+        return FlowResult(self.flow, json.loads(out), parse_samples(said), parse_rates(said))
 
 
 def parse_samples(text):
@@ -292,6 +302,12 @@ def parse_samples(text):
         if match:
             found.append((float(match[1]), float(match[2]), *map(int, match.groups()[2:])))
     return found
+
+
+def parse_rates(text):
+    """(seconds, Gbit/s) of each line of weft-rnic --watch that says what rate its first queue pair may send at."""
+    found = map(_RATE.match, text.splitlines())
+    return [(float(match[1]), float(match[2])) for match in found if match]
 
 
 def _read(path):

@@ -22,7 +22,7 @@ def document(lab, variant, socket, guard_us=_ANY_GUARD_US):
     for switch in switches:
         if isinstance(switch.get("pipeline"), list):
             measured = {"uplinks": ways.get(_name(switch), []), "guard_us": guard_us}
-            switch["pipeline"] = _pipeline(switch["pipeline"], variant, measured)
+            switch["pipeline"] = _pipeline(_own_stages(switch["pipeline"], variant), variant, measured)
             if isinstance(lab.workload, lab_file.Collectives):
                 switch["pipeline"] = _with_groups(switch["pipeline"], variant.loss)
         else:
@@ -39,6 +39,9 @@ def check(lab, weft_switch):
         if not any("lb" in map(_stage_name, switch.get("pipeline", ())) for switch in configuration["switches"]):
             for node in filter(None, (variant.lb, variant.nack_filter)):
                 found.mistake(node, f"variant {variant.name}: no switch has a stage lb, so this would change nothing")
+        for name, node in variant.stages.items():
+            if name not in _known_stages(lab):
+                found.mistake(node, f"variant {variant.name}: stages: no switch has a stage {name}")
         written = emitter.Emitter(configuration)
         with tempfile.TemporaryDirectory(prefix="weft-lab-check-") as folder:
             path = os.path.join(folder, "weft.yaml")
@@ -63,6 +66,12 @@ def check(lab, weft_switch):
         raise reader.Mistakes(mistakes.lines + sorted(set(rest))) from None
     if rest:
         raise reader.Mistakes(sorted(set(rest)))
+
+
+def _known_stages(lab):
+    """The names of all stages of a configuration."""
+    pipelines = [lab_file.fields_of(node).get("pipeline") for node in lab.topology.switches]
+    return {_stage_name(stage) for pipeline in pipelines for stage in getattr(pipeline, "value", [])}
 
 
 def racks(lab):
@@ -152,6 +161,22 @@ def _pipeline(stages, variant, measured):
                 options.setdefault(key, value)
             out.append({"nack_filter": options})
         out.append({"lb": variant.lb} if name == "lb" and variant.lb is not None else stage)
+    return out
+
+
+def _own_stages(stages, variant):
+    """The stages of a switch with what a variant says about single ones: without those that are off."""
+    out = []
+    for stage in stages:
+        change = variant.stages.get(_stage_name(stage))
+        if change is None:
+            out.append(stage)
+        elif isinstance(change, yaml.MappingNode):
+            written = stage.value[0][1] if isinstance(stage, yaml.MappingNode) else None
+            options = lab_file.fields_of(written)
+            options.update(lab_file.fields_of(change))
+            options.key_marks.update(lab_file.fields_of(change).key_marks)
+            out.append({_stage_name(stage): options})
     return out
 
 

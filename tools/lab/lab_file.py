@@ -18,6 +18,15 @@ NAME = r"[a-z][a-z0-9]{0,11}"
 _NAME_MEANING = "up to 12 lower-case letters and digits"
 TRANSPORTS = ("gbn", "nic_sr", "irn")
 PRESETS = ("hpcc_mix", "hpcc_run", "conweave", "dcqcn_paper", "longhaul", "connectx")
+# Of each kind of congestion control, as weft-rnic's --cc-constant has them; it knows the ranges.
+CONSTANTS = {
+    "none": (),
+    "dcqcn": ("t_i_us", "t_d_us", "t_alpha_us", "cnp_interval_us", "r_ai_mbps", "r_hai_mbps", "min_mbps", "g"),
+    "timely": ("t_low_us", "t_high_us", "min_rtt_us", "ewma", "beta", "delta_mbps", "hai_events", "hai_factor",
+               "min_mbps"),
+    "swift": ("base_target_us", "ai", "beta", "max_mdf", "fs_range_us", "fs_min_cwnd", "fs_max_cwnd", "min_cwnd",
+              "reset_after"),
+}
 MTUS = ("256", "512", "1024", "2048", "4096")
 MAX_HOSTS = 32
 
@@ -54,6 +63,7 @@ class Nic:
     cc: str = "none"
     preset: str = "hpcc_mix"
     rate_gbps: float | None = None
+    constants: dict = dataclasses.field(default_factory=dict)  # of congestion control, as texts
     nack_is_cnp: bool = False
 
 
@@ -61,6 +71,10 @@ class Nic:
 class Flow:
     source: str
     target: str
+    name: str | None = None
+
+    def text(self):
+        return self.name or f"{self.source} to {self.target}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,6 +123,7 @@ class Variant:
     loss: float  # of RoCE packets, at every spine, or at every switch that adds up
     nic: Nic
     group: dict = dataclasses.field(default_factory=dict)  # of stage inc: mode, slots...
+    stages: dict = dataclasses.field(default_factory=dict)  # by name: nodes, options or `off`
 
 
 @dataclasses.dataclass(frozen=True)
@@ -333,7 +348,8 @@ class _LabReader:
         own_kind = ("kind",) if what == "nic" else ()
         values = f.mapping(node, what, optional=(*own_kind, "transport", "renack", "mtu", "window", "reorder_window",
                                                  "nack_is_cnp", "cc"))
-        cc = f.mapping(values["cc"], f"{what}: cc", optional=("kind", "preset", "rate_gbps")) if "cc" in values else {}
+        cc = f.mapping(values["cc"], f"{what}: cc", optional=("kind", "preset", "rate_gbps", "constants")) \
+            if "cc" in values else {}
         changes = {
             "kind": self._choice(values, "kind", what, ("weft_rnic", "soft_roce"), base.kind),
             "transport": self._choice(values, "transport", what, TRANSPORTS, base.transport),
@@ -341,10 +357,13 @@ class _LabReader:
             "mtu": int(self._choice(values, "mtu", what, MTUS, str(base.mtu))),
             "window": self._number(values, "window", what, 1, 16384, base.window),
             "reorder_window": self._number(values, "reorder_window", what, 64, 16384, base.reorder_window),
-            "cc": self._choice(cc, "kind", f"{what}: cc", ("none", "dcqcn"), base.cc),
+            "cc": self._choice(cc, "kind", f"{what}: cc", tuple(CONSTANTS), base.cc),
             "preset": self._choice(cc, "preset", f"{what}: cc", PRESETS, base.preset),
             "rate_gbps": self._number(cc, "rate_gbps", f"{what}: cc", 0.001, 400, base.rate_gbps, integer=False),
         }
+        changes["constants"] = self._constants(cc, changes["cc"], base, f"{what}: cc")
+        if "preset" in cc and changes["cc"] != "dcqcn":
+            f.mistake(cc["preset"], f"{what}: cc: preset is for kind dcqcn")
         if "nack_is_cnp" in values:
             changes["nack_is_cnp"] = f.boolean(values["nack_is_cnp"], f"{what}: nack_is_cnp")
         if changes["kind"] == "soft_roce":
@@ -355,6 +374,19 @@ class _LabReader:
         if changes["reorder_window"] & (changes["reorder_window"] - 1):
             f.mistake(values["reorder_window"], f"{what}: reorder_window is a power of two")
         return dataclasses.replace(base, **changes)
+
+    def _constants(self, cc, kind, base, what):
+        """Those of the base go on where the kind is the same."""
+        found = dict(base.constants) if kind == base.cc else {}
+        values = fields_of(cc["constants"]) if "constants" in cc and self._file.kind(
+            cc["constants"], yaml.MappingNode, f"{what}: constants") else {}
+        for key, value in values.items():
+            if key not in CONSTANTS[kind]:
+                known = ", ".join(CONSTANTS[kind]) or "none"
+                self._file.mistake(value, f"{what}: constants: {kind} has no '{key}', but: {known}")
+            elif self._file.number(value, f"{what}: constants: {key}", 0, 1e7, integer=False) is not None:
+                found[key] = value.value
+        return found
 
     def _workload(self, node, hosts):
         if getattr(fields_of(node).get("kind"), "value", None) == "inc":
@@ -426,12 +458,14 @@ class _LabReader:
         return [Flow(source, target) for source, target in zip(order, order[1:] + order[:1])]
 
     def _flow(self, node, names):
-        values = self._file.mapping(node, "flow", ("from", "to"))
+        values = self._file.mapping(node, "flow", ("from", "to"), ("name",))
         ends = [self._host_name(values[key], f"flow: {key}", names) if key in values else None
                 for key in ("from", "to")]
         if ends[0] is not None and ends[0] == ends[1]:
             self._file.mistake(node, f"flow: {ends[0]} sends to itself")
-        return Flow(*ends)
+        name = self._file.text(values["name"], "flow: name", r"[^\n]{1,40}", "up to 40 characters") \
+            if "name" in values else None
+        return Flow(*ends, name)
 
     def _one_flow_per_sender(self, flows, items):
         for number, flow in enumerate(flows):
@@ -447,7 +481,8 @@ class _LabReader:
     def _variants(self, node, nic, topology, workload):
         variants = []
         for item in self._file.items(node, "variants", least=1):
-            values = self._file.mapping(item, "variant", ("name",), ("lb", "nack_filter", "loss", "nic", "group"))
+            values = self._file.mapping(item, "variant", ("name",), ("lb", "nack_filter", "loss", "nic", "group",
+                                                                 "stages"))
             name = self._file.text(values["name"], "variant: name", r"[^/\n]{1,40}", "up to 40 characters without /") \
                 if "name" in values else None
             for key in ("lb", "nack_filter"):
@@ -463,8 +498,23 @@ class _LabReader:
                 self._file.mistake(values["group"], "variant: group is for workloads of kind inc")
             if "loss" in values and isinstance(topology, Configuration) and not collectives:
                 self._file.mistake(values["loss"], "variant: loss is for kind leaf_spine; a configuration has impair")
-            variants.append(Variant(name, values.get("lb"), values.get("nack_filter"), loss, own, group))
+            stages = self._stages(values["stages"], topology) if "stages" in values else {}
+            variants.append(Variant(name, values.get("lb"), values.get("nack_filter"), loss, own, group, stages))
         return variants
+
+    def _stages(self, node, topology):
+        """`off`, or options that weft-switch judges, by the name of a stage that a switch of the configuration has."""
+        if not self._file.kind(node, yaml.MappingNode, "variant: stages"):
+            return {}
+        if not isinstance(topology, Configuration):
+            self._file.mistake(node, "variant: stages is for kind config")
+            return {}
+        for key, value in fields_of(node).items():
+            if isinstance(value, yaml.ScalarNode) and value.value != "off":
+                self._file.mistake(value, f"variant: stages: {key}: expected off, or options, found '{value.value}'")
+            elif isinstance(value, yaml.SequenceNode):
+                self._file.mistake(value, f"variant: stages: {key}: expected off, or options, found a list")
+        return dict(fields_of(node))
 
     def _group(self, node):
         """Words and numbers that `weftctl inc create` gets as they are; weft-switch judges them."""

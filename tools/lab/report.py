@@ -7,7 +7,7 @@ import os
 
 from bench.report import charts, page
 
-from tools.lab import experiment
+from tools.lab import experiment, flow_report
 
 # A path that carried less of the bytes of a leaf with senders than this carried no data.
 _USED_SHARE = 0.02
@@ -135,7 +135,7 @@ def text_table(outcome):
         keys = list(filtered[0].filter)
         text += "\n\nnack_filter\n" + _aligned([("", *keys)] + [
             (each.name, *(str(each.filter.get(key, 0)) for key in keys)) for each in filtered])
-    return text
+    return text + "".join(f"\n\n{_aligned(table)}" for table in flow_report.tables(outcome))
 
 
 def _aligned(rows):
@@ -162,6 +162,7 @@ def html(outcome):
     made.table(HEADER, [(each.name, *_judged(each)) for each in rows])
     made.paragraph(_LEGEND)
     _throughput(made, outcome)
+    flow_report.add_to(made, outcome)
     _nacks(made, outcome, rows)
     _paths(made, outcome)
     _conditions(made, outcome)
@@ -271,9 +272,10 @@ def json_text(outcome):
             "name": result.variant.name,
             "summary": {**dataclasses.asdict(row(result)), "retransmit_percent": row(result).retransmit_percent},
             "paths": path_shares(result),
-            "flows": [{"from": flow.flow.source, "to": flow.flow.target, **flow.summary, "samples": flow.samples}
-                      for flow in result.flows],
+            "flows": [{"from": flow.flow.source, "to": flow.flow.target, "name": flow.flow.name, **flow.summary,
+                       "samples": flow.samples, "rates": flow.rates} for flow in result.flows],
             "nack_filter": result.filter_rows,
+            "stages": result.stages,
             "ports": result.ports,
             "drops": result.drops,
         } for result in outcome.results],

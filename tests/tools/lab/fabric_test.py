@@ -4,6 +4,7 @@
 import json
 import os
 import pathlib
+import re
 import tempfile
 import unittest
 
@@ -58,6 +59,19 @@ class Files(unittest.TestCase):
 
 
 class Variants(unittest.TestCase):
+    def test_a_variant_switches_stages_off_and_changes_their_options(self):
+        changed = "- { name: as it is, stages: { rdma_track: off, lb: { policy: random } } }"
+        text = LEAF_SPINE.replace("- { name: as it is }", changed)
+        lab = support.load(text)
+        self.assertEqual(pipelines(lab, 0)["leaf1"], ["parse", "l3", {"lb": {"policy": "random"}}])
+        self.assertEqual(pipelines(lab, 1)["leaf1"][:3], ["parse", "rdma_track", "l3"])
+        fabric.check(lab, WEFT_SWITCH)
+        for wrong, said in (("{ policy: rondom }", r":12:\d+: policy: expected one of .*; did you mean 'random'\?$"),
+                            ("off, pnp: off", r":12:\d+: variant as it is: stages: no switch has a stage pnp$")):
+            with self.assertRaises(reader.Mistakes) as caught:
+                fabric.check(support.load(text.replace("{ policy: random } } }", wrong + " } }")), WEFT_SWITCH)
+            self.assertRegex("\n".join(caught.exception.lines), re.compile(said, re.M))
+
     def test_a_variant_changes_lb_where_there_is_one(self):
         for text in (SMALL, LEAF_SPINE):
             found = pipelines(support.load(text), 1)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Copyright The weft authors
 """tools/lab/lab_file.py and reader.py: every mistake of a file is found, at its place, before anything is made."""
+import re
 import tempfile
 import unittest
 
@@ -52,6 +53,21 @@ class GoodFiles(unittest.TestCase):
         lab = support.load(SMALL.replace("{ policy: random } }", "{ policy: random }, nic: { transport: irn } }"))
         self.assertEqual([variant.nic.transport for variant in lab.variants], ["nic_sr", "irn"])
         self.assertEqual(lab.variants[1].nic.window, 64)
+
+    def test_constants_of_congestion_control_go_on_in_variants_of_the_same_kind(self):
+        text = SMALL.replace("rate_gbps: 0.02 }", "rate_gbps: 0.02, constants: { t_i_us: 40000, g: 0.5 } }")
+        text = text.replace("{ policy: ecmp } }", "{ policy: ecmp }, nic: { cc: { constants: { g: 1 } } } }")
+        text = text.replace("{ policy: random } }", "{ policy: random }, nic: { cc: { kind: timely } } }")
+        lab = support.load(text)
+        self.assertEqual(lab.nic.constants, {"t_i_us": "40000", "g": "0.5"})
+        self.assertEqual([variant.nic.constants for variant in lab.variants], [{"t_i_us": "40000", "g": "1"}, {}])
+
+    def test_the_constants_are_those_of_the_rnic(self):
+        source = (support.ROOT / "nic/rnic/cc_constants.cc").read_text(encoding="utf-8")
+        found = {}
+        for kind, name in re.findall(r'CcConstant\{k(\w+), "(\w+)"', source):
+            found.setdefault(kind.lower(), []).append(name)
+        self.assertEqual(found, {kind: list(names) for kind, names in lab_file.CONSTANTS.items() if names})
 
     def test_hosts_of_a_configuration_take_three_addresses_each(self):
         host = support.load(CONFIG).hosts[1]
@@ -139,6 +155,21 @@ class Mistakes(unittest.TestCase):
         self.expect("to: b }", "to: a }", "13:50: flow: a sends to itself", text=CONFIG)
         self.expect("to: b }", "to: b }, { from: a, to: b }", "13:70: flow: a sends already; a host sends one flow",
                     text=CONFIG)
+
+    def test_constants_belong_to_the_kind_of_congestion_control(self):
+        self.expect("rate_gbps: 0.02", "constants: { t_low_us: 5 }",
+                    "8:92: nic: cc: constants: dcqcn has no 't_low_us', but: t_i_us, t_d_us, t_alpha_us, "
+                    "cnp_interval_us, r_ai_mbps, r_hai_mbps, min_mbps, g")
+        self.expect("rate_gbps: 0.02", "constants: { g: much }",
+                    "8:85: nic: cc: constants: g: expected a number, found 'much'")
+        self.expect("kind: dcqcn", "kind: swift, preset: longhaul", "8:77: nic: cc: preset is for kind dcqcn")
+
+    def test_stages_of_a_variant_are_off_or_have_options(self):
+        self.expect("{ name: plain }", "{ name: plain, stages: { l2: on, parse: [] } }",
+                    "14:41: variant: stages: l2: expected off, or options, found 'on'",
+                    "14:52: variant: stages: parse: expected off, or options, found a list", text=CONFIG)
+        self.expect("{ policy: random } }", "{ policy: random }, stages: { l3: off } }",
+                    "13:53: variant: stages is for kind config")
 
     def test_variants_have_different_names(self):
         self.expect("name: random", "name: ecmp", "13:5: variants: two are called ecmp")

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 # Copyright The weft authors
 """tools/lab/report.py and experiment.py: numbers of a run, the limits that follow from jitter, and the report."""
+import dataclasses
 import json
 import re
 import unittest
 import xml.etree.ElementTree as ElementTree
 
 import support
-from tools.lab import experiment, fabric, lab_file, report
+from tools.lab import experiment, fabric, flow_report, lab_file, report
 
 LAB = support.load(support.SMALL.replace("NAME", "small"))
 JITTER = experiment.Jitter(2000, 3000, 4000, 9100, 5000, 20)
@@ -82,6 +83,10 @@ class Numbers(unittest.TestCase):
     def test_progress_of_weft_rnic_is_read(self):
         self.assertEqual(experiment.parse_samples(WATCH), [(0.0, 0.0, 0, 0, 0), (0.2, 0.021, 5, 7, 1)])
 
+    def test_the_rate_that_congestion_control_allows_is_read(self):
+        self.assertEqual(experiment.parse_rates(WATCH), [(0.0, 0.075), (0.2, 0.021)])
+        self.assertEqual(experiment.parse_rates(WATCH.replace("  rate 0.075", "").replace("  rate 0.021", "")), [])
+
     def test_a_flow_is_told_everything_that_the_file_says_about_its_nic(self):
         words = experiment.flow_command("weft-rnic", LAB.hosts[0], LAB.hosts[1], LAB.nic, LAB.workload, 7, 250)
         for pair in (("write_bw", "10.0.2.2"), ("--address", "10.0.1.3"), ("--loss-recovery", "nic_sr"),
@@ -89,6 +94,11 @@ class Numbers(unittest.TestCase):
                      ("--rto-us", "7"), ("--iters", "15"), ("--watch", "0.25")):
             self.assertIn(pair, list(zip(words, words[1:])))
         self.assertNotIn("--nack-is-cnp", words)
+        self.assertNotIn("--cc-constant", words)
+        nic = dataclasses.replace(LAB.nic, cc="timely", constants={"t_low_us": "5", "beta": "0.5"})
+        words = experiment.flow_command("weft-rnic", LAB.hosts[0], LAB.hosts[1], nic, LAB.workload, 7, 250)
+        self.assertIn(("--cc-constant", "t_low_us=5,beta=0.5"), list(zip(words, words[1:])))
+        self.assertNotIn("--dcqcn", words)
 
 
 class Report(unittest.TestCase):
@@ -111,6 +121,27 @@ class Report(unittest.TestCase):
         self.assertIn("no microseconds", text)
         self.assertIn('<td class="bad">39</td>', text)
         self.assertIn("the guard, 19 ms, and the retransmission timeout, 1000 ms", text)
+
+    def test_flows_with_names_have_a_table_and_figures_of_their_own(self):
+        plain = outcome()
+        self.assertEqual(flow_report.tables(plain), [], "nobody gave them names")
+        flows = [dataclasses.replace(flow, name=name) for flow, name in zip(LAB.workload.flows, ("inside", None))]
+        lab = dataclasses.replace(LAB, workload=dataclasses.replace(LAB.workload, flows=flows))
+        results = []
+        for each in plain.results:
+            named = [dataclasses.replace(old, flow=flow, rates=[(0.0, 0.02), (0.25, 0.01)])
+                     for old, flow in zip(each.flows, flows)]
+            results.append(dataclasses.replace(each, flows=named))
+        pnp = {"marked": 5, "cnps_sent": 2, "marks_cleared": 5, "unknown_qp": 0, "mode": "x"}
+        results[1] = dataclasses.replace(results[1], stages={"pnp": [pnp, pnp], "trp": []})
+        named = dataclasses.replace(plain, lab=lab, results=results)
+        self.assertEqual(flow_report.tables(named), [
+            [("Mbit/s by flow", "inside", "h2 to h1"), ("ecmp", "4.00", "4.00"), ("random", "8.00", "5.33")],
+            [("pnp", "marked", "cnps sent", "marks cleared", "unknown qp"), ("random", "10", "4", "10", "0")]])
+        self.assertRegex(report.text_table(named), r"Mbit/s by flow +inside +h2 to h1\n-+\necmp +4\.00 +4\.00\n")
+        text = report.html(named)
+        ElementTree.fromstring(re.search(r"<body>.*</body>", text, re.DOTALL).group(0))
+        self.assertEqual(text.count("<svg"), 8, "throughput and rates of each variant")
 
     def test_json_has_all_that_was_measured(self):
         read = json.loads(report.json_text(outcome()))
