@@ -4,7 +4,7 @@
 """Explores everything that can happen in small collectives, and writes it beside EPIC's Tables 7 and 8.
 
 Usage: exhaustive.py [--quick] [--test FILE] [--log FILE...]
-  --quick         what tools/check runs, two minutes
+  --quick         what tools/check runs, less than a minute
   --test FILE     the program (build/tests/inc_exhaustive_test)
   --log FILE...   what earlier runs of it printed, instead of a new one
 Takes an hour; writes exhaustive.md here. WEFT_EXHAUSTIVE_MINUTES and WEFT_EXHAUSTIVE_STATES bound it, and
@@ -17,7 +17,7 @@ import sys
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 ROOT = os.path.realpath(os.path.join(HERE, "../../.."))
-LINE = re.compile(r"(?P<name>.+?) +(?P<states>\d+) states +(?P<transitions>\d+) transitions, "
+LINE = re.compile(r"(?P<name>.+?) +(?P<states>\d+) states by (?P<renamings>\d+) +(?P<transitions>\d+) transitions, "
                   r"diameter +(?P<diameter>\d+), copies (?P<copies>\d+), (?P<seconds>[\d.]+) s, "
                   r"(?P<megabytes>[\d.]+) MB")
 SKIPPED = re.compile(r"(?P<name>.+): not run( to the end, which is(?P<why> beyond \d+ million states))?$")
@@ -26,7 +26,8 @@ HEAD = """<!-- Written by exhaustive.py. -->
 
 Tree-3-2: four ranks, two leaves, a root. The control message and two packets of data, W = 1; in Mode I a message of two
 packets and one of one. One packet may be lost, at any time. The paper says neither what its window is nor in which
-order packets of a channel arrive: these are numbers of two models of one protocol.
+order packets of a channel arrive: these are numbers of two models of one protocol. Of states that ranks make of each
+other when they change places, one is counted here: of an AllReduce up to 8, where one rank is the root up to 2.
 
 | mode, operation | diameter | EPIC | transitions | EPIC | states | EPIC | time | EPIC, 75 cores | memory, MB |
 |---|---|---|---|---|---|---|---|---|---|"""

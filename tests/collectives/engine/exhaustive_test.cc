@@ -6,6 +6,7 @@
 // The numbers of states are pinned: another one means that the engine, the RNIC or the explorer does something else
 // than before. With WEFT_EXPECT_VIOLATION the engine is a mutant, in which something must be found.
 #include <gtest/gtest.h>
+#include <malloc.h>
 
 #include <chrono>
 #include <cstdio>
@@ -93,6 +94,12 @@ bool wanted(const std::string& name) {
   return wish == nullptr || std::regex_match(name, std::regex(wish));
 }
 
+/// Bytes that are allocated.
+std::size_t memory_in_use() {
+  const struct mallinfo2 all = mallinfo2();
+  return all.uordblks + all.hblkhd;
+}
+
 /// True when something was found.
 bool explore(ExplorerCase c) {
   const std::string name = name_of(c);
@@ -103,8 +110,10 @@ bool explore(ExplorerCase c) {
     return false;
   }
   c.most_states = static_cast<std::uint64_t>(kMostStates);
+  const std::size_t before = memory_in_use();
   Explorer e(c);
   const auto violation = e.run();
+  const std::size_t memory = memory_in_use() - before;
   if (mutant()) return violation.has_value();
   const std::chrono::duration<double> took = Clock::now() - begin;
   EXPECT_EQ(violation.value_or(""), "");
@@ -113,10 +122,10 @@ bool explore(ExplorerCase c) {
     static_cast<void>(std::fflush(stdout));
     return false;
   }
-  std::printf("%-46s %8llu states %9llu transitions, diameter %3u, copies %llu, %.1f s, %.1f MB\n", name.c_str(),
-              static_cast<unsigned long long>(e.states()), static_cast<unsigned long long>(e.transitions()),
-              e.diameter(), static_cast<unsigned long long>(e.copies()), took.count(),
-              static_cast<double>(e.bytes()) / 1e6);
+  std::printf("%-46s %8llu states by %u %9llu transitions, diameter %3u, copies %llu, %.1f s, %.1f MB\n", name.c_str(),
+              static_cast<unsigned long long>(e.states()), e.renamings(),
+              static_cast<unsigned long long>(e.transitions()), e.diameter(),
+              static_cast<unsigned long long>(e.copies()), took.count(), static_cast<double>(memory) / 1e6);
   static_cast<void>(std::fflush(stdout));
   const auto pinned = kStates.find(name);
   if (pinned == kStates.end()) {
@@ -184,7 +193,7 @@ TEST(IncExhaustive, TheHashTellsApartWhatGoesOnDifferently) {
       c.losses = 1;
       c.duplicates = c.program.size() == 1 && c.name != "allreduce" ? 1 : 0;
       std::uint64_t exact = 0;
-      const auto hole = Explorer(c).compare(exact);
+      const auto hole = Explorer(c, true).compare(exact);
       found |= hole.has_value();
       if (hash_mutant()) continue;
       EXPECT_EQ(hole.value_or(""), "");
@@ -212,12 +221,50 @@ TEST(IncExhaustive, TheReductionLeavesNoEndOut) {
         c.overtakes = faults == 3 ? 1 : 0;
         Explorer reduced(c);
         EXPECT_EQ(reduced.run(), std::nullopt);
-        c.every_order = true;
+        c.every_order = c.every_image = true;
         Explorer whole(c);
         EXPECT_EQ(whole.run(), std::nullopt);
         EXPECT_EQ(reduced.quiet(), whole.quiet()) << name_of(c);
         EXPECT_LE(reduced.states(), whole.states());
       }
+    }
+  }
+}
+
+/// Of the states that there are without the symmetry, every image is one, and each orbit has been met once with it.
+void check_orbits(ExplorerCase c) {
+  c.every_order = c.listed = true;
+  Explorer symmetric(c);
+  EXPECT_EQ(symmetric.run(), std::nullopt);
+  c.every_image = true;
+  Explorer whole(c);
+  EXPECT_EQ(whole.run(), std::nullopt);
+  EXPECT_EQ(whole.images(), whole.listed()) << name_of(c);
+  EXPECT_EQ(symmetric.orbits(), whole.orbits()) << name_of(c);
+  EXPECT_EQ(symmetric.states(), whole.orbits().size()) << name_of(c);
+  EXPECT_EQ(symmetric.with_images(), whole.states()) << name_of(c);
+  const bool any_root = c.name == "barrier" || c.name == "allreduce";
+  EXPECT_EQ(symmetric.renamings(), c.tree ? (any_root ? 8u : 2u) : (any_root ? 2u : 1u)) << name_of(c);
+  std::printf("%-46s %8llu orbits of %8llu states\n", name_of(c).c_str(),
+              static_cast<unsigned long long>(symmetric.states()), static_cast<unsigned long long>(whole.states()));
+}
+
+TEST(IncExhaustive, TheSymmetryMeetsEachOrbitOnce) {
+  if (mutant() || hash_mutant()) GTEST_SKIP();
+  for (const ExplorerCase& program : kPrograms) {
+    for (const Way& way : kWays) {
+      ExplorerCase c = program;
+      way.set(c);
+      check_orbits(c);
+      for (const Fault fault : kFaults) {
+        c.*fault = 1;
+        check_orbits(c);
+        c.*fault = 0;
+      }
+      c.tree = true;
+      if (c.program.size() == 1 && c.name != "allreduce") check_orbits(c);
+      c.losses = 1;
+      if (c.name == "barrier") check_orbits(c);
     }
   }
 }

@@ -35,6 +35,8 @@ struct ExplorerCase {
   Acks acks = Acks::room;
   std::uint32_t message_packets = 1;  ///< M
   bool every_order = false;           ///< without the reduction
+  bool every_image = false;           ///< what equal ranks make of a state by changing places is another state
+  bool listed = false;                ///< keeps the hashes of all states, of their images and of their orbits
   std::uint64_t seed = 0;             ///< of the hashes: no count depends on it, unless two states share one
   std::uint64_t most_states = ~std::uint64_t{0};  ///< the search ends without a verdict when there are more
 
