@@ -4,9 +4,11 @@
 """conf/inc-tree.yaml with four ranks that are weft-rnic, and groups over its three switches.
 
 As a program (root): AllReduce of growing vectors, with what it takes."""
+import contextlib
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 
@@ -31,6 +33,18 @@ FAULTS = [{"match": {"kind": "roce"}, "loss": 0.01, "duplicate": 0.01, "reorder"
 def modes(timeout):
     """Options of groups by mode. timeout: of hops, which must find out about their losses before hosts do."""
     return {"i": {"mode": "i", "timeout": timeout}, "ii": {}, "iii": {"mode": "iii", "slots": 64, "timeout": timeout}}
+
+
+@contextlib.contextmanager
+def stopped(rank):
+    """A rank that start_rank() started does not run."""
+    with open(f"/proc/{rank.pid}/task/{rank.pid}/children", encoding="ascii") as file:
+        pid = int(file.read())  # of weft-rnic under `timeout`
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
 
 
 def switches(l, faults=(), interfaces=None):

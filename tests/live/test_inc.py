@@ -15,6 +15,7 @@ CALM = ("--timeout", "90", "-m", "1024")
 PRIMITIVES = ("allreduce", "reduce", "broadcast", "barrier")
 SWITCHES = ("leaf1", "leaf2", "root")
 LATE_S = 60 if inc_tree.FULL else 3
+STOP_S = 1.5
 OPTIONS = {"message_packets": 4, "window": 4}
 MODES = inc_tree.modes(9)
 
@@ -127,6 +128,58 @@ class Inc(unittest.TestCase):
             ranks[3].stdin.flush()
             self.assertEqual([r.get("error") for r in tree.results(ranks)], [""] * 4)
             l.stop()
+
+    def test_a_rank_that_stops_for_a_while_is_waited_for_in_the_middle(self):
+        for mode in ("ii", "iii"):
+            with self.subTest(mode):
+                self.stopped(MODES[mode])
+
+    def stopped(self, mode):
+        """A rank's process stops, its RNIC with it. Hops have the patience for that: what they have sent it is answered
+        by nobody meanwhile. The others have not, and need none, because the switch answers them."""
+        hops = {"timeout": 18} if "timeout" in mode else {}
+        with lab.Lab() as l:
+            tree = inc_tree.Tree(l)
+            ranks = tree.start_ranks(9, *CALM, "--rto-us", "20000", "-s", "65536", "-n", "200", "--primitive",
+                                     "allreduce")
+            tree.make_group(9, ranks, **OPTIONS, **{**mode, **hops})
+            tree.release(ranks)
+            collectives = lambda: tree.show("groups", "root")[0]["collectives"]  # noqa: E731
+            lab.wait_for("collectives run", lambda: collectives() > 2)
+            with inc_tree.stopped(ranks[3]):
+                time.sleep(STOP_S / 2)
+                before = collectives()
+                row = json.loads(tree.weftctl("inc", "explain", "9", "--switch", "leaf2"))[0]
+                time.sleep(STOP_S / 2)
+                self.assertEqual(collectives(), before)
+            self.assertLess(before, 200)
+            self.assertEqual(row["waits_for"], "rank 3 (10.0.4.2)")
+            results = tree.results(ranks)
+            self.assertEqual([(r.get("error"), r.get("collectives")) for r in results], [("", 200)] * 4)
+            # Eight timeouts of 20 ms are what a rank waits for an answer.
+            self.assertGreater(sum(r["qp"]["rnr_naks"] for r in results[:3]), 0)
+            self.assertEqual([r["qp"]["fatal_naks"] for r in results], [0] * 4)
+            self.assertEqual([row["state"] for row in tree.show("groups", "root")], ["running"])
+            l.stop()
+
+    def test_each_root_has_groups_of_its_own_and_all_run_at_once(self):
+        times, size = 2 * inc_tree.RANKS, "16384"
+        for mode in MODES:
+            with self.subTest(mode), lab.Lab() as l:
+                tree = inc_tree.Tree(l)
+                ranks = tree.start_ranks(20, *CALM, "--rto-us", "200000", "-s", size, "-n", str(times),
+                                         "--group-per-root")
+                groups = range(20, 20 + 2 * inc_tree.RANKS + 1)
+                for n, group in enumerate(groups):
+                    hellos = tree.make_group(group, ranks, qp=100 + 20 * n, **OPTIONS, **MODES[mode])
+                    self.assertEqual([hello["group"] for hello in hellos], [group] * inc_tree.RANKS)
+                for n in range(len(groups)):
+                    tree.release(ranks, qp=100 + 20 * n)
+                self.assertEqual([(r.get("error"), r.get("collectives")) for r in tree.results(ranks)],
+                                 [("", 4 * times)] * inc_tree.RANKS)
+                run = {row["group"]: row["collectives"] for row in tree.show("groups", "root")}
+                self.assertEqual(run, {20: 2 * times, **{group: 2 for group in groups[1:]}})
+                l.stop()
 
     def test_a_switch_that_starts_again_ends_the_group_and_runs_the_next(self):
         for mode in MODES:

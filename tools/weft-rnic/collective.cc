@@ -2,12 +2,14 @@
 // Copyright The weft authors
 //
 // A rank of collectives that switches with the inc stage run. Whoever makes the group learns of the rank's queue pair
-// from the line that it prints, and answers with a line that names the queue pair of the switch.
+// from the line that it prints, and answers with a line that names the queue pair of the switch; a line for each group,
+// where every root has groups of its own (EPIC section 4.3, "Group PSN Synchronization").
 #include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
+#include <deque>
 
 #include "collectives/comm/test_vector.h"
 #include "tools/weft-rnic/channel.h"
@@ -44,41 +46,16 @@ class Input {
   std::string text_;
 };
 
-class RankRun {
+/// The queue pair of one group, and the collectives that its rank runs over it.
+class GroupRun {
  public:
-  explicit RankRun(Options& options) : options_(options), rank_(options.rank) {}
+  GroupRun(const Options& options, std::vector<ControlMessage> program)
+      : options_(options), rank_(options.rank), program_(std::move(program)) {}
 
-  int run() {
-    if (const auto failure = prepare()) return fail(*failure);
-    const nic::Time start = nic::monotonic_now();
-    while (!done()) {
-      const std::uint64_t before = steps_;
-      session_.run_until(
-          [&] {
-            work();
-            return !error_.empty() || done() || steps_ != before;
-          },
-          options_.timeout_s);
-      if (error_.empty() && interrupted()) error_ = "interrupted";
-      if (error_.empty() && steps_ == before && !done()) error_ = "nothing went on for the time of --timeout";
-      if (!error_.empty()) break;
-    }
-    print(static_cast<double>(nic::monotonic_now() - start) * 1e-9);
-    if (!error_.empty()) return fail({kExitFailed, "rank " + std::to_string(rank_) + ": " + error_});
-    // Others may still ask for what this rank has to answer again.
-    session_.run_until([&] { return !input_.look(); }, options_.timeout_s);
-    return kExitFine;
-  }
-
- private:
-  std::optional<Failure> prepare() {
-    if (auto failure = check()) return failure;
-    if (auto failure = session_.open(options_)) return failure;
-    mtu_ = options_.qp.path_mtu;
-    message_bytes_ = mtu_ * options_.message_packets;
-    nic::CmTarget target;
-    if (auto failure = session_.find_server(options_, target)) return failure;
-    auto& device = session_.device();
+  /// Makes memory and queue pair; who they are is a line on the standard output.
+  void prepare(Session& session, const nic::CmTarget& target, std::uint32_t group) {
+    auto& device = session.device();
+    message_bytes_ = options_.qp.path_mtu * options_.message_packets;
     nic::QpConfig config = options_.qp;
     slots_ = options_.window + 1;
     receives_ = 2 * options_.window + 8;
@@ -87,23 +64,23 @@ class RankRun {
     slot_bytes_ = std::max<std::size_t>(message_bytes_, inc::kControlPayloadBytes);
     places_ = options_.write_imm ? 2 * receives_ : 0;
     memory_.resize((std::size_t{slots_} + receives_ + places_) * slot_bytes_);
-    mr_ = device.reg_mr(session_.pd(), memory_.data(), memory_.size(), nic::Access::all);
+    mr_ = device.reg_mr(session.pd(), memory_.data(), memory_.size(), nic::Access::all);
     cq_ = &device.create_cq(slots_ + receives_);
-    qp_ = &device.create_qp(session_.pd(), *cq_, *cq_, config);
-    nic::Peer peer;
-    peer.send_psn = device.pick_psn();
-    peer.receive_psn = device.pick_psn();
-    peer.path.source_mac = device.config().mac;
-    peer.path.destination_mac = target.mac;
-    peer.path.source = device.config().address;
-    peer.path.destination = target.address;
-    peer.path.source_port = 0;
+    qp_ = &device.create_qp(session.pd(), *cq_, *cq_, config);
+    peer_.send_psn = device.pick_psn();
+    peer_.receive_psn = device.pick_psn();
+    peer_.path.source_mac = device.config().mac;
+    peer_.path.destination_mac = target.mac;
+    peer_.path.source = device.config().address;
+    peer_.path.destination = target.address;
+    peer_.path.source_port = 0;
     nlohmann::ordered_json hello{{"rank", rank_},
+                                 {"group", group},
                                  {"address", device.config().address.to_string()},
                                  {"qp", qp_->qpn().value()},
-                                 {"first_psn", peer.send_psn.value()},
-                                 {"expects_psn", peer.receive_psn.value()},
-                                 {"mtu", mtu_},
+                                 {"first_psn", peer_.send_psn.value()},
+                                 {"expects_psn", peer_.receive_psn.value()},
+                                 {"mtu", options_.qp.path_mtu},
                                  {"loss_recovery", nic::name(config.loss_recovery)}};
     if (options_.write_imm) {
       hello["vaddr"] = results();
@@ -111,30 +88,11 @@ class RankRun {
     }
     std::printf("%s\n", hello.dump().c_str());
     std::fflush(stdout);
-    return await_peer(peer);
   }
 
-  [[nodiscard]] std::optional<Failure> check() const {
-    if (options_.size % inc::kTestElementBytes != 0)
-      return Failure{kExitUsage, "-s takes a multiple of 4: elements are uint32"};
-    if (rank_ >= options_.ranks) return Failure{kExitUsage, "--rank is below --ranks"};
-    if (options_.root >= static_cast<int>(options_.ranks)) return Failure{kExitUsage, "--root is below --ranks"};
-    return std::nullopt;
-  }
-
-  std::optional<Failure> await_peer(nic::Peer& peer) {
-    std::optional<std::string> line;
-    session_.run_until([&] { return !input_.look() || (line = input_.line()).has_value(); }, options_.timeout_s);
-    const auto json = nlohmann::json::parse(line.value_or(""), nullptr, false);
-    if (!json.is_object() || !json.contains("qp") || !json["qp"].is_number_unsigned()) {
-      return Failure{kExitUsage, "the standard input has no line like {\"qp\": 100}, the switch's queue pair"};
-    }
-    peer.qpn = wire::Qpn(json["qp"].get<std::uint32_t>());
-    qp_->connect(peer);
-    const auto root =
-        options_.root >= 0 ? std::optional(static_cast<std::uint32_t>(options_.root)) : std::optional<std::uint32_t>();
-    program_ =
-        inc::test_program(options_.primitive, options_.iterations, options_.size, root, options_.ranks, options_.group);
+  void connect(wire::Qpn peer) {
+    peer_.qpn = peer;
+    qp_->connect(peer_);
     progress_.emplace(rank_, options_.window, message_bytes_, program_);
     std::uint64_t before = 0;
     for (const ControlMessage& m : program_) {
@@ -142,11 +100,17 @@ class RankRun {
       before += (m.bytes + message_bytes_ - 1) / message_bytes_;
     }
     for (std::uint32_t i = 0; i < receives_; ++i) post_receive(i);
-    return std::nullopt;
   }
 
   [[nodiscard]] bool done() const { return progress_->done(); }
+  /// Collectives that are over.
+  [[nodiscard]] std::uint64_t passed() const { return progress_->passed(); }
+  /// What went on so far, to be compared.
+  [[nodiscard]] std::uint64_t steps() const noexcept { return steps_; }
+  [[nodiscard]] const std::string& error() const noexcept { return error_; }
+  [[nodiscard]] nlohmann::ordered_json counters() const { return describe(*qp_); }
 
+  /// Takes what has ended, and posts what may be posted.
   void work() {
     std::array<nic::Wc, 16> wc;
     for (std::size_t n = cq_->poll(wc); n > 0 && error_.empty(); n = cq_->poll(wc)) {
@@ -159,6 +123,7 @@ class RankRun {
     }
   }
 
+ private:
   void complete(const nic::Wc& wc) {
     ++steps_;
     if (wc.status != nic::WcStatus::success) {
@@ -234,29 +199,146 @@ class RankRun {
     return (first_[m.collective] + m.number) % places_ * slot_bytes_;
   }
 
-  void print(double seconds) const {
-    const double bits = 8.0 * options_.size * static_cast<double>(program_.size());
-    nlohmann::ordered_json j{{"rank", rank_},       {"collectives", progress_->passed()}, {"bytes", options_.size},
-                             {"seconds", seconds},  {"gbit_s", bits / seconds / 1e9},     {"error", error_},
-                             {"qp", describe(*qp_)}};
-    std::printf("%s\n", j.dump().c_str());
-    std::fflush(stdout);
-  }
-
-  Options& options_;
+  const Options& options_;
   std::uint32_t rank_;
-  Session session_;
-  Input input_;
-  std::uint32_t mtu_ = 0, message_bytes_ = 0, slots_ = 0, receives_ = 0, places_ = 0;
+  std::vector<ControlMessage> program_;
+  std::uint32_t message_bytes_ = 0, slots_ = 0, receives_ = 0, places_ = 0;
   std::size_t slot_bytes_ = 0;
   std::vector<std::uint8_t> memory_;  ///< messages that are under way, those that may come, places for WRITEs
   nic::Mr mr_{};
   nic::Cq* cq_ = nullptr;
   nic::Qp* qp_ = nullptr;
-  std::vector<ControlMessage> program_;
+  nic::Peer peer_;
   std::vector<std::uint64_t> first_;  ///< by collective: messages of data before it
   std::optional<inc::RankProgress> progress_;
   std::uint64_t sent_ = 0, steps_ = 0;
+  std::string error_;
+};
+
+/// What each group runs. One runs everything; or, where each root has groups of its own, the first one what has no
+/// root, the next ones the Reduces by root, and the last ones the Broadcasts by root.
+std::vector<std::vector<ControlMessage>> programs_of(const Options& o) {
+  const auto root = o.root >= 0 ? std::optional(static_cast<std::uint32_t>(o.root)) : std::nullopt;
+  const auto all = inc::test_program(o.primitive, o.iterations, o.size, root, o.ranks, o.group);
+  if (!o.group_per_root) return {all};
+  std::vector<std::vector<ControlMessage>> out(2 * std::size_t{o.ranks} + 1);
+  for (ControlMessage m : all) {
+    const bool reduces = m.primitive == inc::Primitive::reduce, broadcasts = m.primitive == inc::Primitive::broadcast;
+    const std::size_t at = reduces ? 1u + m.root : broadcasts ? 1u + o.ranks + m.root : 0u;
+    m.group = o.group + static_cast<std::uint32_t>(at);
+    m.sequence = static_cast<std::uint16_t>(out[at].size());
+    out[at].push_back(m);
+  }
+  return out;
+}
+
+class RankRun {
+ public:
+  explicit RankRun(Options& options) : options_(options), rank_(options.rank) {}
+
+  int run() {
+    if (const auto failure = prepare()) return fail(*failure);
+    const nic::Time start = nic::monotonic_now();
+    while (!done()) {
+      const std::uint64_t before = steps();
+      session_.run_until(
+          [&] {
+            for (GroupRun& group : groups_) group.work();
+            return !error().empty() || done() || steps() != before;
+          },
+          options_.timeout_s);
+      if (error().empty() && interrupted()) error_ = "interrupted";
+      if (error().empty() && steps() == before && !done()) error_ = "nothing went on for the time of --timeout";
+      if (!error().empty()) break;
+    }
+    print(static_cast<double>(nic::monotonic_now() - start) * 1e-9);
+    if (!error().empty()) return fail({kExitFailed, "rank " + std::to_string(rank_) + ": " + error()});
+    // Others may still ask for what this rank has to answer again.
+    session_.run_until([&] { return !input_.look(); }, options_.timeout_s);
+    return kExitFine;
+  }
+
+ private:
+  std::optional<Failure> prepare() {
+    if (auto failure = check()) return failure;
+    if (auto failure = session_.open(options_)) return failure;
+    nic::CmTarget target;
+    if (auto failure = session_.find_server(options_, target)) return failure;
+    std::uint32_t id = options_.group;
+    for (auto& program : programs_of(options_)) groups_.emplace_back(options_, std::move(program));
+    for (GroupRun& group : groups_) group.prepare(session_, target, id++);
+    for (GroupRun& group : groups_) {
+      if (auto failure = await_peer(group)) return failure;
+    }
+    return std::nullopt;
+  }
+
+  [[nodiscard]] std::optional<Failure> check() const {
+    if (options_.size % inc::kTestElementBytes != 0)
+      return Failure{kExitUsage, "-s takes a multiple of 4: elements are uint32"};
+    if (rank_ >= options_.ranks) return Failure{kExitUsage, "--rank is below --ranks"};
+    if (options_.root >= static_cast<int>(options_.ranks)) return Failure{kExitUsage, "--root is below --ranks"};
+    if (options_.group_per_root && options_.ranks > kMostRanksPerRoot) {
+      return Failure{kExitUsage, "--group-per-root takes at most " + std::to_string(kMostRanksPerRoot) + " --ranks"};
+    }
+    return std::nullopt;
+  }
+
+  std::optional<Failure> await_peer(GroupRun& group) {
+    std::optional<std::string> line = input_.line();
+    if (!line) {
+      session_.run_until([&] { return !input_.look() || (line = input_.line()).has_value(); }, options_.timeout_s);
+    }
+    const auto json = nlohmann::json::parse(line.value_or(""), nullptr, false);
+    if (!json.is_object() || !json.contains("qp") || !json["qp"].is_number_unsigned()) {
+      return Failure{kExitUsage, "the standard input has no line like {\"qp\": 100}, the switch's queue pair"};
+    }
+    group.connect(wire::Qpn(json["qp"].get<std::uint32_t>()));
+    return std::nullopt;
+  }
+
+  [[nodiscard]] bool done() const {
+    return std::all_of(groups_.begin(), groups_.end(), [](const GroupRun& g) { return g.done(); });
+  }
+  [[nodiscard]] std::uint64_t steps() const {
+    std::uint64_t all = 0;
+    for (const GroupRun& group : groups_) all += group.steps();
+    return all;
+  }
+  /// The first thing that went wrong.
+  [[nodiscard]] const std::string& error() const {
+    for (const GroupRun& group : groups_) {
+      if (!group.error().empty()) return group.error();
+    }
+    return error_;
+  }
+
+  void print(double seconds) const {
+    std::uint64_t passed = 0;
+    auto counters = nlohmann::ordered_json::array();
+    for (const GroupRun& group : groups_) {
+      passed += group.passed();
+      counters.push_back(group.counters());
+    }
+    const double bits = 8.0 * options_.size * static_cast<double>(passed);
+    nlohmann::ordered_json j{{"rank", rank_},      {"collectives", passed},          {"bytes", options_.size},
+                             {"seconds", seconds}, {"gbit_s", bits / seconds / 1e9}, {"error", error()}};
+    if (options_.group_per_root) {
+      j["qps"] = counters;
+    } else {
+      j["qp"] = counters[0];
+    }
+    std::printf("%s\n", j.dump().c_str());
+    std::fflush(stdout);
+  }
+
+  static constexpr std::uint32_t kMostRanksPerRoot = 64;  ///< 129 queue pairs
+
+  Options& options_;
+  std::uint32_t rank_;
+  Session session_;
+  Input input_;
+  std::deque<GroupRun> groups_;
   std::string error_;
 };
 

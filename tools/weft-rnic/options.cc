@@ -233,6 +233,9 @@ void add_inc(CLI::App& app, Options& o, Raw& raw) {
   inc->add_option("--root", o.root, "Rank that receives a Reduce or sends a Broadcast (default: another each time)")
       ->check(CLI::Range(0, 65535))
       ->option_text("N");
+  inc->add_flag("--group-per-root", o.group_per_root,
+                "Groups ID to ID + 2 N: one for what has no root, N for Reduces and N for Broadcasts by their root; "
+                "all run at once");
   inc->add_option("-s,--size", o.size, "Bytes of the vector of uint32 (default: 65536)")
       ->check(CLI::Range(4u, 1u << 28))
       ->option_text("BYTES");
