@@ -23,12 +23,15 @@ Schema pnp_options_schema() {
       Key::with_default("sources", Schema::one_of({"local", "any"}), Value("local"),
                         "local: CNPs go to sources in this data centre; any: also to those of flows that come from a "
                         "remote prefix, as in the authors' simulation."),
-      Key::with_default("handshake_monitor", Schema::one_of({"off", "passive"}), Value("off"),
+      Key::with_default("handshake_monitor", Schema::one_of({"off", "passive", "cookie"}), Value("off"),
                         "passive: hosts that open a TCP connection through this switch are inter-DC too, in both "
-                        "directions. For switches that see no other traffic."),
-      Key::with_default("max_pairs", Schema::integer(4, 1 << 20), Value(1024),
-                        "Pairs of hosts, and handshakes under way, that the monitor has room for; rounded up to a "
-                        "power of two."),
+                        "directions. For switches that see no other traffic. cookie: the same, as in Figure 5 of the "
+                        "paper: the first connection of each pair of hosts is answered with a SYN cookie and then "
+                        "reset, so that nothing need be kept of handshakes."),
+      Key::with_default(
+          "max_pairs", Schema::integer(4, 1 << 20), Value(1024),
+          "Pairs of hosts, and handshakes under way of `passive`, that the monitor has room for; rounded up "
+          "to a power of two."),
       Key::with_default("max_flows", Schema::integer(4, 1 << 24), Value(16384),
                         "Flows that there is room for; rounded up to a power of two."),
       Key::with_default("cnp_interval_us", Schema::number(0, 1e6), Value(5.0),
@@ -52,7 +55,10 @@ PnpOptions pnp_options(const Value& options) {
   result.any_source = options["sources"].string() == "any";
   result.clear_to = options["clear_to"].string() == "ect0" ? wire::Ecn::ect0 : wire::Ecn::not_ect;
   result.cnp_dscp = static_cast<std::uint8_t>(options["cnp_dscp"].integer());
-  result.monitor = options["handshake_monitor"].string() == "passive";
+  const std::string& monitor = options["handshake_monitor"].string();
+  result.monitor = monitor == "passive"  ? PnpMonitor::passive
+                   : monitor == "cookie" ? PnpMonitor::cookie
+                                         : PnpMonitor::off;
   result.max_flows = static_cast<std::uint32_t>(options["max_flows"].integer());
   result.max_pairs = static_cast<std::uint32_t>(options["max_pairs"].integer());
   return result;

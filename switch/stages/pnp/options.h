@@ -15,6 +15,9 @@
 
 namespace weft::stages {
 
+/// How the handshake monitor finds hosts that talk through this switch.
+enum class PnpMonitor : std::uint8_t { off, passive, cookie };
+
 /// The options, read.
 struct PnpOptions {
   bool enabled = true;
@@ -24,7 +27,7 @@ struct PnpOptions {
   bool any_source = false;  ///< also flows that come from a remote prefix
   wire::Ecn clear_to = wire::Ecn::ect0;
   std::uint8_t cnp_dscp = 48;
-  bool monitor = false;
+  PnpMonitor monitor = PnpMonitor::off;
   std::uint32_t max_pairs = 1024;
 
   /// Whether an address lies in another data centre.

@@ -2,6 +2,10 @@
 // Copyright The weft authors
 #include "switch/stages/pnp/stage.h"
 
+#include <sys/random.h>
+
+#include <array>
+#include <cstdlib>
 #include <string>
 
 #include "switch/pipeline/set_words.h"
@@ -43,7 +47,12 @@ wire::IpAddress address_at(const wire::Parsed& parsed, const std::uint8_t* l3, b
 
 PnpStage::PnpStage(const pipeline::StageBuild& build, PnpShared& shared)
     : options_(pnp_options(build.options)), known_(build), shared_(shared), worker_(build.worker) {
-  if (options_.monitor) monitor_.emplace(options_.max_pairs);
+  if (options_.monitor == PnpMonitor::passive) monitor_.emplace(options_.max_pairs);
+  if (options_.monitor == PnpMonitor::cookie) {
+    std::array<std::uint64_t, 2> key{};  // not from the seed, which anybody may know
+    if (getrandom(key.data(), sizeof key, 0) != sizeof key) std::abort();
+    cookies_.emplace(key[0], key[1]);
+  }
 }
 
 void PnpStage::ingress(Context& context, Batch& batch) {
@@ -56,14 +65,14 @@ void PnpStage::ingress(Context& context, Batch& batch) {
       static_cast<void>(shared_.use(name_of(parsed), [&](PnpUnit& unit) { learn(context.now, m, unit); }));
     }
   }
-  if (!monitor_) return;
+  if (options_.monitor == PnpMonitor::off) return;
   for (std::uint16_t i = 0; i < batch.size; ++i) {
-    const PacketMeta& pm = pipeline::meta(batch.packet[i]);
-    if (pm.parsed.kind == wire::FrameKind::tcp) on_tcp(context, batch.packet[i]);
+    if (pipeline::meta(batch.packet[i]).parsed.kind == wire::FrameKind::tcp) on_tcp(context, batch, i);
   }
 }
 
-void PnpStage::on_tcp(Context& context, const rte_mbuf* m) noexcept {
+void PnpStage::on_tcp(Context& context, Batch& batch, std::uint16_t i) noexcept {
+  const rte_mbuf* m = batch.packet[i];
   const wire::Parsed& parsed = pipeline::meta(m).parsed;
   if (m->data_len < parsed.l4_offset + sizeof(wire::TcpHeader)) return;
   const auto& tcp = wire::header_at<wire::TcpHeader>(pipeline::frame(m) + parsed.l4_offset);
@@ -74,12 +83,54 @@ void PnpStage::on_tcp(Context& context, const rte_mbuf* m) noexcept {
   segment.flags = tcp.flags;
   segment.sequence = tcp.sequence.value();
   segment.acknowledgement = tcp.acknowledgement.value();
+  if (cookies_) {
+    if (challenge(context, m, segment)) context.consume(batch, i);
+    return;
+  }
   const std::uint64_t evicted = monitor_->evicted();
   const bool ended = monitor_->on_segment(context.now, segment);
   count(PnpCounter::handshakes_evicted, monitor_->evicted() - evicted);
-  if (!ended) return;
+  if (ended) add_pair(context.now, segment.pair);
+}
+
+void PnpStage::add_pair(TimeNs now, std::uint64_t pair) noexcept {
   count(PnpCounter::handshakes);
-  count(PnpCounter::pairs_evicted, shared_.pairs().add(context.now, segment.pair) ? 1 : 0);
+  count(PnpCounter::pairs_evicted, shared_.pairs().add(now, pair) ? 1 : 0);
+}
+
+// Where there is no buffer for an answer the segment goes on. A SYN then opens its connection, and the pair stays
+// unknown until the next one; an ACK reaches the server, which resets what it does not know.
+bool PnpStage::challenge(Context& context, const rte_mbuf* m, const TcpSegment& s) noexcept {
+  using Tcp = wire::TcpHeader;
+  const int flags = s.flags & (Tcp::kSyn | Tcp::kAck | Tcp::kRst);
+  if (flags != Tcp::kSyn && flags != Tcp::kAck) return false;
+  const wire::Parsed& parsed = pipeline::meta(m).parsed;
+  // The other data centre's switch has asked its own hosts.
+  if (options_.is_remote(address_at(parsed, pipeline::frame(m) + parsed.l3_offset, true))) return false;
+  if (shared_.pairs().contains(context.now, s.pair)) return false;
+  if (flags == Tcp::kSyn) {
+    if (!answer(context, m, Tcp::kSyn | Tcp::kAck, cookies_->of_syn(context.now, s), s.sequence + 1)) return false;
+    count(PnpCounter::cookies_sent);
+    return true;
+  }
+  if (!cookies_->answered_by(context.now, s)) return false;
+  add_pair(context.now, s.pair);
+  if (!answer(context, m, Tcp::kRst, s.acknowledgement, 0)) return false;
+  count(PnpCounter::connections_reset);
+  return true;
+}
+
+bool PnpStage::answer(Context& context, const rte_mbuf* m, std::uint8_t flags, std::uint32_t sequence,
+                      std::uint32_t acknowledgement) noexcept {
+  rte_mbuf* made = context.generate();
+  if (made == nullptr) return false;
+  auto* bytes = reinterpret_cast<std::uint8_t*>(rte_pktmbuf_append(made, kMaxTcpAnswerBytes));
+  const std::size_t used = write_tcp_answer({bytes, kMaxTcpAnswerBytes}, pipeline::frame(m), pipeline::meta(m).parsed,
+                                            flags, sequence, acknowledgement);
+  static_cast<void>(rte_pktmbuf_trim(made, static_cast<std::uint16_t>(kMaxTcpAnswerBytes - used)));
+  wire::parse_frame(bytes, made->data_len, made->pkt_len, pipeline::meta(made).parsed);
+  context.resume(made);
+  return true;
 }
 
 void PnpStage::egress(Context& context, PortIndex, Batch& batch) {
@@ -111,7 +162,7 @@ bool PnpStage::is_inter_dc(TimeNs now, const rte_mbuf* m) noexcept {
   const bool to_remote = options_.is_remote(address_at(parsed, l3, false));
   if (to_remote && !from_remote) return true;
   if (from_remote && !to_remote) return options_.any_source;
-  if (!monitor_) return false;
+  if (options_.monitor == PnpMonitor::off) return false;
   bool from_lower = false;
   return shared_.pairs().contains(now, unordered_pair(parsed, l3, from_lower));
 }
@@ -184,7 +235,9 @@ void PnpStage::clear_mark(rte_mbuf* m) const noexcept {
 }
 
 void PnpStage::adopt(Context& /*context*/, pipeline::Stage& old, const pipeline::Adoption& adoption) {
-  if (adoption.same_options) std::swap(monitor_, dynamic_cast<PnpStage&>(old).monitor_);
+  auto& before = dynamic_cast<PnpStage&>(old);
+  if (adoption.same_options) std::swap(monitor_, before.monitor_);
+  if (cookies_ && before.cookies_) cookies_ = before.cookies_;
 }
 
 pipeline::StageType pnp_stage_type() {

@@ -18,6 +18,7 @@
 #include <optional>
 
 #include "switch/pipeline/stage.h"
+#include "switch/stages/pnp/cookie.h"
 #include "switch/stages/pnp/flows.h"
 #include "switch/stages/pnp/handshake.h"
 #include "switch/stages/pnp/options.h"
@@ -39,7 +40,7 @@ class PnpStage : public pipeline::Stage {
 
   void ingress(pipeline::Context& context, pipeline::Batch& batch) override;
   void egress(pipeline::Context& context, pipeline::PortIndex port, pipeline::Batch& batch) override;
-  /// Handshakes under way go on where the options have not changed.
+  /// Handshakes under way go on: those that are looked at where the options have not changed, cookies in any case.
   void adopt(pipeline::Context& context, pipeline::Stage& old, const pipeline::Adoption& adoption) override;
   [[nodiscard]] std::span<const Counter> counters() const override { return counters_; }
   [[nodiscard]] std::vector<std::string_view> tables() const override { return {"pnp", "pnp_flows"}; }
@@ -47,7 +48,13 @@ class PnpStage : public pipeline::Stage {
                                             std::size_t max) const override;
 
  private:
-  void on_tcp(pipeline::Context& context, const rte_mbuf* m) noexcept;
+  void on_tcp(pipeline::Context& context, pipeline::Batch& batch, std::uint16_t i) noexcept;
+  /// Answers the SYN of a pair that is not known, and resets the connection that this gives: true when the segment ends
+  /// here.
+  [[nodiscard]] bool challenge(pipeline::Context& context, const rte_mbuf* m, const TcpSegment& segment) noexcept;
+  [[nodiscard]] bool answer(pipeline::Context& context, const rte_mbuf* m, std::uint8_t flags, std::uint32_t sequence,
+                            std::uint32_t acknowledgement) noexcept;
+  void add_pair(TimeNs now, std::uint64_t pair) noexcept;
   void on_marked(pipeline::Context& context, rte_mbuf* m) noexcept;
   [[nodiscard]] bool is_inter_dc(TimeNs now, const rte_mbuf* m) noexcept;
   [[nodiscard]] PnpVerdict judge(TimeNs now, const rte_mbuf* m, std::uint32_t& client_qp) noexcept;
@@ -63,8 +70,9 @@ class PnpStage : public pipeline::Stage {
   KnownPairs known_;
   PnpShared& shared_;
   std::uint16_t worker_;
-  std::optional<HandshakeMonitor> monitor_;
-  TimeNs now_ = 0;  ///< of the last mark
+  std::optional<HandshakeMonitor> monitor_;  ///< passive
+  std::optional<HandshakeCookies> cookies_;  ///< cookie
+  TimeNs now_ = 0;                           ///< of the last mark
   std::array<Counter, static_cast<std::size_t>(PnpCounter::count_)> counters_;
 };
 

@@ -202,5 +202,97 @@ TEST_F(MonitorTest, HostsThatOpenAConnectionAreInterDc) {
   EXPECT_EQ(h.rows("pnp")[0]["pairs"], 1);
 }
 
+struct CookieTest : PnpStageTest {
+  explicit CookieTest(const std::string& options = "handshake_monitor: cookie") : PnpStageTest(options) {}
+
+  /// A segment of the client, or of the server.
+  static Bytes segment(bool from_client, std::uint8_t flags, std::uint32_t sequence,
+                       std::uint32_t acknowledgement = 0) {
+    FrameBuilder frame;
+    frame.eth(MacAddress::from_u64(from_client ? 0x02aa00000001 : 0x02aa00000002), port_mac(from_client ? 0 : 1));
+    if (from_client) {
+      frame.ipv4("10.1.0.1", "10.2.0.1").tcp(40000, 18515, flags, sequence);
+    } else {
+      frame.ipv4("10.2.0.1", "10.1.0.1").tcp(18515, 40000, flags, sequence);
+    }
+    Bytes bytes = frame.build();
+    tcp_of(bytes).acknowledgement.set(acknowledgement);
+    return bytes;
+  }
+  static wire::TcpHeader& tcp_of(Bytes& frame) {
+    return wire::header_at<wire::TcpHeader>(frame.data() + sizeof(wire::EthernetHeader) + sizeof(wire::Ipv4Header));
+  }
+  /// The one frame that comes back to the client when it sends this; nothing goes on to the server.
+  Bytes answer_to(const Bytes& sent) {
+    h.inject("in", sent);
+    EXPECT_THAT(frames("wan"), IsEmpty());
+    auto answers = frames("in");
+    EXPECT_THAT(answers, SizeIs(1));
+    return answers.empty() ? segment(false, 0, 0) : answers[0];
+  }
+};
+
+// Figure 5 of the paper, with its price: the first connection of a pair is reset, the second one passes.
+TEST_F(CookieTest, TheFirstConnectionOfAPairIsResetAndTheNextOnePasses) {
+  using Tcp = wire::TcpHeader;
+  Bytes syn_ack = answer_to(segment(true, Tcp::kSyn, 5));
+  EXPECT_EQ(parsed_of(syn_ack).kind, wire::FrameKind::tcp);
+  EXPECT_EQ(tcp_of(syn_ack).flags, Tcp::kSyn | Tcp::kAck);
+  EXPECT_EQ(tcp_of(syn_ack).acknowledgement.value(), 6u);
+  EXPECT_EQ(tcp_of(syn_ack).window.value(), 0) << "the client has no leave to send data";
+  const std::uint32_t cookie = tcp_of(syn_ack).sequence.value();
+  Bytes reset = answer_to(segment(true, Tcp::kAck, 6, cookie + 1));
+  EXPECT_EQ(tcp_of(reset).flags, Tcp::kRst);
+  EXPECT_EQ(tcp_of(reset).sequence.value(), cookie + 1) << "what the client expects next, or it would not heed it";
+  EXPECT_EQ(counter("cookies_sent"), 1u);
+  EXPECT_EQ(counter("connections_reset"), 1u);
+  EXPECT_EQ(counter("handshakes"), 1u);
+
+  h.inject("in", segment(true, Tcp::kSyn, 50));
+  h.inject("wan", segment(false, Tcp::kSyn | Tcp::kAck, 900, 51));
+  h.inject("in", segment(true, Tcp::kAck, 51, 901));
+  EXPECT_THAT(frames("wan"), SizeIs(2));
+  EXPECT_THAT(frames("in"), SizeIs(1));
+  EXPECT_EQ(counter("connections_reset"), 1u);
+  h.inject("in", data().build());
+  EXPECT_EQ(counter("marked"), 1u) << "the pair is inter-DC";
+}
+
+TEST_F(CookieTest, AFloodOfSynsIsAnsweredAndNothingIsKept) {
+  for (std::uint32_t i = 0; i < 1000; ++i) h.inject("in", segment(true, wire::TcpHeader::kSyn, i));
+  EXPECT_THAT(frames("wan"), IsEmpty());
+  EXPECT_THAT(frames("in"), SizeIs(1000));
+  EXPECT_EQ(h.rows("pnp")[0]["pairs"], 0);
+}
+
+TEST_F(CookieTest, WhatIsNoAnswerToACookiePasses) {
+  using Tcp = wire::TcpHeader;
+  for (const int flags : std::initializer_list<int>{Tcp::kAck, Tcp::kAck | Tcp::kPsh, Tcp::kRst, Tcp::kRst | Tcp::kAck,
+                                                    Tcp::kFin | Tcp::kAck, Tcp::kSyn | Tcp::kAck, 0}) {
+    h.inject("in", segment(true, static_cast<std::uint8_t>(flags), 6, 700));
+    EXPECT_THAT(frames("wan"), SizeIs(1)) << flags;
+  }
+  EXPECT_EQ(counter("handshakes") + counter("cookies_sent"), 0u);
+}
+
+TEST_F(CookieTest, AReloadKeepsCookiesThatAreUnderWay) {
+  using Tcp = wire::TcpHeader;
+  Bytes syn_ack = answer_to(segment(true, Tcp::kSyn, 5));
+  h.reload(yaml("handshake_monitor: cookie, cnp_interval_us: 9"));
+  Bytes reset = answer_to(segment(true, Tcp::kAck, 6, tcp_of(syn_ack).sequence.value() + 1));
+  EXPECT_EQ(tcp_of(reset).flags, Tcp::kRst);
+}
+
+struct CookieRemoteTest : CookieTest {
+  CookieRemoteTest() : CookieTest(kRemote + ", handshake_monitor: cookie") {}
+};
+
+TEST_F(CookieRemoteTest, ClientsOfTheOtherDataCentreAreLeftToItsOwnSwitch) {
+  h.inject("wan", segment(false, wire::TcpHeader::kSyn, 5));
+  EXPECT_THAT(frames("in"), SizeIs(1));
+  EXPECT_THAT(frames("wan"), IsEmpty());
+  EXPECT_EQ(counter("cookies_sent"), 0u);
+}
+
 }  // namespace
 }  // namespace weft::stages::testing
