@@ -140,7 +140,11 @@ bool Context::run() {
   while (some) {
     transport_->run();
     some = false;
-    for (const auto& group : groups_) some |= group->progress();
+    const nic::Time now = nic::monotonic_now();
+    for (const auto& group : groups_) {
+      group->tick(now);
+      some |= group->progress();
+    }
     any |= some;
   }
   // What was just posted may be due before the thread would look.

@@ -3,6 +3,7 @@
 #include "collectives/comm/group.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <utility>
 
@@ -49,7 +50,7 @@ Group::Group(Memory& memory, TellDaemon tell, std::uint32_t rank, std::uint32_t 
       ranks_(ranks),
       settings_(settings),
       hosts_(memory.transport(), rank, ranks, settings.shape),
-      switch_(memory.transport(), rank, settings.shape),
+      switch_(std::make_unique<SwitchPath>(memory.transport(), rank, settings.shape)),
       message_(verdict_bytes(ranks)),
       message_key_(memory.transport().register_memory(message_.data(), message_.size())) {}
 
@@ -59,7 +60,7 @@ Group::~Group() {
 }
 
 Handle Group::handle() const {
-  return {rank_, ranks_, settings_.shape, switch_.end(), hosts_.ends()};
+  return {rank_, ranks_, settings_.shape, switch_->end(), hosts_.ends()};
 }
 
 std::string Group::connect(std::vector<Handle> all, const std::optional<SwitchEnd>& known) {
@@ -69,9 +70,11 @@ std::string Group::connect(std::vector<Handle> all, const std::optional<SwitchEn
   if (all[rank_] != handle()) return "the handle of rank " + std::to_string(rank_) + " is not this group's";
   all_ = std::move(all);
   known_ = known;
+  by_hand_ = known.has_value();
   state_ = State::meeting;
   if (ranks_ == 1) {
     use_hosts(WEFT_INC_REASON_SINGLE_RANK, "");
+    formed_ = true;
     if (state_ != State::failed) state_ = State::ready;
   }
   return "";
@@ -90,6 +93,7 @@ void Group::ask() {
     verdict.window = known_->window;
     return tell(verdict);
   }
+  if (formed_ && now_ < next_question_) return tell(refused("not_yet", ""));
   CreateGroup request;
   request.rank = rank_;
   request.mode = settings_.mode;
@@ -121,6 +125,11 @@ void Group::told() {
   if (bytes <= message_.size() - 4) message = read_message(std::span(message_).subspan(4, bytes));
   const auto* verdict = message ? std::get_if<GroupCreated>(&*message) : nullptr;
   if (verdict == nullptr) return fail("rank 0 speaks another version of the library");
+  // Rank 0 has not asked: all stays as it is.
+  if (verdict->refusal == "not_yet") {
+    state_ = State::ready;
+    return;
+  }
   verdict_ = *verdict;
   detail_ = verdict_.sentence;
   if (!verdict_.reason.empty()) detail_ = verdict_.reason + ": " + detail_;
@@ -149,7 +158,7 @@ bool Group::join() {
   if (!connected_) {
     const QpEnd peer{known_->address, known_->qpn, 0, 0};
     window_ = std::min(known_->window, settings_.shape.window);
-    const ConnectState state = switch_.connect(peer, known_->group, window_);
+    const ConnectState state = switch_->connect(peer, known_->group, window_);
     if (state == ConnectState::waiting) return false;
     if (state == ConnectState::unreachable) {
       detail_ = "rank " + std::to_string(rank_) + " does not reach its switch, " + known_->address.to_string();
@@ -178,14 +187,34 @@ void Group::agreed() {
   std::memcpy(&vote, message_.data(), sizeof vote);
   if (vote >= WEFT_INC_REASONS) return fail("another rank speaks another version of the library");
   state_ = State::ready;
+  formed_ = true;
   const auto all = static_cast<weft_inc_reason>(vote);
   if (all == WEFT_INC_REASON_NONE) {
     reason_ = all;
     detail_.clear();
+    hosted_ = asked_at_ = 0;
+    mixed_ = false;
+    pause_ = kFirstPause;
     return;
   }
+  next_question_ = now_ + pause_;
+  pause_ = std::min(2 * pause_, kLongestPause);
   leave();
   use_hosts(all, all == reason_ ? detail_ : "another rank says so");
+  // Some may have connected with their switch.
+  if (verdict_.refusal == "none" && !by_hand_ && state_ == State::ready) renew_end();
+}
+
+/// The request in front is over, by switches.
+void Group::end_first() {
+  Request& r = *queue_.front();
+  r.finish();
+  const std::span<std::uint8_t> result = r.shared_result();
+  keeps_ = r.by_switch && r.shares_result() && result.size() <= kKept && settings_.backend == WEFT_INC_BACKEND_AUTO &&
+           !by_hand_;
+  if (keeps_) kept_.assign(result.begin(), result.end());
+  queue_.pop_front();
+  ++ended_;
 }
 
 void Group::use_hosts(weft_inc_reason reason, const std::string& detail) {
@@ -214,6 +243,12 @@ bool Group::advance() {
       if (!hosts_.idle()) return false;
       state_ == State::telling ? told() : agreed();
       return true;
+    case State::recounting:
+    case State::catching_up:
+    case State::renewing:
+      if (!hosts_.idle()) return false;
+      state_ == State::recounting ? recounted() : state_ == State::catching_up ? caught_up() : renewed();
+      return true;
     case State::joining:
       return join();
     case State::ready: {
@@ -230,9 +265,12 @@ bool Group::advance() {
 
 bool Group::progress() {
   if (state_ == State::failed || state_ == State::created) return false;
-  const bool by_hosts = hosts_.progress(), by_switch = connected_ && switch_.progress();
+  const bool by_hosts = hosts_.progress(), by_switch = connected_ && switch_->progress();
   if (!hosts_.error().empty()) fail(hosts_.error());
-  if (!switch_.error().empty()) fail(switch_.error());
+  const bool closed = state_ == State::recounting || state_ == State::catching_up;
+  if (!switch_->error().empty() && !closed) {
+    switch_->silent() ? lose("the switch does not answer any more: " + switch_->error()) : fail(switch_->error());
+  }
   const bool advanced = advance();
   return by_hosts || by_switch || advanced;
 }
@@ -254,7 +292,7 @@ void Group::on_daemon(const DaemonMessage& message) {
     detail_ = "the group ended before rank " + std::to_string(rank_) + " had joined it";
     begin_vote(WEFT_INC_REASON_SWITCH);
   } else if (gone) {
-    fail("the group is gone from the switches: a rank died, a switch was restarted, or somebody destroyed it");
+    lose("the group is gone from the switches: a rank died, a switch was restarted, or somebody destroyed it");
   } else if (about_us(held)) {
     held_ = true;
   }
@@ -273,39 +311,49 @@ std::optional<HoldGroup> Group::lease() const {
 }
 
 void Group::leave() {
+  // Nobody can go on with a group that has failed.
+  leave(rank_ == 0 || state_ == State::failed);
+}
+
+void Group::leave(bool ends) {
   if (!leased_) return;
   leased_ = false;
-  // Nobody can go on with a group that has failed. Without a daemon the lease ends by itself.
-  const bool ends = rank_ == 0 || state_ == State::failed;
+  // Without a daemon the lease ends by itself.
   static_cast<void>(tell_daemon_(LeaveGroup{verdict_.group, verdict_.generation, ends}));
 }
 
-weft_inc_reason Group::can(Collective collective, DataType type, Op op, std::uint64_t bytes) const {
+/// Why no switch would run a collective, whatever the group has.
+weft_inc_reason Group::refusal_of(Collective collective, DataType type, Op op, std::uint64_t bytes) const {
   const bool reduces = collective == Collective::allreduce || collective == Collective::reduce ||
                        collective == Collective::reduce_scatter;
   const bool known = static_cast<std::size_t>(collective) < kCollectives;
   const bool typed = collective == Collective::barrier || element_bytes(type) > 0;
   if (!known || !typed || (reduces && arithmetic(type, op) == nullptr)) return WEFT_INC_REASON_NO_OPERATION;
-  if (state_ != State::ready) return WEFT_INC_REASON_NOT_READY;
-  if (reason_ != WEFT_INC_REASON_NONE || collective == Collective::barrier) return reason_;
+  if (collective == Collective::barrier) return WEFT_INC_REASON_NONE;
   if (bytes < settings_.min_bytes) return WEFT_INC_REASON_TOO_SMALL;
   if (settings_.max_bytes != 0 && bytes > settings_.max_bytes) return WEFT_INC_REASON_TOO_LARGE;
   return WEFT_INC_REASON_NONE;
 }
 
+weft_inc_reason Group::can(Collective collective, DataType type, Op op, std::uint64_t bytes) const {
+  const weft_inc_reason refusal = refusal_of(collective, type, op, bytes);
+  if (refusal == WEFT_INC_REASON_NO_OPERATION) return refusal;
+  if (!formed()) return WEFT_INC_REASON_NOT_READY;
+  return refusal != WEFT_INC_REASON_NONE ? refusal : reason_;
+}
+
 std::shared_ptr<Request> Group::post(const Call& call) {
   if (queue_.size() == kMaxRequests) return nullptr;
   auto request = std::make_shared<Request>(memory_, call, rank_, ranks_);
-  const weft_inc_reason reason = can(call.collective, call.type, call.op, call.count * element_bytes(call.type));
-  ++calls_[reason];
+  const std::uint64_t bytes = call.count * element_bytes(call.type);
+  ++calls_[can(call.collective, call.type, call.op, bytes)];
   if (ranks_ == 1 || (call.count == 0 && call.collective != Collective::barrier)) {
     request->run_alone();
     return request;
   }
-  request->by_switch = reason == WEFT_INC_REASON_NONE;
+  request->eligible = refusal_of(call.collective, call.type, call.op, bytes) == WEFT_INC_REASON_NONE;
   request->algorithm = settings_.backend == WEFT_INC_BACKEND_RING ? HostAlgorithm::ring : HostAlgorithm::tree;
-  if (settings_.backend != WEFT_INC_BACKEND_RING && settings_.backend != WEFT_INC_BACKEND_TREE &&
-      call.count * element_bytes(call.type) >= kRingBytes) {
+  if (settings_.backend != WEFT_INC_BACKEND_RING && settings_.backend != WEFT_INC_BACKEND_TREE && bytes >= kRingBytes) {
     request->algorithm = HostAlgorithm::ring;
   }
   queue_.push_back(request);
@@ -329,12 +377,22 @@ std::shared_ptr<Request> Group::post_barrier() {
 /// Those for switches follow each other closely; one for the hosts waits for all before it, and lets none pass.
 bool Group::start_requests() {
   bool some = false;
+  if (state_ != State::ready) return some;
   for (std::size_t i = 0; i < queue_.size(); ++i) {
     Request& r = *queue_[i];
+    const bool waits = r.state == Request::State::waiting;
+    if (waits) r.by_switch = r.eligible && reason_ == WEFT_INC_REASON_NONE;
     if (!r.by_switch && i > 0) break;
-    if (r.state == Request::State::waiting) {
+    if (waits && !r.by_switch && asks_again(r)) {
+      asked_at_ = hosted_;
+      ask();
+      return true;
+    }
+    if (waits) {
+      if (!r.by_switch) ++hosted_;
+      mixed_ |= !r.by_switch && reason_ == WEFT_INC_REASON_NONE;
       try {
-        r.by_switch ? r.start(switch_) : r.start(hosts_);
+        r.by_switch ? r.start(*switch_) : r.start(hosts_);
       } catch (const TransportError& e) {
         fail(e.what());
         return true;
@@ -351,9 +409,8 @@ bool Group::end_requests() {
   while (!queue_.empty()) {
     Request& r = *queue_.front();
     if (r.state != Request::State::running) break;
-    if (r.by_switch ? switch_.completed() < r.last_invocation : !hosts_.idle()) break;
-    r.finish();
-    queue_.pop_front();
+    if (r.by_switch ? switch_->completed() < r.last_invocation : !hosts_.idle()) break;
+    end_first();
     some = true;
   }
   return some;
@@ -365,7 +422,8 @@ void Group::fail(const std::string& why) {
   error_ = why;
   // Before requests give their memory back.
   hosts_.close(why);
-  switch_.close(why);
+  forget_kept();
+  switch_->close(why);
   for (const auto& request : queue_) request->fail(why);
   queue_.clear();
   leave();
@@ -373,7 +431,7 @@ void Group::fail(const std::string& why) {
 
 weft_inc_group_info Group::info() const {
   weft_inc_group_info out{};
-  out.reason = state_ == State::ready ? reason_ : WEFT_INC_REASON_NOT_READY;
+  out.reason = formed() ? reason_ : WEFT_INC_REASON_NOT_READY;
   const std::string& detail = state_ == State::failed ? error_ : detail_;
   detail.copy(out.detail, sizeof out.detail - 1);
   if (known_ && reason_ == WEFT_INC_REASON_NONE) out.group = known_->group;

@@ -43,7 +43,27 @@ using TellDaemon = std::function<bool(const DaemonMessage&)>;
 
 class Group {
  public:
-  enum class State : std::uint8_t { created, meeting, asking, telling, joining, agreeing, ready, failed };
+  /// From `recounting` on the group has lost its switches: ranks find out how far each has come, those that lack the
+  /// last result get it, and they tell each other new ends for the next switches.
+  enum class State : std::uint8_t {
+    created,
+    meeting,
+    asking,
+    telling,
+    joining,
+    agreeing,
+    ready,
+    recounting,
+    catching_up,
+    renewing,
+    failed
+  };
+  /// The last result is kept for ranks that lack it, if it is not larger.
+  static constexpr std::size_t kKept = 256 * 1024;
+  /// Ranks that have lost their switches have to meet within so long.
+  static constexpr nic::Time kMeetAgain = 5000 * nic::kMs;
+  /// From one question for switches to the next: doubled after each that was in vain.
+  static constexpr nic::Time kFirstPause = 1000 * nic::kMs, kLongestPause = 60'000 * nic::kMs;
   static constexpr std::size_t kMaxRequests = 32;
 
   /// @param memory  outlives it, as its transport does
@@ -56,6 +76,8 @@ class Group {
   /// Begins. What is wrong, in words, or an empty string.
   [[nodiscard]] std::string connect(std::vector<Handle> all, const std::optional<SwitchEnd>& known);
   [[nodiscard]] State state() const noexcept { return state_; }
+  /// It has been ready once, and not failed since: requests may be posted.
+  [[nodiscard]] bool formed() const noexcept { return formed_ && state_ != State::failed; }
   [[nodiscard]] const std::string& error() const noexcept { return error_; }
   /// What the daemon says. `created` is for the group that asked first, the others name theirs.
   void on_daemon(const DaemonMessage& message);
@@ -64,6 +86,8 @@ class Group {
   /// Sent again to a daemon that has come back.
   [[nodiscard]] std::optional<HoldGroup> lease() const;
 
+  /// What time it is, from time to time: before progress().
+  void tick(nic::Time now);
   /// Goes on with what can go on. True when something did.
   bool progress();
 
@@ -93,17 +117,29 @@ class Group {
   bool start_requests();
   bool end_requests();
   void fail(const std::string& why);
+  void lose(const std::string& why);
+  void recounted();
+  void catch_up(std::uint32_t from, bool has_it);
+  void forget_kept();
+  void caught_up();
+  void end_first();
+  void renew_end();
+  void renewed();
+  [[nodiscard]] bool asks_again(const Request& next) const;
+  [[nodiscard]] weft_inc_reason refusal_of(Collective collective, DataType type, Op op, std::uint64_t bytes) const;
+  void leave(bool ends);
 
   Memory& memory_;
   TellDaemon tell_daemon_;
   std::uint32_t rank_, ranks_;
   GroupSettings settings_;
   HostPath hosts_;
-  SwitchPath switch_;
+  std::unique_ptr<SwitchPath> switch_;  ///< never null; one after the other
   State state_ = State::created;
   std::string error_;
   std::vector<Handle> all_;
   std::optional<SwitchEnd> known_;
+  bool by_hand_ = false;  ///< the program gave it
   // On the way to a group: what goes over the hosts' connections.
   std::vector<std::uint8_t> message_;
   std::uint32_t message_key_ = 0;
@@ -113,6 +149,17 @@ class Group {
   std::string detail_;
   bool leased_ = false;
   std::uint32_t window_ = 0;
+  std::vector<std::uint8_t> kept_;  ///< the last result of the switches
+  bool keeps_ = false;              ///< it is there
+  bool lacks_ = false;              ///< while catching up: this rank gets it
+  std::optional<std::uint32_t> kept_key_;
+  nic::Time now_ = 0, lost_at_ = 0;
+  nic::Time next_question_ = 0, pause_ = kFirstPause;  ///< of rank 0
+  bool formed_ = false;
+  bool mixed_ = false;          ///< hosts have run collectives beside the switches: where they are is not agreed on
+  std::uint64_t ended_ = 0;     ///< requests
+  std::uint64_t hosted_ = 0;    ///< begun by the hosts, since the group has no switches
+  std::uint64_t asked_at_ = 0;  ///< of these, when switches were asked for last
   std::deque<std::shared_ptr<Request>> queue_;
   std::array<std::uint64_t, WEFT_INC_REASONS> calls_{};
 };

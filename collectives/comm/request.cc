@@ -111,6 +111,7 @@ void Request::submit(SwitchPath& to, Invocation whole) {
 }
 
 void Request::start(SwitchPath& to) {
+  first_invocation = to.submitted();
   const std::uint64_t bytes = block_bytes();
   Invocation one;
   one.op = call_.op;
@@ -226,6 +227,42 @@ void Request::finish() {
   release();
   scratch_ = {};
   state = State::done;
+}
+
+bool Request::can_begin_again(const SwitchPath& from) const {
+  if (state != State::running || !by_switch) return true;
+  const bool rooted = call_.collective == Collective::reduce && call_.root != rank_;
+  // Of the others, nothing is written to what this rank gives.
+  if (!reduces(call_.collective) || rooted) return true;
+  const std::uint64_t given = block_bytes() * (call_.collective == Collective::reduce_scatter ? ranks_ : 1);
+  if (!overlap(call_.send, given, call_.receive, block_bytes())) return true;
+  for (std::uint64_t i = first_invocation; i < last_invocation; ++i) {
+    if (from.has_come(i)) return false;
+  }
+  return true;
+}
+
+bool Request::has_all(const SwitchPath& from) const noexcept {
+  if (state != State::running || !by_switch) return false;
+  for (std::uint64_t i = first_invocation; i < last_invocation; ++i) {
+    if (!from.has_all(i)) return false;
+  }
+  return true;
+}
+
+bool Request::shares_result() const noexcept {
+  const Collective c = call_.collective;
+  return c == Collective::allreduce || c == Collective::barrier || c == Collective::allgather;
+}
+
+std::span<std::uint8_t> Request::shared_result() const noexcept {
+  if (call_.collective == Collective::barrier) return {};
+  return {receive(), block_bytes() * (call_.collective == Collective::allgather ? ranks_ : 1)};
+}
+
+void Request::begin_again() {
+  release();
+  state = State::waiting;
 }
 
 void Request::fail(std::string why) {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -72,12 +73,23 @@ class Request {
   /// All has come and all was sent.
   void finish();
   void fail(std::string why);
+  /// Whether a request that `from` has not ended can begin again: what this rank gives is as it was.
+  [[nodiscard]] bool can_begin_again(const SwitchPath& from) const;
+  /// Whether `from` has brought all of the result.
+  [[nodiscard]] bool has_all(const SwitchPath& from) const noexcept;
+  /// Whether all ranks have the same result, each when all others have given theirs; and the result.
+  [[nodiscard]] bool shares_result() const noexcept;
+  [[nodiscard]] std::span<std::uint8_t> shared_result() const noexcept;
+  /// Waits again. Nothing looks at its memory any more.
+  void begin_again();
 
+  bool eligible = false;  ///< a switch would run it, if the group has one
   bool by_switch = false;
   HostAlgorithm algorithm{};  ///< where it is not
   State state = State::waiting;
-  std::uint64_t last_invocation = 0;  ///< SwitchPath::submitted() behind it
-  std::string error;                  ///< of failed
+  std::uint64_t first_invocation = 0;  ///< SwitchPath::submitted() in front of it
+  std::uint64_t last_invocation = 0;   ///< and behind it
+  std::string error;                   ///< of failed
 
  private:
   [[nodiscard]] std::uint64_t block_bytes() const noexcept { return call_.count * element_bytes(call_.type); }

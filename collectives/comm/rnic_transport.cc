@@ -28,6 +28,7 @@ Completion completion(const nic::Wc& wc) {
   out.bytes = wc.byte_length;
   if (wc.with_immediate) out.immediate = wc.immediate;
   if (wc.status != nic::WcStatus::success) out.error = nic::name(wc.status);
+  out.silent = wc.status == nic::WcStatus::retry_exceeded;
   return out;
 }
 

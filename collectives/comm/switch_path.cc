@@ -63,13 +63,29 @@ void SwitchPath::submit(const Invocation& invocation) {
   ++submitted_;
 }
 
+bool SwitchPath::has_come(std::uint64_t invocation) const noexcept {
+  // The first message is a control message.
+  return invocation < completed() || (invocation < submitted_ && queue_[invocation - completed()].arrived > 1);
+}
+
+bool SwitchPath::has_all(std::uint64_t invocation) const noexcept {
+  if (invocation < completed()) return true;
+  if (invocation >= submitted_) return false;
+  const Pending& p = queue_[invocation - completed()];
+  // Who only sends does not know before its messages are acknowledged.
+  return rank_receives(p.control, rank_) && rank_sends(p.control, rank_) && all_came(p);
+}
+
 bool SwitchPath::take_acks() {
   bool some = false;
   std::array<Completion, 16> wc;
   for (std::size_t n = qp_->poll_sent(wc); n > 0; n = qp_->poll_sent(wc)) {
     some = true;
     for (std::size_t i = 0; i < n; ++i) {
-      if (!wc[i].error.empty()) return fail(wc[i].error);
+      if (!wc[i].error.empty()) {
+        silent_ = error_.empty() && wc[i].silent;
+        return fail(wc[i].error);
+      }
       // Messages are acknowledged in the order in which they were posted.
       const auto first =
           std::find_if(queue_.begin(), queue_.end(), [](const Pending& p) { return p.acked < p.posted; });

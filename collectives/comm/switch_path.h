@@ -52,6 +52,12 @@ class SwitchPath {
   bool progress();
   /// In words, once something has gone wrong; nothing goes on then.
   [[nodiscard]] const std::string& error() const noexcept { return error_; }
+  /// Whether the error is that the switch does not answer.
+  [[nodiscard]] bool silent() const noexcept { return silent_; }
+  /// Whether some data of an invocation has come, and whether all that it brings this rank has, which then has done its
+  /// part. They are counted from 0.
+  [[nodiscard]] bool has_come(std::uint64_t invocation) const noexcept;
+  [[nodiscard]] bool has_all(std::uint64_t invocation) const noexcept;
   /// Ends the connection: nothing looks at what was to be sent any more, and nothing goes on.
   void close(const std::string& why) {
     fail(why);
@@ -90,6 +96,7 @@ class SwitchPath {
   std::uint32_t outstanding_ = 0;
   std::uint64_t submitted_ = 0, controls_ = 0;
   std::string error_;
+  bool silent_ = false;
 };
 
 }  // namespace weft::inc::comm

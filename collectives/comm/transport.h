@@ -34,6 +34,7 @@ struct Completion {
   std::uint32_t bytes = 0;  ///< received
   std::optional<std::uint32_t> immediate;
   std::string_view error;  ///< empty: it went well
+  bool silent = false;     ///< the error is that the peer does not answer
 };
 
 /// Where a connection is on its way.

@@ -78,6 +78,7 @@ class VerbsTransport::Queue {
     out.wr_id = wc.wr_id;
     if (wc.status != IBV_WC_SUCCESS) {
       out.error = owner_.verbs_.wc_status_str(wc.status);
+      out.silent = wc.status == IBV_WC_RETRY_EXC_ERR;
       return out;
     }
     out.bytes = wc.byte_len;

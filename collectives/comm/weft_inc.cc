@@ -103,7 +103,7 @@ std::string read(const weft_inc_group_options& from, c::GroupSettings& to) {
 }
 
 weft_inc_status status_of(const c::Group& group) {
-  if (group.state() == c::Group::State::ready) return WEFT_INC_OK;
+  if (group.formed()) return WEFT_INC_OK;
   if (group.state() == c::Group::State::created) return error(WEFT_INC_INVALID, "the group is not being connected");
   if (group.state() != c::Group::State::failed) return WEFT_INC_AGAIN;
   const bool refused = group.error().starts_with("the group gets no switches");
@@ -115,7 +115,7 @@ weft_inc_status begin(weft_inc_group* group, const c::Call& call, weft_inc_reque
   return guarded([&] {
     c::Group& g = group->group;
     const auto held = group->context.lock();
-    if (g.state() != c::Group::State::ready) {
+    if (!g.formed()) {
       const weft_inc_status status = status_of(g);
       return status < 0 ? status : invalid("the group is not connected yet");
     }

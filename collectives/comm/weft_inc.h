@@ -90,21 +90,22 @@ enum weft_inc_backend {
 
 /* Why the hosts run a collective, or all of a group. */
 enum weft_inc_reason {
-  WEFT_INC_REASON_NONE = 0,         /* the switches run it */
-  WEFT_INC_REASON_SINGLE_RANK = 1,  /* there is nobody to talk to */
-  WEFT_INC_REASON_HOSTS_ASKED = 2,  /* the group's backend says so */
-  WEFT_INC_REASON_NO_DAEMON = 3,    /* weft-incd does not run on the host of rank 0, or on this one */
-  WEFT_INC_REASON_NO_MANAGER = 4,   /* weft-incd cannot reach weft-inc-manager */
-  WEFT_INC_REASON_NO_TREE = 5,      /* no free tree of switches between the hosts; the detail says what is missing */
-  WEFT_INC_REASON_SWITCH = 6,       /* a switch refused the group, or does not answer */
-  WEFT_INC_REASON_BAD_REQUEST = 7,  /* the manager does not know a host, or takes no such group */
-  WEFT_INC_REASON_NO_PATH = 8,      /* a rank does not reach its switch, or has not been told of one */
-  WEFT_INC_REASON_TOO_SMALL = 9,    /* below min_bytes of the group */
-  WEFT_INC_REASON_TOO_LARGE = 10,   /* above max_bytes of the group */
-  WEFT_INC_REASON_NOT_READY = 11,   /* the group is not connected yet, or has failed */
-  WEFT_INC_REASON_NO_OPERATION = 12 /* nobody runs it: no such primitive, type or operation, or none of this type */
+  WEFT_INC_REASON_NONE = 0,          /* the switches run it */
+  WEFT_INC_REASON_SINGLE_RANK = 1,   /* there is nobody to talk to */
+  WEFT_INC_REASON_HOSTS_ASKED = 2,   /* the group's backend says so */
+  WEFT_INC_REASON_NO_DAEMON = 3,     /* weft-incd does not run on the host of rank 0, or on this one */
+  WEFT_INC_REASON_NO_MANAGER = 4,    /* weft-incd cannot reach weft-inc-manager */
+  WEFT_INC_REASON_NO_TREE = 5,       /* no free tree of switches between the hosts; the detail says what is missing */
+  WEFT_INC_REASON_SWITCH = 6,        /* a switch refused the group, or does not answer */
+  WEFT_INC_REASON_BAD_REQUEST = 7,   /* the manager does not know a host, or takes no such group */
+  WEFT_INC_REASON_NO_PATH = 8,       /* a rank does not reach its switch, or has not been told of one */
+  WEFT_INC_REASON_TOO_SMALL = 9,     /* below min_bytes of the group */
+  WEFT_INC_REASON_TOO_LARGE = 10,    /* above max_bytes of the group */
+  WEFT_INC_REASON_NOT_READY = 11,    /* the group is not connected yet, or has failed */
+  WEFT_INC_REASON_NO_OPERATION = 12, /* nobody runs it: no such primitive, type or operation, or none of this type */
+  WEFT_INC_REASON_LOST = 13 /* the group had switches, and lost them; it asks for others (weft_inc_group_connect) */
 };
-enum { WEFT_INC_REASONS = 13 };
+enum { WEFT_INC_REASONS = 14 };
 
 typedef struct weft_inc_context weft_inc_context;
 typedef struct weft_inc_group weft_inc_group;
@@ -190,7 +191,12 @@ enum weft_inc_status weft_inc_group_member(const weft_inc_group* group, weft_inc
  * group; otherwise every rank has to give its own. */
 enum weft_inc_status weft_inc_group_connect(weft_inc_group* group, const weft_inc_handle* handles,
                                             const weft_inc_endpoint* endpoint);
-/* OK: connected, by switches or hosts. It ends at all ranks alike. */
+/* OK: connected, by switches or hosts. It ends at all ranks alike.
+ *
+ * A group whose switches are gone goes on by its hosts, if all ranks are alive and were through with the same
+ * collectives; what is under way begins again. Otherwise it fails, after 5 s at most. A group of AUTO that has no
+ * switches asks for them again, at first after a second, then after up to a minute: rank 0 does, between two
+ * collectives, while the others wait. */
 enum weft_inc_status weft_inc_group_test(weft_inc_group* group);
 enum weft_inc_status weft_inc_group_info_get(const weft_inc_group* group, weft_inc_group_info* info);
 /* Ends a group. Waits, for 2 s at most, until all ranks are here. Its requests are over, or given up: then it does not

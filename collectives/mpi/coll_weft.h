@@ -42,7 +42,8 @@ OBJ_CLASS_DECLARATION(coll_weft_module);
 weft_inc_context* coll_weft_context(void);
 void coll_weft_close(void);
 
-/* Whether a call goes to the switches. Makes the group when the communicator is used for the first time: collective. */
+/* Whether a call goes to the group: to its switches, or when they are lost to its hosts. Makes the group when the
+ * communicator is used for the first time: collective. */
 int coll_weft_by_switch(coll_weft_module* module, struct ompi_communicator_t* comm, enum weft_inc_primitive primitive,
                         enum weft_inc_type type, enum weft_inc_op op, uint64_t bytes);
 /* Waits for a request that has been posted, and lets MPI go on meanwhile. An MPI error. */

@@ -100,8 +100,18 @@ int coll_weft_by_switch(coll_weft_module* module, struct ompi_communicator_t* co
       ompi_mpi_abort(comm, MPI_ERR_OTHER);
     }
   }
-  return module->state == COLL_WEFT_READY &&
-         weft_inc_can(module->group, primitive, type, op, bytes) == WEFT_INC_REASON_NONE;
+  if (module->state != COLL_WEFT_READY) return 0;
+  /* Ranks hear at different times that the group has lost its switches, or got others: whatever it has, it runs what
+   * switches would. */
+  switch (weft_inc_can(module->group, primitive, type, op, bytes)) {
+    case WEFT_INC_REASON_TOO_SMALL:
+    case WEFT_INC_REASON_TOO_LARGE:
+    case WEFT_INC_REASON_NO_OPERATION:
+    case WEFT_INC_REASON_NOT_READY:
+      return 0;
+    default:
+      return 1;
+  }
 }
 
 int coll_weft_finish(enum weft_inc_status status, weft_inc_request** request) {

@@ -170,8 +170,10 @@ class Incd(unittest.TestCase):
                              {switch: len(groups) for switch, groups in EVERYWHERE.items()})
             # A daemon that does not come back: its rank's lease ends, and with it the group.
             self.daemons.end(3, signal.SIGKILL)
-            self.nothing_is_left(2 * LEASE_MS / 1000 + 3)
+            lab.wait_for("the end of the lease", lambda: generation not in [g["generation"] for g in
+                                                                            self.manager.groups()], 6)
             ranks.kill()
+            self.nothing_is_left(2 * LEASE_MS / 1000 + 3)
             l.stop()
 
 

@@ -150,7 +150,7 @@ class Fabric {
  public:
   static constexpr std::uint32_t kFirstSwitchQp = 1000;
 
-  Fabric(std::uint64_t seed, std::uint32_t ranks) : adder(ranks), draw_(seed) {}
+  Fabric(std::uint64_t seed, std::uint32_t ranks) : adder(ranks), ranks_(ranks), draw_(seed) {}
 
   static wire::IpAddress address(std::uint32_t rank) { return wire::IpAddress::v4(0x0a000001 + rank); }
   static wire::IpAddress switch_address() { return wire::IpAddress::v4(0x0aff0001); }
@@ -160,6 +160,7 @@ class Fabric {
     std::vector<MemoryPair*> able;
     for (auto& [name, pair] : pairs_) {
       if (!pair->peer_) continue;
+      if (switches_lost && to_switch(*pair)) continue;
       const bool results = to_switch(*pair) && !pair->receives_.empty() && !results_of(*pair).empty();
       if (results || (!pair->sending_.empty() && takes(*pair))) able.push_back(pair);
     }
@@ -174,7 +175,14 @@ class Fabric {
     return true;
   }
 
+  /// The switches forget the group; `adder` is what the next one has.
+  void lose_switches() {
+    switches_lost = true;
+    adder = Adder(ranks_);
+  }
+
   Adder adder;
+  bool switches_lost = false;  ///< nothing comes to them, or from them
   std::set<wire::IpAddress> unreachable;
   std::uint32_t next_qpn = 17;
   /// Registered regions: key, address, bytes.
@@ -219,6 +227,7 @@ class Fabric {
     ASSERT_TRUE(at >= region->second.first && at + bytes <= region->second.first + region->second.second);
   }
 
+  std::uint32_t ranks_;
   Rng draw_;
   std::map<std::pair<wire::IpAddress, std::uint32_t>, MemoryPair*> pairs_;
 };

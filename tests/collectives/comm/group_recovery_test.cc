@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+//
+// Groups that lose their switches: they go on by their hosts, or fail, and ask for switches again.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/collectives/comm/world.h"
+
+namespace weft::inc::comm::testing {
+namespace {
+
+using State = Group::State;
+using Requests = std::vector<std::shared_ptr<Request>>;
+
+constexpr std::uint32_t kRanks = 4, kCount = 300;
+constexpr std::int32_t kSum = kRanks * (kRanks - 1) / 2;
+
+class Site : public World {
+ public:
+  explicit Site(std::uint64_t seed, std::uint64_t min_bytes = 0) : World(seed, kRanks, settings(min_bytes), true) {
+    connect(false);
+  }
+  static GroupSettings settings(std::uint64_t min_bytes) {
+    GroupSettings s;
+    s.shape = {256, 2, 4};
+    s.min_bytes = min_bytes;
+    return s;
+  }
+
+  /// Questions for switches that rank 0's daemon has heard.
+  std::size_t questions() const {
+    return static_cast<std::size_t>(std::count_if(
+        told[0].begin(), told[0].end(), [](const DaemonMessage& m) { return std::holds_alternative<CreateGroup>(m); }));
+  }
+  /// The manager has made the group that rank 0 asks for: all ranks get it.
+  void give(std::uint64_t generation) {
+    const std::size_t before = told[1].size();
+    ASSERT_TRUE(run([&] { return groups[0]->state() == State::asking; }));
+    auto made = created();
+    made.generation = generation;
+    groups[0]->on_daemon(made);
+    ASSERT_TRUE(run([&] { return told[1].size() > before; }));
+    run([] { return false; });
+    for (std::uint32_t r = 1; r < kRanks; ++r) groups[r]->on_daemon(GroupHeld{7, generation, true});
+  }
+  void refuse() {
+    ASSERT_TRUE(run([&] { return groups[0]->state() == State::asking; }));
+    GroupCreated none;
+    none.refusal = "no_manager";
+    groups[0]->on_daemon(none);
+  }
+  void lose(std::uint64_t generation) {
+    fabric.lose_switches();
+    for (auto& g : groups) g->on_daemon(GroupGone{7, generation});
+  }
+  void tick(nic::Time now) {
+    for (auto& g : groups) g->tick(now);
+  }
+
+  std::shared_ptr<Request> post(std::uint32_t r, bool in_place) {
+    in[r].assign(kCount, static_cast<std::int32_t>(r));
+    auto* to = in_place ? in[r].data() : out[r].data();
+    return groups[r]->post({Collective::allreduce, in[r].data(), to, kCount, DataType::int32, Op::sum, 0});
+  }
+  Requests post_all(bool in_place = false) {
+    Requests all;
+    for (std::uint32_t r = 0; r < kRanks; ++r) all.push_back(post(r, in_place));
+    return all;
+  }
+  void expect_sums(const Requests& all) {
+    ASSERT_TRUE(run([&] { return all_over(all); }));
+    for (std::uint32_t r = 0; r < kRanks; ++r) {
+      EXPECT_EQ(all[r]->error, "") << "rank " << r;
+      EXPECT_EQ(out[r], std::vector<std::int32_t>(kCount, kSum)) << "rank " << r;
+      out[r].assign(kCount, 0);
+    }
+  }
+  void expect_reason(weft_inc_reason reason) {
+    for (const auto& g : groups) EXPECT_EQ(g->info().reason, reason) << g->info().detail;
+  }
+
+  std::vector<std::vector<std::int32_t>> in{kRanks, std::vector<std::int32_t>(kCount)};
+  std::vector<std::vector<std::int32_t>> out{kRanks, std::vector<std::int32_t>(kCount)};
+};
+
+TEST(Recovery, AGroupThatLosesItsSwitchesGoesOnAndGetsOthers) {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    Site s(seed);
+    s.give(42);
+    ASSERT_TRUE(s.run_to(State::ready));
+    s.expect_sums(s.post_all());
+    EXPECT_EQ(s.fabric.adder.collectives(), 1u);
+    s.tick(nic::kMs);
+    s.lose(42);
+    EXPECT_EQ(std::get<LeaveGroup>(s.told[3].back()), (LeaveGroup{7, 42, true}));
+    ASSERT_TRUE(s.run_to(State::ready));
+    s.expect_reason(WEFT_INC_REASON_LOST);
+    EXPECT_FALSE(s.groups[0]->lease().has_value());
+    // By hosts; the second time rank 0 might ask, but a second has not passed.
+    s.expect_sums(s.post_all());
+    s.tick(900 * nic::kMs);
+    s.expect_sums(s.post_all());
+    EXPECT_EQ(s.questions(), 1u);
+    s.tick(1100 * nic::kMs);
+    const auto all = s.post_all();
+    s.fabric.switches_lost = false;
+    s.give(43);
+    const auto& first = std::get<CreateGroup>(s.told[0].front());
+    const auto next = std::find_if(s.told[0].rbegin(), s.told[0].rend(),
+                                   [](const auto& m) { return std::holds_alternative<CreateGroup>(m); });
+    for (std::uint32_t r = 0; r < kRanks; ++r) {
+      const QpEnd end = std::get<CreateGroup>(*next).members[r];
+      EXPECT_NE(end.qpn, first.members[r].qpn) << "a queue pair is connected once";
+      EXPECT_EQ(end.address, first.members[r].address);
+    }
+    EXPECT_EQ(s.fabric.adder.collectives(), 0u);
+    s.expect_sums(all);
+    EXPECT_EQ(s.fabric.adder.collectives(), 1u) << "what waited for the answer is the switches'";
+    s.expect_reason(WEFT_INC_REASON_NONE);
+    EXPECT_EQ(s.groups[2]->lease(), (HoldGroup{7, 43, 2, 5000}));
+  }
+}
+
+TEST(Recovery, WhatIsUnderWayBeginsAgainByHosts) {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    Site s(seed);
+    s.give(42);
+    ASSERT_TRUE(s.run_to(State::ready));
+    Requests all;
+    for (std::uint32_t r = 0; r < 3; ++r) all.push_back(s.post(r, seed % 2 == 0));
+    s.run([] { return false; });
+    s.lose(42);
+    // The last one begins behind the loss.
+    all.push_back(s.post(3, seed % 2 == 0));
+    if (seed % 2 != 0) {
+      s.expect_sums(all);
+      continue;
+    }
+    ASSERT_TRUE(s.run([&] { return all_over(all); }));
+    for (const auto& v : s.in) EXPECT_EQ(v, std::vector<std::int32_t>(kCount, kSum));
+  }
+}
+
+TEST(Recovery, RanksThatLackTheLastResultGetItFromOthers) {
+  std::uint32_t found = 0;
+  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+    Site s(seed);
+    s.give(42);
+    ASSERT_TRUE(s.run_to(State::ready));
+    const auto first = s.post_all(seed % 2 == 0);
+    ASSERT_TRUE(s.run([&] { return over(first[seed % kRanks]); }));
+    found += all_over(first) ? 0 : 1;
+    // Programs use their memory for other things.
+    for (std::uint32_t r = 0; r < kRanks; ++r) {
+      if (over(first[r])) s.in[r].assign(kCount, -1);
+    }
+    s.lose(42);
+    ASSERT_TRUE(s.run([&] { return all_over(first); })) << "seed " << seed;
+    ASSERT_TRUE(s.run_to(State::ready));
+    for (std::uint32_t r = 0; r < kRanks; ++r) {
+      EXPECT_EQ(first[r]->error, "");
+      const auto& result = seed % 2 == 0 ? s.in[r] : s.out[r];
+      if (result[0] != -1) {
+        EXPECT_EQ(result, std::vector<std::int32_t>(kCount, kSum)) << "seed " << seed;
+      }
+      s.out[r].assign(kCount, 0);
+    }
+    s.expect_sums(s.post_all());
+  }
+  EXPECT_GT(found, 10u);
+}
+
+TEST(Recovery, ABarrierThatSomeHaveLeftIsOverForAll) {
+  std::uint32_t found = 0;
+  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+    Site s(seed);
+    s.give(42);
+    ASSERT_TRUE(s.run_to(State::ready));
+    Requests all;
+    for (auto& g : s.groups) all.push_back(g->post({Collective::barrier, nullptr, nullptr, 0, {}, {}, 0}));
+    ASSERT_TRUE(s.run([&] { return over(all[1]); }));
+    found += all_over(all) ? 0 : 1;
+    s.lose(42);
+    ASSERT_TRUE(s.run([&] { return all_over(all); }));
+    ASSERT_TRUE(s.run_to(State::ready));
+    for (const auto& r : all) EXPECT_EQ(r->error, "");
+  }
+  EXPECT_GT(found, 5u);
+}
+
+TEST(Recovery, RanksThatAreThroughWithDifferentReducesFail) {
+  std::uint32_t found = 0;
+  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+    Site s(seed);
+    s.give(42);
+    ASSERT_TRUE(s.run_to(State::ready));
+    Requests all;
+    for (std::uint32_t r = 0; r < kRanks; ++r) {
+      all.push_back(s.groups[r]->post(
+          {Collective::reduce, s.in[r].data(), s.out[r].data(), kCount, DataType::int32, Op::sum, 0}));
+    }
+    ASSERT_TRUE(s.run([&] { return over(all[3]); }));
+    if (over(all[0])) continue;
+    ++found;
+    // Rank 3 has given its part, which the switch has lost.
+    s.lose(42);
+    ASSERT_TRUE(s.run_to(State::failed));
+    EXPECT_NE(s.groups[1]->error().find("not through with the same collectives"), std::string::npos);
+    EXPECT_EQ(all[0]->state, Request::State::failed);
+  }
+  EXPECT_GT(found, 5u);
+}
+
+TEST(Recovery, AResultInThePlaceOfWhatARankGaveCannotBeginAgain) {
+  std::uint32_t found = 0;
+  for (std::uint64_t seed = 1; seed <= 50; ++seed) {
+    Site s(seed);
+    s.give(42);
+    ASSERT_TRUE(s.run_to(State::ready));
+    const auto all = s.post_all(true);
+    ASSERT_TRUE(s.run([&] { return s.in[0][0] == kSum; }));
+    if (std::any_of(all.begin(), all.end(), over)) continue;
+    ++found;
+    s.lose(42);
+    ASSERT_TRUE(s.run_to(State::failed));
+    EXPECT_NE(s.groups[2]->error().find("in the place of what a rank gave"), std::string::npos);
+    EXPECT_EQ(all[3]->state, Request::State::failed);
+  }
+  EXPECT_GT(found, 0u);
+}
+
+TEST(Recovery, RanksThatDoNotMeetFailInTime) {
+  Site s(1);
+  s.give(42);
+  ASSERT_TRUE(s.run_to(State::ready));
+  s.tick(1);
+  s.fabric.lose_switches();
+  for (const std::uint32_t r : {0u, 1u, 3u}) s.groups[r]->on_daemon(GroupGone{7, 42});
+  s.run([] { return false; });
+  s.tick(Group::kMeetAgain);
+  EXPECT_EQ(s.groups[1]->state(), State::recounting);
+  EXPECT_EQ(s.groups[1]->info().reason, WEFT_INC_REASON_LOST);
+  s.tick(Group::kMeetAgain + 2);
+  EXPECT_EQ(s.groups[1]->state(), State::failed);
+  EXPECT_NE(s.groups[1]->error().find("not all ranks have come"), std::string::npos);
+  EXPECT_FALSE(s.groups[1]->formed());
+}
+
+TEST(Recovery, WithCollectivesOfHostsBesideThoseOfSwitchesTheGroupFails) {
+  Site s(1, kCount * 4 + 1);
+  s.give(42);
+  ASSERT_TRUE(s.run_to(State::ready));
+  s.expect_sums(s.post_all());
+  EXPECT_EQ(s.fabric.adder.collectives(), 0u) << "the vectors are too small";
+  s.lose(42);
+  EXPECT_EQ(s.groups[0]->state(), State::failed);
+}
+
+TEST(Recovery, PausesBetweenQuestionsGrow) {
+  Site s(1);
+  s.refuse();
+  ASSERT_TRUE(s.run_to(State::ready));
+  s.expect_reason(WEFT_INC_REASON_NO_MANAGER);
+  // Whether the next collectives come to a question, which is refused.
+  const auto asks = [&] {
+    for (int i = 0; i < 130; ++i) {
+      const auto all = s.post_all();
+      s.run([&] { return all_over(all) || s.groups[0]->state() == State::asking; });
+      const bool asked = s.groups[0]->state() == State::asking;
+      if (asked) s.refuse();
+      s.expect_sums(all);
+      if (asked) return true;
+    }
+    return false;
+  };
+  nic::Time last = 0;
+  for (const nic::Time pause : {1000 * nic::kMs, 2000 * nic::kMs, 4000 * nic::kMs}) {
+    s.tick(last + pause - 1);
+    EXPECT_FALSE(asks());
+    last += pause;
+    s.tick(last);
+    EXPECT_TRUE(asks());
+  }
+  s.expect_reason(WEFT_INC_REASON_NO_MANAGER);
+}
+
+}  // namespace
+}  // namespace weft::inc::comm::testing
