@@ -47,9 +47,11 @@ class Ranks:
         return ends[0][0], [(process.returncode, end[1]) for process, end in zip(self.processes, ends)]
 
     def kill(self):
+        # `timeout` passes this on to the program, which nobody would end if it were killed itself.
         for process in self.processes:
             if process.poll() is None:
-                process.kill()
+                process.terminate()
+        for process in self.processes:
             process.communicate()
 
 

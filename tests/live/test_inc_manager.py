@@ -17,17 +17,27 @@ CALM = ("--timeout", "40", "-m", "1024", "--rto-us", "200000")
 LEASE_MS, PROBE_MS = 1500, 200
 
 
+def start_logged(command, path):
+    """Starts a program that says in its log when it listens; what an earlier one said is not taken for it."""
+    with open(path, "a", encoding="utf-8") as log:
+        before = os.path.getsize(path)
+        process = lab.spawn(command, stderr=log)
+    lab.wait_for(f"{command[0]} to listen",
+                 lambda: "listening" in lab.read(path)[before:] or process.poll() is not None)
+    return process
+
+
 class Manager:
     """The program, with the file of conf/ for this lab, and its client."""
 
-    def __init__(self, l):
+    def __init__(self, l, lease_ms=LEASE_MS):
         self._lab = l
         self.socket = os.path.join(l.directory, "inc-manager.sock")
         self._config = os.path.join(l.directory, "inc-manager.yaml")
         text = lab.read(os.path.join(inc_tree.ROOT, "conf/inc-manager/inc-tree.yaml"))
         for old, new in (("/run/weft/weft.sock", l.socket), ("/run/weft/inc-manager.sock", self.socket),
                          ("/var/lib/weft/inc-manager.db", os.path.join(l.directory, "inc.db")),
-                         ("lease_ms: 5000", f"lease_ms: {LEASE_MS}\nprobe_ms: {PROBE_MS}")):
+                         ("lease_ms: 5000", f"lease_ms: {lease_ms}\nprobe_ms: {PROBE_MS}")):
             assert old in text, old
             text = text.replace(old, new)
         with open(self._config, "w", encoding="utf-8") as file:
@@ -39,9 +49,7 @@ class Manager:
         l.on_exit(self.kill)
 
     def start(self):
-        with open(self.log, "a", encoding="utf-8") as log:
-            self._process = lab.spawn([os.path.join(lab.BIN, "weft-inc-manager"), "-c", self._config], stderr=log)
-        lab.wait_for("the manager's socket", lambda: os.path.exists(self.socket) or self._process.poll() is not None)
+        self._process = start_logged([os.path.join(lab.BIN, "weft-inc-manager"), "-c", self._config], self.log)
         assert self._process.poll() is None, lab.read(self.log)
 
     def kill(self, number=signal.SIGKILL):

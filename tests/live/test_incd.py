@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Copyright The weft authors
 """weft-incd on each host of Tree-3-2, between programs that use the host library and weft-inc-manager."""
+import contextlib
 import json
 import os
 import shutil
@@ -13,7 +14,7 @@ import unittest
 import inc_ranks
 import inc_tree
 import lab
-from test_inc_manager import EVERYWHERE, LEASE_MS, NOWHERE, Manager, on_switches
+from test_inc_manager import EVERYWHERE, LEASE_MS, NOWHERE, Manager, on_switches, start_logged
 
 QUICK = ("-b", "1024", "-e", "65536", "-f", "8", "-n", "3", "-w", "1", "--json")
 # Until somebody ends it.
@@ -34,11 +35,9 @@ class Daemons:
         l.on_exit(self.stop)
 
     def start(self, number):
-        with open(self.logs[number], "a", encoding="utf-8") as log:
-            self.processes[number] = lab.spawn(
-                [os.path.join(lab.BIN, "weft-incd"), "--socket", self.sockets[number], "--manager-socket",
-                 self._manager.socket], stderr=log)
-        lab.wait_for("the daemon's log", lambda: "listening" in lab.read(self.logs[number]))
+        self.processes[number] = start_logged(
+            [os.path.join(lab.BIN, "weft-incd"), "--socket", self.sockets[number], "--manager-socket",
+             self._manager.socket], self.logs[number])
 
     def end(self, number, how=signal.SIGTERM):
         self.processes[number].send_signal(how)
@@ -52,6 +51,19 @@ class Daemons:
 
     def options(self, rank):
         return "--daemon", self.sockets[rank]
+
+
+def signal_rank(tree, rank, number, program="weft-inc"):
+    """`ip netns exec` and `timeout` stand in front of the program."""
+    for pid in lab.run("ip", "netns", "pids", tree.hosts[rank].namespace).split():
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            if lab.read(f"/proc/{pid}/comm").strip() == program:
+                os.kill(int(pid), number)
+
+
+def slot_bytes(tree, switch):
+    """Of its memory for slots, what the switch itself counts as taken."""
+    return next(row["bytes"] for row in tree.show("memory", switch) if row["of"] == "switch")
 
 
 class Incd(unittest.TestCase):
@@ -131,7 +143,7 @@ class Incd(unittest.TestCase):
                 ranks = self.start(l, *LONG)
                 self.group_runs()
                 self.assertEqual(len(on_switches(self.tree)["root"]), 1)
-                self.kill_rank(victim)
+                signal_rank(self.tree, victim, signal.SIGKILL)
                 started = time.monotonic()
                 self.nothing_is_left(LEASE_MS / 1000)
                 _, ends = ranks.results(timeout=30)
@@ -142,14 +154,6 @@ class Incd(unittest.TestCase):
                         self.assertRegex(error, "gone from the switches|rank 0|is gone|retry exceeded")
             self.assertEqual(self.report(self.start(l, *QUICK))["reason"], "none")
             l.stop()
-
-    def kill_rank(self, rank):
-        """`ip netns exec` and `timeout` stand in front of the program."""
-        pids = lab.run("ip", "netns", "pids", self.tree.hosts[rank].namespace).split()
-        for pid in pids:
-            with open(f"/proc/{pid}/comm", encoding="utf-8") as file:
-                if file.read().strip() == "weft-inc":
-                    os.kill(int(pid), signal.SIGKILL)
 
     def test_a_daemon_or_manager_that_is_started_again_goes_on(self):
         with lab.Lab() as l:

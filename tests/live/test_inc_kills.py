@@ -1,0 +1,151 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# Copyright The weft authors
+"""Rounds that kill ranks, daemons, the manager and the switches at random moments: whoever is left ends within its
+timeouts, no switch keeps memory, and the next job runs on switches.
+
+Five rounds with leases of 300 ms; WEFT_EXHAUSTIVE=full has 200, every twentieth with leases of 5 s. $WEFT_SEED repeats
+a run; the plan of a round that fails is printed."""
+import contextlib
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+import inc_ranks
+import inc_tree
+import lab
+from test_inc_manager import NOWHERE, Manager, on_switches
+from test_incd import LONG, QUICK, Daemons, slot_bytes
+
+ROUNDS = 200 if inc_tree.FULL else 5
+SHORT_MS, LONG_MS = 300, 5000
+# What `weft-inc perf` gives a collective, and how long it waits for others before it destroys its group (weft_inc.h).
+TIMEOUT_S, DESTROY_S = 2, 2
+SLACK_S = 4  # two cores may have other things to do
+
+
+class Site:
+    """Everything that can be killed, by name."""
+
+    def __init__(self, l, lease_ms):
+        self.lab, self.lease_s = l, lease_ms / 1000
+        self.tree = inc_tree.Tree(l)
+        self.manager = Manager(l, lease_ms)
+        self.daemons = Daemons(l, self.manager)
+        self.job = None
+        self.jobs = 0
+
+    def start_job(self, *words):
+        self.jobs += 1
+        self.job = inc_ranks.Ranks(self.tree, "allreduce", *words, each=self.daemons.options, port=7100 + self.jobs)
+
+    def kill(self, what, number):
+        if what == "rank":
+            # All that runs in its namespace, and what is about to enter it.
+            self.job.processes[number].kill()
+            for pid in lab.run("ip", "netns", "pids", self.tree.hosts[number].namespace).split():
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(int(pid), signal.SIGKILL)
+        elif what == "daemon":
+            self.daemons.end(number, signal.SIGKILL)
+        elif what == "manager":
+            self.manager.kill()
+        else:
+            self.lab.kill()
+
+    def start(self, what, number):
+        if what == "daemon":
+            self.daemons.start(number)
+        elif what == "manager":
+            self.manager.start()
+        else:
+            self.tree.start()
+
+    def run(self, plan):
+        """Does what is due, in order."""
+        begun = time.monotonic()
+        for at, does, what, number in plan:
+            time.sleep(max(0, begun + at - time.monotonic()))
+            getattr(self, does)(what, number)
+
+    def ready(self):
+        topology = json.loads(self.manager.run("--json", "topology"))
+        return all(node["up"] for node in topology["nodes"] if node["tier"])
+
+
+def plan_of(rng):
+    """When what is killed and started again, in seconds. One rank dies at least, so that the job has to end."""
+    everything = [(what, n) for what in ("rank", "daemon") for n in range(inc_tree.RANKS)]
+    everything += [("manager", 0), ("switch", 0)]
+    victims = rng.sample(everything, rng.randint(1, 4))
+    if not any(what == "rank" for what, _ in victims):
+        victims.append(("rank", rng.randrange(inc_tree.RANKS)))
+    plan = []
+    for what, number in victims:
+        at = rng.uniform(0, 1)
+        plan.append((at, "kill", what, number))
+        if what != "rank":
+            plan.append((at + rng.uniform(0, 0.5), "start", what, number))
+    return sorted(plan)
+
+
+class Kills(unittest.TestCase):
+    def everybody_ends(self, site):
+        patience = TIMEOUT_S + DESTROY_S + SLACK_S
+        try:
+            site.job.results(timeout=patience)
+        except subprocess.TimeoutExpired:
+            left = [rank for rank, process in enumerate(site.job.processes) if process.poll() is None]
+            self.fail(f"ranks {left} still run after {patience} s")
+        finally:
+            site.job.kill()
+
+    def nothing_is_left(self, site):
+        lab.wait_for("all switches", site.ready, SLACK_S)
+        lab.wait_for("the end of all groups", lambda: not site.manager.groups(), 2 * site.lease_s + SLACK_S)
+        self.assertEqual(on_switches(site.tree), NOWHERE)
+        self.assertEqual([slot_bytes(site.tree, switch) for switch in NOWHERE], [0, 0, 0])
+
+    def the_next_job_runs(self, site):
+        site.start_job(*QUICK)
+        try:
+            out, ends = site.job.results(timeout=30)
+        finally:
+            site.job.kill()
+        self.assertEqual([status for status, _ in ends], [0] * inc_tree.RANKS, ends)
+        report = json.loads(out)
+        self.assertEqual((report["reason"], list(report["calls"])), ("none", ["none"]), report["detail"])
+        self.assertTrue(all(row["in_place"]["wrong"] == 0 for row in report["rows"]), report["rows"])
+
+    def rounds(self, rng, lease_ms, count):
+        with lab.Lab() as l:
+            site = Site(l, lease_ms)
+            for number in range(count):
+                plan = plan_of(rng)
+                words = ", ".join(f"{at:.2f} {does} {what} {n}" for at, does, what, n in plan)
+                with self.subTest(round=number, lease_ms=lease_ms, plan=words):
+                    site.start_job(*LONG, "--timeout", str(TIMEOUT_S))
+                    site.run(plan)
+                    self.everybody_ends(site)
+                    self.nothing_is_left(site)
+                    self.the_next_job_runs(site)
+                    self.nothing_is_left(site)
+            l.stop()
+
+    def test_whatever_dies_nothing_is_left_and_the_next_job_runs(self):
+        seed = int(os.environ.get("WEFT_SEED") or random.randrange(1 << 32))
+        print(f"WEFT_SEED={seed}", file=sys.stderr, flush=True)
+        rng = random.Random(seed)
+        slow = ROUNDS // 20
+        self.rounds(rng, SHORT_MS, ROUNDS - slow)
+        if slow > 0:
+            self.rounds(rng, LONG_MS, slow)
+
+
+if __name__ == "__main__":
+    lab.main()
