@@ -48,19 +48,22 @@ int coll_weft_op(struct ompi_op_t* op) {
 }
 
 /* A reduction of a type and operation that the library has; MPI wants both to be the same at all ranks. */
-static int reduces(coll_weft_module* m, struct ompi_communicator_t* comm, enum weft_inc_primitive primitive,
-                   struct ompi_datatype_t* type, struct ompi_op_t* op, int count) {
+static enum coll_weft_way reduces(coll_weft_module* m, struct ompi_communicator_t* comm,
+                                  enum weft_inc_primitive primitive, struct ompi_datatype_t* type, struct ompi_op_t* op,
+                                  int count) {
   const int t = coll_weft_type(type), o = coll_weft_op(op);
-  if (t < 0 || o < 0 || count == 0) return 0;
-  return coll_weft_by_switch(m, comm, primitive, (enum weft_inc_type)t, (enum weft_inc_op)o,
-                             (uint64_t)count * weft_inc_type_bytes((enum weft_inc_type)t));
+  if (t < 0 || o < 0 || count == 0) return COLL_WEFT_BEFORE;
+  return coll_weft_way_of(m, comm, primitive, (enum weft_inc_type)t, (enum weft_inc_op)o,
+                          (uint64_t)count * weft_inc_type_bytes((enum weft_inc_type)t));
 }
 
 int coll_weft_allreduce(const void* send, void* receive, int count, struct ompi_datatype_t* type, struct ompi_op_t* op,
                         struct ompi_communicator_t* comm, mca_coll_base_module_t* module) {
   coll_weft_module* m = (coll_weft_module*)module;
   weft_inc_request* request = NULL;
-  if (!reduces(m, comm, WEFT_INC_ALLREDUCE, type, op, count)) {
+  const enum coll_weft_way way = reduces(m, comm, WEFT_INC_ALLREDUCE, type, op, count);
+  if (way == COLL_WEFT_HOSTS) return coll_weft_hosts_allreduce(&m->hosts, send, receive, count, type, op);
+  if (way == COLL_WEFT_BEFORE) {
     return m->before.coll_allreduce(send, receive, count, type, op, comm, m->before.coll_allreduce_module);
   }
   return coll_weft_finish(
@@ -73,7 +76,9 @@ int coll_weft_reduce(const void* send, void* receive, int count, struct ompi_dat
                      int root, struct ompi_communicator_t* comm, mca_coll_base_module_t* module) {
   coll_weft_module* m = (coll_weft_module*)module;
   weft_inc_request* request = NULL;
-  if (!reduces(m, comm, WEFT_INC_REDUCE, type, op, count)) {
+  const enum coll_weft_way way = reduces(m, comm, WEFT_INC_REDUCE, type, op, count);
+  if (way == COLL_WEFT_HOSTS) return coll_weft_hosts_reduce(&m->hosts, send, receive, count, type, op, root);
+  if (way == COLL_WEFT_BEFORE) {
     return m->before.coll_reduce(send, receive, count, type, op, root, comm, m->before.coll_reduce_module);
   }
   return coll_weft_finish(weft_inc_ireduce(m->group, send == MPI_IN_PLACE ? receive : send, receive, (size_t)count,
@@ -87,8 +92,10 @@ int coll_weft_reduce_scatter_block(const void* send, void* receive, int count, s
                                    mca_coll_base_module_t* module) {
   coll_weft_module* m = (coll_weft_module*)module;
   weft_inc_request* request = NULL;
+  const enum coll_weft_way way = reduces(m, comm, WEFT_INC_REDUCE_SCATTER, type, op, count);
+  if (way == COLL_WEFT_HOSTS) return coll_weft_hosts_reduce_scatter_block(&m->hosts, send, receive, count, type, op);
   /* MPI's in place has the result in the first block, whatever the rank; the library's in the rank's own. */
-  if (!reduces(m, comm, WEFT_INC_REDUCE_SCATTER, type, op, count)) {
+  if (way == COLL_WEFT_BEFORE) {
     return m->before.coll_reduce_scatter_block(send, receive, count, type, op, comm,
                                                m->before.coll_reduce_scatter_block_module);
   }
@@ -108,14 +115,23 @@ int coll_weft_reduce_scatter_block(const void* send, void* receive, int count, s
 int coll_weft_barrier(struct ompi_communicator_t* comm, mca_coll_base_module_t* module) {
   coll_weft_module* m = (coll_weft_module*)module;
   weft_inc_request* request = NULL;
-  if (!coll_weft_by_switch(m, comm, WEFT_INC_BARRIER, WEFT_INC_FP32, WEFT_INC_SUM, 0)) {
+  const enum coll_weft_way way = coll_weft_way_of(m, comm, WEFT_INC_BARRIER, WEFT_INC_FP32, WEFT_INC_SUM, 0);
+  if (way == COLL_WEFT_HOSTS) return coll_weft_hosts_barrier(&m->hosts);
+  if (way == COLL_WEFT_BEFORE) {
     return m->before.coll_barrier(comm, m->before.coll_barrier_module);
   }
   return coll_weft_finish(weft_inc_ibarrier(m->group, &request), &request);
 }
 
 /* Of collectives that move bytes, ranks may name the same bytes by other types, so that the number of bytes alone says
- * who runs one. A rank whose elements do not follow each other packs them. */
+ * who runs one. */
+static enum coll_weft_way moves(coll_weft_module* m, struct ompi_communicator_t* comm,
+                                enum weft_inc_primitive primitive, size_t bytes) {
+  if (bytes == 0 || bytes > INT32_MAX) return COLL_WEFT_BEFORE;
+  return coll_weft_way_of(m, comm, primitive, WEFT_INC_UINT8, WEFT_INC_SUM, bytes);
+}
+
+/* A rank whose elements do not follow each other packs them. */
 int coll_weft_bcast(void* buffer, int count, struct ompi_datatype_t* type, int root, struct ompi_communicator_t* comm,
                     mca_coll_base_module_t* module) {
   coll_weft_module* m = (coll_weft_module*)module;
@@ -123,8 +139,9 @@ int coll_weft_bcast(void* buffer, int count, struct ompi_datatype_t* type, int r
   size_t element = 0;
   ompi_datatype_type_size(type, &element);
   const size_t bytes = element * (size_t)count;
-  if (bytes == 0 || bytes > INT32_MAX ||
-      !coll_weft_by_switch(m, comm, WEFT_INC_BROADCAST, WEFT_INC_UINT8, WEFT_INC_SUM, bytes)) {
+  const enum coll_weft_way way = moves(m, comm, WEFT_INC_BROADCAST, bytes);
+  if (way == COLL_WEFT_HOSTS) return coll_weft_hosts_bcast(&m->hosts, buffer, count, type, root);
+  if (way == COLL_WEFT_BEFORE) {
     return m->before.coll_bcast(buffer, count, type, root, comm, m->before.coll_bcast_module);
   }
   if (coll_weft_type(type) >= 0 || type == MPI_BYTE || type == MPI_CHAR) {
@@ -179,8 +196,11 @@ int coll_weft_allgather(const void* send, int send_count, struct ompi_datatype_t
   size_t element = 0;
   ompi_datatype_type_size(receive_type, &element);
   const size_t block = element * (size_t)receive_count;
-  if (block == 0 || block > INT32_MAX ||
-      !coll_weft_by_switch(m, comm, WEFT_INC_ALLGATHER, WEFT_INC_UINT8, WEFT_INC_SUM, block)) {
+  const enum coll_weft_way way = moves(m, comm, WEFT_INC_ALLGATHER, block);
+  if (way == COLL_WEFT_HOSTS) {
+    return coll_weft_hosts_allgather(&m->hosts, send, send_count, send_type, receive, receive_count, receive_type);
+  }
+  if (way == COLL_WEFT_BEFORE) {
     return m->before.coll_allgather(send, send_count, send_type, receive, receive_count, receive_type, comm,
                                     m->before.coll_allgather_module);
   }

@@ -29,11 +29,30 @@ extern struct coll_weft_settings coll_weft_settings;
 
 OMPI_MODULE_DECLSPEC extern const mca_coll_base_component_2_0_0_t mca_coll_weft_component;
 
+/* On which hosts the ranks of a communicator are; with several on a host also who speaks with whom. */
+typedef struct coll_weft_hosts {
+  int hosts;     /* how many; in the order of their lowest ranks, which lead them */
+  int each;      /* ranks on each, where all have as many and ranks of a host follow each other; 0 otherwise */
+  int host;      /* of this rank */
+  int* host_of;  /* by rank */
+  int* place_of; /* by rank: among those of its host */
+  struct ompi_communicator_t* local;   /* the ranks of this host; NULL: each host has one rank alone */
+  struct ompi_communicator_t* leaders; /* one rank of each host; MPI_COMM_NULL at the others */
+} coll_weft_hosts;
+
+/* Who runs a call. */
+enum coll_weft_way {
+  COLL_WEFT_BEFORE,   /* whoever did before */
+  COLL_WEFT_SWITCHES, /* the communicator's group: its switches, or when they are lost its hosts */
+  COLL_WEFT_HOSTS     /* ranks of a host among themselves, and their leaders with each other */
+};
+
 /* A communicator: the functions that it had before, and its group. */
 typedef struct coll_weft_module {
   mca_coll_base_module_t super;
   enum { COLL_WEFT_NEW, COLL_WEFT_READY, COLL_WEFT_OFF } state;
-  weft_inc_group* group;
+  weft_inc_group* group; /* NULL where leaders have one */
+  coll_weft_hosts hosts;
   mca_coll_base_comm_coll_t before;
 } coll_weft_module;
 OBJ_CLASS_DECLARATION(coll_weft_module);
@@ -42,10 +61,33 @@ OBJ_CLASS_DECLARATION(coll_weft_module);
 weft_inc_context* coll_weft_context(void);
 void coll_weft_close(void);
 
-/* Whether a call goes to the group: to its switches, or when they are lost to its hosts. Makes the group when the
- * communicator is used for the first time: collective. */
-int coll_weft_by_switch(coll_weft_module* module, struct ompi_communicator_t* comm, enum weft_inc_primitive primitive,
-                        enum weft_inc_type type, enum weft_inc_op op, uint64_t bytes);
+/* Who runs a call. Makes the group when the communicator is used for the first time: collective. */
+enum coll_weft_way coll_weft_way_of(coll_weft_module* module, struct ompi_communicator_t* comm,
+                                    enum weft_inc_primitive primitive, enum weft_inc_type type, enum weft_inc_op op,
+                                    uint64_t bytes);
+/* Whether a communicator has switches, by itself or by its leaders. Collective, as above. */
+int coll_weft_group_ready(coll_weft_module* module, struct ompi_communicator_t* comm);
+
+/* Finds out on which hosts the ranks are. Collective; an MPI error. */
+int coll_weft_hosts_find(coll_weft_module* module, struct ompi_communicator_t* comm);
+/* With several ranks on a host: makes the communicators of hosts and leaders. Whether the leaders have switches. */
+int coll_weft_hosts_open(coll_weft_module* module, struct ompi_communicator_t* comm);
+void coll_weft_hosts_close(coll_weft_hosts* hosts);
+
+/* The collectives in two steps; arguments and results are MPI's. The last two want `each`. */
+int coll_weft_hosts_allreduce(const coll_weft_hosts* hosts, const void* send, void* receive, int count,
+                              struct ompi_datatype_t* type, struct ompi_op_t* op);
+int coll_weft_hosts_reduce(const coll_weft_hosts* hosts, const void* send, void* receive, int count,
+                           struct ompi_datatype_t* type, struct ompi_op_t* op, int root);
+int coll_weft_hosts_barrier(const coll_weft_hosts* hosts);
+int coll_weft_hosts_bcast(const coll_weft_hosts* hosts, void* buffer, int count, struct ompi_datatype_t* type,
+                          int root);
+int coll_weft_hosts_reduce_scatter_block(const coll_weft_hosts* hosts, const void* send, void* receive, int count,
+                                         struct ompi_datatype_t* type, struct ompi_op_t* op);
+int coll_weft_hosts_allgather(const coll_weft_hosts* hosts, const void* send, int send_count,
+                              struct ompi_datatype_t* send_type, void* receive, int receive_count,
+                              struct ompi_datatype_t* receive_type);
+
 /* Waits for a request that has been posted, and lets MPI go on meanwhile. An MPI error. */
 int coll_weft_finish(enum weft_inc_status posted, weft_inc_request** request);
 

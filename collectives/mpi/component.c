@@ -116,6 +116,7 @@ static int module_enable(mca_coll_base_module_t* base, struct ompi_communicator_
 static void construct(coll_weft_module* module) {
   module->state = COLL_WEFT_NEW;
   module->group = NULL;
+  memset(&module->hosts, 0, sizeof module->hosts);
   memset(&module->before, 0, sizeof module->before);
   module->super.coll_module_enable = module_enable;
   module->super.coll_allreduce = coll_weft_allreduce;
@@ -136,6 +137,7 @@ static void say_calls(const coll_weft_module* module) {
 static void destruct(coll_weft_module* module) {
   if (module->group != NULL && coll_weft_settings.verbose > 0) say_calls(module);
   weft_inc_group_destroy(module->group);
+  coll_weft_hosts_close(&module->hosts);
   if (module->before.coll_allgather_module == NULL) return;
   OBJ_RELEASE(module->before.coll_allgather_module);
   OBJ_RELEASE(module->before.coll_allreduce_module);

@@ -3,14 +3,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <ompi/proc/proc.h>
+#include <ompi_config.h>
+
 #include <opal/runtime/opal_progress.h>
 #include <opal/util/output.h>
 #include "collectives/mpi/coll_weft.h"
 
-/* What a rank says of itself before there is a group. */
+/* What a rank, alone on its host, says of itself before there is a group. */
 struct offer {
-  int usable; /* it has an RNIC, which no other rank of its host wants */
+  int usable; /* it has an RNIC */
   weft_inc_handle handle;
 };
 
@@ -18,18 +19,8 @@ static void say(const struct ompi_communicator_t* comm, const char* what, const 
   if (coll_weft_settings.verbose > 0) opal_output(0, "coll:weft: %s: %s%s", comm->c_name, what, why);
 }
 
-/* An RNIC serves one rank: ranks beside each other would need its connections to go through shared memory first. */
-static int alone_on_host(struct ompi_communicator_t* comm) {
-  for (int r = 0; r < ompi_comm_size(comm); ++r) {
-    if (r == ompi_comm_rank(comm)) continue;
-    const ompi_proc_t* peer = ompi_comm_peer_lookup(comm, r);
-    if (OPAL_PROC_ON_LOCAL_NODE(peer->super.proc_flags)) return 0;
-  }
-  return 1;
-}
-
 static weft_inc_group* begin(struct ompi_communicator_t* comm, struct offer* offer) {
-  weft_inc_context* context = alone_on_host(comm) ? coll_weft_context() : NULL;
+  weft_inc_context* context = coll_weft_context();
   weft_inc_group* group = NULL;
   weft_inc_group_options options;
   if (context == NULL) return NULL;
@@ -64,35 +55,54 @@ static int connect_all(struct ompi_communicator_t* comm, weft_inc_group* group, 
   return status == WEFT_INC_OK;
 }
 
-static int open_group(coll_weft_module* module, struct ompi_communicator_t* comm) {
+/* One rank on each host: the group is theirs. */
+static int open_flat(coll_weft_module* module, struct ompi_communicator_t* comm) {
   const int ranks = ompi_comm_size(comm);
   struct offer mine, *all = calloc((size_t)ranks, sizeof *all);
   weft_inc_group_info info;
-  module->state = COLL_WEFT_OFF;
   memset(&mine, 0, sizeof mine);
-  if (all == NULL) return MPI_ERR_NO_MEM;
+  if (all == NULL) return 0;
   module->group = begin(comm, &mine);
   const int gathered = module->before.coll_allgather(&mine, (int)sizeof mine, MPI_BYTE, all, (int)sizeof mine, MPI_BYTE,
                                                      comm, module->before.coll_allgather_module);
   const int ready = gathered == MPI_SUCCESS && module->group != NULL && connect_all(comm, module->group, all);
   free(all);
   if (ready && weft_inc_group_info_get(module->group, &info) == WEFT_INC_OK && info.reason == WEFT_INC_REASON_NONE) {
-    module->state = COLL_WEFT_READY;
     say(comm, "by switches", "");
-    return MPI_SUCCESS;
+    return 1;
   }
   if (ready) {
     say(comm, "as before, because of ", weft_inc_reason_name(info.reason));
   } else {
-    say(comm, "as before: ", "a rank has no RNIC to itself, or does not reach the others");
+    say(comm, "as before: ", "a rank has no RNIC, or does not reach the others");
   }
   weft_inc_group_destroy(module->group);
   module->group = NULL;
-  return gathered;
+  return 0;
 }
 
-int coll_weft_by_switch(coll_weft_module* module, struct ompi_communicator_t* comm, enum weft_inc_primitive primitive,
-                        enum weft_inc_type type, enum weft_inc_op op, uint64_t bytes) {
+/* What becomes of a communicator follows from what all ranks know. */
+static void open_group(coll_weft_module* module, struct ompi_communicator_t* comm) {
+  int ready = 0;
+  /* What is called on the way, on the same communicator, goes where it did before. */
+  module->state = COLL_WEFT_OFF;
+  if (coll_weft_hosts_find(module, comm) != MPI_SUCCESS) return;
+  if (module->hosts.hosts == 1) {
+    say(comm, "as before: ", "all ranks are on one host");
+  } else if (module->hosts.hosts == ompi_comm_size(comm)) {
+    ready = open_flat(module, comm);
+  } else {
+    ready = coll_weft_hosts_open(module, comm);
+    say(comm, ready ? "by switches, after the ranks of each host" : "as before: its leaders have no switches", "");
+  }
+  if (ready) {
+    module->state = COLL_WEFT_READY;
+  } else {
+    coll_weft_hosts_close(&module->hosts);
+  }
+}
+
+int coll_weft_group_ready(coll_weft_module* module, struct ompi_communicator_t* comm) {
   if (module->state == COLL_WEFT_NEW) {
     open_group(module, comm);
     if (module->state == COLL_WEFT_OFF && coll_weft_settings.use == 2) {
@@ -100,7 +110,27 @@ int coll_weft_by_switch(coll_weft_module* module, struct ompi_communicator_t* co
       ompi_mpi_abort(comm, MPI_ERR_OTHER);
     }
   }
-  if (module->state != COLL_WEFT_READY) return 0;
+  return module->state == COLL_WEFT_READY;
+}
+
+/* Where leaders have a group, they find out by themselves what it runs: the others need not know. */
+static enum coll_weft_way way_by_hosts(const coll_weft_hosts* hosts, enum weft_inc_primitive primitive,
+                                       uint64_t bytes) {
+  const struct coll_weft_settings* s = &coll_weft_settings;
+  const int in_blocks = primitive == WEFT_INC_REDUCE_SCATTER || primitive == WEFT_INC_ALLGATHER;
+  /* Blocks of a host's ranks lie side by side, and all of them are counted by an int. */
+  if (in_blocks && (hosts->each == 0 || bytes * (uint64_t)(hosts->hosts * hosts->each) > INT32_MAX)) {
+    return COLL_WEFT_BEFORE;
+  }
+  const int fits = bytes >= s->min_bytes && (s->max_bytes == 0 || bytes <= s->max_bytes);
+  return fits || primitive == WEFT_INC_BARRIER ? COLL_WEFT_HOSTS : COLL_WEFT_BEFORE;
+}
+
+enum coll_weft_way coll_weft_way_of(coll_weft_module* module, struct ompi_communicator_t* comm,
+                                    enum weft_inc_primitive primitive, enum weft_inc_type type, enum weft_inc_op op,
+                                    uint64_t bytes) {
+  if (!coll_weft_group_ready(module, comm)) return COLL_WEFT_BEFORE;
+  if (module->group == NULL) return way_by_hosts(&module->hosts, primitive, bytes);
   /* Ranks hear at different times that the group has lost its switches, or got others: whatever it has, it runs what
    * switches would. */
   switch (weft_inc_can(module->group, primitive, type, op, bytes)) {
@@ -108,9 +138,9 @@ int coll_weft_by_switch(coll_weft_module* module, struct ompi_communicator_t* co
     case WEFT_INC_REASON_TOO_LARGE:
     case WEFT_INC_REASON_NO_OPERATION:
     case WEFT_INC_REASON_NOT_READY:
-      return 0;
+      return COLL_WEFT_BEFORE;
     default:
-      return 1;
+      return COLL_WEFT_SWITCHES;
   }
 }
 

@@ -40,16 +40,16 @@ class Mpi:
             file.write(f'#!/bin/sh\ncase "$(hostname)" in\n{sockets}esac\nexport WEFT_INC_SOCKET\nexec "$@"\n')
         os.chmod(self.wrapper, 0o755)
 
-    def run(self, *settings):
-        """Exit status and all output."""
+    def run(self, *settings, each=1, sizes=4):
+        """Exit status and all output. each: ranks on a host, which speak with each other through shared memory."""
         system = lab.run("ompi_info", "--path", "pkglibdir", "--parsable").strip().split(":")[-1]
         command = ["mpirun", "--allow-run-as-root", "--mca", "plm_rsh_agent", self.agent, "--mca", "pml", "ob1",
-                   "--mca", "btl", "tcp,self", "--mca", "btl_tcp_if_include", "eth0", "--mca",
-                   "oob_tcp_if_include", "eth0",
+                   "--mca", "btl", "tcp,self,vader", "--mca", "btl_vader_single_copy_mechanism", "none", "--mca",
+                   "btl_tcp_if_include", "eth0", "--mca", "oob_tcp_if_include", "eth0", "--oversubscribe",
                    "--mca", "mca_base_component_path", f"{os.path.dirname(os.path.realpath(COMPONENT))}:{system}",
                    "--mca", "coll_weft_verbose", "1", *settings, "--host",
-                   ",".join(f"10.0.{n}.2:1" for n in range(1, inc_tree.RANKS + 1)), "-np", str(inc_tree.RANKS),
-                   self.wrapper, self.program]
+                   ",".join(f"10.0.{n}.2:1" for n in range(1, inc_tree.RANKS + 1)), "-np", str(each * inc_tree.RANKS),
+                   self.wrapper, self.program, str(sizes)]
         done = subprocess.run(["ip", "netns", "exec", self.tree.hosts[0].namespace, "unshare", "--uts", "sh", "-c",
                                "hostname h1; exec " + shlex.join(command)], capture_output=True, text=True, timeout=150,
                               check=False)
@@ -68,6 +68,15 @@ class OpenMpi(unittest.TestCase):
             self.assertIn("all right", out)
             self.assertIn("MPI_COMM_WORLD: by switches", out)
             self.assertRegex(out, r"group \d+ ran [1-9]\d+ collectives")
+            lab.wait_for("the end of all groups", lambda: not manager.groups(), 5)
+            self.assertEqual(on_switches(tree), NOWHERE)
+            # Two ranks on each host, side by side and in turn: those of a host first, and then their leaders.
+            for order in ("slot", "node"):
+                status, out = mpi.run("--map-by", order, each=2, sizes=3)
+                self.assertEqual(status, 0, out)
+                self.assertIn("all right", out)
+                self.assertIn("MPI_COMM_WORLD: by switches, after the ranks of each host", out)
+                self.assertRegex(out, r"group \d+ ran [1-9]\d+ collectives")
             lab.wait_for("the end of all groups", lambda: not manager.groups(), 5)
             self.assertEqual(on_switches(tree), NOWHERE)
             # Without a manager it runs as before, and says why; so it does without the component.
