@@ -40,11 +40,11 @@ struct Experiment {
   std::string name;
   Topology topology;
   SwitchSpec switches;
-  nic::QpConfig qp;             ///< line_bps is each host's own
-  bool payload_values = false;  ///< packets carry bytes, and receivers check them
-  bool datagrams = false;       ///< plain UDP: of `qp` counts path_mtu alone, the payload of a datagram
-  std::string cc_preset;        ///< of DCQCN; "" without congestion control
-  std::optional<nic::Time> t_i_ns{}, t_d_ns{}, cnp_interval_ns{};
+  nic::QpConfig qp;                    ///< line_bps is each host's own
+  bool payload_values = false;         ///< packets carry bytes, and receivers check them
+  bool datagrams = false;              ///< plain UDP: of `qp` counts path_mtu alone, the payload of a datagram
+  std::string cc_preset = "hpcc_mix";  ///< of DCQCN
+  std::vector<std::pair<std::string, double>> cc_constants;  ///< set on top, checked
   Plan plan;
   std::optional<IncSpec> inc{};  ///< collectives that switches add up; the plan has their operations
   std::vector<BackgroundFlow> background{};

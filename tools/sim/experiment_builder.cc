@@ -7,6 +7,7 @@
 #include <cmath>
 #include <filesystem>
 
+#include "nic/rnic/cc_constants.h"
 #include "switch/config/schema/suggest.h"
 #include "switch/config/switch_builder.h"
 #include "switch/stages/lb/tag.h"
@@ -291,15 +292,30 @@ void ExperimentBuilder::build_nic(Experiment& out) {
   if (!n["ack_dscp"].is_null()) qp.ack_dscp = static_cast<std::uint8_t>(number("ack_dscp"));
   if (!n["cnp_dscp"].is_null()) qp.cnp_dscp = static_cast<std::uint8_t>(number("cnp_dscp"));
   qp.dscp = 3;
-  const Value& cc = n["cc"];
-  if (!cc.is_map() || cc["kind"].is_null() || cc["preset"].is_null()) return;
-  if (cc["kind"].string() == "dcqcn") {
-    qp.congestion_control = nic::CongestionControl::dcqcn;
+  if (n["cc"].is_map() && !n["cc"]["kind"].is_null()) build_congestion_control(n["cc"], out);
+}
+
+void ExperimentBuilder::build_congestion_control(const Value& cc, Experiment& out) {
+  out.qp.congestion_control = *nic::congestion_control_from_name(cc["kind"].string());
+  if (cc.has("preset")) {
     out.cc_preset = cc["preset"].string();
+    if (out.qp.congestion_control != nic::CongestionControl::dcqcn) {
+      error(cc["preset"].mark(), "preset: of dcqcn, not of " + cc["kind"].string());
+    }
   }
-  if (cc.has("t_i_us")) out.t_i_ns = static_cast<nic::Time>(from_us(cc["t_i_us"]));
-  if (cc.has("cnp_interval_us")) out.cnp_interval_ns = static_cast<nic::Time>(from_us(cc["cnp_interval_us"]));
-  if (cc.has("t_d_us")) out.t_d_ns = static_cast<nic::Time>(from_us(cc["t_d_us"]));
+  // What is right for the first host is right for all, which differ in nothing but their rate.
+  nic::QpConfig tried = out.qp;
+  if (!out.topology.hosts().empty()) tried.line_bps = out.topology.hosts().front().wire.rate_mbps * 1'000'000;
+  const Value* last = &cc;
+  for (const auto& [key, value] : cc.map()) {
+    if (key == "kind" || key == "preset" || value.is_null()) continue;
+    const std::string mistake = nic::set_cc_constant(tried, key, value.number());
+    if (!mistake.empty()) error(value.mark(), mistake);
+    out.cc_constants.emplace_back(key, value.number());
+    last = &value;
+  }
+  const std::string mistake = nic::cc_mistake(tried);
+  if (!mistake.empty()) error(last->mark(), mistake);
 }
 
 Groups ExperimentBuilder::groups_of(const Value& w, const Experiment& out) {

@@ -27,6 +27,7 @@ class ExperimentBuilder {
   void build_own_pipelines(const config::Value& s, const Topology& topology, SwitchSpec& spec);
   [[nodiscard]] std::optional<EcnSpec> ecn_of(const config::Value& ecn);
   void build_nic(Experiment& out);
+  void build_congestion_control(const config::Value& cc, Experiment& out);
   void build_workload(Experiment& out);
   void build_flows(const config::Value& workload, Experiment& out);
   void build_poisson(const config::Value& workload, Experiment& out);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "collectives/stage/group_spec.h"
+#include "nic/rnic/cc_constants.h"
 #include "switch/config/schema/schema_node.h"
 #include "tools/sim/experiment.h"
 
@@ -144,17 +145,30 @@ Schema switch_schema(const pipeline::Registry& registry) {
   return Schema::map(std::move(keys));
 }
 
+// Constants of all kinds; the builder says which of them do not belong to the kind that the file has.
+Schema cc_schema() {
+  std::vector<Key> keys{
+      Key::with_default("kind", Schema::one_of({"none", "dcqcn", "timely", "swift"}), Value("dcqcn"),
+                        "What sets the rate."),
+      Key::optional_key("preset",
+                        Schema::one_of(std::vector<std::string>(nic::kDcqcnSets.begin(), nic::kDcqcnSets.end())),
+                        "Parameter set of DCQCN; default: hpcc_mix."),
+  };
+  for (const nic::CcConstant& c : nic::cc_constants()) {
+    const std::string text = std::string(name(c.kind)) + ": " + std::string(c.meaning) + ".";
+    const auto known = std::find_if(keys.begin(), keys.end(), [&](const Key& key) { return key.name == c.name; });
+    if (known != keys.end()) {
+      known->doc += " " + text;
+      continue;
+    }
+    const Schema number = c.whole ? Schema::integer(static_cast<std::int64_t>(c.low), static_cast<std::int64_t>(c.high))
+                                  : Schema::number(c.low, c.high);
+    keys.push_back(Key::optional_key(std::string(c.name), number, text));
+  }
+  return Schema::map(std::move(keys));
+}
+
 Schema nic_schema() {
-  const std::vector<std::string> presets(nic::kDcqcnSets.begin(), nic::kDcqcnSets.end());
-  const Schema cc = Schema::map({
-      Key::with_default("kind", Schema::one_of({"none", "dcqcn"}), Value("dcqcn"), "What sets the rate."),
-      Key::with_default("preset", Schema::one_of(presets), Value("hpcc_mix"), "Parameter set of DCQCN."),
-      Key::optional_key("t_i_us", Schema::number(0.1, 1e6), "T_I: the timer of rate increase; default: the preset's."),
-      Key::optional_key("t_d_us", Schema::number(0.1, 1e6), "T_D: least time between two cuts; default: the preset's."),
-      Key::optional_key(
-          "cnp_interval_us", Schema::number(0, 1e6),
-          "Least time between two CNPs of a receiving queue pair; 0: one per mark; default: the preset's."),
-  });
   return Schema::map({
       Key::with_default("transport", Schema::one_of({"gbn", "nic_sr", "irn", "ideal", "udp"}), Value("nic_sr"),
                         "Loss recovery; udp: no RNICs, plain datagrams of `mtu` bytes at the rate of the link."),
@@ -170,7 +184,7 @@ Schema nic_schema() {
       Key::with_default("rto_us", Schema::number(0, 1e7), Value(4000.0), "Retransmission timeout; 0: none."),
       Key::with_default("ack_dscp", Schema::integer(0, 63), Value(48), "Class of ACKs and NACKs; data has DSCP 3."),
       Key::with_default("cnp_dscp", Schema::integer(0, 63), Value(48), "Class of CNPs."),
-      Key::with_default("cc", cc, Value(Value::Map{}), "Congestion control."),
+      Key::with_default("cc", cc_schema(), Value(Value::Map{}), "Congestion control."),
   });
 }
 

@@ -6,6 +6,7 @@
 #include <bit>
 #include <cassert>
 
+#include "nic/rnic/cc_constants.h"
 #include "tools/sim/seeds.h"
 
 namespace weft::sim {
@@ -97,11 +98,12 @@ nic::QpConfig Simulation::qp_config(std::uint32_t host, std::uint32_t transfers)
   config.line_bps = experiment_.topology.hosts()[host].wire.rate_mbps * 1'000'000;
   config.send_queue_depth = config.receive_queue_depth = std::bit_ceil(std::max(transfers, 1u));
   config.max_rd_atomic = config.max_dest_rd_atomic = 1;
-  if (experiment_.cc_preset.empty()) return config;
   config.dcqcn = *nic::dcqcn_parameters(experiment_.cc_preset, config.line_bps);
-  if (experiment_.t_i_ns) config.dcqcn.increase_interval_ns = *experiment_.t_i_ns;
-  if (experiment_.cnp_interval_ns) config.dcqcn.cnp_interval_ns = *experiment_.cnp_interval_ns;
-  if (experiment_.t_d_ns) config.dcqcn.decrease_interval_ns = *experiment_.t_d_ns;
+  for (const auto& [constant, value] : experiment_.cc_constants) {
+    const std::string mistake = nic::set_cc_constant(config, constant, value);
+    assert(mistake.empty());
+    static_cast<void>(mistake);
+  }
   return config;
 }
 

@@ -121,7 +121,7 @@ TEST_F(ExperimentFile, GivesPortsMarksAndBuffersByTheirRate) {
       "rates.yaml", {}, registry_, diagnostics);
   ASSERT_TRUE(experiment.has_value()) << diagnostics.to_string();
   EXPECT_EQ(experiment->qp.cnp_dscp, 3);
-  EXPECT_EQ(experiment->cnp_interval_ns, 55'000);
+  EXPECT_EQ(experiment->cc_constants, (std::vector<std::pair<std::string, double>>{{"cnp_interval_us", 55.0}}));
   const auto document = switch_document(experiment->topology, 0, experiment->switches, {});
   const auto info = load_switch_document(experiment->topology, 0, document, registry_, diagnostics);
   ASSERT_TRUE(info.has_value() && info->qos.has_value()) << diagnostics.to_string();
@@ -175,6 +175,24 @@ TEST_F(ExperimentFile, TakesOverridesAndSaysWhichOneIsWrong) {
   EXPECT_THAT(mistakes(good, {{"nic.cc.t_x_us", "55"}}), HasSubstr("--set nic.cc.t_x_us:1:1"));
   EXPECT_THAT(mistakes(good, {{"topology.leaves", "none"}}), HasSubstr("--set topology.leaves:1:1"));
   EXPECT_THAT(mistakes(good, {{"topology.leaves.more", "1"}}), HasSubstr("nothing under this key"));
+}
+
+TEST_F(ExperimentFile, TakesConstantsOfItsKindOfCongestionControlAndNoOthers) {
+  const std::string file = std::string(kTopology) + kWorkload;
+  const auto of = [&](const std::string& cc) { return mistakes(file + "nic: { cc: { " + cc + " } }\n"); };
+  EXPECT_EQ(of("preset: longhaul, t_i_us: 55, r_ai_mbps: 5"), "");
+  EXPECT_EQ(of("kind: timely, t_low_us: 50, t_high_us: 50, beta: 0.5"), "");
+  EXPECT_EQ(of("kind: swift, base_target_us: 30, beta: 0.5"), "");
+  EXPECT_EQ(of("kind: timely, t_d_us: 4"), "bad.yaml:3:36: t_d_us: a constant of dcqcn, not of timely\n");
+  EXPECT_EQ(of("kind: none, beta: 0.5"), "bad.yaml:3:32: beta: a constant of timely, swift, not of none\n");
+  EXPECT_EQ(of("kind: swift, preset: longhaul"), "bad.yaml:3:35: preset: of dcqcn, not of swift\n");
+  EXPECT_EQ(of("kind: timely, t_low_us: 60, t_high_us: 59"),
+            "bad.yaml:3:53: t_high_us: expected at least t_low_us (60), found 59\n");
+  EXPECT_EQ(of("kind: timely, min_mbps: 100000"),
+            "bad.yaml:3:38: min_mbps: expected less than the line's 100000 Mbit/s, found 100000: the rate could not "
+            "fall\n");
+  EXPECT_THAT(of("kind: timely, t_lo_us: 60"), HasSubstr("did you mean 't_low_us'?"));
+  EXPECT_THAT(of("kind: timely, beta: 2"), HasSubstr("bad.yaml:3:34"));
 }
 
 TEST_F(ExperimentFile, SweepsEveryCombinationAndKeepsKeysOfOneEntryTogether) {

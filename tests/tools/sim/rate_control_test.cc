@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+//
+// Congestion control by delay, whole RNICs over whole switches.
+#include <gtest/gtest.h>
+
+#include "tests/tools/sim/runs.h"
+
+namespace weft::sim {
+namespace {
+
+const std::string kPair = R"(
+topology: { kind: leaf_spine, leaves: 2, spines: 1, hosts_per_leaf: 1, link_gbps: 100, delay_ns: 1000 }
+switch: { lb: ecmp }
+nic: { transport: gbn, cc: { kind: none } }
+workload: { kind: ring, bytes: 4000000 }
+)";
+const std::string kIncast = R"(
+topology: { kind: leaf_spine, leaves: 2, spines: 1, hosts_per_leaf: 4, link_gbps: 100, delay_ns: 1000 }
+switch: { lb: ecmp }
+nic: { transport: gbn, window: 8192, cc: { kind: none } }
+workload: { kind: incast, bytes: 8000000 }
+)";
+
+nlohmann::ordered_json summary(const std::string& text, const std::string& cc) {
+  const auto report = run_text(text, {{"nic.cc", "{" + cc + "}"}});
+  EXPECT_TRUE(report["summary"]["complete"].get<bool>()) << cc;
+  EXPECT_EQ(report["summary"]["drops"], 0) << cc;
+  return report["summary"];
+}
+
+// Round trips of a path without queues are below T_low and below the target.
+TEST(DelayControl, AnIdlePathIsUsedAtTheRateOfItsLine) {
+  const double alone = summary(kPair, "kind: none")["completion_ms"].get<double>();
+  EXPECT_NEAR(summary(kPair, "kind: timely")["completion_ms"].get<double>(), alone, 0.01 * alone);
+  EXPECT_NEAR(summary(kPair, "kind: swift")["completion_ms"].get<double>(), alone, 0.01 * alone);
+}
+
+// Seven senders towards one receiver: without congestion control queues grow until they are paused.
+TEST(DelayControl, KeepsQueuesShortAndTheReceiverBusy) {
+  const auto none = summary(kIncast, "kind: none");
+  ASSERT_GT(none["pfc_pauses"].get<int>(), 100);
+  for (const char* cc : {"kind: timely", "kind: swift"}) {
+    const auto found = summary(kIncast, cc);
+    EXPECT_EQ(found["pfc_pauses"], 0) << cc;
+    EXPECT_LT(found["ecn_marks"].get<int>(), none["ecn_marks"].get<int>() / 2) << cc;
+  }
+  // TIMELY's step of 10 Mbit/s is one for lines of 10 Gbit/s: it takes long to come back.
+  EXPECT_LT(summary(kIncast, "kind: swift")["completion_ms"].get<double>(), 1.05 * none["completion_ms"].get<double>());
+}
+
+}  // namespace
+}  // namespace weft::sim
