@@ -151,7 +151,7 @@ class Incd(unittest.TestCase):
                 for rank, (status, error) in enumerate(ends):
                     if rank != victim:
                         self.assertEqual(status, 1, error)
-                        self.assertRegex(error, "gone from the switches|rank 0|is gone|retry exceeded")
+                        self.assertRegex(error, "gone from the switches|rank 0|is gone|retry counter exceeded")
             self.assertEqual(self.report(self.start(l, *QUICK))["reason"], "none")
             l.stop()
 
