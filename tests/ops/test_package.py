@@ -245,7 +245,7 @@ class Package(unittest.TestCase):
         self.assertLess({"serve", "write_bw", "verify"}, set(self.completions("weft-rnic", "")))
         self.assertEqual(self.completions("weft-rnic", "write_bw", "--loss"), ["--loss-recovery"])
         self.assertEqual(self.completions("weft-switch", "--counters"), ["--counters-out"])
-        self.assertEqual(self.completions("weft-inc", "to"), ["topology"])
+        self.assertEqual(self.completions("weft-inc", "topo"), ["topology"])
         self.assertIn("--print-schema", self.completions("weft-inc-manager", "--pr"))
         self.assertIn("root", self.completions("weft-switch", "-c", "ro"))
         self.assertLessEqual({"run", "up", "down"}, set(self.completions("weft-lab", "")))

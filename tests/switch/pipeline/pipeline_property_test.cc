@@ -147,7 +147,7 @@ void run_schedule(std::uint64_t seed) {
   Rig rig({{"parse", parse_label()}, {"first", first.script()}, {"fwd", forward()}, {"second", second.script()}},
           options);
   for (auto& device : rig.devices) {
-    device->behaviour = [&rng, &rig, d = device.get()](rte_mbuf** packets, std::uint16_t count) {
+    device->behaviour = [&rng, d = device.get()](rte_mbuf** packets, std::uint16_t count) {
       const auto take = static_cast<std::uint16_t>(rng.below(count + 1u));
       if (take == 0 || rng.below(6) != 0) return d->take(packets, take);
       // The last of them is one that the device cannot carry.

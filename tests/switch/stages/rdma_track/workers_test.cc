@@ -88,7 +88,9 @@ class TwoPipelines {
     return pipelines_[worker]->serve_port(now_, worker) != 0 || !packets.empty();
   }
   void settle() {
-    while (step(0) | step(1)) {
+    for (bool busy = true; busy;) {
+      busy = step(0);
+      if (step(1)) busy = true;
     }
   }
   stages::QpTracker& tracker(std::uint16_t worker) {
