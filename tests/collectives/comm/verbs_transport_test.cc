@@ -235,7 +235,10 @@ struct Ranks {
     run();
   }
   void run() {
-    while (groups[0]->progress() | groups[1]->progress()) continue;
+    for (bool busy = true; busy;) {
+      busy = groups[0]->progress();
+      if (groups[1]->progress()) busy = true;
+    }
   }
 
   std::array<VerbsTransport, 2> transports;

@@ -132,7 +132,9 @@ class TwoWorkers {
     }
   }
   void settle() {
-    while (step(0) | step(1)) {
+    for (bool busy = true; busy;) {
+      busy = step(0);
+      if (step(1)) busy = true;
     }
   }
 
