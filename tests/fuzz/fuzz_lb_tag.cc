@@ -123,6 +123,7 @@ void put_conweave_on(std::span<const std::uint8_t> input) {
   const Frame room{std::vector<std::uint8_t>(kMaxReplyBytes)};
   const ConweaveAnswer answer{77, 5, {ConweaveReply::Kind::clear, 9}};
   const std::size_t used = write_answer({room.data(), room.size()}, plain.data(), before, answer, 48);
+  if (used == 0) return require((input[0] & 1) != 0, "only what went to a group has no answer");
   require(used >= 60, "any reply has room");
   const Frame reply(room.behind(0).first(used));
   const wire::Parsed back = reply.parsed();

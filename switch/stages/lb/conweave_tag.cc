@@ -109,7 +109,8 @@ std::size_t write_answer(std::span<std::uint8_t> out, const std::uint8_t* frame,
                          const ConweaveAnswer& answer, std::uint8_t dscp) noexcept {
   const std::size_t used = parsed.l4_offset + std::size_t{kAnswerUdpBytes};
   const std::size_t bytes = std::max(used, kLeastFrame);
-  if (out.size() < bytes) return 0;
+  // An answer would come from a group, which no sender may be.
+  if (out.size() < bytes || header_at<EthernetHeader>(frame).destination.is_multicast()) return 0;
   std::memcpy(out.data(), frame, parsed.l4_offset + sizeof(UdpHeader));
   auto& eth = header_at<EthernetHeader>(out.data());
   std::swap(eth.source, eth.destination);

@@ -69,7 +69,7 @@ inline constexpr std::size_t kMaxReplyBytes = sizeof(wire::EthernetHeader) + siz
 /// Writes the reply to a packet whose tag has been taken off.
 /// @param frame, parsed  of that packet, which may_have_tag()
 /// @param dscp           of the reply, 0 to 63
-/// @return bytes written, at least 60; 0 when `out` is too small
+/// @return bytes written, at least 60; 0 when `out` is too small or the packet went to a group
 [[nodiscard]] std::size_t write_answer(std::span<std::uint8_t> out, const std::uint8_t* frame,
                                        const wire::Parsed& parsed, const ConweaveAnswer& answer,
                                        std::uint8_t dscp) noexcept;
