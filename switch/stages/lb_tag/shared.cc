@@ -94,7 +94,9 @@ void LbTagShared::adopt(StageShared& old, const pipeline::Adoption& adoption) {
   auto& before = dynamic_cast<LbTagShared&>(old);
   congestion_.adopt(before.congestion_);
   now_ = before.now_.load();
-  sources_.swap(before.sources_);
+  // One by one: stages refer to those of this object.
+  const auto shared = static_cast<std::ptrdiff_t>(std::min(sources_.size(), before.sources_.size()));
+  std::swap_ranges(sources_.begin(), sources_.begin() + shared, before.sources_.begin());
   pauses_.adopt(before.pauses_);
   for (std::size_t i = 0; i < answered_.size(); ++i) answered_[i] = before.answered_[i].load();
 }
