@@ -37,10 +37,8 @@ IncStage::IncStage(const pipeline::StageBuild& build, IncShared& shared)
       routed_(is_routed(build.info)),
       table_(shared.table(build.worker)),
       whole_(kJumboBytes),
-      emitter_(build.info, {counters_[static_cast<std::size_t>(IncCounter::sent)],
-                            counters_[static_cast<std::size_t>(IncCounter::reused)],
-                            counters_[static_cast<std::size_t>(IncCounter::asked)],
-                            counters_[static_cast<std::size_t>(IncCounter::no_buffer)]}) {
+      emitter_(build.info, {counters_[IncCounter::sent], counters_[IncCounter::reused], counters_[IncCounter::asked],
+                            counters_[IncCounter::no_buffer]}) {
   touched_.reserve(table_->groups().size());
   if (routed_) {
     for (const auto& address : build.info.addresses) own_addresses_.push_back(address.prefix.address);
@@ -49,14 +47,10 @@ IncStage::IncStage(const pipeline::StageBuild& build, IncShared& shared)
 }
 
 void IncStage::set_gauges() noexcept {
-  const auto set = [&](IncCounter c, std::uint64_t to) {
-    Counter& counter = counters_[static_cast<std::size_t>(c)];
-    counter.add(to - counter.value());
-  };
   std::uint64_t failed = 0;
   for (const RunningGroup* group : table_->groups()) failed += group->failed ? 1 : 0;
-  set(IncCounter::groups, table_->groups().size());
-  set(IncCounter::failed, failed);
+  counters_.set(IncCounter::groups, table_->groups().size());
+  counters_.set(IncCounter::failed, failed);
 }
 
 void IncStage::exchange_table(std::unique_ptr<GroupTable>& table) {

@@ -10,12 +10,12 @@
 // address of the port.
 #pragma once
 
-#include <array>
 #include <memory>
 #include <vector>
 
 #include "collectives/stage/emitter.h"
 #include "collectives/stage/shared.h"
+#include "switch/base/counter_set.h"
 #include "switch/pipeline/stage.h"
 
 namespace weft::inc {
@@ -36,7 +36,7 @@ class IncStage : public pipeline::Stage {
   void adopt(pipeline::Context& context, pipeline::Stage& old, const pipeline::Adoption& adoption) override;
   [[nodiscard]] TimeNs deadline(std::uint32_t token) const override;
   void on_timer(pipeline::Context& context, std::uint32_t token) override;
-  [[nodiscard]] std::span<const Counter> counters() const override { return counters_; }
+  [[nodiscard]] std::span<const Counter> counters() const override { return counters_.all(); }
   [[nodiscard]] std::vector<std::string_view> tables() const override {
     return {"inc_groups", "inc_endpoints", "inc_slots", "inc_activity", "inc_memory"};
   }
@@ -57,7 +57,7 @@ class IncStage : public pipeline::Stage {
   void on_neighbour(pipeline::Context& context, pipeline::Batch& batch, std::uint16_t i) noexcept;
   [[nodiscard]] bool answers_for(const wire::IpAddress& address) const noexcept;
   void learn(const rte_mbuf* m, Edge& edge) const noexcept;
-  void count(IncCounter c, std::uint64_t n = 1) noexcept { counters_[static_cast<std::size_t>(c)].add(n); }
+  void count(IncCounter c, std::uint64_t n = 1) noexcept { counters_.add(c, n); }
   void touch(RunningGroup& group) noexcept;
   void count_groups(pipeline::Context& context) noexcept;
   void set_gauges() noexcept;
@@ -78,7 +78,7 @@ class IncStage : public pipeline::Stage {
   std::unique_ptr<GroupTable> table_;
   std::vector<std::uint8_t> whole_;     ///< a frame that came in more than one buffer
   std::vector<RunningGroup*> touched_;  ///< had packets in this burst; has room for all
-  std::array<Counter, static_cast<std::size_t>(IncCounter::count_)> counters_;
+  CounterSet<IncCounter> counters_;
   Emitter emitter_;
 };
 

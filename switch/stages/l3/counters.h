@@ -2,14 +2,9 @@
 // Copyright The weft authors
 #pragma once
 
-#include <array>
-#include <cstddef>
 #include <cstdint>
-#include <span>
-#include <string>
-#include <vector>
 
-#include "switch/base/counters.h"
+#include "switch/base/counter_set.h"
 
 namespace weft::stages {
 
@@ -22,13 +17,6 @@ enum class L3Counter : std::uint8_t {
 };
 
 /// One worker's counters.
-class L3Counters {
- public:
-  void add(L3Counter counter) noexcept { counters_[static_cast<std::size_t>(counter)].add(1); }
-  [[nodiscard]] std::span<const Counter> all() const noexcept { return counters_; }
-
- private:
-  std::array<Counter, static_cast<std::size_t>(L3Counter::count_)> counters_;
-};
+using L3Counters = CounterSet<L3Counter>;
 
 }  // namespace weft::stages

@@ -2,11 +2,9 @@
 // Copyright The weft authors
 #pragma once
 
-#include <array>
 #include <cstdint>
-#include <span>
 
-#include "switch/base/counters.h"
+#include "switch/base/counter_set.h"
 
 namespace weft::stages {
 
@@ -19,15 +17,6 @@ enum class LbCounter : std::uint8_t {
 };
 
 /// Of one instance of the stage.
-class LbCounters {
- public:
-  void add(LbCounter counter, std::uint64_t count = 1) noexcept {
-    counters_[static_cast<std::size_t>(counter)].add(count);
-  }
-  [[nodiscard]] std::span<const Counter> all() const noexcept { return counters_; }
-
- private:
-  std::array<Counter, static_cast<std::size_t>(LbCounter::count_)> counters_;
-};
+using LbCounters = CounterSet<LbCounter>;
 
 }  // namespace weft::stages

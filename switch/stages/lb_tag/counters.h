@@ -2,11 +2,9 @@
 // Copyright The weft authors
 #pragma once
 
-#include <array>
 #include <cstdint>
-#include <span>
 
-#include "switch/base/counters.h"
+#include "switch/base/counter_set.h"
 
 namespace weft::stages {
 
@@ -19,20 +17,6 @@ enum class LbTagCounter : std::uint8_t {
 };
 
 /// Of one instance of the stage.
-class LbTagCounters {
- public:
-  void add(LbTagCounter counter, std::uint64_t count = 1) noexcept {
-    counters_[static_cast<std::size_t>(counter)].add(count);
-  }
-  /// Of a gauge.
-  void set(LbTagCounter counter, std::uint64_t value) noexcept {
-    Counter& gauge = counters_[static_cast<std::size_t>(counter)];
-    gauge.add(value - gauge.value());
-  }
-  [[nodiscard]] std::span<const Counter> all() const noexcept { return counters_; }
-
- private:
-  std::array<Counter, static_cast<std::size_t>(LbTagCounter::count_)> counters_;
-};
+using LbTagCounters = CounterSet<LbTagCounter>;
 
 }  // namespace weft::stages
