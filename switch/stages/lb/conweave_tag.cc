@@ -7,6 +7,7 @@
 #include <cstring>
 #include <utility>
 
+#include "switch/tables/ecmp_hash.h"
 #include "switch/wire/checksum.h"
 #include "switch/wire/headers.h"
 
@@ -22,17 +23,6 @@ using wire::UdpHeader;
 
 constexpr std::uint16_t kAnswerUdpBytes = sizeof(UdpHeader) + kTagBytes;
 constexpr std::uint8_t kAnswerTtl = 64;
-constexpr std::size_t kLeastFrame = 60;
-
-ConweaveTime time_at(const std::array<std::uint8_t, 3>& bytes) noexcept {
-  return ConweaveTime::from_ticks(std::uint32_t{bytes[0]} << 16 | std::uint32_t{bytes[1]} << 8 | bytes[2]);
-}
-
-std::array<std::uint8_t, 3> bytes_of(ConweaveTime time) noexcept {
-  const std::uint32_t ticks = time.ticks();
-  return {static_cast<std::uint8_t>(ticks >> 16), static_cast<std::uint8_t>(ticks >> 8),
-          static_cast<std::uint8_t>(ticks)};
-}
 
 LbTagHeader header_of(TagKind kind, std::uint8_t flags, std::uint16_t leaf, std::uint8_t path,
                       const ConweaveContent& content) noexcept {
@@ -76,8 +66,8 @@ ConweaveLabel read_conweave(const LbTagHeader& header) noexcept {
                   // A TAIL takes the old path.
                   .tail = !rerouted && (header.flags & ConweaveContent::kTail) != 0,
                   .request = (header.flags & ConweaveContent::kRequest) != 0,
-                  .sent = time_at(content.sent),
-                  .tail_sent = rerouted ? time_at(content.tail_sent) : ConweaveTime{}}};
+                  .sent = ConweaveTime::from_ticks(content.sent.value()),
+                  .tail_sent = rerouted ? ConweaveTime::from_ticks(content.tail_sent.value()) : ConweaveTime{}}};
 }
 
 std::optional<ConweaveAnswer> read_answer(const LbTagHeader& header) noexcept {
@@ -90,7 +80,7 @@ std::optional<ConweaveAnswer> read_answer(const LbTagHeader& header) noexcept {
 
 FlowKey answered_flow(const std::uint8_t* frame, const Parsed& parsed) noexcept {
   const std::uint16_t port = tag_header(frame, parsed).destination_port.value();
-  const std::uint64_t ports = FlowKey::ports_word(parsed.source_port, port, parsed.protocol);
+  const std::uint64_t ports = tables::EcmpHash::ports_word(parsed.source_port, port, parsed.protocol);
   if (!parsed.has(wire::ParsedFlag::ipv6)) return {std::rotl(parsed.address_key, 32), ports};
   const auto& ip = header_at<Ipv6Header>(frame + parsed.l3_offset);
   return {wire::hash_v6(ip.destination.data(), ip.source.data()).ordered, ports};
@@ -101,14 +91,15 @@ void put_tag_on(std::uint8_t* frame, const Parsed& parsed, const ConweaveLabel& 
   const auto flags = static_cast<std::uint8_t>((tag.request ? ConweaveContent::kRequest : 0) |
                                                (tag.tail ? ConweaveContent::kTail : 0) |
                                                (tag.rerouted ? ConweaveContent::kRerouted : 0));
-  const ConweaveContent content{.epoch = tag.epoch, .sent = bytes_of(tag.sent), .tail_sent = bytes_of(tag.tail_sent)};
+  const ConweaveContent content{
+      .epoch = tag.epoch, .sent = wire::be24(tag.sent.ticks()), .tail_sent = wire::be24(tag.tail_sent.ticks())};
   put_tag_on(frame, parsed, header_of(TagKind::conweave, flags, label.leaf, label.path, content));
 }
 
 std::size_t write_answer(std::span<std::uint8_t> out, const std::uint8_t* frame, const Parsed& parsed,
                          const ConweaveAnswer& answer, std::uint8_t dscp) noexcept {
   const std::size_t used = parsed.l4_offset + std::size_t{kAnswerUdpBytes};
-  const std::size_t bytes = std::max(used, kLeastFrame);
+  const std::size_t bytes = std::max(used, wire::kMinFrameBytes);
   // An answer would come from a group, which no sender may be.
   if (out.size() < bytes || header_at<EthernetHeader>(frame).destination.is_multicast()) return 0;
   std::memcpy(out.data(), frame, parsed.l4_offset + sizeof(UdpHeader));

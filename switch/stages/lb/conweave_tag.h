@@ -9,7 +9,6 @@
 // of the flow too, and the flow's destination port stands in the tag.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -19,14 +18,15 @@
 #include "switch/stages/lb/flow_key.h"
 #include "switch/stages/lb/tag.h"
 #include "switch/wire/headers.h"
+#include "switch/wire/types.h"
 
 namespace weft::stages {
 
 /// LbTagHeader::content of kinds conweave and conweave_reply.
 struct ConweaveContent {
   std::uint8_t epoch;
-  std::array<std::uint8_t, 3> sent;       ///< ConweaveTime::ticks(), most significant byte first; 0 in replies
-  std::array<std::uint8_t, 3> tail_sent;  ///< with kRerouted
+  wire::be24 sent;       ///< ConweaveTime::ticks(); 0 in replies
+  wire::be24 tail_sent;  ///< with kRerouted
 
   /// LbTagHeader::flags of kind conweave.
   static constexpr std::uint8_t kRequest = 1, kTail = 2, kRerouted = 4;

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "switch/tables/ecmp_hash.h"
 #include "switch/wire/hash.h"
 #include "switch/wire/parsed.h"
 
@@ -18,16 +19,13 @@ namespace weft::stages {
 /// The 5-tuple. Two IPv6 flows whose address hashes agree share an entry.
 struct FlowKey {
   std::uint64_t addresses = 0;  ///< wire::Parsed::address_key
-  std::uint64_t ports = 0;      ///< ports_word(), as in tables::EcmpHash
+  std::uint64_t ports = 0;      ///< tables::EcmpHash::ports_word()
 
   friend bool operator==(const FlowKey&, const FlowKey&) = default;
 
   [[nodiscard]] static FlowKey of(const wire::Parsed& parsed) noexcept {
-    return {parsed.address_key, ports_word(parsed.source_port, parsed.destination_port, parsed.protocol)};
-  }
-  [[nodiscard]] static constexpr std::uint64_t ports_word(std::uint16_t source_port, std::uint16_t destination_port,
-                                                          std::uint8_t protocol) noexcept {
-    return std::uint64_t{source_port} << 32 | std::uint64_t{destination_port} << 16 | protocol;
+    return {parsed.address_key,
+            tables::EcmpHash::ports_word(parsed.source_port, parsed.destination_port, parsed.protocol)};
   }
   /// "addresses 0a0001020a000202 protocol 17 ports 50000 4791"; of IPv6 addresses there is only a hash of both.
   [[nodiscard]] std::string to_string() const;

@@ -6,6 +6,7 @@
 
 #include "switch/pipeline/context.h"
 #include "switch/pipeline/packet.h"
+#include "switch/stages/lb/reorder.h"
 
 namespace weft::stages {
 
@@ -45,6 +46,13 @@ class GoOn {
   const rte_mbuf* current_ = nullptr;
   bool in_place_ = false;
   bool resuming_ = false;
+};
+
+/// What the reorder buffer lets go.
+class ReorderGoOn final : public GoOn, public ReorderSink {
+ public:
+  using GoOn::GoOn;
+  void deliver(std::uint64_t packet) noexcept override { go_on(packet); }
 };
 
 }  // namespace weft::stages

@@ -94,8 +94,7 @@ Schema lb_options() {
           "shortest egress queue; drill: each packet to the shortest of a few queues, some drawn and some "
           "remembered; letflow: a flow takes a path at random after each pause; conga: it takes the least congested "
           "one then, as lb_tag knows them; conweave: requests leave a path that is slow, and the far ToR restores "
-          "their "
-          "order; psn: requests of known RC queue pairs by their PSN (Themis-S)."),
+          "their order; psn: requests of known RC queue pairs by their PSN (Themis-S)."),
       accept_option(),
       Key::with_default("spray_acks", Schema::boolean(), Value(true),
                         "psn sends ACKs of known queue pairs over all paths in turn, unless READ or ATOMIC responses "

@@ -5,9 +5,9 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "switch/pipeline/made_frame.h"
 #include "switch/stages/lb_tag/conweave_burst.h"
 #include "switch/wire/opcodes.h"
-#include "switch/wire/parse.h"
 
 namespace weft::stages {
 
@@ -70,12 +70,6 @@ const char* state_of(ConweaveFlow::State state) noexcept {
   return "free";
 }
 
-class Release final : public GoOn, public ReorderSink {
- public:
-  using GoOn::GoOn;
-  void deliver(std::uint64_t packet) noexcept override { go_on(packet); }
-};
-
 }  // namespace
 
 ConweaveLeaf::ConweaveLeaf(LbTagShared& shared, std::uint16_t worker)
@@ -111,20 +105,12 @@ bool ConweaveLeaf::notify_is_due(TimeNs now, std::uint16_t leaf, std::uint8_t pa
 // Back through the uplink that the packet came by: switches behind it know the way to its sender.
 void ConweaveLeaf::answer(Context& context, const rte_mbuf* m, std::uint8_t path, const ConweaveReply& reply,
                           LbTagCounters& counters) noexcept {
-  rte_mbuf* const out = context.generate();
-  if (out == nullptr) return counters.add(LbTagCounter::conweave_no_buffer);
-  auto* const bytes = reinterpret_cast<std::uint8_t*>(rte_pktmbuf_append(out, kMaxReplyBytes));
   const pipeline::PacketMeta& pm = pipeline::meta(m);
   const ConweaveAnswer answer{shared_.id_of(shared_.self()), path, reply};
-  const std::size_t used = bytes == nullptr ? 0
-                                            : write_answer({bytes, kMaxReplyBytes}, pipeline::frame(m), pm.parsed,
-                                                           answer, shared_.options().conweave->reply_dscp);
-  if (used == 0) {
-    counters.add(LbTagCounter::conweave_no_buffer);
-    return context.consume(out);
-  }
-  static_cast<void>(rte_pktmbuf_trim(out, static_cast<std::uint16_t>(kMaxReplyBytes - used)));
-  wire::parse_frame(bytes, out->data_len, out->pkt_len, pipeline::meta(out).parsed);
+  rte_mbuf* const out = pipeline::make_frame(context, kMaxReplyBytes, [&](std::span<std::uint8_t> room) {
+    return write_answer(room, pipeline::frame(m), pm.parsed, answer, shared_.options().conweave->reply_dscp);
+  });
+  if (out == nullptr) return counters.add(LbTagCounter::conweave_no_buffer);
   mark_.set_own(out);
   const bool notify = reply.kind == ConweaveReply::Kind::notify;
   counters.add(notify ? LbTagCounter::conweave_notifies_sent : LbTagCounter::conweave_replies_sent);
@@ -144,12 +130,12 @@ void ConweaveLeaf::answered(TimeNs now, const rte_mbuf* m, std::uint16_t from, c
 
 void ConweaveLeaf::on_timer(Context& context) noexcept {
   now_ = context.now;
-  Release sink(context);
+  ReorderGoOn sink(context);
   far_.on_timer(context.now, sink);
 }
 
 void ConweaveLeaf::flush(Context& context) noexcept {
-  Release sink(context);
+  ReorderGoOn sink(context);
   far_.flush(sink);
 }
 

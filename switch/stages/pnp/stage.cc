@@ -8,10 +8,10 @@
 #include <cstdlib>
 #include <string>
 
+#include "switch/pipeline/made_frame.h"
 #include "switch/pipeline/set_words.h"
 #include "switch/wire/checksum.h"
 #include "switch/wire/emit.h"
-#include "switch/wire/parse.h"
 
 namespace weft::stages {
 
@@ -122,13 +122,10 @@ bool PnpStage::challenge(Context& context, const rte_mbuf* m, const TcpSegment& 
 
 bool PnpStage::answer(Context& context, const rte_mbuf* m, std::uint8_t flags, std::uint32_t sequence,
                       std::uint32_t acknowledgement) noexcept {
-  rte_mbuf* made = context.generate();
+  rte_mbuf* made = pipeline::make_frame(context, kMaxTcpAnswerBytes, [&](std::span<std::uint8_t> out) {
+    return write_tcp_answer(out, pipeline::frame(m), pipeline::meta(m).parsed, flags, sequence, acknowledgement);
+  });
   if (made == nullptr) return false;
-  auto* bytes = reinterpret_cast<std::uint8_t*>(rte_pktmbuf_append(made, kMaxTcpAnswerBytes));
-  const std::size_t used = write_tcp_answer({bytes, kMaxTcpAnswerBytes}, pipeline::frame(m), pipeline::meta(m).parsed,
-                                            flags, sequence, acknowledgement);
-  static_cast<void>(rte_pktmbuf_trim(made, static_cast<std::uint16_t>(kMaxTcpAnswerBytes - used)));
-  wire::parse_frame(bytes, made->data_len, made->pkt_len, pipeline::meta(made).parsed);
   context.resume(made);
   return true;
 }
@@ -205,16 +202,14 @@ void PnpStage::on_marked(Context& context, rte_mbuf* m) noexcept {
 // As the receiver's RNIC would have sent it (annex A17.9.3), from the receiver's address: ConnectX sends CNPs with UDP
 // source port 0 and ECT(0).
 bool PnpStage::send_cnp(Context& context, const rte_mbuf* marked, std::uint32_t client_qp) noexcept {
-  rte_mbuf* cnp = context.generate();
-  if (cnp == nullptr) return false;
   wire::RoceAddressing to = wire::reply_addressing(pipeline::frame(marked), pipeline::meta(marked).parsed);
   to.tagged = false;
   to.tos = wire::make_tos(options_.cnp_dscp, wire::Ecn::ect0);
   to.source_port = 0;
-  auto* bytes = reinterpret_cast<std::uint8_t*>(rte_pktmbuf_append(cnp, wire::kMaxEmittedBytes));
-  const std::size_t used = wire::write_cnp({bytes, wire::kMaxEmittedBytes}, to, wire::Qpn(client_qp));
-  static_cast<void>(rte_pktmbuf_trim(cnp, static_cast<std::uint16_t>(wire::kMaxEmittedBytes - used)));
-  wire::parse_frame(bytes, cnp->data_len, cnp->pkt_len, pipeline::meta(cnp).parsed);
+  rte_mbuf* cnp = pipeline::make_frame(context, wire::kMaxEmittedBytes, [&](std::span<std::uint8_t> out) {
+    return wire::write_cnp(out, to, wire::Qpn(client_qp));
+  });
+  if (cnp == nullptr) return false;
   context.resume(cnp);
   count(PnpCounter::cnps_sent);
   return true;

@@ -22,12 +22,6 @@ namespace {
 
 constexpr auto kReadRequest = static_cast<std::uint8_t>(wire::Opcode::RC_RDMA_READ_REQUEST);
 
-class ReorderGoOn final : public GoOn, public ReorderSink {
- public:
-  using GoOn::GoOn;
-  void deliver(std::uint64_t packet) noexcept override { go_on(packet); }
-};
-
 ReorderRules rules_of(const Value& options, std::uint32_t flows) {
   return {.bound_ns = options["bound_us"].unsigned_integer() * 1000,
           .flows = flows,

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "switch/pipeline/context.h"
+#include "switch/pipeline/packet.h"
+#include "switch/wire/parse.h"
+
+namespace weft::pipeline {
+
+/// A frame of the switch's own, parsed, to be sent or resumed.
+/// @param room   bytes that `write` may need
+/// @param write  from a span of so many bytes to how many of them are the frame; 0: there is none
+/// @return nullptr when there is no frame, or no buffer for it
+template <typename Write>
+[[nodiscard]] rte_mbuf* make_frame(Context& context, std::size_t room, Write&& write) noexcept {
+  rte_mbuf* const m = context.generate();
+  if (m == nullptr) return nullptr;
+  auto* const bytes = reinterpret_cast<std::uint8_t*>(rte_pktmbuf_append(m, static_cast<std::uint16_t>(room)));
+  const std::size_t used = bytes == nullptr ? 0 : write(std::span<std::uint8_t>(bytes, room));
+  if (used == 0) {
+    context.consume(m);
+    return nullptr;
+  }
+  static_cast<void>(rte_pktmbuf_trim(m, static_cast<std::uint16_t>(room - used)));
+  wire::parse_frame(bytes, m->data_len, m->pkt_len, meta(m).parsed);
+  return m;
+}
+
+}  // namespace weft::pipeline
