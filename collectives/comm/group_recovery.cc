@@ -12,9 +12,6 @@
 namespace weft::inc::comm {
 namespace {
 
-/// Of a rank's end of a connection: queue pair and PSNs.
-constexpr std::size_t kEndBytes = 9;
-
 /// Which numbers of collectives by the hosts are followed by a question for switches: soon, then seldom, since all
 /// ranks hear of its answer.
 constexpr bool is_pause(std::uint64_t hosted) noexcept {
@@ -108,9 +105,8 @@ void Group::renew_end() {
   connected_ = held_ = false;
   known_.reset();
   hosted_ = asked_at_ = 0;
-  const QpEnd end = switch_->end();
   ByteWriter out;
-  for (const std::uint32_t n : {end.qpn, end.first_psn, end.expects_psn}) out.number(n, 3);
+  write_end(out, switch_->end());
   const auto bytes = out.take();
   std::copy(bytes.begin(), bytes.end(), message_.begin() + static_cast<std::ptrdiff_t>(rank_ * kEndBytes));
   state_ = State::renewing;
@@ -120,11 +116,7 @@ void Group::renew_end() {
 
 void Group::renewed() {
   ByteReader in(std::span<const std::uint8_t>(message_).first(ranks_ * kEndBytes));
-  for (Handle& handle : all_) {
-    for (std::uint32_t* n : {&handle.switch_end.qpn, &handle.switch_end.first_psn, &handle.switch_end.expects_psn}) {
-      *n = static_cast<std::uint32_t>(in.number(3));
-    }
-  }
+  for (Handle& handle : all_) read_end(in, handle.switch_end);
   state_ = State::ready;
 }
 

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <set>
 
-#include "collectives/comm/byte_order.h"
 #include "nic/rnic/config.h"
 
 namespace weft::inc::comm {
@@ -14,12 +13,15 @@ namespace {
 constexpr std::uint32_t kMagic = 0x57494831;  // "WIH1"
 constexpr std::uint32_t k24Bits = (1u << 24) - 1;
 
-/// PSNs and queue pair numbers have 24 bits.
-std::uint32_t read24(ByteReader& in) {
-  return static_cast<std::uint32_t>(in.number(3));
+}  // namespace
+
+void write_end(ByteWriter& out, const QpEnd& end) {
+  for (const std::uint32_t n : {end.qpn, end.first_psn, end.expects_psn}) out.number(n & k24Bits, 3);
 }
 
-}  // namespace
+void read_end(ByteReader& in, QpEnd& end) {
+  for (std::uint32_t* n : {&end.qpn, &end.first_psn, &end.expects_psn}) *n = static_cast<std::uint32_t>(in.number(3));
+}
 
 std::array<std::uint8_t, kHandleBytes> write_handle(const Handle& handle) {
   ByteWriter out;
@@ -30,14 +32,8 @@ std::array<std::uint8_t, kHandleBytes> write_handle(const Handle& handle) {
   out.number(handle.shape.message_packets, 4);
   out.number(handle.shape.window, 4);
   out.address(handle.switch_end.address);
-  out.number(handle.switch_end.qpn & k24Bits, 3);
-  out.number(handle.switch_end.first_psn & k24Bits, 3);
-  out.number(handle.switch_end.expects_psn & k24Bits, 3);
-  for (const QpEnd& end : handle.ends) {
-    out.number(end.qpn & k24Bits, 3);
-    out.number(end.first_psn & k24Bits, 3);
-    out.number(end.expects_psn & k24Bits, 3);
-  }
+  write_end(out, handle.switch_end);
+  for (const QpEnd& end : handle.ends) write_end(out, end);
   const auto bytes = out.take();
   std::array<std::uint8_t, kHandleBytes> padded{};
   std::copy(bytes.begin(), bytes.end(), padded.begin());
@@ -58,15 +54,11 @@ std::optional<Handle> read_handle(std::span<const std::uint8_t, kHandleBytes> by
     return std::nullopt;
   }
   h.switch_end.address = address;
-  h.switch_end.qpn = read24(in);
-  h.switch_end.first_psn = read24(in);
-  h.switch_end.expects_psn = read24(in);
+  read_end(in, h.switch_end);
   for (Partner p = 0; p < partners(h.ranks); ++p) {
     QpEnd end;
     end.address = address;
-    end.qpn = read24(in);
-    end.first_psn = read24(in);
-    end.expects_psn = read24(in);
+    read_end(in, end);
     h.ends.push_back(end);
   }
   return in.fine() ? std::optional(std::move(h)) : std::nullopt;

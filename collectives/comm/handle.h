@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "collectives/comm/byte_order.h"
 #include "collectives/comm/host_path.h"
 #include "collectives/comm/transport.h"
 
@@ -28,6 +29,11 @@ struct Handle {
 
   friend bool operator==(const Handle&, const Handle&) = default;
 };
+
+/// Queue pair and PSNs of an end, of 24 bits each; not its address.
+inline constexpr std::size_t kEndBytes = 9;
+void write_end(ByteWriter& out, const QpEnd& end);
+void read_end(ByteReader& in, QpEnd& end);
 
 [[nodiscard]] std::array<std::uint8_t, kHandleBytes> write_handle(const Handle& handle);
 /// nullopt: it is none.
