@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The weft authors
-#include <sys/ioctl.h>
-#include <unistd.h>
-
 #include <chrono>
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -12,6 +9,7 @@
 #include "tools/weft-inc/activity.h"
 #include "tools/weft-inc/commands.h"
 #include "tools/weftctl/format.h"
+#include "tools/weftctl/screen.h"
 
 namespace weft::inc_tool {
 
@@ -19,15 +17,6 @@ using inc::v1::ShowActivityReply;
 using nlohmann::ordered_json;
 
 namespace {
-
-constexpr const char* kHomeAndClear = "\033[H\033[J";
-
-/// Columns of the terminal; 0: standard output is none.
-std::size_t columns() {
-  winsize size{};
-  if (isatty(STDOUT_FILENO) == 0) return 0;
-  return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
-}
 
 /// False: nobody reads what is printed any more.
 bool print(const Options& options, std::vector<ordered_json> rows) {
@@ -44,8 +33,8 @@ bool print(const Options& options, std::vector<ordered_json> rows) {
       row[key] = ordered_json::parse(text);
     }
   }
-  const std::size_t width = columns();
-  if (width > 0) std::printf("%severy %g s (Ctrl-C ends)\n\n", kHomeAndClear, options.interval_s);
+  const std::size_t width = weftctl::screen_of_stdout().columns;
+  if (width > 0) std::printf("%severy %g s (Ctrl-C ends)\n\n", weftctl::kHomeAndClear, options.interval_s);
   std::printf("%s%s", weftctl::format_table(rows, {.width = width}).c_str(), width > 0 ? "" : "\n");
   return std::fflush(stdout) == 0;
 }

@@ -2,9 +2,6 @@
 // Copyright The weft authors
 #include "tools/weftctl/commands.h"
 
-#include <sys/ioctl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
@@ -31,21 +28,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 using api::CallError;
 
-constexpr unsigned kUnknownTerminal = 100;  // columns
-
 }  // namespace
-
-Screen screen_of_stdout() {
-  Screen screen;
-  screen.terminal = isatty(STDOUT_FILENO) == 1;
-  if (screen.terminal) screen.columns = kUnknownTerminal;
-  winsize size{};
-  if (screen.terminal && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) {
-    screen.rows = size.ws_row;
-    screen.columns = size.ws_col;
-  }
-  return screen;
-}
 
 int fail(const CallError& error) {
   std::fprintf(stderr, "weftctl: %s\n", error.message.c_str());
@@ -191,7 +174,6 @@ std::string clipped(const std::string& text, unsigned rows) {
 }
 
 int watch(const Options& options, api::Client& client) {
-  constexpr const char* kHomeAndClear = "\033[H\033[J";
   const std::chrono::duration<double> interval(*options.interval_s);
   char heading[64];
   std::snprintf(heading, sizeof heading, "every %g s: ", *options.interval_s);

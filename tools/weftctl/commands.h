@@ -12,6 +12,7 @@
 #include "switch/api/client.h"
 #include "tools/weftctl/format.h"
 #include "tools/weftctl/options.h"
+#include "tools/weftctl/screen.h"
 
 namespace weft::weftctl {
 
@@ -23,13 +24,6 @@ namespace weft::weftctl {
 
 // What commands share.
 
-/// Where the answer goes.
-struct Screen {
-  bool terminal = false;
-  unsigned rows = 0;     ///< 0: unknown
-  unsigned columns = 0;  ///< 0: no limit, as without a terminal
-};
-[[nodiscard]] Screen screen_of_stdout();
 /// Says why there is no answer; returns the exit status.
 [[nodiscard]] int fail(const api::CallError& error);
 /// Writes to stdout; returns the exit status.
