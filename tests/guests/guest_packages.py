@@ -21,6 +21,7 @@ PACKAGES = (
     "perl-base", "dash", "coreutils", "mount", "util-linux", "grep", "sed", "libc-bin", "kmod", "procps",
     "iproute2", "iputils-ping", "ethtool", "tcpdump",
     "rdma-core", "ibverbs-utils", "ibverbs-providers", "rdmacm-utils", "perftest", "qperf",
+    "libisal2",  # our own programs compute ICRCs with it
 )
 # In an order that satisfies soft dependencies; hard ones are followed. The crc32 implementations serve rxe's ICRC.
 MODULES = ("virtio_pci", "virtio_console", "virtio_net", "virtio_rng", "crc32_generic", "crc32_pclmul", "ib_uverbs",
