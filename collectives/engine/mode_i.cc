@@ -453,6 +453,7 @@ void ModeI::retire() noexcept {
 std::optional<ModeI::Waiting> ModeI::waiting() const {
   std::optional<Waiting> oldest;
   std::uint32_t age = 0;
+  bool down = false;
   for (EndpointIndex e = 0; e < endpoints(); ++e) {
     const Endpoint& n = endpoints_[e];
     if (n.consumed == n.received || !n.messages[n.consumed % n.messages.size()].placed) continue;
@@ -462,14 +463,34 @@ std::optional<ModeI::Waiting> ModeI::waiting() const {
         continue;
       }
       const std::uint64_t index = n.rx_packets - i.streams[e].rx;
-      if (!oldest || k < age || (k == age && index < oldest->index)) {
-        oldest = Waiting{&i, index, {}};
-        age = k;
-      }
-      if (k == age && index == oldest->index) oldest->arrived.add(e);
+      if (oldest && (k > age || (k == age && index >= oldest->index))) continue;
+      oldest = Waiting{&i, index, {}, false};
+      age = k;
+      down = everyone_takes_part(i) && e == group_.parent;
     }
   }
+  if (oldest) find_missing(*oldest, down);
   return oldest;
+}
+
+/// Who has not sent a message of a collective's step; if all have, who holds the cells that its sum needs.
+void ModeI::find_missing(Waiting& w, bool down) const {
+  const Invocation& i = *w.invocation;
+  for (EndpointIndex e = 0; e < endpoints(); ++e) {
+    if (!sends_here(e, i, down)) continue;
+    const Endpoint& n = endpoints_[e];
+    const bool there = n.consumed != n.received && n.messages[n.consumed % n.messages.size()].placed;
+    if (!there || n.rx_packets != i.streams[e].rx + w.index) w.missing.add(e);
+  }
+  if (w.missing.size() > 0) return;
+  w.for_result = true;
+  const bool up = group_.parent && gets(*group_.parent, i, down);
+  for (std::uint32_t c = 0; c < group_.window; ++c) {
+    const EndpointSet& pending = cells_[(up ? 0 : group_.window) + c].pending;
+    for (EndpointIndex e = 0; e < endpoints(); ++e) {
+      if (pending.has(e)) w.missing.add(e);
+    }
+  }
 }
 
 }  // namespace weft::inc

@@ -44,11 +44,12 @@ class ModeI : public Context {
   [[nodiscard]] nic::Time next_deadline() const noexcept;
   void on_timer(nic::Time now, Sink& sink);
 
-  /// A collective of which an endpoint's message is there and those of others are not.
+  /// A collective of which an endpoint's message is there and cannot be used yet.
   struct Waiting {
     const Invocation* invocation = nullptr;
     std::uint64_t index = 0;  ///< of the message's first packet in it
-    EndpointSet arrived;
+    EndpointSet missing;      ///< who has not sent its message, or else who has not acknowledged earlier results
+    bool for_result = false;  ///< all messages are there, and results that were not acknowledged hold them back
   };
   /// The oldest of them.
   [[nodiscard]] std::optional<Waiting> waiting() const;
@@ -141,6 +142,7 @@ class ModeI : public Context {
   void transmit(nic::Time now, Sink& sink);
   [[nodiscard]] bool carries_mark(const Endpoint& e, EndpointIndex to, wire::Psn psn) const noexcept;
   void retire() noexcept;
+  void find_missing(Waiting& w, bool down) const;
 
   [[nodiscard]] std::uint32_t message_packets(const Message& m) const noexcept {
     return nic::packets_of(m.bytes, group_.mtu);

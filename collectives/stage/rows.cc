@@ -60,7 +60,7 @@ std::string names(const EndpointSet& set, const GroupSpec& spec) {
   return out;
 }
 
-/// The oldest packet of a collective that is not complete, and whose part in it has not come.
+/// The oldest packet of a collective that cannot go on, and who holds it back.
 struct Wait {
   const Invocation* invocation = nullptr;
   std::uint64_t index = 0;
@@ -70,15 +70,7 @@ struct Wait {
 
 std::optional<Wait> oldest_wait(const RunningGroup& g) {
   if (const auto waiting = g.unit.waiting()) {
-    Wait wait{waiting->invocation, waiting->index, {}, false};
-    const bool everyone = everyone_takes_part(*wait.invocation);
-    for (std::size_t e = 0; e < g.edges.size(); ++e) {
-      const auto index = static_cast<EndpointIndex>(e);
-      if (everyone && g.spec.config.parent == index) continue;
-      if (!g.unit.table().role(index, *wait.invocation).sends || waiting->arrived.has(index)) continue;
-      wait.missing.add(index);
-    }
-    return wait;
+    return Wait{waiting->invocation, waiting->index, waiting->missing, waiting->for_result};
   }
   const Slots* const slots = g.unit.slots();
   const Slot* oldest = nullptr;

@@ -130,7 +130,7 @@ class Inc(unittest.TestCase):
             l.stop()
 
     def test_a_rank_that_stops_for_a_while_is_waited_for_in_the_middle(self):
-        for mode in ("ii", "iii"):
+        for mode in MODES:
             with self.subTest(mode):
                 self.stopped(MODES[mode])
 

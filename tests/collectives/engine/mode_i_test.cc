@@ -108,9 +108,25 @@ TEST(ModeI, SaysWhatItWaitsFor) {
   const auto waiting = n.at(0).waiting();
   ASSERT_TRUE(waiting.has_value());
   EXPECT_EQ(waiting->index, 0u);
-  EXPECT_TRUE(waiting->arrived.has(0));
-  EXPECT_FALSE(waiting->arrived.has(1));
+  EXPECT_FALSE(waiting->for_result);
+  EXPECT_FALSE(waiting->missing.has(0));
+  EXPECT_TRUE(waiting->missing.has(1));
   EXPECT_EQ(waiting->invocation->message.primitive, Primitive::allreduce);
+}
+
+// A rank that contributes and acknowledges no result is the one that is named, not its neighbour, who has sent as much.
+TEST(ModeI, SaysWhoseAcknowledgementItWaitsFor) {
+  GroupConfig patient = group();
+  patient.timeout = 24;
+  Network n(patient, host(), {{Primitive::allreduce, 0, 20}}, {}, 1);
+  n.lose = [](std::size_t node, const nic::Packet& p) { return node == 1 && p.info().is_request(); };
+  n.patient = true;
+  n.run(5'000);
+  const auto waiting = n.at(0).waiting();
+  ASSERT_TRUE(waiting.has_value());
+  EXPECT_TRUE(waiting->for_result);
+  EXPECT_FALSE(waiting->missing.has(0));
+  EXPECT_TRUE(waiting->missing.has(1));
 }
 
 TEST(ModeI, RanksThatDisagreeAllHearOfItAndNothingIsMixed) {
