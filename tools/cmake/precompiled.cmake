@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Precompiled headers: half of the time of a file of ours is the standard library's, GoogleTest's and nlohmann-json's.
-# One for what is shipped, one for the tests' own code, whose flags differ. Only headers of others are in them.
+# One for each set of flags, because a compiler compiles what includes it with those of the header: what packets pass,
+# the rest of what is shipped, and the tests' own code. Only headers of others are in them.
 
 set(_headers
   <algorithm> <array> <atomic> <bit> <cassert> <cerrno> <charconv> <chrono> <cmath> <cstddef> <cstdint> <cstdio>
@@ -24,6 +25,8 @@ endfunction()
 
 if(WEFT_PCH)
   _weft_precompile(weft_pch HEADERS ${_headers})
+  _weft_precompile(weft_pch_control HEADERS ${_headers})
+  weft_control_flags(weft_pch_control)
   if(WEFT_TESTS)
     find_package(GTest REQUIRED)
     _weft_precompile(weft_pch_tests HEADERS ${_headers} <gmock/gmock.h> <gtest/gtest.h>
