@@ -116,6 +116,9 @@ class Result:
 class Bench(experiment.Bench):
     """Hosts that are ranks."""
 
+    def prepare(self):
+        self.make_hosts()
+
     def measure(self, variant):
         started = time.monotonic()
         with contextlib.ExitStack() as stack:
@@ -189,7 +192,7 @@ class Bench(experiment.Bench):
 # --- what was found --------------------------------------------------------------------------------------------------
 
 
-def _size(count):
+def size_text(count):
     for unit, name in ((1 << 20, "MiB"), (1 << 10, "KiB")):
         if count >= unit and count % unit == 0:
             return f"{count // unit} {name}"
@@ -200,7 +203,7 @@ HEADER = ("", "vector", "us each", "Mbit/s", "ranks sent again", "switches sent 
 
 
 def rows(results):
-    return [(result.variant.name, _size(run.bytes), f"{1e6 * run.each_s:.0f}", f"{run.mbps:.0f}", run.retransmitted,
+    return [(result.variant.name, size_text(run.bytes), f"{1e6 * run.each_s:.0f}", f"{run.mbps:.0f}", run.retransmitted,
              run.resent, result.drops, result.memory_kib) for result in results for run in result.runs]
 
 

@@ -149,7 +149,12 @@ class Bench:
 
     def make_hosts(self):
         for host in self._lab.hosts:
-            self._site.add_host(host, fabric.host_interface(host), self._lab.topology.mtu_bytes)
+            self._site.add_host(host, fabric.host_interface(host), self._lab.topology.mtu_bytes,
+                                self.addresses(host))
+
+    def addresses(self, host):
+        """Those that the host has."""
+        return host.addresses()
 
     def program(self, name):
         return os.path.join(self._programs, name)

@@ -23,7 +23,7 @@ def document(lab, variant, socket, guard_us=_ANY_GUARD_US):
         if isinstance(switch.get("pipeline"), list):
             measured = {"uplinks": ways.get(_name(switch), []), "guard_us": guard_us}
             switch["pipeline"] = _pipeline(_own_stages(switch["pipeline"], variant), variant, measured)
-            if isinstance(lab.workload, lab_file.Collectives):
+            if isinstance(lab.workload, (lab_file.Collectives, lab_file.Mpi)):
                 switch["pipeline"] = _with_groups(switch["pipeline"], variant.loss)
         else:
             switch.setdefault("pipeline", [])

@@ -105,6 +105,20 @@ class Collectives:
         return f"{self.operation}, {len(self.sizes)} sizes"
 
 
+@dataclasses.dataclass(frozen=True)
+class Mpi:
+    """A program of Open MPI on all hosts, in their order."""
+
+    manager: str  # path of weft-inc-manager's file
+    program: str  # path of its source in C
+    arguments: list
+    limit_s: int
+    flows: tuple = ()
+
+    def text(self):
+        return os.path.basename(self.program)
+
+
 OPERATIONS = ("allreduce", "reduce", "broadcast", "barrier")
 
 
@@ -124,6 +138,8 @@ class Variant:
     nic: Nic
     group: dict = dataclasses.field(default_factory=dict)  # of stage inc: mode, slots...
     stages: dict = dataclasses.field(default_factory=dict)  # by name: nodes, options or `off`
+    mpi: dict = dataclasses.field(default_factory=dict)  # settings of Open MPI
+    ranks_per_host: int = 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -153,7 +169,7 @@ class Lab:
     topology: LeafSpine | Configuration
     hosts: list
     nic: Nic
-    workload: Workload | Collectives
+    workload: Workload | Collectives | Mpi
     timing: Timing
     variants: list
     sample_ms: int
@@ -391,11 +407,13 @@ class _LabReader:
     def _workload(self, node, hosts):
         if getattr(fields_of(node).get("kind"), "value", None) == "inc":
             return self._collectives(node, hosts)
+        if getattr(fields_of(node).get("kind"), "value", None) == "mpi":
+            return self._mpi(node)
         values = self._file.mapping(node, "workload", ("kind",), ("bytes", "duration_s", "order", "flows",
                                                                   "message_bytes", "limit_s"))
         if ("bytes" in values) == ("duration_s" in values):
             self._file.mistake(node, "workload: either 'bytes' or 'duration_s'")
-        kind = self._choice(values, "kind", "workload", ("ring", "flows", "inc"), None)
+        kind = self._choice(values, "kind", "workload", ("ring", "flows", "inc", "mpi"), None)
         names = [host.name for host in hosts]
         flows = []
         if kind == "ring":
@@ -439,6 +457,22 @@ class _LabReader:
                            self._number(values, "message_packets", "workload", 1, 4096, 4),
                            self._number(values, "limit_s", "workload", 1, 600, 60))
 
+    def _mpi(self, node):
+        values = self._file.mapping(node, "workload", ("kind", "manager", "program"), ("arguments", "limit_s"))
+        paths = [self._beside(values[key], f"workload: {key}") if key in values else None
+                 for key in ("manager", "program")]
+        items = self._file.items(values["arguments"], "workload: arguments") if "arguments" in values else []
+        return Mpi(*paths, [self._file.text(item, "workload: arguments") for item in items],
+                   self._number(values, "limit_s", "workload", 1, 600, 120))
+
+    def _beside(self, node, what):
+        """The path of a file that is there, from the folder of the lab's."""
+        name = self._file.text(node, what)
+        path = os.path.normpath(os.path.join(os.path.dirname(self._path), name or ""))
+        if name is not None and not os.path.isfile(path):
+            self._file.mistake(node, f"{what}: there is no file {path}")
+        return path
+
     def _host_name(self, node, what, names):
         return self._file.choice(node, what, names) if self._hosts_known else self._file.text(node, what)
 
@@ -481,8 +515,8 @@ class _LabReader:
     def _variants(self, node, nic, topology, workload):
         variants = []
         for item in self._file.items(node, "variants", least=1):
-            values = self._file.mapping(item, "variant", ("name",), ("lb", "nack_filter", "loss", "nic", "group",
-                                                                 "stages"))
+            values = self._file.mapping(item, "variant", ("name",), ("lb", "nack_filter", "loss", "nic", "group", "mpi",
+                                                                 "ranks_per_host", "stages"))
             name = self._file.text(values["name"], "variant: name", r"[^/\n]{1,40}", "up to 40 characters without /") \
                 if "name" in values else None
             for key in ("lb", "nack_filter"):
@@ -493,13 +527,19 @@ class _LabReader:
             own = self._nic(values["nic"], nic, "variant: nic") if "nic" in values else nic
             loss = self._number(values, "loss", "variant", 0, 0.5, 0.0, integer=False)
             collectives = isinstance(workload, Collectives)
-            group = self._group(values["group"]) if "group" in values else {}
+            group = self._words(values["group"], "group") if "group" in values else {}
+            mpi = self._words(values["mpi"], "mpi") if "mpi" in values else {}
+            for key in ("mpi", "ranks_per_host"):
+                if key in values and not isinstance(workload, Mpi):
+                    self._file.mistake(values[key], f"variant: {key} is for workloads of kind mpi")
+            each = self._number(values, "ranks_per_host", "variant", 1, 16, 1)
             if "group" in values and not collectives:
                 self._file.mistake(values["group"], "variant: group is for workloads of kind inc")
             if "loss" in values and isinstance(topology, Configuration) and not collectives:
                 self._file.mistake(values["loss"], "variant: loss is for kind leaf_spine; a configuration has impair")
             stages = self._stages(values["stages"], topology) if "stages" in values else {}
-            variants.append(Variant(name, values.get("lb"), values.get("nack_filter"), loss, own, group, stages))
+            variants.append(Variant(name, values.get("lb"), values.get("nack_filter"), loss, own, group, stages, mpi,
+                                    each))
         return variants
 
     def _stages(self, node, topology):
@@ -516,12 +556,12 @@ class _LabReader:
                 self._file.mistake(value, f"variant: stages: {key}: expected off, or options, found a list")
         return dict(fields_of(node))
 
-    def _group(self, node):
-        """Words and numbers that `weftctl inc create` gets as they are; weft-switch judges them."""
+    def _words(self, node, what):
+        """Words and numbers that somebody else judges: `weftctl inc create`, or mpirun."""
         out = {}
-        values = fields_of(node) if self._file.kind(node, yaml.MappingNode, "variant: group") else {}
+        values = fields_of(node) if self._file.kind(node, yaml.MappingNode, f"variant: {what}") else {}
         for key, value in values.items():
-            if not self._file.kind(value, yaml.ScalarNode, f"variant: group: {key}"):
+            if not self._file.kind(value, yaml.ScalarNode, f"variant: {what}: {key}"):
                 continue
             text = value.value
             number = not value.style and text.isdigit()

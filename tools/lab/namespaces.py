@@ -101,7 +101,7 @@ class Site:
 
     # --- making ------------------------------------------------------------------------------------------------------
 
-    def add_host(self, host, interface, mtu):
+    def add_host(self, host, interface, mtu, addresses):
         """A namespace with eth0, whose other end is `interface` in the namespace of the fabric."""
         namespace = self.namespace(host.name)
         run("ip", "netns", "add", namespace)
@@ -112,7 +112,7 @@ class Site:
         if host.address.version == 4:
             self._without_ipv6(namespace)
         run("ip", "-n", namespace, "link", "set", "eth0", "mtu", str(mtu), "up")
-        for address in host.addresses():
+        for address in addresses:
             extra = ["nodad"] if ":" in address else []
             run("ip", "-n", namespace, "address", "add", address, "dev", "eth0", *extra)
         if host.gateway:

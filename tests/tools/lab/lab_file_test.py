@@ -40,6 +40,12 @@ def mistakes(text):
 
 
 class GoodFiles(unittest.TestCase):
+    def test_an_mpi_program_has_a_manager_arguments_and_settings(self):
+        lab = support.load(support.MPI.replace("NAME", "mpi"))
+        self.assertEqual((lab.workload.arguments, lab.workload.limit_s), (["512", "3"], 120))
+        self.assertEqual([(each.mpi, each.ranks_per_host) for each in lab.variants],
+                         [({"coll_weft_use": 0}, 1), ({"coll_weft_use": 2}, 2)])
+
     def test_a_ring_goes_across_racks_and_back(self):
         lab = support.load(SMALL.replace("hosts_per_leaf: 1", "hosts_per_leaf: 2"))
         pairs = [(flow.source, flow.target) for flow in lab.workload.flows]
@@ -104,6 +110,16 @@ class Collectives(unittest.TestCase):
                 self.assertEqual([line.split(" ", 1)[1].split("; did you")[0] for line in found], [said])
         self.assertEqual(mistakes(SMALL.replace("{ policy: random } }", "{ policy: random }, group: { mode: i } }")),
                          ["13:52: variant: group is for workloads of kind inc"])
+
+
+class Mpi(unittest.TestCase):
+    def test_what_does_not_fit_is_said(self):
+        text = support.MPI.replace("NAME", "mpi").replace("allreduce.c", "nothing.c")
+        self.assertRegex("\n".join(mistakes(text)), r"workload: program: there is no file \S+/conf/labs/nothing\.c")
+        found = mistakes(SMALL.replace("policy: random } }", "policy: random }, mpi: { a: 1 }, ranks_per_host: 2 }"))
+        self.assertEqual([line.split(": ", 1)[1] for line in found],
+                         ["variant: mpi is for workloads of kind mpi",
+                          "variant: ranks_per_host is for workloads of kind mpi"])
 
 
 class Mistakes(unittest.TestCase):

@@ -4,6 +4,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -98,6 +99,19 @@ class Live(unittest.TestCase):
         # the guard let a NACK pass before the packet came, or a timeout sent the whole window.
         self.assertGreater(lossy["retransmitted"], 5)
         self.assertLessEqual(lossy["spurious"], lossy["filter"]["guard"] + 64 * lossy["timeouts"])
+
+    @unittest.skipIf(shutil.which("mpirun") is None, "Open MPI is not installed")
+    def test_an_mpi_program_runs_with_and_without_switches(self):
+        path = support.written(support.MPI.replace("NAME", self.name), self.folder)
+        done = self.lab("run", path, "--html", "out.html", "--json", "out.json")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        with open(os.path.join(self.folder, "out.json"), encoding="utf-8") as file:
+            before, switches = json.load(file)["variants"]
+        self.assertEqual([list(each["times_us"]) for each in (before, switches)], [["8", "64", "512"]] * 2)
+        # Of each size four AllReduces, a Barrier and a Reduce, and one AllReduce at the end.
+        self.assertEqual((before["by_switches"], switches["by_switches"]), (0, 3 * (1 + 1 + 3 + 1) + 1))
+        self.assertIn("by switches", done.stdout)
+        self.assertEqual(self.left(), [])
 
     def test_collectives_are_compared_by_mode(self):
         path = support.written(support.INC.replace("NAME", self.name), self.folder)

@@ -50,6 +50,15 @@ timing: {{ rto_us: 100000 }}
 """
 
 
+MPI = INC[:INC.index("nic:")] + f"""\
+workload: {{ kind: mpi, manager: {ROOT}/conf/inc-manager/inc-tree.yaml, program: {ROOT}/conf/labs/allreduce.c,
+             arguments: [512, 3] }}
+variants:
+  - {{ name: before, mpi: {{ coll_weft_use: 0 }} }}
+  - {{ name: switches, mpi: {{ coll_weft_use: 2 }}, ranks_per_host: 2 }}
+"""
+
+
 def written(text, folder):
     """The path of a file with this text."""
     path = os.path.join(folder, "lab.yaml")
