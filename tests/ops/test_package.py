@@ -99,6 +99,13 @@ class Package(unittest.TestCase):
                         "OMPI_MCA_mca_base_component_path": f"{os.path.dirname(component)}:{system}"})
         self.assertIn("coll_weft_use", says)
 
+    def test_nccl_finds_the_installed_plugin(self):
+        plugin, = glob.glob(self.installed("usr/lib/**/libnccl-net-weftinc.so"), recursive=True)
+        names = run("nm", "-D", "--defined-only", plugin)
+        for version in range(7, 11):
+            for kind in ("Net", "CollNet"):
+                self.assertIn(f" nccl{kind}Plugin_v{version}\n", names)
+
     def test_a_program_builds_with_the_installed_library(self):
         """A stranger's program: its header, its pkg-config file, no library of the control plane."""
         config, = glob.glob(self.installed("usr/lib/**/pkgconfig/weftinc.pc"), recursive=True)
