@@ -28,10 +28,14 @@ def start_logged(command, path):
 
 
 class Manager:
-    """The program, with the file of conf/ for this lab, and its client."""
+    """The program, with the file of conf/ for this lab, and its client.
 
-    def __init__(self, l, lease_ms=LEASE_MS):
+    tcp        `control.tcp` of its file, where it has that
+    namespace  where it runs, if not in this one"""
+
+    def __init__(self, l, lease_ms=LEASE_MS, tcp=None, namespace=None):
         self._lab = l
+        self._inside = ["ip", "netns", "exec", namespace] if namespace else []
         self.socket = os.path.join(l.directory, "inc-manager.sock")
         self._config = os.path.join(l.directory, "inc-manager.yaml")
         text = lab.read(os.path.join(inc_tree.ROOT, "conf/inc-manager/inc-tree.yaml"))
@@ -40,6 +44,8 @@ class Manager:
                          ("lease_ms: 5000", f"lease_ms: {lease_ms}\nprobe_ms: {PROBE_MS}")):
             assert old in text, old
             text = text.replace(old, new)
+        if tcp:
+            text = text.replace("control: {", f"control: {{ tcp: {json.dumps(tcp)},", 1)
         with open(self._config, "w", encoding="utf-8") as file:
             file.write(text)
         self._process = None
@@ -49,7 +55,8 @@ class Manager:
         l.on_exit(self.kill)
 
     def start(self):
-        self._process = start_logged([os.path.join(lab.BIN, "weft-inc-manager"), "-c", self._config], self.log)
+        self._process = start_logged([*self._inside, os.path.join(lab.BIN, "weft-inc-manager"), "-c",
+                                      self._config], self.log)
         assert self._process.poll() is None, lab.read(self.log)
 
     def kill(self, number=signal.SIGKILL):
@@ -144,6 +151,8 @@ class IncManager(unittest.TestCase):
                 self.assertEqual((listed["state"], listed["mode"], listed["hosts"]),
                                  ("running", mode, ["h1", "h2", "h3", "h4"]))
                 self.assertEqual({s["name"] for s in listed["switches"] if s["root"]}, {"root"})
+                shown = json.loads(manager.run("--json", "group", "show", str(number)))["switches"]
+                self.assertEqual({s["name"]: s["collectives"] for s in shown}, {"leaf1": 12, "leaf2": 12, "root": 12})
                 used = sum(int(node["used_bytes"]) for node in json.loads(manager.run("--json", "topology"))["nodes"])
                 self.assertEqual(used, sum(int(s["bytes"]) for s in listed["switches"]))
                 holder.stdin.close()

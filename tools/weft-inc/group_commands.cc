@@ -161,9 +161,42 @@ int with_group(const Options& options, With&& with) {
   v1::ListGroupsReply reply;
   if (const auto error = client.groups(reply)) return fail(*error, kExitUnreachable);
   for (const auto& g : reply.groups()) {
-    if (g.group() == options.group && (options.generation == 0 || g.generation() == options.generation)) return with(g);
+    if (g.group() != options.group) continue;
+    if (options.generation == 0 || g.generation() == options.generation) return with(client, g);
   }
   return fail("there is no group " + std::to_string(options.group), kExitRefused);
+}
+
+/// By switch, what it has done for a group.
+using Work = std::map<std::string, v1::ShowActivityReply::Switch>;
+
+/// Of the switches that answer the manager.
+Work work_of(Client& client, const v1::ListGroupsReply::Group& group) {
+  Work out;
+  v1::ShowActivityReply reply;
+  if (client.activity(reply)) return out;
+  for (const auto& g : reply.groups()) {
+    if (g.group() != group.group() || g.generation() != group.generation()) continue;
+    for (const auto& s : g.switches()) {
+      if (s.answers()) out[s.name()] = s;
+    }
+  }
+  return out;
+}
+
+/// Null where it is not known.
+void add_work(const Work& work, const std::string& name, ordered_json& row) {
+  const auto found = work.find(name);
+  row["collectives"] = found == work.end() ? ordered_json() : ordered_json(found->second.collectives());
+  row["completed_bytes"] = found == work.end() ? ordered_json() : ordered_json(found->second.completed_bytes());
+}
+
+int print_group_json(const v1::ListGroupsReply::Group& group, const Work& work) {
+  ordered_json out = ordered_json::parse(json_text(group).value_or(""), nullptr, false);
+  if (out.is_discarded()) return fail("the answer is no JSON", kExitRefused);
+  for (ordered_json& s : out["switches"]) add_work(work, s["name"].get<std::string>(), s);
+  std::puts(out.dump().c_str());
+  return kExitFine;
 }
 
 }  // namespace
@@ -205,12 +238,14 @@ int list_groups(const Options& options) {
 }
 
 int show_group(const Options& options) {
-  return with_group(options, [&](const v1::ListGroupsReply::Group& g) {
-    if (options.json) return print_json(g);
+  return with_group(options, [&](Client& client, const v1::ListGroupsReply::Group& g) {
+    const Work work = work_of(client, g);
+    if (options.json) return print_group_json(g, work);
     std::fputs(weftctl::format_facts(row_of(g)).c_str(), stdout);
     std::vector<ordered_json> switches, ranks;
     for (const auto& s : g.switches()) {
       switches.push_back({{"switch", s.name()}, {"children", s.children()}, {"bytes", s.bytes()}, {"root", s.root()}});
+      add_work(work, s.name(), switches.back());
     }
     for (int rank = 0; rank < g.hosts().size(); ++rank) {
       ranks.push_back({{"rank", rank}, {"host", g.hosts(rank)}, {"heard_ms_ago", g.heard_ms_ago(rank)}});
@@ -221,7 +256,7 @@ int show_group(const Options& options) {
 }
 
 int explain_group(const Options& options) {
-  return with_group(options, [&](const v1::ListGroupsReply::Group& g) {
+  return with_group(options, [&](Client&, const v1::ListGroupsReply::Group& g) {
     const std::string group = "Group " + std::to_string(g.group());
     std::string root;
     for (const auto& s : g.switches()) root = s.root() ? s.name() : root;

@@ -11,15 +11,19 @@
 
 namespace weft::inc_tool {
 
-int print_json(const google::protobuf::Message& message) {
+std::optional<std::string> json_text(const google::protobuf::Message& message) {
   google::protobuf::util::JsonPrintOptions options;
   options.preserve_proto_field_names = true;
   options.always_print_primitive_fields = true;
   std::string text;
-  if (!google::protobuf::util::MessageToJsonString(message, &text, options).ok()) {
-    return fail("the answer is no JSON", kExitRefused);
-  }
-  std::puts(text.c_str());
+  if (!google::protobuf::util::MessageToJsonString(message, &text, options).ok()) return std::nullopt;
+  return text;
+}
+
+int print_json(const google::protobuf::Message& message) {
+  const auto text = json_text(message);
+  if (!text) return fail("the answer is no JSON", kExitRefused);
+  std::puts(text->c_str());
   return kExitFine;
 }
 
