@@ -205,16 +205,13 @@ void Group::agreed() {
   if (verdict_.refusal == "none" && !by_hand_ && state_ == State::ready) renew_end();
 }
 
-/// The request in front is over, by switches.
+/// The request in front is over.
 void Group::end_first() {
   Request& r = *queue_.front();
   r.finish();
-  const std::span<std::uint8_t> result = r.shared_result();
-  keeps_ = r.by_switch && r.shares_result() && result.size() <= kKept && settings_.backend == WEFT_INC_BACKEND_AUTO &&
-           !by_hand_;
-  if (keeps_) kept_.assign(result.begin(), result.end());
+  if (!r.again) ++ended_;
+  if (!r.again) keep(r);
   queue_.pop_front();
-  ++ended_;
 }
 
 void Group::use_hosts(weft_inc_reason reason, const std::string& detail) {
@@ -244,10 +241,13 @@ bool Group::advance() {
       state_ == State::telling ? told() : agreed();
       return true;
     case State::recounting:
+    case State::comparing:
     case State::catching_up:
     case State::renewing:
       if (!hosts_.idle()) return false;
-      state_ == State::recounting ? recounted() : state_ == State::catching_up ? caught_up() : renewed();
+      if (state_ == State::recounting) return recounted(), true;
+      if (state_ == State::comparing) return compared(), true;
+      state_ == State::catching_up ? caught_up() : renewed();
       return true;
     case State::joining:
       return join();
@@ -267,7 +267,7 @@ bool Group::progress() {
   if (state_ == State::failed || state_ == State::created) return false;
   const bool by_hosts = hosts_.progress(), by_switch = connected_ && switch_->progress();
   if (!hosts_.error().empty()) fail(hosts_.error());
-  const bool closed = state_ == State::recounting || state_ == State::catching_up;
+  const bool closed = state_ == State::recounting || state_ == State::comparing || state_ == State::catching_up;
   if (!switch_->error().empty() && !closed) {
     switch_->silent() ? lose("the switch does not answer any more: " + switch_->error()) : fail(switch_->error());
   }
@@ -343,7 +343,8 @@ weft_inc_reason Group::can(Collective collective, DataType type, Op op, std::uin
 }
 
 std::shared_ptr<Request> Group::post(const Call& call) {
-  if (queue_.size() == kMaxRequests) return nullptr;
+  // What runs again for others is beside those of the program.
+  if (queue_.size() >= kMaxRequests) return nullptr;
   auto request = std::make_shared<Request>(memory_, call, rank_, ranks_);
   const std::uint64_t bytes = call.count * element_bytes(call.type);
   ++calls_[can(call.collective, call.type, call.op, bytes)];
@@ -391,6 +392,7 @@ bool Group::start_requests() {
     if (waits) {
       if (!r.by_switch) ++hosted_;
       mixed_ |= !r.by_switch && reason_ == WEFT_INC_REASON_NONE;
+      r.confirms = r.by_switch && recovers() && r.shares_result() && r.past_bytes() > kKept;
       try {
         r.by_switch ? r.start(*switch_) : r.start(hosts_);
       } catch (const TransportError& e) {

@@ -5,8 +5,11 @@
 // whoever has it calls progress().
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <deque>
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -43,8 +46,8 @@ using TellDaemon = std::function<bool(const DaemonMessage&)>;
 
 class Group {
  public:
-  /// From `recounting` on the group has lost its switches: ranks find out how far each has come, those that lack the
-  /// last result get it, and they tell each other new ends for the next switches.
+  /// From `recounting` on the group has lost its switches: ranks find out how many collectives each has behind it, and
+  /// who has what others lack; those get it, and all tell each other new ends for the next switches.
   enum class State : std::uint8_t {
     created,
     meeting,
@@ -54,17 +57,21 @@ class Group {
     agreeing,
     ready,
     recounting,
+    comparing,
     catching_up,
     renewing,
     failed
   };
-  /// The last result is kept for ranks that lack it, if it is not larger.
+  /// What others may lack is kept, of no more bytes than this; the result of a larger AllReduce or AllGather is the
+  /// program's when all ranks have it.
   static constexpr std::size_t kKept = 256 * 1024;
   /// Ranks that have lost their switches have to meet within so long.
   static constexpr nic::Time kMeetAgain = 5000 * nic::kMs;
   /// From one question for switches to the next: doubled after each that was in vain.
   static constexpr nic::Time kFirstPause = 1000 * nic::kMs, kLongestPause = 60'000 * nic::kMs;
   static constexpr std::size_t kMaxRequests = 32;
+  /// How many are kept at most: windows bound how far a rank can be ahead of others.
+  static constexpr std::size_t kMaxPast = 1024;
 
   /// @param memory  outlives it, as its transport does
   Group(Memory& memory, TellDaemon tell, std::uint32_t rank, std::uint32_t ranks, const GroupSettings& settings);
@@ -96,8 +103,10 @@ class Group {
   [[nodiscard]] std::shared_ptr<Request> post(const Call& call);
   /// A Barrier of the hosts, whatever the group's switches do: all are through with them.
   [[nodiscard]] std::shared_ptr<Request> post_barrier();
-  /// Whether no request is under way.
-  [[nodiscard]] bool idle() const noexcept { return queue_.empty(); }
+  /// Whether no request of the program is under way.
+  [[nodiscard]] bool idle() const noexcept {
+    return std::all_of(queue_.begin(), queue_.end(), [](const auto& r) { return r->again; });
+  }
   /// Gives the lease back; the first rank ends the group for all.
   void leave();
 
@@ -119,7 +128,17 @@ class Group {
   void fail(const std::string& why);
   void lose(const std::string& why);
   void recounted();
-  void catch_up(std::uint32_t from, bool has_it);
+  void compared();
+  void catch_up(std::uint32_t from);
+  void take_come(std::uint32_t from, std::uint64_t bytes);
+  void give(std::uint32_t from);
+  void ask_all(std::initializer_list<std::uint64_t> numbers);
+  template <std::size_t N>
+  [[nodiscard]] std::array<std::uint64_t, N> answer_of_all() const;
+  void run_again();
+  [[nodiscard]] bool recovers() const;
+  [[nodiscard]] const Past* past_at(std::uint64_t number) const;
+  void keep(const Request& ended);
   void forget_kept();
   void caught_up();
   void end_first();
@@ -149,9 +168,15 @@ class Group {
   std::string detail_;
   bool leased_ = false;
   std::uint32_t window_ = 0;
-  std::vector<std::uint8_t> kept_;  ///< the last result of the switches
-  bool keeps_ = false;              ///< it is there
-  bool lacks_ = false;              ///< while catching up: this rank gets it
+  std::deque<Past> past_;  ///< of the last requests that switches have run, which other ranks may lack
+  std::size_t past_bytes_ = 0;
+  std::vector<std::uint8_t> spare_;      ///< memory for the next one
+  std::uint64_t confirmed_ = 0;          ///< ended_ behind the last one that all ranks had when it ended
+  std::uint64_t fewest_ = 0, most_ = 0;  ///< of all ranks, requests that are over; while the group recovers
+  std::uint64_t come_ = 0;               ///< of the request in front
+  bool has_front_ = false, front_is_stuck_ = false, others_are_stuck_ = false;
+  std::vector<std::uint8_t> caught_;  ///< while catching up: what comes in place of the request in front
+  std::span<std::uint8_t> catching_;  ///< where it comes
   std::optional<std::uint32_t> kept_key_;
   nic::Time now_ = 0, lost_at_ = 0;
   nic::Time next_question_ = 0, pause_ = kFirstPause;  ///< of rank 0

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <utility>
 
 #include "collectives/comm/byte_order.h"
 #include "collectives/comm/group.h"
@@ -26,77 +27,180 @@ bool may_pass(weft_inc_reason reason) noexcept {
 
 }  // namespace
 
+bool Group::recovers() const {
+  return !by_hand_ && !mixed_ && settings_.backend == WEFT_INC_BACKEND_AUTO;
+}
+
+/// What switches have run is kept until this rank knows that all others have it behind them, too.
+void Group::keep(const Request& ended) {
+  const bool all_begun = ended.shows_others() || !ended.by_switch;
+  const std::size_t bytes = ended.past_bytes();
+  if (all_begun || bytes > kKept) {
+    if (!past_.empty()) spare_ = std::move(past_.back().vector);
+    past_.clear();
+    past_bytes_ = 0;
+  }
+  if (ended.confirms) confirmed_ = ended_;
+  if (!ended.by_switch || !recovers() || bytes > kKept) return;
+  past_.push_back(ended.past(std::exchange(spare_, {})));
+  for (past_bytes_ += bytes; past_bytes_ > kKept || past_.size() > kMaxPast; past_.pop_front()) {
+    past_bytes_ -= past_.front().vector.size();
+  }
+}
+
+/// Of the request with this number; nullptr: it is not kept.
+const Past* Group::past_at(std::uint64_t number) const {
+  const std::uint64_t first = ended_ - past_.size();
+  return number < first || number >= ended_ ? nullptr : &past_[number - first];
+}
+
 /// The switches do not have the group any more. If nobody has run anything beside them, the collectives that a rank has
 /// behind it say where it is.
 void Group::lose(const std::string& why) {
-  const bool recovers = state_ == State::ready && reason_ == WEFT_INC_REASON_NONE && !by_hand_ && !mixed_ &&
-                        settings_.backend == WEFT_INC_BACKEND_AUTO;
-  if (!recovers) return fail(why);
-  std::size_t whole = 0;
-  while (whole < queue_.size() && queue_[whole]->has_all(*switch_)) ++whole;
-  std::uint64_t stuck = 0;
-  for (std::size_t i = whole; i < queue_.size(); ++i) stuck |= queue_[i]->can_begin_again(*switch_) ? 0 : 1;
+  if (state_ != State::ready || reason_ != WEFT_INC_REASON_NONE || !recovers()) return fail(why);
   switch_->close(why);
   connected_ = false;
-  for (; whole > 0; --whole) end_first();
+  // What runs again for others is kept.
+  std::erase_if(queue_, [](const auto& request) { return request->again; });
+  while (!queue_.empty() && queue_.front()->has_all(*switch_)) end_first();
+  come_ = queue_.empty() ? 0 : queue_.front()->come(*switch_);
+  has_front_ = !queue_.empty() && queue_.front()->confirms && queue_.front()->has_result(*switch_);
+  front_is_stuck_ = !queue_.empty() && !queue_.front()->can_begin_again(*switch_);
+  others_are_stuck_ = false;
+  for (std::size_t i = 1; i < queue_.size(); ++i) others_are_stuck_ |= !queue_[i]->can_begin_again(*switch_);
   leave(true);
   reason_ = WEFT_INC_REASON_LOST;
   detail_ = why;
   lost_at_ = now_;
   for (const auto& request : queue_) request->begin_again();
-  // The largest of each: who has the most behind it, and of these the first that has kept the last result; the fewest,
-  // as a complement; whether anybody cannot begin again.
-  const std::uint64_t helper = keeps_ ? kMaxGroupRanks - rank_ : 0;
-  const std::array<std::uint64_t, 3> counts{ended_ * (2 * kMaxGroupRanks) + helper, ~ended_, stuck};
-  std::memcpy(message_.data(), counts.data(), sizeof counts);
+  // The largest of each: the most that a rank has behind it, and the fewest, as a complement.
   state_ = State::recounting;
-  hosts_.begin(
-      {host_schedule(Collective::allreduce, HostAlgorithm::tree, rank_, ranks_, 0, counts.size(), sizeof counts[0]),
-       message_.data(), message_key_, DataType::uint64, Op::max});
+  ask_all({ended_, ~ended_});
 }
 
+/// All ranks get the largest of each number.
+void Group::ask_all(std::initializer_list<std::uint64_t> numbers) {
+  std::copy_n(reinterpret_cast<const std::uint8_t*>(numbers.begin()), numbers.size() * sizeof(std::uint64_t),
+              message_.begin());
+  hosts_.begin({host_schedule(Collective::allreduce, HostAlgorithm::tree, rank_, ranks_, 0, numbers.size(),
+                              sizeof(std::uint64_t)),
+                message_.data(), message_key_, DataType::uint64, Op::max});
+}
+
+template <std::size_t N>
+std::array<std::uint64_t, N> Group::answer_of_all() const {
+  std::array<std::uint64_t, N> numbers{};
+  std::memcpy(numbers.data(), message_.data(), sizeof numbers);
+  return numbers;
+}
+
+/// It is known how far all are. Who is ahead of the last says what it can give; who has a part of a result, too.
 void Group::recounted() {
-  std::array<std::uint64_t, 3> counts{};
-  std::memcpy(counts.data(), message_.data(), sizeof counts);
-  const std::uint64_t most = counts[0] / (2 * kMaxGroupRanks), helper = counts[0] % (2 * kMaxGroupRanks);
-  const std::uint64_t fewest = ~counts[1];
+  const auto counts = answer_of_all<2>();
+  most_ = counts[0];
+  fewest_ = ~counts[1];
   next_question_ = now_ + pause_;
-  if (most == fewest) {
-    if (counts[2] != 0) return fail(detail_ + "; results had come in the place of what a rank gave");
-    return renew_end();
-  }
-  // Nobody is two ahead: a result needs what all ranks give behind the one before. Other collectives can be.
-  const bool mine = ended_ == most;
-  if (most != fewest + 1 || helper == 0 || (!mine && (queue_.empty() || !queue_.front()->shares_result()))) {
-    return fail(detail_ + "; ranks were not through with the same collectives");
-  }
-  catch_up(static_cast<std::uint32_t>(kMaxGroupRanks - helper), mine);
+  const std::uint64_t me = kMaxGroupRanks - rank_;
+  const bool ahead = ended_ > fewest_, level = most_ == fewest_;
+  const Past* next = past_at(fewest_);
+  const bool shared = next != nullptr && shares_result(next->call.collective);
+  const bool all_had_it = ahead && confirmed_ == fewest_ + 1;
+  const std::uint64_t oldest = ended_ - past_.size();
+  const bool forgot = ahead && oldest > fewest_ + (all_had_it ? 1 : 0);
+  // What ranks share is given to those that lack it, whatever they have of it.
+  const bool front_shares = !queue_.empty() && queue_.front()->shares_result();
+  const bool allreduce = !queue_.empty() && queue_.front()->collective() == Collective::allreduce;
+  const bool gets_front = level ? allreduce : !ahead && front_shares;
+  const bool stuck = others_are_stuck_ || (front_is_stuck_ && !gets_front);
+  state_ = State::comparing;
+  ask_all({shared ? me : 0, all_had_it ? 1u : 0u, !ahead && !has_front_ ? 1u : 0u,
+           level && come_ > 0 ? come_ * (2 * kMaxGroupRanks) + me : 0, stuck ? 1u : 0u, forgot ? 1u : 0u});
 }
 
-/// The rank `from` gives the last result to those that lack it.
-void Group::catch_up(std::uint32_t from, bool has_it) {
-  lacks_ = !has_it;
-  if (lacks_) kept_.resize(queue_.front()->shared_result().size());
+/// It is known who has what.
+void Group::compared() {
+  const auto [helper, all_had_it, lacks, come, stuck, forgot] = answer_of_all<6>();
+  if (stuck != 0) return fail(detail_ + "; results had come in the place of what a rank gave");
+  if (forgot != 0) return fail(detail_ + "; ranks were not through with the same collectives");
+  if (most_ == fewest_) {
+    if (come == 0) return renew_end();
+    return take_come(static_cast<std::uint32_t>(kMaxGroupRanks - come % (2 * kMaxGroupRanks)),
+                     come / (2 * kMaxGroupRanks));
+  }
+  if (helper != 0) return catch_up(static_cast<std::uint32_t>(kMaxGroupRanks - helper));
+  if (all_had_it != 0) {
+    if (lacks != 0) return fail(detail_ + "; a result is not there at all ranks");
+    if (ended_ == fewest_) end_first();
+  }
+  run_again();
+  renew_end();
+}
+
+/// The rank `from` gives the next result to those that lack it.
+void Group::catch_up(std::uint32_t from) {
   state_ = State::catching_up;
-  if (kept_.empty()) return;
-  kept_key_ = memory_.transport().register_memory(kept_.data(), kept_.size());
-  hosts_.begin({host_schedule(Collective::broadcast, HostAlgorithm::tree, rank_, ranks_, from, kept_.size(), 1),
-                kept_.data(), *kept_key_, DataType::uint8, Op::sum});
+  const Past* past = past_at(fewest_);
+  if (past == nullptr && (queue_.empty() || !queue_.front()->shares_result())) {
+    return fail(detail_ + "; ranks run different collectives");
+  }
+  if (past == nullptr) {
+    catching_ = queue_.front()->shared_result();
+  } else {
+    caught_ = past->vector;
+    catching_ = caught_;
+  }
+  give(from);
+}
+
+/// What `from` has of the result in front is everybody's; the rest begins again.
+void Group::take_come(std::uint32_t from, std::uint64_t bytes) {
+  if (queue_.empty() || queue_.front()->collective() != Collective::allreduce ||
+      bytes > queue_.front()->shared_result().size()) {
+    return fail(detail_ + "; ranks run different collectives");
+  }
+  state_ = State::catching_up;
+  queue_.front()->begins_at = bytes;
+  queue_.front()->eligible = false;
+  catching_ = queue_.front()->shared_result().first(bytes);
+  give(from);
+}
+
+void Group::give(std::uint32_t from) {
+  if (catching_.empty()) return;
+  try {
+    kept_key_ = memory_.transport().register_memory(catching_.data(), catching_.size());
+  } catch (const TransportError& e) {
+    return fail(e.what());
+  }
+  hosts_.begin({host_schedule(Collective::broadcast, HostAlgorithm::tree, rank_, ranks_, from, catching_.size(), 1),
+                catching_.data(), *kept_key_, DataType::uint8, Op::sum});
 }
 
 void Group::caught_up() {
   forget_kept();
-  if (lacks_) {
-    const std::span<std::uint8_t> to = queue_.front()->shared_result();
-    std::copy(kept_.begin(), kept_.end(), to.begin());
-    end_first();
-  }
+  const bool whole = most_ != fewest_ || queue_.front()->begins_at == queue_.front()->shared_result().size();
+  if (ended_ == fewest_ && whole) end_first();
+  if (most_ != fewest_) run_again();
   renew_end();
 }
 
 void Group::forget_kept() {
   if (kept_key_) memory_.transport().forget(*kept_key_);
   kept_key_.reset();
+  catching_ = {};
+  caught_ = {};
+}
+
+/// What some have behind them and others do not, hosts run for those: everybody takes part, in the same order.
+void Group::run_again() {
+  const std::uint64_t from =
+      fewest_ + (past_at(fewest_) == nullptr || shares_result(past_at(fewest_)->call.collective));
+  for (std::uint64_t number = ended_; number > from; --number) {
+    const Past* past = past_at(number - 1);
+    if (past == nullptr) break;
+    queue_.push_front(std::make_shared<Request>(memory_, *past, rank_, ranks_));
+    queue_.front()->eligible = true;
+  }
 }
 
 /// A queue pair that was connected cannot be again: all ranks make others, and tell each other.
@@ -122,7 +226,8 @@ void Group::renewed() {
 
 void Group::tick(nic::Time now) {
   now_ = now;
-  const bool late = (state_ == State::recounting || state_ == State::catching_up) && now_ - lost_at_ > kMeetAgain;
+  const bool meets = state_ == State::recounting || state_ == State::comparing || state_ == State::catching_up;
+  const bool late = meets && now_ - lost_at_ > kMeetAgain;
   if (late) fail(detail_ + "; not all ranks have come to go on without them");
 }
 

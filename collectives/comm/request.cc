@@ -80,6 +80,16 @@ std::string check(const Call& call, std::uint32_t rank, std::uint32_t ranks) {
 Request::Request(Memory& memory, const Call& call, std::uint32_t rank, std::uint32_t ranks)
     : memory_(memory), call_(call), rank_(rank), ranks_(ranks) {}
 
+Request::Request(Memory& memory, Past past, std::uint32_t rank, std::uint32_t ranks)
+    : memory_(memory), call_(past.call), rank_(rank), ranks_(ranks), own_(std::move(past.vector)) {
+  again = true;
+  // Of a Reduce the root has no copy: its result is known to nobody else.
+  if (call_.collective == Collective::reduce && call_.root == rank) own_.resize(block_bytes());
+  call_.send = own_.data();
+  call_.receive = own_.data();
+  if (call_.collective == Collective::reduce_scatter) call_.receive = own_.data() + rank * block_bytes();
+}
+
 Request::~Request() {
   release();
 }
@@ -163,6 +173,7 @@ void Request::start(SwitchPath& to) {
       }
       break;
   }
+  if (confirms) submit(to, {Primitive::barrier, {}, {}, 0, 0, nullptr, 0, nullptr, nullptr});
   last_invocation = to.submitted();
   state = State::running;
 }
@@ -197,17 +208,18 @@ std::uint8_t* Request::host_vector(const Schedule& schedule) {
     case Collective::allreduce:
       break;
   }
-  if (receive() != send()) std::memcpy(receive(), send(), bytes);
-  return receive();
+  if (receive() != send()) std::memcpy(receive() + begins_at, send() + begins_at, bytes - begins_at);
+  return receive() + begins_at;
 }
 
 void Request::start(HostPath& to) {
   HostPath::Work work;
-  work.schedule = host_schedule(call_.collective, algorithm, rank_, ranks_, call_.root, call_.count,
+  const std::uint64_t count = call_.count - (begins_at == 0 ? 0 : begins_at / element_bytes(call_.type));
+  work.schedule = host_schedule(call_.collective, algorithm, rank_, ranks_, call_.root, count,
                                 static_cast<std::uint32_t>(element_bytes(call_.type)));
   work.vector = host_vector(work.schedule);
   const bool blocks = call_.collective == Collective::allgather || call_.collective == Collective::reduce_scatter;
-  if (work.vector != nullptr) work.key = key_of(work.vector, block_bytes() * (blocks ? ranks_ : 1));
+  if (work.vector != nullptr) work.key = key_of(work.vector, block_bytes() * (blocks ? ranks_ : 1) - begins_at);
   work.type = call_.type;
   work.op = call_.op;
   to.begin(std::move(work));
@@ -250,14 +262,63 @@ bool Request::has_all(const SwitchPath& from) const noexcept {
   return true;
 }
 
-bool Request::shares_result() const noexcept {
-  const Collective c = call_.collective;
+bool shares_result(Collective c) noexcept {
   return c == Collective::allreduce || c == Collective::barrier || c == Collective::allgather;
 }
 
 std::span<std::uint8_t> Request::shared_result() const noexcept {
   if (call_.collective == Collective::barrier) return {};
   return {receive(), block_bytes() * (call_.collective == Collective::allgather ? ranks_ : 1)};
+}
+
+bool Request::shows_others() const noexcept {
+  const bool gets =
+      call_.collective == Collective::reduce_scatter || (call_.collective == Collective::reduce && call_.root == rank_);
+  return shares_result() || gets;
+}
+
+std::size_t Request::past_bytes() const noexcept {
+  switch (call_.collective) {
+    case Collective::barrier:
+      return 0;
+    case Collective::reduce:
+      return call_.root == rank_ ? 0 : block_bytes();
+    case Collective::allgather:
+    case Collective::reduce_scatter:
+      return block_bytes() * ranks_;
+    case Collective::allreduce:
+    case Collective::broadcast:
+      break;
+  }
+  return block_bytes();
+}
+
+Past Request::past(std::vector<std::uint8_t> memory) const {
+  // Of a ReduceScatter in place, this rank's own block is its result: nobody else needs what was there.
+  const bool gave = call_.collective == Collective::reduce || call_.collective == Collective::reduce_scatter;
+  const std::uint8_t* from = gave ? send() : receive();
+  memory.assign(from, from + past_bytes());
+  return {call_, std::move(memory)};
+}
+
+bool Request::has_result(const SwitchPath& from) const noexcept {
+  if (state != State::running || !by_switch) return false;
+  for (std::uint64_t i = first_invocation; i + (confirms ? 1 : 0) < last_invocation; ++i) {
+    if (!from.has_result(i)) return false;
+  }
+  return true;
+}
+
+std::uint64_t Request::come(const SwitchPath& from) const noexcept {
+  if (call_.collective != Collective::allreduce || state != State::running || !by_switch) return 0;
+  std::uint64_t bytes = 0;
+  for (std::uint64_t i = first_invocation; i < last_invocation && bytes < block_bytes(); ++i) {
+    const std::uint64_t piece = std::min(kMaxInvocationBytes, block_bytes() - bytes);
+    const std::uint64_t there = i < from.completed() ? piece : from.bytes_come(i);
+    bytes += there;
+    if (there < piece) break;
+  }
+  return bytes;
 }
 
 void Request::begin_again() {

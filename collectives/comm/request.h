@@ -55,11 +55,23 @@ struct Call {
 /// What is wrong with a call, in words, or an empty string.
 [[nodiscard]] std::string check(const Call& call, std::uint32_t rank, std::uint32_t ranks);
 
+/// Whether all ranks have the same result, each when all others have given theirs.
+[[nodiscard]] bool shares_result(Collective collective) noexcept;
+
+/// A collective that switches have run for this rank, and what it takes to run it once more for ranks that lack it: the
+/// result, where all have the same; what this rank gave, otherwise. The pointers of the call lead nowhere.
+struct Past {
+  Call call;
+  std::vector<std::uint8_t> vector;
+};
+
 class Request {
  public:
   enum class State : std::uint8_t { waiting, running, done, failed };
 
   Request(Memory& memory, const Call& call, std::uint32_t rank, std::uint32_t ranks);
+  /// For ranks that lack what this one has behind it: no program waits for it. Not of collectives that share a result.
+  Request(Memory& memory, Past past, std::uint32_t rank, std::uint32_t ranks);
   ~Request();
   Request(const Request&) = delete;
   Request& operator=(const Request&) = delete;
@@ -77,15 +89,29 @@ class Request {
   [[nodiscard]] bool can_begin_again(const SwitchPath& from) const;
   /// Whether `from` has brought all of the result.
   [[nodiscard]] bool has_all(const SwitchPath& from) const noexcept;
-  /// Whether all ranks have the same result, each when all others have given theirs; and the result.
-  [[nodiscard]] bool shares_result() const noexcept;
+  [[nodiscard]] bool shares_result() const noexcept { return comm::shares_result(call_.collective); }
+  /// Of those that share it.
   [[nodiscard]] std::span<std::uint8_t> shared_result() const noexcept;
+  /// Whether its end says that all ranks have begun it, and so have all before it behind them.
+  [[nodiscard]] bool shows_others() const noexcept;
+  /// What is kept of it when it is over: of no more than this many bytes.
+  [[nodiscard]] std::size_t past_bytes() const noexcept;
+  /// @param memory  what it is kept in
+  [[nodiscard]] Past past(std::vector<std::uint8_t> memory) const;
+  /// Whether all of the result has come, whether or not the others have it.
+  [[nodiscard]] bool has_result(const SwitchPath& from) const noexcept;
+  /// How much of the result of an AllReduce `from` has brought, from its first byte on; 0 of all others.
+  [[nodiscard]] std::uint64_t come(const SwitchPath& from) const noexcept;
+  [[nodiscard]] Collective collective() const noexcept { return call_.collective; }
   /// Waits again. Nothing looks at its memory any more.
   void begin_again();
 
   bool eligible = false;  ///< a switch would run it, if the group has one
   bool by_switch = false;
-  HostAlgorithm algorithm{};  ///< where it is not
+  bool confirms = false;        ///< switches end it when all ranks have the result, not when this one has
+  bool again = false;           ///< this rank has it behind it
+  std::uint64_t begins_at = 0;  ///< of an AllReduce by hosts: the bytes before are there
+  HostAlgorithm algorithm{};    ///< where it is not
   State state = State::waiting;
   std::uint64_t first_invocation = 0;  ///< SwitchPath::submitted() in front of it
   std::uint64_t last_invocation = 0;   ///< and behind it
@@ -105,6 +131,7 @@ class Request {
   Call call_;
   std::uint32_t rank_, ranks_;
   std::vector<std::uint32_t> keys_;    ///< to be forgotten
+  std::vector<std::uint8_t> own_;      ///< of what runs again: its buffers
   std::vector<std::uint8_t> scratch_;  ///< sums on their way through a rank that gets none, or only a block of them
 };
 

@@ -76,6 +76,17 @@ bool SwitchPath::has_all(std::uint64_t invocation) const noexcept {
   return rank_receives(p.control, rank_) && rank_sends(p.control, rank_) && all_came(p);
 }
 
+bool SwitchPath::has_result(std::uint64_t invocation) const noexcept {
+  if (invocation < completed()) return true;
+  return invocation < submitted_ && all_came(queue_[invocation - completed()]);
+}
+
+std::uint64_t SwitchPath::bytes_come(std::uint64_t invocation) const noexcept {
+  if (invocation < completed() || !has_come(invocation)) return 0;
+  const Pending& p = queue_[invocation - completed()];
+  return std::min(p.control.bytes, (p.arrived - 1) * shape_.message_bytes());
+}
+
 bool SwitchPath::take_acks() {
   bool some = false;
   std::array<Completion, 16> wc;

@@ -58,6 +58,10 @@ class SwitchPath {
   /// part. They are counted from 0.
   [[nodiscard]] bool has_come(std::uint64_t invocation) const noexcept;
   [[nodiscard]] bool has_all(std::uint64_t invocation) const noexcept;
+  /// Whether all that it brings this rank has come.
+  [[nodiscard]] bool has_result(std::uint64_t invocation) const noexcept;
+  /// Of its data, which comes from the first byte on, what has come.
+  [[nodiscard]] std::uint64_t bytes_come(std::uint64_t invocation) const noexcept;
   /// Ends the connection: nothing looks at what was to be sent any more, and nothing goes on.
   void close(const std::string& why) {
     fail(why);

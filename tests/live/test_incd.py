@@ -155,6 +155,27 @@ class Incd(unittest.TestCase):
             self.assertEqual(self.report(self.start(l, *QUICK))["reason"], "none")
             l.stop()
 
+    def test_a_group_that_loses_its_switches_goes_on_with_right_results(self):
+        with lab.Lab() as l:
+            self.make(l)
+            # Larger than what ranks keep for others; what is over at some ranks, and not at the others.
+            for number, (primitive, size, times) in enumerate((("allreduce", 524288, 60), ("reduce", 65536, 250),
+                                                               ("broadcast", 65536, 250))):
+                ranks = inc_ranks.Ranks(self.tree, primitive, "-b", str(size), "-e", str(size), "-n", str(times), "-w",
+                                        "0", "--json", each=self.daemons.options, port=7300 + number)
+                self.addCleanup(ranks.kill)
+                self.group_runs()
+                lab.wait_for("collectives", lambda: any(row["collectives"] > 20 for row in
+                                                        self.tree.show("groups", "root")), 10)
+                # As by an operator: nobody dies, so that hosts can go on.
+                self.manager.run("group", "destroy", str(self.manager.groups()[0]["group"]))
+                report = self.report(ranks)
+                self.assertGreater(report["calls"].get("lost", 0), 0, report["calls"])
+                for row in report["rows"]:
+                    self.assertEqual((row["out_of_place"]["wrong"], row["in_place"]["wrong"]), (0, 0), primitive)
+                self.nothing_is_left()
+            l.stop()
+
     def test_a_daemon_or_manager_that_is_started_again_goes_on(self):
         with lab.Lab() as l:
             self.make(l)
