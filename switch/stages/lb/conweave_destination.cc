@@ -22,21 +22,14 @@ ConweaveDestination::ConweaveDestination(const ConweaveDestinationRules& rules)
 
 // Nobody's packets are let go for an entry: nullptr when those of all four flows wait.
 ConweaveDestination::Flow* ConweaveDestination::find(TimeNs now, const FlowKey& key) noexcept {
-  Flow* victim = nullptr;
-  for (Flow& flow : flow_set(entries_, key)) {
-    if (flow.known && flow.key == key) {
-      const bool aged = flow.queue == kNoQueue && now - flow.last > rules_.age_ns;
-      if (aged) flow = {.key = key};
-      return &flow;
-    }
-    if (flow.queue != kNoQueue) continue;
-    const bool older = victim == nullptr || (victim->known && (!flow.known || flow.last < victim->last));
-    if (older) victim = &flow;
-  }
-  if (victim == nullptr) return nullptr;
-  if (victim->known && now - victim->last <= rules_.age_ns) ++counts_.evicted;
-  *victim = {.key = key};
-  return victim;
+  const auto waits = [](const Flow& flow) { return flow.queue != kNoQueue; };
+  const auto [flow, known] = find_flow(
+      entries_, key, [](const Flow& f) { return !f.known; }, waits);
+  if (flow == nullptr) return nullptr;
+  const bool aged = !waits(*flow) && now - flow->last > rules_.age_ns;
+  if (!known && flow->known && !aged) ++counts_.evicted;
+  if (!known || aged) *flow = {.key = key};
+  return flow;
 }
 
 void ConweaveDestination::on_packet(TimeNs now, const FlowKey& key, const ConweaveTag& tag, bool may_wait,

@@ -8,16 +8,11 @@ namespace weft::stages {
 
 // The flow's entry, or the one that takes the place of another: with state `free` then.
 ConweaveFlow& ConweaveSource::entry(TimeNs now, const FlowKey& key) noexcept {
-  const auto set = flow_set(entries_, key);
-  ConweaveFlow* victim = set.data();
-  for (ConweaveFlow& flow : set) {
-    if (flow.state != State::free && flow.key == key) return flow;
-    const bool older = victim->state != State::free && (flow.state == State::free || flow.last < victim->last);
-    if (older) victim = &flow;
-  }
-  if (is_live(*victim, now)) ++counts_.evicted;
-  *victim = {.key = key, .last = now};
-  return *victim;
+  const auto [flow, known] = find_flow(entries_, key, [](const ConweaveFlow& f) { return f.state == State::free; });
+  if (known) return *flow;
+  if (is_live(*flow, now)) ++counts_.evicted;
+  *flow = {.key = key, .last = now};
+  return *flow;
 }
 
 ConweaveSource::Choice ConweaveSource::on_packet(TimeNs now, const FlowKey& key, ConweavePaths& paths) noexcept {

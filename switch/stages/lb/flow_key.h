@@ -44,4 +44,31 @@ template <typename Entry>
                                      kFlowWays);
 }
 
+/// Where a flow is in a table, or what place it may take.
+template <typename Entry>
+struct FlowPlace {
+  Entry* entry = nullptr;  ///< nullptr: all its places are kept by others
+  bool known = false;      ///< it is the flow's own; otherwise one that is free, or was silent longest
+};
+
+/// @param free  of an entry: no flow has it. The others have a `key` and the time `last` of their last packet.
+/// @param kept  of an entry: its flow does not give it away
+template <typename Entry, typename Free, typename Kept>
+[[nodiscard]] FlowPlace<Entry> find_flow(std::vector<Entry>& entries, const FlowKey& key, const Free& free,
+                                         const Kept& kept) noexcept {
+  Entry* victim = nullptr;
+  for (Entry& entry : flow_set(entries, key)) {
+    if (!free(entry) && entry.key == key) return {&entry, true};
+    if (kept(entry)) continue;
+    const bool better = victim == nullptr || (!free(*victim) && (free(entry) || entry.last < victim->last));
+    if (better) victim = &entry;
+  }
+  return {victim, false};
+}
+/// The same where any entry may be given away: there always is a place.
+template <typename Entry, typename Free>
+[[nodiscard]] FlowPlace<Entry> find_flow(std::vector<Entry>& entries, const FlowKey& key, const Free& free) noexcept {
+  return find_flow(entries, key, free, [](const Entry&) { return false; });
+}
+
 }  // namespace weft::stages
