@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "switch/stages/lb/conweave_tag.h"
+#include "switch/stages/lb/gemma_report.h"
 #include "switch/stages/lb/tag.h"
 #include "switch/wire/headers.h"
 #include "switch/wire/parse.h"
@@ -59,6 +60,21 @@ bool is_tail_on_the_new_path(const ConweaveTag& tag) {
   return tag.tail && tag.rerouted;
 }
 
+// What is read of a report, written anew, is read again.
+void require_report_in_bounds(const Frame& head, const wire::Parsed& parsed) {
+  std::vector<GemmaEntry> entries(kMaxReportEntries);
+  const auto found = read_report(head.data(), head.size(), parsed, entries);
+  const Frame out{std::vector<std::uint8_t>(std::max(report_bytes(found.size()), wire::kMinFrameBytes))};
+  const ReportSender sender{wire::MacAddress::from_u64(2), wire::IpAddress::v4(1), 48};
+  require(write_report({out.data(), out.size()}, sender, found) == out.size(), "a report has the room it asks for");
+  const wire::Parsed again = out.parsed();
+  require(tag_validity(out.data(), out.size(), again) == TagValidity::ok, "a report has a tag");
+  require(tag_kind(out.data(), again) == TagKind::gemma_report && is_from_neighbour(again), "of its kind");
+  std::vector<GemmaEntry> room(kMaxReportEntries);
+  const auto back = read_report(out.data(), out.size(), again, room);
+  require(std::equal(back.begin(), back.end(), found.begin(), found.end()), "it says what it was given");
+}
+
 void require_reads_in_bounds(std::span<const std::uint8_t> input) {
   for (const std::size_t contiguous : {input.size(), input.size() / 2, std::min<std::size_t>(input.size(), 60)}) {
     const Frame head(input.first(contiguous));
@@ -69,6 +85,8 @@ void require_reads_in_bounds(std::span<const std::uint8_t> input) {
       const LbTag tag = read_tag(head.data(), parsed);
       raise_congestion(head.data(), parsed, 200);
       require(read_tag(head.data(), parsed).congestion == std::max<std::uint8_t>(tag.congestion, 200), "raised");
+    } else if (tag_kind(head.data(), parsed) == TagKind::gemma_report) {
+      require_report_in_bounds(head, parsed);
     } else {
       require(!is_tail_on_the_new_path(read_conweave(tag_header(head.data(), parsed)).tag), "a TAIL on the old path");
       static_cast<void>(read_answer(tag_header(head.data(), parsed)));

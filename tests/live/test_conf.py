@@ -30,6 +30,7 @@ TRIALS = {
     "leaf-spine": ["ip netns exec h1 ping -c 2 -W 2 10.0.3.2"],
     "leaf-spine-conga": ["ip netns exec h1 ping -c 2 -W 2 10.0.3.2", "weftctl show conga --switch leaf1"],
     "leaf-spine-conweave": ["ip netns exec h1 ping -c 2 -W 2 10.0.3.2", "weftctl show conweave --switch leaf1"],
+    "leaf-spine-gemma": ["ip netns exec h1 ping -c 2 -W 2 10.0.3.2", "weftctl show gemma --switch leaf1"],
     "leaf-spine-psn": ["ip netns exec h1 ping -c 2 -W 2 10.0.3.2"],
     "long-haul": ["ip netns exec h1 ping -c 2 -W 2 10.2.0.2", "weftctl show pnp", "weftctl show trp",
                   "weftctl set trp mode=pace", "weftctl set pnp cnp_interval_us=10"],

@@ -129,7 +129,7 @@ Schema switch_schema(const pipeline::Registry& registry) {
   keys.push_back(Key::optional_key("pipeline", Schema::stages(),
                                    "Stages of ToRs, as in weft-switch, instead of lb, lb_options and nack_filter. In "
                                    "lists, 'uplinks' stands for all ports to other switches; rdma_track gets the queue "
-                                   "pairs of the run, lb_tag the leaves."));
+                                   "pairs of the run, lb_tag the leaves, and the ports that reports go to."));
   keys.push_back(
       Key::optional_key("pipeline_above", Schema::stages(), "The same of other switches, instead of lb_above."));
   keys.push_back(Key::with_default("pipelines",

@@ -202,16 +202,52 @@ Value with_ports(const Topology& t, const SwitchPlan& sw, const Value& options) 
   return out;
 }
 
-// Every ToR is a leaf that takes tags off.
-void add_leaves(const Topology& t, std::uint32_t index, Value& lb_tag) {
+// Every ToR is a leaf.
+Value leaves_of(const Topology& t) {
   List leaves;
   for (std::size_t tor = 0; tor < t.switches().size(); ++tor) {
     const SwitchPlan& sw = t.switches()[tor];
     if (sw.host_count == 0) continue;
     leaves.emplace_back(Map{{"id", Value(tor + 1)}, {"prefixes", Value(List{Value(sw.subnet.network().to_string())})}});
   }
-  lb_tag.set("leaf", Value(index + 1));
-  lb_tag.set("leaves", Value(std::move(leaves)));
+  return Value(std::move(leaves));
+}
+
+// Of a switch above the ToRs, with Gemma: the leaves behind each port that leads down, and the ports that lead up.
+void add_downlinks(const Topology& t, std::uint32_t index, Value& lb_tag) {
+  const SwitchPlan& sw = t.switches()[index];
+  List downlinks, uplinks;
+  for (std::size_t i = 0; i < sw.ports.size(); ++i) {
+    if (sw.ports[i].to_host) continue;
+    const Value name(port_name(t, sw.ports[i], i));
+    if (t.switches()[sw.ports[i].peer].tier > sw.tier) {
+      uplinks.push_back(name);
+      continue;
+    }
+    List leaves;
+    for (std::uint32_t tor = 0; tor < t.switches().size(); ++tor) {
+      const auto hops = t.next_hops(index, tor);
+      const bool behind = std::find(hops.begin(), hops.end(), static_cast<PortIndex>(i)) != hops.end();
+      if (behind && t.switches()[tor].host_count != 0) leaves.emplace_back(tor + 1);
+    }
+    if (!leaves.empty()) downlinks.emplace_back(Map{{"port", name}, {"leaves", Value(std::move(leaves))}});
+  }
+  Value gemma = lb_tag["gemma"];
+  gemma.set("downlinks", Value(std::move(downlinks)));
+  if (!uplinks.empty()) lb_tag.set("leaves", leaves_of(t));
+  lb_tag.set("uplinks", Value(std::move(uplinks)));
+  lb_tag.set("gemma", std::move(gemma));
+}
+
+// What lb_tag says of the fabric, unless the experiment does.
+void add_fabric(const Topology& t, std::uint32_t index, Value& lb_tag) {
+  if (t.switches()[index].host_count != 0) {
+    if (!lb_tag["leaves"].list_or_empty().empty()) return;
+    lb_tag.set("leaf", Value(index + 1));
+    lb_tag.set("leaves", leaves_of(t));
+  } else if (lb_tag.has("gemma") && lb_tag["gemma"]["downlinks"].list_or_empty().empty()) {
+    add_downlinks(t, index, lb_tag);
+  }
 }
 
 // A pipeline of the experiment. What nobody can know before the run is filled in: the queue pairs, and the leaves,
@@ -227,9 +263,7 @@ Value given_pipeline(const Topology& t, std::uint32_t index, const Value& pipeli
         own.set("qps", all["qps"]);
         if (own["max_qps"].integer() < all["max_qps"].integer()) own.set("max_qps", all["max_qps"]);
       }
-      if (name == "lb_tag" && t.switches()[index].host_count != 0 && own["leaves"].list_or_empty().empty()) {
-        add_leaves(t, index, own);
-      }
+      if (name == "lb_tag") add_fabric(t, index, own);
       stages.emplace_back(Map{{name, std::move(own)}});
       stages.back().set_mark(stage.mark());
     }

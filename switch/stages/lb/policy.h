@@ -127,6 +127,10 @@ inline constexpr std::uint32_t kMaxDrill = 16;
 [[nodiscard]] std::unique_ptr<LbPolicy> make_conga_policy(const pipeline::StageBuild& build);
 /// `conweave`: requests by flow, rerouted when their path is slow; see conweave.cc.
 [[nodiscard]] std::unique_ptr<LbPolicy> make_conweave_policy(const pipeline::StageBuild& build);
+/// `gemma`: requests by flow, rerouted when queues on their path are long; see gemma.cc.
+[[nodiscard]] std::unique_ptr<LbPolicy> make_gemma_policy(const pipeline::StageBuild& build);
+/// The option `gemma`.
+[[nodiscard]] config::Schema gemma_options();
 /// The option `tiers_above`; nullopt when it is not there, or its hashes do not reach all paths.
 [[nodiscard]] std::optional<PathMap> path_map_of(const config::Value& options);
 /// `psn`: requests of known RC queue pairs by their PSN; see psn.cc.

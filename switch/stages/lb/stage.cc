@@ -51,6 +51,7 @@ constexpr std::pair<std::string_view, PolicyMaker> kPolicies[] = {
     {"letflow", make_letflow_policy},
     {"conga", make_conga_policy},
     {"conweave", make_conweave_policy},
+    {"gemma", make_gemma_policy},
     {"psn", make_psn_policy},
 };
 
@@ -94,7 +95,8 @@ Schema lb_options() {
           "shortest egress queue; drill: each packet to the shortest of a few queues, some drawn and some "
           "remembered; letflow: a flow takes a path at random after each pause; conga: it takes the least congested "
           "one then, as lb_tag knows them; conweave: requests leave a path that is slow, and the far ToR restores "
-          "their order; psn: requests of known RC queue pairs by their PSN (Themis-S)."),
+          "their order; gemma: requests leave a path whose queues are long, and reorder restores their order; "
+          "psn: requests of known RC queue pairs by their PSN (Themis-S)."),
       accept_option(),
       Key::with_default("spray_acks", Schema::boolean(), Value(true),
                         "psn sends ACKs of known queue pairs over all paths in turn, unless READ or ATOMIC responses "
@@ -104,6 +106,7 @@ Schema lb_options() {
                         "sprays over their paths too, by changing the UDP source port."),
       Key::with_default("drill", drill, Value(Value::Map{}), "Of policy drill: DRILL(d, m)."),
       Key::with_default("letflow", letflow, Value(Value::Map{}), "Of policies letflow and conga."),
+      Key::with_default("gemma", gemma_options(), Value(Value::Map{}), "Of policy gemma."),
   };
   for (Key& key : member_hash_options()) keys.push_back(std::move(key));
   return Schema::map(std::move(keys));
@@ -149,7 +152,7 @@ const pipeline::PortInfo* port_of(const pipeline::RouteInfo::Hop& hop, const pip
 // What lb_tag does not know of is no path of policies that need its tags.
 void check_tag_paths(const Value& options, const pipeline::SwitchInfo& info, config::Diagnostics& diagnostics) {
   const std::string& policy = options["policy"].string();
-  if (policy != "conga" && policy != "conweave") return;
+  if (policy != "conga" && policy != "conweave" && policy != "gemma") return;
   const pipeline::StageSpec* tag = pipeline::find_stage(info, "lb_tag");
   if (tag == nullptr || !tag->options.is_map() || !tag->options.has("leaf")) return;
   const Value::List& uplinks = tag->options["uplinks"].list_or_empty();
@@ -167,20 +170,35 @@ void check_tag_paths(const Value& options, const pipeline::SwitchInfo& info, con
   }
 }
 
-// Both units of a leaf are in lb_tag.
-void check_conweave(const Value& options, const pipeline::SwitchInfo& info, config::Diagnostics& diagnostics) {
-  if (options["policy"].string() != "conweave") return;
+// What two policies need of lb_tag stands in an option of it with their name.
+void check_tag_option(const Value& options, const pipeline::SwitchInfo& info, config::Diagnostics& diagnostics) {
+  const std::string& policy = options["policy"].string();
+  if (policy != "conweave" && policy != "gemma") return;
   const pipeline::StageSpec* tag = pipeline::find_stage(info, "lb_tag");
-  if (tag != nullptr && tag->options.is_map() && !tag->options.has("conweave")) {
-    diagnostics.error(options["policy"].mark(), "policy conweave: lb_tag needs its option 'conweave', on all leaves");
+  if (tag != nullptr && tag->options.is_map() && !tag->options.has(policy)) {
+    const char* where = policy == "gemma" ? "on all switches" : "on all leaves";
+    diagnostics.error(options["policy"].mark(),
+                      "policy " + policy + ": lb_tag needs its option '" + policy + "', " + where);
   }
+}
+
+void check_gemma(const Value& options, const pipeline::SwitchInfo& info, config::Diagnostics& diagnostics) {
+  if (options["gemma"]["max_flows"].unsigned_integer() % kFlowWays != 0) {
+    diagnostics.error(options["gemma"]["max_flows"].mark(), "gemma: max_flows must be a multiple of 4");
+  }
+  const pipeline::StageSpec* tag = pipeline::find_stage(info, "lb_tag");
+  const bool is_leaf = tag != nullptr && tag->options.is_map() && tag->options.has("leaf");
+  if (options["policy"].string() != "gemma" || !is_leaf || pipeline::find_stage(info, "reorder") != nullptr) return;
+  diagnostics.note(options["policy"].mark(),
+                   "policy gemma: without the stage reorder, hosts of this leaf see packets that overtook others");
 }
 
 void check_lb(const Value& options, const pipeline::SwitchInfo& info, config::Diagnostics& diagnostics) {
   check_tiers(options, diagnostics);
   check_letflow(options["letflow"], diagnostics);
   check_tag_paths(options, info, diagnostics);
-  check_conweave(options, info, diagnostics);
+  check_tag_option(options, info, diagnostics);
+  check_gemma(options, info, diagnostics);
   check_member_hash(options, info, diagnostics);
 }
 
@@ -195,7 +213,7 @@ pipeline::StageType lb_stage_type() {
   type.option_order = [](const Value& options) -> std::vector<pipeline::OptionOrder> {
     const Value& policy = options["policy"];
     constexpr std::pair<const char*, const char*> kNeeds[] = {
-        {"psn", "qp"}, {"conga", "congestion"}, {"conweave", "congestion"}};
+        {"psn", "qp"}, {"conga", "congestion"}, {"conweave", "congestion"}, {"gemma", "congestion"}};
     for (const auto& [name, need] : kNeeds) {
       if (policy.string() == name) {
         return {{.mark = policy.mark(), .what = std::string("policy ") + name, .needs = {need}}};

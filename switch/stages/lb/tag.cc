@@ -49,7 +49,7 @@ TagValidity tag_validity(const std::uint8_t* frame, std::uint32_t contiguous, co
   const auto& udp = header_at<UdpHeader>(frame + parsed.l4_offset);
   if (udp.length.value() < sizeof(UdpHeader) + kTagBytes) return TagValidity::malformed;
   const std::uint8_t found = frame[tag_offset(parsed)];
-  const bool known = found >= version_kind(TagKind::conga) && found <= version_kind(TagKind::conweave_reply);
+  const bool known = found >= version_kind(TagKind::conga) && found <= version_kind(TagKind::gemma_report);
   return known ? TagValidity::ok : TagValidity::unknown;
 }
 

@@ -30,6 +30,7 @@ enum class TagKind : std::uint8_t {
   conga = 0,           ///< on data: CongaContent
   conweave = 1,        ///< on data: ConweaveContent (conweave_tag.h)
   conweave_reply = 2,  ///< a packet between ToRs: ConweaveContent, and nothing behind the tag
+  gemma_report = 3,    ///< a packet between neighbours (gemma_report.h)
 };
 
 /// The shim as it lies in the packet, behind the UDP header.

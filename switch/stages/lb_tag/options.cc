@@ -6,6 +6,7 @@
 #include <set>
 
 #include "switch/pipeline/find.h"
+#include "switch/stages/lb/gemma_report.h"
 #include "switch/stages/lb/tag.h"
 
 namespace weft::stages {
@@ -23,11 +24,11 @@ constexpr std::int64_t kMostUs = 100'000;  ///< ConweaveTime tells differences u
 
 void check_uplinks(const Value& options, const SwitchInfo& info, Diagnostics& diagnostics) {
   const Value& uplinks = options["uplinks"];
-  if (!options.has("leaf")) {
+  if (!options.has("leaf") && !options.has("gemma")) {
     if (!uplinks.list().empty()) diagnostics.error(uplinks.mark(), "uplinks: a switch without 'leaf' has none");
     return;
   }
-  if (uplinks.list().empty()) {
+  if (uplinks.list().empty() && options.has("leaf")) {
     diagnostics.error(options["leaf"].mark(), "leaf: a leaf needs uplinks, the ports that lead to other switches");
   }
   if (uplinks.list().size() > CongestionTables::kPaths) {
@@ -69,7 +70,8 @@ void check_leaves(const Value& options, Diagnostics& diagnostics) {
     for (const Value& item : leaf["prefixes"].list()) check_prefix(item, id, claimed, diagnostics);
   }
   if (!options.has("leaf")) {
-    if (!leaves.list().empty()) diagnostics.error(leaves.mark(), "leaves: only a switch with 'leaf' uses them");
+    const bool unused = !leaves.list().empty() && !options.has("gemma");
+    if (unused) diagnostics.error(leaves.mark(), "leaves: only a switch with 'leaf' uses them");
   } else if (!ids.contains(options["leaf"].integer())) {
     diagnostics.error(options["leaf"].mark(),
                       "leaf: " + std::to_string(options["leaf"].integer()) + " is none of 'leaves'");
@@ -78,7 +80,7 @@ void check_leaves(const Value& options, Diagnostics& diagnostics) {
 
 // A metric is a share of a rate.
 void check_rates(const Value& options, const SwitchInfo& info, Diagnostics& diagnostics) {
-  if (options.has("link_mbps")) return;
+  if (options.has("link_mbps") || options.has("gemma")) return;
   const auto uses = [&](const PortInfo& port) {
     const Value::List& uplinks = options["uplinks"].list();
     return !options.has("leaf") ||
@@ -93,13 +95,15 @@ void check_rates(const Value& options, const SwitchInfo& info, Diagnostics& diag
 }
 
 // Who looks at packets when they have their tag already.
-void check_pipeline(const SwitchInfo& info, Diagnostics& diagnostics) {
+void check_pipeline(const Value& options, const SwitchInfo& info, Diagnostics& diagnostics) {
+  if (options.has("gemma")) return;  // it needs no tags
   if (const pipeline::StageSpec* pnp = pipeline::find_stage(info, "pnp"); pnp != nullptr) {
     diagnostics.error(pnp->mark, "pnp: looks for marked RoCE packets at the egress, where lb_tag hides them");
   }
 }
 
 void note_mtu(const Value& options, const SwitchInfo& info, Diagnostics& diagnostics) {
+  if (options.has("gemma")) return;
   std::uint32_t largest = 0;
   std::set<std::string> uplinks;
   for (const Value& name : options["uplinks"].list()) uplinks.insert(name.string());
@@ -179,6 +183,95 @@ void check_conweave(const Value& options, Diagnostics& diagnostics) {
   }
 }
 
+// The paper has no numbers. Those of ours fit the baselines' fabric: 100 Gbit/s, marks from 100 KB on.
+Schema gemma_schema() {
+  using Key = Schema::Key;
+  const auto number = [](const char* name, std::int64_t by_default, std::int64_t least, std::int64_t most,
+                         const char* text) {
+    return Key::with_default(name, Schema::integer(least, most), Value(by_default), text);
+  };
+  const Schema downlink = Schema::map({
+      Key::required_key("port", Schema::name(), "A port towards leaves: reports go to the switch behind it."),
+      Key::required_key("leaves", Schema::list(Schema::integer(1, kMostLeaves), 1), "Ids of the leaves behind it."),
+  });
+  return Schema::map({
+      Key::with_default("downlinks", Schema::list(downlink), Value(Value::List{}),
+                        "Of a switch that is no leaf: all ports towards leaves."),
+      number("period_us", 5, 1, 10'000'000, "Such a switch looks at its queues so often, and reports no more often."),
+      number("most_us", 40, 1, 10'000'000, "While all queues are short the interval of reports doubles up to this."),
+      number("high_kb", 100, 1, 1 << 20, "With a longer queue each look is reported; below half of it all are short."),
+      number("report_dscp", 48, 0, 63, "DSCP of reports: a class without queues."),
+      number("scan_us", 5, 0, 10'000'000,
+             "Of a switch with uplinks: it takes over what it was told so often; 0: at once."),
+      number("age_us", 0, 0, 60'000'000, "What was told longer ago counts as 0; 0: it counts until it is told anew."),
+  });
+}
+
+LbTagOptions::Gemma read_gemma(const Value& options, const SwitchInfo& info) {
+  const auto ns = [&](const char* name) { return options[name].unsigned_integer() * kUs; };
+  LbTagOptions::Gemma gemma{.reporter = {.period_ns = ns("period_us"),
+                                         .most_ns = ns("most_us"),
+                                         .high_bytes = options["high_kb"].unsigned_integer() * 1000},
+                            .table = {.scan_ns = ns("scan_us"), .age_ns = ns("age_us")},
+                            .report_dscp = static_cast<std::uint8_t>(options["report_dscp"].unsigned_integer())};
+  for (const Value& downlink : options["downlinks"].list()) {
+    const PortInfo* port = pipeline::find_port(info, downlink["port"].string());
+    if (port == nullptr) continue;
+    LbTagOptions::Gemma::Downlink read{port->index, {}};
+    for (const Value& leaf : downlink["leaves"].list()) {
+      read.leaves.push_back(static_cast<std::uint16_t>(leaf.integer()));
+    }
+    gemma.downlinks.push_back(std::move(read));
+  }
+  return gemma;
+}
+
+void check_downlinks(const Value& options, const SwitchInfo& info, Diagnostics& diagnostics) {
+  std::set<std::string> ports;
+  std::set<std::int64_t> known, told;
+  for (const Value& name : options["uplinks"].list()) ports.insert(name.string());
+  for (const Value& leaf : options["leaves"].list()) known.insert(leaf["id"].integer());
+  for (const Value& downlink : options["gemma"]["downlinks"].list()) {
+    const Value& port = downlink["port"];
+    if (pipeline::find_port(info, port.string()) == nullptr) {
+      diagnostics.error(port.mark(), "downlinks: the switch has no port '" + port.string() + "'");
+    }
+    if (!ports.insert(port.string()).second) {
+      diagnostics.error(port.mark(), "downlinks: port '" + port.string() + "' stands twice, or is an uplink");
+    }
+    for (const Value& leaf : downlink["leaves"].list()) {
+      told.insert(leaf.integer());
+      if (known.empty() || known.contains(leaf.integer())) continue;
+      diagnostics.error(leaf.mark(), "downlinks: leaf " + std::to_string(leaf.integer()) + " is none of 'leaves'");
+    }
+  }
+  if (std::max(known.size(), told.size()) > kMaxReportEntries) {
+    diagnostics.error(options["gemma"].mark(),
+                      "gemma: a report has room for " + std::to_string(kMaxReportEntries) + " leaves");
+  }
+}
+
+void check_gemma_reports(const Value& options, const SwitchInfo& info, Diagnostics& diagnostics) {
+  if (!options.has("gemma")) return;
+  const Value& gemma = options["gemma"];
+  const bool reports = !gemma["downlinks"].list().empty();
+  if (options.has("conweave")) diagnostics.error(gemma.mark(), "gemma: a switch has either this or conweave");
+  if (gemma["most_us"].integer() < gemma["period_us"].integer()) {
+    diagnostics.error(gemma["most_us"].mark(),
+                      "gemma: most_us must be at least period_us, " + std::to_string(gemma["period_us"].integer()));
+  }
+  if (options.has("leaf") && reports) {
+    diagnostics.error(gemma["downlinks"].mark(), "downlinks: a leaf has hosts below, which get no reports");
+  }
+  if (!options.has("leaf") && !reports) {
+    diagnostics.error(gemma.mark(), "gemma: a switch without 'leaf' needs downlinks, to which it reports");
+  }
+  if (!options.has("leaf") && !options["uplinks"].list().empty() && options["leaves"].list().empty()) {
+    diagnostics.error(options["uplinks"].mark(), "leaves: a switch that chooses among uplinks needs them");
+  }
+  check_downlinks(options, info, diagnostics);
+}
+
 }  // namespace
 
 Schema lb_tag_options_schema() {
@@ -192,9 +285,10 @@ Schema lb_tag_options_schema() {
                         "Which of 'leaves' this switch is: it puts tags on and takes them off. Without it, a switch "
                         "between leaves: it notes the congestion of its links in tags that pass."),
       Key::with_default("uplinks", Schema::list(Schema::name()), Value(Value::List{}),
-                        "Ports of a leaf that lead to other switches. Tags from other ports are forged."),
+                        "Ports of a leaf that lead to other switches. Tags from other ports are forged. With "
+                        "gemma also those of another switch, towards switches that report to it."),
       Key::with_default("leaves", Schema::list(leaf), Value(Value::List{}),
-                        "All leaves of the fabric that take tags off, this one included."),
+                        "All leaves of the fabric, this one included. They take tags off."),
       Key::optional_key("link_mbps", Schema::integer(1, 10'000'000),
                         "Rate of links whose ports have no rate_mbps, in Mbit/s."),
       Key::with_default("dre_period_us", Schema::integer(1, 1'000'000), Value(50),
@@ -208,6 +302,9 @@ Schema lb_tag_options_schema() {
       Key::optional_key(
           "conweave", conweave_schema(),
           "ConWeave at both edges, for policy conweave of lb; all leaves have the same. {} for defaults."),
+      Key::optional_key("gemma", gemma_schema(),
+                        "Reports of queue lengths, for policy gemma of lb, on all switches; instead of tags. {} for "
+                        "the defaults of a leaf."),
   });
 }
 
@@ -231,6 +328,7 @@ LbTagOptions lb_tag_options(const Value& options, const SwitchInfo& info) {
                   .clamped = options["clamp"].boolean(),
                   .age_ns = options["age_us"].unsigned_integer() * 1000};
   if (result.leaf && options.has("conweave")) result.conweave = read_conweave(options["conweave"]);
+  if (options.has("gemma")) result.gemma = read_gemma(options["gemma"], info);
   return result;
 }
 
@@ -239,7 +337,8 @@ void check_lb_tag_options(const Value& options, const SwitchInfo& info, Diagnost
   check_leaves(options, diagnostics);
   check_rates(options, info, diagnostics);
   check_conweave(options, diagnostics);
-  check_pipeline(info, diagnostics);
+  check_gemma_reports(options, info, diagnostics);
+  check_pipeline(options, info, diagnostics);
   note_mtu(options, info, diagnostics);
 }
 

@@ -14,6 +14,8 @@
 #include "switch/stages/lb/congestion.h"
 #include "switch/stages/lb/conweave_destination.h"
 #include "switch/stages/lb/conweave_source.h"
+#include "switch/stages/lb/downlink_table.h"
+#include "switch/stages/lb/gemma_reporter.h"
 #include "switch/wire/addresses.h"
 
 namespace weft::stages {
@@ -39,6 +41,18 @@ struct LbTagOptions {
     std::uint8_t reply_dscp = 0;
   };
   std::optional<Conweave> conweave{};  ///< of a leaf
+
+  struct Gemma {
+    struct Downlink {
+      pipeline::PortIndex port;
+      std::vector<std::uint16_t> leaves;  ///< ids of those behind it
+    };
+    GemmaReporterRules reporter{};
+    DownlinkRules table{};
+    std::uint8_t report_dscp = 0;
+    std::vector<Downlink> downlinks{};
+  };
+  std::optional<Gemma> gemma{};
 };
 /// @param info  has the ports; names that it does not have are left out
 [[nodiscard]] LbTagOptions lb_tag_options(const config::Value& options, const pipeline::SwitchInfo& info);

@@ -32,6 +32,16 @@ LeafMap map_of(const LbTagOptions& options) {
   return LeafMap(entries);
 }
 
+// Of ports whose rate is not that of the usual link; see GemmaEdge::scaled().
+std::vector<double> scales_of(const pipeline::SwitchInfo& info, const LbTagOptions& options) {
+  std::vector<double> scales;
+  for (const pipeline::PortInfo& port : info.ports) {
+    const bool known = port.rate_mbps != 0 && options.link_mbps != 0;
+    scales.push_back(known ? static_cast<double>(options.link_mbps) / static_cast<double>(port.rate_mbps) : 1);
+  }
+  return scales;
+}
+
 }  // namespace
 
 LbTagShared::LbTagShared(const pipeline::StageBuild& build)
@@ -43,7 +53,11 @@ LbTagShared::LbTagShared(const pipeline::StageBuild& build)
       congestion_(options_.rules, rates_of(build.info, options_), options_.leaf ? options_.leaves.size() : 0,
                   options_.uplinks.size(), build.workers),
       pauses_(options_.leaves.size(), options_.uplinks.size()),
-      answered_(options_.leaves.size()) {
+      answered_(options_.leaves.size()),
+      downlinks_(options_.gemma ? options_.gemma->table : DownlinkRules{}, options_.gemma ? options_.leaves.size() : 0,
+                 options_.uplinks.size()),
+      scale_of_port_(scales_of(info_, options_)),
+      told_bytes_(options_.gemma ? options_.gemma->downlinks.size() : 0) {
   for (std::size_t i = 0; i < options_.leaves.size(); ++i) {
     if (options_.leaves[i].id == options_.leaf) self_ = static_cast<std::uint16_t>(i);
   }
@@ -55,6 +69,14 @@ LbTagShared::LbTagShared(const pipeline::StageBuild& build)
   if (options_.conweave) sources_.assign(build.workers, ConweaveSource(options_.conweave->source));
   publish<CongestionView>(*this);
   publish<ConweaveEdge>(*this);
+  publish<GemmaEdge>(*this);
+}
+
+std::uint16_t LbTagShared::leaf_with(std::uint16_t id) const noexcept {
+  for (std::size_t i = 0; i < options_.leaves.size(); ++i) {
+    if (options_.leaves[i].id == id) return static_cast<std::uint16_t>(i);
+  }
+  return LeafMap::kNone;
 }
 
 void LbTagShared::find_least_mtu() noexcept {
@@ -98,6 +120,7 @@ void LbTagShared::adopt(StageShared& old, const pipeline::Adoption& adoption) {
   const auto shared = static_cast<std::ptrdiff_t>(std::min(sources_.size(), before.sources_.size()));
   std::swap_ranges(sources_.begin(), sources_.begin() + shared, before.sources_.begin());
   pauses_.adopt(before.pauses_);
+  downlinks_.adopt(before.downlinks_);
   for (std::size_t i = 0; i < answered_.size(); ++i) answered_[i] = before.answered_[i].load();
 }
 
@@ -117,7 +140,39 @@ ordered_json LbTagShared::row(std::size_t leaf, std::size_t path, bool to_leaf) 
           {"counts", told.fresh(options_.rules, now)}};
 }
 
+// First what was told, by leaf and path, then what is told, by downlink.
+ordered_json LbTagShared::gemma_rows(std::uint64_t& cursor, std::size_t max) const {
+  const TimeNs now = now_.load(std::memory_order_relaxed);
+  const std::size_t paths = options_.uplinks.size();
+  const std::size_t of_others = options_.leaves.size() * paths, all = of_others + told_bytes_.size();
+  ordered_json rows = ordered_json::array();
+  for (; cursor < all && rows.size() < max; ++cursor) {
+    if (cursor >= of_others) {
+      const LbTagOptions::Gemma::Downlink& downlink = options_.gemma->downlinks[cursor - of_others];
+      rows.push_back({{"direction", "tells"},
+                      {"port", info_.ports[downlink.port].name},
+                      {"leaves", downlink.leaves},
+                      {"bytes", told_bytes_[cursor - of_others].load(std::memory_order_relaxed)},
+                      {"told_us", nullptr},
+                      {"interval_us", interval_.load(std::memory_order_relaxed) / kUs}});
+      continue;
+    }
+    const std::size_t leaf = cursor / paths, path = cursor % paths;
+    const TimeNs age = downlinks_.age(leaf, path, now);
+    if (age == kNever) continue;
+    rows.push_back({{"direction", "told"},
+                    {"port", info_.ports[options_.uplinks[path]].name},
+                    {"leaves", {options_.leaves[leaf].id}},
+                    {"bytes", downlinks_.bytes(leaf, path, now)},
+                    {"told_us", age / kUs},
+                    {"interval_us", nullptr}});
+  }
+  if (cursor >= all) cursor = kEnd;
+  return rows;
+}
+
 ordered_json LbTagShared::rows(std::string_view /*table*/, std::uint64_t& cursor, std::size_t max) const {
+  if (options_.gemma) return gemma_rows(cursor, max);
   ordered_json rows = ordered_json::array();
   const std::size_t paths = congestion_.paths();
   const std::size_t of_leaf = paths + CongestionTables::kPaths;

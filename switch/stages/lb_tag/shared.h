@@ -13,6 +13,8 @@
 #include "switch/stages/lb/congestion.h"
 #include "switch/stages/lb/congestion_view.h"
 #include "switch/stages/lb/conweave_edge.h"
+#include "switch/stages/lb/downlink_table.h"
+#include "switch/stages/lb/gemma_edge.h"
 #include "switch/stages/lb/leaf_map.h"
 #include "switch/stages/lb/path_pauses.h"
 #include "switch/stages/lb/tag.h"
@@ -20,7 +22,7 @@
 
 namespace weft::stages {
 
-class LbTagShared final : public pipeline::StageShared, public CongestionView, public ConweaveEdge {
+class LbTagShared final : public pipeline::StageShared, public CongestionView, public ConweaveEdge, public GemmaEdge {
  public:
   static constexpr std::uint16_t kNoPath = 0xffff;
 
@@ -43,6 +45,23 @@ class LbTagShared final : public pipeline::StageShared, public CongestionView, p
   [[nodiscard]] bool good(std::uint16_t leaf, std::uint16_t path, TimeNs now) const noexcept override;
   [[nodiscard]] bool fits(std::uint32_t l3_bytes) const noexcept override {
     return l3_bytes + kTagBytes <= least_mtu_.load(std::memory_order_relaxed);
+  }
+  [[nodiscard]] std::uint16_t gemma_leaf(const rte_mbuf* m) const noexcept override {
+    return options_.gemma ? far_leaf(m) : GemmaEdge::kNone;
+  }
+  [[nodiscard]] std::uint64_t beyond(std::uint16_t leaf, pipeline::PortIndex port, TimeNs now) const noexcept override {
+    return downlinks_.bytes(leaf, path_of(port), now);
+  }
+  [[nodiscard]] std::uint64_t scaled(pipeline::PortIndex port, std::uint64_t bytes) const noexcept override {
+    return static_cast<std::uint64_t>(static_cast<double>(bytes) * scale_of_port_[port]);
+  }
+  [[nodiscard]] DownlinkTable& downlinks() noexcept { return downlinks_; }
+  /// The leaf's position; LeafMap::kNone when there is no such leaf.
+  [[nodiscard]] std::uint16_t leaf_with(std::uint16_t id) const noexcept;
+  /// What a switch has last told the leaves behind a downlink, for rows().
+  void on_tells(std::size_t downlink, std::uint64_t bytes, TimeNs interval) noexcept {
+    told_bytes_[downlink].store(bytes, std::memory_order_relaxed);
+    interval_.store(interval, std::memory_order_relaxed);
   }
   /// A leaf has answered.
   void on_answer(std::uint16_t leaf, TimeNs now) noexcept { answered_[leaf].store(now, std::memory_order_relaxed); }
@@ -72,8 +91,12 @@ class LbTagShared final : public pipeline::StageShared, public CongestionView, p
   void on_mtu(pipeline::PortIndex port, std::uint32_t mtu_bytes) override;
   /// With other options or ports, what was known is forgotten: other leaves tell again within a round trip.
   void adopt(StageShared& old, const pipeline::Adoption& adoption) override;
-  /// `conga`: a row for each path and leaf of which something was told, in both directions.
-  [[nodiscard]] std::vector<std::string_view> tables() const override { return {"conga"}; }
+  /// `conga`: a row for each path and leaf of which something was told, in both directions. `gemma`: a row for each
+  /// queue that this switch was told of, or tells of.
+  [[nodiscard]] std::vector<std::string_view> tables() const override {
+    if (options_.gemma) return {"gemma"};
+    return {"conga"};
+  }
   [[nodiscard]] nlohmann::ordered_json rows(std::string_view table, std::uint64_t& cursor,
                                             std::size_t max) const override;
 
@@ -82,6 +105,7 @@ class LbTagShared final : public pipeline::StageShared, public CongestionView, p
   static constexpr TimeNs kAnswerAge = 100'000'000;
 
   [[nodiscard]] nlohmann::ordered_json row(std::size_t leaf, std::size_t path, bool to_leaf) const;
+  [[nodiscard]] nlohmann::ordered_json gemma_rows(std::uint64_t& cursor, std::size_t max) const;
   void find_least_mtu() noexcept;
 
   const pipeline::SwitchInfo& info_;
@@ -96,6 +120,10 @@ class LbTagShared final : public pipeline::StageShared, public CongestionView, p
   PathPauses pauses_;
   std::vector<std::atomic<TimeNs>> answered_;  ///< by leaf; 0: never
   std::atomic<std::uint32_t> least_mtu_{0};    ///< of uplinks
+  DownlinkTable downlinks_;
+  std::vector<double> scale_of_port_;
+  std::vector<std::atomic<std::uint64_t>> told_bytes_;  ///< by downlink
+  std::atomic<TimeNs> interval_{0};                     ///< of reports
 };
 
 }  // namespace weft::stages

@@ -25,10 +25,11 @@ void parse_again(rte_mbuf* m) noexcept {
 LbTagStage::LbTagStage(const pipeline::StageBuild& build, LbTagShared& shared)
     : shared_(shared), worker_(build.worker) {
   if (shared.options().conweave) conweave_.emplace(shared, build.worker);
+  if (shared.options().gemma) gemma_.emplace(shared, build.info, build.worker);
 }
 
 void LbTagStage::ingress(Context& context, Batch& batch) {
-  if (!shared_.is_leaf()) return;
+  if (!shared_.is_leaf() && shared_.options().uplinks.empty()) return;
   ConweaveLeaf::Burst burst(context);
   bool any = false;
   for (std::uint16_t i = 0; i < batch.size; ++i) {
@@ -42,7 +43,7 @@ void LbTagStage::ingress(Context& context, Batch& batch) {
   }
   if (!any || !conweave_) return;
   conweave_->publish(counters_);
-  context.at(conweave_->next_deadline());
+  context.at(next_deadline());
 }
 
 LbTagStage::Fate LbTagStage::receive(ConweaveLeaf::Burst& burst, rte_mbuf* m) noexcept {
@@ -50,7 +51,8 @@ LbTagStage::Fate LbTagStage::receive(ConweaveLeaf::Burst& burst, rte_mbuf* m) no
     count(why);
     return Fate::stays;
   };
-  if (!from_fabric(m)) return stays(LbTagCounter::forged);
+  const bool leaf = shared_.is_leaf();
+  if (!from_fabric(m)) return leaf ? stays(LbTagCounter::forged) : Fate::stays;
   const wire::Parsed& parsed = pipeline::meta(m).parsed;
   switch (tag_validity(pipeline::frame(m), m->data_len, parsed)) {
     case TagValidity::none:
@@ -62,8 +64,9 @@ LbTagStage::Fate LbTagStage::receive(ConweaveLeaf::Burst& burst, rte_mbuf* m) no
     case TagValidity::ok:
       break;
   }
+  if (tag_kind(pipeline::frame(m), parsed) == TagKind::gemma_report) return take_report(burst.context().now, m);
   // One that is for another leaf's hosts keeps its tag.
-  if (shared_.leaf_of(m) != shared_.self()) return Fate::stays;
+  if (!leaf || shared_.leaf_of(m) != shared_.self()) return Fate::stays;
   if (tag_kind(pipeline::frame(m), parsed) != TagKind::conweave_reply) return take_off(burst, m);
   take_answer(burst.context().now, m);
   return Fate::consumed;
@@ -83,6 +86,12 @@ LbTagStage::Fate LbTagStage::take_off(ConweaveLeaf::Burst& burst, rte_mbuf* m) n
   count(LbTagCounter::taken_off);
   if (from == LeafMap::kNone || kind != TagKind::conweave || !conweave_) return Fate::stays;
   return conweave_->arrived(burst, m, from, read_conweave(header), counters_) ? Fate::stays : Fate::leaves_batch;
+}
+
+LbTagStage::Fate LbTagStage::take_report(TimeNs now, const rte_mbuf* m) noexcept {
+  if (gemma_) return gemma_->take(now, m, counters_) ? Fate::consumed : Fate::stays;
+  count(LbTagCounter::unknown_version);
+  return Fate::stays;
 }
 
 // Answers are for this switch, whether it can use them or not.
@@ -113,10 +122,12 @@ void LbTagStage::learn(TimeNs now, std::uint16_t leaf, const LbTag& tag) noexcep
 }
 
 void LbTagStage::on_timer(Context& context, std::uint32_t) {
-  if (!conweave_) return;
-  conweave_->on_timer(context);
-  conweave_->publish(counters_);
-  context.at(conweave_->next_deadline());
+  if (gemma_) gemma_->on_timer(context, counters_);
+  if (conweave_) {
+    conweave_->on_timer(context);
+    conweave_->publish(counters_);
+  }
+  context.at(next_deadline());
 }
 
 void LbTagStage::flush(Context& context) {
@@ -127,8 +138,9 @@ void LbTagStage::flush(Context& context) {
 
 void LbTagStage::adopt(Context&, pipeline::Stage& old_stage, const pipeline::Adoption& adoption) {
   auto& old = dynamic_cast<LbTagStage&>(old_stage);
-  if (!adoption.same_options || !adoption.ports.identity() || !conweave_ || !old.conweave_) return;
-  conweave_->adopt(*old.conweave_);
+  if (!adoption.same_options || !adoption.ports.identity()) return;
+  if (conweave_ && old.conweave_) conweave_->adopt(*old.conweave_);
+  if (gemma_ && old.gemma_) gemma_->adopt(*old.gemma_);
 }
 
 std::vector<std::string_view> LbTagStage::tables() const {
@@ -143,6 +155,7 @@ nlohmann::ordered_json LbTagStage::rows(std::string_view, std::uint64_t& cursor,
 void LbTagStage::egress(Context& context, PortIndex port, Batch& batch) {
   const bool uplink = shared_.path_of(port) != LbTagShared::kNoPath;
   if (shared_.is_leaf() && !uplink) return;
+  if (gemma_) return wrap_forged(context, port, batch);
   std::uint32_t bytes = 0;
   for (std::uint16_t i = 0; i < batch.size; ++i) bytes += batch.packet[i]->pkt_len;
   shared_.congestion().on_sent(worker_, port, context.now, bytes);
@@ -157,6 +170,16 @@ void LbTagStage::egress(Context& context, PortIndex port, Batch& batch) {
     } else if (!put_on(context.now, port, congestion, m)) {
       context.drop(batch, i, LbTagDrop::forged_tag);
     }
+  }
+}
+
+// Leaves with Gemma put no tags on, but for those around tags that hosts have forged: other leaves may believe in tags.
+void LbTagStage::wrap_forged(Context& context, PortIndex port, Batch& batch) noexcept {
+  if (!shared_.is_leaf()) return;
+  for (std::uint16_t i = 0; i < batch.size; ++i) {
+    rte_mbuf* m = batch.packet[i];
+    if (pipeline::meta(m).parsed.destination_port != kTagUdpPort || from_fabric(m)) continue;
+    if (!put_on(context.now, port, 0, m)) context.drop(batch, i, LbTagDrop::forged_tag);
   }
 }
 
@@ -204,7 +227,8 @@ void LbTagStage::pass_on(std::uint8_t congestion, rte_mbuf* m) noexcept {
 pipeline::StageType lb_tag_stage_type() {
   pipeline::StageType type;
   type.name = "lb_tag";
-  type.summary = "Tags by which leaves tell each other of paths (CONGA) and of flows (ConWeave).";
+  type.summary =
+      "What switches tell each other for lb: tags of paths (CONGA) and of flows (ConWeave), reports of queues (Gemma).";
   type.has_egress = true;
   type.needs = {"parsed"};
   type.provides = {"congestion"};

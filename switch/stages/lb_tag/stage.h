@@ -2,9 +2,11 @@
 // Copyright The weft authors
 //
 // lb_tag: the tags by which leaves tell each other of the congestion of paths (CONGA), or of the phases of flows
-// (ConWeave). A leaf puts them on when packets leave through an uplink, and takes them off when they come in, before
-// any other stage sees them; switches in between note the congestion of their links in those of CONGA. What tags look
-// like is in switch/stages/lb/tag.h and conweave_tag.h, what is known from them in congestion.h and conweave_*.h.
+// (ConWeave), and the reports by which switches tell those below of their queues (Gemma). A leaf puts tags on when
+// packets leave through an uplink, and takes them off when they come in, before any other stage sees them; switches in
+// between note the congestion of their links in those of CONGA. What tags and reports look like is in
+// switch/stages/lb/tag.h, conweave_tag.h and gemma_report.h, what is known from them in congestion.h, conweave_*.h and
+// downlink_table.h.
 //
 // It fails open: packets without room for a tag leave without one, what is no tag of a known leaf changes nothing.
 #pragma once
@@ -20,6 +22,7 @@
 #include "switch/stages/lb/tag.h"
 #include "switch/stages/lb_tag/conweave_burst.h"
 #include "switch/stages/lb_tag/counters.h"
+#include "switch/stages/lb_tag/gemma.h"
 #include "switch/stages/lb_tag/shared.h"
 
 namespace weft::stages {
@@ -30,9 +33,7 @@ class LbTagStage : public pipeline::Stage {
 
   void ingress(pipeline::Context& context, pipeline::Batch& batch) override;
   void egress(pipeline::Context& context, pipeline::PortIndex port, pipeline::Batch& batch) override;
-  [[nodiscard]] TimeNs deadline(std::uint32_t) const override {
-    return conweave_ ? conweave_->next_deadline() : kNever;
-  }
+  [[nodiscard]] TimeNs deadline(std::uint32_t) const override { return next_deadline(); }
   void on_timer(pipeline::Context& context, std::uint32_t token) override;
   [[nodiscard]] std::size_t held() const override { return conweave_ ? conweave_->held() : 0; }
   void flush(pipeline::Context& context) override;
@@ -50,19 +51,26 @@ class LbTagStage : public pipeline::Stage {
   // What becomes of a packet to the UDP port of tags.
   enum class Fate : std::uint8_t { stays, leaves_batch, consumed };
 
+  [[nodiscard]] TimeNs next_deadline() const noexcept {
+    if (gemma_) return gemma_->next_deadline();
+    return conweave_ ? conweave_->next_deadline() : kNever;
+  }
   [[nodiscard]] Fate receive(ConweaveLeaf::Burst& burst, rte_mbuf* m) noexcept;
   [[nodiscard]] Fate take_off(ConweaveLeaf::Burst& burst, rte_mbuf* m) noexcept;
+  [[nodiscard]] Fate take_report(TimeNs now, const rte_mbuf* m) noexcept;
   void take_answer(TimeNs now, const rte_mbuf* m) noexcept;
   [[nodiscard]] std::uint16_t sender(const rte_mbuf* m, std::uint16_t id) noexcept;
   void learn(TimeNs now, std::uint16_t leaf, const LbTag& tag) noexcept;
   [[nodiscard]] bool put_on(TimeNs now, pipeline::PortIndex port, std::uint8_t congestion, rte_mbuf* m) noexcept;
+  void wrap_forged(pipeline::Context& context, pipeline::PortIndex port, pipeline::Batch& batch) noexcept;
   void pass_on(std::uint8_t congestion, rte_mbuf* m) noexcept;
   void count(LbTagCounter c) noexcept { counters_.add(c); }
 
   LbTagShared& shared_;
   std::uint16_t worker_;
   LbMark mark_;
-  std::optional<ConweaveLeaf> conweave_;
+  std::optional<ConweaveLeaf> conweave_;  ///< a switch has this, or
+  std::optional<GemmaReports> gemma_;     ///< this, or none
   LbTagCounters counters_;
 };
 

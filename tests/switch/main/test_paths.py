@@ -91,8 +91,8 @@ class Paths(program.Running):
         self.ctl("set", "lb", "policy=psn", "weights.s1=2")
         moved = self.moved()
         self.assertLess(abs(moved["s1"] - moved["s2"] - moved["s3"]), 240, moved)
-        self.assertIn("tor: policy: expected one of ecmp, random, adaptive, drill, letflow, conga, conweave, psn, "
-                      "found 'pns'; did you mean 'psn'?", self.refused("set", "lb", "policy=pns"))
+        self.assertIn("tor: policy: expected one of ecmp, random, adaptive, drill, letflow, conga, conweave, gemma, "
+                      "psn, found 'pns'; did you mean 'psn'?", self.refused("set", "lb", "policy=pns"))
         self.assertIn("tor: unknown key 'polcy'; did you mean 'policy'?", self.refused("set", "lb", "polcy=psn"))
         self.assertIn("tor: lb takes what to change", self.refused("set", "lb"))
         self.assert_nothing_lost()

@@ -87,18 +87,26 @@ topology:
 nic: { transport: irn, nack_is_cnp: false, mtu: 1000 }
 )";
 
-nlohmann::ordered_json storage_over(const std::string& topology, const std::string& load, const std::string& policy) {
+nlohmann::ordered_json storage_over(const std::string& topology, const std::string& load, const std::string& policy,
+                                    const std::string& ms = "2") {
   const std::string cdf = WEFT_SOURCE_DIR "/bench/papers/cdf/alistorage2019.txt";
-  const std::string workload = "workload: { kind: poisson, load: " + load + ", duration_ms: 2, cdf: " + cdf + " }\n";
+  const std::string workload =
+      "workload: { kind: poisson, load: " + load + ", duration_ms: " + ms + ", cdf: " + cdf + " }\n";
   // Switches between ToRs know of their own links alone.
   const bool conga = policy == "conga";
   const std::string room = "queue_packets: 4096, max_packets: 16384, max_kb: 16384";
   std::string tag;
   if (conga) tag = "{lb_tag: {uplinks: [uplinks]}}, ";
   if (policy == "conweave") tag = "{lb_tag: {uplinks: [uplinks], conweave: {" + room + "}}}, ";
+  std::string above = conga ? "[parse, lb_tag, l3, {lb: {policy: conga}}]" : "[parse, l3, lb]";
+  if (policy == "gemma") {
+    tag =
+        "{lb_tag: {uplinks: [uplinks], link_mbps: 100000, gemma: {}}}, rdma_track, "
+        "{reorder: {uplinks: [uplinks], max_qp_packets: 4096, max_packets: 16384, max_kb: 16384}}, ";
+    above = "[parse, {lb_tag: {link_mbps: 100000, gemma: {}}}, l3, {lb: {policy: gemma}}]";
+  }
   return run_text(topology + workload, {{"switch.pipeline", "[parse, " + tag + "l3, {lb: {policy: " + policy + "}}]"},
-                                        {"switch.pipeline_above",
-                                         conga ? "[parse, lb_tag, l3, {lb: {policy: conga}}]" : "[parse, l3, lb]"}});
+                                        {"switch.pipeline_above", above}});
 }
 
 double slowdown(const nlohmann::ordered_json& report) {
@@ -134,6 +142,35 @@ nic: { transport: irn, nack_is_cnp: false, mtu: 1000 }
   EXPECT_LT(slowdown(conga), slowdown(ecmp));
   EXPECT_EQ(tags(conga, "taken_off"), tags(conga, "put_on"));
   EXPECT_GT(tags(conga, "feedback"), 1000u);
+}
+
+// Of a leaf-spine and of a fat tree, whose switches in between choose as well.
+void expect_gemma_is_better(const std::string& topology, const std::string& load, double than_ecmp) {
+  const auto ecmp = storage_over(topology, load, "ecmp", "1");
+  const auto gemma = storage_over(topology, load, "gemma", "1");
+  EXPECT_LT(slowdown(gemma), than_ecmp * slowdown(ecmp));
+  EXPECT_GT(counted(gemma, "gemma_reroutes"), 50u);
+  EXPECT_GT(tags(gemma, "gemma_reports"), 200u);
+  EXPECT_LE(tags(gemma, "gemma_reports"), tags(gemma, "gemma_reports_sent"));
+  EXPECT_EQ(tags(gemma, "put_on"), 0u);
+  for (const char* what : {"malformed", "unknown_version", "gemma_unknown_leaves", "gemma_strangers"}) {
+    EXPECT_EQ(tags(gemma, what), 0u) << what;
+  }
+  const auto& reorder = gemma["summary"]["stages"]["reorder"];
+  EXPECT_GT(reorder["packets_held"].get<std::uint64_t>(), 100u);
+  EXPECT_EQ(reorder["held"], 0);
+  EXPECT_EQ(reorder["overflowed"], 0);
+}
+
+TEST(LoadBalancing, GemmaLeavesTheSlowPathAndPutsInOrderWhatOvertook) {
+  expect_gemma_is_better(kAsymmetric, "0.6", 0.4);
+}
+
+TEST(LoadBalancing, GemmaWorksInAFatTree) {
+  expect_gemma_is_better(
+      "topology: { kind: fat_tree, k: 4, link_gbps: 100, delay_ns: 1000 }\n"
+      "nic: { transport: irn, nack_is_cnp: false, mtu: 1000 }\n",
+      "0.5", 1.0);
 }
 
 TEST(LoadBalancing, ConweaveLeavesTheSlowPathAndPutsInOrderWhatOvertook) {

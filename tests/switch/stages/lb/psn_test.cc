@@ -253,10 +253,10 @@ TEST(LbOrder, NoStageThatHoldsPacketsStandsBetweenL3AndLb) {
 
 TEST(LbPsn, APolicyThatDoesNotFitIsRefused) {
   SenderLeaf leaf;
-  EXPECT_EQ(
-      leaf.h.set("lb", {"policy=pns"}),
-      "policy: expected one of ecmp, random, adaptive, drill, letflow, conga, conweave, psn, found 'pns'; did you mean "
-      "'psn'?");
+  EXPECT_EQ(leaf.h.set("lb", {"policy=pns"}),
+            "policy: expected one of ecmp, random, adaptive, drill, letflow, conga, conweave, gemma, psn, found 'pns'; "
+            "did you "
+            "mean 'psn'?");
   EXPECT_EQ(leaf.h.set("lb", {"weights.s9=2"}), "weights: the switch has no port 's9'");
   EXPECT_EQ(leaf.h.set("lb", {"polcy=psn"}), "unknown key 'polcy'; did you mean 'policy'?");
 }

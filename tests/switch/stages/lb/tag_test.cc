@@ -82,7 +82,7 @@ TEST(LbTag, WhatIsNoTagIsToldApart) {
   EXPECT_EQ(validity(plain(15)), TagValidity::malformed);
   EXPECT_EQ(validity(plain(16)), TagValidity::unknown) << "version 0";
   Bytes with = tagged(data(), kTag);
-  for (const std::uint8_t other : {0x00, 0x20, 0x13, 0xf0}) {
+  for (const std::uint8_t other : {0x00, 0x20, 0x14, 0xf0}) {
     with[42] = other;
     EXPECT_EQ(validity(with), TagValidity::unknown) << unsigned{other};
   }

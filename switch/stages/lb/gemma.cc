@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+//
+// `gemma`: Gemma at a switch that chooses among uplinks. Requests of RC queue pairs to hosts behind other leaves take
+// the path that GemmaSource gives their flow: L1 is what waits in the port's egress queues, all classes together, and
+// L2 what the switch behind it has told to `lb_tag`. All else goes by the hash of its flow. The stage
+// `reorder` at the receiver's leaf restores the order from PSNs, so that any number of switches may choose on the way.
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "switch/stages/lb/gemma_edge.h"
+#include "switch/stages/lb/gemma_source.h"
+#include "switch/stages/lb/member_hash.h"
+#include "switch/stages/lb/policy.h"
+#include "switch/stages/lb/port_loads.h"
+#include "switch/stages/rdma_track/known.h"
+
+namespace weft::stages {
+namespace {
+
+using nlohmann::ordered_json;
+using pipeline::Context;
+using tables::kUnreachable;
+using tables::NextHopId;
+
+GemmaRules gemma_rules(const config::Value& options) {
+  const config::Value& gemma = options["gemma"];
+  return {.alpha = gemma["alpha"].number(),
+          .beta = gemma["beta"].number(),
+          .reroute_bytes = gemma["reroute_kb"].unsigned_integer() * 1000,
+          .gap_bytes = gemma["gap_kb"].unsigned_integer() * 1000,
+          .guard_ns = gemma["guard_us"].unsigned_integer() * kUs,
+          .new_ns = gemma["new_flow_us"].unsigned_integer() * kUs,
+          .flows = static_cast<std::uint32_t>(gemma["max_flows"].unsigned_integer())};
+}
+
+static_assert(pipeline::kNoPort == GemmaPaths::kNone, "paths are named by their ports");
+
+// The members of one packet's group as paths.
+class GemmaGroup final : public GemmaPaths {
+ public:
+  GemmaGroup(const GemmaRules& rules, const GemmaEdge& edge, PortLoads& loads, Context& context, LinkView& links)
+      : rules_(rules), edge_(edge), loads_(loads), context_(context), links_(links) {}
+
+  void of(std::span<const NextHopId> members, std::uint16_t leaf) noexcept {
+    members_ = members;
+    leaf_ = leaf;
+  }
+  [[nodiscard]] NextHopId member(std::uint16_t path) noexcept {
+    for (const NextHopId member : members_) {
+      if (links_.port(member) == path && links_.up(member)) return member;
+    }
+    return kUnreachable;
+  }
+  [[nodiscard]] bool up(std::uint16_t path) noexcept override { return member(path) != kUnreachable; }
+  [[nodiscard]] std::uint64_t score(std::uint16_t path) noexcept override {
+    const std::uint64_t local = edge_.scaled(path, loads_.bytes(context_, path));
+    return gemma_score(rules_, local, edge_.beyond(leaf_, path, context_.now));
+  }
+  [[nodiscard]] std::uint32_t size() const noexcept override { return static_cast<std::uint32_t>(members_.size()); }
+  [[nodiscard]] std::uint16_t at(std::uint32_t i) const noexcept override { return links_.port(members_[i]); }
+  [[nodiscard]] std::uint32_t below(std::uint32_t bound) noexcept override {
+    return static_cast<std::uint32_t>(context_.rng.below(bound));
+  }
+
+ private:
+  const GemmaRules& rules_;
+  const GemmaEdge& edge_;
+  PortLoads& loads_;
+  Context& context_;
+  LinkView& links_;
+  std::span<const NextHopId> members_{};
+  std::uint16_t leaf_ = GemmaEdge::kNone;
+};
+
+class GemmaPolicy final : public LbPolicy {
+ public:
+  explicit GemmaPolicy(const pipeline::StageBuild& build)
+      : hash_(build),
+        edge_(build.capability<GemmaEdge>()),
+        source_(gemma_rules(build.options)),
+        loads_(build.info.ports.size()),
+        info_(build.info) {}
+
+  [[nodiscard]] bool keeps_member() const noexcept override { return false; }
+
+  void choose(Context& context, LinkView& links, std::span<LbItem> items) noexcept override {
+    now_ = context.now;
+    loads_.begin_burst();
+    GemmaGroup group(source_.rules(), edge_, loads_, context, links);
+    for (LbItem& item : items) {
+      item.choice = choose_one(group, links, item);
+      if (item.choice != kUnreachable) loads_.add(context, links.port(item.choice), item.packet->pkt_len);
+    }
+    publish();
+  }
+
+  void adopt(LbPolicy& old, const pipeline::PortMap& ports) noexcept override {
+    auto* before = dynamic_cast<GemmaPolicy*>(&old);
+    if (before == nullptr) return;
+    now_ = before->now_;
+    source_.adopt(before->source_);
+    if (ports.identity()) return;
+    // A flow whose port is gone has no path: it begins anew.
+    for (GemmaFlow& flow : source_.entries()) {
+      if (flow.path != GemmaPaths::kNone) flow.path = ports(flow.path);
+    }
+  }
+
+  /// `gemma_flows`
+  [[nodiscard]] std::vector<std::string_view> tables() const override { return {"gemma_flows"}; }
+  [[nodiscard]] ordered_json rows(std::uint64_t& cursor, std::size_t max) const override {
+    constexpr std::size_t kScan = 4096;
+    ordered_json rows = ordered_json::array();
+    const auto& entries = source_.entries();
+    for (std::size_t scanned = 0; cursor < entries.size() && rows.size() < max && scanned < kScan; ++scanned) {
+      const GemmaFlow& flow = entries[cursor++];
+      if (!source_.is_live(flow, now_)) continue;
+      rows.push_back({{"flow", flow.key.to_string()},
+                      {"port", flow.path < info_.ports.size() ? ordered_json(info_.ports[flow.path].name) : nullptr},
+                      {"reroutes", flow.reroutes},
+                      {"silent_us", (now_ - flow.last) / kUs}});
+    }
+    if (cursor >= entries.size()) cursor = pipeline::StageShared::kEnd;
+    return rows;
+  }
+
+ private:
+  [[nodiscard]] NextHopId choose_one(GemmaGroup& group, LinkView& links, const LbItem& item) noexcept {
+    const wire::Parsed& parsed = pipeline::meta(item.packet).parsed;
+    if (parsed.kind == wire::FrameKind::roce && kRcRequests[parsed.opcode]) {
+      const std::uint16_t leaf = edge_.gemma_leaf(item.packet);
+      if (leaf != GemmaEdge::kNone) {
+        group.of(item.members(), leaf);
+        return group.member(source_.on_packet(now_, FlowKey::of(parsed), group));
+      }
+    }
+    return hash_.member(item.members(), links, hash_.hash(item.packet));
+  }
+
+  void publish() noexcept {
+    const GemmaCounts& now = source_.counts();
+    const auto add = [this](LbCounter counter, std::uint64_t news) {
+      if (news != 0) counters().add(counter, news);
+    };
+    add(LbCounter::gemma_flows, now.flows - told_.flows);
+    add(LbCounter::gemma_cut, now.cut - told_.cut);
+    add(LbCounter::gemma_smooth, now.smooth - told_.smooth);
+    add(LbCounter::gemma_reroutes, now.reroutes - told_.reroutes);
+    add(LbCounter::gemma_stays, now.stays - told_.stays);
+    add(LbCounter::gemma_guarded, now.guarded - told_.guarded);
+    add(LbCounter::flows_evicted, now.evicted - told_.evicted);
+    told_ = now;
+  }
+
+  MemberHash hash_;
+  const GemmaEdge& edge_;
+  GemmaSource source_;
+  GemmaCounts told_{};
+  PortLoads loads_;
+  const pipeline::SwitchInfo& info_;
+  TimeNs now_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<LbPolicy> make_gemma_policy(const pipeline::StageBuild& build) {
+  return std::make_unique<GemmaPolicy>(build);
+}
+
+config::Schema gemma_options() {
+  using config::Schema;
+  using config::Value;
+  using Key = Schema::Key;
+  const auto us = [](const char* name, std::int64_t by_default, const char* text) {
+    return Key::with_default(name, Schema::integer(0, 60'000'000), Value(by_default), text);
+  };
+  const auto kb = [](const char* name, std::int64_t by_default, const char* text) {
+    return Key::with_default(name, Schema::integer(0, 1 << 20), Value(by_default), text);
+  };
+  return Schema::map({
+      Key::with_default("alpha", Schema::number(0, 1000), Value(1.0), "Weight of the local egress queue in a score."),
+      Key::with_default("beta", Schema::number(0, 1000), Value(1.0), "Weight of the queue beyond."),
+      kb("reroute_kb", 100, "S_reroute: a path whose score is above is congested. KB, of 1000 bytes."),
+      kb("gap_kb", 26, "From such a path a flow also moves to one that is congested, but better by more than this."),
+      us("guard_us", 8, "A flow moves no sooner than this after it has moved. 0: at any packet."),
+      us("new_flow_us", 2000, "A flow that was silent for longer takes any path."),
+      Key::with_default("max_flows", Schema::integer(kFlowWays, 1 << 24), Value(1 << 14),
+                        "Flows that one worker keeps, 48 bytes each, a multiple of 4. With more, the one that was "
+                        "silent longest gives way."),
+  });
+}
+
+}  // namespace weft::stages
