@@ -25,6 +25,7 @@ MIN_GUARD_US = 1000
 MIN_RTO_US = 200_000  # seven of them: a machine that is away for a second breaks no connection
 MAX_RTO_US = 2_000_000
 UNMEASURED_US = 50_000
+LOAD_SAMPLE_MS = 100  # how soon a load says that it is under way: weft-rnic takes no less
 HICCUP_US = 100_000
 CALM_ATTEMPTS = 3
 LONGEST_RUN_S = 900
@@ -222,9 +223,13 @@ class Bench:
         flow = self._lab.workload.flows[0]
         with self.running(variant, MIN_GUARD_US):
             idle = self._latency(flow, timing.probes)
-            loads = [self._start_flow(each, variant, MAX_RTO_US, f"load{number}")
+            loads = [self._start_flow(each, variant, MAX_RTO_US, f"load{number}", LOAD_SAMPLE_MS)
                      for number, each in enumerate(self._lab.workload.flows)]
             try:
+                # A flow that goes far connects when probes that stay near are done already: it would be no load, and
+                # the signal that ends it would meet a client without a connection, for which that is a failure.
+                for load in loads:
+                    namespaces.wait_for(load.under_way, f"{load.flow.text()} to be under way", START_TIMEOUT_S)
                 busy = self._latency(flow, timing.probes)
             finally:
                 for load in loads:
@@ -243,15 +248,15 @@ class Bench:
             "--rto-us", str(MAX_RTO_US), "--json", timeout=self._lab.workload.limit_s + 30)
         return json.loads(out)
 
-    def _start_flow(self, flow, variant, rto_us, label):
+    def _start_flow(self, flow, variant, rto_us, label, sample_ms):
         source, target = self._hosts[flow.source], self._hosts[flow.target]
         command = flow_command(self.program("weft-rnic"), source, target, variant.nic, self._lab.workload, rto_us,
-                               self._lab.sample_ms)
+                               sample_ms)
         log = f"{label}.log"
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self._site.path(log))
         process = self._site.spawn(self._site.namespace(source.name), command, log, stdout=subprocess.PIPE, text=True)
-        return _Running(flow, process, self._site.path(log))
+        return Load(flow, process, self._site.path(log))
 
     def measure(self, variant, found):
         """Runs the workload on a variant."""
@@ -264,7 +269,7 @@ class Bench:
                                  {name: self._show(name) for name in STAGE_TABLES})
 
     def _run_flows(self, variant, found):
-        running = [self._start_flow(flow, variant, found.rto_us, f"flow{number}")
+        running = [self._start_flow(flow, variant, found.rto_us, f"flow{number}", self._lab.sample_ms)
                    for number, flow in enumerate(self._lab.workload.flows)]
         try:
             return [each.finish(LONGEST_RUN_S) for each in running]
@@ -279,13 +284,17 @@ class Bench:
         return json.loads(result.stdout) if result.returncode == 0 else []
 
 
-class _Running:
+class Load:
     """A flow under way."""
 
     def __init__(self, flow, process, log):
         self.flow = flow
         self.process = process
         self._log = log
+
+    def under_way(self):
+        """Whether messages of it have arrived; also when it has ended, whose reason finish() tells."""
+        return self.process.poll() is not None or any(sample[1] > 0 for sample in parse_samples(_read(self._log)))
 
     def finish(self, limit_s):
         try:

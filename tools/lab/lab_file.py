@@ -229,7 +229,7 @@ class _LabReader:
         sample_ms = 250
         if "report" in top:
             report = self._file.mapping(top["report"], "report", optional=("sample_ms",))
-            sample_ms = self._number(report, "sample_ms", "report", 50, 10_000, sample_ms)
+            sample_ms = self._number(report, "sample_ms", "report", 100, 10_000, sample_ms)
         return Lab(self._path, name, title, about, topology, hosts, nic, workload, timing, variants, sample_ms)
 
     def _number(self, values, key, what, low, high, default=None, integer=True):

@@ -146,6 +146,8 @@ class Mistakes(unittest.TestCase):
         self.expect("link_gbps: 0.02", "link_gbps: 0", "6:14: topology: link_gbps: 0 is not within 0.001 and 100")
         self.expect("transport: nic_sr", "transport: nicsr",
                     "8:19: nic: transport: expected one of gbn, nic_sr, irn, found 'nicsr'; did you mean 'nic_sr'?")
+        self.expect("variants:", "report: { sample_ms: 50 }\nvariants:",
+                    "11:22: report: sample_ms: 50 is not within 100 and 10000")
         self.expect("kind: ring", "kind: [ring]", "9:19: workload: kind: expected one value, found a list")
 
     def test_words_that_yaml_guesses_are_no_booleans_and_no_numbers(self):

@@ -3,7 +3,10 @@
 """tools/lab/report.py and experiment.py: numbers of a run, the limits that follow from jitter, and the report."""
 import dataclasses
 import json
+import os
 import re
+import subprocess
+import tempfile
 import unittest
 import xml.etree.ElementTree as ElementTree
 
@@ -67,6 +70,23 @@ class Numbers(unittest.TestCase):
         self.assertEqual(experiment.limits(JITTER, lab_file.Timing()), experiment.Limits(19_000, 210_000))
         self.assertEqual(experiment.limits(JITTER, lab_file.Timing(20, 5, 6)), experiment.Limits(5, 6))
         self.assertEqual(experiment.limits(None, lab_file.Timing()), experiment.Limits(100_000, 300_000))
+
+    def test_a_load_is_under_way_when_messages_of_it_have_arrived_or_it_has_ended(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "load0.log")
+            with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as process:
+                load = experiment.Load(LAB.workload.flows[0], process, path)
+                self.assertFalse(load.under_way(), "it has said nothing yet")
+                with open(path, "w", encoding="utf-8") as file:
+                    file.write(WATCH.splitlines(keepends=True)[1])
+                self.assertFalse(load.under_way(), "it is connected, and nothing has arrived")
+                with open(path, "w", encoding="utf-8") as file:
+                    file.write(WATCH)
+                self.assertTrue(load.under_way())
+                os.unlink(path)
+                process.stdin.close()
+                process.wait()
+                self.assertTrue(load.under_way(), "finish() says why it has ended")
 
     def test_jitter_is_measured_again_when_the_machine_was_away(self):
         def measured(*longest_us):
