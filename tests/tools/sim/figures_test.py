@@ -69,7 +69,9 @@ class EveryExperiment(PaperTest):
     SMALL = {"themis/beyond.yaml": FEW, "themis/dead_path.yaml": FEW, "themis/fig1.yaml": FEW,
              "themis/fig5a.yaml": FEW, "themis/fig5b.yaml": FEW, "themis/three_tiers.yaml": FEW,
              "epic/star.yaml": FEW, "longhaul/dcqcn_30.yaml": {}, "longhaul/dcqcn_70.yaml": {},
-             "conweave/leaf_spine.yaml": {"workload.duration_ms": 0.2}}
+             "conweave/leaf_spine.yaml": {"workload.duration_ms": 0.2},
+             "gemma/leaf_spine.yaml": {"workload.duration_ms": 0.2},
+             "gemma/parameters.yaml": {"workload.duration_ms": 0.2}, "gemma/full.yaml": {"workload.duration_ms": 0.02}}
 
     def first_flows(self, path, count):
         """A file with the first flows of the one that the experiment names."""
