@@ -13,6 +13,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/tsan_mempool.h"
+
 int main(int argc, char** argv) {
   testing::InitGoogleMock(&argc, argv);
   const std::string lcores = "--lcores=0@(0-" + std::to_string(sysconf(_SC_NPROCESSORS_ONLN) - 1) + ")";
@@ -24,6 +26,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "EAL did not start: %s\n", rte_strerror(rte_errno));
     return EXIT_FAILURE;
   }
+  weft::testing::show_mempools_to_tsan();
   // The EAL is not cleaned up: that takes away memory that its interrupt thread, which never ends, may still look at
   // for a device that was closed a moment ago.
   return RUN_ALL_TESTS();
