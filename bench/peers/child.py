@@ -23,10 +23,16 @@ def _die_with_parent():
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
+def replays(pcaps):
+    """The DPDK devices that receive captures over and over, and discard what they send."""
+    return [f"net_pcap{port},rx_pcap={path},infinite_rx=1" for port, path in enumerate(pcaps)]
+
+
 class Child:
     """A process with its output in a log file. It ends with stop(), at the latest when this program ends."""
 
-    def __init__(self, command, log_path, env=None):
+    def __init__(self, command, log_path, env=None, pipe=False):
+        """With pipe its output is not in the log but read from `stdout`."""
         self.command = command
         self._log_path = log_path
         with open(log_path, "wb") as log:
@@ -34,13 +40,14 @@ class Child:
             self._process = subprocess.Popen(
                 command,
                 stdin=subprocess.PIPE,
-                stdout=log,
-                stderr=subprocess.STDOUT,
+                stdout=subprocess.PIPE if pipe else log,
+                stderr=log,
                 env={**os.environ, **(env or {})},
                 start_new_session=True,
                 preexec_fn=_die_with_parent,
             )
         self.pid = self._process.pid
+        self.stdin, self.stdout = self._process.stdin, self._process.stdout
 
     def running(self):
         return self._process.poll() is None
@@ -61,7 +68,9 @@ class Child:
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait()
-        self._process.stdin.close()
+        self.stdin.close()
+        if self.stdout:
+            self.stdout.close()
 
     def log_tail(self, lines=15):
         with open(self._log_path, encoding="utf-8", errors="replace") as log:

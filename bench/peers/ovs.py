@@ -14,6 +14,7 @@ import socket
 import subprocess
 import time
 
+from bench.peers import child
 from bench.peers.child import Child, Counters, PeerError, Running
 
 # Debian keeps the build with DPDK beside the plain one; /usr/sbin/ovs-vswitchd is whichever the administrator chose.
@@ -78,15 +79,19 @@ def parse_pmd_stats(text):
 
 
 class RunningOvs(Running):
-    def __init__(self, flows, case, pcaps, directory, settings):
+    """devices: the DPDK device of each port, from 0. With fed they bring packets by themselves, and the start waits for
+    the first that is forwarded."""
+
+    def __init__(self, flows, devices, directory, settings, fed=True):
         super().__init__()
         self._directory = directory
         self._flows = flows
+        self._fed = fed
         self._env = {name: directory for name in ("OVS_RUNDIR", "OVS_LOGDIR", "OVS_DBDIR", "RUNTIME_DIRECTORY")}
         self._control = f"{directory}/vswitchd.ctl"
         try:
             self._start_database()
-            self._configure(pcaps, settings)
+            self._configure(devices, settings)
             self._start_switch()
         except BaseException:
             self.stop()
@@ -109,7 +114,7 @@ class RunningOvs(Running):
         self.children.append(server)
         server.until(lambda: os.path.exists(remote), "database socket")
 
-    def _configure(self, pcaps, settings):
+    def _configure(self, devices, settings):
         call = ["ovs-vsctl", f"--db=unix:{self._directory}/db.sock", "--no-wait"]
         self._run(*call, "init")
         other_config = {
@@ -123,9 +128,8 @@ class RunningOvs(Running):
         self._run(
             *call, "add-br", BRIDGE, "--", "set", "bridge", BRIDGE, "datapath_type=netdev", "fail-mode=secure"
         )
-        for port, path in enumerate(pcaps):
-            devargs = f"options:dpdk-devargs=net_pcap{port},rx_pcap={path},infinite_rx=1"
-            interface = ["type=dpdk", f"ofport_request={port + 1}", devargs]
+        for port, device in enumerate(devices):
+            interface = ["type=dpdk", f"ofport_request={port + 1}", f"options:dpdk-devargs={device}"]
             self._run(*call, "add-port", BRIDGE, f"p{port}", "--", "set", "Interface", f"p{port}", *interface)
 
     def _start_switch(self):
@@ -141,6 +145,8 @@ class RunningOvs(Running):
         with open(f"{self._directory}/flows", "w", encoding="ascii") as file:
             file.write("".join(f"{flow}\n" for flow in self._flows))
         self._run("ovs-ofctl", "add-flows", management, f"{self._directory}/flows")
+        if not self._fed:
+            return
         self.worker_child.until(lambda: self.counters().tx_packets > 0, "forwarded packet")
         unixctl(self._control, "dpif-netdev/pmd-stats-clear")
 
@@ -179,4 +185,4 @@ class Ovs:
         return ""
 
     def start(self, case, pcaps, directory, settings):
-        return RunningOvs(self._flows, case, pcaps, directory, settings)
+        return RunningOvs(self._flows, child.replays(pcaps), directory, settings)

@@ -8,6 +8,7 @@ import shutil
 import socket
 import time
 
+from bench.peers import child
 from bench.peers.child import Child, Counters, Running
 
 BINARY = "dpdk-testpmd"
@@ -32,7 +33,10 @@ class Telemetry:
 
 
 class RunningTestpmd(Running):
-    def __init__(self, mode, case, pcaps, directory, settings):
+    """devices: the DPDK device of each port. With fed they bring packets by themselves, and the start waits for the
+    first that is forwarded."""
+
+    def __init__(self, mode, devices, mbuf_bytes, directory, settings, fed=True):
         super().__init__()
         self._telemetry = None
         command = [
@@ -43,20 +47,23 @@ class RunningTestpmd(Running):
             f"--lcores={settings.main_cpu},{settings.worker_cpu}",
             f"--main-lcore={settings.main_cpu}",
         ]
-        command += [f"--vdev=net_pcap{port},rx_pcap={path},infinite_rx=1" for port, path in enumerate(pcaps)]
+        command += [f"--vdev={device}" for device in devices]
         command += [
             "--",
             "--nb-cores=1",
             f"--forward-mode={mode}",
-            f"--mbuf-size={case.mbuf_bytes}",
+            f"--mbuf-size={mbuf_bytes}",
             f"--total-num-mbufs={settings.mbufs}",
             f"--burst={settings.burst}",
         ]
+        if not fed:
+            command.append("--disable-link-check")
         self.worker_child = Child(command, f"{directory}/testpmd.log", env={"RUNTIME_DIRECTORY": directory})
         self.children.append(self.worker_child)
         try:
             self._telemetry = self.worker_child.until(lambda: self._connect(directory), "telemetry socket")
-            self.worker_child.until(lambda: self.counters().tx_packets > 0, "forwarded packet")
+            if fed:
+                self.worker_child.until(lambda: self.counters().tx_packets > 0, "forwarded packet")
         except BaseException:
             self.stop()
             raise
@@ -107,4 +114,4 @@ class Testpmd:
         return ""
 
     def start(self, case, pcaps, directory, settings):
-        return RunningTestpmd(self._mode, case, pcaps, directory, settings)
+        return RunningTestpmd(self._mode, child.replays(pcaps), case.mbuf_bytes, directory, settings)

@@ -48,10 +48,11 @@ std::string generator(const std::string& name, int from, int to, const std::stri
 // The ports that no reload touches: two hosts that send to each other for as long as the test runs.
 // A worker that ThreadSanitizer slows down would have more brought to it by the other than its ring takes.
 #ifdef __SANITIZE_THREAD__
-const std::string kSteadily = "access_vlan: 10, rate_pps: 2000";
+const std::string kRate = "rate_pps: 2000";
 #else
-const std::string kSteadily = "access_vlan: 10, rate_pps: 20000";
+const std::string kRate = "rate_pps: 20000";
 #endif
+const std::string kSteadily = "access_vlan: 10, " + kRate;
 const std::string kHost1 = generator("h1", 1, 2, kSteadily);
 const std::string kHost2 = generator("h2", 2, 1, kSteadily);
 
@@ -78,7 +79,9 @@ std::string write(const Variant& v) {
   return yaml + "    pipeline: [" + v.pipeline + "]\n" + v.more + v.rest;
 }
 
-const std::string kGuest = generator("guest", 3, 4, "rate_pps: 5000");
+// So slow that impair holds a few of its packets: behind a queue that is due and longer than a burst it lets all others
+// stand in line, and what is held when a reload puts impair behind rdma_track has passed by rdma_track.
+const std::string kGuest = generator("guest", 3, 4, "rate_pps: 500");
 const std::string kSink = "{ name: sink, type: \"null\" }";
 const std::string kUp = "{ name: up, type: link, peer: spine/down }";
 const std::string kSpine =
@@ -290,7 +293,7 @@ TEST_F(Reload, ADeviceThatDoesNotOpenLeavesEverythingAsItWas) {
   std::string text = variants()[1];
   text.replace(text.find("      - " + kSink), 8 + kSink.size(),
                "      - " + kSink + "\n      - { name: odd, type: pcap, rx_file: /nonexistent.pcap }");
-  text.replace(text.find("rate_pps: 20000"), 0, "mtu_bytes: 1000, ");
+  text.replace(text.find(kRate), 0, "mtu_bytes: 1000, ");
   const auto result = reload(text);
   EXPECT_FALSE(result.applied);
   ASSERT_THAT(result.mistakes, SizeIs(1));
