@@ -53,6 +53,8 @@ class RunningWeft(Running):
 class Weft:
     """weft-switch as a bridge; with limit_pps, one whose ports send no faster: what is found there is known before."""
 
+    tx_queues = 1
+
     def __init__(self, name, title, stages, limit_pps=0):
         self.name, self.title = name, title
         self._stages = stages
@@ -80,6 +82,7 @@ class Weft:
 
 class Testpmd:
     name, title = "testpmd-io", "testpmd io"
+    tx_queues = 1
 
     def missing(self, settings):
         return "" if shutil.which(testpmd.BINARY) else "apt-get install dpdk dpdk-dev   # dpdk-testpmd"
@@ -91,6 +94,7 @@ class Testpmd:
 
 class Ovs:
     name, title = "ovs", "OVS NORMAL"
+    tx_queues = 2  # one for each of its threads: the worker's is the second
 
     def missing(self, settings):
         return ovs.Ovs(self.name, self.title, []).missing(settings)
@@ -116,9 +120,9 @@ DEVICES = (
 class Traffic:
     """ndr-traffic, with a device's other ends."""
 
-    def __init__(self, directory, settings, frame_bytes, qps, both):
+    def __init__(self, device, directory, settings, frame_bytes, qps, both):
         command = ["taskset", "-c", str(settings.main_cpu), settings.traffic_binary, "--frame-bytes", str(frame_bytes),
-                   "--qps", str(qps)]
+                   "--qps", str(qps), "--rx-queues", str(device.tx_queues)]
         command += ["--port", *_memifs(directory, "client")]
         if both:
             command.append("--both")

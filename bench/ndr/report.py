@@ -40,8 +40,8 @@ def page_of(facts, results):
     out.paragraph(
         f"{facts['cpu']}, kernel {facts['kernel']}, {facts['cpus']} CPUs"
         f"{', virtual' if facts['virtual'] else ''}. RoCEv2 frames of {facts['frame_bytes']} bytes, {facts['qps']} "
-        f"queue pairs a direction, {facts['directions']} direction(s), memif ports, one CPU for the device and one for the "
-        f"generator. Trials of {facts['trial_s']:g} s, {facts['trials']} decide on a rate."
+        f"queue pairs a direction, {facts['directions']} direction(s), memif ports, one CPU for the device and one for "
+        f"the generator. Trials of {facts['trial_s']:g} s, {facts['trials']} decide on a rate."
     )
     out.paragraph(
         "NDR: the highest rate at which no frame is lost in at least half of the trials. PDR: no more than 0.5 %. MRR: "

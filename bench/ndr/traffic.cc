@@ -57,6 +57,7 @@ struct Options {
   std::uint32_t frame_bytes = kLeastFrame;
   std::uint32_t qps = 16;
   bool both = false;
+  std::uint16_t rx_queues = 1;
   std::string memory = "--no-huge";
 };
 
@@ -67,20 +68,19 @@ struct Options {
 
 class Port {
  public:
-  Port(const std::string& devargs, rte_mempool* pool) {
+  Port(const std::string& devargs, rte_mempool* pool, std::uint16_t rx_queues) : rx_queues_(rx_queues) {
     if (rte_dev_probe(devargs.c_str()) != 0) die("DPDK cannot open the device '" + devargs + "'");
     rte_dev_iterator iterator{};
     std::uint16_t id = 0;
     RTE_ETH_FOREACH_MATCHING_DEV(id, devargs.c_str(), &iterator) id_ = id;
     if (id_ == RTE_MAX_ETHPORTS) die("DPDK has no driver for the device '" + devargs + "'");
     rte_eth_conf configuration{};
-    if (rte_eth_dev_configure(id_, 1, 1, &configuration) != 0) die(devargs + ": it refuses its configuration");
+    if (rte_eth_dev_configure(id_, rx_queues_, 1, &configuration) != 0) die(devargs + ": it refuses its configuration");
     std::uint16_t rx = kDescriptors, tx = kDescriptors;
     rte_eth_dev_adjust_nb_rx_tx_desc(id_, &rx, &tx);
-    if (rte_eth_rx_queue_setup(id_, 0, rx, 0, nullptr, pool) != 0 ||
-        rte_eth_tx_queue_setup(id_, 0, tx, 0, nullptr) != 0) {
-      die(devargs + ": it has no queues");
-    }
+    bool ok = rte_eth_tx_queue_setup(id_, 0, tx, 0, nullptr) == 0;
+    for (std::uint16_t q = 0; q < rx_queues_; ++q) ok = ok && rte_eth_rx_queue_setup(id_, q, rx, 0, nullptr, pool) == 0;
+    if (!ok) die(devargs + ": it has no queues");
   }
   /// False while the other end is not there.
   bool up() {
@@ -89,7 +89,11 @@ class Port {
     rte_eth_link link{};
     return rte_eth_link_get_nowait(id_, &link) == 0 && link.link_status == RTE_ETH_LINK_UP;
   }
-  std::uint16_t receive(rte_mbuf** m) { return rte_eth_rx_burst(id_, 0, m, kBurst); }
+  /// A burst of one of the queues, in turn.
+  std::uint16_t receive(rte_mbuf** m) {
+    next_ = static_cast<std::uint16_t>(next_ + 1 < rx_queues_ ? next_ + 1 : 0);
+    return rte_eth_rx_burst(id_, next_, m, kBurst);
+  }
   /// How many were taken; the others are freed.
   std::uint16_t send(rte_mbuf** m, std::uint16_t count) {
     const std::uint16_t taken = rte_eth_tx_burst(id_, 0, m, count);
@@ -99,6 +103,7 @@ class Port {
 
  private:
   std::uint16_t id_ = RTE_MAX_ETHPORTS;
+  std::uint16_t rx_queues_, next_ = 0;
   bool started_ = false;
 };
 
@@ -192,7 +197,7 @@ class Traffic {
         "frames", kBuffers, kCache, 0,
         static_cast<std::uint16_t>(std::max(o.frame_bytes + 64, 2048u)) + RTE_PKTMBUF_HEADROOM, SOCKET_ID_ANY);
     if (pool_ == nullptr) die(std::string("no memory for packet buffers: ") + rte_strerror(rte_errno));
-    for (const std::string& devargs : o.ports) ports_.push_back(std::make_unique<Port>(devargs, pool_));
+    for (const std::string& devargs : o.ports) ports_.push_back(std::make_unique<Port>(devargs, pool_, o.rx_queues));
     directions_.emplace_back(0, *ports_[0], *ports_[1], pool_, o);
     if (o.both) directions_.emplace_back(1, *ports_[1], *ports_[0], pool_, o);
     teacher_ = std::make_unique<Direction>(1, *ports_[1], *ports_[0], pool_, o);
@@ -329,6 +334,8 @@ int main(int argc, char** argv) {
   app.add_option("--frame-bytes", o.frame_bytes, "Size of a frame without FCS")
       ->check(CLI::Range(static_cast<std::uint32_t>(kLeastFrame), 9000u));
   app.add_option("--qps", o.qps, "Queue pairs of a direction")->check(CLI::Range(1u, 1u << 20));
+  app.add_option("--rx-queues", o.rx_queues, "Queues of a port, for devices that send on several")
+      ->check(CLI::Range(1, 16));
   app.add_flag("--both", o.both, "Frames in both directions");
   bool huge = false;
   app.add_flag("--hugepages", huge, "Packet memory in hugepages");
