@@ -26,10 +26,11 @@ class EventOrder {
   /// device by device: switches do not wait until all that arrives in this nanosecond is there. If they did, the hosts
   /// of a symmetric experiment would march in step, and adaptive routing would spread each step without a collision.
   enum class Phase : std::uint8_t { change, traffic, look };
-  enum class Kind : std::uint8_t { fault, routes, start, port, timers, inbox, sample, limit };
+  enum class Kind : std::uint8_t { fault, routes, start, arrival, port, timers, inbox, sample, limit };
 
   /// @param device  number of the switch or host, below 2^24; hosts come behind the switches
-  /// @param link    port of the device, or a number that tells its events of this kind apart
+  /// @param link    port of the device, or a number that tells its events of this kind apart; an arrival belongs to the
+  ///                device and the port that have sent the packet
   constexpr EventOrder(Phase phase, std::uint32_t device, Kind kind, std::uint32_t link = 0) noexcept
       : key_(std::uint64_t{static_cast<std::uint8_t>(phase)} << 62 | std::uint64_t{device & 0xffffff} << 38 |
              std::uint64_t{static_cast<std::uint8_t>(kind)} << 32 | link) {}

@@ -27,7 +27,6 @@ void HostWire::carry_due(TimeNs now) {
   const std::uint16_t count = wire_.line_due(now, due, pipeline::EgressQueue::kBurst);
   if (count == 0) return;
   wire_.line_pop(count, nullptr, 0);
-  wire_.prefetch_line();
   for (std::uint16_t i = 0; i < count; ++i) link_.carry(due[i]);
 }
 

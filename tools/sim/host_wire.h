@@ -30,7 +30,8 @@ class HostWire : public Receiver {
   };
   explicit HostWire(const Parts& parts)
       : events_(parts.events),
-        wire_(1, parts.plan.wire.rate_mbps, parts.plan.wire.delay_ns, parts.plan.wire.framing),
+        // The link has the delay.
+        wire_(1, parts.plan.wire.rate_mbps, 0, parts.plan.wire.framing),
         pool_(parts.pool),
         link_(parts.link),
         values_(parts.values),
@@ -38,7 +39,7 @@ class HostWire : public Receiver {
 
   [[nodiscard]] const HostCounters& counters() const noexcept { return counters_; }
   [[nodiscard]] std::uint64_t held() const noexcept { return wire_.held(); }
-  /// Something is on its wire, or waits for it.
+  /// Something is leaving by its wire, or waits for it.
   [[nodiscard]] bool busy() const noexcept { return event_.at() != kNever; }
   /// Drops what is still on the wire, as shutdown.
   void drop_all() {
@@ -68,7 +69,7 @@ class HostWire : public Receiver {
     ++counters_.received;
     counters_.received_bytes += m->pkt_len;
   }
-  /// Packets that have come to the end of the wire go over the link.
+  /// Packets whose last bit has left go over the link.
   void carry_due(TimeNs now);
 
   EventQueue& events_;

@@ -2,10 +2,47 @@
 // Copyright The weft authors
 #include "tools/sim/link.h"
 
+#include <algorithm>
+
 namespace weft::sim {
 
-bool Link::taken_by_fault(rte_mbuf* m) noexcept {
-  if (!up_) {
+void Flight::grow() {
+  const std::uint32_t count = size();
+  const std::uint32_t room = std::max(16u, 2 * count);
+  auto items = std::make_unique<Packet[]>(room);
+  for (std::uint32_t i = 0; i < count; ++i) items[i] = items_[(head_ + i) & mask_];
+  items_ = std::move(items);
+  mask_ = room - 1;
+  head_ = 0;
+  tail_ = count;
+}
+
+void Flight::prefetch() const noexcept {
+  if (empty()) return;
+  const auto* m = reinterpret_cast<const char*>(front().packet);
+  constexpr int kLine = 64;
+  __builtin_prefetch(m);
+  __builtin_prefetch(m + sizeof(rte_mbuf));
+  __builtin_prefetch(m + sizeof(rte_mbuf) + pipeline::kMetaSize + kLine);
+  __builtin_prefetch(m + sizeof(rte_mbuf) + pipeline::kMetaSize + 2 * kLine);
+}
+
+Link::~Link() {
+  drop_all();
+}
+
+void Link::arrive_due(TimeNs now) noexcept {
+  while (!flight_.empty() && flight_.front().at <= now) {
+    rte_mbuf* m = flight_.front().packet;
+    flight_.pop();
+    flight_.prefetch();
+    arrive(now, m, now - plan_.delay);
+  }
+  if (!flight_.empty()) events_.schedule(arrival_, flight_.front().at);
+}
+
+bool Link::taken_by_fault(rte_mbuf* m, TimeNs sent_at) noexcept {
+  if (!up_ || sent_at < up_since_) {
     ++counters_.cut;
   } else if (loss_.hit(rng_)) {
     ++counters_.lost;
@@ -15,6 +52,10 @@ bool Link::taken_by_fault(rte_mbuf* m) noexcept {
   observer_.on_lost(m);
   rte_pktmbuf_free(m);
   return true;
+}
+
+void Link::drop_all() noexcept {
+  for (; !flight_.empty(); flight_.pop()) rte_pktmbuf_free(flight_.front().packet);
 }
 
 }  // namespace weft::sim

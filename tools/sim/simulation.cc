@@ -53,19 +53,26 @@ Simulation::~Simulation() = default;
 
 void Simulation::make_links() {
   const Topology& t = experiment_.topology;
-  const auto make = [&](const std::string& from, const std::string& to) {
+  const auto make = [&](const std::string& from, const std::string& to, TimeNs delay, std::uint32_t device,
+                        PortIndex port) {
     const auto id = static_cast<std::uint32_t>(links_.size());
-    links_.push_back(std::make_unique<Link>(from + "/" + to, id, events_.now(), observer_));
+    links_.push_back(std::make_unique<Link>(Link::Plan{from + "/" + to, id, delay, device, port}, events_, observer_));
     return links_.back().get();
   };
-  for (const HostPlan& host : t.hosts()) {
-    host_up_.push_back(make(host.name, t.switches()[host.tor].name));
-    host_down_.push_back(make(t.switches()[host.tor].name, host.name));
+  for (std::uint32_t h = 0; h < t.hosts().size(); ++h) {
+    const HostPlan& host = t.hosts()[h];
+    const std::string& tor = t.switches()[host.tor].name;
+    host_up_.push_back(make(host.name, tor, host.wire.delay_ns, host_device(h), 0));
+    host_down_.push_back(make(tor, host.name, host.wire.delay_ns, host.tor, host.port));
   }
-  for (const SwitchPlan& sw : t.switches()) {
+  for (std::uint32_t i = 0; i < t.switches().size(); ++i) {
+    const SwitchPlan& sw = t.switches()[i];
     auto& out = switch_links_.emplace_back();
-    for (const PortPlan& port : sw.ports) {
-      out.push_back(port.to_host ? host_down_[port.peer] : make(sw.name, t.switches()[port.peer].name));
+    for (std::size_t p = 0; p < sw.ports.size(); ++p) {
+      const PortPlan& port = sw.ports[p];
+      out.push_back(
+          port.to_host ? host_down_[port.peer]
+                       : make(sw.name, t.switches()[port.peer].name, port.wire.delay_ns, i, static_cast<PortIndex>(p)));
     }
   }
 }
@@ -220,7 +227,7 @@ void Simulation::make_faults() {
       };
       fault_events_.push_back(std::make_unique<Call>(order(EventOrder::Kind::fault), [this, &fault, up](TimeNs now) {
         for_each_link(fault, [&](Link& link, std::uint32_t sw, PortIndex port) {
-          link.set_up(up);
+          link.set_up(now, up);
           if (port != pipeline::kNoPort) switches_[sw]->set_link(now, port, up);
         });
       }));
@@ -394,7 +401,10 @@ std::string Simulation::settle() {
     received += host->counters().received;
     held += host->held();
   }
-  for (const auto& link : links_) faults += link->counters().lost + link->counters().cut;
+  for (const auto& link : links_) {
+    faults += link->counters().lost + link->counters().cut;
+    held += link->held();
+  }
   for (const auto& sw : switches_) {
     if (!sw->balanced()) return "a switch lost count of its packets";
     made += sw->pipeline().totals().made();
@@ -408,6 +418,7 @@ std::string Simulation::settle() {
   }
   for (const auto& sw : switches_) sw->drop_all(events_.now());
   for (HostWire* host : ends_) host->drop_all();
+  for (const auto& link : links_) link->drop_all();
   const std::uint32_t missing = free_before_ - free_buffers(pool_);
   return missing == 0 ? "" : std::to_string(missing) + " packet buffers are missing";
 }

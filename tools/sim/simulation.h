@@ -73,6 +73,10 @@ class Simulation final : public CompletionSink, public DatagramSink, public IncL
   /// Those with RNICs: none where transfers are datagrams.
   [[nodiscard]] const std::vector<std::unique_ptr<Host>>& hosts() const noexcept { return hosts_; }
   [[nodiscard]] const std::vector<std::unique_ptr<Link>>& links() const noexcept { return links_; }
+  /// What leaves a switch by a port.
+  [[nodiscard]] const Link& link_out_of(std::uint32_t sw, PortIndex port) const noexcept {
+    return *switch_links_[sw][port];
+  }
   [[nodiscard]] const std::vector<TransferTimes>& times() const noexcept { return times_; }
   [[nodiscard]] const std::vector<Sample>& samples() const noexcept { return samples_; }
   /// Sending and receiving queue pair of each channel.

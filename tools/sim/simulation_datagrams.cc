@@ -48,10 +48,11 @@ void Simulation::datagram_arrived(TimeNs now, std::uint32_t index) {
 // What was lost is never sent again: transfers that miss it do not end, and neither do those that wait for them.
 bool Simulation::datagrams_stopped() const {
   if (!experiment_.datagrams || next_start_ < by_start_.size()) return false;
-  const bool on_wires = std::any_of(ends_.begin(), ends_.end(), [](const HostWire* h) { return h->busy(); });
+  const bool at_hosts = std::any_of(ends_.begin(), ends_.end(), [](const HostWire* h) { return h->busy(); });
+  const bool on_links = std::any_of(links_.begin(), links_.end(), [](const auto& link) { return link->held() != 0; });
   const bool in_switches =
       std::any_of(switches_.begin(), switches_.end(), [](const auto& sw) { return sw->held() != 0; });
-  return !on_wires && !in_switches;
+  return !at_hosts && !on_links && !in_switches;
 }
 
 }  // namespace weft::sim

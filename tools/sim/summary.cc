@@ -210,7 +210,7 @@ ordered_json stages_of(const Simulation& s) {
   return stages;
 }
 
-// Packets over each link between switches, from the lower tier upwards.
+// What arrived over each link between switches, from the lower tier upwards.
 ordered_json paths_of(const Simulation& s) {
   ordered_json paths = ordered_json::array();
   const Topology& t = s.experiment().topology;
@@ -218,11 +218,11 @@ ordered_json paths_of(const Simulation& s) {
     for (std::size_t p = 0; p < t.switches()[i].ports.size(); ++p) {
       const PortPlan& port = t.switches()[i].ports[p];
       if (port.to_host) continue;
-      const auto& totals = s.switches()[i]->pipeline().port_totals(static_cast<PortIndex>(p));
+      const LinkCounters& arrived = s.link_out_of(static_cast<std::uint32_t>(i), static_cast<PortIndex>(p)).counters();
       paths.push_back({{"from", t.switches()[i].name},
                        {"to", t.switches()[port.peer].name},
-                       {"packets", totals.tx.value()},
-                       {"bytes", totals.tx_bytes.value()}});
+                       {"packets", arrived.packets},
+                       {"bytes", arrived.bytes}});
     }
   }
   return paths;

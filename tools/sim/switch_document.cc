@@ -365,7 +365,11 @@ std::optional<pipeline::SwitchInfo> load_switch_document(const Topology& topolog
   // Nothing of a packet names its switch by number here: every switch has rings of its own.
   auto info = config::build_switch(source, 0, registry, diagnostics);
   if (!diagnostics.ok()) return std::nullopt;
-  for (std::size_t p = 0; p < info.ports.size(); ++p) info.ports[p].mac = topology.switches()[index].ports[p].mac;
+  for (std::size_t p = 0; p < info.ports.size(); ++p) {
+    info.ports[p].mac = topology.switches()[index].ports[p].mac;
+    // Packets travel on the simulation's links. What follows from the delay, as headroom, has been worked out.
+    info.ports[p].delay_ns = 0;
+  }
   return info;
 }
 
