@@ -65,6 +65,9 @@ CLI::App* add_run(CLI::App& app, Options& options, std::string& seed) {
   run->add_option("--pcap-file", options.pcap_file, "Where to; default: weft-sim.pcap")
       ->option_text("FILE")
       ->needs(pcap);
+  run->add_option("--threads", options.threads, "Threads that share the work; default: 1. The result is the same")
+      ->option_text("N")
+      ->check(CLI::Range(1, 256), "");
   run->add_flag("--force", options.force, "Runs even if memory seems too small");
   run->add_flag("--quiet", options.quiet, "Does not tell how far it is");
   run->footer(kRunFooter);
@@ -76,7 +79,7 @@ CLI::App* add_sweep(CLI::App& app, Options& options) {
   add_common(*sweep, options, "The same for all runs; may be repeated");
   sweep->add_option("--out", options.folder, "Folder of the results; default: the file's name and .sweep")
       ->option_text("FOLDER");
-  sweep->add_option("--jobs", options.jobs, "Runs at a time; default: as many as CPUs")
+  sweep->add_option("--jobs", options.jobs, "Runs at a time, of one thread each; default: what uses all CPUs")
       ->option_text("N")
       ->check(CLI::Range(1, 4096), "");
   sweep->footer(kSweepFooter);

@@ -30,6 +30,7 @@ struct Options {
   std::string pcap_file = "weft-sim.pcap";
   std::string folder;
   unsigned jobs = 0;
+  unsigned threads = 1;
   bool force = false;
   bool trace_hash = false;
   bool quiet = false;

@@ -154,12 +154,40 @@ bool EventQueue::step() {
     if (next == kNever) return false;
     advance(next);
   }
-  Event& event = take_due();
+  fire(take_due());
+  return true;
+}
+
+void EventQueue::fire_now(Event& event) {
+  const bool comes_later = (next_due_ < due_.size() && due_[next_due_].key < event.order_) ||
+                           (!added_.empty() && added_.front().key < event.order_);
+  if (comes_later || event.at_ != kNever) return schedule(event, now_);
+  ++event.times_scheduled_;
+  ++fired_;
+  event.fire(now_);
+}
+
+void EventQueue::fire(Event& event) {
   event.at_ = kNever;
   ++event.times_scheduled_;
   ++fired_;
   event.fire(now_);
-  return true;
+}
+
+void EventQueue::run_before(TimeNs until) {
+  for (;;) {
+    if (!is_due()) {
+      const TimeNs next = next_time();
+      if (next >= until) return;
+      advance(next);
+    }
+    fire(take_due());
+  }
+}
+
+void EventQueue::begin(TimeNs now) {
+  assert(next_time() >= now && "events that have been forgotten");
+  if (now > now_) advance(now);
 }
 
 }  // namespace weft::sim

@@ -78,8 +78,14 @@ class EventQueue {
 
   /// Time of the next event; kNever when there is none.
   [[nodiscard]] TimeNs next_time();
+  /// Schedules an event for now; fires it at once when it would be the next one. The last thing that a fire() does.
+  void fire_now(Event& event);
   /// Fires the next event, whose time becomes now(). False when there is none.
   bool step();
+  /// Fires all events before `until`.
+  void run_before(TimeNs until);
+  /// Makes `now` the time, without firing anything: all events before have been fired.
+  void begin(TimeNs now);
   [[nodiscard]] const TimeNs& now() const noexcept { return now_; }
   /// Events that were fired.
   [[nodiscard]] std::uint64_t fired() const noexcept { return fired_; }
@@ -105,6 +111,7 @@ class EventQueue {
   void advance(TimeNs to);
   [[nodiscard]] bool is_due();
   [[nodiscard]] Event& take_due();
+  void fire(Event& event);
   [[nodiscard]] TimeNs next_near() const noexcept;
 
   TimeNs now_ = 0;

@@ -26,9 +26,9 @@ qos::PortSettings pause_settings(const HostPlan& plan) {
 
 }  // namespace
 
-Host::Host(const Parts& parts, std::uint64_t seed, Observer& observer)
+Host::Host(const Parts& parts, std::uint64_t seed, Witness& witness)
     : HostWire(parts),
-      observer_(observer),
+      witness_(witness),
       device_(device_config(parts.plan, seed, parts.values)),
       pauses_(pause_settings(parts.plan)) {}
 
@@ -42,7 +42,7 @@ void Host::send(const nic::TxFrame& frame) noexcept {
   } else {
     std::memcpy(pipeline::frame(m), frame.head.data(), frame.head.size());
   }
-  observer_.on_host_sent(m);
+  witness_.host_sent(events_.now(), device_number(), m);
   transmit(m);
 }
 
@@ -62,7 +62,7 @@ void Host::receive(TimeNs now, PortIndex /*port*/, rte_mbuf* m) {
   if (wire::header_at<wire::EthernetHeader>(frame).ethertype.value() == wire::EtherType::mac_control) [[unlikely]] {
     take_pause(now, m);
   } else {
-    observer_.on_host_received(m);
+    witness_.host_received(now, device_number(), m);
     // A payload of a few bytes that were never written is elided as well.
     constexpr std::size_t kBth = sizeof(wire::EthernetHeader) + sizeof(wire::Ipv4Header) + sizeof(wire::UdpHeader);
     std::size_t there = m->data_len;

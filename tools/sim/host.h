@@ -26,7 +26,8 @@ class CompletionSink {
 class Host final : public HostWire, public nic::TxSink {
  public:
   /// @param seed  of its queue pair numbers and first PSNs
-  Host(const Parts& parts, std::uint64_t seed, Observer& observer);
+  /// @param witness  of its partition
+  Host(const Parts& parts, std::uint64_t seed, Witness& witness);
   ~Host() override;
 
   void connect(CompletionSink& sink) noexcept { sink_ = &sink; }
@@ -46,7 +47,7 @@ class Host final : public HostWire, public nic::TxSink {
   void take_pause(TimeNs now, const rte_mbuf* m);
   void set_paused(std::uint8_t priorities) noexcept;
 
-  Observer& observer_;
+  Witness& witness_;
   nic::Device device_;
   nic::Cq* cq_ = nullptr;
   qos::PfcReceiver pauses_;

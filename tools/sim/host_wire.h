@@ -29,7 +29,8 @@ class HostWire : public Receiver {
     bool values = false;  ///< packets carry the bytes of their payload; otherwise only how many they are
   };
   explicit HostWire(const Parts& parts)
-      : events_(parts.events),
+      : Receiver(parts.device),
+        events_(parts.events),
         // The link has the delay.
         wire_(1, parts.plan.wire.rate_mbps, 0, parts.plan.wire.framing),
         pool_(parts.pool),

@@ -140,7 +140,7 @@ void IncRun::post_receive(Rank& r, std::uint32_t slot) {
 void IncRun::completed(TimeNs now, Host& host, const nic::Wc& wc) {
   Rank& r = *by_qp_.at({&host, wc.qpn.value()});
   if (wc.status != nic::WcStatus::success) {
-    if (wc.status != nic::WcStatus::flushed) listener_.rank_failed();
+    if (wc.status != nic::WcStatus::flushed) listener_.rank_failed(r.transfer);
     return;
   }
   if (wc.opcode == nic::WcOpcode::receive) {
@@ -155,12 +155,12 @@ void IncRun::completed(TimeNs now, Host& host, const nic::Wc& wc) {
 void IncRun::received(Rank& r, const nic::Wc& wc) {
   const auto m = r.progress->arrived();
   const auto say = [&](const std::string& what) {
-    if (wrong_.empty())
-      wrong_ = "rank " + std::to_string(r.rank) + " of group " + std::to_string(r.group) + ": " + what;
+    if (r.wrong.empty())
+      r.wrong = "rank " + std::to_string(r.rank) + " of group " + std::to_string(r.group) + ": " + what;
   };
   if (!m) return say("a message that nobody was to send");
   if (values_ && !m->is_control()) {
-    ++compared_;
+    ++r.compared;
     const std::uint8_t* at = r.memory.data() + (std::uint64_t{slots()} + wc.wr_id) * message_bytes_;
     const auto immediate = wc.with_immediate ? std::optional(wc.immediate) : std::nullopt;
     const auto ranks = static_cast<std::uint32_t>(spec_.groups[r.group].hosts.size());
@@ -171,6 +171,17 @@ void IncRun::received(Rank& r, const nic::Wc& wc) {
     if (wc.byte_length != bytes || wc.with_immediate != m->is_control()) say("another message than was to come");
   }
   post_receive(r, static_cast<std::uint32_t>(wc.wr_id));
+}
+
+std::string IncRun::wrong() const {
+  const auto found = std::find_if(ranks_.begin(), ranks_.end(), [](const auto& r) { return !r->wrong.empty(); });
+  return found == ranks_.end() ? "" : (*found)->wrong;
+}
+
+std::uint64_t IncRun::compared() const noexcept {
+  std::uint64_t sum = 0;
+  for (const auto& r : ranks_) sum += r->compared;
+  return sum;
 }
 
 /// Operations that the rank has begun, those of which it has all, and those whose messages are acknowledged, too.

@@ -28,7 +28,8 @@ class IncListener {
   /// The rank has all that it gets, and has sent all that it gives; then that is acknowledged, too.
   virtual void operation_received(TimeNs now, std::uint32_t transfer) = 0;
   virtual void operation_ended(TimeNs now, std::uint32_t transfer) = 0;
-  virtual void rank_failed() = 0;
+  /// A queue pair gave up; `transfer` is the first one of its rank.
+  virtual void rank_failed(std::uint32_t transfer) = 0;
 };
 
 /// The transfers of all ranks, in the order of their numbers: by group, rank and operation.
@@ -47,9 +48,10 @@ class IncRun {
 
   void start(TimeNs now);
   void completed(TimeNs now, Host& host, const nic::Wc& wc);
-  /// "" when every result that has arrived was right.
-  [[nodiscard]] const std::string& wrong() const noexcept { return wrong_; }
-  [[nodiscard]] std::uint64_t compared() const noexcept { return compared_; }
+  /// "" when every result that has arrived was right; otherwise what was not, at the first rank that noticed.
+  [[nodiscard]] std::string wrong() const;
+  /// Messages.
+  [[nodiscard]] std::uint64_t compared() const noexcept;
 
  private:
   struct Rank {
@@ -64,6 +66,8 @@ class IncRun {
     std::uint32_t started = 0, received = 0, ended = 0;  ///< operations
     std::vector<std::uint8_t> memory{};                  ///< slots of messages that are sent, then of those that come
     nic::Mr small{}, large{};                            ///< control messages, and data
+    std::string wrong{};                                 ///< the first thing that was
+    std::uint64_t compared = 0;                          ///< messages
   };
 
   void make_rank(std::uint32_t group, std::uint32_t rank, Host& host, const nic::QpConfig& config);
@@ -84,8 +88,6 @@ class IncRun {
   std::map<std::pair<const Host*, std::uint32_t>, Rank*> by_qp_;
   std::vector<nic::Qp*> qps_;
   std::vector<std::vector<IncNode>> trees_;  ///< by group
-  std::string wrong_;
-  std::uint64_t compared_ = 0;
 };
 
 }  // namespace weft::sim

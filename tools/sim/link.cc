@@ -3,6 +3,7 @@
 #include "tools/sim/link.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace weft::sim {
 
@@ -38,10 +39,27 @@ void Link::arrive_due(TimeNs now) noexcept {
     flight_.prefetch();
     arrive(now, m, now - plan_.delay);
   }
-  if (!flight_.empty()) events_.schedule(arrival_, flight_.front().at);
+  if (!flight_.empty()) to_partition_.events().schedule(arrival_, flight_.front().at);
+  to_->received_all();
 }
 
-bool Link::taken_by_fault(rte_mbuf* m, TimeNs sent_at) noexcept {
+bool Link::hand_over() {
+  const bool first = handed_.empty();
+  if (first) {
+    std::swap(sent_, handed_);
+  } else {
+    handed_.insert(handed_.end(), sent_.begin(), sent_.end());
+    sent_.clear();
+  }
+  return first;
+}
+
+void Link::take_in() {
+  for (const Flight::Packet& packet : handed_) travel(packet);
+  handed_.clear();
+}
+
+bool Link::taken_by_fault(TimeNs now, rte_mbuf* m, TimeNs sent_at) noexcept {
   if (!up_ || sent_at < up_since_) {
     ++counters_.cut;
   } else if (loss_.hit(rng_)) {
@@ -49,13 +67,17 @@ bool Link::taken_by_fault(rte_mbuf* m, TimeNs sent_at) noexcept {
   } else {
     return false;
   }
-  observer_.on_lost(m);
+  to_partition_.witness().lost(now, to_->device_number(), m);
   rte_pktmbuf_free(m);
   return true;
 }
 
 void Link::drop_all() noexcept {
   for (; !flight_.empty(); flight_.pop()) rte_pktmbuf_free(flight_.front().packet);
+  for (auto* packets : {&sent_, &handed_}) {
+    for (const Flight::Packet& packet : *packets) rte_pktmbuf_free(packet.packet);
+    packets->clear();
+  }
 }
 
 }  // namespace weft::sim

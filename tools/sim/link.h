@@ -10,11 +10,12 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "switch/base/rng.h"
 #include "switch/pipeline/pipeline.h"
-#include "tools/sim/event_queue.h"
-#include "tools/sim/observer.h"
+#include "tools/sim/link_capture.h"
+#include "tools/sim/partition.h"
 
 namespace weft::sim {
 
@@ -23,9 +24,26 @@ using pipeline::PortIndex;
 /// What a link ends at.
 class Receiver {
  public:
+  /// @param device  its number among all devices
+  explicit Receiver(std::uint32_t device) noexcept : device_(device) {}
   virtual ~Receiver() = default;
   /// Takes ownership.
   virtual void receive(TimeNs now, PortIndex port, rte_mbuf* m) = 0;
+  /// What a link brings now has been received.
+  virtual void received_all() {}
+
+  [[nodiscard]] std::uint32_t device_number() const noexcept { return device_; }
+  /// A packet is about to arrive.
+  void trace(TimeNs now, std::uint32_t link, std::uint32_t bytes) noexcept {
+    trace_ = (trace_ ^ (now + (std::uint64_t{link} << 44) + bytes)) * 0x9e3779b97f4a7c15ull;
+    trace_ ^= trace_ >> 29;
+  }
+  /// A hash of all arrivals.
+  [[nodiscard]] std::uint64_t trace_hash() const noexcept { return trace_; }
+
+ private:
+  std::uint32_t device_;
+  std::uint64_t trace_ = 0x6a09e667f3bcc908ull;
 };
 
 struct LinkCounters {
@@ -71,8 +89,10 @@ class Link final : public pipeline::PortTx {
     std::uint32_t device = 0;  ///< number of the sender among all devices
     PortIndex port = 0;        ///< of the sender
   };
-  Link(Plan plan, EventQueue& events, Observer& observer)
-      : plan_(std::move(plan)), events_(events), observer_(observer), arrival_(*this) {}
+  /// @param from  the partition of the sender
+  /// @param to    that of the receiver
+  Link(Plan plan, Partition& from, Partition& to)
+      : plan_(std::move(plan)), from_(from), crosses_(&from != &to), arrival_(*this), to_partition_(to) {}
   ~Link() override;
 
   void connect(Receiver& to, PortIndex port) noexcept {
@@ -99,17 +119,33 @@ class Link final : public pipeline::PortTx {
   }
   /// The last bit of a packet has left the sender.
   void carry(rte_mbuf* m) noexcept {
-    flight_.push({m, events_.now() + plan_.delay});
-    if (arrival_.at() == kNever) events_.schedule(arrival_, flight_.front().at);
+    const Flight::Packet packet{m, from_.events().now() + plan_.delay};
+    if (!crosses_) return travel(packet);
+    if (sent_.empty()) from_.note_sent(*this);
+    sent_.push_back(packet);
   }
-  /// Packets under way.
-  [[nodiscard]] std::uint32_t held() const noexcept { return flight_.size(); }
+
+  // Between partitions, while they stand still.
+
+  [[nodiscard]] Partition& receiver() const noexcept { return to_partition_; }
+  /// When the first packet since hand_over() arrives.
+  [[nodiscard]] TimeNs first_sent() const noexcept { return sent_.front().at; }
+  /// The receiver may have what has been sent so far.
+  /// @return true when it has taken in all that it was given before
+  bool hand_over();
+
+  /// By the receiver: what it has been given travels.
+  void take_in();
+
+  /// Packets under way. While the partitions of both ends stand still.
+  [[nodiscard]] std::size_t held() const noexcept { return flight_.size() + sent_.size() + handed_.size(); }
   /// Drops them, as shutdown.
   void drop_all() noexcept;
 
   [[nodiscard]] const LinkCounters& counters() const noexcept { return counters_; }
   [[nodiscard]] const std::string& name() const noexcept { return plan_.name; }
-  [[nodiscard]] std::uint32_t id() const noexcept { return plan_.id; }
+  /// Everything that arrives is captured.
+  void set_capture(LinkCapture& capture) noexcept { capture_ = &capture; }
 
  private:
   struct Arrival : Event {
@@ -119,23 +155,35 @@ class Link final : public pipeline::PortTx {
     void fire(TimeNs now) override { owner.arrive_due(now); }
     Link& owner;
   };
+  void travel(const Flight::Packet& packet) {
+    flight_.push(packet);
+    if (arrival_.at() == kNever) to_partition_.events().schedule(arrival_, flight_.front().at);
+  }
   void arrive_due(TimeNs now) noexcept;
   void arrive(TimeNs now, rte_mbuf* m, TimeNs sent_at) noexcept {
     if (faulty_) [[unlikely]] {
-      if (taken_by_fault(m, sent_at)) return;
+      if (taken_by_fault(now, m, sent_at)) return;
     }
     ++counters_.packets;
     counters_.bytes += m->pkt_len;
-    observer_.on_arrival(now, plan_.id, m);
+    to_->trace(now, plan_.id, m->pkt_len);
+    if (capture_ != nullptr) [[unlikely]]
+      capture_->packet(now, m);
     to_->receive(now, port_, m);
   }
-  bool taken_by_fault(rte_mbuf* m, TimeNs sent_at) noexcept;
+  bool taken_by_fault(TimeNs now, rte_mbuf* m, TimeNs sent_at) noexcept;
 
   const Plan plan_;
-  EventQueue& events_;
-  Observer& observer_;
-  Arrival arrival_;
+  // The sender's.
+  Partition& from_;
+  const bool crosses_;  ///< to another partition
+  std::vector<Flight::Packet> sent_;
+  // The receiver's, on lines that the sender does not write to.
+  alignas(64) Arrival arrival_;
+  Partition& to_partition_;
+  std::vector<Flight::Packet> handed_;
   Receiver* to_ = nullptr;
+  LinkCapture* capture_ = nullptr;
   PortIndex port_ = 0;
   bool up_ = true;
   bool faulty_ = false;

@@ -12,7 +12,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
 
 #include "collectives/stage/stages.h"
@@ -22,6 +21,7 @@
 #include "switch/stages/stages.h"
 #include "tools/experiment/clock.h"
 #include "tools/experiment/files.h"
+#include "tools/experiment/memory.h"
 #include "tools/sim/command_line.h"
 #include "tools/sim/html_report.h"
 #include "tools/sim/packet_memory.h"
@@ -41,17 +41,6 @@ int fail(int code, const std::string& message) {
   return code;
 }
 
-// What the machine can still give; 0 when nobody says.
-std::uint64_t available_bytes() {
-  std::ifstream in("/proc/meminfo");
-  std::string key;
-  std::uint64_t kib = 0;
-  for (std::string rest; in >> key >> kib; std::getline(in, rest)) {
-    if (key == "MemAvailable:") return kib * 1024;
-  }
-  return 0;
-}
-
 class Progress {
  public:
   Progress(const Simulation& simulation, bool quiet)
@@ -67,8 +56,7 @@ class Progress {
       told_ = wall;
       const double done = static_cast<double>(simulation_.placed_bytes()) / all_;
       std::fprintf(stderr, "%5.1f %%  virtual %.3f ms  %.0f s, about %.0f s left\n", done * 100,
-                   static_cast<double>(simulation_.events().now()) / 1e6, wall,
-                   done > 0 ? wall / done * (1 - done) : 0.0);
+                   static_cast<double>(simulation_.now()) / 1e6, wall, done > 0 ? wall / done * (1 - done) : 0.0);
     }
     return stop_requested.load();
   }
@@ -84,26 +72,27 @@ class Progress {
 // Exit code, 0 when the capture has begun or none was asked for.
 int start_capture(const Options& options, Simulation& simulation) {
   if (options.pcap_link.empty()) return 0;
-  const Link* link = simulation.link_named(options.pcap_link);
+  Link* link = simulation.link_named(options.pcap_link);
   if (link == nullptr) {
     std::vector<std::string> known;
     for (const auto& one : simulation.links()) known.push_back(one->name());
     return fail(kWrongUsage, "--pcap: unknown link " + config::quote(options.pcap_link) +
                                  config::suggestion(options.pcap_link, known));
   }
-  const std::string error = simulation.observer().start_capture(link->id(), options.pcap_file);
+  link->set_capture(simulation.capture());
+  const std::string error = simulation.capture().start(options.pcap_file);
   return error.empty() ? 0 : fail(kCannotRun, error);
 }
 
 // All that was asked for is written, whatever else cannot be.
-int write_results(const Options& options, const nlohmann::ordered_json& report, Observer& observer) {
+int write_results(const Options& options, const nlohmann::ordered_json& report, LinkCapture& capture) {
   int result = 0;
   const auto check = [&](const std::string& error) {
     if (!error.empty()) result = fail(kCannotRun, error);
   };
   if (!options.json.empty()) check(OutputFile(options.json).write(report.dump(1) + "\n"));
   if (!options.html.empty()) check(OutputFile(options.html).write(html_report(report)));
-  check(observer.finish_capture());
+  check(capture.finish());
   std::cout << report["summary"].dump(2) << std::endl;
   if (!std::cout) check(std::string("cannot write the summary to standard output: ") + std::strerror(errno));
   if (options.trace_hash) {
@@ -116,7 +105,7 @@ int run_in(const Options& options, const Experiment& experiment, const pipeline:
            rte_mempool* pool) {
   config::Diagnostics diagnostics;
   const auto building = std::chrono::steady_clock::now();
-  Simulation simulation(experiment, registry, pool, diagnostics);
+  Simulation simulation(experiment, registry, pool, diagnostics, {.threads = options.threads});
   if (!diagnostics.ok()) {
     std::cerr << config::format(diagnostics);
     return kWrongUsage;
@@ -134,7 +123,7 @@ int run_in(const Options& options, const Experiment& experiment, const pipeline:
   facts.cpu_s = experiment::cpu_seconds() - cpu_before;
   facts.wall_s = progress.wall_s();
   facts.interrupted = !facts.complete && stop_requested.load();
-  const int written = write_results(options, report_of(simulation, facts), simulation.observer());
+  const int written = write_results(options, report_of(simulation, facts), simulation.capture());
   if (const std::string wrong = simulation.settle(); !wrong.empty()) return fail(kUnbalanced, wrong);
   if (written != 0) return written;
   return facts.complete ? 0 : kIncomplete;
@@ -146,7 +135,7 @@ int run(const Options& options, const Experiment& experiment, const pipeline::Re
     if (const std::string error = OutputFile(path).probe(); !error.empty()) return fail(kCannotRun, error);
   }
   const MemoryEstimate memory = estimate_memory(experiment);
-  const std::uint64_t available = available_bytes();
+  const std::uint64_t available = experiment::available_bytes();
   if (memory.bytes > available && available != 0 && !options.force) {
     return fail(kCannotRun, "the run needs about " + std::to_string(memory.bytes / 1'000'000) + " MB, and " +
                                 std::to_string(available / 1'000'000) +

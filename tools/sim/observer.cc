@@ -3,10 +3,8 @@
 #include "tools/sim/observer.h"
 
 #include <algorithm>
-#include <array>
-#include <cerrno>
+#include <tuple>
 
-#include "switch/base/time.h"
 #include "switch/pipeline/packet.h"
 #include "switch/wire/headers.h"
 #include "switch/wire/opcodes.h"
@@ -34,27 +32,53 @@ const wire::Bth& bth_of(const rte_mbuf* m) noexcept {
   return header_at<wire::Bth>(pipeline::frame(m) + kBth);
 }
 
-// Of the queue pair that receives it, and the PSN of `m`.
-std::uint64_t key(std::uint32_t receiver, const rte_mbuf* m) noexcept {
-  return std::uint64_t{receiver} << kPsnBits | bth_of(m).psn.value();
-}
-
 bool is_request(const rte_mbuf* m) noexcept {
   return wire::opcode_info(static_cast<wire::Opcode>(bth_of(m).opcode)).is_request();
+}
+
+bool is_nack(const rte_mbuf* m) noexcept {
+  if (bth_of(m).opcode != static_cast<std::uint8_t>(wire::Opcode::RC_ACKNOWLEDGE)) return false;
+  return wire::Syndrome(header_at<wire::Aeth>(pipeline::frame(m) + kAeth).syndrome).is_sequence_nak();
 }
 
 std::uint64_t end_key(std::uint32_t address, std::uint32_t qpn) noexcept {
   return std::uint64_t{address} << 32 | qpn;
 }
 
-// The file format of libpcap: nanosecond magic, version 2.4, Ethernet.
-struct PcapHeader {
-  std::uint32_t magic = 0xa1b23c4d;
-  std::uint16_t major = 2, minor = 4;
-  std::uint32_t zone = 0, precision = 0, snap_length = 65535, link_type = 1;
-};
-
 }  // namespace
+
+void Witness::note(TimeNs now, std::uint32_t device, Kind kind, const rte_mbuf* m) {
+  const auto& ip = header_at<wire::Ipv4Header>(pipeline::frame(m) + kIp);
+  const wire::Bth& bth = bth_of(m);
+  notes_.push_back({.at = now,
+                    .device = device,
+                    .address = ip.destination.value(),
+                    .qpn = bth.dest_qp.value(),
+                    .psn = bth.psn.value(),
+                    .kind = kind});
+}
+
+void Witness::lost(TimeNs now, std::uint32_t device, const rte_mbuf* m) {
+  if (!is_roce(m)) return;
+  const bool request = is_request(m);
+  if (!request && !is_nack(m)) return;
+  any_lost_ = true;
+  note(now, device, request ? Kind::lost_request : Kind::lost_nack, m);
+}
+
+void Witness::host_sent(TimeNs now, std::uint32_t device, const rte_mbuf* m) {
+  if (!is_roce(m)) return;
+  if (is_request(m)) return note(now, device, Kind::sent_request, m);
+  if (is_nack(m)) note(now, device, Kind::sent_nack, m);
+}
+
+void Witness::host_received(TimeNs now, std::uint32_t device, const rte_mbuf* m) {
+  if (!is_roce(m)) return;
+  if (is_request(m)) return note(now, device, Kind::got_request, m);
+  if (!is_nack(m)) return;
+  ++nacks_;
+  note(now, device, Kind::got_nack, m);
+}
 
 void Observer::add_pair(std::uint32_t address_a, std::uint32_t qpn_a, std::uint32_t address_b, std::uint32_t qpn_b) {
   const std::uint32_t a = ++last_id_;
@@ -63,97 +87,56 @@ void Observer::add_pair(std::uint32_t address_a, std::uint32_t qpn_a, std::uint3
   ends_[end_key(address_b, qpn_b)] = {b, a};
 }
 
-const Observer::Ends* Observer::ends_of(const rte_mbuf* m) const {
-  const auto& ip = header_at<wire::Ipv4Header>(pipeline::frame(m) + kIp);
-  const auto found = ends_.find(end_key(ip.destination.value(), bth_of(m).dest_qp.value()));
-  return found == ends_.end() ? nullptr : &found->second;
+void Observer::hear(const std::vector<Witness*>& witnesses) {
+  const bool any_lost =
+      !lost_.empty() || std::any_of(witnesses.begin(), witnesses.end(), [](const Witness* w) { return w->any_lost(); });
+  heard_.clear();
+  for (Witness* w : witnesses) {
+    counters_.nacks_at_sender += w->nacks();
+    if (any_lost) {
+      heard_.insert(heard_.end(), w->notes().begin(), w->notes().end());
+    } else {
+      counters_.nacks_false += w->nacks();
+    }
+    w->forget();
+  }
+  // Stable: each device's own order is that of its witness.
+  std::stable_sort(heard_.begin(), heard_.end(), [](const Witness::Note& a, const Witness::Note& b) {
+    return std::tie(a.at, a.device) < std::tie(b.at, b.device);
+  });
+  for (const Witness::Note& note : heard_) apply(note);
 }
 
-bool Observer::is_nack(const rte_mbuf* m) noexcept {
-  if (bth_of(m).opcode != static_cast<std::uint8_t>(wire::Opcode::RC_ACKNOWLEDGE)) return false;
-  return wire::Syndrome(header_at<wire::Aeth>(pipeline::frame(m) + kAeth).syndrome).is_sequence_nak();
-}
-
-void Observer::on_lost(const rte_mbuf* m) noexcept {
-  if (!is_roce(m)) return;
-  const bool request = is_request(m);
-  counters_.packets_lost += request ? 1 : 0;
-  const Ends* ends = ends_of(m);
-  if (ends == nullptr) return;
-  if (request) {
-    lost_[key(ends->id, m)] = {};
-  } else if (is_nack(m)) {
-    const auto lost = lost_.find(key(ends->peer, m));
-    if (lost != lost_.end()) lost->second.told = true;
+void Observer::apply_nack(Witness::Kind kind, Lost* lost) noexcept {
+  if (lost == nullptr) {
+    counters_.nacks_false += kind == Witness::Kind::got_nack ? 1 : 0;
+  } else if (kind == Witness::Kind::sent_nack) {
+    lost->asked = lost->asked || !lost->repeated;
+  } else {
+    lost->told = true;
   }
 }
 
-void Observer::on_host_sent(const rte_mbuf* m) noexcept {
-  if (lost_.empty() || !is_roce(m)) return;
-  const bool nack = is_nack(m);
-  if (!nack && !is_request(m)) return;
-  const Ends* ends = ends_of(m);
-  if (ends == nullptr) return;
-  const auto lost = lost_.find(key(nack ? ends->peer : ends->id, m));
-  if (lost == lost_.end()) return;
-  lost->second.asked = lost->second.asked || (nack && !lost->second.repeated);
-  lost->second.repeated = lost->second.repeated || !nack;
-}
-
-void Observer::on_host_received(const rte_mbuf* m) noexcept {
-  if (!is_roce(m)) return;
-  if (is_nack(m)) {
-    ++counters_.nacks_at_sender;
-    const Ends* ends = ends_of(m);
-    const auto lost = ends == nullptr ? lost_.end() : lost_.find(key(ends->peer, m));
-    if (lost == lost_.end()) {
-      ++counters_.nacks_false;
-    } else {
-      lost->second.told = true;
-    }
+void Observer::apply(const Witness::Note& note) {
+  using Kind = Witness::Kind;
+  counters_.packets_lost += note.kind == Kind::lost_request ? 1 : 0;
+  const auto ends = ends_.find(end_key(note.address, note.qpn));
+  const bool nack = note.kind == Kind::lost_nack || note.kind == Kind::sent_nack || note.kind == Kind::got_nack;
+  if (ends == ends_.end()) return nack ? apply_nack(note.kind, nullptr) : void();
+  const std::uint64_t key = std::uint64_t{nack ? ends->second.peer : ends->second.id} << kPsnBits | note.psn;
+  if (note.kind == Kind::lost_request) {
+    lost_[key] = {};
     return;
   }
-  if (lost_.empty() || bth_of(m).opcode == static_cast<std::uint8_t>(wire::Opcode::RC_ACKNOWLEDGE)) return;
-  const Ends* ends = ends_of(m);
-  if (ends == nullptr) return;
-  const auto lost = lost_.find(key(ends->id, m));
+  const auto lost = lost_.find(key);
+  if (nack) return apply_nack(note.kind, lost == lost_.end() ? nullptr : &lost->second);
   if (lost == lost_.end()) return;
+  if (note.kind == Kind::sent_request) {
+    lost->second.repeated = true;
+    return;
+  }
   if (lost->second.asked && !lost->second.told) ++counters_.nacks_missed;
   lost_.erase(lost);
-}
-
-std::string Observer::start_capture(std::uint32_t link, const std::string& path) {
-  path_ = path;
-  file_ = std::fopen(path.c_str(), "wb");
-  if (file_ == nullptr) return "cannot write " + path_ + ": " + std::strerror(errno);
-  const PcapHeader header;
-  // On the disk before the run begins: that it is full is known then.
-  if (std::fwrite(&header, sizeof header, 1, file_) != 1 || std::fflush(file_) != 0) capture_error_ = errno;
-  captured_ = link;
-  return capture_error_ == 0 ? "" : finish_capture();
-}
-
-std::string Observer::finish_capture() {
-  captured_ = ~0u;
-  if (file_ == nullptr) return "";
-  if (std::fclose(file_) != 0 && capture_error_ == 0) capture_error_ = errno;
-  file_ = nullptr;
-  if (capture_error_ == 0) return "";
-  return "cannot write " + path_ + ": " + std::strerror(capture_error_) + "; the capture ends at packet " +
-         std::to_string(captured_packets_);
-}
-
-void Observer::capture(TimeNs now, const rte_mbuf* m) noexcept {
-  const std::array<std::uint32_t, 4> record{static_cast<std::uint32_t>(now / kSecond),
-                                            static_cast<std::uint32_t>(now % kSecond),
-                                            std::min<std::uint32_t>(m->data_len, m->pkt_len), m->pkt_len};
-  if (std::fwrite(record.data(), sizeof record, 1, file_) != 1 ||
-      std::fwrite(pipeline::frame(m), 1, record[2], file_) != record[2]) {
-    capture_error_ = errno;
-    captured_ = ~0u;
-    return;
-  }
-  ++captured_packets_;
 }
 
 }  // namespace weft::sim

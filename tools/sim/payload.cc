@@ -64,15 +64,12 @@ void PayloadMemory::fill(std::uint32_t transfer) {
 
 void PayloadMemory::compare(std::uint32_t transfer) {
   const Transfer& t = plan_.transfers[transfer];
-  const auto at = source_.first_wrong(transfer, std::span(memory_[t.to]).subspan(places_[transfer].to, t.bytes));
-  if (!at || !wrong_.empty()) return;
-  wrong_ = "transfer " + std::to_string(transfer) + " from host " + std::to_string(t.from) + " to host " +
-           std::to_string(t.to) + " has a wrong value at byte " + std::to_string(*at) + " of " +
-           std::to_string(t.bytes);
+  Place& place = places_[transfer];
+  const auto at = source_.first_wrong(transfer, std::span(memory_[t.to]).subspan(place.to, t.bytes));
+  if (!place.wrong) place.wrong = at;
 }
 
 void PayloadMemory::check(std::uint32_t transfer) {
-  checked_ += places_[transfer].received ? 0 : 1;
   places_[transfer].received = true;
   compare(transfer);
 }
@@ -80,8 +77,18 @@ void PayloadMemory::check(std::uint32_t transfer) {
 std::string PayloadMemory::check_all() {
   for (std::uint32_t i = 0; i < places_.size(); ++i) {
     if (places_[i].received) compare(i);
+    if (!places_[i].wrong) continue;
+    const Transfer& t = plan_.transfers[i];
+    return "transfer " + std::to_string(i) + " from host " + std::to_string(t.from) + " to host " +
+           std::to_string(t.to) + " has a wrong value at byte " + std::to_string(*places_[i].wrong) + " of " +
+           std::to_string(t.bytes);
   }
-  return wrong_;
+  return "";
+}
+
+std::uint64_t PayloadMemory::checked() const noexcept {
+  return static_cast<std::uint64_t>(
+      std::count_if(places_.begin(), places_.end(), [](const Place& place) { return place.received; }));
 }
 
 }  // namespace weft::sim

@@ -53,6 +53,8 @@ class PayloadMemory {
   [[nodiscard]] std::uint64_t sent_from(std::uint32_t transfer) const noexcept { return places_[transfer].from; }
   [[nodiscard]] std::uint64_t written_to(std::uint32_t transfer) const noexcept { return places_[transfer].to; }
 
+  // Different transfers may be filled and checked at the same time.
+
   /// A transfer is about to be sent.
   void fill(std::uint32_t transfer);
   /// A transfer has been received completely: compares it.
@@ -61,7 +63,7 @@ class PayloadMemory {
   /// was ever compared was right; otherwise what was not.
   [[nodiscard]] std::string check_all();
   /// Transfers that have been compared at least once.
-  [[nodiscard]] std::uint64_t checked() const noexcept { return checked_; }
+  [[nodiscard]] std::uint64_t checked() const noexcept;
   /// A byte of what a transfer has brought: tests change it, to see that it is noticed.
   [[nodiscard]] std::uint8_t& received(std::uint32_t transfer, std::uint64_t offset) {
     return memory_[plan_.transfers[transfer].to][places_[transfer].to + offset];
@@ -71,6 +73,7 @@ class PayloadMemory {
   struct Place {
     std::uint64_t from = 0, to = 0;
     bool received = false;
+    std::optional<std::uint64_t> wrong{};  ///< the first byte that was, when it was first compared and one was
   };
   void compare(std::uint32_t transfer);
 
@@ -78,8 +81,6 @@ class PayloadMemory {
   const PayloadSource& source_;
   std::vector<std::vector<std::uint8_t>> memory_;  ///< by host
   std::vector<Place> places_;                      ///< by transfer
-  std::uint64_t checked_ = 0;
-  std::string wrong_;  ///< the first difference
 };
 
 }  // namespace weft::sim

@@ -33,9 +33,12 @@ void set_bit(std::vector<std::uint64_t>& bits, PortIndex port, bool on = true) {
 }  // namespace
 
 SimSwitch::SimSwitch(const pipeline::Registry& registry, pipeline::SwitchInfo info, rte_mempool* pool,
-                     std::uint32_t device, std::uint64_t seed, const std::vector<Link*>& links, EventQueue& events,
-                     Observer& observer)
-    : events_(events), tap_(observer), inbox_event_(*this, device), timer_event_(*this, device) {
+                     std::uint32_t device, std::uint64_t seed, const std::vector<Link*>& links, Partition& partition)
+    : Receiver(device),
+      events_(partition.events()),
+      tap_(partition.witness(), device),
+      inbox_event_(*this, device),
+      timer_event_(*this, device) {
   const std::size_t ports = info.ports.size();
   const std::size_t words = (ports + 63) / 64;
   admitted_.resize(words);
@@ -60,10 +63,9 @@ SimSwitch::SimSwitch(const pipeline::Registry& registry, pipeline::SwitchInfo in
 
 SimSwitch::~SimSwitch() = default;
 
-void SimSwitch::receive(TimeNs now, PortIndex port, rte_mbuf* m) {
+void SimSwitch::receive(TimeNs /*now*/, PortIndex port, rte_mbuf* m) {
   pipeline::meta(m).in_port = port;
   inbox_.push_back(m);
-  events_.schedule(inbox_event_, now);
 }
 
 void SimSwitch::run_inbox(TimeNs now) {

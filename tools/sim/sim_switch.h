@@ -12,7 +12,6 @@
 #include "switch/pipeline/pipeline.h"
 #include "switch/pipeline/switch_state.h"
 #include "switch/stages/nack_filter/drops.h"
-#include "tools/sim/event_queue.h"
 #include "tools/sim/link.h"
 
 namespace weft::sim {
@@ -22,10 +21,13 @@ class SimSwitch final : public Receiver {
   /// @param device  its number among all devices
   /// @param links   out of each port, by PortIndex
   SimSwitch(const pipeline::Registry& registry, pipeline::SwitchInfo info, rte_mempool* pool, std::uint32_t device,
-            std::uint64_t seed, const std::vector<Link*>& links, EventQueue& events, Observer& observer);
+            std::uint64_t seed, const std::vector<Link*>& links, Partition& partition);
   ~SimSwitch() override;
 
   void receive(TimeNs now, PortIndex port, rte_mbuf* m) override;
+  void received_all() override {
+    if (!inbox_.empty()) events_.fire_now(inbox_event_);
+  }
   /// The link of a port goes down or comes back.
   void set_link(TimeNs now, PortIndex port, bool up);
   /// Replaces the routes, as the control plane of a running switch does.
@@ -42,20 +44,21 @@ class SimSwitch final : public Receiver {
   void drop_all(TimeNs now);
 
  private:
-  // Tells the observer of losses, wherever in the switch they happen.
+  // Tells the witness of losses, wherever in the switch they happen.
   class LossTap : public pipeline::Tap {
    public:
-    explicit LossTap(Observer& observer) : observer_(observer) {}
+    LossTap(Witness& witness, std::uint32_t device) : witness_(witness), device_(device) {}
     [[nodiscard]] bool sees_traffic() const noexcept override { return false; }
     void received(TimeNs, PortIndex, rte_mbuf* const*, std::uint16_t) noexcept override {}
     void sending(TimeNs, PortIndex, rte_mbuf* const*, std::uint16_t) noexcept override {}
     void sent(std::uint16_t, std::uint16_t) noexcept override {}
-    void dropped(TimeNs, const rte_mbuf* m, pipeline::DropReason reason) noexcept override {
-      if (reason != stages::NackDrop::nack_blocked) observer_.on_lost(m);
+    void dropped(TimeNs now, const rte_mbuf* m, pipeline::DropReason reason) noexcept override {
+      if (reason != stages::NackDrop::nack_blocked) witness_.lost(now, device_, m);
     }
 
    private:
-    Observer& observer_;
+    Witness& witness_;
+    std::uint32_t device_;
   };
   struct PortEvent : Event {
     PortEvent() : Event(EventOrder(EventOrder::Phase::traffic, 0, EventOrder::Kind::port)) {}

@@ -12,8 +12,6 @@
 namespace weft::sim {
 namespace {
 
-// Events between two looks at whether to stop.
-constexpr std::uint64_t kStopEvery = 1 << 16;
 constexpr std::size_t kMostSamples = 400;
 constexpr std::uint32_t kCqDepth = 4096;
 constexpr std::uint64_t kRegionBytes = std::uint64_t{1} << 40;
@@ -29,8 +27,13 @@ std::uint32_t free_buffers(rte_mempool* pool) {
 }  // namespace
 
 Simulation::Simulation(const Experiment& experiment, const pipeline::Registry& registry, rte_mempool* pool,
-                       config::Diagnostics& diagnostics)
-    : experiment_(experiment), pool_(pool), free_before_(free_buffers(pool)), routes_(experiment.topology) {
+                       config::Diagnostics& diagnostics, RunOptions options)
+    : experiment_(experiment),
+      pool_(pool),
+      options_(options),
+      free_before_(free_buffers(pool)),
+      routes_(experiment.topology) {
+  make_partitions();
   make_links();
   if (experiment.payload_values && !experiment.inc) {
     payload_source_ = std::make_unique<RandomPayload>(seed_of(experiment.seed, RandomUse::payload, "payload"));
@@ -47,32 +50,35 @@ Simulation::Simulation(const Experiment& experiment, const pipeline::Registry& r
   if (!make_switches(registry, pool, qps, diagnostics)) return;
   make_faults();
   make_starts();
+  for (const auto& partition : partitions_) partition->look_again();
 }
 
 Simulation::~Simulation() = default;
 
 void Simulation::make_links() {
   const Topology& t = experiment_.topology;
-  const auto make = [&](const std::string& from, const std::string& to, TimeNs delay, std::uint32_t device,
-                        PortIndex port) {
+  const auto name = [&](std::uint32_t device) {
+    const auto switches = static_cast<std::uint32_t>(t.switches().size());
+    return device < switches ? t.switches()[device].name : t.hosts()[device - switches].name;
+  };
+  const auto make = [&](std::uint32_t from, PortIndex port, std::uint32_t to, TimeNs delay) {
     const auto id = static_cast<std::uint32_t>(links_.size());
-    links_.push_back(std::make_unique<Link>(Link::Plan{from + "/" + to, id, delay, device, port}, events_, observer_));
+    links_.push_back(
+        std::make_unique<Link>(Link::Plan{name(from) + "/" + name(to), id, delay, from, port}, home(from), home(to)));
     return links_.back().get();
   };
   for (std::uint32_t h = 0; h < t.hosts().size(); ++h) {
     const HostPlan& host = t.hosts()[h];
-    const std::string& tor = t.switches()[host.tor].name;
-    host_up_.push_back(make(host.name, tor, host.wire.delay_ns, host_device(h), 0));
-    host_down_.push_back(make(tor, host.name, host.wire.delay_ns, host.tor, host.port));
+    host_up_.push_back(make(host_device(h), 0, host.tor, host.wire.delay_ns));
+    host_down_.push_back(make(host.tor, host.port, host_device(h), host.wire.delay_ns));
   }
   for (std::uint32_t i = 0; i < t.switches().size(); ++i) {
     const SwitchPlan& sw = t.switches()[i];
     auto& out = switch_links_.emplace_back();
     for (std::size_t p = 0; p < sw.ports.size(); ++p) {
       const PortPlan& port = sw.ports[p];
-      out.push_back(
-          port.to_host ? host_down_[port.peer]
-                       : make(sw.name, t.switches()[port.peer].name, port.wire.delay_ns, i, static_cast<PortIndex>(p)));
+      out.push_back(port.to_host ? host_down_[port.peer]
+                                 : make(i, static_cast<PortIndex>(p), port.peer, port.wire.delay_ns));
     }
   }
 }
@@ -81,9 +87,9 @@ void Simulation::make_hosts(rte_mempool* pool) {
   const Topology& t = experiment_.topology;
   for (std::uint32_t h = 0; h < t.hosts().size(); ++h) {
     const std::uint64_t seed = seed_of(experiment_.seed, RandomUse::host, t.hosts()[h].name);
-    hosts_.push_back(std::make_unique<Host>(
-        HostWire::Parts{t.hosts()[h], host_device(h), pool, *host_up_[h], events_, experiment_.payload_values}, seed,
-        observer_));
+    hosts_.push_back(std::make_unique<Host>(HostWire::Parts{t.hosts()[h], host_device(h), pool, *host_up_[h],
+                                                            home_of_host(h).events(), experiment_.payload_values},
+                                            seed, home_of_host(h).witness()));
     Host& host = *hosts_.back();
     host.connect(*this);
     host.make_cq(kCqDepth);
@@ -181,7 +187,7 @@ bool Simulation::make_switches(const pipeline::Registry& registry, rte_mempool* 
     if (!info) return false;
     const std::uint64_t seed = seed_of(experiment_.seed, RandomUse::switch_choices, t.switches()[i].name);
     switches_.push_back(
-        std::make_unique<SimSwitch>(registry, std::move(*info), pool, i, seed, switch_links_[i], events_, observer_));
+        std::make_unique<SimSwitch>(registry, std::move(*info), pool, i, seed, switch_links_[i], home(i)));
   }
   for (std::uint32_t i = 0; i < t.switches().size(); ++i) {
     for (std::size_t p = 0; p < t.switches()[i].ports.size(); ++p) {
@@ -231,11 +237,11 @@ void Simulation::make_faults() {
           if (port != pipeline::kNoPort) switches_[sw]->set_link(now, port, up);
         });
       }));
-      events_.schedule(*fault_events_.back(), *at);
+      changes_.schedule(*fault_events_.back(), *at);
       if (!experiment_.convergence) continue;
       fault_events_.push_back(std::make_unique<Call>(order(EventOrder::Kind::routes),
                                                      [this, &fault, up](TimeNs now) { spread(now, fault, up); }));
-      events_.schedule(*fault_events_.back(), *at + *experiment_.convergence);
+      changes_.schedule(*fault_events_.back(), *at + *experiment_.convergence);
     }
   }
 }
@@ -254,37 +260,46 @@ void Simulation::make_starts() {
   const auto& transfers = experiment_.plan.transfers;
   times_.resize(transfers.size());
   waits_for_.reserve(transfers.size());
+  std::vector<std::vector<std::uint32_t>> by_host(experiment_.topology.hosts().size());
   for (std::uint32_t i = 0; i < transfers.size(); ++i) {
     waits_for_.push_back(transfers[i].waits_for);
-    if (transfers[i].waits_for == 0 && !inc_) by_start_.push_back(i);
+    if (transfers[i].waits_for == 0 && !inc_) by_host[transfers[i].from].push_back(i);
   }
-  std::stable_sort(by_start_.begin(), by_start_.end(),
-                   [&](std::uint32_t a, std::uint32_t b) { return transfers[a].start < transfers[b].start; });
+  for (std::uint32_t h = 0; h < by_host.size(); ++h) {
+    if (by_host[h].empty()) continue;
+    std::stable_sort(by_host[h].begin(), by_host[h].end(),
+                     [&](std::uint32_t a, std::uint32_t b) { return transfers[a].start < transfers[b].start; });
+    starts_.push_back(std::make_unique<Starts>(*this, host_device(h)));
+    starts_.back()->transfers = std::move(by_host[h]);
+    home_of_host(h).events().schedule(*starts_.back(), transfers[starts_.back()->transfers.front()].start);
+  }
   using Order = EventOrder;
-  start_event_ = std::make_unique<Call>(Order(Order::Phase::change, 0, Order::Kind::start),
-                                        [this](TimeNs now) { start_due(now); });
+  if (inc_) {
+    start_event_ = std::make_unique<Call>(Order(Order::Phase::change, 0, Order::Kind::start),
+                                          [this](TimeNs now) { start_inc(now); });
+    changes_.schedule(*start_event_, 0);
+  }
   sample_event_ =
       std::make_unique<Call>(Order(Order::Phase::look, 0, Order::Kind::sample), [this](TimeNs now) { sample(now); });
-  events_.schedule(*start_event_, inc_ ? 0 : transfers[by_start_.front()].start);
-  events_.schedule(*sample_event_, sample_interval_);
+  looks_.schedule(*sample_event_, sample_interval_);
   limit_event_ = std::make_unique<Call>(Order(Order::Phase::look, 0, Order::Kind::limit),
                                         [this](TimeNs) { limit_reached_ = true; });
-  if (experiment_.time_limit != 0) events_.schedule(*limit_event_, experiment_.time_limit);
+  if (experiment_.time_limit != 0) looks_.schedule(*limit_event_, experiment_.time_limit);
 }
 
-void Simulation::start_due(TimeNs now) {
-  if (inc_) {
-    inc_->start(now);
-    for (std::uint32_t b = 0; b < kBackgroundWrites * background_.size(); ++b) {
-      post_background(now, b / kBackgroundWrites);
-    }
-    return;
+void Simulation::start_inc(TimeNs now) {
+  inc_->start(now);
+  for (std::uint32_t b = 0; b < kBackgroundWrites * background_.size(); ++b) {
+    post_background(now, b / kBackgroundWrites);
   }
+}
+
+void Simulation::start_due(TimeNs now, Starts& starts) {
   const auto& transfers = experiment_.plan.transfers;
-  for (; next_start_ < by_start_.size() && transfers[by_start_[next_start_]].start <= now; ++next_start_) {
-    post(now, by_start_[next_start_]);
-  }
-  if (next_start_ < by_start_.size()) events_.schedule(*start_event_, transfers[by_start_[next_start_]].start);
+  const auto more = [&] { return starts.next < starts.transfers.size(); };
+  const auto next = [&]() -> const Transfer& { return transfers[starts.transfers[starts.next]]; };
+  for (; more() && next().start <= now; ++starts.next) post(now, starts.transfers[starts.next]);
+  if (more()) home_of_host(next().from).events().schedule(starts, next().start);
 }
 
 void Simulation::post(TimeNs now, std::uint32_t index) {
@@ -315,7 +330,14 @@ void Simulation::release(TimeNs now, const std::vector<std::uint32_t>& waiting) 
 
 void Simulation::operation_ended(TimeNs now, std::uint32_t transfer) {
   times_[transfer].acked = now;
-  ++ended_;
+  ++home_of_host(experiment_.plan.transfers[transfer].from).counters().ended;
+}
+
+// The others of its group would wait for ever.
+void Simulation::rank_failed(std::uint32_t transfer) {
+  Partition& partition = home_of_host(experiment_.plan.transfers[transfer].from);
+  ++partition.counters().failed;
+  partition.ask_to_stop();
 }
 
 void Simulation::completed(TimeNs now, Host& host, const nic::Wc& wc) {
@@ -327,7 +349,8 @@ void Simulation::completed(TimeNs now, Host& host, const nic::Wc& wc) {
   if (inc_) return inc_->completed(now, host, wc);
   if (wc.status != nic::WcStatus::success) {
     // The flushed receive requests of a queue pair that failed say nothing about a transfer.
-    if (wc.opcode == nic::WcOpcode::send && wc.status != nic::WcStatus::flushed) ++failed_;
+    if (wc.opcode == nic::WcOpcode::send && wc.status != nic::WcStatus::flushed)
+      ++home(host.device_number()).counters().failed;
     return;
   }
   const bool received = wc.opcode == nic::WcOpcode::receive_write_imm;
@@ -339,7 +362,7 @@ void Simulation::completed(TimeNs now, Host& host, const nic::Wc& wc) {
     release(now, t.after_received);
   } else {
     times_[index].acked = now;
-    ++ended_;
+    ++home(host.device_number()).counters().ended;
     release(now, t.after_sent);
   }
 }
@@ -374,27 +397,16 @@ void Simulation::sample(TimeNs now) {
   }
   // Without anything under way nothing happens any more.
   if (datagrams_stopped()) limit_reached_ = true;
-  events_.schedule(*sample_event_, now + sample_interval_);
-}
-
-bool Simulation::run(const std::function<bool()>& stop) {
-  const std::uint64_t all = experiment_.plan.transfers.size();
-  std::uint64_t until_asked = kStopEvery;
-  while (ended_ + failed_ < all) {
-    if (limit_reached_ || !events_.step()) break;
-    if (--until_asked == 0) {
-      if (stop()) break;
-      until_asked = kStopEvery;
-    }
-  }
-  return ended_ == all;
+  looks_.schedule(*sample_event_, now + sample_interval_);
 }
 
 std::string Simulation::settle() {
   if (payload_) {
     if (std::string wrong = payload_->check_all(); !wrong.empty()) return wrong;
   }
-  if (inc_ && !inc_->wrong().empty()) return inc_->wrong();
+  if (inc_) {
+    if (std::string wrong = inc_->wrong(); !wrong.empty()) return wrong;
+  }
   std::uint64_t sent = 0, received = 0, held = 0, faults = 0, made = 0, ended = 0;
   for (const HostWire* host : ends_) {
     sent += host->counters().sent;
@@ -416,7 +428,7 @@ std::string Simulation::settle() {
            std::to_string(received) + " received + " + std::to_string(ended) + " ended in switches + " +
            std::to_string(faults) + " lost on links + " + std::to_string(held) + " under way";
   }
-  for (const auto& sw : switches_) sw->drop_all(events_.now());
+  for (const auto& sw : switches_) sw->drop_all(now_);
   for (HostWire* host : ends_) host->drop_all();
   for (const auto& link : links_) link->drop_all();
   const std::uint32_t missing = free_before_ - free_buffers(pool_);

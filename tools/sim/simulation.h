@@ -4,20 +4,22 @@
 // One run of an experiment: switches, hosts and links in virtual time, and the transfers that they carry.
 #pragma once
 
-#include <atomic>
 #include <functional>
 #include <memory>
 #include <vector>
 
 #include "switch/pipeline/pool.h"
+#include "tools/sim/crew.h"
 #include "tools/sim/datagram_host.h"
-#include "tools/sim/event_queue.h"
 #include "tools/sim/experiment.h"
 #include "tools/sim/fabric_routes.h"
 #include "tools/sim/host.h"
 #include "tools/sim/inc_run.h"
 #include "tools/sim/link.h"
+#include "tools/sim/link_capture.h"
 #include "tools/sim/observer.h"
+#include "tools/sim/partition.h"
+#include "tools/sim/partition_plan.h"
 #include "tools/sim/payload.h"
 #include "tools/sim/sim_switch.h"
 
@@ -40,14 +42,21 @@ struct Sample {
   std::uint32_t busy = 0;            ///< queue pairs with work
 };
 
+/// How a run is done, which changes nothing of what happens in it.
+struct RunOptions {
+  unsigned threads = 1;          ///< at least 1
+  std::uint32_t partitions = 0;  ///< at most so many; 0: one for each switch, where there may be
+};
+
 class Simulation final : public CompletionSink, public DatagramSink, public IncListener {
  public:
   /// Builds everything. Mistakes in what switches are configured to do are reported; then nothing else may be called.
   Simulation(const Experiment& experiment, const pipeline::Registry& registry, rte_mempool* pool,
-             config::Diagnostics& diagnostics);
+             config::Diagnostics& diagnostics, RunOptions options = {});
   ~Simulation() override;
 
-  /// Runs until all transfers have ended, the time limit, or `stop`, which is asked now and then.
+  /// Runs until all transfers have ended, and to the end of the window of their end; or until the time limit, or
+  /// `stop`, which is asked now and then.
   /// @return true when all transfers have ended
   bool run(const std::function<bool()>& stop);
   /// Everything that is still under way is dropped. "" when every packet is accounted for and every buffer is back,
@@ -59,16 +68,20 @@ class Simulation final : public CompletionSink, public DatagramSink, public IncL
   void operation_started(TimeNs now, std::uint32_t transfer) override { times_[transfer].started = now; }
   void operation_received(TimeNs now, std::uint32_t transfer) override { times_[transfer].received = now; }
   void operation_ended(TimeNs now, std::uint32_t transfer) override;
-  /// The others of its group would wait for ever.
-  void rank_failed() override {
-    ++failed_;
-    limit_reached_ = true;
-  }
+  void rank_failed(std::uint32_t transfer) override;
 
   [[nodiscard]] const Experiment& experiment() const noexcept { return experiment_; }
-  [[nodiscard]] const EventQueue& events() const noexcept { return events_; }
+  /// All up to this time has happened.
+  [[nodiscard]] TimeNs now() const noexcept { return now_; }
+  /// Events so far.
+  [[nodiscard]] std::uint64_t fired() const noexcept;
+  [[nodiscard]] unsigned threads() const noexcept { return options_.threads; }
+  [[nodiscard]] std::size_t partitions() const noexcept { return partitions_.size(); }
+  /// Of all that has happened: what arrived at each device, in the order of the devices.
+  [[nodiscard]] std::uint64_t trace_hash() const noexcept;
   [[nodiscard]] const Observer& observer() const noexcept { return observer_; }
-  [[nodiscard]] Observer& observer() noexcept { return observer_; }
+  /// The capture of one link.
+  [[nodiscard]] LinkCapture& capture() noexcept { return capture_; }
   [[nodiscard]] const std::vector<std::unique_ptr<SimSwitch>>& switches() const noexcept { return switches_; }
   /// Those with RNICs: none where transfers are datagrams.
   [[nodiscard]] const std::vector<std::unique_ptr<Host>>& hosts() const noexcept { return hosts_; }
@@ -88,7 +101,7 @@ class Simulation final : public CompletionSink, public DatagramSink, public IncL
   [[nodiscard]] const std::vector<ChannelQps>& background() const noexcept { return background_; }
   /// Payload that has arrived in order.
   [[nodiscard]] std::uint64_t placed_bytes() const noexcept {
-    std::uint64_t sum = datagrams_received_ * experiment_.qp.path_mtu;
+    std::uint64_t sum = counted().datagrams * experiment_.qp.path_mtu;
     for (const ChannelQps& c : channels_) sum += c.receiver->responder().counters().bytes_placed;
     return sum;
   }
@@ -103,7 +116,7 @@ class Simulation final : public CompletionSink, public DatagramSink, public IncL
   /// Collectives that switches add up; nullptr where there are none.
   [[nodiscard]] const IncRun* inc() const noexcept { return inc_.get(); }
   /// Transfers that a queue pair gave up.
-  [[nodiscard]] std::uint64_t failed() const noexcept { return failed_; }
+  [[nodiscard]] std::uint64_t failed() const noexcept { return counted().failed; }
   [[nodiscard]] Link* link_named(const std::string& name) noexcept;
 
  private:
@@ -112,11 +125,29 @@ class Simulation final : public CompletionSink, public DatagramSink, public IncL
     void fire(TimeNs now) override { action(now); }
     std::function<void(TimeNs)> action;
   };
+  /// The transfers of a host that wait for nothing but their time.
+  struct Starts : Event {
+    Starts(Simulation& simulation, std::uint32_t device)
+        : Event(EventOrder(EventOrder::Phase::change, device, EventOrder::Kind::start)), owner(simulation) {}
+    void fire(TimeNs now) override { owner.start_due(now, *this); }
+    Simulation& owner;
+    std::vector<std::uint32_t> transfers{};  ///< by their times
+    std::size_t next = 0;
+  };
 
   /// The number of a host among all devices: behind the switches.
   [[nodiscard]] std::uint32_t host_device(std::uint32_t host) const noexcept {
     return static_cast<std::uint32_t>(experiment_.topology.switches().size()) + host;
   }
+  /// Where a device runs.
+  [[nodiscard]] Partition& home(std::uint32_t device) noexcept { return *home_[device]; }
+  [[nodiscard]] Partition& home_of_host(std::uint32_t host) noexcept { return *home_[host_device(host)]; }
+  /// The sums of all partitions.
+  [[nodiscard]] PartitionCounters counted() const noexcept;
+  void make_partitions();
+  bool advance();
+  void change(TimeNs now);
+  void run_partitions(TimeNs until);
   void make_links();
   void make_hosts(rte_mempool* pool);
   void make_datagram_hosts();
@@ -132,7 +163,8 @@ class Simulation final : public CompletionSink, public DatagramSink, public IncL
   void for_each_link(const Fault& fault, F&& f);
   void spread(TimeNs now, const Fault& fault, bool up);
   void make_starts();
-  void start_due(TimeNs now);
+  void start_due(TimeNs now, Starts& starts);
+  void start_inc(TimeNs now);
   void post(TimeNs now, std::uint32_t transfer);
   void post_datagrams(TimeNs now, std::uint32_t transfer);
   [[nodiscard]] bool datagrams_stopped() const;
@@ -141,9 +173,20 @@ class Simulation final : public CompletionSink, public DatagramSink, public IncL
 
   const Experiment& experiment_;
   rte_mempool* pool_;
+  const RunOptions options_;
   std::uint32_t free_before_;  ///< buffers of the pool
-  EventQueue events_;
+  PartitionPlan partition_plan_;
+  std::vector<std::unique_ptr<Partition>> partitions_;
+  std::vector<Partition*> home_;       ///< by device
+  std::vector<Witness*> witnesses_;    ///< by partition
+  std::vector<std::uint32_t> due_;     ///< partitions with something to do
+  std::uint64_t fired_in_window_ = 0;  ///< the last one
+  std::unique_ptr<Crew> crew_;         ///< nullptr: one thread
+  EventQueue changes_;                 ///< what happens to the network as a whole, before packets move
+  EventQueue looks_;                   ///< what looks at it, when they have moved
+  TimeNs now_ = 0;
   Observer observer_;
+  LinkCapture capture_;
   std::vector<std::unique_ptr<Link>> links_;
   std::vector<Link*> host_up_, host_down_;        ///< by host
   std::vector<std::vector<Link*>> switch_links_;  ///< by switch and port: outwards
@@ -151,7 +194,6 @@ class Simulation final : public CompletionSink, public DatagramSink, public IncL
   std::vector<std::unique_ptr<DatagramHost>> datagram_hosts_;
   std::vector<HostWire*> ends_;                ///< all hosts of either kind
   std::vector<std::uint64_t> datagrams_left_;  ///< by transfer: those that have not arrived
-  std::uint64_t datagrams_received_ = 0;
   std::vector<std::unique_ptr<SimSwitch>> switches_;
   std::vector<ChannelQps> channels_;
   std::vector<ChannelQps> background_;  ///< by number in the experiment
@@ -161,9 +203,7 @@ class Simulation final : public CompletionSink, public DatagramSink, public IncL
   std::unique_ptr<PayloadMemory> payload_;
   std::vector<std::uint32_t> waits_for_;  ///< by transfer
   std::vector<TransferTimes> times_;
-  std::vector<std::uint32_t> by_start_;  ///< transfers that wait for nothing but their time
-  std::size_t next_start_ = 0;
-  std::uint64_t ended_ = 0, failed_ = 0;
+  std::vector<std::unique_ptr<Starts>> starts_;  ///< of hosts that have some
   std::vector<Sample> samples_;
   TimeNs sample_interval_ = 10'000;
   std::uint64_t sampled_bytes_ = 0, sampled_nacks_ = 0;

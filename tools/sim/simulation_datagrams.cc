@@ -12,7 +12,7 @@ void Simulation::make_datagram_hosts() {
   const Topology& t = experiment_.topology;
   for (std::uint32_t h = 0; h < t.hosts().size(); ++h) {
     datagram_hosts_.push_back(std::make_unique<DatagramHost>(
-        HostWire::Parts{t.hosts()[h], host_device(h), pool_, *host_up_[h], events_}, *this));
+        HostWire::Parts{t.hosts()[h], host_device(h), pool_, *host_up_[h], home_of_host(h).events()}, *this));
     host_down_[h]->connect(*datagram_hosts_.back(), 0);
     ends_.push_back(datagram_hosts_.back().get());
   }
@@ -36,18 +36,21 @@ void Simulation::post_datagrams(TimeNs now, std::uint32_t index) {
 
 // With nobody to acknowledge it, a transfer has ended for its sender when it has for its receiver.
 void Simulation::datagram_arrived(TimeNs now, std::uint32_t index) {
-  ++datagrams_received_;
-  if (--datagrams_left_[index] != 0) return;
   const Transfer& t = experiment_.plan.transfers[index];
+  PartitionCounters& counters = home_of_host(t.to).counters();
+  ++counters.datagrams;
+  if (--datagrams_left_[index] != 0) return;
   times_[index].received = times_[index].acked = now;
-  ++ended_;
+  ++counters.ended;
   release(now, t.after_received);
   release(now, t.after_sent);
 }
 
 // What was lost is never sent again: transfers that miss it do not end, and neither do those that wait for them.
 bool Simulation::datagrams_stopped() const {
-  if (!experiment_.datagrams || next_start_ < by_start_.size()) return false;
+  if (!experiment_.datagrams) return false;
+  const auto starts_later = [](const auto& starts) { return starts->next < starts->transfers.size(); };
+  if (std::any_of(starts_.begin(), starts_.end(), starts_later)) return false;
   const bool at_hosts = std::any_of(ends_.begin(), ends_.end(), [](const HostWire* h) { return h->busy(); });
   const bool on_links = std::any_of(links_.begin(), links_.end(), [](const auto& link) { return link->held() != 0; });
   const bool in_switches =

@@ -300,11 +300,11 @@ ordered_json summary_of(const Simulation& s, const RunFacts& facts) {
   out["fct_slowdown_p99"] = percentile(slow, 0.99);
   out["packets"] = s.experiment().datagrams ? s.datagrams_sent() : sums.packets;
   out["packet_hops"] = hops;
-  out["events"] = s.events().fired();
+  out["events"] = s.fired();
   out["wall_s"] = facts.wall_s;
   out["cpu_s"] = facts.cpu_s;
   out["packet_hops_per_s"] = ratio(static_cast<double>(hops), facts.wall_s);
-  out["events_per_s"] = ratio(static_cast<double>(s.events().fired()), facts.wall_s);
+  out["events_per_s"] = ratio(static_cast<double>(s.fired()), facts.wall_s);
   out["stages"] = stages_of(s);
   return out;
 }
@@ -314,11 +314,15 @@ ordered_json report_of(const Simulation& s, const RunFacts& facts) {
   out["name"] = s.experiment().name;
   out["title"] = title_of(s.experiment(), facts);
   if (!facts.version.empty()) {
-    out["run"] = {{"file", facts.file}, {"set", facts.sets}, {"version", facts.version}, {"date", facts.date}};
+    out["run"] = {{"file", facts.file},
+                  {"set", facts.sets},
+                  {"threads", s.threads()},
+                  {"version", facts.version},
+                  {"date", facts.date}};
   }
   out["interrupted"] = facts.interrupted;
   out["seed"] = s.experiment().seed;
-  out["trace_hash"] = hex(s.observer().hash());
+  out["trace_hash"] = hex(s.trace_hash());
   out["summary"] = summary_of(s, facts);
   if (s.payload() != nullptr) out["payload"] = {{"messages_compared", s.payload()->checked()}};
   for (std::size_t b = 0; b < s.background().size(); ++b) {

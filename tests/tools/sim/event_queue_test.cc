@@ -50,6 +50,75 @@ TEST(EventQueue, FiresByTimeThenByTheOrderOfTheEventsWhoeverCameFirst) {
   } while (std::next_permutation(calls.begin(), calls.end()));
 }
 
+TEST(EventQueue, RunsUpToATimeAndGoesOnFromThere) {
+  EventQueue queue;
+  Log log;
+  Recorder a(1, log), b(2, log), far(3, log);
+  queue.schedule(a, 5);
+  queue.schedule(b, 10);
+  queue.schedule(far, 1'000'000);
+  queue.run_before(10);
+  EXPECT_EQ(log, (Log{{5, 1}}));
+  EXPECT_EQ(queue.now(), 5u);
+  // From outside, for a time between.
+  queue.schedule(a, 7);
+  queue.run_before(11);
+  queue.run_before(1'000'000);
+  EXPECT_EQ(log, (Log{{5, 1}, {7, 1}, {10, 2}}));
+  queue.run_before(kNever);
+  EXPECT_EQ(log.back(), std::pair(TimeNs{1'000'000}, 3));
+}
+
+// What happens to the whole network comes before the events of its time, and may add some.
+TEST(EventQueue, ATimeBeginsWithoutItsEventsAndTakesMore) {
+  EventQueue queue;
+  Log log;
+  Recorder a(1, log), b(2, log), c(3, log);
+  queue.schedule(b, 20);
+  queue.begin(20);
+  EXPECT_EQ(queue.now(), 20u);
+  EXPECT_TRUE(log.empty());
+  queue.schedule(c, 20);
+  queue.schedule(a, 3);  // in the past: now
+  EXPECT_EQ(queue.next_time(), 20u);
+  queue.run_before(21);
+  EXPECT_EQ(log, (Log{{20, 1}, {20, 2}, {20, 3}}));
+}
+
+// Fires another event now, as the last thing that it does.
+class Caller : public Recorder {
+ public:
+  Caller(int id, EventQueue& queue, Event& other, std::vector<std::pair<TimeNs, int>>& log)
+      : Recorder(id, log), queue_(queue), other_(other) {}
+  void fire(TimeNs now) override {
+    Recorder::fire(now);
+    queue_.fire_now(other_);
+  }
+
+ private:
+  EventQueue& queue_;
+  Event& other_;
+};
+
+TEST(EventQueue, FiresAtOnceOnlyWhatWouldBeNext) {
+  EventQueue queue;
+  Log log;
+  Recorder between(5, log), called(7, log);
+  Caller first(2, queue, called, log);
+  queue.schedule(first, 10);
+  queue.schedule(between, 10);
+  queue.run_before(kNever);
+  EXPECT_EQ(log, (Log{{10, 2}, {10, 5}, {10, 7}}));
+  log.clear();
+  Recorder later(9, log);
+  queue.schedule(first, 20);
+  queue.schedule(later, 20);
+  queue.run_before(kNever);
+  EXPECT_EQ(log, (Log{{20, 2}, {20, 7}, {20, 9}}));
+  EXPECT_EQ(queue.fired(), 6u);
+  EXPECT_EQ(called.at(), kNever);
+}
+
 TEST(EventOrder, GoesByPhaseThenDeviceThenKindThenLink) {
   using Phase = EventOrder::Phase;
   using Kind = EventOrder::Kind;

@@ -20,7 +20,7 @@ namespace weft::sim {
 
 /// @param look  what else a test wants to see of a run that has ended
 inline nlohmann::ordered_json run_text(const std::string& text, const std::vector<Override>& overrides = {},
-                                       const std::function<void(Simulation&)>& look = {}) {
+                                       const std::function<void(Simulation&)>& look = {}, RunOptions options = {}) {
   config::Diagnostics diagnostics;
   const auto experiment = load_experiment(text, "test.yaml", overrides, testing::all_stages(), diagnostics);
   EXPECT_TRUE(experiment.has_value()) << diagnostics.to_string();
@@ -29,7 +29,7 @@ inline nlohmann::ordered_json run_text(const std::string& text, const std::vecto
   static rte_mempool* const kHeaders = make_packet_pool(1u << 17).release();
   static rte_mempool* const kFrames = make_packet_pool(1u << 15, frame_room(4096)).release();
   rte_mempool* pool = experiment->payload_values ? kFrames : kHeaders;
-  Simulation simulation(*experiment, testing::all_stages(), pool, diagnostics);
+  Simulation simulation(*experiment, testing::all_stages(), pool, diagnostics, options);
   EXPECT_TRUE(diagnostics.ok()) << diagnostics.to_string();
   RunFacts facts;
   facts.complete = simulation.run([] { return false; });
