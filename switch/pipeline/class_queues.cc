@@ -499,11 +499,16 @@ void ClassQueues::look_at_pauses(TimeNs now) noexcept {
 
 ClassQueues::GroupStates ClassQueues::group_states() const noexcept {
   GroupStates states{};
+  // Nobody asks whether the peer may go on when it has not been stopped.
+  const bool pauses = sender_.paused() != 0;
   for (std::uint32_t left = sender_.priorities(); left != 0; left &= left - 1) {
     const auto tc = static_cast<unsigned>(std::countr_zero(left));
     const auto& group = context_.buffer.group(port_, tc_to_group_[tc]);
-    if (context_.buffer.xoff(group)) states.xoff |= static_cast<std::uint8_t>(1u << tc);
-    if (context_.buffer.xon(group)) states.xon |= static_cast<std::uint8_t>(1u << tc);
+    if (context_.buffer.xoff(group)) {
+      states.xoff |= static_cast<std::uint8_t>(1u << tc);
+    } else if (pauses && context_.buffer.xon(group)) {
+      states.xon |= static_cast<std::uint8_t>(1u << tc);
+    }
   }
   return states;
 }
