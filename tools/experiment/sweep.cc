@@ -25,6 +25,7 @@
 
 #include "tools/experiment/exit_codes.h"
 #include "tools/experiment/files.h"
+#include "tools/experiment/memory.h"
 #include "tools/experiment/sweep_report.h"
 
 namespace weft::experiment {
@@ -102,14 +103,16 @@ unsigned cpus() {
 struct Point {
   std::vector<Override> overrides;
   std::string result;  ///< path
+  RunDemand demand{};
 };
 
 // One run in a process of its own, which does not outlive this one. -1 when there is none.
-pid_t start(const SweepOptions& options, const Point& point) {
+pid_t start(const SweepOptions& options, const Point& point, unsigned threads) {
   std::vector<std::string> arguments{options.program.name, "run", options.file, "--quiet", "--json", point.result};
   for (const auto* list : {&options.sets, &point.overrides}) {
     for (const Override& o : *list) arguments.insert(arguments.end(), {"--set", o.key + "=" + o.value});
   }
+  if (threads > 1) arguments.insert(arguments.end(), {"--threads", std::to_string(threads)});
   std::vector<char*> pointers;
   for (std::string& a : arguments) pointers.push_back(a.data());
   pointers.push_back(nullptr);
@@ -250,17 +253,22 @@ std::vector<const Point*> missing_of(const SweepOptions& options, const std::vec
 class Runs {
  public:
   Runs(const SweepOptions& options, std::vector<const Point*> todo, const std::atomic<bool>& stop)
-      : options_(options), todo_(std::move(todo)), stop_(stop), begun_(std::chrono::steady_clock::now()) {}
+      : options_(options), todo_(std::move(todo)), stop_(stop), begun_(std::chrono::steady_clock::now()) {
+    std::stable_partition(todo_.begin(), todo_.end(), [](const Point* point) { return !point->demand.large; });
+  }
 
   // Runs all of them, until `stop`. Returns the worst of their exit codes; an incomplete run has a result.
   int all() {
-    const unsigned jobs = options_.jobs != 0 ? options_.jobs : cpus();
+    const unsigned most = options_.jobs != 0 ? options_.jobs : cpus();
     while (!running_.empty() || may_start()) {
-      while (running_.size() < jobs && may_start()) {
+      while (busy_ < most && may_start()) {
+        const unsigned threads = threads_for_next(most - busy_);
+        if (threads == 0) break;
         const Point* point = todo_[next_++];
-        const pid_t pid = start(options_, *point);
+        const pid_t pid = start(options_, *point, threads);
         if (pid < 0) return end_all(std::string("cannot start a process: ") + std::strerror(errno));
-        running_[pid] = point;
+        running_[pid] = {point, threads};
+        busy_ += threads;
       }
       int status = 0;
       const pid_t pid = waitpid(-1, &status, WNOHANG);
@@ -282,6 +290,17 @@ class Runs {
  private:
   [[nodiscard]] bool may_start() const { return next_ < todo_.size() && !stop_ && worst_ != kUnbalanced; }
 
+  // 0 while it has to wait: for memory, which others will give back when they end.
+  [[nodiscard]] unsigned threads_for_next(unsigned free) const {
+    const RunDemand& demand = todo_[next_]->demand;
+    if (options_.jobs != 0 || !demand.large) return 1;
+    const std::uint64_t available = available_bytes();
+    const std::uint64_t slots = demand.bytes == 0 || available == 0 ? free : available / demand.bytes;
+    // Those that run may not have taken all that they will take: the first one alone tells that there is room.
+    if (slots < 2 && !running_.empty()) return 0;
+    return threads_of(free, todo_.size() - next_, slots);
+  }
+
   int end_all(const std::string& why) {
     for (const auto& child : running_) {
       kill(child.first, SIGKILL);
@@ -297,11 +316,12 @@ class Runs {
     if (code != 0 && code != kIncomplete) {
       const std::string how = WIFEXITED(status) ? "exit code " + std::to_string(code)
                                                 : std::string("ended by signal ") + strsignal(WTERMSIG(status));
-      fail(options_, code, "run '" + label_of(at->second->overrides) + "': " + how);
+      fail(options_, code, "run '" + label_of(at->second.point->overrides) + "': " + how);
       worst_ = code == kUnbalanced || worst_ == kUnbalanced ? kUnbalanced : kCannotRun;
       // What it had begun to write.
-      ::unlink((at->second->result + "." + std::to_string(pid)).c_str());
+      ::unlink((at->second.point->result + "." + std::to_string(pid)).c_str());
     }
+    busy_ -= at->second.threads;
     running_.erase(at);
     ++done_;
     const double wall = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun_).count();
@@ -313,7 +333,12 @@ class Runs {
   std::vector<const Point*> todo_;
   const std::atomic<bool>& stop_;
   std::chrono::steady_clock::time_point begun_;
-  std::map<pid_t, const Point*> running_;
+  struct Running {
+    const Point* point;
+    unsigned threads;
+  };
+  std::map<pid_t, Running> running_;
+  unsigned busy_ = 0;  ///< CPUs that they use
   std::size_t next_ = 0, done_ = 0;
   bool told_ = false;  ///< the runs, that they are to end
   int worst_ = 0;
@@ -366,6 +391,13 @@ int run_sweep(const SweepOptions& options, const Value& sweep, const std::atomic
   if (const auto error = prepare_folder(options.folder, files); !error.empty()) {
     return fail(options, kCannotRun, error);
   }
+  if (options.program.demand) {
+    for (Point& point : points) {
+      std::vector<Override> overrides = options.sets;
+      overrides.insert(overrides.end(), point.overrides.begin(), point.overrides.end());
+      point.demand = options.program.demand(overrides);
+    }
+  }
   auto todo = missing_of(options, points);
   std::fprintf(stderr, "%zu runs, %zu to do\n", points.size(), todo.size());
   const int worst = Runs(options, std::move(todo), stop).all();
@@ -373,6 +405,11 @@ int run_sweep(const SweepOptions& options, const Value& sweep, const std::atomic
   if (!collected.error.empty()) return fail(options, worst == kUnbalanced ? worst : kCannotRun, collected.error);
   if (worst != 0) return worst;
   return collected.all && collected.complete ? 0 : kIncomplete;
+}
+
+unsigned threads_of(unsigned free, std::size_t left, std::uint64_t slots) noexcept {
+  const std::uint64_t at_once = std::min<std::uint64_t>(left, slots);
+  return static_cast<unsigned>(std::max<std::uint64_t>(1, free / std::max<std::uint64_t>(1, at_once)));
 }
 
 std::string shown(const ordered_json& value, int decimals) {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -20,6 +21,12 @@ namespace weft::experiment {
 /// together, separated in the same way by semicolons; an empty value leaves its key alone.
 [[nodiscard]] std::vector<std::vector<Override>> sweep_points(const config::Value& sweep);
 
+/// What a run takes.
+struct RunDemand {
+  bool large = false;       ///< it is worth several threads
+  std::uint64_t bytes = 0;  ///< of memory
+};
+
 /// What differs from program to program. Each takes `run FILE --quiet --json FILE --set KEY=VALUE...`.
 struct SweepProgram {
   std::string name;
@@ -27,6 +34,9 @@ struct SweepProgram {
   std::function<std::string(const std::vector<Override>&)> check;
   /// What a finished run has left in its file; nullopt when it is not there, not whole, or of an interrupted run.
   std::function<std::optional<nlohmann::ordered_json>(const std::string& path)> read_result;
+  /// What a run with these values takes; without this function all are small. Large ones are begun after the small
+  /// ones, with `--threads N` where CPUs would have nothing to do: because few runs are left, or for want of memory.
+  std::function<RunDemand(const std::vector<Override>&)> demand{};
   /// Prints a line of the table of results.
   std::function<void(const std::string& label, const nlohmann::ordered_json& summary)> print_row;
 };
@@ -36,9 +46,15 @@ struct SweepOptions {
   std::string text;            ///< what the file holds
   std::string folder;          ///< for the results
   std::vector<Override> sets;  ///< of all runs
-  unsigned jobs = 0;           ///< processes at a time; 0: as many as CPUs
+  unsigned jobs = 0;           ///< processes at a time, of one thread; 0: what uses all CPUs
   SweepProgram program;
 };
+
+/// Threads of a large run that is about to begin.
+/// @param free   CPUs without work
+/// @param left   runs that have not begun, this one included
+/// @param slots  runs that find memory now, this one included
+[[nodiscard]] unsigned threads_of(unsigned free, std::size_t left, std::uint64_t slots) noexcept;
 
 /// A report of a run that was not interrupted, whose summary has these keys; nullopt for any other file.
 [[nodiscard]] std::optional<nlohmann::ordered_json> read_whole(const std::string& path,

@@ -104,4 +104,10 @@ MemoryEstimate estimate_memory(const Experiment& experiment) {
   return m;
 }
 
+bool is_large(const Experiment& experiment) {
+  // A packet passes about three switches, and so does its acknowledgement; a minute has about so many of these.
+  constexpr std::uint64_t kPacketsOfAMinute = 10'000'000;
+  return experiment.plan.bytes() / experiment.qp.path_mtu + experiment.plan.transfers.size() >= kPacketsOfAMinute;
+}
+
 }  // namespace weft::sim

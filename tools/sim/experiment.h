@@ -75,4 +75,7 @@ struct MemoryEstimate {
 };
 [[nodiscard]] MemoryEstimate estimate_memory(const Experiment& experiment);
 
+/// Whether a run has so many packets that several threads are worth their meetings: it takes a minute or more.
+[[nodiscard]] bool is_large(const Experiment& experiment);
+
 }  // namespace weft::sim

@@ -18,6 +18,12 @@ experiment::SweepProgram sweep_program(const std::string& text, const std::strin
     const bool fine = load_experiment(text, file, overrides, registry, diagnostics).has_value();
     return fine ? std::string() : config::format(diagnostics);
   };
+  program.demand = [text, file, &registry](const std::vector<Override>& overrides) {
+    config::Diagnostics diagnostics;
+    const auto experiment = load_experiment(text, file, overrides, registry, diagnostics);
+    if (!experiment) return experiment::RunDemand{};
+    return experiment::RunDemand{is_large(*experiment), estimate_memory(*experiment).bytes};
+  };
   program.read_result = [](const std::string& path) {
     return experiment::read_whole(path, {"completion_ms", "goodput_gbps", "spurious_retransmit_ratio"});
   };

@@ -216,5 +216,31 @@ TEST_F(ExperimentFile, NamesFilesThatCannotBeRead) {
               HasSubstr("nowhere.txt' cannot be read"));
 }
 
+TEST(Sweep, GivesThreadsToALargeRunWhereCpusWouldHaveNothingToDo) {
+  using experiment::threads_of;
+  EXPECT_EQ(threads_of(16, 100, 100), 1u);  // enough runs for all
+  EXPECT_EQ(threads_of(16, 4, 100), 4u);
+  EXPECT_EQ(threads_of(16, 100, 2), 8u);  // the memory is enough for two
+  EXPECT_EQ(threads_of(16, 1, 100), 16u);
+  EXPECT_EQ(threads_of(1, 1, 1), 1u);
+  EXPECT_EQ(threads_of(3, 2, 0), 3u);  // it is tried all the same
+}
+
+TEST(Sweep, LargeIsWhatTakesAMinute) {
+  config::Diagnostics diagnostics;
+  pipeline::Registry registry;
+  stages::register_all(registry);
+  const auto large = [&](const char* bytes) {
+    const auto experiment = load_experiment(
+        "topology: { kind: leaf_spine, leaves: 2, spines: 2, hosts_per_leaf: 8 }\nnic: { mtu: 1000 }\n"
+        "workload: { kind: ring, bytes: 1000 }\n",
+        "test.yaml", {{"workload.bytes", bytes}}, registry, diagnostics);
+    EXPECT_TRUE(experiment.has_value()) << diagnostics.to_string();
+    return experiment && is_large(*experiment);
+  };
+  EXPECT_FALSE(large("100000000"));
+  EXPECT_TRUE(large("1000000000"));
+}
+
 }  // namespace
 }  // namespace weft::sim

@@ -138,6 +138,15 @@ class Sweep(SimTest):
         self.assertIn("incomplete", result.stdout)
         self.assertIn("2 runs, 0 to do", self.sweep("--set", "time_limit_ms=0.002").stderr)
 
+    def test_a_large_run_that_is_alone_gets_a_thread_for_each_cpu_and_small_ones_get_one(self):
+        self.file = self.written(SMALL + "sweep: { workload.bytes: [2000000000] }\n")
+        cpus = len(os.sched_getaffinity(0))
+        for mtu, more, threads in ((256, (), cpus), (256, ("--jobs", "1"), 1), (4096, (), 1)):
+            result = self.sweep("--set", "time_limit_ms=0.002", "--set", f"nic.mtu={mtu}", *more)
+            self.assertEqual(result.returncode, INCOMPLETE, result.stderr)
+            self.assertEqual([json.loads(path.read_text())["run"]["threads"] for path in self.results()], [threads])
+            self.results()[0].unlink()
+
     def test_killed_it_leaves_no_process_and_is_resumed(self):
         self.file = self.written(SHORT_AND_LONG)
         process = self.started("sweep", self.file, "--out", "out", "--jobs", "1")
