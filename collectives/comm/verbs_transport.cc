@@ -28,8 +28,8 @@ constexpr std::uint8_t kRnrRetriesWithoutLimit = 7, kRnrTimer640us = 12;
 constexpr std::uint8_t kHopLimit = 64;
 /// The kernel looks for a neighbour's address for a second or so; it is asked again for so long.
 constexpr nic::Time kNeighbourTime = 5000 * nic::kMs;
-/// More than the tables of all ports have.
-constexpr std::size_t kMaxGids = 4096;
+/// More than the tables of all ports have; a question to the kernel has room for 64 KiB, so for fewer than 2048.
+constexpr std::size_t kMaxGids = 1024;
 
 std::string problem(const std::string& what, int error) {
   return what + ": " + std::strerror(error);
