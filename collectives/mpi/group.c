@@ -48,10 +48,11 @@ static int connect_all(struct ompi_communicator_t* comm, weft_inc_group* group, 
     usable = offers[r].usable;
     handles[r] = offers[r].handle;
   }
+  const int all_usable = usable;
   if (usable) usable = weft_inc_group_connect(group, handles, NULL) == WEFT_INC_OK;
   free(handles);
-  if (!usable) return 0;
-  while ((status = weft_inc_group_test(group)) == WEFT_INC_AGAIN) opal_progress();
+  while (usable && (status = weft_inc_group_test(group)) == WEFT_INC_AGAIN) opal_progress();
+  if (all_usable && status != WEFT_INC_OK) say(comm, "no group: ", weft_inc_last_error());
   return status == WEFT_INC_OK;
 }
 
