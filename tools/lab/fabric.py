@@ -23,6 +23,8 @@ def document(lab, variant, socket, guard_us=_ANY_GUARD_US):
         if isinstance(switch.get("pipeline"), list):
             measured = {"uplinks": ways.get(_name(switch), []), "guard_us": guard_us}
             switch["pipeline"] = _pipeline(_own_stages(switch["pipeline"], variant), variant, measured)
+            if variant.lb_tag is not None:
+                switch["pipeline"].insert(1, {"lb_tag": _lb_tag(lab, _name(switch), variant.lb_tag, ways)})
             if isinstance(lab.workload, (lab_file.Collectives, lab_file.Mpi)):
                 switch["pipeline"] = _with_groups(switch["pipeline"], variant.loss)
         else:
@@ -37,7 +39,7 @@ def check(lab, weft_switch):
     for variant in lab.variants:
         configuration = document(lab, variant, "/run/weft/weft.sock")
         if not any("lb" in map(_stage_name, switch.get("pipeline", ())) for switch in configuration["switches"]):
-            for node in filter(None, (variant.lb, variant.nack_filter)):
+            for node in filter(None, (variant.lb, variant.nack_filter, variant.lb_tag, variant.reorder)):
                 found.mistake(node, f"variant {variant.name}: no switch has a stage lb, so this would change nothing")
         for name, node in variant.stages.items():
             if name not in _known_stages(lab):
@@ -155,6 +157,11 @@ def _pipeline(stages, variant, measured):
         name = _stage_name(stage)
         if name == "nack_filter":
             continue
+        if name in ("l2", "l3") and variant.reorder is not None:
+            options = lab_file.fields_of(variant.reorder)
+            options.setdefault("uplinks", measured["uplinks"])
+            options.setdefault("bound_us", measured["guard_us"])
+            out.append({"reorder": options})
         if name in ("l2", "l3") and variant.nack_filter is not None:
             options = lab_file.fields_of(variant.nack_filter)
             for key, value in measured.items():
@@ -162,6 +169,24 @@ def _pipeline(stages, variant, measured):
             out.append({"nack_filter": options})
         out.append({"lb": variant.lb} if name == "lb" and variant.lb is not None else stage)
     return out
+
+
+def _lb_tag(lab, switch, node, ways):
+    """The options of lb_tag at a switch of a leaf-spine: what a variant says, and where leaves are."""
+    options = lab_file.fields_of(node)
+    leaves = [f"leaf{leaf}" for leaf in range(1, lab.topology.leaves + 1)]
+    if switch in leaves:
+        prefixes = {leaf: [str(host.address.network) for host in lab.hosts if host.rack == leaf] for leaf in leaves}
+        options.setdefault("leaf", leaves.index(switch) + 1)
+        options.setdefault("uplinks", ways[switch])
+        options.setdefault("leaves", [{"id": leaf, "prefixes": prefixes[name]} for leaf, name in enumerate(leaves, 1)])
+        return options
+    options.pop("conweave", None)  # spines have no edge
+    if "gemma" in options:
+        gemma = lab_file.fields_of(options["gemma"])
+        gemma.setdefault("downlinks", [{"port": f"l{leaf}", "leaves": [leaf]} for leaf, _ in enumerate(leaves, 1)])
+        options["gemma"] = gemma
+    return options
 
 
 def _own_stages(stages, variant):

@@ -2,8 +2,8 @@
 # Copyright The weft authors
 """Reads the file of a lab. README.md lists its keys; load() says all that is wrong with a file at once.
 
-What goes to weft-switch as it is (`lb`, `nack_filter`, a configuration with its switches) stays a node of the file:
-weft-switch judges it (fabric.check), and its judgement is told at the node's place.
+What goes to weft-switch as it is (`lb`, `nack_filter`, `lb_tag`, `reorder`, a configuration with its switches) stays a
+node of the file: weft-switch judges it (fabric.check), and its judgement is told at the node's place.
 """
 import dataclasses
 import ipaddress
@@ -29,6 +29,7 @@ CONSTANTS = {
 }
 MTUS = ("256", "512", "1024", "2048", "4096")
 MAX_HOSTS = 32
+_OF_LEAF_SPINE = ("lb_tag", "reorder")  # stages whose options the lab completes, because it knows the fabric
 
 
 @dataclasses.dataclass(frozen=True)
@@ -140,6 +141,8 @@ class Variant:
     stages: dict = dataclasses.field(default_factory=dict)  # by name: nodes, options or `off`
     mpi: dict = dataclasses.field(default_factory=dict)  # settings of Open MPI
     ranks_per_host: int = 1
+    lb_tag: yaml.Node | None = None  # options, completed at every switch
+    reorder: yaml.Node | None = None  # the same at every leaf
 
 
 @dataclasses.dataclass(frozen=True)
@@ -516,12 +519,15 @@ class _LabReader:
         variants = []
         for item in self._file.items(node, "variants", least=1):
             values = self._file.mapping(item, "variant", ("name",), ("lb", "nack_filter", "loss", "nic", "group", "mpi",
-                                                                 "ranks_per_host", "stages"))
+                                                                 "ranks_per_host", "stages", *_OF_LEAF_SPINE))
             name = self._file.text(values["name"], "variant: name", r"[^/\n]{1,40}", "up to 40 characters without /") \
                 if "name" in values else None
-            for key in ("lb", "nack_filter"):
+            for key in ("lb", "nack_filter", *_OF_LEAF_SPINE):
                 if key in values:
                     self._file.kind(values[key], yaml.MappingNode, f"variant: {key}")
+            for key in _OF_LEAF_SPINE:
+                if key in values and isinstance(topology, Configuration):
+                    self._file.mistake(values[key], f"variant: {key} is for kind leaf_spine; a file has stages")
             if name in [variant.name for variant in variants]:
                 self._file.mistake(item, f"variants: two are called {name}")
             own = self._nic(values["nic"], nic, "variant: nic") if "nic" in values else nic
@@ -539,7 +545,7 @@ class _LabReader:
                 self._file.mistake(values["loss"], "variant: loss is for kind leaf_spine; a configuration has impair")
             stages = self._stages(values["stages"], topology) if "stages" in values else {}
             variants.append(Variant(name, values.get("lb"), values.get("nack_filter"), loss, own, group, stages, mpi,
-                                    each))
+                                    each, *map(values.get, _OF_LEAF_SPINE)))
         return variants
 
     def _stages(self, node, topology):

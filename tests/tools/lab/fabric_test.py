@@ -72,6 +72,30 @@ class Variants(unittest.TestCase):
                 fabric.check(support.load(text.replace("{ policy: random } } }", wrong + " } }")), WEFT_SWITCH)
             self.assertRegex("\n".join(caught.exception.lines), re.compile(said, re.M))
 
+    def test_what_switches_tell_each_other_is_completed_for_leaves_and_spines(self):
+        text = SMALL + """\
+  - { name: conga, lb: { policy: conga }, lb_tag: {} }
+  - { name: conweave, lb: { policy: conweave }, lb_tag: { conweave: { reply_us: 9 } } }
+  - { name: gemma, lb: { policy: gemma }, lb_tag: { gemma: { period_us: 9 } }, reorder: { max_kb: 64 } }
+"""
+        lab = support.load(text)
+        fabric.check(lab, WEFT_SWITCH)
+        conga, conweave, gemma = (pipelines(lab, number) for number in (2, 3, 4))
+        tag = conga["leaf2"][1]["lb_tag"]
+        self.assertEqual((tag["leaf"], tag["uplinks"]), (2, ["s1", "s2"]))
+        self.assertEqual([(leaf["id"], leaf["prefixes"]) for leaf in tag["leaves"]],
+                         [(1, ["10.0.1.0/24"]), (2, ["10.0.2.0/24"])])
+        self.assertEqual(conga["spine1"], ["parse", {"lb_tag": {}}, "l3"])
+        self.assertEqual(conweave["leaf1"][1]["lb_tag"]["conweave"], {"reply_us": 9})
+        self.assertEqual(conweave["spine1"], ["parse", {"lb_tag": {}}, "l3"])
+        self.assertEqual(gemma["spine1"][1]["lb_tag"], {"gemma": {
+            "period_us": 9, "downlinks": [{"port": "l1", "leaves": [1]}, {"port": "l2", "leaves": [2]}]}})
+        self.assertEqual(gemma["leaf1"][3],
+                         {"reorder": {"max_kb": 64, "uplinks": ["s1", "s2"], "bound_us": 1000}})
+        with self.assertRaises(reader.Mistakes) as caught:
+            support.load(LEAF_SPINE + "  - { name: tagged, lb_tag: {} }\n")
+        self.assertRegex(caught.exception.lines[0], r"variant: lb_tag is for kind leaf_spine")
+
     def test_a_variant_changes_lb_where_there_is_one(self):
         for text in (SMALL, LEAF_SPINE):
             found = pipelines(support.load(text), 1)
