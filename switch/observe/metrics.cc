@@ -160,6 +160,12 @@ std::vector<MetricFamily> metrics_of(const RunningProcess& process, std::span<co
                 static_cast<double>(usage.busy_cycles) / tsc_hz);
     out.counter("weft_worker_loops_total", "Loops of the worker.", labels, usage.loops);
     out.counter("weft_worker_sleeps_total", "Times that the worker gave its CPU away.", labels, usage.sleeps);
+    out.counter("weft_worker_rx_packets_total", "Packets from the ports that the worker polls.", labels,
+                usage.received);
+    out.counter("weft_worker_handed_in_packets_total", "Packets that other workers brought.", labels, usage.handed_in);
+    out.counter("weft_worker_handed_out_packets_total", "Packets brought to other workers.", labels, usage.handed_out);
+    out.counter("weft_worker_rings_full_total", "Times that the ring to another worker could not take a burst whole.",
+                labels, usage.rings_full);
   }
   for (const RunningSwitch& s : switches) {
     const std::string& name = s.state.info().name;

@@ -29,6 +29,10 @@ struct RunningSwitch {
 struct WorkerUsage {
   std::uint64_t loops = 0, busy_loops = 0, sleeps = 0;
   std::uint64_t cycles = 0, busy_cycles = 0;  ///< of the time stamp counter
+  std::uint64_t received = 0;                 ///< packets from ports and links that the worker polls
+  std::uint64_t handed_in = 0;                ///< packets that other workers have brought
+  std::uint64_t handed_out = 0;               ///< packets that were brought to other workers
+  std::uint64_t rings_full = 0;               ///< times that the ring to another worker could not take a burst whole
 };
 
 struct RunningWorker {

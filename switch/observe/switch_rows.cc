@@ -323,15 +323,21 @@ ordered_json worker_rows(std::span<const RunningWorker> workers) {
   ordered_json rows = ordered_json::array();
   for (std::size_t w = 0; w < workers.size(); ++w) {
     const WorkerUsage& u = workers[w].usage;
-    const double busy =
-        u.cycles == 0 ? 0
-                      : std::round(1000.0 * static_cast<double>(u.busy_cycles) / static_cast<double>(u.cycles)) / 10;
+    const auto rounded = [](double of, std::uint64_t to) {
+      return to == 0 ? 0 : std::round(10 * of / static_cast<double>(to)) / 10;
+    };
+    const auto busy = static_cast<double>(u.busy_cycles);
     rows.push_back({{"worker", w},
                     {"cpu", workers[w].cpu},
                     {"loops", u.loops},
                     {"busy_loops", u.busy_loops},
-                    {"busy_percent", busy},
-                    {"sleeps", u.sleeps}});
+                    {"busy_percent", rounded(100 * busy, u.cycles)},
+                    {"sleeps", u.sleeps},
+                    {"rx_packets", u.received},
+                    {"handed_in", u.handed_in},
+                    {"handed_out", u.handed_out},
+                    {"rings_full", u.rings_full},
+                    {"cycles_per_packet", rounded(busy, u.received + u.handed_in)}});
   }
   return rows;
 }

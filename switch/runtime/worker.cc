@@ -115,6 +115,7 @@ std::uint32_t Worker::poll_queues(TimeNs now) noexcept {
       polling_.served_[i].target->serve_port(now, polling_.served_[i].index);
     }
   }
+  if (work != 0) received_.add(work);
   return work;
 }
 
@@ -129,6 +130,7 @@ std::uint32_t Worker::poll_rings(TimeNs now) noexcept {
   // A worker's ring to itself is never used.
   for (std::uint16_t from = 0; from < rings_.workers(); ++from) take(rings_.control(from, id_));
   for (std::uint16_t from = 0; from < rings_.workers(); ++from) take(rings_.ring(from, id_));
+  if (work != 0) handed_in_.add(work);
   return work;
 }
 
@@ -233,7 +235,15 @@ void Worker::pause() noexcept {
 }
 
 WorkerUsage Worker::usage() const noexcept {
-  return {loops_.value(), busy_loops_.value(), sleeps_.value(), cycles_.value(), busy_cycles_.value()};
+  return {.loops = loops_.value(),
+          .busy_loops = busy_loops_.value(),
+          .sleeps = sleeps_.value(),
+          .cycles = cycles_.value(),
+          .busy_cycles = busy_cycles_.value(),
+          .received = received_.value(),
+          .handed_in = handed_in_.value(),
+          .handed_out = handed_out_.value(),
+          .rings_full = rings_full_.value()};
 }
 
 }  // namespace weft

@@ -130,7 +130,10 @@ class Worker : public pipeline::Handoff {
 
   // Handoff.
   std::uint16_t push(std::uint16_t worker, rte_mbuf* const* packets, std::uint16_t count) noexcept override {
-    return static_cast<std::uint16_t>(rings_.ring(id_, worker).push(packets, count));
+    const auto taken = static_cast<std::uint16_t>(rings_.ring(id_, worker).push(packets, count));
+    handed_out_.add(taken);
+    if (taken < count) rings_full_.add(1);
+    return taken;
   }
   bool push_control(std::uint16_t worker, rte_mbuf* m) noexcept override { return rings_.control(id_, worker).push(m); }
   void wake(std::uint16_t worker) noexcept override { rings_.bell(worker).ring(); }
@@ -155,6 +158,7 @@ class Worker : public pipeline::Handoff {
   TimeNs idle_since_ = 0;
   TimeNs nap_ns_ = 0;
   Counter loops_, busy_loops_, sleeps_, cycles_, busy_cycles_;
+  Counter received_, handed_in_, handed_out_, rings_full_;
 
   alignas(64) std::atomic<bool> stop_{false};
   std::atomic<bool> ready_{false};

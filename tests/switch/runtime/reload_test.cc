@@ -237,6 +237,18 @@ TEST_P(ReloadWorkers, AHundredReloadsLoseNoPacketAndForgetNoQueuePair) {
   EXPECT_EQ(pairs, 128);
   EXPECT_EQ(tracked, sent + answered);
   EXPECT_TRUE(runtime_->balanced()) << rows("totals").dump() << rows("drops").dump();
+  std::uint64_t polled = 0, handed_in = 0, handed_out = 0;
+  for (const auto& row : rows("workers")) {
+    polled += row["rx_packets"].get<std::uint64_t>();
+    handed_in += row["handed_in"].get<std::uint64_t>();
+    handed_out += row["handed_out"].get<std::uint64_t>();
+    EXPECT_GT(row["cycles_per_packet"], 0.0) << row;
+  }
+  EXPECT_GE(polled, sent + answered);
+  EXPECT_EQ(handed_out > 0, GetParam() > 1);
+  // Those to a port that a reload takes away end in the ring.
+  EXPECT_LE(handed_in, handed_out);
+  EXPECT_GE(handed_in, handed_out * 9 / 10);
 }
 
 TEST_F(Reload, AThousandInvalidFilesChangeNothingAndSayWhy) {
