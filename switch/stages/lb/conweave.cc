@@ -90,6 +90,14 @@ class ConweavePolicy final : public LbPolicy {
     const ConweaveSource::Choice choice = source_->on_packet(context.now, FlowKey::of(parsed), paths);
     item.choice = paths.member(choice.path);
     mark_.set(item.packet, choice.tag);
+    counters().add(reason(choice.tag));
+  }
+
+  // Of a traced packet they say why it took its path.
+  [[nodiscard]] static LbCounter reason(const ConweaveTag& tag) noexcept {
+    if (tag.request) return LbCounter::conweave_asked;
+    if (tag.tail) return LbCounter::conweave_tails;
+    return tag.rerouted ? LbCounter::conweave_rerouted : LbCounter::conweave_kept;
   }
 
   LbMark mark_;

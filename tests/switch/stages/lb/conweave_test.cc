@@ -81,6 +81,9 @@ TEST_F(ConweaveNear, WithoutAnAnswerInTimeAFlowIsReroutedBehindItsTail) {
   answered(tail, {Kind::clear, 2});
   EXPECT_EQ(counter("conweave_reroutes"), 1u);
   EXPECT_EQ(counter("conweave_stays"), tries);
+  EXPECT_EQ(h.counter("lb", "conweave_asked"), 2u);
+  EXPECT_EQ(h.counter("lb", "conweave_tails"), 1u);
+  EXPECT_EQ(h.counter("lb", "conweave_rerouted"), 1u);
   const Sent next = send();
   EXPECT_EQ(next.uplink, rerouted.uplink);
   EXPECT_EQ(label_of(next.bytes).tag.epoch, 3);
