@@ -131,7 +131,10 @@ class FakeVerbs {
       reinterpret_cast<ibv_port_attr*>(to)->active_mtu = current_->mtu;
       return 0;
     };
-    v.query_gid_table = [](ibv_context*, ibv_gid_entry* to, std::size_t most, std::uint32_t, std::size_t) -> ssize_t {
+    v.query_gid_table = [](ibv_context*, ibv_gid_entry* to, std::size_t most, std::uint32_t,
+                           std::size_t entry_bytes) -> ssize_t {
+      // The kernel counts the bytes of an answer in 16 bits.
+      if (most * entry_bytes > UINT16_MAX) return -EINVAL;
       const auto n = std::min(most, current_->gids.size());
       std::copy_n(current_->gids.begin(), n, to);
       return static_cast<ssize_t>(n);
