@@ -45,6 +45,19 @@ grpc::Status unknown(const std::string& kind, const std::string& list, const std
   return {grpc::StatusCode::NOT_FOUND, text};
 }
 
+// CommandRequest::peer of a call.
+std::string peer_of(const grpc::ServerContext& context) {
+  const auto identity = context.auth_context();
+  std::string names;
+  if (identity == nullptr || !identity->IsPeerAuthenticated()) return names;
+  for (const char* property : {"x509_common_name", "x509_subject_alternative_name"}) {
+    for (const auto& value : identity->FindPropertyValues(property)) {
+      names += (names.empty() ? "" : ",") + std::string(value.data(), value.size());
+    }
+  }
+  return names;
+}
+
 // One of `places`, while it lives.
 class Place {
  public:
@@ -228,7 +241,7 @@ class Handler final : public v1::Control::Service {
     });
   }
 
-  grpc::Status StageCommand(grpc::ServerContext*, const v1::StageCommandRequest* request,
+  grpc::Status StageCommand(grpc::ServerContext* context, const v1::StageCommandRequest* request,
                             v1::StageCommandReply* reply) override {
     // Each holds a thread of the service for as long as it takes: some must be left for others.
     const Place place(commands_, kMaxCommands);
@@ -240,7 +253,8 @@ class Handler final : public v1::Control::Service {
       CommandResult result = backend_.run_command({request->stage(),
                                                    request->verb(),
                                                    {request->arguments().begin(), request->arguments().end()},
-                                                   request->switch_name()});
+                                                   request->switch_name(),
+                                                   peer_of(*context)});
       if (!result.error.empty()) return invalid(std::move(result.error));
       for (const auto& row : result.rows) reply->add_rows_json(to_text(row));
       reply->set_text(std::move(result.done));

@@ -25,6 +25,8 @@ using pipeline::StageCommand;
 using pipeline::StageType;
 
 constexpr const char* kSetVerb = "set";
+// The argument of a verb that wants to know who asks: nobody else can give it.
+constexpr const char* kPeerKey = "peer";
 
 CommandResult refused(std::string why) {
   CommandResult result;
@@ -39,9 +41,19 @@ std::vector<std::string> verbs_of(const StageType& type) {
   return verbs;
 }
 
+bool wants_peer(const StageCommand& command) {
+  const auto& keys = command.arguments.node().keys;
+  return std::any_of(keys.begin(), keys.end(), [](const auto& key) { return key.name == kPeerKey; });
+}
+
 // What the words say, checked and with defaults; or what is wrong with them.
-config::Value read_arguments(const StageCommand& command, const std::vector<std::string>& words, std::string& error) {
+config::Value read_arguments(const StageCommand& command, const api::CommandRequest& request, std::string& error) {
   config::DocumentNode document(config::DocumentNode::Kind::map);
+  std::vector<std::string> words = request.words;
+  if (wants_peer(command)) {
+    std::erase_if(words, [](const std::string& word) { return word.rfind(kPeerKey + std::string("="), 0) == 0; });
+    if (!request.peer.empty()) words.push_back(kPeerKey + std::string("=") + request.peer);
+  }
   for (const std::string& given : words) {
     const bool bare = !command.word.empty() && given.find('=') == std::string::npos;
     const std::string word = bare ? command.word + "=" + given : given;
@@ -157,7 +169,7 @@ CommandResult Runtime::Commands::run(const api::CommandRequest& request) {
     return refused("unknown command " + quote(request.verb) + " of " + type->name + suggestion(request.verb, verbs));
   }
   std::string error;
-  const config::Value arguments = read_arguments(*command, request.words, error);
+  const config::Value arguments = read_arguments(*command, request, error);
   if (!error.empty()) return refused(type->name + " " + command->verb + ": " + error);
   CommandResult result;
   for (Target& target : targets) {

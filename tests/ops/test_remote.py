@@ -15,7 +15,7 @@ import unittest
 
 sys.path.insert(0, os.path.dirname(__file__))
 from certificates import Authority
-from process import Process, read
+from process import SWITCHES, Process, read
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0"  # and empty SETTINGS
 
@@ -70,7 +70,9 @@ class Remote(Certificates):
         super().setUpClass()
         cls.process = Process()
         cls.addClassCleanup(cls.process.__exit__, None, None, None)
-        cls.process.start(cls.process.write(control=cls.tcp(cls)))
+        agents = ", ".join(f"{{ host: {name}, addresses: [10.{n}.0.0/16] }}" for n, name in enumerate(("client", "h2")))
+        cls.process.start(cls.process.write(control=cls.tcp(cls), switches=SWITCHES.replace(
+            "[parse, rdma_track, l2]", f"[parse, rdma_track: {{ agents: [{agents}] }}, l2]")))
         cls.port = int(re.search(r"control on 127\.0\.0\.1 port (\d+)", read(cls.process.log_path)).group(1))
 
     def ask(self, pair, ca, host="127.0.0.1"):
@@ -94,6 +96,21 @@ class Remote(Certificates):
         mode = os.stat(self.process.socket).st_mode
         self.assertTrue(stat.S_ISSOCK(mode))
         self.assertEqual(stat.S_IMODE(mode), 0o600)
+
+    def test_an_agent_speaks_for_the_host_that_its_certificate_names(self):
+        def report(host, *more):
+            return self.process.ctl("--address", f"127.0.0.1:{self.port}", "--cert", self.client[0], "--key",
+                                    self.client[1], "--ca", self.servers.certificate, *words, f"host={host}", *more,
+                                    socket=False)
+
+        words = ("command", "rdma_track", "agent", "session=5", "sequence=1", "begin=true")
+        self.assertEqual(report("client")[::2], (0, ""))
+        for more in ((), ("peer=h2",)):
+            status, _, err = report("h2", *more)
+            self.assertEqual(status, 1, err)
+            self.assertIn("the certificate does not name 'h2', but: client,nobody.example", err)
+        status, _, err = self.process.ctl(*words, "host=h2")
+        self.assertEqual((status, err), (0, ""), "whoever may open the socket speaks for all")
 
     def test_a_certificate_of_another_authority_is_refused(self):
         status, out, err = self.ask(self.stranger, self.servers.certificate)

@@ -50,7 +50,7 @@ std::uint64_t naks(const QpDetail& d) {
 
 }  // namespace
 
-ordered_json qp_row(const QpTracker& tracker, std::uint32_t position, TimeNs now) {
+ordered_json qp_row(const QpTracker& tracker, std::uint32_t position, TimeNs now, const QpOwners& owners) {
   const tables::QpTable& table = tracker.table();
   const QpEntry& e = table.entry(position);
   const QpDetail& d = table.detail(position);
@@ -63,6 +63,11 @@ ordered_json qp_row(const QpTracker& tracker, std::uint32_t position, TimeNs now
   const std::uint64_t idle_ns = std::uint64_t{tables::tick_of(now) - e.last_seen} << 20;
   const std::uint64_t age_ns = std::uint64_t{d.age_ticks(now)} << 30;
   const auto if_known = [](bool known, auto value) { return known ? ordered_json(value) : ordered_json(); };
+  const QpOwners::Owner* here = peer != nullptr ? owners.find(table.source(key), peer->dest_qp()) : nullptr;
+  const QpOwners::Owner* over_there = owners.find(table.destination(key), e.dest_qp());
+  const auto told = [](const QpOwners::Owner* owner, const std::string QpOwners::Owner::*what) {
+    return owner != nullptr && !(owner->*what).empty() ? ordered_json(owner->*what) : ordered_json();
+  };
   return {{"source", table.source(key).to_string()},
           {"destination", table.destination(key).to_string()},
           {"dest_qp", e.dest_qp().value()},
@@ -94,7 +99,12 @@ ordered_json qp_row(const QpTracker& tracker, std::uint32_t position, TimeNs now
           {"peer_naks", if_known(theirs != nullptr, theirs != nullptr ? naks(*theirs) : 0)},
           {"peer_rnr_naks", if_known(theirs != nullptr, theirs != nullptr ? std::uint32_t{theirs->rnr_naks} : 0)},
           {"peer_cnps", if_known(theirs != nullptr, theirs != nullptr ? theirs->cnps.value() : 0)},
-          {"service", if_known(service != 0, service_text(service))}};
+          {"service", if_known(service != 0, service_text(service))},
+          {"process", told(here, &QpOwners::Owner::process)},
+          {"pid", if_known(here != nullptr && here->pid != 0, here != nullptr ? here->pid : 0)},
+          {"device", told(here, &QpOwners::Owner::device)},
+          {"dest_process", told(over_there, &QpOwners::Owner::process)},
+          {"dest_device", told(over_there, &QpOwners::Owner::device)}};
 }
 
 }  // namespace weft::stages

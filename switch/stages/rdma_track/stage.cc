@@ -57,13 +57,6 @@ std::optional<wire::Psn> first_psn_of(const Value& end) {
   return wire::Psn(static_cast<std::uint32_t>(end["first_psn"].unsigned_integer()));
 }
 
-// The worker that sees the packets between two addresses.
-std::uint16_t worker_of(const IpAddress& a, const IpAddress& b, std::uint16_t workers) {
-  const std::uint32_t hash = a.is_v6() ? wire::hash_v6(a.bytes().data(), b.bytes().data()).unordered
-                                       : wire::pair_hash_v4(std::uint64_t{a.v4_value()} << 32 | b.v4_value());
-  return pipeline::worker_by_hash(hash, workers);
-}
-
 void check_qps(const Value& options, const pipeline::SwitchInfo& /*info*/, config::Diagnostics& diagnostics) {
   std::set<End> seen;
   for (const Value& pair : options["qps"].list()) {
@@ -81,6 +74,7 @@ void check_qps(const Value& options, const pipeline::SwitchInfo& /*info*/, confi
   if (entries > options["max_qps"].unsigned_integer()) {
     diagnostics.error(options["qps"].mark(), "qps: " + std::to_string(entries) + " directions do not fit into max_qps");
   }
+  check_agents(options, diagnostics);
 }
 
 Schema options_schema() {
@@ -103,12 +97,23 @@ Schema options_schema() {
        Key::with_default("pairing", Schema::one_of({"on", "off"}), Value(std::string("on")),
                          "Whether to infer from traffic which two directions belong to one queue pair."),
        Key::with_default("qps", Schema::list(pair), Value(Value::List{}),
-                         "Connected queue pairs that are known beforehand; they are never forgotten.")});
+                         "Connected queue pairs that are known beforehand; they are never forgotten."),
+       agents_option()});
 }
 
 }  // namespace
 
-RdmaTrackShared::RdmaTrackShared(const pipeline::StageBuild& build) : trackers_(build.workers, nullptr) {
+std::uint16_t worker_of(const IpAddress& a, const IpAddress& b, std::uint16_t workers) noexcept {
+  const std::uint32_t hash = a.is_v6() ? wire::hash_v6(a.bytes().data(), b.bytes().data()).unordered
+                                       : wire::pair_hash_v4(std::uint64_t{a.v4_value()} << 32 | b.v4_value());
+  return pipeline::worker_by_hash(hash, workers);
+}
+
+RdmaTrackShared::RdmaTrackShared(const pipeline::StageBuild& build)
+    : trackers_(build.workers, nullptr),
+      agents_(std::make_shared<AgentBook>(agent_hosts(build.options),
+                                          static_cast<std::uint32_t>(build.options["max_qps"].unsigned_integer()))),
+      agents_option_(build.options["agents"]) {
   publish(*this);
   publish<TrackedQps>(*this);
   pipeline::OwnerTable* const table = build.steer_table;
@@ -136,7 +141,7 @@ void RdmaTrackShared::update(const pipeline::StageBuild& build) {
 }
 
 RdmaTrackStage::RdmaTrackStage(const pipeline::StageBuild& build, RdmaTrackShared& shared)
-    : tracker_(track_options(build.options)) {
+    : tracker_(track_options(build.options)), worker_(build.worker), workers_(build.workers) {
   shared.set_tracker(build.worker, &tracker_);
   if (shared.mail() != nullptr) {
     steering_.emplace(*build.steer_table, *shared.mail(), build.worker);
@@ -159,8 +164,11 @@ void RdmaTrackStage::configure_pairs(const pipeline::StageBuild& build, const Rd
 
 void RdmaTrackStage::update(const pipeline::StageBuild& build) {
   tracker_.set_timeouts(track_options(build.options));
-  if (equal(pairs_, build.options["qps"])) return;
   auto& shared = *build.find_capability<RdmaTrackShared>();
+  const RdmaTrackShared::AgentsChange& agents = shared.set_agents(build.options);
+  if (agents.number != agents_change_) take(agents.gone);
+  agents_change_ = agents.number;
+  if (equal(pairs_, build.options["qps"])) return;
   shared.update(build);
   tracker_.release_configured();
   configure_pairs(build, shared);
@@ -168,6 +176,8 @@ void RdmaTrackStage::update(const pipeline::StageBuild& build) {
 
 void RdmaTrackStage::ingress(pipeline::Context& context, pipeline::Batch& batch) {
   now_ = context.now;
+  if (!news_.empty()) [[unlikely]]
+    apply_news(now_);
   if (tracker_.has_mail()) [[unlikely]]
     tracker_.read_mail(now_);
   tracker_.track<MbufAccess, rte_mbuf>(context.now, {batch.packet, batch.size});
@@ -176,6 +186,7 @@ void RdmaTrackStage::ingress(pipeline::Context& context, pipeline::Batch& batch)
 
 void RdmaTrackStage::on_timer(pipeline::Context& context, std::uint32_t) {
   now_ = context.now;
+  if (!news_.empty()) apply_news(now_);
   if (tracker_.has_mail()) tracker_.read_mail(now_);
   tracker_.on_timer(now_);
   context.at(tracker_.next_deadline());
@@ -192,7 +203,7 @@ nlohmann::ordered_json RdmaTrackStage::rows(std::string_view /*table*/, std::uin
   const std::uint64_t slots = tracker_.table().slots();
   for (std::uint64_t scanned = 0; cursor < slots && rows.size() < max && scanned < kRowScan; ++scanned) {
     const auto position = static_cast<std::uint32_t>(cursor++);
-    if (!tracker_.table().entry(position).is_free()) rows.push_back(qp_row(tracker_, position, now_));
+    if (!tracker_.table().entry(position).is_free()) rows.push_back(qp_row(tracker_, position, now_, owners_));
   }
   if (cursor >= slots) cursor = pipeline::StageShared::kEnd;
   return rows;
@@ -215,6 +226,7 @@ pipeline::StageType rdma_track_stage_type() {
   type.depends_on_switch = false;
   // Another table would forget what this one knows.
   type.fixed_options = {"max_qps", "pairing"};
+  type.commands = {agent_command()};
   type.update = [](pipeline::Stage& stage, const pipeline::StageBuild& build) {
     dynamic_cast<RdmaTrackStage&>(stage).update(build);
   };

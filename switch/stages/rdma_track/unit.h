@@ -11,6 +11,7 @@
 #include <string>
 
 #include "switch/base/time.h"
+#include "switch/stages/rdma_track/agent_messages.h"
 #include "switch/stages/rdma_track/cm.h"
 #include "switch/stages/rdma_track/counters.h"
 #include "switch/stages/rdma_track/gap_naks.h"
@@ -102,6 +103,14 @@ class QpTracker {
   /// What first_psn() says of the requests from one host to a queue pair of another, both of which are in the table.
   void set_first_psn(const wire::IpAddress& from, const wire::IpAddress& to, wire::Qpn qp, wire::Psn first) noexcept;
 
+  /// An agent says that a queue pair of its host is connected. Does nothing where CM or the configuration have said so.
+  /// A direction whose packets pass already keeps its counters; that the agent came late is counted, unless it only
+  /// repeats itself (`told_again`).
+  /// @return false when the table has no room for both directions
+  bool on_agent_up(TimeNs now, const AgentQp& qp, bool told_again) noexcept;
+  /// It says that one is gone: both directions are closed, and do not belong together any more.
+  void on_agent_down(const AgentQp& qp) noexcept;
+
   /// With `steer: qp`, before the first packet: connections are spread over workers through `steering`, which outlives
   /// the tracker.
   void steer_with(QpSteering& steering) noexcept { steering_ = &steering; }
@@ -183,6 +192,19 @@ class QpTracker {
   [[nodiscard]] bool connect_direction(TimeNs now, const tables::QpKey& key, wire::Psn first,
                                        const CmConnection& connection) noexcept;
   void close(const tables::QpKey& key) noexcept;
+
+  // A queue pair as an agent tells of it, and the keys of its packets and of those to it.
+  struct AgentPair {
+    const AgentQp& qp;
+    tables::QpKey there, back;
+    bool told_again;
+  };
+  [[nodiscard]] bool is_open_pair(const tables::QpKey& there, const tables::QpKey& back) const noexcept;
+  [[nodiscard]] bool is_in_use(const tables::QpKey& key) const noexcept;
+  [[nodiscard]] bool connect_agent(TimeNs now, const AgentPair& pair) noexcept;
+  [[nodiscard]] bool open_direction(TimeNs now, const tables::QpKey& key, const AgentQp& qp) noexcept;
+  void begin_at(std::uint32_t position, const std::optional<wire::Psn>& first) noexcept;
+
   void set_first_psn(std::uint32_t position, wire::Psn first) noexcept {
     table_.detail(position).first_psn = first.value() & wire::Psn::kMask;
     table_.detail(position).first_psn_known = 1;

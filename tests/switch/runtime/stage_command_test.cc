@@ -69,7 +69,14 @@ pipeline::StageType toy_stage() {
     if (!stage.on_worker(0, [](pipeline::Stage&) {})) error = "replaced";
     return Json::array();
   };
-  type.commands = {put, wait};
+  pipeline::StageCommand who{.verb = "who",
+                             .summary = "Says who asks.",
+                             .arguments = Schema::map({Schema::Key::optional_key("peer", Schema::string(), "Who.")}),
+                             .run = {}};
+  who.run = [](pipeline::StageAccess&, const config::Value& arguments, std::string&) {
+    return Json::array({{{"peer", arguments.has("peer") ? Json(arguments["peer"].string()) : Json()}}});
+  };
+  type.commands = {put, wait, who};
   return type;
 }
 
@@ -157,7 +164,14 @@ TEST_F(StageCommands, AreListedWithTheSchemaOfTheirArguments) {
     if (command.verb != "put") continue;
     EXPECT_EQ(command.arguments["properties"]["value"]["maximum"], 9);
   }
-  EXPECT_THAT(names, ::testing::ElementsAre("toy put", "toy wait", "impair set"));
+  EXPECT_THAT(names, ::testing::ElementsAre("toy put", "toy wait", "toy who", "impair set"));
+}
+
+TEST_F(StageCommands, WhoAsksIsWhatTheConnectionSaysNotTheWords) {
+  EXPECT_EQ(runtime_->run_command({"toy", "who", {}, "", "h1,10.0.0.1"}).rows.dump(),
+            R"([{"switch":"tor","peer":"h1,10.0.0.1"}])");
+  EXPECT_EQ(runtime_->run_command({"toy", "who", {"peer=h2"}, "", "h1"}).rows[0]["peer"], "h1");
+  EXPECT_TRUE(runtime_->run_command({"toy", "who", {"peer=h2"}, ""}).rows[0]["peer"].is_null());
 }
 
 TEST_F(StageCommands, SetIsOneOfThem) {
