@@ -14,6 +14,10 @@ import unittest
 
 ROOT = os.path.realpath(os.path.join(os.path.dirname(__file__), "../.."))
 BUILD = os.environ.get("WEFT_BUILD") or os.path.join(ROOT, "build")
+# It is built where libbpf-dev and clang are.
+AGENT = ("weft-qp-agent",) if os.path.exists(BUILD + "/bin/weft-qp-agent") else ()
+AGENT_FILES = ("usr/bin/weft-qp-agent", "usr/share/man/man8/weft-qp-agent.8",
+               "usr/lib/systemd/system/weft-qp-agent.service") if AGENT else ()
 # Drivers that DPDK loads by name, for the port types of the configuration.
 DRIVERS = ("af-packet", "memif", "null", "pcap", "tap", "vhost")
 
@@ -67,7 +71,7 @@ class Package(unittest.TestCase):
                      "usr/share/weft/conf/schema.json", "usr/share/weft/conf/grafana/weft.json",
                      "usr/bin/weft-incd", "usr/share/man/man8/weft-incd.8",
                      "usr/lib/systemd/system/weft-incd.service", "usr/include/weft_inc.h",
-                     "usr/share/doc/weft-host/copyright", "usr/share/doc/weft/copyright"):
+                     "usr/share/doc/weft-host/copyright", "usr/share/doc/weft/copyright", *AGENT_FILES):
             self.assertTrue(os.path.isfile(self.installed(path)), path)
 
     def test_everything_belongs_to_root_and_nobody_else_may_write_it(self):
@@ -150,7 +154,7 @@ class Package(unittest.TestCase):
 
     def test_the_installed_programs_name_the_version_of_the_package(self):
         for program in ("weft-switch", "weftctl", "weft-rnic", "weft-sim", "weft-flow", "weft-inc-manager", "weft-inc",
-                        "weft-incd"):
+                        "weft-incd", *AGENT):
             self.assertIn(self.field("Version"), run(self.installed("usr/bin/" + program), "--version"))
 
     def test_the_installed_lab_and_simulator_read_the_installed_files(self):
@@ -198,7 +202,7 @@ class Package(unittest.TestCase):
         # The dependencies are those of this machine, not of the empty system.
         dpkg = ("dpkg", "--root=" + root, "--force-depends", "--force-script-chrootless")
         run(*dpkg, "-i", *self.packages)
-        for program in ("weft-switch", "weft-incd"):
+        for program in ("weft-switch", "weft-incd", *AGENT):
             self.assertTrue(os.path.exists(root + "/usr/bin/" + program))
         run(*dpkg, "-i", *self.packages)
         run(*dpkg, "-r", *(self.field("Package", package) for package in self.packages))
@@ -221,7 +225,8 @@ class Package(unittest.TestCase):
                                      ("weft-rnic", "man1/weft-rnic.1", 8), ("weft-sim", "man1/weft-sim.1", 8),
                                      ("weft-flow", "man1/weft-flow.1", 8),
                                      ("weft-inc-manager", "man8/weft-inc-manager.8", 6),
-                                     ("weft-inc", "man1/weft-inc.1", 8), ("weft-incd", "man8/weft-incd.8", 7)):
+                                     ("weft-inc", "man1/weft-inc.1", 8), ("weft-incd", "man8/weft-incd.8", 7),
+                                     *((agent, f"man8/{agent}.8", 12) for agent in AGENT)):
             text = read(self.installed("usr/share/man/" + page)).replace("\\-", "-")
             helps = [run(self.installed("usr/bin/" + program), "--help")]
             commands = re.findall(r"^  ([a-z_]+)  ", helps[0].split("Subcommands:")[-1].split("\n\n")[0], re.M)

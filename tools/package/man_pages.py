@@ -47,6 +47,11 @@ weft-incd asks weft-inc-manager(8) for the groups of in-network collectives that
 their leases, and gives groups back when a program ends or dies. Programs speak to it through libweftinc, over a unix
 socket."""
 
+QP_AGENT_ABOUT = """\
+weft-qp-agent sees which RDMA queue pairs the programs of this host connect, by BPF programs in the kernel, and tells
+weft-switch(8) before their first packet. The switch's configuration names the hosts that may, and their addresses:
+option agents of the stage rdma_track."""
+
 YAML_ABOUT = """\
 One YAML file describes all switches of a process. Units are part of a key's name: mtu_bytes, rate_mbps, delay_ns.
 Unknown keys are mistakes, with a suggestion; weft-switch --check says everything that is wrong with a file, with line
@@ -314,6 +319,12 @@ def main():
         "weft-lab.1": lab_page(lab, version),
         "weft.yaml.5": yaml_page(switch, version),
     }
+    agent = os.path.join(folder, "weft-qp-agent")
+    if os.path.exists(agent):  # it is built where BPF programs can be
+        pages["weft-qp-agent.8"] = command_page(
+            agent, 8, version, "tells switches of a host's queue pairs", QP_AGENT_ABOUT,
+            [("ENVIRONMENT", [("NOTIFY_SOCKET", "Set by systemd: readiness goes there.")])],
+            (("weft-switch", 8), ("weft.yaml", 5)))
     for name, lines in pages.items():
         with open(os.path.join(out, name), "w") as file:
             file.write("\n".join(lines) + "\n")

@@ -1,0 +1,218 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# Copyright The weft authors
+"""weft-qp-agent with Debian's libibverbs: what a program connects is in the switch's table, whatever restarts."""
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+import unittest
+
+import lab
+
+AGENT = os.path.join(lab.BIN, "weft-qp-agent")
+CALLS = os.path.join(lab.BIN, "verbs_calls")
+LIBRARY = "/usr/lib/x86_64-linux-gnu/libibverbs.so.1"
+DEVICE = "rxe7"
+HERE, THERE, HERE6, THERE6 = "10.77.1.2", "10.77.2.2", "fd77:1::2", "fd77:2::2"
+SWITCH = """  - name: tor
+    ports:
+      - {{ name: a, type: veth, interface: {a} }}
+      - {{ name: b, type: veth, interface: {b} }}
+    addresses:
+      - {{ port: a, address: 10.77.1.1/24 }}
+      - {{ port: b, address: 10.77.2.1/24 }}
+    pipeline: [parse, rdma_track: {{ agents: [ {{ host: h1, addresses: [10.77.1.0/24, "fd77:1::/64"] }} ] }}, l3]
+"""
+
+
+class Program:
+    """verbs_calls, one command after the other."""
+
+    def __init__(self, command=CALLS):
+        self.process = lab.spawn([command, DEVICE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def do(self, text):
+        self.process.stdin.write(text + "\n")
+        self.process.stdin.flush()
+        answer = self.process.stdout.readline()
+        if answer != "done\n":
+            raise AssertionError(f"verbs_calls: {text}: {answer}")
+
+    def kill(self):
+        self.process.kill()
+        self.process.communicate()
+
+
+@unittest.skipUnless(os.path.exists(AGENT), "weft-qp-agent is not built: libbpf-dev and clang are missing")
+class QpAgent(unittest.TestCase):
+    def setUp(self):
+        self.lab = self.enterContext(lab.Lab())
+        self.a, self.b = self.lab.routed_hosts()
+        self.switches = SWITCH.format(a=self.a.port_interface, b=self.b.port_interface)
+        self.sysfs = os.path.join(self.lab.directory, "infiniband")
+        for index, gid, kind in ((0, "fe80:0000:0000:0000:0202:c9ff:fe00:0001", "IB/RoCE v1"),
+                                 (1, "0000:0000:0000:0000:0000:ffff:0a4d:0102", "RoCE v2"),
+                                 (2, "fd77:0001:0000:0000:0000:0000:0000:0002", "RoCE v2"),
+                                 (3, "0000:0000:0000:0000:0000:ffff:0a4d:0902", "RoCE v2")):
+            for folder, text in (("gids", gid), ("gid_attrs/types", kind)):
+                path = os.path.join(self.sysfs, DEVICE, "ports/1", folder)
+                os.makedirs(path, exist_ok=True)
+                with open(os.path.join(path, str(index)), "w") as file:
+                    file.write(text + "\n")
+        self.log = os.path.join(self.lab.directory, "agent.log")
+        self.lab.evidence.add(lambda folder: os.path.exists(self.log) and shutil.copy(self.log, folder))
+        self.agent = None
+
+    def start_agent(self, *more):
+        command = [AGENT, "--host", "h1", "--socket", self.lab.socket, "--sysfs", self.sysfs, "--source", "verbs",
+                   "--state", os.path.join(self.lab.directory, "state.json"), "--heartbeat-s", "0.2",
+                   "--log-level", "debug", *more]
+        with open(self.log, "w") as log:
+            self.agent = lab.spawn(command, stderr=log)
+        self.addCleanup(self.end_agent)
+        lab.wait_for("the agent to watch", lambda: "watching" in lab.read(self.log) or self.agent.poll() is not None)
+        said = lab.read(self.log)
+        if "cannot load BPF programs" in said or "cannot watch" in said:
+            self.skipTest("this kernel or container does not allow uprobes: " + said.strip().splitlines()[-1])
+
+    def end_agent(self, how=signal.SIGTERM):
+        if self.agent.poll() is None:
+            self.agent.send_signal(how)
+        return self.agent.wait(timeout=10)
+
+    def program(self, *command):
+        program = Program(*command)
+        self.addCleanup(program.kill)
+        return program
+
+    def row(self, source, destination, dest_qp):
+        found = [row for row in self.lab.show("qps")
+                 if (row["source"], row["destination"], row["dest_qp"]) == (source, destination, dest_qp)]
+        return found[0] if found else None
+
+    def expect(self, what, source, destination, dest_qp, **columns):
+        """Within five seconds the row of a queue pair has these columns."""
+        deadline = time.monotonic() + 5
+        while True:
+            row = self.row(source, destination, dest_qp)
+            if row is not None and all(row[key] == value for key, value in columns.items()):
+                return row
+            if time.monotonic() > deadline:
+                self.fail(f"{what}: {row}\n{lab.read(self.log)}")
+            time.sleep(0.02)
+
+    def test_what_a_program_connects_is_known_before_its_first_packet(self):
+        self.lab.start(self.switches)
+        self.start_agent()
+        program = self.program()
+        for source, destination, gid in ((HERE, THERE, 1), (HERE6, THERE6, 2)):
+            program.do(f"connect 17 {gid} {destination} 18 900 70")
+            row = self.expect("the connection", source, destination, 18, pairing="agent", state="open")
+            self.assertEqual({key: row[key] for key in ("packets", "peer_qp", "process", "pid", "device", "pmtu_bytes",
+                                                        "confidence", "dest_process")},
+                             {"packets": 0, "peer_qp": 17, "process": "verbs_calls", "pid": program.process.pid,
+                              "device": DEVICE, "pmtu_bytes": 1024, "confidence": 100, "dest_process": None})
+            self.expect("its other direction", destination, source, 17, peer_qp=18, dest_process="verbs_calls")
+            program.do("destroy 17")
+            self.expect("its end", source, destination, 18, state="closed", pairing="none", process=None)
+        self.assertEqual([(row["host"], row["qps"], row["refused"]) for row in self.lab.show("qp_agents")],
+                         [("h1", 0, 0)])
+        self.assertEqual(self.end_agent(), 0)
+        self.lab.stop()
+
+    def test_a_number_that_is_used_again_and_a_process_that_dies(self):
+        self.lab.start(self.switches)
+        self.start_agent()
+        program, other = self.program(), self.program()
+        program.do(f"connect 17 1 {THERE} 18 0 0")
+        other.do(f"connect 40 1 {THERE} 41 0 0")
+        self.expect("the first", HERE, THERE, 18, peer_qp=17)
+        program.do(f"connect 17 1 {THERE} 19 0 0")
+        self.expect("its successor", HERE, THERE, 19, peer_qp=17)
+        self.expect("the end of the first", HERE, THERE, 18, state="closed", pairing="none")
+        program.kill()
+        self.expect("the end of the dead", HERE, THERE, 19, state="closed", pairing="none", process=None)
+        self.expect("the other one", HERE, THERE, 41, state="open", process="verbs_calls")
+
+    def test_a_switch_that_restarts_hears_it_all_again(self):
+        self.start_agent()
+        program = self.program()
+        program.do(f"connect 17 1 {THERE} 18 0 0")  # no switch is there yet
+        self.lab.start(self.switches)
+        self.expect("the connection", HERE, THERE, 18, pairing="agent", state="open")
+        self.lab.kill()
+        program.do(f"connect 20 1 {THERE} 21 0 0")
+        program.do("destroy 17")
+        self.lab.start(self.switches)
+        self.expect("the one that was connected meanwhile", HERE, THERE, 21, pairing="agent", state="open")
+        self.assertIsNone(self.row(HERE, THERE, 18))
+        self.assertRegex(lab.read(self.log), "is weft-switch running|cannot connect|No such file")
+
+    def test_an_agent_that_restarts_knows_what_is_still_there(self):
+        self.lab.start(self.switches)
+        self.start_agent()
+        program, other = self.program(), self.program()
+        program.do(f"connect 17 1 {THERE} 18 0 0")
+        other.do(f"connect 40 1 {THERE} 41 0 0")
+        self.expect("the second", HERE, THERE, 41, pairing="agent")
+        self.assertEqual(self.end_agent(), 0)
+        other.kill()
+        self.start_agent()
+        self.expect("the end of the dead", HERE, THERE, 41, state="closed", pairing="none")
+        self.expect("the first", HERE, THERE, 18, pairing="agent", state="open", process="verbs_calls")
+        program.do("destroy 17")
+        self.expect("its end", HERE, THERE, 18, state="closed", pairing="none")
+
+    def test_an_address_that_is_not_the_hosts_is_refused(self):
+        self.lab.start(self.switches)
+        self.start_agent()
+        program = self.program()
+        program.do(f"connect 30 3 {THERE} 31 0 0")
+        program.do(f"connect 17 1 {THERE} 18 0 0")
+        self.expect("the connection", HERE, THERE, 18, pairing="agent")
+        self.assertIsNone(self.row("10.77.9.2", THERE, 31))
+        self.assertEqual(self.lab.show("qp_agents")[0]["refused"], 2, "to RTR, and to RTS")
+        self.assertIn("changes: addresses that are not this host's there", lab.read(self.log))
+
+    def test_another_copy_of_the_library_is_found(self):
+        self.lab.start(self.switches)
+        copies = os.path.join(self.lab.directory, "lib")
+        os.mkdir(copies)
+        shutil.copy(os.path.realpath(LIBRARY), os.path.join(copies, "libibverbs.so.1"))
+        program = self.program_with(copies)
+        self.start_agent("--scan-s", "0.1")
+        program.do(f"connect 17 1 {THERE} 18 0 0")
+        self.expect("the connection", HERE, THERE, 18, pairing="agent", process="verbs_calls")
+
+    def program_with(self, libraries):
+        program = Program.__new__(Program)
+        program.process = lab.spawn([CALLS, DEVICE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                                    env={**os.environ, "LD_LIBRARY_PATH": libraries})
+        self.addCleanup(program.kill)
+        maps = f"/proc/{program.process.pid}/maps"
+        lab.wait_for("the program to have its library", lambda: re.search(f"{libraries}/libibverbs", lab.read(maps)))
+        return program
+
+    def test_a_thousand_connections_cost_little_and_none_is_left(self):
+        self.lab.start(self.switches)
+        self.start_agent()
+        program = self.program()
+        program.do(f"connect 17 1 {THERE} 18 0 0")
+        before, started = self.cpu_s(), time.monotonic()
+        program.do(f"repeat 1000 50 1 {THERE} 51")
+        took = time.monotonic() - started
+        self.expect("the one that stays", HERE, THERE, 18, pairing="agent", state="open")
+        lab.wait_for("the others to be gone", lambda: self.lab.show("qp_agents")[0]["qps"] == 1)
+        print(f"1000 connections in {took:.2f} s: {1000 * (self.cpu_s() - before):.0f} us of CPU each, the agent's")
+        self.assertNotIn("were lost", lab.read(self.log))
+
+    def cpu_s(self):
+        words = lab.read(f"/proc/{self.agent.pid}/stat").rsplit(")", 1)[1].split()
+        return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+
+
+if __name__ == "__main__":
+    lab.main()

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+#include "tools/weft-qp-agent/switch_link.h"
+
+#include <spdlog/spdlog.h>
+
+#include <random>
+
+namespace weft::agent {
+namespace {
+
+constexpr std::chrono::milliseconds kCallTime{2000};
+
+// Positive as a signed number, too: the switch's arguments are such.
+std::uint64_t draw_session() {
+  std::random_device source;
+  return ((std::uint64_t{source()} << 32 | source()) >> 1) | 1;
+}
+
+}  // namespace
+
+SwitchLink::SwitchLink(SwitchPlace place, const QpList& list, Reporter::Times times)
+    : place_(std::move(place)), reporter_(list, times), session_(draw_session()) {}
+
+std::optional<api::CallError> SwitchLink::connect() {
+  connected_ = false;
+  const auto error = place_.address.empty() ? client_.connect(place_.socket, kCallTime)
+                                            : client_.connect_tls(place_.address, place_.files, kCallTime);
+  connected_ = !error;
+  return error;
+}
+
+void SwitchLink::run(TimeNs now) {
+  const Message* const message = reporter_.next(now);
+  if (message == nullptr) return;
+  bool resync = false;
+  const std::string problem = send(*message, resync);
+  tell(problem);
+  if (!problem.empty()) return reporter_.failed(now);
+  if (resync) spdlog::info("{} asks for everything", name());
+  reporter_.answered(now, resync);
+}
+
+std::string SwitchLink::send(const Message& message, bool& resync) {
+  api::CommandRequest request;
+  request.stage = "rdma_track";
+  request.verb = "agent";
+  request.switch_name = place_.switch_name;
+  request.words = {"host=" + place_.host,
+                   "session=" + std::to_string(session_),
+                   "sequence=" + std::to_string(message.sequence),
+                   std::string("begin=") + (message.begin ? "true" : "false"),
+                   std::string("end=") + (message.end ? "true" : "false"),
+                   "changes=" + changes_text(message, !reporter_.in_snapshot())};
+  api::CommandResult result;
+  std::optional<api::CallError> error;
+  // The service ends connections after half a minute: only the second failure says something.
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    error = attempt > 0 || !connected_ ? connect() : std::nullopt;
+    if (!error) error = client_.run_command(request, result);
+    if (!error) break;
+    if (error->kind == api::CallError::Kind::refused) break;
+    connected_ = false;
+  }
+  if (error) return error->message;
+  bool expected = false;
+  for (const auto& row : result.rows) {
+    expected = expected || row.value("expected", false);
+    resync = resync || row.value("resync", false);
+    if (const auto refused = row.value("refused", std::uint64_t{0}); refused != 0) {
+      spdlog::warn("{} did not accept {} of {} changes: addresses that are not this host's there, or no room", name(),
+                   refused, message.changes.size());
+    }
+  }
+  if (expected) return "";
+  return name() + " expects no agent on '" + place_.host +
+         "': the option `agents` of rdma_track names those that it does";
+}
+
+// Says each problem once, and when it is over.
+void SwitchLink::tell(const std::string& problem) {
+  if (problem == problem_) return;
+  if (problem.empty()) {
+    spdlog::info("reporting to {}", name());
+  } else {
+    spdlog::warn("{}", problem);
+  }
+  problem_ = problem;
+}
+
+}  // namespace weft::agent
