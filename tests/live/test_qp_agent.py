@@ -15,7 +15,7 @@ import lab
 AGENT = os.path.join(lab.BIN, "weft-qp-agent")
 CALLS = os.path.join(lab.BIN, "verbs_calls")
 LIBRARY = "/usr/lib/x86_64-linux-gnu/libibverbs.so.1"
-DEVICE = "rxe7"
+DEVICE = f"rxe{os.getpid()}"  # of this test alone: an agent sees the programs of the whole machine
 HERE, THERE, HERE6, THERE6 = "10.77.1.2", "10.77.2.2", "fd77:1::2", "fd77:2::2"
 SWITCH = """  - name: tor
     ports:
