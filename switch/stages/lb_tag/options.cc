@@ -234,7 +234,7 @@ void check_downlinks(const Value& options, const SwitchInfo& info, Diagnostics& 
   for (const Value& downlink : options["gemma"]["downlinks"].list()) {
     const Value& port = downlink["port"];
     if (pipeline::find_port(info, port.string()) == nullptr) {
-      diagnostics.error(port.mark(), "downlinks: the switch has no port '" + port.string() + "'");
+      diagnostics.error(port.mark(), "port: unknown port '" + port.string() + "'");
     }
     if (!ports.insert(port.string()).second) {
       diagnostics.error(port.mark(), "downlinks: port '" + port.string() + "' stands twice, or is an uplink");

@@ -193,7 +193,7 @@ TEST(GemmaOptions, MistakesAreNamed) {
   EXPECT_THAT(mistakes(none), HasSubstr("a switch without 'leaf' needs downlinks"));
   std::string elsewhere = aggregation_yaml();
   elsewhere.replace(elsewhere.find("port: l1, leaves"), 8, "port: l9");
-  EXPECT_THAT(mistakes(elsewhere), HasSubstr("downlinks: the switch has no port 'l9'"));
+  EXPECT_THAT(mistakes(elsewhere), HasSubstr("port: unknown port 'l9'"));
 }
 
 }  // namespace
