@@ -14,7 +14,6 @@
 #include <rte_errno.h>
 #include <rte_ethdev.h>
 #include <rte_mbuf.h>
-#include <sched.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -28,6 +27,7 @@
 #include <vector>
 
 #include "bench/ndr/tally.h"
+#include "nic/dpdk/eal.h"
 #include "switch/wire/builder.h"
 
 namespace weft::ndr {
@@ -279,18 +279,6 @@ class Traffic {
   std::uint32_t trial_ = 0;
 };
 
-/// DPDK binds the thread to a CPU of its own choice unless it is told which the thread may use.
-std::string allowed_cpus() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  sched_getaffinity(0, sizeof set, &set);
-  std::string text;
-  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-    if (CPU_ISSET(cpu, &set)) text += (text.empty() ? "" : ",") + std::to_string(cpu);
-  }
-  return text;
-}
-
 void start_eal(const Options& o) {
   std::vector<std::string> words{"ndr-traffic",
                                  "--no-pci",
@@ -300,7 +288,7 @@ void start_eal(const Options& o) {
                                  "256",
                                  "--log-level=error",
                                  "--log-level=pmd.net.memif:critical",
-                                 "--lcores=0@(" + allowed_cpus() + ")",
+                                 "--lcores=0@(" + nic::allowed_cpus() + ")",
                                  o.memory};
   std::vector<char*> pointers;
   for (std::string& word : words) pointers.push_back(word.data());

@@ -19,41 +19,25 @@ static nccl_result init_v10(nccl_logger logger, nccl_profiler profiler) {
   return init(logger);
 }
 
+/* Of a NIC, what every version has. */
+#define PROPERTIES(NOW)                                                                                   \
+  .name = (NOW).name, .pci_path = (NOW).pci_path, .guid = (NOW).guid, .memory = (NOW).memory,             \
+  .speed_mbps = (NOW).speed_mbps, .port = (NOW).port, .latency_us = (NOW).latency_us,                     \
+  .max_connections = (NOW).max_connections, .max_receives = (NOW).max_receives, .offload = (NOW).offload, \
+  .offload_version = (NOW).offload_version
+
 static nccl_result properties_v8(int device, nccl_properties_v8* to) {
   nccl_properties_v9 now;
   const nccl_result result = weft_nccl_properties(device, &now);
-  if (result != NCCL_OK) return result;
-  *to = (nccl_properties_v8){.name = now.name,
-                             .pci_path = now.pci_path,
-                             .guid = now.guid,
-                             .memory = now.memory,
-                             .registered_for_all = now.registered_for_all,
-                             .speed_mbps = now.speed_mbps,
-                             .port = now.port,
-                             .latency_us = now.latency_us,
-                             .max_connections = now.max_connections,
-                             .max_receives = now.max_receives,
-                             .offload = now.offload,
-                             .offload_version = now.offload_version};
-  return NCCL_OK;
+  if (result == NCCL_OK) *to = (nccl_properties_v8){PROPERTIES(now), .registered_for_all = now.registered_for_all};
+  return result;
 }
 
 static nccl_result properties_v7(int device, nccl_properties_v7* to) {
-  nccl_properties_v8 now;
-  const nccl_result result = properties_v8(device, &now);
-  if (result != NCCL_OK) return result;
-  *to = (nccl_properties_v7){.name = now.name,
-                             .pci_path = now.pci_path,
-                             .guid = now.guid,
-                             .memory = now.memory,
-                             .speed_mbps = now.speed_mbps,
-                             .port = now.port,
-                             .latency_us = now.latency_us,
-                             .max_connections = now.max_connections,
-                             .max_receives = now.max_receives,
-                             .offload = now.offload,
-                             .offload_version = now.offload_version};
-  return NCCL_OK;
+  nccl_properties_v9 now;
+  const nccl_result result = weft_nccl_properties(device, &now);
+  if (result == NCCL_OK) *to = (nccl_properties_v7){PROPERTIES(now)};
+  return result;
 }
 
 static nccl_result connect_v10(int device, nccl_connection_config_v10* config, void* handle, void** sender,

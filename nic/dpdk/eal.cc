@@ -17,7 +17,8 @@ namespace {
 /// Packet buffers of a port, and what DPDK and a driver take besides.
 constexpr const char* kMemoryMb = "96";
 
-/// DPDK binds the thread to a CPU of its choice unless it is told all that the thread may use.
+}  // namespace
+
 std::string allowed_cpus() {
   cpu_set_t set;
   CPU_ZERO(&set);
@@ -28,8 +29,6 @@ std::string allowed_cpus() {
   }
   return text;
 }
-
-}  // namespace
 
 bool is_pci_device(const std::string& devargs) {
   const std::string name = devargs.substr(0, devargs.find(','));

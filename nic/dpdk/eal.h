@@ -13,6 +13,10 @@ namespace weft::nic {
 /// @param devargs the device; empty where there is none
 [[nodiscard]] std::string start_eal(const std::string& program, const std::string& devargs);
 
+/// The CPUs that this process may use, as a list for --lcores ("0,2"). DPDK binds the thread to a CPU of its choice
+/// unless it is told all that the thread may use.
+[[nodiscard]] std::string allowed_cpus();
+
 /// Ends DPDK; all ports are gone, and the files that it kept for this process.
 void stop_eal();
 
