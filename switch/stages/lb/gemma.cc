@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "switch/base/counter_news.h"
 #include "switch/stages/lb/gemma_edge.h"
 #include "switch/stages/lb/gemma_source.h"
 #include "switch/stages/lb/member_hash.h"
@@ -33,6 +34,13 @@ GemmaRules gemma_rules(const config::Value& options) {
           .new_ns = gemma["new_flow_us"].unsigned_integer() * kUs,
           .flows = static_cast<std::uint32_t>(gemma["max_flows"].unsigned_integer())};
 }
+
+constexpr Follows<LbCounter, GemmaCounts> kFollows[] = {
+    {LbCounter::gemma_flows, &GemmaCounts::flows},     {LbCounter::gemma_cut, &GemmaCounts::cut},
+    {LbCounter::gemma_smooth, &GemmaCounts::smooth},   {LbCounter::gemma_reroutes, &GemmaCounts::reroutes},
+    {LbCounter::gemma_stays, &GemmaCounts::stays},     {LbCounter::gemma_guarded, &GemmaCounts::guarded},
+    {LbCounter::flows_evicted, &GemmaCounts::evicted},
+};
 
 static_assert(pipeline::kNoPort == GemmaPaths::kNone, "paths are named by their ports");
 
@@ -92,7 +100,7 @@ class GemmaPolicy final : public LbPolicy {
       item.choice = choose_one(group, links, item);
       if (item.choice != kUnreachable) loads_.add(context, links.port(item.choice), item.packet->pkt_len);
     }
-    publish();
+    add_news(counters(), kFollows, source_.counts(), told_);
   }
 
   void adopt(LbPolicy& old, const pipeline::PortMap& ports) noexcept override {
@@ -136,21 +144,6 @@ class GemmaPolicy final : public LbPolicy {
       }
     }
     return hash_.member(item.members(), links, hash_.hash(item.packet));
-  }
-
-  void publish() noexcept {
-    const GemmaCounts& now = source_.counts();
-    const auto add = [this](LbCounter counter, std::uint64_t news) {
-      if (news != 0) counters().add(counter, news);
-    };
-    add(LbCounter::gemma_flows, now.flows - told_.flows);
-    add(LbCounter::gemma_cut, now.cut - told_.cut);
-    add(LbCounter::gemma_smooth, now.smooth - told_.smooth);
-    add(LbCounter::gemma_reroutes, now.reroutes - told_.reroutes);
-    add(LbCounter::gemma_stays, now.stays - told_.stays);
-    add(LbCounter::gemma_guarded, now.guarded - told_.guarded);
-    add(LbCounter::flows_evicted, now.evicted - told_.evicted);
-    told_ = now;
   }
 
   MemberHash hash_;

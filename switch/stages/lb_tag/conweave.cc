@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "switch/base/counter_news.h"
 #include "switch/pipeline/made_frame.h"
 #include "switch/stages/lb_tag/conweave_burst.h"
 #include "switch/wire/opcodes.h"
@@ -20,12 +21,7 @@ constexpr std::size_t kPathsOfLeaf = CongestionTables::kPaths;
 constexpr std::uint8_t kCe = static_cast<std::uint8_t>(wire::Ecn::ce);
 constexpr std::uint64_t kRowsScanned = 4096;  ///< entries that one call of rows() looks at
 
-template <typename Counts>
-struct Told {
-  LbTagCounter counter;
-  std::uint64_t Counts::*value;
-};
-constexpr Told<ConweaveSourceCounts> kNear[] = {
+constexpr Follows<LbTagCounter, ConweaveSourceCounts> kNear[] = {
     {LbTagCounter::conweave_epochs, &ConweaveSourceCounts::epochs},
     {LbTagCounter::conweave_reroutes, &ConweaveSourceCounts::reroutes},
     {LbTagCounter::conweave_stays, &ConweaveSourceCounts::stays},
@@ -35,7 +31,7 @@ constexpr Told<ConweaveSourceCounts> kNear[] = {
     {LbTagCounter::conweave_lost_clears, &ConweaveSourceCounts::lost_clears},
     {LbTagCounter::conweave_evicted, &ConweaveSourceCounts::evicted},
 };
-constexpr Told<ConweaveDestinationCounts> kFar[] = {
+constexpr Follows<LbTagCounter, ConweaveDestinationCounts> kFar[] = {
     {LbTagCounter::conweave_held_packets, &ConweaveDestinationCounts::held},
     {LbTagCounter::conweave_resumed, &ConweaveDestinationCounts::resumed},
     {LbTagCounter::conweave_flushed, &ConweaveDestinationCounts::flushed},
@@ -46,15 +42,6 @@ constexpr Told<ConweaveDestinationCounts> kFar[] = {
     {LbTagCounter::conweave_flows_full, &ConweaveDestinationCounts::flows_full},
     {LbTagCounter::conweave_evicted, &ConweaveDestinationCounts::evicted},
 };
-
-template <typename Counts, std::size_t n>
-void add_news(LbTagCounters& counters, const Told<Counts> (&told)[n], const Counts& now, Counts& before) noexcept {
-  for (const Told<Counts>& one : told) {
-    const std::uint64_t news = now.*one.value - before.*one.value;
-    if (news != 0) counters.add(one.counter, news);
-  }
-  before = now;
-}
 
 const char* state_of(ConweaveFlow::State state) noexcept {
   switch (state) {
