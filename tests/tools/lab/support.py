@@ -46,7 +46,8 @@ variants:
   - {{ name: i, group: {{ mode: i }} }}
   - {{ name: ii, group: {{ mode: ii }} }}
   - {{ name: lossy, group: {{ mode: iii, timeout: 9 }}, loss: 0.02 }}
-timing: {{ rto_us: 100000 }}
+# Longer than the machine is away: nothing is sent again but what was lost.
+timing: {{ rto_us: 1000000 }}
 """
 
 
