@@ -7,6 +7,7 @@
 #include "tests/collectives/engine/disagreement.h"
 #include "tests/collectives/engine/hosts.h"
 #include "tests/collectives/engine/network.h"
+#include "tests/support/effort.h"
 
 namespace weft::inc {
 namespace {
@@ -30,7 +31,7 @@ GroupConfig group(std::uint32_t window = 2, std::uint32_t message_packets = 2) {
 
 TEST(ModeI, EveryPrimitiveInAnySequenceGivesWhatOneMachineWould) {
   for (const std::uint32_t packets : {1u, 2u, 3u}) {
-    for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    for (std::uint64_t seed = 1; seed <= weft::testing::rounds(20); ++seed) {
       Network n(group(4, packets), host(), kMixed, {}, seed);
       ASSERT_EQ(n.run(), "done") << "seed " << seed << ": " << n.why();
       n.drain();
@@ -51,7 +52,7 @@ TEST(ModeI, LossDuplicationAndOvertakingChangeNothingOfTheResult) {
                                                           {"all", {0.02, 0.02, 0.02, 0.1}}};
   for (const auto& [name, faults] : kinds) {
     for (const auto recovery : {nic::LossRecovery::gbn, nic::LossRecovery::nic_sr, nic::LossRecovery::irn}) {
-      for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+      for (std::uint64_t seed = 1; seed <= weft::testing::rounds(40); ++seed) {
         Network n(group(1 + seed % 3), host(recovery), kMixed, faults, seed);
         ASSERT_EQ(n.run(), "done") << name << ", recovery " << static_cast<int>(recovery) << ", seed " << seed << ": "
                                    << n.why();
@@ -61,7 +62,7 @@ TEST(ModeI, LossDuplicationAndOvertakingChangeNothingOfTheResult) {
 }
 
 TEST(ModeI, RandomSequencesEndRight) {
-  for (std::uint64_t seed = 1; seed <= 2000; ++seed) {
+  for (std::uint64_t seed = 1; seed <= weft::testing::rounds(2000); ++seed) {
     testing::Drawn d(seed, group());
     if (d.one_of(4) == 0) d.recovery = nic::LossRecovery::irn;
     const auto between = static_cast<nic::LossRecovery>(d.one_of(3));
@@ -72,6 +73,9 @@ TEST(ModeI, RandomSequencesEndRight) {
     ASSERT_EQ(n.run(), "done") << "seed " << seed << ": " << n.why();
   }
 }
+
+// Six seconds under a sanitizer.
+const nic::Time kLate = weft::testing::rounds(60'000) * nic::kMs;
 
 // A rank that begins 60 s late, with a timeout of 67 ms and 6 retries: the others find no buffer, and none gives up.
 TEST(ModeI, ARankMayBeLateByAnyTime) {
@@ -86,16 +90,16 @@ TEST(ModeI, ARankMayBeLateByAnyTime) {
     RnrWatch watch;
     n.lose = std::ref(watch);
     const nic::Time begin = n.now;
-    n.on_time = [&](nic::Time now) { n.rank(3).late = now < begin + 60'000 * nic::kMs; };
+    n.on_time = [&](nic::Time now) { n.rank(3).late = now < begin + kLate; };
     std::string end = n.run();
     if (end == "stuck") {
       // All that fits is taken, and acknowledged: nothing is under way.
-      n.now = begin + 60'000 * nic::kMs;
+      n.now = begin + kLate;
       n.rank(3).late = false;
       end = n.run();
     }
     ASSERT_EQ(end, "done") << to_string(first) << n.why();
-    EXPECT_GE(n.now - begin, 60'000 * nic::kMs);
+    EXPECT_GE(n.now - begin, kLate);
     EXPECT_EQ(watch.without_ack, 0u) << "of " << watch.naks;
   }
 }

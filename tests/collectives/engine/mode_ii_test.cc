@@ -6,6 +6,7 @@
 
 #include "tests/collectives/engine/hosts.h"
 #include "tests/collectives/engine/network.h"
+#include "tests/support/effort.h"
 
 namespace weft::inc {
 namespace {
@@ -28,7 +29,7 @@ GroupConfig group() {
 }
 
 TEST(ModeII, EveryPrimitiveInAnySequenceGivesWhatOneMachineWould) {
-  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+  for (std::uint64_t seed = 1; seed <= weft::testing::rounds(20); ++seed) {
     Network n(group(), host(), kMixed, {}, seed);
     ASSERT_EQ(n.run(), "done") << "seed " << seed << ": " << n.why();
     for (std::size_t node = 0; node < 3; ++node) {
@@ -46,7 +47,7 @@ TEST(ModeII, LossDuplicationAndOvertakingChangeNothingOfTheResult) {
   for (const auto& [name, faults] : kinds) {
     for (const Duplicates duplicates : {Duplicates::cache, Duplicates::reforward}) {
       for (const bool filter : {false, true}) {
-        for (std::uint64_t seed = 1; seed <= 25; ++seed) {
+        for (std::uint64_t seed = 1; seed <= weft::testing::rounds(25); ++seed) {
           GroupConfig g = group();
           g.duplicates = duplicates;
           g.epsn_filter = filter;
@@ -61,7 +62,7 @@ TEST(ModeII, LossDuplicationAndOvertakingChangeNothingOfTheResult) {
 // Each rank gives its own address and key; what a rank receives has those of its endpoint.
 TEST(ModeII, WritesWithImmediateGoWhereEachRankWantsThem) {
   for (const Faults& faults : {Faults{}, Faults{.loss = 0.02}, Faults{0.02, 0.02, 0.02, 0.1}}) {
-    for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    for (std::uint64_t seed = 1; seed <= weft::testing::rounds(20); ++seed) {
       Network n(group(), host(), kMixed, faults, seed, testing::Verb::write_imm);
       ASSERT_EQ(n.run(), "done") << "seed " << seed << ": " << n.why();
     }
@@ -74,7 +75,7 @@ TEST(ModeII, ReduceScatterAndAllGatherAreSequencesOfReducesAndBroadcasts) {
   for (std::uint16_t r = 0; r < testing::kRanks; ++r) program.push_back({Primitive::reduce, r, 3});
   for (std::uint16_t r = 0; r < testing::kRanks; ++r) program.push_back({Primitive::broadcast, r, 3});
   for (const Faults& faults : {Faults{}, Faults{0.02, 0.02, 0.02, 0.1}}) {
-    for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    for (std::uint64_t seed = 1; seed <= weft::testing::rounds(20); ++seed) {
       Network n(group(), host(), program, faults, seed);
       ASSERT_EQ(n.run(), "done") << "seed " << seed << ": " << n.why();
     }
@@ -93,7 +94,7 @@ TEST(ModeII, ANakWaitsForThoseWhoLackAnEarlierBroadcast) {
 
 // Any sequence, with every option drawn: what a rank is told last may be lost while others have long gone on.
 TEST(ModeII, RandomSequencesEndRight) {
-  for (std::uint64_t seed = 1; seed <= 2000; ++seed) {
+  for (std::uint64_t seed = 1; seed <= weft::testing::rounds(2000); ++seed) {
     const testing::Drawn d(seed, group());
     Network n(d.group, host(d.recovery), d.program, d.faults, seed, d.verb);
     ASSERT_EQ(n.run(), "done") << "seed " << seed << ": " << n.why();
@@ -113,13 +114,13 @@ TEST(ModeII, AGroupThatCannotBeRunIsRefused) {
 }
 
 TEST(ModeII, HostsThatKeepEarlyPacketsWorkToo) {
-  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+  for (std::uint64_t seed = 1; seed <= weft::testing::rounds(40); ++seed) {
     Network n(group(), host(nic::LossRecovery::nic_sr), kMixed, {.loss = 0.02, .overtake = 0.05}, seed);
     ASSERT_EQ(n.run(), "done") << "seed " << seed << ": " << n.why();
   }
   const std::vector<Collective> no_broadcast{
       {Primitive::allreduce, 0, 9}, {Primitive::reduce, 2, 7}, {Primitive::allreduce, 0, 9}};
-  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+  for (std::uint64_t seed = 1; seed <= weft::testing::rounds(40); ++seed) {
     Network n(group(), host(nic::LossRecovery::irn), no_broadcast, {.loss = 0.02, .overtake = 0.05}, seed);
     ASSERT_EQ(n.run(), "done") << "seed " << seed << ": " << n.why();
   }
@@ -131,6 +132,9 @@ TEST(ModeII, ABroadcastToIrnReceiversIsRefusedByName) {
   ASSERT_TRUE(n.at(0).failure().has_value());
   EXPECT_EQ(n.at(0).failure()->reason, Failure::Reason::irn_broadcast);
 }
+
+// Six seconds under a sanitizer.
+const nic::Time kLate = weft::testing::rounds(60'000) * nic::kMs;
 
 // A rank that begins 60 s late, with a timeout of 67 ms and 6 retries: the others are told to wait, and none gives up.
 TEST(ModeII, ARankMayBeLateByAnyTime) {
@@ -146,9 +150,9 @@ TEST(ModeII, ARankMayBeLateByAnyTime) {
     RnrWatch watch;
     n.lose = std::ref(watch);
     const nic::Time begin = n.now;
-    n.on_time = [&](nic::Time now) { n.rank(3).late = now < begin + 60'000 * nic::kMs; };
+    n.on_time = [&](nic::Time now) { n.rank(3).late = now < begin + kLate; };
     ASSERT_EQ(n.run(), "done") << to_string(first.primitive);
-    EXPECT_GE(n.now - begin, 60'000 * nic::kMs);
+    EXPECT_GE(n.now - begin, kLate);
     EXPECT_EQ(watch.without_ack, 0u) << "of " << watch.naks;
     EXPECT_GT(n.at(0).counters().rnr_naks, 100u);
   }
@@ -196,7 +200,7 @@ TEST(ModeII, ADuplicateIsAnsweredOnceUnlessResultsAreReforwarded) {
     GroupConfig g = group();
     g.duplicates = duplicates;
     std::uint64_t copies = 0, repeated = 0;
-    for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    for (std::uint64_t seed = 1; seed <= weft::testing::rounds(20); ++seed) {
       Network n(g, host(), {{Primitive::allreduce, 0, 20}}, {.loss = 0.03}, seed);
       ASSERT_EQ(n.run(), "done") << n.why();
       for (std::size_t node = 0; node < 3; ++node) {

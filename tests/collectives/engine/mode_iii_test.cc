@@ -7,6 +7,7 @@
 #include "tests/collectives/engine/disagreement.h"
 #include "tests/collectives/engine/hosts.h"
 #include "tests/collectives/engine/network.h"
+#include "tests/support/effort.h"
 
 namespace weft::inc {
 namespace {
@@ -29,7 +30,7 @@ GroupConfig group(std::uint32_t slots = 8) {
 }
 
 TEST(ModeIII, EveryPrimitiveInAnySequenceGivesWhatOneMachineWould) {
-  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+  for (std::uint64_t seed = 1; seed <= weft::testing::rounds(20); ++seed) {
     Network n(group(64), host(), kMixed, {}, seed);
     ASSERT_EQ(n.run(), "done") << "seed " << seed << ": " << n.why();
     n.drain();
@@ -45,7 +46,7 @@ TEST(ModeIII, EveryPrimitiveInAnySequenceGivesWhatOneMachineWould) {
 TEST(ModeIII, AnyNumberOfSlotsWorksWithAnyWindow) {
   for (const std::uint32_t slots : {2u, 3u, 5u}) {
     for (const std::uint32_t window : {1u, 2u, 7u}) {
-      for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+      for (std::uint64_t seed = 1; seed <= weft::testing::rounds(20); ++seed) {
         GroupConfig g = group(slots);
         g.window = window;
         g.acks = seed % 2 == 0 ? Acks::room : Acks::arrival;
@@ -64,7 +65,7 @@ TEST(ModeIII, LossDuplicationAndOvertakingChangeNothingOfTheResult) {
   for (const auto& [name, faults] : kinds) {
     for (const auto recovery : {nic::LossRecovery::gbn, nic::LossRecovery::nic_sr, nic::LossRecovery::irn}) {
       for (const bool filter : {false, true}) {
-        for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+        for (std::uint64_t seed = 1; seed <= weft::testing::rounds(40); ++seed) {
           GroupConfig g = group(4);
           g.epsn_filter = filter;
           Network n(g, host(recovery), kMixed, faults, seed);
@@ -77,7 +78,7 @@ TEST(ModeIII, LossDuplicationAndOvertakingChangeNothingOfTheResult) {
 }
 
 TEST(ModeIII, RandomSequencesEndRight) {
-  for (std::uint64_t seed = 1; seed <= 2000; ++seed) {
+  for (std::uint64_t seed = 1; seed <= weft::testing::rounds(2000); ++seed) {
     testing::Drawn d(seed, group());
     d.group.slots = 2 + d.one_of(7);
     const std::uint32_t kind = d.one_of(4);
@@ -91,6 +92,9 @@ TEST(ModeIII, RandomSequencesEndRight) {
     ASSERT_EQ(n.run(), "done") << "seed " << seed << ": " << n.why();
   }
 }
+
+// Six seconds under a sanitizer.
+const nic::Time kLate = weft::testing::rounds(60'000) * nic::kMs;
 
 // A rank that begins 60 s late, with a timeout of 67 ms and 6 retries: the others are told to wait, and none gives up.
 TEST(ModeIII, ARankMayBeLateByAnyTime) {
@@ -109,11 +113,11 @@ TEST(ModeIII, ARankMayBeLateByAnyTime) {
     n.lose = std::ref(watch);
     const nic::Time begin = n.now;
     // Nothing may be under way at all while everybody waits for this rank.
-    n.on_time = [&](nic::Time now) { n.rank(3).late = now < begin + 60'000 * nic::kMs; };
+    n.on_time = [&](nic::Time now) { n.rank(3).late = now < begin + kLate; };
     const std::string end = n.run();
     if (end == "stuck") {
       EXPECT_TRUE(first.primitive == Primitive::barrier || first.primitive == Primitive::broadcast);
-      n.now = begin + 60'000 * nic::kMs;
+      n.now = begin + kLate;
       n.rank(3).late = false;
       ASSERT_EQ(n.run(), "done") << to_string(first.primitive);
     } else {
@@ -121,7 +125,7 @@ TEST(ModeIII, ARankMayBeLateByAnyTime) {
       EXPECT_GT(n.at(0).counters().rnr_naks, 100u);
       EXPECT_EQ(n.at(0).counters().cnps, g.acks == Acks::room ? 0 : n.at(0).counters().rnr_naks);
     }
-    EXPECT_GE(n.now - begin, 60'000 * nic::kMs);
+    EXPECT_GE(n.now - begin, kLate);
     EXPECT_EQ(watch.without_ack, 0u) << "of " << watch.naks;
   }
 }
@@ -134,7 +138,7 @@ TEST(ModeIII, RanksThatDisagreeAllHearOfItAndNothingIsMixed) {
 TEST(ModeIII, AcksAreHeldBackForWhoWouldRunAhead) {
   for (const Acks acks : {Acks::room, Acks::arrival}) {
     std::uint64_t ahead = 0;
-    for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    for (std::uint64_t seed = 1; seed <= weft::testing::rounds(20); ++seed) {
       GroupConfig g = group(4);
       g.acks = acks;
       Network n(g, host(), {{Primitive::allreduce, 0, 30}}, {}, seed);

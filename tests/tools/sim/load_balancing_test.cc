@@ -4,6 +4,7 @@
 // What policies of stage lb do to transfers.
 #include <gtest/gtest.h>
 
+#include "tests/support/effort.h"
 #include "tests/tools/sim/runs.h"
 
 namespace weft::sim {
@@ -133,6 +134,8 @@ TEST(LoadBalancing, CongaAvoidsTheSlowPathThatHashingDoesNotSee) {
 }
 
 TEST(LoadBalancing, CongaWorksInAFatTree) {
+  if (weft::testing::kSanitized)
+    GTEST_SKIP() << "takes minutes under a sanitizer, which has seen the code in the leaf-spine";
   const std::string fat_tree = R"(
 topology: { kind: fat_tree, k: 4, link_gbps: 100, delay_ns: 1000 }
 nic: { transport: irn, nack_is_cnp: false, mtu: 1000 }
@@ -167,6 +170,8 @@ TEST(LoadBalancing, GemmaLeavesTheSlowPathAndPutsInOrderWhatOvertook) {
 }
 
 TEST(LoadBalancing, GemmaWorksInAFatTree) {
+  if (weft::testing::kSanitized)
+    GTEST_SKIP() << "takes minutes under a sanitizer, which has seen the code in the leaf-spine";
   expect_gemma_is_better(
       "topology: { kind: fat_tree, k: 4, link_gbps: 100, delay_ns: 1000 }\n"
       "nic: { transport: irn, nack_is_cnp: false, mtu: 1000 }\n",
