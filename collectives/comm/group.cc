@@ -392,7 +392,7 @@ bool Group::start_requests() {
     if (waits) {
       if (!r.by_switch) ++hosted_;
       mixed_ |= !r.by_switch && reason_ == WEFT_INC_REASON_NONE;
-      r.confirms = r.by_switch && recovers() && r.shares_result() && r.past_bytes() > kKept;
+      r.confirms = r.by_switch && recovers() && r.largest_bytes() > kKept;
       try {
         r.by_switch ? r.start(*switch_) : r.start(hosts_);
       } catch (const TransportError& e) {

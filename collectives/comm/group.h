@@ -62,8 +62,8 @@ class Group {
     renewing,
     failed
   };
-  /// What others may lack is kept, of no more bytes than this; the result of a larger AllReduce or AllGather is the
-  /// program's when all ranks have it.
+  /// What others may lack is kept, of no more bytes than this; a larger collective ends when all ranks are through with
+  /// it.
   static constexpr std::size_t kKept = 256 * 1024;
   /// Ranks that have lost their switches have to meet within so long.
   static constexpr nic::Time kMeetAgain = 5000 * nic::kMs;
@@ -127,6 +127,7 @@ class Group {
   bool end_requests();
   void fail(const std::string& why);
   void lose(const std::string& why);
+  void end_what_is_proven();
   void recounted();
   void compared();
   void catch_up(std::uint32_t from);
@@ -171,12 +172,12 @@ class Group {
   std::deque<Past> past_;  ///< of the last requests that switches have run, which other ranks may lack
   std::size_t past_bytes_ = 0;
   std::vector<std::uint8_t> spare_;      ///< memory for the next one
-  std::uint64_t confirmed_ = 0;          ///< ended_ behind the last one that all ranks had when it ended
+  std::uint64_t proven_ = 0;             ///< so many requests all ranks are through with, as this one knows
   std::uint64_t fewest_ = 0, most_ = 0;  ///< of all ranks, requests that are over; while the group recovers
-  std::uint64_t come_ = 0;               ///< of the request in front
-  bool has_front_ = false, front_is_stuck_ = false, others_are_stuck_ = false;
-  std::vector<std::uint8_t> caught_;  ///< while catching up: what comes in place of the request in front
-  std::span<std::uint8_t> catching_;  ///< where it comes
+  std::uint64_t through_ = 0;            ///< requests that this rank is through with
+  std::uint64_t come_ = 0;               ///< of the request in front, if it is an AllReduce
+  std::vector<std::uint8_t> caught_;     ///< while catching up: what comes in place of the request in front
+  std::span<std::uint8_t> catching_;     ///< where it comes
   std::optional<std::uint32_t> kept_key_;
   nic::Time now_ = 0, lost_at_ = 0;
   nic::Time next_question_ = 0, pause_ = kFirstPause;  ///< of rank 0

@@ -40,7 +40,8 @@ void Group::keep(const Request& ended) {
     past_.clear();
     past_bytes_ = 0;
   }
-  if (ended.confirms) confirmed_ = ended_;
+  if (ended.by_switch && ended.shows_others()) proven_ = ended_ - 1;
+  if (ended.confirms || (ended.by_switch && ended.is_root_of_reduce())) proven_ = ended_;
   if (!ended.by_switch || !recovers() || bytes > kKept) return;
   past_.push_back(ended.past(std::exchange(spare_, {})));
   for (past_bytes_ += bytes; past_bytes_ > kKept || past_.size() > kMaxPast; past_.pop_front()) {
@@ -62,20 +63,30 @@ void Group::lose(const std::string& why) {
   connected_ = false;
   // What runs again for others is kept.
   std::erase_if(queue_, [](const auto& request) { return request->again; });
-  while (!queue_.empty() && queue_.front()->has_all(*switch_)) end_first();
-  come_ = queue_.empty() ? 0 : queue_.front()->come(*switch_);
-  has_front_ = !queue_.empty() && queue_.front()->confirms && queue_.front()->has_result(*switch_);
-  front_is_stuck_ = !queue_.empty() && !queue_.front()->can_begin_again(*switch_);
-  others_are_stuck_ = false;
-  for (std::size_t i = 1; i < queue_.size(); ++i) others_are_stuck_ |= !queue_[i]->can_begin_again(*switch_);
+  end_what_is_proven();
+  const auto first_not_through =
+      std::find_if(queue_.begin(), queue_.end(), [&](const auto& r) { return !r->is_through(*switch_); });
+  through_ = ended_ + static_cast<std::uint64_t>(first_not_through - queue_.begin());
+  const bool allreduce = !queue_.empty() && queue_.front()->collective() == Collective::allreduce;
+  come_ = allreduce ? queue_.front()->come(*switch_) : 0;
   leave(true);
   reason_ = WEFT_INC_REASON_LOST;
   detail_ = why;
   lost_at_ = now_;
-  for (const auto& request : queue_) request->begin_again();
-  // The largest of each: the most that a rank has behind it, and the fewest, as a complement.
+  for (const auto& request : queue_) request->begin_again(*switch_);
+  // The largest of each: the most that a rank has behind it, the fewest, as a complement, and what all are through
+  // with.
   state_ = State::recounting;
-  ask_all({ended_, ~ended_});
+  ask_all({ended_, ~ended_, proven_});
+}
+
+/// Of what was under way, some is over: all of its result has come, or some of the result of a later one.
+void Group::end_what_is_proven() {
+  const auto last = std::find_if(queue_.rbegin(), queue_.rend(), [&](const auto& r) { return r->come(*switch_) > 0; });
+  const auto begun = queue_.rend() - last;
+  for (auto i = begun; i > 1; --i) end_first();
+  if (begun > 0) proven_ = ended_;
+  while (!queue_.empty() && queue_.front()->has_all(*switch_)) end_first();
 }
 
 /// All ranks get the largest of each number.
@@ -96,31 +107,25 @@ std::array<std::uint64_t, N> Group::answer_of_all() const {
 
 /// It is known how far all are. Who is ahead of the last says what it can give; who has a part of a result, too.
 void Group::recounted() {
-  const auto counts = answer_of_all<2>();
-  most_ = counts[0];
-  fewest_ = ~counts[1];
+  const auto [most, not_fewest, proven] = answer_of_all<3>();
+  if (proven > through_) return fail(detail_ + "; a result is not there at all ranks");
+  if (ended_ < proven) come_ = 0;
+  while (ended_ < proven) end_first();
+  most_ = std::max(most, proven);
+  fewest_ = std::max(~not_fewest, proven);
   next_question_ = now_ + pause_;
   const std::uint64_t me = kMaxGroupRanks - rank_;
-  const bool ahead = ended_ > fewest_, level = most_ == fewest_;
+  const bool level = most_ == fewest_;
   const Past* next = past_at(fewest_);
   const bool shared = next != nullptr && shares_result(next->call.collective);
-  const bool all_had_it = ahead && confirmed_ == fewest_ + 1;
-  const std::uint64_t oldest = ended_ - past_.size();
-  const bool forgot = ahead && oldest > fewest_ + (all_had_it ? 1 : 0);
-  // What ranks share is given to those that lack it, whatever they have of it.
-  const bool front_shares = !queue_.empty() && queue_.front()->shares_result();
-  const bool allreduce = !queue_.empty() && queue_.front()->collective() == Collective::allreduce;
-  const bool gets_front = level ? allreduce : !ahead && front_shares;
-  const bool stuck = others_are_stuck_ || (front_is_stuck_ && !gets_front);
+  const bool forgot = ended_ - past_.size() > fewest_;
   state_ = State::comparing;
-  ask_all({shared ? me : 0, all_had_it ? 1u : 0u, !ahead && !has_front_ ? 1u : 0u,
-           level && come_ > 0 ? come_ * (2 * kMaxGroupRanks) + me : 0, stuck ? 1u : 0u, forgot ? 1u : 0u});
+  ask_all({shared ? me : 0, level && come_ > 0 ? come_ * (2 * kMaxGroupRanks) + me : 0, forgot ? 1u : 0u});
 }
 
 /// It is known who has what.
 void Group::compared() {
-  const auto [helper, all_had_it, lacks, come, stuck, forgot] = answer_of_all<6>();
-  if (stuck != 0) return fail(detail_ + "; results had come in the place of what a rank gave");
+  const auto [helper, come, forgot] = answer_of_all<3>();
   if (forgot != 0) return fail(detail_ + "; ranks were not through with the same collectives");
   if (most_ == fewest_) {
     if (come == 0) return renew_end();
@@ -128,10 +133,6 @@ void Group::compared() {
                      come / (2 * kMaxGroupRanks));
   }
   if (helper != 0) return catch_up(static_cast<std::uint32_t>(kMaxGroupRanks - helper));
-  if (all_had_it != 0) {
-    if (lacks != 0) return fail(detail_ + "; a result is not there at all ranks");
-    if (ended_ == fewest_) end_first();
-  }
   run_again();
   renew_end();
 }

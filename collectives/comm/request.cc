@@ -140,7 +140,7 @@ void Request::start(SwitchPath& to) {
       break;
     case Collective::reduce:
     case Collective::reduce_scatter: {
-      const bool scatter = call_.collective == Collective::reduce_scatter;
+      const bool scatter = scatters();
       one.primitive = Primitive::reduce;
       one.send_key = key_of(send(), scatter ? bytes * ranks_ : bytes);
       for (std::uint32_t root = scatter ? 0 : call_.root; root < (scatter ? ranks_ : call_.root + 1); ++root) {
@@ -201,7 +201,7 @@ std::uint8_t* Request::host_vector(const Schedule& schedule) {
     case Collective::reduce_scatter:
       return scratch(bytes * ranks_);
     case Collective::reduce:
-      if (call_.root == rank_) break;
+      if (is_root_of_reduce() && there_ == 0) break;
       // A leaf of the tree only sends; nothing is written to what it gives.
       if (schedule.size() == 1) return const_cast<std::uint8_t*>(send());
       return scratch(bytes);
@@ -233,25 +233,13 @@ void Request::run_alone() {
 }
 
 void Request::finish() {
-  if (call_.collective == Collective::reduce_scatter && !scratch_.empty()) {
-    std::memcpy(receive(), scratch_.data() + rank_ * block_bytes(), block_bytes());
+  if (!scratch_.empty() && (scatters() || is_root_of_reduce())) {
+    const std::uint8_t* result = scratch_.data() + (scatters() ? rank_ * block_bytes() : 0);
+    std::copy(result + there_, result + block_bytes(), receive() + there_);
   }
   release();
   scratch_ = {};
   state = State::done;
-}
-
-bool Request::can_begin_again(const SwitchPath& from) const {
-  if (state != State::running || !by_switch) return true;
-  const bool rooted = call_.collective == Collective::reduce && call_.root != rank_;
-  // Of the others, nothing is written to what this rank gives.
-  if (!reduces(call_.collective) || rooted) return true;
-  const std::uint64_t given = block_bytes() * (call_.collective == Collective::reduce_scatter ? ranks_ : 1);
-  if (!overlap(call_.send, given, call_.receive, block_bytes())) return true;
-  for (std::uint64_t i = first_invocation; i < last_invocation; ++i) {
-    if (from.has_come(i)) return false;
-  }
-  return true;
 }
 
 bool Request::has_all(const SwitchPath& from) const noexcept {
@@ -301,18 +289,26 @@ Past Request::past(std::vector<std::uint8_t> memory) const {
   return {call_, std::move(memory)};
 }
 
-bool Request::has_result(const SwitchPath& from) const noexcept {
+std::uint64_t Request::largest_bytes() const noexcept {
+  if (call_.collective == Collective::barrier) return 0;
+  return block_bytes() * (scatters() || call_.collective == Collective::allgather ? ranks_ : 1);
+}
+
+bool Request::is_through(const SwitchPath& from) const noexcept {
   if (state != State::running || !by_switch) return false;
   for (std::uint64_t i = first_invocation; i + (confirms ? 1 : 0) < last_invocation; ++i) {
-    if (!from.has_result(i)) return false;
+    if (!from.is_through(i)) return false;
   }
   return true;
 }
 
 std::uint64_t Request::come(const SwitchPath& from) const noexcept {
-  if (call_.collective != Collective::allreduce || state != State::running || !by_switch) return 0;
+  const bool gets = reduces(call_.collective) && (call_.collective != Collective::reduce || call_.root == rank_);
+  if (!gets || state != State::running || !by_switch) return 0;
+  const std::uint64_t pieces = (block_bytes() + kMaxInvocationBytes - 1) / kMaxInvocationBytes;
+  const std::uint64_t first = first_invocation + (scatters() ? rank_ * pieces : 0);
   std::uint64_t bytes = 0;
-  for (std::uint64_t i = first_invocation; i < last_invocation && bytes < block_bytes(); ++i) {
+  for (std::uint64_t i = first; i < first + pieces; ++i) {
     const std::uint64_t piece = std::min(kMaxInvocationBytes, block_bytes() - bytes);
     const std::uint64_t there = i < from.completed() ? piece : from.bytes_come(i);
     bytes += there;
@@ -321,7 +317,8 @@ std::uint64_t Request::come(const SwitchPath& from) const noexcept {
   return bytes;
 }
 
-void Request::begin_again() {
+void Request::begin_again(const SwitchPath& from) {
+  if (call_.collective != Collective::allreduce) there_ = come(from);
   release();
   state = State::waiting;
 }

@@ -85,8 +85,6 @@ class Request {
   /// All has come and all was sent.
   void finish();
   void fail(std::string why);
-  /// Whether a request that `from` has not ended can begin again: what this rank gives is as it was.
-  [[nodiscard]] bool can_begin_again(const SwitchPath& from) const;
   /// Whether `from` has brought all of the result.
   [[nodiscard]] bool has_all(const SwitchPath& from) const noexcept;
   [[nodiscard]] bool shares_result() const noexcept { return comm::shares_result(call_.collective); }
@@ -98,17 +96,26 @@ class Request {
   [[nodiscard]] std::size_t past_bytes() const noexcept;
   /// @param memory  what it is kept in
   [[nodiscard]] Past past(std::vector<std::uint8_t> memory) const;
-  /// Whether all of the result has come, whether or not the others have it.
-  [[nodiscard]] bool has_result(const SwitchPath& from) const noexcept;
-  /// How much of the result of an AllReduce `from` has brought, from its first byte on; 0 of all others.
+  /// Whether this rank has given all of it and has all of the result, whether or not the others have.
+  [[nodiscard]] bool is_through(const SwitchPath& from) const noexcept;
+  /// How much of this rank's result of an AllReduce, Reduce or ReduceScatter `from` has brought, from its first byte
+  /// on; 0 of all others. If some has come, all ranks have begun it, and are through with what was before it.
   [[nodiscard]] std::uint64_t come(const SwitchPath& from) const noexcept;
+  /// Whether this rank has the result of a Reduce, which nobody else lacks.
+  [[nodiscard]] bool is_root_of_reduce() const noexcept {
+    return call_.collective == Collective::reduce && call_.root == rank_;
+  }
+  /// Of the largest buffer that a rank has in it; the same at all ranks.
+  [[nodiscard]] std::uint64_t largest_bytes() const noexcept;
   [[nodiscard]] Collective collective() const noexcept { return call_.collective; }
-  /// Waits again. Nothing looks at its memory any more.
-  void begin_again();
+  /// Waits again. Nothing looks at its memory any more. What `from` has brought of a Reduce or ReduceScatter stays: it
+  /// may have come in the place of what this rank gave. Hosts run all of it again, and what becomes of that part is not
+  /// used.
+  void begin_again(const SwitchPath& from);
 
   bool eligible = false;  ///< a switch would run it, if the group has one
   bool by_switch = false;
-  bool confirms = false;        ///< switches end it when all ranks have the result, not when this one has
+  bool confirms = false;        ///< switches end it when all ranks are through with it, not when this one is
   bool again = false;           ///< this rank has it behind it
   std::uint64_t begins_at = 0;  ///< of an AllReduce by hosts: the bytes before are there
   HostAlgorithm algorithm{};    ///< where it is not
@@ -121,6 +128,7 @@ class Request {
   [[nodiscard]] std::uint64_t block_bytes() const noexcept { return call_.count * element_bytes(call_.type); }
   [[nodiscard]] const std::uint8_t* send() const noexcept { return static_cast<const std::uint8_t*>(call_.send); }
   [[nodiscard]] std::uint8_t* receive() const noexcept { return static_cast<std::uint8_t*>(call_.receive); }
+  [[nodiscard]] bool scatters() const noexcept { return call_.collective == Collective::reduce_scatter; }
   std::uint32_t key_of(const void* data, std::size_t bytes);
   void release();
   void submit(SwitchPath& to, Invocation whole);
@@ -131,8 +139,9 @@ class Request {
   Call call_;
   std::uint32_t rank_, ranks_;
   std::vector<std::uint32_t> keys_;    ///< to be forgotten
+  std::uint64_t there_ = 0;            ///< of the result, which hosts do not bring once more
   std::vector<std::uint8_t> own_;      ///< of what runs again: its buffers
-  std::vector<std::uint8_t> scratch_;  ///< sums on their way through a rank that gets none, or only a block of them
+  std::vector<std::uint8_t> scratch_;  ///< sums on their way through a rank that gets none, or only a part of them
 };
 
 }  // namespace weft::inc::comm

@@ -63,27 +63,26 @@ void SwitchPath::submit(const Invocation& invocation) {
   ++submitted_;
 }
 
-bool SwitchPath::has_come(std::uint64_t invocation) const noexcept {
-  // The first message is a control message.
-  return invocation < completed() || (invocation < submitted_ && queue_[invocation - completed()].arrived > 1);
-}
-
 bool SwitchPath::has_all(std::uint64_t invocation) const noexcept {
   if (invocation < completed()) return true;
   if (invocation >= submitted_) return false;
   const Pending& p = queue_[invocation - completed()];
   // Who only sends does not know before its messages are acknowledged.
-  return rank_receives(p.control, rank_) && rank_sends(p.control, rank_) && all_came(p);
+  return rank_receives(p.control, rank_) && all_came(p);
 }
 
-bool SwitchPath::has_result(std::uint64_t invocation) const noexcept {
+bool SwitchPath::is_through(std::uint64_t invocation) const noexcept {
   if (invocation < completed()) return true;
-  return invocation < submitted_ && all_came(queue_[invocation - completed()]);
+  if (invocation >= submitted_) return false;
+  const Pending& p = queue_[invocation - completed()];
+  return all_sent(p) && all_came(p);
 }
 
 std::uint64_t SwitchPath::bytes_come(std::uint64_t invocation) const noexcept {
-  if (invocation < completed() || !has_come(invocation)) return 0;
+  if (invocation < completed() || invocation >= submitted_) return 0;
   const Pending& p = queue_[invocation - completed()];
+  // The first message is a control message.
+  if (p.arrived <= 1) return 0;
   return std::min(p.control.bytes, (p.arrived - 1) * shape_.message_bytes());
 }
 

@@ -54,12 +54,11 @@ class SwitchPath {
   [[nodiscard]] const std::string& error() const noexcept { return error_; }
   /// Whether the error is that the switch does not answer.
   [[nodiscard]] bool silent() const noexcept { return silent_; }
-  /// Whether some data of an invocation has come, and whether all that it brings this rank has, which then has done its
-  /// part. They are counted from 0.
-  [[nodiscard]] bool has_come(std::uint64_t invocation) const noexcept;
+  /// Whether an invocation brings this rank something, and all of it has come: then this rank has done its part, too.
+  /// They are counted from 0.
   [[nodiscard]] bool has_all(std::uint64_t invocation) const noexcept;
-  /// Whether all that it brings this rank has come.
-  [[nodiscard]] bool has_result(std::uint64_t invocation) const noexcept;
+  /// Whether this rank has sent all of it and got all that it brings: the next one may have begun.
+  [[nodiscard]] bool is_through(std::uint64_t invocation) const noexcept;
   /// Of its data, which comes from the first byte on, what has come.
   [[nodiscard]] std::uint64_t bytes_come(std::uint64_t invocation) const noexcept;
   /// Ends the connection: nothing looks at what was to be sent any more, and nothing goes on.
