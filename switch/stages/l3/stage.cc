@@ -112,7 +112,8 @@ void L3Stage::ingress(Context& context, Batch& batch) {
     const auto i = static_cast<std::uint16_t>(std::countr_zero(left));
     const pipeline::PacketMeta& pm = pipeline::meta(batch.packet[i]);
     const std::uint8_t* frame = pipeline::frame(batch.packet[i]);
-    const bool to_router = pm.in_port < own_mac_.size() && (load64(frame) ^ own_mac_[pm.in_port]) << 16 == 0;
+    // Packets that a stage of the switch made have no link-layer destination yet.
+    const bool to_router = pm.in_port >= own_mac_.size() || (load64(frame) ^ own_mac_[pm.in_port]) << 16 == 0;
     if (to_router && is_ordinary_v4(pm.parsed, frame)) [[likely]] {
       v4.index[v4.size] = i;
       v4.address[v4.size++] = static_cast<std::uint32_t>(pm.parsed.address_key);
