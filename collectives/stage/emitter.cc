@@ -22,10 +22,19 @@ constexpr std::uint32_t kLeastShared = 256;
 constexpr TimeNs kAskNs = 100'000'000;
 constexpr std::size_t kLargestFrame = nic::kMaxHeadBytes + 4096 + 3 + wire::kIcrcBytes;
 constexpr std::uint32_t kTagBytes = sizeof(wire::VlanTag);
+constexpr std::uintptr_t kCacheLine = 64;
 
 bool can_share(const nic::Packet& p) noexcept {
   return p.payload.bytes >= kLeastShared && p.payload.bytes % 4 == 0 && p.payload.count == 1 &&
          p.payload.data() != nullptr;
+}
+
+/// Moves the beginning of an empty packet, so that its payload begins with a cache line as slots do: no word of the
+/// copy then lies in two lines. Not where a buffer has no room for that.
+void align_payload(rte_mbuf* m, const nic::TxFrame& frame) noexcept {
+  const auto payload = reinterpret_cast<std::uintptr_t>(pipeline::frame(m)) + frame.head.size();
+  const auto shift = static_cast<std::uint16_t>(-payload % kCacheLine);
+  if (frame.bytes() + shift <= rte_pktmbuf_tailroom(m)) m->data_off = static_cast<std::uint16_t>(m->data_off + shift);
 }
 
 void parse(rte_mbuf* m) noexcept {
@@ -57,7 +66,7 @@ void Emitter::finish() noexcept {
 rte_mbuf* Emitter::make(EndpointIndex to, const nic::Packet& p, std::uint8_t tos) noexcept {
   rte_mbuf* m = context_->generate();
   if (m == nullptr) return nullptr;
-  const Edge& edge = group_->edges[to];
+  Edge& edge = group_->edges[to];
   std::uint8_t head[nic::kMaxHeadBytes];
   const nic::TxFrame frame = nic::make_frame(edge.head, tos, p, edge.peer_qp, head);
   if (p.payload.bytes != 0 && p.payload.data() == nullptr && frame.bytes() > pipeline::kHeaderBytes) {
@@ -67,7 +76,7 @@ rte_mbuf* Emitter::make(EndpointIndex to, const nic::Packet& p, std::uint8_t tos
     auto* at = reinterpret_cast<std::uint8_t*>(rte_pktmbuf_append(m, pipeline::kHeaderBytes));
     std::fill_n(std::copy(frame.head.begin(), frame.head.end(), at), pipeline::kHeaderBytes - frame.head.size(), 0);
     m->pkt_len = frame.bytes();
-  } else if (!write(p, frame, m)) {
+  } else if (!write(edge, p, frame, m)) {
     context_->drop(m, pipeline::DropReason::out_of_mbufs);
     return nullptr;
   }
@@ -76,12 +85,14 @@ rte_mbuf* Emitter::make(EndpointIndex to, const nic::Packet& p, std::uint8_t tos
 }
 
 /// Into one buffer where it has the room, into a chain otherwise.
-bool Emitter::write(const nic::Packet& p, const nic::TxFrame& frame, rte_mbuf* m) noexcept {
+bool Emitter::write(Edge& edge, const nic::Packet& p, const nic::TxFrame& frame, rte_mbuf* m) noexcept {
   const std::uint32_t bytes = frame.bytes();
+  const bool shared = can_share(p);
+  if (shared) align_payload(m, frame);
   char* const room = rte_pktmbuf_append(m, static_cast<std::uint16_t>(bytes));
   std::uint8_t* const at = room != nullptr ? reinterpret_cast<std::uint8_t*>(room) : whole_.data();
-  if (can_share(p)) {
-    share(p, frame, at);
+  if (shared) {
+    share(edge, p, frame, at);
   } else {
     nic::copy_frame(frame, {at, bytes});
   }
@@ -106,17 +117,20 @@ bool Emitter::write(const nic::Packet& p, const nic::TxFrame& frame, rte_mbuf* m
 
 /// Payload is copied: that costs less than two more buffers for each packet and their reference counts, with 4 KiB,
 /// too. Nothing is read of what was written a moment ago, which would wait for it.
-void Emitter::share(const nic::Packet& p, const nic::TxFrame& frame, std::uint8_t* at) noexcept {
+void Emitter::share(Edge& edge, const nic::Packet& p, const nic::TxFrame& frame, std::uint8_t* at) noexcept {
   const std::uint8_t* const data = p.payload.data();
+  const std::uint8_t* const head = frame.head.data();
+  const std::uint32_t head_part = edge.head_crc.part(head, frame.layout, p);
   if (data == shared_.data && p.payload.bytes == shared_.bytes) {
     counters_.reused.add(1);
   } else {
-    shared_ = {data, p.payload.bytes, wire::IcrcPayload({data, p.payload.bytes})};
+    // Without the headers' share, what remains is the payload's.
+    const std::uint32_t icrc = wire::IcrcPayload({data, p.payload.bytes}).behind(head, frame.layout);
+    shared_ = {data, p.payload.bytes, icrc ^ head_part};
   }
-  const std::size_t head = frame.head.size();
-  std::memcpy(at + head, data, p.payload.bytes);
-  std::memcpy(at, frame.head.data(), head);
-  wire::store_icrc(at + frame.layout.icrc, shared_.crc.behind(frame.head.data(), frame.layout));
+  std::memcpy(at + frame.head.size(), data, p.payload.bytes);
+  std::memcpy(at, head, frame.head.size());
+  wire::store_icrc(at + frame.layout.icrc, shared_.crc ^ head_part);
 }
 
 /// What the parser would find.

@@ -47,16 +47,16 @@ class Emitter final : public Sink {
   struct Shared {
     const std::uint8_t* data = nullptr;  ///< nullptr: none
     std::uint32_t bytes = 0;
-    wire::IcrcPayload crc{};
-    bool known = false;  ///< what the parser finds in a packet with these
+    std::uint32_t crc = 0;  ///< its share of the ICRC; see HeadCrc
+    bool known = false;     ///< what the parser finds in a packet with these
     wire::Opcode opcode{};
     std::uint8_t tos = 0;
     bool solicited = false;
     wire::Parsed parsed{};
   };
   [[nodiscard]] rte_mbuf* make(EndpointIndex to, const nic::Packet& p, std::uint8_t tos) noexcept;
-  [[nodiscard]] bool write(const nic::Packet& p, const nic::TxFrame& frame, rte_mbuf* m) noexcept;
-  void share(const nic::Packet& p, const nic::TxFrame& frame, std::uint8_t* at) noexcept;
+  [[nodiscard]] bool write(Edge& edge, const nic::Packet& p, const nic::TxFrame& frame, rte_mbuf* m) noexcept;
+  void share(Edge& edge, const nic::Packet& p, const nic::TxFrame& frame, std::uint8_t* at) noexcept;
   void set_parsed(const Edge& edge, const nic::Packet& p, std::uint8_t tos, rte_mbuf* m) noexcept;
   void leave(rte_mbuf* m, EndpointIndex to) noexcept;
   void bridge(rte_mbuf* m, Edge& edge, const EdgeSpec& spec) noexcept;

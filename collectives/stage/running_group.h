@@ -12,6 +12,7 @@
 
 #include "collectives/engine/inc_engine.h"
 #include "collectives/stage/group_spec.h"
+#include "collectives/stage/head_crc.h"
 #include "collectives/stage/memory_pool.h"
 #include "nic/rnic/frame.h"
 #include "switch/base/time.h"
@@ -54,6 +55,7 @@ struct Edge {
   nic::HeaderTemplate head;  ///< Ethernet addresses are filled in on the way out
   wire::Parsed sent_as{};    ///< of our packets: what the parser reads of their addresses
   wire::Qpn peer_qp{};
+  HeadCrc head_crc;  ///< of our packets
   Neighbour neighbour;
   TimeNs asked = 0;  ///< when the neighbour was last asked for, 0: never
   TimeNs heard = 0;  ///< when the last packet with a right ICRC came, 0: never

@@ -12,6 +12,7 @@
 #include "switch/wire/crc_algebra.h"
 #include "switch/wire/crc_fold.h"
 #include "switch/wire/icrc_update.h"
+#include "switch/wire/payload_crc.h"
 
 namespace weft::wire {
 namespace {
@@ -223,10 +224,7 @@ std::uint32_t icrc_full(const std::uint8_t* frame, const RoceLayout& layout) noe
   return icrc_by_library(frame, layout);
 }
 
-namespace {
-
-/// The register of the CRC behind these bytes, with nothing in front of them.
-std::uint32_t crc_of_part(std::span<const std::uint8_t> bytes) noexcept {
+std::uint32_t payload_crc(std::span<const std::uint8_t> bytes) noexcept {
 #if defined(__x86_64__)
   if (kFoldRun != nullptr && bytes.size() >= kBlock + crc::kFoldStep && bytes.size() % kBlock == 0) {
     return crc_of_blocks(bytes.data(), bytes.data() + bytes.size());
@@ -235,17 +233,19 @@ std::uint32_t crc_of_part(std::span<const std::uint8_t> bytes) noexcept {
   return ~crc32(~std::uint32_t{0}, bytes.data(), bytes.size());
 }
 
-}  // namespace
+std::uint32_t icrc_of_head(const std::uint8_t* head, const RoceLayout& layout, std::uint32_t payload) noexcept {
+  RoceLayout headers = layout;
+  headers.icrc -= payload;
+  // Their register, moved over the payload.
+  const FieldEdit moved{~icrc_full(head, headers), payload - static_cast<std::uint32_t>(sizeof(be32))};
+  return ~icrc_update(0, {&moved, 1});
+}
 
 IcrcPayload::IcrcPayload(std::span<const std::uint8_t> bytes) noexcept
-    : crc_(crc_of_part(bytes)), bytes_(static_cast<std::uint32_t>(bytes.size())) {}
+    : crc_(payload_crc(bytes)), bytes_(static_cast<std::uint32_t>(bytes.size())) {}
 
 std::uint32_t IcrcPayload::behind(const std::uint8_t* head, const RoceLayout& layout) const noexcept {
-  RoceLayout headers = layout;
-  headers.icrc -= bytes_;
-  // Their register, moved over the payload.
-  const FieldEdit moved{~icrc_full(head, headers), bytes_ - static_cast<std::uint32_t>(sizeof(be32))};
-  return ~(icrc_update(0, {&moved, 1}) ^ crc_);
+  return icrc_of_head(head, layout, bytes_) ^ crc_;
 }
 
 IcrcCalculator::IcrcCalculator(std::span<const std::uint8_t> head, const RoceLayout& layout) noexcept

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "switch/wire/payload_crc.h"
 #include "tests/switch/wire/reference_icrc.h"
 #include "tests/switch/wire/samples.h"
 #include "tests/switch/wire/vectors.h"
@@ -141,6 +142,9 @@ TEST(Icrc, APayloadsCrcIsCombinedWithAnyHeaders) {
         const RoceLayout layout = roce_layout(frame.data(), parse(frame));
         const auto head = exact_copy(frame.data(), layout.icrc - payload);
         ASSERT_EQ(shared.behind(head.get(), layout), load_icrc(frame.data() + layout.icrc))
+            << payload << " seed " << random.seed();
+        ASSERT_EQ(icrc_of_head(head.get(), layout, payload) ^ payload_crc({exact.get(), payload}),
+                  load_icrc(frame.data() + layout.icrc))
             << payload << " seed " << random.seed();
       }
     }
