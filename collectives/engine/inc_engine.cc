@@ -4,6 +4,8 @@
 
 #include <utility>
 
+#include "switch/wire/payload_crc.h"
+
 namespace weft::inc {
 namespace {
 
@@ -58,6 +60,19 @@ void IncEngine::on_packet(nic::Time now, EndpointIndex from, const nic::Packet& 
   if (auto* ii = std::get_if<ModeII>(&mode_)) return ii->on_packet(from, packet, marked, sink);
   if (auto* iii = std::get_if<ModeIII>(&mode_)) return iii->on_packet(now, from, packet, marked, sink);
   std::get<ModeI>(mode_).on_packet(now, from, packet, marked, sink);
+}
+
+bool IncEngine::on_unchecked(nic::Time now, EndpointIndex from, const nic::Packet& packet, std::uint32_t crc,
+                             bool marked, Sink& sink) {
+  if (auto* ii = std::get_if<ModeII>(&mode_)) return ii->on_unchecked(from, packet, crc, marked, sink);
+  if (wire::payload_crc({packet.payload.data(), packet.payload.bytes}) != crc) return false;
+  on_packet(now, from, packet, marked, sink);
+  return true;
+}
+
+bool IncEngine::adds_unchecked() const noexcept {
+  const auto* ii = std::get_if<ModeII>(&mode_);
+  return ii != nullptr && ii->adds_unchecked();
 }
 
 nic::Time IncEngine::next_deadline() const noexcept {

@@ -32,6 +32,13 @@ class IncEngine {
 
   /// Takes a packet of the other end of an endpoint, whose ICRC is right.
   void on_packet(nic::Time now, EndpointIndex from, const nic::Packet& packet, bool marked, Sink& sink);
+  /// The same for a packet that has payload, in one piece and whole words, and whose ICRC is right if
+  /// wire::payload_crc() of it is `crc`: where that saves time, the packet is added while its CRC is computed. False:
+  /// it is not right, and nothing has changed.
+  [[nodiscard]] bool on_unchecked(nic::Time now, EndpointIndex from, const nic::Packet& packet, std::uint32_t crc,
+                                  bool marked, Sink& sink);
+  /// Whether it does, for packets of the collective that began last.
+  [[nodiscard]] bool adds_unchecked() const noexcept;
   /// When on_timer() must be called; nic::kNever: not before another packet comes.
   [[nodiscard]] nic::Time next_deadline() const noexcept;
   void on_timer(nic::Time now, Sink& sink);

@@ -56,8 +56,9 @@ std::uint32_t LookupTable::messages(const Invocation& i, std::uint64_t index) co
 
 bool LookupTable::shape_fits(const Invocation& i, std::uint64_t index, const nic::Packet& p) const noexcept {
   if (!carries_data(p.opcode) || p.payload.bytes != data_bytes(i, index)) return false;
-  const bool first = (index - 1) % group_.message_packets == 0, last = ends_message(i, index);
-  return p.info().starts_message() == first && p.info().ends_message() == last;
+  const std::uint64_t before = (index - 1) % group_.message_packets;  // in its message
+  const bool last = before + 1 == group_.message_packets || index + 1 == i.packets;
+  return p.info().starts_message() == (before == 0) && p.info().ends_message() == last;
 }
 
 Refusal LookupTable::request(EndpointIndex from, const nic::Packet& p, Place& out) {
@@ -76,6 +77,13 @@ Refusal LookupTable::request(EndpointIndex from, const nic::Packet& p, Place& ou
   }
   if (seq != end) return Refusal::too_old;
   return control(from, p, out);
+}
+
+std::optional<Place> LookupTable::data_request(EndpointIndex from, const nic::Packet& p) {
+  const auto sequence = rx_sequence(from, p.psn);
+  const auto place = sequence ? rx_at(from, *sequence) : std::nullopt;
+  if (!place || place->is_control() || !place->invocation->announced.has(from)) return std::nullopt;
+  return shape_fits(*place->invocation, place->index, p) ? place : std::nullopt;
 }
 
 /// A packet at the place of a control message: of a known invocation when `out` has one.

@@ -93,6 +93,9 @@ class LookupTable {
   /// Finds the place of a request from `from`, and opens an invocation where its control message is the first. The
   /// packet's opcode and length are right where a place is found.
   Refusal request(EndpointIndex from, const nic::Packet& packet, Place& out);
+  /// The same for a packet of data whose place is known, when it may not be right: nothing changes. nullopt: it has
+  /// none, or request() has to look at it.
+  [[nodiscard]] std::optional<Place> data_request(EndpointIndex from, const nic::Packet& packet);
   /// Packets that the other end sends before the one with this PSN: exact while it is less than half of all PSNs away
   /// from the end of what is known. nullopt: before the first.
   [[nodiscard]] std::optional<std::uint64_t> rx_sequence(EndpointIndex from, wire::Psn psn) const noexcept;
@@ -133,8 +136,8 @@ class LookupTable {
   void forget_oldest() noexcept;
   /// Oldest first.
   [[nodiscard]] std::uint32_t live() const noexcept { return count_; }
-  [[nodiscard]] Invocation& live(std::uint32_t i) noexcept { return ring_[(head_ + i) % ring_.size()]; }
-  [[nodiscard]] const Invocation& live(std::uint32_t i) const noexcept { return ring_[(head_ + i) % ring_.size()]; }
+  [[nodiscard]] Invocation& live(std::uint32_t i) noexcept { return ring_[in_ring(i)]; }
+  [[nodiscard]] const Invocation& live(std::uint32_t i) const noexcept { return ring_[in_ring(i)]; }
   /// The control message that was read last, whatever became of it.
   [[nodiscard]] const ControlMessage& heard() const noexcept { return heard_; }
   /// The sequence number that the next invocation must have.
@@ -169,6 +172,11 @@ class LookupTable {
  private:
   static constexpr std::uint32_t low(std::uint64_t seq) noexcept {
     return static_cast<std::uint32_t>(seq & wire::Psn::kMask);
+  }
+  /// Where the invocation is that has so many in front of it, or where the next one will be.
+  [[nodiscard]] std::size_t in_ring(std::uint32_t i) const noexcept {
+    const std::size_t at = std::size_t{head_} + i;
+    return at < ring_.size() ? at : at - ring_.size();
   }
   /// Messages that are complete with packet `index`.
   [[nodiscard]] std::uint32_t messages(const Invocation& i, std::uint64_t index) const noexcept;

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "switch/wire/payload_crc.h"
+
 namespace weft::inc {
 namespace {
 
@@ -42,6 +44,38 @@ void ModeII::on_packet(EndpointIndex from, const nic::Packet& p, bool marked, Si
   if (failure_) return refuse(from, sink);
   if (acknowledge_again(from, p.psn, sink)) return;
   on_request(from, p, marked, sink);
+}
+
+bool ModeII::on_unchecked(EndpointIndex from, const nic::Packet& p, std::uint32_t crc, bool marked, Sink& sink) {
+  if (const auto place = place_of_contribution(from, p)) {
+    const ControlMessage& m = place->invocation->message;
+    const CheckedLoops* const how = checked_loops(m.type, m.op, group_.overflow);
+    const Checked checked =
+        how == nullptr ? Checked::unfit : slots_.add_checked(place->position(), from, p, offset_of(from, p), *how, crc);
+    if (checked == Checked::wrong) return false;
+    if (checked == Checked::added) {
+      on_contribution(from, p, *place, marked, sink, true);
+      return true;
+    }
+  }
+  if (wire::payload_crc({p.payload.data(), p.payload.bytes}) != crc) return false;
+  on_packet(from, p, marked, sink);
+  return true;
+}
+
+bool ModeII::adds_unchecked() const noexcept {
+  if (table_.live() == 0 || group_.reproducible || group_.epsn_filter) return false;
+  const ControlMessage& newest = table_.live(table_.live() - 1).message;
+  return checked_loops(newest.type, newest.op, group_.overflow) != nullptr;
+}
+
+/// Where on_packet() would come to on_contribution() with this packet, and to nothing else.
+std::optional<Place> ModeII::place_of_contribution(EndpointIndex from, const nic::Packet& p) {
+  if (failure_ || group_.epsn_filter || !p.info().is_request()) return std::nullopt;
+  const auto place = table_.data_request(from, p);
+  if (!place || (group_.endpoints[from].rank && rx_of(from, *place) < answered_[from].packets)) return std::nullopt;
+  if (place->invocation->message.primitive == Primitive::broadcast) return std::nullopt;
+  return from == group_.parent && everyone_takes_part(*place) ? std::nullopt : place;
 }
 
 void ModeII::on_request(EndpointIndex from, const nic::Packet& p, bool marked, Sink& sink) {
@@ -146,11 +180,13 @@ bool ModeII::filtered(EndpointIndex from, std::uint64_t seq) noexcept {
   return false;
 }
 
-void ModeII::on_contribution(EndpointIndex from, const nic::Packet& p, const Place& place, bool marked, Sink& sink) {
+void ModeII::on_contribution(EndpointIndex from, const nic::Packet& p, const Place& place, bool marked, Sink& sink,
+                             bool added) {
   const ControlMessage& m = place.invocation->message;
   const Arithmetic* const how = place.is_control() ? nullptr : arithmetic(m.type, m.op, group_.overflow);
   const std::uint64_t position = place.position();
-  switch (slots_.contribute(position, from, p, offset_of(from, p), marked, how, table_.senders(*place.invocation))) {
+  const std::uint32_t senders = table_.senders(*place.invocation);
+  switch (slots_.contribute(position, from, p, offset_of(from, p), marked, how, senders, added)) {
     case Contribution::stale:
       ++counters_.stale;
       // Of a Reduce: the slot would not be in use again if the root had not got what was in it.
@@ -181,9 +217,11 @@ void ModeII::on_contribution(EndpointIndex from, const nic::Packet& p, const Pla
 
 /// To everyone who receives what this slot holds.
 void ModeII::replicate(const Place& place, const Slot& slot, Sink& sink) {
+  // Asked once for all: that takes a division.
+  const bool ack_req = slot.ack_req || table_.ends_message(*place.invocation, place.index);
   for (EndpointIndex e = 0; e < endpoints(); ++e) {
     if (everyone_takes_part(place) ? e != group_.parent : table_.role(e, *place.invocation).receives) {
-      forward(e, place, slot, slot.ack_req, sink);
+      forward(e, place, slot, ack_req, sink);
     }
   }
 }

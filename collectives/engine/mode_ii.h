@@ -41,6 +41,12 @@ class ModeII : public Context {
 
   /// Takes a packet of the other end of an endpoint, whose ICRC is right.
   void on_packet(EndpointIndex from, const nic::Packet& packet, bool marked, Sink& sink);
+  /// The same for a packet with one piece of payload whose ICRC is right if wire::payload_crc() of it is `crc`. False:
+  /// it is not, and nothing has changed.
+  [[nodiscard]] bool on_unchecked(EndpointIndex from, const nic::Packet& packet, std::uint32_t crc, bool marked,
+                                  Sink& sink);
+  /// Whether on_unchecked() adds packets of the collective that began last while their CRC is computed.
+  [[nodiscard]] bool adds_unchecked() const noexcept;
 
   [[nodiscard]] const Slots& slots() const noexcept { return slots_; }
 
@@ -84,7 +90,9 @@ class ModeII : public Context {
   void retire(std::uint64_t furthest) noexcept;
   [[nodiscard]] bool over(const Invocation& i, std::uint64_t furthest) const noexcept;
   [[nodiscard]] bool settled(const Invocation& i) const noexcept;
-  void on_contribution(EndpointIndex from, const nic::Packet& p, const Place& place, bool marked, Sink& sink);
+  [[nodiscard]] std::optional<Place> place_of_contribution(EndpointIndex from, const nic::Packet& p);
+  void on_contribution(EndpointIndex from, const nic::Packet& p, const Place& place, bool marked, Sink& sink,
+                       bool added = false);
   void on_duplicate(EndpointIndex from, const Place& place, Slot& slot, Sink& sink);
   [[nodiscard]] bool asks_anew(EndpointIndex from, Slot& slot) const noexcept;
   void on_result(const nic::Packet& p, const Place& place, bool marked, Sink& sink);

@@ -32,7 +32,8 @@ Slots::Slots(const GroupConfig& g, SlotMemory memory, Room room)
       slot_bytes_(bytes_of_slot(g, room)),
       mtu_(g.mtu),
       endpoints_(static_cast<std::uint32_t>(g.endpoints.size())),
-      reproducible_(g.reproducible) {
+      reproducible_(g.reproducible),
+      halves_(room == Room::sums && !g.reproducible && !memory_.bytes().empty()) {
   assert(memory_.bytes().empty() || memory_.bytes().size() >= memory_bytes(g, room));
 }
 
@@ -44,10 +45,36 @@ void Slots::take_headers(Slot& s, const nic::Packet& p, std::uint64_t offset) no
   s.offset = offset;
 }
 
+namespace {
+
+/// Whether a packet has the header fields of those whose sum a slot holds.
+bool same_headers(const Slot& s, const nic::Packet& p, std::uint64_t offset) noexcept {
+  return s.opcode == p.opcode && s.bytes == p.payload.bytes && s.immediate == p.immediate &&
+         s.dma_length == p.dma_length && s.offset == offset;
+}
+
+}  // namespace
+
+Checked Slots::add_checked(std::uint64_t position, EndpointIndex from, const nic::Packet& p, std::uint64_t offset,
+                           const CheckedLoops& how, std::uint32_t crc) noexcept {
+  const Slot& s = at(position);
+  const auto* data = reinterpret_cast<const std::byte*>(p.payload.data());
+  if (!halves_ || data == nullptr || p.payload.bytes % kCheckedStep != 0) return Checked::unfit;
+  std::byte* const to = half(s, !s.upper);
+  if (!s.used || s.position < position) {
+    // A sum of 16-bit floats that is not complete takes both halves. No packet that is right comes that early.
+    if (s.used && !s.full) return Checked::unfit;
+    return how.load(to, data, p.payload.bytes) == crc ? Checked::added : Checked::wrong;
+  }
+  if (s.position != position || !s.values || s.arrived.has(from) || !same_headers(s, p, offset)) return Checked::unfit;
+  return how.combine(to, of(s), data, p.payload.bytes) == crc ? Checked::added : Checked::wrong;
+}
+
 Contribution Slots::contribute(std::uint64_t position, EndpointIndex from, const nic::Packet& p, std::uint64_t offset,
-                               bool marked, const Arithmetic* how, std::uint32_t senders) {
+                               bool marked, const Arithmetic* how, std::uint32_t senders, bool added) {
   Slot& s = at(position);
   if (s.used && s.position > position) return Contribution::stale;
+  const bool other = !s.upper;
   if (!s.used || s.position != position) {
     recycle(position);
     s.used = true;
@@ -56,12 +83,16 @@ Contribution Slots::contribute(std::uint64_t position, EndpointIndex from, const
     s.values = !memory_.bytes().empty();
   } else if (s.arrived.has(from)) {
     return Contribution::duplicate;
-  } else if (s.opcode != p.opcode || s.bytes != p.payload.bytes || s.immediate != p.immediate ||
-             s.dma_length != p.dma_length || s.offset != offset) {
+  } else if (!same_headers(s, p, offset)) {
     return Contribution::different;
   }
   if (p.payload.data() == nullptr && p.payload.bytes != 0) s.values = false;
-  if (s.values) add(s, from, p, how);
+  if (added) {
+    s.upper = other;
+    s.sum_bytes = s.bytes;
+  } else if (s.values) {
+    add(s, from, p, how);
+  }
   s.arrived.add(from);
   ++s.degree;
   s.ack_req |= p.ack_req;

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "collectives/engine/arithmetic.h"
+#include "collectives/engine/checked_loops.h"
 #include "collectives/engine/group.h"
 #include "nic/rnic/packet.h"
 
@@ -36,6 +37,7 @@ struct Slot {
   bool solicited = false;
   bool marked = false;          ///< CE of any contribution
   bool kept_whole = false;      ///< the payload is kept as it came: nothing is summed up
+  bool upper = false;           ///< the payload is in the upper half of the slot's memory
   std::uint32_t bytes = 0;      ///< of the payload on the wire
   std::uint32_t sum_bytes = 0;  ///< of the sum before it is full
   std::uint32_t immediate = 0;
@@ -75,6 +77,13 @@ enum class Contribution : std::uint8_t {
   complete,   ///< taken, and the last one
 };
 
+/// What became of a packet that was added before its CRC was known.
+enum class Checked : std::uint8_t {
+  unfit,  ///< it has to be checked first
+  wrong,  ///< its CRC is not the right one; nothing has changed
+  added,  ///< the sum is ready: contribute() takes it
+};
+
 /// Slots with their payload.
 class Slots {
  public:
@@ -96,11 +105,17 @@ class Slots {
     return s.used && s.position == position ? &s : nullptr;
   }
 
+  /// AggregateData of a packet whose CRC is still to be checked, in the half of a slot's memory that is not in use. In
+  /// a slot that the next call of contribute() would make others of, or not add this packet to, nothing is done.
+  /// @param crc  what wire::payload_crc() of the packet must be
+  [[nodiscard]] Checked add_checked(std::uint64_t position, EndpointIndex from, const nic::Packet& packet,
+                                    std::uint64_t offset, const CheckedLoops& how, std::uint32_t crc) noexcept;
   /// CheckDuplicate and AggregateData: takes what `from` contributes to a position.
   /// @param how      the sum; null: the payload is kept as it is (control messages, Broadcast)
   /// @param senders  contributions that make the slot full
+  /// @param added    add_checked() has just added it
   Contribution contribute(std::uint64_t position, EndpointIndex from, const nic::Packet& packet, std::uint64_t offset,
-                          bool marked, const Arithmetic* how, std::uint32_t senders);
+                          bool marked, const Arithmetic* how, std::uint32_t senders, bool added = false);
   /// Puts the result of a position in the place of what was summed up here.
   void replace(std::uint64_t position, const nic::Packet& packet, std::uint64_t offset, bool marked);
   /// RecycleBuffer: empties the slot of a position.
@@ -145,9 +160,12 @@ class Slots {
       h(word);
     }
   }
-  [[nodiscard]] std::byte* of(const Slot& s) const noexcept {
+  [[nodiscard]] std::byte* of(const Slot& s) const noexcept { return half(s, s.upper); }
+  /// Sums of 16-bit floats take both halves, and begin in the lower one.
+  [[nodiscard]] std::byte* half(const Slot& s, bool upper) const noexcept {
     const std::span<std::byte> all = memory_.bytes();
-    return all.empty() ? nullptr : all.data() + static_cast<std::size_t>(&s - slots_.data()) * slot_bytes_;
+    const std::size_t at = static_cast<std::size_t>(&s - slots_.data()) * slot_bytes_ + (upper ? mtu_ : 0);
+    return all.empty() ? nullptr : all.data() + at;
   }
   /// Behind the last slot: where a sum is made ready for the wire.
   [[nodiscard]] std::byte* scratch() const noexcept { return memory_.bytes().data() + slots_.size() * slot_bytes_; }
@@ -161,6 +179,7 @@ class Slots {
   std::uint32_t mtu_ = 0;
   std::uint32_t endpoints_ = 0;
   bool reproducible_ = false;
+  bool halves_ = false;  ///< there are two in a slot's memory
 };
 
 }  // namespace weft::inc

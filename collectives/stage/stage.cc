@@ -10,6 +10,7 @@
 #include "switch/pipeline/writable.h"
 #include "switch/wire/icrc.h"
 #include "switch/wire/neighbour.h"
+#include "switch/wire/payload_crc.h"
 
 namespace weft::inc {
 
@@ -99,46 +100,64 @@ void IncStage::on_roce(pipeline::Context& context, Batch& batch, std::uint16_t i
   if (!is_known(pm.parsed.opcode)) return context.drop(batch, i, IncDrop::inc_bad_opcode);
   Edge& edge = flow->group->edges[flow->endpoint];
   nic::Packet packet;
-  if (!read(m, packet)) {
+  // Nobody is learnt from a packet that is wrong, and results may go to where it came from.
+  const bool stranger = !routed_ && edge.neighbour.get().port == pipeline::kNoPort;
+  const Icrc icrc = read(m, stranger || !flow->group->unit.adds_unchecked(), packet);
+  if (!routed_ && icrc.right && !icrc.payload) learn(m, edge);
+  if (!icrc.right || !take(context, *flow, m, packet, icrc)) {
     ++edge.bad_icrc;
     return context.drop(batch, i, IncDrop::inc_bad_icrc);
   }
-  if (!routed_) learn(m, edge);
+  if (!routed_ && icrc.payload) learn(m, edge);
   edge.heard = context.now;
   ++edge.packets;
   edge.bytes += packet.payload.bytes;
   count(IncCounter::packets);
   count(IncCounter::payload_bytes, packet.payload.bytes);
-  take(context, *flow, m, packet);
   context.consume(batch, i);
 }
 
-/// False when the ICRC is wrong. Of a packet whose payload a simulation leaves out there is none.
-bool IncStage::read(const rte_mbuf* m, nic::Packet& packet) noexcept {
+/// Of a packet whose payload a simulation leaves out there is no ICRC.
+/// @param at_once  it is to be known whether the ICRC is right
+IncStage::Icrc IncStage::read(const rte_mbuf* m, bool at_once, nic::Packet& packet) noexcept {
   const PacketMeta& pm = pipeline::meta(m);
   const bool whole = pipeline::has_bytes(m, 0, m->pkt_len);
   const std::uint8_t* frame = pipeline::frame(m);
   std::uint32_t contiguous = m->data_len;
   if (whole && m->nb_segs > 1) {
-    if (m->pkt_len > whole_.size()) return false;
+    if (m->pkt_len > whole_.size()) return {.right = false, .payload = {}};
     // Copies only what is not in one piece; the pointer is to `whole_` then.
     frame = static_cast<const std::uint8_t*>(rte_pktmbuf_read(m, 0, m->pkt_len, whole_.data()));
     contiguous = m->pkt_len;
   }
-  if (whole && !wire::icrc_ok(frame, pm.parsed)) return false;
   nic::decode(frame, contiguous, pm.parsed, packet);
-  return true;
+  if (!whole) return {};
+  const std::uint32_t payload = packet.payload.bytes;
+  const wire::RoceLayout layout = wire::roce_layout(frame, pm.parsed);
+  const std::uint32_t icrc = wire::load_icrc(frame + layout.icrc);
+  // Pad where none is needed makes a packet a rare one, too.
+  const bool later =
+      !at_once && payload != 0 && payload % kCheckedStep == 0 && packet.payload.data() + payload == frame + layout.icrc;
+  if (!later) return {.right = wire::icrc_full(frame, layout) == icrc, .payload = {}};
+  return {.right = true, .payload = icrc ^ wire::icrc_of_head(frame, layout, payload)};
 }
 
-void IncStage::take(pipeline::Context& context, const GroupTable::Flow& flow, const rte_mbuf* m,
-                    const nic::Packet& packet) noexcept {
+/// False: the packet is wrong.
+bool IncStage::take(pipeline::Context& context, const GroupTable::Flow& flow, const rte_mbuf* m,
+                    const nic::Packet& packet, const Icrc& icrc) noexcept {
   RunningGroup& group = *flow.group;
   const GroupCounters& counters = group.unit.counters();
   const std::uint64_t completed = counters.completed, contributions = counters.contributions;
+  const bool marked = wire::ecn_of(pipeline::meta(m).parsed.tos) == wire::Ecn::ce;
+  const auto now = static_cast<nic::Time>(context.now);
   touch(group);
   emitter_.begin(context, group);
-  const bool marked = wire::ecn_of(pipeline::meta(m).parsed.tos) == wire::Ecn::ce;
-  group.unit.on_packet(static_cast<nic::Time>(context.now), flow.endpoint, packet, marked, emitter_);
+  bool right = true;
+  if (icrc.payload) {
+    right = group.unit.on_unchecked(now, flow.endpoint, packet, *icrc.payload, marked, emitter_);
+  } else {
+    group.unit.on_packet(now, flow.endpoint, packet, marked, emitter_);
+  }
   emitter_.finish();
   if (counters.completed != completed) {
     group.completed = context.now;
@@ -146,6 +165,7 @@ void IncStage::take(pipeline::Context& context, const GroupTable::Flow& flow, co
   } else if (counters.contributions != contributions && group.contributed == 0) {
     group.contributed = context.now;
   }
+  return right;
 }
 
 void IncStage::touch(RunningGroup& group) noexcept {

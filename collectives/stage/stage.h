@@ -10,7 +10,9 @@
 // address of the port.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "collectives/stage/emitter.h"
@@ -50,9 +52,15 @@ class IncStage : public pipeline::Stage {
 
  private:
   void on_roce(pipeline::Context& context, pipeline::Batch& batch, std::uint16_t i) noexcept;
-  void take(pipeline::Context& context, const GroupTable::Flow& flow, const rte_mbuf* m,
-            const nic::Packet& packet) noexcept;
-  [[nodiscard]] bool read(const rte_mbuf* m, nic::Packet& packet) noexcept;
+  /// Of a packet's ICRC, when the stage has read it.
+  struct Icrc {
+    bool right = true;  ///< or not known yet
+    /// What wire::payload_crc() of the packet must be for it to be right; nullopt: it is.
+    std::optional<std::uint32_t> payload;
+  };
+  [[nodiscard]] bool take(pipeline::Context& context, const GroupTable::Flow& flow, const rte_mbuf* m,
+                          const nic::Packet& packet, const Icrc& icrc) noexcept;
+  [[nodiscard]] Icrc read(const rte_mbuf* m, bool at_once, nic::Packet& packet) noexcept;
   void on_arp(pipeline::Context& context, pipeline::Batch& batch, std::uint16_t i) noexcept;
   void on_neighbour(pipeline::Context& context, pipeline::Batch& batch, std::uint16_t i) noexcept;
   [[nodiscard]] bool answers_for(const wire::IpAddress& address) const noexcept;

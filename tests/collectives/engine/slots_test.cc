@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "switch/wire/payload_crc.h"
 #include "tests/collectives/engine/groups.h"
 #include "tests/support/state_hash.h"
 
@@ -103,6 +104,96 @@ TEST(Slots, ContributionsMustBeCutAlike) {
   p.opcode = Opcode::RC_SEND_ONLY;
   EXPECT_EQ(r.slots.contribute(0, 1, p, 64, false, how, 3), Contribution::different) << "another place in memory";
   EXPECT_EQ(r.slots.contribute(0, 1, p, 0, false, how, 3), Contribution::partial);
+}
+
+// --- packets that are added before their CRC is known
+// -----------------------------------------------------------------
+
+struct CheckedRig : Rig {
+  using Rig::Rig;
+  const CheckedLoops* how = checked_loops(DataType::uint32, Op::sum, Overflow::wrap);
+  Bytes full(std::uint32_t each) const { return bytes_of(Numbers(group.mtu / 4, each)); }
+  Checked check(std::uint64_t position, EndpointIndex from, const Bytes& payload, bool right = true) {
+    const nic::Packet p = testing::data(wire::Psn(1), Opcode::RC_SEND_ONLY, payload);
+    const std::uint32_t crc = wire::payload_crc(payload);
+    return slots.add_checked(position, from, p, 0, *how, right ? crc : ~crc);
+  }
+  Contribution take(std::uint64_t position, EndpointIndex from, const Bytes& payload) {
+    const nic::Packet p = testing::data(wire::Psn(1), Opcode::RC_SEND_ONLY, payload);
+    return slots.contribute(position, from, p, 0, false, sum_of(DataType::uint32), 3, true);
+  }
+};
+
+TEST(CheckedSlots, TheSumIsThatOfPacketsThatWereCheckedBefore) {
+  CheckedRig r;
+  if (r.how == nullptr) GTEST_SKIP() << "this CPU has no such instructions";
+  // Both ways, mixed, for some laps: each slot's payload moves between its halves.
+  for (std::uint64_t position = 0; position < 8; ++position) {
+    for (EndpointIndex e = 0; e < 3; ++e) {
+      const Bytes payload = r.full(static_cast<std::uint32_t>(1000 * position + (1u << e)));
+      const auto expected = e == 2 ? Contribution::complete : Contribution::partial;
+      if ((position >> e & 1) != 0) {
+        EXPECT_EQ(r.add(position, e, payload, sum_of(DataType::uint32)), expected);
+      } else {
+        EXPECT_EQ(r.check(position, e, payload), Checked::added);
+        EXPECT_EQ(r.take(position, e, payload), expected);
+      }
+    }
+    EXPECT_EQ(r.payload(position), r.full(static_cast<std::uint32_t>(3000 * position + 7)));
+  }
+}
+
+TEST(CheckedSlots, APacketThatIsWrongChangesNothing) {
+  CheckedRig r;
+  if (r.how == nullptr) GTEST_SKIP() << "this CPU has no such instructions";
+  std::uint64_t before = r.hash();
+  EXPECT_EQ(r.check(0, 0, r.full(1), false), Checked::wrong) << "the first of a slot";
+  EXPECT_EQ(r.hash(), before);
+  for (EndpointIndex e = 0; e < 3; ++e) {
+    EXPECT_EQ(r.check(0, e, r.full(1)), Checked::added);
+    static_cast<void>(r.take(0, e, r.full(1)));
+    before = r.hash();
+    EXPECT_EQ(r.check(0, (e + 1) % 3, r.full(9), false), e == 2 ? Checked::unfit : Checked::wrong);
+    EXPECT_EQ(r.check(2, 0, r.full(9), false), e == 2 ? Checked::wrong : Checked::unfit) << "a lap ahead";
+    EXPECT_EQ(r.hash(), before);
+  }
+  EXPECT_EQ(r.payload(0), r.full(3));
+}
+
+TEST(CheckedSlots, WhatIsNotPlainlyAddedHasToBeCheckedFirst) {
+  CheckedRig r;
+  if (r.how == nullptr) GTEST_SKIP() << "this CPU has no such instructions";
+  EXPECT_EQ(r.check(0, 0, bytes_of(Numbers{1, 2})), Checked::unfit) << "short";
+  EXPECT_EQ(r.check(3, 0, r.full(1)), Checked::added);
+  EXPECT_EQ(r.take(3, 0, r.full(1)), Contribution::partial);
+  EXPECT_EQ(r.check(3, 0, r.full(1)), Checked::unfit) << "a duplicate";
+  EXPECT_EQ(r.check(1, 1, r.full(1)), Checked::unfit) << "of the lap before";
+  EXPECT_EQ(r.check(5, 1, r.full(1)), Checked::unfit) << "of the next lap, when this one is not complete";
+  const Bytes payload = r.full(1);
+  nic::Packet p = testing::data(wire::Psn(1), Opcode::RC_SEND_LAST, payload);
+  EXPECT_EQ(r.slots.add_checked(3, 1, p, 0, *r.how, 0), Checked::unfit) << "another opcode";
+  p = testing::data(wire::Psn(1), Opcode::RC_SEND_ONLY, {});
+  p.payload.set(nullptr, 256);
+  EXPECT_EQ(r.slots.add_checked(3, 1, p, 0, *r.how, 0), Checked::unfit) << "elided";
+  GroupConfig g = testing::star(3);
+  g.reproducible = true;
+  CheckedRig kept_apart(g);
+  EXPECT_EQ(kept_apart.check(0, 0, r.full(1)), Checked::unfit);
+}
+
+TEST(CheckedSlots, SumsOfHalvesInTheSameSlotsAreLeftAlone) {
+  CheckedRig r;
+  if (r.how == nullptr) GTEST_SKIP() << "this CPU has no such instructions";
+  const std::vector<std::uint16_t> ones(r.group.mtu / 2, 0x3c00), threes(r.group.mtu / 2, 0x4200);
+  const auto add_halves = [&](EndpointIndex e) { r.add(2, e, bytes_of(ones), sum_of(DataType::fp16)); };
+  EXPECT_EQ(r.check(0, 0, r.full(1)), Checked::added);
+  static_cast<void>(r.take(0, 0, r.full(1)));
+  add_halves(0);
+  add_halves(1);
+  EXPECT_EQ(r.check(4, 0, r.full(1), false), Checked::unfit) << "both halves are in use";
+  add_halves(2);
+  EXPECT_EQ(r.check(4, 0, r.full(1), false), Checked::wrong);
+  EXPECT_EQ(r.payload(2), bytes_of(threes));
 }
 
 TEST(Slots, SumsOfHalvesAreRoundedOnce) {
