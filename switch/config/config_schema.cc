@@ -46,6 +46,16 @@ std::vector<Key> generator_keys() {
       Key::with_default("payload_bytes", Schema::integer(0, 8192), Value(1024), "Payload per packet."),
       Key::with_default("opcodes", Schema::list(Schema::one_of(opcodes), 1), Value(Value::List{Value("RC_SEND_ONLY")}),
                         "Opcodes of the packets, in turn."),
+      Key::optional_key("control",
+                        Schema::map({
+                            Key::required_key("every", Schema::integer(1, std::int64_t{1} << 62),
+                                              "Requests of a queue pair from one of them to the next."),
+                            Key::required_key("immediate", Schema::integer(0, 0xffffffff),
+                                              "Of the first one; each one after it has one more."),
+                            Key::required_key("payload", Schema::list(Schema::integer(0, 255), 1), "Its bytes."),
+                        }),
+                        "A SEND with immediate that every queue pair begins with, and sends again in place of a "
+                        "request: what begins a collective, for example."),
       Key::required_key("source_mac", Schema::mac(), "Source MAC address."),
       Key::required_key("destination_mac", Schema::mac(), "Destination MAC address."),
       Key::required_key("source", Schema::ip(), "Source IP address."),

@@ -3,6 +3,7 @@
 #include "switch/ports/generator_port.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <span>
 
@@ -33,33 +34,47 @@ std::unique_ptr<GeneratorPort> GeneratorPort::open(const pipeline::PortInfo& inf
   port->requests_.assign(port->qps_, 0);
   port->limit_ = device["limit_packets"].unsigned_integer();
   port->rate_pps_ = device["rate_pps"].unsigned_integer();
-  const auto payload = static_cast<std::size_t>(device["payload_bytes"].integer());
+  const std::vector<std::uint8_t> payload(static_cast<std::size_t>(device["payload_bytes"].integer()));
   for (const Value& name : device["opcodes"].list()) {
-    const wire::Opcode opcode = *wire::opcode_from_name(name.string());
-    wire::FrameBuilder builder;
-    builder
-        .eth(*wire::MacAddress::parse(device["source_mac"].string()),
-             *wire::MacAddress::parse(device["destination_mac"].string()))
-        .ip(*wire::IpAddress::parse(device["source"].string()), *wire::IpAddress::parse(device["destination"].string()))
-        .udp(0)
-        .bth(opcode, wire::Qpn(0), wire::Psn(0));
-    if (wire::opcode_info(opcode).may_carry_payload()) builder.payload(payload);
-    Template made;
-    made.bytes = builder.build();
-    made.request = wire::opcode_info(opcode).is_request();
-    if (made.bytes.size() > buffer_bytes(environment.pool)) {
-      error = too_large_for_buffers("packets of " + std::to_string(made.bytes.size()) + " bytes", environment.pool);
-      return nullptr;
-    }
-    wire::Parsed parsed;
-    wire::parse_frame(made.bytes.data(), static_cast<std::uint32_t>(made.bytes.size()),
-                      static_cast<std::uint32_t>(made.bytes.size()), parsed);
-    made.bth = parsed.l4_offset + 8u;
-    made.behind_bth = static_cast<std::uint32_t>(made.bytes.size()) - made.bth - 12 - 4;
-    std::memcpy(&made.icrc, made.bytes.data() + made.bytes.size() - 4, 4);
-    port->templates_.push_back(std::move(made));
+    Template& made = port->templates_.emplace_back();
+    if (!port->make_template(device, *wire::opcode_from_name(name.string()), payload, made, error)) return nullptr;
   }
+  if (device.has("control") && !port->make_control(device, error)) return nullptr;
   return port;
+}
+
+bool GeneratorPort::make_template(const Value& device, wire::Opcode opcode, std::span<const std::uint8_t> payload,
+                                  Template& out, std::string& error) const {
+  wire::FrameBuilder builder;
+  builder
+      .eth(*wire::MacAddress::parse(device["source_mac"].string()),
+           *wire::MacAddress::parse(device["destination_mac"].string()))
+      .ip(*wire::IpAddress::parse(device["source"].string()), *wire::IpAddress::parse(device["destination"].string()))
+      .udp(0)
+      .bth(opcode, wire::Qpn(0), wire::Psn(0));
+  if (wire::opcode_info(opcode).may_carry_payload()) builder.payload(payload);
+  out.bytes = builder.build();
+  out.request = wire::opcode_info(opcode).is_request();
+  if (out.bytes.size() > buffer_bytes(pool_)) {
+    error = too_large_for_buffers("packets of " + std::to_string(out.bytes.size()) + " bytes", pool_);
+    return false;
+  }
+  wire::Parsed parsed;
+  const auto bytes = static_cast<std::uint32_t>(out.bytes.size());
+  wire::parse_frame(out.bytes.data(), bytes, bytes, parsed);
+  out.bth = parsed.l4_offset + 8u;
+  out.behind_bth = bytes - out.bth - 12 - 4;
+  std::memcpy(&out.icrc, out.bytes.data() + out.bytes.size() - 4, 4);
+  return true;
+}
+
+bool GeneratorPort::make_control(const Value& device, std::string& error) {
+  const Value& control = device["control"];
+  std::vector<std::uint8_t> payload;
+  for (const Value& byte : control["payload"].list()) payload.push_back(static_cast<std::uint8_t>(byte.integer()));
+  control_every_ = control["every"].unsigned_integer();
+  control_immediate_ = static_cast<std::uint32_t>(control["immediate"].integer());
+  return make_template(device, wire::Opcode::RC_SEND_ONLY_IMM, payload, control_, error);
 }
 
 std::uint64_t GeneratorPort::due(TimeNs now) noexcept {
@@ -74,7 +89,7 @@ std::uint64_t GeneratorPort::due(TimeNs now) noexcept {
   return allowed;
 }
 
-void GeneratorPort::fill(const Template& from, std::uint32_t qp, std::uint32_t psn,
+void GeneratorPort::fill(const Template& from, std::uint32_t qp, std::uint32_t psn, std::uint32_t immediate,
                          std::uint8_t* frame) const noexcept {
   std::memcpy(frame, from.bytes.data(), from.bytes.size());
   const wire::be16 port(static_cast<std::uint16_t>(kFirstSourcePort + qp % kSourcePorts));
@@ -84,13 +99,17 @@ void GeneratorPort::fill(const Template& from, std::uint32_t qp, std::uint32_t p
   std::memcpy(bth - 8, &port, 2);
   std::memcpy(bth + 5, &qpn, 3);
   std::memcpy(bth + 9, &number, 3);
-  const std::uint8_t zero[3]{};
-  const wire::FieldEdit edits[]{
-      wire::make_edit(zero, bth - 8, 2, from.behind_bth + 12 + 6),
-      wire::make_edit(zero, bth + 5, 3, from.behind_bth + 4),
-      wire::make_edit(zero, bth + 9, 3, from.behind_bth),
-  };
-  const std::uint32_t icrc = wire::icrc_update(from.icrc, edits);
+  const std::uint8_t zero[4]{};
+  std::uint32_t icrc = wire::icrc_update(from.icrc, std::array{
+                                                        wire::make_edit(zero, bth - 8, 2, from.behind_bth + 12 + 6),
+                                                        wire::make_edit(zero, bth + 5, 3, from.behind_bth + 4),
+                                                        wire::make_edit(zero, bth + 9, 3, from.behind_bth),
+                                                    });
+  if (immediate != 0) {
+    const wire::be32 data(immediate);
+    std::memcpy(bth + 12, &data, 4);
+    icrc = wire::icrc_update(icrc, std::array{wire::make_edit(zero, bth + 12, 4, from.behind_bth - 4)});
+  }
   std::memcpy(frame + from.bytes.size() - 4, &icrc, 4);
 }
 
@@ -110,19 +129,27 @@ void GeneratorPort::next_template() noexcept {
   template_ = round_;
 }
 
+void GeneratorPort::make_next(rte_mbuf* m) noexcept {
+  const Template* from = &templates_[template_];
+  std::uint32_t immediate = 0;
+  if (control_every_ != 0 && from->request && requests_[qp_] % control_every_ == 0) {
+    from = &control_;
+    immediate = control_immediate_ + static_cast<std::uint32_t>(requests_[qp_] / control_every_);
+  }
+  const auto length = static_cast<std::uint16_t>(from->bytes.size());
+  auto* const frame = reinterpret_cast<std::uint8_t*>(rte_pktmbuf_append(m, length));
+  fill(*from, qp_, next_psn(from->request), immediate, frame);
+  if (++qp_ == qps_) qp_ = 0;
+  next_template();
+}
+
 std::uint16_t GeneratorPort::receive(TimeNs now, std::uint16_t /*queue*/, rte_mbuf** packets,
                                      std::uint16_t max) noexcept {
   if (is_shut()) [[unlikely]]
     return 0;
   const auto count = static_cast<std::uint16_t>(std::min<std::uint64_t>(due(now), max));
   if (count == 0 || rte_pktmbuf_alloc_bulk(pool_, packets, count) != 0) return 0;
-  for (std::uint16_t i = 0; i < count; ++i) {
-    const Template& from = templates_[template_];
-    const auto length = static_cast<std::uint16_t>(from.bytes.size());
-    fill(from, qp_, next_psn(from.request), reinterpret_cast<std::uint8_t*>(rte_pktmbuf_append(packets[i], length)));
-    if (++qp_ == qps_) qp_ = 0;
-    next_template();
-  }
+  for (std::uint16_t i = 0; i < count; ++i) make_next(packets[i]);
   sent_.store(sent_.load(std::memory_order_relaxed) + count, std::memory_order_relaxed);
   return count;
 }

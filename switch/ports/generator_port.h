@@ -5,14 +5,17 @@
 // capture cannot give. What is sent to the port is discarded.
 #pragma once
 
+#include <span>
+
 #include "switch/ports/port.h"
+#include "switch/wire/opcodes.h"
 #include "switch/wire/types.h"
 
 namespace weft::ports {
 
 /// Sends one packet of each queue pair in turn. The n-th request of the i-th queue pair has the PSN i * 0x9e3779 + n;
 /// everything else has the PSN of the request kAcknowledgeLag before the next one, so that two generators that face
-/// each other seem to acknowledge each other's requests. Device keys: qps, first_qpn, payload_bytes, opcodes,
+/// each other seem to acknowledge each other's requests. Device keys: qps, first_qpn, payload_bytes, opcodes, control,
 /// source_mac, destination_mac, source, destination, limit_packets, rate_pps.
 class GeneratorPort : public Port {
  public:
@@ -36,7 +39,7 @@ class GeneratorPort : public Port {
 
  private:
   GeneratorPort() = default;
-  // A frame of one opcode with QPN, PSN and UDP source port zero, and the ICRC of exactly that.
+  // A frame of one opcode with QPN, PSN, UDP source port and immediate zero, and the ICRC of exactly that.
   struct Template {
     std::vector<std::uint8_t> bytes;
     std::uint32_t bth = 0;         ///< offset of the BTH
@@ -44,13 +47,22 @@ class GeneratorPort : public Port {
     std::uint32_t icrc = 0;
     bool request = false;
   };
-  void fill(const Template& from, std::uint32_t qp, std::uint32_t psn, std::uint8_t* frame) const noexcept;
+  // Of an opcode with this payload. False, and `error`, when buffers have no room for it.
+  [[nodiscard]] bool make_template(const config::Value& device, wire::Opcode opcode,
+                                   std::span<const std::uint8_t> payload, Template& out, std::string& error) const;
+  [[nodiscard]] bool make_control(const config::Value& device, std::string& error);
+  void fill(const Template& from, std::uint32_t qp, std::uint32_t psn, std::uint32_t immediate,
+            std::uint8_t* frame) const noexcept;
+  void make_next(rte_mbuf* m) noexcept;
   [[nodiscard]] std::uint32_t next_psn(bool request) noexcept;
   void next_template() noexcept;
   [[nodiscard]] std::uint64_t due(TimeNs now) noexcept;
 
   rte_mempool* pool_ = nullptr;
   std::vector<Template> templates_;
+  Template control_;
+  std::uint64_t control_every_ = 0;  ///< requests from one to the next, 0: there are none
+  std::uint32_t control_immediate_ = 0;
   std::uint32_t qps_ = 1;
   std::uint32_t first_qpn_ = 0;
   std::uint64_t limit_ = 0;

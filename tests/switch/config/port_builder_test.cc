@@ -149,6 +149,10 @@ TEST(GeneratorPorts, HaveAddressesOfOneFamilyAndQpNumbersThatExist) {
   expect_mistakes(ports_of("      - { name: p1, type: generator, " + macs +
                            "source: 10.0.0.1, destination: 10.0.0.2, payload_bytes: @4109 }\n"),
                   {"payload_bytes: 4109 and up to 92 bytes of headers are more than the mtu_bytes of 4200"});
+  expect_mistakes(ports_of("      - { name: p1, type: generator, " + macs +
+                           "source: 10.0.0.1, destination: 10.0.0.2, payload_bytes: 0, mtu_bytes: 95,\n"
+                           "          control: { every: 2, immediate: 0, payload: @[1, 2, 3, 4] } }\n"),
+                  {"payload: 4 bytes and up to 92 of headers are more than the mtu_bytes of 95"});
 }
 
 TEST(GeneratorPorts, MayUseTheirLimitsToTheEnd) {

@@ -2,6 +2,7 @@
 // Copyright The weft authors
 #include "switch/ports/generator_port.h"
 
+#include <initializer_list>
 #include <map>
 
 #include "switch/base/rng.h"
@@ -25,6 +26,7 @@ struct Options {
   std::string destination = "10.0.0.2";
   std::int64_t limit_packets = 0;
   std::int64_t rate_pps = 0;
+  Value control{};
 };
 
 class GeneratorPortTest : public PortTest {
@@ -41,7 +43,8 @@ class GeneratorPortTest : public PortTest {
                                    {"source", Value(o.source)},
                                    {"destination", Value(o.destination)},
                                    {"limit_packets", Value(o.limit_packets)},
-                                   {"rate_pps", Value(o.rate_pps)}}));
+                                   {"rate_pps", Value(o.rate_pps)},
+                                   {"control", o.control}}));
   }
   std::vector<Bytes> receive(std::uint16_t count) {
     rte_mbuf* packets[64];
@@ -92,6 +95,34 @@ TEST_F(GeneratorPortTest, EveryQueuePairGetsEveryKindAndAcknowledgesWhatWasReque
   }
   EXPECT_THAT(requests, ElementsAre(std::pair(100, 160), std::pair(101, 160)));
   EXPECT_THAT(answers, ElementsAre(std::pair(100, 160), std::pair(101, 160)));
+}
+
+Value control(int every, std::uint32_t immediate, std::initializer_list<int> payload) {
+  Value::List bytes;
+  for (const int byte : payload) bytes.emplace_back(byte);
+  return Value(Value::Map{{"every", Value(every)}, {"immediate", Value(immediate)}, {"payload", Value(bytes)}});
+}
+
+TEST_F(GeneratorPortTest, EveryQueuePairBeginsWithAControlMessageAndSendsItAgain) {
+  const std::vector<std::string> opcodes{"RC_SEND_ONLY", "RC_ACKNOWLEDGE"};
+  ASSERT_EQ(generate({.qps = 2, .opcodes = opcodes, .control = control(3, 0xffffffff, {1, 2, 3, 4, 5})}), "");
+  std::map<std::uint32_t, std::uint32_t> requests;  // sent, by QPN
+  for (const Bytes& frame : receive(64)) {
+    const wire::Parsed p = parse(frame);
+    ASSERT_TRUE(wire::icrc_ok(frame.data(), p));
+    if (p.opcode == static_cast<std::uint8_t>(wire::Opcode::RC_ACKNOWLEDGE)) continue;
+    const std::uint32_t number = requests[p.dest_qp.value()]++;
+    ASSERT_EQ(p.psn.value(), GeneratorPort::first_psn(p.dest_qp.value() - 16) + number);
+    const bool begins = number % 3 == 0;
+    ASSERT_EQ(p.opcode,
+              static_cast<std::uint8_t>(begins ? wire::Opcode::RC_SEND_ONLY_IMM : wire::Opcode::RC_SEND_ONLY));
+    ASSERT_EQ(p.payload_bytes, begins ? 5u : 64u);
+    if (!begins) continue;
+    const std::uint8_t* const behind = frame.data() + p.l4_offset + sizeof(wire::UdpHeader) + sizeof(wire::Bth);
+    EXPECT_EQ(wire::header_at<wire::be32>(behind).value(), 0xffffffff + number / 3);
+    EXPECT_THAT(std::vector(behind + 4, behind + 9), ElementsAre(1, 2, 3, 4, 5));
+  }
+  EXPECT_THAT(requests, ElementsAre(std::pair(16, 16), std::pair(17, 16)));
 }
 
 TEST_F(GeneratorPortTest, EveryPacketIsValidAndItsIcrcRight) {
