@@ -77,6 +77,8 @@ class Backend {
 
   /// Verbs of the stages of the process, in the order of the pipeline.
   [[nodiscard]] virtual std::vector<CommandInfo> commands() const = 0;
+  /// Whether a verb decides by CommandRequest::peer what it does, so that any client may run it.
+  [[nodiscard]] virtual bool checks_peer(const std::string& stage, const std::string& verb) const = 0;
   /// Runs a verb. May take long; other calls go on meanwhile.
   [[nodiscard]] virtual CommandResult run_command(const CommandRequest& request) = 0;
 };

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "switch/api/backend.h"
+#include "switch/api/caller.h"
 #include "switch/api/weft.grpc.pb.h"
 #include "switch/config/schema/suggest.h"
 
@@ -43,19 +44,6 @@ grpc::Status unknown(const std::string& kind, const std::string& list, const std
   text += guess.empty() ? "." : "; did you mean '" + guess + "'?";
   text += known.empty() ? " There are none." : " " + list + ": " + config::joined(known) + ".";
   return {grpc::StatusCode::NOT_FOUND, text};
-}
-
-// CommandRequest::peer of a call.
-std::string peer_of(const grpc::ServerContext& context) {
-  const auto identity = context.auth_context();
-  std::string names;
-  if (identity == nullptr || !identity->IsPeerAuthenticated()) return names;
-  for (const char* property : {"x509_common_name", "x509_subject_alternative_name"}) {
-    for (const auto& value : identity->FindPropertyValues(property)) {
-      names += (names.empty() ? "" : ",") + std::string(value.data(), value.size());
-    }
-  }
-  return names;
 }
 
 // One of `places`, while it lives.
@@ -97,18 +85,19 @@ grpc::Status read_query(const v1::PacketQuery& from, capture::Query& to) {
 
 class Handler final : public v1::Control::Service {
  public:
-  explicit Handler(Backend& backend) : backend_(backend) {}
+  Handler(Backend& backend, Operators operators) : backend_(backend), operators_(std::move(operators)) {}
 
-  grpc::Status About(grpc::ServerContext*, const v1::AboutRequest*, v1::AboutReply* reply) override {
-    return guarded([&] {
+  grpc::Status About(grpc::ServerContext* context, const v1::AboutRequest*, v1::AboutReply* reply) override {
+    return guarded(*context, [&] {
       reply->set_facts_json(to_text(backend_.about()));
       for (auto& name : backend_.switch_names()) reply->add_switches(std::move(name));
       return grpc::Status::OK;
     });
   }
 
-  grpc::Status ListTables(grpc::ServerContext*, const v1::ListTablesRequest*, v1::ListTablesReply* reply) override {
-    return guarded([&] {
+  grpc::Status ListTables(grpc::ServerContext* context, const v1::ListTablesRequest*,
+                          v1::ListTablesReply* reply) override {
+    return guarded(*context, [&] {
       for (auto& table : backend_.tables()) {
         auto* added = reply->add_tables();
         added->set_name(std::move(table.name));
@@ -118,29 +107,30 @@ class Handler final : public v1::Control::Service {
     });
   }
 
-  grpc::Status Diff(grpc::ServerContext*, const v1::DiffRequest* request, v1::ChangesReply* reply) override {
-    if (!request->path().starts_with('/')) {
-      return {grpc::StatusCode::INVALID_ARGUMENT, "expected an absolute path, found " + config::quote(request->path())};
-    }
-    return guarded([&] { return answer(backend_.diff(request->path()), *reply); });
+  grpc::Status Diff(grpc::ServerContext* context, const v1::DiffRequest* request, v1::ChangesReply* reply) override {
+    return guarded(*context, [&] {
+      if (request->path().starts_with('/')) return answer(backend_.diff(request->path()), *reply);
+      return invalid("expected an absolute path, found " + config::quote(request->path()));
+    });
   }
 
-  grpc::Status Reload(grpc::ServerContext*, const v1::ReloadRequest*, v1::ChangesReply* reply) override {
-    return guarded([&] { return answer(backend_.reload(), *reply); });
+  grpc::Status Reload(grpc::ServerContext* context, const v1::ReloadRequest*, v1::ChangesReply* reply) override {
+    return guarded(*context, [&] { return answer(backend_.reload(), *reply); });
   }
 
-  grpc::Status Show(grpc::ServerContext*, const v1::ShowRequest* request,
+  grpc::Status Show(grpc::ServerContext* context, const v1::ShowRequest* request,
                     grpc::ServerWriter<v1::ShowReply>* writer) override {
-    const Place place(shows_, kMaxShows);
-    if (!place) {
-      return {grpc::StatusCode::RESOURCE_EXHAUSTED, "too many tables are being read at the same time; try again"};
-    }
-    return guarded([&] { return show(*request, *writer); });
+    return guarded(*context, [&] {
+      const Place place(shows_, kMaxShows);
+      if (place) return show(*request, *writer);
+      return grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED,
+                          "too many tables are being read at the same time; try again");
+    });
   }
 
-  grpc::Status StartCapture(grpc::ServerContext*, const v1::StartCaptureRequest* request,
+  grpc::Status StartCapture(grpc::ServerContext* context, const v1::StartCaptureRequest* request,
                             v1::StartReply* reply) override {
-    return guarded([&] {
+    return guarded(*context, [&] {
       CaptureRequest wanted;
       if (auto status = read_query(request->query(), wanted.query); !status.ok()) return status;
       if (request->snaplen() != 0) wanted.snaplen = request->snaplen();
@@ -154,8 +144,9 @@ class Handler final : public v1::Control::Service {
     });
   }
 
-  grpc::Status StartTrace(grpc::ServerContext*, const v1::StartTraceRequest* request, v1::StartReply* reply) override {
-    return guarded([&] {
+  grpc::Status StartTrace(grpc::ServerContext* context, const v1::StartTraceRequest* request,
+                          v1::StartReply* reply) override {
+    return guarded(*context, [&] {
       TraceRequest wanted;
       if (auto status = read_query(request->query(), wanted.query); !status.ok()) return status;
       if (request->packets() != 0) wanted.packets = request->packets();
@@ -165,9 +156,9 @@ class Handler final : public v1::Control::Service {
     });
   }
 
-  grpc::Status StartRecord(grpc::ServerContext*, const v1::StartRecordRequest* request,
+  grpc::Status StartRecord(grpc::ServerContext* context, const v1::StartRecordRequest* request,
                            v1::StartReply* reply) override {
-    return guarded([&] {
+    return guarded(*context, [&] {
       if (request->ports_size() + request->queues_size() > kMaxWords) {
         return invalid("more than " + std::to_string(kMaxWords) + " conditions");
       }
@@ -190,9 +181,9 @@ class Handler final : public v1::Control::Service {
     });
   }
 
-  grpc::Status ReadSession(grpc::ServerContext*, const v1::SessionRequest* request,
+  grpc::Status ReadSession(grpc::ServerContext* context, const v1::SessionRequest* request,
                            v1::ReadSessionReply* reply) override {
-    return guarded([&] {
+    return guarded(*context, [&] {
       SessionPart part = backend_.read_session(request->session());
       if (!part.error.empty()) return grpc::Status(grpc::StatusCode::NOT_FOUND, part.error);
       reply->set_data(std::move(part.data));
@@ -205,21 +196,22 @@ class Handler final : public v1::Control::Service {
     });
   }
 
-  grpc::Status StopSession(grpc::ServerContext*, const v1::SessionRequest* request, v1::StopSessionReply*) override {
-    return guarded([&] {
+  grpc::Status StopSession(grpc::ServerContext* context, const v1::SessionRequest* request,
+                           v1::StopSessionReply*) override {
+    return guarded(*context, [&] {
       if (backend_.stop_session(request->session())) return grpc::Status::OK;
       return grpc::Status(grpc::StatusCode::NOT_FOUND, "there is no such session");
     });
   }
 
-  grpc::Status Clear(grpc::ServerContext*, const v1::ClearRequest* request, v1::DoneReply* reply) override {
-    return guarded([&] {
+  grpc::Status Clear(grpc::ServerContext* context, const v1::ClearRequest* request, v1::DoneReply* reply) override {
+    return guarded(*context, [&] {
       return done(backend_.clear({request->tables().begin(), request->tables().end()}, request->switch_name()), *reply);
     });
   }
 
-  grpc::Status Set(grpc::ServerContext*, const v1::SetRequest* request, v1::DoneReply* reply) override {
-    return guarded([&] {
+  grpc::Status Set(grpc::ServerContext* context, const v1::SetRequest* request, v1::DoneReply* reply) override {
+    return guarded(*context, [&] {
       if (request->words_size() > kMaxWords) return invalid("more than " + std::to_string(kMaxWords) + " words");
       return done(
           backend_.set({request->name(), {request->words().begin(), request->words().end()}, request->switch_name()}),
@@ -227,10 +219,12 @@ class Handler final : public v1::Control::Service {
     });
   }
 
-  grpc::Status ListCommands(grpc::ServerContext*, const v1::ListCommandsRequest*,
+  grpc::Status ListCommands(grpc::ServerContext* context, const v1::ListCommandsRequest*,
                             v1::ListCommandsReply* reply) override {
-    return guarded([&] {
+    const Caller caller = caller_of(*context);
+    return answered([&] {
       for (auto& command : backend_.commands()) {
+        if (!may_run(caller, command.stage, command.verb)) continue;
         auto* added = reply->add_commands();
         added->set_stage(std::move(command.stage));
         added->set_verb(std::move(command.verb));
@@ -243,10 +237,14 @@ class Handler final : public v1::Control::Service {
 
   grpc::Status StageCommand(grpc::ServerContext* context, const v1::StageCommandRequest* request,
                             v1::StageCommandReply* reply) override {
-    // Each holds a thread of the service for as long as it takes: some must be left for others.
-    const Place place(commands_, kMaxCommands);
-    if (!place) return {grpc::StatusCode::RESOURCE_EXHAUSTED, "too many commands run at the same time; try again"};
-    return guarded([&] {
+    const Caller caller = caller_of(*context);
+    return answered([&] {
+      if (!may_run(caller, request->stage(), request->verb())) return forbidden(caller);
+      // Each holds a thread of the service for as long as it takes: some must be left for others.
+      const Place place(commands_, kMaxCommands);
+      if (!place) {
+        return grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, "too many commands run at the same time; try again");
+      }
       if (request->arguments_size() > kMaxWords) {
         return invalid("more than " + std::to_string(kMaxWords) + " arguments");
       }
@@ -254,7 +252,7 @@ class Handler final : public v1::Control::Service {
                                                    request->verb(),
                                                    {request->arguments().begin(), request->arguments().end()},
                                                    request->switch_name(),
-                                                   peer_of(*context)});
+                                                   caller.text()});
       if (!result.error.empty()) return invalid(std::move(result.error));
       for (const auto& row : result.rows) reply->add_rows_json(to_text(row));
       reply->set_text(std::move(result.done));
@@ -263,9 +261,26 @@ class Handler final : public v1::Control::Service {
   }
 
  private:
+  // For those who may do everything.
+  template <typename F>
+  grpc::Status guarded(const grpc::ServerContext& context, F&& body) {
+    const Caller caller = caller_of(context);
+    return caller.is_operator(operators_) ? answered(body) : forbidden(caller);
+  }
+
+  [[nodiscard]] bool may_run(const Caller& caller, const std::string& stage, const std::string& verb) const {
+    return caller.is_operator(operators_) || backend_.checks_peer(stage, verb);
+  }
+
+  static grpc::Status forbidden(const Caller& caller) {
+    return {grpc::StatusCode::PERMISSION_DENIED,
+            "the certificate names " + caller.text() +
+                ", and none of control: tcp: operators; others may only run commands for agents"};
+  }
+
   // A defect of a table must not end the process that forwards packets.
   template <typename F>
-  grpc::Status guarded(F&& body) {
+  grpc::Status answered(F&& body) {
     try {
       return body();
     } catch (const std::exception& e) {
@@ -340,14 +355,15 @@ class Handler final : public v1::Control::Service {
   }
 
   Backend& backend_;
+  const Operators operators_;
   std::atomic<int> commands_{0};
   std::atomic<int> shows_{0};
 };
 
 }  // namespace
 
-std::unique_ptr<grpc::Service> make_handler(Backend& backend) {
-  return std::make_unique<Handler>(backend);
+std::unique_ptr<grpc::Service> make_handler(Backend& backend, Operators operators) {
+  return std::make_unique<Handler>(backend, std::move(operators));
 }
 
 }  // namespace weft::api

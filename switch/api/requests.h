@@ -82,7 +82,7 @@ struct CommandRequest {
   std::string verb{};
   std::vector<std::string> words{};
   std::string switch_name{};  ///< empty: every switch that has the stage
-  std::string peer{};  ///< names in the client's certificate, separated by commas; empty: it came over the unix socket
+  std::string peer{};  ///< Caller::text(): names in the client's certificate; empty: it came over the unix socket
 };
 
 /// What came of a command.

@@ -17,7 +17,7 @@ constexpr RpcLimits kLimits{.request_bytes = 64 * 1024, .threads = 8};
 }  // namespace
 
 struct Service::Impl {
-  explicit Impl(Backend& backend) : handler(make_handler(backend)) {}
+  Impl(Backend& backend, const Operators& operators) : handler(make_handler(backend, operators)) {}
 
   std::unique_ptr<grpc::Service> handler;
   RpcServer server;
@@ -33,9 +33,9 @@ std::uint16_t Service::tcp_port() const noexcept {
 }
 
 std::optional<std::string> Service::start(const std::string& path, Backend& backend,
-                                          const std::optional<api::TcpAccess>& tcp) {
+                                          const std::optional<api::TcpAccess>& tcp, const Operators& operators) {
   stop();
-  auto impl = std::make_unique<Impl>(backend);
+  auto impl = std::make_unique<Impl>(backend, operators);
   if (auto problem = impl->server.start(path, tcp, kLimits, *impl->handler)) return problem;
   impl_ = std::move(impl);
   return std::nullopt;

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "switch/api/backend.h"
+#include "switch/api/caller.h"
 #include "switch/api/rpc_server.h"
 
 namespace weft::api {
@@ -29,9 +30,12 @@ class Service {
   /// a process that died is replaced; one that answers, and a file that is no socket, stay and are errors. Returns the
   /// error as one sentence that names the path, or nothing when the service listens.
   /// An empty path: no unix socket.
-  /// @param tcp  listens there too: TLS only, and only for clients whose certificate the authority has signed
+  /// @param tcp        listens there too: TLS only, and only for clients whose certificate the authority has signed
+  /// @param operators  which of these may do everything; others may run the verbs of which Backend::checks_peer() is
+  ///                   true, and nothing else
   [[nodiscard]] std::optional<std::string> start(const std::string& path, Backend& backend,
-                                                 const std::optional<TcpAccess>& tcp = std::nullopt);
+                                                 const std::optional<TcpAccess>& tcp = std::nullopt,
+                                                 const Operators& operators = std::nullopt);
 
   /// The TCP port that it listens on; 0 when on none.
   [[nodiscard]] std::uint16_t tcp_port() const noexcept;

@@ -143,6 +143,10 @@ void read_control_tcp(ControlConfig& control, const Value& tcp, Diagnostics& dia
   control.tcp = {tcp["address"].string(),
                  static_cast<std::uint16_t>(tcp["port"].integer()),
                  {tcp["certificate"].string(), tcp["key"].string(), tcp["client_ca"].string()}};
+  if (tcp.has("operators")) {
+    auto& names = control.tcp->operators.emplace();
+    for (const Value& name : tcp["operators"].list_or_empty()) names.push_back(name.string());
+  }
   TlsTexts texts;
   for (const auto& mistake : read_tls_files(control.tcp->files, texts)) {
     const char* key = kKeys[static_cast<std::size_t>(mistake.file)];

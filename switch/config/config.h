@@ -50,6 +50,8 @@ struct ControlTcp {
   std::string address;
   std::uint16_t port = 9796;  ///< 0: a free one
   TlsFiles files;
+  /// Names in certificates of clients that may do everything, others being agents on hosts; nullopt: all clients may.
+  std::optional<std::vector<std::string>> operators{};
 };
 
 struct ControlConfig {

@@ -196,8 +196,10 @@ Schema control_tcp_schema() {
       Key::with_default("port", Schema::integer(0, 65535), Value(9796), "TCP port; 0: a free one, named in the log."),
       Key::required_key("certificate", Schema::string(), "PEM file with the service's certificate."),
       Key::required_key("key", Schema::string(), "PEM file with the certificate's private key, without passphrase."),
-      Key::required_key("client_ca", Schema::string(),
-                        "PEM file with the authorities whose clients may connect, and do everything."),
+      Key::required_key("client_ca", Schema::string(), "PEM file with the authorities whose clients may connect."),
+      Key::optional_key("operators", Schema::list(Schema::string()),
+                        "Names in certificates, common or alternative, of clients that may do everything. Others may "
+                        "only report as agents on hosts (rdma_track). Default: all clients may do everything."),
   });
 }
 

@@ -114,7 +114,7 @@ std::string start_service(api::Service& service, const config::ControlConfig& co
   if (config.socket.empty() && !config.tcp) return "";
   std::optional<api::TcpAccess> tcp;
   if (config.tcp) tcp = {config.tcp->address, config.tcp->port, config.tcp->files};
-  return service.start(config.socket, runtime, tcp).value_or("");
+  return service.start(config.socket, runtime, tcp, config.tcp ? config.tcp->operators : std::nullopt).value_or("");
 }
 
 int run(const Options& options, const pipeline::Registry& registry, config::Config config) {

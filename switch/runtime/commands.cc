@@ -45,6 +45,9 @@ Outcome Runtime::set(const api::SetRequest& request) {
 std::vector<api::CommandInfo> Runtime::commands() const {
   return commands_->list();
 }
+bool Runtime::checks_peer(const std::string& stage, const std::string& verb) const {
+  return commands_->checks_peer(stage, verb);
+}
 api::CommandResult Runtime::run_command(const api::CommandRequest& request) {
   return commands_->run(request);
 }

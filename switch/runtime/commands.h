@@ -31,6 +31,7 @@ class Runtime::Commands : private PipelineSet {
   [[nodiscard]] api::Outcome clear(const std::vector<std::string>& tables, const std::string& switch_name);
   [[nodiscard]] api::Outcome set(const api::SetRequest& request);
   [[nodiscard]] std::vector<api::CommandInfo> list() const;
+  [[nodiscard]] bool checks_peer(const std::string& stage, const std::string& verb) const;
   [[nodiscard]] api::CommandResult run(const api::CommandRequest& request);
 
   /// Pipelines will be replaced: sessions end, and say so. None starts while the result is held.

@@ -86,6 +86,7 @@ class Runtime : public api::Backend {
   [[nodiscard]] api::Outcome clear(const std::vector<std::string>& tables, const std::string& switch_name) override;
   [[nodiscard]] api::Outcome set(const api::SetRequest& request) override;
   [[nodiscard]] std::vector<api::CommandInfo> commands() const override;
+  [[nodiscard]] bool checks_peer(const std::string& stage, const std::string& verb) const override;
   [[nodiscard]] api::CommandResult run_command(const api::CommandRequest& request) override;
 
   /// The level of the log was given on the command line: reloads leave it alone.

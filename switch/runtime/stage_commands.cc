@@ -129,6 +129,19 @@ std::vector<CommandInfo> Runtime::Commands::list() const {
   return commands;
 }
 
+bool Runtime::Commands::checks_peer(const std::string& stage, const std::string& verb) const {
+  const std::shared_lock lock(runtime_.switches_mutex_);
+  for (const Switch& s : runtime_.switches_) {
+    for (const StageType* type : s.state->types()) {
+      if (type->name != stage) continue;
+      const auto& all = type->commands;
+      return std::any_of(all.begin(), all.end(),
+                         [&](const StageCommand& command) { return command.verb == verb && wants_peer(command); });
+    }
+  }
+  return false;
+}
+
 CommandResult Runtime::Commands::run(const api::CommandRequest& request) {
   if (auto error = unknown_switch(request.switch_name); !error.empty()) return refused(std::move(error));
   struct Target {

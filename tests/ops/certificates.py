@@ -24,13 +24,13 @@ class Authority:
     def path(self, name):
         return os.path.join(self.folder, name)
 
-    def sign(self, name, subject_names="DNS:" + "nobody.example"):
-        """Paths of a certificate and its key."""
+    def sign(self, name, subject_names="DNS:" + "nobody.example", subject=None):
+        """Paths of a certificate and its key. Its subject is the name, unless another is given; "": no other names."""
         certificate, key, request, extra = (self.path(name + end) for end in (".crt", ".key", ".csr", ".ext"))
-        openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-subj", "/CN=" + name,
-                "-keyout", key, "-out", request)
+        openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-subj",
+                subject or "/CN=" + name, "-keyout", key, "-out", request)
         with open(extra, "w") as file:
-            file.write("subjectAltName=" + subject_names + "\n")
+            file.write(f"subjectAltName={subject_names}\n" if subject_names else "basicConstraints=CA:FALSE\n")
         openssl("x509", "-req", "-in", request, "-CA", self.certificate, "-CAkey", self.key, "-CAcreateserial",
                 "-days", "1", "-extfile", extra, "-out", certificate)
         return certificate, key

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Copyright The weft authors
 """The control service over TCP: who has a certificate of the right authority gets in, and nobody else."""
+import json
 import os
 import re
 import shutil
@@ -193,6 +194,56 @@ class Remote(Certificates):
                                           self.client[1], "--ca", self.servers.certificate, "about", socket=False)
         self.assertEqual(status, 3)
         self.assertIn("/nonexistent", err)
+
+
+class Operators(Certificates):
+    """What certificates may do when the configuration names those of operators."""
+
+    def ctl(self, process, pair, *words):
+        port = re.search(r"control on 127\.0\.0\.1 port (\d+)", read(process.log_path)).group(1)
+        return process.ctl("--address", f"127.0.0.1:{port}", "--cert", pair[0], "--key", pair[1], "--ca",
+                           self.servers.certificate, *words, socket=False)
+
+    def test_the_certificate_of_an_agent_is_good_for_its_reports_only(self):
+        agent = self.clients.sign("h1", "DNS:h1")
+        both = self.clients.sign("h2", "DNS:h2,DNS:client")
+        nobody = self.clients.sign("nobody", "DNS:nobody,DNS:cli*,DNS:clients")
+        switches = SWITCHES.replace("[parse, rdma_track, l2]", "[parse, rdma_track: { agents: [ "
+                                    "{ host: h1, addresses: [10.1.0.0/16] } ] }, l2]")
+        report = ("command", "rdma_track", "agent", "session=5", "sequence=1", "begin=true")
+        with Process() as process:
+            process.start(process.write(control=self.tcp().replace(" }", ", operators: [client] }"),
+                                        switches=switches))
+            self.assertEqual(self.ctl(process, agent, *report, "host=h1")[::2], (0, ""))
+            for words in (("show", "ports"), ("about",), ("diff", "/etc/hostname"), ("reload",), ("clear", "ports"),
+                          ("set", "log-level", "debug"), ("set", "impair", "off"), ("trace", "--count", "1"),
+                          ("record", "-w", "/dev/null"),
+                          ("capture", "-w", "/dev/null", "--count", "1")):
+                for pair, names in ((agent, "h1,h1"), (nobody, "nobody,nobody,cli*,clients")):
+                    status, out, err = self.ctl(process, pair, *words)
+                    self.assertEqual((status, out), (1, ""), (words, err))
+                    self.assertIn(f"the certificate names {names}, and none of control: tcp: operators", err, words)
+            status, out, err = self.ctl(process, agent, "--json", "commands")
+            self.assertEqual((status, err), (0, ""))
+            self.assertEqual([(row["stage"], row["verb"]) for row in json.loads(out)], [("rdma_track", "agent")])
+            status, _, err = self.ctl(process, nobody, *report, "host=h1")
+            self.assertEqual(status, 1)
+            self.assertIn("the certificate does not name 'h1'", err)
+            for pair in (self.client, both):
+                self.assertEqual(self.ctl(process, pair, "show", "ports")[::2], (0, ""))
+            self.assertEqual(process.ctl("show", "ports")[0], 0, "the unix socket asks for no certificate")
+            self.assertEqual(process.ctl("set", "log-level", "debug")[0], 0)
+
+    def test_a_certificate_without_a_name_is_nobodys(self):
+        unnamed = self.clients.sign("unnamed", "", subject="/O=weft")
+        report = ("command", "rdma_track", "agent", "session=5", "sequence=1", "begin=true", "host=h1")
+        switches = SWITCHES.replace("[parse, rdma_track, l2]", "[parse, rdma_track: { agents: [ "
+                                    "{ host: h1, addresses: [10.1.0.0/16] } ] }, l2]")
+        with Process() as process:
+            process.start(process.write(control=self.tcp(), switches=switches))
+            status, _, err = self.ctl(process, unnamed, *report)
+            self.assertEqual(status, 1)
+            self.assertIn("the certificate does not name 'h1', but: (nobody)", err)
 
 
 class Start(Certificates):

@@ -207,8 +207,6 @@ int run_set(const Options& options, api::Client& client) {
 }
 
 int run_stage(const Options& options, api::Client& client) {
-  api::ProcessInfo info;
-  if (const auto error = client.about(info)) return fail(*error);
   api::CommandResult result;
   if (const auto error = client.run_command(options.request.stage, result)) return fail(*error);
   const Screen screen = screen_of_stdout();
@@ -216,9 +214,12 @@ int run_stage(const Options& options, api::Client& client) {
     return print(result.done.empty() ? json_text(result.rows, screen) : Json{{"done", result.done}}.dump() + "\n");
   }
   if (!result.done.empty()) return print(result.done + "\n");
+  // Whoever may run this command may not ask for all: then the column stays.
+  api::ProcessInfo info;
+  const bool one_switch = !client.about(info) && info.switches.size() == 1;
   std::vector<Json> rows(result.rows.begin(), result.rows.end());
   for (Json& row : rows) {
-    if (info.switches.size() == 1) row.erase("switch");
+    if (one_switch) row.erase("switch");
   }
   return print(format_table(rows, style_of(options, screen)));
 }

@@ -79,6 +79,9 @@ class FakeBackend : public Backend {
   }
   [[nodiscard]] Outcome set(const SetRequest& /*request*/) override { return Outcome::refused(kNothing); }
   [[nodiscard]] std::vector<CommandInfo> commands() const override { return stage_commands; }
+  [[nodiscard]] bool checks_peer(const std::string& /*stage*/, const std::string& verb) const override {
+    return verb == "agent";
+  }
   [[nodiscard]] CommandResult run_command(const CommandRequest& /*request*/) override {
     CommandResult result;
     result.error = kNothing;
