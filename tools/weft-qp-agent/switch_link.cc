@@ -4,12 +4,21 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <random>
 
 namespace weft::agent {
 namespace {
 
 constexpr std::chrono::milliseconds kCallTime{2000};
+// The service takes no further calls on a connection that is some thirty seconds old. Making another one takes a
+// handshake, in which a program may send its first packet: so that is done before, when there is nothing to tell.
+constexpr TimeNs kLongestAge = 20 * kSecond;
+constexpr int kHeartbeatsPerConnection = 10;
+
+bool is_heartbeat(const Message& message) {
+  return !message.begin && !message.end && message.changes.empty();
+}
 
 // Positive as a signed number, too: the switch's arguments are such.
 std::uint64_t draw_session() {
@@ -20,10 +29,14 @@ std::uint64_t draw_session() {
 }  // namespace
 
 SwitchLink::SwitchLink(SwitchPlace place, const QpList& list, Reporter::Times times)
-    : place_(std::move(place)), reporter_(list, times), session_(draw_session()) {}
+    : place_(std::move(place)),
+      reporter_(list, times),
+      session_(draw_session()),
+      renew_after_(std::min(kLongestAge, kHeartbeatsPerConnection * times.heartbeat)) {}
 
-std::optional<api::CallError> SwitchLink::connect() {
+std::optional<api::CallError> SwitchLink::connect(TimeNs now) {
   connected_ = false;
+  connected_at_ = now;
   const auto error = place_.address.empty() ? client_.connect(place_.socket, kCallTime)
                                             : client_.connect_tls(place_.address, place_.files, kCallTime);
   connected_ = !error;
@@ -34,14 +47,14 @@ void SwitchLink::run(TimeNs now) {
   const Message* const message = reporter_.next(now);
   if (message == nullptr) return;
   bool resync = false;
-  const std::string problem = send(*message, resync);
+  const std::string problem = send(now, *message, resync);
   tell(problem);
   if (!problem.empty()) return reporter_.failed(now);
   if (resync) spdlog::info("{} asks for everything", name());
   reporter_.answered(now, resync);
 }
 
-std::string SwitchLink::send(const Message& message, bool& resync) {
+std::string SwitchLink::send(TimeNs now, const Message& message, bool& resync) {
   api::CommandRequest request;
   request.stage = "rdma_track";
   request.verb = "agent";
@@ -54,9 +67,10 @@ std::string SwitchLink::send(const Message& message, bool& resync) {
                    "changes=" + changes_text(message, !reporter_.in_snapshot())};
   api::CommandResult result;
   std::optional<api::CallError> error;
-  // The service ends connections after half a minute: only the second failure says something.
+  if (is_heartbeat(message) && now - connected_at_ >= renew_after_) connected_ = false;
+  // The service may have ended the connection all the same: only the second failure says something.
   for (int attempt = 0; attempt < 2; ++attempt) {
-    error = attempt > 0 || !connected_ ? connect() : std::nullopt;
+    error = attempt > 0 || !connected_ ? connect(now) : std::nullopt;
     if (!error) error = client_.run_command(request, result);
     if (!error) break;
     if (error->kind == api::CallError::Kind::refused) break;

@@ -33,15 +33,17 @@ class SwitchLink {
   }
 
  private:
-  [[nodiscard]] std::string send(const Message& message, bool& resync);
-  [[nodiscard]] std::optional<api::CallError> connect();
+  [[nodiscard]] std::string send(TimeNs now, const Message& message, bool& resync);
+  [[nodiscard]] std::optional<api::CallError> connect(TimeNs now);
   void tell(const std::string& problem);
 
   SwitchPlace place_;
   Reporter reporter_;
   api::Client client_;
   std::uint64_t session_;
+  TimeNs renew_after_;
   bool connected_ = false;
+  TimeNs connected_at_ = 0;
   std::string problem_ = "not yet";  // the last one that people were told of
 };
 
