@@ -71,7 +71,8 @@ static __always_inline int modified(struct ib_qp* qp, struct ib_qp_attr* attr, _
   e->dest_qpn = BPF_CORE_READ(attr, dest_qp_num);
   e->unread |= bpf_core_read(e->dgid, sizeof e->dgid, &attr->ah_attr.grh.dgid.raw) != 0;
   e->sgid_index = BPF_CORE_READ(attr, ah_attr.grh.sgid_index);
-  e->port = BPF_CORE_READ_BITFIELD_PROBED(&attr->ah_attr, port_num);
+  // From the outermost struct on: what the loader finds out is the offset from there. A byte in older kernels.
+  e->port = BPF_CORE_READ_BITFIELD_PROBED(attr, ah_attr.port_num);
   bpf_ringbuf_submit(e, 0);
   return 0;
 }
