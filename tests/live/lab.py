@@ -104,6 +104,7 @@ class Lab:
         self.socket = os.path.join(self.directory, "weft.sock")
         self.counters_path = os.path.join(self.directory, "counters.json")
         self.config_path = os.path.join(self.directory, "weft.yaml")
+        self.control = ""  # behind the socket, what else the configuration has of the control service
         self.hosts = []
         self.switch = None
         self.logs = []  # of all switches that were started, the newest last
@@ -172,7 +173,7 @@ class Lab:
 
     def _write(self, switches, top):
         with open(self.config_path, "w") as file:
-            file.write(f"control: {{ socket: {self.socket} }}\n{top}\nswitches:\n{switches}")
+            file.write(f"control: {{ socket: {self.socket}{self.control} }}\n{top}\nswitches:\n{switches}")
 
     def reload(self, switches, top=""):
         """Gives the running switch another configuration, which it must take."""

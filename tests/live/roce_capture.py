@@ -9,17 +9,23 @@ ROCE_PORT = 4791
 ICRC_BYTES = 4
 
 
-def frames(path):
-    """The frames of a pcap file as tcpdump writes it."""
+def timed_frames(path):
+    """The frames of a pcap file as tcpdump writes it, as (seconds since the epoch, bytes)."""
     with open(path, "rb") as file:
         data = file.read()
     order = "<" if data[:4] in (b"\xd4\xc3\xb2\xa1", b"\x4d\x3c\xb2\xa1") else ">"
+    fraction = 1e-9 if data[:4] in (b"\x4d\x3c\xb2\xa1", b"\xa1\xb2\x3c\x4d") else 1e-6
     at = 24
     while at + 16 <= len(data):
-        length = struct.unpack_from(order + "I", data, at + 8)[0]
+        seconds, part, length = struct.unpack_from(order + "III", data, at)
         at += 16
-        yield data[at:at + length]
+        yield seconds + part * fraction, data[at:at + length]
         at += length
+
+
+def frames(path):
+    """The frames of a pcap file as tcpdump writes it."""
+    return (frame for _, frame in timed_frames(path))
 
 
 def roce_packet(frame):
