@@ -2,6 +2,7 @@
 // Copyright The weft authors
 #include "collectives/manager/config.h"
 
+#include <cmath>
 #include <map>
 #include <utility>
 
@@ -209,6 +210,8 @@ void read_process(const Value& root, ManagerConfig& out, Diagnostics& diagnostic
   out.options.policy.kind =
       root["policy"].string() == "spatial" ? policy::PolicyKind::spatial : policy::PolicyKind::edge_disjoint;
   out.options.policy.hop_ns = root["hop_ns"].unsigned_integer();
+  out.options.policy.least_hosts = static_cast<std::uint32_t>(root["least_hosts"].integer());
+  out.options.policy.local_per_mille = static_cast<std::uint32_t>(std::llround(root["local_share"].number() * 1000));
   out.options.lease_ns = root["lease_ms"].unsigned_integer() * 1'000'000;
   out.options.probe_ns = root["probe_ms"].unsigned_integer() * 1'000'000;
   out.options.first_group = static_cast<GroupId>(root["first_group"].integer());
@@ -240,6 +243,11 @@ Schema manager_schema() {
       Key::with_default("hop_ns", Schema::integer(1, 1'000'000'000), Value(1000),
                         "From one switch to the next, with the time in the switch, ns: what windows of groups are "
                         "compared with."),
+      Key::with_default("least_hosts", Schema::integer(2, 64), Value(2),
+                        "Groups of fewer hosts get no tree. A ring of two sends as many bytes as a tree, but takes "
+                        "longer for short vectors."),
+      Key::with_default("local_share", Schema::number(0, 1), Value(0.0),
+                        "Of the memory of a switch with hosts: kept for groups that need no other switch."),
       Key::with_default("lease_ms", Schema::integer(100, 3'600'000), Value(5000),
                         "A group ends when one of its ranks was not heard of for so long."),
       Key::with_default("probe_ms", Schema::integer(20, 3'600'000), Value(1000),

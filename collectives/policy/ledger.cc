@@ -17,6 +17,15 @@ const Block* SwitchUse::find(std::uint32_t number) const noexcept {
   return at == blocks.end() ? nullptr : &*at;
 }
 
+std::uint64_t SwitchUse::local_bytes() const noexcept {
+  std::uint64_t out = 0;
+  for (const Block& block : blocks) {
+    const bool local = std::any_of(block.shares.begin(), block.shares.end(), [](const Share& s) { return s.local; });
+    out += local ? block.bytes : 0;
+  }
+  return out;
+}
+
 void Ledger::take(const Request& request, const Decision& decision) {
   for (const TreeEdge& edge : decision.tree.edges) {
     LinkUse& use = links_[edge.link];
@@ -41,7 +50,7 @@ void Ledger::take(const Request& request, const Decision& decision) {
       block->bytes = a.bytes;
     }
     block->shares.push_back({request.group, a.bytes, request.job, request.duty_per_mille, request.period_ns,
-                             decision.offset_ns, decision.staggered});
+                             decision.offset_ns, decision.staggered, decision.tree.switches.size() == 1});
   }
 }
 

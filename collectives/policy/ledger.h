@@ -20,6 +20,7 @@ struct Share {
   std::uint64_t period_ns = 0, offset_ns = 0;  ///< a period of 0: its bursts come at any time
   /// Its bursts stay out of those of all that are in the block, as far as these are staggered, too.
   bool staggered = false;
+  bool local = false;  ///< its tree has no other switch
 
   [[nodiscard]] std::uint64_t burst_ns() const noexcept { return (period_ns * duty_per_mille + 999) / 1000; }
 };
@@ -47,6 +48,8 @@ struct SwitchUse {
   std::vector<Block> blocks;
 
   [[nodiscard]] const Block* find(std::uint32_t number) const noexcept;
+  /// Of blocks that a group has whose tree is this switch alone.
+  [[nodiscard]] std::uint64_t local_bytes() const noexcept;
 };
 
 class Ledger {

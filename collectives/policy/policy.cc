@@ -78,9 +78,9 @@ std::optional<PolicyKind> policy_kind_from(std::string_view name) noexcept {
 }
 
 std::string_view to_string(Reason reason) noexcept {
-  constexpr std::array<std::string_view, 11> kNames{"none",         "bad_request", "group_exists",     "host_down",
-                                                    "no_path",      "unsupported", "links_taken",      "no_memory",
-                                                    "no_bandwidth", "no_share",    "too_many_children"};
+  constexpr std::array<std::string_view, 12> kNames{"none",         "bad_request", "group_exists",      "host_down",
+                                                    "no_path",      "unsupported", "links_taken",       "no_memory",
+                                                    "no_bandwidth", "no_share",    "too_many_children", "no_gain"};
   return kNames[static_cast<std::size_t>(reason)];
 }
 
@@ -102,6 +102,8 @@ std::optional<Decision> Policy::refuse(const Request& request) const {
     d.reason = Reason::bad_request;
   } else if (groups_.contains(request.group)) {
     d.reason = Reason::group_exists;
+  } else if (request.hosts.size() < options_.least_hosts) {
+    d.reason = Reason::no_gain;
   } else {
     Blockers blockers(d);
     for (const NodeId host : request.hosts) {
@@ -135,12 +137,13 @@ Decision Policy::explain(const Request& request) {
 
 void Policy::allocate(const Request& request, Decision& d) const {
   const GroupWidths widths(topology_, ledger_, options_, request);
+  const bool local = d.tree.switches.size() == 1;
   d.units = request.memory.units;
   for (const TreeSwitch& s : d.tree.switches) {
-    d.units = std::min(d.units, widths.offer(s.node, s.endpoints(), request.memory.least_units, d.units).units);
+    d.units = std::min(d.units, widths.offer(s.node, s.endpoints(), request.memory.least_units, d.units, local).units);
   }
   for (const TreeSwitch& s : d.tree.switches) {
-    const MemoryOffer offer = widths.offer(s.node, s.endpoints(), d.units, d.units);
+    const MemoryOffer offer = widths.offer(s.node, s.endpoints(), d.units, d.units, local);
     d.memory.push_back({s.node, request.memory.bytes(d.units, s.endpoints()),
                         offer.block.value_or(ledger_.at(s.node).next_block), offer.block.has_value()});
     d.shares_memory = d.shares_memory || offer.block.has_value();
@@ -202,6 +205,17 @@ Decision Policy::place(const Request& request) {
   ledger_.take(request, d);
   groups_.emplace(request.group, Placed{request, d});
   return d;
+}
+
+std::vector<Decision> Policy::place_all(std::span<const Request> requests) {
+  std::vector<Decision> out;
+  for (const Request& request : requests) {
+    out.push_back(place(request));
+    if (out.back().admitted()) continue;
+    for (std::size_t i = 0; i + 1 < out.size(); ++i) release(requests[i].group);
+    break;
+  }
+  return out;
 }
 
 std::optional<std::string> Policy::adopt(const Request& request, const Decision& d) {

@@ -7,9 +7,11 @@
 
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <vector>
 
 #include "collectives/policy/ledger.h"
 #include "collectives/policy/tree_search.h"
@@ -30,6 +32,15 @@ struct PolicyOptions {
   /// From one node of a tree to the next, with the time in the switch (L in EPIC table 2). Slots are held for a round
   /// trip of the tree in Mode II, and of one link in the others (EPIC appendix F).
   std::uint64_t hop_ns = 1000;
+  /// Groups of fewer hosts get no tree. In a ring of two each host sends and receives the vector once, as over a tree.
+  std::uint32_t least_hosts = 2;
+  /// Of the memory of switches that have hosts, 0 to 1000: kept for groups that need no other switch. They take one
+  /// place in memory, and others take one at each switch of their trees.
+  std::uint32_t local_per_mille = 0;
+  /// Temporal multiplexing: blocks are busy for at most so much of the time, 0 to 1000, where bursts are not known to
+  /// keep out of each other's way. Who has a block nearly all of the time leaves little of use to others, and they
+  /// send it into its ring now and then.
+  std::uint32_t shared_per_mille = 1000;
 };
 
 class Policy {
@@ -42,6 +53,11 @@ class Policy {
   [[nodiscard]] Decision explain(const Request& request);
   /// Gives the group what it asks for, wholly or not at all.
   Decision place(const Request& request);
+  /// Places all groups, or none if one is refused. Groups that communicate at the same time, after which their job goes
+  /// on, end with the slowest one: trees for some of them would take memory and gain nothing.
+  /// @return decisions in the order of requests, up to the first that is refused; then that one alone is not admitted,
+  ///         and those before it are what it was refused beside
+  std::vector<Decision> place_all(std::span<const Request> requests);
   /// Takes a group in as it was placed before, by an earlier process. An error in words when that does not fit.
   [[nodiscard]] std::optional<std::string> adopt(const Request& request, const Decision& decision);
   /// Takes everything back, but the memory of switches that may still have the group. False when there is no such

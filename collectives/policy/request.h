@@ -63,6 +63,7 @@ enum class Reason : std::uint8_t {
   no_bandwidth,       ///< links have less left than it wants set aside
   no_share,           ///< temporal multiplexing: blocks that are left are busy for too much of the time
   too_many_children,  ///< a switch would have more children than it takes
+  no_gain,            ///< fewer hosts than PolicyOptions::least_hosts
 };
 /// "links_taken"...
 [[nodiscard]] std::string_view to_string(Reason reason) noexcept;

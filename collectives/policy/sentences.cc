@@ -35,6 +35,7 @@ std::string describe(const Topology& topology, const Blocker& b) {
     case Reason::bad_request:
     case Reason::group_exists:
     case Reason::no_path:
+    case Reason::no_gain:
       break;
   }
   return "";
@@ -65,6 +66,8 @@ std::string headline(const Request& request, const Decision& d) {
       return no + "in every tree memory has to be shared that is busy for too much of the time.";
     case Reason::too_many_children:
       return no + "in every tree a switch has more children than it takes.";
+    case Reason::no_gain:
+      return no + "its ring sends hardly more than a tree would.";
   }
   return "";
 }

@@ -17,10 +17,15 @@ bool GroupWidths::able(NodeId node) const noexcept {
   return (a.modes & bit(request_.mode)) != 0 && (a.types & request_.types) == request_.types;
 }
 
-std::uint64_t GroupWidths::free_bytes(NodeId node) const noexcept {
+std::uint64_t GroupWidths::free_bytes(NodeId node, bool local) const noexcept {
   // A switch that came back may report less than its groups have.
   const std::uint64_t all = topology_.node(node).abilities.memory_bytes, used = ledger_.at(node).bytes;
-  return all > used ? all - used : 0;
+  const std::uint64_t free = all > used ? all - used : 0;
+  if (local || options_.local_per_mille == 0 || topology_.node(node).tier != 1) return free;
+  // What is kept for groups of this switch alone, as far as none have it.
+  const auto kept = static_cast<std::uint64_t>(static_cast<unsigned __int128>(all) * options_.local_per_mille / 1000);
+  const std::uint64_t held = ledger_.at(node).local_bytes(), missing = kept > held ? kept - held : 0;
+  return free > missing ? free - missing : 0;
 }
 
 std::uint32_t GroupWidths::bandwidth_mbps(LinkId id) const noexcept {
@@ -56,17 +61,19 @@ std::uint32_t GroupWidths::load(NodeId root) const {
   return groups;
 }
 
-MemoryOffer GroupWidths::offer(NodeId node, std::uint32_t endpoints, std::uint32_t least, std::uint32_t most) const {
+MemoryOffer GroupWidths::offer(NodeId node, std::uint32_t endpoints, std::uint32_t least, std::uint32_t most,
+                               bool local) const {
   const auto units_in = [&](std::uint64_t bytes) {
     const std::uint32_t units = std::min(most, request_.memory.units_in(bytes, endpoints));
     return units < least ? 0 : units;
   };
-  MemoryOffer best{.units = units_in(free_bytes(node)), .block = std::nullopt};
+  MemoryOffer best{.units = units_in(free_bytes(node, local)), .block = std::nullopt};
   if (options_.kind != PolicyKind::temporal) return best;
   for (const Block& block : ledger_.at(node).blocks) {
     const std::uint32_t duty = block.duty_per_mille;
-    if (duty + request_.duty_per_mille > 1000) continue;
-    const std::uint32_t left = block.staggered(request_.job, request_.period_ns) ? 1000 : 1000 - duty;
+    const bool in_turns = block.staggered(request_.job, request_.period_ns);
+    if (duty + request_.duty_per_mille > (in_turns ? 1000 : options_.shared_per_mille)) continue;
+    const std::uint32_t left = in_turns ? 1000 : 1000 - duty;
     const MemoryOffer shared{units_in(block.bytes), left, block.number};
     if (shared.worth() > best.worth()) best = shared;
   }
@@ -77,7 +84,8 @@ std::uint32_t GroupWidths::node(NodeId node, const Place& place) const {
   if (has(Limit::abilities) && !able(node)) return 0;
   if (has(Limit::fan_in) && place.children > topology_.node(node).abilities.fan_in) return 0;
   if (!has(Limit::memory)) return kUnlimited;
-  const MemoryOffer best = offer(node, place.endpoints, request_.memory.least_units, request_.memory.units);
+  const bool local = place.depth == 1;
+  const MemoryOffer best = offer(node, place.endpoints, request_.memory.least_units, request_.memory.units, local);
   return best.units == 0 ? 0 : rate_mbps(best.worth(), place.depth);
 }
 
@@ -108,7 +116,7 @@ std::optional<Blocker> GroupWidths::node_blocker(NodeId node, const Place& place
   } else {
     b.reason = Reason::no_memory;
     b.needed = request_.memory.bytes(request_.memory.least_units, place.endpoints);
-    b.available = free_bytes(node);
+    b.available = free_bytes(node, place.depth == 1);
     const auto& blocks = ledger_.at(node).blocks;
     const bool busy = std::any_of(blocks.begin(), blocks.end(), [&](const Block& o) { return o.bytes >= b.needed; });
     if (options_.kind == PolicyKind::temporal && busy) b.reason = Reason::no_share;

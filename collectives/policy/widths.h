@@ -37,7 +37,9 @@ class GroupWidths : public Widths {
   /// What to take at a switch; 0 units: nothing.
   /// @param least  units that it must have room for
   /// @param most   units that count
-  [[nodiscard]] MemoryOffer offer(NodeId node, std::uint32_t endpoints, std::uint32_t least, std::uint32_t most) const;
+  /// @param local  the tree has no other switch
+  [[nodiscard]] MemoryOffer offer(NodeId node, std::uint32_t endpoints, std::uint32_t least, std::uint32_t most,
+                                  bool local) const;
   /// Mbit/s of a window of units over a tree.
   [[nodiscard]] std::uint32_t rate_mbps(std::uint64_t milli_units, unsigned depth) const noexcept;
 
@@ -49,7 +51,7 @@ class GroupWidths : public Widths {
   [[nodiscard]] bool has(Limit limit) const noexcept { return (limits_ & static_cast<std::uint8_t>(limit)) != 0; }
   [[nodiscard]] bool able(NodeId node) const noexcept;
   [[nodiscard]] std::uint32_t bandwidth_mbps(LinkId id) const noexcept;
-  [[nodiscard]] std::uint64_t free_bytes(NodeId node) const noexcept;
+  [[nodiscard]] std::uint64_t free_bytes(NodeId node, bool local) const noexcept;
 
   const Topology& topology_;
   const Ledger& ledger_;

@@ -39,6 +39,18 @@ TEST(ManagerConfig, ExamplesAreFine) {
   EXPECT_GT(files, 0u);
 }
 
+TEST(ManagerConfig, MemoryCanBeKeptForThoseThatGainMost) {
+  config::Diagnostics diagnostics;
+  const auto plain = load_manager_config(kFine, "f", diagnostics);
+  const auto c = load_manager_config(std::string(kFine) + "least_hosts: 3\nlocal_share: 0.25\n", "f", diagnostics);
+  ASSERT_TRUE(plain && c) << diagnostics.to_string();
+  EXPECT_EQ(plain->options.policy.least_hosts, 2u);
+  EXPECT_EQ(plain->options.policy.local_per_mille, 0u);
+  EXPECT_EQ(c->options.policy.least_hosts, 3u);
+  EXPECT_EQ(c->options.policy.local_per_mille, 250u);
+  EXPECT_FALSE(load_manager_config(std::string(kFine) + "local_share: 2\n", "f", diagnostics));
+}
+
 TEST(ManagerConfig, AFileBecomesAFabric) {
   config::Diagnostics diagnostics;
   const auto c = load_manager_config(kFine, "f", diagnostics);

@@ -356,6 +356,66 @@ TEST(Policy, GroupsAsWideAsTheirHostsSpreadOverTheSwitchesBelowTheRoots) {
   EXPECT_EQ(second_tier.size(), 8u);
 }
 
+TEST(Policy, BlocksThatAreBusyAreSharedOnlyByGroupsThatTakeTurns) {
+  const Topology fabric = leaf_spine(1, 1, 8, weft_abilities(10'000), 1000);
+  Policy policy(fabric, {.kind = PolicyKind::temporal, .hop_ns = 100, .shared_per_mille = 500});
+  EXPECT_TRUE(policy.place(part_of_job(fabric, 1, {"h0", "h1"}, 400)).admitted());
+  Request other = part_of_job(fabric, 2, {"h2", "h3"}, 101);
+  other.job = 2;
+  EXPECT_EQ(policy.explain(other).reason, Reason::no_share);
+  other.duty_per_mille = 100;
+  EXPECT_TRUE(policy.explain(other).admitted());
+  EXPECT_TRUE(policy.place(part_of_job(fabric, 3, {"h4", "h5"}, 600)).admitted()) << "one of its own job";
+}
+
+TEST(Policy, PlacesAllGroupsOrNone) {
+  const Topology fabric = leaf_spine(2, 2, 4, weft_abilities(2'000), 100);
+  Policy policy(fabric, {.kind = PolicyKind::spatial});
+  std::vector<Request> all;
+  for (GroupId id = 1; id <= 3; ++id) {
+    all.push_back(request(fabric, id, {"h" + std::to_string(id - 1), "h" + std::to_string(id + 3)}));
+    all.back().memory = units(1);
+  }
+  const std::vector<Decision> three = policy.place_all(all);  // a leaf has memory for two
+  ASSERT_EQ(three.size(), 3u);
+  EXPECT_TRUE(three[1].admitted());
+  EXPECT_EQ(three[2].reason, Reason::no_memory);
+  EXPECT_TRUE(policy.groups().empty());
+  expect_books_to_be_right(policy);
+  all.pop_back();
+  const std::vector<Decision> two = policy.place_all(all);
+  ASSERT_EQ(two.size(), 2u);
+  EXPECT_TRUE(two[1].admitted());
+  EXPECT_EQ(policy.groups().size(), 2u);
+  expect_books_to_be_right(policy);
+  // A group that was there before is none of those that are taken back.
+  EXPECT_EQ(policy.place_all(all).back().reason, Reason::group_exists);
+  EXPECT_EQ(policy.groups().size(), 2u);
+}
+
+TEST(Policy, KeepsMemoryForGroupsOfOneSwitch) {
+  const Topology fabric = leaf_spine(2, 2, 4, weft_abilities(4'000), 100);
+  for (const PolicyKind kind : {PolicyKind::spatial, PolicyKind::temporal}) {
+    Policy policy(fabric, {.kind = kind, .local_per_mille = 500});
+    const auto place = [&](GroupId id, const std::string& a, const std::string& b) {
+      Request r = request(fabric, id, {a, b});
+      r.memory = units(1);
+      return policy.place(r).reason;
+    };
+    const Reason full = kind == PolicyKind::spatial ? Reason::no_memory : Reason::no_share;
+    EXPECT_EQ(place(1, "h0", "h4"), Reason::none);
+    EXPECT_EQ(place(2, "h0", "h1"), Reason::none);  // one of the two places that are kept
+    EXPECT_EQ(place(3, "h1", "h5"), Reason::none);
+    EXPECT_EQ(place(4, "h2", "h6"), full) << "the place that is left is kept";
+    EXPECT_EQ(place(5, "h2", "h3"), Reason::none);
+    EXPECT_EQ(policy.ledger().at(fabric.find("leaf0")).local_bytes(), 2'000u);
+    EXPECT_EQ(place(6, "h0", "h3"), full) << "nothing is left";
+    EXPECT_TRUE(policy.release(1));
+    EXPECT_EQ(place(7, "h2", "h6"), Reason::none) << "no place has to be kept any more";
+    expect_books_to_be_right(policy);
+  }
+}
+
 TEST(Policy, NamesOfKindsAreReadBack) {
   for (const auto kind : {PolicyKind::edge_disjoint, PolicyKind::spatial, PolicyKind::temporal}) {
     EXPECT_EQ(policy_kind_from(to_string(kind)), kind);

@@ -153,6 +153,13 @@ TEST(Reasons, ChildrenAreCounted) {
   EXPECT_TRUE(policy.explain(request(t, 1, {"h0", "h1"})).admitted());
 }
 
+TEST(Reasons, FewHostsGainNothing) {
+  Policy policy(small(), {.least_hosts = 3});
+  EXPECT_THAT(refused(policy, request(policy.topology(), 1, {"h0", "h1"}), Reason::no_gain),
+              ElementsAre("Group 1 gets no tree: its ring sends hardly more than a tree would."));
+  EXPECT_TRUE(policy.explain(request(policy.topology(), 1, {"h0", "h1", "h2"})).admitted());
+}
+
 TEST(Reasons, ALongListIsCutAndCounted) {
   Policy policy(leaf_spine(30, 1, 1, weft_abilities(1), 100), {});
   std::vector<std::string> hosts;
