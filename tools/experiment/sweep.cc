@@ -18,6 +18,7 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <iterator>
 #include <map>
 #include <set>
 #include <thread>
@@ -74,6 +75,23 @@ std::vector<Override> overrides_of(const std::string& keys, const std::string& v
     if (i < parts.size() && !parts[i].empty()) out.push_back({names[i], parts[i]});
   }
   return out;
+}
+
+std::vector<std::vector<Override>> product_of(const Value& section) {
+  std::vector<std::vector<Override>> points(1);
+  for (const auto& [keys, values] : section.map()) {
+    std::vector<std::vector<Override>> next;
+    for (const auto& point : points) {
+      for (const Value& value : values.list_or_empty()) {
+        auto longer = point;
+        const auto more = overrides_of(keys, text_of(value));
+        longer.insert(longer.end(), more.begin(), more.end());
+        next.push_back(std::move(longer));
+      }
+    }
+    points = std::move(next);
+  }
+  return points;
 }
 
 std::string label_of(const std::vector<Override>& point) {
@@ -347,19 +365,12 @@ class Runs {
 }  // namespace
 
 std::vector<std::vector<Override>> sweep_points(const Value& sweep) {
-  std::vector<std::vector<Override>> points(1);
-  if (!sweep.is_map()) return points;
-  for (const auto& [keys, values] : sweep.map()) {
-    std::vector<std::vector<Override>> next;
-    for (const auto& point : points) {
-      for (const Value& value : values.list_or_empty()) {
-        auto longer = point;
-        const auto more = overrides_of(keys, text_of(value));
-        longer.insert(longer.end(), more.begin(), more.end());
-        next.push_back(std::move(longer));
-      }
-    }
-    points = std::move(next);
+  if (sweep.is_map()) return product_of(sweep);
+  if (sweep.is_null()) return {{}};
+  std::vector<std::vector<Override>> points;
+  for (const Value& section : sweep.list()) {
+    auto more = product_of(section);
+    std::move(more.begin(), more.end(), std::back_inserter(points));
   }
   return points;
 }

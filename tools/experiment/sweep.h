@@ -19,6 +19,7 @@ namespace weft::experiment {
 
 /// The combinations, the last key changing fastest. A key may name several, separated by commas, whose values then go
 /// together, separated in the same way by semicolons; an empty value leaves its key alone.
+/// @param sweep  keys with their values, or a list of such maps, whose combinations come one map after the other
 [[nodiscard]] std::vector<std::vector<Override>> sweep_points(const config::Value& sweep);
 
 /// What a run takes.

@@ -42,6 +42,7 @@ void Counts::add(const Counts& other, double times) noexcept {
   in_network += static_cast<std::uint64_t>(whole) * other.in_network;
   in_rings += static_cast<std::uint64_t>(whole) * other.in_rings;
   refused += static_cast<std::uint64_t>(whole) * other.refused;
+  waits += static_cast<std::uint64_t>(whole) * other.waits;
   inside += static_cast<std::uint64_t>(whole) * other.inside;
   for (int i = 0; i < 3; ++i) tier_bytes[i] += times * other.tier_bytes[i];
 }
@@ -78,6 +79,7 @@ void Cluster::step_until(TimeNs at) {
     }
     settle();
     if (admits) {
+      ask_again();
       admit();
       settle();
     }
@@ -133,36 +135,72 @@ void Cluster::begin_collectives(JobId job) {
   const Phase& phase = jobs_[job].plan->phases[r.phase];
   r.pending = static_cast<std::uint32_t>(phase.collectives.size());
   if (r.pending == 0) return next_phase(job);
+  for (const Collective& c : phase.collectives) r.groups[c.group].asked = now_;
   for (const Collective& c : phase.collectives) begin(job, c.group, c);
 }
 
-/// A tree, if the group has one and gets its locks; otherwise the ring.
-const Cluster::Way& Cluster::choose(JobId job, Group& g, const Collective& collective) {
+/// Whether it is done over its tree, after the group that has the lock, before it would be in its ring. Who is late may
+/// be late for long, and is not waited for.
+bool Cluster::waits(const Group& g, const Collective& collective, inc::policy::GroupId holder) const {
+  if (!options_.admission.wait) return false;
+  const std::vector<Group>& groups = running_[job_of_.at(holder)]->groups;
+  const TimeNs until = groups[holder - groups.front().id].until;
+  const double bytes = collective.bytes * collective.count / fabric_.link_rate();
+  const auto end = static_cast<double>(until) + g.tree->volume * bytes;
+  return until > now_ && end < static_cast<double>(g.asked) + g.ring.volume * bytes;
+}
+
+/// What was locked is anybody's, those who wait for it first.
+void Cluster::unlock(Group& g) {
+  if (!std::exchange(g.locked, false)) return;
+  locks_.unlock(g.id, g.memory);
+  auto waiting = waiting_.extract(g.id);
+  if (waiting.empty()) return;
+  for (const Owner& owner : waiting.mapped()) {
+    Group& other = running_[owner.job]->groups[owner.group];
+    other.waiting = false;
+    begin(owner.job, owner.group, *other.collective);
+  }
+}
+
+/// A tree, if the group has one and gets its locks; otherwise the ring. nullptr: it waits.
+const Cluster::Way* Cluster::choose(JobId job, std::uint32_t group, const Collective& collective) {
+  Group& g = running_[job]->groups[group];
   Counts& counts = results_[job].counts;
   if (!g.tree) {
     if (jobs_[job].plan->groups[collective.group].kind != GroupKind::pipeline) {
       (g.ring.transfer ? counts.in_rings : counts.inside) += collective.count;
     }
-    return g.ring;
+    return &g.ring;
   }
   if (options_.policy == PolicyKind::temporal) {
-    if (locks_.lock(g.id, g.memory, now_, kLease)) {
+    if (const auto busy = locks_.lock(g.id, g.memory, now_, kLease)) {
+      if (waits(g, collective, busy->holder)) {
+        ++counts.waits;
+        waiting_[busy->holder].push_back({job, group});
+        g.waiting = true;
+        return nullptr;
+      }
       counts.in_rings += collective.count;
       ++counts.refused;
-      return g.ring;
+      return &g.ring;
     }
     g.locked = true;
+    const double ns = g.tree->volume * collective.bytes * collective.count / fabric_.link_rate();
+    g.until = now_ + static_cast<TimeNs>(ns);
   }
   counts.in_network += collective.count;
-  return *g.tree;
+  return &*g.tree;
 }
 
 void Cluster::begin(JobId job, std::uint32_t group, const Collective& collective) {
   Group& g = running_[job]->groups[group];
-  const Way& way = choose(job, g, collective);
+  g.collective = &collective;
+  const Way* const chosen = choose(job, group, collective);
+  if (chosen == nullptr) return;
+  const Way& way = *chosen;
   const double bytes = collective.bytes * collective.count;
   g.way = &way;
-  g.collective = &collective;
   g.tail_ns = rounded_up(way.more_ns * bytes + way.latency_ns * collective.count);
   if (!way.transfer) {
     queue_.push({now_ + std::max<TimeNs>(1, g.tail_ns), Kind::settled, job, group, ++g.version});
@@ -196,8 +234,7 @@ void Cluster::sent(JobId job, std::uint32_t group) {
 void Cluster::done(JobId job, std::uint32_t group) {
   if (running_[job]->groups[group].tail_ns != 0) ++events_;
   Group& g = running_[job]->groups[group];
-  if (g.locked) locks_.unlock(g.id, g.memory);
-  g.locked = false;
+  unlock(g);
   if (--running_[job]->pending == 0) next_phase(job);
 }
 

@@ -38,6 +38,18 @@ struct Memory {
 /// As the paper counts it: a group takes one unit at each switch of its tree, which is enough for the full rate.
 [[nodiscard]] Memory memory_in_units(std::uint64_t units, const FabricSpec& fabric, std::uint64_t hop_ns);
 
+/// Who gets a tree, beyond the policy.
+struct Admission {
+  std::uint32_t least_hosts = 2;                               ///< see PolicyOptions
+  std::uint32_t local_per_mille = 0, shared_per_mille = 1000;  ///< likewise
+  /// Tensor groups of a job, and data groups, have trees all together or not at all: see Policy::place_all().
+  bool together = false;
+  /// When a job ends, groups that have no tree and hosts at the leaves of its trees ask for one.
+  bool ask_again = false;
+  /// A group whose memory is locked waits for it, if it will be done before its ring would be.
+  bool wait = false;
+};
+
 /// A switch or a link that is down for some time. What is left connects all leaves (Fabric::cut_off()).
 struct Failure {
   std::vector<inc::policy::LinkId> links;   ///< of the switch, or the link itself
@@ -53,6 +65,7 @@ struct ClusterOptions {
   ScaleUp scale_up{};
   std::optional<inc::policy::PolicyKind> policy{};  ///< nullopt: rings for all
   Memory memory{};
+  Admission admission{};
   Paths paths = Paths::balanced;
   /// A ring of an AllReduce sends 2 (n - 1) / n of the vector over each link; the paper's simulator counts it twice.
   bool ring_sends_twice = false;
@@ -92,6 +105,7 @@ struct Counts {
   std::uint64_t in_network = 0;  ///< added up by switches
   std::uint64_t in_rings = 0;    ///< and sends of pipelines are not counted
   std::uint64_t refused = 0;     ///< of these, by a lock: each phase of a group tries once
+  std::uint64_t waits = 0;       ///< for a lock
   std::uint64_t inside = 0;      ///< of a server
   double tier_bytes[3] = {};     ///< payload on links of each tier, both directions
 
@@ -102,10 +116,26 @@ struct JobResult {
   TimeNs start_ns = 0, end_ns = 0;
   std::uint32_t iterations = 0;                               ///< that are done
   std::uint32_t with_tree = 0, without_tree = 0, inside = 0;  ///< groups of AllReduces, when the job began
-  std::uint32_t moved = 0, fell_back = 0, came_back = 0;      ///< groups, by failures: to another tree, to rings, back
+  std::uint32_t moved = 0, fell_back = 0;                     ///< groups, by failures: to another tree, to rings
+  std::uint32_t came_back = 0;  ///< groups without a tree that got one, after a failure or another job
   Counts counts{};
   std::uint64_t hash = 0xcbf29ce484222325ull;  ///< of all ends of iterations, and counts at these times
   bool started = false, ended = false;
+};
+
+/// A group at some moment, that adds something up over the fabric.
+struct GroupState {
+  std::uint32_t job = 0;
+  GroupKind kind = GroupKind::data;
+  std::vector<Gpu> gpus;
+  inc::policy::NodeId root = inc::policy::kNoNode;  ///< of its tree; kNoNode: it has none
+  std::vector<inc::policy::LinkId> links;           ///< of its tree, those of hosts included
+  inc::policy::Reason reason = inc::policy::Reason::none;
+  inc::policy::NodeId blocked_at = inc::policy::kNoNode;  ///< the first place that stood in the way
+};
+struct Snapshot {
+  TimeNs at = 0;
+  std::vector<GroupState> groups;
 };
 
 class Cluster {
@@ -130,6 +160,8 @@ class Cluster {
   [[nodiscard]] const DecisionTimes& decision_times() const noexcept { return decision_times_; }
   /// By Amount. What jobs that run have done since their last iteration ended is not in it.
   [[nodiscard]] const Timeline& timeline() const noexcept { return timeline_; }
+  /// When switches had about the most memory taken, to a twentieth. Empty when no group ever had a tree.
+  [[nodiscard]] const Snapshot& snapshot() const noexcept { return snapshot_; }
   [[nodiscard]] const FairShares& shares() const noexcept { return shares_; }
   [[nodiscard]] const Fabric& fabric() const noexcept { return fabric_; }
   /// Of all that happened. The same options, jobs and seed give the same, with and without `closed_form`.
@@ -163,6 +195,9 @@ class Cluster {
     Way ring;
     std::optional<Way> tree;
     std::vector<inc::policy::Allocation> memory;
+    inc::policy::NodeId root = inc::policy::kNoNode;         ///< of the tree
+    inc::policy::Reason reason = inc::policy::Reason::none;  ///< why there is none
+    inc::policy::NodeId blocked_at = inc::policy::kNoNode;
     // Of what runs:
     const Way* way = nullptr;
     const Collective* collective = nullptr;
@@ -170,7 +205,9 @@ class Cluster {
     double left = 0, rate = 0;  ///< bytes of a flow
     TimeNs since = 0;           ///< when `left` was right
     TimeNs tail_ns = 0;         ///< after the last byte
-    bool locked = false;
+    bool locked = false, waiting = false;
+    TimeNs asked = 0;  ///< when its phase began to communicate
+    TimeNs until = 0;  ///< while it is locked: when it ends, if nothing else is on its links
     std::uint64_t version = 0;
   };
   /// The most that a job may ask of a link at a time, in units of FairShares::demand().
@@ -210,7 +247,9 @@ class Cluster {
   void begin_collectives(JobId job);
   void begin(JobId job, std::uint32_t group, const Collective& collective);
   void send(JobId job, Group& group, double bytes);
-  [[nodiscard]] const Way& choose(JobId job, Group& group, const Collective& collective);
+  [[nodiscard]] const Way* choose(JobId job, std::uint32_t group, const Collective& collective);
+  [[nodiscard]] bool waits(const Group& group, const Collective& collective, inc::policy::GroupId holder) const;
+  void unlock(Group& group);
   void sent(JobId job, std::uint32_t group);
   void done(JobId job, std::uint32_t group);
   void next_phase(JobId job);
@@ -218,13 +257,18 @@ class Cluster {
   void note_iterations(JobId job, std::uint32_t count, TimeNs from, TimeNs period, const Counts& each);
   void end_job(JobId job);
   void note_occupancy();
+  void note_snapshot();
   // cluster_jobs.cc: jobs that begin and end
   void admit();
   void start_job(JobId job, std::vector<Gpu> gpus);
   void make_groups(JobId job);
   void make_ring(JobId job, const GroupPlan& plan, Group& group);
-  void make_tree(JobId job, std::uint32_t index, const std::vector<TimeNs>& busy, TimeNs period);
-  [[nodiscard]] inc::policy::Decision decide(const inc::policy::Request& request);
+  void make_trees(JobId job, const std::vector<std::uint32_t>& groups);
+  [[nodiscard]] inc::policy::Request request_of(JobId job, std::uint32_t index, const std::vector<TimeNs>& busy,
+                                                TimeNs period) const;
+  [[nodiscard]] std::vector<inc::policy::Decision> decide(const std::vector<inc::policy::Request>& requests);
+  void take_tree(JobId job, std::uint32_t index, const inc::policy::Request& request,
+                 const inc::policy::Decision& decision);
   void note_memory(const std::vector<inc::policy::Allocation>& where);
   [[nodiscard]] std::vector<TimeNs> busy_times(JobId job, TimeNs& period) const;
   [[nodiscard]] std::vector<Gpu> leaders(const std::vector<Gpu>& gpus) const;
@@ -237,13 +281,14 @@ class Cluster {
   void apply(const Failure& failure, bool up);
   void leave(JobId job, const std::vector<bool>& gone);
   void come_back(JobId job);
+  void ask_again();
+  [[nodiscard]] std::vector<std::uint32_t> without_tree(JobId job) const;
   /// What a group was sending when it had to move, and how many bytes of a flow are left; nullopt: all of it.
   struct Rest {
     std::uint32_t group = 0;
     std::optional<double> left;
   };
-  void move_tree(JobId job, std::uint32_t group, const std::vector<TimeNs>& busy, TimeNs period,
-                 std::vector<Rest>& rests);
+  void move_tree(JobId job, std::uint32_t group, std::vector<Rest>& rests);
   void move_ring(JobId job, std::uint32_t group, std::vector<Rest>& rests);
   double interrupt(JobId job, Group& group);
   [[nodiscard]] bool crosses(const std::optional<TransferId>& transfer, const std::vector<bool>& gone) const;
@@ -262,7 +307,8 @@ class Cluster {
   FreeGpus free_;
   std::unique_ptr<inc::policy::Policy> policy_;
   inc::policy::TreeLocks locks_;
-  std::vector<Owner> owners_;  ///< by transfer
+  std::map<inc::policy::GroupId, std::vector<Owner>> waiting_;  ///< by the group that has the lock
+  std::vector<Owner> owners_;                                   ///< by transfer
   std::map<inc::policy::GroupId, JobId> job_of_;
   std::vector<Claim> claims_;  ///< by link
   Queue queue_;
@@ -278,6 +324,9 @@ class Cluster {
   std::vector<std::uint32_t> node_down_;  ///< by node: failures that it has
   std::vector<std::uint32_t> link_down_;
   std::vector<std::uint64_t> memory_of_;  ///< by node, as far as `memory_` knows
+  Snapshot snapshot_;
+  std::uint64_t snapshot_memory_ = 0;  ///< taken at that moment
+  std::vector<bool> freed_;            ///< by node: memory of jobs that ended at this instant
 };
 
 }  // namespace weft::flow

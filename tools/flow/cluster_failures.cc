@@ -57,9 +57,7 @@ void Cluster::leave(JobId job, const std::vector<bool>& gone) {
   unclaim(job);
   std::vector<Rest> rests;
   for (const std::uint32_t i : rings) move_ring(job, i, rests);
-  TimeNs period = 0;
-  const std::vector<TimeNs> busy = busy_times(job, period);
-  for (const std::uint32_t i : trees) move_tree(job, i, busy, period, rests);
+  for (const std::uint32_t i : trees) move_tree(job, i, rests);
   // Looks at the past of jobs whose ways it crosses from now on, where it was not yet.
   claim(job);
   for (const Rest& rest : rests) {
@@ -75,22 +73,32 @@ void Cluster::leave(JobId job, const std::vector<bool>& gone) {
 /// Groups without a tree ask again; those that have one keep it.
 void Cluster::come_back(JobId job) {
   if (!policy_) return;
-  std::vector<std::uint32_t> without;
-  for (std::uint32_t i = 0; i < running_[job]->groups.size(); ++i) {
-    const Group& g = running_[job]->groups[i];
-    const bool sums = jobs_[job].plan->groups[i].kind != GroupKind::pipeline;
-    if (sums && g.ring.transfer && !g.tree) without.push_back(i);
-  }
+  const std::vector<std::uint32_t> without = without_tree(job);
   if (without.empty()) return;
   disturb(job);
   unclaim(job);
-  TimeNs period = 0;
-  const std::vector<TimeNs> busy = busy_times(job, period);
-  for (const std::uint32_t i : without) {
-    make_tree(job, i, busy, period);
-    results_[job].came_back += running_[job]->groups[i].tree ? 1 : 0;
-  }
+  make_trees(job, without);
+  for (const std::uint32_t i : without) results_[job].came_back += running_[job]->groups[i].tree ? 1 : 0;
   claim(job);
+}
+
+/// For groups with hosts at leaves where memory has become free. Every tree has its hosts' leaves, and what keeps a
+/// group from one is nearly always there.
+void Cluster::ask_again() {
+  if (std::find(freed_.begin(), freed_.end(), true) == freed_.end()) return;
+  const std::vector<bool> freed = std::exchange(freed_, std::vector<bool>(freed_.size(), false));
+  if (!options_.admission.ask_again) return;
+  note_occupancy();
+  const auto at_freed = [&](Gpu gpu) { return freed[policy_->topology().up(fabric_.node_of(gpu)).front().to]; };
+  for (JobId job = 0; job < running_.size(); ++job) {
+    if (!running_[job]) continue;
+    const std::vector<std::uint32_t> without = without_tree(job);
+    const bool near = std::any_of(without.begin(), without.end(), [&](std::uint32_t i) {
+      const Group& g = running_[job]->groups[i];
+      return std::any_of(g.gpus.begin(), g.gpus.end(), at_freed);
+    });
+    if (near) come_back(job);
+  }
 }
 
 /// Stops what a group sends; what is left is not counted as sent any more.
@@ -115,17 +123,21 @@ void Cluster::move_ring(JobId job, std::uint32_t group, std::vector<Rest>& rests
   make_ring(job, jobs_[job].plan->groups[group], g);
 }
 
-void Cluster::move_tree(JobId job, std::uint32_t group, const std::vector<TimeNs>& busy, TimeNs period,
-                        std::vector<Rest>& rests) {
+void Cluster::move_tree(JobId job, std::uint32_t group, std::vector<Rest>& rests) {
   Group& g = running_[job]->groups[group];
   if (g.sending && g.way == &*g.tree) {
     static_cast<void>(interrupt(job, g));
     rests.push_back({group, std::nullopt});
     results_[job].counts.in_network -= g.collective->count;
   }
-  if (std::exchange(g.locked, false)) locks_.unlock(g.id, g.memory);
+  if (std::exchange(g.waiting, false)) {
+    for (auto& entry : waiting_)
+      std::erase_if(entry.second, [&](const Owner& o) { return o.job == job && o.group == group; });
+    rests.push_back({group, std::nullopt});
+  }
+  unlock(g);
   give_up_tree(g);
-  make_tree(job, group, busy, period);
+  make_trees(job, {group});
   ++(g.tree ? results_[job].moved : results_[job].fell_back);
 }
 

@@ -46,9 +46,12 @@ Cluster::Cluster(const ClusterOptions& options, std::vector<Job> jobs)
     const auto abilities = inc::policy::weft_abilities(options_.memory.of_switch);
     policy_ = std::make_unique<inc::policy::Policy>(
         fabric_.topology(abilities),
-        inc::policy::PolicyOptions{*options_.policy, std::max<std::uint64_t>(1, options_.hop_ns)});
+        inc::policy::PolicyOptions{*options_.policy, std::max<std::uint64_t>(1, options_.hop_ns),
+                                   options_.admission.least_hosts, options_.admission.local_per_mille,
+                                   options_.admission.shared_per_mille});
   }
   memory_of_.resize(policy_ ? policy_->topology().nodes().size() : 0);
+  freed_.resize(memory_of_.size());
   node_down_.resize(memory_of_.size());
   link_down_.resize(shares_.links() / 2);
   for (const Job& job : jobs_) queue_.push({job.arrival_ns, Kind::admit, 0, 0, 0});
@@ -79,6 +82,7 @@ void Cluster::start_job(JobId job, std::vector<Gpu> gpus) {
   running_[job]->iteration_start = now_;
   make_groups(job);
   claim(job);
+  note_snapshot();
   running_[job]->alone = is_alone(job);
   begin_phase(job);
 }
@@ -126,22 +130,60 @@ void Cluster::make_groups(JobId job) {
   const JobPlan& plan = *jobs_[job].plan;
   Running& r = *running_[job];
   r.groups.resize(plan.groups.size());
-  TimeNs period = 0;
-  const std::vector<TimeNs> busy = busy_times(job, period);
+  JobResult& result = results_[job];
   for (std::uint32_t i = 0; i < plan.groups.size(); ++i) {
     Group& g = r.groups[i];
     g.id = next_group_++;
     for (const std::uint32_t rank : plan.groups[i].ranks) g.gpus.push_back(r.gpus[rank]);
     if (plan.groups[i].kind != GroupKind::pipeline) std::sort(g.gpus.begin(), g.gpus.end());
     make_ring(job, plan.groups[i], g);
-    if (plan.groups[i].kind == GroupKind::pipeline) continue;
-    JobResult& result = results_[job];
-    if (!g.ring.transfer) {
-      ++result.inside;
-      continue;
+    if (plan.groups[i].kind != GroupKind::pipeline && !g.ring.transfer) ++result.inside;
+  }
+  const std::vector<std::uint32_t> asking = without_tree(job);
+  make_trees(job, asking);
+  for (const std::uint32_t i : asking) ++(r.groups[i].tree ? result.with_tree : result.without_tree);
+}
+
+/// Groups that add something up over the fabric, and have no tree.
+std::vector<std::uint32_t> Cluster::without_tree(JobId job) const {
+  std::vector<std::uint32_t> out;
+  for (std::uint32_t i = 0; i < running_[job]->groups.size(); ++i) {
+    const Group& g = running_[job]->groups[i];
+    const bool sums = jobs_[job].plan->groups[i].kind != GroupKind::pipeline;
+    if (sums && g.ring.transfer && !g.tree) out.push_back(i);
+  }
+  return out;
+}
+
+/// Groups ask one by one, or those of a kind together.
+void Cluster::make_trees(JobId job, const std::vector<std::uint32_t>& groups) {
+  if (!policy_) return;
+  const JobPlan& plan = *jobs_[job].plan;
+  TimeNs period = 0;
+  const std::vector<TimeNs> busy = busy_times(job, period);
+  for (std::size_t first = 0; first < groups.size();) {
+    std::vector<inc::policy::Request> requests;
+    std::size_t next = first;
+    do {
+      requests.push_back(request_of(job, groups[next++], busy, period));
+    } while (options_.admission.together && next < groups.size() &&
+             plan.groups[groups[next]].kind == plan.groups[groups[first]].kind);
+    const std::vector<inc::policy::Decision> decisions = decide(requests);
+    for (std::size_t i = 0; i < decisions.size() && decisions.back().admitted(); ++i) {
+      take_tree(job, groups[first + i], requests[i], decisions[i]);
     }
-    if (policy_) make_tree(job, i, busy, period);
-    ++(g.tree ? result.with_tree : result.without_tree);
+    // Those that were not asked for would be of no use without the one that was refused.
+    const inc::policy::Decision& last = decisions.back();
+    reasons_[last.reason] += requests.size();
+    for (std::size_t i = first; i < next; ++i) {
+      Group& g = running_[job]->groups[groups[i]];
+      g.reason = last.reason;
+      g.blocked_at = last.blockers.empty() ? NodeId{inc::policy::kNoNode} : last.blockers.front().node;
+      if (!last.blockers.empty() && last.blockers.front().link != inc::policy::kNoLink) {
+        g.blocked_at = policy_->topology().link(last.blockers.front().link).lower;
+      }
+    }
+    first = next;
   }
 }
 
@@ -171,15 +213,37 @@ void Cluster::make_ring(JobId job, const GroupPlan& plan, Group& g) {
   if (options_.count_latency) g.ring.latency_ns = steps * longest * static_cast<double>(options_.hop_ns);
 }
 
-inc::policy::Decision Cluster::decide(const inc::policy::Request& request) {
-  if (!options_.clock) return policy_->place(request);
+std::vector<inc::policy::Decision> Cluster::decide(const std::vector<inc::policy::Request>& requests) {
+  if (!options_.clock) return policy_->place_all(requests);
   const std::uint64_t before = options_.clock();
-  inc::policy::Decision decision = policy_->place(request);
+  std::vector<inc::policy::Decision> decisions = policy_->place_all(requests);
   const std::uint64_t took = options_.clock() - before;
-  ++decision_times_.decisions;
+  decision_times_.decisions += decisions.size();
   decision_times_.sum_ns += took;
-  decision_times_.most_ns = std::max(decision_times_.most_ns, took);
-  return decision;
+  decision_times_.most_ns = std::max(decision_times_.most_ns, took / decisions.size());
+  return decisions;
+}
+
+/// Keeps what groups have, if it is notably more than when it was kept before.
+void Cluster::note_snapshot() {
+  if (!policy_ || memory_ == 0 || memory_ < snapshot_memory_ + snapshot_memory_ / 20) return;
+  snapshot_ = {now_, {}};
+  snapshot_memory_ = memory_;
+  for (JobId job = 0; job < running_.size(); ++job) {
+    if (!running_[job]) continue;
+    for (std::uint32_t i = 0; i < running_[job]->groups.size(); ++i) {
+      const Group& g = running_[job]->groups[i];
+      const GroupKind kind = jobs_[job].plan->groups[i].kind;
+      if (kind == GroupKind::pipeline || !g.ring.transfer) continue;
+      GroupState& state = snapshot_.groups.emplace_back(
+          GroupState{job, kind, g.gpus, inc::policy::kNoNode, {}, g.reason, g.blocked_at});
+      if (!g.tree) continue;
+      state.root = g.root;
+      for (const Use& use : shares_.uses(*g.tree->transfer)) {
+        if (use.link % 2 == 0) state.links.push_back(use.link / 2);
+      }
+    }
+  }
 }
 
 /// What switches hold now.
@@ -191,8 +255,9 @@ void Cluster::note_memory(const std::vector<inc::policy::Allocation>& where) {
   }
 }
 
-void Cluster::make_tree(JobId job, std::uint32_t index, const std::vector<TimeNs>& busy, TimeNs period) {
-  Group& g = running_[job]->groups[index];
+inc::policy::Request Cluster::request_of(JobId job, std::uint32_t index, const std::vector<TimeNs>& busy,
+                                         TimeNs period) const {
+  const Group& g = running_[job]->groups[index];
   const std::vector<Gpu> gpus = options_.scale_up.gpus > 1 ? leaders(g.gpus) : g.gpus;
   inc::policy::Request request;
   request.group = g.id;
@@ -205,11 +270,15 @@ void Cluster::make_tree(JobId job, std::uint32_t index, const std::vector<TimeNs
     request.job = job + 1;
     request.period_ns = period <= kMostPeriod ? period : 0;
   }
-  const inc::policy::Decision decision = decide(request);
-  ++reasons_[decision.reason];
-  if (!decision.admitted()) return;
+  return request;
+}
+
+void Cluster::take_tree(JobId job, std::uint32_t index, const inc::policy::Request& request,
+                        const inc::policy::Decision& decision) {
+  Group& g = running_[job]->groups[index];
   job_of_[g.id] = job;
   g.memory = decision.memory;
+  g.root = decision.tree.root;
   note_memory(g.memory);
   std::vector<Use> uses;
   for (const auto& edge : decision.tree.edges) {
@@ -313,6 +382,7 @@ void Cluster::give_up_tree(Group& g) {
   }
   static_cast<void>(policy_->release(g.id));
   note_memory(g.memory);
+  for (const auto& a : g.memory) freed_[a.node] = true;
   g.memory.clear();
   job_of_.erase(g.id);
   shares_.forget(*g.tree->transfer);

@@ -80,6 +80,13 @@ class Builder {
     }
     const std::string& policy = source_["policy"].string();
     c.policy = policy == "ring" ? std::nullopt : inc::policy::policy_kind_from(policy);
+    const Value& a = source_["admission"];
+    c.admission = {count_of(a, "least_hosts"),
+                   static_cast<std::uint32_t>(std::llround(a["local_share"].number() * 1000)),
+                   static_cast<std::uint32_t>(std::llround(a["shared_duty"].number() * 1000)),
+                   a["together"].boolean(),
+                   a["ask_again"].boolean(),
+                   a["wait"].boolean()};
     c.stagger = source_["stagger"].boolean();
     c.closed_form = source_["closed_form"].boolean();
     c.placement = source_["placement"].string() == "packed" ? Placement::packed : Placement::random;
@@ -264,14 +271,18 @@ class Builder {
     const auto path = std::filesystem::path(file_).parent_path() / w["file"].string();
     const auto text = experiment::read_text(path.string());
     if (!text) return error(w["file"], "file: cannot read " + path.string() + ": " + std::strerror(errno));
-    const auto trace = read_trace(*text, path.string(), count_of(w, "jobs"), diagnostics_);
+    auto trace = read_trace(*text, path.string(), count_of(w, "jobs"), diagnostics_);
     if (!diagnostics_.ok()) return;
+    std::erase_if(trace, [&](const TraceJob& t) { return t.gpus < count_of(w, "least_gpus"); });
+    if (trace.empty()) return error(w["least_gpus"], "least_gpus: no job of " + path.string() + " has as many");
     std::map<std::uint32_t, std::optional<NamedJob>> by_size;
     for (const TraceJob& t : trace) {
       if (!by_size.contains(t.gpus)) by_size[t.gpus] = trace_job(w["file"], model, t.gpus, out);
       if (!by_size[t.gpus]) continue;
       NamedJob job = *by_size[t.gpus];
-      const double iterations = std::round(t.duration_s * kNs / static_cast<double>(alone(job, out)));
+      const double iterations = w.has("iterations")
+                                    ? w["iterations"].number()
+                                    : std::round(t.duration_s * kNs / static_cast<double>(alone(job, out)));
       job.iterations = static_cast<std::uint32_t>(std::clamp(iterations, 1.0, w["most_iterations"].number()));
       job.arrival_ns = static_cast<TimeNs>((t.submission_s - trace.front().submission_s) * kNs);
       out.jobs.push_back(std::move(job));

@@ -44,6 +44,23 @@ Schema memory_schema() {
   });
 }
 
+Schema admission_schema() {
+  return Schema::map({
+      Key::with_default("least_hosts", Schema::integer(2, 64), Value(2),
+                        "Groups of fewer hosts get no tree; in a ring of two each sends as much as over a tree."),
+      Key::with_default("local_share", Schema::number(0, 1), Value(0.0),
+                        "Of a leaf's memory: kept for groups that need no other switch."),
+      Key::with_default("shared_duty", Schema::number(0, 1), Value(1.0),
+                        "temporal: blocks of groups that do not take turns are busy for at most so much of the time."),
+      Key::with_default("together", Schema::boolean(), Value(false),
+                        "Tensor groups of a job, and data groups, get trees all or none."),
+      Key::with_default("ask_again", Schema::boolean(), Value(false),
+                        "Groups without a tree ask for one when a job ends that had memory at one of their leaves."),
+      Key::with_default("wait", Schema::boolean(), Value(false),
+                        "temporal: a group whose memory is locked waits for it, if that is faster than its ring."),
+  });
+}
+
 Schema model_schema() {
   return Schema::map({
       Key::required_key("layers", Schema::integer(1, 4096), "Layers."),
@@ -92,6 +109,10 @@ Schema workload_schema() {
                    Key::required_key("file", Schema::string(),
                                      "Columns job_id, submission_time and duration in seconds, num_gpu."),
                    Key::with_default("jobs", Schema::integer(1, kMany), Value(1000), "The first so many of the file."),
+                   Key::with_default("least_gpus", Schema::integer(1, kMany), Value(1),
+                                     "Of these, jobs with fewer GPUs are left out."),
+                   Key::optional_key("iterations", Schema::integer(1, kMany),
+                                     "Of each job; default: as many as its duration alone in rings has."),
                    Key::with_default("most_iterations", Schema::integer(1, 1'000'000'000), Value(1'000'000'000),
                                      "Longer jobs end after as many."),
                }))}});
@@ -100,6 +121,8 @@ Schema workload_schema() {
 }  // namespace
 
 Schema experiment_schema() {
+  const Schema values = Schema::dictionary(
+      Schema::list(Schema::either(Schema::text(), Schema::either(Schema::number(-1e18, 1e18), Schema::boolean()))));
   return Schema::map({
       Key::optional_key("name", Schema::string(), "Title of reports; default: the name of the file."),
       Key::with_default("fabric", fabric_schema(), Value(Value::Map{}), "A three-tier fat tree."),
@@ -113,6 +136,7 @@ Schema experiment_schema() {
       Key::with_default("policy", Schema::one_of({"ring", "edge_disjoint", "spatial", "temporal"}), Value("spatial"),
                         "ring: no group is added up by switches; the others as weft-inc-manager has them."),
       Key::with_default("memory", memory_schema(), Value(Value::Map{}), "What a switch holds for groups."),
+      Key::with_default("admission", admission_schema(), Value(Value::Map{}), "Who gets a tree, beyond the policy."),
       Key::with_default("stagger", Schema::boolean(), Value(true),
                         "temporal: whether the policy learns which groups are of one job, and its period."),
       Key::with_default("placement", Schema::one_of({"packed", "random"}), Value("packed"),
@@ -131,10 +155,9 @@ Schema experiment_schema() {
       Key::with_default("closed_form", Schema::boolean(), Value(true),
                         "Whether iterations that are all the same are taken at once. The results are the same."),
       Key::with_default("seed", Schema::integer(0, INT64_MAX), Value(1), "Of all random sources."),
-      Key::optional_key("sweep",
-                        Schema::dictionary(Schema::list(Schema::either(
-                            Schema::text(), Schema::either(Schema::number(-1e18, 1e18), Schema::boolean())))),
-                        "weft-flow sweep: keys and the values that each takes; every combination is run."),
+      Key::optional_key("sweep", Schema::either(values, Schema::list(values, 1)),
+                        "weft-flow sweep: keys and the values that each takes, of which every combination is run; or "
+                        "a list of such maps, one after the other."),
   });
 }
 

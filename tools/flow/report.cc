@@ -10,6 +10,7 @@
 
 #include "switch/config/schema/value_json.h"
 #include "tools/experiment/line_chart.h"
+#include "tools/flow/picture.h"
 
 namespace weft::flow {
 namespace {
@@ -167,6 +168,7 @@ ordered_json summary_of(const Experiment& experiment, const Cluster& cluster, co
       {"arrival_factor", experiment.arrival_factor},
       {"in_network", share(static_cast<double>(s.counts.in_network), collectives)},
       {"locks_refused", s.counts.refused},
+      {"lock_waits", s.counts.waits},
       {"groups_with_tree", s.with_tree},
       {"groups_without_tree", s.without_tree},
       {"groups_inside", s.inside},
@@ -266,6 +268,7 @@ ordered_json report_of(const Experiment& experiment, const Cluster& cluster, con
       {"experiment", config::to_json(experiment.source)},
       {"jobs", jobs_in(experiment, cluster)},
       {"timeline", timeline_of(experiment, cluster)},
+      {"trees", trees_of(cluster)},
   };
 }
 
@@ -282,6 +285,7 @@ std::string html_report(const ordered_json& report) {
   out += "<h2>Job completion times</h2>\n" + chart(0);
   out += "<h2>Those of jobs with 8 GPUs</h2>\n" + chart(8);
   out += "<h2>Why groups have no tree</h2>\n" + table_of(summary["reasons"]);
+  out += "<h2>Trees on the fabric</h2>\n" + picture_of(report["trees"], report["experiment"]["fabric"], report["jobs"]);
   out +=
       "<h2>Mean use of links</h2>\n<p>Share of what they can carry, both directions, until the last job ended.</p>\n" +
       table_of(summary["links"]);

@@ -73,6 +73,12 @@ Outcome outcome(std::uint64_t seed, bool closed_form) {
                                                   PolicyKind::temporal};
   o.policy = kPolicies[seed % 4];
   o.memory = memory_in_units(1 + rng.below(4), o.fabric, o.hop_ns);
+  o.admission = {static_cast<std::uint32_t>(2 + rng.below(2)),
+                 static_cast<std::uint32_t>(rng.below(2) * 500),
+                 static_cast<std::uint32_t>(1000 - rng.below(2) * 600),
+                 rng.below(2) == 0,
+                 rng.below(2) == 0,
+                 rng.below(2) == 0};
   o.paths = static_cast<Paths>(rng.below(3));
   o.placement = rng.below(2) == 0 ? Placement::packed : Placement::random;
   if (rng.below(3) == 0) o.scale_up = {4, 100};

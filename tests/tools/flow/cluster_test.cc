@@ -6,6 +6,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "switch/base/time.h"
 
 namespace weft::flow {
@@ -195,6 +197,74 @@ TEST(Cluster, ServersWithSeveralRanksSendOneVector) {
   EXPECT_NEAR(cluster.results()[0].counts.tier_bytes[0], kBytes * 4, 1);
   o.policy = std::nullopt;
   EXPECT_NEAR(seconds(o, plan), 0.1 * 2 * 7 / 8, 1e-8);
+}
+
+// Eight data groups of 16 ranks over leaves with memory for three: the other five take as long as before.
+TEST(Cluster, TreesForSomeGroupsOfAPhaseAreNoneForAll) {
+  ClusterOptions o = options(PolicyKind::spatial, 4);
+  for (const bool together : {false, true}) {
+    o.admission.together = together;
+    Cluster cluster(o, {job(training(128, kBytes, kBytes))});
+    ASSERT_TRUE(cluster.run({}));
+    EXPECT_EQ(cluster.results()[0].with_tree, together ? 16u : 19u);  // tensor groups need one unit of a leaf each
+    EXPECT_EQ(cluster.results()[0].without_tree, together ? 8u : 5u);
+    EXPECT_EQ(cluster.reasons().at(Reason::none), together ? 16u : 19u);
+  }
+}
+
+// The first job has all of its leaf's memory until it ends.
+TEST(Cluster, GroupsAskAgainWhenAJobEnds) {
+  for (const bool again : {false, true}) {
+    ClusterOptions o = options(PolicyKind::spatial, 1);
+    o.fabric = {.pods = 1, .leaves = 2, .spines = 2, .gpus_per_leaf = 16};
+    o.admission.ask_again = again;
+    Cluster cluster(o, {job(training(8, kBytes, 0)), job(training(8, kBytes, 0, 2))});
+    ASSERT_TRUE(cluster.run({}));
+    EXPECT_NEAR(static_cast<double>(cluster.results()[0].end_ns) / 1e9, 1.1, 1e-8);
+    EXPECT_NEAR(static_cast<double>(cluster.results()[1].end_ns) / 1e9, 1.175 + (again ? 1.1 : 1.175), 1e-8);
+    EXPECT_EQ(cluster.results()[1].came_back, again ? 1u : 0u);
+  }
+}
+
+// Two jobs have one unit in turns; the second asks when the first is half done.
+TEST(Cluster, GroupsWaitForALockThatIsFreeSoon) {
+  for (const bool wait : {false, true}) {
+    ClusterOptions o = options(PolicyKind::temporal, 1);
+    o.fabric = {.pods = 1, .leaves = 2, .spines = 2, .gpus_per_leaf = 16};
+    o.admission.wait = wait;
+    Cluster cluster(o, {job(training(8, kBytes, 0)), job(training(8, kBytes, 0), kSecond / 20)});
+    ASSERT_TRUE(cluster.run({}));
+    EXPECT_NEAR(static_cast<double>(cluster.results()[0].end_ns) / 1e9, 1.1, 1e-8);
+    EXPECT_NEAR(static_cast<double>(cluster.results()[1].end_ns) / 1e9, wait ? 1.1 + 0.1 : 1.05 + 0.175, 1e-8);
+    EXPECT_EQ(cluster.results()[1].counts.refused, wait ? 0u : 1u);
+    EXPECT_EQ(cluster.results()[1].counts.waits, wait ? 1u : 0u);
+    EXPECT_EQ(cluster.results()[1].counts.in_network, wait ? 1u : 0u);
+  }
+  // Right after the first has begun, the ring is faster.
+  ClusterOptions o = options(PolicyKind::temporal, 1);
+  o.fabric = {.pods = 1, .leaves = 2, .spines = 2, .gpus_per_leaf = 16};
+  o.admission.wait = true;
+  Cluster cluster(o, {job(training(8, kBytes, 0)), job(training(8, kBytes, 0), kSecond / 100)});
+  ASSERT_TRUE(cluster.run({}));
+  EXPECT_NEAR(static_cast<double>(cluster.results()[1].end_ns) / 1e9, 1.01 + 0.175, 1e-8);
+  EXPECT_EQ(cluster.results()[1].counts.refused, 1u);
+}
+
+TEST(Cluster, PairsLeaveMemoryToOthers) {
+  ClusterOptions o = options(PolicyKind::spatial, 2);
+  o.fabric = {.pods = 1, .leaves = 2, .spines = 2, .gpus_per_leaf = 16};
+  // Data groups of two, between servers of one leaf, would take both units before the second tensor group comes.
+  const auto with_tree = [&] {
+    JobPlan plan = training(16, kBytes, kBytes);
+    std::rotate(plan.groups.begin(), plan.groups.begin() + 2, plan.groups.end());  // data groups ask first
+    plan.phases = {{"data", 0, {{0, kBytes}}}, {"tensor", 0, {{8, kBytes}, {9, kBytes}}}};
+    Cluster cluster(o, {job(plan)});
+    EXPECT_TRUE(cluster.run({}));
+    return cluster.results()[0].counts.in_network;
+  };
+  EXPECT_EQ(with_tree(), 1u);
+  o.admission.least_hosts = 3;
+  EXPECT_EQ(with_tree(), 2u);
 }
 
 TEST(Cluster, JobsThatDoNotFitWait) {

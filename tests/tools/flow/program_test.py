@@ -42,7 +42,17 @@ class Program(unittest.TestCase):
         report = json.loads((self.folder / "out.json").read_text())
         self.assertIn(report["trace_hash"], done.stderr)
         self.assertEqual(report["jobs"][0]["gpus"], 32)
-        self.assertIn("Job completion times", (self.folder / "out.html").read_text())
+        page = (self.folder / "out.html").read_text()
+        self.assertIn("Job completion times", page)
+        # Four tensor groups below a leaf each, and eight data groups across, of which leaves have memory for seven.
+        groups = report["trees"]["groups"]
+        self.assertEqual([group["root"] for group in groups[:4]], ["leaf0", "leaf1", "leaf2", "leaf3"])
+        self.assertEqual([(group["kind"], group["reason"], group["at"]) for group in groups if "reason" in group],
+                         [("data", "no_memory", "leaf0")])
+        self.assertEqual(page.count(": a data group under spine"), 7)
+        self.assertIn("<td>0 (llama-7b)</td><td>1 data</td><td>no_memory</td><td>leaf0</td>", page)
+        self.flow("run", file, "--set", "policy=ring", "--html", "out.html", "--quiet")
+        self.assertIn("No group had a tree.", (self.folder / "out.html").read_text())
 
     def test_the_closed_form_and_the_seed_change_nothing_of_one_job(self):
         file = self.written(ONE_JOB)
@@ -64,6 +74,12 @@ class Program(unittest.TestCase):
         for policy, summary in done.items():
             self.assertTrue(summary["complete"], policy)
         self.assertLess(done["temporal"]["jct_mean_s"], done["ring"]["jct_mean_s"])
+
+    def test_experiments_of_the_paper_are_fine(self):
+        files = sorted(PAPERS.glob("*.yaml"))
+        self.assertGreater(len(files), 3)
+        for file in files:
+            self.assertIn("AllReduces", self.flow("explain", file).stdout, file.name)
 
     def test_mistakes_have_line_and_column(self):
         text = self.mistakes("fabric: { pods: 0 }\npolicy: spacial\nworkload: { kind: jobs, jobs: [] }\n")
@@ -100,6 +116,11 @@ class Program(unittest.TestCase):
         self.written(CSV, "trace.csv")
         summary = json.loads(self.flow("run", self.written(TRACE)).stdout)
         self.assertEqual(summary["jobs_ended"], 3)
+        large = json.loads(self.flow("run", "one.yaml", "--set", "workload.least_gpus=8", "--set",
+                                     "workload.iterations=7", "--json", "out.json").stdout)
+        self.assertEqual(large["jobs_ended"], 2)
+        self.assertEqual({job["iterations"] for job in json.loads((self.folder / "out.json").read_text())["jobs"]}, {7})
+        self.assertIn("one.yaml", self.mistakes(TRACE.replace("busy", "least_gpus: 99, busy")))
         self.assertLess(summary["arrival_factor"], 10)
         self.assertNotEqual(summary["arrival_factor"], 1)
 
@@ -126,6 +147,15 @@ class Program(unittest.TestCase):
         runs = json.loads((self.folder / "out/sweep.json").read_text())
         self.assertEqual([run["set"]["policy"] for run in runs], ["ring", "ring", "spatial", "spatial"])
         self.assertIn("0 to do", self.flow("sweep", file, "--out", "out").stderr)
+
+    def test_sections_of_a_sweep_are_run_one_after_the_other(self):
+        file = self.written(ONE_JOB + "sweep:\n- { policy: [ring, spatial] }\n- { seed: [5], memory.units: [4, 8] }\n")
+        self.flow("sweep", file, "--out", "out")
+        runs = json.loads((self.folder / "out/sweep.json").read_text())
+        self.assertEqual([run["set"] for run in runs],
+                         [{"policy": "ring"}, {"policy": "spatial"}, {"seed": "5", "memory.units": "4"},
+                          {"seed": "5", "memory.units": "8"}])
+        self.assertIn("one.yaml:2:", self.mistakes(ONE_JOB + "sweep: []\n"))
 
     def test_trace_1_is_in_order(self):
         orders = {}
