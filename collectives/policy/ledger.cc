@@ -12,6 +12,12 @@ bool Block::staggered(std::uint32_t job, std::uint64_t period_ns) const noexcept
          });
 }
 
+bool Block::meets(const Request& request) const noexcept {
+  return request.job != 0 && request.moment != 0 && std::any_of(shares.begin(), shares.end(), [&](const Share& share) {
+           return share.job == request.job && share.moment == request.moment;
+         });
+}
+
 const Block* SwitchUse::find(std::uint32_t number) const noexcept {
   const auto at = std::find_if(blocks.begin(), blocks.end(), [&](const Block& b) { return b.number == number; });
   return at == blocks.end() ? nullptr : &*at;
@@ -50,7 +56,8 @@ void Ledger::take(const Request& request, const Decision& decision) {
       block->bytes = a.bytes;
     }
     block->shares.push_back({request.group, a.bytes, request.job, request.duty_per_mille, request.period_ns,
-                             decision.offset_ns, decision.staggered, decision.tree.switches.size() == 1});
+                             decision.offset_ns, decision.staggered, decision.tree.switches.size() == 1,
+                             request.moment});
   }
 }
 

@@ -20,7 +20,8 @@ struct Share {
   std::uint64_t period_ns = 0, offset_ns = 0;  ///< a period of 0: its bursts come at any time
   /// Its bursts stay out of those of all that are in the block, as far as these are staggered, too.
   bool staggered = false;
-  bool local = false;  ///< its tree has no other switch
+  bool local = false;        ///< its tree has no other switch
+  std::uint32_t moment = 0;  ///< see Request
 
   [[nodiscard]] std::uint64_t burst_ns() const noexcept { return (period_ns * duty_per_mille + 999) / 1000; }
 };
@@ -33,6 +34,8 @@ struct Block {
 
   /// All are of a job, burst once in its period and keep out of each other's way.
   [[nodiscard]] bool staggered(std::uint32_t job, std::uint64_t period_ns) const noexcept;
+  /// A group of the job communicates whenever this one does: one of them would always find the block locked.
+  [[nodiscard]] bool meets(const Request& request) const noexcept;
 };
 
 struct LinkUse {

@@ -70,6 +70,7 @@ MemoryOffer GroupWidths::offer(NodeId node, std::uint32_t endpoints, std::uint32
   MemoryOffer best{.units = units_in(free_bytes(node, local)), .block = std::nullopt};
   if (options_.kind != PolicyKind::temporal) return best;
   for (const Block& block : ledger_.at(node).blocks) {
+    if (block.meets(request_)) continue;
     const std::uint32_t duty = block.duty_per_mille;
     const bool in_turns = block.staggered(request_.job, request_.period_ns);
     if (duty + request_.duty_per_mille > (in_turns ? 1000 : options_.shared_per_mille)) continue;

@@ -139,15 +139,18 @@ void Cluster::begin_collectives(JobId job) {
   for (const Collective& c : phase.collectives) begin(job, c.group, c);
 }
 
-/// Whether it is done over its tree, after the group that has the lock, before it would be in its ring. Who is late may
-/// be late for long, and is not waited for.
+/// Whether it is done over its tree, after the group that has the lock, before it would be in its ring. Who is very
+/// late may be so for long, and is not waited for.
 bool Cluster::waits(const Group& g, const Collective& collective, inc::policy::GroupId holder) const {
-  if (!options_.admission.wait) return false;
+  const double patience = options_.admission.patience;
+  if (patience == 0) return false;
   const std::vector<Group>& groups = running_[job_of_.at(holder)]->groups;
-  const TimeNs until = groups[holder - groups.front().id].until;
+  const Group& other = groups[holder - groups.front().id];
+  const auto has_had = static_cast<double>(now_ - other.locked_at);
+  if (has_had > patience * static_cast<double>(other.until - other.locked_at)) return false;
   const double bytes = collective.bytes * collective.count / fabric_.link_rate();
-  const auto end = static_cast<double>(until) + g.tree->volume * bytes;
-  return until > now_ && end < static_cast<double>(g.asked) + g.ring.volume * bytes;
+  const double end = static_cast<double>(std::max(other.until, now_)) + g.tree->volume * bytes;
+  return end < static_cast<double>(g.asked) + patience * g.ring.volume * bytes;
 }
 
 /// What was locked is anybody's, those who wait for it first.
@@ -187,6 +190,7 @@ const Cluster::Way* Cluster::choose(JobId job, std::uint32_t group, const Collec
     }
     g.locked = true;
     const double ns = g.tree->volume * collective.bytes * collective.count / fabric_.link_rate();
+    g.locked_at = now_;
     g.until = now_ + static_cast<TimeNs>(ns);
   }
   counts.in_network += collective.count;

@@ -46,8 +46,11 @@ struct Admission {
   bool together = false;
   /// When a job ends, groups that have no tree and hosts at the leaves of its trees ask for one.
   bool ask_again = false;
-  /// A group whose memory is locked waits for it, if it will be done before its ring would be.
-  bool wait = false;
+  /// Policies learn that tensor groups of a job communicate all at the same time, and data groups: see Request::moment.
+  bool moments = false;
+  /// A group whose memory is locked waits for it, if it will be done before its ring would be that many times over: a
+  /// ring that other flows cross is slower than it would be alone. 0: nobody waits.
+  double patience = 0;
 };
 
 /// A switch or a link that is down for some time. What is left connects all leaves (Fabric::cut_off()).
@@ -206,8 +209,8 @@ class Cluster {
     TimeNs since = 0;           ///< when `left` was right
     TimeNs tail_ns = 0;         ///< after the last byte
     bool locked = false, waiting = false;
-    TimeNs asked = 0;  ///< when its phase began to communicate
-    TimeNs until = 0;  ///< while it is locked: when it ends, if nothing else is on its links
+    TimeNs asked = 0;                 ///< when its phase began to communicate
+    TimeNs locked_at = 0, until = 0;  ///< while it is locked: when it ends, if nothing else is on its links
     std::uint64_t version = 0;
   };
   /// The most that a job may ask of a link at a time, in units of FairShares::demand().

@@ -269,6 +269,8 @@ inc::policy::Request Cluster::request_of(JobId job, std::uint32_t index, const s
   if (options_.stagger) {
     request.job = job + 1;
     request.period_ns = period <= kMostPeriod ? period : 0;
+    const bool tensor = jobs_[job].plan->groups[index].kind == GroupKind::tensor;
+    if (options_.admission.moments) request.moment = tensor ? 1 : 2;
   }
   return request;
 }

@@ -86,7 +86,8 @@ class Builder {
                    static_cast<std::uint32_t>(std::llround(a["shared_duty"].number() * 1000)),
                    a["together"].boolean(),
                    a["ask_again"].boolean(),
-                   a["wait"].boolean()};
+                   a["moments"].boolean(),
+                   a["patience"].number()};
     c.stagger = source_["stagger"].boolean();
     c.closed_form = source_["closed_form"].boolean();
     c.placement = source_["placement"].string() == "packed" ? Placement::packed : Placement::random;

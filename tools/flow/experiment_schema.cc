@@ -56,8 +56,12 @@ Schema admission_schema() {
                         "Tensor groups of a job, and data groups, get trees all or none."),
       Key::with_default("ask_again", Schema::boolean(), Value(false),
                         "Groups without a tree ask for one when a job ends that had memory at one of their leaves."),
-      Key::with_default("wait", Schema::boolean(), Value(false),
-                        "temporal: a group whose memory is locked waits for it, if that is faster than its ring."),
+      Key::with_default("moments", Schema::boolean(), Value(false),
+                        "temporal: tensor groups of a job share no memory with each other, nor do data groups, as they "
+                        "communicate at the same time."),
+      Key::with_default("patience", Schema::number(0, 100), Value(0.0),
+                        "temporal: a group whose memory is locked waits for it, if it will be done before its ring "
+                        "would be so many times over; 0: it never waits."),
   });
 }
 

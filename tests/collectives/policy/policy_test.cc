@@ -368,6 +368,23 @@ TEST(Policy, BlocksThatAreBusyAreSharedOnlyByGroupsThatTakeTurns) {
   EXPECT_TRUE(policy.place(part_of_job(fabric, 3, {"h4", "h5"}, 600)).admitted()) << "one of its own job";
 }
 
+TEST(Policy, GroupsThatCommunicateAtTheSameTimeShareNoBlock) {
+  const Topology fabric = leaf_spine(1, 1, 8, weft_abilities(20'000), 1000);
+  Policy policy(fabric, {.kind = PolicyKind::temporal, .hop_ns = 100});
+  const auto part = [&](GroupId id, std::uint32_t moment) {
+    Request r = part_of_job(fabric, id, {"h" + std::to_string(2 * id), "h" + std::to_string(2 * id + 1)}, 100);
+    r.moment = moment;
+    return r;
+  };
+  EXPECT_TRUE(policy.place(part(0, 1)).admitted());
+  EXPECT_FALSE(policy.place(part(1, 1)).shares_memory);
+  EXPECT_EQ(policy.explain(part(2, 1)).reason, Reason::no_share);
+  EXPECT_TRUE(policy.explain(part(2, 2)).shares_memory);
+  Request other = part(2, 1);
+  other.job = 2;
+  EXPECT_TRUE(policy.explain(other).shares_memory) << "of another job, at any time";
+}
+
 TEST(Policy, PlacesAllGroupsOrNone) {
   const Topology fabric = leaf_spine(2, 2, 4, weft_abilities(2'000), 100);
   Policy policy(fabric, {.kind = PolicyKind::spatial});

@@ -78,7 +78,8 @@ Outcome outcome(std::uint64_t seed, bool closed_form) {
                  static_cast<std::uint32_t>(1000 - rng.below(2) * 600),
                  rng.below(2) == 0,
                  rng.below(2) == 0,
-                 rng.below(2) == 0};
+                 rng.below(2) == 0,
+                 static_cast<double>(rng.below(3))};
   o.paths = static_cast<Paths>(rng.below(3));
   o.placement = rng.below(2) == 0 ? Placement::packed : Placement::random;
   if (rng.below(3) == 0) o.scale_up = {4, 100};

@@ -231,7 +231,7 @@ TEST(Cluster, GroupsWaitForALockThatIsFreeSoon) {
   for (const bool wait : {false, true}) {
     ClusterOptions o = options(PolicyKind::temporal, 1);
     o.fabric = {.pods = 1, .leaves = 2, .spines = 2, .gpus_per_leaf = 16};
-    o.admission.wait = wait;
+    o.admission.patience = wait ? 1 : 0;
     Cluster cluster(o, {job(training(8, kBytes, 0)), job(training(8, kBytes, 0), kSecond / 20)});
     ASSERT_TRUE(cluster.run({}));
     EXPECT_NEAR(static_cast<double>(cluster.results()[0].end_ns) / 1e9, 1.1, 1e-8);
@@ -243,11 +243,15 @@ TEST(Cluster, GroupsWaitForALockThatIsFreeSoon) {
   // Right after the first has begun, the ring is faster.
   ClusterOptions o = options(PolicyKind::temporal, 1);
   o.fabric = {.pods = 1, .leaves = 2, .spines = 2, .gpus_per_leaf = 16};
-  o.admission.wait = true;
+  o.admission.patience = 1;
   Cluster cluster(o, {job(training(8, kBytes, 0)), job(training(8, kBytes, 0), kSecond / 100)});
   ASSERT_TRUE(cluster.run({}));
   EXPECT_NEAR(static_cast<double>(cluster.results()[1].end_ns) / 1e9, 1.01 + 0.175, 1e-8);
   EXPECT_EQ(cluster.results()[1].counts.refused, 1u);
+  o.admission.patience = 1.2;
+  Cluster patient(o, {job(training(8, kBytes, 0)), job(training(8, kBytes, 0), kSecond / 100)});
+  ASSERT_TRUE(patient.run({}));
+  EXPECT_NEAR(static_cast<double>(patient.results()[1].end_ns) / 1e9, 1.1 + 0.1, 1e-8);
 }
 
 TEST(Cluster, PairsLeaveMemoryToOthers) {
