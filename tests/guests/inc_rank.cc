@@ -5,8 +5,10 @@
 // a line with its queue pair, reads {"qp": N}, the switch's, and prints what became of it.
 //
 // Usage: inc_rank DEVICE GID-INDEX SWITCH RANK RANKS GROUP PRIMITIVE BYTES TIMES WINDOW MESSAGE-PACKETS MTU TIMEOUT
-//   SWITCH   IPv4 address of the switch on this rank's link
-//   TIMEOUT  of acknowledgements, as a code: 4.096 us * 2^N. Retried 6 times, RNR NAKs without limit
+//                 [--write-imm]
+//   SWITCH       IPv4 address of the switch on this rank's link
+//   TIMEOUT      of acknowledgements, as a code: 4.096 us * 2^N. Retried 6 times, RNR NAKs without limit
+//   --write-imm  data goes by RDMA WRITE with immediate, not by SEND
 #include <arpa/inet.h>
 #include <infiniband/verbs.h>
 #include <unistd.h>
@@ -44,6 +46,7 @@ struct Options {
   const char* primitive;
   std::uint64_t bytes, times;
   std::uint32_t window, message_packets, mtu, timeout;
+  bool write_imm;
 };
 
 class Rank {
@@ -53,13 +56,20 @@ class Rank {
         program_(test_program(o.primitive, o.times, o.bytes, std::nullopt, o.ranks, o.group)),
         slots_(o.window + 1),
         receives_(2 * o.window + 8),
+        places_(o.write_imm ? 2 * receives_ : 0),
         message_bytes_(o.mtu * o.message_packets),
         progress_(o.rank, o.window, message_bytes_, program_),
-        memory_(std::size_t{slots_ + receives_} * message_bytes_) {
+        memory_(std::size_t{slots_ + receives_ + places_} * message_bytes_) {
     if (program_.empty()) die("no such primitive, or nothing to do");
+    std::uint64_t before = 0;
+    for (const ControlMessage& m : program_) {
+      first_.push_back(before);
+      before += (m.bytes + message_bytes_ - 1) / message_bytes_;
+    }
     open();
     std::printf("{\"rank\": %u, \"address\": \"%s\", \"qp\": %u, \"first_psn\": %u, \"expects_psn\": %u, ", o.rank,
                 address_, qp_->qp_num, kFirstPsn, kExpectsPsn);
+    if (o.write_imm) std::printf("\"vaddr\": %llu, \"rkey\": %u, ", address(at(slots_ + receives_)), mr_->rkey);
     std::printf("\"mtu\": %u, \"loss_recovery\": \"gbn\"}\n", o.mtu);
     std::fflush(stdout);
   }
@@ -108,7 +118,7 @@ class Rank {
     ibv_pd* pd = ibv_alloc_pd(context);
     cq_ = ibv_create_cq(context, static_cast<int>(slots_ + receives_), nullptr, nullptr, 0);
     if (pd == nullptr || cq_ == nullptr) die("no protection domain or completion queue");
-    mr_ = ibv_reg_mr(pd, memory_.data(), memory_.size(), IBV_ACCESS_LOCAL_WRITE);
+    mr_ = ibv_reg_mr(pd, memory_.data(), memory_.size(), IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
     if (mr_ == nullptr) die("the memory is not registered");
     ibv_qp_init_attr init{};
     init.send_cq = init.recv_cq = cq_;
@@ -122,6 +132,7 @@ class Rank {
     ibv_qp_attr attr{};
     attr.qp_state = IBV_QPS_INIT;
     attr.port_num = 1;
+    attr.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
     const int mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
     if (ibv_modify_qp(qp_, &attr, mask) != 0) die("INIT is refused");
   }
@@ -174,7 +185,7 @@ class Rank {
   void complete(const ibv_wc& wc) {
     if (wc.status != IBV_WC_SUCCESS) {
       error_ = std::string(ibv_wc_status_str(wc.status)) + " in collective " + std::to_string(progress_.passed());
-    } else if (wc.opcode == IBV_WC_RECV) {
+    } else if (wc.opcode == IBV_WC_RECV || wc.opcode == IBV_WC_RECV_RDMA_WITH_IMM) {
       received(wc);
     } else {
       progress_.sent();
@@ -187,16 +198,23 @@ class Rank {
       error_ = "a message that nobody was to send";
       return;
     }
-    const auto immediate =
+    auto immediate =
         (wc.wc_flags & IBV_WC_WITH_IMM) != 0 ? std::optional(ntohl(wc.imm_data)) : std::optional<std::uint32_t>();
-    error_ = test_difference(program_, o_.ranks, *message, immediate, {at(slots_ + wc.wr_id), wc.byte_len});
+    const bool written = wc.opcode == IBV_WC_RECV_RDMA_WITH_IMM;
+    if (written != (o_.write_imm && !message->is_control()) || (written && immediate != message->number)) {
+      error_ = "message " + std::to_string(message->number) + " came by another verb, or with another immediate";
+      return;
+    }
+    if (written) immediate.reset();
+    const std::uint64_t slot = slots_ + (written ? receives_ + place(*message) : wc.wr_id);
+    error_ = test_difference(program_, o_.ranks, *message, immediate, {at(slot), wc.byte_len});
     post_receive(static_cast<std::uint32_t>(wc.wr_id));
   }
 
   void post(const RankMessage& message) {
     const ControlMessage& m = program_[message.collective];
     std::uint8_t* to = at(sent_++ % slots_);
-    ibv_sge sge{reinterpret_cast<std::uintptr_t>(to), message.bytes, mr_->lkey};
+    ibv_sge sge{address(to), message.bytes, mr_->lkey};
     ibv_send_wr wr{}, *bad = nullptr;
     wr.opcode = IBV_WR_SEND;
     if (message.is_control()) {
@@ -207,6 +225,13 @@ class Rank {
       wr.imm_data = htonl(control_immediate(m));
     } else {
       fill_test_vector(o_.rank, m, message.offset, {to, message.bytes});
+      if (o_.write_imm) {
+        wr.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
+        wr.imm_data = htonl(message.number);
+        // The switch stands for all ranks: it is told where in our own memory the result will be.
+        wr.wr.rdma.remote_addr = address(at(slots_ + receives_ + place(message)));
+        wr.wr.rdma.rkey = mr_->rkey;
+      }
     }
     wr.sg_list = &sge;
     wr.num_sge = 1;
@@ -214,7 +239,7 @@ class Rank {
   }
 
   void post_receive(std::uint32_t slot) {
-    ibv_sge sge{reinterpret_cast<std::uintptr_t>(at(slots_ + slot)), message_bytes_, mr_->lkey};
+    ibv_sge sge{address(at(slots_ + slot)), message_bytes_, mr_->lkey};
     ibv_recv_wr wr{}, *bad = nullptr;
     wr.wr_id = slot;
     wr.sg_list = &sge;
@@ -223,12 +248,16 @@ class Rank {
   }
 
   std::uint8_t* at(std::uint64_t slot) { return memory_.data() + slot * message_bytes_; }
+  static unsigned long long address(const std::uint8_t* p) { return reinterpret_cast<std::uintptr_t>(p); }
+  /// Which of the places for WRITEs a message has: the same at all ranks, weft-rnic's too.
+  std::uint64_t place(const RankMessage& m) const { return (first_[m.collective] + m.number) % places_; }
 
   Options o_;
   std::vector<ControlMessage> program_;
-  std::uint32_t slots_, receives_, message_bytes_;
+  std::uint32_t slots_, receives_, places_, message_bytes_;
   RankProgress progress_;
-  std::vector<std::uint8_t> memory_;  ///< messages that are under way, then those that may come
+  std::vector<std::uint8_t> memory_;  ///< messages that are under way, those that may come, places for WRITEs
+  std::vector<std::uint64_t> first_;  ///< by collective: messages of data before it
   char address_[INET_ADDRSTRLEN] = "";
   ibv_cq* cq_ = nullptr;
   ibv_mr* mr_ = nullptr;
@@ -240,9 +269,10 @@ class Rank {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 14) die("usage: see tests/guests/inc_rank.cc");
+  const bool write_imm = argc == 15 && std::strcmp(argv[14], "--write-imm") == 0;
+  if (argc != 14 && !write_imm) die("usage: see tests/guests/inc_rank.cc");
   const auto number = [&](int i) { return static_cast<std::uint32_t>(std::strtoul(argv[i], nullptr, 10)); };
-  const Options options{argv[1],   argv[2],   argv[3],    number(4),  number(5),  number(6), argv[7],
-                        number(8), number(9), number(10), number(11), number(12), number(13)};
+  const Options options{argv[1],   argv[2],   argv[3],    number(4),  number(5),  number(6),  argv[7],
+                        number(8), number(9), number(10), number(11), number(12), number(13), write_imm};
   return Rank(options).run();
 }

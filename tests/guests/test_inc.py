@@ -78,21 +78,22 @@ class Inc(unittest.TestCase):
     def tearDown(self):
         self.lab.kill()
 
-    def start_rank(self, rank, group, size, times, primitive):
+    def start_rank(self, rank, group, size, times, primitive, verb):
+        """@param verb  of data: "--write-imm"; none: SEND"""
         if rank not in GUESTS:
             return self.tree.start_rank(rank, group, "-s", str(size), "-n", str(times), "--primitive", primitive, "-m",
                                         str(MTU), "--group-window", str(WINDOW), "--message-packets",
                                         str(MESSAGE_PACKETS), "--timeout", "100", "--qp-timeout", str(ACK_TIMEOUT),
-                                        "--retry-count", "6")
+                                        "--retry-count", "6", *verb)
         address = f"10.0.{rank + 1}.2"
         words = ["rxe0", self.guests[rank].gid_index(address), f"10.0.{rank + 1}.1", rank, inc_tree.RANKS, group,
-                 primitive, size, times, WINDOW, MESSAGE_PACKETS, MTU, ACK_TIMEOUT]
+                 primitive, size, times, WINDOW, MESSAGE_PACKETS, MTU, ACK_TIMEOUT, *verb]
         return GuestRank(self.guests[rank], " ".join(map(str, ["/tmp/inc_rank", *words])))
 
-    def begin(self, size, times, primitive, options):
+    def begin(self, size, times, primitive, options, verb=()):
         """A group of all four on all switches; returns its number and the ranks, which wait for release()."""
         group = next(self.numbers)
-        ranks = [self.start_rank(rank, group, size, times, primitive) for rank in range(inc_tree.RANKS)]
+        ranks = [self.start_rank(rank, group, size, times, primitive, verb) for rank in range(inc_tree.RANKS)]
         self.tree.make_group(group, ranks, qp=100 * group, window=WINDOW, message_packets=MESSAGE_PACKETS, **options)
         return group, ranks
 
@@ -103,8 +104,8 @@ class Inc(unittest.TestCase):
                              f"rank {number}: {result} {rank.stderr.read()}")
         self.tree.remove(group)
 
-    def collectives(self, size, times, options, primitive="all"):
-        group, ranks = self.begin(size, times, primitive, options)
+    def collectives(self, size, times, options, primitive="all", verb=()):
+        group, ranks = self.begin(size, times, primitive, options, verb)
         self.tree.release(ranks, qp=100 * group)
         self.end(group, ranks, times * (4 if primitive == "all" else 1))
 
@@ -114,6 +115,15 @@ class Inc(unittest.TestCase):
             for size in (4, 1100, 1 << 20):
                 with self.subTest(mode=mode, size=size):
                     self.collectives(size, 1, options)
+        self.lab.stop()
+
+    def test_every_primitive_by_rdma_write_with_immediate(self):
+        """Each rank has its own address and rkey, which the switch writes into results. Mode I takes SEND alone."""
+        self.tree.start()
+        for mode in ("ii", "iii"):
+            for size in (1100, 1 << 18):
+                with self.subTest(mode=mode, size=size):
+                    self.collectives(size, 1, MODES[mode], verb=("--write-imm",))
         self.lab.stop()
 
     def test_faults_on_every_link_are_repaired(self):
