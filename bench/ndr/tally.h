@@ -4,11 +4,11 @@
 // What came of the frames of a trial: which arrived, how often, in which order, and after how long.
 #pragma once
 
-#include <algorithm>
 #include <array>
-#include <bit>
 #include <cstdint>
 #include <vector>
+
+#include "switch/base/time_buckets.h"
 
 namespace weft::ndr {
 
@@ -16,41 +16,22 @@ namespace weft::ndr {
 class Histogram {
  public:
   void add(std::uint64_t ns) noexcept {
-    ++counts_[bucket(ns)];
+    ++counts_[Buckets::of(ns)];
     ++total_;
     if (ns > largest_) largest_ = ns;
   }
   /// The upper end of the bucket in which the given share of all times is reached; 0 when there are none.
   /// @param share  0 to 1
   [[nodiscard]] std::uint64_t quantile(double share) const noexcept {
-    if (total_ == 0) return 0;
-    auto left = static_cast<std::uint64_t>(share * static_cast<double>(total_ - 1));
-    for (std::size_t b = 0; b < counts_.size(); ++b) {
-      if (left < counts_[b]) return b + 1 == kBuckets ? largest_ : std::min(upper(b), largest_);
-      left -= counts_[b];
-    }
-    return largest_;
+    return Buckets::quantile([&](std::size_t bucket) { return counts_[bucket]; }, total_, share, largest_);
   }
   [[nodiscard]] std::uint64_t total() const noexcept { return total_; }
   [[nodiscard]] std::uint64_t largest() const noexcept { return largest_; }
 
  private:
-  static constexpr unsigned kFine = 5, kLargestBits = 40;
+  using Buckets = TimeBuckets<5, 40>;
 
-  static std::size_t bucket(std::uint64_t ns) noexcept {
-    if (ns < 1u << kFine) return static_cast<std::size_t>(ns);
-    const auto bits = static_cast<unsigned>(std::bit_width(ns));
-    if (bits > kLargestBits) return kBuckets - 1;
-    const unsigned shift = bits - kFine - 1;
-    return (std::size_t{shift + 1} << kFine) + static_cast<std::size_t>((ns >> shift) & ((1u << kFine) - 1));
-  }
-  static std::uint64_t upper(std::size_t b) noexcept {
-    if (b < 1u << kFine) return b;
-    const std::size_t shift = (b >> kFine) - 1;
-    return (((std::uint64_t{1} << kFine) | (b & ((1u << kFine) - 1))) << shift) + (std::uint64_t{1} << shift) - 1;
-  }
-  static constexpr std::size_t kBuckets = std::size_t{kLargestBits - kFine + 1} << kFine;
-  std::array<std::uint64_t, kBuckets> counts_{};
+  std::array<std::uint64_t, Buckets::kCount> counts_{};
   std::uint64_t total_ = 0, largest_ = 0;
 };
 

@@ -104,6 +104,17 @@ void check_shared_buffers(const Config& config, Diagnostics& diagnostics) {
   }
 }
 
+void check_workers(const Config& config, Diagnostics& diagnostics) {
+  const std::size_t workers = std::max<std::size_t>(1, config.eal.workers.size());
+  for (const auto& sw : config.switches) {
+    for (const auto& port : sw.ports) {
+      if (!port.worker || *port.worker < workers) continue;
+      diagnostics.error(port.mark, "port '" + port.name + "': eal.workers has " + std::to_string(workers) +
+                                       ", numbered from 0, found worker " + std::to_string(*port.worker));
+    }
+  }
+}
+
 void check_buffers(const Config& config, const Value& root, Diagnostics& diagnostics) {
   const Mark& room_mark = eal_mark(root, "mbuf_data_room_bytes");
   const std::int64_t room = config.eal.mbuf_data_room_bytes - kHeadroomBytes;
@@ -203,6 +214,7 @@ std::optional<Config> load_config(std::string_view text, const std::string& file
   read_process(config, root, diagnostics);
   read_switches(config, root, registry, diagnostics);
   check_buffers(config, root, diagnostics);
+  check_workers(config, diagnostics);
   check_shared_buffers(config, diagnostics);
   if (!diagnostics.ok()) return std::nullopt;
   return config;

@@ -60,6 +60,13 @@ std::vector<Key> generator_keys() {
       Key::required_key("destination_mac", Schema::mac(), "Destination MAC address."),
       Key::required_key("source", Schema::ip(), "Source IP address."),
       Key::required_key("destination", Schema::ip(), "Destination IP address, of the same family."),
+      Key::optional_key("more_destinations",
+                        Schema::list(Schema::map({Key::required_key("mac", Schema::mac(), "MAC address."),
+                                                  Key::required_key("address", Schema::ip(), "IP address.")})),
+                        "Further hosts that are sent to: queue pairs are with each of them in turn."),
+      Key::with_default("dscp", Schema::integer(0, 63), Value(0), "DSCP of the packets."),
+      Key::with_default("heed_pfc", Schema::boolean(), Value(false),
+                        "Whether PFC frames that are sent to the port make it pause."),
       Key::with_default("limit_packets", Schema::integer(0, std::int64_t{1} << 62), Value(0),
                         "Packets until the port has no more; 0: it never ends."),
       Key::with_default("rate_pps", Schema::integer(0, 1'000'000'000), Value(0),
@@ -235,6 +242,9 @@ std::vector<Key> common_port_keys() {
                         "Emulated propagation delay of the link out of this port in nanoseconds."),
       Key::with_default("queue_packets", Schema::integer(1, 1 << 20), Value(1024),
                         "Capacity of the egress queue in packets."),
+      Key::optional_key("worker", Schema::integer(0, 63),
+                        "The worker that polls the port and serves its queues, as a place in eal.workers, from 0; "
+                        "default: ports go to the workers in turn."),
       Key::optional_key("access_vlan", vid(), "The one VLAN of the port, untagged; default: 1."),
       Key::optional_key("trunk", trunk, "802.1Q trunk; excludes access_vlan."),
   };

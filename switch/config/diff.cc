@@ -133,7 +133,14 @@ class Differ {
               const Mark& holder) {
     if (equal(from, to)) return;
     const Mark& mark = to.mark().line > 0 ? to.mark() : holder;
-    if (!from.is_map() || !to.is_map()) return add(Kind::changed, what, path, from, to, mark);
+    if (!from.is_map() || !to.is_map()) {
+      const std::string before = refusal_;
+      // What waits in the queues of a port is its worker's.
+      if (path == "worker") refusal_ = kNotWhileRunning;
+      add(Kind::changed, what, path, from, to, mark);
+      refusal_ = before;
+      return;
+    }
     for (const std::string& key : all_keys(from, to)) {
       leaves(what, path.empty() ? key : path + "." + key, from[key], to[key], mark);
     }

@@ -90,12 +90,16 @@ void read_vlans(const Value& port, PortInfo& info, Diagnostics& diagnostics) {
 void check_generator(const PortInfo& info, Diagnostics& diagnostics) {
   const Value& device = info.device;
   const Value& source = device["source"];
-  const Value& destination = device["destination"];
-  if (!source.is_null() && !destination.is_null() &&
-      wire::IpAddress::parse(source.string())->is_v6() != wire::IpAddress::parse(destination.string())->is_v6()) {
-    diagnostics.error(destination.mark(), "destination: " + destination.string() + " and source " + source.string() +
-                                              " are of different address families");
-  }
+  const auto check_family = [&](const std::string& key, const Value& address) {
+    if (source.is_null() || address.is_null() ||
+        wire::IpAddress::parse(source.string())->is_v6() == wire::IpAddress::parse(address.string())->is_v6()) {
+      return;
+    }
+    diagnostics.error(address.mark(), key + ": " + address.string() + " and source " + source.string() +
+                                          " are of different address families");
+  };
+  check_family("destination", device["destination"]);
+  for (const Value& more : device["more_destinations"].list_or_empty()) check_family("address", more["address"]);
   const std::int64_t last = device["first_qpn"].integer() + device["qps"].integer() - 1;
   if (last > kMaxQpn) {
     diagnostics.error(
@@ -188,6 +192,7 @@ PortInfo read_port(const Value& port, Diagnostics& diagnostics) {
   info.framing = {static_cast<std::int16_t>(port["overhead_bytes"].integer()),
                   static_cast<std::uint16_t>(port["mpu_bytes"].integer())};
   info.queue_packets = static_cast<std::uint32_t>(port["queue_packets"].integer());
+  if (port.has("worker")) info.worker = static_cast<std::uint16_t>(port["worker"].integer());
   check_type(port, info, diagnostics);
   return info;
 }

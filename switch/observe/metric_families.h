@@ -36,6 +36,16 @@ class MetricFamilies {
     metric.gauge.value = value;
     family(name, help, prometheus::MetricType::Gauge).metric.push_back(std::move(metric));
   }
+  /// @param buckets  cumulative, without the one of +Inf
+  void histogram(const std::string& name, const std::string& help, const MetricLabels& labels,
+                 std::vector<prometheus::ClientMetric::Bucket> buckets, std::uint64_t count, double sum) {
+    prometheus::ClientMetric metric;
+    metric.label = labels;
+    metric.histogram.bucket = std::move(buckets);
+    metric.histogram.sample_count = count;
+    metric.histogram.sample_sum = sum;
+    family(name, help, prometheus::MetricType::Histogram).metric.push_back(std::move(metric));
+  }
   [[nodiscard]] std::vector<prometheus::MetricFamily> take() { return std::move(families_); }
 
  private:

@@ -8,6 +8,7 @@
 
 #include <utility>
 
+#include "switch/observe/latency.h"
 #include "switch/observe/metric_families.h"
 #include "switch/observe/qos_metrics.h"
 
@@ -174,15 +175,16 @@ std::vector<MetricFamily> metrics_of(const RunningProcess& process, std::span<co
     add_drops(out, name, s.state.drop_reasons(), s.pipelines);
     for (const PortInfo& port : s.state.info().ports) {
       const Labels of_port{{"switch", name}, {"port", port.name}};
-      const Pipeline& owner = *s.pipelines[s.state.owner_of_port(port.index)];
+      std::uint64_t depth = 0;
+      for (const auto& p : s.pipelines) depth += p->queue_depth(port.index);
       out.gauge("weft_port_up", "1 when the port's link is up.", of_port, s.state.link_up(port.index) ? 1 : 0);
       add_port(out, of_port, port, s.pipelines);
-      out.gauge("weft_port_queue_packets", "Packets in the port's egress queue.", of_port,
-                owner.queue_depth(port.index));
+      out.gauge("weft_port_queue_packets", "Packets in the port's egress queue.", of_port, depth);
       out.gauge("weft_port_queue_capacity_packets", "Packets that the port's egress queue can hold.", of_port,
                 port.queue_packets);
       add_device(out, of_port, *s.ports[port.index]);
     }
+    add_latency(out, s);
     add_qos(out, name, s.state, s.pipelines);
     add_stages(out, name, s.state, s.pipelines);
     add_stage_counters(out, labels, s.state, s.pipelines);

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "switch/observe/latency.h"
 #include "switch/observe/qos_rows.h"
 
 namespace weft {
@@ -80,9 +81,10 @@ ordered_json stage_rows(const RunningSwitch& s) {
 ordered_json port_rows(const RunningSwitch& s) {
   ordered_json rows = ordered_json::array();
   for (const PortInfo& port : s.state.info().ports) {
-    std::uint64_t rx = 0, rx_bytes = 0, tx = 0, tx_bytes = 0, dropped = 0;
+    std::uint64_t rx = 0, rx_bytes = 0, tx = 0, tx_bytes = 0, dropped = 0, queue = 0;
     for (const auto& p : s.pipelines) {
       const auto& t = p->port_totals(port.index);
+      queue += p->queue_depth(port.index);
       rx += t.rx.value();
       rx_bytes += t.rx_bytes.value();
       tx += t.tx.value();
@@ -90,7 +92,6 @@ ordered_json port_rows(const RunningSwitch& s) {
       dropped += t.dropped.value();
     }
     const auto device = s.ports[port.index]->device_stats();
-    const auto& owner = *s.pipelines[s.state.owner_of_port(port.index)];
     rows.push_back({{"port", port.name},
                     {"type", port.type},
                     {"link", s.state.link_up(port.index) ? "up" : "down"},
@@ -99,7 +100,7 @@ ordered_json port_rows(const RunningSwitch& s) {
                     {"rx_bytes", rx_bytes},
                     {"tx_packets", tx},
                     {"tx_bytes", tx_bytes},
-                    {"queue", owner.queue_depth(port.index)},
+                    {"queue", queue},
                     {"out_drops", dropped},
                     {"rx_missed", device.rx_missed},
                     {"rx_errors", device.rx_errors},
@@ -110,6 +111,7 @@ ordered_json port_rows(const RunningSwitch& s) {
                     {"mtu", s.state.mtu_bytes(port.index)},
                     {"mac", port.mac.to_string()},
                     {"device", s.ports[port.index]->description()}});
+    if (s.pipelines.size() > 1) rows.back()["worker"] = s.state.owner_of_port(port.index);
   }
   return rows;
 }
@@ -208,6 +210,7 @@ const std::vector<TableInfo>& own_tables() {
       {"port_drops", "Dropped packets by the port where they came in, and by reason."},
       {"counters", "Every counter of every stage."},
       {"totals", "Where packets came from and went: nothing may be missing."},
+      {"latency", "How long packets were in the switch, by the queue through which they left (sampled)."},
       {"workers", "What the worker cores do."},
       {"config", "The running configuration, defaults included."},
   };
@@ -296,6 +299,8 @@ bool switch_rows(const RunningSwitch& s, const std::string& table, std::size_t m
     add_rates(s, rates, rows);
   } else if (table == "port_drops") {
     rows = port_drop_rows(s);
+  } else if (table == "latency") {
+    rows = latency_rows(s);
   } else if (table == "stages") {
     rows = stage_rows(s);
   } else if (table == "drops") {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <rte_mbuf.h>
+#include <rte_mbuf_dyn.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -37,7 +38,7 @@ static_assert(sizeof(PacketRoute) == 16);
 /// travels with the packet through rings between workers.
 struct alignas(64) PacketMeta : PacketRoute {
   wire::Parsed parsed{};  ///< written by the parse stage, once
-  TimeNs time = 0;        ///< arrival; afterwards the time until which a stage or a link holds it
+  TimeNs arrived = 0;     ///< when the switch received or made it
 };
 static_assert(sizeof(PacketMeta) == 64);
 
@@ -50,6 +51,16 @@ inline constexpr std::size_t kMetaSize = sizeof(PacketMeta);
 }
 [[nodiscard]] inline const PacketMeta& meta(const rte_mbuf* m) noexcept {
   return *reinterpret_cast<const PacketMeta*>(m + 1);
+}
+
+namespace detail {
+extern int scratch_offset;  ///< in an mbuf; negative until the first pool has been made
+}
+
+/// Eight bytes that the engine uses while it moves a packet from one place to another, for as long as no stage has it.
+/// make_pool() has DPDK reserve them.
+[[nodiscard]] inline std::uint64_t& scratch(rte_mbuf* m) noexcept {
+  return *RTE_MBUF_DYNFIELD(m, detail::scratch_offset, std::uint64_t*);
 }
 
 /// First byte of the frame. Headers that the parser read lie contiguously from here.

@@ -51,7 +51,7 @@ Pipeline::Pipeline(SwitchState& state, PipelineHost host)
   make_timers();
   for (const PortInfo& port : info.ports) {
     max_frame_.push_back(port.max_frame_bytes());
-    const bool mine = state_.owner_of_port(port.index) == host_.worker;
+    const bool mine = state_.owner_of_port(port.index) == host_.worker || state_.tx_per_worker(port.index);
     egress_.push_back(
         mine ? std::make_unique<EgressQueue>(port.queue_packets, port.rate_mbps, port.delay_ns, port.framing)
              : nullptr);
@@ -60,12 +60,38 @@ Pipeline::Pipeline(SwitchState& state, PipelineHost host)
   set_gates();
   if (state_.links().all_paths_up()) stages_generation_ = gates_generation_;
   if (info.qos) make_qos();
+  if (host_.clock != nullptr) {
+    residence_queues_ = info.qos ? qos::kClasses : 1;
+    residence_ = std::make_unique<Residence[]>(info.ports.size() * residence_queues_);
+  }
   if (host_.handoff == nullptr) return;
   outbox_ = std::make_unique<Outbox>(state_.workers(), host_.pool->size);
   outbox_most_ = host_.pool->size / state_.workers();
 }
 
 Pipeline::~Pipeline() = default;
+
+// Of packets that are offered to a device: a device that takes them may free them.
+struct Pipeline::Sample {
+  TimeNs arrived[Batch::kCapacity];
+  std::uint8_t queue[Batch::kCapacity];
+};
+
+void Pipeline::take_sample(rte_mbuf* const* packets, std::uint16_t count_in, Sample& sample) const noexcept {
+  for (std::uint16_t i = 0; i < count_in; ++i) {
+    const PacketMeta& pm = meta(packets[i]);
+    sample.arrived[i] = pm.arrived;
+    sample.queue[i] = qos_ != nullptr ? pm.queue_class % qos::kClasses : 0;
+  }
+}
+
+void Pipeline::note_residence(PortIndex port, std::uint16_t count_in, const Sample& sample) noexcept {
+  const TimeNs here = (*host_.clock)();
+  for (std::uint16_t i = 0; i < count_in; ++i) {
+    const TimeNs arrived = std::min(sample.arrived[i], here);
+    residence_[port * residence_queues_ + sample.queue[i]].add(here - arrived);
+  }
+}
 
 std::uint64_t Pipeline::cycles() const noexcept {
   return metering_ ? rte_rdtsc() * kMeterEvery : 0;
@@ -87,7 +113,7 @@ void Pipeline::receive(TimeNs now, PortIndex port, rte_mbuf** packets, std::uint
     rte_mbuf* m = packets[i];
     PacketMeta& pm = meta(m);
     _mm_store_si128(reinterpret_cast<__m128i*>(&pm), route);
-    pm.time = now;
+    pm.arrived = now;
     rte_prefetch0(frame(m));
     bytes += m->pkt_len;
     batch.packet[i] = m;
@@ -114,7 +140,7 @@ void Pipeline::receive_mixed(TimeNs now, rte_mbuf** packets, std::uint16_t count
     PacketMeta& pm = meta(m);
     const PortIndex port = pm.in_port;
     static_cast<PacketRoute&>(pm) = {.in_port = port, .switch_index = state_.info().index};
-    pm.time = now;
+    pm.arrived = now;
     bytes += m->pkt_len;
     port_totals_[port].rx.add(1);
     port_totals_[port].rx_bytes.add(m->pkt_len);
@@ -166,10 +192,9 @@ void Pipeline::take_resumed(TimeNs now, std::size_t stage, Batch& batch) noexcep
       continue;
     }
     rte_mbuf* m = resumed.first;
-    resumed.first = reinterpret_cast<rte_mbuf*>(meta(m).time);
+    resumed.first = reinterpret_cast<rte_mbuf*>(scratch(m));
     --resumed.count;
     --resumed_count_;
-    meta(m).time = now;
     batch.push(m);
   }
 }
@@ -179,7 +204,7 @@ void Pipeline::resume(std::size_t stage, rte_mbuf* m) noexcept {
   if (resumed.count == 0) {
     resumed.first = m;
   } else {
-    meta(resumed.last).time = reinterpret_cast<TimeNs>(m);
+    scratch(resumed.last) = reinterpret_cast<std::uint64_t>(m);
   }
   resumed.last = m;
   ++resumed.count;
@@ -385,6 +410,7 @@ std::uint32_t Pipeline::serve_port(TimeNs now, PortIndex port) noexcept {
 }
 
 std::uint32_t Pipeline::serve_fifo(TimeNs now, PortIndex port) noexcept {
+  if (egress_[port] == nullptr) return 0;
   EgressQueue& queue = *egress_[port];
   if (queue.held() == 0) return 0;
   std::uint32_t progress = 0;
@@ -419,12 +445,12 @@ std::uint32_t Pipeline::serve_emulated(TimeNs now, PortIndex port) noexcept {
   while (batch.size < kTxBurst) {
     rte_mbuf* m = queue.pop(now, sent_at);
     if (m == nullptr) break;
-    meta(m).time = sent_at;
+    scratch(m) = sent_at;
     batch.push(m);
   }
   progress += batch.size;
   if (batch.size != 0) run_egress(now, port, batch);
-  for (std::uint16_t i = 0; i < batch.size; ++i) queue.line_push(batch.packet[i], meta(batch.packet[i]).time);
+  for (std::uint16_t i = 0; i < batch.size; ++i) queue.line_push(batch.packet[i], scratch(batch.packet[i]));
   rte_mbuf* due[kTxBurst];
   const std::uint16_t ready = queue.line_due(now, due, kTxBurst);
   if (ready != 0) {
@@ -466,7 +492,13 @@ std::uint16_t Pipeline::send_to_device(TimeNs now, PortIndex port, rte_mbuf** pa
   if (traffic_taps_ != 0) [[unlikely]] {
     for (std::size_t i = 0; i < traffic_taps_; ++i) taps_[i]->sending(now, port, packets, count_in);
   }
+  const bool sampled = residence_ != nullptr && tx_bursts_++ % Residence::kSampleEvery == 0;
+  Sample sample;
+  if (sampled) [[unlikely]]
+    take_sample(packets, count_in, sample);
   const TxResult result = host_.ports[port]->transmit(packets, count_in);
+  if (sampled) [[unlikely]]
+    note_residence(port, result.taken, sample);
   if (traffic_taps_ != 0) [[unlikely]] {
     for (std::size_t i = 0; i < traffic_taps_; ++i) taps_[i]->sent(result.taken, result.rejected);
   }

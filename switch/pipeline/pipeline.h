@@ -18,6 +18,7 @@
 #include "switch/pipeline/egress_queue.h"
 #include "switch/pipeline/handoff.h"
 #include "switch/pipeline/port_view.h"
+#include "switch/pipeline/residence.h"
 #include "switch/pipeline/switch_state.h"
 #include "switch/pipeline/tap.h"
 #include "switch/pipeline/totals.h"
@@ -48,7 +49,7 @@ struct PipelineQos;
 struct PipelineHost {
   std::uint16_t worker = 0;
   rte_mempool* pool = nullptr;
-  std::vector<PortTx*> ports{};        ///< by PortIndex; nullptr where another worker owns the port
+  std::vector<PortTx*> ports{};        ///< by PortIndex; nullptr where this worker does not send
   Handoff* handoff = nullptr;          ///< nullptr with one worker
   bool meter = true;                   ///< count cycles per stage
   std::uint64_t seed = 1;              ///< of the random source
@@ -56,6 +57,9 @@ struct PipelineHost {
   /// One bit per port that is set when packets were put into its queue, for a host that does not ask every port all the
   /// time; nullptr: nobody wants to know.
   std::uint64_t* admitted = nullptr;
+  /// What time it is now, which `now` of the calls below may be behind by a loop. Where a host has it, the engine
+  /// samples how long packets stay.
+  const std::function<TimeNs()>* clock = nullptr;
 };
 
 class Pipeline {
@@ -113,6 +117,10 @@ class Pipeline {
   /// must be told to stop or may go on.
   [[nodiscard]] bool urgent() const noexcept;
 
+  /// Lets the owner of a port do all of the sending, which every worker has done itself: what waits in the queue of
+  /// this worker goes there, and all that comes later. On the worker.
+  void leave_to_owner(TimeNs now, PortIndex port) noexcept;
+
   /// Puts `wire` in the place of an owned port's queue, with what that holds; gives the old one back in `wire`. On the
   /// worker.
   void exchange_wire(TimeNs now, PortIndex port, std::unique_ptr<EgressQueue>& wire) noexcept;
@@ -127,11 +135,13 @@ class Pipeline {
 
   /// Packets inside: stages, egress queues, links, and those that wait for room in a ring to another worker.
   [[nodiscard]] std::uint64_t held() const noexcept;
-  /// Packets in the FIFO or the class queues of an owned port. Any thread.
+  /// Packets in the FIFO or the class queues through which this worker sends to a port; 0 where it does not. Any
+  /// thread.
   [[nodiscard]] std::uint32_t queue_depth(PortIndex port) const noexcept;
   /// The class queues of an owned port, of which other threads may read counters and state; nullptr without qos.
   [[nodiscard]] const ClassQueues* class_queues(PortIndex port) const noexcept;
-  [[nodiscard]] bool owns(PortIndex port) const noexcept { return egress_[port] != nullptr; }
+  /// Packets leave through a port from this worker: it is the port's owner, or every worker sends there.
+  [[nodiscard]] bool sends(PortIndex port) const noexcept { return egress_[port] != nullptr; }
 
   /// Most taps at the same time.
   static constexpr std::size_t kMaxTaps = 8;
@@ -147,6 +157,11 @@ class Pipeline {
   [[nodiscard]] std::uint16_t worker() const noexcept { return host_.worker; }
   [[nodiscard]] const FlowTotals& totals() const noexcept { return totals_; }
   [[nodiscard]] const PortTotals& port_totals(PortIndex port) const noexcept { return port_totals_[port]; }
+  /// How long packets stayed that left through a queue of a port from this worker; without qos a port has queue 0
+  /// alone. nullptr where the host has no clock. Any thread.
+  [[nodiscard]] const Residence* residence(PortIndex port, unsigned queue) const noexcept {
+    return residence_ == nullptr ? nullptr : &residence_[port * residence_queues_ + queue];
+  }
   [[nodiscard]] const StageTotals& ingress_totals(std::size_t stage) const noexcept { return slots_[stage].ingress; }
   [[nodiscard]] const StageTotals& egress_totals(std::size_t stage) const noexcept { return slots_[stage].egress; }
   /// Cycles and packets of admission and of transmission, the parts that are no stage.
@@ -158,7 +173,7 @@ class Pipeline {
  private:
   friend class Context;
   // Packets that a stage gave back, on their way to the next stage: as many as there are buffers, so they are linked
-  // through PacketMeta::time, which nobody needs while they wait here.
+  // through scratch().
   struct Resumed {
     rte_mbuf* first = nullptr;
     rte_mbuf* last = nullptr;
@@ -212,6 +227,8 @@ class Pipeline {
   void admit_one(TimeNs now, rte_mbuf* m) noexcept;
   // For stages; see pipeline_context.cc.
   [[nodiscard]] PortView view(TimeNs now, PortIndex port) const noexcept;
+  [[nodiscard]] std::uint32_t depth_of_all(PortIndex port) const noexcept;
+  void add_told(PortView& view, PortIndex port, std::uint16_t worker) const noexcept;
   void tell_port(TimeNs now, PortIndex port) noexcept;
   void note_admitted(PortIndex port) noexcept {
     if (host_.admitted != nullptr) host_.admitted[port / 64] |= std::uint64_t{1} << port % 64;
@@ -232,9 +249,13 @@ class Pipeline {
                                std::uint64_t bytes) noexcept;
   void drop(TimeNs now, rte_mbuf* m, DropReason reason, Half half) noexcept;
   void tell_listeners(TimeNs now, const rte_mbuf* m, DropReason reason) noexcept;
+  struct Sample;
+  void take_sample(rte_mbuf* const* packets, std::uint16_t count, Sample& sample) const noexcept;
+  void note_residence(PortIndex port, std::uint16_t count, const Sample& sample) noexcept;
   [[nodiscard]] std::uint64_t cycles() const noexcept;
   void adopt_counters(const Pipeline& old, const PortMap& ports);
   void adopt_queues(TimeNs now, Pipeline& old, const PortMap& ports);
+  void hand_over_queue(TimeNs now, PortIndex port, EgressQueue& queue) noexcept;
   void adopt_outbox(TimeNs now, Pipeline& old, const PortMap& ports);
   void adopt_stages(TimeNs now, Pipeline& old, const PortMap& ports);
   void adopt_rest(TimeNs now, Pipeline& old, const PortMap& ports);
@@ -282,7 +303,7 @@ class Pipeline {
   std::vector<TimerInfo> timer_info_;                 ///< by number in timers_
   bool adopting_ = false;                             ///< timers are asked for afterwards
   std::vector<std::uint32_t> due_;                    ///< timers that run_timers() has taken out to call them
-  std::vector<std::unique_ptr<EgressQueue>> egress_;  ///< by PortIndex; nullptr where another worker owns the port
+  std::vector<std::unique_ptr<EgressQueue>> egress_;  ///< by PortIndex; nullptr where this worker does not send
   std::unique_ptr<PipelineQos> qos_;                  ///< nullptr: one FIFO per port
   std::unique_ptr<Outbox> outbox_;                    ///< nullptr with one worker
   std::uint32_t outbox_most_ = 0;                     ///< packets for one worker that may wait there without qos
@@ -293,12 +314,15 @@ class Pipeline {
   std::unique_ptr<PortTotals[]> port_totals_;
   FlowTotals totals_;
   StageTotals admission_, tx_;
-  std::uint32_t bursts_ = 0;           ///< received
-  std::uint64_t passing_through_ = 0;  ///< cycles of the admission that goes on which are counted as transmission
-  bool metering_ = false;              ///< whether this burst's cycles are counted, until the next one comes in
-  std::uint32_t resumed_count_ = 0;    ///< packets in all Slot::resumed
-  bool queued_ = false;                ///< a packet has come into a queue
-  bool telling_ = false;               ///< stages are being told of a drop
+  std::unique_ptr<Residence[]> residence_;  ///< by PortIndex, then by queue
+  std::size_t residence_queues_ = 0;        ///< of a port
+  std::uint32_t tx_bursts_ = 0;             ///< offered to devices
+  std::uint32_t bursts_ = 0;                ///< received
+  std::uint64_t passing_through_ = 0;       ///< cycles of the admission that goes on which are counted as transmission
+  bool metering_ = false;                   ///< whether this burst's cycles are counted, until the next one comes in
+  std::uint32_t resumed_count_ = 0;         ///< packets in all Slot::resumed
+  bool queued_ = false;                     ///< a packet has come into a queue
+  bool telling_ = false;                    ///< stages are being told of a drop
   std::size_t tap_count_ = 0;
   std::size_t traffic_taps_ = 0;  ///< the first of them, which see packets that pass
   std::array<Tap*, kMaxTaps> taps_{};

@@ -68,7 +68,11 @@ void Pipeline::adopt_counters(const Pipeline& old, const PortMap& ports) {
   carry(tx_, old.tx_);
   for (std::size_t port = 0; port < ports.size(); ++port) {
     const PortIndex to = ports(static_cast<PortIndex>(port));
-    if (to != kNoPort) carry(port_totals_[to], old.port_totals_[port]);
+    if (to == kNoPort) continue;
+    carry(port_totals_[to], old.port_totals_[port]);
+    for (unsigned queue = 0; queue < residence_queues_; ++queue) {
+      residence_[to * residence_queues_ + queue].carry(*old.residence(static_cast<PortIndex>(port), queue));
+    }
   }
   for (std::size_t i = 0; i < slot_count_; ++i) {
     const auto before = old.state_.position(state_.types()[i]->name);
@@ -79,12 +83,34 @@ void Pipeline::adopt_counters(const Pipeline& old, const PortMap& ports) {
   }
 }
 
-// A port keeps its owner.
+// Another worker sends through the port from now on.
+void Pipeline::hand_over_queue(TimeNs now, PortIndex port, EgressQueue& queue) noexcept {
+  while (rte_mbuf* m = queue.take_any()) {
+    meta(m).out_port = port;
+    hand_over(now, state_.owner_of_port(port), m, kToEgress);
+  }
+}
+
+void Pipeline::leave_to_owner(TimeNs now, PortIndex port) noexcept {
+  if (egress_[port] == nullptr || state_.owner_of_port(port) == host_.worker) return;
+  hand_over_queue(now, port, *egress_[port]);
+  tell_port(now, port);
+  egress_[port].reset();
+  set_gates();
+  settle(now);
+}
+
+// A port keeps its owner. Whether other workers send through it too may change.
 void Pipeline::adopt_queues(TimeNs now, Pipeline& old, const PortMap& ports) {
   for (std::size_t port = 0; port < ports.size(); ++port) {
     const PortIndex to = ports(static_cast<PortIndex>(port));
     auto& from = old.egress_[port];
     if (!from || to == kNoPort) continue;
+    if (!egress_[to]) {
+      from->for_each([&](rte_mbuf* m) { meta(m).in_port = ports(meta(m).in_port); });
+      hand_over_queue(now, to, *from);
+      continue;
+    }
     const PortInfo& was = old.state_.info().ports[port];
     const PortInfo& is = state_.info().ports[to];
     if (was.queue_packets == is.queue_packets && was.rate_mbps == is.rate_mbps && was.delay_ns == is.delay_ns &&
@@ -164,7 +190,7 @@ void Pipeline::adopt_rest(TimeNs now, Pipeline& old, const PortMap& ports) {
     resumed_count_ -= resumed.count;
     while (resumed.count-- != 0) {
       rte_mbuf* m = resumed.first;
-      resumed.first = reinterpret_cast<rte_mbuf*>(meta(m).time);
+      resumed.first = reinterpret_cast<rte_mbuf*>(scratch(m));
       if (ports.rename(m)) {
         resume(behind, m);
       } else {

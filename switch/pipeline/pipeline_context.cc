@@ -42,7 +42,7 @@ bool Context::generate(rte_mbuf** packets, std::uint32_t count) noexcept {
     made.in_port = kNoPort;
     made.out_port = kNoPort;
     made.switch_index = pipeline_.state_.info().index;
-    made.time = now;
+    made.arrived = now;
   }
   pipeline_.totals_.generated.add(count);
   return true;
@@ -53,7 +53,7 @@ void Context::adopt(rte_mbuf* m) noexcept {
   meta(m) = PacketMeta{};
   meta(m).out_port = out;
   meta(m).switch_index = pipeline_.state_.info().index;
-  meta(m).time = now;
+  meta(m).arrived = now;
   pipeline_.totals_.generated.add(1);
 }
 
@@ -100,8 +100,7 @@ std::uint32_t Context::link_generation() const noexcept {
 }
 
 std::uint32_t Context::queue_depth(PortIndex port) const noexcept {
-  return pipeline_.owns(port) ? pipeline_.queue_depth(port)
-                              : pipeline_.state_.told(port).packets.load(std::memory_order_acquire);
+  return pipeline_.depth_of_all(port);
 }
 
 PortView Context::occupancy(PortIndex port) const noexcept {
@@ -113,7 +112,8 @@ bool Context::link_up(PortIndex port) const noexcept {
 }
 
 void Pipeline::tell_port(TimeNs now, PortIndex port) noexcept {
-  SwitchState::ToldPort& told = state_.tell(port);
+  if (egress_[port] == nullptr) return;
+  SwitchState::ToldPort& told = state_.tell(port, host_.worker);
   told.bytes.store(egress_[port]->depth_bytes(), std::memory_order_relaxed);
   told.tx_bytes.store(port_totals_[port].tx_bytes.value(), std::memory_order_relaxed);
   if (qos_ != nullptr) told.ce_marked.store(qos_->ports[port]->ce_marked(), std::memory_order_relaxed);
@@ -121,24 +121,45 @@ void Pipeline::tell_port(TimeNs now, PortIndex port) noexcept {
   told.packets.store(queue_depth(port), std::memory_order_release);
 }
 
+std::uint32_t Pipeline::depth_of_all(PortIndex port) const noexcept {
+  const auto told = [&](std::uint16_t worker) {
+    return state_.told(port, worker).packets.load(std::memory_order_acquire);
+  };
+  if (!state_.tx_per_worker(port)) return sends(port) ? queue_depth(port) : told(state_.owner_of_port(port));
+  std::uint32_t depth = queue_depth(port);
+  for (std::uint16_t w = 0; w < state_.workers(); ++w) depth += w == host_.worker ? 0 : told(w);
+  return depth;
+}
+
+void Pipeline::add_told(PortView& view, PortIndex port, std::uint16_t worker) const noexcept {
+  const SwitchState::ToldPort& told = state_.told(port, worker);
+  static_cast<void>(told.packets.load(std::memory_order_acquire));
+  view.as_of = std::min(view.as_of, told.at.load(std::memory_order_relaxed));
+  if (qos_ == nullptr) view.queue_bytes[0] += told.bytes.load(std::memory_order_relaxed);
+  view.tx_bytes += told.tx_bytes.load(std::memory_order_relaxed);
+  view.ce_marked += told.ce_marked.load(std::memory_order_relaxed);
+}
+
 PortView Pipeline::view(TimeNs now, PortIndex port) const noexcept {
   PortView view;
+  view.as_of = now;
   if (qos_ != nullptr) {
     for (unsigned q = 0; q < qos::kClasses; ++q) view.queue_bytes[q] = state_.buffer()->queue(port, q).bytes.value();
   }
-  if (owns(port)) {
+  if (sends(port)) {
     if (qos_ == nullptr) view.queue_bytes[0] = egress_[port]->depth_bytes();
     view.tx_bytes = port_totals_[port].tx_bytes.value();
     view.ce_marked = qos_ != nullptr ? qos_->ports[port]->ce_marked() : 0;
-    view.as_of = now;
-    return view;
   }
-  const SwitchState::ToldPort& told = state_.told(port);
-  static_cast<void>(told.packets.load(std::memory_order_acquire));
-  view.as_of = told.at.load(std::memory_order_relaxed);
-  if (qos_ == nullptr) view.queue_bytes[0] = told.bytes.load(std::memory_order_relaxed);
-  view.tx_bytes = told.tx_bytes.load(std::memory_order_relaxed);
-  view.ce_marked = told.ce_marked.load(std::memory_order_relaxed);
+  if (state_.tx_per_worker(port)) {
+    for (std::uint16_t w = 0; w < state_.workers(); ++w) {
+      if (w != host_.worker) add_told(view, port, w);
+    }
+    // What another worker has not said lately it has not in a queue either: it naps, or has never sent anything here.
+    view.as_of = now;
+  } else if (!sends(port)) {
+    add_told(view, port, state_.owner_of_port(port));
+  }
   return view;
 }
 

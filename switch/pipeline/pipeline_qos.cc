@@ -33,6 +33,7 @@ const ClassQueues* Pipeline::class_queues(PortIndex port) const noexcept {
 }
 
 std::uint32_t Pipeline::queue_depth(PortIndex port) const noexcept {
+  if (egress_[port] == nullptr) return 0;
   return qos_ != nullptr ? qos_->ports[port]->size() : egress_[port]->depth();
 }
 
@@ -217,13 +218,13 @@ std::uint32_t Pipeline::serve_classes_emulated(TimeNs now, PortIndex port) noexc
     if (taken == 0) break;
     for (std::uint16_t i = 0; i < taken; ++i) {
       rte_mbuf* m = batch.packet[batch.size++];
-      meta(m).time = wire.transmit(now, m->pkt_len);
+      scratch(m) = wire.transmit(now, m->pkt_len);
     }
   }
   if (batch.size == 0) return 0;
   const std::uint32_t taken = batch.size;
   run_egress(now, port, batch);
-  for (std::uint16_t i = 0; i < batch.size; ++i) wire.line_push(batch.packet[i], meta(batch.packet[i]).time);
+  for (std::uint16_t i = 0; i < batch.size; ++i) wire.line_push(batch.packet[i], scratch(batch.packet[i]));
   return taken;
 }
 

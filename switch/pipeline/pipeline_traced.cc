@@ -122,7 +122,7 @@ void Pipeline::judge(int handle, const TraceBefore& before, const Batch& batch, 
     rte_mbuf* at = resumed.first;
     for (std::uint32_t i = 0; i < resumed.count && m == nullptr; ++i) {
       if (at == before.packet) m = at;
-      if (at != resumed.last) at = reinterpret_cast<rte_mbuf*>(meta(at).time);
+      if (at != resumed.last) at = reinterpret_cast<rte_mbuf*>(scratch(at));
     }
   }
   if (m != nullptr) {

@@ -18,6 +18,10 @@ namespace weft::pipeline {
 /// that; queue_bytes of a switch with qos may be newer. The owner serves a port in every loop, after at most one burst
 /// from each of its ports; while it naps, nothing is in its queues, and what is handed to it ends the nap.
 /// Packets on their way to the port's owner are in no queue yet and do not count.
+///
+/// Where every worker sends through the port itself (SwitchState::tx_per_worker()), values are the sum of what this
+/// worker sees and the others last said; `as_of` is the time of the call, and what the others said may be older by one
+/// of their loops.
 struct PortView {
   /// Bytes of frames, without FCS, in each queue of the port. Without qos a port has one queue: number 0.
   std::array<std::uint64_t, qos::kClasses> queue_bytes{};

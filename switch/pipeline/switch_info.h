@@ -49,7 +49,8 @@ struct PortInfo {
   std::uint64_t rate_mbps = 0;     ///< emulated egress rate, Mbit/s; 0: as fast as the device
   std::uint64_t delay_ns = 0;      ///< emulated propagation delay of the link out of this port
   WireFraming framing{};           ///< what a frame takes of the emulated rate
-  std::uint32_t queue_packets = 1024;  ///< capacity of the egress queue
+  std::uint32_t queue_packets = 1024;     ///< capacity of the egress queue
+  std::optional<std::uint16_t> worker{};  ///< which of the process's workers owns it; nullopt: they take turns
   PortVlans vlans{};
   config::Mark mark{};
 

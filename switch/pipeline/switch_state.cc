@@ -16,11 +16,12 @@ SwitchState::SwitchState(const Registry& registry, SwitchInfo info, std::vector<
       links_(info_.ports.size()),
       workers_(workers),
       port_owner_(std::move(port_owner)),
+      tx_per_worker_(info_.ports.size()),
       owners_(previous != nullptr ? previous->owners_ : std::make_shared<OwnerTable>()),
       steers_qps_(steer == SteerMode::qp && workers > 1) {
   assert(port_owner_.size() == info_.ports.size());
   if (info_.qos) buffer_ = std::make_unique<qos::SharedBuffer>(*info_.qos, workers > 1);
-  told_ = std::make_unique<ToldPort[]>(info_.ports.size());
+  told_ = std::make_unique<ToldPort[]>(info_.ports.size() * workers);
   mtu_bytes_ = std::make_unique<std::atomic<std::uint32_t>[]>(info_.ports.size());
   for (const PortInfo& port : info_.ports) mtu_bytes_[port.index] = port.mtu_bytes;
   for (const StageSpec& spec : info_.pipeline) {

@@ -42,6 +42,11 @@ class SwitchState {
   [[nodiscard]] const DropReasons& drop_reasons() const noexcept { return drop_reasons_; }
   [[nodiscard]] std::uint16_t workers() const noexcept { return workers_; }
   [[nodiscard]] std::uint16_t owner_of_port(PortIndex port) const noexcept { return port_owner_[port]; }
+  /// Every worker sends through the port itself, from an egress queue of its own to a transmit queue of its own;
+  /// otherwise the owner alone does. Not with qos, an emulated rate or a delay.
+  [[nodiscard]] bool tx_per_worker(PortIndex port) const noexcept { return tx_per_worker_[port]; }
+  /// Before the first pipeline is made.
+  void set_tx_per_worker(PortIndex port) noexcept { tx_per_worker_[port] = true; }
 
   /// The worker that handles a packet: the table first, the hash otherwise.
   [[nodiscard]] std::uint16_t owner_of(const wire::Parsed& parsed) const noexcept {
@@ -73,17 +78,20 @@ class SwitchState {
   /// The packet memory, whose gauges any thread may read at any time; nullptr without SwitchInfo::qos.
   [[nodiscard]] qos::SharedBuffer* buffer() const noexcept { return buffer_.get(); }
 
-  /// What the owner of a port tells the other workers when it has served it. On a line of its own, which they fetch
-  /// only when they ask.
+  /// What a worker that sends through a port tells the other workers when it has served it. On a line of its own, which
+  /// they fetch only when they ask.
   struct alignas(64) ToldPort {
-    std::atomic<std::uint32_t> packets{0};  ///< in its queues. Who sees a change also sees what the owner did before
+    std::atomic<std::uint32_t> packets{0};  ///< in its queues. Who sees a change also sees what the worker did before
     std::atomic<std::uint64_t> bytes{0};    ///< in its FIFO; with qos each queue has a gauge in buffer()
     std::atomic<std::uint64_t> tx_bytes{0}, ce_marked{0};  ///< as in PortView
     std::atomic<TimeNs> at{0};                             ///< when
   };
-  [[nodiscard]] const ToldPort& told(PortIndex port) const noexcept { return told_[port]; }
-  /// The owner of the port.
-  [[nodiscard]] ToldPort& tell(PortIndex port) noexcept { return told_[port]; }
+  [[nodiscard]] const ToldPort& told(PortIndex port, std::uint16_t worker) const noexcept {
+    return told_[static_cast<std::size_t>(port) * workers_ + worker];
+  }
+  [[nodiscard]] ToldPort& tell(PortIndex port, std::uint16_t worker) noexcept {
+    return told_[static_cast<std::size_t>(port) * workers_ + worker];
+  }
 
   /// Links::generation().
   [[nodiscard]] std::uint32_t link_generation() const noexcept { return links_.generation(); }
@@ -130,13 +138,14 @@ class SwitchState {
   Links links_;
   std::uint16_t workers_;
   std::vector<std::uint16_t> port_owner_;
+  std::vector<bool> tx_per_worker_;
   std::shared_ptr<OwnerTable> owners_;
   bool steers_qps_;
   std::vector<const StageType*> types_;
   std::vector<std::shared_ptr<StageShared>> shared_;
   std::vector<std::optional<std::size_t>> kept_;
   std::unique_ptr<qos::SharedBuffer> buffer_;
-  std::unique_ptr<ToldPort[]> told_;
+  std::unique_ptr<ToldPort[]> told_;                         ///< by port, then by worker
   std::unique_ptr<std::atomic<std::uint32_t>[]> mtu_bytes_;  ///< by PortIndex
 };
 

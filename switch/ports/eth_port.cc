@@ -135,6 +135,10 @@ std::string EthPort::configure(std::uint16_t id) {
     configuration.rx_adv_conf.rss_conf.rss_hf = rss;
   }
   if (auto error = plan_pfc(id, device_info); !error.empty()) return error;
+  if (!by_class_ && device_.tx_per_worker && device_info.max_tx_queues >= environment_.workers) {
+    tx_queues_ = environment_.workers;
+    for (std::uint16_t w = 0; tx_queues_ > 1 && w < tx_queues_; ++w) senders_.emplace_back(*this, w);
+  }
   result = rte_eth_dev_configure(id, queues_, tx_queues_, &configuration);
   if (result != 0) return dpdk_error("the device refuses its configuration", result);
 
@@ -204,6 +208,7 @@ std::string EthPort::plan_pfc(std::uint16_t id, const rte_eth_dev_info& device_i
   const std::string error = cannot_stop(*device_.pfc, pfc_classes_, device_info.max_tx_queues);
   if (error.empty()) {
     tx_queues_ = kClassTxQueues;
+    by_class_ = true;
     return "";
   }
   return device_.pfc_hardware == PfcHardware::on ? "pfc_hardware: the device cannot do PFC: " + error : "";

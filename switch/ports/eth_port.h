@@ -37,6 +37,7 @@ struct EthDevice {
   bool own_mac = false;         ///< the port's MAC address is the device's; otherwise it is derived
   bool set_device_mtu = false;  ///< tell the device the MTU (physical functions)
   bool takes_chains = false;    ///< the driver sends packets in several buffers although it does not say so
+  bool tx_per_worker = false;   ///< as many transmit queues as there are workers, where the device has them
   bool real_speed = false;      ///< the speed that the device reports is one of a wire
   PfcHardware pfc_hardware = PfcHardware::off;
   std::shared_ptr<PfcDevice> pfc{};  ///< in the place of the device's own PFC, for tests
@@ -63,6 +64,10 @@ class EthPort : public Port, public pipeline::ClassTx {
   [[nodiscard]] std::uint16_t rx_queues() const noexcept override { return queues_; }
   std::uint16_t receive(TimeNs now, std::uint16_t queue, rte_mbuf** packets, std::uint16_t max) noexcept override;
   pipeline::TxResult transmit(rte_mbuf** packets, std::uint16_t count) noexcept override;
+  [[nodiscard]] std::uint16_t tx_queues() const noexcept override { return by_class() ? std::uint16_t{1} : tx_queues_; }
+  [[nodiscard]] pipeline::PortTx& tx(std::uint16_t worker) noexcept override {
+    return senders_.empty() ? static_cast<PortTx&>(*this) : senders_[worker];
+  }
   [[nodiscard]] bool finite() const noexcept override {
     return device_.replay ? device_.replay->finite() : device_.finite_packets.has_value();
   }
@@ -72,7 +77,8 @@ class EthPort : public Port, public pipeline::ClassTx {
   }
   [[nodiscard]] bool link_up() const noexcept override;
   [[nodiscard]] std::uint64_t speed_mbps() const noexcept override;
-  [[nodiscard]] bool by_class() const noexcept override { return tx_queues_ > 1; }
+  [[nodiscard]] int numa_node() const noexcept override { return rte_eth_dev_socket_id(id_); }
+  [[nodiscard]] bool by_class() const noexcept override { return by_class_; }
   [[nodiscard]] DeviceStats device_stats() const noexcept override;
   [[nodiscard]] std::string set_link(bool up) override;
   [[nodiscard]] std::string set_mtu(const pipeline::PortInfo& info, std::uint32_t mtu_bytes) override;
@@ -83,6 +89,19 @@ class EthPort : public Port, public pipeline::ClassTx {
  private:
   /// In the place of a DPDK port's number while there is none.
   static constexpr std::uint16_t kClosed = RTE_MAX_ETHPORTS;
+
+  // One transmit queue.
+  class QueueTx : public pipeline::PortTx {
+   public:
+    QueueTx(EthPort& port, std::uint16_t queue) : port_(port), queue_(queue) {}
+    pipeline::TxResult transmit(rte_mbuf** packets, std::uint16_t count) noexcept override {
+      return port_.transmit_on(queue_, packets, count);
+    }
+
+   private:
+    EthPort& port_;
+    std::uint16_t queue_;
+  };
 
   EthPort(std::string name, EthDevice device, const PortEnvironment& environment)
       : name_(std::move(name)), device_(std::move(device)), environment_(environment) {}
@@ -114,6 +133,8 @@ class EthPort : public Port, public pipeline::ClassTx {
   std::atomic<std::uint16_t> id_{kClosed};  ///< of the device that the workers use; they look before each burst
   std::uint16_t queues_ = 1;
   std::uint16_t tx_queues_ = 1;
+  bool by_class_ = false;         ///< a transmit queue is a class; otherwise it is a worker's
+  std::vector<QueueTx> senders_;  ///< by worker; none with one transmit queue, or one for each class
   PfcClasses pfc_classes_{};
   bool multi_segment_ = false;
   std::string driver_;

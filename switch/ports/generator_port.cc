@@ -34,22 +34,35 @@ std::unique_ptr<GeneratorPort> GeneratorPort::open(const pipeline::PortInfo& inf
   port->requests_.assign(port->qps_, 0);
   port->limit_ = device["limit_packets"].unsigned_integer();
   port->rate_pps_ = device["rate_pps"].unsigned_integer();
-  const std::vector<std::uint8_t> payload(static_cast<std::size_t>(device["payload_bytes"].integer()));
-  for (const Value& name : device["opcodes"].list()) {
-    Template& made = port->templates_.emplace_back();
-    if (!port->make_template(device, *wire::opcode_from_name(name.string()), payload, made, error)) return nullptr;
+  if (device["heed_pfc"].boolean()) {
+    qos::PortSettings heeds;
+    heeds.pfc_enable = 0xff;
+    port->pauses_.emplace(heeds);
   }
-  if (device.has("control") && !port->make_control(device, error)) return nullptr;
+  port->kinds_ = static_cast<std::uint32_t>(device["opcodes"].list().size());
+  if (!port->add_destination(device, device["destination_mac"], device["destination"], error)) return nullptr;
+  for (const Value& more : device["more_destinations"].list_or_empty()) {
+    if (!port->add_destination(device, more["mac"], more["address"], error)) return nullptr;
+  }
   return port;
 }
 
-bool GeneratorPort::make_template(const Value& device, wire::Opcode opcode, std::span<const std::uint8_t> payload,
-                                  Template& out, std::string& error) const {
+bool GeneratorPort::add_destination(const Value& device, const Value& mac, const Value& address, std::string& error) {
+  const Host to{*wire::MacAddress::parse(mac.string()), *wire::IpAddress::parse(address.string())};
+  const std::vector<std::uint8_t> payload(static_cast<std::size_t>(device["payload_bytes"].integer()));
+  for (const Value& name : device["opcodes"].list()) {
+    Template& made = templates_.emplace_back();
+    if (!make_template(device, to, *wire::opcode_from_name(name.string()), payload, made, error)) return false;
+  }
+  return !device.has("control") || make_control(device, to, error);
+}
+
+bool GeneratorPort::make_template(const Value& device, const Host& to, wire::Opcode opcode,
+                                  std::span<const std::uint8_t> payload, Template& out, std::string& error) const {
   wire::FrameBuilder builder;
-  builder
-      .eth(*wire::MacAddress::parse(device["source_mac"].string()),
-           *wire::MacAddress::parse(device["destination_mac"].string()))
-      .ip(*wire::IpAddress::parse(device["source"].string()), *wire::IpAddress::parse(device["destination"].string()))
+  builder.eth(*wire::MacAddress::parse(device["source_mac"].string()), to.mac)
+      .ip(*wire::IpAddress::parse(device["source"].string()), to.address)
+      .dscp(static_cast<std::uint8_t>(device["dscp"].integer()))
       .udp(0)
       .bth(opcode, wire::Qpn(0), wire::Psn(0));
   if (wire::opcode_info(opcode).may_carry_payload()) builder.payload(payload);
@@ -68,16 +81,19 @@ bool GeneratorPort::make_template(const Value& device, wire::Opcode opcode, std:
   return true;
 }
 
-bool GeneratorPort::make_control(const Value& device, std::string& error) {
+bool GeneratorPort::make_control(const Value& device, const Host& to, std::string& error) {
   const Value& control = device["control"];
   std::vector<std::uint8_t> payload;
   for (const Value& byte : control["payload"].list()) payload.push_back(static_cast<std::uint8_t>(byte.integer()));
   control_every_ = control["every"].unsigned_integer();
   control_immediate_ = static_cast<std::uint32_t>(control["immediate"].integer());
-  return make_template(device, wire::Opcode::RC_SEND_ONLY_IMM, payload, control_, error);
+  return make_template(device, to, wire::Opcode::RC_SEND_ONLY_IMM, payload, controls_.emplace_back(), error);
 }
 
 std::uint64_t GeneratorPort::due(TimeNs now) noexcept {
+  asked_ = now;
+  // All packets are of one priority, and the peer pauses no other.
+  if (pauses_ && pauses_->paused(now) != 0) return 0;
   const std::uint64_t sent = sent_.load(std::memory_order_relaxed);
   std::uint64_t allowed = limit_ == 0 ? ~std::uint64_t{0} : limit_ - sent;
   if (rate_pps_ != 0) {
@@ -122,24 +138,24 @@ std::uint32_t GeneratorPort::next_psn(bool request) noexcept {
 
 // Each round begins with another template, so that every QP gets every kind.
 void GeneratorPort::next_template() noexcept {
-  const auto count = static_cast<std::uint32_t>(templates_.size());
-  if (++template_ == count) template_ = 0;
+  if (++template_ == kinds_) template_ = 0;
   if (template_ != round_) return;
-  if (++round_ == count) round_ = 0;
+  if (++round_ == kinds_) round_ = 0;
   template_ = round_;
 }
 
 void GeneratorPort::make_next(rte_mbuf* m) noexcept {
-  const Template* from = &templates_[template_];
+  const Template* from = &templates_[destination_ * kinds_ + template_];
   std::uint32_t immediate = 0;
   if (control_every_ != 0 && from->request && requests_[qp_] % control_every_ == 0) {
-    from = &control_;
+    from = &controls_[destination_];
     immediate = control_immediate_ + static_cast<std::uint32_t>(requests_[qp_] / control_every_);
   }
   const auto length = static_cast<std::uint16_t>(from->bytes.size());
   auto* const frame = reinterpret_cast<std::uint8_t*>(rte_pktmbuf_append(m, length));
   fill(*from, qp_, next_psn(from->request), immediate, frame);
-  if (++qp_ == qps_) qp_ = 0;
+  if (++destination_ * kinds_ == templates_.size()) destination_ = 0;
+  if (++qp_ == qps_) qp_ = destination_ = 0;
   next_template();
 }
 
@@ -155,6 +171,12 @@ std::uint16_t GeneratorPort::receive(TimeNs now, std::uint16_t /*queue*/, rte_mb
 }
 
 pipeline::TxResult GeneratorPort::transmit(rte_mbuf** packets, std::uint16_t count) noexcept {
+  for (std::uint16_t i = 0; pauses_ && i < count; ++i) {
+    const std::span<const std::uint8_t> frame(pipeline::frame(packets[i]), packets[i]->data_len);
+    if (frame.size() < sizeof(wire::EthernetHeader)) continue;
+    const auto& eth = wire::header_at<wire::EthernetHeader>(frame.data());
+    if (eth.ethertype.value() == wire::EtherType::mac_control) pauses_->on_frame(asked_, frame);
+  }
   rte_pktmbuf_free_bulk(packets, count);
   return {.taken = count};
 }

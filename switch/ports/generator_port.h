@@ -2,12 +2,13 @@
 // Copyright The weft authors
 //
 // A traffic source inside the process: RoCEv2 packets of many queue pairs with advancing PSNs, which a replayed
-// capture cannot give. What is sent to the port is discarded.
+// capture cannot give. What is sent to the port is discarded; PFC frames may be heeded before.
 #pragma once
 
 #include <span>
 
 #include "switch/ports/port.h"
+#include "switch/qos/pfc_receiver.h"
 #include "switch/wire/opcodes.h"
 #include "switch/wire/types.h"
 
@@ -15,8 +16,9 @@ namespace weft::ports {
 
 /// Sends one packet of each queue pair in turn. The n-th request of the i-th queue pair has the PSN i * 0x9e3779 + n;
 /// everything else has the PSN of the request kAcknowledgeLag before the next one, so that two generators that face
-/// each other seem to acknowledge each other's requests. Device keys: qps, first_qpn, payload_bytes, opcodes, control,
-/// source_mac, destination_mac, source, destination, limit_packets, rate_pps.
+/// each other seem to acknowledge each other's requests. The i-th queue pair is with the (i mod n)-th of n
+/// destinations. Device keys: qps, first_qpn, payload_bytes, opcodes, control, source_mac, destination_mac, source,
+/// destination, more_destinations, dscp, heed_pfc, limit_packets, rate_pps.
 class GeneratorPort : public Port {
  public:
   static constexpr std::uint32_t kAcknowledgeLag = 64;
@@ -31,6 +33,8 @@ class GeneratorPort : public Port {
 
   std::uint16_t receive(TimeNs now, std::uint16_t queue, rte_mbuf** packets, std::uint16_t max) noexcept override;
   pipeline::TxResult transmit(rte_mbuf** packets, std::uint16_t count) noexcept override;
+  /// Any number where transmit() only discards.
+  [[nodiscard]] std::uint16_t tx_queues() const noexcept override { return pauses_ ? 1 : 0xffff; }
   [[nodiscard]] bool finite() const noexcept override { return limit_ != 0; }
   [[nodiscard]] bool exhausted() const noexcept override {
     return limit_ != 0 && sent_.load(std::memory_order_relaxed) >= limit_;
@@ -47,10 +51,16 @@ class GeneratorPort : public Port {
     std::uint32_t icrc = 0;
     bool request = false;
   };
-  // Of an opcode with this payload. False, and `error`, when buffers have no room for it.
-  [[nodiscard]] bool make_template(const config::Value& device, wire::Opcode opcode,
+  struct Host {
+    wire::MacAddress mac;
+    wire::IpAddress address;
+  };
+  // These three: false, and `error`, when buffers have no room for a packet.
+  [[nodiscard]] bool add_destination(const config::Value& device, const config::Value& mac,
+                                     const config::Value& address, std::string& error);
+  [[nodiscard]] bool make_template(const config::Value& device, const Host& to, wire::Opcode opcode,
                                    std::span<const std::uint8_t> payload, Template& out, std::string& error) const;
-  [[nodiscard]] bool make_control(const config::Value& device, std::string& error);
+  [[nodiscard]] bool make_control(const config::Value& device, const Host& to, std::string& error);
   void fill(const Template& from, std::uint32_t qp, std::uint32_t psn, std::uint32_t immediate,
             std::uint8_t* frame) const noexcept;
   void make_next(rte_mbuf* m) noexcept;
@@ -59,16 +69,20 @@ class GeneratorPort : public Port {
   [[nodiscard]] std::uint64_t due(TimeNs now) noexcept;
 
   rte_mempool* pool_ = nullptr;
-  std::vector<Template> templates_;
-  Template control_;
+  std::vector<Template> templates_;  ///< by destination, then by place in the list of opcodes
+  std::uint32_t kinds_ = 1;          ///< length of that list
+  std::vector<Template> controls_;   ///< by destination
   std::uint64_t control_every_ = 0;  ///< requests from one to the next, 0: there are none
   std::uint32_t control_immediate_ = 0;
   std::uint32_t qps_ = 1;
   std::uint32_t first_qpn_ = 0;
+  std::optional<qos::PfcReceiver> pauses_;  ///< where PFC frames are heeded
+  TimeNs asked_ = 0;                        ///< time of the last receive()
   std::uint64_t limit_ = 0;
   std::uint64_t rate_pps_ = 0;
   TimeNs started_ = 0;
   std::uint32_t qp_ = 0;
+  std::uint32_t destination_ = 0;        ///< of qp_
   std::vector<std::uint64_t> requests_;  ///< sent, by QP
   std::uint32_t template_ = 0;
   std::uint32_t round_ = 0;  ///< template that the current round began with

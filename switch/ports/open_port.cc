@@ -61,6 +61,7 @@ Plan plan_pci(const PortInfo& info, std::uint32_t mtu) {
   plan.device.tx_descriptors = static_cast<std::uint16_t>(info.device["tx_descriptors"].integer());
   plan.device.own_mac = true;
   plan.device.set_device_mtu = true;
+  plan.device.tx_per_worker = true;
   plan.device.real_speed = !plan.device.devargs.starts_with("net_");
   const std::string pfc = info.device.has("pfc_hardware") ? info.device["pfc_hardware"].string() : "auto";
   plan.device.pfc_hardware = pfc == "on" ? PfcHardware::on : pfc == "off" ? PfcHardware::off : PfcHardware::automatic;
@@ -253,6 +254,7 @@ Plan plan_null(const PortInfo& info, std::uint32_t mtu, const PortEnvironment& e
   Plan plan;
   plan.mtu_bytes = mtu != 0 ? mtu : kDefaultMtu;
   plan.device.takes_chains = true;  // it frees them
+  plan.device.tx_per_worker = true;
   plan.device.devargs = unique_name("null") + ",size=" + std::to_string(bytes) +
                         ",copy=0,no-rx=" + (info.device["rx"].boolean() ? "0" : "1");
   if (!info.device["rx"].boolean()) plan.device.finite_packets = 0;

@@ -40,8 +40,8 @@ enum class ShutBy : std::uint8_t {
   kernel = 2,   ///< its interface in the kernel was taken down
 };
 
-/// One device. receive() is called by the workers that poll its queues, transmit() by the port's owner, the rest by
-/// the control thread.
+/// One device. receive() is called by the workers that poll its queues, transmit() by those that send (tx_queues()),
+/// the rest by the control thread.
 class Port : public pipeline::PortTx {
  public:
   /// Number of receive queues; queue i is polled by worker i when there are several, by the port's owner otherwise.
@@ -50,6 +50,11 @@ class Port : public pipeline::PortTx {
   /// Up to `max` packets from a queue.
   [[nodiscard]] virtual std::uint16_t receive(TimeNs now, std::uint16_t queue, rte_mbuf** packets,
                                               std::uint16_t max) noexcept = 0;
+
+  /// Transmit queues that workers may use at the same time: worker i has queue i. 1: the port's owner alone sends.
+  [[nodiscard]] virtual std::uint16_t tx_queues() const noexcept { return 1; }
+  /// What a worker sends through, below tx_queues(); with one queue the port itself.
+  [[nodiscard]] virtual pipeline::PortTx& tx(std::uint16_t /*worker*/) noexcept { return *this; }
 
   /// When the next packet comes, where a port knows that beforehand; otherwise kNever. Any thread.
   [[nodiscard]] virtual TimeNs next_receive() const noexcept { return kNever; }
@@ -63,6 +68,8 @@ class Port : public pipeline::PortTx {
   /// Mbit/s that the link runs at, or at most can run at while it is down; 0 where nobody knows. Virtual devices name a
   /// speed that means nothing: of them nobody knows.
   [[nodiscard]] virtual std::uint64_t speed_mbps() const noexcept { return 0; }
+  /// NUMA node of the device; negative where nobody knows, or it has none.
+  [[nodiscard]] virtual int numa_node() const noexcept { return -1; }
   [[nodiscard]] virtual DeviceStats device_stats() const noexcept { return {}; }
   /// Packets inside the device that neither side has counted yet (the cable of a link).
   [[nodiscard]] virtual std::uint64_t in_flight() const noexcept { return 0; }

@@ -79,6 +79,10 @@ std::string Runtime::Commands::change_port(Switch& s, pipeline::PortIndex port, 
   auto wire =
       std::make_unique<pipeline::EgressQueue>(info.queue_packets, known.rate_mbps, known.delay_ns, info.framing);
   const std::uint16_t owner = s.state->owner_of_port(port);
+  for (std::uint16_t w = 0; w < s.pipelines.size(); ++w) {
+    if (w == owner || !s.pipelines[w]->sends(port)) continue;
+    runtime_.on_worker(w, [&] { s.pipelines[w]->leave_to_owner(runtime_.clock_.now(), port); });
+  }
   runtime_.on_worker(owner, [&] { s.pipelines[owner]->exchange_wire(runtime_.clock_.now(), port, wire); });
   return "";
 }

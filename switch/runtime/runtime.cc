@@ -4,6 +4,7 @@
 
 #include <rte_errno.h>
 #include <rte_launch.h>
+#include <rte_lcore.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -35,6 +36,12 @@ constexpr milliseconds kDrainTime{1000};
 constexpr milliseconds kStartTime{5000};  // a worker's first loop, on a machine that has other things to do
 constexpr milliseconds kFlushTime{100};
 constexpr int kDropRounds = 10'000;
+
+// Whether several workers may send through a port at the same time: what has queues, an emulated wire or PAUSE needs
+// one that decides what leaves next.
+bool can_share_tx(const pipeline::SwitchInfo& info, const pipeline::PortInfo& port) {
+  return !info.qos && port.rate_mbps == 0 && port.delay_ns == 0;
+}
 
 int run_worker(void* worker) {
   static_cast<Worker*>(worker)->run();
@@ -154,7 +161,7 @@ void Runtime::connect_links(const std::vector<pipeline::SwitchInfo>& infos, Open
 }
 
 std::uint16_t Runtime::default_owner(const pipeline::SwitchInfo& info, PortIndex port) const {
-  return static_cast<std::uint16_t>((info.index + port) % workers_.size());
+  return info.ports[port].worker.value_or(static_cast<std::uint16_t>((info.index + port) % workers_.size()));
 }
 
 Runtime::Switch Runtime::build_switch(pipeline::SwitchInfo info, const config::Value& file,
@@ -187,14 +194,22 @@ Runtime::Switch Runtime::build_switch(pipeline::SwitchInfo info, const config::V
   made.ports = std::move(opened);
   made.state = std::make_unique<pipeline::SwitchState>(registry_, std::move(info), std::move(owners), workers,
                                                        config_.steer, previous ? previous->state.get() : nullptr);
+  for (const pipeline::PortInfo& port : made.state->info().ports) {
+    const bool own_queues = made.ports[port.index]->tx_queues() >= workers;
+    if (own_queues && can_share_tx(made.state->info(), port)) made.state->set_tx_per_worker(port.index);
+  }
   for (std::uint16_t w = 0; w < workers; ++w) {
     pipeline::PipelineHost host;
     host.worker = w;
     host.pool = pool_.get();
     host.handoff = workers > 1 ? workers_[w].get() : nullptr;
     host.seed = made.state->info().seed;
+    host.clock = &time_;
     host.previous = previous != nullptr ? previous->pipelines[w].get() : nullptr;
-    for (auto& port : made.ports) host.ports.push_back(port.get());
+    for (const pipeline::PortInfo& port : made.state->info().ports) {
+      const bool sends = made.state->tx_per_worker(port.index) || made.state->owner_of_port(port.index) == w;
+      host.ports.push_back(sends ? &made.ports[port.index]->tx(w) : nullptr);
+    }
     made.pipelines.push_back(std::make_unique<pipeline::Pipeline>(*made.state, std::move(host)));
   }
   return made;
@@ -220,7 +235,9 @@ std::vector<Polling> Runtime::make_polling(const std::vector<Switch*>& switches)
       ports::Port& device = *s->ports[port.index];
       const std::uint16_t owner = s->state->owner_of_port(port.index);
       const bool external = port.type != "link";
-      polling[owner].serve(*s->pipelines[owner], port.index);
+      for (std::uint16_t w = 0; w < polling.size(); ++w) {
+        if (s->pipelines[w]->sends(port.index)) polling[w].serve(*s->pipelines[w], port.index);
+      }
       if (device.rx_queues() == 1) {
         polling[owner].poll(*s->pipelines[owner], device, port.index, 0, external);
         continue;
@@ -256,6 +273,33 @@ void Runtime::start() {
   const std::shared_lock lock(switches_mutex_);
   supervise_links();
   for (Switch& s : switches_) s.state->announce_links();
+  say_placement();
+}
+
+// Who does what, and which ports are far from the CPU that serves them.
+void Runtime::say_placement() const {
+  constexpr std::size_t kNamed = 8;
+  if (workers_.size() == 1) return;
+  for (std::size_t w = 0; w < workers_.size(); ++w) {
+    const int node = static_cast<int>(rte_lcore_to_socket_id(lcores_[w]));
+    std::string names;
+    std::size_t count = 0;
+    for (const Switch& s : switches_) {
+      for (const pipeline::PortInfo& port : s.state->info().ports) {
+        if (s.state->owner_of_port(port.index) != w) continue;
+        const std::string name = s.state->info().name + "/" + port.name;
+        if (++count <= kNamed) names += (names.empty() ? "" : ", ") + name;
+        const int device = s.ports[port.index]->numa_node();
+        if (device < 0 || device == node) continue;
+        spdlog::warn(
+            "{} is on NUMA node {}, and its worker, on CPU {}, on node {}: every packet crosses over; give the "
+            "port a 'worker' on its node",
+            name, device, cpus_[w], node);
+      }
+    }
+    if (count > kNamed) names += " and " + std::to_string(count - kNamed) + " more";
+    spdlog::info("worker {} on CPU {}, NUMA node {}: {}", w, cpus_[w], node, count == 0 ? "no port" : names);
+  }
 }
 
 void Runtime::await_workers() const {

@@ -148,6 +148,7 @@ class Runtime : public api::Backend {
   // At least the packets that the process holds; 0 says that it held none at some moment during the call.
   [[nodiscard]] std::uint64_t inside() const;
   void drain();
+  void say_placement() const;
   void stop_workers();
   void drop_what_is_left();
   void finish_outputs();
@@ -165,6 +166,7 @@ class Runtime : public api::Backend {
   std::vector<unsigned> cpus_;
   bool hugepages_;
   Clock clock_;
+  const std::function<TimeNs()> time_ = [this] { return clock_.now(); };
   pipeline::Pool pool_;
   HandoffRings rings_;
   mutable std::shared_mutex switches_mutex_;  ///< over switches_ and config_, which a reload exchanges

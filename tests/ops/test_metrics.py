@@ -39,7 +39,8 @@ def parse(text):
         elif line:
             sample, labels, value = SAMPLE.match(line).groups()
             assert sample == name or sample.startswith(name + "_"), line
-            families[name][2].append((dict(LABEL.findall(labels or "")), float(value)))
+            part = {} if sample == name else {"__name__": sample}  # of a histogram
+            families[name][2].append((dict(LABEL.findall(labels or "")) | part, float(value)))
     return families
 
 
@@ -89,8 +90,9 @@ class Metrics(unittest.TestCase):
         for name, (kind, help_text, samples) in ours(self.families).items():
             self.assertRegex(name, r"^weft_[a-z0-9_]+$")
             self.assertTrue(help_text.endswith("."), f"{name}: {help_text}")
-            self.assertIn(kind, ("counter", "gauge"), name)
+            self.assertIn(kind, ("counter", "gauge", "histogram"), name)
             self.assertEqual(kind == "counter", name.endswith("_total"), f"{name} is a {kind}")
+            self.assertEqual(kind == "histogram", name.endswith("_seconds") and name != "weft_uptime_seconds", name)
             self.assertTrue(samples, name)
 
     def test_every_metric_of_a_switch_says_which_switch(self):
@@ -119,6 +121,19 @@ class Metrics(unittest.TestCase):
             name += "" if row["kind"] == "gauge" else "_total"
             kind, help_text, _ = self.families[name]
             self.assertEqual((kind, help_text), (row["kind"], row["meaning"]), name)
+
+    def test_how_long_packets_stay_is_a_histogram_and_a_table(self):
+        (row,) = (r for r in self.process.show("latency", "--switch", "tor1") if r["port"] == "out")
+        quantiles = [row[column] for column in ("p50_us", "p99_us", "p999_us", "max_us")]
+        self.assertEqual(quantiles, sorted(quantiles))
+        self.assertGreater(row["mean_us"], 0)
+        self.assertLess(row["mean_us"], row["max_us"])
+        samples = [(labels, value) for labels, value in self.families["weft_port_residence_seconds"][2]
+                   if labels["switch"] == "tor1" and labels["port"] == "out"]
+        counts = [value for labels, value in samples if "le" in labels]
+        self.assertEqual(counts, sorted(counts))
+        self.assertGreater(counts[-1], 0)
+        self.assertGreaterEqual(row["samples"], counts[-1])
 
     def test_values_are_those_that_weftctl_shows(self):
         """Between two looks of weftctl, what lies between the two numbers."""

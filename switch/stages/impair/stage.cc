@@ -123,7 +123,6 @@ void ImpairStage::hold(Context& context, rte_mbuf* m, const ImpairStep& step) no
     context.drop(m, ImpairDrop::impair_queue_full);
     return;
   }
-  pipeline::meta(m).time = step.until;
   if (step.delayed) count(ImpairCounter::delayed);
   if (step.reordered) count(ImpairCounter::reordered);
 }

@@ -177,6 +177,20 @@ TEST(LoadConfig, BuffersOutnumberTheDescriptorsOfPciPorts) {
   expect_accepted("eal: { workers: [1, 2], mbufs: 16385 }\n" + ports);
 }
 
+TEST(LoadConfig, PortsNameWorkersThatThereAre) {
+  const auto with = [](const std::string& worker) {
+    return ports_of("      - { name: p1, type: null }\n      - @{ name: p2, type: null, worker: " + worker + " }\n");
+  };
+  expect_mistakes("eal: { workers: [3, 5] }\n" + with("2"),
+                  {"port 'p2': eal.workers has 2, numbered from 0, found worker 2"});
+  expect_mistakes(with("1"), {"port 'p2': eal.workers has 1, numbered from 0, found worker 1"});
+  const auto accepted = expect_accepted("eal: { workers: [3, 5] }\n" +
+                                        ports_of("      - { name: p1, type: null }\n      - { name: p2, type: null, "
+                                                 "worker: 0 }\n"));
+  EXPECT_EQ(accepted.switches[0].ports[0].worker, std::nullopt);
+  EXPECT_EQ(accepted.switches[0].ports[1].worker, 0);
+}
+
 TEST(LoadConfig, GeneratedFramesLieInOneBuffer) {
   const auto mistakes_with = [](const std::string& payload_bytes) {
     Diagnostics diagnostics;

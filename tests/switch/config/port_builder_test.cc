@@ -144,6 +144,11 @@ TEST(GeneratorPorts, HaveAddressesOfOneFamilyAndQpNumbersThatExist) {
       ports_of("      - { name: p1, type: generator, " + macs + "source: 10.0.0.1, destination: @2001:db8::1 }\n"),
       {"destination: 2001:db8::1 and source 10.0.0.1 are of different address families"});
   expect_mistakes(ports_of("      - { name: p1, type: generator, " + macs +
+                           "source: 10.0.0.1, destination: 10.0.0.2,\n          more_destinations: "
+                           "[{ mac: 02:00:00:00:00:03, address: 10.0.0.3 }, { mac: 02:00:00:00:00:04, "
+                           "address: @\"fd00::4\" }] }\n"),
+                  {"address: fd00::4 and source 10.0.0.1 are of different address families"});
+  expect_mistakes(ports_of("      - { name: p1, type: generator, " + macs +
                            "source: 10.0.0.1, destination: 10.0.0.2, first_qpn: 16777215, qps: @2 }\n"),
                   {"qps: QP numbers end at 16777215, found a last one of 16777216"});
   expect_mistakes(ports_of("      - { name: p1, type: generator, " + macs +

@@ -193,7 +193,7 @@ class TwoThreads {
  public:
   static constexpr std::uint64_t kPackets = 200'000;  // per worker
 
-  TwoThreads() {
+  explicit TwoThreads(bool tx_per_worker = false) : tx_per_worker_(tx_per_worker) {
     StageType parse;
     parse.name = "parse";
     parse.make = [this](const StageBuild& b, StageShared*) {
@@ -212,14 +212,22 @@ class TwoThreads {
     }
     info.pipeline = {{.name = "parse", .options = {}}, {.name = "fwd", .options = {}}};
     state_ = std::make_unique<SwitchState>(registry_, std::move(info), std::vector<std::uint16_t>{0, 1}, 2);
+    for (PortIndex p = 0; tx_per_worker && p < 2; ++p) state_->set_tx_per_worker(p);
     for (std::uint16_t w = 0; w < 2; ++w) {
       PipelineHost host;
       host.worker = w;
       host.pool = pool_.get();
       host.handoff = &handoffs_[w];
-      host.ports = {&devices_[0], &devices_[1]};
+      host.ports = {&device(w, 0), &device(w, 1)};
       pipelines_[w] = std::make_unique<Pipeline>(*state_, std::move(host));
     }
+  }
+
+  // What a worker sends to a port through.
+  OrderedDevice& device(std::uint16_t worker, PortIndex port) { return devices_[tx_per_worker_ ? worker : 0][port]; }
+  // What has left from a worker. With one transmit queue per port that is what has left through its port.
+  std::uint64_t sent_by(std::uint16_t worker) {
+    return tx_per_worker_ ? devices_[worker][0].sent + devices_[worker][1].sent : devices_[0][worker].sent;
   }
 
   // Sends its packets, then goes on until the other one has finished and nothing is left.
@@ -242,19 +250,21 @@ class TwoThreads {
         std::memcpy(rte_pktmbuf_append(m, 64), &label, sizeof label);
         packets[count++] = m;
       }
-      const std::uint64_t before = devices_[worker].sent;
+      const std::uint64_t before = sent_by(worker);
       if (count != 0) pipelines_[worker]->receive(now, worker, packets, count);
       count = static_cast<std::uint16_t>(rings_[1 - worker].pop(packets, Batch::kCapacity));
       if (count != 0) pipelines_[worker]->take_handoff(now, packets, count);
-      while (pipelines_[worker]->serve_port(now, worker) != 0) {
+      for (PortIndex p = 0; p < 2; ++p) {
+        while (pipelines_[worker]->sends(p) && pipelines_[worker]->serve_port(now, p) != 0) {
+        }
       }
-      under_way_ -= devices_[worker].sent - before;
+      under_way_ -= sent_by(worker) - before;
       if (made == kPackets && !counted_[worker]) {
         counted_[worker] = true;
         ++finished_;
       }
       if (finished_.load() == 2 && under_way_.load() == 0) return;
-      if (count == 0 && devices_[worker].sent == before) std::this_thread::yield();
+      if (count == 0 && sent_by(worker) == before) std::this_thread::yield();
     }
   }
 
@@ -265,22 +275,26 @@ class TwoThreads {
   std::unique_ptr<SwitchState> state_;
   PacketRing rings_[2];  ///< by sending worker
   RealRings handoffs_[2]{RealRings(rings_[0]), RealRings(rings_[1])};
-  OrderedDevice devices_[2];
+  bool tx_per_worker_;
+  OrderedDevice devices_[2][2];  ///< by worker and port; with one transmit queue per port, those of worker 0 are all
   std::unique_ptr<Pipeline> pipelines_[2];
   std::atomic<std::uint64_t> under_way_{0};
   std::atomic<int> finished_{0};
   bool counted_[2]{};
 };
 
-TEST(PipelineWorkers, TwoThreadsLoseNothingAndKeepTheOrderOfEveryFlow) {
-  TwoThreads two;
+class PipelineWorkersThreads : public testing::TestWithParam<bool> {};
+
+TEST_P(PipelineWorkersThreads, TwoLoseNothingAndKeepTheOrderOfEveryFlow) {
+  TwoThreads two(GetParam());
   ASSERT_NE(two.pool_, nullptr);
   std::thread other([&] { two.run(1); });
   two.run(0);
   other.join();
-  EXPECT_TRUE(two.devices_[0].in_order);
-  EXPECT_TRUE(two.devices_[1].in_order);
-  EXPECT_EQ(two.devices_[0].sent + two.devices_[1].sent, 2 * TwoThreads::kPackets);
+  for (const auto& of_worker : two.devices_) {
+    for (const OrderedDevice& device : of_worker) EXPECT_TRUE(device.in_order);
+  }
+  EXPECT_EQ(two.sent_by(0) + two.sent_by(1), 2 * TwoThreads::kPackets);
   std::uint64_t handed_out = 0;
   std::uint64_t handed_in = 0;
   for (const auto& p : two.pipelines_) {
@@ -293,6 +307,8 @@ TEST(PipelineWorkers, TwoThreadsLoseNothingAndKeepTheOrderOfEveryFlow) {
   EXPECT_GT(handed_out, TwoThreads::kPackets / 2);
   EXPECT_EQ(rte_mempool_in_use_count(two.pool_.get()), 0u);
 }
+INSTANTIATE_TEST_SUITE_P(TransmitQueues, PipelineWorkersThreads, testing::Bool(),
+                         [](const auto& param) { return param.param ? "per_worker" : "per_port"; });
 
 }  // namespace
 }  // namespace weft::pipeline

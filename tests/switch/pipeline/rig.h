@@ -127,6 +127,7 @@ struct RigOptions {
   std::uint16_t data_room_bytes = 1024;
   std::uint64_t* admitted = nullptr;  ///< PipelineHost::admitted of every worker
   std::uint32_t mtu_bytes = 1500;
+  bool tx_per_worker = false;  ///< of every port
 };
 
 /// The destructor checks that all packets are accounted for and no buffer is lost.
@@ -194,6 +195,7 @@ class Rig {
     std::vector<std::uint16_t> owners;
     for (std::uint16_t p = 0; p < options.ports; ++p) owners.push_back(static_cast<std::uint16_t>(p % options.workers));
     state = std::make_unique<SwitchState>(registry_, std::move(info), owners, options.workers);
+    for (PortIndex p = 0; options.tx_per_worker && p < options.ports; ++p) state->set_tx_per_worker(p);
     for (std::uint16_t w = 0; w < options.workers; ++w) {
       rings_.push_back(std::make_unique<Rings>(*this, w));
       PipelineHost host;
@@ -203,6 +205,7 @@ class Rig {
       host.meter = false;
       host.seed = options.seed;
       host.admitted = options.admitted;
+      host.clock = &clock_;
       for (auto& device : devices) host.ports.push_back(device.get());
       pipelines.push_back(std::make_unique<Pipeline>(*state, std::move(host)));
     }
@@ -261,7 +264,7 @@ class Rig {
     }
     pipelines[worker]->run_timers(now);
     for (PortIndex p = 0; p < options_.ports; ++p) {
-      if (pipelines[worker]->owns(p)) moved += pipelines[worker]->serve_port(now, p);
+      if (pipelines[worker]->sends(p)) moved += pipelines[worker]->serve_port(now, p);
     }
     return moved;
   }
@@ -367,6 +370,7 @@ class Rig {
   std::vector<std::pair<std::string, Script>> scripts_;
   Registry registry_;
   Pool pool_;
+  const std::function<TimeNs()> clock_ = [this] { return now; };
   std::vector<std::unique_ptr<Rings>> rings_;
 };
 

@@ -229,6 +229,18 @@ TEST_F(EthPortTest, EveryWorkerGetsAReceiveQueueWhereTheDeviceCanSpread) {
   EXPECT_EQ(port->rx_queues(), 1);
 }
 
+TEST_F(EthPortTest, EveryWorkerGetsATransmitQueueWhereTheDeviceHasThem) {
+  ASSERT_EQ(open(info("null", {{"rx", Value(false)}, {"frame_bytes", Value(64)}}), 4), "");
+  EXPECT_EQ(port->tx_queues(), 4);
+  for (std::uint16_t worker = 0; worker < 4; ++worker) {
+    rte_mbuf* m = packet(frame_of(60));
+    EXPECT_EQ(port->tx(worker).transmit(&m, 1).taken, 1);
+  }
+  ASSERT_NO_FATAL_FAILURE(open_ring("single"));
+  EXPECT_EQ(port->tx_queues(), 1);
+  EXPECT_EQ(&port->tx(0), port.get());
+}
+
 TEST_F(EthPortTest, TheDescriptionIsTheDriversName) {
   ASSERT_EQ(open(info("null", {{"rx", Value(false)}, {"frame_bytes", Value(64)}})), "");
   EXPECT_EQ(port->description(), "net_null");

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "switch/base/rng.h"
+#include "switch/wire/builder.h"
 #include "switch/wire/icrc.h"
 #include "switch/wire/parse.h"
 #include "tests/switch/ports/port_rig.h"
@@ -27,12 +28,18 @@ struct Options {
   std::int64_t limit_packets = 0;
   std::int64_t rate_pps = 0;
   Value control{};
+  std::vector<std::string> more_destinations{};
+  int dscp = 0;
+  bool heed_pfc = false;
 };
 
 class GeneratorPortTest : public PortTest {
  protected:
   std::string generate(const Options& o) {
-    Value::List opcodes;
+    Value::List opcodes, more;
+    for (const auto& address : o.more_destinations) {
+      more.emplace_back(Value::Map{{"mac", Value("02:00:00:00:00:03")}, {"address", Value(address)}});
+    }
     for (const auto& name : o.opcodes) opcodes.emplace_back(name);
     return open(info("generator", {{"qps", Value(o.qps)},
                                    {"first_qpn", Value(o.first_qpn)},
@@ -42,6 +49,9 @@ class GeneratorPortTest : public PortTest {
                                    {"destination_mac", Value("02:00:00:00:00:02")},
                                    {"source", Value(o.source)},
                                    {"destination", Value(o.destination)},
+                                   {"more_destinations", Value(std::move(more))},
+                                   {"dscp", Value(o.dscp)},
+                                   {"heed_pfc", Value(o.heed_pfc)},
                                    {"limit_packets", Value(o.limit_packets)},
                                    {"rate_pps", Value(o.rate_pps)},
                                    {"control", o.control}}));
@@ -72,6 +82,25 @@ TEST_F(GeneratorPortTest, QueuePairsTakeTurnsAndTheirPsnsCountUp) {
   EXPECT_THAT(seen,
               ElementsAre(std::pair(100, 0), std::pair(101, b), std::pair(102, c), std::pair(100, 1),
                           std::pair(101, b + 1), std::pair(102, c + 1), std::pair(100, 2), std::pair(101, b + 2)));
+}
+
+TEST_F(GeneratorPortTest, QueuePairsAreWithOneOfTheDestinationsInTurn) {
+  ASSERT_EQ(generate({.qps = 5,
+                      .first_qpn = 100,
+                      .opcodes = {"RC_SEND_ONLY", "RC_RDMA_WRITE_ONLY"},
+                      .more_destinations = {"10.0.0.3", "10.0.0.4"}}),
+            "");
+  std::map<std::uint32_t, std::map<std::uint64_t, int>> seen;  // by QPN, then by destination
+  for (int burst = 0; burst < 10; ++burst) {
+    for (const Bytes& frame : receive(10)) {
+      const wire::Parsed p = parse(frame);
+      ASSERT_TRUE(wire::icrc_ok(frame.data(), p));
+      ++seen[p.dest_qp.value()][p.address_key & 0xff];
+    }
+  }
+  for (std::uint32_t qp = 0; qp < 5; ++qp) {
+    EXPECT_THAT(seen[100 + qp], ElementsAre(std::pair(2 + qp % 3, 20))) << qp;
+  }
 }
 
 TEST_F(GeneratorPortTest, EveryQueuePairGetsEveryKindAndAcknowledgesWhatWasRequestedBefore) {
@@ -147,6 +176,25 @@ TEST_F(GeneratorPortTest, EveryPacketIsValidAndItsIcrcRight) {
       }
     }
     EXPECT_EQ(opcodes.size(), 4u);
+  }
+}
+
+TEST_F(GeneratorPortTest, PfcFramesMakeItPauseWhereTheyAreHeeded) {
+  const auto send_pfc = [&](std::uint16_t quanta) {
+    rte_mbuf* m = packet(wire::FrameBuilder().pfc(1 << 3, {0, 0, 0, quanta, 0, 0, 0, 0}).build());
+    ASSERT_EQ(port->transmit(&m, 1).taken, 1);
+  };
+  for (const bool heeds : {false, true}) {
+    ASSERT_EQ(generate({.dscp = 24, .heed_pfc = heeds}), "");
+    EXPECT_EQ(port->tx_queues() > 1, !heeds) << "pauses concern one worker";
+    EXPECT_EQ(parse(receive(4).at(0)).kind, wire::FrameKind::roce);
+    send_pfc(1000);
+    EXPECT_THAT(receive(4), testing::SizeIs(heeds ? 0 : 4));
+    now += 1000 * wire::kPauseQuantumBits / 100;  // at 100 Gbit/s
+    EXPECT_THAT(receive(4), testing::SizeIs(4)) << "the pause has ended";
+    send_pfc(0xffff);
+    send_pfc(0);
+    EXPECT_THAT(receive(4), testing::SizeIs(4)) << "the peer has ended it";
   }
 }
 

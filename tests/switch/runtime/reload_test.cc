@@ -204,6 +204,18 @@ class Reload : public ::testing::Test {
   std::atomic<bool> signal_{false};
 };
 
+TEST_F(Reload, APortIsWithTheWorkerThatItNames) {
+  Variant v{{kSink, "{ name: own, type: \"null\", worker: 0 }"}, "parse, l2", "", "", ""};
+  start(write(v));
+  // The others take turns: h1, h2 and sink, then the port that says whose it is.
+  EXPECT_EQ(port("h1")["worker"], 0);
+  EXPECT_EQ(port("h2")["worker"], 1);
+  EXPECT_EQ(port("sink")["worker"], 0);
+  EXPECT_EQ(port("own")["worker"], 0);
+  v.ports[1] = "{ name: own, type: \"null\", worker: 1 }";
+  EXPECT_THAT(reload(write(v)).mistakes, Contains(HasSubstr("worker: 0 -> 1: cannot change while weft runs")));
+}
+
 class ReloadWorkers : public Reload, public ::testing::WithParamInterface<std::size_t> {};
 INSTANTIATE_TEST_SUITE_P(Workers, ReloadWorkers, ::testing::Values(1, 2), ::testing::PrintToStringParamName());
 

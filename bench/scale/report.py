@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+# Copyright The weft authors
+"""What bench/scale found: a line in the terminal, and a page."""
+
+from bench.report import charts, page
+
+
+def speedup(points, point):
+    """How many times the rate of the fewest workers, per worker of those: 1 to W where that is one worker."""
+    return point["pps"] / points[0]["pps"] * points[0]["workers"]
+
+
+def line(result):
+    points = result["points"]
+    parts = [f"W={p['workers']}: {p['pps'] / 1e6:.2f} Mpps ({speedup(points, p):.2f}x), {p['cycles']:.0f} cycles, "
+             f"{p['handed']:.2f} handed over" + (f", {p['lost']} lost" if p["lost"] else "") for p in points]
+    return f"{result['title']}: " + "; ".join(parts)
+
+
+def page_of(facts, results):
+    out = page.Page("weft-switch with more and more workers")
+    out.paragraph(
+        f"{facts['cpu']}, kernel {facts['kernel']}, {facts['cpus']} CPUs{', virtual' if facts['virtual'] else ''}. "
+        f"Each worker polls two generator ports of 64 queue pairs. Medians of {facts['rounds']} trials of "
+        f"{facts['trial_s']:g} s, which the cases take in turns."
+    )
+    most = max(p["workers"] for r in results for p in r["points"])
+    if most > 1:
+        lines = [charts.Line(r["title"], [(p["workers"], speedup(r["points"], p)) for p in r["points"]], dots=True)
+                 for r in results]
+        lines.append(charts.Line("linear", [(1, 1), (most, most)], dashed=True))
+        out.figure(charts.line_chart(lines, "workers", "times one worker", y_from_zero=True,
+                                     label="Rate by the number of workers"))
+    out.table(["case", "workers", "Mpps", "low", "high", "times one", "cycles a packet", "handed over", "rings full",
+               "lost"],
+              [[r["title"], str(p["workers"]), f"{p['pps'] / 1e6:.2f}", f"{p['low'] / 1e6:.2f}",
+                f"{p['high'] / 1e6:.2f}", f"{speedup(r['points'], p):.2f}", f"{p['cycles']:.0f}", f"{p['handed']:.2f}",
+                f"{p['rings_full']:,}", f"{p['lost']:,}"] for r in results for p in r["points"]])
+    out.paragraph("Cycles are those of all workers together, of the time stamp counter, for a packet that is received; "
+                  "the generators' are in them. Handed over: how often a packet changes its worker, on average.")
+    return out.html()

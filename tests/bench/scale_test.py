@@ -1,0 +1,74 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# Copyright The weft authors
+"""bench/scale as a program: traffic goes where each case says, nothing is lost under PFC. Needs root and two CPUs."""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SKIPPED = 77
+BUILD = pathlib.Path(os.environ.get("WEFT_BIN", ROOT / "build/bin")).parent
+
+sys.path.insert(0, str(ROOT))
+from bench.scale import cases, report  # noqa: E402
+
+
+def run(*arguments):
+    return subprocess.run([ROOT / "bench/scale/run", "--build", BUILD, *arguments], capture_output=True, text=True,
+                          timeout=150, check=False)
+
+
+class Scale(unittest.TestCase):
+    def test_every_case_is_a_configuration_that_weft_switch_accepts(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for case in cases.CASES:
+                for workers in (1, 2, 3):
+                    path = pathlib.Path(folder, "weft.yaml")
+                    path.write_text(json.dumps(cases.configuration(case, list(range(workers)))), encoding="utf-8")
+                    done = subprocess.run([BUILD / "bin/weft-switch", "-c", path, "--check"], capture_output=True,
+                                          text=True, check=False)
+                    self.assertEqual(done.returncode, 0, f"{case.name}: {done.stdout}{done.stderr}")
+
+    def test_traffic_goes_where_the_case_says(self):
+        with tempfile.TemporaryDirectory() as out:
+            done = run("--workers", "1,2", "--rounds", "1", "--trial-s", "0.4", "--no-hugepages", "--out", out)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            found = json.loads(pathlib.Path(out, "results.json").read_text(encoding="utf-8"))["results"]
+            page = pathlib.Path(out, "report.html").read_text(encoding="utf-8")
+        self.assertEqual([r["case"] for r in found], [case.name for case in cases.CASES])
+        handed = {}
+        for result in found:
+            one, two = result["points"]
+            self.assertEqual((one["workers"], one["handed"], two["workers"]), (1, 0, 2), result["title"])
+            self.assertGreater(min(one["pps"], two["pps"]), 10_000, result["title"])
+            handed[result["case"]] = two["handed"]
+        self.assertEqual(handed["own"], 0)
+        # A packet changes its worker once to be handled there, and with qos once more to leave.
+        self.assertAlmostEqual(handed["uniform"], 0.5, delta=0.1)
+        self.assertGreater(handed["uniform-qos"], handed["uniform"] + 0.25)
+        (incast,) = (r for r in found if r["case"] == "incast")
+        self.assertEqual([point["drops"] for point in incast["points"]], [{}, {}])
+        self.assertIn("<svg", page)
+
+    def test_wrong_words_are_said_in_one_line(self):
+        self.assertIn("unknown case 'best'; known: own,", run("--cases", "best").stderr)
+        self.assertIn("from 1 to", run("--workers", "1000").stderr)
+        self.assertIn("found 'two'", run("--workers", "two").stderr)
+
+    def test_a_rate_is_compared_with_that_of_one_worker(self):
+        points = [{"workers": 1, "pps": 10}, {"workers": 4, "pps": 30}]
+        self.assertEqual([report.speedup(points, point) for point in points], [1, 3])
+        points = [{"workers": 2, "pps": 20}, {"workers": 4, "pps": 36}]
+        self.assertEqual([report.speedup(points, point) for point in points], [2, 3.6])
+
+
+if __name__ == "__main__":
+    if os.getuid() != 0 or len(os.sched_getaffinity(0)) < 2:
+        print("skipped: needs root and two CPUs")
+        sys.exit(SKIPPED)
+    unittest.main()
