@@ -48,6 +48,7 @@ struct GroupActivity {
   std::uint64_t still_ms = 0;  ///< for so long nothing has gone on
 };
 
+/// May be called by several threads at the same time.
 class Agents {
  public:
   virtual ~Agents() = default;
@@ -57,7 +58,7 @@ class Agents {
   /// The groups that switches have; nullopt for one that does not answer.
   [[nodiscard]] virtual std::vector<std::optional<std::vector<GroupId>>> list(
       std::span<const policy::NodeId> nodes) = 0;
-  /// What groups do there; nullopt for a switch that does not answer. May be called while another call runs.
+  /// What groups do there; nullopt for a switch that does not answer.
   [[nodiscard]] virtual std::vector<std::optional<std::vector<GroupActivity>>> activity(
       std::span<const policy::NodeId> nodes) = 0;
 };

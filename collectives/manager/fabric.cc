@@ -45,7 +45,19 @@ std::map<NodeId, std::vector<std::uint32_t>> ranks_below(const policy::Tree& tre
 
 }  // namespace
 
+void Fabric::index() {
+  by_address.clear();
+  for (policy::LinkId id = 0; id < topology.links().size(); ++id) {
+    const NodeId node = topology.link(id).lower;
+    if (!topology.node(node).is_switch) by_address.emplace(addresses[id].lower, node);
+  }
+}
+
 NodeId Fabric::host_of(const wire::IpAddress& address) const {
+  if (!by_address.empty()) {
+    const auto at = by_address.find(address);
+    return at == by_address.end() ? policy::kNoNode : at->second;
+  }
   for (policy::LinkId id = 0; id < topology.links().size(); ++id) {
     const NodeId node = topology.link(id).lower;
     if (addresses[id].lower == address && !topology.node(node).is_switch) return node;
@@ -64,6 +76,7 @@ void EndpointPlanner::plan(const Fabric& fabric, const std::vector<const GroupRe
   for (const GroupRecord* other : others) {
     for (const SwitchRecord& s : other->switches) {
       const NodeId node = fabric.topology.find(s.name);
+      if (!index.contains(node)) continue;
       for (const EndpointRecord& e : s.endpoints) numbers[node].taken(e.qp);
     }
   }

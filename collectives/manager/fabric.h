@@ -5,9 +5,9 @@
 // several hosts.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "collectives/manager/group_record.h"
@@ -23,10 +23,13 @@ struct LinkAddresses {
 
 struct Fabric {
   policy::Topology topology;
-  std::vector<LinkAddresses> addresses;  ///< by LinkId
+  std::vector<LinkAddresses> addresses;                    ///< by LinkId
+  std::map<wire::IpAddress, policy::NodeId> by_address{};  ///< of hosts; see index()
 
-  /// The host that has an address; kNoNode: none.
+  /// The host that has an address; kNoNode: none. Without index() it looks at all links.
   [[nodiscard]] policy::NodeId host_of(const wire::IpAddress& address) const;
+  /// To be called when all is there.
+  void index();
 };
 
 /// Numbers of a switch's queue pairs and first PSNs for a group's tree.
@@ -36,6 +39,7 @@ class EndpointPlanner {
 
   /// Fills in `record.switches` from its members and its decision's tree. A number of a queue pair is one that no
   /// record of `others` has at the switch.
+  /// @param others  at least those that have a switch in common with it
   void plan(const Fabric& fabric, const std::vector<const GroupRecord*>& others, GroupRecord& record);
 
  private:

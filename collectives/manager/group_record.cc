@@ -60,10 +60,8 @@ ordered_json endpoint_json(const EndpointRecord& e) {
 /// A link of which there may be several between two nodes: its place among those.
 std::size_t place_of(const Topology& t, policy::LinkId link) {
   std::size_t place = 0;
-  for (policy::LinkId other = 0; other < link; ++other) {
-    const auto& a = t.link(other);
-    const auto& b = t.link(link);
-    if (a.lower == b.lower && a.upper == b.upper) ++place;
+  for (const policy::Arc& arc : t.up(t.link(link).lower)) {
+    if (arc.to == t.link(link).upper && arc.link < link) ++place;
   }
   return place;
 }
@@ -97,9 +95,8 @@ policy::NodeId node_from(const json& j, const Topology& t) {
 policy::TreeEdge edge_from(const json& j, const Topology& t) {
   policy::TreeEdge e{node_from(j.at(0), t), node_from(j.at(1), t), policy::kNoLink};
   std::size_t place = j.at(2).get<std::size_t>();
-  for (policy::LinkId id = 0; id < t.links().size(); ++id) {
-    if (t.link(id).lower != e.child || t.link(id).upper != e.parent) continue;
-    if (place-- == 0) e.link = id;
+  for (const policy::Arc& arc : t.up(e.child)) {
+    if (arc.to == e.parent && place-- == 0) e.link = arc.link;
   }
   if (e.link == policy::kNoLink) throw std::invalid_argument("no such link");
   return e;

@@ -73,7 +73,9 @@ Manager::Manager(Fabric fabric, const ManagerOptions& options, Agents& agents, S
       policy_(fabric_.topology, options.policy),
       agents_(agents),
       store_(store),
-      planner_(seed) {}
+      planner_(seed) {
+  fabric_.index();
+}
 
 std::string Manager::mistake_of(const CreateRequest& request) const {
   if (auto mistake = mistake_of_options(request.options); !mistake.empty()) return mistake;
@@ -100,119 +102,161 @@ policy::Request Manager::policy_request(GroupId group, const std::vector<Member>
   return r;
 }
 
+/// Numbers are used in turn, so that what an earlier group has left behind is old when its number comes again.
 GroupId Manager::pick(GroupId wanted) const {
   if (wanted != 0) return wanted;
-  GroupId id = options_.first_group;
-  for (const auto& [taken, group] : groups_) {
-    if (taken == id) ++id;
+  const std::uint64_t numbers = std::uint64_t{options_.last_group} - options_.first_group + 1;
+  GroupId id = std::max(last_picked_, options_.first_group - 1);
+  for (std::uint64_t tries = std::min<std::uint64_t>(numbers, groups_.size() + 1); tries > 0; --tries) {
+    id = id >= options_.last_group ? options_.first_group : id + 1;
+    if (!groups_.contains(id)) return id;
   }
-  return id <= options_.last_group ? id : 0;
+  return 0;
 }
 
 std::optional<std::string> Manager::write(const GroupRecord& record) {
   return store_.put(record.id, record.generation, to_text(record, fabric_.topology));
 }
 
-CreateReply Manager::explain(const CreateRequest& request) {
-  CreateReply reply;
+void Manager::decide(const CreateRequest& request, CreateReply& reply, policy::Request& wanted, policy::Decision& d) {
   const auto refuse = [&](const std::string& why) {
     reply.refusal = Refusal::bad_request;
     reply.sentences = {why + "."};
   };
-  if (const auto mistake = mistake_of(request); !mistake.empty()) {
-    refuse(mistake);
-    return reply;
-  }
+  if (const auto mistake = mistake_of(request); !mistake.empty()) return refuse(mistake);
   reply.group = pick(request.group);
-  if (reply.group == 0) {
-    refuse("all numbers of groups are in use");
-    return reply;
-  }
+  if (reply.group == 0) return refuse("all numbers of groups are in use");
   if (groups_.contains(reply.group)) {
-    refuse("there is a group " + std::to_string(reply.group) + " already");
-    return reply;
+    return refuse("there is a group " + std::to_string(reply.group) + " already");
   }
-  const auto r = policy_request(reply.group, request.members, request.options);
-  const policy::Decision d = policy_.explain(r);
+  wanted = policy_request(reply.group, request.members, request.options);
+  d = policy_.explain(wanted);
   reply.reason = d.reason;
   reply.refusal = d.admitted() ? Refusal::none : Refusal::no_tree;
-  reply.sentences = policy::sentences(policy_.topology(), r, d);
+  reply.sentences = policy::sentences(policy_.topology(), wanted, d);
   reply.window = d.units;
+}
+
+CreateReply Manager::explain(const CreateRequest& request) {
+  CreateReply reply;
+  policy::Request wanted;
+  policy::Decision decision;
+  decide(request, reply, wanted, decision);
   return reply;
 }
 
 CreateReply Manager::create(TimeNs now, const CreateRequest& request) {
-  CreateReply reply = explain(request);
-  if (reply.refusal != Refusal::none) return reply;
+  Creation creation = begin_create(now, request);
+  if (creation.orders.empty()) return creation.reply;
+  const std::vector<Outcome> outcomes = agents_.install(creation.orders);
+  return end_create(now, std::move(creation), outcomes);
+}
+
+/// Groups that have queue pairs at one of its switches.
+std::vector<const GroupRecord*> Manager::neighbours_of(const GroupRecord& record) const {
+  std::set<GroupId> ids;
+  for (const auto& s : record.decision.tree.switches) {
+    for (const policy::Block& block : policy_.ledger().at(s.node).blocks) {
+      for (const policy::Share& share : block.shares) ids.insert(share.group);
+    }
+  }
+  std::vector<const GroupRecord*> out;
+  for (const GroupId id : ids) {
+    if (const auto at = groups_.find(id); at != groups_.end()) out.push_back(&at->second.record);
+  }
+  return out;
+}
+
+Manager::Creation Manager::begin_create(TimeNs now, const CreateRequest& request) {
+  Creation out;
+  CreateReply& reply = out.reply;
+  policy::Request wanted;
   GroupRecord record;
+  decide(request, reply, wanted, record.decision);
+  if (reply.refusal != Refusal::none) return out;
   record.id = reply.group;
   record.generation = last_generation_ + 1;
   record.members = request.members;
   record.options = request.options;
-  record.decision = policy_.place(policy_request(record.id, request.members, request.options));
+  policy_.take(wanted, record.decision);
   record.decision.frontier.clear();
-  std::vector<const GroupRecord*> others;
-  for (const auto& [id, group] : groups_) others.push_back(&group.record);
-  planner_.plan(fabric_, others, record);
+  planner_.plan(fabric_, neighbours_of(record), record);
   last_generation_ = record.generation;
+  if (request.group == 0) last_picked_ = record.id;
   // From here on there is a group, if only to be removed.
   Group& group = groups_[record.id];
-  group.record = record;
-  group.heard.assign(record.members.size(), now);
-  if (auto error = write(record)) {
+  group.record = std::move(record);
+  group.heard.assign(group.record.members.size(), now);
+  group.since_probe = probes_;
+  if (auto error = write(group.record)) {
     reply.refusal = Refusal::store_failed;
     reply.sentences = {*error};
     end(group, Ending::not_installed, {});
-    return reply;
+    return out;
   }
-  install(group, reply);
-  if (reply.refusal != Refusal::none) return reply;
-  reply.generation = record.generation;
-  reply.endpoints = rank_endpoints(record);
-  return reply;
+  reply.generation = group.record.generation;
+  for (std::size_t i = 0; i < group.record.switches.size(); ++i) {
+    out.orders.push_back({group.record.decision.tree.switches[i].node, group.record.id, switch_spec(group.record, i)});
+  }
+  return out;
 }
 
-void Manager::install(Group& group, CreateReply& reply) {
-  const GroupRecord& record = group.record;
-  std::vector<InstallOrder> orders;
-  for (std::size_t i = 0; i < record.switches.size(); ++i) {
-    orders.push_back({record.decision.tree.switches[i].node, record.id, switch_spec(record, i)});
-  }
-  const std::vector<Outcome> outcomes = agents_.install(orders);
+CreateReply Manager::end_create(TimeNs now, Creation creation, std::span<const Outcome> outcomes) {
+  CreateReply reply = std::move(creation.reply);
+  const std::uint64_t generation = std::exchange(reply.generation, 0);
+  // Nobody but this ends a group that is not running yet.
+  Group& group = groups_.at(reply.group);
   std::set<NodeId> may_have;
-  for (std::size_t i = 0; i < orders.size(); ++i) {
+  for (std::size_t i = 0; i < creation.orders.size(); ++i) {
     const Outcome& o = outcomes[i];
-    if (o.kind != Outcome::Kind::refused) may_have.insert(orders[i].node);
+    if (o.kind != Outcome::Kind::refused) may_have.insert(creation.orders[i].node);
     if (o.kind == Outcome::Kind::done || reply.refusal == Refusal::switch_refused) continue;
     const bool refused = o.kind == Outcome::Kind::refused;
     reply.refusal = refused ? Refusal::switch_refused : Refusal::switch_unreachable;
-    reply.sentences = {fabric_.topology.node(orders[i].node).name + (refused ? " refused: " : " did not answer: ") +
-                       o.text};
+    reply.sentences = {fabric_.topology.node(creation.orders[i].node).name +
+                       (refused ? " refused: " : " did not answer: ") + o.text};
+  }
+  if (reply.refusal == Refusal::none && group.ending == Ending::destroyed) {
+    reply.refusal = Refusal::unknown_group;
+    reply.sentences = {"It was destroyed while it was made."};
   }
   if (reply.refusal == Refusal::none) {
     group.record.state = GroupState::running;
+    group.heard.assign(group.heard.size(), now);
+    group.since_probe = probes_;
     if (auto error = write(group.record)) {
       reply.refusal = Refusal::store_failed;
       reply.sentences = {*error};
     }
   }
-  if (reply.refusal != Refusal::none) end(group, Ending::not_installed, std::move(may_have));
+  if (reply.refusal != Refusal::none) {
+    const Ending why = group.ending == Ending::destroyed ? Ending::destroyed : Ending::not_installed;
+    end(group, why, std::move(may_have));
+    return reply;
+  }
+  reply.generation = generation;
+  reply.endpoints = rank_endpoints(group.record);
+  return reply;
 }
 
 void Manager::end(Group& group, Ending why, std::set<NodeId> owing) {
   group.record.state = GroupState::removing;
   group.ending = why;
   group.owing = std::move(owing);
+  group.since_probe = probes_;
   settle(group.record.id);
 }
 
 void Manager::settle(GroupId id) {
   Group& group = groups_.at(id);
   std::vector<RemoveOrder> orders;
-  for (const NodeId node : group.owing) orders.push_back({node, id});
+  for (const NodeId node : group.owing) {
+    if (!silent_.contains(node)) orders.push_back({node, id});
+  }
   const std::vector<Outcome> outcomes = agents_.remove(orders);
   for (std::size_t i = 0; i < orders.size(); ++i) {
     if (outcomes[i].kind == Outcome::Kind::done) group.owing.erase(orders[i].node);
+    if (outcomes[i].kind == Outcome::Kind::unknown) silent_.insert(orders[i].node);
   }
   if (group.owing.empty()) {
     if (store_.erase(id)) return;  // again with the next probe: until then the store says that it is there
@@ -247,13 +291,20 @@ Refusal Manager::destroy(TimeNs /*now*/, GroupId id, std::uint64_t generation) {
   if (at == groups_.end() || (generation != 0 && at->second.record.generation != generation)) {
     return Refusal::unknown_group;
   }
-  if (at->second.record.state == GroupState::running) {
-    end(at->second, Ending::destroyed, switches_of(at->second.record));
-  }
+  Group& group = at->second;
+  if (group.record.state == GroupState::running) end(group, Ending::destroyed, switches_of(group.record));
+  // Its switches are being asked: end_create() ends it.
+  if (group.record.state == GroupState::installing) group.ending = Ending::destroyed;
   return Refusal::none;
 }
 
 void Manager::tick(TimeNs now) {
+  expire(now);
+  const std::vector<NodeId> nodes = begin_probe(now);
+  if (!nodes.empty()) end_probe(nodes, agents_.list(nodes));
+}
+
+void Manager::expire(TimeNs now) {
   std::vector<GroupId> late;
   for (const auto& [id, group] : groups_) {
     if (group.record.state != GroupState::running) continue;
@@ -264,7 +315,6 @@ void Manager::tick(TimeNs now) {
     Group& group = groups_.at(id);
     end(group, Ending::lease_expired, switches_of(group.record));
   }
-  if (now >= next_probe_) probe(now);
 }
 
 TimeNs Manager::next_deadline() const noexcept {
@@ -276,20 +326,29 @@ TimeNs Manager::next_deadline() const noexcept {
   return next;
 }
 
-void Manager::probe(TimeNs now) {
-  next_probe_ = now + options_.probe_ns;
+std::vector<NodeId> Manager::begin_probe(TimeNs now) {
   std::vector<NodeId> nodes;
+  if (now < next_probe_) return nodes;
+  next_probe_ = now + options_.probe_ns;
+  ++probes_;
   for (NodeId n = 0; n < fabric_.topology.nodes().size(); ++n) {
     if (fabric_.topology.node(n).is_switch) nodes.push_back(n);
   }
-  const auto has = agents_.list(nodes);
+  return nodes;
+}
+
+void Manager::end_probe(const std::vector<NodeId>& nodes, const std::vector<std::optional<std::vector<GroupId>>>& has) {
   silent_.clear();
   strangers_.clear();
+  std::vector<std::vector<GroupId>> should_have(fabric_.topology.nodes().size());
+  for (const auto& [id, group] : groups_) {
+    for (const auto& s : group.record.decision.tree.switches) should_have[s.node].push_back(id);
+  }
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     // New groups go around a switch that does not answer.
     policy_.set_node_up(nodes[i], has[i].has_value());
     if (has[i]) {
-      compare(nodes[i], *has[i]);
+      compare(nodes[i], should_have[nodes[i]], *has[i]);
     } else {
       silent_.insert(nodes[i]);
     }
@@ -302,24 +361,24 @@ void Manager::probe(TimeNs now) {
   for (const GroupId id : unsettled) settle(id);
 }
 
-void Manager::compare(NodeId node, const std::vector<GroupId>& has) {
-  const auto is_there = [&](GroupId id) { return std::find(has.begin(), has.end(), id) != has.end(); };
-  for (auto& [id, group] : groups_) {
-    const auto switches = switches_of(group.record);
-    if (!switches.contains(node) || is_there(id)) continue;
+/// @param should_have  ascending: groups that the switch has, or may have
+void Manager::compare(NodeId node, const std::vector<GroupId>& should_have, const std::vector<GroupId>& has) {
+  const std::set<GroupId> there(has.begin(), has.end());
+  for (const GroupId id : should_have) {
+    Group& group = groups_.at(id);
+    // What has changed while the switch was asked, its answer may not know yet.
+    if (there.contains(id) || group.since_probe >= probes_) continue;
     group.owing.erase(node);
     if (group.record.state != GroupState::running) continue;
     // Its ranks hear of it when they renew; the other switches are asked below.
     group.record.state = GroupState::removing;
     group.ending = Ending::switch_lost_it;
-    group.owing = switches;
+    group.owing = switches_of(group.record);
     group.owing.erase(node);
   }
   for (const GroupId id : has) {
     if (id < options_.first_group || id > options_.last_group) continue;
-    const auto at = groups_.find(id);
-    const bool ours = at != groups_.end() && switches_of(at->second.record).contains(node);
-    if (!ours) strangers_.push_back({node, id});
+    if (!std::binary_search(should_have.begin(), should_have.end(), id)) strangers_.push_back({node, id});
   }
 }
 

@@ -10,6 +10,7 @@
 
 #include <map>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -77,6 +78,15 @@ class Manager {
   [[nodiscard]] std::optional<std::string> recover(TimeNs now);
 
   [[nodiscard]] CreateReply create(TimeNs now, const CreateRequest& request);
+  /// create() in two parts, so that other calls need not wait for switches. Without orders it is over: `reply` says
+  /// why.
+  struct Creation {
+    CreateReply reply;
+    std::vector<InstallOrder> orders;
+  };
+  [[nodiscard]] Creation begin_create(TimeNs now, const CreateRequest& request);
+  /// @param outcomes  of its orders
+  [[nodiscard]] CreateReply end_create(TimeNs now, Creation creation, std::span<const Outcome> outcomes);
   /// What create() would answer, without switches and store.
   [[nodiscard]] CreateReply explain(const CreateRequest& request);
   /// A rank is alive; nullopt as rank: all are. False: there is no such group, or it is over.
@@ -86,6 +96,12 @@ class Manager {
 
   /// Ends groups whose leases are over, asks switches what they have, and repeats what they did not confirm.
   void tick(TimeNs now);
+  /// tick() in parts, so that other calls need not wait for switches.
+  void expire(TimeNs now);
+  /// The switches to be asked now; none: it is not time yet.
+  [[nodiscard]] std::vector<policy::NodeId> begin_probe(TimeNs now);
+  /// @param has  what they said: see Agents::list()
+  void end_probe(const std::vector<policy::NodeId>& nodes, const std::vector<std::optional<std::vector<GroupId>>>& has);
   /// When tick() has something to do.
   [[nodiscard]] TimeNs next_deadline() const noexcept;
 
@@ -94,28 +110,29 @@ class Manager {
     std::vector<TimeNs> heard;       ///< by rank
     std::set<policy::NodeId> owing;  ///< switches that may have it, of one that is removed
     Ending ending = Ending::none;
+    std::uint64_t since_probe = 0;  ///< looks at switches that had begun when its state changed last
   };
   [[nodiscard]] const std::map<GroupId, Group>& groups() const noexcept { return groups_; }
   [[nodiscard]] const policy::Policy& policy() const noexcept { return policy_; }
   [[nodiscard]] const Fabric& fabric() const noexcept { return fabric_; }
   [[nodiscard]] const ManagerOptions& options() const noexcept { return options_; }
   [[nodiscard]] Agents& agents() const noexcept { return agents_; }
-  /// Switches that did not answer when they were last asked.
+  /// Switches that did not answer when they were last asked. They are not asked again before the next look.
   [[nodiscard]] const std::set<policy::NodeId>& silent() const noexcept { return silent_; }
 
  private:
   [[nodiscard]] std::string mistake_of(const CreateRequest& request) const;
+  void decide(const CreateRequest& request, CreateReply& reply, policy::Request& wanted, policy::Decision& decision);
+  [[nodiscard]] std::vector<const GroupRecord*> neighbours_of(const GroupRecord& record) const;
   [[nodiscard]] policy::Request policy_request(GroupId group, const std::vector<Member>& members,
                                                const GroupOptions& options) const;
   [[nodiscard]] GroupId pick(GroupId wanted) const;
   [[nodiscard]] std::optional<std::string> write(const GroupRecord& record);
-  void install(Group& group, CreateReply& reply);
   /// Begins to remove a group, from switches that may have it.
   void end(Group& group, Ending why, std::set<policy::NodeId> owing);
   /// Asks again those that owe an answer; forgets the group when none is left.
   void settle(GroupId id);
-  void probe(TimeNs now);
-  void compare(policy::NodeId node, const std::vector<GroupId>& has);
+  void compare(policy::NodeId node, const std::vector<GroupId>& should_have, const std::vector<GroupId>& has);
 
   Fabric fabric_;
   ManagerOptions options_;
@@ -127,6 +144,8 @@ class Manager {
   std::set<policy::NodeId> silent_;
   std::vector<RemoveOrder> strangers_;  ///< groups of ours that a switch has and we have not
   std::uint64_t last_generation_ = 0;
+  GroupId last_picked_ = 0;
+  std::uint64_t probes_ = 0;  ///< that have begun
   TimeNs next_probe_ = 0;
 };
 

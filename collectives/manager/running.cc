@@ -38,38 +38,59 @@ void RunningManager::tell_leases() {
   }
 }
 
+void RunningManager::note(GroupId id, const Manager::Group& group) {
+  const bool fresh = !noted_.contains(id);
+  if (fresh && group.record.state == GroupState::running) {
+    spdlog::info("group {} of {} ranks runs on {} switches", id, group.record.members.size(),
+                 group.record.switches.size());
+  }
+  if (group.ending != Ending::none && (fresh || noted_[id] != group.ending)) {
+    spdlog::warn("group {} ends ({}); {} switches have not confirmed yet", id, to_string(group.ending),
+                 group.owing.size());
+  }
+  // One that is being made is spoken of when that is over.
+  if (group.record.state != GroupState::installing) noted_[id] = group.ending;
+  if (group.record.state != GroupState::running) {
+    leases_.erase(id);
+  } else if (Lease& lease = leases_[id]; lease.generation != group.record.generation) {
+    lease = {group.record.generation, {}};
+    lease.heard.resize(group.record.members.size());
+  }
+}
+
+void RunningManager::forget(GroupId id) {
+  leases_.erase(id);
+  if (noted_.erase(id) != 0) spdlog::info("group {} is gone from all switches", id);
+}
+
+void RunningManager::note_group(GroupId id) {
+  const std::lock_guard lock(lease_mutex_);
+  const auto at = manager_.groups().find(id);
+  at == manager_.groups().end() ? forget(id) : note(id, at->second);
+}
+
 void RunningManager::note_groups() {
   const std::lock_guard lock(lease_mutex_);
-  for (const auto& [id, group] : manager_.groups()) {
-    const bool fresh = !noted_.contains(id);
-    if (fresh && group.record.state == GroupState::running) {
-      spdlog::info("group {} of {} ranks runs on {} switches", id, group.record.members.size(),
-                   group.record.switches.size());
-    }
-    if (group.ending != Ending::none && (fresh || noted_[id] != group.ending)) {
-      spdlog::warn("group {} ends ({}); {} switches have not confirmed yet", id, to_string(group.ending),
-                   group.owing.size());
-    }
-    noted_[id] = group.ending;
-    if (group.record.state != GroupState::running) {
-      leases_.erase(id);
-    } else if (Lease& lease = leases_[id]; lease.generation != group.record.generation) {
-      lease = {group.record.generation, {}};
-      lease.heard.resize(group.record.members.size());
-    }
+  std::vector<GroupId> gone;
+  for (const auto& [id, ending] : noted_) {
+    if (!manager_.groups().contains(id)) gone.push_back(id);
   }
-  std::erase_if(leases_, [&](const auto& entry) { return !manager_.groups().contains(entry.first); });
-  std::erase_if(noted_, [&](const auto& entry) {
-    if (manager_.groups().contains(entry.first)) return false;
-    spdlog::info("group {} is gone from all switches", entry.first);
-    return true;
-  });
+  for (const GroupId id : gone) forget(id);
+  for (const auto& [id, group] : manager_.groups()) note(id, group);
 }
 
 CreateReply RunningManager::create(const CreateRequest& request) {
-  const std::lock_guard lock(mutex_);
-  CreateReply reply = manager_.create(monotonic_now(), request);
-  note_groups();
+  std::unique_lock lock(mutex_);
+  Manager::Creation creation = manager_.begin_create(monotonic_now(), request);
+  CreateReply reply = creation.reply;
+  if (!creation.orders.empty()) {
+    lock.unlock();
+    const std::vector<Outcome> outcomes = manager_.agents().install(creation.orders);
+    lock.lock();
+    reply = manager_.end_create(monotonic_now(), std::move(creation), outcomes);
+  }
+  note_group(reply.group);
+  lock.unlock();
   if (reply.refusal != Refusal::none) {
     for (const auto& sentence : reply.sentences) {
       spdlog::info("a group of {} ranks is refused ({}): {}", request.members.size(), to_string(reply.refusal),
@@ -87,7 +108,7 @@ CreateReply RunningManager::explain(const CreateRequest& request) {
 Refusal RunningManager::destroy(GroupId group, std::uint64_t generation) {
   const std::lock_guard lock(mutex_);
   const Refusal refusal = manager_.destroy(monotonic_now(), group, generation);
-  note_groups();
+  note_group(group);
   return refusal;
 }
 
@@ -148,14 +169,19 @@ void RunningManager::read(const std::function<void(const Manager&, TimeNs now)>&
 
 void RunningManager::run() {
   for (;;) {
-    TimeNs next = 0;
-    {
-      const std::lock_guard lock(mutex_);
-      tell_leases();
-      manager_.tick(monotonic_now());
-      note_groups();
-      next = manager_.next_deadline();
+    std::unique_lock manager_lock(mutex_);
+    tell_leases();
+    manager_.expire(monotonic_now());
+    const std::vector<policy::NodeId> nodes = manager_.begin_probe(monotonic_now());
+    if (!nodes.empty()) {
+      manager_lock.unlock();
+      const auto has = manager_.agents().list(nodes);
+      manager_lock.lock();
+      manager_.end_probe(nodes, has);
     }
+    note_groups();
+    const TimeNs next = manager_.next_deadline();
+    manager_lock.unlock();
     const TimeNs now = monotonic_now();
     std::unique_lock lock(wake_mutex_);
     // What comes while it sleeps has later deadlines: a lease is as long as a look at all switches is rare, or longer.

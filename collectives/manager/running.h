@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The weft authors
 //
-// A Manager for several threads: one call after the other, with the time of a monotonic clock. Leases are renewed
-// without waiting for calls that talk to switches.
+// A Manager for several threads, with the time of a monotonic clock. While a group is made, and while switches are
+// asked what they have, other calls go on; what ends a group holds up the others until its switches have answered.
+// Leases are renewed without waiting for any of them.
 #pragma once
 
 #include <chrono>
@@ -54,6 +55,7 @@ class RunningManager {
   [[nodiscard]] bool renew(GroupId group, std::uint64_t generation, const std::vector<std::uint32_t>& ranks);
   /// Asks switches; other calls go on meanwhile.
   [[nodiscard]] Activity activity();
+  [[nodiscard]] std::uint64_t lease_ms() const noexcept { return manager_.options().lease_ns / 1'000'000; }
   /// Reads what there is; no call runs meanwhile.
   void read(const std::function<void(const Manager&, TimeNs now)>& reader);
 
@@ -67,6 +69,10 @@ class RunningManager {
   void tell_leases();
   /// Notes which groups there are, and says in the log what has changed. Holds mutex_.
   void note_groups();
+  /// The same for one, which may be gone.
+  void note_group(GroupId id);
+  void note(GroupId id, const Manager::Group& group);
+  void forget(GroupId id);
 
   Manager& manager_;
   std::mutex mutex_;  ///< of the manager

@@ -50,14 +50,14 @@ std::string read_request(const v1::CreateGroupRequest& from, bool dry_run, Creat
   return read_options(from.options(), to.options);
 }
 
-void write_reply(const CreateReply& from, const Manager& manager, v1::CreateGroupReply& to) {
+void write_reply(const CreateReply& from, std::uint64_t lease_ms, v1::CreateGroupReply& to) {
   to.set_refusal(std::string(to_string(from.refusal)));
   to.set_reason(std::string(policy::to_string(from.reason)));
   for (const auto& sentence : from.sentences) to.add_sentences(sentence);
   to.set_group(from.group);
   to.set_generation(from.generation);
   to.set_window(from.window);
-  to.set_lease_ms(manager.options().lease_ns / 1'000'000);
+  to.set_lease_ms(lease_ms);
   for (const EndpointRecord& e : from.endpoints) {
     auto* endpoint = to.add_endpoints();
     endpoint->set_address(e.address.to_string());
@@ -180,7 +180,7 @@ class Handler final : public v1::IncManager::Service {
     CreateRequest read;
     if (const std::string error = read_request(request, dry_run, read); !error.empty()) return bad(error);
     const CreateReply made = dry_run ? manager_.explain(read) : manager_.create(read);
-    manager_.read([&](const Manager& m, TimeNs) { write_reply(made, m, reply); });
+    write_reply(made, manager_.lease_ms(), reply);
     return grpc::Status::OK;
   }
 

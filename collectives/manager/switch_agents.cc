@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <atomic>
 #include <map>
+#include <mutex>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -19,6 +21,13 @@ namespace {
 
 /// Processes that are spoken with at the same time.
 constexpr std::size_t kThreads = 32;
+
+/// A connection is made anew before the other end closes it: then no call meets its end.
+constexpr std::chrono::seconds kConnectionAge{20};
+
+std::string process_of(const SwitchAccess& access) {
+  return access.socket + "\n" + access.address;
+}
 
 GroupActivity read_activity(const nlohmann::ordered_json& row) {
   GroupActivity out;
@@ -35,14 +44,57 @@ GroupActivity read_activity(const nlohmann::ordered_json& row) {
 
 }  // namespace
 
+/// The connection with a process.
+class SwitchAgents::Line {
+ public:
+  /// Calls `body` with a client that is connected, when all earlier calls are over. What went wrong, or nothing.
+  std::optional<api::CallError> call(const SwitchAccess& access, std::chrono::milliseconds call_time,
+                                     const std::function<std::optional<api::CallError>(api::Client&)>& body) {
+    using Kind = api::CallError::Kind;
+    const std::unique_lock lock(mutex_, call_time);
+    if (!lock) return api::CallError{Kind::unreachable, "earlier calls have not been answered"};
+    const auto now = std::chrono::steady_clock::now();
+    if (client_ == nullptr || !client_->is_open() || now - since_ > kConnectionAge) {
+      client_ = std::make_unique<api::Client>();
+      since_ = now;
+      const auto error = access.socket.empty() ? client_->connect_tls(access.address, access.files, call_time)
+                                               : client_->connect(access.socket, call_time);
+      if (error) return drop(error);
+    }
+    const auto error = body(*client_);
+    return error && error->kind == Kind::unreachable ? drop(error) : error;
+  }
+
+ private:
+  std::optional<api::CallError> drop(const std::optional<api::CallError>& error) {
+    client_.reset();
+    return error;
+  }
+
+  std::timed_mutex mutex_;
+  std::unique_ptr<api::Client> client_;
+  std::chrono::steady_clock::time_point since_{};
+};
+
 SwitchAgents::SwitchAgents(std::vector<SwitchAccess> access, std::chrono::milliseconds call_time)
-    : access_(std::move(access)), call_time_(call_time) {}
+    : access_(std::move(access)), call_time_(call_time) {
+  for (const SwitchAccess& one : access_) {
+    if (one.name.empty()) {
+      line_of_.push_back(nullptr);
+      continue;
+    }
+    auto& line = lines_[process_of(one)];
+    if (line == nullptr) line = std::make_unique<Line>();
+    line_of_.push_back(line.get());
+  }
+}
+
+SwitchAgents::~SwitchAgents() = default;
 
 void SwitchAgents::spread(const std::vector<NodeId>& nodes, const std::function<void(std::size_t)>& each) const {
   std::map<std::string, std::vector<std::size_t>> by_process;
   for (std::size_t i = 0; i < nodes.size(); ++i) {
-    const SwitchAccess& access = access_[nodes[i]];
-    by_process[access.socket + "\n" + access.address].push_back(i);
+    by_process[process_of(access_[nodes[i]])].push_back(i);
   }
   std::vector<std::vector<std::size_t>> work;
   for (auto& [process, indices] : by_process) work.push_back(std::move(indices));
@@ -61,13 +113,10 @@ void SwitchAgents::spread(const std::vector<NodeId>& nodes, const std::function<
 Outcome SwitchAgents::run(NodeId node, const std::string& verb, const std::string& word,
                           nlohmann::ordered_json* rows) const {
   const SwitchAccess& access = access_[node];
-  api::Client client;
-  auto error = access.socket.empty() ? client.connect_tls(access.address, access.files, call_time_)
-                                     : client.connect(access.socket, call_time_);
-  // Nobody has heard of it.
-  if (error) return {Outcome::Kind::unknown, error->message};
   api::CommandResult result;
-  error = client.run_command({"inc", verb, {word}, access.name}, result);
+  const auto error = line_of_[node]->call(access, call_time_, [&](api::Client& client) {
+    return client.run_command({"inc", verb, {word}, access.name}, result);
+  });
   if (error) {
     const bool refused = error->kind == api::CallError::Kind::refused;
     return {refused ? Outcome::Kind::refused : Outcome::Kind::unknown, error->message};

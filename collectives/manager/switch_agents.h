@@ -8,6 +8,8 @@
 
 #include <chrono>
 #include <functional>
+#include <map>
+#include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <vector>
 
@@ -16,11 +18,14 @@
 
 namespace weft::inc::manager {
 
+/// Keeps a connection with each process for as long as it lasts, and makes one call on it at a time. Thousands of
+/// processes take as many descriptors twice.
 class SwitchAgents : public Agents {
  public:
   /// @param access     by NodeId
   /// @param call_time  after which a switch counts as silent
   SwitchAgents(std::vector<SwitchAccess> access, std::chrono::milliseconds call_time);
+  ~SwitchAgents() override;
 
   [[nodiscard]] std::vector<Outcome> install(std::span<const InstallOrder> orders) override;
   [[nodiscard]] std::vector<Outcome> remove(std::span<const RemoveOrder> orders) override;
@@ -29,6 +34,7 @@ class SwitchAgents : public Agents {
       std::span<const policy::NodeId> nodes) override;
 
  private:
+  class Line;
   /// Calls `each` with the index of every order; those of different processes at the same time.
   void spread(const std::vector<policy::NodeId>& nodes, const std::function<void(std::size_t)>& each) const;
   [[nodiscard]] Outcome run(policy::NodeId node, const std::string& verb, const std::string& word,
@@ -38,6 +44,8 @@ class SwitchAgents : public Agents {
 
   std::vector<SwitchAccess> access_;
   std::chrono::milliseconds call_time_;
+  std::map<std::string, std::unique_ptr<Line>> lines_;  ///< by process
+  std::vector<Line*> line_of_;                          ///< by NodeId; of hosts nullptr
 };
 
 }  // namespace weft::inc::manager

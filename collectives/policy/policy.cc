@@ -201,9 +201,7 @@ void Policy::diagnose(const Request& request, Decision& d) {
 
 Decision Policy::place(const Request& request) {
   Decision d = explain(request);
-  if (!d.admitted()) return d;
-  ledger_.take(request, d);
-  groups_.emplace(request.group, Placed{request, d});
+  if (d.admitted()) take(request, d);
   return d;
 }
 
@@ -216,6 +214,11 @@ std::vector<Decision> Policy::place_all(std::span<const Request> requests) {
     break;
   }
   return out;
+}
+
+void Policy::take(const Request& request, const Decision& decision) {
+  ledger_.take(request, decision);
+  groups_.emplace(request.group, Placed{request, decision});
 }
 
 std::optional<std::string> Policy::adopt(const Request& request, const Decision& d) {
@@ -239,8 +242,7 @@ std::optional<std::string> Policy::adopt(const Request& request, const Decision&
                           : block == nullptr && use.bytes + a.bytes <= topology_.node(a.node).abilities.memory_bytes;
     if (!fits) return group + " does not fit into the memory of " + topology_.node(a.node).name;
   }
-  ledger_.take(request, d);
-  groups_.emplace(request.group, Placed{request, d});
+  take(request, d);
   return std::nullopt;
 }
 

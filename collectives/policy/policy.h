@@ -58,6 +58,8 @@ class Policy {
   /// @return decisions in the order of requests, up to the first that is refused; then that one alone is not admitted,
   ///         and those before it are what it was refused beside
   std::vector<Decision> place_all(std::span<const Request> requests);
+  /// Gives it what explain() has said, since when nothing has changed.
+  void take(const Request& request, const Decision& decision);
   /// Takes a group in as it was placed before, by an earlier process. An error in words when that does not fit.
   [[nodiscard]] std::optional<std::string> adopt(const Request& request, const Decision& decision);
   /// Takes everything back, but the memory of switches that may still have the group. False when there is no such

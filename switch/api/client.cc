@@ -2,8 +2,10 @@
 // Copyright The weft authors
 #include "switch/api/client.h"
 
+#include <fcntl.h>
 #include <grpcpp/channel.h>
 #include <grpcpp/client_context.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -62,6 +64,10 @@ void write_query(const capture::Query& from, v1::PacketQuery& to) {
 }  // namespace
 
 struct Client::Impl {
+  ~Impl() {
+    if (watched >= 0) ::close(watched);
+  }
+
   /// Makes a call within `call_time`; again, as long as the server had no thread for it, for then nothing of it ran.
   template <typename Call>
   [[nodiscard]] std::optional<CallError> call(Call&& body) const {
@@ -94,6 +100,7 @@ struct Client::Impl {
   std::chrono::milliseconds call_time{};
   std::shared_ptr<grpc::Channel> channel;
   std::unique_ptr<v1::Control::Stub> stub;
+  int watched = -1;  ///< the connection's socket once more: gRPC closes its own when it likes
 
  private:
   static constexpr std::chrono::milliseconds kFirstPause{5};
@@ -144,6 +151,7 @@ std::optional<CallError> Client::connect(const std::string& path, std::chrono::m
   auto impl = std::make_unique<Impl>();
   impl->path = path;
   impl->call_time = call_time;
+  impl->watched = fcntl(connection.fd, F_DUPFD_CLOEXEC, 0);
   impl->channel = unix_channel(connection.fd);
   impl->stub = v1::Control::NewStub(impl->channel);
   impl_ = std::move(impl);
@@ -165,6 +173,12 @@ std::optional<CallError> Client::connect_tls(const std::string& address, const c
   impl->stub = v1::Control::NewStub(impl->channel);
   impl_ = std::move(impl);
   return std::nullopt;
+}
+
+bool Client::is_open() const {
+  if (impl_ == nullptr || impl_->tls) return impl_ != nullptr;
+  pollfd socket{impl_->watched, POLLRDHUP, 0};
+  return impl_->watched >= 0 && poll(&socket, 1, 0) == 0;
 }
 
 std::optional<CallError> Client::about(ProcessInfo& info) {

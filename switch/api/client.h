@@ -47,8 +47,9 @@ struct ShowSummary {
   bool truncated = false;             ///< more rows exist than were asked for
 };
 
-/// One connection, which the service closes after about 30 s: connect again for later calls. Calls block, from one
-/// thread at a time, and fail as unreachable when they take longer than the time that connect() was given.
+/// One connection, which the service closes after about 30 s: connect again for later calls, or when is_open() says so.
+/// Calls block, from one thread at a time, and fail as unreachable when they take longer than the time that connect()
+/// was given.
 class Client {
  public:
   Client();
@@ -64,6 +65,9 @@ class Client {
   /// @param address  HOST:PORT; the service's certificate must name the host
   [[nodiscard]] std::optional<CallError> connect_tls(const std::string& address, const config::TlsFiles& files,
                                                      std::chrono::milliseconds call_time);
+
+  /// Whether there is a connection that the service has not closed. Over TCP gRPC connects again by itself.
+  [[nodiscard]] bool is_open() const;
 
   [[nodiscard]] std::optional<CallError> about(ProcessInfo& info);
   [[nodiscard]] std::optional<CallError> tables(std::vector<TableInfo>& tables);

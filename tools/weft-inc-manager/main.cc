@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
+#include <sys/resource.h>
 #include <systemd/sd-daemon.h>
 
 #include <CLI/CLI.hpp>
@@ -70,7 +71,16 @@ std::string serve(const ManagerConfig& config, Manager& manager, const sigset_t&
   return "";
 }
 
+/// Each switch takes two descriptors.
+void raise_descriptor_limit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= limit.rlim_max) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 int run(ManagerConfig config, const sigset_t& signals) {
+  raise_descriptor_limit();
   std::error_code ignored;
   std::filesystem::create_directories(std::filesystem::path(config.store).parent_path(), ignored);
   SqliteStore store;

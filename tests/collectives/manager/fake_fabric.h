@@ -4,8 +4,10 @@
 // Switches and a store that outlive a manager, and fail when they are told to.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <map>
+#include <mutex>
 #include <set>
 #include <string>
 #include <vector>
@@ -37,7 +39,7 @@ struct Steps {
   /// Runs a step with its fault; `happen` is what it does.
   template <class Happen>
   Outcome run(Happen&& happen) {
-    const Fault f = fault(++done);
+    const Fault f = fault(std::atomic_ref(done).fetch_add(1) + 1);
     if (f == Fault::crash_before) throw Crash{};
     if (f == Fault::refuse) return {Outcome::Kind::refused, "told to"};
     if (f == Fault::lost_before) return {Outcome::Kind::unknown, "told to"};
@@ -53,6 +55,7 @@ class FakeSwitches : public Agents {
   explicit FakeSwitches(Steps& steps) : steps_(steps) {}
 
   std::vector<Outcome> install(std::span<const InstallOrder> orders) override {
+    const std::lock_guard lock(mutex_);
     std::vector<Outcome> out;
     for (const InstallOrder& o : orders) {
       out.push_back(steps_.run([&]() -> Outcome {
@@ -64,6 +67,7 @@ class FakeSwitches : public Agents {
     return out;
   }
   std::vector<Outcome> remove(std::span<const RemoveOrder> orders) override {
+    const std::lock_guard lock(mutex_);
     std::vector<Outcome> out;
     for (const RemoveOrder& o : orders) {
       out.push_back(steps_.run([&]() -> Outcome {
@@ -75,6 +79,7 @@ class FakeSwitches : public Agents {
     return out;
   }
   std::vector<std::optional<std::vector<GroupId>>> list(std::span<const policy::NodeId> nodes) override {
+    const std::lock_guard lock(mutex_);
     std::vector<std::optional<std::vector<GroupId>>> out;
     for (const policy::NodeId node : nodes) {
       std::optional<std::vector<GroupId>>& has = out.emplace_back();
@@ -86,6 +91,7 @@ class FakeSwitches : public Agents {
   }
 
   std::vector<std::optional<std::vector<GroupActivity>>> activity(std::span<const policy::NodeId> nodes) override {
+    const std::lock_guard lock(mutex_);
     std::vector<std::optional<std::vector<GroupActivity>>> out;
     for (const policy::NodeId node : nodes) {
       const auto at = activities.find(node);
@@ -100,6 +106,7 @@ class FakeSwitches : public Agents {
 
  private:
   Steps& steps_;
+  std::mutex mutex_;
 };
 
 class FakeStore : public Store {

@@ -82,6 +82,57 @@ TEST_F(ManagerTest, NumbersAreTheRanksOrTheManagersAndGenerationsAreNew) {
   EXPECT_EQ(manager->create(now, request_of({0, 1}, 3)).generation, 4u);
 }
 
+TEST_F(ManagerTest, NumbersAreUsedInTurn) {
+  ManagerOptions options;
+  options.first_group = 10;
+  options.last_group = 12;
+  manager.emplace(small_fabric(), options, switches, store, 1);
+  ASSERT_EQ(manager->recover(now), std::nullopt);
+  for (const GroupId id : {10u, 11u, 12u, 10u, 11u}) {
+    const CreateReply reply = manager->create(now, request_of({0, 1}));
+    EXPECT_EQ(reply.group, id);
+    EXPECT_EQ(manager->destroy(now, reply.group, 0), Refusal::none);
+  }
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(manager->create(now, request_of({0, 1})).refusal, Refusal::none);
+  EXPECT_THAT(manager->create(now, request_of({0, 1})).sentences, ElementsAre(HasSubstr("in use")));
+}
+
+TEST_F(ManagerTest, WhatChangesWhileSwitchesAreAskedIsNotTakenForLost) {
+  auto creation = manager->begin_create(now, request_of({0, 1, 2, 3}, 7));
+  ASSERT_EQ(creation.orders.size(), 3u);
+  const auto nodes = manager->begin_probe(now);
+  const auto before = switches.list(nodes);
+  const auto outcomes = switches.install(creation.orders);
+  EXPECT_EQ(manager->end_create(now, std::move(creation), outcomes).refusal, Refusal::none);
+  manager->end_probe(nodes, before);
+  EXPECT_EQ(manager->groups().at(7).record.state, GroupState::running) << "the switches had been asked before";
+  // The next look is by what there is now.
+  EXPECT_TRUE(manager->begin_probe(now).empty()) << "it is not time yet";
+  switches.groups.clear();
+  pass(kSecond);
+  expect_nothing_held();
+}
+
+TEST_F(ManagerTest, AGroupThatIsBeingMadeIsNoStranger) {
+  auto creation = manager->begin_create(now, request_of({0, 1, 2, 3}, 7));
+  const auto outcomes = switches.install(creation.orders);
+  const auto nodes = manager->begin_probe(now);
+  manager->end_probe(nodes, switches.list(nodes));
+  EXPECT_EQ(at(7), 3u);
+  EXPECT_EQ(manager->end_create(now, std::move(creation), outcomes).refusal, Refusal::none);
+  EXPECT_EQ(at(7), 3u);
+}
+
+TEST_F(ManagerTest, AGroupMayBeDestroyedWhileItIsMade) {
+  auto creation = manager->begin_create(now, request_of({0, 1, 2, 3}, 7));
+  const auto outcomes = switches.install(creation.orders);
+  EXPECT_EQ(manager->destroy(now, 7, 0), Refusal::none);
+  const CreateReply reply = manager->end_create(now, std::move(creation), outcomes);
+  EXPECT_EQ(reply.refusal, Refusal::unknown_group);
+  EXPECT_EQ(at(7), 0u);
+  expect_nothing_held();
+}
+
 TEST_F(ManagerTest, ADryRunSaysWhatWouldHappenAndChangesNothing) {
   const CreateReply dry = manager->explain(request_of({0, 2}));
   EXPECT_EQ(dry.refusal, Refusal::none);

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include "bench/inc-manager/load.h"
+#include "collectives/manager/manager.h"
+#include "switch/base/rng.h"
+
+namespace weft::inc::manager_bench {
+namespace {
+
+using manager::CreateRequest;
+using manager::GroupId;
+using manager::Outcome;
+using policy::NodeId;
+
+constexpr std::uint32_t kPorts = 32, kGroups = 10'000;
+
+/// They agree with everything.
+class Agreeing final : public manager::Agents {
+ public:
+  std::vector<Outcome> install(std::span<const manager::InstallOrder> o) override {
+    return std::vector<Outcome>(o.size());
+  }
+  std::vector<Outcome> remove(std::span<const manager::RemoveOrder> o) override {
+    return std::vector<Outcome>(o.size());
+  }
+  std::vector<std::optional<std::vector<GroupId>>> list(std::span<const NodeId> nodes) override {
+    return std::vector<std::optional<std::vector<GroupId>>>(nodes.size());
+  }
+  std::vector<std::optional<std::vector<manager::GroupActivity>>> activity(std::span<const NodeId> nodes) override {
+    return std::vector<std::optional<std::vector<manager::GroupActivity>>>(nodes.size());
+  }
+};
+
+class NoDisk final : public manager::Store {
+ public:
+  std::optional<std::string> put(GroupId, std::uint64_t, const std::string& record) override {
+    bytes += record.size();
+    return std::nullopt;
+  }
+  std::optional<std::string> erase(GroupId) override { return std::nullopt; }
+  std::optional<std::string> load(Content&) override { return std::nullopt; }
+  std::uint64_t bytes = 0;
+};
+
+/// Host N is 10.x.y.z with N = x.y.z, and its switch has the address with another first byte.
+manager::Fabric fabric() {
+  manager::Fabric f{policy::fat_tree(kPorts, policy::weft_abilities(64 << 20), 100'000), {}};
+  for (policy::LinkId id = 0; id < f.topology.links().size(); ++id) {
+    f.addresses.push_back({wire::IpAddress::v4(0x0a000000 + id), wire::IpAddress::v4(0x0b000000 + id)});
+  }
+  return f;
+}
+
+std::size_t size_of_group(Rng& rng) {
+  const std::uint64_t at = rng.below(100);
+  return at < 30 ? 8 : at < 60 ? 16 : at < 85 ? 32 : at < 95 ? 64 : 128;
+}
+
+void measure(bool packed) {
+  using Clock = std::chrono::steady_clock;
+  manager::Fabric f = fabric();
+  std::vector<wire::IpAddress> hosts;
+  for (policy::LinkId id = 0; id < f.topology.links().size(); ++id) {
+    if (!f.topology.node(f.topology.link(id).lower).is_switch) hosts.push_back(f.addresses[id].lower);
+  }
+  Agreeing agents;
+  NoDisk store;
+  manager::Manager m(std::move(f), {}, agents, store, 1);
+  if (const auto error = m.recover(0)) throw std::runtime_error(*error);
+  Rng rng(1);
+  std::vector<double> us;
+  std::size_t made = 0;
+  for (std::uint32_t i = 0; i < kGroups; ++i) {
+    const std::size_t count = size_of_group(rng);
+    CreateRequest r;
+    r.options.window = 4;
+    const std::size_t first = rng.below(hosts.size() - count + 1);
+    for (std::size_t h = 0; h < count; ++h) {
+      const std::size_t at = packed ? first + h : h;
+      if (!packed) std::swap(hosts[h], hosts[h + rng.below(hosts.size() - h)]);
+      r.members.push_back({hosts[at], 17, 0, 0, "gbn"});
+    }
+    const auto start = Clock::now();
+    made += m.create(0, r).refusal == manager::Refusal::none ? 1 : 0;
+    us.push_back(std::chrono::duration<double, std::micro>(Clock::now() - start).count());
+  }
+  const double mean = std::accumulate(us.begin(), us.end(), 0.0) / static_cast<double>(us.size());
+  std::sort(us.begin(), us.end());
+  std::printf("%-9s %8zu %9.1f %9.1f %9.1f %9.1f\n", packed ? "packed" : "scattered", made, mean, us[us.size() / 2],
+              us[us.size() * 99 / 100], us.back());
+}
+
+}  // namespace
+
+int run_placement() {
+  std::printf("%-9s %8s %9s %9s %9s %9s\n", "hosts", "made", "mean us", "p50", "p99", "max");
+  for (const bool packed : {true, false}) measure(packed);
+  return 0;
+}
+
+}  // namespace weft::inc::manager_bench
