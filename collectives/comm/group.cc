@@ -36,7 +36,7 @@ weft_inc_reason reason_of(const GroupCreated& verdict) {
   if (r == "hosts_asked") return WEFT_INC_REASON_HOSTS_ASKED;
   if (r == "no_daemon") return WEFT_INC_REASON_NO_DAEMON;
   if (r == "no_manager" || r == "store_failed") return WEFT_INC_REASON_NO_MANAGER;
-  if (r == "no_tree") return WEFT_INC_REASON_NO_TREE;
+  if (r == "no_tree" || r == "over_quota") return WEFT_INC_REASON_NO_TREE;
   if (r == "switch_refused" || r == "switch_unreachable") return WEFT_INC_REASON_SWITCH;
   return WEFT_INC_REASON_BAD_REQUEST;
 }

@@ -69,6 +69,7 @@ class Store {
   struct Content {
     std::vector<std::string> records;  ///< see to_text()
     std::uint64_t last_generation = 0;
+    std::string links{};  ///< see put_links(); "": none were written
   };
   virtual ~Store() = default;
   /// Writes a record, in place of an earlier one of its group, and its generation as the last one: both or neither. On
@@ -77,6 +78,8 @@ class Store {
                                                        const std::string& record) = 0;
   /// A record that is not there is erased.
   [[nodiscard]] virtual std::optional<std::string> erase(GroupId group) = 0;
+  /// Links that were found: Discovery::to_text(), in place of the last one.
+  [[nodiscard]] virtual std::optional<std::string> put_links(const std::string& text) = 0;
   [[nodiscard]] virtual std::optional<std::string> load(Content& content) = 0;
 };
 

@@ -106,4 +106,9 @@ std::optional<std::string> Client::activity(v1::ShowActivityReply& reply) {
   return impl_->call(&v1::IncManager::Stub::ShowActivity, v1::ShowActivityRequest(), reply);
 }
 
+std::optional<std::string> Client::report(const v1::ReportNeighboursRequest& request,
+                                          v1::ReportNeighboursReply& reply) {
+  return impl_->call(&v1::IncManager::Stub::ReportNeighbours, request, reply);
+}
+
 }  // namespace weft::inc::manager

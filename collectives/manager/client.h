@@ -19,6 +19,8 @@ class DestroyGroupRequest;
 class ListGroupsReply;
 class RenewLeaseReply;
 class RenewLeaseRequest;
+class ReportNeighboursReply;
+class ReportNeighboursRequest;
 class ShowActivityReply;
 class ShowTopologyReply;
 }  // namespace weft::inc::v1
@@ -50,6 +52,8 @@ class Client {
   [[nodiscard]] std::optional<std::string> groups(v1::ListGroupsReply& reply);
   [[nodiscard]] std::optional<std::string> topology(v1::ShowTopologyReply& reply);
   [[nodiscard]] std::optional<std::string> activity(v1::ShowActivityReply& reply);
+  [[nodiscard]] std::optional<std::string> report(const v1::ReportNeighboursRequest& request,
+                                                  v1::ReportNeighboursReply& reply);
 
  private:
   struct Impl;

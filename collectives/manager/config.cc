@@ -48,8 +48,8 @@ Schema host_schema() {
   return Schema::map({
       Key::required_key("name", Schema::name(), "A network interface of a host."),
       Key::required_key("address", Schema::ip(), "Its address."),
-      Key::required_key("switch", Schema::name(), "The switch that it is connected to."),
-      Key::required_key("switch_address", Schema::ip(), "Address of the switch there: where ranks send to."),
+      Key::optional_key("switch", Schema::name(), "The switch that it is connected to; with LLDP it may be left out."),
+      Key::optional_key("switch_address", Schema::ip(), "Address of the switch there: where ranks send to."),
       Key::with_default("rate_mbps", Schema::integer(1, 10'000'000), Value(100'000), "Of each direction."),
   });
 }
@@ -64,6 +64,17 @@ Schema link_schema() {
   });
 }
 
+Schema tenant_schema() {
+  return Schema::map({
+      Key::required_key("name", Schema::name(), "The tenant."),
+      Key::required_key(
+          "identities", Schema::list(Schema::string(), 1),
+          "Names in certificates of its clients: common names or alternative names, as they are written."),
+      Key::optional_key("memory_kb", Schema::integer(1, INT64_MAX / 1024),
+                        "What its groups have of all switches together, at most; default: what there is."),
+  });
+}
+
 /// Values to a fabric. What refers to something else is checked here.
 class Builder {
  public:
@@ -74,14 +85,8 @@ class Builder {
     for (const Value& v : root["hosts"].list_or_empty()) add_host(v);
     for (const Value& v : root["links"].list_or_empty()) add_link(v);
     if (!diagnostics_.ok()) return;
-    for (const auto& [low, high] : ends_) out_.fabric.addresses.push_back({low, high});
-    std::vector<NodeId> first;
-    for (const policy::Link& l : out_.fabric.topology.links()) first.push_back(l.lower);
-    if (const auto error = out_.fabric.topology.finish()) diagnostics_.error(root["switches"].mark(), *error);
-    // finish() turns links so that the lower tier comes first.
-    for (policy::LinkId id = 0; id < first.size(); ++id) {
-      auto& ends = out_.fabric.addresses[id];
-      if (out_.fabric.topology.link(id).lower != first[id]) std::swap(ends.lower, ends.upper);
+    if (const auto error = assemble(out_.stated, {}, out_.discovers, out_.fabric)) {
+      diagnostics_.error(root["switches"].mark(), *error);
     }
   }
 
@@ -101,7 +106,7 @@ class Builder {
       abilities.modes |= policy::bit(word == "i" ? Mode::i : word == "ii" ? Mode::ii : Mode::iii);
     }
     const auto tier = v.has("tier") ? std::optional(static_cast<unsigned>(v["tier"].integer())) : std::nullopt;
-    if (out_.fabric.topology.add_switch(v["name"].string(), abilities, tier) == policy::kNoNode) return twice(v);
+    if (out_.stated.topology.add_switch(v["name"].string(), abilities, tier) == policy::kNoNode) return twice(v);
     SwitchAccess access;
     access.name = v["name"].string();
     const Value& control = v["control"];
@@ -116,10 +121,20 @@ class Builder {
 
   void add_host(const Value& v) {
     if (!v.is_map() || !v["name"].is_string()) return;
-    const NodeId host = out_.fabric.topology.add_host(v["name"].string());
+    const NodeId host = out_.stated.topology.add_host(v["name"].string());
     if (host == policy::kNoNode) return twice(v);
     out_.access.emplace_back();
-    connect(v, host, "address", node(v, "switch"), "switch_address");
+    if (const auto own = v["address"].is_string() ? wire::IpAddress::parse(v["address"].string()) : std::nullopt) {
+      out_.stated.hosts.emplace(host, *own);
+    }
+    const bool has_switch = v["switch"].is_string(), has_address = v["switch_address"].is_string();
+    if (has_switch && has_address) return connect(v, host, "address", node(v, "switch"), "switch_address");
+    static_cast<void>(address(v, "address"));
+    if (has_switch != has_address || !out_.discovers) {
+      diagnostics_.error(v.mark(), has_switch    ? "switch_address: expected with switch"
+                                   : has_address ? "switch: expected with switch_address"
+                                                 : "switch: expected, and switch_address, or discovery: lldp");
+    }
   }
 
   void add_link(const Value& v) {
@@ -138,14 +153,14 @@ class Builder {
     if (own->is_v6() != other->is_v6()) {
       diagnostics_.error(v[b_key].mark(), std::string(b_key) + ": expected an address of the family of " + a_key);
     }
-    out_.fabric.topology.add_link(a, b, static_cast<std::uint32_t>(v["rate_mbps"].integer()));
-    ends_.emplace_back(*own, *other);
+    out_.stated.topology.add_link(a, b, static_cast<std::uint32_t>(v["rate_mbps"].integer()));
+    out_.stated.ends.push_back({*own, *other});
   }
 
   NodeId node(const Value& v, const char* key) {
     if (!v[key].is_string()) return policy::kNoNode;
-    const NodeId found = out_.fabric.topology.find(v[key].string());
-    if (found != policy::kNoNode && out_.fabric.topology.node(found).is_switch) return found;
+    const NodeId found = out_.stated.topology.find(v[key].string());
+    if (found != policy::kNoNode && out_.stated.topology.node(found).is_switch) return found;
     if (incomplete_ && found == policy::kNoNode) return policy::kNoNode;
     diagnostics_.error(v[key].mark(),
                        std::string(key) + ": expected a switch of this file, found '" + v[key].string() + "'");
@@ -192,10 +207,39 @@ class Builder {
  private:
   ManagerConfig& out_;
   Diagnostics& diagnostics_;
-  std::vector<std::pair<wire::IpAddress, wire::IpAddress>> ends_;
   std::map<std::string, config::Mark> addresses_;
   bool incomplete_ = false;  ///< a name was wrong: others are not called unknown
 };
+
+/// Each name belongs to one.
+void read_tenants(const Value& root, Tenants& out, Diagnostics& diagnostics) {
+  std::map<std::string, std::string> owners;
+  std::vector<std::string> names;
+  const auto identity = [&](const Value& v, const std::string& owner) {
+    if (!v.is_string()) return std::string();
+    const auto [at, first] = owners.emplace(v.string(), owner);
+    if (!first)
+      diagnostics.error(v.mark(), "expected a name that nobody else has, found '" + v.string() + "' of " + at->second);
+    return v.string();
+  };
+  for (const Value& v : root["operators"].list_or_empty()) out.operators.push_back(identity(v, "operators"));
+  for (const Value& v : root["tenants"].list_or_empty()) {
+    if (!v.is_map() || !v["name"].is_string()) continue;
+    Tenant tenant{v["name"].string(), {}, {}};
+    if (out.find(tenant.name) != nullptr) {
+      diagnostics.error(v["name"].mark(), "name: expected one that no other tenant has, found '" + tenant.name + "'");
+    }
+    for (const Value& name : v["identities"].list_or_empty()) tenant.identities.push_back(identity(name, tenant.name));
+    if (v.has("memory_kb") && !v["memory_kb"].is_null()) tenant.memory_bytes = v["memory_kb"].unsigned_integer() * 1024;
+    out.all.push_back(std::move(tenant));
+  }
+  if (!out.all.empty() && !root["control"]["tcp"].is_map()) {
+    diagnostics.error(root["tenants"].mark(), "tenants: expected control.tcp, where they show their certificates");
+  }
+  if (out.all.empty() && !out.operators.empty()) {
+    diagnostics.error(root["operators"].mark(), "operators: expected tenants, too: without, all have every right");
+  }
+}
 
 void read_process(const Value& root, ManagerConfig& out, Diagnostics& diagnostics) {
   const Value& control = root["control"];
@@ -209,6 +253,7 @@ void read_process(const Value& root, ManagerConfig& out, Diagnostics& diagnostic
   if (root["store"].is_string()) out.store = root["store"].string();
   out.options.policy.kind =
       root["policy"].string() == "spatial" ? policy::PolicyKind::spatial : policy::PolicyKind::edge_disjoint;
+  out.discovers = root["discovery"].string() == "lldp";
   out.options.policy.hop_ns = root["hop_ns"].unsigned_integer();
   out.options.policy.least_hosts = static_cast<std::uint32_t>(root["least_hosts"].integer());
   out.options.policy.local_per_mille = static_cast<std::uint32_t>(std::llround(root["local_share"].number() * 1000));
@@ -248,6 +293,9 @@ Schema manager_schema() {
                         "longer for short vectors."),
       Key::with_default("local_share", Schema::number(0, 1), Value(0.0),
                         "Of the memory of a switch with hosts: kept for groups that need no other switch."),
+      Key::with_default("discovery", Schema::one_of({"none", "lldp"}), Value("none"),
+                        "lldp: links are also those that `weft-inc agent` hears of on switches. What this file states "
+                        "stays as it is."),
       Key::with_default("lease_ms", Schema::integer(100, 3'600'000), Value(5000),
                         "A group ends when one of its ranks was not heard of for so long."),
       Key::with_default("probe_ms", Schema::integer(20, 3'600'000), Value(1000),
@@ -256,6 +304,11 @@ Schema manager_schema() {
       Key::with_default("last_group", Schema::integer(1, UINT32_MAX), Value(65'535),
                         "Highest number of a group. The manager removes groups with numbers of its own that it did not "
                         "make; others are left alone."),
+      Key::with_default("tenants", Schema::list(tenant_schema()), Value(Value::List{}),
+                        "Who may use the manager by control.tcp, each for groups of its own. Without, whoever has a "
+                        "certificate may do everything."),
+      Key::with_default("operators", Schema::list(Schema::string()), Value(Value::List{}),
+                        "Names in certificates of those who may do everything, besides tenants."),
       Key::required_key("switches", Schema::list(switch_schema(), 1), "Switches with the stage inc."),
       Key::required_key("hosts", Schema::list(host_schema(), 2), "Interfaces of hosts."),
       Key::with_default("links", Schema::list(link_schema()), Value(Value::List{}), "Links between switches."),
@@ -270,6 +323,7 @@ std::optional<ManagerConfig> load_manager_config(const std::string& text, const 
   if (!root.is_map()) return std::nullopt;
   ManagerConfig out;
   read_process(root, out, diagnostics);
+  read_tenants(root, out.options.tenants, diagnostics);
   Builder(out, diagnostics).build(root);
   return diagnostics.ok() ? std::optional(std::move(out)) : std::nullopt;
 }

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "collectives/manager/discovery.h"
 #include "collectives/manager/manager.h"
 #include "switch/config/schema/schema.h"
 #include "switch/config/tls_files.h"
@@ -34,7 +35,9 @@ struct ManagerConfig {
   std::optional<TcpControl> tcp;  ///< where it listens, too
   std::string store;              ///< path of the database
   ManagerOptions options;
-  Fabric fabric;
+  StatedFabric stated;
+  bool discovers = false;            ///< links come by LLDP, too
+  Fabric fabric;                     ///< of what is stated
   std::vector<SwitchAccess> access;  ///< by NodeId; of hosts empty
 };
 

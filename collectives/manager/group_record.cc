@@ -150,6 +150,7 @@ GroupRecord record_from(const json& j, const Topology& topology) {
   const auto state = std::find(kStates.begin(), kStates.end(), j.at("state").get<std::string>());
   if (state == kStates.end()) throw std::invalid_argument("no state");
   r.state = static_cast<GroupState>(state - kStates.begin());
+  r.tenant = j.value("tenant", "");
   for (const auto& m : j.at("members")) {
     r.members.push_back({address_from(m.at("address")), m.at("qp").get<std::uint32_t>(),
                          m.at("first_psn").get<std::uint32_t>(), m.at("expects_psn").get<std::uint32_t>(),
@@ -203,11 +204,12 @@ std::string to_text(const GroupRecord& r, const Topology& topology) {
     for (const EndpointRecord& e : s.endpoints) endpoints.push_back(endpoint_json(e));
     switches.push_back({{"switch", s.name}, {"endpoints", endpoints}});
   }
-  return ordered_json{
+  ordered_json out{
       {"group", r.id},        {"generation", r.generation},         {"state", to_string(r.state)},
       {"members", members},   {"options", options_json(r.options)}, {"tree", tree_json(r.decision, topology)},
-      {"endpoints", switches}}
-      .dump();
+      {"endpoints", switches}};
+  if (!r.tenant.empty()) out["tenant"] = r.tenant;
+  return out.dump();
 }
 
 std::optional<GroupRecord> from_text(const std::string& text, const Topology& topology) {

@@ -76,6 +76,7 @@ struct GroupRecord {
   GroupId id = 0;
   std::uint64_t generation = 0;  ///< a number that no group has had before
   GroupState state = GroupState::installing;
+  std::string tenant{};         ///< whose it is; "": nobody's but the operators'
   std::vector<Member> members;  ///< in the order of ranks
   GroupOptions options;
   policy::Decision decision;           ///< in the numbers of the topology at hand

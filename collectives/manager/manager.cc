@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <memory>
 #include <utility>
 
 namespace weft::inc::manager {
@@ -12,8 +13,9 @@ using policy::NodeId;
 
 namespace {
 
-constexpr std::array<std::string_view, 7> kRefusals{
-    "none", "bad_request", "no_tree", "switch_refused", "switch_unreachable", "store_failed", "unknown_group"};
+constexpr std::array<std::string_view, 9> kRefusals{"none",           "bad_request",        "no_tree",
+                                                    "switch_refused", "switch_unreachable", "store_failed",
+                                                    "unknown_group",  "over_quota",         "not_permitted"};
 constexpr std::array<std::string_view, 5> kEndings{"none", "destroyed", "lease_expired", "switch_lost_it",
                                                    "not_installed"};
 constexpr std::uint32_t kMaxPsn = 0xffffff;
@@ -70,7 +72,7 @@ std::string_view to_string(Ending ending) noexcept {
 Manager::Manager(Fabric fabric, const ManagerOptions& options, Agents& agents, Store& store, std::uint64_t seed)
     : fabric_(std::move(fabric)),
       options_(options),
-      policy_(fabric_.topology, options.policy),
+      policy_(std::make_unique<policy::Policy>(fabric_.topology, options.policy)),
       agents_(agents),
       store_(store),
       planner_(seed) {
@@ -86,7 +88,50 @@ std::string Manager::mistake_of(const CreateRequest& request) const {
   if (request.group != 0 && (request.group < options_.first_group || request.group > options_.last_group)) {
     return "group is between " + std::to_string(options_.first_group) + " and " + std::to_string(options_.last_group);
   }
+  if (!request.tenant.empty() && options_.tenants.find(request.tenant) == nullptr) {
+    return "there is no tenant " + request.tenant;
+  }
   return "";
+}
+
+std::vector<std::string> Manager::report(const NeighbourReport& report) {
+  if (!discovery_) return {"this manager's links are those of its file: discovery is none"};
+  Discovery::Answer answer = discovery_->report(report);
+  const std::size_t stated = discovery_->stated().ends.size();
+  if (fabric_.topology.links().size() < stated + discovery_->found().size()) {
+    if (auto error = rebuild(true)) answer.sentences.push_back("links that were found are not used yet: " + *error);
+  }
+  for (std::size_t i = 0; stated + i < fabric_.topology.links().size(); ++i) {
+    policy_->set_link_up(static_cast<policy::LinkId>(stated + i), discovery_->is_up(i));
+  }
+  return std::move(answer.sentences);
+}
+
+/// A policy with the links that have been found. Those that there were keep their numbers, and groups their trees.
+/// @param write  to the store, before any group has one of them: without, the group could not be taken over
+std::optional<std::string> Manager::rebuild(bool write) {
+  Fabric fabric;
+  if (auto error = assemble(discovery_->stated(), discovery_->found(), true, fabric)) return error;
+  auto policy = std::make_unique<policy::Policy>(fabric.topology, options_.policy);
+  for (NodeId n = 0; n < fabric.topology.nodes().size(); ++n) {
+    policy->set_node_up(n, policy_->topology().node(n).up);
+  }
+  std::map<std::uint64_t, const GroupRecord*> in_order;
+  for (const auto& [id, group] : groups_) in_order.emplace(group.record.generation, &group.record);
+  for (const auto& [generation, record] : in_order) {
+    for (const policy::TreeEdge& e : record->decision.tree.edges) {
+      if (fabric.topology.link(e.link).lower == e.child) continue;
+      return "they put switches into other tiers, and group " + std::to_string(record->id) + " has a tree of these";
+    }
+    const auto request = policy_request(record->id, record->members, record->options);
+    if (auto error = policy->adopt(request, record->decision)) return error;
+  }
+  if (write) {
+    if (auto error = store_.put_links(discovery_->to_text())) return error;
+  }
+  policy_ = std::move(policy);
+  fabric_ = std::move(fabric);
+  return std::nullopt;
 }
 
 policy::Request Manager::policy_request(GroupId group, const std::vector<Member>& members,
@@ -130,11 +175,29 @@ void Manager::decide(const CreateRequest& request, CreateReply& reply, policy::R
     return refuse("there is a group " + std::to_string(reply.group) + " already");
   }
   wanted = policy_request(reply.group, request.members, request.options);
-  d = policy_.explain(wanted);
+  d = policy_->explain(wanted);
   reply.reason = d.reason;
   reply.refusal = d.admitted() ? Refusal::none : Refusal::no_tree;
-  reply.sentences = policy::sentences(policy_.topology(), wanted, d);
+  reply.sentences = policy::sentences(policy_->topology(), wanted, d);
   reply.window = d.units;
+  if (d.admitted()) check_quota(request.tenant, d, reply);
+}
+
+/// What a tenant's groups have at switches that have not confirmed their end is not free.
+void Manager::check_quota(const std::string& name, const policy::Decision& decision, CreateReply& reply) const {
+  const Tenant* tenant = options_.tenants.find(name);
+  if (tenant == nullptr || !tenant->memory_bytes) return;
+  std::uint64_t has = 0, takes = 0;
+  for (const auto& [id, group] : groups_) {
+    if (group.record.tenant != name) continue;
+    for (const policy::Allocation& a : group.record.decision.memory) has += a.bytes;
+  }
+  for (const policy::Allocation& a : decision.memory) takes += a.bytes;
+  if (has + takes <= *tenant->memory_bytes) return;
+  reply.refusal = Refusal::over_quota;
+  reply.sentences = {"The groups of tenant " + name + " have " + std::to_string(has) + " bytes of switches, of " +
+                     std::to_string(*tenant->memory_bytes) + " at most, and this one takes " + std::to_string(takes) +
+                     "."};
 }
 
 CreateReply Manager::explain(const CreateRequest& request) {
@@ -156,7 +219,7 @@ CreateReply Manager::create(TimeNs now, const CreateRequest& request) {
 std::vector<const GroupRecord*> Manager::neighbours_of(const GroupRecord& record) const {
   std::set<GroupId> ids;
   for (const auto& s : record.decision.tree.switches) {
-    for (const policy::Block& block : policy_.ledger().at(s.node).blocks) {
+    for (const policy::Block& block : policy_->ledger().at(s.node).blocks) {
       for (const policy::Share& share : block.shares) ids.insert(share.group);
     }
   }
@@ -178,7 +241,8 @@ Manager::Creation Manager::begin_create(TimeNs now, const CreateRequest& request
   record.generation = last_generation_ + 1;
   record.members = request.members;
   record.options = request.options;
-  policy_.take(wanted, record.decision);
+  record.tenant = request.tenant;
+  policy_->take(wanted, record.decision);
   record.decision.frontier.clear();
   planner_.plan(fabric_, neighbours_of(record), record);
   last_generation_ = record.generation;
@@ -260,7 +324,7 @@ void Manager::settle(GroupId id) {
   }
   if (group.owing.empty()) {
     if (store_.erase(id)) return;  // again with the next probe: until then the store says that it is there
-    policy_.release(id);
+    policy_->release(id);
     groups_.erase(id);
     return;
   }
@@ -268,7 +332,7 @@ void Manager::settle(GroupId id) {
   GroupRecord rest = only_at(group.record, group.owing);
   if (rest == group.record || write(rest)) return;
   group.record = std::move(rest);
-  policy_.release(id, group.owing);
+  policy_->release(id, group.owing);
 }
 
 bool Manager::renew(TimeNs now, GroupId id, std::uint64_t generation, std::optional<std::uint32_t> rank) {
@@ -286,12 +350,13 @@ bool Manager::renew(TimeNs now, GroupId id, std::uint64_t generation, std::optio
   return true;
 }
 
-Refusal Manager::destroy(TimeNs /*now*/, GroupId id, std::uint64_t generation) {
+Refusal Manager::destroy(TimeNs /*now*/, GroupId id, std::uint64_t generation, const Caller& caller) {
   const auto at = groups_.find(id);
   if (at == groups_.end() || (generation != 0 && at->second.record.generation != generation)) {
     return Refusal::unknown_group;
   }
   Group& group = at->second;
+  if (!caller.may(group.record.tenant)) return Refusal::not_permitted;
   if (group.record.state == GroupState::running) end(group, Ending::destroyed, switches_of(group.record));
   // Its switches are being asked: end_create() ends it.
   if (group.record.state == GroupState::installing) group.ending = Ending::destroyed;
@@ -346,7 +411,7 @@ void Manager::end_probe(const std::vector<NodeId>& nodes, const std::vector<std:
   }
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     // New groups go around a switch that does not answer.
-    policy_.set_node_up(nodes[i], has[i].has_value());
+    policy_->set_node_up(nodes[i], has[i].has_value());
     if (has[i]) {
       compare(nodes[i], should_have[nodes[i]], *has[i]);
     } else {
@@ -385,6 +450,10 @@ void Manager::compare(NodeId node, const std::vector<GroupId>& should_have, cons
 std::optional<std::string> Manager::recover(TimeNs now) {
   Store::Content content;
   if (auto error = store_.load(content)) return error;
+  if (discovery_ && !content.links.empty()) {
+    if (!discovery_->restore(content.links)) return "the store has no links that were found, but: " + content.links;
+    if (auto error = rebuild(false)) return error;
+  }
   last_generation_ = content.last_generation;
   std::vector<GroupRecord> records;
   for (const std::string& text : content.records) {
@@ -397,7 +466,7 @@ std::optional<std::string> Manager::recover(TimeNs now) {
             [](const GroupRecord& a, const GroupRecord& b) { return a.generation < b.generation; });
   for (GroupRecord& record : records) {
     const auto request = policy_request(record.id, record.members, record.options);
-    if (auto error = policy_.adopt(request, record.decision)) return "the store and the topology differ: " + *error;
+    if (auto error = policy_->adopt(request, record.decision)) return "the store and the topology differ: " + *error;
     Group& group = groups_[record.id];
     group.heard.assign(record.members.size(), now);
     group.record = std::move(record);

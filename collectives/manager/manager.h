@@ -9,13 +9,16 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <set>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "collectives/manager/agents.h"
+#include "collectives/manager/discovery.h"
 #include "collectives/manager/fabric.h"
+#include "collectives/manager/tenants.h"
 #include "switch/base/time.h"
 
 namespace weft::inc::manager {
@@ -26,6 +29,7 @@ struct ManagerOptions {
   TimeNs probe_ns = 1'000'000'000;  ///< from one look at all switches to the next
   /// Numbers of groups. Those outside are somebody else's: the manager leaves them alone.
   GroupId first_group = 1, last_group = 65'535;
+  Tenants tenants{};
 };
 
 /// Why a call gave nothing, for programs. Names of policy::Reason are reasons, too.
@@ -37,6 +41,8 @@ enum class Refusal : std::uint8_t {
   switch_unreachable,  ///< a switch did not answer
   store_failed,
   unknown_group,  ///< there is none with this number and generation
+  over_quota,     ///< its tenant would have more memory than it may
+  not_permitted,  ///< it is another tenant's
 };
 /// "switch_refused"...
 [[nodiscard]] std::string_view to_string(Refusal refusal) noexcept;
@@ -45,6 +51,7 @@ struct CreateRequest {
   GroupId group = 0;  ///< 0: any
   std::vector<Member> members;
   GroupOptions options;
+  std::string tenant{};  ///< whose it will be: one of the options, or ""
 };
 
 struct CreateReply {
@@ -73,6 +80,12 @@ class Manager {
   /// @param seed           of first PSNs between switches
   Manager(Fabric fabric, const ManagerOptions& options, Agents& agents, Store& store, std::uint64_t seed);
 
+  /// From now on links may be found: `fabric` is that of `stated`. To be called before recover().
+  void discover(StatedFabric stated) { discovery_.emplace(std::move(stated)); }
+  /// What an agent hears of the links of its switch. Sentences for the agent: what of it is of no use, and why.
+  [[nodiscard]] std::vector<std::string> report(const NeighbourReport& report);
+  [[nodiscard]] const std::optional<Discovery>& discovery() const noexcept { return discovery_; }
+
   /// To be called first: takes over what the store has. Running groups go on, with new leases; what was half installed
   /// or half removed is removed. An error as a sentence.
   [[nodiscard]] std::optional<std::string> recover(TimeNs now);
@@ -92,7 +105,7 @@ class Manager {
   /// A rank is alive; nullopt as rank: all are. False: there is no such group, or it is over.
   bool renew(TimeNs now, GroupId group, std::uint64_t generation, std::optional<std::uint32_t> rank);
   /// @param generation  0: whichever
-  [[nodiscard]] Refusal destroy(TimeNs now, GroupId group, std::uint64_t generation);
+  [[nodiscard]] Refusal destroy(TimeNs now, GroupId group, std::uint64_t generation, const Caller& caller = {});
 
   /// Ends groups whose leases are over, asks switches what they have, and repeats what they did not confirm.
   void tick(TimeNs now);
@@ -113,7 +126,7 @@ class Manager {
     std::uint64_t since_probe = 0;  ///< looks at switches that had begun when its state changed last
   };
   [[nodiscard]] const std::map<GroupId, Group>& groups() const noexcept { return groups_; }
-  [[nodiscard]] const policy::Policy& policy() const noexcept { return policy_; }
+  [[nodiscard]] const policy::Policy& policy() const noexcept { return *policy_; }
   [[nodiscard]] const Fabric& fabric() const noexcept { return fabric_; }
   [[nodiscard]] const ManagerOptions& options() const noexcept { return options_; }
   [[nodiscard]] Agents& agents() const noexcept { return agents_; }
@@ -122,7 +135,9 @@ class Manager {
 
  private:
   [[nodiscard]] std::string mistake_of(const CreateRequest& request) const;
+  [[nodiscard]] std::optional<std::string> rebuild(bool write);
   void decide(const CreateRequest& request, CreateReply& reply, policy::Request& wanted, policy::Decision& decision);
+  void check_quota(const std::string& tenant, const policy::Decision& decision, CreateReply& reply) const;
   [[nodiscard]] std::vector<const GroupRecord*> neighbours_of(const GroupRecord& record) const;
   [[nodiscard]] policy::Request policy_request(GroupId group, const std::vector<Member>& members,
                                                const GroupOptions& options) const;
@@ -136,7 +151,8 @@ class Manager {
 
   Fabric fabric_;
   ManagerOptions options_;
-  policy::Policy policy_;
+  std::optional<Discovery> discovery_;
+  std::unique_ptr<policy::Policy> policy_;  ///< never null; another one when there are more links
   Agents& agents_;
   Store& store_;
   EndpointPlanner planner_;

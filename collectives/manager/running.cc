@@ -53,7 +53,7 @@ void RunningManager::note(GroupId id, const Manager::Group& group) {
   if (group.record.state != GroupState::running) {
     leases_.erase(id);
   } else if (Lease& lease = leases_[id]; lease.generation != group.record.generation) {
-    lease = {group.record.generation, {}};
+    lease = {group.record.generation, group.record.tenant, {}};
     lease.heard.resize(group.record.members.size());
   }
 }
@@ -105,35 +105,49 @@ CreateReply RunningManager::explain(const CreateRequest& request) {
   return manager_.explain(request);
 }
 
-Refusal RunningManager::destroy(GroupId group, std::uint64_t generation) {
+Refusal RunningManager::destroy(GroupId group, std::uint64_t generation, const Caller& caller) {
   const std::lock_guard lock(mutex_);
-  const Refusal refusal = manager_.destroy(monotonic_now(), group, generation);
+  const Refusal refusal = manager_.destroy(monotonic_now(), group, generation, caller);
   note_group(group);
   return refusal;
 }
 
-bool RunningManager::renew(GroupId group, std::uint64_t generation, const std::vector<std::uint32_t>& ranks) {
+Refusal RunningManager::renew(GroupId group, std::uint64_t generation, const std::vector<std::uint32_t>& ranks,
+                              const Caller& caller) {
   const TimeNs now = monotonic_now();
   const std::lock_guard lock(lease_mutex_);
   const auto at = leases_.find(group);
-  if (at == leases_.end() || at->second.generation != generation) return false;
+  if (at == leases_.end() || at->second.generation != generation) return Refusal::unknown_group;
+  if (!caller.may(at->second.tenant)) return Refusal::not_permitted;
   auto& heard = at->second.heard;
   if (ranks.empty()) std::fill(heard.begin(), heard.end(), now);
   for (const std::uint32_t rank : ranks) {
-    if (rank >= heard.size()) return false;
+    if (rank >= heard.size()) return Refusal::unknown_group;
     heard[rank] = now;
   }
-  return true;
+  return Refusal::none;
 }
 
-Activity RunningManager::activity() {
+std::vector<std::string> RunningManager::report(const NeighbourReport& report) {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::string> out = manager_.report(report);
+  if (!manager_.discovery()) return out;
+  for (const auto& sentence : manager_.discovery()->contradictions()) {
+    const bool known = std::find(contradictions_.begin(), contradictions_.end(), sentence) != contradictions_.end();
+    if (!known) spdlog::warn("{}", sentence);
+  }
+  contradictions_ = manager_.discovery()->contradictions();
+  return out;
+}
+
+Activity RunningManager::activity(const Caller& caller) {
   Activity out;
   std::vector<policy::NodeId> nodes;
   std::vector<std::vector<std::size_t>> at;  ///< by group and switch: which of `nodes`
   read([&](const Manager& m, TimeNs) {
     for (const auto& [id, group] : m.groups()) {
       const GroupRecord& r = group.record;
-      if (r.state != GroupState::running) continue;
+      if (r.state != GroupState::running || !caller.may(r.tenant)) continue;
       auto& to = out.groups.emplace_back();
       to.id = id;
       to.generation = r.generation;

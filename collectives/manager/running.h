@@ -50,11 +50,16 @@ class RunningManager {
 
   [[nodiscard]] CreateReply create(const CreateRequest& request);
   [[nodiscard]] CreateReply explain(const CreateRequest& request);
-  [[nodiscard]] Refusal destroy(GroupId group, std::uint64_t generation);
+  [[nodiscard]] Refusal destroy(GroupId group, std::uint64_t generation, const Caller& caller = {});
+  /// `none`: the group runs, and its ranks were heard of.
   /// @param ranks  none: all
-  [[nodiscard]] bool renew(GroupId group, std::uint64_t generation, const std::vector<std::uint32_t>& ranks);
-  /// Asks switches; other calls go on meanwhile.
-  [[nodiscard]] Activity activity();
+  [[nodiscard]] Refusal renew(GroupId group, std::uint64_t generation, const std::vector<std::uint32_t>& ranks,
+                              const Caller& caller = {});
+  /// See Manager::report(); what contradicts the file comes into the log, too.
+  [[nodiscard]] std::vector<std::string> report(const NeighbourReport& report);
+  /// What groups do that concern the caller. Asks switches; other calls go on meanwhile.
+  [[nodiscard]] Activity activity(const Caller& caller = {});
+  [[nodiscard]] const Tenants& tenants() const noexcept { return manager_.options().tenants; }
   [[nodiscard]] std::uint64_t lease_ms() const noexcept { return manager_.options().lease_ns / 1'000'000; }
   /// Reads what there is; no call runs meanwhile.
   void read(const std::function<void(const Manager&, TimeNs now)>& reader);
@@ -62,6 +67,7 @@ class RunningManager {
  private:
   struct Lease {
     std::uint64_t generation = 0;
+    std::string tenant;
     std::vector<std::optional<TimeNs>> heard;  ///< by rank: since the manager was told last
   };
   void run();
@@ -78,7 +84,8 @@ class RunningManager {
   std::mutex mutex_;  ///< of the manager
   std::mutex lease_mutex_;
   std::map<GroupId, Lease> leases_;
-  std::map<GroupId, Ending> noted_;  ///< groups that the log has spoken of
+  std::vector<std::string> contradictions_;  ///< that the log has spoken of
+  std::map<GroupId, Ending> noted_;          ///< groups that the log has spoken of
   std::mutex wake_mutex_;
   std::condition_variable wake_;
   bool stop_ = false;

@@ -5,9 +5,12 @@
 #include <grpcpp/server_context.h>
 
 #include <algorithm>
+#include <functional>
 #include <string>
+#include <vector>
 
 #include "collectives/manager/inc.grpc.pb.h"
+#include "switch/api/caller.h"
 
 namespace weft::inc::manager {
 
@@ -72,6 +75,7 @@ void write_group(const Manager& manager, const Manager::Group& from, TimeNs now,
   to.set_generation(r.generation);
   to.set_state(std::string(to_string(r.state)));
   to.set_ending(std::string(to_string(from.ending)));
+  to.set_tenant(r.tenant);
   for (const Member& m : r.members) to.add_hosts(topology.node(manager.fabric().host_of(m.address)).name);
   to.set_mode(std::string(name(r.options.mode)));
   to.set_window(r.decision.units);
@@ -87,7 +91,16 @@ void write_group(const Manager& manager, const Manager::Group& from, TimeNs now,
   for (const TimeNs heard : from.heard) to.add_heard_ms_ago((now - std::min(now, heard)) / 1'000'000);
 }
 
-void write_topology(const Manager& manager, v1::ShowTopologyReply& to) {
+/// Whether a caller hears of a group by its number.
+bool shows(const Manager& manager, GroupId id, const Caller& caller) {
+  const auto at = manager.groups().find(id);
+  return !caller.tenant || (at != manager.groups().end() && caller.may(at->second.record.tenant));
+}
+
+void write_topology(const Manager& manager, const Caller& caller, v1::ShowTopologyReply& to) {
+  if (manager.discovery()) {
+    for (const auto& sentence : manager.discovery()->contradictions()) to.add_contradictions(sentence);
+  }
   const policy::Policy& policy = manager.policy();
   const policy::Topology& t = policy.topology();
   to.set_policy(std::string(policy::to_string(policy.options().kind)));
@@ -102,13 +115,35 @@ void write_topology(const Manager& manager, v1::ShowTopologyReply& to) {
   }
   for (policy::LinkId l = 0; l < t.links().size(); ++l) {
     auto* link = to.add_links();
+    link->set_source(manager.discovery() ? manager.discovery()->source_of(l) : "configuration");
+    link->set_up(t.link(l).up);
     link->set_lower(t.node(t.link(l).lower).name);
     link->set_upper(t.node(t.link(l).upper).name);
     link->set_lower_address(manager.fabric().addresses[l].lower.to_string());
     link->set_upper_address(manager.fabric().addresses[l].upper.to_string());
     link->set_rate_mbps(t.link(l).rate_mbps);
-    for (const GroupId id : policy.ledger().link(l).groups) link->add_groups(id);
+    for (const GroupId id : policy.ledger().link(l).groups) {
+      if (shows(manager, id, caller)) link->add_groups(id);
+    }
   }
+}
+
+/// An error in words, or "".
+std::string read_report(const v1::ReportNeighboursRequest& from, NeighbourReport& to) {
+  to.node = from.node();
+  to.chassis = from.chassis();
+  for (const auto& p : from.ports()) {
+    Port& port = to.ports.emplace_back(Port{p.name(), p.mac(), {}, p.rate_mbps()});
+    for (const auto& text : p.addresses()) {
+      const auto address = wire::IpPrefix::parse(text);
+      if (!address) return "'" + text + "' is no IP address with the length of its network";
+      port.addresses.push_back(*address);
+    }
+  }
+  for (const auto& n : from.neighbours()) {
+    to.neighbours.push_back({n.port(), n.chassis(), n.system(), n.peer_port(), n.peer_description()});
+  }
+  return "";
 }
 
 void write_activity(const Activity& from, v1::ShowActivityReply& to) {
@@ -135,50 +170,94 @@ void write_activity(const Activity& from, v1::ShowActivityReply& to) {
   }
 }
 
+grpc::Status not_permitted(const std::string& what) {
+  return {grpc::StatusCode::PERMISSION_DENIED, what};
+}
+
 class Handler final : public v1::IncManager::Service {
  public:
   explicit Handler(RunningManager& manager) : manager_(manager) {}
 
-  grpc::Status CreateGroup(grpc::ServerContext*, const v1::CreateGroupRequest* request,
+  grpc::Status CreateGroup(grpc::ServerContext* context, const v1::CreateGroupRequest* request,
                            v1::CreateGroupReply* reply) override {
-    return create(*request, false, *reply);
+    return for_caller(context, [&](const Caller& caller) { return create(*request, false, caller, *reply); });
   }
-  grpc::Status ExplainGroup(grpc::ServerContext*, const v1::CreateGroupRequest* request,
+  grpc::Status ExplainGroup(grpc::ServerContext* context, const v1::CreateGroupRequest* request,
                             v1::CreateGroupReply* reply) override {
-    return create(*request, true, *reply);
+    return for_caller(context, [&](const Caller& caller) { return create(*request, true, caller, *reply); });
   }
-  grpc::Status RenewLease(grpc::ServerContext*, const v1::RenewLeaseRequest* request,
+  grpc::Status RenewLease(grpc::ServerContext* context, const v1::RenewLeaseRequest* request,
                           v1::RenewLeaseReply* reply) override {
-    reply->set_running(
-        manager_.renew(request->group(), request->generation(), {request->ranks().begin(), request->ranks().end()}));
-    return grpc::Status::OK;
-  }
-  grpc::Status DestroyGroup(grpc::ServerContext*, const v1::DestroyGroupRequest* request,
-                            v1::DestroyGroupReply* reply) override {
-    reply->set_refusal(std::string(to_string(manager_.destroy(request->group(), request->generation()))));
-    return grpc::Status::OK;
-  }
-  grpc::Status ListGroups(grpc::ServerContext*, const v1::ListGroupsRequest*, v1::ListGroupsReply* reply) override {
-    manager_.read([&](const Manager& m, TimeNs now) {
-      for (const auto& [id, group] : m.groups()) write_group(m, group, now, *reply->add_groups());
+    return for_caller(context, [&](const Caller& caller) {
+      const Refusal refusal = manager_.renew(request->group(), request->generation(),
+                                             {request->ranks().begin(), request->ranks().end()}, caller);
+      reply->set_running(refusal == Refusal::none);
+      return refusal == Refusal::not_permitted ? another_tenants(request->group()) : grpc::Status::OK;
     });
-    return grpc::Status::OK;
   }
-  grpc::Status ShowTopology(grpc::ServerContext*, const v1::ShowTopologyRequest*,
+  grpc::Status DestroyGroup(grpc::ServerContext* context, const v1::DestroyGroupRequest* request,
+                            v1::DestroyGroupReply* reply) override {
+    return for_caller(context, [&](const Caller& caller) {
+      const Refusal refusal = manager_.destroy(request->group(), request->generation(), caller);
+      reply->set_refusal(std::string(to_string(refusal)));
+      return refusal == Refusal::not_permitted ? another_tenants(request->group()) : grpc::Status::OK;
+    });
+  }
+  grpc::Status ListGroups(grpc::ServerContext* context, const v1::ListGroupsRequest*,
+                          v1::ListGroupsReply* reply) override {
+    return for_caller(context, [&](const Caller& caller) {
+      manager_.read([&](const Manager& m, TimeNs now) {
+        for (const auto& [id, group] : m.groups()) {
+          if (caller.may(group.record.tenant)) write_group(m, group, now, *reply->add_groups());
+        }
+      });
+      return grpc::Status::OK;
+    });
+  }
+  grpc::Status ShowTopology(grpc::ServerContext* context, const v1::ShowTopologyRequest*,
                             v1::ShowTopologyReply* reply) override {
-    manager_.read([&](const Manager& m, TimeNs) { write_topology(m, *reply); });
-    return grpc::Status::OK;
+    return for_caller(context, [&](const Caller& caller) {
+      manager_.read([&](const Manager& m, TimeNs) { write_topology(m, caller, *reply); });
+      return grpc::Status::OK;
+    });
   }
-  grpc::Status ShowActivity(grpc::ServerContext*, const v1::ShowActivityRequest*,
+  grpc::Status ReportNeighbours(grpc::ServerContext* context, const v1::ReportNeighboursRequest* request,
+                                v1::ReportNeighboursReply* reply) override {
+    return for_caller(context, [&](const Caller& caller) {
+      if (caller.tenant) return not_permitted("only operators say what is connected with what");
+      NeighbourReport report;
+      if (const std::string error = read_report(*request, report); !error.empty()) return bad(error);
+      for (const auto& sentence : manager_.report(report)) reply->add_sentences(sentence);
+      return grpc::Status::OK;
+    });
+  }
+  grpc::Status ShowActivity(grpc::ServerContext* context, const v1::ShowActivityRequest*,
                             v1::ShowActivityReply* reply) override {
-    write_activity(manager_.activity(), *reply);
-    return grpc::Status::OK;
+    return for_caller(context, [&](const Caller& caller) {
+      write_activity(manager_.activity(caller), *reply);
+      return grpc::Status::OK;
+    });
   }
 
  private:
-  grpc::Status create(const v1::CreateGroupRequest& request, bool dry_run, v1::CreateGroupReply& reply) {
+  static grpc::Status another_tenants(GroupId group) {
+    return not_permitted("group " + std::to_string(group) + " is another tenant's");
+  }
+
+  /// @param context  nullptr: the call comes from this process
+  grpc::Status for_caller(const grpc::ServerContext* context, const std::function<grpc::Status(const Caller&)>& body) {
+    const api::Caller from = context == nullptr ? api::Caller{} : api::caller_of(*context);
+    const auto caller = from.remote ? manager_.tenants().caller(from.names) : std::optional(Caller{});
+    if (caller) return body(*caller);
+    return not_permitted("no tenant, or more than one, has a certificate with the names " + from.text());
+  }
+
+  grpc::Status create(const v1::CreateGroupRequest& request, bool dry_run, const Caller& caller,
+                      v1::CreateGroupReply& reply) {
     CreateRequest read;
     if (const std::string error = read_request(request, dry_run, read); !error.empty()) return bad(error);
+    read.tenant = request.tenant().empty() ? caller.tenant.value_or("") : request.tenant();
+    if (!caller.may(read.tenant)) return not_permitted("tenant " + *caller.tenant + " asks in the name of another");
     const CreateReply made = dry_run ? manager_.explain(read) : manager_.create(read);
     write_reply(made, manager_.lease_ms(), reply);
     return grpc::Status::OK;

@@ -14,7 +14,8 @@ class Service;
 
 namespace weft::inc::manager {
 
-/// The calls of inc.proto, for an api::RpcServer. `manager` must outlive it.
+/// The calls of inc.proto, for an api::RpcServer. `manager` must outlive it. Who calls is found out by the manager's
+/// tenants.
 [[nodiscard]] std::unique_ptr<grpc::Service> make_service(RunningManager& manager);
 
 }  // namespace weft::inc::manager

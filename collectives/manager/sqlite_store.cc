@@ -88,7 +88,10 @@ std::optional<std::string> SqliteStore::open(const std::string& path) {
                 "; CREATE TABLE groups (id INTEGER PRIMARY KEY, record TEXT NOT NULL);"
                 "CREATE TABLE last (one INTEGER PRIMARY KEY CHECK (one = 1), generation INTEGER NOT NULL);"
                 "INSERT INTO last VALUES (1, 0)");
-  if (!made || !impl->run("COMMIT")) return impl->why("open");
+  // Earlier versions look at the other tables only.
+  const bool links =
+      impl->run("CREATE TABLE IF NOT EXISTS links (one INTEGER PRIMARY KEY CHECK (one = 1), found TEXT)");
+  if (!made || !links || !impl->run("COMMIT")) return impl->why("open");
   impl_ = std::move(impl);
   return std::nullopt;
 }
@@ -112,11 +115,20 @@ std::optional<std::string> SqliteStore::erase(GroupId group) {
   });
 }
 
+std::optional<std::string> SqliteStore::put_links(const std::string& text) {
+  return impl_->transaction([&] {
+    Statement s(impl_->db, "INSERT OR REPLACE INTO links VALUES (1, ?)");
+    s.bind(1, text);
+    return s.step() == SQLITE_DONE;
+  });
+}
+
 std::optional<std::string> SqliteStore::load(Content& content) {
   content = {};
   const auto last = impl_->number("SELECT generation FROM last");
   if (!last) return impl_->why("read");
   content.last_generation = *last;
+  if (Statement links(impl_->db, "SELECT found FROM links"); links.step() == SQLITE_ROW) content.links = links.text(0);
   Statement s(impl_->db, "SELECT record FROM groups ORDER BY id");
   int result = s.step();
   for (; result == SQLITE_ROW; result = s.step()) content.records.push_back(s.text(0));

@@ -24,6 +24,7 @@ class SqliteStore : public Store {
   [[nodiscard]] std::optional<std::string> put(GroupId group, std::uint64_t generation,
                                                const std::string& record) override;
   [[nodiscard]] std::optional<std::string> erase(GroupId group) override;
+  [[nodiscard]] std::optional<std::string> put_links(const std::string& text) override;
   [[nodiscard]] std::optional<std::string> load(Content& content) override;
 
  private:

@@ -34,7 +34,7 @@ LinkId Topology::add_link(NodeId a, NodeId b, std::uint32_t rate_mbps) {
   return static_cast<LinkId>(links_.size() - 1);
 }
 
-std::optional<std::string> Topology::find_tiers() {
+std::optional<std::string> Topology::find_tiers(bool lone_switches) {
   std::vector<std::vector<NodeId>> neighbours(nodes_.size());
   for (const Link& l : links_) {
     neighbours[l.lower].push_back(l.upper);
@@ -56,8 +56,10 @@ std::optional<std::string> Topology::find_tiers() {
   }
   for (NodeId n = 0; n < nodes_.size(); ++n) {
     if (nodes_[n].tier != kUnknownTier) continue;
-    if (away[n] == kUnknownTier) return "no host reaches the switch " + nodes_[n].name + ", so it needs a tier";
-    nodes_[n].tier = away[n];
+    if (away[n] == kUnknownTier && !lone_switches) {
+      return "no host reaches the switch " + nodes_[n].name + ", so it needs a tier";
+    }
+    nodes_[n].tier = away[n] == kUnknownTier ? 1 : away[n];
   }
   return std::nullopt;
 }
@@ -78,8 +80,8 @@ void Topology::make_arcs(Arcs& out, bool up) const {
   count([&](NodeId from, const Arc& arc) { out.all[next[from]++] = arc; });
 }
 
-std::optional<std::string> Topology::finish() {
-  if (auto error = find_tiers()) return error;
+std::optional<std::string> Topology::finish(bool lone_switches) {
+  if (auto error = find_tiers(lone_switches)) return error;
   highest_ = 0;
   for (const Node& n : nodes_) highest_ = std::max(highest_, n.tier);
   for (Link& l : links_) {

@@ -79,7 +79,8 @@ class Topology {
   LinkId add_link(NodeId a, NodeId b, std::uint32_t rate_mbps);
   /// To be called when all is added, before anything below. A switch without a tier that no host can reach is an error,
   /// in words.
-  [[nodiscard]] std::optional<std::string> finish();
+  /// @param lone_switches  such a switch is of tier 1 instead: its links are not known yet
+  [[nodiscard]] std::optional<std::string> finish(bool lone_switches = false);
 
   /// What agents report while groups run. A node that is down takes its links with it.
   void set_node_up(NodeId node, bool up) noexcept { nodes_[node].up = up; }
@@ -115,7 +116,7 @@ class Topology {
     return {of.all.data() + of.first[node], of.first[node + 1] - of.first[node]};
   }
   NodeId add(Node node);
-  [[nodiscard]] std::optional<std::string> find_tiers();
+  [[nodiscard]] std::optional<std::string> find_tiers(bool lone_switches);
   void make_arcs(Arcs& out, bool up) const;
 
   std::vector<Node> nodes_;

@@ -28,6 +28,10 @@ void require(bool condition, const char* what) {
 class Run {
  public:
   Run() {
+    const Fabric& fabric = manager_.fabric();
+    StatedFabric stated{fabric.topology, fabric.addresses, {}};
+    for (const auto& [address, host] : fabric.by_address) stated.hosts.emplace(host, address);
+    manager_.discover(std::move(stated));
     require(!manager_.recover(monotonic_now()), "an empty store is read");
     running_.emplace(manager_);
     service_ = make_service(*running_);
@@ -39,7 +43,11 @@ class Run {
     const auto parsed = [&](auto& message) {
       return message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()));
     };
-    if (method % 4 < 2) {
+    if (method >= 0x80) {
+      v1::ReportNeighboursRequest request;
+      v1::ReportNeighboursReply reply;
+      if (parsed(request)) calls_->ReportNeighbours(nullptr, &request, &reply);
+    } else if (method % 4 < 2) {
       v1::CreateGroupRequest request;
       v1::CreateGroupReply reply;
       if (!parsed(request)) return;

@@ -90,6 +90,7 @@ int run(ManagerConfig config, const sigset_t& signals) {
   std::random_device random;
   const std::uint64_t seed = std::uint64_t{random()} << 32 | random();
   Manager manager(config.fabric, config.options, agents, store, seed);
+  if (config.discovers) manager.discover(config.stated);
   if (!error) error = manager.recover(monotonic_now());
   if (!error) {
     if (auto why = serve(config, manager, signals); !why.empty()) error = std::move(why);

@@ -32,7 +32,13 @@ struct Options {
   bool hold = false;
   double interval_s = 1;    ///< of top
   std::uint64_t count = 0;  ///< how often top prints; 0: without end
-  // Of a group:
+  // Of the agent of a switch:
+  std::string node;                 ///< the switch
+  std::string lldpcli = "lldpcli";  ///< the program
+  std::string lldp_socket;          ///< of lldpd; empty: its own
+  double period_s = 10;
+  bool once = false;
+  // Of a group; `rate_mbps` of the agent, too:
   std::string mode, prefer;
   std::uint32_t mtu = 0, message_packets = 0, window = 0, least_window = 0, rate_mbps = 0;
   bool reproducible = false;
@@ -47,6 +53,7 @@ int destroy_group(const Options& options);
 int explain_hosts(const Options& options);
 int show_topology(const Options& options);
 int show_top(const Options& options);
+int run_agent(const Options& options);
 
 /// Connects; false: it cannot, and has said so.
 [[nodiscard]] bool connect(const Options& options, inc::manager::Client& client);

@@ -50,10 +50,13 @@ void print(const inc::v1::ShowTopologyReply& reply) {
                      {"upper", l.upper()},
                      {"upper_address", l.upper_address()},
                      {"rate_mbps", l.rate_mbps()},
+                     {"up", l.up()},
+                     {"source", l.source()},
                      {"groups", std::vector<std::uint32_t>(l.groups().begin(), l.groups().end())}});
   }
   std::printf("policy %s\n\n%s\n%s", reply.policy().c_str(), weftctl::format_table(switches, {}).c_str(),
               weftctl::format_table(links, {}).c_str());
+  for (const auto& sentence : reply.contradictions()) std::printf("\n%s\n", sentence.c_str());
 }
 
 }  // namespace

@@ -112,6 +112,67 @@ TEST(ManagerConfig, MistakesHavePlaces) {
   expect_mistake("\nswitches", "\nlast_group: @9\nfirst_group: 10\nswitches", "first_group");
 }
 
+TEST(ManagerConfig, WithDiscoveryLinksMayBeMissing) {
+  const std::string text = R"(
+switches:
+  - { name: leaf1, control: /run/a.sock, memory_kb: 64 }
+hosts:
+  - { name: h1, address: 10.0.1.2 }
+  - { name: h2, address: 10.0.2.2, switch: leaf1, switch_address: 10.0.2.1 }
+)";
+  config::Diagnostics diagnostics;
+  EXPECT_FALSE(load_manager_config(text, "f", diagnostics));
+  EXPECT_THAT(diagnostics.to_string(), testing::AllOf(StartsWith("f:5:5: "), HasSubstr("discovery: lldp")));
+  diagnostics = {};
+  const auto c = load_manager_config("discovery: lldp\n" + text, "f", diagnostics);
+  ASSERT_TRUE(c) << diagnostics.to_string();
+  EXPECT_TRUE(c->discovers);
+  EXPECT_EQ(c->stated.hosts.size(), 2u);
+  EXPECT_EQ(c->stated.ends.size(), 1u);
+  EXPECT_EQ(c->fabric.topology.links().size(), 1u);
+  std::string half = "discovery: lldp\n" + text;
+  half.replace(half.find(", switch_address: 10.0.2.1"), 26, "");
+  diagnostics = {};
+  EXPECT_FALSE(load_manager_config(half, "f", diagnostics));
+  EXPECT_THAT(diagnostics.to_string(), HasSubstr("switch_address: expected with switch"));
+}
+
+constexpr const char* kTenants = R"(
+tenants:
+  - { name: a, identities: [n1.a, n2.a], memory_kb: 8 }
+  - { name: b, identities: [n1.b] }
+operators: [ops]
+)";
+
+TEST(ManagerConfig, TenantsAreRead) {
+  config::Diagnostics diagnostics;
+  const std::string tcp =
+      "control: { tcp: { address: 127.0.0.1, certificate: /no/c, key: /no/k, client_ca: /no/a } }\n";
+  EXPECT_FALSE(load_manager_config(tcp + kFine + kTenants, "f", diagnostics));
+  EXPECT_THAT(diagnostics.to_string(), testing::Not(HasSubstr("tenant"))) << "the certificates are not there";
+  diagnostics = {};
+  EXPECT_FALSE(load_manager_config(std::string(kFine) + kTenants, "f", diagnostics));
+  EXPECT_THAT(diagnostics.to_string(), HasSubstr("expected control.tcp"));
+  diagnostics = {};
+  EXPECT_FALSE(load_manager_config(std::string(kFine) + "operators: [ops]\n", "f", diagnostics));
+  EXPECT_THAT(diagnostics.to_string(), HasSubstr("expected tenants"));
+}
+
+TEST(ManagerConfig, ANameInCertificatesBelongsToOne) {
+  for (const std::string twice : {"n1.a", "ops"}) {
+    std::string text = std::string(kFine) + kTenants;
+    text.replace(text.find("n1.b"), 4, twice);
+    config::Diagnostics diagnostics;
+    EXPECT_FALSE(load_manager_config(text, "f", diagnostics));
+    EXPECT_THAT(diagnostics.to_string(), HasSubstr("found '" + twice + "'"));
+  }
+  std::string text = std::string(kFine) + kTenants;
+  text.replace(text.find("name: b"), 7, "name: a");
+  config::Diagnostics diagnostics;
+  EXPECT_FALSE(load_manager_config(text, "f", diagnostics));
+  EXPECT_THAT(diagnostics.to_string(), HasSubstr("no other tenant"));
+}
+
 TEST(ManagerConfig, CertificatesAreLookedAt) {
   std::string text = kFine;
   const std::string from = "/run/b.sock";

@@ -126,8 +126,15 @@ class FakeStore : public Store {
       return {};
     }));
   }
+  std::optional<std::string> put_links(const std::string& text) override {
+    return error_of(steps_.run([&]() -> Outcome {
+      links = text;
+      return {};
+    }));
+  }
   std::optional<std::string> load(Content& content) override {
     content.last_generation = last_generation;
+    content.links = links;
     content.records.clear();
     for (const auto& [id, text] : records) content.records.push_back(text);
     return std::nullopt;
@@ -135,6 +142,7 @@ class FakeStore : public Store {
 
   std::map<GroupId, std::string> records;
   std::uint64_t last_generation = 0;
+  std::string links;
 
  private:
   static std::optional<std::string> error_of(const Outcome& o) {

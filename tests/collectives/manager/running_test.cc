@@ -38,15 +38,15 @@ TEST(RunningManager, OtherCallsDoNotWaitForSwitchesOfAGroupThatIsMade) {
   switches.asked.get_future().wait();
   const CreateReply other = running.create(request_of({0, 1}, 2));
   EXPECT_EQ(other.refusal, Refusal::none);
-  EXPECT_TRUE(running.renew(2, other.generation, {}));
+  EXPECT_EQ(running.renew(2, other.generation, {}), Refusal::none);
   EXPECT_EQ(running.explain(request_of({0, 1}, 1)).refusal, Refusal::bad_request) << "the number is taken";
-  EXPECT_FALSE(running.renew(1, 1, {})) << "its ranks have not been told of it";
+  EXPECT_EQ(running.renew(1, 1, {}), Refusal::unknown_group) << "its ranks have not been told of it";
   switches.go_on.set_value();
   const CreateReply first = slow.get();
   EXPECT_EQ(first.refusal, Refusal::none);
-  EXPECT_TRUE(running.renew(1, first.generation, {}));
+  EXPECT_EQ(running.renew(1, first.generation, {}), Refusal::none);
   EXPECT_EQ(running.destroy(1, 0), Refusal::none);
-  EXPECT_FALSE(running.renew(1, first.generation, {}));
+  EXPECT_EQ(running.renew(1, first.generation, {}), Refusal::unknown_group);
 }
 
 }  // namespace

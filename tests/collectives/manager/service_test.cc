@@ -5,9 +5,12 @@
 #include <gmock/gmock.h>
 #include <grpcpp/impl/service_type.h>
 
+#include <algorithm>
+
 #include "collectives/manager/client.h"
 #include "collectives/manager/inc.pb.h"
 #include "switch/api/rpc_server.h"
+#include "tests/collectives/manager/certificates.h"
 #include "tests/collectives/manager/fake_fabric.h"
 #include "tests/support/temporary_directory.h"
 
@@ -211,6 +214,119 @@ TEST_F(ServiceTest, SilentRanksLoseTheirGroupAndOthersDoNot) {
   } while (list.groups_size() == 2 && monotonic_now() < end);
   ASSERT_EQ(list.groups_size(), 1);
   EXPECT_EQ(list.groups(0).group(), 8u);
+}
+
+/// Two tenants with certificates, beside operators with the socket.
+class TenantsOfTheService : public ServiceTest {
+ protected:
+  void SetUp() override {
+    ManagerOptions options;
+    options.tenants.all = {{"a", {"node-a"}, {}}, {"b", {"node-b"}, {}}};
+    manager.emplace(small_fabric(), options, switches, store, 1);
+    ASSERT_EQ(manager->recover(monotonic_now()), std::nullopt);
+    running.emplace(*manager);
+    service = make_service(*running);
+    ASSERT_EQ(server.start(path, api::TcpAccess{"127.0.0.1", 0, authority.sign("manager")}, {}, *service),
+              std::nullopt);
+    ASSERT_EQ(client.connect(path, kPatience), std::nullopt);
+    connect(a, "node-a");
+    connect(b, "node-b");
+    connect(nobody, "node-c");
+  }
+  void connect(Client& as, const std::string& name) {
+    const std::string address = "127.0.0.1:" + std::to_string(server.tcp_port());
+    ASSERT_EQ(as.connect_tls(address, authority.sign(name), kPatience), std::nullopt);
+  }
+
+  Authority authority;
+  Client a, b, nobody;
+};
+
+TEST_F(TenantsOfTheService, EachSeesRenewsAndDestroysItsOwnGroups) {
+  v1::CreateGroupReply made;
+  ASSERT_EQ(a.create(request({0, 1}), made), std::nullopt);
+  ASSERT_EQ(made.refusal(), "none");
+  v1::RenewLeaseRequest lease;
+  lease.set_group(7);
+  lease.set_generation(made.generation());
+  v1::RenewLeaseReply renewed;
+  EXPECT_THAT(b.renew(lease, renewed).value_or(""), HasSubstr("another tenant's"));
+  EXPECT_FALSE(b.unanswered());
+  ASSERT_EQ(a.renew(lease, renewed), std::nullopt);
+  EXPECT_TRUE(renewed.running());
+
+  v1::ListGroupsReply list;
+  ASSERT_EQ(b.groups(list), std::nullopt);
+  EXPECT_EQ(list.groups_size(), 0);
+  v1::ShowActivityReply activity;
+  ASSERT_EQ(b.activity(activity), std::nullopt);
+  EXPECT_EQ(activity.groups_size(), 0);
+  const auto links_with_groups = [](Client& by) {
+    v1::ShowTopologyReply topology;
+    EXPECT_EQ(by.topology(topology), std::nullopt);
+    return std::count_if(topology.links().begin(), topology.links().end(),
+                         [](const auto& link) { return link.groups_size() > 0; });
+  };
+  EXPECT_EQ(links_with_groups(b), 0);
+  EXPECT_EQ(links_with_groups(a), 2);
+  EXPECT_EQ(links_with_groups(client), 2);
+  ASSERT_EQ(client.groups(list), std::nullopt);
+  ASSERT_EQ(list.groups_size(), 1);
+  EXPECT_EQ(list.groups(0).tenant(), "a");
+
+  v1::DestroyGroupRequest end;
+  end.set_group(7);
+  v1::DestroyGroupReply ended;
+  EXPECT_THAT(b.destroy(end, ended).value_or(""), HasSubstr("another tenant's"));
+  EXPECT_EQ(manager->groups().size(), 1u);
+  ASSERT_EQ(a.destroy(end, ended), std::nullopt);
+  EXPECT_EQ(ended.refusal(), "none");
+}
+
+TEST_F(TenantsOfTheService, NobodyAsksInTheNameOfAnother) {
+  auto wanted = request({0, 1});
+  wanted.set_tenant("b");
+  v1::CreateGroupReply made;
+  EXPECT_THAT(a.create(wanted, made).value_or(""), HasSubstr("in the name of another"));
+  EXPECT_THAT(a.explain(wanted, made).value_or(""), HasSubstr("in the name of another"));
+  ASSERT_EQ(client.create(wanted, made), std::nullopt) << "an operator may";
+  EXPECT_EQ(manager->groups().at(7).record.tenant, "b");
+}
+
+TEST_F(TenantsOfTheService, OnlyOperatorsReportNeighbours) {
+  v1::ReportNeighboursRequest report;
+  report.set_node("leaf0");
+  report.add_ports()->add_addresses("10.0.0.1/24");
+  v1::ReportNeighboursReply reply;
+  EXPECT_THAT(a.report(report, reply).value_or(""), HasSubstr("only operators"));
+  ASSERT_EQ(client.report(report, reply), std::nullopt);
+  EXPECT_THAT(reply.sentences(), ElementsAre(HasSubstr("discovery is none")));
+  report.mutable_ports(0)->add_addresses("10.0.0.1");
+  EXPECT_THAT(client.report(report, reply).value_or(""), HasSubstr("'10.0.0.1'"));
+}
+
+TEST_F(ServiceTest, TopologySaysWhereLinksComeFrom) {
+  start();
+  v1::ShowTopologyReply topology;
+  ASSERT_EQ(client.topology(topology), std::nullopt);
+  ASSERT_GT(topology.links_size(), 0);
+  EXPECT_EQ(topology.links(0).source(), "configuration");
+  EXPECT_TRUE(topology.links(0).up());
+}
+
+TEST_F(TenantsOfTheService, WhoBelongsToNoTenantGetsNothing) {
+  v1::CreateGroupReply made;
+  EXPECT_THAT(nobody.create(request({0, 1}), made).value_or(""), HasSubstr("node-c"));
+  v1::RenewLeaseReply renewed;
+  EXPECT_TRUE(nobody.renew({}, renewed).has_value());
+  v1::DestroyGroupReply ended;
+  EXPECT_TRUE(nobody.destroy({}, ended).has_value());
+  v1::ListGroupsReply list;
+  EXPECT_TRUE(nobody.groups(list).has_value());
+  v1::ShowTopologyReply topology;
+  EXPECT_TRUE(nobody.topology(topology).has_value());
+  v1::ShowActivityReply activity;
+  EXPECT_TRUE(nobody.activity(activity).has_value());
 }
 
 TEST(IncClient, NobodyThereIsSaid) {

@@ -36,6 +36,13 @@ class SqliteStoreTest : public testing::Test {
   std::unique_ptr<SqliteStore> store;
 };
 
+TEST_F(SqliteStoreTest, LinksAreTheLastOnesThatWereWritten) {
+  EXPECT_EQ(content().links, "");
+  for (const char* text : {"[1]", "[2]"}) EXPECT_EQ(store->put_links(text), std::nullopt);
+  open();
+  EXPECT_EQ(content().links, "[2]");
+}
+
 TEST_F(SqliteStoreTest, WhatIsWrittenOutlivesTheProcess) {
   EXPECT_TRUE(content().records.empty());
   EXPECT_EQ(content().last_generation, 0u);
