@@ -43,6 +43,7 @@ class Agent final : public api::Backend, public pipeline::StageAccess {
  public:
   Agent(const std::string& name, unsigned memory_kb) : type_(inc_stage_type()) {
     info_.name = name;
+    info_.ports.emplace_back().mtu_bytes = 9000;
     std::string error;
     options_ = read(type_.options, {"memory_kb=" + std::to_string(memory_kb)}, "", error);
     const pipeline::StageBuild build{options_, info_, 0, 1};

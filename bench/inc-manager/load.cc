@@ -240,6 +240,7 @@ class Load {
       m->set_qp(17);
     }
     request.mutable_options()->set_window(1);
+    request.mutable_options()->set_message_packets(1);
     v1::CreateGroupReply reply;
     const auto error = client.create(request, reply);
     took(e);

@@ -47,6 +47,7 @@ class NoDisk final : public manager::Store {
   std::optional<std::string> erase(GroupId) override { return std::nullopt; }
   std::optional<std::string> put_links(const std::string&) override { return std::nullopt; }
   std::optional<std::string> load(Content&) override { return std::nullopt; }
+  std::optional<std::string> sync() override { return std::nullopt; }
   std::uint64_t bytes = 0;
 };
 

@@ -63,7 +63,7 @@ class Agents {
       std::span<const policy::NodeId> nodes) = 0;
 };
 
-/// What outlives the process.
+/// What outlives the process. What was written later is not there without what was written before.
 class Store {
  public:
   struct Content {
@@ -73,7 +73,7 @@ class Store {
   };
   virtual ~Store() = default;
   /// Writes a record, in place of an earlier one of its group, and its generation as the last one: both or neither. On
-  /// the disk when it returns. An error as a sentence.
+  /// the disk after sync(). An error as a sentence.
   [[nodiscard]] virtual std::optional<std::string> put(GroupId group, std::uint64_t generation,
                                                        const std::string& record) = 0;
   /// A record that is not there is erased.
@@ -81,6 +81,9 @@ class Store {
   /// Links that were found: Discovery::to_text(), in place of the last one.
   [[nodiscard]] virtual std::optional<std::string> put_links(const std::string& text) = 0;
   [[nodiscard]] virtual std::optional<std::string> load(Content& content) = 0;
+  /// All that was written before is on the disk when it returns. Unlike the others, several threads may call it at the
+  /// same time, and while another call runs.
+  [[nodiscard]] virtual std::optional<std::string> sync() = 0;
 };
 
 }  // namespace weft::inc::manager

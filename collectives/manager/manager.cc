@@ -120,7 +120,7 @@ std::optional<std::string> Manager::rebuild(bool write) {
   for (const auto& [id, group] : groups_) in_order.emplace(group.record.generation, &group.record);
   for (const auto& [generation, record] : in_order) {
     for (const policy::TreeEdge& e : record->decision.tree.edges) {
-      if (fabric.topology.link(e.link).lower == e.child) continue;
+      if (fabric.topology.node(e.child).tier < fabric.topology.node(e.parent).tier) continue;
       return "they put switches into other tiers, and group " + std::to_string(record->id) + " has a tree of these";
     }
     const auto request = policy_request(record->id, record->members, record->options);
@@ -211,8 +211,27 @@ CreateReply Manager::explain(const CreateRequest& request) {
 CreateReply Manager::create(TimeNs now, const CreateRequest& request) {
   Creation creation = begin_create(now, request);
   if (creation.orders.empty()) return creation.reply;
+  if (const auto error = sync()) return not_written(std::move(creation.reply), *error);
   const std::vector<Outcome> outcomes = agents_.install(creation.orders);
-  return end_create(now, std::move(creation), outcomes);
+  CreateReply reply = end_create(now, std::move(creation), outcomes);
+  if (reply.refusal != Refusal::none) return reply;
+  const auto error = sync();
+  return error ? not_written(std::move(reply), *error) : reply;
+}
+
+CreateReply Manager::not_written(CreateReply reply, const std::string& error) {
+  const auto at = groups_.find(reply.group);
+  if (at != groups_.end() && at->second.record.generation == reply.generation) {
+    Group& group = at->second;
+    const bool installed = group.record.state == GroupState::running;
+    if (installed) end(group, Ending::not_installed, switches_of(group.record));
+    if (!installed && group.record.state == GroupState::installing) end(group, Ending::not_installed, {});
+  }
+  reply.refusal = Refusal::store_failed;
+  reply.sentences = {error};
+  reply.generation = 0;
+  reply.endpoints.clear();
+  return reply;
 }
 
 /// Groups that have queue pairs at one of its switches.

@@ -98,6 +98,11 @@ class Manager {
     std::vector<InstallOrder> orders;
   };
   [[nodiscard]] Creation begin_create(TimeNs now, const CreateRequest& request);
+  /// Before switches are asked, and before ranks are told: what was written is on the disk, or an error. By any thread.
+  [[nodiscard]] std::optional<std::string> sync() { return store_.sync(); }
+  /// When it is not, the group ends.
+  /// @param reply  of a creation, after its first or second part
+  [[nodiscard]] CreateReply not_written(CreateReply reply, const std::string& error);
   /// @param outcomes  of its orders
   [[nodiscard]] CreateReply end_create(TimeNs now, Creation creation, std::span<const Outcome> outcomes);
   /// What create() would answer, without switches and store.

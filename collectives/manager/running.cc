@@ -79,16 +79,29 @@ void RunningManager::note_groups() {
   for (const auto& [id, group] : manager_.groups()) note(id, group);
 }
 
+CreateReply RunningManager::finish(Manager::Creation creation) {
+  const auto not_written = [&](CreateReply reply, const std::string& error) {
+    const std::lock_guard lock(mutex_);
+    return manager_.not_written(std::move(reply), error);
+  };
+  if (const auto error = manager_.sync()) return not_written(std::move(creation.reply), *error);
+  const std::vector<Outcome> outcomes = manager_.agents().install(creation.orders);
+  CreateReply reply;
+  {
+    const std::lock_guard lock(mutex_);
+    reply = manager_.end_create(monotonic_now(), std::move(creation), outcomes);
+  }
+  if (reply.refusal != Refusal::none) return reply;
+  const auto error = manager_.sync();
+  return error ? not_written(std::move(reply), *error) : reply;
+}
+
 CreateReply RunningManager::create(const CreateRequest& request) {
   std::unique_lock lock(mutex_);
   Manager::Creation creation = manager_.begin_create(monotonic_now(), request);
-  CreateReply reply = creation.reply;
-  if (!creation.orders.empty()) {
-    lock.unlock();
-    const std::vector<Outcome> outcomes = manager_.agents().install(creation.orders);
-    lock.lock();
-    reply = manager_.end_create(monotonic_now(), std::move(creation), outcomes);
-  }
+  lock.unlock();
+  CreateReply reply = creation.orders.empty() ? creation.reply : finish(std::move(creation));
+  lock.lock();
   note_group(reply.group);
   lock.unlock();
   if (reply.refusal != Refusal::none) {

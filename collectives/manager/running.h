@@ -65,6 +65,8 @@ class RunningManager {
   void read(const std::function<void(const Manager&, TimeNs now)>& reader);
 
  private:
+  /// Asks switches for their parts of a group, without mutex_.
+  [[nodiscard]] CreateReply finish(Manager::Creation creation);
   struct Lease {
     std::uint64_t generation = 0;
     std::string tenant;

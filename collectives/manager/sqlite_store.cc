@@ -2,7 +2,15 @@
 // Copyright The weft authors
 #include "collectives/manager/sqlite_store.h"
 
+#include <fcntl.h>
 #include <sqlite3.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <condition_variable>
+#include <mutex>
+#include <system_error>
 
 namespace weft::inc::manager {
 namespace {
@@ -40,7 +48,10 @@ class Statement {
 }  // namespace
 
 struct SqliteStore::Impl {
-  ~Impl() { sqlite3_close(db); }
+  ~Impl() {
+    if (log >= 0) close(log);
+    sqlite3_close(db);
+  }
 
   bool run(const std::string& sql) { return sqlite3_exec(db, sql.c_str(), nullptr, nullptr, nullptr) == SQLITE_OK; }
   [[nodiscard]] std::string why(const std::string& what) const {
@@ -54,7 +65,11 @@ struct SqliteStore::Impl {
   template <class Body>
   std::optional<std::string> transaction(Body&& body) {
     if (!run("BEGIN IMMEDIATE")) return why("write");
-    if (body() && run("COMMIT")) return std::nullopt;
+    if (body() && run("COMMIT")) {
+      const std::lock_guard lock(mutex);
+      ++written;
+      return std::nullopt;
+    }
     std::string error = why("write");
     run("ROLLBACK");
     return error;
@@ -62,6 +77,11 @@ struct SqliteStore::Impl {
 
   std::string path;
   sqlite3* db = nullptr;
+  int log = -1;  ///< SQLite's write-ahead log
+  std::mutex mutex;
+  std::condition_variable synced;
+  std::uint64_t written = 0, durable = 0;  ///< transactions
+  bool syncing = false;
 };
 
 SqliteStore::SqliteStore() = default;
@@ -72,8 +92,9 @@ std::optional<std::string> SqliteStore::open(const std::string& path) {
   impl->path = path;
   constexpr int kFlags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE;
   if (sqlite3_open_v2(path.c_str(), &impl->db, kFlags, nullptr) != SQLITE_OK) return impl->why("open");
-  // The lock is taken with the first write and kept. A journal in the file's folder needs no memory to be shared.
-  if (!impl->run("PRAGMA locking_mode = EXCLUSIVE; PRAGMA synchronous = FULL; PRAGMA journal_mode = TRUNCATE") ||
+  // The lock is taken with the first write and kept: a log of one process needs no memory to be shared. SQLite brings
+  // it to the disk before it copies it into the file, and sync() does so in between.
+  if (!impl->run("PRAGMA locking_mode = EXCLUSIVE; PRAGMA synchronous = NORMAL; PRAGMA journal_mode = WAL") ||
       !impl->run("BEGIN EXCLUSIVE")) {
     return sqlite3_errcode(impl->db) == SQLITE_BUSY ? path + " is in use by another process" : impl->why("open");
   }
@@ -92,6 +113,8 @@ std::optional<std::string> SqliteStore::open(const std::string& path) {
   const bool links =
       impl->run("CREATE TABLE IF NOT EXISTS links (one INTEGER PRIMARY KEY CHECK (one = 1), found TEXT)");
   if (!made || !links || !impl->run("COMMIT")) return impl->why("open");
+  impl->log = ::open((path + "-wal").c_str(), O_RDONLY | O_CLOEXEC);
+  if (impl->log < 0) return "cannot open the log of " + path + ": " + std::generic_category().message(errno);
   impl_ = std::move(impl);
   return std::nullopt;
 }
@@ -133,6 +156,28 @@ std::optional<std::string> SqliteStore::load(Content& content) {
   int result = s.step();
   for (; result == SQLITE_ROW; result = s.step()) content.records.push_back(s.text(0));
   return result == SQLITE_DONE ? std::nullopt : std::optional(impl_->why("read"));
+}
+
+std::optional<std::string> SqliteStore::sync() {
+  Impl& i = *impl_;
+  std::unique_lock lock(i.mutex);
+  for (const std::uint64_t wanted = i.written; i.durable < wanted;) {
+    if (i.syncing) {
+      i.synced.wait(lock);
+      continue;
+    }
+    // For all that have been written so far, whoever waits for them.
+    i.syncing = true;
+    const std::uint64_t up_to = i.written;
+    lock.unlock();
+    const int error = fdatasync(i.log) == 0 ? 0 : errno;
+    lock.lock();
+    i.syncing = false;
+    if (error == 0) i.durable = std::max(i.durable, up_to);
+    i.synced.notify_all();
+    if (error != 0) return "cannot write " + i.path + ": " + std::generic_category().message(error);
+  }
+  return std::nullopt;
 }
 
 }  // namespace weft::inc::manager

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The weft authors
 //
-// The manager's store in a file of SQLite: one process at a time, and each write is on the disk when it returns.
+// The manager's store in a file of SQLite: one process at a time. Writes go to its log in their order; sync() brings
+// the log to the disk, once for all who wait for it.
 #pragma once
 
 #include <memory>
@@ -26,6 +27,7 @@ class SqliteStore : public Store {
   [[nodiscard]] std::optional<std::string> erase(GroupId group) override;
   [[nodiscard]] std::optional<std::string> put_links(const std::string& text) override;
   [[nodiscard]] std::optional<std::string> load(Content& content) override;
+  [[nodiscard]] std::optional<std::string> sync() override;
 
  private:
   struct Impl;

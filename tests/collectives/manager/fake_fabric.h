@@ -140,6 +140,9 @@ class FakeStore : public Store {
     return std::nullopt;
   }
 
+  std::optional<std::string> sync() override { return on_sync(); }
+
+  std::function<std::optional<std::string>()> on_sync = [] { return std::nullopt; };
   std::map<GroupId, std::string> records;
   std::uint64_t last_generation = 0;
   std::string links;

@@ -200,6 +200,23 @@ TEST_F(ManagerTest, AFullDiskEndsNewGroupsAndNotRunningOnes) {
   EXPECT_EQ(manager->groups().size(), 1u);
 }
 
+TEST_F(ManagerTest, AGroupThatIsNotOnTheDiskIsNotThere) {
+  for (const int which : {1, 2}) {
+    int syncs = 0;
+    store.on_sync = [&]() -> std::optional<std::string> {
+      EXPECT_EQ(at(7), ++syncs == 1 ? 0u : 3u) << "before switches hear of it, and before ranks do";
+      return syncs == which ? std::optional<std::string>("the disk is gone") : std::nullopt;
+    };
+    const CreateReply reply = manager->create(now, request_of({0, 1, 2, 3}, 7));
+    EXPECT_EQ(syncs, which);
+    EXPECT_EQ(reply.refusal, Refusal::store_failed);
+    EXPECT_THAT(reply.sentences, ElementsAre("the disk is gone"));
+    EXPECT_TRUE(reply.endpoints.empty());
+    EXPECT_EQ(at(7), 0u);
+    expect_nothing_held();
+  }
+}
+
 TEST_F(ManagerTest, AGroupEndsWhenARankIsNotHeardOf) {
   const CreateReply reply = manager->create(now, request_of({0, 1, 2}));
   for (int i = 0; i < 10; ++i) {

@@ -4,10 +4,15 @@
 
 #include <gmock/gmock.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <mutex>
+#include <thread>
+#include <vector>
 
 #include "tests/support/temporary_directory.h"
 
@@ -57,6 +62,44 @@ TEST_F(SqliteStoreTest, WhatIsWrittenOutlivesTheProcess) {
   open();
   EXPECT_THAT(content().records, ElementsAre("seven, later"));
   EXPECT_EQ(content().last_generation, 2u);
+}
+
+TEST_F(SqliteStoreTest, SeveralThreadsWaitForTheDisk) {
+  EXPECT_EQ(store->sync(), std::nullopt) << "nothing to do";
+  std::vector<std::thread> threads;
+  std::mutex one_at_a_time;
+  for (GroupId t = 1; t <= 4; ++t) {
+    threads.emplace_back([&, t] {
+      for (std::uint64_t i = 1; i <= 5; ++i) {
+        {
+          const std::lock_guard lock(one_at_a_time);
+          EXPECT_EQ(store->put(t, i, std::to_string(t)), std::nullopt);
+        }
+        EXPECT_EQ(store->sync(), std::nullopt);
+      }
+    });
+  }
+  for (auto& t : threads) t.join();
+  open();
+  EXPECT_THAT(content().records, ElementsAre("1", "2", "3", "4"));
+}
+
+TEST_F(SqliteStoreTest, AProcessThatIsKilledHasWrittenAll) {
+  store.reset();
+  // A fork has what its parent had, and the parent has closed the file.
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    SqliteStore other;
+    const bool done = !other.open(path) && !other.put(5, 9, "five") && !other.sync();
+    _exit(done ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  open();
+  EXPECT_THAT(content().records, ElementsAre("five"));
+  EXPECT_EQ(content().last_generation, 9u);
 }
 
 TEST_F(SqliteStoreTest, OneProcessHasIt) {
