@@ -103,7 +103,8 @@ class Lldp(unittest.TestCase):
             root.ip("address", "del", "10.1.1.0/31", "dev", "p1")
             lab.wait_for("the contradiction",
                          lambda: report() and self.links()[1].get("contradictions"), timeout_s=20)
-            self.assertIn("root (10.1.2.0) is connected with leaf1 (10.1.1.1)", self.links()[1]["contradictions"][0])
+            self.assertIn("leaf1 (10.1.1.1) is connected with root (10.1.2.0); the file: h2",
+                          self.links()[1]["contradictions"][0])
 
             leaf.ip("link", "set", "p0", "down")
             lab.wait_for("the link to be down", lambda: not report()["h1", "leaf1"].get("up"), timeout_s=20)
