@@ -40,7 +40,7 @@ constexpr std::chrono::milliseconds kPatience{20'000};
 constexpr std::chrono::seconds kConnectionAge{20};
 constexpr unsigned kAgentKb = 192;
 
-/// A Clos network of three tiers, as the manager's file.
+/// A Clos network of three tiers, as the manager's file, which has a MiB at most: without spaces that it does not need.
 struct Network {
   std::vector<std::string> switches, hosts;  ///< names; addresses of hosts, those of a leaf next to each other
   std::string yaml;
@@ -55,8 +55,8 @@ struct Network {
         switches.push_back(agg);
         for (unsigned h = 0; h < o.half; ++h) {
           const auto [own, other] = ends();
-          host_rows += "  - { name: h" + std::to_string(hosts.size()) + ", address: " + own + ", switch: " + edge +
-                       ", switch_address: " + other + " }\n";
+          host_rows += "- {name: h" + std::to_string(hosts.size()) + ",address: " + own + ",switch: " + edge +
+                       ",switch_address: " + other + "}\n";
           hosts.push_back(own);
         }
         for (unsigned j = 0; j < o.half; ++j) {
@@ -75,7 +75,7 @@ struct Network {
   }
   std::string link(const std::string& a, const std::string& b) {
     const auto [own, other] = ends();
-    return "  - { a: " + a + ", a_address: " + own + ", b: " + b + ", b_address: " + other + " }\n";
+    return "- {a: " + a + ",a_address: " + own + ",b: " + b + ",b_address: " + other + "}\n";
   }
   std::uint32_t next_ = 0x0a000000;
 };
