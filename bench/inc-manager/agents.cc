@@ -96,6 +96,7 @@ class Agent final : public api::Backend, public pipeline::StageAccess {
   api::Outcome clear(const std::vector<std::string>&, const std::string&) override { return {}; }
   api::Outcome set(const api::SetRequest&) override { return {}; }
   [[nodiscard]] std::vector<api::CommandInfo> commands() const override { return {}; }
+  [[nodiscard]] bool checks_peer(const std::string&, const std::string&) const override { return false; }
 
  private:
   pipeline::StageType type_;
