@@ -24,16 +24,15 @@ rte_mbuf* without_first(rte_mbuf* m) noexcept {
   return next;
 }
 
-// False when DPDK has no room for it in its buffers; rte_errno says why.
+}  // namespace
+
+int detail::scratch_offset = -1;
+
 bool reserve_scratch() noexcept {
   constexpr rte_mbuf_dynfield kField{"weft_scratch", sizeof(std::uint64_t), alignof(std::uint64_t), 0};
   detail::scratch_offset = rte_mbuf_dynfield_register(&kField);
   return detail::scratch_offset >= 0;
 }
-
-}  // namespace
-
-int detail::scratch_offset = -1;
 
 Pool make_pool(const std::string& name, std::uint32_t count, std::uint16_t data_room_bytes, std::uint32_t cache) {
   if (!reserve_scratch()) return nullptr;

@@ -16,6 +16,10 @@ struct PoolDeleter {
 };
 using Pool = std::unique_ptr<rte_mempool, PoolDeleter>;
 
+/// Has DPDK reserve scratch() in all buffers. make_pool() does it; who makes a pool by hand calls it before. False when
+/// there is no room; rte_errno says why.
+[[nodiscard]] bool reserve_scratch() noexcept;
+
 /// A packet pool whose buffers carry a PacketMeta.
 /// @param name            unique in the process
 /// @param count           buffers

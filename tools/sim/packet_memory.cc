@@ -77,6 +77,7 @@ pipeline::Pool make_packet_pool(std::uint32_t mbufs, std::uint16_t room) {
   constexpr std::size_t kHugePage = 2 * 1024 * 1024;
   constexpr unsigned kCache = RTE_MEMPOOL_CACHE_MAX_SIZE;
   const unsigned buffer = static_cast<unsigned>(sizeof(rte_mbuf) + pipeline::kMetaSize) + room;
+  if (!pipeline::reserve_scratch()) return nullptr;
   static int serial = 0;
   const std::string name = "weft_sim" + std::to_string(serial++);
   pipeline::Pool pool(rte_mempool_create_empty(name.c_str(), mbufs, buffer, std::min(kCache, mbufs * 2 / 3),

@@ -103,7 +103,7 @@ TEST(ConfigDiff, APortKeepsItsWorker) {
   EXPECT_THAT(
       changes(workers + bridge("{ name: p1, type: null, worker: 0 }"),
               workers + bridge("{ name: p1, type: null, worker: 1, queue_packets: 7 }")),
-      ::testing::UnorderedElementsAre("s1 port p1 queue_packets: 1024 -> 7", "s1 port p1 worker: 0 -> 1 (refused)"));
+      ::testing::UnorderedElementsAre("s1: port p1 queue_packets: 1024 -> 7", "s1: port p1 worker: 0 -> 1 (refused)"));
 }
 
 TEST(ConfigDiff, OptionsThatAStageCallsFixedAreRefused) {
