@@ -2,6 +2,7 @@
 # Copyright The weft authors
 """What bench/ndr found: a line in the terminal, and a page."""
 
+from bench.peers import machine
 from bench.report import charts, page
 
 LOADS = ("10%", "50%", "90%")
@@ -38,8 +39,7 @@ def line(result):
 def page_of(facts, results):
     out = page.Page("Throughput and latency of switches")
     out.paragraph(
-        f"{facts['cpu']}, kernel {facts['kernel']}, {facts['cpus']} CPUs"
-        f"{', virtual' if facts['virtual'] else ''}. RoCEv2 frames of {facts['frame_bytes']} bytes, {facts['qps']} "
+        f"{machine.in_words(facts)} RoCEv2 frames of {facts['frame_bytes']} bytes, {facts['qps']} "
         f"queue pairs a direction, {facts['directions']} direction(s), memif ports, one CPU for the device and one for "
         f"the generator. Trials of {facts['trial_s']:g} s, {facts['trials']} decide on a rate."
     )

@@ -311,3 +311,8 @@ def describe(cpus):
         "kernel": platform.release(),
         "tsc_hz": tsc_hz(),
     }
+
+
+def in_words(facts):
+    """What describe() found out, as a report begins."""
+    return f"{facts['cpu']}, kernel {facts['kernel']}, {facts['cpus']} CPUs{', virtual' if facts['virtual'] else ''}."

@@ -2,6 +2,7 @@
 # Copyright The weft authors
 """What bench/scale found: a line in the terminal, and a page."""
 
+from bench.peers import machine
 from bench.report import charts, page
 
 
@@ -20,9 +21,8 @@ def line(result):
 def page_of(facts, results):
     out = page.Page("weft-switch with more and more workers")
     out.paragraph(
-        f"{facts['cpu']}, kernel {facts['kernel']}, {facts['cpus']} CPUs{', virtual' if facts['virtual'] else ''}. "
-        f"Each worker polls two generator ports of 64 queue pairs. Medians of {facts['rounds']} trials of "
-        f"{facts['trial_s']:g} s, which the cases take in turns."
+        f"{machine.in_words(facts)} Each worker polls two generator ports of 64 queue pairs. Medians of "
+        f"{facts['rounds']} trials of {facts['trial_s']:g} s, which the cases take in turns."
     )
     most = max(p["workers"] for r in results for p in r["points"])
     if most > 1:

@@ -23,12 +23,11 @@ struct Section {
   std::string_view name;
   std::string_view item;
   std::array<std::string_view, 2> identity;
+  std::string_view fixed{};  // key that only a restart changes: what waits in the queues of a port is its worker's
 };
 constexpr Section kSections[] = {
-    {"ports", "port", {"name", ""}},
-    {"addresses", "address", {"port", "address"}},
-    {"neighbours", "neighbour", {"port", "address"}},
-    {"routes", "route", {"prefix", ""}},
+    {"ports", "port", {"name", ""}, "worker"},        {"addresses", "address", {"port", "address"}},
+    {"neighbours", "neighbour", {"port", "address"}}, {"routes", "route", {"prefix", ""}},
     {"static_macs", "static_mac", {"mac", "vlan"}},
 };
 // Further keys of a switch that a reload applies.
@@ -133,14 +132,7 @@ class Differ {
               const Mark& holder) {
     if (equal(from, to)) return;
     const Mark& mark = to.mark().line > 0 ? to.mark() : holder;
-    if (!from.is_map() || !to.is_map()) {
-      const std::string before = refusal_;
-      // What waits in the queues of a port is its worker's.
-      if (path == "worker") refusal_ = kNotWhileRunning;
-      add(Kind::changed, what, path, from, to, mark);
-      refusal_ = before;
-      return;
-    }
+    if (!from.is_map() || !to.is_map()) return add(Kind::changed, what, path, from, to, mark);
     for (const std::string& key : all_keys(from, to)) {
       leaves(what, path.empty() ? key : path + "." + key, from[key], to[key], mark);
     }
@@ -156,7 +148,11 @@ class Differ {
       const std::string identity = identity_of(item, section);
       after.insert(identity);
       if (const auto old = before.find(identity); old != before.end()) {
-        leaves(what(identity), "", *old->second, item, item.mark());
+        for (const std::string& key : all_keys(*old->second, item)) {
+          refusal_ = key == section.fixed ? kNotWhileRunning : "";
+          leaves(what(identity), key, (*old->second)[key], item[key], item.mark());
+        }
+        refusal_.clear();
       } else {
         add(Kind::added, what(identity), "", {}, item, item.mark());
       }
