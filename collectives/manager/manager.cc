@@ -376,9 +376,16 @@ Refusal Manager::destroy(TimeNs /*now*/, GroupId id, std::uint64_t generation, c
   }
   Group& group = at->second;
   if (!caller.may(group.record.tenant)) return Refusal::not_permitted;
-  if (group.record.state == GroupState::running) end(group, Ending::destroyed, switches_of(group.record));
-  // Its switches are being asked: end_create() ends it.
-  if (group.record.state == GroupState::installing) group.ending = Ending::destroyed;
+  switch (group.record.state) {
+    case GroupState::running:
+      end(group, Ending::destroyed, switches_of(group.record));  // the group may be gone after this
+      break;
+    case GroupState::installing:
+      group.ending = Ending::destroyed;  // its switches are being asked: end_create() ends it
+      break;
+    case GroupState::removing:
+      break;
+  }
   return Refusal::none;
 }
 

@@ -157,6 +157,8 @@ if(WEFT_TESTS)
   add_custom_target(unit_tests)
   # What `ctest -L tsan` runs: programs with threads that share memory.
   add_custom_target(tsan_tests)
+  # What `ctest -L mutant` runs: two thirds of the programs, for what changes with a protocol unit or its tests alone.
+  add_custom_target(mutants)
 endif()
 
 # weft_test_objects(name SOURCES ... LIBS ...): sources that several tests have, compiled once.
@@ -172,14 +174,23 @@ function(weft_test_objects name)
   endif()
 endfunction()
 
-# weft_test(name [OBJECTS name] SOURCES ... LIBS ... [LABELS ...] [TIMEOUT s] [DPDK]): a GoogleTest program registered
-# with CTest. DPDK gives it an EAL without hugepages or devices (tests/support/eal_main.cc supplies main).
+# weft_test(name [OBJECTS name] SOURCES ... [APART ...] LIBS ... [LABELS ...] [TIMEOUT s] [DPDK]): a GoogleTest program
+# registered with CTest. APART are sources too, with names that others of the program have: each is compiled alone. DPDK
+# gives it an EAL without hugepages or devices (tests/support/eal_main.cc supplies main). A program that tests a changed
+# copy of the code has `_mutant_` in its name; the target `mutants` builds those.
 function(weft_test name)
-  cmake_parse_arguments(ARG "DPDK" "OBJECTS;TIMEOUT" "SOURCES;LIBS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "DPDK" "OBJECTS;TIMEOUT" "SOURCES;APART;LIBS;LABELS" ${ARGN})
   if(ARG_OBJECTS)
     list(APPEND ARG_SOURCES $<TARGET_OBJECTS:${ARG_OBJECTS}>)
   endif()
-  add_executable(${name} ${ARG_SOURCES})
+  add_executable(${name} ${ARG_SOURCES} ${ARG_APART})
+  set_target_properties(${name} PROPERTIES UNITY_BUILD ${WEFT_UNITY} UNITY_BUILD_BATCH_SIZE 8)
+  set_source_files_properties(${ARG_APART} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+  if(name MATCHES "_mutant_")
+    list(APPEND ARG_LABELS mutant)
+    set_target_properties(${name} PROPERTIES EXCLUDE_FROM_ALL ON)
+    add_dependencies(mutants ${name})
+  endif()
   if(ARG_DPDK)
     target_link_libraries(${name} PRIVATE weft_test_eal)
   else()
