@@ -156,8 +156,8 @@ class Inc(unittest.TestCase):
             self.assertEqual(row["waits_for"], "rank 3 (10.0.4.2)")
             results = tree.results(ranks)
             self.assertEqual([(r.get("error"), r.get("collectives")) for r in results], [("", 200)] * 4)
-            # Eight timeouts of 20 ms are what a rank waits for an answer. Where only the result is one, the switch has to
-            # say that it is late; in the other modes what the rank has sent may have been acknowledged already.
+            # Eight timeouts of 20 ms are what a rank waits for an answer. Where only the result is one, the switch has
+            # to say that it is late; in the other modes what the rank has sent may have been acknowledged already.
             if mode is MODES["ii"]:
                 self.assertGreater(sum(r["qp"]["rnr_naks"] for r in results[:3]), 0)
             self.assertEqual([r["qp"]["fatal_naks"] for r in results], [0] * 4)
