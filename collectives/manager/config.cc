@@ -20,6 +20,11 @@ namespace {
 
 using Key = Schema::Key;
 
+/// A fat tree of k = 32 has 1,280 switches, 8,192 hosts and 16,384 links between switches: 280,000 values in 3 MB. With
+/// a thousand switches it is half of that.
+constexpr config::YamlLimits kLimits{
+    .bytes = std::size_t{4} << 20, .nodes = 500'000, .expanded_bytes = std::size_t{8} << 20};
+
 Schema tls_keys(std::vector<Key> keys, const std::string& authority) {
   keys.push_back(Key::required_key("certificate", Schema::string(), "PEM file with the own certificate."));
   keys.push_back(Key::required_key("key", Schema::string(), "PEM file with its private key, without passphrase."));
@@ -317,7 +322,7 @@ Schema manager_schema() {
 
 std::optional<ManagerConfig> load_manager_config(const std::string& text, const std::string& file,
                                                  Diagnostics& diagnostics) {
-  const auto document = config::read_yaml(text, file, diagnostics);
+  const auto document = config::read_yaml(text, file, diagnostics, kLimits);
   if (!document) return std::nullopt;
   const Value root = config::validate(manager_schema(), *document, "", nullptr, diagnostics);
   if (!root.is_map()) return std::nullopt;

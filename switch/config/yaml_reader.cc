@@ -67,7 +67,8 @@ class Positions {
 // Builds the document from the parser's events.
 class Builder : public YAML::EventHandler {
  public:
-  Builder(const Positions& positions, Diagnostics& diagnostics) : positions_(positions), diagnostics_(diagnostics) {}
+  Builder(const Positions& positions, const YamlLimits& limits, Diagnostics& diagnostics)
+      : positions_(positions), limits_(limits), diagnostics_(diagnostics) {}
 
   DocumentNode take() { return std::move(root_); }
 
@@ -203,11 +204,11 @@ class Builder : public YAML::EventHandler {
   void charge(const DocumentNode& node) {
     nodes_ += 1;
     bytes_ += node.text.size();
-    if (nodes_ > kMaxYamlNodes) {
-      refuse(node.mark, "more than " + std::to_string(kMaxYamlNodes) + " values, aliases counted as what they mean");
+    if (nodes_ > limits_.nodes) {
+      refuse(node.mark, "more than " + std::to_string(limits_.nodes) + " values, aliases counted as what they mean");
     }
-    if (bytes_ > kMaxYamlExpandedBytes) {
-      refuse(node.mark, "more than " + std::to_string(kMaxYamlExpandedBytes) +
+    if (bytes_ > limits_.expanded_bytes) {
+      refuse(node.mark, "more than " + std::to_string(limits_.expanded_bytes) +
                             " bytes of text, aliases counted as what they mean");
     }
   }
@@ -223,6 +224,7 @@ class Builder : public YAML::EventHandler {
   }
 
   const Positions& positions_;
+  const YamlLimits& limits_;
   Diagnostics& diagnostics_;
   DocumentNode root_;
   std::vector<Open> open_;
@@ -263,10 +265,11 @@ std::size_t first_bad_byte(std::string_view text) {
 
 }  // namespace
 
-std::optional<DocumentNode> read_yaml(std::string_view text, const std::string& file, Diagnostics& diagnostics) {
+std::optional<DocumentNode> read_yaml(std::string_view text, const std::string& file, Diagnostics& diagnostics,
+                                      const YamlLimits& limits) {
   if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);
-  if (text.size() > kMaxYamlBytes) {
-    diagnostics.error({file, 0, 0}, "the file is larger than " + std::to_string(kMaxYamlBytes) + " bytes");
+  if (text.size() > limits.bytes) {
+    diagnostics.error({file, 0, 0}, "the file is larger than " + std::to_string(limits.bytes) + " bytes");
     return std::nullopt;
   }
   const Positions positions(text, file);
@@ -274,7 +277,7 @@ std::optional<DocumentNode> read_yaml(std::string_view text, const std::string& 
     diagnostics.error(positions.at_byte(bad), "expected UTF-8 text, found a byte that is none");
     return std::nullopt;
   }
-  Builder builder(positions, diagnostics);
+  Builder builder(positions, limits, diagnostics);
   try {
     std::istringstream stream{std::string(text)};
     YAML::Parser parser(stream);

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <sstream>
 
 namespace weft::inc::manager {
 namespace {
@@ -189,6 +190,53 @@ TEST(ManagerConfig, ASwitchThatNoHostReachesNeedsATier) {
   config::Diagnostics diagnostics;
   EXPECT_FALSE(load_manager_config(text, "f", diagnostics));
   EXPECT_THAT(diagnostics.to_string(), HasSubstr("root"));
+}
+
+/// A Clos network of three tiers: pods with `half` leaves of as many hosts each.
+std::string clos(unsigned pods, unsigned half) {
+  std::ostringstream switches, hosts, links;
+  std::uint32_t address = 0x0a000000;
+  const auto next = [&] { return wire::IpAddress::v4(address++).to_string(); };
+  const auto link = [&](const std::string& a, const std::string& b) {
+    links << "  - { a: " << a << ", a_address: " << next() << ", b: " << b << ", b_address: " << next() << " }\n";
+  };
+  const auto add = [&](const std::string& name) {
+    switches << "  - { name: " << name << ", control: /run/weft/" << name << ".sock, memory_kb: 4096 }\n";
+    return name;
+  };
+  for (unsigned c = 0; c < half * half; ++c) add("core" + std::to_string(c));
+  for (unsigned at = 0; at < pods * half; ++at) {
+    const std::string leaf = add("leaf" + std::to_string(at)), spine = add("spine" + std::to_string(at));
+    for (unsigned i = 0; i < half; ++i) {
+      hosts << "  - { name: host" << at * half + i << ", address: " << next() << ", switch: " << leaf
+            << ", switch_address: " << next() << " }\n";
+      link(leaf, "spine" + std::to_string(at / half * half + i));
+      link(spine, "core" + std::to_string(at % half * half + i));
+    }
+  }
+  return "switches:\n" + switches.str() + "hosts:\n" + hosts.str() + "links:\n" + links.str();
+}
+
+TEST(ManagerConfig, AThousandSwitchesAreFine) {
+  config::Diagnostics diagnostics;
+  const auto c = load_manager_config(clos(45, 10), "f", diagnostics);
+  ASSERT_TRUE(c) << diagnostics.to_string().substr(0, 1000);
+  EXPECT_EQ(c->fabric.topology.nodes().size(), 1000u + 4500u);
+  EXPECT_EQ(c->fabric.topology.links().size(), 3u * 4500u);
+  EXPECT_EQ(c->fabric.topology.highest_tier(), 3u);
+}
+
+TEST(ManagerConfig, AnAliasBombIsRefused) {
+  std::string text = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n";
+  for (int i = 1; i < 20; ++i) {
+    const std::string before = "*a" + std::to_string(i - 1), name = "a" + std::to_string(i);
+    text += name + ": &" + name + " [";
+    for (int k = 0; k < 10; ++k) text += before + ", ";
+    text += "x]\n";
+  }
+  config::Diagnostics diagnostics;
+  EXPECT_FALSE(load_manager_config(text, "f", diagnostics));
+  EXPECT_THAT(diagnostics.to_string(), HasSubstr("more than 500000 values"));
 }
 
 }  // namespace

@@ -167,6 +167,20 @@ TEST(YamlReader, TextsOfMoreThanAMebibyteAreRefused) {
   EXPECT_EQ(diagnostics.to_string(), "f: the file is larger than 1048576 bytes\n");
 }
 
+TEST(YamlReader, OtherLimitsAreKept) {
+  const auto expect = [](const std::string& text, const std::string& mistake) {
+    Diagnostics diagnostics;
+    const YamlLimits limits{.bytes = 40, .nodes = 8, .expanded_bytes = 20};
+    EXPECT_EQ(read_yaml(text, "f", diagnostics, limits).has_value(), mistake.empty()) << text;
+    EXPECT_EQ(diagnostics.to_string(), mistake);
+  };
+  expect("a: [1, 2, 3, 4, 5, 6]\n", "");
+  expect("a: [1, 2, 3, 4, 5, 6, 7, 8]\n", "f:1:26: more than 8 values, aliases counted as what they mean\n");
+  expect("a: &a [1, 2]\nb: 3\n", "f:2:4: more than 8 values, aliases counted as what they mean\n");
+  expect("a: " + std::string(21, 'x'), "f:1:4: more than 20 bytes of text, aliases counted as what they mean\n");
+  expect(std::string(41, '#'), "f: the file is larger than 40 bytes\n");
+}
+
 TEST(YamlReader, BytesThatAreNoTextAreRefusedWhereTheyStand) {
   const std::string no_text = "expected UTF-8 text, found a byte that is none";
   expect_refused("a: 1\nb: @\xff\n", no_text);
