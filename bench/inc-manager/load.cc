@@ -40,7 +40,7 @@ constexpr std::chrono::milliseconds kPatience{20'000};
 constexpr std::chrono::seconds kConnectionAge{20};
 constexpr unsigned kAgentKb = 192;
 
-/// A Clos network of three tiers, as the manager's file, which has a MiB at most: without spaces that it does not need.
+/// A Clos network of three tiers, as the manager's file.
 struct Network {
   std::vector<std::string> switches, hosts;  ///< names; addresses of hosts, those of a leaf next to each other
   std::string yaml;

@@ -9,7 +9,7 @@
 namespace weft::inc::manager_bench {
 
 struct LoadOptions {
-  unsigned pods = 25,
+  unsigned pods = 45,
            half = 10;      ///< a Clos of 2 * half switches in a pod, and half^2 cores: 1,000 switches, 4,500 hosts
   unsigned hosts = 8;      ///< of a group
   bool scattered = false;  ///< hosts from everywhere, not next to each other
