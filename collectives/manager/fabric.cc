@@ -3,8 +3,8 @@
 #include "collectives/manager/fabric.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
-#include <set>
 
 namespace weft::inc::manager {
 
@@ -16,20 +16,6 @@ namespace {
 /// 0 and 1 are special; numbers below this are left to what runs on the switch itself.
 constexpr std::uint32_t kFirstQp = 0x100000;
 constexpr std::uint32_t kLastQp = 0xffffff;
-
-/// Numbers that nobody has at a switch.
-class Numbers {
- public:
-  void taken(std::uint32_t qp) { taken_.insert(qp); }
-  std::uint32_t next() {
-    while (taken_.contains(next_) && next_ < kLastQp) ++next_;
-    return next_++;
-  }
-
- private:
-  std::set<std::uint32_t> taken_;
-  std::uint32_t next_ = kFirstQp;
-};
 
 /// Ranks below each node of a tree, ascending.
 std::map<NodeId, std::vector<std::uint32_t>> ranks_below(const policy::Tree& tree, const std::vector<NodeId>& hosts) {
@@ -65,21 +51,72 @@ NodeId Fabric::host_of(const wire::IpAddress& address) const {
   return policy::kNoNode;
 }
 
-void EndpointPlanner::plan(const Fabric& fabric, const std::vector<const GroupRecord*>& others, GroupRecord& record) {
+std::optional<std::uint32_t> FreeNumbers::take() {
+  if (ranges_.empty()) return std::nullopt;
+  const std::uint32_t number = ranges_.begin()->first;
+  take(number);
+  return number;
+}
+
+bool FreeNumbers::take(std::uint32_t number) {
+  auto at = ranges_.upper_bound(number);
+  if (at == ranges_.begin() || std::prev(at)->second < number) return false;
+  at = std::prev(at);
+  const auto [first, last] = *at;
+  ranges_.erase(at);
+  if (first < number) ranges_.emplace(first, number - 1);
+  if (number < last) ranges_.emplace(number + 1, last);
+  return true;
+}
+
+void FreeNumbers::give_back(std::uint32_t number) {
+  std::uint32_t first = number, last = number;
+  auto after = ranges_.upper_bound(number);
+  if (after != ranges_.begin()) {
+    const auto before = std::prev(after);
+    if (before->second >= number) return;
+    if (before->second + 1 == number) {
+      first = before->first;
+      ranges_.erase(before);
+    }
+  }
+  if (after != ranges_.end() && after->first == number + 1) {
+    last = after->second;
+    ranges_.erase(after);
+  }
+  ranges_.emplace(first, last);
+}
+
+FreeNumbers& EndpointPlanner::numbers_of(NodeId node) {
+  return numbers_.try_emplace(node, kFirstQp, kLastQp).first->second;
+}
+
+void EndpointPlanner::adopt(const GroupRecord& record) {
+  for (std::size_t i = 0; i < record.switches.size(); ++i) {
+    FreeNumbers& numbers = numbers_of(record.decision.tree.switches[i].node);
+    for (const EndpointRecord& e : record.switches[i].endpoints) numbers.take(e.qp);
+  }
+}
+
+void EndpointPlanner::release(const GroupRecord& record, const std::set<NodeId>& except) {
+  for (std::size_t i = 0; i < record.switches.size(); ++i) {
+    const NodeId node = record.decision.tree.switches[i].node;
+    if (except.contains(node)) continue;
+    for (const EndpointRecord& e : record.switches[i].endpoints) {
+      if (e.qp >= kFirstQp && e.qp <= kLastQp) numbers_of(node).give_back(e.qp);
+    }
+  }
+}
+
+void EndpointPlanner::plan(const Fabric& fabric, GroupRecord& record) {
   std::map<NodeId, std::size_t> index;
-  std::map<NodeId, Numbers> numbers;
   record.switches.clear();
   for (const policy::TreeSwitch& s : record.decision.tree.switches) {
     index[s.node] = record.switches.size();
     record.switches.push_back({fabric.topology.node(s.node).name, {}});
   }
-  for (const GroupRecord* other : others) {
-    for (const SwitchRecord& s : other->switches) {
-      const NodeId node = fabric.topology.find(s.name);
-      if (!index.contains(node)) continue;
-      for (const EndpointRecord& e : s.endpoints) numbers[node].taken(e.qp);
-    }
-  }
+  // A group's switches have room for some thousands of groups, and there are 15 million numbers.
+  const auto number = [&](NodeId node) { return numbers_of(node).take().value_or(kLastQp); };
   std::vector<NodeId> hosts;
   for (const Member& m : record.members) hosts.push_back(fabric.host_of(m.address));
   auto below = ranks_below(record.decision.tree, hosts);
@@ -90,7 +127,7 @@ void EndpointPlanner::plan(const Fabric& fabric, const std::vector<const GroupRe
   std::vector<std::pair<std::size_t, EndpointRecord>> parents;
   for (const TreeEdge& e : edges) {
     const LinkAddresses& ends = fabric.addresses[e.link];
-    EndpointRecord up{ends.upper, ends.lower, numbers[e.parent].next(), 0, 0, 0, below[e.child], false};
+    EndpointRecord up{ends.upper, ends.lower, number(e.parent), 0, 0, 0, below[e.child], false};
     if (!fabric.topology.node(e.child).is_switch) {
       const Member& m = record.members[up.ranks.front()];
       up.is_rank = true;
@@ -98,7 +135,7 @@ void EndpointPlanner::plan(const Fabric& fabric, const std::vector<const GroupRe
       up.first_rx = m.first_psn;
       up.first_tx = m.expects_psn;
     } else {
-      EndpointRecord down{ends.lower, ends.upper, numbers[e.child].next(), up.qp, psn(), psn(), {}, false};
+      EndpointRecord down{ends.lower, ends.upper, number(e.child), up.qp, psn(), psn(), {}, false};
       up.peer_qp = down.qp;
       up.first_rx = down.first_tx;
       up.first_tx = down.first_rx;

@@ -163,6 +163,7 @@ GroupRecord record_from(const json& j, const Topology& topology) {
     record.name = s.at("switch").get<std::string>();
     for (const auto& e : s.at("endpoints")) record.endpoints.push_back(endpoint_from(e));
   }
+  if (r.switches.size() != r.decision.tree.switches.size()) throw std::invalid_argument("endpoints of another tree");
   return r;
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <memory>
 #include <utility>
 
@@ -152,9 +153,10 @@ GroupId Manager::pick(GroupId wanted) const {
   if (wanted != 0) return wanted;
   const std::uint64_t numbers = std::uint64_t{options_.last_group} - options_.first_group + 1;
   GroupId id = std::max(last_picked_, options_.first_group - 1);
-  for (std::uint64_t tries = std::min<std::uint64_t>(numbers, groups_.size() + 1); tries > 0; --tries) {
+  for (std::uint64_t tries = std::min<std::uint64_t>(numbers, groups_.size() + leaving_.size() + 1); tries > 0;
+       --tries) {
     id = id >= options_.last_group ? options_.first_group : id + 1;
-    if (!groups_.contains(id)) return id;
+    if (number_is_free(id)) return id;
   }
   return 0;
 }
@@ -173,6 +175,9 @@ void Manager::decide(const CreateRequest& request, CreateReply& reply, policy::R
   if (reply.group == 0) return refuse("all numbers of groups are in use");
   if (groups_.contains(reply.group)) {
     return refuse("there is a group " + std::to_string(reply.group) + " already");
+  }
+  if (leaving_.contains(reply.group)) {
+    return refuse("switches are being asked to forget an earlier group " + std::to_string(reply.group));
   }
   wanted = policy_request(reply.group, request.members, request.options);
   d = policy_->explain(wanted);
@@ -210,7 +215,12 @@ CreateReply Manager::explain(const CreateRequest& request) {
 
 CreateReply Manager::create(TimeNs now, const CreateRequest& request) {
   Creation creation = begin_create(now, request);
-  if (creation.orders.empty()) return creation.reply;
+  CreateReply reply = creation.orders.empty() ? creation.reply : install(now, std::move(creation));
+  remove_ended();
+  return reply;
+}
+
+CreateReply Manager::install(TimeNs now, Creation creation) {
   if (const auto error = sync()) return not_written(std::move(creation.reply), *error);
   const std::vector<Outcome> outcomes = agents_.install(creation.orders);
   CreateReply reply = end_create(now, std::move(creation), outcomes);
@@ -234,21 +244,6 @@ CreateReply Manager::not_written(CreateReply reply, const std::string& error) {
   return reply;
 }
 
-/// Groups that have queue pairs at one of its switches.
-std::vector<const GroupRecord*> Manager::neighbours_of(const GroupRecord& record) const {
-  std::set<GroupId> ids;
-  for (const auto& s : record.decision.tree.switches) {
-    for (const policy::Block& block : policy_->ledger().at(s.node).blocks) {
-      for (const policy::Share& share : block.shares) ids.insert(share.group);
-    }
-  }
-  std::vector<const GroupRecord*> out;
-  for (const GroupId id : ids) {
-    if (const auto at = groups_.find(id); at != groups_.end()) out.push_back(&at->second.record);
-  }
-  return out;
-}
-
 Manager::Creation Manager::begin_create(TimeNs now, const CreateRequest& request) {
   Creation out;
   CreateReply& reply = out.reply;
@@ -263,7 +258,7 @@ Manager::Creation Manager::begin_create(TimeNs now, const CreateRequest& request
   record.tenant = request.tenant;
   policy_->take(wanted, record.decision);
   record.decision.frontier.clear();
-  planner_.plan(fabric_, neighbours_of(record), record);
+  planner_.plan(fabric_, record);
   last_generation_ = record.generation;
   if (request.group == 0) last_picked_ = record.id;
   // From here on there is a group, if only to be removed.
@@ -327,31 +322,65 @@ void Manager::end(Group& group, Ending why, std::set<NodeId> owing) {
   group.ending = why;
   group.owing = std::move(owing);
   group.since_probe = probes_;
-  settle(group.record.id);
+  ended_.insert(group.record.id);
 }
 
+std::vector<RemoveOrder> Manager::begin_removal() {
+  std::vector<RemoveOrder> orders = std::exchange(strangers_, {});
+  for (const RemoveOrder& o : orders) leaving_.insert(o.group);
+  for (const GroupId id : std::exchange(ended_, {})) {
+    const auto at = groups_.find(id);
+    if (at == groups_.end() || at->second.record.state != GroupState::removing) continue;
+    Group& group = at->second;
+    for (const NodeId node : group.owing) {
+      if (!silent_.contains(node) && group.asked.insert(node).second) orders.push_back({node, id});
+    }
+    if (group.asked.empty()) settle(id);
+  }
+  return orders;
+}
+
+void Manager::end_removal(std::span<const RemoveOrder> orders, std::span<const Outcome> outcomes) {
+  std::set<GroupId> answered;
+  for (std::size_t i = 0; i < orders.size(); ++i) {
+    const auto [node, id] = orders[i];
+    if (outcomes[i].kind == Outcome::Kind::unknown) silent_.insert(node);
+    const auto at = groups_.find(id);
+    if (at != groups_.end() && at->second.asked.erase(node) != 0) {
+      if (outcomes[i].kind == Outcome::Kind::done) at->second.owing.erase(node);
+      answered.insert(id);
+    } else if (const auto stranger = leaving_.find(id); stranger != leaving_.end()) {
+      leaving_.erase(stranger);  // whatever became of it: the next look at the switch says whether it is still there
+    }
+  }
+  for (const GroupId id : answered) {
+    if (groups_.at(id).asked.empty()) settle(id);
+  }
+}
+
+void Manager::remove_ended() {
+  const std::vector<RemoveOrder> orders = begin_removal();
+  if (!orders.empty()) end_removal(orders, agents_.remove(orders));
+}
+
+/// No switch is being asked to forget it.
 void Manager::settle(GroupId id) {
   Group& group = groups_.at(id);
-  std::vector<RemoveOrder> orders;
-  for (const NodeId node : group.owing) {
-    if (!silent_.contains(node)) orders.push_back({node, id});
-  }
-  const std::vector<Outcome> outcomes = agents_.remove(orders);
-  for (std::size_t i = 0; i < orders.size(); ++i) {
-    if (outcomes[i].kind == Outcome::Kind::done) group.owing.erase(orders[i].node);
-    if (outcomes[i].kind == Outcome::Kind::unknown) silent_.insert(orders[i].node);
-  }
   if (group.owing.empty()) {
     if (store_.erase(id)) return;  // again with the next probe: until then the store says that it is there
     policy_->release(id);
+    planner_.release(group.record);
+    settled_.insert(id);
     groups_.erase(id);
     return;
   }
   // The memory of switches that have not confirmed is not free. What is, may go to others once the store says so.
   GroupRecord rest = only_at(group.record, group.owing);
   if (rest == group.record || write(rest)) return;
-  group.record = std::move(rest);
+  planner_.release(group.record, group.owing);
   policy_->release(id, group.owing);
+  settled_.insert(id);
+  group.record = std::move(rest);
 }
 
 bool Manager::renew(TimeNs now, GroupId id, std::uint64_t generation, std::optional<std::uint32_t> rank) {
@@ -370,6 +399,12 @@ bool Manager::renew(TimeNs now, GroupId id, std::uint64_t generation, std::optio
 }
 
 Refusal Manager::destroy(TimeNs /*now*/, GroupId id, std::uint64_t generation, const Caller& caller) {
+  const Refusal refusal = begin_destroy(id, generation, caller);
+  remove_ended();
+  return refusal;
+}
+
+Refusal Manager::begin_destroy(GroupId id, std::uint64_t generation, const Caller& caller) {
   const auto at = groups_.find(id);
   if (at == groups_.end() || (generation != 0 && at->second.record.generation != generation)) {
     return Refusal::unknown_group;
@@ -378,7 +413,7 @@ Refusal Manager::destroy(TimeNs /*now*/, GroupId id, std::uint64_t generation, c
   if (!caller.may(group.record.tenant)) return Refusal::not_permitted;
   switch (group.record.state) {
     case GroupState::running:
-      end(group, Ending::destroyed, switches_of(group.record));  // the group may be gone after this
+      end(group, Ending::destroyed, switches_of(group.record));
       break;
     case GroupState::installing:
       group.ending = Ending::destroyed;  // its switches are being asked: end_create() ends it
@@ -391,25 +426,23 @@ Refusal Manager::destroy(TimeNs /*now*/, GroupId id, std::uint64_t generation, c
 
 void Manager::tick(TimeNs now) {
   expire(now);
+  remove_ended();
   const std::vector<NodeId> nodes = begin_probe(now);
-  if (!nodes.empty()) end_probe(nodes, agents_.list(nodes));
+  if (nodes.empty()) return;
+  end_probe(nodes, agents_.list(nodes));
+  remove_ended();
 }
 
 void Manager::expire(TimeNs now) {
-  std::vector<GroupId> late;
-  for (const auto& [id, group] : groups_) {
+  for (auto& [id, group] : groups_) {
     if (group.record.state != GroupState::running) continue;
     const TimeNs heard = *std::min_element(group.heard.begin(), group.heard.end());
-    if (now >= heard + options_.lease_ns) late.push_back(id);
-  }
-  for (const GroupId id : late) {
-    Group& group = groups_.at(id);
-    end(group, Ending::lease_expired, switches_of(group.record));
+    if (now >= heard + options_.lease_ns) end(group, Ending::lease_expired, switches_of(group.record));
   }
 }
 
-TimeNs Manager::next_deadline() const noexcept {
-  TimeNs next = next_probe_;
+TimeNs Manager::next_expiry() const noexcept {
+  TimeNs next = std::numeric_limits<TimeNs>::max();
   for (const auto& [id, group] : groups_) {
     if (group.record.state != GroupState::running) continue;
     next = std::min(next, *std::min_element(group.heard.begin(), group.heard.end()) + options_.lease_ns);
@@ -422,6 +455,7 @@ std::vector<NodeId> Manager::begin_probe(TimeNs now) {
   if (now < next_probe_) return nodes;
   next_probe_ = now + options_.probe_ns;
   ++probes_;
+  settled_.clear();
   for (NodeId n = 0; n < fabric_.topology.nodes().size(); ++n) {
     if (fabric_.topology.node(n).is_switch) nodes.push_back(n);
   }
@@ -444,12 +478,10 @@ void Manager::end_probe(const std::vector<NodeId>& nodes, const std::vector<std:
       silent_.insert(nodes[i]);
     }
   }
-  if (!strangers_.empty()) static_cast<void>(agents_.remove(strangers_));  // again with the next probe, if need be
-  std::vector<GroupId> unsettled;
+  // Those that have not confirmed are asked again, unless they are silent.
   for (const auto& [id, group] : groups_) {
-    if (group.record.state == GroupState::removing) unsettled.push_back(id);
+    if (group.record.state == GroupState::removing) ended_.insert(id);
   }
-  for (const GroupId id : unsettled) settle(id);
 }
 
 /// @param should_have  ascending: groups that the switch has, or may have
@@ -461,14 +493,15 @@ void Manager::compare(NodeId node, const std::vector<GroupId>& should_have, cons
     if (there.contains(id) || group.since_probe >= probes_) continue;
     group.owing.erase(node);
     if (group.record.state != GroupState::running) continue;
-    // Its ranks hear of it when they renew; the other switches are asked below.
+    // Its ranks hear of it when they renew; begin_removal() has the other switches.
     group.record.state = GroupState::removing;
     group.ending = Ending::switch_lost_it;
     group.owing = switches_of(group.record);
     group.owing.erase(node);
   }
+  // Of those that switches have forgotten since they were asked, their answers may not know yet.
   for (const GroupId id : has) {
-    if (id < options_.first_group || id > options_.last_group) continue;
+    if (id < options_.first_group || id > options_.last_group || settled_.contains(id)) continue;
     if (!std::binary_search(should_have.begin(), should_have.end(), id)) strangers_.push_back({node, id});
   }
 }
@@ -493,6 +526,7 @@ std::optional<std::string> Manager::recover(TimeNs now) {
   for (GroupRecord& record : records) {
     const auto request = policy_request(record.id, record.members, record.options);
     if (auto error = policy_->adopt(request, record.decision)) return "the store and the topology differ: " + *error;
+    planner_.adopt(record);
     Group& group = groups_[record.id];
     group.heard.assign(record.members.size(), now);
     group.record = std::move(record);

@@ -114,19 +114,32 @@ class Manager {
 
   /// Ends groups whose leases are over, asks switches what they have, and repeats what they did not confirm.
   void tick(TimeNs now);
-  /// tick() in parts, so that other calls need not wait for switches.
+
+  /// destroy() and tick() in parts, so that other calls need not wait for switches. What ends groups (begin_create(),
+  /// end_create(), not_written(), begin_destroy(), expire(), end_probe()) asks no switch to forget them, but notes that
+  /// it is to be asked. Whoever has called one of these takes the orders of begin_removal() before other calls run,
+  /// gives them to Agents::remove() while other calls run, and brings what became of them to end_removal().
+  [[nodiscard]] Refusal begin_destroy(GroupId group, std::uint64_t generation, const Caller& caller = {});
   void expire(TimeNs now);
   /// The switches to be asked now; none: it is not time yet.
   [[nodiscard]] std::vector<policy::NodeId> begin_probe(TimeNs now);
   /// @param has  what they said: see Agents::list()
   void end_probe(const std::vector<policy::NodeId>& nodes, const std::vector<std::optional<std::vector<GroupId>>>& has);
-  /// When tick() has something to do.
-  [[nodiscard]] TimeNs next_deadline() const noexcept;
+  /// Each order once. Until end_removal() its group stays, and no new one has its number: an order that arrives late
+  /// finds no other group in its place.
+  [[nodiscard]] std::vector<RemoveOrder> begin_removal();
+  /// @param orders, outcomes  of one begin_removal()
+  void end_removal(std::span<const RemoveOrder> orders, std::span<const Outcome> outcomes);
+  /// When expire() has something to do; the latest time there is: no group runs.
+  [[nodiscard]] TimeNs next_expiry() const noexcept;
+  /// When begin_probe() has.
+  [[nodiscard]] TimeNs next_probe() const noexcept { return next_probe_; }
 
   struct Group {
     GroupRecord record;
     std::vector<TimeNs> heard;       ///< by rank
     std::set<policy::NodeId> owing;  ///< switches that may have it, of one that is removed
+    std::set<policy::NodeId> asked;  ///< switches that are being asked to forget it
     Ending ending = Ending::none;
     std::uint64_t since_probe = 0;  ///< looks at switches that had begun when its state changed last
   };
@@ -143,14 +156,17 @@ class Manager {
   [[nodiscard]] std::optional<std::string> rebuild(bool write);
   void decide(const CreateRequest& request, CreateReply& reply, policy::Request& wanted, policy::Decision& decision);
   void check_quota(const std::string& tenant, const policy::Decision& decision, CreateReply& reply) const;
-  [[nodiscard]] std::vector<const GroupRecord*> neighbours_of(const GroupRecord& record) const;
   [[nodiscard]] policy::Request policy_request(GroupId group, const std::vector<Member>& members,
                                                const GroupOptions& options) const;
+  [[nodiscard]] bool number_is_free(GroupId id) const { return !groups_.contains(id) && !leaving_.contains(id); }
   [[nodiscard]] GroupId pick(GroupId wanted) const;
   [[nodiscard]] std::optional<std::string> write(const GroupRecord& record);
-  /// Begins to remove a group, from switches that may have it.
+  [[nodiscard]] CreateReply install(TimeNs now, Creation creation);
+  /// Notes that a group is to be removed from switches that may have it.
   void end(Group& group, Ending why, std::set<policy::NodeId> owing);
-  /// Asks again those that owe an answer; forgets the group when none is left.
+  /// begin_removal() to end_removal().
+  void remove_ended();
+  /// Takes back what switches have confirmed; the group is gone when none owes an answer.
   void settle(GroupId id);
   void compare(policy::NodeId node, const std::vector<GroupId>& should_have, const std::vector<GroupId>& has);
 
@@ -163,7 +179,10 @@ class Manager {
   EndpointPlanner planner_;
   std::map<GroupId, Group> groups_;
   std::set<policy::NodeId> silent_;
-  std::vector<RemoveOrder> strangers_;  ///< groups of ours that a switch has and we have not
+  std::set<GroupId> ended_;             ///< groups of the next begin_removal()
+  std::vector<RemoveOrder> strangers_;  ///< groups with numbers of ours that a switch has and we have not; likewise
+  std::multiset<GroupId> leaving_;      ///< numbers of strangers that switches are being asked to forget
+  std::set<GroupId> settled_;           ///< groups that switches have confirmed to have forgotten since the last look
   std::uint64_t last_generation_ = 0;
   GroupId last_picked_ = 0;
   std::uint64_t probes_ = 0;  ///< that have begun

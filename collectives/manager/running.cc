@@ -5,9 +5,20 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <iterator>
+#include <span>
 #include <utility>
 
 namespace weft::inc::manager {
+
+namespace {
+
+/// Asked at the same time in a look at all switches. A thousand at once would keep the processor from all other calls
+/// for a good part of a second.
+constexpr std::size_t kSwitchesAtOnce = 64;
+constexpr std::chrono::milliseconds kLeastPause{1};
+
+}  // namespace
 
 TimeNs monotonic_now() {
   const auto since = std::chrono::steady_clock::now().time_since_epoch();
@@ -16,7 +27,8 @@ TimeNs monotonic_now() {
 
 RunningManager::RunningManager(Manager& manager) : manager_(manager) {
   note_groups();
-  thread_ = std::thread([this] { run(); });
+  leases_thread_ = std::thread([this] { watch_leases(); });
+  switches_thread_ = std::thread([this] { watch_switches(); });
 }
 
 RunningManager::~RunningManager() {
@@ -25,7 +37,8 @@ RunningManager::~RunningManager() {
     stop_ = true;
   }
   wake_.notify_all();
-  thread_.join();
+  leases_thread_.join();
+  switches_thread_.join();
 }
 
 void RunningManager::tell_leases() {
@@ -44,12 +57,13 @@ void RunningManager::note(GroupId id, const Manager::Group& group) {
     spdlog::info("group {} of {} ranks runs on {} switches", id, group.record.members.size(),
                  group.record.switches.size());
   }
-  if (group.ending != Ending::none && (fresh || noted_[id] != group.ending)) {
+  // One whose switches are being asked is spoken of when that is over.
+  const bool over = group.record.state != GroupState::installing && group.asked.empty();
+  if (over && group.ending != Ending::none && (fresh || noted_[id] != group.ending)) {
     spdlog::warn("group {} ends ({}); {} switches have not confirmed yet", id, to_string(group.ending),
                  group.owing.size());
   }
-  // One that is being made is spoken of when that is over.
-  if (group.record.state != GroupState::installing) noted_[id] = group.ending;
+  if (over) noted_[id] = group.ending;
   if (group.record.state != GroupState::running) {
     leases_.erase(id);
   } else if (Lease& lease = leases_[id]; lease.generation != group.record.generation) {
@@ -79,17 +93,39 @@ void RunningManager::note_groups() {
   for (const auto& [id, group] : manager_.groups()) note(id, group);
 }
 
+void RunningManager::end_leases(const std::vector<RemoveOrder>& orders) {
+  const std::lock_guard lock(lease_mutex_);
+  for (const RemoveOrder& o : orders) {
+    const auto at = manager_.groups().find(o.group);
+    if (at == manager_.groups().end() || at->second.record.state != GroupState::running) leases_.erase(o.group);
+  }
+}
+
+void RunningManager::remove_ended(std::unique_lock<std::mutex>& lock) {
+  const std::vector<RemoveOrder> orders = manager_.begin_removal();
+  if (orders.empty()) return;
+  // Ranks are told at once, however long their switches take.
+  end_leases(orders);
+  lock.unlock();
+  const std::vector<Outcome> outcomes = manager_.agents().remove(orders);
+  lock.lock();
+  manager_.end_removal(orders, outcomes);
+}
+
 CreateReply RunningManager::finish(Manager::Creation creation) {
   const auto not_written = [&](CreateReply reply, const std::string& error) {
-    const std::lock_guard lock(mutex_);
-    return manager_.not_written(std::move(reply), error);
+    std::unique_lock lock(mutex_);
+    CreateReply out = manager_.not_written(std::move(reply), error);
+    remove_ended(lock);
+    return out;
   };
   if (const auto error = manager_.sync()) return not_written(std::move(creation.reply), *error);
   const std::vector<Outcome> outcomes = manager_.agents().install(creation.orders);
   CreateReply reply;
   {
-    const std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
     reply = manager_.end_create(monotonic_now(), std::move(creation), outcomes);
+    remove_ended(lock);
   }
   if (reply.refusal != Refusal::none) return reply;
   const auto error = manager_.sync();
@@ -99,6 +135,7 @@ CreateReply RunningManager::finish(Manager::Creation creation) {
 CreateReply RunningManager::create(const CreateRequest& request) {
   std::unique_lock lock(mutex_);
   Manager::Creation creation = manager_.begin_create(monotonic_now(), request);
+  remove_ended(lock);
   lock.unlock();
   CreateReply reply = creation.orders.empty() ? creation.reply : finish(std::move(creation));
   lock.lock();
@@ -119,8 +156,9 @@ CreateReply RunningManager::explain(const CreateRequest& request) {
 }
 
 Refusal RunningManager::destroy(GroupId group, std::uint64_t generation, const Caller& caller) {
-  const std::lock_guard lock(mutex_);
-  const Refusal refusal = manager_.destroy(monotonic_now(), group, generation, caller);
+  std::unique_lock lock(mutex_);
+  const Refusal refusal = manager_.begin_destroy(group, generation, caller);
+  remove_ended(lock);
   note_group(group);
   return refusal;
 }
@@ -194,26 +232,58 @@ void RunningManager::read(const std::function<void(const Manager&, TimeNs now)>&
   reader(manager_, monotonic_now());
 }
 
-void RunningManager::run() {
-  for (;;) {
-    std::unique_lock manager_lock(mutex_);
+// Half of the time between two looks is left for switches that answer late.
+std::chrono::nanoseconds RunningManager::Look::pause(TimeNs period) const noexcept {
+  return std::chrono::nanoseconds(period / 2 / (nodes.size() / kSwitchesAtOnce + 1));
+}
+
+void RunningManager::look_on(std::unique_lock<std::mutex>& lock, std::optional<Look>& look) {
+  if (!look) {
+    std::vector<policy::NodeId> nodes = manager_.begin_probe(monotonic_now());
+    if (nodes.empty()) return;
+    look = Look{std::move(nodes)};
+  }
+  const auto rest = std::span<const policy::NodeId>(look->nodes).subspan(look->has.size());
+  lock.unlock();
+  auto has = manager_.agents().list(rest.first(std::min(rest.size(), kSwitchesAtOnce)));
+  lock.lock();
+  std::move(has.begin(), has.end(), std::back_inserter(look->has));
+  if (!look->over()) return;
+  manager_.end_probe(look->nodes, look->has);
+  look.reset();
+  remove_ended(lock);
+}
+
+bool RunningManager::sleep(std::chrono::nanoseconds pause) {
+  std::unique_lock lock(wake_mutex_);
+  return !wake_.wait_for(lock, std::max<std::chrono::nanoseconds>(pause, kLeastPause), [this] { return stop_; });
+}
+
+void RunningManager::watch_leases() {
+  for (std::chrono::nanoseconds pause{0}; sleep(pause);) {
+    std::unique_lock lock(mutex_);
     tell_leases();
     manager_.expire(monotonic_now());
-    const std::vector<policy::NodeId> nodes = manager_.begin_probe(monotonic_now());
-    if (!nodes.empty()) {
-      manager_lock.unlock();
-      const auto has = manager_.agents().list(nodes);
-      manager_lock.lock();
-      manager_.end_probe(nodes, has);
+    remove_ended(lock);
+    note_groups();
+    const TimeNs now = monotonic_now(), next = manager_.next_expiry();
+    // Groups that come while it sleeps end later than that.
+    pause = std::chrono::nanoseconds(std::min(next > now ? next - now : 0, manager_.options().lease_ns));
+  }
+}
+
+void RunningManager::watch_switches() {
+  std::optional<Look> look;
+  for (std::chrono::nanoseconds pause{0}; sleep(pause);) {
+    std::unique_lock lock(mutex_);
+    look_on(lock, look);
+    if (look) {
+      pause = look->pause(manager_.options().probe_ns);
+      continue;
     }
     note_groups();
-    const TimeNs next = manager_.next_deadline();
-    manager_lock.unlock();
-    const TimeNs now = monotonic_now();
-    std::unique_lock lock(wake_mutex_);
-    // What comes while it sleeps has later deadlines: a lease is as long as a look at all switches is rare, or longer.
-    const std::chrono::nanoseconds pause(next > now ? next - now : 1'000'000);
-    if (wake_.wait_for(lock, pause, [this] { return stop_; })) return;
+    const TimeNs now = monotonic_now(), next = manager_.next_probe();
+    pause = std::chrono::nanoseconds(next > now ? next - now : 0);
   }
 }
 

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The weft authors
 //
-// A Manager for several threads, with the time of a monotonic clock. While a group is made, and while switches are
-// asked what they have, other calls go on; what ends a group holds up the others until its switches have answered.
-// Leases are renewed without waiting for any of them.
+// A Manager for several threads, with the time of a monotonic clock. While switches are asked for anything, and while
+// the disk is waited for, other calls go on. Leases are renewed without waiting for any of them.
 #pragma once
 
 #include <chrono>
@@ -50,6 +49,8 @@ class RunningManager {
 
   [[nodiscard]] CreateReply create(const CreateRequest& request);
   [[nodiscard]] CreateReply explain(const CreateRequest& request);
+  /// Returns when its switches have answered, or are found to be silent; of a group that is being removed already, at
+  /// once.
   [[nodiscard]] Refusal destroy(GroupId group, std::uint64_t generation, const Caller& caller = {});
   /// `none`: the group runs, and its ranks were heard of.
   /// @param ranks  none: all
@@ -67,12 +68,33 @@ class RunningManager {
  private:
   /// Asks switches for their parts of a group, without mutex_.
   [[nodiscard]] CreateReply finish(Manager::Creation creation);
+  /// Asks switches to forget the groups that calls have ended.
+  /// @param lock  of mutex_, which is free meanwhile
+  void remove_ended(std::unique_lock<std::mutex>& lock);
+  /// Of groups that do not run any more.
+  void end_leases(const std::vector<RemoveOrder>& orders);
   struct Lease {
     std::uint64_t generation = 0;
     std::string tenant;
     std::vector<std::optional<TimeNs>> heard;  ///< by rank: since the manager was told last
   };
-  void run();
+  /// A look at all switches, which are asked some at a time.
+  struct Look {
+    std::vector<policy::NodeId> nodes;
+    std::vector<std::optional<std::vector<GroupId>>> has{};  ///< of those that were asked
+
+    [[nodiscard]] bool over() const noexcept { return has.size() == nodes.size(); }
+    /// From some to the next.
+    [[nodiscard]] std::chrono::nanoseconds pause(TimeNs period) const noexcept;
+  };
+  /// Ends groups whose leases are over. Switches that do not answer a look do not hold it up.
+  void watch_leases();
+  void watch_switches();
+  /// False: it ends.
+  [[nodiscard]] bool sleep(std::chrono::nanoseconds pause);
+  /// Begins a look when it is time, or asks the next switches of one that has begun.
+  /// @param lock  of mutex_, which is free while they are asked
+  void look_on(std::unique_lock<std::mutex>& lock, std::optional<Look>& look);
   /// Tells the manager who was heard of. Holds mutex_.
   void tell_leases();
   /// Notes which groups there are, and says in the log what has changed. Holds mutex_.
@@ -91,7 +113,7 @@ class RunningManager {
   std::mutex wake_mutex_;
   std::condition_variable wake_;
   bool stop_ = false;
-  std::thread thread_;
+  std::thread leases_thread_, switches_thread_;
 };
 
 }  // namespace weft::inc::manager

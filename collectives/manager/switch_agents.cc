@@ -8,6 +8,7 @@
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -27,6 +28,22 @@ constexpr std::chrono::seconds kConnectionAge{20};
 
 std::string process_of(const SwitchAccess& access) {
   return access.socket + "\n" + access.address;
+}
+
+/// Rows of another form than ours are no answer.
+template <class Each>
+Outcome each_row(const nlohmann::ordered_json& rows, Each&& each) {
+  try {
+    for (const auto& row : rows) each(row);
+    return {};
+  } catch (const nlohmann::json::exception& error) {
+    return {Outcome::Kind::refused, error.what()};
+  }
+}
+
+/// An earlier order found its process silent.
+Outcome not_asked() {
+  return {Outcome::Kind::unknown, "it does not answer"};
 }
 
 GroupActivity read_activity(const nlohmann::ordered_json& row) {
@@ -91,7 +108,7 @@ SwitchAgents::SwitchAgents(std::vector<SwitchAccess> access, std::chrono::millis
 
 SwitchAgents::~SwitchAgents() = default;
 
-void SwitchAgents::spread(const std::vector<NodeId>& nodes, const std::function<void(std::size_t)>& each) const {
+void SwitchAgents::spread(const std::vector<NodeId>& nodes, const std::function<bool(std::size_t)>& each) const {
   std::map<std::string, std::vector<std::size_t>> by_process;
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     by_process[process_of(access_[nodes[i]])].push_back(i);
@@ -101,11 +118,15 @@ void SwitchAgents::spread(const std::vector<NodeId>& nodes, const std::function<
   std::atomic<std::size_t> next{0};
   const auto run = [&] {
     for (std::size_t at = next++; at < work.size(); at = next++) {
-      for (const std::size_t i : work[at]) each(i);
+      static_cast<void>(std::all_of(work[at].begin(), work[at].end(), each));
     }
   };
   std::vector<std::thread> others;
-  for (std::size_t t = 1; t < std::min(kThreads, work.size()); ++t) others.emplace_back(run);
+  try {
+    for (std::size_t t = 1; t < std::min(kThreads, work.size()); ++t) others.emplace_back(run);
+  } catch (const std::system_error&) {
+    // The process has as many threads as it may have: those that there are do the work.
+  }
   run();
   for (std::thread& t : others) t.join();
 }
@@ -125,39 +146,49 @@ Outcome SwitchAgents::run(NodeId node, const std::string& verb, const std::strin
   return {};
 }
 
-std::optional<std::vector<GroupId>> SwitchAgents::groups_at(NodeId node) const {
+Outcome SwitchAgents::groups_at(NodeId node, std::vector<GroupId>& out) const {
   nlohmann::ordered_json rows;
-  if (run(node, "show", "groups", &rows).kind != Outcome::Kind::done) return std::nullopt;
-  std::vector<GroupId> out;
-  for (const auto& row : rows) out.push_back(row.value("group", GroupId{0}));
-  return out;
+  Outcome outcome = run(node, "show", "groups", &rows);
+  if (outcome.kind != Outcome::Kind::done) return outcome;
+  return each_row(rows, [&](const auto& row) { out.push_back(row.value("group", GroupId{0})); });
 }
 
 std::vector<Outcome> SwitchAgents::install(std::span<const InstallOrder> orders) {
   std::vector<NodeId> nodes;
   for (const InstallOrder& o : orders) nodes.push_back(o.node);
-  std::vector<Outcome> out(orders.size());
-  spread(nodes, [&](std::size_t i) { out[i] = run(nodes[i], "create", "group=" + orders[i].spec, nullptr); });
+  std::vector<Outcome> out(orders.size(), not_asked());
+  spread(nodes, [&](std::size_t i) {
+    out[i] = run(nodes[i], "create", "group=" + orders[i].spec, nullptr);
+    return out[i].kind != Outcome::Kind::unknown;
+  });
   return out;
 }
 
 std::vector<Outcome> SwitchAgents::remove(std::span<const RemoveOrder> orders) {
   std::vector<NodeId> nodes;
   for (const RemoveOrder& o : orders) nodes.push_back(o.node);
-  std::vector<Outcome> out(orders.size());
+  std::vector<Outcome> out(orders.size(), not_asked());
   spread(nodes, [&](std::size_t i) {
     out[i] = run(nodes[i], "remove", std::to_string(orders[i].group), nullptr);
-    if (out[i].kind != Outcome::Kind::refused) return;
+    if (out[i].kind != Outcome::Kind::refused) return out[i].kind == Outcome::Kind::done;
     // It may say that it has no such group; then all is well.
-    const auto has = groups_at(nodes[i]);
-    if (has && std::find(has->begin(), has->end(), orders[i].group) == has->end()) out[i] = {};
+    std::vector<GroupId> has;
+    const Outcome answer = groups_at(nodes[i], has);
+    const bool gone = std::find(has.begin(), has.end(), orders[i].group) == has.end();
+    if (answer.kind == Outcome::Kind::done && gone) out[i] = {};
+    return answer.kind != Outcome::Kind::unknown;
   });
   return out;
 }
 
 std::vector<std::optional<std::vector<GroupId>>> SwitchAgents::list(std::span<const NodeId> nodes) {
   std::vector<std::optional<std::vector<GroupId>>> out(nodes.size());
-  spread({nodes.begin(), nodes.end()}, [&](std::size_t i) { out[i] = groups_at(nodes[i]); });
+  spread({nodes.begin(), nodes.end()}, [&](std::size_t i) {
+    std::vector<GroupId> has;
+    const Outcome answer = groups_at(nodes[i], has);
+    if (answer.kind == Outcome::Kind::done) out[i] = std::move(has);
+    return answer.kind != Outcome::Kind::unknown;
+  });
   return out;
 }
 
@@ -165,9 +196,13 @@ std::vector<std::optional<std::vector<GroupActivity>>> SwitchAgents::activity(st
   std::vector<std::optional<std::vector<GroupActivity>>> out(nodes.size());
   spread({nodes.begin(), nodes.end()}, [&](std::size_t i) {
     nlohmann::ordered_json rows;
-    if (run(nodes[i], "show", "activity", &rows).kind != Outcome::Kind::done) return;
-    out[i].emplace();
-    for (const auto& row : rows) out[i]->push_back(read_activity(row));
+    std::vector<GroupActivity> does;
+    Outcome answer = run(nodes[i], "show", "activity", &rows);
+    if (answer.kind == Outcome::Kind::done) {
+      answer = each_row(rows, [&](const auto& row) { does.push_back(read_activity(row)); });
+    }
+    if (answer.kind == Outcome::Kind::done) out[i] = std::move(does);
+    return answer.kind != Outcome::Kind::unknown;
   });
   return out;
 }

@@ -35,12 +35,12 @@ class SwitchAgents : public Agents {
 
  private:
   class Line;
-  /// Calls `each` with the index of every order; those of different processes at the same time.
-  void spread(const std::vector<policy::NodeId>& nodes, const std::function<void(std::size_t)>& each) const;
+  /// Calls `each` with the index of every order; those of different processes at the same time. When it returns false
+  /// its process does not answer, and is asked for nothing else: a hundred orders wait for it no longer than one.
+  void spread(const std::vector<policy::NodeId>& nodes, const std::function<bool(std::size_t)>& each) const;
   [[nodiscard]] Outcome run(policy::NodeId node, const std::string& verb, const std::string& word,
                             nlohmann::ordered_json* rows) const;
-  /// nullopt: no answer.
-  [[nodiscard]] std::optional<std::vector<GroupId>> groups_at(policy::NodeId node) const;
+  [[nodiscard]] Outcome groups_at(policy::NodeId node, std::vector<GroupId>& out) const;
 
   std::vector<SwitchAccess> access_;
   std::chrono::milliseconds call_time_;

@@ -13,8 +13,7 @@
 namespace weft::inc::manager {
 namespace {
 
-GroupRecord planned(const Fabric& fabric, const std::vector<int>& hosts,
-                    const std::vector<const GroupRecord*>& others) {
+GroupRecord planned(const Fabric& fabric, const std::vector<int>& hosts, EndpointPlanner& planner) {
   policy::Policy policy(fabric.topology, {});
   GroupRecord r;
   r.members = request_of(hosts).members;
@@ -24,7 +23,7 @@ GroupRecord planned(const Fabric& fabric, const std::vector<int>& hosts,
   request.memory = memory_demand(r.options);
   r.decision = policy.place(request);
   EXPECT_TRUE(r.decision.admitted());
-  EndpointPlanner(7).plan(fabric, others, r);
+  planner.plan(fabric, r);
   return r;
 }
 
@@ -37,7 +36,8 @@ TEST(Fabric, HostsAreFoundByTheirAddresses) {
 
 TEST(EndpointPlanner, BothEndsOfEachEdgeFitTogether) {
   const Fabric f = small_fabric();
-  const GroupRecord r = planned(f, {3, 0, 1, 2}, {});
+  EndpointPlanner planner(7);
+  const GroupRecord r = planned(f, {3, 0, 1, 2}, planner);
   ASSERT_EQ(r.switches.size(), 3u);
   // (address, qp) of every endpoint of a switch
   std::map<std::pair<std::string, std::uint32_t>, const EndpointRecord*> all;
@@ -70,19 +70,74 @@ TEST(EndpointPlanner, BothEndsOfEachEdgeFitTogether) {
   }
 }
 
-TEST(EndpointPlanner, NoQueuePairOfASwitchIsUsedTwice) {
-  const Fabric f = small_fabric();
-  std::vector<GroupRecord> records;
-  for (int i = 0; i < 5; ++i) {
-    std::vector<const GroupRecord*> others;
-    for (const auto& r : records) others.push_back(&r);
-    records.push_back(planned(f, {0, 1, 2, 3}, others));
-    if (i == 3) records.erase(records.begin() + 1);  // its numbers are free again
-  }
-  std::set<std::pair<std::string, std::uint32_t>> used;
+using Used = std::set<std::pair<std::string, std::uint32_t>>;
+
+/// Numbers of queue pairs by switch; expects that none stands there twice.
+Used used_by(const std::vector<GroupRecord>& records) {
+  Used used;
   for (const auto& r : records) {
     for (const auto& s : r.switches) {
       for (const auto& e : s.endpoints) EXPECT_TRUE(used.emplace(s.name, e.qp).second) << s.name << " " << e.qp;
+    }
+  }
+  return used;
+}
+
+TEST(EndpointPlanner, NoQueuePairOfASwitchIsUsedTwice) {
+  const Fabric f = small_fabric();
+  EndpointPlanner planner(7);
+  std::vector<GroupRecord> records;
+  for (int i = 0; i < 4; ++i) records.push_back(planned(f, {0, 1, 2, 3}, planner));
+  const Used of_four = used_by(records);
+  planner.release(records[1]);
+  records[1] = planned(f, {0, 1, 2, 3}, planner);
+  EXPECT_EQ(used_by(records), of_four) << "numbers that are free again are used first";
+}
+
+TEST(EndpointPlanner, NumbersAtSwitchesThatMayHaveTheGroupAreNotFree) {
+  const Fabric f = small_fabric();
+  EndpointPlanner planner(7);
+  std::vector<GroupRecord> records{planned(f, {0, 1, 2, 3}, planner)};
+  const GroupRecord& first = records.front();
+  const policy::NodeId silent = first.decision.tree.switches.front().node;
+  planner.release(first, {silent});
+  const GroupRecord second = planned(f, {0, 1, 2, 3}, planner);
+  for (std::size_t i = 0; i < 3; ++i) {
+    const bool kept = first.decision.tree.switches[i].node == silent;
+    EXPECT_EQ(first.switches[i].endpoints[0].qp != second.switches[i].endpoints[0].qp, kept) << first.switches[i].name;
+  }
+}
+
+TEST(EndpointPlanner, RecordsOfAnEarlierProcessKeepTheirNumbers) {
+  const Fabric f = small_fabric();
+  EndpointPlanner earlier(7), planner(8);
+  std::vector<GroupRecord> records;
+  for (int i = 0; i < 3; ++i) records.push_back(planned(f, {0, 1, 2, 3}, earlier));
+  records.erase(records.begin());
+  for (const auto& r : records) planner.adopt(r);
+  for (int i = 0; i < 3; ++i) records.push_back(planned(f, {0, 1, 2, 3}, planner));
+  used_by(records);
+}
+
+TEST(FreeNumbers, AreThoseThatNobodyHasLowestFirst) {
+  FreeNumbers numbers(10, 19);
+  std::set<std::uint32_t> free;
+  for (std::uint32_t n = 10; n < 20; ++n) free.insert(n);
+  Rng rng(1);
+  for (int i = 0; i < 20'000; ++i) {
+    const auto number = static_cast<std::uint32_t>(8 + rng.below(14));
+    switch (rng.below(3)) {
+      case 0:
+        ASSERT_EQ(numbers.take(), free.empty() ? std::nullopt : std::optional(*free.begin()));
+        if (!free.empty()) free.erase(free.begin());
+        break;
+      case 1:
+        ASSERT_EQ(numbers.take(number), free.erase(number) != 0) << number;
+        break;
+      default:
+        if (number < 10 || number > 19) break;
+        numbers.give_back(number);  // one that is free already stays free
+        free.insert(number);
     }
   }
 }

@@ -63,7 +63,7 @@ GroupRecord some_record(const Fabric& f, Mode mode) {
   request.memory = memory_demand(r.options);
   r.decision = policy.place(request);
   r.decision.frontier.clear();
-  EndpointPlanner(7).plan(f, {}, r);
+  EndpointPlanner(7).plan(f, r);
   return r;
 }
 
@@ -106,6 +106,8 @@ TEST(GroupRecord, WhatIsNoneIsNotRead) {
   EXPECT_FALSE(from_text(changed("\"running\"", "\"ran\""), f.topology));
   EXPECT_FALSE(from_text(changed("\"10.0.0.2\"", "\"10.0.0\""), f.topology));
   EXPECT_FALSE(from_text(changed("\"spine0\",0", "\"spine0\",1"), f.topology)) << "there is one link";
+  const std::string one_more = R"("endpoints":[{"switch":"leaf0","endpoints":[]},{"switch")";
+  EXPECT_FALSE(from_text(changed(R"("endpoints":[{"switch")", one_more), f.topology)) << "three switches, four places";
 }
 
 TEST(SwitchSpec, SaysWhatAStageReads) {

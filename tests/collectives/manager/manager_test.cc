@@ -33,6 +33,10 @@ class ManagerTest : public testing::Test {
     now += ns;
     manager->tick(now);
   }
+  void remove_ended() {
+    const auto orders = manager->begin_removal();
+    manager->end_removal(orders, switches.remove(orders));
+  }
   void expect_nothing_held() const {
     EXPECT_TRUE(manager->groups().empty());
     EXPECT_TRUE(manager->policy().groups().empty());
@@ -105,6 +109,7 @@ TEST_F(ManagerTest, WhatChangesWhileSwitchesAreAskedIsNotTakenForLost) {
   const auto outcomes = switches.install(creation.orders);
   EXPECT_EQ(manager->end_create(now, std::move(creation), outcomes).refusal, Refusal::none);
   manager->end_probe(nodes, before);
+  EXPECT_TRUE(manager->begin_removal().empty());
   EXPECT_EQ(manager->groups().at(7).record.state, GroupState::running) << "the switches had been asked before";
   // The next look is by what there is now.
   EXPECT_TRUE(manager->begin_probe(now).empty()) << "it is not time yet";
@@ -118,7 +123,7 @@ TEST_F(ManagerTest, AGroupThatIsBeingMadeIsNoStranger) {
   const auto outcomes = switches.install(creation.orders);
   const auto nodes = manager->begin_probe(now);
   manager->end_probe(nodes, switches.list(nodes));
-  EXPECT_EQ(at(7), 3u);
+  EXPECT_TRUE(manager->begin_removal().empty());
   EXPECT_EQ(manager->end_create(now, std::move(creation), outcomes).refusal, Refusal::none);
   EXPECT_EQ(at(7), 3u);
 }
@@ -129,8 +134,84 @@ TEST_F(ManagerTest, AGroupMayBeDestroyedWhileItIsMade) {
   EXPECT_EQ(manager->destroy(now, 7, 0), Refusal::none);
   const CreateReply reply = manager->end_create(now, std::move(creation), outcomes);
   EXPECT_EQ(reply.refusal, Refusal::unknown_group);
+  remove_ended();
   EXPECT_EQ(at(7), 0u);
   expect_nothing_held();
+}
+
+TEST_F(ManagerTest, WhoDestroysAGroupOnceMoreAsksNobody) {
+  ASSERT_EQ(manager->create(now, request_of({0, 1, 2, 3}, 7)).refusal, Refusal::none);
+  EXPECT_EQ(manager->begin_destroy(7, 0), Refusal::none);
+  const auto orders = manager->begin_removal();
+  EXPECT_EQ(orders.size(), 3u);
+  EXPECT_EQ(manager->begin_destroy(7, 0), Refusal::none);
+  EXPECT_TRUE(manager->begin_removal().empty());
+  EXPECT_EQ(store.records.size(), 1u);
+  EXPECT_NE(manager->policy().ledger().at(node("leaf0")).bytes, 0u) << "the switches may still have it";
+  manager->end_removal(orders, switches.remove(orders));
+  EXPECT_EQ(manager->begin_destroy(7, 0), Refusal::unknown_group);
+  expect_nothing_held();
+}
+
+TEST_F(ManagerTest, AGroupStaysAsLongAsAnOrderForItIsUnderWay) {
+  ASSERT_EQ(manager->create(now, request_of({0, 1, 2, 3}, 7)).refusal, Refusal::none);
+  EXPECT_EQ(manager->begin_destroy(7, 0), Refusal::none);
+  const auto orders = manager->begin_removal();
+  switches.groups.clear();  // they start anew before the orders arrive
+  pass(kSecond);
+  EXPECT_EQ(manager->create(now, request_of({0, 1}, 7)).refusal, Refusal::bad_request) << "orders would remove it";
+  manager->end_removal(orders, switches.remove(orders));
+  expect_nothing_held();
+  EXPECT_EQ(manager->create(now, request_of({0, 1}, 7)).refusal, Refusal::none);
+}
+
+TEST_F(ManagerTest, ASwitchThatComesBackIsAskedWhileOthersStillAre) {
+  ASSERT_EQ(manager->create(now, request_of({0, 1, 2, 3}, 7)).refusal, Refusal::none);
+  switches.silent = {node("leaf0")};
+  pass(kSecond);
+  EXPECT_EQ(manager->begin_destroy(7, 0), Refusal::none);
+  const auto others = manager->begin_removal();
+  EXPECT_EQ(others.size(), 2u);
+  switches.silent.clear();
+  const auto nodes = manager->begin_probe(now += kSecond);
+  manager->end_probe(nodes, switches.list(nodes));
+  const auto last = manager->begin_removal();
+  ASSERT_EQ(last.size(), 1u);
+  EXPECT_EQ(last[0].node, node("leaf0"));
+  manager->end_removal(last, switches.remove(last));
+  EXPECT_EQ(manager->groups().size(), 1u);
+  manager->end_removal(others, switches.remove(others));
+  expect_nothing_held();
+}
+
+TEST_F(ManagerTest, TheNumberOfAStrangerIsNotFreeUntilItsSwitchWasAsked) {
+  switches.groups[node("leaf0")][1] = "";
+  const auto nodes = manager->begin_probe(now);
+  manager->end_probe(nodes, switches.list(nodes));
+  const auto orders = manager->begin_removal();
+  ASSERT_EQ(orders.size(), 1u);
+  EXPECT_THAT(manager->create(now, request_of({0, 1}, 1)).sentences, ElementsAre(HasSubstr("an earlier group 1")));
+  EXPECT_EQ(manager->create(now, request_of({0, 1})).group, 2u);
+  manager->end_removal(orders, switches.remove(orders));
+  EXPECT_EQ(manager->create(now, request_of({0, 1}, 1)).refusal, Refusal::none);
+}
+
+TEST_F(ManagerTest, AnotherProcessRemovesWhatTheLastOneHadBegunToRemove) {
+  ASSERT_EQ(manager->create(now, request_of({0, 1, 2, 3}, 7)).refusal, Refusal::none);
+  for (std::size_t asked = 0; asked <= 3; ++asked) {
+    EXPECT_EQ(manager->begin_destroy(7, 0), Refusal::none);
+    const auto orders = manager->begin_removal();
+    for (std::size_t i = 0; i < asked; ++i) switches.groups[orders[i].node].erase(7);
+    start();
+    pass(asked == 0 ? 0 : kSecond);
+    if (asked == 0) {
+      EXPECT_EQ(manager->groups().at(7).record.state, GroupState::running) << "nobody has been asked";
+      continue;
+    }
+    EXPECT_EQ(at(7), 0u);
+    expect_nothing_held();
+    ASSERT_EQ(manager->create(now, request_of({0, 1, 2, 3}, 7)).refusal, Refusal::none);
+  }
 }
 
 TEST_F(ManagerTest, ADryRunSaysWhatWouldHappenAndChangesNothing) {
@@ -228,7 +309,8 @@ TEST_F(ManagerTest, AGroupEndsWhenARankIsNotHeardOf) {
     if (i == 6) break;
   }
   EXPECT_EQ(at(reply.group), 3u) << "ranks 1 and 2 were heard of four seconds ago";
-  EXPECT_EQ(manager->next_deadline(), 8 * kSecond);
+  EXPECT_EQ(manager->next_expiry(), 8 * kSecond);
+  EXPECT_EQ(manager->next_probe(), 8 * kSecond);
   pass(kSecond);
   EXPECT_EQ(at(reply.group), 0u);
   EXPECT_FALSE(manager->renew(now, reply.group, reply.generation, 0));

@@ -4,49 +4,224 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <future>
+#include <thread>
+#include <utility>
 
 #include "tests/collectives/manager/fake_fabric.h"
 
 namespace weft::inc::manager {
 namespace {
 
-/// Switches that answer orders for one group when a test lets them.
+using namespace std::chrono_literals;
+
+/// Keeps who comes first waiting until a test lets it go on.
+class Gate {
+ public:
+  void close() { closed_ = true; }
+  void pass() {
+    if (!closed_.exchange(false)) return;
+    reached_.set_value();
+    opened_.get_future().wait();
+  }
+  void wait_until_reached() { reached_.get_future().wait(); }
+  void open() { opened_.set_value(); }
+
+ private:
+  std::atomic<bool> closed_ = false;
+  std::promise<void> reached_, opened_;
+};
+
+/// Switches with a gate for each kind of question. They have answered when they come to it, and the answer is late.
 class SlowSwitches final : public FakeSwitches {
  public:
   using FakeSwitches::FakeSwitches;
   std::vector<Outcome> install(std::span<const InstallOrder> orders) override {
-    if (orders.front().group == slow) {
-      asked.set_value();
-      go_on.get_future().wait();
-    }
-    return FakeSwitches::install(orders);
+    auto out = FakeSwitches::install(orders);
+    installing.pass();
+    return out;
   }
-
-  GroupId slow = 1;
-  std::promise<void> asked, go_on;
+  std::vector<Outcome> remove(std::span<const RemoveOrder> orders) override {
+    auto out = FakeSwitches::remove(orders);
+    removals += orders.size();
+    removing.pass();
+    return out;
+  }
+  std::vector<std::optional<std::vector<GroupId>>> list(std::span<const policy::NodeId> nodes) override {
+    auto out = FakeSwitches::list(nodes);
+    looks += 1;
+    most_at_once = std::max<std::size_t>(most_at_once, nodes.size());
+    listing.pass();
+    return out;
+  }
+  Gate installing, removing, listing;
+  std::atomic<std::uint64_t> removals = 0, looks = 0;
+  std::atomic<std::size_t> most_at_once = 0;  ///< switches in a look
 };
 
-TEST(RunningManager, OtherCallsDoNotWaitForSwitchesOfAGroupThatIsMade) {
+class RunningManagerTest : public testing::Test {
+ protected:
+  void start(ManagerOptions options = {}) {
+    manager.emplace(small_fabric(), options, switches, store, 1);
+    ASSERT_EQ(manager->recover(monotonic_now()), std::nullopt);
+    running.emplace(*manager);
+  }
+  /// What a call gives, which does not wait for the gate.
+  template <class Call>
+  auto passing(Gate& gate, Call&& call) {
+    auto result = std::async(std::launch::async, std::forward<Call>(call));
+    const bool in_time = result.wait_for(10s) == std::future_status::ready;
+    EXPECT_TRUE(in_time) << "it waits for switches that another call asks";
+    if (!in_time) gate.open();
+    return result.get();
+  }
+  std::size_t groups() {
+    std::size_t out = 0;
+    running->read([&](const Manager& m, TimeNs) { out = m.groups().size(); });
+    return out;
+  }
+  /// Returns when all is noted that a look at switches has found which began after this call.
+  void wait_for_looks() {
+    const std::uint64_t before = switches.looks;
+    while (switches.looks < before + 3) std::this_thread::sleep_for(1ms);
+  }
+
+  Steps steps;
+  SlowSwitches switches{steps};
+  FakeStore store{steps};
+  std::optional<Manager> manager;
+  std::optional<RunningManager> running;
+};
+
+TEST_F(RunningManagerTest, OtherCallsDoNotWaitForSwitchesOfAGroupThatIsMade) {
+  start();
+  switches.installing.close();
+  auto slow = std::async(std::launch::async, [&] { return running->create(request_of({0, 1, 2, 3}, 1)); });
+  switches.installing.wait_until_reached();
+  const CreateReply other = passing(switches.installing, [&] { return running->create(request_of({0, 1}, 2)); });
+  EXPECT_EQ(other.refusal, Refusal::none);
+  EXPECT_EQ(running->renew(2, other.generation, {}), Refusal::none);
+  EXPECT_EQ(running->explain(request_of({0, 1}, 1)).refusal, Refusal::bad_request) << "the number is taken";
+  EXPECT_EQ(running->renew(1, 1, {}), Refusal::unknown_group) << "its ranks have not been told of it";
+  switches.installing.open();
+  const CreateReply first = slow.get();
+  EXPECT_EQ(first.refusal, Refusal::none);
+  EXPECT_EQ(running->renew(1, first.generation, {}), Refusal::none);
+  EXPECT_EQ(running->destroy(1, 0), Refusal::none);
+  EXPECT_EQ(running->renew(1, first.generation, {}), Refusal::unknown_group);
+}
+
+TEST_F(RunningManagerTest, OtherCallsDoNotWaitForSwitchesThatForgetAGroup) {
+  start();
+  const CreateReply first = running->create(request_of({0, 1, 2, 3}, 1)),
+                    second = running->create(request_of({0, 1}, 2));
+  switches.removing.close();
+  auto slow = std::async(std::launch::async, [&] { return running->destroy(1, first.generation); });
+  switches.removing.wait_until_reached();
+  const auto create = [&](GroupId id) {
+    return passing(switches.removing, [&, id] { return running->create(request_of({2, 3}, id)).refusal; });
+  };
+  EXPECT_EQ(create(3), Refusal::none);
+  EXPECT_EQ(create(1), Refusal::bad_request) << "a late order would meet the new group";
+  EXPECT_EQ(running->renew(1, first.generation, {}), Refusal::unknown_group) << "ranks are told at once";
+  EXPECT_EQ(running->renew(2, second.generation, {}), Refusal::none);
+  EXPECT_EQ(passing(switches.removing, [&] { return running->destroy(1, first.generation); }), Refusal::none);
+  EXPECT_EQ(passing(switches.removing, [&] { return running->destroy(1, 99); }), Refusal::unknown_group);
+  EXPECT_EQ(passing(switches.removing, [&] { return running->destroy(2, 0); }), Refusal::none);
+  EXPECT_EQ(switches.removals, 4u) << "three switches of the one, one of the other, none of them twice";
+  EXPECT_EQ(groups(), 2u);
+  switches.removing.open();
+  EXPECT_EQ(slow.get(), Refusal::none);
+  EXPECT_EQ(groups(), 1u);
+  EXPECT_EQ(create(1), Refusal::none);
+}
+
+TEST_F(RunningManagerTest, OtherCallsDoNotWaitForAGroupThatExpires) {
+  ManagerOptions options;
+  options.lease_ns = 50'000'000;
+  options.probe_ns = 10'000'000;
+  start(options);
+  switches.removing.close();
+  const CreateReply silent = running->create(request_of({0, 1, 2, 3}, 1));
+  switches.removing.wait_until_reached();
+  EXPECT_EQ(running->renew(1, silent.generation, {}), Refusal::unknown_group);
+  const auto made = passing(switches.removing, [&] { return running->create(request_of({0, 1}, 2)); });
+  EXPECT_EQ(made.refusal, Refusal::none);
+  EXPECT_EQ(passing(switches.removing, [&] { return running->destroy(2, 0); }), Refusal::none);
+  EXPECT_EQ(passing(switches.removing, [&] { return running->destroy(1, 0); }), Refusal::none) << "it ends already";
+  wait_for_looks();
+  EXPECT_EQ(groups(), 1u) << "looks go on, but the order is still under way";
+  switches.removing.open();
+  for (int i = 0; i < 10'000 && groups() > 0; ++i) std::this_thread::sleep_for(1ms);
+  EXPECT_EQ(groups(), 0u);
+  EXPECT_TRUE(store.records.empty());
+}
+
+TEST_F(RunningManagerTest, WhatSwitchesSaidBeforeAGroupWasRemovedDoesNotRemoveTheNext) {
+  ManagerOptions options;
+  options.probe_ns = 10'000'000;
+  start(options);
+  const CreateReply old = running->create(request_of({0, 1, 2, 3}, 1));
+  switches.listing.close();
+  switches.listing.wait_until_reached();
+  ASSERT_EQ(passing(switches.listing, [&] { return running->destroy(1, old.generation); }), Refusal::none);
+  // Late answers say of all three switches that they have a group 1, and the new one is on one of them.
+  const auto next = passing(switches.listing, [&] { return running->create(request_of({2, 3}, 1)); });
+  ASSERT_EQ(next.refusal, Refusal::none);
+  EXPECT_EQ(switches.removals, 3u);
+  switches.listing.open();
+  wait_for_looks();
+  EXPECT_EQ(running->renew(1, next.generation, {}), Refusal::none);
+  EXPECT_EQ(switches.removals, 3u) << "nobody has what late answers speak of";
+}
+
+TEST_F(RunningManagerTest, GroupsExpireWhileASwitchKeepsALookWaiting) {
+  ManagerOptions options;
+  options.lease_ns = 50'000'000;
+  options.probe_ns = 10'000'000;
+  start(options);
+  switches.listing.close();
+  switches.listing.wait_until_reached();
+  EXPECT_EQ(passing(switches.listing, [&] { return running->create(request_of({0, 1}, 1)); }).refusal, Refusal::none);
+  for (int i = 0; i < 10'000 && groups() > 0; ++i) std::this_thread::sleep_for(1ms);
+  EXPECT_EQ(groups(), 0u);
+  switches.listing.open();
+}
+
+TEST(RunningManager, ManySwitchesAreLookedAtAFewAtATime) {
   Steps steps;
   SlowSwitches switches(steps);
   FakeStore store(steps);
-  Manager manager(small_fabric(), {}, switches, store, 1);
+  Fabric fabric{policy::leaf_spine(150, 2, 1, policy::weft_abilities(1 << 20), 10'000), {}};
+  for (policy::LinkId id = 0; id < fabric.topology.links().size(); ++id) {
+    fabric.addresses.push_back({wire::IpAddress::v4(0x0a000000 + 2 * id), wire::IpAddress::v4(0x0a000001 + 2 * id)});
+  }
+  CreateRequest request;
+  for (const char* host : {"h3", "h140"}) {
+    const policy::LinkId link = fabric.topology.up(fabric.topology.find(host)).front().link;
+    request.members.push_back({fabric.addresses[link].lower, 17, 0, 0, "gbn"});
+  }
+  ManagerOptions options;
+  options.probe_ns = 20'000'000;
+  Manager manager(std::move(fabric), options, switches, store, 1);
   ASSERT_EQ(manager.recover(monotonic_now()), std::nullopt);
   RunningManager running(manager);
-  auto slow = std::async(std::launch::async, [&] { return running.create(request_of({0, 1, 2, 3}, 1)); });
-  switches.asked.get_future().wait();
-  const CreateReply other = running.create(request_of({0, 1}, 2));
-  EXPECT_EQ(other.refusal, Refusal::none);
-  EXPECT_EQ(running.renew(2, other.generation, {}), Refusal::none);
-  EXPECT_EQ(running.explain(request_of({0, 1}, 1)).refusal, Refusal::bad_request) << "the number is taken";
-  EXPECT_EQ(running.renew(1, 1, {}), Refusal::unknown_group) << "its ranks have not been told of it";
-  switches.go_on.set_value();
-  const CreateReply first = slow.get();
-  EXPECT_EQ(first.refusal, Refusal::none);
-  EXPECT_EQ(running.renew(1, first.generation, {}), Refusal::none);
-  EXPECT_EQ(running.destroy(1, 0), Refusal::none);
-  EXPECT_EQ(running.renew(1, first.generation, {}), Refusal::unknown_group);
+  const CreateReply made = running.create(request);
+  ASSERT_EQ(made.refusal, Refusal::none);
+  const auto look = [&] {
+    const std::uint64_t before = switches.looks;
+    while (switches.looks < before + 9) std::this_thread::sleep_for(1ms);  // three for each look at 152 switches
+  };
+  look();
+  EXPECT_EQ(running.renew(made.group, made.generation, {}), Refusal::none);
+  EXPECT_LE(switches.most_at_once, 64u);
+  const RemoveOrder lose{manager.fabric().topology.find("leaf140"), made.group};
+  static_cast<void>(switches.FakeSwitches::remove({&lose, 1}));
+  look();
+  EXPECT_EQ(running.renew(made.group, made.generation, {}), Refusal::unknown_group) << "a switch has lost it";
 }
 
 }  // namespace
