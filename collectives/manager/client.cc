@@ -18,9 +18,9 @@ namespace weft::inc::manager {
 struct Client::Impl {
   template <class Method, class Request, class Reply>
   std::optional<std::string> call(Method method, const Request& request, Reply& reply) {
-    grpc::ClientContext context;
-    context.set_deadline(std::chrono::system_clock::now() + call_time);
-    const grpc::Status status = (stub.get()->*method)(&context, request, &reply);
+    const auto deadline = std::chrono::system_clock::now() + call_time;
+    const grpc::Status status = api::call_until(
+        deadline, [&](grpc::ClientContext& context) { return (stub.get()->*method)(&context, request, &reply); });
     unanswered = status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED ||
                  status.error_code() == grpc::StatusCode::UNAVAILABLE;
     switch (status.error_code()) {
@@ -31,6 +31,7 @@ struct Client::Impl {
       case grpc::StatusCode::UNAVAILABLE:
         return "cannot use " + where + ": " + status.error_message() + "; is weft-inc-manager running?";
       default:
+        if (api::lacked_a_thread(status)) return where + " answers too many calls at once; try again";
         return status.error_message();
     }
   }

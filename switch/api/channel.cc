@@ -3,13 +3,21 @@
 #include "switch/api/channel.h"
 
 #include <grpcpp/channel.h>
+#include <grpcpp/client_context.h>
 #include <grpcpp/create_channel.h>
 #include <grpcpp/create_channel_posix.h>
 #include <grpcpp/security/credentials.h>
 #include <grpcpp/support/channel_arguments.h>
+#include <grpcpp/support/status.h>
+
+#include <algorithm>
+#include <thread>
 
 namespace weft::api {
 namespace {
+
+constexpr std::chrono::milliseconds kFirstPause{5};
+constexpr std::chrono::milliseconds kLongestPause{100};
 
 grpc::ChannelArguments any_size() {
   grpc::ChannelArguments arguments;
@@ -28,6 +36,24 @@ std::shared_ptr<grpc::Channel> tls_channel(const std::string& address, const con
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   const auto credentials = grpc::SslCredentials({texts.authority, texts.key, texts.certificate});
   return grpc::CreateCustomChannel("dns:///" + address, credentials, arguments);
+}
+
+// While all threads are busy, as when a client breaks off a thousand calls at once, gRPC's server refuses those of
+// others with this status, before the service sees them. Its text alone tells it from our refusals.
+bool lacked_a_thread(const grpc::Status& status) {
+  return status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED &&
+         status.error_message() == "Server Threadpool Exhausted";
+}
+
+grpc::Status call_until(std::chrono::system_clock::time_point deadline,
+                        const std::function<grpc::Status(grpc::ClientContext&)>& body) {
+  for (auto pause = kFirstPause;; pause = std::min(2 * pause, kLongestPause)) {
+    grpc::ClientContext context;
+    context.set_deadline(deadline);
+    grpc::Status status = body(context);
+    if (!lacked_a_thread(status) || std::chrono::system_clock::now() + pause >= deadline) return status;
+    std::this_thread::sleep_for(pause);
+  }
 }
 
 }  // namespace weft::api

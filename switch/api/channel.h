@@ -4,6 +4,8 @@
 // The client's ends of connections to an RpcServer.
 #pragma once
 
+#include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -11,7 +13,9 @@
 
 namespace grpc {
 class Channel;
-}
+class ClientContext;
+class Status;
+}  // namespace grpc
 
 namespace weft::api {
 
@@ -23,5 +27,13 @@ namespace weft::api {
 /// out.
 /// @param address  HOST:PORT; the service's certificate must name the host
 [[nodiscard]] std::shared_ptr<grpc::Channel> tls_channel(const std::string& address, const config::TlsTexts& texts);
+
+/// The server had no thread for a call (RpcLimits): it queues none. Nothing of the call ran.
+[[nodiscard]] bool lacked_a_thread(const grpc::Status& status);
+
+/// Makes a call; again, as long as the server has no thread for it.
+/// @param body  calls with a context that has the deadline
+[[nodiscard]] grpc::Status call_until(std::chrono::system_clock::time_point deadline,
+                                      const std::function<grpc::Status(grpc::ClientContext&)>& body);
 
 }  // namespace weft::api

@@ -8,10 +8,8 @@
 #include <poll.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <system_error>
-#include <thread>
 #include <utility>
 
 #include "switch/api/channel.h"
@@ -68,17 +66,10 @@ struct Client::Impl {
     if (watched >= 0) ::close(watched);
   }
 
-  /// Makes a call within `call_time`; again, as long as the server had no thread for it, for then nothing of it ran.
+  /// Makes a call within `call_time`.
   template <typename Call>
   [[nodiscard]] std::optional<CallError> call(Call&& body) const {
-    const auto deadline = std::chrono::system_clock::now() + call_time;
-    for (auto pause = kFirstPause;; pause = std::min(2 * pause, kLongestPause)) {
-      grpc::ClientContext context;
-      context.set_deadline(deadline);
-      const grpc::Status status = body(context);
-      if (!lacked_a_thread(status) || std::chrono::system_clock::now() + pause >= deadline) return to_error(status);
-      std::this_thread::sleep_for(pause);
-    }
+    return to_error(call_until(std::chrono::system_clock::now() + call_time, std::forward<Call>(body)));
   }
 
   /// A call that answers once.
@@ -103,19 +94,8 @@ struct Client::Impl {
   int watched = -1;  ///< the connection's socket once more: gRPC closes its own when it likes
 
  private:
-  static constexpr std::chrono::milliseconds kFirstPause{5};
-  static constexpr std::chrono::milliseconds kLongestPause{100};
-
-  static bool lacked_a_thread(const grpc::Status& status);
   [[nodiscard]] std::optional<CallError> to_error(const grpc::Status& status) const;
 };
-
-// gRPC's server queues no call: while all its threads are busy, as when a client breaks off a thousand calls at once,
-// it refuses those of others with this status, before the service sees them. Its text alone tells it from our refusals.
-bool Client::Impl::lacked_a_thread(const grpc::Status& status) {
-  return status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED &&
-         status.error_message() == "Server Threadpool Exhausted";
-}
 
 std::optional<CallError> Client::Impl::to_error(const grpc::Status& status) const {
   switch (status.error_code()) {

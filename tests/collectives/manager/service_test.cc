@@ -6,6 +6,8 @@
 #include <grpcpp/impl/service_type.h>
 
 #include <algorithm>
+#include <future>
+#include <thread>
 
 #include "collectives/manager/client.h"
 #include "collectives/manager/inc.pb.h"
@@ -24,12 +26,12 @@ constexpr std::chrono::milliseconds kPatience{10'000};
 
 class ServiceTest : public testing::Test {
  protected:
-  void start(const ManagerOptions& options = {}) {
+  void start(const ManagerOptions& options = {}, const api::RpcLimits& limits = {}) {
     manager.emplace(small_fabric(), options, switches, store, 1);
     ASSERT_EQ(manager->recover(monotonic_now()), std::nullopt);
     running.emplace(*manager);
     service = make_service(*running);
-    ASSERT_EQ(server.start(path, std::nullopt, {}, *service), std::nullopt);
+    ASSERT_EQ(server.start(path, std::nullopt, limits, *service), std::nullopt);
     ASSERT_EQ(client.connect(path, kPatience), std::nullopt);
   }
   void TearDown() override { server.stop(); }
@@ -113,6 +115,26 @@ TEST_F(ServiceTest, AGroupIsMadeShownRenewedAndDestroyed) {
   lease.clear_ranks();
   ASSERT_EQ(client.renew(lease, renewed), std::nullopt);
   EXPECT_FALSE(renewed.running());
+}
+
+TEST_F(ServiceTest, CallsForWhichThereIsNoThreadAreMadeAgain) {
+  start({}, {.threads = 2});
+  store.on_sync = []() -> std::optional<std::string> {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    return std::nullopt;
+  };
+  std::vector<std::future<std::string>> calls;
+  for (int i = 0; i < 8; ++i) {
+    calls.push_back(std::async(std::launch::async, [&]() -> std::string {
+      Client own;
+      if (const auto error = own.connect(path, kPatience)) return *error;
+      v1::CreateGroupRequest wanted = request({0, 1});
+      wanted.set_group(0);
+      v1::CreateGroupReply reply;
+      return own.create(wanted, reply).value_or(reply.refusal());
+    }));
+  }
+  for (auto& call : calls) EXPECT_EQ(call.get(), "none");
 }
 
 TEST_F(ServiceTest, ActivityIsWhatSwitchesOfRunningGroupsSay) {
