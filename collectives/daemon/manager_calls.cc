@@ -114,14 +114,22 @@ std::vector<CallResult> ManagerCalls::results() {
 /// For each call anew: the manager ends connections that grow old.
 std::optional<std::string> ManagerCalls::connect(manager::Client& client) const {
   return place_.address.empty() ? client.connect(place_.socket, kCallTime)
-                                : client.connect_tls(place_.address, place_.files, kCallTime);
+                                : client.connect_tls(place_.address, place_.files, kCallTime, leader_);
+}
+
+/// @param call  one of the client's
+template <class Call>
+std::optional<std::string> ManagerCalls::ask(manager::Client& client, Call&& call) const {
+  auto error = connect(client);
+  if (!error) error = call();
+  leader_ = client.answered_by();
+  return error;
 }
 
 comm::GroupCreated ManagerCalls::call_create(const comm::CreateGroup& request) const {
   manager::Client client;
-  if (const auto error = connect(client)) return refused("no_manager", *error);
   v1::CreateGroupReply reply;
-  if (const auto error = client.create(to_message(request), reply)) {
+  if (const auto error = ask(client, [&] { return client.create(to_message(request), reply); })) {
     return refused(client.unanswered() ? "no_manager" : "bad_request", *error);
   }
   return from_message(reply);
@@ -147,9 +155,7 @@ void ManagerCalls::call_renew(const GroupName& name, const std::vector<std::uint
   request.set_group(name.group);
   request.set_generation(name.generation);
   for (const std::uint32_t rank : ranks) request.add_ranks(rank);
-  auto error = connect(client);
-  if (!error) error = client.renew(request, reply);
-  if (error) {
+  if (const auto error = ask(client, [&] { return client.renew(request, reply); })) {
     spdlog::warn("the lease of group {} is not renewed: {}", name.group, *error);
     return add(Renewed{name, std::nullopt});
   }
@@ -167,9 +173,7 @@ void ManagerCalls::call_destroy(const GroupName& name) const {
   v1::DestroyGroupReply reply;
   request.set_group(name.group);
   request.set_generation(name.generation);
-  auto error = connect(client);
-  if (!error) error = client.destroy(request, reply);
-  if (error) {
+  if (const auto error = ask(client, [&] { return client.destroy(request, reply); })) {
     spdlog::warn("group {} is left to the end of its lease: {}", name.group, *error);
   } else {
     spdlog::info("group {} is given back", name.group);

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -29,7 +30,7 @@ namespace weft::inc::daemon {
 /// Where the manager is.
 struct ManagerPlace {
   std::string socket = "/run/weft/inc-manager.sock";
-  std::string address;  ///< HOST:PORT; empty: the socket
+  std::string address;  ///< HOST:PORT, or several with commas between, of which one leads; empty: the socket
   config::TlsFiles files;
 };
 
@@ -70,11 +71,14 @@ class ManagerCalls {
   void add(std::size_t worker, Job job);
   void add(CallResult result);
   [[nodiscard]] std::optional<std::string> connect(manager::Client& client) const;
+  template <class Call>
+  [[nodiscard]] std::optional<std::string> ask(manager::Client& client, Call&& call) const;
   [[nodiscard]] comm::GroupCreated call_create(const comm::CreateGroup& request) const;
   void call_renew(const GroupName& name, const std::vector<std::uint32_t>& ranks);
   void call_destroy(const GroupName& name) const;
 
   ManagerPlace place_;
+  mutable std::atomic<std::size_t> leader_{0};  ///< of the managers, the one that answered last
   std::function<void()> ready_;
   std::mutex mutex_;
   std::condition_variable wake_;

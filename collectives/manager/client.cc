@@ -6,8 +6,10 @@
 #include <grpcpp/client_context.h>
 
 #include <cerrno>
+#include <sstream>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "collectives/manager/inc.grpc.pb.h"
 #include "switch/api/channel.h"
@@ -15,12 +17,46 @@
 
 namespace weft::inc::manager {
 
+namespace {
+
+/// A manager that does not lead does not listen; a machine that is off does not even refuse.
+constexpr std::chrono::milliseconds kConnectTime{500};
+
+}  // namespace
+
 struct Client::Impl {
+  struct Place {
+    std::string where;
+    std::shared_ptr<grpc::Channel> channel;
+    std::unique_ptr<v1::IncManager::Stub> stub;
+  };
+
+  void add(std::string where, std::shared_ptr<grpc::Channel> channel) {
+    auto stub = v1::IncManager::NewStub(channel);
+    places.push_back({std::move(where), std::move(channel), std::move(stub)});
+  }
+
   template <class Method, class Request, class Reply>
   std::optional<std::string> call(Method method, const Request& request, Reply& reply) {
+    std::optional<std::string> error;
+    for (std::size_t i = 0; i < places.size(); ++i) {
+      const bool last = i + 1 == places.size();
+      const Place& place = places[current];
+      if (last || place.channel->WaitForConnected(std::chrono::system_clock::now() + kConnectTime)) {
+        error = call(place, method, request, reply);
+        if (!unanswered) break;
+      }
+      if (!last) current = (current + 1) % places.size();
+    }
+    return error;
+  }
+
+  template <class Method, class Request, class Reply>
+  std::optional<std::string> call(const Place& place, Method method, const Request& request, Reply& reply) {
+    const std::string& where = place.where;
     const auto deadline = std::chrono::system_clock::now() + call_time;
     const grpc::Status status = api::call_until(
-        deadline, [&](grpc::ClientContext& context) { return (stub.get()->*method)(&context, request, &reply); });
+        deadline, [&](grpc::ClientContext& context) { return (place.stub.get()->*method)(&context, request, &reply); });
     unanswered = status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED ||
                  status.error_code() == grpc::StatusCode::UNAVAILABLE;
     switch (status.error_code()) {
@@ -37,10 +73,9 @@ struct Client::Impl {
   }
 
   bool unanswered = false;
-  std::string where;
   std::chrono::milliseconds call_time{};
-  std::shared_ptr<grpc::Channel> channel;
-  std::unique_ptr<v1::IncManager::Stub> stub;
+  std::vector<Place> places;
+  std::size_t current = 0;  ///< which of them is asked first
 };
 
 Client::Client() = default;
@@ -55,24 +90,27 @@ std::optional<std::string> Client::connect(const std::string& path, std::chrono:
     return "cannot reach " + path + ": " + why + "; is weft-inc-manager running?";
   }
   impl_ = std::make_unique<Impl>();
-  impl_->where = path;
   impl_->call_time = call_time;
-  impl_->channel = api::unix_channel(connection.fd);
-  impl_->stub = v1::IncManager::NewStub(impl_->channel);
+  impl_->add(path, api::unix_channel(connection.fd));
   return std::nullopt;
 }
 
-std::optional<std::string> Client::connect_tls(const std::string& address, const config::TlsFiles& files,
-                                               std::chrono::milliseconds call_time) {
+std::optional<std::string> Client::connect_tls(const std::string& addresses, const config::TlsFiles& files,
+                                               std::chrono::milliseconds call_time, std::size_t first) {
   impl_.reset();
   config::TlsTexts texts;
   if (const auto mistakes = config::read_tls_files(files, texts); !mistakes.empty()) return mistakes.front().text;
   impl_ = std::make_unique<Impl>();
-  impl_->where = address;
   impl_->call_time = call_time;
-  impl_->channel = api::tls_channel(address, texts);
-  impl_->stub = v1::IncManager::NewStub(impl_->channel);
+  std::istringstream list(addresses);
+  for (std::string address; std::getline(list, address, ',');) impl_->add(address, api::tls_channel(address, texts));
+  if (impl_->places.empty()) return "expected HOST:PORT of a manager, found nothing";
+  impl_->current = first % impl_->places.size();
   return std::nullopt;
+}
+
+std::size_t Client::answered_by() const noexcept {
+  return impl_ == nullptr ? 0 : impl_->current;
 }
 
 bool Client::unanswered() const noexcept {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <memory>
 #include <optional>
 #include <string>
@@ -37,10 +38,14 @@ class Client {
 
   /// Connects to the unix socket `path`; replaces an earlier connection.
   [[nodiscard]] std::optional<std::string> connect(const std::string& path, std::chrono::milliseconds call_time);
-  /// @param address  HOST:PORT; the manager's certificate must name the host
-  [[nodiscard]] std::optional<std::string> connect_tls(const std::string& address, const config::TlsFiles& files,
-                                                       std::chrono::milliseconds call_time);
+  /// Several managers, of which one leads: calls go to the first that is there.
+  /// @param addresses  HOST:PORT, or several of them with commas between; a manager's certificate must name the host
+  /// @param first      which of them is asked first
+  [[nodiscard]] std::optional<std::string> connect_tls(const std::string& addresses, const config::TlsFiles& files,
+                                                       std::chrono::milliseconds call_time, std::size_t first = 0);
 
+  /// Which of the addresses answered the last call.
+  [[nodiscard]] std::size_t answered_by() const noexcept;
   /// Whether the last call failed because nobody answered; otherwise the manager did not take it.
   [[nodiscard]] bool unanswered() const noexcept;
 

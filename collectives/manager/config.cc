@@ -2,6 +2,8 @@
 // Copyright The weft authors
 #include "collectives/manager/config.h"
 
+#include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <map>
 #include <utility>
@@ -246,6 +248,29 @@ void read_tenants(const Value& root, Tenants& out, Diagnostics& diagnostics) {
   }
 }
 
+EtcdPlace etcd_of(const Value& v, Diagnostics& diagnostics) {
+  EtcdPlace out;
+  for (const Value& endpoint : v["endpoints"].list_or_empty()) {
+    if (!endpoint.is_string()) continue;
+    const std::string& text = endpoint.string();
+    const std::size_t colon = text.rfind(':');
+    std::uint16_t port = 0;
+    const char* const end = text.data() + text.size();
+    const bool fine = colon != std::string::npos && colon != 0 &&
+                      std::from_chars(text.data() + colon + 1, end, port).ptr == end && port != 0;
+    if (!fine) diagnostics.error(endpoint.mark(), "endpoints: expected HOST:PORT, found '" + text + "'");
+    out.endpoints.push_back(text);
+  }
+  const std::string& prefix = v["prefix"].string();
+  if (prefix.empty() || prefix.back() == '/') {
+    diagnostics.error(v["prefix"].mark(), "prefix: expected a name without / at its end, found '" + prefix + "'");
+  }
+  out.prefix = prefix;
+  out.lease_s = static_cast<std::uint32_t>(v["lease_s"].integer());
+  if (v["tls"].is_map()) Builder::read_tls_keys(v["tls"], "authority", out.files.emplace(), diagnostics);
+  return out;
+}
+
 void read_process(const Value& root, ManagerConfig& out, Diagnostics& diagnostics) {
   const Value& control = root["control"];
   out.socket = control["socket"].string();
@@ -256,6 +281,7 @@ void read_process(const Value& root, ManagerConfig& out, Diagnostics& diagnostic
     Builder::read_tls_keys(tcp, "client_ca", access.files, diagnostics);
   }
   if (root["store"].is_string()) out.store = root["store"].string();
+  if (root["etcd"].is_map()) out.etcd = etcd_of(root["etcd"], diagnostics);
   out.options.policy.kind =
       root["policy"].string() == "spatial" ? policy::PolicyKind::spatial : policy::PolicyKind::edge_disjoint;
   out.discovers = root["discovery"].string() == "lldp";
@@ -283,10 +309,19 @@ Schema manager_schema() {
                         "Path of the unix socket of the manager's service: who may open it may do everything."),
       Key::optional_key("tcp", tcp, "Listens to clients with certificates on other machines, too."),
   });
+  const Schema etcd = Schema::map({
+      Key::required_key("endpoints", Schema::list(Schema::string(), 1), "HOST:PORT of its members."),
+      Key::with_default("prefix", Schema::string(), Value("/weft/inc-manager"), "What the manager's keys begin with."),
+      Key::with_default("lease_s", Schema::integer(2, 600), Value(5),
+                        "Another manager may lead when this one has not reached etcd for so long."),
+      Key::optional_key("tls", tls_keys({}, "authority"), "Certificates, where etcd asks for them."),
+  });
   return Schema::map({
       Key::with_default("control", control, Value(Value::Map{}), "The manager's service, weft.inc.v1."),
       Key::with_default("store", Schema::string(), Value("/var/lib/weft/inc-manager.db"),
                         "Database of the groups that there are, of SQLite; it is made when it is not there."),
+      Key::optional_key("etcd", etcd,
+                        "The store in place of a database: several managers, of which one leads and listens."),
       Key::with_default("policy", Schema::one_of({"spatial", "edge_disjoint"}), Value("spatial"),
                         "spatial: groups share links and have memory of their own; edge_disjoint: no two groups have a "
                         "link in common."),
@@ -328,6 +363,12 @@ std::optional<ManagerConfig> load_manager_config(const std::string& text, const 
   if (!root.is_map()) return std::nullopt;
   ManagerConfig out;
   read_process(root, out, diagnostics);
+  // `store` has a default: whether it was written, only the document knows.
+  const auto& keys = document->entries;
+  const auto store = std::find_if(keys.begin(), keys.end(), [](const auto& k) { return k.key == "store"; });
+  if (out.etcd && store != keys.end()) {
+    diagnostics.error(store->mark, "store: expected without etcd, which is in place of it");
+  }
   read_tenants(root, out.options.tenants, diagnostics);
   Builder(out, diagnostics).build(root);
   return diagnostics.ok() ? std::optional(std::move(out)) : std::nullopt;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "collectives/manager/discovery.h"
+#include "collectives/manager/etcd_client.h"
 #include "collectives/manager/manager.h"
 #include "switch/config/schema/schema.h"
 #include "switch/config/tls_files.h"
@@ -34,6 +35,7 @@ struct ManagerConfig {
   std::string socket;             ///< of the manager's own service
   std::optional<TcpControl> tcp;  ///< where it listens, too
   std::string store;              ///< path of the database
+  std::optional<EtcdPlace> etcd;  ///< the store in place of the database
   ManagerOptions options;
   StatedFabric stated;
   bool discovers = false;            ///< links come by LLDP, too

@@ -25,6 +25,17 @@ grpc::ChannelArguments any_size() {
   return arguments;
 }
 
+std::shared_ptr<grpc::Channel> to_address(const std::string& address,
+                                          const std::shared_ptr<grpc::ChannelCredentials>& credentials) {
+  grpc::ChannelArguments arguments = any_size();
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  // A service that is back is found soon: usually gRPC waits up to two minutes.
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 100);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
+  return grpc::CreateCustomChannel("dns:///" + address, credentials, arguments);
+}
+
 }  // namespace
 
 std::shared_ptr<grpc::Channel> unix_channel(int fd) {
@@ -32,10 +43,11 @@ std::shared_ptr<grpc::Channel> unix_channel(int fd) {
 }
 
 std::shared_ptr<grpc::Channel> tls_channel(const std::string& address, const config::TlsTexts& texts) {
-  grpc::ChannelArguments arguments = any_size();
-  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  const auto credentials = grpc::SslCredentials({texts.authority, texts.key, texts.certificate});
-  return grpc::CreateCustomChannel("dns:///" + address, credentials, arguments);
+  return to_address(address, grpc::SslCredentials({texts.authority, texts.key, texts.certificate}));
+}
+
+std::shared_ptr<grpc::Channel> plain_channel(const std::string& address) {
+  return to_address(address, grpc::InsecureChannelCredentials());
 }
 
 // While all threads are busy, as when a client breaks off a thousand calls at once, gRPC's server refuses those of

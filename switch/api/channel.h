@@ -28,6 +28,9 @@ namespace weft::api {
 /// @param address  HOST:PORT; the service's certificate must name the host
 [[nodiscard]] std::shared_ptr<grpc::Channel> tls_channel(const std::string& address, const config::TlsTexts& texts);
 
+/// The same without TLS: to a service that is not ours.
+[[nodiscard]] std::shared_ptr<grpc::Channel> plain_channel(const std::string& address);
+
 /// The server had no thread for a call (RpcLimits): it queues none. Nothing of the call ran.
 [[nodiscard]] bool lacked_a_thread(const grpc::Status& status);
 

@@ -4,12 +4,14 @@
 """Rounds that kill ranks, daemons, the manager and the switches at random moments: whoever is left ends within its
 timeouts, no switch keeps memory, and the next job runs on switches.
 
-Five rounds with leases of 300 ms; WEFT_EXHAUSTIVE=full has 200, every twentieth with leases of 5 s. $WEFT_SEED repeats
-a run; the plan of a round that fails is printed."""
+Five rounds with leases of 300 ms; WEFT_EXHAUSTIVE=full has 200, every twentieth with leases of 5 s, and as many again
+with groups in etcd, whose leader is killed, too. $WEFT_SEED repeats a run; the plan of a round that fails is
+printed."""
 import contextlib
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,6 +21,7 @@ import unittest
 import inc_ranks
 import inc_tree
 import lab
+from test_inc_etcd import Cluster
 from test_inc_manager import NOWHERE, Manager, on_switches
 from test_incd import LONG, QUICK, Daemons, slot_bytes
 
@@ -27,15 +30,18 @@ SHORT_MS, LONG_MS = 300, 5000
 # What `weft-inc perf` gives a collective, and how long it waits for others before it destroys its group (weft_inc.h).
 TIMEOUT_S, DESTROY_S = 2, 2
 SLACK_S = 4  # two cores may have other things to do
+ELECTION_S = 4  # of etcd, and then of the manager that leads
 
 
 class Site:
     """Everything that can be killed, by name."""
 
-    def __init__(self, l, lease_ms):
+    def __init__(self, l, lease_ms, cluster):
         self.lab, self.lease_s = l, lease_ms / 1000
+        self.cluster = cluster
+        self.slack_s = SLACK_S + (ELECTION_S if cluster else 0)
         self.tree = inc_tree.Tree(l)
-        self.manager = Manager(l, lease_ms)
+        self.manager = Manager(l, lease_ms, etcd=cluster and {"endpoints": cluster.endpoints, "lease_s": 2})
         self.daemons = Daemons(l, self.manager)
         self.job = None
         self.jobs = 0
@@ -55,6 +61,8 @@ class Site:
             self.daemons.end(number, signal.SIGKILL)
         elif what == "manager":
             self.manager.kill()
+        elif what == "etcd":
+            self.cluster.kill(self.cluster.leader() or self.cluster.running()[0])
         else:
             self.lab.kill()
 
@@ -63,6 +71,8 @@ class Site:
             self.daemons.start(number)
         elif what == "manager":
             self.manager.start()
+        elif what == "etcd":
+            self.cluster.start_all()
         else:
             self.tree.start()
 
@@ -74,14 +84,18 @@ class Site:
             getattr(self, does)(what, number)
 
     def ready(self):
+        if self.manager.ended() is not None:
+            self.manager.start()  # as its service manager does: it has lost the lead
         topology = json.loads(self.manager.run("--json", "topology"))
         return all(node["up"] for node in topology["nodes"] if node["tier"])
 
 
-def plan_of(rng):
+def plan_of(rng, cluster):
     """When what is killed and started again, in seconds. One rank dies at least, so that the job has to end."""
     everything = [(what, n) for what in ("rank", "daemon") for n in range(inc_tree.RANKS)]
     everything += [("manager", 0), ("switch", 0)]
+    if cluster:
+        everything.append(("etcd", 0))
     victims = rng.sample(everything, rng.randint(1, 4))
     if not any(what == "rank" for what, _ in victims):
         victims.append(("rank", rng.randrange(inc_tree.RANKS)))
@@ -96,7 +110,7 @@ def plan_of(rng):
 
 class Kills(unittest.TestCase):
     def everybody_ends(self, site):
-        patience = TIMEOUT_S + DESTROY_S + SLACK_S
+        patience = TIMEOUT_S + DESTROY_S + site.slack_s
         try:
             site.job.results(timeout=patience)
         except subprocess.TimeoutExpired:
@@ -106,8 +120,8 @@ class Kills(unittest.TestCase):
             site.job.kill()
 
     def nothing_is_left(self, site):
-        lab.wait_for("all switches", site.ready, SLACK_S)
-        lab.wait_for("the end of all groups", lambda: not site.manager.groups(), 2 * site.lease_s + SLACK_S)
+        lab.wait_for("all switches", site.ready, site.slack_s)
+        lab.wait_for("the end of all groups", lambda: not site.manager.groups(), 2 * site.lease_s + site.slack_s)
         self.assertEqual(on_switches(site.tree), NOWHERE)
         self.assertEqual([slot_bytes(site.tree, switch) for switch in NOWHERE], [0, 0, 0])
 
@@ -122,11 +136,11 @@ class Kills(unittest.TestCase):
         self.assertEqual((report["reason"], list(report["calls"])), ("none", ["none"]), report["detail"])
         self.assertTrue(all(row["in_place"]["wrong"] == 0 for row in report["rows"]), report["rows"])
 
-    def rounds(self, rng, lease_ms, count):
+    def rounds(self, rng, lease_ms, count, with_etcd=False):
         with lab.Lab() as l:
-            site = Site(l, lease_ms)
+            site = Site(l, lease_ms, Cluster(l) if with_etcd else None)
             for number in range(count):
-                plan = plan_of(rng)
+                plan = plan_of(rng, with_etcd)
                 words = ", ".join(f"{at:.2f} {does} {what} {n}" for at, does, what, n in plan)
                 with self.subTest(round=number, lease_ms=lease_ms, plan=words):
                     site.start_job(*LONG, "--timeout", str(TIMEOUT_S))
@@ -137,10 +151,18 @@ class Kills(unittest.TestCase):
                     self.nothing_is_left(site)
             l.stop()
 
-    def test_whatever_dies_nothing_is_left_and_the_next_job_runs(self):
+    @staticmethod
+    def random():
         seed = int(os.environ.get("WEFT_SEED") or random.randrange(1 << 32))
         print(f"WEFT_SEED={seed}", file=sys.stderr, flush=True)
-        rng = random.Random(seed)
+        return random.Random(seed)
+
+    @unittest.skipUnless(inc_tree.FULL and shutil.which("etcd"), "of WEFT_EXHAUSTIVE=full, where etcd is installed")
+    def test_the_same_with_groups_in_etcd(self):
+        self.rounds(self.random(), SHORT_MS, ROUNDS, with_etcd=True)
+
+    def test_whatever_dies_nothing_is_left_and_the_next_job_runs(self):
+        rng = self.random()
         slow = ROUNDS // 20
         self.rounds(rng, SHORT_MS, ROUNDS - slow)
         if slow > 0:

@@ -17,13 +17,13 @@ CALM = ("--timeout", "40", "-m", "1024", "--rto-us", "200000")
 LEASE_MS, PROBE_MS = 1500, 200
 
 
-def start_logged(command, path):
+def start_logged(command, path, says="listening"):
     """Starts a program that says in its log when it listens; what an earlier one said is not taken for it."""
     with open(path, "a", encoding="utf-8") as log:
         before = os.path.getsize(path)
         process = lab.spawn(command, stderr=log)
     lab.wait_for(f"{command[0]} to listen",
-                 lambda: "listening" in lab.read(path)[before:] or process.poll() is not None)
+                 lambda: says in lab.read(path)[before:] or process.poll() is not None)
     return process
 
 
@@ -31,33 +31,48 @@ class Manager:
     """The program, with the file of conf/ for this lab, and its client.
 
     tcp        `control.tcp` of its file, where it has that
-    namespace  where it runs, if not in this one"""
+    namespace  where it runs, if not in this one
+    etcd       its store, in place of a database
+    waits      for another one that leads: start() returns when it does
+    reach      what weft-inc is told of where managers are; default: its socket"""
 
-    def __init__(self, l, lease_ms=LEASE_MS, tcp=None, namespace=None):
+    def __init__(self, l, lease_ms=LEASE_MS, tcp=None, namespace=None, etcd=None, waits=False, reach=(),
+                 name="inc-manager"):
         self._lab = l
+        self._says = "waiting for the lead" if waits else "listening"
         self._inside = ["ip", "netns", "exec", namespace] if namespace else []
-        self.socket = os.path.join(l.directory, "inc-manager.sock")
-        self._config = os.path.join(l.directory, "inc-manager.yaml")
+        self.socket = os.path.join(l.directory, name + ".sock")
+        self._reach = reach or ("--socket", self.socket)
+        self._config = os.path.join(l.directory, name + ".yaml")
         text = lab.read(os.path.join(inc_tree.ROOT, "conf/inc-manager/inc-tree.yaml"))
         for old, new in (("/run/weft/weft.sock", l.socket), ("/run/weft/inc-manager.sock", self.socket),
                          ("/var/lib/weft/inc-manager.db", os.path.join(l.directory, "inc.db")),
                          ("lease_ms: 5000", f"lease_ms: {lease_ms}\nprobe_ms: {PROBE_MS}")):
             assert old in text, old
             text = text.replace(old, new)
+        if etcd:
+            text = text.replace(f"store: {l.directory}/inc.db", f"etcd: {json.dumps(etcd)}", 1)
         if tcp:
             text = text.replace("control: {", f"control: {{ tcp: {json.dumps(tcp)},", 1)
         with open(self._config, "w", encoding="utf-8") as file:
             file.write(text)
         self._process = None
-        self.log = os.path.join(l.directory, "inc-manager.log")
+        self.log = os.path.join(l.directory, name + ".log")
         l.evidence.add(lambda folder: shutil.copy(self.log, folder))
         self.start()
         l.on_exit(self.kill)
 
     def start(self):
         self._process = start_logged([*self._inside, os.path.join(lab.BIN, "weft-inc-manager"), "-c",
-                                      self._config], self.log)
+                                      self._config], self.log, self._says)
         assert self._process.poll() is None, lab.read(self.log)
+
+    def send(self, number):
+        """To the program itself, which setpriv has become."""
+        self._process.send_signal(number)
+
+    def ended(self):
+        return self._process.poll()
 
     def kill(self, number=signal.SIGKILL):
         if self._process.poll() is None:
@@ -65,7 +80,7 @@ class Manager:
         return self._process.wait(timeout=10)
 
     def command(self, *words):
-        return [os.path.join(lab.BIN, "weft-inc"), "--socket", self.socket, *words]
+        return [os.path.join(lab.BIN, "weft-inc"), *self._reach, *words]
 
     def run(self, *words, **options):
         return lab.run(*self.command(*words), **options)
@@ -96,7 +111,9 @@ NOWHERE = {"leaf1": [], "leaf2": [], "root": []}
 EVERYWHERE = {"leaf1": [7], "leaf2": [7], "root": [7]}
 
 
-class IncManager(unittest.TestCase):
+class Groups(unittest.TestCase):
+    """Groups of ranks that are ended with the test."""
+
     def make(self, tree, manager, *words, mode=(), group=7):
         """Ranks that have their group and begin; what holds it."""
         ranks = tree.start_ranks(group, *CALM, *words)
@@ -131,6 +148,8 @@ class IncManager(unittest.TestCase):
         for number, (rank, result) in enumerate(zip(ranks, tree.results(ranks))):
             self.assertEqual((result.get("error"), rank.returncode), ("", 0), f"rank {number}: {result}")
 
+
+class IncManager(Groups):
     def test_ranks_get_a_group_and_it_is_gone_when_they_are_through(self):
         with lab.Lab() as l:
             tree = inc_tree.Tree(l)

@@ -65,6 +65,7 @@ class Package(unittest.TestCase):
                      "usr/bin/weft-flow", "usr/share/man/man1/weft-flow.1",
                      "usr/share/man/man1/weft-sim.1", "usr/share/weft/sim/ring.yaml", "usr/bin/weft-lab",
                      "usr/share/man/man1/weft-lab.1", "usr/share/weft/conf/labs/spraying.yaml",
+                     "usr/lib/systemd/system/weft-inc-manager.service",
                      "usr/bin/weft-inc-manager", "usr/share/man/man8/weft-inc-manager.8", "usr/bin/weft-inc",
                      "usr/share/man/man1/weft-inc.1", "usr/share/weft/conf/inc-manager/inc-tree.yaml",
                      "usr/share/man/man5/weft.yaml.5", "usr/share/weft/conf/l2-tor.yaml",

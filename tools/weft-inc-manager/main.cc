@@ -9,8 +9,10 @@
 #include <spdlog/spdlog.h>
 #include <sys/resource.h>
 #include <systemd/sd-daemon.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <atomic>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -20,6 +22,7 @@
 #include <sstream>
 
 #include "collectives/manager/config.h"
+#include "collectives/manager/etcd_store.h"
 #include "collectives/manager/service.h"
 #include "collectives/manager/sqlite_store.h"
 #include "collectives/manager/switch_agents.h"
@@ -83,22 +86,67 @@ void raise_descriptor_limit() {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-int run(ManagerConfig config, const sigset_t& signals) {
-  raise_descriptor_limit();
-  std::error_code ignored;
-  std::filesystem::create_directories(std::filesystem::path(config.store).parent_path(), ignored);
-  SqliteStore store;
-  std::optional<std::string> error = store.open(config.store);
-  SwitchAgents agents(config.access, kSwitchTime);
+/// Takes over the groups of the store, and answers until it is stopped.
+std::optional<std::string> run_with(const ManagerConfig& config, Store& store, Agents& agents,
+                                    const sigset_t& signals) {
   // First PSNs that nobody can guess keep old packets out of new groups.
   std::random_device random;
   const std::uint64_t seed = std::uint64_t{random()} << 32 | random();
   Manager manager(config.fabric, config.options, agents, store, seed);
   if (config.discovers) manager.discover(config.stated);
-  if (!error) error = manager.recover(monotonic_now());
-  if (!error) {
-    if (auto why = serve(config, manager, signals); !why.empty()) error = std::move(why);
+  if (auto error = manager.recover(monotonic_now())) return error;
+  auto error = serve(config, manager, signals);
+  return error.empty() ? std::nullopt : std::optional(std::move(error));
+}
+
+std::optional<std::string> run_with_database(const ManagerConfig& config, const sigset_t& signals) {
+  std::error_code ignored;
+  std::filesystem::create_directories(std::filesystem::path(config.store).parent_path(), ignored);
+  SqliteStore store;
+  if (auto error = store.open(config.store)) return error;
+  SwitchAgents agents(config.access, kSwitchTime);
+  return run_with(config, store, agents, signals);
+}
+
+bool is_told_to_end(const sigset_t& signals) {
+  sigset_t pending;
+  sigpending(&pending);
+  for (const int signal : {SIGTERM, SIGINT}) {
+    if (sigismember(&signals, signal) != 0 && sigismember(&pending, signal) != 0) return true;
   }
+  return false;
+}
+
+std::optional<std::string> run_with_etcd(const ManagerConfig& config, const sigset_t& signals) {
+  EtcdStore store;
+  char host[256] = "";
+  gethostname(host, sizeof host - 1);
+  if (auto error = store.open(*config.etcd, std::string(host) + " (process " + std::to_string(getpid()) + ")")) {
+    return error;
+  }
+  std::atomic<bool> lost = false;
+  // A manager that waits for its turn has started.
+  sd_notify(0, "READY=1");
+  auto error = store.lead([](const std::string& why) { spdlog::info("waiting for the lead: {}", why); },
+                          [&] { return is_told_to_end(signals); },
+                          [&] {
+                            lost = true;
+                            kill(getpid(), SIGTERM);
+                          });
+  if (!error && store.leads()) {
+    spdlog::info("leading, with the groups in etcd");
+    SwitchAgents switches(config.access, kSwitchTime);
+    AgentsOfLeader agents(switches, store);
+    error = run_with(config, store, agents, signals);
+  }
+  if (!error && lost)
+    error = "the lead is lost: etcd was not reached for " + std::to_string(config.etcd->lease_s) + " s";
+  return error;
+}
+
+int run(const ManagerConfig& config, const sigset_t& signals) {
+  raise_descriptor_limit();
+  const auto error = config.etcd ? run_with_etcd(config, signals) : run_with_database(config, signals);
   if (!error) return 0;
   spdlog::error("{}", *error);
   return kCannotStart;
@@ -142,7 +190,7 @@ int main_checked(int argc, char** argv) {
   sigaddset(&signals, SIGTERM);
   sigaddset(&signals, SIGINT);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  return run(std::move(*config), signals);
+  return run(*config, signals);
 }
 
 }  // namespace

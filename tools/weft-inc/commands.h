@@ -4,7 +4,10 @@
 // What the commands of weft-inc do.
 #pragma once
 
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,7 +25,7 @@ enum ExitStatus : int {
 
 struct Options {
   std::string socket = "/run/weft/inc-manager.sock";
-  std::string address;     ///< HOST:PORT of a manager on another machine; empty: the socket
+  std::string address;     ///< HOST:PORT of a manager on another machine, or several with commas; empty: the socket
   config::TlsFiles files;  ///< of it
   bool json = false;
   std::uint32_t group = 0;
@@ -55,7 +58,12 @@ int show_topology(const Options& options);
 int show_top(const Options& options);
 int run_agent(const Options& options);
 
-/// Connects; false: it cannot, and has said so.
+/// Connects to the manager, or one of them.
+/// @param first  which of several is asked first
+/// @return why it cannot
+[[nodiscard]] std::optional<std::string> reach(const Options& options, inc::manager::Client& client,
+                                               std::chrono::milliseconds call_time, std::size_t first = 0);
+/// The same; false: it cannot, and has said so.
 [[nodiscard]] bool connect(const Options& options, inc::manager::Client& client);
 /// Prints an error.
 int fail(const std::string& sentence, ExitStatus status);

@@ -110,11 +110,14 @@ int hold(const Options& options, const v1::CreateGroupReply& group) {
   v1::RenewLeaseRequest lease;
   lease.set_group(group.group());
   lease.set_generation(group.generation());
+  std::size_t leader = 0;
   for (bool ended = false; !ended; ended = ended_within(pause)) {
     Client client;  // the manager ends connections that grow old
     v1::RenewLeaseReply reply;
-    if (client.connect(options.socket, std::chrono::milliseconds(group.lease_ms()))) continue;  // it may come back
-    if (!client.renew(lease, reply) && !reply.running()) {
+    if (reach(options, client, std::chrono::milliseconds(group.lease_ms()), leader)) continue;  // it may come back
+    const auto error = client.renew(lease, reply);
+    leader = client.answered_by();
+    if (!error && !reply.running()) {
       return fail("group " + std::to_string(group.group()) + " is not there any more", kExitRefused);
     }
   }
@@ -205,7 +208,6 @@ int create_group(const Options& options) {
   v1::CreateGroupRequest request;
   write_options(options, request);
   if (const std::string error = read_members(request); !error.empty()) return fail(error, kExitUsage);
-  if (options.hold && !options.address.empty()) return fail("--hold needs the manager's socket", kExitUsage);
   Client client;
   if (!connect(options, client)) return kExitUnreachable;
   v1::CreateGroupReply reply;

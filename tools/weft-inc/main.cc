@@ -35,7 +35,8 @@ int main_checked(int argc, char** argv) {
   app.set_version_flag("--version", WEFT_VERSION);
   app.require_subcommand(1);
   app.add_option("--socket", o.socket, "The manager's socket")->capture_default_str();
-  auto* address = app.add_option("--address", o.address, "HOST:PORT of a manager on another machine");
+  auto* address =
+      app.add_option("--address", o.address, "HOST:PORT of a manager on another machine, or of several: A,B");
   auto* cert = app.add_option("--cert", o.files.certificate, "PEM file with the own certificate");
   auto* key = app.add_option("--key", o.files.key, "PEM file with its private key");
   auto* ca = app.add_option("--ca", o.files.authority, "PEM file with the authorities of the manager's certificate");
@@ -110,9 +111,14 @@ int main_checked(int argc, char** argv) {
 
 }  // namespace
 
+std::optional<std::string> reach(const Options& o, inc::manager::Client& client, std::chrono::milliseconds call_time,
+                                 std::size_t first) {
+  return o.address.empty() ? client.connect(o.socket, call_time)
+                           : client.connect_tls(o.address, o.files, call_time, first);
+}
+
 bool connect(const Options& o, inc::manager::Client& client) {
-  const auto error =
-      o.address.empty() ? client.connect(o.socket, kCallTime) : client.connect_tls(o.address, o.files, kCallTime);
+  const auto error = reach(o, client, kCallTime);
   if (error) fail(*error, kExitUnreachable);
   return !error;
 }

@@ -32,7 +32,8 @@ void add_options(CLI::App& app, Options& o) {
       ->check(CLI::IsMember({"0600", "0660", "0666"}))
       ->capture_default_str();
   app.add_option("--manager-socket", o.manager.socket, "The manager's socket")->capture_default_str();
-  auto* address = app.add_option("--manager", o.manager.address, "HOST:PORT of a manager on another machine");
+  auto* address =
+      app.add_option("--manager", o.manager.address, "HOST:PORT of a manager on another machine, or of several: A,B");
   auto* cert = app.add_option("--cert", o.manager.files.certificate, "PEM file with the own certificate");
   auto* key = app.add_option("--key", o.manager.files.key, "PEM file with its private key");
   auto* ca = app.add_option("--ca", o.manager.files.authority, "PEM file with the authorities of the manager's");

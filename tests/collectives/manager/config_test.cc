@@ -52,6 +52,37 @@ TEST(ManagerConfig, MemoryCanBeKeptForThoseThatGainMost) {
   EXPECT_FALSE(load_manager_config(std::string(kFine) + "local_share: 2\n", "f", diagnostics));
 }
 
+TEST(ManagerConfig, TheStoreMayBeEtcd) {
+  config::Diagnostics diagnostics;
+  EXPECT_FALSE(load_manager_config(kFine, "f", diagnostics)->etcd);
+  const auto c = load_manager_config(
+      std::string(kFine) + "etcd: { endpoints: [a.example:2379, \"[fd00::1]:2379\"], prefix: /x, lease_s: 7 }\n", "f",
+      diagnostics);
+  ASSERT_TRUE(c) << diagnostics.to_string();
+  ASSERT_TRUE(c->etcd);
+  EXPECT_EQ(c->etcd->endpoints, (std::vector<std::string>{"a.example:2379", "[fd00::1]:2379"}));
+  EXPECT_EQ(c->etcd->prefix, "/x");
+  EXPECT_EQ(c->etcd->lease_s, 7u);
+  EXPECT_FALSE(c->etcd->files);
+  const struct {
+    const char *text, *says;
+  } wrong[] = {
+      {"etcd: { endpoints: [] }", "f:10:"},
+      {"etcd: { endpoints: [a.example] }", "expected HOST:PORT, found 'a.example'"},
+      {"etcd: { endpoints: [\"a:70000\"] }", "expected HOST:PORT"},
+      {"etcd: { endpoints: [\":2379\"] }", "expected HOST:PORT"},
+      {"etcd: { endpoints: [\"a:1\"], prefix: /x/ }", "without / at its end"},
+      {"etcd: { endpoints: [\"a:1\"], lease_s: 1 }", "lease_s"},
+      {"etcd: { endpoints: [\"a:1\"] }\nstore: /x", "store: expected without etcd"},
+      {"etcd: { endpoints: [\"a:1\"], tls: { certificate: /no, key: /no, authority: /no } }", "/no"},
+  };
+  for (const auto& w : wrong) {
+    config::Diagnostics mistakes;
+    EXPECT_FALSE(load_manager_config(std::string(kFine) + w.text + "\n", "f", mistakes)) << w.text;
+    EXPECT_THAT(mistakes.to_string(), HasSubstr(w.says)) << w.text;
+  }
+}
+
 TEST(ManagerConfig, AFileBecomesAFabric) {
   config::Diagnostics diagnostics;
   const auto c = load_manager_config(kFine, "f", diagnostics);
