@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <array>
-#include <random>
 
 #include "nic/host/neighbours.h"
+#include "switch/system/entropy.h"
 
 namespace weft::inc::comm {
 namespace {
@@ -16,11 +16,6 @@ namespace {
 constexpr nic::Time kFirstRto = 4 * nic::kMs, kLastRto = 268 * nic::kMs;
 /// The kernel is asked for a neighbour anew after so long, and given up on after so long.
 constexpr nic::Time kQuestion = 500 * nic::kMs, kGiveUp = 5000 * nic::kMs;
-
-std::uint64_t fresh_seed() {
-  std::random_device source;
-  return std::uint64_t{source()} << 32 | source();
-}
 
 Completion completion(const nic::Wc& wc) {
   Completion out;

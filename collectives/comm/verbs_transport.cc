@@ -11,9 +11,9 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
-#include <random>
 
 #include "nic/host/host.h"
+#include "switch/system/entropy.h"
 #include "switch/wire/cm.h"
 #include "switch/wire/types.h"
 
@@ -36,8 +36,7 @@ std::string problem(const std::string& what, int error) {
 }
 
 std::uint32_t random_psn() {
-  std::random_device source;
-  return source() & wire::Psn::kMask;
+  return static_cast<std::uint32_t>(fresh_seed()) & wire::Psn::kMask;
 }
 
 /// Whether the next hop may still answer.

@@ -9,8 +9,9 @@
 #include <span>
 #include <utility>
 
-namespace weft::inc::manager {
+#include "switch/system/clock.h"
 
+namespace weft::inc::manager {
 namespace {
 
 /// Asked at the same time in a look at all switches. A thousand at once would keep the processor from all other calls
@@ -19,11 +20,6 @@ constexpr std::size_t kSwitchesAtOnce = 64;
 constexpr std::chrono::milliseconds kLeastPause{1};
 
 }  // namespace
-
-TimeNs monotonic_now() {
-  const auto since = std::chrono::steady_clock::now().time_since_epoch();
-  return static_cast<TimeNs>(std::chrono::duration_cast<std::chrono::nanoseconds>(since).count());
-}
 
 RunningManager::RunningManager(Manager& manager) : manager_(manager) {
   note_groups();

@@ -19,9 +19,6 @@
 
 namespace weft::inc::manager {
 
-/// Nanoseconds of the monotonic clock.
-[[nodiscard]] TimeNs monotonic_now();
-
 /// What running groups do.
 struct Activity {
   struct Switch {

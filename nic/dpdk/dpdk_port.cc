@@ -16,6 +16,7 @@
 #include <ctime>
 
 #include "nic/dpdk/eal.h"
+#include "switch/system/clock.h"
 #include "switch/wire/hash.h"
 #include "switch/wire/headers.h"
 #include "switch/wire/parse.h"
@@ -40,12 +41,6 @@ constexpr std::int64_t kReconnectNs = 1'000'000'000;
 
 std::string dpdk_error(const std::string& what, int error) {
   return what + ": " + rte_strerror(error < 0 ? -error : error);
-}
-
-std::int64_t clock_ns() noexcept {
-  timespec t{};
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return std::int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec;
 }
 
 /// Whole datagrams to port 4791, whatever is in them, and MAC control frames, as the filter of NetdevPort has it.
@@ -244,7 +239,7 @@ void DpdkPort::reconnect(std::int64_t now) noexcept {
 }
 
 void DpdkPort::wait(std::int64_t ns) noexcept {
-  const std::int64_t now = clock_ns();
+  const auto now = static_cast<std::int64_t>(monotonic_now());
   if (memif_client_) reconnect(now);
   if (idle_since_ == 0) idle_since_ = now;
   const std::int64_t idle = now - idle_since_;

@@ -3,16 +3,14 @@
 #include "nic/host/host.h"
 
 #include <algorithm>
-#include <ctime>
 
 #include "nic/host/netdev_port.h"
+#include "switch/system/clock.h"
 
 namespace weft::nic {
 
 Time monotonic_now() noexcept {
-  timespec t{};
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return Time{t.tv_sec} * 1'000'000'000 + t.tv_nsec;
+  return static_cast<Time>(weft::monotonic_now());
 }
 
 std::string Host::open(const std::string& interface) {

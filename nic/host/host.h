@@ -18,7 +18,7 @@
 
 namespace weft::nic {
 
-/// Nanoseconds of the monotonic clock.
+/// The monotonic clock (CLOCK_MONOTONIC) as an RNIC's time. Any thread.
 [[nodiscard]] Time monotonic_now() noexcept;
 
 /// One port with any number of RNICs, each with an address of its own that the port's interface has as well. One

@@ -17,7 +17,6 @@
 #include "collectives/stage/stages.h"
 #include "switch/api/service.h"
 #include "switch/config/config.h"
-#include "switch/observe/counters_file.h"
 #include "switch/observe/metrics_endpoint.h"
 #include "switch/observe/telemetry.h"
 #include "switch/ports/unmap_guard.h"
@@ -25,6 +24,7 @@
 #include "switch/runtime/runtime.h"
 #include "switch/runtime/service_manager.h"
 #include "switch/stages/stages.h"
+#include "switch/system/output_file.h"
 
 namespace weft {
 namespace {
@@ -102,7 +102,7 @@ int report(Runtime& runtime, const std::string& counters_out) {
   }
   int result = !runtime.balanced() ? kUnbalanced : runtime.outputs_complete() ? 0 : kCannotStart;
   if (counters_out.empty()) return result;
-  if (const std::string error = CountersFile(counters_out).write(counters.dump(2) + "\n"); !error.empty()) {
+  if (const std::string error = OutputFile(counters_out).write(counters.dump(2) + "\n"); !error.empty()) {
     spdlog::error("{}", error);
     if (result == 0) result = kCannotStart;
   }
@@ -119,7 +119,7 @@ std::string start_service(api::Service& service, const config::ControlConfig& co
 
 int run(const Options& options, const pipeline::Registry& registry, config::Config config) {
   if (!options.counters_out.empty()) {
-    if (const std::string error = CountersFile(options.counters_out).probe(); !error.empty()) {
+    if (const std::string error = OutputFile(options.counters_out).probe(); !error.empty()) {
       spdlog::error("{}", error);
       return kCannotStart;
     }

@@ -11,13 +11,15 @@
 
 #include "switch/base/time.h"
 #include "switch/qos/shared_buffer.h"
+#include "switch/system/clock.h"
 
 namespace weft {
 namespace {
 
-std::uint64_t read_clock(clockid_t clock) {
+// Nanoseconds since 1970.
+std::uint64_t time_of_day() {
   timespec t{};
-  clock_gettime(clock, &t);
+  clock_gettime(CLOCK_REALTIME, &t);
   return static_cast<std::uint64_t>(t.tv_sec) * kSecond + static_cast<std::uint64_t>(t.tv_nsec);
 }
 
@@ -85,18 +87,18 @@ void RecordSession::sample() {
   pthread_setname_np(pthread_self(), "weft-record");
   // The kernel may delay a sleeper by the slack, which by default is half of the shortest period that makes sense.
   prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
-  std::uint64_t next = read_clock(CLOCK_MONOTONIC);
+  std::uint64_t next = monotonic_now();
   std::uint64_t left = request_.max_samples == 0 ? ~std::uint64_t{0} : request_.max_samples;
   while (left != 0 && !stop_.load(std::memory_order_relaxed)) {
     sleep_until(next);
     if (const auto sample = ring_.back(); !sample.empty()) {
-      sample[0] = read_clock(CLOCK_REALTIME);
+      sample[0] = time_of_day();
       for (std::size_t i = 0; i < queues_.size(); ++i) sample[i + 1] = queues_[i].bytes->value();
       ring_.push();
       --left;
     }
     next += request_.period_ns;
-    const std::uint64_t now = read_clock(CLOCK_MONOTONIC);
+    const std::uint64_t now = monotonic_now();
     if (now < next) continue;
     const std::uint64_t missed = (now - next) / request_.period_ns;
     missed_.store(missed_.load(std::memory_order_relaxed) + missed, std::memory_order_relaxed);

@@ -4,10 +4,11 @@
 
 #include <spdlog/spdlog.h>
 #include <systemd/sd-daemon.h>
-#include <time.h>
 
 #include <algorithm>
 #include <cstdio>
+
+#include "switch/system/clock.h"
 
 namespace weft {
 namespace {
@@ -61,10 +62,8 @@ void ServiceManager::ready() {
 }
 
 void ServiceManager::reloading() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  const auto us = static_cast<std::uint64_t>(now.tv_sec) * 1'000'000 + static_cast<std::uint64_t>(now.tv_nsec) / 1000;
-  const std::string text = "RELOADING=1\nMONOTONIC_USEC=" + std::to_string(us) + "\nSTATUS=reading the configuration";
+  const std::string text =
+      "RELOADING=1\nMONOTONIC_USEC=" + std::to_string(monotonic_now() / kUs) + "\nSTATUS=reading the configuration";
   sd_notify(0, text.c_str());
 }
 

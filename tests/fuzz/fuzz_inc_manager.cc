@@ -14,6 +14,7 @@
 
 #include "collectives/manager/inc.grpc.pb.h"
 #include "collectives/manager/service.h"
+#include "switch/system/clock.h"
 #include "tests/collectives/manager/fake_fabric.h"
 
 namespace weft::inc::manager {

@@ -13,6 +13,8 @@ WITHOUT_README = {"tests/fuzz/corpus": "A fuzzer takes every file for a seed; te
 # switch/, nic/ or collectives/ that no entry matches is a mistake.
 LAYERS = {
     "switch/base": (),
+    # A clock, seeds, files. What runs the same each time may not include it.
+    "switch/system": ("switch/base",),
     "switch/wire": ("switch/base",),
     "switch/qos": ("switch/base", "switch/wire"),
     # Values and schemas: below the engine, because stages describe their options with them.
@@ -29,15 +31,17 @@ LAYERS = {
     "switch/config": ("switch/base", "switch/wire", "switch/qos", "switch/pipeline", "switch/capture"),
     "switch/api": ("switch/base", "switch/wire", "switch/config", "switch/pipeline", "switch/capture"),
     "switch/observe": ("switch/base", "switch/wire", "switch/qos", "switch/pipeline", "switch/tables", "switch/capture",
-                       "switch/config", "switch/api", "switch/ports"),
+                       "switch/config", "switch/api", "switch/ports", "switch/system"),
     "switch/runtime": ("switch",),
     "switch/main": ("switch", "collectives/stage"),
-    "nic": ("switch/base", "switch/wire", "switch/qos"),
+    "nic": ("switch/base", "switch/system", "switch/wire", "switch/qos"),
+    "nic/rnic": ("switch/base", "switch/wire", "switch/qos"),
     "collectives": ("nic", "switch/base", "switch/wire", "switch/qos", "switch/config/schema", "switch/pipeline",
                     "switch/tables", "switch/stages/rdma_track"),
+    "collectives/comm": ("collectives/engine", "nic/rnic", "nic/host", "switch/base", "switch/system", "switch/wire"),
     # The core of the manager (manager.h) has a target of its own, which links neither of the two.
     "collectives/manager": ("collectives/policy", "collectives/engine", "nic/rnic", "switch/base", "switch/wire",
-                            "switch/config", "switch/api"),
+                            "switch/config", "switch/api", "switch/system"),
     # A host's daemon is a client of the manager, and of its connection's certificates.
     "collectives/daemon": ("collectives/comm", "collectives/manager", "nic/host", "switch/base", "switch/wire",
                            "switch/config"),
@@ -48,8 +52,8 @@ LAYERS = {
 }
 
 # Folders that build without DPDK, so that other programs can link them.
-WITHOUT_DPDK = ("switch/base", "switch/wire", "switch/qos", "switch/config/schema", "nic/rnic", "nic/host",
-                "collectives/engine", "collectives/policy")
+WITHOUT_DPDK = ("switch/base", "switch/system", "switch/wire", "switch/qos", "switch/config/schema", "nic/rnic",
+                "nic/host", "collectives/engine", "collectives/policy")
 
 MAX_LINES = 600
 MAX_COLUMNS = 120
@@ -67,8 +71,8 @@ ALLOWED_CALLS = {
 DROPPING = ("switch", "collectives")
 
 # Folders whose every name.cc has a name_test.cc at the same place under tests/.
-MIRRORED = ("switch/wire", "switch/config/schema", "switch/pipeline", "switch/tables", "switch/stages", "switch/qos",
-            "switch/capture")
+MIRRORED = ("switch/system", "switch/wire", "switch/config/schema", "switch/pipeline", "switch/tables", "switch/stages",
+            "switch/qos", "switch/capture")
 
 # Files of those folders that need no test of their own, and why.
 WITHOUT_TEST = {

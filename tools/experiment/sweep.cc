@@ -24,6 +24,7 @@
 #include <thread>
 #include <utility>
 
+#include "switch/system/output_file.h"
 #include "tools/experiment/exit_codes.h"
 #include "tools/experiment/files.h"
 #include "tools/experiment/memory.h"

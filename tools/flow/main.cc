@@ -14,6 +14,7 @@
 
 #include "switch/config/config.h"
 #include "switch/config/schema/suggest.h"
+#include "switch/system/output_file.h"
 #include "tools/experiment/clock.h"
 #include "tools/experiment/exit_codes.h"
 #include "tools/experiment/files.h"
@@ -25,7 +26,6 @@
 namespace weft::flow {
 namespace {
 
-using experiment::OutputFile;
 using experiment::Override;
 
 std::atomic<bool> stop_requested{false};

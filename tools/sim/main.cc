@@ -19,6 +19,7 @@
 #include "switch/config/config.h"
 #include "switch/config/schema/suggest.h"
 #include "switch/stages/stages.h"
+#include "switch/system/output_file.h"
 #include "tools/experiment/clock.h"
 #include "tools/experiment/files.h"
 #include "tools/experiment/memory.h"
@@ -31,7 +32,6 @@
 namespace weft::sim {
 namespace {
 
-using experiment::OutputFile;
 using experiment::read_text;
 
 std::atomic<bool> stop_requested{false};

@@ -18,7 +18,6 @@
 #include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
-#include <random>
 #include <sstream>
 
 #include "collectives/manager/config.h"
@@ -27,6 +26,8 @@
 #include "collectives/manager/sqlite_store.h"
 #include "collectives/manager/switch_agents.h"
 #include "switch/api/rpc_server.h"
+#include "switch/system/clock.h"
+#include "switch/system/entropy.h"
 
 namespace weft::inc::manager {
 namespace {
@@ -90,9 +91,7 @@ void raise_descriptor_limit() {
 std::optional<std::string> run_with(const ManagerConfig& config, Store& store, Agents& agents,
                                     const sigset_t& signals) {
   // First PSNs that nobody can guess keep old packets out of new groups.
-  std::random_device random;
-  const std::uint64_t seed = std::uint64_t{random()} << 32 | random();
-  Manager manager(config.fabric, config.options, agents, store, seed);
+  Manager manager(config.fabric, config.options, agents, store, fresh_seed());
   if (config.discovers) manager.discover(config.stated);
   if (auto error = manager.recover(monotonic_now())) return error;
   auto error = serve(config, manager, signals);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The weft authors
 #include <cstdio>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "collectives/manager/inc.pb.h"
+#include "switch/system/output_file.h"
 #include "tools/weft-inc/commands.h"
 #include "tools/weft-inc/json.h"
 #include "tools/weft-inc/topology_svg.h"
@@ -27,10 +27,8 @@ int draw(const Options& options, const inc::v1::ShowTopologyReply& reply) {
   for (const auto& l : reply.links()) {
     links.push_back({l.lower(), l.upper(), static_cast<std::uint32_t>(l.groups().size())});
   }
-  std::ofstream file(options.svg);
-  file << draw_topology(nodes, links);
-  file.close();
-  return file ? int{kExitFine} : fail("cannot write " + options.svg, kExitRefused);
+  const std::string error = OutputFile(options.svg).write(draw_topology(nodes, links));
+  return error.empty() ? int{kExitFine} : fail(error, kExitRefused);
 }
 
 void print(const inc::v1::ShowTopologyReply& reply) {

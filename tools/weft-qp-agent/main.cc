@@ -13,7 +13,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cstdio>
 #include <fstream>
 #include <map>
 #include <memory>
@@ -23,6 +22,8 @@
 #include "nic/agent/kernel_source.h"
 #include "nic/agent/state_text.h"
 #include "nic/agent/verbs_source.h"
+#include "switch/system/clock.h"
+#include "switch/system/output_file.h"
 #include "tools/weft-qp-agent/capabilities.h"
 #include "tools/weft-qp-agent/switch_link.h"
 
@@ -81,12 +82,6 @@ void add_options(CLI::App& app, Options& o) {
       ->check(CLI::IsMember({"debug", "info", "warning", "error"}));
 }
 
-TimeNs now_ns() {
-  timespec t{};
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return static_cast<TimeNs>(t.tv_sec) * kSecond + static_cast<TimeNs>(t.tv_nsec);
-}
-
 TimeNs from_seconds(double seconds) {
   return static_cast<TimeNs>(seconds * 1e9);
 }
@@ -143,12 +138,8 @@ class Agent {
       const auto started = start_of(qp.pid);
       if (started) qps.push_back({qp, kernel, *started});
     }
-    const std::string made = options_.state + ".new";
-    std::ofstream file(made);
-    file << state_text(qps);
-    file.close();
-    if (!file || std::rename(made.c_str(), options_.state.c_str()) != 0) {
-      spdlog::warn("cannot write {}: the next agent will not know what is connected now", options_.state);
+    if (const std::string error = OutputFile(options_.state).write(state_text(qps)); !error.empty()) {
+      spdlog::warn("{}: the next agent will not know what is connected now", error);
     }
   }
 
@@ -169,12 +160,12 @@ class Agent {
 
   void run(int stop) {
     while (true) {
-      const TimeNs now = now_ns();
+      const TimeNs now = monotonic_now();
       look_around(now);
-      for (const auto& link : links_) link->run(now_ns());
+      for (const auto& link : links_) link->run(monotonic_now());
       std::vector<pollfd> waits{{stop, POLLIN, 0}};
       for (const auto& source : sources_) waits.push_back({source->descriptor(), POLLIN, 0});
-      const TimeNs next = deadline(), at = now_ns();
+      const TimeNs next = deadline(), at = monotonic_now();
       // The kernel rounds up, so that it never wakes too early.
       const timespec wait{static_cast<time_t>((next > at ? next - at : 0) / kSecond),
                           static_cast<long>((next > at ? next - at : 0) % kSecond)};
@@ -198,7 +189,7 @@ class Agent {
     }
     verbs_ = source.get();
     sources_.push_back(std::move(source));
-    if (options_.scan_s > 0) scan(now_ns());
+    if (options_.scan_s > 0) scan(monotonic_now());
     return "";
   }
 

@@ -5,7 +5,8 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <random>
+
+#include "switch/system/entropy.h"
 
 namespace weft::agent {
 namespace {
@@ -22,8 +23,7 @@ bool is_heartbeat(const Message& message) {
 
 // Positive as a signed number, too: the switch's arguments are such.
 std::uint64_t draw_session() {
-  std::random_device source;
-  return ((std::uint64_t{source()} << 32 | source()) >> 1) | 1;
+  return (fresh_seed() >> 1) | 1;
 }
 
 }  // namespace

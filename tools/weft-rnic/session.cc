@@ -9,11 +9,11 @@
 
 #include <algorithm>
 #include <csignal>
-#include <random>
 
 #include "nic/dpdk/dpdk_port.h"
 #include "nic/dpdk/eal.h"
 #include "nic/host/neighbours.h"
+#include "switch/system/entropy.h"
 
 namespace weft::rnic_tool {
 namespace {
@@ -21,11 +21,6 @@ namespace {
 volatile std::sig_atomic_t signal_came = 0;
 
 constexpr nic::Time kNeighbourLook = 10 * nic::kMs, kNeighbourQuestion = 500 * nic::kMs;
-
-std::uint64_t fresh_seed() {
-  std::random_device source;
-  return std::uint64_t{source()} << 32 | source();
-}
 
 Failure usage(const std::string& message) {
   return {kExitUsage, message};

@@ -11,6 +11,7 @@
 #include <thread>
 #include <utility>
 
+#include "switch/system/clock.h"
 #include "tests/collectives/manager/fake_fabric.h"
 
 namespace weft::inc::manager {

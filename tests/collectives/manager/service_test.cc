@@ -12,6 +12,7 @@
 #include "collectives/manager/client.h"
 #include "collectives/manager/inc.pb.h"
 #include "switch/api/rpc_server.h"
+#include "switch/system/clock.h"
 #include "tests/collectives/manager/certificates.h"
 #include "tests/collectives/manager/fake_fabric.h"
 #include "tests/support/temporary_directory.h"

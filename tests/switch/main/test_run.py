@@ -178,13 +178,13 @@ class CannotStart(program.Case):
         self.assert_refused(result, 3, "cannot write no/such/folder/counters.json: No such file")
         self.assertNotIn("forwarding", result.out)
 
-    def test_a_full_disk_for_the_counters_is_reported_after_the_run(self):
+    def test_a_full_disk_for_the_counters_is_refused_before_anything_runs(self):
         self.configure(ENDLESS)
-        result = self.run_switch("-c", "weft.yaml", "--duration-s", "0.1", "--counters-out", "/dev/full")
+        result = self.run_switch("-c", "weft.yaml", "--counters-out", "/dev/full")
         self.assert_refused(result, 3, "cannot write /dev/full: No space left on device")
-        self.assertRegex(result.out, r"switch tor: rx \d+ ")
+        self.assertNotIn("forwarding", result.out)
 
-    def test_a_full_file_system_keeps_the_counters_of_an_earlier_run(self):
+    def test_a_disk_that_fills_up_during_the_run_keeps_the_counters_of_an_earlier_one(self):
         if os.geteuid() != 0:
             self.skipTest("mounting a file system needs root")
         self.configure(ENDLESS)
@@ -196,13 +196,17 @@ class CannotStart(program.Case):
         self.assertEqual(first.code, 0, first.out)
         with open(self.path("disk/counters.json"), "rb") as file:
             before = file.read()
+        process = program.spawn(self.directory, "-c", "weft.yaml", "--counters-out", "disk/counters.json")
+        program.wait_for_forwarding(process)
         with open(self.path("disk/filler"), "wb", buffering=0) as file:
             try:
                 while True:
                     file.write(bytes(512))
             except OSError:
                 pass
-        self.assert_refused(self.run_switch(*arguments), 3, "cannot write disk/counters.json: No space left")
+        second = program.stop(process)
+        self.assert_refused(second, 3, "cannot write disk/counters.json: No space left")
+        self.assertRegex(second.out, r"switch tor: rx \d+ ")
         with open(self.path("disk/counters.json"), "rb") as file:
             self.assertEqual(file.read(), before)
         self.assertEqual(sorted(os.listdir(self.path("disk"))), ["counters.json", "filler"])
