@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <span>
 
+#include "switch/base/counter_set.h"
 #include "switch/pipeline/stage.h"
 #include "switch/stages/impair/hold_queue.h"
 #include "switch/stages/impair/unit.h"
@@ -44,7 +45,7 @@ class ImpairStage : public pipeline::Stage {
   /// Held packets leave at their time. With the same options the rules go on, counts included; with others they start
   /// anew, and packets that old rules hold meet no further rule.
   void adopt(pipeline::Context& context, pipeline::Stage& old, const pipeline::Adoption& adoption) override;
-  [[nodiscard]] std::span<const Counter> counters() const override { return counters_; }
+  [[nodiscard]] std::span<const Counter> counters() const override { return counters_.all(); }
   [[nodiscard]] std::vector<std::string_view> tables() const override { return {"impair"}; }
   [[nodiscard]] nlohmann::ordered_json rows(std::string_view table, std::uint64_t& cursor,
                                             std::size_t max) const override;
@@ -79,12 +80,12 @@ class ImpairStage : public pipeline::Stage {
   void hold(pipeline::Context& context, rte_mbuf* m, const ImpairStep& step) noexcept;
   bool stand_in_line(TimeNs now, rte_mbuf* m) noexcept;
   bool release_due(pipeline::Context& context) noexcept;
-  void count(ImpairCounter c) noexcept { counters_[static_cast<std::size_t>(c)].add(1); }
+  void count(ImpairCounter c) noexcept { counters_.add(c); }
 
   ImpairUnit rules_;
   std::uint32_t generation_ = 0;
   HoldQueue<Held> queue_;
-  std::array<Counter, static_cast<std::size_t>(ImpairCounter::count_)> counters_{};
+  CounterSet<ImpairCounter> counters_;
 };
 
 /// Registered as `impair`. Options: rules, max_held.

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "switch/base/counter_set.h"
 #include "switch/stages/kernel_punt/drops.h"
 #include "switch/stages/l2/drops.h"
 
@@ -238,7 +239,7 @@ class L2Stage : public pipeline::Stage {
   [[nodiscard]] bool takes_mail() const override { return kernel_ != nullptr; }
   [[nodiscard]] bool has_mail() const override { return kernel_->waiting(worker_); }
   void on_mail(Context& context) override { kernel_->send_waiting(context); }
-  [[nodiscard]] std::span<const Counter> counters() const override { return counters_; }
+  [[nodiscard]] std::span<const Counter> counters() const override { return counters_.all(); }
 
  private:
   void forward(Context& context, Batch& batch, std::uint16_t i, std::uint32_t now_s) noexcept;
@@ -260,7 +261,7 @@ class L2Stage : public pipeline::Stage {
       return true;
     return set_tag(m, pm, vlans_.port(port).tagged[vid], vid);
   }
-  void add(L2Counter counter) noexcept { counters_[static_cast<std::size_t>(counter)].add(1); }
+  void add(L2Counter counter) noexcept { counters_.add(counter); }
 
   Fdb& fdb_;
   VlanTable vlans_;
@@ -269,7 +270,7 @@ class L2Stage : public pipeline::Stage {
   L3Kernel* kernel_;  // nullptr: link-local frames are dropped, or forwarded
   std::uint16_t worker_;
   std::vector<StormLimit> storm_;
-  std::array<Counter, static_cast<std::size_t>(L2Counter::count_)> counters_;
+  CounterSet<L2Counter> counters_;
 };
 
 L2Stage::Classified L2Stage::classify(const PacketMeta& pm) const noexcept {

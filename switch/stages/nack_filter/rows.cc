@@ -63,8 +63,8 @@ ordered_json NackFilterStage::rows(std::string_view table, std::uint64_t& cursor
 // and queue pairs and for the paper's own example.
 ordered_json NackFilterStage::memory_rows() const {
   const NackRules& rules = options_.rules;
-  const std::uint64_t qps = counters_[static_cast<std::size_t>(NackCounter::qps_active)].value();
-  const auto value = [&](NackCounter c) { return counters_[static_cast<std::size_t>(c)].value(); };
+  const auto value = [&](NackCounter c) { return counters_.all()[static_cast<std::size_t>(c)].value(); };
+  const std::uint64_t qps = value(NackCounter::qps_active);
   return ordered_json::array({{{"worker", worker_},
                                {"enabled", options_.enabled},
                                {"check", name(rules.check)},

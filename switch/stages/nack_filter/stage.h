@@ -23,9 +23,9 @@
 // about comes later.
 #pragma once
 
-#include <array>
 #include <vector>
 
+#include "switch/base/counter_set.h"
 #include "switch/pipeline/stage.h"
 #include "switch/stages/nack_filter/frame.h"
 #include "switch/stages/nack_filter/options.h"
@@ -61,7 +61,7 @@ class NackFilterStage : public pipeline::Stage {
   void flush(pipeline::Context& context) override { release_all(context); }
   /// Queue pairs keep their state unless the options change: then all begin anew, and what was blocked goes on.
   void adopt(pipeline::Context& context, pipeline::Stage& old, const pipeline::Adoption& adoption) override;
-  [[nodiscard]] std::span<const Counter> counters() const override { return counters_; }
+  [[nodiscard]] std::span<const Counter> counters() const override { return counters_.all(); }
   [[nodiscard]] std::vector<std::string_view> tables() const override { return {"nack_filter", "nack_filter_qps"}; }
   [[nodiscard]] nlohmann::ordered_json rows(std::string_view table, std::uint64_t& cursor,
                                             std::size_t max) const override;
@@ -149,7 +149,7 @@ class NackFilterStage : public pipeline::Stage {
   void send_nack(pipeline::Context& context, std::uint32_t slot, NackCounter why) noexcept;
   [[nodiscard]] bool send_frame(pipeline::Context& context, const NackState& s, const Extra& e) const noexcept;
   void start_timer(pipeline::Context& context, std::uint32_t slot) noexcept;
-  void count(NackCounter c, std::uint64_t n = 1) noexcept { counters_[static_cast<std::size_t>(c)].add(n); }
+  void count(NackCounter c, std::uint64_t n = 1) noexcept { counters_.add(c, n); }
 
   [[nodiscard]] nlohmann::ordered_json memory_rows() const;
   [[nodiscard]] std::string excluded_names() const;
@@ -181,7 +181,7 @@ class NackFilterStage : public pipeline::Stage {
   std::uint32_t draining_count_ = 0;
   TimeNs look_at_drains_ = 0;
   TimeNs began_anew_ = 0;  ///< when the queue pairs were forgotten, 0: not since the switch began
-  std::array<Counter, static_cast<std::size_t>(NackCounter::count_)> counters_;
+  CounterSet<NackCounter> counters_;
 };
 
 /// Registered as `nack_filter`; needs `qp`. Options: see nack_options_schema().

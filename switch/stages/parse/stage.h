@@ -29,7 +29,8 @@ class ParseStage : public pipeline::Stage {
   void ingress(pipeline::Context& context, pipeline::Batch& batch) override;
   [[nodiscard]] std::span<const Counter> counters() const override { return counters_; }
 
-  // Order of the counters: one per FrameKind, one per Validity that parse_frame() can find, then these.
+  // Order of the counters: one per FrameKind, one per Validity that parse_frame() can find, then these. A CounterSet
+  // would want one enumeration of all three.
   static constexpr std::size_t kFirstInvalid = wire::kFrameKindCount;
   static constexpr std::size_t kIcrcChecked = kFirstInvalid + wire::kValidityCount - 2;
   static constexpr std::size_t kIcrcBad = kIcrcChecked + 1;

@@ -14,9 +14,9 @@
 // does what this switch could not.
 #pragma once
 
-#include <array>
 #include <optional>
 
+#include "switch/base/counter_set.h"
 #include "switch/pipeline/stage.h"
 #include "switch/stages/pnp/cookie.h"
 #include "switch/stages/pnp/flows.h"
@@ -42,7 +42,7 @@ class PnpStage : public pipeline::Stage {
   void egress(pipeline::Context& context, pipeline::PortIndex port, pipeline::Batch& batch) override;
   /// Handshakes under way go on: those that are looked at where the options have not changed, cookies in any case.
   void adopt(pipeline::Context& context, pipeline::Stage& old, const pipeline::Adoption& adoption) override;
-  [[nodiscard]] std::span<const Counter> counters() const override { return counters_; }
+  [[nodiscard]] std::span<const Counter> counters() const override { return counters_.all(); }
   [[nodiscard]] std::vector<std::string_view> tables() const override { return {"pnp", "pnp_flows"}; }
   [[nodiscard]] nlohmann::ordered_json rows(std::string_view table, std::uint64_t& cursor,
                                             std::size_t max) const override;
@@ -61,9 +61,9 @@ class PnpStage : public pipeline::Stage {
   void learn(TimeNs now, const rte_mbuf* m, PnpUnit& unit) noexcept;
   [[nodiscard]] bool send_cnp(pipeline::Context& context, const rte_mbuf* marked, std::uint32_t client_qp) noexcept;
   void clear_mark(rte_mbuf* m) const noexcept;
-  void count(PnpCounter c, std::uint64_t n = 1) noexcept { counters_[static_cast<std::size_t>(c)].add(n); }
+  void count(PnpCounter c, std::uint64_t n = 1) noexcept { counters_.add(c, n); }
   [[nodiscard]] std::uint64_t value(PnpCounter c) const noexcept {
-    return counters_[static_cast<std::size_t>(c)].value();
+    return counters_.all()[static_cast<std::size_t>(c)].value();
   }
 
   PnpOptions options_;
@@ -73,7 +73,7 @@ class PnpStage : public pipeline::Stage {
   std::optional<HandshakeMonitor> monitor_;  ///< passive
   std::optional<HandshakeCookies> cookies_;  ///< cookie
   TimeNs now_ = 0;                           ///< of the last mark
-  std::array<Counter, static_cast<std::size_t>(PnpCounter::count_)> counters_;
+  CounterSet<PnpCounter> counters_;
 };
 
 /// Registered as `pnp`; needs `qp`, stands before l3. Options: see pnp_options_schema().

@@ -2,11 +2,10 @@
 // Copyright The weft authors
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 
-#include "switch/base/counters.h"
+#include "switch/base/counter_set.h"
 
 namespace weft::stages {
 
@@ -19,20 +18,13 @@ enum class TrackCounter : std::uint8_t {
   count_,
 };
 
-inline constexpr std::size_t kTrackCounters = static_cast<std::size_t>(TrackCounter::count_);
-
 /// One worker's counters.
-class TrackCounters {
+class TrackCounters : public CounterSet<TrackCounter> {
  public:
-  void add(TrackCounter c, std::uint64_t n = 1) noexcept { values_[static_cast<std::size_t>(c)].add(n); }
   void subtract(TrackCounter c, std::uint64_t n = 1) noexcept { add(c, ~n + 1); }
   [[nodiscard]] std::uint64_t value(TrackCounter c) const noexcept {
-    return values_[static_cast<std::size_t>(c)].value();
+    return all()[static_cast<std::size_t>(c)].value();
   }
-  [[nodiscard]] const std::array<Counter, kTrackCounters>& all() const noexcept { return values_; }
-
- private:
-  std::array<Counter, kTrackCounters> values_;
 };
 
 }  // namespace weft::stages

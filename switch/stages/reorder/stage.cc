@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "switch/base/counter_news.h"
 #include "switch/pipeline/find.h"
 #include "switch/stages/lb/go_on.h"
 #include "switch/wire/headers.h"
@@ -29,6 +30,12 @@ ReorderRules rules_of(const Value& options, std::uint32_t flows) {
           .max_flow_packets = static_cast<std::uint32_t>(options["max_qp_packets"].unsigned_integer()),
           .max_bytes = options["max_kb"].unsigned_integer() * 1024};
 }
+
+constexpr Follows<ReorderCounter, ReorderCounts> kFollows[] = {
+    {ReorderCounter::packets_held, &ReorderCounts::held}, {ReorderCounter::expired, &ReorderCounts::expired},
+    {ReorderCounter::late, &ReorderCounts::late},         {ReorderCounter::overflowed, &ReorderCounts::overflowed},
+    {ReorderCounter::leaps, &ReorderCounts::leaps},
+};
 
 }  // namespace
 
@@ -60,7 +67,7 @@ void ReorderStage::take(TimeNs now, rte_mbuf* m, ReorderSink& sink) noexcept {
     names_[flow] = name;
   }
   if (pm.parsed.opcode == kReadRequest) {
-    counters_[static_cast<std::size_t>(ReorderCounter::reads)].add(1);
+    counters_.add(ReorderCounter::reads);
     buffer_.forget(flow, sink);
     return sink.deliver(number_of(m));
   }
@@ -104,19 +111,11 @@ void ReorderStage::adopt(Context&, pipeline::Stage& old_stage, const pipeline::A
 // The unit's counts begin anew with each unit; ours go on.
 void ReorderStage::publish() noexcept {
   const ReorderCounts& now = buffer_.counts();
-  const auto add = [this](ReorderCounter c, std::uint64_t n) {
-    if (n != 0) counters_[static_cast<std::size_t>(c)].add(n);
-  };
-  add(ReorderCounter::packets_held, now.held - told_.held);
-  add(ReorderCounter::expired, now.expired - told_.expired);
-  add(ReorderCounter::late, now.late - told_.late);
-  add(ReorderCounter::overflowed, now.overflowed - told_.overflowed);
-  add(ReorderCounter::leaps, now.leaps - told_.leaps);
-  told_ = now;
-  set(ReorderCounter::held, buffer_.held());
-  set(ReorderCounter::held_bytes, buffer_.held_bytes());
-  set(ReorderCounter::peak_packets, now.peak_packets);
-  set(ReorderCounter::peak_bytes, now.peak_bytes);
+  add_news(counters_, kFollows, now, told_);
+  counters_.set(ReorderCounter::held, buffer_.held());
+  counters_.set(ReorderCounter::held_bytes, buffer_.held_bytes());
+  counters_.set(ReorderCounter::peak_packets, now.peak_packets);
+  counters_.set(ReorderCounter::peak_bytes, now.peak_bytes);
 }
 
 nlohmann::ordered_json ReorderStage::rows(std::string_view, std::uint64_t& cursor, std::size_t) const {

@@ -11,9 +11,9 @@
 // It fails open: packets of queue pairs that are not known pass.
 #pragma once
 
-#include <array>
 #include <vector>
 
+#include "switch/base/counter_set.h"
 #include "switch/pipeline/stage.h"
 #include "switch/stages/lb/reorder.h"
 #include "switch/stages/rdma_track/known.h"
@@ -39,7 +39,7 @@ class ReorderStage : public pipeline::Stage {
   void flush(pipeline::Context& context) override;
   /// With the same options and ports everything goes on waiting. Otherwise it goes on at once, and flows begin anew.
   void adopt(pipeline::Context& context, pipeline::Stage& old, const pipeline::Adoption& adoption) override;
-  [[nodiscard]] std::span<const Counter> counters() const override { return counters_; }
+  [[nodiscard]] std::span<const Counter> counters() const override { return counters_.all(); }
   [[nodiscard]] std::vector<std::string_view> tables() const override { return {"reorder"}; }
   [[nodiscard]] nlohmann::ordered_json rows(std::string_view table, std::uint64_t& cursor,
                                             std::size_t max) const override;
@@ -56,10 +56,6 @@ class ReorderStage : public pipeline::Stage {
   [[nodiscard]] bool may_wait(const pipeline::PacketMeta& pm) const noexcept;
   void take(TimeNs now, rte_mbuf* m, ReorderSink& sink) noexcept;
   void publish() noexcept;
-  void set(ReorderCounter c, std::uint64_t now) noexcept {
-    Counter& counter = counters_[static_cast<std::size_t>(c)];
-    counter.add(now - counter.value());
-  }
 
   ReorderRules rules_;
   KnownPairs known_;
@@ -67,7 +63,7 @@ class ReorderStage : public pipeline::Stage {
   std::vector<Name> names_;
   std::vector<bool> is_uplink_;
   ReorderCounts told_{};  ///< what of the unit's counts has been added to ours
-  std::array<Counter, static_cast<std::size_t>(ReorderCounter::count_)> counters_;
+  CounterSet<ReorderCounter> counters_;
 };
 
 /// Registered as `reorder`; needs `qp`, stands before the stage that forwards.

@@ -3,10 +3,12 @@
 #include "switch/stages/trp/stage.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <memory>
 #include <utility>
 
+#include "switch/base/counter_news.h"
 #include "switch/pipeline/set_words.h"
 #include "switch/wire/hash.h"
 #include "switch/wire/headers.h"
@@ -29,6 +31,12 @@ constexpr std::array<bool, 256> kRcPackets = [] {
   for (unsigned i = 0; i < packets.size(); ++i) packets[i] = kRcRequests[i] || kRcResponses[i];
   return packets;
 }();
+
+constexpr Follows<TrpCounter, TrpCounters> kFollows[] = {
+    {TrpCounter::flows_throttled, &TrpCounters::throttled}, {TrpCounter::flows_recovered, &TrpCounters::recovered},
+    {TrpCounter::packets_held, &TrpCounters::held},         {TrpCounter::loops, &TrpCounters::loops},
+    {TrpCounter::flushed, &TrpCounters::flushed},
+};
 
 TrpPacket number_of(const rte_mbuf* m) noexcept {
   return reinterpret_cast<TrpPacket>(m);
@@ -144,17 +152,12 @@ void TrpStage::resume_released(Context& context) noexcept {
 // The unit's counters begin anew with each unit; ours go on.
 void TrpStage::publish() noexcept {
   const TrpCounters& now = unit_.counters();
-  count(TrpCounter::flows_throttled, now.throttled - told_.throttled);
-  count(TrpCounter::flows_recovered, now.recovered - told_.recovered);
-  count(TrpCounter::packets_held, now.held - told_.held);
-  count(TrpCounter::loops, now.loops - told_.loops);
-  count(TrpCounter::flushed, now.flushed - told_.flushed);
+  add_news(counters_, kFollows, now, told_);
   count(TrpCounter::flows_evicted, unit_.store().evicted() - evicted_told_);
-  told_ = now;
   evicted_told_ = unit_.store().evicted();
-  set(TrpCounter::held_bytes, unit_.held_bytes());
-  set(TrpCounter::most_held_bytes, std::max(value(TrpCounter::most_held_bytes), now.most_bytes));
-  set(TrpCounter::longest_hold_ns, std::max(value(TrpCounter::longest_hold_ns), now.longest_hold_ns));
+  counters_.set(TrpCounter::held_bytes, unit_.held_bytes());
+  counters_.set(TrpCounter::most_held_bytes, std::max(value(TrpCounter::most_held_bytes), now.most_bytes));
+  counters_.set(TrpCounter::longest_hold_ns, std::max(value(TrpCounter::longest_hold_ns), now.longest_hold_ns));
 }
 
 void TrpStage::flush(Context& context) {
@@ -192,7 +195,7 @@ void TrpStage::set_options(TrpOptions& options, TrpUnit& unit, std::vector<TrpPa
   std::swap(unit_, unit);
   told_ = unit_.counters();
   evicted_told_ = unit_.store().evicted();
-  set(TrpCounter::held_bytes, 0);
+  counters_.set(TrpCounter::held_bytes, 0);
 }
 
 namespace {

@@ -12,8 +12,7 @@
 // order.
 #pragma once
 
-#include <array>
-
+#include "switch/base/counter_set.h"
 #include "switch/pipeline/stage.h"
 #include "switch/stages/rdma_track/known.h"
 #include "switch/stages/trp/options.h"
@@ -40,7 +39,7 @@ class TrpStage : public pipeline::Stage {
   void flush(pipeline::Context& context) override;
   /// With the same options everything goes on. With others, flows begin anew, and what is held goes on at once.
   void adopt(pipeline::Context& context, pipeline::Stage& old, const pipeline::Adoption& adoption) override;
-  [[nodiscard]] std::span<const Counter> counters() const override { return counters_; }
+  [[nodiscard]] std::span<const Counter> counters() const override { return counters_.all(); }
   [[nodiscard]] std::vector<std::string_view> tables() const override { return {"trp", "trp_flows"}; }
   [[nodiscard]] nlohmann::ordered_json rows(std::string_view table, std::uint64_t& cursor,
                                             std::size_t max) const override;
@@ -56,13 +55,9 @@ class TrpStage : public pipeline::Stage {
   [[nodiscard]] bool find_flow(const rte_mbuf* cnp, TrpName& name) const noexcept;
   void resume_released(pipeline::Context& context) noexcept;
   void publish() noexcept;
-  void count(TrpCounter c, std::uint64_t n = 1) noexcept { counters_[static_cast<std::size_t>(c)].add(n); }
-  void set(TrpCounter c, std::uint64_t now) noexcept {
-    Counter& counter = counters_[static_cast<std::size_t>(c)];
-    counter.add(now - counter.value());
-  }
+  void count(TrpCounter c, std::uint64_t n = 1) noexcept { counters_.add(c, n); }
   [[nodiscard]] std::uint64_t value(TrpCounter c) const noexcept {
-    return counters_[static_cast<std::size_t>(c)].value();
+    return counters_.all()[static_cast<std::size_t>(c)].value();
   }
 
   TrpOptions options_;
@@ -72,7 +67,7 @@ class TrpStage : public pipeline::Stage {
   TrpCounters told_{};  ///< what of the unit's counters has been added to ours
   std::uint64_t evicted_told_ = 0;
   std::vector<TrpPacket> released_;  ///< of a unit that was exchanged: goes on before all others
-  std::array<Counter, static_cast<std::size_t>(TrpCounter::count_)> counters_;
+  CounterSet<TrpCounter> counters_;
 };
 
 /// Registered as `trp`; needs `qp`, stands before the stage that forwards. Options: see trp_options_schema().
