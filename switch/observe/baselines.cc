@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+
+#include "switch/observe/latency.h"
 
 namespace weft {
 namespace {
@@ -16,7 +19,9 @@ struct Table {
   std::string_view name;
   std::vector<std::string_view> keys;
   std::vector<std::string_view> counters;
-  bool only_what_happened = false;  ///< rows of zeros are left out
+  bool only_what_happened = false;         ///< rows of zeros are left out
+  std::string_view histogram{};            ///< a column with a list of counters
+  std::vector<std::string_view> hidden{};  ///< columns that nobody is shown
 };
 
 const std::vector<Table>& known() {
@@ -29,6 +34,7 @@ const std::vector<Table>& known() {
       {"drops", {"reason"}, {"packets"}, true},
       {"port_drops", {"port", "reason"}, {"packets"}, true},
       {"counters", {"stage", "counter"}, {"value"}},
+      {"latency", {"port", "queue"}, {"samples", "sum_ns"}, true, "buckets", {"sum_ns", "buckets"}},
       {"queues",
        {"port", "queue"},
        {"tx_packets", "tx_bytes", "ecn_marked", "ecn_ce", "dropped", "dropped_queue", "dropped_group",
@@ -78,13 +84,56 @@ class Namer {
 };
 
 // Columns that were computed from those that have changed.
-void compute_again(const std::string& table, ordered_json& row) {
+void compute_again(std::string_view table, ordered_json& row) {
+  if (table == "latency") return compute_latency(row);
   if (table != "stages") return;
   const double packets = static_cast<double>(count_of(row, "packets"));
   const double bursts = static_cast<double>(count_of(row, "bursts"));
   const double cycles = static_cast<double>(count_of(row, "cycles"));
   row["packets_per_burst"] = bursts == 0 ? 0.0 : std::round(10.0 * packets / bursts) / 10;
   row["cycles_per_packet"] = packets == 0 ? 0.0 : std::round(10.0 * cycles / packets) / 10;
+}
+
+using Counts = std::vector<std::uint64_t>;
+
+// The counters of a row; then those of its histogram.
+Counts counts_of(const Table& table, const ordered_json& row) {
+  Counts counts;
+  for (const auto column : table.counters) counts.push_back(count_of(row, column));
+  if (!table.histogram.empty()) {
+    for (const auto& count : row.at(std::string(table.histogram))) counts.push_back(count.get<std::uint64_t>());
+  }
+  return counts;
+}
+
+void subtract(const Table& table, const Counts& base, ordered_json& row) {
+  const Counts now = counts_of(table, row);
+  const std::size_t scalars = table.counters.size();
+  if (!std::equal(now.begin(), now.end(), base.begin(), base.end(), std::greater_equal<>())) return;
+  for (std::size_t i = 0; i < scalars; ++i) {
+    const auto column = row.find(std::string(table.counters[i]));
+    if (column != row.end() && column->is_number_unsigned()) *column = now[i] - base[i];
+  }
+  if (!table.histogram.empty()) {
+    auto& histogram = row.at(std::string(table.histogram));
+    for (std::size_t i = scalars; i < now.size(); ++i) histogram[i - scalars] = now[i] - base[i];
+  }
+  compute_again(table.name, row);
+}
+
+// Leaves out rows of zeros where the table lists only what happened, and columns that are there for subtract() alone.
+void tidy_up(const Table& table, ordered_json& rows) {
+  const auto nothing = [&](const ordered_json& row) {
+    return std::all_of(table.counters.begin(), table.counters.end(),
+                       [&](std::string_view column) { return count_of(row, column) == 0; });
+  };
+  auto kept = ordered_json::array();
+  for (auto& row : rows) {
+    if (table.only_what_happened && nothing(row)) continue;
+    for (const auto column : table.hidden) row.erase(std::string(column));
+    kept.push_back(std::move(row));
+  }
+  rows = std::move(kept);
 }
 
 }  // namespace
@@ -101,9 +150,7 @@ void Baselines::set(const std::string& table, const std::string& switch_name, co
   Namer name(*format);
   Rows counted;
   for (const auto& row : rows) {
-    Counts counts;
-    for (const auto column : format->counters) counts.push_back(count_of(row, column));
-    counted[name(row)] = std::move(counts);
+    counted[name(row)] = counts_of(*format, row);
   }
   const std::lock_guard lock(mutex_);
   rows_[{table, switch_name}] = std::move(counted);
@@ -112,36 +159,19 @@ void Baselines::set(const std::string& table, const std::string& switch_name, co
 void Baselines::apply(const std::string& table, ordered_json& rows) {
   const Table* format = find(table);
   if (format == nullptr) return;
-  const std::lock_guard lock(mutex_);
-  if (rows_.empty()) return;
-  Namer name(*format);
-  for (auto& row : rows) {
-    const std::string row_name = name(row);
-    const auto of_switch = rows_.find({table, row.value("switch", std::string())});
-    if (of_switch == rows_.end()) continue;
-    const auto found = of_switch->second.find(row_name);
-    if (found == of_switch->second.end()) continue;
-    const auto& counters = format->counters;
-    const Counts& base = found->second;
-    bool newer = false;
-    for (std::size_t i = 0; i < counters.size(); ++i) newer = newer || count_of(row, counters[i]) < base[i];
-    if (newer) continue;
-    for (std::size_t i = 0; i < counters.size(); ++i) {
-      const auto column = row.find(std::string(counters[i]));
-      if (column != row.end() && column->is_number_unsigned()) *column = column->get<std::uint64_t>() - base[i];
+  {
+    const std::lock_guard lock(mutex_);
+    Namer name(*format);
+    for (auto& row : rows) {
+      if (rows_.empty()) break;
+      const std::string row_name = name(row);
+      const auto of_switch = rows_.find({table, row.value("switch", std::string())});
+      if (of_switch == rows_.end()) continue;
+      const auto found = of_switch->second.find(row_name);
+      if (found != of_switch->second.end()) subtract(*format, found->second, row);
     }
-    compute_again(table, row);
   }
-  if (!format->only_what_happened) return;
-  const auto nothing = [&](const ordered_json& row) {
-    return std::all_of(format->counters.begin(), format->counters.end(),
-                       [&](std::string_view column) { return count_of(row, column) == 0; });
-  };
-  auto kept = ordered_json::array();
-  for (auto& row : rows) {
-    if (!nothing(row)) kept.push_back(std::move(row));
-  }
-  rows = std::move(kept);
+  if (format->only_what_happened || !format->hidden.empty()) tidy_up(*format, rows);
 }
 
 }  // namespace weft

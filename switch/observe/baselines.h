@@ -25,11 +25,12 @@ class Baselines {
   void set(const std::string& table, const std::string& switch_name, const nlohmann::ordered_json& rows);
 
   /// Subtracts what was there at the time of set(), and leaves out rows of tables that list only what happened. A row
-  /// that counts less than its baseline is a new one with an old name: nothing is subtracted from it.
+  /// that counts less than its baseline is a new one with an old name: nothing is subtracted from it. Columns that are
+  /// there for this alone are gone afterwards, whether or not there is a baseline.
   void apply(const std::string& table, nlohmann::ordered_json& rows);
 
  private:
-  using Counts = std::vector<std::uint64_t>;  ///< in the order of the table's counters
+  using Counts = std::vector<std::uint64_t>;  ///< in the order of the table's counters; then those of its histogram
   using Rows = std::unordered_map<std::string, Counts>;
   std::mutex mutex_;
   std::map<std::pair<std::string, std::string>, Rows> rows_;  ///< by table and switch

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 namespace weft {
 namespace {
@@ -56,22 +57,29 @@ void for_each_queue(const RunningSwitch& s, Visit&& visit) {
 ordered_json latency_rows(const RunningSwitch& s) {
   ordered_json rows = ordered_json::array();
   for_each_queue(s, [&](const PortInfo& port, unsigned queue, const Stayed& sum) {
-    const auto us = [](double ns) { return std::round(ns / 10) / 100; };
-    const auto quantile = [&](double share) {
-      const auto count_of = [&](std::size_t bucket) { return sum.counts[bucket]; };
-      return us(
-          static_cast<double>(Buckets::quantile(count_of, sum.total, share, Buckets::upper(Buckets::kCount - 1))));
-    };
     rows.push_back({{"port", port.name},
                     {"queue", queue},
                     {"samples", sum.total},
-                    {"mean_us", us(static_cast<double>(sum.sum_ns) / static_cast<double>(sum.total))},
-                    {"p50_us", quantile(0.5)},
-                    {"p99_us", quantile(0.99)},
-                    {"p999_us", quantile(0.999)},
-                    {"max_us", quantile(1)}});
+                    {"sum_ns", sum.sum_ns},
+                    {"buckets", sum.counts}});
+    compute_latency(rows.back());
   });
   return rows;
+}
+
+void compute_latency(ordered_json& row) {
+  const auto counts = row.at("buckets").get<std::vector<std::uint64_t>>();
+  const auto samples = row.at("samples").get<std::uint64_t>(), sum_ns = row.at("sum_ns").get<std::uint64_t>();
+  const auto us = [](double ns) { return std::round(ns / 10) / 100; };
+  const auto quantile = [&](double share) {
+    const auto count_of = [&](std::size_t bucket) { return counts[bucket]; };
+    return us(static_cast<double>(Buckets::quantile(count_of, samples, share, Buckets::upper(Buckets::kCount - 1))));
+  };
+  row["mean_us"] = samples == 0 ? 0.0 : us(static_cast<double>(sum_ns) / static_cast<double>(samples));
+  row["p50_us"] = quantile(0.5);
+  row["p99_us"] = quantile(0.99);
+  row["p999_us"] = quantile(0.999);
+  row["max_us"] = quantile(1);
 }
 
 void add_latency(MetricFamilies& out, const RunningSwitch& s) {

@@ -221,8 +221,10 @@ class ClearAndSet(Running):
         self.assertEqual(self.ctl("clear", "drops").stdout, "cleared drops\n")
         self.assertEqual(self.show("drops"), [])
         self.assertEqual(self.show("ports")[0]["rx_packets"], 4000)
-        cleared = "cleared ports, stages, drops, port_drops, counters, qps, impair\n"
+        self.assertGreater(self.show("latency")[0]["samples"], 0)
+        cleared = "cleared ports, stages, drops, port_drops, counters, latency, qps, impair\n"
         self.assertEqual(self.ctl("clear").stdout, cleared)
+        self.assertEqual(self.show("latency"), [])
         for table, column in (("ports", "rx_packets"), ("stages", "packets"), ("counters", "value"), ("qps", "packets"),
                               ("impair", "matched")):
             rows = self.show(table)

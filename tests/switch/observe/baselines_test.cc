@@ -4,6 +4,10 @@
 
 #include <gmock/gmock.h>
 
+#include <vector>
+
+#include "switch/observe/latency.h"
+
 namespace weft {
 namespace {
 
@@ -79,6 +83,41 @@ TEST(Baselines, RowsThatLookTheSameAreToldApartByTheirOrder) {
   Json rows = Json::array({rule(11), rule(22)});
   baselines.apply("impair", rows);
   EXPECT_EQ(rows, Json::array({rule(1), rule(2)}));
+}
+
+// Buckets 3 and 40 hold times of 3 ns and of 128 to 143 ns.
+Json latency(unsigned in_3, unsigned in_40, unsigned sum_ns) {
+  std::vector<std::uint64_t> buckets(pipeline::Residence::Buckets::kCount);
+  buckets[3] = in_3;
+  buckets[40] = in_40;
+  Json row{{"switch", "tor1"},        {"port", "h1"},     {"queue", 0},
+           {"samples", in_3 + in_40}, {"sum_ns", sum_ns}, {"buckets", buckets}};
+  compute_latency(row);
+  return row;
+}
+
+TEST(Baselines, LatencyIsThatOfPacketsSinceThen) {
+  Baselines baselines;
+  Json rows = Json::array({latency(90, 10, 4'000)});
+  EXPECT_EQ(rows[0]["p50_us"], 0.0);
+  baselines.apply("latency", rows);
+  const Json untouched{{"switch", "tor1"}, {"port", "h1"},   {"queue", 0},      {"samples", 100}, {"mean_us", 0.04},
+                       {"p50_us", 0.0},    {"p99_us", 0.14}, {"p999_us", 0.14}, {"max_us", 0.14}};
+  EXPECT_EQ(rows, Json::array({untouched})) << "what it is computed from is not shown, also before it is cleared";
+
+  baselines.set("latency", "tor1", Json::array({latency(90, 10, 4'000)}));
+  rows = Json::array({latency(90, 14, 4'520)});
+  baselines.apply("latency", rows);
+  const Json since{{"switch", "tor1"}, {"port", "h1"},   {"queue", 0},      {"samples", 4},  {"mean_us", 0.13},
+                   {"p50_us", 0.14},   {"p99_us", 0.14}, {"p999_us", 0.14}, {"max_us", 0.14}};
+  EXPECT_EQ(rows, Json::array({since}));
+
+  rows = Json::array({latency(90, 10, 4'000)});
+  baselines.apply("latency", rows);
+  EXPECT_EQ(rows, Json::array()) << "nothing has left through the queue since";
+  rows = Json::array({latency(95, 2, 700)});
+  baselines.apply("latency", rows);
+  EXPECT_EQ(rows[0]["samples"], 97) << "a queue of a new port, whose port has an old name";
 }
 
 }  // namespace
