@@ -103,26 +103,11 @@ static nccl_result iallreduce_v7(void* collective, void* send, void* receive, in
   return weft_nccl_iallreduce(collective, send, receive, (size_t)count, type, op, send_memory, receive_memory, request);
 }
 
-static nccl_result iallgather_v8(void* collective, void* send, int parts, nccl_part_v8* receive, size_t block,
-                                 size_t offset, size_t bytes, void* send_memory, void** request) {
-  (void)send_memory;
-  if (parts != 1 || receive->bytes < bytes) return NCCL_INVALID_ARGUMENT;
-  return weft_nccl_iallgather(collective, send, receive->data, block, offset, bytes, request);
-}
-
 static nccl_result iallgather_v9(void* collective, void* send, int parts, nccl_part_v9* receive, size_t block,
                                  size_t offset, size_t bytes, void* send_memory, void** request) {
   (void)send_memory;
   if (parts != 1 || receive->bytes < bytes) return NCCL_INVALID_ARGUMENT;
   return weft_nccl_iallgather(collective, send, receive->data, block, offset, bytes, request);
-}
-
-static nccl_result ireduce_scatter_v8(void* collective, int parts, nccl_part_v8* send, void* receive, size_t block,
-                                      size_t offset, size_t bytes, int type, int op, void* receive_memory,
-                                      void** request) {
-  (void)receive_memory;
-  if (parts != 1 || send->bytes < bytes) return NCCL_INVALID_ARGUMENT;
-  return weft_nccl_ireduce_scatter(collective, send->data, receive, block, offset, bytes, type, op, request);
 }
 
 static nccl_result ireduce_scatter_v9(void* collective, int parts, nccl_part_v9* send, void* receive, size_t block,
@@ -131,6 +116,24 @@ static nccl_result ireduce_scatter_v9(void* collective, int parts, nccl_part_v9*
   (void)receive_memory;
   if (parts != 1 || send->bytes < bytes) return NCCL_INVALID_ARGUMENT;
   return weft_nccl_ireduce_scatter(collective, send->data, receive, block, offset, bytes, type, op, request);
+}
+
+/* A part of version 8 as version 9 has it. Several are refused there. */
+static nccl_part_v9 widened(int parts, const nccl_part_v8* part) {
+  return parts == 1 ? (nccl_part_v9){part->memory, part->data, part->bytes} : (nccl_part_v9){0};
+}
+
+static nccl_result iallgather_v8(void* collective, void* send, int parts, nccl_part_v8* receive, size_t block,
+                                 size_t offset, size_t bytes, void* send_memory, void** request) {
+  nccl_part_v9 part = widened(parts, receive);
+  return iallgather_v9(collective, send, parts, &part, block, offset, bytes, send_memory, request);
+}
+
+static nccl_result ireduce_scatter_v8(void* collective, int parts, nccl_part_v8* send, void* receive, size_t block,
+                                      size_t offset, size_t bytes, int type, int op, void* receive_memory,
+                                      void** request) {
+  nccl_part_v9 part = widened(parts, send);
+  return ireduce_scatter_v9(collective, parts, &part, receive, block, offset, bytes, type, op, receive_memory, request);
 }
 
 #define NAME "weftinc"
