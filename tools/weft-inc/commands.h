@@ -65,6 +65,10 @@ int run_agent(const Options& options);
                                                std::chrono::milliseconds call_time, std::size_t first = 0);
 /// The same; false: it cannot, and has said so.
 [[nodiscard]] bool connect(const Options& options, inc::manager::Client& client);
+/// Text for weft_inc_options, which has nullptr where nothing was given. Valid as long as the text.
+[[nodiscard]] inline const char* given(const std::string& text) {
+  return text.empty() ? nullptr : text.c_str();
+}
 /// Prints an error.
 int fail(const std::string& sentence, ExitStatus status);
 

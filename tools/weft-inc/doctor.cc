@@ -54,7 +54,6 @@ class Doctor {
   }
 
   bool look_at_rnic() {
-    const auto given = [](const std::string& text) { return text.empty() ? nullptr : text.c_str(); };
     const weft_inc_options options{given(own_.address), given(own_.interface), "", given(own_.device), 0};
     if (weft_inc_open(&options, &context_) != WEFT_INC_OK) return find("rnic", false, weft_inc_last_error());
     weft_inc_group_options smallest{};

@@ -79,7 +79,6 @@ class Perf {
     if (auto why = rendezvous_.meet(o_.meet, o_.rank, o_.ranks, std::chrono::seconds(o_.timeout_s)); !why.empty()) {
       return failed(why, kExitUnreachable);
     }
-    const auto given = [](const std::string& text) { return text.empty() ? nullptr : text.c_str(); };
     const weft_inc_options options{given(o_.address), given(o_.interface), given(o_.daemon), given(o_.device),
                                    o_.poll_us};
     weft_inc_context* context = nullptr;
