@@ -6,6 +6,7 @@
 #include <string>
 
 #include "switch/base/time.h"
+#include "switch/pipeline/row_scan.h"
 
 namespace weft::stages {
 namespace {
@@ -65,19 +66,15 @@ void FlowletPolicy::adopt(LbPolicy& old, const pipeline::PortMap& ports) noexcep
 }
 
 ordered_json FlowletPolicy::rows(std::uint64_t& cursor, std::size_t max) const {
-  constexpr std::size_t kScan = 4096;
-  ordered_json rows = ordered_json::array();
   const auto& entries = table_.entries();
-  for (std::size_t scanned = 0; cursor < entries.size() && rows.size() < max && scanned < kScan; ++scanned) {
-    const Flowlet& entry = entries[cursor++];
-    if (!table_.is_live(entry, now_)) continue;
-    rows.push_back({{"flow", entry.key.to_string()},
-                    {"port", entry.port < info_.ports.size() ? ordered_json(info_.ports[entry.port].name) : nullptr},
-                    {"flowlets", entry.flowlets},
-                    {"silent_us", (now_ - entry.last) / kUs}});
-  }
-  if (cursor >= entries.size()) cursor = pipeline::StageShared::kEnd;
-  return rows;
+  return pipeline::scan_rows(cursor, max, entries.size(), [&](std::uint64_t at) -> ordered_json {
+    const Flowlet& entry = entries[at];
+    if (!table_.is_live(entry, now_)) return {};
+    return {{"flow", entry.key.to_string()},
+            {"port", entry.port < info_.ports.size() ? ordered_json(info_.ports[entry.port].name) : nullptr},
+            {"flowlets", entry.flowlets},
+            {"silent_us", (now_ - entry.last) / kUs}};
+  });
 }
 
 NextHopId FlowletPolicy::begin_flowlet(Context& context, LinkView& links, const LbItem& item, Flowlet& entry,

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "switch/base/counter_news.h"
+#include "switch/pipeline/row_scan.h"
 #include "switch/stages/lb/gemma_edge.h"
 #include "switch/stages/lb/gemma_source.h"
 #include "switch/stages/lb/member_hash.h"
@@ -118,19 +119,15 @@ class GemmaPolicy final : public LbPolicy {
   /// `gemma_flows`
   [[nodiscard]] std::vector<std::string_view> tables() const override { return {"gemma_flows"}; }
   [[nodiscard]] ordered_json rows(std::uint64_t& cursor, std::size_t max) const override {
-    constexpr std::size_t kScan = 4096;
-    ordered_json rows = ordered_json::array();
     const auto& entries = source_.entries();
-    for (std::size_t scanned = 0; cursor < entries.size() && rows.size() < max && scanned < kScan; ++scanned) {
-      const GemmaFlow& flow = entries[cursor++];
-      if (!source_.is_live(flow, now_)) continue;
-      rows.push_back({{"flow", flow.key.to_string()},
-                      {"port", flow.path < info_.ports.size() ? ordered_json(info_.ports[flow.path].name) : nullptr},
-                      {"reroutes", flow.reroutes},
-                      {"silent_us", (now_ - flow.last) / kUs}});
-    }
-    if (cursor >= entries.size()) cursor = pipeline::StageShared::kEnd;
-    return rows;
+    return pipeline::scan_rows(cursor, max, entries.size(), [&](std::uint64_t at) -> ordered_json {
+      const GemmaFlow& flow = entries[at];
+      if (!source_.is_live(flow, now_)) return {};
+      return {{"flow", flow.key.to_string()},
+              {"port", flow.path < info_.ports.size() ? ordered_json(info_.ports[flow.path].name) : nullptr},
+              {"reroutes", flow.reroutes},
+              {"silent_us", (now_ - flow.last) / kUs}};
+    });
   }
 
  private:

@@ -7,6 +7,7 @@
 
 #include "switch/base/counter_news.h"
 #include "switch/pipeline/made_frame.h"
+#include "switch/pipeline/row_scan.h"
 #include "switch/stages/lb_tag/conweave_burst.h"
 #include "switch/wire/opcodes.h"
 
@@ -19,7 +20,6 @@ namespace {
 
 constexpr std::size_t kPathsOfLeaf = CongestionTables::kPaths;
 constexpr std::uint8_t kCe = static_cast<std::uint8_t>(wire::Ecn::ce);
-constexpr std::uint64_t kRowsScanned = 4096;  ///< entries that one call of rows() looks at
 
 constexpr Follows<LbTagCounter, ConweaveSourceCounts> kNear[] = {
     {LbTagCounter::conweave_epochs, &ConweaveSourceCounts::epochs},
@@ -165,19 +165,17 @@ ordered_json ConweaveLeaf::destination_row(const ConweaveDestination::Flow& flow
 }
 
 ordered_json ConweaveLeaf::rows(std::uint64_t& cursor, std::size_t max) const {
-  ordered_json rows = ordered_json::array();
   const std::size_t of_near = near_.entries().size(), all = of_near + far_.entries().size();
-  for (std::uint64_t scanned = 0; cursor < all && rows.size() < max && scanned < kRowsScanned; ++scanned, ++cursor) {
-    if (cursor < of_near) {
-      const ConweaveFlow& flow = near_.entries()[cursor];
-      if (near_.is_live(flow, now_) && flow.path != ConweavePaths::kNone) rows.push_back(source_row(flow));
-    } else {
-      const ConweaveDestination::Flow& flow = far_.entries()[cursor - of_near];
-      if (flow.known && now_ - std::min(now_, flow.last) <= far_.rules().age_ns) rows.push_back(destination_row(flow));
+  return pipeline::scan_rows(cursor, max, all, [&](std::uint64_t at) {
+    if (at < of_near) {
+      const ConweaveFlow& flow = near_.entries()[at];
+      const bool shown = near_.is_live(flow, now_) && flow.path != ConweavePaths::kNone;
+      return shown ? source_row(flow) : ordered_json();
     }
-  }
-  if (cursor >= all) cursor = pipeline::StageShared::kEnd;
-  return rows;
+    const ConweaveDestination::Flow& flow = far_.entries()[at - of_near];
+    const bool shown = flow.known && now_ - std::min(now_, flow.last) <= far_.rules().age_ns;
+    return shown ? destination_row(flow) : ordered_json();
+  });
 }
 
 }  // namespace weft::stages

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "switch/pipeline/row_scan.h"
 #include "switch/stages/nack_filter/stage.h"
 
 namespace weft::stages {
@@ -10,9 +11,6 @@ namespace weft::stages {
 using nlohmann::ordered_json;
 
 namespace {
-
-// Slots that one call of rows() looks at.
-constexpr std::uint64_t kRowScan = 4096;
 
 std::string_view name(NackCheck check) {
   constexpr std::array<std::string_view, 4> kNames{"ring_first", "ring_scan", "hwm", "gap"};
@@ -50,13 +48,10 @@ ordered_json NackFilterStage::rows(std::string_view table, std::uint64_t& cursor
     cursor = pipeline::StageShared::kEnd;
     return memory_rows();
   }
-  ordered_json rows = ordered_json::array();
-  for (std::uint64_t scanned = 0; cursor < used_ && rows.size() < max && scanned < kRowScan; ++scanned) {
-    const auto slot = static_cast<std::uint32_t>(cursor++);
-    if (qp(slot).state().dest_qp != 0 && in_use(slot)) rows.push_back(qp_row(slot));
-  }
-  if (cursor >= used_) cursor = pipeline::StageShared::kEnd;
-  return rows;
+  return pipeline::scan_rows(cursor, max, used_, [&](std::uint64_t entry) {
+    const auto slot = static_cast<std::uint32_t>(entry);
+    return qp(slot).state().dest_qp != 0 && in_use(slot) ? qp_row(slot) : ordered_json();
+  });
 }
 
 // One row per worker: the memory in use, and next to it what equation 4 of the paper gives for the same number of paths

@@ -2,6 +2,7 @@
 // Copyright The weft authors
 #include <nlohmann/json.hpp>
 
+#include "switch/pipeline/row_scan.h"
 #include "switch/stages/pnp/stage.h"
 
 namespace weft::stages {
@@ -9,9 +10,6 @@ namespace weft::stages {
 using nlohmann::ordered_json;
 
 namespace {
-
-// Sets that one call of rows() looks at.
-constexpr std::uint32_t kRowScan = 4096;
 
 // IPv6 addresses are not kept, only a hash of them.
 ordered_json address(const PnpFlow& flow, bool source) {
@@ -54,8 +52,9 @@ ordered_json PnpStage::rows(std::string_view table, std::uint64_t& cursor, std::
     return rows;
   }
   const std::uint32_t sets = worker_ == 0 ? shared_.unit().sets() : 0;
-  for (std::uint32_t scanned = 0; cursor < sets && rows.size() + PnpUnit::kWays <= max && scanned < kRowScan;
-       ++scanned) {
+  // scan_rows() by sets: each has several rows.
+  for (std::uint64_t scanned = 0;
+       cursor < sets && rows.size() + PnpUnit::kWays <= max && scanned < pipeline::kRowsScanned; ++scanned) {
     const auto set = static_cast<std::uint32_t>(cursor++);
     // Of a set that another worker uses at this moment nothing is shown.
     static_cast<void>(shared_.use_set(set, [&](const PnpUnit& unit) {

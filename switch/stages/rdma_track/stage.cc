@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "switch/pipeline/row_scan.h"
 #include "switch/pipeline/steer.h"
 #include "switch/wire/hash.h"
 
@@ -16,9 +17,6 @@ namespace {
 using config::Schema;
 using config::Value;
 using wire::IpAddress;
-
-// Positions that one call of rows() looks at, so that a nearly empty large table does not hold the worker up.
-constexpr std::uint64_t kRowScan = 4096;
 
 // How the tracker gets at packets.
 struct MbufAccess {
@@ -199,14 +197,11 @@ void RdmaTrackStage::on_mail(pipeline::Context& context) {
 }
 
 nlohmann::ordered_json RdmaTrackStage::rows(std::string_view /*table*/, std::uint64_t& cursor, std::size_t max) const {
-  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
-  const std::uint64_t slots = tracker_.table().slots();
-  for (std::uint64_t scanned = 0; cursor < slots && rows.size() < max && scanned < kRowScan; ++scanned) {
-    const auto position = static_cast<std::uint32_t>(cursor++);
-    if (!tracker_.table().entry(position).is_free()) rows.push_back(qp_row(tracker_, position, now_, owners_));
-  }
-  if (cursor >= slots) cursor = pipeline::StageShared::kEnd;
-  return rows;
+  return pipeline::scan_rows(cursor, max, tracker_.table().slots(), [&](std::uint64_t entry) {
+    const auto position = static_cast<std::uint32_t>(entry);
+    const bool is_free = tracker_.table().entry(position).is_free();
+    return is_free ? nlohmann::ordered_json() : qp_row(tracker_, position, now_, owners_);
+  });
 }
 
 pipeline::StageType rdma_track_stage_type() {

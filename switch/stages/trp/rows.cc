@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The weft authors
+#include <array>
 #include <nlohmann/json.hpp>
 
+#include "switch/pipeline/row_scan.h"
 #include "switch/stages/trp/stage.h"
 
 namespace weft::stages {
@@ -9,9 +11,6 @@ namespace weft::stages {
 using nlohmann::ordered_json;
 
 namespace {
-
-// Flows that one call of rows() looks at.
-constexpr std::uint64_t kRowScan = 4096;
 
 std::string_view status_name(TrpStatus status) {
   constexpr std::array<std::string_view, 3> kNames{"idle", "throttled", "recover"};
@@ -40,9 +39,9 @@ ordered_json flow_row(const TrpFlow& flow) {
 }  // namespace
 
 ordered_json TrpStage::rows(std::string_view table, std::uint64_t& cursor, std::size_t max) const {
-  ordered_json rows = ordered_json::array();
   if (table == "trp") {
     cursor = pipeline::StageShared::kEnd;
+    ordered_json rows = ordered_json::array();
     rows.push_back({{"worker", worker_},
                     {"enabled", options_.enabled},
                     {"mode", options_.settings.mode == TrpMode::pace ? "pace" : "recirculate"},
@@ -63,12 +62,9 @@ ordered_json TrpStage::rows(std::string_view table, std::uint64_t& cursor, std::
     return rows;
   }
   const std::span<const TrpFlow> flows = unit_.store().flows();
-  for (std::uint64_t scanned = 0; cursor < flows.size() && rows.size() < max && scanned < kRowScan; ++scanned) {
-    const TrpFlow& flow = flows[cursor++];
-    if (flow.used) rows.push_back(flow_row(flow));
-  }
-  if (cursor >= flows.size()) cursor = pipeline::StageShared::kEnd;
-  return rows;
+  return pipeline::scan_rows(cursor, max, flows.size(), [&](std::uint64_t entry) {
+    return flows[entry].used ? flow_row(flows[entry]) : ordered_json();
+  });
 }
 
 }  // namespace weft::stages
