@@ -58,7 +58,6 @@ std::string start_eal(const std::string& program, const std::string& devargs) {
 
 void stop_eal() {
   const std::filesystem::path directory = rte_eal_get_runtime_dir();
-  rte_eal_cleanup();
   // DPDK leaves the directory behind, one for each process that ever ran.
   const bool own = directory.filename().string().ends_with(std::to_string(getpid()));
   std::error_code ignored;

@@ -17,7 +17,9 @@ namespace weft::nic {
 /// unless it is told all that the thread may use.
 [[nodiscard]] std::string allowed_cpus();
 
-/// Ends DPDK; all ports are gone, and the files that it kept for this process.
+/// The last thing that a process does with DPDK, with all devices closed: removes the files that it keeps for it. Its
+/// memory stays until the process ends, because its interrupt thread, which goes on, looks at its list of devices once
+/// more after the last one was closed. rte_eal_cleanup() would take the memory from under it.
 void stop_eal();
 
 /// True for device strings of a PCI function, "0000:3b:00.1,..." or "pci:...".

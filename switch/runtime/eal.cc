@@ -4,6 +4,7 @@
 
 #include <rte_eal.h>
 #include <rte_errno.h>
+#include <rte_trace.h>
 #include <sched.h>
 #include <unistd.h>
 
@@ -169,7 +170,7 @@ Eal start_eal(const config::EalConfig& config, const std::vector<std::string>& p
 
 void stop_eal() {
   const std::filesystem::path directory = rte_eal_get_runtime_dir();
-  rte_eal_cleanup();
+  rte_trace_save();
   // DPDK leaves the directory of its telemetry socket behind, one for each process that ever ran.
   std::error_code ignored;
   if (directory.filename() == file_prefix()) std::filesystem::remove_all(directory, ignored);

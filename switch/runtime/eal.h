@@ -22,7 +22,10 @@ struct Eal {
 /// @param pci_devices arguments of all PCI devices in use; without any, the PCI bus is not touched
 [[nodiscard]] Eal start_eal(const config::EalConfig& config, const std::vector<std::string>& pci_devices);
 
-/// Ends it, once, and removes the files that DPDK keeps per process.
+/// The last thing that a process does with DPDK, with all devices closed and all workers at rest: writes what DPDK has
+/// traced (`--trace` in eal.extra_args) and removes the files that it keeps per process. Its memory stays until the
+/// process ends, because its own threads go on: the interrupt thread looks at its list of devices once more after the
+/// last one was closed, and telemetry's answer whoever asks. rte_eal_cleanup() would take the memory from under them.
 void stop_eal();
 
 }  // namespace weft
