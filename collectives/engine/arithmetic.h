@@ -39,14 +39,14 @@ inline constexpr std::size_t kOps = 7;
 /// ALUs.
 enum class Overflow : std::uint8_t { wrap, saturate };
 
-/// "fp32", "uint16"...; "?" for a number that is none.
+/// "fp32", "uint16"...; "?" for a value that is no DataType.
 [[nodiscard]] std::string_view to_string(DataType type) noexcept;
-/// "sum", "band"...; "?" for a number that is none.
+/// "sum", "band"...; "?" for a value that is no Op.
 [[nodiscard]] std::string_view to_string(Op op) noexcept;
 [[nodiscard]] std::optional<DataType> data_type_from(std::string_view name) noexcept;
 [[nodiscard]] std::optional<Op> op_from(std::string_view name) noexcept;
 
-/// Bytes of one element on the wire; 0 for a number that is no type.
+/// Bytes of one element on the wire; 0 for a value that is no DataType.
 [[nodiscard]] std::size_t element_bytes(DataType type) noexcept;
 /// Bytes of one element in a slot: 4 for fp16 and bf16, whose sums are kept in fp32 within a switch and rounded once
 /// (to nearest, ties to even) when they leave; the element's own size otherwise.
@@ -54,8 +54,8 @@ enum class Overflow : std::uint8_t { wrap, saturate };
 
 /// The loops of one type and operation. All take a number of elements, and pointers of any alignment; source and
 /// destination may not overlap. Floating point follows IEEE 754 in its default mode. MIN and MAX are the loop that MPI
-/// libraries run, `a < b ? a : b` with what is in the slot for a: where one of the two is no number, the packet's
-/// stays.
+/// libraries run, `a < b ? a : b` with what is in the slot for a: where one of the two is a NaN, the result is the
+/// packet's element.
 struct Arithmetic {
   /// slot = packet: the first contribution.
   void (*load)(std::byte* slot, const std::byte* packet, std::size_t elements) noexcept;
@@ -68,7 +68,7 @@ struct Arithmetic {
 };
 
 /// The fastest loops that this CPU has. nullptr where the operation does not exist for the type (bits of floating
-/// point) or a number is none. `overflow` matters to SUM and PROD of integers only.
+/// point) or a value is no type or operation. `overflow` matters to SUM and PROD of integers only.
 [[nodiscard]] const Arithmetic* arithmetic(DataType type, Op op, Overflow overflow = Overflow::wrap) noexcept;
 
 /// The same for every CPU of the baseline; what the faster ones are compared with.

@@ -46,7 +46,7 @@ inline float widen(Brain x) noexcept {
 
 inline void narrow(float from, Brain& to) noexcept {
   const auto bits = __builtin_bit_cast(std::uint32_t, from);
-  // To the nearest, ties to even. A number that is none stays one: its lowest bits alone may say so.
+  // To the nearest, ties to even. A NaN stays a NaN, also when only bits that are cut off say that it is one.
   const std::uint32_t rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
   const std::uint32_t quiet = (bits >> 16) | 0x40;
   to.bits = static_cast<std::uint16_t>((bits & 0x7fffffff) > 0x7f800000 ? quiet : rounded);
@@ -55,11 +55,11 @@ inline void narrow(float from, Brain& to) noexcept {
 inline float widen(Half x) noexcept {
   const std::uint32_t sign = static_cast<std::uint32_t>(x.bits & 0x8000) << 16;
   const std::uint32_t rest = x.bits & 0x7fff;
-  if (rest >= 0x7c00) {  // infinite, or no number (which leaves quiet, as from the instruction)
+  if (rest >= 0x7c00) {  // infinity, or a NaN, which becomes quiet as the CPU's instruction has it
     const std::uint32_t quiet = rest > 0x7c00 ? 0x400000 : 0;
     return __builtin_bit_cast(float, sign | 0x7f800000 | (rest & 0x3ff) << 13 | quiet);
   }
-  // 2^-24 is the unit of the numbers below the normal ones.
+  // A subnormal is a multiple of 2^-24.
   if (rest < 0x400) return __builtin_bit_cast(float, sign | __builtin_bit_cast(std::uint32_t, rest * 0x1p-24F));
   return __builtin_bit_cast(float, sign | ((rest << 13) + ((127 - 15) << 23)));
 }
@@ -74,7 +74,7 @@ inline void narrow(float from, Half& to) noexcept {
   } else if (rest >= 0x47800000) {  // 65536 and more
     half = 0x7c00;
   } else if (rest < 0x38800000) {
-    // Below the normal numbers: adding 0.5 leaves the bits that stay at the end of the fraction, rounded to even.
+    // A subnormal: adding 0.5 leaves the bits that stay at the end of the fraction, rounded to even.
     half = __builtin_bit_cast(std::uint32_t, __builtin_bit_cast(float, rest) + 0.5F) - 0x3f000000;
   } else {
     half = (rest - (112U << 23) + 0xfff + (rest >> 13 & 1)) >> 13;

@@ -13,8 +13,8 @@
 namespace weft::inc {
 
 /// The loops of one type and operation, for numbers of bytes that are multiples of kCheckedStep, and more than none.
-/// Elements are as wide in a slot as on the wire, and results are those of Arithmetic (of two numbers that are none,
-/// either stays). `to` overlaps neither of the others: it is good only if the CRC is the right one. Both return
+/// Elements are as wide in a slot as on the wire, and results are those of Arithmetic (of two NaNs either may
+/// be the result). `to` overlaps neither of the others: it is good only if the CRC is the right one. Both return
 /// wire::payload_crc() of the packet.
 struct CheckedLoops {
   /// to = packet: the first contribution.

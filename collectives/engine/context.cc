@@ -33,13 +33,13 @@ void Context::acknowledge_rnr(EndpointIndex to, Sink& sink) const {
   if (group_.rnr_acks && group_.endpoints[to].rank) send_ack(to, sink);
 }
 
-/// Before the first packet is answered this is an ACK of the one in front of it, which no requester waits for.
+/// Before anything is answered it names the PSN in front of the first packet, which no requester waits for.
 void Context::send_ack(EndpointIndex to, Sink& sink) const {
   const Answered& answered = answered_[to];
   nic::Packet p;
   p.opcode = Opcode::RC_ACKNOWLEDGE;
   p.psn = group_.endpoints[to].first_rx + low(answered.packets - 1);
-  // Credits are counted by the receiver at the other end of nothing that `to` knows: none are told.
+  // No credits: a receiver counts them for the switch's messages to it, which are not those of `to`.
   p.syndrome = Syndrome::ack().raw();
   p.msn = answered.messages & 0xffffff;
   sink.send(to, p, false);

@@ -109,7 +109,7 @@ class Context {
 
   /// Sends the ACK again that covers all that was answered; nothing before the first packet.
   void acknowledge(EndpointIndex to, Sink& sink) const;
-  /// Behind an RNR NAK: says again what is acknowledged, where the group has rnr_acks.
+  /// Sends the last ACK again, behind an RNR NAK, where the group has rnr_acks.
   void acknowledge_rnr(EndpointIndex to, Sink& sink) const;
   /// Sends a NAK, or an RNR NAK, for the first packet that is not answered. `sack`: of an IRN NAK, the PSN that came.
   void ask_for(EndpointIndex to, wire::Syndrome syndrome, Sink& sink, std::optional<wire::Psn> sack = {}) const;

@@ -25,7 +25,7 @@ namespace weft::inc {
 /// go into the control message and never change.
 enum class Primitive : std::uint8_t { allreduce = 0, reduce = 1, broadcast = 2, barrier = 3 };
 inline constexpr std::size_t kPrimitives = 4;
-/// "allreduce", "reduce"...; "?" for a number that is none.
+/// "allreduce", "reduce"...; "?" for a value that is no Primitive.
 [[nodiscard]] std::string_view to_string(Primitive primitive) noexcept;
 [[nodiscard]] std::optional<Primitive> primitive_from(std::string_view name) noexcept;
 
@@ -46,9 +46,9 @@ struct ControlMessage {
   friend bool operator==(const ControlMessage&, const ControlMessage&) = default;
 };
 
-/// Why a control message is none.
+/// Why a message is not a valid control message.
 enum class ControlError : std::uint8_t {
-  length,     ///< the payload has not 16 bytes
+  length,     ///< the payload does not have 16 bytes
   version,    ///< of another protocol
   primitive,  ///< no such primitive
   type,       ///< no such type of elements

@@ -11,8 +11,8 @@
 // each endpoint and invocation, where the streams stood when it began; so the PSNs of an endpoint's directions may
 // drift apart, and stock RNICs need not know.
 //
-// An invocation is known from the first control message on. Those behind one that is not known yet are refused: their
-// positions are not.
+// The table knows an invocation from its first control message on. Until then packets of later ones are refused: their
+// positions depend on how many packets this one has.
 #pragma once
 
 #include <cstdint>

@@ -323,7 +323,7 @@ bool ModeI::forward(EndpointIndex from, Sink& sink) {
     if (gets(e, i, down) && endpoints_[e].posted != tx_of(e, place)) return false;
     if (!sends_here(e, i, down)) continue;
     const auto other = head(e);
-    // Those of one collective have come as far in it as each other: their messages are used together.
+    // All who send to a collective are at the same message of it: a sum takes one message of each.
     if (!other || other->invocation != place.invocation) return false;
     const Message& m = endpoints_[e].messages[endpoints_[e].consumed % group_.window];
     if (m.immediate == like.immediate && m.with_immediate == like.with_immediate) continue;

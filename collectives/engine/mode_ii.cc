@@ -14,8 +14,8 @@ using wire::HeaderMask;
 using wire::Opcode;
 using wire::Syndrome;
 
-/// A table with less room is soon full of collectives whose senders wait for a lost ACK, and switches are not told to
-/// wait.
+/// A smaller table is soon full of collectives whose ACKs were lost and whose senders have not repeated yet, and a
+/// switch that sends cannot be told to wait.
 constexpr std::uint32_t kLeastInvocations = 64;
 
 bool everyone_takes_part(const Place& place) noexcept {
@@ -110,8 +110,8 @@ void ModeII::on_request(EndpointIndex from, const nic::Packet& p, bool marked, S
   on_contribution(from, p, place, marked, sink);
 }
 
-/// A rank's packet for which an answer was sent: that was lost, and the slot may hold something else by now. Of another
-/// switch it means less: what was acknowledged to it need not have arrived at all ranks behind it.
+/// A rank repeats a packet that was answered: it gets the answer again, without a look at the slot, which may hold
+/// something else by now. Not so a switch: an ACK to it does not say that all ranks behind it have the result.
 bool ModeII::acknowledge_again(EndpointIndex from, wire::Psn psn, Sink& sink) {
   if (!group_.endpoints[from].rank) return false;
   const auto sequence = table_.rx_sequence(from, psn);
@@ -189,7 +189,7 @@ void ModeII::on_contribution(EndpointIndex from, const nic::Packet& p, const Pla
   switch (slots_.contribute(position, from, p, offset_of(from, p), marked, how, senders, added)) {
     case Contribution::stale:
       ++counters_.stale;
-      // Of a Reduce: the slot would not be in use again if the root had not got what was in it.
+      // A Reduce: its slot is in use again, so the root has the sum, and this sender has missed its ACK.
       if (!everyone_takes_part(place)) answer(from, place, Syndrome::ack(), std::nullopt, sink);
       return;
     case Contribution::different:
@@ -217,7 +217,7 @@ void ModeII::on_contribution(EndpointIndex from, const nic::Packet& p, const Pla
 
 /// To everyone who receives what this slot holds.
 void ModeII::replicate(const Place& place, const Slot& slot, Sink& sink) {
-  // Asked once for all: that takes a division.
+  // Once for all receivers, because ends_message() divides.
   const bool ack_req = slot.ack_req || table_.ends_message(*place.invocation, place.index);
   for (EndpointIndex e = 0; e < endpoints(); ++e) {
     if (everyone_takes_part(place) ? e != group_.parent : table_.role(e, *place.invocation).receives) {
@@ -260,7 +260,7 @@ void ModeII::on_duplicate(EndpointIndex from, const Place& place, Slot& slot, Si
   }
   const EndpointIndex root = table_.root_endpoint(*place.invocation);
   if (progress_[root].delivered > tx_of(root, place)) {
-    // The ACK was lost, or the root's next one said something of a later collective, whose senders are others.
+    // The ACK to this sender was lost, or the root's ACK named a later collective and went to the senders of that.
     answer(from, place, Syndrome::ack(), std::nullopt, sink);
     if (cached) return;
   }
@@ -313,7 +313,7 @@ void ModeII::on_broadcast(EndpointIndex from, const nic::Packet& p, const Place&
     }
     sink.send(e, out, marked);
   }
-  // Our ACK was lost. Those of the receivers say nothing new, and merging them would keep them back for ever.
+  // Our ACK was lost. The receivers' ACKs say nothing new, and merge() passes on only what is new.
   if (everyone_has) answer(from, place, Syndrome::ack(), std::nullopt, sink);
   retire(0);
 }
@@ -330,7 +330,7 @@ void ModeII::answer(EndpointIndex to, const Place& place, Syndrome syndrome, std
   nic::Packet p;
   p.opcode = Opcode::RC_ACKNOWLEDGE;
   p.psn = table_.rx_psn(to, place);
-  // Credits are counted by the receiver at the other end of nothing that `to` knows: none are told.
+  // No credits: a receiver counts them for the switch's messages to it, which are not those of `to`.
   p.syndrome = ack ? Syndrome::ack().raw() : syndrome.raw();
   const bool ends = table_.ends_message(*place.invocation, place.index);
   const std::uint32_t messages = (table_.rx_msn(to, place) - (!ack && ends ? 1 : 0)) & 0xffffff;
@@ -344,11 +344,11 @@ void ModeII::answer(EndpointIndex to, const Place& place, Syndrome syndrome, std
 }
 
 void ModeII::not_ready(EndpointIndex to, const Place& place, Sink& sink) {
-  // An RNR NAK says that all before has arrived.
+  // An RNR NAK acknowledges all before it, so it may name the first unanswered packet alone.
   const std::uint64_t sequence = rx_of(to, place);
   if (!group_.endpoints[to].rank || sequence != answered_[to].packets) return;
-  // It repeats because of a NAK that was passed on, as whoever the packet is missing from does. To wait now would hold
-  // it back behind the others. When the same packet comes once more, its timer has sent it.
+  // This repeat follows a NAK that was passed on, also to those whose packet had come. An RNR NAK would make the sender
+  // pause, and the others wait for it. The next repeat of this packet is its timer's, and gets the RNR NAK.
   if (progress_[to].asked == sequence && std::exchange(progress_[to].spare, false)) return;
   ++counters_.rnr_naks;
   answer(to, place, Syndrome::rnr_nak(group_.rnr_timer), std::nullopt, sink);
@@ -397,7 +397,7 @@ void ModeII::on_response(EndpointIndex from, const nic::Packet& p, Sink& sink) {
     answer(to, *place, syndrome, names_another ? std::optional(table_.rx_psn(to, sack)) : std::nullopt, sink);
   };
   if (everyone_takes_part(*place)) {
-    // What arrived at a host came of its own packet, too: the answer goes back to it. Switches do not answer.
+    // A host has contributed to the result that it answers: its answer covers its own packet. Switches do not answer.
     if (group_.endpoints[from].rank) pass(from);
     return;
   }

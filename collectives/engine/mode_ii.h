@@ -11,8 +11,8 @@
 // Answers are cumulative, so they say something of earlier collectives too; that holds because a rank begins a
 // collective when it has all that the earlier ones bring it.
 //
-// What a rank has received it also tells by its answers to later packets, and its own contributions to that are then
-// acknowledged: the ACK of a result may be lost for good when a long Reduce to that rank, or a Broadcast, follows.
+// A rank's answer to a later packet says that it has the earlier results, too, and its contributions to these are then
+// acknowledged: their own ACKs may be lost for good when a long Reduce to that rank, or a Broadcast, follows.
 //
 // A host must never wait for an answer that the switch does not owe it yet: it would give up. A packet that it repeats
 // while contributions are missing is answered by an RNR NAK, as long as it is the oldest that the host waits for.

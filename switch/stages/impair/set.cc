@@ -72,7 +72,7 @@ OptionChange set_impair(const Value& options, const pipeline::SwitchInfo& info, 
 
   const auto rules = make_impair_rules(change.options, info);
   for (std::uint16_t w = 0; w < workers; ++w) {
-    // The old rules end where the function does: not on the worker.
+    // The exchange leaves the old rules in `unit`: they are freed with this function, not on the worker.
     change.apply.push_back([unit = std::make_shared<ImpairUnit>(rules), changed = *index](pipeline::Stage& stage) {
       auto& impair = static_cast<ImpairStage&>(stage);
       unit->take_over(impair.rules(), changed);

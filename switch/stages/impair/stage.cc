@@ -127,7 +127,7 @@ void ImpairStage::hold(Context& context, rte_mbuf* m, const ImpairStep& step) no
   if (step.reordered) count(ImpairCounter::reordered);
 }
 
-// Behind what is due and could not leave yet; it has met all rules. False when the queue is full.
+// Queues a packet that has met all rules, behind those that are due and have not left. False when there is no room.
 bool ImpairStage::stand_in_line(TimeNs now, rte_mbuf* m) noexcept {
   return queue_.push(now, {m, {}, generation_ - 1});
 }

@@ -15,8 +15,6 @@ using pipeline::Context;
 using pipeline::DropReason;
 using pipeline::PortIndex;
 
-namespace {}  // namespace
-
 L3Kernel::L3Kernel(const pipeline::SwitchInfo& info, std::uint16_t workers)
     : workers_(workers),
       per_second_((info.kernel->packets_per_s + workers - 1) / workers),
@@ -78,7 +76,7 @@ void L3Kernel::punt(Context& context, Batch& batch, std::uint16_t i) noexcept {
     counters_[port].queue_full.fetch_add(1, std::memory_order_relaxed);
     return context.drop(batch, i, KernelDrop::kernel_queue_full);
   }
-  // Consumed here, and alive until the thread has written it.
+  // For the pipeline the packet ends here. The second reference keeps it until the thread has written it.
   rte_pktmbuf_refcnt_update(m, 1);
   lane.up.push(m);
   context.consume(batch, i);

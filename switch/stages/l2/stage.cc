@@ -394,7 +394,7 @@ bool is_member(const pipeline::PortInfo& port, std::uint16_t vid) {
   return port.vlans.native == vid || port.vlans.tagged.test(vid);
 }
 
-// Whatever was learned in one is right in the other, and static entries are the same.
+// Both have the same VLANs by port and the same static entries, so that what was learned in one holds in the other.
 bool same_bridge(const pipeline::SwitchInfo& a, const pipeline::SwitchInfo& b) {
   return std::equal(a.ports.begin(), a.ports.end(), b.ports.begin(), b.ports.end(),
                     [](const auto& p, const auto& q) {

@@ -81,12 +81,12 @@ class L3Resolver {
 
   /// When on_timer() has something to do; kNever when nobody is asked.
   [[nodiscard]] TimeNs deadline() const noexcept { return active_.empty() ? kNever : deadline_; }
-  /// The same for whoever sets the timer to it.
+  /// The same, for the caller to set its timer to; see unarmed().
   [[nodiscard]] TimeNs arm() noexcept {
     armed_ = true;
     return deadline();
   }
-  /// The deadline has come closer since arm(): whoever holds packets here is not always the one who has the timer.
+  /// The deadline has come closer since arm(): `lb` holds packets here, too, and the timer is l3's.
   [[nodiscard]] bool unarmed() const noexcept { return !armed_; }
   /// on_timer() has something to do before its deadline: the neighbours have changed, perhaps by another worker.
   [[nodiscard]] bool has_news() const noexcept { return !active_.empty() && neighbours_.generation() != generation_; }

@@ -69,7 +69,7 @@ std::uint8_t CongestionTables::local(std::size_t port, TimeNs now) const noexcep
 }
 
 void CongestionTables::on_arrived(std::size_t leaf, std::uint8_t path, std::uint8_t metric, TimeNs now) noexcept {
-  // Only ever grows; where two workers meet, the lower one's path is told a packet later.
+  // Only grows. When two workers store at once the lower number may stay, until the next packet by the higher path.
   std::atomic<std::uint16_t>& paths = paths_of_[leaf];
   if (path >= paths.load(std::memory_order_relaxed)) {
     paths.store(static_cast<std::uint16_t>(path + 1), std::memory_order_relaxed);
@@ -102,7 +102,7 @@ std::optional<CongestionTables::Feedback> CongestionTables::next_feedback(std::s
   PathMetric metric = row[*chosen].load(std::memory_order_relaxed);
   PathMetric told = metric;
   told.changed = false;
-  // Where another worker has stored a newer one meanwhile, that one has yet to be told.
+  // Fails when another worker has stored a newer metric meanwhile: that one stays `changed`, and is told later.
   row[*chosen].compare_exchange_strong(metric, told, std::memory_order_relaxed);
   turn_[leaf].store(static_cast<std::uint8_t>(*chosen), std::memory_order_relaxed);
   return Feedback{static_cast<std::uint8_t>(*chosen), told.metric};

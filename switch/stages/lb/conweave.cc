@@ -81,7 +81,7 @@ class ConweavePolicy final : public LbPolicy {
  private:
   void weave(pipeline::Context& context, LinkView& links, LbItem& item) noexcept {
     const wire::Parsed& parsed = pipeline::meta(item.packet).parsed;
-    // What is about to be refused would leave a hole among the tags.
+    // A packet that l3 will drop (TTL), or that has no room for a tag, must not use one up: the far ToR would miss it.
     if (!is_balanced(parsed) || parsed.ttl <= 1 || !edge_.fits(parsed.l3_length)) return;
     const std::uint16_t leaf = edge_.far_leaf(item.packet);
     if (leaf == ConweaveEdge::kNone) return;
@@ -93,7 +93,7 @@ class ConweavePolicy final : public LbPolicy {
     counters().add(reason(choice.tag));
   }
 
-  // Of a traced packet they say why it took its path.
+  // The counter of a tag. `weftctl trace` shows by it why a packet took its path.
   [[nodiscard]] static LbCounter reason(const ConweaveTag& tag) noexcept {
     if (tag.request) return LbCounter::conweave_asked;
     if (tag.tail) return LbCounter::conweave_tails;

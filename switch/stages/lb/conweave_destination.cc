@@ -20,7 +20,7 @@ ConweaveDestination::ConweaveDestination(const ConweaveDestinationRules& rules)
   for (std::uint32_t i = rules.queues; i-- > 0;) free_queues_.push_back(static_cast<std::uint16_t>(i));
 }
 
-// Nobody's packets are let go for an entry: nullptr when those of all four flows wait.
+// The flow's entry. nullptr when all four places belong to flows whose packets wait: they keep theirs.
 ConweaveDestination::Flow* ConweaveDestination::find(TimeNs now, const FlowKey& key) noexcept {
   const auto waits = [](const Flow& flow) { return flow.queue != kNoQueue; };
   const auto [flow, known] = find_flow(
@@ -56,7 +56,7 @@ bool ConweaveDestination::enter_epoch(TimeNs now, Flow& flow, std::uint8_t epoch
   if (flow.known && flow.epoch == epoch) return true;
   const bool recent = flow.queue != kNoQueue || now - flow.last <= rules_.wait_ns;
   if (flow.known && recent && !later_epoch(epoch, flow.epoch)) return false;
-  // What waits was sent before, on the path of this packet.
+  // What waits is of the epoch before, and was sent before this packet: it goes on first.
   if (flow.queue != kNoQueue) settle(flow, counts_.given_up, sink);
   flow = {.key = flow.key, .epoch = epoch, .known = true};
   return true;
@@ -121,7 +121,7 @@ void ConweaveDestination::set_flush(Flow& flow, TimeNs at) noexcept {
   timers_.set(flow.queue, queue.flush_at);
 }
 
-// Nothing waits, or has to wait any more in this epoch.
+// Lets what waits of the flow go on, and adds it to `count`. No packet of this epoch waits any more.
 void ConweaveDestination::settle(Flow& flow, std::uint64_t& count, ReorderSink& sink) noexcept {
   flow.ordered = true;
   if (flow.queue == kNoQueue) return;

@@ -95,8 +95,8 @@ class PsnPolicy : public LbPolicy {
     const tables::QpEntry* entry = known_.entry(pm);
     return entry != nullptr && !entry->in_order();
   }
-  // An ACK of a known queue pair that nothing has to arrive in front of. rdma_track takes note of responses with data,
-  // and that outlives this policy.
+  // An ACK of a known queue pair without READ or ATOMIC responses, which an ACK must not overtake. rdma_track notes
+  // them (ResponseFlag::synced), so that they are known also after a change of policy.
   [[nodiscard]] bool is_free_ack(const pipeline::PacketMeta& pm) const noexcept {
     if (pm.parsed.opcode != static_cast<std::uint8_t>(wire::Opcode::RC_ACKNOWLEDGE)) return false;
     const tables::QpEntry* entry = known_.entry(pm);

@@ -58,7 +58,7 @@ bool ReorderBuffer::has_room(const Flow& flow, const Item& item) const noexcept 
   return free_ != kNone && flow.packets < rules_.max_flow_packets && bytes_ + item.bytes <= rules_.max_bytes;
 }
 
-// Of a flow that is not known: nothing that waits is earlier.
+// Whether a flow that is not known may begin with this packet: it starts a message, and nothing that waits is earlier.
 bool ReorderBuffer::may_begin(const Flow& flow, const Item& item) const noexcept {
   return item.starts && (flow.first == kNone || items_[flow.first].psn.distance_from(item.psn) > 0);
 }

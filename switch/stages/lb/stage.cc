@@ -149,7 +149,7 @@ const pipeline::PortInfo* port_of(const pipeline::RouteInfo::Hop& hop, const pip
   return nullptr;
 }
 
-// What lb_tag does not know of is no path of policies that need its tags.
+// Policies that need tags use the paths that lb_tag knows: all ports of a group must be among its uplinks.
 void check_tag_paths(const Value& options, const pipeline::SwitchInfo& info, config::Diagnostics& diagnostics) {
   const std::string& policy = options["policy"].string();
   if (policy != "conga" && policy != "conweave" && policy != "gemma") return;
@@ -170,7 +170,7 @@ void check_tag_paths(const Value& options, const pipeline::SwitchInfo& info, con
   }
 }
 
-// What two policies need of lb_tag stands in an option of it with their name.
+// conweave and gemma need the option of lb_tag that has their name.
 void check_tag_option(const Value& options, const pipeline::SwitchInfo& info, config::Diagnostics& diagnostics) {
   const std::string& policy = options["policy"].string();
   if (policy != "conweave" && policy != "gemma") return;

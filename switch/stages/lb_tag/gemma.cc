@@ -44,7 +44,7 @@ std::uint64_t GemmaReports::queue(const Context& context, PortIndex port) const 
   return context.link_up(port) ? shared_.scaled(port, context.occupancy(port).bytes()) : kShut;
 }
 
-// This switch has a choice of its own among uplinks, so that what waits there is what waits on the best of them.
+// What waits on the way to a leaf above: this switch chooses among its uplinks, so that the best one counts.
 std::uint64_t GemmaReports::least_above(const Context& context, std::uint16_t id) const noexcept {
   const std::uint16_t leaf = shared_.leaf_with(id);
   std::uint64_t least = kShut;
@@ -75,7 +75,7 @@ void GemmaReports::on_timer(Context& context, LbTagCounters& counters) noexcept 
   for (const Downlink& downlink : options_.downlinks) send(context, downlink, counters);
 }
 
-// A leaf has no use for what waits on the way to itself.
+// Without the entry of this downlink: a leaf has no use for what waits on the way to itself.
 void GemmaReports::send(Context& context, const Downlink& to, LbTagCounters& counters) noexcept {
   told_.clear();
   const auto index = static_cast<std::size_t>(&to - options_.downlinks.data());

@@ -32,7 +32,7 @@ class GemmaReports {
  private:
   using Downlink = LbTagOptions::Gemma::Downlink;
 
-  /// A queue of which nothing can leave is longer than any other.
+  /// Stands for a queue that nothing can leave: as long as the longest that can be told.
   static constexpr std::uint64_t kShut = 0xffff * kReportUnitBytes;
 
   [[nodiscard]] std::uint64_t queue(const pipeline::Context& context, pipeline::PortIndex port) const noexcept;

@@ -78,7 +78,7 @@ void check_leaves(const Value& options, Diagnostics& diagnostics) {
   }
 }
 
-// A metric is a share of a rate.
+// CONGA's metric is a share of the link's rate, so that the rate must be known.
 void check_rates(const Value& options, const SwitchInfo& info, Diagnostics& diagnostics) {
   if (options.has("link_mbps") || options.has("gemma")) return;
   const auto uses = [&](const PortInfo& port) {
@@ -94,7 +94,7 @@ void check_rates(const Value& options, const SwitchInfo& info, Diagnostics& diag
   }
 }
 
-// Who looks at packets when they have their tag already.
+// Refuses stages that look at packets when these have their tags already.
 void check_pipeline(const Value& options, const SwitchInfo& info, Diagnostics& diagnostics) {
   if (options.has("gemma")) return;  // it needs no tags
   if (const pipeline::StageSpec* pnp = pipeline::find_stage(info, "pnp"); pnp != nullptr) {

@@ -65,7 +65,7 @@ LbTagStage::Fate LbTagStage::receive(ConweaveLeaf::Burst& burst, rte_mbuf* m) no
       break;
   }
   if (tag_kind(pipeline::frame(m), parsed) == TagKind::gemma_report) return take_report(burst.context().now, m);
-  // One that is for another leaf's hosts keeps its tag.
+  // A packet to hosts of another leaf keeps its tag.
   if (!leaf || shared_.leaf_of(m) != shared_.self()) return Fate::stays;
   if (tag_kind(pipeline::frame(m), parsed) != TagKind::conweave_reply) return take_off(burst, m);
   take_answer(burst.context().now, m);
@@ -94,7 +94,7 @@ LbTagStage::Fate LbTagStage::take_report(TimeNs now, const rte_mbuf* m) noexcept
   return Fate::stays;
 }
 
-// Answers are for this switch, whether it can use them or not.
+// Reads another leaf's answer. It ends here, whether it can be used or not.
 void LbTagStage::take_answer(TimeNs now, const rte_mbuf* m) noexcept {
   const LbTagHeader header = tag_header(pipeline::frame(m), pipeline::meta(m).parsed);
   const std::uint16_t from = sender(m, header.leaf.value());
@@ -173,7 +173,7 @@ void LbTagStage::egress(Context& context, PortIndex port, Batch& batch) {
   }
 }
 
-// Leaves with Gemma put no tags on, but for those around tags that hosts have forged: other leaves may believe in tags.
+// Gemma needs no tags. But a tag that a host has forged is put inside a real one: other leaves might believe it.
 void LbTagStage::wrap_forged(Context& context, PortIndex port, Batch& batch) noexcept {
   if (!shared_.is_leaf()) return;
   for (std::uint16_t i = 0; i < batch.size; ++i) {
@@ -183,7 +183,7 @@ void LbTagStage::wrap_forged(Context& context, PortIndex port, Batch& batch) noe
   }
 }
 
-// False when the packet must not leave: without a tag around it, the one that a host has forged would be believed.
+// False when a host has forged a tag and there is no room for a real one around it: other leaves would believe it.
 bool LbTagStage::put_on(TimeNs now, PortIndex port, std::uint8_t congestion, rte_mbuf* m) noexcept {
   const wire::Parsed& parsed = pipeline::meta(m).parsed;
   const auto conweave = mark_.tag(m);

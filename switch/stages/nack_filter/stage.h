@@ -2,7 +2,7 @@
 // Copyright The weft authors
 //
 // nack_filter: Themis-D at the receivers' ToR. In its ingress half it judges the NACKs of its hosts; in its egress half
-// it records which packets of cross-rack queue pairs leave to them. What it decides by is in nack_filter_unit.h.
+// it records which packets of cross-rack queue pairs leave to them. What it decides by is in unit.h.
 //
 // Only queue pairs take state whose requests come in through an uplink and leave through another port, and whose two
 // directions are known (`accept`). All other packets pass, and so do all NACKs that the filter cannot judge: nothing is

@@ -56,7 +56,7 @@ void NackFilterUnit::start(NackQp qp, std::optional<Psn> first) const noexcept {
   for (std::uint32_t i = 0; i < rules_.window_psns / 64; ++i) qp.lost_word(i) = 0;
   reset_paths(qp, paths_);
   if (!first) return;
-  // The newest PSN before the first one, on every path; where PSNs wrap, some classes lie further back than N.
+  // Every path begins with its last PSN before the first one; where PSNs wrap, that may be more than N further back.
   for (std::uint32_t back = 1; back <= 2 * paths_; ++back) {
     const Psn psn = *first - back;
     NackPath& path = qp.path(s.paths.class_of(psn));

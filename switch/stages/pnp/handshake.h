@@ -32,9 +32,9 @@ class HandshakeMonitor {
   /// @param entries  rounded up to a power of two of at least kWays
   explicit HandshakeMonitor(std::uint32_t entries);
 
-  /// @return true when this segment ends a handshake: both hosts have answered each other's sequence numbers, so
-  /// neither
-  ///         address is forged
+  /// @return true when this segment ends a handshake: both hosts have answered
+  ///         each other's sequence numbers, so that neither address
+  ///         is forged
   bool on_segment(TimeNs now, const TcpSegment& segment) noexcept;
 
   [[nodiscard]] std::uint32_t capacity() const noexcept { return static_cast<std::uint32_t>(entries_.size()); }

@@ -191,7 +191,7 @@ void PnpStage::on_marked(Context& context, rte_mbuf* m) noexcept {
   if (verdict == PnpVerdict::pass) return;
   if (verdict == PnpVerdict::notify && !send_cnp(context, m, client_qp)) {
     const PnpName name = name_of(parsed);
-    // Where another worker has the set now, its flow waits for the next interval: the mark stays in any case.
+    // While another worker uses the set the flow stays noted as told until its interval ends. The mark stays anyway.
     static_cast<void>(shared_.use(name, [&](PnpUnit& unit) { unit.not_notified(name); }));
     return count(PnpCounter::no_buffer);
   }

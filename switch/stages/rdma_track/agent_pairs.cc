@@ -19,14 +19,14 @@ bool QpTracker::on_agent_up(TimeNs now, const AgentQp& qp, bool told_again) noex
     return false;
   }
   const AgentPair pair{qp, there, table_.reverse(there, qp.qpn), told_again};
-  // With `steer: qp` CM has given it to another worker, which knows more than the agent does.
+  // With `steer: qp` CM may have given the pair to another worker, which knows more than the agent does.
   const bool elsewhere = steering_ != nullptr && steering_->is_elsewhere(steered(there));
   const bool done = elsewhere || is_fixed(pair.there) || is_fixed(pair.back) || connect_agent(now, pair);
   release_key(there);
   return done;
 }
 
-// Both directions are there and belong together, for somebody who knows.
+// Both directions are in the table and open, and an agent, CM or the configuration has paired them.
 bool QpTracker::is_open_pair(const QpKey& there, const QpKey& back) const noexcept {
   const std::uint32_t a = table_.find(there), b = table_.find(back);
   if (a == QpTable::kNone || b == QpTable::kNone) return false;
@@ -56,7 +56,7 @@ bool QpTracker::connect_agent(TimeNs now, const AgentPair& pair) noexcept {
   return true;
 }
 
-// Its packets pass already, and nobody has said whose they are: it was met before the agent told of it.
+// Packets of this direction have passed, and neither agent, CM nor configuration has said whose they are.
 bool QpTracker::is_in_use(const QpKey& key) const noexcept {
   const std::uint32_t position = table_.find(key);
   if (position == QpTable::kNone) return false;
@@ -102,7 +102,7 @@ void QpTracker::on_agent_down(const AgentQp& qp) noexcept {
       continue;
     }
     QpEntry& e = table_.entry(position);
-    // Paired otherwise, its number serves a newer connection.
+    // When it is paired with another direction, its QPN serves a newer connection.
     if (e.fixed() || (e.paired() && e.peer != table_.find(other))) continue;
     e.response.set(ResponseFlag::closed);
     // Whoever asks for the queue pair at the other end must not be told one that is gone.

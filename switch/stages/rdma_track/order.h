@@ -10,8 +10,8 @@
 // - out_of_order: a packet that arrives for the first time but not at its turn: it skips PSNs (`gap`), or it is one of
 //   the skipped ones (`late`). Two packets swapped by the network count two.
 // - retransmitted: a packet whose PSN has been seen before, or is more than the window (64 requests, 32 responses)
-// behind
-//   the expected PSN. Copies made by the network count too: PSNs do not tell them apart.
+//   behind the expected PSN. Copies made by the network count too:
+//   PSNs do not tell them apart.
 // - A PSN further than kRestartDistance from the expected one belongs to a new connection that uses the same QPN: it
 //   starts the stream anew and counts as a restart.
 // - A READ response may begin ahead of the expected PSN, because the PSNs of SEND and WRITE requests between two READs

@@ -11,14 +11,14 @@
 // both for mlx5, of the sender's own QPN for rxe), and a network card may use one port for both directions.
 //
 // Confidence, in percent, that two directions belong together:
-//   +60  they are the only unpaired ones between the two hosts; else +50 if PSNs leave no other choice; else +35 if
-//   only
-//        ports do. +25 when the ports are those that Linux derives from the two QPNs.
+//   +60  they are the only unpaired ones between the two hosts; else +50 if PSNs leave no other choice;
+//        else +35 if only ports do.
+//        +25 when the ports are those that Linux derives from the two QPNs.
 //   +7   for every further acknowledged PSN that fits and no other candidate does; +2 while not all unpaired directions
 //        of the two hosts could be compared.
-//   -25  for every PSN that does not fit, -20 when another direction has only this partner left. Below 30 the pairing
-//   is
-//        given up.
+//   -25  for every PSN that does not fit.
+//   -20  when another direction has only this partner left.
+//        Below 30 the pairing is given up.
 // At kSettled (or kSettledPartial) the pairing is final and costs nothing any more. Only CM and configuration reach
 // 100.
 #pragma once

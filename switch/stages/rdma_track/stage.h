@@ -4,8 +4,8 @@
 // rdma_track: a table of the queue pairs whose RoCEv2 packets pass the switch. Every direction of a queue pair has an
 // entry of its own, named by source address, destination address and destination QPN; a pair of entries belongs to one
 // queue pair. Entries come from CM messages (UDP 4791, QP1), from the configuration, or from the packets themselves,
-// and go when nothing is seen for some time. What each counter means is said in rdma_track_order.h, how two directions
-// are brought together in rdma_track_pairing.h.
+// and go when nothing is seen for some time. What each counter means is said in order.h, how two directions are
+// brought together in pairing.h.
 //
 // NAKs, ACKs and CNPs count in the direction in which they travel: those of an entry's peer are about its own requests,
 // and `weftctl show qps` has them too.

@@ -214,7 +214,7 @@ pipeline::OptionChange set_trp(const config::Value& options, const pipeline::Swi
   const TrpOptions read = trp_options(change.options);
   const std::size_t most = 2 * std::size_t{trp_options(options).settings.max_packets};
   for (std::uint16_t w = 0; w < workers; ++w) {
-    // What was replaced ends where the function does: not on the worker.
+    // The exchange leaves the old options and unit in `made`: they are freed with this function, not on the worker.
     auto made = std::make_shared<New>(New{read, TrpUnit(read.settings)});
     made->room.reserve(most);
     change.apply.push_back([made](pipeline::Stage& stage) {

@@ -52,7 +52,7 @@ TrpVerdict TrpUnit::on_data(TimeNs now, const TrpName& name, TrpPacket packet, s
   return hold(now, at, packet, bytes, sink);
 }
 
-// Nothing slows it down any more. The code's flows never come to that: each packet of them goes through the loop.
+// Nothing slows the flow down any more. With TrpRule::code that never is so: all its packets go through the loop.
 bool TrpUnit::recovered(const TrpFlow& flow) const noexcept {
   if (flow.law.status != TrpStatus::recover) return false;
   if (settings_.recovery == TrpRecovery::direct) return true;
@@ -93,7 +93,7 @@ TrpVerdict TrpUnit::hold(TimeNs now, std::uint32_t at, TrpPacket packet, std::ui
     paced_.set(at, items_[flow.first].due);
     return TrpVerdict::held;
   }
-  // While it recovers a packet goes round once, or twice as the code has it, behind those that came before.
+  // While the flow recovers a packet goes round once, twice with TrpRule::code, behind those that came before.
   const bool recovers = flow.law.status == TrpStatus::recover;
   const std::uint32_t least = settings_.rules.rule == TrpRule::code ? 2 : 1;
   items_[index].loops = recovers ? std::min(least, flow.law.loop_num) : flow.law.loop_num;
@@ -201,7 +201,7 @@ void TrpUnit::release(TimeNs now, std::uint32_t index, TrpSink& sink) noexcept {
   sink.release(packet);
 }
 
-// Lets go of a flow. In the loop its items come back empty.
+// Releases all packets of a flow. Items that are in the loop stay there, empty, until their time.
 void TrpUnit::flush(TimeNs now, std::uint32_t at, TrpSink& sink) noexcept {
   TrpFlow& flow = store_.flow(at);
   while (flow.held != 0) {
