@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The weft authors
+#include <time.h>
+
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <numeric>
 #include <stdexcept>
@@ -67,6 +68,13 @@ std::size_t size_of_group(Rng& rng) {
   return at < 30 ? 8 : at < 60 ? 16 : at < 85 ? 32 : at < 95 ? 64 : 128;
 }
 
+/// Nothing here waits: the time of the processor says what it takes, whatever else runs.
+double cpu_us() {
+  timespec t{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return static_cast<double>(t.tv_sec) * 1e6 + static_cast<double>(t.tv_nsec) / 1e3;
+}
+
 void print(const std::string& what, std::vector<double> us) {
   const double mean = std::accumulate(us.begin(), us.end(), 0.0) / static_cast<double>(us.size());
   std::sort(us.begin(), us.end());
@@ -76,7 +84,6 @@ void print(const std::string& what, std::vector<double> us) {
 }
 
 void measure(bool packed) {
-  using Clock = std::chrono::steady_clock;
   manager::Fabric f = fabric();
   std::vector<wire::IpAddress> hosts;
   for (policy::LinkId id = 0; id < f.topology.links().size(); ++id) {
@@ -90,9 +97,9 @@ void measure(bool packed) {
   const std::string name = packed ? "packed" : "scattered";
   std::vector<double> placing, making;
   const auto took = [](std::vector<double>& out, const auto& what) {
-    const auto start = Clock::now();
+    const double start = cpu_us();
     what();
-    out.push_back(std::chrono::duration<double, std::micro>(Clock::now() - start).count());
+    out.push_back(cpu_us() - start);
   };
   std::size_t made = 0;
   for (std::uint32_t i = 0; i < kGroups; ++i) {
@@ -117,7 +124,7 @@ void measure(bool packed) {
 }  // namespace
 
 int run_placement() {
-  std::printf("%-17s %9s %9s %9s %9s\n", "hosts", "mean us", "p50", "p99", "max");
+  std::printf("%-17s %9s %9s %9s %9s\n", "CPU time", "mean us", "p50", "p99", "max");
   std::fflush(stdout);
   for (const bool packed : {true, false}) measure(packed);
   return 0;

@@ -6,6 +6,7 @@
 #include <array>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
+#include <utility>
 
 #include "collectives/engine/inc_engine.h"
 
@@ -77,7 +78,8 @@ ordered_json tree_json(const Decision& d, const Topology& t) {
                         {"bytes", d.memory[i].bytes},
                         {"block", d.memory[i].block}});
   }
-  return {{"edges", edges}, {"switches", switches}, {"units", d.units}, {"width_mbps", d.width_mbps}};
+  return {
+      {"edges", std::move(edges)}, {"switches", std::move(switches)}, {"units", d.units}, {"width_mbps", d.width_mbps}};
 }
 
 wire::IpAddress address_from(const json& j) {
@@ -203,12 +205,15 @@ std::string to_text(const GroupRecord& r, const Topology& topology) {
   for (const SwitchRecord& s : r.switches) {
     ordered_json endpoints = ordered_json::array();
     for (const EndpointRecord& e : s.endpoints) endpoints.push_back(endpoint_json(e));
-    switches.push_back({{"switch", s.name}, {"endpoints", endpoints}});
+    switches.push_back({{"switch", s.name}, {"endpoints", std::move(endpoints)}});
   }
-  ordered_json out{
-      {"group", r.id},        {"generation", r.generation},         {"state", to_string(r.state)},
-      {"members", members},   {"options", options_json(r.options)}, {"tree", tree_json(r.decision, topology)},
-      {"endpoints", switches}};
+  ordered_json out{{"group", r.id},
+                   {"generation", r.generation},
+                   {"state", to_string(r.state)},
+                   {"members", std::move(members)},
+                   {"options", options_json(r.options)},
+                   {"tree", tree_json(r.decision, topology)},
+                   {"endpoints", std::move(switches)}};
   if (!r.tenant.empty()) out["tenant"] = r.tenant;
   return out.dump();
 }
@@ -246,7 +251,7 @@ std::string switch_spec(const GroupRecord& r, std::size_t at) {
                  {"message_packets", o.message_packets},
                  {"window", r.decision.units},
                  {"reproducible", o.reproducible},
-                 {"endpoints", endpoints}};
+                 {"endpoints", std::move(endpoints)}};
   if (o.mode == Mode::iii) j["slots"] = 2 * r.decision.units * o.message_packets;
   return j.dump();
 }
