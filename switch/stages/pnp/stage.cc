@@ -22,6 +22,7 @@ using pipeline::PortIndex;
 
 namespace {
 
+constexpr wire::IpAddress kLimitedBroadcast = wire::IpAddress::v4(0xffffffff);
 constexpr auto kCe = static_cast<std::uint8_t>(wire::Ecn::ce);
 
 // Requests and responses carry data, and whoever receives a marked one sends a CNP to its sender.
@@ -41,6 +42,18 @@ wire::IpAddress address_at(const wire::Parsed& parsed, const std::uint8_t* l3, b
   }
   const auto& ip = wire::header_at<wire::Ipv6Header>(l3);
   return wire::IpAddress::v6(source ? ip.source : ip.destination);
+}
+
+// A group has no connections (RFC 9293 3.10.7.2), and its address is not one to send from. A frame to a group may carry
+// the IP address of a host all the same (RFC 1122 3.3.6). One from a group does not get past `parse`.
+bool has_group_address(const rte_mbuf* m) noexcept {
+  if (wire::header_at<wire::EthernetHeader>(pipeline::frame(m)).destination.is_multicast()) return true;
+  const wire::Parsed& parsed = pipeline::meta(m).parsed;
+  for (const bool source : {true, false}) {
+    const wire::IpAddress address = address_at(parsed, pipeline::frame(m) + parsed.l3_offset, source);
+    if (address.is_multicast() || address == kLimitedBroadcast) return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -108,12 +121,16 @@ bool PnpStage::challenge(Context& context, const rte_mbuf* m, const TcpSegment& 
   // The other data centre's switch has asked its own hosts.
   if (options_.is_remote(address_at(parsed, pipeline::frame(m) + parsed.l3_offset, true))) return false;
   if (shared_.pairs().contains(context.now, s.pair)) return false;
+  if (flags == Tcp::kAck && !cookies_->answered_by(context.now, s)) return false;
+  if (has_group_address(m)) {
+    count(PnpCounter::group_addresses);
+    return false;
+  }
   if (flags == Tcp::kSyn) {
     if (!answer(context, m, Tcp::kSyn | Tcp::kAck, cookies_->of_syn(context.now, s), s.sequence + 1)) return false;
     count(PnpCounter::cookies_sent);
     return true;
   }
-  if (!cookies_->answered_by(context.now, s)) return false;
   add_pair(context.now, s.pair);
   if (!answer(context, m, Tcp::kRst, s.acknowledgement, 0)) return false;
   count(PnpCounter::connections_reset);

@@ -23,6 +23,7 @@
 
 namespace weft::stages::testing {
 
+using weft::testing::beyond_mac;
 using weft::testing::Bytes;
 using weft::testing::Harness;
 using weft::testing::kDestination;
@@ -32,7 +33,6 @@ using weft::testing::parsed_of;
 using weft::testing::port_mac;
 using wire::Ecn;
 using wire::FrameBuilder;
-using wire::MacAddress;
 using wire::Opcode;
 using wire::Psn;
 using wire::Qpn;
@@ -44,7 +44,7 @@ inline std::string yaml(const std::string& pnp, const std::string& more = "") {
 
 inline FrameBuilder data(Ecn ecn = Ecn::ce, std::uint32_t psn = 5) {
   return FrameBuilder()
-      .eth(MacAddress::from_u64(0x02aa00000001), port_mac(0))
+      .eth(beyond_mac(0), port_mac(0))
       .ipv4("10.1.0.1", "10.2.0.1")
       .dscp(3)
       .ecn(ecn)

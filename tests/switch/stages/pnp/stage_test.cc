@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The weft authors
+#include "switch/stages/l3/drops.h"
 #include "tests/switch/stages/pnp/rig.h"
 
 namespace weft::stages::testing {
@@ -23,7 +24,7 @@ TEST_F(PnpStageTest, AMarkBecomesACnpAndIsCleared) {
   ASSERT_THAT(cnps, SizeIs(1));
   // As a ConnectX would have sent it, but for what l3 does to every packet.
   const Bytes expected = FrameBuilder()
-                             .eth(port_mac(0), MacAddress::from_u64(0x02aa00000001))
+                             .eth(port_mac(0), beyond_mac(0))
                              .ipv4("10.2.0.1", "10.1.0.1")
                              .dscp(48)
                              .ecn(Ecn::ect0)
@@ -55,7 +56,7 @@ TEST_F(PnpStageTest, OverIpv6TheSame) {
   const auto cnps = frames("in");
   ASSERT_THAT(cnps, SizeIs(1));
   EXPECT_EQ(cnps[0], FrameBuilder()
-                         .eth(port_mac(0), MacAddress::from_u64(0x02aa00000001))
+                         .eth(port_mac(0), beyond_mac(0))
                          .ipv6("fd02::1", "fd01::1")
                          .dscp(48)
                          .ecn(Ecn::ect0)
@@ -81,7 +82,7 @@ TEST_F(PnpStageTest, FlowsOfOneDataCentreOrTowardsItAreLeftAlone) {
   h.inject("in", data().ipv4("10.1.0.1", "10.1.0.9").build());
   EXPECT_EQ(parsed_of(frames("in").at(0)).tos & 3, 3);
   h.inject("wan", data()
-                      .eth(MacAddress::from_u64(0x02aa00000002), port_mac(1))
+                      .eth(beyond_mac(1), port_mac(1))
                       .ipv4("10.2.0.1", "10.1.0.1")
                       .bth(Opcode::RC_SEND_MIDDLE, kSource, Psn(5))
                       .build());
@@ -102,7 +103,7 @@ TEST_F(PnpStageTest, UcAndUdKeepTheirMarks) {
   h.inject("in", data().bth(Opcode::UC_SEND_ONLY, kDestination, Psn(5)).payload(64).build());
   h.inject("in", data().bth(Opcode::UD_SEND_ONLY, kDestination, Psn(5)).deth(1, kSource).payload(64).build());
   h.inject("in", FrameBuilder()
-                     .eth(MacAddress::from_u64(0x02aa00000001), port_mac(0))
+                     .eth(beyond_mac(0), port_mac(0))
                      .ipv4("10.1.0.1", "10.2.0.1")
                      .ecn(Ecn::ce)
                      .udp(0)
@@ -149,7 +150,7 @@ struct AnySourceTest : PnpStageTest {
 
 TEST_F(AnySourceTest, SourcesFarAwayAreToldToo) {
   h.inject("wan", data()
-                      .eth(MacAddress::from_u64(0x02aa00000002), port_mac(1))
+                      .eth(beyond_mac(1), port_mac(1))
                       .ipv4("10.2.0.1", "10.1.0.1")
                       .bth(Opcode::RC_SEND_MIDDLE, kSource, Psn(5))
                       .build());
@@ -165,7 +166,7 @@ struct MonitorTest : PnpStageTest {
 
   void segment(bool from_client, std::uint8_t flags, std::uint32_t sequence, std::uint32_t acknowledgement) {
     FrameBuilder frame;
-    frame.eth(MacAddress::from_u64(from_client ? 0x02aa00000001 : 0x02aa00000002), port_mac(from_client ? 0 : 1));
+    frame.eth(beyond_mac(from_client ? 0 : 1), port_mac(from_client ? 0 : 1));
     if (from_client) {
       frame.ipv4("10.1.0.1", "10.2.0.1").tcp(40000, 18515, flags, sequence);
     } else {
@@ -209,7 +210,7 @@ struct CookieTest : PnpStageTest {
   static Bytes segment(bool from_client, std::uint8_t flags, std::uint32_t sequence,
                        std::uint32_t acknowledgement = 0) {
     FrameBuilder frame;
-    frame.eth(MacAddress::from_u64(from_client ? 0x02aa00000001 : 0x02aa00000002), port_mac(from_client ? 0 : 1));
+    frame.eth(beyond_mac(from_client ? 0 : 1), port_mac(from_client ? 0 : 1));
     if (from_client) {
       frame.ipv4("10.1.0.1", "10.2.0.1").tcp(40000, 18515, flags, sequence);
     } else {
@@ -273,6 +274,43 @@ TEST_F(CookieTest, WhatIsNoAnswerToACookiePasses) {
     EXPECT_THAT(frames("wan"), SizeIs(1)) << flags;
   }
   EXPECT_EQ(counter("handshakes") + counter("cookies_sent"), 0u);
+}
+
+// The answer would come from a group: l3 decides about the segment as if the stage were not there.
+TEST_F(CookieTest, SegmentsToAGroupAreNotAnswered) {
+  using Tcp = wire::TcpHeader;
+  Bytes to_group = segment(true, Tcp::kSyn, 5);
+  to_group[0] |= 1;
+  h.inject("in", to_group);
+  EXPECT_THAT(frames("in"), IsEmpty());
+  EXPECT_EQ(h.dropped(L3Drop::not_for_router), 1u);
+  EXPECT_EQ(counter("group_addresses"), 1u);
+  EXPECT_EQ(counter("cookies_sent"), 0u);
+
+  for (const char* group : {"224.1.2.3", "255.255.255.255"}) {
+    FrameBuilder frame;
+    frame.eth(beyond_mac(0), port_mac(0)).ipv4("10.1.0.1", group).tcp(40000, 18515, Tcp::kSyn, 5);
+    h.inject("in", frame.build());
+    EXPECT_THAT(frames("in"), IsEmpty()) << group;
+  }
+  h.inject("in", FrameBuilder()
+                     .eth(beyond_mac(0), port_mac(0))
+                     .ipv6("fd01::1", "ff0e::1")
+                     .tcp(40000, 18515, Tcp::kSyn, 5)
+                     .build());
+  EXPECT_THAT(frames("in"), IsEmpty());
+  EXPECT_EQ(counter("group_addresses"), 4u);
+}
+
+TEST_F(CookieTest, ACookieThatComesBackToAGroupMakesNoPair) {
+  using Tcp = wire::TcpHeader;
+  Bytes syn_ack = answer_to(segment(true, Tcp::kSyn, 5));
+  Bytes ack = segment(true, Tcp::kAck, 6, tcp_of(syn_ack).sequence.value() + 1);
+  ack[0] |= 1;
+  h.inject("in", ack);
+  EXPECT_THAT(frames("in"), IsEmpty());
+  EXPECT_EQ(counter("group_addresses"), 1u);
+  EXPECT_EQ(counter("handshakes") + counter("connections_reset"), 0u);
 }
 
 TEST_F(CookieTest, AReloadKeepsCookiesThatAreUnderWay) {
