@@ -120,7 +120,7 @@ TEST_F(EtcdStoreTest, WhoWasAwayForTooLongChangesNothing) {
   // It does not know yet.
   EXPECT_EQ(stale->store.put(1, 1, "stale"), std::nullopt);
   EXPECT_THAT(stale->store.sync().value_or(""), HasSubstr("another manager"));
-  EXPECT_TRUE(stale->lost);
+  EXPECT_TRUE(comes_true([&] { return stale->lost.load(); }));
   EXPECT_FALSE(stale->store.leads());
   EXPECT_THAT(stale->store.put(1, 1, "stale").value_or(""), HasSubstr("another manager"));
   EXPECT_THAT(stale->store.erase(1).value_or(""), HasSubstr("another manager"));
