@@ -111,16 +111,12 @@ std::vector<CallResult> ManagerCalls::results() {
   return std::exchange(results_, {});
 }
 
-/// For each call anew: the manager ends connections that grow old.
-std::optional<std::string> ManagerCalls::connect(manager::Client& client) const {
-  return place_.address.empty() ? client.connect(place_.socket, kCallTime)
-                                : client.connect_tls(place_.address, place_.files, kCallTime, leader_);
-}
-
+/// Connects for each call anew: the manager ends connections that grow old.
 /// @param call  one of the client's
 template <class Call>
 std::optional<std::string> ManagerCalls::ask(manager::Client& client, Call&& call) const {
-  auto error = connect(client);
+  auto error = place_.address.empty() ? client.connect(place_.socket, kCallTime)
+                                      : client.connect_tls(place_.address, place_.files, kCallTime, leader_);
   if (!error) error = call();
   leader_ = client.answered_by();
   return error;

@@ -70,7 +70,6 @@ class ManagerCalls {
   void work(std::size_t worker);
   void add(std::size_t worker, Job job);
   void add(CallResult result);
-  [[nodiscard]] std::optional<std::string> connect(manager::Client& client) const;
   template <class Call>
   [[nodiscard]] std::optional<std::string> ask(manager::Client& client, Call&& call) const;
   [[nodiscard]] comm::GroupCreated call_create(const comm::CreateGroup& request) const;

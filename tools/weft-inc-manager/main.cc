@@ -107,13 +107,10 @@ std::optional<std::string> run_with_database(const ManagerConfig& config, const 
   return run_with(config, store, agents, signals);
 }
 
-bool is_told_to_end(const sigset_t& signals) {
+bool is_told_to_end() {
   sigset_t pending;
   sigpending(&pending);
-  for (const int signal : {SIGTERM, SIGINT}) {
-    if (sigismember(&signals, signal) != 0 && sigismember(&pending, signal) != 0) return true;
-  }
-  return false;
+  return sigismember(&pending, SIGTERM) == 1 || sigismember(&pending, SIGINT) == 1;
 }
 
 std::optional<std::string> run_with_etcd(const ManagerConfig& config, const sigset_t& signals) {
@@ -126,8 +123,7 @@ std::optional<std::string> run_with_etcd(const ManagerConfig& config, const sigs
   std::atomic<bool> lost = false;
   // A manager that waits for its turn has started.
   sd_notify(0, "READY=1");
-  auto error = store.lead([](const std::string& why) { spdlog::info("waiting for the lead: {}", why); },
-                          [&] { return is_told_to_end(signals); },
+  auto error = store.lead([](const std::string& why) { spdlog::info("waiting for the lead: {}", why); }, is_told_to_end,
                           [&] {
                             lost = true;
                             kill(getpid(), SIGTERM);

@@ -97,8 +97,7 @@ class Doctor {
     inc::manager::Client client;
     constexpr std::chrono::milliseconds kTime{5000};
     inc::v1::ShowTopologyReply topology;
-    auto error = manager_.address.empty() ? client.connect(manager_.socket, kTime)
-                                          : client.connect_tls(manager_.address, manager_.files, kTime);
+    auto error = inc_tool::reach(manager_, client, kTime);
     if (!error) error = client.topology(topology);
     if (!find("manager", !error, error.value_or("it answers")) || address_.empty()) return;
     for (const auto& link : topology.links()) {

@@ -101,7 +101,6 @@ class EtcdData {
       auto& kv = *out.add_kvs();
       kv.set_key(key);
       kv.set_value(entry.value);
-      kv.set_create_revision(entry.made);
     }
     return out;
   }
@@ -172,7 +171,6 @@ class EtcdMember final : public etcdserverpb::KV::Service, public etcdserverpb::
   grpc::Status LeaseGrant(grpc::ServerContext*, const etcdserverpb::LeaseGrantRequest* r,
                           etcdserverpb::LeaseGrantResponse* out) override {
     if (reachable) out->set_id(data_.grant(r->ttl()));
-    out->set_ttl(r->ttl());
     return status();
   }
   grpc::Status LeaseRevoke(grpc::ServerContext*, const etcdserverpb::LeaseRevokeRequest* r,
@@ -186,7 +184,6 @@ class EtcdMember final : public etcdserverpb::KV::Service, public etcdserverpb::
     etcdserverpb::LeaseKeepAliveRequest r;
     while (reachable && stream->Read(&r)) {
       etcdserverpb::LeaseKeepAliveResponse out;
-      out.set_id(r.id());
       out.set_ttl(data_.keep_alive(r.id()));
       stream->Write(out);
     }
