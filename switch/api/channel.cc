@@ -29,9 +29,9 @@ std::shared_ptr<grpc::Channel> to_address(const std::string& address,
                                           const std::shared_ptr<grpc::ChannelCredentials>& credentials) {
   grpc::ChannelArguments arguments = any_size();
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  // A service that is back is found soon: usually gRPC waits up to two minutes.
+  // A service that is back is found soon: usually gRPC waits up to two minutes. Its "minimum backoff" stays, because
+  // that is how long one handshake may take.
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
-  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 100);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
   return grpc::CreateCustomChannel("dns:///" + address, credentials, arguments);
 }
