@@ -19,6 +19,7 @@ std::uint64_t from_mbps(double mbps) noexcept {
 constexpr auto kDcqcn = CongestionControl::dcqcn;
 constexpr auto kTimely = CongestionControl::timely;
 constexpr auto kSwift = CongestionControl::swift;
+constexpr auto kHpcc = CongestionControl::hpcc;
 constexpr double kLongestUs = 1e6, kFastestMbps = 1e7;
 
 constexpr std::array kConstants{
@@ -75,12 +76,29 @@ constexpr std::array kConstants{
                [](QpConfig& c, double v) { c.swift.min_cwnd = v; }},
     CcConstant{kSwift, "reset_after", 1, 1000, true, "timeouts in a row that bring the window down to min_cwnd",
                [](QpConfig& c, double v) { c.swift.reset_after = static_cast<std::uint32_t>(v); }},
+    CcConstant{kHpcc, "eta", 0.01, 1, false, "eta: the utilisation of the busiest port that the window aims at",
+               [](QpConfig& c, double v) { c.hpcc.eta = v; }},
+    CcConstant{kHpcc, "max_stage", 0, 1000, true, "maxStage: additive increases in a row before a multiplicative one",
+               [](QpConfig& c, double v) { c.hpcc.max_stage = static_cast<std::uint32_t>(v); }},
+    CcConstant{kHpcc, "base_rtt_us", 0, kLongestUs, false,
+               "T: a round trip without queues; 0: the shortest that the queue pair has seen",
+               [](QpConfig& c, double v) { c.hpcc.base_rtt_ns = from_us(v); }},
+    CcConstant{kHpcc, "r_ai_mbps", 0.001, kFastestMbps, false, "W_AI, as a rate: the additive step of the window",
+               [](QpConfig& c, double v) { c.hpcc.additive_bps = from_mbps(v); }},
+    CcConstant{kHpcc, "min_mbps", 0.001, kFastestMbps, false, "the rate never falls below",
+               [](QpConfig& c, double v) { c.hpcc.min_bps = from_mbps(v); }},
 };
 
 std::string text_of(double value) {
   char text[32];
   std::snprintf(text, sizeof text, "%g", value);
   return text;
+}
+
+std::string floor_mistake(const QpConfig& config, std::uint64_t min_bps) {
+  if (config.line_bps == 0 || min_bps < config.line_bps) return {};
+  return "min_mbps: expected less than the line's " + text_of(static_cast<double>(config.line_bps) / 1e6) +
+         " Mbit/s, found " + text_of(static_cast<double>(min_bps) / 1e6) + ": the rate could not fall";
 }
 
 /// The kinds that have a constant of this name: "dcqcn, timely"; empty when none has.
@@ -122,11 +140,9 @@ std::string cc_mistake(const QpConfig& config) {
     if (t.t_high_ns < t.t_low_ns) {
       return "t_high_us: expected at least t_low_us (" + us(t.t_low_ns) + "), found " + us(t.t_high_ns);
     }
-    if (config.line_bps != 0 && t.min_bps >= config.line_bps) {
-      return "min_mbps: expected less than the line's " + text_of(static_cast<double>(config.line_bps) / 1e6) +
-             " Mbit/s, found " + text_of(static_cast<double>(t.min_bps) / 1e6) + ": the rate could not fall";
-    }
+    if (std::string mistake = floor_mistake(config, t.min_bps); !mistake.empty()) return mistake;
   }
+  if (config.congestion_control == CongestionControl::hpcc) return floor_mistake(config, config.hpcc.min_bps);
   if (config.congestion_control == CongestionControl::swift && config.swift.fs_max_cwnd <= config.swift.fs_min_cwnd) {
     return "fs_max_cwnd: expected more than fs_min_cwnd (" + text_of(config.swift.fs_min_cwnd) + "), found " +
            text_of(config.swift.fs_max_cwnd);

@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::array<std::string_view, 4> kLossRecovery{"gbn", "nic_sr", "irn", "ideal"};
 constexpr std::array<std::string_view, 2> kRenack{"lazy", "eager"};
-constexpr std::array<std::string_view, 4> kCongestionControl{"none", "dcqcn", "timely", "swift"};
+constexpr std::array<std::string_view, 5> kCongestionControl{"none", "dcqcn", "timely", "swift", "hpcc"};
 constexpr std::array<std::string_view, 3> kRtoMode{"fixed", "adaptive", "irn"};
 
 template <class Enum, std::size_t kCount>

@@ -43,6 +43,7 @@ enum class CongestionControl : std::uint8_t {
   dcqcn,   ///< by CNPs (Zhu et al., SIGCOMM 2015)
   timely,  ///< by how round trips grow (Mittal et al., SIGCOMM 2015)
   swift,   ///< as Swift (Kumar et al., SIGCOMM 2020): by round trips against a target
+  hpcc,    ///< by what switches say of their ports (Li et al., SIGCOMM 2019); both ends have it, over IPv4
 };
 
 /// How long the requester waits for an acknowledgement.
@@ -80,9 +81,11 @@ inline constexpr std::uint32_t kMaxPathMtu = 8192;
   return 128u << code;
 }
 /// The largest path MTU whose packets fit an interface of this MTU, which counts IP and what is in it; 0 if none does.
-[[nodiscard]] constexpr std::uint32_t path_mtu_for(std::uint32_t interface_mtu, bool ipv6) noexcept {
+/// @param option_bytes  of the IP header
+[[nodiscard]] constexpr std::uint32_t path_mtu_for(std::uint32_t interface_mtu, bool ipv6,
+                                                   std::uint32_t option_bytes = 0) noexcept {
   // IP, UDP, BTH, the largest other headers (AtomicETH has no payload, so RETH and ImmDt), ICRC.
-  const std::uint32_t overhead = (ipv6 ? 40 : 20) + 8 + 12 + 16 + 4 + 4;
+  const std::uint32_t overhead = (ipv6 ? 40 : 20) + option_bytes + 8 + 12 + 16 + 4 + 4;
   std::uint32_t best = 0;
   for (std::uint32_t m = 256; m <= 4096 && m + overhead <= interface_mtu; m <<= 1) best = m;
   return best;
@@ -152,6 +155,17 @@ struct SwiftParameters {
   friend bool operator==(const SwiftParameters&, const SwiftParameters&) = default;
 };
 
+/// Constants of HPCC (SIGCOMM 2019), in the terms of its paper. The step and the least rate are those of its simulator.
+struct HpccParameters {
+  double eta = 0.95;                        ///< the utilisation that it aims at
+  std::uint32_t max_stage = 5;              ///< maxStage: additive increases in a row; 0: each step is multiplicative
+  Time base_rtt_ns = 0;                     ///< T: a round trip without queues; 0: the shortest that is seen
+  std::uint64_t additive_bps = 50'000'000;  ///< W_AI, as a rate
+  std::uint64_t min_bps = 100'000'000;      ///< the rate never falls below
+
+  friend bool operator==(const HpccParameters&, const HpccParameters&) = default;
+};
+
 /// Access rights of a memory region or of a queue pair, as verbs number them.
 struct Access {
   static constexpr std::uint32_t local_write = 1;
@@ -189,6 +203,7 @@ struct QpConfig {
   DcqcnParameters dcqcn{};
   TimelyParameters timely{};
   SwiftParameters swift{};
+  HpccParameters hpcc{};
   bool nack_is_cnp = false;    ///< a NACK counts as a CNP
   std::uint64_t line_bps = 0;  ///< rate of the queue pair while nothing limits it; 0: no pacing
 

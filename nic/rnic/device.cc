@@ -170,6 +170,9 @@ void Device::deliver(Time now, Qp& qp, std::span<const std::uint8_t> bytes, cons
   } else {
     Packet& packet = rx_packet_;
     decode(bytes.data(), static_cast<std::uint32_t>(bytes.size()), p, packet);
+    if (p.has(wire::ParsedFlag::ip_options) && !p.has(wire::ParsedFlag::ipv6)) {
+      if (const std::uint8_t* option = wire::find_int_option(ip)) qp.take_telemetry(option);
+    }
     qp.on_packet(now, packet, wire::ecn_of(p.tos) == wire::Ecn::ce);
     if (cm_.waits_for_traffic()) cm_.on_traffic(now, qp);
   }
@@ -261,7 +264,7 @@ void Device::pump(Time now, TxSink& sink) noexcept {
     std::uint8_t tos = 0;
     if (qp.transmit(now, packet, tos)) {
       std::array<std::uint8_t, kMaxHeadBytes> head;
-      const TxFrame frame = make_frame(qp.header_, tos, packet, qp.peer_.qpn, head.data());
+      const TxFrame frame = make_frame(qp.header_, tos, packet, qp.peer_.qpn, head.data(), qp.echo());
       send(now, frame, sink);
       if (qp.last_was_data_) qp.note_data_sent(now, frame.bytes());
     }

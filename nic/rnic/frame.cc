@@ -40,11 +40,12 @@ std::size_t copy_frame(const TxFrame& frame, std::span<std::uint8_t> out) noexce
   return frame.bytes();
 }
 
-void HeaderTemplate::set(const Path& path) noexcept {
+void HeaderTemplate::set(const Path& path, bool telemetry) noexcept {
   assert(path.source.is_v6() == path.destination.is_v6());
   path_ = path;
   bytes_ = {};
   const bool v6 = path.source.is_v6();
+  telemetry_ = telemetry && !v6;
   header_at<wire::EthernetHeader>(bytes_.data()) = {path.destination_mac, path.source_mac,
                                                     wire::be16(v6 ? wire::EtherType::ipv6 : wire::EtherType::ipv4)};
   std::size_t l4 = kL3;
@@ -68,10 +69,11 @@ void HeaderTemplate::set(const Path& path) noexcept {
     wire::ChecksumSum sum;
     sum.add_bytes({reinterpret_cast<const std::uint8_t*>(&ip), sizeof ip});
     checksum_base_ = sum.folded();
+    const std::size_t options = telemetry_ ? wire::kIntOptionBytes : 0;
     ip.set_version(4);
-    ip.set_ihl(sizeof ip / 4);
+    ip.set_ihl(static_cast<std::uint8_t>((sizeof ip + options) / 4));
     header_at<wire::Ipv4Header>(bytes_.data() + kL3) = ip;
-    l4 += sizeof ip;
+    l4 += sizeof ip + options;
   }
   auto& udp = header_at<wire::UdpHeader>(bytes_.data() + l4);
   udp.source_port.set(path.source_port);
@@ -79,7 +81,8 @@ void HeaderTemplate::set(const Path& path) noexcept {
   size_ = l4 + sizeof udp;
 }
 
-void HeaderTemplate::write(std::uint8_t* out, std::uint8_t tos, std::uint32_t udp_payload) const noexcept {
+void HeaderTemplate::write(std::uint8_t* out, std::uint8_t tos, std::uint32_t udp_payload,
+                           const wire::IntPath* echo) const noexcept {
   // Of a fixed size, which is faster; what is behind the UDP header is written afterwards.
   std::memcpy(out, bytes_.data(), kTemplateBytes);
   const std::uint32_t udp_length = udp_payload + static_cast<std::uint32_t>(sizeof(wire::UdpHeader));
@@ -89,15 +92,31 @@ void HeaderTemplate::write(std::uint8_t* out, std::uint8_t tos, std::uint32_t ud
     ip.payload_length.set(static_cast<std::uint16_t>(udp_length));
   } else {
     auto& ip = header_at<wire::Ipv4Header>(out + kL3);
-    const std::uint32_t total = udp_length + static_cast<std::uint32_t>(sizeof ip);
+    const auto header = static_cast<std::uint32_t>(size_ - sizeof(wire::UdpHeader) - kL3);
+    const std::uint32_t total = udp_length + header;
     ip.tos = tos;
     ip.total_length.set(static_cast<std::uint16_t>(total));
-    std::uint32_t sum = checksum_base_ + (std::uint32_t{ip.version_ihl} << 8 | tos) + total;
+    std::uint32_t sum = checksum_base_ + (telemetry_ ? write_telemetry(out, echo) : 0) +
+                        (std::uint32_t{ip.version_ihl} << 8 | tos) + total;
     sum = (sum & 0xffff) + (sum >> 16);
     sum = (sum & 0xffff) + (sum >> 16);
     ip.checksum.set(static_cast<std::uint16_t>(~sum));
   }
   header_at<wire::UdpHeader>(out + size_ - sizeof(wire::UdpHeader)).length.set(static_cast<std::uint16_t>(udp_length));
+}
+
+// The option, the UDP header that it pushes away from where it is copied otherwise, and the sum of the option's words.
+std::uint32_t HeaderTemplate::write_telemetry(std::uint8_t* out, const wire::IntPath* echo) const noexcept {
+  std::uint8_t* const option = out + kL3 + sizeof(wire::Ipv4Header);
+  if (echo != nullptr) {
+    wire::write_int_echo(option, *echo);
+  } else {
+    wire::begin_int(option, wire::IntKind::collects);
+  }
+  std::memcpy(option + wire::kIntOptionBytes, bytes_.data() + size_ - sizeof(wire::UdpHeader), sizeof(wire::UdpHeader));
+  wire::ChecksumSum sum;
+  sum.add_bytes({option, wire::kIntOptionBytes});
+  return sum.folded();
 }
 
 std::size_t encode(const Packet& p, wire::Qpn dest_qp, std::uint8_t* out) noexcept {
@@ -140,13 +159,13 @@ std::size_t encode(const Packet& p, wire::Qpn dest_qp, std::uint8_t* out) noexce
 }
 
 TxFrame make_frame(const HeaderTemplate& to, std::uint8_t tos, const Packet& packet, wire::Qpn dest_qp,
-                   std::uint8_t* head) noexcept {
+                   std::uint8_t* head, const wire::IntPath* echo) noexcept {
   TxFrame f;
   f.payload = &packet.payload;
   f.pad = static_cast<std::uint8_t>(-packet.payload.bytes & 3);
   const std::size_t roce = packet.info().header_bytes;
   const auto udp_payload = static_cast<std::uint32_t>(roce + packet.payload.bytes + f.pad + wire::kIcrcBytes);
-  to.write(head, tos, udp_payload);
+  to.write(head, tos, udp_payload, echo);
   encode(packet, dest_qp, head + to.size());
   f.head = {head, to.size() + roce};
   f.layout = to.layout(udp_payload);

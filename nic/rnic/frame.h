@@ -13,14 +13,16 @@
 #include "switch/wire/headers.h"
 #include "switch/wire/icrc.h"
 #include "switch/wire/parsed.h"
+#include "switch/wire/telemetry.h"
 
 namespace weft::nic {
 
-/// Bytes of the longest headers: Ethernet, IPv6, UDP, BTH with AtomicETH.
-inline constexpr std::size_t kMaxHeadBytes =
-    sizeof(wire::EthernetHeader) + sizeof(wire::Ipv6Header) + sizeof(wire::UdpHeader) + wire::kMaxRoceHeaderBytes;
+/// Bytes of the longest headers: Ethernet, IPv4 with its options, UDP, BTH with AtomicETH.
+inline constexpr std::size_t kMaxHeadBytes = sizeof(wire::EthernetHeader) + sizeof(wire::Ipv4Header) +
+                                             wire::kIntOptionBytes + sizeof(wire::UdpHeader) +
+                                             wire::kMaxRoceHeaderBytes;
 
-/// Bytes of the longest headers before the BTH, rounded up.
+/// Bytes of the longest headers before the BTH without options, rounded up.
 inline constexpr std::size_t kTemplateBytes = 64;
 static_assert(sizeof(wire::EthernetHeader) + sizeof(wire::Ipv6Header) + sizeof(wire::UdpHeader) <= kTemplateBytes &&
               kTemplateBytes <= kMaxHeadBytes);
@@ -64,12 +66,15 @@ class TxSink {
 /// Headers up to UDP, written once.
 class HeaderTemplate {
  public:
-  void set(const Path& path) noexcept;
+  /// @param telemetry  with the option of switch/wire/telemetry.h, which IPv6 has not
+  void set(const Path& path, bool telemetry = false) noexcept;
   [[nodiscard]] const Path& path() const noexcept { return path_; }
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
-  /// Copies the headers before `udp_payload` bytes, with lengths, TOS and checksum. `out` has room for kTemplateBytes,
-  /// which may all be overwritten.
-  void write(std::uint8_t* out, std::uint8_t tos, std::uint32_t udp_payload) const noexcept;
+  /// Copies the headers before `udp_payload` bytes, with lengths, TOS and checksum. `out` has room for kMaxHeadBytes,
+  /// of which kTemplateBytes may all be overwritten.
+  /// @param echo  what the option takes back to the peer; nullptr: it collects
+  void write(std::uint8_t* out, std::uint8_t tos, std::uint32_t udp_payload,
+             const wire::IntPath* echo = nullptr) const noexcept;
   /// Layout of a frame whose UDP payload has so many bytes.
   [[nodiscard]] wire::RoceLayout layout(std::uint32_t udp_payload) const noexcept {
     return {sizeof(wire::EthernetHeader), static_cast<std::uint32_t>(size_ - sizeof(wire::UdpHeader)),
@@ -77,8 +82,11 @@ class HeaderTemplate {
   }
 
  private:
+  std::uint32_t write_telemetry(std::uint8_t* out, const wire::IntPath* echo) const noexcept;
+
   Path path_{};
   std::size_t size_ = 0;
+  bool telemetry_ = false;
   std::uint32_t checksum_base_ = 0;  ///< IPv4: sum of all words but those with TOS, length and checksum
   std::array<std::uint8_t, kMaxHeadBytes> bytes_{};
 };
@@ -87,8 +95,9 @@ class HeaderTemplate {
 std::size_t encode(const Packet& packet, wire::Qpn dest_qp, std::uint8_t* out) noexcept;
 
 /// A whole frame for a packet: headers into `head`, which has room for kMaxHeadBytes.
+/// @param echo  see HeaderTemplate::write()
 TxFrame make_frame(const HeaderTemplate& to, std::uint8_t tos, const Packet& packet, wire::Qpn dest_qp,
-                   std::uint8_t* head) noexcept;
+                   std::uint8_t* head, const wire::IntPath* echo = nullptr) noexcept;
 
 /// Reads the packet in a frame of kind roce with an RC opcode. Payload that is not among the `contiguous` bytes at
 /// `frame` was elided, and has a length but no values.

@@ -16,6 +16,12 @@ std::uint16_t entropy_port(wire::Qpn a, wire::Qpn b) noexcept {
       0xc000 | (wire::mix64(a.value() + 0x9e3779b97f4a7c15, b.value() + 0xc2b2ae3d27d4eb4f) & 0x3fff));
 }
 
+// HPCC wants an answer to each packet.
+QpConfig with_needs(QpConfig config) noexcept {
+  if (config.congestion_control == CongestionControl::hpcc) config.ack_interval = 1;
+  return config;
+}
+
 }  // namespace
 
 std::string_view name(QpState s) noexcept {
@@ -30,9 +36,9 @@ Qp::Qp(Device& device, std::uint32_t index, wire::Qpn qpn, Pd pd, MemoryTable& m
       qpn_(qpn),
       send_cq_(&send_cq),
       receive_cq_(&receive_cq),
-      config_(config),
-      requester_(config, pd, memory, qpn),
-      responder_(config, pd, memory, qpn),
+      config_(with_needs(config)),
+      requester_(config_, pd, memory, qpn),
+      responder_(config_, pd, memory, qpn),
       rate_(config),
       cnp_(config.dcqcn.cnp_interval_ns) {}
 
@@ -42,7 +48,8 @@ void Qp::connect(const Peer& peer) noexcept {
   if (config_.udp_source_port != 0) peer_.path.source_port = config_.udp_source_port;
   if (peer_.path.source_port == 0) peer_.path.source_port = entropy_port(qpn_, peer.qpn);
   peer_.path.ttl = config_.ttl;
-  header_.set(peer_.path);
+  telemetry_ = config_.congestion_control == CongestionControl::hpcc && !peer_.path.source.is_v6();
+  header_.set(peer_.path, telemetry_);
   requester_.connect(peer.send_psn, peer.max_rd_atomic);
   responder_.connect(peer.receive_psn);
   state_ = QpState::ready;
@@ -72,6 +79,12 @@ PostResult Qp::post_recv(const RecvWr& wr) noexcept {
   return result;
 }
 
+void Qp::take_telemetry(const std::uint8_t* option) noexcept {
+  if (!telemetry_) return;
+  told_ = wire::int_kind(option) == wire::IntKind::echo;
+  (told_ ? heard_ : echo_) = wire::read_int(option);
+}
+
 void Qp::on_packet(Time now, const Packet& packet, bool marked) noexcept {
   if (marked) {
     ++counters_.ce_marked;
@@ -81,7 +94,9 @@ void Qp::on_packet(Time now, const Packet& packet, bool marked) noexcept {
     responder_.on_request(now, packet, *receive_cq_);
   } else {
     rate_.on_response(now, requester_.on_response(now, packet, *send_cq_));
+    if (told_) rate_.on_telemetry(now, heard_, requester_.acknowledged(), requester_.ever_sent());
   }
+  told_ = false;
   check_failure();
 }
 
@@ -111,11 +126,17 @@ bool Qp::answer_waits() const noexcept {
 }
 
 bool Qp::data_waits() const noexcept {
-  return (response_waits() || requester_.can_transmit()) && !device_->paused(config_.dscp);
+  return (response_waits() || request_waits()) && !device_->paused(config_.dscp);
+}
+
+// What was sent before was let through by the window once.
+bool Qp::request_waits() const noexcept {
+  if (!requester_.can_transmit()) return false;
+  return !telemetry_ || !requester_.next_is_new() || requester_.inflight_packets() < rate_.window_packets();
 }
 
 bool Qp::transmit(Time now, Packet& out, std::uint8_t& tos) noexcept {
-  last_was_data_ = false;
+  last_was_data_ = last_collects_ = false;
   if (cnp_waits()) {
     cnp_due_ = false;
     ++counters_.cnps_sent;
@@ -133,7 +154,8 @@ bool Qp::transmit(Time now, Packet& out, std::uint8_t& tos) noexcept {
   if (!data_waits() || rate_.next_send() > now) return false;
   tos = wire::make_tos(config_.dscp, wire::Ecn::ect0);
   last_was_data_ = true;
-  read_turn_ = response_waits() && (!read_turn_ || !requester_.can_transmit());
+  read_turn_ = response_waits() && (!read_turn_ || !request_waits());
+  last_collects_ = !read_turn_;
   const bool sent = read_turn_ ? responder_.transmit(out, *receive_cq_) : requester_.transmit(now, out, *send_cq_);
   check_failure();
   return sent;

@@ -69,6 +69,8 @@ class Qp {
  private:
   friend class Device;
 
+  /// The packet that on_packet() is given next has brought this option of its IP header.
+  void take_telemetry(const std::uint8_t* option) noexcept;
   void on_packet(Time now, const Packet& packet, bool marked) noexcept;
   void on_cnp(Time now) noexcept;
   void on_timer(Time now) noexcept;
@@ -76,6 +78,8 @@ class Qp {
   [[nodiscard]] bool cnp_waits() const noexcept;
   [[nodiscard]] bool answer_waits() const noexcept;
   [[nodiscard]] bool data_waits() const noexcept;
+  /// Data of requests waits, and the window of congestion control is open.
+  [[nodiscard]] bool request_waits() const noexcept;
   /// Data of READ responses waits.
   [[nodiscard]] bool response_waits() const noexcept { return responder_.next_is_data(); }
   /// When a packet could leave; kNever when there is none.
@@ -83,6 +87,8 @@ class Qp {
   [[nodiscard]] Time next_deadline() const noexcept { return requester_.next_deadline(); }
   /// The next packet, if it may leave by now, and the TOS byte that it gets.
   bool transmit(Time now, Packet& out, std::uint8_t& tos) noexcept;
+  /// What the option of the packet that transmit() gave takes back; nullptr: it collects.
+  [[nodiscard]] const wire::IntPath* echo() const noexcept { return last_collects_ ? nullptr : &echo_; }
   void note_data_sent(Time now, std::uint32_t wire_bytes) noexcept { rate_.on_sent(now, wire_bytes); }
   void check_failure() noexcept;
 
@@ -97,6 +103,11 @@ class Qp {
   bool cnp_due_ = false;
   bool read_turn_ = false;  ///< whose turn it is when both halves have data
   bool last_was_data_ = false;
+  bool last_collects_ = false;
+  bool telemetry_ = false;  ///< packets have the option of switch/wire/telemetry.h
+  bool told_ = false;       ///< what is in heard_ is new
+  wire::IntPath echo_{};    ///< of the newest request
+  wire::IntPath heard_{};   ///< of our requests, as the peer has sent it back
   Peer peer_{};
   HeaderTemplate header_{};
   Requester requester_;

@@ -8,11 +8,13 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <variant>
 
 #include "nic/rnic/config.h"
 #include "nic/rnic/dcqcn.h"
+#include "nic/rnic/hpcc.h"
 #include "nic/rnic/requester.h"
 #include "nic/rnic/swift.h"
 #include "nic/rnic/timely.h"
@@ -85,6 +87,15 @@ class RateControl {
         },
         algorithm_);
   }
+  /// What switches have said of their ports came back with an answer; see Hpcc::on_telemetry().
+  void on_telemetry(Time now, const wire::IntPath& path, std::uint64_t acknowledged, std::uint64_t next) noexcept {
+    if (auto* const hpcc = std::get_if<Hpcc>(&algorithm_)) hpcc->on_telemetry(now, path, acknowledged, next);
+  }
+  /// Packets that may be under way at a time, besides what QpConfig allows.
+  [[nodiscard]] std::uint64_t window_packets() const noexcept {
+    const auto* const hpcc = std::get_if<Hpcc>(&algorithm_);
+    return hpcc != nullptr ? hpcc->window_packets() : std::numeric_limits<std::uint64_t>::max();
+  }
   /// The requester waited in vain for an answer.
   void on_timeout(Time now) noexcept {
     std::visit(
@@ -107,9 +118,11 @@ class RateControl {
   }
   /// Null unless DCQCN is chosen.
   [[nodiscard]] const Dcqcn* dcqcn() const noexcept { return std::get_if<Dcqcn>(&algorithm_); }
+  /// Null unless HPCC is chosen.
+  [[nodiscard]] const Hpcc* hpcc() const noexcept { return std::get_if<Hpcc>(&algorithm_); }
 
  private:
-  using Algorithm = std::variant<LineRate, Dcqcn, Timely, Swift>;
+  using Algorithm = std::variant<LineRate, Dcqcn, Timely, Swift, Hpcc>;
   static Algorithm make(const QpConfig& config) noexcept {
     if (config.line_bps == 0) return LineRate(0);
     switch (config.congestion_control) {
@@ -119,6 +132,8 @@ class RateControl {
         return Timely(config.timely, config.line_bps);
       case CongestionControl::swift:
         return Swift(config.swift, config.line_bps, config.path_mtu);
+      case CongestionControl::hpcc:
+        return Hpcc(config.hpcc, config.line_bps);
       case CongestionControl::none:
         break;
     }

@@ -71,6 +71,11 @@ class Requester {
   /// Work requests that have not completed.
   [[nodiscard]] std::uint32_t outstanding() const noexcept { return tail_ - head_; }
   [[nodiscard]] std::uint64_t inflight_packets() const noexcept { return nxt_ - una_; }
+  /// Packets from the first on that are acknowledged, and that were ever sent.
+  [[nodiscard]] std::uint64_t acknowledged() const noexcept { return una_; }
+  [[nodiscard]] std::uint64_t ever_sent() const noexcept { return max_sent_; }
+  /// The next packet was never sent before.
+  [[nodiscard]] bool next_is_new() const noexcept { return !retx_pending_ && !hole_to_resend() && nxt_ >= max_sent_; }
   [[nodiscard]] const RequesterCounters& counters() const noexcept { return counters_; }
 
   /// From now on it works in other memory, of which `memory` knows: for a copy that gets its own.

@@ -22,6 +22,7 @@ std::optional<Failure> connect_channel(Session& session, const Options& options,
   hello.test = static_cast<std::uint8_t>(options.command);
   hello.loss_recovery = static_cast<std::uint8_t>(config.loss_recovery);
   hello.renack = static_cast<std::uint8_t>(config.renack);
+  hello.telemetry = config.congestion_control == nic::CongestionControl::hpcc ? 1 : 0;
   hello.size.set(options.size);
   hello.depth.set(options.depth);
   hello.reorder_window.set(config.reorder_window);

@@ -25,7 +25,7 @@ struct Hello {
   std::uint8_t test;
   std::uint8_t loss_recovery;
   std::uint8_t renack;
-  std::uint8_t reserved;
+  std::uint8_t telemetry;  ///< 1: the client has HPCC, and wants to hear what switches tell of their ports
   wire::be32 size;
   wire::be32 depth;
   wire::be32 reorder_window;

@@ -109,8 +109,8 @@ void add_transport(CLI::App& app, Options& o, Raw& raw) {
   app.add_option("--retry_count,--retry-count", q.retry_count, "0-7 (default: 7)")
       ->check(CLI::Range(0, 7))
       ->option_text("N");
-  app.add_option("--cc", raw.cc, "Congestion control: none, dcqcn, timely or swift (default: none)")
-      ->check(CLI::IsMember({"none", "dcqcn", "timely", "swift"}))
+  app.add_option("--cc", raw.cc, "Congestion control: none, dcqcn, timely, swift or hpcc (default: none)")
+      ->check(CLI::IsMember({"none", "dcqcn", "timely", "swift", "hpcc"}))
       ->option_text("NAME");
   app.add_option("--dcqcn", raw.dcqcn_set, "hpcc_mix (default), hpcc_run, conweave, dcqcn_paper, longhaul or connectx")
       ->check(CLI::IsMember(std::vector<std::string>(nic::kDcqcnSets.begin(), nic::kDcqcnSets.end())))
@@ -258,10 +258,13 @@ void add_inc(CLI::App& app, Options& o, Raw& raw) {
 }
 
 /// What --cc, --dcqcn and --cc-constant say; a mistake, or nothing.
-std::string finish_congestion_control(nic::QpConfig& q, const Raw& raw) {
+std::string finish_congestion_control(nic::QpConfig& q, const Raw& raw, const std::string& server) {
   q.congestion_control = *nic::congestion_control_from_name(raw.cc);
   if (q.congestion_control != nic::CongestionControl::none && q.line_bps == 0) {
     return "--cc " + raw.cc + " needs --rate-gbps, the rate to start from";
+  }
+  if (q.congestion_control == nic::CongestionControl::hpcc && server.find(':') != std::string::npos) {
+    return "--cc hpcc is for IPv4: its telemetry is an IPv4 option";
   }
   if (q.congestion_control == nic::CongestionControl::dcqcn) {
     q.dcqcn = *nic::dcqcn_parameters(raw.dcqcn_set.empty() ? "hpcc_mix" : raw.dcqcn_set, q.line_bps);
@@ -295,7 +298,7 @@ std::string finish(Options& o, const Raw& raw) {
   q.line_bps = static_cast<std::uint64_t>(raw.rate_gbps * 1e9);
   q.path_mtu = raw.mtu;
   q.dscp = static_cast<std::uint8_t>(raw.tos >> 2);
-  if (std::string mistake = finish_congestion_control(q, raw); !mistake.empty()) return mistake;
+  if (std::string mistake = finish_congestion_control(q, raw, o.server); !mistake.empty()) return mistake;
   if (!raw.memif.empty()) {
     const auto device = nic::memif_device(raw.memif, raw.memif_id);
     if (!device) return "--memif takes a path without ',' and '='";

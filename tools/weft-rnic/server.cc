@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <cstring>
 
+#include "switch/wire/telemetry.h"
+
 namespace weft::rnic_tool {
 namespace {
 
@@ -43,6 +45,11 @@ bool Server::prepare(const nic::CmEvent& event, const Hello& hello, Client& c) {
   config.loss_recovery = static_cast<nic::LossRecovery>(hello.loss_recovery);
   config.renack = static_cast<nic::Renack>(hello.renack);
   config.reorder_window = window;
+  if (hello.telemetry == 1) {
+    const std::uint32_t mtu = session_.host().port().info().mtu;
+    if (config.path_mtu > nic::path_mtu_for(mtu, false, wire::kIntOptionBytes)) return false;
+    config.congestion_control = nic::CongestionControl::hpcc;  // it sends back what it is told, and paces nothing
+  }
   config.receive_queue_depth = kReceives;
   config.dcqcn.cnp_interval_ns = 50 * nic::kUs;
   c.test = static_cast<Command>(hello.test);

@@ -14,6 +14,7 @@
 #include "nic/dpdk/eal.h"
 #include "nic/host/neighbours.h"
 #include "switch/system/entropy.h"
+#include "switch/wire/telemetry.h"
 
 namespace weft::rnic_tool {
 namespace {
@@ -153,7 +154,8 @@ std::optional<Failure> Session::our_addresses(const Options& options, std::vecto
 
 std::optional<Failure> Session::choose_mtu(Options& options, bool ipv6) const {
   const std::uint32_t mtu = host_.port().info().mtu;
-  const std::uint32_t most = nic::path_mtu_for(mtu, ipv6);
+  const bool telemetry = options.qp.congestion_control == nic::CongestionControl::hpcc && !ipv6;
+  const std::uint32_t most = nic::path_mtu_for(mtu, ipv6, telemetry ? std::uint32_t{wire::kIntOptionBytes} : 0);
   if (most == 0) return usage("the MTU of " + options.interface + " is too small for RoCE");
   if (options.qp.path_mtu == 0) options.qp.path_mtu = most;
   if (options.qp.path_mtu <= most) return std::nullopt;

@@ -26,6 +26,7 @@ TEST(CcConstants, EachSetsSomethingOfItsOwnKindAlone) {
     EXPECT_EQ(changed.dcqcn == before.dcqcn, c.kind != CongestionControl::dcqcn);
     EXPECT_EQ(changed.timely == before.timely, c.kind != CongestionControl::timely);
     EXPECT_EQ(changed.swift == before.swift, c.kind != CongestionControl::swift);
+    EXPECT_EQ(changed.hpcc == before.hpcc, c.kind != CongestionControl::hpcc);
     EXPECT_EQ(set_cc_constant(changed, c.name, c.low), "");
     for (const double bad : {c.low - 1, c.high * 1.01 + 1, std::numeric_limits<double>::quiet_NaN()}) {
       EXPECT_NE(set_cc_constant(changed, c.name, bad), "") << bad;
@@ -71,6 +72,10 @@ TEST(CcConstants, RefuseWhatCouldNotWork) {
             "min_mbps: expected less than the line's 100 Mbit/s, found 100: the rate could not fall");
   timely.line_bps = 0;
   EXPECT_EQ(cc_mistake(timely), "") << "not paced";
+  QpConfig hpcc = config_of(CongestionControl::hpcc);
+  EXPECT_EQ(cc_mistake(hpcc), "");
+  hpcc.line_bps = 50'000'000;
+  EXPECT_EQ(cc_mistake(hpcc), "min_mbps: expected less than the line's 50 Mbit/s, found 100: the rate could not fall");
   QpConfig swift = config_of(CongestionControl::swift);
   EXPECT_EQ(cc_mistake(swift), "");
   ASSERT_EQ(set_cc_constant(swift, "fs_max_cwnd", 0.1), "");

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <deque>
+
 #include "tests/nic/rnic/fabric.h"
 
 namespace weft::nic {
@@ -72,6 +74,119 @@ TEST(Device, MarksLowerTheRateAndTheirEndRaisesIt) {
   EXPECT_LT(low, 5e9);
   marking = false;
   EXPECT_GT(f.a.qp->rate().rate_bps(f.now + 1000 * kMs), low);
+}
+
+QpConfig with_hpcc() {
+  QpConfig c = fast();
+  c.line_bps = 10'000'000'000;
+  c.congestion_control = CongestionControl::hpcc;
+  c.hpcc.base_rtt_ns = 10 * kUs;
+  return c;
+}
+
+/// The option of a frame; `change` may write it.
+template <typename Change>
+void change_option(testing::Bytes& frame, const wire::Parsed& p, Change&& change) {
+  std::uint8_t* const option = wire::find_int_option(frame.data() + p.l3_offset);
+  ASSERT_NE(option, nullptr);
+  change(option);
+  const wire::RoceLayout layout = wire::roce_layout(frame.data(), p);
+  wire::store_icrc(frame.data() + layout.icrc, wire::icrc_full(frame.data(), layout));
+}
+
+/// A port of 10 Gbit/s, at a time.
+wire::IntHop port_at(Time now, double used, std::uint16_t queue = 0) {
+  const double slots = static_cast<double>(now) / 102.4;
+  return {wire::int_speed_code(10'000), static_cast<std::uint16_t>(static_cast<std::uint64_t>(slots)),
+          static_cast<std::uint16_t>(static_cast<std::uint64_t>(slots * used)), queue};
+}
+
+TEST(Device, WhatPortsSayComesBackWithAcksAndSetsTheRate) {
+  Fabric f;
+  f.connect(with_hpcc());
+  double used = 2;
+  std::deque<wire::IntPath> told;  // and not yet sent back
+  std::uint64_t requests = 0, echoes = 0;
+  f.on_the_way = [&](bool from_a, testing::Bytes& frame, const wire::Parsed& p) {
+    change_option(frame, p, [&](std::uint8_t* option) {
+      EXPECT_EQ(wire::int_kind(option), from_a ? wire::IntKind::collects : wire::IntKind::echo);
+      ++(from_a ? requests : echoes);
+      if (from_a) {
+        EXPECT_TRUE(wire::append_int(option, port_at(f.now, used), 0x11));
+        told.push_back(wire::read_int(option));
+      } else {
+        EXPECT_EQ(wire::read_int(option), told.front());
+        told.pop_front();
+      }
+    });
+  };
+  EXPECT_EQ(write_many(f, 64, 32768), 64u);
+  EXPECT_EQ(requests, 2048u);
+  EXPECT_EQ(echoes, requests) << "each packet is answered";
+  EXPECT_NEAR(f.a.qp->rate().hpcc()->utilisation(), 2, 0.05);
+  EXPECT_NEAR(f.a.qp->rate().rate_bps(f.now), 1e8, 1);
+  EXPECT_EQ(f.b.qp->rate().rate_bps(f.now), 1e10) << "the peer only tells";
+  used = 0.5;
+  EXPECT_EQ(write_many(f, 64, 32768), 64u);
+  EXPECT_EQ(f.a.qp->rate().rate_bps(f.now), 1e10);
+}
+
+TEST(Device, TelemetryInTheWrongPlaceOrUnknownChangesNothing) {
+  Fabric f;
+  f.connect(with_hpcc());
+  f.on_the_way = [&](bool from_a, testing::Bytes& frame, const wire::Parsed& p) {
+    change_option(frame, p, [&](std::uint8_t* option) {
+      EXPECT_EQ(wire::read_int(option).hops, 0);
+      wire::IntPath path;
+      path.hops = 1;
+      path.hop[0] = port_at(f.now, 2, 4000);
+      wire::write_int_echo(option, path);
+      if (!from_a) option[2] = 0x71;  // of an unknown kind
+    });
+  };
+  EXPECT_EQ(write_many(f, 64, 32768), 64u);
+  for (const testing::Node* node : {&f.a, &f.b}) {
+    EXPECT_EQ(node->qp->rate().changes()->cuts, 0u);
+    EXPECT_EQ(node->qp->rate().hpcc()->utilisation(), 1);
+  }
+}
+
+TEST(Device, TheWindowOfHpccBoundsWhatIsUnderWay) {
+  Fabric f;
+  f.delay_ns = 50 * kUs;  // ten times the base round trip
+  f.connect(with_hpcc());
+  std::uint64_t most = 0;
+  f.rule = [&](bool, const wire::Parsed&) {
+    most = std::max(most, f.a.qp->requester().inflight_packets());
+    return Fate::pass;
+  };
+  EXPECT_EQ(write_many(f, 8, 32768), 8u);
+  EXPECT_EQ(most, 11u) << "12500 bytes in packets of up to 1138";
+}
+
+TEST(Device, AWindowOfOnePacketGetsThroughLosses) {
+  for (const auto recovery : {LossRecovery::gbn, LossRecovery::nic_sr, LossRecovery::irn}) {
+    Fabric f;
+    QpConfig c = with_hpcc();
+    c.loss_recovery = recovery;
+    c.retry_count = 7;
+    f.connect(c);
+    f.faults = {.loss = 0.1, .duplicate = 0.1, .reorder = 0.1};
+    f.on_the_way = [&](bool from_a, testing::Bytes& frame, const wire::Parsed& p) {
+      if (!from_a) return;
+      change_option(frame, p, [&](std::uint8_t* o) { EXPECT_TRUE(wire::append_int(o, port_at(f.now, 3), 1)); });
+    };
+    EXPECT_EQ(write_many(f, 16, 8192), 16u) << name(recovery);
+    EXPECT_EQ(f.a.qp->rate().window_packets(), 1u) << name(recovery);
+  }
+}
+
+TEST(Device, ThePeerOfAQueuePairWithTelemetryMayHaveNone) {
+  Fabric f;
+  QpConfig plain = fast();
+  f.connect(with_hpcc(), plain, wire::Psn(1), wire::Psn(2));
+  EXPECT_EQ(write_many(f, 4, 32768), 4u);
+  EXPECT_EQ(f.a.qp->rate().rate_bps(f.now), 1e10);
 }
 
 TEST(Device, TheLinkSpeedIsKept) {

@@ -108,6 +108,7 @@ class Fabric {
   Time delay_ns = 2 * kUs;
   Faults faults;
   std::function<Fate(bool from_a, const wire::Parsed&)> rule;
+  std::function<void(bool from_a, Bytes& frame, const wire::Parsed&)> on_the_way;  ///< what switches write into a frame
   std::uint64_t frames = 0;
   std::uint64_t trace = 0xcbf29ce484222325;
   std::vector<Bytes>* record = nullptr;
@@ -149,6 +150,7 @@ class Fabric {
     const Fate fate = rule ? rule(from_a, parsed) : Fate::pass;
     if (fate == Fate::lose || chance(faults.loss)) return;
     if (fate == Fate::mark) bytes[parsed.l3_offset + 1u] |= 3;
+    if (on_the_way) on_the_way(from_a, bytes, parsed);
     const int copies = fate == Fate::duplicate || chance(faults.duplicate) ? 2 : 1;
     for (int i = 0; i < copies; ++i) {
       Time at = now + delay_ns;

@@ -94,6 +94,60 @@ TEST(Frame, EveryRcOpcodeIsWhatTheBuilderMakesAndIsReadBack) {
   }
 }
 
+TEST(Frame, TheOptionOfTelemetryLiesBetweenIpAndUdp) {
+  wire::IntPath back;
+  back.hops = 2;
+  back.path = 0x77;
+  back.hop[1] = {10, 0xfffe, 0x8001, 0xabc};
+  for (const bool echoes : {false, true}) {
+    const std::vector<std::uint8_t> data(100, 0x3c);
+    HeaderTemplate header;
+    header.set(path(false), true);
+    std::array<std::uint8_t, kMaxHeadBytes> head;
+    const Packet packet = sample(Opcode::RC_RDMA_WRITE_ONLY_IMM, data);
+    std::vector<std::uint8_t> out(2048);
+    out.resize(copy_frame(make_frame(header, 0x6a, packet, wire::Qpn(5), head.data(), echoes ? &back : nullptr), out));
+    wire::Parsed parsed;
+    const auto length = static_cast<std::uint32_t>(out.size());
+    wire::parse_frame(out.data(), length, length, parsed);
+    ASSERT_EQ(parsed.kind, wire::FrameKind::roce);
+    ASSERT_EQ(parsed.validity, wire::Validity::ok);
+    EXPECT_TRUE(wire::icrc_ok(out.data(), parsed));
+    const std::uint8_t* option = wire::find_int_option(out.data() + parsed.l3_offset);
+    ASSERT_NE(option, nullptr);
+    EXPECT_EQ(wire::int_kind(option), echoes ? wire::IntKind::echo : wire::IntKind::collects);
+    EXPECT_EQ(wire::read_int(option), echoes ? back : wire::IntPath{});
+    Packet again;
+    decode(out.data(), length, parsed, again);
+    EXPECT_EQ(again.psn, packet.psn);
+    EXPECT_EQ(again.immediate, packet.immediate);
+    ASSERT_EQ(again.payload.bytes, data.size());
+    EXPECT_EQ(std::vector<std::uint8_t>(again.payload.data(), again.payload.data() + data.size()), data);
+  }
+}
+
+TEST(Frame, ThePathMtuLeavesRoomForTheLargestPacket) {
+  for (const bool telemetry : {false, true}) {
+    const std::uint32_t options = telemetry ? std::uint32_t{wire::kIntOptionBytes} : 0;
+    const std::vector<std::uint8_t> data(4096);
+    HeaderTemplate header;
+    header.set(path(false), telemetry);
+    std::array<std::uint8_t, kMaxHeadBytes> head;
+    const Packet packet = sample(Opcode::RC_RDMA_WRITE_ONLY_IMM, data);
+    const auto mtu = static_cast<std::uint32_t>(make_frame(header, 0, packet, wire::Qpn(5), head.data()).bytes() -
+                                                sizeof(wire::EthernetHeader));
+    EXPECT_EQ(path_mtu_for(mtu, false, options), 4096u);
+    EXPECT_EQ(path_mtu_for(mtu - 1, false, options), 2048u);
+  }
+}
+
+TEST(Frame, Ipv6HasNoOptionOfTelemetry) {
+  HeaderTemplate header, plain;
+  header.set(path(true), true);
+  plain.set(path(true));
+  EXPECT_EQ(header.size(), plain.size());
+}
+
 TEST(Frame, ATooSmallBufferTakesNothing) {
   HeaderTemplate header;
   header.set(path(false));

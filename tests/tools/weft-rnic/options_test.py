@@ -21,7 +21,7 @@ class Options(unittest.TestCase):
         return self.refused("--cc", kind, "--rate-gbps", "10", *arguments)
 
     def test_congestion_control_starts_from_a_rate(self):
-        for kind in ("dcqcn", "timely", "swift"):
+        for kind in ("dcqcn", "timely", "swift", "hpcc"):
             self.assertEqual(self.refused("--cc", kind), f"--cc {kind} needs --rate-gbps, the rate to start from")
 
     def test_constants_belong_to_the_kind(self):
@@ -33,6 +33,12 @@ class Options(unittest.TestCase):
                          "--cc-constant t_lo: no kind of congestion control has such a constant")
         self.assertEqual(self.controlled("swift", "--dcqcn", "longhaul"),
                          "--dcqcn: a parameter set of --cc dcqcn, not of swift")
+
+    def test_hpcc_is_for_ipv4(self):
+        done = subprocess.run([RNIC, "write_bw", "2001:db8::1", "--cc", "hpcc", "--rate-gbps", "10"],
+                              capture_output=True, text=True, timeout=20, check=False)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("--cc hpcc is for IPv4: its telemetry is an IPv4 option", done.stderr)
 
     def test_constants_have_values_that_can_be(self):
         self.assertEqual(self.controlled("timely", "--cc-constant", "beta=2"),
