@@ -12,6 +12,7 @@
 #include "switch/stages/pnp/stage.h"
 #include "switch/stages/rdma_track/stage.h"
 #include "switch/stages/reorder/stage.h"
+#include "switch/stages/telemetry/stage.h"
 #include "switch/stages/trp/stage.h"
 
 namespace weft::stages {
@@ -25,6 +26,7 @@ void register_all(pipeline::Registry& registry) {
   registry.add(reorder_stage_type());
   registry.add(nack_filter_stage_type());
   registry.add(pnp_stage_type());
+  registry.add(telemetry_stage_type());
   registry.add(l2_stage_type());
   registry.add(l3_stage_type());
   registry.add(lb_stage_type());

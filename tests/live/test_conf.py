@@ -22,6 +22,12 @@ TRIALS = {
     "l2-tor": ["ip netns exec storage1 ping -c 2 -W 2 10.0.10.2", "ip netns exec storage1 ping -c 2 -W 2 10.0.10.9",
                "ip netns exec compute2 ping -c 2 -W 2 10.0.20.9"],
     "lossless-tor": ["ip netns exec h1 ping -c 2 -W 2 -M do -s 4172 10.0.0.4"],
+    "hpcc-tor": ["ip netns exec h2 weft-rnic serve >serve.log 2>&1 & serve=$!", "sleep 1",
+                 "ip netns exec h1 weft-rnic write_bw 10.0.0.2 --cc hpcc --rate-gbps 0.1 --cc-constant min_mbps=1 "
+                 "-n 20 -s 16384",
+                 "kill $serve",
+                 "weftctl --json show counters | python3 -c 'import json, sys; assert [row for row in json.load("
+                 "sys.stdin) if row[\"counter\"] == \"records\" and row[\"value\"] >= 320]'"],
     "inc-tree": ["ip netns exec h1 ping -c 3 -W 2 10.0.3.2", "weftctl inc show groups"],
     "l3-leaf": ["ip netns exec h1 ping -c 2 -W 2 10.0.2.2", "ip netns exec h1 ping -c 2 -W 2 10.1.2.0"],
     "kernel-leaf": ["ip -n leaf1 address add 10.0.2.1/24 dev h2",

@@ -11,6 +11,7 @@
 #include "switch/config/schema/suggest.h"
 #include "switch/config/switch_builder.h"
 #include "switch/stages/lb/tag.h"
+#include "switch/wire/telemetry.h"
 #include "tools/sim/payload.h"
 
 namespace weft::sim {
@@ -272,8 +273,10 @@ void ExperimentBuilder::build_nic(Experiment& out) {
   if (!n["renack"].is_null()) qp.renack = *nic::renack_from_name(n["renack"].string());
   if (!n["nack_is_cnp"].is_null()) qp.nack_is_cnp = n["nack_is_cnp"].boolean();
   if (!n["mtu"].is_null()) qp.path_mtu = number("mtu");
+  const bool hpcc = n["cc"].is_map() && n["cc"]["kind"].is_string() && n["cc"]["kind"].string() == "hpcc";
+  const std::uint32_t options = hpcc ? std::uint32_t{wire::kIntOptionBytes} : 0;
   // What fits a port is what headroom is made for.
-  out.switches.max_frame_bytes = std::max(qp.path_mtu + kRoceHeaders, kLeastMtu);
+  out.switches.max_frame_bytes = std::max(qp.path_mtu + kRoceHeaders + options, kLeastMtu);
   if (!n["window"].is_null()) {
     qp.max_inflight_packets = number("window");
     qp.reorder_window = std::bit_ceil(qp.max_inflight_packets);
@@ -297,6 +300,7 @@ void ExperimentBuilder::build_nic(Experiment& out) {
 
 void ExperimentBuilder::build_congestion_control(const Value& cc, Experiment& out) {
   out.qp.congestion_control = *nic::congestion_control_from_name(cc["kind"].string());
+  out.switches.telemetry = out.qp.congestion_control == nic::CongestionControl::hpcc;
   if (cc.has("preset")) {
     out.cc_preset = cc["preset"].string();
     if (out.qp.congestion_control != nic::CongestionControl::dcqcn) {

@@ -148,7 +148,7 @@ Schema switch_schema(const pipeline::Registry& registry) {
 // Constants of all kinds; the builder says which of them do not belong to the kind that the file has.
 Schema cc_schema() {
   std::vector<Key> keys{
-      Key::with_default("kind", Schema::one_of({"none", "dcqcn", "timely", "swift"}), Value("dcqcn"),
+      Key::with_default("kind", Schema::one_of({"none", "dcqcn", "timely", "swift", "hpcc"}), Value("dcqcn"),
                         "What sets the rate."),
       Key::optional_key("preset",
                         Schema::one_of(std::vector<std::string>(nic::kDcqcnSets.begin(), nic::kDcqcnSets.end())),

@@ -64,10 +64,12 @@ void Host::receive(TimeNs now, PortIndex /*port*/, rte_mbuf* m) {
   } else {
     witness_.host_received(now, device_number(), m);
     // A payload of a few bytes that were never written is elided as well.
-    constexpr std::size_t kBth = sizeof(wire::EthernetHeader) + sizeof(wire::Ipv4Header) + sizeof(wire::UdpHeader);
+    constexpr std::size_t kIp = sizeof(wire::EthernetHeader);
+    const std::size_t bth =
+        kIp + std::size_t{wire::header_at<wire::Ipv4Header>(frame + kIp).ihl()} * 4 + sizeof(wire::UdpHeader);
     std::size_t there = m->data_len;
     if (m->data_len == m->pkt_len && !carries_values())
-      there = kBth + wire::opcode_info(static_cast<wire::Opcode>(frame[kBth])).header_bytes;
+      there = bth + wire::opcode_info(static_cast<wire::Opcode>(frame[bth])).header_bytes;
     device_.on_packet(static_cast<nic::Time>(now), {frame, std::min<std::size_t>(there, m->data_len)}, m->pkt_len,
                       *this);
   }

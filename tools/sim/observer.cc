@@ -14,22 +14,29 @@ namespace {
 
 using wire::header_at;
 
-// Simulated RoCE packets are untagged IPv4 without options.
+// Simulated RoCE packets are untagged IPv4.
 constexpr std::size_t kIp = sizeof(wire::EthernetHeader);
-constexpr std::size_t kUdp = kIp + sizeof(wire::Ipv4Header);
-constexpr std::size_t kBth = kUdp + sizeof(wire::UdpHeader);
-constexpr std::size_t kAeth = kBth + sizeof(wire::Bth);
 constexpr std::uint64_t kPsnBits = 24;
+
+std::size_t udp_offset(const std::uint8_t* frame) noexcept {
+  return kIp + std::size_t{header_at<wire::Ipv4Header>(frame + kIp).ihl()} * 4;
+}
+
+std::size_t bth_offset(const std::uint8_t* frame) noexcept {
+  return udp_offset(frame) + sizeof(wire::UdpHeader);
+}
 
 bool is_roce(const rte_mbuf* m) noexcept {
   const std::uint8_t* frame = pipeline::frame(m);
-  return m->data_len > kAeth && header_at<wire::EthernetHeader>(frame).ethertype.value() == wire::EtherType::ipv4 &&
+  return m->data_len > kIp + sizeof(wire::Ipv4Header) &&
+         header_at<wire::EthernetHeader>(frame).ethertype.value() == wire::EtherType::ipv4 &&
+         m->data_len > bth_offset(frame) + sizeof(wire::Bth) &&
          header_at<wire::Ipv4Header>(frame + kIp).protocol == wire::IpProtocol::udp &&
-         header_at<wire::UdpHeader>(frame + kUdp).destination_port.value() == wire::kRoceUdpPort;
+         header_at<wire::UdpHeader>(frame + udp_offset(frame)).destination_port.value() == wire::kRoceUdpPort;
 }
 
 const wire::Bth& bth_of(const rte_mbuf* m) noexcept {
-  return header_at<wire::Bth>(pipeline::frame(m) + kBth);
+  return header_at<wire::Bth>(pipeline::frame(m) + bth_offset(pipeline::frame(m)));
 }
 
 bool is_request(const rte_mbuf* m) noexcept {
@@ -38,7 +45,9 @@ bool is_request(const rte_mbuf* m) noexcept {
 
 bool is_nack(const rte_mbuf* m) noexcept {
   if (bth_of(m).opcode != static_cast<std::uint8_t>(wire::Opcode::RC_ACKNOWLEDGE)) return false;
-  return wire::Syndrome(header_at<wire::Aeth>(pipeline::frame(m) + kAeth).syndrome).is_sequence_nak();
+  return wire::Syndrome(
+             header_at<wire::Aeth>(pipeline::frame(m) + bth_offset(pipeline::frame(m)) + sizeof(wire::Bth)).syndrome)
+      .is_sequence_nak();
 }
 
 std::uint64_t end_key(std::uint32_t address, std::uint32_t qpn) noexcept {

@@ -303,6 +303,18 @@ Value with_groups(Value pipeline, const List& groups) {
   return Value(std::move(stages));
 }
 
+// RNICs with HPCC would find nothing to go by where a switch says nothing.
+Value with_telemetry(Value pipeline, const SwitchSpec& spec) {
+  if (!spec.telemetry) return pipeline;
+  List stages;
+  for (const Value& stage : pipeline.list()) {
+    if (stage.is_map() ? stage.has("telemetry") : stage.string() == "telemetry") return pipeline;
+    stages.push_back(stage);
+  }
+  stages.emplace_back("telemetry");
+  return Value(std::move(stages));
+}
+
 Value pipeline_of(const Topology& t, std::uint32_t index, const SwitchSpec& spec, const std::vector<QpPairPlan>& qps) {
   const SwitchPlan& sw = t.switches()[index];
   const bool is_tor = sw.host_count != 0;
@@ -345,14 +357,15 @@ std::uint64_t SwitchSpec::buffer_of(std::uint32_t index) const noexcept {
 Value switch_document(const Topology& topology, std::uint32_t index, const SwitchSpec& spec,
                       const std::vector<QpPairPlan>& qps, const List& inc_groups) {
   const SwitchPlan& sw = topology.switches()[index];
-  return Value(Map{{"name", Value(sw.name)},
-                   {"seed", hash_seed_of(sw, spec)},
-                   {"ports", ports(topology, sw, spec)},
-                   {"addresses", addresses(topology, sw)},
-                   {"neighbours", neighbours(topology, sw)},
-                   {"routes", routes(topology, index)},
-                   {"qos", qos(topology, sw, spec, spec.buffer_of(index))},
-                   {"pipeline", with_groups(pipeline_of(topology, index, spec, qps), inc_groups)}});
+  return Value(
+      Map{{"name", Value(sw.name)},
+          {"seed", hash_seed_of(sw, spec)},
+          {"ports", ports(topology, sw, spec)},
+          {"addresses", addresses(topology, sw)},
+          {"neighbours", neighbours(topology, sw)},
+          {"routes", routes(topology, index)},
+          {"qos", qos(topology, sw, spec, spec.buffer_of(index))},
+          {"pipeline", with_telemetry(with_groups(pipeline_of(topology, index, spec, qps), inc_groups), spec)}});
 }
 
 std::optional<pipeline::SwitchInfo> load_switch_document(const Topology& topology, std::uint32_t index,

@@ -47,6 +47,7 @@ struct SwitchSpec {
     std::uint64_t bytes = 0;
   };
   std::vector<Buffer> buffers{};         ///< switches with others than buffer_bytes
+  bool telemetry = false;                ///< every pipeline has the stage telemetry, at its end if not before
   std::uint32_t max_frame_bytes = 9216;  ///< IP packets that fit
   std::uint64_t seed = 1;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The weft authors
 //
-// Congestion control by delay, whole RNICs over whole switches.
+// Congestion control by delay and by telemetry, whole RNICs over whole switches.
 #include <gtest/gtest.h>
 
 #include "tests/tools/sim/runs.h"
@@ -47,6 +47,39 @@ TEST(DelayControl, KeepsQueuesShortAndTheReceiverBusy) {
   }
   // TIMELY's step of 10 Mbit/s is one for lines of 10 Gbit/s: it takes long to come back.
   EXPECT_LT(summary(kIncast, "kind: swift")["completion_ms"].get<double>(), 1.05 * none["completion_ms"].get<double>());
+}
+
+// The window aims at 95 % of the line, 40 bytes of each packet are the telemetry, and so is every packet's ACK, which
+// takes 3 % of the other direction. No more than a line's bytes in the shortest round trip are under way, and the
+// others are a little longer.
+TEST(Hpcc, AnIdlePathIsUsedUpToEta) {
+  const double alone = summary(kPair, "kind: none")["completion_ms"].get<double>();
+  const double found = summary(kPair, "kind: hpcc")["completion_ms"].get<double>();
+  EXPECT_GT(found, 1.06 * alone);
+  EXPECT_LT(found, 1.16 * alone);
+}
+
+TEST(Hpcc, KeepsQueuesNearlyEmptyAndTheReceiverBusy) {
+  const auto none = summary(kIncast, "kind: none"), dcqcn = summary(kIncast, "kind: dcqcn");
+  for (const char* cc : {"kind: hpcc", "kind: hpcc, max_stage: 0"}) {
+    const auto found = summary(kIncast, cc);
+    EXPECT_EQ(found["pfc_pauses"], 0) << cc;
+    EXPECT_LT(found["ecn_marks"].get<int>(), dcqcn["ecn_marks"].get<int>() / 100) << cc;
+    EXPECT_LT(found["completion_ms"].get<double>(), 1.15 * none["completion_ms"].get<double>()) << cc;
+    EXPECT_LT(found["completion_ms"].get<double>(), dcqcn["completion_ms"].get<double>()) << cc;
+  }
+}
+
+// One switch on the way that says nothing would be one whose queue nobody heeds.
+TEST(Hpcc, SwitchesOfAGivenPipelineTellToo) {
+  const std::string given = "pipeline: [parse, l3, lb: { policy: ecmp }]";
+  std::string text = kIncast;
+  text.replace(text.find("lb: ecmp"), std::string("lb: ecmp").size(), given);
+  const auto report = run_text(text, {{"nic.cc", "{kind: hpcc}"}});
+  EXPECT_TRUE(report["summary"]["complete"].get<bool>());
+  EXPECT_EQ(report["summary"]["pfc_pauses"], 0);
+  EXPECT_EQ(report["summary"]["stages"]["telemetry"]["records"],
+            summary(kIncast, "kind: hpcc")["stages"]["telemetry"]["records"]);
 }
 
 }  // namespace
