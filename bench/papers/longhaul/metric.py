@@ -61,12 +61,12 @@ def figures(transfers, wan_ns=500_000):
     return out
 
 
-def of_result(result):
+def of_result(result, wan_ns=500_000):
     """The same of a JSON result of weft-sim; every flow must have ended."""
     flows = [(t["from"], t["to"], t["bytes"], t["fct_ns"]) for t in result["transfers"] if "fct_ns" in t]
     if len(flows) != len(result["transfers"]):
         raise ValueError(f"{len(result['transfers']) - len(flows)} flows did not end")
-    return figures(flows)
+    return figures(flows, wan_ns)
 
 
 def of_authors_file(path):
