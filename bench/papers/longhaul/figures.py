@@ -25,13 +25,14 @@ from bench.report import charts, page  # noqa: E402
 SCHEMES = {
     "DCQCN, ACKs with the data": (agree.RESULTS, "fig8"),
     "DCQCN": (themis.RESULTS, "published-none"),
+    "Annulus": (themis.RESULTS, "published-annulus"),
     "PNP": (themis.RESULTS, "published-pnp"),
     "TRP": (themis.RESULTS, "published-trp"),
     "PNP + TRP": (themis.RESULTS, "published-both"),
     "TRP, pace": (themis.RESULTS, "published_pace-trp"),
     "PNP + TRP, pace": (themis.RESULTS, "published_pace-both"),
 }
-LOW, THEMIS = "DCQCN, ACKs with the data", "PNP + TRP"
+LOW, ANNULUS, THEMIS = "DCQCN, ACKs with the data", "Annulus", "PNP + TRP"
 FLOWS = ("within", "between")
 
 
@@ -50,15 +51,19 @@ def plain(load, figure):
 # The authors' constants: NS3/analysis/fct/fct.py, p99/2.py, overall/overall.py, ablation/ablation.py.
 FIG8 = {
     **{(load, LOW): plain(load, 2) for load in runs.LOADS},
+    (30, ANNULUS): {"within": (3.960, 3.216, 4.620), "between": (1.016, 1.026, 1.249)},
+    (70, ANNULUS): {"within": (15.61, 12.44, 13.75), "between": (1.172, 1.174, 1.887)},
     (30, THEMIS): {"within": (2.029, 2.296, 3.846), "between": (1.015, 1.029, 1.459)},
     (70, THEMIS): {"within": (3.713, 3.432, 7.168), "between": (2.277, 2.251, 6.481)},
 }
 FIG9 = {
     **{(load, LOW): plain(load, 1) for load in runs.LOADS},
+    **{(load, ANNULUS): authors("published-annulus", load, "Fig. 8, 9")[1] for load in runs.LOADS},
     **{(load, THEMIS): authors("published-both", load, "fct_test2")[1] for load in runs.LOADS},
 }
 FIG12 = {
     **{(load, LOW): agree.PUBLISHED["fig8"][load]["all"][0] for load in runs.LOADS},
+    **{(load, ANNULUS): authors("published-annulus", load, "Fig. 8, 9")[2] for load in runs.LOADS},
     **{(load, THEMIS): authors("published-both", load, "fct_test2")[2] for load in runs.LOADS},
 }
 FIG15 = {

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # Copyright The weft authors
-"""Runs PNP alone, TRP alone and both at the two edge switches of dcqcn_30.yaml and dcqcn_70.yaml, and writes what comes
-out beside what the authors' raw files give.
+"""Runs PNP alone, TRP alone and both at the two edge switches of dcqcn_30.yaml and dcqcn_70.yaml, and Annulus as CNPs
+from the senders' ToRs, and writes what comes out beside what the authors' raw files give.
 
 Usage: themis.py [--weft-sim FILE] [--seeds N] [--loads 30 70] [--variants NAME...] [--table]
   --table  runs nothing, writes themis.md of the results that are there
@@ -36,6 +36,10 @@ STAGES["published_pace"] = {**STAGES["published"], "trp": "mode: pace, " + STAGE
 HONEST = ["nic.ack_dscp=3", "switch.unlimited=[]",
           "switch.buffers=[{switch: esw0, buffer_mb: 233}, {switch: esw1, buffer_mb: 233}]"]
 
+# Annulus: a ToR answers marks of packets that leave its rack, as the authors' stand-in does (branch
+# ns3-debug-Annulus, switch-node.cc:384-398: no interval, Not-ECT) and with the interval of a receiver.
+ANNULUS = {"published": "clear_to: not_ect, cnp_interval_us: 0", "honest": ""}
+
 # mean and P99 within and between data centres, mean of all; facts of each file in the README.
 PUBLISHED = {
     "published-pnp": {30: [("fct_1", 3.016, 20.09, 1.177, 2.940, 2.059)],
@@ -46,10 +50,12 @@ PUBLISHED = {
                             ("fct_test2", 2.956, 21.64, 1.227, 3.672, 2.057)],
                        70: [("fct", 4.912, 22.0, 5.245, 28.3, 5.086), ("fct_test", 5.480, 28.9, 3.773, 22.4, 4.586),
                             ("fct_test2", 5.175, 25.10, 4.201, 27.23, 4.665)]},
+    "published-annulus": {30: [("Fig. 8, 9", 3.962, 39.20, 1.129, 2.717, 2.487)],
+                          70: [("Fig. 8, 9", 13.516, 91.77, 1.502, 5.365, 7.225)]},
     "published-none": {30: [("Fig. 2", 3.788, None, 1.151, None, None)],
                        70: [("Fig. 2", 13.661, None, 1.504, None, None)]},
 }
-SCHEMES = ("none", "pnp", "trp", "both")
+SCHEMES = ("none", "annulus", "pnp", "trp", "both")
 VARIANTS = [f"{s}-{scheme}" for s in STAGES for scheme in SCHEMES
             if not s.endswith("pace") or scheme in ("trp", "both")]
 
@@ -67,6 +73,17 @@ def pipeline(options, scheme, esw):
     return "[" + ", ".join("{ " + s + " }" if ":" in s else s for s in stages) + "]"
 
 
+def annulus(settings):
+    """What --set gets for all ToRs, each with the hosts behind all others for its remote ones."""
+    subnets = [f"10.0.{8 * tor}.0/21" for tor in range(8)]
+    more = f", {ANNULUS[settings]}" if ANNULUS[settings] else ""
+    stages = [f"[parse, {{ rdma_track: {{ max_qps: 32768, pairing: off }} }}, {{ pnp: {{ remote: "
+              f"[{', '.join(one for one in subnets if one != own)}]{more} }} }}, l3, {{ lb: {{ policy: ecmp }} }}]"
+              for own in subnets]
+    return ["switch.pipelines=[" + ", ".join(f"{{ switch: tor{tor}, pipeline: {stages[tor]} }}" for tor in range(8)) +
+            "]"]
+
+
 def pipelines(options, scheme):
     """What --set gets for both edge switches; nothing without a scheme."""
     if scheme == "none":
@@ -79,7 +96,7 @@ def sets_of(variant):
     settings, _, scheme = variant.partition("-")
     published = settings.startswith("published")
     sets = [s for one in runs.FABRIC.values() for s in one[0]] if published else list(HONEST)
-    return sets + pipelines(STAGES[settings], scheme)
+    return sets + (annulus(settings) if scheme == "annulus" else pipelines(STAGES[settings], scheme))
 
 
 def spread(values):
