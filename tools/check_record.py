@@ -12,7 +12,7 @@ import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
 
-KEPT = 10  # runs
+KEPT = 30  # runs, of which each may be one part
 
 
 def counts(path):
@@ -34,7 +34,7 @@ def main(folder, seconds, target):
     path = pathlib.Path(target)
     empty = {
         "title": "tools/check --full",
-        "how": "tools/check --full",
+        "how": "tools/check --full [PART...]",
         "what": "Tests passed, failed and skipped, by suite.",
         "measurements": [],
         "notes": [],

@@ -37,9 +37,9 @@ class Record(unittest.TestCase):
         self.assertRegex(run["commit"], "^[0-9a-f]{7,}$")
 
     def test_runs_stand_newest_first_and_old_ones_go(self):
-        for passed in range(1, 13):
+        for passed in range(1, 33):
             runs = self.run_it(passed, 0, 0)
-        self.assertEqual([run["rows"][0][1] for run in runs], list(range(12, 2, -1)))
+        self.assertEqual([run["rows"][0][1] for run in runs], list(range(32, 2, -1)))
 
 
 if __name__ == "__main__":

@@ -19,6 +19,12 @@ if(CCACHE)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${launcher})
 endif()
 
+# GNU ld takes 2 to 4 seconds for a program of ours, and there are hundreds.
+find_program(MOLD mold)
+if(MOLD)
+  add_link_options(-fuse-ld=mold)
+endif()
+
 find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)
 pkg_check_modules(ISAL REQUIRED IMPORTED_TARGET libisal)
@@ -84,14 +90,19 @@ function(weft_test_flags target)
   endif()
 endfunction()
 # After the flags of weft_options.
+add_library(weft_plain_options INTERFACE)
+target_compile_options(weft_plain_options INTERFACE -O0)
 add_library(weft_test_options INTERFACE)
 target_compile_options(weft_test_options INTERFACE
   -O0 $<$<CXX_COMPILER_ID:Clang>:-fno-sanitize=fuzzer-no-link>)
 
 # weft_control_flags(target): flags of what no packet passes: configuration, the control service, reports. It is a third
-# of a build, and takes the compiler a quarter less time with -O1 than with -O3.
+# of a build, and takes the compiler a quarter less time with -O1 than with -O3, and when it is instrumented a quarter
+# of the time with -O0.
 function(weft_control_flags target)
-  if(NOT WEFT_SANITIZE AND NOT WEFT_TSAN)
+  if(WEFT_SANITIZE)
+    target_link_libraries(${target} PRIVATE weft_plain_options)
+  elseif(NOT WEFT_TSAN)
     target_compile_options(${target} PRIVATE -O1)
   endif()
 endfunction()
@@ -117,8 +128,8 @@ function(weft_library name)
   add_library(${name} STATIC ${ARG_SOURCES} ${ARG_MUTATED})
   set_target_properties(${name} PROPERTIES UNITY_BUILD ${WEFT_UNITY} UNITY_BUILD_BATCH_SIZE 16)
   set_source_files_properties(${ARG_MUTATED} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
-  _weft_flags(${name} ${ARG_CONTROL})
   target_link_libraries(${name} PUBLIC weft_options ${ARG_PUBLIC} PRIVATE ${ARG_PRIVATE})
+  _weft_flags(${name} ${ARG_CONTROL})
 endfunction()
 
 # weft_proto(name FILE file): the messages and services of a .proto file of the source folder. Without weft_options:
@@ -151,13 +162,13 @@ function(weft_binary name)
   _weft_flags(${name} ${ARG_CONTROL})
 endfunction()
 
-# What `ctest -L unit -LE "bench|exhaustive"` runs, without the programs that only other tests need. The exhaustive
-# checks are too slow under sanitizers; the units that they search have tests of their own there.
+# Programs that `all` leaves out, because what changes one protocol unit or its tests needs few of them.
 if(WEFT_TESTS)
+  # What `ctest -L unit` runs. tools/check builds them with sanitizers, and only --full and --fast as they are shipped.
   add_custom_target(unit_tests)
   # What `ctest -L tsan` runs: programs with threads that share memory.
   add_custom_target(tsan_tests)
-  # What `ctest -L mutant` runs: two thirds of the programs, for what changes with a protocol unit or its tests alone.
+  # What `ctest -L mutant` runs: two thirds of the programs.
   add_custom_target(mutants)
 endif()
 
@@ -176,8 +187,9 @@ endfunction()
 
 # weft_test(name [OBJECTS name] SOURCES ... [APART ...] LIBS ... [LABELS ...] [TIMEOUT s] [DPDK]): a GoogleTest program
 # registered with CTest. APART are sources too, with names that others of the program have: each is compiled alone. DPDK
-# gives it an EAL without hugepages or devices (tests/support/eal_main.cc supplies main). A program that tests a changed
-# copy of the code has `_mutant_` in its name; the target `mutants` builds those.
+# gives it an EAL without hugepages or devices (tests/support/eal_main.cc supplies main). Its kind is the label that
+# leads to it: `mutant` for one that tests a changed copy of the code, with `_mutant_` in its name; `exhaustive` if
+# LABELS says so: too slow under sanitizers, and the units that it searches have tests of their own there; else `unit`.
 function(weft_test name)
   cmake_parse_arguments(ARG "DPDK" "OBJECTS;TIMEOUT" "SOURCES;APART;LIBS;LABELS" ${ARGN})
   if(ARG_OBJECTS)
@@ -186,10 +198,17 @@ function(weft_test name)
   add_executable(${name} ${ARG_SOURCES} ${ARG_APART})
   set_target_properties(${name} PROPERTIES UNITY_BUILD ${WEFT_UNITY} UNITY_BUILD_BATCH_SIZE 8)
   set_source_files_properties(${ARG_APART} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+  set(built_by "")
   if(name MATCHES "_mutant_")
     list(APPEND ARG_LABELS mutant)
+    set(built_by mutants)
+  elseif(NOT "exhaustive" IN_LIST ARG_LABELS)
+    list(APPEND ARG_LABELS unit)
+    set(built_by unit_tests)
+  endif()
+  if(built_by)
     set_target_properties(${name} PROPERTIES EXCLUDE_FROM_ALL ON)
-    add_dependencies(mutants ${name})
+    add_dependencies(${built_by} ${name})
   endif()
   if(ARG_DPDK)
     target_link_libraries(${name} PRIVATE weft_test_eal)
@@ -202,7 +221,6 @@ function(weft_test name)
   if(NOT "exhaustive" IN_LIST ARG_LABELS)
     weft_test_flags(${name})
     weft_precompiled(${name} weft_pch_tests)
-    add_dependencies(unit_tests ${name})
   else()
     weft_precompiled(${name} weft_pch)
   endif()
@@ -216,7 +234,7 @@ function(weft_test name)
     # Instrumented code is several times slower.
     math(EXPR ARG_TIMEOUT "4 * ${ARG_TIMEOUT}")
   endif()
-  set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS};unit")
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}")
 endfunction()
 
 # weft_mutated(out AS name FILE file FROM text TO text): a copy of a file of the project with one expression exchanged,
