@@ -53,7 +53,9 @@ TEST(GoBackN, NobodyElseIsTakenForIt) {
     for (const char* faults : {"[]", "[{loss: 0.001}]", "[{loss: 0.02}]"}) {
       SCOPED_TRACE(std::string(transport) + " " + faults);
       for (const char* seed : {"1", "2", "3"}) {
-        const auto report = run_text(kUnequalPaths, {{"nic.transport", transport}, {"faults", faults}, {"seed", seed}});
+        const auto report =
+            run_text(kUnequalPaths,
+                     {{"nic.transport", transport}, {"faults", faults}, {"seed", seed}, {"workload.bytes", "4000000"}});
         EXPECT_EQ(found(report), 0u);
         EXPECT_TRUE(report["summary"]["complete"].get<bool>());
       }
