@@ -87,6 +87,9 @@ constexpr std::array kConstants{
                [](QpConfig& c, double v) { c.hpcc.additive_bps = from_mbps(v); }},
     CcConstant{kHpcc, "min_mbps", 0.001, kFastestMbps, false, "the rate never falls below",
                [](QpConfig& c, double v) { c.hpcc.min_bps = from_mbps(v); }},
+    CcConstant{kHpcc, "near_rtt_us", 0, kLongestUs, false,
+               "T of ports whose records a switch on the way sends back (pnp); 0: such records are ignored",
+               [](QpConfig& c, double v) { c.hpcc.near_rtt_ns = from_us(v); }},
 };
 
 std::string text_of(double value) {

@@ -162,6 +162,9 @@ struct HpccParameters {
   Time base_rtt_ns = 0;                     ///< T: a round trip without queues; 0: the shortest that is seen
   std::uint64_t additive_bps = 50'000'000;  ///< W_AI, as a rate
   std::uint64_t min_bps = 100'000'000;      ///< the rate never falls below
+  /// T of the ports in front of a switch that sends their records back (stage pnp): they set a rate of their own, and
+  /// the lower one counts. 0: such records are ignored.
+  Time near_rtt_ns = 0;
 
   friend bool operator==(const HpccParameters&, const HpccParameters&) = default;
 };

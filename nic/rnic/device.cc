@@ -165,14 +165,14 @@ void Device::deliver(Time now, Qp& qp, std::span<const std::uint8_t> bytes, cons
     ++counters_.unknown_qp;
     return;
   }
+  const bool options = p.has(wire::ParsedFlag::ip_options) && !p.has(wire::ParsedFlag::ipv6);
+  const std::uint8_t* const option = options ? wire::find_int_option(ip) : nullptr;
   if (p.opcode == static_cast<std::uint8_t>(wire::Opcode::CNP)) {
-    qp.on_cnp(now);
+    qp.on_cnp(now, option);
   } else {
     Packet& packet = rx_packet_;
     decode(bytes.data(), static_cast<std::uint32_t>(bytes.size()), p, packet);
-    if (p.has(wire::ParsedFlag::ip_options) && !p.has(wire::ParsedFlag::ipv6)) {
-      if (const std::uint8_t* option = wire::find_int_option(ip)) qp.take_telemetry(option);
-    }
+    if (option != nullptr) qp.take_telemetry(option);
     qp.on_packet(now, packet, wire::ecn_of(p.tos) == wire::Ecn::ce);
     if (cm_.waits_for_traffic()) cm_.on_traffic(now, qp);
   }

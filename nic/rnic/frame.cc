@@ -109,7 +109,7 @@ void HeaderTemplate::write(std::uint8_t* out, std::uint8_t tos, std::uint32_t ud
 std::uint32_t HeaderTemplate::write_telemetry(std::uint8_t* out, const wire::IntPath* echo) const noexcept {
   std::uint8_t* const option = out + kL3 + sizeof(wire::Ipv4Header);
   if (echo != nullptr) {
-    wire::write_int_echo(option, *echo);
+    wire::write_int(option, wire::IntKind::echo, *echo);
   } else {
     wire::begin_int(option, wire::IntKind::collects);
   }

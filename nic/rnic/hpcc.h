@@ -14,7 +14,8 @@
 //
 // Not HPCC's: a sample in which a counter may have wrapped tells of the queue alone, and where no port tells anything,
 // or none knows its speed, the window grows by its step per round trip. A sample along another path than the last
-// begins anew: queue pairs whose packets are sprayed over paths that take turns learn nothing.
+// begins anew: queue pairs whose packets are sprayed over paths that take turns learn nothing. RateControl has a second
+// one for ports whose records a switch on the way sends back (near_rtt_us).
 #pragma once
 
 #include <cstdint>

@@ -80,7 +80,7 @@ PostResult Qp::post_recv(const RecvWr& wr) noexcept {
 }
 
 void Qp::take_telemetry(const std::uint8_t* option) noexcept {
-  if (!telemetry_) return;
+  if (!telemetry_ || wire::int_kind(option) == wire::IntKind::mirror) return;
   told_ = wire::int_kind(option) == wire::IntKind::echo;
   (told_ ? heard_ : echo_) = wire::read_int(option);
 }
@@ -100,8 +100,11 @@ void Qp::on_packet(Time now, const Packet& packet, bool marked) noexcept {
   check_failure();
 }
 
-void Qp::on_cnp(Time now) noexcept {
+void Qp::on_cnp(Time now, const std::uint8_t* option) noexcept {
   ++counters_.cnps_received;
+  if (option != nullptr && wire::int_kind(option) == wire::IntKind::mirror) {
+    rate_.on_mirrored(now, wire::read_int(option));
+  }
   rate_.on_cnp(now);
 }
 

@@ -72,7 +72,8 @@ class Qp {
   /// The packet that on_packet() is given next has brought this option of its IP header.
   void take_telemetry(const std::uint8_t* option) noexcept;
   void on_packet(Time now, const Packet& packet, bool marked) noexcept;
-  void on_cnp(Time now) noexcept;
+  /// @param option  of its IP header, if it has one
+  void on_cnp(Time now, const std::uint8_t* option) noexcept;
   void on_timer(Time now) noexcept;
   /// A CNP, an ACK or NAK, and data wait, and nothing pauses them.
   [[nodiscard]] bool cnp_waits() const noexcept;

@@ -39,19 +39,24 @@ struct RateChanges {
 class RateControl {
  public:
   explicit RateControl(const QpConfig& config)
-      : nack_is_cnp_(config.nack_is_cnp), paced_(config.line_bps != 0), algorithm_(make(config)) {}
+      : nack_is_cnp_(config.nack_is_cnp), paced_(config.line_bps != 0), algorithm_(make(config)) {
+    if (hpcc() == nullptr || config.hpcc.near_rtt_ns == 0) return;
+    HpccParameters near = config.hpcc;
+    near.base_rtt_ns = near_rtt_ = near.near_rtt_ns;
+    near_.emplace(near, config.line_bps);
+  }
 
   /// The earliest time at which the next data packet may leave.
   [[nodiscard]] Time next_send() const noexcept { return next_send_; }
   /// A data packet of so many bytes on the wire leaves now.
   void on_sent(Time now, std::uint64_t wire_bytes) noexcept {
     if (!paced_) return;
-    const double rate = std::visit(
+    std::visit(
         [&](auto& a) {
           if constexpr (requires { a.on_sent(now, wire_bytes); }) a.on_sent(now, wire_bytes);
-          return a.rate_bps(now);
         },
         algorithm_);
+    const double rate = rate_bps(now);
     // Rates are bits per second and times nanoseconds. Of a packet that leaves at its time the fraction is carried on:
     // at 400 Gbit/s a packet takes some 30 ns, and rounding each would cost a hundredth of the rate.
     if (now > next_send_) {
@@ -91,6 +96,12 @@ class RateControl {
   void on_telemetry(Time now, const wire::IntPath& path, std::uint64_t acknowledged, std::uint64_t next) noexcept {
     if (auto* const hpcc = std::get_if<Hpcc>(&algorithm_)) hpcc->on_telemetry(now, path, acknowledged, next);
   }
+  /// The same of the ports in front of a switch that has sent their records back. It says nothing of what was
+  /// acknowledged, so that a round trip is HpccParameters::near_rtt_ns.
+  void on_mirrored(Time now, const wire::IntPath& path) noexcept {
+    if (near_)
+      near_->on_telemetry(now, path, static_cast<std::uint64_t>(now), static_cast<std::uint64_t>(now + near_rtt_));
+  }
   /// Packets that may be under way at a time, besides what QpConfig allows.
   [[nodiscard]] std::uint64_t window_packets() const noexcept {
     const auto* const hpcc = std::get_if<Hpcc>(&algorithm_);
@@ -105,7 +116,8 @@ class RateControl {
         algorithm_);
   }
   [[nodiscard]] double rate_bps(Time now) noexcept {
-    return std::visit([&](auto& a) { return a.rate_bps(now); }, algorithm_);
+    const double rate = std::visit([&](auto& a) { return a.rate_bps(now); }, algorithm_);
+    return near_ ? std::min(rate, near_->rate_bps(now)) : rate;
   }
   /// nullopt without congestion control.
   [[nodiscard]] std::optional<RateChanges> changes() const noexcept {
@@ -120,6 +132,8 @@ class RateControl {
   [[nodiscard]] const Dcqcn* dcqcn() const noexcept { return std::get_if<Dcqcn>(&algorithm_); }
   /// Null unless HPCC is chosen.
   [[nodiscard]] const Hpcc* hpcc() const noexcept { return std::get_if<Hpcc>(&algorithm_); }
+  /// By the ports whose records come back early; null unless HPCC is chosen with a near_rtt_ns.
+  [[nodiscard]] const Hpcc* near_hpcc() const noexcept { return near_ ? &*near_ : nullptr; }
 
  private:
   using Algorithm = std::variant<LineRate, Dcqcn, Timely, Swift, Hpcc>;
@@ -145,6 +159,8 @@ class RateControl {
   Time next_send_ = 0;
   double fraction_ = 0;  ///< of a nanosecond, that next_send_ is too early
   Algorithm algorithm_;
+  std::optional<Hpcc> near_{};  ///< ports whose records come back early
+  Time near_rtt_ = 0;
 };
 
 }  // namespace weft::nic

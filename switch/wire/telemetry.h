@@ -7,7 +7,7 @@
 //
 //   byte 0      94: an option for experiments, of the class of measurements, not copied to fragments (RFC 4727)
 //        1      40
-//        2      kind (4 bits: 0 collects, 1 echo), hops (4 bits)
+//        2      kind (4 bits: 0 collects, 1 echo, 2 mirror), hops (4 bits)
 //        3      path: exclusive or of a byte of each port on the way
 //        4..39  six records of six bytes, in the order of the hops. From the most significant bit on:
 //               speed (4 bits), time (16), sent (16), queue (12)
@@ -47,7 +47,8 @@ inline constexpr std::array<std::uint32_t, 16> kIntSpeedsMbps{0,       10,      
 
 enum class IntKind : std::uint8_t {
   collects,  ///< on its way to the receiver: switches add records
-  echo,      ///< on its way back: switches leave it alone
+  echo,      ///< on its way back from the receiver: switches leave it alone
+  mirror,    ///< the same from a switch on the way, which has taken the records out of the packet that collected them
 };
 
 /// What one port has said.
@@ -75,7 +76,7 @@ template <typename Byte>
   constexpr std::uint8_t kVersionIhl = 0x40 | (sizeof(Ipv4Header) + kIntOptionBytes) / 4;
   Byte* const option = ip + sizeof(Ipv4Header);
   if (ip[0] != kVersionIhl || option[0] != kIntOptionType || option[1] != kIntOptionBytes) return nullptr;
-  const bool known = option[2] >> 4 <= static_cast<std::uint8_t>(IntKind::echo) && (option[2] & 15) <= kIntHops;
+  const bool known = option[2] >> 4 <= static_cast<std::uint8_t>(IntKind::mirror) && (option[2] & 15) <= kIntHops;
   return known ? option : nullptr;
 }
 
@@ -118,9 +119,9 @@ inline void begin_int(std::uint8_t* option, IntKind kind) noexcept {
   return path;
 }
 
-/// The option that takes `path` back.
-inline void write_int_echo(std::uint8_t* option, const IntPath& path) noexcept {
-  begin_int(option, IntKind::echo);
+/// The option with the records of `path`.
+inline void write_int(std::uint8_t* option, IntKind kind, const IntPath& path) noexcept {
+  begin_int(option, kind);
   for (unsigned h = 0; h < path.hops; ++h) static_cast<void>(append_int(option, path.hop[h], 0));
   option[3] = path.path;
 }

@@ -33,7 +33,7 @@ void require(bool condition, const char* what) {
 void write_again(std::uint8_t* option) {
   const wire::IntPath path = wire::read_int(option);
   std::array<std::uint8_t, wire::kIntOptionBytes> echo;
-  wire::write_int_echo(echo.data(), path);
+  wire::write_int(echo.data(), wire::IntKind::echo, path);
   require(wire::read_int(echo.data()) == path, "an echo says what it was given");
   constexpr wire::IntHop kHop{15, 0xffff, 0xffff, wire::kIntMaxQueue};
   for (unsigned hops = path.hops; hops < wire::kIntHops; ++hops) {

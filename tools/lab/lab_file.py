@@ -26,7 +26,7 @@ CONSTANTS = {
                "min_mbps"),
     "swift": ("base_target_us", "ai", "beta", "max_mdf", "fs_range_us", "fs_min_cwnd", "fs_max_cwnd", "min_cwnd",
               "reset_after"),
-    "hpcc": ("eta", "max_stage", "base_rtt_us", "r_ai_mbps", "min_mbps"),
+    "hpcc": ("eta", "max_stage", "base_rtt_us", "r_ai_mbps", "min_mbps", "near_rtt_us"),
 }
 MTUS = ("256", "512", "1024", "2048", "4096")
 MAX_HOSTS = 32

@@ -9,7 +9,8 @@ Usage: hpcc.py [--weft-sim FILE] [--seeds N] [--loads 30 70] [--table]
 
 The authors publish no values of that figure, only that HPCC's slowdown within a data centre is up to 136 % higher over
 the long link, and their code cannot repeat it. The settings are those of dcqcn_*.yaml, with HPCC's T being the shortest
-round trip that each queue pair has seen."""
+round trip that each queue pair has seen. `HPCC, PNP` is section VIII: the edge switches send back to inter-DC senders
+what ports of their own data centre have told."""
 import argparse
 import json
 import os
@@ -18,11 +19,17 @@ import yaml
 
 import metric
 import runs
+import themis
 
 RESULTS = runs.Results("hpcc.json")
 DISTANCES = {"long": 500_000, "short": 1_000}
-CONTROLS = {"dcqcn": [], "hpcc": ["nic.cc={kind: hpcc}"], "hpcc0": ["nic.cc={kind: hpcc, max_stage: 0}"]}
-LABELS = {"dcqcn": "DCQCN", "hpcc": "HPCC", "hpcc0": "HPCC, maxStage 0"}
+PNP = ["switch.pipelines=[" + ", ".join(
+    f"{{ switch: {esw}, pipeline: [parse, {{ rdma_track: {{ max_qps: 32768, pairing: off }} }}, "
+    f"{{ pnp: {{ remote: [{remote}], telemetry: true }} }}, l3, {{ lb: {{ policy: ecmp }} }}] }}"
+    for esw, remote in themis.REMOTE.items()) + "]"]
+CONTROLS = {"dcqcn": [], "hpcc": ["nic.cc={kind: hpcc}"], "hpcc0": ["nic.cc={kind: hpcc, max_stage: 0}"],
+            "pnp": ["nic.cc={kind: hpcc, near_rtt_us: 16}", *PNP]}
+LABELS = {"dcqcn": "DCQCN", "hpcc": "HPCC", "hpcc0": "HPCC, maxStage 0", "pnp": "HPCC, PNP"}
 
 
 def links(load, wan_ns):

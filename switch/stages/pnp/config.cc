@@ -40,6 +40,9 @@ Schema pnp_options_schema() {
       Key::with_default("clear_to", Schema::one_of({"ect0", "not_ect"}), Value("ect0"),
                         "What a mark is cleared to. ect0: switches behind can mark again; not_ect: they cannot, as "
                         "in the authors' simulation."),
+      Key::with_default("telemetry", Schema::boolean(), Value(false),
+                        "true: inter-DC packets with telemetry (HPCC) leave without the records of ports in this data "
+                        "centre; their sources get these with a CNP, one per cnp_interval_us."),
       Key::with_default("cnp_dscp", Schema::integer(0, 63), Value(48), "DSCP of the CNPs."),
       accept_option(),
   });
@@ -55,6 +58,7 @@ PnpOptions pnp_options(const Value& options) {
   result.any_source = options["sources"].string() == "any";
   result.clear_to = options["clear_to"].string() == "ect0" ? wire::Ecn::ect0 : wire::Ecn::not_ect;
   result.cnp_dscp = static_cast<std::uint8_t>(options["cnp_dscp"].integer());
+  result.telemetry = options["telemetry"].boolean();
   const std::string& monitor = options["handshake_monitor"].string();
   result.monitor = monitor == "passive"  ? PnpMonitor::passive
                    : monitor == "cookie" ? PnpMonitor::cookie
@@ -69,6 +73,10 @@ void check_pnp_options(const Value& options, const SwitchInfo& info, Diagnostics
     diagnostics.error(options["remote"].mark().line > 0 ? options["remote"].mark() : options.mark(),
                       "remote: expected prefixes of the other data centres, or handshake_monitor: passive; without "
                       "both no flow is inter-DC");
+  }
+  if (options["telemetry"].boolean() && options["remote"].list().empty()) {
+    diagnostics.error(options["telemetry"].mark(),
+                      "telemetry: needs 'remote', which says what ports lie in this data centre");
   }
   for (const Value& item : options["remote"].list()) {
     const auto prefix = wire::IpPrefix::parse(item.string());

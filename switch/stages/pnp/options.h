@@ -29,6 +29,7 @@ struct PnpOptions {
   std::uint8_t cnp_dscp = 48;
   PnpMonitor monitor = PnpMonitor::off;
   std::uint32_t max_pairs = 1024;
+  bool telemetry = false;  ///< what telemetry has collected so far is sent back to sources with HPCC
 
   /// Whether an address lies in another data centre.
   [[nodiscard]] bool is_remote(const wire::IpAddress& address) const noexcept {

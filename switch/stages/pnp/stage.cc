@@ -8,10 +8,11 @@
 #include <cstdlib>
 #include <string>
 
+#include "switch/pipeline/edit_int.h"
 #include "switch/pipeline/made_frame.h"
 #include "switch/pipeline/set_words.h"
 #include "switch/wire/checksum.h"
-#include "switch/wire/emit.h"
+#include "switch/wire/telemetry_cnp.h"
 
 namespace weft::stages {
 
@@ -151,9 +152,11 @@ void PnpStage::egress(Context& context, PortIndex, Batch& batch) {
   if (!options_.enabled) return;
   for (std::uint16_t i = 0; i < batch.size; ++i) {
     const wire::Parsed& parsed = pipeline::meta(batch.packet[i]).parsed;
-    if ((parsed.tos & kCe) != kCe || parsed.kind != wire::FrameKind::roce) [[likely]]
+    const bool marked = (parsed.tos & kCe) == kCe;
+    if ((!marked && !parsed.has(wire::ParsedFlag::ip_options)) || parsed.kind != wire::FrameKind::roce) [[likely]]
       continue;
-    on_marked(context, batch.packet[i]);
+    std::uint8_t* const option = collecting_option(batch.packet[i]);
+    if (marked || option != nullptr) on_feedback(context, batch.packet[i], marked, option);
   }
 }
 
@@ -167,6 +170,21 @@ void PnpStage::learn(TimeNs now, const rte_mbuf* m, PnpUnit& unit) noexcept {
   const auto result = unit.learn(now, options_.cnp_interval_ns, name, qp.peer->dest_qp().value());
   count(PnpCounter::flows_evicted, result == PnpUnit::Learned::evicted ? 1 : 0);
   count(PnpCounter::table_full, result == PnpUnit::Learned::full ? 1 : 0);
+}
+
+// What ports have said that lie between here and a source in this data centre.
+std::uint8_t* PnpStage::collecting_option(rte_mbuf* m) const noexcept {
+  const wire::Parsed& parsed = pipeline::meta(m).parsed;
+  if (!options_.telemetry || !parsed.has(wire::ParsedFlag::ip_options) || parsed.has(wire::ParsedFlag::ipv6)) {
+    return nullptr;
+  }
+  std::uint8_t* const l3 = pipeline::frame(m) + parsed.l3_offset;
+  std::uint8_t* const option = wire::find_int_option(l3);
+  if (option == nullptr || wire::int_kind(option) != wire::IntKind::collects) return nullptr;
+  if (wire::read_int(option).hops == 0) return nullptr;
+  const bool leaves =
+      options_.is_remote(address_at(parsed, l3, false)) && !options_.is_remote(address_at(parsed, l3, true));
+  return leaves ? option : nullptr;
 }
 
 bool PnpStage::is_inter_dc(TimeNs now, const rte_mbuf* m) noexcept {
@@ -197,38 +215,54 @@ PnpVerdict PnpStage::judge(TimeNs now, const rte_mbuf* m, std::uint32_t& client_
   return verdict;
 }
 
-void PnpStage::on_marked(Context& context, rte_mbuf* m) noexcept {
+// All packets of a flow lose their records, not only those whose records are sent back: HPCC compares what a port says
+// packet by packet, as long as the ports are the same.
+void PnpStage::on_feedback(Context& context, rte_mbuf* m, bool marked, std::uint8_t* option) noexcept {
   if (!is_inter_dc(context.now, m)) return;
-  const wire::Parsed& parsed = pipeline::meta(m).parsed;
-  if (!kRcPackets[parsed.opcode]) return count(PnpCounter::not_rc);
-  count(PnpCounter::marked);
+  if (!kRcPackets[pipeline::meta(m).parsed.opcode]) return count(PnpCounter::not_rc);
+  count(PnpCounter::marked, marked ? 1 : 0);
   now_ = context.now;
   std::uint32_t client_qp = 0;
   const PnpVerdict verdict = judge(context.now, m, client_qp);
   if (verdict == PnpVerdict::pass) return;
-  if (verdict == PnpVerdict::notify && !send_cnp(context, m, client_qp)) {
-    const PnpName name = name_of(parsed);
-    // While another worker uses the set the flow stays noted as told until its interval ends. The mark stays anyway.
-    static_cast<void>(shared_.use(name, [&](PnpUnit& unit) { unit.not_notified(name); }));
-    return count(PnpCounter::no_buffer);
+  if (verdict == PnpVerdict::notify && !notify(context, m, client_qp, option)) return;
+  if (marked) {
+    clear_mark(m);
+    count(PnpCounter::marks_cleared);
   }
-  clear_mark(m);
-  count(PnpCounter::marks_cleared);
+  if (option == nullptr) return;
+  const bool taken =
+      pipeline::edit_int(m, option, [](std::uint8_t* at) { wire::begin_int(at, wire::IntKind::collects); });
+  count(taken ? PnpCounter::records_taken : PnpCounter::no_buffer);
+}
+
+bool PnpStage::notify(Context& context, const rte_mbuf* m, std::uint32_t client_qp,
+                      const std::uint8_t* option) noexcept {
+  if (send_cnp(context, m, client_qp, option)) return true;
+  const PnpName name = name_of(pipeline::meta(m).parsed);
+  // While another worker uses the set the flow stays noted as told until its interval ends. The packet stays as it is.
+  static_cast<void>(shared_.use(name, [&](PnpUnit& unit) { unit.not_notified(name); }));
+  count(PnpCounter::no_buffer);
+  return false;
 }
 
 // As the receiver's RNIC would have sent it (annex A17.9.3), from the receiver's address: ConnectX sends CNPs with UDP
 // source port 0 and ECT(0).
-bool PnpStage::send_cnp(Context& context, const rte_mbuf* marked, std::uint32_t client_qp) noexcept {
-  wire::RoceAddressing to = wire::reply_addressing(pipeline::frame(marked), pipeline::meta(marked).parsed);
+bool PnpStage::send_cnp(Context& context, const rte_mbuf* m, std::uint32_t client_qp,
+                        const std::uint8_t* option) noexcept {
+  wire::RoceAddressing to = wire::reply_addressing(pipeline::frame(m), pipeline::meta(m).parsed);
   to.tagged = false;
   to.tos = wire::make_tos(options_.cnp_dscp, wire::Ecn::ect0);
   to.source_port = 0;
-  rte_mbuf* cnp = pipeline::make_frame(context, wire::kMaxEmittedBytes, [&](std::span<std::uint8_t> out) {
-    return wire::write_cnp(out, to, wire::Qpn(client_qp));
+  // No more room than that: a simulation's buffers are for headers alone.
+  const std::size_t room = option != nullptr ? wire::kMirrorBytes : wire::kMaxEmittedBytes;
+  rte_mbuf* cnp = pipeline::make_frame(context, room, [&](std::span<std::uint8_t> out) {
+    return option != nullptr ? wire::write_mirror(out, to, wire::Qpn(client_qp), wire::read_int(option))
+                             : wire::write_cnp(out, to, wire::Qpn(client_qp));
   });
   if (cnp == nullptr) return false;
   context.resume(cnp);
-  count(PnpCounter::cnps_sent);
+  count(option != nullptr ? PnpCounter::mirrors_sent : PnpCounter::cnps_sent);
   return true;
 }
 

@@ -10,6 +10,10 @@
 // that l3 routes it to the source. With several workers the ingress half of the one that owns the queue pair notes
 // which queue pair the source has, for the one that owns the egress port.
 //
+// With `telemetry` it does the same for HPCC (section VIII): what ports inside the data centre have written into
+// packets goes back to the source with a CNP, and the packets go on as if they began here, so that the far receiver
+// tells of the other ports alone.
+//
 // It fails open: a mark whose flow it does not know, or for which there is no buffer, stays, and the receiver's CNP
 // does what this switch could not.
 #pragma once
@@ -55,11 +59,19 @@ class PnpStage : public pipeline::Stage {
   [[nodiscard]] bool answer(pipeline::Context& context, const rte_mbuf* m, std::uint8_t flags, std::uint32_t sequence,
                             std::uint32_t acknowledgement) noexcept;
   void add_pair(TimeNs now, std::uint64_t pair) noexcept;
-  void on_marked(pipeline::Context& context, rte_mbuf* m) noexcept;
+  /// The option of a RoCE packet for a `remote` host that ports on its way here have written into; nullptr: none.
+  [[nodiscard]] std::uint8_t* collecting_option(rte_mbuf* m) const noexcept;
+  /// A packet leaves that is marked, or has records in this option of its IP header.
+  void on_feedback(pipeline::Context& context, rte_mbuf* m, bool marked, std::uint8_t* option) noexcept;
+  /// The CNP to the packet's source that judge() asked for.
+  [[nodiscard]] bool notify(pipeline::Context& context, const rte_mbuf* m, std::uint32_t client_qp,
+                            const std::uint8_t* option) noexcept;
   [[nodiscard]] bool is_inter_dc(TimeNs now, const rte_mbuf* m) noexcept;
   [[nodiscard]] PnpVerdict judge(TimeNs now, const rte_mbuf* m, std::uint32_t& client_qp) noexcept;
   void learn(TimeNs now, const rte_mbuf* m, PnpUnit& unit) noexcept;
-  [[nodiscard]] bool send_cnp(pipeline::Context& context, const rte_mbuf* marked, std::uint32_t client_qp) noexcept;
+  /// @param option  whose records it brings; nullptr: none
+  [[nodiscard]] bool send_cnp(pipeline::Context& context, const rte_mbuf* m, std::uint32_t client_qp,
+                              const std::uint8_t* option) noexcept;
   void clear_mark(rte_mbuf* m) const noexcept;
   void count(PnpCounter c, std::uint64_t n = 1) noexcept { counters_.add(c, n); }
   [[nodiscard]] std::uint64_t value(PnpCounter c) const noexcept {

@@ -6,6 +6,7 @@
 
 #include <deque>
 
+#include "switch/wire/telemetry_cnp.h"
 #include "tests/nic/rnic/fabric.h"
 
 namespace weft::nic {
@@ -140,7 +141,7 @@ TEST(Device, TelemetryInTheWrongPlaceOrUnknownChangesNothing) {
       wire::IntPath path;
       path.hops = 1;
       path.hop[0] = port_at(f.now, 2, 4000);
-      wire::write_int_echo(option, path);
+      wire::write_int(option, wire::IntKind::echo, path);
       if (!from_a) option[2] = 0x71;  // of an unknown kind
     });
   };
@@ -149,6 +150,34 @@ TEST(Device, TelemetryInTheWrongPlaceOrUnknownChangesNothing) {
     EXPECT_EQ(node->qp->rate().changes()->cuts, 0u);
     EXPECT_EQ(node->qp->rate().hpcc()->utilisation(), 1);
   }
+}
+
+TEST(Device, RecordsThatASwitchSendsBackSetTheRateOfTheirQueuePair) {
+  struct Nowhere : TxSink {
+    void send(const TxFrame&) noexcept override {}
+  } nowhere;
+  Fabric f;
+  QpConfig c = with_hpcc();
+  c.hpcc.near_rtt_ns = 10 * kUs;
+  f.connect(c);
+  wire::RoceAddressing to;
+  to.source = f.b.device.config().address;
+  to.destination = f.a.device.config().address;
+  for (const bool known : {false, true}) {
+    for (int i = 0; i < 10; ++i) {
+      f.now += 10 * kUs;
+      wire::IntPath path;
+      path.hops = 1;
+      path.hop[0] = port_at(f.now, 2);
+      std::array<std::uint8_t, wire::kMirrorBytes> cnp;
+      const wire::Qpn qpn = known ? f.a.qp->qpn() : wire::Qpn(f.a.qp->qpn().value() ^ 1);
+      const std::size_t bytes = wire::write_mirror(cnp, to, qpn, path);
+      f.a.device.on_packet(f.now, std::span(cnp).first(bytes), nowhere);
+    }
+    EXPECT_EQ(f.a.qp->counters().cnps_received, known ? 10u : 0u);
+    EXPECT_EQ(f.a.qp->rate().rate_bps(f.now) < 5e8, known);
+  }
+  EXPECT_EQ(f.a.qp->rate().hpcc()->cuts(), 0u);
 }
 
 TEST(Device, TheWindowOfHpccBoundsWhatIsUnderWay) {

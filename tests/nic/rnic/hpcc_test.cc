@@ -238,5 +238,39 @@ TEST(Hpcc, IsAnAlternativeOfTheRateOfAQueuePair) {
   EXPECT_EQ(rate.window_packets(), 122u) << "121.7: one leaves while less than the window is under way";
 }
 
+// Ports near the source tell early, and those behind them as late as ever: the lower rate counts.
+TEST(Hpcc, RecordsThatComeBackEarlySetARateOfTheirOwn) {
+  QpConfig c;
+  c.line_bps = kLine;
+  c.congestion_control = CongestionControl::hpcc;
+  c.hpcc = parameters();
+  c.hpcc.base_rtt_ns = 100 * kBase;
+  wire::IntPath path;
+  path.hops = 1;
+  for (const bool listens : {true, false}) {
+    c.hpcc.near_rtt_ns = listens ? kBase : 0;
+    RateControl rate(c);
+    rate.on_sent(0, 1000);
+    for (unsigned i = 0; i < 10; ++i) {
+      const auto slots = static_cast<std::uint16_t>(i * 1000);
+      path.hop[0] = {wire::int_speed_code(100'000), slots, static_cast<std::uint16_t>(2 * slots), 0};
+      rate.on_mirrored(i * (kBase + 1), path);
+      path.hop[0].sent = slots / 2;
+      rate.on_telemetry(i * (kBase + 1), path, 0, 1);
+    }
+    const double far = rate.hpcc()->rate_bps(0);
+    EXPECT_GT(far, 0.9 * kLine);
+    EXPECT_EQ(rate.near_hpcc() != nullptr, listens);
+    if (listens) {
+      // Nine samples, each more than a round trip after the one before: halved again and again.
+      EXPECT_NEAR(rate.near_hpcc()->utilisation(), 2, 1e-9);
+      EXPECT_LT(rate.rate_bps(0), 3e8);
+      EXPECT_EQ(rate.near_hpcc()->cuts(), 9u);
+    } else {
+      EXPECT_EQ(rate.rate_bps(0), far);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace weft::nic

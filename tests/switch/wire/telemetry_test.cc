@@ -6,6 +6,9 @@
 
 #include <vector>
 
+#include "switch/wire/parse.h"
+#include "switch/wire/telemetry_cnp.h"
+
 namespace weft::wire {
 namespace {
 
@@ -37,7 +40,7 @@ TEST(IntOption, WhatIsWrittenIsReadAndASeventhHopHasNoPlace) {
   EXPECT_EQ(read_int(option.data()), expected);
 
   Option echo;
-  write_int_echo(echo.data(), expected);
+  write_int(echo.data(), IntKind::echo, expected);
   EXPECT_EQ(int_kind(echo.data()), IntKind::echo);
   EXPECT_EQ(read_int(echo.data()), expected);
 }
@@ -48,11 +51,46 @@ TEST(IntOption, IsFoundWhereItIsRightAndAlone) {
   begin_int(ip.data() + 20, IntKind::echo);
   EXPECT_EQ(find_int_option(ip.data()), ip.data() + 20);
   for (const auto& [at, value] : std::vector<std::pair<std::size_t, std::uint8_t>>{
-           {0, 0x45}, {0, 0x4e}, {0, 0x6f}, {20, 30}, {20, 0}, {21, 36}, {22, 0x07}, {22, 0x20}, {22, 0xf0}}) {
+           {0, 0x45}, {0, 0x4e}, {0, 0x6f}, {20, 30}, {20, 0}, {21, 36}, {22, 0x07}, {22, 0x30}, {22, 0xf0}}) {
     auto wrong = ip;
     wrong[at] = value;
     EXPECT_EQ(find_int_option(wrong.data()), nullptr) << at << " " << int{value};
   }
+}
+
+TEST(IntOption, ACnpBringsRecords) {
+  IntPath path;
+  path.hops = 2;
+  path.path = 9;
+  path.hop[1] = {10, 1, 2, 3};
+  RoceAddressing to;
+  to.source = IpAddress::v4(0x0a020001);
+  to.destination = IpAddress::v4(0x0a010001);
+  to.tos = 0xc2;
+  std::array<std::uint8_t, kMirrorBytes> out;
+  const std::size_t bytes = write_mirror(out, to, Qpn(17), path);
+  ASSERT_EQ(bytes, kMirrorBytes);
+  EXPECT_EQ(bytes, emitted_bytes(to, Opcode::CNP) + kIntOptionBytes);
+  Parsed parsed;
+  parse_frame(out.data(), static_cast<std::uint32_t>(bytes), static_cast<std::uint32_t>(bytes), parsed);
+  ASSERT_EQ(parsed.kind, FrameKind::roce);
+  EXPECT_EQ(parsed.validity, Validity::ok);
+  EXPECT_EQ(parsed.opcode, static_cast<std::uint8_t>(Opcode::CNP));
+  EXPECT_EQ(parsed.dest_qp, Qpn(17));
+  EXPECT_TRUE(parsed.has(ParsedFlag::becn));
+  EXPECT_TRUE(icrc_ok(out.data(), parsed));
+  EXPECT_TRUE(ipv4_checksum_ok(header_at<Ipv4Header>(out.data() + parsed.l3_offset)));
+  const std::uint8_t* option = find_int_option(out.data() + parsed.l3_offset);
+  ASSERT_NE(option, nullptr);
+  EXPECT_EQ(int_kind(option), IntKind::mirror);
+  EXPECT_EQ(read_int(option), path);
+
+  EXPECT_EQ(write_mirror(std::span(out).first(bytes - 1), to, Qpn(17), path), 0u);
+  to.tagged = true;
+  EXPECT_EQ(write_mirror(out, to, Qpn(17), path), 0u);
+  to.tagged = false;
+  to.source = to.destination = *IpAddress::parse("fd00::1");
+  EXPECT_EQ(write_mirror(out, to, Qpn(17), path), 0u);
 }
 
 TEST(IntOption, SpeedsAreRoundedDown) {

@@ -82,5 +82,24 @@ TEST(Hpcc, SwitchesOfAGivenPipelineTellToo) {
             summary(kIncast, "kind: hpcc")["stages"]["telemetry"]["records"]);
 }
 
+// Four senders share the uplink of their ToR, which tells them of it itself.
+TEST(Hpcc, PortsNearTheSourceTellBeforeTheReceiverDoes) {
+  std::string text = kIncast;
+  text.replace(text.find("lb: ecmp"), std::string("lb: ecmp").size(),
+               "lb: ecmp, pipelines: [ { switch: leaf1, pipeline: [parse, rdma_track: { max_qps: 64, pairing: off }, "
+               "telemetry, pnp: { remote: [10.0.0.0/21], telemetry: true }, l3, lb: { policy: ecmp }] } ]");
+  const auto report = run_text(text, {{"nic.cc", "{kind: hpcc, near_rtt_us: 4}"}});
+  const auto& found = report["summary"];
+  EXPECT_TRUE(found["complete"].get<bool>());
+  EXPECT_EQ(found["pfc_pauses"], 0);
+  const auto& pnp = found["stages"]["pnp"];
+  EXPECT_EQ(pnp["records_taken"].get<int>(), found["packets"].get<int>() * 4 / 7) << "of seven senders";
+  EXPECT_GT(pnp["mirrors_sent"].get<int>(), 100);
+  EXPECT_LT(pnp["mirrors_sent"].get<int>(), pnp["records_taken"].get<int>() / 2);
+  EXPECT_EQ(pnp["no_buffer"], 0);
+  EXPECT_EQ(pnp["unknown_qp"], 0);
+  EXPECT_LT(found["completion_ms"].get<double>(), 1.2 * summary(kIncast, "kind: hpcc")["completion_ms"].get<double>());
+}
+
 }  // namespace
 }  // namespace weft::sim
