@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "switch/pipeline/free_buffers.h"
 #include "switch/pipeline/packet.h"
 #include "switch/pipeline/writable.h"
 
@@ -35,9 +36,11 @@ bool reserve_scratch() noexcept {
 }
 
 Pool make_pool(const std::string& name, std::uint32_t count, std::uint16_t data_room_bytes, std::uint32_t cache) {
-  if (!reserve_scratch()) return nullptr;
+  const char* const kind = last_freed_first();
+  if (kind == nullptr || !reserve_scratch()) return nullptr;
   const std::uint32_t usable_cache = std::min({cache, count * 2 / 3, std::uint32_t{RTE_MEMPOOL_CACHE_MAX_SIZE}});
-  return Pool(rte_pktmbuf_pool_create(name.c_str(), count, usable_cache, kMetaSize, data_room_bytes, SOCKET_ID_ANY));
+  return Pool(rte_pktmbuf_pool_create_by_ops(name.c_str(), count, usable_cache, kMetaSize, data_room_bytes,
+                                             SOCKET_ID_ANY, kind));
 }
 
 rte_mbuf* replicate(rte_mempool* pool, rte_mbuf* m) noexcept {
