@@ -28,6 +28,13 @@ std::set<NodeId> switches_of(const GroupRecord& record) {
   return out;
 }
 
+/// At all switches together.
+std::uint64_t bytes_of(const policy::Decision& decision) {
+  std::uint64_t out = 0;
+  for (const policy::Allocation& a : decision.memory) out += a.bytes;
+  return out;
+}
+
 /// What is left of a group that is removed: its part at some switches, and no links.
 GroupRecord only_at(const GroupRecord& record, const std::set<NodeId>& nodes) {
   GroupRecord rest = record;
@@ -188,16 +195,23 @@ void Manager::decide(const CreateRequest& request, CreateReply& reply, policy::R
   if (d.admitted()) check_quota(request.tenant, d, reply);
 }
 
+std::uint64_t Manager::memory_of(const std::string& tenant) const {
+  const auto at = memory_.find(tenant);
+  return at == memory_.end() ? 0 : at->second;
+}
+
+void Manager::count_memory(const GroupRecord& record, bool has) {
+  const std::uint64_t bytes = bytes_of(record.decision);
+  std::uint64_t& sum = memory_[record.tenant];
+  sum = has ? sum + bytes : sum - bytes;
+  if (sum == 0) memory_.erase(record.tenant);
+}
+
 /// What a tenant's groups have at switches that have not confirmed their end is not free.
 void Manager::check_quota(const std::string& name, const policy::Decision& decision, CreateReply& reply) const {
   const Tenant* tenant = options_.tenants.find(name);
   if (tenant == nullptr || !tenant->memory_bytes) return;
-  std::uint64_t has = 0, takes = 0;
-  for (const auto& [id, group] : groups_) {
-    if (group.record.tenant != name) continue;
-    for (const policy::Allocation& a : group.record.decision.memory) has += a.bytes;
-  }
-  for (const policy::Allocation& a : decision.memory) takes += a.bytes;
+  const std::uint64_t has = memory_of(name), takes = bytes_of(decision);
   if (has + takes <= *tenant->memory_bytes) return;
   reply.refusal = Refusal::over_quota;
   reply.sentences = {"The groups of tenant " + name + " have " + std::to_string(has) + " bytes of switches, of " +
@@ -264,6 +278,7 @@ Manager::Creation Manager::begin_create(TimeNs now, const CreateRequest& request
   // From here on there is a group, if only to be removed.
   Group& group = groups_[record.id];
   group.record = std::move(record);
+  count_memory(group.record, true);
   group.heard.assign(group.record.members.size(), now);
   group.since_probe = probes_;
   if (auto error = write(group.record)) {
@@ -370,6 +385,7 @@ void Manager::settle(GroupId id) {
     if (store_.erase(id)) return;  // again with the next probe: until then the store says that it is there
     policy_->release(id);
     planner_.release(group.record);
+    count_memory(group.record, false);
     settled_.insert(id);
     groups_.erase(id);
     return;
@@ -380,7 +396,9 @@ void Manager::settle(GroupId id) {
   planner_.release(group.record, group.owing);
   policy_->release(id, group.owing);
   settled_.insert(id);
+  count_memory(group.record, false);
   group.record = std::move(rest);
+  count_memory(group.record, true);
 }
 
 bool Manager::renew(TimeNs now, GroupId id, std::uint64_t generation, std::optional<std::uint32_t> rank) {
@@ -530,6 +548,7 @@ std::optional<std::string> Manager::recover(TimeNs now) {
     Group& group = groups_[record.id];
     group.heard.assign(record.members.size(), now);
     group.record = std::move(record);
+    count_memory(group.record, true);
     if (group.record.state == GroupState::running) continue;
     group.record.state = GroupState::removing;
     group.ending = Ending::not_installed;

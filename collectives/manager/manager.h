@@ -144,6 +144,8 @@ class Manager {
     std::uint64_t since_probe = 0;  ///< looks at switches that had begun when its state changed last
   };
   [[nodiscard]] const std::map<GroupId, Group>& groups() const noexcept { return groups_; }
+  /// Bytes of all switches together that a tenant's groups have, those too whose end is not confirmed.
+  [[nodiscard]] std::uint64_t memory_of(const std::string& tenant) const;
   [[nodiscard]] const policy::Policy& policy() const noexcept { return *policy_; }
   [[nodiscard]] const Fabric& fabric() const noexcept { return fabric_; }
   [[nodiscard]] const ManagerOptions& options() const noexcept { return options_; }
@@ -155,6 +157,8 @@ class Manager {
   [[nodiscard]] std::string mistake_of(const CreateRequest& request) const;
   [[nodiscard]] std::optional<std::string> rebuild(bool write);
   void decide(const CreateRequest& request, CreateReply& reply, policy::Request& wanted, policy::Decision& decision);
+  /// What it has at switches is its tenant's, or is not any more.
+  void count_memory(const GroupRecord& record, bool has);
   void check_quota(const std::string& tenant, const policy::Decision& decision, CreateReply& reply) const;
   [[nodiscard]] policy::Request policy_request(GroupId group, const std::vector<Member>& members,
                                                const GroupOptions& options) const;
@@ -178,6 +182,7 @@ class Manager {
   Store& store_;
   EndpointPlanner planner_;
   std::map<GroupId, Group> groups_;
+  std::map<std::string, std::uint64_t> memory_;  ///< see memory_of(); without tenants that have none
   std::set<policy::NodeId> silent_;
   std::set<GroupId> ended_;             ///< groups of the next begin_removal()
   std::vector<RemoveOrder> strangers_;  ///< groups with numbers of ours that a switch has and we have not; likewise

@@ -3,13 +3,13 @@
 #include "collectives/manager/switch_agents.h"
 
 #include <algorithm>
-#include <atomic>
+#include <condition_variable>
+#include <deque>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <system_error>
-#include <thread>
 #include <utility>
 
 #include "switch/api/client.h"
@@ -20,8 +20,12 @@ using policy::NodeId;
 
 namespace {
 
-/// Processes that are spoken with at the same time.
-constexpr std::size_t kThreads = 32;
+/// Processes that one call of ours speaks with at the same time. Many that answer at once keep the processor from what
+/// else the manager does.
+constexpr std::size_t kAtOnce = 16;
+
+/// For a process whose queue of new connections is full, others do not wait longer.
+constexpr std::chrono::milliseconds kConnectTime{20};
 
 /// A connection is made anew before the other end closes it: then no call meets its end.
 constexpr std::chrono::seconds kConnectionAge{20};
@@ -61,38 +65,69 @@ GroupActivity read_activity(const nlohmann::ordered_json& row) {
 
 }  // namespace
 
-/// The connection with a process.
+/// The connection with a process. Only the thread of the queue touches it.
 class SwitchAgents::Line {
  public:
-  /// Calls `body` with a client that is connected, when all earlier calls are over. What went wrong, or nothing.
-  std::optional<api::CallError> call(const SwitchAccess& access, std::chrono::milliseconds call_time,
-                                     const std::function<std::optional<api::CallError>(api::Client&)>& body) {
-    using Kind = api::CallError::Kind;
-    const std::unique_lock lock(mutex_, call_time);
-    if (!lock) return api::CallError{Kind::unreachable, "earlier calls have not been answered"};
-    const auto now = std::chrono::steady_clock::now();
-    if (client_ == nullptr || !client_->is_open() || now - since_ > kConnectionAge) {
-      client_ = std::make_unique<api::Client>();
-      since_ = now;
-      const auto error = access.socket.empty() ? client_->connect_tls(access.address, access.files, call_time)
-                                               : client_->connect(access.socket, call_time);
-      if (error) return drop(error);
-    }
-    const auto error = body(*client_);
-    return error && error->kind == Kind::unreachable ? drop(error) : error;
+  Line(std::chrono::milliseconds call_time, api::CallQueue& queue) : call_time_(call_time), queue_(queue) {}
+
+  /// Runs a command when all earlier ones are over.
+  void call(const SwitchAccess& access, api::CommandRequest request, api::Client::CommandDone done) {
+    waiting_.push_back({&access, std::move(request), std::move(done), std::chrono::steady_clock::now()});
+    if (!busy_) begin();
   }
 
  private:
-  std::optional<api::CallError> drop(const std::optional<api::CallError>& error) {
-    client_.reset();
-    return error;
+  struct Order {
+    const SwitchAccess* access;
+    api::CommandRequest request;
+    api::Client::CommandDone done;
+    std::chrono::steady_clock::time_point since;
+  };
+
+  void begin() {
+    busy_ = !waiting_.empty();
+    if (!busy_) return;
+    auto order = std::make_shared<Order>(std::move(waiting_.front()));
+    waiting_.pop_front();
+    if (const auto error = open(*order)) {
+      // By way of the queue: one that fails at once would call the next one, and so on, on the same stack.
+      queue_.post([this, order, error] {
+        api::CommandResult nothing;
+        end(*order, error, nothing);
+      });
+      return;
+    }
+    client_->begin_command(order->request, queue_, [this, order](const auto& error, api::CommandResult& result) {
+      end(*order, error, result);
+    });
   }
 
-  std::timed_mutex mutex_;
-  std::unique_ptr<api::Client> client_;
-  std::chrono::steady_clock::time_point since_{};
-};
+  void end(const Order& order, const std::optional<api::CallError>& error, api::CommandResult& result) {
+    if (error && error->kind == api::CallError::Kind::unreachable) client_.reset();
+    order.done(error, result);
+    begin();
+  }
 
+  [[nodiscard]] std::optional<api::CallError> open(const Order& order) {
+    const auto now = std::chrono::steady_clock::now();
+    if (now - order.since >= call_time_) {
+      return api::CallError{api::CallError::Kind::unreachable, "earlier calls have not been answered"};
+    }
+    if (client_ != nullptr && client_->is_open() && now - opened_ <= kConnectionAge) return std::nullopt;
+    client_ = std::make_unique<api::Client>();
+    opened_ = now;
+    const SwitchAccess& access = *order.access;
+    return access.socket.empty() ? client_->connect_tls(access.address, access.files, call_time_)
+                                 : client_->connect(access.socket, call_time_, kConnectTime);
+  }
+
+  std::chrono::milliseconds call_time_;
+  api::CallQueue& queue_;
+  std::deque<Order> waiting_;
+  bool busy_ = false;
+  std::unique_ptr<api::Client> client_;
+  std::chrono::steady_clock::time_point opened_{};
+};
 SwitchAgents::SwitchAgents(std::vector<SwitchAccess> access, std::chrono::milliseconds call_time)
     : access_(std::move(access)), call_time_(call_time) {
   for (const SwitchAccess& one : access_) {
@@ -101,65 +136,92 @@ SwitchAgents::SwitchAgents(std::vector<SwitchAccess> access, std::chrono::millis
       continue;
     }
     auto& line = lines_[process_of(one)];
-    if (line == nullptr) line = std::make_unique<Line>();
+    if (line == nullptr) line = std::make_unique<Line>(call_time_, queue_);
     line_of_.push_back(line.get());
   }
 }
 
 SwitchAgents::~SwitchAgents() = default;
 
-void SwitchAgents::spread(const std::vector<NodeId>& nodes, const std::function<bool(std::size_t)>& each) const {
-  std::map<std::string, std::vector<std::size_t>> by_process;
-  for (std::size_t i = 0; i < nodes.size(); ++i) {
-    by_process[process_of(access_[nodes[i]])].push_back(i);
+/// Orders of one call of ours. Only the thread of the queue touches it, but for wait().
+class SwitchAgents::Batch : public std::enable_shared_from_this<Batch> {
+ public:
+  using Each = std::function<void(std::size_t, const Next&)>;
+  /// @param work  the orders of each process: one at least
+  Batch(std::vector<std::vector<std::size_t>> work, const Each& each) : work_(std::move(work)), each_(each) {}
+
+  void begin() {
+    for (std::size_t i = 0; i < kAtOnce; ++i) begin_process();
   }
+  void wait() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return over_ == work_.size(); });
+  }
+
+ private:
+  void begin_process() {
+    if (begun_ < work_.size()) order(begun_++, 0);
+  }
+  void order(std::size_t process, std::size_t at) {
+    each_(work_[process][at], [self = shared_from_this(), process, at](bool answers) {
+      const bool more = answers && at + 1 < self->work_[process].size();
+      more ? self->order(process, at + 1) : self->end_process();
+    });
+  }
+  void end_process() {
+    begin_process();
+    const std::lock_guard lock(mutex_);
+    ++over_;
+    changed_.notify_all();
+  }
+
+  const std::vector<std::vector<std::size_t>> work_;
+  const Each& each_;
+  std::size_t begun_ = 0;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::size_t over_ = 0;
+};
+
+void SwitchAgents::spread(const std::vector<NodeId>& nodes, const std::function<void(std::size_t, const Next&)>& each) {
+  std::map<Line*, std::vector<std::size_t>> by_process;
+  for (std::size_t i = 0; i < nodes.size(); ++i) by_process[line_of_[nodes[i]]].push_back(i);
   std::vector<std::vector<std::size_t>> work;
   for (auto& [process, indices] : by_process) work.push_back(std::move(indices));
-  std::atomic<std::size_t> next{0};
-  const auto run = [&] {
-    for (std::size_t at = next++; at < work.size(); at = next++) {
-      static_cast<void>(std::all_of(work[at].begin(), work[at].end(), each));
-    }
-  };
-  std::vector<std::thread> others;
-  try {
-    for (std::size_t t = 1; t < std::min(kThreads, work.size()); ++t) others.emplace_back(run);
-  } catch (const std::system_error&) {
-    // The process has as many threads as it may have: those that there are do the work.
-  }
-  run();
-  for (std::thread& t : others) t.join();
+  if (work.empty()) return;
+  const auto batch = std::make_shared<Batch>(std::move(work), each);
+  queue_.post([batch] { batch->begin(); });
+  batch->wait();
 }
 
-Outcome SwitchAgents::run(NodeId node, const std::string& verb, const std::string& word,
-                          nlohmann::ordered_json* rows) const {
+void SwitchAgents::run(NodeId node, const std::string& verb, const std::string& word, Then then) {
   const SwitchAccess& access = access_[node];
-  api::CommandResult result;
-  const auto error = line_of_[node]->call(access, call_time_, [&](api::Client& client) {
-    return client.run_command({"inc", verb, {word}, access.name}, result);
-  });
-  if (error) {
+  const auto done = [then = std::move(then)](const std::optional<api::CallError>& error, api::CommandResult& result) {
+    if (!error) return then({}, result.rows);
     const bool refused = error->kind == api::CallError::Kind::refused;
-    return {refused ? Outcome::Kind::refused : Outcome::Kind::unknown, error->message};
-  }
-  if (rows != nullptr) *rows = std::move(result.rows);
-  return {};
+    then({refused ? Outcome::Kind::refused : Outcome::Kind::unknown, error->message}, {});
+  };
+  line_of_[node]->call(access, {"inc", verb, {word}, access.name}, done);
 }
 
-Outcome SwitchAgents::groups_at(NodeId node, std::vector<GroupId>& out) const {
-  nlohmann::ordered_json rows;
-  Outcome outcome = run(node, "show", "groups", &rows);
-  if (outcome.kind != Outcome::Kind::done) return outcome;
-  return each_row(rows, [&](const auto& row) { out.push_back(row.value("group", GroupId{0})); });
+void SwitchAgents::groups_at(NodeId node, const std::function<void(const Outcome&, std::vector<GroupId>)>& then) {
+  run(node, "show", "groups", [then](const Outcome& outcome, const nlohmann::ordered_json& rows) {
+    std::vector<GroupId> has;
+    if (outcome.kind != Outcome::Kind::done) return then(outcome, has);
+    const Outcome read = each_row(rows, [&](const auto& row) { has.push_back(row.value("group", GroupId{0})); });
+    then(read, std::move(has));
+  });
 }
 
 std::vector<Outcome> SwitchAgents::install(std::span<const InstallOrder> orders) {
   std::vector<NodeId> nodes;
   for (const InstallOrder& o : orders) nodes.push_back(o.node);
   std::vector<Outcome> out(orders.size(), not_asked());
-  spread(nodes, [&](std::size_t i) {
-    out[i] = run(nodes[i], "create", "group=" + orders[i].spec, nullptr);
-    return out[i].kind != Outcome::Kind::unknown;
+  spread(nodes, [&](std::size_t i, const Next& next) {
+    run(nodes[i], "create", "group=" + orders[i].spec, [&out, i, next](const Outcome& outcome, const auto&) {
+      out[i] = outcome;
+      next(outcome.kind != Outcome::Kind::unknown);
+    });
   });
   return out;
 }
@@ -168,41 +230,49 @@ std::vector<Outcome> SwitchAgents::remove(std::span<const RemoveOrder> orders) {
   std::vector<NodeId> nodes;
   for (const RemoveOrder& o : orders) nodes.push_back(o.node);
   std::vector<Outcome> out(orders.size(), not_asked());
-  spread(nodes, [&](std::size_t i) {
-    out[i] = run(nodes[i], "remove", std::to_string(orders[i].group), nullptr);
-    if (out[i].kind != Outcome::Kind::refused) return out[i].kind == Outcome::Kind::done;
+  const auto look = [&](std::size_t i, const Next& next) {
     // It may say that it has no such group; then all is well.
-    std::vector<GroupId> has;
-    const Outcome answer = groups_at(nodes[i], has);
-    const bool gone = std::find(has.begin(), has.end(), orders[i].group) == has.end();
-    if (answer.kind == Outcome::Kind::done && gone) out[i] = {};
-    return answer.kind != Outcome::Kind::unknown;
+    groups_at(nodes[i], [&out, i, group = orders[i].group, next](const Outcome& answer, const auto& has) {
+      const bool gone = std::find(has.begin(), has.end(), group) == has.end();
+      if (answer.kind == Outcome::Kind::done && gone) out[i] = {};
+      next(answer.kind != Outcome::Kind::unknown);
+    });
+  };
+  spread(nodes, [&](std::size_t i, const Next& next) {
+    run(nodes[i], "remove", std::to_string(orders[i].group), [&, i, next](const Outcome& outcome, const auto&) {
+      out[i] = outcome;
+      if (outcome.kind == Outcome::Kind::refused) return look(i, next);
+      next(outcome.kind == Outcome::Kind::done);
+    });
   });
   return out;
 }
 
 std::vector<std::optional<std::vector<GroupId>>> SwitchAgents::list(std::span<const NodeId> nodes) {
   std::vector<std::optional<std::vector<GroupId>>> out(nodes.size());
-  spread({nodes.begin(), nodes.end()}, [&](std::size_t i) {
-    std::vector<GroupId> has;
-    const Outcome answer = groups_at(nodes[i], has);
-    if (answer.kind == Outcome::Kind::done) out[i] = std::move(has);
-    return answer.kind != Outcome::Kind::unknown;
+  const std::vector<NodeId> asked(nodes.begin(), nodes.end());
+  spread(asked, [&](std::size_t i, const Next& next) {
+    groups_at(asked[i], [&out, i, next](const Outcome& answer, std::vector<GroupId> has) {
+      if (answer.kind == Outcome::Kind::done) out[i] = std::move(has);
+      next(answer.kind != Outcome::Kind::unknown);
+    });
   });
   return out;
 }
 
 std::vector<std::optional<std::vector<GroupActivity>>> SwitchAgents::activity(std::span<const NodeId> nodes) {
   std::vector<std::optional<std::vector<GroupActivity>>> out(nodes.size());
-  spread({nodes.begin(), nodes.end()}, [&](std::size_t i) {
-    nlohmann::ordered_json rows;
-    std::vector<GroupActivity> does;
-    Outcome answer = run(nodes[i], "show", "activity", &rows);
-    if (answer.kind == Outcome::Kind::done) {
-      answer = each_row(rows, [&](const auto& row) { does.push_back(read_activity(row)); });
-    }
-    if (answer.kind == Outcome::Kind::done) out[i] = std::move(does);
-    return answer.kind != Outcome::Kind::unknown;
+  const std::vector<NodeId> asked(nodes.begin(), nodes.end());
+  spread(asked, [&](std::size_t i, const Next& next) {
+    run(asked[i], "show", "activity", [&out, i, next](const Outcome& outcome, const nlohmann::ordered_json& rows) {
+      std::vector<GroupActivity> does;
+      Outcome answer = outcome;
+      if (answer.kind == Outcome::Kind::done) {
+        answer = each_row(rows, [&](const auto& row) { does.push_back(read_activity(row)); });
+      }
+      if (answer.kind == Outcome::Kind::done) out[i] = std::move(does);
+      next(answer.kind != Outcome::Kind::unknown);
+    });
   });
   return out;
 }

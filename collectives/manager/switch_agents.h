@@ -15,11 +15,12 @@
 
 #include "collectives/manager/agents.h"
 #include "collectives/manager/config.h"
+#include "switch/api/call_queue.h"
 
 namespace weft::inc::manager {
 
 /// Keeps a connection with each process for as long as it lasts, and makes one call on it at a time. Thousands of
-/// processes take as many descriptors twice.
+/// processes take as many descriptors twice, and one thread.
 class SwitchAgents : public Agents {
  public:
   /// @param access     by NodeId
@@ -35,17 +36,25 @@ class SwitchAgents : public Agents {
 
  private:
   class Line;
-  /// Calls `each` with the index of every order; those of different processes at the same time. When it returns false
-  /// its process does not answer, and is asked for nothing else: a hundred orders wait for it no longer than one.
-  void spread(const std::vector<policy::NodeId>& nodes, const std::function<bool(std::size_t)>& each) const;
-  [[nodiscard]] Outcome run(policy::NodeId node, const std::string& verb, const std::string& word,
-                            nlohmann::ordered_json* rows) const;
-  [[nodiscard]] Outcome groups_at(policy::NodeId node, std::vector<GroupId>& out) const;
+  class Batch;
+  /// What came of a command, with its rows.
+  using Then = std::function<void(const Outcome& outcome, const nlohmann::ordered_json& rows)>;
+  /// False: the process does not answer.
+  using Next = std::function<void(bool answers)>;
+
+  /// Calls `each` with the index of every order, in the thread of the queue, and returns when all are over; those of
+  /// different processes at the same time, of one process after each other. When one says that its process does not
+  /// answer, that is asked for nothing else: a hundred orders wait for it no longer than one.
+  void spread(const std::vector<policy::NodeId>& nodes, const std::function<void(std::size_t, const Next&)>& each);
+  // These are called in the thread of the queue.
+  void run(policy::NodeId node, const std::string& verb, const std::string& word, Then then);
+  void groups_at(policy::NodeId node, const std::function<void(const Outcome&, std::vector<GroupId>)>& then);
 
   std::vector<SwitchAccess> access_;
   std::chrono::milliseconds call_time_;
   std::map<std::string, std::unique_ptr<Line>> lines_;  ///< by process
   std::vector<Line*> line_of_;                          ///< by NodeId; of hosts nullptr
+  api::CallQueue queue_;                                ///< last: its thread has ended before anything else goes
 };
 
 }  // namespace weft::inc::manager

@@ -13,13 +13,13 @@
 #include <algorithm>
 #include <thread>
 
+#include "switch/api/lock_order.h"
+
 namespace weft::api {
 namespace {
 
-constexpr std::chrono::milliseconds kFirstPause{5};
-constexpr std::chrono::milliseconds kLongestPause{100};
-
 grpc::ChannelArguments any_size() {
+  ignore_lock_order();
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(-1);
   return arguments;

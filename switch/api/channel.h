@@ -34,6 +34,9 @@ namespace weft::api {
 /// The server had no thread for a call (RpcLimits): it queues none. Nothing of the call ran.
 [[nodiscard]] bool lacked_a_thread(const grpc::Status& status);
 
+/// From one try to the next, as long as the server has no thread: the first, twice as long each time, and at most.
+inline constexpr std::chrono::milliseconds kFirstPause{5}, kLongestPause{100};
+
 /// Makes a call; again, as long as the server has no thread for it.
 /// @param body  calls with a context that has the deadline
 [[nodiscard]] grpc::Status call_until(std::chrono::system_clock::time_point deadline,

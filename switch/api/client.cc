@@ -5,13 +5,16 @@
 #include <fcntl.h>
 #include <grpcpp/channel.h>
 #include <grpcpp/client_context.h>
+#include <grpcpp/support/async_unary_call.h>
 #include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <system_error>
 #include <utility>
 
+#include "switch/api/call_queue.h"
 #include "switch/api/channel.h"
 #include "switch/api/unix_socket.h"
 #include "switch/api/weft.grpc.pb.h"
@@ -59,6 +62,72 @@ void write_query(const capture::Query& from, v1::PacketQuery& to) {
   }
 }
 
+v1::StageCommandRequest message_of(const CommandRequest& request) {
+  v1::StageCommandRequest out;
+  out.set_switch_name(request.switch_name);
+  out.set_stage(request.stage);
+  out.set_verb(request.verb);
+  for (const auto& word : request.words) out.add_arguments(word);
+  return out;
+}
+
+CommandResult result_of(v1::StageCommandReply& reply) {
+  CommandResult result;
+  result.done = std::move(*reply.mutable_text());
+  for (const auto& row : reply.rows_json()) {
+    result.rows.push_back(nlohmann::ordered_json::parse(row, nullptr, false));
+  }
+  return result;
+}
+
+/// A command that does not block its caller: made again as long as the process has no thread for it, as call_until()
+/// does.
+struct BegunCommand {
+  v1::StageCommandRequest request;
+  std::function<void(const grpc::Status&, v1::StageCommandReply&)> done;
+  std::chrono::system_clock::time_point deadline;
+  std::chrono::milliseconds pause = kFirstPause;
+};
+
+void begin(v1::Control::Stub& stub, CallQueue& queue, BegunCommand command);
+
+class CommandCall final : public CallQueue::Call {
+ public:
+  CommandCall(v1::Control::Stub& stub, CallQueue& queue, BegunCommand command)
+      : stub_(stub), queue_(queue), command_(std::move(command)) {}
+
+  /// Hands itself over to the queue.
+  static void begin(std::unique_ptr<CommandCall> call) {
+    CommandCall& c = *call.release();
+    c.context_.set_deadline(c.command_.deadline);
+    c.reader_ = c.stub_.AsyncStageCommand(&c.context_, c.command_.request, &c.queue_.completions());
+    c.reader_->Finish(&c.reply_, &c.status_, &c);
+  }
+
+  void over() override {
+    const auto pause = command_.pause;
+    if (!lacked_a_thread(status_) || std::chrono::system_clock::now() + pause >= command_.deadline) {
+      return command_.done(status_, reply_);
+    }
+    command_.pause = std::min(2 * pause, kLongestPause);
+    const auto again = std::make_shared<BegunCommand>(std::move(command_));
+    queue_.post([again, &stub = stub_, &queue = queue_] { weft::api::begin(stub, queue, std::move(*again)); }, pause);
+  }
+
+ private:
+  v1::Control::Stub& stub_;
+  CallQueue& queue_;
+  BegunCommand command_;
+  grpc::ClientContext context_;
+  v1::StageCommandReply reply_;
+  grpc::Status status_;
+  std::unique_ptr<grpc::ClientAsyncResponseReader<v1::StageCommandReply>> reader_;
+};
+
+void begin(v1::Control::Stub& stub, CallQueue& queue, BegunCommand command) {
+  CommandCall::begin(std::make_unique<CommandCall>(stub, queue, std::move(command)));
+}
+
 }  // namespace
 
 struct Client::Impl {
@@ -93,7 +162,6 @@ struct Client::Impl {
   std::unique_ptr<v1::Control::Stub> stub;
   int watched = -1;  ///< the connection's socket once more: gRPC closes its own when it likes
 
- private:
   [[nodiscard]] std::optional<CallError> to_error(const grpc::Status& status) const;
 };
 
@@ -124,9 +192,10 @@ std::optional<CallError> Client::Impl::to_error(const grpc::Status& status) cons
 Client::Client() = default;
 Client::~Client() = default;
 
-std::optional<CallError> Client::connect(const std::string& path, std::chrono::milliseconds call_time) {
+std::optional<CallError> Client::connect(const std::string& path, std::chrono::milliseconds call_time,
+                                         std::optional<std::chrono::milliseconds> connect_time) {
   impl_.reset();
-  const Connection connection = connect_unix(path, call_time);
+  const Connection connection = connect_unix(path, connect_time.value_or(call_time));
   if (connection.fd < 0) return unreachable(path, connection.error);
   auto impl = std::make_unique<Impl>();
   impl->path = path;
@@ -303,19 +372,20 @@ std::optional<CallError> Client::commands(std::vector<CommandInfo>& commands) {
 }
 
 std::optional<CallError> Client::run_command(const CommandRequest& request, CommandResult& result) {
-  v1::StageCommandRequest wanted;
-  wanted.set_switch_name(request.switch_name);
-  wanted.set_stage(request.stage);
-  wanted.set_verb(request.verb);
-  for (const auto& word : request.words) wanted.add_arguments(word);
   v1::StageCommandReply reply;
-  if (auto error = impl_->call(&v1::Control::Stub::StageCommand, wanted, reply)) return error;
-  result = {};
-  result.done = reply.text();
-  for (const auto& row : reply.rows_json()) {
-    result.rows.push_back(nlohmann::ordered_json::parse(row, nullptr, false));
-  }
+  if (auto error = impl_->call(&v1::Control::Stub::StageCommand, message_of(request), reply)) return error;
+  result = result_of(reply);
   return std::nullopt;
+}
+
+void Client::begin_command(const CommandRequest& request, CallQueue& queue, CommandDone done) {
+  const auto told = [impl = impl_.get(), done = std::move(done)](const grpc::Status& status,
+                                                                 v1::StageCommandReply& reply) {
+    CommandResult result;
+    if (status.ok()) result = result_of(reply);
+    done(impl->to_error(status), result);
+  };
+  begin(*impl_->stub, queue, {message_of(request), told, std::chrono::system_clock::now() + impl_->call_time});
 }
 
 }  // namespace weft::api

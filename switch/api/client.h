@@ -47,6 +47,8 @@ struct ShowSummary {
   bool truncated = false;             ///< more rows exist than were asked for
 };
 
+class CallQueue;
+
 /// One connection, which the service closes after about 30 s: connect again for later calls, or when is_open() says so.
 /// Calls block, from one thread at a time, and fail as unreachable when they take longer than the time that connect()
 /// was given.
@@ -58,7 +60,9 @@ class Client {
   Client& operator=(const Client&) = delete;
 
   /// Connects to the unix socket `path`; replaces an earlier connection.
-  [[nodiscard]] std::optional<CallError> connect(const std::string& path, std::chrono::milliseconds call_time);
+  /// @param connect_time  waits no longer for a listener that has too many new connections; nullopt: `call_time`
+  [[nodiscard]] std::optional<CallError> connect(const std::string& path, std::chrono::milliseconds call_time,
+                                                 std::optional<std::chrono::milliseconds> connect_time = std::nullopt);
 
   /// Connects to a service on another machine, both sides showing certificates; replaces an earlier connection. That
   /// the service can be reached, and that both accept the other's certificate, only the first call finds out.
@@ -96,6 +100,11 @@ class Client {
   [[nodiscard]] std::optional<CallError> commands(std::vector<CommandInfo>& commands);
   /// Refused ones are errors; `result.error` stays empty.
   [[nodiscard]] std::optional<CallError> run_command(const CommandRequest& request, CommandResult& result);
+
+  using CommandDone = std::function<void(const std::optional<CallError>& error, CommandResult& result)>;
+  /// run_command() that does not block: `done` is called once, in the thread of `queue`, and not within this call. The
+  /// client stays until then; `done` may end it.
+  void begin_command(const CommandRequest& request, CallQueue& queue, CommandDone done);
 
  private:
   struct Impl;

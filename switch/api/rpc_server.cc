@@ -17,6 +17,7 @@
 #include <limits>
 #include <utility>
 
+#include "switch/api/lock_order.h"
 #include "switch/api/unix_listener.h"
 
 namespace weft::api {
@@ -125,6 +126,7 @@ std::optional<std::string> RpcServer::start(const std::string& path, const std::
                                             const RpcLimits& limits, grpc::Service& service) {
   stop();
   keep_grpc();
+  ignore_lock_order();
   gpr_set_log_function(log_at_debug);
   google::protobuf::SetLogHandler(log_protobuf_at_debug);
   auto impl = std::make_unique<Impl>();

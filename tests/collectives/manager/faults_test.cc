@@ -66,9 +66,12 @@ class World {
     }
     EXPECT_EQ(has, expected);
     EXPECT_EQ(manager->policy().groups().size(), manager->groups().size());
+    std::uint64_t all = 0;
     for (policy::NodeId n = 0; n < manager->fabric().topology.nodes().size(); ++n) {
       EXPECT_EQ(manager->policy().ledger().at(n).bytes, bytes[n]);
+      all += bytes[n];
     }
+    EXPECT_EQ(manager->memory_of(""), all);
   }
 
   Steps steps;

@@ -4,6 +4,11 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "switch/base/rng.h"
 #include "tests/collectives/manager/fake_fabric.h"
 
 namespace weft::inc::manager {
@@ -54,6 +59,15 @@ class TenantsOfAManager : public testing::Test {
     std::uint64_t sum = 0;
     for (const auto& a : manager->groups().at(group).record.decision.memory) sum += a.bytes;
     return sum;
+  }
+  /// Looks through all groups.
+  std::uint64_t has(const std::string& tenant) {
+    std::uint64_t sum = 0;
+    for (const auto& [id, group] : manager->groups()) sum += group.record.tenant == tenant ? bytes_of(id) : 0;
+    return sum;
+  }
+  void expect_sums() {
+    for (const std::string tenant : {"a", "b", ""}) EXPECT_EQ(manager->memory_of(tenant), has(tenant)) << tenant;
   }
 
   std::optional<std::uint64_t> quota;
@@ -113,6 +127,36 @@ TEST_F(TenantsOfAManager, ATenantHasNoMoreMemoryThanItMay) {
   switches.silent.clear();
   manager->tick(10);
   EXPECT_EQ(create("a", {2, 3}, 5).refusal, Refusal::none);
+}
+
+TEST_F(TenantsOfAManager, TheirSumsAreThoseOfTheirGroups) {
+  start();
+  const policy::NodeId leaf = manager->fabric().topology.find("leaf0");
+  Rng rng(7);
+  std::uint64_t most = 0;
+  for (TimeNs now = 1; now < 300; ++now) {
+    const GroupId group = 1 + static_cast<GroupId>(rng.below(6));
+    switch (rng.below(5)) {
+      case 0:
+        static_cast<void>(manager->destroy(now, group, 0));
+        break;
+      case 1:
+        switches.silent = {leaf};
+        break;
+      case 2:
+        switches.silent.clear();
+        manager->tick(now * 2'000'000'000);
+        break;
+      case 3:
+        start();
+        break;
+      default:
+        static_cast<void>(create(std::vector<std::string>{"a", "b", ""}[rng.below(3)], {0, 1, 2}, group));
+    }
+    expect_sums();
+    most = std::max(most, manager->memory_of("a"));
+  }
+  EXPECT_GT(most, 0u);
 }
 
 }  // namespace
