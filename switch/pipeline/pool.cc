@@ -6,7 +6,6 @@
 
 #include <algorithm>
 
-#include "switch/pipeline/free_buffers.h"
 #include "switch/pipeline/packet.h"
 #include "switch/pipeline/writable.h"
 
@@ -36,11 +35,9 @@ bool reserve_scratch() noexcept {
 }
 
 Pool make_pool(const std::string& name, std::uint32_t count, std::uint16_t data_room_bytes, std::uint32_t cache) {
-  const char* const kind = last_freed_first();
-  if (kind == nullptr || !reserve_scratch()) return nullptr;
+  if (!reserve_scratch()) return nullptr;
   const std::uint32_t usable_cache = std::min({cache, count * 2 / 3, std::uint32_t{RTE_MEMPOOL_CACHE_MAX_SIZE}});
-  return Pool(rte_pktmbuf_pool_create_by_ops(name.c_str(), count, usable_cache, kMetaSize, data_room_bytes,
-                                             SOCKET_ID_ANY, kind));
+  return Pool(rte_pktmbuf_pool_create(name.c_str(), count, usable_cache, kMetaSize, data_room_bytes, SOCKET_ID_ANY));
 }
 
 rte_mbuf* replicate(rte_mempool* pool, rte_mbuf* m) noexcept {

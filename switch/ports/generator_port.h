@@ -63,7 +63,6 @@ class GeneratorPort : public Port {
   [[nodiscard]] bool make_control(const config::Value& device, const Host& to, std::string& error);
   void fill(const Template& from, std::uint32_t qp, std::uint32_t psn, std::uint32_t immediate,
             std::uint8_t* frame) const noexcept;
-  [[nodiscard]] bool take_buffers(rte_mbuf** packets, std::uint16_t count) const noexcept;
   void make_next(rte_mbuf* m) noexcept;
   [[nodiscard]] std::uint32_t next_psn(bool request) noexcept;
   void next_template() noexcept;
@@ -77,11 +76,10 @@ class GeneratorPort : public Port {
   std::uint32_t control_immediate_ = 0;
   std::uint32_t qps_ = 1;
   std::uint32_t first_qpn_ = 0;
+  std::optional<qos::PfcReceiver> pauses_;  ///< where PFC frames are heeded
+  TimeNs asked_ = 0;                        ///< time of the last receive()
   std::uint64_t limit_ = 0;
   std::uint64_t rate_pps_ = 0;
-  std::optional<qos::PfcReceiver> pauses_;  ///< where PFC frames are heeded
-  // What receive() writes. Others that transmit() read what is above.
-  alignas(64) TimeNs asked_ = 0;  ///< time of the last receive()
   TimeNs started_ = 0;
   std::uint32_t qp_ = 0;
   std::uint32_t destination_ = 0;        ///< of qp_

@@ -4,7 +4,6 @@
 
 #include <linux/membarrier.h>
 #include <rte_pause.h>
-#include <rte_prefetch.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -29,21 +28,6 @@ constexpr TimeNs kLongestLoopNs = 50'000;
 // What the kernel may take to wake a sleeper; deadlines that are nearer are waited for.
 constexpr TimeNs kWakeUpNs = 30'000;
 constexpr std::chrono::microseconds kPauseStep{10};
-// Packets of rings after which a worker looks at its ports again: less than kLongestLoopNs.
-constexpr std::uint32_t kMostHandedIn = 4 * Batch::kCapacity;
-
-// Another CPU has written these lines last. Each costs as much as handling the packet when it is waited for alone, and
-// little when all are under way together. The frame is taken to be where buffers of one segment have it, because its
-// real place is in a line that has yet to come.
-void prefetch(rte_mbuf* const* packets, std::uint32_t count) noexcept {
-  for (std::uint32_t i = 0; i < count; ++i) {
-    const auto* line = reinterpret_cast<const char*>(packets[i]);
-    rte_prefetch0(line + sizeof(rte_mbuf));
-    rte_prefetch0(line);
-    rte_prefetch0(line + sizeof(rte_mbuf) + pipeline::kMetaSize + RTE_PKTMBUF_HEADROOM);
-    rte_prefetch0(line + RTE_CACHE_LINE_MIN_SIZE);
-  }
-}
 
 }  // namespace
 
@@ -135,25 +119,17 @@ std::uint32_t Worker::poll_queues(TimeNs now) noexcept {
   return work;
 }
 
-// What others bring comes before what is received next: packets that wait in rings for long fall out of the caches.
 std::uint32_t Worker::poll_rings(TimeNs now) noexcept {
   std::uint32_t work = 0;
-  bool more = false;
+  rte_mbuf* packets[Batch::kCapacity];
   const auto take = [&](auto& ring) {
-    rte_mbuf* packets[Batch::kCapacity];
     const auto count = static_cast<std::uint16_t>(ring.pop(packets, Batch::kCapacity));
-    if (count == 0) return;
-    prefetch(packets, count);
-    take_handoff(now, packets, count);
+    if (count != 0) take_handoff(now, packets, count);
     work += count;
-    more |= count == Batch::kCapacity;
   };
-  do {
-    more = false;
-    // A worker's ring to itself is never used.
-    for (std::uint16_t from = 0; from < rings_.workers(); ++from) take(rings_.control(from, id_));
-    for (std::uint16_t from = 0; from < rings_.workers(); ++from) take(rings_.ring(from, id_));
-  } while (more && work < kMostHandedIn);
+  // A worker's ring to itself is never used.
+  for (std::uint16_t from = 0; from < rings_.workers(); ++from) take(rings_.control(from, id_));
+  for (std::uint16_t from = 0; from < rings_.workers(); ++from) take(rings_.ring(from, id_));
   if (work != 0) handed_in_.add(work);
   return work;
 }

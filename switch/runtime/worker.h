@@ -136,10 +136,7 @@ class Worker : public pipeline::Handoff {
     return taken;
   }
   bool push_control(std::uint16_t worker, rte_mbuf* m) noexcept override { return rings_.control(id_, worker).push(m); }
-  void wake(std::uint16_t worker) noexcept override {
-    // All workers idle alike. Those that poll never nap, and a bell costs a fence.
-    if (idle_ != config::IdleMode::poll) rings_.bell(worker).ring();
-  }
+  void wake(std::uint16_t worker) noexcept override { rings_.bell(worker).ring(); }
 
  private:
   std::uint32_t poll_queues(TimeNs now) noexcept;

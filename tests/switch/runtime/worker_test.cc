@@ -102,27 +102,5 @@ TEST_F(WorkerThread, ATaskEndsANap) {
   EXPECT_EQ(runs, 100);
 }
 
-// What others hand over comes before what ports receive, as long as these do not have to wait for too long.
-TEST(WorkerRings, AreReadSeveralBatchesAtATimeButNotWithoutEnd) {
-  constexpr std::uint32_t kPackets = 1000;
-  pipeline::Rig rig({{"parse", pipeline::parse_label()}, {"fwd", pipeline::forward()}}, {.workers = 2});
-  rig.receive(1, std::vector<pipeline::Label>(kPackets, {.id = 1, .flow = 0, .out = 0}));
-  const auto handed = rig.take_ring(1, 0);
-  ASSERT_EQ(handed.size(), kPackets);
-  HandoffRings rings(2);
-  for (rte_mbuf* m : handed) ASSERT_TRUE(rings.ring(1, 0).push(m));
-  const Clock clock;
-  Worker worker(0, clock, config::IdleMode::poll, 32, rings);
-  Polling polling;
-  polling.add(*rig.pipelines[0]);
-  worker.set_polling(std::move(polling));
-  std::uint32_t taken = worker.collect(rig.now);
-  EXPECT_EQ(taken, 4u * pipeline::Batch::kCapacity);
-  for (int i = 0; i < 10; ++i) taken += worker.collect(rig.now);
-  EXPECT_EQ(taken, kPackets);
-  EXPECT_EQ(worker.usage().handed_in, kPackets);
-  EXPECT_FALSE(rings.pending(0));
-}
-
 }  // namespace
 }  // namespace weft
