@@ -128,6 +128,7 @@ class SwitchAgents::Line {
   std::unique_ptr<api::Client> client_;
   std::chrono::steady_clock::time_point opened_{};
 };
+
 SwitchAgents::SwitchAgents(std::vector<SwitchAccess> access, std::chrono::milliseconds call_time)
     : access_(std::move(access)), call_time_(call_time) {
   for (const SwitchAccess& one : access_) {
