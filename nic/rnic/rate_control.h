@@ -104,8 +104,8 @@ class RateControl {
   }
   /// Packets that may be under way at a time, besides what QpConfig allows.
   [[nodiscard]] std::uint64_t window_packets() const noexcept {
-    const auto* const hpcc = std::get_if<Hpcc>(&algorithm_);
-    return hpcc != nullptr ? hpcc->window_packets() : std::numeric_limits<std::uint64_t>::max();
+    const Hpcc* const window = hpcc();
+    return window != nullptr ? window->window_packets() : std::numeric_limits<std::uint64_t>::max();
   }
   /// The requester waited in vain for an answer.
   void on_timeout(Time now) noexcept {
