@@ -84,6 +84,11 @@ template <typename Byte>
   return static_cast<IntKind>(option[2] >> 4);
 }
 
+/// How many ports have written into an option: at most kIntHops in one that find_int_option() has found.
+[[nodiscard]] inline std::uint8_t int_hops(const std::uint8_t* option) noexcept {
+  return option[2] & 15;
+}
+
 /// An option without records.
 inline void begin_int(std::uint8_t* option, IntKind kind) noexcept {
   for (std::size_t i = 0; i < kIntOptionBytes; ++i) option[i] = 0;
@@ -95,7 +100,7 @@ inline void begin_int(std::uint8_t* option, IntKind kind) noexcept {
 /// Adds a record, and the port's byte to the path.
 /// @return false when all places are taken: nothing has changed
 [[nodiscard]] inline bool append_int(std::uint8_t* option, const IntHop& hop, std::uint8_t port) noexcept {
-  const unsigned hops = option[2] & 15u;
+  const unsigned hops = int_hops(option);
   if (hops >= kIntHops) return false;
   const std::uint64_t bits = std::uint64_t{hop.speed} << 44 | std::uint64_t{hop.time} << 28 |
                              std::uint64_t{hop.sent} << 12 | (hop.queue & kIntMaxQueue);
@@ -108,7 +113,7 @@ inline void begin_int(std::uint8_t* option, IntKind kind) noexcept {
 
 [[nodiscard]] inline IntPath read_int(const std::uint8_t* option) noexcept {
   IntPath path;
-  path.hops = option[2] & 15;
+  path.hops = int_hops(option);
   path.path = option[3];
   for (unsigned h = 0; h < path.hops; ++h) {
     std::uint64_t bits = 0;

@@ -181,7 +181,7 @@ std::uint8_t* PnpStage::collecting_option(rte_mbuf* m) const noexcept {
   std::uint8_t* const l3 = pipeline::frame(m) + parsed.l3_offset;
   std::uint8_t* const option = wire::find_int_option(l3);
   if (option == nullptr || wire::int_kind(option) != wire::IntKind::collects) return nullptr;
-  if (wire::read_int(option).hops == 0) return nullptr;
+  if (wire::int_hops(option) == 0) return nullptr;
   const bool leaves =
       options_.is_remote(address_at(parsed, l3, false)) && !options_.is_remote(address_at(parsed, l3, true));
   return leaves ? option : nullptr;

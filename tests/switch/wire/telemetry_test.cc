@@ -25,11 +25,13 @@ TEST(IntOption, ARecordIsSixBytesFromTheMostSignificantBitOn) {
 TEST(IntOption, WhatIsWrittenIsReadAndASeventhHopHasNoPlace) {
   Option option;
   begin_int(option.data(), IntKind::collects);
+  EXPECT_EQ(int_hops(option.data()), 0);
   IntPath expected;
   for (std::uint8_t i = 0; i < kIntHops; ++i) {
     const IntHop hop{static_cast<std::uint8_t>(15 - i), static_cast<std::uint16_t>(0xffff - i),
                      static_cast<std::uint16_t>(i * 9000), static_cast<std::uint16_t>(0xfff - i)};
     ASSERT_TRUE(append_int(option.data(), hop, static_cast<std::uint8_t>(1 << i)));
+    EXPECT_EQ(int_hops(option.data()), i + 1);
     expected.hop[i] = hop;
   }
   expected.hops = kIntHops;
