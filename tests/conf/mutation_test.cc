@@ -14,11 +14,12 @@
 #include "switch/stages/stages.h"
 #include "tests/conf/conf_files.h"
 #include "tests/conf/mutations.h"
+#include "tests/support/effort.h"
 
 namespace weft::api {
 namespace {
 
-constexpr int kMutants = 1000;
+constexpr int kMutants = static_cast<int>(testing::rounds(1000));
 
 std::uint64_t seed() {
   const char* given = std::getenv("WEFT_SEED");

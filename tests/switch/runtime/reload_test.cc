@@ -24,6 +24,7 @@
 #include "tests/conf/conf_files.h"
 #include "tests/conf/mutations.h"
 #include "tests/support/all_stages.h"
+#include "tests/support/effort.h"
 #include "tests/support/tsan_mempool.h"
 
 namespace weft {
@@ -36,7 +37,7 @@ using ::testing::SizeIs;
 
 constexpr std::uint64_t kReloads = 100;
 constexpr std::uint64_t kPacketsBetween = 500;
-constexpr int kMutants = 1000;
+constexpr int kMutants = static_cast<int>(testing::rounds(1000));
 
 std::string generator(const std::string& name, int from, int to, const std::string& more) {
   const auto mac = [](int n) { return "\"02:00:00:00:0a:0" + std::to_string(n) + "\""; };
