@@ -26,6 +26,17 @@ Schema trp_options_schema() {
       Key::with_default("rule", Schema::one_of({"text", "algorithm1", "code"}), Value("text"),
                         "When a CNP adds a loop. text: the first, then every alpha-th; algorithm1: as the paper prints "
                         "it; code: as the authors' simulation does."),
+      Key::with_default("signals", Schema::list(Schema::one_of({"cnp", "telemetry", "rtt"}), 1),
+                        Value(Value::List{Value("cnp")}),
+                        "What tells of congestion near a receiver. cnp: its CNPs; telemetry: what it sends back of "
+                        "ports behind this switch (HPCC); rtt: round trips from here to it (TIMELY, Swift). The last "
+                        "two count as CNPs."),
+      Key::with_default("signal_queue_kb", Schema::integer(1, 2000), Value(100),
+                        "telemetry: a port's queue of at least so many thousands of bytes is congestion."),
+      Key::with_default("signal_rtt_us", Schema::number(0.1, 1e6), Value(50.0),
+                        "rtt: a round trip of at least so many microseconds is congestion. The T_low of TIMELY."),
+      Key::with_default("signal_interval_us", Schema::number(0, 1e6), Value(5.0),
+                        "telemetry, rtt: least microseconds between two signals of a flow that count."),
       Key::with_default("alpha", Schema::integer(1, 1 << 20), Value(5), "CNPs per further loop, at first."),
       Key::with_default("beta_us", Schema::number(0, 1e7), Value(500.0),
                         "Microseconds without a CNP after which a flow gets its rate back."),
@@ -65,6 +76,15 @@ TrpOptions trp_options(const Value& options) {
   for (const Value& prefix : options["remote"].list()) {
     result.remote.push_back(*wire::IpPrefix::parse(prefix.string()));
   }
+  result.sources = {.cnp = false};
+  for (const Value& source : options["signals"].list()) {
+    const std::string& name = source.string();
+    (name == "cnp" ? result.sources.cnp : name == "rtt" ? result.sources.rtt : result.sources.telemetry) = true;
+  }
+  result.signals = {.flows = count("max_flows"),
+                    .queue_bytes = count("signal_queue_kb") * 1000,
+                    .rtt_ns = ns("signal_rtt_us"),
+                    .interval_ns = ns("signal_interval_us")};
   TrpSettings& s = result.settings;
   s.rules.rule = word("rule", "text") ? TrpRule::text : word("rule", "code") ? TrpRule::code : TrpRule::algorithm1;
   s.rules.alpha = count("alpha");
@@ -93,6 +113,10 @@ void check_trp_options(const Value& options, const pipeline::SwitchInfo& /*info*
   }
   if (!std::has_single_bit(options["cache"].unsigned_integer())) {
     diagnostics.error(options["cache"].mark(), "cache: must be a power of two");
+  }
+  if (trp_options(options).sources.rtt && options["state_per"].string() == "pair") {
+    diagnostics.error(options["state_per"].mark(),
+                      "state_per: round trips (signals: rtt) are those of single flows, not of pairs of hosts");
   }
   if (options["mode"].string() == "pace" && options["recovery"].string() == "direct") {
     diagnostics.error(options["recovery"].mark(),

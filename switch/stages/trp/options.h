@@ -8,15 +8,25 @@
 
 #include "switch/config/schema/schema.h"
 #include "switch/pipeline/switch_info.h"
+#include "switch/stages/trp/signals.h"
 #include "switch/stages/trp/unit.h"
 #include "switch/wire/addresses.h"
 
 namespace weft::stages {
 
+/// What tells of congestion near a receiver.
+struct TrpSources {
+  bool cnp = true;
+  bool telemetry = false;  ///< records that receivers with HPCC send back
+  bool rtt = false;        ///< round trips from here to the receiver
+};
+
 /// The options, read.
 struct TrpOptions {
   bool enabled = true;
   TrpSettings settings{};
+  TrpSources sources{};
+  TrpSignalSettings signals{};
   bool by_pair = false;  ///< state per pair of hosts
   std::vector<wire::IpPrefix> remote{};
 

@@ -54,6 +54,7 @@ ordered_json TrpStage::rows(std::string_view table, std::uint64_t& cursor, std::
                     {"longest_hold_us", static_cast<double>(value(TrpCounter::longest_hold_ns)) / 1000},
                     {"cnps_seen", value(TrpCounter::cnps_seen)},
                     {"cnps_unpaired", value(TrpCounter::cnps_unpaired)},
+                    {"signals_seen", value(TrpCounter::signals_seen)},
                     {"throttled", value(TrpCounter::flows_throttled)},
                     {"recovered", value(TrpCounter::flows_recovered)},
                     {"flushed", value(TrpCounter::flushed)},

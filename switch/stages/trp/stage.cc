@@ -12,6 +12,7 @@
 #include "switch/pipeline/set_words.h"
 #include "switch/wire/hash.h"
 #include "switch/wire/headers.h"
+#include "switch/wire/telemetry.h"
 
 namespace weft::stages {
 
@@ -45,13 +46,28 @@ rte_mbuf* packet_of(TrpPacket number) noexcept {
   return reinterpret_cast<rte_mbuf*>(number);
 }
 
+// Requests whose acknowledgement is an ACK, by opcode: the answer to a READ or an atomic brings data.
+constexpr std::array<bool, 256> kSends = [] {
+  std::array<bool, 256> packets = kRcRequests;
+  using wire::Opcode;
+  for (const Opcode answered : {Opcode::RC_RDMA_READ_REQUEST, Opcode::RC_CMP_SWAP, Opcode::RC_FETCH_ADD}) {
+    packets[static_cast<std::uint8_t>(answered)] = false;
+  }
+  return packets;
+}();
+constexpr auto kAck = static_cast<std::uint8_t>(wire::Opcode::RC_ACKNOWLEDGE);
+
 class Resume final : public TrpSink {
  public:
-  explicit Resume(Context& context) : context_(context) {}
-  void release(TrpPacket packet) noexcept override { context_.resume(packet_of(packet)); }
+  Resume(Context& context, TrpStage& stage) : context_(context), stage_(stage) {}
+  void release(TrpPacket packet) noexcept override {
+    stage_.on_left(context_.now, packet_of(packet));
+    context_.resume(packet_of(packet));
+  }
 
  private:
   Context& context_;
+  TrpStage& stage_;
 };
 
 class Append final : public TrpSink {
@@ -72,6 +88,13 @@ wire::IpAddress address_at(const rte_mbuf* m, bool source) noexcept {
   return wire::IpAddress::v6(source ? ip.source : ip.destination);
 }
 
+// The option of telemetry of a packet's IP header; nullptr: none.
+const std::uint8_t* int_option_of(const rte_mbuf* m) noexcept {
+  const wire::Parsed& parsed = pipeline::meta(m).parsed;
+  if (!parsed.has(wire::ParsedFlag::ip_options) || parsed.has(wire::ParsedFlag::ipv6)) return nullptr;
+  return wire::find_int_option(static_cast<const std::uint8_t*>(pipeline::frame(m)) + parsed.l3_offset);
+}
+
 // Parsed::address_key of packets the other way.
 std::uint64_t reverse_key(const rte_mbuf* m) noexcept {
   const wire::Parsed& parsed = pipeline::meta(m).parsed;
@@ -83,7 +106,11 @@ std::uint64_t reverse_key(const rte_mbuf* m) noexcept {
 }  // namespace
 
 TrpStage::TrpStage(const pipeline::StageBuild& build)
-    : options_(trp_options(build.options)), unit_(options_.settings), known_(build), worker_(build.worker) {}
+    : options_(trp_options(build.options)),
+      unit_(options_.settings),
+      signals_(options_.signals),
+      known_(build),
+      worker_(build.worker) {}
 
 // Resumed packets follow the batch, so once one has been resumed, all that come behind it are resumed as well.
 void TrpStage::ingress(Context& context, Batch& batch) {
@@ -91,20 +118,11 @@ void TrpStage::ingress(Context& context, Batch& batch) {
   const bool was_busy = unit_.busy();
   bool resuming = !released_.empty();
   resume_released(context);
-  Resume sink(context);
+  Resume sink(context, *this);
   for (std::uint16_t i = 0; i < batch.size; ++i) {
     rte_mbuf* m = batch.packet[i];
-    const wire::Parsed& parsed = pipeline::meta(m).parsed;
     TrpVerdict verdict = TrpVerdict::pass;
-    if (options_.enabled && parsed.kind == wire::FrameKind::roce) {
-      if (parsed.opcode == kCnp) [[unlikely]] {
-        on_cnp(context, m);
-      } else if (unit_.busy() && kRcPackets[parsed.opcode]) {
-        const std::uint32_t qp = options_.by_pair ? 0 : parsed.dest_qp.value();
-        const TrpName name{parsed.address_key, qp, parsed.has(wire::ParsedFlag::ipv6)};
-        verdict = unit_.on_data(context.now, name, number_of(m), m->pkt_len + kWireOverhead, sink);
-      }
-    }
+    if (options_.enabled && pipeline::meta(m).parsed.kind == wire::FrameKind::roce) verdict = on_roce(context, m, sink);
     if (verdict == TrpVerdict::pass && !resuming) [[likely]]
       continue;
     batch.remove(i);
@@ -117,20 +135,81 @@ void TrpStage::ingress(Context& context, Batch& batch) {
   context.at(deadline(0));
 }
 
+TrpVerdict TrpStage::on_roce(Context& context, rte_mbuf* m, TrpSink& sink) noexcept {
+  const wire::Parsed& parsed = pipeline::meta(m).parsed;
+  if (parsed.opcode == kCnp) [[unlikely]] {
+    if (options_.sources.cnp) on_cnp(context, m);
+    return TrpVerdict::pass;
+  }
+  if (options_.sources.telemetry || options_.sources.rtt) {
+    if (parsed.opcode == kAck) on_answer(context, m);
+    if (options_.sources.telemetry && kSends[parsed.opcode]) {
+      const std::uint8_t* option = int_option_of(m);
+      const bool collects = option != nullptr && wire::int_kind(option) == wire::IntKind::collects;
+      if (collects && from_remote(m)) signals_.on_records(context.now, name_of(parsed), wire::int_hops(option));
+    }
+  }
+  TrpVerdict verdict = TrpVerdict::pass;
+  if (unit_.busy() && kRcPackets[parsed.opcode]) {
+    verdict = unit_.on_data(context.now, name_of(parsed), number_of(m), m->pkt_len + kWireOverhead, sink);
+  }
+  if (verdict != TrpVerdict::held) on_left(context.now, m);
+  return verdict;
+}
+
+bool TrpStage::to_remote(const rte_mbuf* m) const noexcept {
+  return options_.is_remote(address_at(m, false)) && !options_.is_remote(address_at(m, true));
+}
+bool TrpStage::from_remote(const rte_mbuf* m) const noexcept {
+  return options_.is_remote(address_at(m, true)) && !options_.is_remote(address_at(m, false));
+}
+
+TrpName TrpStage::name_of(const wire::Parsed& parsed) const noexcept {
+  return {parsed.address_key, options_.by_pair ? 0 : parsed.dest_qp.value(), parsed.has(wire::ParsedFlag::ipv6)};
+}
+
+void TrpStage::on_left(TimeNs now, const rte_mbuf* m) noexcept {
+  if (!options_.sources.rtt) return;
+  const wire::Parsed& parsed = pipeline::meta(m).parsed;
+  if (!kSends[parsed.opcode] || !from_remote(m)) return;
+  signals_.on_left(now, name_of(parsed), parsed.psn, parsed.has(wire::ParsedFlag::ack_req));
+}
+
 void TrpStage::on_cnp(Context& context, const rte_mbuf* m) noexcept {
-  if (!options_.is_remote(address_at(m, false)) || options_.is_remote(address_at(m, true))) return;
+  if (!to_remote(m)) return;
   count(TrpCounter::cnps_seen);
   TrpName name;
   if (!find_flow(m, name)) return count(TrpCounter::cnps_unpaired);
   if (!unit_.on_cnp(context.now, name)) count(TrpCounter::cnps_no_room);
 }
 
-// The flow that a CNP is about: data to the queue pair whose peer the CNP goes to.
-bool TrpStage::find_flow(const rte_mbuf* cnp, TrpName& name) const noexcept {
-  const PacketMeta& pm = pipeline::meta(cnp);
-  name = {reverse_key(cnp), 0, pm.parsed.has(wire::ParsedFlag::ipv6)};
+// An ACK or NAK of a receiver here. Of a flow that is not known nothing is slowed down.
+void TrpStage::on_answer(Context& context, const rte_mbuf* m) noexcept {
+  TrpName name;
+  if (!to_remote(m) || !find_flow(m, name)) return;
+  const wire::Parsed& parsed = pipeline::meta(m).parsed;
+  bool congested = false;
+  if (options_.sources.telemetry) {
+    const std::uint8_t* option = int_option_of(m);
+    if (option != nullptr && wire::int_kind(option) == wire::IntKind::echo) {
+      congested = signals_.on_echo(context.now, name, wire::read_int(option));
+    }
+  }
+  if (options_.sources.rtt) {
+    const bool ack = wire::Syndrome(parsed.syndrome).is_ack();
+    congested = signals_.on_answer(context.now, name, parsed.psn, ack) || congested;
+  }
+  if (!congested) return;
+  count(TrpCounter::signals_seen);
+  if (!unit_.on_cnp(context.now, name)) count(TrpCounter::cnps_no_room);
+}
+
+// The flow that a CNP or an answer is about: data to the queue pair whose peer that goes to.
+bool TrpStage::find_flow(const rte_mbuf* answer, TrpName& name) const noexcept {
+  const PacketMeta& pm = pipeline::meta(answer);
+  name = {reverse_key(answer), 0, pm.parsed.has(wire::ParsedFlag::ipv6)};
   if (options_.by_pair) return true;
-  const QpView qp = known_.tracker().view(pm.qp_handle, pm.parsed, pipeline::frame(cnp) + pm.parsed.l3_offset);
+  const QpView qp = known_.tracker().view(pm.qp_handle, pm.parsed, pipeline::frame(answer) + pm.parsed.l3_offset);
   if (!qp || qp.peer == nullptr || !known_.counts(*qp.entry)) return false;
   name.dest_qp = qp.peer->dest_qp().value();
   return true;
@@ -138,7 +217,7 @@ bool TrpStage::find_flow(const rte_mbuf* cnp, TrpName& name) const noexcept {
 
 void TrpStage::on_timer(Context& context, std::uint32_t) {
   resume_released(context);
-  Resume sink(context);
+  Resume sink(context, *this);
   unit_.on_timer(context.now, sink);
   publish();
   context.at(deadline(0));
@@ -162,7 +241,7 @@ void TrpStage::publish() noexcept {
 
 void TrpStage::flush(Context& context) {
   resume_released(context);
-  Resume sink(context);
+  Resume sink(context, *this);
   unit_.release_all(sink);
   publish();
 }
@@ -171,6 +250,7 @@ void TrpStage::adopt(Context& context, pipeline::Stage& old_stage, const pipelin
   auto& old = dynamic_cast<TrpStage&>(old_stage);
   if (!adoption.same_options) return;
   std::swap(unit_, old.unit_);
+  std::swap(signals_, old.signals_);
   std::swap(told_, old.told_);
   std::swap(evicted_told_, old.evicted_told_);
   std::swap(released_, old.released_);
@@ -185,7 +265,8 @@ void TrpStage::adopt(Context& context, pipeline::Stage& old_stage, const pipelin
   });
 }
 
-void TrpStage::set_options(TrpOptions& options, TrpUnit& unit, std::vector<TrpPacket>& room) noexcept {
+void TrpStage::set_options(TrpOptions& options, TrpUnit& unit, TrpSignals& signals,
+                           std::vector<TrpPacket>& room) noexcept {
   room.assign(released_.begin(), released_.end());
   std::swap(released_, room);
   Append sink(released_);
@@ -193,6 +274,7 @@ void TrpStage::set_options(TrpOptions& options, TrpUnit& unit, std::vector<TrpPa
   publish();
   std::swap(options_, options);
   std::swap(unit_, unit);
+  std::swap(signals_, signals);
   told_ = unit_.counters();
   evicted_told_ = unit_.store().evicted();
   counters_.set(TrpCounter::held_bytes, 0);
@@ -209,16 +291,17 @@ pipeline::OptionChange set_trp(const config::Value& options, const pipeline::Swi
   struct New {
     TrpOptions options;
     TrpUnit unit;
+    TrpSignals signals;
     std::vector<TrpPacket> room{};
   };
   const TrpOptions read = trp_options(change.options);
   const std::size_t most = 2 * std::size_t{trp_options(options).settings.max_packets};
   for (std::uint16_t w = 0; w < workers; ++w) {
     // The exchange leaves the old options and unit in `made`: they are freed with this function, not on the worker.
-    auto made = std::make_shared<New>(New{read, TrpUnit(read.settings)});
+    auto made = std::make_shared<New>(New{read, TrpUnit(read.settings), TrpSignals(read.signals)});
     made->room.reserve(most);
     change.apply.push_back([made](pipeline::Stage& stage) {
-      static_cast<TrpStage&>(stage).set_options(made->options, made->unit, made->room);
+      static_cast<TrpStage&>(stage).set_options(made->options, made->unit, made->signals, made->room);
     });
   }
   return change;

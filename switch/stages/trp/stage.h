@@ -3,7 +3,8 @@
 //
 // trp: the Temporary Reaction Point of the long-haul paper (section V), at the edge switch of a data centre. When a
 // receiver here sends a CNP to a source in another data centre, the data packets of that flow are slowed down here, at
-// once, until the source has slowed down itself. What is decided is in unit.h; the CNP itself goes on.
+// once, until the source has slowed down itself. What is decided is in unit.h; the CNP itself goes on. Receivers with
+// HPCC or TIMELY send no CNPs: signals.h has what counts instead.
 //
 // A loop port takes no port of the switch: packets are held as long as they would be in one, and the unit counts what
 // it would have to buffer.
@@ -16,6 +17,7 @@
 #include "switch/pipeline/stage.h"
 #include "switch/stages/rdma_track/known.h"
 #include "switch/stages/trp/options.h"
+#include "switch/stages/trp/signals.h"
 #include "switch/stages/trp/unit.h"
 
 namespace weft::stages {
@@ -48,11 +50,18 @@ class TrpStage : public pipeline::Stage {
   /// Exchanges the options, on the worker and between bursts. Flows begin anew; what is held goes on, in order, before
   /// the next burst. The old options and unit come back, so that they can be freed elsewhere.
   /// @param room  with room for all that this holds
-  void set_options(TrpOptions& options, TrpUnit& unit, std::vector<TrpPacket>& room) noexcept;
+  void set_options(TrpOptions& options, TrpUnit& unit, TrpSignals& signals, std::vector<TrpPacket>& room) noexcept;
+  /// A data packet leaves the stage.
+  void on_left(TimeNs now, const rte_mbuf* m) noexcept;
 
  private:
+  [[nodiscard]] TrpVerdict on_roce(pipeline::Context& context, rte_mbuf* m, TrpSink& sink) noexcept;
+  void on_answer(pipeline::Context& context, const rte_mbuf* m) noexcept;
+  [[nodiscard]] bool to_remote(const rte_mbuf* m) const noexcept;
+  [[nodiscard]] bool from_remote(const rte_mbuf* m) const noexcept;
+  [[nodiscard]] TrpName name_of(const wire::Parsed& parsed) const noexcept;
   void on_cnp(pipeline::Context& context, const rte_mbuf* m) noexcept;
-  [[nodiscard]] bool find_flow(const rte_mbuf* cnp, TrpName& name) const noexcept;
+  [[nodiscard]] bool find_flow(const rte_mbuf* answer, TrpName& name) const noexcept;
   void resume_released(pipeline::Context& context) noexcept;
   void publish() noexcept;
   void count(TrpCounter c, std::uint64_t n = 1) noexcept { counters_.add(c, n); }
@@ -62,6 +71,7 @@ class TrpStage : public pipeline::Stage {
 
   TrpOptions options_;
   TrpUnit unit_;
+  TrpSignals signals_;
   KnownPairs known_;
   std::uint16_t worker_;
   TrpCounters told_{};  ///< what of the unit's counters has been added to ours

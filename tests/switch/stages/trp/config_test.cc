@@ -20,6 +20,11 @@ TEST(TrpOptions, MistakesAreNamed) {
   EXPECT_THAT(mistakes(kRemote + ", cache: 1000"), HasSubstr("cache: must be a power of two"));
   EXPECT_THAT(mistakes(kRemote + ", mode: pace, recovery: direct"),
               HasSubstr("recovery: direct is for mode recirculate"));
+  EXPECT_THAT(mistakes(kRemote + ", signals: [rtt], state_per: pair"),
+              HasSubstr("round trips (signals: rtt) are those of single flows"));
+  EXPECT_THAT(mistakes(kRemote + ", signals: []"), HasSubstr("signals"));
+  EXPECT_THAT(mistakes(kRemote + ", signals: [cnps]"), HasSubstr("signals"));
+  EXPECT_THAT(mistakes(kRemote + ", signal_queue_kb: 3000"), HasSubstr("signal_queue_kb"));
 }
 
 }  // namespace
