@@ -135,6 +135,12 @@ struct TimelyParameters {
   std::uint32_t hai_events = 5;          ///< so many samples without growth in a row begin hyperactive increase
   std::uint32_t hai_factor = 5;          ///< N: the steps that each sample then gives
   std::uint64_t min_bps = 100'000'000;   ///< the rate never falls below
+  /// T_low and T_high count from the shortest round trip that the queue pair has seen, and differences are divided by
+  /// that where it is longer than minRTT. Not the paper's: between data centres no threshold fits otherwise.
+  bool above_base = false;
+  /// Round trips to a switch on the way (stage pnp, rtt_echo) set a rate of their own, by the paper's thresholds, and
+  /// the lower one counts.
+  bool near_echo = false;
 
   friend bool operator==(const TimelyParameters&, const TimelyParameters&) = default;
 };

@@ -8,6 +8,7 @@
 
 #include "switch/wire/hash.h"
 #include "switch/wire/parse.h"
+#include "switch/wire/rtt_echo.h"
 
 namespace weft::nic {
 namespace {
@@ -168,7 +169,7 @@ void Device::deliver(Time now, Qp& qp, std::span<const std::uint8_t> bytes, cons
   const bool options = p.has(wire::ParsedFlag::ip_options) && !p.has(wire::ParsedFlag::ipv6);
   const std::uint8_t* const option = options ? wire::find_int_option(ip) : nullptr;
   if (p.opcode == static_cast<std::uint8_t>(wire::Opcode::CNP)) {
-    qp.on_cnp(now, option);
+    qp.on_cnp(now, header_at<wire::Bth>(bytes.data() + p.l4_offset + sizeof(wire::UdpHeader)), option);
   } else {
     Packet& packet = rx_packet_;
     decode(bytes.data(), static_cast<std::uint32_t>(bytes.size()), p, packet);
@@ -265,6 +266,7 @@ void Device::pump(Time now, TxSink& sink) noexcept {
     if (qp.transmit(now, packet, tos)) {
       std::array<std::uint8_t, kMaxHeadBytes> head;
       const TxFrame frame = make_frame(qp.header_, tos, packet, qp.peer_.qpn, head.data(), qp.echo());
+      if (qp.asks_echo()) header_at<wire::Bth>(head.data() + qp.header_.size()).fecn_becn |= wire::kRttEcho;
       send(now, frame, sink);
       if (qp.last_was_data_) qp.note_data_sent(now, frame.bytes());
     }

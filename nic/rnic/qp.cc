@@ -6,6 +6,7 @@
 
 #include "nic/rnic/device.h"
 #include "switch/wire/hash.h"
+#include "switch/wire/rtt_echo.h"
 
 namespace weft::nic {
 namespace {
@@ -100,7 +101,11 @@ void Qp::on_packet(Time now, const Packet& packet, bool marked) noexcept {
   check_failure();
 }
 
-void Qp::on_cnp(Time now, const std::uint8_t* option) noexcept {
+void Qp::on_cnp(Time now, const wire::Bth& bth, const std::uint8_t* option) noexcept {
+  if (wire::is_rtt_echo(bth)) {
+    ++counters_.echoes_received;
+    return rate_.on_echo(now, wire::Psn(bth.psn.value()));
+  }
   ++counters_.cnps_received;
   if (option != nullptr && wire::int_kind(option) == wire::IntKind::mirror) {
     rate_.on_mirrored(now, wire::read_int(option));
@@ -139,7 +144,7 @@ bool Qp::request_waits() const noexcept {
 }
 
 bool Qp::transmit(Time now, Packet& out, std::uint8_t& tos) noexcept {
-  last_was_data_ = last_collects_ = false;
+  last_was_data_ = last_collects_ = last_asks_ = false;
   if (cnp_waits()) {
     cnp_due_ = false;
     ++counters_.cnps_sent;
@@ -160,6 +165,8 @@ bool Qp::transmit(Time now, Packet& out, std::uint8_t& tos) noexcept {
   read_turn_ = response_waits() && (!read_turn_ || !request_waits());
   last_collects_ = !read_turn_;
   const bool sent = read_turn_ ? responder_.transmit(out, *receive_cq_) : requester_.transmit(now, out, *send_cq_);
+  // A request that is sent again does not ask: the echo could be that of the first one.
+  last_asks_ = sent && !read_turn_ && !out.retransmission && rate_.asks_echo(now, out.psn);
   check_failure();
   return sent;
 }

@@ -39,6 +39,7 @@ struct QpCounters {
   std::uint64_t ce_marked = 0;
   std::uint64_t cnps_sent = 0;
   std::uint64_t cnps_received = 0;
+  std::uint64_t echoes_received = 0;  ///< of requests, by a switch on the way
 };
 
 class Qp {
@@ -73,7 +74,7 @@ class Qp {
   void take_telemetry(const std::uint8_t* option) noexcept;
   void on_packet(Time now, const Packet& packet, bool marked) noexcept;
   /// @param option  of its IP header, if it has one
-  void on_cnp(Time now, const std::uint8_t* option) noexcept;
+  void on_cnp(Time now, const wire::Bth& bth, const std::uint8_t* option) noexcept;
   void on_timer(Time now) noexcept;
   /// A CNP, an ACK or NAK, and data wait, and nothing pauses them.
   [[nodiscard]] bool cnp_waits() const noexcept;
@@ -90,6 +91,8 @@ class Qp {
   bool transmit(Time now, Packet& out, std::uint8_t& tos) noexcept;
   /// What the option of the packet that transmit() gave takes back; nullptr: it collects.
   [[nodiscard]] const wire::IntPath* echo() const noexcept { return last_collects_ ? nullptr : &echo_; }
+  /// Whether the packet that transmit() gave asks a switch on the way for an echo.
+  [[nodiscard]] bool asks_echo() const noexcept { return last_asks_; }
   void note_data_sent(Time now, std::uint32_t wire_bytes) noexcept { rate_.on_sent(now, wire_bytes); }
   void check_failure() noexcept;
 
@@ -105,6 +108,7 @@ class Qp {
   bool read_turn_ = false;  ///< whose turn it is when both halves have data
   bool last_was_data_ = false;
   bool last_collects_ = false;
+  bool last_asks_ = false;
   bool telemetry_ = false;  ///< packets have the option of switch/wire/telemetry.h
   bool told_ = false;       ///< what is in heard_ is new
   wire::IntPath echo_{};    ///< of the newest request

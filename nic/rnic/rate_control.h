@@ -39,11 +39,19 @@ struct RateChanges {
 class RateControl {
  public:
   explicit RateControl(const QpConfig& config)
-      : nack_is_cnp_(config.nack_is_cnp), paced_(config.line_bps != 0), algorithm_(make(config)) {
-    if (hpcc() == nullptr || config.hpcc.near_rtt_ns == 0) return;
-    HpccParameters near = config.hpcc;
-    near.base_rtt_ns = near_rtt_ = near.near_rtt_ns;
-    near_.emplace(near, config.line_bps);
+      : nack_is_cnp_(config.nack_is_cnp),
+        paced_(config.line_bps != 0),
+        algorithm_(make(config)),
+        echo_clock_(kEchoLost * config.timely.t_high_ns) {
+    if (hpcc() != nullptr && config.hpcc.near_rtt_ns != 0) {
+      HpccParameters near = config.hpcc;
+      near.base_rtt_ns = near_rtt_ = near.near_rtt_ns;
+      near_.emplace<Hpcc>(near, config.line_bps);
+    } else if (timely() != nullptr && config.timely.near_echo) {
+      TimelyParameters near = config.timely;
+      near.above_base = false;
+      near_.emplace<Timely>(near, config.line_bps);
+    }
   }
 
   /// The earliest time at which the next data packet may leave.
@@ -99,8 +107,19 @@ class RateControl {
   /// The same of the ports in front of a switch that has sent their records back. It says nothing of what was
   /// acknowledged, so that a round trip is HpccParameters::near_rtt_ns.
   void on_mirrored(Time now, const wire::IntPath& path) noexcept {
-    if (near_)
-      near_->on_telemetry(now, path, static_cast<std::uint64_t>(now), static_cast<std::uint64_t>(now + near_rtt_));
+    if (auto* const near = std::get_if<Hpcc>(&near_)) {
+      near->on_telemetry(now, path, static_cast<std::uint64_t>(now), static_cast<std::uint64_t>(now + near_rtt_));
+    }
+  }
+  /// A request leaves that was not sent before: whether it asks a switch on the way for an echo.
+  [[nodiscard]] bool asks_echo(Time now, wire::Psn psn) noexcept {
+    return near_timely() != nullptr && echo_clock_.asks(now, psn);
+  }
+  /// A switch on the way echoes a request.
+  void on_echo(Time now, wire::Psn psn) noexcept {
+    auto* const near = std::get_if<Timely>(&near_);
+    const Time rtt = near == nullptr ? 0 : echo_clock_.answered(now, psn);
+    if (rtt > 0) near->on_rtt(rtt);
   }
   /// Packets that may be under way at a time, besides what QpConfig allows.
   [[nodiscard]] std::uint64_t window_packets() const noexcept {
@@ -117,7 +136,9 @@ class RateControl {
   }
   [[nodiscard]] double rate_bps(Time now) noexcept {
     const double rate = std::visit([&](auto& a) { return a.rate_bps(now); }, algorithm_);
-    return near_ ? std::min(rate, near_->rate_bps(now)) : rate;
+    if (const auto* const near = near_hpcc()) return std::min(rate, near->rate_bps(now));
+    if (const auto* const near = near_timely()) return std::min(rate, near->rate_bps(now));
+    return rate;
   }
   /// nullopt without congestion control.
   [[nodiscard]] std::optional<RateChanges> changes() const noexcept {
@@ -133,9 +154,14 @@ class RateControl {
   /// Null unless HPCC is chosen.
   [[nodiscard]] const Hpcc* hpcc() const noexcept { return std::get_if<Hpcc>(&algorithm_); }
   /// By the ports whose records come back early; null unless HPCC is chosen with a near_rtt_ns.
-  [[nodiscard]] const Hpcc* near_hpcc() const noexcept { return near_ ? &*near_ : nullptr; }
+  [[nodiscard]] const Hpcc* near_hpcc() const noexcept { return std::get_if<Hpcc>(&near_); }
+  /// Null unless TIMELY is chosen.
+  [[nodiscard]] const Timely* timely() const noexcept { return std::get_if<Timely>(&algorithm_); }
+  /// By round trips to a switch on the way; null unless TIMELY is chosen with near_echo.
+  [[nodiscard]] const Timely* near_timely() const noexcept { return std::get_if<Timely>(&near_); }
 
  private:
+  static constexpr Time kEchoLost = 2;  ///< an echo is lost when it is not there after so many T_high
   using Algorithm = std::variant<LineRate, Dcqcn, Timely, Swift, Hpcc>;
   static Algorithm make(const QpConfig& config) noexcept {
     if (config.line_bps == 0) return LineRate(0);
@@ -159,8 +185,9 @@ class RateControl {
   Time next_send_ = 0;
   double fraction_ = 0;  ///< of a nanosecond, that next_send_ is too early
   Algorithm algorithm_;
-  std::optional<Hpcc> near_{};  ///< ports whose records come back early
+  std::variant<std::monostate, Hpcc, Timely> near_{};  ///< of the way up to a switch that answers early
   Time near_rtt_ = 0;
+  EchoClock echo_clock_;
 };
 
 }  // namespace weft::nic

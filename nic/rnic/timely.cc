@@ -24,11 +24,13 @@ void Timely::decrease(double factor) noexcept {
 void Timely::on_rtt(Time rtt) noexcept {
   const Time last = last_rtt_;
   last_rtt_ = rtt;
+  if (p_.above_base) base_ = last == 0 ? rtt : std::min(base_, rtt);
   if (last == 0) return;
+  const Time low = base_ + p_.t_low_ns, high = base_ + p_.t_high_ns;
   rtt_diff_ = (1 - p_.ewma) * rtt_diff_ + p_.ewma * static_cast<double>(rtt - last);
-  if (rtt < p_.t_low_ns) return increase(1);
-  if (rtt > p_.t_high_ns) {
-    return decrease(1 - p_.beta * (1 - static_cast<double>(p_.t_high_ns) / static_cast<double>(rtt)));
+  if (rtt < low) return increase(1);
+  if (rtt > high) {
+    return decrease(1 - p_.beta * (1 - static_cast<double>(high) / static_cast<double>(rtt)));
   }
   if (gradient() > 0) return decrease(1 - p_.beta * gradient());
   calm_ = std::min(calm_ + 1, p_.hai_events);

@@ -9,11 +9,15 @@
 //   rtt_diff                    rtt_diff_ns()
 //   normalized_gradient         gradient()
 //   completion event            a sample
+//
+// Not TIMELY's: above_base, for paths whose base round trip no fixed threshold fits, and EchoClock, round trips to a
+// switch on the way (switch/wire/rtt_echo.h), for which RateControl has a second rate (near_echo).
 #pragma once
 
 #include <cstdint>
 
 #include "nic/rnic/config.h"
+#include "switch/wire/types.h"
 
 namespace weft::nic {
 
@@ -28,21 +32,54 @@ class Timely {
   /// Bits per second, from min_bps (or the line's rate if that is less) to the line's rate.
   [[nodiscard]] double rate_bps(Time) const noexcept { return rate_; }
   [[nodiscard]] double rtt_diff_ns() const noexcept { return rtt_diff_; }
-  [[nodiscard]] double gradient() const noexcept { return rtt_diff_ / static_cast<double>(p_.min_rtt_ns); }
+  [[nodiscard]] double gradient() const noexcept { return rtt_diff_ / static_cast<double>(unit_of_growth()); }
   [[nodiscard]] std::uint64_t cuts() const noexcept { return cuts_; }
   [[nodiscard]] std::uint64_t increases() const noexcept { return increases_; }
 
  private:
   void increase(double steps) noexcept;
   void decrease(double factor) noexcept;
+  [[nodiscard]] Time unit_of_growth() const noexcept { return p_.min_rtt_ns > base_ ? p_.min_rtt_ns : base_; }
 
   TimelyParameters p_;
   double line_;
   double rate_;
   Time last_rtt_ = 0;  ///< 0: none yet
+  Time base_ = 0;      ///< above_base: the shortest so far
   double rtt_diff_ = 0;
   std::uint32_t calm_ = 0;  ///< samples between the thresholds without growth, in a row
   std::uint64_t cuts_ = 0, increases_ = 0;
+};
+
+/// Which request has asked a switch on the way for an echo. One at a time: no other one asks before the echo is there
+/// or so late that it is taken for lost.
+class EchoClock {
+ public:
+  /// @param lost_after  nanoseconds
+  explicit EchoClock(Time lost_after) noexcept : lost_after_(lost_after) {}
+
+  /// A request leaves that was not sent before.
+  /// @return true: it asks
+  [[nodiscard]] bool asks(Time now, wire::Psn psn) noexcept {
+    if (waiting_ && now - asked_at_ < lost_after_) return false;
+    waiting_ = true;
+    psn_ = psn;
+    asked_at_ = now;
+    return true;
+  }
+  /// An echo of this PSN comes.
+  /// @return the round trip; 0: nobody waits for it
+  [[nodiscard]] Time answered(Time now, wire::Psn psn) noexcept {
+    if (!waiting_ || psn != psn_) return 0;
+    waiting_ = false;
+    return now - asked_at_;
+  }
+
+ private:
+  Time lost_after_;
+  Time asked_at_ = 0;
+  wire::Psn psn_{};
+  bool waiting_ = false;
 };
 
 }  // namespace weft::nic

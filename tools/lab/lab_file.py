@@ -23,7 +23,7 @@ CONSTANTS = {
     "none": (),
     "dcqcn": ("t_i_us", "t_d_us", "t_alpha_us", "cnp_interval_us", "r_ai_mbps", "r_hai_mbps", "min_mbps", "g"),
     "timely": ("t_low_us", "t_high_us", "min_rtt_us", "ewma", "beta", "delta_mbps", "hai_events", "hai_factor",
-               "min_mbps"),
+               "min_mbps", "above_base", "near_echo"),
     "swift": ("base_target_us", "ai", "beta", "max_mdf", "fs_range_us", "fs_min_cwnd", "fs_max_cwnd", "min_cwnd",
               "reset_after"),
     "hpcc": ("eta", "max_stage", "base_rtt_us", "r_ai_mbps", "min_mbps", "near_rtt_us"),

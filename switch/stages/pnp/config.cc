@@ -40,6 +40,9 @@ Schema pnp_options_schema() {
       Key::with_default("clear_to", Schema::one_of({"ect0", "not_ect"}), Value("ect0"),
                         "What a mark is cleared to. ect0: switches behind can mark again; not_ect: they cannot, as "
                         "in the authors' simulation."),
+      Key::with_default("rtt_echo", Schema::boolean(), Value(false),
+                        "true: inter-DC requests that ask for an echo (TIMELY with near_echo) are answered at once, "
+                        "so that their sources learn the round trip to here."),
       Key::with_default("telemetry", Schema::boolean(), Value(false),
                         "true: inter-DC packets with telemetry (HPCC) leave without the records of ports in this data "
                         "centre; their sources get these with a CNP, one per cnp_interval_us."),
@@ -59,6 +62,7 @@ PnpOptions pnp_options(const Value& options) {
   result.clear_to = options["clear_to"].string() == "ect0" ? wire::Ecn::ect0 : wire::Ecn::not_ect;
   result.cnp_dscp = static_cast<std::uint8_t>(options["cnp_dscp"].integer());
   result.telemetry = options["telemetry"].boolean();
+  result.rtt_echo = options["rtt_echo"].boolean();
   const std::string& monitor = options["handshake_monitor"].string();
   result.monitor = monitor == "passive"  ? PnpMonitor::passive
                    : monitor == "cookie" ? PnpMonitor::cookie
@@ -74,9 +78,10 @@ void check_pnp_options(const Value& options, const SwitchInfo& info, Diagnostics
                       "remote: expected prefixes of the other data centres, or handshake_monitor: passive; without "
                       "both no flow is inter-DC");
   }
-  if (options["telemetry"].boolean() && options["remote"].list().empty()) {
-    diagnostics.error(options["telemetry"].mark(),
-                      "telemetry: needs 'remote', which says what ports lie in this data centre");
+  for (const char* key : {"telemetry", "rtt_echo"}) {
+    if (!options[key].boolean() || !options["remote"].list().empty()) continue;
+    diagnostics.error(options[key].mark(),
+                      std::string(key) + ": needs 'remote', which says what lies in this data centre");
   }
   for (const Value& item : options["remote"].list()) {
     const auto prefix = wire::IpPrefix::parse(item.string());

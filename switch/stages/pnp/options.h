@@ -30,6 +30,7 @@ struct PnpOptions {
   PnpMonitor monitor = PnpMonitor::off;
   std::uint32_t max_pairs = 1024;
   bool telemetry = false;  ///< what telemetry has collected so far is sent back to sources with HPCC
+  bool rtt_echo = false;   ///< requests that ask for an echo are answered, for sources with TIMELY
 
   /// Whether an address lies in another data centre.
   [[nodiscard]] bool is_remote(const wire::IpAddress& address) const noexcept {

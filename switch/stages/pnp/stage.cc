@@ -12,6 +12,7 @@
 #include "switch/pipeline/made_frame.h"
 #include "switch/pipeline/set_words.h"
 #include "switch/wire/checksum.h"
+#include "switch/wire/rtt_echo.h"
 #include "switch/wire/telemetry_cnp.h"
 
 namespace weft::stages {
@@ -35,6 +36,10 @@ constexpr std::array<bool, 256> kRcPackets = [] {
 
 PnpName name_of(const wire::Parsed& parsed) noexcept {
   return {parsed.address_key, parsed.dest_qp.value(), parsed.has(wire::ParsedFlag::ipv6)};
+}
+
+const wire::Bth& bth_of(const rte_mbuf* m) noexcept {
+  return wire::header_at<wire::Bth>(pipeline::frame(m) + pipeline::meta(m).parsed.l4_offset + sizeof(wire::UdpHeader));
 }
 
 wire::IpAddress address_at(const wire::Parsed& parsed, const std::uint8_t* l3, bool source) noexcept {
@@ -150,13 +155,17 @@ bool PnpStage::answer(Context& context, const rte_mbuf* m, std::uint8_t flags, s
 
 void PnpStage::egress(Context& context, PortIndex, Batch& batch) {
   if (!options_.enabled) return;
+  const bool every = options_.rtt_echo;
   for (std::uint16_t i = 0; i < batch.size; ++i) {
     const wire::Parsed& parsed = pipeline::meta(batch.packet[i]).parsed;
     const bool marked = (parsed.tos & kCe) == kCe;
-    if ((!marked && !parsed.has(wire::ParsedFlag::ip_options)) || parsed.kind != wire::FrameKind::roce) [[likely]]
+    if ((!marked && !every && !parsed.has(wire::ParsedFlag::ip_options)) || parsed.kind != wire::FrameKind::roce)
+        [[likely]]
       continue;
-    std::uint8_t* const option = collecting_option(batch.packet[i]);
-    if (marked || option != nullptr) on_feedback(context, batch.packet[i], marked, option);
+    rte_mbuf* m = batch.packet[i];
+    std::uint8_t* const option = collecting_option(m);
+    if (every && kRcRequests[parsed.opcode] && wire::is_rtt_echo(bth_of(m))) echo(context, m);
+    if (marked || option != nullptr) on_feedback(context, m, marked, option);
   }
 }
 
@@ -172,19 +181,40 @@ void PnpStage::learn(TimeNs now, const rte_mbuf* m, PnpUnit& unit) noexcept {
   count(PnpCounter::table_full, result == PnpUnit::Learned::full ? 1 : 0);
 }
 
+bool PnpStage::leaves_own_dc(const rte_mbuf* m) const noexcept {
+  const wire::Parsed& parsed = pipeline::meta(m).parsed;
+  const std::uint8_t* const l3 = pipeline::frame(m) + parsed.l3_offset;
+  return options_.is_remote(address_at(parsed, l3, false)) && !options_.is_remote(address_at(parsed, l3, true));
+}
+
 // What ports have said that lie between here and a source in this data centre.
 std::uint8_t* PnpStage::collecting_option(rte_mbuf* m) const noexcept {
   const wire::Parsed& parsed = pipeline::meta(m).parsed;
   if (!options_.telemetry || !parsed.has(wire::ParsedFlag::ip_options) || parsed.has(wire::ParsedFlag::ipv6)) {
     return nullptr;
   }
-  std::uint8_t* const l3 = pipeline::frame(m) + parsed.l3_offset;
-  std::uint8_t* const option = wire::find_int_option(l3);
+  std::uint8_t* const option = wire::find_int_option(pipeline::frame(m) + parsed.l3_offset);
   if (option == nullptr || wire::int_kind(option) != wire::IntKind::collects) return nullptr;
-  if (wire::int_hops(option) == 0) return nullptr;
-  const bool leaves =
-      options_.is_remote(address_at(parsed, l3, false)) && !options_.is_remote(address_at(parsed, l3, true));
-  return leaves ? option : nullptr;
+  return wire::int_hops(option) != 0 && leaves_own_dc(m) ? option : nullptr;
+}
+
+// A request that asks for an echo leaves. What becomes of its mark is not asked here, and no interval either: sources
+// ask once per round trip, and one that asks more often gets no more than it has sent.
+void PnpStage::echo(Context& context, const rte_mbuf* m) noexcept {
+  if (!leaves_own_dc(m)) return;
+  const PnpName name = name_of(pipeline::meta(m).parsed);
+  std::uint32_t client_qp = 0;
+  bool known = false;
+  const bool done = shared_.use(name, [&](PnpUnit& unit) {
+    if (shared_.owner(pipeline::meta(m).parsed) == worker_) learn(context.now, m, unit);
+    known = unit.find_client(context.now, name, client_qp);
+  });
+  if (!done) return count(PnpCounter::busy);
+  if (!known) return count(PnpCounter::unknown_qp);
+  const bool sent = send(context, m, wire::kMaxEmittedBytes, [&](auto out, const wire::RoceAddressing& to) {
+    return wire::write_rtt_echo(out, to, wire::Qpn(client_qp), pipeline::meta(m).parsed.psn);
+  });
+  count(sent ? PnpCounter::echoes_sent : PnpCounter::no_buffer);
 }
 
 bool PnpStage::is_inter_dc(TimeNs now, const rte_mbuf* m) noexcept {
@@ -246,23 +276,29 @@ bool PnpStage::notify(Context& context, const rte_mbuf* m, std::uint32_t client_
   return false;
 }
 
-// As the receiver's RNIC would have sent it (annex A17.9.3), from the receiver's address: ConnectX sends CNPs with UDP
-// source port 0 and ECT(0).
 bool PnpStage::send_cnp(Context& context, const rte_mbuf* m, std::uint32_t client_qp,
                         const std::uint8_t* option) noexcept {
+  const wire::Qpn qp(client_qp);
+  // No more room than that: a simulation's buffers are for headers alone.
+  const std::size_t room = option != nullptr ? wire::kMirrorBytes : wire::kMaxEmittedBytes;
+  const bool sent = send(context, m, room, [&](auto out, const wire::RoceAddressing& to) {
+    return option != nullptr ? wire::write_mirror(out, to, qp, wire::read_int(option)) : wire::write_cnp(out, to, qp);
+  });
+  if (sent) count(option != nullptr ? PnpCounter::mirrors_sent : PnpCounter::cnps_sent);
+  return sent;
+}
+
+// As the receiver's RNIC would have sent it (annex A17.9.3), from the receiver's address: ConnectX sends CNPs with UDP
+// source port 0 and ECT(0).
+template <typename Write>
+bool PnpStage::send(Context& context, const rte_mbuf* m, std::size_t room, Write&& write) const noexcept {
   wire::RoceAddressing to = wire::reply_addressing(pipeline::frame(m), pipeline::meta(m).parsed);
   to.tagged = false;
   to.tos = wire::make_tos(options_.cnp_dscp, wire::Ecn::ect0);
   to.source_port = 0;
-  // No more room than that: a simulation's buffers are for headers alone.
-  const std::size_t room = option != nullptr ? wire::kMirrorBytes : wire::kMaxEmittedBytes;
-  rte_mbuf* cnp = pipeline::make_frame(context, room, [&](std::span<std::uint8_t> out) {
-    return option != nullptr ? wire::write_mirror(out, to, wire::Qpn(client_qp), wire::read_int(option))
-                             : wire::write_cnp(out, to, wire::Qpn(client_qp));
-  });
-  if (cnp == nullptr) return false;
-  context.resume(cnp);
-  count(option != nullptr ? PnpCounter::mirrors_sent : PnpCounter::cnps_sent);
+  rte_mbuf* made = pipeline::make_frame(context, room, [&](std::span<std::uint8_t> out) { return write(out, to); });
+  if (made == nullptr) return false;
+  context.resume(made);
   return true;
 }
 

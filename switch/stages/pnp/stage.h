@@ -12,7 +12,8 @@
 //
 // With `telemetry` it does the same for HPCC (section VIII): what ports inside the data centre have written into
 // packets goes back to the source with a CNP, and the packets go on as if they began here, so that the far receiver
-// tells of the other ports alone.
+// tells of the other ports alone. With `rtt_echo` it answers requests of sources with TIMELY, which so learn the round
+// trip to here (switch/wire/rtt_echo.h).
 //
 // It fails open: a mark whose flow it does not know, or for which there is no buffer, stays, and the receiver's CNP
 // does what this switch could not.
@@ -59,8 +60,12 @@ class PnpStage : public pipeline::Stage {
   [[nodiscard]] bool answer(pipeline::Context& context, const rte_mbuf* m, std::uint8_t flags, std::uint32_t sequence,
                             std::uint32_t acknowledgement) noexcept;
   void add_pair(TimeNs now, std::uint64_t pair) noexcept;
+  /// From a source in this data centre to another one.
+  [[nodiscard]] bool leaves_own_dc(const rte_mbuf* m) const noexcept;
   /// The option of a RoCE packet for a `remote` host that ports on its way here have written into; nullptr: none.
   [[nodiscard]] std::uint8_t* collecting_option(rte_mbuf* m) const noexcept;
+  /// A request leaves that asks for an echo.
+  void echo(pipeline::Context& context, const rte_mbuf* m) noexcept;
   /// A packet leaves that is marked, or has records in this option of its IP header.
   void on_feedback(pipeline::Context& context, rte_mbuf* m, bool marked, std::uint8_t* option) noexcept;
   /// The CNP to the packet's source that judge() asked for.
@@ -69,9 +74,12 @@ class PnpStage : public pipeline::Stage {
   [[nodiscard]] bool is_inter_dc(TimeNs now, const rte_mbuf* m) noexcept;
   [[nodiscard]] PnpVerdict judge(TimeNs now, const rte_mbuf* m, std::uint32_t& client_qp) noexcept;
   void learn(TimeNs now, const rte_mbuf* m, PnpUnit& unit) noexcept;
-  /// @param option  whose records it brings; nullptr: none
   [[nodiscard]] bool send_cnp(pipeline::Context& context, const rte_mbuf* m, std::uint32_t client_qp,
                               const std::uint8_t* option) noexcept;
+  /// A frame of at most `room` bytes to the packet's source, which `write` writes.
+  template <typename Write>
+  [[nodiscard]] bool send(pipeline::Context& context, const rte_mbuf* m, std::size_t room,
+                          Write&& write) const noexcept;
   void clear_mark(rte_mbuf* m) const noexcept;
   void count(PnpCounter c, std::uint64_t n = 1) noexcept { counters_.add(c, n); }
   [[nodiscard]] std::uint64_t value(PnpCounter c) const noexcept {

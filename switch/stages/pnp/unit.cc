@@ -70,6 +70,14 @@ PnpVerdict PnpUnit::on_marked(TimeNs now, TimeNs interval, const PnpName& name, 
   return PnpVerdict::notify;
 }
 
+bool PnpUnit::find_client(TimeNs now, const PnpName& name, std::uint32_t& client_qp) noexcept {
+  PnpFlow* flow = find(name);
+  if (flow == nullptr) return false;
+  flow->used = now;
+  client_qp = flow->client_qp;
+  return true;
+}
+
 void PnpUnit::not_notified(const PnpName& name) noexcept {
   PnpFlow* flow = find(name);
   if (flow == nullptr) return;

@@ -67,6 +67,8 @@ class PnpUnit {
   /// @param client_qp  out: whom a CNP goes to
   [[nodiscard]] PnpVerdict on_marked(TimeNs now, TimeNs interval, const PnpName& name,
                                      std::uint32_t& client_qp) noexcept;
+  /// Whom answers to a packet of this flow go to; false: nothing is known of it. It counts as used now.
+  [[nodiscard]] bool find_client(TimeNs now, const PnpName& name, std::uint32_t& client_qp) noexcept;
   /// The CNP that on_marked() asked for could not be sent: the flow may be told by the next mark.
   void not_notified(const PnpName& name) noexcept;
 

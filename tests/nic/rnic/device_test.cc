@@ -6,6 +6,7 @@
 
 #include <deque>
 
+#include "switch/wire/rtt_echo.h"
 #include "switch/wire/telemetry_cnp.h"
 #include "tests/nic/rnic/fabric.h"
 
@@ -178,6 +179,46 @@ TEST(Device, RecordsThatASwitchSendsBackSetTheRateOfTheirQueuePair) {
     EXPECT_EQ(f.a.qp->rate().rate_bps(f.now) < 5e8, known);
   }
   EXPECT_EQ(f.a.qp->rate().hpcc()->cuts(), 0u);
+}
+
+TEST(Device, RequestsAskASwitchForEchoesAndTheseSetTheRate) {
+  for (const bool listens : {true, false}) {
+    Fabric f;
+    QpConfig c = fast();
+    c.line_bps = 10'000'000'000;
+    c.congestion_control = CongestionControl::timely;
+    c.timely.near_echo = listens;
+    f.connect(c);
+    struct Nowhere : TxSink {
+      void send(const TxFrame&) noexcept override {}
+    } nowhere;
+    wire::RoceAddressing to;
+    to.source = f.b.device.config().address;
+    to.destination = f.a.device.config().address;
+    std::vector<wire::Psn> asked;
+    f.on_the_way = [&](bool from_a, testing::Bytes& frame, const wire::Parsed& p) {
+      const auto& bth = wire::header_at<wire::Bth>(frame.data() + p.l4_offset + sizeof(wire::UdpHeader));
+      if (!wire::is_rtt_echo(bth)) return;
+      EXPECT_TRUE(from_a);
+      EXPECT_TRUE(wire::icrc_ok(frame.data(), p));
+      asked.push_back(p.psn);
+    };
+    for (int round = 0; round < 20; ++round) {
+      EXPECT_EQ(write_many(f, 1, 4096), 1u);
+      ASSERT_EQ(asked.size(), static_cast<std::size_t>(listens ? round + 1 : 0)) << "one at a time";
+      f.now += 600 * kUs;  // longer than T_high
+      // Nobody has asked for the one that comes first.
+      for (const std::uint32_t off : {1u, 0u}) {
+        std::array<std::uint8_t, wire::kMaxEmittedBytes> echo;
+        const wire::Psn psn = listens ? asked.back() : wire::Psn(100 + static_cast<std::uint32_t>(round));
+        const std::size_t bytes = wire::write_rtt_echo(echo, to, f.a.qp->qpn(), psn + off);
+        f.a.device.on_packet(f.now, std::span(echo).first(bytes), nowhere);
+      }
+    }
+    EXPECT_EQ(f.a.qp->counters().echoes_received, 40u);
+    EXPECT_EQ(f.a.qp->counters().cnps_received, 0u);
+    EXPECT_EQ(f.a.qp->rate().rate_bps(f.now) < 5e9, listens);
+  }
 }
 
 TEST(Device, TheWindowOfHpccBoundsWhatIsUnderWay) {

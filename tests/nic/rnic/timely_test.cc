@@ -125,5 +125,59 @@ TEST(RateControl, TimelySeesSamplesAndHeedsNoCnps) {
   EXPECT_FALSE(RateControl(c).changes().has_value());
 }
 
+// Between data centres a round trip is longer than any threshold that fits within one.
+TEST(Timely, ThresholdsMayCountFromTheShortestRoundTrip) {
+  TimelyParameters p;
+  p.above_base = true;
+  Timely unit(p, kLine);
+  constexpr Time kBase = 1 * kMs;
+  unit.on_rtt(kBase + 40'000);
+  for (int i = 0; i < 20; ++i) unit.on_rtt(kBase + 600'000);
+  EXPECT_LT(unit.rate_bps(0), 1e10);
+  EXPECT_EQ(unit.cuts(), 20u) << "above T_high";
+  const double expected = 1 - 0.8 * (1 - static_cast<double>(kBase + 540'000) / static_cast<double>(kBase + 600'000));
+  EXPECT_NEAR(unit.rate_bps(0), 1e10 * std::pow(expected, 20), 1e3);
+  const double low = unit.rate_bps(0);
+  for (int i = 0; i < 20; ++i) unit.on_rtt(kBase + 80'000);
+  EXPECT_EQ(unit.rate_bps(0), low + 20 * 1e7) << "below T_low";
+  unit.on_rtt(kBase);
+  EXPECT_NEAR(unit.gradient(), unit.rtt_diff_ns() / 1e6, 1e-12);
+}
+
+TEST(EchoClock, OneRequestAsksAtATimeUntilItsEchoIsLost) {
+  EchoClock clock(1'000);
+  EXPECT_EQ(clock.answered(5, wire::Psn(0)), 0u) << "nobody has asked";
+  EXPECT_TRUE(clock.asks(10, wire::Psn(1)));
+  EXPECT_FALSE(clock.asks(20, wire::Psn(2)));
+  EXPECT_EQ(clock.answered(30, wire::Psn(2)), 0u);
+  EXPECT_EQ(clock.answered(40, wire::Psn(1)), 30u);
+  EXPECT_EQ(clock.answered(40, wire::Psn(1)), 0u) << "a second one is nobody's";
+  EXPECT_TRUE(clock.asks(50, wire::Psn(3)));
+  EXPECT_FALSE(clock.asks(1'049, wire::Psn(4)));
+  EXPECT_TRUE(clock.asks(1'050, wire::Psn(5)));
+  EXPECT_EQ(clock.answered(1'060, wire::Psn(3)), 0u) << "too late";
+  EXPECT_EQ(clock.answered(1'070, wire::Psn(5)), 20u);
+}
+
+// The way up to a switch near the source tells early, and the whole way as late as ever: the lower rate counts.
+TEST(Timely, RoundTripsToASwitchSetARateOfTheirOwn) {
+  QpConfig c;
+  c.line_bps = kLine;
+  c.congestion_control = CongestionControl::timely;
+  for (const bool listens : {true, false}) {
+    c.timely.near_echo = listens;
+    RateControl rate(c);
+    Time now = 0;
+    for (std::uint32_t psn = 0; psn < 40; ++psn, now += 5 * kMs) {
+      EXPECT_EQ(rate.asks_echo(now, wire::Psn(psn)), listens);
+      rate.on_echo(now + 2 * c.timely.t_high_ns - 1, wire::Psn(psn));
+    }
+    ASSERT_NE(rate.timely(), nullptr);
+    EXPECT_EQ(rate.timely()->rate_bps(now), 1e10);
+    EXPECT_EQ(rate.near_timely() != nullptr, listens);
+    EXPECT_EQ(rate.rate_bps(now), listens ? 1e8 : 1e10);
+  }
+}
+
 }  // namespace
 }  // namespace weft::nic

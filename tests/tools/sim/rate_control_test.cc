@@ -101,5 +101,43 @@ TEST(Hpcc, PortsNearTheSourceTellBeforeTheReceiverDoes) {
   EXPECT_LT(found["completion_ms"].get<double>(), 1.2 * summary(kIncast, "kind: hpcc")["completion_ms"].get<double>());
 }
 
+// Long-haul THEMIS where no CNPs are heeded (section VIII of its paper): what the stages have to go by.
+nlohmann::ordered_json with_stage(const std::string& leaf, const std::string& stage, const std::string& cc) {
+  std::string text = kIncast;
+  text.replace(text.find("lb: ecmp"), std::string("lb: ecmp").size(),
+               "lb: ecmp, pipelines: [ { switch: " + leaf +
+                   ", pipeline: [parse, rdma_track: { max_qps: 64, pairing: off }, " + stage +
+                   ", l3, lb: { policy: ecmp }] } ]");
+  const auto report = run_text(text, {{"nic.cc", "{" + cc + "}"}});
+  EXPECT_TRUE(report["summary"]["complete"].get<bool>()) << stage;
+  EXPECT_EQ(report["summary"]["drops"], 0) << stage;
+  return report["summary"];
+}
+
+TEST(Timely, SendersLearnTheRoundTripToTheirOwnSwitch) {
+  const auto found =
+      with_stage("leaf1", "pnp: { remote: [10.0.0.0/21], rtt_echo: true }", "kind: timely, near_echo: 1");
+  const auto& pnp = found["stages"]["pnp"];
+  EXPECT_GT(pnp["echoes_sent"].get<int>(), 100);
+  EXPECT_LT(pnp["echoes_sent"].get<int>(), found["packets"].get<int>() * 4 / 7) << "four of seven senders ask";
+  EXPECT_EQ(pnp["no_buffer"], 0);
+  EXPECT_EQ(pnp["unknown_qp"], 0);
+  EXPECT_EQ(found["pfc_pauses"], 0);
+}
+
+// The queue to the receiver is behind its leaf, and tells so whichever way the RNICs find rates.
+TEST(Trp, TheEdgeOfTheReceiverSeesCongestionWithoutCnps) {
+  for (const auto& [signals, cc] : {std::pair{"signals: [telemetry], signal_queue_kb: 50", "kind: hpcc"},
+                                    std::pair{"signals: [rtt], signal_rtt_us: 20", "kind: timely"}}) {
+    const auto found = with_stage("leaf0", std::string("trp: { remote: [10.0.8.0/21], ") + signals + " }", cc);
+    const auto& trp = found["stages"]["trp"];
+    EXPECT_GT(trp["signals_seen"].get<int>(), 4) << cc;
+    EXPECT_EQ(trp["cnps_seen"], 0) << cc;
+    EXPECT_GE(trp["flows_throttled"].get<int>(), 4) << cc;
+    EXPECT_GT(trp["packets_held"].get<int>(), 10) << cc;
+    EXPECT_EQ(found["nacks_sent"], 0) << cc;
+  }
+}
+
 }  // namespace
 }  // namespace weft::sim
