@@ -8,6 +8,8 @@
 #include <cstdio>
 #include <cstring>
 
+#include "switch/wire/headers.h"
+
 namespace weft::wire {
 namespace {
 
@@ -103,8 +105,17 @@ IpPrefix IpPrefix::network() const noexcept {
   return {IpAddress::v4(v4), length};
 }
 
+// On the packet path: stages ask it of both addresses of a packet.
 bool IpPrefix::contains(const IpAddress& a) const noexcept {
-  return a.is_v6() == address.is_v6() && IpPrefix{a, length}.network().address == network().address;
+  if (a.is_v6() != address.is_v6()) return false;
+  constexpr unsigned kHalf = 64, kWhole = 128;
+  const auto half_of = [](const IpAddress& of, std::size_t at) {
+    return header_at<be64>(of.bytes().data() + at).value();
+  };
+  const std::uint64_t higher = half_of(a, 0) ^ half_of(address, 0), lower = half_of(a, 8) ^ half_of(address, 8);
+  const unsigned bits = address.is_v6() ? length : length + 96U;
+  if (bits <= kHalf) return bits == 0 || higher >> (kHalf - bits) == 0;
+  return higher == 0 && lower >> (kWhole - bits) == 0;
 }
 
 }  // namespace weft::wire

@@ -81,7 +81,9 @@ void PnpStage::ingress(Context& context, Batch& batch) {
       const rte_mbuf* m = batch.packet[i];
       const wire::Parsed& parsed = pipeline::meta(m).parsed;
       if (parsed.kind != wire::FrameKind::roce || !kRcPackets[parsed.opcode]) continue;
-      static_cast<void>(shared_.use(name_of(parsed), [&](PnpUnit& unit) { learn(context.now, m, unit); }));
+      const PnpName name = name_of(parsed);
+      static_cast<void>(
+          shared_.use(name, [&](PnpUnit& unit) { static_cast<void>(learn(context.now, m, name, unit)); }));
     }
   }
   if (options_.monitor == PnpMonitor::off) return;
@@ -155,6 +157,8 @@ bool PnpStage::answer(Context& context, const rte_mbuf* m, std::uint8_t flags, s
 
 void PnpStage::egress(Context& context, PortIndex, Batch& batch) {
   if (!options_.enabled) return;
+  std::array<std::uint16_t, Batch::kCapacity> looked_at;
+  std::uint16_t found = 0;
   const bool every = options_.rtt_echo;
   for (std::uint16_t i = 0; i < batch.size; ++i) {
     const wire::Parsed& parsed = pipeline::meta(batch.packet[i]).parsed;
@@ -162,23 +166,49 @@ void PnpStage::egress(Context& context, PortIndex, Batch& batch) {
     if ((!marked && !every && !parsed.has(wire::ParsedFlag::ip_options)) || parsed.kind != wire::FrameKind::roce)
         [[likely]]
       continue;
-    rte_mbuf* m = batch.packet[i];
-    std::uint8_t* const option = collecting_option(m);
-    if (every && kRcRequests[parsed.opcode] && wire::is_rtt_echo(bth_of(m))) echo(context, m);
-    if (marked || option != nullptr) on_feedback(context, m, marked, option);
+    looked_at[found++] = i;
+    prefetch(batch.packet[i]);
   }
+  for (std::uint16_t n = 0; n < found; ++n) leave(context, batch.packet[looked_at[n]]);
+}
+
+// What is known of a packet's flow lies in places of its own, which the packets of a burst wait for together.
+void PnpStage::prefetch(const rte_mbuf* m) const noexcept {
+  const PacketMeta& pm = pipeline::meta(m);
+  __builtin_prefetch(pipeline::frame(m));
+  if (pm.qp_handle != 0 && pm.qp_handle <= known_.tracker().table().slots()) {
+    __builtin_prefetch(&known_.tracker().table().entry(pm.qp_handle - 1));
+  }
+  shared_.unit().prefetch(name_of(pm.parsed));
+}
+
+void PnpStage::leave(Context& context, rte_mbuf* m) noexcept {
+  const wire::Parsed& parsed = pipeline::meta(m).parsed;
+  const bool marked = (parsed.tos & kCe) == kCe;
+  std::uint8_t* const option = collecting_option(m);
+  if (options_.rtt_echo && kRcRequests[parsed.opcode] && wire::is_rtt_echo(bth_of(m))) echo(context, m);
+  if (marked || option != nullptr) on_feedback(context, m, marked, option);
 }
 
 // Notes the queue pair at the source of a packet that belongs to this worker. The tracker says who that is now: between
 // the two halves of the pipeline its entry may have gone, or become another one's.
-void PnpStage::learn(TimeNs now, const rte_mbuf* m, PnpUnit& unit) noexcept {
+PnpFlow* PnpStage::learn(TimeNs now, const rte_mbuf* m, const PnpName& name, PnpUnit& unit) noexcept {
   const PacketMeta& pm = pipeline::meta(m);
-  const PnpName name = name_of(pm.parsed);
   const QpView qp = known_.tracker().view(pm.qp_handle, pm.parsed, pipeline::frame(m) + pm.parsed.l3_offset);
-  if (!qp || qp.peer == nullptr || !known_.counts(*qp.entry)) return unit.forget(name);
-  const auto result = unit.learn(now, options_.cnp_interval_ns, name, qp.peer->dest_qp().value());
-  count(PnpCounter::flows_evicted, result == PnpUnit::Learned::evicted ? 1 : 0);
-  count(PnpCounter::table_full, result == PnpUnit::Learned::full ? 1 : 0);
+  if (!qp || qp.peer == nullptr || !known_.counts(*qp.entry)) {
+    unit.forget(name);
+    return nullptr;
+  }
+  PnpUnit::Learned learned{};
+  PnpFlow* const flow = unit.learn(now, options_.cnp_interval_ns, name, qp.peer->dest_qp().value(), learned);
+  if (learned == PnpUnit::Learned::evicted) count(PnpCounter::flows_evicted);
+  if (learned == PnpUnit::Learned::full) count(PnpCounter::table_full);
+  return flow;
+}
+
+// What is known of the flow of a packet that leaves; nullptr: nothing.
+PnpFlow* PnpStage::flow_of(TimeNs now, const rte_mbuf* m, const PnpName& name, PnpUnit& unit) noexcept {
+  return shared_.owner(pipeline::meta(m).parsed) == worker_ ? learn(now, m, name, unit) : unit.find(name);
 }
 
 bool PnpStage::leaves_own_dc(const rte_mbuf* m) const noexcept {
@@ -206,8 +236,11 @@ void PnpStage::echo(Context& context, const rte_mbuf* m) noexcept {
   std::uint32_t client_qp = 0;
   bool known = false;
   const bool done = shared_.use(name, [&](PnpUnit& unit) {
-    if (shared_.owner(pipeline::meta(m).parsed) == worker_) learn(context.now, m, unit);
-    known = unit.find_client(context.now, name, client_qp);
+    PnpFlow* const flow = flow_of(context.now, m, name, unit);
+    known = flow != nullptr;
+    if (!known) return;
+    flow->used = context.now;
+    client_qp = flow->client_qp;
   });
   if (!done) return count(PnpCounter::busy);
   if (!known) return count(PnpCounter::unknown_qp);
@@ -234,8 +267,8 @@ PnpVerdict PnpStage::judge(TimeNs now, const rte_mbuf* m, std::uint32_t& client_
   const PnpName name = name_of(parsed);
   PnpVerdict verdict = PnpVerdict::pass;
   const bool done = shared_.use(name, [&](PnpUnit& unit) {
-    if (shared_.owner(parsed) == worker_) learn(now, m, unit);
-    verdict = unit.on_marked(now, options_.cnp_interval_ns, name, client_qp);
+    PnpFlow* const flow = flow_of(now, m, name, unit);
+    if (flow != nullptr) verdict = unit.on_marked(now, options_.cnp_interval_ns, *flow, client_qp);
   });
   if (!done) {
     count(PnpCounter::busy);

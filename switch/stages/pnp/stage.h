@@ -60,6 +60,9 @@ class PnpStage : public pipeline::Stage {
   [[nodiscard]] bool answer(pipeline::Context& context, const rte_mbuf* m, std::uint8_t flags, std::uint32_t sequence,
                             std::uint32_t acknowledgement) noexcept;
   void add_pair(TimeNs now, std::uint64_t pair) noexcept;
+  void prefetch(const rte_mbuf* m) const noexcept;
+  /// A packet leaves that may have something to say to its source.
+  void leave(pipeline::Context& context, rte_mbuf* m) noexcept;
   /// From a source in this data centre to another one.
   [[nodiscard]] bool leaves_own_dc(const rte_mbuf* m) const noexcept;
   /// The option of a RoCE packet for a `remote` host that ports on its way here have written into; nullptr: none.
@@ -73,7 +76,8 @@ class PnpStage : public pipeline::Stage {
                             const std::uint8_t* option) noexcept;
   [[nodiscard]] bool is_inter_dc(TimeNs now, const rte_mbuf* m) noexcept;
   [[nodiscard]] PnpVerdict judge(TimeNs now, const rte_mbuf* m, std::uint32_t& client_qp) noexcept;
-  void learn(TimeNs now, const rte_mbuf* m, PnpUnit& unit) noexcept;
+  [[nodiscard]] PnpFlow* learn(TimeNs now, const rte_mbuf* m, const PnpName& name, PnpUnit& unit) noexcept;
+  [[nodiscard]] PnpFlow* flow_of(TimeNs now, const rte_mbuf* m, const PnpName& name, PnpUnit& unit) noexcept;
   [[nodiscard]] bool send_cnp(pipeline::Context& context, const rte_mbuf* m, std::uint32_t client_qp,
                               const std::uint8_t* option) noexcept;
   /// A frame of at most `room` bytes to the packet's source, which `write` writes.

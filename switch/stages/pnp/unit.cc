@@ -34,48 +34,40 @@ PnpFlow* PnpUnit::find(const PnpName& name) noexcept {
   return nullptr;
 }
 
-PnpUnit::Learned PnpUnit::learn(TimeNs now, TimeNs interval, const PnpName& name, std::uint32_t client_qp) noexcept {
+PnpFlow* PnpUnit::learn(TimeNs now, TimeNs interval, const PnpName& name, std::uint32_t client_qp,
+                        Learned& learned) noexcept {
   PnpFlow* flow = find(name);
   if (flow != nullptr) {
     const bool same = flow->client_qp == client_qp;
     if (!same) *flow = {.name = name, .client_qp = client_qp, .known = true};
     flow->used = now;
-    return same ? Learned::known : Learned::added;
+    learned = same ? Learned::known : Learned::added;
+    return flow;
   }
   PnpFlow* const set = &flows_[std::size_t{set_of(name)} * kWays];
   for (PnpFlow* other = set; other != set + kWays; ++other) {
     if (other->known && is_told(now, interval, *other)) continue;
     if (flow == nullptr || (flow->known && (!other->known || other->used < flow->used))) flow = other;
   }
-  if (flow == nullptr) return Learned::full;
-  const Learned result = flow->known ? Learned::evicted : Learned::added;
+  learned = flow == nullptr ? Learned::full : flow->known ? Learned::evicted : Learned::added;
+  if (flow == nullptr) return nullptr;
   *flow = {.name = name, .client_qp = client_qp, .known = true, .used = now};
-  return result;
+  return flow;
 }
 
 void PnpUnit::forget(const PnpName& name) noexcept {
   if (PnpFlow* flow = find(name)) *flow = {};
 }
 
-PnpVerdict PnpUnit::on_marked(TimeNs now, TimeNs interval, const PnpName& name, std::uint32_t& client_qp) noexcept {
-  PnpFlow* flow = find(name);
-  if (flow == nullptr) return PnpVerdict::pass;
-  ++flow->marked;
-  flow->used = now;
-  if (is_told(now, interval, *flow)) return PnpVerdict::clear;
-  ++flow->cnps;
-  flow->notified = true;
-  flow->notified_at = now;
-  client_qp = flow->client_qp;
+PnpVerdict PnpUnit::on_marked(TimeNs now, TimeNs interval, PnpFlow& flow, std::uint32_t& client_qp) noexcept {
+  ++flow.marked;
+  flow.used = now;
+  if (is_told(now, interval, flow)) return PnpVerdict::clear;
+  ++flow.cnps;
+  flow.notified = true;
+  flow.notified_at = now;
+  client_qp = flow.client_qp;
   return PnpVerdict::notify;
-}
-
-bool PnpUnit::find_client(TimeNs now, const PnpName& name, std::uint32_t& client_qp) noexcept {
-  PnpFlow* flow = find(name);
-  if (flow == nullptr) return false;
-  flow->used = now;
-  client_qp = flow->client_qp;
-  return true;
 }
 
 void PnpUnit::not_notified(const PnpName& name) noexcept {

@@ -58,7 +58,14 @@ class PnpUnit {
   /// begins anew: it is another connection.
   /// @param interval  as in on_marked()
   /// @return added, evicted: it is new here, and another one had to leave; full: there is no room, and it stays unknown
-  Learned learn(TimeNs now, TimeNs interval, const PnpName& name, std::uint32_t client_qp) noexcept;
+  Learned learn(TimeNs now, TimeNs interval, const PnpName& name, std::uint32_t client_qp) noexcept {
+    Learned learned{};
+    static_cast<void>(learn(now, interval, name, client_qp, learned));
+    return learned;
+  }
+  /// The same for who goes on with the flow; nullptr when it has found no room.
+  [[nodiscard]] PnpFlow* learn(TimeNs now, TimeNs interval, const PnpName& name, std::uint32_t client_qp,
+                               Learned& learned) noexcept;
   /// The queue pair at its source is not known any more.
   void forget(const PnpName& name) noexcept;
   /// A packet with a mark leaves. After `notify` the flow counts as told now.
@@ -66,9 +73,20 @@ class PnpUnit {
   ///                   3.3), and the paper aligns with it
   /// @param client_qp  out: whom a CNP goes to
   [[nodiscard]] PnpVerdict on_marked(TimeNs now, TimeNs interval, const PnpName& name,
-                                     std::uint32_t& client_qp) noexcept;
-  /// Whom answers to a packet of this flow go to; false: nothing is known of it. It counts as used now.
-  [[nodiscard]] bool find_client(TimeNs now, const PnpName& name, std::uint32_t& client_qp) noexcept;
+                                     std::uint32_t& client_qp) noexcept {
+    PnpFlow* flow = find(name);
+    return flow == nullptr ? PnpVerdict::pass : on_marked(now, interval, *flow, client_qp);
+  }
+  /// The same for a flow that find() or learn() has given.
+  [[nodiscard]] PnpVerdict on_marked(TimeNs now, TimeNs interval, PnpFlow& flow, std::uint32_t& client_qp) noexcept;
+  /// nullptr: nothing is known of it. Good until the next call that learns or forgets.
+  [[nodiscard]] PnpFlow* find(const PnpName& name) noexcept;
+  /// A packet of this flow is looked at soon.
+  void prefetch(const PnpName& name) const noexcept {
+    constexpr std::size_t kLine = 64;
+    const auto* const set = reinterpret_cast<const char*>(&flows_[std::size_t{set_of(name)} * kWays]);
+    for (std::size_t at = 0; at < kWays * sizeof(PnpFlow); at += kLine) __builtin_prefetch(set + at, 1);
+  }
   /// The CNP that on_marked() asked for could not be sent: the flow may be told by the next mark.
   void not_notified(const PnpName& name) noexcept;
 
@@ -81,7 +99,6 @@ class PnpUnit {
   void adopt(PnpUnit& old) noexcept { flows_.swap(old.flows_); }
 
  private:
-  [[nodiscard]] PnpFlow* find(const PnpName& name) noexcept;
   std::vector<PnpFlow> flows_;
 };
 

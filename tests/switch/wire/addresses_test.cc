@@ -105,6 +105,19 @@ TEST(IpPrefix, ContainsExactlyTheAddressesWithItsFirstBitsAtEveryLength) {
   }
 }
 
+TEST(IpPrefix, ContainsWhatAgreesInItsBitsOfIpv6) {
+  const auto base = IpAddress::parse("2001:db8:1234:5678:9abc:def0:1357:2468")->bytes();
+  for (unsigned length = 0; length <= 128; ++length) {
+    const IpPrefix p{IpAddress::v6(base), static_cast<std::uint8_t>(length)};
+    EXPECT_TRUE(p.contains(IpAddress::v6(base)));
+    for (unsigned bit = 0; bit < 128; ++bit) {
+      auto other = base;
+      other[bit / 8] ^= static_cast<std::uint8_t>(0x80u >> bit % 8);
+      EXPECT_EQ(p.contains(IpAddress::v6(other)), bit >= length) << length << " " << bit;
+    }
+  }
+}
+
 TEST(IpPrefix, NeverContainsAnAddressOfTheOtherFamily) {
   EXPECT_FALSE(IpPrefix::parse("::/0")->contains(*IpAddress::parse("10.0.0.1")));
   EXPECT_FALSE(IpPrefix::parse("0.0.0.0/0")->contains(*IpAddress::parse("::1")));
