@@ -70,6 +70,10 @@ class EveryExperiment(PaperTest):
              "themis/fig5a.yaml": FEW, "themis/fig5b.yaml": FEW, "themis/three_tiers.yaml": FEW,
              "epic/star.yaml": FEW, "longhaul/dcqcn_30.yaml": {}, "longhaul/dcqcn_70.yaml": {},
              "conweave/leaf_spine.yaml": {"workload.duration_ms": 0.2},
+             "conweave/websearch.yaml": {"workload.duration_ms": 0.02},
+             "conweave/fbhdp.yaml": {"workload.duration_ms": 0.02},
+             "gemma/websearch.yaml": {"workload.duration_ms": 0.02},
+             "gemma/fbhdp.yaml": {"workload.duration_ms": 0.02},
              "gemma/leaf_spine.yaml": {"workload.duration_ms": 0.2},
              "gemma/parameters.yaml": {"workload.duration_ms": 0.2}, "gemma/full.yaml": {"workload.duration_ms": 0.02}}
 
