@@ -103,7 +103,7 @@ TEST(Dcqcn, FollowsTheEventDrivenReferenceWithEveryParameterSet) {
   for (const auto set : kDcqcnSets) {
     DcqcnParameters p = *dcqcn_parameters(set, kLine);
     // Odd and even ones, and those above 20.
-    for (std::uint64_t seed = 1; seed <= 40; seed += testing::kSanitized ? 9 : 1) {
+    for (std::uint64_t seed = 1; seed <= 40; seed += weft::testing::kSanitized ? 9 : 1) {
       SCOPED_TRACE(std::string(set) + ", seed " + std::to_string(seed));
       p.clamp_target = seed % 2 == 0;
       // As the set has it, and small enough that both counters come round often.
