@@ -77,6 +77,15 @@ class Context {
     for (std::uint32_t i = 0; i < count; ++i) resume(packets[i]);
   }
 
+  /// A packet that is about to wait in this stage takes room of its priority group, as if it stood in a queue: the
+  /// limits of the shared buffer hold for it, and its sender is paused in time. Without qos there is always room. The
+  /// packet keeps its in_port, length and class until release().
+  /// @return false when its group has no room: the packet must not wait
+  [[nodiscard]] bool charge(rte_mbuf* m) noexcept;
+  /// Gives back the room of a packet that charge() let wait: before it goes on (admission charges it again) or is
+  /// dropped. A stage that charges packets lists them in Stage::for_each_charged().
+  void release(rte_mbuf* m) noexcept;
+
   /// Stage::on_timer() is called once with `token` at this time, or as soon as the worker can after it. Asking again
   /// moves the timer, forward or back; kNever takes it back, and the same time changes nothing. A time that has passed
   /// means before the next burst. Without effect during a reload: Stage::deadline() is asked when it is over.

@@ -247,7 +247,7 @@ void Pipeline::hand_over(TimeNs now, std::uint16_t worker, rte_mbuf* m, std::uin
   meta(m).stage = stage;
   if (outbox_->push(worker, m)) [[likely]]
     return;
-  if (qos_ != nullptr) release_handoff(m);
+  if (qos_ != nullptr) release_group(m);
   drop(now, m, DropReason::handoff_full, half);
 }
 
@@ -283,7 +283,7 @@ void Pipeline::take_handoff(TimeNs now, rte_mbuf** packets, std::uint16_t count_
     }
     // The packet has left the ring and is in the hands of its worker, as if it had just been received: admission will
     // charge it again.
-    if (qos_ != nullptr) release_handoff(m);
+    if (qos_ != nullptr) release_group(m);
     if (batch.size != 0 && (meta(m).stage != at || batch.full())) {
       run_ingress(now, batch, at);
       batch.size = 0;
@@ -546,7 +546,7 @@ void Pipeline::drop_queued(TimeNs now) noexcept {
       if (egress_[port]) dropped += drain_port(now, static_cast<PortIndex>(port), DropReason::shutdown);
     }
     while (rte_mbuf* m = outbox_ != nullptr ? outbox_->take_any() : nullptr) {
-      if (qos_ != nullptr) release_handoff(m);
+      if (qos_ != nullptr) release_group(m);
       drop(now, m, DropReason::shutdown, meta(m).stage == kToEgress ? Half::egress : Half::ingress);
       ++dropped;
     }

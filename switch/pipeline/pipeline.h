@@ -257,6 +257,7 @@ class Pipeline {
   void adopt_queues(TimeNs now, Pipeline& old, const PortMap& ports);
   void hand_over_queue(TimeNs now, PortIndex port, EgressQueue& queue) noexcept;
   void adopt_outbox(TimeNs now, Pipeline& old, const PortMap& ports);
+  void charge_held(const Pipeline& old);
   void adopt_stages(TimeNs now, Pipeline& old, const PortMap& ports);
   void adopt_rest(TimeNs now, Pipeline& old, const PortMap& ports);
 
@@ -265,7 +266,8 @@ class Pipeline {
   void admit_classes(TimeNs now, PortIndex port, rte_mbuf* const* packets, std::uint32_t count) noexcept;
   void admit_handed(TimeNs now, rte_mbuf* m) noexcept;
   [[nodiscard]] bool charge_handoff(TimeNs now, rte_mbuf* m, Half half) noexcept;
-  void release_handoff(const rte_mbuf* m) noexcept;
+  void charge_group(rte_mbuf* m) noexcept;
+  void release_group(const rte_mbuf* m) noexcept;
   void wake_owners(rte_mbuf* const* packets, std::uint32_t count) noexcept;
   std::uint32_t serve_classes(TimeNs now, PortIndex port) noexcept;
   std::uint32_t serve_classes_direct(TimeNs now, PortIndex port) noexcept;

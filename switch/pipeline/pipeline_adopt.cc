@@ -55,6 +55,7 @@ void Pipeline::adopt(TimeNs now, Pipeline& old, const PortMap& ports) {
   adopt_counters(old, ports);
   adopt_queues(now, old, ports);
   adopt_outbox(now, old, ports);
+  charge_held(old);
   adopt_stages(now, old, ports);
   adopt_rest(now, old, ports);
   adopting_ = false;
@@ -174,6 +175,14 @@ void Pipeline::adopt_outbox(TimeNs now, Pipeline& old, const PortMap& ports) {
     keep_handoff(m);
     if (!outbox_->push(worker, m)) drop(now, m, DropReason::handoff_full, half);
   });
+}
+
+// What stages hold takes room of the new packet memory, before any of them lets a packet go on, which gives it back.
+void Pipeline::charge_held(const Pipeline& old) {
+  if (qos_ == nullptr) return;
+  for (std::size_t i = 0; i < old.slot_count_; ++i) {
+    old.slots_[i].stage->for_each_charged([this](rte_mbuf* m) { charge_group(m); });
+  }
 }
 
 // A packet whose stage is gone continues behind the last earlier stage that both pipelines have. A packet to a port

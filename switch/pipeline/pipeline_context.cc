@@ -83,6 +83,19 @@ void Context::resume(rte_mbuf* m) noexcept {
   pipeline_.resume(stage_, m);
 }
 
+bool Context::charge(rte_mbuf* m) noexcept {
+  if (pipeline_.qos_ == nullptr) return true;
+  const QosContext& qos = pipeline_.qos_->context;
+  const bool room =
+      qos.buffer.admit_to_group(qos.buffer.groups()[qos.classify(m)], m->pkt_len) == qos::Admission::admitted;
+  pipeline_.wake_owners(&m, 1);
+  return room;
+}
+
+void Context::release(rte_mbuf* m) noexcept {
+  if (pipeline_.qos_ != nullptr) pipeline_.release_group(m);
+}
+
 bool Context::path_up(PortIndex port) const noexcept {
   return pipeline_.state_.links().path_up(port);
 }

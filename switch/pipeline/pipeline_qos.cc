@@ -63,7 +63,7 @@ void Pipeline::admit_handed(TimeNs now, rte_mbuf* m) noexcept {
   const PortIndex out = meta(m).out_port;
   const bool fits = m->pkt_len <= max_frame_[out];
   if (!fits || !state_.link_up(out)) [[unlikely]] {
-    release_handoff(m);
+    release_group(m);
     return drop_at_port(now, out, m, fits ? DropReason::egress_down : DropReason::egress_mtu);
   }
   note_admitted(out);
@@ -87,7 +87,7 @@ bool Pipeline::charge_handoff(TimeNs now, rte_mbuf* m, Half half) noexcept {
   return false;
 }
 
-void Pipeline::release_handoff(const rte_mbuf* m) noexcept {
+void Pipeline::release_group(const rte_mbuf* m) noexcept {
   qos_->context.buffer.release<true>(qos_->context.buffer.groups()[qos_->context.group_of(m)], m->pkt_len);
 }
 
@@ -105,7 +105,11 @@ void Pipeline::wake_owners(rte_mbuf* const* packets, std::uint32_t count) noexce
 }
 
 void Pipeline::keep_handoff(rte_mbuf* m) noexcept {
-  if (qos_ == nullptr || meta(m).stage == kToOwner) return;
+  if (qos_ != nullptr && meta(m).stage != kToOwner) charge_group(m);
+}
+
+// Of a packet that is there already, whatever the limits say.
+void Pipeline::charge_group(rte_mbuf* m) noexcept {
   const std::uint16_t group = qos_->context.classify(m);
   qos_->context.buffer.charge(qos_->context.buffer.groups()[group], m->pkt_len);
 }

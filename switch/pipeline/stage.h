@@ -135,6 +135,11 @@ class Stage {
   /// Packets that this instance holds at the moment.
   [[nodiscard]] virtual std::size_t held() const { return 0; }
 
+  /// Calls `use` with every held packet for which Context::charge() took room. A reload makes a new packet memory, and
+  /// charges them to it before any instance is told: adopt() and flush() release from the new one. Who renames the
+  /// in_port of such a packet in adopt() releases it before and charges it again.
+  virtual void for_each_charged(const std::function<void(rte_mbuf*)>& /*use*/) const {}
+
   /// Gives every held packet back with context.drop(..., DropReason::shutdown) or resume(), without waiting.
   virtual void flush(Context& /*context*/) {}
 

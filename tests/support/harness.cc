@@ -119,8 +119,21 @@ Harness::~Harness() {
   pipeline_->drop_queued(now_);
   EXPECT_EQ(pipeline_->held(), 0u) << "a stage keeps packets after flush()";
   expect_conservation();
+  expect_no_room_taken();
   pipeline_.reset();
   EXPECT_EQ(rte_mempool_avail_count(pool_.get()), buffers_) << "packet buffers leaked";
+}
+
+void Harness::expect_no_room_taken() const {
+  qos::SharedBuffer* const buffer = state_->buffer();
+  if (buffer == nullptr) return;
+  EXPECT_EQ(buffer->shared_used(), 0u);
+  for (std::size_t port = 0; port <= buffer->port_count(); ++port) {
+    for (unsigned group = 0; group < qos::kClasses; ++group) {
+      const auto& state = std::as_const(*buffer).group(port, group);
+      EXPECT_EQ(state.bytes.value() + state.headroom.value(), 0u) << "priority group " << group << " of port " << port;
+    }
+  }
 }
 
 const pipeline::PortInfo& Harness::port(std::string_view name) const {

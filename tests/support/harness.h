@@ -32,8 +32,8 @@ struct HarnessOptions {
   std::uint64_t seed = 1;
 };
 
-/// One switch, one worker. The destructor asserts that every packet ended in exactly one place and that no buffer
-/// leaked.
+/// One switch, one worker. The destructor asserts that every packet ended in exactly one place, that no buffer
+/// leaked, and that no room of the packet memory is still taken.
 class Harness {
  public:
   /// @param yaml  one switch as in the `switches` list: name, ports, pipeline, ...; errors fail the test and throw.
@@ -108,6 +108,8 @@ class Harness {
   class CapturePort;
   [[nodiscard]] pipeline::PipelineHost host(const pipeline::Pipeline* previous) const;
   rte_mbuf* make(std::span<const std::uint8_t> frame, std::span<const std::size_t> segments);
+  /// With qos: every byte that was charged to the packet memory has been given back.
+  void expect_no_room_taken() const;
   void settle();
   [[nodiscard]] std::size_t position(std::string_view stage) const;
 

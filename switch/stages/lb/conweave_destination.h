@@ -101,6 +101,11 @@ class ConweaveDestination {
   [[nodiscard]] std::uint32_t queues_used() const noexcept {
     return static_cast<std::uint32_t>(queues_.size() - free_queues_.size());
   }
+  /// Calls `use` with the number of each packet that waits.
+  template <typename F>
+  void for_each(F&& use) const {
+    buffer_.for_each(use);
+  }
   /// Packets that wait, of a flow.
   [[nodiscard]] std::uint32_t held(const Flow& flow) const noexcept {
     return flow.queue == kNoQueue ? 0 : buffer_.held(flow.queue);

@@ -37,10 +37,10 @@ void ReorderBuffer::arrive(TimeNs now, std::uint32_t number, const Item& arrived
     return go_on(item, sink);
   }
   if (!leap && (ahead > 0 || !(flow.known || may_begin(flow, item)))) {
-    if (has_room(flow, item)) {
-      if (!hold(number, item)) go_on(item, sink);
-      return;
-    }
+    std::uint32_t* const place = place_of(flow, item.psn);
+    // The same PSN waits already: this is a copy, which need not wait for what its original waits for.
+    if (*place != kNone && items_[*place].psn == item.psn) return go_on(item, sink);
+    if (has_room(flow, item, sink)) return hold(number, item, place);
     ++counts_.overflowed;
     while (flow.first != kNone && items_[flow.first].psn.distance_from(item.psn) < 0) take_first(flow, sink);
   }
@@ -54,8 +54,9 @@ void ReorderBuffer::arrive(TimeNs now, std::uint32_t number, const Item& arrived
   drain(number, sink);
 }
 
-bool ReorderBuffer::has_room(const Flow& flow, const Item& item) const noexcept {
-  return free_ != kNone && flow.packets < rules_.max_flow_packets && bytes_ + item.bytes <= rules_.max_bytes;
+bool ReorderBuffer::has_room(const Flow& flow, const Item& item, ReorderSink& sink) noexcept {
+  if (free_ == kNone || flow.packets >= rules_.max_flow_packets || bytes_ + item.bytes > rules_.max_bytes) return false;
+  return item.passed || sink.reserve(item.packet);
 }
 
 // Whether a flow that is not known may begin with this packet: it starts a message, and nothing that waits is earlier.
@@ -63,26 +64,27 @@ bool ReorderBuffer::may_begin(const Flow& flow, const Item& item) const noexcept
   return item.starts && (flow.first == kNone || items_[flow.first].psn.distance_from(item.psn) > 0);
 }
 
-// False when the same PSN waits already: that is a copy, which need not wait for what its original waits for.
-bool ReorderBuffer::hold(std::uint32_t number, const Item& item) noexcept {
-  Flow& flow = flows_[number];
+// The link to the first of what waits that is not earlier.
+std::uint32_t* ReorderBuffer::place_of(Flow& flow, Psn psn) noexcept {
   std::uint32_t* place = &flow.first;
-  while (*place != kNone && items_[*place].psn.distance_from(item.psn) < 0) place = &items_[*place].next;
-  if (*place != kNone && items_[*place].psn == item.psn) return false;
+  while (*place != kNone && items_[*place].psn.distance_from(psn) < 0) place = &items_[*place].next;
+  return place;
+}
+
+void ReorderBuffer::hold(std::uint32_t number, const Item& item, std::uint32_t* place) noexcept {
   const std::uint32_t at = free_;
   free_ = items_[at].next;
   items_[at] = item;
   items_[at].next = *place;
   *place = at;
   timers_.arm(number, item.until);
-  if (item.passed) return true;
-  ++flow.packets;
+  if (item.passed) return;
+  ++flows_[number].packets;
   ++packets_;
   bytes_ += item.bytes;
   ++counts_.held;
   counts_.peak_packets = std::max<std::uint64_t>(counts_.peak_packets, packets_);
   counts_.peak_bytes = std::max(counts_.peak_bytes, bytes_);
-  return true;
 }
 
 void ReorderBuffer::take_first(Flow& flow, ReorderSink& sink) noexcept {

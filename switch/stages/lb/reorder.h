@@ -40,7 +40,7 @@ struct ReorderCounts {
   std::uint64_t held = 0;     ///< packets that had to wait
   std::uint64_t expired = 0;  ///< of these, those that went on for their time, or in front of one that did
   std::uint64_t late = 0;     ///< packets that came when later ones had gone on: overtaken beyond the bound, or resent
-  std::uint64_t overflowed = 0;  ///< packets for which there was no room
+  std::uint64_t overflowed = 0;  ///< packets for which there was no room, here or where the sink reserves it
   std::uint64_t leaps = 0;       ///< packets too far from the one that was expected for mere overtaking
   std::uint64_t peak_packets = 0;
   std::uint64_t peak_bytes = 0;
@@ -49,6 +49,9 @@ struct ReorderCounts {
 class ReorderSink {
  public:
   virtual ~ReorderSink() = default;
+  /// Takes room for a packet that is about to wait, in what the switch has for all that waits in it. False: there is
+  /// none, the packet is delivered at once instead.
+  [[nodiscard]] virtual bool reserve(std::uint64_t /*packet*/) noexcept { return true; }
   /// The packet goes on, behind all that were delivered before.
   virtual void deliver(std::uint64_t packet) noexcept = 0;
 };
@@ -81,6 +84,15 @@ class ReorderBuffer {
   [[nodiscard]] TimeNs next_deadline() const noexcept { return timers_.next(); }
   void on_timer(TimeNs now, ReorderSink& sink) noexcept;
 
+  /// Calls `use` with the number of each packet that waits.
+  template <typename F>
+  void for_each(F&& use) const {
+    for (const Flow& flow : flows_) {
+      for (std::uint32_t at = flow.first; at != kNone; at = items_[at].next) {
+        if (!items_[at].passed) use(items_[at].packet);
+      }
+    }
+  }
   [[nodiscard]] std::uint32_t held() const noexcept { return packets_; }
   [[nodiscard]] std::uint32_t held(std::uint32_t flow) const noexcept { return flows_[flow].packets; }
   [[nodiscard]] std::uint64_t held_bytes() const noexcept { return bytes_; }
@@ -112,8 +124,9 @@ class ReorderBuffer {
   };
 
   void arrive(TimeNs now, std::uint32_t flow, const Item& item, ReorderSink& sink) noexcept;
-  [[nodiscard]] bool hold(std::uint32_t number, const Item& item) noexcept;
-  [[nodiscard]] bool has_room(const Flow& flow, const Item& item) const noexcept;
+  [[nodiscard]] std::uint32_t* place_of(Flow& flow, wire::Psn psn) noexcept;
+  void hold(std::uint32_t number, const Item& item, std::uint32_t* place) noexcept;
+  [[nodiscard]] bool has_room(const Flow& flow, const Item& item, ReorderSink& sink) noexcept;
   [[nodiscard]] bool may_begin(const Flow& flow, const Item& item) const noexcept;
   void drain(std::uint32_t number, ReorderSink& sink) noexcept;
   void take_first(Flow& flow, ReorderSink& sink) noexcept;

@@ -43,6 +43,11 @@ constexpr Follows<LbTagCounter, ConweaveDestinationCounts> kFar[] = {
     {LbTagCounter::conweave_evicted, &ConweaveDestinationCounts::evicted},
 };
 
+constexpr Follows<LbTagCounter, HeldRoomCounts> kRoom[] = {
+    {LbTagCounter::conweave_port_full, &HeldRoomCounts::port_full},
+    {LbTagCounter::conweave_buffer_full, &HeldRoomCounts::group_full},
+};
+
 const char* state_of(ConweaveFlow::State state) noexcept {
   switch (state) {
     case ConweaveFlow::State::free:
@@ -63,6 +68,7 @@ ConweaveLeaf::ConweaveLeaf(LbTagShared& shared, std::uint16_t worker)
     : shared_(shared),
       near_(*shared.source(worker)),
       far_(shared.options().conweave->destination),
+      room_(shared.port_count(), shared.options().conweave->max_port_bytes),
       next_notify_(shared.options().leaves.size() * kPathsOfLeaf) {}
 
 bool ConweaveLeaf::arrived(Burst& burst, rte_mbuf* m, std::uint16_t from, const ConweaveLabel& label,
@@ -74,8 +80,9 @@ bool ConweaveLeaf::arrived(Burst& burst, rte_mbuf* m, std::uint16_t from, const 
   if (marked && notify_is_due(context.now, from, label.path)) {
     answer(context, m, label.path, {ConweaveReply::Kind::notify, label.tag.epoch}, counters);
   }
-  // READ requests and atomics.
-  const bool may_wait = wire::opcode_info(parsed.opcode).may_carry_payload();
+  // Neither READ requests and atomics wait, nor what is no request, whoever has put this tag on it.
+  const wire::OpcodeInfo& opcode = wire::opcode_info(parsed.opcode);
+  const bool may_wait = parsed.kind == wire::FrameKind::roce && opcode.is_request() && opcode.may_carry_payload();
   burst.begin(m);
   far_.on_packet(context.now, FlowKey::of(parsed), label.tag, may_wait, m->pkt_len, number_of(m), burst);
   for (const ConweaveReply& reply : burst.take_replies()) answer(context, m, label.path, reply, counters);
@@ -117,18 +124,24 @@ void ConweaveLeaf::answered(TimeNs now, const rte_mbuf* m, std::uint16_t from, c
 
 void ConweaveLeaf::on_timer(Context& context) noexcept {
   now_ = context.now;
-  ReorderGoOn sink(context);
+  ReorderGoOn sink(context, &room_);
   far_.on_timer(context.now, sink);
 }
 
 void ConweaveLeaf::flush(Context& context) noexcept {
-  ReorderGoOn sink(context);
+  ReorderGoOn sink(context, &room_);
   far_.flush(sink);
+}
+
+void ConweaveLeaf::for_each_held(const std::function<void(rte_mbuf*)>& use) const {
+  far_.for_each([&](std::uint64_t packet) { use(packet_of(packet)); });
 }
 
 void ConweaveLeaf::adopt(ConweaveLeaf& old) noexcept {
   std::swap(far_, old.far_);
   std::swap(far_told_, old.far_told_);
+  std::swap(room_, old.room_);
+  std::swap(room_told_, old.room_told_);
   std::swap(near_told_, old.near_told_);
   std::swap(next_notify_, old.next_notify_);
   now_ = old.now_;
@@ -137,12 +150,14 @@ void ConweaveLeaf::adopt(ConweaveLeaf& old) noexcept {
 void ConweaveLeaf::publish(LbTagCounters& counters) noexcept {
   add_news(counters, kNear, near_.counts(), near_told_);
   add_news(counters, kFar, far_.counts(), far_told_);
+  add_news(counters, kRoom, room_.counts(), room_told_);
   counters.set(LbTagCounter::conweave_held, far_.held());
   counters.set(LbTagCounter::conweave_held_bytes, far_.held_bytes());
   counters.set(LbTagCounter::conweave_queues, far_.queues_used());
   counters.set(LbTagCounter::conweave_peak_queues, far_.counts().peak_queues);
   counters.set(LbTagCounter::conweave_peak_packets, far_.buffer_counts().peak_packets);
   counters.set(LbTagCounter::conweave_peak_bytes, far_.buffer_counts().peak_bytes);
+  counters.set(LbTagCounter::conweave_peak_port_bytes, room_.counts().peak_port_bytes);
 }
 
 ordered_json ConweaveLeaf::source_row(const ConweaveFlow& flow) const {

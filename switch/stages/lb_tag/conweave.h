@@ -6,6 +6,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <span>
@@ -14,6 +15,7 @@
 #include "switch/pipeline/stage.h"
 #include "switch/stages/lb/conweave_destination.h"
 #include "switch/stages/lb/conweave_tag.h"
+#include "switch/stages/lb/held_room.h"
 #include "switch/stages/lb/mark.h"
 #include "switch/stages/lb_tag/counters.h"
 #include "switch/stages/lb_tag/shared.h"
@@ -41,6 +43,8 @@ class ConweaveLeaf {
   void on_timer(pipeline::Context& context) noexcept;
   [[nodiscard]] std::size_t held() const noexcept { return far_.held(); }
   void flush(pipeline::Context& context) noexcept;
+  /// Calls `use` with each packet that waits.
+  void for_each_held(const std::function<void(rte_mbuf*)>& use) const;
   /// Takes the place of `old`, of the same options.
   void adopt(ConweaveLeaf& old) noexcept;
 
@@ -60,9 +64,11 @@ class ConweaveLeaf {
   LbMark mark_;
   ConweaveSource& near_;
   ConweaveDestination far_;
+  HeldRoom room_;
   std::vector<TimeNs> next_notify_;  ///< by leaf, then path
   ConweaveSourceCounts near_told_{};
   ConweaveDestinationCounts far_told_{};
+  HeldRoomCounts room_told_{};
   TimeNs now_ = 0;
 };
 

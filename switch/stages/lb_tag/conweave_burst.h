@@ -14,9 +14,12 @@ namespace weft::stages {
 /// What ConweaveDestination does with the packets of one burst.
 class ConweaveLeaf::Burst final : public GoOn, public ConweaveSink {
  public:
-  explicit Burst(pipeline::Context& context) : GoOn(context), context_(context) {}
+  /// @param leaf  nullptr: nothing waits
+  Burst(pipeline::Context& context, ConweaveLeaf* leaf)
+      : GoOn(context, leaf == nullptr ? nullptr : &leaf->room_), context_(context) {}
 
   [[nodiscard]] pipeline::Context& context() const noexcept { return context_; }
+  [[nodiscard]] bool reserve(std::uint64_t packet) noexcept override { return wait(packet); }
   void deliver(std::uint64_t packet) noexcept override { go_on(packet); }
   void reply(const ConweaveReply& reply) noexcept override {
     if (count_ < replies_.size()) replies_[count_++] = reply;

@@ -143,6 +143,8 @@ Schema conweave_schema() {
       number("queue_packets", 512, 1, 1 << 20, "Packets that may wait, of one flow."),
       number("max_packets", 4096, 1, 1 << 20, "The same of each worker. What does not fit goes on at once."),
       number("max_kb", 1024, 1, 1 << 22, "KiB of frames that may wait, of each worker."),
+      Key::optional_key("max_port_kb", Schema::integer(1, 1 << 22),
+                        "KiB of frames that came in by one uplink and may wait, of each worker; default: max_kb."),
       number("reply_dscp", 48, 0, 63, "DSCP of replies: a class without queues."),
   });
 }
@@ -161,6 +163,7 @@ LbTagOptions::Conweave read_conweave(const Value& options) {
                           .queue_packets = number("queue_packets"),
                           .max_packets = number("max_packets"),
                           .max_bytes = options["max_kb"].unsigned_integer() * 1024},
+          .max_port_bytes = options[options.has("max_port_kb") ? "max_port_kb" : "max_kb"].unsigned_integer() * 1024,
           .pause_ns = ns("pause_us"),
           .notify_ns = ns("notify_us"),
           .reply_dscp = static_cast<std::uint8_t>(number("reply_dscp"))};

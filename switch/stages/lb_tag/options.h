@@ -36,8 +36,9 @@ struct LbTagOptions {
   struct Conweave {
     ConweaveSourceRules source{};
     ConweaveDestinationRules destination{};
-    TimeNs pause_ns = 0;   ///< how long a path is avoided after a NOTIFY
-    TimeNs notify_ns = 0;  ///< between two NOTIFYs about a path
+    std::uint64_t max_port_bytes = 0;  ///< that came in by one uplink and wait
+    TimeNs pause_ns = 0;               ///< how long a path is avoided after a NOTIFY
+    TimeNs notify_ns = 0;              ///< between two NOTIFYs about a path
     std::uint8_t reply_dscp = 0;
   };
   std::optional<Conweave> conweave{};  ///< of a leaf

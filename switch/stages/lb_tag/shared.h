@@ -71,6 +71,8 @@ class LbTagShared final : public pipeline::StageShared, public CongestionView, p
     return info_.ports[options_.uplinks[path]].name;
   }
 
+  /// Ports of the switch.
+  [[nodiscard]] std::size_t port_count() const noexcept { return info_.ports.size(); }
   /// The switch puts tags on and takes them off.
   [[nodiscard]] bool is_leaf() const noexcept { return self_ != LeafMap::kNone; }
   /// This leaf's own position; LeafMap::kNone where the switch is none.

@@ -30,7 +30,7 @@ LbTagStage::LbTagStage(const pipeline::StageBuild& build, LbTagShared& shared)
 
 void LbTagStage::ingress(Context& context, Batch& batch) {
   if (!shared_.is_leaf() && shared_.options().uplinks.empty()) return;
-  ConweaveLeaf::Burst burst(context);
+  ConweaveLeaf::Burst burst(context, conweave_ ? &*conweave_ : nullptr);
   bool any = false;
   for (std::uint16_t i = 0; i < batch.size; ++i) {
     rte_mbuf* m = batch.packet[i];

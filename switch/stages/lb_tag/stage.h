@@ -11,6 +11,7 @@
 // It fails open: packets without room for a tag leave without one, what is no tag of a known leaf changes nothing.
 #pragma once
 
+#include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <span>
@@ -37,6 +38,9 @@ class LbTagStage : public pipeline::Stage {
   void on_timer(pipeline::Context& context, std::uint32_t token) override;
   [[nodiscard]] std::size_t held() const override { return conweave_ ? conweave_->held() : 0; }
   void flush(pipeline::Context& context) override;
+  void for_each_charged(const std::function<void(rte_mbuf*)>& use) const override {
+    if (conweave_) conweave_->for_each_held(use);
+  }
   /// With the same options and ports everything goes on waiting. Otherwise it goes on at once.
   void adopt(pipeline::Context& context, pipeline::Stage& old, const pipeline::Adoption& adoption) override;
   [[nodiscard]] std::span<const Counter> counters() const override { return counters_.all(); }

@@ -31,10 +31,18 @@ ReorderRules rules_of(const Value& options, std::uint32_t flows) {
           .max_bytes = options["max_kb"].unsigned_integer() * 1024};
 }
 
+std::uint64_t most_of_port(const Value& options) {
+  return options[options.has("max_port_kb") ? "max_port_kb" : "max_kb"].unsigned_integer() * 1024;
+}
+
 constexpr Follows<ReorderCounter, ReorderCounts> kFollows[] = {
     {ReorderCounter::packets_held, &ReorderCounts::held}, {ReorderCounter::expired, &ReorderCounts::expired},
     {ReorderCounter::late, &ReorderCounts::late},         {ReorderCounter::overflowed, &ReorderCounts::overflowed},
     {ReorderCounter::leaps, &ReorderCounts::leaps},
+};
+constexpr Follows<ReorderCounter, HeldRoomCounts> kRoomFollows[] = {
+    {ReorderCounter::port_full, &HeldRoomCounts::port_full},
+    {ReorderCounter::buffer_full, &HeldRoomCounts::group_full},
 };
 
 }  // namespace
@@ -42,6 +50,7 @@ constexpr Follows<ReorderCounter, ReorderCounts> kFollows[] = {
 ReorderStage::ReorderStage(const pipeline::StageBuild& build)
     : known_(build),
       buffer_(rules_of(build.options, known_.tracker().table().slots())),
+      room_(build.info.ports.size(), most_of_port(build.options)),
       names_(known_.tracker().table().slots()),
       is_uplink_(build.info.ports.size()) {
   rules_ = rules_of(build.options, known_.tracker().table().slots());
@@ -76,7 +85,7 @@ void ReorderStage::take(TimeNs now, rte_mbuf* m, ReorderSink& sink) noexcept {
 }
 
 void ReorderStage::ingress(Context& context, Batch& batch) {
-  ReorderGoOn sink(context);
+  ReorderGoOn sink(context, &room_);
   for (std::uint16_t i = 0; i < batch.size; ++i) {
     sink.begin(batch.packet[i]);
     take(context.now, batch.packet[i], sink);
@@ -87,16 +96,20 @@ void ReorderStage::ingress(Context& context, Batch& batch) {
 }
 
 void ReorderStage::on_timer(Context& context, std::uint32_t) {
-  ReorderGoOn sink(context);
+  ReorderGoOn sink(context, &room_);
   buffer_.on_timer(context.now, sink);
   publish();
   context.at(deadline(0));
 }
 
 void ReorderStage::flush(Context& context) {
-  ReorderGoOn sink(context);
+  ReorderGoOn sink(context, &room_);
   buffer_.flush(sink);
   publish();
+}
+
+void ReorderStage::for_each_charged(const std::function<void(rte_mbuf*)>& use) const {
+  buffer_.for_each([&](std::uint64_t packet) { use(packet_of(packet)); });
 }
 
 void ReorderStage::adopt(Context&, pipeline::Stage& old_stage, const pipeline::Adoption& adoption) {
@@ -104,18 +117,22 @@ void ReorderStage::adopt(Context&, pipeline::Stage& old_stage, const pipeline::A
   // The positions of queue pairs hold as long as the table has its size; names tell where they do not.
   if (!adoption.same_options || !adoption.ports.identity() || names_.size() != old.names_.size()) return;
   std::swap(buffer_, old.buffer_);
+  std::swap(room_, old.room_);
   std::swap(names_, old.names_);
   std::swap(told_, old.told_);
+  std::swap(room_told_, old.room_told_);
 }
 
 // The unit's counts begin anew with each unit; ours go on.
 void ReorderStage::publish() noexcept {
   const ReorderCounts& now = buffer_.counts();
   add_news(counters_, kFollows, now, told_);
+  add_news(counters_, kRoomFollows, room_.counts(), room_told_);
   counters_.set(ReorderCounter::held, buffer_.held());
   counters_.set(ReorderCounter::held_bytes, buffer_.held_bytes());
   counters_.set(ReorderCounter::peak_packets, now.peak_packets);
   counters_.set(ReorderCounter::peak_bytes, now.peak_bytes);
+  counters_.set(ReorderCounter::peak_port_bytes, room_.counts().peak_port_bytes);
 }
 
 nlohmann::ordered_json ReorderStage::rows(std::string_view, std::uint64_t& cursor, std::size_t) const {
@@ -144,6 +161,8 @@ Schema reorder_options() {
                         "Packets that may wait at once, of each worker. What does not fit goes on at once."),
       Key::with_default("max_qp_packets", Schema::integer(1, 1 << 20), Value(512), "The same for one queue pair."),
       Key::with_default("max_kb", Schema::integer(1, 1 << 22), Value(1024), "KiB of frames that may wait at once."),
+      Key::optional_key("max_port_kb", Schema::integer(1, 1 << 22),
+                        "KiB of frames that came in by one port and may wait at once; default: max_kb."),
       accept_option(),
   });
 }

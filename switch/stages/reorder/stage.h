@@ -11,10 +11,12 @@
 // It fails open: packets of queue pairs that are not known pass.
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "switch/base/counter_set.h"
 #include "switch/pipeline/stage.h"
+#include "switch/stages/lb/held_room.h"
 #include "switch/stages/lb/reorder.h"
 #include "switch/stages/rdma_track/known.h"
 
@@ -37,6 +39,7 @@ class ReorderStage : public pipeline::Stage {
   void on_timer(pipeline::Context& context, std::uint32_t token) override;
   [[nodiscard]] std::size_t held() const override { return buffer_.held(); }
   void flush(pipeline::Context& context) override;
+  void for_each_charged(const std::function<void(rte_mbuf*)>& use) const override;
   /// With the same options and ports everything goes on waiting. Otherwise it goes on at once, and flows begin anew.
   void adopt(pipeline::Context& context, pipeline::Stage& old, const pipeline::Adoption& adoption) override;
   [[nodiscard]] std::span<const Counter> counters() const override { return counters_.all(); }
@@ -60,9 +63,11 @@ class ReorderStage : public pipeline::Stage {
   ReorderRules rules_;
   KnownPairs known_;
   ReorderBuffer buffer_;
+  HeldRoom room_;
   std::vector<Name> names_;
   std::vector<bool> is_uplink_;
   ReorderCounts told_{};  ///< what of the unit's counts has been added to ours
+  HeldRoomCounts room_told_{};
   CounterSet<ReorderCounter> counters_;
 };
 

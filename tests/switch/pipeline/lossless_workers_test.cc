@@ -269,5 +269,74 @@ TEST(LosslessWorkersFrames, TheOwnerOfAPortIsWokenWhenAnotherWorkerFillsAGroupOf
   EXPECT_EQ(w.sources[2].pauses, 1u);
 }
 
+// A stage in front of the forwarding one that holds what has room until it is told to let go.
+struct Holder {
+  std::vector<rte_mbuf*> held;
+  bool go = false;
+
+  Script script() {
+    return {
+        .ingress =
+            [this](Context& context, Batch& batch) {
+              for (std::uint16_t i = 0; i < batch.size; ++i) {
+                if (batch.packet[i]->pkt_len < kFrameBytes || !context.charge(batch.packet[i])) continue;
+                held.push_back(batch.packet[i]);
+                batch.remove(i);
+              }
+            },
+        .deadline = [this](std::uint16_t worker) { return go && worker == 1 && !held.empty() ? TimeNs{0} : kNever; },
+        .timer =
+            [this](Context& context) {
+              for (rte_mbuf* m : std::exchange(held, {})) {
+                context.release(m);
+                context.resume(m);
+              }
+            },
+        .held = [this](std::uint16_t worker) { return worker == 1 ? held.size() : 0; },
+        .flush =
+            [this](Context& context) {
+              if (context.worker != 1) return;
+              for (rte_mbuf* m : std::exchange(held, {})) {
+                context.release(m);
+                context.drop(m, DropReason::shutdown);
+              }
+            }};
+  }
+};
+
+TEST(LosslessWorkersFrames, WhatAStageHoldsPausesTheSenderWhoeverOwnsItsPort) {
+  Holder holder;
+  QosRig w({{"parse", parse_and_forward()}, {"holder", holder.script()}}, [] {
+    RigOptions o = qos_options(small_pool(4, 2), kMbps);
+    o.workers = 2;
+    return o;
+  }());
+  // Worker 1 polls a queue of port 2, which worker 0 owns.
+  auto frame = flows(2)[0];
+  frame[5] = 1;
+  const qos::SharedBuffer& buffer = *w.state->buffer();
+  const auto& group = buffer.group(2, kLossless);
+  const auto charged = [&] { return group.bytes.value() + group.headroom.value(); };
+  while (!buffer.xoff(group)) {
+    ASSERT_EQ(w.woken(1, 0), 0u);
+    rte_mbuf* m = rte_pktmbuf_alloc(w.pool());
+    std::memcpy(rte_pktmbuf_append(m, static_cast<std::uint16_t>(frame.size())), frame.data(), frame.size());
+    w.pipelines[1]->receive(w.now, 2, &m, 1);
+    ASSERT_EQ(charged(), holder.held.size() * kFrameBytes);
+  }
+  EXPECT_GE(w.woken(1, 0), 1u);
+  w.step(0);
+  w.advance_to(w.now + 100'000);
+  EXPECT_EQ(w.sent[2].size(), 1u) << "XOFF";
+  const std::size_t held = holder.held.size();
+  holder.go = true;
+  w.pipelines[1]->change_stage(1, [](Stage&) {});
+  w.advance_to(w.now + 50'000'000);
+  EXPECT_EQ(w.data(1).size(), held);
+  EXPECT_EQ(charged(), 0u);
+  EXPECT_EQ(buffer.shared_used(), 0u);
+  EXPECT_EQ(w.sent[2].size(), 2u) << "XON";
+}
+
 }  // namespace
 }  // namespace weft::pipeline

@@ -43,7 +43,9 @@ inline Script parse_and_forward() {
 
 class QosRig : public Rig {
  public:
-  explicit QosRig(const RigOptions& options) : Rig({{"parse", parse_and_forward()}}, options) {
+  explicit QosRig(const RigOptions& options) : QosRig({{"parse", parse_and_forward()}}, options) {}
+  QosRig(std::vector<std::pair<std::string, Script>> stages, const RigOptions& options)
+      : Rig(std::move(stages), options) {
     sent.resize(options.ports);
     for (std::size_t p = 0; p < devices.size(); ++p) {
       devices[p]->behaviour = [this, p](rte_mbuf** packets, std::uint16_t count) {

@@ -18,6 +18,10 @@ using wire::Psn;
 
 class Reorder : public ::testing::Test, public ReorderSink {
  protected:
+  [[nodiscard]] bool reserve(std::uint64_t packet) noexcept override {
+    reserved.push_back(packet);
+    return has_room;
+  }
   void deliver(std::uint64_t packet) noexcept override { out.push_back(packet); }
   // Its number is its PSN.
   std::vector<std::uint64_t> comes(std::uint32_t psn, std::uint32_t flow = 0, std::uint32_t bytes = 100,
@@ -40,6 +44,8 @@ class Reorder : public ::testing::Test, public ReorderSink {
 
   TimeNs now = 1000;
   std::vector<std::uint64_t> out;
+  std::vector<std::uint64_t> reserved;
+  bool has_room = true;
   ReorderBuffer buffer{{.bound_ns = 100, .flows = 4, .max_packets = 8, .max_flow_packets = 6, .max_bytes = 1000}};
 };
 
@@ -146,6 +152,29 @@ TEST_F(Reorder, WhereThereIsNoRoomTheGapInFrontIsGivenUp) {
   EXPECT_EQ(buffer.held(), 8u);
   EXPECT_THAT(comes(8, 1, 0), ElementsAre(6, 7, 8)) << "eight packets of all flows";
   EXPECT_EQ(buffer.held(), 6u) << "other flows keep what is theirs";
+}
+
+TEST_F(Reorder, RoomIsTakenForWhatWaitsAlone) {
+  comes(10);
+  comes(12);
+  comes(12);
+  comes(14);
+  comes(11);
+  EXPECT_THAT(reserved, ElementsAre(12, 14)) << "neither for a copy nor for what goes on at once";
+  std::vector<std::uint64_t> waiting;
+  buffer.for_each([&](std::uint64_t packet) { waiting.push_back(packet); });
+  EXPECT_THAT(waiting, ElementsAre(14));
+}
+
+TEST_F(Reorder, WhereTheSwitchHasNoRoomTheGapInFrontIsGivenUp) {
+  comes(10);
+  comes(12);
+  comes(16);
+  has_room = false;
+  EXPECT_THAT(comes(14), ElementsAre(12, 14));
+  EXPECT_EQ(buffer.held(), 1u);
+  EXPECT_EQ(buffer.counts().overflowed, 1u);
+  EXPECT_THAT(comes(15), ElementsAre(15, 16));
 }
 
 TEST_F(Reorder, TailLetsAllGoOn) {

@@ -17,7 +17,8 @@ using Kind = ConweaveReply::Kind;
 class ConweaveFar : public ::testing::Test {
  protected:
   explicit ConweaveFar(const CongaLeaf& leaf = weaving(2, "{ queue_packets: 2, max_packets: 3, queues: 2 }"))
-      : h(weft::testing::all_stages(), conga_yaml(leaf)) {}
+      : ConweaveFar(conga_yaml(leaf)) {}
+  explicit ConweaveFar(const std::string& yaml) : h(weft::testing::all_stages(), yaml) {}
 
   static FrameBuilder with_psn(std::uint32_t psn, std::uint16_t source_port = 50000) {
     FrameBuilder frame = packet(1, 2, source_port);
@@ -102,6 +103,21 @@ TEST_F(ConweaveFar, ReadRequestsDoNotWait) {
   EXPECT_THAT(come(read, rerouted()), ElementsAre(2, 3));
 }
 
+TEST_F(ConweaveFar, WhatIsNoRequestDoesNotWaitWhoeverPutATagOnIt) {
+  const auto with = [](wire::Opcode opcode) {
+    FrameBuilder frame = with_psn(3);
+    frame.bth(opcode, wire::Qpn(34), wire::Psn(3));
+    return frame;
+  };
+  EXPECT_THAT(come(with(wire::Opcode::RC_RDMA_READ_RESPONSE_MIDDLE), rerouted()), ElementsAre(3));
+  EXPECT_EQ(come(with(wire::Opcode::CNP).payload(16), rerouted()).size(), 1u);
+  for (const wire::Syndrome syndrome :
+       {wire::Syndrome::ack(), wire::Syndrome::nak(wire::NakCode::psn_sequence_error)}) {
+    EXPECT_THAT(come(with(wire::Opcode::RC_ACKNOWLEDGE).payload(0).aeth(syndrome, 1), rerouted()), ElementsAre(3));
+  }
+  EXPECT_EQ(counter("conweave_held_packets"), 0u);
+}
+
 TEST_F(ConweaveFar, MarksAreToldOncePerInterval) {
   FrameBuilder marked = with_psn(1);
   marked.ecn(wire::Ecn::ce);
@@ -132,6 +148,70 @@ TEST_F(ConweaveFar, AReloadKeepsWhatWaitsAndOtherOptionsLetItGoOn) {
   h.advance_ns(1);
   EXPECT_THAT(out(), ElementsAre(9));
   EXPECT_EQ(h.held(), 0u);
+}
+
+class ConweavePortRoom : public ConweaveFar {
+ protected:
+  ConweavePortRoom() : ConweaveFar(weaving(2, "{ max_port_kb: 1 }")) {}
+};
+
+TEST_F(ConweavePortRoom, MemoryIsBoundedForEachPort) {
+  for (const std::uint32_t psn : {2u, 3u, 4u}) EXPECT_THAT(come(with_psn(psn), rerouted()), IsEmpty());
+  EXPECT_THAT(come(with_psn(9, 7), rerouted(), 2), IsEmpty()) << "another port's";
+  EXPECT_THAT(come(with_psn(5), rerouted()), ElementsAre(2, 3, 4, 5));
+  EXPECT_EQ(counter("conweave_port_full"), 1u);
+  EXPECT_EQ(counter("conweave_overflowed"), 1u);
+  EXPECT_EQ(counter("conweave_peak_port_bytes"), 3 * with_psn(2).build().size());
+  EXPECT_EQ(counter("conweave_held"), 1u);
+}
+
+// With qos, priority group 3 of each port has room for one packet and for another in its headroom.
+class ConweaveRoom : public ConweaveFar {
+ protected:
+  static std::string yaml(const std::string& options = "{}") {
+    return conga_yaml(weaving(2, options)) +
+           "qos:\n  BUFFER_PROFILE: { small: { size: 400, static_th: 0, xoff: 400 } }\n"
+           "  BUFFER_PG: { \"all|3\": { profile: small } }\n";
+  }
+  ConweaveRoom() : ConweaveFar(yaml()) {}
+
+  std::vector<std::uint32_t> rerouted_packet(std::uint32_t psn, std::uint16_t source_port = 50000) {
+    FrameBuilder frame = with_psn(psn, source_port);
+    return come(frame.tos(3 << 2), rerouted());
+  }
+  std::uint64_t charged() {
+    const auto& group = h.state().buffer()->group(h.port("s1").index, 3);
+    return group.bytes.value() + group.headroom.value();
+  }
+};
+
+TEST_F(ConweaveRoom, WhatWaitsIsChargedToItsPriorityGroupWithoutTheTag) {
+  const std::uint64_t bytes = with_psn(2).build().size();
+  EXPECT_THAT(rerouted_packet(2), IsEmpty());
+  EXPECT_EQ(charged(), bytes);
+  EXPECT_THAT(rerouted_packet(3), IsEmpty());
+  EXPECT_EQ(charged(), 2 * bytes);
+  const auto pauses = h.take("s1");
+  ASSERT_EQ(pauses.size(), 1u);
+  EXPECT_EQ(parsed_of(pauses[0].bytes).kind, wire::FrameKind::mac_control) << "the spine is asked to stop";
+  EXPECT_THAT(rerouted_packet(4), ElementsAre(2, 3)) << "three have room nowhere: admission drops one";
+  EXPECT_EQ(charged(), 0u);
+  EXPECT_EQ(counter("conweave_buffer_full"), 1u);
+  EXPECT_EQ(counter("conweave_overflowed"), 1u);
+  EXPECT_EQ(h.dropped(pipeline::DropReason::headroom_full), 1u);
+  EXPECT_EQ(h.dropped_total(), 1u);
+}
+
+TEST_F(ConweaveRoom, AReloadChargesWhatWaitsToTheNewMemory) {
+  rerouted_packet(2);
+  const std::uint64_t before = charged();
+  h.reload(yaml());
+  EXPECT_EQ(h.held(), 1u);
+  EXPECT_EQ(charged(), before);
+  h.reload(yaml("{ queue_packets: 3 }"));
+  h.advance_ns(1);
+  EXPECT_THAT(out(), ElementsAre(2));
+  EXPECT_EQ(charged(), 0u);
 }
 
 class ConweaveWithout : public ConweaveFar {

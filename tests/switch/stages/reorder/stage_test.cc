@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "switch/config/config.h"
-#include "tests/switch/stages/nack_filter/rig.h"
+#include "tests/switch/stages/reorder/rig.h"
 
 namespace weft::stages::testing {
 namespace {
@@ -14,38 +14,11 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-std::string yaml_of(const std::string& options) {
-  std::string yaml = leaf_yaml(3, {});
-  const std::size_t filter = yaml.find("  - nack_filter:");
-  yaml.replace(filter, yaml.find('\n', filter) - filter, "  - reorder: " + options);
-  return yaml;
-}
 const std::string kOptions = "{ uplinks: [s1, s2], bound_us: 100, max_qp_packets: 4 }";
 
-class ReorderStageTest : public ::testing::Test {
+class ReorderStageTest : public ReorderTest {
  protected:
-  ReorderStageTest() : h(weft::testing::all_stages(), yaml_of(kOptions)) {}
-
-  // PSNs that have left towards the receiver, in this order.
-  std::vector<std::uint32_t> out() {
-    std::vector<std::uint32_t> psns;
-    for (const auto& frame : h.take("h1")) psns.push_back(parsed_of(frame.bytes).psn.value());
-    return psns;
-  }
-  // Packets come in one burst through an uplink. Messages begin with PSN 10 and 110.
-  std::vector<std::uint32_t> come(std::vector<std::uint32_t> psns, unsigned uplink = 1) {
-    std::vector<Bytes> burst;
-    for (const std::uint32_t psn : psns) {
-      FrameBuilder frame = data(psn, uplink);
-      if (psn % 100 == 10) frame.bth(Opcode::RC_SEND_FIRST, kReceiverQp, Psn(psn));
-      burst.push_back(frame.build());
-    }
-    h.inject("s" + std::to_string(uplink), burst);
-    return out();
-  }
-  std::uint64_t counter(const char* name) const { return h.counter("reorder", name); }
-
-  Harness h;
+  ReorderStageTest() : ReorderTest(reorder_yaml(kOptions)) {}
 };
 
 TEST_F(ReorderStageTest, TheReceiverSeesPacketsInOrder) {
@@ -79,16 +52,23 @@ TEST_F(ReorderStageTest, ALostPacketIsLeftToTheReceiverAfterTheBound) {
 
 TEST_F(ReorderStageTest, OnlyRequestsOfKnownQueuePairsThatComeFromTheFabricWait) {
   come({10});
+  EXPECT_THAT(come({12}), IsEmpty());
   const auto passes = [&](const char* port, const FrameBuilder& frame, const char* to) {
     h.inject(port, frame.build());
     EXPECT_EQ(h.take(to).size(), 1u);
+    EXPECT_EQ(h.held(), 1u);
   };
+  const auto with = [](Opcode opcode) { return data(19, 1).bth(opcode, kReceiverQp, Psn(19)); };
   passes("s1", data(19, 1).bth(Opcode::RC_SEND_MIDDLE, Qpn(99), Psn(19)), "h1");
-  passes("s1", data(19, 1).bth(Opcode::RC_RDMA_READ_RESPONSE_MIDDLE, kReceiverQp, Psn(19)), "h1");
-  passes("s1", data(19, 1).payload(0).bth(Opcode::RC_ACKNOWLEDGE, kReceiverQp, Psn(19)).aeth(wire::Syndrome::ack(), 1),
-         "h1");
-  EXPECT_EQ(h.held(), 0u);
-  EXPECT_THAT(come({12}), IsEmpty());
+  for (const Opcode response : {Opcode::RC_RDMA_READ_RESPONSE_MIDDLE, Opcode::UD_SEND_ONLY, Opcode::UC_SEND_MIDDLE}) {
+    passes("s1", with(response), "h1");
+  }
+  for (const wire::Syndrome syndrome :
+       {wire::Syndrome::ack(), wire::Syndrome::nak(wire::NakCode::psn_sequence_error), wire::Syndrome::rnr_nak(5)}) {
+    passes("s1", with(Opcode::RC_ACKNOWLEDGE).payload(0).aeth(syndrome, 1), "h1");
+  }
+  passes("s1", with(Opcode::CNP).payload(16), "h1");
+  EXPECT_EQ(counter("packets_held"), 1u);
 }
 
 TEST_F(ReorderStageTest, AReadRequestDoesNotWaitAndLetsWhatWaitsGoOn) {
@@ -117,11 +97,11 @@ TEST_F(ReorderStageTest, WhatHasNoRoomGoesOnBehindWhatWaitsInFrontOfIt) {
 TEST_F(ReorderStageTest, AReloadKeepsWhatWaitsAndOtherOptionsLetItGoOn) {
   come({10});
   come({12});
-  h.reload(yaml_of(kOptions));
+  h.reload(reorder_yaml(kOptions));
   EXPECT_THAT(out(), IsEmpty());
   EXPECT_THAT(come({11}), ElementsAre(11, 12));
   come({14});
-  h.reload(yaml_of("{ uplinks: [s1, s2], bound_us: 50 }"));
+  h.reload(reorder_yaml("{ uplinks: [s1, s2], bound_us: 50 }"));
   EXPECT_THAT(out(), ElementsAre(14));
   EXPECT_EQ(h.held(), 0u);
   EXPECT_EQ(h.dropped_total(), 0u);
@@ -130,7 +110,7 @@ TEST_F(ReorderStageTest, AReloadKeepsWhatWaitsAndOtherOptionsLetItGoOn) {
 TEST(ReorderStageConfig, MistakesAreNamed) {
   const auto told_about = [](const std::string& options) {
     config::Diagnostics diagnostics;
-    static_cast<void>(config::load_switch(yaml_of(options), weft::testing::all_stages(), diagnostics));
+    static_cast<void>(config::load_switch(reorder_yaml(options), weft::testing::all_stages(), diagnostics));
     return diagnostics.to_string();
   };
   EXPECT_EQ(told_about(kOptions), "");
