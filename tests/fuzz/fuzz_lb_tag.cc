@@ -147,7 +147,7 @@ void put_conweave_on(std::span<const std::uint8_t> input) {
   const wire::Parsed back = reply.parsed();
   require(tag_validity(reply.data(), reply.size(), back) == TagValidity::ok, "an answer has a tag");
   require(read_answer(tag_header(reply.data(), back)) == answer, "it says what it was given");
-  require(answered_flow(reply.data(), back) == FlowKey::of(before), "it is about the flow");
+  require(answered_flow(reply.data(), back) == FlowKey::of_qp(before), "it is about the flow");
 }
 
 }  // namespace

@@ -87,7 +87,7 @@ class ConweavePolicy final : public LbPolicy {
     if (leaf == ConweaveEdge::kNone) return;
     GroupPaths paths(edge_, context, links, item, leaf, item.choice);
     if (paths.any() == ConweavePaths::kNone) return;
-    const ConweaveSource::Choice choice = source_->on_packet(context.now, FlowKey::of(parsed), paths);
+    const ConweaveSource::Choice choice = source_->on_packet(context.now, FlowKey::of_qp(parsed), paths);
     item.choice = paths.member(choice.path);
     mark_.set(item.packet, choice.tag);
     counters().add(reason(choice.tag));

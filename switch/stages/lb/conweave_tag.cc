@@ -80,10 +80,16 @@ std::optional<ConweaveAnswer> read_answer(const LbTagHeader& header) noexcept {
 
 FlowKey answered_flow(const std::uint8_t* frame, const Parsed& parsed) noexcept {
   const std::uint16_t port = tag_header(frame, parsed).destination_port.value();
-  const std::uint64_t ports = tables::EcmpHash::ports_word(parsed.source_port, port, parsed.protocol);
-  if (!parsed.has(wire::ParsedFlag::ipv6)) return {std::rotl(parsed.address_key, 32), ports};
-  const auto& ip = header_at<Ipv6Header>(frame + parsed.l3_offset);
-  return {wire::hash_v6(ip.destination.data(), ip.source.data()).ordered, ports};
+  const wire::Qpn qp(std::bit_cast<ConweaveContent>(tag_header(frame, parsed).content).sent.value());
+  FlowKey flow;
+  flow.ports = tables::EcmpHash::ports_word(parsed.source_port, port, parsed.protocol);
+  if (parsed.has(wire::ParsedFlag::ipv6)) {
+    const auto& ip = header_at<Ipv6Header>(frame + parsed.l3_offset);
+    flow.addresses = wire::hash_v6(ip.destination.data(), ip.source.data()).ordered;
+  } else {
+    flow.addresses = std::rotl(parsed.address_key, 32);
+  }
+  return flow.with_qp(qp);
 }
 
 void put_tag_on(std::uint8_t* frame, const Parsed& parsed, const ConweaveLabel& label) noexcept {
@@ -107,8 +113,9 @@ std::size_t write_answer(std::span<std::uint8_t> out, const std::uint8_t* frame,
   std::swap(eth.source, eth.destination);
   turn_ip(out.data() + parsed.l3_offset, parsed, wire::make_tos(dscp, wire::Ecn::not_ect));
   auto& udp = header_at<UdpHeader>(out.data() + parsed.l4_offset);
-  LbTagHeader header = header_of(TagKind::conweave_reply, static_cast<std::uint8_t>(answer.reply.kind), answer.leaf,
-                                 answer.path, {.epoch = answer.reply.epoch, .sent = {}, .tail_sent = {}});
+  LbTagHeader header = header_of(
+      TagKind::conweave_reply, static_cast<std::uint8_t>(answer.reply.kind), answer.leaf, answer.path,
+      {.epoch = answer.reply.epoch, .sent = wire::be24(FlowKey::of_qp(parsed).qp().value()), .tail_sent = {}});
   header.destination_port = udp.destination_port;
   std::memcpy(out.data() + parsed.l4_offset + sizeof udp, &header, sizeof header);
   udp.destination_port.set(kTagUdpPort);

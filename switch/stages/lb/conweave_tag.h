@@ -5,8 +5,8 @@
 // packets of their own to kTagUdpPort with a tag of kind conweave_reply and nothing behind it. Bytes in, bytes out.
 //
 // A reply has the addresses of the packet that it answers, swapped: switches in between route it like any packet of the
-// hosts, the ToR at the other end takes it out, and the worker that it comes to is the flow's. Its source port is that
-// of the flow too, and the flow's destination port stands in the tag.
+// hosts, and the ToR at the other end takes it out. Its source port is that of the flow too; the flow's destination
+// port and QP stand in the tag.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,7 @@ namespace weft::stages {
 /// LbTagHeader::content of kinds conweave and conweave_reply.
 struct ConweaveContent {
   std::uint8_t epoch;
-  wire::be24 sent;       ///< ConweaveTime::ticks(); 0 in replies
+  wire::be24 sent;       ///< ConweaveTime::ticks(); in replies the destination QP of the answered packet
   wire::be24 tail_sent;  ///< with kRerouted
 
   /// LbTagHeader::flags of kind conweave.

@@ -16,7 +16,7 @@ std::string hex(std::uint64_t bits) {
 std::string FlowKey::to_string() const {
   const auto number = [](std::uint64_t bits) { return std::to_string(bits & 0xffff); };
   return "addresses " + hex(addresses) + " protocol " + std::to_string(ports & 0xff) + " ports " + number(ports >> 32) +
-         " " + number(ports >> 16);
+         " " + number(ports >> 16) + (qp() == wire::Qpn(0) ? "" : " qp " + std::to_string(qp().value()));
 }
 
 }  // namespace weft::stages

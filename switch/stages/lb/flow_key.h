@@ -16,10 +16,10 @@
 
 namespace weft::stages {
 
-/// The 5-tuple. Two IPv6 flows whose address hashes agree share an entry.
+/// The 5-tuple, for some with the destination QP. Two IPv6 flows whose address hashes agree share an entry.
 struct FlowKey {
   std::uint64_t addresses = 0;  ///< wire::Parsed::address_key
-  std::uint64_t ports = 0;      ///< tables::EcmpHash::ports_word()
+  std::uint64_t ports = 0;      ///< tables::EcmpHash::ports_word(), and the QP in bits that it leaves
 
   friend bool operator==(const FlowKey&, const FlowKey&) = default;
 
@@ -27,8 +27,25 @@ struct FlowKey {
     return {parsed.address_key,
             tables::EcmpHash::ports_word(parsed.source_port, parsed.destination_port, parsed.protocol)};
   }
-  /// "addresses 0a0001020a000202 protocol 17 ports 50000 4791"; of IPv6 addresses there is only a hash of both.
+  /// The same for a queue pair of its own: of those that share their ports each is a flow. Other packets than RoCE have
+  /// QP 0.
+  [[nodiscard]] static FlowKey of_qp(const wire::Parsed& parsed) noexcept {
+    return of(parsed).with_qp(parsed.kind == wire::FrameKind::roce ? parsed.dest_qp : wire::Qpn(0));
+  }
+  [[nodiscard]] FlowKey with_qp(wire::Qpn qp) const noexcept {
+    const std::uint64_t bits = qp.value();
+    return {addresses, (ports & ~kQpBits) | bits >> 8 << 48 | (bits & 0xff) << 8};
+  }
+  [[nodiscard]] wire::Qpn qp() const noexcept {
+    return wire::Qpn(static_cast<std::uint32_t>(ports >> 48 << 8 | (ports >> 8 & 0xff)));
+  }
+  /// "addresses 0a0001020a000202 protocol 17 ports 50000 4791", with " qp 34" behind it where there is one; of IPv6
+  /// addresses there is only a hash of both.
   [[nodiscard]] std::string to_string() const;
+
+ private:
+  // Ports take bits 16 to 47, the protocol 0 to 7.
+  static constexpr std::uint64_t kQpBits = 0xffff'0000'0000'ff00;
 };
 
 /// Places that a flow has in a table of flows.

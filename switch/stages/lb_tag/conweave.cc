@@ -66,6 +66,7 @@ const char* state_of(ConweaveFlow::State state) noexcept {
 
 ConweaveLeaf::ConweaveLeaf(LbTagShared& shared, std::uint16_t worker)
     : shared_(shared),
+      worker_(worker),
       near_(*shared.source(worker)),
       far_(shared.options().conweave->destination),
       room_(shared.port_count(), shared.options().conweave->max_port_bytes),
@@ -84,7 +85,7 @@ bool ConweaveLeaf::arrived(Burst& burst, rte_mbuf* m, std::uint16_t from, const 
   const wire::OpcodeInfo& opcode = wire::opcode_info(parsed.opcode);
   const bool may_wait = parsed.kind == wire::FrameKind::roce && opcode.is_request() && opcode.may_carry_payload();
   burst.begin(m);
-  far_.on_packet(context.now, FlowKey::of(parsed), label.tag, may_wait, m->pkt_len, number_of(m), burst);
+  far_.on_packet(context.now, FlowKey::of_qp(parsed), label.tag, may_wait, m->pkt_len, number_of(m), burst);
   for (const ConweaveReply& reply : burst.take_replies()) answer(context, m, label.path, reply, counters);
   return burst.in_place();
 }
@@ -116,10 +117,24 @@ void ConweaveLeaf::answered(TimeNs now, const rte_mbuf* m, std::uint16_t from, c
   now_ = now;
   shared_.on_answer(from, now);
   if (answer.reply.kind != ConweaveReply::Kind::notify) {
-    return near_.on_reply(now, answered_flow(pipeline::frame(m), pipeline::meta(m).parsed), answer.reply);
+    const FlowKey flow = answered_flow(pipeline::frame(m), pipeline::meta(m).parsed);
+    const std::uint16_t owner = shared_.owner(flow, worker_);
+    if (owner == worker_) return near_.on_reply(now, flow, answer.reply);
+    if (shared_.mails().ring(worker_, owner).push({flow, answer.reply})) {
+      return counters.add(LbTagCounter::conweave_passed_over);
+    }
+    return counters.add(LbTagCounter::conweave_lost_mail);
   }
   const bool own = shared_.pauses().pause(from, answer.path, now + shared_.options().conweave->pause_ns);
   counters.add(own ? LbTagCounter::conweave_notifies : LbTagCounter::unknown_path);
+}
+
+void ConweaveLeaf::read_mail(TimeNs now) noexcept {
+  now_ = now;
+  ConweaveMail mail;
+  for (std::uint16_t from = 0; from < shared_.mails().workers(); ++from) {
+    while (shared_.mails().ring(from, worker_).pop(mail)) near_.on_reply(now, mail.flow, mail.reply);
+  }
 }
 
 void ConweaveLeaf::on_timer(Context& context) noexcept {

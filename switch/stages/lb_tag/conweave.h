@@ -39,6 +39,11 @@ class ConweaveLeaf {
   void answered(TimeNs now, const rte_mbuf* m, std::uint16_t from, const ConweaveAnswer& answer,
                 LbTagCounters& counters) noexcept;
 
+  /// Answers that came to other workers.
+  [[nodiscard]] bool takes_mail() const noexcept { return shared_.mails().workers() != 0; }
+  [[nodiscard]] bool has_mail() const noexcept { return shared_.mails().pending(worker_); }
+  void read_mail(TimeNs now) noexcept;
+
   [[nodiscard]] TimeNs next_deadline() const noexcept { return far_.next_deadline(); }
   void on_timer(pipeline::Context& context) noexcept;
   [[nodiscard]] std::size_t held() const noexcept { return far_.held(); }
@@ -61,6 +66,7 @@ class ConweaveLeaf {
   [[nodiscard]] nlohmann::ordered_json destination_row(const ConweaveDestination::Flow& flow) const;
 
   LbTagShared& shared_;
+  std::uint16_t worker_;
   LbMark mark_;
   ConweaveSource& near_;
   ConweaveDestination far_;

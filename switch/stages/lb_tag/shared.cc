@@ -52,6 +52,8 @@ LbTagShared::LbTagShared(const pipeline::StageBuild& build)
       mtu_(build.info.ports.size()),
       congestion_(options_.rules, rates_of(build.info, options_), options_.leaf ? options_.leaves.size() : 0,
                   options_.uplinks.size(), build.workers),
+      owners_(build.owners),
+      mails_(options_.conweave && build.workers > 1 ? build.workers : std::uint16_t{0}),
       pauses_(options_.leaves.size(), options_.uplinks.size()),
       answered_(options_.leaves.size()),
       downlinks_(options_.gemma ? options_.gemma->table : DownlinkRules{}, options_.gemma ? options_.leaves.size() : 0,
@@ -119,6 +121,7 @@ void LbTagShared::adopt(StageShared& old, const pipeline::Adoption& adoption) {
   // One by one: stages refer to those of this object.
   const auto shared = static_cast<std::ptrdiff_t>(std::min(sources_.size(), before.sources_.size()));
   std::swap_ranges(sources_.begin(), sources_.begin() + shared, before.sources_.begin());
+  if (mails_.workers() == before.mails_.workers()) std::swap(mails_, before.mails_);
   pauses_.adopt(before.pauses_);
   downlinks_.adopt(before.downlinks_);
   for (std::size_t i = 0; i < answered_.size(); ++i) answered_[i] = before.answered_[i].load();

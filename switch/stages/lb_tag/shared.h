@@ -9,11 +9,14 @@
 #include <string>
 #include <vector>
 
+#include "switch/base/spsc_ring.h"
+#include "switch/pipeline/owner_table.h"
 #include "switch/pipeline/stage.h"
 #include "switch/stages/lb/congestion.h"
 #include "switch/stages/lb/congestion_view.h"
 #include "switch/stages/lb/conweave_edge.h"
 #include "switch/stages/lb/downlink_table.h"
+#include "switch/stages/lb/flow_key.h"
 #include "switch/stages/lb/gemma_edge.h"
 #include "switch/stages/lb/leaf_map.h"
 #include "switch/stages/lb/path_pauses.h"
@@ -21,6 +24,12 @@
 #include "switch/stages/lb_tag/options.h"
 
 namespace weft::stages {
+
+/// A reply of ConWeave that came to another worker than the one that has its flow.
+struct ConweaveMail {
+  FlowKey flow{};
+  ConweaveReply reply{};
+};
 
 class LbTagShared final : public pipeline::StageShared, public CongestionView, public ConweaveEdge, public GemmaEdge {
  public:
@@ -37,6 +46,14 @@ class LbTagShared final : public pipeline::StageShared, public CongestionView, p
   [[nodiscard]] ConweaveSource* source(std::uint16_t worker) noexcept override {
     return worker < sources_.size() ? &sources_[worker] : nullptr;
   }
+  /// The worker whose source() has the flow, seen from one to which the hash of its addresses leads.
+  [[nodiscard]] std::uint16_t owner(const FlowKey& flow, std::uint16_t by_hash) const noexcept {
+    if (owners_ == nullptr || owners_->empty()) return by_hash;
+    return owners_->find(flow.addresses, flow.qp(), by_hash);
+  }
+  using ConweaveMails = SpscMesh<ConweaveMail, 1024>;
+  /// Of no workers where there is one, and without ConWeave.
+  [[nodiscard]] ConweaveMails& mails() noexcept { return mails_; }
   [[nodiscard]] std::uint16_t far_leaf(const rte_mbuf* m) const noexcept override {
     const std::uint16_t leaf = leaf_of(m);
     return leaf == self_ ? ConweaveEdge::kNone : leaf;
@@ -119,6 +136,8 @@ class LbTagShared final : public pipeline::StageShared, public CongestionView, p
   CongestionTables congestion_;
   std::atomic<TimeNs> now_{0};
   std::vector<ConweaveSource> sources_;  ///< by worker, which alone uses its own
+  const pipeline::OwnerTable* owners_;
+  ConweaveMails mails_;
   PathPauses pauses_;
   std::vector<std::atomic<TimeNs>> answered_;  ///< by leaf; 0: never
   std::atomic<std::uint32_t> least_mtu_{0};    ///< of uplinks

@@ -130,6 +130,11 @@ void LbTagStage::on_timer(Context& context, std::uint32_t) {
   context.at(next_deadline());
 }
 
+void LbTagStage::on_mail(Context& context) {
+  conweave_->read_mail(context.now);
+  conweave_->publish(counters_);
+}
+
 void LbTagStage::flush(Context& context) {
   if (!conweave_) return;
   conweave_->flush(context);

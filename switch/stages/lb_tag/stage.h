@@ -36,6 +36,9 @@ class LbTagStage : public pipeline::Stage {
   void egress(pipeline::Context& context, pipeline::PortIndex port, pipeline::Batch& batch) override;
   [[nodiscard]] TimeNs deadline(std::uint32_t) const override { return next_deadline(); }
   void on_timer(pipeline::Context& context, std::uint32_t token) override;
+  [[nodiscard]] bool takes_mail() const override { return conweave_ && conweave_->takes_mail(); }
+  [[nodiscard]] bool has_mail() const override { return conweave_ && conweave_->has_mail(); }
+  void on_mail(pipeline::Context& context) override;
   [[nodiscard]] std::size_t held() const override { return conweave_ ? conweave_->held() : 0; }
   void flush(pipeline::Context& context) override;
   void for_each_charged(const std::function<void(rte_mbuf*)>& use) const override {

@@ -85,7 +85,8 @@ TEST(ConweaveAnswers, GoBackToTheSenderAndNameItsFlow) {
       ASSERT_EQ(validity(out), TagValidity::ok);
       EXPECT_EQ(tag_kind(out.data(), parsed), TagKind::conweave_reply);
       EXPECT_EQ(read_answer(tag_header(out.data(), parsed)), answer);
-      EXPECT_EQ(answered_flow(out.data(), parsed), FlowKey::of(asked));
+      EXPECT_EQ(answered_flow(out.data(), parsed), FlowKey::of_qp(asked));
+      EXPECT_EQ(answered_flow(out.data(), parsed).qp(), wire::Qpn(34));
       EXPECT_EQ(parsed.pair_hash(), asked.pair_hash()) << "the same worker";
       EXPECT_EQ(parsed.validity, wire::Validity::ok);
       EXPECT_EQ(parsed.vlan_tci, asked.vlan_tci);

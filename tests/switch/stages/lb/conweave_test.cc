@@ -171,7 +171,7 @@ TEST_F(ConweaveNear, ShowsItsFlows) {
   EXPECT_EQ(rows[0]["edge"], "source");
   EXPECT_EQ(rows[0]["state"], "stable");
   EXPECT_EQ(rows[0]["epoch"], 1);
-  EXPECT_EQ(rows[0]["flow"], "addresses 0a0001020a000202 protocol 17 ports 50000 4791");
+  EXPECT_EQ(rows[0]["flow"], "addresses 0a0001020a000202 protocol 17 ports 50000 4791 qp 34");
 }
 
 }  // namespace

@@ -21,6 +21,20 @@ TEST(FlowKeys, AreThe5TupleAndShownInWords) {
   EXPECT_NE(key, FlowKey::of(weft::testing::parsed_of(packet().udp(50001).build())));
 }
 
+TEST(FlowKeys, AQueuePairIsAFlowOfItsOwnWhereItIsAskedFor) {
+  const auto key = [](std::uint32_t qp) {
+    return FlowKey::of_qp(
+        weft::testing::parsed_of(packet().bth(wire::Opcode::RC_SEND_ONLY, wire::Qpn(qp), wire::Psn(1)).build()));
+  };
+  EXPECT_EQ(key(0xabcdef).qp(), wire::Qpn(0xabcdef));
+  EXPECT_NE(key(34), key(35));
+  EXPECT_NE(key(0x100), key(1));
+  EXPECT_EQ(key(34).with_qp(wire::Qpn(35)), key(35));
+  EXPECT_EQ(key(34).to_string(), "addresses 0a0001020a000302 protocol 17 ports 50000 4791 qp 34");
+  const wire::Parsed plain = weft::testing::parsed_of(packet().build());
+  EXPECT_EQ(FlowKey::of_qp(plain), FlowKey::of(plain));
+}
+
 TEST(FlowKeys, AFlowHasItsPlacesInOneSet) {
   std::vector<int> entries(16);
   const auto set = flow_set(entries, {1, 2});

@@ -43,7 +43,7 @@ class ConweaveFar : public ::testing::Test {
       EXPECT_EQ(kind_of(frame.bytes), TagKind::conweave_reply);
       const wire::Parsed parsed = parsed_of(frame.bytes);
       const auto answer = read_answer(tag_header(frame.bytes.data(), parsed));
-      EXPECT_EQ(answered_flow(frame.bytes.data(), parsed), FlowKey::of(parsed_of(packet(1, 2).build())));
+      EXPECT_EQ(answered_flow(frame.bytes.data(), parsed), FlowKey::of_qp(parsed_of(packet(1, 2).build())));
       EXPECT_TRUE(answer);
       if (answer) all.push_back(*answer);
     }
