@@ -33,7 +33,7 @@ class Agreeing final : public manager::Agents {
   std::vector<Outcome> remove(std::span<const manager::RemoveOrder> o) override {
     return std::vector<Outcome>(o.size());
   }
-  std::vector<std::optional<std::vector<GroupId>>> list(std::span<const NodeId> nodes) override {
+  std::vector<std::optional<std::vector<GroupId>>> list(std::span<const NodeId> nodes, const manager::Pace&) override {
     return std::vector<std::optional<std::vector<GroupId>>>(nodes.size());
   }
   std::vector<std::optional<std::vector<manager::GroupActivity>>> activity(std::span<const NodeId> nodes) override {

@@ -5,8 +5,10 @@
 // any: what happened is found out afterwards.
 #pragma once
 
+#include <chrono>
 #include <optional>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -48,6 +50,12 @@ struct GroupActivity {
   std::uint64_t still_ms = 0;  ///< for so long nothing has gone on
 };
 
+/// How a look at many switches goes on. All that are asked at once keep the processor from other calls meanwhile.
+struct Pace {
+  std::chrono::nanoseconds time{0};  ///< from the first question to the last; 0: as fast as they answer
+  std::stop_token stop{};            ///< once requested, those that have not been asked yet count as silent
+};
+
 /// May be called by several threads at the same time.
 class Agents {
  public:
@@ -56,8 +64,8 @@ class Agents {
   [[nodiscard]] virtual std::vector<Outcome> install(std::span<const InstallOrder> orders) = 0;
   [[nodiscard]] virtual std::vector<Outcome> remove(std::span<const RemoveOrder> orders) = 0;
   /// The groups that switches have; nullopt for one that does not answer.
-  [[nodiscard]] virtual std::vector<std::optional<std::vector<GroupId>>> list(
-      std::span<const policy::NodeId> nodes) = 0;
+  [[nodiscard]] virtual std::vector<std::optional<std::vector<GroupId>>> list(std::span<const policy::NodeId> nodes,
+                                                                              const Pace& pace) = 0;
   /// What groups do there; nullopt for a switch that does not answer.
   [[nodiscard]] virtual std::vector<std::optional<std::vector<GroupActivity>>> activity(
       std::span<const policy::NodeId> nodes) = 0;

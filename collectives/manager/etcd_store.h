@@ -104,8 +104,9 @@ class AgentsOfLeader : public Agents {
   AgentsOfLeader(Agents& agents, const EtcdStore& store) : agents_(agents), store_(store) {}
   [[nodiscard]] std::vector<Outcome> install(std::span<const InstallOrder> orders) override;
   [[nodiscard]] std::vector<Outcome> remove(std::span<const RemoveOrder> orders) override;
-  [[nodiscard]] std::vector<std::optional<std::vector<GroupId>>> list(std::span<const policy::NodeId> nodes) override {
-    return agents_.list(nodes);
+  [[nodiscard]] std::vector<std::optional<std::vector<GroupId>>> list(std::span<const policy::NodeId> nodes,
+                                                                      const Pace& pace) override {
+    return agents_.list(nodes, pace);
   }
   [[nodiscard]] std::vector<std::optional<std::vector<GroupActivity>>> activity(
       std::span<const policy::NodeId> nodes) override {

@@ -447,7 +447,7 @@ void Manager::tick(TimeNs now) {
   remove_ended();
   const std::vector<NodeId> nodes = begin_probe(now);
   if (nodes.empty()) return;
-  end_probe(nodes, agents_.list(nodes));
+  end_probe(nodes, agents_.list(nodes, {}));
   remove_ended();
 }
 

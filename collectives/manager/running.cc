@@ -5,8 +5,6 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <iterator>
-#include <span>
 #include <utility>
 
 #include "switch/system/clock.h"
@@ -14,10 +12,13 @@
 namespace weft::inc::manager {
 namespace {
 
-/// Asked at the same time in a look at all switches. A thousand at once would keep the processor from all other calls
-/// for a good part of a second.
-constexpr std::size_t kSwitchesAtOnce = 64;
 constexpr std::chrono::milliseconds kLeastPause{1};
+
+/// The rest of the time between two looks is left for switches that answer late. A few are asked soon after each other.
+std::chrono::nanoseconds time_of_look(TimeNs period, std::size_t switches) {
+  constexpr std::chrono::milliseconds kBetweenTwo{5};
+  return std::min<std::chrono::nanoseconds>(std::chrono::nanoseconds(period / 4 * 3), switches * kBetweenTwo);
+}
 
 }  // namespace
 
@@ -30,7 +31,7 @@ RunningManager::RunningManager(Manager& manager) : manager_(manager) {
 RunningManager::~RunningManager() {
   {
     const std::lock_guard lock(wake_mutex_);
-    stop_ = true;
+    stop_.request_stop();
   }
   wake_.notify_all();
   leases_thread_.join();
@@ -228,31 +229,22 @@ void RunningManager::read(const std::function<void(const Manager&, TimeNs now)>&
   reader(manager_, monotonic_now());
 }
 
-// Half of the time between two looks is left for switches that answer late.
-std::chrono::nanoseconds RunningManager::Look::pause(TimeNs period) const noexcept {
-  return std::chrono::nanoseconds(period / 2 / (nodes.size() / kSwitchesAtOnce + 1));
-}
-
-void RunningManager::look_on(std::unique_lock<std::mutex>& lock, std::optional<Look>& look) {
-  if (!look) {
-    std::vector<policy::NodeId> nodes = manager_.begin_probe(monotonic_now());
-    if (nodes.empty()) return;
-    look = Look{std::move(nodes)};
-  }
-  const auto rest = std::span<const policy::NodeId>(look->nodes).subspan(look->has.size());
+void RunningManager::look(std::unique_lock<std::mutex>& lock) {
+  const std::vector<policy::NodeId> nodes = manager_.begin_probe(monotonic_now());
+  if (nodes.empty()) return;
   lock.unlock();
-  auto has = manager_.agents().list(rest.first(std::min(rest.size(), kSwitchesAtOnce)));
+  const auto has =
+      manager_.agents().list(nodes, {time_of_look(manager_.options().probe_ns, nodes.size()), stop_.get_token()});
   lock.lock();
-  std::move(has.begin(), has.end(), std::back_inserter(look->has));
-  if (!look->over()) return;
-  manager_.end_probe(look->nodes, look->has);
-  look.reset();
+  if (stop_.stop_requested()) return;  // not all have been asked
+  manager_.end_probe(nodes, has);
   remove_ended(lock);
 }
 
 bool RunningManager::sleep(std::chrono::nanoseconds pause) {
   std::unique_lock lock(wake_mutex_);
-  return !wake_.wait_for(lock, std::max<std::chrono::nanoseconds>(pause, kLeastPause), [this] { return stop_; });
+  return !wake_.wait_for(lock, std::max<std::chrono::nanoseconds>(pause, kLeastPause),
+                         [this] { return stop_.stop_requested(); });
 }
 
 void RunningManager::watch_leases() {
@@ -269,14 +261,9 @@ void RunningManager::watch_leases() {
 }
 
 void RunningManager::watch_switches() {
-  std::optional<Look> look;
   for (std::chrono::nanoseconds pause{0}; sleep(pause);) {
     std::unique_lock lock(mutex_);
-    look_on(lock, look);
-    if (look) {
-      pause = look->pause(manager_.options().probe_ns);
-      continue;
-    }
+    look(lock);
     note_groups();
     const TimeNs now = monotonic_now(), next = manager_.next_probe();
     pause = std::chrono::nanoseconds(next > now ? next - now : 0);

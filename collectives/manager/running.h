@@ -11,6 +11,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <thread>
 #include <vector>
@@ -75,23 +76,14 @@ class RunningManager {
     std::string tenant;
     std::vector<std::optional<TimeNs>> heard;  ///< by rank: since the manager was told last
   };
-  /// A look at all switches, which are asked some at a time.
-  struct Look {
-    std::vector<policy::NodeId> nodes;
-    std::vector<std::optional<std::vector<GroupId>>> has{};  ///< of those that were asked
-
-    [[nodiscard]] bool over() const noexcept { return has.size() == nodes.size(); }
-    /// From some to the next.
-    [[nodiscard]] std::chrono::nanoseconds pause(TimeNs period) const noexcept;
-  };
   /// Ends groups whose leases are over. Switches that do not answer a look do not hold it up.
   void watch_leases();
   void watch_switches();
   /// False: it ends.
   [[nodiscard]] bool sleep(std::chrono::nanoseconds pause);
-  /// Begins a look when it is time, or asks the next switches of one that has begun.
+  /// Asks all switches what they have, when it is time.
   /// @param lock  of mutex_, which is free while they are asked
-  void look_on(std::unique_lock<std::mutex>& lock, std::optional<Look>& look);
+  void look(std::unique_lock<std::mutex>& lock);
   /// Tells the manager who was heard of. Holds mutex_.
   void tell_leases();
   /// Notes which groups there are, and says in the log what has changed. Holds mutex_.
@@ -109,7 +101,7 @@ class RunningManager {
   std::map<GroupId, Ending> noted_;          ///< groups that the log has spoken of
   std::mutex wake_mutex_;
   std::condition_variable wake_;
-  bool stop_ = false;
+  std::stop_source stop_;
   std::thread leases_thread_, switches_thread_;
 };
 

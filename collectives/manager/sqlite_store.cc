@@ -19,36 +19,54 @@ constexpr int kVersion = 1;
 /// "weft" as number: `file` and SQLite tell our files by it.
 constexpr const char* kApplication = "2003134068";
 
-/// A statement, which ends with its block.
-class Statement {
- public:
-  Statement(sqlite3* db, const char* sql) { sqlite3_prepare_v2(db, sql, -1, &statement_, nullptr); }
-  ~Statement() { sqlite3_finalize(statement_); }
-  Statement(const Statement&) = delete;
-  Statement& operator=(const Statement&) = delete;
-  void bind(int at, std::uint64_t value) { sqlite3_bind_int64(statement_, at, static_cast<sqlite3_int64>(value)); }
-  void bind(int at, const std::string& value) {
-    sqlite3_bind_text(statement_, at, value.data(), static_cast<int>(value.size()), SQLITE_STATIC);
-  }
-  /// SQLITE_ROW, SQLITE_DONE or an error; of a statement that could not be prepared, too.
-  int step() { return statement_ == nullptr ? SQLITE_ERROR : sqlite3_step(statement_); }
-  [[nodiscard]] std::uint64_t number(int column) const {
-    return static_cast<std::uint64_t>(sqlite3_column_int64(statement_, column));
-  }
-  [[nodiscard]] std::string text(int column) const {
-    const auto* bytes = reinterpret_cast<const char*>(sqlite3_column_text(statement_, column));
-    return bytes == nullptr ? ""
-                            : std::string(bytes, static_cast<std::size_t>(sqlite3_column_bytes(statement_, column)));
-  }
-
- private:
-  sqlite3_stmt* statement_ = nullptr;
-};
-
 }  // namespace
 
 struct SqliteStore::Impl {
+  /// A statement, which ends with its block.
+  class Statement {
+   public:
+    Statement(sqlite3* db, const char* sql) { sqlite3_prepare_v2(db, sql, -1, &statement_, nullptr); }
+    ~Statement() { sqlite3_finalize(statement_); }
+    Statement(const Statement&) = delete;
+    Statement& operator=(const Statement&) = delete;
+    void bind(int at, std::uint64_t value) { sqlite3_bind_int64(statement_, at, static_cast<sqlite3_int64>(value)); }
+    void bind(int at, const std::string& value) {
+      sqlite3_bind_text(statement_, at, value.data(), static_cast<int>(value.size()), SQLITE_STATIC);
+    }
+    /// SQLITE_ROW, SQLITE_DONE or an error; of a statement that could not be prepared, too.
+    int step() { return statement_ == nullptr ? SQLITE_ERROR : sqlite3_step(statement_); }
+    /// One without rows, which may be run again. The reason of a failure is the database's.
+    bool run() {
+      const bool done = step() == SQLITE_DONE;
+      sqlite3_reset(statement_);
+      return done;
+    }
+    [[nodiscard]] std::uint64_t number(int column) const {
+      return static_cast<std::uint64_t>(sqlite3_column_int64(statement_, column));
+    }
+    [[nodiscard]] std::string text(int column) const {
+      const auto* bytes = reinterpret_cast<const char*>(sqlite3_column_text(statement_, column));
+      return bytes == nullptr ? ""
+                              : std::string(bytes, static_cast<std::size_t>(sqlite3_column_bytes(statement_, column)));
+    }
+
+   private:
+    sqlite3_stmt* statement_ = nullptr;
+  };
+
+  /// What is written with each group: SQLite takes longer to read a statement than to run it.
+  struct Writes {
+    explicit Writes(sqlite3* db)
+        : begin(db, "BEGIN IMMEDIATE"),
+          put(db, "INSERT OR REPLACE INTO groups VALUES (?, ?)"),
+          put_last(db, "UPDATE last SET generation = max(generation, ?)"),
+          erase(db, "DELETE FROM groups WHERE id = ?"),
+          commit(db, "COMMIT") {}
+    Statement begin, put, put_last, erase, commit;
+  };
+
   ~Impl() {
+    writes.reset();
     if (log >= 0) close(log);
     sqlite3_close(db);
   }
@@ -64,8 +82,8 @@ struct SqliteStore::Impl {
   /// All of it, or nothing and why.
   template <class Body>
   std::optional<std::string> transaction(Body&& body) {
-    if (!run("BEGIN IMMEDIATE")) return why("write");
-    if (body() && run("COMMIT")) {
+    if (!writes->begin.run()) return why("write");
+    if (body() && writes->commit.run()) {
       const std::lock_guard lock(mutex);
       ++written;
       return std::nullopt;
@@ -77,6 +95,7 @@ struct SqliteStore::Impl {
 
   std::string path;
   sqlite3* db = nullptr;
+  std::optional<Writes> writes;
   int log = -1;  ///< SQLite's write-ahead log
   std::mutex mutex;
   std::condition_variable synced;
@@ -113,6 +132,7 @@ std::optional<std::string> SqliteStore::open(const std::string& path) {
   const bool links =
       impl->run("CREATE TABLE IF NOT EXISTS links (one INTEGER PRIMARY KEY CHECK (one = 1), found TEXT)");
   if (!made || !links || !impl->run("COMMIT")) return impl->why("open");
+  impl->writes.emplace(impl->db);
   impl->log = ::open((path + "-wal").c_str(), O_RDONLY | O_CLOEXEC);
   if (impl->log < 0) return "cannot open the log of " + path + ": " + std::generic_category().message(errno);
   impl_ = std::move(impl);
@@ -121,26 +141,24 @@ std::optional<std::string> SqliteStore::open(const std::string& path) {
 
 std::optional<std::string> SqliteStore::put(GroupId group, std::uint64_t generation, const std::string& record) {
   return impl_->transaction([&] {
-    Statement group_row(impl_->db, "INSERT OR REPLACE INTO groups VALUES (?, ?)");
-    group_row.bind(1, group);
-    group_row.bind(2, record);
-    Statement last(impl_->db, "UPDATE last SET generation = max(generation, ?)");
-    last.bind(1, generation);
-    return group_row.step() == SQLITE_DONE && last.step() == SQLITE_DONE;
+    Impl::Writes& w = *impl_->writes;
+    w.put.bind(1, group);
+    w.put.bind(2, record);
+    w.put_last.bind(1, generation);
+    return w.put.run() && w.put_last.run();
   });
 }
 
 std::optional<std::string> SqliteStore::erase(GroupId group) {
   return impl_->transaction([&] {
-    Statement s(impl_->db, "DELETE FROM groups WHERE id = ?");
-    s.bind(1, group);
-    return s.step() == SQLITE_DONE;
+    impl_->writes->erase.bind(1, group);
+    return impl_->writes->erase.run();
   });
 }
 
 std::optional<std::string> SqliteStore::put_links(const std::string& text) {
   return impl_->transaction([&] {
-    Statement s(impl_->db, "INSERT OR REPLACE INTO links VALUES (1, ?)");
+    Impl::Statement s(impl_->db, "INSERT OR REPLACE INTO links VALUES (1, ?)");
     s.bind(1, text);
     return s.step() == SQLITE_DONE;
   });
@@ -151,8 +169,9 @@ std::optional<std::string> SqliteStore::load(Content& content) {
   const auto last = impl_->number("SELECT generation FROM last");
   if (!last) return impl_->why("read");
   content.last_generation = *last;
-  if (Statement links(impl_->db, "SELECT found FROM links"); links.step() == SQLITE_ROW) content.links = links.text(0);
-  Statement s(impl_->db, "SELECT record FROM groups ORDER BY id");
+  if (Impl::Statement links(impl_->db, "SELECT found FROM links"); links.step() == SQLITE_ROW)
+    content.links = links.text(0);
+  Impl::Statement s(impl_->db, "SELECT record FROM groups ORDER BY id");
   int result = s.step();
   for (; result == SQLITE_ROW; result = s.step()) content.records.push_back(s.text(0));
   return result == SQLITE_DONE ? std::nullopt : std::optional(impl_->why("read"));

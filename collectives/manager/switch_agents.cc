@@ -23,12 +23,16 @@ namespace {
 /// Processes that one call of ours speaks with at the same time. Many that answer at once keep the processor from what
 /// else the manager does.
 constexpr std::size_t kAtOnce = 16;
+/// The same of a call with a pace, which does not need that limit but for processes that are slower than its pace.
+constexpr std::size_t kAtOnceWithPace = 64;
+constexpr std::chrono::milliseconds kBeat{2};
 
 /// For a process whose queue of new connections is full, others do not wait longer.
 constexpr std::chrono::milliseconds kConnectTime{20};
 
-/// A connection is made anew before the other end closes it: then no call meets its end.
-constexpr std::chrono::seconds kConnectionAge{20};
+/// A connection is made anew before the other end closes it: then no call meets its end. Not all in the same moment:
+/// a thousand take the processor for a good part of a second.
+constexpr std::chrono::milliseconds kConnectionAge{20'000}, kLeastConnectionAge{10'000};
 
 std::string process_of(const SwitchAccess& access) {
   return access.socket + "\n" + access.address;
@@ -68,7 +72,9 @@ GroupActivity read_activity(const nlohmann::ordered_json& row) {
 /// The connection with a process. Only the thread of the queue touches it.
 class SwitchAgents::Line {
  public:
-  Line(std::chrono::milliseconds call_time, api::CallQueue& queue) : call_time_(call_time), queue_(queue) {}
+  /// @param age  of a connection, after which it is made anew
+  Line(std::chrono::milliseconds call_time, std::chrono::milliseconds age, api::CallQueue& queue)
+      : call_time_(call_time), age_(age), queue_(queue) {}
 
   /// Runs a command when all earlier ones are over.
   void call(const SwitchAccess& access, api::CommandRequest request, api::Client::CommandDone done) {
@@ -113,7 +119,7 @@ class SwitchAgents::Line {
     if (now - order.since >= call_time_) {
       return api::CallError{api::CallError::Kind::unreachable, "earlier calls have not been answered"};
     }
-    if (client_ != nullptr && client_->is_open() && now - opened_ <= kConnectionAge) return std::nullopt;
+    if (client_ != nullptr && client_->is_open() && now - opened_ <= age_) return std::nullopt;
     client_ = std::make_unique<api::Client>();
     opened_ = now;
     const SwitchAccess& access = *order.access;
@@ -121,7 +127,7 @@ class SwitchAgents::Line {
                                  : client_->connect(access.socket, call_time_, kConnectTime);
   }
 
-  std::chrono::milliseconds call_time_;
+  std::chrono::milliseconds call_time_, age_;
   api::CallQueue& queue_;
   std::deque<Order> waiting_;
   bool busy_ = false;
@@ -137,7 +143,12 @@ SwitchAgents::SwitchAgents(std::vector<SwitchAccess> access, std::chrono::millis
       continue;
     }
     auto& line = lines_[process_of(one)];
-    if (line == nullptr) line = std::make_unique<Line>(call_time_, queue_);
+    if (line == nullptr) {
+      const auto part = static_cast<int>(line_of_.size());
+      const auto age =
+          kLeastConnectionAge + (kConnectionAge - kLeastConnectionAge) * part / static_cast<int>(access_.size());
+      line = std::make_unique<Line>(call_time_, age, queue_);
+    }
     line_of_.push_back(line.get());
   }
 }
@@ -149,19 +160,36 @@ class SwitchAgents::Batch : public std::enable_shared_from_this<Batch> {
  public:
   using Each = std::function<void(std::size_t, const Next&)>;
   /// @param work  the orders of each process: one at least
-  Batch(std::vector<std::vector<std::size_t>> work, const Each& each) : work_(std::move(work)), each_(each) {}
+  Batch(std::vector<std::vector<std::size_t>> work, const Each& each, const Pace& pace, api::CallQueue& queue)
+      : work_(std::move(work)), each_(each), pace_(pace), queue_(queue) {}
 
   void begin() {
+    if (pace_.time.count() > 0) return keep_pace();
     for (std::size_t i = 0; i < kAtOnce; ++i) begin_process();
   }
   void wait() {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return over_ == work_.size(); });
+    changed_.wait(lock, [this] { return over_; });
   }
 
  private:
   void begin_process() {
     if (begun_ < work_.size()) order(begun_++, 0);
+  }
+  /// As many as are due. Beats that come late, because the machine is busy, are made up for slowly.
+  void keep_pace() {
+    if (pace_.stop.stop_requested()) return give_up();
+    using Seconds = std::chrono::duration<double>;
+    const double rate = static_cast<double>(work_.size()) / Seconds(pace_.time).count();
+    const double passed = Seconds(std::chrono::steady_clock::now() - start_).count();
+    const auto due = static_cast<std::size_t>(passed * rate) + 1;
+    const auto most = static_cast<std::size_t>(2 * rate * Seconds(kBeat).count()) + 1;
+    for (std::size_t i = 0; i < most && begun_ < due && begun_ - ended_ < kAtOnceWithPace; ++i) begin_process();
+    if (begun_ < work_.size()) queue_.post([self = shared_from_this()] { self->keep_pace(); }, kBeat);
+  }
+  void give_up() {
+    const std::size_t rest = work_.size() - std::exchange(begun_, work_.size());
+    count(rest);
   }
   void order(std::size_t process, std::size_t at) {
     each_(work_[process][at], [self = shared_from_this(), process, at](bool answers) {
@@ -170,27 +198,36 @@ class SwitchAgents::Batch : public std::enable_shared_from_this<Batch> {
     });
   }
   void end_process() {
-    begin_process();
+    if (pace_.time.count() == 0) begin_process();
+    count(1);
+  }
+  void count(std::size_t processes) {
+    ended_ += processes;
+    if (ended_ < work_.size()) return;
     const std::lock_guard lock(mutex_);
-    ++over_;
+    over_ = true;
     changed_.notify_all();
   }
 
   const std::vector<std::vector<std::size_t>> work_;
   const Each& each_;
-  std::size_t begun_ = 0;
+  const Pace pace_;
+  api::CallQueue& queue_;
+  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  std::size_t begun_ = 0, ended_ = 0;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::size_t over_ = 0;
+  bool over_ = false;
 };
 
-void SwitchAgents::spread(const std::vector<NodeId>& nodes, const std::function<void(std::size_t, const Next&)>& each) {
+void SwitchAgents::spread(const std::vector<NodeId>& nodes, const std::function<void(std::size_t, const Next&)>& each,
+                          const Pace& pace) {
   std::map<Line*, std::vector<std::size_t>> by_process;
   for (std::size_t i = 0; i < nodes.size(); ++i) by_process[line_of_[nodes[i]]].push_back(i);
   std::vector<std::vector<std::size_t>> work;
   for (auto& [process, indices] : by_process) work.push_back(std::move(indices));
   if (work.empty()) return;
-  const auto batch = std::make_shared<Batch>(std::move(work), each);
+  const auto batch = std::make_shared<Batch>(std::move(work), each, pace, queue_);
   queue_.post([batch] { batch->begin(); });
   batch->wait();
 }
@@ -249,15 +286,16 @@ std::vector<Outcome> SwitchAgents::remove(std::span<const RemoveOrder> orders) {
   return out;
 }
 
-std::vector<std::optional<std::vector<GroupId>>> SwitchAgents::list(std::span<const NodeId> nodes) {
+std::vector<std::optional<std::vector<GroupId>>> SwitchAgents::list(std::span<const NodeId> nodes, const Pace& pace) {
   std::vector<std::optional<std::vector<GroupId>>> out(nodes.size());
   const std::vector<NodeId> asked(nodes.begin(), nodes.end());
-  spread(asked, [&](std::size_t i, const Next& next) {
+  const auto ask = [&](std::size_t i, const Next& next) {
     groups_at(asked[i], [&out, i, next](const Outcome& answer, std::vector<GroupId> has) {
       if (answer.kind == Outcome::Kind::done) out[i] = std::move(has);
       next(answer.kind != Outcome::Kind::unknown);
     });
-  });
+  };
+  spread(asked, ask, pace);
   return out;
 }
 

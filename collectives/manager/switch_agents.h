@@ -30,7 +30,8 @@ class SwitchAgents : public Agents {
 
   [[nodiscard]] std::vector<Outcome> install(std::span<const InstallOrder> orders) override;
   [[nodiscard]] std::vector<Outcome> remove(std::span<const RemoveOrder> orders) override;
-  [[nodiscard]] std::vector<std::optional<std::vector<GroupId>>> list(std::span<const policy::NodeId> nodes) override;
+  [[nodiscard]] std::vector<std::optional<std::vector<GroupId>>> list(std::span<const policy::NodeId> nodes,
+                                                                      const Pace& pace) override;
   [[nodiscard]] std::vector<std::optional<std::vector<GroupActivity>>> activity(
       std::span<const policy::NodeId> nodes) override;
 
@@ -45,7 +46,8 @@ class SwitchAgents : public Agents {
   /// Calls `each` with the index of every order, in the thread of the queue, and returns when all are over; those of
   /// different processes at the same time, of one process after each other. When one says that its process does not
   /// answer, that is asked for nothing else: a hundred orders wait for it no longer than one.
-  void spread(const std::vector<policy::NodeId>& nodes, const std::function<void(std::size_t, const Next&)>& each);
+  void spread(const std::vector<policy::NodeId>& nodes, const std::function<void(std::size_t, const Next&)>& each,
+              const Pace& pace = {});
   // These are called in the thread of the queue.
   void run(policy::NodeId node, const std::string& verb, const std::string& word, Then then);
   void groups_at(policy::NodeId node, const std::function<void(const Outcome&, std::vector<GroupId>)>& then);

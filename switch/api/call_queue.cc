@@ -2,6 +2,7 @@
 // Copyright The weft authors
 #include "switch/api/call_queue.h"
 
+#include <grpc/support/time.h>
 #include <grpcpp/alarm.h>
 #include <grpcpp/completion_queue.h>
 
@@ -51,7 +52,9 @@ void CallQueue::post(std::function<void()> task, std::chrono::milliseconds pause
   auto posted = std::make_unique<PostedTask>(std::move(task));
   grpc::Alarm& alarm = posted->alarm;
   Call* const tag = posted.release();
-  alarm.Set(&impl_->completions, std::chrono::system_clock::now() + pause, tag);
+  // What is due at once needs no timer: gRPC's thread for those would have to wake up, a millisecond later.
+  pause.count() == 0 ? alarm.Set(&impl_->completions, gpr_inf_past(GPR_CLOCK_REALTIME), tag)
+                     : alarm.Set(&impl_->completions, std::chrono::system_clock::now() + pause, tag);
 }
 
 grpc::CompletionQueue& CallQueue::completions() noexcept {

@@ -78,7 +78,7 @@ class FakeSwitches : public Agents {
     }
     return out;
   }
-  std::vector<std::optional<std::vector<GroupId>>> list(std::span<const policy::NodeId> nodes) override {
+  std::vector<std::optional<std::vector<GroupId>>> list(std::span<const policy::NodeId> nodes, const Pace&) override {
     const std::lock_guard lock(mutex_);
     std::vector<std::optional<std::vector<GroupId>>> out;
     for (const policy::NodeId node : nodes) {

@@ -323,7 +323,7 @@ class Threads {
   void look_on() {
     Looking& l = *looking_;
     if (l.has.size() < l.nodes.size()) {
-      l.has.push_back(world.switches.list(std::span(l.nodes).subspan(l.has.size(), 1)).front());
+      l.has.push_back(world.switches.list(std::span(l.nodes).subspan(l.has.size(), 1), {}).front());
       return;
     }
     const Looking done = *std::exchange(looking_, std::nullopt);

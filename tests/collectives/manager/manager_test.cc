@@ -105,7 +105,7 @@ TEST_F(ManagerTest, WhatChangesWhileSwitchesAreAskedIsNotTakenForLost) {
   auto creation = manager->begin_create(now, request_of({0, 1, 2, 3}, 7));
   ASSERT_EQ(creation.orders.size(), 3u);
   const auto nodes = manager->begin_probe(now);
-  const auto before = switches.list(nodes);
+  const auto before = switches.list(nodes, {});
   const auto outcomes = switches.install(creation.orders);
   EXPECT_EQ(manager->end_create(now, std::move(creation), outcomes).refusal, Refusal::none);
   manager->end_probe(nodes, before);
@@ -122,7 +122,7 @@ TEST_F(ManagerTest, AGroupThatIsBeingMadeIsNoStranger) {
   auto creation = manager->begin_create(now, request_of({0, 1, 2, 3}, 7));
   const auto outcomes = switches.install(creation.orders);
   const auto nodes = manager->begin_probe(now);
-  manager->end_probe(nodes, switches.list(nodes));
+  manager->end_probe(nodes, switches.list(nodes, {}));
   EXPECT_TRUE(manager->begin_removal().empty());
   EXPECT_EQ(manager->end_create(now, std::move(creation), outcomes).refusal, Refusal::none);
   EXPECT_EQ(at(7), 3u);
@@ -174,7 +174,7 @@ TEST_F(ManagerTest, ASwitchThatComesBackIsAskedWhileOthersStillAre) {
   EXPECT_EQ(others.size(), 2u);
   switches.silent.clear();
   const auto nodes = manager->begin_probe(now += kSecond);
-  manager->end_probe(nodes, switches.list(nodes));
+  manager->end_probe(nodes, switches.list(nodes, {}));
   const auto last = manager->begin_removal();
   ASSERT_EQ(last.size(), 1u);
   EXPECT_EQ(last[0].node, node("leaf0"));
@@ -187,7 +187,7 @@ TEST_F(ManagerTest, ASwitchThatComesBackIsAskedWhileOthersStillAre) {
 TEST_F(ManagerTest, TheNumberOfAStrangerIsNotFreeUntilItsSwitchWasAsked) {
   switches.groups[node("leaf0")][1] = "";
   const auto nodes = manager->begin_probe(now);
-  manager->end_probe(nodes, switches.list(nodes));
+  manager->end_probe(nodes, switches.list(nodes, {}));
   const auto orders = manager->begin_removal();
   ASSERT_EQ(orders.size(), 1u);
   EXPECT_THAT(manager->create(now, request_of({0, 1}, 1)).sentences, ElementsAre(HasSubstr("an earlier group 1")));

@@ -7,7 +7,9 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <future>
+#include <mutex>
 #include <thread>
 #include <utility>
 
@@ -51,16 +53,26 @@ class SlowSwitches final : public FakeSwitches {
     removing.pass();
     return out;
   }
-  std::vector<std::optional<std::vector<GroupId>>> list(std::span<const policy::NodeId> nodes) override {
-    auto out = FakeSwitches::list(nodes);
+  std::vector<std::optional<std::vector<GroupId>>> list(std::span<const policy::NodeId> nodes,
+                                                        const Pace& pace) override {
+    auto out = FakeSwitches::list(nodes, pace);
     looks += 1;
-    most_at_once = std::max<std::size_t>(most_at_once, nodes.size());
+    pace_ns = pace.time.count();
+    if (pace_to_the_end && nodes.size() > 0) {
+      std::unique_lock lock(stop_mutex_);
+      std::condition_variable_any().wait(lock, pace.stop, [] { return false; });
+      std::fill(out.begin(), out.end(), std::nullopt);
+    }
     listing.pass();
     return out;
   }
   Gate installing, removing, listing;
   std::atomic<std::uint64_t> removals = 0, looks = 0;
-  std::atomic<std::size_t> most_at_once = 0;  ///< switches in a look
+  std::atomic<std::int64_t> pace_ns = 0;      ///< of the last look
+  std::atomic<bool> pace_to_the_end = false;  ///< a look asks nobody, and ends when it is told to stop
+
+ private:
+  std::mutex stop_mutex_;
 };
 
 class RunningManagerTest : public testing::Test {
@@ -88,6 +100,11 @@ class RunningManagerTest : public testing::Test {
   void wait_for_looks() {
     const std::uint64_t before = switches.looks;
     while (switches.looks < before + 3) std::this_thread::sleep_for(1ms);
+  }
+
+  void wait_for_next_look() {
+    const std::uint64_t before = switches.looks;
+    while (switches.looks < before + 1) std::this_thread::sleep_for(1ms);
   }
 
   Steps steps;
@@ -192,37 +209,22 @@ TEST_F(RunningManagerTest, GroupsExpireWhileASwitchKeepsALookWaiting) {
   switches.listing.open();
 }
 
-TEST(RunningManager, ManySwitchesAreLookedAtAFewAtATime) {
-  Steps steps;
-  SlowSwitches switches(steps);
-  FakeStore store(steps);
-  Fabric fabric{policy::leaf_spine(150, 2, 1, policy::weft_abilities(1 << 20), 10'000), {}};
-  for (policy::LinkId id = 0; id < fabric.topology.links().size(); ++id) {
-    fabric.addresses.push_back({wire::IpAddress::v4(0x0a000000 + 2 * id), wire::IpAddress::v4(0x0a000001 + 2 * id)});
-  }
-  CreateRequest request;
-  for (const char* host : {"h3", "h140"}) {
-    const policy::LinkId link = fabric.topology.up(fabric.topology.find(host)).front().link;
-    request.members.push_back({fabric.addresses[link].lower, 17, 0, 0, "gbn"});
-  }
+TEST_F(RunningManagerTest, LooksTakeAPartOfTheirPeriodAndEndWithTheManager) {
   ManagerOptions options;
   options.probe_ns = 20'000'000;
-  Manager manager(std::move(fabric), options, switches, store, 1);
-  ASSERT_EQ(manager.recover(monotonic_now()), std::nullopt);
-  RunningManager running(manager);
-  const CreateReply made = running.create(request);
+  start(options);
+  const CreateReply made = running->create(request_of({0, 1, 2, 3}, 1));
   ASSERT_EQ(made.refusal, Refusal::none);
-  const auto look = [&] {
-    const std::uint64_t before = switches.looks;
-    while (switches.looks < before + 9) std::this_thread::sleep_for(1ms);  // three for each look at 152 switches
-  };
-  look();
-  EXPECT_EQ(running.renew(made.group, made.generation, {}), Refusal::none);
-  EXPECT_LE(switches.most_at_once, 64u);
-  const RemoveOrder lose{manager.fabric().topology.find("leaf140"), made.group};
-  static_cast<void>(switches.FakeSwitches::remove({&lose, 1}));
-  look();
-  EXPECT_EQ(running.renew(made.group, made.generation, {}), Refusal::unknown_group) << "a switch has lost it";
+  wait_for_looks();
+  EXPECT_EQ(switches.pace_ns, 15'000'000);
+  switches.pace_to_the_end = true;
+  wait_for_next_look();
+  const auto start = std::chrono::steady_clock::now();
+  running.reset();
+  EXPECT_LT(std::chrono::steady_clock::now() - start, 10s);
+  const auto& nodes = manager->policy().topology().nodes();
+  EXPECT_TRUE(std::all_of(nodes.begin(), nodes.end(), [](const policy::Node& n) { return n.up; }))
+      << "nobody was asked, so nobody was silent";
 }
 
 }  // namespace

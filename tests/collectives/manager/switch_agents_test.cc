@@ -99,7 +99,7 @@ TEST_F(SwitchAgentsTest, EachOrderHasItsOutcome) {
   EXPECT_THAT(outcomes[3].text, HasSubstr("there is a group 7"));
   EXPECT_THAT(outcomes[4].text, HasSubstr("cannot reach"));
   const std::vector<policy::NodeId> nodes{0, 2, 4};
-  EXPECT_THAT(agents->list(nodes), ElementsAre(std::vector<GroupId>{7}, std::vector<GroupId>{7}, std::nullopt));
+  EXPECT_THAT(agents->list(nodes, {}), ElementsAre(std::vector<GroupId>{7}, std::vector<GroupId>{7}, std::nullopt));
   const auto does = agents->activity(nodes);
   ASSERT_TRUE(does[1] && does[1]->size() == 1);
   EXPECT_EQ(does[1]->front().collectives, 3u);
@@ -116,7 +116,7 @@ TEST_F(SwitchAgentsTest, AGroupThatIsNotThereIsRemoved) {
 TEST_F(SwitchAgentsTest, ASilentProcessIsAskedOnceAndOthersAnswer) {
   const std::vector<policy::NodeId> nodes{3, 0, 3, 3, 2};
   const auto start = std::chrono::steady_clock::now();
-  const auto has = agents->list(nodes);
+  const auto has = agents->list(nodes, {});
   EXPECT_LT(std::chrono::steady_clock::now() - start, 2 * kTime) << "once, not for each";
   EXPECT_THAT(has,
               ElementsAre(std::nullopt, std::vector<GroupId>(), std::nullopt, std::nullopt, std::vector<GroupId>()));
@@ -129,7 +129,7 @@ TEST_F(SwitchAgentsTest, ThreadsShareAProcessThatIsAskedOneThingAtATime) {
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&] {
       for (int i = 0; i < 10; ++i) {
-        const auto has = agents->list(std::vector<policy::NodeId>{0, 1, 2});
+        const auto has = agents->list(std::vector<policy::NodeId>{0, 1, 2}, {});
         answered += has[0] && has[1] && has[2] ? 1 : 0;
       }
     });
@@ -144,7 +144,7 @@ TEST_F(SwitchAgentsTest, WhoWaitsForASlowProcessTooLongHasNoAnswer) {
   std::vector<std::thread> threads;
   std::atomic<int> none{0};
   for (int t = 0; t < 4; ++t) {
-    threads.emplace_back([&] { none += agents->list(std::vector<policy::NodeId>{0})[0] ? 0 : 1; });
+    threads.emplace_back([&] { none += agents->list(std::vector<policy::NodeId>{0}, {})[0] ? 0 : 1; });
   }
   for (auto& t : threads) t.join();
   EXPECT_GE(none, 1) << "the last waits for 900 ms";
@@ -153,15 +153,49 @@ TEST_F(SwitchAgentsTest, WhoWaitsForASlowProcessTooLongHasNoAnswer) {
 
 TEST_F(SwitchAgentsTest, AProcessThatComesBackAnswers) {
   const std::vector<policy::NodeId> nodes{2};
-  ASSERT_TRUE(agents->list(nodes)[0]);
+  ASSERT_TRUE(agents->list(nodes, {})[0]);
   second_service.stop();
-  EXPECT_FALSE(agents->list(nodes)[0]);
+  EXPECT_FALSE(agents->list(nodes, {})[0]);
   ASSERT_EQ(second_service.start(directory.file("p1"), second), std::nullopt);
-  EXPECT_TRUE(agents->list(nodes)[0]);
+  EXPECT_TRUE(agents->list(nodes, {})[0]);
+}
+
+TEST_F(SwitchAgentsTest, ALookWithAPaceAsksOneAfterTheOther) {
+  const std::vector<policy::NodeId> nodes{0, 2, 4, 1};
+  const auto start = std::chrono::steady_clock::now();
+  const auto has = agents->list(nodes, {std::chrono::milliseconds{90}, {}});
+  const auto took = std::chrono::steady_clock::now() - start;
+  EXPECT_THAT(has, ElementsAre(std::vector<GroupId>(), std::vector<GroupId>(), std::nullopt, std::vector<GroupId>()));
+  EXPECT_GE(took, std::chrono::milliseconds{50}) << "three processes, the last after two thirds of the time";
+}
+
+TEST_F(SwitchAgentsTest, SilentProcessesDoNotHoldUpALookWithAPace) {
+  const std::vector<policy::NodeId> nodes{3, 0, 2};
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_THAT(agents->list(nodes, {std::chrono::milliseconds{40}, {}}),
+              ElementsAre(std::nullopt, std::vector<GroupId>(), std::vector<GroupId>()));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, 2 * kTime);
+}
+
+TEST_F(SwitchAgentsTest, ALookThatIsToldToStopAsksNoFurther) {
+  std::stop_source stop;
+  stop.request_stop();
+  const std::vector<policy::NodeId> nodes{0, 2};
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_THAT(agents->list(nodes, {std::chrono::hours{1}, stop.get_token()}), ElementsAre(std::nullopt, std::nullopt));
+  std::stop_source later;
+  std::thread stopper([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds{20});
+    later.request_stop();
+  });
+  // The first is asked at once.
+  EXPECT_THAT(agents->list(nodes, {std::chrono::hours{1}, later.get_token()}), testing::Contains(std::nullopt));
+  stopper.join();
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::minutes{1});
 }
 
 TEST_F(SwitchAgentsTest, NothingToAskTakesNoTime) {
-  EXPECT_TRUE(agents->list({}).empty());
+  EXPECT_TRUE(agents->list({}, {}).empty());
   EXPECT_TRUE(agents->install({}).empty());
 }
 
