@@ -289,6 +289,7 @@ void read_process(const Value& root, ManagerConfig& out, Diagnostics& diagnostic
   out.options.policy.least_hosts = static_cast<std::uint32_t>(root["least_hosts"].integer());
   out.options.policy.local_per_mille = static_cast<std::uint32_t>(std::llround(root["local_share"].number() * 1000));
   out.options.lease_ns = root["lease_ms"].unsigned_integer() * 1'000'000;
+  out.options.patience_ns = root["patience_ms"].unsigned_integer() * 1'000'000;
   out.options.probe_ns = root["probe_ms"].unsigned_integer() * 1'000'000;
   out.options.first_group = static_cast<GroupId>(root["first_group"].integer());
   out.options.last_group = static_cast<GroupId>(root["last_group"].integer());
@@ -338,6 +339,9 @@ Schema manager_schema() {
                         "stays as it is."),
       Key::with_default("lease_ms", Schema::integer(100, 3'600'000), Value(5000),
                         "A group ends when one of its ranks was not heard of for so long."),
+      Key::with_default("patience_ms", Schema::integer(0, 20'000), Value(0),
+                        "A group for which there is no tree, because of what other groups have, waits for one for so "
+                        "long, first come first served; its ranks wait with it. 0: the hosts communicate without."),
       Key::with_default("probe_ms", Schema::integer(20, 3'600'000), Value(1000),
                         "From one look at what switches have to the next."),
       Key::with_default("first_group", Schema::integer(1, UINT32_MAX), Value(1), "Lowest number of a group."),

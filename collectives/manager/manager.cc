@@ -387,6 +387,7 @@ void Manager::settle(GroupId id) {
     planner_.release(group.record);
     count_memory(group.record, false);
     settled_.insert(id);
+    ++freed_;
     groups_.erase(id);
     return;
   }
@@ -396,6 +397,7 @@ void Manager::settle(GroupId id) {
   planner_.release(group.record, group.owing);
   policy_->release(id, group.owing);
   settled_.insert(id);
+  ++freed_;
   count_memory(group.record, false);
   group.record = std::move(rest);
   count_memory(group.record, true);

@@ -27,6 +27,7 @@ struct ManagerOptions {
   policy::PolicyOptions policy{};
   TimeNs lease_ns = 5'000'000'000;  ///< a group ends when one of its ranks has said nothing for so long
   TimeNs probe_ns = 1'000'000'000;  ///< from one look at all switches to the next
+  TimeNs patience_ns = 0;           ///< a group waits for so long for what others have (policy::may_pass())
   /// Numbers of groups. Those outside are somebody else's: the manager leaves them alone.
   GroupId first_group = 1, last_group = 65'535;
   Tenants tenants{};
@@ -150,6 +151,8 @@ class Manager {
   [[nodiscard]] const Fabric& fabric() const noexcept { return fabric_; }
   [[nodiscard]] const ManagerOptions& options() const noexcept { return options_; }
   [[nodiscard]] Agents& agents() const noexcept { return agents_; }
+  /// Grows whenever groups give something back: who has been refused may ask again.
+  [[nodiscard]] std::uint64_t freed() const noexcept { return freed_; }
   /// Switches that did not answer when they were last asked. They are not asked again before the next look.
   [[nodiscard]] const std::set<policy::NodeId>& silent() const noexcept { return silent_; }
 
@@ -190,6 +193,7 @@ class Manager {
   std::set<GroupId> settled_;           ///< groups that switches have confirmed to have forgotten since the last look
   std::uint64_t last_generation_ = 0;
   GroupId last_picked_ = 0;
+  std::uint64_t freed_ = 0;
   std::uint64_t probes_ = 0;  ///< that have begun
   TimeNs next_probe_ = 0;
 };

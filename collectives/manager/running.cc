@@ -14,6 +14,10 @@ namespace {
 
 constexpr std::chrono::milliseconds kLeastPause{1};
 
+/// Of groups that wait for a tree: a try of each, with the search for what is in its way, takes about a millisecond.
+constexpr std::size_t kMostWaiting = 32;
+constexpr std::chrono::nanoseconds kBetweenTries{50'000'000};
+
 /// The rest of the time between two looks is left for switches that answer late. A few are asked soon after each other.
 std::chrono::nanoseconds time_of_look(TimeNs period, std::size_t switches) {
   constexpr std::chrono::milliseconds kBetweenTwo{5};
@@ -129,9 +133,50 @@ CreateReply RunningManager::finish(Manager::Creation creation) {
   return error ? not_written(std::move(reply), *error) : reply;
 }
 
-CreateReply RunningManager::create(const CreateRequest& request) {
+void RunningManager::tell_waiting(TimeNs now) {
+  if (line_told_ == manager_.freed() || now < line_told_at_ + kBetweenTries.count()) return;
+  line_told_ = manager_.freed();
+  line_told_at_ = now;
+  line_.freed();
+  line_moves_.notify_all();
+}
+
+Manager::Creation RunningManager::begin_in_turn(std::unique_lock<std::mutex>& lock, const CreateRequest& request,
+                                                const std::function<bool()>& gone) {
+  const TimeNs asked = monotonic_now();
+  const policy::Want want{asked, 0, static_cast<double>(manager_.options().patience_ns)};
+  if (want.limit_ns == 0 || line_.size() >= kMostWaiting) return manager_.begin_create(asked, request);
+  const auto ticket = line_.join();
+  Manager::Creation out;
+  for (bool waits = true; waits;) {
+    const TimeNs now = monotonic_now();
+    tell_waiting(now);
+    if (gone && gone()) {
+      out.reply.refusal = Refusal::no_tree;
+      break;
+    }
+    // The last time, it does not matter whose turn it is: there may be room beside those who wait.
+    const bool last = !policy::pays_to_wait(now, want, std::nullopt);
+    if (last || line_.may_try(ticket)) {
+      out = manager_.begin_create(now, request);
+      line_.tried(ticket);
+      line_moves_.notify_all();
+      waits = !last && out.reply.refusal == Refusal::no_tree && policy::may_pass(out.reply.reason);
+    }
+    if (waits) line_moves_.wait_for(lock, kBetweenTries);
+  }
+  line_.leave(ticket);
+  line_moves_.notify_all();
+  if (out.reply.refusal == Refusal::no_tree && monotonic_now() - asked >= manager_.options().patience_ns) {
+    out.reply.sentences.push_back("It has waited for " + std::to_string(manager_.options().patience_ns / 1'000'000) +
+                                  " ms.");
+  }
+  return out;
+}
+
+CreateReply RunningManager::create(const CreateRequest& request, const std::function<bool()>& gone) {
   std::unique_lock lock(mutex_);
-  Manager::Creation creation = manager_.begin_create(monotonic_now(), request);
+  Manager::Creation creation = begin_in_turn(lock, request, gone);
   remove_ended(lock);
   lock.unlock();
   CreateReply reply = creation.orders.empty() ? creation.reply : finish(std::move(creation));

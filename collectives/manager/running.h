@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "collectives/manager/manager.h"
+#include "collectives/policy/patience.h"
 
 namespace weft::inc::manager {
 
@@ -45,7 +46,9 @@ class RunningManager {
   RunningManager(const RunningManager&) = delete;
   RunningManager& operator=(const RunningManager&) = delete;
 
-  [[nodiscard]] CreateReply create(const CreateRequest& request);
+  /// With ManagerOptions::patience_ns a group for which there is no tree waits for one, behind those that came before.
+  /// @param gone  whoever asks does not wait for the answer any more
+  [[nodiscard]] CreateReply create(const CreateRequest& request, const std::function<bool()>& gone = {});
   [[nodiscard]] CreateReply explain(const CreateRequest& request);
   /// Returns when its switches have answered, or are found to be silent; of a group that is being removed already, at
   /// once.
@@ -64,6 +67,12 @@ class RunningManager {
   void read(const std::function<void(const Manager&, TimeNs now)>& reader);
 
  private:
+  /// Manager::begin_create(), when it has its turn.
+  /// @param lock  of mutex_, which is free while it waits
+  [[nodiscard]] Manager::Creation begin_in_turn(std::unique_lock<std::mutex>& lock, const CreateRequest& request,
+                                                const std::function<bool()>& gone);
+  /// Those who wait may try again, now and then, when something has become free. Holds mutex_.
+  void tell_waiting(TimeNs now);
   /// Asks switches for their parts of a group, without mutex_.
   [[nodiscard]] CreateReply finish(Manager::Creation creation);
   /// Asks switches to forget the groups that calls have ended.
@@ -94,7 +103,11 @@ class RunningManager {
   void forget(GroupId id);
 
   Manager& manager_;
-  std::mutex mutex_;  ///< of the manager
+  std::mutex mutex_;          ///< of the manager
+  policy::WaitingLine line_;  ///< groups without a tree
+  std::condition_variable line_moves_;
+  std::uint64_t line_told_ = 0;  ///< Manager::freed() when it was told last
+  TimeNs line_told_at_ = 0;
   std::mutex lease_mutex_;
   std::map<GroupId, Lease> leases_;
   std::vector<std::string> contradictions_;  ///< that the log has spoken of

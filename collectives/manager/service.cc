@@ -180,7 +180,8 @@ class Handler final : public v1::IncManager::Service {
 
   grpc::Status CreateGroup(grpc::ServerContext* context, const v1::CreateGroupRequest* request,
                            v1::CreateGroupReply* reply) override {
-    return for_caller(context, [&](const Caller& caller) { return create(*request, false, caller, *reply); });
+    const auto gone = [context] { return context != nullptr && context->IsCancelled(); };
+    return for_caller(context, [&](const Caller& caller) { return create(*request, false, caller, *reply, gone); });
   }
   grpc::Status ExplainGroup(grpc::ServerContext* context, const v1::CreateGroupRequest* request,
                             v1::CreateGroupReply* reply) override {
@@ -253,12 +254,12 @@ class Handler final : public v1::IncManager::Service {
   }
 
   grpc::Status create(const v1::CreateGroupRequest& request, bool dry_run, const Caller& caller,
-                      v1::CreateGroupReply& reply) {
+                      v1::CreateGroupReply& reply, const std::function<bool()>& gone = {}) {
     CreateRequest read;
     if (const std::string error = read_request(request, dry_run, read); !error.empty()) return bad(error);
     read.tenant = request.tenant().empty() ? caller.tenant.value_or("") : request.tenant();
     if (!caller.may(read.tenant)) return not_permitted("tenant " + *caller.tenant + " asks in the name of another");
-    const CreateReply made = dry_run ? manager_.explain(read) : manager_.create(read);
+    const CreateReply made = dry_run ? manager_.explain(read) : manager_.create(read, gone);
     write_reply(made, manager_.lease_ms(), reply);
     return grpc::Status::OK;
   }

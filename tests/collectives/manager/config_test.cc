@@ -52,6 +52,16 @@ TEST(ManagerConfig, MemoryCanBeKeptForThoseThatGainMost) {
   EXPECT_FALSE(load_manager_config(std::string(kFine) + "local_share: 2\n", "f", diagnostics));
 }
 
+TEST(ManagerConfig, GroupsMayWaitForATree) {
+  config::Diagnostics diagnostics;
+  EXPECT_EQ(load_manager_config(kFine, "f", diagnostics)->options.patience_ns, 0u);
+  const auto c = load_manager_config(std::string(kFine) + "patience_ms: 2000\n", "f", diagnostics);
+  ASSERT_TRUE(c) << diagnostics.to_string();
+  EXPECT_EQ(c->options.patience_ns, 2'000'000'000u);
+  EXPECT_FALSE(load_manager_config(std::string(kFine) + "patience_ms: 20001\n", "f", diagnostics))
+      << "daemons wait for half a minute";
+}
+
 TEST(ManagerConfig, TheStoreMayBeEtcd) {
   config::Diagnostics diagnostics;
   EXPECT_FALSE(load_manager_config(kFine, "f", diagnostics)->etcd);

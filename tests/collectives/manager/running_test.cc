@@ -209,6 +209,90 @@ TEST_F(RunningManagerTest, GroupsExpireWhileASwitchKeepsALookWaiting) {
   switches.listing.open();
 }
 
+/// Of a fabric whose links have one group each.
+class PatientManagerTest : public RunningManagerTest {
+ protected:
+  void start_with_patience(std::chrono::milliseconds patience) {
+    ManagerOptions options;
+    options.policy.kind = policy::PolicyKind::edge_disjoint;
+    options.lease_ns = 60'000'000'000;
+    options.patience_ns = static_cast<TimeNs>(std::chrono::nanoseconds(patience).count());
+    start(options);
+  }
+  std::future<CreateReply> begin(const std::vector<int>& hosts, GroupId id, std::function<bool()> gone = {}) {
+    return std::async(std::launch::async, [=, this] { return running->create(request_of(hosts, id), gone); });
+  }
+  static bool waits(std::future<CreateReply>& reply) { return reply.wait_for(100ms) == std::future_status::timeout; }
+};
+
+TEST_F(PatientManagerTest, GroupsWaitForLinksInTheOrderInWhichTheyCame) {
+  start_with_patience(20s);
+  ASSERT_EQ(running->create(request_of({0, 1}, 1)).refusal, Refusal::none);
+  auto second = begin({0, 1}, 2);
+  EXPECT_TRUE(waits(second));
+  auto third = begin({1, 0}, 3);
+  EXPECT_TRUE(waits(third));
+  EXPECT_EQ(running->create(request_of({2, 3}, 4)).refusal, Refusal::none) << "nobody waits for what it needs";
+  EXPECT_EQ(running->explain(request_of({0, 1}, 5)).reason, policy::Reason::links_taken) << "which waits for nobody";
+  ASSERT_EQ(running->destroy(1, 0), Refusal::none);
+  EXPECT_EQ(second.get().refusal, Refusal::none);
+  EXPECT_TRUE(waits(third));
+  ASSERT_EQ(running->destroy(2, 0), Refusal::none);
+  EXPECT_EQ(third.get().refusal, Refusal::none);
+}
+
+TEST_F(PatientManagerTest, AGroupThatHasWaitedLongEnoughIsRefused) {
+  start_with_patience(150ms);
+  ASSERT_EQ(running->create(request_of({0, 1}, 1)).refusal, Refusal::none);
+  const auto start = std::chrono::steady_clock::now();
+  const CreateReply reply = running->create(request_of({0, 1}, 2));
+  EXPECT_GE(std::chrono::steady_clock::now() - start, 150ms);
+  EXPECT_EQ(reply.refusal, Refusal::no_tree);
+  EXPECT_EQ(reply.reason, policy::Reason::links_taken);
+  EXPECT_THAT(reply.sentences, testing::Contains("It has waited for 150 ms."));
+}
+
+TEST_F(PatientManagerTest, NobodyWaitsForWhatDoesNotPass) {
+  start_with_patience(20s);
+  CreateRequest request = request_of({0, 1, 2, 3}, 1);
+  const auto start = std::chrono::steady_clock::now();
+  request.members[1].address = request.members[0].address;
+  EXPECT_EQ(running->create(request).reason, policy::Reason::bad_request);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, 10s);
+}
+
+TEST_F(PatientManagerTest, NothingIsMadeForWhoHasGone) {
+  start_with_patience(20s);
+  ASSERT_EQ(running->create(request_of({0, 1}, 1)).refusal, Refusal::none);
+  std::atomic<bool> gone = false;
+  auto second = begin({0, 1}, 2, [&] { return gone.load(); });
+  EXPECT_TRUE(waits(second));
+  gone = true;
+  EXPECT_EQ(second.get().refusal, Refusal::no_tree);
+  EXPECT_EQ(groups(), 1u);
+}
+
+TEST_F(PatientManagerTest, ManyDoNotWait) {
+  start_with_patience(20s);
+  ASSERT_EQ(running->create(request_of({0, 1}, 1)).refusal, Refusal::none);
+  std::vector<std::future<CreateReply>> waiting;
+  std::atomic<bool> gone = false;
+  for (GroupId id = 2; id < 34; ++id) waiting.push_back(begin({0, 1}, id, [&] { return gone.load(); }));
+  // One more than wait is refused at once.
+  const auto refused_at_once = [&] {
+    return std::any_of(waiting.begin(), waiting.end(),
+                       [](auto& reply) { return reply.wait_for(0s) == std::future_status::ready; });
+  };
+  for (GroupId id = 34; id < 64 && !refused_at_once(); ++id) {
+    std::this_thread::sleep_for(50ms);
+    waiting.push_back(begin({0, 1}, id, [&] { return gone.load(); }));
+  }
+  EXPECT_TRUE(refused_at_once());
+  EXPECT_GE(waiting.size(), 33u);
+  gone = true;
+  for (auto& reply : waiting) EXPECT_EQ(reply.get().refusal, Refusal::no_tree);
+}
+
 TEST_F(RunningManagerTest, LooksTakeAPartOfTheirPeriodAndEndWithTheManager) {
   ManagerOptions options;
   options.probe_ns = 20'000'000;
