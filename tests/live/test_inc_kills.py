@@ -4,9 +4,8 @@
 """Rounds that kill ranks, daemons, the manager and the switches at random moments: whoever is left ends within its
 timeouts, no switch keeps memory, and the next job runs on switches.
 
-Five rounds with leases of 300 ms; WEFT_EXHAUSTIVE=full has 200, every twentieth with leases of 5 s, and as many again
-with groups in etcd, whose leader is killed, too. $WEFT_SEED repeats a run; the plan of a round that fails is
-printed."""
+Five rounds with leases of 300 ms; WEFT_EXHAUSTIVE=full has 200, every twentieth with leases of 5 s, and 50 with groups
+in etcd, whose leader is killed in each, too. $WEFT_SEED repeats a run; the plan of a round that fails is printed."""
 import contextlib
 import json
 import os
@@ -25,7 +24,7 @@ from test_inc_etcd import Cluster
 from test_inc_manager import NOWHERE, Manager, on_switches
 from test_incd import LONG, QUICK, Daemons, slot_bytes
 
-ROUNDS = 200 if inc_tree.FULL else 5
+ROUNDS, ETCD_ROUNDS = 200 if inc_tree.FULL else 5, 50
 SHORT_MS, LONG_MS = 300, 5000
 # What `weft-inc perf` gives a collective, and how long it waits for others before it destroys its group (weft_inc.h).
 TIMEOUT_S, DESTROY_S = 2, 2
@@ -91,12 +90,13 @@ class Site:
 
 
 def plan_of(rng, cluster):
-    """When what is killed and started again, in seconds. One rank dies at least, so that the job has to end."""
+    """When what is killed and started again, in seconds. One rank dies at least, so that the job has to end; with a
+    cluster, its leader does, too."""
     everything = [(what, n) for what in ("rank", "daemon") for n in range(inc_tree.RANKS)]
     everything += [("manager", 0), ("switch", 0)]
-    if cluster:
-        everything.append(("etcd", 0))
     victims = rng.sample(everything, rng.randint(1, 4))
+    if cluster:
+        victims.append(("etcd", 0))
     if not any(what == "rank" for what, _ in victims):
         victims.append(("rank", rng.randrange(inc_tree.RANKS)))
     plan = []
@@ -158,10 +158,12 @@ class Kills(unittest.TestCase):
         return random.Random(seed)
 
     @unittest.skipUnless(inc_tree.FULL and shutil.which("etcd"), "of WEFT_EXHAUSTIVE=full, where etcd is installed")
-    def test_the_same_with_groups_in_etcd(self):
-        self.rounds(self.random(), SHORT_MS, ROUNDS, with_etcd=True)
+    def test_etcd_rounds(self):
+        """The same with groups in etcd."""
+        self.rounds(self.random(), SHORT_MS, ETCD_ROUNDS, with_etcd=True)
 
-    def test_whatever_dies_nothing_is_left_and_the_next_job_runs(self):
+    def test_rounds(self):
+        """Whatever dies, nothing is left and the next job runs."""
         rng = self.random()
         slow = ROUNDS // 20
         self.rounds(rng, SHORT_MS, ROUNDS - slow)
