@@ -119,10 +119,15 @@ void TrpStage::ingress(Context& context, Batch& batch) {
   bool resuming = !released_.empty();
   resume_released(context);
   Resume sink(context, *this);
+  const bool watches = options_.sources.telemetry || options_.sources.rtt;
   for (std::uint16_t i = 0; i < batch.size; ++i) {
     rte_mbuf* m = batch.packet[i];
+    const wire::Parsed& parsed = pipeline::meta(m).parsed;
     TrpVerdict verdict = TrpVerdict::pass;
-    if (options_.enabled && pipeline::meta(m).parsed.kind == wire::FrameKind::roce) verdict = on_roce(context, m, sink);
+    if (options_.enabled && parsed.kind == wire::FrameKind::roce) {
+      if (parsed.opcode == kCnp || unit_.busy() || watches) [[unlikely]]
+        verdict = on_roce(context, m, sink);
+    }
     if (verdict == TrpVerdict::pass && !resuming) [[likely]]
       continue;
     batch.remove(i);
