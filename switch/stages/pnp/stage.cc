@@ -169,17 +169,23 @@ void PnpStage::egress(Context& context, PortIndex, Batch& batch) {
     looked_at[found++] = i;
     prefetch(batch.packet[i]);
   }
+  for (std::uint16_t n = 0; n < found; ++n) prefetch_peer(batch.packet[looked_at[n]]);
   for (std::uint16_t n = 0; n < found; ++n) leave(context, batch.packet[looked_at[n]]);
 }
 
 // What is known of a packet's flow lies in places of its own, which the packets of a burst wait for together.
 void PnpStage::prefetch(const rte_mbuf* m) const noexcept {
   const PacketMeta& pm = pipeline::meta(m);
+  const tables::QpTable& table = known_.tracker().table();
   __builtin_prefetch(pipeline::frame(m));
-  if (pm.qp_handle != 0 && pm.qp_handle <= known_.tracker().table().slots()) {
-    __builtin_prefetch(&known_.tracker().table().entry(pm.qp_handle - 1));
-  }
+  if (pm.qp_handle != 0 && pm.qp_handle <= table.slots()) __builtin_prefetch(&table.entry(pm.qp_handle - 1));
   shared_.unit().prefetch(name_of(pm.parsed));
+}
+
+// The queue pair at the packet's source, of which its own entry tells.
+void PnpStage::prefetch_peer(const rte_mbuf* m) const noexcept {
+  const tables::QpEntry* entry = known_.entry(pipeline::meta(m));
+  if (entry != nullptr) __builtin_prefetch(&known_.tracker().table().entry(entry->peer));
 }
 
 void PnpStage::leave(Context& context, rte_mbuf* m) noexcept {

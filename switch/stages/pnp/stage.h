@@ -61,6 +61,7 @@ class PnpStage : public pipeline::Stage {
                             std::uint32_t acknowledgement) noexcept;
   void add_pair(TimeNs now, std::uint64_t pair) noexcept;
   void prefetch(const rte_mbuf* m) const noexcept;
+  void prefetch_peer(const rte_mbuf* m) const noexcept;
   /// A packet leaves that may have something to say to its source.
   void leave(pipeline::Context& context, rte_mbuf* m) noexcept;
   /// From a source in this data centre to another one.
