@@ -13,7 +13,7 @@ import unittest
 
 import lab
 import roce_capture
-from others import OthersCpu
+from others import judged_with_cpu_to_spare
 
 RNIC = os.path.join(lab.BIN, "weft-rnic")
 MTU = 4200
@@ -21,8 +21,6 @@ A, B = "10.77.0.1", "10.77.0.2"
 # A busy machine takes its time, and a switch with one CPU has short queues.
 CALM = ("--rto-us", "1000000", "--window", "32")
 RECOVERIES = ("gbn", "nic_sr", "irn")
-# Rates mean nothing where others take the CPUs away: a test of rates that fails is tried again where they used more.
-OTHERS_CPUS, ATTEMPTS = 0.3, 3
 # A queue that marks all packets behind 200 kB and has room for all of them.
 MARKING = """    qos:
       WRED_PROFILE: { w: { green_min_threshold: 50000, green_max_threshold: 200000, green_drop_probability: 20 } }
@@ -184,20 +182,8 @@ class Rnic(unittest.TestCase):
             self.assertEqual(without["qps"][0]["rate_cuts"], 0)
             l.stop()
 
-    def judged_with_cpu_to_spare(self, measure):
-        """Runs `measure`; when it fails while others take the CPUs, tries again, for then a rate says nothing."""
-        for _ in range(ATTEMPTS):
-            others = OthersCpu()
-            try:
-                return measure()
-            except AssertionError as error:
-                if (used := others.cpus()) < OTHERS_CPUS:
-                    raise
-                print(f"others used {used:.1f} CPUs meanwhile, so this says nothing: {error}", flush=True)
-        self.skipTest(f"the machine is too busy: in {ATTEMPTS} attempts others used more than {OTHERS_CPUS} CPUs")
-
     def test_dcqcn_keeps_the_queue_of_a_port_that_marks_short_and_nothing_is_lost(self):
-        self.judged_with_cpu_to_spare(self.dcqcn_keeps_the_queue_short)
+        judged_with_cpu_to_spare(self, self.dcqcn_keeps_the_queue_short)
 
     def dcqcn_keeps_the_queue_short(self):
         # A rate of 400 Mbit/s into a port of 200 Mbit/s, and 1024 packets of 4.2 kB allowed under way: nearly all of
@@ -230,7 +216,7 @@ class Rnic(unittest.TestCase):
             l.stop()
 
     def test_pfc_of_a_lossless_switch_is_heeded_and_nothing_is_lost(self):
-        self.judged_with_cpu_to_spare(self.pfc_is_heeded)
+        judged_with_cpu_to_spare(self, self.pfc_is_heeded)
 
     def pfc_is_heeded(self):
         # 2048 packets of 4.2 kB allowed under way are 8.6 MB, more than the switch has room for. The headroom takes
