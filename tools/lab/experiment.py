@@ -30,7 +30,6 @@ HICCUP_US = 100_000
 CALM_ATTEMPTS = 3
 LONGEST_RUN_S = 900
 
-_HEADER_BYTES = 100  # of a packet, all that is not payload, preamble and gap included
 _WATCH = re.compile(r"\s*([\d.]+) s\s+([\d.]+) Gbit/s\s+retransmitted (\d+)\s+naks (\d+)\s+timeouts (\d+)")
 _RATE = re.compile(r"\s*([\d.]+) s .* rate ([\d.]+)$")
 
@@ -95,7 +94,7 @@ def backlog_us(lab, nic):
     racks = fabric.racks(lab)
     sources = [racks[flow.source] for flow in lab.workload.flows]
     flows = max(map(sources.count, sources))
-    return flows * nic.window * (nic.mtu + _HEADER_BYTES) * 8 / slowest
+    return flows * nic.window * (nic.mtu + fabric.HEADER_BYTES) * 8 / slowest
 
 
 def calmest(measure):

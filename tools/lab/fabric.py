@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Copyright The weft authors
 """The configuration of weft-switch for a variant of a lab."""
+import math
 import os
 import subprocess
 import tempfile
@@ -10,6 +11,8 @@ import yaml
 from tools.lab import emitter, lab_file, reader
 
 _ANY_GUARD_US = 1000  # while a file is checked, before anything is measured
+HEADER_BYTES = 100  # of a packet, all that is not payload, preamble and gap included
+_MOST_TAG_US = 100_000  # that lb_tag takes for a time of ConWeave
 
 
 def document(lab, variant, socket, guard_us=_ANY_GUARD_US):
@@ -24,7 +27,10 @@ def document(lab, variant, socket, guard_us=_ANY_GUARD_US):
             measured = {"uplinks": ways.get(_name(switch), []), "guard_us": guard_us}
             switch["pipeline"] = _pipeline(_own_stages(switch["pipeline"], variant), variant, measured)
             if variant.lb_tag is not None:
-                switch["pipeline"].insert(1, {"lb_tag": _lb_tag(lab, _name(switch), variant.lb_tag, ways)})
+                tag = _lb_tag(lab, _name(switch), variant.lb_tag, ways)
+                if "conweave" in tag:
+                    tag["conweave"] = _conweave(lab, tag["conweave"], guard_us)
+                switch["pipeline"].insert(1, {"lb_tag": tag})
             if isinstance(lab.workload, (lab_file.Collectives, lab_file.Mpi)):
                 switch["pipeline"] = _with_groups(switch["pipeline"], variant.loss)
         else:
@@ -186,6 +192,27 @@ def _lb_tag(lab, switch, node, ways):
         gemma = lab_file.fields_of(options["gemma"])
         gemma.setdefault("downlinks", [{"port": f"l{leaf}", "leaves": [leaf]} for leaf, _ in enumerate(leaves, 1)])
         options["gemma"] = gemma
+    return options
+
+
+def round_trip_us(lab):
+    """From a leaf to another one and back on the slowest path of a leaf-spine, without queues."""
+    return max(4 * delay / 1000 + 2 * (lab.nic.mtu + HEADER_BYTES) * 8 / (gbps * 1000)
+               for delay, gbps in zip(lab.topology.delay_ns, lab.topology.link_gbps))
+
+
+def _conweave(lab, node, guard_us):
+    """ConWeave's times, where the file has none: as many round trips as its authors take in a fabric whose ToRs are
+    4 us apart, and for what waits the guard, which holds what was measured under load."""
+    options = lab_file.fields_of(node)
+    trips = {"reply_us": 2, "notify_us": 2, "pause_us": 4}
+    for name, count in trips.items():
+        options.setdefault(name, min(_MOST_TAG_US // 2, math.ceil(count * round_trip_us(lab))))
+    waits = min(_MOST_TAG_US, max(guard_us, math.ceil(4 * round_trip_us(lab))))
+    for name in ("extra_us", "wait_us"):
+        options.setdefault(name, waits)
+    for name in ("bound_us", "expiry_us"):
+        options.setdefault(name, min(_MOST_TAG_US, 2 * waits))
     return options
 
 

@@ -2,6 +2,7 @@
 # Copyright The weft authors
 """tools/lab/fabric.py and emitter.py: the configurations of variants, and what weft-switch says about them."""
 import json
+import math
 import os
 import pathlib
 import re
@@ -86,7 +87,7 @@ class Variants(unittest.TestCase):
         self.assertEqual([(leaf["id"], leaf["prefixes"]) for leaf in tag["leaves"]],
                          [(1, ["10.0.1.0/24"]), (2, ["10.0.2.0/24"])])
         self.assertEqual(conga["spine1"], ["parse", {"lb_tag": {}}, "l3"])
-        self.assertEqual(conweave["leaf1"][1]["lb_tag"]["conweave"], {"reply_us": 9})
+        self.assertEqual(conweave["leaf1"][1]["lb_tag"]["conweave"]["reply_us"], 9)
         self.assertEqual(conweave["spine1"], ["parse", {"lb_tag": {}}, "l3"])
         self.assertEqual(gemma["spine1"][1]["lb_tag"], {"gemma": {
             "period_us": 9, "downlinks": [{"port": "l1", "leaves": [1]}, {"port": "l2", "leaves": [2]}]}})
@@ -95,6 +96,25 @@ class Variants(unittest.TestCase):
         with self.assertRaises(reader.Mistakes) as caught:
             support.load(LEAF_SPINE + "  - { name: tagged, lb_tag: {} }\n")
         self.assertRegex(caught.exception.lines[0], r"variant: lb_tag is for kind leaf_spine")
+
+    def test_times_of_conweave_follow_the_round_trip(self):
+        def times(delay_ns, guard_us):
+            text = re.sub(r"delay_ns: .*", f"delay_ns: {delay_ns}", SMALL)
+            lab = support.load(text + "  - { name: conweave, lb: { policy: conweave }, lb_tag: { conweave: {} } }\n")
+            tag = pipelines(lab, len(lab.variants) - 1, guard_us)["leaf1"][1]["lb_tag"]
+            return fabric.round_trip_us(lab), tag["conweave"]
+
+        near, of_near = times(10_000, 100)
+        far, of_far = times(1_000_000, 30_000)
+        self.assertAlmostEqual(far - near, 4 * 990)
+        self.assertEqual(of_near["extra_us"], math.ceil(4 * near), "more than was measured")
+        for trip, found in ((near, of_near), (far, of_far)):
+            self.assertEqual(found["reply_us"], math.ceil(2 * trip))
+            self.assertEqual(found["pause_us"], math.ceil(4 * trip))
+            self.assertLess(found["reply_us"], found["expiry_us"])
+            self.assertLessEqual(found["extra_us"], found["bound_us"])
+        self.assertEqual(of_far["bound_us"], 60_000)
+        self.assertEqual(times(30_000_000, 900_000)[1]["bound_us"], 100_000, "the most that lb_tag takes")
 
     def test_a_variant_changes_lb_where_there_is_one(self):
         for text in (SMALL, LEAF_SPINE):
