@@ -9,11 +9,11 @@
 #include <utility>
 
 #include "collectives/engine/inc_engine.h"
-#include "collectives/manager/json_text.h"
 
 namespace weft::inc::manager {
 
 using nlohmann::json;
+using nlohmann::ordered_json;
 using policy::Decision;
 using policy::Topology;
 
@@ -27,39 +27,35 @@ Mode mode_from(const std::string& word) {
   return word == "i" ? Mode::i : word == "iii" ? Mode::iii : Mode::ii;
 }
 
-void write(JsonText& out, const Member& m) {
-  out.open_object()
-      .member("address", m.address.to_string())
-      .member("qp", m.qp)
-      .member("first_psn", m.first_psn)
-      .member("expects_psn", m.expects_psn)
-      .member("loss_recovery", m.loss_recovery)
-      .close_object();
+ordered_json member_json(const Member& m) {
+  return {{"address", m.address.to_string()},
+          {"qp", m.qp},
+          {"first_psn", m.first_psn},
+          {"expects_psn", m.expects_psn},
+          {"loss_recovery", m.loss_recovery}};
 }
 
-void write(JsonText& out, const GroupOptions& o) {
-  out.open_object()
-      .member("mode", name(o.mode))
-      .member("mtu", o.mtu)
-      .member("message_packets", o.message_packets)
-      .member("window", o.window)
-      .member("least_window", o.least_window)
-      .member("reproducible", o.reproducible)
-      .member("rate_mbps", o.rate_mbps)
-      .member("prefer", o.prefer == policy::Prefer::latency ? "latency" : "bandwidth")
-      .member("types", o.types)
-      .close_object();
+ordered_json options_json(const GroupOptions& o) {
+  return {{"mode", name(o.mode)},
+          {"mtu", o.mtu},
+          {"message_packets", o.message_packets},
+          {"window", o.window},
+          {"least_window", o.least_window},
+          {"reproducible", o.reproducible},
+          {"rate_mbps", o.rate_mbps},
+          {"prefer", o.prefer == policy::Prefer::latency ? "latency" : "bandwidth"},
+          {"types", o.types}};
 }
 
-void write(JsonText& out, const EndpointRecord& e) {
-  out.open_object()
-      .member("address", e.address.to_string())
-      .member("qp", e.qp)
-      .member("peer", e.peer.to_string())
-      .member("peer_qp", e.peer_qp)
-      .member("first_rx", e.first_rx)
-      .member("first_tx", e.first_tx);
-  out.key("ranks").values(e.ranks).member("is_rank", e.is_rank).close_object();
+ordered_json endpoint_json(const EndpointRecord& e) {
+  return {{"address", e.address.to_string()},
+          {"qp", e.qp},
+          {"peer", e.peer.to_string()},
+          {"peer_qp", e.peer_qp},
+          {"first_rx", e.first_rx},
+          {"first_tx", e.first_tx},
+          {"ranks", e.ranks},
+          {"is_rank", e.is_rank}};
 }
 
 /// A link of which there may be several between two nodes: its place among those.
@@ -71,21 +67,19 @@ std::size_t place_of(const Topology& t, policy::LinkId link) {
   return place;
 }
 
-void write(JsonText& out, const Decision& d, const Topology& t) {
-  out.open_object().key("edges").open_array();
+ordered_json tree_json(const Decision& d, const Topology& t) {
+  ordered_json edges = ordered_json::array(), switches = ordered_json::array();
   for (const auto& e : d.tree.edges) {
-    out.open_array().value(t.node(e.child).name).value(t.node(e.parent).name).value(place_of(t, e.link)).close_array();
+    edges.push_back({t.node(e.child).name, t.node(e.parent).name, place_of(t, e.link)});
   }
-  out.close_array().key("switches").open_array();
   for (std::size_t i = 0; i < d.memory.size(); ++i) {
-    out.open_object()
-        .member("name", t.node(d.memory[i].node).name)
-        .member("children", d.tree.switches[i].children)
-        .member("bytes", d.memory[i].bytes)
-        .member("block", d.memory[i].block)
-        .close_object();
+    switches.push_back({{"name", t.node(d.memory[i].node).name},
+                        {"children", d.tree.switches[i].children},
+                        {"bytes", d.memory[i].bytes},
+                        {"block", d.memory[i].block}});
   }
-  out.close_array().member("units", d.units).member("width_mbps", d.width_mbps).close_object();
+  return {
+      {"edges", std::move(edges)}, {"switches", std::move(switches)}, {"units", d.units}, {"width_mbps", d.width_mbps}};
 }
 
 wire::IpAddress address_from(const json& j) {
@@ -206,23 +200,22 @@ policy::MemoryDemand memory_demand(const GroupOptions& options) {
 }
 
 std::string to_text(const GroupRecord& r, const Topology& topology) {
-  JsonText out;
-  out.open_object().member("group", r.id).member("generation", r.generation).member("state", to_string(r.state));
-  out.key("members").open_array();
-  for (const Member& m : r.members) write(out, m);
-  out.close_array().key("options");
-  write(out, r.options);
-  out.key("tree");
-  write(out, r.decision, topology);
-  out.key("endpoints").open_array();
+  ordered_json members = ordered_json::array(), switches = ordered_json::array();
+  for (const Member& m : r.members) members.push_back(member_json(m));
   for (const SwitchRecord& s : r.switches) {
-    out.open_object().member("switch", s.name).key("endpoints").open_array();
-    for (const EndpointRecord& e : s.endpoints) write(out, e);
-    out.close_array().close_object();
+    ordered_json endpoints = ordered_json::array();
+    for (const EndpointRecord& e : s.endpoints) endpoints.push_back(endpoint_json(e));
+    switches.push_back({{"switch", s.name}, {"endpoints", std::move(endpoints)}});
   }
-  out.close_array();
-  if (!r.tenant.empty()) out.member("tenant", r.tenant);
-  return out.close_object().take();
+  ordered_json out{{"group", r.id},
+                   {"generation", r.generation},
+                   {"state", to_string(r.state)},
+                   {"members", std::move(members)},
+                   {"options", options_json(r.options)},
+                   {"tree", tree_json(r.decision, topology)},
+                   {"endpoints", std::move(switches)}};
+  if (!r.tenant.empty()) out["tenant"] = r.tenant;
+  return out.dump();
 }
 
 std::optional<GroupRecord> from_text(const std::string& text, const Topology& topology) {
@@ -234,31 +227,33 @@ std::optional<GroupRecord> from_text(const std::string& text, const Topology& to
 }
 
 std::string switch_spec(const GroupRecord& r, std::size_t at) {
-  const GroupOptions& o = r.options;
-  JsonText out;
-  out.open_object()
-      .member("id", r.id)
-      .member("mode", name(o.mode))
-      .member("ranks", r.members.size())
-      .member("mtu", o.mtu)
-      .member("message_packets", o.message_packets)
-      .member("window", r.decision.units)
-      .member("reproducible", o.reproducible);
-  if (o.mode == Mode::iii) out.member("slots", 2 * r.decision.units * o.message_packets);
-  out.key("endpoints").open_array();
+  ordered_json endpoints = ordered_json::array();
   for (const EndpointRecord& e : r.switches[at].endpoints) {
-    out.open_object().member("address", e.address.to_string()).member("qp", e.qp);
-    out.member("peer", e.peer.to_string()).member("peer_qp", e.peer_qp);
+    ordered_json j{
+        {"address", e.address.to_string()}, {"qp", e.qp}, {"peer", e.peer.to_string()}, {"peer_qp", e.peer_qp}};
     if (e.is_rank) {
-      out.member("rank", e.ranks.front()).member("loss_recovery", r.members[e.ranks.front()].loss_recovery);
+      j["rank"] = e.ranks.front();
+      j["loss_recovery"] = r.members[e.ranks.front()].loss_recovery;
     } else if (e.ranks.empty()) {
-      out.member("parent", true);
+      j["parent"] = true;
     } else {
-      out.key("ranks").values(e.ranks);
+      j["ranks"] = e.ranks;
     }
-    out.member("first_rx", e.first_rx).member("first_tx", e.first_tx).close_object();
+    j["first_rx"] = e.first_rx;
+    j["first_tx"] = e.first_tx;
+    endpoints.push_back(std::move(j));
   }
-  return out.close_array().close_object().take();
+  const GroupOptions& o = r.options;
+  ordered_json j{{"id", r.id},
+                 {"mode", name(o.mode)},
+                 {"ranks", r.members.size()},
+                 {"mtu", o.mtu},
+                 {"message_packets", o.message_packets},
+                 {"window", r.decision.units},
+                 {"reproducible", o.reproducible},
+                 {"endpoints", std::move(endpoints)}};
+  if (o.mode == Mode::iii) j["slots"] = 2 * r.decision.units * o.message_packets;
+  return j.dump();
 }
 
 }  // namespace weft::inc::manager
