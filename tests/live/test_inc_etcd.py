@@ -20,7 +20,7 @@ sys.path.append(os.path.join(inc_tree.ROOT, "tests/ops"))
 import certificates  # noqa: E402
 from test_inc_manager import EVERYWHERE, NOWHERE, Groups, Manager, on_switches
 
-LEASE_S = 2
+LEASE_S = 3  # etcd takes up to 2 s to elect a leader, during which no lease is prolonged
 LONG_MS = 20_000  # leases of groups, longer than any election here
 MEMBERS = (1, 2, 3)
 
