@@ -497,10 +497,12 @@ std::uint16_t Pipeline::send_to_device(TimeNs now, PortIndex port, rte_mbuf** pa
   if (sampled) [[unlikely]]
     take_sample(packets, count_in, sample);
   const TxResult result = host_.ports[port]->transmit(packets, count_in);
+  // A driver with a bug may claim to have sent more than it was given: the sums tell of it.
+  const std::uint16_t ours = std::min(result.taken, count_in);
   if (sampled) [[unlikely]]
-    note_residence(port, result.taken, sample);
+    note_residence(port, ours, sample);
   if (traffic_taps_ != 0) [[unlikely]] {
-    for (std::size_t i = 0; i < traffic_taps_; ++i) taps_[i]->sent(result.taken, result.rejected);
+    for (std::size_t i = 0; i < traffic_taps_; ++i) taps_[i]->sent(ours, result.rejected);
   }
   for (std::uint16_t i = result.taken; i < count_in; ++i) bytes -= packets[i]->pkt_len;
   if (result.rejected != 0) [[unlikely]] {
