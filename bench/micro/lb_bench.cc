@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "bench/micro/bench_support.h"
+#include "bench/micro/leaf_text.h"
 #include "switch/config/config.h"
 #include "switch/pipeline/pipeline.h"
 #include "switch/pipeline/pool.h"
@@ -50,30 +51,16 @@ struct Balancer {
 };
 
 std::string yaml(std::uint32_t qps, const Balancer& balancer) {
-  std::string ports = "  - { name: h1, type: \"null\" }\n", addresses = "  - { port: h1, address: 10.0.1.1/24 }\n";
-  std::string neighbours, hops, uplinks, pairs;
-  for (unsigned i = 1; i <= kUplinks; ++i) {
-    const std::string n = std::to_string(i), comma = i == 1 ? "" : ", ";
-    ports += "  - { name: s" + n + ", type: \"null\", mtu_bytes: 4200 }\n";
-    addresses += "  - { port: s" + n + ", address: 10.1." + n + ".1/24 }\n";
-    neighbours += "  - { port: s" + n + ", address: 10.1." + n + ".2, mac: \"02:aa:00:00:00:10\" }\n";
-    hops += comma + "10.1." + n + ".2";
-    uplinks += comma + "s" + n;
-  }
-  for (std::uint32_t i = 0; i < qps; ++i) {
-    const std::string n = std::to_string(1000 + i);
-    pairs += "      - { a: { address: 10.0.1.2, qpn: " + n + " }, b: { address: 10.0.2.2, qpn: " + n + " } }\n";
-  }
+  const bench::LeafText leaf(qps, kUplinks, "10.0.1.1", "10.0.2.2", ", mtu_bytes: 4200");
   std::string tag;
   if (!balancer.tag.empty()) {
-    tag = "  - lb_tag: { leaf: 1, uplinks: [" + uplinks +
+    tag = "  - lb_tag: { leaf: 1, uplinks: [" + leaf.uplinks +
           "], link_mbps: 100000, leaves: [{ id: 1, prefixes: [10.0.1.0/24] }, { id: 2, prefixes: [10.0.2.0/24] }]" +
           balancer.tag + " }\n";
   }
-  return "name: leaf\nports:\n" + ports + "addresses:\n" + addresses + "neighbours:\n" + neighbours +
-         "routes:\n  - { prefix: 10.0.2.0/24, via: [" + hops + "] }\npipeline:\n  - parse\n" + tag +
-         "  - rdma_track:\n      qps:\n" + pairs +
-         (balancer.reorders ? "  - reorder: { uplinks: [" + uplinks + "] }\n" : "") +
+  return leaf.head + "routes:\n  - { prefix: 10.0.2.0/24, via: [" + leaf.hops + "] }\npipeline:\n  - parse\n" + tag +
+         "  - rdma_track:\n      qps:\n" + leaf.pairs +
+         (balancer.reorders ? "  - reorder: { uplinks: [" + leaf.uplinks + "] }\n" : "") +
          "  - l3\n  - lb: { policy: " + balancer.name + " }\n";
 }
 
@@ -206,6 +193,19 @@ double reading() {
   return per_packet(samples);
 }
 
+/// Of one packet of the leaf's bursts.
+/// @param cycles  what is measured takes for a burst
+template <typename F>
+double of_bursts(Leaf& leaf, F&& cycles) {
+  std::vector<std::uint64_t> samples;
+  pipeline::Batch batch;
+  for (int round = 0; round < kRounds; ++round) {
+    leaf.fill(batch);
+    samples.push_back(cycles(batch));
+  }
+  return per_packet(samples) - reading();
+}
+
 using Items = std::array<LbItem, kBurst>;
 
 /// Replies of the far leaf, which come a round trip later.
@@ -282,10 +282,7 @@ template <typename F>
 double at_destination(std::uint32_t qps, const Balancer& balancer, const char* name, F&& frame_of) {
   Leaf leaf(qps, balancer);
   leaf.make_packets(1, frame_of);
-  std::vector<std::uint64_t> samples;
-  pipeline::Batch batch;
-  for (int round = 0; round < kRounds; ++round) {
-    leaf.fill(batch);
+  return of_bursts(leaf, [&](pipeline::Batch& batch) {
     if (balancer.reorders) {
       auto track = leaf.context(leaf.position("rdma_track"));
       leaf.stage("rdma_track").ingress(track, batch);
@@ -294,10 +291,10 @@ double at_destination(std::uint32_t qps, const Balancer& balancer, const char* n
     pipeline::Stage& stage = leaf.stage(name);
     const std::uint64_t begin = rte_rdtsc_precise();
     stage.ingress(context, batch);
-    samples.push_back(rte_rdtsc_precise() - begin);
+    const std::uint64_t end = rte_rdtsc_precise();
     if (batch.removed != 0) std::abort();  // in order, nothing waits
-  }
-  return per_packet(samples) - reading();
+    return end - begin;
+  });
 }
 
 /// Of reading the headers again, which lb_tag does with each packet whose tag it has put on or taken off.
@@ -305,18 +302,14 @@ template <typename F>
 double parsing(std::uint32_t qps, const Balancer& balancer, F&& frame_of) {
   Leaf leaf(qps, balancer);
   leaf.make_packets(1, frame_of);
-  std::vector<std::uint64_t> samples;
-  pipeline::Batch batch;
-  for (int round = 0; round < kRounds; ++round) {
-    leaf.fill(batch);
+  return of_bursts(leaf, [&](pipeline::Batch& batch) {
     const std::uint64_t begin = rte_rdtsc_precise();
     for (std::uint16_t i = 0; i < kBurst; ++i) {
       rte_mbuf* m = batch.packet[i];
       wire::parse_frame(pipeline::frame(m), m->data_len, m->pkt_len, pipeline::meta(m).parsed);
     }
-    samples.push_back(rte_rdtsc_precise() - begin);
-  }
-  return per_packet(samples) - reading();
+    return rte_rdtsc_precise() - begin;
+  });
 }
 
 void run_stages(std::uint32_t qps) {

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "bench/micro/bench_support.h"
+#include "bench/micro/leaf_text.h"
 #include "switch/config/config.h"
 #include "switch/pipeline/pipeline.h"
 #include "switch/pipeline/pool.h"
@@ -34,24 +35,10 @@ constexpr unsigned kUplinks = 16;
 constexpr int kRounds = 40'000;
 
 std::string yaml(std::uint32_t qps, const std::string& lb) {
-  std::string ports = "  - { name: h1, type: \"null\" }\n", addresses = "  - { port: h1, address: 10.0.3.1/24 }\n";
-  std::string neighbours, hops, uplinks, pairs;
-  for (unsigned i = 1; i <= kUplinks; ++i) {
-    const std::string n = std::to_string(i), comma = i == 1 ? "" : ", ";
-    ports += "  - { name: s" + n + ", type: \"null\" }\n";
-    addresses += "  - { port: s" + n + ", address: 10.1." + n + ".1/24 }\n";
-    neighbours += "  - { port: s" + n + ", address: 10.1." + n + ".2, mac: \"02:aa:00:00:00:10\" }\n";
-    hops += comma + "10.1." + n + ".2";
-    uplinks += comma + "s" + n;
-  }
-  for (std::uint32_t i = 0; i < qps; ++i) {
-    const std::string n = std::to_string(1000 + i);
-    pairs += "      - { a: { address: 10.0.1.2, qpn: " + n + " }, b: { address: 10.0.3.2, qpn: " + n + " } }\n";
-  }
-  return "name: leaf\nports:\n" + ports + "addresses:\n" + addresses + "neighbours:\n" + neighbours +
-         "routes:\n  - { prefix: 10.0.0.0/16, via: [" + hops +
-         "] }\npipeline:\n  - parse\n  - rdma_track:\n      qps:\n" + pairs + "  - nack_filter: { uplinks: [" +
-         uplinks + "] }\n  - l3\n  - lb: " + lb + "\n";
+  const bench::LeafText leaf(qps, kUplinks, "10.0.3.1", "10.0.3.2");
+  return leaf.head + "routes:\n  - { prefix: 10.0.0.0/16, via: [" + leaf.hops +
+         "] }\npipeline:\n  - parse\n  - rdma_track:\n      qps:\n" + leaf.pairs + "  - nack_filter: { uplinks: [" +
+         leaf.uplinks + "] }\n  - l3\n  - lb: " + lb + "\n";
 }
 
 /// A leaf and one packet of each of its queue pairs.

@@ -19,9 +19,8 @@ namespace weft::stages {
   return reinterpret_cast<rte_mbuf*>(number);
 }
 
-/// Lets packets wait and go on. Those that wait take room meanwhile. Resumed packets follow
-/// the batch. A packet that is in it and goes on at once stays in its place, as long as nothing was resumed in front of
-/// it.
+/// Lets packets wait and go on. Those that wait take room meanwhile. Resumed packets follow the batch. A packet that is
+/// in it and goes on at once stays in its place, as long as nothing was resumed in front of it.
 class GoOn {
  public:
   /// @param room  of what waits in the stage; nullptr: nothing does
