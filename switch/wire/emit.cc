@@ -8,6 +8,7 @@
 
 #include "switch/wire/checksum.h"
 #include "switch/wire/icrc.h"
+#include "switch/wire/rtt_echo.h"
 
 namespace weft::wire {
 namespace {
@@ -136,6 +137,12 @@ std::size_t emitted_bytes(const RoceAddressing& to, Opcode opcode) noexcept {
 std::size_t write_cnp(std::span<std::uint8_t> out, const RoceAddressing& to, Qpn dest_qp) noexcept {
   if (out.size() < emitted_bytes(to, Opcode::CNP)) return 0;
   write_headers(out.data(), to, Opcode::CNP, dest_qp, Psn(0)).set_becn(true);
+  return finish(out.data(), to, Opcode::CNP);
+}
+
+std::size_t write_rtt_echo(std::span<std::uint8_t> out, const RoceAddressing& to, Qpn dest_qp, Psn psn) noexcept {
+  if (out.size() < emitted_bytes(to, Opcode::CNP)) return 0;
+  write_headers(out.data(), to, Opcode::CNP, dest_qp, psn).fecn_becn = kRttEcho;
   return finish(out.data(), to, Opcode::CNP);
 }
 

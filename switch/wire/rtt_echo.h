@@ -7,11 +7,12 @@
 // cover it. So an RNIC that knows nothing of this is never answered, and its peer takes such a request as any other.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <span>
 
 #include "switch/wire/emit.h"
 #include "switch/wire/headers.h"
-#include "switch/wire/icrc.h"
 
 namespace weft::wire {
 
@@ -24,19 +25,6 @@ inline constexpr std::uint8_t kRttEcho = 0x01;
 
 /// The echo of a request, written as write_cnp() writes. It has no BECN: it is no news of congestion.
 /// @param psn  of the request
-inline std::size_t write_rtt_echo(std::span<std::uint8_t> out, const RoceAddressing& to, Qpn dest_qp,
-                                  Psn psn) noexcept {
-  const std::size_t bytes = write_cnp(out, to, dest_qp);
-  if (bytes == 0) return 0;
-  const bool ipv6 = to.source.is_v6();
-  const auto l3 = static_cast<std::uint32_t>(sizeof(EthernetHeader) + (to.tagged ? sizeof(VlanTag) : 0));
-  const auto l4 = static_cast<std::uint32_t>(l3 + (ipv6 ? sizeof(Ipv6Header) : sizeof(Ipv4Header)));
-  auto& bth = header_at<Bth>(out.data() + l4 + sizeof(UdpHeader));
-  bth.fecn_becn = kRttEcho;
-  bth.psn.set(psn.value());
-  const RoceLayout layout{l3, l4, static_cast<std::uint32_t>(bytes - kIcrcBytes), ipv6};
-  store_icrc(out.data() + layout.icrc, icrc_full(out.data(), layout));
-  return bytes;
-}
+std::size_t write_rtt_echo(std::span<std::uint8_t> out, const RoceAddressing& to, Qpn dest_qp, Psn psn) noexcept;
 
 }  // namespace weft::wire

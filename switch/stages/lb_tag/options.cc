@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "switch/config/schema/prefixes.h"
 #include "switch/pipeline/find.h"
 #include "switch/stages/lb/gemma_report.h"
 #include "switch/stages/lb/tag.h"
@@ -46,10 +47,7 @@ struct Claimed {
 void check_prefix(const Value& item, std::int64_t leaf, std::vector<Claimed>& claimed, Diagnostics& diagnostics) {
   const auto prefix = wire::IpPrefix::parse(item.string());
   if (!prefix) return;  // the schema has refused it
-  if (prefix->network() != *prefix) {
-    diagnostics.error(item.mark(), "prefixes: expected " + prefix->network().to_string() + ", found " +
-                                       prefix->to_string() + ", which has host bits");
-  }
+  config::check_host_bits("prefixes", item, diagnostics);
   for (const Claimed& other : claimed) {
     if (!other.prefix.contains(prefix->address) && !prefix->contains(other.prefix.address)) continue;
     diagnostics.error(item.mark(), "prefixes: " + prefix->to_string() + " overlaps " + other.prefix.to_string() +
@@ -319,11 +317,7 @@ LbTagOptions lb_tag_options(const Value& options, const SwitchInfo& info) {
       result.uplinks.push_back(port->index);
   }
   for (const Value& leaf : options["leaves"].list()) {
-    LbTagOptions::Leaf read{static_cast<std::uint16_t>(leaf["id"].integer()), {}};
-    for (const Value& prefix : leaf["prefixes"].list()) {
-      read.prefixes.push_back(*wire::IpPrefix::parse(prefix.string()));
-    }
-    result.leaves.push_back(std::move(read));
+    result.leaves.push_back({static_cast<std::uint16_t>(leaf["id"].integer()), config::prefixes_of(leaf["prefixes"])});
   }
   if (options.has("link_mbps")) result.link_mbps = options["link_mbps"].unsigned_integer();
   result.rules = {.period_ns = options["dre_period_us"].unsigned_integer() * 1000,

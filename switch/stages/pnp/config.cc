@@ -2,6 +2,7 @@
 // Copyright The weft authors
 #include <string>
 
+#include "switch/config/schema/prefixes.h"
 #include "switch/pipeline/find.h"
 #include "switch/stages/pnp/options.h"
 #include "switch/stages/rdma_track/known.h"
@@ -55,9 +56,7 @@ PnpOptions pnp_options(const Value& options) {
   PnpOptions result;
   result.enabled = options["enabled"].boolean();
   result.cnp_interval_ns = static_cast<TimeNs>(options["cnp_interval_us"].number() * 1000 + 0.5);
-  for (const Value& prefix : options["remote"].list()) {
-    result.remote.push_back(*wire::IpPrefix::parse(prefix.string()));
-  }
+  result.remote.prefixes = config::prefixes_of(options["remote"]);
   result.any_source = options["sources"].string() == "any";
   result.clear_to = options["clear_to"].string() == "ect0" ? wire::Ecn::ect0 : wire::Ecn::not_ect;
   result.cnp_dscp = static_cast<std::uint8_t>(options["cnp_dscp"].integer());
@@ -83,13 +82,7 @@ void check_pnp_options(const Value& options, const SwitchInfo& info, Diagnostics
     diagnostics.error(options[key].mark(),
                       std::string(key) + ": needs 'remote', which says what lies in this data centre");
   }
-  for (const Value& item : options["remote"].list()) {
-    const auto prefix = wire::IpPrefix::parse(item.string());
-    if (prefix && prefix->network() != *prefix) {
-      diagnostics.error(item.mark(), "remote: expected " + prefix->network().to_string() + ", found " +
-                                         prefix->to_string() + ", which has host bits");
-    }
-  }
+  for (const Value& item : options["remote"].list()) config::check_host_bits("remote", item, diagnostics);
   if (!info.pipeline.empty() && pipeline::find_stage(info, "l3") == nullptr) {
     diagnostics.error(options.mark(), "pnp: its CNPs are routed by l3, which the pipeline does not have");
   }

@@ -10,8 +10,8 @@
 #include "switch/config/schema/schema.h"
 #include "switch/pipeline/switch_info.h"
 #include "switch/stages/pnp/unit.h"
-#include "switch/wire/addresses.h"
 #include "switch/wire/ip.h"
+#include "switch/wire/packet_addresses.h"
 
 namespace weft::stages {
 
@@ -23,22 +23,14 @@ struct PnpOptions {
   bool enabled = true;
   TimeNs cnp_interval_ns = 5'000;
   std::uint32_t max_flows = 16'384;
-  std::vector<wire::IpPrefix> remote{};
-  bool any_source = false;  ///< also flows that come from a remote prefix
+  wire::PrefixList remote{};  ///< what lies in other data centres
+  bool any_source = false;    ///< also flows that come from a remote prefix
   wire::Ecn clear_to = wire::Ecn::ect0;
   std::uint8_t cnp_dscp = 48;
   PnpMonitor monitor = PnpMonitor::off;
   std::uint32_t max_pairs = 1024;
   bool telemetry = false;  ///< what telemetry has collected so far is sent back to sources with HPCC
   bool rtt_echo = false;   ///< requests that ask for an echo are answered, for sources with TIMELY
-
-  /// Whether an address lies in another data centre.
-  [[nodiscard]] bool is_remote(const wire::IpAddress& address) const noexcept {
-    for (const wire::IpPrefix& prefix : remote) {
-      if (prefix.contains(address)) return true;
-    }
-    return false;
-  }
 };
 [[nodiscard]] PnpOptions pnp_options(const config::Value& options);
 [[nodiscard]] config::Schema pnp_options_schema();

@@ -42,24 +42,16 @@ const wire::Bth& bth_of(const rte_mbuf* m) noexcept {
   return wire::header_at<wire::Bth>(pipeline::frame(m) + pipeline::meta(m).parsed.l4_offset + sizeof(wire::UdpHeader));
 }
 
-wire::IpAddress address_at(const wire::Parsed& parsed, const std::uint8_t* l3, bool source) noexcept {
-  if (!parsed.has(wire::ParsedFlag::ipv6)) {
-    return wire::IpAddress::v4(static_cast<std::uint32_t>(source ? parsed.address_key >> 32 : parsed.address_key));
-  }
-  const auto& ip = wire::header_at<wire::Ipv6Header>(l3);
-  return wire::IpAddress::v6(source ? ip.source : ip.destination);
-}
-
 // A group has no connections (RFC 9293 3.10.7.2), and its address is not one to send from. A frame to a group may carry
 // the IP address of a host all the same (RFC 1122 3.3.6). One from a group does not get past `parse`.
 bool has_group_address(const rte_mbuf* m) noexcept {
   if (wire::header_at<wire::EthernetHeader>(pipeline::frame(m)).destination.is_multicast()) return true;
   const wire::Parsed& parsed = pipeline::meta(m).parsed;
-  for (const bool source : {true, false}) {
-    const wire::IpAddress address = address_at(parsed, pipeline::frame(m) + parsed.l3_offset, source);
-    if (address.is_multicast() || address == kLimitedBroadcast) return true;
-  }
-  return false;
+  const auto is_group = [](const wire::IpAddress& address) {
+    return address.is_multicast() || address == kLimitedBroadcast;
+  };
+  return is_group(wire::source_address(parsed, pipeline::frame(m))) ||
+         is_group(wire::destination_address(parsed, pipeline::frame(m)));
 }
 
 }  // namespace
@@ -127,7 +119,7 @@ bool PnpStage::challenge(Context& context, const rte_mbuf* m, const TcpSegment& 
   if (flags != Tcp::kSyn && flags != Tcp::kAck) return false;
   const wire::Parsed& parsed = pipeline::meta(m).parsed;
   // The other data centre's switch has asked its own hosts.
-  if (options_.is_remote(address_at(parsed, pipeline::frame(m) + parsed.l3_offset, true))) return false;
+  if (options_.remote.contains(wire::source_address(parsed, pipeline::frame(m)))) return false;
   if (shared_.pairs().contains(context.now, s.pair)) return false;
   if (flags == Tcp::kAck && !cookies_->answered_by(context.now, s)) return false;
   if (has_group_address(m)) {
@@ -218,9 +210,7 @@ PnpFlow* PnpStage::flow_of(TimeNs now, const rte_mbuf* m, const PnpName& name, P
 }
 
 bool PnpStage::leaves_own_dc(const rte_mbuf* m) const noexcept {
-  const wire::Parsed& parsed = pipeline::meta(m).parsed;
-  const std::uint8_t* const l3 = pipeline::frame(m) + parsed.l3_offset;
-  return options_.is_remote(address_at(parsed, l3, false)) && !options_.is_remote(address_at(parsed, l3, true));
+  return options_.remote.entered_by(pipeline::meta(m).parsed, pipeline::frame(m));
 }
 
 // What ports have said that lie between here and a source in this data centre.
@@ -258,14 +248,12 @@ void PnpStage::echo(Context& context, const rte_mbuf* m) noexcept {
 
 bool PnpStage::is_inter_dc(TimeNs now, const rte_mbuf* m) noexcept {
   const wire::Parsed& parsed = pipeline::meta(m).parsed;
-  const std::uint8_t* l3 = pipeline::frame(m) + parsed.l3_offset;
-  const bool from_remote = options_.is_remote(address_at(parsed, l3, true));
-  const bool to_remote = options_.is_remote(address_at(parsed, l3, false));
-  if (to_remote && !from_remote) return true;
-  if (from_remote && !to_remote) return options_.any_source;
+  const std::uint8_t* const frame = pipeline::frame(m);
+  if (options_.remote.entered_by(parsed, frame)) return true;
+  if (options_.remote.left_by(parsed, frame)) return options_.any_source;
   if (options_.monitor == PnpMonitor::off) return false;
   bool from_lower = false;
-  return shared_.pairs().contains(now, unordered_pair(parsed, l3, from_lower));
+  return shared_.pairs().contains(now, unordered_pair(parsed, frame + parsed.l3_offset, from_lower));
 }
 
 PnpVerdict PnpStage::judge(TimeNs now, const rte_mbuf* m, std::uint32_t& client_qp) noexcept {

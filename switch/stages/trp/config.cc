@@ -4,6 +4,7 @@
 #include <cmath>
 #include <string>
 
+#include "switch/config/schema/prefixes.h"
 #include "switch/stages/rdma_track/known.h"
 #include "switch/stages/trp/options.h"
 
@@ -73,9 +74,7 @@ TrpOptions trp_options(const Value& options) {
   TrpOptions result;
   result.enabled = options["enabled"].boolean();
   result.by_pair = word("state_per", "pair");
-  for (const Value& prefix : options["remote"].list()) {
-    result.remote.push_back(*wire::IpPrefix::parse(prefix.string()));
-  }
+  result.remote.prefixes = config::prefixes_of(options["remote"]);
   result.sources = {.cnp = false};
   for (const Value& source : options["signals"].list()) {
     const std::string& name = source.string();
@@ -104,13 +103,7 @@ TrpOptions trp_options(const Value& options) {
 }
 
 void check_trp_options(const Value& options, const pipeline::SwitchInfo& /*info*/, Diagnostics& diagnostics) {
-  for (const Value& item : options["remote"].list()) {
-    const auto prefix = wire::IpPrefix::parse(item.string());
-    if (prefix && prefix->network() != *prefix) {
-      diagnostics.error(item.mark(), "remote: expected " + prefix->network().to_string() + ", found " +
-                                         prefix->to_string() + ", which has host bits");
-    }
-  }
+  for (const Value& item : options["remote"].list()) config::check_host_bits("remote", item, diagnostics);
   if (!std::has_single_bit(options["cache"].unsigned_integer())) {
     diagnostics.error(options["cache"].mark(), "cache: must be a power of two");
   }

@@ -10,7 +10,7 @@
 #include "switch/pipeline/switch_info.h"
 #include "switch/stages/trp/signals.h"
 #include "switch/stages/trp/unit.h"
-#include "switch/wire/addresses.h"
+#include "switch/wire/packet_addresses.h"
 
 namespace weft::stages {
 
@@ -27,16 +27,8 @@ struct TrpOptions {
   TrpSettings settings{};
   TrpSources sources{};
   TrpSignalSettings signals{};
-  bool by_pair = false;  ///< state per pair of hosts
-  std::vector<wire::IpPrefix> remote{};
-
-  /// Whether an address lies in another data centre.
-  [[nodiscard]] bool is_remote(const wire::IpAddress& address) const noexcept {
-    for (const wire::IpPrefix& prefix : remote) {
-      if (prefix.contains(address)) return true;
-    }
-    return false;
-  }
+  bool by_pair = false;       ///< state per pair of hosts
+  wire::PrefixList remote{};  ///< what lies in other data centres
 };
 [[nodiscard]] TrpOptions trp_options(const config::Value& options);
 [[nodiscard]] config::Schema trp_options_schema();

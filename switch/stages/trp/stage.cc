@@ -12,6 +12,7 @@
 #include "switch/pipeline/set_words.h"
 #include "switch/wire/hash.h"
 #include "switch/wire/headers.h"
+#include "switch/wire/packet_addresses.h"
 #include "switch/wire/telemetry.h"
 
 namespace weft::stages {
@@ -78,15 +79,6 @@ class Append final : public TrpSink {
  private:
   std::vector<TrpPacket>& list_;
 };
-
-wire::IpAddress address_at(const rte_mbuf* m, bool source) noexcept {
-  const wire::Parsed& parsed = pipeline::meta(m).parsed;
-  if (!parsed.has(wire::ParsedFlag::ipv6)) {
-    return wire::IpAddress::v4(static_cast<std::uint32_t>(source ? parsed.address_key >> 32 : parsed.address_key));
-  }
-  const auto& ip = wire::header_at<wire::Ipv6Header>(pipeline::frame(m) + parsed.l3_offset);
-  return wire::IpAddress::v6(source ? ip.source : ip.destination);
-}
 
 // The option of telemetry of a packet's IP header; nullptr: none.
 const std::uint8_t* int_option_of(const rte_mbuf* m) noexcept {
@@ -163,10 +155,10 @@ TrpVerdict TrpStage::on_roce(Context& context, rte_mbuf* m, TrpSink& sink) noexc
 }
 
 bool TrpStage::to_remote(const rte_mbuf* m) const noexcept {
-  return options_.is_remote(address_at(m, false)) && !options_.is_remote(address_at(m, true));
+  return options_.remote.entered_by(pipeline::meta(m).parsed, pipeline::frame(m));
 }
 bool TrpStage::from_remote(const rte_mbuf* m) const noexcept {
-  return options_.is_remote(address_at(m, true)) && !options_.is_remote(address_at(m, false));
+  return options_.remote.left_by(pipeline::meta(m).parsed, pipeline::frame(m));
 }
 
 TrpName TrpStage::name_of(const wire::Parsed& parsed) const noexcept {
