@@ -14,7 +14,7 @@ constexpr double kUnits = 1e6;
 
 }  // namespace
 
-FairShares::FairShares(std::vector<double> capacities) : links_(capacities.size()) {
+FairShares::FairShares(std::vector<double> capacities) : links_(capacities.size()), link_marks_(capacities.size()) {
   for (std::size_t i = 0; i < links_.size(); ++i) {
     links_[i].capacity = capacities[i];
     links_[i].room = static_cast<std::uint64_t>(std::llround(capacities[i] * kUnits));
@@ -26,6 +26,7 @@ TransferId FairShares::define(std::vector<Use> uses, double cap) {
   if (free_.empty()) {
     id = static_cast<TransferId>(transfers_.size());
     transfers_.emplace_back();
+    marks_.emplace_back();
   } else {
     id = free_.back();
     free_.pop_back();
@@ -34,8 +35,8 @@ TransferId FairShares::define(std::vector<Use> uses, double cap) {
   t = Transfer{};
   t.alone = cap;
   for (const Use& use : uses) t.alone = std::min(t.alone, links_[use.link].capacity / use.flows);
-  t.places.resize(uses.size());
   t.uses = std::move(uses);
+  for (const Use& use : t.uses) t.seats.push_back({demand(id, use), 0});
   return id;
 }
 
@@ -56,9 +57,11 @@ bool FairShares::scarce(const Link& link) const noexcept {
   return link.demand > link.room + link.members.size();
 }
 
-void FairShares::touch(std::uint32_t link, bool was_scarce) {
+void FairShares::touch(std::uint32_t link) {
   Link& l = links_[link];
-  if (l.dirty || (!was_scarce && !scarce(l))) return;
+  const bool was_scarce = link_marks_[link].scarce;
+  link_marks_[link].scarce = scarce(l);
+  if (l.dirty || (!was_scarce && !link_marks_[link].scarce)) return;
   l.dirty = true;
   dirty_.push_back(link);
 }
@@ -69,11 +72,10 @@ void FairShares::start(TransferId id) {
   t.rate = 0;
   for (std::uint32_t i = 0; i < t.uses.size(); ++i) {
     Link& l = links_[t.uses[i].link];
-    const bool before = scarce(l);
-    t.places[i] = static_cast<std::uint32_t>(l.members.size());
+    t.seats[i].place = static_cast<std::uint32_t>(l.members.size());
     l.members.push_back({id, i});
-    l.demand += demand(id, t.uses[i]);
-    touch(t.uses[i].link, before);
+    l.demand += t.seats[i].demand;
+    touch(t.uses[i].link);
   }
   started_.push_back(id);
 }
@@ -83,20 +85,18 @@ void FairShares::stop(TransferId id) {
   t.running = false;
   for (std::uint32_t i = 0; i < t.uses.size(); ++i) {
     Link& l = links_[t.uses[i].link];
-    const bool before = scarce(l);
     const Member last = l.members.back();
-    l.members[t.places[i]] = last;
-    transfers_[last.transfer].places[last.use] = t.places[i];
+    l.members[t.seats[i].place] = last;
+    transfers_[last.transfer].seats[last.use].place = t.seats[i].place;
     l.members.pop_back();
-    l.demand -= demand(id, t.uses[i]);
-    touch(t.uses[i].link, before);
+    l.demand -= t.seats[i].demand;
+    touch(t.uses[i].link);
   }
 }
 
 void FairShares::reach(TransferId id) {
-  Transfer& t = transfers_[id];
-  if (!t.running || t.seen == search_) return;
-  t.seen = search_;
+  if (marks_[id].seen == search_) return;
+  marks_[id].seen = search_;
   reached_.push_back(id);
 }
 
@@ -105,7 +105,9 @@ void FairShares::find_reach() {
   ++search_;
   reached_.clear();
   reached_links_.clear();
-  for (const TransferId id : started_) reach(id);
+  for (const TransferId id : started_) {
+    if (transfers_[id].running) reach(id);
+  }
   for (const std::uint32_t link : dirty_) {
     links_[link].dirty = false;
     for (const Member& m : links_[link].members) reach(m.transfer);
@@ -114,11 +116,11 @@ void FairShares::find_reach() {
   dirty_.clear();
   for (std::size_t at = 0; at < reached_.size(); ++at) {
     for (const Use& use : transfers_[reached_[at]].uses) {
-      Link& l = links_[use.link];
-      if (l.seen == search_ || !scarce(l)) continue;
-      l.seen = search_;
+      LinkMark& mark = link_marks_[use.link];
+      if (!mark.scarce || mark.seen == search_) continue;
+      mark.seen = search_;
       reached_links_.push_back(use.link);
-      for (const Member& m : l.members) reach(m.transfer);
+      for (const Member& m : links_[use.link].members) reach(m.transfer);
     }
   }
   // The order decides how sums are rounded. It must not depend on what happened before.
@@ -126,51 +128,62 @@ void FairShares::find_reach() {
   std::sort(reached_links_.begin(), reached_links_.end());
 }
 
-void FairShares::fix(TransferId id, double rate) {
-  Transfer& t = transfers_[id];
-  t.fixed = true;
-  t.rate = rate;
-  for (const Use& use : t.uses) {
-    Link& l = links_[use.link];
-    if (l.seen != search_) continue;
-    l.left = std::max(0.0, l.left - use.flows * rate);
-    l.weight -= use.flows;
+void FairShares::fix(std::uint32_t index, double rate) {
+  Filling& f = filling_[index];
+  f.fixed = true;
+  f.rate = rate;
+  for (std::uint32_t i = f.first; i < filling_[index + 1].first; ++i) {
+    FillingLink& l = filling_links_[uses_[i].link];
+    l.left = std::max(0.0, l.left - uses_[i].flows * rate);
+    l.weight -= uses_[i].flows;
     --l.open;
   }
 }
 
 /// What reached links and transfers have before any rate is known.
 void FairShares::empty() {
-  for (const std::uint32_t link : reached_links_) {
-    Link& l = links_[link];
-    l.left = l.capacity;
-    l.weight = 0;
-    l.open = 0;
+  filling_links_.clear();
+  filling_.clear();
+  uses_.clear();
+  by_alone_.clear();
+  levels_.clear();
+  for (std::uint32_t i = 0; i < reached_links_.size(); ++i) {
+    link_marks_[reached_links_[i]].index = i;
+    filling_links_.push_back({links_[reached_links_[i]].capacity, 0, 0});
   }
-  for (const TransferId id : reached_) {
-    transfers_[id].fixed = false;
-    for (const Use& use : transfers_[id].uses) {
-      Link& l = links_[use.link];
-      if (l.seen != search_) continue;
-      l.weight += use.flows;
-      ++l.open;
+  for (std::uint32_t i = 0; i < reached_.size(); ++i) {
+    marks_[reached_[i]].index = i;
+    const Transfer& t = transfers_[reached_[i]];
+    filling_.push_back({t.alone, 0, static_cast<std::uint32_t>(uses_.size()), false});
+    by_alone_.emplace_back(t.alone, i);
+    for (const Use& use : t.uses) {
+      const LinkMark& mark = link_marks_[use.link];
+      if (mark.seen != search_) continue;
+      uses_.push_back({mark.index, use.flows});
+      filling_links_[mark.index].weight += use.flows;
+      ++filling_links_[mark.index].open;
     }
   }
-  for (const std::uint32_t link : reached_links_) levels_.push({links_[link].left / links_[link].weight, link});
-  by_alone_ = reached_;
-  std::stable_sort(by_alone_.begin(), by_alone_.end(),
-                   [&](TransferId a, TransferId b) { return transfers_[a].alone < transfers_[b].alone; });
+  filling_.push_back({0, 0, static_cast<std::uint32_t>(uses_.size()), true});
+  for (std::uint32_t i = 0; i < filling_links_.size(); ++i) {
+    levels_.push_back({filling_links_[i].left / filling_links_[i].weight, i});
+  }
+  std::make_heap(levels_.begin(), levels_.end(), std::greater<>());
+  std::sort(by_alone_.begin(), by_alone_.end());
 }
 
 /// The link that is full first; nullopt when none is left. Levels only rise while others are fixed, so that the one on
 /// top is right, or too low.
 std::optional<FairShares::Level> FairShares::next_level() {
   while (!levels_.empty()) {
-    const Level top = levels_.top();
-    const Link& l = links_[top.link];
+    const Level top = levels_.front();
+    const FillingLink& l = filling_links_[top.link];
     if (l.open > 0 && l.left / l.weight <= top.rate) return top;
-    levels_.pop();
-    if (l.open > 0) levels_.push({l.left / l.weight, top.link});
+    std::pop_heap(levels_.begin(), levels_.end(), std::greater<>());
+    levels_.pop_back();
+    if (l.open == 0) continue;
+    levels_.push_back({l.left / l.weight, top.link});
+    std::push_heap(levels_.begin(), levels_.end(), std::greater<>());
   }
   return std::nullopt;
 }
@@ -179,25 +192,24 @@ std::optional<FairShares::Level> FairShares::next_level() {
 void FairShares::fill() {
   empty();
   std::size_t next = 0;
-  std::vector<TransferId> full;
   for (std::size_t left = reached_.size(); left > 0;) {
-    while (next < by_alone_.size() && transfers_[by_alone_[next]].fixed) ++next;
+    while (next < by_alone_.size() && filling_[by_alone_[next].second].fixed) ++next;
     const std::optional<Level> level = next_level();
-    const double alone = transfers_[by_alone_[next]].alone;
+    const auto [alone, first] = by_alone_[next];
     if (!level || alone <= level->rate) {
-      fix(by_alone_[next], alone);
+      fix(first, alone);
       --left;
       continue;
     }
-    full.clear();
-    for (const Member& m : links_[level->link].members) {
-      if (!transfers_[m.transfer].fixed) full.push_back(m.transfer);
+    full_.clear();
+    for (const Member& m : links_[reached_links_[level->link]].members) {
+      const std::uint32_t index = marks_[m.transfer].index;
+      if (!filling_[index].fixed) full_.push_back(index);
     }
-    std::sort(full.begin(), full.end());
-    for (const TransferId id : full) fix(id, level->rate);
-    left -= full.size();
+    std::sort(full_.begin(), full_.end());
+    for (const std::uint32_t index : full_) fix(index, level->rate);
+    left -= full_.size();
   }
-  while (!levels_.empty()) levels_.pop();
 }
 
 std::span<const TransferId> FairShares::settle() {
@@ -205,11 +217,12 @@ std::span<const TransferId> FairShares::settle() {
   find_reach();
   if (reached_.empty()) return changed_;
   looked_at_ += reached_.size();
-  before_.clear();
-  for (const TransferId id : reached_) before_.push_back(transfers_[id].rate);
   fill();
   for (std::size_t i = 0; i < reached_.size(); ++i) {
-    if (transfers_[reached_[i]].rate != before_[i]) changed_.push_back(reached_[i]);
+    double& rate = transfers_[reached_[i]].rate;
+    if (filling_[i].rate == rate) continue;
+    rate = filling_[i].rate;
+    changed_.push_back(reached_[i]);
   }
   return changed_;
 }

@@ -12,8 +12,8 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
-#include <queue>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace weft::flow {
@@ -69,48 +69,73 @@ class FairShares {
     TransferId transfer = 0;
     std::uint32_t use = 0;  ///< index in its uses
   };
+  struct Seat {
+    std::uint64_t demand = 0;  ///< as demand() has it
+    std::uint32_t place = 0;   ///< among the members of the link
+  };
   struct Link {
     double capacity = 0;
     std::uint64_t room = 0;    ///< the capacity, in units of demand()
     std::uint64_t demand = 0;  ///< of all members
     std::vector<Member> members;
     bool dirty = false;
-    std::uint32_t seen = 0;  ///< the search that has been here
-    // Of the filling that runs:
-    double left = 0, weight = 0;
-    std::uint32_t open = 0;  ///< members whose rate is not known yet
   };
   struct Transfer {
     std::vector<Use> uses;
-    std::vector<std::uint32_t> places;  ///< among the members of each link
+    std::vector<Seat> seats;  ///< of each use
     double alone = 0, rate = 0;
     bool running = false;
-    bool fixed = false;
+  };
+  /// What a search asks of each link that it meets, and of each transfer. Apart from the rest, because a search meets
+  /// most links of a cluster, and so little of each stays in the cache.
+  struct LinkMark {
+    std::uint32_t seen = 0;   ///< the search that has been here
+    std::uint32_t index = 0;  ///< among the links that it reached
+    bool scarce = false;
+  };
+  struct TransferMark {
     std::uint32_t seen = 0;
+    std::uint32_t index = 0;  ///< among the transfers that it reached
+  };
+  // Of the filling that runs, by index:
+  struct FillingLink {
+    double left = 0, weight = 0;
+    std::uint32_t open = 0;  ///< transfers whose rate is not known yet, once for each of their uses
+  };
+  struct Filling {
+    double alone = 0, rate = 0;
+    std::uint32_t first = 0;  ///< of its uses of reached links; those of the next one begin where they end
+    bool fixed = false;
   };
   struct Level {
     double rate = 0;
-    std::uint32_t link = 0;
+    std::uint32_t link = 0;  ///< among the links that were reached, whose order is that of all
     friend bool operator>(const Level& a, const Level& b) noexcept {
       return a.rate != b.rate ? a.rate > b.rate : a.link > b.link;
     }
   };
 
   [[nodiscard]] bool scarce(const Link& link) const noexcept;
-  void touch(std::uint32_t link, bool was_scarce);
+  void touch(std::uint32_t link);
   void reach(TransferId id);
   void find_reach();
   void empty();
   [[nodiscard]] std::optional<Level> next_level();
   void fill();
-  void fix(TransferId id, double rate);
+  void fix(std::uint32_t index, double rate);
 
   std::vector<Link> links_;
   std::vector<Transfer> transfers_;
-  std::vector<TransferId> free_, started_, reached_, by_alone_, changed_;
+  std::vector<LinkMark> link_marks_;
+  std::vector<TransferMark> marks_;
+  std::vector<TransferId> free_, started_, reached_, changed_;
   std::vector<std::uint32_t> dirty_, reached_links_;
-  std::priority_queue<Level, std::vector<Level>, std::greater<>> levels_;
-  std::vector<double> before_;
+  std::vector<FillingLink> filling_links_;
+  std::vector<Filling> filling_;
+  std::vector<Use> uses_;                                   ///< of filling_; `link` is an index
+  std::vector<std::pair<double, std::uint32_t>> by_alone_;  ///< rates alone, and whose
+  std::vector<Level> levels_;                               ///< a heap, the lowest on top
+  std::vector<std::uint32_t> full_;
   std::uint32_t search_ = 0;
   std::uint64_t looked_at_ = 0;
 };
