@@ -8,6 +8,8 @@
 #include <limits>
 #include <utility>
 
+#include "collectives/policy/patience.h"
+
 namespace weft::flow {
 namespace {
 
@@ -139,18 +141,14 @@ void Cluster::begin_collectives(JobId job) {
   for (const Collective& c : phase.collectives) begin(job, c.group, c);
 }
 
-/// Whether it is done over its tree, after the group that has the lock, before it would be in its ring. Who is very
-/// late may be so for long, and is not waited for.
+/// For the group that has the lock: whether it is done over its tree, after that group, before it would be in its ring.
 bool Cluster::waits(const Group& g, const Collective& collective, inc::policy::GroupId holder) const {
   const double patience = options_.admission.patience;
-  if (patience == 0) return false;
   const std::vector<Group>& groups = running_[job_of_.at(holder)]->groups;
   const Group& other = groups[holder - groups.front().id];
-  const auto has_had = static_cast<double>(now_ - other.locked_at);
-  if (has_had > patience * static_cast<double>(other.until - other.locked_at)) return false;
   const double bytes = collective.bytes * collective.count / fabric_.link_rate();
-  const double end = static_cast<double>(std::max(other.until, now_)) + g.tree->volume * bytes;
-  return end < static_cast<double>(g.asked) + patience * g.ring.volume * bytes;
+  const inc::policy::Want want{g.asked, g.tree->volume * bytes, patience * g.ring.volume * bytes};
+  return inc::policy::pays_to_wait(now_, want, inc::policy::Holding{other.locked_at, other.until, patience});
 }
 
 /// What was locked is anybody's, those who wait for it first.
