@@ -131,8 +131,20 @@ comm::GroupCreated ManagerCalls::call_create(const comm::CreateGroup& request) c
   return from_message(reply);
 }
 
+void ManagerCalls::wait_for_destroyed(std::uint64_t count, std::chrono::steady_clock::time_point end) {
+  std::unique_lock held(mutex_);
+  wake_.wait_until(held, end, [&] { return destroyed_ >= count; });
+}
+
 void ManagerCalls::create(ClientId client, const comm::CreateGroup& request) {
-  add(kGroups, [this, client, request] {
+  const auto end = std::chrono::steady_clock::now() + kDestroyedFirst;
+  std::uint64_t before = 0;
+  {
+    const std::lock_guard held(mutex_);
+    before = to_destroy_;
+  }
+  add(kCreate, [this, client, request, before, end] {
+    wait_for_destroyed(before, end);
     Created result{client, request.rank, call_create(request)};
     const auto& a = result.answer;
     if (a.refusal == "none") {
@@ -177,7 +189,18 @@ void ManagerCalls::call_destroy(const GroupName& name) const {
 }
 
 void ManagerCalls::destroy(const GroupName& name) {
-  add(kGroups, [this, name] { call_destroy(name); });
+  {
+    const std::lock_guard held(mutex_);
+    ++to_destroy_;
+  }
+  add(kDestroy, [this, name] {
+    call_destroy(name);
+    {
+      const std::lock_guard held(mutex_);
+      ++destroyed_;
+    }
+    wake_.notify_all();
+  });
 }
 
 }  // namespace weft::inc::daemon

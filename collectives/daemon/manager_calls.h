@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The weft authors
 //
-// Calls of weft.inc.v1 that others do not wait for. Groups are made and destroyed by one thread, in order; leases are
-// renewed by another one.
+// Calls of weft.inc.v1 that others do not wait for. One thread makes groups, one gives them back and one renews leases,
+// each in the order in which it was asked to.
 #pragma once
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <mutex>
@@ -48,6 +50,10 @@ using CallResult = std::variant<Created, Renewed>;
 
 class ManagerCalls {
  public:
+  /// What new groups need may be what earlier ones had: their making waits so long for what was to be destroyed before.
+  /// A manager that does not answer costs no more than that.
+  static constexpr std::chrono::milliseconds kDestroyedFirst{500};
+
   /// @param ready  called in a thread of ours when there are results
   ManagerCalls(ManagerPlace place, std::function<void()> ready);
   ~ManagerCalls();
@@ -65,7 +71,7 @@ class ManagerCalls {
     std::deque<Job> jobs;
     std::thread thread;
   };
-  enum : std::size_t { kGroups, kLeases, kWorkers };
+  enum : std::size_t { kCreate, kDestroy, kLeases, kWorkers };
 
   void work(std::size_t worker);
   void add(std::size_t worker, Job job);
@@ -75,6 +81,8 @@ class ManagerCalls {
   [[nodiscard]] comm::GroupCreated call_create(const comm::CreateGroup& request) const;
   void call_renew(const GroupName& name, const std::vector<std::uint32_t>& ranks);
   void call_destroy(const GroupName& name) const;
+  /// Until so many groups have been destroyed, or that moment.
+  void wait_for_destroyed(std::uint64_t count, std::chrono::steady_clock::time_point end);
 
   ManagerPlace place_;
   mutable std::atomic<std::size_t> leader_{0};  ///< of the managers, the one that answered last
@@ -84,6 +92,7 @@ class ManagerCalls {
   bool stop_ = false;
   std::array<Worker, kWorkers> workers_;
   std::vector<CallResult> results_;
+  std::uint64_t to_destroy_ = 0, destroyed_ = 0;  ///< groups so far
 };
 
 }  // namespace weft::inc::daemon

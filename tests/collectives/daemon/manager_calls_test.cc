@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The weft authors
+#include "collectives/daemon/manager_calls.h"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "collectives/manager/inc.grpc.pb.h"
+#include "switch/api/rpc_server.h"
+#include "tests/support/temporary_directory.h"
+
+namespace weft::inc::daemon {
+namespace {
+
+using testing::ElementsAre;
+using namespace std::chrono_literals;
+
+/// Makes any group. It may take its time to destroy one.
+class SlowManager final : public v1::IncManager::Service {
+ public:
+  grpc::Status CreateGroup(grpc::ServerContext*, const v1::CreateGroupRequest*, v1::CreateGroupReply* reply) override {
+    note("create");
+    reply->set_refusal("none");
+    reply->set_group(7);
+    return grpc::Status::OK;
+  }
+  grpc::Status DestroyGroup(grpc::ServerContext*, const v1::DestroyGroupRequest* request,
+                            v1::DestroyGroupReply*) override {
+    const std::string group = std::to_string(request->group());
+    note("destroy " + group);
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, 20s, [&] { return answers_; });
+    said_.push_back("destroyed " + group);
+    changed_.notify_all();
+    return grpc::Status::OK;
+  }
+
+  void answer() {
+    const std::lock_guard lock(mutex_);
+    answers_ = true;
+    changed_.notify_all();
+  }
+  /// False: not within ten seconds.
+  bool wait_for(const std::string& what) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, 10s, [&] { return std::count(said_.begin(), said_.end(), what) > 0; });
+  }
+  std::vector<std::string> said() {
+    const std::lock_guard lock(mutex_);
+    return said_;
+  }
+
+ private:
+  void note(const std::string& what) {
+    const std::lock_guard lock(mutex_);
+    said_.push_back(what);
+    changed_.notify_all();
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<std::string> said_;
+  bool answers_ = false;
+};
+
+class ManagerCallsTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_EQ(server.start(path, std::nullopt, {}, manager), std::nullopt);
+    calls.emplace(ManagerPlace{path, "", {}}, [] {});
+  }
+  void TearDown() override {
+    manager.answer();
+    calls.reset();
+    server.stop();
+  }
+
+  api::TemporaryDirectory directory;
+  std::string path = directory.file("s");
+  SlowManager manager;
+  api::RpcServer server;
+  std::optional<ManagerCalls> calls;
+};
+
+TEST_F(ManagerCallsTest, AGroupThatIsNotDestroyedKeepsNobodyWaiting) {
+  calls->destroy({3, 1});
+  ASSERT_TRUE(manager.wait_for("destroy 3"));
+  calls->create(1, {});
+  EXPECT_TRUE(manager.wait_for("create"));
+  EXPECT_THAT(manager.said(), ElementsAre("destroy 3", "create"));
+}
+
+TEST_F(ManagerCallsTest, WhatAGroupHadIsThereForTheNextOne) {
+  calls->destroy({3, 1});
+  calls->destroy({4, 1});
+  calls->create(1, {});
+  ASSERT_TRUE(manager.wait_for("destroy 3"));
+  std::this_thread::sleep_for(ManagerCalls::kDestroyedFirst / 5);
+  manager.answer();
+  EXPECT_TRUE(manager.wait_for("create"));
+  EXPECT_THAT(manager.said(), ElementsAre("destroy 3", "destroyed 3", "destroy 4", "destroyed 4", "create"));
+}
+
+}  // namespace
+}  // namespace weft::inc::daemon
