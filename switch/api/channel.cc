@@ -18,16 +18,23 @@
 namespace weft::api {
 namespace {
 
-grpc::ChannelArguments any_size() {
+/// Bytes of an answer that a service may send before the client has read any.
+constexpr int kStreamWindow = 1 << 20;
+
+grpc::ChannelArguments common_arguments() {
   ignore_lock_order();
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(-1);
+  // gRPC would ping with most answers to find out how large a window the path needs. One that is large enough for all
+  // of them costs nothing.
+  arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+  arguments.SetInt(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kStreamWindow);
   return arguments;
 }
 
 std::shared_ptr<grpc::Channel> to_address(const std::string& address,
                                           const std::shared_ptr<grpc::ChannelCredentials>& credentials) {
-  grpc::ChannelArguments arguments = any_size();
+  grpc::ChannelArguments arguments = common_arguments();
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   // A service that is back is found soon: usually gRPC waits up to two minutes. Its "minimum backoff" stays, because
   // that is how long one handshake may take.
@@ -39,7 +46,7 @@ std::shared_ptr<grpc::Channel> to_address(const std::string& address,
 }  // namespace
 
 std::shared_ptr<grpc::Channel> unix_channel(int fd) {
-  return grpc::CreateCustomInsecureChannelFromFd("weft", fd, any_size());
+  return grpc::CreateCustomInsecureChannelFromFd("weft", fd, common_arguments());
 }
 
 std::shared_ptr<grpc::Channel> tls_channel(const std::string& address, const config::TlsTexts& texts) {

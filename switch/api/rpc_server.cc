@@ -55,6 +55,9 @@ void set_limits(grpc::ServerBuilder& builder, const RpcLimits& limits) {
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeMs);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveAnswerMs);
+  // The window of a request is as large as gRPC makes it: a larger one would let clients fill more memory. So there is
+  // nothing to be found out about the path, for which gRPC would ping with most requests.
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
   // A port that somebody uses is an error, not a port to share.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder.SetSyncServerOption(grpc::ServerBuilder::NUM_CQS, 1);

@@ -7,17 +7,22 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace weft::api::http2 {
 
-inline constexpr std::uint8_t kData = 0, kHeaders = 1, kSettings = 4;
-inline constexpr std::uint8_t kEndStream = 1, kEndHeaders = 4;
+inline constexpr std::uint8_t kData = 0, kHeaders = 1, kSettings = 4, kPing = 6;
+inline constexpr std::uint8_t kEndStream = 1, kAck = 1, kEndHeaders = 4;
+/// Identifier of a setting.
+inline constexpr std::uint16_t kInitialWindowSize = 4;
+inline constexpr std::string_view kPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// How a connection begins: the preface and empty SETTINGS.
 inline std::string opening() {
-  return std::string("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n") + std::string("\0\0\0\4\0\0\0\0\0", 9);
+  return std::string(kPreface) + std::string("\0\0\0\4\0\0\0\0\0", 9);
 }
 
 inline std::string frame(std::uint8_t type, std::uint8_t flags, std::uint32_t stream, std::string_view payload) {
@@ -27,6 +32,40 @@ inline std::string frame(std::uint8_t type, std::uint8_t flags, std::uint32_t st
                   static_cast<char>(flags), byte(stream, 24), byte(stream, 16), byte(stream, 8),
                   byte(stream, 0)};
   return out.append(payload);
+}
+
+struct Frame {
+  std::uint8_t type = 0, flags = 0;
+  std::string payload;
+};
+
+/// A number of some bytes, the highest first.
+inline std::uint32_t number_at(std::string_view bytes, std::size_t at, std::size_t size) {
+  std::uint32_t out = 0;
+  for (const char c : bytes.substr(at, size)) out = out << 8 | static_cast<std::uint8_t>(c);
+  return out;
+}
+
+/// The whole frames of what one side has said, after the preface of a client.
+inline std::vector<Frame> frames_of(std::string_view bytes) {
+  constexpr std::size_t kHead = 9;
+  std::vector<Frame> out;
+  while (bytes.size() >= kHead && bytes.size() - kHead >= number_at(bytes, 0, 3)) {
+    const std::size_t size = number_at(bytes, 0, 3);
+    out.push_back({static_cast<std::uint8_t>(bytes[3]), static_cast<std::uint8_t>(bytes[4]),
+                   std::string(bytes.substr(kHead, size))});
+    bytes.remove_prefix(kHead + size);
+  }
+  return out;
+}
+
+/// Of SETTINGS: values by identifier.
+inline std::map<std::uint16_t, std::uint32_t> settings_of(const Frame& frame) {
+  std::map<std::uint16_t, std::uint32_t> out;
+  for (std::size_t at = 0; at + 6 <= frame.payload.size(); at += 6) {
+    out[static_cast<std::uint16_t>(number_at(frame.payload, at, 2))] = number_at(frame.payload, at + 2, 4);
+  }
+  return out;
 }
 
 /// HEADERS of a call of a method of the control service.
