@@ -59,7 +59,7 @@ struct SqliteStore::Impl {
     explicit Writes(sqlite3* db)
         : begin(db, "BEGIN IMMEDIATE"),
           put(db, "INSERT OR REPLACE INTO groups VALUES (?, ?)"),
-          put_last(db, "UPDATE last SET generation = max(generation, ?)"),
+          put_last(db, "UPDATE last SET generation = max(generation, ?) WHERE one = 1"),
           erase(db, "DELETE FROM groups WHERE id = ?"),
           commit(db, "COMMIT") {}
     Statement begin, put, put_last, erase, commit;

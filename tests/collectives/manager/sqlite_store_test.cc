@@ -3,6 +3,7 @@
 #include "collectives/manager/sqlite_store.h"
 
 #include <gmock/gmock.h>
+#include <sqlite3.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -11,6 +12,7 @@
 #include <filesystem>
 #include <fstream>
 #include <mutex>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -100,6 +102,43 @@ TEST_F(SqliteStoreTest, AProcessThatIsKilledHasWrittenAll) {
   open();
   EXPECT_THAT(content().records, ElementsAre("five"));
   EXPECT_EQ(content().last_generation, 9u);
+}
+
+std::set<std::string> statements_run;
+
+int note_statements(sqlite3* db, char**, const sqlite3_api_routines*) {
+  const auto note = [](unsigned, void*, void* statement, void*) {
+    statements_run.insert(sqlite3_sql(static_cast<sqlite3_stmt*>(statement)));
+    return 0;
+  };
+  return sqlite3_trace_v2(db, SQLITE_TRACE_STMT, note, nullptr);
+}
+
+TEST_F(SqliteStoreTest, WhatIsWrittenWithEachGroupScansNoTable) {
+  const auto extension = reinterpret_cast<void (*)()>(note_statements);
+  ASSERT_EQ(sqlite3_auto_extension(extension), SQLITE_OK);
+  open();
+  sqlite3_cancel_auto_extension(extension);
+  statements_run.clear();
+  ASSERT_EQ(store->put(7, 1, "installing"), std::nullopt);
+  ASSERT_EQ(store->put(7, 1, "running"), std::nullopt);
+  ASSERT_EQ(store->erase(7), std::nullopt);
+  store.reset();
+  sqlite3* db = nullptr;
+  ASSERT_EQ(sqlite3_open(path.c_str(), &db), SQLITE_OK);
+  std::vector<std::string> steps;
+  for (const auto& sql : statements_run) {
+    sqlite3_stmt* plan = nullptr;
+    ASSERT_EQ(sqlite3_prepare_v2(db, ("EXPLAIN QUERY PLAN " + sql).c_str(), -1, &plan, nullptr), SQLITE_OK) << sql;
+    while (sqlite3_step(plan) == SQLITE_ROW) {
+      steps.emplace_back(reinterpret_cast<const char*>(sqlite3_column_text(plan, 3)));
+    }
+    sqlite3_finalize(plan);
+  }
+  sqlite3_close(db);
+  EXPECT_THAT(statements_run, testing::SizeIs(5)) << "begin, put, the last generation, erase, commit";
+  EXPECT_THAT(steps, testing::SizeIs(2));
+  EXPECT_THAT(steps, testing::Each(HasSubstr("SEARCH")));
 }
 
 TEST_F(SqliteStoreTest, OneProcessHasIt) {
