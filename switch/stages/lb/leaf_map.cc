@@ -5,27 +5,30 @@
 #include <algorithm>
 
 namespace weft::stages {
-namespace {
 
-// IPv4 addresses first: by their bytes alone they would stand among those of IPv6.
-bool before(const wire::IpAddress& a, const wire::IpAddress& b) noexcept {
-  if (a.is_v6() != b.is_v6()) return b.is_v6();
-  return a.bytes() < b.bytes();
-}
-
-}  // namespace
-
-LeafMap::LeafMap(std::span<const Entry> entries) : entries_(entries.begin(), entries.end()) {
-  for (Entry& entry : entries_) entry.prefix = entry.prefix.network();
-  std::sort(entries_.begin(), entries_.end(),
-            [](const Entry& a, const Entry& b) { return before(a.prefix.address, b.prefix.address); });
+LeafMap::LeafMap(std::span<const Entry> entries) : v4_(1) {
+  for (const Entry& entry : entries) {
+    const wire::IpPrefix prefix = entry.prefix.network();
+    if (prefix.address.is_v6()) {
+      rest_.push_back({prefix, entry.leaf});
+      continue;
+    }
+    const std::uint32_t first = prefix.address.v4_value();
+    const std::uint32_t hosts =
+        prefix.length == 0 ? ~0u : static_cast<std::uint32_t>((1ull << (32 - prefix.length)) - 1);
+    v4_.push_back({first, first + hosts, entry.leaf});
+  }
+  std::stable_sort(v4_.begin(), v4_.end(), [](const Range& a, const Range& b) { return a.first < b.first; });
+  std::sort(rest_.begin(), rest_.end(),
+            [](const Entry& a, const Entry& b) { return a.prefix.address.bytes() < b.prefix.address.bytes(); });
 }
 
 std::uint16_t LeafMap::find(const wire::IpAddress& address) const noexcept {
+  if (!address.is_v6()) return find_v4(address.v4_value());
   const auto behind =
-      std::upper_bound(entries_.begin(), entries_.end(), address,
-                       [](const wire::IpAddress& a, const Entry& b) { return before(a, b.prefix.address); });
-  if (behind == entries_.begin()) return kNone;
+      std::upper_bound(rest_.begin(), rest_.end(), address,
+                       [](const wire::IpAddress& a, const Entry& b) { return a.bytes() < b.prefix.address.bytes(); });
+  if (behind == rest_.begin()) return kNone;
   const Entry& entry = *(behind - 1);
   return entry.prefix.contains(address) ? entry.leaf : kNone;
 }

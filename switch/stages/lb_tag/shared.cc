@@ -99,10 +99,14 @@ bool LbTagShared::good(std::uint16_t leaf, std::uint16_t path, TimeNs now) const
 }
 
 std::uint16_t LbTagShared::leaf_of_source(const rte_mbuf* m) const noexcept {
+  const wire::Parsed& parsed = pipeline::meta(m).parsed;
+  if (!parsed.has(wire::ParsedFlag::ipv6)) return leaves_.find_v4(static_cast<std::uint32_t>(parsed.address_key >> 32));
   return leaves_.find(ip_ends(m).source);
 }
 
 std::uint16_t LbTagShared::leaf_of(const rte_mbuf* m) const noexcept {
+  const wire::Parsed& parsed = pipeline::meta(m).parsed;
+  if (!parsed.has(wire::ParsedFlag::ipv6)) return leaves_.find_v4(static_cast<std::uint32_t>(parsed.address_key));
   return leaves_.find(ip_ends(m).destination);
 }
 

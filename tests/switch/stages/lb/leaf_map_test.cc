@@ -5,6 +5,9 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <vector>
+
+#include "switch/base/rng.h"
 
 namespace weft::stages {
 namespace {
@@ -30,6 +33,39 @@ TEST(LeafMap, FindsTheLeafOfEveryAddressOfItsPrefixesAndOfNoOther) {
                             "255.255.255.255", "fd00:0:2::1", "::", "ffff::", "::ffff:10.0.1.1"}) {
     EXPECT_EQ(find(map, other), LeafMap::kNone) << other;
   }
+}
+
+// Whatever the number of prefixes: a binary search is easily wrong at its ends.
+TEST(LeafMapProperty, FindsWhatLookingAtAllPrefixesFinds) {
+  Rng random(18);
+  for (std::uint32_t prefixes = 0; prefixes < 40; ++prefixes) {
+    std::vector<LeafMap::Entry> entries;
+    std::uint32_t next = prefixes % 3 == 0 ? 0 : 0x0a000000;
+    for (std::uint32_t i = 0; i < prefixes; ++i) {
+      const auto length = static_cast<std::uint8_t>(20 + random.below(13));
+      const std::uint32_t size = 1u << (32 - length);
+      next = (next + size - 1) / size * size;
+      entries.push_back({{wire::IpAddress::v4(next), length}, static_cast<std::uint16_t>(i)});
+      next += size * static_cast<std::uint32_t>(1 + random.below(3));
+    }
+    const LeafMap map(entries);
+    for (int round = 0; round < 300; ++round) {
+      const auto end = static_cast<std::uint32_t>(next + 5000);
+      const auto number = static_cast<std::uint32_t>(round < 2 ? std::uint64_t{0} - round : random.below(end));
+      const wire::IpAddress address = wire::IpAddress::v4(number);
+      std::uint16_t expected = LeafMap::kNone;
+      for (const LeafMap::Entry& one : entries) {
+        if (one.prefix.contains(address)) expected = one.leaf;
+      }
+      ASSERT_EQ(map.find_v4(number), expected) << prefixes << " " << address.to_string();
+      ASSERT_EQ(map.find(address), expected);
+    }
+  }
+}
+
+TEST(LeafMap, TheWholeInternetIsAPrefix) {
+  const std::array entries{entry("0.0.0.0/0", 3)};
+  for (const char* address : {"0.0.0.0", "10.0.1.1", "255.255.255.255"}) EXPECT_EQ(find(LeafMap(entries), address), 3);
 }
 
 TEST(LeafMap, WithoutPrefixesThereIsNoLeaf) {
