@@ -50,7 +50,8 @@ CongestionTables::CongestionTables(const CongestionRules& rules, std::vector<Por
       to_leaf_(leaves * paths),
       from_leaf_(leaves * kPaths),
       paths_of_(leaves),
-      turn_(leaves) {}
+      turn_(leaves),
+      news_(leaves) {}
 
 void CongestionTables::on_sent(std::uint16_t worker, std::size_t port, TimeNs now, std::uint32_t bytes) noexcept {
   std::atomic<Dre>& own = sent_[port * workers_ + worker];
@@ -78,34 +79,14 @@ void CongestionTables::on_arrived(std::size_t leaf, std::uint8_t path, std::uint
   const PathMetric before = cell.load(std::memory_order_relaxed);
   const bool changed = before.changed || before.told == 0 || before.metric != metric;
   cell.store({.told = PathMetric::stamp(now), .metric = metric, .changed = changed}, std::memory_order_relaxed);
+  // Behind the cell: who takes the news away looks at all cells afterwards.
+  if (changed) news_[leaf].store(true, std::memory_order_release);
 }
 
 bool CongestionTables::on_feedback(std::size_t leaf, std::uint8_t path, std::uint8_t metric, TimeNs now) noexcept {
   if (path >= paths_) return false;
   to_leaf_[leaf * paths_ + path].store({.told = PathMetric::stamp(now), .metric = metric}, std::memory_order_relaxed);
   return true;
-}
-
-std::optional<CongestionTables::Feedback> CongestionTables::next_feedback(std::size_t leaf, TimeNs now) noexcept {
-  Cell* const row = &from_leaf_[leaf * kPaths];
-  const std::size_t paths = paths_of_[leaf].load(std::memory_order_relaxed);
-  std::size_t path = turn_[leaf].load(std::memory_order_relaxed);
-  std::optional<std::size_t> chosen;
-  for (std::size_t i = 0; i < paths; ++i) {
-    path = path + 1 < paths ? path + 1 : 0;
-    const PathMetric metric = row[path].load(std::memory_order_relaxed);
-    if (!metric.fresh(rules_, now)) continue;
-    if (!chosen || metric.changed) chosen = path;
-    if (metric.changed) break;
-  }
-  if (!chosen) return std::nullopt;
-  PathMetric metric = row[*chosen].load(std::memory_order_relaxed);
-  PathMetric told = metric;
-  told.changed = false;
-  // Fails when another worker has stored a newer metric meanwhile: that one stays `changed`, and is told later.
-  row[*chosen].compare_exchange_strong(metric, told, std::memory_order_relaxed);
-  turn_[leaf].store(static_cast<std::uint8_t>(*chosen), std::memory_order_relaxed);
-  return Feedback{static_cast<std::uint8_t>(*chosen), told.metric};
 }
 
 std::uint8_t CongestionTables::remote(std::size_t leaf, std::size_t path, TimeNs now) const noexcept {
@@ -126,6 +107,7 @@ void CongestionTables::adopt(const CongestionTables& old) noexcept {
   copy(from_leaf_, old.from_leaf_);
   copy(paths_of_, old.paths_of_);
   copy(turn_, old.turn_);
+  copy(news_, old.news_);
 }
 
 }  // namespace weft::stages

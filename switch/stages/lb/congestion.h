@@ -130,6 +130,37 @@ class CongestionTables {
   std::vector<Cell> from_leaf_;                       ///< by leaf, then path of that leaf
   std::vector<std::atomic<std::uint16_t>> paths_of_;  ///< by leaf: paths that its packets have come by, and all before
   std::vector<std::atomic<std::uint8_t>> turn_;       ///< by leaf: the path that was fed back last
+  std::vector<std::atomic<bool>> news_;               ///< by leaf: one of from_leaf_ may be `changed`
 };
+
+// Here, because the compiler returns a pair of bytes by way of memory, and a tag then waits for it.
+inline std::optional<CongestionTables::Feedback> CongestionTables::next_feedback(std::size_t leaf,
+                                                                                 TimeNs now) noexcept {
+  Cell* const row = &from_leaf_[leaf * kPaths];
+  const std::size_t paths = paths_of_[leaf].load(std::memory_order_relaxed);
+  std::size_t path = turn_[leaf].load(std::memory_order_relaxed);
+  std::optional<std::size_t> chosen;
+  // Mostly nothing has changed, and the next path that is fresh is the one.
+  const bool news = news_[leaf].load(std::memory_order_relaxed) && news_[leaf].exchange(false);
+  for (std::size_t i = 0; i < paths; ++i) {
+    path = path + 1 < paths ? path + 1 : 0;
+    const PathMetric metric = row[path].load(std::memory_order_relaxed);
+    if (!metric.fresh(rules_, now)) continue;
+    if (!chosen || metric.changed) chosen = path;
+    if (metric.changed || !news) break;
+  }
+  if (!chosen) return std::nullopt;
+  PathMetric metric = row[*chosen].load(std::memory_order_relaxed);
+  PathMetric told = metric;
+  told.changed = false;
+  if (metric.changed) {
+    // There may be more.
+    news_[leaf].store(true, std::memory_order_relaxed);
+    // Fails when another worker has stored a newer metric meanwhile: that one stays `changed`, and is told later.
+    row[*chosen].compare_exchange_strong(metric, told, std::memory_order_relaxed);
+  }
+  turn_[leaf].store(static_cast<std::uint8_t>(*chosen), std::memory_order_relaxed);
+  return Feedback{static_cast<std::uint8_t>(*chosen), told.metric};
+}
 
 }  // namespace weft::stages

@@ -121,6 +121,24 @@ TEST_F(Tables, WhatHasAgedIsNotFedBack) {
   EXPECT_EQ(tables.next_feedback(1, 2000 * kUs), std::nullopt);
 }
 
+TEST_F(Tables, AChangeThatHadAgedIsFedBackWhenItIsFreshAgain) {
+  const auto next = [&](TimeNs now) {
+    const auto told = tables.next_feedback(1, now);
+    return told ? std::pair<int, int>(told->path, told->metric) : std::pair(-1, -1);
+  };
+  tables.on_arrived(1, 0, 3, 1000 * kUs);
+  tables.on_arrived(1, 1, 4, 1000 * kUs);
+  EXPECT_EQ(next(1001 * kUs), std::pair(1, 4));
+  // Path 0 has not been told when it ages.
+  tables.on_arrived(1, 1, 4, 2000 * kUs);
+  tables.on_arrived(1, 2, 6, 2000 * kUs);
+  EXPECT_EQ(next(2001 * kUs), std::pair(2, 6));
+  EXPECT_EQ(next(2001 * kUs), std::pair(1, 4));
+  tables.on_arrived(1, 0, 3, 2002 * kUs);
+  tables.on_arrived(1, 2, 6, 2002 * kUs);
+  EXPECT_EQ(next(2003 * kUs), std::pair(0, 3)) << "before path 2, whose turn it is and which has been told";
+}
+
 TEST_F(Tables, AReloadTakesOverWhatIsKnown) {
   tables.on_feedback(1, 1, 5, 1000 * kUs);
   tables.on_arrived(2, 7, 4, 1000 * kUs);
