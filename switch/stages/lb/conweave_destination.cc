@@ -24,7 +24,7 @@ ConweaveDestination::ConweaveDestination(const ConweaveDestinationRules& rules)
 ConweaveDestination::Flow* ConweaveDestination::find(TimeNs now, const FlowKey& key) noexcept {
   const auto waits = [](const Flow& flow) { return flow.queue != kNoQueue; };
   const auto [flow, known] = find_flow(
-      entries_, key, [](const Flow& f) { return !f.known; }, waits);
+      flow_set(entries_, key), key, [](const Flow& f) { return !f.known; }, waits);
   if (flow == nullptr) return nullptr;
   const bool aged = !waits(*flow) && now - flow->last > rules_.age_ns;
   if (!known && flow->known && !aged) ++counts_.evicted;

@@ -63,8 +63,8 @@ class ConweaveSink : public ReorderSink {
 
 class ConweaveDestination {
  public:
-  /// An entry. 56 bytes.
-  struct Flow {
+  /// An entry. 56 bytes, in a cache line of its own.
+  struct alignas(kMostFlowBytes) Flow {
     FlowKey key{};
     TimeNs last = 0;          ///< when the last packet of this epoch came
     TimeNs old_came = 0;      ///< when the last one of the old path came
@@ -79,7 +79,7 @@ class ConweaveDestination {
 
     friend bool operator==(const Flow&, const Flow&) = default;
   };
-  static_assert(sizeof(Flow) <= 64);
+  static_assert(sizeof(Flow) <= kMostFlowBytes);
   static constexpr std::uint16_t kNoQueue = 0xffff;
 
   explicit ConweaveDestination(const ConweaveDestinationRules& rules);
@@ -89,6 +89,8 @@ class ConweaveDestination {
   /// @param packet    the caller's number for it, which comes back in deliver(), at once or later
   void on_packet(TimeNs now, const FlowKey& key, const ConweaveTag& tag, bool may_wait, std::uint32_t bytes,
                  std::uint64_t packet, ConweaveSink& sink) noexcept;
+  /// A data packet of the flow comes soon.
+  void prefetch(const FlowKey& key) noexcept { prefetch_flow(entries_, key); }
   /// All that waits goes on, and all flows are new.
   void flush(ReorderSink& sink) noexcept;
 

@@ -8,7 +8,8 @@ namespace weft::stages {
 
 // The flow's entry, or the one that takes the place of another: with state `free` then.
 ConweaveFlow& ConweaveSource::entry(TimeNs now, const FlowKey& key) noexcept {
-  const auto [flow, known] = find_flow(entries_, key, [](const ConweaveFlow& f) { return f.state == State::free; });
+  const auto [flow, known] =
+      find_flow(flow_set(entries_, key), key, [](const ConweaveFlow& f) { return f.state == State::free; });
   if (known) return *flow;
   if (is_live(*flow, now)) ++counts_.evicted;
   *flow = {.key = key, .last = now};

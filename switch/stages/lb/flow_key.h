@@ -50,6 +50,8 @@ struct FlowKey {
 
 /// Places that a flow has in a table of flows.
 inline constexpr std::size_t kFlowWays = 4;
+/// An entry is no larger: a cache line.
+inline constexpr std::size_t kMostFlowBytes = 64;
 
 /// The places of a flow.
 /// @param entries  their number is a multiple of kFlowWays, at least that
@@ -61,6 +63,16 @@ template <typename Entry>
                                      kFlowWays);
 }
 
+/// The same, of a flow that is looked for soon.
+template <typename Entry>
+std::span<Entry, kFlowWays> prefetch_flow(std::vector<Entry>& entries, const FlowKey& key) noexcept {
+  static_assert(kMostFlowBytes % sizeof(Entry) == 0, "an entry lies in one cache line");
+  const auto set = flow_set(entries, key);
+  const auto* const bytes = reinterpret_cast<const std::uint8_t*>(set.data());
+  for (std::size_t at = 0; at < set.size_bytes(); at += kMostFlowBytes) __builtin_prefetch(bytes + at);
+  return set;
+}
+
 /// Where a flow is in a table, or what place it may take.
 template <typename Entry>
 struct FlowPlace {
@@ -68,13 +80,14 @@ struct FlowPlace {
   bool known = false;      ///< it is the flow's own; otherwise one that is free, or was silent longest
 };
 
+/// @param set   flow_set() of the flow
 /// @param free  of an entry: no flow has it. The others have a `key` and the time `last` of their last packet.
 /// @param kept  of an entry: its flow does not give it away
 template <typename Entry, typename Free, typename Kept>
-[[nodiscard]] FlowPlace<Entry> find_flow(std::vector<Entry>& entries, const FlowKey& key, const Free& free,
+[[nodiscard]] FlowPlace<Entry> find_flow(std::span<Entry, kFlowWays> set, const FlowKey& key, const Free& free,
                                          const Kept& kept) noexcept {
   Entry* victim = nullptr;
-  for (Entry& entry : flow_set(entries, key)) {
+  for (Entry& entry : set) {
     if (!free(entry) && entry.key == key) return {&entry, true};
     if (kept(entry)) continue;
     const bool better = victim == nullptr || (!free(*victim) && (free(entry) || entry.last < victim->last));
@@ -84,8 +97,9 @@ template <typename Entry, typename Free, typename Kept>
 }
 /// The same where any entry may be given away: there always is a place.
 template <typename Entry, typename Free>
-[[nodiscard]] FlowPlace<Entry> find_flow(std::vector<Entry>& entries, const FlowKey& key, const Free& free) noexcept {
-  return find_flow(entries, key, free, [](const Entry&) { return false; });
+[[nodiscard]] FlowPlace<Entry> find_flow(std::span<Entry, kFlowWays> set, const FlowKey& key,
+                                         const Free& free) noexcept {
+  return find_flow(set, key, free, [](const Entry&) { return false; });
 }
 
 }  // namespace weft::stages

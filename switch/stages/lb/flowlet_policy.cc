@@ -3,6 +3,7 @@
 #include "switch/stages/lb/flowlet_policy.h"
 
 #include <algorithm>
+#include <array>
 #include <string>
 
 #include "switch/base/time.h"
@@ -38,8 +39,15 @@ FlowletPolicy::FlowletPolicy(const pipeline::StageBuild& build)
 
 void FlowletPolicy::choose(Context& context, LinkView& links, std::span<LbItem> items) noexcept {
   now_ = context.now;
+  std::array<Flowlet*, pipeline::Batch::kCapacity> places;
+  std::size_t next = 0;
+  for (const LbItem& item : items) {
+    places[next++] = table_.prefetch(FlowKey::of(pipeline::meta(item.packet).parsed)).data();
+  }
+  next = 0;
   for (LbItem& item : items) {
-    const auto [entry, begin] = table_.on_packet(context.now, FlowKey::of(pipeline::meta(item.packet).parsed));
+    const std::span<Flowlet, FlowletTable::kWays> own(places[next++], FlowletTable::kWays);
+    const auto [entry, begin] = table_.on_packet(context.now, FlowKey::of(pipeline::meta(item.packet).parsed), own);
     const NextHopId before = begin == FlowletTable::Begin::none || begin == FlowletTable::Begin::gap
                                  ? member_of(entry, links, item.members())
                                  : tables::kUnreachable;

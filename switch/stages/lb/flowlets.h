@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "switch/base/time.h"
@@ -22,7 +23,7 @@ struct FlowletRules {
 };
 
 /// An entry. Which path `member` and `port` mean is the caller's business.
-struct Flowlet {
+struct alignas(32) Flowlet {
   FlowKey key{};
   TimeNs last = 0;             ///< when its last packet came
   std::uint32_t flowlets = 0;  ///< since the entry was made; 0: free
@@ -54,7 +55,12 @@ class FlowletTable {
 
   /// The entry for a packet of this flow at `now`, which becomes the time of its last packet. Unless `begin` is none
   /// the caller sets the path; until then the entry of a known flow has that of the flowlet before.
-  Found on_packet(TimeNs now, const FlowKey& key) noexcept;
+  Found on_packet(TimeNs now, const FlowKey& key) noexcept { return on_packet(now, key, flow_set(entries_, key)); }
+  /// The same with what prefetch() has said.
+  Found on_packet(TimeNs now, const FlowKey& key, std::span<Flowlet, kWays> places) noexcept;
+
+  /// The places of a flow of which a packet comes soon.
+  [[nodiscard]] std::span<Flowlet, kWays> prefetch(const FlowKey& key) noexcept { return prefetch_flow(entries_, key); }
 
   /// Entries that are in use at `now`. Looks at all of them.
   [[nodiscard]] std::size_t live(TimeNs now) const noexcept;

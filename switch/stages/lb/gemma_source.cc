@@ -5,7 +5,7 @@
 namespace weft::stages {
 
 GemmaFlow& GemmaSource::entry(TimeNs now, const FlowKey& key) noexcept {
-  const auto [flow, known] = find_flow(entries_, key, is_free);
+  const auto [flow, known] = find_flow(flow_set(entries_, key), key, is_free);
   const bool live = is_live(*flow, now);
   if (known && live) return *flow;
   if (live) ++counts_.evicted;
@@ -73,7 +73,7 @@ void GemmaSource::reroute(TimeNs now, GemmaFlow& flow, std::uint64_t score, Gemm
 void GemmaSource::adopt(GemmaSource& old) noexcept {
   if (old.entries_.size() == entries_.size()) return entries_.swap(old.entries_);
   for (const GemmaFlow& flow : old.entries_) {
-    if (!is_free(flow)) *find_flow(entries_, flow.key, is_free).entry = flow;
+    if (!is_free(flow)) *find_flow(flow_set(entries_, flow.key), flow.key, is_free).entry = flow;
   }
 }
 

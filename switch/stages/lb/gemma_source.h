@@ -35,6 +35,8 @@ struct GemmaRules {
 /// @param beyond  in the queues behind it, as they were told
 [[nodiscard]] constexpr std::uint64_t gemma_score(const GemmaRules& rules, std::uint64_t local,
                                                   std::uint64_t beyond) noexcept {
+  // The defaults, without conversions.
+  if (rules.alpha == 1 && rules.beta == 1) return local + beyond;
   return static_cast<std::uint64_t>(rules.alpha * static_cast<double>(local) +
                                     rules.beta * static_cast<double>(beyond));
 }
@@ -56,8 +58,8 @@ class GemmaPaths {
   [[nodiscard]] virtual std::uint32_t below(std::uint32_t bound) noexcept = 0;
 };
 
-/// An entry. 48 bytes.
-struct GemmaFlow {
+/// An entry. 48 bytes, in a cache line of its own.
+struct alignas(kMostFlowBytes) GemmaFlow {
   FlowKey key{};
   TimeNs last = 0;         ///< when its last packet came
   TimeNs rerouted_at = 0;  ///< with reroutes above 0
@@ -66,7 +68,7 @@ struct GemmaFlow {
 
   friend bool operator==(const GemmaFlow&, const GemmaFlow&) = default;
 };
-static_assert(sizeof(GemmaFlow) <= 64);
+static_assert(sizeof(GemmaFlow) <= kMostFlowBytes);
 
 /// What has happened since the start.
 struct GemmaCounts {
@@ -85,6 +87,8 @@ class GemmaSource {
 
   /// The path of a packet of the flow; kNone when none is up.
   [[nodiscard]] std::uint16_t on_packet(TimeNs now, const FlowKey& key, GemmaPaths& paths) noexcept;
+  /// A packet of the flow comes soon.
+  void prefetch(const FlowKey& key) noexcept { prefetch_flow(entries_, key); }
   /// Takes over what another one knows that fits. Of equal sizes, the other one gets what this one knew.
   void adopt(GemmaSource& old) noexcept;
 

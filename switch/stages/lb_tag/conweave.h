@@ -30,6 +30,8 @@ class ConweaveLeaf {
   /// Of a leaf whose options have `conweave`.
   ConweaveLeaf(LbTagShared& shared, std::uint16_t worker);
 
+  /// arrived() is called soon with a packet of these headers.
+  void prefetch(const wire::Parsed& parsed) noexcept { far_.prefetch(FlowKey::of_qp(parsed)); }
   /// A data packet has come, its tag is off. It goes on in its batch, or waits.
   /// @param from  the leaf that put the tag on, by its position
   /// @return false when it is to be removed from the batch

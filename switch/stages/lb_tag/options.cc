@@ -136,7 +136,7 @@ Schema conweave_schema() {
       us("bound_us", 400, "No packet waits longer; less than the retransmission timeout of the senders."),
       us("notify_us", 8, "A leaf tells of a path that marks packets so often."),
       number("max_flows", 1 << 14, kFlowWays, 1 << 24,
-             "Flows that one worker keeps, at each edge, 56 bytes each, a multiple of 4."),
+             "Flows that one worker keeps, at each edge, 64 bytes each, a multiple of 4."),
       number("queues", 128, 1, 1 << 15, "Flows of which packets may wait, of each worker."),
       number("queue_packets", 512, 1, 1 << 20, "Packets that may wait, of one flow."),
       number("max_packets", 4096, 1, 1 << 20, "The same of each worker. What does not fit goes on at once."),
