@@ -24,15 +24,15 @@ using wire::UdpHeader;
 constexpr std::uint16_t kAnswerUdpBytes = sizeof(UdpHeader) + kTagBytes;
 constexpr std::uint8_t kAnswerTtl = 64;
 
-LbTagHeader header_of(TagKind kind, std::uint8_t flags, std::uint16_t leaf, std::uint8_t path,
-                      const ConweaveContent& content) noexcept {
-  LbTagHeader header{};
-  header.version_kind = version_kind(kind);
+void fill(LbTagHeader& header, std::uint8_t flags, std::uint16_t leaf, std::uint8_t path,
+          const ConweaveContent& content) noexcept {
   header.flags = flags;
   header.leaf.set(leaf);
   header.path = path;
-  header.content = std::bit_cast<decltype(header.content)>(content);
-  return header;
+  auto& in_packet = content_of<ConweaveContent>(header);
+  in_packet.epoch = content.epoch;
+  in_packet.sent.set(content.sent.value());
+  in_packet.tail_sent.set(content.tail_sent.value());
 }
 
 // The IP header of the packet that is answered becomes that of the answer.
@@ -57,7 +57,7 @@ void turn_ip(std::uint8_t* l3, const Parsed& parsed, std::uint8_t tos) noexcept 
 }  // namespace
 
 ConweaveLabel read_conweave(const LbTagHeader& header) noexcept {
-  const auto content = std::bit_cast<ConweaveContent>(header.content);
+  const auto& content = content_of<ConweaveContent>(header);
   const bool rerouted = (header.flags & ConweaveContent::kRerouted) != 0;
   return {.leaf = header.leaf.value(),
           .path = header.path,
@@ -75,14 +75,14 @@ std::optional<ConweaveAnswer> read_answer(const LbTagHeader& header) noexcept {
   if (kind > static_cast<std::uint8_t>(ConweaveReply::Kind::notify)) return std::nullopt;
   return ConweaveAnswer{header.leaf.value(),
                         header.path,
-                        {static_cast<ConweaveReply::Kind>(kind), std::bit_cast<ConweaveContent>(header.content).epoch}};
+                        {static_cast<ConweaveReply::Kind>(kind), content_of<ConweaveContent>(header).epoch}};
 }
 
 FlowKey answered_flow(const std::uint8_t* frame, const Parsed& parsed) noexcept {
-  const std::uint16_t port = tag_header(frame, parsed).destination_port.value();
-  const wire::Qpn qp(std::bit_cast<ConweaveContent>(tag_header(frame, parsed).content).sent.value());
+  const LbTagHeader header = tag_header(frame, parsed);
+  const wire::Qpn qp(content_of<ConweaveContent>(header).sent.value());
   FlowKey flow;
-  flow.ports = tables::EcmpHash::ports_word(parsed.source_port, port, parsed.protocol);
+  flow.ports = tables::EcmpHash::ports_word(parsed.source_port, header.destination_port.value(), parsed.protocol);
   if (parsed.has(wire::ParsedFlag::ipv6)) {
     const auto& ip = header_at<Ipv6Header>(frame + parsed.l3_offset);
     flow.addresses = wire::hash_v6(ip.destination.data(), ip.source.data()).ordered;
@@ -99,7 +99,7 @@ void put_tag_on(std::uint8_t* frame, const Parsed& parsed, const ConweaveLabel& 
                                                (tag.rerouted ? ConweaveContent::kRerouted : 0));
   const ConweaveContent content{
       .epoch = tag.epoch, .sent = wire::be24(tag.sent.ticks()), .tail_sent = wire::be24(tag.tail_sent.ticks())};
-  put_tag_on(frame, parsed, header_of(TagKind::conweave, flags, label.leaf, label.path, content));
+  fill(make_tag(frame, parsed, TagKind::conweave), flags, label.leaf, label.path, content);
 }
 
 std::size_t write_answer(std::span<std::uint8_t> out, const std::uint8_t* frame, const Parsed& parsed,
@@ -113,9 +113,10 @@ std::size_t write_answer(std::span<std::uint8_t> out, const std::uint8_t* frame,
   std::swap(eth.source, eth.destination);
   turn_ip(out.data() + parsed.l3_offset, parsed, wire::make_tos(dscp, wire::Ecn::not_ect));
   auto& udp = header_at<UdpHeader>(out.data() + parsed.l4_offset);
-  LbTagHeader header = header_of(
-      TagKind::conweave_reply, static_cast<std::uint8_t>(answer.reply.kind), answer.leaf, answer.path,
-      {.epoch = answer.reply.epoch, .sent = wire::be24(FlowKey::of_qp(parsed).qp().value()), .tail_sent = {}});
+  LbTagHeader header{};
+  header.version_kind = version_kind(TagKind::conweave_reply);
+  fill(header, static_cast<std::uint8_t>(answer.reply.kind), answer.leaf, answer.path,
+       {.epoch = answer.reply.epoch, .sent = wire::be24(FlowKey::of_qp(parsed).qp().value()), .tail_sent = {}});
   header.destination_port = udp.destination_port;
   std::memcpy(out.data() + parsed.l4_offset + sizeof udp, &header, sizeof header);
   udp.destination_port.set(kTagUdpPort);

@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "switch/wire/headers.h"
 #include "switch/wire/parsed.h"
 #include "switch/wire/types.h"
 
@@ -45,6 +46,19 @@ struct LbTagHeader {
 };
 static_assert(sizeof(LbTagHeader) == 16 && alignof(LbTagHeader) == 1);
 inline constexpr std::uint32_t kTagBytes = sizeof(LbTagHeader);
+
+/// Its content, of the type that its kind has, where it lies: a copy of seven bytes is made of pieces that overlap, and
+/// whoever reads one waits until these have been written.
+template <typename Content>
+[[nodiscard]] Content& content_of(LbTagHeader& header) noexcept {
+  static_assert(sizeof(Content) == sizeof header.content);
+  return wire::header_at<Content>(header.content.data());
+}
+template <typename Content>
+[[nodiscard]] const Content& content_of(const LbTagHeader& header) noexcept {
+  static_assert(sizeof(Content) == sizeof header.content);
+  return wire::header_at<Content>(header.content.data());
+}
 
 /// LbTagHeader::content of kind conga.
 struct CongaContent {
@@ -90,14 +104,30 @@ enum class TagValidity : std::uint8_t {
   return udp && right && !parsed.has(wire::ParsedFlag::ip_options);
 }
 
+/// Where the tag of a packet begins in its frame.
+[[nodiscard]] inline std::uint32_t tag_offset(const wire::Parsed& parsed) noexcept {
+  return parsed.l4_offset + static_cast<std::uint32_t>(sizeof(wire::UdpHeader));
+}
 /// @param frame       the frame that `parsed` belongs to
 /// @param contiguous  bytes of it that can be read
-[[nodiscard]] TagValidity tag_validity(const std::uint8_t* frame, std::uint32_t contiguous,
-                                       const wire::Parsed& parsed) noexcept;
+[[nodiscard]] inline TagValidity tag_validity(const std::uint8_t* frame, std::uint32_t contiguous,
+                                              const wire::Parsed& parsed) noexcept {
+  if (parsed.destination_port != kTagUdpPort || !may_have_tag(parsed)) return TagValidity::none;
+  if (contiguous < tag_offset(parsed) + kTagBytes) return TagValidity::malformed;
+  const auto& udp = wire::header_at<wire::UdpHeader>(frame + parsed.l4_offset);
+  if (udp.length.value() < sizeof udp + kTagBytes) return TagValidity::malformed;
+  const std::uint8_t found = frame[tag_offset(parsed)];
+  const bool known = found >= version_kind(TagKind::conga) && found <= version_kind(TagKind::gemma_report);
+  return known ? TagValidity::ok : TagValidity::unknown;
+}
 /// Of a packet whose tag_validity() is ok.
-[[nodiscard]] TagKind tag_kind(const std::uint8_t* frame, const wire::Parsed& parsed) noexcept;
+[[nodiscard]] inline TagKind tag_kind(const std::uint8_t* frame, const wire::Parsed& parsed) noexcept {
+  return static_cast<TagKind>(frame[tag_offset(parsed)] & 15);
+}
 /// The same packet's tag as it lies there.
-[[nodiscard]] LbTagHeader tag_header(const std::uint8_t* frame, const wire::Parsed& parsed) noexcept;
+[[nodiscard]] inline LbTagHeader tag_header(const std::uint8_t* frame, const wire::Parsed& parsed) noexcept {
+  return wire::header_at<LbTagHeader>(frame + tag_offset(parsed));
+}
 /// Of a packet whose tag_kind() is conga.
 [[nodiscard]] LbTag read_tag(const std::uint8_t* frame, const wire::Parsed& parsed) noexcept;
 /// Of a packet whose tag_kind() is conga: the congestion of the links so far grows to at least this.
@@ -107,9 +137,11 @@ void raise_congestion(std::uint8_t* frame, const wire::Parsed& parsed, std::uint
 /// @param frame   the new first byte: kTagBytes in front of the frame that `parsed` belongs to, which may_have_tag()
 ///                and has at most 65535 - kTagBytes bytes by its IP header
 void put_tag_on(std::uint8_t* frame, const wire::Parsed& parsed, const LbTag& tag) noexcept;
-/// The same for any kind.
-/// @param header  destination_port and checksum are filled in
-void put_tag_on(std::uint8_t* frame, const wire::Parsed& parsed, LbTagHeader header) noexcept;
+/// The same for any kind, whose flags, leaf, path and content are for the caller to fill in: they hold anything.
+/// @return the tag as it lies in the packet
+[[nodiscard]] LbTagHeader& make_tag(std::uint8_t* frame, const wire::Parsed& parsed, TagKind kind) noexcept;
+/// The record of a packet that has got a tag becomes what the parser would make of it.
+void note_tag_on(wire::Parsed& parsed) noexcept;
 /// Takes the tag off a packet whose tag_validity() is ok. Its first byte is kTagBytes behind `frame` afterwards.
 void take_tag_off(std::uint8_t* frame, const wire::Parsed& parsed) noexcept;
 

@@ -14,14 +14,6 @@ using pipeline::Batch;
 using pipeline::Context;
 using pipeline::PortIndex;
 
-namespace {
-
-void parse_again(rte_mbuf* m) noexcept {
-  wire::parse_frame(pipeline::frame(m), m->data_len, m->pkt_len, pipeline::meta(m).parsed);
-}
-
-}  // namespace
-
 LbTagStage::LbTagStage(const pipeline::StageBuild& build, LbTagShared& shared)
     : shared_(shared), worker_(build.worker) {
   if (shared.options().conweave) conweave_.emplace(shared, build.worker);
@@ -31,22 +23,41 @@ LbTagStage::LbTagStage(const pipeline::StageBuild& build, LbTagShared& shared)
 void LbTagStage::ingress(Context& context, Batch& batch) {
   if (!shared_.is_leaf() && shared_.options().uplinks.empty()) return;
   ConweaveLeaf::Burst burst(context, conweave_ ? &*conweave_ : nullptr);
+  TakenOff off;
   bool any = false;
   for (std::uint16_t i = 0; i < batch.size; ++i) {
     rte_mbuf* m = batch.packet[i];
     if (pipeline::meta(m).parsed.destination_port != kTagUdpPort) [[likely]]
       continue;
     any = true;
-    const Fate fate = receive(burst, m);
-    if (fate == Fate::leaves_batch) batch.remove(i);
+    const Fate fate = receive(context.now, m, i, off);
     if (fate == Fate::consumed) context.consume(batch, i);
   }
+  if (off.size != 0) go_on(burst, batch, off);
   if (!any || !conweave_) return;
   conweave_->publish(counters_);
   context.at(next_deadline());
 }
 
-LbTagStage::Fate LbTagStage::receive(ConweaveLeaf::Burst& burst, rte_mbuf* m) noexcept {
+// Packets whose tags are off go on. They are read when all tags of the burst are off, and not one by one: the parser
+// loads headers in large pieces, which waits for the cache where they have just been written in small ones.
+void LbTagStage::go_on(ConweaveLeaf::Burst& burst, Batch& batch, const TakenOff& off) noexcept {
+  for (std::uint16_t k = 0; k < off.size; ++k) {
+    rte_mbuf* m = batch.packet[off.packet[k].at];
+    wire::Parsed& parsed = pipeline::meta(m).parsed;
+    wire::parse_frame(pipeline::frame(m), m->data_len, m->pkt_len, parsed);
+    if (conweave_) conweave_->prefetch(parsed);
+  }
+  counters_.add(LbTagCounter::taken_off, off.size);
+  if (!conweave_) return;
+  for (std::uint16_t k = 0; k < off.size; ++k) {
+    const auto& [header, from, at] = off.packet[k];
+    if (from == LeafMap::kNone) continue;
+    if (!conweave_->arrived(burst, batch.packet[at], from, read_conweave(header), counters_)) batch.remove(at);
+  }
+}
+
+LbTagStage::Fate LbTagStage::receive(TimeNs now, rte_mbuf* m, std::uint16_t at, TakenOff& off) noexcept {
   const auto stays = [&](LbTagCounter why) {
     count(why);
     return Fate::stays;
@@ -64,28 +75,28 @@ LbTagStage::Fate LbTagStage::receive(ConweaveLeaf::Burst& burst, rte_mbuf* m) no
     case TagValidity::ok:
       break;
   }
-  if (tag_kind(pipeline::frame(m), parsed) == TagKind::gemma_report) return take_report(burst.context().now, m);
+  const TagKind kind = tag_kind(pipeline::frame(m), parsed);
+  if (kind == TagKind::gemma_report) return take_report(now, m);
   // A packet to hosts of another leaf keeps its tag.
   if (!leaf || shared_.leaf_of(m) != shared_.self()) return Fate::stays;
-  if (tag_kind(pipeline::frame(m), parsed) != TagKind::conweave_reply) return take_off(burst, m);
-  take_answer(burst.context().now, m);
-  return Fate::consumed;
+  if (kind == TagKind::conweave_reply) {
+    take_answer(now, m);
+    return Fate::consumed;
+  }
+  take_off(now, m, at, off);
+  return Fate::stays;
 }
 
-LbTagStage::Fate LbTagStage::take_off(ConweaveLeaf::Burst& burst, rte_mbuf* m) noexcept {
+void LbTagStage::take_off(TimeNs now, rte_mbuf* m, std::uint16_t at, TakenOff& off) noexcept {
   const wire::Parsed& parsed = pipeline::meta(m).parsed;
-  const LbTagHeader header = tag_header(pipeline::frame(m), parsed);
-  const TagKind kind = tag_kind(pipeline::frame(m), parsed);
+  const std::uint8_t* const frame = pipeline::frame(m);
+  const LbTagHeader header = tag_header(frame, parsed);
+  const TagKind kind = tag_kind(frame, parsed);
   const std::uint16_t from = sender(m, header.leaf.value());
-  if (from != LeafMap::kNone && kind == TagKind::conga) {
-    learn(burst.context().now, from, read_tag(pipeline::frame(m), parsed));
-  }
+  if (from != LeafMap::kNone && kind == TagKind::conga) learn(now, from, read_tag(frame, parsed));
+  off.packet[off.size++] = {header, kind == TagKind::conweave ? from : LeafMap::kNone, at};
   take_tag_off(pipeline::frame(m), parsed);
   rte_pktmbuf_adj(m, kTagBytes);
-  parse_again(m);
-  count(LbTagCounter::taken_off);
-  if (from == LeafMap::kNone || kind != TagKind::conweave || !conweave_) return Fate::stays;
-  return conweave_->arrived(burst, m, from, read_conweave(header), counters_) ? Fate::stays : Fate::leaves_batch;
 }
 
 LbTagStage::Fate LbTagStage::take_report(TimeNs now, const rte_mbuf* m) noexcept {
@@ -190,7 +201,7 @@ void LbTagStage::wrap_forged(Context& context, PortIndex port, Batch& batch) noe
 
 // False when a host has forged a tag and there is no room for a real one around it: other leaves would believe it.
 bool LbTagStage::put_on(TimeNs now, PortIndex port, std::uint8_t congestion, rte_mbuf* m) noexcept {
-  const wire::Parsed& parsed = pipeline::meta(m).parsed;
+  wire::Parsed& parsed = pipeline::meta(m).parsed;
   const auto conweave = mark_.tag(m);
   mark_.clear(m);
   if (!may_have_tag(parsed)) return true;
@@ -204,19 +215,19 @@ bool LbTagStage::put_on(TimeNs now, PortIndex port, std::uint8_t congestion, rte
   }
   count(LbTagCounter::put_on);
   const auto path = static_cast<std::uint8_t>(shared_.path_of(port));
+  const std::uint16_t self = shared_.id_of(shared_.self());
   if (conweave) {
-    put_tag_on(pipeline::frame(m), parsed, ConweaveLabel{shared_.id_of(shared_.self()), path, *conweave});
-    parse_again(m);
-    return true;
+    put_tag_on(pipeline::frame(m), parsed, ConweaveLabel{self, path, *conweave});
+  } else {
+    LbTag tag{.leaf = self, .path = path, .congestion = congestion};
+    if (const auto feedback = shared_.congestion().next_feedback(leaf, now)) {
+      tag.has_feedback = true;
+      tag.feedback_path = feedback->path;
+      tag.feedback = feedback->metric;
+    }
+    put_tag_on(pipeline::frame(m), parsed, tag);
   }
-  LbTag tag{.leaf = shared_.id_of(shared_.self()), .path = path, .congestion = congestion};
-  if (const auto feedback = shared_.congestion().next_feedback(leaf, now)) {
-    tag.has_feedback = true;
-    tag.feedback_path = feedback->path;
-    tag.feedback = feedback->metric;
-  }
-  put_tag_on(pipeline::frame(m), parsed, tag);
-  parse_again(m);
+  note_tag_on(parsed);
   return true;
 }
 

@@ -56,14 +56,25 @@ class LbTagStage : public pipeline::Stage {
     return shared_.path_of(pipeline::meta(m).in_port) != LbTagShared::kNoPath;
   }
   // What becomes of a packet to the UDP port of tags.
-  enum class Fate : std::uint8_t { stays, leaves_batch, consumed };
+  enum class Fate : std::uint8_t { stays, consumed };
+  // Packets of a burst whose tags are off.
+  struct TakenOff {
+    struct Packet {
+      LbTagHeader header;  // the tag
+      std::uint16_t from;  // the leaf that put on one of kind conweave, LeafMap::kNone for all other
+      std::uint16_t at;    // place in the burst
+    };
+    std::uint16_t size = 0;
+    Packet packet[pipeline::Batch::kCapacity];
+  };
 
   [[nodiscard]] TimeNs next_deadline() const noexcept {
     if (gemma_) return gemma_->next_deadline();
     return conweave_ ? conweave_->next_deadline() : kNever;
   }
-  [[nodiscard]] Fate receive(ConweaveLeaf::Burst& burst, rte_mbuf* m) noexcept;
-  [[nodiscard]] Fate take_off(ConweaveLeaf::Burst& burst, rte_mbuf* m) noexcept;
+  [[nodiscard]] Fate receive(TimeNs now, rte_mbuf* m, std::uint16_t at, TakenOff& off) noexcept;
+  void take_off(TimeNs now, rte_mbuf* m, std::uint16_t at, TakenOff& off) noexcept;
+  void go_on(ConweaveLeaf::Burst& burst, pipeline::Batch& batch, const TakenOff& off) noexcept;
   [[nodiscard]] Fate take_report(TimeNs now, const rte_mbuf* m) noexcept;
   void take_answer(TimeNs now, const rte_mbuf* m) noexcept;
   [[nodiscard]] std::uint16_t sender(const rte_mbuf* m, std::uint16_t id) noexcept;

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <vector>
 
 #include "switch/base/rng.h"
@@ -36,6 +37,13 @@ Bytes tagged(const Bytes& frame, const LbTag& tag) {
 Bytes untagged(Bytes frame) {
   take_tag_off(frame.data(), parsed_of(frame));
   return {frame.begin() + kTagBytes, frame.end()};
+}
+wire::Parsed noted(wire::Parsed parsed) {
+  note_tag_on(parsed);
+  return parsed;
+}
+bool same(const wire::Parsed& a, const wire::Parsed& b) {
+  return std::memcmp(&a, &b, sizeof a) == 0;
 }
 Bytes data(bool ipv6 = false, std::size_t payload = 256) {
   FrameBuilder frame;
@@ -92,6 +100,15 @@ TEST(LbTag, WhatIsNoTagIsToldApart) {
   EXPECT_EQ(tag_validity(whole.data(), 58, parsed), TagValidity::ok);
 }
 
+TEST(LbTag, TheRecordOfARocePacketBecomesThatOfOneWithATag) {
+  for (const bool ipv6 : {false, true}) {
+    const Bytes plain = data(ipv6);
+    const Bytes with = tagged(plain, kTag);
+    ASSERT_EQ(parsed_of(plain).kind, wire::FrameKind::roce);
+    EXPECT_TRUE(same(noted(parsed_of(plain)), parsed_of(with))) << ipv6;
+  }
+}
+
 // Whatever the packet: VLAN tags, IPv6, checksums, padding, invalid RoCE.
 TEST(LbTagProperty, OnAndOffGivesBackEveryByte) {
   Rng random(18);
@@ -121,6 +138,7 @@ TEST(LbTagProperty, OnAndOffGivesBackEveryByte) {
                     .congestion = static_cast<std::uint8_t>(random.next())};
     const Bytes with = tagged(bytes, tag);
     ASSERT_EQ(validity(with), TagValidity::ok) << round;
+    ASSERT_TRUE(same(noted(parsed_of(bytes)), parsed_of(with))) << round << ": as if the parser had read it";
     ASSERT_EQ(read_tag(with.data(), parsed_of(with)), tag) << round;
     ASSERT_EQ(untagged(with), bytes) << round;
   }
