@@ -10,6 +10,7 @@
 #include "switch/stages/lb/conweave_edge.h"
 #include "switch/stages/lb/mark.h"
 #include "switch/stages/lb/member_hash.h"
+#include "switch/stages/lb/member_places.h"
 #include "switch/stages/lb/policy.h"
 #include "switch/wire/opcodes.h"
 
@@ -29,37 +30,44 @@ bool is_balanced(const wire::Parsed& parsed) noexcept {
 // The members of one packet's group as paths.
 class GroupPaths final : public ConweavePaths {
  public:
-  GroupPaths(const ConweaveEdge& edge, pipeline::Context& context, LinkView& links, const LbItem& item,
-             std::uint16_t leaf, NextHopId by_hash)
-      : edge_(edge), context_(context), links_(links), members_(item.members()), leaf_(leaf), by_hash_(by_hash) {}
+  /// Of one policy.
+  GroupPaths(const ConweaveEdge& edge, std::size_t ports)
+      : edge_(edge), path_of_port_(edge.paths()), uplinks_(edge.uplinks()), places_(ports) {}
+  /// Of one packet.
+  void of(pipeline::Context& context, LinkView& links, const LbItem& item, std::uint16_t leaf) noexcept {
+    context_ = &context;
+    links_ = &links;
+    members_ = item.members();
+    leaf_ = leaf;
+    by_hash_ = path_of(item.choice);
+  }
 
   [[nodiscard]] NextHopId member(std::uint16_t path) noexcept {
-    if (path == kNone) return kUnreachable;
-    for (const NextHopId member : members_) {
-      if (path_of(member) == path && links_.up(member)) return member;
-    }
-    return kUnreachable;
+    return path < uplinks_.size() ? places_.find(members_, *links_, uplinks_[path]) : kUnreachable;
   }
   [[nodiscard]] bool up(std::uint16_t path) noexcept override { return member(path) != kUnreachable; }
   [[nodiscard]] std::uint16_t draw() noexcept override {
     for (int i = 0; i < 2; ++i) {
-      const NextHopId member = members_[context_.rng.below(static_cast<std::uint32_t>(members_.size()))];
+      const NextHopId member = members_[context_->rng.below(static_cast<std::uint32_t>(members_.size()))];
       const std::uint16_t path = path_of(member);
-      if (path != kNone && links_.up(member) && edge_.good(leaf_, path, context_.now)) return path;
+      if (path != kNone && links_->up(member) && edge_.good(leaf_, path, context_->now)) return path;
     }
     return kNone;
   }
-  [[nodiscard]] std::uint16_t any() noexcept override { return by_hash_ == kUnreachable ? kNone : path_of(by_hash_); }
+  [[nodiscard]] std::uint16_t any() noexcept override { return by_hash_; }
 
  private:
-  [[nodiscard]] std::uint16_t path_of(NextHopId member) const noexcept { return edge_.path_at(links_.port(member)); }
+  [[nodiscard]] std::uint16_t path_of(NextHopId member) const noexcept { return path_of_port_[links_->port(member)]; }
 
   const ConweaveEdge& edge_;
-  pipeline::Context& context_;
-  LinkView& links_;
-  std::span<const NextHopId> members_;
-  std::uint16_t leaf_;
-  NextHopId by_hash_;
+  std::span<const std::uint16_t> path_of_port_;
+  std::span<const pipeline::PortIndex> uplinks_;
+  MemberPlaces places_;
+  pipeline::Context* context_ = nullptr;
+  LinkView* links_ = nullptr;
+  std::span<const NextHopId> members_{};
+  std::uint16_t leaf_ = ConweaveEdge::kNone;
+  std::uint16_t by_hash_ = kNone;
 };
 
 class ConweavePolicy final : public LbPolicy {
@@ -67,11 +75,15 @@ class ConweavePolicy final : public LbPolicy {
   explicit ConweavePolicy(const pipeline::StageBuild& build)
       : hash_(build),
         edge_(build.capability<ConweaveEdge>()),
-        source_(mark_.usable() ? edge_.source(build.worker) : nullptr) {}
+        source_(mark_.usable() ? edge_.source(build.worker) : nullptr),
+        paths_(edge_, build.info.ports.size()) {}
 
   [[nodiscard]] bool keeps_member() const noexcept override { return false; }
 
   void choose(pipeline::Context& context, LinkView& links, std::span<LbItem> items) noexcept override {
+    if (source_ != nullptr) {
+      for (const LbItem& item : items) source_->prefetch(FlowKey::of_qp(pipeline::meta(item.packet).parsed));
+    }
     for (LbItem& item : items) {
       item.choice = hash_.member(item.members(), links, hash_.hash(item.packet));
       if (item.choice != kUnreachable && source_ != nullptr) weave(context, links, item);
@@ -85,10 +97,10 @@ class ConweavePolicy final : public LbPolicy {
     if (!is_balanced(parsed) || parsed.ttl <= 1 || !edge_.fits(parsed.l3_length)) return;
     const std::uint16_t leaf = edge_.far_leaf(item.packet);
     if (leaf == ConweaveEdge::kNone) return;
-    GroupPaths paths(edge_, context, links, item, leaf, item.choice);
-    if (paths.any() == ConweavePaths::kNone) return;
-    const ConweaveSource::Choice choice = source_->on_packet(context.now, FlowKey::of_qp(parsed), paths);
-    item.choice = paths.member(choice.path);
+    paths_.of(context, links, item, leaf);
+    if (paths_.any() == ConweavePaths::kNone) return;
+    const ConweaveSource::Choice choice = source_->on_packet(context.now, FlowKey::of_qp(parsed), paths_);
+    item.choice = paths_.member(choice.path);
     mark_.set(item.packet, choice.tag);
     counters().add(reason(choice.tag));
   }
@@ -104,6 +116,7 @@ class ConweavePolicy final : public LbPolicy {
   MemberHash hash_;
   ConweaveEdge& edge_;
   ConweaveSource* source_;
+  GroupPaths paths_;
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 #include "switch/pipeline/packet.h"
@@ -23,8 +24,10 @@ class ConweaveEdge {
   [[nodiscard]] virtual ConweaveSource* source(std::uint16_t worker) noexcept = 0;
   /// A number for the leaf that the packet goes to; kNone when it is this one, or none is known.
   [[nodiscard]] virtual std::uint16_t far_leaf(const rte_mbuf* m) const noexcept = 0;
-  /// Which of this leaf's paths begins at the port; kNone when it is no uplink.
-  [[nodiscard]] virtual std::uint16_t path_at(pipeline::PortIndex port) const noexcept = 0;
+  /// By port, which of this leaf's paths begins there; kNone when it is no uplink. Stays as it is.
+  [[nodiscard]] virtual std::span<const std::uint16_t> paths() const noexcept = 0;
+  /// By path, the port where it begins. Stays as it is.
+  [[nodiscard]] virtual std::span<const pipeline::PortIndex> uplinks() const noexcept = 0;
   /// The path may be taken now: the leaf has not told that it is congested. False for all paths to a leaf that does not
   /// answer: one without ConWeave would not undo what rerouting does to the order.
   [[nodiscard]] virtual bool good(std::uint16_t leaf, std::uint16_t path, TimeNs now) const noexcept = 0;

@@ -26,7 +26,7 @@ class DownlinkTable {
   static constexpr std::uint64_t kUnitBytes = 256;  ///< queues are kept in such units
 
   DownlinkTable(const DownlinkRules& rules, std::size_t leaves, std::size_t paths)
-      : rules_(rules), paths_(paths), cells_(leaves * paths) {}
+      : rules_(rules), leaves_(paths == 0 ? 0 : leaves), paths_(paths), cells_(leaves * paths) {}
 
   /// A switch at the end of `path` has told how many bytes wait there on their way to `leaf`.
   /// @return false when there is no such path or leaf
@@ -37,7 +37,7 @@ class DownlinkTable {
   /// How long ago something was told, for who looks on; kNever when nothing was. Exact to a scan, or a microsecond.
   [[nodiscard]] TimeNs age(std::size_t leaf, std::size_t path, TimeNs now) const noexcept;
   [[nodiscard]] std::size_t paths() const noexcept { return paths_; }
-  [[nodiscard]] std::size_t leaves() const noexcept { return paths_ == 0 ? 0 : cells_.size() / paths_; }
+  [[nodiscard]] std::size_t leaves() const noexcept { return leaves_; }
   /// Takes over what another one of the same size and rules knows. Nobody uses either meanwhile.
   void adopt(const DownlinkTable& old) noexcept;
 
@@ -61,6 +61,7 @@ class DownlinkTable {
   }
 
   DownlinkRules rules_;
+  std::size_t leaves_;
   std::size_t paths_;
   std::vector<std::atomic<Cell>> cells_;  ///< by leaf, then path
 };

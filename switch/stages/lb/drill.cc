@@ -11,7 +11,9 @@
 // collide forget what they remembered, which costs a little balance.
 #include <algorithm>
 #include <array>
+#include <limits>
 
+#include "switch/base/rng.h"
 #include "switch/stages/lb/policy.h"
 #include "switch/stages/lb/port_loads.h"
 #include "switch/wire/hash.h"
@@ -27,16 +29,27 @@ class DrillPolicy : public LbPolicy {
   explicit DrillPolicy(const pipeline::StageBuild& build)
       : samples_(static_cast<std::uint32_t>(build.options["drill"]["d"].unsigned_integer())),
         remembered_(static_cast<std::uint32_t>(build.options["drill"]["m"].unsigned_integer())),
-        loads_(build.info.ports.size()) {}
+        loads_(build.info) {}
 
   [[nodiscard]] bool keeps_member() const noexcept override { return false; }
 
   void choose(Context& context, LinkView& links, std::span<LbItem> items) noexcept override {
+    ++burst_;
     loads_.begin_burst();
+    look_ahead(context, links, items);
+    FastDraws draws(context.rng.next());
+    std::uint64_t by_memory = 0;
+    Memory* memory = &memories_[0];
     for (LbItem& item : items) {
-      item.choice = shortest(context, links, item);
-      if (item.choice != tables::kUnreachable) loads_.add(context, links.port(item.choice), item.packet->pkt_len);
+      if (memory->burst != burst_ || memory->group != item.first_member) memory = &memory_of(item);
+      const Choice choice = remembered_ > 1 ? shortest_of_many(context, links, item, *memory, draws)
+                                            : shortest(context, links, item, *memory, draws);
+      item.choice = choice.member;
+      if (item.choice == tables::kUnreachable) continue;
+      by_memory += choice.remembered ? 1 : 0;
+      loads_.bytes(context, links.port(item.choice)) += item.packet->pkt_len;
     }
+    if (by_memory != 0) counters().add(LbCounter::drill_remembered, by_memory);
   }
 
  private:
@@ -44,14 +57,51 @@ class DrillPolicy : public LbPolicy {
     NextHopId member;
     std::uint64_t bytes;
   };
+  struct Choice {
+    NextHopId member;
+    bool remembered;  ///< and not drawn
+  };
   struct Memory {
     const NextHopId* group = nullptr;
+    std::uint64_t burst = 0;  // in which all of `best` were members of the group
     std::uint32_t count = 0;
     std::array<NextHopId, kMaxDrill> best{};
   };
 
-  NextHopId shortest(Context& context, LinkView& links, const LbItem& item) noexcept {
-    std::array<Candidate, 2 * kMaxDrill> candidates;
+  // A burst of as many packets looks at most of a group's ports anyway: not where the first draw happens to meet each.
+  void look_ahead(const Context& context, const LinkView& links, std::span<const LbItem> items) noexcept {
+    if (items.size() < items.front().member_count) return;
+    for (const NextHopId member : items.front().members()) {
+      static_cast<void>(loads_.bytes(context, links.port(member)));
+    }
+  }
+
+  // With at most one that is remembered, which is then the last choice. Whether a queue is shorter than another is what
+  // no branch predictor knows: lengths are compared with their candidates' numbers behind them.
+  Choice shortest(Context& context, LinkView& links, const LbItem& item, Memory& memory, FastDraws& draws) noexcept {
+    constexpr unsigned kNumberBits = 6;
+    static_assert(kMaxDrill + 1 <= 1 << kNumberBits);
+    std::array<NextHopId, kMaxDrill + 1> candidates;
+    std::uint64_t least = std::numeric_limits<std::uint64_t>::max();
+    const auto compare = [&](std::uint32_t number, NextHopId member) {
+      candidates[number] = member;
+      least = std::min(least, loads_.bytes(context, links.port(member)) << kNumberBits | number);
+    };
+    for (std::uint32_t i = 0; i < samples_; ++i) {
+      const NextHopId member = member_by_hash(item.members(), links, static_cast<std::uint32_t>(draws.next() >> 32));
+      if (member == tables::kUnreachable) return {member, false};
+      compare(i, member);
+    }
+    if (memory.count != 0 && links.up(memory.best[0])) compare(samples_, memory.best[0]);
+    const std::uint32_t best = least & ((1 << kNumberBits) - 1);
+    memory.count = remembered_;
+    memory.best[0] = candidates[best];
+    return {candidates[best], best == samples_};
+  }
+
+  Choice shortest_of_many(Context& context, LinkView& links, const LbItem& item, Memory& memory,
+                          FastDraws& draws) noexcept {
+    std::array<Candidate, 2 * kMaxDrill> candidates{};
     std::uint32_t count = 0;
     const auto add = [&](NextHopId member) {
       const auto known = std::find_if(candidates.begin(), candidates.begin() + count,
@@ -61,39 +111,44 @@ class DrillPolicy : public LbPolicy {
       }
     };
     for (std::uint32_t i = 0; i < samples_; ++i) {
-      const auto drawn = static_cast<std::uint32_t>(context.rng.next() >> 32);
-      const NextHopId member = member_by_hash(item.members(), links, drawn);
-      if (member == tables::kUnreachable) return member;
+      const NextHopId member = member_by_hash(item.members(), links, static_cast<std::uint32_t>(draws.next() >> 32));
+      if (member == tables::kUnreachable) return {member, false};
       add(member);
     }
     const std::uint32_t drawn = count;
-    Memory& memory = memory_of(item.first_member);
     for (std::uint32_t i = 0; i < memory.count; ++i) {
-      const NextHopId member = memory.best[i];
-      // Routes may have changed since, with the same group at the same place.
-      const auto members = item.members();
-      if (std::find(members.begin(), members.end(), member) != members.end() && links.up(member)) add(member);
+      if (links.up(memory.best[i])) add(memory.best[i]);
     }
     const auto shorter = [](const Candidate& a, const Candidate& b) { return a.bytes < b.bytes; };
     const auto end = candidates.begin() + count;
     const auto best = std::min_element(candidates.begin(), end, shorter);
-    const NextHopId choice = best->member;
-    if (best - candidates.begin() >= static_cast<std::ptrdiff_t>(drawn)) counters().add(LbCounter::drill_remembered);
+    const Choice choice{best->member, best - candidates.begin() >= static_cast<std::ptrdiff_t>(drawn)};
     memory.count = std::min(remembered_, count);
     std::partial_sort(candidates.begin(), candidates.begin() + memory.count, end, shorter);
     for (std::uint32_t i = 0; i < memory.count; ++i) memory.best[i] = candidates[i].member;
     return choice;
   }
 
-  [[nodiscard]] Memory& memory_of(const NextHopId* group) noexcept {
-    Memory& memory = memories_[wire::detail::spread32(reinterpret_cast<std::uintptr_t>(group)) % memories_.size()];
-    if (memory.group != group) memory = {.group = group, .count = 0, .best = {}};
+  [[nodiscard]] Memory& memory_of(const LbItem& item) noexcept {
+    const auto group = reinterpret_cast<std::uintptr_t>(item.first_member);
+    Memory& memory = memories_[wire::detail::spread32(group) % memories_.size()];
+    if (memory.group != item.first_member)
+      memory = {.group = item.first_member, .burst = burst_, .count = 0, .best = {}};
+    if (memory.burst == burst_) return memory;
+    // Routes may have changed since the last burst, with the same group at the same place.
+    memory.burst = burst_;
+    const auto members = item.members();
+    const auto left = std::remove_if(memory.best.begin(), memory.best.begin() + memory.count, [&](NextHopId member) {
+      return std::find(members.begin(), members.end(), member) == members.end();
+    });
+    memory.count = static_cast<std::uint32_t>(left - memory.best.begin());
     return memory;
   }
 
   std::uint32_t samples_;
   std::uint32_t remembered_;
   PortLoads loads_;
+  std::uint64_t burst_ = 0;
   std::array<Memory, 64> memories_{};
 };
 

@@ -13,6 +13,7 @@
 #include "switch/stages/lb/gemma_edge.h"
 #include "switch/stages/lb/gemma_source.h"
 #include "switch/stages/lb/member_hash.h"
+#include "switch/stages/lb/member_places.h"
 #include "switch/stages/lb/policy.h"
 #include "switch/stages/lb/port_loads.h"
 #include "switch/stages/rdma_track/known.h"
@@ -48,19 +49,15 @@ static_assert(pipeline::kNoPort == GemmaPaths::kNone, "paths are named by their 
 // The members of one packet's group as paths.
 class GemmaGroup final : public GemmaPaths {
  public:
-  GemmaGroup(const GemmaRules& rules, const GemmaEdge& edge, PortLoads& loads, Context& context, LinkView& links)
-      : rules_(rules), edge_(edge), loads_(loads), context_(context), links_(links) {}
+  GemmaGroup(const GemmaRules& rules, const GemmaEdge& edge, PortLoads& loads, MemberPlaces& places, Context& context,
+             LinkView& links)
+      : rules_(rules), edge_(edge), loads_(loads), places_(places), context_(context), links_(links) {}
 
   void of(std::span<const NextHopId> members, std::uint16_t leaf) noexcept {
     members_ = members;
     leaf_ = leaf;
   }
-  [[nodiscard]] NextHopId member(std::uint16_t path) noexcept {
-    for (const NextHopId member : members_) {
-      if (links_.port(member) == path && links_.up(member)) return member;
-    }
-    return kUnreachable;
-  }
+  [[nodiscard]] NextHopId member(std::uint16_t path) noexcept { return places_.find(members_, links_, path); }
   [[nodiscard]] bool up(std::uint16_t path) noexcept override { return member(path) != kUnreachable; }
   [[nodiscard]] std::uint64_t score(std::uint16_t path) noexcept override {
     const std::uint64_t local = edge_.scaled(path, loads_.bytes(context_, path));
@@ -76,6 +73,7 @@ class GemmaGroup final : public GemmaPaths {
   const GemmaRules& rules_;
   const GemmaEdge& edge_;
   PortLoads& loads_;
+  MemberPlaces& places_;
   Context& context_;
   LinkView& links_;
   std::span<const NextHopId> members_{};
@@ -88,7 +86,8 @@ class GemmaPolicy final : public LbPolicy {
       : hash_(build),
         edge_(build.capability<GemmaEdge>()),
         source_(gemma_rules(build.options)),
-        loads_(build.info.ports.size()),
+        loads_(build.info),
+        places_(build.info.ports.size()),
         info_(build.info) {}
 
   [[nodiscard]] bool keeps_member() const noexcept override { return false; }
@@ -96,10 +95,11 @@ class GemmaPolicy final : public LbPolicy {
   void choose(Context& context, LinkView& links, std::span<LbItem> items) noexcept override {
     now_ = context.now;
     loads_.begin_burst();
-    GemmaGroup group(source_.rules(), edge_, loads_, context, links);
+    GemmaGroup group(source_.rules(), edge_, loads_, places_, context, links);
+    for (const LbItem& item : items) source_.prefetch(FlowKey::of(pipeline::meta(item.packet).parsed));
     for (LbItem& item : items) {
       item.choice = choose_one(group, links, item);
-      if (item.choice != kUnreachable) loads_.add(context, links.port(item.choice), item.packet->pkt_len);
+      if (item.choice != kUnreachable) loads_.bytes(context, links.port(item.choice)) += item.packet->pkt_len;
     }
     add_news(counters(), kFollows, source_.counts(), told_);
   }
@@ -148,6 +148,7 @@ class GemmaPolicy final : public LbPolicy {
   GemmaSource source_;
   GemmaCounts told_{};
   PortLoads loads_;
+  MemberPlaces places_;
   const pipeline::SwitchInfo& info_;
   TimeNs now_ = 0;
 };
@@ -176,7 +177,7 @@ config::Schema gemma_options() {
       us("guard_us", 8, "A flow moves no sooner than this after it has moved. 0: at any packet."),
       us("new_flow_us", 2000, "A flow that was silent for longer takes any path."),
       Key::with_default("max_flows", Schema::integer(kFlowWays, 1 << 24), Value(1 << 14),
-                        "Flows that one worker keeps, 48 bytes each, a multiple of 4. With more, the one that was "
+                        "Flows that one worker keeps, 64 bytes each, a multiple of 4. With more, the one that was "
                         "silent longest gives way."),
   });
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "switch/pipeline/context.h"
+#include "switch/pipeline/switch_info.h"
 
 namespace weft::stages {
 
@@ -13,15 +14,15 @@ namespace weft::stages {
 /// what earlier ones of the burst were given counts as waiting. A port is looked at once per burst.
 class PortLoads {
  public:
-  explicit PortLoads(std::size_t ports) : loads_(ports) {}
+  explicit PortLoads(const pipeline::SwitchInfo& info) : loads_(info.ports.size()), by_class_(info.qos.has_value()) {}
 
   void begin_burst() noexcept { ++burst_; }
-  [[nodiscard]] std::uint64_t bytes(const pipeline::Context& context, pipeline::PortIndex port) noexcept {
-    return load(context, port).bytes;
-  }
-  /// A packet of the burst will wait there.
-  void add(const pipeline::Context& context, pipeline::PortIndex port, std::uint32_t frame_bytes) noexcept {
-    load(context, port).bytes += frame_bytes;
+  /// The bytes of a port, to which packets of this burst that will wait there are added.
+  [[nodiscard]] std::uint64_t& bytes(const pipeline::Context& context, pipeline::PortIndex port) noexcept {
+    Load& load = loads_[port];
+    if (load.burst != burst_) [[unlikely]]
+      look(context, port);
+    return load.bytes;
   }
 
  private:
@@ -29,13 +30,14 @@ class PortLoads {
     std::uint64_t burst = 0;
     std::uint64_t bytes = 0;
   };
-  [[nodiscard]] Load& load(const pipeline::Context& context, pipeline::PortIndex port) noexcept {
-    Load& load = loads_[port];
-    if (load.burst != burst_) load = {burst_, context.occupancy(port).bytes()};
-    return load;
+
+  [[gnu::noinline]] void look(const pipeline::Context& context, pipeline::PortIndex port) noexcept {
+    const pipeline::PortView view = context.occupancy(port);
+    loads_[port] = {burst_, by_class_ ? view.bytes() : view.queue_bytes[0]};
   }
 
   std::vector<Load> loads_;
+  bool by_class_;  ///< otherwise a port has one queue
   std::uint64_t burst_ = 0;
 };
 

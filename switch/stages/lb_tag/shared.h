@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -33,7 +34,7 @@ struct ConweaveMail {
 
 class LbTagShared final : public pipeline::StageShared, public CongestionView, public ConweaveEdge, public GemmaEdge {
  public:
-  static constexpr std::uint16_t kNoPath = 0xffff;
+  static constexpr std::uint16_t kNoPath = ConweaveEdge::kNone;
 
   explicit LbTagShared(const pipeline::StageBuild& build);
 
@@ -58,7 +59,8 @@ class LbTagShared final : public pipeline::StageShared, public CongestionView, p
     const std::uint16_t leaf = leaf_of(m);
     return leaf == self_ ? ConweaveEdge::kNone : leaf;
   }
-  [[nodiscard]] std::uint16_t path_at(pipeline::PortIndex port) const noexcept override { return path_of(port); }
+  [[nodiscard]] std::span<const std::uint16_t> paths() const noexcept override { return path_of_port_; }
+  [[nodiscard]] std::span<const pipeline::PortIndex> uplinks() const noexcept override { return options_.uplinks; }
   [[nodiscard]] bool good(std::uint16_t leaf, std::uint16_t path, TimeNs now) const noexcept override;
   [[nodiscard]] bool fits(std::uint32_t l3_bytes) const noexcept override {
     return l3_bytes + kTagBytes <= least_mtu_.load(std::memory_order_relaxed);

@@ -104,6 +104,24 @@ TEST_F(LbDrill, PortsThatAreDownOrExcludedGetNothing) {
   EXPECT_EQ(h.dropped(pipeline::DropReason::egress_down), 5u);
 }
 
+class LbDrillWithALongMemory : public LbDrill {
+ protected:
+  LbDrillWithALongMemory() : LbDrill(", drill: { d: 1, m: 2 }") {}
+};
+
+TEST_F(LbDrillWithALongMemory, BothShortQueuesAreRemembered) {
+  for (const char* port : {"s1", "s2"}) fill(port, 40);
+  use({"s1", "s2", "s3", "s4"});
+  // Both others have been drawn.
+  for (int i = 0; i < 60; ++i) send(1);
+  h.block_device("s3", true);
+  const std::uint32_t before = waiting("s1") + waiting("s2");
+  for (int i = 0; i < 60; ++i) send(1);
+  EXPECT_EQ(waiting("s1") + waiting("s2"), before);
+  EXPECT_LE(waiting("s3"), 1u) << "the other one of the two is shorter then";
+  for (const char* port : {"s1", "s2", "s3"}) h.block_device(port, false);
+}
+
 class LbDrillWithoutMemory : public LbDrill {
  protected:
   LbDrillWithoutMemory() : LbDrill(", drill: { d: 1, m: 0 }") {}
