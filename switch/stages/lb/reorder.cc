@@ -19,6 +19,12 @@ ReorderBuffer::ReorderBuffer(const ReorderRules& rules)
 
 void ReorderBuffer::on_packet(TimeNs now, std::uint32_t flow, Psn psn, bool starts, std::uint32_t bytes,
                               std::uint64_t packet, ReorderSink& sink) noexcept {
+  Flow& known = flows_[flow];
+  // Mostly a packet is the one that is expected, and none waits.
+  if (known.known && psn == known.expected && known.first == kNone) [[likely]] {
+    known.expected = psn + 1;
+    return sink.deliver(packet);
+  }
   arrive(now, flow, {.packet = packet, .psn = psn, .bytes = bytes, .starts = starts}, sink);
 }
 
@@ -64,8 +70,10 @@ bool ReorderBuffer::may_begin(const Flow& flow, const Item& item) const noexcept
   return item.starts && (flow.first == kNone || items_[flow.first].psn.distance_from(item.psn) > 0);
 }
 
-// The link to the first of what waits that is not earlier.
+// The link to the first of what waits that is not earlier. Packets that overtook one are mostly in order themselves, so
+// that this is the end.
 std::uint32_t* ReorderBuffer::place_of(Flow& flow, Psn psn) noexcept {
+  if (flow.first != kNone && items_[flow.last].psn.distance_from(psn) < 0) return &items_[flow.last].next;
   std::uint32_t* place = &flow.first;
   while (*place != kNone && items_[*place].psn.distance_from(psn) < 0) place = &items_[*place].next;
   return place;
@@ -76,6 +84,7 @@ void ReorderBuffer::hold(std::uint32_t number, const Item& item, std::uint32_t* 
   free_ = items_[at].next;
   items_[at] = item;
   items_[at].next = *place;
+  if (*place == kNone) flows_[number].last = at;
   *place = at;
   timers_.arm(number, item.until);
   if (item.passed) return;

@@ -87,6 +87,12 @@ void ReorderStage::take(TimeNs now, rte_mbuf* m, ReorderSink& sink) noexcept {
 void ReorderStage::ingress(Context& context, Batch& batch) {
   ReorderGoOn sink(context, &room_);
   for (std::uint16_t i = 0; i < batch.size; ++i) {
+    const std::uint32_t handle = pipeline::meta(batch.packet[i]).qp_handle;
+    if (handle == 0 || handle > names_.size()) continue;
+    __builtin_prefetch(&names_[handle - 1]);
+    buffer_.prefetch(handle - 1);
+  }
+  for (std::uint16_t i = 0; i < batch.size; ++i) {
     sink.begin(batch.packet[i]);
     take(context.now, batch.packet[i], sink);
     if (!sink.in_place()) batch.remove(i);

@@ -55,6 +55,7 @@ class ReorderStage : public pipeline::Stage {
 
     friend bool operator==(const Name&, const Name&) = default;
   };
+  static_assert(sizeof(Name) == 16, "ReorderBuffer counts it as state of the flow");
 
   [[nodiscard]] bool may_wait(const pipeline::PacketMeta& pm) const noexcept;
   void take(TimeNs now, rte_mbuf* m, ReorderSink& sink) noexcept;
