@@ -22,6 +22,7 @@ namespace weft::stages {
 namespace {
 
 using pipeline::Context;
+using pipeline::PortIndex;
 using tables::NextHopId;
 
 class DrillPolicy : public LbPolicy {
@@ -41,13 +42,13 @@ class DrillPolicy : public LbPolicy {
     std::uint64_t by_memory = 0;
     Memory* memory = &memories_[0];
     for (LbItem& item : items) {
-      if (memory->burst != burst_ || memory->group != item.first_member) memory = &memory_of(item);
+      if (memory->burst != burst_ || memory->group != item.first_member) memory = &memory_of(links, item);
       const Choice choice = remembered_ > 1 ? shortest_of_many(context, links, item, *memory, draws)
                                             : shortest(context, links, item, *memory, draws);
       item.choice = choice.member;
       if (item.choice == tables::kUnreachable) continue;
       by_memory += choice.remembered ? 1 : 0;
-      loads_.bytes(context, links.port(item.choice)) += item.packet->pkt_len;
+      loads_.bytes(context, choice.port) += item.packet->pkt_len;
     }
     if (by_memory != 0) counters().add(LbCounter::drill_remembered, by_memory);
   }
@@ -59,11 +60,13 @@ class DrillPolicy : public LbPolicy {
   };
   struct Choice {
     NextHopId member;
+    PortIndex port;
     bool remembered;  ///< and not drawn
   };
   struct Memory {
     const NextHopId* group = nullptr;
-    std::uint64_t burst = 0;  // in which all of `best` were members of the group
+    std::uint64_t burst = 0;             // in which all of `best` were members of the group
+    PortIndex port = pipeline::kNoPort;  // of the first of `best`, where at most one is remembered
     std::uint32_t count = 0;
     std::array<NextHopId, kMaxDrill> best{};
   };
@@ -77,26 +80,29 @@ class DrillPolicy : public LbPolicy {
   }
 
   // With at most one that is remembered, which is then the last choice. Whether a queue is shorter than another is what
-  // no branch predictor knows: lengths are compared with their candidates' numbers behind them.
+  // no branch predictor knows: lengths are compared with the candidates' numbers and ports behind them. The port stands
+  // there because the next packet waits for it.
   Choice shortest(Context& context, LinkView& links, const LbItem& item, Memory& memory, FastDraws& draws) noexcept {
-    constexpr unsigned kNumberBits = 6;
-    static_assert(kMaxDrill + 1 <= 1 << kNumberBits);
+    constexpr unsigned kPortBits = 16, kNumberBits = 6;
+    static_assert(sizeof(PortIndex) * 8 == kPortBits && kMaxDrill + 1 <= 1 << kNumberBits);
     std::array<NextHopId, kMaxDrill + 1> candidates;
     std::uint64_t least = std::numeric_limits<std::uint64_t>::max();
-    const auto compare = [&](std::uint32_t number, NextHopId member) {
+    const auto compare = [&](std::uint32_t number, NextHopId member, PortIndex port) {
       candidates[number] = member;
-      least = std::min(least, loads_.bytes(context, links.port(member)) << kNumberBits | number);
+      const std::uint64_t bytes = loads_.bytes(context, port);
+      least = std::min(least, bytes << (kNumberBits + kPortBits) | number << kPortBits | port);
     };
     for (std::uint32_t i = 0; i < samples_; ++i) {
       const NextHopId member = member_by_hash(item.members(), links, static_cast<std::uint32_t>(draws.next() >> 32));
-      if (member == tables::kUnreachable) return {member, false};
-      compare(i, member);
+      if (member == tables::kUnreachable) return {member, pipeline::kNoPort, false};
+      compare(i, member, links.port(member));
     }
-    if (memory.count != 0 && links.up(memory.best[0])) compare(samples_, memory.best[0]);
-    const std::uint32_t best = least & ((1 << kNumberBits) - 1);
+    if (memory.count != 0 && links.up(memory.best[0])) compare(samples_, memory.best[0], memory.port);
+    const std::uint32_t best = least >> kPortBits & ((1 << kNumberBits) - 1);
     memory.count = remembered_;
     memory.best[0] = candidates[best];
-    return {candidates[best], best == samples_};
+    memory.port = static_cast<PortIndex>(least);
+    return {candidates[best], memory.port, best == samples_};
   }
 
   Choice shortest_of_many(Context& context, LinkView& links, const LbItem& item, Memory& memory,
@@ -112,7 +118,7 @@ class DrillPolicy : public LbPolicy {
     };
     for (std::uint32_t i = 0; i < samples_; ++i) {
       const NextHopId member = member_by_hash(item.members(), links, static_cast<std::uint32_t>(draws.next() >> 32));
-      if (member == tables::kUnreachable) return {member, false};
+      if (member == tables::kUnreachable) return {member, pipeline::kNoPort, false};
       add(member);
     }
     const std::uint32_t drawn = count;
@@ -122,18 +128,18 @@ class DrillPolicy : public LbPolicy {
     const auto shorter = [](const Candidate& a, const Candidate& b) { return a.bytes < b.bytes; };
     const auto end = candidates.begin() + count;
     const auto best = std::min_element(candidates.begin(), end, shorter);
-    const Choice choice{best->member, best - candidates.begin() >= static_cast<std::ptrdiff_t>(drawn)};
+    const Choice choice{best->member, links.port(best->member),
+                        best - candidates.begin() >= static_cast<std::ptrdiff_t>(drawn)};
     memory.count = std::min(remembered_, count);
     std::partial_sort(candidates.begin(), candidates.begin() + memory.count, end, shorter);
     for (std::uint32_t i = 0; i < memory.count; ++i) memory.best[i] = candidates[i].member;
     return choice;
   }
 
-  [[nodiscard]] Memory& memory_of(const LbItem& item) noexcept {
+  [[nodiscard]] Memory& memory_of(const LinkView& links, const LbItem& item) noexcept {
     const auto group = reinterpret_cast<std::uintptr_t>(item.first_member);
     Memory& memory = memories_[wire::detail::spread32(group) % memories_.size()];
-    if (memory.group != item.first_member)
-      memory = {.group = item.first_member, .burst = burst_, .count = 0, .best = {}};
+    if (memory.group != item.first_member) memory = {.group = item.first_member, .burst = burst_};
     if (memory.burst == burst_) return memory;
     // Routes may have changed since the last burst, with the same group at the same place.
     memory.burst = burst_;
@@ -142,6 +148,7 @@ class DrillPolicy : public LbPolicy {
       return std::find(members.begin(), members.end(), member) == members.end();
     });
     memory.count = static_cast<std::uint32_t>(left - memory.best.begin());
+    if (memory.count != 0) memory.port = links.port(memory.best[0]);
     return memory;
   }
 
