@@ -237,6 +237,14 @@ class Replies {
   std::deque<Due> due_;
 };
 
+/// Packets of the far leaf have come by all of its paths, with metrics that do not change.
+void hear_of_paths(Leaf& leaf) {
+  const std::uint16_t from = leaf.tags().leaf_with(2);
+  for (std::uint8_t path = 0; path < kUplinks; ++path) {
+    leaf.tags().congestion().on_arrived(from, path, 1, leaf.now());
+  }
+}
+
 struct AtSource {
   double choice = 0;
   double tag = 0;
@@ -247,6 +255,7 @@ AtSource at_source(std::uint32_t qps, const Balancer& balancer) {
   leaf.make_packets(0, to_fabric);
   const bool tags = !balancer.tag.empty();
   const bool replies = std::string_view(balancer.name) == "conweave";
+  const bool conga = std::string_view(balancer.name) == "conga";
   LbCounters counters;
   const auto policy = balancer.make(leaf.lb_build());
   policy->count_in(counters);
@@ -268,6 +277,7 @@ AtSource at_source(std::uint32_t qps, const Balancer& balancer) {
     choice.push_back(rte_rdtsc_precise() - begin);
     if (replies) far.asked(items);
     if (!tags) continue;
+    if (conga) hear_of_paths(leaf);
     auto egress = leaf.context(leaf.position("lb_tag"), true);
     pipeline::Stage& stage = leaf.stage("lb_tag");
     const std::uint64_t tag_begin = rte_rdtsc_precise();
@@ -343,6 +353,10 @@ FlowKey key_of(std::uint32_t flow) {
   return {0x0a000102'0a000202 + (std::uint64_t{flow} >> 14), std::uint64_t{flow & 0x3fff} << 32 | 4791u << 16 | 17};
 }
 
+std::uint32_t number_of(const FlowKey& key) {
+  return static_cast<std::uint32_t>((key.addresses - 0x0a000102'0a000202) << 14 | key.ports >> 32);
+}
+
 /// Paths on which nothing waits.
 class EmptyPaths final : public GemmaPaths, public ConweavePaths {
  public:
@@ -416,7 +430,15 @@ void run_tables(std::uint32_t flows, std::uint32_t entries) {
   const double far = bursts_of(flows, now, [&](TimeNs at, const FlowKey& key) {
     destination.on_packet(at, key, {.epoch = 1, .sent = ConweaveTime::of(at)}, true, 314, 1, sink);
   });
-  std::printf(" and %5.1f (%.1f %%)\n", far, percent(destination.counts().evicted, packets));
+  std::printf(" and %5.1f (%.1f %%)", far, percent(destination.counts().evicted, packets));
+  // Whose flows are those of rdma_track, which has an entry for each.
+  ReorderBuffer buffer({.flows = flows});
+  std::vector<std::uint32_t> psn(flows);
+  const double ordered = bursts_of(flows, now, [&](TimeNs at, const FlowKey& key) {
+    const std::uint32_t flow = number_of(key);
+    buffer.on_packet(at, flow, wire::Psn(psn[flow]++), true, 314, 1, sink);
+  });
+  std::printf("  reorder %5.1f\n", ordered);
 }
 
 /// A reorder buffer whose packets come in groups of `group`, the first of each last.
