@@ -45,9 +45,10 @@ class Package(unittest.TestCase):
         cls.directory = tempfile.mkdtemp(prefix="weft-package-")
         cls.addClassCleanup(shutil.rmtree, cls.directory)
         cls.root = os.path.join(cls.directory, "root")
-        # Where Open MPI is installed.
+        # Where Open MPI is installed, and PyTorch.
         cls.mpi_packages = glob.glob(BUILD + "/weft-openmpi_*.deb")
-        cls.packages = (cls.package, cls.host_package, *cls.mpi_packages)
+        cls.torch_packages = glob.glob(BUILD + "/weft-torch_*.deb")
+        cls.packages = (cls.package, cls.host_package, *cls.mpi_packages, *cls.torch_packages)
         for package in cls.packages:
             run("dpkg-deb", "-x", package, cls.root)
 
@@ -103,6 +104,19 @@ class Package(unittest.TestCase):
                    env={**os.environ, "LD_LIBRARY_PATH": libraries,
                         "OMPI_MCA_mca_base_component_path": f"{os.path.dirname(component)}:{system}"})
         self.assertIn("coll_weft_use", says)
+
+    def test_pytorch_finds_the_installed_backend(self):
+        if not self.torch_packages:
+            self.skipTest("PyTorch's headers were not installed when weft was built")
+        depends = self.field("Depends", self.torch_packages[0])
+        for package in ("weft-host", "python3-torch", "libtorch1.13"):
+            self.assertIn(package, depends)
+        libraries = os.path.dirname(glob.glob(self.installed("usr/lib/**/libweftinc.so.1"), recursive=True)[0])
+        says = run("/usr/bin/python3", "-c", "import torch.distributed, weft_torch; print(weft_torch.__file__, "
+                   "torch.distributed.Backend('weft'))",
+                   env={**os.environ, "LD_LIBRARY_PATH": libraries,
+                        "PYTHONPATH": self.installed("usr/lib/python3/dist-packages")})
+        self.assertRegex(says, f"^{re.escape(self.root)}/.* weft$")
 
     def test_nccl_finds_the_installed_plugin(self):
         plugin, = glob.glob(self.installed("usr/lib/**/libnccl-net-weftinc.so"), recursive=True)
