@@ -17,22 +17,9 @@ ReorderBuffer::ReorderBuffer(const ReorderRules& rules)
   }
 }
 
-void ReorderBuffer::on_packet(TimeNs now, std::uint32_t flow, Psn psn, bool starts, std::uint32_t bytes,
-                              std::uint64_t packet, ReorderSink& sink) noexcept {
-  Flow& known = flows_[flow];
-  // Mostly a packet is the one that is expected, and none waits.
-  if (known.known && psn == known.expected && known.first == kNone) [[likely]] {
-    known.expected = psn + 1;
-    return sink.deliver(packet);
-  }
-  arrive(now, flow, {.packet = packet, .psn = psn, .bytes = bytes, .starts = starts}, sink);
-}
-
-void ReorderBuffer::on_passed(TimeNs now, std::uint32_t flow, Psn psn, std::uint32_t psns, ReorderSink& sink) noexcept {
-  arrive(now, flow, {.psn = psn, .psns = psns, .starts = true, .passed = true}, sink);
-}
-
-void ReorderBuffer::arrive(TimeNs now, std::uint32_t number, const Item& arrived, ReorderSink& sink) noexcept {
+// Inlined: an item that goes through memory is written in small pieces and read in large ones, which has to wait.
+[[gnu::always_inline]] inline void ReorderBuffer::arrive(TimeNs now, std::uint32_t number, const Item& arrived,
+                                                         ReorderSink& sink) noexcept {
   Flow& flow = flows_[number];
   Item item = arrived;
   item.until = now + rules_.bound_ns;
@@ -58,6 +45,21 @@ void ReorderBuffer::arrive(TimeNs now, std::uint32_t number, const Item& arrived
   flow.expected = item.psn + item.psns;
   flow.known = true;
   drain(number, sink);
+}
+
+void ReorderBuffer::on_packet(TimeNs now, std::uint32_t flow, Psn psn, bool starts, std::uint32_t bytes,
+                              std::uint64_t packet, ReorderSink& sink) noexcept {
+  Flow& known = flows_[flow];
+  // Mostly a packet is the one that is expected, and none waits.
+  if (known.known && psn == known.expected && known.first == kNone) [[likely]] {
+    known.expected = psn + 1;
+    return sink.deliver(packet);
+  }
+  arrive(now, flow, {.packet = packet, .psn = psn, .bytes = bytes, .starts = starts}, sink);
+}
+
+void ReorderBuffer::on_passed(TimeNs now, std::uint32_t flow, Psn psn, std::uint32_t psns, ReorderSink& sink) noexcept {
+  arrive(now, flow, {.psn = psn, .psns = psns, .starts = true, .passed = true}, sink);
 }
 
 bool ReorderBuffer::has_room(const Flow& flow, const Item& item, ReorderSink& sink) noexcept {
