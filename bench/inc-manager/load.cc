@@ -190,15 +190,19 @@ class Load {
     Clock::time_point since{};
     for (;;) {
       std::unique_lock lock(mutex_);
-      changed_.wait(lock, [&] { return open_ == 0 || !queue_.empty(); });
+      changed_.wait(lock, [&] { return open_ == 0 || (!queue_.empty() && !watched_); });
       if (open_ == 0) return;
       const Event e = queue_.top();
       if (e.at > Clock::now()) {
-        changed_.wait_until(lock, e.at);
+        // One thread watches the time for all: if each did, all would wake up for each call.
+        watched_ = true;
+        due_.wait_until(lock, e.at);
+        watched_ = false;
         continue;
       }
       queue_.pop();
       lock.unlock();
+      changed_.notify_one();
       if (client == nullptr || Clock::now() - since > kConnectionAge) {
         client = std::make_unique<manager::Client>();
         since = Clock::now();
@@ -258,11 +262,14 @@ class Load {
     const std::lock_guard lock(mutex_);
     queue_.push(
         {ends ? e.end : renewal, ends ? Event::Kind::destroy : Event::Kind::renew, e.group, e.generation, e.end});
+    due_.notify_one();
     changed_.notify_one();
   }
   void close_one() {
     const std::lock_guard lock(mutex_);
-    if (--open_ == 0) changed_.notify_all();
+    if (--open_ > 0) return;
+    due_.notify_all();
+    changed_.notify_all();
   }
   /// Waiting for a thread of this program counts: whoever asks waits, too.
   void took(const Event& e) {
@@ -279,7 +286,8 @@ class Load {
   const Network& network_;
   std::string socket_;
   std::mutex mutex_;
-  std::condition_variable changed_;
+  std::condition_variable changed_, due_;
+  bool watched_ = false;  ///< by a thread, which waits for due_
   std::priority_queue<Event, std::vector<Event>, std::greater<>> queue_;
   std::uint64_t open_ = 0;  ///< groups that are not over
   std::vector<double> took_ms_[3];
