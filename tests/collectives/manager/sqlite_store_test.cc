@@ -141,6 +141,20 @@ TEST_F(SqliteStoreTest, WhatIsWrittenWithEachGroupScansNoTable) {
   EXPECT_THAT(steps, testing::Each(HasSubstr("SEARCH")));
 }
 
+TEST_F(SqliteStoreTest, TheLogIsCopiedIntoTheFileNowAndThen) {
+  const auto log = [&] { return std::filesystem::file_size(path + "-wal") >> 20; };
+  const std::string megabyte(1 << 20, 'x');
+  for (std::uint64_t i = 1; i <= 10; ++i) ASSERT_EQ(store->put(7, i, megabyte), std::nullopt);
+  EXPECT_GE(log(), 10u) << "each time costs two waits for the disk";
+  EXPECT_LT(std::filesystem::file_size(path), 1u << 20);
+  for (std::uint64_t i = 11; i <= 80; ++i) ASSERT_EQ(store->put(7, i, megabyte), std::nullopt);
+  EXPECT_LE(log(), 40u) << "it begins anew";
+  EXPECT_GT(std::filesystem::file_size(path), 1u << 20);
+  open();
+  EXPECT_THAT(content().records, ElementsAre(megabyte));
+  EXPECT_EQ(content().last_generation, 80u);
+}
+
 TEST_F(SqliteStoreTest, OneProcessHasIt) {
   EXPECT_THAT(SqliteStore().open(path).value_or(""), HasSubstr("in use"));
   EXPECT_EQ(store->put(1, 1, "x"), std::nullopt);
