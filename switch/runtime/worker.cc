@@ -4,6 +4,7 @@
 
 #include <linux/membarrier.h>
 #include <rte_pause.h>
+#include <rte_prefetch.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -28,6 +29,22 @@ constexpr TimeNs kLongestLoopNs = 50'000;
 // What the kernel may take to wake a sleeper; deadlines that are nearer are waited for.
 constexpr TimeNs kWakeUpNs = 30'000;
 constexpr std::chrono::microseconds kPauseStep{10};
+// Packets of rings after which a worker looks at its ports again, and not at the rings once more: less than
+// kLongestLoopNs.
+constexpr std::uint32_t kMostHandedIn = 4 * Batch::kCapacity;
+
+// Another CPU has written these lines last. Each costs as much as handling the packet when it is waited for alone, and
+// little when all are under way together. The frame is taken to be where buffers of one segment have it, because its
+// real place is in a line that has yet to come.
+void prefetch(rte_mbuf* const* packets, std::uint32_t count) noexcept {
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const auto* line = reinterpret_cast<const char*>(packets[i]);
+    rte_prefetch0(line + sizeof(rte_mbuf));
+    rte_prefetch0(line);
+    rte_prefetch0(line + sizeof(rte_mbuf) + pipeline::kMetaSize + RTE_PKTMBUF_HEADROOM);
+    rte_prefetch0(line + RTE_CACHE_LINE_MIN_SIZE);
+  }
+}
 
 }  // namespace
 
@@ -39,12 +56,12 @@ TimeNs Worker::longest_absence(config::IdleMode idle) noexcept {
 void Worker::set_polling(Polling polling) {
   polling_ = std::move(polling);
   const auto& served = polling_.served_;
-  for (Polling::Queue& queue : polling_.queues_) {
-    const auto ours = [&](const Polling::Served& port) { return port.target == queue.target; };
+  for (Polling::Target& target : polling_.by_index_) {
+    if (target.pipeline == nullptr) continue;
+    const auto ours = [&](const Polling::Served& port) { return port.target == target.pipeline; };
     const auto first = std::find_if(served.begin(), served.end(), ours);
-    const auto end = std::find_if_not(first, served.end(), ours);
-    queue.first_served = static_cast<std::size_t>(first - served.begin());
-    queue.end_served = static_cast<std::size_t>(end - served.begin());
+    target.first_served = static_cast<std::size_t>(first - served.begin());
+    target.end_served = static_cast<std::size_t>(std::find_if_not(first, served.end(), ours) - served.begin());
   }
 }
 
@@ -62,7 +79,7 @@ void Worker::run() {
       now = clock_.now();
     }
     std::uint32_t work = poll_queues(now);
-    if (rings_.workers() > 1) work += poll_rings(now);
+    if (rings_.workers() > 1) work += poll_rings(now, true);
     for (pipeline::Pipeline* p : polling_.pipelines_) p->run_timers(now);
     for (const Polling::Served& served : polling_.served_) work += served.target->serve_port(now, served.index);
 
@@ -109,38 +126,55 @@ std::uint32_t Worker::poll_queues(TimeNs now) noexcept {
     if (count == 0) continue;
     work += count;
     queue.target->receive(now, queue.index, packets, count);
-    if (!queue.target->queued()) continue;
-    // What came in leaves at once, while its buffers are in the nearest cache.
-    for (std::size_t i = queue.first_served; i < queue.end_served; ++i) {
-      polling_.served_[i].target->serve_port(now, polling_.served_[i].index);
-    }
+    send_queued(now, polling_.by_index_[queue.switch_index], count);
   }
   if (work != 0) received_.add(work);
   return work;
 }
 
-std::uint32_t Worker::poll_rings(TimeNs now) noexcept {
+// What has come in leaves at once, while its buffers are in the nearest cache. All of it may be for one port.
+void Worker::send_queued(TimeNs now, const Polling::Target& target, std::uint32_t came) noexcept {
+  if (!target.pipeline->queued()) return;
+  for (std::size_t i = target.first_served; i < target.end_served; ++i) {
+    std::uint32_t left = came;
+    while (target.pipeline->serve_port(now, polling_.served_[i].index) != 0 && left > pipeline::EgressQueue::kBurst) {
+      left -= pipeline::EgressQueue::kBurst;
+    }
+  }
+}
+
+// What others bring is taken before more is received: packets that wait in rings for long fall out of the caches.
+std::uint32_t Worker::poll_rings(TimeNs now, bool send) noexcept {
   std::uint32_t work = 0;
-  rte_mbuf* packets[Batch::kCapacity];
+  bool more = false;
   const auto take = [&](auto& ring) {
+    rte_mbuf* packets[Batch::kCapacity];
     const auto count = static_cast<std::uint16_t>(ring.pop(packets, Batch::kCapacity));
-    if (count != 0) take_handoff(now, packets, count);
+    if (count == 0) return;
+    prefetch(packets, count);
+    take_handoff(now, packets, count, send);
     work += count;
+    more |= count == Batch::kCapacity;
   };
-  // A worker's ring to itself is never used.
-  for (std::uint16_t from = 0; from < rings_.workers(); ++from) take(rings_.control(from, id_));
-  for (std::uint16_t from = 0; from < rings_.workers(); ++from) take(rings_.ring(from, id_));
+  do {
+    more = false;
+    // A worker's ring to itself is never used.
+    for (std::uint16_t from = 0; from < rings_.workers(); ++from) take(rings_.control(from, id_));
+    for (std::uint16_t from = 0; from < rings_.workers(); ++from) take(rings_.ring(from, id_));
+  } while (more && work < kMostHandedIn);
   if (work != 0) handed_in_.add(work);
   return work;
 }
 
 // Runs of packets for the same switch go in together.
-void Worker::take_handoff(TimeNs now, rte_mbuf** packets, std::uint16_t count) noexcept {
+void Worker::take_handoff(TimeNs now, rte_mbuf** packets, std::uint16_t count, bool send) noexcept {
   for (std::uint16_t first = 0; first < count;) {
-    const std::uint8_t target = pipeline::meta(packets[first]).switch_index;
+    const std::uint8_t index = pipeline::meta(packets[first]).switch_index;
     auto end = static_cast<std::uint16_t>(first + 1);
-    while (end < count && pipeline::meta(packets[end]).switch_index == target) ++end;
-    polling_.by_index_[target]->take_handoff(now, packets + first, static_cast<std::uint16_t>(end - first));
+    while (end < count && pipeline::meta(packets[end]).switch_index == index) ++end;
+    const Polling::Target& target = polling_.by_index_[index];
+    target.pipeline->take_handoff(now, packets + first, static_cast<std::uint16_t>(end - first));
+    if (send) send_queued(now, target, end - first);
     first = end;
   }
 }
@@ -185,7 +219,7 @@ TimeNs Worker::nap_until(TimeNs now) const noexcept {
 }
 
 std::uint32_t Worker::collect(TimeNs now) noexcept {
-  std::uint32_t moved = rings_.workers() > 1 ? poll_rings(now) : 0;
+  std::uint32_t moved = rings_.workers() > 1 ? poll_rings(now, false) : 0;
   for (const Polling::Queue& queue : polling_.queues_) {
     if (queue.external) continue;
     rte_mbuf* packets[Batch::kCapacity];

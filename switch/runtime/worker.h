@@ -53,11 +53,11 @@ class Polling {
  public:
   void add(pipeline::Pipeline& target) {
     pipelines_.push_back(&target);
-    by_index_[target.state().info().index] = &target;
+    by_index_[target.state().info().index].pipeline = &target;
   }
   void poll(pipeline::Pipeline& target, ports::Port& port, pipeline::PortIndex index, std::uint16_t queue,
             bool external) {
-    queues_.push_back({&target, &port, index, queue, external, 0, 0});
+    queues_.push_back({&target, &port, index, queue, external, target.state().info().index});
   }
   /// Ports of one switch are added one after the other.
   void serve(pipeline::Pipeline& target, pipeline::PortIndex index) { served_.push_back({&target, index}); }
@@ -70,14 +70,18 @@ class Polling {
     pipeline::PortIndex index;
     std::uint16_t queue;
     bool external;
-    std::size_t first_served, end_served;  ///< the ports of the same switch in served_
+    std::uint8_t switch_index;
   };
   struct Served {
     pipeline::Pipeline* target;
     pipeline::PortIndex index;
   };
+  struct Target {
+    pipeline::Pipeline* pipeline = nullptr;
+    std::size_t first_served = 0, end_served = 0;  ///< its ports in served_
+  };
   std::vector<pipeline::Pipeline*> pipelines_;
-  std::array<pipeline::Pipeline*, 256> by_index_{};  ///< by SwitchInfo::index
+  std::array<Target, 256> by_index_{};  ///< by SwitchInfo::index
   std::vector<Queue> queues_;
   std::vector<Served> served_;
 };
@@ -140,8 +144,9 @@ class Worker : public pipeline::Handoff {
 
  private:
   std::uint32_t poll_queues(TimeNs now) noexcept;
-  std::uint32_t poll_rings(TimeNs now) noexcept;
-  void take_handoff(TimeNs now, rte_mbuf** packets, std::uint16_t count) noexcept;
+  std::uint32_t poll_rings(TimeNs now, bool send) noexcept;
+  void take_handoff(TimeNs now, rte_mbuf** packets, std::uint16_t count, bool send) noexcept;
+  void send_queued(TimeNs now, const Polling::Target& target, std::uint32_t came) noexcept;
   [[nodiscard]] bool urgent() const noexcept;
   void rest(TimeNs now) noexcept;
   [[nodiscard]] TimeNs nap_until(TimeNs now) const noexcept;

@@ -291,6 +291,10 @@ class Rig {
     run_until_quiet();
   }
 
+  /// Takes out what one worker has put into its ring to another: the caller brings it there.
+  [[nodiscard]] std::deque<rte_mbuf*> take_ring(std::uint16_t from, std::uint16_t to) {
+    return std::exchange(rings_[from]->to[to], {});
+  }
   [[nodiscard]] std::uint64_t in_rings() const {
     std::uint64_t total = 0;
     for (const auto& rings : rings_) {

@@ -102,5 +102,49 @@ TEST_F(WorkerThread, ATaskEndsANap) {
   EXPECT_EQ(runs, 100);
 }
 
+// Worker 0 of two, with what worker 1 has handed over to it. Nothing is received.
+class HandedOver : public ::testing::Test {
+ protected:
+  static constexpr std::uint32_t kPackets = 1000;
+
+  void SetUp() override {
+    rig_.receive(1, std::vector<pipeline::Label>(kPackets, {.id = 1, .flow = 0, .out = 0}));
+    const auto handed = rig_.take_ring(1, 0);
+    ASSERT_EQ(handed.size(), kPackets);
+    for (rte_mbuf* m : handed) ASSERT_TRUE(rings_.ring(1, 0).push(m));
+    Polling polling;
+    polling.add(*rig_.pipelines[0]);
+    polling.serve(*rig_.pipelines[0], 0);
+    worker_.set_polling(std::move(polling));
+  }
+
+  pipeline::Rig rig_{{{"parse", pipeline::parse_label()}, {"fwd", pipeline::forward()}},
+                     {.workers = 2, .queue_packets = 256}};
+  Clock clock_;
+  HandoffRings rings_{2};
+  Worker worker_{0, clock_, config::IdleMode::poll, 32, rings_};
+};
+
+// They come before what ports receive, as long as these do not have to wait for too long.
+TEST_F(HandedOver, IsTakenSeveralBatchesAtATimeButNotWithoutEnd) {
+  EXPECT_EQ(worker_.collect(rig_.now), 4u * pipeline::Batch::kCapacity);
+  for (int i = 0; i < 10; ++i) {
+    worker_.collect(rig_.now);
+    rig_.run_until_quiet();
+  }
+  EXPECT_EQ(worker_.usage().handed_in, kPackets);
+  EXPECT_FALSE(rings_.pending(0));
+}
+
+// All of them are for one port, whose queue has room for fewer.
+TEST_F(HandedOver, LeavesAsFastAsItIsTaken) {
+  std::thread thread([this] { worker_.run(); });
+  while (worker_.usage().handed_in < kPackets) std::this_thread::yield();
+  worker_.stop();
+  thread.join();
+  EXPECT_EQ(rig_.devices[0]->sent.size(), kPackets);
+  EXPECT_EQ(rig_.dropped(pipeline::DropReason::egress_queue_full), 0u);
+}
+
 }  // namespace
 }  // namespace weft
