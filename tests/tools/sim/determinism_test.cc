@@ -38,7 +38,7 @@ TEST(Determinism, TracesArePinned) {
   const std::vector<Pinned> runs{
       {"random", {few}, "3c5ca7ed75859d8c"},
       {"ecmp", {few, {"switch.lb", "ecmp"}}, "efe7ae0d38732928"},
-      {"drill", {few, {"switch.lb", "drill"}}, "65999e49daa49304"},
+      {"drill", {few, {"switch.lb", "drill"}}, "2da7b5ecdf343a72"},
       {"letflow", {few, {"switch.lb", "letflow"}, {"switch.lb_options", "{letflow: {gap_us: 2}}"}}, "8c8ec6352acb37ac"},
       {"themis", {few, {"switch.lb", "psn"}, {"switch.nack_filter", "{guard_us: 100}"}}, "aec05d0aea163414"},
       {"loss", {few, {"faults", "[{loss: 0.001}]"}}, "76e2bbae03592bbd"},
