@@ -36,7 +36,10 @@ TransferId FairShares::define(std::vector<Use> uses, double cap) {
   t.alone = cap;
   for (const Use& use : uses) t.alone = std::min(t.alone, links_[use.link].capacity / use.flows);
   t.uses = std::move(uses);
-  for (const Use& use : t.uses) t.seats.push_back({demand(id, use), 0});
+  for (const Use& use : t.uses) {
+    t.links.push_back(use.link);
+    t.seats.push_back({demand(id, use), 0});
+  }
   return id;
 }
 
@@ -96,7 +99,7 @@ void FairShares::stop(TransferId id) {
 
 void FairShares::reach(TransferId id) {
   if (marks_[id].seen == search_) return;
-  marks_[id].seen = search_;
+  marks_[id] = {search_, static_cast<std::uint32_t>(reached_.size())};
   reached_.push_back(id);
 }
 
@@ -105,6 +108,8 @@ void FairShares::find_reach() {
   ++search_;
   reached_.clear();
   reached_links_.clear();
+  scarce_uses_.clear();
+  scarce_from_.clear();
   for (const TransferId id : started_) {
     if (transfers_[id].running) reach(id);
   }
@@ -115,14 +120,20 @@ void FairShares::find_reach() {
   started_.clear();
   dirty_.clear();
   for (std::size_t at = 0; at < reached_.size(); ++at) {
-    for (const Use& use : transfers_[reached_[at]].uses) {
-      LinkMark& mark = link_marks_[use.link];
-      if (!mark.scarce || mark.seen == search_) continue;
+    const Transfer& t = transfers_[reached_[at]];
+    scarce_from_.push_back(static_cast<std::uint32_t>(scarce_uses_.size()));
+    for (std::uint32_t i = 0; i < t.links.size(); ++i) {
+      const std::uint32_t link = t.links[i];
+      LinkMark& mark = link_marks_[link];
+      if (!mark.scarce) continue;
+      scarce_uses_.push_back(t.uses[i]);
+      if (mark.seen == search_) continue;
       mark.seen = search_;
-      reached_links_.push_back(use.link);
-      for (const Member& m : links_[use.link].members) reach(m.transfer);
+      reached_links_.push_back(link);
+      for (const Member& m : links_[link].members) reach(m.transfer);
     }
   }
+  scarce_from_.push_back(static_cast<std::uint32_t>(scarce_uses_.size()));
   // The order decides how sums are rounded. It must not depend on what happened before.
   std::sort(reached_.begin(), reached_.end());
   std::sort(reached_links_.begin(), reached_links_.end());
@@ -152,16 +163,16 @@ void FairShares::empty() {
     filling_links_.push_back({links_[reached_links_[i]].capacity, 0, 0});
   }
   for (std::uint32_t i = 0; i < reached_.size(); ++i) {
-    marks_[reached_[i]].index = i;
-    const Transfer& t = transfers_[reached_[i]];
-    filling_.push_back({t.alone, 0, static_cast<std::uint32_t>(uses_.size()), false});
-    by_alone_.emplace_back(t.alone, i);
-    for (const Use& use : t.uses) {
-      const LinkMark& mark = link_marks_[use.link];
-      if (mark.seen != search_) continue;
-      uses_.push_back({mark.index, use.flows});
-      filling_links_[mark.index].weight += use.flows;
-      ++filling_links_[mark.index].open;
+    const std::uint32_t place = std::exchange(marks_[reached_[i]].index, i);
+    const double alone = transfers_[reached_[i]].alone;
+    filling_.push_back({alone, 0, static_cast<std::uint32_t>(uses_.size()), false});
+    by_alone_.emplace_back(alone, i);
+    for (std::uint32_t at = scarce_from_[place]; at < scarce_from_[place + 1]; ++at) {
+      const Use& use = scarce_uses_[at];
+      const std::uint32_t index = link_marks_[use.link].index;
+      uses_.push_back({index, use.flows});
+      filling_links_[index].weight += use.flows;
+      ++filling_links_[index].open;
     }
   }
   filling_.push_back({0, 0, static_cast<std::uint32_t>(uses_.size()), true});
@@ -178,14 +189,30 @@ std::optional<FairShares::Level> FairShares::next_level() {
   while (!levels_.empty()) {
     const Level top = levels_.front();
     const FillingLink& l = filling_links_[top.link];
-    if (l.open > 0 && l.left / l.weight <= top.rate) return top;
-    std::pop_heap(levels_.begin(), levels_.end(), std::greater<>());
+    if (l.open > 0) {
+      const double rate = l.left / l.weight;
+      if (rate <= top.rate) return top;
+      sink({rate, top.link});
+      continue;
+    }
+    const Level last = levels_.back();
     levels_.pop_back();
-    if (l.open == 0) continue;
-    levels_.push_back({l.left / l.weight, top.link});
-    std::push_heap(levels_.begin(), levels_.end(), std::greater<>());
+    if (!levels_.empty()) sink(last);
   }
   return std::nullopt;
+}
+
+/// Puts a level where the one on top was, and then where it belongs. One way down is half of what taking one out of the
+/// heap and putting another in would cost, and most levels rise by little.
+void FairShares::sink(Level level) {
+  std::size_t at = 0;
+  for (std::size_t child = 1; child < levels_.size(); child = 2 * at + 1) {
+    if (child + 1 < levels_.size() && levels_[child] > levels_[child + 1]) ++child;
+    if (!(level > levels_[child])) break;
+    levels_[at] = levels_[child];
+    at = child;
+  }
+  levels_[at] = level;
 }
 
 /// Raises all rates together. A transfer stops where it can have no more on its own, or where a link is full.

@@ -82,7 +82,8 @@ class FairShares {
   };
   struct Transfer {
     std::vector<Use> uses;
-    std::vector<Seat> seats;  ///< of each use
+    std::vector<std::uint32_t> links;  ///< of `uses`, for searches, which read no more of most of them
+    std::vector<Seat> seats;           ///< of each use
     double alone = 0, rate = 0;
     bool running = false;
   };
@@ -95,7 +96,7 @@ class FairShares {
   };
   struct TransferMark {
     std::uint32_t seen = 0;
-    std::uint32_t index = 0;  ///< among the transfers that it reached
+    std::uint32_t index = 0;  ///< among the transfers that it reached: first as it found them, then in their order
   };
   // Of the filling that runs, by index:
   struct FillingLink {
@@ -121,6 +122,7 @@ class FairShares {
   void find_reach();
   void empty();
   [[nodiscard]] std::optional<Level> next_level();
+  void sink(Level level);
   void fill();
   void fix(std::uint32_t index, double rate);
 
@@ -130,6 +132,8 @@ class FairShares {
   std::vector<TransferMark> marks_;
   std::vector<TransferId> free_, started_, reached_, changed_;
   std::vector<std::uint32_t> dirty_, reached_links_;
+  std::vector<Use> scarce_uses_;            ///< of reached transfers, in the order in which they were found
+  std::vector<std::uint32_t> scarce_from_;  ///< of each of them: where its own begin; and where the last ones end
   std::vector<FillingLink> filling_links_;
   std::vector<Filling> filling_;
   std::vector<Use> uses_;                                   ///< of filling_; `link` is an index
