@@ -164,9 +164,8 @@ void FairShares::empty() {
   }
   for (std::uint32_t i = 0; i < reached_.size(); ++i) {
     const std::uint32_t place = std::exchange(marks_[reached_[i]].index, i);
-    const double alone = transfers_[reached_[i]].alone;
-    filling_.push_back({alone, 0, static_cast<std::uint32_t>(uses_.size()), false});
-    by_alone_.emplace_back(alone, i);
+    filling_.push_back({0, static_cast<std::uint32_t>(uses_.size()), false});
+    by_alone_.emplace_back(transfers_[reached_[i]].alone, i);
     for (std::uint32_t at = scarce_from_[place]; at < scarce_from_[place + 1]; ++at) {
       const Use& use = scarce_uses_[at];
       const std::uint32_t index = link_marks_[use.link].index;
@@ -175,7 +174,7 @@ void FairShares::empty() {
       ++filling_links_[index].open;
     }
   }
-  filling_.push_back({0, 0, static_cast<std::uint32_t>(uses_.size()), true});
+  filling_.push_back({0, static_cast<std::uint32_t>(uses_.size()), true});
   for (std::uint32_t i = 0; i < filling_links_.size(); ++i) {
     levels_.push_back({filling_links_[i].left / filling_links_[i].weight, i});
   }
@@ -189,30 +188,14 @@ std::optional<FairShares::Level> FairShares::next_level() {
   while (!levels_.empty()) {
     const Level top = levels_.front();
     const FillingLink& l = filling_links_[top.link];
-    if (l.open > 0) {
-      const double rate = l.left / l.weight;
-      if (rate <= top.rate) return top;
-      sink({rate, top.link});
-      continue;
-    }
-    const Level last = levels_.back();
+    if (l.open > 0 && l.left / l.weight <= top.rate) return top;
+    std::pop_heap(levels_.begin(), levels_.end(), std::greater<>());
     levels_.pop_back();
-    if (!levels_.empty()) sink(last);
+    if (l.open == 0) continue;
+    levels_.push_back({l.left / l.weight, top.link});
+    std::push_heap(levels_.begin(), levels_.end(), std::greater<>());
   }
   return std::nullopt;
-}
-
-/// Puts a level where the one on top was, and then where it belongs. One way down is half of what taking one out of the
-/// heap and putting another in would cost, and most levels rise by little.
-void FairShares::sink(Level level) {
-  std::size_t at = 0;
-  for (std::size_t child = 1; child < levels_.size(); child = 2 * at + 1) {
-    if (child + 1 < levels_.size() && levels_[child] > levels_[child + 1]) ++child;
-    if (!(level > levels_[child])) break;
-    levels_[at] = levels_[child];
-    at = child;
-  }
-  levels_[at] = level;
 }
 
 /// Raises all rates together. A transfer stops where it can have no more on its own, or where a link is full.

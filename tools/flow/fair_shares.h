@@ -104,7 +104,7 @@ class FairShares {
     std::uint32_t open = 0;  ///< transfers whose rate is not known yet, once for each of their uses
   };
   struct Filling {
-    double alone = 0, rate = 0;
+    double rate = 0;
     std::uint32_t first = 0;  ///< of its uses of reached links; those of the next one begin where they end
     bool fixed = false;
   };
@@ -122,7 +122,6 @@ class FairShares {
   void find_reach();
   void empty();
   [[nodiscard]] std::optional<Level> next_level();
-  void sink(Level level);
   void fill();
   void fix(std::uint32_t index, double rate);
 
