@@ -7,6 +7,7 @@
 
 #include "switch/base/rng.h"
 #include "tests/switch/stages/l3/router.h"
+#include "tests/switch/stages/lb/attached_hops.h"
 
 namespace weft::stages {
 namespace {
@@ -18,15 +19,12 @@ constexpr std::uint16_t kPorts = 6;
 // Looks members up inside a pipeline, whose links it asks for.
 class Finder : public pipeline::Stage {
  public:
-  Finder() : interfaces_(info()), hops_(interfaces_, neighbours_), places_(kPorts) {
-    for (std::uint16_t port = 0; port < kPorts; ++port) hops_of_port_.push_back(hops_.add_attached(port));
-  }
   void on_timer(pipeline::Context& context, std::uint32_t) override {
     std::vector<NextHopId> members;
-    for (const std::uint16_t port : group) members.push_back(hops_of_port_[port]);
-    LinkView links(context, hops_);
+    for (const std::uint16_t port : group) members.push_back(hops_.ids[port]);
+    LinkView links(context, hops_.hops);
     const NextHopId found = places_.find(members, links, *wanted);
-    port_found = found == tables::kUnreachable ? -1 : hops_.hop(found).port;
+    port_found = found == tables::kUnreachable ? -1 : hops_.hops.hop(found).port;
   }
   [[nodiscard]] TimeNs deadline(std::uint32_t) const override { return wanted ? 0 : kNever; }
 
@@ -35,20 +33,8 @@ class Finder : public pipeline::Stage {
   int port_found = -2;
 
  private:
-  static pipeline::SwitchInfo info() {
-    pipeline::SwitchInfo result;
-    for (std::uint16_t port = 0; port < kPorts; ++port) {
-      result.ports.emplace_back();
-      result.ports.back().index = port;
-    }
-    return result;
-  }
-  RcuDomain domain_{1};
-  tables::NeighbourTable neighbours_{8, domain_};
-  tables::Interfaces interfaces_;
-  tables::NextHops hops_;
-  MemberPlaces places_;
-  std::vector<NextHopId> hops_of_port_;
+  AttachedHops hops_{kPorts};
+  MemberPlaces places_{kPorts};
 };
 
 class LbMemberPlaces : public ::testing::Test {

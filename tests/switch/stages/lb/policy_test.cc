@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "tests/switch/stages/l3/router.h"
+#include "tests/switch/stages/lb/attached_hops.h"
 
 namespace weft::stages {
 namespace {
@@ -14,15 +15,13 @@ using tables::NextHopId;
 // Runs member_by_hash() inside a pipeline, whose links it asks for.
 class Chooser : public pipeline::Stage {
  public:
-  Chooser(std::uint16_t members) : interfaces_(info(members)), hops_(interfaces_, neighbours_) {
-    for (std::uint16_t port = 0; port < members; ++port) members_.push_back(hops_.add_attached(port));
-  }
+  explicit Chooser(std::uint16_t members) : hops_(members) {}
   void on_timer(pipeline::Context& context, std::uint32_t) override {
-    LinkView links(context, hops_);
+    LinkView links(context, hops_.hops);
     chosen.clear();
     for (const std::uint32_t hash : hashes) {
-      const NextHopId id = member_by_hash(members_, links, hash);
-      chosen.push_back(id == tables::kUnreachable ? -1 : hops_.hop(id).port);
+      const NextHopId id = member_by_hash(hops_.ids, links, hash);
+      chosen.push_back(id == tables::kUnreachable ? -1 : hops_.hops.hop(id).port);
     }
   }
   [[nodiscard]] TimeNs deadline(std::uint32_t) const override { return hashes.empty() ? kNever : 0; }
@@ -31,19 +30,7 @@ class Chooser : public pipeline::Stage {
   std::vector<int> chosen;
 
  private:
-  static pipeline::SwitchInfo info(std::uint16_t members) {
-    pipeline::SwitchInfo result;
-    for (std::uint16_t port = 0; port < members; ++port) {
-      result.ports.emplace_back();
-      result.ports.back().index = port;
-    }
-    return result;
-  }
-  RcuDomain domain_{1};
-  tables::NeighbourTable neighbours_{8, domain_};
-  tables::Interfaces interfaces_;
-  tables::NextHops hops_;
-  std::vector<NextHopId> members_;
+  AttachedHops hops_;
 };
 
 class LbPolicyTest : public ::testing::Test {
