@@ -171,6 +171,13 @@ Reduction reduction_of(const at::Tensor& tensor, const ReduceOp& op) {
   }
 }
 
+/// What begins the gathering of blocks of one type into one row of memory.
+decltype(Plan::begin) gathers(const at::Tensor& mine, const at::Tensor& all) {
+  return [mine, all](weft_inc_group* group, weft_inc_request** request) {
+    return weft_inc_iallgather(group, mine.data_ptr(), all.data_ptr(), bytes_of(mine), WEFT_INC_UINT8, request);
+  };
+}
+
 Plan plan_of(OpType type, const char* title, std::vector<at::Tensor> inputs, std::vector<at::Tensor> outputs) {
   Plan plan;
   plan.type = type;
@@ -274,9 +281,7 @@ ProcessGroupWeft::Pending ProcessGroupWeft::allgather(std::vector<Tensors>& outp
   const Tensors to = outputs[0];
   const at::Tensor all = at::empty({size_, mine.numel()}, mine.options());
   Plan plan = plan_of(OpType::ALLGATHER, "weft:all_gather", inputs, to);
-  plan.begin = [mine, all](weft_inc_group* group, weft_inc_request** request) {
-    return weft_inc_iallgather(group, mine.data_ptr(), all.data_ptr(), bytes_of(mine), WEFT_INC_UINT8, request);
-  };
+  plan.begin = gathers(mine, all);
   plan.deliver = [all, to] {
     for (std::size_t rank = 0; rank < to.size(); ++rank) {
       to[rank].copy_(all[static_cast<std::int64_t>(rank)].view(to[rank].sizes()));
@@ -291,9 +296,7 @@ ProcessGroupWeft::Pending ProcessGroupWeft::_allgather_base(at::Tensor& output, 
   TORCH_CHECK(output.numel() == input.numel() * size_ && output.scalar_type() == input.scalar_type(),
               "weft: the output of allgather has the input's type, and ", size_, " times its elements");
   Plan plan = plan_of(OpType::_ALLGATHER_BASE, "weft:_all_gather_base", {input}, {output});
-  plan.begin = [mine, all](weft_inc_group* group, weft_inc_request** request) {
-    return weft_inc_iallgather(group, mine.data_ptr(), all.data_ptr(), bytes_of(mine), WEFT_INC_UINT8, request);
-  };
+  plan.begin = gathers(mine, all);
   plan.deliver = back_to(output, all);
   return submit(std::move(plan), options.timeout);
 }
