@@ -83,9 +83,9 @@ class Host:
     def execute(self, *command, **options):
         return run("ip", "netns", "exec", self.namespace, *command, **options)
 
-    def start(self, *command):
+    def start(self, *command, **options):
         return subprocess.Popen(["ip", "netns", "exec", self.namespace, *command], stdout=subprocess.PIPE,
-                                stderr=subprocess.STDOUT, text=True)
+                                stderr=subprocess.STDOUT, text=True, **options)
 
     def ping(self, address, count=5, size=56, extra=()):
         """Pings and returns the number of answers."""
