@@ -54,16 +54,19 @@ class NackExplorer {
     remote_ = table_.add(nic::Pd{1}, nullptr, kMessageBytes, nic::Access::all, 0);
   }
 
-  /// Breadth first: examples are the shortest there are.
+  /// Breadth first, so that examples are the shortest there are, as long as few states wait to be gone on from; then
+  /// the last one first, because a state takes some kilobytes while it waits and a few words afterwards.
   NackFindings run() {
     std::deque<std::pair<State, std::uint64_t>> next;
     std::vector<std::pair<std::uint32_t, std::uint32_t>> ways;
     next.emplace_back(start(), 0);
     seen_.emplace(next.front().second = hash(next.front().first), Step{0, {}, 0, 0});
     while (!next.empty() && found_.states < kMaxStates) {
-      auto [state, key] = std::move(next.front());
-      next.pop_front();
-      const auto number = static_cast<std::uint32_t>(found_.states++);
+      const bool few = next.size() < kMostWaiting;
+      auto [state, key] = std::move(few ? next.front() : next.back());
+      few ? next.pop_front() : next.pop_back();
+      ++found_.states;
+      const std::uint32_t number = seen_.at(key).number;
       at_ = key;
       expand(state, [&](State&& s, Event event, std::uint32_t psn) {
         const std::uint64_t h = hash(s);
@@ -109,6 +112,7 @@ class NackExplorer {
   static constexpr std::uint32_t kMaxPaths = 4;
   static constexpr std::uint32_t kMessageBytes = kMaxPackets * kMtu;
   static constexpr std::uint64_t kMaxStates = 40'000'000;
+  static constexpr std::size_t kMostWaiting = 1'000'000;
 
   enum class Event : std::uint8_t {
     send,
@@ -142,26 +146,7 @@ class NackExplorer {
     }
   };
   template <std::size_t kRoom>
-  struct Fifo {
-    std::array<Item, kRoom> items;
-    std::uint8_t size = 0;
-    void push(Item item) {
-      if (size == kRoom) std::abort();
-      items[size++] = item;
-    }
-    Item pop() { return take(0); }
-    Item take(std::uint8_t place) {
-      const Item taken = items[place];
-      for (std::uint8_t i = place + 1u; i < size; ++i) items[i - 1u] = items[i];
-      --size;
-      return taken;
-    }
-    [[nodiscard]] bool empty() const { return size == 0; }
-    template <typename F>
-    void for_each(F&& f) {
-      for (std::uint8_t i = 0; i < size; ++i) f(items[i]);
-    }
-  };
+  using Fifo = NackFifo<Item, kRoom>;
   struct alignas(64) FilterMemory {
     std::array<std::byte, 256> bytes{};
   };

@@ -5,7 +5,10 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <string>
 #include <utility>
 #include <vector>
@@ -86,5 +89,28 @@ inline bool has_cycle(std::vector<std::pair<std::uint32_t, std::uint32_t>>& ways
   }
   return taken != states;
 }
+
+/// What is on a way whose packets keep their order. Copied with the state that has it.
+template <typename Item, std::size_t kRoom>
+struct NackFifo {
+  std::array<Item, kRoom> items;
+  std::uint8_t size = 0;
+  void push(Item item) {
+    if (size == kRoom) std::abort();
+    items[size++] = item;
+  }
+  Item pop() { return take(0); }
+  Item take(std::uint8_t place) {
+    const Item taken = items[place];
+    for (std::uint8_t i = place + 1u; i < size; ++i) items[i - 1u] = items[i];
+    --size;
+    return taken;
+  }
+  [[nodiscard]] bool empty() const { return size == 0; }
+  template <typename F>
+  void for_each(F&& f) {
+    for (std::uint8_t i = 0; i < size; ++i) f(items[i]);
+  }
+};
 
 }  // namespace weft::stages::testing
