@@ -5,7 +5,7 @@
 import dataclasses
 
 from bench.peers import frames
-from bench.peers.inc import WeftInc
+from bench.peers.inc import BRIDGED, WeftInc, WeftIncBridged
 from bench.peers.observed import TIMES_A_SECOND, WeftObserved
 from bench.peers.ovs import Ovs
 from bench.peers.testpmd import Testpmd
@@ -96,6 +96,7 @@ _TODAY = (
     WeftObserved(WEFT_OBSERVED, "weft L2, observed", ["rdma_track", "l2"]),
     WeftGenerated("weft-generated", "weft L2, generator", ["rdma_track", "l2"]),
     WeftInc("weft-inc", "weft AllReduce of eight, generator"),
+    WeftIncBridged(BRIDGED, "weft L2 of the same packets"),
 )
 
 # The same pipelines in another build; they run only when one is named. Each next to what it is compared with.

@@ -77,10 +77,15 @@ def group(port, case):
     return {"id": port + 1, "ranks": RANKS, **shape, "endpoints": endpoints}
 
 
+BRIDGED = "weft-inc-bridged"
+
+
 class WeftInc(Weft):
-    """weft-switch with `inc` between its own generator ports. They and the work differ: ratios say nothing."""
+    """weft-switch with `inc` between its own generator ports. These cost something else than a replay: it is compared
+    with a bridge that has the same ports and packets, and with nothing else."""
 
     comparable = False
+    same_packets = BRIDGED
 
     def __init__(self, name, title):
         super().__init__(name, title, ["inc", "l3"])
@@ -106,3 +111,15 @@ class WeftInc(Weft):
         groups = [group(port, case) for port in range(2)]
         switch["pipeline"] = ["parse", {"inc": {"memory_kb": MEMORY_KB, "groups": groups}}, "l3"]
         return config
+
+
+class WeftIncBridged(WeftInc):
+    """A bridge that passes the ranks' packets to the other port, which costs generators, ports and the forwarding."""
+
+    same_packets = ""
+
+    def devices(self, case, pcaps):
+        return [ranks(port, case) | {"destination_mac": _rank_mac(1 - port)} for port in range(2)]
+
+    def configuration(self, case, settings):
+        return configuration(["l2"], "off", case, self.devices(case, ()), settings)

@@ -161,6 +161,18 @@ def before_and_after(cells, cases, systems):
     return found
 
 
+def beside_a_bridge(cells, cases, systems):
+    """(system, case, its speed / that of a bridge which passes the same packets on) of what was measured with both."""
+    found = []
+    for case in cases:
+        for system in systems:
+            bridge = getattr(system, "same_packets", "")
+            value = ratio(cells, case.name, system.name, bridge) if bridge else None
+            if value is not None:
+                found.append((system.name, case.name, value))
+    return found
+
+
 # --- terminal --------------------------------------------------------------------------------------------------------
 
 HEADER = ("system", "Mpps", "min", "max", "Gbit/s", "cycles/pkt", "x io", "x OVS", "trials")
@@ -218,6 +230,9 @@ def terminal_report(cells, cases, systems, targets, io, ovs):
     compared = [(f"{system}, {case}", f"{value:.3f}") for system, case, value in two_builds]
     if compared:
         parts.append(format_table(("two builds", "after / before"), compared) + "\n")
+    alike = [(f"{system}, {case}", f"{value:.2f}") for system, case, value in beside_a_bridge(cells, cases, systems)]
+    if alike:
+        parts.append(format_table(("the same packets", "x bridge"), alike) + "\n")
     for cell in cells.values():
         if cell.noisy:
             parts.append(f"noisy {cell.noisy} of {cell.trials}: {cell.case}, {cell.system}: {cell.notes[0]}")

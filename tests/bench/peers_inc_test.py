@@ -18,10 +18,10 @@ PROGRAM = pathlib.Path(sys.argv.pop(1)) / "weft-switch"
 DATA = [case for case in cases.CASES if not inc.WeftInc("", "").refuses(case)]
 
 
-def run(case):
+def run(case, system=inc.WeftInc("weft-inc", "")):
     """The counters of a switch that ran for a moment, without hugepages and beside whatever else runs."""
     settings = Settings(0, 0, mbufs=2048, burst=32, warm_up_s=0, trial_s=0, switch_binary=PROGRAM)
-    config = inc.WeftInc("weft-inc", "").configuration(case, settings)
+    config = system.configuration(case, settings)
     config["eal"].update(hugepages="off")
     del config["eal"]["workers"]
     with tempfile.TemporaryDirectory() as directory:
@@ -48,6 +48,18 @@ class CollectivesTest(unittest.TestCase):
                 # What is not complete when it ends has no result yet.
                 self.assertLessEqual(received - sent, 2 * inc.RANKS * inc.WINDOW)
                 self.assertEqual({name: n for name, n in switch["drops"].items() if n and name != "shutdown"}, {})
+
+    def test_the_bridge_beside_it_passes_every_packet_to_one_port(self):
+        for case in DATA:
+            with self.subTest(case.name):
+                switch = run(case, inc.WeftIncBridged(inc.BRIDGED, ""))
+                received = sum(port["rx_packets"] for port in switch["ports"])
+                sent = sum(port["tx_packets"] for port in switch["ports"])
+                self.assertGreater(received, 1000)
+                self.assertLessEqual(sent, received)
+                self.assertEqual({name: n for name, n in switch["drops"].items() if n and name != "shutdown"}, {})
+                self.assertLessEqual(received - sent, switch["drops"].get("shutdown", 0))
+                self.assertNotIn("inc", [stage["stage"] for stage in switch["stages"]])
 
 
 if __name__ == "__main__":

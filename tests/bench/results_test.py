@@ -207,6 +207,13 @@ class WeftTest(unittest.TestCase):
         text = results.terminal_report(cells, cases.CASES, cases.SYSTEMS, (), cases.IO, cases.OVS)
         self.assertRegex(text, r"weft-l2, small-16 +1\.200")
 
+    def test_collectives_are_compared_with_a_bridge_that_has_the_same_packets(self):
+        cells = cells_of(weft_inc=1.5, weft_inc_bridged=6.0, weft_l2=12.0)
+        compared = results.beside_a_bridge(cells, cases.CASES, cases.SYSTEMS)
+        self.assertEqual(compared, [("weft-inc", CASE.name, 0.25)])
+        text = results.terminal_report(cells, cases.CASES, cases.SYSTEMS, (), cases.IO, cases.OVS)
+        self.assertRegex(text, r"weft-inc, small-16 +0\.25")
+
     def test_stage_cycles_are_shared_among_all_received_packets(self):
         rows = [("parse", "ingress", 100, 900), ("l2", "ingress", 50, 500), ("parse", "egress", 100, 100)]
         keys = ("stage", "half", "packets", "cycles")
