@@ -13,6 +13,11 @@ from tools.lab import emitter, lab_file, reader
 _ANY_GUARD_US = 1000  # while a file is checked, before anything is measured
 HEADER_BYTES = 100  # of a packet, all that is not payload, preamble and gap included
 _MOST_TAG_US = 100_000  # that lb_tag takes for a time of ConWeave
+_MOST_GEMMA_US = 10_000_000  # that lb_tag and lb take for a time of Gemma
+# Gemma's times in round trips between leaves, as its defaults are those of a fabric whose leaves are 4 us apart: of the
+# policy, and of what switches report.
+_GEMMA_TRIPS = {"guard_us": 2, "new_flow_us": 500}
+_GEMMA_REPORT_TRIPS = {"period_us": 1.25, "most_us": 10, "scan_us": 1.25}
 
 
 def document(lab, variant, socket, guard_us=_ANY_GUARD_US):
@@ -25,7 +30,8 @@ def document(lab, variant, socket, guard_us=_ANY_GUARD_US):
     for switch in switches:
         if isinstance(switch.get("pipeline"), list):
             measured = {"uplinks": ways.get(_name(switch), []), "guard_us": guard_us}
-            switch["pipeline"] = _pipeline(_own_stages(switch["pipeline"], variant), variant, measured)
+            switch["pipeline"] = _pipeline(_own_stages(switch["pipeline"], variant), variant, _lb(lab, variant.lb),
+                                           measured)
             if variant.lb_tag is not None:
                 tag = _lb_tag(lab, _name(switch), variant.lb_tag, ways)
                 if "conweave" in tag:
@@ -153,9 +159,11 @@ def _name(switch):
     return getattr(name, "value", name)
 
 
-def _pipeline(stages, variant, measured):
+def _pipeline(stages, variant, lb, measured):
     """The stages of a switch, with what a variant says about `lb` and `nack_filter` where there is an `lb`. What it
-    leaves open about the filter is what the lab knows."""
+    leaves open about the filter is what the lab knows.
+
+    lb  options of `lb`; None: those of the stage stay"""
     if "lb" not in map(_stage_name, stages):
         return stages
     out = []
@@ -173,13 +181,15 @@ def _pipeline(stages, variant, measured):
             for key, value in measured.items():
                 options.setdefault(key, value)
             out.append({"nack_filter": options})
-        out.append({"lb": variant.lb} if name == "lb" and variant.lb is not None else stage)
+        out.append({"lb": lb} if name == "lb" and lb is not None else stage)
     return out
 
 
 def _lb_tag(lab, switch, node, ways):
-    """The options of lb_tag at a switch of a leaf-spine: what a variant says, and where leaves are."""
+    """The options of lb_tag at a switch of a leaf-spine: what a variant says, where leaves are, and Gemma's times."""
     options = lab_file.fields_of(node)
+    if "gemma" in options:
+        options["gemma"] = _in_trips(lab, options["gemma"], _GEMMA_REPORT_TRIPS)
     leaves = [f"leaf{leaf}" for leaf in range(1, lab.topology.leaves + 1)]
     if switch in leaves:
         prefixes = {leaf: [str(host.address.network) for host in lab.hosts if host.rack == leaf] for leaf in leaves}
@@ -189,9 +199,8 @@ def _lb_tag(lab, switch, node, ways):
         return options
     options.pop("conweave", None)  # spines have no edge
     if "gemma" in options:
-        gemma = lab_file.fields_of(options["gemma"])
-        gemma.setdefault("downlinks", [{"port": f"l{leaf}", "leaves": [leaf]} for leaf, _ in enumerate(leaves, 1)])
-        options["gemma"] = gemma
+        options["gemma"].setdefault(
+            "downlinks", [{"port": f"l{leaf}", "leaves": [leaf]} for leaf, _ in enumerate(leaves, 1)])
     return options
 
 
@@ -199,6 +208,25 @@ def round_trip_us(lab):
     """From a leaf to another one and back on the slowest path of a leaf-spine, without queues."""
     return max(4 * delay / 1000 + 2 * (lab.nic.mtu + HEADER_BYTES) * 8 / (gbps * 1000)
                for delay, gbps in zip(lab.topology.delay_ns, lab.topology.link_gbps))
+
+
+def _in_trips(lab, node, trips):
+    """Options of a node with times, in microseconds, that are so many round trips where the file has none."""
+    options = lab_file.fields_of(node)
+    for name, count in trips.items():
+        options.setdefault(name, min(_MOST_GEMMA_US, max(1, math.ceil(count * round_trip_us(lab)))))
+    return options
+
+
+def _lb(lab, node):
+    """Options of `lb` that a variant asks for, with Gemma's times."""
+    if node is None or not isinstance(lab.topology, lab_file.LeafSpine):
+        return node
+    options = lab_file.fields_of(node)
+    if getattr(options.get("policy"), "value", None) != "gemma":
+        return node
+    options["gemma"] = _in_trips(lab, options.get("gemma"), _GEMMA_TRIPS)
+    return options
 
 
 def _conweave(lab, node, guard_us):

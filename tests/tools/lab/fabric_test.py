@@ -89,8 +89,9 @@ class Variants(unittest.TestCase):
         self.assertEqual(conga["spine1"], ["parse", {"lb_tag": {}}, "l3"])
         self.assertEqual(conweave["leaf1"][1]["lb_tag"]["conweave"]["reply_us"], 9)
         self.assertEqual(conweave["spine1"], ["parse", {"lb_tag": {}}, "l3"])
-        self.assertEqual(gemma["spine1"][1]["lb_tag"], {"gemma": {
-            "period_us": 9, "downlinks": [{"port": "l1", "leaves": [1]}, {"port": "l2", "leaves": [2]}]}})
+        reports = gemma["spine1"][1]["lb_tag"]["gemma"]
+        self.assertEqual(reports["period_us"], 9)
+        self.assertEqual(reports["downlinks"], [{"port": "l1", "leaves": [1]}, {"port": "l2", "leaves": [2]}])
         self.assertEqual(gemma["leaf1"][3],
                          {"reorder": {"max_kb": 64, "uplinks": ["s1", "s2"], "bound_us": 1000}})
         with self.assertRaises(reader.Mistakes) as caught:
@@ -115,6 +116,27 @@ class Variants(unittest.TestCase):
             self.assertLessEqual(found["extra_us"], found["bound_us"])
         self.assertEqual(of_far["bound_us"], 60_000)
         self.assertEqual(times(30_000_000, 900_000)[1]["bound_us"], 100_000, "the most that lb_tag takes")
+
+    def test_times_of_gemma_follow_the_round_trip(self):
+        def times(delay_ns, options="{}"):
+            text = re.sub(r"delay_ns: .*", f"delay_ns: {delay_ns}", SMALL)
+            lab = support.load(text + "  - { name: gemma, lb: { policy: gemma, gemma: " + options + " }, "
+                               "lb_tag: { gemma: { scan_us: 7 } }, reorder: {} }\n")
+            fabric.check(lab, WEFT_SWITCH)
+            found = pipelines(lab, len(lab.variants) - 1)
+            policy = next(stage["lb"] for stage in found["leaf1"] if isinstance(stage, dict) and "lb" in stage)
+            return (fabric.round_trip_us(lab), policy["gemma"], found["leaf1"][1]["lb_tag"]["gemma"],
+                    found["spine1"][1]["lb_tag"]["gemma"])
+
+        near, far = times(10_000), times(1_000_000)
+        self.assertAlmostEqual(far[0] - near[0], 4 * 990)
+        for trip, policy, leaf, spine in (near, far):
+            self.assertEqual(policy, {"guard_us": math.ceil(2 * trip), "new_flow_us": math.ceil(500 * trip)})
+            self.assertEqual(leaf["scan_us"], 7, "what the file says stays")
+            self.assertEqual(spine["period_us"], math.ceil(1.25 * trip))
+            self.assertEqual(spine["most_us"], math.ceil(10 * trip))
+        self.assertEqual(times(10_000, "{ guard_us: 3 }")[1]["guard_us"], 3)
+        self.assertEqual(times(30_000_000)[1]["new_flow_us"], 10_000_000, "the most that is taken")
 
     def test_a_variant_changes_lb_where_there_is_one(self):
         for text in (SMALL, LEAF_SPINE):
