@@ -41,9 +41,9 @@ def esws(trp, pnp):
 
 
 HPCC, HPCC_NEAR = "nic.cc={kind: hpcc}", "nic.cc={kind: hpcc, near_rtt_us: 16}"
-HPCC_PNP, HPCC_TRP = "telemetry: true", "signals: [telemetry]"
+HPCC_PNP, HPCC_TRP = "telemetry: true", "signals: [telemetry], charge: false"
 TIMELY, TIMELY_NEAR = "nic.cc={kind: timely, above_base: 1}", "nic.cc={kind: timely, above_base: 1, near_echo: 1}"
-TIMELY_PNP, TIMELY_TRP = "rtt_echo: true", "signals: [rtt]"
+TIMELY_PNP, TIMELY_TRP = "rtt_echo: true", "signals: [rtt], charge: false"
 CONTROLS = {
     "dcqcn": ("DCQCN", []),
     "hpcc": ("HPCC", [HPCC]),

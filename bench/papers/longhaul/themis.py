@@ -27,10 +27,11 @@ STAGES = {
     "published": {
         "pnp": "sources: any, clear_to: not_ect, cnp_interval_us: 7",
         "trp": "rule: code, state_per: pair, max_loops: 1000000, max_hold_us: 0, buffer_kb: 1000000, "
-               "max_packets: 500000",
+               "max_packets: 500000, charge: false",
     },
-    "honest": {"pnp": "", "trp": ""},
-    "pace": {"pnp": "", "trp": "mode: pace"},
+    # The loop port has a memory of its own here as well, so that settings differ in what the stages decide alone.
+    "honest": {"pnp": "", "trp": "charge: false"},
+    "pace": {"pnp": "", "trp": "mode: pace, charge: false"},
 }
 STAGES["published_pace"] = {**STAGES["published"], "trp": "mode: pace, " + STAGES["published"]["trp"]}
 HONEST = ["nic.ack_dscp=3", "switch.unlimited=[]",

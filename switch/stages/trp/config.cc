@@ -58,6 +58,10 @@ Schema trp_options_schema() {
                         "on, in order."),
       Key::with_default("max_packets", Schema::integer(1, 1 << 24), Value(65'536),
                         "Packets that may be held; they take packet buffers."),
+      Key::with_default("charge", Schema::boolean(), Value(true),
+                        "What is held takes room of the shared buffer, in the priority group that it came in by, and "
+                        "pauses its senders as what stands in a queue does. false: it takes packet buffers alone. "
+                        "Without qos there is no shared buffer."),
       Key::with_default("max_flows", Schema::integer(1, 1 << 20), Value(1024), "Flows of CNP_Store."),
       Key::with_default("cache", Schema::integer(1, 1 << 20), Value(1024), "Places of CNP_Cache, a power of two."),
       Key::with_default("insert_delay_us", Schema::number(0, 1e7), Value(0.0),
@@ -99,6 +103,7 @@ TrpOptions trp_options(const Value& options) {
   s.max_hold_ns = ns("max_hold_us");
   s.buffer_bytes = options["buffer_kb"].unsigned_integer() * 1000;
   s.max_packets = count("max_packets");
+  result.charge = options["charge"].boolean();
   return result;
 }
 

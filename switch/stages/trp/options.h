@@ -28,6 +28,7 @@ struct TrpOptions {
   TrpSources sources{};
   TrpSignalSettings signals{};
   bool by_pair = false;       ///< state per pair of hosts
+  bool charge = true;         ///< what is held takes room of the shared buffer
   wire::PrefixList remote{};  ///< what lies in other data centres
 };
 [[nodiscard]] TrpOptions trp_options(const config::Value& options);

@@ -61,9 +61,10 @@ constexpr auto kAck = static_cast<std::uint8_t>(wire::Opcode::RC_ACKNOWLEDGE);
 class Resume final : public TrpSink {
  public:
   Resume(Context& context, TrpStage& stage) : context_(context), stage_(stage) {}
+  [[nodiscard]] bool reserve(TrpPacket packet) noexcept override { return stage_.charge(context_, packet_of(packet)); }
   void release(TrpPacket packet) noexcept override {
     stage_.on_left(context_.now, packet_of(packet));
-    context_.resume(packet_of(packet));
+    stage_.go_on(context_, packet_of(packet));
   }
 
  private:
@@ -102,7 +103,8 @@ TrpStage::TrpStage(const pipeline::StageBuild& build)
       unit_(options_.settings),
       signals_(options_.signals),
       known_(build),
-      worker_(build.worker) {}
+      worker_(build.worker),
+      charges_(options_.charge) {}
 
 // Resumed packets follow the batch, so once one has been resumed, all that come behind it are resumed as well.
 void TrpStage::ingress(Context& context, Batch& batch) {
@@ -221,8 +223,23 @@ void TrpStage::on_timer(Context& context, std::uint32_t) {
 }
 
 void TrpStage::resume_released(Context& context) noexcept {
-  for (const TrpPacket packet : released_) context.resume(packet_of(packet));
+  for (const TrpPacket packet : released_) go_on(context, packet_of(packet));
   released_.clear();
+}
+
+bool TrpStage::charge(Context& context, rte_mbuf* m) noexcept {
+  return !charges_ || context.charge(m);
+}
+
+void TrpStage::go_on(Context& context, rte_mbuf* m) noexcept {
+  if (charges_) context.release(m);
+  context.resume(m);
+}
+
+void TrpStage::for_each_charged(const std::function<void(rte_mbuf*)>& use) const {
+  if (!charges_) return;
+  unit_.for_each([&](TrpPacket packet) { use(packet_of(packet)); });
+  for (const TrpPacket packet : released_) use(packet_of(packet));
 }
 
 // The unit's counters begin anew with each unit; ours go on.
@@ -253,13 +270,21 @@ void TrpStage::adopt(Context& context, pipeline::Stage& old_stage, const pipelin
   std::swap(released_, old.released_);
   if (adoption.ports.identity()) return;
   // Of a flow that came in through a port that is gone nothing stays; the others keep their places.
-  unit_.remove_if([&](TrpPacket packet) { return !adoption.ports.rename(packet_of(packet)); },
-                  [&](TrpPacket packet) { context.drop(packet_of(packet), DropReason::port_removed); });
-  std::erase_if(released_, [&](TrpPacket packet) {
-    if (adoption.ports.rename(packet_of(packet))) return false;
-    context.drop(packet_of(packet), DropReason::port_removed);
-    return true;
-  });
+  unit_.remove_if([&](TrpPacket packet) { return !take_along(context, packet_of(packet), adoption); },
+                  [](TrpPacket /*packet*/) {});
+  std::erase_if(released_, [&](TrpPacket packet) { return !take_along(context, packet_of(packet), adoption); });
+}
+
+// False when the packet is held no more: its port is gone, or its port's new group has no room for it.
+bool TrpStage::take_along(Context& context, rte_mbuf* m, const pipeline::Adoption& adoption) noexcept {
+  if (charges_) context.release(m);
+  if (!adoption.ports.rename(m)) {
+    context.drop(m, DropReason::port_removed);
+    return false;
+  }
+  if (charge(context, m)) return true;
+  context.resume(m);
+  return false;
 }
 
 void TrpStage::set_options(TrpOptions& options, TrpUnit& unit, TrpSignals& signals,
@@ -292,6 +317,10 @@ pipeline::OptionChange set_trp(const config::Value& options, const pipeline::Swi
     std::vector<TrpPacket> room{};
   };
   const TrpOptions read = trp_options(change.options);
+  if (read.charge != trp_options(options).charge) {
+    change.error = "charge: what is held was charged by it; it changes with a reload alone";
+    return change;
+  }
   const std::size_t most = 2 * std::size_t{trp_options(options).settings.max_packets};
   for (std::uint16_t w = 0; w < workers; ++w) {
     // The exchange leaves the old options and unit in `made`: they are freed with this function, not on the worker.

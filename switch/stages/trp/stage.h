@@ -7,11 +7,13 @@
 // HPCC or TIMELY send no CNPs: signals.h has what counts instead.
 //
 // A loop port takes no port of the switch: packets are held as long as they would be in one, and the unit counts what
-// it would have to buffer.
+// it would have to buffer. That takes room of the shared buffer, as the queue of a loop port does.
 //
 // It fails open: of a CNP whose flow it does not know nothing is slowed down, and a flow that finds no room passes, in
 // order.
 #pragma once
+
+#include <functional>
 
 #include "switch/base/counter_set.h"
 #include "switch/pipeline/stage.h"
@@ -39,6 +41,7 @@ class TrpStage : public pipeline::Stage {
   void on_timer(pipeline::Context& context, std::uint32_t token) override;
   [[nodiscard]] std::size_t held() const override { return unit_.held() + released_.size(); }
   void flush(pipeline::Context& context) override;
+  void for_each_charged(const std::function<void(rte_mbuf*)>& use) const override;
   /// With the same options everything goes on. With others, flows begin anew, and what is held goes on at once.
   void adopt(pipeline::Context& context, pipeline::Stage& old, const pipeline::Adoption& adoption) override;
   [[nodiscard]] std::span<const Counter> counters() const override { return counters_.all(); }
@@ -51,6 +54,10 @@ class TrpStage : public pipeline::Stage {
   /// the next burst. The old options and unit come back, so that they can be freed elsewhere.
   /// @param room  with room for all that this holds
   void set_options(TrpOptions& options, TrpUnit& unit, TrpSignals& signals, std::vector<TrpPacket>& room) noexcept;
+  /// A packet is to be held. False when its priority group has no room.
+  [[nodiscard]] bool charge(pipeline::Context& context, rte_mbuf* m) noexcept;
+  /// A packet that was held goes on, and gives its room back.
+  void go_on(pipeline::Context& context, rte_mbuf* m) noexcept;
   /// A data packet leaves the stage.
   void on_left(TimeNs now, const rte_mbuf* m) noexcept;
 
@@ -62,6 +69,7 @@ class TrpStage : public pipeline::Stage {
   [[nodiscard]] TrpName name_of(const wire::Parsed& parsed) const noexcept;
   void on_cnp(pipeline::Context& context, const rte_mbuf* m) noexcept;
   [[nodiscard]] bool find_flow(const rte_mbuf* answer, TrpName& name) const noexcept;
+  [[nodiscard]] bool take_along(pipeline::Context& context, rte_mbuf* m, const pipeline::Adoption& adoption) noexcept;
   void resume_released(pipeline::Context& context) noexcept;
   void publish() noexcept;
   void count(TrpCounter c, std::uint64_t n = 1) noexcept { counters_.add(c, n); }
@@ -74,6 +82,7 @@ class TrpStage : public pipeline::Stage {
   TrpSignals signals_;
   KnownPairs known_;
   std::uint16_t worker_;
+  const bool charges_;  ///< TrpOptions::charge when it was made: what is held was charged by it
   TrpCounters told_{};  ///< what of the unit's counters has been added to ours
   std::uint64_t evicted_told_ = 0;
   std::vector<TrpPacket> released_;  ///< of a unit that was exchanged: goes on before all others

@@ -74,7 +74,7 @@ TrpVerdict TrpUnit::hold(TimeNs now, std::uint32_t at, TrpPacket packet, std::ui
     due = pace_due(now, flow, bytes);
     if (due <= now && flow.held == 0) return TrpVerdict::pass;
   }
-  if (free_.empty() || held_bytes_ + bytes > settings_.buffer_bytes) {
+  if (free_.empty() || held_bytes_ + bytes > settings_.buffer_bytes || !sink.reserve(packet)) {
     ++counters_.flushed;
     flush(now, at, sink);
     return TrpVerdict::flushed;

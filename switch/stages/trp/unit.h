@@ -57,7 +57,10 @@ using TrpPacket = std::uint64_t;
 class TrpSink {
  public:
   virtual ~TrpSink() = default;
+  /// A packet that was held goes on.
   virtual void release(TrpPacket packet) noexcept = 0;
+  /// A packet is to be held until release(). False when the switch has no room for it.
+  [[nodiscard]] virtual bool reserve(TrpPacket /*packet*/) noexcept { return true; }
 };
 
 /// What happened to a data packet.
@@ -101,6 +104,13 @@ class TrpUnit {
   [[nodiscard]] std::uint64_t held_bytes() const noexcept { return held_bytes_; }
   [[nodiscard]] const TrpCounters& counters() const noexcept { return counters_; }
   [[nodiscard]] const TrpStore& store() const noexcept { return store_; }
+  /// Calls `use` with every packet that is held.
+  template <typename F>
+  void for_each(F&& use) const {
+    for (const Item& item : items_) {
+      if (item.packet != 0) use(item.packet);
+    }
+  }
   /// Calls gone(TrpPacket) with every packet that is held for which `take` says so; it is held no more. All are shown
   /// to `take` once.
   template <typename Take, typename Gone>

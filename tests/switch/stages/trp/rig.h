@@ -57,6 +57,9 @@ inline FrameBuilder cnp(bool ipv6 = false, Qpn to = kSource) {
 
 class TrpStageTest : public ::testing::TestWithParam<bool> {
  protected:
+  struct Whole {};
+  /// With all of the configuration.
+  TrpStageTest(const std::string& switch_yaml, Whole) : h(weft::testing::all_stages(), switch_yaml) {}
   explicit TrpStageTest(const std::string& options = kRemote + ", loop_mbps: 100000, loop_delay_ns: 1000")
       : h(weft::testing::all_stages(), yaml(options)) {}
 

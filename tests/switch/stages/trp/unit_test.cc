@@ -32,6 +32,7 @@ class Rig : public TrpSink {
  public:
   explicit Rig(const TrpSettings& s) : unit(s) {}
   void release(TrpPacket packet) noexcept override { gone.emplace_back(packet, now); }
+  [[nodiscard]] bool reserve(TrpPacket packet) noexcept override { return packet != refused; }
   TrpVerdict data(TrpPacket packet, const TrpName& name = kFlow, std::uint32_t bytes = 100) {
     return unit.on_data(now, name, packet, bytes, *this);
   }
@@ -44,6 +45,7 @@ class Rig : public TrpSink {
   }
   TrpUnit unit;
   TimeNs now = 0;
+  TrpPacket refused = 0;  ///< the switch has no room for this one
   std::vector<std::pair<TrpPacket, TimeNs>> gone;
 };
 
@@ -127,6 +129,20 @@ TEST(TrpUnit, AFlowWithoutRoomGoesOnInOrder) {
   EXPECT_EQ(rig.data(4), TrpVerdict::pass) << "it is slowed down no more";
   rig.run_to(kUs);
   EXPECT_EQ(rig.unit.held(), 0u);
+}
+
+TEST(TrpUnit, AFlowForWhichTheSwitchHasNoRoomGoesOnInOrder) {
+  Rig rig(settings());
+  rig.refused = 3;
+  rig.unit.on_cnp(0, kFlow);
+  EXPECT_EQ(rig.data(1), TrpVerdict::held);
+  EXPECT_EQ(rig.data(2), TrpVerdict::held);
+  EXPECT_EQ(rig.data(3), TrpVerdict::flushed);
+  EXPECT_THAT(rig.gone, SizeIs(2)) << "in front of it";
+  EXPECT_EQ(rig.unit.held(), 0u);
+  EXPECT_EQ(rig.unit.counters().held, 2u);
+  EXPECT_EQ(rig.unit.counters().flushed, 3u);
+  EXPECT_EQ(rig.data(4), TrpVerdict::pass) << "it is slowed down no more";
 }
 
 TEST(TrpUnit, BytesAreBoundedToo) {
