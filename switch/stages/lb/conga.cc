@@ -17,12 +17,12 @@ using tables::NextHopId;
 class CongaPolicy final : public FlowletPolicy {
  public:
   explicit CongaPolicy(const pipeline::StageBuild& build)
-      : FlowletPolicy(build), congestion_(build.capability<CongestionView>()) {}
+      : FlowletPolicy(build), congestion_(build.capability<CongestionView>()), leaves_(congestion_.leaves()) {}
 
  private:
   [[nodiscard]] NextHopId pick(pipeline::Context& context, LinkView& links, const LbItem& item,
                                NextHopId before) noexcept override {
-    const std::uint16_t leaf = congestion_.leaf_of(item.packet);
+    const std::uint16_t leaf = leaves_.of_destination(pipeline::frame(item.packet), pipeline::meta(item.packet).parsed);
     NextHopId best = tables::kUnreachable;
     unsigned least = ~0u;
     std::uint32_t equals = 0;
@@ -40,6 +40,7 @@ class CongaPolicy final : public FlowletPolicy {
   }
 
   const CongestionView& congestion_;
+  const LeafView& leaves_;
 };
 
 }  // namespace

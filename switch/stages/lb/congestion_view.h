@@ -7,7 +7,9 @@
 #include <cstdint>
 #include <string_view>
 
+#include "switch/base/time.h"
 #include "switch/pipeline/packet.h"
+#include "switch/stages/lb/leaf_map.h"
 
 namespace weft::stages {
 
@@ -17,8 +19,8 @@ class CongestionView {
   static constexpr std::string_view kCapability = "congestion";
   virtual ~CongestionView() = default;
 
-  /// A number for the leaf that the packet goes to, for path_metric() alone.
-  [[nodiscard]] virtual std::uint16_t leaf_of(const rte_mbuf* m) const noexcept = 0;
+  /// Where leaves are, by the numbers that path_metric() knows. Stays as it is.
+  [[nodiscard]] virtual const LeafView& leaves() const noexcept = 0;
   /// Metric of the path that begins at `port` and ends at a leaf: the higher one of the port's link and of what that
   /// leaf has told of the rest. 0 where nothing is known.
   [[nodiscard]] virtual std::uint8_t path_metric(pipeline::PortIndex port, std::uint16_t leaf,

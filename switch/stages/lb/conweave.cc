@@ -7,6 +7,9 @@
 //
 // READ requests and atomics have a place among the requests, so they take their path; the far ToR lets them wait no
 // more than READ requests may wait anywhere: not at all.
+#include <algorithm>
+#include <array>
+
 #include "switch/stages/lb/conweave_edge.h"
 #include "switch/stages/lb/mark.h"
 #include "switch/stages/lb/member_hash.h"
@@ -20,30 +23,49 @@ namespace {
 using tables::kUnreachable;
 using tables::NextHopId;
 
-bool is_balanced(const wire::Parsed& parsed) noexcept {
-  if (parsed.kind != wire::FrameKind::roce || parsed.has(wire::ParsedFlag::ip_options)) return false;
-  const wire::Transport transport = wire::transport_of(parsed.opcode);
-  const bool connected = transport == wire::Transport::rc || transport == wire::Transport::uc;
-  return connected && wire::opcode_info(parsed.opcode).is_request();
-}
+// By opcode: requests of RC and UC queue pairs.
+constexpr std::array<bool, 256> kWoven = [] {
+  std::array<bool, 256> woven{};
+  for (unsigned raw = 0; raw < woven.size(); ++raw) {
+    const auto opcode = static_cast<std::uint8_t>(raw);
+    const wire::Transport transport = wire::transport_of(opcode);
+    const bool connected = transport == wire::Transport::rc || transport == wire::Transport::uc;
+    woven[raw] = connected && wire::opcode_info(opcode).is_request();
+  }
+  return woven;
+}();
 
 // The members of one packet's group as paths.
 class GroupPaths final : public ConweavePaths {
  public:
   /// Of one policy.
-  GroupPaths(const ConweaveEdge& edge, std::size_t ports)
-      : edge_(edge), path_of_port_(edge.paths()), uplinks_(edge.uplinks()), places_(ports) {}
-  /// Of one packet.
-  void of(pipeline::Context& context, LinkView& links, const LbItem& item, std::uint16_t leaf) noexcept {
+  GroupPaths(const ConweaveEdge& edge, const MemberHash& hash, std::size_t ports)
+      : edge_(edge), hash_(hash), path_of_port_(edge.paths()), uplinks_(edge.uplinks()), places_(ports) {}
+  /// Of one burst.
+  void begin(pipeline::Context& context, LinkView& links) noexcept {
     context_ = &context;
     links_ = &links;
-    members_ = item.members();
+    members_ = {};
+  }
+  /// Of one packet. False when its hash leads to no path of the leaf: it is not for this policy then.
+  [[nodiscard]] bool of(const LbItem& item, std::uint16_t leaf) noexcept {
+    if (members_.data() != item.first_member || members_.size() != item.member_count) look_at_group(item.members());
+    item_ = &item;
     leaf_ = leaf;
-    by_hash_ = path_of(item.choice);
+    found_path_ = kNone;
+    return all_are_paths_ || any() != kNone;
   }
 
+  [[nodiscard]] NextHopId by_hash(const LbItem& item) noexcept {
+    return hash_.member(item.members(), *links_, hash_.hash(item.packet));
+  }
   [[nodiscard]] NextHopId member(std::uint16_t path) noexcept {
-    return path < uplinks_.size() ? places_.find(members_, *links_, uplinks_[path]) : kUnreachable;
+    if (path >= uplinks_.size()) return kUnreachable;
+    if (path != found_path_) {
+      found_ = places_.find(members_, *links_, uplinks_[path]);
+      found_path_ = path;
+    }
+    return found_;
   }
   [[nodiscard]] bool up(std::uint16_t path) noexcept override { return member(path) != kUnreachable; }
   [[nodiscard]] std::uint16_t draw() noexcept override {
@@ -54,20 +76,33 @@ class GroupPaths final : public ConweavePaths {
     }
     return kNone;
   }
-  [[nodiscard]] std::uint16_t any() noexcept override { return by_hash_; }
+  [[nodiscard]] std::uint16_t any() noexcept override {
+    const NextHopId member = by_hash(*item_);
+    return member == kUnreachable ? kNone : path_of(member);
+  }
 
  private:
   [[nodiscard]] std::uint16_t path_of(NextHopId member) const noexcept { return path_of_port_[links_->port(member)]; }
+  // Whether any() has a path whatever the hash: few packets need theirs then.
+  void look_at_group(std::span<const NextHopId> members) noexcept {
+    members_ = members;
+    all_are_paths_ = links_->all_up() && std::all_of(members.begin(), members.end(),
+                                                     [this](NextHopId member) { return path_of(member) != kNone; });
+  }
 
   const ConweaveEdge& edge_;
+  const MemberHash& hash_;
   std::span<const std::uint16_t> path_of_port_;
   std::span<const pipeline::PortIndex> uplinks_;
   MemberPlaces places_;
   pipeline::Context* context_ = nullptr;
   LinkView* links_ = nullptr;
   std::span<const NextHopId> members_{};
-  std::uint16_t leaf_ = ConweaveEdge::kNone;
-  std::uint16_t by_hash_ = kNone;
+  bool all_are_paths_ = false;
+  const LbItem* item_ = nullptr;
+  std::uint16_t leaf_ = LeafMap::kNone;
+  std::uint16_t found_path_ = kNone;  // the last one that was looked for
+  NextHopId found_ = kUnreachable;    // its member
 };
 
 class ConweavePolicy final : public LbPolicy {
@@ -75,34 +110,51 @@ class ConweavePolicy final : public LbPolicy {
   explicit ConweavePolicy(const pipeline::StageBuild& build)
       : hash_(build),
         edge_(build.capability<ConweaveEdge>()),
+        leaves_(edge_.leaves()),
         source_(mark_.usable() ? edge_.source(build.worker) : nullptr),
-        paths_(edge_, build.info.ports.size()) {}
+        paths_(edge_, hash_, build.info.ports.size()) {}
 
   [[nodiscard]] bool keeps_member() const noexcept override { return false; }
 
   void choose(pipeline::Context& context, LinkView& links, std::span<LbItem> items) noexcept override {
-    if (source_ != nullptr) {
-      for (const LbItem& item : items) source_->prefetch(FlowKey::of_qp(pipeline::meta(item.packet).parsed));
+    paths_.begin(context, links);
+    if (source_ == nullptr) {
+      for (LbItem& item : items) item.choice = paths_.by_hash(item);
+      return;
     }
+    std::array<ConweaveFlow*, pipeline::Batch::kCapacity> places;
+    std::size_t next = 0;
+    for (const LbItem& item : items) {
+      places[next++] = source_->prefetch(FlowKey::of_qp(pipeline::meta(item.packet).parsed)).data();
+    }
+    const std::uint32_t most_l3_bytes = edge_.most_l3_bytes();
+    next = 0;
     for (LbItem& item : items) {
-      item.choice = hash_.member(item.members(), links, hash_.hash(item.packet));
-      if (item.choice != kUnreachable && source_ != nullptr) weave(context, links, item);
+      const ConweaveSource::Places own(places[next++], kFlowWays);
+      const std::uint16_t leaf = far_leaf(item.packet, most_l3_bytes);
+      const bool woven = leaf != LeafMap::kNone && paths_.of(item, leaf);
+      item.choice = woven ? weave(context.now, item.packet, own) : paths_.by_hash(item);
     }
   }
 
  private:
-  void weave(pipeline::Context& context, LinkView& links, LbItem& item) noexcept {
-    const wire::Parsed& parsed = pipeline::meta(item.packet).parsed;
-    // A packet that l3 will drop (TTL), or that has no room for a tag, must not use one up: the far ToR would miss it.
-    if (!is_balanced(parsed) || parsed.ttl <= 1 || !edge_.fits(parsed.l3_length)) return;
-    const std::uint16_t leaf = edge_.far_leaf(item.packet);
-    if (leaf == ConweaveEdge::kNone) return;
-    paths_.of(context, links, item, leaf);
-    if (paths_.any() == ConweavePaths::kNone) return;
-    const ConweaveSource::Choice choice = source_->on_packet(context.now, FlowKey::of_qp(parsed), paths_);
-    item.choice = paths_.member(choice.path);
-    mark_.set(item.packet, choice.tag);
+  // The leaf that a packet for ConWeave goes to; kNone for others. A packet that l3 will drop (TTL), or that has no
+  // room for a tag, must not use one up: the far ToR would miss it.
+  [[nodiscard]] std::uint16_t far_leaf(const rte_mbuf* m, std::uint32_t most_l3_bytes) const noexcept {
+    const wire::Parsed& parsed = pipeline::meta(m).parsed;
+    const bool woven = parsed.kind == wire::FrameKind::roce && kWoven[parsed.opcode];
+    if (!woven || parsed.has(wire::ParsedFlag::ip_options) || parsed.ttl <= 1 || parsed.l3_length > most_l3_bytes) {
+      return LeafMap::kNone;
+    }
+    return leaves_.far(pipeline::frame(m), parsed);
+  }
+
+  [[nodiscard]] NextHopId weave(TimeNs now, rte_mbuf* m, ConweaveSource::Places places) noexcept {
+    const FlowKey flow = FlowKey::of_qp(pipeline::meta(m).parsed);
+    const ConweaveSource::Choice choice = source_->on_packet(now, flow, places, paths_);
+    mark_.set(m, choice.tag);
     counters().add(reason(choice.tag));
+    return paths_.member(choice.path);
   }
 
   // The counter of a tag. `weftctl trace` shows by it why a packet took its path.
@@ -115,6 +167,7 @@ class ConweavePolicy final : public LbPolicy {
   LbMark mark_;
   MemberHash hash_;
   ConweaveEdge& edge_;
+  const LeafView& leaves_;
   ConweaveSource* source_;
   GroupPaths paths_;
 };

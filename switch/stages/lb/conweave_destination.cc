@@ -23,8 +23,7 @@ ConweaveDestination::ConweaveDestination(const ConweaveDestinationRules& rules)
 // The flow's entry. nullptr when all four places belong to flows whose packets wait: they keep theirs.
 ConweaveDestination::Flow* ConweaveDestination::find(TimeNs now, const FlowKey& key) noexcept {
   const auto waits = [](const Flow& flow) { return flow.queue != kNoQueue; };
-  const auto [flow, known] = find_flow(
-      flow_set(entries_, key), key, [](const Flow& f) { return !f.known; }, waits);
+  const auto [flow, known] = find_flow(flow_set(entries_, key), key, is_free, waits);
   if (flow == nullptr) return nullptr;
   const bool aged = !waits(*flow) && now - flow->last > rules_.age_ns;
   if (!known && flow->known && !aged) ++counts_.evicted;
@@ -34,6 +33,7 @@ ConweaveDestination::Flow* ConweaveDestination::find(TimeNs now, const FlowKey& 
 
 void ConweaveDestination::on_packet(TimeNs now, const FlowKey& key, const ConweaveTag& tag, bool may_wait,
                                     std::uint32_t bytes, std::uint64_t packet, ConweaveSink& sink) noexcept {
+  if (passes(now, key, tag)) return sink.deliver(packet);
   if (tag.request) sink.reply({ConweaveReply::Kind::rtt, tag.epoch});
   if (tag.tail) sink.reply({ConweaveReply::Kind::clear, tag.epoch});
   Flow* const flow = find(now, key);

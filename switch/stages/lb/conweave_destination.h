@@ -89,6 +89,19 @@ class ConweaveDestination {
   /// @param packet    the caller's number for it, which comes back in deliver(), at once or later
   void on_packet(TimeNs now, const FlowKey& key, const ConweaveTag& tag, bool may_wait, std::uint32_t bytes,
                  std::uint64_t packet, ConweaveSink& sink) noexcept;
+  /// Most data packets need no more than this: nothing is asked, and neither they nor others of their flow wait. False
+  /// where on_packet() has to be called; otherwise the packet goes on at once.
+  [[nodiscard]] bool passes(TimeNs now, const FlowKey& key, const ConweaveTag& tag) noexcept {
+    if (tag.request || tag.tail || tag.rerouted) return false;
+    Flow* const flow = known_flow(flow_set(entries_, key), key, is_free);
+    if (flow == nullptr || flow->queue != kNoQueue || flow->epoch != tag.epoch) return false;
+    if (now - flow->last > rules_.age_ns) return false;
+    flow->last = now;
+    flow->old_seen = true;
+    flow->old_came = now;
+    flow->old_sent = tag.sent;
+    return true;
+  }
   /// A data packet of the flow comes soon.
   void prefetch(const FlowKey& key) noexcept { prefetch_flow(entries_, key); }
   /// All that waits goes on, and all flows are new.
@@ -131,6 +144,7 @@ class ConweaveDestination {
     TimeNs flush_at = kNever;
   };
 
+  [[nodiscard]] static bool is_free(const Flow& flow) noexcept { return !flow.known; }
   [[nodiscard]] Flow* find(TimeNs now, const FlowKey& key) noexcept;
   [[nodiscard]] bool enter_epoch(TimeNs now, Flow& flow, std::uint8_t epoch, ReorderSink& sink) noexcept;
   void on_old_path(TimeNs now, Flow& flow, const ConweaveTag& tag, std::uint64_t packet, ConweaveSink& sink) noexcept;

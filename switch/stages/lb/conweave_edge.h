@@ -10,6 +10,7 @@
 
 #include "switch/pipeline/packet.h"
 #include "switch/stages/lb/conweave_source.h"
+#include "switch/stages/lb/leaf_map.h"
 
 namespace weft::stages {
 
@@ -22,8 +23,8 @@ class ConweaveEdge {
 
   /// The unit of a worker, which calls it alone; nullptr when lb_tag has no option `conweave`.
   [[nodiscard]] virtual ConweaveSource* source(std::uint16_t worker) noexcept = 0;
-  /// A number for the leaf that the packet goes to; kNone when it is this one, or none is known.
-  [[nodiscard]] virtual std::uint16_t far_leaf(const rte_mbuf* m) const noexcept = 0;
+  /// Where leaves are, by the numbers that good() knows. Stays as it is.
+  [[nodiscard]] virtual const LeafView& leaves() const noexcept = 0;
   /// By port, which of this leaf's paths begins there; kNone when it is no uplink. Stays as it is.
   [[nodiscard]] virtual std::span<const std::uint16_t> paths() const noexcept = 0;
   /// By path, the port where it begins. Stays as it is.
@@ -31,8 +32,8 @@ class ConweaveEdge {
   /// The path may be taken now: the leaf has not told that it is congested. False for all paths to a leaf that does not
   /// answer: one without ConWeave would not undo what rerouting does to the order.
   [[nodiscard]] virtual bool good(std::uint16_t leaf, std::uint16_t path, TimeNs now) const noexcept = 0;
-  /// An IP packet of this length has room for a tag on all uplinks.
-  [[nodiscard]] virtual bool fits(std::uint32_t l3_bytes) const noexcept = 0;
+  /// Bytes of the longest IP packet that has room for a tag on all uplinks.
+  [[nodiscard]] virtual std::uint32_t most_l3_bytes() const noexcept = 0;
 };
 
 }  // namespace weft::stages

@@ -7,17 +7,18 @@
 namespace weft::stages {
 
 // The flow's entry, or the one that takes the place of another: with state `free` then.
-ConweaveFlow& ConweaveSource::entry(TimeNs now, const FlowKey& key) noexcept {
-  const auto [flow, known] =
-      find_flow(flow_set(entries_, key), key, [](const ConweaveFlow& f) { return f.state == State::free; });
+ConweaveFlow& ConweaveSource::entry(TimeNs now, const FlowKey& key, Places places) noexcept {
+  const auto [flow, known] = find_flow(places, key, is_free);
   if (known) return *flow;
   if (is_live(*flow, now)) ++counts_.evicted;
   *flow = {.key = key, .last = now};
   return *flow;
 }
 
-ConweaveSource::Choice ConweaveSource::on_packet(TimeNs now, const FlowKey& key, ConweavePaths& paths) noexcept {
-  ConweaveFlow& flow = entry(now, key);
+// Any packet. Those that on_packet() has not decided about may begin something.
+ConweaveSource::Choice ConweaveSource::on_turn(TimeNs now, const FlowKey& key, Places places,
+                                               ConweavePaths& paths) noexcept {
+  ConweaveFlow& flow = entry(now, key, places);
   const bool expired = !is_live(flow, now) || !paths.up(flow.path);
   flow.last = now;
   if (expired) {

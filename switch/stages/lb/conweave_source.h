@@ -15,6 +15,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "switch/base/time.h"
@@ -79,6 +80,7 @@ struct ConweaveSourceCounts {
 
 class ConweaveSource {
  public:
+  using Places = std::span<ConweaveFlow, kFlowWays>;
   struct Choice {
     std::uint16_t path = ConweavePaths::kNone;  ///< kNone: no path is up
     ConweaveTag tag{};
@@ -87,9 +89,22 @@ class ConweaveSource {
   explicit ConweaveSource(const ConweaveSourceRules& rules) : rules_(rules), entries_(rules.flows) {}
 
   /// A data packet of the flow is to be sent. Packets of a flow go in the order of these calls.
-  [[nodiscard]] Choice on_packet(TimeNs now, const FlowKey& key, ConweavePaths& paths) noexcept;
-  /// A packet of the flow is to be sent soon.
-  void prefetch(const FlowKey& key) noexcept { prefetch_flow(entries_, key); }
+  [[nodiscard]] Choice on_packet(TimeNs now, const FlowKey& key, ConweavePaths& paths) noexcept {
+    return on_packet(now, key, flow_set(entries_, key), paths);
+  }
+  /// The same with what prefetch() has said. Most packets belong to an epoch that may still be answered, which is found
+  /// out here, without calls.
+  /// @param paths  ConweavePaths, of a type whose functions are known where this is called
+  template <typename Paths>
+  [[nodiscard]] Choice on_packet(TimeNs now, const FlowKey& key, Places places, Paths& paths) noexcept {
+    ConweaveFlow* const flow = known_flow(places, key, is_free);
+    const bool asked = flow != nullptr && flow->state == State::asked && now <= flow->deadline;
+    if (!asked || !is_live(*flow, now) || !paths.up(flow->path)) return on_turn(now, key, places, paths);
+    flow->last = now;
+    return {flow->path, {.epoch = flow->epoch, .sent = ConweaveTime::of(now)}};
+  }
+  /// The places of a flow of which a packet is to be sent soon.
+  [[nodiscard]] Places prefetch(const FlowKey& key) noexcept { return prefetch_flow(entries_, key); }
   /// A reply of kind rtt or clear has come for the flow.
   void on_reply(TimeNs now, const FlowKey& key, const ConweaveReply& reply) noexcept;
 
@@ -103,7 +118,9 @@ class ConweaveSource {
  private:
   using State = ConweaveFlow::State;
 
-  [[nodiscard]] ConweaveFlow& entry(TimeNs now, const FlowKey& key) noexcept;
+  [[nodiscard]] static bool is_free(const ConweaveFlow& flow) noexcept { return flow.state == State::free; }
+  [[nodiscard]] ConweaveFlow& entry(TimeNs now, const FlowKey& key, Places places) noexcept;
+  [[nodiscard]] Choice on_turn(TimeNs now, const FlowKey& key, Places places, ConweavePaths& paths) noexcept;
   [[nodiscard]] Choice begin_epoch(TimeNs now, ConweaveFlow& flow) noexcept;
   [[nodiscard]] bool reroute(TimeNs now, ConweaveFlow& flow, ConweavePaths& paths) noexcept;
 

@@ -24,17 +24,6 @@ using wire::UdpHeader;
 constexpr std::uint16_t kAnswerUdpBytes = sizeof(UdpHeader) + kTagBytes;
 constexpr std::uint8_t kAnswerTtl = 64;
 
-void fill(LbTagHeader& header, std::uint8_t flags, std::uint16_t leaf, std::uint8_t path,
-          const ConweaveContent& content) noexcept {
-  header.flags = flags;
-  header.leaf.set(leaf);
-  header.path = path;
-  auto& in_packet = content_of<ConweaveContent>(header);
-  in_packet.epoch = content.epoch;
-  in_packet.sent.set(content.sent.value());
-  in_packet.tail_sent.set(content.tail_sent.value());
-}
-
 // The IP header of the packet that is answered becomes that of the answer.
 void turn_ip(std::uint8_t* l3, const Parsed& parsed, std::uint8_t tos) noexcept {
   if (parsed.has(wire::ParsedFlag::ipv6)) {
@@ -92,16 +81,6 @@ FlowKey answered_flow(const std::uint8_t* frame, const Parsed& parsed) noexcept 
   return flow.with_qp(qp);
 }
 
-void put_tag_on(std::uint8_t* frame, const Parsed& parsed, const ConweaveLabel& label) noexcept {
-  const ConweaveTag& tag = label.tag;
-  const auto flags = static_cast<std::uint8_t>((tag.request ? ConweaveContent::kRequest : 0) |
-                                               (tag.tail ? ConweaveContent::kTail : 0) |
-                                               (tag.rerouted ? ConweaveContent::kRerouted : 0));
-  const ConweaveContent content{
-      .epoch = tag.epoch, .sent = wire::be24(tag.sent.ticks()), .tail_sent = wire::be24(tag.tail_sent.ticks())};
-  fill(make_tag(frame, parsed, TagKind::conweave), flags, label.leaf, label.path, content);
-}
-
 std::size_t write_answer(std::span<std::uint8_t> out, const std::uint8_t* frame, const Parsed& parsed,
                          const ConweaveAnswer& answer, std::uint8_t dscp) noexcept {
   const std::size_t used = parsed.l4_offset + std::size_t{kAnswerUdpBytes};
@@ -115,8 +94,8 @@ std::size_t write_answer(std::span<std::uint8_t> out, const std::uint8_t* frame,
   auto& udp = header_at<UdpHeader>(out.data() + parsed.l4_offset);
   LbTagHeader header{};
   header.version_kind = version_kind(TagKind::conweave_reply);
-  fill(header, static_cast<std::uint8_t>(answer.reply.kind), answer.leaf, answer.path,
-       {.epoch = answer.reply.epoch, .sent = wire::be24(FlowKey::of_qp(parsed).qp().value()), .tail_sent = {}});
+  fill_tag(header, static_cast<std::uint8_t>(answer.reply.kind), answer.leaf, answer.path,
+           {.epoch = answer.reply.epoch, .sent = wire::be24(FlowKey::of_qp(parsed).qp().value()), .tail_sent = {}});
   header.destination_port = udp.destination_port;
   std::memcpy(out.data() + parsed.l4_offset + sizeof udp, &header, sizeof header);
   udp.destination_port.set(kTagUdpPort);

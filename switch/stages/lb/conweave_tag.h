@@ -60,8 +60,27 @@ struct ConweaveAnswer {
 /// The flow that a packet of kind conweave_reply is about, as the one who sent its packets knows it.
 [[nodiscard]] FlowKey answered_flow(const std::uint8_t* frame, const wire::Parsed& parsed) noexcept;
 
+/// What make_tag() leaves open.
+inline void fill_tag(LbTagHeader& header, std::uint8_t flags, std::uint16_t leaf, std::uint8_t path,
+                     const ConweaveContent& content) noexcept {
+  header.flags = flags;
+  header.leaf.set(leaf);
+  header.path = path;
+  auto& in_packet = content_of<ConweaveContent>(header);
+  in_packet.epoch = content.epoch;
+  in_packet.sent.set(content.sent.value());
+  in_packet.tail_sent.set(content.tail_sent.value());
+}
 /// As put_tag_on() of other kinds.
-void put_tag_on(std::uint8_t* frame, const wire::Parsed& parsed, const ConweaveLabel& label) noexcept;
+inline void put_tag_on(std::uint8_t* frame, const wire::Parsed& parsed, const ConweaveLabel& label) noexcept {
+  const ConweaveTag& tag = label.tag;
+  const auto flags = static_cast<std::uint8_t>((tag.request ? ConweaveContent::kRequest : 0) |
+                                               (tag.tail ? ConweaveContent::kTail : 0) |
+                                               (tag.rerouted ? ConweaveContent::kRerouted : 0));
+  const ConweaveContent content{
+      .epoch = tag.epoch, .sent = wire::be24(tag.sent.ticks()), .tail_sent = wire::be24(tag.tail_sent.ticks())};
+  fill_tag(make_tag(frame, parsed, TagKind::conweave), flags, label.leaf, label.path, content);
+}
 
 /// Room that any reply fits into.
 inline constexpr std::size_t kMaxReplyBytes = sizeof(wire::EthernetHeader) + sizeof(wire::VlanTag) +

@@ -21,16 +21,9 @@ bool DownlinkTable::on_told(std::size_t leaf, std::size_t path, std::uint64_t by
   return true;
 }
 
-std::uint64_t DownlinkTable::bytes(std::size_t leaf, std::size_t path, TimeNs now) const noexcept {
-  if (path >= paths_ || leaf >= leaves()) return 0;
-  const Cell cell = cells_[leaf * paths_ + path].load(std::memory_order_relaxed);
-  if (cell.scan == 0 || (rules_.age_ns != 0 && age(leaf, path, now) > rules_.age_ns)) return 0;
-  return counting(cell, scan_at(now)) * kUnitBytes;
-}
-
 TimeNs DownlinkTable::age(std::size_t leaf, std::size_t path, TimeNs now) const noexcept {
   const Cell cell = cells_[leaf * paths_ + path].load(std::memory_order_relaxed);
-  return cell.scan == 0 ? kNever : (scan_at(now) - cell.scan) * tick_ns();
+  return cell.scan == 0 ? kNever : age_of(cell, scan_at(now));
 }
 
 void DownlinkTable::adopt(const DownlinkTable& old) noexcept {

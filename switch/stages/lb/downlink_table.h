@@ -32,7 +32,21 @@ class DownlinkTable {
   /// @return false when there is no such path or leaf
   bool on_told(std::size_t leaf, std::size_t path, std::uint64_t bytes, TimeNs now) noexcept;
   /// What counts at `now`; 0 when nothing is known.
-  [[nodiscard]] std::uint64_t bytes(std::size_t leaf, std::size_t path, TimeNs now) const noexcept;
+  [[nodiscard]] std::uint64_t bytes(std::size_t leaf, std::size_t path, TimeNs now) const noexcept {
+    return bytes_in(leaf, path, scan_at(now));
+  }
+  /// The interval between two scans that a time is in. Never 0. Wraps after hours.
+  [[nodiscard]] std::uint32_t scan_at(TimeNs now) const noexcept {
+    const auto scan = static_cast<std::uint32_t>(now / tick_ns() + 1);
+    return scan == 0 ? 1 : scan;
+  }
+  /// As bytes(), at a time that is in this interval: who asks for many packets at once divides but once.
+  [[nodiscard]] std::uint64_t bytes_in(std::size_t leaf, std::size_t path, std::uint32_t scan) const noexcept {
+    if (path >= paths_ || leaf >= leaves()) return 0;
+    const Cell cell = cells_[leaf * paths_ + path].load(std::memory_order_relaxed);
+    if (cell.scan == 0 || (rules_.age_ns != 0 && age_of(cell, scan) > rules_.age_ns)) return 0;
+    return counting(cell, scan) * kUnitBytes;
+  }
 
   /// How long ago something was told, for who looks on; kNever when nothing was. Exact to a scan, or a microsecond.
   [[nodiscard]] TimeNs age(std::size_t leaf, std::size_t path, TimeNs now) const noexcept;
@@ -51,10 +65,8 @@ class DownlinkTable {
   static_assert(std::atomic<Cell>::is_always_lock_free);
 
   [[nodiscard]] TimeNs tick_ns() const noexcept { return rules_.scan_ns != 0 ? rules_.scan_ns : kUs; }
-  // Never 0. Wraps after hours.
-  [[nodiscard]] std::uint32_t scan_at(TimeNs now) const noexcept {
-    const auto scan = static_cast<std::uint32_t>(now / tick_ns() + 1);
-    return scan == 0 ? 1 : scan;
+  [[nodiscard]] TimeNs age_of(const Cell& cell, std::uint32_t scan) const noexcept {
+    return (scan - cell.scan) * tick_ns();
   }
   [[nodiscard]] std::uint16_t counting(const Cell& cell, std::uint32_t scan) const noexcept {
     return rules_.scan_ns == 0 || cell.scan != scan ? cell.newest : cell.scanned;

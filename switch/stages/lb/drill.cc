@@ -37,11 +37,20 @@ class DrillPolicy : public LbPolicy {
   void choose(Context& context, LinkView& links, std::span<LbItem> items) noexcept override {
     ++burst_;
     loads_.begin_burst();
-    look_ahead(context, links, items);
     FastDraws draws(context.rng.next());
     std::uint64_t by_memory = 0;
     Memory* memory = &memories_[0];
-    for (LbItem& item : items) {
+    const NextHopId* declined = nullptr;  // the group of packets that are no run
+    for (std::size_t at = 0; at < items.size(); ++at) {
+      LbItem& item = items[at];
+      if (item.first_member != declined) {
+        if (const std::size_t run = run_of(context, links, items.subspan(at)); run != 0) {
+          by_memory += choose_run(links, items.subspan(at, run), draws);
+          at += run - 1;
+          continue;
+        }
+        declined = item.first_member;
+      }
       if (memory->burst != burst_ || memory->group != item.first_member) memory = &memory_of(links, item);
       const Choice choice = remembered_ > 1 ? shortest_of_many(context, links, item, *memory, draws)
                                             : shortest(context, links, item, *memory, draws);
@@ -54,6 +63,11 @@ class DrillPolicy : public LbPolicy {
   }
 
  private:
+  // A queue's length, the number of a candidate and its port, or place in the group, in one number.
+  static constexpr unsigned kPortBits = 16, kNumberBits = 6;
+  static_assert(sizeof(PortIndex) * 8 == kPortBits && kMaxDrill + 1 <= 1 << kNumberBits);
+  static constexpr std::uint64_t kNothing = std::numeric_limits<std::uint64_t>::max();
+
   struct Candidate {
     NextHopId member;
     std::uint64_t bytes;
@@ -71,20 +85,69 @@ class DrillPolicy : public LbPolicy {
     std::array<NextHopId, kMaxDrill> best{};
   };
 
-  // A burst of as many packets looks at most of a group's ports anyway: not where the first draw happens to meet each.
-  void look_ahead(const Context& context, const LinkView& links, std::span<const LbItem> items) noexcept {
-    if (items.size() < items.front().member_count) return;
-    for (const NextHopId member : items.front().members()) {
-      static_cast<void>(loads_.bytes(context, links.port(member)));
+  // Packets in front that have the same group, if they are as many as it has members, which are all up: these packets
+  // look at most of its ports anyway. Their queues are in queues_ then. 0 where choose_run() is not worth it, or where
+  // it cannot be used: two members with one port have one queue.
+  [[nodiscard]] std::size_t run_of(const Context& context, const LinkView& links,
+                                   std::span<const LbItem> items) noexcept {
+    const LbItem& first = items.front();
+    const std::uint32_t count = first.member_count;
+    if (remembered_ > 1 || !links.all_up() || count > queues_.size() || count > items.size()) return 0;
+    const auto other = [&](const LbItem& item) {
+      return item.first_member != first.first_member || item.member_count != count;
+    };
+    const auto run = static_cast<std::size_t>(std::find_if(items.begin(), items.end(), other) - items.begin());
+    if (run < count) return 0;
+    std::uint64_t seen = 0;
+    for (std::uint32_t place = 0; place < count; ++place) {
+      const PortIndex port = links.port(first.first_member[place]);
+      const std::uint64_t bit = std::uint64_t{1} << port % 64;
+      if ((seen & bit) != 0) return 0;
+      seen |= bit;
+      queues_[place] = loads_.bytes(context, port) << (kNumberBits + kPortBits) | place;
     }
+    return run;
+  }
+
+  // As shortest() for each of the packets. What is known of a member stands in one number, so that a packet waits for
+  // the choice of the one before it in registers alone.
+  // @return packets that took the member that was remembered
+  std::uint64_t choose_run(const LinkView& links, std::span<LbItem> items, FastDraws& draws) noexcept {
+    constexpr std::uint64_t kNumber = ((std::uint64_t{1} << kNumberBits) - 1) << kPortBits;
+    const auto members = items.front().members();
+    const auto count = static_cast<std::uint32_t>(members.size());
+    Memory& memory = memory_of(links, items.front());
+    std::uint64_t best = kNothing;
+    if (memory.count != 0) best = queues_[std::find(members.begin(), members.end(), memory.best[0]) - members.begin()];
+    std::uint64_t by_memory = 0;
+    for (LbItem& item : items) {
+      std::uint64_t least = kNothing;
+      for (std::uint64_t i = 0; i < samples_; ++i) {
+        const std::uint32_t place = tables::EcmpHash::member(static_cast<std::uint32_t>(draws.next() >> 32), count);
+        least = std::min(least, queues_[place] | i << kPortBits);
+      }
+      least = std::min(least, best | std::uint64_t{samples_} << kPortBits);
+      by_memory += (least & kNumber) >> kPortBits == samples_ ? 1 : 0;
+      const auto place = static_cast<PortIndex>(least);
+      const std::uint64_t after =
+          (least & ~kNumber) + (std::uint64_t{item.packet->pkt_len} << (kNumberBits + kPortBits));
+      queues_[place] = after;
+      item.choice = members[place];
+      best = remembered_ != 0 ? after : kNothing;
+    }
+    for (std::uint32_t place = 0; place < count; ++place) {
+      loads_.known_bytes(links.port(members[place])) = queues_[place] >> (kNumberBits + kPortBits);
+    }
+    memory.count = remembered_;
+    memory.best[0] = items.back().choice;
+    memory.port = links.port(items.back().choice);
+    return by_memory;
   }
 
   // With at most one that is remembered, which is then the last choice. Whether a queue is shorter than another is what
   // no branch predictor knows: lengths are compared with the candidates' numbers and ports behind them. The port stands
   // there because the next packet waits for it.
   Choice shortest(Context& context, LinkView& links, const LbItem& item, Memory& memory, FastDraws& draws) noexcept {
-    constexpr unsigned kPortBits = 16, kNumberBits = 6;
-    static_assert(sizeof(PortIndex) * 8 == kPortBits && kMaxDrill + 1 <= 1 << kNumberBits);
     std::array<NextHopId, kMaxDrill + 1> candidates;
     std::uint64_t least = std::numeric_limits<std::uint64_t>::max();
     const auto compare = [&](std::uint32_t number, NextHopId member, PortIndex port) {
@@ -155,6 +218,7 @@ class DrillPolicy : public LbPolicy {
   std::uint32_t samples_;
   std::uint32_t remembered_;
   PortLoads loads_;
+  std::array<std::uint64_t, 64> queues_{};  // of a run, by place in the group: bytes, 0, place
   std::uint64_t burst_ = 0;
   std::array<Memory, 64> memories_{};
 };

@@ -80,6 +80,15 @@ struct FlowPlace {
   bool known = false;      ///< it is the flow's own; otherwise one that is free, or was silent longest
 };
 
+/// The flow's own entry; nullptr when it has none.
+template <typename Entry, typename Free>
+[[nodiscard]] Entry* known_flow(std::span<Entry, kFlowWays> set, const FlowKey& key, const Free& free) noexcept {
+  for (Entry& entry : set) {
+    if (entry.key == key && !free(entry)) return &entry;
+  }
+  return nullptr;
+}
+
 /// @param set   flow_set() of the flow
 /// @param free  of an entry: no flow has it. The others have a `key` and the time `last` of their last packet.
 /// @param kept  of an entry: its flow does not give it away

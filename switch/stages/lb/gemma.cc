@@ -5,6 +5,7 @@
 // the path that GemmaSource gives their flow: L1 is what waits in the port's egress queues, all classes together, and
 // L2 what the switch behind it has told to `lb_tag`. All else goes by the hash of its flow. The stage
 // `reorder` at the receiver's leaf restores the order from PSNs, so that any number of switches may choose on the way.
+#include <array>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -49,19 +50,33 @@ static_assert(pipeline::kNoPort == GemmaPaths::kNone, "paths are named by their 
 // The members of one packet's group as paths.
 class GemmaGroup final : public GemmaPaths {
  public:
-  GemmaGroup(const GemmaRules& rules, const GemmaEdge& edge, PortLoads& loads, MemberPlaces& places, Context& context,
+  /// Of one burst.
+  GemmaGroup(const GemmaRules& rules, const GemmaView& edge, PortLoads& loads, MemberPlaces& places, Context& context,
              LinkView& links)
-      : rules_(rules), edge_(edge), loads_(loads), places_(places), context_(context), links_(links) {}
+      : rules_(rules),
+        edge_(edge),
+        loads_(loads),
+        places_(places),
+        context_(context),
+        links_(links),
+        scan_(edge.on() ? edge.scan_at(context.now) : 0) {}
 
   void of(std::span<const NextHopId> members, std::uint16_t leaf) noexcept {
     members_ = members;
     leaf_ = leaf;
+    found_path_ = kNone;
   }
-  [[nodiscard]] NextHopId member(std::uint16_t path) noexcept { return places_.find(members_, links_, path); }
+  [[nodiscard]] NextHopId member(std::uint16_t path) noexcept {
+    if (path != found_path_) {
+      found_ = places_.find(members_, links_, path);
+      found_path_ = path;
+    }
+    return path == kNone ? kUnreachable : found_;
+  }
   [[nodiscard]] bool up(std::uint16_t path) noexcept override { return member(path) != kUnreachable; }
   [[nodiscard]] std::uint64_t score(std::uint16_t path) noexcept override {
     const std::uint64_t local = edge_.scaled(path, loads_.bytes(context_, path));
-    return gemma_score(rules_, local, edge_.beyond(leaf_, path, context_.now));
+    return gemma_score(rules_, local, edge_.beyond(leaf_, path, scan_));
   }
   [[nodiscard]] std::uint32_t size() const noexcept override { return static_cast<std::uint32_t>(members_.size()); }
   [[nodiscard]] std::uint16_t at(std::uint32_t i) const noexcept override { return links_.port(members_[i]); }
@@ -71,20 +86,23 @@ class GemmaGroup final : public GemmaPaths {
 
  private:
   const GemmaRules& rules_;
-  const GemmaEdge& edge_;
+  const GemmaView& edge_;
   PortLoads& loads_;
   MemberPlaces& places_;
   Context& context_;
   LinkView& links_;
+  std::uint32_t scan_;
   std::span<const NextHopId> members_{};
-  std::uint16_t leaf_ = GemmaEdge::kNone;
+  std::uint16_t leaf_ = LeafMap::kNone;
+  std::uint16_t found_path_ = kNone;  // the last one that was looked for
+  NextHopId found_ = kUnreachable;    // its member
 };
 
 class GemmaPolicy final : public LbPolicy {
  public:
   explicit GemmaPolicy(const pipeline::StageBuild& build)
       : hash_(build),
-        edge_(build.capability<GemmaEdge>()),
+        edge_(build.capability<GemmaEdge>().gemma_view()),
         source_(gemma_rules(build.options)),
         loads_(build.info),
         places_(build.info.ports.size()),
@@ -96,9 +114,14 @@ class GemmaPolicy final : public LbPolicy {
     now_ = context.now;
     loads_.begin_burst();
     GemmaGroup group(source_.rules(), edge_, loads_, places_, context, links);
-    for (const LbItem& item : items) source_.prefetch(FlowKey::of(pipeline::meta(item.packet).parsed));
+    std::array<GemmaFlow*, pipeline::Batch::kCapacity> places;
+    std::size_t next = 0;
+    for (const LbItem& item : items) {
+      places[next++] = source_.prefetch(FlowKey::of(pipeline::meta(item.packet).parsed)).data();
+    }
+    next = 0;
     for (LbItem& item : items) {
-      item.choice = choose_one(group, links, item);
+      item.choice = choose_one(group, links, item, GemmaSource::Places(places[next++], kFlowWays));
       if (item.choice != kUnreachable) loads_.bytes(context, links.port(item.choice)) += item.packet->pkt_len;
     }
     add_news(counters(), kFollows, source_.counts(), told_);
@@ -131,20 +154,21 @@ class GemmaPolicy final : public LbPolicy {
   }
 
  private:
-  [[nodiscard]] NextHopId choose_one(GemmaGroup& group, LinkView& links, const LbItem& item) noexcept {
+  [[nodiscard]] NextHopId choose_one(GemmaGroup& group, LinkView& links, const LbItem& item,
+                                     GemmaSource::Places places) noexcept {
     const wire::Parsed& parsed = pipeline::meta(item.packet).parsed;
-    if (parsed.kind == wire::FrameKind::roce && kRcRequests[parsed.opcode]) {
-      const std::uint16_t leaf = edge_.gemma_leaf(item.packet);
-      if (leaf != GemmaEdge::kNone) {
+    if (parsed.kind == wire::FrameKind::roce && kRcRequests[parsed.opcode] && edge_.on()) {
+      const std::uint16_t leaf = edge_.far_leaf(item.packet);
+      if (leaf != LeafMap::kNone) {
         group.of(item.members(), leaf);
-        return group.member(source_.on_packet(now_, FlowKey::of(parsed), group));
+        return group.member(source_.on_packet(now_, FlowKey::of(parsed), places, group));
       }
     }
     return hash_.member(item.members(), links, hash_.hash(item.packet));
   }
 
   MemberHash hash_;
-  const GemmaEdge& edge_;
+  GemmaView edge_;
   GemmaSource source_;
   GemmaCounts told_{};
   PortLoads loads_;

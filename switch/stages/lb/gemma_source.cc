@@ -4,8 +4,8 @@
 
 namespace weft::stages {
 
-GemmaFlow& GemmaSource::entry(TimeNs now, const FlowKey& key) noexcept {
-  const auto [flow, known] = find_flow(flow_set(entries_, key), key, is_free);
+GemmaFlow& GemmaSource::entry(TimeNs now, const FlowKey& key, Places places) noexcept {
+  const auto [flow, known] = find_flow(places, key, is_free);
   const bool live = is_live(*flow, now);
   if (known && live) return *flow;
   if (live) ++counts_.evicted;
@@ -13,8 +13,9 @@ GemmaFlow& GemmaSource::entry(TimeNs now, const FlowKey& key) noexcept {
   return *flow;
 }
 
-std::uint16_t GemmaSource::on_packet(TimeNs now, const FlowKey& key, GemmaPaths& paths) noexcept {
-  GemmaFlow& flow = entry(now, key);
+// Any packet. Those that on_packet() has not decided about may begin something.
+std::uint16_t GemmaSource::on_turn(TimeNs now, const FlowKey& key, Places places, GemmaPaths& paths) noexcept {
+  GemmaFlow& flow = entry(now, key, places);
   const bool begins = is_free(flow);
   flow.last = now;
   if (begins || !paths.up(flow.path)) {

@@ -3,6 +3,7 @@
 #include "switch/stages/lb/leaf_map.h"
 
 #include <algorithm>
+#include <array>
 
 namespace weft::stages {
 
@@ -31,6 +32,12 @@ std::uint16_t LeafMap::find(const wire::IpAddress& address) const noexcept {
   if (behind == rest_.begin()) return kNone;
   const Entry& entry = *(behind - 1);
   return entry.prefix.contains(address) ? entry.leaf : kNone;
+}
+
+std::uint16_t LeafView::of_v6(const std::uint8_t* address) const noexcept {
+  std::array<std::uint8_t, 16> bytes;
+  std::copy_n(address, bytes.size(), bytes.begin());
+  return map_.find(wire::IpAddress::v6(bytes));
 }
 
 }  // namespace weft::stages

@@ -2,11 +2,15 @@
 // Copyright The weft authors
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "switch/wire/addresses.h"
+#include "switch/wire/headers.h"
+#include "switch/wire/parsed.h"
 
 namespace weft::stages {
 
@@ -48,6 +52,40 @@ class LeafMap {
 
   std::vector<Range> v4_;    ///< by first address; the first one is of nobody
   std::vector<Entry> rest_;  ///< IPv6, by first address
+};
+
+/// Where a switch stands among leaves, and which of these its packets come from and go to. Immutable.
+class LeafView {
+ public:
+  LeafView() = default;
+  /// @param self  the switch's own leaf; LeafMap::kNone when it is none
+  LeafView(LeafMap map, std::uint16_t self) : map_(std::move(map)), self_(self) {}
+
+  [[nodiscard]] std::uint16_t self() const noexcept { return self_; }
+  /// The leaf of the packet's source address; LeafMap::kNone when none has it.
+  /// @param frame  the one that `parsed` belongs to
+  [[nodiscard]] std::uint16_t of_source(const std::uint8_t* frame, const wire::Parsed& parsed) const noexcept {
+    if (!parsed.has(wire::ParsedFlag::ipv6)) [[likely]]
+      return map_.find_v4(static_cast<std::uint32_t>(parsed.address_key >> 32));
+    return of_v6(frame + parsed.l3_offset + offsetof(wire::Ipv6Header, source));
+  }
+  /// The same of its destination address.
+  [[nodiscard]] std::uint16_t of_destination(const std::uint8_t* frame, const wire::Parsed& parsed) const noexcept {
+    if (!parsed.has(wire::ParsedFlag::ipv6)) [[likely]]
+      return map_.find_v4(static_cast<std::uint32_t>(parsed.address_key));
+    return of_v6(frame + parsed.l3_offset + offsetof(wire::Ipv6Header, destination));
+  }
+  /// As of_destination(); LeafMap::kNone also when it is the switch's own leaf.
+  [[nodiscard]] std::uint16_t far(const std::uint8_t* frame, const wire::Parsed& parsed) const noexcept {
+    const std::uint16_t leaf = of_destination(frame, parsed);
+    return leaf == self_ ? LeafMap::kNone : leaf;
+  }
+
+ private:
+  [[nodiscard]] std::uint16_t of_v6(const std::uint8_t* address) const noexcept;
+
+  LeafMap map_;
+  std::uint16_t self_ = LeafMap::kNone;
 };
 
 }  // namespace weft::stages

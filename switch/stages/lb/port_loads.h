@@ -24,6 +24,8 @@ class PortLoads {
       look(context, port);
     return load.bytes;
   }
+  /// The same of a port that bytes() has been asked for since begin_burst().
+  [[nodiscard]] std::uint64_t& known_bytes(pipeline::PortIndex port) noexcept { return loads_[port].bytes; }
 
  private:
   struct Load {

@@ -15,7 +15,9 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
+#include "switch/wire/checksum.h"
 #include "switch/wire/headers.h"
 #include "switch/wire/parsed.h"
 #include "switch/wire/types.h"
@@ -133,16 +135,104 @@ enum class TagValidity : std::uint8_t {
 /// Of a packet whose tag_kind() is conga: the congestion of the links so far grows to at least this.
 void raise_congestion(std::uint8_t* frame, const wire::Parsed& parsed, std::uint8_t congestion) noexcept;
 
-/// Puts a tag on. All headers up to the UDP header move forward.
+// Putting a tag on and taking it off are here because calls cost as much as the work. They take the record as a copy:
+// as far as the compiler knows, bytes of a frame may be those of the record, which it would read again after each.
+namespace tag_bytes {
+
+[[nodiscard]] inline std::uint16_t plus(std::uint16_t length, int change) noexcept {
+  return static_cast<std::uint16_t>(length + change);
+}
+
+/// Makes the IP header, and the UDP length, say that the packet has so many bytes more.
+inline void grow(std::uint8_t* frame, const wire::Parsed& parsed, int change) noexcept {
+  if (parsed.has(wire::ParsedFlag::ipv6)) {
+    auto& ip = wire::header_at<wire::Ipv6Header>(frame + parsed.l3_offset);
+    ip.payload_length.set(plus(ip.payload_length.value(), change));
+  } else {
+    auto& ip = wire::header_at<wire::Ipv4Header>(frame + parsed.l3_offset);
+    const std::uint16_t before = ip.total_length.value();
+    ip.total_length.set(plus(before, change));
+    ip.checksum.set(wire::checksum_update(ip.checksum.value(), before, ip.total_length.value()));
+  }
+  auto& udp = wire::header_at<wire::UdpHeader>(frame + parsed.l4_offset);
+  udp.length.set(plus(udp.length.value(), change));
+}
+
+inline void copy16(std::uint8_t* to, const std::uint8_t* from) noexcept {
+  std::memcpy(to, from, 16);
+}
+
+// Moves `bytes` bytes by kTagBytes in pieces of as many, of which the last and the one before it overlap: memmove() of
+// a length that only the packet knows costs more than all else that a tag needs. At least 16 bytes.
+inline void move_forward(std::uint8_t* to, std::uint32_t bytes) noexcept {
+  static_assert(kTagBytes == 16);
+  for (std::uint32_t at = 0; at + 16 <= bytes; at += 16) copy16(to + at, to + at + 16);
+  copy16(to + bytes - 16, to + bytes);
+}
+inline void move_back(std::uint8_t* from, std::uint32_t bytes) noexcept {
+  std::uint32_t at = bytes;
+  for (; at >= 16; at -= 16) copy16(from + at, from + at - 16);
+  copy16(from + 16, from);
+}
+
+}  // namespace tag_bytes
+
+/// Puts a tag on. All headers up to the UDP header move forward. Flags, leaf, path and content are for the caller to
+/// fill in: they hold anything.
 /// @param frame   the new first byte: kTagBytes in front of the frame that `parsed` belongs to, which may_have_tag()
 ///                and has at most 65535 - kTagBytes bytes by its IP header
-void put_tag_on(std::uint8_t* frame, const wire::Parsed& parsed, const LbTag& tag) noexcept;
-/// The same for any kind, whose flags, leaf, path and content are for the caller to fill in: they hold anything.
 /// @return the tag as it lies in the packet
-[[nodiscard]] LbTagHeader& make_tag(std::uint8_t* frame, const wire::Parsed& parsed, TagKind kind) noexcept;
+[[nodiscard]] inline LbTagHeader& make_tag(std::uint8_t* frame, wire::Parsed parsed, TagKind kind) noexcept {
+  tag_bytes::move_forward(frame, tag_offset(parsed));
+  tag_bytes::grow(frame, parsed, kTagBytes);
+  auto& udp = wire::header_at<wire::UdpHeader>(frame + parsed.l4_offset);
+  auto& header = wire::header_at<LbTagHeader>(frame + tag_offset(parsed));
+  header.version_kind = version_kind(kind);
+  header.destination_port = udp.destination_port;
+  header.checksum = udp.checksum;
+  udp.destination_port.set(kTagUdpPort);
+  udp.checksum.set(0);
+  return header;
+}
+
+/// The same for a tag of kind conga.
+inline void put_tag_on(std::uint8_t* frame, const wire::Parsed& parsed, const LbTag& tag) noexcept {
+  LbTagHeader& header = make_tag(frame, parsed, TagKind::conga);
+  header.flags = tag.has_feedback ? CongaContent::kFeedback : std::uint8_t{0};
+  header.leaf.set(tag.leaf);
+  header.path = tag.path;
+  auto& content = content_of<CongaContent>(header);
+  content.congestion = tag.congestion;
+  content.feedback_path = tag.feedback_path;
+  content.feedback = tag.feedback;
+  content.reserved.fill(0);
+}
+
 /// The record of a packet that has got a tag becomes what the parser would make of it.
-void note_tag_on(wire::Parsed& parsed) noexcept;
+inline void note_tag_on(wire::Parsed& parsed) noexcept {
+  // Behind the UDP header there is no RoCE. Lengths were right before, and have grown together.
+  parsed.kind = wire::FrameKind::udp;
+  parsed.validity = wire::Validity::ok;
+  parsed.flags &= wire::ParsedFlag::vlan_tagged | wire::ParsedFlag::ipv6;
+  parsed.opcode = 0;
+  parsed.l3_length = tag_bytes::plus(parsed.l3_length, kTagBytes);
+  parsed.payload_bytes = 0;
+  parsed.syndrome = 0;
+  parsed.dest_qp = {};
+  parsed.psn = {};
+  parsed.destination_port = kTagUdpPort;
+}
+
 /// Takes the tag off a packet whose tag_validity() is ok. Its first byte is kTagBytes behind `frame` afterwards.
-void take_tag_off(std::uint8_t* frame, const wire::Parsed& parsed) noexcept;
+inline void take_tag_off(std::uint8_t* frame, wire::Parsed parsed) noexcept {
+  // The headers move before anything is written: what has been written in small pieces cannot be read in large ones
+  // until it is in the cache.
+  const LbTagHeader header = tag_header(frame, parsed);
+  tag_bytes::move_back(frame, tag_offset(parsed));
+  tag_bytes::grow(frame + kTagBytes, parsed, -static_cast<int>(kTagBytes));
+  auto& udp = wire::header_at<wire::UdpHeader>(frame + kTagBytes + parsed.l4_offset);
+  udp.destination_port = header.destination_port;
+  udp.checksum = header.checksum;
+}
 
 }  // namespace weft::stages

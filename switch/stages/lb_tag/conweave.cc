@@ -81,11 +81,16 @@ bool ConweaveLeaf::arrived(Burst& burst, rte_mbuf* m, std::uint16_t from, const 
   if (marked && notify_is_due(context.now, from, label.path)) {
     answer(context, m, label.path, {ConweaveReply::Kind::notify, label.tag.epoch}, counters);
   }
+  const FlowKey flow = FlowKey::of_qp(parsed);
+  burst.begin(m);
+  if (far_.passes(context.now, flow, label.tag)) {
+    burst.deliver(number_of(m));
+    return burst.in_place();
+  }
   // Neither READ requests and atomics wait, nor what is no request, whoever has put this tag on it.
   const wire::OpcodeInfo& opcode = wire::opcode_info(parsed.opcode);
   const bool may_wait = parsed.kind == wire::FrameKind::roce && opcode.is_request() && opcode.may_carry_payload();
-  burst.begin(m);
-  far_.on_packet(context.now, FlowKey::of_qp(parsed), label.tag, may_wait, m->pkt_len, number_of(m), burst);
+  far_.on_packet(context.now, flow, label.tag, may_wait, m->pkt_len, number_of(m), burst);
   for (const ConweaveReply& reply : burst.take_replies()) answer(context, m, label.path, reply, counters);
   return burst.in_place();
 }

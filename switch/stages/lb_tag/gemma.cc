@@ -15,6 +15,7 @@ GemmaReports::GemmaReports(LbTagShared& shared, const pipeline::SwitchInfo& info
     : shared_(shared),
       info_(info),
       options_(*shared.options().gemma),
+      view_(shared.gemma_view()),
       reports_(worker == 0 && !options_.downlinks.empty()),
       reporter_(options_.reporter),
       address_of_port_(info.ports.size()) {
@@ -41,15 +42,16 @@ GemmaReports::GemmaReports(LbTagShared& shared, const pipeline::SwitchInfo& info
 }
 
 std::uint64_t GemmaReports::queue(const Context& context, PortIndex port) const noexcept {
-  return context.link_up(port) ? shared_.scaled(port, context.occupancy(port).bytes()) : kShut;
+  return context.link_up(port) ? view_.scaled(port, context.occupancy(port).bytes()) : kShut;
 }
 
 // What waits on the way to a leaf above: this switch chooses among its uplinks, so that the best one counts.
 std::uint64_t GemmaReports::least_above(const Context& context, std::uint16_t id) const noexcept {
   const std::uint16_t leaf = shared_.leaf_with(id);
+  const std::uint32_t scan = view_.scan_at(context.now);
   std::uint64_t least = kShut;
   for (const PortIndex port : shared_.options().uplinks) {
-    if (context.path_up(port)) least = std::min(least, queue(context, port) + shared_.beyond(leaf, port, context.now));
+    if (context.path_up(port)) least = std::min(least, queue(context, port) + view_.beyond(leaf, port, scan));
   }
   return least;
 }

@@ -43,6 +43,7 @@ class GemmaReports {
   LbTagShared& shared_;
   const pipeline::SwitchInfo& info_;
   const LbTagOptions::Gemma& options_;
+  GemmaView view_;
   bool reports_;
   GemmaReporter reporter_;
   std::vector<wire::IpAddress> address_of_port_;

@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "switch/stages/l3/icmp.h"
-
 namespace weft::stages {
 
 using nlohmann::ordered_json;
@@ -22,14 +20,16 @@ std::vector<CongestionTables::Port> rates_of(const pipeline::SwitchInfo& info, c
   return ports;
 }
 
-LeafMap map_of(const LbTagOptions& options) {
+LeafView view_of(const LbTagOptions& options) {
   std::vector<LeafMap::Entry> entries;
+  std::uint16_t self = LeafMap::kNone;
   for (std::size_t leaf = 0; leaf < options.leaves.size(); ++leaf) {
+    if (options.leaves[leaf].id == options.leaf) self = static_cast<std::uint16_t>(leaf);
     for (const wire::IpPrefix& prefix : options.leaves[leaf].prefixes) {
       entries.push_back({prefix, static_cast<std::uint16_t>(leaf)});
     }
   }
-  return LeafMap(entries);
+  return {LeafMap(entries), self};
 }
 
 // Of ports whose rate is not that of the usual link; see GemmaEdge::scaled().
@@ -47,7 +47,7 @@ std::vector<double> scales_of(const pipeline::SwitchInfo& info, const LbTagOptio
 LbTagShared::LbTagShared(const pipeline::StageBuild& build)
     : info_(build.info),
       options_(lb_tag_options(build.options, build.info)),
-      leaves_(map_of(options_)),
+      leaves_(view_of(options_)),
       path_of_port_(build.info.ports.size(), kNoPath),
       mtu_(build.info.ports.size()),
       congestion_(options_.rules, rates_of(build.info, options_), options_.leaf ? options_.leaves.size() : 0,
@@ -60,9 +60,6 @@ LbTagShared::LbTagShared(const pipeline::StageBuild& build)
                  options_.uplinks.size()),
       scale_of_port_(scales_of(info_, options_)),
       told_bytes_(options_.gemma ? options_.gemma->downlinks.size() : 0) {
-  for (std::size_t i = 0; i < options_.leaves.size(); ++i) {
-    if (options_.leaves[i].id == options_.leaf) self_ = static_cast<std::uint16_t>(i);
-  }
   for (std::size_t i = 0; i < options_.uplinks.size(); ++i) {
     path_of_port_[options_.uplinks[i]] = static_cast<std::uint16_t>(i);
   }
@@ -96,18 +93,6 @@ bool LbTagShared::good(std::uint16_t leaf, std::uint16_t path, TimeNs now) const
   if (leaf >= answered_.size()) return false;
   const TimeNs answered = answered_[leaf].load(std::memory_order_relaxed);
   return answered != 0 && now <= answered + kAnswerAge && !pauses_.paused(leaf, path, now);
-}
-
-std::uint16_t LbTagShared::leaf_of_source(const rte_mbuf* m) const noexcept {
-  const wire::Parsed& parsed = pipeline::meta(m).parsed;
-  if (!parsed.has(wire::ParsedFlag::ipv6)) return leaves_.find_v4(static_cast<std::uint32_t>(parsed.address_key >> 32));
-  return leaves_.find(ip_ends(m).source);
-}
-
-std::uint16_t LbTagShared::leaf_of(const rte_mbuf* m) const noexcept {
-  const wire::Parsed& parsed = pipeline::meta(m).parsed;
-  if (!parsed.has(wire::ParsedFlag::ipv6)) return leaves_.find_v4(static_cast<std::uint32_t>(parsed.address_key));
-  return leaves_.find(ip_ends(m).destination);
 }
 
 std::uint8_t LbTagShared::path_metric(PortIndex port, std::uint16_t leaf, TimeNs now) const noexcept {

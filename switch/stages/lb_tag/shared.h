@@ -4,6 +4,7 @@
 // What the workers of a switch share of lb_tag: where leaves are, and what is known of the congestion of paths.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <span>
@@ -39,8 +40,13 @@ class LbTagShared final : public pipeline::StageShared, public CongestionView, p
   explicit LbTagShared(const pipeline::StageBuild& build);
 
   /// Leaves by their position in the configuration; LeafMap::kNone where no prefix has the address.
-  [[nodiscard]] std::uint16_t leaf_of_source(const rte_mbuf* m) const noexcept;
-  [[nodiscard]] std::uint16_t leaf_of(const rte_mbuf* m) const noexcept override;
+  [[nodiscard]] std::uint16_t leaf_of_source(const rte_mbuf* m) const noexcept {
+    return leaves_.of_source(pipeline::frame(m), pipeline::meta(m).parsed);
+  }
+  [[nodiscard]] std::uint16_t leaf_of(const rte_mbuf* m) const noexcept {
+    return leaves_.of_destination(pipeline::frame(m), pipeline::meta(m).parsed);
+  }
+  [[nodiscard]] const LeafView& leaves() const noexcept override { return leaves_; }
   [[nodiscard]] std::uint8_t path_metric(pipeline::PortIndex port, std::uint16_t leaf,
                                          TimeNs now) const noexcept override;
 
@@ -55,24 +61,14 @@ class LbTagShared final : public pipeline::StageShared, public CongestionView, p
   using ConweaveMails = SpscMesh<ConweaveMail, 1024>;
   /// Of no workers where there is one, and without ConWeave.
   [[nodiscard]] ConweaveMails& mails() noexcept { return mails_; }
-  [[nodiscard]] std::uint16_t far_leaf(const rte_mbuf* m) const noexcept override {
-    const std::uint16_t leaf = leaf_of(m);
-    return leaf == self_ ? ConweaveEdge::kNone : leaf;
-  }
   [[nodiscard]] std::span<const std::uint16_t> paths() const noexcept override { return path_of_port_; }
   [[nodiscard]] std::span<const pipeline::PortIndex> uplinks() const noexcept override { return options_.uplinks; }
   [[nodiscard]] bool good(std::uint16_t leaf, std::uint16_t path, TimeNs now) const noexcept override;
-  [[nodiscard]] bool fits(std::uint32_t l3_bytes) const noexcept override {
-    return l3_bytes + kTagBytes <= least_mtu_.load(std::memory_order_relaxed);
+  [[nodiscard]] std::uint32_t most_l3_bytes() const noexcept override {
+    return std::max(least_mtu_.load(std::memory_order_relaxed), kTagBytes) - kTagBytes;
   }
-  [[nodiscard]] std::uint16_t gemma_leaf(const rte_mbuf* m) const noexcept override {
-    return options_.gemma ? far_leaf(m) : GemmaEdge::kNone;
-  }
-  [[nodiscard]] std::uint64_t beyond(std::uint16_t leaf, pipeline::PortIndex port, TimeNs now) const noexcept override {
-    return downlinks_.bytes(leaf, path_of(port), now);
-  }
-  [[nodiscard]] std::uint64_t scaled(pipeline::PortIndex port, std::uint64_t bytes) const noexcept override {
-    return static_cast<std::uint64_t>(static_cast<double>(bytes) * scale_of_port_[port]);
+  [[nodiscard]] GemmaView gemma_view() const noexcept override {
+    return options_.gemma ? GemmaView(leaves_, downlinks_, path_of_port_, scale_of_port_) : GemmaView();
   }
   [[nodiscard]] DownlinkTable& downlinks() noexcept { return downlinks_; }
   /// The leaf's position; LeafMap::kNone when there is no such leaf.
@@ -93,9 +89,9 @@ class LbTagShared final : public pipeline::StageShared, public CongestionView, p
   /// Ports of the switch.
   [[nodiscard]] std::size_t port_count() const noexcept { return info_.ports.size(); }
   /// The switch puts tags on and takes them off.
-  [[nodiscard]] bool is_leaf() const noexcept { return self_ != LeafMap::kNone; }
+  [[nodiscard]] bool is_leaf() const noexcept { return self() != LeafMap::kNone; }
   /// This leaf's own position; LeafMap::kNone where the switch is none.
-  [[nodiscard]] std::uint16_t self() const noexcept { return self_; }
+  [[nodiscard]] std::uint16_t self() const noexcept { return leaves_.self(); }
   [[nodiscard]] std::uint16_t id_of(std::uint16_t leaf) const noexcept { return options_.leaves[leaf].id; }
   /// Which of the leaf's paths begins at the port; kNoPath when it is no uplink.
   [[nodiscard]] std::uint16_t path_of(pipeline::PortIndex port) const noexcept {
@@ -131,8 +127,7 @@ class LbTagShared final : public pipeline::StageShared, public CongestionView, p
 
   const pipeline::SwitchInfo& info_;
   LbTagOptions options_;
-  std::uint16_t self_ = LeafMap::kNone;
-  LeafMap leaves_;
+  LeafView leaves_;
   std::vector<std::uint16_t> path_of_port_;
   std::vector<std::atomic<std::uint32_t>> mtu_;
   CongestionTables congestion_;

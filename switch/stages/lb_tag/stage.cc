@@ -177,49 +177,59 @@ void LbTagStage::egress(Context& context, PortIndex port, Batch& batch) {
   shared_.congestion().on_sent(worker_, port, context.now, bytes);
   shared_.set_now(context.now);
   const std::uint8_t congestion = shared_.congestion().local(port, context.now);
+  Uplink out = uplink_of(port, congestion);
   for (std::uint16_t i = 0; i < batch.size; ++i) {
     rte_mbuf* m = batch.packet[i];
     if (!uplink || from_fabric(m)) {
       pass_on(congestion, m);
     } else if (mark_.own(m)) {
       mark_.clear(m);
-    } else if (!put_on(context.now, port, congestion, m)) {
+    } else if (!put_on(context.now, out, m)) {
       context.drop(batch, i, LbTagDrop::forged_tag);
     }
   }
+  count_put_on(out);
+}
+
+LbTagStage::Uplink LbTagStage::uplink_of(PortIndex port, std::uint8_t congestion) const noexcept {
+  if (!shared_.is_leaf()) return {};
+  return {.self = shared_.id_of(shared_.self()),
+          .path = static_cast<std::uint8_t>(shared_.path_of(port)),
+          .congestion = congestion,
+          .mtu = shared_.mtu(port)};
 }
 
 // Gemma needs no tags. But a tag that a host has forged is put inside a real one: other leaves might believe it.
 void LbTagStage::wrap_forged(Context& context, PortIndex port, Batch& batch) noexcept {
   if (!shared_.is_leaf()) return;
+  Uplink out = uplink_of(port, 0);
   for (std::uint16_t i = 0; i < batch.size; ++i) {
     rte_mbuf* m = batch.packet[i];
     if (pipeline::meta(m).parsed.destination_port != kTagUdpPort || from_fabric(m)) continue;
-    if (!put_on(context.now, port, 0, m)) context.drop(batch, i, LbTagDrop::forged_tag);
+    if (!put_on(context.now, out, m)) context.drop(batch, i, LbTagDrop::forged_tag);
   }
+  count_put_on(out);
 }
 
 // False when a host has forged a tag and there is no room for a real one around it: other leaves would believe it.
-bool LbTagStage::put_on(TimeNs now, PortIndex port, std::uint8_t congestion, rte_mbuf* m) noexcept {
+bool LbTagStage::put_on(TimeNs now, Uplink& out, rte_mbuf* m) noexcept {
   wire::Parsed& parsed = pipeline::meta(m).parsed;
   const auto conweave = mark_.tag(m);
   mark_.clear(m);
   if (!may_have_tag(parsed)) return true;
   const std::uint16_t leaf = shared_.leaf_of(m);
   if (leaf == LeafMap::kNone || leaf == shared_.self()) return true;
-  const bool fits = parsed.l3_length + kTagBytes <= shared_.mtu(port);
+  const bool fits = parsed.l3_length + kTagBytes <= out.mtu;
   char* const front = fits ? rte_pktmbuf_prepend(m, kTagBytes) : nullptr;
   if (front == nullptr) {
     count(LbTagCounter::no_room);
     return parsed.destination_port != kTagUdpPort;
   }
-  count(LbTagCounter::put_on);
-  const auto path = static_cast<std::uint8_t>(shared_.path_of(port));
-  const std::uint16_t self = shared_.id_of(shared_.self());
+  ++out.put_on;
   if (conweave) {
-    put_tag_on(pipeline::frame(m), parsed, ConweaveLabel{self, path, *conweave});
+    put_tag_on(pipeline::frame(m), parsed, ConweaveLabel{out.self, out.path, *conweave});
   } else {
-    LbTag tag{.leaf = self, .path = path, .congestion = congestion};
+    LbTag tag{.leaf = out.self, .path = out.path, .congestion = out.congestion};
     if (const auto feedback = shared_.congestion().next_feedback(leaf, now)) {
       tag.has_feedback = true;
       tag.feedback_path = feedback->path;

@@ -79,7 +79,19 @@ class LbTagStage : public pipeline::Stage {
   void take_answer(TimeNs now, const rte_mbuf* m) noexcept;
   [[nodiscard]] std::uint16_t sender(const rte_mbuf* m, std::uint16_t id) noexcept;
   void learn(TimeNs now, std::uint16_t leaf, const LbTag& tag) noexcept;
-  [[nodiscard]] bool put_on(TimeNs now, pipeline::PortIndex port, std::uint8_t congestion, rte_mbuf* m) noexcept;
+  // A port of a leaf for the packets of a burst that leave through it.
+  struct Uplink {
+    std::uint16_t self = 0;  // the leaf's id
+    std::uint8_t path = 0;
+    std::uint8_t congestion = 0;
+    std::uint32_t mtu = 0;
+    std::uint32_t put_on = 0;  // packets that have got their tag
+  };
+  [[nodiscard]] Uplink uplink_of(pipeline::PortIndex port, std::uint8_t congestion) const noexcept;
+  [[nodiscard]] bool put_on(TimeNs now, Uplink& out, rte_mbuf* m) noexcept;
+  void count_put_on(const Uplink& out) noexcept {
+    if (out.put_on != 0) counters_.add(LbTagCounter::put_on, out.put_on);
+  }
   void wrap_forged(pipeline::Context& context, pipeline::PortIndex port, pipeline::Batch& batch) noexcept;
   void pass_on(std::uint8_t congestion, rte_mbuf* m) noexcept;
   void count(LbTagCounter c) noexcept { counters_.add(c); }

@@ -71,6 +71,23 @@ TEST_F(ConweaveDestinationTest, ReroutedPacketsWaitForTheTail) {
   EXPECT_EQ(far.counts().resumed, 2u);
 }
 
+TEST_F(ConweaveDestinationTest, OnlyPacketsThatNobodyWaitsForPass) {
+  EXPECT_FALSE(far.passes(0, kFlow, old_path(1, 100))) << "of a flow that is not known";
+  come(0, 1, old_path(1, 100));
+  EXPECT_TRUE(far.passes(1 * kUs, kFlow, old_path(1, 130)));
+  ConweaveTag request = old_path(1, 140);
+  request.request = true;
+  EXPECT_FALSE(far.passes(1 * kUs, kFlow, request)) << "it is to be answered";
+  EXPECT_FALSE(far.passes(1 * kUs, kFlow, tail(1, 140)));
+  EXPECT_FALSE(far.passes(1 * kUs, kFlow, rerouted(1, 140)));
+  EXPECT_FALSE(far.passes(1 * kUs, kFlow, old_path(2, 140))) << "of another epoch";
+  EXPECT_FALSE(far.passes(1202 * kUs, kFlow, old_path(1, 140))) << "its flow has aged";
+  EXPECT_THAT(come(2 * kUs, 3, rerouted(1, 200)), IsEmpty());
+  // 70 ticks after the one that has passed, and not 100 after the first.
+  EXPECT_EQ(far.next_deadline(), 1 * kUs + 70 * kTick + 16 * kUs);
+  EXPECT_FALSE(far.passes(2 * kUs, kFlow, old_path(1, 150))) << "what waits may wait longer";
+}
+
 TEST_F(ConweaveDestinationTest, EveryRequestIsAnswered) {
   ConweaveTag request = old_path(1, 0);
   request.request = true;

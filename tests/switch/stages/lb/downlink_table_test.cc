@@ -23,6 +23,18 @@ TEST(DownlinkTable, WhatIsToldCountsFromTheNextScanOn) {
   EXPECT_EQ(table.age(1, 2, 21'000), 10'000u);
 }
 
+TEST(DownlinkTable, AScanSaysTheSameForAllTimesInIt) {
+  DownlinkTable table({.scan_ns = 5'000, .age_ns = 20'000}, 1, 2);
+  table.on_told(0, 1, 2560, 7'000);
+  table.on_told(0, 1, 512, 12'000);
+  for (TimeNs now = 12'000; now < 60'000; now += 500) {
+    EXPECT_EQ(table.bytes_in(0, 1, table.scan_at(now)), table.bytes(0, 1, now)) << now;
+    EXPECT_EQ(table.scan_at(now), table.scan_at(now / 5'000 * 5'000 + 4'999)) << now;
+  }
+  EXPECT_EQ(table.bytes_in(0, 1, table.scan_at(15'000)), 512u);
+  EXPECT_EQ(table.bytes_in(0, 2, table.scan_at(15'000)), 0u) << "no such path";
+}
+
 TEST(DownlinkTable, WithoutScansItCountsAtOnce) {
   DownlinkTable table({.scan_ns = 0}, 1, 1);
   table.on_told(0, 0, 100'000'000, 3);

@@ -104,6 +104,31 @@ TEST_F(LbDrill, PortsThatAreDownOrExcludedGetNothing) {
   EXPECT_EQ(h.dropped(pipeline::DropReason::egress_down), 5u);
 }
 
+// Where a port is down, even one that does not count, DRILL asks for each member whether it is up, packet by packet.
+// That way and the short one choose alike, whatever waits.
+TEST_F(LbDrill, ABurstIsSpreadAsItsPacketsWouldBeOneByOne) {
+  Harness other{weft::testing::all_stages(),
+                leaf_yaml(1, {.uplinks = kUplinks, .lb = "{ policy: drill, drill: { d: 2, m: 1 } }"})};
+  other.set_link("h2", false);
+  const auto spread = [](Harness& leaf, std::uint32_t round) {
+    std::vector<Bytes> burst;
+    for (std::uint32_t psn = 0; psn < 4 + round % 29; ++psn) {
+      burst.push_back(data(psn).payload(static_cast<std::uint16_t>(64 * (1 + psn * round % 60))).build());
+    }
+    leaf.inject("h1", burst);
+    std::vector<std::uint32_t> psns;
+    for (unsigned i = 1; i <= kUplinks; ++i) {
+      for (const auto& frame : leaf.take("s" + std::to_string(i)))
+        psns.push_back(i << 24 | parsed_of(frame.bytes).psn.value());
+    }
+    return psns;
+  };
+  for (Harness* leaf : {&h, &other}) leaf->block_device("s1", true);
+  for (std::uint32_t round = 0; round < 100; ++round) ASSERT_EQ(spread(h, round), spread(other, round)) << round;
+  EXPECT_EQ(h.counter("lb", "drill_remembered"), other.counter("lb", "drill_remembered"));
+  for (Harness* leaf : {&h, &other}) leaf->block_device("s1", false);
+}
+
 class LbDrillWithALongMemory : public LbDrill {
  protected:
   LbDrillWithALongMemory() : LbDrill(", drill: { d: 1, m: 2 }") {}

@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "switch/base/rng.h"
+#include "switch/wire/builder.h"
+#include "switch/wire/parse.h"
 
 namespace weft::stages {
 namespace {
@@ -70,6 +72,36 @@ TEST(LeafMap, TheWholeInternetIsAPrefix) {
 
 TEST(LeafMap, WithoutPrefixesThereIsNoLeaf) {
   EXPECT_EQ(find(LeafMap(), "10.0.1.1"), LeafMap::kNone);
+}
+
+TEST(LeafView, KnowsWhereAPacketComesFromAndGoesTo) {
+  const std::array entries{entry("10.0.1.0/24", 0), entry("10.0.2.0/24", 1), entry("fd00:0:1::/48", 0),
+                           entry("fd00:0:2::/48", 1)};
+  const LeafView view(LeafMap(entries), 0);
+  EXPECT_EQ(view.self(), 0);
+  const auto leaves = [&view](const char* from, const char* to) {
+    const std::vector<std::uint8_t> frame = wire::FrameBuilder()
+                                                .vlan(7)
+                                                .ip(*wire::IpAddress::parse(from), *wire::IpAddress::parse(to))
+                                                .udp(50000)
+                                                .bth(wire::Opcode::RC_SEND_ONLY, wire::Qpn(3), wire::Psn(0))
+                                                .build();
+    wire::Parsed parsed;
+    wire::parse_frame(frame.data(), static_cast<std::uint32_t>(frame.size()), static_cast<std::uint32_t>(frame.size()),
+                      parsed);
+    return std::array{view.of_source(frame.data(), parsed), view.of_destination(frame.data(), parsed),
+                      view.far(frame.data(), parsed)};
+  };
+  using Leaves = std::array<std::uint16_t, 3>;
+  EXPECT_EQ(leaves("10.0.1.5", "10.0.2.6"), (Leaves{0, 1, 1}));
+  EXPECT_EQ(leaves("10.0.2.6", "10.0.1.5"), (Leaves{1, 0, LeafMap::kNone})) << "to this one's own hosts";
+  EXPECT_EQ(leaves("10.0.9.1", "10.0.9.2"), (Leaves{LeafMap::kNone, LeafMap::kNone, LeafMap::kNone}));
+  EXPECT_EQ(leaves("fd00:0:1::5", "fd00:0:2::6"), (Leaves{0, 1, 1}));
+  EXPECT_EQ(leaves("fd00:0:2::6", "fd00:0:1::5"), (Leaves{1, 0, LeafMap::kNone}));
+}
+
+TEST(LeafView, ASwitchThatIsNoLeafHasNoHosts) {
+  EXPECT_EQ(LeafView().self(), LeafMap::kNone);
 }
 
 TEST(LeafMap, HostBitsOfPrefixesDoNotCount) {
