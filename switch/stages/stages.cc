@@ -2,6 +2,7 @@
 // Copyright The weft authors
 #include "switch/stages/stages.h"
 
+#include "switch/stages/bicc/stage.h"
 #include "switch/stages/impair/stage.h"
 #include "switch/stages/l2/stage.h"
 #include "switch/stages/l3/stage.h"
@@ -23,6 +24,7 @@ void register_all(pipeline::Registry& registry) {
   registry.add(lb_tag_stage_type());
   registry.add(rdma_track_stage_type());
   registry.add(trp_stage_type());
+  registry.add(bicc_stage_type());
   registry.add(reorder_stage_type());
   registry.add(nack_filter_stage_type());
   registry.add(pnp_stage_type());

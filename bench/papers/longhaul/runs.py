@@ -93,7 +93,7 @@ def run(program, load, seed, sets):
     figures["drops"] = summary["drops"]
     figures["nacks"] = summary["nacks_sent"]
     figures["cpu_s"] = round(summary["cpu_s"])
-    for stage in ("pnp", "trp"):
+    for stage in ("pnp", "trp", "bicc"):
         if stage in summary.get("stages", {}):
             figures[stage] = summary["stages"][stage]
     return figures
