@@ -25,6 +25,11 @@ constexpr std::uint64_t kOnePacket = std::uint64_t{1} << 40;
 
 constexpr std::uint8_t kCe = static_cast<std::uint8_t>(wire::Ecn::ce);
 
+// Of a packet that is classified.
+qos::PacketClass class_of(const rte_mbuf* m) noexcept {
+  return {static_cast<std::uint8_t>(meta(m).queue_class)};
+}
+
 // ECT(0) and ECT(1) have one bit of two.
 bool is_ect(std::uint8_t ecn) noexcept {
   return ((ecn ^ ecn >> 1) & 1) != 0;
@@ -79,14 +84,13 @@ ClassQueues::ClassQueues(const qos::Settings& settings, PortIndex port, std::uin
 std::uint32_t ClassQueues::admit(rte_mbuf* const* packets, std::uint32_t count, Rng& rng, rte_mbuf** refused,
                                  DropReason* why) {
   if (context_.buffer.shared_by_workers()) {
-    return admit_burst<true>(packets, count) ? 0 : admit_all<true>(packets, count, rng, refused, why);
+    return admit_shared(packets, count) ? 0 : admit_all<true>(packets, count, rng, refused, why);
   }
-  return admit_burst<false>(packets, count) ? 0 : admit_all<false>(packets, count, rng, refused, why);
+  return admit_burst(packets, count) ? 0 : admit_all<false>(packets, count, rng, refused, why);
 }
 
 // Charges a whole burst at once, per queue and group, when no limit is near. False when one is: then the caller admits
-// packet by packet.
-template <bool kShared>
+// packet by packet. This is for one worker, and for bursts of one port as this receives them.
 bool ClassQueues::admit_burst(rte_mbuf* const* packets, std::uint32_t count) {
   qos::SharedBuffer& buffer = context_.buffer;
   const auto own = static_cast<PortIndex>(buffer.port_count());
@@ -121,32 +125,89 @@ bool ClassQueues::admit_burst(rte_mbuf* const* packets, std::uint32_t count) {
     for (; touched != 0; touched &= touched - 1) sums_[std::countr_zero(touched)] = 0;
     return false;
   }
-  // Another worker may have taken the same room meanwhile. Then the burst exceeds the threshold a little, which is
-  // allowed.
   std::uint64_t shared = 0;
   for (std::uint64_t left = touched; left != 0; left &= left - 1) {
     const qos::PacketClass c{static_cast<std::uint8_t>(std::countr_zero(left))};
     const std::uint64_t of_class = std::exchange(sums_[c.value], 0);
-    shared += qos::SharedBuffer::charge_run<kShared>(buffer.group(in, c.group()), state_[c.queue()],
-                                                     of_class & (kOnePacket - 1), of_class / kOnePacket);
+    shared += qos::SharedBuffer::charge_run(buffer.group(in, c.group()), state_[c.queue()], of_class & (kOnePacket - 1),
+                                            of_class / kOnePacket);
   }
-  buffer.use_shared<kShared>(shared);
+  buffer.use_shared<false>(shared);
   waiting_ |= queues;
-  push_burst(packets, count, in);
+  push_burst(packets, count, [in](qos::PacketClass c, const rte_mbuf*) {
+    return static_cast<std::uint16_t>(in * kClasses + c.group());
+  });
+  return true;
+}
+
+// A burst by queue.
+struct ClassQueues::QueueSums {
+  std::uint8_t touched = 0;
+  std::uint64_t sum[kClasses]{};  // packets << 40 | bytes
+
+  void add(unsigned queue, std::uint32_t length) noexcept {
+    touched |= static_cast<std::uint8_t>(1u << queue);
+    sum[queue] += kOnePacket | length;
+  }
+  [[nodiscard]] bool fit(const qos::SharedBuffer::Queue* queues, std::uint64_t free) const noexcept {
+    bool all = true;
+    for (std::uint32_t left = touched; left != 0; left &= left - 1) {
+      const auto queue = static_cast<unsigned>(std::countr_zero(left));
+      all &= qos::SharedBuffer::fits(queues[queue], sum[queue] & (kOnePacket - 1), free);
+    }
+    return all;
+  }
+  void charge(qos::SharedBuffer::Queue* queues) const noexcept {
+    for (std::uint32_t left = touched; left != 0; left &= left - 1) {
+      const auto queue = static_cast<unsigned>(std::countr_zero(left));
+      qos::SharedBuffer::charge_queue(queues[queue], sum[queue] & (kOnePacket - 1), sum[queue] / kOnePacket);
+    }
+  }
+};
+
+// The same with several workers, where packets that others have handed over are of several ports.
+bool ClassQueues::admit_shared(rte_mbuf* const* packets, std::uint32_t count) {
+  qos::SharedBuffer& buffer = context_.buffer;
+  qos::GroupSums& groups = context_.sums;
+  QueueSums queues;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const std::uint32_t length = packets[i]->pkt_len;
+    groups.add(context_.classify(packets[i]), length);
+    queues.add(class_of(packets[i]).queue(), length);
+  }
+  const std::uint64_t free = context_.shared_free();
+  const std::uint64_t left = free - std::min(free, groups.bytes());
+  const bool fits =
+      (queues.touched & on_arrival_) == 0 && queues.fit(state_, left) && buffer.charge(groups, free, context_.credit);
+  groups.clear();
+  if (!fits) return false;
+  queues.charge(state_);
+  waiting_ |= queues.touched;
+  push_burst(packets, count, [this](qos::PacketClass, const rte_mbuf* m) { return context_.group_of(m); });
+  return true;
+}
+
+// The same for packets that are charged to their groups already.
+bool ClassQueues::queue_charged(rte_mbuf* const* packets, std::uint32_t count) {
+  QueueSums queues;
+  for (std::uint32_t i = 0; i < count; ++i) queues.add(class_of(packets[i]).queue(), packets[i]->pkt_len);
+  if ((queues.touched & on_arrival_) != 0 || !queues.fit(state_, context_.shared_free())) return false;
+  queues.charge(state_);
+  waiting_ |= queues.touched;
+  push_burst(packets, count, [this](qos::PacketClass, const rte_mbuf* m) { return context_.group_of(m); });
   return true;
 }
 
 // Queues packets that are charged already. The stock has a block for every buffer of the process, so that an empty
 // stock is a defect of weft.
-void ClassQueues::push_burst(rte_mbuf* const* packets, std::uint32_t count, PortIndex in) {
+template <typename F>
+void ClassQueues::push_burst(rte_mbuf* const* packets, std::uint32_t count, F&& group_of) {
   QosContext::Blocks& blocks = *context_.blocks;
   for (std::uint32_t i = 0; i < count; ++i) {
     rte_mbuf* m = packets[i];
-    const PacketMeta& pm = meta(m);
-    const qos::PacketClass c{static_cast<std::uint8_t>(pm.queue_class)};
-    const auto ecn = static_cast<std::uint8_t>(pm.parsed.tos & 3);
-    const auto group = static_cast<std::uint16_t>(in * kClasses + c.group());
-    if (!queues_[c.queue()].push(blocks, {m, m->pkt_len, group, ecn})) [[unlikely]]
+    const qos::PacketClass c = class_of(m);
+    const auto ecn = static_cast<std::uint8_t>(meta(m).parsed.tos & 3);
+    if (!queues_[c.queue()].push(blocks, {m, m->pkt_len, group_of(c, m), ecn})) [[unlikely]]
       std::abort();
   }
 }
@@ -191,11 +252,12 @@ std::uint32_t ClassQueues::admit_all(rte_mbuf* const* packets, std::uint32_t cou
 
 std::uint32_t ClassQueues::admit_charged(rte_mbuf* const* packets, std::uint32_t count, Rng& rng, rte_mbuf** refused,
                                          DropReason* why) {
+  if (queue_charged(packets, count)) return 0;
   qos::SharedBuffer& buffer = context_.buffer;
   std::uint32_t out = 0;
   for (std::uint32_t i = 0; i < count; ++i) {
     rte_mbuf* m = packets[i];
-    const unsigned queue = qos::PacketClass{static_cast<std::uint8_t>(meta(m).queue_class)}.queue();
+    const unsigned queue = class_of(m).queue();
     const std::uint16_t group = context_.group_of(m);
     const auto refuse = [&] {
       buffer.release<true>(buffer.groups()[group], m->pkt_len);
@@ -239,6 +301,7 @@ bool ClassQueues::refuse_on_arrival(rte_mbuf* m, unsigned queue, Rng& rng, DropR
   if (wred.mark_on_arrival && is_ect(ecn) && wred.mark.hit(depth, rng.next())) {
     mark_ce(m);
     counters_[queue].ecn_marked.add(1);
+    ce_marked_.add(1);
   }
   return false;
 }
@@ -255,45 +318,6 @@ void ClassQueues::count_drop(unsigned queue, DropReason why) noexcept {
   }
 }
 
-std::uint16_t ClassQueues::take(TimeNs now, rte_mbuf** out, std::uint16_t max, Rng& rng) {
-  return context_.buffer.shared_by_workers() ? take_burst<true>(now, out, max, rng)
-                                             : take_burst<false>(now, out, max, rng);
-}
-
-// Adds up what a burst gives back to each priority group, because the gauge of a group may be shared with other workers
-// and an atomic operation per packet would be slow. Within a burst, the packets of one group number seldom alternate
-// between ports, so one sum per number is enough.
-template <bool kShared>
-class ClassQueues::Releases {
- public:
-  explicit Releases(qos::SharedBuffer& buffer) noexcept : buffer_(buffer) {}
-  ~Releases() {
-    for (std::uint32_t left = used_; left != 0; left &= left - 1) flush(static_cast<unsigned>(std::countr_zero(left)));
-  }
-  Releases(const Releases&) = delete;
-  Releases& operator=(const Releases&) = delete;
-  void add(std::uint32_t group, std::uint64_t length) noexcept {
-    const unsigned slot = group % kClasses;
-    if ((used_ >> slot & 1) == 0 || group_[slot] != group) {
-      if ((used_ >> slot & 1) != 0) flush(slot);
-      used_ |= 1u << slot;
-      group_[slot] = group;
-      bytes_[slot] = 0;
-    }
-    bytes_[slot] += length;
-  }
-
- private:
-  void flush(unsigned slot) noexcept {
-    buffer_.release<kShared>(buffer_.groups()[group_[slot]], static_cast<std::uint32_t>(bytes_[slot]));
-  }
-
-  qos::SharedBuffer& buffer_;
-  std::uint32_t used_ = 0;
-  std::uint32_t group_[kClasses];
-  std::uint64_t bytes_[kClasses];
-};
-
 struct ClassQueues::Burst {
   std::uint8_t touched = 0;
   std::uint64_t sum[kClasses]{};  // by queue: packets << 40 | bytes
@@ -304,24 +328,26 @@ struct ClassQueues::Burst {
   std::uint8_t place[kMostPackets];  // queue << 2 | ECN
 };
 
-template <bool kShared>
-std::uint16_t ClassQueues::take_burst(TimeNs now, rte_mbuf** out, std::uint16_t max, Rng& rng) {
+std::uint16_t ClassQueues::take(TimeNs now, rte_mbuf** out, std::uint16_t max, Rng& rng) {
   std::uint16_t taken = 0;
   std::uint8_t ready = sendable();
   Burst burst;
-  {
-    Releases<kShared> releases(context_.buffer);
-    while (taken < max) {
-      const std::uint8_t may = scheduler_.may_send(now, ready);
-      if (may == 0) break;
-      const auto turn = scheduler_.next(may);
-      const std::uint64_t run = take_run(turn, out, taken, max, burst, releases);
-      taken = static_cast<std::uint16_t>(taken + run / kOnePacket);
-      const bool emptied = queues_[turn.queue].empty();
-      scheduler_.sent(now, turn.queue, run & (kOnePacket - 1), emptied);
-      if (emptied) ready &= static_cast<std::uint8_t>(~(1u << turn.queue));
-    }
+  while (taken < max) {
+    const std::uint8_t may = scheduler_.may_send(now, ready);
+    if (may == 0) break;
+    const auto turn = scheduler_.next(may);
+    const std::uint64_t run = take_run(turn, out, taken, max, burst);
+    taken = static_cast<std::uint16_t>(taken + run / kOnePacket);
+    const bool emptied = queues_[turn.queue].empty();
+    scheduler_.sent(now, turn.queue, run & (kOnePacket - 1), emptied);
+    if (emptied) ready &= static_cast<std::uint8_t>(~(1u << turn.queue));
   }
+  if (context_.buffer.shared_by_workers()) {
+    context_.buffer.release(context_.sums, context_.credit);
+  } else {
+    context_.buffer.release(context_.sums);
+  }
+  context_.sums.clear();
   for (std::uint32_t left = burst.touched; left != 0; left &= left - 1) {
     const auto queue = static_cast<unsigned>(std::countr_zero(left));
     const std::uint64_t packets = burst.sum[queue] / kOnePacket;
@@ -358,12 +384,12 @@ void ClassQueues::mark(rte_mbuf* const* packets, const Burst& burst, Rng& rng) n
     mark_ce(marked[i]);
     counters_[queue_of[i]].ecn_marked.add(1);
   }
+  ce_marked_.add(marks);
 }
 
 // Returns packets << 40 | bytes.
-template <typename R>
 std::uint64_t ClassQueues::take_run(qos::Scheduler::Turn turn, rte_mbuf** out, std::uint32_t first, std::uint32_t end,
-                                    Burst& burst, R& releases) {
+                                    Burst& burst) {
   qos::SharedBuffer::Queue& state = state_[turn.queue];
   const qos::Wred& wred = wred_[turn.queue];
   const std::uint64_t before = state.bytes.value();
@@ -371,12 +397,12 @@ std::uint64_t ClassQueues::take_run(qos::Scheduler::Turn turn, rte_mbuf** out, s
   const bool marking = before > wred.mark.min_bytes() && !wred.mark_on_arrival;
   std::uint64_t run = 0;
   if (marking) {
-    run = move_run<true>(turn, before, out, first, end, burst, releases);
+    run = move_run<true>(turn, before, out, first, end, burst);
     const std::uint64_t packets = run / kOnePacket;
     burst.asked |= (~std::uint64_t{0} >> (64 - packets)) << first;
     burst.coins = std::min(burst.coins, before > wred.mark.max_bytes() ? 0 : wred.mark.halvings());
   } else {
-    run = move_run<false>(turn, before, out, first, end, burst, releases);
+    run = move_run<false>(turn, before, out, first, end, burst);
   }
   state.bytes.set(before - (run & (kOnePacket - 1)));
   burst.sum[turn.queue] += run;
@@ -384,13 +410,13 @@ std::uint64_t ClassQueues::take_run(qos::Scheduler::Turn turn, rte_mbuf** out, s
   return run;
 }
 
-template <bool kMarking, typename R>
+template <bool kMarking>
 std::uint64_t ClassQueues::move_run(qos::Scheduler::Turn turn, std::uint64_t depth, rte_mbuf** out, std::uint32_t first,
-                                    std::uint32_t end, Burst& burst, R& releases) {
+                                    std::uint32_t end, Burst& burst) {
   auto& queue = queues_[turn.queue];
   const std::uint64_t before = depth;
   std::uint32_t ce = 0;
-  std::uint32_t group = queue.front().group;
+  std::uint16_t group = queue.front().group;
   std::uint64_t of_group = depth;  // the depth when its packets began
   std::uint32_t at = first;
   std::int64_t left = turn.bytes;
@@ -403,7 +429,7 @@ std::uint64_t ClassQueues::move_run(qos::Scheduler::Turn turn, std::uint64_t dep
       rte_prefetch0(p.packet);
       out[at + n] = p.packet;
       if (p.group != group) [[unlikely]] {
-        releases.add(group, of_group - depth);
+        context_.sums.add(group, of_group - depth);
         group = p.group;
         of_group = depth;
       }
@@ -423,7 +449,7 @@ std::uint64_t ClassQueues::move_run(qos::Scheduler::Turn turn, std::uint64_t dep
     rte_prefetch0(queue.front().packet);
     rte_prefetch0(queue.front().packet + 1);
   }
-  releases.add(group, of_group - depth);
+  context_.sums.add(group, of_group - depth);
   if (ce != 0) counters_[turn.queue].ecn_ce.add(ce);
   return (at - first) * kOnePacket | (before - depth);
 }
@@ -439,7 +465,7 @@ std::uint16_t ClassQueues::take_stormed(rte_mbuf** out, std::uint16_t max) {
   std::uint16_t taken = 0;
   while (rte_mbuf* m = taken < max ? refused_.take(stormed_) : nullptr) {
     out[taken++] = m;
-    counters_[qos::PacketClass{static_cast<std::uint8_t>(meta(m).queue_class)}.queue()].dropped_watchdog.add(1);
+    counters_[class_of(m).queue()].dropped_watchdog.add(1);
     if (by_class_) stopped_ = refused_.queues();
   }
   while (taken < max && (waiting_ & stormed_) != 0) {
@@ -513,6 +539,13 @@ ClassQueues::GroupStates ClassQueues::group_states() const noexcept {
   return states;
 }
 
+std::uint32_t ClassQueues::depth() const noexcept {
+  std::uint64_t sum = 0;
+  for (std::uint32_t left = waiting_; left != 0; left &= left - 1)
+    sum += state_[std::countr_zero(left)].packets.value();
+  return static_cast<std::uint32_t>(sum);
+}
+
 std::uint32_t ClassQueues::size() const noexcept {
   std::uint64_t sum = 0;
   for (unsigned q = 0; q < kClasses; ++q) sum += state_[q].packets.value();
@@ -546,6 +579,7 @@ void ClassQueues::adopt_state(const ClassQueues& old) noexcept {
       (counters_[q].*counter).carry(old.counters_[q].*counter);
     }
   }
+  ce_marked_.carry(old.ce_marked_);
 }
 
 }  // namespace weft::pipeline

@@ -55,6 +55,11 @@ struct QosContext {
   qos::SharedBuffer& buffer;
   std::vector<qos::Classifier> classifiers;  ///< by ingress port; the last one for packets that the switch made
   std::unique_ptr<Blocks> blocks;
+  qos::GroupSums sums{buffer.group_count()};  ///< empty between two bursts
+  qos::SharedBuffer::Credit credit{};         ///< of this worker
+
+  /// What is free of the shared part for this worker.
+  [[nodiscard]] std::uint64_t shared_free() const noexcept { return buffer.shared_free() + credit.bytes(); }
 
   /// Classifies a packet and notes its class in its record.
   /// @return its priority group's index in SharedBuffer::groups()
@@ -150,13 +155,11 @@ class ClassQueues {
   [[nodiscard]] std::uint8_t sendable() const noexcept { return waiting_ & ~(blocked_ | stopped_); }
   [[nodiscard]] bool storm() const noexcept { return stormed_ != 0; }
   /// Packets marked with CE in all queues. Any thread.
-  [[nodiscard]] std::uint64_t ce_marked() const noexcept {
-    std::uint64_t sum = 0;
-    for (const QueueCounters& c : counters_) sum += c.ecn_marked.value();
-    return sum;
-  }
+  [[nodiscard]] std::uint64_t ce_marked() const noexcept { return ce_marked_.value(); }
   /// In the queues. Any thread.
   [[nodiscard]] std::uint32_t size() const noexcept;
+  /// The same, for the owner of the port, who knows which queues are empty.
+  [[nodiscard]] std::uint32_t depth() const noexcept;
   /// In the queues, and those that the device did not take.
   [[nodiscard]] std::uint32_t held() const noexcept { return size() + refused_.size(); }
   /// When something changes without a packet: a pause ends or must be renewed, a shaper opens, the watchdog acts. 0
@@ -191,20 +194,18 @@ class ClassQueues {
   };
   template <bool kShared>
   std::uint32_t admit_all(rte_mbuf* const* packets, std::uint32_t count, Rng& rng, rte_mbuf** refused, DropReason* why);
-  template <bool kShared>
   bool admit_burst(rte_mbuf* const* packets, std::uint32_t count);
-  void push_burst(rte_mbuf* const* packets, std::uint32_t count, PortIndex in);
-  template <bool kShared>
-  class Releases;
+  bool admit_shared(rte_mbuf* const* packets, std::uint32_t count);
+  bool queue_charged(rte_mbuf* const* packets, std::uint32_t count);
+  template <typename F>
+  void push_burst(rte_mbuf* const* packets, std::uint32_t count, F&& group_of);
+  struct QueueSums;
   struct Burst;
-  template <bool kShared>
-  std::uint16_t take_burst(TimeNs now, rte_mbuf** out, std::uint16_t max, Rng& rng);
-  template <typename R>
   std::uint64_t take_run(qos::Scheduler::Turn turn, rte_mbuf** out, std::uint32_t first, std::uint32_t end,
-                         Burst& burst, R& releases);
-  template <bool kMarking, typename R>
+                         Burst& burst);
+  template <bool kMarking>
   std::uint64_t move_run(qos::Scheduler::Turn turn, std::uint64_t depth, rte_mbuf** out, std::uint32_t first,
-                         std::uint32_t end, Burst& burst, R& releases);
+                         std::uint32_t end, Burst& burst);
   void mark(rte_mbuf* const* packets, const Burst& burst, Rng& rng) noexcept;
   // What is asked about packets on their way in only where something is to be done about it.
   bool refuse_on_arrival(rte_mbuf* m, unsigned queue, Rng& rng, DropReason& why) noexcept;
@@ -235,14 +236,25 @@ class ClassQueues {
   qos::PfcReceiver receiver_;
   qos::PfcWatchdog watchdog_;
   std::array<QueueCounters, qos::kClasses> counters_;
+  Counter ce_marked_;  ///< of all queues
   RefusedPackets refused_;
   std::array<std::uint64_t, 64> sums_{};  ///< of a burst by PacketClass, packets << 40 | bytes; zero between bursts
+};
+
+/// Packets for other workers that are not charged to their groups yet: a burst of them is charged at once.
+struct UnchargedHandoffs {
+  static constexpr std::uint32_t kMost = qos::GroupSums::kMostPackets;
+
+  std::uint32_t size = 0;
+  rte_mbuf* packet[kMost];
+  std::uint16_t worker[kMost];
 };
 
 /// What one worker's pipeline has of its switch's qos.
 struct PipelineQos {
   QosContext context;
   std::vector<std::unique_ptr<ClassQueues>> ports;  ///< by PortIndex; nullptr where another worker owns the port
+  UnchargedHandoffs handoffs{};                     ///< empty between two bursts
 };
 
 /// Sets CE in a packet whose record says that it is ECN-capable IP. The IPv4 checksum stays right; ICRC does not cover

@@ -236,19 +236,19 @@ void Pipeline::steer(TimeNs now, Batch& batch) noexcept {
 }
 
 // Without qos, a worker that does not keep up may hold no more than its share of the buffers. With qos, the limits of
-// the shared buffer apply instead.
+// the shared buffer apply instead, which are asked about a burst at once.
 void Pipeline::hand_over(TimeNs now, std::uint16_t worker, rte_mbuf* m, std::uint8_t stage) noexcept {
-  const Half half = stage == kToEgress ? Half::egress : Half::ingress;
-  if (qos_ != nullptr) {
-    if (!charge_handoff(now, m, half)) return;
-  } else if (outbox_->size(worker) >= outbox_most_) {
-    return drop(now, m, DropReason::handoff_full, half);
-  }
   meta(m).stage = stage;
-  if (outbox_->push(worker, m)) [[likely]]
+  if (qos_ != nullptr) {
+    UnchargedHandoffs& handoffs = qos_->handoffs;
+    if (handoffs.size == UnchargedHandoffs::kMost) charge_handoffs(now);
+    handoffs.packet[handoffs.size] = m;
+    handoffs.worker[handoffs.size++] = worker;
     return;
-  if (qos_ != nullptr) release_group(m);
-  drop(now, m, DropReason::handoff_full, half);
+  }
+  if (outbox_->size(worker) < outbox_most_ && outbox_->push(worker, m)) [[likely]]
+    return;
+  drop(now, m, DropReason::handoff_full, stage == kToEgress ? Half::egress : Half::ingress);
 }
 
 void Pipeline::flush_outbox() noexcept {
@@ -260,31 +260,35 @@ void Pipeline::flush_outbox() noexcept {
 // rings.
 void Pipeline::settle(TimeNs now) noexcept {
   run_all_resumed(now);
+  if (qos_ != nullptr) charge_all_handoffs(now);
   flush_outbox();
 }
 
 void Pipeline::take_handoff(TimeNs now, rte_mbuf** packets, std::uint16_t count_in) noexcept {
   totals_.handed_in.add(count_in);
-  Batch batch;
-  std::uint8_t at = 0;
+  assert(count_in <= Batch::kCapacity);
+  rte_mbuf* to_egress[Batch::kCapacity];
+  std::uint16_t leaving = 0;
+  std::uint16_t staying = 0;
   for (std::uint16_t i = 0; i < count_in; ++i) {
     rte_mbuf* m = packets[i];
     if (meta(m).stage == kToOwner) {
       take_mac_control(now, m);
-      continue;
+    } else if (meta(m).stage == kToEgress) {
+      to_egress[leaving++] = m;
+    } else {
+      packets[staying++] = m;
     }
-    if (meta(m).stage == kToEgress) {
-      if (qos_ != nullptr) {
-        admit_handed(now, m);
-      } else {
-        admit_one(now, m);
-      }
-      continue;
-    }
-    // The packet has left the ring and is in the hands of its worker, as if it had just been received: admission will
-    // charge it again.
-    if (qos_ != nullptr) release_group(m);
-    if (batch.size != 0 && (meta(m).stage != at || batch.full())) {
+  }
+  if (leaving != 0) admit_handed(now, to_egress, leaving);
+  // These have left the ring and are in the hands of their worker, as if they had just been received: admission will
+  // charge them again.
+  if (qos_ != nullptr) release_groups(packets, staying);
+  Batch batch;
+  std::uint8_t at = 0;
+  for (std::uint16_t i = 0; i < staying; ++i) {
+    rte_mbuf* m = packets[i];
+    if (batch.size != 0 && meta(m).stage != at) {
       run_ingress(now, batch, at);
       batch.size = 0;
     }
@@ -547,6 +551,7 @@ void Pipeline::drop_queued(TimeNs now) noexcept {
     for (std::size_t port = 0; port < egress_.size(); ++port) {
       if (egress_[port]) dropped += drain_port(now, static_cast<PortIndex>(port), DropReason::shutdown);
     }
+    if (qos_ != nullptr) charge_all_handoffs(now);
     while (rte_mbuf* m = outbox_ != nullptr ? outbox_->take_any() : nullptr) {
       if (qos_ != nullptr) release_group(m);
       drop(now, m, DropReason::shutdown, meta(m).stage == kToEgress ? Half::egress : Half::ingress);

@@ -264,11 +264,17 @@ class Pipeline {
   // With qos; see pipeline_qos.cc.
   void make_qos();
   void admit_classes(TimeNs now, PortIndex port, rte_mbuf* const* packets, std::uint32_t count) noexcept;
-  void admit_handed(TimeNs now, rte_mbuf* m) noexcept;
-  [[nodiscard]] bool charge_handoff(TimeNs now, rte_mbuf* m, Half half) noexcept;
+  void admit_handed(TimeNs now, rte_mbuf** packets, std::uint32_t count) noexcept;
+  void admit_handed_to(TimeNs now, PortIndex port, rte_mbuf** packets, std::uint32_t count) noexcept;
+  void charge_all_handoffs(TimeNs now) noexcept;
+  void charge_handoffs(TimeNs now) noexcept;
+  [[nodiscard]] bool charge_handoff(TimeNs now, rte_mbuf* m) noexcept;
+  void push_handoff(TimeNs now, std::uint16_t worker, rte_mbuf* m) noexcept;
   void charge_group(rte_mbuf* m) noexcept;
   void release_group(const rte_mbuf* m) noexcept;
+  void release_groups(rte_mbuf* const* packets, std::uint32_t count) noexcept;
   void wake_owners(rte_mbuf* const* packets, std::uint32_t count) noexcept;
+  void wake_owner(std::uint16_t group) noexcept;
   std::uint32_t serve_classes(TimeNs now, PortIndex port) noexcept;
   std::uint32_t serve_classes_direct(TimeNs now, PortIndex port) noexcept;
   std::uint32_t serve_leftovers(TimeNs now, PortIndex port) noexcept;

@@ -127,11 +127,20 @@ bool Context::link_up(PortIndex port) const noexcept {
 void Pipeline::tell_port(TimeNs now, PortIndex port) noexcept {
   if (egress_[port] == nullptr) return;
   SwitchState::ToldPort& told = state_.tell(port, host_.worker);
-  told.bytes.store(egress_[port]->depth_bytes(), std::memory_order_relaxed);
-  told.tx_bytes.store(port_totals_[port].tx_bytes.value(), std::memory_order_relaxed);
+  const std::uint32_t depth = qos_ != nullptr ? qos_->ports[port]->depth() : egress_[port]->depth();
+  const std::uint64_t bytes = egress_[port]->depth_bytes();
+  const std::uint64_t tx_bytes = port_totals_[port].tx_bytes.value();
+  // A loop serves a port several times, most of them with nothing to do.
+  if (told.at.load(std::memory_order_relaxed) == now && told.packets.load(std::memory_order_relaxed) == depth &&
+      told.bytes.load(std::memory_order_relaxed) == bytes &&
+      told.tx_bytes.load(std::memory_order_relaxed) == tx_bytes) {
+    return;
+  }
+  told.bytes.store(bytes, std::memory_order_relaxed);
+  told.tx_bytes.store(tx_bytes, std::memory_order_relaxed);
   if (qos_ != nullptr) told.ce_marked.store(qos_->ports[port]->ce_marked(), std::memory_order_relaxed);
   told.at.store(now, std::memory_order_relaxed);
-  told.packets.store(queue_depth(port), std::memory_order_release);
+  told.packets.store(depth, std::memory_order_release);
 }
 
 std::uint32_t Pipeline::depth_of_all(PortIndex port) const noexcept {

@@ -3,6 +3,7 @@
 //
 // The engine with qos: class queues in the place of a port's FIFO.
 #include <algorithm>
+#include <utility>
 
 #include "switch/pipeline/class_queues.h"
 #include "switch/pipeline/class_tx.h"
@@ -58,33 +59,108 @@ void Pipeline::admit_classes(TimeNs now, PortIndex port, rte_mbuf* const* packet
   for (std::uint32_t i = 0; i < drops; ++i) drop_at_port(now, port, refused[i], why[i]);
 }
 
-// Admits a packet of another worker, which has charged it to its priority group already.
-void Pipeline::admit_handed(TimeNs now, rte_mbuf* m) noexcept {
-  const PortIndex out = meta(m).out_port;
-  const bool fits = m->pkt_len <= max_frame_[out];
-  if (!fits || !state_.link_up(out)) [[unlikely]] {
-    release_group(m);
-    return drop_at_port(now, out, m, fits ? DropReason::egress_down : DropReason::egress_mtu);
+// Admits packets of other workers, port by port, so that each port is asked once.
+void Pipeline::admit_handed(TimeNs now, rte_mbuf** packets, std::uint32_t count) noexcept {
+  if (qos_ == nullptr) {
+    for (std::uint32_t i = 0; i < count; ++i) admit_one(now, packets[i]);
+    return;
   }
-  note_admitted(out);
-  ClassQueues& queues = *qos_->ports[out];
-  if (queues.empty()) egress_[out]->wake(now);
-  DropReason why{};
-  if (queues.admit_charged(&m, 1, rng_, &m, &why) != 0) drop_at_port(now, out, m, why);
+  while (count != 0) {
+    const PortIndex port = meta(packets[0]).out_port;
+    rte_mbuf* same[Batch::kCapacity];
+    std::uint32_t taken = 0;
+    // Without branches, because the order of ports is random.
+    for (std::uint32_t i = 0; i < count; ++i) {
+      rte_mbuf* m = packets[i];
+      same[taken] = m;
+      packets[i - taken] = m;
+      taken += meta(m).out_port == port ? 1 : 0;
+    }
+    admit_handed_to(now, port, same, taken);
+    count -= taken;
+  }
+}
+
+// The other workers have charged them to their priority groups.
+void Pipeline::admit_handed_to(TimeNs now, PortIndex port, rte_mbuf** packets, std::uint32_t count) noexcept {
+  const bool up = state_.link_up(port);
+  std::uint32_t fitting = 0;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    rte_mbuf* m = packets[i];
+    const bool fits = m->pkt_len <= max_frame_[port];
+    if (fits && up) [[likely]] {
+      packets[fitting++] = m;
+      continue;
+    }
+    release_group(m);
+    drop_at_port(now, port, m, fits ? DropReason::egress_down : DropReason::egress_mtu);
+  }
+  if (fitting == 0) return;
+  note_admitted(port);
+  ClassQueues& queues = *qos_->ports[port];
+  if (queues.empty()) egress_[port]->wake(now);
+  rte_mbuf* refused[Batch::kCapacity];
+  DropReason why[Batch::kCapacity];
+  const std::uint32_t drops = queues.admit_charged(packets, fitting, rng_, refused, why);
+  for (std::uint32_t i = 0; i < drops; ++i) drop_at_port(now, port, refused[i], why[i]);
+}
+
+// Stages that hear of a drop may send packets and let others go on.
+void Pipeline::charge_all_handoffs(TimeNs now) noexcept {
+  while (qos_->handoffs.size != 0) {
+    charge_handoffs(now);
+    run_all_resumed(now);
+  }
 }
 
 // What waits between workers takes room of the group that it came in by, as if it were in a queue. So the peer of that
 // port is paused in time, whatever the worker at the other end of the ring does.
-bool Pipeline::charge_handoff(TimeNs now, rte_mbuf* m, Half half) noexcept {
+void Pipeline::charge_handoffs(TimeNs now) noexcept {
+  // They move out first, because a drop may bring more of them.
+  UnchargedHandoffs& handoffs = qos_->handoffs;
+  const std::uint32_t count = std::exchange(handoffs.size, 0);
+  rte_mbuf* packets[UnchargedHandoffs::kMost];
+  std::uint16_t workers[UnchargedHandoffs::kMost];
+  std::copy_n(handoffs.packet, count, packets);
+  std::copy_n(handoffs.worker, count, workers);
   qos::SharedBuffer& buffer = qos_->context.buffer;
-  qos::SharedBuffer::Group& group = buffer.groups()[qos_->context.classify(m)];
-  const qos::Admission verdict = buffer.admit_to_group(group, m->pkt_len);
+  qos::GroupSums& sums = qos_->context.sums;
+  for (std::uint32_t i = 0; i < count; ++i) sums.add(qos_->context.classify(packets[i]), packets[i]->pkt_len);
+  const bool all = buffer.charge(sums, qos_->context.shared_free(), qos_->context.credit);
+  if (all) sums.for_each([this](std::uint16_t group, std::uint64_t) { wake_owner(group); });
+  sums.clear();
+  if (all) [[likely]] {
+    for (std::uint32_t i = 0; i < count; ++i) push_handoff(now, workers[i], packets[i]);
+    return;
+  }
+  for (std::uint32_t i = 0; i < count; ++i) {
+    if (charge_handoff(now, packets[i])) push_handoff(now, workers[i], packets[i]);
+  }
+}
+
+bool Pipeline::charge_handoff(TimeNs now, rte_mbuf* m) noexcept {
+  qos::SharedBuffer::Group& group = qos_->context.buffer.groups()[qos_->context.group_of(m)];
+  const qos::Admission verdict = qos_->context.buffer.admit_to_group(group, m->pkt_len);
   wake_owners(&m, 1);
   if (verdict == qos::Admission::admitted) [[likely]]
     return true;
   group.drops.add<true>(1);
-  drop(now, m, reason_of(verdict), half);
+  drop(now, m, reason_of(verdict), meta(m).stage == kToEgress ? Half::egress : Half::ingress);
   return false;
+}
+
+void Pipeline::push_handoff(TimeNs now, std::uint16_t worker, rte_mbuf* m) noexcept {
+  if (outbox_->push(worker, m)) [[likely]]
+    return;
+  release_group(m);
+  drop(now, m, DropReason::handoff_full, meta(m).stage == kToEgress ? Half::egress : Half::ingress);
+}
+
+void Pipeline::release_groups(rte_mbuf* const* packets, std::uint32_t count) noexcept {
+  qos::GroupSums& sums = qos_->context.sums;
+  for (std::uint32_t i = 0; i < count; ++i) sums.add(qos_->context.group_of(packets[i]), packets[i]->pkt_len);
+  qos_->context.buffer.release(sums, qos_->context.credit);
+  sums.clear();
 }
 
 void Pipeline::release_group(const rte_mbuf* m) noexcept {
@@ -94,14 +170,19 @@ void Pipeline::release_group(const rte_mbuf* m) noexcept {
 // Only the owner of a port sends pauses through it. Where another worker polls a queue of the same device, the owner
 // may know nothing of packets that fill a group, and nap.
 void Pipeline::wake_owners(rte_mbuf* const* packets, std::uint32_t count) noexcept {
-  const qos::SharedBuffer& buffer = qos_->context.buffer;
+  std::uint16_t last = 0xffff;
   for (std::uint32_t i = 0; i < count; ++i) {
-    const PortIndex in = meta(packets[i]).in_port;
-    if (in >= egress_.size() || egress_[in] != nullptr) [[likely]]
-      continue;
-    if (buffer.xoff(qos_->context.buffer.groups()[qos_->context.group_of(packets[i])])) [[unlikely]]
-      return host_.handoff->wake(state_.owner_of_port(in));
+    const std::uint16_t group = qos_->context.group_of(packets[i]);
+    if (std::exchange(last, group) != group) wake_owner(group);
   }
+}
+
+void Pipeline::wake_owner(std::uint16_t group) noexcept {
+  const auto in = static_cast<PortIndex>(group / qos::kClasses);
+  if (in >= egress_.size() || egress_[in] != nullptr) [[likely]]
+    return;
+  if (qos_->context.buffer.xoff(qos_->context.buffer.groups()[group])) [[unlikely]]
+    host_.handoff->wake(state_.owner_of_port(in));
 }
 
 void Pipeline::keep_handoff(rte_mbuf* m) noexcept {

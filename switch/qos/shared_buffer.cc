@@ -8,6 +8,10 @@ namespace {
 // More than any threshold: with it, free << 8 keeps all its bits.
 constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 48;
 
+// A chunk is a few bursts of usual packets, and what all workers may have in their credits is little of the whole.
+constexpr std::uint64_t kLargestChunk = 32 * 1024;
+constexpr std::uint64_t kChunksOfAll = 512;
+
 SharedBuffer::Limit limit_of(const BufferShare& share) noexcept {
   SharedBuffer::Limit limit;
   limit.reserve = share.reserve_bytes;
@@ -39,20 +43,21 @@ SharedBuffer::SharedBuffer(const Settings& settings, bool shared_by_workers)
     }
   }
   shared_size_ = settings.pool_bytes > own ? settings.pool_bytes - own : 0;
+  chunk_ = std::min(kLargestChunk, shared_size_ / kChunksOfAll);
   // What the switch itself sends is little, and it may have what is free.
   for (unsigned i = 0; i < kClasses; ++i) group(ports_, i).limit = limit_of({.dynamic_th = 0});
-}
-
-bool SharedBuffer::xoff(const Group& group) const noexcept {
-  if (group.headroom.value() != 0) return true;
-  const std::uint64_t shared = group.limit.beyond_reserve(group.bytes.value());
-  return shared != 0 && shared >= threshold(group.limit);
 }
 
 bool SharedBuffer::xon(const Group& group) const noexcept {
   if (group.headroom.value() != 0) return false;
   const std::uint64_t shared = group.limit.beyond_reserve(group.bytes.value());
   return shared == 0 || shared + std::max<std::uint64_t>(group.xon_offset, 1) <= threshold(group.limit);
+}
+
+std::uint64_t SharedBuffer::shared_used() const noexcept {
+  std::uint64_t sum = 0;
+  for (std::size_t i = 0; i < group_count(); ++i) sum += groups_[i].limit.beyond_reserve(groups_[i].bytes.value());
+  return sum;
 }
 
 std::uint64_t SharedBuffer::port_bytes(std::size_t port) const noexcept {

@@ -230,6 +230,44 @@ TEST_P(LosslessWorkers, WhatWaitsBetweenWorkersIsInThePacketMemory) {
   EXPECT_EQ(w.delivered, 160u);
 }
 
+TEST(LosslessWorkersFrames, ABurstForOthersGetsInAsFarAsItsGroupHasRoom) {
+  constexpr std::uint64_t kRoom = 100;
+  qos::Settings settings = small_pool(4, 2);
+  settings.ports[1].group[kLossless] = {.static_th_bytes = kRoom * kFrameBytes};
+  Workers w(2, 4, settings);
+  const qos::SharedBuffer& buffer = *w.state->buffer();
+  const auto& group = buffer.group(1, kLossless);
+  // To the owners of flows and to that of port 0, which take nothing yet.
+  for (unsigned i = 0; i < 5; ++i) w.arrive(1, flows(1)[i], 30);
+  EXPECT_EQ(group.bytes.value(), kRoom * kFrameBytes);
+  EXPECT_EQ(w.in_rings(), kRoom);
+  EXPECT_EQ(w.dropped(DropReason::buffer_ingress), 150 - kRoom);
+  EXPECT_EQ(group.drops.value(), 150 - kRoom);
+  EXPECT_EQ(w.imbalance(), "");
+  w.advance_to(w.now + 1'000'000);
+  EXPECT_EQ(w.delivered, kRoom);
+  EXPECT_EQ(group.bytes.value(), 0u);
+  EXPECT_EQ(w.imbalance(), "");
+}
+
+TEST(LosslessWorkersFrames, ABurstOfOthersGetsInAsFarAsItsQueueHasRoom) {
+  constexpr std::uint64_t kRoom = 30;
+  qos::Settings settings = small_pool(4, 2);
+  settings.ports[0].queue[kLossless] = {.static_th_bytes = kRoom * kFrameBytes};
+  Workers w(2, 4, settings);
+  const auto& group = w.state->buffer()->group(1, kLossless);
+  for (unsigned i = 0; i < 16; ++i) w.arrive(1, flows(1)[i], 4);
+  EXPECT_EQ(group.bytes.value() + group.headroom.value(), 64 * kFrameBytes);
+  w.step(0);
+  EXPECT_EQ(w.dropped(DropReason::buffer_egress), 64 - kRoom);
+  EXPECT_EQ(w.held(), kRoom);
+  EXPECT_LE(group.bytes.value() + group.headroom.value(), kRoom * kFrameBytes) << "those on the wire are in no queue";
+  w.advance_to(w.now + 1'000'000);
+  EXPECT_EQ(w.delivered, kRoom);
+  EXPECT_EQ(group.bytes.value() + group.headroom.value(), 0u);
+  EXPECT_EQ(w.imbalance(), "");
+}
+
 TEST(LosslessWorkersFrames, PauseFramesGoPastWhatWaitsInTheRing) {
   Workers w(2, 4, small_pool(4, 2));
   // A device with several queues: what arrives at port 0 of worker 0 comes in at worker 1.

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <deque>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "switch/base/rng.h"
@@ -183,6 +184,119 @@ TEST(SharedBuffer, NothingIsLostTrackOfWhenSeveralThreadsChargeTheSameGroup) {
   EXPECT_EQ(b.group(0, 3).bytes.value(), 0u);
   EXPECT_EQ(b.group(0, 3).headroom.value(), 0u);
   EXPECT_EQ(b.shared_used(), 0u);
+}
+
+TEST(SharedBuffer, PropertyABurstIsChargedAsItsPacketsWouldBeOrNotAtAll) {
+  Rng rng(7);
+  SharedBuffer b(two_ports(BufferModel::hpcc), true);
+  GroupSums sums(b.group_count());
+  SharedBuffer::Credit credits[2];
+  std::deque<std::vector<std::pair<std::uint16_t, std::uint32_t>>> inside;
+  std::uint64_t want = 0;
+  unsigned refused = 0;
+  ASSERT_GT(b.chunk(), 0u);
+  for (int i = 0; i < 20'000; ++i) {
+    // Any worker may release what another has charged.
+    SharedBuffer::Credit& credit = credits[rng.below(2)];
+    sums.clear();
+    if (rng.below(100) < (i / 1000 % 2 == 0 ? 65u : 35u)) {
+      auto& burst = inside.emplace_back(rng.below(GroupSums::kMostPackets) + 1);
+      for (auto& [group, length] : burst) {
+        group = static_cast<std::uint16_t>(rng.below(b.group_count()));
+        length = static_cast<std::uint32_t>(60 + rng.below(1400));
+        sums.add(group, length);
+      }
+      if (b.charge(sums, b.shared_free() + credit.bytes(), credit)) {
+        want += sums.bytes();
+      } else {
+        inside.pop_back();
+        ++refused;
+      }
+    } else if (!inside.empty()) {
+      for (const auto& [group, length] : inside.front()) sums.add(group, length);
+      inside.pop_front();
+      b.release(sums, credit);
+      want -= sums.bytes();
+    }
+    std::uint64_t held = 0;
+    for (std::size_t g = 0; g < b.group_count(); ++g) held += b.groups()[g].bytes.value();
+    ASSERT_EQ(held, want);
+    ASSERT_EQ(b.shared_used() + credits[0].bytes() + credits[1].bytes(), b.shared_taken());
+    ASSERT_LE(b.shared_taken(), b.shared_size());
+    ASSERT_LE(std::max(credits[0].bytes(), credits[1].bytes()), 2 * b.chunk());
+  }
+  EXPECT_GT(refused, 100u);
+}
+
+TEST(SharedBuffer, ABurstGivesBackWhatPacketsHaveTakenOfTheHeadroomFirst) {
+  SharedBuffer b(two_ports(BufferModel::hpcc), true);
+  auto& group = b.group(0, 3);
+  while (group.headroom.value() < 10 * kPacket) ASSERT_EQ(b.admit_to_group(group, kPacket), Admission::admitted);
+  const std::uint64_t bytes = group.bytes.value();
+  GroupSums sums(b.group_count());
+  SharedBuffer::Credit credit;
+  for (int i = 0; i < 12; ++i) sums.add(3, kPacket);
+  EXPECT_FALSE(b.charge(sums, b.shared_free(), credit)) << "what is beyond takes headroom packet by packet";
+  b.release(sums, credit);
+  EXPECT_EQ(group.headroom.value(), 0u);
+  EXPECT_EQ(group.bytes.value(), bytes - 2 * kPacket);
+  EXPECT_EQ(b.shared_used() + credit.bytes(), b.shared_taken());
+}
+
+TEST(SharedBuffer, ACreditIsUsedBeforeMoreIsTakenAndTheLastBytesAreNotKeptForIt) {
+  Settings settings = two_ports(BufferModel::hpcc);
+  settings.ports[0].group[0] = {.static_th_bytes = settings.pool_bytes};
+  SharedBuffer b(settings, true);
+  GroupSums sums(b.group_count());
+  SharedBuffer::Credit credit;
+  sums.add(0, 100);
+  ASSERT_TRUE(b.charge(sums, b.shared_free(), credit));
+  EXPECT_EQ(b.shared_taken(), 100 + b.chunk());
+  ASSERT_TRUE(b.charge(sums, b.shared_free() + credit.bytes(), credit));
+  EXPECT_EQ(b.shared_taken(), 100 + b.chunk()) << "of the credit";
+  EXPECT_EQ(credit.bytes(), b.chunk() - 100);
+  EXPECT_EQ(b.shared_used(), 200u);
+  sums.clear();
+  sums.add(0, b.shared_size() - 200);
+  ASSERT_TRUE(b.charge(sums, b.shared_free() + credit.bytes(), credit)) << "all that is free";
+  EXPECT_EQ(b.shared_taken(), b.shared_size());
+  EXPECT_EQ(credit.bytes(), 0u);
+  sums.add(0, 200);
+  b.release(sums, credit);
+  EXPECT_EQ(b.shared_used(), 0u);
+  EXPECT_EQ(credit.bytes(), b.chunk()) << "what is beyond two chunks goes back";
+}
+
+TEST(SharedBuffer, ThreadsNeverGetMoreOfTheSharedPartThanThereIs) {
+  Settings settings = two_ports(BufferModel::hpcc);
+  settings.pool_bytes = 108'000 + 60'000;
+  // Nothing but what there is limits these groups, of which each thread has its own.
+  for (auto& port : settings.ports) port.group[0] = {.static_th_bytes = settings.pool_bytes};
+  SharedBuffer b(settings, true);
+  ASSERT_EQ(b.shared_size(), 60'000u);
+  SharedBuffer::Credit credits[2];
+  const auto work = [&](unsigned port, bool bursts) {
+    Rng rng(port + 1);
+    GroupSums sums(b.group_count());
+    SharedBuffer::Credit& credit = credits[port];
+    for (int i = 0; i < 100'000; ++i) {
+      sums.clear();
+      for (std::uint64_t left = rng.below(GroupSums::kMostPackets) + 1; left != 0; --left) {
+        const auto length = static_cast<std::uint32_t>(60 + rng.below(1400));
+        if (bursts || b.admit_to_group(b.group(port, 0), length) == Admission::admitted) {
+          sums.add(static_cast<std::uint16_t>(port * kClasses), length);
+        }
+      }
+      if (!bursts || b.charge(sums, b.shared_free() + credit.bytes(), credit)) b.release(sums, credit);
+    }
+  };
+  std::thread other(work, 1, true);
+  work(0, false);
+  other.join();
+  EXPECT_GT(b.shared_peak(), b.shared_size() / 2);
+  EXPECT_LE(b.shared_peak(), b.shared_size());
+  EXPECT_EQ(b.shared_used(), 0u);
+  EXPECT_EQ(b.shared_taken(), credits[0].bytes() + credits[1].bytes());
 }
 
 }  // namespace
