@@ -40,6 +40,8 @@ TRIALS = {
     "leaf-spine-psn": ["ip netns exec h1 ping -c 2 -W 2 10.0.3.2"],
     "long-haul": ["ip netns exec h1 ping -c 2 -W 2 10.2.0.2", "weftctl show pnp", "weftctl show trp",
                   "weftctl set trp mode=pace", "weftctl set pnp cnp_interval_us=10"],
+    "annulus-tor": ["ip netns exec h1 ping -c 2 -W 2 10.2.0.2", "weftctl show pnp",
+                    "weftctl set pnp qcn_queue_kb=50"],
     "long-haul-bicc": ["ip netns exec h1 ping -c 2 -W 2 10.2.0.2", "weftctl show bicc",
                        "weftctl set bicc in_flight_kb=40"],
 }

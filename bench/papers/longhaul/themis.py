@@ -46,7 +46,10 @@ HONEST = ["nic.ack_dscp=3", "switch.unlimited=[]",
 
 # Annulus: a ToR answers marks of packets that leave its rack, as the authors' stand-in does (branch
 # ns3-debug-Annulus, switch-node.cc:384-398: no interval, Not-ECT) and with the interval of a receiver.
-ANNULUS = {"published": "clear_to: not_ect, cnp_interval_us: 0", "honest": ""}
+# `annulus_qcn` has QCN's samples instead of marks, with the numbers of 802.1Qau.
+ANNULUS = {"published": {"annulus": "clear_to: not_ect, cnp_interval_us: 0",
+                         "annulus_qcn": "trigger: qcn, cnp_interval_us: 0"},
+           "honest": {"annulus": "", "annulus_qcn": "trigger: qcn"}}
 
 # mean and P99 within and between data centres, mean of all; facts of each file in the README.
 PUBLISHED = {
@@ -65,7 +68,7 @@ PUBLISHED = {
     "published-none": {30: [("Fig. 2", 3.788, None, 1.151, None, None)],
                        70: [("Fig. 2", 13.661, None, 1.504, None, None)]},
 }
-SCHEMES = ("none", "annulus", "bicc", "bicc_pnp", "pnp", "trp", "both")
+SCHEMES = ("none", "annulus", "annulus_qcn", "bicc", "bicc_pnp", "pnp", "trp", "both")
 VARIANTS = [f"{s}-{scheme}" for s in STAGES for scheme in SCHEMES
             if not s.endswith("pace") or scheme in ("trp", "both")]
 
@@ -83,10 +86,10 @@ def pipeline(options, scheme, esw):
     return "[" + ", ".join("{ " + s + " }" if ":" in s else s for s in stages) + "]"
 
 
-def annulus(settings):
+def annulus(settings, scheme):
     """What --set gets for all ToRs, each with the hosts behind all others for its remote ones."""
     subnets = [f"10.0.{8 * tor}.0/21" for tor in range(8)]
-    more = f", {ANNULUS[settings]}" if ANNULUS[settings] else ""
+    more = f", {ANNULUS[settings][scheme]}" if ANNULUS[settings][scheme] else ""
     stages = [f"[parse, {{ rdma_track: {{ max_qps: 32768, pairing: off }} }}, {{ pnp: {{ remote: "
               f"[{', '.join(one for one in subnets if one != own)}]{more} }} }}, l3, {{ lb: {{ policy: ecmp }} }}]"
               for own in subnets]
@@ -106,7 +109,7 @@ def sets_of(variant):
     settings, _, scheme = variant.partition("-")
     published = settings.startswith("published")
     sets = [s for one in runs.FABRIC.values() for s in one[0]] if published else list(HONEST)
-    return sets + (annulus(settings) if scheme == "annulus" else pipelines(STAGES[settings], scheme))
+    return sets + (annulus(settings, scheme) if scheme in ANNULUS["honest"] else pipelines(STAGES[settings], scheme))
 
 
 def spread(values):

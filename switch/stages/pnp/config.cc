@@ -38,6 +38,17 @@ Schema pnp_options_schema() {
       Key::with_default("cnp_interval_us", Schema::number(0, 1e6), Value(5.0),
                         "Least microseconds between two CNPs of a flow: what the receiver's RNIC has. The authors' "
                         "simulation comes to 7."),
+      Key::with_default("trigger", Schema::one_of({"mark", "qcn"}), Value("mark"),
+                        "mark: packets that leave with a CE mark; qcn: packets that are sampled as in QCN (802.1Qau) "
+                        "while the port that they leave through is congested, as in Annulus. Marks then stay."),
+      Key::with_default("qcn_queue_kb", Schema::number(0.001, 1e6), Value(26.0),
+                        "qcn: the queue of a port to aim at (Qeq), thousands of bytes."),
+      Key::with_default(
+          "qcn_sample_kb", Schema::number(0.001, 1e6), Value(150.0),
+          "qcn: a packet is sampled after so many thousands of bytes, and after down to an eighth of them "
+          "when the port is congested."),
+      Key::with_default("qcn_weight", Schema::number(0, 1000), Value(2.0),
+                        "qcn: weight (w) of how much the queue has grown since the last sample."),
       Key::with_default("clear_to", Schema::one_of({"ect0", "not_ect"}), Value("ect0"),
                         "What a mark is cleared to. ect0: switches behind can mark again; not_ect: they cannot, as "
                         "in the authors' simulation."),
@@ -57,6 +68,10 @@ PnpOptions pnp_options(const Value& options) {
   result.enabled = options["enabled"].boolean();
   result.cnp_interval_ns = static_cast<TimeNs>(options["cnp_interval_us"].number() * 1000 + 0.5);
   result.remote.prefixes = config::prefixes_of(options["remote"]);
+  result.trigger = options["trigger"].string() == "qcn" ? PnpTrigger::qcn : PnpTrigger::mark;
+  result.qcn = {.equilibrium_bytes = static_cast<std::uint32_t>(options["qcn_queue_kb"].number() * 1000 + 0.5),
+                .weight = options["qcn_weight"].number(),
+                .sample_bytes = static_cast<std::uint32_t>(options["qcn_sample_kb"].number() * 1000 + 0.5)};
   result.any_source = options["sources"].string() == "any";
   result.clear_to = options["clear_to"].string() == "ect0" ? wire::Ecn::ect0 : wire::Ecn::not_ect;
   result.cnp_dscp = static_cast<std::uint8_t>(options["cnp_dscp"].integer());
@@ -81,6 +96,9 @@ void check_pnp_options(const Value& options, const SwitchInfo& info, Diagnostics
     if (!options[key].boolean() || !options["remote"].list().empty()) continue;
     diagnostics.error(options[key].mark(),
                       std::string(key) + ": needs 'remote', which says what lies in this data centre");
+  }
+  if (options["trigger"].string() == "qcn" && options["telemetry"].boolean()) {
+    diagnostics.error(options["trigger"].mark(), "trigger: qcn sends CNPs without telemetry, and HPCC heeds no others");
   }
   for (const Value& item : options["remote"].list()) config::check_host_bits("remote", item, diagnostics);
   if (!info.pipeline.empty() && pipeline::find_stage(info, "l3") == nullptr) {

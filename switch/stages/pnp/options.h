@@ -9,6 +9,7 @@
 
 #include "switch/config/schema/schema.h"
 #include "switch/pipeline/switch_info.h"
+#include "switch/stages/pnp/qcn.h"
 #include "switch/stages/pnp/unit.h"
 #include "switch/wire/ip.h"
 #include "switch/wire/packet_addresses.h"
@@ -18,10 +19,15 @@ namespace weft::stages {
 /// How the handshake monitor finds hosts that talk through this switch.
 enum class PnpMonitor : std::uint8_t { off, passive, cookie };
 
+/// What makes a CNP. mark: a packet leaves with a CE mark; qcn: one is sampled while its port is congested.
+enum class PnpTrigger : std::uint8_t { mark, qcn };
+
 /// The options, read.
 struct PnpOptions {
   bool enabled = true;
   TimeNs cnp_interval_ns = 5'000;
+  PnpTrigger trigger = PnpTrigger::mark;
+  QcnSettings qcn{};
   std::uint32_t max_flows = 16'384;
   wire::PrefixList remote{};  ///< what lies in other data centres
   bool any_source = false;    ///< also flows that come from a remote prefix

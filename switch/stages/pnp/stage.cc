@@ -58,6 +58,7 @@ bool has_group_address(const rte_mbuf* m) noexcept {
 
 PnpStage::PnpStage(const pipeline::StageBuild& build, PnpShared& shared)
     : options_(pnp_options(build.options)), known_(build), shared_(shared), worker_(build.worker) {
+  if (options_.trigger == PnpTrigger::qcn) samplers_.assign(build.info.ports.size(), QcnSampler(options_.qcn));
   if (options_.monitor == PnpMonitor::passive) monitor_.emplace(options_.max_pairs);
   if (options_.monitor == PnpMonitor::cookie) {
     std::array<std::uint64_t, 2> key{};  // not from the seed, which anybody may know
@@ -147,14 +148,15 @@ bool PnpStage::answer(Context& context, const rte_mbuf* m, std::uint8_t flags, s
   return true;
 }
 
-void PnpStage::egress(Context& context, PortIndex, Batch& batch) {
+void PnpStage::egress(Context& context, PortIndex port, Batch& batch) {
   if (!options_.enabled) return;
+  if (options_.trigger == PnpTrigger::qcn) sample(context, port, batch);
   std::array<std::uint16_t, Batch::kCapacity> looked_at;
   std::uint16_t found = 0;
-  const bool every = options_.rtt_echo;
+  const bool every = options_.rtt_echo, marks = options_.trigger == PnpTrigger::mark;
   for (std::uint16_t i = 0; i < batch.size; ++i) {
     const wire::Parsed& parsed = pipeline::meta(batch.packet[i]).parsed;
-    const bool marked = (parsed.tos & kCe) == kCe;
+    const bool marked = marks && (parsed.tos & kCe) == kCe;
     if ((!marked && !every && !parsed.has(wire::ParsedFlag::ip_options)) || parsed.kind != wire::FrameKind::roce)
         [[likely]]
       continue;
@@ -163,6 +165,32 @@ void PnpStage::egress(Context& context, PortIndex, Batch& batch) {
   }
   for (std::uint16_t n = 0; n < found; ++n) prefetch_peer(batch.packet[looked_at[n]]);
   for (std::uint16_t n = 0; n < found; ++n) leave(context, batch.packet[looked_at[n]]);
+}
+
+// The CNP says that there is congestion, and how often it comes how much: it has no place for the number that a
+// notification of QCN carries. Of a packet whose source was told within the interval nothing becomes.
+void PnpStage::sample(Context& context, PortIndex port, Batch& batch) noexcept {
+  const std::uint64_t queue = context.occupancy(port).bytes();
+  QcnSampler& sampler = samplers_[port];
+  const std::uint64_t samples = sampler.samples();
+  for (std::uint16_t i = 0; i < batch.size; ++i) {
+    const rte_mbuf* m = batch.packet[i];
+    if (sampler.on_packet(m->pkt_len, queue, context.rng) == 0) [[likely]]
+      continue;
+    const wire::Parsed& parsed = pipeline::meta(m).parsed;
+    if (parsed.kind != wire::FrameKind::roce || !is_inter_dc(context.now, m)) continue;
+    if (!kRcPackets[parsed.opcode]) {
+      count(PnpCounter::not_rc);
+      continue;
+    }
+    count(PnpCounter::congested_samples);
+    now_ = context.now;
+    std::uint32_t client_qp = 0;
+    if (judge(context.now, m, client_qp) == PnpVerdict::notify) {
+      static_cast<void>(notify(context, m, client_qp, nullptr));
+    }
+  }
+  count(PnpCounter::samples, sampler.samples() - samples);
 }
 
 // What is known of a packet's flow lies in places of its own, which the packets of a burst wait for together.
@@ -182,7 +210,7 @@ void PnpStage::prefetch_peer(const rte_mbuf* m) const noexcept {
 
 void PnpStage::leave(Context& context, rte_mbuf* m) noexcept {
   const wire::Parsed& parsed = pipeline::meta(m).parsed;
-  const bool marked = (parsed.tos & kCe) == kCe;
+  const bool marked = options_.trigger == PnpTrigger::mark && (parsed.tos & kCe) == kCe;
   std::uint8_t* const option = collecting_option(m);
   if (options_.rtt_echo && kRcRequests[parsed.opcode] && wire::is_rtt_echo(bth_of(m))) echo(context, m);
   if (marked || option != nullptr) on_feedback(context, m, marked, option);

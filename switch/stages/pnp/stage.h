@@ -15,11 +15,15 @@
 // tells of the other ports alone. With `rtt_echo` it answers requests of sources with TIMELY, which so learn the round
 // trip to here (switch/wire/rtt_echo.h).
 //
+// With `trigger: qcn` it does not look at marks: it samples the packets of each port and tells the sources of those
+// that it finds while the port is congested (qcn.h). That is what Annulus has on ToRs.
+//
 // It fails open: a mark whose flow it does not know, or for which there is no buffer, stays, and the receiver's CNP
 // does what this switch could not.
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "switch/base/counter_set.h"
 #include "switch/pipeline/stage.h"
@@ -60,6 +64,8 @@ class PnpStage : public pipeline::Stage {
   [[nodiscard]] bool answer(pipeline::Context& context, const rte_mbuf* m, std::uint8_t flags, std::uint32_t sequence,
                             std::uint32_t acknowledgement) noexcept;
   void add_pair(TimeNs now, std::uint64_t pair) noexcept;
+  /// QCN: packets leave through a port.
+  void sample(pipeline::Context& context, pipeline::PortIndex port, pipeline::Batch& batch) noexcept;
   void prefetch(const rte_mbuf* m) const noexcept;
   void prefetch_peer(const rte_mbuf* m) const noexcept;
   /// A packet leaves that may have something to say to its source.
@@ -97,6 +103,7 @@ class PnpStage : public pipeline::Stage {
   std::uint16_t worker_;
   std::optional<HandshakeMonitor> monitor_;  ///< passive
   std::optional<HandshakeCookies> cookies_;  ///< cookie
+  std::vector<QcnSampler> samplers_;         ///< by port, of trigger qcn
   TimeNs now_ = 0;                           ///< of the last mark
   CounterSet<PnpCounter> counters_;
 };

@@ -18,6 +18,8 @@ TEST(PnpOptions, MistakesAreNamed) {
   EXPECT_THAT(mistakes(yaml("cnp_interval_us: 5")), HasSubstr("remote: expected prefixes"));
   EXPECT_THAT(mistakes(yaml("remote: [10.2.0.1/16]")), HasSubstr("remote: expected 10.2.0.0/16, found 10.2.0.1/16"));
   EXPECT_THAT(mistakes(yaml("handshake_monitor: passive, telemetry: true")), HasSubstr("telemetry: needs 'remote'"));
+  EXPECT_THAT(mistakes(yaml(kRemote + ", trigger: qcn, telemetry: true")), HasSubstr("trigger: qcn sends CNPs"));
+  EXPECT_THAT(mistakes(yaml(kRemote + ", trigger: qcn, qcn_queue_kb: 0")), HasSubstr("qcn_queue_kb"));
   EXPECT_THAT(mistakes("name: s\nports: [ { name: p1, type: \"null\" } ]\npipeline: [ parse, rdma_track, pnp: { " +
                        kRemote + " }, l2 ]\n"),
               HasSubstr("routed by l3"));
