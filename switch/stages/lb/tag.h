@@ -143,16 +143,17 @@ namespace tag_bytes {
   return static_cast<std::uint16_t>(length + change);
 }
 
-/// Makes the IP header, and the UDP length, say that the packet has so many bytes more.
-inline void grow(std::uint8_t* frame, const wire::Parsed& parsed, int change) noexcept {
+/// Makes the IP header, and the UDP length, say that the packet has so many bytes more. What a word adds to the sum of
+/// the header when it grows does not depend on the word.
+template <int change>
+inline void grow(std::uint8_t* frame, const wire::Parsed& parsed) noexcept {
   if (parsed.has(wire::ParsedFlag::ipv6)) {
     auto& ip = wire::header_at<wire::Ipv6Header>(frame + parsed.l3_offset);
     ip.payload_length.set(plus(ip.payload_length.value(), change));
   } else {
     auto& ip = wire::header_at<wire::Ipv4Header>(frame + parsed.l3_offset);
-    const std::uint16_t before = ip.total_length.value();
-    ip.total_length.set(plus(before, change));
-    ip.checksum.set(wire::checksum_update(ip.checksum.value(), before, ip.total_length.value()));
+    ip.total_length.set(plus(ip.total_length.value(), change));
+    ip.checksum.set(wire::checksum_update(ip.checksum.value(), 0, plus(change < 0 ? 0xffff : 0, change)));
   }
   auto& udp = wire::header_at<wire::UdpHeader>(frame + parsed.l4_offset);
   udp.length.set(plus(udp.length.value(), change));
@@ -162,14 +163,27 @@ inline void copy16(std::uint8_t* to, const std::uint8_t* from) noexcept {
   std::memcpy(to, from, 16);
 }
 
+// Headers in front of a tag over IPv4 without a VLAN tag.
+constexpr std::uint32_t kMostOften = sizeof(wire::EthernetHeader) + sizeof(wire::Ipv4Header) + sizeof(wire::UdpHeader);
+
 // Moves `bytes` bytes by kTagBytes in pieces of as many, of which the last and the one before it overlap: memmove() of
 // a length that only the packet knows costs more than all else that a tag needs. At least 16 bytes.
 inline void move_forward(std::uint8_t* to, std::uint32_t bytes) noexcept {
   static_assert(kTagBytes == 16);
+  if (bytes == kMostOften) [[likely]] {
+    copy16(to, to + 16);
+    copy16(to + 16, to + 32);
+    return copy16(to + kMostOften - 16, to + kMostOften);
+  }
   for (std::uint32_t at = 0; at + 16 <= bytes; at += 16) copy16(to + at, to + at + 16);
   copy16(to + bytes - 16, to + bytes);
 }
 inline void move_back(std::uint8_t* from, std::uint32_t bytes) noexcept {
+  if (bytes == kMostOften) [[likely]] {
+    copy16(from + kMostOften, from + kMostOften - 16);
+    copy16(from + kMostOften - 16, from + kMostOften - 32);
+    return copy16(from + 16, from);
+  }
   std::uint32_t at = bytes;
   for (; at >= 16; at -= 16) copy16(from + at, from + at - 16);
   copy16(from + 16, from);
@@ -184,7 +198,7 @@ inline void move_back(std::uint8_t* from, std::uint32_t bytes) noexcept {
 /// @return the tag as it lies in the packet
 [[nodiscard]] inline LbTagHeader& make_tag(std::uint8_t* frame, wire::Parsed parsed, TagKind kind) noexcept {
   tag_bytes::move_forward(frame, tag_offset(parsed));
-  tag_bytes::grow(frame, parsed, kTagBytes);
+  tag_bytes::grow<kTagBytes>(frame, parsed);
   auto& udp = wire::header_at<wire::UdpHeader>(frame + parsed.l4_offset);
   auto& header = wire::header_at<LbTagHeader>(frame + tag_offset(parsed));
   header.version_kind = version_kind(kind);
@@ -229,7 +243,7 @@ inline void take_tag_off(std::uint8_t* frame, wire::Parsed parsed) noexcept {
   // until it is in the cache.
   const LbTagHeader header = tag_header(frame, parsed);
   tag_bytes::move_back(frame, tag_offset(parsed));
-  tag_bytes::grow(frame + kTagBytes, parsed, -static_cast<int>(kTagBytes));
+  tag_bytes::grow<-static_cast<int>(kTagBytes)>(frame + kTagBytes, parsed);
   auto& udp = wire::header_at<wire::UdpHeader>(frame + kTagBytes + parsed.l4_offset);
   udp.destination_port = header.destination_port;
   udp.checksum = header.checksum;

@@ -120,7 +120,7 @@ TEST(LbTagProperty, OnAndOffGivesBackEveryByte) {
     if (ipv6) {
       frame.ipv6("fd00::1", "fd00:0:3::2");
     } else {
-      frame.ipv4("10.0.1.2", "10.0.3.2");
+      frame.ipv4("10.0.1.2", "10.0.3.2").ttl(static_cast<std::uint8_t>(below(256)));
     }
     const auto source_port = static_cast<std::uint16_t>(below(65536));
     frame.udp(source_port, below(2) == 0 ? std::uint16_t{4791} : static_cast<std::uint16_t>(below(65536)));
@@ -138,6 +138,8 @@ TEST(LbTagProperty, OnAndOffGivesBackEveryByte) {
                     .congestion = static_cast<std::uint8_t>(random.next())};
     const Bytes with = tagged(bytes, tag);
     ASSERT_EQ(validity(with), TagValidity::ok) << round;
+    const auto& ip = wire::header_at<wire::Ipv4Header>(with.data() + parsed_of(with).l3_offset);
+    ASSERT_TRUE(ipv6 || wire::ipv4_checksum_ok(ip)) << round;
     ASSERT_TRUE(same(noted(parsed_of(bytes)), parsed_of(with))) << round << ": as if the parser had read it";
     ASSERT_EQ(read_tag(with.data(), parsed_of(with)), tag) << round;
     ASSERT_EQ(untagged(with), bytes) << round;
