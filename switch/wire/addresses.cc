@@ -108,14 +108,15 @@ IpPrefix IpPrefix::network() const noexcept {
 // On the packet path: stages ask it of both addresses of a packet.
 bool IpPrefix::contains(const IpAddress& a) const noexcept {
   if (a.is_v6() != address.is_v6()) return false;
+  // Read as they were written just before: a wider load would have to wait until all of the address is in the cache.
+  if (!a.is_v6()) return length == 0 || (a.v4_value() ^ address.v4_value()) >> (32 - length) == 0;
   constexpr unsigned kHalf = 64, kWhole = 128;
   const auto half_of = [](const IpAddress& of, std::size_t at) {
     return header_at<be64>(of.bytes().data() + at).value();
   };
   const std::uint64_t higher = half_of(a, 0) ^ half_of(address, 0), lower = half_of(a, 8) ^ half_of(address, 8);
-  const unsigned bits = address.is_v6() ? length : length + 96U;
-  if (bits <= kHalf) return bits == 0 || higher >> (kHalf - bits) == 0;
-  return higher == 0 && lower >> (kWhole - bits) == 0;
+  if (length <= kHalf) return length == 0 || higher >> (kHalf - length) == 0;
+  return higher == 0 && lower >> (kWhole - length) == 0;
 }
 
 }  // namespace weft::wire
