@@ -16,6 +16,7 @@
 #include "switch/ports/link_port.h"
 #include "switch/ports/netdev.h"
 #include "switch/runtime/commands.h"
+#include "switch/runtime/senders.h"
 
 namespace weft {
 namespace {
@@ -36,12 +37,6 @@ constexpr milliseconds kDrainTime{1000};
 constexpr milliseconds kStartTime{5000};  // a worker's first loop, on a machine that has other things to do
 constexpr milliseconds kFlushTime{100};
 constexpr int kDropRounds = 10'000;
-
-// Whether several workers may send through a port at the same time: what has queues, an emulated wire or PAUSE needs
-// one that decides what leaves next.
-bool can_share_tx(const pipeline::SwitchInfo& info, const pipeline::PortInfo& port) {
-  return !info.qos && port.rate_mbps == 0 && port.delay_ns == 0;
-}
 
 int run_worker(void* worker) {
   static_cast<Worker*>(worker)->run();
@@ -195,8 +190,10 @@ Runtime::Switch Runtime::build_switch(pipeline::SwitchInfo info, const config::V
   made.state = std::make_unique<pipeline::SwitchState>(registry_, std::move(info), std::move(owners), workers,
                                                        config_.steer, previous ? previous->state.get() : nullptr);
   for (const pipeline::PortInfo& port : made.state->info().ports) {
-    const bool own_queues = made.ports[port.index]->tx_queues() >= workers;
-    if (own_queues && can_share_tx(made.state->info(), port)) made.state->set_tx_per_worker(port.index);
+    const std::uint16_t tx_queues = made.ports[port.index]->tx_queues();
+    if (why_owner_sends(made.state->info(), port, tx_queues, workers).empty()) {
+      made.state->set_tx_per_worker(port.index);
+    }
   }
   for (std::uint16_t w = 0; w < workers; ++w) {
     pipeline::PipelineHost host;
@@ -276,7 +273,7 @@ void Runtime::start() {
   say_placement();
 }
 
-// Who does what, and which ports are far from the CPU that serves them.
+// Who does what, which ports are far from the CPU that serves them, and through which ports not all workers send.
 void Runtime::say_placement() const {
   constexpr std::size_t kNamed = 8;
   if (workers_.size() == 1) return;
@@ -299,6 +296,14 @@ void Runtime::say_placement() const {
     }
     if (count > kNamed) names += " and " + std::to_string(count - kNamed) + " more";
     spdlog::info("worker {} on CPU {}, NUMA node {}: {}", w, cpus_[w], node, count == 0 ? "no port" : names);
+  }
+  for (const Switch& s : switches_) {
+    std::vector<std::uint16_t> tx_queues;
+    for (const auto& port : s.ports) tx_queues.push_back(port->tx_queues());
+    for (const std::string& line :
+         describe_senders(s.state->info(), tx_queues, static_cast<std::uint16_t>(workers_.size()))) {
+      spdlog::info("{}", line);
+    }
   }
 }
 
