@@ -4,6 +4,8 @@
 
 #include <cassert>
 #include <cstring>
+#include <numeric>
+#include <utility>
 
 namespace weft::inc {
 namespace {
@@ -33,8 +35,15 @@ Slots::Slots(const GroupConfig& g, SlotMemory memory, Room room)
       mtu_(g.mtu),
       endpoints_(static_cast<std::uint32_t>(g.endpoints.size())),
       reproducible_(g.reproducible),
-      halves_(room == Room::sums && !g.reproducible && !memory_.bytes().empty()) {
+      rooms_(g.slots),
+      spare_(g.slots),
+      has_spare_(room == Room::sums && !g.reproducible && !memory_.bytes().empty()) {
+  std::iota(rooms_.begin(), rooms_.end(), 0U);
   assert(memory_.bytes().empty() || memory_.bytes().size() >= memory_bytes(g, room));
+}
+
+std::byte* Slots::scratch() const noexcept {
+  return room(static_cast<std::uint32_t>(slots_.size())) + (has_spare_ ? slot_bytes_ : 0);
 }
 
 void Slots::take_headers(Slot& s, const nic::Packet& p, std::uint64_t offset) noexcept {
@@ -59,10 +68,10 @@ Checked Slots::add_checked(std::uint64_t position, EndpointIndex from, const nic
                            const CheckedLoops& how, std::uint32_t crc) noexcept {
   const Slot& s = at(position);
   const auto* data = reinterpret_cast<const std::byte*>(p.payload.data());
-  if (!halves_ || data == nullptr || p.payload.bytes % kCheckedStep != 0) return Checked::unfit;
-  std::byte* const to = half(s, !s.upper);
+  if (!has_spare_ || data == nullptr || p.payload.bytes % kCheckedStep != 0) return Checked::unfit;
+  std::byte* const to = room(spare_);
   if (!s.used || s.position < position) {
-    // A sum of 16-bit floats that is not complete takes both halves. No packet that is right comes that early.
+    // No packet that is right comes before the sum of the lap before is complete.
     if (s.used && !s.full) return Checked::unfit;
     return how.load(to, data, p.payload.bytes) == crc ? Checked::added : Checked::wrong;
   }
@@ -74,7 +83,6 @@ Contribution Slots::contribute(std::uint64_t position, EndpointIndex from, const
                                bool marked, const Arithmetic* how, std::uint32_t senders, bool added) {
   Slot& s = at(position);
   if (s.used && s.position > position) return Contribution::stale;
-  const bool other = !s.upper;
   if (!s.used || s.position != position) {
     recycle(position);
     s.used = true;
@@ -88,7 +96,7 @@ Contribution Slots::contribute(std::uint64_t position, EndpointIndex from, const
   }
   if (p.payload.data() == nullptr && p.payload.bytes != 0) s.values = false;
   if (added) {
-    s.upper = other;
+    std::swap(rooms_[number(s)], spare_);
     s.sum_bytes = s.bytes;
   } else if (s.values) {
     add(s, from, p, how);
@@ -158,8 +166,11 @@ const std::uint8_t* Slots::payload(const Slot& s) const noexcept {
 
 bool operator==(const Slots& a, const Slots& b) noexcept {
   if (a.slots_ != b.slots_ || a.memory_.bytes().size() != b.memory_.bytes().size()) return false;
-  return a.memory_.bytes().empty() ||
-         std::memcmp(a.memory_.bytes().data(), b.memory_.bytes().data(), a.slots_.size() * a.slot_bytes_) == 0;
+  if (a.memory_.bytes().empty()) return true;
+  for (std::size_t i = 0; i < a.slots_.size(); ++i) {
+    if (std::memcmp(a.of(a.slots_[i]), b.of(b.slots_[i]), a.slot_bytes_) != 0) return false;
+  }
+  return true;
 }
 
 }  // namespace weft::inc

@@ -9,6 +9,7 @@
 // endpoints is a set of endpoints per slot here, so it cannot be forgotten when a slot is recycled.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -37,7 +38,6 @@ struct Slot {
   bool solicited = false;
   bool marked = false;          ///< CE of any contribution
   bool kept_whole = false;      ///< the payload is kept as it came: nothing is summed up
-  bool upper = false;           ///< the payload is in the upper half of the slot's memory
   std::uint32_t bytes = 0;      ///< of the payload on the wire
   std::uint32_t sum_bytes = 0;  ///< of the sum before it is full
   std::uint32_t immediate = 0;
@@ -97,16 +97,16 @@ class Slots {
   Slots(const GroupConfig& group, SlotMemory memory, Room room = Room::sums);
 
   [[nodiscard]] std::uint32_t size() const noexcept { return static_cast<std::uint32_t>(slots_.size()); }
-  [[nodiscard]] Slot& at(std::uint64_t position) noexcept { return slots_[position % slots_.size()]; }
-  [[nodiscard]] const Slot& at(std::uint64_t position) const noexcept { return slots_[position % slots_.size()]; }
+  [[nodiscard]] Slot& at(std::uint64_t position) noexcept { return slots_[index(position)]; }
+  [[nodiscard]] const Slot& at(std::uint64_t position) const noexcept { return slots_[index(position)]; }
   /// The slot of a position, or null when it holds another or none.
   [[nodiscard]] Slot* find(std::uint64_t position) noexcept {
     Slot& s = at(position);
     return s.used && s.position == position ? &s : nullptr;
   }
 
-  /// AggregateData of a packet whose CRC is still to be checked, in the half of a slot's memory that is not in use. In
-  /// a slot that the next call of contribute() would make others of, or not add this packet to, nothing is done.
+  /// AggregateData of a packet whose CRC is still to be checked, in memory that no slot uses. For a slot that the next
+  /// call of contribute() would make others of, or not add this packet to, nothing is done.
   /// @param crc  what wire::payload_crc() of the packet must be
   [[nodiscard]] Checked add_checked(std::uint64_t position, EndpointIndex from, const nic::Packet& packet,
                                     std::uint64_t offset, const CheckedLoops& how, std::uint32_t crc) noexcept;
@@ -160,15 +160,20 @@ class Slots {
       h(word);
     }
   }
-  [[nodiscard]] std::byte* of(const Slot& s) const noexcept { return half(s, s.upper); }
-  /// Sums of 16-bit floats take both halves, and begin in the lower one.
-  [[nodiscard]] std::byte* half(const Slot& s, bool upper) const noexcept {
-    const std::span<std::byte> all = memory_.bytes();
-    const std::size_t at = static_cast<std::size_t>(&s - slots_.data()) * slot_bytes_ + (upper ? mtu_ : 0);
-    return all.empty() ? nullptr : all.data() + at;
+  /// Of the slot of a position. A power of two, the usual number of slots, spares the division.
+  [[nodiscard]] std::size_t index(std::uint64_t position) const noexcept {
+    return std::has_single_bit(slots_.size()) ? position & (slots_.size() - 1) : position % slots_.size();
   }
-  /// Behind the last slot: where a sum is made ready for the wire.
-  [[nodiscard]] std::byte* scratch() const noexcept { return memory_.bytes().data() + slots_.size() * slot_bytes_; }
+  [[nodiscard]] std::size_t number(const Slot& s) const noexcept {
+    return static_cast<std::size_t>(&s - slots_.data());
+  }
+  [[nodiscard]] std::byte* of(const Slot& s) const noexcept { return room(rooms_[number(s)]); }
+  [[nodiscard]] std::byte* room(std::uint32_t number) const noexcept {
+    const std::span<std::byte> all = memory_.bytes();
+    return all.empty() ? nullptr : all.data() + number * slot_bytes_;
+  }
+  /// Behind the last room: where a sum is made ready for the wire.
+  [[nodiscard]] std::byte* scratch() const noexcept;
   void take_headers(Slot& s, const nic::Packet& p, std::uint64_t offset) noexcept;
   void add(Slot& s, EndpointIndex from, const nic::Packet& p, const Arithmetic* how) noexcept;
   void finish(Slot& s, const Arithmetic* how) noexcept;
@@ -179,7 +184,11 @@ class Slots {
   std::uint32_t mtu_ = 0;
   std::uint32_t endpoints_ = 0;
   bool reproducible_ = false;
-  bool halves_ = false;  ///< there are two in a slot's memory
+  /// By slot, which part of the memory has its payload. Where sums are made of packets whose CRC is not known there is
+  /// one more, that a sum moves to: the last slot's, which is in the first cache because it has just been read.
+  std::vector<std::uint32_t> rooms_;
+  std::uint32_t spare_ = 0;
+  bool has_spare_ = false;
 };
 
 }  // namespace weft::inc

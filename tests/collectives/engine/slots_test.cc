@@ -127,7 +127,7 @@ struct CheckedRig : Rig {
 TEST(CheckedSlots, TheSumIsThatOfPacketsThatWereCheckedBefore) {
   CheckedRig r;
   if (r.how == nullptr) GTEST_SKIP() << "this CPU has no such instructions";
-  // Both ways, mixed, for some laps: each slot's payload moves between its halves.
+  // Both ways, mixed, for some laps: payloads move in the memory.
   for (std::uint64_t position = 0; position < 8; ++position) {
     for (EndpointIndex e = 0; e < 3; ++e) {
       const Bytes payload = r.full(static_cast<std::uint32_t>(1000 * position + (1u << e)));
@@ -186,14 +186,22 @@ TEST(CheckedSlots, SumsOfHalvesInTheSameSlotsAreLeftAlone) {
   if (r.how == nullptr) GTEST_SKIP() << "this CPU has no such instructions";
   const std::vector<std::uint16_t> ones(r.group.mtu / 2, 0x3c00), threes(r.group.mtu / 2, 0x4200);
   const auto add_halves = [&](EndpointIndex e) { r.add(2, e, bytes_of(ones), sum_of(DataType::fp16)); };
-  EXPECT_EQ(r.check(0, 0, r.full(1)), Checked::added);
-  static_cast<void>(r.take(0, 0, r.full(1)));
+  for (const std::uint64_t position : {1, 0}) {
+    EXPECT_EQ(r.check(position, 0, r.full(1)), Checked::added);
+    static_cast<void>(r.take(position, 0, r.full(1)));
+  }
   add_halves(0);
   add_halves(1);
-  EXPECT_EQ(r.check(4, 0, r.full(1), false), Checked::unfit) << "both halves are in use";
+  EXPECT_EQ(r.check(4, 0, r.full(1), false), Checked::unfit) << "the lap before is not complete";
   add_halves(2);
   EXPECT_EQ(r.check(4, 0, r.full(1), false), Checked::wrong);
   EXPECT_EQ(r.payload(2), bytes_of(threes));
+  // Nor do they touch the other slot's sum, which has moved behind the last slot.
+  for (EndpointIndex e = 1; e < 3; ++e) {
+    EXPECT_EQ(r.check(1, e, r.full(1)), Checked::added);
+    static_cast<void>(r.take(1, e, r.full(1)));
+  }
+  EXPECT_EQ(r.payload(1), r.full(3));
 }
 
 TEST(Slots, SumsOfHalvesAreRoundedOnce) {
