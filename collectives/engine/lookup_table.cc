@@ -56,7 +56,8 @@ std::uint32_t LookupTable::messages(const Invocation& i, std::uint64_t index) co
 
 bool LookupTable::shape_fits(const Invocation& i, std::uint64_t index, const nic::Packet& p) const noexcept {
   if (!carries_data(p.opcode) || p.payload.bytes != data_bytes(i, index)) return false;
-  const std::uint64_t before = (index - 1) % group_.message_packets;  // in its message
+  // In its message. A division costs as much as the rest of this.
+  const std::uint64_t before = group_.message_packets == 1 ? 0 : (index - 1) % group_.message_packets;
   const bool last = before + 1 == group_.message_packets || index + 1 == i.packets;
   return p.info().starts_message() == (before == 0) && p.info().ends_message() == last;
 }
@@ -79,11 +80,10 @@ Refusal LookupTable::request(EndpointIndex from, const nic::Packet& p, Place& ou
   return control(from, p, out);
 }
 
-std::optional<Place> LookupTable::data_request(EndpointIndex from, const nic::Packet& p) {
+bool LookupTable::data_request(EndpointIndex from, const nic::Packet& p, Place& out) {
   const auto sequence = rx_sequence(from, p.psn);
-  const auto place = sequence ? rx_at(from, *sequence) : std::nullopt;
-  if (!place || place->is_control() || !place->invocation->announced.has(from)) return std::nullopt;
-  return shape_fits(*place->invocation, place->index, p) ? place : std::nullopt;
+  return sequence && rx_place(from, *sequence, out) && !out.is_control() && out.invocation->announced.has(from) &&
+         shape_fits(*out.invocation, out.index, p);
 }
 
 /// A packet at the place of a control message: of a known invocation when `out` has one.
@@ -160,12 +160,20 @@ std::optional<Place> LookupTable::tx_at(EndpointIndex e, std::uint64_t sequence)
 }
 
 std::optional<Place> LookupTable::rx_at(EndpointIndex e, std::uint64_t sequence) {
+  Place place;
+  return rx_place(e, sequence, place) ? std::optional(place) : std::nullopt;
+}
+
+bool LookupTable::rx_place(EndpointIndex e, std::uint64_t sequence, Place& out) {
   for (std::uint32_t n = count_; n-- > 0;) {
     Invocation& i = live(n);
     if (!role(e, i).sends || sequence < i.streams[e].rx || sequence >= i.streams[e].rx + i.packets) continue;
-    return Place{&i, sequence - i.streams[e].rx};
+    // No copy of both members: a load that two stores make up waits until all stores before it have reached the cache.
+    out.invocation = &i;
+    out.index = sequence - i.streams[e].rx;
+    return true;
   }
-  return std::nullopt;
+  return false;
 }
 
 std::optional<Place> LookupTable::at(std::uint64_t position) {

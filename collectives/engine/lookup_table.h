@@ -93,9 +93,9 @@ class LookupTable {
   /// Finds the place of a request from `from`, and opens an invocation where its control message is the first. The
   /// packet's opcode and length are right where a place is found.
   Refusal request(EndpointIndex from, const nic::Packet& packet, Place& out);
-  /// The same for a packet of data whose place is known, when it may not be right: nothing changes. nullopt: it has
-  /// none, or request() has to look at it.
-  [[nodiscard]] std::optional<Place> data_request(EndpointIndex from, const nic::Packet& packet);
+  /// The same for a packet of data whose place is known, when it may not be right: nothing changes. False: it has no
+  /// place, or request() has to look at it.
+  [[nodiscard]] bool data_request(EndpointIndex from, const nic::Packet& packet, Place& out);
   /// Packets that the other end sends before the one with this PSN: exact while it is less than half of all PSNs away
   /// from the end of what is known. nullopt: before the first.
   [[nodiscard]] std::optional<std::uint64_t> rx_sequence(EndpointIndex from, wire::Psn psn) const noexcept;
@@ -178,6 +178,8 @@ class LookupTable {
     const std::size_t at = std::size_t{head_} + i;
     return at < ring_.size() ? at : at - ring_.size();
   }
+  /// rx_at(), of which a copy for each packet costs too much.
+  [[nodiscard]] bool rx_place(EndpointIndex e, std::uint64_t sequence, Place& out);
   /// Messages that are complete with packet `index`.
   [[nodiscard]] std::uint32_t messages(const Invocation& i, std::uint64_t index) const noexcept;
   [[nodiscard]] bool shape_fits(const Invocation& i, std::uint64_t index, const nic::Packet& p) const noexcept;

@@ -47,14 +47,14 @@ void ModeII::on_packet(EndpointIndex from, const nic::Packet& p, bool marked, Si
 }
 
 bool ModeII::on_unchecked(EndpointIndex from, const nic::Packet& p, std::uint32_t crc, bool marked, Sink& sink) {
-  if (const auto place = place_of_contribution(from, p)) {
-    const ControlMessage& m = place->invocation->message;
+  if (Place place; place_of_contribution(from, p, place)) {
+    const ControlMessage& m = place.invocation->message;
     const CheckedLoops* const how = checked_loops(m.type, m.op, group_.overflow);
     const Checked checked =
-        how == nullptr ? Checked::unfit : slots_.add_checked(place->position(), from, p, offset_of(from, p), *how, crc);
+        how == nullptr ? Checked::unfit : slots_.add_checked(place.position(), from, p, offset_of(from, p), *how, crc);
     if (checked == Checked::wrong) return false;
     if (checked == Checked::added) {
-      on_contribution(from, p, *place, marked, sink, true);
+      on_contribution(from, p, place, marked, sink, true);
       return true;
     }
   }
@@ -70,12 +70,11 @@ bool ModeII::adds_unchecked() const noexcept {
 }
 
 /// Where on_packet() would come to on_contribution() with this packet, and to nothing else.
-std::optional<Place> ModeII::place_of_contribution(EndpointIndex from, const nic::Packet& p) {
-  if (failure_ || group_.epsn_filter || !p.info().is_request()) return std::nullopt;
-  const auto place = table_.data_request(from, p);
-  if (!place || (group_.endpoints[from].rank && rx_of(from, *place) < answered_[from].packets)) return std::nullopt;
-  if (place->invocation->message.primitive == Primitive::broadcast) return std::nullopt;
-  return from == group_.parent && everyone_takes_part(*place) ? std::nullopt : place;
+bool ModeII::place_of_contribution(EndpointIndex from, const nic::Packet& p, Place& place) {
+  if (failure_ || group_.epsn_filter || !p.info().is_request() || !table_.data_request(from, p, place)) return false;
+  if (group_.endpoints[from].rank && rx_of(from, place) < answered_[from].packets) return false;
+  if (place.invocation->message.primitive == Primitive::broadcast) return false;
+  return from != group_.parent || !everyone_takes_part(place);
 }
 
 void ModeII::on_request(EndpointIndex from, const nic::Packet& p, bool marked, Sink& sink) {

@@ -90,7 +90,7 @@ class ModeII : public Context {
   void retire(std::uint64_t furthest) noexcept;
   [[nodiscard]] bool over(const Invocation& i, std::uint64_t furthest) const noexcept;
   [[nodiscard]] bool settled(const Invocation& i) const noexcept;
-  [[nodiscard]] std::optional<Place> place_of_contribution(EndpointIndex from, const nic::Packet& p);
+  [[nodiscard]] bool place_of_contribution(EndpointIndex from, const nic::Packet& p, Place& place);
   void on_contribution(EndpointIndex from, const nic::Packet& p, const Place& place, bool marked, Sink& sink,
                        bool added = false);
   void on_duplicate(EndpointIndex from, const Place& place, Slot& slot, Sink& sink);

@@ -55,7 +55,8 @@ struct Edge {
   nic::HeaderTemplate head;  ///< Ethernet addresses are filled in on the way out
   wire::Parsed sent_as{};    ///< of our packets: what the parser reads of their addresses
   wire::Qpn peer_qp{};
-  HeadCrc head_crc;  ///< of our packets
+  HeadCrc head_crc;            ///< of our packets
+  ArrivedHeadCrc arrived_crc;  ///< of the peer's
   Neighbour neighbour;
   TimeNs asked = 0;  ///< when the neighbour was last asked for, 0: never
   TimeNs heard = 0;  ///< when the last packet with a right ICRC came, 0: never

@@ -102,13 +102,14 @@ void IncStage::on_roce(pipeline::Context& context, Batch& batch, std::uint16_t i
   nic::Packet packet;
   // Nobody is learnt from a packet that is wrong, and results may go to where it came from.
   const bool stranger = !routed_ && edge.neighbour.get().port == pipeline::kNoPort;
-  const Icrc icrc = read(m, stranger || !flow->group->unit.adds_unchecked(), packet);
-  if (!routed_ && icrc.right && !icrc.payload) learn(m, edge);
-  if (!icrc.right || !take(context, *flow, m, packet, icrc)) {
+  std::uint32_t payload_crc = 0;
+  const Icrc icrc = read(m, stranger || !flow->group->unit.adds_unchecked(), edge, packet, payload_crc);
+  if (!routed_ && icrc == Icrc::right) learn(m, edge);
+  if (icrc == Icrc::wrong || !take(context, *flow, m, packet, icrc, payload_crc)) {
     ++edge.bad_icrc;
     return context.drop(batch, i, IncDrop::inc_bad_icrc);
   }
-  if (!routed_ && icrc.payload) learn(m, edge);
+  if (!routed_ && icrc == Icrc::later) learn(m, edge);
   edge.heard = context.now;
   ++edge.packets;
   edge.bytes += packet.payload.bytes;
@@ -118,33 +119,36 @@ void IncStage::on_roce(pipeline::Context& context, Batch& batch, std::uint16_t i
 }
 
 /// Of a packet whose payload a simulation leaves out there is no ICRC.
-/// @param at_once  it is to be known whether the ICRC is right
-IncStage::Icrc IncStage::read(const rte_mbuf* m, bool at_once, nic::Packet& packet) noexcept {
+/// @param at_once      it is to be known whether the ICRC is right
+/// @param payload_crc  set for Icrc::later
+IncStage::Icrc IncStage::read(const rte_mbuf* m, bool at_once, Edge& edge, nic::Packet& packet,
+                              std::uint32_t& payload_crc) noexcept {
   const PacketMeta& pm = pipeline::meta(m);
   const bool whole = pipeline::has_bytes(m, 0, m->pkt_len);
   const std::uint8_t* frame = pipeline::frame(m);
   std::uint32_t contiguous = m->data_len;
   if (whole && m->nb_segs > 1) {
-    if (m->pkt_len > whole_.size()) return {.right = false, .payload = {}};
+    if (m->pkt_len > whole_.size()) return Icrc::wrong;
     // Copies only what is not in one piece; the pointer is to `whole_` then.
     frame = static_cast<const std::uint8_t*>(rte_pktmbuf_read(m, 0, m->pkt_len, whole_.data()));
     contiguous = m->pkt_len;
   }
   nic::decode(frame, contiguous, pm.parsed, packet);
-  if (!whole) return {};
+  if (!whole) return Icrc::right;
   const std::uint32_t payload = packet.payload.bytes;
   const wire::RoceLayout layout = wire::roce_layout(frame, pm.parsed);
   const std::uint32_t icrc = wire::load_icrc(frame + layout.icrc);
   // Pad where none is needed makes a packet a rare one, too.
   const bool later =
       !at_once && payload != 0 && payload % kCheckedStep == 0 && packet.payload.data() + payload == frame + layout.icrc;
-  if (!later) return {.right = wire::icrc_full(frame, layout) == icrc, .payload = {}};
-  return {.right = true, .payload = icrc ^ wire::icrc_of_head(frame, layout, payload)};
+  if (!later) return wire::icrc_full(frame, layout) == icrc ? Icrc::right : Icrc::wrong;
+  payload_crc = icrc ^ edge.arrived_crc.part(frame, layout, payload);
+  return Icrc::later;
 }
 
 /// False: the packet is wrong.
 bool IncStage::take(pipeline::Context& context, const GroupTable::Flow& flow, const rte_mbuf* m,
-                    const nic::Packet& packet, const Icrc& icrc) noexcept {
+                    const nic::Packet& packet, Icrc icrc, std::uint32_t payload_crc) noexcept {
   RunningGroup& group = *flow.group;
   const GroupCounters& counters = group.unit.counters();
   const std::uint64_t completed = counters.completed, contributions = counters.contributions;
@@ -153,8 +157,8 @@ bool IncStage::take(pipeline::Context& context, const GroupTable::Flow& flow, co
   touch(group);
   emitter_.begin(context, group);
   bool right = true;
-  if (icrc.payload) {
-    right = group.unit.on_unchecked(now, flow.endpoint, packet, *icrc.payload, marked, emitter_);
+  if (icrc == Icrc::later) {
+    right = group.unit.on_unchecked(now, flow.endpoint, packet, payload_crc, marked, emitter_);
   } else {
     group.unit.on_packet(now, flow.endpoint, packet, marked, emitter_);
   }

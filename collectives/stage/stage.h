@@ -52,15 +52,16 @@ class IncStage : public pipeline::Stage {
 
  private:
   void on_roce(pipeline::Context& context, pipeline::Batch& batch, std::uint16_t i) noexcept;
-  /// Of a packet's ICRC, when the stage has read it.
-  struct Icrc {
-    bool right = true;  ///< or not known yet
-    /// What wire::payload_crc() of the packet must be for it to be right; nullopt: it is.
-    std::optional<std::uint32_t> payload;
+  /// What is known of a packet's ICRC.
+  enum class Icrc : std::uint8_t {
+    right,
+    wrong,
+    later,  ///< right when wire::payload_crc() of the packet is what read() says
   };
   [[nodiscard]] bool take(pipeline::Context& context, const GroupTable::Flow& flow, const rte_mbuf* m,
-                          const nic::Packet& packet, const Icrc& icrc) noexcept;
-  [[nodiscard]] Icrc read(const rte_mbuf* m, bool at_once, nic::Packet& packet) noexcept;
+                          const nic::Packet& packet, Icrc icrc, std::uint32_t payload_crc) noexcept;
+  [[nodiscard]] Icrc read(const rte_mbuf* m, bool at_once, Edge& edge, nic::Packet& packet,
+                          std::uint32_t& payload_crc) noexcept;
   void on_arp(pipeline::Context& context, pipeline::Batch& batch, std::uint16_t i) noexcept;
   void on_neighbour(pipeline::Context& context, pipeline::Batch& batch, std::uint16_t i) noexcept;
   [[nodiscard]] bool answers_for(const wire::IpAddress& address) const noexcept;

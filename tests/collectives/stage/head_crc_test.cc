@@ -82,5 +82,30 @@ TEST_P(HeadCrcTest, WhatRemainsDependsOnThePayloadAlone) {
   }
 }
 
+/// One after the other through the same ArrivedHeadCrc: what differs from the packet before may be anything.
+TEST_P(HeadCrcTest, OfWhatArrivesAnythingMayDiffer) {
+  constexpr Opcode kOpcodes[]{Opcode::RC_SEND_MIDDLE, Opcode::RC_SEND_ONLY, Opcode::RC_SEND_ONLY_IMM,
+                              Opcode::RC_RDMA_WRITE_ONLY};
+  ArrivedHeadCrc crc;
+  std::vector<std::uint8_t> whole;
+  wire::RoceLayout layout;
+  for (int round = 0; round < 4000; ++round) {
+    if (whole.empty() || rng_.below(8) == 0) {
+      const nic::Packet p = packet(kOpcodes[rng_.below(std::size(kOpcodes))], rng_.below(2) != 0 ? 256 : 1024);
+      std::uint8_t head[nic::kMaxHeadBytes];
+      const nic::TxFrame frame = nic::make_frame(to_, 0, p, wire::Qpn(17), head);
+      whole.resize(frame.bytes());
+      nic::copy_frame(frame, whole);
+      layout = frame.layout;
+    }
+    // A byte of the headers, whether the ICRC covers it or not; not the one that says how long the IP header is.
+    const std::uint64_t byte = rng_.below(layout.l4 + sizeof(wire::UdpHeader) + sizeof(wire::Bth) - layout.l3);
+    if (byte != 0) whole[layout.l3 + byte] ^= static_cast<std::uint8_t>(rng_.below(256));
+    ASSERT_EQ(crc.part(whole.data(), layout, payload_.size()),
+              wire::icrc_of_head(whole.data(), layout, payload_.size()))
+        << "round " << round << ", byte " << byte;
+  }
+}
+
 }  // namespace
 }  // namespace weft::inc
