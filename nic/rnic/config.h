@@ -157,6 +157,9 @@ struct SwiftParameters {
   double fs_max_cwnd = 100;       ///< packets: windows from this on add nothing; more than fs_min_cwnd
   double min_cwnd = 0.01;         ///< packets: the window never falls below
   std::uint32_t reset_after = 5;  ///< timeouts in a row that bring the window down to min_cwnd
+  /// The target of round trips to a switch on the way (stage pnp, rtt_echo): they set a window of their own, and the
+  /// lower rate counts. 0: nobody is asked. Not the paper's.
+  Time near_target_ns = 0;
 
   friend bool operator==(const SwiftParameters&, const SwiftParameters&) = default;
 };

@@ -14,6 +14,7 @@
 
 #include "nic/rnic/config.h"
 #include "nic/rnic/dcqcn.h"
+#include "nic/rnic/echo_clock.h"
 #include "nic/rnic/hpcc.h"
 #include "nic/rnic/requester.h"
 #include "nic/rnic/swift.h"
@@ -42,7 +43,8 @@ class RateControl {
       : nack_is_cnp_(config.nack_is_cnp),
         paced_(config.line_bps != 0),
         algorithm_(make(config)),
-        echo_clock_(kEchoLost * config.timely.t_high_ns) {
+        mtu_(config.path_mtu),
+        echo_clock_(echo_lost_after(config)) {
     if (hpcc() != nullptr && config.hpcc.near_rtt_ns != 0) {
       HpccParameters near = config.hpcc;
       near.base_rtt_ns = near_rtt_ = near.near_rtt_ns;
@@ -51,6 +53,10 @@ class RateControl {
       TimelyParameters near = config.timely;
       near.above_base = false;
       near_.emplace<Timely>(near, config.line_bps);
+    } else if (swift() != nullptr && config.swift.near_target_ns != 0) {
+      SwiftParameters near = config.swift;
+      near.base_target_ns = near.near_target_ns;
+      near_.emplace<Swift>(near, config.line_bps, config.path_mtu);
     }
   }
 
@@ -64,6 +70,10 @@ class RateControl {
           if constexpr (requires { a.on_sent(now, wire_bytes); }) a.on_sent(now, wire_bytes);
         },
         algorithm_);
+    if (auto* const near = std::get_if<Swift>(&near_)) {
+      near->on_sent(now, wire_bytes);
+      near_sent_ += mtu_;
+    }
     const double rate = rate_bps(now);
     // Rates are bits per second and times nanoseconds. Of a packet that leaves at its time the fraction is carried on:
     // at 400 Gbit/s a packet takes some 30 ns, and rounding each would cost a hundredth of the rate.
@@ -113,13 +123,18 @@ class RateControl {
   }
   /// A request leaves that was not sent before: whether it asks a switch on the way for an echo.
   [[nodiscard]] bool asks_echo(Time now, wire::Psn psn) noexcept {
-    return near_timely() != nullptr && echo_clock_.asks(now, psn);
+    return (near_timely() != nullptr || near_swift() != nullptr) && echo_clock_.asks(now, psn);
   }
   /// A switch on the way echoes a request.
   void on_echo(Time now, wire::Psn psn) noexcept {
-    auto* const near = std::get_if<Timely>(&near_);
-    const Time rtt = near == nullptr ? 0 : echo_clock_.answered(now, psn);
-    if (rtt > 0) near->on_rtt(rtt);
+    const Time rtt = echo_clock_.answered(now, psn);
+    if (rtt == 0) return;
+    if (auto* const near = std::get_if<Timely>(&near_)) near->on_rtt(rtt);
+    // What was sent since the last echo: all but a round trip's worth of it has come to the switch, as each time.
+    if (auto* const near = std::get_if<Swift>(&near_)) {
+      near->on_ack(now, near_sent_, rtt);
+      near_sent_ = 0;
+    }
   }
   /// Packets that may be under way at a time, besides what QpConfig allows.
   [[nodiscard]] std::uint64_t window_packets() const noexcept {
@@ -138,6 +153,7 @@ class RateControl {
     const double rate = std::visit([&](auto& a) { return a.rate_bps(now); }, algorithm_);
     if (const auto* const near = near_hpcc()) return std::min(rate, near->rate_bps(now));
     if (const auto* const near = near_timely()) return std::min(rate, near->rate_bps(now));
+    if (const auto* const near = near_swift()) return std::min(rate, near->rate_bps(now));
     return rate;
   }
   /// nullopt without congestion control.
@@ -159,9 +175,21 @@ class RateControl {
   [[nodiscard]] const Timely* timely() const noexcept { return std::get_if<Timely>(&algorithm_); }
   /// By round trips to a switch on the way; null unless TIMELY is chosen with near_echo.
   [[nodiscard]] const Timely* near_timely() const noexcept { return std::get_if<Timely>(&near_); }
+  /// Null unless Swift is chosen.
+  [[nodiscard]] const Swift* swift() const noexcept { return std::get_if<Swift>(&algorithm_); }
+  /// By round trips to a switch on the way; null unless Swift is chosen with a near_target_ns.
+  [[nodiscard]] const Swift* near_swift() const noexcept { return std::get_if<Swift>(&near_); }
 
  private:
-  static constexpr Time kEchoLost = 2;  ///< an echo is lost when it is not there after so many T_high
+  // An echo is lost, or its request was, when it is not there after so many T_high, or targets of Swift.
+  static constexpr Time kEchoLost = 2;
+  static constexpr Time kEchoLostSwift = 10;
+  static Time echo_lost_after(const QpConfig& config) noexcept {
+    const SwiftParameters& swift = config.swift;
+    return config.congestion_control == CongestionControl::swift
+               ? kEchoLostSwift * std::max<Time>(1, swift.near_target_ns + swift.fs_range_ns)
+               : kEchoLost * std::max<Time>(1, config.timely.t_high_ns);
+  }
   using Algorithm = std::variant<LineRate, Dcqcn, Timely, Swift, Hpcc>;
   static Algorithm make(const QpConfig& config) noexcept {
     if (config.line_bps == 0) return LineRate(0);
@@ -185,8 +213,10 @@ class RateControl {
   Time next_send_ = 0;
   double fraction_ = 0;  ///< of a nanosecond, that next_send_ is too early
   Algorithm algorithm_;
-  std::variant<std::monostate, Hpcc, Timely> near_{};  ///< of the way up to a switch that answers early
+  std::variant<std::monostate, Hpcc, Timely, Swift> near_{};  ///< of the way up to a switch that answers early
   Time near_rtt_ = 0;
+  std::uint64_t near_sent_ = 0;  ///< payload of full packets since the last echo
+  std::uint32_t mtu_;
   EchoClock echo_clock_;
 };
 

@@ -8,7 +8,8 @@
 //
 // Not Swift's: round trips here are those of the whole way, with the time in the peer, because ACKs of RC carry no
 // times (Swift tells fabric and host delay apart); hops are part of base_target, as a sender does not know their
-// number; the round trips are sampled one at a time.
+// number; the round trips are sampled one at a time. Nor is a second window by round trips to
+// a switch on the way (near_target_ns, echo_clock.h), which RateControl has.
 //
 //   paper (Algorithm 1)             here
 //   cwnd, t_last_decrease           cwnd(), decreased_at_

@@ -10,14 +10,13 @@
 //   normalized_gradient         gradient()
 //   completion event            a sample
 //
-// Not TIMELY's: above_base, for paths whose base round trip no fixed threshold fits, and EchoClock, round trips to a
-// switch on the way (switch/wire/rtt_echo.h), for which RateControl has a second rate (near_echo).
+// Not TIMELY's: above_base, for paths whose base round trip no fixed threshold fits, and a second rate by round trips
+// to a switch on the way (near_echo, echo_clock.h), which RateControl has.
 #pragma once
 
 #include <cstdint>
 
 #include "nic/rnic/config.h"
-#include "switch/wire/types.h"
 
 namespace weft::nic {
 
@@ -49,37 +48,6 @@ class Timely {
   double rtt_diff_ = 0;
   std::uint32_t calm_ = 0;  ///< samples between the thresholds without growth, in a row
   std::uint64_t cuts_ = 0, increases_ = 0;
-};
-
-/// Which request has asked a switch on the way for an echo. One at a time: no other one asks before the echo is there
-/// or so late that it is taken for lost.
-class EchoClock {
- public:
-  /// @param lost_after  nanoseconds
-  explicit EchoClock(Time lost_after) noexcept : lost_after_(lost_after) {}
-
-  /// A request leaves that was not sent before.
-  /// @return true: it asks
-  [[nodiscard]] bool asks(Time now, wire::Psn psn) noexcept {
-    if (waiting_ && now - asked_at_ < lost_after_) return false;
-    waiting_ = true;
-    psn_ = psn;
-    asked_at_ = now;
-    return true;
-  }
-  /// An echo of this PSN comes.
-  /// @return the round trip; 0: nobody waits for it
-  [[nodiscard]] Time answered(Time now, wire::Psn psn) noexcept {
-    if (!waiting_ || psn != psn_) return 0;
-    waiting_ = false;
-    return now - asked_at_;
-  }
-
- private:
-  Time lost_after_;
-  Time asked_at_ = 0;
-  wire::Psn psn_{};
-  bool waiting_ = false;
 };
 
 }  // namespace weft::nic

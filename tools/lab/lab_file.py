@@ -25,7 +25,7 @@ CONSTANTS = {
     "timely": ("t_low_us", "t_high_us", "min_rtt_us", "ewma", "beta", "delta_mbps", "hai_events", "hai_factor",
                "min_mbps", "above_base", "near_echo"),
     "swift": ("base_target_us", "ai", "beta", "max_mdf", "fs_range_us", "fs_min_cwnd", "fs_max_cwnd", "min_cwnd",
-              "reset_after"),
+              "reset_after", "near_target_us"),
     "hpcc": ("eta", "max_stage", "base_rtt_us", "r_ai_mbps", "min_mbps", "near_rtt_us"),
 }
 MTUS = ("256", "512", "1024", "2048", "4096")

@@ -53,7 +53,8 @@ Schema pnp_options_schema() {
                         "What a mark is cleared to. ect0: switches behind can mark again; not_ect: they cannot, as "
                         "in the authors' simulation."),
       Key::with_default("rtt_echo", Schema::boolean(), Value(false),
-                        "true: inter-DC requests that ask for an echo (TIMELY with near_echo) are answered at once, "
+                        "true: inter-DC requests that ask for an echo (TIMELY with near_echo, Swift with "
+                        "near_target_us) are answered at once, "
                         "so that their sources learn the round trip to here."),
       Key::with_default("telemetry", Schema::boolean(), Value(false),
                         "true: inter-DC packets with telemetry (HPCC) leave without the records of ports in this data "

@@ -130,5 +130,44 @@ TEST(RateControl, SwiftSeesAcknowledgementsNacksAndTimeouts) {
   EXPECT_EQ(rate.changes()->cuts, 3u);
 }
 
+// The way up to a switch near the source tells early, and the whole way as late as ever: the lower rate counts.
+TEST(Swift, RoundTripsToASwitchSetAWindowOfTheirOwn) {
+  QpConfig c;
+  c.line_bps = kLine;
+  c.path_mtu = kMtu;
+  c.congestion_control = CongestionControl::swift;
+  c.swift.base_target_ns = 2000 * kUs;  // for the whole way
+  for (const bool listens : {true, false}) {
+    c.swift.near_target_ns = listens ? 20 * kUs : 0;
+    RateControl rate(c);
+    Time now = 0;
+    // Queues on the way to the switch: each echo takes five times the target.
+    for (std::uint32_t psn = 0; psn < 20; ++psn, now += 200 * kUs) {
+      EXPECT_EQ(rate.asks_echo(now, wire::Psn(psn)), listens);
+      rate.on_sent(now, kWire);
+      rate.on_response(now, {.acked_bytes = kMtu, .rtt_ns = 1000 * kUs});
+      rate.on_echo(now + 100 * kUs, wire::Psn(psn));
+    }
+    EXPECT_EQ(rate.swift()->cuts(), 0u);
+    ASSERT_EQ(rate.near_swift() != nullptr, listens);
+    if (!listens) {
+      EXPECT_EQ(rate.rate_bps(now), rate.swift()->rate_bps(now));
+      continue;
+    }
+    EXPECT_GT(rate.near_swift()->cuts(), 10u);
+    const double low = rate.rate_bps(now);
+    EXPECT_LT(low, 0.1 * rate.swift()->rate_bps(now));
+    // They are gone: so many packets as a round trip takes make the window a packet larger.
+    const double window = rate.near_swift()->cwnd();
+    for (std::uint32_t psn = 20; psn < 40; ++psn, now += 100 * kUs) {
+      EXPECT_TRUE(rate.asks_echo(now, wire::Psn(psn)));
+      rate.on_sent(now, kWire);
+      rate.on_echo(now + 15 * kUs, wire::Psn(psn));
+    }
+    EXPECT_GT(rate.near_swift()->cwnd(), window + 1);
+    EXPECT_GT(rate.rate_bps(now), 5 * low);
+  }
+}
+
 }  // namespace
 }  // namespace weft::nic

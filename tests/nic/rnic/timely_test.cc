@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <utility>
+#include <vector>
 
 #include "nic/rnic/rate_control.h"
 
@@ -144,21 +146,6 @@ TEST(Timely, ThresholdsMayCountFromTheShortestRoundTrip) {
   EXPECT_NEAR(unit.gradient(), unit.rtt_diff_ns() / 1e6, 1e-12);
 }
 
-TEST(EchoClock, OneRequestAsksAtATimeUntilItsEchoIsLost) {
-  EchoClock clock(1'000);
-  EXPECT_EQ(clock.answered(5, wire::Psn(0)), 0u) << "nobody has asked";
-  EXPECT_TRUE(clock.asks(10, wire::Psn(1)));
-  EXPECT_FALSE(clock.asks(20, wire::Psn(2)));
-  EXPECT_EQ(clock.answered(30, wire::Psn(2)), 0u);
-  EXPECT_EQ(clock.answered(40, wire::Psn(1)), 30u);
-  EXPECT_EQ(clock.answered(40, wire::Psn(1)), 0u) << "a second one is nobody's";
-  EXPECT_TRUE(clock.asks(50, wire::Psn(3)));
-  EXPECT_FALSE(clock.asks(1'049, wire::Psn(4)));
-  EXPECT_TRUE(clock.asks(1'050, wire::Psn(5)));
-  EXPECT_EQ(clock.answered(1'060, wire::Psn(3)), 0u) << "too late";
-  EXPECT_EQ(clock.answered(1'070, wire::Psn(5)), 20u);
-}
-
 // The way up to a switch near the source tells early, and the whole way as late as ever: the lower rate counts.
 TEST(Timely, RoundTripsToASwitchSetARateOfTheirOwn) {
   QpConfig c;
@@ -177,6 +164,27 @@ TEST(Timely, RoundTripsToASwitchSetARateOfTheirOwn) {
     EXPECT_EQ(rate.near_timely() != nullptr, listens);
     EXPECT_EQ(rate.rate_bps(now), listens ? 1e8 : 1e10);
   }
+}
+
+// A queue that is longer than what an echo is waited for at first.
+TEST(Timely, EchoesThatAreVeryLateAreHeardInTheEnd) {
+  QpConfig c;
+  c.line_bps = kLine;
+  c.congestion_control = CongestionControl::timely;
+  c.timely.near_echo = true;
+  RateControl rate(c);
+  const Time round_trip = 9 * c.timely.t_high_ns;
+  std::vector<std::pair<Time, wire::Psn>> echoes;
+  Time now = 0;
+  for (std::uint32_t psn = 0; psn < 1000; ++psn, now += 100 * kUs) {
+    if (rate.asks_echo(now, wire::Psn(psn))) echoes.emplace_back(now + round_trip, wire::Psn(psn));
+    while (!echoes.empty() && echoes.front().first <= now) {
+      rate.on_echo(now, echoes.front().second);
+      echoes.erase(echoes.begin());
+    }
+  }
+  EXPECT_GT(rate.near_timely()->cuts(), 2u);
+  EXPECT_LT(rate.rate_bps(now), 1e10);
 }
 
 }  // namespace
