@@ -35,7 +35,7 @@ STAGES = {
 }
 # BiCC: VOQs at the edge switches with the round trip inside a data centre for a limit, 8.4 us at 100 Gbit/s. Its
 # near-source loop is pnp; the paper lets it have none that a sender can use (section VII-A), nor bounds for its VOQs.
-BICC = {"published": "buffer_kb: 1000000, max_packets: 500000", "honest": ""}
+BICC = {"published": "buffer_kb: 1000000, max_packets: 500000, charge: false", "honest": "charge: false"}
 for settings, options in BICC.items():
     STAGES[settings]["bicc"] = options
 # Which schemes have a stage.

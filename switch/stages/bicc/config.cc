@@ -31,6 +31,10 @@ Schema bicc_options_schema() {
           "needs room goes on, in order."),
       Key::with_default("max_packets", Schema::integer(1, 1 << 24), Value(65'536),
                         "Packets that may be held; they take packet buffers."),
+      Key::with_default("charge", Schema::boolean(), Value(true),
+                        "What is held takes room of the shared buffer, in the priority group that it came in by, and "
+                        "pauses its senders as what stands in a queue does. false: it takes packet buffers alone. "
+                        "Without qos there is no shared buffer."),
       Key::with_default("max_destinations", Schema::integer(4, 1 << 20), Value(1024),
                         "Virtual output queues; rounded up to a power of two."),
       Key::with_default("max_flows", Schema::integer(4, 1 << 20), Value(4096),
@@ -47,6 +51,7 @@ BiccOptions bicc_options(const Value& options) {
   BiccOptions result;
   result.enabled = options["enabled"].boolean();
   result.remote.prefixes = config::prefixes_of(options["remote"]);
+  result.charge = options["charge"].boolean();
   result.settings = {.limit_bytes = thousandths("in_flight_kb"),
                      .stale_ns = thousandths("stale_us"),
                      .buffer_bytes = options["buffer_kb"].unsigned_integer() * 1000,

@@ -15,6 +15,7 @@ namespace weft::stages {
 struct BiccOptions {
   bool enabled = true;
   BiccSettings settings{};
+  bool charge = true;         ///< what is held takes room of the shared buffer
   wire::PrefixList remote{};  ///< what lies in other data centres
 };
 [[nodiscard]] BiccOptions bicc_options(const config::Value& options);

@@ -38,15 +38,17 @@ rte_mbuf* mbuf_of(BiccPacket number) noexcept {
 
 class ResumeInTurn final : public BiccSink {
  public:
-  explicit ResumeInTurn(Context& context) : context_(context) {}
+  ResumeInTurn(Context& context, BiccStage& stage) : context_(context), stage_(stage) {}
+  [[nodiscard]] bool reserve(BiccPacket packet) noexcept override { return stage_.charge(context_, mbuf_of(packet)); }
   void release(BiccPacket packet) noexcept override {
-    context_.resume(mbuf_of(packet));
+    stage_.go_on(context_, mbuf_of(packet));
     any_ = true;
   }
   [[nodiscard]] bool any() const noexcept { return any_; }
 
  private:
   Context& context_;
+  BiccStage& stage_;
   bool any_ = false;
 };
 
@@ -73,12 +75,16 @@ std::uint64_t key_back(const rte_mbuf* m) noexcept {
 }  // namespace
 
 BiccStage::BiccStage(const pipeline::StageBuild& build)
-    : options_(bicc_options(build.options)), unit_(options_.settings), known_(build), worker_(build.worker) {}
+    : options_(bicc_options(build.options)),
+      unit_(options_.settings),
+      known_(build),
+      worker_(build.worker),
+      charges_(options_.charge) {}
 
 // Resumed packets follow the batch, so once one has been resumed, all that come behind it are resumed as well.
 void BiccStage::ingress(Context& context, Batch& batch) {
   if (!options_.enabled && !releasing_) return;
-  ResumeInTurn sink(context);
+  ResumeInTurn sink(context, *this);
   if (releasing_) {
     unit_.release_all(sink);
     releasing_ = false;
@@ -138,7 +144,7 @@ void BiccStage::on_answer(Context& context, const rte_mbuf* m, BiccSink& sink) n
 
 void BiccStage::on_timer(Context& context, std::uint32_t) {
   let_go(context);
-  ResumeInTurn sink(context);
+  ResumeInTurn sink(context, *this);
   unit_.on_timer(context.now, sink);
   publish();
   context.at(deadline(0));
@@ -147,7 +153,7 @@ void BiccStage::on_timer(Context& context, std::uint32_t) {
 // What is held when the stage was told to stop.
 void BiccStage::let_go(Context& context) noexcept {
   if (!releasing_) return;
-  ResumeInTurn sink(context);
+  ResumeInTurn sink(context, *this);
   unit_.release_all(sink);
   releasing_ = false;
 }
@@ -162,7 +168,7 @@ void BiccStage::publish() noexcept {
 }
 
 void BiccStage::flush(Context& context) {
-  ResumeInTurn sink(context);
+  ResumeInTurn sink(context, *this);
   unit_.release_all(sink);
   releasing_ = false;
   publish();
@@ -176,8 +182,33 @@ void BiccStage::adopt(Context& context, pipeline::Stage& old_stage, const pipeli
   std::swap(releasing_, old.releasing_);
   if (adoption.ports.identity()) return;
   // Of a flow that came in through a port that is gone nothing stays; the others keep their places.
-  unit_.remove_if([&](BiccPacket packet) { return !adoption.ports.rename(mbuf_of(packet)); },
-                  [&](BiccPacket packet) { context.drop(mbuf_of(packet), DropReason::port_removed); });
+  unit_.remove_if([&](BiccPacket packet) { return !take_along(context, mbuf_of(packet), adoption); },
+                  [](BiccPacket /*packet*/) {});
+}
+
+// False when the packet is held no more: its port is gone, or its port's new group has no room for it.
+bool BiccStage::take_along(Context& context, rte_mbuf* m, const pipeline::Adoption& adoption) noexcept {
+  if (charges_) context.release(m);
+  if (!adoption.ports.rename(m)) {
+    context.drop(m, DropReason::port_removed);
+    return false;
+  }
+  if (charge(context, m)) return true;
+  context.resume(m);
+  return false;
+}
+
+bool BiccStage::charge(Context& context, rte_mbuf* m) noexcept {
+  return !charges_ || context.charge(m);
+}
+
+void BiccStage::go_on(Context& context, rte_mbuf* m) noexcept {
+  if (charges_) context.release(m);
+  context.resume(m);
+}
+
+void BiccStage::for_each_charged(const std::function<void(rte_mbuf*)>& use) const {
+  if (charges_) unit_.for_each([&](BiccPacket packet) { use(mbuf_of(packet)); });
 }
 
 void BiccStage::set_options(bool enabled, std::uint64_t limit_bytes, TimeNs stale_ns) noexcept {
@@ -198,7 +229,7 @@ pipeline::OptionChange set_bicc(const config::Value& options, const pipeline::Sw
   const BiccOptions before = bicc_options(options), after = bicc_options(change.options);
   const BiccSettings &a = before.settings, &b = after.settings;
   if (a.buffer_bytes != b.buffer_bytes || a.max_packets != b.max_packets || a.destinations != b.destinations ||
-      a.flows != b.flows || before.remote.prefixes != after.remote.prefixes ||
+      a.flows != b.flows || before.charge != after.charge || before.remote.prefixes != after.remote.prefixes ||
       options["accept"].string() != change.options["accept"].string()) {
     change.error = "bicc: enabled, in_flight_kb and stale_us change while it works, all else by a reload";
     return change;

@@ -10,6 +10,8 @@
 // It fails open: requests whose answers it cannot tell, and those that find no room, go on, in order.
 #pragma once
 
+#include <functional>
+
 #include "switch/base/counter_set.h"
 #include "switch/pipeline/stage.h"
 #include "switch/stages/bicc/options.h"
@@ -35,6 +37,7 @@ class BiccStage : public pipeline::Stage {
   void on_timer(pipeline::Context& context, std::uint32_t token) override;
   [[nodiscard]] std::size_t held() const override { return unit_.held(); }
   void flush(pipeline::Context& context) override;
+  void for_each_charged(const std::function<void(rte_mbuf*)>& use) const override;
   /// With the same options everything goes on. With others, counting begins anew, and what is held goes on at once.
   void adopt(pipeline::Context& context, pipeline::Stage& old, const pipeline::Adoption& adoption) override;
   [[nodiscard]] std::span<const Counter> counters() const override { return counters_.all(); }
@@ -46,11 +49,16 @@ class BiccStage : public pipeline::Stage {
   /// Whether it works, and its limits, on the worker and between bursts. What is held goes on before the next burst
   /// when it works no more.
   void set_options(bool enabled, std::uint64_t limit_bytes, TimeNs stale_ns) noexcept;
+  /// A packet is to be held. False when its priority group has no room.
+  [[nodiscard]] bool charge(pipeline::Context& context, rte_mbuf* m) noexcept;
+  /// A packet that was held goes on, and gives its room back.
+  void go_on(pipeline::Context& context, rte_mbuf* m) noexcept;
 
  private:
   [[nodiscard]] BiccVerdict on_roce(pipeline::Context& context, const rte_mbuf* m, BiccSink& sink) noexcept;
   [[nodiscard]] BiccVerdict on_request(pipeline::Context& context, const rte_mbuf* m, BiccSink& sink) noexcept;
   void on_answer(pipeline::Context& context, const rte_mbuf* m, BiccSink& sink) noexcept;
+  [[nodiscard]] bool take_along(pipeline::Context& context, rte_mbuf* m, const pipeline::Adoption& adoption) noexcept;
   void let_go(pipeline::Context& context) noexcept;
   void publish() noexcept;
   void count(BiccCounter c, std::uint64_t n = 1) noexcept { counters_.add(c, n); }
@@ -62,6 +70,7 @@ class BiccStage : public pipeline::Stage {
   BiccUnit unit_;
   KnownPairs known_;
   std::uint16_t worker_;
+  const bool charges_;      ///< BiccOptions::charge when it was made: what is held was charged by it
   bool releasing_ = false;  ///< all that is held is to go on
   BiccCounters told_{};     ///< what of the unit's counters has been added to ours
   CounterSet<BiccCounter> counters_;

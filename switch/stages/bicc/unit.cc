@@ -151,7 +151,7 @@ BiccVerdict BiccUnit::on_request(TimeNs now, const BiccRequest& request, BiccSin
     send(at, flow, request.psn, request.bytes);
     return BiccVerdict::pass;
   }
-  if (free_.empty() || held_bytes_ + request.bytes > settings_.buffer_bytes) {
+  if (free_.empty() || held_bytes_ + request.bytes > settings_.buffer_bytes || !sink.reserve(request.packet)) {
     counters_.flushed += queue.held + 1;
     drain(now, at, true, sink);
     send(at, flow, request.psn, request.bytes);

@@ -66,7 +66,10 @@ struct BiccRequest {
 class BiccSink {
  public:
   virtual ~BiccSink() = default;
+  /// A packet that was held goes on.
   virtual void release(BiccPacket packet) noexcept = 0;
+  /// A packet is to be held until release(). False when the switch has no room for it.
+  [[nodiscard]] virtual bool reserve(BiccPacket /*packet*/) noexcept { return true; }
 };
 
 /// What happened to a packet.
@@ -139,6 +142,13 @@ class BiccUnit {
   /// Bytes of the tables.
   [[nodiscard]] std::size_t memory_bytes() const noexcept {
     return queues_.size() * sizeof(BiccQueue) + flows_.size() * sizeof(BiccFlow) + items_.size() * sizeof(Item);
+  }
+  /// Calls `use` with every packet that is held.
+  template <typename F>
+  void for_each(F&& use) const {
+    for (const Item& item : items_) {
+      if (item.packet != 0) use(item.packet);
+    }
   }
   /// Calls gone(BiccPacket) with every packet that is held for which `take` says so; it is held no more. All are shown
   /// to `take` once.

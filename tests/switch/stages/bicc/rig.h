@@ -59,6 +59,9 @@ class BiccStageTest : public ::testing::TestWithParam<bool> {
  protected:
   explicit BiccStageTest(const std::string& options = kRemote + ", in_flight_kb: 3")
       : h(weft::testing::all_stages(), yaml(options)) {}
+  struct Whole {};
+  /// With all of the configuration.
+  BiccStageTest(const std::string& switch_yaml, Whole) : h(weft::testing::all_stages(), switch_yaml) {}
 
   [[nodiscard]] std::uint64_t counter(const char* name) const { return h.counter("bicc", name); }
   std::vector<std::uint32_t> psns(const char* port = "in") {

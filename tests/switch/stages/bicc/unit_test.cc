@@ -18,7 +18,10 @@ struct BiccUnitTest : ::testing::Test, BiccSink {
   std::vector<BiccPacket> gone;
   BiccPacket last = 0;
 
+  BiccPacket refused = 0;
+
   void release(BiccPacket packet) noexcept override { gone.push_back(packet); }
+  bool reserve(BiccPacket packet) noexcept override { return packet != refused; }
   static BiccName flow(std::uint32_t qp) { return {0x0a020001'0a010001, qp, false}; }
   BiccVerdict send(TimeNs now, std::uint32_t qp, std::uint32_t psn, std::uint32_t bytes = 1000,
                    std::uint64_t destination = 1, bool acknowledged = true) {
@@ -123,6 +126,14 @@ TEST_F(BiccUnitTest, WithoutRoomADestinationGetsAllThatWaitsInOrder) {
   EXPECT_EQ(in_flight(), 12'000u) << "all of it counts";
   EXPECT_EQ(unit.counters().flushed, 9u);
   EXPECT_EQ(send(0, 7, 12), held);
+}
+
+TEST_F(BiccUnitTest, WhenTheSwitchHasNoRoomADestinationGetsAllThatWaits) {
+  refused = 6;
+  for (std::uint32_t psn = 0; psn < 5; ++psn) EXPECT_EQ(send(0, 7, psn), psn < 3 ? pass : held);
+  EXPECT_EQ(send(0, 7, 5), flushed);
+  EXPECT_THAT(gone, ElementsAre(4, 5)) << "in front of it";
+  EXPECT_EQ(unit.counters().flushed, 3u);
 }
 
 TEST_F(BiccUnitTest, AFlowWhoseAnswersNobodyCanTellWaitsOnlyForOthers) {
