@@ -75,7 +75,8 @@ class EveryExperiment(PaperTest):
              "gemma/websearch.yaml": {"workload.duration_ms": 0.02},
              "gemma/fbhdp.yaml": {"workload.duration_ms": 0.02},
              "gemma/leaf_spine.yaml": {"workload.duration_ms": 0.2},
-             "gemma/parameters.yaml": {"workload.duration_ms": 0.2}, "gemma/full.yaml": {"workload.duration_ms": 0.02}}
+             "gemma/parameters.yaml": {"workload.duration_ms": 0.2}, "gemma/full.yaml": {"workload.duration_ms": 0.02},
+             "gemma/seeds.yaml": {"workload.duration_ms": 0.2}}
 
     def first_flows(self, path, count):
         """A file with the first flows of the one that the experiment names."""
