@@ -137,6 +137,7 @@ void Pipeline::exchange_wire(TimeNs now, PortIndex port, std::unique_ptr<EgressQ
   std::swap(egress_[port], wire);
   while (rte_mbuf* m = wire->take_any()) drop_at_port(now, port, m, DropReason::egress_queue_full);
   set_gates();
+  settle(now);
 }
 
 void Pipeline::exchange_stage(TimeNs now, std::size_t i, std::shared_ptr<Stage>& stage, const PortMap& ports) noexcept {

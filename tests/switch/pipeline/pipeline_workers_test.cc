@@ -105,6 +105,24 @@ TEST(PipelineWorkers, AWorkerThatDoesNotKeepUpGetsItsShareOfTheBuffersAndNoMore)
   EXPECT_THAT(heard, ElementsAre(DropReason::handoff_full));
 }
 
+TEST(PipelineWorkers, WhatAStageSendsForADropOfAnOldWireIsOnItsWayAtOnce) {
+  const auto answer = [](Context& context, const rte_mbuf*, DropReason reason) {
+    if (reason != DropReason::egress_queue_full) return;
+    rte_mbuf* m = context.generate();
+    ASSERT_NE(m, nullptr);
+    rte_pktmbuf_append(m, 64);
+    context.send(m, 1);
+  };
+  Rig rig({{"parse", parse_label()}, {"fwd", forward()}, {"listen", {.drop = answer}}}, {.workers = 2, .rate_mbps = 1});
+  rig.receive(0, {{1, kFlowOf0, 0}, {2, kFlowOf0, 0}, {3, kFlowOf0, 0}, {4, kFlowOf0, 0}});
+  ASSERT_EQ(rig.in_rings(), 0u);
+  auto short_queue = std::make_unique<EgressQueue>(1, 1, 0);
+  rig.pipelines[0]->exchange_wire(rig.now, 0, short_queue);
+  EXPECT_EQ(rig.dropped(DropReason::egress_queue_full), 3u);
+  EXPECT_EQ(rig.in_rings(), 3u);
+  EXPECT_EQ(rig.imbalance(), "");
+}
+
 TEST(PipelineWorkers, MtuAndLinkAreCheckedByThePortsOwner) {
   Rig rig({{"parse", parse_label()}, {"fwd", forward()}}, {.workers = 2});
   rig.state->set_link(1, false);
