@@ -26,13 +26,16 @@ SCHEMES = {
     "DCQCN, ACKs with the data": (agree.RESULTS, "fig8"),
     "DCQCN": (themis.RESULTS, "published-none"),
     "Annulus": (themis.RESULTS, "published-annulus"),
+    "Annulus, QCN": (themis.RESULTS, "published-annulus_qcn"),
+    "BiCC": (themis.RESULTS, "published-bicc"),
+    "BiCC + PNP": (themis.RESULTS, "published-bicc_pnp"),
     "PNP": (themis.RESULTS, "published-pnp"),
     "TRP": (themis.RESULTS, "published-trp"),
     "PNP + TRP": (themis.RESULTS, "published-both"),
     "TRP, pace": (themis.RESULTS, "published_pace-trp"),
     "PNP + TRP, pace": (themis.RESULTS, "published_pace-both"),
 }
-LOW, ANNULUS, THEMIS = "DCQCN, ACKs with the data", "Annulus", "PNP + TRP"
+LOW, ANNULUS, BICC, THEMIS = "DCQCN, ACKs with the data", "Annulus", "BiCC", "PNP + TRP"
 FLOWS = ("within", "between")
 
 
@@ -53,17 +56,21 @@ FIG8 = {
     **{(load, LOW): plain(load, 2) for load in runs.LOADS},
     (30, ANNULUS): {"within": (3.960, 3.216, 4.620), "between": (1.016, 1.026, 1.249)},
     (70, ANNULUS): {"within": (15.61, 12.44, 13.75), "between": (1.172, 1.174, 1.887)},
+    (30, BICC): {"within": (5.002, 4.115, 2.832), "between": (1.026, 1.043, 11.52)},
+    (70, BICC): {"within": (16.47, 13.86, 6.823), "between": (1.171, 1.201, 12.66)},
     (30, THEMIS): {"within": (2.029, 2.296, 3.846), "between": (1.015, 1.029, 1.459)},
     (70, THEMIS): {"within": (3.713, 3.432, 7.168), "between": (2.277, 2.251, 6.481)},
 }
 FIG9 = {
     **{(load, LOW): plain(load, 1) for load in runs.LOADS},
     **{(load, ANNULUS): authors("published-annulus", load, "Fig. 8, 9")[1] for load in runs.LOADS},
+    **{(load, BICC): authors("published-bicc", load, "Fig. 8, 9")[1] for load in runs.LOADS},
     **{(load, THEMIS): authors("published-both", load, "fct_test2")[1] for load in runs.LOADS},
 }
 FIG12 = {
     **{(load, LOW): agree.PUBLISHED["fig8"][load]["all"][0] for load in runs.LOADS},
     **{(load, ANNULUS): authors("published-annulus", load, "Fig. 8, 9")[2] for load in runs.LOADS},
+    **{(load, BICC): authors("published-bicc", load, "Fig. 8, 9")[2] for load in runs.LOADS},
     **{(load, THEMIS): authors("published-both", load, "fct_test2")[2] for load in runs.LOADS},
 }
 FIG15 = {

@@ -114,15 +114,30 @@ nlohmann::ordered_json with_stage(const std::string& leaf, const std::string& st
   return report["summary"];
 }
 
-TEST(Timely, SendersLearnTheRoundTripToTheirOwnSwitch) {
-  const auto found =
-      with_stage("leaf1", "pnp: { remote: [10.0.0.0/21], rtt_echo: true }", "kind: timely, near_echo: 1");
-  const auto& pnp = found["stages"]["pnp"];
-  EXPECT_GT(pnp["echoes_sent"].get<int>(), 100);
-  EXPECT_LT(pnp["echoes_sent"].get<int>(), found["packets"].get<int>() * 4 / 7) << "four of seven senders ask";
-  EXPECT_EQ(pnp["no_buffer"], 0);
-  EXPECT_EQ(pnp["unknown_qp"], 0);
-  EXPECT_EQ(found["pfc_pauses"], 0);
+TEST(RttEcho, SendersLearnTheRoundTripToTheirOwnSwitch) {
+  for (const std::string cc : {"kind: timely, near_echo: 1", "kind: swift, near_target_us: 20"}) {
+    const auto found = with_stage("leaf1", "pnp: { remote: [10.0.0.0/21], rtt_echo: true }", cc);
+    const auto& pnp = found["stages"]["pnp"];
+    EXPECT_GT(pnp["echoes_sent"].get<int>(), 100) << cc;
+    EXPECT_LT(pnp["echoes_sent"].get<int>(), found["packets"].get<int>() * 4 / 7)
+        << "four of seven senders ask, " << cc;
+    EXPECT_EQ(pnp["no_buffer"], 0) << cc;
+    EXPECT_EQ(pnp["unknown_qp"], 0) << cc;
+    EXPECT_EQ(found["pfc_pauses"], 0) << cc;
+  }
+}
+
+// BiCC: what is under way to the receiver of an incast is bounded at the leaf that all but its own rack come through,
+// and the rest waits there.
+TEST(Bicc, AnIncastWaitsAtTheEdge) {
+  const auto found = with_stage("leaf0", "bicc: { remote: [10.0.8.0/21], in_flight_kb: 40 }", "kind: dcqcn");
+  const auto& bicc = found["stages"]["bicc"];
+  EXPECT_GT(bicc["packets_held"].get<int>(), 100);
+  EXPECT_EQ(bicc["unknown_qp"], 0);
+  EXPECT_EQ(bicc["flushed"], 0);
+  EXPECT_EQ(bicc["written_off"], 0);
+  EXPECT_EQ(bicc["held_bytes"], 0);
+  EXPECT_EQ(found["nacks_sent"], 0);
 }
 
 // The queue to the receiver is behind its leaf, and tells so whichever way the RNICs find rates.
