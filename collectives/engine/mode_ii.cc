@@ -182,7 +182,8 @@ bool ModeII::filtered(EndpointIndex from, std::uint64_t seq) noexcept {
 void ModeII::on_contribution(EndpointIndex from, const nic::Packet& p, const Place& place, bool marked, Sink& sink,
                              bool added) {
   const ControlMessage& m = place.invocation->message;
-  const Arithmetic* const how = place.is_control() ? nullptr : arithmetic(m.type, m.op, group_.overflow);
+  // What was added before has its sum in the type of the wire already.
+  const Arithmetic* const how = added || place.is_control() ? nullptr : arithmetic(m.type, m.op, group_.overflow);
   const std::uint64_t position = place.position();
   const std::uint32_t senders = table_.senders(*place.invocation);
   switch (slots_.contribute(position, from, p, offset_of(from, p), marked, how, senders, added)) {

@@ -111,7 +111,7 @@ class Slots {
   [[nodiscard]] Checked add_checked(std::uint64_t position, EndpointIndex from, const nic::Packet& packet,
                                     std::uint64_t offset, const CheckedLoops& how, std::uint32_t crc) noexcept;
   /// CheckDuplicate and AggregateData: takes what `from` contributes to a position.
-  /// @param how      the sum; null: the payload is kept as it is (control messages, Broadcast)
+  /// @param how      the sum; null: the payload is kept as it is (control messages, Broadcast), or it was added
   /// @param senders  contributions that make the slot full
   /// @param added    add_checked() has just added it
   Contribution contribute(std::uint64_t position, EndpointIndex from, const nic::Packet& packet, std::uint64_t offset,
