@@ -112,7 +112,7 @@ class NackExplorer {
   static constexpr std::uint32_t kMaxPaths = 4;
   static constexpr std::uint32_t kMessageBytes = kMaxPackets * kMtu;
   static constexpr std::uint64_t kMaxStates = 40'000'000;
-  static constexpr std::size_t kMostWaiting = 1'000'000;
+  static constexpr std::size_t kMostWaiting = 100'000;
 
   enum class Event : std::uint8_t {
     send,
