@@ -14,7 +14,7 @@ sys.path.insert(0, str(ROOT / "bench" / "papers" / "epic"))
 import report  # noqa: E402
 
 FOLDER = ROOT / "bench" / "papers" / "epic"
-FILES = [FOLDER / "tables.md", *FOLDER.glob("beyond.md")]
+FILES = [FOLDER / "tables.md", *FOLDER.glob("beyond.md"), *FOLDER.glob("emulation.md")]
 SVG = "{http://www.w3.org/2000/svg}"
 TABLE = """# Tables
 

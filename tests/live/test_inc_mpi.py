@@ -18,14 +18,16 @@ from test_inc_manager import NOWHERE, Manager, on_switches
 COMPONENT = os.path.join(lab.BIN, "../lib/openmpi/mca_coll_weft.so")
 
 
+PROGRAM = os.path.join(os.path.dirname(os.path.realpath(__file__)), "mpi_program.c")
+
+
 class Mpi:
     """mpirun on the first host, with `ip netns exec` in the place of ssh. Each host has a name of its own, so that Open
-    MPI takes them for several machines."""
+    MPI takes them for several machines. words: of the program; by default those that run() is given."""
 
-    def __init__(self, tree, daemons):
-        self.tree, self.directory = tree, tree.lab.directory
+    def __init__(self, tree, daemons, source=PROGRAM, words=None):
+        self.tree, self.directory, self.words = tree, tree.lab.directory, words
         self.program = os.path.join(self.directory, "mpi_program")
-        source = os.path.join(os.path.dirname(os.path.realpath(__file__)), "mpi_program.c")
         lab.run("mpicc", "-O1", "-Wall", "-Werror", "-o", self.program, source)
         self.agent = os.path.join(self.directory, "agent")
         cases = "".join(f"  10.0.{n}.2) space={host.namespace}; name=h{n} ;;\n" for n, host in enumerate(tree.hosts, 1))
@@ -49,7 +51,7 @@ class Mpi:
                    "--mca", "mca_base_component_path", f"{os.path.dirname(os.path.realpath(COMPONENT))}:{system}",
                    "--mca", "coll_weft_verbose", "1", *settings, "--host",
                    ",".join(f"10.0.{n}.2:1" for n in range(1, inc_tree.RANKS + 1)), "-np", str(each * inc_tree.RANKS),
-                   self.wrapper, self.program, str(sizes)]
+                   self.wrapper, self.program, *(self.words or [str(sizes)])]
         done = subprocess.run(["ip", "netns", "exec", self.tree.hosts[0].namespace, "unshare", "--uts", "sh", "-c",
                                "hostname h1; exec " + shlex.join(command)], capture_output=True, text=True, timeout=150,
                               check=False)

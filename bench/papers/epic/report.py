@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # Copyright The weft authors
-"""Makes a page with a plot of every table in tables.md and beyond.md: EPIC's numbers dashed, weft-sim's beside them.
+"""Makes a page with a plot of every table in tables.md, beyond.md and emulation.md: EPIC's numbers dashed, and weft's
+beside them.
 
 Usage: report.py [--out FILE] [FILE...]
   --out FILE  the page (build/bench/epic.html)
-  FILE...     other tables than tables.md and, where beyond.py has written it, beyond.md"""
+  FILE...     other tables than those of these three, as far as they have been written"""
 import argparse
 import dataclasses
 import os
@@ -32,7 +33,7 @@ AXES = (("by bytes of the vector", "bytes of the vector"), ("half of one link", 
 
 @dataclasses.dataclass
 class Table:
-    """A section of tables.md or beyond.md."""
+    """A section of a file."""
 
     title: str
     words: list
@@ -139,7 +140,8 @@ def main():
     parser.add_argument("--out", default=str(ROOT / "build/bench/epic.html"))
     parser.add_argument("file", nargs="*")
     options = parser.parse_args()
-    files = options.file or [file for file in (HERE / "tables.md", HERE / "beyond.md") if file.exists()]
+    files = options.file or [file for file in map(HERE.joinpath, ("tables.md", "beyond.md", "emulation.md"))
+                             if file.exists()]
     try:
         html = report([pathlib.Path(file).read_text(encoding="utf-8") for file in files])
         os.makedirs(os.path.dirname(os.path.abspath(options.out)), exist_ok=True)
