@@ -27,6 +27,7 @@
 #include <cstdio>
 #include <cstring>
 #include <deque>
+#include <memory_resource>
 #include <set>
 #include <string>
 #include <unordered_map>
@@ -575,7 +576,9 @@ class NackExplorer {
   nic::MemoryTable table_;
   nic::Mr local_{}, remote_{};
   std::array<nic::Packet, kMaxPackets> packets_{};  ///< by relative PSN, the same for every copy
-  std::unordered_map<std::uint64_t, Step> seen_;
+  // Apart from the states' own memory: what is known stays, and would stand in the gaps that they leave.
+  std::pmr::monotonic_buffer_resource known_;
+  std::pmr::unordered_map<std::uint64_t, Step> seen_{&known_};
   std::unordered_map<std::size_t, Frame> frames_;  ///< by PSN and MSN
   std::uint64_t at_ = 0;
   Step event_{};
