@@ -4,10 +4,13 @@
 // IP addresses of a packet that was parsed, and the networks that they lie in.
 #pragma once
 
+#include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
 #include "switch/wire/addresses.h"
+#include "switch/wire/hash.h"
 #include "switch/wire/headers.h"
 #include "switch/wire/parsed.h"
 
@@ -23,6 +26,13 @@ namespace weft::wire {
 [[nodiscard]] inline IpAddress destination_address(const Parsed& parsed, const std::uint8_t* frame) noexcept {
   if (!parsed.has(ParsedFlag::ipv6)) return IpAddress::v4(static_cast<std::uint32_t>(parsed.address_key));
   return IpAddress::v6(header_at<Ipv6Header>(frame + parsed.l3_offset).destination);
+}
+
+/// Parsed::address_key of packets the other way.
+[[nodiscard]] inline std::uint64_t reverse_address_key(const Parsed& parsed, const std::uint8_t* frame) noexcept {
+  if (!parsed.has(ParsedFlag::ipv6)) return std::rotl(parsed.address_key, 32);
+  const std::uint8_t* ip = frame + parsed.l3_offset;
+  return hash_v6(ip + offsetof(Ipv6Header, destination), ip + offsetof(Ipv6Header, source)).ordered;
 }
 
 /// A few networks, each of which is looked at: for more there are the tables of switch/tables.

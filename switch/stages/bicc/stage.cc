@@ -3,7 +3,6 @@
 #include "switch/stages/bicc/stage.h"
 
 #include <algorithm>
-#include <bit>
 #include <memory>
 #include <string>
 #include <utility>
@@ -12,6 +11,7 @@
 #include "switch/pipeline/set_words.h"
 #include "switch/wire/hash.h"
 #include "switch/wire/headers.h"
+#include "switch/wire/packet_addresses.h"
 
 namespace weft::stages {
 
@@ -64,14 +64,6 @@ BiccName bicc_name_of(const wire::Parsed& parsed) noexcept {
   return {parsed.address_key, parsed.dest_qp.value(), parsed.has(wire::ParsedFlag::ipv6)};
 }
 
-// Parsed::address_key of packets the other way.
-std::uint64_t key_back(const rte_mbuf* m) noexcept {
-  const wire::Parsed& parsed = pipeline::meta(m).parsed;
-  if (!parsed.has(wire::ParsedFlag::ipv6)) return std::rotl(parsed.address_key, 32);
-  const std::uint8_t* addresses = pipeline::frame(m) + parsed.l3_offset + tables::QpTable::kV6Addresses;
-  return wire::hash_v6(addresses + 16, addresses).ordered;
-}
-
 }  // namespace
 
 BiccStage::BiccStage(const pipeline::StageBuild& build)
@@ -85,10 +77,7 @@ BiccStage::BiccStage(const pipeline::StageBuild& build)
 void BiccStage::ingress(Context& context, Batch& batch) {
   if (!options_.enabled && !releasing_) return;
   ResumeInTurn sink(context, *this);
-  if (releasing_) {
-    unit_.release_all(sink);
-    releasing_ = false;
-  }
+  let_go(sink);
   for (std::uint16_t i = 0; i < batch.size; ++i) {
     rte_mbuf* m = batch.packet[i];
     BiccVerdict verdict = BiccVerdict::pass;
@@ -134,7 +123,8 @@ void BiccStage::on_answer(Context& context, const rte_mbuf* m, BiccSink& sink) n
   const PacketMeta& pm = pipeline::meta(m);
   const QpView qp = known_.tracker().view(pm.qp_handle, pm.parsed, pipeline::frame(m) + pm.parsed.l3_offset);
   if (!qp || qp.peer == nullptr || !known_.counts(*qp.entry)) return;
-  const BiccName name{key_back(m), qp.peer->dest_qp().value(), pm.parsed.has(wire::ParsedFlag::ipv6)};
+  const BiccName name{wire::reverse_address_key(pm.parsed, pipeline::frame(m)), qp.peer->dest_qp().value(),
+                      pm.parsed.has(wire::ParsedFlag::ipv6)};
   if (pm.parsed.opcode != kAcknowledge || wire::Syndrome(pm.parsed.syndrome).is_ack()) {
     unit_.on_ack(context.now, name, pm.parsed.psn, sink);
   } else {
@@ -143,17 +133,16 @@ void BiccStage::on_answer(Context& context, const rte_mbuf* m, BiccSink& sink) n
 }
 
 void BiccStage::on_timer(Context& context, std::uint32_t) {
-  let_go(context);
   ResumeInTurn sink(context, *this);
+  let_go(sink);
   unit_.on_timer(context.now, sink);
   publish();
   context.at(deadline(0));
 }
 
 // What is held when the stage was told to stop.
-void BiccStage::let_go(Context& context) noexcept {
+void BiccStage::let_go(BiccSink& sink) noexcept {
   if (!releasing_) return;
-  ResumeInTurn sink(context, *this);
   unit_.release_all(sink);
   releasing_ = false;
 }

@@ -59,7 +59,7 @@ class BiccStage : public pipeline::Stage {
   [[nodiscard]] BiccVerdict on_request(pipeline::Context& context, const rte_mbuf* m, BiccSink& sink) noexcept;
   void on_answer(pipeline::Context& context, const rte_mbuf* m, BiccSink& sink) noexcept;
   [[nodiscard]] bool take_along(pipeline::Context& context, rte_mbuf* m, const pipeline::Adoption& adoption) noexcept;
-  void let_go(pipeline::Context& context) noexcept;
+  void let_go(BiccSink& sink) noexcept;
   void publish() noexcept;
   void count(BiccCounter c, std::uint64_t n = 1) noexcept { counters_.add(c, n); }
   [[nodiscard]] std::uint64_t value(BiccCounter c) const noexcept {

@@ -3,13 +3,13 @@
 #include "switch/stages/lb/conweave_tag.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 #include <utility>
 
 #include "switch/tables/ecmp_hash.h"
 #include "switch/wire/checksum.h"
 #include "switch/wire/headers.h"
+#include "switch/wire/packet_addresses.h"
 
 namespace weft::stages {
 namespace {
@@ -72,12 +72,7 @@ FlowKey answered_flow(const std::uint8_t* frame, const Parsed& parsed) noexcept 
   const wire::Qpn qp(content_of<ConweaveContent>(header).sent.value());
   FlowKey flow;
   flow.ports = tables::EcmpHash::ports_word(parsed.source_port, header.destination_port.value(), parsed.protocol);
-  if (parsed.has(wire::ParsedFlag::ipv6)) {
-    const auto& ip = header_at<Ipv6Header>(frame + parsed.l3_offset);
-    flow.addresses = wire::hash_v6(ip.destination.data(), ip.source.data()).ordered;
-  } else {
-    flow.addresses = std::rotl(parsed.address_key, 32);
-  }
+  flow.addresses = wire::reverse_address_key(parsed, frame);
   return flow.with_qp(qp);
 }
 

@@ -4,13 +4,11 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <memory>
 #include <utility>
 
 #include "switch/base/counter_news.h"
 #include "switch/pipeline/set_words.h"
-#include "switch/wire/hash.h"
 #include "switch/wire/headers.h"
 #include "switch/wire/packet_addresses.h"
 #include "switch/wire/telemetry.h"
@@ -86,14 +84,6 @@ const std::uint8_t* int_option_of(const rte_mbuf* m) noexcept {
   const wire::Parsed& parsed = pipeline::meta(m).parsed;
   if (!parsed.has(wire::ParsedFlag::ip_options) || parsed.has(wire::ParsedFlag::ipv6)) return nullptr;
   return wire::find_int_option(static_cast<const std::uint8_t*>(pipeline::frame(m)) + parsed.l3_offset);
-}
-
-// Parsed::address_key of packets the other way.
-std::uint64_t reverse_key(const rte_mbuf* m) noexcept {
-  const wire::Parsed& parsed = pipeline::meta(m).parsed;
-  if (!parsed.has(wire::ParsedFlag::ipv6)) return std::rotl(parsed.address_key, 32);
-  const std::uint8_t* addresses = pipeline::frame(m) + parsed.l3_offset + tables::QpTable::kV6Addresses;
-  return wire::hash_v6(addresses + 16, addresses).ordered;
 }
 
 }  // namespace
@@ -206,7 +196,7 @@ void TrpStage::on_answer(Context& context, const rte_mbuf* m) noexcept {
 // The flow that a CNP or an answer is about: data to the queue pair whose peer that goes to.
 bool TrpStage::find_flow(const rte_mbuf* answer, TrpName& name) const noexcept {
   const PacketMeta& pm = pipeline::meta(answer);
-  name = {reverse_key(answer), 0, pm.parsed.has(wire::ParsedFlag::ipv6)};
+  name = {wire::reverse_address_key(pm.parsed, pipeline::frame(answer)), 0, pm.parsed.has(wire::ParsedFlag::ipv6)};
   if (options_.by_pair) return true;
   const QpView qp = known_.tracker().view(pm.qp_handle, pm.parsed, pipeline::frame(answer) + pm.parsed.l3_offset);
   if (!qp || qp.peer == nullptr || !known_.counts(*qp.entry)) return false;
