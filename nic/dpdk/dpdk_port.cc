@@ -8,7 +8,6 @@
 #include <rte_ethdev.h>
 #include <rte_mbuf.h>
 #include <rte_pause.h>
-#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -97,8 +96,6 @@ std::string DpdkPort::open(const DpdkPortConfig& config) {
                                   static_cast<std::uint16_t>(room), SOCKET_ID_ANY);
   if (pool_ == nullptr) return dpdk_error("no memory for packet buffers", rte_errno);
   if (auto problem = configure(); !problem.empty()) return problem;
-  // The naps of wait() are shorter than the slack that timers have by default.
-  static_cast<void>(prctl(PR_SET_TIMERSLACK, 1000UL));
   return {};
 }
 

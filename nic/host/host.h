@@ -28,7 +28,7 @@ class Host {
   /// Opens an interface of the kernel; returns what went wrong, or an empty string.
   [[nodiscard]] std::string open(const std::string& interface);
   /// Takes a port that is open.
-  void open(std::unique_ptr<Port> port) noexcept { port_ = std::move(port); }
+  void open(std::unique_ptr<Port> port) noexcept;
   /// Ends the RNICs and closes the port.
   void close() noexcept {
     by_address_.clear();

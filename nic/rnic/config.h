@@ -218,6 +218,9 @@ struct QpConfig {
   HpccParameters hpcc{};
   bool nack_is_cnp = false;    ///< a NACK counts as a CNP
   std::uint64_t line_bps = 0;  ///< rate of the queue pair while nothing limits it; 0: no pacing
+  /// How much of the time by which a data packet left late the next ones make up for, and so the longest burst: this
+  /// times the rate. A host that sleeps wakes up late; without slack each such wake-up would cost rate.
+  Time pacing_slack_ns = 0;
 
   std::uint8_t dscp = 0;                                ///< of requests and READ responses, which are ECT(0)
   std::optional<std::uint8_t> ack_dscp = std::nullopt;  ///< of ACKs and NAKs; default: dscp

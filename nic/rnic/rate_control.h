@@ -42,6 +42,7 @@ class RateControl {
   explicit RateControl(const QpConfig& config)
       : nack_is_cnp_(config.nack_is_cnp),
         paced_(config.line_bps != 0),
+        pacing_slack_(config.pacing_slack_ns),
         algorithm_(make(config)),
         mtu_(config.path_mtu),
         echo_clock_(echo_lost_after(config)) {
@@ -77,8 +78,8 @@ class RateControl {
     const double rate = rate_bps(now);
     // Rates are bits per second and times nanoseconds. Of a packet that leaves at its time the fraction is carried on:
     // at 400 Gbit/s a packet takes some 30 ns, and rounding each would cost a hundredth of the rate.
-    if (now > next_send_) {
-      next_send_ = now;
+    if (const Time oldest = now - pacing_slack_; next_send_ < oldest) {
+      next_send_ = oldest;
       fraction_ = 0;
     }
     const double wait = static_cast<double>(wire_bytes) * 8e9 / rate + fraction_;
@@ -210,6 +211,7 @@ class RateControl {
 
   bool nack_is_cnp_;
   bool paced_;
+  Time pacing_slack_;
   Time next_send_ = 0;
   double fraction_ = 0;  ///< of a nanosecond, that next_send_ is too early
   Algorithm algorithm_;

@@ -46,7 +46,7 @@ struct Raw {
   std::string loss_recovery = "gbn", renack = "lazy", cc = "none", rto_mode = "fixed", dcqcn_set;
   std::vector<std::string> constants;
   double rto_us = 67108.864, rto_low_us = 100, rto_high_us = 320;
-  double rate_gbps = 0;
+  double rate_gbps = 0, pacing_slack_us = 500;
   std::uint32_t mtu = 0;
   unsigned tos = 0;
   bool server_role = false, client_role = false;
@@ -121,6 +121,10 @@ void add_transport(CLI::App& app, Options& o, Raw& raw) {
   app.add_option("--rate-gbps", raw.rate_gbps, "Rate per queue pair, where --cc starts (default: no limit)")
       ->check(CLI::Range(0.0, 10000.0))
       ->option_text("GBPS");
+  app.add_option("--pacing-slack-us", raw.pacing_slack_us,
+                 "How late it may wake up and not lose rate: it then sends a burst (default: 500)")
+      ->check(CLI::Range(0.0, 1e6))
+      ->option_text("US");
   app.add_flag("--nack-is-cnp", q.nack_is_cnp, "A NACK cuts the rate as a CNP does");
   app.add_option("-T,--tos", raw.tos, "DSCP << 2 of data and ACKs")->check(CLI::Range(0, 255))->option_text("BYTE");
 }
@@ -296,6 +300,7 @@ std::string finish(Options& o, const Raw& raw) {
   q.rto_low_ns = ns(raw.rto_low_us);
   q.rto_high_ns = ns(raw.rto_high_us);
   q.line_bps = static_cast<std::uint64_t>(raw.rate_gbps * 1e9);
+  q.pacing_slack_ns = ns(raw.pacing_slack_us);
   q.path_mtu = raw.mtu;
   q.dscp = static_cast<std::uint8_t>(raw.tos >> 2);
   if (std::string mistake = finish_congestion_control(q, raw, o.server); !mistake.empty()) return mistake;

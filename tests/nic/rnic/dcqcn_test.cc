@@ -205,6 +205,23 @@ TEST(RateControl, PacketsFollowEachOtherAtTheRate) {
   EXPECT_NEAR(static_cast<double>(rate.next_send()), 60'000, 2) << "time that was not used is not made up for";
 }
 
+TEST(RateControl, AHostThatWakesUpLateSendsAtItsRateAllTheSame) {
+  QpConfig c;
+  c.line_bps = 1'000'000'000;
+  c.pacing_slack_ns = 100'000;
+  RateControl rate(c);
+  // One look in 50 us, in which five packets become due: all five leave then.
+  std::uint64_t sent = 0;
+  for (Time now = 1'000'000; now < 11'000'000; now += 50'000) {
+    for (; rate.next_send() <= now; ++sent) rate.on_sent(now, 1250);
+  }
+  EXPECT_NEAR(static_cast<double>(sent), 10'000 / 10 + 100 / 10, 5) << "10 ms, and the slack as the first burst";
+  // What it is late beyond the slack is lost.
+  const Time late = 20'000'000;
+  for (sent = 0; rate.next_send() <= late; ++sent) rate.on_sent(late, 1250);
+  EXPECT_EQ(sent, 11U) << "those of 100 us, and the one that is due now";
+}
+
 TEST(RateControl, ANackIsACnpOnlyWhenAskedFor) {
   QpConfig c;
   c.line_bps = kLine;
