@@ -249,3 +249,14 @@ function(weft_mutated out)
     DEPENDS ${source} ${mutate} VERBATIM)
   set(${out} ${mutated} PARENT_SCOPE)
 endfunction()
+
+# weft_explored_mutant(unit what FILE file FROM text TO text): the exhaustive test of a unit, whose objects are
+# `unit`_exhaustive, with one expression of a file of the project exchanged, which it has to notice.
+function(weft_explored_mutant unit what)
+  cmake_parse_arguments(ARG "" "FILE;FROM;TO" "" ${ARGN})
+  weft_mutated(mutated AS ${unit}_${what} FILE ${ARG_FILE} FROM ${ARG_FROM} TO ${ARG_TO})
+  get_target_property(libs ${unit}_exhaustive LINK_LIBRARIES)
+  set(name ${unit}_mutant_${what})
+  weft_test(${name} OBJECTS ${unit}_exhaustive SOURCES ${mutated} LIBS ${libs} LABELS exhaustive TIMEOUT 1200)
+  set_tests_properties(${name} PROPERTIES ENVIRONMENT "WEFT_EXPECT_VIOLATION=1")
+endfunction()

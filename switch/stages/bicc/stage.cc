@@ -17,7 +17,6 @@ namespace weft::stages {
 
 using pipeline::Batch;
 using pipeline::Context;
-using pipeline::DropReason;
 using pipeline::PacketMeta;
 
 namespace {
@@ -39,9 +38,11 @@ rte_mbuf* mbuf_of(BiccPacket number) noexcept {
 class ResumeInTurn final : public BiccSink {
  public:
   ResumeInTurn(Context& context, BiccStage& stage) : context_(context), stage_(stage) {}
-  [[nodiscard]] bool reserve(BiccPacket packet) noexcept override { return stage_.charge(context_, mbuf_of(packet)); }
+  [[nodiscard]] bool reserve(BiccPacket packet) noexcept override {
+    return stage_.charge().take(context_, mbuf_of(packet));
+  }
   void release(BiccPacket packet) noexcept override {
-    stage_.go_on(context_, mbuf_of(packet));
+    stage_.charge().go_on(context_, mbuf_of(packet));
     any_ = true;
   }
   [[nodiscard]] bool any() const noexcept { return any_; }
@@ -60,10 +61,6 @@ std::uint64_t receiver_of(const rte_mbuf* m) noexcept {
   return wire::hash_v6(destination, destination).ordered | std::uint64_t{1} << 63;
 }
 
-BiccName bicc_name_of(const wire::Parsed& parsed) noexcept {
-  return {parsed.address_key, parsed.dest_qp.value(), parsed.has(wire::ParsedFlag::ipv6)};
-}
-
 }  // namespace
 
 BiccStage::BiccStage(const pipeline::StageBuild& build)
@@ -71,7 +68,7 @@ BiccStage::BiccStage(const pipeline::StageBuild& build)
       unit_(options_.settings),
       known_(build),
       worker_(build.worker),
-      charges_(options_.charge) {}
+      charge_(options_.charge) {}
 
 // Resumed packets follow the batch, so once one has been resumed, all that come behind it are resumed as well.
 void BiccStage::ingress(Context& context, Batch& batch) {
@@ -110,7 +107,7 @@ BiccVerdict BiccStage::on_request(Context& context, const rte_mbuf* m, BiccSink&
   if (!known) count(BiccCounter::unknown_qp);
   return unit_.on_request(context.now,
                           {.destination = receiver_of(m),
-                           .name = bicc_name_of(pm.parsed),
+                           .name = wire::flow_name(pm.parsed),
                            .acknowledged = known && pm.parsed.opcode != kReadRequest,
                            .psn = pm.parsed.psn,
                            .bytes = m->pkt_len + kFrameOverhead,
@@ -123,8 +120,7 @@ void BiccStage::on_answer(Context& context, const rte_mbuf* m, BiccSink& sink) n
   const PacketMeta& pm = pipeline::meta(m);
   const QpView qp = known_.tracker().view(pm.qp_handle, pm.parsed, pipeline::frame(m) + pm.parsed.l3_offset);
   if (!qp || qp.peer == nullptr || !known_.counts(*qp.entry)) return;
-  const BiccName name{wire::reverse_address_key(pm.parsed, pipeline::frame(m)), qp.peer->dest_qp().value(),
-                      pm.parsed.has(wire::ParsedFlag::ipv6)};
+  const wire::FlowName name = wire::answered_flow_name(pm.parsed, pipeline::frame(m), qp.peer->dest_qp().value());
   if (pm.parsed.opcode != kAcknowledge || wire::Syndrome(pm.parsed.syndrome).is_ack()) {
     unit_.on_ack(context.now, name, pm.parsed.psn, sink);
   } else {
@@ -171,33 +167,12 @@ void BiccStage::adopt(Context& context, pipeline::Stage& old_stage, const pipeli
   std::swap(releasing_, old.releasing_);
   if (adoption.ports.identity()) return;
   // Of a flow that came in through a port that is gone nothing stays; the others keep their places.
-  unit_.remove_if([&](BiccPacket packet) { return !take_along(context, mbuf_of(packet), adoption); },
+  unit_.remove_if([&](BiccPacket packet) { return !charge_.take_along(context, mbuf_of(packet), adoption); },
                   [](BiccPacket /*packet*/) {});
 }
 
-// False when the packet is held no more: its port is gone, or its port's new group has no room for it.
-bool BiccStage::take_along(Context& context, rte_mbuf* m, const pipeline::Adoption& adoption) noexcept {
-  if (charges_) context.release(m);
-  if (!adoption.ports.rename(m)) {
-    context.drop(m, DropReason::port_removed);
-    return false;
-  }
-  if (charge(context, m)) return true;
-  context.resume(m);
-  return false;
-}
-
-bool BiccStage::charge(Context& context, rte_mbuf* m) noexcept {
-  return !charges_ || context.charge(m);
-}
-
-void BiccStage::go_on(Context& context, rte_mbuf* m) noexcept {
-  if (charges_) context.release(m);
-  context.resume(m);
-}
-
 void BiccStage::for_each_charged(const std::function<void(rte_mbuf*)>& use) const {
-  if (charges_) unit_.for_each([&](BiccPacket packet) { use(mbuf_of(packet)); });
+  if (charge_.charges()) unit_.for_each([&](BiccPacket packet) { use(mbuf_of(packet)); });
 }
 
 void BiccStage::set_options(bool enabled, std::uint64_t limit_bytes, TimeNs stale_ns) noexcept {

@@ -13,6 +13,7 @@
 #include <functional>
 
 #include "switch/base/counter_set.h"
+#include "switch/pipeline/held_charge.h"
 #include "switch/pipeline/stage.h"
 #include "switch/stages/bicc/options.h"
 #include "switch/stages/bicc/unit.h"
@@ -49,16 +50,13 @@ class BiccStage : public pipeline::Stage {
   /// Whether it works, and its limits, on the worker and between bursts. What is held goes on before the next burst
   /// when it works no more.
   void set_options(bool enabled, std::uint64_t limit_bytes, TimeNs stale_ns) noexcept;
-  /// A packet is to be held. False when its priority group has no room.
-  [[nodiscard]] bool charge(pipeline::Context& context, rte_mbuf* m) noexcept;
-  /// A packet that was held goes on, and gives its room back.
-  void go_on(pipeline::Context& context, rte_mbuf* m) noexcept;
+  /// The room of what is held.
+  [[nodiscard]] const pipeline::HeldCharge& charge() const noexcept { return charge_; }
 
  private:
   [[nodiscard]] BiccVerdict on_roce(pipeline::Context& context, const rte_mbuf* m, BiccSink& sink) noexcept;
   [[nodiscard]] BiccVerdict on_request(pipeline::Context& context, const rte_mbuf* m, BiccSink& sink) noexcept;
   void on_answer(pipeline::Context& context, const rte_mbuf* m, BiccSink& sink) noexcept;
-  [[nodiscard]] bool take_along(pipeline::Context& context, rte_mbuf* m, const pipeline::Adoption& adoption) noexcept;
   void let_go(BiccSink& sink) noexcept;
   void publish() noexcept;
   void count(BiccCounter c, std::uint64_t n = 1) noexcept { counters_.add(c, n); }
@@ -70,9 +68,9 @@ class BiccStage : public pipeline::Stage {
   BiccUnit unit_;
   KnownPairs known_;
   std::uint16_t worker_;
-  const bool charges_;      ///< BiccOptions::charge when it was made: what is held was charged by it
-  bool releasing_ = false;  ///< all that is held is to go on
-  BiccCounters told_{};     ///< what of the unit's counters has been added to ours
+  const pipeline::HeldCharge charge_;  ///< by BiccOptions::charge when it was made
+  bool releasing_ = false;             ///< all that is held is to go on
+  BiccCounters told_{};                ///< what of the unit's counters has been added to ours
   CounterSet<BiccCounter> counters_;
 };
 

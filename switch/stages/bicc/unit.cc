@@ -46,13 +46,13 @@ std::uint32_t BiccUnit::queue_of(TimeNs now, std::uint64_t destination) noexcept
   return found;
 }
 
-std::uint32_t BiccUnit::flow_set(const BiccName& name) const noexcept {
+std::uint32_t BiccUnit::flow_set(const wire::FlowName& name) const noexcept {
   const std::uint64_t hash = wire::mix64(name.addresses ^ 0xc2b2ae3d27d4eb4full,
                                          (std::uint64_t{name.ipv6} << 32 | name.dest_qp) + 0x9e3779b97f4a7c15ull);
   return static_cast<std::uint32_t>(hash & (flows_.size() / kWays - 1)) * kWays;
 }
 
-std::uint32_t BiccUnit::find_flow(const BiccName& name) const noexcept {
+std::uint32_t BiccUnit::find_flow(const wire::FlowName& name) const noexcept {
   const std::uint32_t set = flow_set(name);
   for (std::uint32_t at = set; at != set + kWays; ++at) {
     if (flows_[at].used && flows_[at].name == name) return at;
@@ -60,7 +60,7 @@ std::uint32_t BiccUnit::find_flow(const BiccName& name) const noexcept {
   return kNone;
 }
 
-std::uint32_t BiccUnit::flow_of(TimeNs now, const BiccName& name) noexcept {
+std::uint32_t BiccUnit::flow_of(TimeNs now, const wire::FlowName& name) noexcept {
   std::uint32_t found = find_flow(name);
   if (found == kNone) {
     const std::uint32_t set = flow_set(name);
@@ -108,7 +108,7 @@ void BiccUnit::forget(std::uint32_t at, std::uint64_t bytes) noexcept {
   flow.bytes -= bytes;
 }
 
-void BiccUnit::on_ack(TimeNs now, const BiccName& name, wire::Psn psn, BiccSink& sink) noexcept {
+void BiccUnit::on_ack(TimeNs now, const wire::FlowName& name, wire::Psn psn, BiccSink& sink) noexcept {
   const std::uint32_t at = find_flow(name);
   if (at == kNone) return;
   BiccFlow& flow = flows_[at];
@@ -122,7 +122,7 @@ void BiccUnit::on_ack(TimeNs now, const BiccName& name, wire::Psn psn, BiccSink&
   heard(now, flow.queue, sink);
 }
 
-void BiccUnit::on_nak(TimeNs now, const BiccName& name, BiccSink& sink) noexcept {
+void BiccUnit::on_nak(TimeNs now, const wire::FlowName& name, BiccSink& sink) noexcept {
   const std::uint32_t at = find_flow(name);
   if (at == kNone) return;
   const BiccFlow& flow = flows_[at];

@@ -27,6 +27,7 @@
 
 #include "switch/base/time.h"
 #include "switch/base/timer_heap.h"
+#include "switch/wire/flow_name.h"
 #include "switch/wire/types.h"
 
 namespace weft::stages {
@@ -40,22 +41,13 @@ struct BiccSettings {
   std::uint32_t flows = 4096;             ///< likewise
 };
 
-/// A flow, as its requests name it.
-struct BiccName {
-  std::uint64_t addresses = 0;  ///< Parsed::address_key: source and destination
-  std::uint32_t dest_qp = 0;
-  bool ipv6 = false;
-
-  friend constexpr bool operator==(const BiccName&, const BiccName&) noexcept = default;
-};
-
 /// A packet that the unit holds; it knows nothing of it but this number, which is not 0.
 using BiccPacket = std::uint64_t;
 
 /// A packet that comes.
 struct BiccRequest {
   std::uint64_t destination = 0;  ///< names the receiver, and not 0
-  BiccName name{};
+  wire::FlowName name{};
   bool acknowledged = true;  ///< false: it does not count, because nobody can tell which acknowledgement is its own
   wire::Psn psn{};
   std::uint32_t bytes = 0;
@@ -102,7 +94,7 @@ struct BiccQueue {
 };
 
 struct BiccFlow {
-  BiccName name{};
+  wire::FlowName name{};
   bool used = false;          ///< false: the place is free
   std::uint32_t held = 0;     ///< packets
   std::uint32_t queue = 0;    ///< its destination
@@ -124,9 +116,9 @@ class BiccUnit {
   /// A request from afar comes.
   [[nodiscard]] BiccVerdict on_request(TimeNs now, const BiccRequest& request, BiccSink& sink) noexcept;
   /// The receiver has acknowledged a flow up to this PSN.
-  void on_ack(TimeNs now, const BiccName& name, wire::Psn psn, BiccSink& sink) noexcept;
+  void on_ack(TimeNs now, const wire::FlowName& name, wire::Psn psn, BiccSink& sink) noexcept;
   /// The receiver misses a packet, or is not ready: what it has not acknowledged will be sent again.
-  void on_nak(TimeNs now, const BiccName& name, BiccSink& sink) noexcept;
+  void on_nak(TimeNs now, const wire::FlowName& name, BiccSink& sink) noexcept;
   void on_timer(TimeNs now, BiccSink& sink) noexcept;
   /// When on_timer() is wanted; kNever while nothing is held.
   [[nodiscard]] TimeNs next_deadline() const noexcept { return timers_.next(); }
@@ -196,9 +188,9 @@ class BiccUnit {
   };
 
   [[nodiscard]] std::uint32_t queue_of(TimeNs now, std::uint64_t destination) noexcept;
-  [[nodiscard]] std::uint32_t flow_set(const BiccName& name) const noexcept;
-  [[nodiscard]] std::uint32_t find_flow(const BiccName& name) const noexcept;
-  [[nodiscard]] std::uint32_t flow_of(TimeNs now, const BiccName& name) noexcept;
+  [[nodiscard]] std::uint32_t flow_set(const wire::FlowName& name) const noexcept;
+  [[nodiscard]] std::uint32_t find_flow(const wire::FlowName& name) const noexcept;
+  [[nodiscard]] std::uint32_t flow_of(TimeNs now, const wire::FlowName& name) noexcept;
   [[nodiscard]] bool fits(const BiccQueue& queue, std::uint32_t flow, std::uint32_t bytes) const noexcept;
   void send(std::uint32_t queue, std::uint32_t flow, wire::Psn psn, std::uint32_t bytes) noexcept;
   void forget(std::uint32_t flow, std::uint64_t bytes) noexcept;

@@ -12,13 +12,13 @@ namespace weft::stages {
 TrpSignals::TrpSignals(const TrpSignalSettings& settings)
     : settings_(settings), ways_(std::bit_ceil(std::max(settings.flows, kWays))) {}
 
-TrpWay* TrpSignals::set_of(const TrpName& name) noexcept {
+TrpWay* TrpSignals::set_of(const wire::FlowName& name) noexcept {
   const std::uint64_t hash = wire::mix64(name.addresses ^ 0xc2b2ae3d27d4eb4full,
                                          (std::uint64_t{name.ipv6} << 32 | name.dest_qp) + 0x9e3779b97f4a7c15ull);
   return &ways_[(hash & (ways_.size() / kWays - 1)) * kWays];
 }
 
-TrpWay* TrpSignals::find(const TrpName& name) noexcept {
+TrpWay* TrpSignals::find(const wire::FlowName& name) noexcept {
   TrpWay* const set = set_of(name);
   for (TrpWay* way = set; way != set + kWays; ++way) {
     if (way->used && way->name == name) return way;
@@ -26,7 +26,7 @@ TrpWay* TrpSignals::find(const TrpName& name) noexcept {
   return nullptr;
 }
 
-TrpWay& TrpSignals::find_or_add(TimeNs now, const TrpName& name) noexcept {
+TrpWay& TrpSignals::find_or_add(TimeNs now, const wire::FlowName& name) noexcept {
   TrpWay* way = find(name);
   if (way == nullptr) {
     way = set_of(name);
@@ -47,13 +47,13 @@ bool TrpSignals::tell(TimeNs now, TrpWay& way) const noexcept {
   return true;
 }
 
-void TrpSignals::on_records(TimeNs now, const TrpName& name, std::uint8_t hops) noexcept {
+void TrpSignals::on_records(TimeNs now, const wire::FlowName& name, std::uint8_t hops) noexcept {
   TrpWay& way = find_or_add(now, name);
   way.has_hops = true;
   way.hops = hops;
 }
 
-bool TrpSignals::on_echo(TimeNs now, const TrpName& name, const wire::IntPath& path) noexcept {
+bool TrpSignals::on_echo(TimeNs now, const wire::FlowName& name, const wire::IntPath& path) noexcept {
   TrpWay* const way = find(name);
   if (way == nullptr || !way->has_hops) return false;
   std::uint32_t longest = 0;
@@ -63,7 +63,7 @@ bool TrpSignals::on_echo(TimeNs now, const TrpName& name, const wire::IntPath& p
   return longest >= settings_.queue_bytes && tell(now, *way);
 }
 
-void TrpSignals::on_left(TimeNs now, const TrpName& name, wire::Psn psn, bool ack_req) noexcept {
+void TrpSignals::on_left(TimeNs now, const wire::FlowName& name, wire::Psn psn, bool ack_req) noexcept {
   TrpWay& way = find_or_add(now, name);
   if (way.timing) {
     const bool again = psn.distance_from(way.psn) <= 0;
@@ -77,7 +77,7 @@ void TrpSignals::on_left(TimeNs now, const TrpName& name, wire::Psn psn, bool ac
   way.left_at = now;
 }
 
-bool TrpSignals::on_answer(TimeNs now, const TrpName& name, wire::Psn psn, bool ack) noexcept {
+bool TrpSignals::on_answer(TimeNs now, const wire::FlowName& name, wire::Psn psn, bool ack) noexcept {
   TrpWay* const way = find(name);
   if (way == nullptr || !way->timing) return false;
   if (!ack) {

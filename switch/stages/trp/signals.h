@@ -33,7 +33,7 @@ struct TrpSignalSettings {
 
 /// What is remembered of a flow's way behind this switch.
 struct TrpWay {
-  TrpName name{};
+  wire::FlowName name{};
   bool used = false;      ///< false: the place is free
   bool has_hops = false;  ///< `hops` is known
   bool timing = false;    ///< the ACK of `psn` is awaited
@@ -55,15 +55,15 @@ class TrpSignals {
   explicit TrpSignals(const TrpSignalSettings& settings);
 
   /// A packet with so many records comes.
-  void on_records(TimeNs now, const TrpName& name, std::uint8_t hops) noexcept;
+  void on_records(TimeNs now, const wire::FlowName& name, std::uint8_t hops) noexcept;
   /// The receiver sends back what ports have said.
   /// @return true: it counts as a CNP
-  [[nodiscard]] bool on_echo(TimeNs now, const TrpName& name, const wire::IntPath& path) noexcept;
+  [[nodiscard]] bool on_echo(TimeNs now, const wire::FlowName& name, const wire::IntPath& path) noexcept;
   /// A request leaves this stage. One that is sent again ends the timing, whose ACK could be that of either (Karn).
-  void on_left(TimeNs now, const TrpName& name, wire::Psn psn, bool ack_req) noexcept;
+  void on_left(TimeNs now, const wire::FlowName& name, wire::Psn psn, bool ack_req) noexcept;
   /// The receiver answers: an ACK, or a NAK of any kind, which says nothing of the way.
   /// @return true: it counts as a CNP
-  [[nodiscard]] bool on_answer(TimeNs now, const TrpName& name, wire::Psn psn, bool ack) noexcept;
+  [[nodiscard]] bool on_answer(TimeNs now, const wire::FlowName& name, wire::Psn psn, bool ack) noexcept;
 
   [[nodiscard]] const std::vector<TrpWay>& ways() const noexcept { return ways_; }
   /// Round trips that were measured, and the newest of them.
@@ -71,9 +71,9 @@ class TrpSignals {
   [[nodiscard]] TimeNs last_rtt_ns() const noexcept { return last_rtt_; }
 
  private:
-  [[nodiscard]] TrpWay* set_of(const TrpName& name) noexcept;
-  [[nodiscard]] TrpWay* find(const TrpName& name) noexcept;
-  [[nodiscard]] TrpWay& find_or_add(TimeNs now, const TrpName& name) noexcept;
+  [[nodiscard]] TrpWay* set_of(const wire::FlowName& name) noexcept;
+  [[nodiscard]] TrpWay* find(const wire::FlowName& name) noexcept;
+  [[nodiscard]] TrpWay& find_or_add(TimeNs now, const wire::FlowName& name) noexcept;
   [[nodiscard]] bool tell(TimeNs now, TrpWay& way) const noexcept;
 
   TrpSignalSettings settings_;

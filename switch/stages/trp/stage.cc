@@ -17,7 +17,6 @@ namespace weft::stages {
 
 using pipeline::Batch;
 using pipeline::Context;
-using pipeline::DropReason;
 using pipeline::PacketMeta;
 
 namespace {
@@ -59,10 +58,12 @@ constexpr auto kAck = static_cast<std::uint8_t>(wire::Opcode::RC_ACKNOWLEDGE);
 class Resume final : public TrpSink {
  public:
   Resume(Context& context, TrpStage& stage) : context_(context), stage_(stage) {}
-  [[nodiscard]] bool reserve(TrpPacket packet) noexcept override { return stage_.charge(context_, packet_of(packet)); }
+  [[nodiscard]] bool reserve(TrpPacket packet) noexcept override {
+    return stage_.charge().take(context_, packet_of(packet));
+  }
   void release(TrpPacket packet) noexcept override {
     stage_.on_left(context_.now, packet_of(packet));
-    stage_.go_on(context_, packet_of(packet));
+    stage_.charge().go_on(context_, packet_of(packet));
   }
 
  private:
@@ -94,7 +95,7 @@ TrpStage::TrpStage(const pipeline::StageBuild& build)
       signals_(options_.signals),
       known_(build),
       worker_(build.worker),
-      charges_(options_.charge) {}
+      charge_(options_.charge) {}
 
 // Resumed packets follow the batch, so once one has been resumed, all that come behind it are resumed as well.
 void TrpStage::ingress(Context& context, Batch& batch) {
@@ -153,8 +154,10 @@ bool TrpStage::from_remote(const rte_mbuf* m) const noexcept {
   return options_.remote.left_by(pipeline::meta(m).parsed, pipeline::frame(m));
 }
 
-TrpName TrpStage::name_of(const wire::Parsed& parsed) const noexcept {
-  return {parsed.address_key, options_.by_pair ? 0 : parsed.dest_qp.value(), parsed.has(wire::ParsedFlag::ipv6)};
+wire::FlowName TrpStage::name_of(const wire::Parsed& parsed) const noexcept {
+  wire::FlowName name = wire::flow_name(parsed);
+  if (options_.by_pair) name.dest_qp = 0;
+  return name;
 }
 
 void TrpStage::on_left(TimeNs now, const rte_mbuf* m) noexcept {
@@ -167,14 +170,14 @@ void TrpStage::on_left(TimeNs now, const rte_mbuf* m) noexcept {
 void TrpStage::on_cnp(Context& context, const rte_mbuf* m) noexcept {
   if (!to_remote(m)) return;
   count(TrpCounter::cnps_seen);
-  TrpName name;
+  wire::FlowName name;
   if (!find_flow(m, name)) return count(TrpCounter::cnps_unpaired);
   if (!unit_.on_cnp(context.now, name)) count(TrpCounter::cnps_no_room);
 }
 
 // An ACK or NAK of a receiver here. Of a flow that is not known nothing is slowed down.
 void TrpStage::on_answer(Context& context, const rte_mbuf* m) noexcept {
-  TrpName name;
+  wire::FlowName name;
   if (!to_remote(m) || !find_flow(m, name)) return;
   const wire::Parsed& parsed = pipeline::meta(m).parsed;
   bool congested = false;
@@ -194,9 +197,9 @@ void TrpStage::on_answer(Context& context, const rte_mbuf* m) noexcept {
 }
 
 // The flow that a CNP or an answer is about: data to the queue pair whose peer that goes to.
-bool TrpStage::find_flow(const rte_mbuf* answer, TrpName& name) const noexcept {
+bool TrpStage::find_flow(const rte_mbuf* answer, wire::FlowName& name) const noexcept {
   const PacketMeta& pm = pipeline::meta(answer);
-  name = {wire::reverse_address_key(pm.parsed, pipeline::frame(answer)), 0, pm.parsed.has(wire::ParsedFlag::ipv6)};
+  name = wire::answered_flow_name(pm.parsed, pipeline::frame(answer), 0);
   if (options_.by_pair) return true;
   const QpView qp = known_.tracker().view(pm.qp_handle, pm.parsed, pipeline::frame(answer) + pm.parsed.l3_offset);
   if (!qp || qp.peer == nullptr || !known_.counts(*qp.entry)) return false;
@@ -213,21 +216,12 @@ void TrpStage::on_timer(Context& context, std::uint32_t) {
 }
 
 void TrpStage::resume_released(Context& context) noexcept {
-  for (const TrpPacket packet : released_) go_on(context, packet_of(packet));
+  for (const TrpPacket packet : released_) charge_.go_on(context, packet_of(packet));
   released_.clear();
 }
 
-bool TrpStage::charge(Context& context, rte_mbuf* m) noexcept {
-  return !charges_ || context.charge(m);
-}
-
-void TrpStage::go_on(Context& context, rte_mbuf* m) noexcept {
-  if (charges_) context.release(m);
-  context.resume(m);
-}
-
 void TrpStage::for_each_charged(const std::function<void(rte_mbuf*)>& use) const {
-  if (!charges_) return;
+  if (!charge_.charges()) return;
   unit_.for_each([&](TrpPacket packet) { use(packet_of(packet)); });
   for (const TrpPacket packet : released_) use(packet_of(packet));
 }
@@ -260,21 +254,9 @@ void TrpStage::adopt(Context& context, pipeline::Stage& old_stage, const pipelin
   std::swap(released_, old.released_);
   if (adoption.ports.identity()) return;
   // Of a flow that came in through a port that is gone nothing stays; the others keep their places.
-  unit_.remove_if([&](TrpPacket packet) { return !take_along(context, packet_of(packet), adoption); },
+  unit_.remove_if([&](TrpPacket packet) { return !charge_.take_along(context, packet_of(packet), adoption); },
                   [](TrpPacket /*packet*/) {});
-  std::erase_if(released_, [&](TrpPacket packet) { return !take_along(context, packet_of(packet), adoption); });
-}
-
-// False when the packet is held no more: its port is gone, or its port's new group has no room for it.
-bool TrpStage::take_along(Context& context, rte_mbuf* m, const pipeline::Adoption& adoption) noexcept {
-  if (charges_) context.release(m);
-  if (!adoption.ports.rename(m)) {
-    context.drop(m, DropReason::port_removed);
-    return false;
-  }
-  if (charge(context, m)) return true;
-  context.resume(m);
-  return false;
+  std::erase_if(released_, [&](TrpPacket packet) { return !charge_.take_along(context, packet_of(packet), adoption); });
 }
 
 void TrpStage::set_options(TrpOptions& options, TrpUnit& unit, TrpSignals& signals,

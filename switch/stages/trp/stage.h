@@ -16,6 +16,7 @@
 #include <functional>
 
 #include "switch/base/counter_set.h"
+#include "switch/pipeline/held_charge.h"
 #include "switch/pipeline/stage.h"
 #include "switch/stages/rdma_track/known.h"
 #include "switch/stages/trp/options.h"
@@ -54,10 +55,8 @@ class TrpStage : public pipeline::Stage {
   /// the next burst. The old options and unit come back, so that they can be freed elsewhere.
   /// @param room  with room for all that this holds
   void set_options(TrpOptions& options, TrpUnit& unit, TrpSignals& signals, std::vector<TrpPacket>& room) noexcept;
-  /// A packet is to be held. False when its priority group has no room.
-  [[nodiscard]] bool charge(pipeline::Context& context, rte_mbuf* m) noexcept;
-  /// A packet that was held goes on, and gives its room back.
-  void go_on(pipeline::Context& context, rte_mbuf* m) noexcept;
+  /// The room of what is held.
+  [[nodiscard]] const pipeline::HeldCharge& charge() const noexcept { return charge_; }
   /// A data packet leaves the stage.
   void on_left(TimeNs now, const rte_mbuf* m) noexcept;
 
@@ -66,10 +65,9 @@ class TrpStage : public pipeline::Stage {
   void on_answer(pipeline::Context& context, const rte_mbuf* m) noexcept;
   [[nodiscard]] bool to_remote(const rte_mbuf* m) const noexcept;
   [[nodiscard]] bool from_remote(const rte_mbuf* m) const noexcept;
-  [[nodiscard]] TrpName name_of(const wire::Parsed& parsed) const noexcept;
+  [[nodiscard]] wire::FlowName name_of(const wire::Parsed& parsed) const noexcept;
   void on_cnp(pipeline::Context& context, const rte_mbuf* m) noexcept;
-  [[nodiscard]] bool find_flow(const rte_mbuf* answer, TrpName& name) const noexcept;
-  [[nodiscard]] bool take_along(pipeline::Context& context, rte_mbuf* m, const pipeline::Adoption& adoption) noexcept;
+  [[nodiscard]] bool find_flow(const rte_mbuf* answer, wire::FlowName& name) const noexcept;
   void resume_released(pipeline::Context& context) noexcept;
   void publish() noexcept;
   void count(TrpCounter c, std::uint64_t n = 1) noexcept { counters_.add(c, n); }
@@ -82,8 +80,8 @@ class TrpStage : public pipeline::Stage {
   TrpSignals signals_;
   KnownPairs known_;
   std::uint16_t worker_;
-  const bool charges_;  ///< TrpOptions::charge when it was made: what is held was charged by it
-  TrpCounters told_{};  ///< what of the unit's counters has been added to ours
+  const pipeline::HeldCharge charge_;  ///< by TrpOptions::charge when it was made
+  TrpCounters told_{};                 ///< what of the unit's counters has been added to ours
   std::uint64_t evicted_told_ = 0;
   std::vector<TrpPacket> released_;  ///< of a unit that was exchanged: goes on before all others
   CounterSet<TrpCounter> counters_;

@@ -15,22 +15,22 @@ TrpStore::TrpStore(const TrpStoreSettings& settings)
       buckets_(std::bit_ceil(settings.flows) * 2, kNone),
       cache_(settings.insert_delay_ns != 0 ? std::bit_ceil(settings.cache) : 1, kNone) {}
 
-std::uint64_t TrpStore::hash_of(const TrpName& name) noexcept {
+std::uint64_t TrpStore::hash_of(const wire::FlowName& name) noexcept {
   return wire::mix64(name.addresses ^ 0x9e3779b97f4a7c15ull,
                      (std::uint64_t{name.ipv6} << 32 | name.dest_qp) + 0xd6e8feb86659fd93ull);
 }
 
-std::uint32_t TrpStore::bucket_of(const TrpName& name) const noexcept {
+std::uint32_t TrpStore::bucket_of(const wire::FlowName& name) const noexcept {
   return static_cast<std::uint32_t>(hash_of(name) & (buckets_.size() - 1));
 }
 
-std::uint32_t TrpStore::lookup(const TrpName& name) const noexcept {
+std::uint32_t TrpStore::lookup(const wire::FlowName& name) const noexcept {
   std::uint32_t at = buckets_[bucket_of(name)];
   while (at != kNone && flows_[at].name != name) at = flows_[at].next;
   return at;
 }
 
-std::uint32_t TrpStore::find(TimeNs now, const TrpName& name) const noexcept {
+std::uint32_t TrpStore::find(TimeNs now, const wire::FlowName& name) const noexcept {
   const std::uint32_t at = lookup(name);
   if (at == kNone) return kNone;
   const bool known =
@@ -38,7 +38,7 @@ std::uint32_t TrpStore::find(TimeNs now, const TrpName& name) const noexcept {
   return known ? at : kNone;
 }
 
-std::uint32_t TrpStore::find_or_add(TimeNs now, const TrpName& name) noexcept {
+std::uint32_t TrpStore::find_or_add(TimeNs now, const wire::FlowName& name) noexcept {
   std::uint32_t at = lookup(name);
   if (at == kNone) {
     at = place();

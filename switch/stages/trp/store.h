@@ -14,17 +14,9 @@
 
 #include "switch/base/time.h"
 #include "switch/stages/trp/law.h"
+#include "switch/wire/flow_name.h"
 
 namespace weft::stages {
-
-/// A flow, as its data packets name it. With state per pair of hosts, as in the authors' simulation, dest_qp is 0.
-struct TrpName {
-  std::uint64_t addresses = 0;  ///< Parsed::address_key: source and destination
-  std::uint32_t dest_qp = 0;
-  bool ipv6 = false;
-
-  friend constexpr bool operator==(const TrpName&, const TrpName&) noexcept = default;
-};
 
 struct TrpStoreSettings {
   std::uint32_t flows = 1024;  ///< of CNP_Store, at least 1
@@ -35,7 +27,7 @@ struct TrpStoreSettings {
 struct TrpFlow {
   static constexpr std::uint32_t kNone = 0xffffffff;
 
-  TrpName name{};
+  wire::FlowName name{};
   TrpLaw law{};
   bool used = false;       ///< false: the place is free
   TimeNs stored_at = 0;    ///< when it is in CNP_Store
@@ -60,10 +52,10 @@ class TrpStore {
 
   /// The flow, when the data plane knows it by now: it is in CNP_Store, or in its place of CNP_Cache, or packets of it
   /// are held, which none of its others may overtake. kNone otherwise.
-  [[nodiscard]] std::uint32_t find(TimeNs now, const TrpName& name) const noexcept;
+  [[nodiscard]] std::uint32_t find(TimeNs now, const wire::FlowName& name) const noexcept;
   /// The flow of a CNP, which is written into CNP_Cache where CNP_Store does not have it yet. May take the place of one
   /// that holds nothing. kNone when all that were looked at hold packets.
-  [[nodiscard]] std::uint32_t find_or_add(TimeNs now, const TrpName& name) noexcept;
+  [[nodiscard]] std::uint32_t find_or_add(TimeNs now, const wire::FlowName& name) noexcept;
 
   [[nodiscard]] TrpFlow& flow(std::uint32_t index) noexcept { return flows_[index]; }
   [[nodiscard]] const TrpFlow& flow(std::uint32_t index) const noexcept { return flows_[index]; }
@@ -100,9 +92,9 @@ class TrpStore {
   // Flows that one CNP without room looks at for one that holds nothing.
   static constexpr std::uint32_t kEvictionTries = 32;
 
-  [[nodiscard]] static std::uint64_t hash_of(const TrpName& name) noexcept;
-  [[nodiscard]] std::uint32_t bucket_of(const TrpName& name) const noexcept;
-  [[nodiscard]] std::uint32_t lookup(const TrpName& name) const noexcept;
+  [[nodiscard]] static std::uint64_t hash_of(const wire::FlowName& name) noexcept;
+  [[nodiscard]] std::uint32_t bucket_of(const wire::FlowName& name) const noexcept;
+  [[nodiscard]] std::uint32_t lookup(const wire::FlowName& name) const noexcept;
   [[nodiscard]] std::uint32_t place() noexcept;
   void unlink(std::uint32_t index) noexcept;
 

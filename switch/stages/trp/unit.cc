@@ -17,7 +17,7 @@ TrpUnit::TrpUnit(const TrpSettings& settings)
   }
 }
 
-bool TrpUnit::on_cnp(TimeNs now, const TrpName& name) noexcept {
+bool TrpUnit::on_cnp(TimeNs now, const wire::FlowName& name) noexcept {
   const std::uint32_t at = store_.find_or_add(now, name);
   if (at == TrpStore::kNone) return false;
   ++counters_.cnps;
@@ -34,7 +34,7 @@ bool TrpUnit::on_cnp(TimeNs now, const TrpName& name) noexcept {
   return true;
 }
 
-TrpVerdict TrpUnit::on_data(TimeNs now, const TrpName& name, TrpPacket packet, std::uint32_t bytes,
+TrpVerdict TrpUnit::on_data(TimeNs now, const wire::FlowName& name, TrpPacket packet, std::uint32_t bytes,
                             TrpSink& sink) noexcept {
   const std::uint32_t at = store_.find(now, name);
   if (at == TrpStore::kNone) return TrpVerdict::pass;

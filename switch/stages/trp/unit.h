@@ -88,9 +88,9 @@ class TrpUnit {
 
   /// A receiver sent a CNP for this flow.
   /// @return false when there is no room for another flow: it stays as it is
-  bool on_cnp(TimeNs now, const TrpName& name) noexcept;
+  bool on_cnp(TimeNs now, const wire::FlowName& name) noexcept;
   /// A data packet comes. `bytes` are those that it takes on the loop port.
-  [[nodiscard]] TrpVerdict on_data(TimeNs now, const TrpName& name, TrpPacket packet, std::uint32_t bytes,
+  [[nodiscard]] TrpVerdict on_data(TimeNs now, const wire::FlowName& name, TrpPacket packet, std::uint32_t bytes,
                                    TrpSink& sink) noexcept;
   void on_timer(TimeNs now, TrpSink& sink) noexcept;
   /// When on_timer() is wanted; kNever while nothing is held.

@@ -33,7 +33,7 @@ BiccSettings settings(std::uint32_t packets_under_way, std::uint32_t room) {
           .flows = 4};
 }
 
-BiccName name_of(std::uint32_t flow) {
+wire::FlowName name_of(std::uint32_t flow) {
   return {0x0a020001'00000000 | kReceiver, 30 + flow, false};
 }
 

@@ -22,7 +22,7 @@ struct BiccUnitTest : ::testing::Test, BiccSink {
 
   void release(BiccPacket packet) noexcept override { gone.push_back(packet); }
   bool reserve(BiccPacket packet) noexcept override { return packet != refused; }
-  static BiccName flow(std::uint32_t qp) { return {0x0a020001'0a010001, qp, false}; }
+  static wire::FlowName flow(std::uint32_t qp) { return {0x0a020001'0a010001, qp, false}; }
   BiccVerdict send(TimeNs now, std::uint32_t qp, std::uint32_t psn, std::uint32_t bytes = 1000,
                    std::uint64_t destination = 1, bool acknowledged = true) {
     return unit.on_request(now,

@@ -30,7 +30,7 @@ constexpr TimeNs kMaxHold = 150;
 // own that has passed by then, through a port that all share.
 constexpr TimeNs kLongest = kMaxHold + (kFlows * kPackets + 1) * (kBytes + 20);
 
-TrpName name_of(std::uint32_t flow) {
+wire::FlowName name_of(std::uint32_t flow) {
   return {0x0a000001'0a010001, 30 + flow, false};
 }
 

@@ -12,7 +12,7 @@ namespace {
 constexpr TrpSignalSettings kSettings{.flows = 64, .queue_bytes = 100'000, .rtt_ns = 50'000, .interval_ns = 5'000};
 constexpr std::uint16_t kShort = 100, kLong = 400;  // queues of 51 and 205 kB
 
-TrpName way_of(std::uint32_t qp) {
+wire::FlowName way_of(std::uint32_t qp) {
   return {0x0a020001'0a010001, qp, false};
 }
 

@@ -7,7 +7,7 @@
 namespace weft::stages {
 namespace {
 
-TrpName name_of(std::uint32_t qp) {
+wire::FlowName name_of(std::uint32_t qp) {
   return {0x0a000001'0a010001, qp, false};
 }
 

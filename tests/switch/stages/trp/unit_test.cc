@@ -16,7 +16,7 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-constexpr TrpName kFlow{0x0a000001'0a010001, 34, false}, kOther{0x0a000001'0a010001, 35, false};
+constexpr wire::FlowName kFlow{0x0a000001'0a010001, 34, false}, kOther{0x0a000001'0a010001, 35, false};
 
 // A byte takes a nanosecond on the loop port, and a packet 50 more until it is back.
 TrpSettings settings(TrpMode mode = TrpMode::recirculate) {
@@ -33,7 +33,7 @@ class Rig : public TrpSink {
   explicit Rig(const TrpSettings& s) : unit(s) {}
   void release(TrpPacket packet) noexcept override { gone.emplace_back(packet, now); }
   [[nodiscard]] bool reserve(TrpPacket packet) noexcept override { return packet != refused; }
-  TrpVerdict data(TrpPacket packet, const TrpName& name = kFlow, std::uint32_t bytes = 100) {
+  TrpVerdict data(TrpPacket packet, const wire::FlowName& name = kFlow, std::uint32_t bytes = 100) {
     return unit.on_data(now, name, packet, bytes, *this);
   }
   void run_to(TimeNs time) {
