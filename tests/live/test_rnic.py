@@ -266,6 +266,11 @@ class Rnic(unittest.TestCase):
                 self.assertIn("nobody listens", refused.stderr)
             self.assertIn("does not answer", self.client(a, "write_bw", B, "--timeout", "1", code=3).stderr)
             self.assertIn("--help", self.client(a, "write_bw", B, "--nonsense", code=2).stderr)
+            with self.server(b):
+                # A target that no round trip here meets: a message of 10 MB takes minutes then.
+                slow = self.client(a, "write_bw", B, "-s", "10000000", "-n", "1", "--timeout", "1.5", "--cc", "swift",
+                                   "--rate-gbps", "0.1", "--cc-constant", "base_target_us=0.1,fs_range_us=0.1", code=1)
+                self.assertRegex(slow.stderr, r"has ended for 1.5 s; swift has cut the rate .*base_target_us")
             l.stop()
 
 

@@ -112,10 +112,32 @@ class Bandwidth {
       end_ = now;
       note_slice(now);
       if (idle && !fillable(now < stop && !interrupted())) return std::nullopt;
-      if (static_cast<double>(now - progress) > options_.timeout_s * 1e9) return Failure{kExitFailed, "no progress"};
+      if (static_cast<double>(now - progress) > options_.timeout_s * 1e9) return Failure{kExitFailed, stalled(now)};
       if (now >= next_line) next_line = print_progress(now);
       session_.host().run_once(std::chrono::milliseconds(10));
     }
+  }
+  /// Why nothing goes on, as far as this end can tell. The constants that an algorithm has by default are for round
+  /// trips of hardware, of a few microseconds: on slower paths it takes them for congestion.
+  [[nodiscard]] std::string stalled(nic::Time now) const {
+    char text[256];
+    std::snprintf(text, sizeof text, "no message has ended for %g s", options_.timeout_s);
+    std::string why = text;
+    double rate = 0;
+    bool cut = false;
+    for (const auto& s : streams_) {
+      const auto changes = s->channel.qp->rate().changes();
+      cut = cut || (changes && changes->cuts > 0);
+      rate += s->channel.qp->rate().rate_bps(now);
+    }
+    if (!cut) return why;
+    const auto cc = options_.qp.congestion_control;
+    std::snprintf(text, sizeof text, "; %s has cut the rate to %.3g Mbit/s%s", std::string(name(cc)).c_str(),
+                  rate / 1e6,
+                  cc == nic::CongestionControl::timely  ? " (--cc-constant t_low_us and t_high_us: round trips)"
+                  : cc == nic::CongestionControl::swift ? " (--cc-constant base_target_us: the round trip it aims at)"
+                                                        : "");
+    return why + text;
   }
   void note_slice(nic::Time now) {
     if (now - slice_start_ < kSlice) return;
