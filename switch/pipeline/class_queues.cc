@@ -354,6 +354,7 @@ std::uint16_t ClassQueues::take(TimeNs now, rte_mbuf** out, std::uint16_t max, R
     counters_[queue].packets.add(packets);
     counters_[queue].bytes.add(burst.sum[queue] & (kOnePacket - 1));
     state_[queue].packets.subtract<false>(packets);
+    state_[queue].port_bytes->subtract<false>(burst.sum[queue] & (kOnePacket - 1));
     if (queues_[queue].empty()) waiting_ &= static_cast<std::uint8_t>(~(1u << queue));
   }
   if (burst.asked != 0) mark(out, burst, rng);

@@ -11,6 +11,7 @@
 #include "switch/pipeline/batch.h"
 #include "switch/pipeline/drop_reason.h"
 #include "switch/pipeline/port_view.h"
+#include "switch/pipeline/queued_bytes.h"
 
 namespace weft::pipeline {
 
@@ -110,6 +111,10 @@ class Context {
   [[nodiscard]] std::uint32_t queue_depth(PortIndex port) const noexcept;
   /// Bytes in each queue of `port`, bytes sent, CE marks, and how old that is.
   [[nodiscard]] PortView occupancy(PortIndex port) const noexcept;
+  /// Bytes in all queues of `port`, as occupancy() has them; see QueuedBytes for how old they may be.
+  [[nodiscard]] std::uint64_t queued_bytes(PortIndex port) const noexcept { return queued_bytes().of(port); }
+  /// The same for who asks for many ports in this call.
+  [[nodiscard]] QueuedBytes queued_bytes() const noexcept;
   /// A trace looks at this packet: no stage decides for another one, so that each is seen to decide for itself.
   [[nodiscard]] bool traced() const noexcept { return traced_; }
   void set_traced() noexcept { traced_ = true; }

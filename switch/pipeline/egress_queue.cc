@@ -66,8 +66,8 @@ void EgressQueue::adopt(EgressQueue& old) {
   for (; !old.line_.empty(); old.line_.pop()) line_.push(old.line_.front());
   for (; !old.fifo_.empty() && fifo_.size() < capacity_; old.fifo_.pop()) {
     fifo_.push(old.fifo_.front());
-    fifo_bytes_ += old.fifo_.front()->pkt_len;
-    old.fifo_bytes_ -= old.fifo_.front()->pkt_len;
+    fifo_bytes_.add<false>(old.fifo_.front()->pkt_len);
+    old.fifo_bytes_.subtract<false>(old.fifo_.front()->pkt_len);
   }
   // The wire finishes the packet that it is sending, and makes up for nothing.
   free_at_ = old.rate_mbps_ == 0 ? 0 : old.free_at_;
@@ -83,7 +83,7 @@ rte_mbuf* EgressQueue::take_any() noexcept {
   if (fifo_.empty()) return nullptr;
   rte_mbuf* m = fifo_.front();
   fifo_.pop();
-  fifo_bytes_ -= m->pkt_len;
+  fifo_bytes_.subtract<false>(m->pkt_len);
   return m;
 }
 

@@ -12,6 +12,7 @@
 
 #include "switch/pipeline/packet.h"
 #include "switch/pipeline/wire_framing.h"
+#include "switch/qos/gauge.h"
 
 namespace weft::pipeline {
 
@@ -93,7 +94,7 @@ class EgressQueue {
     if (fifo_.size() >= capacity_) return false;
     start_wire(now);
     fifo_.push(m);
-    fifo_bytes_ += m->pkt_len;
+    fifo_bytes_.add<false>(m->pkt_len);
     return true;
   }
   /// The same for several of so many bytes together, of which all fit or none.
@@ -101,7 +102,7 @@ class EgressQueue {
     if (fifo_.size() + count > capacity_) return false;
     start_wire(now);
     fifo_.push_all(packets, count);
-    fifo_bytes_ += bytes;
+    fifo_bytes_.add<false>(bytes);
     return true;
   }
 
@@ -123,7 +124,7 @@ class EgressQueue {
       sent_at = free_at_;
     }
     fifo_.pop();
-    fifo_bytes_ -= m->pkt_len;
+    fifo_bytes_.subtract<false>(m->pkt_len);
     return m;
   }
 
@@ -132,7 +133,9 @@ class EgressQueue {
     const auto count = static_cast<std::uint16_t>(fifo_.size() < max ? fifo_.size() : max);
     fifo_.peek_all(out, count);
     fifo_.pop(count);
-    for (std::uint16_t i = 0; i < count; ++i) fifo_bytes_ -= out[i]->pkt_len;
+    std::uint64_t bytes = 0;
+    for (std::uint16_t i = 0; i < count; ++i) bytes += out[i]->pkt_len;
+    fifo_bytes_.subtract<false>(bytes);
     return count;
   }
 
@@ -195,8 +198,8 @@ class EgressQueue {
   /// When the queue next has something to do; kNever when it is empty.
   [[nodiscard]] TimeNs next_deadline() const noexcept;
   [[nodiscard]] std::uint32_t depth() const noexcept { return fifo_.size(); }
-  /// Bytes of frames in the FIFO. The owner of the port alone.
-  [[nodiscard]] std::uint64_t depth_bytes() const noexcept { return fifo_bytes_; }
+  /// Bytes of frames in the FIFO. Its line is the worker's that sends.
+  [[nodiscard]] const qos::Gauge& depth_bytes() const noexcept { return fifo_bytes_; }
   [[nodiscard]] std::uint32_t held() const noexcept { return fifo_.size() + line_.size(); }
 
   /// Takes over what a queue with other settings holds, in order, while both are empty of users. This one is new. What
@@ -232,7 +235,7 @@ class EgressQueue {
 
   Ring<rte_mbuf*> fifo_;
   Ring<InFlight> line_;
-  std::uint64_t fifo_bytes_ = 0;
+  qos::Gauge fifo_bytes_;
   std::uint32_t capacity_;
   std::uint32_t line_capacity_;
   std::uint64_t rate_mbps_;

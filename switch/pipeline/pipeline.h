@@ -172,6 +172,7 @@ class Pipeline {
 
  private:
   friend class Context;
+  friend class QueuedBytes;
   // Packets that a stage gave back, on their way to the next stage: as many as there are buffers, so they are linked
   // through scratch().
   struct Resumed {
@@ -228,6 +229,8 @@ class Pipeline {
   // For stages; see pipeline_context.cc.
   [[nodiscard]] PortView view(TimeNs now, PortIndex port) const noexcept;
   [[nodiscard]] std::uint32_t depth_of_all(PortIndex port) const noexcept;
+  [[nodiscard]] std::uint64_t bytes_of_all(PortIndex port) const noexcept;
+  [[nodiscard]] const qos::Gauge* gauge_of(PortIndex port) const noexcept;
   void add_told(PortView& view, PortIndex port, std::uint16_t worker) const noexcept;
   void tell_port(TimeNs now, PortIndex port) noexcept;
   void note_admitted(PortIndex port) noexcept {
@@ -317,8 +320,10 @@ class Pipeline {
   std::uint32_t outbox_most_ = 0;                     ///< packets for one worker that may wait there without qos
   std::vector<std::uint32_t> max_frame_;              ///< by PortIndex
   std::vector<Gate> gates_;                           ///< by PortIndex; behind them one that is closed
-  std::uint32_t gates_generation_ = 0;                ///< SwitchState::link_generation() when they were set
-  std::uint32_t stages_generation_ = 0;               ///< the same when stages last heard of a change
+  /// By PortIndex, for QueuedBytes.
+  std::vector<const qos::Gauge*> queue_bytes_ = std::vector<const qos::Gauge*>(state_.info().ports.size());
+  std::uint32_t gates_generation_ = 0;   ///< SwitchState::link_generation() when they were set
+  std::uint32_t stages_generation_ = 0;  ///< the same when stages last heard of a change
   std::unique_ptr<PortTotals[]> port_totals_;
   FlowTotals totals_;
   StageTotals admission_, tx_;

@@ -120,6 +120,10 @@ PortView Context::occupancy(PortIndex port) const noexcept {
   return pipeline_.view(now, port);
 }
 
+QueuedBytes Context::queued_bytes() const noexcept {
+  return {pipeline_, pipeline_.queue_bytes_.data()};
+}
+
 bool Context::link_up(PortIndex port) const noexcept {
   return pipeline_.state_.link_up(port);
 }
@@ -128,15 +132,14 @@ void Pipeline::tell_port(TimeNs now, PortIndex port) noexcept {
   if (egress_[port] == nullptr) return;
   SwitchState::ToldPort& told = state_.tell(port, host_.worker);
   const std::uint32_t depth = qos_ != nullptr ? qos_->ports[port]->depth() : egress_[port]->depth();
-  const std::uint64_t bytes = egress_[port]->depth_bytes();
+  const std::uint64_t bytes = egress_[port]->depth_bytes().value();
   const std::uint64_t tx_bytes = port_totals_[port].tx_bytes.value();
   // A loop serves a port several times, most of them with nothing to do.
   if (told.at.load(std::memory_order_relaxed) == now && told.packets.load(std::memory_order_relaxed) == depth &&
-      told.bytes.load(std::memory_order_relaxed) == bytes &&
-      told.tx_bytes.load(std::memory_order_relaxed) == tx_bytes) {
+      told.bytes.value() == bytes && told.tx_bytes.load(std::memory_order_relaxed) == tx_bytes) {
     return;
   }
-  told.bytes.store(bytes, std::memory_order_relaxed);
+  told.bytes.set(bytes);
   told.tx_bytes.store(tx_bytes, std::memory_order_relaxed);
   if (qos_ != nullptr) told.ce_marked.store(qos_->ports[port]->ce_marked(), std::memory_order_relaxed);
   told.at.store(now, std::memory_order_relaxed);
@@ -157,9 +160,27 @@ void Pipeline::add_told(PortView& view, PortIndex port, std::uint16_t worker) co
   const SwitchState::ToldPort& told = state_.told(port, worker);
   static_cast<void>(told.packets.load(std::memory_order_acquire));
   view.as_of = std::min(view.as_of, told.at.load(std::memory_order_relaxed));
-  if (qos_ == nullptr) view.queue_bytes[0] += told.bytes.load(std::memory_order_relaxed);
+  if (qos_ == nullptr) view.queue_bytes[0] += told.bytes.value();
   view.tx_bytes += told.tx_bytes.load(std::memory_order_relaxed);
   view.ce_marked += told.ce_marked.load(std::memory_order_relaxed);
+}
+
+// Where every worker sends.
+std::uint64_t QueuedBytes::sum(PortIndex port) const noexcept {
+  return pipeline_->bytes_of_all(port);
+}
+
+std::uint64_t Pipeline::bytes_of_all(PortIndex port) const noexcept {
+  std::uint64_t bytes = sends(port) ? egress_[port]->depth_bytes().value() : 0;
+  for (std::uint16_t w = 0; w < state_.workers(); ++w)
+    bytes += w == host_.worker ? 0 : state_.told(port, w).bytes.value();
+  return bytes;
+}
+
+const qos::Gauge* Pipeline::gauge_of(PortIndex port) const noexcept {
+  if (state_.buffer() != nullptr) return &state_.buffer()->port_bytes(port);
+  if (state_.tx_per_worker(port) && state_.workers() > 1) return nullptr;
+  return sends(port) ? &egress_[port]->depth_bytes() : &state_.told(port, state_.owner_of_port(port)).bytes;
 }
 
 PortView Pipeline::view(TimeNs now, PortIndex port) const noexcept {
@@ -169,7 +190,7 @@ PortView Pipeline::view(TimeNs now, PortIndex port) const noexcept {
     for (unsigned q = 0; q < qos::kClasses; ++q) view.queue_bytes[q] = state_.buffer()->queue(port, q).bytes.value();
   }
   if (sends(port)) {
-    if (qos_ == nullptr) view.queue_bytes[0] = egress_[port]->depth_bytes();
+    if (qos_ == nullptr) view.queue_bytes[0] = egress_[port]->depth_bytes().value();
     view.tx_bytes = port_totals_[port].tx_bytes.value();
     view.ce_marked = qos_ != nullptr ? qos_->ports[port]->ce_marked() : 0;
   }

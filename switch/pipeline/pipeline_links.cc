@@ -10,6 +10,7 @@ void Pipeline::set_gates() noexcept {
   gates_generation_ = state_.link_generation();
   for (PortIndex port = 0; port < egress_.size(); ++port) {
     max_frame_[port] = max_frame_bytes(state_.mtu_bytes(port));
+    queue_bytes_[port] = gauge_of(port);
     const bool open = egress_[port] != nullptr && state_.link_up(port);
     if (!open) {
       gates_[port] = {};

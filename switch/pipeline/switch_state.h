@@ -82,7 +82,7 @@ class SwitchState {
   /// they fetch only when they ask.
   struct alignas(64) ToldPort {
     std::atomic<std::uint32_t> packets{0};  ///< in its queues. Who sees a change also sees what the worker did before
-    std::atomic<std::uint64_t> bytes{0};    ///< in its FIFO; with qos each queue has a gauge in buffer()
+    qos::Gauge bytes;                       ///< in its FIFO; with qos each queue has a gauge in buffer()
     std::atomic<std::uint64_t> tx_bytes{0}, ce_marked{0};  ///< as in PortView
     std::atomic<TimeNs> at{0};                             ///< when
   };

@@ -27,7 +27,8 @@ SharedBuffer::SharedBuffer(const Settings& settings, bool shared_by_workers)
     : shared_by_workers_(shared_by_workers),
       ports_(settings.ports.size()),
       groups_(std::make_unique<Group[]>((settings.ports.size() + 1) * kClasses)),
-      queues_(std::make_unique<Queue[]>(settings.ports.size() * kClasses)) {
+      queues_(std::make_unique<Queue[]>(settings.ports.size() * kClasses)),
+      port_bytes_(std::make_unique<PortBytes[]>(settings.ports.size())) {
   std::uint64_t own = 0;
   for (std::size_t port = 0; port < ports_; ++port) {
     for (unsigned i = 0; i < kClasses; ++i) {
@@ -40,6 +41,7 @@ SharedBuffer::SharedBuffer(const Settings& settings, bool shared_by_workers)
       BufferShare out = settings.ports[port].queue[i];
       if (settings.model == BufferModel::hpcc) out = BufferShare{};
       queue(port, i).limit = limit_of(out);
+      queue(port, i).port_bytes = &port_bytes_[port].bytes;
     }
   }
   shared_size_ = settings.pool_bytes > own ? settings.pool_bytes - own : 0;
@@ -57,12 +59,6 @@ bool SharedBuffer::xon(const Group& group) const noexcept {
 std::uint64_t SharedBuffer::shared_used() const noexcept {
   std::uint64_t sum = 0;
   for (std::size_t i = 0; i < group_count(); ++i) sum += groups_[i].limit.beyond_reserve(groups_[i].bytes.value());
-  return sum;
-}
-
-std::uint64_t SharedBuffer::port_bytes(std::size_t port) const noexcept {
-  std::uint64_t sum = 0;
-  for (unsigned i = 0; i < kClasses; ++i) sum += queue(port, i).bytes.value();
   return sum;
 }
 

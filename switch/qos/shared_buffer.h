@@ -72,6 +72,7 @@ class SharedBuffer {
     Gauge bytes, packets;
     Gauge peak_bytes;
     Limit limit;
+    Gauge* port_bytes = nullptr;  ///< of all queues of its port
   };
 
   /// @param shared_by_workers  several threads charge and release at the same time
@@ -173,6 +174,14 @@ class SharedBuffer {
   static void charge_queue(Queue& queue, std::uint64_t bytes, std::uint64_t packets) noexcept {
     queue.peak_bytes.raise(queue.bytes.add<false>(bytes) + bytes);
     queue.packets.add<false>(packets);
+    queue.port_bytes->add<false>(bytes);
+  }
+
+  /// What charge_queue() has charged.
+  static void release_queue(Queue& queue, std::uint64_t bytes, std::uint64_t packets) noexcept {
+    queue.bytes.subtract<false>(bytes);
+    queue.packets.subtract<false>(packets);
+    queue.port_bytes->subtract<false>(bytes);
   }
 
   /// With one worker: charges `packets` of together `length` bytes, of which the caller knows that they fit. Returns
@@ -206,8 +215,7 @@ class SharedBuffer {
     } else {
       release<false>(group, length);
     }
-    queue.bytes.subtract<false>(length);
-    queue.packets.subtract<false>(1);
+    release_queue(queue, length, 1);
   }
 
   /// Its sender must stop, by the models above.
@@ -233,7 +241,7 @@ class SharedBuffer {
     return queues_[port * kClasses + queue];
   }
   /// Bytes in all queues of a port.
-  [[nodiscard]] std::uint64_t port_bytes(std::size_t port) const noexcept;
+  [[nodiscard]] const Gauge& port_bytes(std::size_t port) const noexcept { return port_bytes_[port].bytes; }
 
   [[nodiscard]] bool shared_by_workers() const noexcept { return shared_by_workers_; }
   [[nodiscard]] std::size_t port_count() const noexcept { return ports_; }
@@ -252,6 +260,10 @@ class SharedBuffer {
   [[nodiscard]] std::uint64_t threshold(const Limit& limit) const noexcept { return limit.threshold(shared_free()); }
 
  private:
+  // The owner of a port changes it for every burst: other ports' have other owners.
+  struct alignas(64) PortBytes {
+    Gauge bytes;
+  };
   // These return by how much that changes what the group has of the shared part. Groups and the shared part agree
   // because each change of a group is told to the shared part, in whatever order threads do it.
   template <bool kShared>
@@ -324,6 +336,7 @@ class SharedBuffer {
   std::size_t ports_;
   std::unique_ptr<Group[]> groups_;
   std::unique_ptr<Queue[]> queues_;
+  std::unique_ptr<PortBytes[]> port_bytes_;
 };
 
 }  // namespace weft::qos

@@ -11,6 +11,7 @@
 // collide forget what they remembered, which costs a little balance.
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <limits>
 
 #include "switch/base/rng.h"
@@ -30,13 +31,13 @@ class DrillPolicy : public LbPolicy {
   explicit DrillPolicy(const pipeline::StageBuild& build)
       : samples_(static_cast<std::uint32_t>(build.options["drill"]["d"].unsigned_integer())),
         remembered_(static_cast<std::uint32_t>(build.options["drill"]["m"].unsigned_integer())),
-        loads_(build.info) {}
+        loads_(build.info.ports.size()) {}
 
   [[nodiscard]] bool keeps_member() const noexcept override { return false; }
 
   void choose(Context& context, LinkView& links, std::span<LbItem> items) noexcept override {
     ++burst_;
-    loads_.begin_burst();
+    loads_.begin_burst(context);
     FastDraws draws(context.rng.next());
     std::uint64_t by_memory = 0;
     Memory* memory = &memories_[0];
@@ -44,28 +45,32 @@ class DrillPolicy : public LbPolicy {
     for (std::size_t at = 0; at < items.size(); ++at) {
       LbItem& item = items[at];
       if (item.first_member != declined) {
-        if (const std::size_t run = run_of(context, links, items.subspan(at)); run != 0) {
-          by_memory += choose_run(links, items.subspan(at, run), draws);
+        if (const std::size_t run = run_of(links, items.subspan(at), at == 0); run != 0) {
+          by_memory += choose_run(links, items.subspan(at, run), run == items.size(), draws);
           at += run - 1;
           continue;
         }
         declined = item.first_member;
       }
       if (memory->burst != burst_ || memory->group != item.first_member) memory = &memory_of(links, item);
-      const Choice choice = remembered_ > 1 ? shortest_of_many(context, links, item, *memory, draws)
-                                            : shortest(context, links, item, *memory, draws);
+      const Choice choice =
+          remembered_ > 1 ? shortest_of_many(links, item, *memory, draws) : shortest(links, item, *memory, draws);
       item.choice = choice.member;
       if (item.choice == tables::kUnreachable) continue;
       by_memory += choice.remembered ? 1 : 0;
-      loads_.bytes(context, choice.port) += item.packet->pkt_len;
+      loads_.bytes(choice.port) += item.packet->pkt_len;
     }
     if (by_memory != 0) counters().add(LbCounter::drill_remembered, by_memory);
   }
 
  private:
   // A queue's length, the number of a candidate and its port, or place in the group, in one number.
-  static constexpr unsigned kPortBits = 16, kNumberBits = 6;
+  static constexpr unsigned kPortBits = 16, kNumberBits = 6, kBytesShift = kPortBits + kNumberBits;
   static_assert(sizeof(PortIndex) * 8 == kPortBits && kMaxDrill + 1 <= 1 << kNumberBits);
+  static constexpr std::uint64_t kNumber = ((std::uint64_t{1} << kNumberBits) - 1) << kPortBits;
+  // The number of one that is remembered: of equals one that was drawn goes first.
+  static constexpr std::uint64_t kRemembered = std::uint64_t{1} << (kBytesShift - 1);
+  static_assert(kMaxDrill << kPortBits < kRemembered);
   static constexpr std::uint64_t kNothing = std::numeric_limits<std::uint64_t>::max();
 
   struct Candidate {
@@ -88,8 +93,8 @@ class DrillPolicy : public LbPolicy {
   // Packets in front that have the same group, if they are as many as it has members, which are all up: these packets
   // look at most of its ports anyway. Their queues are in queues_ then. 0 where choose_run() is not worth it, or where
   // it cannot be used: two members with one port have one queue.
-  [[nodiscard]] std::size_t run_of(const Context& context, const LinkView& links,
-                                   std::span<const LbItem> items) noexcept {
+  // @param alone  nothing has been chosen in this burst
+  [[nodiscard]] std::size_t run_of(const LinkView& links, std::span<const LbItem> items, bool alone) noexcept {
     const LbItem& first = items.front();
     const std::uint32_t count = first.member_count;
     if (remembered_ > 1 || !links.all_up() || count > queues_.size() || count > items.size()) return 0;
@@ -98,45 +103,33 @@ class DrillPolicy : public LbPolicy {
     };
     const auto run = static_cast<std::size_t>(std::find_if(items.begin(), items.end(), other) - items.begin());
     if (run < count) return 0;
+    const NextHopId* const members = first.first_member;
     std::uint64_t seen = 0;
     for (std::uint32_t place = 0; place < count; ++place) {
-      const PortIndex port = links.port(first.first_member[place]);
-      const std::uint64_t bit = std::uint64_t{1} << port % 64;
-      if ((seen & bit) != 0) return 0;
-      seen |= bit;
-      queues_[place] = loads_.bytes(context, port) << (kNumberBits + kPortBits) | place;
+      const PortIndex port = links.port(members[place]);
+      seen |= std::uint64_t{1} << port % 64;
+      queues_[place] = (alone ? loads_.before(port) : loads_.bytes(port)) << kBytesShift | place;
     }
-    return run;
+    return static_cast<std::uint32_t>(std::popcount(seen)) == count ? run : 0;
   }
 
   // As shortest() for each of the packets. What is known of a member stands in one number, so that a packet waits for
-  // the choice of the one before it in registers alone.
+  // the choice of the one before it in registers alone: the queues of its candidates are read before that one is
+  // stored, and put right afterwards.
+  // @param alone  nothing else is chosen in this burst
   // @return packets that took the member that was remembered
-  std::uint64_t choose_run(const LinkView& links, std::span<LbItem> items, FastDraws& draws) noexcept {
-    constexpr std::uint64_t kNumber = ((std::uint64_t{1} << kNumberBits) - 1) << kPortBits;
+  std::uint64_t choose_run(const LinkView& links, std::span<LbItem> items, bool alone, FastDraws& draws) noexcept {
     const auto members = items.front().members();
     const auto count = static_cast<std::uint32_t>(members.size());
     Memory& memory = memory_of(links, items.front());
     std::uint64_t best = kNothing;
     if (memory.count != 0) best = queues_[std::find(members.begin(), members.end(), memory.best[0]) - members.begin()];
-    std::uint64_t by_memory = 0;
-    for (LbItem& item : items) {
-      std::uint64_t least = kNothing;
-      for (std::uint64_t i = 0; i < samples_; ++i) {
-        const std::uint32_t place = tables::EcmpHash::member(static_cast<std::uint32_t>(draws.next() >> 32), count);
-        least = std::min(least, queues_[place] | i << kPortBits);
+    const std::uint64_t by_memory =
+        samples_ == 2 ? choose_each<2>(items, best, draws) : choose_each<0>(items, best, draws);
+    if (!alone) {
+      for (std::uint32_t place = 0; place < count; ++place) {
+        loads_.bytes(links.port(members[place])) = queues_[place] >> kBytesShift;
       }
-      least = std::min(least, best | std::uint64_t{samples_} << kPortBits);
-      by_memory += (least & kNumber) >> kPortBits == samples_ ? 1 : 0;
-      const auto place = static_cast<PortIndex>(least);
-      const std::uint64_t after =
-          (least & ~kNumber) + (std::uint64_t{item.packet->pkt_len} << (kNumberBits + kPortBits));
-      queues_[place] = after;
-      item.choice = members[place];
-      best = remembered_ != 0 ? after : kNothing;
-    }
-    for (std::uint32_t place = 0; place < count; ++place) {
-      loads_.known_bytes(links.port(members[place])) = queues_[place] >> (kNumberBits + kPortBits);
     }
     memory.count = remembered_;
     memory.best[0] = items.back().choice;
@@ -144,15 +137,55 @@ class DrillPolicy : public LbPolicy {
     return by_memory;
   }
 
+  // @param kSamples  samples_, or 0 for any
+  template <std::uint32_t kSamples>
+  [[gnu::always_inline]] std::uint64_t choose_each(std::span<LbItem> items, std::uint64_t best,
+                                                   FastDraws& draws) noexcept {
+    const std::uint32_t samples = kSamples != 0 ? kSamples : samples_;
+    const NextHopId* const members = items.front().first_member;
+    const std::uint32_t count = items.front().member_count;
+    const std::uint64_t remembered = remembered_ != 0 ? kRemembered : kNothing;
+    std::array<std::uint64_t, kMaxDrill> drawn;  // queues of the next packet's candidates, with their numbers
+    const auto draw = [&]() {
+#pragma GCC unroll 2
+      for (std::uint64_t i = 0; i < samples; ++i) {
+        const std::uint32_t place = tables::EcmpHash::member(static_cast<std::uint32_t>(draws.next() >> 32), count);
+        drawn[i] = queues_[place] | i << kPortBits;
+      }
+    };
+    draw();
+    std::uint64_t by_memory = 0;
+    best |= kRemembered;
+    const LbItem* const last = &items.back();
+    for (LbItem& item : items) {
+      std::uint64_t least = best;
+#pragma GCC unroll 2
+      for (std::uint64_t i = 0; i < samples; ++i) least = std::min(least, drawn[i]);
+      by_memory += least / kRemembered & 1;
+      const auto place = static_cast<PortIndex>(least);
+      const std::uint64_t after = (least & ~kNumber) + (std::uint64_t{item.packet->pkt_len} << kBytesShift);
+      if (&item != last) draw();
+      queues_[place] = after;
+#pragma GCC unroll 2
+      for (std::uint64_t i = 0; i < samples; ++i) {
+        const bool same = static_cast<PortIndex>(drawn[i]) == place;
+        drawn[i] = same ? after | i << kPortBits : drawn[i];
+      }
+      item.choice = members[place];
+      best = after | remembered;
+    }
+    return by_memory;
+  }
+
   // With at most one that is remembered, which is then the last choice. Whether a queue is shorter than another is what
   // no branch predictor knows: lengths are compared with the candidates' numbers and ports behind them. The port stands
   // there because the next packet waits for it.
-  Choice shortest(Context& context, LinkView& links, const LbItem& item, Memory& memory, FastDraws& draws) noexcept {
+  Choice shortest(LinkView& links, const LbItem& item, Memory& memory, FastDraws& draws) noexcept {
     std::array<NextHopId, kMaxDrill + 1> candidates;
     std::uint64_t least = std::numeric_limits<std::uint64_t>::max();
     const auto compare = [&](std::uint32_t number, NextHopId member, PortIndex port) {
       candidates[number] = member;
-      const std::uint64_t bytes = loads_.bytes(context, port);
+      const std::uint64_t bytes = loads_.bytes(port);
       least = std::min(least, bytes << (kNumberBits + kPortBits) | number << kPortBits | port);
     };
     for (std::uint32_t i = 0; i < samples_; ++i) {
@@ -168,15 +201,14 @@ class DrillPolicy : public LbPolicy {
     return {candidates[best], memory.port, best == samples_};
   }
 
-  Choice shortest_of_many(Context& context, LinkView& links, const LbItem& item, Memory& memory,
-                          FastDraws& draws) noexcept {
+  Choice shortest_of_many(LinkView& links, const LbItem& item, Memory& memory, FastDraws& draws) noexcept {
     std::array<Candidate, 2 * kMaxDrill> candidates{};
     std::uint32_t count = 0;
     const auto add = [&](NextHopId member) {
       const auto known = std::find_if(candidates.begin(), candidates.begin() + count,
                                       [member](const Candidate& c) { return c.member == member; });
       if (known == candidates.begin() + count) {
-        candidates[count++] = {member, loads_.bytes(context, links.port(member))};
+        candidates[count++] = {member, loads_.bytes(links.port(member))};
       }
     };
     for (std::uint32_t i = 0; i < samples_; ++i) {

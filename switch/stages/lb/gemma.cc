@@ -75,7 +75,7 @@ class GemmaGroup final : public GemmaPaths {
   }
   [[nodiscard]] bool up(std::uint16_t path) noexcept override { return member(path) != kUnreachable; }
   [[nodiscard]] std::uint64_t score(std::uint16_t path) noexcept override {
-    const std::uint64_t local = edge_.scaled(path, loads_.bytes(context_, path));
+    const std::uint64_t local = edge_.scaled(path, loads_.bytes(path));
     return gemma_score(rules_, local, edge_.beyond(leaf_, path, scan_));
   }
   [[nodiscard]] std::uint32_t size() const noexcept override { return static_cast<std::uint32_t>(members_.size()); }
@@ -104,7 +104,7 @@ class GemmaPolicy final : public LbPolicy {
       : hash_(build),
         edge_(build.capability<GemmaEdge>().gemma_view()),
         source_(gemma_rules(build.options)),
-        loads_(build.info),
+        loads_(build.info.ports.size()),
         places_(build.info.ports.size()),
         info_(build.info) {}
 
@@ -112,7 +112,7 @@ class GemmaPolicy final : public LbPolicy {
 
   void choose(Context& context, LinkView& links, std::span<LbItem> items) noexcept override {
     now_ = context.now;
-    loads_.begin_burst();
+    loads_.begin_burst(context);
     GemmaGroup group(source_.rules(), edge_, loads_, places_, context, links);
     std::array<GemmaFlow*, pipeline::Batch::kCapacity> places;
     std::size_t next = 0;
@@ -122,7 +122,7 @@ class GemmaPolicy final : public LbPolicy {
     next = 0;
     for (LbItem& item : items) {
       item.choice = choose_one(group, links, item, GemmaSource::Places(places[next++], kFlowWays));
-      if (item.choice != kUnreachable) loads_.bytes(context, links.port(item.choice)) += item.packet->pkt_len;
+      if (item.choice != kUnreachable) loads_.bytes(links.port(item.choice)) += item.packet->pkt_len;
     }
     add_news(counters(), kFollows, source_.counts(), told_);
   }

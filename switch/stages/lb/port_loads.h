@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "switch/pipeline/context.h"
-#include "switch/pipeline/switch_info.h"
 
 namespace weft::stages {
 
@@ -14,18 +13,21 @@ namespace weft::stages {
 /// what earlier ones of the burst were given counts as waiting. A port is looked at once per burst.
 class PortLoads {
  public:
-  explicit PortLoads(const pipeline::SwitchInfo& info) : loads_(info.ports.size()), by_class_(info.qos.has_value()) {}
+  /// @param ports  of the switch
+  explicit PortLoads(std::size_t ports) : loads_(ports) {}
 
-  void begin_burst() noexcept { ++burst_; }
+  void begin_burst(const pipeline::Context& context) noexcept {
+    ++burst_;
+    queued_ = context.queued_bytes();
+  }
   /// The bytes of a port, to which packets of this burst that will wait there are added.
-  [[nodiscard]] std::uint64_t& bytes(const pipeline::Context& context, pipeline::PortIndex port) noexcept {
+  [[nodiscard]] std::uint64_t& bytes(pipeline::PortIndex port) noexcept {
     Load& load = loads_[port];
-    if (load.burst != burst_) [[unlikely]]
-      look(context, port);
+    if (load.burst != burst_) load = {burst_, queued_.of(port)};
     return load.bytes;
   }
-  /// The same of a port that bytes() has been asked for since begin_burst().
-  [[nodiscard]] std::uint64_t& known_bytes(pipeline::PortIndex port) noexcept { return loads_[port].bytes; }
+  /// The same before any packet of this burst.
+  [[nodiscard]] std::uint64_t before(pipeline::PortIndex port) const noexcept { return queued_.of(port); }
 
  private:
   struct Load {
@@ -33,13 +35,8 @@ class PortLoads {
     std::uint64_t bytes = 0;
   };
 
-  [[gnu::noinline]] void look(const pipeline::Context& context, pipeline::PortIndex port) noexcept {
-    const pipeline::PortView view = context.occupancy(port);
-    loads_[port] = {burst_, by_class_ ? view.bytes() : view.queue_bytes[0]};
-  }
-
   std::vector<Load> loads_;
-  bool by_class_;  ///< otherwise a port has one queue
+  pipeline::QueuedBytes queued_{};
   std::uint64_t burst_ = 0;
 };
 

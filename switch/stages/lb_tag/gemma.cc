@@ -42,7 +42,7 @@ GemmaReports::GemmaReports(LbTagShared& shared, const pipeline::SwitchInfo& info
 }
 
 std::uint64_t GemmaReports::queue(const Context& context, PortIndex port) const noexcept {
-  return context.link_up(port) ? view_.scaled(port, context.occupancy(port).bytes()) : kShut;
+  return context.link_up(port) ? view_.scaled(port, context.queued_bytes(port)) : kShut;
 }
 
 // What waits on the way to a leaf above: this switch chooses among its uplinks, so that the best one counts.

@@ -170,7 +170,7 @@ void PnpStage::egress(Context& context, PortIndex port, Batch& batch) {
 // The CNP says that there is congestion, and how often it comes how much: it has no place for the number that a
 // notification of QCN carries. Of a packet whose source was told within the interval nothing becomes.
 void PnpStage::sample(Context& context, PortIndex port, Batch& batch) noexcept {
-  const std::uint64_t queue = context.occupancy(port).bytes();
+  const std::uint64_t queue = context.queued_bytes(port);
   QcnSampler& sampler = samplers_[port];
   const std::uint64_t samples = sampler.samples();
   for (std::uint16_t i = 0; i < batch.size; ++i) {

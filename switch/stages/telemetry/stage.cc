@@ -71,7 +71,7 @@ void TelemetryStage::stamp(const Context& context, PortIndex port, rte_mbuf* m) 
   const Port& p = ports_[port];
   if (!p.owned) return count(TelemetryCounter::not_owned);
   if ((option[2] & 15) >= wire::kIntHops) return count(TelemetryCounter::full);
-  const std::uint64_t queue = context.occupancy(port).bytes() / wire::kIntQueueBytes;
+  const std::uint64_t queue = context.queued_bytes(port) / wire::kIntQueueBytes;
   const wire::IntHop hop{p.speed, p.clock.at(context.now), static_cast<std::uint16_t>(p.sent / wire::kIntSlotBytes),
                          static_cast<std::uint16_t>(std::min<std::uint64_t>(queue, wire::kIntMaxQueue))};
   const bool done =

@@ -126,7 +126,11 @@ TEST(ClassQueues, AReloadTakesOverWhatWaitsAndClassifiesItAnew) {
   EXPECT_EQ(before.queues->size(), 0u);
   EXPECT_EQ(after.queues->size(), 100u);
   EXPECT_EQ(after.buffer.queue(1, 5).packets.value(), 100u);
+  const std::uint64_t bytes = after.buffer.queue(1, 5).bytes.value();
+  EXPECT_EQ(after.buffer.port_bytes(1).value(), bytes);
+  EXPECT_EQ(before.buffer.port_bytes(1).value(), 0u);
   EXPECT_EQ(after.take_classes(64).size(), 64u);
+  EXPECT_EQ(after.buffer.port_bytes(1).value(), bytes * 36 / 100);
 }
 
 TEST(MarkCe, ChangesNothingButTheEcnFieldAndTheChecksum) {

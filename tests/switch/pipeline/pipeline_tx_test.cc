@@ -22,11 +22,12 @@ constexpr std::uint32_t kFlowOf1 = 0xf0000000;
 struct Seen {
   std::uint32_t depth = 0;
   PortView view;
+  std::uint64_t bytes = 0;
 };
 Script look_at_port_1(std::map<std::uint64_t, Seen>& seen) {
   return {.ingress = [&](Context& context, Batch& batch) {
     for (std::uint16_t i = 0; i < batch.size; ++i) {
-      seen[label_of(batch.packet[i]).id] = {context.queue_depth(1), context.occupancy(1)};
+      seen[label_of(batch.packet[i]).id] = {context.queue_depth(1), context.occupancy(1), context.queued_bytes(1)};
     }
   }};
 }
@@ -83,6 +84,7 @@ TEST(PipelineTx, StagesSeeWhatAllWorkersHaveInTheirQueues) {
   for (const std::uint64_t id : {1u, 2u}) {
     EXPECT_EQ(seen[id].depth, in_queues);
     EXPECT_EQ(seen[id].view.bytes(), 64u * in_queues);
+    EXPECT_EQ(seen[id].bytes, 64u * in_queues);
     EXPECT_EQ(seen[id].view.tx_bytes, 0u);
     EXPECT_EQ(seen[id].view.as_of, rig.now);
   }
@@ -90,6 +92,7 @@ TEST(PipelineTx, StagesSeeWhatAllWorkersHaveInTheirQueues) {
   rig.run_until_quiet();
   rig.receive(1, {{3, kFlowOf1, 0}});
   EXPECT_EQ(seen[3].depth, 0u);
+  EXPECT_EQ(seen[3].bytes, 0u);
   EXPECT_EQ(seen[3].view.tx_bytes, 6u * 64u);
   EXPECT_EQ(rig.devices[1]->sent.size(), 6u);
 }

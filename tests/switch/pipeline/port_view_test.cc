@@ -22,10 +22,13 @@ struct Look {
   Script script() {
     return {.ingress = [this](Context& context, Batch& batch) {
       for (std::uint16_t i = 0; i < batch.size; ++i) meta(batch.packet[i]).out_port = label_of(batch.packet[i]).out;
-      if (context.worker == 0) seen = context.occupancy(1);
+      if (context.worker != 0) return;
+      seen = context.occupancy(1);
+      bytes = context.queued_bytes(1);
     }};
   }
   PortView seen{};
+  std::uint64_t bytes = 0;
 };
 
 TEST_P(PortViewWorkers, AFifoIsQueue0AndItsAgeIsThatOfItsOwnersLastLoop) {
@@ -39,13 +42,34 @@ TEST_P(PortViewWorkers, AFifoIsQueue0AndItsAgeIsThatOfItsOwnersLastLoop) {
   rig.receive(0, {{4, kFlowOf0, 0}});
   EXPECT_EQ(look.seen.queue_bytes[0], 2 * 64u) << "one is on the wire";
   EXPECT_EQ(look.seen.bytes(), 2 * 64u);
+  EXPECT_EQ(look.bytes, 2 * 64u);
   EXPECT_EQ(look.seen.tx_bytes, 0u);
   EXPECT_EQ(look.seen.as_of, GetParam() == 1 ? rig.now : served);
   rig.advance_to(rig.now + 10'000'000);
   rig.receive(0, {{5, kFlowOf0, 0}});
   EXPECT_EQ(look.seen.bytes(), 0u);
+  EXPECT_EQ(look.bytes, 0u);
   EXPECT_EQ(look.seen.tx_bytes, 3 * 64u);
   EXPECT_EQ(look.seen.as_of, rig.now) << "its owner has been at it in this nanosecond";
+}
+
+TEST_P(PortViewWorkers, BytesAreSeenInTheQueueThatTookThePlaceOfAnother) {
+  Look look;
+  Rig rig({{"parse", parse_label()}, {"look", look.script()}}, {.workers = GetParam(), .rate_mbps = 1});
+  rig.receive(0, {{1, kFlowOf0, 1}, {2, kFlowOf0, 1}, {3, kFlowOf0, 1}});
+  rig.run_until_quiet();
+  auto faster = std::make_unique<EgressQueue>(1024, 2, 0);
+  Pipeline& owner = *rig.pipelines[GetParam() - 1];
+  owner.exchange_wire(rig.now, 1, faster);
+  faster = nullptr;
+  rig.receive(0, {{4, kFlowOf0, 1}});
+  rig.run_until_quiet();
+  rig.receive(0, {{5, kFlowOf0, 0}});
+  EXPECT_EQ(look.seen.bytes(), 3 * 64u);
+  EXPECT_EQ(look.bytes, 3 * 64u);
+  rig.advance_to(rig.now + 10'000'000);
+  rig.receive(0, {{6, kFlowOf0, 0}});
+  EXPECT_EQ(look.bytes, 0u);
 }
 
 TEST_P(PortViewWorkers, ClassQueuesAreSeenOneByOneWithTheirMarks) {
@@ -61,7 +85,10 @@ TEST_P(PortViewWorkers, ClassQueuesAreSeenOneByOneWithTheirMarks) {
   rig.run_until_quiet();
   const auto view = [&](std::uint16_t worker) {
     Rng rng(1);
-    return Context(rig.now, worker, rng, *rig.pipelines[worker], 0).occupancy(1);
+    const Context context(rig.now, worker, rng, *rig.pipelines[worker], 0);
+    EXPECT_EQ(context.queued_bytes(1), context.occupancy(1).bytes());
+    EXPECT_EQ(context.queued_bytes(2), 0u) << "each port has bytes of its own";
+    return context.occupancy(1);
   };
   for (std::uint16_t w = 0; w < GetParam(); ++w) {
     const PortView v = view(w);

@@ -143,6 +143,7 @@ TEST(SharedBuffer, PropertyTheSharedCountIsTheSumOfWhatGroupsHoldBeyondTheirRese
       std::uint64_t held = 0, shared = 0, queued = 0, packets = 0, want = 0;
       for (const Charged& c : inside) want += c.length;
       for (unsigned port = 0; port < 2; ++port) {
+        const std::uint64_t before = queued;
         for (unsigned k = 0; k < kClasses; ++k) {
           const auto& g = b.group(port, k);
           held += g.bytes.value() + g.headroom.value();
@@ -151,6 +152,7 @@ TEST(SharedBuffer, PropertyTheSharedCountIsTheSumOfWhatGroupsHoldBeyondTheirRese
           queued += b.queue(port, k).bytes.value();
           packets += b.queue(port, k).packets.value();
         }
+        ASSERT_EQ(b.port_bytes(port).value(), queued - before);
       }
       ASSERT_EQ(held, want);
       ASSERT_EQ(queued, want);

@@ -104,16 +104,25 @@ TEST_F(LbDrill, PortsThatAreDownOrExcludedGetNothing) {
   EXPECT_EQ(h.dropped(pipeline::DropReason::egress_down), 5u);
 }
 
-// Where a port is down, even one that does not count, DRILL asks for each member whether it is up, packet by packet.
-// That way and the short one choose alike, whatever waits.
-TEST_F(LbDrill, ABurstIsSpreadAsItsPacketsWouldBeOneByOne) {
-  Harness other{weft::testing::all_stages(),
-                leaf_yaml(1, {.uplinks = kUplinks, .lb = "{ policy: drill, drill: { d: 2, m: 1 } }"})};
-  other.set_link("h2", false);
-  const auto spread = [](Harness& leaf, std::uint32_t round) {
+class DrillOfABurst : public ::testing::TestWithParam<const char*> {
+ protected:
+  // A leaf with a second group, of other uplinks.
+  static std::string leaf() {
+    std::string yaml =
+        leaf_yaml(1, {.uplinks = kUplinks, .lb = std::string("{ policy: drill, drill: { ") + GetParam() + " } }"});
+    const std::string all = "  - { prefix: 10.0.0.0/16, via: [";
+    const std::size_t at = yaml.find(all) + all.size();
+    const std::size_t second = yaml.find(", ", at) + 2;
+    const std::string others = yaml.substr(second, yaml.find(']', at) - second);
+    return yaml.insert(at - all.size(), "  - { prefix: 10.0.7.0/24, via: [" + others + "] }\n");
+  }
+  // PSNs of what left through each uplink, of a burst of which every so many packets go to the second group.
+  static std::vector<std::uint32_t> spread(Harness& leaf, std::uint32_t round) {
     std::vector<Bytes> burst;
     for (std::uint32_t psn = 0; psn < 4 + round % 29; ++psn) {
-      burst.push_back(data(psn).payload(static_cast<std::uint16_t>(64 * (1 + psn * round % 60))).build());
+      FrameBuilder frame = data(psn).payload(static_cast<std::uint16_t>(64 * (1 + psn * round % 60)));
+      if (round % 3 != 0 && psn / (2 + round % 11) % 3 == 1) frame.ipv4("10.0.1.2", "10.0.7.2");
+      burst.push_back(frame.build());
     }
     leaf.inject("h1", burst);
     std::vector<std::uint32_t> psns;
@@ -122,11 +131,27 @@ TEST_F(LbDrill, ABurstIsSpreadAsItsPacketsWouldBeOneByOne) {
         psns.push_back(i << 24 | parsed_of(frame.bytes).psn.value());
     }
     return psns;
-  };
-  for (Harness* leaf : {&h, &other}) leaf->block_device("s1", true);
-  for (std::uint32_t round = 0; round < 100; ++round) ASSERT_EQ(spread(h, round), spread(other, round)) << round;
-  EXPECT_EQ(h.counter("lb", "drill_remembered"), other.counter("lb", "drill_remembered"));
-  for (Harness* leaf : {&h, &other}) leaf->block_device("s1", false);
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Rules, DrillOfABurst,
+                         ::testing::Values("d: 2, m: 1", "d: 2, m: 0", "d: 1, m: 1", "d: 3, m: 1", "d: 16, m: 0"));
+
+// Where a port is down, even one that does not count, DRILL asks for each member whether it is up, packet by packet.
+// That way and the short one choose alike, whatever waits.
+TEST_P(DrillOfABurst, IsSpreadAsItsPacketsWouldBeOneByOne) {
+  Harness quick{weft::testing::all_stages(), leaf()};
+  Harness slow{weft::testing::all_stages(), leaf()};
+  slow.set_link("h2", false);
+  for (Harness* leaf : {&quick, &slow}) leaf->block_device("s1", true);
+  std::size_t sent = 0;
+  for (std::uint32_t round = 0; round < 150; ++round) {
+    const auto psns = spread(quick, round);
+    ASSERT_EQ(psns, spread(slow, round)) << round;
+    sent += psns.size();
+  }
+  EXPECT_GT(sent, 2000u);
+  EXPECT_EQ(quick.counter("lb", "drill_remembered"), slow.counter("lb", "drill_remembered"));
+  for (Harness* leaf : {&quick, &slow}) leaf->block_device("s1", false);
 }
 
 class LbDrillWithALongMemory : public LbDrill {
