@@ -45,7 +45,7 @@ class RefusedPackets {
     std::uint32_t kept = 0;
     std::uint16_t seen = 0;
     for (std::uint32_t i = 0; i < size_; ++i) {
-      if (seen == count || is_of(packets_[i], blocked)) {
+      if (seen >= count || is_of(packets_[i], blocked)) {
         packets_[kept++] = packets_[i];
       } else if (seen++ >= sent) {
         packets_[kept++] = offered[seen - 1];
