@@ -6,6 +6,8 @@
 // that the flow had, so that a flow moves only to what is better, otherwise one at random.
 //
 // All members are compared. (A public model compares four in a row from a random place on.)
+#include <vector>
+
 #include "switch/stages/lb/congestion_view.h"
 #include "switch/stages/lb/flowlet_policy.h"
 
@@ -17,9 +19,27 @@ using tables::NextHopId;
 class CongaPolicy final : public FlowletPolicy {
  public:
   explicit CongaPolicy(const pipeline::StageBuild& build)
-      : FlowletPolicy(build), congestion_(build.capability<CongestionView>()), leaves_(congestion_.leaves()) {}
+      : FlowletPolicy(build),
+        congestion_(build.capability<CongestionView>()),
+        leaves_(congestion_.leaves()),
+        known_(build.info.ports.size()) {}
 
  private:
+  // The metric of a path, asked for once in a burst: nothing leaves meanwhile.
+  struct Known {
+    std::uint64_t burst = 0;
+    std::uint16_t leaf = 0;
+    std::uint8_t metric = 0;
+  };
+
+  void begin_burst() noexcept override { ++burst_; }
+  [[nodiscard]] unsigned metric_of(pipeline::PortIndex port, std::uint16_t leaf, TimeNs now) noexcept {
+    Known& known = known_[port];
+    if (known.burst != burst_ || known.leaf != leaf) {
+      known = {burst_, leaf, congestion_.path_metric(port, leaf, now)};
+    }
+    return known.metric;
+  }
   [[nodiscard]] NextHopId pick(pipeline::Context& context, LinkView& links, const LbItem& item,
                                NextHopId before) noexcept override {
     const std::uint16_t leaf = leaves_.of_destination(pipeline::frame(item.packet), pipeline::meta(item.packet).parsed);
@@ -28,7 +48,7 @@ class CongaPolicy final : public FlowletPolicy {
     std::uint32_t equals = 0;
     for (const NextHopId member : item.members()) {
       if (!links.up(member)) continue;
-      const unsigned metric = congestion_.path_metric(links.port(member), leaf, context.now);
+      const unsigned metric = metric_of(links.port(member), leaf, context.now);
       if (metric > least) continue;
       equals = metric < least ? 1 : equals + 1;
       least = metric;
@@ -41,6 +61,8 @@ class CongaPolicy final : public FlowletPolicy {
 
   const CongestionView& congestion_;
   const LeafView& leaves_;
+  std::vector<Known> known_;  // by port
+  std::uint64_t burst_ = 0;
 };
 
 }  // namespace

@@ -18,25 +18,34 @@ void copy(std::vector<std::atomic<T>>& to, const std::vector<std::atomic<T>>& fr
   }
 }
 
+// What an estimator holds of a link that is in use all the time.
+double full_bits(const CongestionRules& rules, std::uint64_t rate_mbps) noexcept {
+  // Megabits a second are bits in a microsecond.
+  return static_cast<double>(rate_mbps) * static_cast<double>(rules.period_ns) / 1000 / rules.alpha;
+}
+
+std::uint8_t metric_of(const CongestionRules& rules, std::uint64_t bytes, double full_bits) noexcept {
+  const double eighths = static_cast<double>(bytes) * 8 * 8 / full_bits;
+  return static_cast<std::uint8_t>(std::min(eighths, rules.clamped ? 7.0 : 255.0));
+}
+
 }  // namespace
 
 void Dre::add(const CongestionRules& rules, TimeNs now, std::uint32_t bytes) noexcept {
-  bytes_ = static_cast<std::uint32_t>(std::min(std::uint64_t{this->bytes(rules, now)} + bytes, kMostBytes));
-  period_ = static_cast<std::uint32_t>(now / rules.period_ns);
+  const auto period = static_cast<std::uint32_t>(now / rules.period_ns);
+  bytes_ = static_cast<std::uint32_t>(std::min(std::uint64_t{bytes_in(rules, period)} + bytes, kMostBytes));
+  period_ = period;
 }
 
-std::uint32_t Dre::bytes(const CongestionRules& rules, TimeNs now) const noexcept {
-  const std::uint32_t periods = static_cast<std::uint32_t>(now / rules.period_ns) - period_;
+std::uint32_t Dre::bytes_in(const CongestionRules& rules, std::uint32_t period) const noexcept {
+  const std::uint32_t periods = period - period_;
   if (periods == 0 || bytes_ == 0) return bytes_;
   const double kept = periods == 1 ? 1 - rules.alpha : std::pow(1 - rules.alpha, periods);
   return static_cast<std::uint32_t>(bytes_ * kept);
 }
 
 std::uint8_t congestion_metric(const CongestionRules& rules, std::uint64_t bytes, std::uint64_t rate_mbps) noexcept {
-  // Megabits a second are bits in a microsecond.
-  const double full_bits = static_cast<double>(rate_mbps) * static_cast<double>(rules.period_ns) / 1000 / rules.alpha;
-  const double eighths = static_cast<double>(bytes) * 8 * 8 / full_bits;
-  return static_cast<std::uint8_t>(std::min(eighths, rules.clamped ? 7.0 : 255.0));
+  return metric_of(rules, bytes, full_bits(rules, rate_mbps));
 }
 
 CongestionTables::CongestionTables(const CongestionRules& rules, std::vector<Port> ports, std::size_t leaves,
@@ -51,7 +60,9 @@ CongestionTables::CongestionTables(const CongestionRules& rules, std::vector<Por
       from_leaf_(leaves * kPaths),
       paths_of_(leaves),
       turn_(leaves),
-      news_(leaves) {}
+      news_(leaves) {
+  for (const Port& port : ports_) full_bits_.push_back(full_bits(rules_, port.rate_mbps));
+}
 
 void CongestionTables::on_sent(std::uint16_t worker, std::size_t port, TimeNs now, std::uint32_t bytes) noexcept {
   std::atomic<Dre>& own = sent_[port * workers_ + worker];
@@ -66,7 +77,7 @@ std::uint8_t CongestionTables::local(std::size_t port, TimeNs now) const noexcep
   for (std::size_t worker = 0; worker < workers_; ++worker) {
     bytes += sent_[port * workers_ + worker].load(std::memory_order_relaxed).bytes(rules_, now);
   }
-  return congestion_metric(rules_, bytes, ports_[port].rate_mbps);
+  return metric_of(rules_, bytes, full_bits_[port]);
 }
 
 void CongestionTables::on_arrived(std::size_t leaf, std::uint8_t path, std::uint8_t metric, TimeNs now) noexcept {

@@ -31,7 +31,11 @@ class Dre {
   void add(const CongestionRules& rules, TimeNs now, std::uint32_t bytes) noexcept;
   /// What is left at `now` of the bytes. After 2^32 periods of silence (2.5 days with the default) an old value may be
   /// seen once more, for one time constant.
-  [[nodiscard]] std::uint32_t bytes(const CongestionRules& rules, TimeNs now) const noexcept;
+  [[nodiscard]] std::uint32_t bytes(const CongestionRules& rules, TimeNs now) const noexcept {
+    return bytes_in(rules, static_cast<std::uint32_t>(now / rules.period_ns));
+  }
+  /// The same at any time of a period.
+  [[nodiscard]] std::uint32_t bytes_in(const CongestionRules& rules, std::uint32_t period) const noexcept;
 
   friend bool operator==(const Dre&, const Dre&) = default;
 
@@ -122,6 +126,7 @@ class CongestionTables {
 
   CongestionRules rules_;
   std::vector<Port> ports_;
+  std::vector<double> full_bits_;  ///< by port, at its link's rate
   std::size_t leaves_;
   std::size_t paths_;
   std::uint16_t workers_;

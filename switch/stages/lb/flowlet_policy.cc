@@ -39,6 +39,7 @@ FlowletPolicy::FlowletPolicy(const pipeline::StageBuild& build)
 
 void FlowletPolicy::choose(Context& context, LinkView& links, std::span<LbItem> items) noexcept {
   now_ = context.now;
+  begin_burst();
   std::array<Flowlet*, pipeline::Batch::kCapacity> places;
   std::size_t next = 0;
   for (const LbItem& item : items) {

@@ -29,6 +29,8 @@ class FlowletPolicy : public LbPolicy {
   [[nodiscard]] nlohmann::ordered_json rows(std::uint64_t& cursor, std::size_t max) const override;
 
  protected:
+  /// Before the first pick() of a burst.
+  virtual void begin_burst() noexcept {}
   /// The member for a new flowlet; kUnreachable when no path is up.
   /// @param before  that of the flow's last flowlet; kUnreachable when the flow is new, or the member is gone
   [[nodiscard]] virtual tables::NextHopId pick(pipeline::Context& context, LinkView& links, const LbItem& item,

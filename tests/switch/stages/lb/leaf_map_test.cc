@@ -37,7 +37,8 @@ TEST(LeafMap, FindsTheLeafOfEveryAddressOfItsPrefixesAndOfNoOther) {
   }
 }
 
-// Whatever the number of prefixes: a binary search is easily wrong at its ends.
+// Whatever the number of prefixes: a binary search is easily wrong at its ends, and blocks of addresses may have
+// several leaves.
 TEST(LeafMapProperty, FindsWhatLookingAtAllPrefixesFinds) {
   Rng random(18);
   for (std::uint32_t prefixes = 0; prefixes < 40; ++prefixes) {
@@ -51,9 +52,18 @@ TEST(LeafMapProperty, FindsWhatLookingAtAllPrefixesFinds) {
       next += size * static_cast<std::uint32_t>(1 + random.below(3));
     }
     const LeafMap map(entries);
+    std::vector<std::uint32_t> numbers{0, ~0u};
     for (int round = 0; round < 300; ++round) {
-      const auto end = static_cast<std::uint32_t>(next + 5000);
-      const auto number = static_cast<std::uint32_t>(round < 2 ? std::uint64_t{0} - round : random.below(end));
+      numbers.push_back(static_cast<std::uint32_t>(random.below(std::uint64_t{next} + 5000)));
+    }
+    // Around both ends of each prefix.
+    for (const LeafMap::Entry& one : entries) {
+      const std::uint32_t first = one.prefix.address.v4_value();
+      for (const std::uint32_t end : {first, first + (1u << (32 - one.prefix.length))}) {
+        numbers.insert(numbers.end(), {end - 1, end});
+      }
+    }
+    for (const std::uint32_t number : numbers) {
       const wire::IpAddress address = wire::IpAddress::v4(number);
       std::uint16_t expected = LeafMap::kNone;
       for (const LeafMap::Entry& one : entries) {
