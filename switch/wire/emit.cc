@@ -8,10 +8,18 @@
 
 #include "switch/wire/checksum.h"
 #include "switch/wire/icrc.h"
+#include "switch/wire/qcn_cnp.h"
 #include "switch/wire/rtt_echo.h"
 
 namespace weft::wire {
 namespace {
+
+/// What write_qcn_cnp() writes of a congestion notification message; the rest of it is zero.
+constexpr std::uint16_t kQcnEtherType = 0x22e9;
+struct QcnMessage {
+  be16 ethertype;
+  be16 version_and_feedback;
+};
 
 std::size_t network_offset(const RoceAddressing& to) noexcept {
   return sizeof(EthernetHeader) + (to.tagged ? sizeof(VlanTag) : 0);
@@ -155,6 +163,25 @@ std::size_t write_rtt_echo(std::span<std::uint8_t> out, const RoceAddressing& to
   if (out.size() < emitted_bytes(to, Opcode::CNP)) return 0;
   write_headers(out.data(), to, Opcode::CNP, dest_qp, psn).fecn_becn = kRttEcho;
   return finish(out.data(), to, Opcode::CNP);
+}
+
+std::size_t write_qcn_cnp(std::span<std::uint8_t> out, const RoceAddressing& to, Qpn dest_qp,
+                          unsigned feedback) noexcept {
+  assert(feedback >= 1 && feedback <= kMostQcnFeedback);
+  if (out.size() < emitted_bytes(to, Opcode::CNP)) return 0;
+  Bth& bth = write_headers(out.data(), to, Opcode::CNP, dest_qp, Psn(0));
+  bth.set_becn(true);
+  header_at<QcnMessage>(reinterpret_cast<std::uint8_t*>(&bth) + sizeof bth) = {
+      be16(kQcnEtherType), be16(static_cast<std::uint16_t>(feedback))};
+  return finish(out.data(), to, Opcode::CNP);
+}
+
+unsigned qcn_feedback(std::span<const std::uint8_t> reserved) noexcept {
+  if (reserved.size() < kCnpReservedBytes) return 0;
+  const auto& message = header_at<QcnMessage>(reserved.data());
+  if (message.ethertype.value() != kQcnEtherType) return 0;
+  const unsigned feedback = message.version_and_feedback.value();
+  return feedback <= kMostQcnFeedback ? feedback : 0;
 }
 
 std::size_t write_ack(std::span<std::uint8_t> out, const RoceAddressing& to, Qpn dest_qp, Psn psn, Syndrome syndrome,

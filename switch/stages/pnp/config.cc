@@ -49,6 +49,9 @@ Schema pnp_options_schema() {
           "when the port is congested."),
       Key::with_default("qcn_weight", Schema::number(0, 1000), Value(2.0),
                         "qcn: weight (w) of how much the queue has grown since the last sample."),
+      Key::with_default("qcn_feedback", Schema::boolean(), Value(true),
+                        "qcn: CNPs say how congested the queue is (Fb), in bytes that RNICs ignore which know nothing "
+                        "of it; for senders with near_qcn. false: these bytes are 0."),
       Key::with_default("clear_to", Schema::one_of({"ect0", "not_ect"}), Value("ect0"),
                         "What a mark is cleared to. ect0: switches behind can mark again; not_ect: they cannot, as "
                         "in the authors' simulation."),
@@ -73,6 +76,7 @@ PnpOptions pnp_options(const Value& options) {
   result.qcn = {.equilibrium_bytes = static_cast<std::uint32_t>(options["qcn_queue_kb"].number() * 1000 + 0.5),
                 .weight = options["qcn_weight"].number(),
                 .sample_bytes = static_cast<std::uint32_t>(options["qcn_sample_kb"].number() * 1000 + 0.5)};
+  result.qcn_feedback = options["qcn_feedback"].boolean();
   result.any_source = options["sources"].string() == "any";
   result.clear_to = options["clear_to"].string() == "ect0" ? wire::Ecn::ect0 : wire::Ecn::not_ect;
   result.cnp_dscp = static_cast<std::uint8_t>(options["cnp_dscp"].integer());
@@ -99,7 +103,7 @@ void check_pnp_options(const Value& options, const SwitchInfo& info, Diagnostics
                       std::string(key) + ": needs 'remote', which says what lies in this data centre");
   }
   if (options["trigger"].string() == "qcn" && options["telemetry"].boolean()) {
-    diagnostics.error(options["trigger"].mark(), "trigger: qcn sends CNPs without telemetry, and HPCC heeds no others");
+    diagnostics.error(options["trigger"].mark(), "trigger: qcn sends CNPs without telemetry");
   }
   for (const Value& item : options["remote"].list()) config::check_host_bits("remote", item, diagnostics);
   if (!info.pipeline.empty() && pipeline::find_stage(info, "l3") == nullptr) {

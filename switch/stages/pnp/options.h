@@ -28,6 +28,7 @@ struct PnpOptions {
   TimeNs cnp_interval_ns = 5'000;
   PnpTrigger trigger = PnpTrigger::mark;
   QcnSettings qcn{};
+  bool qcn_feedback = true;  ///< CNPs of trigger qcn say how congested the queue is (switch/wire/qcn_cnp.h)
   std::uint32_t max_flows = 16'384;
   wire::PrefixList remote{};  ///< what lies in other data centres
   bool any_source = false;    ///< also flows that come from a remote prefix

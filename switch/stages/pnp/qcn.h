@@ -17,6 +17,7 @@
 #include <cstdint>
 
 #include "switch/base/rng.h"
+#include "switch/wire/qcn_cnp.h"
 
 namespace weft::stages {
 
@@ -29,7 +30,7 @@ struct QcnSettings {
 /// One queue.
 class QcnSampler {
  public:
-  static constexpr unsigned kMostFeedback = 63;
+  static constexpr unsigned kMostFeedback = wire::kMostQcnFeedback;
 
   explicit QcnSampler(const QcnSettings& settings) noexcept : settings_(settings) {}
 

@@ -12,6 +12,7 @@
 #include "switch/pipeline/made_frame.h"
 #include "switch/pipeline/set_words.h"
 #include "switch/wire/checksum.h"
+#include "switch/wire/qcn_cnp.h"
 #include "switch/wire/rtt_echo.h"
 #include "switch/wire/telemetry_cnp.h"
 
@@ -167,15 +168,16 @@ void PnpStage::egress(Context& context, PortIndex port, Batch& batch) {
   for (std::uint16_t n = 0; n < found; ++n) leave(context, batch.packet[looked_at[n]]);
 }
 
-// The CNP says that there is congestion, and how often it comes how much: it has no place for the number that a
-// notification of QCN carries. Of a packet whose source was told within the interval nothing becomes.
+// To an RNIC that knows nothing of QCN the CNP says that there is congestion, and how often it comes how much. Of a
+// packet whose source was told within the interval nothing becomes.
 void PnpStage::sample(Context& context, PortIndex port, Batch& batch) noexcept {
   const std::uint64_t queue = context.queued_bytes(port);
   QcnSampler& sampler = samplers_[port];
   const std::uint64_t samples = sampler.samples();
   for (std::uint16_t i = 0; i < batch.size; ++i) {
     const rte_mbuf* m = batch.packet[i];
-    if (sampler.on_packet(m->pkt_len, queue, context.rng) == 0) [[likely]]
+    const unsigned feedback = sampler.on_packet(m->pkt_len, queue, context.rng);
+    if (feedback == 0) [[likely]]
       continue;
     const wire::Parsed& parsed = pipeline::meta(m).parsed;
     if (parsed.kind != wire::FrameKind::roce || !is_inter_dc(context.now, m)) continue;
@@ -187,7 +189,7 @@ void PnpStage::sample(Context& context, PortIndex port, Batch& batch) noexcept {
     now_ = context.now;
     std::uint32_t client_qp = 0;
     if (judge(context.now, m, client_qp) == PnpVerdict::notify) {
-      static_cast<void>(notify(context, m, client_qp, nullptr));
+      static_cast<void>(notify(context, m, client_qp, {.feedback = options_.qcn_feedback ? feedback : 0}));
     }
   }
   count(PnpCounter::samples, sampler.samples() - samples);
@@ -310,7 +312,7 @@ void PnpStage::on_feedback(Context& context, rte_mbuf* m, bool marked, std::uint
   std::uint32_t client_qp = 0;
   const PnpVerdict verdict = judge(context.now, m, client_qp);
   if (verdict == PnpVerdict::pass) return;
-  if (verdict == PnpVerdict::notify && !notify(context, m, client_qp, option)) return;
+  if (verdict == PnpVerdict::notify && !notify(context, m, client_qp, {.option = option})) return;
   if (marked) {
     clear_mark(m);
     count(PnpCounter::marks_cleared);
@@ -322,8 +324,8 @@ void PnpStage::on_feedback(Context& context, rte_mbuf* m, bool marked, std::uint
 }
 
 bool PnpStage::notify(Context& context, const rte_mbuf* m, std::uint32_t client_qp,
-                      const std::uint8_t* option) noexcept {
-  if (send_cnp(context, m, client_qp, option)) return true;
+                      const CnpContent& content) noexcept {
+  if (send_cnp(context, m, client_qp, content)) return true;
   const PnpName name = name_of(pipeline::meta(m).parsed);
   // While another worker uses the set the flow stays noted as told until its interval ends. The packet stays as it is.
   static_cast<void>(shared_.use(name, [&](PnpUnit& unit) { unit.not_notified(name); }));
@@ -332,12 +334,14 @@ bool PnpStage::notify(Context& context, const rte_mbuf* m, std::uint32_t client_
 }
 
 bool PnpStage::send_cnp(Context& context, const rte_mbuf* m, std::uint32_t client_qp,
-                        const std::uint8_t* option) noexcept {
+                        const CnpContent& content) noexcept {
   const wire::Qpn qp(client_qp);
+  const std::uint8_t* const option = content.option;
   // No more room than that: a simulation's buffers are for headers alone.
   const std::size_t room = option != nullptr ? wire::kMirrorBytes : wire::kMaxEmittedBytes;
   const bool sent = send(context, m, room, [&](auto out, const wire::RoceAddressing& to) {
-    return option != nullptr ? wire::write_mirror(out, to, qp, wire::read_int(option)) : wire::write_cnp(out, to, qp);
+    if (option != nullptr) return wire::write_mirror(out, to, qp, wire::read_int(option));
+    return content.feedback != 0 ? wire::write_qcn_cnp(out, to, qp, content.feedback) : wire::write_cnp(out, to, qp);
   });
   if (sent) count(option != nullptr ? PnpCounter::mirrors_sent : PnpCounter::cnps_sent);
   return sent;

@@ -16,7 +16,8 @@
 // trip to here (switch/wire/rtt_echo.h).
 //
 // With `trigger: qcn` it does not look at marks: it samples the packets of each port and tells the sources of those
-// that it finds while the port is congested (qcn.h). That is what Annulus has on ToRs.
+// that it finds while the port is congested (qcn.h), with the number that says how much (switch/wire/qcn_cnp.h). That
+// is what Annulus has on ToRs.
 //
 // It fails open: a mark whose flow it does not know, or for which there is no buffer, stays, and the receiver's CNP
 // does what this switch could not.
@@ -78,15 +79,20 @@ class PnpStage : public pipeline::Stage {
   void echo(pipeline::Context& context, const rte_mbuf* m) noexcept;
   /// A packet leaves that is marked, or has records in this option of its IP header.
   void on_feedback(pipeline::Context& context, rte_mbuf* m, bool marked, std::uint8_t* option) noexcept;
+  /// What a CNP brings its receiver besides its being one.
+  struct CnpContent {
+    const std::uint8_t* option = nullptr;  ///< telemetry of an IP header; nullptr: none
+    unsigned feedback = 0;                 ///< of QCN; 0: none
+  };
   /// The CNP to the packet's source that judge() asked for.
   [[nodiscard]] bool notify(pipeline::Context& context, const rte_mbuf* m, std::uint32_t client_qp,
-                            const std::uint8_t* option) noexcept;
+                            const CnpContent& content) noexcept;
   [[nodiscard]] bool is_inter_dc(TimeNs now, const rte_mbuf* m) noexcept;
   [[nodiscard]] PnpVerdict judge(TimeNs now, const rte_mbuf* m, std::uint32_t& client_qp) noexcept;
   [[nodiscard]] PnpFlow* learn(TimeNs now, const rte_mbuf* m, const PnpName& name, PnpUnit& unit) noexcept;
   [[nodiscard]] PnpFlow* flow_of(TimeNs now, const rte_mbuf* m, const PnpName& name, PnpUnit& unit) noexcept;
   [[nodiscard]] bool send_cnp(pipeline::Context& context, const rte_mbuf* m, std::uint32_t client_qp,
-                              const std::uint8_t* option) noexcept;
+                              const CnpContent& content) noexcept;
   /// A frame of at most `room` bytes to the packet's source, which `write` writes.
   template <typename Write>
   [[nodiscard]] bool send(pipeline::Context& context, const rte_mbuf* m, std::size_t room,

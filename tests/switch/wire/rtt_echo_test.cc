@@ -6,6 +6,7 @@
 
 #include <array>
 
+#include "switch/wire/icrc.h"
 #include "switch/wire/parse.h"
 
 namespace weft::wire {

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The weft authors
+#include <algorithm>
+
+#include "switch/wire/qcn_cnp.h"
 #include "tests/switch/stages/pnp/rig.h"
 
 namespace weft::stages::testing {
@@ -16,6 +19,11 @@ std::string slow_wan(const std::string& pnp) {
   const std::size_t at = text.find(wan);
   EXPECT_NE(at, std::string::npos);
   return text.insert(at + wan.size(), ", rate_mbps: 1000");
+}
+
+std::span<const std::uint8_t> reserved_of(const Bytes& cnp) {
+  return std::span(cnp).subspan(parsed_of(cnp).l4_offset + sizeof(wire::UdpHeader) + sizeof(wire::Bth),
+                                wire::kCnpReservedBytes);
 }
 
 struct PnpQcnTest : ::testing::Test {
@@ -46,6 +54,28 @@ TEST_F(PnpQcnTest, ALongQueueTellsSourcesWithoutMarks) {
   EXPECT_GT(counter("samples"), 62'800u / 3000);
   EXPECT_LT(counter("samples"), 8 * 62'800u / 3000);
   EXPECT_THAT(h.take("wan"), SizeIs(200));
+}
+
+// The queue that is there when the burst begins to leave is as long as Fb can tell, and the last one is short.
+TEST_F(PnpQcnTest, CnpsSayHowLongTheQueueIs) {
+  burst(data(Ecn::ect0).build(), 200);
+  std::vector<unsigned> said;
+  for (const auto& cnp : h.take("in")) said.push_back(wire::qcn_feedback(reserved_of(cnp.bytes)));
+  ASSERT_GT(said.size(), 10u);
+  EXPECT_EQ(*std::max_element(said.begin(), said.end()), wire::kMostQcnFeedback);
+  EXPECT_GT(*std::min_element(said.begin(), said.end()), 0u);
+  EXPECT_LT(said.back(), wire::kMostQcnFeedback / 2);
+}
+
+struct PnpQcnPlainTest : PnpQcnTest {
+  PnpQcnPlainTest() : PnpQcnTest(", qcn_feedback: false") {}
+};
+
+TEST_F(PnpQcnPlainTest, CnpsAreAsThoseOfMarks) {
+  burst(data(Ecn::ect0).build(), 200);
+  const auto cnps = h.take("in");
+  ASSERT_GT(cnps.size(), 10u);
+  for (const auto& cnp : cnps) EXPECT_THAT(reserved_of(cnp.bytes), ::testing::Each(0));
 }
 
 TEST_F(PnpQcnTest, AShortQueueTellsNothing) {
