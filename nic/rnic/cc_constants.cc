@@ -15,6 +15,9 @@ Time from_us(double us) noexcept {
 std::uint64_t from_mbps(double mbps) noexcept {
   return static_cast<std::uint64_t>(std::llround(mbps * 1e6));
 }
+std::uint64_t from_kb(double kb) noexcept {
+  return static_cast<std::uint64_t>(std::llround(kb * 1000));
+}
 
 constexpr auto kDcqcn = CongestionControl::dcqcn;
 constexpr auto kTimely = CongestionControl::timely;
@@ -40,6 +43,24 @@ constexpr std::array kConstants{
                [](QpConfig& c, double v) { c.dcqcn.min_bps = from_mbps(v); }},
     CcConstant{kDcqcn, "g", 0.0001, 1, false, "g: weight of the newest interval in alpha",
                [](QpConfig& c, double v) { c.dcqcn.g = v; }},
+    CcConstant{kDcqcn, "near_qcn", 0, 1, true,
+               "1: CNPs of switches near by that say how congested they are (pnp: trigger "
+               "qcn) set a rate of their own; the lower one counts",
+               [](QpConfig& c, double v) { c.dcqcn.near_qcn.enabled = v != 0; }},
+    CcConstant{kDcqcn, "near_t_us", 0, kLongestUs, false,
+               "rpgTimeReset of near_qcn; 0: 15 ms at 10 Gbit/s, in inverse proportion to the line",
+               [](QpConfig& c, double v) { c.dcqcn.near_qcn.timer_ns = from_us(v); }},
+    CcConstant{kDcqcn, "near_b_kb", 0.001, 1e6, false, "rpgByteReset of near_qcn, thousands of bytes",
+               [](QpConfig& c, double v) { c.dcqcn.near_qcn.bytes = from_kb(v); }},
+    CcConstant{kDcqcn, "near_r_ai_mbps", 0, kFastestMbps, false,
+               "rpgAiRate of near_qcn; 0: 5 at 10 Gbit/s, in proportion to the line",
+               [](QpConfig& c, double v) { c.dcqcn.near_qcn.additive_bps = from_mbps(v); }},
+    CcConstant{kDcqcn, "near_r_hai_mbps", 0, kFastestMbps, false,
+               "rpgHaiRate of near_qcn; 0: 50 at 10 Gbit/s, in proportion to the line",
+               [](QpConfig& c, double v) { c.dcqcn.near_qcn.hyper_bps = from_mbps(v); }},
+    CcConstant{kDcqcn, "near_min_mbps", 0, kFastestMbps, false,
+               "rpgMinRate of near_qcn; 0: 5 at 10 Gbit/s, in proportion to the line",
+               [](QpConfig& c, double v) { c.dcqcn.near_qcn.min_bps = from_mbps(v); }},
     CcConstant{kTimely, "t_low_us", 0, kLongestUs, false, "T_low: the rate grows while round trips are shorter",
                [](QpConfig& c, double v) { c.timely.t_low_ns = from_us(v); }},
     CcConstant{kTimely, "t_high_us", 0.1, kLongestUs, false, "T_high: the rate falls while round trips are longer",

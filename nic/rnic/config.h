@@ -98,6 +98,19 @@ inline constexpr std::size_t kMaxSge = 4;
 /// Out-of-order packets that a queue pair can keep; a power of two.
 inline constexpr std::uint32_t kMaxReorderWindow = 4096;
 
+/// Constants of the reaction point of QCN (IEEE 802.1Qau), in the terms of its managed objects. The standard's values
+/// are for 10 Gbit/s: what is 0 here follows the line, rates in proportion and the time in inverse proportion.
+struct QcnParameters {
+  bool enabled = false;
+  Time timer_ns = 0;               ///< rpgTimeReset; 0: 15 ms at 10 Gbit/s
+  std::uint64_t bytes = 150'000;   ///< rpgByteReset, at least 1
+  std::uint64_t additive_bps = 0;  ///< rpgAiRate; 0: 5 Mbit/s at 10 Gbit/s
+  std::uint64_t hyper_bps = 0;     ///< rpgHaiRate; 0: 50 Mbit/s at 10 Gbit/s
+  std::uint64_t min_bps = 0;       ///< rpgMinRate; 0: 5 Mbit/s at 10 Gbit/s
+
+  friend bool operator==(const QcnParameters&, const QcnParameters&) = default;
+};
+
 /// Constants of DCQCN (SIGCOMM 2015), in the terms of its paper. Rates of 0 in `line_bps` mean: no limit and no pacing.
 struct DcqcnParameters {
   Time alpha_interval_ns = 1'000;       ///< T_alpha: how often alpha decays
@@ -113,6 +126,9 @@ struct DcqcnParameters {
   double rate_on_first_cnp = 1.0;           ///< factor by the first CNP; 1: the cut waits for T_D
   bool clamp_target = false;                ///< every cut lowers the target too, also before the first increase
   Time cnp_interval_ns = 0;                 ///< NP: least time between two CNPs of a queue pair; 0: one per mark
+  /// As Annulus (SIGCOMM 2020): CNPs of switches near by that say how congested they are (stage pnp, trigger qcn) set a
+  /// rate of their own, by QCN, and the lower one counts. DCQCN does not hear of these CNPs.
+  QcnParameters near_qcn{};
 
   friend bool operator==(const DcqcnParameters&, const DcqcnParameters&) = default;
 };

@@ -169,7 +169,9 @@ void Device::deliver(Time now, Qp& qp, std::span<const std::uint8_t> bytes, cons
   const bool options = p.has(wire::ParsedFlag::ip_options) && !p.has(wire::ParsedFlag::ipv6);
   const std::uint8_t* const option = options ? wire::find_int_option(ip) : nullptr;
   if (p.opcode == static_cast<std::uint8_t>(wire::Opcode::CNP)) {
-    qp.on_cnp(now, header_at<wire::Bth>(bytes.data() + p.l4_offset + sizeof(wire::UdpHeader)), option);
+    const std::size_t bth = p.l4_offset + sizeof(wire::UdpHeader);
+    const std::size_t reserved = std::min(bth + sizeof(wire::Bth), bytes.size());
+    qp.on_cnp(now, header_at<wire::Bth>(bytes.data() + bth), bytes.subspan(reserved), option);
   } else {
     Packet& packet = rx_packet_;
     decode(bytes.data(), static_cast<std::uint32_t>(bytes.size()), p, packet);

@@ -6,6 +6,7 @@
 
 #include "nic/rnic/device.h"
 #include "switch/wire/hash.h"
+#include "switch/wire/qcn_cnp.h"
 #include "switch/wire/rtt_echo.h"
 
 namespace weft::nic {
@@ -101,7 +102,8 @@ void Qp::on_packet(Time now, const Packet& packet, bool marked) noexcept {
   check_failure();
 }
 
-void Qp::on_cnp(Time now, const wire::Bth& bth, const std::uint8_t* option) noexcept {
+void Qp::on_cnp(Time now, const wire::Bth& bth, std::span<const std::uint8_t> reserved,
+                const std::uint8_t* option) noexcept {
   if (wire::is_rtt_echo(bth)) {
     ++counters_.echoes_received;
     return rate_.on_echo(now, wire::Psn(bth.psn.value()));
@@ -110,7 +112,7 @@ void Qp::on_cnp(Time now, const wire::Bth& bth, const std::uint8_t* option) noex
   if (option != nullptr && wire::int_kind(option) == wire::IntKind::mirror) {
     rate_.on_mirrored(now, wire::read_int(option));
   }
-  rate_.on_cnp(now);
+  rate_.on_cnp(now, wire::qcn_feedback(reserved));
 }
 
 void Qp::on_timer(Time now) noexcept {

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 
 #include "nic/rnic/config.h"
 #include "nic/rnic/dcqcn.h"
@@ -73,8 +74,10 @@ class Qp {
   /// The packet that on_packet() is given next has brought this option of its IP header.
   void take_telemetry(const std::uint8_t* option) noexcept;
   void on_packet(Time now, const Packet& packet, bool marked) noexcept;
-  /// @param option  of its IP header, if it has one
-  void on_cnp(Time now, const wire::Bth& bth, const std::uint8_t* option) noexcept;
+  /// @param reserved  the bytes behind the BTH
+  /// @param option    of its IP header, if it has one
+  void on_cnp(Time now, const wire::Bth& bth, std::span<const std::uint8_t> reserved,
+              const std::uint8_t* option) noexcept;
   void on_timer(Time now) noexcept;
   /// A CNP, an ACK or NAK, and data wait, and nothing pauses them.
   [[nodiscard]] bool cnp_waits() const noexcept;

@@ -16,6 +16,7 @@
 #include "nic/rnic/dcqcn.h"
 #include "nic/rnic/echo_clock.h"
 #include "nic/rnic/hpcc.h"
+#include "nic/rnic/qcn.h"
 #include "nic/rnic/requester.h"
 #include "nic/rnic/swift.h"
 #include "nic/rnic/timely.h"
@@ -58,6 +59,8 @@ class RateControl {
       SwiftParameters near = config.swift;
       near.base_target_ns = near.near_target_ns;
       near_.emplace<Swift>(near, config.line_bps, config.path_mtu);
+    } else if (dcqcn() != nullptr && config.dcqcn.near_qcn.enabled) {
+      near_.emplace<Qcn>(config.dcqcn.near_qcn, config.line_bps);
     }
   }
 
@@ -75,6 +78,7 @@ class RateControl {
       near->on_sent(now, wire_bytes);
       near_sent_ += mtu_;
     }
+    if (auto* const near = std::get_if<Qcn>(&near_)) near->on_sent(now, wire_bytes);
     const double rate = rate_bps(now);
     // Rates are bits per second and times nanoseconds. Of a packet that leaves at its time the fraction is carried on:
     // at 400 Gbit/s a packet takes some 30 ns, and rounding each would cost a hundredth of the rate.
@@ -104,7 +108,11 @@ class RateControl {
         algorithm_);
   }
   /// Algorithms that go by delay alone do not heed CNPs.
-  void on_cnp(Time now) noexcept {
+  /// @param feedback  what a switch near by says of its queue (switch/wire/qcn_cnp.h); 0: the CNP does not say
+  void on_cnp(Time now, unsigned feedback = 0) noexcept {
+    if (auto* const near = std::get_if<Qcn>(&near_); near != nullptr && feedback != 0) {
+      return near->on_feedback(now, feedback);
+    }
     std::visit(
         [&](auto& a) {
           if constexpr (requires { a.on_cnp(now); }) a.on_cnp(now);
@@ -155,6 +163,7 @@ class RateControl {
     if (const auto* const near = near_hpcc()) return std::min(rate, near->rate_bps(now));
     if (const auto* const near = near_timely()) return std::min(rate, near->rate_bps(now));
     if (const auto* const near = near_swift()) return std::min(rate, near->rate_bps(now));
+    if (auto* const near = std::get_if<Qcn>(&near_)) return std::min(rate, near->rate_bps(now));
     return rate;
   }
   /// nullopt without congestion control.
@@ -168,6 +177,8 @@ class RateControl {
   }
   /// Null unless DCQCN is chosen.
   [[nodiscard]] const Dcqcn* dcqcn() const noexcept { return std::get_if<Dcqcn>(&algorithm_); }
+  /// By what switches near by say of their queues; null unless DCQCN is chosen with near_qcn.
+  [[nodiscard]] const Qcn* near_qcn() const noexcept { return std::get_if<Qcn>(&near_); }
   /// Null unless HPCC is chosen.
   [[nodiscard]] const Hpcc* hpcc() const noexcept { return std::get_if<Hpcc>(&algorithm_); }
   /// By the ports whose records come back early; null unless HPCC is chosen with a near_rtt_ns.
@@ -215,7 +226,7 @@ class RateControl {
   Time next_send_ = 0;
   double fraction_ = 0;  ///< of a nanosecond, that next_send_ is too early
   Algorithm algorithm_;
-  std::variant<std::monostate, Hpcc, Timely, Swift> near_{};  ///< of the way up to a switch that answers early
+  std::variant<std::monostate, Hpcc, Timely, Swift, Qcn> near_{};  ///< of the way up to a switch that answers early
   Time near_rtt_ = 0;
   std::uint64_t near_sent_ = 0;  ///< payload of full packets since the last echo
   std::uint32_t mtu_;

@@ -21,7 +21,8 @@ PRESETS = ("hpcc_mix", "hpcc_run", "conweave", "dcqcn_paper", "longhaul", "conne
 # Of each kind of congestion control, as weft-rnic's --cc-constant has them; it knows the ranges.
 CONSTANTS = {
     "none": (),
-    "dcqcn": ("t_i_us", "t_d_us", "t_alpha_us", "cnp_interval_us", "r_ai_mbps", "r_hai_mbps", "min_mbps", "g"),
+    "dcqcn": ("t_i_us", "t_d_us", "t_alpha_us", "cnp_interval_us", "r_ai_mbps", "r_hai_mbps", "min_mbps", "g",
+              "near_qcn", "near_t_us", "near_b_kb", "near_r_ai_mbps", "near_r_hai_mbps", "near_min_mbps"),
     "timely": ("t_low_us", "t_high_us", "min_rtt_us", "ewma", "beta", "delta_mbps", "hai_events", "hai_factor",
                "min_mbps", "above_base", "near_echo"),
     "swift": ("base_target_us", "ai", "beta", "max_mdf", "fs_range_us", "fs_min_cwnd", "fs_max_cwnd", "min_cwnd",

@@ -4,8 +4,11 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <deque>
 
+#include "switch/wire/icrc.h"
+#include "switch/wire/qcn_cnp.h"
 #include "switch/wire/rtt_echo.h"
 #include "switch/wire/telemetry_cnp.h"
 #include "tests/nic/rnic/fabric.h"
@@ -179,6 +182,45 @@ TEST(Device, RecordsThatASwitchSendsBackSetTheRateOfTheirQueuePair) {
     EXPECT_EQ(f.a.qp->rate().rate_bps(f.now) < 5e8, known);
   }
   EXPECT_EQ(f.a.qp->rate().hpcc()->cuts(), 0u);
+}
+
+// QCN's number in the reserved bytes of a CNP: without near_qcn, and where these bytes are anything else, it is a CNP.
+TEST(Device, ACnpThatSaysHowCongestedAQueueIsCutsTheNearRate) {
+  struct Nowhere : TxSink {
+    void send(const TxFrame&) noexcept override {}
+  } nowhere;
+  for (const bool listens : {true, false}) {
+    Fabric f;
+    QpConfig c = fast();
+    c.line_bps = 10'000'000'000;
+    c.congestion_control = CongestionControl::dcqcn;
+    c.dcqcn = *dcqcn_parameters("longhaul", c.line_bps);
+    c.dcqcn.near_qcn.enabled = listens;
+    f.connect(c);
+    wire::RoceAddressing to;
+    to.source = f.b.device.config().address;
+    to.destination = f.a.device.config().address;
+    std::array<std::uint8_t, wire::kMaxEmittedBytes> cnp;
+    const std::size_t bytes = wire::write_qcn_cnp(cnp, to, f.a.qp->qpn(), 32);
+    f.a.device.on_packet(f.now, std::span(cnp).first(bytes), nowhere);
+    EXPECT_EQ(f.a.qp->counters().cnps_received, 1u);
+    EXPECT_EQ(f.a.qp->rate().rate_bps(f.now), listens ? 7.5e9 : 1e10) << "DCQCN cuts later";
+    EXPECT_EQ(f.a.qp->rate().dcqcn()->cnps(), listens ? 0u : 1u);
+
+    wire::Parsed p;
+    wire::parse_frame(cnp.data(), static_cast<std::uint32_t>(bytes), static_cast<std::uint32_t>(bytes), p);
+    std::uint8_t* const reserved = cnp.data() + p.l4_offset + sizeof(wire::UdpHeader) + sizeof(wire::Bth);
+    for (const std::uint8_t byte : {0, 0xff}) {
+      std::memset(reserved, byte, wire::kCnpReservedBytes);
+      const wire::RoceLayout layout{p.l3_offset, p.l4_offset, static_cast<std::uint32_t>(bytes - wire::kIcrcBytes),
+                                    false};
+      wire::store_icrc(cnp.data() + layout.icrc, wire::icrc_full(cnp.data(), layout));
+      f.a.device.on_packet(f.now, std::span(cnp).first(bytes), nowhere);
+    }
+    EXPECT_EQ(f.a.qp->counters().cnps_received, 3u);
+    EXPECT_EQ(f.a.qp->rate().dcqcn()->cnps(), listens ? 2u : 3u);
+    EXPECT_EQ(f.a.device.counters().icrc_errors, 0u);
+  }
 }
 
 TEST(Device, RequestsAskASwitchForEchoesAndTheseSetTheRate) {

@@ -177,7 +177,8 @@ class Mistakes(unittest.TestCase):
     def test_constants_belong_to_the_kind_of_congestion_control(self):
         self.expect("rate_gbps: 0.02", "constants: { t_low_us: 5 }",
                     "8:92: nic: cc: constants: dcqcn has no 't_low_us', but: t_i_us, t_d_us, t_alpha_us, "
-                    "cnp_interval_us, r_ai_mbps, r_hai_mbps, min_mbps, g")
+                    "cnp_interval_us, r_ai_mbps, r_hai_mbps, min_mbps, g, near_qcn, near_t_us, near_b_kb, "
+                    "near_r_ai_mbps, near_r_hai_mbps, near_min_mbps")
         self.expect("rate_gbps: 0.02", "constants: { g: much }",
                     "8:85: nic: cc: constants: g: expected a number, found 'much'")
         self.expect("kind: dcqcn", "kind: swift, preset: longhaul", "8:77: nic: cc: preset is for kind dcqcn")

@@ -127,6 +127,26 @@ TEST(RttEcho, SendersLearnTheRoundTripToTheirOwnSwitch) {
   }
 }
 
+// Annulus: four of seven senders share the uplink of their ToR, which tells them how congested it is. What a CNP does
+// that does not say so is the same with the near loop and without.
+TEST(Annulus, SendersSlowDownByHowCongestedTheirOwnSwitchIs) {
+  const std::string pnp = "pnp: { remote: [10.0.0.0/21], trigger: qcn, cnp_interval_us: 0";
+  const auto heard = with_stage("leaf1", pnp + " }", "kind: dcqcn, near_qcn: 1");
+  const auto deaf = with_stage("leaf1", pnp + " }", "kind: dcqcn");
+  const auto silent = with_stage("leaf1", pnp + ", qcn_feedback: false }", "kind: dcqcn, near_qcn: 1");
+  for (const auto& found : {heard, deaf, silent}) {
+    EXPECT_GT(found["stages"]["pnp"]["cnps_sent"].get<int>(), 20);
+    EXPECT_EQ(found["stages"]["pnp"]["no_buffer"], 0);
+    EXPECT_EQ(found["stages"]["pnp"]["unknown_qp"], 0);
+  }
+  EXPECT_EQ(silent["completion_ms"], deaf["completion_ms"]);
+  EXPECT_EQ(silent["stages"]["pnp"], deaf["stages"]["pnp"]);
+  // DCQCN halves its rate for the first CNP, however short the queue, and waits long before it comes back.
+  EXPECT_LT(heard["stages"]["pnp"]["cnps_sent"].get<int>(), deaf["stages"]["pnp"]["cnps_sent"].get<int>() / 2);
+  EXPECT_LT(heard["ecn_marks"].get<int>(), deaf["ecn_marks"].get<int>() / 2);
+  EXPECT_LT(heard["completion_ms"].get<double>(), 0.9 * deaf["completion_ms"].get<double>());
+}
+
 // BiCC: what is under way to the receiver of an incast is bounded at the leaf that all but its own rack come through,
 // and the rest waits there.
 TEST(Bicc, AnIncastWaitsAtTheEdge) {
