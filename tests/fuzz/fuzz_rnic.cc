@@ -21,6 +21,7 @@ namespace weft::nic {
 namespace {
 
 constexpr std::uint32_t kMtu = 256;
+constexpr std::uint64_t kLine = 100'000'000'000;  // of the one that has congestion control
 constexpr std::size_t kGuard = 64, kRegion = 4096, kRecord = 16;
 constexpr std::uint8_t kGuardByte = 0xa5;
 
@@ -59,6 +60,11 @@ class Fixture {
       c.rto_ns = 100 * kUs;
       c.max_dest_rd_atomic = 2;
       c.max_inflight_packets = 16;
+      if (recovery == LossRecovery::ideal) {
+        c.congestion_control = CongestionControl::dcqcn;
+        c.dcqcn.near_qcn.enabled = true;
+        c.line_bps = kLine;
+      }
       Qp& qp = device_.create_qp(pd_, cq_, cq_, c);
       qp.connect(
           {wire::Qpn(0x99), {kOurMac, kTheirMac, kOurs, kTheirs, 0, 64, 0}, wire::Psn(0xfffff0), wire::Psn(0xfffff0)});
@@ -73,6 +79,8 @@ class Fixture {
     const auto exact = std::make_unique<std::uint8_t[]>(data.size());
     std::copy(data.begin(), data.end(), exact.get());
     device_.on_packet(now_, {exact.get(), data.size()}, judge_);
+    const double rate = qps_.back()->rate().rate_bps(now_);
+    require(rate > 0 && rate <= static_cast<double>(kLine), "no rate is nothing, or more than the line's");
     for (std::size_t i = 0; i < kGuard; ++i) {
       require(memory_[i] == kGuardByte && memory_[kGuard + kRegion + i] == kGuardByte, "memory outside is untouched");
     }
@@ -151,7 +159,13 @@ class Fixture {
     std::array<std::uint8_t, 1024> out;
     const auto tos = static_cast<std::uint8_t>(r[13] & 3);
     const wire::Qpn to = r[14] == 1 ? wire::kGsiQpn : qp.qpn();
-    const std::size_t bytes = copy_frame(make_frame(header_, tos, p, to, head.data()), out);
+    const TxFrame frame = make_frame(header_, tos, p, to, head.data());
+    if (p.opcode == wire::Opcode::CNP) {  // Reserved bytes, with the EtherType of QCN's notification or without.
+      std::uint8_t* const reserved = head.data() + frame.head.size() - wire::kCnpReservedBytes;
+      std::copy_n(r.begin(), wire::kCnpReservedBytes, reserved);
+      if ((r[15] & 1) != 0) reserved[0] = 0x22, reserved[1] = 0xe9, reserved[2] = 0;
+    }
+    const std::size_t bytes = copy_frame(frame, out);
     const auto exact = std::make_unique<std::uint8_t[]>(bytes);
     std::copy_n(out.begin(), bytes, exact.get());
     device_.on_packet(now_, {exact.get(), bytes}, judge_);
