@@ -27,6 +27,7 @@ SCHEMES = {
     "DCQCN": (themis.RESULTS, "published-none"),
     "Annulus": (themis.RESULTS, "published-annulus"),
     "Annulus, QCN": (themis.RESULTS, "published-annulus_qcn"),
+    "Annulus, QCN and Fb": (themis.RESULTS, "published-annulus_fb"),
     "BiCC": (themis.RESULTS, "published-bicc"),
     "BiCC + PNP": (themis.RESULTS, "published-bicc_pnp"),
     "PNP": (themis.RESULTS, "published-pnp"),

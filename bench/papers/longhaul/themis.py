@@ -46,10 +46,17 @@ HONEST = ["nic.ack_dscp=3", "switch.unlimited=[]",
 
 # Annulus: a ToR answers marks of packets that leave its rack, as the authors' stand-in does (branch
 # ns3-debug-Annulus, switch-node.cc:384-398: no interval, Not-ECT) and with the interval of a receiver.
-# `annulus_qcn` has QCN's samples instead of marks, with the numbers of 802.1Qau.
+# `annulus_qcn` has QCN's samples instead of marks, with the numbers of 802.1Qau; in `annulus_fb` senders have QCN's
+# reaction point beside DCQCN and cut by how congested the port is (Fb). `annulus_fb_slow` is to show what the length of
+# its recovery does: it has the timer of DCQCN here, and no byte counter.
 ANNULUS = {"published": {"annulus": "clear_to: not_ect, cnp_interval_us: 0",
-                         "annulus_qcn": "trigger: qcn, cnp_interval_us: 0"},
-           "honest": {"annulus": "", "annulus_qcn": "trigger: qcn"}}
+                         **{name: "trigger: qcn, cnp_interval_us: 0"
+                            for name in ("annulus_qcn", "annulus_fb", "annulus_fb_slow")}},
+           "honest": {"annulus": "", **{name: "trigger: qcn"
+                                        for name in ("annulus_qcn", "annulus_fb", "annulus_fb_slow")}}}
+NEAR_QCN = "nic.cc.near_qcn=1"
+SENDERS = {"annulus_fb": [NEAR_QCN],
+           "annulus_fb_slow": [NEAR_QCN, "nic.cc.near_t_us=900", "nic.cc.near_b_kb=1000000"]}
 
 # mean and P99 within and between data centres, mean of all; facts of each file in the README.
 PUBLISHED = {
@@ -68,7 +75,7 @@ PUBLISHED = {
     "published-none": {30: [("Fig. 2", 3.788, None, 1.151, None, None)],
                        70: [("Fig. 2", 13.661, None, 1.504, None, None)]},
 }
-SCHEMES = ("none", "annulus", "annulus_qcn", "bicc", "bicc_pnp", "pnp", "trp", "both")
+SCHEMES = ("none", "annulus", "annulus_qcn", "annulus_fb", "annulus_fb_slow", "bicc", "bicc_pnp", "pnp", "trp", "both")
 VARIANTS = [f"{s}-{scheme}" for s in STAGES for scheme in SCHEMES
             if not s.endswith("pace") or scheme in ("trp", "both")]
 
@@ -109,6 +116,7 @@ def sets_of(variant):
     settings, _, scheme = variant.partition("-")
     published = settings.startswith("published")
     sets = [s for one in runs.FABRIC.values() for s in one[0]] if published else list(HONEST)
+    sets += SENDERS.get(scheme, [])
     return sets + (annulus(settings, scheme) if scheme in ANNULUS["honest"] else pipelines(STAGES[settings], scheme))
 
 
