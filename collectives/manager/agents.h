@@ -19,9 +19,10 @@ namespace weft::inc::manager {
 /// What became of a call to an agent.
 struct Outcome {
   enum class Kind : std::uint8_t {
-    done,     ///< it has happened; of remove(): the switch does not have the group
-    refused,  ///< it has not, and the text says why
-    unknown,  ///< no answer: it may happen, or have happened
+    done,       ///< it has happened; of remove(): the switch does not have the group
+    refused,    ///< it has not, and the text says why
+    unknown,    ///< no answer: it may happen, or have happened
+    not_asked,  ///< of install(): the switch was not asked, because another manager may lead
   };
   Kind kind = Kind::done;
   std::string text{};

@@ -285,7 +285,7 @@ void EtcdStore::keep_lease() {
 
 std::vector<Outcome> AgentsOfLeader::install(std::span<const InstallOrder> orders) {
   if (store_.leads()) return agents_.install(orders);
-  return std::vector<Outcome>(orders.size(), {Outcome::Kind::refused, kLost});
+  return std::vector<Outcome>(orders.size(), {Outcome::Kind::not_asked, kLost});
 }
 
 std::vector<Outcome> AgentsOfLeader::remove(std::span<const RemoveOrder> orders) {

@@ -302,6 +302,11 @@ CreateReply Manager::end_create(TimeNs now, Creation creation, std::span<const O
   std::set<NodeId> may_have;
   for (std::size_t i = 0; i < creation.orders.size(); ++i) {
     const Outcome& o = outcomes[i];
+    if (o.kind == Outcome::Kind::not_asked) {
+      reply.refusal = Refusal::store_failed;
+      reply.sentences = {o.text};
+      continue;
+    }
     if (o.kind != Outcome::Kind::refused) may_have.insert(creation.orders[i].node);
     if (o.kind == Outcome::Kind::done || reply.refusal == Refusal::switch_refused) continue;
     const bool refused = o.kind == Outcome::Kind::refused;

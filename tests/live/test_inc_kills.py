@@ -20,7 +20,7 @@ import unittest
 import inc_ranks
 import inc_tree
 import lab
-from test_inc_etcd import Cluster
+from test_inc_etcd import LEASE_S, Cluster
 from test_inc_manager import NOWHERE, Manager, on_switches
 from test_incd import LONG, QUICK, Daemons, slot_bytes
 
@@ -29,7 +29,7 @@ SHORT_MS, LONG_MS = 300, 5000
 # What `weft-inc perf` gives a collective, and how long it waits for others before it destroys its group (weft_inc.h).
 TIMEOUT_S, DESTROY_S = 2, 2
 SLACK_S = 4  # two cores may have other things to do
-ELECTION_S = 4  # of etcd, and then of the manager that leads
+ELECTION_S = 2 + LEASE_S + 1  # of etcd, then of the manager that leads
 
 
 class Site:
@@ -40,7 +40,7 @@ class Site:
         self.cluster = cluster
         self.slack_s = SLACK_S + (ELECTION_S if cluster else 0)
         self.tree = inc_tree.Tree(l)
-        self.manager = Manager(l, lease_ms, etcd=cluster and {"endpoints": cluster.endpoints, "lease_s": 2})
+        self.manager = Manager(l, lease_ms, etcd=cluster and {"endpoints": cluster.endpoints, "lease_s": LEASE_S})
         self.daemons = Daemons(l, self.manager)
         self.job = None
         self.jobs = 0
@@ -85,7 +85,10 @@ class Site:
     def ready(self):
         if self.manager.ended() is not None:
             self.manager.start()  # as its service manager does: it has lost the lead
-        topology = json.loads(self.manager.run("--json", "topology"))
+        try:
+            topology = json.loads(self.manager.run("--json", "topology"))
+        except AssertionError:
+            return False  # it waits for the lead, or has just lost it
         return all(node["up"] for node in topology["nodes"] if node["tier"])
 
 

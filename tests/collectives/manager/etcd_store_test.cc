@@ -139,7 +139,7 @@ TEST_F(EtcdStoreTest, WithoutTheLeadSwitchesAreLeftAlone) {
   const auto before = steps.done;
   EXPECT_EQ(agents.remove(removes)[0].kind, Outcome::Kind::unknown);
   const InstallOrder installs[] = {{0, 1, "{}"}};
-  EXPECT_EQ(agents.install(installs)[0].kind, Outcome::Kind::refused);
+  EXPECT_EQ(agents.install(installs)[0].kind, Outcome::Kind::not_asked);
   EXPECT_EQ(steps.done, before);
 }
 

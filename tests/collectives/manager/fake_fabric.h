@@ -57,6 +57,7 @@ class FakeSwitches : public Agents {
   std::vector<Outcome> install(std::span<const InstallOrder> orders) override {
     const std::lock_guard lock(mutex_);
     std::vector<Outcome> out;
+    if (lead_lost) return std::vector<Outcome>(orders.size(), {Outcome::Kind::not_asked, "another manager may lead"});
     for (const InstallOrder& o : orders) {
       out.push_back(steps_.run([&]() -> Outcome {
         if (silent.contains(o.node)) return {Outcome::Kind::unknown, "silent"};
@@ -103,6 +104,7 @@ class FakeSwitches : public Agents {
   std::map<policy::NodeId, std::map<GroupId, std::string>> groups;  ///< what each switch has
   std::map<policy::NodeId, std::vector<GroupActivity>> activities;  ///< of switches that answer
   std::set<policy::NodeId> silent;
+  bool lead_lost = false;  ///< nobody is asked
 
  private:
   Steps& steps_;

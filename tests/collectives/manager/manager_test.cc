@@ -268,6 +268,16 @@ TEST_F(ManagerTest, EachSwitchMayRefuse) {
   }
 }
 
+TEST_F(ManagerTest, AManagerThatMayNotLeadBlamesNoSwitch) {
+  switches.lead_lost = true;
+  const CreateReply reply = manager->create(now, request_of({0, 1, 2, 3}, 7));
+  EXPECT_EQ(reply.refusal, Refusal::store_failed);
+  EXPECT_THAT(reply.sentences, ElementsAre("another manager may lead"));
+  EXPECT_EQ(at(7), 0u);
+  switches.lead_lost = false;
+  expect_nothing_held();
+}
+
 TEST_F(ManagerTest, AFullDiskEndsNewGroupsAndNotRunningOnes) {
   ASSERT_EQ(manager->create(now, request_of({0, 1}, 1)).refusal, Refusal::none);
   steps.fault = [](std::uint64_t) { return Fault::refuse; };
