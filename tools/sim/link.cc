@@ -48,7 +48,7 @@ bool Link::hand_over() {
   if (first) {
     std::swap(sent_, handed_);
   } else {
-    handed_.insert(handed_.end(), sent_.begin(), sent_.end());
+    for (const Flight::Packet& packet : sent_) handed_.push_back(packet);
     sent_.clear();
   }
   return first;
