@@ -40,9 +40,9 @@ OVER_ROCE = ("--mca", "pml", "cm", "--mca", "mtl", "ofi", "--mca", "mtl_ofi_prov
 class Tree(inc_tree.Tree):
     """The switches, and a host of the operator at the root, which has the manager."""
 
-    def __init__(self, l, guests):
+    def __init__(self, l, guests, faults):
         self.operator = l.host("op", mtu=MTU).address(f"{OPERATOR}/24").route("default", "10.0.9.1")
-        super().__init__(l, guests=guests)
+        super().__init__(l, faults, guests=guests)
 
     def start(self, faults=(), top=""):
         switches = yaml.safe_load(inc_tree.switches(self.lab, faults, self.interfaces))
@@ -54,14 +54,15 @@ class Tree(inc_tree.Tree):
 
 
 class Site:
-    """Guests that are ready for mpirun. ranks: which of the four hosts they are; packages: that they have besides."""
+    """Guests that are ready for mpirun. ranks: which of the four hosts they are; packages: that they have besides;
+    faults: of all links, see inc_tree.switches()."""
 
-    def __init__(self, l, ranks, packages=(), memory_mb=MEMORY_MB):
+    def __init__(self, l, ranks, packages=(), memory_mb=MEMORY_MB, faults=()):
         self.lab = l
         self.guests = {rank: guest.Guest(l, f"h{rank + 1}", "tap", [f"10.0.{rank + 1}.2/24"], MTU,
                                          memory_mb=memory_mb, extra_packages=(*PACKAGES, *packages))
                        for rank in ranks}
-        self.tree = Tree(l, {rank: machine.interface for rank, machine in self.guests.items()})
+        self.tree = Tree(l, {rank: machine.interface for rank, machine in self.guests.items()}, faults)
         self._make_certificates()
         tcp = {"address": OPERATOR, "port": OPERATOR_PORT, "certificate": self._server[0], "key": self._server[1],
                "client_ca": self._authority.certificate}
@@ -178,16 +179,18 @@ def differ(name, one, other, ranks):
 
 
 class Compared(unittest.TestCase):
-    """Tests of RANKS, guests with PACKAGES as well, whose programs give what they give without weft."""
+    """Tests of RANKS, guests with PACKAGES as well, over links with FAULTS, whose programs give what they give without
+    weft."""
 
     RANKS = ()
+    FAULTS = ()
     PACKAGES = ()
     MEMORY_MB = MEMORY_MB
 
     @classmethod
     def setUpClass(cls):
         cls.lab = cls.enterClassContext(live.Lab())
-        cls.site = Site(cls.lab, cls.RANKS, cls.PACKAGES, cls.MEMORY_MB)
+        cls.site = Site(cls.lab, cls.RANKS, cls.PACKAGES, cls.MEMORY_MB, cls.FAULTS)
         cls.program = cls.site.compile("mpi_results.c")
 
     def compare(self, with_switches, without):
