@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "switch/wire/checksum.h"
 #include "switch/wire/icrc.h"
 #include "tests/switch/wire/samples.h"

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "tests/switch/wire/samples.h"
 
 namespace weft::wire {

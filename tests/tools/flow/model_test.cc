@@ -14,7 +14,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-const Model& model(const std::string& name) {
+const Model& model(const char* name) {
   for (const Model& m : known_models()) {
     if (m.name == name) return m;
   }

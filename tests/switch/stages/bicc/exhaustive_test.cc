@@ -53,7 +53,7 @@ struct World final : BiccSink {
   void release(BiccPacket packet) noexcept override {
     if (packet >> 16 != ++gone) reordered = true;
     const std::uint32_t flow = (packet >> 8 & 0xff) - 1, psn = packet & 0xff;
-    if (flow == kFlows) return;
+    if (flow >= kFlows) return;
     if (under_way[flow] >> psn != 0) under_way[flow] = 0;  // sent again
     under_way[flow] |= 1u << psn;
     highest[flow] = std::max(highest[flow], psn);
