@@ -3,18 +3,10 @@
 # Copyright The weft authors
 """Four guests with Soft-RoCE under three switches: every primitive, type and operation of MPI, and a program of
 mpi4py."""
-import sys
-
-import judge
 import mpi_guests
 
 # What tools/check does not wait for.
 PROGRAM_S = 1800
-
-
-def use(how):
-    """Of coll_weft_use: 0 is off, 1 if possible, 2 required."""
-    return ("--mca", "coll_weft_use", str(how))
 
 
 class Matrix(mpi_guests.Compared):
@@ -30,17 +22,12 @@ class Matrix(mpi_guests.Compared):
                       ((8, 10), (2, 4)))
         self.assertEqual(self.compare_results("all", 8 * lengths * 7 * 3), records)
 
-    def output(self, words, how, timeout=PROGRAM_S):
-        code, out = self.site.mpirun(*words, settings=use(how), timeout=timeout).wait()
-        self.assertEqual(code, 0, out)
-        return out
-
     def test_2_mpi4py(self):
         for machine in self.site.guests.values():
             machine.put(mpi_guests.HERE + "/mpi_python.py", "/tmp/mpi_python.py")
         found = {}
         for how in (0, 1):
-            out = self.output(("python3", "/tmp/mpi_python.py"), how)
+            out = self.output("python3", "/tmp/mpi_python.py", use=how, timeout=PROGRAM_S)
             self.assertEqual("MPI_COMM_WORLD: by switches" in out, how == 1, out)
             found[how] = [line for line in out.splitlines() if line.startswith("result")]
             self.assertEqual(len(found[how]), len(self.RANKS), out)
@@ -48,7 +35,4 @@ class Matrix(mpi_guests.Compared):
 
 
 if __name__ == "__main__":
-    if mpi_guests.missing():
-        print("SKIP: " + mpi_guests.missing())
-        sys.exit(77)
-    judge.main()
+    mpi_guests.main()

@@ -11,24 +11,9 @@
 namespace weft::wire {
 namespace {
 
-RoceAddressing addressing(bool v6, bool tagged) {
-  RoceAddressing to;
-  to.source_mac = MacAddress::from_u64(0x020000000011);
-  to.destination_mac = MacAddress::from_u64(0x020000000022);
-  to.tagged = tagged;
-  to.vlan_tci = 3 << 13 | 1 << 12 | 100;
-  to.source = v6 ? *IpAddress::parse("2001:db8::1") : IpAddress::v4(0x0a000001);
-  to.destination = v6 ? *IpAddress::parse("2001:db8::2") : IpAddress::v4(0x0a000002);
-  to.flow_label = 0x12345;
-  to.tos = 0xc2;
-  to.ttl = 33;
-  to.source_port = 50123;
-  return to;
-}
-
 /// The same frame by the builder, which has its own tests against scapy.
 FrameBuilder by_builder(bool v6, bool tagged) {
-  const RoceAddressing to = addressing(v6, tagged);
+  const RoceAddressing to = roce_addressing(v6, tagged);
   FrameBuilder b;
   b.eth(to.source_mac, to.destination_mac).ip(to.source, to.destination).tos(to.tos).ttl(to.ttl);
   b.flow_label(to.flow_label).udp(to.source_port);
@@ -40,7 +25,7 @@ TEST(Emit, CnpEqualsTheBuildersForEveryAddressing) {
   for (const bool v6 : {false, true}) {
     for (const bool tagged : {false, true}) {
       std::vector<std::uint8_t> out(kMaxEmittedBytes, 0xaa);
-      out.resize(write_cnp(out, addressing(v6, tagged), Qpn(0x1234)));
+      out.resize(write_cnp(out, roce_addressing(v6, tagged), Qpn(0x1234)));
       EXPECT_EQ(out, by_builder(v6, tagged).cnp(Qpn(0x1234)).build());
     }
   }
@@ -51,7 +36,7 @@ TEST(Emit, AckAndNakEqualTheBuildersForEveryAddressing) {
     for (const bool tagged : {false, true}) {
       for (const Syndrome s : {Syndrome::ack(5), Syndrome::rnr_nak(12), Syndrome::nak(NakCode::psn_sequence_error)}) {
         std::vector<std::uint8_t> out(kMaxEmittedBytes, 0xaa);
-        out.resize(write_ack(out, addressing(v6, tagged), Qpn(0x1234), Psn(0xfffffe), s, 0xabcdef));
+        out.resize(write_ack(out, roce_addressing(v6, tagged), Qpn(0x1234), Psn(0xfffffe), s, 0xabcdef));
         EXPECT_EQ(
             out,
             by_builder(v6, tagged).bth(Opcode::RC_ACKNOWLEDGE, Qpn(0x1234), Psn(0xfffffe)).aeth(s, 0xabcdef).build());
@@ -61,7 +46,7 @@ TEST(Emit, AckAndNakEqualTheBuildersForEveryAddressing) {
 }
 
 TEST(Emit, WritesNothingIntoABufferThatIsTooSmallAndFillsOneThatFits) {
-  const RoceAddressing to = addressing(true, true);
+  const RoceAddressing to = roce_addressing(true, true);
   const std::size_t need = emitted_bytes(to, Opcode::CNP);
   for (std::size_t n = 0; n < need; ++n) {
     std::vector<std::uint8_t> out(n, 0xaa);

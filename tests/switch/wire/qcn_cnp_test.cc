@@ -9,6 +9,7 @@
 
 #include "switch/wire/icrc.h"
 #include "switch/wire/parse.h"
+#include "tests/switch/wire/samples.h"
 
 namespace weft::wire {
 namespace {
@@ -18,10 +19,7 @@ using Reserved = std::array<std::uint8_t, kCnpReservedBytes>;
 TEST(QcnCnp, IsACnpWhoseReservedBytesHoldTheFeedback) {
   for (const bool ipv6 : {false, true}) {
     for (const bool tagged : {false, true}) {
-      RoceAddressing to;
-      to.tagged = tagged;
-      to.source = ipv6 ? *IpAddress::parse("fd02::1") : IpAddress::v4(0x0a020001);
-      to.destination = ipv6 ? *IpAddress::parse("fd01::1") : IpAddress::v4(0x0a010001);
+      const RoceAddressing to = roce_addressing(ipv6, tagged);
       std::array<std::uint8_t, kMaxEmittedBytes> plain{}, out{};
       const std::size_t bytes = write_cnp(plain, to, Qpn(17));
       for (const unsigned feedback : {1u, 40u, kMostQcnFeedback}) {

@@ -8,6 +8,7 @@
 
 #include "switch/wire/icrc.h"
 #include "switch/wire/parse.h"
+#include "tests/switch/wire/samples.h"
 
 namespace weft::wire {
 namespace {
@@ -15,10 +16,7 @@ namespace {
 TEST(RttEcho, IsACnpWithThePsnOfTheRequestAndWithoutBecn) {
   for (const bool ipv6 : {false, true}) {
     for (const bool tagged : {false, true}) {
-      RoceAddressing to;
-      to.tagged = tagged;
-      to.source = ipv6 ? *IpAddress::parse("fd02::1") : IpAddress::v4(0x0a020001);
-      to.destination = ipv6 ? *IpAddress::parse("fd01::1") : IpAddress::v4(0x0a010001);
+      const RoceAddressing to = roce_addressing(ipv6, tagged);
       std::array<std::uint8_t, kMaxEmittedBytes> out;
       const std::size_t bytes = write_rtt_echo(out, to, Qpn(17), Psn(0xabcdef));
       ASSERT_EQ(bytes, emitted_bytes(to, Opcode::CNP));

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "switch/wire/builder.h"
+#include "switch/wire/emit.h"
 #include "switch/wire/parse.h"
 
 namespace weft::wire {
@@ -53,6 +54,22 @@ inline std::vector<Sample> roce_samples() {
     }
   }
   return samples;
+}
+
+/// Every field that a frame of the switch can have, with a value of its own.
+inline RoceAddressing roce_addressing(bool v6, bool tagged) {
+  RoceAddressing to;
+  to.source_mac = MacAddress::from_u64(0x020000000011);
+  to.destination_mac = MacAddress::from_u64(0x020000000022);
+  to.tagged = tagged;
+  to.vlan_tci = 3 << 13 | 1 << 12 | 100;
+  to.source = v6 ? *IpAddress::parse("2001:db8::1") : IpAddress::v4(0x0a000001);
+  to.destination = v6 ? *IpAddress::parse("2001:db8::2") : IpAddress::v4(0x0a000002);
+  to.flow_label = 0x12345;
+  to.tos = 0xc2;
+  to.ttl = 33;
+  to.source_port = 50123;
+  return to;
 }
 
 /// Frames that are not RoCE.
