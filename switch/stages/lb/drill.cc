@@ -52,7 +52,7 @@ class DrillPolicy : public LbPolicy {
         }
         declined = item.first_member;
       }
-      if (memory->burst != burst_ || memory->group != item.first_member) memory = &memory_of(links, item);
+      if (memory->burst != burst_ || memory->members != item.first_member) memory = &memory_of(links, item);
       const Choice choice =
           remembered_ > 1 ? shortest_of_many(links, item, *memory, draws) : shortest(links, item, *memory, draws);
       item.choice = choice.member;
@@ -83,7 +83,8 @@ class DrillPolicy : public LbPolicy {
     bool remembered;  ///< and not drawn
   };
   struct Memory {
-    const NextHopId* group = nullptr;
+    std::uint64_t group = 0;             // number of its members, see number_of()
+    const NextHopId* members = nullptr;  // where they were in `burst`
     std::uint64_t burst = 0;             // in which all of `best` were members of the group
     PortIndex port = pipeline::kNoPort;  // of the first of `best`, where at most one is remembered
     std::uint32_t count = 0;
@@ -231,14 +232,23 @@ class DrillPolicy : public LbPolicy {
     return choice;
   }
 
+  // Of a group. It comes from the members and not from where they are stored: which groups share a slot is the same in
+  // every run.
+  [[nodiscard]] static std::uint64_t number_of(std::span<const NextHopId> members) noexcept {
+    std::uint64_t number = members.size();
+    for (const NextHopId member : members) number = wire::mix64(number ^ member, wire::detail::kMix0);
+    return number;
+  }
+
   [[nodiscard]] Memory& memory_of(const LinkView& links, const LbItem& item) noexcept {
-    const auto group = reinterpret_cast<std::uintptr_t>(item.first_member);
-    Memory& memory = memories_[wire::detail::spread32(group) % memories_.size()];
-    if (memory.group != item.first_member) memory = {.group = item.first_member, .burst = burst_};
-    if (memory.burst == burst_) return memory;
-    // Routes may have changed since the last burst, with the same group at the same place.
-    memory.burst = burst_;
     const auto members = item.members();
+    const std::uint64_t group = number_of(members);
+    Memory& memory = memories_[group % memories_.size()];
+    if (memory.group != group) memory = {.group = group, .members = item.first_member, .burst = burst_};
+    if (memory.burst == burst_ && memory.members == item.first_member) return memory;
+    // Routes may have changed since the last burst: a next hop that had gone may be another one now.
+    memory.burst = burst_;
+    memory.members = item.first_member;
     const auto left = std::remove_if(memory.best.begin(), memory.best.begin() + memory.count, [&](NextHopId member) {
       return std::find(members.begin(), members.end(), member) == members.end();
     });

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The weft authors
 #include <algorithm>
+#include <array>
+#include <bit>
+#include <memory>
 #include <numeric>
 
 #include "tests/switch/stages/nack_filter/rig.h"
@@ -152,6 +155,57 @@ TEST_P(DrillOfABurst, IsSpreadAsItsPacketsWouldBeOneByOne) {
   EXPECT_GT(sent, 2000u);
   EXPECT_EQ(quick.counter("lb", "drill_remembered"), slow.counter("lb", "drill_remembered"));
   for (Harness* leaf : {&quick, &slow}) leaf->block_device("s1", false);
+}
+
+// Groups that share a slot forget what they remembered. Which of them do depends on their members alone, and not on
+// where a switch has stored them.
+TEST(LbDrillOfManyGroups, IsTheSameInEverySwitchOfOneSeed) {
+  std::string yaml = leaf_yaml(1, {.uplinks = kUplinks, .lb = "{ policy: drill }"});
+  const std::string all = "  - { prefix: 10.0.0.0/16, via: [";
+  const std::size_t at = yaml.find(all), begin = at + all.size();
+  const std::string list = yaml.substr(begin, yaml.find(']', begin) - begin);
+  std::array<std::string, kUplinks> via;
+  std::size_t from = 0;
+  for (std::string& one : via) {
+    const std::size_t end = std::min(list.find(", ", from), list.size());
+    one = list.substr(from, end - from);
+    from = end + 2;
+  }
+  std::string routes;
+  std::vector<std::string> destinations;
+  for (unsigned set = 0; set < 1u << kUplinks; ++set) {
+    if (std::popcount(set) < 2) continue;
+    std::string members;
+    for (unsigned i = 0; i < kUplinks; ++i) {
+      if ((set >> i & 1) != 0) members += (members.empty() ? "" : ", ") + via.at(i);
+    }
+    const std::string prefix = "10.0." + std::to_string(20 + set);
+    routes += "  - { prefix: " + prefix + ".0/24, via: [" + members + "] }\n";
+    destinations.push_back(prefix + ".2");
+  }
+  yaml.insert(at, routes);
+
+  std::vector<std::unique_ptr<Harness>> leaves;
+  for (int i = 0; i < 6; ++i) leaves.push_back(std::make_unique<Harness>(weft::testing::all_stages(), yaml));
+  const auto spread = [&](Harness& leaf, std::uint32_t round) {
+    std::vector<Bytes> burst;
+    for (std::uint32_t psn = 0; psn < 32; ++psn) {
+      FrameBuilder frame = data(psn).payload(static_cast<std::uint16_t>(64 * (1 + psn * round % 30)));
+      burst.push_back(frame.ipv4("10.0.1.2", destinations[psn * 7 % destinations.size()].c_str()).build());
+    }
+    leaf.inject("h1", burst);
+    std::vector<std::uint32_t> psns;
+    for (unsigned i = 1; i <= kUplinks; ++i) {
+      for (const auto& sent : leaf.take("s" + std::to_string(i)))
+        psns.push_back(i << 24 | parsed_of(sent.bytes).psn.value());
+    }
+    return psns;
+  };
+  for (std::uint32_t round = 0; round < 20; ++round) {
+    const auto psns = spread(*leaves[0], round);
+    EXPECT_EQ(psns.size(), 32u);
+    for (std::size_t i = 1; i < leaves.size(); ++i) ASSERT_EQ(spread(*leaves[i], round), psns) << round;
+  }
 }
 
 class LbDrillWithALongMemory : public LbDrill {
