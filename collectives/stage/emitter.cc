@@ -69,10 +69,11 @@ rte_mbuf* Emitter::make(EndpointIndex to, const nic::Packet& p, std::uint8_t tos
   Edge& edge = group_->edges[to];
   std::uint8_t head[nic::kMaxHeadBytes];
   const nic::TxFrame frame = nic::make_frame(edge.head, tos, p, edge.peer_qp, head);
+  // The next switch wants header bytes in one piece. The buffers of a simulation have room for little more.
+  const std::uint32_t in_one_piece = std::min<std::uint32_t>(frame.bytes(), pipeline::kHeaderBytes);
+  m->data_off = static_cast<std::uint16_t>(std::min<std::uint32_t>(m->data_off, m->buf_len - in_one_piece));
   if (p.payload.bytes != 0 && p.payload.data() == nullptr && frame.bytes() > pipeline::kHeaderBytes) {
-    // A simulation that leaves payload out: the next switch wants the header bytes in one piece, and buffers have room
-    // for little more.
-    m->data_off = static_cast<std::uint16_t>(std::min<std::uint32_t>(m->data_off, m->buf_len - pipeline::kHeaderBytes));
+    // A simulation that leaves payload out.
     auto* at = reinterpret_cast<std::uint8_t*>(rte_pktmbuf_append(m, pipeline::kHeaderBytes));
     std::fill_n(std::copy(frame.head.begin(), frame.head.end(), at), pipeline::kHeaderBytes - frame.head.size(), 0);
     m->pkt_len = frame.bytes();

@@ -61,6 +61,25 @@ TEST(Inc, EveryOperationOverEveryTreeGivesWhatOneMachineWould) {
   }
 }
 
+// The buffers of a simulation are hardly longer than the headers that a switch wants in one piece.
+TEST(Inc, LastPacketsOfAnySizeReachTheNextSwitch) {
+  const std::string two_leaves = "{ kind: leaf_spine, leaves: 2, spines: 1, hosts_per_leaf: 2 }";
+  for (int tail = 4; tail <= 256; tail += testing::kSanitized ? 24 : 4) {
+    for (const char* mode : {"i", "ii", "iii"}) {
+      for (const char* payload : {"elided", "values"}) {
+        SCOPED_TRACE(std::to_string(tail) + " " + mode + " " + payload);
+        const auto r = run_text(kStar, {{"topology", two_leaves},
+                                        {"workload.bytes", std::to_string(1024 + tail)},
+                                        {"workload.times", "1"},
+                                        {"workload.group.mode", mode},
+                                        {"payload", payload},
+                                        {"time_limit_ms", "10"}});
+        ASSERT_TRUE(r["summary"]["complete"].get<bool>());
+      }
+    }
+  }
+}
+
 // ReduceScatter fills the links one way and AllGather the other: side by side they take much less than one after the
 // other (EPIC, figure 14), when all their roots go at once. Each has an eighth of its data, and ACKs, the other way.
 TEST(Inc, ReduceScatterAndAllGatherFillBothDirections) {
