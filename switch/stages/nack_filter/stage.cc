@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <functional>
 
 #include "switch/pipeline/set_words.h"
 #include "switch/stages/nack_filter/drops.h"
@@ -69,7 +68,7 @@ NackFilterStage::NackFilterStage(const pipeline::StageBuild& build, NackFilterSh
       mail_lost_seen_(build.workers, 0),
       draining_(build.info.ports.size()) {
   free_.reserve(options_.max_qps);
-  timers_.reserve(options_.max_qps);
+  timers_.resize(options_.max_qps);
   for (std::uint16_t from = 0; from < build.workers; ++from) {
     if (from != worker_) mail_lost_seen_[from] = shared.lost(from, worker_);
   }
@@ -244,11 +243,9 @@ std::uint32_t NackFilterStage::create(Context& context, const NackMail& mail) no
     return kNone;
   }
   Extra& e = extra(slot);
-  const bool timed = e.timed;
   e = {};
   e.addresses = entry.addresses;
   e.position = position;
-  e.timed = timed;
   NackState& s = qp(slot).state();
   s.address_key = mail.address_key;
   s.dest_qp = mail.dest_qp;
@@ -487,19 +484,17 @@ bool NackFilterStage::send_frame(Context& context, const NackState& s, const Ext
 
 // --- time --------------------------------------------------------------------------------------------------------
 
-// A queue pair stands at most once among the timers: one that is due too early is put back.
+// A blocked NACK for another PSN starts the guard anew. The timer of the guard before then stays where it is, because
+// moving it with every NACK costs more than one call that comes too early: on_timer() puts it back.
 void NackFilterStage::start_timer(Context& context, std::uint32_t slot) noexcept {
-  Extra& e = extra(slot);
-  if (e.timed) return;
-  e.timed = true;
-  timers_.push_back({qp(slot).state().guard_at, slot});
-  std::push_heap(timers_.begin(), timers_.end(), std::greater<>());
-  context.at(deadline(0));
+  const TimeNs before = timers_.next();
+  timers_.arm(slot, qp(slot).state().guard_at);
+  if (timers_.next() != before) context.at(deadline(0));
 }
 
 TimeNs NackFilterStage::deadline(std::uint32_t) const {
   const TimeNs drains = shared_.workers() > 1 && draining_count_ != 0 ? look_at_drains_ : kNever;
-  return timers_.empty() ? drains : std::min(drains, timers_.front().at);
+  return std::min(drains, timers_.next());
 }
 
 void NackFilterStage::on_timer(Context& context, std::uint32_t) {
@@ -507,11 +502,8 @@ void NackFilterStage::on_timer(Context& context, std::uint32_t) {
     read_mail(context);
     if (draining_count_ != 0 && context.now >= look_at_drains_) release_drained(context);
   }
-  while (!timers_.empty() && timers_.front().at <= context.now) {
-    const std::uint32_t slot = timers_.front().slot;
-    std::pop_heap(timers_.begin(), timers_.end(), std::greater<>());
-    timers_.pop_back();
-    extra(slot).timed = false;
+  while (timers_.next() <= context.now) {
+    const std::uint32_t slot = timers_.pop();
     if (unit_.on_guard(qp(slot), context.now)) {
       send_nack(context, slot, NackCounter::compensated_guard);
       if ((qp(slot).state().flags & NackFlag::in_order) != 0) note_in_order(slot);
@@ -542,7 +534,6 @@ void NackFilterStage::adopt(Context& context, Stage& old_stage, const pipeline::
   }
   if (!same) {
     began_anew_ = context.now;
-    old.timers_.clear();
     // Mail about packets that left before says nothing about states that have just begun.
     NackMail unread;
     for (std::uint16_t from = 0; from < shared_.workers(); ++from) {

@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "switch/base/counter_set.h"
+#include "switch/base/timer_heap.h"
 #include "switch/pipeline/stage.h"
 #include "switch/stages/nack_filter/frame.h"
 #include "switch/stages/nack_filter/options.h"
@@ -72,16 +73,10 @@ class NackFilterStage : public pipeline::Stage {
     std::uint64_t addresses;                       ///< QpEntry::addresses
     std::uint32_t position;                        ///< of its entry in the table of rdma_track
     pipeline::PortIndex in_port;                   ///< of the NACK that is pending, or was last
-    bool timed;                                    ///< it stands in timers_
     bool warned;                                   ///< it counts in warned_
     std::uint32_t nacks, valid, blocked, unknown;  ///< statistics
     std::uint32_t compensated, guard, released, spurious, after_block;
     NackFrame frame;
-  };
-  struct Timer {
-    TimeNs at;
-    std::uint32_t slot;
-    friend bool operator>(const Timer& a, const Timer& b) noexcept { return a.at > b.at; }
   };
   static constexpr std::uint32_t kNone = 0xffffffff;
   // Retransmissions of one queue pair that follow blocked NACKs and are worth a warning.
@@ -173,7 +168,7 @@ class NackFilterStage : public pipeline::Stage {
   std::vector<std::uint32_t> free_;
   std::uint32_t sweep_at_ = 0;
   std::uint32_t warned_ = 0;                   ///< queue pairs with kWarnAfter retransmissions after blocked NACKs
-  std::vector<Timer> timers_;                  ///< a heap, the earliest first
+  TimerHeap<TimeNs, kNever> timers_;           ///< by slot: when its guard expires, or before that
   std::vector<std::uint64_t> mail_lost_seen_;  ///< by worker
   std::uint64_t uplinks_down_ = 0;             ///< a bit per uplink, down or excluded; none without arrival check
   std::uint64_t excluded_ = 0;                 ///< a bit per uplink

@@ -2,6 +2,9 @@
 // Copyright The weft authors
 #include "switch/stages/nack_filter/stage.h"
 
+#include <cstring>
+#include <vector>
+
 #include "switch/stages/nack_filter/drops.h"
 #include "tests/switch/stages/nack_filter/rig.h"
 
@@ -71,6 +74,27 @@ TEST(NackFilter, TheGuardSendsWhatNoPacketCanProve) {
   EXPECT_THAT(leaf.nacks(), ElementsAre(2));
   EXPECT_EQ(leaf.counter("compensated_guard"), 1u);
   leaf.h.advance_ns(1000 * kUs);
+  EXPECT_THAT(leaf.upwards(), IsEmpty());
+}
+
+TEST(NackFilter, ACompensationThatFoundNoBufferIsTriedAgainLongBeforeTheGuardExpires) {
+  ReceiverLeaf leaf({.filter = ", guard_us: 1000"});
+  leaf.arrive({0, 1, 3});
+  leaf.say(nack(2));
+  leaf.h.advance_ns(100 * kUs);
+  rte_mbuf* proof = rte_pktmbuf_alloc(leaf.h.pool());
+  std::vector<rte_mbuf*> taken;
+  while (rte_mbuf* m = rte_pktmbuf_alloc(leaf.h.pool())) taken.push_back(m);
+  const Bytes frame = data(4, 1).build();
+  std::memcpy(rte_pktmbuf_append(proof, static_cast<std::uint16_t>(frame.size())), frame.data(), frame.size());
+  leaf.h.inject("s1", proof);
+  EXPECT_EQ(leaf.counter("no_buffer"), 1u);
+  for (rte_mbuf* m : taken) rte_pktmbuf_free(m);
+  leaf.h.advance_ns(99 * kUs);
+  EXPECT_THAT(leaf.upwards(), IsEmpty());
+  leaf.h.advance_ns(1 * kUs);
+  EXPECT_THAT(leaf.nacks(), ElementsAre(2));
+  leaf.h.advance_ns(2000 * kUs);
   EXPECT_THAT(leaf.upwards(), IsEmpty());
 }
 
