@@ -9,6 +9,10 @@ TOP_LEVEL_FOLDERS = {"switch", "nic", "collectives", "conf", "tests", "bench", "
 # Folders that, with all below them, need no README.md, and why.
 WITHOUT_README = {"tests/fuzz/corpus": "A fuzzer takes every file for a seed; tests/fuzz/README.md speaks of them."}
 
+# Folders of which two READMEs list every folder in them: their own, with a row for each, and that of the folder above,
+# with one row for all.
+LISTED_FOLDERS = ("switch/stages",)
+
 # Folder -> folders whose headers it may include, besides its own. The longest matching folder decides. A folder of
 # switch/, nic/ or collectives/ that no entry matches is a mistake.
 LAYERS = {

@@ -159,6 +159,23 @@ def folder_readmes(tree, policy):
             yield f"{folder}/README.md:1: is missing"
 
 
+def folder_lists(tree, policy):
+    """READMEs that list folders list them all."""
+    for listed in policy.LISTED_FOLDERS:
+        folder = pathlib.PurePosixPath(listed)
+        names = {path[len(listed) + 1 :].split("/")[0] for path in tree.paths if path.startswith(listed + "/")}
+        folders = sorted(name for name in names if f"{listed}/{name}" not in tree.paths)
+        rows = {
+            f"{folder.parent}/README.md": rf"\| `{folder.name}/` \|.*\b%s\b",
+            f"{listed}/README.md": r"\| `%s` \|",
+        }
+        for readme, row in rows.items():
+            text = tree.text(readme)
+            for name in folders:
+                if not re.search("^" + row % name, text, re.MULTILINE):
+                    yield f"{readme}:1: has no row with {listed}/{name}"
+
+
 def top_level(tree, policy):
     """The top level holds a few folders and fewer files."""
     for name in sorted({path.split("/")[0] for path in tree.paths}):
@@ -216,6 +233,7 @@ RULES = (
     banned_calls,
     notes_to_self,
     folder_readmes,
+    folder_lists,
     top_level,
     drop_reasons,
     mirrored_tests,

@@ -146,6 +146,29 @@ CASES = [
     ("folder_readmes", {"switch/wire/README.md": None}, ["switch/wire/README.md:1: is missing"]),
     ("folder_readmes", {"tests/fuzz/corpus/cm/rep": "x"}, ["tests/fuzz/README.md:1: is missing"]),
     (
+        "folder_lists",
+        {"switch/stages/lb/unit.h": header("")},
+        ["switch/README.md:1: has no row with switch/stages/lb", "switch/stages/README.md:1: has no row with "],
+    ),
+    (
+        "folder_lists",
+        {
+            "switch/stages/lb/unit.h": header(""),
+            "switch/README.md": "| `stages/` | lb_tag |\n| `main/` | lb |\n",
+            "switch/stages/README.md": "| `lb_tag` | tags for lb |\n",
+        },
+        ["switch/README.md:1: has no row with switch/stages/lb", "switch/stages/README.md:1: has no row with "],
+    ),
+    (
+        "folder_lists",
+        {
+            "switch/stages/lb/unit.h": header(""),
+            "switch/README.md": "| `stages/` | l2, lb |\n",
+            "switch/stages/README.md": "| `lb` | balances |\n",
+        },
+        [],
+    ),
+    (
         "drop_reasons",
         {"switch/stages/l2.cc": CPP + "// DropReason::no_route\n"},
         ["switch/pipeline/drop_reason.def:3: "],
