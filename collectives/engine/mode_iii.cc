@@ -257,9 +257,11 @@ void ModeIII::deliver_until(nic::Time now, Endpoint& e, std::uint64_t sequence) 
   e.deadline = e.sent > sequence ? now + patience(e) : nic::kNever;
 }
 
-/// Module Retransmission: a go-back-N receiver has dropped all behind the gap. Others miss this packet, or all of which
-/// they have not said that it `arrived`; each is sent once more, and again when something that left later has arrived
-/// without the oldest.
+/// Module Retransmission, after a NAK for `sequence`. A go-back-N receiver has dropped every packet after the one that
+/// it asks for, so all of them are sent again. An IRN receiver keeps packets that come early and names in each NAK the
+/// one that has `arrived`: only packets below it that no NAK has named are sent again, each once. Another repair begins
+/// when a NAK asks for a packet that left after the last repair, or names one: the gap is new, or the last repair was
+/// lost too. Receivers of other kinds name no packet, so only `sequence` is sent again.
 void ModeIII::repair(EndpointIndex to, std::uint64_t sequence, std::optional<std::uint64_t> arrived) noexcept {
   Endpoint& e = endpoints_[to];
   if (e.waits) return;

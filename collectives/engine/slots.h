@@ -105,15 +105,18 @@ class Slots {
     return s.used && s.position == position ? &s : nullptr;
   }
 
-  /// AggregateData of a packet whose CRC is still to be checked, in memory that no slot uses. For a slot that the next
-  /// call of contribute() would make others of, or not add this packet to, nothing is done.
+  /// AggregateData for a packet whose CRC has not been checked: reads the payload once for the sum and for the CRC.
+  /// The sum is made in spare memory, so that a packet with a wrong CRC leaves the slot as it was.
   /// @param crc  what wire::payload_crc() of the packet must be
+  /// @return unfit: nothing was summed up, because contribute() would refuse the packet, because the slot holds an
+  ///         older position that is not full, or because bytes are unknown or their number is no multiple of
+  ///         kCheckedStep
   [[nodiscard]] Checked add_checked(std::uint64_t position, EndpointIndex from, const nic::Packet& packet,
                                     std::uint64_t offset, const CheckedLoops& how, std::uint32_t crc) noexcept;
   /// CheckDuplicate and AggregateData: takes what `from` contributes to a position.
   /// @param how      the sum; null: the payload is kept as it is (control messages, Broadcast), or it was added
   /// @param senders  contributions that make the slot full
-  /// @param added    add_checked() has just added it
+  /// @param added    add_checked() has returned Checked::added for this packet, in the call before this one
   Contribution contribute(std::uint64_t position, EndpointIndex from, const nic::Packet& packet, std::uint64_t offset,
                           bool marked, const Arithmetic* how, std::uint32_t senders, bool added = false);
   /// Puts the result of a position in the place of what was summed up here.

@@ -63,7 +63,8 @@ class EtcdStore : public Store {
 
   [[nodiscard]] std::string key(const std::string& below) const { return place_.prefix + "/" + below; }
   [[nodiscard]] std::string group_key(GroupId group) const;
-  /// One try for the lead. nullopt: it leads.
+  /// Tries once to become the leader of the managers, and does not wait.
+  /// @return nullopt when this manager leads; otherwise why it does not: who leads, or an error of etcd
   [[nodiscard]] std::optional<std::string> try_to_lead();
   [[nodiscard]] std::optional<std::string> check_version();
   /// On the condition that this manager leads.

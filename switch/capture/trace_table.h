@@ -69,7 +69,7 @@ class TraceTable {
   [[nodiscard]] std::size_t size() const noexcept { return count_; }
   /// Packets that matched and could not be followed, because too many were on their way.
   [[nodiscard]] std::uint64_t missed() const noexcept { return missed_.load(std::memory_order_relaxed); }
-  /// Gives a record that is done back.
+  /// Frees a record in state `done` after the reader has read it, so that a worker can open it for another packet.
   void release(std::size_t index) noexcept { records_[index].state.store(TraceRecord::State::free); }
 
  private:

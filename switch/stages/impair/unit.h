@@ -42,9 +42,11 @@ struct ImpairStep {
   friend bool operator==(const ImpairStep&, const ImpairStep&) = default;
 };
 
-/// How often a rule did what. Counts decisions.
+/// What one rule has decided. A decision counts even when the stage cannot carry it out, for want of a buffer.
 struct ImpairCounters {
-  std::uint64_t matched = 0;  ///< packets that fulfil all conditions, also those that after, nth, every, limit spare
+  /// Packets that fulfilled all conditions of the rule, including those that its keys `after`, `nth`, `every` and
+  /// `limit` then left alone.
+  std::uint64_t matched = 0;
   std::uint64_t lost = 0;
   std::uint64_t corrupted = 0;
   std::uint64_t duplicated = 0;

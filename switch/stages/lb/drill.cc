@@ -68,7 +68,8 @@ class DrillPolicy : public LbPolicy {
   static constexpr unsigned kPortBits = 16, kNumberBits = 6, kBytesShift = kPortBits + kNumberBits;
   static_assert(sizeof(PortIndex) * 8 == kPortBits && kMaxDrill + 1 <= 1 << kNumberBits);
   static constexpr std::uint64_t kNumber = ((std::uint64_t{1} << kNumberBits) - 1) << kPortBits;
-  // The number of one that is remembered: of equals one that was drawn goes first.
+  // Stands in the place of a number for the remembered candidate. It is larger than all numbers of candidates that were
+  // drawn, so that the minimum prefers a drawn one where their queues are equally long.
   static constexpr std::uint64_t kRemembered = std::uint64_t{1} << (kBytesShift - 1);
   static_assert(kMaxDrill << kPortBits < kRemembered);
   static constexpr std::uint64_t kNothing = std::numeric_limits<std::uint64_t>::max();

@@ -63,7 +63,9 @@ class PnpUnit {
     static_cast<void>(learn(now, interval, name, client_qp, learned));
     return learned;
   }
-  /// The same for who goes on with the flow; nullptr when it has found no room.
+  /// The same for a caller that goes on with the flow, so that it need not find() it again.
+  /// @param learned  out: what the other learn() returns
+  /// @return nullptr when there was no room for the flow
   [[nodiscard]] PnpFlow* learn(TimeNs now, TimeNs interval, const PnpName& name, std::uint32_t client_qp,
                                Learned& learned) noexcept;
   /// The queue pair at its source is not known any more.

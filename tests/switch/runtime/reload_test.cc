@@ -80,8 +80,9 @@ std::string write(const Variant& v) {
   return yaml + "    pipeline: [" + v.pipeline + "]\n" + v.more + v.rest;
 }
 
-// So slow that impair holds a few of its packets: behind a queue that is due and longer than a burst it lets all others
-// stand in line, and what is held when a reload puts impair behind rdma_track has passed by rdma_track.
+// This generator is slow, so that impair, which delays its packets, holds only a few at a time. If more of them were
+// due than fit into a burst, impair would queue the packets of h1 and h2 behind them. A reload that moves impair behind
+// rdma_track would then release these without rdma_track having seen them, and the test expects it to see them all.
 const std::string kGuest = generator("guest", 3, 4, "rate_pps: 500");
 const std::string kSink = "{ name: sink, type: \"null\" }";
 const std::string kUp = "{ name: up, type: link, peer: spine/down }";
