@@ -53,6 +53,13 @@ class FiguresTest(unittest.TestCase):
         for figure in (cycles, median, nanoseconds, memory):
             self.assertGreater(float(figure), 0)
 
+    def test_acks_of_an_rnic_are_not_among_its_packets(self):
+        done = run("nic", "--benchmark_filter=headers_only", "--benchmark_format=json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        (result,) = json.loads(done.stdout)["benchmarks"]
+        # Messages of 64 packets, each with one ACK.
+        self.assertAlmostEqual(result["packets/s"] / result["ACKs/s"], 64, delta=1)
+
 
 if __name__ == "__main__":
     unittest.main()
