@@ -39,7 +39,8 @@ void pin(int cpu) {
 void run(const char* title, std::uint32_t at_once, int sender_cpu, int receiver_cpu) {
   const auto ring = std::make_unique<Ring>();
   std::atomic<bool> stop{false};
-  // The thread inherits the CPU and the priority of this one, which would never let it begin.
+  // The thread inherits the CPU and the priority of this one. With real-time priority whoever spins on a CPU never lets
+  // the other one have it, so this one leaves at once, and sleeps while it waits.
   pin(receiver_cpu);
   std::atomic<bool> runs{false};
   std::thread receiver([&] {
@@ -47,8 +48,8 @@ void run(const char* title, std::uint32_t at_once, int sender_cpu, int receiver_
     void* items[64];
     while (!stop.load(std::memory_order_relaxed)) static_cast<void>(ring->pop(items, 64));
   });
-  while (!runs) usleep(100);
   pin(sender_cpu);
+  while (!runs) usleep(100);
   void* items[kBurst]{};
   std::vector<std::uint64_t> samples;
   samples.reserve(kBursts);
