@@ -85,10 +85,10 @@ RUN = {
 def blocks():
     """The commands of each block of README.md, without what is said beside them and what they print."""
     text = lab.read(os.path.join(ROOT, "README.md"))
-    # Fenced blocks of the same kind as indented ones; a drawing is none.
-    text = re.sub(r"^```(?:sh|bash|console)?\n(.*?)^```$", lambda m: re.sub("^", "    ", m[1], flags=re.M), text,
-                  flags=re.S | re.M)
+    # A drawing has no commands; other fenced blocks are as indented ones.
     text = re.sub(r"^```mermaid\n.*?^```$", "", text, flags=re.S | re.M)
+    text = re.sub(r"^```(?:sh|bash|console)?\n(.*?)^```$", lambda m: re.sub("^(?=.)", "    ", m[1], flags=re.M), text,
+                  flags=re.S | re.M)
     if "```" in text:
         raise AssertionError("README.md has a fenced block of an unknown kind")
     found = []
