@@ -274,6 +274,14 @@ class Package(unittest.TestCase):
         self.assertEqual(self.completions("weft-switch", "--counters"), ["--counters-out"])
         self.assertEqual(self.completions("weft-inc", "topo"), ["topology"])
         self.assertIn("--print-schema", self.completions("weft-inc-manager", "--pr"))
+        self.assertEqual(self.completions("weft-incd", "--soc"), ["--socket", "--socket-mode"])
+        for agent in AGENT:
+            self.assertEqual(self.completions(agent, "--conn"), ["--connect"])
+        # bash loads the file of a program's name, which has to speak of that program.
+        folder = self.installed("usr/share/bash-completion/completions")
+        self.assertLessEqual({"weft-switch", "weft-incd", "weft-inc", *AGENT}, set(os.listdir(folder)))
+        for program in os.listdir(folder):
+            run("bash", "-c", "source $1 && complete -p $2", "bash", os.path.join(folder, program), program)
         self.assertIn("root", self.completions("weft-switch", "-c", "ro"))
         self.assertLessEqual({"run", "up", "down"}, set(self.completions("weft-lab", "")))
 

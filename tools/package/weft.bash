@@ -40,4 +40,5 @@ _weft() {
   fi
 }
 
-complete -o filenames -F _weft weft-switch weft-sim weft-flow weft-rnic weft-lab weft-inc-manager weft-inc weft-qp-agent
+complete -o filenames -F _weft weft-switch weft-sim weft-flow weft-rnic weft-lab weft-inc-manager weft-inc weft-incd \
+  weft-qp-agent
