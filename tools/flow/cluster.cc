@@ -18,8 +18,16 @@ using inc::policy::PolicyKind;
 /// Locks do not expire: no rank crashes here.
 constexpr TimeNs kLease = std::numeric_limits<TimeNs>::max() / 4;
 
+/// 146 years: nothing is simulated beyond, so that times that are added up do not overflow.
+constexpr TimeNs kEndOfTime = TimeNs{1} << 62;
+
 TimeNs rounded_up(double ns) {
-  return static_cast<TimeNs>(std::ceil(ns - 1e-6));
+  return static_cast<TimeNs>(std::min(std::ceil(ns - 1e-6), static_cast<double>(kEndOfTime)));
+}
+
+/// So many periods.
+TimeNs times(std::uint32_t count, TimeNs period) {
+  return period <= kEndOfTime / count ? count * period : kEndOfTime;
 }
 
 void mix(std::uint64_t& hash, std::uint64_t value) {
@@ -56,6 +64,7 @@ bool Cluster::run(const std::function<bool()>& stop) {
       next_look = events_ + 5000;
       if (stop()) break;
     }
+    if (queue_.top().at >= kEndOfTime) break;
     step_until(queue_.top().at);
   }
   return ended_ == jobs_.size();
@@ -293,7 +302,7 @@ void Cluster::end_iteration(JobId job) {
   r.skip_from = now_;
   r.period = period;
   r.each = each;
-  queue_.push({now_ + left * period, Kind::iterations_end, job, 0, ++r.version});
+  queue_.push({now_ + times(left, period), Kind::iterations_end, job, 0, ++r.version});
 }
 
 void Cluster::end_job(JobId job) {

@@ -147,6 +147,7 @@ class Cluster {
   Cluster(const ClusterOptions& options, std::vector<Job> jobs);
 
   /// Runs until all jobs have ended, or until somebody wants to stop.
+  /// What would happen more than 146 years (2^62 ns) after the beginning does not happen.
   /// @param stop  asked every few thousand events; may be empty
   /// @return whether all jobs have ended
   bool run(const std::function<bool()>& stop);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <map>
@@ -26,6 +27,13 @@ using config::Value;
 
 constexpr std::uint32_t kSequencesOfReplica = 8;
 constexpr double kNs = 1e9;
+constexpr double kLongestS = 1e9;  ///< of a job, and of all arrivals: 30 years; times in ns have room for it
+
+std::string seconds(double s) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.4g", s);
+  return text;
+}
 
 std::uint32_t count_of(const Value& map, const char* key) {
   return static_cast<std::uint32_t>(map[key].integer());
@@ -213,7 +221,33 @@ class Builder {
                     std::to_string(out.cluster.fabric.gpus()));
       return false;
     }
-    return mistakes.empty();
+    return mistakes.empty() && takes_time(at, model, d, out);
+  }
+
+  /// Whether an iteration takes a time that can be counted in nanoseconds.
+  bool takes_time(const Value& at, const Model& model, const Division& d, const Experiment& out) {
+    if (least_ns(model, d, out) == 0) {
+      error(at, model.name + ": an iteration takes less than a nanosecond; it needs more to compute or to send");
+      return false;
+    }
+    return ends(at, model, d, 1, out);
+  }
+
+  bool ends(const Value& at, const Model& model, const Division& d, std::uint32_t iterations, const Experiment& out) {
+    const double each = least_ns(model, d, out) / kNs;
+    if (each * iterations <= kLongestS) return true;
+    error(at, model.name + ": " + std::to_string(iterations) + " iteration" + (iterations == 1 ? "" : "s") + " of " +
+                  seconds(each) + " s or more; a job may take " + seconds(kLongestS) + " s");
+    return false;
+  }
+
+  double least_ns(const Model& model, const Division& d, const Experiment& out) {
+    const ClusterOptions& c = out.cluster;
+    double rate = c.fabric.link_mbps / 8000.0 * c.fabric.payload_ratio;
+    if (c.scale_up.gpus > 1) rate = std::max(rate, c.scale_up.bytes_per_ns);
+    auto& known = least_[{model.name, d.tp, d.dp, d.pp, d.micro_batches}];
+    if (known == std::nullopt) known = least_iteration_ns(model, d, rate);
+    return *known;
   }
 
   void build_jobs(const Value& w, Experiment& out) {
@@ -221,6 +255,7 @@ class Builder {
       const Model* model = model_of(j);
       const Division d{count_of(j, "tp"), count_of(j, "dp"), count_of(j, "pp"), count_of(j, "micro_batches")};
       if (model == nullptr || !fits(j, *model, d, out)) continue;
+      if (!ends(j, *model, d, count_of(j, "iterations"), out)) continue;
       NamedJob job{model->name, *model, d, count_of(j, "iterations"),
                    static_cast<TimeNs>(std::llround(j["arrival_s"].number() * kNs))};
       out.jobs.insert(out.jobs.end(), count_of(j, "count"), job);
@@ -241,13 +276,16 @@ class Builder {
     return known;
   }
 
-  /// GPU-seconds that the jobs take alone, over those that the cluster has a second.
-  double span_s(const Value& w, Experiment& out) {
+  /// GPU-seconds that the jobs take alone, over those that the cluster has a second. nullopt when that is too long.
+  std::optional<double> span_s(const Value& w, Experiment& out) {
     double work = 0;
     for (const NamedJob& job : out.jobs) {
       work += static_cast<double>(alone(job, out)) * job.iterations / kNs * job.division.ranks();
     }
-    return work / (out.cluster.fabric.gpus() * w["busy"].number());
+    const double span = work / (out.cluster.fabric.gpus() * w["busy"].number());
+    if (span <= kLongestS) return span;
+    error(w["busy"], "busy: arrivals would spread over " + seconds(span) + " s; at most " + seconds(kLongestS));
+    return std::nullopt;
   }
 
   void build_trace1(const Value& w, const Model& model, Experiment& out) {
@@ -255,11 +293,14 @@ class Builder {
       auto job = trace_job(w["kind"], model, gpus, out);
       if (!job) return;
       job->iterations = count_of(w, "iterations");
+      if (!ends(w["kind"], job->model, job->division, job->iterations, out)) return;
       out.jobs.push_back(std::move(*job));
     }
     // Arrivals of a Poisson process, which has no memory: the times between them are exponential.
     Rng rng(out.seed + 1);
-    const double mean = span_s(w, out) / static_cast<double>(out.jobs.size());
+    const auto span = span_s(w, out);
+    if (!span) return;
+    const double mean = *span / static_cast<double>(out.jobs.size());
     double at = 0;
     for (NamedJob& job : out.jobs) {
       job.arrival_ns = static_cast<TimeNs>(at * kNs);
@@ -285,12 +326,15 @@ class Builder {
                                     ? w["iterations"].number()
                                     : std::round(t.duration_s * kNs / static_cast<double>(alone(job, out)));
       job.iterations = static_cast<std::uint32_t>(std::clamp(iterations, 1.0, w["most_iterations"].number()));
+      if (!ends(w["file"], job.model, job.division, job.iterations, out)) return;
       job.arrival_ns = static_cast<TimeNs>((t.submission_s - trace.front().submission_s) * kNs);
       out.jobs.push_back(std::move(job));
     }
     const double published = trace.back().submission_s - trace.front().submission_s;
     if (!diagnostics_.ok() || published <= 0) return;
-    out.arrival_factor = span_s(w, out) / published;
+    const auto span = span_s(w, out);
+    if (!span) return;
+    out.arrival_factor = *span / published;
     for (NamedJob& job : out.jobs) {
       job.arrival_ns = static_cast<TimeNs>(static_cast<double>(job.arrival_ns) * out.arrival_factor);
     }
@@ -300,7 +344,9 @@ class Builder {
   const std::string& file_;
   Diagnostics& diagnostics_;
   std::map<std::string, Model> models_;
-  std::map<std::uint32_t, TimeNs> alone_;  ///< of an iteration, by size
+  using Divided = std::tuple<std::string, std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t>;
+  std::map<Divided, std::optional<double>> least_;  ///< of an iteration, ns
+  std::map<std::uint32_t, TimeNs> alone_;           ///< of an iteration, by size
 };
 
 }  // namespace

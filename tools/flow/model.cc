@@ -15,6 +15,12 @@ std::string number(double value) {
   return text;
 }
 
+/// Of a micro-batch, forward and backward.
+double micro_batch_ns(const Model& m, const Division& d) {
+  const double tokens = static_cast<double>(m.batch) * m.sequence;
+  return 6 * m.parameters * tokens / (d.ranks() * m.gpu_flops * m.efficiency) * 1e9 / d.micro_batches;
+}
+
 /// Puts the phases of a plan together, slot by slot: in each, stages that have a micro-batch work on it.
 class Planner {
  public:
@@ -26,8 +32,7 @@ class Planner {
   }
 
   JobPlan plan() {
-    const double tokens = static_cast<double>(m_.batch) * m_.sequence;
-    const double ns = 6 * m_.parameters * tokens / (d_.ranks() * m_.gpu_flops * m_.efficiency) * 1e9 / d_.micro_batches;
+    const double ns = micro_batch_ns(m_, d_);
     add_pass("forward", ns / 3, true);
     add_pass("backward", ns * 2 / 3, false);
     if (d_.dp > 1) {
@@ -127,6 +132,10 @@ std::vector<std::string> mistakes_of(const Model& m, const Division& d) {
     if (m.batch % d.dp == 0) whole(m.batch / d.dp, d.micro_batches, "sequences of a replica");
   }
   return out;
+}
+
+double compute_ns(const Model& model, const Division& division) {
+  return micro_batch_ns(model, division) * (division.micro_batches + division.pp - 1);
 }
 
 JobPlan plan_of(const Model& model, const Division& division, std::uint32_t iterations) {

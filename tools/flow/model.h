@@ -47,6 +47,10 @@ struct Division {
 /// All stages work on a micro-batch each; before the first and after the last has gone through, some have none.
 [[nodiscard]] JobPlan plan_of(const Model& model, const Division& division, std::uint32_t iterations);
 
+/// How long an iteration computes, in nanoseconds before they are rounded: what each GPU does, and what it waits while
+/// the pipeline fills and empties. For a model and a division without mistakes; infinite where GPUs do next to nothing.
+[[nodiscard]] double compute_ns(const Model& model, const Division& division);
+
 /// The plan for people: groups, phases with times and bytes, and sums.
 [[nodiscard]] std::string explain(const Model& model, const Division& division, const JobPlan& plan);
 

@@ -135,6 +135,21 @@ Division division_of(std::uint32_t gpus) {
   return d;
 }
 
+double least_iteration_ns(const Model& model, const Division& division, double bytes_per_ns) {
+  constexpr double kTooLong = 1e18;  // does not fit the times of a plan
+  const double computing = compute_ns(model, division);
+  if (!(computing < kTooLong)) return computing;
+  const JobPlan plan = plan_of(model, division, 1);
+  double ns = 0;
+  for (const Phase& phase : plan.phases) {
+    double most = 0;
+    for (const Collective& c : phase.collectives) most = std::max(most, c.bytes * c.count);
+    ns += static_cast<double>(phase.compute_ns);
+    if (!phase.collectives.empty()) ns += std::max(1.0, most / bytes_per_ns);
+  }
+  return ns;
+}
+
 TimeNs iteration_alone(const ClusterOptions& options, const Model& model, const Division& division) {
   ClusterOptions rings = options;
   rings.policy = std::nullopt;

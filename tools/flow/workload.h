@@ -35,6 +35,11 @@ struct TraceJob {
 /// 8 sequences.
 [[nodiscard]] Division division_of(std::uint32_t gpus);
 
+/// The least that an iteration takes, ns: it computes, and each phase sends the largest of its vectors once, at a rate.
+/// 0 when it neither computes for half a nanosecond nor sends anything.
+/// @param bytes_per_ns  of a GPU
+[[nodiscard]] double least_iteration_ns(const Model& model, const Division& division, double bytes_per_ns);
+
 /// How long an iteration takes when nothing else runs, with rings.
 [[nodiscard]] TimeNs iteration_alone(const ClusterOptions& options, const Model& model, const Division& division);
 

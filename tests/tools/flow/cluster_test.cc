@@ -280,6 +280,20 @@ TEST(Cluster, JobsThatDoNotFitWait) {
   EXPECT_EQ(cluster.results()[2].end_ns, 3 * kSecond);
 }
 
+// Eight jobs of 30 years that wait for each other: what comes 146 years after the first is left out.
+TEST(Cluster, TimesDoNotOverflow) {
+  JobPlan plan = training(128, 0, 0, 10);
+  plan.phases[0].compute_ns = 100'000'000 * kSecond;
+  std::vector<Job> jobs(8, job(plan));
+  Cluster cluster(options(), jobs);
+  EXPECT_FALSE(cluster.run({}));
+  EXPECT_EQ(cluster.ended(), 4u);
+  EXPECT_EQ(cluster.results()[3].end_ns, 4'000'000'000 * kSecond);
+  EXPECT_FALSE(cluster.results()[4].ended);
+  EXPECT_TRUE(cluster.results()[4].started);
+  EXPECT_FALSE(cluster.results()[5].started);
+}
+
 TEST(Cluster, AStopLeavesWhatIsDone) {
   ClusterOptions o = options();
   o.closed_form = false;

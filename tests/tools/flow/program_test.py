@@ -95,6 +95,29 @@ class Program(unittest.TestCase):
         self.assertIn("a GPU that computes nothing never ends", text)
         self.assertIn("one.yaml:1:", text)
 
+    def test_iterations_take_a_time_that_can_be_counted(self):
+        tiny = ("models: {{ tiny: {{ layers: 1, hidden: 8, parameters: {p}, sequence: {s}, batch: 8, "
+                "gpu_tflops: {t} }} }}\n"
+                "workload: {{ kind: jobs, jobs: [{{ model: tiny, tp: {tp}, dp: 1, iterations: {n} }}] }}\n")
+        text = self.mistakes(tiny.format(p=1, s=1, t=1000000, tp=1, n=5))
+        self.assertIn("one.yaml:2:32: tiny: an iteration takes less than a nanosecond", text)
+        # Integers of 64 bits have no room for the first two.
+        for tflops, iterations in (("1e-9", 1), ("1e-6", 10), ("1e-3", 1000000000)):
+            text = self.mistakes(tiny.format(p=6.7e9, s=4096, t=tflops, tp=8, n=iterations))
+            self.assertIn("one.yaml:2:32: tiny: ", text)
+            self.assertIn("a job may take 1e+09 s", text)
+        slow = "fabric: { link_gbps: 0.001 }\n" + tiny.format(p=1e15, s=1, t=1000000, tp=8, n=1)
+        self.assertIn("a job may take 1e+09 s", self.mistakes(slow.replace("dp: 1", "dp: 2")))
+        self.written(CSV, "trace.csv")
+        for more in ("kind: csv, file: trace.csv", "kind: trace1"):
+            text = self.mistakes(tiny.format(p=6.7e9, s=4096, t="1e-9", tp=8, n=1).split("\n")[0] +
+                                 f"\nworkload: {{ {more}, model: tiny, iterations: 9 }}\n")
+            self.assertIn("a job may take 1e+09 s", text)
+        # Months of each job, and a hundredth of the GPUs busy.
+        text = self.mistakes("workload: { kind: trace1, model: llama-7b, jobs: 100, iterations: 1000000, "
+                             "busy: 0.01 }\n")
+        self.assertIn("busy: arrivals would spread over", text)
+
     def test_failures_are_named_and_must_leave_a_way(self):
         job = ONE_JOB + "fabric: { spines: 2 }\n"
         fails = "failures: [{ switch: spine0, at_s: 0.5, for_s: 1 }]\n"
