@@ -111,14 +111,14 @@ def text_px(text):
     return len(text) * _CHARACTER_PX
 
 
-def _legend(names, left, top, right):
-    """(elements, height) of a legend that wraps between left and right."""
+def _legend(names, left, top, right, colours=None):
+    """(elements, height) of a legend that wraps between left and right. The colours are those of series otherwise."""
     parts, x, y = [], left, top
     for number, name in enumerate(names):
         width = 18 + text_px(name) + 14
         if x > left and x + width > right:
             x, y = left, y + 18
-        colour = number % SERIES_COLOURS + 1
+        colour = colours[number] if colours else number % SERIES_COLOURS + 1
         parts.append(f'<rect x="{x:g}" y="{y:g}" width="12" height="12" rx="2" class="f{colour}"/>')
         parts.append(_text(x + 18, y + 10, name, css="label"))
         x += width
@@ -244,8 +244,9 @@ def _part(start, end, y, height, colour, hover):
     )
 
 
-def stacked_bar_chart(rows, unit, series, *, marks=(), width=760, label=""):
-    """Horizontal bars made of one part per series. rows are (label, [value of each series])."""
+def stacked_bar_chart(rows, unit, series, *, marks=(), width=760, label="", shares=False):
+    """Horizontal bars made of one part per series. rows are (label, [value of each series]). The total stands at each
+    bar, but not with shares, where it is the same for all."""
     height = _BAR_PX + 4
     totals = [sum(values) for _, values in rows]
     frame = _Rows([name for name, _ in rows], height + _GAP_PX, totals, unit, series, marks, width, note_px=60)
@@ -256,7 +257,8 @@ def stacked_bar_chart(rows, unit, series, *, marks=(), width=760, label=""):
             ends = frame.scale(total), frame.scale(total + value)
             frame.parts.append(_part(*ends, y, height, index % SERIES_COLOURS + 1, hover))
             total += value
-        frame.numbers.append(_text(frame.scale(total) + 6, y + height / 2 + 4, f"{total:.1f}", css="value"))
+        if not shares:
+            frame.numbers.append(_text(frame.scale(total) + 6, y + height / 2 + 4, f"{total:.1f}", css="value"))
     return frame.svg(label)
 
 
@@ -265,20 +267,25 @@ def stacked_bar_chart(rows, unit, series, *, marks=(), width=760, label=""):
 
 @dataclasses.dataclass(frozen=True)
 class Line:
-    """One curve. points are (x, y); dots draws a dot at each; dashed sets it apart, as for a reference."""
+    """One curve. points are (x, y); dots draws a dot at each; dashed sets it apart, as for a reference. colour is 1 to
+    SERIES_COLOURS, or 0 for that of its place among the curves."""
 
     name: str
     points: list
     dots: bool = False
     dashed: bool = False
     step: bool = False  # keep each y until the next x, as a distribution does
+    colour: int = 0
 
 
 def line_chart(
     lines, x_label, y_label, *, x_log=False, y_log=False, y_from_zero=False, width=760, height=380, label=""
 ):
-    """Curves over common axes, with a legend when there is more than one."""
-    parts, top = _legend([line.name for line in lines], 62, 4, width) if len(lines) > 1 else ([], 8)
+    """Curves over common axes, with a legend when there is more than one, or one with a colour of its own."""
+    colours = [line.colour or number % SERIES_COLOURS + 1 for number, line in enumerate(lines)]
+    parts, top = [], 8
+    if len(lines) > 1 or any(line.colour for line in lines):
+        parts, top = _legend([line.name for line in lines], 62, 4, width, colours)
     top += 8
     bottom = height - 46
     x_scale = Scale([x for line in lines for x, _ in line.points], 62, width - 22, log=x_log)
@@ -293,8 +300,8 @@ def line_chart(
     parts.append(_text((62 + width - 22) / 2, height - 10, x_label, "middle"))
     turn = f' transform="rotate(-90 14 {(top + bottom) / 2:g})"'
     parts.append(_text(14, (top + bottom) / 2, y_label, "middle", extra=turn))
-    for number, line in enumerate(lines):
-        parts += _curve(line, number % SERIES_COLOURS + 1, x_scale, y_scale)
+    for colour, line in zip(colours, lines):
+        parts += _curve(line, colour, x_scale, y_scale)
     return _svg(width, height, label, parts)
 
 

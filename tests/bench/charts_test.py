@@ -59,6 +59,8 @@ class BarChartTest(unittest.TestCase):
         self.assertAlmostEqual(second / first, 3, places=1)
         self.assertEqual(hover, "row, b: 30 cycles")
         self.assertIn("40.0", texts(svg))
+        svg = charts.stacked_bar_chart([("row", [10, 30])], "cycles", ("a", "b"), shares=True)
+        self.assertNotIn("40.0", texts(svg))
 
 
 class LineChartTest(unittest.TestCase):

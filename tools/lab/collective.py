@@ -216,7 +216,7 @@ def text_table(results):
     return "\n" + "\n".join(lines)
 
 
-def html(lab, results):
+def html(lab, results, origin):
     made = page.Page(lab.title)
     if lab.about:
         made.paragraph(lab.about)
@@ -234,11 +234,12 @@ def html(lab, results):
     made.table(HEADER, rows(results))
     made.paragraph("drops: packets that a switch dropped, for whatever reason, in all runs of the variant. KiB: what "
                    "the group takes of the root's memory.")
+    made.paragraph(origin.text())
     return made.html()
 
 
-def json_text(lab, results):
-    return json.dumps({"lab": lab.name, "variants": [
+def json_text(lab, results, origin):
+    return json.dumps({"lab": lab.name, **dataclasses.asdict(origin), "variants": [
         {"name": result.variant.name, "memory_kib": result.memory_kib, "drops": result.drops,
          "runs": [{**dataclasses.asdict(run), "mbps": run.mbps} for run in result.runs]} for result in results]},
         indent=1) + "\n"

@@ -138,6 +138,23 @@ def flow_command(rnic, source, target, nic, workload, rto_us, sample_ms):
     return words
 
 
+@dataclasses.dataclass(frozen=True)
+class Origin:
+    """What a report was made with, and when."""
+
+    version: str  # of weft-switch
+    date: str  # with the time of day, UTC
+
+    def text(self):
+        return f"weft {self.version}, {self.date}."
+
+
+def origin(programs):
+    version = subprocess.run([os.path.join(programs, "weft-switch"), "--version"], capture_output=True, text=True,
+                             timeout=60, check=True).stdout.strip()
+    return Origin(version, time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()))
+
+
 class Bench:
     """Hosts with weft-rnic, and the fabric between them."""
 

@@ -181,7 +181,7 @@ def text_table(results):
     return "\n" + "\n".join([lines[0], rule, *lines[1:-1], rule, lines[-1]])
 
 
-def html(lab, results):
+def html(lab, results, origin):
     made = page.Page(lab.title)
     if lab.about:
         made.paragraph(lab.about)
@@ -191,11 +191,12 @@ def html(lab, results):
     made.figure(charts.line_chart(lines, "bytes of the vector", "us each", x_log=True, y_from_zero=True,
                                   label="Time by size"), "Time of a collective by the bytes of its vector.")
     made.table(header(results), rows(results))
+    made.paragraph(origin.text())
     return made.html()
 
 
-def json_text(lab, results):
-    return json.dumps({"lab": lab.name, "variants": [
+def json_text(lab, results, origin):
+    return json.dumps({"lab": lab.name, **dataclasses.asdict(origin), "variants": [
         {"name": result.variant.name, "by_switches": result.by_switches,
          "times_us": {str(size): us for size, us in sorted(result.times.items())}} for result in results]},
         indent=1) + "\n"

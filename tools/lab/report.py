@@ -32,6 +32,7 @@ class Outcome:
     jitter: experiment.Jitter
     limits: experiment.Limits
     results: list
+    origin: experiment.Origin
 
 
 @dataclasses.dataclass(frozen=True)
@@ -180,7 +181,7 @@ def _judged(each):
 
 def _setting(outcome):
     lab, nic = outcome.lab, outcome.lab.nic
-    rate = f", {nic.rate_gbps:g} Gbit/s" if nic.rate_gbps else ""
+    rate = f", {1000 * nic.rate_gbps:g} Mbit/s" if nic.rate_gbps else ""
     kind = {"weft_rnic": "weft-rnic", "soft_roce": "Linux Soft-RoCE in QEMU guests"}[nic.kind]
     slows = ", each NACK slows the sender down" if nic.nack_is_cnp else ""
     return (f"{len(lab.hosts)} hosts, {len(lab.workload.flows)} flows of {lab.workload.text()} at the same "
@@ -189,9 +190,9 @@ def _setting(outcome):
 
 
 def _lines(outcome, column):
-    """A curve for each variant: a column of the samples, summed over flows."""
+    """A curve for each variant: a column of the samples, summed over flows. A variant has one colour in all charts."""
     lines = []
-    for result in outcome.results:
+    for place, result in enumerate(outcome.results):
         points = {}
         for flow in result.flows:
             for number, sample in enumerate(flow.samples[1:]):
@@ -199,7 +200,8 @@ def _lines(outcome, column):
                 points[time_s] = points.get(time_s, 0) + sample[column]
             if column > 1 and flow.samples:  # a count stays where it was when a flow has ended
                 _hold(points, flow, outcome, result, column)
-        lines.append(charts.Line(result.variant.name, sorted(points.items())))
+        lines.append(charts.Line(result.variant.name, sorted(points.items()),
+                                 colour=place % charts.SERIES_COLOURS + 1))
     return lines
 
 
@@ -214,7 +216,9 @@ def _throughput(made, outcome):
     if not any(flow.samples for result in outcome.results for flow in result.flows):
         return
     made.heading("Throughput over time")
-    made.figure(charts.line_chart(_lines(outcome, 1), "seconds", "Gbit/s", y_from_zero=True, label="Throughput"),
+    lines = [dataclasses.replace(line, points=[(time_s, 1000 * gbps) for time_s, gbps in line.points])
+             for line in _lines(outcome, 1)]
+    made.figure(charts.line_chart(lines, "seconds", "Mbit/s", y_from_zero=True, label="Throughput"),
                 "All flows together: bytes of messages that were completed. A curve ends when its last flow has "
                 "sent everything, so a shorter one is the better one.")
 
@@ -222,8 +226,7 @@ def _throughput(made, outcome):
 def _nacks(made, outcome, rows):
     made.heading("NACKs")
     if any(flow.samples for result in outcome.results for flow in result.flows):
-        curves = charts.line_chart(_lines(outcome, 3), "seconds", "NACKs", y_from_zero=True, label="NACKs over time")
-        made.figure(curves, "NACKs that the senders heeded until then.")
+        _nacks_over_time(made, _lines(outcome, 3))
     bars = [charts.Row(each.name, [charts.Bar(count) if count is not None else None
                                    for count in (each.nacks_sent, each.nacks_heeded, each.spurious)]) for each in rows]
     made.figure(charts.bar_chart(bars, "packets", series=("NACKs sent", "NACKs heeded", "spurious retransmissions"),
@@ -235,6 +238,18 @@ def _nacks(made, outcome, rows):
                    [(each.name, *(each.filter.get(key, 0) for key in keys)) for each in filtered])
 
 
+def _nacks_over_time(made, lines):
+    """Curves that stay at zero would lie on each other: their variants are named."""
+    curves = [line for line in lines if any(count for _, count in line.points)]
+    without = [line.name for line in lines if line not in curves]
+    said = f" None was heeded in: {', '.join(without)}." if without else ""
+    if curves:
+        made.figure(charts.line_chart(curves, "seconds", "NACKs", y_from_zero=True, label="NACKs over time"),
+                    "NACKs that the senders heeded until then." + said)
+    else:
+        made.paragraph("The senders heeded no NACK.")
+
+
 def _paths(made, outcome):
     made.heading("Paths used")
     names = max((names for result in outcome.results for names in result.uplinks.values()), key=len, default=[])
@@ -242,8 +257,8 @@ def _paths(made, outcome):
     for result in outcome.results:
         for switch, shares in path_shares(result).items():
             if sum(shares) > 0:
-                rows.append((f"{result.variant.name}, {switch}", [round(100 * share, 2) for share in shares]))
-    made.figure(charts.stacked_bar_chart(rows, "% of bytes", names, label="Paths used"),
+                rows.append((f"{result.variant.name}, {switch}", [100 * share for share in shares]))
+    made.figure(charts.stacked_bar_chart(rows, "% of bytes", names, label="Paths used", shares=True),
                 "How the bytes that a leaf sent to the spines were spread over its uplinks.")
 
 
@@ -256,7 +271,7 @@ def _conditions(made, outcome):
     made.paragraph(f"Measured before the comparison, on the fabrics of the first and the last variant, with "
                    f"{jitter.probes} probes each. From the longest follow the guard, {limits.guard_us / 1000:g} ms, "
                    f"and the retransmission timeout, {limits.rto_us / 1000:g} ms. {os.cpu_count()} CPUs, Linux "
-                   f"{os.uname().release}.")
+                   f"{os.uname().release}, {outcome.origin.text()}")
 
 
 # --- JSON ------------------------------------------------------------------------------------------------------------
@@ -266,6 +281,7 @@ def json_text(outcome):
     """All that was measured."""
     return json.dumps({
         "lab": outcome.lab.name,
+        **dataclasses.asdict(outcome.origin),
         "jitter": dataclasses.asdict(outcome.jitter),
         "limits": dataclasses.asdict(outcome.limits),
         "variants": [{

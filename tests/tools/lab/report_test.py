@@ -40,7 +40,8 @@ def outcome():
         support.result(LAB, 1, sprayed, [port("s1", 500), port("s2", 500)],
                        [filter_row("leaf1", seen=3, blocked=2), filter_row("leaf2", seen=4, blocked=4)],
                        [{"reason": "queue_full", "severity": "warning", "packets": 3},
-                        {"reason": "ip_destination", "severity": "info", "packets": 8}])])
+                        {"reason": "ip_destination", "severity": "info", "packets": 8}])],
+        experiment.Origin("1.2.3", "2026-01-02 03:04 UTC"))
 
 
 class Numbers(unittest.TestCase):
@@ -142,6 +143,52 @@ class Report(unittest.TestCase):
         self.assertIn('<td class="bad">39</td>', text)
         self.assertIn("the guard, 19 ms, and the retransmission timeout, 1000 ms", text)
 
+    def charts_of(self, text):
+        """The texts of each chart of a page, by its label."""
+        body = ElementTree.fromstring(re.search(r"<body>.*</body>", text, re.DOTALL).group(0))
+        svg = "{http://www.w3.org/2000/svg}"
+        return {chart.get("aria-label"): [part.text for part in chart.iter(svg + "text")]
+                for chart in body.iter(svg + "svg")}
+
+    def test_the_plot_has_the_unit_of_the_table(self):
+        text = report.html(outcome())
+        throughput = self.charts_of(text)["Throughput"]
+        self.assertIn("Mbit/s", throughput)
+        # The highest sample of both flows together is 40 Mbit/s.
+        self.assertIn("40", throughput)
+        self.assertNotIn("Gbit/s", text)
+
+    def test_shares_end_at_a_hundred_percent_without_saying_so_at_each_bar(self):
+        measured = outcome()
+        for result, counts in zip(measured.results, ((1, 1, 1, 1, 1, 1), (2, 1, 1, 1, 1, 0))):
+            result.uplinks["leaf1"] = [f"s{number}" for number in range(6)]
+            result.ports[:] = [port(f"s{number}", count) for number, count in enumerate(counts)]
+        paths = self.charts_of(report.html(measured))["Paths used"]
+        self.assertIn("100", paths)
+        self.assertNotIn("120", paths)
+        self.assertNotIn("100.0", paths)
+
+    def test_variants_without_nacks_are_named_in_place_of_curves_at_zero(self):
+        text = report.html(outcome())
+        nacks = self.charts_of(text)["NACKs over time"]
+        self.assertIn("random", nacks)
+        self.assertNotIn("ecmp", nacks)
+        self.assertIn("None was heeded in: ecmp.", text)
+        measured = outcome()
+        del measured.results[1]
+        text = report.html(measured)
+        self.assertNotIn("NACKs over time", text)
+        self.assertIn("The senders heeded no NACK.", text)
+
+    def test_a_variant_has_one_colour_in_all_charts(self):
+        text = report.html(outcome())
+        curve = re.search(r'aria-label="NACKs over time".*?<path d="[^"]*" class="(l\d)"', text, re.DOTALL)[1]
+        both = re.search(r'aria-label="Throughput".*?class="(l\d)".*?class="(l\d)"', text, re.DOTALL).groups()
+        self.assertEqual((curve, both), ("l2", ("l1", "l2")))
+
+    def test_the_page_says_when_and_by_which_version_it_was_made(self):
+        self.assertIn("weft 1.2.3, 2026-01-02 03:04 UTC.", report.html(outcome()))
+
     def test_flows_with_names_have_a_table_and_figures_of_their_own(self):
         plain = outcome()
         self.assertEqual(flow_report.tables(plain), [], "nobody gave them names")
@@ -166,6 +213,7 @@ class Report(unittest.TestCase):
     def test_json_has_all_that_was_measured(self):
         read = json.loads(report.json_text(outcome()))
         self.assertEqual(read["limits"], {"guard_us": 19000, "rto_us": 1000000})
+        self.assertEqual((read["version"], read["date"]), ("1.2.3", "2026-01-02 03:04 UTC"))
         self.assertEqual(read["variants"][1]["summary"]["spurious"], 39)
         self.assertEqual(read["variants"][1]["paths"], {"leaf1": [0.5, 0.5]})
         self.assertEqual(read["variants"][1]["flows"][0]["samples"][2], [0.5, 0.03, 30, 9, 0])
