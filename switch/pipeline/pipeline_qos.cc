@@ -363,11 +363,14 @@ void Pipeline::take_mac_control(TimeNs now, rte_mbuf* m) noexcept {
   if (egress_[in] == nullptr) {
     meta(m).stage = kToOwner;
     const std::uint16_t owner = state_.owner_of_port(in);
-    if (!host_.handoff->push_control(owner, m)) return drop(now, m, DropReason::handoff_full, Half::ingress);
-    totals_.handed_out.add(1);
-    return host_.handoff->wake(owner);
+    if (host_.handoff->push_control(owner, m)) {
+      totals_.handed_out.add(1);
+      return host_.handoff->wake(owner);
+    }
+    // A frame that waits for the owner says now what this one does.
+  } else {
+    qos_->ports[in]->on_pause_frame(now, {frame(m), m->data_len});
   }
-  qos_->ports[in]->on_pause_frame(now, {frame(m), m->data_len});
   totals_.consumed.add(1);
   rte_pktmbuf_free(m);
 }

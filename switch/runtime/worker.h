@@ -17,6 +17,7 @@
 #include "switch/pipeline/pipeline.h"
 #include "switch/ports/port.h"
 #include "switch/runtime/clock.h"
+#include "switch/runtime/control_ring.h"
 #include "switch/runtime/doorbell.h"
 
 namespace weft {
@@ -25,26 +26,32 @@ namespace weft {
 class HandoffRings {
  public:
   static constexpr std::uint32_t kCapacity = pipeline::PacketRing::kCapacity;
-  /// PAUSE and PFC frames, which have rings of their own so that they wait behind no other packet. A later frame
-  /// replaces what an earlier one said, so that few suffice.
-  static constexpr std::uint32_t kControlCapacity = 64;
-  using Control = SpscRing<rte_mbuf*, kControlCapacity>;
 
   explicit HandoffRings(std::uint16_t workers)
-      : packets_(workers), control_(workers), bells_(std::make_unique<Doorbell[]>(workers)) {}
+      : packets_(workers),
+        control_(std::make_unique<ControlRing[]>(std::size_t{workers} * workers)),
+        bells_(std::make_unique<Doorbell[]>(workers)) {}
 
   [[nodiscard]] std::uint16_t workers() const noexcept { return packets_.workers(); }
   [[nodiscard]] pipeline::PacketRing& ring(std::uint16_t from, std::uint16_t to) noexcept {
     return packets_.ring(from, to);
   }
-  [[nodiscard]] Control& control(std::uint16_t from, std::uint16_t to) noexcept { return control_.ring(from, to); }
+  /// Of PAUSE and PFC frames, which have rings of their own so that they wait behind no other packet.
+  [[nodiscard]] ControlRing& control(std::uint16_t from, std::uint16_t to) const noexcept {
+    return control_[std::size_t{from} * workers() + to];
+  }
   [[nodiscard]] Doorbell& bell(std::uint16_t worker) noexcept { return bells_[worker]; }
   /// Whether anything waits for a worker.
-  [[nodiscard]] bool pending(std::uint16_t to) const noexcept { return packets_.pending(to) || control_.pending(to); }
+  [[nodiscard]] bool pending(std::uint16_t to) const noexcept {
+    for (std::uint16_t from = 0; from < workers(); ++from) {
+      if (!control(from, to).empty()) return true;
+    }
+    return packets_.pending(to);
+  }
 
  private:
   SpscMesh<rte_mbuf*, kCapacity> packets_;
-  SpscMesh<rte_mbuf*, kControlCapacity> control_;
+  std::unique_ptr<ControlRing[]> control_;
   std::unique_ptr<Doorbell[]> bells_;
 };
 
@@ -139,12 +146,19 @@ class Worker : public pipeline::Handoff {
     if (taken < count) rings_full_.add(1);
     return taken;
   }
-  bool push_control(std::uint16_t worker, rte_mbuf* m) noexcept override { return rings_.control(id_, worker).push(m); }
+  /// False: ControlRing::push() says what has become of what the frame says.
+  bool push_control(std::uint16_t worker, rte_mbuf* m) noexcept override {
+    ControlRing& ring = rings_.control(id_, worker);
+    const bool taken = ring.push(m);
+    control_waits_ |= ring.waits();
+    return taken;
+  }
   void wake(std::uint16_t worker) noexcept override { rings_.bell(worker).ring(); }
 
  private:
   std::uint32_t poll_queues(TimeNs now) noexcept;
   std::uint32_t poll_rings(TimeNs now, bool send) noexcept;
+  std::uint32_t retry_control() noexcept;
   void take_handoff(TimeNs now, rte_mbuf** packets, std::uint16_t count, bool send) noexcept;
   void send_queued(TimeNs now, const Polling::Target& target, std::uint32_t came) noexcept;
   [[nodiscard]] bool urgent() const noexcept;
@@ -162,6 +176,7 @@ class Worker : public pipeline::Handoff {
 
   TimeNs idle_since_ = 0;
   TimeNs nap_ns_ = 0;
+  bool control_waits_ = false;  ///< PAUSE and PFC frames wait for room in a ring
   Counter loops_, busy_loops_, sleeps_, cycles_, busy_cycles_;
   Counter received_, handed_in_, handed_out_, rings_full_;
 

@@ -30,7 +30,7 @@ constexpr milliseconds kStop{5};
 constexpr std::chrono::seconds kPatience{60};
 
 // A device with a host behind it, which sends to port 0 at the rate of the link and heeds PFC. It is used by the port's
-// owner; counters may be read by any thread.
+// owner; counters may be read by any thread. What comes in its second queue, the test says.
 class Device : public ports::Port {
  public:
   static constexpr std::uint64_t kDescriptors = 128;
@@ -49,7 +49,8 @@ class Device : public ports::Port {
     }
   }
 
-  std::uint16_t receive(TimeNs now, std::uint16_t, rte_mbuf** packets, std::uint16_t max) noexcept override {
+  std::uint16_t receive(TimeNs now, std::uint16_t queue, rte_mbuf** packets, std::uint16_t max) noexcept override {
+    if (queue == 1) return receive_pauses(packets, max);
     constexpr TimeNs kGap = kFrameBytes * 8000 / kMbps;
     if (!sends.load(std::memory_order_relaxed) || paused_) next_ = now;
     for (; next_ < now; next_ += kGap) {
@@ -93,8 +94,26 @@ class Device : public ports::Port {
 
   std::atomic<bool> sends{false};
   Counter received, delivered, pauses;
+  std::vector<std::uint16_t> quanta{};  ///< of the PFC frames to come in the second queue
+  std::atomic<std::size_t> quanta_ready{0};
+  Counter pauses_received;
 
  private:
+  std::uint16_t receive_pauses(rte_mbuf** packets, std::uint16_t max) noexcept {
+    std::uint16_t count = 0;
+    for (std::size_t at = pauses_received.value(); count < max && at < quanta_ready; ++at) {
+      rte_mbuf* m = rte_pktmbuf_alloc(pool_);
+      if (m == nullptr) break;
+      std::array<std::uint16_t, 8> all{};
+      all[kLossless] = quanta[at];
+      auto* frame = reinterpret_cast<std::uint8_t*>(rte_pktmbuf_append(m, wire::kMinFrameBytes));
+      wire::write_pfc({frame, wire::kMinFrameBytes}, wire::MacAddress::from_u64(0x020000000200), 1u << kLossless, all);
+      packets[count++] = m;
+    }
+    pauses_received.add(count);
+    return count;
+  }
+
   rte_mempool* pool_;
   std::array<std::vector<std::uint8_t>, 16> frames_{};  ///< of several pairs of addresses, so that each worker has some
   std::uint64_t serial_ = 0;
@@ -146,6 +165,7 @@ class Switch {
         polling.serve(*pipelines[w], p);
         polling.poll(*pipelines[w], *devices[p], p, 0, true);
       }
+      if (w == 1) polling.poll(*pipelines[1], *devices[0], 0, 1, true);
       this->workers[w]->set_polling(std::move(polling));
     }
     for (auto& worker : this->workers) threads_.emplace_back([&worker] { worker->run(); });
@@ -183,6 +203,11 @@ class Switch {
   [[nodiscard]] std::uint64_t dropped() const {
     std::uint64_t sum = 0;
     for (const auto& p : pipelines) sum += p->totals().all_dropped();
+    return sum;
+  }
+  [[nodiscard]] std::uint64_t ended() const {
+    std::uint64_t sum = 0;
+    for (const auto& p : pipelines) sum += p->totals().ended();
     return sum;
   }
 
@@ -228,6 +253,44 @@ TEST_P(Lossless, AnIngressOwnerThatStandsStillLosesOnlyWhatItsDeviceHasNoRoomFor
     return s.devices[1]->device_stats().rx_missed != 0;
   }));
   s.finish();
+  EXPECT_EQ(s.dropped(), 0u);
+}
+
+// The device of port 0 has a second queue, which another worker polls: there come more PFC frames than the ring to the
+// owner of the port has room for, and only the last one says what `last` says.
+void send_pauses_past_an_owner_that_stands_still(Switch& s, std::uint16_t first, std::uint16_t last) {
+  Device& device = *s.devices[0];
+  device.quanta.assign(3 * ControlRing::kCapacity, first);
+  device.quanta.back() = last;
+  std::atomic<bool> go_on{false};
+  std::thread holds([&] {
+    s.workers[0]->call([&] {
+      while (!go_on) std::this_thread::sleep_for(milliseconds(1));
+    });
+  });
+  device.quanta_ready = device.quanta.size();
+  EXPECT_TRUE(Switch::await([&] { return device.pauses_received.value() == device.quanta.size(); }));
+  // Until the worker has done with them.
+  s.workers[1]->call([] {});
+  go_on = true;
+  holds.join();
+}
+
+TEST_P(Lossless, TheLastPauseOfAPeerReachesAnOwnerThatStoodStill) {
+  Switch s(GetParam());
+  send_pauses_past_an_owner_that_stands_still(s, 0, 0xffff);
+  EXPECT_TRUE(Switch::await([&] { return s.ended() == s.devices[0]->quanta.size(); }));
+  EXPECT_EQ(s.pipelines[0]->class_queues(0)->receiver().counters().xoff[kLossless].value(), 1u);
+  EXPECT_EQ(s.dropped(), 0u);
+}
+
+TEST_P(Lossless, ThatAPeerMayBeSentToAgainReachesAnOwnerThatStoodStill) {
+  Switch s(GetParam());
+  send_pauses_past_an_owner_that_stands_still(s, 0xffff, 0);
+  EXPECT_TRUE(Switch::await([&] { return s.ended() == s.devices[0]->quanta.size(); }));
+  const auto& receiver = s.pipelines[0]->class_queues(0)->receiver();
+  EXPECT_EQ(receiver.counters().xon[kLossless].value(), 1u);
+  s.workers[0]->call([&] { EXPECT_EQ(receiver.last_paused(), 0); });
   EXPECT_EQ(s.dropped(), 0u);
 }
 
