@@ -79,7 +79,12 @@ void ControlRing::wait(rte_mbuf* m) noexcept {
 
 std::uint32_t ControlRing::retry() noexcept {
   std::uint32_t moved = 0;
-  for (; waits() && ring_.push(first_); ++moved) take_first();
+  for (; waits(); ++moved) {
+    // Once it is in the ring, the receiver may free it.
+    rte_mbuf* const behind = next(first_);
+    if (!ring_.push(first_)) break;
+    first_ = behind;
+  }
   return moved;
 }
 

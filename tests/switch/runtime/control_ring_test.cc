@@ -186,6 +186,7 @@ TEST_F(ControlRingTest, BetweenTwoThreads) {
       for (std::uint32_t i = 0; i < count; ++i) {
         EXPECT_GT(pause_quanta(frames[i]), last);
         last = pause_quanta(frames[i]);
+        pipeline::scratch(frames[i]) = ~std::uint64_t{0};  // as every owner of a packet may
         rte_pktmbuf_free(frames[i]);
       }
       if (count == 0) std::this_thread::yield();
