@@ -32,14 +32,24 @@
 // (nack_filter). With one member left this is ecmp.
 #include <algorithm>
 #include <array>
-#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
 
 #include "switch/pipeline/edit_roce.h"
 #include "switch/stages/lb/member_hash.h"
+#include "switch/stages/lb/path_map.h"
 #include "switch/stages/lb/policy.h"
 #include "switch/stages/lb/psn_paths.h"
 #include "switch/stages/rdma_track/known.h"
-#include "switch/stages/rdma_track/stage.h"
+#include "switch/tables/qp_entry.h"
+#include "switch/wire/ib.h"
+#include "switch/wire/icrc.h"
+#include "switch/wire/icrc_update.h"
+#include "switch/wire/ip.h"
+#include "switch/wire/opcodes.h"
+#include "switch/wire/roce_editor.h"
 
 namespace weft::stages {
 namespace {
