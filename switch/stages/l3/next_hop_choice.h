@@ -7,7 +7,9 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "switch/pipeline/batch.h"
 #include "switch/pipeline/context.h"
@@ -48,6 +50,17 @@ class NextHopChoice {
                        bool keeps) noexcept = 0;
 };
 
+/// A group of equal-cost next hops as tables show it.
+struct NextHopGroup {
+  struct Member {
+    pipeline::PortIndex port;
+    std::string text;  ///< as `ip route` writes it, and the state of its neighbour while that is not resolved
+  };
+  std::uint64_t number;         ///< from 0, until the routes change
+  std::size_t routes;           ///< that lead to it
+  std::vector<Member> members;  ///< in the order of the configuration
+};
+
 /// Of one switch.
 class NextHopChoices {
  public:
@@ -55,6 +68,9 @@ class NextHopChoices {
   virtual ~NextHopChoices() = default;
   /// For that worker alone; lives as long as this.
   [[nodiscard]] virtual NextHopChoice& choice(std::uint16_t worker) noexcept = 0;
+  /// Groups of the routes of the moment by number, from `first` on: as many as it takes to list `members` members, or
+  /// all that there are. For control threads, any of them.
+  [[nodiscard]] virtual std::vector<NextHopGroup> groups(std::uint64_t first, std::size_t members) const = 0;
 };
 
 }  // namespace weft::stages

@@ -54,17 +54,10 @@ json protocol_text(const tables::Route& route) {
   return std::to_string(route.protocol);
 }
 
-// The share of a port by the option of stage lb.
-std::int64_t weight_of(const pipeline::StageSpec& lb, const std::string& port) {
-  const config::Value& weights = lb.options["weights"];
-  return weights.is_map() && weights.has(port) ? weights[port].integer() : 1;
-}
-
 }  // namespace
 
 L3Shared::L3Shared(const pipeline::StageBuild& build)
     : info_(build.info),
-      links_(build.links),
       large_table_routes_(build.options["large_table_routes"].unsigned_integer()),
       times_{.reachable_ns = build.options["neighbour_reachable_s"].unsigned_integer() * kSecond},
       interfaces_(build.info),
@@ -74,9 +67,6 @@ L3Shared::L3Shared(const pipeline::StageBuild& build)
   // The check of the options has made sure that these fit.
   for (const auto& entry : info_.neighbours) neighbours_->add_permanent(entry.port, entry.address, entry.mac);
   routes_ = std::make_unique<RcuCell<RouteTable>>(domain_, build_table(info_.routes));
-  for (const pipeline::StageSpec& stage : info_.pipeline) {
-    if (stage.name == "lb") lb_ = &stage;
-  }
   if (info_.kernel) kernel_ = std::make_unique<L3Kernel>(info_, build.workers);
   publish(*this);
   publish<NextHopChoices>(*this);
@@ -197,7 +187,6 @@ std::vector<pipeline::PathSet> L3Shared::path_sets() const {
 
 std::vector<std::string_view> L3Shared::tables() const {
   std::vector<std::string_view> names{"routes", "neighbours"};
-  if (lb_ != nullptr) names.push_back("lb");
   if (kernel_) names.push_back("kernel");
   return names;
 }
@@ -205,7 +194,6 @@ std::vector<std::string_view> L3Shared::tables() const {
 json L3Shared::rows(std::string_view table, std::uint64_t& cursor, std::size_t max) const {
   if (table == "kernel") return kernel_->rows(info_, cursor, max);
   const std::lock_guard lock(mutex_);
-  if (table == "lb") return lb_rows(cursor, max);
   return table == "routes" ? route_rows(cursor, max) : neighbour_rows(cursor, max);
 }
 
@@ -265,33 +253,21 @@ json L3Shared::route_rows(std::uint64_t& cursor, std::size_t max) const {
   return rows;
 }
 
-std::string_view L3Shared::path_text(PortIndex port) const {
-  if (links_ == nullptr || links_->path_up(port)) return "up";
-  return links_->excluded(port) ? "excluded" : "down";
-}
-
-// A row for every member of a group.
-json L3Shared::lb_rows(std::uint64_t& cursor, std::size_t max) const {
+std::vector<NextHopGroup> L3Shared::groups(std::uint64_t first, std::size_t members) const {
+  const std::lock_guard lock(mutex_);
   const RouteTable& table = routes_->read();
   const NextHops& hops = table.next_hops();
-  json rows = json::array();
-  for (; cursor < hops.group_count() && rows.size() < max; ++cursor) {
-    const tables::NextHopId group = NextHops::group_id(cursor);
+  std::vector<NextHopGroup> groups;
+  std::size_t listed = 0;
+  for (std::uint64_t number = first; number < hops.group_count() && listed < members; ++number) {
+    const tables::NextHopId id = NextHops::group_id(number);
     const auto routes = std::count_if(table.routes().begin(), table.routes().end(),
-                                      [&](const tables::Route& route) { return route.next_hop == group; });
-    for (const auto member : hops.members(group)) {
-      const std::string& port = info_.ports[hops.hop(member).port].name;
-      rows.push_back({{"group", cursor},
-                      {"routes", routes},
-                      {"policy", lb_->options["policy"].string()},
-                      {"member", hop_text(hops, member)},
-                      {"port", port},
-                      {"weight", weight_of(*lb_, port)},
-                      {"path", path_text(hops.hop(member).port)}});
-    }
+                                      [id](const tables::Route& route) { return route.next_hop == id; });
+    NextHopGroup& group = groups.emplace_back(NextHopGroup{number, static_cast<std::size_t>(routes), {}});
+    for (const auto member : hops.members(id)) group.members.push_back({hops.hop(member).port, hop_text(hops, member)});
+    listed += group.members.size();
   }
-  if (cursor >= hops.group_count()) cursor = kEnd;
-  return rows;
+  return groups;
 }
 
 json L3Shared::neighbour_rows(std::uint64_t& cursor, std::size_t max) const {

@@ -57,19 +57,16 @@ class L3Shared : public pipeline::StageShared, public NextHopChoices {
   /// What worker `index` finishes packets with. For that worker alone.
   [[nodiscard]] L3Finish& worker(std::uint16_t index) noexcept { return *workers_[index]; }
   [[nodiscard]] NextHopChoice& choice(std::uint16_t worker) noexcept override { return *workers_[worker]; }
+  [[nodiscard]] std::vector<NextHopGroup> groups(std::uint64_t first, std::size_t members) const override;
 
  private:
   [[nodiscard]] std::unique_ptr<const tables::RouteTable> build_table(std::span<const pipeline::RouteInfo> routes);
   [[nodiscard]] nlohmann::ordered_json hop_texts(const tables::NextHops& hops, tables::NextHopId id) const;
   [[nodiscard]] nlohmann::ordered_json route_rows(std::uint64_t& cursor, std::size_t max) const;
-  [[nodiscard]] nlohmann::ordered_json lb_rows(std::uint64_t& cursor, std::size_t max) const;
   [[nodiscard]] nlohmann::ordered_json neighbour_rows(std::uint64_t& cursor, std::size_t max) const;
-  [[nodiscard]] std::string_view path_text(pipeline::PortIndex port) const;
   [[nodiscard]] std::string hop_text(const tables::NextHops& hops, tables::NextHopId id) const;
 
   const pipeline::SwitchInfo& info_;
-  const pipeline::Links* links_;             ///< nullptr: all up
-  const pipeline::StageSpec* lb_ = nullptr;  ///< the stage that chooses members; nullptr without one
   std::size_t large_table_routes_;
   tables::NeighbourTimes times_;
   // In this order: deferred actions of the domain end before the neighbour table does, which they refer to.

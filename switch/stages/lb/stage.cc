@@ -11,6 +11,7 @@
 #include "switch/pipeline/set_words.h"
 #include "switch/stages/lb/flowlets.h"
 #include "switch/stages/lb/member_hash.h"
+#include "switch/stages/lb/shared.h"
 #include "switch/stages/rdma_track/known.h"
 
 namespace weft::stages {
@@ -232,6 +233,7 @@ pipeline::StageType lb_stage_type() {
                 std::uint16_t /*workers*/) {
     return pipeline::set_by_words("lb", lb_options(), check_lb, options, info, words);
   };
+  type.make_shared = [](const pipeline::StageBuild& build) { return std::make_unique<LbShared>(build); };
   type.make = [](const pipeline::StageBuild& build, pipeline::StageShared*) {
     return std::make_unique<LbStage>(make_policy(build), build.capability<NextHopChoices>().choice(build.worker));
   };

@@ -2,8 +2,6 @@
 // Copyright The weft authors
 #include "switch/stages/l3/shared.h"
 
-#include <map>
-
 #include "switch/stages/l3/drops.h"
 #include "tests/switch/stages/l3/router.h"
 
@@ -56,27 +54,23 @@ TEST_P(L3SharedTest, ARouteListsItsNextHopsAsIpRouteWritesThem) {
             ordered_json::array({f().uplink + " dev u1 incomplete"}));
 }
 
-TEST_P(L3SharedTest, LbListsTheMembersOfEveryGroup) {
+TEST_P(L3SharedTest, GroupsAreListedWholeFromANumberOn) {
   Router r;
-  std::vector<std::string> members;
-  for (auto& row : r.h.rows("lb")) {
-    EXPECT_EQ(row["policy"], "ecmp");
-    EXPECT_EQ(row["routes"], 1);
-    members.push_back(row["group"].dump() + " " + row["member"].get<std::string>() + " " +
-                      row["port"].get<std::string>());
-  }
-  EXPECT_THAT(members, ::testing::IsSupersetOf({f().v6 ? "1 2001:db8:11::2 dev u1 u1" : "0 10.1.1.2 dev u1 u1",
-                                                f().v6 ? "1 2001:db8:13::2 dev u3 u3" : "0 10.1.3.2 dev u3 u3"}));
-  EXPECT_EQ(members.size(), 6u);
-}
-
-TEST_P(L3SharedTest, LbSaysWhichPathsAreUpExcludedAndDown) {
-  Router r;
-  ASSERT_EQ(r.h.exclude("u2", true), "");
-  r.h.set_link("u3", false);
-  std::map<std::string, std::string> paths;
-  for (auto& row : r.h.rows("lb")) paths[row["port"]] = row["path"];
-  EXPECT_EQ(paths, (std::map<std::string, std::string>{{"u1", "up"}, {"u2", "excluded"}, {"u3", "down"}}));
+  const auto& shared = r.h.shared<L3Shared>("l3");
+  const auto numbers = [&](std::uint64_t first, std::size_t members) {
+    std::vector<std::uint64_t> out;
+    for (const NextHopGroup& group : shared.groups(first, members)) {
+      EXPECT_EQ(group.members.size(), 3u);
+      EXPECT_EQ(group.routes, 1u);
+      out.push_back(group.number);
+    }
+    return out;
+  };
+  EXPECT_THAT(numbers(0, 1), ::testing::ElementsAre(0));
+  EXPECT_THAT(numbers(0, 3), ::testing::ElementsAre(0));
+  EXPECT_THAT(numbers(0, 4), ::testing::ElementsAre(0, 1));
+  EXPECT_THAT(numbers(1, 100), ::testing::ElementsAre(1));
+  EXPECT_THAT(numbers(2, 100), ::testing::IsEmpty());
 }
 
 TEST_P(L3SharedTest, ConnectedRoutesHaveAPortAndNoRouter) {
