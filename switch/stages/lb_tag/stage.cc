@@ -259,7 +259,7 @@ pipeline::StageType lb_tag_stage_type() {
   type.needs = {"parsed"};
   type.provides = {"congestion"};
   const char* const kWhy = "it reads packets without their tag";
-  for (const char* stage : {"rdma_track", "trp", "inc", "l2", "l3"}) type.before.push_back({stage, kWhy});
+  for (const char* stage : {"rdma_track", "trp", "l2", "l3"}) type.before.push_back({stage, kWhy});
   type.holds_packets = true;
   type.options = lb_tag_options_schema();
   type.counters = {

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "collectives/stage/drops.h"
+#include "switch/pipeline/registry.h"
 #include "switch/tables/interfaces.h"
 #include "switch/wire/builder.h"
 #include "tests/collectives/stage/star.h"
@@ -28,6 +29,24 @@ const std::vector<Collective> kMixed{{Primitive::allreduce, 0, 5}, {Primitive::r
 
 std::string options(Forwarding f, const std::string& more = "") {
   return "{ groups: [" + group_yaml(f, testing::kGroupId, more) + "] }";
+}
+
+// The position is that of inc, so the stage that asks for the order is this one: the switch alone knows no inc.
+TEST(IncStageOrder, StandsBehindLbTagWhichTakesTagsOut) {
+  const auto mistakes = [](const std::vector<std::string>& names) {
+    std::vector<pipeline::StageSpec> stages;
+    for (const std::string& name : names) {
+      stages.push_back({name, {}, {"leaf.yaml", static_cast<int>(stages.size()) + 1, 5}});
+    }
+    config::Diagnostics diagnostics;
+    pipeline::check_order(weft::testing::all_stages(), stages, diagnostics);
+    return diagnostics.to_string();
+  };
+  EXPECT_EQ(mistakes({"parse", "lb_tag", "inc", "l2"}), "");
+  EXPECT_EQ(mistakes({"parse", "inc", "l2"}), "");
+  EXPECT_THAT(mistakes({"parse", "inc", "lb_tag", "l2"}),
+              ::testing::HasSubstr("leaf.yaml:2:5: stage 'inc' must stand after 'lb_tag': it reads packets without "
+                                   "their tag"));
 }
 
 class IncStageEverywhere : public ::testing::TestWithParam<Forwarding> {};
