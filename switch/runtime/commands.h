@@ -68,7 +68,7 @@ class Runtime::Commands : private PipelineSet {
   // Instances of a stage for other options, by worker. Under a lock on the switches.
   [[nodiscard]] std::vector<std::shared_ptr<pipeline::Stage>> remade(const Switch& s, std::size_t stage,
                                                                      const config::Value& options) const;
-  // Puts them in the places of those that run. Under an exclusive lock on the switches.
+  // Puts them in the places of those that run. Without a lock on the switches: workers take it, one after the other.
   void exchange_instances(Switch& s, std::size_t stage, std::vector<std::shared_ptr<pipeline::Stage>>& made);
   [[nodiscard]] api::Outcome set_port(const api::SetRequest& request);
   [[nodiscard]] api::Outcome set_paths(const api::SetRequest& request);

@@ -4,8 +4,11 @@
 // Verbs of stages, on the threads of the control service. Locks are taken for single tasks only, so that a verb that
 // takes long stands in nobody's way.
 #include <algorithm>
+#include <chrono>
+#include <mutex>
 #include <numeric>
 #include <shared_mutex>
+#include <thread>
 
 #include "switch/config/schema/schema_node.h"
 #include "switch/config/schema/suggest.h"
@@ -27,6 +30,7 @@ using pipeline::StageType;
 constexpr const char* kSetVerb = "set";
 // The argument of a verb that wants to know who asks: nobody else can give it.
 constexpr const char* kPeerKey = "peer";
+constexpr std::chrono::microseconds kExchangeAgain{100};
 
 CommandResult refused(std::string why) {
   CommandResult result;
@@ -236,9 +240,9 @@ Outcome Runtime::Commands::set_stage(const api::SetRequest& request) {
     pipeline::SwitchState& state = *one.target->state;
     Changed known{state.info().pipeline[one.stage].options, {}};
     changed_.try_emplace({state.info().name, request.name}, std::move(known)).first->second.now = one.change.options;
-    // Others look at stages and their options.
-    const std::lock_guard switches_lock(runtime_.switches_mutex_);
     if (one.change.remake) exchange_instances(*one.target, one.stage, one.made);
+    // Others look at options.
+    const std::lock_guard switches_lock(runtime_.switches_mutex_);
     state.set_options(one.stage, std::move(one.change.options));
     done += (done.empty() ? "" : "; ") + state.info().name + ": " + one.change.done;
   }
@@ -257,13 +261,25 @@ std::vector<std::shared_ptr<pipeline::Stage>> Runtime::Commands::remade(const Sw
   return made;
 }
 
+// Others look at instances under the shared lock. They do not wait until a worker comes by, because it is the worker
+// that takes the exclusive lock; and it does not wait for them, because it tries again a little later when the lock is
+// taken.
 void Runtime::Commands::exchange_instances(Switch& s, std::size_t stage,
                                            std::vector<std::shared_ptr<pipeline::Stage>>& made) {
   std::vector<pipeline::PortIndex> ports(s.state->info().ports.size());
   std::iota(ports.begin(), ports.end(), pipeline::PortIndex{0});
   const pipeline::PortMap same(std::move(ports));
   for (std::uint16_t w = 0; w < worker_count(); ++w) {
-    runtime_.on_worker(w, [&] { s.pipelines[w]->exchange_stage(runtime_.clock_.now(), stage, made[w], same); });
+    bool done = false;
+    const auto exchange = [&] {
+      const std::unique_lock lock(runtime_.switches_mutex_, std::try_to_lock);
+      if (!lock.owns_lock()) return;
+      s.pipelines[w]->exchange_stage(runtime_.clock_.now(), stage, made[w], same);
+      done = true;
+    };
+    for (runtime_.on_worker(w, exchange); !done; runtime_.on_worker(w, exchange)) {
+      std::this_thread::sleep_for(kExchangeAgain);
+    }
   }
 }
 

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <chrono>
 #include <fstream>
+#include <future>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
@@ -17,6 +18,7 @@
 #include "switch/runtime/runtime.h"
 #include "switch/stages/stages.h"
 #include "tests/support/temporary_directory.h"
+#include "tests/support/tsan_mempool.h"
 
 namespace weft {
 namespace {
@@ -28,9 +30,25 @@ using Json = nlohmann::ordered_json;
 std::atomic<bool> waiting{false};
 std::atomic<bool> release{false};
 
+// While `hold_worker` says so, worker 1 does not come to the end of a burst.
+std::atomic<bool> hold_worker{false};
+std::atomic<bool> worker_held{false};
+
 class ToyStage : public pipeline::Stage {
  public:
+  explicit ToyStage(std::uint16_t worker) : worker_(worker) {}
+  [[nodiscard]] bool takes_mail() const override { return true; }
+  [[nodiscard]] bool has_mail() const override { return worker_ == 1 && hold_worker; }
+  void on_mail(pipeline::Context&) override {
+    while (hold_worker) {
+      worker_held = true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
   int value = 0;
+
+ private:
+  std::uint16_t worker_;
 };
 
 // A stage of a test: `put` changes its instances, `wait` lasts until the test lets it go.
@@ -38,7 +56,9 @@ pipeline::StageType toy_stage() {
   pipeline::StageType type;
   type.name = "toy";
   type.summary = "A stage of a test.";
-  type.make = [](const pipeline::StageBuild&, pipeline::StageShared*) { return std::make_unique<ToyStage>(); };
+  type.make = [](const pipeline::StageBuild& build, pipeline::StageShared*) {
+    return std::make_unique<ToyStage>(build.worker);
+  };
   pipeline::StageCommand put{
       .verb = "put",
       .summary = "Puts a number into every instance.",
@@ -91,11 +111,11 @@ const pipeline::Registry& registry() {
   return kRegistry;
 }
 
-std::string yaml(const std::string& pipeline) {
+std::string yaml(const std::string& pipeline, const std::string& more = "") {
   return "eal: { hugepages: off, mbufs: 4096, mbuf_data_room_bytes: 2176, workers: [0, 1] }\n"
          "control: { socket: \"\" }\nidle: sleep\nswitches:\n  - name: tor\n"
          "    ports: [{ name: a, type: \"null\" }, { name: b, type: \"null\" }]\n    pipeline: [" +
-         pipeline + "]\n";
+         pipeline + "]\n" + more;
 }
 
 Eal eal_of_all_tests;
@@ -107,6 +127,7 @@ class EalEnvironment : public ::testing::Environment {
     ASSERT_TRUE(config) << diagnostics.to_string();
     eal_of_all_tests = start_eal(config->eal, {});
     ASSERT_EQ(eal_of_all_tests.error, "");
+    testing::show_mempools_to_tsan();
   }
   void TearDown() override { stop_eal(); }
 };
@@ -115,8 +136,8 @@ const auto* const kEnvironment = ::testing::AddGlobalTestEnvironment(new EalEnvi
 class StageCommands : public ::testing::Test {
  protected:
   void SetUp() override {
-    waiting = release = false;
-    std::ofstream(directory_.file("f")) << yaml("parse, toy, impair: { rules: [{ name: lossy, loss: 0.5 }] }, l2");
+    waiting = release = hold_worker = worker_held = false;
+    std::ofstream(directory_.file("f")) << configuration_;
     config::Diagnostics diagnostics;
     auto config = config::load_config_file(directory_.file("f"), registry(), diagnostics);
     ASSERT_TRUE(config) << diagnostics.to_string();
@@ -128,10 +149,12 @@ class StageCommands : public ::testing::Test {
   }
   void TearDown() override {
     release = true;
+    hold_worker = false;
     stop_ = true;
     if (runner_.joinable()) runner_.join();
   }
 
+  std::string configuration_ = yaml("parse, toy, impair: { rules: [{ name: lossy, loss: 0.5 }] }, l2");
   api::TemporaryDirectory directory_;
   std::unique_ptr<Runtime> runtime_;
   std::thread runner_;
@@ -196,6 +219,56 @@ TEST_F(StageCommands, ASlowOneStallsNeitherTablesNorSessionsNorOtherCommands) {
   EXPECT_TRUE(runtime_->reload().mistakes.empty());
   release = true;
   slow.join();
+}
+
+class StageCommandsOfARouter : public StageCommands {
+ protected:
+  StageCommandsOfARouter() {
+    configuration_ = yaml("parse, toy, l3, lb", "    addresses: [{ port: a, address: 10.0.1.1/24 }]\n");
+  }
+};
+
+// Other options of lb need new instances, and a worker takes to its own only when it has ended its burst.
+TEST_F(StageCommandsOfARouter, NobodyWaitsForASetThatWaitsForAWorker) {
+  hold_worker = true;
+  while (!worker_held) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  std::atomic<bool> is_set{false};
+  std::thread slow([&] {
+    EXPECT_EQ(runtime_->set({"lb", {"policy=letflow"}, ""}).error, "");
+    is_set = true;
+  });
+  // So that it waits for the worker.
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  auto others = std::async(std::launch::async, [&] {
+    EXPECT_EQ(runtime_->show("ports", "", 100).rows.size(), 2U);
+    EXPECT_EQ(runtime_->show("counters", "", 100).error, "");
+    EXPECT_EQ(runtime_->about()["switches"].size(), 1U);
+  });
+  EXPECT_EQ(others.wait_for(std::chrono::seconds(20)), std::future_status::ready);
+  EXPECT_FALSE(is_set);
+  hold_worker = false;
+  slow.join();
+  others.wait();
+  EXPECT_EQ(runtime_->show("flowlets", "", 100).error, "");
+}
+
+// While others look at instances without an end, and have workers do it for them.
+TEST_F(StageCommandsOfARouter, SetGetsThroughBetweenThoseWhoLook) {
+  std::atomic<bool> over{false};
+  std::thread looks([&] {
+    while (!over) {
+      EXPECT_EQ(runtime_->show("counters", "", 100).error, "");
+      EXPECT_EQ(runtime_->run_command({"toy", "put", {"value=1"}, ""}).error, "");
+    }
+  });
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_EQ(runtime_->set({"lb", {"policy=letflow"}, ""}).error, "");
+    EXPECT_EQ(runtime_->show("flowlets", "", 100).error, "");
+    EXPECT_EQ(runtime_->set({"lb", {"policy=ecmp"}, ""}).error, "");
+    EXPECT_NE(runtime_->show("flowlets", "", 100).error, "");
+  }
+  over = true;
+  looks.join();
 }
 
 TEST_F(StageCommands, AReloadThatReplacesTheStageEndsThem) {
