@@ -17,12 +17,14 @@
 #include "switch/config/schema/validate.h"
 #include "switch/config/yaml_reader.h"
 #include "tools/experiment/files.h"
+#include "tools/flow/experiment_mistakes.h"
 #include "tools/flow/workload.h"
 
 namespace weft::flow {
 namespace {
 
 using config::Diagnostics;
+using config::Mark;
 using config::Value;
 
 constexpr std::uint32_t kSequencesOfReplica = 8;
@@ -39,21 +41,25 @@ std::uint32_t count_of(const Value& map, const char* key) {
   return static_cast<std::uint32_t>(map[key].integer());
 }
 
-/// From validated values, all of which are right, to an experiment; with the checks that a schema cannot express.
+/// From validated values to an experiment, with the checks that a schema cannot express. Parts of the file that are
+/// wrong are left out, and so is whatever depends on them.
 class Builder {
  public:
-  Builder(const Value& source, const std::string& file, Diagnostics& diagnostics)
-      : source_(source), file_(file), diagnostics_(diagnostics) {}
+  /// @param wrong  where the schema has found mistakes
+  Builder(const Value& source, const std::string& file, Mistakes wrong, Diagnostics& diagnostics)
+      : source_(source), file_(file), wrong_(std::move(wrong)), diagnostics_(diagnostics) {}
 
   void build(Experiment& out) {
     out.name = source_.has("name") ? source_["name"].string() : std::filesystem::path(file_).stem().string();
     out.seed = source_["seed"].unsigned_integer();
+    const std::size_t before = diagnostics_.entries().size();
     build_cluster(out.cluster);
+    cluster_known_ = !wrong_.cluster && diagnostics_.entries().size() == before;
     build_memory(out.cluster);
     for (const Model& m : known_models()) models_[m.name] = m;
     build_models();
-    if (diagnostics_.ok() && source_.has("failures")) build_failures(out.cluster);
-    if (diagnostics_.ok()) build_workload(out);
+    if (cluster_known_ && source_.has("failures")) build_failures(out.cluster);
+    if (source_.has("workload") && source_["workload"].has("kind")) build_workload(out);
   }
 
  private:
@@ -70,7 +76,7 @@ class Builder {
                 f["payload_ratio"].number()};
     constexpr std::uint64_t kMostGpus = 1 << 18;
     const std::uint64_t gpus = std::uint64_t{c.fabric.pods} * c.fabric.leaves * c.fabric.gpus_per_leaf;
-    if (gpus > kMostGpus) {
+    if (gpus > kMostGpus && !wrong_.cluster) {
       error(f["pods"], "pods: " + std::to_string(gpus) + " GPUs, at most " + std::to_string(kMostGpus));
     }
     c.hop_ns = f["hop_ns"].unsigned_integer();
@@ -81,7 +87,7 @@ class Builder {
     if (source_.has("scale_up")) {
       const Value& s = source_["scale_up"];
       c.scale_up = {count_of(s, "gpus"), s["gbps"].number() / 8};
-      if (c.fabric.gpus_per_leaf % c.scale_up.gpus != 0) {
+      if (c.fabric.gpus_per_leaf % c.scale_up.gpus != 0 && !wrong_.cluster) {
         error(s["gpus"], "gpus: servers of " + std::to_string(c.scale_up.gpus) + " do not fill a leaf's " +
                              std::to_string(c.fabric.gpus_per_leaf));
       }
@@ -115,13 +121,17 @@ class Builder {
     group.message_packets = count_of(m, "message_packets");
     group.window = count_of(m, "window");
     group.least_window = count_of(m, "least_window");
-    if (group.least_window > group.window) error(m["least_window"], "least_window: more than window");
+    if (group.least_window > group.window && !wrong_.memory) error(m["least_window"], "least_window: more than window");
     c.memory = {static_cast<std::uint64_t>(m["mb"].number() * 1e6), inc::manager::memory_demand(group)};
   }
 
   void build_failures(ClusterOptions& c) {
     const inc::policy::Topology topology = Fabric(c.fabric).topology({});
-    for (const Value& f : source_["failures"].list()) {
+    const Value::List& failures = source_["failures"].list();
+    for (std::size_t i = 0; i < failures.size(); ++i) {
+      if (wrong_.failures.contains(i)) continue;
+      const Value& f = failures[i];
+      const std::size_t before = diagnostics_.entries().size();
       const auto from = static_cast<TimeNs>(std::llround(f["at_s"].number() * kNs));
       const TimeNs to = from + static_cast<TimeNs>(std::llround(f["for_s"].number() * kNs));
       if (f.has("switch") == f.has("link")) {
@@ -138,7 +148,7 @@ class Builder {
       } else {
         error(f["link"], "link: there is no link " + config::quote(f["link"].string()));
       }
-      if (diagnostics_.ok()) check_connected(f, topology, c);
+      if (diagnostics_.entries().size() == before) check_connected(f, topology, c);
     }
   }
 
@@ -174,6 +184,7 @@ class Builder {
   void build_models() {
     if (!source_.has("models")) return;
     for (const auto& [name, v] : source_["models"].map()) {
+      if (wrong_.models.contains(name)) continue;
       Model m{name,
               count_of(v, "layers"),
               count_of(v, "hidden"),
@@ -185,12 +196,18 @@ class Builder {
               v["gpu_tflops"].number() * 1e12,
               v["efficiency"].number()};
       // What a division has nothing to do with.
-      for (const std::string& mistake : mistakes_of(m, Division{})) error(v, name + ": " + mistake);
-      models_[name] = m;
+      const std::vector<std::string> mistakes = mistakes_of(m, Division{});
+      for (const std::string& mistake : mistakes) error(v, name + ": " + mistake);
+      if (mistakes.empty())
+        models_[name] = m;
+      else
+        wrong_.models.insert(name);
     }
   }
 
+  /// nullptr when there is no such model, or when something is wrong about it, which has been said.
   const Model* model_of(const Value& workload) {
+    if (!workload.has("model") || wrong_.models.contains(workload["model"].string())) return nullptr;
     const auto at = models_.find(workload["model"].string());
     if (at != models_.end()) return &at->second;
     std::vector<std::string> known;
@@ -204,40 +221,46 @@ class Builder {
     const Value& w = source_["workload"];
     const std::string& kind = w["kind"].string();
     if (kind == "jobs") {
-      build_jobs(w, out);
-    } else if (const Model* model = model_of(w)) {
-      kind == "trace1" ? build_trace1(w, *model, out) : build_csv(w, *model, out);
+      if (w.has("jobs")) build_jobs(w["jobs"].list(), out);
+    } else {
+      const Model* model = model_of(w);
+      if (kind == "csv") build_csv(w, model, out);
+      if (kind == "trace1" && model != nullptr && !wrong_.workload) build_trace1(w, *model, out);
     }
     std::stable_sort(out.jobs.begin(), out.jobs.end(),
                      [](const NamedJob& a, const NamedJob& b) { return a.arrival_ns < b.arrival_ns; });
   }
 
-  bool fits(const Value& at, const Model& model, const Division& d, const Experiment& out) {
+  /// Whether a job can be divided as that says, and has enough GPUs and time.
+  bool fits(const Mark& at, const Model& model, const Division& d, const Experiment& out) {
     const std::vector<std::string> mistakes = mistakes_of(model, d);
-    for (const std::string& mistake : mistakes) error(at, model.name + ": " + mistake);
+    for (const std::string& mistake : mistakes) diagnostics_.error(at, model.name + ": " + mistake);
+    if (!cluster_known_) return mistakes.empty();
     const std::uint64_t ranks = std::uint64_t{d.tp} * d.dp * d.pp;
     if (ranks > out.cluster.fabric.gpus()) {
-      error(at, model.name + ": " + std::to_string(ranks) + " GPUs, and the cluster has " +
-                    std::to_string(out.cluster.fabric.gpus()));
+      diagnostics_.error(at, model.name + ": " + std::to_string(ranks) + " GPUs, and the cluster has " +
+                                 std::to_string(out.cluster.fabric.gpus()));
       return false;
     }
     return mistakes.empty() && takes_time(at, model, d, out);
   }
 
   /// Whether an iteration takes a time that can be counted in nanoseconds.
-  bool takes_time(const Value& at, const Model& model, const Division& d, const Experiment& out) {
+  bool takes_time(const Mark& at, const Model& model, const Division& d, const Experiment& out) {
     if (least_ns(model, d, out) == 0) {
-      error(at, model.name + ": an iteration takes less than a nanosecond; it needs more to compute or to send");
+      diagnostics_.error(
+          at, model.name + ": an iteration takes less than a nanosecond; it needs more to compute or to send");
       return false;
     }
     return ends(at, model, d, 1, out);
   }
 
-  bool ends(const Value& at, const Model& model, const Division& d, std::uint32_t iterations, const Experiment& out) {
+  bool ends(const Mark& at, const Model& model, const Division& d, std::uint32_t iterations, const Experiment& out) {
     const double each = least_ns(model, d, out) / kNs;
     if (each * iterations <= kLongestS) return true;
-    error(at, model.name + ": " + std::to_string(iterations) + " iteration" + (iterations == 1 ? "" : "s") + " of " +
-                  seconds(each) + " s or more; a job may take " + seconds(kLongestS) + " s");
+    diagnostics_.error(at, model.name + ": " + std::to_string(iterations) + " iteration" +
+                               (iterations == 1 ? "" : "s") + " of " + seconds(each) + " s or more; a job may take " +
+                               seconds(kLongestS) + " s");
     return false;
   }
 
@@ -250,12 +273,14 @@ class Builder {
     return *known;
   }
 
-  void build_jobs(const Value& w, Experiment& out) {
-    for (const Value& j : w["jobs"].list()) {
+  void build_jobs(const Value::List& jobs, Experiment& out) {
+    for (std::size_t i = 0; i < jobs.size(); ++i) {
+      if (wrong_.jobs.contains(i)) continue;
+      const Value& j = jobs[i];
       const Model* model = model_of(j);
       const Division d{count_of(j, "tp"), count_of(j, "dp"), count_of(j, "pp"), count_of(j, "micro_batches")};
-      if (model == nullptr || !fits(j, *model, d, out)) continue;
-      if (!ends(j, *model, d, count_of(j, "iterations"), out)) continue;
+      if (model == nullptr || !fits(j.mark(), *model, d, out)) continue;
+      if (cluster_known_ && !ends(j.mark(), *model, d, count_of(j, "iterations"), out)) continue;
       NamedJob job{model->name, *model, d, count_of(j, "iterations"),
                    static_cast<TimeNs>(std::llround(j["arrival_s"].number() * kNs))};
       out.jobs.insert(out.jobs.end(), count_of(j, "count"), job);
@@ -263,7 +288,7 @@ class Builder {
   }
 
   /// A job of a trace; nullopt, with a diagnostic, when it does not fit.
-  std::optional<NamedJob> trace_job(const Value& at, const Model& model, std::uint32_t gpus, const Experiment& out) {
+  std::optional<NamedJob> trace_job(const Mark& at, const Model& model, std::uint32_t gpus, const Experiment& out) {
     NamedJob job{model.name + " on " + std::to_string(gpus), model, division_of(gpus), 1, 0};
     job.model.batch = kSequencesOfReplica * job.division.dp;
     if (!fits(at, job.model, job.division, out)) return std::nullopt;
@@ -290,12 +315,13 @@ class Builder {
 
   void build_trace1(const Value& w, const Model& model, Experiment& out) {
     for (const std::uint32_t gpus : trace1_sizes(count_of(w, "jobs"), out.seed)) {
-      auto job = trace_job(w["kind"], model, gpus, out);
-      if (!job) return;
+      auto job = trace_job(w["kind"].mark(), model, gpus, out);
+      if (!job || !cluster_known_) return;
       job->iterations = count_of(w, "iterations");
-      if (!ends(w["kind"], job->model, job->division, job->iterations, out)) return;
+      if (!ends(w["kind"].mark(), job->model, job->division, job->iterations, out)) return;
       out.jobs.push_back(std::move(*job));
     }
+    if (!diagnostics_.ok()) return;
     // Arrivals of a Poisson process, which has no memory: the times between them are exponential.
     Rng rng(out.seed + 1);
     const auto span = span_s(w, out);
@@ -309,29 +335,30 @@ class Builder {
     }
   }
 
-  void build_csv(const Value& w, const Model& model, Experiment& out) {
+  /// @param model  nullptr when it is not known: then only the file is looked at
+  void build_csv(const Value& w, const Model* model, Experiment& out) {
+    if (!w.has("file")) return;
     const auto path = std::filesystem::path(file_).parent_path() / w["file"].string();
     const auto text = experiment::read_text(path.string());
     if (!text) return error(w["file"], "file: cannot read " + path.string() + ": " + std::strerror(errno));
     auto trace = read_trace(*text, path.string(), count_of(w, "jobs"), diagnostics_);
-    if (!diagnostics_.ok()) return;
+    if (trace.empty()) return;
     std::erase_if(trace, [&](const TraceJob& t) { return t.gpus < count_of(w, "least_gpus"); });
     if (trace.empty()) return error(w["least_gpus"], "least_gpus: no job of " + path.string() + " has as many");
-    std::map<std::uint32_t, std::optional<NamedJob>> by_size;
+    const auto by_size = trace_jobs(path.string(), trace, model, out);
+    if (!diagnostics_.ok()) return;
     for (const TraceJob& t : trace) {
-      if (!by_size.contains(t.gpus)) by_size[t.gpus] = trace_job(w["file"], model, t.gpus, out);
-      if (!by_size[t.gpus]) continue;
-      NamedJob job = *by_size[t.gpus];
+      NamedJob job = *by_size.at(t.gpus);
       const double iterations = w.has("iterations")
                                     ? w["iterations"].number()
                                     : std::round(t.duration_s * kNs / static_cast<double>(alone(job, out)));
       job.iterations = static_cast<std::uint32_t>(std::clamp(iterations, 1.0, w["most_iterations"].number()));
-      if (!ends(w["file"], job.model, job.division, job.iterations, out)) return;
+      if (!ends(w["file"].mark(), job.model, job.division, job.iterations, out)) return;
       job.arrival_ns = static_cast<TimeNs>((t.submission_s - trace.front().submission_s) * kNs);
       out.jobs.push_back(std::move(job));
     }
     const double published = trace.back().submission_s - trace.front().submission_s;
-    if (!diagnostics_.ok() || published <= 0) return;
+    if (published <= 0) return;
     const auto span = span_s(w, out);
     if (!span) return;
     out.arrival_factor = *span / published;
@@ -340,8 +367,28 @@ class Builder {
     }
   }
 
+  /// Jobs of a trace by their sizes. Every line with too many GPUs is reported, and whatever else is wrong with a size
+  /// once: at its first line.
+  std::map<std::uint32_t, std::optional<NamedJob>> trace_jobs(const std::string& path,
+                                                              const std::vector<TraceJob>& trace, const Model* model,
+                                                              const Experiment& out) {
+    std::map<std::uint32_t, std::optional<NamedJob>> by_size;
+    for (const TraceJob& t : trace) {
+      const Mark at{path, t.line, t.column};
+      if (cluster_known_ && t.gpus > out.cluster.fabric.gpus()) {
+        diagnostics_.error(at, "num_gpu: " + std::to_string(t.gpus) + " GPUs, and the cluster has " +
+                                   std::to_string(out.cluster.fabric.gpus()));
+      } else if (model != nullptr && !by_size.contains(t.gpus)) {
+        by_size[t.gpus] = trace_job(at, *model, t.gpus, out);
+      }
+    }
+    return by_size;
+  }
+
   const Value& source_;
   const std::string& file_;
+  Mistakes wrong_;
+  bool cluster_known_ = false;  ///< its size and its rates
   Diagnostics& diagnostics_;
   std::map<std::string, Model> models_;
   using Divided = std::tuple<std::string, std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t>;
@@ -359,8 +406,7 @@ std::optional<Experiment> load_experiment(std::string_view text, const std::stri
   for (const experiment::Override& change : overrides) experiment::apply(change, *document, diagnostics);
   Experiment out;
   out.source = config::validate(experiment_schema(), *document, "", nullptr, diagnostics);
-  // What refers to something wrong cannot be looked at.
-  if (diagnostics.ok()) Builder(out.source, file, diagnostics).build(out);
+  if (out.source.is_map()) Builder(out.source, file, mistakes_in(*document), diagnostics).build(out);
   if (!diagnostics.ok()) return std::nullopt;
   return out;
 }

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The weft authors
+#include <algorithm>
+
+#include "switch/config/schema/validate.h"
 #include "tools/flow/experiment.h"
+#include "tools/flow/experiment_mistakes.h"
 
 namespace weft::flow {
 namespace {
@@ -90,8 +94,25 @@ std::vector<Key> trace_keys(std::vector<Key> more) {
   return keys;
 }
 
-Schema workload_schema() {
-  const Schema job = Schema::map({
+Schema scale_up_schema() {
+  return Schema::map({
+      Key::with_default("gpus", Schema::integer(2, 64), Value(8), "GPUs of a server."),
+      Key::with_default("gbps", Schema::number(1, 1e6), Value(7200),
+                        "Rate of a GPU inside of its server, each direction, Gbit/s."),
+  });
+}
+
+Schema failure_schema() {
+  return Schema::map({
+      Key::optional_key("switch", Schema::string(), "As \"spine3\" or \"core0\"."),
+      Key::optional_key("link", Schema::string(), "Instead, as \"leaf0 - spine1\"."),
+      Key::required_key("at_s", Schema::number(0, 1e9), "When it goes down."),
+      Key::required_key("for_s", Schema::number(1e-9, 1e9), "How long."),
+  });
+}
+
+Schema job_schema() {
+  return Schema::map({
       Key::required_key("model", Schema::string(), "Name of a model."),
       Key::with_default("tp", Schema::integer(0, kMany), Value(8), "GPUs that share each layer."),
       Key::with_default("dp", Schema::integer(0, kMany), Value(1), "Replicas."),
@@ -101,9 +122,12 @@ Schema workload_schema() {
       Key::with_default("arrival_s", Schema::number(0, 1e9), Value(0.0), "When it comes."),
       Key::with_default("count", Schema::integer(1, kMany), Value(1), "Jobs like this one."),
   });
+}
+
+Schema workload_schema() {
   return Schema::tagged(
       "kind",
-      {{"jobs", Schema::map({Key::required_key("jobs", Schema::list(job, 1), "Jobs.")})},
+      {{"jobs", Schema::map({Key::required_key("jobs", Schema::list(job_schema(), 1), "Jobs.")})},
        {"trace1", Schema::map(trace_keys({
                       Key::with_default("jobs", Schema::integer(1, kMany), Value(1000),
                                         "Jobs of 8, 16, 32, 64 and 128 GPUs: 30, 30, 25, 10 and 5 %."),
@@ -122,7 +146,46 @@ Schema workload_schema() {
                }))}});
 }
 
+const config::DocumentNode* child_of(const config::DocumentNode& map, std::string_view key) {
+  const auto at = std::find_if(map.entries.begin(), map.entries.end(), [&](const auto& e) { return e.key == key; });
+  return at == map.entries.end() ? nullptr : &at->value;
+}
+
+/// What is not there is fine.
+bool fine(const Schema& schema, const config::DocumentNode* node) {
+  if (node == nullptr) return true;
+  config::Diagnostics diagnostics;
+  static_cast<void>(config::validate(schema, *node, "", nullptr, diagnostics));
+  return diagnostics.ok();
+}
+
+std::set<std::size_t> wrong_items(const Schema& schema, const config::DocumentNode* list) {
+  std::set<std::size_t> out;
+  for (std::size_t i = 0; list != nullptr && i < list->items.size(); ++i) {
+    if (!fine(schema, &list->items[i])) out.insert(i);
+  }
+  return out;
+}
+
 }  // namespace
+
+Mistakes mistakes_in(const config::DocumentNode& document) {
+  Mistakes out;
+  out.cluster =
+      !fine(fabric_schema(), child_of(document, "fabric")) || !fine(scale_up_schema(), child_of(document, "scale_up"));
+  out.memory = !fine(memory_schema(), child_of(document, "memory"));
+  if (const auto* models = child_of(document, "models")) {
+    for (const auto& model : models->entries) {
+      if (!fine(model_schema(), &model.value)) out.models.insert(model.key);
+    }
+  }
+  out.failures = wrong_items(failure_schema(), child_of(document, "failures"));
+  if (const auto* workload = child_of(document, "workload")) {
+    out.workload = !fine(workload_schema(), workload);
+    out.jobs = wrong_items(job_schema(), child_of(*workload, "jobs"));
+  }
+  return out;
+}
 
 Schema experiment_schema() {
   const Schema values = Schema::dictionary(
@@ -130,12 +193,7 @@ Schema experiment_schema() {
   return Schema::map({
       Key::optional_key("name", Schema::string(), "Title of reports; default: the name of the file."),
       Key::with_default("fabric", fabric_schema(), Value(Value::Map{}), "A three-tier fat tree."),
-      Key::optional_key("scale_up",
-                        Schema::map({
-                            Key::with_default("gpus", Schema::integer(2, 64), Value(8), "GPUs of a server."),
-                            Key::with_default("gbps", Schema::number(1, 1e6), Value(7200),
-                                              "Rate of a GPU inside of its server, each direction, Gbit/s."),
-                        }),
+      Key::optional_key("scale_up", scale_up_schema(),
                         "Servers whose GPUs do not need the fabric between each other; default: none."),
       Key::with_default("policy", Schema::one_of({"ring", "edge_disjoint", "spatial", "temporal"}), Value("spatial"),
                         "ring: no group is added up by switches; the others as weft-inc-manager has them."),
@@ -148,13 +206,7 @@ Schema experiment_schema() {
       Key::optional_key("models", Schema::dictionary(model_schema()),
                         "Models besides gpt3-175b, gpt3-13b, llama-65b and llama-7b."),
       Key::required_key("workload", workload_schema(), "Jobs."),
-      Key::optional_key("failures",
-                        Schema::list(Schema::map({
-                            Key::optional_key("switch", Schema::string(), "As \"spine3\" or \"core0\"."),
-                            Key::optional_key("link", Schema::string(), "Instead, as \"leaf0 - spine1\"."),
-                            Key::required_key("at_s", Schema::number(0, 1e9), "When it goes down."),
-                            Key::required_key("for_s", Schema::number(1e-9, 1e9), "How long."),
-                        })),
+      Key::optional_key("failures", Schema::list(failure_schema()),
                         "What goes down and comes back. Something must always connect all leaves."),
       Key::with_default("closed_form", Schema::boolean(), Value(true),
                         "Whether iterations that are all the same are taken at once. The results are the same."),

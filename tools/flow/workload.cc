@@ -78,7 +78,7 @@ class TraceReader {
       values[c] = value.value_or(0);
     }
     if (!fine) return std::nullopt;
-    return TraceJob{values[0], values[1], static_cast<std::uint32_t>(values[2])};
+    return TraceJob{values[0], values[1], static_cast<std::uint32_t>(values[2]), line_, fields[places_[2]].column};
   }
 
  private:

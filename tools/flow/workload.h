@@ -19,10 +19,11 @@ namespace weft::flow {
 struct TraceJob {
   double submission_s = 0, duration_s = 0;
   std::uint32_t gpus = 1;
+  int line = 0, column = 0;  ///< of the field with the GPUs, from 1
 };
 
 /// Reads a trace: a header with the columns submission_time, duration and num_gpu in any order, then lines of numbers.
-/// Mistakes have line and column of the field.
+/// Mistakes have line and column of the field; lines that have one are left out.
 /// @param most  jobs that are read
 [[nodiscard]] std::vector<TraceJob> read_trace(std::string_view text, const std::string& file, std::size_t most,
                                                config::Diagnostics& diagnostics);

@@ -155,8 +155,49 @@ class Program(unittest.TestCase):
         self.assertIn("trace.csv:7:7: num_gpu: expected a whole number", text)
         self.written("job_id,duration\n", "trace.csv")
         self.assertIn("trace.csv:1:1: there is no column 'submission_time'", self.mistakes(TRACE))
-        self.written(CSV + "d,300,5,4000\n", "trace.csv")
-        self.assertIn("4000 GPUs, and the cluster has 128", self.mistakes(TRACE))
+
+    def test_jobs_of_a_trace_that_are_too_large_are_reported_with_all_else(self):
+        self.written(CSV + "d,x,5,8\ne,300,5,4000\nf,1,2,400\ng,2,2,400\n", "trace.csv")
+        text = self.mistakes(TRACE.replace("busy: 0.9", "busy: 99"))
+        for said in ("one.yaml:1:64: busy: ", "trace.csv:5:3: submission_time", "trace.csv:6:9: num_gpu: 4000 GPUs, and "
+                     "the cluster has 128", "trace.csv:7:7: num_gpu: 400 GPUs", "trace.csv:8:7: num_gpu: 400 GPUs",
+                     "5 mistakes"):
+            self.assertIn(said, text)
+        # Where the cluster is not known, nothing is said about its size, and a model that cannot be divided once.
+        odd = "models: { odd: { layers: 1, hidden: 9, parameters: 9e9, sequence: 9 } }\n"
+        text = self.mistakes(odd + "fabric: { pods: 0 }\n" + TRACE.replace("llama-7b", "odd"))
+        self.assertIn("trace.csv:2:12: odd: 9 elements (hidden) cannot be divided by 8", text)
+        self.assertEqual(text.count("elements (hidden)"), 4)  # on 8, 32, 400 and 4,000 GPUs
+        self.assertNotIn("the cluster has", text)
+
+    def test_mistakes_of_all_sections_come_at_once(self):
+        text = self.mistakes("""fabrik: { pods: 2 }
+memory: { units: 4, mb: 1 }
+models:
+  none: { layers: 1, hidden: 1, parameters: 1, sequence: 1, gpu_tflops: 0 }
+  half: { layers: 1, hidden: 1, parameters: 1 }
+failures: [{ switch: spine99, at_s: 0, for_s: 1 }, { switch: 5, at_s: 0 }]
+workload:
+  kind: jobs
+  jobs:
+  - { model: lama-7b }
+  - { model: llama-7b, dp: 64 }
+  - { model: half }
+  - { model: none, tp: 3 }
+  - { model: llama-7b, tp: -1, dp: 999 }
+  - { model: llama-7b, pp: 5, iterations: 0 }
+""")
+        for line, said in ((1, "fabrik"), (2, "mb: there are units already"), (4, "none: a GPU that computes nothing"),
+                           (5, "missing key 'sequence'"), (6, "there is no switch 'spine99'"), (6, "for_s"),
+                           (10, "did you mean 'llama-7b'?"), (11, "512 GPUs, and the cluster has 128"),
+                           (14, "tp: expected"), (15, "iterations: expected")):
+            self.assertTrue(any(one.startswith(f"one.yaml:{line}:") and said in one for one in text.splitlines()),
+                            (line, said, text))
+        self.assertIn("11 mistakes", text)  # and that the second failure's switch is no name
+        # A size that is not known is not compared with.
+        text = self.mistakes("fabric: { pods: 0 }\nfailures: [{ switch: spine99, at_s: 0, for_s: 1 }]\n"
+                             "workload: { kind: jobs, jobs: [{ model: llama-7b, dp: 64 }, { model: x }] }\n")
+        self.assertIn("2 mistakes", text)
 
     def test_explain_shows_volumes(self):
         text = self.flow("explain", self.written(ONE_JOB)).stdout
