@@ -28,6 +28,7 @@ namespace weft::flow {
 struct ScaleUp {
   std::uint32_t gpus = 1;      ///< of a server, numbered through; 1: there is none
   double bytes_per_ns = 1000;  ///< of each GPU, in each direction
+  bool in_network = false;  ///< its switch adds up, whatever the policy: GPUs send a vector once, and receive the sum
 };
 
 /// What a switch holds for groups, and what a group asks for.
@@ -301,6 +302,7 @@ class Cluster {
   void wake(JobId job);
   [[nodiscard]] std::uint32_t server_of(Gpu gpu) const noexcept { return gpu / options_.scale_up.gpus; }
   [[nodiscard]] double ring_volume(std::size_t ranks) const noexcept;
+  [[nodiscard]] double volume_inside(std::size_t ranks) const noexcept;
 
   ClusterOptions options_;
   std::vector<Job> jobs_;

@@ -99,6 +99,11 @@ double Cluster::ring_volume(std::size_t ranks) const noexcept {
   return options_.ring_sends_twice ? 2 : 2 * (n - 1) / n;
 }
 
+/// Of a sum of GPUs of one server.
+double Cluster::volume_inside(std::size_t ranks) const noexcept {
+  return options_.scale_up.in_network ? 1 : ring_volume(ranks);
+}
+
 /// One GPU of each server, which speaks for it.
 std::vector<Gpu> Cluster::leaders(const std::vector<Gpu>& gpus) const {
   std::vector<Gpu> out;
@@ -203,7 +208,7 @@ void Cluster::make_ring(JobId job, const GroupPlan& plan, Group& g) {
     longest = std::max(longest, fabric_.hops(from, to));
   }
   if (uses.empty()) {
-    g.ring.more_ns = g.ring.volume / options_.scale_up.bytes_per_ns;
+    g.ring.more_ns = (sends ? g.ring.volume : volume_inside(n)) / options_.scale_up.bytes_per_ns;
     return;
   }
   const auto index = static_cast<std::uint32_t>(&g - running_[job]->groups.data());
@@ -299,7 +304,7 @@ void Cluster::take_tree(JobId job, std::uint32_t index, const inc::policy::Reque
     same = server_of(g.gpus[i]) == server_of(g.gpus[i - 1]) ? same + 1 : 1;
     most = std::max(most, same);
   }
-  if (most > 1) way.more_ns = ring_volume(most) / options_.scale_up.bytes_per_ns;
+  if (most > 1) way.more_ns = volume_inside(most) / options_.scale_up.bytes_per_ns;
 }
 
 /// What the job may ask of each link: the most of any phase, where each group takes the way that needs more.

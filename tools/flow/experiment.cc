@@ -86,7 +86,7 @@ class Builder {
     c.ring_sends_twice = f["ring_volume"].string() == "twice";
     if (source_.has("scale_up")) {
       const Value& s = source_["scale_up"];
-      c.scale_up = {count_of(s, "gpus"), s["gbps"].number() / 8};
+      c.scale_up = {count_of(s, "gpus"), s["gbps"].number() / 8, s["in_network"].boolean()};
       if (c.fabric.gpus_per_leaf % c.scale_up.gpus != 0 && !wrong_.cluster) {
         error(s["gpus"], "gpus: servers of " + std::to_string(c.scale_up.gpus) + " do not fill a leaf's " +
                              std::to_string(c.fabric.gpus_per_leaf));

@@ -99,6 +99,9 @@ Schema scale_up_schema() {
       Key::with_default("gpus", Schema::integer(2, 64), Value(8), "GPUs of a server."),
       Key::with_default("gbps", Schema::number(1, 1e6), Value(7200),
                         "Rate of a GPU inside of its server, each direction, Gbit/s."),
+      Key::with_default("in_network", Schema::boolean(), Value(false),
+                        "Whether a server's own switch adds up, under every policy: its GPUs send a vector once and "
+                        "receive the sum, in place of a ring."),
   });
 }
 

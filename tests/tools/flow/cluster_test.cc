@@ -184,6 +184,33 @@ TEST(Cluster, InsideOfAServerNothingReachesTheFabric) {
 }
 
 // One GPU of each server speaks for it; what servers add up and hand out inside comes on top.
+// A ring of eight sends 7/4 of the vector in each direction, a switch of the server gets and sends it once.
+TEST(Cluster, AServerCanAddUpByItself) {
+  ClusterOptions o = options();
+  o.scale_up = {8, 12.5, true};
+  EXPECT_NEAR(seconds(o, training(8, kBytes, 0)), 1.1, 1e-6);
+  o.scale_up.in_network = false;
+  EXPECT_NEAR(seconds(o, training(8, kBytes, 0)), 1.175, 1e-6);
+  // All GPUs of two servers: a sum inside, and a tree for the rest.
+  ClusterOptions trees = options(PolicyKind::spatial);
+  for (const auto& [in_network, volume] : {std::pair{false, 2 * 7 / 8.0}, std::pair{true, 1.0}}) {
+    trees.scale_up = {8, 12.5, in_network};
+    JobPlan plan;
+    plan.ranks = 16;
+    plan.groups = {{GroupKind::data, {}}};
+    for (std::uint32_t r = 0; r < 16; ++r) plan.groups[0].ranks.push_back(r);
+    plan.phases = {{"data", 0, {{0, kBytes}}}};
+    EXPECT_NEAR(seconds(trees, plan), 0.1 * (1 + volume), 1e-6) << in_network;
+  }
+  // Sends from one GPU to another have nothing to add up.
+  JobPlan sends;
+  sends.ranks = 8;
+  sends.groups = {{GroupKind::pipeline, {0, 1}}};
+  sends.phases = {{"send", 0, {{0, kBytes}}}};
+  o.scale_up.in_network = true;
+  EXPECT_NEAR(seconds(o, sends), 0.1, 1e-6);
+}
+
 TEST(Cluster, ServersWithSeveralRanksSendOneVector) {
   ClusterOptions o = options(PolicyKind::spatial);
   o.scale_up = {8, 125};
