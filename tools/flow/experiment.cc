@@ -28,6 +28,8 @@ using config::Mark;
 using config::Value;
 
 constexpr std::uint32_t kSequencesOfReplica = 8;
+constexpr double kGpuFlops = 312e12;  ///< of models without a base, as kBatch
+constexpr std::uint32_t kBatch = 128;
 constexpr double kNs = 1e9;
 constexpr double kLongestS = 1e9;  ///< of a job, and of all arrivals: 30 years; times in ns have room for it
 
@@ -185,24 +187,60 @@ class Builder {
     if (!source_.has("models")) return;
     for (const auto& [name, v] : source_["models"].map()) {
       if (wrong_.models.contains(name)) continue;
-      Model m{name,
-              count_of(v, "layers"),
-              count_of(v, "hidden"),
-              v["parameters"].number(),
-              count_of(v, "sequence"),
-              count_of(v, "batch"),
-              count_of(v, "activation_bytes"),
-              count_of(v, "gradient_bytes"),
-              v["gpu_tflops"].number() * 1e12,
-              v["efficiency"].number()};
+      auto m = model_from(name, v);
+      if (!m) {
+        wrong_.models.insert(name);
+        continue;
+      }
       // What a division has nothing to do with.
-      const std::vector<std::string> mistakes = mistakes_of(m, Division{});
+      const std::vector<std::string> mistakes = mistakes_of(*m, Division{});
       for (const std::string& mistake : mistakes) error(v, name + ": " + mistake);
       if (mistakes.empty())
-        models_[name] = m;
+        models_[name] = *m;
       else
         wrong_.models.insert(name);
     }
+  }
+
+  /// Of a built-in model, or of none, with what the file says. nullopt, with a diagnostic, when something is missing.
+  std::optional<Model> model_from(const std::string& name, const Value& v) {
+    Model m;
+    m.gpu_flops = kGpuFlops;
+    m.batch = kBatch;
+    if (v.has("base")) {
+      std::vector<std::string> known;
+      for (const Model& base : known_models()) {
+        known.push_back(base.name);
+        if (base.name == v["base"].string()) m = base;
+      }
+      if (m.name.empty()) {
+        error(v["base"], "base: there is no built-in model " + config::quote(v["base"].string()) +
+                             config::suggestion(v["base"].string(), known));
+        return std::nullopt;
+      }
+    } else {
+      bool whole = true;
+      for (const char* key : {"layers", "hidden", "parameters", "sequence"}) {
+        if (v.has(key)) continue;
+        error(v, name + ": missing key '" + key + "', as there is no base");
+        whole = false;
+      }
+      if (!whole) return std::nullopt;
+    }
+    m.name = name;
+    const auto set = [&](const char* key, std::uint32_t& what) {
+      if (v.has(key)) what = count_of(v, key);
+    };
+    set("layers", m.layers);
+    set("hidden", m.hidden);
+    set("sequence", m.sequence);
+    set("batch", m.batch);
+    set("activation_bytes", m.activation_bytes);
+    set("gradient_bytes", m.gradient_bytes);
+    if (v.has("parameters")) m.parameters = v["parameters"].number();
+    if (v.has("gpu_tflops")) m.gpu_flops = v["gpu_tflops"].number() * 1e12;
+    if (v.has("efficiency")) m.efficiency = v["efficiency"].number();
+    return m;
   }
 
   /// nullptr when there is no such model, or when something is wrong about it, which has been said.

@@ -71,16 +71,20 @@ Schema admission_schema() {
 
 Schema model_schema() {
   return Schema::map({
-      Key::required_key("layers", Schema::integer(1, 4096), "Layers."),
-      Key::required_key("hidden", Schema::integer(1, kMany), "Size of a token's activations."),
-      Key::required_key("parameters", Schema::number(0, 1e15), "All of them, as 13e9."),
-      Key::required_key("sequence", Schema::integer(1, kMany), "Tokens of a sequence."),
-      Key::with_default("batch", Schema::integer(1, kMany), Value(128),
-                        "Sequences of an iteration, of all replicas. Traces have 8 for each replica instead."),
-      Key::with_default("activation_bytes", Schema::integer(1, 8), Value(2), "Of an element."),
-      Key::with_default("gradient_bytes", Schema::integer(1, 8), Value(2), "Of an element."),
-      Key::with_default("gpu_tflops", Schema::number(0, 1e6), Value(312), "Of a GPU, 10^12 a second."),
-      Key::with_default("efficiency", Schema::number(0, 1), Value(1.0), "Of these, what training reaches."),
+      Key::optional_key("base", Schema::string(),
+                        "A built-in model, of which it has all that is not said here; without one, the next four keys "
+                        "are needed."),
+      Key::optional_key("layers", Schema::integer(1, 4096), "Layers."),
+      Key::optional_key("hidden", Schema::integer(1, kMany), "Size of a token's activations."),
+      Key::optional_key("parameters", Schema::number(0, 1e15), "All of them, as 13e9."),
+      Key::optional_key("sequence", Schema::integer(1, kMany), "Tokens of a sequence."),
+      Key::optional_key("batch", Schema::integer(1, kMany),
+                        "Sequences of an iteration, of all replicas; without a base 128. Traces have 8 for each "
+                        "replica instead."),
+      Key::optional_key("activation_bytes", Schema::integer(1, 8), "Of an element; without a base 2."),
+      Key::optional_key("gradient_bytes", Schema::integer(1, 8), "Of an element; without a base 2."),
+      Key::optional_key("gpu_tflops", Schema::number(0, 1e6), "Of a GPU, 10^12 a second; without a base 312."),
+      Key::optional_key("efficiency", Schema::number(0, 1), "Of these, what training reaches; without a base 1."),
   });
 }
 
@@ -199,15 +203,18 @@ Schema experiment_schema() {
       Key::optional_key("scale_up", scale_up_schema(),
                         "Servers whose GPUs do not need the fabric between each other; default: none."),
       Key::with_default("policy", Schema::one_of({"ring", "edge_disjoint", "spatial", "temporal"}), Value("spatial"),
-                        "ring: no group is added up by switches; the others as weft-inc-manager has them."),
+                        "ring: no group is added up by switches; edge_disjoint and spatial: trees as weft-inc-manager "
+                        "gives them; temporal: by the same code, with locks, which the manager does not have."),
       Key::with_default("memory", memory_schema(), Value(Value::Map{}), "What a switch holds for groups."),
       Key::with_default("admission", admission_schema(), Value(Value::Map{}), "Who gets a tree, beyond the policy."),
       Key::with_default("stagger", Schema::boolean(), Value(true),
                         "temporal: whether the policy learns which groups are of one job, and its period."),
       Key::with_default("placement", Schema::one_of({"packed", "random"}), Value("packed"),
                         "Jobs get the free servers with the lowest numbers, or any."),
-      Key::optional_key("models", Schema::dictionary(model_schema()),
-                        "Models besides gpt3-175b, gpt3-13b, llama-65b and llama-7b."),
+      Key::optional_key(
+          "models", Schema::dictionary(model_schema()),
+          "Models besides gpt3-175b, gpt3-13b, llama-65b and llama-7b, which are as EPIC's tables have them: "
+          "elements of 4 bytes, and GPUs that reach all of 312 TFLOPS."),
       Key::required_key("workload", workload_schema(), "Jobs."),
       Key::optional_key("failures", Schema::list(failure_schema()),
                         "What goes down and comes back. Something must always connect all leaves."),

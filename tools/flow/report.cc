@@ -37,11 +37,15 @@ ordered_json percentile(const std::vector<double>& sorted, double share) {
   return sorted[std::max<std::size_t>(rank, 1) - 1];
 }
 
-ordered_json mean(const std::vector<double>& values) {
-  if (values.empty()) return nullptr;
+double sum_of(const std::vector<double>& values) {
   double sum = 0;
   for (const double v : values) sum += v;
-  return sum / static_cast<double>(values.size());
+  return sum;
+}
+
+ordered_json mean(const std::vector<double>& values) {
+  if (values.empty()) return nullptr;
+  return sum_of(values) / static_cast<double>(values.size());
 }
 
 ordered_json times_of(std::vector<double> values) {
@@ -58,6 +62,7 @@ struct Sums {
   std::uint64_t iterations = 0;
   std::size_t with_tree = 0, without_tree = 0, inside = 0, started = 0;
   std::size_t moved = 0, fell_back = 0, came_back = 0;
+  std::uint64_t iterations_of_ended = 0;
   double gpu_s = 0;
   TimeNs last = 0;
   std::vector<double> jct, running, waiting, jct_of_8;
@@ -83,6 +88,7 @@ Sums sums_of(const Cluster& cluster) {
     s.last = std::max(s.last, r.end_ns);
     s.jct.push_back(seconds(r.end_ns - job.arrival_ns));
     if (job.plan->ranks == 8) s.jct_of_8.push_back(s.jct.back());
+    s.iterations_of_ended += r.iterations;
     s.running.push_back(seconds(r.end_ns - r.start_ns));
     s.gpu_s += s.running.back() * job.plan->ranks;
   }
@@ -162,6 +168,7 @@ ordered_json summary_of(const Experiment& experiment, const Cluster& cluster, co
       {"jct_most_s", jct["most"]},
       {"jct_of_8_gpus_mean_s", mean(s.jct_of_8)},
       {"running_mean_s", running["mean"]},
+      {"iteration_mean_s", share(sum_of(s.running), static_cast<double>(s.iterations_of_ended))},
       {"waiting_mean_s", waiting["mean"]},
       {"makespan_s", seconds(s.last)},
       {"gpus_busy", share(s.gpu_s, gpus * seconds(s.last))},

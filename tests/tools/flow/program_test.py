@@ -159,8 +159,9 @@ class Program(unittest.TestCase):
     def test_jobs_of_a_trace_that_are_too_large_are_reported_with_all_else(self):
         self.written(CSV + "d,x,5,8\ne,300,5,4000\nf,1,2,400\ng,2,2,400\n", "trace.csv")
         text = self.mistakes(TRACE.replace("busy: 0.9", "busy: 99"))
-        for said in ("one.yaml:1:64: busy: ", "trace.csv:5:3: submission_time", "trace.csv:6:9: num_gpu: 4000 GPUs, and "
-                     "the cluster has 128", "trace.csv:7:7: num_gpu: 400 GPUs", "trace.csv:8:7: num_gpu: 400 GPUs",
+        for said in ("one.yaml:1:64: busy: ", "trace.csv:5:3: submission_time",
+                     "trace.csv:6:9: num_gpu: 4000 GPUs, and the cluster has 128",
+                     "trace.csv:7:7: num_gpu: 400 GPUs", "trace.csv:8:7: num_gpu: 400 GPUs",
                      "5 mistakes"):
             self.assertIn(said, text)
         # Where the cluster is not known, nothing is said about its size, and a model that cannot be divided once.
@@ -188,7 +189,8 @@ workload:
   - { model: llama-7b, pp: 5, iterations: 0 }
 """)
         for line, said in ((1, "fabrik"), (2, "mb: there are units already"), (4, "none: a GPU that computes nothing"),
-                           (5, "missing key 'sequence'"), (6, "there is no switch 'spine99'"), (6, "for_s"),
+                           (5, "missing key 'sequence', as there is no base"),
+                           (6, "there is no switch 'spine99'"), (6, "for_s"),
                            (10, "did you mean 'llama-7b'?"), (11, "512 GPUs, and the cluster has 128"),
                            (14, "tp: expected"), (15, "iterations: expected")):
             self.assertTrue(any(one.startswith(f"one.yaml:{line}:") and said in one for one in text.splitlines()),
@@ -198,6 +200,19 @@ workload:
         text = self.mistakes("fabric: { pods: 0 }\nfailures: [{ switch: spine99, at_s: 0, for_s: 1 }]\n"
                              "workload: { kind: jobs, jobs: [{ model: llama-7b, dp: 64 }, { model: x }] }\n")
         self.assertIn("2 mistakes", text)
+
+    def test_a_model_can_be_a_built_in_one_with_another_efficiency(self):
+        one = "workload: { kind: jobs, jobs: [{ model: llama-7b, tp: 8, dp: 4, iterations: 5 }] }\n"
+        built_in = json.loads(self.flow("run", self.written(one), "--set", "policy=ring").stdout)
+        self.assertAlmostEqual(built_in["iteration_mean_s"] * 5, built_in["jct_mean_s"], places=6)
+        mine = "models: { mine: { base: llama-7b, efficiency: 0.5 } }\n" + one.replace("llama-7b", "mine")
+        slower = json.loads(self.flow("run", self.written(mine), "--set", "policy=ring").stdout)
+        # What it computes takes twice as long: 6 FLOPs for each parameter and token.
+        computing = 6 * 6.7e9 * 128 * 4096 / (32 * 312e12)
+        self.assertAlmostEqual(slower["iteration_mean_s"] - built_in["iteration_mean_s"], computing, places=5)
+        text = self.mistakes(mine.replace("base: llama-7b", "base: lama-7b"))
+        self.assertIn("one.yaml:1:25: base: there is no built-in model 'lama-7b'; did you mean 'llama-7b'?", text)
+        self.assertIn("1 mistake", text)
 
     def test_explain_shows_volumes(self):
         text = self.flow("explain", self.written(ONE_JOB)).stdout
