@@ -16,6 +16,7 @@
 
 #include "collectives/stage/stages.h"
 #include "switch/api/service.h"
+#include "switch/config/command_line.h"
 #include "switch/config/config.h"
 #include "switch/observe/metrics_endpoint.h"
 #include "switch/observe/telemetry.h"
@@ -175,7 +176,7 @@ int main_checked(int argc, char** argv) {
     const bool fine = end != text.c_str() && *end == '\0' && seconds >= 0 && std::isfinite(seconds);
     return fine ? "" : "expected seconds from 0 on, found '" + text + "'";
   };
-  CLI::App app("Software ToR switch for RoCEv2. Reads one YAML file; see conf/ for examples.");
+  CLI::App app("Software ToR switch for RoCEv2. Reads one YAML file; see conf/ for examples.", "weft-switch");
   app.set_version_flag("--version", WEFT_VERSION);
   auto* file = app.add_option("-c,--config", options.config, "Configuration file")->type_name("FILE");
   app.add_flag("--check", options.check, "Check the file, say what is wrong with it, and exit (0: fine, 2: not)");
@@ -191,12 +192,12 @@ int main_checked(int argc, char** argv) {
       ->check(CLI::IsMember({"trace", "debug", "info", "warning", "error"}));
   app.footer(
       "Signals: SIGHUP reads the file again and applies it, SIGTERM and SIGINT send what is held and stop.\n"
-      "Exit codes: 0 stopped as asked, 1 wrong arguments, 2 configuration refused, 3 could not start or could not\n"
-      "write the counters or a port's capture, 4 packets unaccounted for (a bug in weft).");
+      "Exit codes: 0 stopped as asked, 2 wrong arguments or configuration refused, 3 could not start or could\n"
+      "not write the counters or a port's capture, 4 packets unaccounted for (a bug in weft).");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 1;
+    return config::end_of_parsing(app, error);
   }
 
   pipeline::Registry registry;
@@ -208,7 +209,7 @@ int main_checked(int argc, char** argv) {
   }
   if (file->count() == 0) {
     std::fputs("weft-switch: -c FILE is needed (--help says more)\n", stderr);
-    return 1;
+    return config::kWrongArguments;
   }
   config::Diagnostics diagnostics;
   auto config = config::load_config_file(options.config, registry, diagnostics);

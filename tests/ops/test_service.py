@@ -208,7 +208,7 @@ class Units(unittest.TestCase):
 
     def test_what_stays_wrong_is_not_tried_again_and_what_may_get_right_is(self):
         settings = self.settings()
-        self.assertEqual(settings["RestartPreventExitStatus"].split(), ["1", "2"])
+        self.assertEqual(settings["RestartPreventExitStatus"].split(), ["2"])
         self.assertEqual(settings["Restart"], "on-failure")
         # Without this systemd gives up after five failures in ten seconds.
         self.assertEqual(settings["StartLimitIntervalSec"], "0")

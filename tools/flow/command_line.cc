@@ -5,11 +5,10 @@
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
-#include <cstdio>
 #include <filesystem>
 
+#include "switch/config/command_line.h"
 #include "tools/experiment/command_line.h"
-#include "tools/experiment/exit_codes.h"
 
 namespace weft::flow {
 namespace {
@@ -105,17 +104,10 @@ std::optional<Options> parse_command_line(int argc, const char* const* argv, int
   const CLI::App* run = add_run(app, options, seed);
   const CLI::App* sweep = add_sweep(app, options);
   const CLI::App* explain = add_explain(app, options);
-  std::string command = "weft-flow";
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    const bool wanted = error.get_exit_code() == 0;  // --help, --version
-    exit_code = wanted ? app.exit(error) : experiment::kWrongUsage;
-    if (wanted) return std::nullopt;
-    const std::string what = experiment::explain(app, error);
-    for (const CLI::App* chosen : app.get_subcommands()) command += " " + chosen->get_name();
-    std::fprintf(stderr, "weft-flow: %s%s\n", what.c_str(),
-                 what.ends_with('?') ? "" : ("; " + command + " --help explains").c_str());
+    exit_code = config::end_of_parsing(app, error);
     return std::nullopt;
   }
   if (run->parsed()) options.command = Options::Command::run;

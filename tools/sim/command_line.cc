@@ -5,9 +5,9 @@
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
-#include <cstdio>
 #include <filesystem>
 
+#include "switch/config/command_line.h"
 #include "tools/experiment/command_line.h"
 
 namespace weft::sim {
@@ -74,7 +74,7 @@ CLI::App* add_run(CLI::App& app, Options& options, std::string& seed) {
   return run;
 }
 
-CLI::App* add_sweep(CLI::App& app, Options& options) {
+void add_sweep(CLI::App& app, Options& options) {
   CLI::App* sweep = app.add_subcommand("sweep", "Runs every combination of the file's section sweep.");
   add_common(*sweep, options, "The same for all runs; may be repeated");
   sweep->add_option("--out", options.folder, "Folder of the results; default: the file's name and .sweep")
@@ -83,7 +83,6 @@ CLI::App* add_sweep(CLI::App& app, Options& options) {
       ->option_text("N")
       ->check(CLI::Range(1, 4096), "");
   sweep->footer(kSweepFooter);
-  return sweep;
 }
 
 }  // namespace
@@ -96,17 +95,11 @@ std::optional<Options> parse_command_line(int argc, const char* const* argv, int
   app.require_subcommand(1);
   app.footer(kFooter);
   CLI::App* run = add_run(app, options, seed);
-  CLI::App* sweep = add_sweep(app, options);
+  add_sweep(app, options);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    const bool wanted = error.get_exit_code() == 0;  // --help, --version
-    exit_code = wanted ? app.exit(error) : kWrongUsage;
-    if (wanted) return std::nullopt;
-    const std::string what = experiment::explain(app, error);
-    const std::string command = run->parsed() ? "weft-sim run" : sweep->parsed() ? "weft-sim sweep" : "weft-sim";
-    std::fprintf(stderr, "weft-sim: %s%s\n", what.c_str(),
-                 what.ends_with('?') ? "" : ("; " + command + " --help explains").c_str());
+    exit_code = config::end_of_parsing(app, error);
     return std::nullopt;
   }
   options.command = run->parsed() ? Options::Command::run : Options::Command::sweep;

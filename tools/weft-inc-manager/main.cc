@@ -26,6 +26,7 @@
 #include "collectives/manager/sqlite_store.h"
 #include "collectives/manager/switch_agents.h"
 #include "switch/api/rpc_server.h"
+#include "switch/config/command_line.h"
 #include "switch/system/clock.h"
 #include "switch/system/entropy.h"
 
@@ -150,7 +151,8 @@ int run(const ManagerConfig& config, const sigset_t& signals) {
 int main_checked(int argc, char** argv) {
   std::string path, level = "info";
   bool check = false, print_schema = false;
-  CLI::App app("Manager of in-network collectives: places groups on switches, and takes them back.");
+  CLI::App app("Manager of in-network collectives: places groups on switches, and takes them back.",
+               "weft-inc-manager");
   app.set_version_flag("--version", WEFT_VERSION);
   auto* file = app.add_option("-c,--config", path, "Configuration file")->type_name("FILE");
   app.add_flag("--check", check, "Check the file, say what is wrong with it, and exit (0: fine, 2: not)");
@@ -160,7 +162,7 @@ int main_checked(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 1;
+    return config::end_of_parsing(app, error);
   }
   if (print_schema) {
     std::cout << manager_schema().to_json_schema().dump(2) << '\n';
@@ -168,7 +170,7 @@ int main_checked(int argc, char** argv) {
   }
   if (file->count() == 0) {
     std::fputs("weft-inc-manager: -c FILE is needed (--help says more)\n", stderr);
-    return 1;
+    return config::kWrongArguments;
   }
   auto config = load(path);
   if (!config) return kBadConfiguration;

@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 
+#include "switch/config/command_line.h"
 #include "tools/weft-inc/commands.h"
 #include "tools/weft-inc/doctor.h"
 #include "tools/weft-inc/perf_options.h"
@@ -31,7 +32,7 @@ using Run = int (*)(const Options&);
 int main_checked(int argc, char** argv) {
   Options o;
   Run run = nullptr;
-  CLI::App app("Groups of in-network collectives, as weft-inc-manager has them.");
+  CLI::App app("Groups of in-network collectives, as weft-inc-manager has them.", "weft-inc");
   app.set_version_flag("--version", WEFT_VERSION);
   app.require_subcommand(1);
   app.add_option("--socket", o.socket, "The manager's socket")->capture_default_str();
@@ -102,7 +103,7 @@ int main_checked(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? kExitFine : kExitUsage;
+    return config::end_of_parsing(app, error);
   }
   if (doctor->parsed()) return run_doctor(o, patient);
   if (perf->parsed()) return run_perf(measured);

@@ -12,11 +12,12 @@
 #include <cstdio>
 
 #include "collectives/daemon/server.h"
+#include "switch/config/command_line.h"
 
 namespace weft::inc::daemon {
 namespace {
 
-constexpr int kWrongArguments = 1, kCannotStart = 3;
+constexpr int kCannotStart = 3;
 
 struct Options {
   ManagerPlace manager;
@@ -64,12 +65,12 @@ int serve(const Options& o) {
 
 int main_checked(int argc, char** argv) {
   Options o;
-  CLI::App app("Daemon of a host that takes part in collectives: groups and leases of its programs.");
+  CLI::App app("Daemon of a host that takes part in collectives: groups and leases of its programs.", "weft-incd");
   add_options(app, o);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : kWrongArguments;
+    return config::end_of_parsing(app, error);
   }
   spdlog::set_default_logger(spdlog::stderr_color_mt("weft-incd"));
   spdlog::set_pattern("%Y-%m-%d %H:%M:%S.%e %^%l%$ %v");

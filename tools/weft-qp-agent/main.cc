@@ -22,6 +22,7 @@
 #include "nic/agent/kernel_source.h"
 #include "nic/agent/state_text.h"
 #include "nic/agent/verbs_source.h"
+#include "switch/config/command_line.h"
 #include "switch/system/clock.h"
 #include "switch/system/output_file.h"
 #include "tools/weft-qp-agent/capabilities.h"
@@ -30,7 +31,7 @@
 namespace weft::agent {
 namespace {
 
-constexpr int kWrongArguments = 1, kCannotStart = 3;
+constexpr int kCannotStart = 3;
 constexpr TimeNs kExitLook = kSecond;  // for processes that have ended
 constexpr const char* kLibrary = "/usr/lib/x86_64-linux-gnu/libibverbs.so.1";
 
@@ -286,12 +287,12 @@ int serve(const Options& o) {
 
 int main_checked(int argc, char** argv) {
   Options o;
-  CLI::App app("Tells switches which queue pairs the programs of this host have connected.");
+  CLI::App app("Tells switches which queue pairs the programs of this host have connected.", "weft-qp-agent");
   add_options(app, o);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : kWrongArguments;
+    return config::end_of_parsing(app, error);
   }
   spdlog::set_default_logger(spdlog::stderr_color_mt("weft-qp-agent"));
   spdlog::set_pattern("%Y-%m-%d %H:%M:%S.%e %^%l%$ %v");

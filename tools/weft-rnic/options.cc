@@ -12,6 +12,7 @@
 
 #include "nic/dpdk/dpdk_port.h"
 #include "nic/rnic/cc_constants.h"
+#include "switch/config/command_line.h"
 
 namespace weft::rnic_tool {
 namespace {
@@ -341,11 +342,8 @@ std::optional<Options> parse_options(int argc, const char* const* argv, int& exi
     app.parse(argc, argv);
     mistake = finish(o, raw);
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) {
-      exit_status = app.exit(error);
-      return std::nullopt;
-    }
-    mistake = error.what();
+    exit_status = config::end_of_parsing(app, error);
+    return std::nullopt;
   }
   if (mistake.empty()) return o;
   std::fprintf(stderr, "weft-rnic: %s; weft-rnic --help explains\n", mistake.c_str());

@@ -14,6 +14,7 @@
 #include <tuple>
 #include <vector>
 
+#include "switch/config/command_line.h"
 #include "switch/config/schema/suggest.h"
 #include "tools/weftctl/checks.h"
 
@@ -149,31 +150,6 @@ void add_reload(CLI::App& app, Options& options) {
   reload->callback([&options] { options.command = Command::reload; });
 }
 
-// Words that nobody expected, with what may have been meant: a command, or an option of the command.
-std::string explain(const CLI::App& app, const CLI::ParseError& error) {
-  const auto extras = app.remaining(true);
-  if (extras.empty()) return error.what();
-  const std::string& word = extras.front();
-  std::vector<std::string> known;
-  const auto chosen = app.get_subcommands();
-  if (word.starts_with('-')) {
-    for (const CLI::App* one : {&app, chosen.empty() ? &app : const_cast<const CLI::App*>(chosen.front())}) {
-      for (const auto* option : one->get_options()) {
-        for (const auto& name : option->get_lnames()) {
-          const std::string known_name = "--" + name;
-          if (std::find(known.begin(), known.end(), known_name) == known.end()) known.push_back(known_name);
-        }
-      }
-    }
-  } else if (chosen.empty()) {
-    for (const auto* command : app.get_subcommands([](const CLI::App*) { return true; })) {
-      known.push_back(command->get_name());
-    }
-  }
-  const std::string kind = word.starts_with('-') ? "option" : chosen.empty() ? "command" : "word";
-  return "unknown " + kind + " " + config::quote(word) + config::suggestion(word, known);
-}
-
 // The words behind the program's name, last first, as CLI11 wants them. Where the first that is no option is no command
 // either, nor nearly one, it is taken for a stage: STAGE VERB ... is short for command STAGE VERB ...
 std::vector<std::string> with_command(const CLI::App& app, int argc, const char* const* argv) {
@@ -271,9 +247,7 @@ std::optional<Options> parse_options(int argc, const char* const* argv, int& exi
   try {
     app.parse(std::move(words));
   } catch (const CLI::ParseError& error) {
-    const bool wanted = error.get_exit_code() == 0;  // --help, --version
-    exit_status = wanted ? app.exit(error) : kExitUsage;
-    if (!wanted) std::fprintf(stderr, "weftctl: %s; weftctl --help explains\n", explain(app, error).c_str());
+    exit_status = config::end_of_parsing(app, error);
     return std::nullopt;
   }
   if (options.request.command != RequestOptions::Request::none) {
