@@ -2,6 +2,7 @@
 # Copyright The weft authors
 """Runs of dcqcn_30.yaml and dcqcn_70.yaml with other settings, and their results in a file that grows run by run: a
 series that is stopped goes on where it was."""
+import datetime
 import json
 import os
 import subprocess
@@ -14,6 +15,8 @@ HERE = os.path.dirname(os.path.realpath(__file__))
 ROOT = os.path.realpath(os.path.join(HERE, "../../.."))
 WEFT_SIM = os.path.join(ROOT, "build/bin/weft-sim")
 LOADS = (30, 70)
+# What the results of weft-sim depend on.
+SOURCES = ("switch", "nic", "collectives", "tools/sim", "CMakeLists.txt", ":(exclude)*.md")
 
 # Where the authors' switches and wires do otherwise than real ones: each is a line of their code (Themis @d941dc1,
 # NS3/simulation). All of their runs have them.
@@ -69,6 +72,17 @@ class Results:
             self.add(key, figures)
             means = {flows: figures[flows]["mean"] for flows in ("within", "between", "all")}
             print(key, means, f"{figures['cpu_s']} s", flush=True)
+
+
+def stamp():
+    """Commit of the sources and today's date, for results. Whoever has changed the sources since gets none."""
+    def git(*arguments):
+        done = subprocess.run(["git", "-C", ROOT, *arguments], check=True, capture_output=True, text=True)
+        return done.stdout.strip()
+    if changed := git("status", "--porcelain", "--", *SOURCES):
+        sys.exit("the sources differ from the last commit, results would have none:\n" + changed)
+    return {"commit": git("log", "-1", "--format=%h", "--", *SOURCES),
+            "date": datetime.datetime.now(datetime.timezone.utc).date().isoformat()}
 
 
 def result_of(program, experiment, seed, sets):
