@@ -3,8 +3,9 @@
 # Copyright The weft authors
 """What a reader is told to type works: the commands at the top of the files in conf/ and those of README.md.
 
-Each file is tried by a process of its own with network and mount namespaces of its own, so that the names of hosts and
-sockets, which are those of the files, meet nobody else's."""
+Each file is tried by a process of its own with network, mount and process namespaces of its own, so that the names of
+hosts and sockets, which are those of the files, meet nobody else's: several are tried at a time."""
+import concurrent.futures
 import glob
 import os
 import re
@@ -15,6 +16,10 @@ import unittest
 import lab
 
 APART = ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
+# Switches that start at the same time would count on the same free ones.
+NO_HUGEPAGES = "[ ! -d /sys/kernel/mm/hugepages ] || mount -t tmpfs tmpfs /sys/kernel/mm/hugepages"
+# They wait most of the time: for pings, and for switches to start and stop.
+AT_A_TIME = 3
 ROOT = os.path.realpath(os.path.join(os.path.dirname(__file__), "../.."))
 # What is asked of the hosts that a file's commands have made, once its switch forwards.
 TRIALS = {
@@ -77,7 +82,8 @@ def readme_commands(name):
 
 def run_apart(script):
     """Runs lines of shell in network, mount and process namespaces that end with them."""
-    return subprocess.run([*APART, "bash", "-c", "\n".join(script)], capture_output=True, text=True, timeout=150)
+    return subprocess.run([*APART, "bash", "-c", "\n".join([NO_HUGEPAGES, *script])], capture_output=True, text=True,
+                          timeout=150)
 
 
 def try_out(name, commands, laboratory):
@@ -96,31 +102,41 @@ def has_vlan_interfaces():
                       "ip link add link veth0 name veth0.10 type vlan id 10"]).returncode == 0
 
 
+def side_by_side(test, check, cases):
+    """Calls check(name, what) for each of {name: what}, some at a time; each is a subtest."""
+    pool = concurrent.futures.ThreadPoolExecutor(AT_A_TIME)
+    try:
+        outcomes = {name: pool.submit(check, name, what) for name, what in cases.items()}
+        for name, outcome in outcomes.items():
+            with test.subTest(name=name):
+                outcome.result()
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
 class Conf(unittest.TestCase):
     def assert_works(self, name, commands):
+        if any("type vlan" in line for line in recipe(name)) and not has_vlan_interfaces():
+            self.skipTest("this kernel has no interfaces of type vlan")
         with lab.Lab() as l:
             result = try_out(name, commands, l)
             log = os.path.join(l.directory, "switch.log")
             self.assertEqual(result.returncode, 0, result.stdout + result.stderr +
                              (lab.read(log) if os.path.exists(log) else ""))
-            return result.stdout
 
     def test_the_hosts_at_the_top_of_each_file_reach_each_other(self):
         files = [os.path.basename(path)[:-5] for path in glob.glob(conf("*"))]
         self.assertEqual({name for name in files if "type: veth" in lab.read(conf(name))}, set(TRIALS))
         with_hosts = sorted(name for name in files if any("ip netns add" in line for line in recipe(name)))
         self.assertLess(set(TRIALS), set(with_hosts))
-        for name in with_hosts:
-            commands = trial(name)
-            self.assertTrue(commands, name)
-            with self.subTest(name=name):
-                if any("type vlan" in line for line in recipe(name)) and not has_vlan_interfaces():
-                    self.skipTest("this kernel has no interfaces of type vlan")
-                self.assert_works(name, commands)
+        trials = {name: trial(name) for name in with_hosts}
+        self.assertEqual([name for name, commands in trials.items() if not commands], [])
+        side_by_side(self, self.assert_works, trials)
 
     def test_the_readmes_commands_work_with_the_configuration_that_they_name(self):
+        trials = {}
         for name in ("bump-in-the-wire", "lossless-tor", "leaf-spine"):
-            commands = []
+            commands = trials[name] = []
             for command in readme_commands(name):
                 if command.startswith("weft-switch") and command.endswith("&"):
                     continue
@@ -131,8 +147,7 @@ class Conf(unittest.TestCase):
                     command = "timeout 20 " + command
                 commands.append(command)
             self.assertGreaterEqual(len(commands), 2)
-            with self.subTest(name=name):
-                self.assert_works(name, commands)
+        side_by_side(self, self.assert_works, trials)
 
 
 if __name__ == "__main__":

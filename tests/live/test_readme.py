@@ -127,24 +127,24 @@ class Readme(unittest.TestCase):
         wanted = [how.instead.get(command, command) for command in commands if command not in EXCUSED_COMMANDS]
         return [*how.before, *wanted, *how.after]
 
+    def assert_works(self, first, commands):
+        with lab.Lab() as l:
+            write_capture(os.path.join(l.directory, "in.pcap"))
+            for folder in ("tools", "bench"):
+                os.symlink(os.path.join(ROOT, folder), os.path.join(l.directory, folder))
+            if RUN[first].conf:
+                result = test_conf.try_out(RUN[first].conf, self.script(commands), l)
+            else:
+                result = test_conf.run_apart(["set -eu", "mount -t tmpfs tmpfs /run", f"cd {l.directory}",
+                                              f"ln -sfn {ROOT}/conf conf", f"export PATH={lab.BIN}:$PATH",
+                                              "ip link set lo up", *self.script(commands)])
+            logs = [lab.read(os.path.join(l.directory, name)) for name in sorted(os.listdir(l.directory))
+                    if name.endswith(".log")]
+            self.assertEqual(result.returncode, 0, "\n".join([result.stdout, result.stderr, *logs]))
+
     def test_the_commands_work(self):
-        for commands in blocks():
-            if commands[0] not in RUN:
-                continue
-            conf = RUN[commands[0]].conf
-            with self.subTest(commands[0]), lab.Lab() as l:
-                write_capture(os.path.join(l.directory, "in.pcap"))
-                for folder in ("tools", "bench"):
-                    os.symlink(os.path.join(ROOT, folder), os.path.join(l.directory, folder))
-                if conf:
-                    result = test_conf.try_out(conf, self.script(commands), l)
-                else:
-                    result = test_conf.run_apart(["set -eu", "mount -t tmpfs tmpfs /run", f"cd {l.directory}",
-                                                  f"ln -sfn {ROOT}/conf conf", f"export PATH={lab.BIN}:$PATH",
-                                                  "ip link set lo up", *self.script(commands)])
-                logs = [lab.read(os.path.join(l.directory, name)) for name in sorted(os.listdir(l.directory))
-                        if name.endswith(".log")]
-                self.assertEqual(result.returncode, 0, "\n".join([result.stdout, result.stderr, *logs]))
+        cases = {commands[0]: commands for commands in blocks() if commands[0] in RUN}
+        test_conf.side_by_side(self, self.assert_works, cases)
 
 
 if __name__ == "__main__":
