@@ -12,7 +12,7 @@ import time
 import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
-FILES = ("guest_image.py", "guest_packages.py", "init", "agent.pl", "image")
+FILES = ("guest_image.py", "guest_packages.py", "image_contents.py", "init", "agent.pl", "image")
 # Writes the tar of a kernel, two modules of which the second needs the first, and for each package a program and its
 # documentation. Says in $CALLS that it ran.
 MMDEBSTRAP = r"""#!/usr/bin/env python3
@@ -140,6 +140,23 @@ class Image(unittest.TestCase):
         processes = [self.start(), self.start()]
         found = {process.communicate(timeout=30)[0] for process in processes}
         self.assertEqual((len(found), len(self.calls())), (1, 1))
+
+    def test_all_are_those_that_tests_boot(self):
+        command = [sys.executable, "-B", self.tree / "image", "--all"]
+        run = lambda: subprocess.run(command, env=self.environment, capture_output=True, text=True, timeout=60,
+                                     check=False)
+        done = run()
+        self.assertEqual(done.returncode, 0, done.stderr)
+        folders = done.stdout.splitlines()
+        self.assertEqual(len(set(folders)), 4)
+        self.assertTrue(all(os.path.isdir(folder) for folder in folders))
+        usual = set.intersection(*map(set, self.calls()))
+        extra = [set(call) - usual for call in self.calls()]
+        self.assertEqual(extra[:2], [set(), {"iperf3"}])
+        self.assertLessEqual({"openmpi-bin"}, extra[2])
+        self.assertLessEqual({"libbpf1"}, extra[3])
+        self.assertEqual(run().stdout.splitlines(), folders)
+        self.assertEqual(len(self.calls()), 4)
 
     def test_a_build_that_fails_leaves_nothing_and_says_why(self):
         for arguments, why in (("['no-such-package']", "Unable to locate package no-such-package"),

@@ -14,6 +14,7 @@ import unittest
 import yaml
 
 import judge
+from image_contents import MPI_PACKAGES
 from judge import MTU, guest, live
 import inc_tree
 from test_inc_manager import Manager
@@ -21,8 +22,6 @@ from test_inc_manager import Manager
 sys.path.insert(0, os.path.join(inc_tree.ROOT, "tests/ops"))
 from certificates import Authority  # noqa: E402
 
-# weft-incd's libraries, and a remote shell: mpirun needs one.
-PACKAGES = ("openmpi-bin", "socat", "libgrpc++1.51", "libprotobuf32", "libspdlog1.10", "libsystemd0")
 LIBRARIES = os.path.join(live.BIN, "../lib")
 COMPONENT = os.path.join(LIBRARIES, "openmpi/mca_coll_weft.so")
 # The image is in memory twice while it is unpacked, and its file system takes half of what there is at most.
@@ -64,7 +63,7 @@ class Site:
     def __init__(self, l, ranks, packages=(), memory_mb=MEMORY_MB, faults=()):
         self.lab = l
         self.guests = {rank: guest.Guest(l, f"h{rank + 1}", "tap", [f"10.0.{rank + 1}.2/24"], MTU,
-                                         memory_mb=memory_mb, extra_packages=(*PACKAGES, *packages))
+                                         memory_mb=memory_mb, extra_packages=(*MPI_PACKAGES, *packages))
                        for rank in ranks}
         self.tree = Tree(l, {rank: machine.interface for rank, machine in self.guests.items()}, faults)
         self._make_certificates()

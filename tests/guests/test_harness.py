@@ -12,6 +12,7 @@ import unittest
 from unittest import mock
 
 import judge
+from image_contents import HARNESS_MODULES, HARNESS_PACKAGES
 from judge import Nic, channel, evidence, guest, live, rdma_tools
 from linux_bridge import LinuxBridge
 
@@ -30,7 +31,7 @@ class Harness(unittest.TestCase):
         cls.plain = guest.Guest(cls.lab, "a", "tap", judge.l2_addresses(1), judge.MTU)
         cls.large = guest.Guest(cls.lab, "b", nics=[Nic("tap", judge.l2_addresses(2), judge.MTU),
                                                     Nic("tap", ["10.8.0.2/24"], 1500)],
-                                cpus=2, memory_mb=640, extra_packages=["iperf3"], modules=["nvme_rdma"])
+                                cpus=2, memory_mb=640, extra_packages=HARNESS_PACKAGES, modules=HARNESS_MODULES)
         cls.guests = [cls.plain, cls.large]
         ports = "".join(f"      - {nic.port}\n" for each in cls.guests for nic in each.nics)
         cls.configuration = f"  - name: tor\n    ports:\n{ports}    pipeline: [parse, l2]\n"

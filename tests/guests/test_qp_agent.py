@@ -16,6 +16,7 @@ import guest
 import judge
 import roce_capture
 from guest import live
+from image_contents import QP_AGENT_PACKAGES
 from judge import rdma_tools
 from nic import Nic
 
@@ -23,7 +24,6 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../
 from certificates import Authority  # noqa: E402
 
 AGENT = os.path.join(live.BIN, "weft-qp-agent")
-LIBRARIES = ["libbpf1", "libgrpc++1.51", "libprotobuf32", "libspdlog1.10", "libfmt9", "libsystemd0"]
 CONNECTIONS = 200 if judge.FULL else 20
 KNOWN_IN_TIME = 0.99
 
@@ -92,7 +92,7 @@ class QpAgent(unittest.TestCase):
         folder = cls.lab.directory
         cls.servers, cls.clients = Authority(folder, "servers"), Authority(folder, "clients")
         server = cls.servers.sign("server", ",".join(f"IP:{management(number)[1]}" for number in (1, 2)))
-        cls.guests = [guest.Guest(cls.lab, name, extra_packages=LIBRARIES, nics=[
+        cls.guests = [guest.Guest(cls.lab, name, extra_packages=QP_AGENT_PACKAGES, nics=[
             Nic("tap", judge.l2_addresses(number), judge.MTU), Nic("tap", [f"{management(number)[0]}/24"], 1500)])
                       for number, name in ((1, "a"), (2, "b"))]
         for number, each in enumerate(cls.guests, 1):
