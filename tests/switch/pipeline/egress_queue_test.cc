@@ -9,18 +9,19 @@
 #include <vector>
 
 #include "switch/base/rng.h"
+#include "tests/support/effort.h"
 
 namespace weft::pipeline {
 namespace {
 
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 
 __extension__ using Wide = unsigned __int128;
 
 constexpr TimeNs kStart = 1'000'000'000;
 
 // Buffers that only have a length: an EgressQueue looks at nothing else.
-class EgressQueueTest : public testing::Test {
+class EgressQueueTest : public ::testing::Test {
  protected:
   rte_mbuf* packet(std::uint32_t bytes) {
     buffers_.push_back(std::make_unique<rte_mbuf>());
@@ -41,7 +42,7 @@ TEST_F(EgressQueueTest, AnyRateIsExactOverAMillionPackets) {
     Rng rng(rate_mbps);
     rte_mbuf* m = packet(0);
     std::uint64_t bits = 0;
-    for (int i = 0; i < 1'000'000; ++i) {
+    for (std::uint64_t i = 0; i < weft::testing::rounds(1'000'000); ++i) {
       m->pkt_len = static_cast<std::uint32_t>(14 + rng.below(9000));
       bits += wire_bits(m->pkt_len);
       ASSERT_TRUE(queue.push(kStart, m));

@@ -4,10 +4,20 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/support/effort.h"
+
 namespace weft::wire {
 namespace {
 
 constexpr std::uint32_t kSpace = 1u << 24;
+
+/// The offset to look at after another: all, and under a sanitizer those near both ends and the middle of the space,
+/// and each fifteenth of the others.
+constexpr std::uint32_t after(std::uint32_t offset) {
+  constexpr std::uint32_t kNear = 1024;
+  const bool near = (offset + kNear) % (kSpace / 2) < 2 * kNear;
+  return offset + (weft::testing::kSanitized && !near ? 15 : 1);
+}
 
 TEST(BigEndian, StoresTheMostSignificantByteFirst) {
   const be16 a(0x0102);
@@ -49,7 +59,7 @@ TEST(Psn, IncrementsThroughTheWholeSpaceAndWraps) {
 
 TEST(Psn, DistanceUndoesAdditionForEveryOffsetFromPlacesAroundTheSpace) {
   for (const std::uint32_t start : {0u, 1u, 0x7fffffu, 0x800000u, 0xfffffeu, 0xffffffu}) {
-    for (std::uint32_t offset = 0; offset < kSpace; ++offset) {
+    for (std::uint32_t offset = 0; offset < kSpace; offset = after(offset)) {
       const std::int32_t expected = offset < kSpace / 2 ? static_cast<std::int32_t>(offset)
                                                         : static_cast<std::int32_t>(offset) - std::int32_t{1 << 24};
       const Psn later = Psn(start) + offset;
@@ -61,7 +71,7 @@ TEST(Psn, DistanceUndoesAdditionForEveryOffsetFromPlacesAroundTheSpace) {
 }
 
 TEST(Psn, DistanceIsAntisymmetricExceptAtHalfTheSpace) {
-  for (std::uint32_t offset = 0; offset < kSpace; ++offset) {
+  for (std::uint32_t offset = 0; offset < kSpace; offset = after(offset)) {
     const Psn a(0xabcdef), b = a + offset;
     const bool half = offset == Psn::kHalf;
     if ((b.distance_from(a) == -a.distance_from(b)) == half) FAIL() << "offset " << offset;
@@ -70,13 +80,10 @@ TEST(Psn, DistanceIsAntisymmetricExceptAtHalfTheSpace) {
 
 TEST(Psn, WindowHoldsExactlyItsCountForEveryOffset) {
   for (const std::uint32_t count : {0u, 1u, 2u, 255u, 0x7fffffu, 0x800000u, 0xffffffu, 0x1000000u}) {
-    std::uint32_t inside = 0;
-    for (std::uint32_t offset = 0; offset < kSpace; ++offset) {
+    for (std::uint32_t offset = 0; offset < kSpace; offset = after(offset)) {
       const bool in = (Psn(0xfffff0) + offset).in_window(Psn(0xfffff0), count);
       if (in != (offset < count)) FAIL() << "count " << count << " offset " << offset;
-      inside += in ? 1 : 0;
     }
-    EXPECT_EQ(inside, count);
   }
 }
 

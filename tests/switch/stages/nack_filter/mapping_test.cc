@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "switch/stages/nack_filter/unit.h"
+#include "tests/support/effort.h"
 #include "tests/switch/stages/nack_filter/one_qp.h"
 
 namespace weft::stages {
@@ -193,7 +194,7 @@ class Fabric {
 };
 
 TEST(NackFilterMapping, OnceAChangeIsNoticedNoNackIsJudgedValidForAPacketThatIsNotLost) {
-  for (std::uint32_t seed = 1; seed <= 300; ++seed) {
+  for (std::uint32_t seed = 1; seed <= weft::testing::rounds(300); ++seed) {
     EXPECT_EQ(Fabric(seed, seed % 2 == 0 ? 0 : 500).run(), 0u) << "seed " << seed;
   }
 }

@@ -113,7 +113,9 @@ TEST(QpTracker, ManyCopiesAreAllCounted) {
   constexpr std::uint64_t kCopies = 2 * tables::QpEntry::kMostRepeats + 5;
   for (const Opcode opcode : {Opcode::RC_SEND_ONLY, Opcode::UC_SEND_ONLY}) {
     TrackRig rig;
-    for (std::uint64_t i = 0; i <= kCopies; ++i) rig.send(from_a(opcode, kQp, Psn(0)).payload(8));
+    TrackedFrame frame(from_a(opcode, kQp, Psn(0)).payload(8).build());
+    const std::vector<TrackedFrame*> burst{&frame};
+    for (std::uint64_t i = 0; i <= kCopies; ++i) rig.tracker.track<FrameAccess, TrackedFrame>(rig.now, burst);
     const std::uint64_t duplicates = opcode == Opcode::RC_SEND_ONLY ? kCopies : 0;
     EXPECT_EQ(rig.retransmitted(kA, kB, kQp), kCopies);
     EXPECT_EQ(rig.duplicates(kA, kB, kQp), duplicates);
