@@ -198,7 +198,9 @@ void add_clear(CLI::App& app, RequestOptions& options) {
       app.add_subcommand("clear",
                          "Let tables count from zero: weftctl clear [TABLE...] [--switch NAME];\nsee weftctl "
                          "clear --help");
-  command->add_option("tables", options.tables, "ports, stages, drops, counters, qps, impair; none: all")
+  command
+      ->add_option("tables", options.tables,
+                   "ports, stages, drops, port_drops, counters, latency, qps, impair; none: all")
       ->option_text("TABLE");
   command->add_option("--switch", options.switch_name, "Only this switch; without it, all")->option_text("NAME");
   command->footer(kClearFooter);

@@ -121,7 +121,7 @@ _weftctl() {
       elif [[ $command == show && -z $table ]]; then
         words=$(_weftctl_ask tables | awk 'NR > 1 { print $1 }')
       elif [[ $command == clear ]]; then
-        words="ports stages drops counters qps impair"
+        words="ports stages drops port_drops counters latency qps impair"
       elif [[ $command == command && -z $table ]]; then
         words=$(_weftctl_stages)
       elif [[ $command == command && -z $third ]]; then

@@ -224,6 +224,11 @@ class ClearAndSet(Running):
         self.assertGreater(self.show("latency")[0]["samples"], 0)
         cleared = "cleared ports, stages, drops, port_drops, counters, latency, qps, impair\n"
         self.assertEqual(self.ctl("clear").stdout, cleared)
+        tables = cleared.removeprefix("cleared ").strip()
+        self.assertIn(tables, " ".join(self.ctl("clear", "--help").stdout.split()))
+        with open(os.path.join(program.SOURCE, "tools/weftctl/weftctl.bash"), encoding="utf-8") as completion:
+            self.assertIn('$command == clear ]]; then\n        words="' + tables.replace(",", "") + '"\n',
+                          completion.read())
         self.assertEqual(self.show("latency"), [])
         for table, column in (("ports", "rx_packets"), ("stages", "packets"), ("counters", "value"), ("qps", "packets"),
                               ("impair", "matched")):

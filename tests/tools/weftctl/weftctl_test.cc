@@ -339,6 +339,7 @@ TEST_F(CompletionTest, OffersWhatBelongsBehindAnOption) {
   EXPECT_EQ(complete("weftctl set impair lossy "), "on off");
   EXPECT_EQ(complete("weftctl set log-level d"), "debug");
   EXPECT_EQ(complete("weftctl clear dr"), "drops");
+  EXPECT_EQ(complete("weftctl clear p"), "ports port_drops");
   EXPECT_EQ(complete("weftctl capture -w x --drop a"), "any");
 }
 
