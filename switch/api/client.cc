@@ -7,6 +7,7 @@
 #include <grpcpp/client_context.h>
 #include <grpcpp/support/async_unary_call.h>
 #include <poll.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -128,6 +129,22 @@ void begin(v1::Control::Stub& stub, CallQueue& queue, BegunCommand command) {
   CommandCall::begin(std::make_unique<CommandCall>(stub, queue, std::move(command)));
 }
 
+// Why a connection to the socket broke. A process that has as many connections as it takes ends further ones before it
+// says anything; others begin with settings of HTTP/2.
+CallError broken(const std::string& path) {
+  constexpr int kPatienceMs = 200;
+  bool turned_away = false;
+  if (const Connection again = connect_unix(path, std::chrono::milliseconds{0}); again.fd >= 0) {
+    pollfd wait{again.fd, POLLIN, 0};
+    char byte = 0;
+    turned_away = poll(&wait, 1, kPatienceMs) == 1 && recv(again.fd, &byte, 1, MSG_DONTWAIT) == 0;
+    ::close(again.fd);
+  }
+  if (!turned_away) return {Kind::unreachable, "the connection to " + path + " broke; is weft-switch running?"};
+  return {Kind::refused,
+          "the process on " + path + " has as many connections as it takes; try again: each ends within " + "a minute"};
+}
+
 }  // namespace
 
 struct Client::Impl {
@@ -176,7 +193,7 @@ std::optional<CallError> Client::Impl::to_error(const grpc::Status& status) cons
       if (tls) return CallError{Kind::unreachable, "cannot use " + path + ": " + status.error_message()};
       [[fallthrough]];
     case grpc::StatusCode::CANCELLED:
-      return CallError{Kind::unreachable, "the connection to " + path + " broke; is weft-switch running?"};
+      return broken(path);
     case grpc::StatusCode::UNIMPLEMENTED:
       return CallError{Kind::refused, "the process on " + path + " does not know this request: another version?"};
     case grpc::StatusCode::RESOURCE_EXHAUSTED:

@@ -15,6 +15,7 @@
 
 #include "switch/api/client.h"
 #include "switch/api/service.h"
+#include "switch/api/unix_listener.h"
 #include "switch/api/unix_socket.h"
 #include "tests/support/temporary_directory.h"
 #include "tests/switch/api/fake_backend.h"
@@ -90,6 +91,18 @@ TEST_F(ServiceAbuseTest, BytesByHandAreAnsweredWhenTheyAreRight) {
   const int fd = connection();
   offer(fd, opening() + call(1, "Show") + frame(kData, kEndStream, 1, message(show_request("ports"))));
   EXPECT_THAT(answer(fd, "grpc-status"), HasSubstr(R"({"switch":"tor1","port":"h1"})"));
+}
+
+TEST_F(ServiceAbuseTest, WhoFindsAllConnectionsTakenIsToldThat) {
+  for (std::size_t i = 0; i < ListenerLimits{}.connections; ++i) connection();
+  Client late;
+  ASSERT_EQ(late.connect(path, kPatience), std::nullopt);
+  ProcessInfo info;
+  const auto error = late.about(info);
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->kind, CallError::Kind::refused);
+  EXPECT_EQ(error->message,
+            "the process on " + path + " has as many connections as it takes; try again: each ends within a minute");
 }
 
 TEST_F(ServiceAbuseTest, RequestsThatAreCutOffAnywhereDisturbNobody) {
