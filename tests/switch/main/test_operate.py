@@ -191,6 +191,10 @@ class Trace(Running):
             self.assertIn("0 packets traced", first.communicate(timeout=20)[1])
         self.assertIn("did you mean 'RC_SEND_ONLY'?", self.refused("trace", "--opcode", "RC_SEND_ONLI"))
 
+    def test_one_packet_is_one_packet(self):
+        self.assertIn("weftctl: 1 packet traced, ", self.ctl("trace", "--count", "1").stderr)
+        self.assertIn("weftctl: 2 packets traced, ", self.ctl("trace", "--count", "2").stderr)
+
     def test_traced_packets_are_forwarded_and_accounted_for(self):
         self.ctl("trace", "--count", "500", "--json")
         counters, _ = self.stop()
@@ -209,6 +213,48 @@ class Ports(Running):
         program.wait_until(lambda: self.show("ports")[1]["tx_packets"] > sent + 5000, "packets")
         self.assertEqual(full(), before)
         self.stop()
+
+
+class TwoSwitches(program.Running):
+    """Switches whose ports have the same names, and a route over two of them."""
+
+    SWITCH = """\
+  - name: NAME
+    ports:
+      - { name: in, SENDER, rate_pps: 1000 }
+      - { name: s1, type: 'null', mac: '02:00:00:00:MAC:01' }
+      - { name: s2, type: 'null', mac: '02:00:00:00:MAC:02' }
+    addresses: [{ port: s1, address: 10.1.1.1/24 }, { port: s2, address: 10.1.2.1/24 },
+                { port: in, address: 10.0.0.3/24 }]
+    neighbours: [{ port: s1, address: 10.1.1.2, mac: '02:00:00:00:03:01' },
+                 { port: s2, address: 10.1.2.2, mac: '02:00:00:00:03:02' }]
+    routes: [{ prefix: 10.9.0.0/24, via: [10.1.1.2, 10.1.2.2] }]
+    pipeline: [parse, l3, lb]
+"""
+
+    def setUp(self):
+        super().setUp()
+        sender = SENDER.replace("destination: 10.0.0.2", "destination: 10.9.0.2") + ", mac: '02:00:00:00:00:0b'"
+        switch = self.SWITCH.replace("SENDER", sender.replace("00:00:0b", "00:MAC:0b"))
+        self.write(TOP + "switches:\n" + "".join(switch.replace("NAME", name).replace("MAC", mac)
+                                                 for name, mac in (("leaf1", "a1"), ("leaf2", "a2"))))
+        self.start()
+
+    def test_a_port_is_named_with_its_switch(self):
+        self.assertEqual(self.ctl("set", "port", "leaf2/s1", "rate_mbps=5").stdout, "leaf2/s1: 5 Mbit/s\n")
+        self.assertEqual(self.ctl("set", "port", "leaf1/s1", "delay_ns=7").stdout, "leaf1/s1: delay 7 ns\n")
+        self.assertIn("several switches have a port 's1'; say which one: SWITCH/s1",
+                      self.refused("set", "port", "s1", "rate_mbps=5"))
+        self.assertIn("unknown port 'spine/uplink'; known: leaf1/in, leaf1/s1, leaf1/s2, leaf2/in, leaf2/s1, leaf2/s2",
+                      self.refused("set", "port", "spine/uplink", "rate_mbps=5"))
+        self.assertIn("unknown port 'uplink'; known: in, s1, s2\n",
+                      self.refused("set", "port", "uplink", "rate_mbps=5", "--switch", "leaf2"))
+
+    def test_a_group_has_a_small_number_in_a_trace(self):
+        packet = json.loads(self.ctl("trace", "--switch", "leaf1", "--count", "1", "--json").stdout)
+        verdicts = {step["stage"]: step["verdict"] for step in packet["steps"]}
+        self.assertRegex(verdicts["l3"], r"^forwarded to group \d{1,3}$")
+        self.assertRegex(verdicts["lb"], r"^forwarded to s[12]$")
 
 
 class ClearAndSet(Running):

@@ -23,8 +23,13 @@ TEST(Determinism, TheSameSeedGivesTheSameRunTwice) {
   EXPECT_TRUE(first["summary"]["complete"].get<bool>());
 }
 
+// A sweep over seeds shows how much a result varies, whatever chooses the paths.
 TEST(Determinism, AnotherSeedGivesAnotherRun) {
-  EXPECT_NE(run_text(kSixteen)["trace_hash"], run_text(kSixteen, {{"seed", "2"}})["trace_hash"]);
+  for (const char* lb : {"random", "adaptive"}) {
+    const Override policy{"switch.lb", lb};
+    EXPECT_NE(run_text(kSixteen, {policy})["trace_hash"], run_text(kSixteen, {policy, {"seed", "2"}})["trace_hash"])
+        << lb;
+  }
 }
 
 // Of one run of each kind. A change that is not meant to change what happens leaves them as they are.
