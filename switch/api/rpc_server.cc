@@ -14,7 +14,10 @@
 #include <grpcpp/server_posix.h>
 #include <spdlog/spdlog.h>
 
+#include <chrono>
 #include <limits>
+#include <mutex>
+#include <string_view>
 #include <utility>
 
 #include "switch/api/lock_order.h"
@@ -73,9 +76,35 @@ void keep_grpc() {
   static_cast<void>(kept);
 }
 
-// What gRPC says in its log (connections that speak no HTTP/2, mostly) concerns developers.
-void log_at_debug(gpr_log_func_args* line) {
-  spdlog::debug(std::string("grpc: ") + line->message);
+// A client whose certificate is refused sees only the end of its connection. Whoever reaches the port can cause such
+// lines, so there is at most one a second.
+void log_refused_client(std::string_view why) {
+  constexpr std::chrono::seconds kPause{1};
+  static std::mutex mutex;
+  static std::chrono::steady_clock::time_point next;
+  static std::uint64_t untold = 0;
+  const std::lock_guard lock(mutex);
+  const auto now = std::chrono::steady_clock::now();
+  if (now < next) {
+    ++untold;
+    return;
+  }
+  next = now + kPause;
+  const std::string more = untold == 0 ? "" : fmt::format(", as {} before it", untold);
+  spdlog::warn("control over TCP: a client is refused{}: {}", more, why);
+  untold = 0;
+}
+
+// What gRPC says in its log (connections that speak no HTTP/2, mostly) concerns developers, but for failed handshakes:
+// "Handshake failed with fatal error SSL_ERROR_SSL: error:0A000086:SSL routines::certificate verify failed."
+void log_line_of_grpc(gpr_log_func_args* line) {
+  const std::string_view text(line->message);
+  spdlog::debug("grpc: {}", text);
+  if (!text.starts_with("Handshake failed")) return;
+  const std::size_t colons = text.rfind("::");
+  std::string_view why = colons == text.npos ? text : text.substr(colons + 2);
+  while (why.ends_with('.')) why.remove_suffix(1);
+  log_refused_client(why);
 }
 
 // So does what protobuf says of requests that it cannot read: their senders are told.
@@ -130,7 +159,7 @@ std::optional<std::string> RpcServer::start(const std::string& path, const std::
   stop();
   keep_grpc();
   ignore_lock_order();
-  gpr_set_log_function(log_at_debug);
+  gpr_set_log_function(log_line_of_grpc);
   google::protobuf::SetLogHandler(log_protobuf_at_debug);
   auto impl = std::make_unique<Impl>();
   grpc::ServerBuilder builder;

@@ -118,6 +118,24 @@ class Remote(Certificates):
         self.assertEqual((status, out), (3, ""))
         self.assertIn(f"cannot use 127.0.0.1:{self.port}", err)
 
+    def test_the_log_says_why_a_certificate_was_refused(self):
+        def logged():
+            # No more than a line a second: one that falls into the second of another test's is asked for again.
+            self.assertEqual(self.ask(self.stranger, self.servers.certificate)[0], 3)
+            return re.search(r"warning: control over TCP: a client is refused.*: certificate verify failed$",
+                             read(self.process.log_path), re.M)
+        self.process.wait_for(logged, "a line in the log")
+
+    def test_the_port_may_be_left_out(self):
+        for address, whole in (("127.0.0.1", "127.0.0.1:9796"), ("::1", "[::1]:9796"), ("[::1]", "[::1]:9796"),
+                               ("localhost", "localhost:9796"), ("[::1]:1", "[::1]:1"), ("127.0.0.1:1", "127.0.0.1:1")):
+            with self.subTest(address):
+                status, _, err = self.process.ctl("--address", address, "--cert", self.stranger[0], "--key",
+                                                  self.stranger[1], "--ca", self.servers.certificate, "about",
+                                                  socket=False)
+                self.assertEqual(status, 3, err)
+                self.assertIn(f"cannot use {whole}: ", err)
+
     def test_a_certificate_of_the_servers_authority_is_no_clients(self):
         status, out, _ = self.ask(self.server, self.servers.certificate)
         self.assertEqual((status, out), (3, ""))
