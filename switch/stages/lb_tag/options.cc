@@ -6,6 +6,7 @@
 #include <set>
 
 #include "switch/config/schema/prefixes.h"
+#include "switch/config/schema/suggest.h"
 #include "switch/pipeline/find.h"
 #include "switch/stages/lb/gemma_report.h"
 #include "switch/stages/lb/tag.h"
@@ -231,11 +232,14 @@ void check_downlinks(const Value& options, const SwitchInfo& info, Diagnostics& 
   std::set<std::string> ports;
   std::set<std::int64_t> known, told;
   for (const Value& name : options["uplinks"].list()) ports.insert(name.string());
+  std::vector<std::string> names;
+  for (const PortInfo& port : info.ports) names.push_back(port.name);
   for (const Value& leaf : options["leaves"].list()) known.insert(leaf["id"].integer());
   for (const Value& downlink : options["gemma"]["downlinks"].list()) {
     const Value& port = downlink["port"];
     if (pipeline::find_port(info, port.string()) == nullptr) {
-      diagnostics.error(port.mark(), "port: unknown port '" + port.string() + "'");
+      diagnostics.error(
+          port.mark(), "port: unknown port " + config::quote(port.string()) + config::suggestion(port.string(), names));
     }
     if (!ports.insert(port.string()).second) {
       diagnostics.error(port.mark(), "downlinks: port '" + port.string() + "' stands twice, or is an uplink");

@@ -192,8 +192,8 @@ TEST(GemmaOptions, MistakesAreNamed) {
   none.replace(at, end - at, "period_us: 5");
   EXPECT_THAT(mistakes(none), HasSubstr("a switch without 'leaf' needs downlinks"));
   std::string elsewhere = aggregation_yaml();
-  elsewhere.replace(elsewhere.find("port: l1, leaves"), 8, "port: l9");
-  EXPECT_THAT(mistakes(elsewhere), HasSubstr("port: unknown port 'l9'"));
+  elsewhere.replace(elsewhere.find("port: l1, leaves"), 8, "port: border");
+  EXPECT_THAT(mistakes(elsewhere), HasSubstr("port: unknown port 'border'; known: l1, l2, c1, c2"));
 }
 
 }  // namespace
