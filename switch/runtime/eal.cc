@@ -6,9 +6,13 @@
 #include <rte_errno.h>
 #include <rte_trace.h>
 #include <sched.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 
@@ -75,6 +79,38 @@ std::uint64_t needed_memory_mb(const config::EalConfig& config) {
 // Tells the files of this process apart from those of others (dpdk-telemetry.py -f PREFIX).
 std::string file_prefix() {
   return "weft" + std::to_string(getpid());
+}
+
+// What connect() says to the socket of DPDK's telemetry in a directory.
+int telemetry_error(const std::filesystem::path& directory) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  const std::string path = directory / "dpdk_telemetry.v2";
+  if (path.size() >= sizeof address.sun_path) return ENAMETOOLONG;
+  path.copy(address.sun_path, path.size());
+  const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd < 0) return errno;
+  const int error = connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 ? 0 : errno;
+  close(fd);
+  return error;
+}
+
+// A process that was killed leaves its directory. Whether it lives is asked of its socket: its number may be another's
+// by now, or it may run where processes have numbers of their own. One that has only begun does not listen yet.
+void remove_directories_of_the_dead(const std::filesystem::path& own) {
+  constexpr std::chrono::seconds kBegun{10};
+  std::error_code error;
+  std::vector<std::filesystem::path> dead;
+  for (const auto& entry : std::filesystem::directory_iterator(own.parent_path(), error)) {
+    const std::string name = entry.path().filename();
+    const bool ours =
+        name.starts_with("weft") && name.size() > 4 && name.find_first_not_of("0123456789", 4) == name.npos;
+    if (!ours || entry.path() == own) continue;
+    const auto made = std::filesystem::last_write_time(entry.path() / "dpdk_telemetry.v2", error);
+    if (error || std::filesystem::file_time_type::clock::now() - made < kBegun) continue;
+    if (telemetry_error(entry.path()) == ECONNREFUSED) dead.push_back(entry.path());
+  }
+  for (const auto& directory : dead) std::filesystem::remove_all(directory, error);
 }
 
 std::string cpu_list(const std::vector<unsigned>& cpus) {
@@ -164,7 +200,9 @@ Eal start_eal(const config::EalConfig& config, const std::vector<std::string>& p
     for (const std::string& argument : config.extra_args) {
       eal.error += (&argument == config.extra_args.data() ? "; eal.extra_args: " : " ") + argument;
     }
+    return eal;
   }
+  remove_directories_of_the_dead(rte_eal_get_runtime_dir());
   return eal;
 }
 
