@@ -27,10 +27,10 @@ COMPUTE_S = ITERATIONS * 6 * 175e9 * BATCH * 2048 / (GPUS * 312e12)
 
 def divisions():
     """TP, DP, PP and micro-batches of a sequence each."""
-    for tp in (1, 2, 4, 8, 16, 32):
-        for pp in (1, 2, 4, 8, 16):
+    for tp in (1, 2, 4, 8, 16, 32, 64, 128):
+        for pp in (1, 2, 4, 8, 16, 32):
             dp = GPUS // (tp * pp)
-            if tp * dp * pp == GPUS and LAYERS % pp == 0 and dp > 1:
+            if tp * dp * pp == GPUS and LAYERS % pp == 0:
                 yield tp, dp, pp, BATCH // dp if pp > 1 else 1
 
 
