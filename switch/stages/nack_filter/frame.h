@@ -4,9 +4,11 @@
 // The frame of a NACK that is sent later. No DPDK.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "switch/wire/headers.h"
 #include "switch/wire/parsed.h"
@@ -42,7 +44,11 @@ class NackFrame {
   template <class Hash>
   void hash_state(Hash&& h) const {
     h(bytes_);
-    for (std::size_t i = 0; i < bytes_; ++i) h(frame_[i]);
+    for (std::size_t at = 0; at < bytes_; at += sizeof(std::uint64_t)) {
+      std::uint64_t word = 0;
+      std::memcpy(&word, frame_.data() + at, std::min(sizeof word, bytes_ - at));
+      h(word);
+    }
   }
 
  private:

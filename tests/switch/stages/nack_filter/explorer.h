@@ -16,6 +16,9 @@
 // it changes nothing that anybody could see. With `any_order_back`, where the sender's answers are sprayed as well,
 // there is no such reduction: whatever is on the way back may arrive next.
 //
+// A blocked NACK that goes on as an ACK (`on_block: ack`) is made here as the stage makes it from a frame. The filter
+// decides as if it was dropped; that the sender knows more then is what is explored.
+//
 // Not explored: lost ACKs and READ responses (to the filter they only mean that it knows less of what has been
 // received: so does an ACK that the receiver has not sent yet), copies of data packets (the paths carry none, and a
 // retransmission is one), timeouts while something is under way (they bring such copies).
@@ -27,7 +30,9 @@
 #include <cstdio>
 #include <cstring>
 #include <deque>
+#include <memory>
 #include <memory_resource>
+#include <optional>
 #include <set>
 #include <string>
 #include <unordered_map>
@@ -58,10 +63,11 @@ class NackExplorer {
   /// Breadth first, so that examples are the shortest there are, as long as few states wait to be gone on from; then
   /// the last one first, because a state takes some kilobytes while it waits and a few words afterwards.
   NackFindings run() {
-    std::deque<std::pair<State, std::uint64_t>> next;
+    std::deque<std::pair<std::unique_ptr<State>, std::uint64_t>> next;
+    std::vector<std::unique_ptr<State>> done;  // their memory is used again
     std::vector<std::pair<std::uint32_t, std::uint32_t>> ways;
-    next.emplace_back(start(), 0);
-    seen_.emplace(next.front().second = hash(next.front().first), Step{0, {}, 0, 0});
+    next.emplace_back(std::make_unique<State>(start()), 0);
+    seen_.emplace(next.front().second = hash(*next.front().first), Step{0, {}, 0, 0});
     while (!next.empty() && found_.states < kMaxStates) {
       const bool few = next.size() < kMostWaiting;
       auto [state, key] = std::move(few ? next.front() : next.back());
@@ -69,13 +75,18 @@ class NackExplorer {
       ++found_.states;
       const std::uint32_t number = seen_.at(key).number;
       at_ = key;
-      expand(state, [&](State&& s, Event event, std::uint32_t psn) {
-        const std::uint64_t h = hash(s);
+      expand(*state, [&](Event event, std::uint32_t psn) {
+        const std::uint64_t h = hash(*child_);
         const auto [there, is_new] = seen_.try_emplace(
             h, Step{key, event, static_cast<std::uint8_t>(psn), static_cast<std::uint32_t>(seen_.size())});
         ways.emplace_back(number, there->second.number);
-        if (is_new) next.emplace_back(std::move(s), h);
+        if (!is_new) return;
+        next.emplace_back(std::move(child_), h);
+        if (done.empty()) return;
+        child_ = std::move(done.back());
+        done.pop_back();
       });
+      done.push_back(std::move(state));
     }
     found_.complete = next.empty();
     found_.cycle = found_.complete && has_cycle(ways);
@@ -94,9 +105,9 @@ class NackExplorer {
       next.pop_front();
       ++found_.states;
       std::vector<std::uint64_t> future;
-      expand(state, [&](State&& s, Event event, std::uint32_t psn) {
-        future.insert(future.end(), {static_cast<std::uint64_t>(event), psn, hash(s)});
-        if (seen.insert(exact(s)).second) next.push_back(std::move(s));
+      expand(state, [&](Event event, std::uint32_t psn) {
+        future.insert(future.end(), {static_cast<std::uint64_t>(event), psn, hash(*child_)});
+        if (seen.insert(exact(*child_)).second) next.push_back(*child_);
       });
       const std::uint64_t key = hash(state);
       const bool same_future = futures.try_emplace(key, future).first->second == future;
@@ -113,39 +124,10 @@ class NackExplorer {
   static constexpr std::uint32_t kMaxPaths = 4;
   static constexpr std::uint32_t kMessageBytes = kMaxPackets * kMtu;
   static constexpr std::uint64_t kMaxStates = 40'000'000;
-  static constexpr std::size_t kMostWaiting = 100'000;
+  static constexpr std::size_t kMostWaiting = 3'000;
 
-  enum class Event : std::uint8_t {
-    send,
-    to_tor,
-    lose_on_path,
-    receive,
-    lose_on_last_hop,
-    answer_to_tor,
-    lose_answer,
-    back,
-    lose_back,
-    guard,
-    path_down,
-    answer_to_tor_twice,
-    copy_to_tor,
-  };
-  // A packet under way. `old`: it, or what it answers, was under way when the guard began.
-  struct Item {
-    std::uint8_t psn;  ///< relative to the first one, of an ACK one more than its own
-    bool nack;
-    bool ack_req;
-    bool old;
-    std::uint8_t syndrome;
-    std::uint8_t msn;
-    wire::Opcode opcode = wire::Opcode::RC_ACKNOWLEDGE;  ///< of answers
-
-    [[nodiscard]] std::uint64_t word() const {
-      return psn | std::uint64_t{syndrome} << 8 | std::uint64_t{msn} << 16 |
-             std::uint64_t{static_cast<std::uint8_t>(opcode)} << 24 | (nack ? 1ull << 32 : 0) |
-             (ack_req ? 1ull << 33 : 0) | (old ? 1ull << 34 : 0);
-    }
-  };
+  using Event = NackEvent;
+  using Item = NackItem;
   template <std::size_t kRoom>
   using Fifo = NackFifo<Item, kRoom>;
   struct alignas(64) FilterMemory {
@@ -218,7 +200,7 @@ class NackExplorer {
       post(nic::WrOpcode::write, case_.packets - case_.packets / 2);
     }
     if (unit_.bytes() > sizeof(FilterMemory)) std::abort();
-    unit_.start(filter(s), case_.first);
+    unit_.start(filter(s), case_.first_known ? std::optional(case_.first) : std::nullopt);
     return s;
   }
 
@@ -231,6 +213,7 @@ class NackExplorer {
 
   // --- what can happen ---
 
+  // Calls `visit` for each, with what it leads to in child_.
   template <typename Visit>
   void expand(const State& s, Visit&& visit) {
     found_.in_order += (filter(s).state().flags & NackFlag::in_order) != 0 ? 1 : 0;
@@ -238,17 +221,21 @@ class NackExplorer {
     const std::uint64_t before = found_.transitions;
     const auto step = [&](Event event, std::uint32_t psn, auto&& change) {
       ++found_.transitions;
-      State n = s;
+      if (child_ == nullptr) child_ = std::make_unique<State>(s);
+      State& n = *child_;
+      n = s;
       event_ = {at_, event, static_cast<std::uint8_t>(psn), 0};
       change(n);
       if (unit_guard_idle(n)) forget_age(n);
-      visit(std::move(n), event, psn);
+      visit(event, psn);
     };
     if (s.requester.can_transmit()) step(Event::send, 0, [&](State& n) { send(n); });
     for (std::uint32_t i = 0; i < case_.paths; ++i) {
       if (s.paths[i].empty()) continue;
       const std::uint8_t psn = s.paths[i].items[0].psn;
-      step(Event::to_tor, psn, [&](State& n) { arrive(n, n.paths[i].pop(), i); });
+      for (std::uint32_t psns = case_.guessed_spans ? 1 : span_of(psn); psns <= span_of(psn); ++psns) {
+        step(Event::to_tor, psn, [&](State& n) { arrive(n, n.paths[i].pop(), i, psns); });
+      }
       if (s.losses > 0) step(Event::lose_on_path, psn, [&](State& n) { lose(n, n.paths[i].pop()); });
     }
     if (!s.last_hop.empty()) {
@@ -306,12 +293,14 @@ class NackExplorer {
     n.paths[paths_.class_of(p.psn)].push({psn, false, p.ack_req, false, 0, 0});
   }
 
-  // A data packet reaches the ToR and leaves on the last hop.
-  void arrive(State& n, Item item, std::uint32_t path) {
+  // PSNs that a packet takes.
+  [[nodiscard]] std::uint32_t span_of(std::uint8_t psn) const {
+    const nic::Packet& p = packets_[psn];
+    return p.opcode == wire::Opcode::RC_RDMA_READ_REQUEST ? nic::packets_of(p.dma_length, kMtu) : 1;
+  }
+  // A data packet reaches the ToR, which takes it for `psns` PSNs, and leaves on the last hop.
+  void arrive(State& n, Item item, std::uint32_t path, std::uint32_t psns) {
     n.last_hop.push(item);
-    const nic::Packet& p = packets_[item.psn];
-    const bool read = p.opcode == wire::Opcode::RC_RDMA_READ_REQUEST;
-    const std::uint32_t psns = read ? nic::packets_of(p.dma_length, kMtu) : 1;
     if (unit_.on_data(filter(n), psn_of(item.psn), path, psns).compensate) compensate(n);
   }
 
@@ -334,25 +323,37 @@ class NackExplorer {
     item.old = false;
     if (!item.nack) {
       unit_.on_receipt(filter(n), psn_of(item.psn) - 1);
-      const bool acknowledges = item.opcode == wire::Opcode::RC_ACKNOWLEDGE;
-      if (acknowledges && n.back.empty() && !case_.any_order_back) {
-        come_back(n, item);
-      } else {
-        send_back(n, item);
-      }
+      pass(n, item);
       return;
     }
     const std::uint64_t guard_before = filter(n).state().guard_at;
     const std::uint32_t blocked_before = filter(n).state().blocked;
     const NackVerdict verdict = unit_.on_nack(filter(n), 0, psn_of(item.psn), item.msn, n.uplinks_down);
     if (!stops(verdict)) return tell(n, item);
-    if (verdict == NackVerdict::blocked) return;
+    if (verdict == NackVerdict::stored) store(n, item, guard_before, blocked_before);
+    if (!case_.blocked_as_acks) return;
+    item.nack = false;
+    item.syndrome = wire::Syndrome::ack().raw();
+    if (case_.acks_too_far) ++item.psn;
+    pass(n, item);
+  }
+  void store(State& n, const Item& item, std::uint64_t guard_before, std::uint32_t blocked_before) {
     const auto& frame = frame_of(item);
     wire::Parsed parsed;
     wire::parse_frame(frame.data(), kNackBytes, kNackBytes, parsed);
     if (!n.frame.become(frame.data(), parsed)) std::abort();
     const NackState& f = filter(n).state();
     if (f.guard_at != 0 && (guard_before == 0 || blocked_before != f.blocked)) age(n);
+  }
+
+  // An ACK or a response goes on to the sender.
+  void pass(State& n, const Item& item) {
+    const bool acknowledges = item.opcode == wire::Opcode::RC_ACKNOWLEDGE;
+    if (acknowledges && n.back.empty() && !case_.any_order_back) {
+      come_back(n, item);
+    } else {
+      send_back(n, item);
+    }
   }
 
   // The NACK of the receiver.
@@ -428,6 +429,7 @@ class NackExplorer {
     nic::Wc done;
     while (n.send_cq.poll({&done, 1}) == 1) {
     }
+    found_.false_acks += n.requester.acknowledged() > relative(n.responder.expected_psn()) ? 1 : 0;
   }
 
   void lose(State& n, const Item& item) {
@@ -553,15 +555,10 @@ class NackExplorer {
       steps.push_back(found->second);
       key = found->second.from;
     }
-    constexpr std::array<const char*, 13> kNames{
-        "send",        "ToR",  "lose on path", "NIC",   "lose on last hop", "answer at ToR",
-        "lose answer", "back", "lose back",    "guard", "path down",        "answer at ToR, which comes again",
-        "copy at ToR"};
     std::string text;
     for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
       if (step->event == Event::send) continue;
-      text += (text.empty() ? "" : ", ") + std::string(kNames[static_cast<std::size_t>(step->event)]) + " " +
-              std::to_string(step->psn);
+      text += (text.empty() ? "" : ", ") + std::string(name(step->event)) + " " + std::to_string(step->psn);
     }
     return text;
   }
@@ -583,6 +580,7 @@ class NackExplorer {
   std::uint64_t at_ = 0;
   Step event_{};
   NackFindings found_;
+  std::unique_ptr<State> child_;
 };
 
 }  // namespace weft::stages::testing

@@ -15,6 +15,7 @@
 
 #include "nic/rnic/config.h"
 #include "switch/stages/nack_filter/unit.h"
+#include "switch/wire/ib.h"
 
 namespace weft::stages::testing {
 
@@ -37,6 +38,12 @@ struct NackCase {
   bool last_hop_losses = true;
   bool path_down = false;  ///< the first path may go down, for good: what is on it or is sent over it later is lost
   bool any_order_back = false;  ///< ACKs and NACKs overtake each other between the ToR and the requester
+  /// The ToR takes a READ for any number of PSNs from one to the right one, each time anew: as where the path MTU is
+  /// not known, or becomes known.
+  bool guessed_spans = false;
+  bool blocked_as_acks = false;  ///< `on_block: ack`
+  bool acks_too_far = false;     ///< a mistake that must be noticed: these say that what the NACK asks for has arrived
+  bool first_known = true;       ///< the filter knows the PSN of the first packet
 };
 
 /// What a case came to.
@@ -48,6 +55,7 @@ struct NackFindings {
   std::uint64_t in_vain = 0;     ///< transitions in which the sender repeats a packet that is not lost
   std::uint64_t missed = 0;      ///< end states in which a NACK that was not lost was kept from the sender
   std::uint64_t stuck = 0;       ///< end states that wait for a timeout for all other reasons
+  std::uint64_t false_acks = 0;  ///< transitions after which the sender believes that more has arrived than has
   std::uint64_t bad_frames = 0;  ///< transitions in which the NACK that is sent later is no valid frame
   std::uint64_t forgotten = 0;   ///< run_exact(): states that the hash takes for equal and that go on differently
   std::uint64_t in_order = 0;    ///< states in which the receiver is taken for one that keeps no early packets
@@ -55,6 +63,47 @@ struct NackFindings {
   bool complete = true;          ///< all states were visited
   bool cycle = false;            ///< some way leads back to where it has been
   std::string false_example{}, missed_example{};  ///< shortest ones
+};
+
+/// What can happen. PSNs in a trace are those of the packet, relative to the first one.
+enum class NackEvent : std::uint8_t {
+  send,
+  to_tor,
+  lose_on_path,
+  receive,
+  lose_on_last_hop,
+  answer_to_tor,
+  lose_answer,
+  back,
+  lose_back,
+  guard,
+  path_down,
+  answer_to_tor_twice,
+  copy_to_tor,
+};
+[[nodiscard]] inline const char* name(NackEvent event) {
+  constexpr std::array<const char*, 13> kNames{
+      "send",        "ToR",  "lose on path", "NIC",   "lose on last hop", "answer at ToR",
+      "lose answer", "back", "lose back",    "guard", "path down",        "answer at ToR, which comes again",
+      "copy at ToR"};
+  return kNames[static_cast<std::size_t>(event)];
+}
+
+/// A packet under way. `old`: it, or what it answers, was under way when the guard began.
+struct NackItem {
+  std::uint8_t psn;  ///< relative to the first one, of an ACK one more than its own
+  bool nack;
+  bool ack_req;
+  bool old;
+  std::uint8_t syndrome;
+  std::uint8_t msn;
+  wire::Opcode opcode = wire::Opcode::RC_ACKNOWLEDGE;  ///< of answers
+
+  [[nodiscard]] std::uint64_t word() const {
+    return psn | std::uint64_t{syndrome} << 8 | std::uint64_t{msn} << 16 |
+           std::uint64_t{static_cast<std::uint8_t>(opcode)} << 24 | (nack ? 1ull << 32 : 0) |
+           (ack_req ? 1ull << 33 : 0) | (old ? 1ull << 34 : 0);
+  }
 };
 
 /// Mistakes in the hash of states that run_exact() has to notice.
