@@ -236,6 +236,58 @@ workload:
                           {"seed": "5", "memory.units": "8"}])
         self.assertIn("one.yaml:2:", self.mistakes(ONE_JOB + "sweep: []\n"))
 
+    def result(self, file, *sets):
+        """Summary and jobs."""
+        more = [word for one in sets for word in ("--set", one)]
+        self.flow("run", file, "--quiet", "--json", "out.json", *more)
+        report = json.loads((self.folder / "out.json").read_text())
+        self.assertTrue(report["summary"]["complete"])
+        return report["summary"], report["jobs"]
+
+    def test_trace_1_has_the_papers_sizes(self):
+        sizes = {}
+        for seed in ("1", "2"):
+            _, jobs = self.result(PAPERS / "trace1.yaml", "workload.jobs=200", "workload.iterations=1", f"seed={seed}")
+            sizes[seed] = [job["gpus"] for job in jobs]
+            self.assertEqual([sizes[seed].count(gpus) for gpus in (8, 16, 32, 64, 128)], [60, 60, 50, 20, 10])
+        self.assertNotEqual(sizes["1"], sizes["2"])
+
+    def test_groups_of_a_job_that_are_known_to_be_of_one_take_turns(self):
+        file = self.written("fabric: { pods: 2, leaves: 2, spines: 2, gpus_per_leaf: 16, cores_per_spine: 2, "
+                            "paths: ecmp }\npolicy: temporal\nmemory: { units: 4 }\n"
+                            "workload: { kind: jobs, jobs: [{ model: llama-7b, tp: 8, dp: 4, count: 2, "
+                            "iterations: 3 }] }\n")
+        with_stagger, _ = self.result(file)
+        without, _ = self.result(file, "stagger=false")
+        self.assertGreater(with_stagger["locks_refused"], 0)
+        self.assertLess(with_stagger["locks_refused"], without["locks_refused"])
+        self.assertLess(with_stagger["jct_mean_s"], without["jct_mean_s"])
+
+    def test_what_admission_adds(self):
+        small = ("workload={ kind: trace1, model: llama-7b, busy: 0.9, jobs: 40, iterations: 5 }", "fabric.pods=1")
+
+        def run(policy, units, admission):
+            return self.result(PAPERS / "policies.yaml", *small, f"policy={policy}", f"memory.units={units}",
+                               f"admission={admission}")
+
+        def partly(jobs):
+            """Jobs of which a kind of groups has some trees: there are gpus / 8 tensor groups, and 8 data groups."""
+            return [job for job in jobs if job["with_tree"] not in {0, 8, job["gpus"] // 8, job["gpus"] // 8 + 8}]
+
+        for units in (4, 8):
+            plain, jobs = run("spatial", units, "{}")
+            self.assertEqual(plain["groups_came_back"], 0)
+            self.assertGreater(len(partly(jobs)), 0)
+            _, jobs = run("spatial", units, "{ together: true }")
+            self.assertEqual(partly(jobs), [])
+            again, _ = run("spatial", units, "{ ask_again: true }")
+            self.assertGreater(again["groups_came_back"], 0)
+        plain, _ = run("temporal", 8, "{}")
+        ours, _ = run("temporal", 8, "{ local_share: 0.25, patience: 2 }")
+        self.assertEqual(plain["lock_waits"], 0)
+        self.assertGreater(ours["lock_waits"], 0)
+        self.assertLess(ours["jct_mean_s"], plain["jct_mean_s"])
+
     def test_trace_1_is_in_order(self):
         orders = {}
         for paths, units in (("ecmp", 8), ("balanced", 4)):
