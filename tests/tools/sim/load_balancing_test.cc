@@ -119,12 +119,18 @@ std::uint64_t tags(const nlohmann::ordered_json& report, const char* what) {
   return report["summary"]["stages"]["lb_tag"][what].get<std::uint64_t>();
 }
 
+// What Conga and Conweave are compared with: half a minute under a sanitizer.
+double slowdown_of_hashing() {
+  static const double result = slowdown(storage_over(kAsymmetric, "0.6", "ecmp"));
+  return result;
+}
+
 TEST(LoadBalancing, CongaAvoidsTheSlowPathThatHashingDoesNotSee) {
-  const auto ecmp = storage_over(kAsymmetric, "0.6", "ecmp");
-  const auto letflow = storage_over(kAsymmetric, "0.6", "letflow");
   const auto conga = storage_over(kAsymmetric, "0.6", "conga");
-  EXPECT_LT(slowdown(conga), 0.3 * slowdown(ecmp));
-  EXPECT_LT(slowdown(conga), 0.4 * slowdown(letflow));
+  EXPECT_LT(slowdown(conga), 0.3 * slowdown_of_hashing());
+  if (!weft::testing::kSanitized) {
+    EXPECT_LT(slowdown(conga), 0.4 * slowdown(storage_over(kAsymmetric, "0.6", "letflow")));
+  }
   EXPECT_GT(tags(conga, "feedback"), 1000u);
   EXPECT_EQ(tags(conga, "taken_off"), tags(conga, "put_on")) << "no tag reaches a host";
   EXPECT_EQ(tags(conga, "passed_on"), tags(conga, "put_on"));
@@ -179,9 +185,8 @@ TEST(LoadBalancing, GemmaWorksInAFatTree) {
 }
 
 TEST(LoadBalancing, ConweaveLeavesTheSlowPathAndPutsInOrderWhatOvertook) {
-  const auto ecmp = storage_over(kAsymmetric, "0.6", "ecmp");
   const auto conweave = storage_over(kAsymmetric, "0.6", "conweave");
-  EXPECT_LT(slowdown(conweave), 0.3 * slowdown(ecmp));
+  EXPECT_LT(slowdown(conweave), 0.3 * slowdown_of_hashing());
   EXPECT_GT(tags(conweave, "conweave_reroutes"), 100u);
   EXPECT_GT(tags(conweave, "conweave_held_packets"), 1000u);
   EXPECT_EQ(tags(conweave, "conweave_held"), 0u);
