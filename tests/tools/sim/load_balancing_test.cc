@@ -119,7 +119,7 @@ std::uint64_t tags(const nlohmann::ordered_json& report, const char* what) {
   return report["summary"]["stages"]["lb_tag"][what].get<std::uint64_t>();
 }
 
-// What Conga and Conweave are compared with: half a minute under a sanitizer.
+// What Conga and Conweave are compared with: simulated once, because it takes seconds under a sanitizer.
 double slowdown_of_hashing() {
   static const double result = slowdown(storage_over(kAsymmetric, "0.6", "ecmp"));
   return result;
