@@ -277,8 +277,10 @@ void Runtime::Commands::exchange_instances(Switch& s, std::size_t stage,
       s.pipelines[w]->exchange_stage(runtime_.clock_.now(), stage, made[w], same);
       done = true;
     };
-    for (runtime_.on_worker(w, exchange); !done; runtime_.on_worker(w, exchange)) {
+    runtime_.on_worker(w, exchange);
+    while (!done) {
       std::this_thread::sleep_for(kExchangeAgain);
+      runtime_.on_worker(w, exchange);
     }
   }
 }
