@@ -223,7 +223,8 @@ def _against(role, base):
     def cell(found):
         if role not in found or base not in found:
             return ""
-        return f"{100 * (found[role]['completion_ms'] / found[base]['completion_ms'] - 1):+.1f} %"
+        gain = round(100 * (found[role]["completion_ms"] / found[base]["completion_ms"] - 1), 1)
+        return f"{gain:+.1f} %" if gain else "0.0 %"
     return cell
 
 
