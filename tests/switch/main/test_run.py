@@ -24,7 +24,7 @@ def run_directory(pid):
 
 
 class Arguments(program.Case):
-    def test_wrong_arguments_end_with_1_and_a_sentence(self):
+    def test_wrong_arguments_end_with_2_and_a_sentence(self):
         self.configure(ENDLESS)
         for arguments, pattern in (((), "-c FILE is needed"),
                                    (("--chek",), "--chek"),
@@ -33,7 +33,7 @@ class Arguments(program.Case):
                                    (("-c", "weft.yaml", "--duration-s", "soon"), "--duration-s"),
                                    (("-c", "weft.yaml", "--log-level", "loud"), "--log-level")):
             with self.subTest(arguments=arguments):
-                self.assert_refused(self.run_switch(*arguments), 1, pattern)
+                self.assert_refused(self.run_switch(*arguments), 2, pattern)
 
     def test_what_only_prints_ends_with_0(self):
         self.assertIn("Exit codes:", self.run_switch("--help").out)
