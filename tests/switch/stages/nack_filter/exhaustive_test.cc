@@ -3,10 +3,10 @@
 //
 // Every interleaving of a small case, see explorer.h. What is claimed of `gap` is always explored in full;
 // WEFT_EXHAUSTIVE=full takes the same sizes for the other checks and for a guard that fires too early, and larger ones
-// for the rest, which takes half an hour. What is not run is printed.
+// for the rest, which takes ten minutes. What is not run is printed.
 //
 // How many states each case has is pinned in exhaustive_counts*.h: a change of these numbers says that something is
-// explored that was not before, or no more. A case that has no line there prints it, and fails but in a full run.
+// explored that was not before, or no more. A case that has no line there fails, and prints it.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -81,7 +81,8 @@ NackFindings explore(const NackCase& c) {
   if (const auto pinned = pinned_states(name(c))) {
     EXPECT_EQ(found.states, *pinned) << name(c);
   } else {
-    EXPECT_TRUE(full()) << "exhaustive_counts.h has no line {\"" << name(c) << "\", " << found.states << "},";
+    ADD_FAILURE() << "exhaustive_counts.h or exhaustive_counts_full.h has no line {\"" << name(c) << "\", "
+                  << found.states << "},";
   }
   std::printf("%s: %llu states %llu steps  false %llu  missed %llu  for the RTO %llu\n", name(c).c_str(),
               static_cast<unsigned long long>(found.states), static_cast<unsigned long long>(found.transitions),
@@ -125,9 +126,10 @@ void for_each_case(NackCheck check, Guard guard, F&& f) {
   if (check == NackCheck::gap && guard != Guard::early) return each(kLarge, f);
   if (!full()) each({{2, 4, 2}, {2, 5, 1}, {3, 4, 2}, {4, 5, 0}, {4, 4, 1}}, f);
   each(kLarge, [&](const NackCase& c) {
-    const bool too_large = check != NackCheck::gap && guard == Guard::early && c.paths == 4 && c.losses == 2;
-    too_large ? static_cast<void>(std::printf("%s: not run, it has too many states\n", name(c).c_str()))
-              : explore_in_full(c, f);
+    const bool largest = c.paths == 4 && c.losses == 2, early = check != NackCheck::gap && guard == Guard::early;
+    early && (largest || (c.paths > 2 && c.renack == Renack::eager))
+        ? static_cast<void>(std::printf("%s: not run, it has up to tens of millions of states\n", name(c).c_str()))
+        : explore_in_full(c, f);
   });
 }
 
