@@ -33,7 +33,7 @@ constexpr std::uint32_t kBatch = 128;
 constexpr double kNs = 1e9;
 constexpr double kLongestS = 1e9;  ///< of a job, and of all arrivals: 30 years; times in ns have room for it
 
-std::string seconds(double s) {
+std::string seconds_text(double s) {
   char text[32];
   std::snprintf(text, sizeof text, "%.4g", s);
   return text;
@@ -297,8 +297,8 @@ class Builder {
     const double each = least_ns(model, d, out) / kNs;
     if (each * iterations <= kLongestS) return true;
     diagnostics_.error(at, model.name + ": " + std::to_string(iterations) + " iteration" +
-                               (iterations == 1 ? "" : "s") + " of " + seconds(each) + " s or more; a job may take " +
-                               seconds(kLongestS) + " s");
+                               (iterations == 1 ? "" : "s") + " of " + seconds_text(each) +
+                               " s or more; a job may take " + seconds_text(kLongestS) + " s");
     return false;
   }
 
@@ -347,7 +347,8 @@ class Builder {
     }
     const double span = work / (out.cluster.fabric.gpus() * w["busy"].number());
     if (span <= kLongestS) return span;
-    error(w["busy"], "busy: arrivals would spread over " + seconds(span) + " s; at most " + seconds(kLongestS));
+    error(w["busy"],
+          "busy: arrivals would spread over " + seconds_text(span) + " s; at most " + seconds_text(kLongestS));
     return std::nullopt;
   }
 
