@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "switch/qos/pfc_sender.h"
-#include "switch/wire/headers.h"
+#include "switch/wire/mac_control.h"
 
 namespace weft::qos {
 namespace {
@@ -21,24 +21,20 @@ PfcReceiver::PfcReceiver(const PortSettings& settings) noexcept
     : heeded_(settings.pfc_enable), flow_control_(settings.flow_control), speed_mbps_(settings.speed_mbps) {}
 
 void PfcReceiver::on_frame(TimeNs now, std::span<const std::uint8_t> frame) noexcept {
-  if (frame.size() < sizeof(EthernetHeader) + sizeof(PauseHeader)) return counters_.malformed.add(1);
-  const auto& eth = wire::header_at<EthernetHeader>(frame.data());
+  const std::uint16_t opcode = wire::mac_control_opcode(frame);
+  if (opcode == 0) return counters_.malformed.add(1);
   const auto body = frame.subspan(sizeof(EthernetHeader));
-  const auto& pause = wire::header_at<PauseHeader>(body.data());
-  if (eth.destination != wire::kMacControlAddress) return counters_.malformed.add(1);
-  if (pause.opcode.value() == MacControlOpcode::pfc) return on_pfc(now, body);
-  if (pause.opcode.value() != MacControlOpcode::pause) return counters_.malformed.add(1);
+  if (opcode == MacControlOpcode::pfc) return on_pfc(now, body);
   if (!flow_control_) return counters_.ignored.add(1);
-  for (unsigned i = 0; i < kClasses; ++i) set(now, i, pause.quanta.value());
+  const std::uint16_t quanta = wire::header_at<PauseHeader>(body.data()).quanta.value();
+  for (unsigned i = 0; i < kClasses; ++i) set(now, i, quanta);
   find_first_end();
   counters_.pause.add(1);
 }
 
 void PfcReceiver::on_pfc(TimeNs now, std::span<const std::uint8_t> body) noexcept {
-  if (body.size() < sizeof(PfcHeader)) return counters_.malformed.add(1);
   const auto& pfc = wire::header_at<PfcHeader>(body.data());
   const auto classes = static_cast<std::uint8_t>(pfc.class_enable.value());
-  if (classes == 0) return counters_.malformed.add(1);
   if ((classes & heeded_) == 0) return counters_.ignored.add(1);
   for (unsigned i = 0; i < kClasses; ++i) {
     if ((classes & heeded_) >> i & 1) set(now, i, pfc.quanta[i].value());

@@ -4,7 +4,7 @@
 
 #include <cassert>
 
-#include "switch/wire/headers.h"
+#include "switch/wire/mac_control.h"
 
 namespace weft {
 namespace {
@@ -19,14 +19,8 @@ Header& control_body(rte_mbuf* m) noexcept {
   return wire::header_at<Header>(pipeline::frame(m) + sizeof(EthernetHeader));
 }
 
-// The opcode of a frame that says something, 0 of others.
 std::uint16_t control_opcode(rte_mbuf* m) noexcept {
-  if (m->data_len < sizeof(EthernetHeader) + sizeof(PauseHeader)) return 0;
-  if (wire::header_at<EthernetHeader>(pipeline::frame(m)).destination != wire::kMacControlAddress) return 0;
-  const std::uint16_t opcode = control_body<PauseHeader>(m).opcode.value();
-  if (opcode == MacControlOpcode::pause) return opcode;
-  if (opcode != MacControlOpcode::pfc || m->data_len < sizeof(EthernetHeader) + sizeof(PfcHeader)) return 0;
-  return (control_body<PfcHeader>(m).class_enable.value() & 0xff) != 0 ? opcode : 0;
+  return wire::mac_control_opcode({pipeline::frame(m), m->data_len});
 }
 
 bool of_one_port(const rte_mbuf* a, const rte_mbuf* b) noexcept {

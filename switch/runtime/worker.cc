@@ -143,24 +143,19 @@ void Worker::send_queued(TimeNs now, const Polling::Target& target, std::uint32_
   }
 }
 
-std::uint32_t Worker::retry_control() noexcept {
-  std::uint32_t moved = 0;
+void Worker::retry_control() noexcept {
   control_waits_ = false;
   for (std::uint16_t to = 0; to < rings_.workers(); ++to) {
     ControlRing& ring = rings_.control(id_, to);
-    const std::uint32_t found_room = ring.retry();
-    if (found_room != 0) rings_.bell(to).ring();
-    moved += found_room;
+    if (ring.retry() != 0) rings_.bell(to).ring();
     control_waits_ |= ring.waits();
   }
-  return moved;
 }
 
 // What others bring is taken before more is received: packets that wait in rings for long fall out of the caches.
 std::uint32_t Worker::poll_rings(TimeNs now, bool send) noexcept {
   std::uint32_t work = 0;
   bool more = false;
-  // Not counted as work: these packets have been received long ago.
   if (control_waits_) [[unlikely]]
     retry_control();
   const auto take = [&](auto& ring) {

@@ -158,7 +158,7 @@ class Worker : public pipeline::Handoff {
  private:
   std::uint32_t poll_queues(TimeNs now) noexcept;
   std::uint32_t poll_rings(TimeNs now, bool send) noexcept;
-  std::uint32_t retry_control() noexcept;
+  void retry_control() noexcept;
   void take_handoff(TimeNs now, rte_mbuf** packets, std::uint16_t count, bool send) noexcept;
   void send_queued(TimeNs now, const Polling::Target& target, std::uint32_t came) noexcept;
   [[nodiscard]] bool urgent() const noexcept;
