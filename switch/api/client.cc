@@ -142,7 +142,7 @@ CallError broken(const std::string& path) {
   }
   if (!turned_away) return {Kind::unreachable, "the connection to " + path + " broke; is weft-switch running?"};
   return {Kind::refused,
-          "the process on " + path + " has as many connections as it takes; try again: each ends within " + "a minute"};
+          "the process on " + path + " has as many connections as it takes; try again: each ends within a minute"};
 }
 
 }  // namespace

@@ -53,10 +53,10 @@ std::optional<std::string> clear_stale(const std::string& path) {
 
 }  // namespace
 
-Connection connect_unix(const std::string& path, std::chrono::milliseconds patience) {
+Connection connect_unix(const std::string& path, std::chrono::milliseconds patience, int type) {
   sockaddr_un address{};
   if (!fill(address, path)) return {-1, path.empty() ? ENOENT : ENAMETOOLONG};
-  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const int fd = socket(AF_UNIX, type | SOCK_CLOEXEC, 0);
   if (fd < 0) return {-1, errno};
   const bool wait = patience.count() > 0;
   // The send timeout is also that of connect(); zero would mean for ever.

@@ -4,6 +4,7 @@
 // Unix stream sockets as both ends of the control service need them. Knows nothing of gRPC.
 #pragma once
 
+#include <sys/socket.h>
 #include <sys/types.h>
 
 #include <chrono>
@@ -24,7 +25,9 @@ struct Connection {
 };
 
 /// Connects to `path`; waits up to `patience` for a listener whose backlog is full.
-[[nodiscard]] Connection connect_unix(const std::string& path, std::chrono::milliseconds patience);
+/// @param type  SOCK_STREAM, as ours are, or SOCK_SEQPACKET
+[[nodiscard]] Connection connect_unix(const std::string& path, std::chrono::milliseconds patience,
+                                      int type = SOCK_STREAM);
 
 /// A socket bound to `path`, which must not exist; owned by the caller, non-blocking, close-on-exec. -1 and errno when
 /// that fails.

@@ -7,7 +7,6 @@
 #include <rte_trace.h>
 #include <sched.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,6 +15,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "switch/api/unix_socket.h"
 #include "switch/pipeline/packet.h"
 
 namespace weft {
@@ -81,18 +81,11 @@ std::string file_prefix() {
   return "weft" + std::to_string(getpid());
 }
 
-// What connect() says to the socket of DPDK's telemetry in a directory.
-int telemetry_error(const std::filesystem::path& directory) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  const std::string path = directory / "dpdk_telemetry.v2";
-  if (path.size() >= sizeof address.sun_path) return ENAMETOOLONG;
-  path.copy(address.sun_path, path.size());
-  const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (fd < 0) return errno;
-  const int error = connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 ? 0 : errno;
-  close(fd);
-  return error;
+// Whether nobody listens to the socket of DPDK's telemetry.
+bool refuses(const std::filesystem::path& telemetry) {
+  const api::Connection probe = api::connect_unix(telemetry, std::chrono::milliseconds{0}, SOCK_SEQPACKET);
+  if (probe.fd >= 0) close(probe.fd);
+  return probe.error == ECONNREFUSED;
 }
 
 // A process that was killed leaves its directory. Whether it lives is asked of its socket: its number may be another's
@@ -106,9 +99,10 @@ void remove_directories_of_the_dead(const std::filesystem::path& own) {
     const bool ours =
         name.starts_with("weft") && name.size() > 4 && name.find_first_not_of("0123456789", 4) == name.npos;
     if (!ours || entry.path() == own) continue;
-    const auto made = std::filesystem::last_write_time(entry.path() / "dpdk_telemetry.v2", error);
+    const std::filesystem::path telemetry = entry.path() / "dpdk_telemetry.v2";
+    const auto made = std::filesystem::last_write_time(telemetry, error);
     if (error || std::filesystem::file_time_type::clock::now() - made < kBegun) continue;
-    if (telemetry_error(entry.path()) == ECONNREFUSED) dead.push_back(entry.path());
+    if (refuses(telemetry)) dead.push_back(entry.path());
   }
   for (const auto& directory : dead) std::filesystem::remove_all(directory, error);
 }
