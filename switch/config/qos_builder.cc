@@ -11,6 +11,7 @@
 #include "switch/config/qos_speed.h"
 #include "switch/config/schema/suggest.h"
 #include "switch/config/switch_builder.h"
+#include "switch/pipeline/find.h"
 #include "switch/qos/defaults.h"
 #include "switch/qos/shaper.h"
 
@@ -367,8 +368,7 @@ class QosBuilder {
 
   void check_port_keys() {
     if (!scope_.ports_complete) return;
-    std::vector<std::string> names;
-    for (const auto& port : scope_.info.ports) names.push_back(port.name);
+    const std::vector<std::string> names = pipeline::port_names(scope_.info);
     for (const char* table : {"PORT_QOS_MAP", "PFC_WD", "PORT", "QUEUE", "BUFFER_PG", "BUFFER_QUEUE"}) {
       const std::string_view t = table;
       const bool ranged = t == "QUEUE" || t == "BUFFER_PG" || t == "BUFFER_QUEUE";

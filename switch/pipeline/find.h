@@ -8,6 +8,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "switch/config/schema/schema.h"
 #include "switch/pipeline/switch_info.h"
@@ -19,6 +20,13 @@ namespace weft::pipeline {
   const auto found =
       std::find_if(info.ports.begin(), info.ports.end(), [&](const PortInfo& port) { return port.name == name; });
   return found == info.ports.end() ? nullptr : &*found;
+}
+
+/// Of all ports, for config::suggestion().
+[[nodiscard]] inline std::vector<std::string> port_names(const SwitchInfo& info) {
+  std::vector<std::string> names;
+  for (const PortInfo& port : info.ports) names.push_back(port.name);
+  return names;
 }
 
 /// The first of that name in the pipeline; nullptr when there is none.

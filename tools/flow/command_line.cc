@@ -18,9 +18,8 @@ using experiment::check_set;
 
 constexpr const char* kAbout =
     "Simulates jobs on a cluster, flow by flow: in rings, with trees and memory as weft-inc-manager gives them to "
-    "groups "
-    "(policies edge_disjoint and spatial), or with memory that groups lock in turn (temporal), which the manager does "
-    "not have.";
+    "groups (policies edge_disjoint and spatial), or with memory that groups lock in turn (temporal), which the "
+    "manager does not have.";
 
 constexpr const char* kFooter = R"(Examples:
   weft-flow run mine.yaml                                a summary as JSON on standard output

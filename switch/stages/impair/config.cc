@@ -11,6 +11,7 @@
 #include <type_traits>
 
 #include "switch/config/schema/suggest.h"
+#include "switch/pipeline/find.h"
 #include "switch/stages/impair/unit.h"
 #include "switch/wire/validity.h"
 
@@ -253,8 +254,7 @@ ImpairRule make_rule(const Value& v, std::size_t index, const SwitchInfo& info) 
 // --- checks ------------------------------------------------------------------------------------------------------
 
 void check_ports(const Value& names, const SwitchInfo& info, Diagnostics& diagnostics) {
-  std::vector<std::string> known;
-  for (const auto& port : info.ports) known.push_back(port.name);
+  const std::vector<std::string> known = pipeline::port_names(info);
   for_each(names, [&](const Value& name) {
     if (port_index(info, name.string())) return;
     diagnostics.error(name.mark(), "unknown port '" + name.string() + "'" + config::suggestion(name.string(), known));

@@ -232,8 +232,7 @@ void check_downlinks(const Value& options, const SwitchInfo& info, Diagnostics& 
   std::set<std::string> ports;
   std::set<std::int64_t> known, told;
   for (const Value& name : options["uplinks"].list()) ports.insert(name.string());
-  std::vector<std::string> names;
-  for (const PortInfo& port : info.ports) names.push_back(port.name);
+  const std::vector<std::string> names = pipeline::port_names(info);
   for (const Value& leaf : options["leaves"].list()) known.insert(leaf["id"].integer());
   for (const Value& downlink : options["gemma"]["downlinks"].list()) {
     const Value& port = downlink["port"];
