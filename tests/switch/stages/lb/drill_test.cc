@@ -12,6 +12,17 @@ namespace weft::stages::testing {
 namespace {
 
 constexpr unsigned kUplinks = 4;
+constexpr const char* kToOthers = "  - { prefix: 10.0.0.0/16, via: [";  // a leaf's route to other leaves
+
+// PSNs of what left through each uplink, with its number.
+std::vector<std::uint32_t> left_through_uplinks(Harness& leaf) {
+  std::vector<std::uint32_t> psns;
+  for (unsigned i = 1; i <= kUplinks; ++i) {
+    for (const auto& frame : leaf.take("s" + std::to_string(i)))
+      psns.push_back(i << 24 | parsed_of(frame.bytes).psn.value());
+  }
+  return psns;
+}
 
 class LbDrill : public ::testing::Test {
  protected:
@@ -113,7 +124,7 @@ class DrillOfABurst : public ::testing::TestWithParam<const char*> {
   static std::string leaf() {
     std::string yaml =
         leaf_yaml(1, {.uplinks = kUplinks, .lb = std::string("{ policy: drill, drill: { ") + GetParam() + " } }"});
-    const std::string all = "  - { prefix: 10.0.0.0/16, via: [";
+    const std::string all = kToOthers;
     const std::size_t at = yaml.find(all) + all.size();
     const std::size_t second = yaml.find(", ", at) + 2;
     const std::string others = yaml.substr(second, yaml.find(']', at) - second);
@@ -128,12 +139,7 @@ class DrillOfABurst : public ::testing::TestWithParam<const char*> {
       burst.push_back(frame.build());
     }
     leaf.inject("h1", burst);
-    std::vector<std::uint32_t> psns;
-    for (unsigned i = 1; i <= kUplinks; ++i) {
-      for (const auto& frame : leaf.take("s" + std::to_string(i)))
-        psns.push_back(i << 24 | parsed_of(frame.bytes).psn.value());
-    }
-    return psns;
+    return left_through_uplinks(leaf);
   }
 };
 INSTANTIATE_TEST_SUITE_P(Rules, DrillOfABurst,
@@ -161,7 +167,7 @@ TEST_P(DrillOfABurst, IsSpreadAsItsPacketsWouldBeOneByOne) {
 // where a switch has stored them.
 TEST(LbDrillOfManyGroups, IsTheSameInEverySwitchOfOneSeed) {
   std::string yaml = leaf_yaml(1, {.uplinks = kUplinks, .lb = "{ policy: drill }"});
-  const std::string all = "  - { prefix: 10.0.0.0/16, via: [";
+  const std::string all = kToOthers;
   const std::size_t at = yaml.find(all), begin = at + all.size();
   const std::string list = yaml.substr(begin, yaml.find(']', begin) - begin);
   std::array<std::string, kUplinks> via;
@@ -194,12 +200,7 @@ TEST(LbDrillOfManyGroups, IsTheSameInEverySwitchOfOneSeed) {
       burst.push_back(frame.ipv4("10.0.1.2", destinations[psn * 7 % destinations.size()].c_str()).build());
     }
     leaf.inject("h1", burst);
-    std::vector<std::uint32_t> psns;
-    for (unsigned i = 1; i <= kUplinks; ++i) {
-      for (const auto& sent : leaf.take("s" + std::to_string(i)))
-        psns.push_back(i << 24 | parsed_of(sent.bytes).psn.value());
-    }
-    return psns;
+    return left_through_uplinks(leaf);
   };
   for (std::uint32_t round = 0; round < 20; ++round) {
     const auto psns = spread(*leaves[0], round);
