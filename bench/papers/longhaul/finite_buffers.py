@@ -13,7 +13,6 @@ where it was. Slowdowns are those of weft-sim: at least 1, over its own time of 
 stand between two comments with their names; the text around them is written by hand."""
 import argparse
 import os
-import re
 
 import metric
 import runs
@@ -56,12 +55,10 @@ def figures_of(result):
 
 def run_missing(program, loads, again):
     stamp = runs.stamp()
-    for load, variant, seed, sets in jobs(loads):
-        key = f"{load} {variant} {seed}"
-        if again or key not in RESULTS.load():
-            figures = figures_of(runs.result_of(program, f"dcqcn_{load}.yaml", seed, sets))
-            RESULTS.add(key, {**stamp, **figures})
-            print(key, figures, flush=True)
+
+    def measure(program, load, seed, sets):
+        return {**stamp, **figures_of(runs.result_of(program, f"dcqcn_{load}.yaml", seed, sets))}
+    RESULTS.run_missing(program, jobs(loads), measure, again)
 
 
 def buffers_table():
@@ -94,12 +91,6 @@ def others_table():
 TABLES = {"buffers": buffers_table, "others": others_table}
 
 
-def page(text):
-    def replaced(match):
-        return "\n".join([match[1], "", *TABLES[match[2]](), "", "<!-- end -->"])
-    return re.sub(r"(<!-- table: (\S+) -->)\n.*?<!-- end -->", replaced, text, flags=re.DOTALL)
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--weft-sim", default=runs.WEFT_SIM)
@@ -110,7 +101,7 @@ def main():
     if not arguments.table:
         run_missing(arguments.weft_sim, arguments.loads, arguments.again)
     with open(PAGE, encoding="utf-8") as text:
-        contents = page(text.read())
+        contents = runs.page_with_tables(text.read(), lambda name: TABLES[name]())
     with open(PAGE, "w", encoding="utf-8") as text:
         text.write(contents)
 

@@ -5,6 +5,7 @@ series that is stopped goes on where it was."""
 import datetime
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -62,13 +63,13 @@ class Results:
                 found[int(seed)] = value
         return dict(sorted(found.items()))
 
-    def run_missing(self, program, jobs):
-        """`jobs`: (load, variant, seed, sets)."""
+    def run_missing(self, program, jobs, measure=None, again=False):
+        """`jobs`: (load, variant, seed, sets). `measure`: as run(), which it is without. `again`: all of them."""
         for load, variant, seed, sets in jobs:
             key = f"{load} {variant} {seed}"
-            if key in self.load():
+            if key in self.load() and not again:
                 continue
-            figures = run(program, load, seed, sets)
+            figures = (measure or run)(program, load, seed, sets)
             self.add(key, figures)
             means = {flows: figures[flows]["mean"] for flows in ("within", "between", "all")}
             print(key, means, f"{figures['cpu_s']} s", flush=True)
@@ -83,6 +84,14 @@ def stamp():
         sys.exit("the sources differ from the last commit, results would have none:\n" + changed)
     return {"commit": git("log", "-1", "--format=%h", "--", *SOURCES),
             "date": datetime.datetime.now(datetime.timezone.utc).date().isoformat()}
+
+
+def page_with_tables(text, lines_of):
+    """A page whose tables are made again. Each stands between two comments, the first with its name, of which
+    lines_of(name) makes lines."""
+    def replaced(match):
+        return "\n".join([match[1], "", *lines_of(match[2]), "", "<!-- end -->"])
+    return re.sub(r"(<!-- table: (\S+) -->)\n.*?<!-- end -->", replaced, text, flags=re.DOTALL)
 
 
 def result_of(program, experiment, seed, sets):

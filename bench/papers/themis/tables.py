@@ -15,7 +15,6 @@ was. In the pages a table stands between two comments with its name; the text ar
 import argparse
 import json
 import os
-import re
 import sys
 
 HERE = os.path.dirname(os.path.realpath(__file__))
@@ -80,16 +79,7 @@ def markdown(table, results):
     lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
     for commits, _, cells in rows_of(table, results):
         lines.append("| " + " | ".join([*cells, commits]) + " |")
-    return "\n".join(lines)
-
-
-def page_with_tables(text, results):
-    """The text of a page with the tables that it names."""
-    by_name = {table.name: table for table in experiments.TABLES}
-
-    def replaced(match):
-        return f"{match[1]}\n\n{markdown(by_name[match[2]], results)}\n\n<!-- end -->"
-    return re.sub(r"(<!-- table: (\S+) -->)\n.*?<!-- end -->", replaced, text, flags=re.DOTALL)
+    return lines
 
 
 def json_page(results):
@@ -113,10 +103,12 @@ def json_page(results):
 def written(results):
     """Contents by file."""
     out = {JSON_PAGE: json_page(results)}
+    by_name = {table.name: table for table in experiments.TABLES}
     for name in sorted(os.listdir(HERE)):
         if name.endswith(".md"):
             with open(os.path.join(HERE, name), encoding="utf-8") as text:
-                out[os.path.join(HERE, name)] = page_with_tables(text.read(), results)
+                out[os.path.join(HERE, name)] = runs.page_with_tables(
+                    text.read(), lambda table: markdown(by_name[table], results))
     return out
 
 
