@@ -155,12 +155,12 @@ class SpscRing {
 };
 
 /// A ring for every ordered pair of workers.
-template <typename T, std::uint32_t N>
-class SpscMesh {
+template <typename R>
+class RingMesh {
  public:
-  using Ring = SpscRing<T, N>;
+  using Ring = R;
 
-  explicit SpscMesh(std::uint16_t workers)
+  explicit RingMesh(std::uint16_t workers)
       : workers_(workers), rings_(std::make_unique<Ring[]>(std::size_t{workers} * workers)) {}
 
   [[nodiscard]] std::uint16_t workers() const noexcept { return workers_; }
@@ -179,5 +179,8 @@ class SpscMesh {
   std::uint16_t workers_;
   std::unique_ptr<Ring[]> rings_;
 };
+
+template <typename T, std::uint32_t N>
+using SpscMesh = RingMesh<SpscRing<T, N>>;
 
 }  // namespace weft

@@ -28,9 +28,7 @@ class HandoffRings {
   static constexpr std::uint32_t kCapacity = pipeline::PacketRing::kCapacity;
 
   explicit HandoffRings(std::uint16_t workers)
-      : packets_(workers),
-        control_(std::make_unique<ControlRing[]>(std::size_t{workers} * workers)),
-        bells_(std::make_unique<Doorbell[]>(workers)) {}
+      : packets_(workers), control_(workers), bells_(std::make_unique<Doorbell[]>(workers)) {}
 
   [[nodiscard]] std::uint16_t workers() const noexcept { return packets_.workers(); }
   [[nodiscard]] pipeline::PacketRing& ring(std::uint16_t from, std::uint16_t to) noexcept {
@@ -38,20 +36,15 @@ class HandoffRings {
   }
   /// Of PAUSE and PFC frames, which have rings of their own so that they wait behind no other packet.
   [[nodiscard]] ControlRing& control(std::uint16_t from, std::uint16_t to) const noexcept {
-    return control_[std::size_t{from} * workers() + to];
+    return control_.ring(from, to);
   }
   [[nodiscard]] Doorbell& bell(std::uint16_t worker) noexcept { return bells_[worker]; }
   /// Whether anything waits for a worker.
-  [[nodiscard]] bool pending(std::uint16_t to) const noexcept {
-    for (std::uint16_t from = 0; from < workers(); ++from) {
-      if (!control(from, to).empty()) return true;
-    }
-    return packets_.pending(to);
-  }
+  [[nodiscard]] bool pending(std::uint16_t to) const noexcept { return control_.pending(to) || packets_.pending(to); }
 
  private:
   SpscMesh<rte_mbuf*, kCapacity> packets_;
-  std::unique_ptr<ControlRing[]> control_;
+  RingMesh<ControlRing> control_;
   std::unique_ptr<Doorbell[]> bells_;
 };
 
