@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "switch/config/schema/schema.h"
+#include "switch/config/schema/suggest.h"
 #include "switch/pipeline/switch_info.h"
 
 namespace weft::pipeline {
@@ -42,7 +43,8 @@ inline std::set<std::string> check_uplink_names(const config::Value& uplinks, co
   std::set<std::string> seen;
   for (const config::Value& name : uplinks.list()) {
     if (find_port(info, name.string()) == nullptr) {
-      diagnostics.error(name.mark(), "uplinks: the switch has no port '" + name.string() + "'");
+      diagnostics.error(name.mark(), "uplinks: the switch has no port '" + name.string() + "'" +
+                                         config::suggestion(name.string(), port_names(info)));
     }
     if (!seen.insert(name.string()).second) {
       diagnostics.error(name.mark(), "uplinks: port '" + name.string() + "' stands twice");

@@ -21,7 +21,8 @@ class Handoff {
   [[nodiscard]] virtual std::uint16_t push(std::uint16_t worker, rte_mbuf* const* packets,
                                            std::uint16_t count) noexcept = 0;
   /// A PAUSE or PFC frame for the owner of the port where it came in. It does not wait behind other packets: `worker`
-  /// looks for such frames before everything else. False when there is no room: it stays the caller's.
+  /// looks for such frames before everything else. False: the frame stays the caller's, who frees it; what it says of
+  /// each port and priority reaches `worker` all the same, unless it says nothing.
   [[nodiscard]] virtual bool push_control(std::uint16_t worker, rte_mbuf* m) noexcept = 0;
   /// Something waits for `worker` that it must look at now, although it may be napping.
   virtual void wake(std::uint16_t worker) noexcept = 0;

@@ -54,8 +54,9 @@ class Order {
     const StageType& type = *registry_.find(spec.name);
     const std::string stage = "stage '" + spec.name + "'";
     for (const StageOrder& rule : type.before) {
-      if (find(rule.stage) >= here) continue;
-      diagnostics_.error(spec.mark, stage + " must stand before '" + rule.stage + "'" + because(rule.why));
+      if (find(rule.stage) >= here && !is_missing(rule)) continue;
+      diagnostics_.error(spec.mark,
+                         stage + " must stand before '" + rule.stage + "'" + absent(rule) + because(rule.why));
     }
     check_after(here, spec.mark, stage + " must stand", type.after);
     for (const StageOrder& rule : type.adjacent) check_adjacent(here, rule);
@@ -68,6 +69,7 @@ class Order {
         diagnostics_.error(mark, missing_need(registry_, option.what, need, std::span(stages_).subspan(here + 1)));
       }
       check_after(here, mark, option.what + " needs " + stage, option.after);
+      for (const StageOrder& rule : option.excludes) check_excluded(option.what, rule);
     }
   }
 
@@ -88,9 +90,24 @@ class Order {
                    const std::vector<StageOrder>& rules) {
     for (const StageOrder& rule : rules) {
       const std::size_t other = find(rule.stage);
-      if (other == stages_.size() || other < here) continue;
-      diagnostics_.error(mark, subject + " after '" + rule.stage + "'" + because(rule.why));
+      if (other < here || (other == stages_.size() && !is_missing(rule))) continue;
+      diagnostics_.error(mark, subject + " after '" + rule.stage + "'" + absent(rule) + because(rule.why));
     }
+  }
+  void check_excluded(const std::string& what, const StageOrder& rule) {
+    const std::size_t other = find(rule.stage);
+    if (other == stages_.size()) return;
+    diagnostics_.error(stages_[other].mark,
+                       "stage '" + rule.stage + "' cannot stand in one pipeline with " + what + because(rule.why));
+  }
+  // A stage whose name is unknown may be the one that is missing, misspelt.
+  [[nodiscard]] bool is_missing(const StageOrder& rule) const {
+    return rule.required && find(rule.stage) == stages_.size() &&
+           std::all_of(stages_.begin(), stages_.end(),
+                       [&](const StageSpec& spec) { return registry_.find(spec.name) != nullptr; });
+  }
+  [[nodiscard]] std::string absent(const StageOrder& rule) const {
+    return find(rule.stage) == stages_.size() ? ", which the pipeline does not have" : "";
   }
   // Reported at the stage that holds: it is the one to be moved.
   void check_adjacent(std::size_t here, const StageOrder& rule) {

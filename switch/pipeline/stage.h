@@ -211,8 +211,9 @@ struct OptionChange {
 
 /// Where a stage stands, seen from another one.
 struct StageOrder {
-  std::string stage;  ///< the other one's name; without that one in the pipeline the rule says nothing
-  std::string why{};  ///< ends the message: "it judges NACKs before they are forwarded"
+  std::string stage;      ///< the other one's name
+  std::string why{};      ///< ends the message: "it judges NACKs before they are forwarded"
+  bool required = false;  ///< the other one must be in the pipeline; otherwise the rule says nothing without it
 };
 
 /// What the value of an option asks of the pipeline.
@@ -221,6 +222,8 @@ struct OptionOrder {
   std::string what{};                ///< begins the message: "policy psn"
   std::vector<std::string> needs{};  ///< as StageType::needs
   std::vector<StageOrder> after{};   ///< as StageType::after
+  /// Stages that the pipeline must not have, wherever they stand; reported at their positions.
+  std::vector<StageOrder> excludes{};
 };
 
 /// How a stage type describes itself to the registry.
@@ -238,6 +241,9 @@ struct StageType {
   std::vector<StageOrder> adjacent{};
   /// May keep packets of its ingress half beyond the burst in which they came (resume() at a later time).
   bool holds_packets = false;
+  /// Works on the payload of packets with vector instructions: the buffers of the process should have RoCE payloads
+  /// begin on a cache line.
+  bool payload_aligned = false;
   /// What the values of the options ask of the pipeline. May be empty.
   std::function<std::vector<OptionOrder>(const config::Value& options)> option_order{};
   config::Schema options;

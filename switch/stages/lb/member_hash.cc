@@ -7,6 +7,7 @@
 #include <cmath>
 #include <utility>
 
+#include "switch/config/schema/suggest.h"
 #include "switch/pipeline/find.h"
 #include "switch/wire/hash.h"
 #include "switch/wire/headers.h"
@@ -173,7 +174,8 @@ void check_member_hash(const Value& options, const pipeline::SwitchInfo& info, c
   if (!options.has("weights")) return;
   for (const auto& [name, weight] : options["weights"].map()) {
     if (pipeline::find_port(info, name) != nullptr) continue;
-    diagnostics.error(weight.mark(), "weights: the switch has no port '" + name + "'");
+    diagnostics.error(weight.mark(), "weights: the switch has no port '" + name + "'" +
+                                         config::suggestion(name, pipeline::port_names(info)));
   }
 }
 

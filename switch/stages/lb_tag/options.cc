@@ -93,14 +93,6 @@ void check_rates(const Value& options, const SwitchInfo& info, Diagnostics& diag
   }
 }
 
-// Refuses stages that look at packets when these have their tags already.
-void check_pipeline(const Value& options, const SwitchInfo& info, Diagnostics& diagnostics) {
-  if (options.has("gemma")) return;  // it needs no tags
-  if (const pipeline::StageSpec* pnp = pipeline::find_stage(info, "pnp"); pnp != nullptr) {
-    diagnostics.error(pnp->mark, "pnp: looks for marked RoCE packets at the egress, where lb_tag hides them");
-  }
-}
-
 void note_mtu(const Value& options, const SwitchInfo& info, Diagnostics& diagnostics) {
   if (options.has("gemma")) return;
   std::uint32_t largest = 0;
@@ -338,7 +330,6 @@ void check_lb_tag_options(const Value& options, const SwitchInfo& info, Diagnost
   check_rates(options, info, diagnostics);
   check_conweave(options, diagnostics);
   check_gemma_reports(options, info, diagnostics);
-  check_pipeline(options, info, diagnostics);
   note_mtu(options, info, diagnostics);
 }
 

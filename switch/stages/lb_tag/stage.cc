@@ -260,6 +260,14 @@ pipeline::StageType lb_tag_stage_type() {
   type.provides = {"congestion"};
   const char* const kWhy = "it reads packets without their tag";
   for (const char* stage : {"rdma_track", "trp", "l2", "l3"}) type.before.push_back({stage, kWhy});
+  // At the egress, the other one would meet packets that have their tags already. Gemma needs no tags.
+  type.option_order = [](const config::Value& options) -> std::vector<pipeline::OptionOrder> {
+    if (options.has("gemma")) return {};
+    pipeline::OptionOrder tags;
+    tags.what = "tags of lb_tag";
+    tags.excludes = {{"pnp", "it looks for marked RoCE packets, which tags hide"}};
+    return {tags};
+  };
   type.holds_packets = true;
   type.options = lb_tag_options_schema();
   type.counters = {

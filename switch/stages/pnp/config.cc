@@ -3,7 +3,6 @@
 #include <string>
 
 #include "switch/config/schema/prefixes.h"
-#include "switch/pipeline/find.h"
 #include "switch/stages/pnp/options.h"
 #include "switch/stages/rdma_track/known.h"
 
@@ -91,7 +90,7 @@ PnpOptions pnp_options(const Value& options) {
   return result;
 }
 
-void check_pnp_options(const Value& options, const SwitchInfo& info, Diagnostics& diagnostics) {
+void check_pnp_options(const Value& options, const SwitchInfo& /*info*/, Diagnostics& diagnostics) {
   if (options["remote"].list().empty() && options["handshake_monitor"].string() == "off") {
     diagnostics.error(options["remote"].mark().line > 0 ? options["remote"].mark() : options.mark(),
                       "remote: expected prefixes of the other data centres, or handshake_monitor: passive; without "
@@ -106,9 +105,6 @@ void check_pnp_options(const Value& options, const SwitchInfo& info, Diagnostics
     diagnostics.error(options["trigger"].mark(), "trigger: qcn sends CNPs without telemetry");
   }
   for (const Value& item : options["remote"].list()) config::check_host_bits("remote", item, diagnostics);
-  if (!info.pipeline.empty() && pipeline::find_stage(info, "l3") == nullptr) {
-    diagnostics.error(options.mark(), "pnp: its CNPs are routed by l3, which the pipeline does not have");
-  }
 }
 
 }  // namespace weft::stages

@@ -387,7 +387,7 @@ pipeline::StageType pnp_stage_type() {
   type.summary = "Sends CNPs for marks of inter-DC flows near their sources, and clears the marks (long-haul THEMIS).";
   type.has_egress = true;
   type.needs = {"parsed", "qp"};
-  type.before = {{"l3", "its CNPs are routed by it"}};
+  type.before = {{.stage = "l3", .why = "its CNPs are routed by it", .required = true}};
   type.options = pnp_options_schema();
   type.counters = {
 #define WEFT_COUNTER(name, unit, kind, text) {#name, unit, pipeline::CounterKind::kind, text},

@@ -174,10 +174,7 @@ Schema reorder_options() {
 }
 
 void check_reorder(const Value& options, const pipeline::SwitchInfo& info, config::Diagnostics& diagnostics) {
-  for (const Value& name : options["uplinks"].list()) {
-    if (pipeline::find_port(info, name.string()) != nullptr) continue;
-    diagnostics.error(name.mark(), "uplinks: the switch has no port '" + name.string() + "'");
-  }
+  pipeline::check_uplink_names(options["uplinks"], info, diagnostics);
 }
 
 }  // namespace

@@ -95,6 +95,31 @@ TEST(CheckOrder, AStageStandsBeforeThoseThatItNames) {
   EXPECT_EQ(order_with(before, {"holder", "a", "b"}), "f:3:5: stage 'b' must stand before 'a': it goes first\n");
 }
 
+TEST(CheckOrder, AStageThatMustBeThereIsMissedWhereverItShouldStand) {
+  const auto before = [](StageType& type) { type.before = {{"a", "it goes first", true}}; };
+  EXPECT_EQ(order_with(before, {"b", "a"}), "");
+  EXPECT_EQ(order_with(before, {"holder", "b"}),
+            "f:2:5: stage 'b' must stand before 'a', which the pipeline does not have: it goes first\n");
+  EXPECT_EQ(order_with(before, {"b", "aa"}), "f:2:5: unknown stage 'aa'; did you mean 'a'?\n")
+      << "the one that is missing, misspelt";
+  const auto after = [](StageType& type) { type.after = {{"a", "", true}}; };
+  EXPECT_EQ(order_with(after, {"a", "b"}), "");
+  EXPECT_EQ(order_with(after, {"b"}), "f:1:5: stage 'b' must stand after 'a', which the pipeline does not have\n");
+}
+
+TEST(CheckOrder, AnOptionExcludesStagesWhereverTheyStand) {
+  const auto excludes = [](StageType& type) {
+    type.option_order = [](const config::Value&) -> std::vector<OptionOrder> {
+      return {{.what = "mode x", .excludes = {{"a", "it hides packets"}}}};
+    };
+  };
+  EXPECT_EQ(order_with(excludes, {"b"}), "");
+  EXPECT_EQ(order_with(excludes, {"b", "a"}),
+            "f:2:5: stage 'a' cannot stand in one pipeline with mode x: it hides packets\n");
+  EXPECT_EQ(order_with(excludes, {"a", "b"}),
+            "f:1:5: stage 'a' cannot stand in one pipeline with mode x: it hides packets\n");
+}
+
 TEST(CheckOrder, AStageStandsAfterThoseThatItNames) {
   const auto after = [](StageType& type) { type.after = {{"a", ""}}; };
   EXPECT_EQ(order_with(after, {"a", "b"}), "");

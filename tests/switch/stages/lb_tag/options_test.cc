@@ -48,7 +48,7 @@ TEST(LbTagOptions, LinksHaveARate) {
 
 TEST(LbTagOptions, WhoWouldSeeTagsIsNamed) {
   EXPECT_THAT(told_about("  - rdma_track\n", "  - rdma_track\n  - pnp: { remote: [10.9.0.0/16] }\n"),
-              HasSubstr("pnp: looks for marked RoCE packets at the egress, where lb_tag hides them"));
+              HasSubstr("stage 'pnp' cannot stand in one pipeline with tags of lb_tag"));
   EXPECT_THAT(mistakes(conga_yaml({.mtu = 4200})),
               HasSubstr("has mtu_bytes 4200: packets of hosts above 4184 bytes leave without a tag"));
 }

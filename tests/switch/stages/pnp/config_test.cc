@@ -22,7 +22,7 @@ TEST(PnpOptions, MistakesAreNamed) {
   EXPECT_THAT(mistakes(yaml(kRemote + ", trigger: qcn, qcn_queue_kb: 0")), HasSubstr("qcn_queue_kb"));
   EXPECT_THAT(mistakes("name: s\nports: [ { name: p1, type: \"null\" } ]\npipeline: [ parse, rdma_track, pnp: { " +
                        kRemote + " }, l2 ]\n"),
-              HasSubstr("routed by l3"));
+              HasSubstr("before 'l3', which the pipeline does not have: its CNPs are routed by it"));
 }
 
 }  // namespace
