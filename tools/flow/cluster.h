@@ -84,11 +84,6 @@ struct ClusterOptions {
   std::function<std::uint64_t()> clock{};
 };
 
-/// How long policies took to decide, in real time.
-struct DecisionTimes {
-  std::uint64_t decisions = 0, sum_ns = 0, most_ns = 0;
-};
-
 /// Values of Cluster::timeline().
 enum class Amount : std::uint8_t {
   gpu_bytes,         ///< payload on links of GPUs, both directions; spread evenly over each iteration
@@ -162,7 +157,9 @@ class Cluster {
   [[nodiscard]] std::size_t ended() const noexcept { return ended_; }
   /// Most that a switch has held at a time, in the unit of Memory.
   [[nodiscard]] std::uint64_t most_memory() const noexcept { return most_memory_; }
-  [[nodiscard]] const DecisionTimes& decision_times() const noexcept { return decision_times_; }
+  /// How long the policy took for each group that asked, in real time: ns, in the order in which they asked. Groups
+  /// that asked together have equal shares of the time. Empty without ClusterOptions::clock.
+  [[nodiscard]] const std::vector<std::uint64_t>& decision_times() const noexcept { return decision_times_; }
   /// By Amount. What jobs that run have done since their last iteration ended is not in it.
   [[nodiscard]] const Timeline& timeline() const noexcept { return timeline_; }
   /// When switches had about the most memory taken, to a twentieth. Empty when no group ever had a tree.
@@ -323,7 +320,7 @@ class Cluster {
   TimeNs now_ = 0;
   std::uint64_t events_ = 0, skipped_ = 0, most_memory_ = 0;
   std::map<inc::policy::Reason, std::uint64_t> reasons_;
-  DecisionTimes decision_times_;
+  std::vector<std::uint64_t> decision_times_;
   Timeline timeline_{kAmounts};
   TimeNs occupied_since_ = 0;  ///< since then, jobs have had these:
   std::uint64_t busy_gpus_ = 0, memory_ = 0;

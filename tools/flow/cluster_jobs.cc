@@ -223,9 +223,7 @@ std::vector<inc::policy::Decision> Cluster::decide(const std::vector<inc::policy
   const std::uint64_t before = options_.clock();
   std::vector<inc::policy::Decision> decisions = policy_->place_all(requests);
   const std::uint64_t took = options_.clock() - before;
-  decision_times_.decisions += decisions.size();
-  decision_times_.sum_ns += took;
-  decision_times_.most_ns = std::max(decision_times_.most_ns, took / decisions.size());
+  decision_times_.insert(decision_times_.end(), decisions.size(), took / decisions.size());
   return decisions;
 }
 

@@ -115,12 +115,15 @@ ordered_json links_of(const Cluster& cluster, const Sums& s) {
   return out;
 }
 
-ordered_json decisions_of(const DecisionTimes& times) {
-  if (times.decisions == 0) return {{"count", 0}};
-  const auto us = [](std::uint64_t ns) { return static_cast<double>(ns) / 1e3; };
-  return {{"count", times.decisions},
-          {"mean_us", us(times.sum_ns) / static_cast<double>(times.decisions)},
-          {"most_us", us(times.most_ns)}};
+ordered_json decisions_of(const Cluster& cluster) {
+  std::vector<double> us;
+  for (const std::uint64_t ns : cluster.decision_times()) us.push_back(static_cast<double>(ns) / 1e3);
+  const ordered_json times = times_of(us);
+  return {{"count", us.size()},
+          {"mean_us", times["mean"]},
+          {"p50_us", times["p50"]},
+          {"p99_us", times["p99"]},
+          {"most_us", times["most"]}};
 }
 
 /// By time: shares of what links can carry, of the GPUs, and of the memory of all switches.
@@ -193,7 +196,7 @@ ordered_json summary_of(const Experiment& experiment, const Cluster& cluster, co
       {"events_per_s", share(static_cast<double>(cluster.events()), facts.cpu_s)},
       {"links", links_of(cluster, s)},
       {"reasons", reasons_of(cluster)},
-      {"decisions", decisions_of(cluster.decision_times())},
+      {"decisions", decisions_of(cluster)},
   };
 }
 

@@ -82,6 +82,23 @@ TEST(Cluster, EachCollectiveTakesItsHops) {
   EXPECT_NEAR(seconds(o, plan), 1.1 + 10 * 2e-6, 1e-8);  // up and down
 }
 
+TEST(Cluster, TellsHowLongThePolicyTookForEachGroup) {
+  // A clock that goes on by 10 ns more each time: two calls around each decision.
+  const auto times_of = [](std::optional<PolicyKind> policy, bool together) {
+    ClusterOptions o = options(policy);
+    o.admission.together = together;
+    o.clock = [now = std::uint64_t{0}, step = std::uint64_t{0}]() mutable { return now += step += 10; };
+    Cluster cluster(o, {job(training(16, kBytes, kBytes))});
+    EXPECT_TRUE(cluster.run({}));
+    return cluster.decision_times();
+  };
+  EXPECT_EQ(times_of(PolicyKind::spatial, false),
+            (std::vector<std::uint64_t>{20, 40, 60, 80, 100, 120, 140, 160, 180, 200}));
+  // Two tensor groups, and then eight data groups.
+  EXPECT_EQ(times_of(PolicyKind::spatial, true), (std::vector<std::uint64_t>{10, 10, 5, 5, 5, 5, 5, 5, 5, 5}));
+  EXPECT_TRUE(times_of(std::nullopt, false).empty());
+}
+
 TEST(Cluster, AWindowThatIsTooSmallLimitsATree) {
   ClusterOptions o = options(PolicyKind::spatial);
   o.memory.of_group.message_bytes = 12'500;  // half of what is under way between a leaf and its GPUs

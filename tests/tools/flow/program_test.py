@@ -41,6 +41,11 @@ class Program(unittest.TestCase):
         self.assertEqual(summary["iterations"], 5)
         report = json.loads((self.folder / "out.json").read_text())
         self.assertIn(report["trace_hash"], done.stderr)
+        decisions = summary["decisions"]
+        self.assertEqual(decisions["count"], 12)
+        times = [decisions[what] for what in ("p50_us", "p99_us", "most_us")]
+        self.assertEqual(times, sorted(times))
+        self.assertGreater(times[0], 0)
         self.assertEqual(report["jobs"][0]["gpus"], 32)
         page = (self.folder / "out.html").read_text()
         self.assertIn("Job completion times", page)
