@@ -4,30 +4,24 @@
 // The kernel as the control plane of a switch.
 #include <algorithm>
 #include <map>
-#include <string_view>
 #include <utility>
 
 #include "switch/config/schema/suggest.h"
 #include "switch/config/switch_builder.h"
+#include "switch/pipeline/find.h"
 
 namespace weft::config {
 namespace {
 
-bool has_stage(const pipeline::SwitchInfo& info, std::string_view name) {
-  return std::any_of(info.pipeline.begin(), info.pipeline.end(), [&](const auto& stage) { return stage.name == name; });
-}
-
 // A bridge gives the kernel what is for the link; a router all that is for the switch, and takes its routes.
 void check_stages(SwitchScope& scope, const Mark& mark) {
-  const auto& stages = scope.info.pipeline;
-  const auto bridge = std::find_if(stages.begin(), stages.end(), [](const auto& stage) { return stage.name == "l2"; });
-  if (bridge != stages.end()) {
+  if (const pipeline::StageSpec* bridge = pipeline::find_stage(scope.info, "l2"); bridge != nullptr) {
     const Value& forwards = bridge->options["forward_link_local"];
     if (forwards.is_null() || !forwards.boolean()) return;
     scope.diagnostics.error(forwards.mark(),
                             "forward_link_local: with 'kernel' such frames are the kernel's; expected "
                             "false");
-  } else if (has_stage(scope.info, "l3") && !has_stage(scope.info, "lb")) {
+  } else if (pipeline::find_stage(scope.info, "l3") != nullptr && pipeline::find_stage(scope.info, "lb") == nullptr) {
     scope.diagnostics.error(mark, "kernel: the kernel's routes may have several next hops, which needs stage 'lb'");
   }
 }

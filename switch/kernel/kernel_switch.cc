@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <thread>
 
+#include "switch/pipeline/find.h"
 #include "switch/stages/kernel_punt/kernel_punt.h"
 
 namespace weft::kernel {
@@ -38,10 +39,6 @@ stages::L3Kernel& rings_of(const pipeline::SwitchState& state) {
   return *rings;
 }
 
-bool has_stage(const pipeline::SwitchInfo& info, std::string_view name) {
-  return std::any_of(info.pipeline.begin(), info.pipeline.end(), [&](const auto& stage) { return stage.name == name; });
-}
-
 }  // namespace
 
 std::string KernelSwitch::open_interfaces(const pipeline::SwitchInfo& info, const KernelSwitch* previous) {
@@ -63,7 +60,8 @@ std::string KernelSwitch::open_interfaces(const pipeline::SwitchInfo& info, cons
       continue;
     }
     auto tap = std::make_shared<Tap>();
-    if (auto error = tap->open(name, is.mac, is.mtu_bytes, has_stage(info, "l3")); !error.empty()) return error;
+    if (auto error = tap->open(name, is.mac, is.mtu_bytes, pipeline::find_stage(info, "l3") != nullptr); !error.empty())
+      return error;
     for (const wire::IpPrefix& prefix : is.addresses) request_address(requests_, RTM_NEWADDR, *tap, prefix);
     is.tap = std::move(tap);
   }

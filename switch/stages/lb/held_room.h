@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "switch/config/schema/schema.h"
 #include "switch/pipeline/context.h"
 #include "switch/pipeline/packet.h"
 
@@ -17,6 +18,11 @@ struct HeldRoomCounts {
   std::uint64_t group_full = 0;  ///< their priority group in the shared buffer had no room
   std::uint64_t peak_port_bytes = 0;
 };
+
+/// Bytes of frames that came in by one port and may wait, from options with `max_kb` and perhaps `max_port_kb`.
+[[nodiscard]] inline std::uint64_t most_port_bytes(const config::Value& options) {
+  return options[options.has("max_port_kb") ? "max_port_kb" : "max_kb"].unsigned_integer() * 1024;
+}
 
 /// Room for the packets that one instance of a stage holds: bounded for each port that they came in by, and taken from
 /// the shared buffer of a switch with qos.

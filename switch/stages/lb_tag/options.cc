@@ -9,6 +9,7 @@
 #include "switch/config/schema/suggest.h"
 #include "switch/pipeline/find.h"
 #include "switch/stages/lb/gemma_report.h"
+#include "switch/stages/lb/held_room.h"
 #include "switch/stages/lb/tag.h"
 
 namespace weft::stages {
@@ -154,7 +155,7 @@ LbTagOptions::Conweave read_conweave(const Value& options) {
                           .queue_packets = number("queue_packets"),
                           .max_packets = number("max_packets"),
                           .max_bytes = options["max_kb"].unsigned_integer() * 1024},
-          .max_port_bytes = options[options.has("max_port_kb") ? "max_port_kb" : "max_kb"].unsigned_integer() * 1024,
+          .max_port_bytes = most_port_bytes(options),
           .pause_ns = ns("pause_us"),
           .notify_ns = ns("notify_us"),
           .reply_dscp = static_cast<std::uint8_t>(number("reply_dscp"))};

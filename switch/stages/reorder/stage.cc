@@ -31,10 +31,6 @@ ReorderRules rules_of(const Value& options, std::uint32_t flows) {
           .max_bytes = options["max_kb"].unsigned_integer() * 1024};
 }
 
-std::uint64_t most_of_port(const Value& options) {
-  return options[options.has("max_port_kb") ? "max_port_kb" : "max_kb"].unsigned_integer() * 1024;
-}
-
 constexpr Follows<ReorderCounter, ReorderCounts> kFollows[] = {
     {ReorderCounter::packets_held, &ReorderCounts::held}, {ReorderCounter::expired, &ReorderCounts::expired},
     {ReorderCounter::late, &ReorderCounts::late},         {ReorderCounter::overflowed, &ReorderCounts::overflowed},
@@ -50,7 +46,7 @@ constexpr Follows<ReorderCounter, HeldRoomCounts> kRoomFollows[] = {
 ReorderStage::ReorderStage(const pipeline::StageBuild& build)
     : known_(build),
       buffer_(rules_of(build.options, known_.tracker().table().slots())),
-      room_(build.info.ports.size(), most_of_port(build.options)),
+      room_(build.info.ports.size(), most_port_bytes(build.options)),
       names_(known_.tracker().table().slots()),
       is_uplink_(build.info.ports.size()) {
   rules_ = rules_of(build.options, known_.tracker().table().slots());
