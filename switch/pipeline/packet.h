@@ -42,7 +42,7 @@ struct alignas(64) PacketMeta : PacketRoute {
 };
 static_assert(sizeof(PacketMeta) == 64);
 
-/// Size of the private area that every mempool of weft must have.
+/// Size that the private area of every mempool of weft has at least.
 inline constexpr std::size_t kMetaSize = sizeof(PacketMeta);
 
 /// The private area directly follows struct rte_mbuf.

@@ -2,18 +2,28 @@
 // Copyright The weft authors
 #include "switch/pipeline/pool.h"
 
+#include <rte_errno.h>
+#include <rte_mbuf_pool_ops.h>
 #include <rte_memcpy.h>
 
 #include <algorithm>
 
 #include "switch/pipeline/packet.h"
 #include "switch/pipeline/writable.h"
+#include "switch/wire/headers.h"
 
 namespace weft::pipeline {
 namespace {
 
 // Up to this size a plain copy costs less than a second buffer and its reference count.
 constexpr std::uint32_t kCopyWhole = 512;
+
+// Bytes between a buffer's PacketMeta and its headroom with which the payload behind Ethernet, IPv4, UDP and BTH begins
+// on a cache line: the mbuf does, and is followed by the PacketMeta.
+constexpr std::size_t kBeforePayload = sizeof(rte_mbuf) + kMetaSize + RTE_PKTMBUF_HEADROOM +
+                                       sizeof(wire::EthernetHeader) + sizeof(wire::Ipv4Header) +
+                                       sizeof(wire::UdpHeader) + sizeof(wire::Bth);
+constexpr std::size_t kPayloadShift = -kBeforePayload % RTE_CACHE_LINE_SIZE;
 
 // Drops a first segment that has become empty. Otherwise copies of copies would collect empty segments.
 rte_mbuf* without_first(rte_mbuf* m) noexcept {
@@ -34,10 +44,29 @@ bool reserve_scratch() noexcept {
   return detail::scratch_offset >= 0;
 }
 
-Pool make_pool(const std::string& name, std::uint32_t count, std::uint16_t data_room_bytes, std::uint32_t cache) {
+Pool make_pool(const std::string& name, std::uint32_t count, std::uint16_t data_room_bytes, std::uint32_t cache,
+               bool payload_aligned) {
   if (!reserve_scratch()) return nullptr;
   const std::uint32_t usable_cache = std::min({cache, count * 2 / 3, std::uint32_t{RTE_MEMPOOL_CACHE_MAX_SIZE}});
-  return Pool(rte_pktmbuf_pool_create(name.c_str(), count, usable_cache, kMetaSize, data_room_bytes, SOCKET_ID_ANY));
+  rte_pktmbuf_pool_private layout{};
+  layout.mbuf_data_room_size = data_room_bytes;
+  layout.mbuf_priv_size = static_cast<std::uint16_t>(kMetaSize + (payload_aligned ? kPayloadShift : 0));
+  const auto buffer_bytes = static_cast<unsigned>(sizeof(rte_mbuf) + layout.mbuf_priv_size + data_room_bytes);
+  // In steps, because rte_pktmbuf_pool_create() refuses a private area that is not a multiple of 8 bytes.
+  Pool pool(rte_mempool_create_empty(name.c_str(), count, buffer_bytes, usable_cache, sizeof layout, SOCKET_ID_ANY, 0));
+  if (pool == nullptr) return nullptr;
+  int result = rte_mempool_set_ops_byname(pool.get(), rte_mbuf_best_mempool_ops(), nullptr);
+  if (result == 0) {
+    rte_pktmbuf_pool_init(pool.get(), &layout);
+    result = rte_mempool_populate_default(pool.get());
+  }
+  if (result < 0) {
+    pool.reset();
+    rte_errno = -result;
+    return nullptr;
+  }
+  rte_mempool_obj_iter(pool.get(), rte_pktmbuf_init, nullptr);
+  return pool;
 }
 
 rte_mbuf* replicate(rte_mempool* pool, rte_mbuf* m) noexcept {

@@ -6,12 +6,15 @@
 #include <rte_errno.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <numeric>
 #include <string>
 #include <vector>
 
 #include "switch/base/rng.h"
 #include "switch/pipeline/packet.h"
+#include "switch/wire/builder.h"
 
 namespace weft::pipeline {
 namespace {
@@ -27,7 +30,8 @@ Bytes bytes_of(const rte_mbuf* m) {
   return out;
 }
 
-class PoolTest : public testing::Test {
+// Without and with aligned payloads.
+class PoolTest : public testing::TestWithParam<bool> {
  protected:
   static constexpr std::uint32_t kBuffers = 256;
   static constexpr std::uint16_t kDataRoom = 1024 + 128;
@@ -38,7 +42,7 @@ class PoolTest : public testing::Test {
   void reset(std::uint32_t buffers, std::uint16_t data_room) {
     static int serial = 0;
     buffers_ = buffers;
-    pool = make_pool("pool_test" + std::to_string(serial++), buffers, data_room, 0);
+    pool = make_pool("pool_test" + std::to_string(serial++), buffers, data_room, 0, GetParam());
     ASSERT_NE(pool, nullptr) << rte_strerror(rte_errno);
   }
   [[nodiscard]] std::uint32_t free_buffers() const { return rte_mempool_avail_count(pool.get()); }
@@ -85,7 +89,7 @@ const std::vector<std::vector<std::uint16_t>> kLayouts{
     {512, 512}, {192, 0, 0}, {192, 0, 0, 5}, {300, 0, 30}, {1000, 1, 1000},
 };
 
-TEST_F(PoolTest, ACopyHasTheSameBytesAndMeta) {
+TEST_P(PoolTest, ACopyHasTheSameBytesAndMeta) {
   for (const auto& layout : kLayouts) {
     SCOPED_TRACE(testing::PrintToString(layout));
     rte_mbuf* m = frame_of(layout);
@@ -102,7 +106,7 @@ TEST_F(PoolTest, ACopyHasTheSameBytesAndMeta) {
   }
 }
 
-TEST_F(PoolTest, HeaderBytesAreTheCopysOwnAndThePayloadIsShared) {
+TEST_P(PoolTest, HeaderBytesAreTheCopysOwnAndThePayloadIsShared) {
   rte_mbuf* m = frame_of({1000});
   rte_mbuf* copy = replicate(pool.get(), m);
   ASSERT_EQ(copy->data_len, kHeaderBytes);
@@ -118,7 +122,7 @@ TEST_F(PoolTest, HeaderBytesAreTheCopysOwnAndThePayloadIsShared) {
   rte_pktmbuf_free(copy);
 }
 
-TEST_F(PoolTest, SmallFramesAreCopiedWhole) {
+TEST_P(PoolTest, SmallFramesAreCopiedWhole) {
   rte_mbuf* m = frame_of({512});
   rte_mbuf* copy = replicate(pool.get(), m);
   EXPECT_EQ(copy->nb_segs, 1);
@@ -130,7 +134,7 @@ TEST_F(PoolTest, SmallFramesAreCopiedWhole) {
   rte_pktmbuf_free(copy);
 }
 
-TEST_F(PoolTest, SharedBuffersAreCountedAndReturnWithTheirLastHolder) {
+TEST_P(PoolTest, SharedBuffersAreCountedAndReturnWithTheirLastHolder) {
   rte_mbuf* m = frame_of({600, 600});
   rte_mbuf* tail = m->next;
   rte_mbuf* copies[3];
@@ -146,7 +150,7 @@ TEST_F(PoolTest, SharedBuffersAreCountedAndReturnWithTheirLastHolder) {
   rte_pktmbuf_free(copies[2]);
 }
 
-TEST_F(PoolTest, ACopyHasHeadroomOfItsOwn) {
+TEST_P(PoolTest, ACopyHasHeadroomOfItsOwn) {
   rte_mbuf* m = frame_of({1000});
   rte_mbuf* copy = replicate(pool.get(), m);
   const Bytes before = bytes_of(m);
@@ -160,7 +164,7 @@ TEST_F(PoolTest, ACopyHasHeadroomOfItsOwn) {
   rte_pktmbuf_free(copy);
 }
 
-TEST_F(PoolTest, NoSegmentOfACopyIsEmptyUnlessItWasBefore) {
+TEST_P(PoolTest, NoSegmentOfACopyIsEmptyUnlessItWasBefore) {
   rte_mbuf* m = frame_of({192, 800});
   rte_mbuf* copy = replicate(pool.get(), m);
   rte_mbuf* copy_of_copy = replicate(pool.get(), copy);
@@ -170,7 +174,7 @@ TEST_F(PoolTest, NoSegmentOfACopyIsEmptyUnlessItWasBefore) {
   for (rte_mbuf* each : {m, copy, copy_of_copy}) rte_pktmbuf_free(each);
 }
 
-TEST_F(PoolTest, ASmallDataRoomGivesShorterOwnHeadersAndTheSameBytes) {
+TEST_P(PoolTest, ASmallDataRoomGivesShorterOwnHeadersAndTheSameBytes) {
   reset(64, 128 + 100);
   rte_mbuf* m = frame_of({100, 100, 100});
   rte_mbuf* copy = replicate(pool.get(), m);
@@ -181,7 +185,7 @@ TEST_F(PoolTest, ASmallDataRoomGivesShorterOwnHeadersAndTheSameBytes) {
   rte_pktmbuf_free(copy);
 }
 
-TEST_F(PoolTest, WithoutBuffersAtAnyStepThereIsNoCopyAndNoLeak) {
+TEST_P(PoolTest, WithoutBuffersAtAnyStepThereIsNoCopyAndNoLeak) {
   for (const auto& layout : kLayouts) {
     SCOPED_TRACE(testing::PrintToString(layout));
     rte_mbuf* m = frame_of(layout);
@@ -207,7 +211,7 @@ TEST_F(PoolTest, WithoutBuffersAtAnyStepThereIsNoCopyAndNoLeak) {
   }
 }
 
-TEST_F(PoolTest, CopiesOfCopiesFreedInAnyOrderLeakNothingAndKeepTheirBytes) {
+TEST_P(PoolTest, CopiesOfCopiesFreedInAnyOrderLeakNothingAndKeepTheirBytes) {
   constexpr std::uint64_t kSeed = 20;
   SCOPED_TRACE(kSeed);
   Rng rng(kSeed);
@@ -229,16 +233,72 @@ TEST_F(PoolTest, CopiesOfCopiesFreedInAnyOrderLeakNothingAndKeepTheirBytes) {
   }
 }
 
-TEST(MakePool, EveryBufferHasRoomForTheMetaAndTheData) {
-  const Pool pool = make_pool("meta_room", 8, 512, 0);
-  ASSERT_NE(pool, nullptr);
-  EXPECT_EQ(rte_pktmbuf_priv_size(pool.get()), kMetaSize);
-  EXPECT_EQ(rte_pktmbuf_data_room_size(pool.get()), 512);
-  rte_mbuf* m = rte_pktmbuf_alloc(pool.get());
-  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(&meta(m)) % 64, 0u);
-  EXPECT_GE(reinterpret_cast<char*>(m->buf_addr), reinterpret_cast<char*>(&meta(m) + 1));
-  rte_pktmbuf_free(m);
+TEST_P(PoolTest, EveryBufferHasRoomForTheMetaAndTheData) {
+  EXPECT_GE(rte_pktmbuf_priv_size(pool.get()), kMetaSize);
+  EXPECT_EQ(rte_pktmbuf_data_room_size(pool.get()), kDataRoom);
+  std::vector<rte_mbuf*> all;
+  while (rte_mbuf* m = rte_pktmbuf_alloc(pool.get())) {
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(&meta(m)) % 64, 0u);
+    EXPECT_GE(static_cast<char*>(m->buf_addr), reinterpret_cast<char*>(&meta(m) + 1));
+    EXPECT_EQ(rte_pktmbuf_headroom(m), RTE_PKTMBUF_HEADROOM);
+    EXPECT_EQ(rte_pktmbuf_tailroom(m), kDataRoom - RTE_PKTMBUF_HEADROOM);
+    // A byte too many at either end would lie in what another buffer is known by.
+    std::memset(static_cast<void*>(&meta(m)), 0xee, sizeof(PacketMeta));
+    std::memset(m->buf_addr, 0xee, kDataRoom);
+    all.push_back(m);
+  }
+  EXPECT_EQ(all.size(), kBuffers);
+  for (rte_mbuf* m : all) {
+    const char* reason = "";
+    EXPECT_EQ(rte_mbuf_check(m, 1, &reason), 0) << reason;
+    rte_pktmbuf_free(m);
+  }
 }
+
+// Also in a buffer that was attached to another's data, and has got its own back.
+TEST_P(PoolTest, APayloadBehindIpv4BeginsOnACacheLineWhereThatIsWanted) {
+  const Bytes frame = wire::FrameBuilder()
+                          .ipv4("10.0.0.1", "10.0.0.2")
+                          .bth(wire::Opcode::RC_SEND_MIDDLE, wire::Qpn(17), wire::Psn(5))
+                          .payload(512)
+                          .build();
+  const std::size_t payload = frame.size() - wire::kIcrcBytes - 512;
+  rte_mbuf* shared = frame_of({1000});
+  rte_mbuf* copy = replicate(pool.get(), shared);
+  rte_mbuf* attached = copy->next;
+  ASSERT_TRUE(RTE_MBUF_CLONED(attached));
+  rte_pktmbuf_free(copy);
+  rte_pktmbuf_free(shared);
+  bool seen_again = false;
+  std::vector<rte_mbuf*> all;
+  while (rte_mbuf* m = rte_pktmbuf_alloc(pool.get())) {
+    const char* data = rte_pktmbuf_append(m, static_cast<std::uint16_t>(frame.size()));
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(data + payload) % 64 == 0, GetParam());
+    seen_again |= m == attached;
+    all.push_back(m);
+  }
+  EXPECT_TRUE(seen_again);
+  for (rte_mbuf* m : all) rte_pktmbuf_free(m);
+}
+
+TEST_P(PoolTest, MoreThanTheMemoryIsNoPoolAndLeavesTheNameFree) {
+  for (int i = 0; i < 2; ++i) {
+    rte_errno = 0;
+    EXPECT_EQ(make_pool("too_large", 1 << 20, 8320, 0, GetParam()), nullptr);
+    EXPECT_EQ(rte_errno, ENOMEM);
+  }
+  EXPECT_NE(make_pool("too_large", 8, 512, 0, GetParam()), nullptr);
+}
+
+TEST_P(PoolTest, ANameInUseIsNoPool) {
+  const Pool first = make_pool("twice", 8, 512, 0, GetParam());
+  rte_errno = 0;
+  EXPECT_EQ(make_pool("twice", 8, 512, 0, GetParam()), nullptr);
+  EXPECT_EQ(rte_errno, EEXIST);
+}
+
+INSTANTIATE_TEST_SUITE_P(, PoolTest, testing::Bool(),
+                         [](const auto& mode) { return mode.param ? "PayloadAligned" : "Plain"; });
 
 TEST(MakePool, ACacheLargerThanThePoolAllowsIsMadeToFit) {
   for (const std::uint32_t count : {1u, 2u, 100u, 1000u}) {
@@ -249,11 +309,6 @@ TEST(MakePool, ACacheLargerThanThePoolAllowsIsMadeToFit) {
     EXPECT_EQ(all.size(), count);
     for (rte_mbuf* m : all) rte_pktmbuf_free(m);
   }
-}
-
-TEST(MakePool, MoreThanTheMemoryIsNoPool) {
-  EXPECT_EQ(make_pool("too_large", 1 << 20, 8320, 0), nullptr);
-  EXPECT_NE(rte_errno, 0);
 }
 
 }  // namespace
