@@ -19,7 +19,7 @@ std::string check_seed(const std::string& text) {
 std::string check_set(const std::string& text) {
   const std::size_t equals = text.find('=');
   if (equals != text.npos && equals != 0) return {};
-  return "expected KEY=VALUE, as switch.lb=ecmp, found " + config::quote(text);
+  return "expected KEY=VALUE, as seed=7, found " + config::quote(text);
 }
 
 }  // namespace weft::experiment

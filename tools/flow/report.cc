@@ -245,11 +245,19 @@ Points distribution(const ordered_json& report, std::uint32_t gpus) {
   }
   std::sort(times.begin(), times.end());
   Points points;
-  const std::size_t stride = times.size() / 1000 + 1;
-  for (std::size_t i = 0; i < times.size(); i += stride) {
+  const auto add = [&](std::size_t i) {
     points.emplace_back(times[i], 100.0 * static_cast<double>(i + 1) / static_cast<double>(times.size()));
-  }
+  };
+  const std::size_t stride = times.size() / 1000 + 1;
+  for (std::size_t i = 0; i + 1 < times.size(); i += stride) add(i);
+  if (!times.empty()) add(times.size() - 1);
   return points;
+}
+
+/// @param whose  jobs, for when none of them has ended
+std::string times_chart(const Points& points, const std::string& whose) {
+  if (points.empty()) return "<p>No job" + whose + " has ended.</p>";
+  return line_chart(points, {"job completion time, s"}, {"percent of jobs"});
 }
 
 /// Percent by time, of what timeline_of() has.
@@ -260,6 +268,7 @@ std::string use_over_time(const ordered_json& timeline, const char* what) {
     const double at = static_cast<double>(points.size()) * interval;
     points.emplace_back(at + interval / 2, 100 * share.get<double>());
   }
+  if (points.empty()) return "<p>Nothing has happened.</p>";
   return line_chart(points, {"time, s"}, {"percent in use"});
 }
 
@@ -284,17 +293,17 @@ ordered_json report_of(const Experiment& experiment, const Cluster& cluster, con
 
 std::string html_report(const ordered_json& report) {
   const ordered_json& summary = report["summary"];
-  const auto chart = [&](std::uint32_t gpus) {
-    return line_chart(distribution(report, gpus), {"job completion time, s"}, {"percent of jobs"});
-  };
   std::string out = experiment::page_head(report["title"].get<std::string>(), kStyle) + "<p>" +
                     escape_html(report["run"]["file"].get<std::string>());
   for (const auto& set : report["run"]["set"]) out += " --set '" + escape_html(set.get<std::string>()) + "'";
   out += ", seed " + report["seed"].dump() + ", weft-flow " + escape_html(report["run"]["version"].get<std::string>()) +
          (report["interrupted"] == true ? ". The run was interrupted." : ".") + "</p>\n" + table_of(summary);
-  out += "<h2>Job completion times</h2>\n" + chart(0);
-  out += "<h2>Those of jobs with 8 GPUs</h2>\n" + chart(8);
+  out += "<h2>Job completion times</h2>\n" + times_chart(distribution(report, 0), "");
+  out += "<h2>Those of jobs with 8 GPUs</h2>\n" + times_chart(distribution(report, 8), " with 8 GPUs");
   out += "<h2>Why groups have no tree</h2>\n" + table_of(summary["reasons"]);
+  if (summary["decisions"]["count"] > 0) {
+    out += "<h2>How long the policy took for a group</h2>\n" + table_of(summary["decisions"]);
+  }
   out += "<h2>Trees on the fabric</h2>\n" + picture_of(report["trees"], report["experiment"]["fabric"], report["jobs"]);
   out +=
       "<h2>Mean use of links</h2>\n<p>Share of what they can carry, both directions, until the last job ended.</p>\n" +

@@ -70,9 +70,10 @@ class TraceReader {
       const Field& field = fields[places_[c]];
       const auto value = number_of(field.text);
       const bool whole = c == 2;
-      if (!value || *value < kLeast[c] || *value > 1e9 || (whole && *value != std::floor(*value))) {
-        error(field.column, std::string(kColumns[c]) + ": expected " + (whole ? "a whole number" : "a number") +
-                                " of at least " + (whole ? "1" : "0") + ", found " + config::quote(field.text));
+      if (!value || *value < kLeast[c] || *value > kMost || (whole && *value != std::floor(*value))) {
+        error(field.column, std::string(kColumns[c]) + ": expected a " +
+                                (whole ? "whole number from 1" : "number from 0") + " to 1000000000, found " +
+                                config::quote(field.text));
         fine = false;
       }
       values[c] = value.value_or(0);
@@ -84,6 +85,7 @@ class TraceReader {
  private:
   static constexpr std::array<std::string_view, 3> kColumns{"submission_time", "duration", "num_gpu"};
   static constexpr std::array<double, 3> kLeast{0, 0, 1};
+  static constexpr double kMost = 1e9;
 
   void error(int column, std::string text) { diagnostics_.error({file_, line_, column}, std::move(text)); }
 

@@ -4,6 +4,7 @@
 import json
 import os
 import pathlib
+import re
 import subprocess
 import tempfile
 import unittest
@@ -49,6 +50,8 @@ class Program(unittest.TestCase):
         self.assertEqual(report["jobs"][0]["gpus"], 32)
         page = (self.folder / "out.html").read_text()
         self.assertIn("Job completion times", page)
+        self.assertIn("<p>No job with 8 GPUs has ended.</p>", page)
+        self.assertIn("<td>p99_us</td>", page)
         # Four tensor groups below a leaf each, and eight data groups across, of which leaves have memory for seven.
         groups = report["trees"]["groups"]
         self.assertEqual([group["root"] for group in groups[:4]], ["leaf0", "leaf1", "leaf2", "leaf3"])
@@ -58,6 +61,13 @@ class Program(unittest.TestCase):
         self.assertIn("<td>0 (llama-7b)</td><td>1 data</td><td>no_memory</td><td>leaf0</td>", page)
         self.flow("run", file, "--set", "policy=ring", "--html", "out.html", "--quiet")
         self.assertIn("No group had a tree.", (self.folder / "out.html").read_text())
+
+    def test_the_curve_of_many_jobs_ends_with_the_last_one(self):
+        file = self.written("workload: { kind: jobs, jobs: [{ model: llama-7b, tp: 8, dp: 1, count: 1500 }] }\n")
+        self.flow("run", file, "--html", "out.html", "--quiet")
+        plot = (self.folder / "out.html").read_text().split("Job completion times", 1)[1].split("</svg>", 1)[0]
+        at_100 = re.search(r'd="M70\.0 ([\d.]+)H740\.0"/><text [^>]*>100</text>', plot)[1]
+        self.assertEqual(re.findall(r'([\d.]+)" style=', plot)[-1], at_100)
 
     def test_the_closed_form_and_the_seed_change_nothing_of_one_job(self):
         file = self.written(ONE_JOB)
@@ -158,6 +168,9 @@ class Program(unittest.TestCase):
         self.assertIn("trace.csv:5:3: submission_time", text)
         self.assertIn("trace.csv:6:1: expected 4 fields, found 3", text)
         self.assertIn("trace.csv:7:7: num_gpu: expected a whole number", text)
+        self.written(CSV + "d,2e9,5,8\n", "trace.csv")
+        self.assertIn("trace.csv:5:3: submission_time: expected a number from 0 to 1000000000, found '2e9'",
+                      self.mistakes(TRACE))
         self.written("job_id,duration\n", "trace.csv")
         self.assertIn("trace.csv:1:1: there is no column 'submission_time'", self.mistakes(TRACE))
 
@@ -312,6 +325,7 @@ workload:
 
     def test_wrong_words_are_named(self):
         self.assertIn("did you mean", self.flow("rnu", "x", code=2).stderr)
+        self.assertIn("as seed=7, found 'policy'", self.flow("run", "x", "--set", "policy", code=2).stderr)
         self.assertIn("cannot read none.yaml", self.flow("run", "none.yaml", code=2).stderr)
 
 
