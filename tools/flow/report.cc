@@ -63,13 +63,14 @@ struct Sums {
   std::size_t with_tree = 0, without_tree = 0, inside = 0, started = 0;
   std::size_t moved = 0, fell_back = 0, came_back = 0;
   std::uint64_t iterations_of_ended = 0;
-  double gpu_s = 0;
-  TimeNs last = 0;
+  double gpu_s = 0, gpu_s_arriving = 0;
+  TimeNs last = 0, last_arrival = 0;
   std::vector<double> jct, running, waiting, jct_of_8;
 };
 
 Sums sums_of(const Cluster& cluster) {
   Sums s;
+  if (!cluster.jobs().empty()) s.last_arrival = cluster.jobs().back().arrival_ns;
   for (std::size_t i = 0; i < cluster.jobs().size(); ++i) {
     const Job& job = cluster.jobs()[i];
     const JobResult& r = cluster.results()[i];
@@ -84,6 +85,8 @@ Sums sums_of(const Cluster& cluster) {
     s.fell_back += r.fell_back;
     s.came_back += r.came_back;
     s.waiting.push_back(seconds(r.start_ns - job.arrival_ns));
+    const TimeNs until = std::min(r.ended ? r.end_ns : cluster.now(), s.last_arrival);
+    if (until > r.start_ns) s.gpu_s_arriving += seconds(until - r.start_ns) * job.plan->ranks;
     if (!r.ended) continue;
     s.last = std::max(s.last, r.end_ns);
     s.jct.push_back(seconds(r.end_ns - job.arrival_ns));
@@ -175,6 +178,7 @@ ordered_json summary_of(const Experiment& experiment, const Cluster& cluster, co
       {"waiting_mean_s", waiting["mean"]},
       {"makespan_s", seconds(s.last)},
       {"gpus_busy", share(s.gpu_s, gpus * seconds(s.last))},
+      {"gpus_busy_until_last_arrival", share(s.gpu_s_arriving, gpus * seconds(s.last_arrival))},
       {"arrival_factor", experiment.arrival_factor},
       {"in_network", share(static_cast<double>(s.counts.in_network), collectives)},
       {"locks_refused", s.counts.refused},

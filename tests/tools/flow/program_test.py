@@ -232,6 +232,18 @@ workload:
         self.assertIn("one.yaml:1:25: base: there is no built-in model 'lama-7b'; did you mean 'llama-7b'?", text)
         self.assertIn("1 mistake", text)
 
+    def test_gpus_are_busy_until_the_last_arrival_and_until_the_last_end(self):
+        jobs = "".join(f"{{ model: llama-7b, tp: 8, dp: {dp}, iterations: 1, arrival_s: {at} }}, "
+                       for dp, at in ((4, 0), (8, 0), (1, 15)))
+        summary, jobs = self.result(self.written(f"workload: {{ kind: jobs, jobs: [{jobs}] }}\n"))
+        self.assertEqual([job["start_s"] for job in jobs], [0, 0, 15])
+        ends = [job["arrival_s"] + job["jct_s"] for job in jobs]
+        self.assertGreater(ends[0], 15)
+        self.assertLess(ends[1], 15)
+        self.assertAlmostEqual(summary["gpus_busy_until_last_arrival"], (32 * 15 + 64 * ends[1]) / (128 * 15))
+        one, _ = self.result(self.written(ONE_JOB))
+        self.assertIsNone(one["gpus_busy_until_last_arrival"])
+
     def test_explain_shows_volumes(self):
         text = self.flow("explain", self.written(ONE_JOB)).stdout
         self.assertIn("32 GPUs, TP 8, DP 4, PP 1", text)
