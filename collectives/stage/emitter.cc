@@ -10,6 +10,7 @@
 #include "switch/wire/emit.h"
 #include "switch/wire/neighbour.h"
 #include "switch/wire/parse.h"
+#include "switch/wire/payload_crc.h"
 
 namespace weft::inc {
 namespace {
@@ -17,7 +18,7 @@ namespace {
 using wire::HeaderMask;
 
 /// The CRC of a shorter payload is computed with the headers': that costs less than combining them.
-constexpr std::uint32_t kLeastShared = 256;
+constexpr std::uint32_t kLeastShared = 64;
 /// A peer that nobody has seen is asked for this often.
 constexpr TimeNs kAskNs = 100'000'000;
 constexpr std::size_t kLargestFrame = nic::kMaxHeadBytes + 4096 + 3 + wire::kIcrcBytes;
@@ -125,9 +126,7 @@ void Emitter::share(Edge& edge, const nic::Packet& p, const nic::TxFrame& frame,
   if (data == shared_.data && p.payload.bytes == shared_.bytes) {
     counters_.reused.add(1);
   } else {
-    // Without the headers' share, what remains is the payload's.
-    const std::uint32_t icrc = wire::IcrcPayload({data, p.payload.bytes}).behind(head, frame.layout);
-    shared_ = {data, p.payload.bytes, icrc ^ head_part};
+    shared_ = {data, p.payload.bytes, wire::payload_crc({data, p.payload.bytes})};
   }
   std::memcpy(at + frame.head.size(), data, p.payload.bytes);
   std::memcpy(at, head, frame.head.size());
