@@ -201,13 +201,17 @@ void IncStage::on_timer(pipeline::Context& context, std::uint32_t token) {
 void IncStage::count_groups(pipeline::Context& context) noexcept {
   for (RunningGroup* group : touched_) {
     const GroupCounters& now = group->unit.counters();
-    count(IncCounter::contributions, now.contributions - group->counted.contributions);
-    count(IncCounter::completed, now.completed - group->counted.completed);
-    count(IncCounter::duplicates, now.duplicates - group->counted.duplicates);
-    count(IncCounter::rnr_naks, now.rnr_naks - group->counted.rnr_naks);
-    count(IncCounter::resent, now.resent - group->counted.resent);
-    count(IncCounter::ahead, now.ahead - group->counted.ahead);
-    group->counted = now;
+    // One by one: a copy of all would load two at a time, which waits for the stores of those that have just changed.
+    const auto add = [&](IncCounter counter, std::uint64_t GroupCounters::*field) {
+      count(counter, now.*field - group->counted.*field);
+      group->counted.*field = now.*field;
+    };
+    add(IncCounter::contributions, &GroupCounters::contributions);
+    add(IncCounter::completed, &GroupCounters::completed);
+    add(IncCounter::duplicates, &GroupCounters::duplicates);
+    add(IncCounter::rnr_naks, &GroupCounters::rnr_naks);
+    add(IncCounter::resent, &GroupCounters::resent);
+    add(IncCounter::ahead, &GroupCounters::ahead);
     group->touched = false;
     // A timer that is too early does no harm: on_timer() asks for the next one.
     const nic::Time wanted = group->unit.next_deadline();
