@@ -153,7 +153,7 @@ std::string yaml(const Case& c, std::uint32_t groups) {
 /// What the workers of a switch share.
 struct Switch {
   Switch(const Case& c, std::uint16_t workers)
-      : pool(pipeline::make_pool("inc" + std::to_string(serial++), 1024u * workers, 8320, 256)) {
+      : pool(pipeline::make_pool("inc" + std::to_string(serial++), 1024u * workers, 8320, 256, true)) {
     config::Diagnostics diagnostics;
     stages::register_all(registry);
     register_stages(registry);

@@ -307,6 +307,7 @@ pipeline::StageType inc_stage_type() {
     type.before.push_back({forwarder, "what it sends has to be forwarded"});
   }
   type.after = {{"lb_tag", "it reads packets without their tag"}};
+  type.payload_aligned = true;
   type.options = Schema::map({
       Key::with_default("memory_kb", Schema::integer(1, 1 << 22), Value(4096),
                         "Memory for the slots of all groups of the switch, in units of 1024 bytes."),

@@ -43,6 +43,15 @@ int run_worker(void* worker) {
   return 0;
 }
 
+bool wants_aligned_payloads(const pipeline::Registry& registry, const std::vector<pipeline::SwitchInfo>& switches) {
+  return std::ranges::any_of(switches, [&](const pipeline::SwitchInfo& info) {
+    return std::ranges::any_of(info.pipeline, [&](const pipeline::StageSpec& stage) {
+      const pipeline::StageType* type = registry.find(stage.name);
+      return type != nullptr && type->payload_aligned;
+    });
+  });
+}
+
 }  // namespace
 
 Runtime::Runtime(const pipeline::Registry& registry, config::Config config, std::string config_file, const Eal& eal,
@@ -66,7 +75,8 @@ Runtime::~Runtime() {
 }
 
 std::string Runtime::build(const Eal& eal) {
-  pool_ = pipeline::make_pool("packets", config_.eal.mbufs, config_.eal.mbuf_data_room_bytes, 512);
+  pool_ = pipeline::make_pool("packets", config_.eal.mbufs, config_.eal.mbuf_data_room_bytes, 512,
+                              wants_aligned_payloads(registry_, config_.switches));
   if (!pool_) return std::string("cannot allocate the packet buffers: ") + rte_strerror(rte_errno);
   for (std::size_t i = 0; i < eal.worker_lcores.size(); ++i) {
     workers_.push_back(

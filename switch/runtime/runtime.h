@@ -167,6 +167,8 @@ class Runtime : public api::Backend {
   bool hugepages_;
   Clock clock_;
   const std::function<TimeNs()> time_ = [this] { return clock_.now(); };
+  /// Payloads begin on cache lines when a stage of the configuration at the start has StageType::payload_aligned. A
+  /// reload that brings the first such stage keeps the pool: the stage does the same, only slower.
   pipeline::Pool pool_;
   HandoffRings rings_;
   mutable std::shared_mutex switches_mutex_;  ///< over switches_ and config_, which a reload exchanges
