@@ -257,7 +257,7 @@ TEST(LbPsn, APolicyThatDoesNotFitIsRefused) {
             "policy: expected one of ecmp, random, adaptive, drill, letflow, conga, conweave, gemma, psn, found 'pns'; "
             "did you "
             "mean 'psn'?");
-  EXPECT_EQ(leaf.h.set("lb", {"weights.s9=2"}), "weights: the switch has no port 's9'");
+  EXPECT_EQ(leaf.h.set("lb", {"weights.s9=2"}), "weights: the switch has no port 's9'; did you mean 's1'?");
   EXPECT_EQ(leaf.h.set("lb", {"polcy=psn"}), "unknown key 'polcy'; did you mean 'policy'?");
 }
 
