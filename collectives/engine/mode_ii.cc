@@ -89,6 +89,7 @@ void ModeII::on_request(EndpointIndex from, const nic::Packet& p, bool marked, S
       break;
     case Refusal::too_many:
       ++counters_.refused;
+      ask_below(sink);
       return no_room(from, p.psn, sink);
     case Refusal::unknown_invocation:
       ++counters_.refused;
@@ -127,6 +128,23 @@ void ModeII::no_room(EndpointIndex from, wire::Psn psn, Sink& sink) {
   ask_for(from, Syndrome::rnr_nak(group_.rnr_timer), sink);
 }
 
+/// The oldest collective stays because switches below have not said that all behind them have its result, and those
+/// that fill the table will not bring a lap: Broadcasts take no slots. The end of the result goes to these switches
+/// again. One where the collective is over answers; that is so where a collective for which there is no room here has
+/// come from, since all tables of a group have the same size.
+void ModeII::ask_below(Sink& sink) {
+  Invocation& oldest = table_.live(0);
+  if (!everyone_takes_part(oldest) || !settled(oldest)) return;
+  const Place last{&oldest, oldest.packets - 1};
+  const Slot* const slot = slots_.find(last.position());
+  if (slot == nullptr || !slot->result) return;
+  for (EndpointIndex e = 0; e < endpoints(); ++e) {
+    if (!may_miss(e, oldest)) continue;
+    ++counters_.copies;
+    forward(e, last, *slot, true, sink);
+  }
+}
+
 /// Another switch repeats what belongs to a collective that is over here: then all behind us have it, and our ACK was
 /// lost. It says no more than that: the other one finds by the PSN whose sender waits for it.
 void ModeII::acknowledge_retired(EndpointIndex from, wire::Psn psn, Sink& sink) {
@@ -150,10 +168,15 @@ bool ModeII::over(const Invocation& i, std::uint64_t furthest) const noexcept {
   if (!settled(i)) return false;
   if (!everyone_takes_part(i) || i.end() + slots_.size() <= furthest) return true;
   for (EndpointIndex e = 0; e < endpoints(); ++e) {
-    const bool switch_below = e != group_.parent && !group_.endpoints[e].rank;
-    if (switch_below && progress_[e].delivered < i.streams[e].tx + i.packets) return false;
+    if (may_miss(e, i)) return false;
   }
   return true;
+}
+
+/// Behind a switch below, somebody may not have what everyone gets.
+bool ModeII::may_miss(EndpointIndex e, const Invocation& i) const noexcept {
+  const bool switch_below = e != group_.parent && !group_.endpoints[e].rank;
+  return switch_below && progress_[e].delivered < i.streams[e].tx + i.packets;
 }
 
 bool ModeII::settled(const Invocation& i) const noexcept {

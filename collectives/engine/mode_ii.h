@@ -86,10 +86,12 @@ class ModeII : public Context {
   [[nodiscard]] bool acknowledge_again(EndpointIndex from, wire::Psn psn, Sink& sink);
   void acknowledge_results(EndpointIndex to, Sink& sink);
   void no_room(EndpointIndex from, wire::Psn psn, Sink& sink);
+  void ask_below(Sink& sink);
   void acknowledge_retired(EndpointIndex from, wire::Psn psn, Sink& sink);
   void retire(std::uint64_t furthest) noexcept;
   [[nodiscard]] bool over(const Invocation& i, std::uint64_t furthest) const noexcept;
   [[nodiscard]] bool settled(const Invocation& i) const noexcept;
+  [[nodiscard]] bool may_miss(EndpointIndex e, const Invocation& i) const noexcept;
   [[nodiscard]] bool place_of_contribution(EndpointIndex from, const nic::Packet& p, Place& place);
   void on_contribution(EndpointIndex from, const nic::Packet& p, const Place& place, bool marked, Sink& sink,
                        bool added = false);

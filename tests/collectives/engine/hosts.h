@@ -29,6 +29,22 @@ inline const std::vector<Collective> kMixed{{Primitive::allreduce, 0, 5}, {Primi
                                             {Primitive::barrier, 0, 0},   {Primitive::reduce, 0, 4},
                                             {Primitive::broadcast, 3, 2}, {Primitive::allreduce, 0, 9}};
 
+/// A Barrier, `broadcasts` Broadcasts of one packet from these ranks in turn, and more Barriers than a switch knows at
+/// a time.
+inline std::vector<Collective> broadcasts_between_barriers(const std::vector<std::uint16_t>& roots,
+                                                           std::size_t broadcasts) {
+  std::vector<Collective> program{{Primitive::barrier}};
+  for (std::size_t i = 0; i < broadcasts; ++i) program.push_back({Primitive::broadcast, roots[i % roots.size()], 1});
+  program.resize(program.size() + 80, {Primitive::barrier});
+  return program;
+}
+/// A host() whose receives of such a program are all posted at once.
+inline nic::QpConfig host_for_long_programs() {
+  nic::QpConfig config = host();
+  config.receive_queue_depth = 512;
+  return config;
+}
+
 /// A sequence of collectives with every option drawn.
 struct Drawn {
   /// @param group  what is not drawn; its slots are twice the window

@@ -39,6 +39,26 @@ TEST(ModeII, EveryPrimitiveInAnySequenceGivesWhatOneMachineWould) {
   }
 }
 
+TEST(ModeII, BroadcastsBetweenBarriersFillNoTableForEver) {
+  GroupConfig g = group();
+  g.window = 32;
+  g.slots = 64;
+  g.invocations = 66;
+  const std::vector<std::vector<std::uint16_t>> roots{{0, 1, 1, 1}, {0, 3}, {1}};
+  for (const double loss : {0.0, 0.01}) {
+    for (const Duplicates duplicates : {Duplicates::cache, Duplicates::reforward}) {
+      g.duplicates = duplicates;
+      for (const std::vector<std::uint16_t>& from : roots) {
+        for (const std::size_t broadcasts : {4u, 80u}) {
+          Network n(g, testing::host_for_long_programs(), testing::broadcasts_between_barriers(from, broadcasts),
+                    {.loss = loss}, 1);
+          ASSERT_EQ(n.run(), "done") << broadcasts << " from " << from.size() << ", loss " << loss << ": " << n.why();
+        }
+      }
+    }
+  }
+}
+
 TEST(ModeII, LossDuplicationAndOvertakingChangeNothingOfTheResult) {
   const std::vector<std::pair<const char*, Faults>> kinds{{"loss", {.loss = 0.02}},
                                                           {"duplicates", {.duplicate = 0.05}},

@@ -29,6 +29,16 @@ GroupConfig group(std::uint32_t slots = 8) {
   return g;
 }
 
+TEST(ModeIII, BroadcastsBetweenBarriersFillNoTableForEver) {
+  for (const double loss : {0.0, 0.01}) {
+    for (const std::size_t broadcasts : {4u, 80u}) {
+      Network n(group(64), testing::host_for_long_programs(),
+                testing::broadcasts_between_barriers({0, 1, 1, 1}, broadcasts), {.loss = loss}, 1);
+      ASSERT_EQ(n.run(), "done") << broadcasts << ", loss " << loss << ": " << n.why();
+    }
+  }
+}
+
 TEST(ModeIII, EveryPrimitiveInAnySequenceGivesWhatOneMachineWould) {
   for (std::uint64_t seed = 1; seed <= weft::testing::rounds(20); ++seed) {
     Network n(group(64), host(), kMixed, {}, seed);
