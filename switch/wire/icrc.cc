@@ -241,13 +241,6 @@ std::uint32_t icrc_of_head(const std::uint8_t* head, const RoceLayout& layout, s
   return ~icrc_update(0, {&moved, 1});
 }
 
-IcrcPayload::IcrcPayload(std::span<const std::uint8_t> bytes) noexcept
-    : crc_(payload_crc(bytes)), bytes_(static_cast<std::uint32_t>(bytes.size())) {}
-
-std::uint32_t IcrcPayload::behind(const std::uint8_t* head, const RoceLayout& layout) const noexcept {
-  return icrc_of_head(head, layout, bytes_) ^ crc_;
-}
-
 IcrcCalculator::IcrcCalculator(std::span<const std::uint8_t> head, const RoceLayout& layout) noexcept
     : crc_(kSeed), remaining_(layout.icrc - layout.l3), difference_(masking_difference(head.data(), layout)) {
   add(head.subspan(layout.l3));

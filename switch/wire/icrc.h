@@ -60,23 +60,6 @@ class IcrcCalculator {
 /// ICRC of a contiguous frame that reaches at least to layout.icrc.
 [[nodiscard]] std::uint32_t icrc_full(const std::uint8_t* frame, const RoceLayout& layout) noexcept;
 
-/// The CRC of payload that several packets carry, which is combined with the headers of each. Whole words, pad
-/// included.
-class IcrcPayload {
- public:
-  IcrcPayload() = default;
-  /// @param bytes  a multiple of four, and more than none
-  explicit IcrcPayload(std::span<const std::uint8_t> bytes) noexcept;
-
-  /// ICRC of a frame that ends with this payload.
-  /// @param head  Ethernet to the last header
-  [[nodiscard]] std::uint32_t behind(const std::uint8_t* head, const RoceLayout& layout) const noexcept;
-
- private:
-  std::uint32_t crc_ = 0;  ///< from nothing, and not inverted: a part of the CRC's sum
-  std::uint32_t bytes_ = 0;
-};
-
 /// True when the frame of kind roce carries the right ICRC. It must be contiguous up to the ICRC's end.
 [[nodiscard]] inline bool icrc_ok(const std::uint8_t* frame, const Parsed& p) noexcept {
   const RoceLayout layout = roce_layout(frame, p);

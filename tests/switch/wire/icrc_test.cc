@@ -133,7 +133,6 @@ TEST(Icrc, APayloadsCrcIsCombinedWithAnyHeaders) {
     std::vector<std::uint8_t> bytes(payload);
     for (auto& b : bytes) b = static_cast<std::uint8_t>(random.word());
     const auto exact = exact_copy(bytes.data(), payload);
-    const IcrcPayload shared({exact.get(), payload});
     for (const bool v6 : {false, true}) {
       for (const Opcode opcode : {Opcode::RC_SEND_ONLY, Opcode::RC_RDMA_WRITE_ONLY_IMM}) {
         FrameBuilder b;
@@ -141,8 +140,6 @@ TEST(Icrc, APayloadsCrcIsCombinedWithAnyHeaders) {
         const auto frame = b.bth(opcode, Qpn(random(1 << 24) | 1), Psn(random.word())).payload(bytes).build();
         const RoceLayout layout = roce_layout(frame.data(), parse(frame));
         const auto head = exact_copy(frame.data(), layout.icrc - payload);
-        ASSERT_EQ(shared.behind(head.get(), layout), load_icrc(frame.data() + layout.icrc))
-            << payload << " seed " << random.seed();
         ASSERT_EQ(icrc_of_head(head.get(), layout, payload) ^ payload_crc({exact.get(), payload}),
                   load_icrc(frame.data() + layout.icrc))
             << payload << " seed " << random.seed();
