@@ -3,6 +3,7 @@
 #include "switch/pipeline/registry.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <span>
@@ -53,12 +54,8 @@ class Order {
     const StageSpec& spec = stages_[here];
     const StageType& type = *registry_.find(spec.name);
     const std::string stage = "stage '" + spec.name + "'";
-    for (const StageOrder& rule : type.before) {
-      if (find(rule.stage) >= here && !is_missing(rule)) continue;
-      diagnostics_.error(spec.mark,
-                         stage + " must stand before '" + rule.stage + "'" + absent(rule) + because(rule.why));
-    }
-    check_after(here, spec.mark, stage + " must stand", type.after);
+    check_side(here, spec.mark, stage + " must stand", Side::before, type.before);
+    check_side(here, spec.mark, stage + " must stand", Side::after, type.after);
     for (const StageOrder& rule : type.adjacent) check_adjacent(here, rule);
     if (!type.option_order || spec.options.is_null()) return;
     for (const OptionOrder& option : type.option_order(spec.options)) {
@@ -68,12 +65,14 @@ class Order {
         if (is_provided(need, here)) continue;
         diagnostics_.error(mark, missing_need(registry_, option.what, need, std::span(stages_).subspan(here + 1)));
       }
-      check_after(here, mark, option.what + " needs " + stage, option.after);
+      check_side(here, mark, option.what + " needs " + stage, Side::after, option.after);
       for (const StageOrder& rule : option.excludes) check_excluded(option.what, rule);
     }
   }
 
  private:
+  enum class Side : std::uint8_t { before, after };
+
   // stages_.size() when it is not there.
   [[nodiscard]] std::size_t find(std::string_view name) const {
     const auto found =
@@ -86,28 +85,27 @@ class Order {
       return type == nullptr || contains(type->provides, need);
     });
   }
-  void check_after(std::size_t here, const config::Mark& mark, const std::string& subject,
-                   const std::vector<StageOrder>& rules) {
+  // A stage whose name is unknown may be the one that is missing, misspelt.
+  void check_side(std::size_t here, const config::Mark& mark, const std::string& subject, Side side,
+                  const std::vector<StageOrder>& rules) {
     for (const StageOrder& rule : rules) {
       const std::size_t other = find(rule.stage);
-      if (other < here || (other == stages_.size() && !is_missing(rule))) continue;
-      diagnostics_.error(mark, subject + " after '" + rule.stage + "'" + absent(rule) + because(rule.why));
+      const bool missing = other == stages_.size();
+      const bool right = side == Side::before ? other >= here : other < here;
+      if (missing ? !(rule.required && all_known()) : right) continue;
+      diagnostics_.error(mark, subject + (side == Side::before ? " before '" : " after '") + rule.stage + "'" +
+                                   (missing ? ", which the pipeline does not have" : "") + because(rule.why));
     }
+  }
+  [[nodiscard]] bool all_known() const {
+    return std::all_of(stages_.begin(), stages_.end(),
+                       [&](const StageSpec& spec) { return registry_.find(spec.name) != nullptr; });
   }
   void check_excluded(const std::string& what, const StageOrder& rule) {
     const std::size_t other = find(rule.stage);
     if (other == stages_.size()) return;
     diagnostics_.error(stages_[other].mark,
                        "stage '" + rule.stage + "' cannot stand in one pipeline with " + what + because(rule.why));
-  }
-  // A stage whose name is unknown may be the one that is missing, misspelt.
-  [[nodiscard]] bool is_missing(const StageOrder& rule) const {
-    return rule.required && find(rule.stage) == stages_.size() &&
-           std::all_of(stages_.begin(), stages_.end(),
-                       [&](const StageSpec& spec) { return registry_.find(spec.name) != nullptr; });
-  }
-  [[nodiscard]] std::string absent(const StageOrder& rule) const {
-    return find(rule.stage) == stages_.size() ? ", which the pipeline does not have" : "";
   }
   // Reported at the stage that holds: it is the one to be moved.
   void check_adjacent(std::size_t here, const StageOrder& rule) {
