@@ -15,6 +15,7 @@
 #include "switch/runtime/runtime.h"
 #include "switch/wire/headers.h"
 #include "tests/support/all_stages.h"
+#include "tests/switch/runtime/process_eal.h"
 
 namespace weft {
 namespace {
@@ -29,20 +30,8 @@ std::string yaml(const std::string& switches) {
          switches;
 }
 
-Eal eal_of_all_tests;
-class EalEnvironment : public ::testing::Environment {
- public:
-  void SetUp() override {
-    config::Diagnostics diagnostics;
-    const auto config =
-        config::load_config(yaml(switch_yaml("tor", "parse, l2")), "first", testing::all_stages(), diagnostics);
-    ASSERT_TRUE(config) << diagnostics.to_string();
-    eal_of_all_tests = start_eal(config->eal, {});
-    ASSERT_EQ(eal_of_all_tests.error, "");
-  }
-  void TearDown() override { stop_eal(); }
-};
-const auto* const kEnvironment = ::testing::AddGlobalTestEnvironment(new EalEnvironment);
+const auto* const kEal = ::testing::AddGlobalTestEnvironment(
+    new testing::ProcessEal([] { return yaml(switch_yaml("tor", "parse, l2")); }, testing::all_stages));
 
 /// Bytes between the beginning of a cache line and the payload of a packet over IPv4 that a process with these switches
 /// receives; nullopt: the process has not come up.
@@ -52,7 +41,7 @@ std::optional<std::uintptr_t> payload_in_line(const std::string& switches) {
   EXPECT_TRUE(config) << diagnostics.to_string();
   if (!config) return std::nullopt;
   std::string error;
-  const Runtime runtime(testing::all_stages(), std::move(*config), "f", eal_of_all_tests, error);
+  const Runtime runtime(testing::all_stages(), std::move(*config), "f", testing::eal_of_all_tests, error);
   EXPECT_EQ(error, "");
   rte_mempool* pool = rte_mempool_lookup("packets");
   if (pool == nullptr) return std::nullopt;

@@ -25,7 +25,7 @@
 #include "tests/conf/mutations.h"
 #include "tests/support/all_stages.h"
 #include "tests/support/effort.h"
-#include "tests/support/tsan_mempool.h"
+#include "tests/switch/runtime/process_eal.h"
 
 namespace weft {
 namespace {
@@ -119,21 +119,8 @@ std::vector<std::string> variants() {
   };
 }
 
-// One environment of DPDK for all tests: a process has no second one.
-Eal eal_of_all_tests;
-class EalEnvironment : public ::testing::Environment {
- public:
-  void SetUp() override {
-    config::Diagnostics diagnostics;
-    const auto config = config::load_config(variants()[0], "first", testing::all_stages(), diagnostics);
-    ASSERT_TRUE(config) << diagnostics.to_string();
-    eal_of_all_tests = start_eal(config->eal, {});
-    ASSERT_EQ(eal_of_all_tests.error, "");
-    testing::show_mempools_to_tsan();
-  }
-  void TearDown() override { stop_eal(); }
-};
-const auto* const kEnvironment = ::testing::AddGlobalTestEnvironment(new EalEnvironment);
+const auto* const kEal =
+    ::testing::AddGlobalTestEnvironment(new testing::ProcessEal([] { return variants()[0]; }, testing::all_stages));
 
 class Reload : public ::testing::Test {
  protected:
@@ -150,7 +137,7 @@ class Reload : public ::testing::Test {
   void save(const std::string& text) const { std::ofstream(file_) << text; }
 
   void start(const std::string& text, std::size_t workers = 2) {
-    Eal eal = eal_of_all_tests;
+    Eal eal = testing::eal_of_all_tests;
     eal.worker_lcores.resize(workers);
     eal.worker_cpus.resize(workers);
     save(text);

@@ -18,7 +18,7 @@
 #include "switch/runtime/runtime.h"
 #include "switch/stages/stages.h"
 #include "tests/support/temporary_directory.h"
-#include "tests/support/tsan_mempool.h"
+#include "tests/switch/runtime/process_eal.h"
 
 namespace weft {
 namespace {
@@ -118,20 +118,8 @@ std::string yaml(const std::string& pipeline, const std::string& more = "") {
          pipeline + "]\n" + more;
 }
 
-Eal eal_of_all_tests;
-class EalEnvironment : public ::testing::Environment {
- public:
-  void SetUp() override {
-    config::Diagnostics diagnostics;
-    const auto config = config::load_config(yaml("parse, l2"), "first", registry(), diagnostics);
-    ASSERT_TRUE(config) << diagnostics.to_string();
-    eal_of_all_tests = start_eal(config->eal, {});
-    ASSERT_EQ(eal_of_all_tests.error, "");
-    testing::show_mempools_to_tsan();
-  }
-  void TearDown() override { stop_eal(); }
-};
-const auto* const kEnvironment = ::testing::AddGlobalTestEnvironment(new EalEnvironment);
+const auto* const kEal =
+    ::testing::AddGlobalTestEnvironment(new testing::ProcessEal([] { return yaml("parse, l2"); }, registry));
 
 class StageCommands : public ::testing::Test {
  protected:
@@ -142,7 +130,8 @@ class StageCommands : public ::testing::Test {
     auto config = config::load_config_file(directory_.file("f"), registry(), diagnostics);
     ASSERT_TRUE(config) << diagnostics.to_string();
     std::string error;
-    runtime_ = std::make_unique<Runtime>(registry(), std::move(*config), directory_.file("f"), eal_of_all_tests, error);
+    runtime_ = std::make_unique<Runtime>(registry(), std::move(*config), directory_.file("f"),
+                                         testing::eal_of_all_tests, error);
     ASSERT_EQ(error, "");
     runtime_->start();
     runner_ = std::thread([this] { runtime_->run({.stop = &stop_}); });
