@@ -38,11 +38,17 @@ inline std::vector<Collective> broadcasts_between_barriers(const std::vector<std
   program.resize(program.size() + 80, {Primitive::barrier});
   return program;
 }
-/// A host() whose receives of such a program are all posted at once.
-inline nic::QpConfig host_for_long_programs() {
+/// Such programs end, with and without loss.
+inline void expect_no_table_full_for_ever(const GroupConfig& group, const std::vector<std::uint16_t>& roots) {
   nic::QpConfig config = host();
-  config.receive_queue_depth = 512;
-  return config;
+  config.receive_queue_depth = 512;  // all receives are posted at once
+  for (const double loss : {0.0, 0.01}) {
+    for (const std::size_t broadcasts : {4u, 80u}) {
+      Network n(group, config, broadcasts_between_barriers(roots, broadcasts), {.loss = loss}, 1);
+      ASSERT_EQ(n.run(), "done") << broadcasts << " from " << ::testing::PrintToString(roots) << ", loss " << loss
+                                 << ": " << n.why();
+    }
+  }
 }
 
 /// A sequence of collectives with every option drawn.
