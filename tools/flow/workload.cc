@@ -70,10 +70,11 @@ class TraceReader {
       const Field& field = fields[places_[c]];
       const auto value = number_of(field.text);
       const bool whole = c == 2;
-      if (!value || *value < kLeast[c] || *value > kMost || (whole && *value != std::floor(*value))) {
+      if (!value || *value < kLeast[c] || *value > static_cast<double>(kMost) ||
+          (whole && *value != std::floor(*value))) {
         error(field.column, std::string(kColumns[c]) + ": expected a " +
-                                (whole ? "whole number from 1" : "number from 0") + " to 1000000000, found " +
-                                config::quote(field.text));
+                                (whole ? "whole number from 1" : "number from 0") + " to " + std::to_string(kMost) +
+                                ", found " + config::quote(field.text));
         fine = false;
       }
       values[c] = value.value_or(0);
@@ -85,7 +86,7 @@ class TraceReader {
  private:
   static constexpr std::array<std::string_view, 3> kColumns{"submission_time", "duration", "num_gpu"};
   static constexpr std::array<double, 3> kLeast{0, 0, 1};
-  static constexpr double kMost = 1e9;
+  static constexpr std::uint64_t kMost = 1'000'000'000;
 
   void error(int column, std::string text) { diagnostics_.error({file_, line_, column}, std::move(text)); }
 
