@@ -106,7 +106,7 @@ std::vector<SwitchNames> Sessions::names(const capture::Query& query, std::vecto
 
 std::string Sessions::no_room(bool trace) {
   if (entries_.size() >= kMaxSessions) {
-    return std::to_string(kMaxSessions) + " captures, traces and recordings are running already; end one of them";
+    return "end a capture, trace or recording first: there are already " + std::to_string(kMaxSessions);
   }
   for (const auto& [id, entry] : entries_) {
     if (trace && entry.trace) return "a trace is running already, and there can be only one";
