@@ -62,7 +62,12 @@ std::string explain(const CLI::App& app, const CLI::ParseError& error) {
   if (word.starts_with('-')) {
     // What --jsno=x was is said without its value.
     const std::string name = word.starts_with("--") ? word.substr(0, word.find('=')) : word;
-    return "unknown option " + quote(name) + suggestion(name, known_options(path));
+    const auto known = known_options(path);
+    // The program does not know an option of a command that stands in front of it.
+    if (std::find(known.begin(), known.end(), name) != known.end()) {
+      return "option " + quote(name) + " belongs behind its command";
+    }
+    return "unknown option " + quote(name) + suggestion(name, known);
   }
   return std::string("unknown ") + (commands.empty() ? "word " : "command ") + quote(word) + suggestion(word, commands);
 }

@@ -15,6 +15,9 @@ REFUSED = {
     "weftctl shw": "unknown command 'shw'; did you mean 'show'?",
     "weftctl show ports --wach": "unknown option '--wach'; did you mean '--watch'?",
     "weftctl show ports --jsn": "unknown option '--jsn'; did you mean '--json'?",
+    "weftctl --switch leaf1 show ports": "option '--switch' belongs behind its command; weftctl show --help explains",
+    "weft-inc --generation 1 group show 3":
+        "option '--generation' belongs behind its command; weft-inc group show --help explains",
     "weftctl record --count 0": "--count: expected a whole number from 1 on, found '0'; weftctl record --help explains",
     "weft-incd --soket x": "unknown option '--soket'; did you mean '--socket'?",
     "weft-inc-manager --chek": "unknown option '--chek'; did you mean '--check'?",

@@ -161,7 +161,9 @@ std::vector<std::string> with_command(const CLI::App& app, int argc, const char*
   for (std::size_t i = 0; i < words.size(); ++i) {
     if (words[i].starts_with('-')) {
       const CLI::Option* option = app.get_option_no_throw(words[i]);
-      if (option != nullptr && option->get_expected_max() > 0) ++i;
+      // What follows an option that stands in front of its command is its value, and no stage.
+      if (option == nullptr) break;
+      if (option->get_expected_max() > 0) ++i;
       continue;
     }
     const bool unknown = std::find(known.begin(), known.end(), words[i]) == known.end();
