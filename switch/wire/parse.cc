@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <bit>
 
-#include "switch/wire/parse_wide.h"
-
 namespace weft::wire {
 namespace {
 
@@ -301,22 +299,6 @@ bool detail::parse_roce_rest(const std::uint8_t* data, std::uint32_t contiguous,
     return true;
   }
   return parse_roce_ipv6(data, std::min(contiguous, frame_length), frame_length, out);
-}
-
-namespace {
-[[gnu::target(WEFT_WIDE)]] bool wide(const std::uint8_t* data, std::uint32_t length, Parsed& out) noexcept {
-  return length >= detail::Wide::kBytes && detail::parse_roce_wide(data, length, out);
-}
-}  // namespace
-
-bool parse_frame_wide(const std::uint8_t* data, std::uint32_t length, Parsed& out) noexcept {
-  return has_wide() && wide(data, length, out);
-}
-
-#else
-
-bool parse_frame_wide(const std::uint8_t*, std::uint32_t, Parsed&) noexcept {
-  return false;
 }
 
 #endif

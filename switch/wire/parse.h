@@ -217,8 +217,4 @@ inline void parse_frame(const std::uint8_t* data, std::uint32_t contiguous, std:
   parse_frame_slow(data, contiguous, frame_length, out);
 }
 
-/// The fast path of parse_wide.h alone, for tests. False, with `out` untouched, when the CPU has no such instructions
-/// or the frame is not for that path.
-bool parse_frame_wide(const std::uint8_t* data, std::uint32_t length, Parsed& out) noexcept;
-
 }  // namespace weft::wire

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The weft authors
 //
-// What the parser's fast paths need to know of a RoCEv2 frame over IPv4, as data: what must be in it, and which of its
-// bytes become which of Parsed. Each path makes its vectors of this.
+// What the parser's fast path needs to know of a RoCEv2 frame over IPv4, as data: what must be in it, and which of its
+// bytes become which of Parsed. The path makes its vectors of this.
 #pragma once
 
 #include <array>

@@ -8,7 +8,7 @@
 
 #include "switch/stages/parse/drops.h"
 #include "switch/wire/icrc.h"
-#include "switch/wire/parse_wide.h"
+#include "switch/wire/parse.h"
 
 namespace weft::stages {
 namespace {
@@ -76,23 +76,9 @@ bool parse_rest(rte_mbuf* m) noexcept {
   return wire::detail::parse_roce_rest(pipeline::frame(m), m->data_len, m->data_len, pipeline::meta(m).parsed);
 }
 
-// Both parse the plain RoCEv2 packets of a batch; bit i of the result says that packet i needs the general parser. The
-// indices have 32 bits, because with the 16 bits of Batch the compiled loops take a sixth more time.
-[[gnu::target(WEFT_WIDE)]] std::uint64_t take_wide(const Batch& batch) noexcept {
-  const std::uint32_t size = batch.size;
-  std::uint64_t left = 0;
-  for (std::uint32_t i = 0; i < size; ++i) {
-    rte_mbuf* m = batch.packet[i];
-    wire::Parsed& parsed = pipeline::meta(m).parsed;
-    const bool taken =
-        is_whole(m) && (wire::detail::parse_roce_wide(pipeline::frame(m), m->data_len, parsed) || parse_rest(m));
-    if (!taken) [[unlikely]]
-      left |= std::uint64_t{1} << i;
-  }
-  return left;
-}
-
-std::uint64_t take_narrow(const Batch& batch) noexcept {
+// Parses the plain RoCEv2 packets of a batch; bit i of the result says that packet i needs the general parser. The
+// indices have 32 bits, because with the 16 bits of Batch the compiled loop takes a sixth more time.
+std::uint64_t take_fast(const Batch& batch) noexcept {
   const std::uint32_t size = batch.size;
   std::uint64_t left = 0;
   for (std::uint32_t i = 0; i < size; ++i) {
@@ -105,10 +91,6 @@ std::uint64_t take_narrow(const Batch& batch) noexcept {
       left |= std::uint64_t{1} << i;
   }
   return left;
-}
-
-std::uint64_t take_fast(const Batch& batch) noexcept {
-  return wire::has_wide() ? take_wide(batch) : take_narrow(batch);
 }
 
 #else
