@@ -83,7 +83,7 @@ std::string refusal(const CLI::App& app, const CLI::ParseError& error) {
 int end_of_parsing(const CLI::App& app, const CLI::ParseError& error) {
   if (error.get_exit_code() == 0) return app.exit(error);
   std::fputs(refusal(app, error).c_str(), stderr);
-  return kWrongArguments;
+  return kExitUsage;
 }
 
 }  // namespace weft::config

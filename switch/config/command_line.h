@@ -7,10 +7,9 @@
 #include <CLI/App.hpp>
 #include <string>
 
-namespace weft::config {
+#include "switch/config/exit_status.h"
 
-/// Exit status of all programs for wrong arguments.
-inline constexpr int kWrongArguments = 2;
+namespace weft::config {
 
 /// What is wrong, in one sentence without a stop. Of a word that nobody expected, what may have been meant: a command,
 /// or an option of the command. `app` has parsed, and `error` is what it threw.
@@ -21,7 +20,7 @@ inline constexpr int kWrongArguments = 2;
 [[nodiscard]] std::string refusal(const CLI::App& app, const CLI::ParseError& error);
 
 /// Prints what was asked for by --help or --version on standard output, or the refusal on standard error. Returns the
-/// exit status: 0 or kWrongArguments.
+/// exit status: kExitFine or kExitUsage.
 [[nodiscard]] int end_of_parsing(const CLI::App& app, const CLI::ParseError& error);
 
 }  // namespace weft::config

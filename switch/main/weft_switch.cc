@@ -30,11 +30,6 @@
 namespace weft {
 namespace {
 
-// Exit codes, as in README.md of this folder.
-constexpr int kBadConfiguration = 2;
-constexpr int kCannotStart = 3;  // or cannot write the counters or a capture
-constexpr int kUnbalanced = 4;
-
 std::atomic<bool> stop_requested{false};
 std::atomic<bool> reload_requested{false};
 void on_signal(int signal) {
@@ -101,11 +96,11 @@ int report(Runtime& runtime, const std::string& counters_out) {
                  t["dropped"].get<std::uint64_t>(), t["held"].get<std::uint64_t>(),
                  t["balanced"].get<bool>() ? "" : "  <- DOES NOT BALANCE");
   }
-  int result = !runtime.balanced() ? kUnbalanced : runtime.outputs_complete() ? 0 : kCannotStart;
+  int result = !runtime.balanced() ? config::kExitUnbalanced : runtime.outputs_complete() ? 0 : config::kExitCannotRun;
   if (counters_out.empty()) return result;
   if (const std::string error = OutputFile(counters_out).write(counters.dump(2) + "\n"); !error.empty()) {
     spdlog::error("{}", error);
-    if (result == 0) result = kCannotStart;
+    if (result == 0) result = config::kExitCannotRun;
   }
   return result;
 }
@@ -122,13 +117,13 @@ int run(const Options& options, const pipeline::Registry& registry, config::Conf
   if (!options.counters_out.empty()) {
     if (const std::string error = OutputFile(options.counters_out).probe(); !error.empty()) {
       spdlog::error("{}", error);
-      return kCannotStart;
+      return config::kExitCannotRun;
     }
   }
   const Eal eal = start_eal(config.eal, pci_devices(config));
   if (!eal.error.empty()) {
     spdlog::error("{}", eal.error);
-    return kCannotStart;
+    return config::kExitCannotRun;
   }
   if (!eal.warning.empty()) spdlog::warn("{}", eal.warning);
 
@@ -144,7 +139,7 @@ int run(const Options& options, const pipeline::Registry& registry, config::Conf
     }
     if (!error.empty()) {
       spdlog::error("{}", error);
-      result = kCannotStart;
+      result = config::kExitCannotRun;
     } else {
       describe(config, eal);
       if (service.tcp_port() != 0) {
@@ -209,16 +204,16 @@ int main_checked(int argc, char** argv) {
   }
   if (file->count() == 0) {
     std::fputs("weft-switch: -c FILE is needed (--help says more)\n", stderr);
-    return config::kWrongArguments;
+    return config::kExitUsage;
   }
   config::Diagnostics diagnostics;
   auto config = config::load_config_file(options.config, registry, diagnostics);
   const auto importance = config ? config::LogLevel::warning : config::LogLevel::error;
   std::fputs(for_stderr(config::format(diagnostics), importance).c_str(), stderr);
-  if (!config) return kBadConfiguration;
+  if (!config) return config::kExitUsage;
   if (const std::string error = too_many_devices(*config); !error.empty()) {
     std::fputs(for_stderr(error, config::LogLevel::error).c_str(), stderr);
-    return kBadConfiguration;
+    return config::kExitUsage;
   }
   if (options.check) {
     std::cout << options.config << ": fine, " << config->switches.size() << " switch(es)\n";
@@ -247,6 +242,6 @@ int main(int argc, char** argv) {
     return weft::main_checked(argc, argv);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "weft-switch: %s\n", error.what());
-    return weft::kCannotStart;
+    return weft::config::kExitCannotRun;
   }
 }

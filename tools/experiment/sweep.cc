@@ -24,8 +24,8 @@
 #include <thread>
 #include <utility>
 
+#include "switch/config/exit_status.h"
 #include "switch/system/output_file.h"
-#include "tools/experiment/exit_codes.h"
 #include "tools/experiment/files.h"
 #include "tools/experiment/memory.h"
 #include "tools/experiment/sweep_report.h"
@@ -307,7 +307,7 @@ class Runs {
   }
 
  private:
-  [[nodiscard]] bool may_start() const { return next_ < todo_.size() && !stop_ && worst_ != kUnbalanced; }
+  [[nodiscard]] bool may_start() const { return next_ < todo_.size() && !stop_ && worst_ != config::kExitUnbalanced; }
 
   // 0 while it has to wait: for memory, which others will give back when they end.
   [[nodiscard]] unsigned threads_for_next(unsigned free) const {
@@ -325,18 +325,19 @@ class Runs {
       kill(child.first, SIGKILL);
       waitpid(child.first, nullptr, 0);
     }
-    return fail(options_, kCannotRun, why);
+    return fail(options_, config::kExitCannotRun, why);
   }
 
   void ended(pid_t pid, int status) {
     const auto at = running_.find(pid);
     if (at == running_.end()) return;
-    const int code = WIFEXITED(status) ? WEXITSTATUS(status) : kCannotRun;
-    if (code != 0 && code != kIncomplete) {
+    const int code = WIFEXITED(status) ? WEXITSTATUS(status) : config::kExitCannotRun;
+    if (code != 0 && code != config::kExitIncomplete) {
       const std::string how = WIFEXITED(status) ? "exit code " + std::to_string(code)
                                                 : std::string("ended by signal ") + strsignal(WTERMSIG(status));
       fail(options_, code, "run '" + label_of(at->second.point->overrides) + "': " + how);
-      worst_ = code == kUnbalanced || worst_ == kUnbalanced ? kUnbalanced : kCannotRun;
+      worst_ = code == config::kExitUnbalanced || worst_ == config::kExitUnbalanced ? config::kExitUnbalanced
+                                                                                    : config::kExitCannotRun;
       // What it had begun to write.
       ::unlink((at->second.point->result + "." + std::to_string(pid)).c_str());
     }
@@ -398,10 +399,10 @@ int run_sweep(const SweepOptions& options, const Value& sweep, const std::atomic
     const auto result = folder / (name_of(options, overrides) + ".json");
     points.push_back({std::move(overrides), result.string()});
   }
-  if (!check_points(options, points)) return kWrongUsage;
+  if (!check_points(options, points)) return config::kExitUsage;
   const SweepFiles files(folder);
   if (const auto error = prepare_folder(options.folder, files); !error.empty()) {
-    return fail(options, kCannotRun, error);
+    return fail(options, config::kExitCannotRun, error);
   }
   if (options.program.demand) {
     for (Point& point : points) {
@@ -414,9 +415,10 @@ int run_sweep(const SweepOptions& options, const Value& sweep, const std::atomic
   std::fprintf(stderr, "%zu runs, %zu to do\n", points.size(), todo.size());
   const int worst = Runs(options, std::move(todo), stop).all();
   const Collected collected = collect(options, points, files);
-  if (!collected.error.empty()) return fail(options, worst == kUnbalanced ? worst : kCannotRun, collected.error);
+  if (!collected.error.empty())
+    return fail(options, worst == config::kExitUnbalanced ? worst : config::kExitCannotRun, collected.error);
   if (worst != 0) return worst;
-  return collected.all && collected.complete ? 0 : kIncomplete;
+  return collected.all && collected.complete ? 0 : config::kExitIncomplete;
 }
 
 unsigned threads_of(unsigned free, std::size_t left, std::uint64_t slots) noexcept {

@@ -13,10 +13,10 @@
 #include <set>
 
 #include "switch/config/config.h"
+#include "switch/config/exit_status.h"
 #include "switch/config/schema/suggest.h"
 #include "switch/system/output_file.h"
 #include "tools/experiment/clock.h"
-#include "tools/experiment/exit_codes.h"
 #include "tools/experiment/files.h"
 #include "tools/experiment/sweep.h"
 #include "tools/flow/command_line.h"
@@ -67,7 +67,7 @@ class Progress {
 int run(const Options& options, const Experiment& experiment) {
   for (const std::string& path : {options.json, options.html}) {
     if (path.empty()) continue;
-    if (const std::string error = OutputFile(path).probe(); !error.empty()) return fail(experiment::kCannotRun, error);
+    if (const std::string error = OutputFile(path).probe(); !error.empty()) return fail(config::kExitCannotRun, error);
   }
   ClusterOptions timed = experiment.cluster;
   timed.clock = [start = std::chrono::steady_clock::now()] {
@@ -82,9 +82,9 @@ int run(const Options& options, const Experiment& experiment) {
   facts.wall_s = progress.wall_s();
   facts.interrupted = !complete;
   const auto report = report_of(experiment, cluster, facts);
-  int result = complete ? 0 : experiment::kIncomplete;
+  int result = complete ? 0 : config::kExitIncomplete;
   const auto check = [&](const std::string& error) {
-    if (!error.empty()) result = fail(experiment::kCannotRun, error);
+    if (!error.empty()) result = fail(config::kExitCannotRun, error);
   };
   if (!options.json.empty()) check(OutputFile(options.json).write(report.dump(1) + "\n"));
   if (!options.html.empty()) check(OutputFile(options.html).write(html_report(report)));
@@ -109,7 +109,7 @@ int explain(const Options& options, const Experiment& experiment) {
   }
   if (!shown.empty()) return 0;
   const std::vector<std::string> known(names.begin(), names.end());
-  return fail(experiment::kWrongUsage,
+  return fail(config::kExitUsage,
               "there is no job " + config::quote(options.job) + config::suggestion(options.job, known));
 }
 
@@ -143,12 +143,12 @@ int main_of(int argc, char** argv) {
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
   const auto text = experiment::read_text(options->file);
-  if (!text) return fail(experiment::kWrongUsage, "cannot read " + options->file + ": " + std::strerror(errno));
+  if (!text) return fail(config::kExitUsage, "cannot read " + options->file + ": " + std::strerror(errno));
   const std::vector<Override> overrides = experiment::overrides_of(options->sets);
   config::Diagnostics diagnostics;
   const auto loaded = load_experiment(*text, options->file, overrides, diagnostics);
   std::cerr << config::format(diagnostics);
-  if (!loaded) return experiment::kWrongUsage;
+  if (!loaded) return config::kExitUsage;
   if (options->command == Options::Command::run) return run(*options, *loaded);
   if (options->command == Options::Command::explain) return explain(*options, *loaded);
   return experiment::run_sweep(

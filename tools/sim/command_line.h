@@ -9,15 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "tools/experiment/exit_codes.h"
+#include "switch/config/exit_status.h"
 
 namespace weft::sim {
-
-// As in README.md of this folder.
-using experiment::kCannotRun;
-using experiment::kIncomplete;
-using experiment::kUnbalanced;
-using experiment::kWrongUsage;
 
 struct Options {
   enum class Command : std::uint8_t { run, sweep };

@@ -14,7 +14,7 @@ rte_mbuf* HostWire::make_packet(std::uint32_t bytes) noexcept {
   rte_mbuf* m = rte_pktmbuf_alloc(pool_);
   if (m == nullptr) {
     std::fputs("weft-sim: all packet buffers are in use, more than was estimated; set mbufs\n", stderr);
-    std::_Exit(kCannotRun);
+    std::_Exit(config::kExitCannotRun);
   }
   m->data_off = RTE_PKTMBUF_HEADROOM / 2;
   m->pkt_len = bytes;

@@ -76,19 +76,19 @@ int start_capture(const Options& options, Simulation& simulation) {
   if (link == nullptr) {
     std::vector<std::string> known;
     for (const auto& one : simulation.links()) known.push_back(one->name());
-    return fail(kWrongUsage, "--pcap: unknown link " + config::quote(options.pcap_link) +
-                                 config::suggestion(options.pcap_link, known));
+    return fail(config::kExitUsage, "--pcap: unknown link " + config::quote(options.pcap_link) +
+                                        config::suggestion(options.pcap_link, known));
   }
   link->set_capture(simulation.capture());
   const std::string error = simulation.capture().start(options.pcap_file);
-  return error.empty() ? 0 : fail(kCannotRun, error);
+  return error.empty() ? 0 : fail(config::kExitCannotRun, error);
 }
 
 // All that was asked for is written, whatever else cannot be.
 int write_results(const Options& options, const nlohmann::ordered_json& report, LinkCapture& capture) {
   int result = 0;
   const auto check = [&](const std::string& error) {
-    if (!error.empty()) result = fail(kCannotRun, error);
+    if (!error.empty()) result = fail(config::kExitCannotRun, error);
   };
   if (!options.json.empty()) check(OutputFile(options.json).write(report.dump(1) + "\n"));
   if (!options.html.empty()) check(OutputFile(options.html).write(html_report(report)));
@@ -108,7 +108,7 @@ int run_in(const Options& options, const Experiment& experiment, const pipeline:
   Simulation simulation(experiment, registry, pool, diagnostics, {.threads = options.threads});
   if (!diagnostics.ok()) {
     std::cerr << config::format(diagnostics);
-    return kWrongUsage;
+    return config::kExitUsage;
   }
   if (const int error = start_capture(options, simulation); error != 0) return error;
   RunFacts facts;
@@ -124,34 +124,36 @@ int run_in(const Options& options, const Experiment& experiment, const pipeline:
   facts.wall_s = progress.wall_s();
   facts.interrupted = !facts.complete && stop_requested.load();
   const int written = write_results(options, report_of(simulation, facts), simulation.capture());
-  if (const std::string wrong = simulation.settle(); !wrong.empty()) return fail(kUnbalanced, wrong);
+  if (const std::string wrong = simulation.settle(); !wrong.empty()) return fail(config::kExitUnbalanced, wrong);
   if (written != 0) return written;
-  return facts.complete ? 0 : kIncomplete;
+  return facts.complete ? 0 : config::kExitIncomplete;
 }
 
 int run(const Options& options, const Experiment& experiment, const pipeline::Registry& registry) {
   for (const std::string& path : {options.json, options.html}) {
     if (path.empty()) continue;
-    if (const std::string error = OutputFile(path).probe(); !error.empty()) return fail(kCannotRun, error);
+    if (const std::string error = OutputFile(path).probe(); !error.empty()) return fail(config::kExitCannotRun, error);
   }
   const MemoryEstimate memory = estimate_memory(experiment);
   const std::uint64_t available = experiment::available_bytes();
   if (memory.bytes > available && available != 0 && !options.force) {
-    return fail(kCannotRun, "the run needs about " + std::to_string(memory.bytes / 1'000'000) + " MB, and " +
-                                std::to_string(available / 1'000'000) +
-                                " MB are available; smaller switch.buffer_mb, nic.window or mbufs need less, --force "
-                                "tries all the same");
+    return fail(config::kExitCannotRun,
+                "the run needs about " + std::to_string(memory.bytes / 1'000'000) + " MB, and " +
+                    std::to_string(available / 1'000'000) +
+                    " MB are available; smaller switch.buffer_mb, nic.window or mbufs need less, --force "
+                    "tries all the same");
   }
   if (!options.quiet && memory.bytes > available / 2) {
     std::fprintf(stderr, "about %llu MB of memory\n", static_cast<unsigned long long>(memory.bytes / 1'000'000));
   }
-  if (const std::string error = nic::start_eal("weft-sim", ""); !error.empty()) return fail(kCannotRun, error);
-  int result = kCannotRun;
+  if (const std::string error = nic::start_eal("weft-sim", ""); !error.empty())
+    return fail(config::kExitCannotRun, error);
+  int result = config::kExitCannotRun;
   if (const pipeline::Pool pool = make_packet_pool(
           memory.mbufs, experiment.payload_values ? frame_room(experiment.qp.path_mtu) : kHeaderRoom)) {
     result = run_in(options, experiment, registry, pool.get());
   } else {
-    fail(kCannotRun, "no memory for " + std::to_string(memory.mbufs) + " packet buffers");
+    fail(config::kExitCannotRun, "no memory for " + std::to_string(memory.mbufs) + " packet buffers");
   }
   nic::stop_eal();
   return result;
@@ -182,12 +184,12 @@ int main_of(int argc, char** argv) {
   stages::register_all(registry);
   inc::register_stages(registry);
   const auto text = read_text(options->file);
-  if (!text) return fail(kWrongUsage, "cannot read " + options->file + ": " + std::strerror(errno));
+  if (!text) return fail(config::kExitUsage, "cannot read " + options->file + ": " + std::strerror(errno));
   const std::vector<Override> overrides = experiment::overrides_of(options->sets);
   config::Diagnostics diagnostics;
   const auto experiment = load_experiment(*text, options->file, overrides, registry, diagnostics);
   std::cerr << config::format(diagnostics);
-  if (!experiment) return kWrongUsage;
+  if (!experiment) return config::kExitUsage;
   if (options->command == Options::Command::run) return run(*options, *experiment, registry);
   return experiment::run_sweep(
       {options->file, *text, options->folder, overrides, options->jobs, sweep_program(*text, options->file, registry)},

@@ -33,9 +33,6 @@
 namespace weft::inc::manager {
 namespace {
 
-constexpr int kBadConfiguration = 2;
-constexpr int kCannotStart = 3;
-
 /// After which a switch counts as silent.
 constexpr std::chrono::milliseconds kSwitchTime{2000};
 /// A request names each rank of a group. gRPC queues no call: one for which there is no thread is refused. A call that
@@ -145,7 +142,7 @@ int run(const ManagerConfig& config, const sigset_t& signals) {
   const auto error = config.etcd ? run_with_etcd(config, signals) : run_with_database(config, signals);
   if (!error) return 0;
   spdlog::error("{}", *error);
-  return kCannotStart;
+  return config::kExitCannotRun;
 }
 
 int main_checked(int argc, char** argv) {
@@ -170,10 +167,10 @@ int main_checked(int argc, char** argv) {
   }
   if (file->count() == 0) {
     std::fputs("weft-inc-manager: -c FILE is needed (--help says more)\n", stderr);
-    return config::kWrongArguments;
+    return config::kExitUsage;
   }
   auto config = load(path);
-  if (!config) return kBadConfiguration;
+  if (!config) return config::kExitUsage;
   if (check) {
     std::cout << path << ": fine, " << config->access.size() << " switches and hosts\n";
     return 0;
@@ -198,6 +195,6 @@ int main(int argc, char** argv) {
     return weft::inc::manager::main_checked(argc, argv);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "weft-inc-manager: %s\n", error.what());
-    return weft::inc::manager::kCannotStart;
+    return weft::config::kExitCannotRun;
   }
 }

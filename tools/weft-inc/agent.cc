@@ -65,7 +65,7 @@ std::optional<v1::ReportNeighboursRequest> look(const Options& o, std::string& e
 /// What the manager says of a report, or why there is none.
 std::vector<std::string> report_once(const Options& o, ExitStatus& status) {
   std::string error;
-  status = kExitRefused;
+  status = kExitFailed;
   const auto request = look(o, error);
   if (!request) return {error};
   inc::manager::Client client;
@@ -73,7 +73,7 @@ std::vector<std::string> report_once(const Options& o, ExitStatus& status) {
   if (!connect(o, client)) return {};
   v1::ReportNeighboursReply reply;
   if (const auto why = client.report(*request, reply)) {
-    status = client.unanswered() ? kExitUnreachable : kExitRefused;
+    status = client.unanswered() ? kExitUnreachable : kExitFailed;
     return {*why};
   }
   status = kExitFine;

@@ -12,16 +12,12 @@
 #include <vector>
 
 #include "collectives/manager/client.h"
+#include "switch/config/exit_status.h"
 
 namespace weft::inc_tool {
 
-/// Exit statuses, for scripts.
-enum ExitStatus : int {
-  kExitFine = 0,
-  kExitRefused = 1,
-  kExitUsage = 2,
-  kExitUnreachable = 3,
-};
+using config::ExitStatus;
+using enum config::ExitStatus;
 
 struct Options {
   std::string socket = "/run/weft/inc-manager.sock";

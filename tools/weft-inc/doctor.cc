@@ -44,7 +44,7 @@ class Doctor {
       if (!manager_.json) std::printf("%-8s %-4s %s\n", f.name.c_str(), f.fine ? "ok" : "NO", f.detail.c_str());
     }
     if (manager_.json) std::printf("%s\n", all.dump(2).c_str());
-    return fine ? kExitFine : kExitRefused;
+    return fine ? kExitFine : kExitFailed;
   }
 
  private:

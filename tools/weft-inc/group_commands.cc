@@ -86,7 +86,7 @@ int print_reply(const Options& options, const v1::CreateGroupReply& reply) {
   } else {
     for (const auto& sentence : reply.sentences()) std::puts(sentence.c_str());
   }
-  return reply.refusal() == "none" ? kExitFine : kExitRefused;
+  return reply.refusal() == "none" ? kExitFine : kExitFailed;
 }
 
 volatile sig_atomic_t stopped = 0;
@@ -118,7 +118,7 @@ int hold(const Options& options, const v1::CreateGroupReply& group) {
     const auto error = client.renew(lease, reply);
     leader = client.answered_by();
     if (!error && !reply.running()) {
-      return fail("group " + std::to_string(group.group()) + " is not there any more", kExitRefused);
+      return fail("group " + std::to_string(group.group()) + " is not there any more", kExitFailed);
     }
   }
   Client client;
@@ -167,7 +167,7 @@ int with_group(const Options& options, With&& with) {
     if (g.group() != options.group) continue;
     if (options.generation == 0 || g.generation() == options.generation) return with(client, g);
   }
-  return fail("there is no group " + std::to_string(options.group), kExitRefused);
+  return fail("there is no group " + std::to_string(options.group), kExitFailed);
 }
 
 /// By switch, what it has done for a group.
@@ -196,7 +196,7 @@ void add_work(const Work& work, const std::string& name, ordered_json& row) {
 
 int print_group_json(const v1::ListGroupsReply::Group& group, const Work& work) {
   ordered_json out = ordered_json::parse(json_text(group).value_or(""), nullptr, false);
-  if (out.is_discarded()) return fail("the answer is no JSON", kExitRefused);
+  if (out.is_discarded()) return fail("the answer is no JSON", kExitFailed);
   for (ordered_json& s : out["switches"]) add_work(work, s["name"].get<std::string>(), s);
   std::puts(out.dump().c_str());
   return kExitFine;
@@ -211,10 +211,10 @@ int create_group(const Options& options) {
   Client client;
   if (!connect(options, client)) return kExitUnreachable;
   v1::CreateGroupReply reply;
-  if (const auto error = client.create(request, reply)) return fail(*error, kExitRefused);
+  if (const auto error = client.create(request, reply)) return fail(*error, kExitFailed);
   if (reply.refusal() != "none") {
-    for (const auto& sentence : reply.sentences()) fail(sentence, kExitRefused);
-    return kExitRefused;
+    for (const auto& sentence : reply.sentences()) fail(sentence, kExitFailed);
+    return kExitFailed;
   }
   std::uint32_t rank = 0;
   for (const auto& e : reply.endpoints()) {
@@ -291,7 +291,7 @@ int destroy_group(const Options& options) {
   v1::DestroyGroupReply reply;
   if (const auto error = client.destroy(request, reply)) return fail(*error, kExitUnreachable);
   if (reply.refusal() == "none") return kExitFine;
-  return fail("there is no group " + std::to_string(options.group), kExitRefused);
+  return fail("there is no group " + std::to_string(options.group), kExitFailed);
 }
 
 int explain_hosts(const Options& options) {
@@ -308,7 +308,7 @@ int explain_hosts(const Options& options) {
     request.add_members()->set_address(at == addresses.end() ? host : at->second);
   }
   v1::CreateGroupReply reply;
-  if (const auto error = client.explain(request, reply)) return fail(*error, kExitRefused);
+  if (const auto error = client.explain(request, reply)) return fail(*error, kExitFailed);
   return print_reply(options, reply);
 }
 

@@ -22,7 +22,7 @@ std::optional<std::string> json_text(const google::protobuf::Message& message) {
 
 int print_json(const google::protobuf::Message& message) {
   const auto text = json_text(message);
-  if (!text) return fail("the answer is no JSON", kExitRefused);
+  if (!text) return fail("the answer is no JSON", kExitFailed);
   std::puts(text->c_str());
   return kExitFine;
 }

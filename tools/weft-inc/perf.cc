@@ -64,12 +64,12 @@ class Perf {
       std::fflush(stdout);
     }
     finish(rows, wrong);
-    return wrong == 0 ? kExitFine : kExitRefused;
+    return wrong == 0 ? kExitFine : kExitFailed;
   }
 
  private:
   /// Always false.
-  bool failed(const std::string& why, ExitStatus status = kExitRefused) {
+  bool failed(const std::string& why, ExitStatus status = kExitFailed) {
     status_ = fail("rank " + std::to_string(o_.rank) + ": " + why, status);
     return false;
   }

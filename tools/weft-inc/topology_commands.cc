@@ -28,7 +28,7 @@ int draw(const Options& options, const inc::v1::ShowTopologyReply& reply) {
     links.push_back({l.lower(), l.upper(), static_cast<std::uint32_t>(l.groups().size())});
   }
   const std::string error = OutputFile(options.svg).write(draw_topology(nodes, links));
-  return error.empty() ? int{kExitFine} : fail(error, kExitRefused);
+  return error.empty() ? int{kExitFine} : fail(error, kExitFailed);
 }
 
 void print(const inc::v1::ShowTopologyReply& reply) {

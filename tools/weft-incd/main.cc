@@ -17,8 +17,6 @@
 namespace weft::inc::daemon {
 namespace {
 
-constexpr int kCannotStart = 3;
-
 struct Options {
   ManagerPlace manager;
   std::string socket{comm::kDaemonSocket};
@@ -54,7 +52,7 @@ int serve(const Options& o) {
   Server server(o.manager);
   if (const auto why = server.listen(o.socket, static_cast<unsigned>(std::stoul(o.mode, nullptr, 8))); !why.empty()) {
     spdlog::error("{}", why);
-    return kCannotStart;
+    return config::kExitCannotRun;
   }
   spdlog::info("listening on {}", o.socket);
   sd_notify(0, "READY=1");
@@ -86,6 +84,6 @@ int main(int argc, char** argv) {
     return weft::inc::daemon::main_checked(argc, argv);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "weft-incd: %s\n", error.what());
-    return weft::inc::daemon::kCannotStart;
+    return weft::config::kExitCannotRun;
   }
 }

@@ -31,7 +31,6 @@
 namespace weft::agent {
 namespace {
 
-constexpr int kCannotStart = 3;
 constexpr TimeNs kExitLook = kSecond;  // for processes that have ended
 constexpr const char* kLibrary = "/usr/lib/x86_64-linux-gnu/libibverbs.so.1";
 
@@ -270,7 +269,7 @@ int serve(const Options& o) {
   Agent agent(o);
   if (const std::string problem = agent.open(); !problem.empty()) {
     spdlog::error("{}", problem);
-    return kCannotStart;
+    return config::kExitCannotRun;
   }
   if (const std::string problem = drop_capabilities(o.scan_s > 0 && o.source != "kernel"); !problem.empty()) {
     spdlog::warn("{}", problem);
@@ -308,6 +307,6 @@ int main(int argc, char** argv) {
     return weft::agent::main_checked(argc, argv);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "weft-qp-agent: %s\n", error.what());
-    return weft::agent::kCannotStart;
+    return weft::config::kExitCannotRun;
   }
 }

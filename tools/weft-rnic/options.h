@@ -10,16 +10,12 @@
 #include <vector>
 
 #include "nic/rnic/config.h"
+#include "switch/config/exit_status.h"
 
 namespace weft::rnic_tool {
 
-/// Exit statuses, for scripts.
-enum ExitStatus : int {
-  kExitFine = 0,
-  kExitFailed = 1,  ///< a test failed, or data was not what was sent
-  kExitUsage = 2,
-  kExitUnreachable = 3,  ///< no route, no neighbour, or nobody listens
-};
+using config::ExitStatus;
+using enum config::ExitStatus;
 
 enum class Command : std::uint8_t { serve, write_bw, send_bw, read_bw, write_lat, send_lat, verify, rping, inc };
 

@@ -32,14 +32,14 @@ using api::CallError;
 
 int fail(const CallError& error) {
   std::fprintf(stderr, "weftctl: %s\n", error.message.c_str());
-  return error.kind == CallError::Kind::unreachable ? kExitUnreachable : kExitRefused;
+  return error.kind == CallError::Kind::unreachable ? kExitUnreachable : kExitFailed;
 }
 
 // A full disk or a closed pipe must not look like success.
 int print(std::string_view text) {
   if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0) return kExitFine;
   std::fprintf(stderr, "weftctl: cannot write the output: %s\n", std::strerror(errno));
-  return kExitRefused;
+  return kExitFailed;
 }
 
 // Indented for people, one line for programs.

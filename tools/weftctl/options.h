@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "switch/config/exit_status.h"
 #include "switch/config/tls_files.h"
 #include "tools/weftctl/request_options.h"
 
@@ -16,13 +17,8 @@ namespace weft::weftctl {
 
 inline constexpr const char* kDefaultSocket = "/run/weft/weft.sock";
 
-/// Exit statuses, for scripts.
-enum ExitStatus : int {
-  kExitFine = 0,
-  kExitRefused = 1,      ///< the switch says no, or the output could not be written
-  kExitUsage = 2,        ///< the command line is wrong
-  kExitUnreachable = 3,  ///< nobody answers on the socket
-};
+using config::ExitStatus;
+using enum config::ExitStatus;
 
 enum class Command : std::uint8_t { about, tables, commands, show, diff, reload, request };
 

@@ -45,7 +45,7 @@ int answer(const Options& options, const api::ReloadResult& result, const char* 
                    {"notes", texts(result.notes)},
                    {"applied", result.applied}};
     const int status = print(json_text(all, screen_of_stdout()));
-    return status == kExitFine && !fine ? kExitRefused : status;
+    return status == kExitFine && !fine ? kExitFailed : status;
   }
   if (const int status = print(fine || !result.changes.empty() ? table_of(options, result.changes) : "");
       status != kExitFine) {
@@ -54,7 +54,7 @@ int answer(const Options& options, const api::ReloadResult& result, const char* 
   for (const auto& line : result.notes) std::fprintf(stderr, "%s\n", line.c_str());
   for (const auto& line : result.mistakes) std::fprintf(stderr, "%s\n", line.c_str());
   if (!fine) std::fprintf(stderr, "weftctl: %s\n", verdict);
-  return fine ? kExitFine : kExitRefused;
+  return fine ? kExitFine : kExitFailed;
 }
 
 }  // namespace

@@ -102,7 +102,7 @@ int run_capture(const Options& options, const RequestOptions& what) {
   if (!problem.empty() && !file.reader_gone()) {
     std::fprintf(stderr, "weftctl: cannot write %s: %s; the capture has ended, %llu bytes were kept\n", name.c_str(),
                  problem.c_str(), static_cast<unsigned long long>(file.bytes()));
-    return kExitRefused;
+    return kExitFailed;
   }
   if (error) return fail(*error);
   std::fprintf(stderr, "weftctl: %llu %s captured, %llu bytes, %llu lost because copies had no room (%s)\n",
@@ -151,7 +151,7 @@ int run_trace(const Options& options, const RequestOptions& what) {
   if (const auto error = read_all(connection, session, print, last)) return fail(*error);
   if (std::ferror(stdout) != 0) {
     std::fprintf(stderr, "weftctl: cannot write the output\n");
-    return kExitRefused;
+    return kExitFailed;
   }
   std::fprintf(stderr, "weftctl: %llu %s traced, %llu not followed because too many were on their way (%s)\n",
                static_cast<unsigned long long>(last.packets), last.packets == 1 ? "packet" : "packets",
@@ -171,7 +171,7 @@ std::string write_plot(const std::string& path, const DepthReader& depths, const
 
 int cannot_write(const std::string& name, const std::string& problem) {
   std::fprintf(stderr, "weftctl: cannot write %s: %s\n", name.c_str(), problem.c_str());
-  return kExitRefused;
+  return kExitFailed;
 }
 
 int run_record(const Options& options, const RequestOptions& what) {
