@@ -341,8 +341,11 @@ class Runs {
       // What it had begun to write.
       ::unlink((at->second.point->result + "." + std::to_string(pid)).c_str());
     }
+    const Point& point = *at->second.point;
     busy_ -= at->second.threads;
     running_.erase(at);
+    // A run that was told to end has said what it knew, which is no result.
+    if (told_ && !options_.program.read_result(point.result)) return;
     ++done_;
     const double wall = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun_).count();
     std::fprintf(stderr, "%zu of %zu runs, %.0f s, about %.0f s left\n", done_, todo_.size(), wall,

@@ -178,6 +178,8 @@ class Sweep(SimTest):
         self.assertFalse(any(alive(pid) for pid in below))
         self.assertEqual([row["set"] for row in self.all_of_sweep()], [{"workload.bytes": "100000"}])
         self.assertIn("no result", out)
+        self.assertIn("1 of 2 runs, ", error)
+        self.assertNotIn("2 of 2 runs, ", error)
 
 
 if __name__ == "__main__":
