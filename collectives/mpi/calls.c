@@ -52,7 +52,8 @@ static enum coll_weft_way reduces(coll_weft_module* m, struct ompi_communicator_
                                   enum weft_inc_primitive primitive, struct ompi_datatype_t* type, struct ompi_op_t* op,
                                   int count) {
   const int t = coll_weft_type(type), o = coll_weft_op(op);
-  if (t < 0 || o < 0 || count == 0) return COLL_WEFT_BEFORE;
+  if (count == 0) return coll_weft_fall_back(m, COLL_WEFT_EMPTY);
+  if (t < 0 || o < 0) return coll_weft_fall_back(m, WEFT_INC_REASON_NO_OPERATION);
   return coll_weft_way_of(m, comm, primitive, (enum weft_inc_type)t, (enum weft_inc_op)o,
                           (uint64_t)count * weft_inc_type_bytes((enum weft_inc_type)t));
 }
@@ -127,7 +128,8 @@ int coll_weft_barrier(struct ompi_communicator_t* comm, mca_coll_base_module_t* 
  * who runs one. */
 static enum coll_weft_way moves(coll_weft_module* m, struct ompi_communicator_t* comm,
                                 enum weft_inc_primitive primitive, size_t bytes) {
-  if (bytes == 0 || bytes > INT32_MAX) return COLL_WEFT_BEFORE;
+  if (bytes == 0) return coll_weft_fall_back(m, COLL_WEFT_EMPTY);
+  if (bytes > INT32_MAX) return coll_weft_fall_back(m, WEFT_INC_REASON_TOO_LARGE);
   return coll_weft_way_of(m, comm, primitive, WEFT_INC_UINT8, WEFT_INC_SUM, bytes);
 }
 

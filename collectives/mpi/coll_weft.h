@@ -19,6 +19,7 @@ struct coll_weft_settings {
   int priority;     /* above those that it takes the place of; -1: off */
   int use;          /* 0: off, 1: if possible, 2: required */
   int verbose;      /* 1: what becomes of communicators, and why */
+  int report;       /* 1: one line for a communicator with collectives that ran without switches, at its end */
   int reproducible; /* sums of floats by switches are the same in every run */
   unsigned mtu;
   unsigned long min_bytes, max_bytes;          /* vectors beyond them stay where they were; 0: none are too large */
@@ -40,6 +41,15 @@ typedef struct coll_weft_hosts {
   struct ompi_communicator_t* leaders; /* one rank of each host; MPI_COMM_NULL at the others */
 } coll_weft_hosts;
 
+/* Why calls go where they did before: those of the library, and behind them the component's own. */
+enum coll_weft_reason {
+  COLL_WEFT_EMPTY = WEFT_INC_REASONS, /* a count of 0 */
+  COLL_WEFT_ONE_HOST,                 /* all ranks are on one host */
+  COLL_WEFT_NO_RNIC,                  /* a rank has none, or does not reach the others */
+  COLL_WEFT_UNEVEN_HOSTS, /* hosts have not all as many ranks, or those of a host do not follow each other */
+  COLL_WEFT_REASONS
+};
+
 /* Who runs a call. */
 enum coll_weft_way {
   COLL_WEFT_BEFORE,   /* whoever did before */
@@ -50,8 +60,12 @@ enum coll_weft_way {
 /* A communicator: the functions that it had before, and its group. */
 typedef struct coll_weft_module {
   mca_coll_base_module_t super;
-  enum { COLL_WEFT_NEW, COLL_WEFT_READY, COLL_WEFT_OFF } state;
-  weft_inc_group* group; /* NULL where leaders have one */
+  enum { COLL_WEFT_NEW, COLL_WEFT_OPENING, COLL_WEFT_READY, COLL_WEFT_OFF } state;
+  int off;   /* why it is off */
+  int inner; /* of ranks on a host, or of their leaders: the program does not know it */
+  struct ompi_communicator_t* comm;
+  uint64_t calls[COLL_WEFT_REASONS]; /* that went where they did before; the group counts those that it has run */
+  weft_inc_group* group;             /* NULL where leaders have one */
   coll_weft_hosts hosts;
   mca_coll_base_comm_coll_t before;
 } coll_weft_module;
@@ -65,12 +79,24 @@ void coll_weft_close(void);
 enum coll_weft_way coll_weft_way_of(coll_weft_module* module, struct ompi_communicator_t* comm,
                                     enum weft_inc_primitive primitive, enum weft_inc_type type, enum weft_inc_op op,
                                     uint64_t bytes);
+/* The component's part in a communicator; NULL: none, or no communicator. */
+coll_weft_module* coll_weft_module_of(const struct ompi_communicator_t* comm);
+/* A reason as a word: "no_manager", "one_host"... */
+const char* coll_weft_reason_name(int reason);
+/* Counts a call that goes where it did before. */
+enum coll_weft_way coll_weft_fall_back(coll_weft_module* module, int reason);
+/* All calls of a communicator by their reasons, WEFT_INC_REASON_NONE: by switches. calls: COLL_WEFT_REASONS of them. */
+void coll_weft_calls(const coll_weft_module* module, uint64_t* calls);
+/* The line that its lowest rank prints when a communicator ends; and one of all that were too many for lines. */
+void coll_weft_report(const coll_weft_module* module);
+void coll_weft_report_rest(void);
 /* Whether a communicator has switches, by itself or by its leaders. Collective, as above. */
 int coll_weft_group_ready(coll_weft_module* module, struct ompi_communicator_t* comm);
 
 /* Finds out on which hosts the ranks are. Collective; an MPI error. */
 int coll_weft_hosts_find(coll_weft_module* module, struct ompi_communicator_t* comm);
-/* With several ranks on a host: makes the communicators of hosts and leaders. Whether the leaders have switches. */
+/* With several ranks on a host: makes the communicators of hosts and leaders. Whether the leaders have switches; if
+ * not, `off` says why. */
 int coll_weft_hosts_open(coll_weft_module* module, struct ompi_communicator_t* comm);
 void coll_weft_hosts_close(coll_weft_hosts* hosts);
 

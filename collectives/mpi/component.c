@@ -5,7 +5,7 @@
 #include <opal/util/output.h>
 #include "collectives/mpi/coll_weft.h"
 
-struct coll_weft_settings coll_weft_settings = {80, 1, 0, 1, 1024, 0, 0, NULL, NULL, NULL, NULL, 0};
+struct coll_weft_settings coll_weft_settings = {80, 1, 0, 1, 1, 1024, 0, 0, NULL, NULL, NULL, NULL, 0};
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static weft_inc_context* context;
@@ -41,6 +41,10 @@ static int register_settings(void) {
                                   MCA_BASE_VAR_TYPE_INT, NULL, 0, 0, level, scope, &s->use);
   mca_base_component_var_register(c, "verbose", "1: say what becomes of communicators, and why", MCA_BASE_VAR_TYPE_INT,
                                   NULL, 0, 0, level, scope, &s->verbose);
+  mca_base_component_var_register(c, "report",
+                                  "1: communicators say at their end how many collectives ran without switches, and "
+                                  "why; 0: they do not",
+                                  MCA_BASE_VAR_TYPE_INT, NULL, 0, 0, level, scope, &s->report);
   mca_base_component_var_register(c, "reproducible", "1: sums of floats by switches are the same in every run",
                                   MCA_BASE_VAR_TYPE_INT, NULL, 0, 0, level, scope, &s->reproducible);
   mca_base_component_var_register(c, "mtu", "Payload of a full packet in bytes", MCA_BASE_VAR_TYPE_UNSIGNED_INT, NULL,
@@ -63,6 +67,7 @@ static int register_settings(void) {
 }
 
 static int close_component(void) {
+  coll_weft_report_rest();
   coll_weft_close();
   return OMPI_SUCCESS;
 }
@@ -104,6 +109,7 @@ static int module_enable(mca_coll_base_module_t* base, struct ompi_communicator_
     return OMPI_ERR_NOT_FOUND;
   }
   module->before = *now;
+  module->comm = comm;
   OBJ_RETAIN(now->coll_allgather_module);
   OBJ_RETAIN(now->coll_allreduce_module);
   OBJ_RETAIN(now->coll_reduce_module);
@@ -115,7 +121,11 @@ static int module_enable(mca_coll_base_module_t* base, struct ompi_communicator_
 
 static void construct(coll_weft_module* module) {
   module->state = COLL_WEFT_NEW;
+  module->off = WEFT_INC_REASON_NOT_READY;
+  module->inner = 0;
+  module->comm = NULL;
   module->group = NULL;
+  memset(module->calls, 0, sizeof module->calls);
   memset(&module->hosts, 0, sizeof module->hosts);
   memset(&module->before, 0, sizeof module->before);
   module->super.coll_module_enable = module_enable;
@@ -136,6 +146,7 @@ static void say_calls(const coll_weft_module* module) {
 
 static void destruct(coll_weft_module* module) {
   if (module->group != NULL && coll_weft_settings.verbose > 0) say_calls(module);
+  coll_weft_report(module);
   weft_inc_group_destroy(module->group);
   coll_weft_hosts_close(&module->hosts);
   if (module->before.coll_allgather_module == NULL) return;

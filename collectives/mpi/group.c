@@ -73,8 +73,10 @@ static int open_flat(coll_weft_module* module, struct ompi_communicator_t* comm)
     return 1;
   }
   if (ready) {
+    module->off = (int)info.reason;
     say(comm, "as before, because of ", weft_inc_reason_name(info.reason));
   } else {
+    module->off = COLL_WEFT_NO_RNIC;
     say(comm, "as before: ", "a rank has no RNIC, or does not reach the others");
   }
   weft_inc_group_destroy(module->group);
@@ -86,9 +88,13 @@ static int open_flat(coll_weft_module* module, struct ompi_communicator_t* comm)
 static void open_group(coll_weft_module* module, struct ompi_communicator_t* comm) {
   int ready = 0;
   /* What is called on the way, on the same communicator, goes where it did before. */
-  module->state = COLL_WEFT_OFF;
-  if (coll_weft_hosts_find(module, comm) != MPI_SUCCESS) return;
+  module->state = COLL_WEFT_OPENING;
+  if (coll_weft_hosts_find(module, comm) != MPI_SUCCESS) {
+    module->state = COLL_WEFT_OFF;
+    return;
+  }
   if (module->hosts.hosts == 1) {
+    module->off = COLL_WEFT_ONE_HOST;
     say(comm, "as before: ", "all ranks are on one host");
   } else if (module->hosts.hosts == ompi_comm_size(comm)) {
     ready = open_flat(module, comm);
@@ -96,11 +102,8 @@ static void open_group(coll_weft_module* module, struct ompi_communicator_t* com
     ready = coll_weft_hosts_open(module, comm);
     say(comm, ready ? "by switches, after the ranks of each host" : "as before: its leaders have no switches", "");
   }
-  if (ready) {
-    module->state = COLL_WEFT_READY;
-  } else {
-    coll_weft_hosts_close(&module->hosts);
-  }
+  if (!ready) coll_weft_hosts_close(&module->hosts);
+  module->state = ready ? COLL_WEFT_READY : COLL_WEFT_OFF;
 }
 
 int coll_weft_group_ready(coll_weft_module* module, struct ompi_communicator_t* comm) {
@@ -115,31 +118,35 @@ int coll_weft_group_ready(coll_weft_module* module, struct ompi_communicator_t* 
 }
 
 /* Where leaders have a group, they find out by themselves what it runs: the others need not know. */
-static enum coll_weft_way way_by_hosts(const coll_weft_hosts* hosts, enum weft_inc_primitive primitive,
-                                       uint64_t bytes) {
+static enum coll_weft_way way_by_hosts(coll_weft_module* module, enum weft_inc_primitive primitive, uint64_t bytes) {
+  const coll_weft_hosts* hosts = &module->hosts;
   const struct coll_weft_settings* s = &coll_weft_settings;
   const int in_blocks = primitive == WEFT_INC_REDUCE_SCATTER || primitive == WEFT_INC_ALLGATHER;
   /* Blocks of a host's ranks lie side by side, and all of them are counted by an int. */
-  if (in_blocks && (hosts->each == 0 || bytes * (uint64_t)(hosts->hosts * hosts->each) > INT32_MAX)) {
-    return COLL_WEFT_BEFORE;
+  if (in_blocks && hosts->each == 0) return coll_weft_fall_back(module, COLL_WEFT_UNEVEN_HOSTS);
+  if (in_blocks && bytes * (uint64_t)(hosts->hosts * hosts->each) > INT32_MAX) {
+    return coll_weft_fall_back(module, WEFT_INC_REASON_TOO_LARGE);
   }
-  const int fits = bytes >= s->min_bytes && (s->max_bytes == 0 || bytes <= s->max_bytes);
-  return fits || primitive == WEFT_INC_BARRIER ? COLL_WEFT_HOSTS : COLL_WEFT_BEFORE;
+  if (primitive == WEFT_INC_BARRIER) return COLL_WEFT_HOSTS;
+  if (bytes < s->min_bytes) return coll_weft_fall_back(module, WEFT_INC_REASON_TOO_SMALL);
+  if (s->max_bytes != 0 && bytes > s->max_bytes) return coll_weft_fall_back(module, WEFT_INC_REASON_TOO_LARGE);
+  return COLL_WEFT_HOSTS;
 }
 
 enum coll_weft_way coll_weft_way_of(coll_weft_module* module, struct ompi_communicator_t* comm,
                                     enum weft_inc_primitive primitive, enum weft_inc_type type, enum weft_inc_op op,
                                     uint64_t bytes) {
-  if (!coll_weft_group_ready(module, comm)) return COLL_WEFT_BEFORE;
-  if (module->group == NULL) return way_by_hosts(&module->hosts, primitive, bytes);
+  if (!coll_weft_group_ready(module, comm)) return coll_weft_fall_back(module, module->off);
+  if (module->group == NULL) return way_by_hosts(module, primitive, bytes);
   /* Ranks hear at different times that the group has lost its switches, or got others: whatever it has, it runs what
    * switches would. */
-  switch (weft_inc_can(module->group, primitive, type, op, bytes)) {
+  const enum weft_inc_reason reason = weft_inc_can(module->group, primitive, type, op, bytes);
+  switch (reason) {
     case WEFT_INC_REASON_TOO_SMALL:
     case WEFT_INC_REASON_TOO_LARGE:
     case WEFT_INC_REASON_NO_OPERATION:
     case WEFT_INC_REASON_NOT_READY:
-      return COLL_WEFT_BEFORE;
+      return coll_weft_fall_back(module, reason);
     default:
       return COLL_WEFT_SWITCHES;
   }

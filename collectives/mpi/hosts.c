@@ -56,8 +56,8 @@ int coll_weft_hosts_find(coll_weft_module* m, struct ompi_communicator_t* comm) 
   return rc;
 }
 
-/* The component's part in a communicator; NULL: none. */
-static coll_weft_module* module_of(struct ompi_communicator_t* comm) {
+coll_weft_module* coll_weft_module_of(const struct ompi_communicator_t* comm) {
+  if (comm == NULL || comm == MPI_COMM_NULL || comm->c_coll == NULL) return NULL;
   const mca_coll_base_comm_coll_t* c = comm->c_coll;
   return c->coll_allreduce == coll_weft_allreduce ? (coll_weft_module*)c->coll_allreduce_module : NULL;
 }
@@ -65,19 +65,26 @@ static coll_weft_module* module_of(struct ompi_communicator_t* comm) {
 int coll_weft_hosts_open(coll_weft_module* m, struct ompi_communicator_t* comm) {
   coll_weft_hosts* h = &m->hosts;
   const int rank = ompi_comm_rank(comm);
-  int ready = 0;
+  int off = COLL_WEFT_NO_RNIC;
   if (ompi_comm_split(comm, h->host_of[rank], rank, &h->local, false) != OMPI_SUCCESS ||
       ompi_comm_split(comm, h->place_of[rank] == 0 ? 0 : MPI_UNDEFINED, rank, &h->leaders, false) != OMPI_SUCCESS) {
     return 0;
   }
-  coll_weft_module* local = module_of(h->local);
-  if (local != NULL) local->state = COLL_WEFT_OFF;
-  if (h->leaders != MPI_COMM_NULL) {
-    coll_weft_module* among = module_of(h->leaders);
-    ready = among != NULL && coll_weft_group_ready(among, h->leaders);
+  coll_weft_module* local = coll_weft_module_of(h->local);
+  if (local != NULL) {
+    local->state = COLL_WEFT_OFF;
+    local->inner = 1;
   }
-  const int rc = h->local->c_coll->coll_bcast(&ready, 1, MPI_INT, 0, h->local, h->local->c_coll->coll_bcast_module);
-  return rc == MPI_SUCCESS && ready;
+  if (h->leaders != MPI_COMM_NULL) {
+    coll_weft_module* among = coll_weft_module_of(h->leaders);
+    if (among != NULL) {
+      among->inner = 1;
+      off = coll_weft_group_ready(among, h->leaders) ? WEFT_INC_REASON_NONE : among->off;
+    }
+  }
+  const int rc = h->local->c_coll->coll_bcast(&off, 1, MPI_INT, 0, h->local, h->local->c_coll->coll_bcast_module);
+  m->off = rc == MPI_SUCCESS ? off : COLL_WEFT_NO_RNIC;
+  return rc == MPI_SUCCESS && off == WEFT_INC_REASON_NONE;
 }
 
 void coll_weft_hosts_close(coll_weft_hosts* h) {
