@@ -26,6 +26,8 @@ class Case:
     mbuf_bytes: int
     floor_mpps: float = 0.0  # absolute floor for the weft pipelines with rdma_track, 0 when none
     judged: bool = False  # whether the ratio targets apply
+    above_io: float = 0.0  # TSC cycles of a packet beyond those of testpmd io that weft L2 may take, 0: any
+    train: int = 1  # frames of one QP that follow each other
 
     @property
     def largest_frame_bytes(self):
@@ -36,10 +38,15 @@ class Case:
         packets = sum(kind.weight for kind in self.mix)
         return sum(kind.size_bytes * kind.weight for kind in self.mix) / packets
 
+    @property
+    def roce(self):
+        """Whether the frames are RoCE at all."""
+        return all(kind.opcode is not frames.PLAIN_UDP for kind in self.mix)
+
     def frame_lists(self, router_macs=(None, None)):
         """The frames of each port, addressed to that port of a router or to the hosts."""
         flows = [frames.flows(side, self.qps // PORTS, router_macs[side]) for side in range(PORTS)]
-        return frames.traffic(self.mix, flows, self.frames_per_port, seed=1)
+        return frames.traffic(self.mix, flows, self.frames_per_port, seed=1, train=self.train)
 
     def write_pcaps(self, directory, addressed_to):
         """Write the pcap file of each port, with frames addressed to the "host" or to the "router". Returns paths."""
@@ -57,8 +64,12 @@ _SMALL_MBUF_BYTES = 2176
 _LARGE_MBUF_BYTES = 8320
 
 CASES = (
-    Case("small-16", "62-78 B, 16 QPs", frames.SMALL_MIX, 16, 512, _SMALL_MBUF_BYTES, judged=True),
-    Case("small-4096", "62-78 B, 4096 QPs", frames.SMALL_MIX, 4096, 2048, _SMALL_MBUF_BYTES, judged=True),
+    Case("small-16", "62-78 B, 16 QPs", frames.SMALL_MIX, 16, 512, _SMALL_MBUF_BYTES, judged=True, above_io=40),
+    Case("small-4096", "62-78 B, 4096 QPs", frames.SMALL_MIX, 4096, 2048, _SMALL_MBUF_BYTES, judged=True, above_io=46),
+    # What a window of an RNIC looks like that sends messages of several packets.
+    Case("trains", "62-78 B, 256 QPs in trains of 16", frames.SMALL_MIX, 256, 2048, _SMALL_MBUF_BYTES, train=16),
+    Case("udp-64", "64 B UDP, one flow", frames.UDP_64, 2, 512, _SMALL_MBUF_BYTES),
+    Case("imix", "IMIX, UDP, 16 flows", frames.UDP_IMIX, 16, 384, _SMALL_MBUF_BYTES),
     Case("two-way", "1090 B data and ACK/NAK/CNP, 16 QPs", frames.two_way_mix(1090), 16, 256, _SMALL_MBUF_BYTES),
     Case("data-1090", "1090 B, 16 QPs", frames.data_mix(1090, 1090), 16, 256, _SMALL_MBUF_BYTES),
     # Both carry 4096 bytes, the largest path MTU; a WRITE has a longer header.
@@ -77,6 +88,7 @@ def _destination_flows():
 
 IO = "testpmd-io"
 OVS = "ovs"
+OVS_NORMAL = "ovs-normal"
 WEFT_L2 = "weft-l2"
 WEFT_L3 = "weft-l3"
 WEFT_QOS = "weft-l2-qos"
@@ -86,6 +98,9 @@ _TODAY = (
     Testpmd(IO, "testpmd io", "io"),
     Testpmd("testpmd-macswap", "testpmd macswap", "macswap"),
     Ovs(OVS, "OVS in_port to output", ["in_port=1,actions=output:2", "in_port=2,actions=output:1"]),
+    # A bridge that learns, as weft L2 is; without QPs.
+    Ovs(OVS_NORMAL, "OVS NORMAL", ["actions=NORMAL"]),
+    Ovs("ovs-normal-avx512", "OVS NORMAL, AVX-512", ["actions=NORMAL"], avx512=True),
     Ovs("ovs-dst", "OVS dl_dst to output", _destination_flows()),
     Weft("weft-bare", "weft parse, l2", ["l2"]),
     Weft(WEFT_L2, "weft L2", ["rdma_track", "l2"]),
@@ -105,6 +120,10 @@ SYSTEMS = tuple(
 )
 
 
+# The pipeline that the cases' cycles above io are for.
+ABOVE_IO = WEFT_L2
+
+
 @dataclasses.dataclass(frozen=True)
 class Target:
     """A ratio that a weft pipeline must reach in the judged cases."""
@@ -119,8 +138,8 @@ class Target:
 WATCHING = 0.01
 
 TARGETS = (
-    Target(WEFT_L2, OVS, 1.8, 1.3),
-    Target(WEFT_L2, IO, 0.43, 0.31),
+    Target(WEFT_L2, OVS_NORMAL, 1.9, 1.7),
+    Target(WEFT_L2, OVS, 1.3, 1.3),
     Target(WEFT_OBSERVED, WEFT_L2, 1 - WATCHING * TIMES_A_SECOND, 1 - WATCHING * TIMES_A_SECOND),
     Target(WEFT_L3, OVS, 1.4, 1.1),
     Target(WEFT_L3, IO, 0.33, 0.26),

@@ -19,6 +19,10 @@ class PeerError(Exception):
     """A system under test did not start or stopped by itself. The message holds the end of its log."""
 
 
+class Refused(PeerError):
+    """A system is installed but cannot do what it is asked for on this machine. The message says why."""
+
+
 def _die_with_parent():
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 

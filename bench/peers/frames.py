@@ -18,6 +18,9 @@ UDP_BYTES = 8
 BTH_BYTES = 12
 ICRC_BYTES = 4
 PSN_MODULUS = 1 << 24
+PLAIN_UDP = None  # in the place of an opcode: the frame is no RoCE
+PLAIN_UDP_PORT = 5678  # of pktgen
+PLAIN_UDP_BYTES = ETHERNET_BYTES + IPV4_BYTES + UDP_BYTES
 
 # BTH opcodes, IBTA volume 1, table 38 (RC service) and annex A17 (CNP).
 SEND_FIRST = 0x00
@@ -123,6 +126,16 @@ def build_frame(flow, opcode, psn, payload=b"", *, syndrome=AETH_ACK, msn=0, vir
     return frame + icrc(frame)
 
 
+def build_udp_frame(flow, size_bytes, number):
+    """One plain UDP frame of exactly size_bytes without FCS, as pktgen makes it: nothing in it is RoCE."""
+    payload = bytes((number + offset) & 0xFF for offset in range(size_bytes - PLAIN_UDP_BYTES))
+    ip = struct.pack("!BBHHHBBH4s4s", 0x45, 0, size_bytes - ETHERNET_BYTES, 0, 0x4000, 64, 17, 0,
+                     flow.source_ip, flow.destination_ip)
+    ip = ip[:10] + struct.pack("!H", ipv4_checksum(ip)) + ip[12:]
+    udp = struct.pack("!HHHH", flow.udp_source_port, PLAIN_UDP_PORT, UDP_BYTES + len(payload), 0)
+    return flow.destination_mac + flow.source_mac + b"\x08\x00" + ip + udp + payload
+
+
 def frame_bytes(opcode, payload_bytes):
     """Size of the frame that build_frame makes, without FCS."""
     extension = 16 if opcode in _WITH_RETH or opcode == CNP else 4 if opcode == ACKNOWLEDGE else 0
@@ -160,6 +173,11 @@ SMALL_MIX = (
     Kind("SEND", SEND_ONLY, 74, 171),
     Kind("WRITE", WRITE_ONLY, 78, 85),
 )
+
+
+# 64 bytes with the FCS; and the "simple IMIX" of 64, 594 and 1518 bytes as 7 : 4 : 1.
+UDP_64 = (Kind("UDP", PLAIN_UDP, 60, 1),)
+UDP_IMIX = (Kind("UDP", PLAIN_UDP, 60, 7), Kind("UDP", PLAIN_UDP, 590, 4), Kind("UDP", PLAIN_UDP, 1514, 1))
 
 
 def data_mix(write_bytes, send_bytes):
@@ -236,13 +254,13 @@ class _Deck:
         return self._left.pop()
 
 
-def traffic(mix, flow_lists, count, seed):
+def traffic(mix, flow_lists, count, seed, train=1):
     """The frames of both ports, `count` each; flow_lists are the two directions of the same connections.
 
-    Connections take turns, so that neighbours in a burst belong to different QPs. Where the mix has answers, one side
-    of a connection, chosen at random, sends a request and the other side answers that very PSN; otherwise both send
-    requests. The PSNs of a direction's requests advance by one from a random start, as RNICs choose it; a replay starts
-    again at the first.
+    Connections take turns after `train` frames; with one, neighbours in a burst belong to different QPs. Where the
+    mix has answers, one side of a connection, chosen at random, sends a request and the other side answers that very
+    PSN; otherwise both send requests. The PSNs of a direction's requests advance by one from a random start, as RNICs
+    choose it; a replay starts again at the first.
     """
     order = random.Random(seed)
     requests = _Deck([kind for kind in mix if kind.opcode not in _WITHOUT_PAYLOAD], order)
@@ -254,13 +272,16 @@ def traffic(mix, flow_lists, count, seed):
     result = [[] for _ in flow_lists]
 
     def add(side, index, kind, psn, msn):
+        if kind.opcode is PLAIN_UDP:
+            result[side].append(build_udp_frame(flow_lists[side][index], kind.size_bytes, len(result[side])))
+            return
         payload_bytes = payload_for(kind.opcode, kind.size_bytes)
         payload = bytes((len(result[side]) + offset) & 0xFF for offset in range(payload_bytes))
         flow = flow_lists[side][index]
         result[side].append(build_frame(flow, kind.opcode, psn, payload, syndrome=kind.syndrome, msn=msn))
 
     for number in range(count):
-        index = number % connections
+        index = number // train % connections
         first = order.randrange(2)
         for side in (first, 1 - first):
             if side != first and has_answers:

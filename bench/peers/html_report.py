@@ -23,10 +23,12 @@ def render(facts, cells, plan):
         "the line on a bar their spread. Cycles per packet are the rate of the time stamp counter divided by the "
         "packet rate."
     )
+    for name, why in facts.get("refused", {}).items():
+        page.paragraph(f"Not measured: {name}, because {why}.")
     _judgement(page, facts, cells, plan)
     for case in plan.CASES:
         if any(name == case.name for name, _ in cells):
-            _case(page, case, cells, plan)
+            _case(page, facts, case, cells, plan)
     _stages(page, facts, cells, plan)
     return page.html()
 
@@ -55,7 +57,7 @@ def _judgement(page, facts, cells, plan):
             "-" if verdict.value is None else f"{verdict.value:.2f}",
             Cell(verdict.outcome, _MOODS.get(verdict.outcome, "")),
         )
-        for verdict in results.verdicts(cells, plan.CASES, plan.TARGETS)
+        for verdict in results.verdicts(cells, plan.CASES, plan.TARGETS, plan.IO, plan.ABOVE_IO)
     ]
     page.heading("Targets")
     page.table(("pipeline", Cell("traffic", "text"), Cell("wanted", "text"), "measured", "outcome"), rows)
@@ -63,7 +65,7 @@ def _judgement(page, facts, cells, plan):
         page.paragraph(text)
 
 
-def _case(page, case, cells, plan):
+def _case(page, facts, case, cells, plan):
     page.heading(case.title)
     rows = []
     for system in plan.SYSTEMS:
@@ -73,18 +75,24 @@ def _case(page, case, cells, plan):
             note = "noisy" if 2 * cell.noisy > cell.trials else ""
             rows.append(charts.Row(system.title, [charts.Bar(cell.mpps, cell.low_mpps, cell.high_mpps, note)], colour))
     text = f"Packets per second of one core, both ports together; mean frame {case.mean_frame_bytes:.0f} B."
-    marks = _marks(case, cells, plan)
+    marks = _marks(facts, case, cells, plan)
     page.figure(charts.bar_chart(rows, "Mpps", marks=marks, label=f"Mpps, {case.title}"), text)
-    page.table(results.HEADER, results.table_rows(cells, case, plan.SYSTEMS, plan.IO, plan.OVS))
+    page.table(results.HEADER, results.table_rows(cells, case, plan.SYSTEMS, plan.IO, plan.OVS, plan.OVS_NORMAL))
 
 
-def _marks(case, cells, plan):
+def _wanted(facts, case, system, cells, plan):
+    """Speed that meets every target of a system in a case, None without one or when a base was not measured."""
+    above_io = case.above_io if system == plan.ABOVE_IO else 0.0
+    return results.target_mpps(cells, case.name, system, plan.TARGETS, plan.IO, above_io, facts["tsc_hz"])
+
+
+def _marks(facts, case, cells, plan):
     """The speed that would meet the targets of each pipeline in a case."""
     if case.floor_mpps:
         return [charts.Mark(case.floor_mpps, f"wanted {case.floor_mpps:g}")]
     marks = []
     for system in plan.SYSTEMS if case.judged else ():
-        wanted = results.target_mpps(cells, case.name, system.name, plan.TARGETS)
+        wanted = _wanted(facts, case, system.name, cells, plan)
         if wanted:
             marks.append(charts.Mark(wanted, f"{system.title} target {wanted:.0f}"))
     return marks
@@ -125,7 +133,7 @@ def distances(facts, cells, plan):
     for case in plan.CASES:
         for system in dict.fromkeys(target.system for target in plan.TARGETS) if case.judged else ():
             cell, io = cells.get((case.name, system)), cells.get((case.name, plan.IO))
-            wanted = results.target_mpps(cells, case.name, system, plan.TARGETS)
+            wanted = _wanted(facts, case, system, cells, plan)
             if cell and wanted and facts["tsc_hz"]:
                 texts.append(_distance(f"{system}, {case.title}", cell, facts["tsc_hz"] / (wanted * 1e6), io))
     return texts

@@ -15,7 +15,7 @@ import subprocess
 import time
 
 from bench.peers import child
-from bench.peers.child import Child, Counters, PeerError, Running
+from bench.peers.child import Child, Counters, PeerError, Refused, Running
 
 # Debian keeps the build with DPDK beside the plain one; /usr/sbin/ovs-vswitchd is whichever the administrator chose.
 DPDK_BINARY = "/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk"
@@ -78,15 +78,37 @@ def parse_pmd_stats(text):
     return found
 
 
+# What OVS does with AVX-512 when it is told to: subtable lookups, the loop over a burst, and the parser.
+AVX512 = (
+    ("dpif-netdev/subtable-lookup-prio-set", "avx512_gather", "5"),
+    ("dpif-netdev/dpif-impl-set", "dpif_avx512"),
+    ("dpif-netdev/miniflow-parser-set", "study"),
+)
+
+
+def use_avx512(call):
+    """Has a running OVS use AVX-512 everywhere. call: as unixctl, without the path. Raises Refused where it says no:
+    the CPU has none, or the binary was built without."""
+    for method, *params in AVX512:
+        try:
+            said = call(method, *params)
+        except PeerError as error:
+            raise Refused(f"this OVS has no AVX-512: {error}".strip()) from None
+        # It answers some of what it cannot do with a text that is no error.
+        if re.search(r"fail|unknown|error|not available|not supported", said, re.IGNORECASE):
+            raise Refused(f"this OVS has no AVX-512: {method}: {said.strip()}")
+
+
 class RunningOvs(Running):
     """devices: the DPDK device of each port, from 0. With fed they bring packets by themselves, and the start waits for
     the first that is forwarded."""
 
-    def __init__(self, flows, devices, directory, settings, fed=True):
+    def __init__(self, flows, devices, directory, settings, fed=True, avx512=False):
         super().__init__()
         self._directory = directory
         self._flows = flows
         self._fed = fed
+        self._avx512 = avx512
         self._env = {name: directory for name in ("OVS_RUNDIR", "OVS_LOGDIR", "OVS_DBDIR", "RUNTIME_DIRECTORY")}
         self._control = f"{directory}/vswitchd.ctl"
         try:
@@ -145,6 +167,8 @@ class RunningOvs(Running):
         with open(f"{self._directory}/flows", "w", encoding="ascii") as file:
             file.write("".join(f"{flow}\n" for flow in self._flows))
         self._run("ovs-ofctl", "add-flows", management, f"{self._directory}/flows")
+        if self._avx512:
+            use_avx512(lambda method, *params: unixctl(self._control, method, *params))
         if not self._fed:
             return
         self.worker_child.until(lambda: self.counters().tx_packets > 0, "forwarded packet")
@@ -166,10 +190,11 @@ class Ovs:
     addressed_to = "host"
     comparable = True
 
-    def __init__(self, name, title, flows):
+    def __init__(self, name, title, flows, avx512=False):
         self.name = name
         self.title = title
         self._flows = flows
+        self._avx512 = avx512
 
     def missing(self, settings):
         """What has to be installed, "" when nothing."""
@@ -185,4 +210,4 @@ class Ovs:
         return ""
 
     def start(self, case, pcaps, directory, settings):
-        return RunningOvs(self._flows, child.replays(pcaps), directory, settings)
+        return RunningOvs(self._flows, child.replays(pcaps), directory, settings, avx512=self._avx512)

@@ -103,6 +103,12 @@ def ratio(cells, case, system, base):
     return one.mpps / other.mpps if one and other and other.mpps else None
 
 
+def above(cells, case, system, base):
+    """TSC cycles of a packet that a system takes beyond another in the same case, None when one was not measured."""
+    one, other = cells.get((case, system)), cells.get((case, base))
+    return one.cycles - other.cycles if one and other and one.cycles and other.cycles else None
+
+
 @dataclasses.dataclass(frozen=True)
 class Verdict:
     """A target applied to a cell. outcome: "target met", "floor met", "missed" or "not measured"."""
@@ -120,8 +126,9 @@ def _outcome(value, target, floor):
     return "target met" if value >= target else "floor met" if value >= floor else "missed"
 
 
-def verdicts(cells, cases, targets):
-    """All targets in all measured cases that they apply to."""
+def verdicts(cells, cases, targets, io="", above_io=""):
+    """All targets in all measured cases that they apply to. above_io: the system that the cases' cycles above io hold
+    for."""
     found = []
     measured = {name for name, _ in cells}
     for case in (case for case in cases if case.name in measured):
@@ -130,6 +137,10 @@ def verdicts(cells, cases, targets):
             text = f"{target.target:.2f} x {target.base}, floor {target.floor:.2f}"
             outcome = _outcome(value, target.target, target.floor)
             found.append(Verdict(case.name, target.system, text, value, outcome))
+        if case.above_io and above_io:
+            value = above(cells, case.name, above_io, io)
+            outcome = "not measured" if value is None else "target met" if value <= case.above_io else "missed"
+            found.append(Verdict(case.name, above_io, f"at most {case.above_io:.0f} cycles above {io}", value, outcome))
         for system in sorted({target.system for target in targets}) if case.floor_mpps else ():
             cell = cells.get((case.name, system))
             value = cell.mpps if cell else None
@@ -138,9 +149,15 @@ def verdicts(cells, cases, targets):
     return found
 
 
-def target_mpps(cells, case, system, targets):
-    """Speed that meets every target of a system in a case, None when a base was not measured."""
+def target_mpps(cells, case, system, targets, io="", above_io=0.0, tsc_hz=0):
+    """Speed that meets every target of a system in a case, None when a base was not measured. above_io: cycles that it
+    may take beyond io, 0 for any."""
     wanted = []
+    if above_io and tsc_hz:
+        base = cells.get((case, io))
+        if not base or not base.cycles:
+            return None
+        wanted.append(tsc_hz / (base.cycles + above_io) / 1e6)
     for target in targets:
         if target.system == system:
             base = cells.get((case, target.base))
@@ -175,17 +192,18 @@ def beside_a_bridge(cells, cases, systems):
 
 # --- terminal --------------------------------------------------------------------------------------------------------
 
-HEADER = ("system", "Mpps", "min", "max", "Gbit/s", "cycles/pkt", "x io", "x OVS", "trials")
+HEADER = ("system", "Mpps", "min", "max", "Gbit/s", "cycles/pkt", "above io", "x io", "x OVS", "x NORMAL", "trials")
 
 
-def table_rows(cells, case, systems, io, ovs):
+def table_rows(cells, case, systems, io, ovs, normal):
     """Rows of text for one case, one per system that was measured."""
     rows = []
     for system in systems:
         cell = cells.get((case.name, system.name))
         if not cell:
             continue
-        bases = (io, ovs) if system.comparable else (None, None)
+        bases = (io, ovs, normal) if system.comparable else (None, None, None)
+        beyond = above(cells, case.name, system.name, io) if system.comparable else None
         ratios = [ratio(cells, case.name, system.name, base) for base in bases]
         rows.append(
             (
@@ -195,6 +213,7 @@ def table_rows(cells, case, systems, io, ovs):
                 f"{cell.high_mpps:.2f}",
                 f"{cell.gbit_s:.1f}",
                 f"{cell.cycles:.1f}" if cell.cycles else "-",
+                "-" if beyond is None else f"{beyond:.1f}",
                 *("-" if value is None else f"{value:.2f}" for value in ratios),
                 f"{cell.trials}" + (f" ({cell.noisy} noisy)" if cell.noisy else ""),
             )
@@ -212,17 +231,18 @@ def format_table(header, rows):
     return "\n".join(lines)
 
 
-def terminal_report(cells, cases, systems, targets, io, ovs):
-    """The whole result as text."""
+def terminal_report(cells, plan):
+    """The whole result as text. plan: the module with cases, systems and targets."""
+    cases, systems = plan.CASES, plan.SYSTEMS
     parts = []
     for case in cases:
-        rows = table_rows(cells, case, systems, io, ovs)
+        rows = table_rows(cells, case, systems, plan.IO, plan.OVS, plan.OVS_NORMAL)
         if rows:
             parts.append(f"{case.title} (mean {case.mean_frame_bytes:.0f} B, {case.mbuf_bytes} B mbufs)")
             parts.append(format_table(HEADER, rows) + "\n")
     judged = [
         (f"{v.system}, {v.case}", v.text, "-" if v.value is None else f"{v.value:.2f}", v.outcome)
-        for v in verdicts(cells, cases, targets)
+        for v in verdicts(cells, cases, plan.TARGETS, plan.IO, plan.ABOVE_IO)
     ]
     if judged:
         parts.append(format_table(("target", "wanted", "measured", "outcome"), judged) + "\n")
@@ -236,5 +256,6 @@ def terminal_report(cells, cases, systems, targets, io, ovs):
     for cell in cells.values():
         if cell.noisy:
             parts.append(f"noisy {cell.noisy} of {cell.trials}: {cell.case}, {cell.system}: {cell.notes[0]}")
-    parts.append("cycles/pkt is the TSC rate divided by the packet rate; x io and x OVS are ratios of packet rates.")
+    parts.append("cycles/pkt is the TSC rate divided by the packet rate; above io is what that is beyond testpmd "
+                 "io's; x io, x OVS and x NORMAL are ratios of packet rates.")
     return "\n".join(parts)

@@ -198,6 +198,9 @@ class WeftGenerated(Weft):
 
     comparable = False
 
+    def refuses(self, case):
+        return "" if case.roce else "generator ports make RoCE alone"
+
     def devices(self, case, pcaps):
         return [generator(side, case) for side in range(2)]
 
