@@ -6,9 +6,11 @@
 #include <rte_dev.h>
 #include <rte_errno.h>
 #include <rte_ethdev.h>
+#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <array>
+#include <limits>
 
 #include "switch/pipeline/dpdk_compat.h"
 
@@ -40,6 +42,29 @@ void claim_device(std::uint16_t id, const std::string& port_name) {
   rte_eth_dev_owner_new(&owner.id);
   port_name.copy(owner.name, sizeof owner.name - 1);
   rte_eth_dev_owner_set(id, &owner);
+}
+
+// A key with which RSS gives both directions of a connection the same queue: addresses and ports may change places when
+// the key repeats after 16 bits (Woo and Park, "Scalable TCP Session Monitoring with Symmetric Receive-side Scaling").
+// Drivers keep the pointer, and read the key again when the device starts.
+std::uint8_t* symmetric_rss_key() noexcept {
+  static auto key = [] {
+    std::array<std::uint8_t, std::numeric_limits<decltype(rte_eth_dev_info::hash_key_size)>::max()> bytes{};
+    for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = i % 2 == 0 ? 0x6d : 0x5a;
+    return bytes;
+  }();
+  return key.data();
+}
+
+// What has one receive queue by its kind (a packet socket, memif) is no surprise; of a card it is one.
+void say_that_one_queue_receives(const std::string& port, bool card, unsigned workers, unsigned queues) {
+  const std::string why = queues < workers ? "the device has " + std::to_string(queues)
+                                           : "the device cannot spread packets by their addresses";
+  spdlog::log(
+      card ? spdlog::level::warn : spdlog::level::info,
+      "{}: {} receive queues are wanted, one for each worker, and 1 is used, because {}; the worker of the port "
+      "receives everything and hands over what others own",
+      port, workers, why);
 }
 
 // Packets that no device takes.
@@ -133,6 +158,12 @@ std::string EthPort::configure(std::uint16_t id) {
     queues_ = environment_.workers;
     configuration.rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
     configuration.rx_adv_conf.rss_conf.rss_hf = rss;
+    if (device_info.hash_key_size != 0) {
+      configuration.rx_adv_conf.rss_conf.rss_key = symmetric_rss_key();
+      configuration.rx_adv_conf.rss_conf.rss_key_len = device_info.hash_key_size;
+    }
+  } else if (environment_.workers > 1 && !device_.replay && !device_.finite_packets) {
+    say_that_one_queue_receives(name_, device_.tx_per_worker, environment_.workers, device_info.max_rx_queues);
   }
   if (auto error = plan_pfc(id, device_info); !error.empty()) return error;
   if (!by_class_ && device_.tx_per_worker && device_info.max_tx_queues >= environment_.workers) {

@@ -2,11 +2,22 @@
 // Copyright The weft authors
 #include "switch/ports/eth_port.h"
 
+#include <rte_thash.h>
+#include <spdlog/sinks/ostream_sink.h>
+#include <spdlog/spdlog.h>
+
+#include <sstream>
+
 #include "tests/switch/ports/port_rig.h"
 
 namespace {
 // The drivers of newer DPDKs all take chains: a test sets this before it opens a device that is to take none.
 bool g_no_chains = false;
+// What a card would say that no virtual device does; 0 leaves it as it is.
+std::uint16_t g_max_rx_queues = 0;
+std::uint8_t g_hash_key_bytes = 0;
+// Of the device that was configured last.
+rte_eth_conf g_configured{};
 }  // namespace
 
 // The linker gives these names to DPDK's function and to what is called in its place (--wrap).
@@ -15,7 +26,19 @@ extern "C" int __real_rte_eth_dev_info_get(std::uint16_t id, rte_eth_dev_info* i
 extern "C" int __wrap_rte_eth_dev_info_get(std::uint16_t id, rte_eth_dev_info* info) {
   const int result = __real_rte_eth_dev_info_get(id, info);
   if (result == 0 && g_no_chains) info->tx_offload_capa &= ~std::uint64_t{RTE_ETH_TX_OFFLOAD_MULTI_SEGS};
+  if (result == 0 && g_max_rx_queues != 0) info->max_rx_queues = g_max_rx_queues;
+  if (result == 0 && g_hash_key_bytes != 0) info->hash_key_size = g_hash_key_bytes;
   return result;
+}
+extern "C" int __real_rte_eth_dev_configure(std::uint16_t id, std::uint16_t rx, std::uint16_t tx,
+                                            const rte_eth_conf* configuration);
+extern "C" int __wrap_rte_eth_dev_configure(std::uint16_t id, std::uint16_t rx, std::uint16_t tx,
+                                            const rte_eth_conf* configuration) {
+  g_configured = *configuration;
+  // The virtual device would refuse the key of a card.
+  rte_eth_conf passed = *configuration;
+  if (g_hash_key_bytes != 0) passed.rx_adv_conf.rss_conf.rss_key = nullptr;
+  return __real_rte_eth_dev_configure(id, rx, tx, &passed);
 }
 // NOLINTEND(bugprone-reserved-identifier)
 
@@ -25,6 +48,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 
 class EthPortTest : public PortTest {
  protected:
@@ -244,6 +268,71 @@ TEST_F(EthPortTest, EveryWorkerGetsAReceiveQueueWhereTheDeviceCanSpread) {
            4),
       "");
   EXPECT_EQ(port->rx_queues(), 1);
+}
+
+// What is logged while it lives.
+class Logged {
+ public:
+  Logged() {
+    const auto sink = std::make_shared<spdlog::sinks::ostream_sink_mt>(text_);
+    auto logger = std::make_shared<spdlog::logger>("", sink);
+    logger->set_pattern("%l: %v");
+    spdlog::set_default_logger(logger);
+  }
+  ~Logged() { spdlog::set_default_logger(before_); }
+  Logged(const Logged&) = delete;
+  Logged& operator=(const Logged&) = delete;
+  [[nodiscard]] std::string text() const { return text_.str(); }
+
+ private:
+  std::ostringstream text_;
+  std::shared_ptr<spdlog::logger> before_ = spdlog::default_logger();
+};
+
+TEST_F(EthPortTest, ACardWithTooFewReceiveQueuesIsWarnedOfWithBothNumbers) {
+  const Logged logged;
+  g_max_rx_queues = 2;
+  const std::string error = open(info("null", {{"rx", Value(true)}, {"frame_bytes", Value(64)}}), 4);
+  g_max_rx_queues = 0;
+  ASSERT_EQ(error, "");
+  EXPECT_EQ(port->rx_queues(), 1);
+  EXPECT_THAT(logged.text(), HasSubstr("warning: p: 4 receive queues are wanted, one for each worker, and 1 is used, "
+                                       "because the device has 2; the worker of the port receives everything"));
+}
+
+TEST_F(EthPortTest, ACardThatCannotSpreadIsWarnedOf) {
+  const Logged logged;
+  const auto ring = info(
+      "pci", {{"device", Value("net_ring_few")}, {"rx_descriptors", Value(1024)}, {"tx_descriptors", Value(1024)}}, 0);
+  ASSERT_EQ(open(ring, 2), "");
+  EXPECT_EQ(port->rx_queues(), 1);
+  EXPECT_THAT(logged.text(), HasSubstr("warning: p: 2 receive queues are wanted, one for each worker, and 1 is used, "
+                                       "because the device cannot spread packets by their addresses;"));
+}
+
+TEST_F(EthPortTest, NothingIsSaidOfReceiveQueuesWhereThereAreEnough) {
+  const Logged logged;
+  ASSERT_EQ(open(info("null", {{"rx", Value(true)}, {"frame_bytes", Value(64)}}), 4), "");
+  EXPECT_EQ(port->rx_queues(), 4);
+  ASSERT_NO_FATAL_FAILURE(open_ring("alone"));
+  EXPECT_THAT(logged.text(), Not(HasSubstr("receive queues")));
+}
+
+TEST_F(EthPortTest, BothDirectionsOfAConnectionHaveOneRssHash) {
+  g_hash_key_bytes = 40;
+  const std::string error = open(info("null", {{"rx", Value(false)}, {"frame_bytes", Value(64)}}), 4);
+  g_hash_key_bytes = 0;
+  ASSERT_EQ(error, "");
+  const rte_eth_rss_conf& rss = g_configured.rx_adv_conf.rss_conf;
+  ASSERT_EQ(g_configured.rxmode.mq_mode, RTE_ETH_MQ_RX_RSS);
+  ASSERT_NE(rss.rss_key, nullptr);
+  ASSERT_EQ(rss.rss_key_len, 40);
+  std::uint32_t there[] = {0x0A000001, 0xC6120B07, 0x1234U << 16 | 4791};
+  std::uint32_t back[] = {there[1], there[0], 4791U << 16 | 0x1234};
+  EXPECT_EQ(rte_softrss(there, 2, rss.rss_key), rte_softrss(back, 2, rss.rss_key));
+  EXPECT_EQ(rte_softrss(there, 3, rss.rss_key), rte_softrss(back, 3, rss.rss_key));
+  back[0] ^= 1;
+  EXPECT_NE(rte_softrss(there, 2, rss.rss_key), rte_softrss(back, 2, rss.rss_key));
 }
 
 TEST_F(EthPortTest, EveryWorkerGetsATransmitQueueWhereTheDeviceHasThem) {
