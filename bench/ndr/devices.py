@@ -22,21 +22,8 @@ def _memifs(directory, role):
 
 
 class RunningWeft(Running):
-    def __init__(self, ports, stages, directory, settings, mbuf_bytes):
+    def __init__(self, config, directory, settings):
         super().__init__()
-        config = {
-            "eal": {
-                "workers": [settings.worker_cpu],
-                "hugepages": "on" if settings.hugepages else "off",
-                "mbufs": settings.mbufs,
-                "mbuf_data_room_bytes": mbuf_bytes,
-                "burst": settings.burst,
-            },
-            "idle": "poll",
-            "control": {"socket": f"{directory}/weft.sock"},
-            "log": {"level": "warning"},
-            "switches": [{"name": "tor", "ports": ports, "pipeline": stages}],
-        }
         path = f"{directory}/weft.yaml"
         with open(path, "w", encoding="utf-8") as file:
             json.dump(config, file, indent=1)
@@ -51,12 +38,14 @@ class RunningWeft(Running):
 
 
 class Weft:
-    """weft-switch as a bridge; with limit_pps, one whose ports send no faster: what is found there is known before."""
+    """weft-switch as a bridge; with limit_pps, one whose ports send no faster: what is found there is known before.
+    idle: what its worker does without packets (poll: it is always busy)."""
 
     tx_queues = 1
 
-    def __init__(self, name, title, stages, limit_pps=0):
+    def __init__(self, name, title, stages, limit_pps=0, idle="poll"):
         self.name, self.title = name, title
+        self._idle = idle
         self._stages = stages
         self.limit_pps = limit_pps
 
@@ -64,7 +53,8 @@ class Weft:
         built = os.access(settings.switch_binary, os.X_OK)
         return "" if built else f"ninja -C build weft-switch   # {settings.switch_binary}"
 
-    def start(self, directory, settings, frame_bytes):
+    def configuration(self, directory, settings, frame_bytes):
+        """As a dictionary; written as JSON it is also YAML."""
         ports = [{"name": f"p{n}", "type": "memif", "role": "server", "socket": path, "mtu_bytes": 4200}
                  for n, path in enumerate(sockets(directory))]
         if self.limit_pps:
@@ -72,7 +62,22 @@ class Weft:
             rate = self.limit_pps * (frame_bytes + OVERHEAD_BYTES) * 8 / 1e6
             for port in ports:
                 port |= {"rate_mbps": round(rate), "queue_packets": 64}
-        return RunningWeft(ports, self._stages, directory, settings, _mbuf_bytes(frame_bytes))
+        return {
+            "eal": {
+                "workers": [settings.worker_cpu],
+                "hugepages": "on" if settings.hugepages else "off",
+                "mbufs": settings.mbufs,
+                "mbuf_data_room_bytes": _mbuf_bytes(frame_bytes),
+                "burst": settings.burst,
+            },
+            "idle": self._idle,
+            "control": {"socket": f"{directory}/weft.sock"},
+            "log": {"level": "warning"},
+            "switches": [{"name": "tor", "ports": ports, "pipeline": self._stages}],
+        }
+
+    def start(self, directory, settings, frame_bytes):
+        return RunningWeft(self.configuration(directory, settings, frame_bytes), directory, settings)
 
     def known_pps(self, frame_bytes):
         """The throughput that a limited one has: its rate is a whole number of Mbit/s."""
@@ -110,6 +115,7 @@ def _mbuf_bytes(frame_bytes):
 
 DEVICES = (
     Weft("weft-l2", "weft L2", ["parse", "rdma_track", "l2"]),
+    Weft("weft-l2-adaptive", "weft L2, adaptive idle", ["parse", "rdma_track", "l2"], idle="adaptive"),
     Weft("weft-bare", "weft parse, l2", ["parse", "l2"]),
     Weft("weft-limited", "weft L2 at a known rate", ["parse", "l2"], limit_pps=100_000),
     Testpmd(),

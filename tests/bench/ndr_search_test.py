@@ -5,10 +5,12 @@
 import pathlib
 import random
 import sys
+import types
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 
+from bench.ndr import devices  # noqa: E402
 from bench.ndr import search as ndr  # noqa: E402
 
 NDR = ndr.Goal("NDR", 0.0)
@@ -114,6 +116,15 @@ class Search(unittest.TestCase):
         for trial in (bad, bad):
             bounds.add(trial, 1)
         self.assertEqual(bounds.verdict(goal, 1), "upper")
+
+
+class Devices(unittest.TestCase):
+    def test_weft_is_measured_polling_and_as_it_idles_by_default(self):
+        settings = types.SimpleNamespace(worker_cpu=1, mbufs=16384, burst=32, hugepages=True)
+        found = {device.name: device.configuration("/nowhere", settings, 82)
+                 for device in devices.DEVICES if isinstance(device, devices.Weft)}
+        self.assertEqual(found["weft-l2"]["idle"], "poll")
+        self.assertEqual(found["weft-l2-adaptive"], found["weft-l2"] | {"idle": "adaptive"})
 
 
 if __name__ == "__main__":
