@@ -88,10 +88,18 @@ void Context::on_cnp(EndpointIndex from, const nic::Packet& p, Sink& sink) const
 }
 
 void Context::fail(Failure::Reason reason, EndpointIndex from, const Place& place, Sink& sink) {
-  Failure failure{reason, from, {}, std::nullopt};
+  Failure failure{reason, from, {}, std::nullopt, {}};
   if (reason == Failure::Reason::disagreement) {
     failure.heard = table_.heard();
-    if (place.invocation != nullptr) failure.others = place.invocation->message;
+    const Invocation* begun = place.invocation;
+    // Who sends nothing in the others' collective has no place there.
+    for (std::uint32_t n = 0; n < table_.live() && begun == nullptr; ++n) {
+      if (table_.live(n).message.sequence == failure.heard.sequence) begun = &table_.live(n);
+    }
+    if (begun != nullptr) {
+      failure.others = begun->message;
+      failure.others_are = begun->announced;
+    }
   }
   failure_ = failure;
   for (EndpointIndex e = 0; e < endpoints(); ++e) refuse(e, sink);

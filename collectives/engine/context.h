@@ -41,6 +41,7 @@ struct Failure {
   EndpointIndex endpoint = 0;            ///< whose packet it was
   ControlMessage heard;                  ///< disagreement: what it said
   std::optional<ControlMessage> others;  ///< disagreement: what was said before
+  EndpointSet others_are;                ///< disagreement: who said that
 
   friend bool operator==(const Failure&, const Failure&) = default;
 };

@@ -142,7 +142,7 @@ std::string describe(const Failure& f, const GroupSpec& spec) {
   std::string out = who(spec, f.endpoint) + ": " + std::string(to_string(f.reason));
   if (f.reason != Failure::Reason::disagreement) return out;
   out += "; it said " + describe(f.heard);
-  return f.others ? out + ", the others " + describe(*f.others) : out;
+  return f.others ? out + "; " + names(f.others_are, spec) + " said " + describe(*f.others) : out;
 }
 
 double IncStage::seconds_since(TimeNs then) const noexcept {

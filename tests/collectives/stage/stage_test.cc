@@ -344,8 +344,8 @@ TEST(IncStage, ADisagreementIsToldToAllRanksAndShownWithWhoSaidWhat) {
     EXPECT_EQ(naks, 1u) << "the others are asked for by ARP: they have not been seen yet";
   }
   EXPECT_EQ(s.h.rows("inc_groups")[0]["failure"],
-            "rank 1 (10.0.0.2): ranks began different collectives; it said allreduce sum uint32, 512 bytes #0, the "
-            "others allreduce sum uint32, 256 bytes #0");
+            "rank 1 (10.0.0.2): ranks began different collectives; it said allreduce sum uint32, 512 bytes #0; "
+            "rank 0 (10.0.0.1) said allreduce sum uint32, 256 bytes #0");
   EXPECT_EQ(s.h.counter("inc", "failed"), 1u);
 }
 

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -92,7 +93,10 @@ inline std::string switch_yaml(Forwarding f, const std::string& options) {
 class Star {
  public:
   Star(Forwarding f, const std::string& options, const std::vector<Collective>& program, Verb verb = Verb::send)
-      : h(weft::testing::all_stages(), switch_yaml(f, options)), forwarding(f) {
+      : Star(f, program, verb, switch_yaml(f, options)) {}
+  /// @param yaml  of the whole switch
+  Star(Forwarding f, const std::vector<Collective>& program, Verb verb, const std::string& yaml)
+      : h(weft::testing::all_stages(), yaml), forwarding(f) {
     GroupConfig g = star(2);
     g.window = 2;
     nic::QpConfig config;
@@ -107,6 +111,7 @@ class Star {
       path.source = *wire::IpAddress::parse(host_address(f, r));
       path.destination = *wire::IpAddress::parse(switch_address(f, r));
       heads[r].set(path);
+      ways[r][port_name(r)] = 0;
     }
   }
 
@@ -144,6 +149,10 @@ class Star {
   /// Of a frame to the switch, or from it: lost when true.
   std::function<bool(const Bytes&)> lose{};
   std::function<void(Bytes&)> spoil{};
+  /// Takes frames to a host that are not for its rank.
+  std::function<bool(std::size_t, const Bytes&, const wire::Parsed&)> aside{};
+  /// Ports at which a host gets packets, and how many.
+  std::array<std::map<std::string, std::uint64_t>, kRanks> ways;
   std::uint64_t received = 0, answers = 0, cnps = 0;
 
  private:
@@ -166,7 +175,16 @@ class Star {
 
   bool receive(std::size_t r) {
     bool any = false;
-    for (const auto& sent : h.take(port_name(r))) {
+    for (auto& [port, count] : ways[r]) {
+      const std::uint64_t before = received;
+      any |= receive(r, port);
+      count += received - before;
+    }
+    return any;
+  }
+  bool receive(std::size_t r, const std::string& port) {
+    bool any = false;
+    for (const auto& sent : h.take(port)) {
       any = true;
       wire::Parsed parsed;
       const auto bytes = static_cast<std::uint32_t>(sent.bytes.size());
@@ -179,13 +197,14 @@ class Star {
         answer_solicitation(r, *wire::read_neighbour(sent.bytes.data(), bytes, parsed));
         continue;
       }
+      if (aside && aside(r, sent.bytes, parsed)) continue;
       ++received;
       EXPECT_EQ(parsed.kind, wire::FrameKind::roce);
       EXPECT_TRUE(wire::icrc_ok(sent.bytes.data(), parsed));
       EXPECT_EQ(parsed.dest_qp, wire::Qpn(17));
       const auto& eth = wire::header_at<wire::EthernetHeader>(sent.bytes.data());
       EXPECT_EQ(eth.destination, host_mac(r));
-      EXPECT_EQ(eth.source, h.port(port_name(r)).mac);
+      EXPECT_EQ(eth.source, h.port(port).mac);
       if (lose && lose(sent.bytes)) continue;
       nic::Packet p;
       nic::decode(sent.bytes.data(), bytes, parsed, p);
