@@ -173,14 +173,15 @@ def wait_until_idle(limit_s, ours, sample_s=0.5):
             return busy
 
 
-def prefer_workers(pids, cpu, limit_s):
-    """Give real-time priority to the threads that may run on `cpu` alone, as soon as there is one; waits up to limit_s.
+def prefer_workers(pids, cpu, limit_s, running=lambda: True):
+    """Give real-time priority to the threads that may run on `cpu` alone, as soon as there is one; waits up to limit_s,
+    while what they belong to is running().
 
     Then nothing else takes the worker's CPU. The kernel keeps 5 % of it for others, which hits all systems alike.
     """
     deadline = time.monotonic() + limit_s
     found = False
-    while not found and time.monotonic() < deadline:
+    while not found and running() and time.monotonic() < deadline:
         time.sleep(0.02)
         for tid in [tid for pid in pids for tid in thread_ticks(pid)]:
             with contextlib.suppress(ProcessLookupError):

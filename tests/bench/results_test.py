@@ -5,7 +5,9 @@
 import dataclasses
 import os
 import pathlib
+import subprocess
 import sys
+import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
@@ -301,6 +303,22 @@ class ForeignLoadTest(unittest.TestCase):
     def test_a_little_load_is_no_load(self):
         second = machine.TICKS_PER_S
         self.assertEqual(self.busy(second + second // 5, {1: second, 2: second // 5}, {1}), "")
+
+
+class PreferWorkersTest(unittest.TestCase):
+    @unittest.skipIf(os.geteuid(), "real-time priority needs root")
+    def test_a_worker_that_comes_late_is_waited_for_and_one_that_never_comes_is_not(self):
+        cpu = min(os.sched_getaffinity(0))
+        late = "import os, time; time.sleep(0.3); os.sched_setaffinity(0, {%d}); time.sleep(30)" % cpu
+        with subprocess.Popen([sys.executable, "-c", late]) as child:
+            asked = []
+            machine.prefer_workers({child.pid}, cpu, 20, lambda: asked.append(1) or child.poll() is None)
+            self.assertEqual(os.sched_getaffinity(child.pid), {cpu})
+            child.kill()
+        self.assertGreater(len(asked), 2)
+        started = time.monotonic()
+        machine.prefer_workers({os.getpid()}, 10_000, 20, lambda: False)
+        self.assertLess(time.monotonic() - started, 10)
 
 
 class CoreSpeedTest(unittest.TestCase):
