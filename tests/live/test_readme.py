@@ -26,6 +26,9 @@ EXCUSED_BLOCKS = {
     "devlink dev param show pci/0000:3b:00.0": "Needs a ConnectX.",
     "tools/lab/weft-lab run conf/labs/spraying.yaml": "Minutes; tests/tools/lab/live_test.py runs labs.",
     "cmake --build build --target deb": "Needs apt and systemd; tests/ops/test_package.py looks into the packages.",
+    "apt-get install ./build/weft-host_*.deb ./build/weft-openmpi_*.deb": "Needs a ConnectX, apt and systemd.",
+    "mpirun --host 10.0.1.2,10.0.2.2,10.0.3.2,10.0.4.2 --mca coll_weft_device mlx5_0 --mca coll_weft_verbose 1 "
+    "./program": "Needs four hosts with ConnectX; tests/guests/test_mpi.py has them with Soft-RoCE.",
     "tools/install-deps": "Installs packages and builds.",
 }
 EXCUSED_COMMANDS = {
@@ -59,6 +62,14 @@ RUN = {
                  "weft-inc-manager -c conf/inc-manager/inc-tree.yaml 2>manager.log & "
                  "for i in $(seq 100); do grep -q listening manager.log && break; sleep 0.1; done"},
         after=["test -s fabric.svg", "kill %2"]),
+    "apt-get install ./build/weft_*.deb": Run(instead={
+        "apt-get install ./build/weft_*.deb": ":",
+        "install -D -m 644 conf/inc-four-hosts.yaml /etc/weft/weft.yaml": "cp conf/inc-four-hosts.yaml weft.yaml",
+        "install -D -m 644 conf/inc-manager/four-hosts.yaml /etc/weft/inc-manager.yaml":
+            "cp conf/inc-manager/four-hosts.yaml inc-manager.yaml",
+        "weft-switch -c /etc/weft/weft.yaml --check": "weft-switch -c weft.yaml --check",
+        "weft-inc-manager -c /etc/weft/inc-manager.yaml --check": "weft-inc-manager -c inc-manager.yaml --check",
+        "systemctl enable --now weft-switch weft-inc-manager": ":"}),
     "weft-incd &": Run(instead={"weft-incd &": "weft-incd 2>incd.log & sleep 0.5",
                                 # Without an interface and a manager it names what is missing.
                                 "weft-inc doctor": "weft-inc doctor || test $? = 1"}, after=["kill %1"]),
