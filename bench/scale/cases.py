@@ -3,6 +3,7 @@
 """Configurations of weft-switch with W workers, each of which polls two ports, and traffic that asks more or less of
 handing packets from worker to worker."""
 
+import collections
 import dataclasses
 
 PORTS_PER_WORKER = 2
@@ -209,3 +210,21 @@ def read(counters, workers):
         drops=drops,
     )
 
+
+
+def together(trials):
+    """What switches did that ran side by side."""
+    total = sum(t.pps for t in trials)
+    drops = collections.Counter()
+    for t in trials:
+        drops.update(t.drops)
+    return Trial(
+        workers=sum(t.workers for t in trials),
+        pps=total,
+        # A packet's, so each switch counts by its packets.
+        cycles=sum(t.cycles * t.pps for t in trials) / max(1, total),
+        handed=sum(t.handed * t.pps for t in trials) / max(1, total),
+        rings_full=sum(t.rings_full for t in trials),
+        lost=sum(t.lost for t in trials),
+        drops=dict(drops),
+    )

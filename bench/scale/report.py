@@ -11,9 +11,24 @@ def speedup(points, point):
     return point["pps"] / points[0]["pps"] * points[0]["workers"]
 
 
+def of_apart(point):
+    """The share of what as many processes of one worker each reach side by side: what sharing a switch costs. What
+    those lack to W times one, the machine lacks. None where it was not measured."""
+    return point["pps"] / point["apart_pps"] if point.get("apart_pps") else None
+
+
+def apart_words(points, point):
+    """Those processes' rate as times one, and the share, as words; "" where they were not measured."""
+    share = of_apart(point)
+    if share is None:
+        return ""
+    return f"{share:.2f} of {speedup(points, point) / share:.2f}x apart"
+
+
 def line(result):
     points = result["points"]
-    parts = [f"W={p['workers']}: {p['pps'] / 1e6:.2f} Mpps ({speedup(points, p):.2f}x), {p['cycles']:.0f} cycles, "
+    parts = [f"W={p['workers']}: {p['pps'] / 1e6:.2f} Mpps ({speedup(points, p):.2f}x"
+             + (f", {apart_words(points, p)}" if apart_words(points, p) else "") + f"), {p['cycles']:.0f} cycles, "
              f"{p['handed']:.2f} handed over" + (f", {p['lost']} lost" if p["lost"] else "") for p in points]
     return f"{result['title']}: " + "; ".join(parts)
 
@@ -31,11 +46,15 @@ def page_of(facts, results):
         lines.append(charts.Line("linear", [(1, 1), (most, most)], dashed=True))
         out.figure(charts.line_chart(lines, "workers", "times one worker", y_from_zero=True,
                                      label="Rate by the number of workers"))
-    out.table(["case", "workers", "Mpps", "low", "high", "times one", "cycles a packet", "handed over", "rings full",
-               "lost"],
+    out.table(["case", "workers", "Mpps", "low", "high", "times one", "of W switches apart", "cycles a packet",
+               "handed over", "rings full", "lost"],
               [[r["title"], str(p["workers"]), f"{p['pps'] / 1e6:.2f}", f"{p['low'] / 1e6:.2f}",
-                f"{p['high'] / 1e6:.2f}", f"{speedup(r['points'], p):.2f}", f"{p['cycles']:.0f}", f"{p['handed']:.2f}",
-                f"{p['rings_full']:,}", f"{p['lost']:,}"] for r in results for p in r["points"]])
+                f"{p['high'] / 1e6:.2f}", f"{speedup(r['points'], p):.2f}", apart_words(r["points"], p),
+                f"{p['cycles']:.0f}", f"{p['handed']:.2f}", f"{p['rings_full']:,}", f"{p['lost']:,}"]
+               for r in results for p in r["points"]])
     out.paragraph("Cycles are those of all workers together, of the time stamp counter, for a packet that is received; "
-                  "the generators' are in them. Handed over: how often a packet changes its worker, on average.")
+                  "the generators' are in them. Handed over: how often a packet changes its worker, on average. "
+                  "Apart: as many "
+                  "processes of one worker each, side by side on the same CPUs, which share nothing but the machine; "
+                  "the share of their rate is what code can change.")
     return out.html()

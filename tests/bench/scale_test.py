@@ -46,6 +46,8 @@ class Scale(unittest.TestCase):
             one, two = result["points"]
             self.assertEqual((one["workers"], one["handed"], two["workers"]), (1, 0, 2), result["title"])
             self.assertGreater(min(one["pps"], two["pps"]), 10_000, result["title"])
+            self.assertNotIn("apart_pps", one)
+            self.assertGreater(two["apart_pps"], 10_000, result["title"])
             handed[result["case"]] = two["handed"]
         self.assertEqual(handed["own"], 0)
         # A packet changes its worker once to be handled there, and with qos once more to leave.
@@ -65,6 +67,19 @@ class Scale(unittest.TestCase):
         self.assertEqual([report.speedup(points, point) for point in points], [1, 3])
         points = [{"workers": 2, "pps": 20}, {"workers": 4, "pps": 36}]
         self.assertEqual([report.speedup(points, point) for point in points], [2, 3.6])
+
+
+    def test_switches_side_by_side_are_the_bound_that_a_rate_is_held_against(self):
+        points = [{"workers": 1, "pps": 10}, {"workers": 2, "pps": 12, "apart_pps": 16}]
+        self.assertEqual([report.of_apart(point) for point in points], [None, 0.75])
+        self.assertEqual([report.apart_words(points, point) for point in points], ["", "0.75 of 1.60x apart"])
+
+    def test_what_switches_do_side_by_side_is_a_sum_and_a_packet_counts_where_it_was(self):
+        one = cases.Trial(workers=1, pps=30, cycles=100, handed=0, rings_full=1, lost=2, drops={"a": 2})
+        other = cases.Trial(workers=1, pps=10, cycles=200, handed=1, rings_full=2, lost=4, drops={"a": 1, "b": 3})
+        self.assertEqual(cases.together([one, other]), cases.Trial(
+            workers=2, pps=40, cycles=125, handed=0.25, rings_full=3, lost=6, drops={"a": 3, "b": 3}))
+        self.assertEqual(cases.together([one]), one)
 
 
 if __name__ == "__main__":
