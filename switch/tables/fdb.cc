@@ -19,7 +19,8 @@ bool Fdb::insert_in(Bucket& bucket, FdbKey key, std::uint64_t value) noexcept {
     if (!bucket.key[i].compare_exchange_strong(expected, kBusy, std::memory_order_acquire)) continue;
     // A reader that sees this value must also see that the slot is busy.
     bucket.value[i].store(value, std::memory_order_release);
-    bucket.key[i].store(key.word(), std::memory_order_release);
+    // Of two workers that add the same key at the same time one at least sees the other's (places()).
+    bucket.key[i].store(key.word(), std::memory_order_seq_cst);
     return true;
   }
   return false;
@@ -36,8 +37,22 @@ bool Fdb::insert(FdbKey key, std::uint64_t value) noexcept {
   Bucket* fuller = &second_bucket(h);
   if (used(*fuller) < used(*emptier)) std::swap(emptier, fuller);
   if (!insert_in(*emptier, key, value) && !insert_in(*fuller, key, value)) return false;
-  changed();
+  // Another worker may have found its own entry for the key already, and this one comes before that.
+  if (places(key) > 1) [[unlikely]]
+    changed();
   return true;
+}
+
+std::size_t Fdb::places(FdbKey key) const noexcept {
+  const std::uint64_t h = hash(key);
+  Bucket* const first = &first_bucket(h);
+  Bucket* const second = &second_bucket(h);
+  const auto in = [&](const Bucket& bucket) {
+    std::size_t count = 0;
+    for (const auto& word : bucket.key) count += word.load(std::memory_order_seq_cst) == key.word() ? 1 : 0;
+    return count;
+  };
+  return in(*first) + (second != first ? in(*second) : 0);
 }
 
 Fdb::Learned Fdb::update(FdbKey key, const Place& place, pipeline::PortIndex port, std::uint32_t now_s) noexcept {

@@ -82,7 +82,9 @@ class Fdb {
   /// Removes the learned entries of a port, or of all ports with kNoPort. One thread at a time.
   std::size_t flush(pipeline::PortIndex port) noexcept;
 
-  /// Changes whenever find() may answer differently than before: what was found under one generation holds in it.
+  /// Changes whenever find() may name another port than before for a key, or none: what was found under one generation
+  /// holds in it. A key that is added changes no such answer, so that a storm of new addresses costs those alone who
+  /// send them.
   [[nodiscard]] std::uint32_t generation() const noexcept { return generation_.load(std::memory_order_acquire); }
 
   /// Entries from position `cursor` on, at most `max`; sets cursor to where to go on, or to capacity() at the end.
@@ -151,6 +153,8 @@ class Fdb {
   }
   template <typename Predicate>
   std::size_t remove_if(Predicate&& wanted) noexcept;
+  // How many entries a key has: two when two workers learned it at the same instant.
+  [[nodiscard]] std::size_t places(FdbKey key) const noexcept;
   static bool insert_in(Bucket& bucket, FdbKey key, std::uint64_t value) noexcept;
   bool insert(FdbKey key, std::uint64_t value) noexcept;
   Learned update(FdbKey key, const Place& place, pipeline::PortIndex port, std::uint32_t now_s) noexcept;
