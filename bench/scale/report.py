@@ -4,6 +4,7 @@
 
 from bench.peers import machine
 from bench.report import charts, page
+from bench.scale import model
 
 
 def speedup(points, point):
@@ -57,4 +58,13 @@ def page_of(facts, results):
                   "Apart: as many "
                   "processes of one worker each, side by side on the same CPUs, which share nothing but the machine; "
                   "the share of their rate is what code can change.")
+    header, rows = model.table(results)
+    if rows:
+        out.heading("A model, not a measurement")
+        out.paragraph(
+            "More workers than were measured, each on a core to itself: times one worker, from the TSC cycles of a "
+            "packet alone, of a hand-over, and of the rings of one other worker, as two workers have them beside two "
+            "processes. Memory, shared caches and sockets are not in it; where the two CPUs share a core, hand-overs "
+            "between cores cost more (model.py).")
+        out.table(header, rows)
     return out.html()
