@@ -9,8 +9,9 @@
 //
 // Each state is visited once, told apart by a 64-bit hash of what decides its future; of states that equal ranks make
 // of each other when they change places (explorer_symmetry.h), one. Judged are: every result is a single machine's, no
-// work request fails, every way comes to an end and no way leads back, and then everyone is done. A way from a state to
-// its image would, taken again and again, lead back to the state: so neither does that.
+// work request fails, no gap is asked for twice and copies are bounded (explorer_answers.h), every way comes to an end
+// and no way leads back, and then everyone is done. A way from a state to its image would, taken again and again, lead
+// back to the state: so neither does that.
 #pragma once
 
 #include <algorithm>
@@ -41,6 +42,8 @@ class Explorer {
     State s = start();
     check_nodes();
     if (!violation_) explore(s, hash(s), 0);
+    if (!violation_) nodes_.check_naks();
+    check_nodes();
     return violation_;
   }
   /// Of an explorer of exact states: runs through all that differ in any member, counters and clock included. Of those

@@ -24,6 +24,7 @@
 #include "collectives/engine/inc_engine.h"
 #include "nic/rnic/requester.h"
 #include "nic/rnic/responder.h"
+#include "tests/collectives/engine/explorer_answers.h"
 #include "tests/collectives/engine/explorer_case.h"
 #include "tests/collectives/engine/explorer_symmetry.h"
 #include "tests/collectives/engine/groups.h"
@@ -119,6 +120,13 @@ class ExplorerNodes {
   [[nodiscard]] bool hash_holds() const noexcept { return hash_holds_; }
   /// What is not as it must be.
   [[nodiscard]] const std::optional<std::string>& violation() const noexcept { return violation_; }
+  /// Of all steps that have been found out. The NAKs of Mode II's switches are those of hosts, passed on: however often
+  /// they arrive.
+  void check_naks() {
+    const auto watched = [this](Id n) { return nodes_[n].rank != nullptr || case_.mode != Mode::ii; };
+    require(!asks_twice(nodes_.size(), changes_, watched, [this](Id i) -> const Input& { return inputs_[i]; }),
+            "at most one NAK for each gap of a flow");
+  }
 
  private:
   struct Rank {
@@ -511,8 +519,11 @@ class ExplorerNodes {
     Out sink(*this, node.site, out.sent);
     const auto unit = std::make_shared<IncEngine>(*node.unit);
     const Edge& e = edges_[in.channel / 2];
-    const auto copies = [&] { return unit->counters().copies + unit->counters().resent; };
-    const std::uint64_t before = copies();
+    const auto copies = [](const GroupCounters& c) { return c.copies + c.resent; };
+    StepOfSwitch step{.packet = timer ? nullptr : &in.packet,
+                      .before = unit->counters(),
+                      .after = {},
+                      .endpoints = unit->context().group().endpoints.size()};
     if (timer) {
       unit->on_timer(node.now, sink);
     } else {
@@ -520,7 +531,15 @@ class ExplorerNodes {
       unit->on_packet(node.now, in.channel % 2 == 0 ? e.at_upper : e.at_lower, in.packet, in.marked, sink);
     }
     require(!unit->failure(), "no group fails");
-    out.copies = static_cast<std::uint32_t>(copies() - before);
+    step.after = unit->counters();
+    for (const Id one : out.sent) {
+      const Input& sent = inputs_[one];
+      step.requests[sent.channel] += sent.packet.info().is_request() ? 1 : 0;
+      step.naks[sent.channel] += is_sequence_nak(sent.packet) ? 1 : 0;
+    }
+    const char* const wrong = wrong_answer(case_, step);
+    require(wrong == nullptr, wrong);
+    out.copies = static_cast<std::uint32_t>(copies(step.after) - copies(step.before));
     node.unit = unit;
   }
 
