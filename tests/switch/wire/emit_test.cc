@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <random>
 
 #include "tests/switch/wire/samples.h"
 
@@ -28,6 +29,31 @@ TEST(Emit, CnpEqualsTheBuildersForEveryAddressing) {
       out.resize(write_cnp(out, roce_addressing(v6, tagged), Qpn(0x1234)));
       EXPECT_EQ(out, by_builder(v6, tagged).cnp(Qpn(0x1234)).build());
     }
+  }
+}
+
+TEST(Emit, CnpEqualsTheBuildersWhateverItsFieldsHold) {
+  std::mt19937_64 random(1);
+  constexpr std::uint64_t kOnes = ~std::uint64_t{0};
+  std::vector<std::uint8_t> out(kMaxEmittedBytes);
+  for (int i = 0; i < 3000; ++i) {
+    const auto any = [&] {
+      return i == 0 ? 0 : i == 1 ? kOnes : random() & (i % 3 == 0 ? random() & random() : kOnes);
+    };
+    RoceAddressing to;
+    to.source_mac = MacAddress::from_u64(any() & 0xfeffffffffff);
+    to.destination_mac = MacAddress::from_u64(any() & 0xffffffffffff);
+    to.source = IpAddress::v4(static_cast<std::uint32_t>(any()));
+    to.destination = IpAddress::v4(static_cast<std::uint32_t>(any()));
+    to.tos = static_cast<std::uint8_t>(any());
+    to.ttl = static_cast<std::uint8_t>(any());
+    to.source_port = static_cast<std::uint16_t>(any());
+    const Qpn qp(static_cast<std::uint32_t>(any()));
+    out.assign(kMaxEmittedBytes, 0xaa);
+    out.resize(write_cnp(out, to, qp));
+    FrameBuilder b;
+    b.eth(to.source_mac, to.destination_mac).ip(to.source, to.destination).tos(to.tos).ttl(to.ttl).udp(to.source_port);
+    ASSERT_EQ(out, b.cnp(qp).build()) << i;
   }
 }
 
