@@ -12,10 +12,6 @@
 namespace weft::inc::comm {
 namespace {
 
-/// From so many bytes on hosts run AllReduce as a ring, which fills all links; below, its 2 (n - 1) steps take longer
-/// than the 2 log2(n) of a tree.
-constexpr std::uint64_t kRingBytes = 64 * 1024;
-
 /// What rank 0 tells the others: its length, and the message.
 constexpr std::size_t kVerdictBytes = 4096;
 

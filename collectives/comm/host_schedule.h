@@ -27,6 +27,10 @@ enum class HostAlgorithm : std::uint8_t {
   tree,  ///< binomial: 2 log2(n) steps with all of it
 };
 
+/// From so many bytes on a ring, which fills all links, ends earlier; below, its 2 (n - 1) steps take longer than the
+/// 2 log2(n) of a tree.
+inline constexpr std::uint64_t kRingBytes = 64 * 1024;
+
 /// Another rank at distance 2^k: number 2k is the one above (rank + 2^k), 2k + 1 the one below, modulo the ranks.
 using Partner = std::uint32_t;
 /// Partners of a rank: none of one that is alone.

@@ -9,9 +9,11 @@
 #include <iostream>
 #include <memory>
 
+#include "collectives/comm/host_schedule.h"
 #include "collectives/comm/weft_inc.h"
 #include "tools/weft-inc/commands.h"
 #include "tools/weft-inc/perf_data.h"
+#include "tools/weft-inc/perf_link.h"
 #include "tools/weft-inc/rendezvous.h"
 
 namespace weft::inc_tool {
@@ -94,6 +96,7 @@ class Perf {
     weft_inc_group* group = nullptr;
     if (weft_inc_group_create(context, &g, o_.rank, o_.ranks, &handle_, &group) != WEFT_INC_OK) return failed_call();
     group_.reset(group);
+    look_at_link();
     return true;
   }
 
@@ -150,6 +153,20 @@ class Perf {
     return out;
   }
 
+  /// A group tells its RNIC's address before it is connected.
+  void look_at_link() {
+    weft_inc_member m{};
+    if (o_.link_gbps > 0 || weft_inc_group_member(group_.get(), &m) != WEFT_INC_OK) return;
+    o_.link_gbps = link_gbps(o_.device, o_.interface, m.address).value_or(0);
+  }
+
+  /// As the library chooses among its hosts' algorithms.
+  [[nodiscard]] PerfWay way(std::uint64_t bytes) const {
+    if (info().reason == WEFT_INC_REASON_NONE) return PerfWay::switches;
+    if (o_.backend == "ring" || o_.backend == "tree") return o_.backend == "ring" ? PerfWay::ring : PerfWay::tree;
+    return bytes >= inc::comm::kRingBytes ? PerfWay::ring : PerfWay::tree;
+  }
+
   void announce() const {
     if (o_.rank != 0 || o_.json) return;
     const auto i = info();
@@ -182,7 +199,9 @@ class Perf {
       return failed_call();
     }
     const std::unique_ptr<weft_inc_memory, Deregister> keep_too(receive);
-    return measure_way(block, false, row.out_of_place) && measure_way(block, true, row.in_place);
+    if (!measure_way(block, false, row.out_of_place) || !measure_way(block, true, row.in_place)) return false;
+    row.link_bytes = busiest_link_bytes(o_, way(block * element_), block, static_cast<std::uint32_t>(element_));
+    return true;
   }
 
   bool measure_way(std::uint64_t count, bool in_place, PerfTimes& times) {
@@ -317,6 +336,7 @@ class Perf {
                          {"group", i.group},
                          {"window", i.window},
                          {"mtu", o_.mtu},
+                         {"link_gbps", o_.link_gbps > 0 ? ordered_json(o_.link_gbps) : ordered_json()},
                          {"message_packets", o_.message_packets},
                          {"iterations", o_.iterations},
                          {"calls", calls},
@@ -324,7 +344,7 @@ class Perf {
     std::printf("%s\n", j.dump(2).c_str());
   }
 
-  const PerfOptions& o_;
+  PerfOptions o_;
   weft_inc_primitive collective_;
   weft_inc_type type_;
   weft_inc_op op_;

@@ -26,6 +26,7 @@ struct PerfOptions {
   std::uint32_t mtu = 1024, message_packets = 4, window = 8, mode = 0;
   bool reproducible = false;
   std::uint32_t timeout_s = 30;
+  double link_gbps = 0;  ///< of each rank's link; 0: what Linux says of rank 0's, and none where it says nothing
 };
 
 /// Runs one rank; rank 0 prints. The exit status: 1 for wrong results, or a group that is not what was asked for.
@@ -44,6 +45,7 @@ struct PerfTimes {
 struct PerfRow {
   std::uint64_t bytes = 0, count = 0;
   PerfTimes out_of_place, in_place;
+  std::uint64_t link_bytes = 0;  ///< busiest_link_bytes()
 };
 
 /// Factor between the rate of the algorithm and that of the bus (nccl-tests, doc/PERFORMANCE.md).

@@ -7,6 +7,7 @@
 
 #include "tools/weft-inc/perf.h"
 #include "tools/weft-inc/perf_data.h"
+#include "tools/weft-inc/perf_link.h"
 
 namespace weft::inc_tool {
 namespace {
@@ -28,13 +29,15 @@ std::string half(const PerfOptions& o, std::uint64_t bytes, const PerfTimes& t) 
   return out;
 }
 
-nlohmann::ordered_json half_json(const PerfOptions& o, std::uint64_t bytes, const PerfTimes& t) {
+nlohmann::ordered_json half_json(const PerfOptions& o, const PerfRow& row, const PerfTimes& t) {
+  const std::uint64_t bytes = row.bytes;
   const double algbw = rate(bytes, t.mean());
   nlohmann::ordered_json j{{"time_us", t.mean()},
                            {"p50_us", t.quantile(0.5)},
                            {"p99_us", t.quantile(0.99)},
                            {"algbw_gbytes_s", algbw},
                            {"busbw_gbytes_s", algbw * bus_factor(o.collective, o.ranks)}};
+  if (o.link_gbps > 0) j["link_utilisation"] = link_share(row.link_bytes, o.mtu, t.mean(), o.link_gbps);
   if (o.check) j["wrong"] = t.wrong;
   return j;
 }
@@ -77,9 +80,9 @@ std::vector<std::uint64_t> perf_sizes(const PerfOptions& o) {
 std::string table_head() {
   return "#                                                        out-of-place                        in-place\n"
          "#       size         count      type   redop    root      time   algbw   busbw  #wrong      time   algbw"
-         "   busbw  #wrong       p50       p99\n"
+         "   busbw  #wrong       p50       p99    link\n"
          "#        (B)    (elements)                                (us)  (GB/s)  (GB/s)              (us)  (GB/s)"
-         "  (GB/s)              (us)      (us)";
+         "  (GB/s)              (us)      (us)     (%)";
 }
 
 std::string table_line(const PerfOptions& o, const PerfRow& row) {
@@ -90,16 +93,21 @@ std::string table_line(const PerfOptions& o, const PerfRow& row) {
   std::snprintf(out, sizeof out, "%12llu  %12llu  %8s  %6s  %6d", static_cast<unsigned long long>(row.bytes),
                 static_cast<unsigned long long>(row.count), type ? nccl_name(*type).data() : "none",
                 reduces ? o.op.c_str() : "none", rooted ? static_cast<int>(o.root) : -1);
-  char tail[48];
-  std::snprintf(tail, sizeof tail, "  %8.2f  %8.2f", row.out_of_place.quantile(0.5), row.out_of_place.quantile(0.99));
+  char tail[48], link[16] = "N/A";
+  if (o.link_gbps > 0) {
+    std::snprintf(link, sizeof link, "%.1f",
+                  100 * link_share(row.link_bytes, o.mtu, row.out_of_place.mean(), o.link_gbps));
+  }
+  std::snprintf(tail, sizeof tail, "  %8.2f  %8.2f  %6s", row.out_of_place.quantile(0.5),
+                row.out_of_place.quantile(0.99), link);
   return out + half(o, row.bytes, row.out_of_place) + half(o, row.bytes, row.in_place) + tail;
 }
 
 nlohmann::ordered_json json_row(const PerfOptions& o, const PerfRow& row) {
   return {{"bytes", row.bytes},
           {"count", row.count},
-          {"out_of_place", half_json(o, row.bytes, row.out_of_place)},
-          {"in_place", half_json(o, row.bytes, row.in_place)}};
+          {"out_of_place", half_json(o, row, row.out_of_place)},
+          {"in_place", half_json(o, row, row.in_place)}};
 }
 
 }  // namespace weft::inc_tool

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The weft authors
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <array>
+#include <filesystem>
+#include <fstream>
 
 #include "tools/weft-inc/perf.h"
 #include "tools/weft-inc/perf_data.h"
+#include "tools/weft-inc/perf_link.h"
 
 namespace weft::inc_tool {
 namespace {
@@ -39,10 +43,55 @@ TEST(PerfTable, LooksAsThatOfNcclTests) {
   PerfRow row{4'000'000, 1'000'000, {{1000, 3000}, 0}, {{4000}, 2}};
   EXPECT_EQ(table_line(o, row),
             "     4000000       1000000     float     sum      -1   2000.00   2.000   3.000       0   4000.00   1.000"
-            "   1.500       2   1000.00   3000.00");
+            "   1.500       2   1000.00   3000.00     N/A");
+  EXPECT_FALSE(json_row(o, row)["in_place"].contains("link_utilisation"));
+  o.link_gbps = 25;
+  row.link_bytes = 3'000'000;
+  // 2930 packets of 1024 bytes, with 82 bytes of headers each, in 2 ms of a link that carries 6.25 MB in them.
+  EXPECT_TRUE(table_line(o, row).ends_with("   3000.00    51.8"));
+  EXPECT_NEAR(json_row(o, row)["in_place"]["link_utilisation"], 0.2592, 1e-4);
   EXPECT_EQ(json_row(o, row)["in_place"]["wrong"], 2);
   EXPECT_DOUBLE_EQ(bus_factor("allgather", 4), 0.75);
   EXPECT_DOUBLE_EQ(bus_factor("broadcast", 4), 1);
+}
+
+TEST(PerfLink, BytesAreThoseOfTheBusiestLink) {
+  PerfOptions o;
+  o.ranks = 4;
+  const auto bytes = [&](const char* collective, PerfWay way) {
+    o.collective = collective;
+    return busiest_link_bytes(o, way, 1000, 4);
+  };
+  // Up once and down once, where a ring takes 2 (n - 1) / n of the vector, and a tree's root all of it twice.
+  EXPECT_EQ(bytes("allreduce", PerfWay::switches), 4000u);
+  EXPECT_EQ(bytes("allreduce", PerfWay::ring), 6000u);
+  EXPECT_EQ(bytes("allreduce", PerfWay::tree), 8000u);
+  EXPECT_EQ(bytes("broadcast", PerfWay::switches), 4000u);
+  EXPECT_EQ(bytes("broadcast", PerfWay::ring), 8000u);
+  EXPECT_EQ(bytes("allgather", PerfWay::switches), 12000u);
+  EXPECT_EQ(bytes("reduce_scatter", PerfWay::ring), 12000u);
+  EXPECT_EQ(bytes("barrier", PerfWay::switches), 0u);
+  EXPECT_EQ(bytes("barrier", PerfWay::tree), 0u);
+}
+
+TEST(PerfLink, RatesAreWhatLinuxSays) {
+  const auto sys = std::filesystem::temp_directory_path() / ("weft-perf-link-" + std::to_string(getpid()));
+  const auto write = [&](const char* path, const char* text) {
+    std::filesystem::create_directories((sys / path).parent_path());
+    std::ofstream(sys / path) << text;
+  };
+  write("class/infiniband/mlx5_0/ports/1/rate", "100 Gb/sec (4X EDR)\n");
+  write("class/infiniband/mlx5_0/ports/2/rate", "2.5 Gb/sec (1X SDR)\n");
+  write("class/net/lo/speed", "25000\n");
+  write("class/net/down0/speed", "-1\n");
+  EXPECT_EQ(link_gbps("mlx5_0", "", "", sys), 100);
+  EXPECT_EQ(link_gbps("mlx5_0:2", "", "", sys), 2.5);
+  EXPECT_EQ(link_gbps("mlx5_1", "", "", sys), std::nullopt);
+  EXPECT_EQ(link_gbps("", "lo", "", sys), 25);
+  EXPECT_EQ(link_gbps("", "", "127.0.0.1", sys), 25) << "the interface that has the address";
+  EXPECT_EQ(link_gbps("", "", "192.0.2.77", sys), std::nullopt);
+  EXPECT_EQ(link_gbps("", "down0", "", sys), std::nullopt);
+  std::filesystem::remove_all(sys);
 }
 
 /// A result that one host makes is right, and one that is changed anywhere is not.
