@@ -38,12 +38,13 @@ static weft_inc_group* begin(struct ompi_communicator_t* comm, struct offer* off
   return group;
 }
 
-/* All ranks get the same offers, and so come to the same end. */
+/* All ranks get the same offers. A reason; NONE: the group runs collectives, by switches or after it has lost them. */
 static int connect_all(struct ompi_communicator_t* comm, weft_inc_group* group, const struct offer* offers) {
   const int ranks = ompi_comm_size(comm);
+  weft_inc_group_info info;
   enum weft_inc_status status = WEFT_INC_AGAIN;
   weft_inc_handle* handles = malloc((size_t)ranks * sizeof *handles);
-  int usable = handles != NULL;
+  int usable = handles != NULL && group != NULL;
   for (int r = 0; usable && r < ranks; ++r) {
     usable = offers[r].usable;
     handles[r] = offers[r].handle;
@@ -52,33 +53,36 @@ static int connect_all(struct ompi_communicator_t* comm, weft_inc_group* group, 
   if (usable) usable = weft_inc_group_connect(group, handles, NULL) == WEFT_INC_OK;
   free(handles);
   while (usable && (status = weft_inc_group_test(group)) == WEFT_INC_AGAIN) opal_progress();
-  if (all_usable && status != WEFT_INC_OK) say(comm, "no group: ", weft_inc_last_error());
-  return status == WEFT_INC_OK;
+  if (!all_usable) return COLL_WEFT_NO_RNIC;
+  if (status != WEFT_INC_OK || weft_inc_group_info_get(group, &info) != WEFT_INC_OK) {
+    say(comm, "no group: ", weft_inc_last_error());
+    return WEFT_INC_REASON_NOT_READY;
+  }
+  return info.reason == WEFT_INC_REASON_LOST ? WEFT_INC_REASON_NONE : (int)info.reason;
 }
 
 /* One rank on each host: the group is theirs. */
 static int open_flat(coll_weft_module* module, struct ompi_communicator_t* comm) {
   const int ranks = ompi_comm_size(comm);
   struct offer mine, *all = calloc((size_t)ranks, sizeof *all);
-  weft_inc_group_info info;
+  int off = COLL_WEFT_NO_RNIC;
   memset(&mine, 0, sizeof mine);
   if (all == NULL) return 0;
   module->group = begin(comm, &mine);
   const int gathered = module->before.coll_allgather(&mine, (int)sizeof mine, MPI_BYTE, all, (int)sizeof mine, MPI_BYTE,
                                                      comm, module->before.coll_allgather_module);
-  const int ready = gathered == MPI_SUCCESS && module->group != NULL && connect_all(comm, module->group, all);
+  if (gathered == MPI_SUCCESS) off = connect_all(comm, module->group, all);
   free(all);
-  if (ready && weft_inc_group_info_get(module->group, &info) == WEFT_INC_OK && info.reason == WEFT_INC_REASON_NONE) {
+  /* A group that ends as soon as it is there may have failed at some ranks alone: they must not go different ways. */
+  module->off = COLL_WEFT_NO_RNIC;
+  if (gathered == MPI_SUCCESS) {
+    module->before.coll_allreduce(&off, &module->off, 1, MPI_INT, MPI_MAX, comm, module->before.coll_allreduce_module);
+  }
+  if (module->off == WEFT_INC_REASON_NONE) {
     say(comm, "by switches", "");
     return 1;
   }
-  if (ready) {
-    module->off = (int)info.reason;
-    say(comm, "as before, because of ", weft_inc_reason_name(info.reason));
-  } else {
-    module->off = COLL_WEFT_NO_RNIC;
-    say(comm, "as before: ", "a rank has no RNIC, or does not reach the others");
-  }
+  say(comm, "as before, because of ", coll_weft_reason_name(module->off));
   weft_inc_group_destroy(module->group);
   module->group = NULL;
   return 0;
