@@ -87,11 +87,8 @@ static void moves(MPI_Comm comm, int count) {
 }
 
 /* Every second element, at one rank alone. */
-static void derived_types(MPI_Comm comm) {
+static void bcast_of_a_vector(MPI_Comm comm, MPI_Datatype second) {
   int spread[40], right = 1;
-  MPI_Datatype second;
-  MPI_Type_vector(20, 1, 2, MPI_INT, &second);
-  MPI_Type_commit(&second);
   for (int i = 0; i < 40; ++i) spread[i] = rank == 0 ? i : -1;
   if (rank == 0) {
     MPI_Bcast(spread, 1, second, 0, comm);
@@ -100,7 +97,77 @@ static void derived_types(MPI_Comm comm) {
     for (int i = 0; i < 20; ++i) right &= spread[i] == 2 * i;
   }
   expect(right, "bcast of a vector", 20);
+}
+
+/* Every second element at all ranks, given, got, or both. What is between them stays. */
+static void allgather_of_vectors(MPI_Comm comm, MPI_Datatype second) {
+  int own[40], *all = malloc(sizeof(int) * 40 * (size_t)ranks), right = 1;
+  for (int i = 0; i < 40; ++i) own[i] = i % 2 == 0 ? 100 * rank + i / 2 : -1;
+  MPI_Allgather(own, 1, second, all, 20, MPI_INT, comm);
+  for (int i = 0; i < 20 * ranks; ++i) right &= all[i] == 100 * (i / 20) + i % 20;
+  expect(right, "allgather from a vector", 20);
+  for (int in_place = 0; in_place < 2; ++in_place) {
+    for (int i = 0; i < 40 * ranks; ++i) all[i] = -7;
+    /* The last element of the type has none behind it: blocks are 39 elements apart. */
+    for (int i = 0; i < 20 && in_place; ++i) all[39 * rank + 2 * i] = 100 * rank + i;
+    MPI_Allgather(in_place ? MPI_IN_PLACE : own, 1, second, all, 1, second, comm);
+    for (int r = 0; r < ranks; ++r) {
+      for (int i = 0; i < 39; ++i) right &= all[39 * r + i] == (i % 2 == 0 ? 100 * r + i / 2 : -7);
+    }
+  }
+  expect(right, "allgather of vectors", 20);
+  free(all);
+}
+
+/* Pairs, which no switch has, with an operation of the program's. */
+static void larger_pairs(void* in, void* out, int* count, MPI_Datatype* type) {
+  (void)type;
+  for (int i = 0; i < 2 * *count; ++i) {
+    if (((int*)in)[i] > ((int*)out)[i]) ((int*)out)[i] = ((int*)in)[i];
+  }
+}
+
+static void reduce_of_pairs(MPI_Comm comm) {
+  int in[20], out[20], right = 1;
+  MPI_Datatype pair;
+  MPI_Op op;
+  MPI_Type_contiguous(2, MPI_INT, &pair);
+  MPI_Type_commit(&pair);
+  MPI_Op_create(larger_pairs, 1, &op);
+  for (int i = 0; i < 20; ++i) in[i] = (rank + i) % ranks;
+  MPI_Reduce(in, out, 10, pair, op, ranks - 1, comm);
+  for (int i = 0; i < 20 && rank == ranks - 1; ++i) right &= out[i] == ranks - 1;
+  MPI_Allreduce(in, out, 10, pair, op, comm);
+  for (int i = 0; i < 20; ++i) right &= out[i] == ranks - 1;
+  expect(right, "reduce of pairs", 10);
+  MPI_Op_free(&op);
+  MPI_Type_free(&pair);
+}
+
+static void derived_types(MPI_Comm comm) {
+  MPI_Datatype second;
+  MPI_Type_vector(20, 1, 2, MPI_INT, &second);
+  MPI_Type_commit(&second);
+  bcast_of_a_vector(comm, second);
+  allgather_of_vectors(comm, second);
+  reduce_of_pairs(comm);
   MPI_Type_free(&second);
+}
+
+/* Even and odd ranks. What a side gets is the sum of the other. */
+static void intercommunicator(void) {
+  MPI_Comm half, both;
+  int sum = -1, right = 0, first = rank % 2 == 0 ? 70 : -1;
+  MPI_Comm_split(MPI_COMM_WORLD, rank % 2, rank, &half);
+  MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, rank % 2 == 0 ? 1 : 0, 5, &both);
+  MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, both);
+  for (int r = 1 - rank % 2; r < ranks; r += 2) right += r;
+  expect(sum == right, "allreduce of an intercommunicator", 1);
+  MPI_Bcast(&first, 1, MPI_INT, rank % 2 != 0 ? 0 : rank == 0 ? MPI_ROOT : MPI_PROC_NULL, both);
+  expect(first == 70, "bcast of an intercommunicator", 1);
+  MPI_Barrier(both);
+  MPI_Comm_free(&both);
+  MPI_Comm_free(&half);
 }
 
 static void larger(void* in, void* out, int* count, MPI_Datatype* type) {
@@ -135,7 +202,23 @@ static void communicators(void) {
     MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, all[i]);
     expect(sum == ranks * (ranks - 1) / 2, "allreduce of a duplicate", 1);
   }
-  for (int i = 0; i < 16; ++i) MPI_Comm_free(&all[i]);
+  /* All have their groups; non-blocking collectives of all are under way while those of switches run. */
+  int begun[16], ended[16];
+  MPI_Request requests[16];
+  for (int i = 0; i < 16; ++i) {
+    begun[i] = rank + i;
+    MPI_Iallreduce(&begun[i], &ended[i], 1, MPI_INT, MPI_SUM, all[i], &requests[i]);
+  }
+  for (int i = 0; i < 16; ++i) {
+    int sum = 0;
+    MPI_Allreduce(&begun[i], &sum, 1, MPI_INT, MPI_SUM, all[i]);
+    expect(sum == ranks * (ranks - 1) / 2 + ranks * i, "allreduce beside others", 1);
+  }
+  MPI_Waitall(16, requests, MPI_STATUSES_IGNORE);
+  for (int i = 0; i < 16; ++i) {
+    expect(ended[i] == ranks * (ranks - 1) / 2 + ranks * i, "iallreduce beside others", 1);
+    MPI_Comm_free(&all[i]);
+  }
   MPI_Comm_split(MPI_COMM_WORLD, rank % 2, rank, &half);
   int sum = 0, right = 0;
   MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, half);
@@ -162,6 +245,7 @@ int main(int argc, char** argv) {
   derived_types(MPI_COMM_WORLD);
   what_switches_do_not_have(MPI_COMM_WORLD);
   communicators();
+  intercommunicator();
   MPI_Reduce(&mistakes, &all, 1, MPI_INT, MPI_SUM, 0, MPI_COMM_WORLD);
   if (rank == 0 && all == 0) printf("all right\n");
   MPI_Finalize();

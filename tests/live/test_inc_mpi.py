@@ -4,6 +4,7 @@
 """An MPI program that knows nothing of weft, with Debian's Open MPI, on the hosts of Tree-3-2: with the component, and
 without it."""
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -18,7 +19,12 @@ from test_inc_manager import NOWHERE, Manager, on_switches
 COMPONENT = os.path.join(lab.BIN, "../lib/openmpi/mca_coll_weft.so")
 
 
-PROGRAM = os.path.join(os.path.dirname(os.path.realpath(__file__)), "mpi_program.c")
+HERE = os.path.dirname(os.path.realpath(__file__))
+PROGRAM, THREADS = os.path.join(HERE, "mpi_program.c"), os.path.join(HERE, "mpi_threads.c")
+# Ranks that look for what comes keep a daemon on few CPUs from renewing a short lease in time.
+LEASE_MS = 5000
+# A user's operation and MAXLOC; with pairs twice more.
+FELL_BACK = r"MPI_COMM_WORLD: \d+ of [1-9]\d+ collectives without switches: no_operation=4"
 
 
 class Mpi:
@@ -28,7 +34,7 @@ class Mpi:
     def __init__(self, tree, daemons, source=PROGRAM, words=None):
         self.tree, self.directory, self.words = tree, tree.lab.directory, words
         self.program = os.path.join(self.directory, "mpi_program")
-        lab.run("mpicc", "-O1", "-Wall", "-Werror", "-o", self.program, source)
+        lab.run("mpicc", "-O1", "-Wall", "-Werror", "-pthread", "-o", self.program, source)
         self.agent = os.path.join(self.directory, "agent")
         cases = "".join(f"  10.0.{n}.2) space={host.namespace}; name=h{n} ;;\n" for n, host in enumerate(tree.hosts, 1))
         with open(self.agent, "w", encoding="utf-8") as file:
@@ -62,7 +68,7 @@ class OpenMpi(unittest.TestCase):
     def test_a_program_has_the_switches_without_knowing(self):
         with lab.Lab() as l:
             tree = inc_tree.Tree(l)
-            manager = Manager(l)
+            manager = Manager(l, lease_ms=LEASE_MS)
             daemons = Daemons(l, manager)
             mpi = Mpi(tree, daemons)
             status, out = mpi.run()
@@ -70,6 +76,7 @@ class OpenMpi(unittest.TestCase):
             self.assertIn("all right", out)
             self.assertIn("MPI_COMM_WORLD: by switches", out)
             self.assertRegex(out, r"group \d+ ran [1-9]\d+ collectives")
+            self.assertRegex(out, FELL_BACK + "\n")
             lab.wait_for("the end of all groups", lambda: not manager.groups(), 5)
             self.assertEqual(on_switches(tree), NOWHERE)
             # Two ranks on each host, side by side and in turn: those of a host first, and then their leaders.
@@ -79,6 +86,8 @@ class OpenMpi(unittest.TestCase):
                 self.assertIn("all right", out)
                 self.assertIn("MPI_COMM_WORLD: by switches, after the ranks of each host", out)
                 self.assertRegex(out, r"group \d+ ran [1-9]\d+ collectives")
+                # Blocks of ranks that do not follow each other on their hosts are not side by side.
+                self.assertRegex(out, FELL_BACK + ("\n" if order == "slot" else r" uneven_hosts=[1-9]\d*\n"))
             lab.wait_for("the end of all groups", lambda: not manager.groups(), 5)
             self.assertEqual(on_switches(tree), NOWHERE)
             # Without a manager it runs as before, and says why; so it does without the component.
@@ -87,6 +96,8 @@ class OpenMpi(unittest.TestCase):
             self.assertEqual(status, 0, out)
             self.assertIn("all right", out)
             self.assertIn("MPI_COMM_WORLD: as before, because of no_manager", out)
+            self.assertRegex(out, r"MPI_COMM_WORLD: (\d+) of \1 collectives without switches: "
+                                  r"no_manager=[1-9]\d+ no_operation=4\n")
             status, out = mpi.run("--mca", "coll_weft_use", "0")
             self.assertEqual(status, 0, out)
             self.assertIn("all right", out)
@@ -94,6 +105,22 @@ class OpenMpi(unittest.TestCase):
             status, out = mpi.run("--mca", "coll_weft_use", "2")
             self.assertNotEqual(status, 0, out)
             self.assertIn("gets no switches", out)
+            l.stop()
+
+    def test_threads_with_a_communicator_each_run_collectives_at_the_same_time(self):
+        with lab.Lab() as l:
+            tree = inc_tree.Tree(l)
+            manager = Manager(l, lease_ms=LEASE_MS)
+            mpi = Mpi(tree, Daemons(l, manager), THREADS)
+            status, out = mpi.run()
+            self.assertEqual(status, 0, out)
+            self.assertIn("all right", out)
+            # Sixteen duplicates on four ranks, all by switches: ten turns of three collectives each.
+            ran = [int(count) for count in re.findall(r"group \d+ ran (\d+) collectives", out)]
+            self.assertEqual(len([count for count in ran if count >= 30]), 16 * inc_tree.RANKS, out)
+            self.assertNotIn("without switches", out)
+            lab.wait_for("the end of all groups", lambda: not manager.groups(), 5)
+            self.assertEqual(on_switches(tree), NOWHERE)
             l.stop()
 
 
