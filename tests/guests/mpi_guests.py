@@ -14,6 +14,7 @@ import unittest
 import yaml
 
 import judge
+import remote_shell
 from image_contents import MPI_PACKAGES
 from judge import MTU, guest, live
 import inc_tree
@@ -97,10 +98,8 @@ class Site:
             f"exec weft-incd --manager {OPERATOR}:{OPERATOR_PORT} --cert /etc/host.crt --key /etc/host.key "
             "--ca /etc/operator.crt", "incd")
         self.lab.evidence.add(lambda folder: self._keep_log(folder, machine, daemon))
-        machine.daemon(f"exec socat TCP-LISTEN:{SHELL_PORT},fork,reuseaddr EXEC:/bin/sh", "shell")
-        machine.check("cat >/tmp/agent && chmod 755 /tmp/agent",
-                      data=f'#!/bin/sh\nhost=$1\nshift\necho "$*" | socat -t {RUN_S} - TCP:$host:{SHELL_PORT}\n'
-                      .encode())
+        machine.daemon(remote_shell.server(SHELL_PORT), "shell")
+        machine.check("cat >/tmp/agent && chmod 755 /tmp/agent", data=remote_shell.client(SHELL_PORT).encode())
         machine.check("for i in $(seq 100); do [ -S /run/weft/incd.sock ] && exit 0; sleep 0.1; done; "
                       "cat /run/incd.log; exit 1", timeout=30)
 
