@@ -58,6 +58,10 @@ class Job:
     def running(self):
         return self.code is None
 
+    def ended(self, timeout):
+        """Waits for the end for so many seconds; whether it has come."""
+        return self.channel.wait(lambda: not self.running(), timeout)
+
     def kill(self):
         """Ends the command and its children; wait() then returns 137."""
         if self.running():

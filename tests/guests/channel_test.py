@@ -57,6 +57,13 @@ class Agent(unittest.TestCase):
             self.assertLess(time.monotonic(), deadline)
             time.sleep(0.02)
 
+    def test_a_command_that_goes_on_is_left_alone_by_who_looks_whether_it_has_ended(self):
+        job = self.channel.run("read line; echo $line", 20, end=False)
+        self.assertFalse(job.ended(0.1))
+        job.write(b"fine\n", end=True)
+        self.assertTrue(job.ended(10))
+        self.assertEqual(job.wait(), (0, "fine\n"))
+
     def test_outputs_exit_codes_and_input(self):
         job = self.channel.run("cat; echo oops >&2; exit 3", 10, b"x" * 200_000)
         self.assertEqual(job.wait().code, 3)

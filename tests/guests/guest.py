@@ -23,7 +23,19 @@ import lab as live  # noqa: E402
 QEMU = "qemu-system-x86_64"
 BOOT_TIMEOUT_S = 240
 GID_TIMEOUT_S = 5
-EVIDENCE_S = 10
+ANSWERS_S, EVIDENCE_S = 10, 60
+# What the kernel has said, which processes there are, where in the kernel their threads wait, and for which sockets.
+EVIDENCE = """
+dmesg
+echo; ps axf -o pid,ppid,stat,wchan:32,args
+for thread in /proc/[0-9]*/task/*; do
+  [ -e ${thread%/task/*}/exe ] || continue
+  read name <$thread/comm; read call <$thread/syscall
+  echo; echo "$thread $name $call"
+  cat $thread/stack
+done 2>/dev/null
+echo; ss -xtuapn
+"""
 # TCG guests take all of a core while they run; the switch and whoever else uses the machine come first.
 NICE = 10
 # no_timer_check: a busy machine's emulated timer can look broken to the kernel, which then does not boot.
@@ -160,7 +172,7 @@ class Guest:
         return "".join(live.read(path) for path in paths if os.path.exists(path))[-4000:]
 
     def _write_evidence(self, folder):
-        """The console, and, where the guest answers, what its kernel has said and what runs."""
+        """The console, and, where the guest answers, EVIDENCE."""
         for path in (self.console_path, self.qemu_log_path):
             if os.path.exists(path) and os.path.getsize(path):
                 shutil.copy(path, os.path.join(folder, f"{self.name}-{os.path.basename(path)}"))
@@ -168,10 +180,10 @@ class Guest:
             return
         with open(os.path.join(folder, f"{self.name}-dmesg.txt"), "w", encoding="utf-8") as file:
             try:
-                if self.channel.ask(timeout=EVIDENCE_S) is None:
+                if self.channel.ask(timeout=ANSWERS_S) is None:
                     file.write("the guest does not answer\n")
                 else:
-                    file.write(self.run("dmesg; echo; ps -eo pid,ppid,stat,wchan:32,args", EVIDENCE_S).out)
+                    file.write(self.run(EVIDENCE, EVIDENCE_S).out)
             except (channel.ChannelClosed, channel.CommandHangs) as error:
                 file.write(f"{error}\n")
 

@@ -33,6 +33,8 @@ SHELL_PORT = 2200
 # An emulated CPU takes ten seconds for a daemon's first connection with certificates while a rank keeps it busy.
 LEASE_MS = 60_000
 RUN_S = 600
+# A program that takes too long is left alone for so long: what it waits for is kept meanwhile.
+LOOK_S = 300
 # What `mpi_results few` asks for: of three types and two lengths, two operations of allreduce and reduce each, a bcast
 # and a barrier.
 FEW = 3 * 2 * (2 * 2 + 2)
@@ -71,6 +73,7 @@ class Site:
         tcp = {"address": OPERATOR, "port": OPERATOR_PORT, "certificate": self._server[0], "key": self._server[1],
                "client_ca": self._authority.certificate}
         self.manager = Manager(l, LEASE_MS, tcp, self.tree.operator.namespace)
+        l.evidence.add(self._keep_groups)
         self.first = self.guests[min(ranks)]
         for rank, machine in self.guests.items():
             self._prepare(rank, machine)
@@ -103,6 +106,13 @@ class Site:
         machine.check("for i in $(seq 100); do [ -S /run/weft/incd.sock ] && exit 0; sleep 0.1; done; "
                       "cat /run/incd.log; exit 1", timeout=30)
 
+    def _keep_groups(self, folder):
+        found = {"groups": self.manager.groups()}
+        for switch in ("leaf1", "leaf2", "root"):
+            found[switch] = {what: self.tree.show(what, switch) for what in ("groups", "endpoints", "slots")}
+        with open(os.path.join(folder, "groups.json"), "w", encoding="utf-8") as file:
+            json.dump(found, file, indent=1)
+
     @staticmethod
     def _keep_log(folder, machine, daemon):
         with open(os.path.join(folder, f"{machine.name}-incd.log"), "w", encoding="utf-8") as file:
@@ -133,12 +143,12 @@ class Site:
         return found
 
     def mpirun(self, *words, settings=(), timeout=RUN_S):
-        """Starts a program on every guest; its Job."""
+        """Starts a program on every guest, which is to end within `timeout` seconds; its Job."""
         hosts = ",".join(f"10.0.{rank + 1}.2:1" for rank in sorted(self.guests))
         command = ["mpirun.openmpi", "--allow-run-as-root", "--mca", "plm_rsh_agent", "/tmp/agent", "--mca",
                    "oob_tcp_if_include", "eth0", *OVER_ROCE, "--mca", "coll_weft_device", "rxe0",
                    "--mca", "coll_weft_verbose", "1", *settings, "--host", hosts, "-np", str(len(self.guests)), *words]
-        return self.first.start(shlex.join(command), timeout)
+        return self.first.start(shlex.join(command), timeout + LOOK_S)
 
     def results(self, path):
         """By rank, the records that mpi_results wrote."""
@@ -198,7 +208,14 @@ class Compared(unittest.TestCase):
     def output(self, *words, use=2, timeout=RUN_S):
         """What a program on every guest prints, which must end well. use: coll_weft_use, 0 is off, 1 if possible, 2
         required."""
-        code, out = self.site.mpirun(*words, settings=("--mca", "coll_weft_use", str(use)), timeout=timeout).wait()
+        job = self.site.mpirun(*words, settings=("--mca", "coll_weft_use", str(use)), timeout=timeout)
+        return self.end(job, timeout)
+
+    def end(self, job, timeout):
+        """What a program prints, which must end well. One that hangs goes on until all that it waits for is kept."""
+        self.addCleanup(job.kill)
+        self.assertTrue(job.ended(timeout), f"the program has not ended within {timeout} s:\n{job.out}")
+        code, out = job.wait()
         self.assertEqual(code, 0, out)
         return out
 
@@ -234,9 +251,7 @@ class Compared(unittest.TestCase):
         job.wait_for("done", RUN_S)
         self.proof(collectives)
         self.site.first.check("touch /tmp/go")
-        code, out = job.wait()
-        self.assertEqual(code, 0, out)
-        self.assertIn("MPI_COMM_WORLD: by switches", out)
+        self.assertIn("MPI_COMM_WORLD: by switches", self.end(job, RUN_S))
         compared = self.compare(self.site.results("/tmp/results"), self.site.results_here(self.program, which))
         live.wait_for("the end of the group", lambda: not self.site.manager.groups(), 5)
         for switch in ("leaf1", "leaf2", "root"):
