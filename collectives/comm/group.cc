@@ -349,10 +349,7 @@ std::shared_ptr<Request> Group::post(const Call& call) {
     return request;
   }
   request->eligible = refusal_of(call.collective, call.type, call.op, bytes) == WEFT_INC_REASON_NONE;
-  request->algorithm = settings_.backend == WEFT_INC_BACKEND_RING ? HostAlgorithm::ring : HostAlgorithm::tree;
-  if (settings_.backend != WEFT_INC_BACKEND_RING && settings_.backend != WEFT_INC_BACKEND_TREE && bytes >= kRingBytes) {
-    request->algorithm = HostAlgorithm::ring;
-  }
+  request->algorithm = host_algorithm(settings_.backend, bytes);
   queue_.push_back(request);
   start_requests();
   return request;

@@ -10,6 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "collectives/comm/weft_inc.h"
+
 namespace weft::inc::comm {
 
 /// The six collectives of the library. The four of the control message (`Primitive`) are what a switch runs;
@@ -27,9 +29,13 @@ enum class HostAlgorithm : std::uint8_t {
   tree,  ///< binomial: 2 log2(n) steps with all of it
 };
 
-/// From so many bytes on a ring, which fills all links, ends earlier; below, its 2 (n - 1) steps take longer than the
-/// 2 log2(n) of a tree.
-inline constexpr std::uint64_t kRingBytes = 64 * 1024;
+/// How hosts run a vector of so many bytes where the backend does not name a way: from 64 KiB on a ring, which fills
+/// all links, ends earlier; below, its 2 (n - 1) steps take longer than the 2 log2(n) of a tree.
+[[nodiscard]] constexpr HostAlgorithm host_algorithm(weft_inc_backend backend, std::uint64_t bytes) noexcept {
+  if (backend == WEFT_INC_BACKEND_RING) return HostAlgorithm::ring;
+  if (backend == WEFT_INC_BACKEND_TREE) return HostAlgorithm::tree;
+  return bytes >= 64 * 1024 ? HostAlgorithm::ring : HostAlgorithm::tree;
+}
 
 /// Another rank at distance 2^k: number 2k is the one above (rank + 2^k), 2k + 1 the one below, modulo the ranks.
 using Partner = std::uint32_t;

@@ -160,11 +160,10 @@ class Perf {
     o_.link_gbps = link_gbps(o_.device, o_.interface, m.address).value_or(0);
   }
 
-  /// As the library chooses among its hosts' algorithms.
   [[nodiscard]] PerfWay way(std::uint64_t bytes) const {
     if (info().reason == WEFT_INC_REASON_NONE) return PerfWay::switches;
-    if (o_.backend == "ring" || o_.backend == "tree") return o_.backend == "ring" ? PerfWay::ring : PerfWay::tree;
-    return bytes >= inc::comm::kRingBytes ? PerfWay::ring : PerfWay::tree;
+    const auto by_hosts = inc::comm::host_algorithm(backend_of(o_.backend), bytes);
+    return by_hosts == inc::comm::HostAlgorithm::ring ? PerfWay::ring : PerfWay::tree;
   }
 
   void announce() const {
