@@ -3,12 +3,13 @@
 /*
  * An MPI program that knows nothing of weft: every collective that switches run, and some that they do not, over many
  * sizes, or the first few of them (its argument), with results that every rank can compute. Prints "all right" from
- * rank 0; its exit status is 1 otherwise.
+ * rank 0; its exit status is 1 otherwise. With the argument "hang" it says so and never ends.
  */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static int rank, ranks, mistakes;
 
@@ -235,6 +236,11 @@ int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  if (argc > 1 && strcmp(argv[1], "hang") == 0) {
+    printf("rank %d waits\n", rank);
+    fflush(stdout);
+    for (;;) pause();
+  }
   for (int c = 0; c < sizes; ++c) {
     reductions_int(MPI_COMM_WORLD, ops[c], counts[c]);
     reductions_double(MPI_COMM_WORLD, ops[c % 2], counts[c]);

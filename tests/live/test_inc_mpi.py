@@ -3,10 +3,12 @@
 # Copyright The weft authors
 """An MPI program that knows nothing of weft, with Debian's Open MPI, on the hosts of Tree-3-2: with the component, and
 without it."""
+import contextlib
 import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import unittest
@@ -23,6 +25,8 @@ HERE = os.path.dirname(os.path.realpath(__file__))
 PROGRAM, THREADS = os.path.join(HERE, "mpi_program.c"), os.path.join(HERE, "mpi_threads.c")
 # Ranks that look for what comes keep a daemon on few CPUs from renewing a short lease in time.
 LEASE_MS = 5000
+RUN_S = 150
+OPEN_MPI = ("mpirun\n", "orterun\n", "orted\n")
 # A user's operation and MAXLOC; with pairs twice more.
 FELL_BACK = r"MPI_COMM_WORLD: \d+ of [1-9]\d+ collectives without switches: no_operation=4"
 
@@ -48,8 +52,9 @@ class Mpi:
             file.write(f'#!/bin/sh\ncase "$(hostname)" in\n{sockets}esac\nexport WEFT_INC_SOCKET\nexec "$@"\n')
         os.chmod(self.wrapper, 0o755)
 
-    def run(self, *settings, each=1, sizes=4):
-        """Exit status and all output. each: ranks on a host, which speak with each other through shared memory."""
+    def run(self, *settings, each=1, sizes=4, timeout=RUN_S):
+        """Exit status and all output. each: ranks on a host, which speak with each other through shared memory. Where
+        the program takes too long, it is ended on all hosts: mpirun alone would leave the other ones' ranks behind."""
         system = lab.run("ompi_info", "--path", "pkglibdir", "--parsable").strip().split(":")[-1]
         command = ["mpirun", "--allow-run-as-root", "--mca", "plm_rsh_agent", self.agent, "--mca", "pml", "ob1",
                    "--mca", "btl", "tcp,self,vader", "--mca", "btl_vader_single_copy_mechanism", "none", "--mca",
@@ -58,10 +63,28 @@ class Mpi:
                    "--mca", "coll_weft_verbose", "1", *settings, "--host",
                    ",".join(f"10.0.{n}.2:1" for n in range(1, inc_tree.RANKS + 1)), "-np", str(each * inc_tree.RANKS),
                    self.wrapper, self.program, *(self.words or [str(sizes)])]
-        done = subprocess.run(["ip", "netns", "exec", self.tree.hosts[0].namespace, "unshare", "--uts", "sh", "-c",
-                               "hostname h1; exec " + shlex.join(command)], capture_output=True, text=True, timeout=150,
-                              check=False)
-        return done.returncode, done.stdout + done.stderr
+        done = lab.spawn(["ip", "netns", "exec", self.tree.hosts[0].namespace, "unshare", "--uts", "sh", "-c",
+                          "hostname h1; exec " + shlex.join(command)], stdout=subprocess.PIPE,
+                         stderr=subprocess.STDOUT, text=True)
+        try:
+            out, _ = done.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            for pid in self.left():
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            out, _ = done.communicate()
+            raise AssertionError(f"the program has not ended within {timeout} s:\n{out}") from None
+        return done.returncode, out
+
+    def left(self):
+        """Processes of Open MPI and of the program, on all hosts: not their daemons, which others started."""
+        found = []
+        for host in self.tree.hosts:
+            for pid in map(int, lab.run("ip", "netns", "pids", host.namespace).split()):
+                with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                    if self.directory in lab.read(f"/proc/{pid}/cmdline") or lab.read(f"/proc/{pid}/comm") in OPEN_MPI:
+                        found.append(pid)
+        return found
 
 
 class OpenMpi(unittest.TestCase):
@@ -105,6 +128,16 @@ class OpenMpi(unittest.TestCase):
             status, out = mpi.run("--mca", "coll_weft_use", "2")
             self.assertNotEqual(status, 0, out)
             self.assertIn("gets no switches", out)
+            l.stop()
+
+    def test_a_program_that_hangs_is_ended_on_all_hosts(self):
+        with lab.Lab() as l:
+            tree = inc_tree.Tree(l)
+            mpi = Mpi(tree, Daemons(l, Manager(l)), words=["hang"])
+            before = mpi.left()
+            with self.assertRaisesRegex(AssertionError, "has not ended within 8 s:\n(?s:.*)waits"):
+                mpi.run(timeout=8)
+            self.assertEqual(mpi.left(), before)
             l.stop()
 
     def test_threads_with_a_communicator_each_run_collectives_at_the_same_time(self):
