@@ -3,7 +3,9 @@
 # Copyright The weft authors
 """Collectives of four weft-rnic that three switches add up (conf/inc-tree.yaml); every element is compared."""
 import json
+import os
 import re
+import shutil
 import time
 import unittest
 
@@ -208,28 +210,57 @@ class Inc(unittest.TestCase):
                 self.collectives(tree, 3, "-s", "65536", "-n", "1", mode=mode)
                 l.stop()
 
+    def two_groups(self, tree):
+        """Group -> (ranks that wait, group as leaf1 has it): two with the same ranks' hosts."""
+        out = {}
+        for group in (1, 2):
+            ranks = tree.start_ranks(group, *CALM, "--rto-us", "200000", "-s", "65536", "-n", "5")
+            hellos = tree.make_group(group, ranks, qp=100 * group, **OPTIONS)
+            out[group] = ranks, tree.groups.group("leaf1", hellos, 100 * group)
+        return out
+
+    def observe(self, tree, groups, *command):
+        """What weftctl says when it has run while both groups did."""
+        says = tree.start_weftctl(*command)
+        time.sleep(0.5)  # until it is attached
+        for group, (ranks, _) in groups.items():
+            tree.release(ranks, qp=100 * group)
+        out, _ = says.communicate(timeout=40)
+        for ranks, _ in groups.values():
+            self.assertEqual([r.get("error") for r in tree.results(ranks)], [""] * inc_tree.RANKS)
+        return out
+
     def test_a_trace_of_a_group_follows_its_packets_alone(self):
         with lab.Lab() as l:
             tree = inc_tree.Tree(l)
-            every = []
-            for group in (1, 2):
-                ranks = tree.start_ranks(group, *CALM, "--rto-us", "200000", "-s", "65536", "-n", "5")
-                hellos = tree.make_group(group, ranks, qp=100 * group, **OPTIONS)
-                every.append((group, ranks, tree.groups.group("leaf1", hellos, 100 * group)))
+            groups = self.two_groups(tree)
             said = tree.try_weftctl("trace", "--group", "3")
             self.assertNotEqual(said.returncode, 0)
             self.assertIn("group 3 runs on no switch", said.stderr)
-            trace = tree.start_weftctl("--json", "trace", "--group", "2", "--switch", "leaf1", "--count", "20",
-                                       "--duration-s", "20")
-            time.sleep(0.5)  # until it is attached
-            for group, ranks, _ in every:
-                tree.release(ranks, qp=100 * group)
-            out, _ = trace.communicate(timeout=40)
-            for _, ranks, _ in every:
-                self.assertEqual([r.get("error") for r in tree.results(ranks)], [""] * 4)
+            out = self.observe(tree, groups, "--json", "trace", "--group", "2", "--switch", "leaf1", "--count", "20",
+                               "--duration-s", "20")
             qps = set(map(int, re.findall(r'"dest_qp": ?(\d+)', out)))
             self.assertTrue(qps)
-            self.assertLessEqual(qps, {endpoint["qp"] for endpoint in every[1][2]["endpoints"]}, out)
+            self.assertLessEqual(qps, {endpoint["qp"] for endpoint in groups[2][1]["endpoints"]}, out)
+            l.stop()
+
+    @unittest.skipUnless(shutil.which("tshark"), "needs the package tshark")
+    def test_a_capture_of_a_group_has_its_packets_alone_in_both_directions(self):
+        with lab.Lab() as l:
+            tree = inc_tree.Tree(l)
+            groups = self.two_groups(tree)
+            path = os.path.join(l.directory, "group.pcapng")
+            said = tree.try_weftctl("capture", "-w", path, "--group", "3", "--duration-s", "1")
+            self.assertNotEqual(said.returncode, 0)
+            self.assertIn("group 3 runs on no switch", said.stderr)
+            self.observe(tree, groups, "capture", "-w", path, "--group", "2", "--switch", "leaf1", "--duration-s", "6")
+            found = {tuple(line.split("\t")) for line in lab.run(
+                "tshark", "-r", path, "-T", "fields", "-e", "ip.src", "-e", "ip.dst", "-e",
+                "infiniband.bth.destqp").splitlines()}
+            ends = groups[2][1]["endpoints"]
+            expected = {(e["peer"], e["address"], e["qp"]) for e in ends}
+            expected |= {(e["address"], e["peer"], e["peer_qp"]) for e in ends}
+            self.assertEqual({(source, to, int(qp, 16)) for source, to, qp in found}, expected)
             l.stop()
 
     def test_what_a_group_lacks_is_said_and_nothing_of_it_stays(self):
