@@ -11,6 +11,7 @@ import os
 
 import yaml
 
+from tools.lab import long_links
 from tools.lab.emitter import Fields
 from tools.lab.reader import Reader
 
@@ -62,6 +63,7 @@ class Nic:
     renack: str = "lazy"
     mtu: int = 1024
     window: int = 256
+    window_below_bdp: bool = False
     reorder_window: int = 512
     cc: str = "none"
     preset: str = "hpcc_mix"
@@ -231,6 +233,8 @@ class _LabReader:
                                                 "ever to move 'bytes' over paths that reorder")
         timing = self._timing(top["timing"]) if "timing" in top else Timing()
         variants = self._variants(top["variants"], nic, topology, workload) if "variants" in top else []
+        if self._file.is_right():
+            self._check_windows(topology, variants, top["variants"].value, top.get("nic", root))
         sample_ms = 250
         if "report" in top:
             report = self._file.mapping(top["report"], "report", optional=("sample_ms",))
@@ -367,8 +371,8 @@ class _LabReader:
     def _nic(self, node, base, what):
         f = self._file
         own_kind = ("kind",) if what == "nic" else ()
-        values = f.mapping(node, what, optional=(*own_kind, "transport", "renack", "mtu", "window", "reorder_window",
-                                                 "nack_is_cnp", "cc"))
+        values = f.mapping(node, what, optional=(*own_kind, "transport", "renack", "mtu", "window", "window_below_bdp",
+                                                 "reorder_window", "nack_is_cnp", "cc"))
         cc = f.mapping(values["cc"], f"{what}: cc", optional=("kind", "preset", "rate_gbps", "constants")) \
             if "cc" in values else {}
         changes = {
@@ -385,16 +389,21 @@ class _LabReader:
         changes["constants"] = self._constants(cc, changes["cc"], base, f"{what}: cc")
         if "preset" in cc and changes["cc"] != "dcqcn":
             f.mistake(cc["preset"], f"{what}: cc: preset is for kind dcqcn")
-        if "nack_is_cnp" in values:
-            changes["nack_is_cnp"] = f.boolean(values["nack_is_cnp"], f"{what}: nack_is_cnp")
+        for key in {"nack_is_cnp", "window_below_bdp"} & set(values):
+            changes[key] = f.boolean(values[key], f"{what}: {key}")
         if changes["kind"] == "soft_roce":
             changes["transport"] = "gbn"
             for key in values:
-                if key not in ("kind", "mtu", "window"):
+                if key not in ("kind", "mtu", "window", "window_below_bdp"):
                     f.mistake(values[key], f"{what}: '{key}' is not ours to choose with Soft-RoCE")
         if changes["reorder_window"] & (changes["reorder_window"] - 1):
             f.mistake(values["reorder_window"], f"{what}: reorder_window is a power of two")
         return dataclasses.replace(base, **changes)
+
+    def _check_windows(self, topology, variants, nodes, nic_of_all):
+        for variant, node in zip(variants, nodes):
+            if wrong := long_links.mistake(topology, variant.nic):
+                self._file.mistake(fields_of(node).get("nic", nic_of_all), f"nic: {wrong}")
 
     def _constants(self, cc, kind, base, what):
         """Those of the base go on where the kind is the same."""

@@ -59,6 +59,10 @@ class Reader:
         if entry not in self._found:
             self._found.append(entry)
 
+    def is_right(self):
+        """Nothing was found so far."""
+        return not self._found
+
     def finish(self):
         """Raises what was found, in the order of the file."""
         if self._found:

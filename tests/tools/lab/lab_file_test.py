@@ -164,6 +164,22 @@ class Mistakes(unittest.TestCase):
                     "perftest may take for ever to move 'bytes' over paths that reorder")
         self.expect("bytes: 1000000", "bytes: 100", "9:32: workload: bytes are less than a message (65536)")
 
+    def test_a_window_that_a_long_link_does_not_fit_into_is_refused(self):
+        what = ("window: a round trip over the longest link takes 8 ms, and 20 Mbit/s carry 20000 bytes meanwhile: a "
+                "window of 19456 bytes would be all that is measured; give at least 20 packets of 1024 bytes, or say "
+                "window_below_bdp: true")
+        self.expect("window: 64", "window: 19", f"8:6: nic: {what}")
+        for window in ("20", "1, window_below_bdp: true"):
+            self.assertEqual(mistakes(SMALL.replace("window: 64", f"window: {window}")), [])
+        short = SMALL.replace("window: 64", "window: 1").replace("[100000, 2000000]", "99999")
+        self.assertEqual(mistakes(short), [])
+        # Of a file with switches: a link of 40 ms there and back, at the rate that RNICs have.
+        with open(support.ROOT / "conf/labs/long-haul.yaml", encoding="utf-8") as file:
+            longhaul = file.read()
+        self.assertEqual(mistakes(longhaul), [])
+        self.assertIn("takes 40 ms, and 20 Mbit/s carry 100000 bytes meanwhile: a window of 65536 bytes",
+                      "".join(mistakes(longhaul.replace("window: 512 ", "window: 64 "))))
+
     def test_keys_of_another_kind_are_refused(self):
         self.expect("spines: 2", "spines: 2\n  hosts: []", "5:10: topology: 'hosts' does not belong to kind leaf_spine")
         self.expect("kind: ring", "kind: ring, flows: []", "9:32: workload: 'flows' does not belong to kind ring")
