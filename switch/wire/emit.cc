@@ -8,7 +8,6 @@
 
 #include "switch/wire/checksum.h"
 #include "switch/wire/icrc.h"
-#include "switch/wire/icrc_update.h"
 #include "switch/wire/qcn_cnp.h"
 #include "switch/wire/rtt_echo.h"
 
@@ -119,69 +118,6 @@ std::size_t finish(std::uint8_t* frame, const RoceAddressing& to, Opcode opcode)
   return bytes;
 }
 
-/// A CNP over IPv4 without a tag, all zero where one differs from another: MAC addresses, TOS, TTL, header checksum, IP
-/// addresses, UDP source port and queue pair. The ICRC is that of the zeros.
-constexpr std::size_t kPlainCnpBytes = 74;
-struct PlainCnp {
-  std::array<std::uint8_t, kPlainCnpBytes> frame{};
-  std::uint32_t icrc = 0;
-};
-PlainCnp make_plain_cnp() noexcept {
-  PlainCnp cnp;
-  RoceAddressing to;
-  to.source = to.destination = IpAddress::v4(0);
-  to.ttl = 0;
-  to.source_port = 0;
-  assert(emitted_bytes(to, Opcode::CNP) == kPlainCnpBytes);
-  write_headers(cnp.frame.data(), to, Opcode::CNP, Qpn(0), Psn(0)).set_becn(true);
-  finish(cnp.frame.data(), to, Opcode::CNP);
-  cnp.icrc = load_icrc(&cnp.frame[kPlainCnpBytes - kIcrcBytes]);
-  header_at<Ipv4Header>(&cnp.frame[sizeof(EthernetHeader)]).checksum.set(0);
-  return cnp;
-}
-
-/// The sum of an IPv4 header's words over the template: addresses, TOS and TTL come to it.
-constexpr std::uint32_t kPlainCnpSum =
-    (4 << 12 | sizeof(Ipv4Header) / 4 << 8) + (kPlainCnpBytes - sizeof(EthernetHeader)) + 0x4000 + IpProtocol::udp;
-
-/// The usual CNP: what differs is written over a copy of the template, and the ICRC follows from the same values, since
-/// summing up bytes that were just written piece by piece waits for all of them.
-std::size_t write_plain_cnp(std::uint8_t* frame, const RoceAddressing& to, Qpn dest_qp) noexcept {
-  constexpr std::size_t kIp = sizeof(EthernetHeader), kUdp = kIp + sizeof(Ipv4Header), kBth = kUdp + sizeof(UdpHeader);
-  constexpr std::size_t kIcrc = kPlainCnpBytes - kIcrcBytes;
-  constexpr auto covered_after = [](std::size_t offset) {
-    return static_cast<std::uint32_t>(kIcrc - offset - sizeof(be32));
-  };
-  static const PlainCnp plain = make_plain_cnp();  // not before the tables of the ICRC, which other files initialise
-  std::memcpy(frame, plain.frame.data(), kPlainCnpBytes);
-  auto& eth = header_at<EthernetHeader>(frame);
-  eth.destination = to.destination_mac;
-  eth.source = to.source_mac;
-  const std::uint32_t source = to.source.v4_value(), destination = to.destination.v4_value();
-  ChecksumSum sum;
-  sum.add_word32(kPlainCnpSum);
-  sum.add_word(to.tos);
-  sum.add_word(static_cast<std::uint16_t>(to.ttl << 8));
-  sum.add_word32(source);
-  sum.add_word32(destination);
-  auto& ip = header_at<Ipv4Header>(frame + kIp);
-  ip.tos = to.tos;
-  ip.ttl = to.ttl;
-  ip.checksum.set(sum.checksum());
-  ip.source.set(source);
-  ip.destination.set(destination);
-  header_at<UdpHeader>(frame + kUdp).source_port.set(to.source_port);
-  header_at<Bth>(frame + kBth).dest_qp.set(dest_qp.value());
-  const std::array<FieldEdit, 4> edits{
-      FieldEdit{byte_swap(source), covered_after(kIp + offsetof(Ipv4Header, source))},
-      FieldEdit{byte_swap(destination), covered_after(kIp + offsetof(Ipv4Header, destination))},
-      FieldEdit{byte_swap(std::uint32_t{to.source_port} << 16), covered_after(kUdp)},
-      FieldEdit{byte_swap(dest_qp.value()), covered_after(kBth + offsetof(Bth, fecn_becn))},
-  };
-  store_icrc(frame + kIcrc, icrc_update(plain.icrc, edits));
-  return kPlainCnpBytes;
-}
-
 /// Ethernet header and zeros of a MAC control frame. Returns its content.
 std::uint8_t* write_mac_control(std::span<std::uint8_t> out, MacAddress source) noexcept {
   std::memset(out.data(), 0, kMinFrameBytes);
@@ -219,8 +155,6 @@ std::size_t emitted_bytes(const RoceAddressing& to, Opcode opcode) noexcept {
 
 std::size_t write_cnp(std::span<std::uint8_t> out, const RoceAddressing& to, Qpn dest_qp) noexcept {
   if (out.size() < emitted_bytes(to, Opcode::CNP)) return 0;
-  if (!to.tagged && !to.source.is_v6()) [[likely]]
-    return write_plain_cnp(out.data(), to, dest_qp);
   write_headers(out.data(), to, Opcode::CNP, dest_qp, Psn(0)).set_becn(true);
   return finish(out.data(), to, Opcode::CNP);
 }

@@ -76,7 +76,7 @@ class PnpShared : public pipeline::StageShared {
   [[nodiscard]] const PnpUnit& unit() const noexcept { return unit_; }
   [[nodiscard]] std::uint16_t workers() const noexcept { return workers_; }
   /// Bytes of the flows.
-  [[nodiscard]] std::size_t memory_bytes() const noexcept { return unit_.flows().size_bytes(); }
+  [[nodiscard]] std::size_t memory_bytes() const noexcept { return unit_.memory_bytes(); }
 
   /// Pairs and flows stay where their tables have the size that they had.
   void adopt(pipeline::StageShared& old, const pipeline::Adoption& adoption) override;

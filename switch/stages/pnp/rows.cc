@@ -58,7 +58,7 @@ ordered_json PnpStage::rows(std::string_view table, std::uint64_t& cursor, std::
     const auto set = static_cast<std::uint32_t>(cursor++);
     // Of a set that another worker uses at this moment nothing is shown.
     static_cast<void>(shared_.use_set(set, [&](const PnpUnit& unit) {
-      for (const PnpFlow& flow : unit.flows().subspan(std::size_t{set} * PnpUnit::kWays, PnpUnit::kWays)) {
+      for (const PnpFlow& flow : unit.flows(set)) {
         if (flow.known && flow.marked != 0) rows.push_back(flow_row(flow, now_));
       }
     }));

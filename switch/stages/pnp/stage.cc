@@ -14,6 +14,7 @@
 #include "switch/wire/checksum.h"
 #include "switch/wire/qcn_cnp.h"
 #include "switch/wire/rtt_echo.h"
+#include "switch/wire/source_cnp.h"
 #include "switch/wire/telemetry_cnp.h"
 
 namespace weft::stages {
@@ -149,6 +150,22 @@ bool PnpStage::answer(Context& context, const rte_mbuf* m, std::uint8_t flags, s
   return true;
 }
 
+// What is known of a packet's flow lies in places of its own, which the packets of a burst wait for together. Inlined
+// always: gcc takes a function that does nothing but fetch ahead for one without any effect, and leaves out its calls.
+[[gnu::always_inline]] inline void PnpStage::prefetch(const rte_mbuf* m) const noexcept {
+  const PacketMeta& pm = pipeline::meta(m);
+  const tables::QpTable& table = known_.tracker().table();
+  __builtin_prefetch(pipeline::frame(m));
+  if (pm.qp_handle != 0 && pm.qp_handle <= table.slots()) __builtin_prefetch(&table.entry(pm.qp_handle - 1));
+  shared_.unit().prefetch(name_of(pm.parsed));
+}
+
+// The same for the queue pair at the packet's source, of which its own entry tells.
+[[gnu::always_inline]] inline void PnpStage::prefetch_peer(const rte_mbuf* m) const noexcept {
+  const tables::QpEntry* const entry = known_.entry(pipeline::meta(m));
+  if (entry != nullptr) __builtin_prefetch(&known_.tracker().table().entry(entry->peer));
+}
+
 void PnpStage::egress(Context& context, PortIndex port, Batch& batch) {
   if (!options_.enabled) return;
   if (options_.trigger == PnpTrigger::qcn) sample(context, port, batch);
@@ -164,8 +181,12 @@ void PnpStage::egress(Context& context, PortIndex port, Batch& batch) {
     looked_at[found++] = i;
     prefetch(batch.packet[i]);
   }
+  if (found == 0) [[likely]]
+    return;
   for (std::uint16_t n = 0; n < found; ++n) prefetch_peer(batch.packet[looked_at[n]]);
-  for (std::uint16_t n = 0; n < found; ++n) leave(context, batch.packet[looked_at[n]]);
+  Notices notices;
+  for (std::uint16_t n = 0; n < found; ++n) leave(context, batch.packet[looked_at[n]], notices);
+  carry_out(context, notices);
 }
 
 // To an RNIC that knows nothing of QCN the CNP says that there is congestion, and how often it comes how much. Of a
@@ -174,8 +195,9 @@ void PnpStage::sample(Context& context, PortIndex port, Batch& batch) noexcept {
   const std::uint64_t queue = context.queued_bytes(port);
   QcnSampler& sampler = samplers_[port];
   const std::uint64_t samples = sampler.samples();
+  Notices notices;
   for (std::uint16_t i = 0; i < batch.size; ++i) {
-    const rte_mbuf* m = batch.packet[i];
+    rte_mbuf* m = batch.packet[i];
     const unsigned feedback = sampler.on_packet(m->pkt_len, queue, context.rng);
     if (feedback == 0) [[likely]]
       continue;
@@ -188,34 +210,21 @@ void PnpStage::sample(Context& context, PortIndex port, Batch& batch) noexcept {
     count(PnpCounter::congested_samples);
     now_ = context.now;
     std::uint32_t client_qp = 0;
-    if (judge(context.now, m, client_qp) == PnpVerdict::notify) {
-      static_cast<void>(notify(context, m, client_qp, {.feedback = options_.qcn_feedback ? feedback : 0}));
-    }
+    if (judge(context.now, m, client_qp) != PnpVerdict::notify) continue;
+    const auto told = static_cast<std::uint8_t>(options_.qcn_feedback ? feedback : 0);
+    notices.notice[notices.size++] = {m, nullptr, client_qp, told, false, true};
+    ++notices.cnps;
   }
+  carry_out(context, notices);
   count(PnpCounter::samples, sampler.samples() - samples);
 }
 
-// What is known of a packet's flow lies in places of its own, which the packets of a burst wait for together.
-void PnpStage::prefetch(const rte_mbuf* m) const noexcept {
-  const PacketMeta& pm = pipeline::meta(m);
-  const tables::QpTable& table = known_.tracker().table();
-  __builtin_prefetch(pipeline::frame(m));
-  if (pm.qp_handle != 0 && pm.qp_handle <= table.slots()) __builtin_prefetch(&table.entry(pm.qp_handle - 1));
-  shared_.unit().prefetch(name_of(pm.parsed));
-}
-
-// The queue pair at the packet's source, of which its own entry tells.
-void PnpStage::prefetch_peer(const rte_mbuf* m) const noexcept {
-  const tables::QpEntry* entry = known_.entry(pipeline::meta(m));
-  if (entry != nullptr) __builtin_prefetch(&known_.tracker().table().entry(entry->peer));
-}
-
-void PnpStage::leave(Context& context, rte_mbuf* m) noexcept {
+void PnpStage::leave(Context& context, rte_mbuf* m, Notices& notices) noexcept {
   const wire::Parsed& parsed = pipeline::meta(m).parsed;
   const bool marked = options_.trigger == PnpTrigger::mark && (parsed.tos & kCe) == kCe;
   std::uint8_t* const option = collecting_option(m);
   if (options_.rtt_echo && kRcRequests[parsed.opcode] && wire::is_rtt_echo(bth_of(m))) echo(context, m);
-  if (marked || option != nullptr) on_feedback(context, m, marked, option);
+  if (marked || option != nullptr) on_feedback(context, m, marked, option, notices);
 }
 
 // Notes the queue pair at the source of a packet that belongs to this worker. The tracker says who that is now: between
@@ -270,10 +279,12 @@ void PnpStage::echo(Context& context, const rte_mbuf* m) noexcept {
   });
   if (!done) return count(PnpCounter::busy);
   if (!known) return count(PnpCounter::unknown_qp);
-  const bool sent = send(context, m, wire::kMaxEmittedBytes, [&](auto out, const wire::RoceAddressing& to) {
-    return wire::write_rtt_echo(out, to, wire::Qpn(client_qp), pipeline::meta(m).parsed.psn);
+  rte_mbuf* const made = pipeline::make_frame(context, wire::kMaxEmittedBytes, [&](std::span<std::uint8_t> out) {
+    return wire::write_rtt_echo(out, reply_to(m), wire::Qpn(client_qp), pipeline::meta(m).parsed.psn);
   });
-  count(sent ? PnpCounter::echoes_sent : PnpCounter::no_buffer);
+  if (made == nullptr) return count(PnpCounter::no_buffer);
+  context.resume(made);
+  count(PnpCounter::echoes_sent);
 }
 
 bool PnpStage::is_inter_dc(TimeNs now, const rte_mbuf* m) noexcept {
@@ -302,9 +313,8 @@ PnpVerdict PnpStage::judge(TimeNs now, const rte_mbuf* m, std::uint32_t& client_
   return verdict;
 }
 
-// All packets of a flow lose their records, not only those whose records are sent back: HPCC compares what a port says
-// packet by packet, as long as the ports are the same.
-void PnpStage::on_feedback(Context& context, rte_mbuf* m, bool marked, std::uint8_t* option) noexcept {
+void PnpStage::on_feedback(Context& context, rte_mbuf* m, bool marked, std::uint8_t* option,
+                           Notices& notices) noexcept {
   if (!is_inter_dc(context.now, m)) return;
   if (!kRcPackets[pipeline::meta(m).parsed.opcode]) return count(PnpCounter::not_rc);
   count(PnpCounter::marked, marked ? 1 : 0);
@@ -312,53 +322,102 @@ void PnpStage::on_feedback(Context& context, rte_mbuf* m, bool marked, std::uint
   std::uint32_t client_qp = 0;
   const PnpVerdict verdict = judge(context.now, m, client_qp);
   if (verdict == PnpVerdict::pass) return;
-  if (verdict == PnpVerdict::notify && !notify(context, m, client_qp, {.option = option})) return;
-  if (marked) {
-    clear_mark(m);
+  const bool notify = verdict == PnpVerdict::notify;
+  const Notice notice{m, option, client_qp, 0, marked, notify};
+  // Only a CNP of the same burst can fail to be sent.
+  if (!notify && notices.cnps == 0) return take_feedback(notice);
+  notices.notice[notices.size++] = notice;
+  notices.cnps = static_cast<std::uint16_t>(notices.cnps + (notify ? 1 : 0));
+}
+
+// All packets of a flow lose their records, not only those whose records are sent back: HPCC compares what a port says
+// packet by packet, as long as the ports are the same.
+void PnpStage::take_feedback(const Notice& notice) noexcept {
+  if (notice.marked) {
+    clear_mark(notice.packet);
     count(PnpCounter::marks_cleared);
   }
-  if (option == nullptr) return;
-  const bool taken =
-      pipeline::edit_int(m, option, [](std::uint8_t* at) { wire::begin_int(at, wire::IntKind::collects); });
+  if (notice.option == nullptr) return;
+  const bool taken = pipeline::edit_int(notice.packet, notice.option,
+                                        [](std::uint8_t* at) { wire::begin_int(at, wire::IntKind::collects); });
   count(taken ? PnpCounter::records_taken : PnpCounter::no_buffer);
 }
 
-bool PnpStage::notify(Context& context, const rte_mbuf* m, std::uint32_t client_qp,
-                      const CnpContent& content) noexcept {
-  if (send_cnp(context, m, client_qp, content)) return true;
-  const PnpName name = name_of(pipeline::meta(m).parsed);
-  // While another worker uses the set the flow stays noted as told until its interval ends. The packet stays as it is.
-  static_cast<void>(shared_.use(name, [&](PnpUnit& unit) { unit.not_notified(name); }));
-  count(PnpCounter::no_buffer);
-  return false;
+void PnpStage::carry_out(Context& context, Notices& notices) noexcept {
+  std::array<rte_mbuf*, Batch::kCapacity> made;
+  // When the pool has fewer, those that it has go to the first.
+  const bool enough = notices.cnps != 0 && context.generate(made.data(), notices.cnps);
+  std::uint16_t used = 0;
+  for (std::uint16_t i = 0; i < notices.size; ++i) {
+    const Notice& n = notices.notice[i];
+    if (n.notify) {
+      rte_mbuf* const cnp = enough ? made[used++] : context.generate();
+      if (cnp == nullptr || !write_cnp(cnp, n)) {
+        if (cnp != nullptr) context.consume(cnp);
+        take_back(notices, i);
+        continue;
+      }
+      context.resume(cnp);
+    }
+    if (n.marked) {
+      clear_mark(n.packet);
+      count(PnpCounter::marks_cleared);
+    }
+    if (n.option == nullptr) continue;
+    const bool taken =
+        pipeline::edit_int(n.packet, n.option, [](std::uint8_t* at) { wire::begin_int(at, wire::IntKind::collects); });
+    count(taken ? PnpCounter::records_taken : PnpCounter::no_buffer);
+  }
 }
 
-bool PnpStage::send_cnp(Context& context, const rte_mbuf* m, std::uint32_t client_qp,
-                        const CnpContent& content) noexcept {
-  const wire::Qpn qp(client_qp);
-  const std::uint8_t* const option = content.option;
-  // No more room than that: a simulation's buffers are for headers alone.
-  const std::size_t room = option != nullptr ? wire::kMirrorBytes : wire::kMaxEmittedBytes;
-  const bool sent = send(context, m, room, [&](auto out, const wire::RoceAddressing& to) {
-    if (option != nullptr) return wire::write_mirror(out, to, qp, wire::read_int(option));
-    return content.feedback != 0 ? wire::write_qcn_cnp(out, to, qp, content.feedback) : wire::write_cnp(out, to, qp);
+// While another worker uses the set the flow stays noted as told until its interval ends.
+void PnpStage::take_back(Notices& notices, std::uint16_t at) noexcept {
+  const PnpName name = name_of(pipeline::meta(notices.notice[at].packet).parsed);
+  static_cast<void>(shared_.use(name, [&](PnpUnit& unit) { unit.not_notified(name); }));
+  count(PnpCounter::no_buffer);
+  // Packets behind it count on this CNP, up to the next one of their flow.
+  for (std::uint16_t i = at + 1; i < notices.size; ++i) {
+    Notice& n = notices.notice[i];
+    if (name_of(pipeline::meta(n.packet).parsed) != name) continue;
+    if (n.notify) break;
+    n.marked = false;
+    n.option = nullptr;
+    count(PnpCounter::no_buffer);
+  }
+}
+
+// A simulation's buffers are for headers alone: no more room is asked for than the packet needs.
+bool PnpStage::write_cnp(rte_mbuf* made, const Notice& notice) noexcept {
+  const wire::Parsed& parsed = pipeline::meta(notice.packet).parsed;
+  wire::Parsed& cnp = pipeline::meta(made).parsed;
+  const wire::Qpn qp(notice.client_qp);
+  const bool plain = notice.option == nullptr && notice.feedback == 0 && !parsed.has(wire::ParsedFlag::ipv6);
+  if (plain) [[likely]] {
+    auto* const at = reinterpret_cast<std::uint8_t*>(rte_pktmbuf_append(made, wire::kSourceCnpBytes));
+    if (at == nullptr) return false;
+    const std::uint8_t tos = wire::make_tos(options_.cnp_dscp, wire::Ecn::ect0);
+    wire::write_source_cnp({at, wire::kSourceCnpBytes}, pipeline::frame(notice.packet), parsed, tos, qp, cnp);
+    count(PnpCounter::cnps_sent);
+    return true;
+  }
+  const std::size_t room = notice.option != nullptr ? wire::kMirrorBytes : wire::kMaxEmittedBytes;
+  const bool written = pipeline::write_frame(made, room, [&](std::span<std::uint8_t> out) {
+    const wire::RoceAddressing to = reply_to(notice.packet);
+    if (notice.option != nullptr) return wire::write_mirror(out, to, qp, wire::read_int(notice.option));
+    return notice.feedback != 0 ? wire::write_qcn_cnp(out, to, qp, notice.feedback) : wire::write_cnp(out, to, qp);
   });
-  if (sent) count(option != nullptr ? PnpCounter::mirrors_sent : PnpCounter::cnps_sent);
-  return sent;
+  if (written) count(notice.option != nullptr ? PnpCounter::mirrors_sent : PnpCounter::cnps_sent);
+  return written;
 }
 
 // As the receiver's RNIC would have sent it (annex A17.9.3), from the receiver's address: ConnectX sends CNPs with UDP
 // source port 0 and ECT(0).
-template <typename Write>
-bool PnpStage::send(Context& context, const rte_mbuf* m, std::size_t room, Write&& write) const noexcept {
+wire::RoceAddressing PnpStage::reply_to(const rte_mbuf* m) const noexcept {
   wire::RoceAddressing to = wire::reply_addressing(pipeline::frame(m), pipeline::meta(m).parsed);
   to.tagged = false;
   to.tos = wire::make_tos(options_.cnp_dscp, wire::Ecn::ect0);
   to.source_port = 0;
-  rte_mbuf* made = pipeline::make_frame(context, room, [&](std::span<std::uint8_t> out) { return write(out, to); });
-  if (made == nullptr) return false;
-  context.resume(made);
-  return true;
+  return to;
 }
 
 // ECN is not covered by the ICRC.

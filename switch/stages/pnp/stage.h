@@ -23,6 +23,7 @@
 // does what this switch could not.
 #pragma once
 
+#include <array>
 #include <optional>
 #include <vector>
 
@@ -33,6 +34,7 @@
 #include "switch/stages/pnp/handshake.h"
 #include "switch/stages/pnp/options.h"
 #include "switch/stages/rdma_track/known.h"
+#include "switch/wire/emit.h"
 
 namespace weft::stages {
 
@@ -69,8 +71,22 @@ class PnpStage : public pipeline::Stage {
   void sample(pipeline::Context& context, pipeline::PortIndex port, pipeline::Batch& batch) noexcept;
   void prefetch(const rte_mbuf* m) const noexcept;
   void prefetch_peer(const rte_mbuf* m) const noexcept;
+  /// A packet that leaves, and what becomes of it.
+  struct Notice {
+    rte_mbuf* packet;
+    std::uint8_t* option;     ///< telemetry of its IP header, which its source gets; nullptr: none
+    std::uint32_t client_qp;  ///< whom a CNP goes to
+    std::uint8_t feedback;    ///< of QCN, which a CNP says; 0: none
+    bool marked;              ///< its mark is cleared
+    bool notify;              ///< its source gets a CNP
+  };
+  /// The notices of a burst. Those of packets that go on as they are have no place in it.
+  struct Notices {
+    std::array<Notice, pipeline::Batch::kCapacity> notice;
+    std::uint16_t size = 0, cnps = 0;
+  };
   /// A packet leaves that may have something to say to its source.
-  void leave(pipeline::Context& context, rte_mbuf* m) noexcept;
+  void leave(pipeline::Context& context, rte_mbuf* m, Notices& notices) noexcept;
   /// From a source in this data centre to another one.
   [[nodiscard]] bool leaves_own_dc(const rte_mbuf* m) const noexcept;
   /// The option of a RoCE packet for a `remote` host that ports on its way here have written into; nullptr: none.
@@ -78,25 +94,23 @@ class PnpStage : public pipeline::Stage {
   /// A request leaves that asks for an echo.
   void echo(pipeline::Context& context, const rte_mbuf* m) noexcept;
   /// A packet leaves that is marked, or has records in this option of its IP header.
-  void on_feedback(pipeline::Context& context, rte_mbuf* m, bool marked, std::uint8_t* option) noexcept;
-  /// What a CNP brings its receiver besides its being one.
-  struct CnpContent {
-    const std::uint8_t* option = nullptr;  ///< telemetry of an IP header; nullptr: none
-    unsigned feedback = 0;                 ///< of QCN; 0: none
-  };
-  /// The CNP to the packet's source that judge() asked for.
-  [[nodiscard]] bool notify(pipeline::Context& context, const rte_mbuf* m, std::uint32_t client_qp,
-                            const CnpContent& content) noexcept;
+  void on_feedback(pipeline::Context& context, rte_mbuf* m, bool marked, std::uint8_t* option,
+                   Notices& notices) noexcept;
+  /// The mark is cleared, and the records are gone.
+  void take_feedback(const Notice& notice) noexcept;
+  /// Sends the CNPs of a burst, and does with its packets what the notices say. A packet whose CNP cannot be sent
+  /// stays as it is, and so do those of its flow behind it.
+  void carry_out(pipeline::Context& context, Notices& notices) noexcept;
+  /// Notice `at` gets no CNP.
+  void take_back(Notices& notices, std::uint16_t at) noexcept;
   [[nodiscard]] bool is_inter_dc(TimeNs now, const rte_mbuf* m) noexcept;
   [[nodiscard]] PnpVerdict judge(TimeNs now, const rte_mbuf* m, std::uint32_t& client_qp) noexcept;
   [[nodiscard]] PnpFlow* learn(TimeNs now, const rte_mbuf* m, const PnpName& name, PnpUnit& unit) noexcept;
   [[nodiscard]] PnpFlow* flow_of(TimeNs now, const rte_mbuf* m, const PnpName& name, PnpUnit& unit) noexcept;
-  [[nodiscard]] bool send_cnp(pipeline::Context& context, const rte_mbuf* m, std::uint32_t client_qp,
-                              const CnpContent& content) noexcept;
-  /// A frame of at most `room` bytes to the packet's source, which `write` writes.
-  template <typename Write>
-  [[nodiscard]] bool send(pipeline::Context& context, const rte_mbuf* m, std::size_t room,
-                          Write&& write) const noexcept;
+  /// Makes a CNP of an empty packet. False when it has no room for it.
+  [[nodiscard]] bool write_cnp(rte_mbuf* made, const Notice& notice) noexcept;
+  /// How a packet from the receiver of `m` to its source is addressed.
+  [[nodiscard]] wire::RoceAddressing reply_to(const rte_mbuf* m) const noexcept;
   void clear_mark(rte_mbuf* m) const noexcept;
   void count(PnpCounter c, std::uint64_t n = 1) noexcept { counters_.add(c, n); }
   [[nodiscard]] std::uint64_t value(PnpCounter c) const noexcept {

@@ -18,7 +18,7 @@ bool is_told(TimeNs now, TimeNs interval, const PnpFlow& flow) noexcept {
 
 }  // namespace
 
-PnpUnit::PnpUnit(std::uint32_t max_flows) : flows_(std::bit_ceil(std::max(max_flows, kWays))) {}
+PnpUnit::PnpUnit(std::uint32_t max_flows) : sets_(std::bit_ceil(std::max(max_flows, kWays)) / kWays) {}
 
 std::uint32_t PnpUnit::set_of(const PnpName& name) const noexcept {
   const std::uint64_t hash = wire::mix64(name.addresses ^ 0x9e3779b97f4a7c15ull,
@@ -27,7 +27,7 @@ std::uint32_t PnpUnit::set_of(const PnpName& name) const noexcept {
 }
 
 PnpFlow* PnpUnit::find(const PnpName& name) noexcept {
-  PnpFlow* const set = &flows_[std::size_t{set_of(name)} * kWays];
+  PnpFlow* const set = sets_[set_of(name)].ways;
   for (PnpFlow* flow = set; flow != set + kWays; ++flow) {
     if (flow->known && flow->name == name) return flow;
   }
@@ -44,7 +44,7 @@ PnpFlow* PnpUnit::learn(TimeNs now, TimeNs interval, const PnpName& name, std::u
     learned = same ? Learned::known : Learned::added;
     return flow;
   }
-  PnpFlow* const set = &flows_[std::size_t{set_of(name)} * kWays];
+  PnpFlow* const set = sets_[set_of(name)].ways;
   for (PnpFlow* other = set; other != set + kWays; ++other) {
     if (other->known && is_told(now, interval, *other)) continue;
     if (flow == nullptr || (flow->known && (!other->known || other->used < flow->used))) flow = other;

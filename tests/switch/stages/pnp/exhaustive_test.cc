@@ -78,7 +78,7 @@ struct World {
     std::vector<std::uint64_t> words;
     // Only differences of time count: ages beyond the interval are alike.
     const auto age = [&](TimeNs at) { return std::min<TimeNs>(now - at, kInterval); };
-    for (const PnpFlow& flow : unit.flows()) {
+    for (const PnpFlow& flow : unit.flows(0)) {
       words.push_back(flow.known ? std::uint64_t{flow.name.dest_qp} << 8 | flow.client_qp << 1 | (flow.notified ? 1 : 0)
                                  : 0);
       words.push_back(flow.notified ? age(flow.notified_at) : 0);

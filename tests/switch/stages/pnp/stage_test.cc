@@ -47,6 +47,34 @@ TEST_F(PnpStageTest, OneCnpPerInterval) {
   EXPECT_EQ(counter("marks_cleared"), 10u);
 }
 
+// One buffer for two queue pairs with two packets each in a burst: the second pair's first packet gets no CNP, so
+// neither of its packets may lose its mark.
+TEST_F(PnpStageTest, WithoutABufferForTheCnpMarksOfTheWholeFlowStay) {
+  const auto other = [](std::uint32_t psn) { return data(Ecn::ce, psn).ipv6("fd01::1", "fd02::1"); };
+  const std::vector<Bytes> burst{data(Ecn::ce, 5).build(), other(5).build(), data(Ecn::ce, 6).build(),
+                                 other(6).build()};
+  std::vector<rte_mbuf*> taken;
+  while (rte_mbuf* m = rte_pktmbuf_alloc(h.pool())) taken.push_back(m);
+  for (std::size_t i = 0; i <= burst.size(); ++i) {
+    rte_pktmbuf_free(taken.back());
+    taken.pop_back();
+  }
+  h.inject("in", burst);
+  const auto forwarded = frames("wan");
+  ASSERT_THAT(forwarded, SizeIs(4));
+  std::vector<int> marks;
+  for (const Bytes& frame : forwarded) marks.push_back(parsed_of(frame).tos & 3);
+  EXPECT_THAT(marks, ::testing::ElementsAre(2, 3, 2, 3));
+  EXPECT_THAT(frames("in"), SizeIs(1));
+  EXPECT_EQ(counter("cnps_sent"), 1u);
+  EXPECT_EQ(counter("marks_cleared"), 2u);
+  EXPECT_EQ(counter("no_buffer"), 2u);
+  for (rte_mbuf* m : taken) rte_pktmbuf_free(m);
+  // The flow was not told, so that its next mark makes a CNP.
+  h.inject("in", other(7).build());
+  EXPECT_THAT(frames("in"), SizeIs(1));
+}
+
 TEST_F(PnpStageTest, OverIpv6TheSame) {
   h.inject("in", data().ipv6("fd01::1", "fd02::1").build());
   const auto forwarded = frames("wan");

@@ -65,7 +65,7 @@ TEST_F(PnpUnitTest, ACnpThatCouldNotBeSentMayFollowAtOnce) {
   EXPECT_EQ(mark(0), PnpVerdict::notify);
   unit.not_notified(kFlow);
   EXPECT_EQ(mark(1), PnpVerdict::notify);
-  EXPECT_EQ(unit.flows()[0].cnps, 1u);
+  EXPECT_EQ(unit.flows(0)[0].cnps, 1u);
 }
 
 TEST_F(PnpUnitTest, TheFlowUsedLongestAgoLeavesUnlessItWasTold) {
