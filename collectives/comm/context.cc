@@ -28,6 +28,8 @@ constexpr nic::Time kDaemonLook = 200 * nic::kUs;
 /// An interface's queue that is full is tried again after so long.
 constexpr nic::Time kFull = 20 * nic::kUs;
 
+}  // namespace
+
 std::unique_ptr<RunningTransport> open_transport(const ContextSettings& settings, std::string& why) {
   if (settings.device.empty()) {
     auto made = std::make_unique<RnicTransport>();
@@ -40,8 +42,6 @@ std::unique_ptr<RunningTransport> open_transport(const ContextSettings& settings
   why = made->open(settings.device, settings.address);
   return made;
 }
-
-}  // namespace
 
 Context::~Context() {
   {
@@ -63,7 +63,7 @@ std::string Context::open(const ContextSettings& settings) {
   std::string why;
   transport_ = open_transport(settings, why);
   if (!why.empty()) return why;
-  memory_ = std::make_unique<Memory>(*transport_);
+  memory_ = std::make_unique<Memory>(*transport_, settings.cache);
   poll_ns_ = settings.poll_ns;
   wake_ = nic::Descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake_.valid()) return "no file descriptor is left";

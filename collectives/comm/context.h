@@ -25,7 +25,11 @@ struct ContextSettings {
   std::string interface;  ///< of weft's own RNIC (RnicTransport::open)
   std::string device;     ///< of libibverbs (VerbsTransport::open); empty: weft's own RNIC
   nic::Time poll_ns = 0;  ///< who waits looks for so long for what comes before it sleeps
+  CacheLimits cache;      ///< of memory that programs have not registered
 };
+
+/// Opens the RNIC. nullptr, or one that is not to be used: `why` says in words what went wrong.
+[[nodiscard]] std::unique_ptr<RunningTransport> open_transport(const ContextSettings& settings, std::string& why);
 
 class Context {
  public:

@@ -23,27 +23,6 @@ bool reduces(Collective c) noexcept {
 
 }  // namespace
 
-void Memory::add(const void* data, std::size_t bytes) {
-  regions_.emplace(reinterpret_cast<std::uintptr_t>(data), Region{bytes, transport_.register_memory(data, bytes)});
-}
-
-void Memory::remove(const void* data) {
-  const auto region = regions_.find(reinterpret_cast<std::uintptr_t>(data));
-  if (region == regions_.end()) return;
-  transport_.forget(region->second.key);
-  regions_.erase(region);
-}
-
-Memory::Use Memory::use(const void* data, std::size_t bytes) {
-  const auto at = reinterpret_cast<std::uintptr_t>(data);
-  const auto after = regions_.upper_bound(at);
-  if (after != regions_.begin()) {
-    const auto& [begin, region] = *std::prev(after);
-    if (at - begin + bytes <= region.bytes) return {region.key, false};
-  }
-  return {transport_.register_memory(data, bytes), true};
-}
-
 std::string check(const Call& call, std::uint32_t rank, std::uint32_t ranks) {
   if (call.collective == Collective::barrier) return "";
   const std::uint64_t element = element_bytes(call.type);
@@ -95,14 +74,13 @@ Request::~Request() {
 }
 
 std::uint32_t Request::key_of(const void* data, std::size_t bytes) {
-  const Memory::Use use = memory_.use(data, bytes);
-  if (use.temporary) keys_.push_back(use.key);
-  return use.key;
+  uses_.push_back(memory_.use(data, bytes));
+  return uses_.back().key;
 }
 
 void Request::release() {
-  for (const std::uint32_t key : keys_) memory_.transport().forget(key);
-  keys_.clear();
+  for (const Memory::Use& use : uses_) memory_.done(use);
+  uses_.clear();
 }
 
 /// One invocation takes kMaxInvocationBytes at most.

@@ -5,41 +5,16 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "collectives/comm/host_path.h"
+#include "collectives/comm/memory.h"
 #include "collectives/comm/switch_path.h"
 
 namespace weft::inc::comm {
-
-/// Memory that is registered: what the program has registered, and the rest for as long as a request takes.
-class Memory {
- public:
-  /// @param transport  outlives it
-  explicit Memory(Transport& transport) noexcept : transport_(transport) {}
-
-  [[nodiscard]] Transport& transport() noexcept { return transport_; }
-  void add(const void* data, std::size_t bytes);
-  void remove(const void* data);
-
-  struct Use {
-    std::uint32_t key = 0;
-    bool temporary = false;
-  };
-  [[nodiscard]] Use use(const void* data, std::size_t bytes);
-
- private:
-  struct Region {
-    std::size_t bytes;
-    std::uint32_t key;
-  };
-  Transport& transport_;
-  std::multimap<std::uintptr_t, Region> regions_;  ///< by address
-};
 
 /// A collective as the program asks for it.
 struct Call {
@@ -138,7 +113,7 @@ class Request {
   Memory& memory_;
   Call call_;
   std::uint32_t rank_, ranks_;
-  std::vector<std::uint32_t> keys_;    ///< to be forgotten
+  std::vector<Memory::Use> uses_;      ///< of registered memory, until it is over
   std::uint64_t there_ = 0;            ///< of the result, which hosts do not bring once more
   std::vector<std::uint8_t> own_;      ///< of what runs again: its buffers
   std::vector<std::uint8_t> scratch_;  ///< sums on their way through a rank that gets none, or only a part of them

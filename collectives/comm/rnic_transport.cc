@@ -149,6 +149,14 @@ std::uint32_t RnicTransport::largest_mtu() const {
   return nic::path_mtu_for(port_->info().mtu, device_->config().address.is_v6());
 }
 
+std::vector<Gid> RnicTransport::gids() const {
+  std::vector<Gid> out;
+  for (const wire::IpAddress& address : port_->info().addresses) {
+    if (!address.is_link_local()) out.push_back({address});
+  }
+  return out;
+}
+
 std::unique_ptr<QueuePair> RnicTransport::create_qp(const QpSettings& settings) {
   return std::make_unique<Pair>(*this, settings);
 }

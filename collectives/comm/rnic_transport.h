@@ -27,6 +27,9 @@ class RnicTransport final : public RunningTransport {
   void forget(std::uint32_t key) override;
 
   [[nodiscard]] const std::string& name() const override { return port_->name(); }
+  [[nodiscard]] Gid gid() const override { return {device_->config().address}; }
+  [[nodiscard]] std::vector<Gid> gids() const override;
+  [[nodiscard]] std::optional<std::uint64_t> icrc_errors() const override { return device_->counters().icrc_errors; }
   void run() override { host_.run_once(std::chrono::nanoseconds(0)); }
   [[nodiscard]] bool may_wait() override { return true; }
   [[nodiscard]] int descriptor() const override { return port_->descriptor(); }

@@ -13,6 +13,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "nic/rnic/config.h"
 #include "switch/wire/addresses.h"
@@ -86,11 +87,24 @@ class Transport {
   virtual void forget(std::uint32_t key) = 0;
 };
 
+/// An address that queue pairs of an RNIC can have.
+struct Gid {
+  wire::IpAddress address{};
+  std::optional<std::uint32_t> index{};  ///< in the table of the device's port; weft's own RNIC has no table
+  std::uint32_t port = 0;                ///< of the device, from 1 on
+};
+
 /// A transport with somebody who runs it and waits for it.
 class RunningTransport : public Transport {
  public:
   /// Of the device or interface, for messages.
   [[nodiscard]] virtual const std::string& name() const = 0;
+  /// What its queue pairs have.
+  [[nodiscard]] virtual Gid gid() const = 0;
+  /// All that they could have: of RoCE v2, with addresses that are not link-local.
+  [[nodiscard]] virtual std::vector<Gid> gids() const = 0;
+  /// Packets that it has dropped because their ICRC was wrong; nullopt: it does not count them.
+  [[nodiscard]] virtual std::optional<std::uint64_t> icrc_errors() const = 0;
   /// Handles what has arrived and what is due, without waiting.
   virtual void run() = 0;
   /// To be asked before waiting. False: something may have come of which descriptor() tells nothing.

@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <fstream>
 
 #include "nic/host/host.h"
 #include "switch/system/entropy.h"
@@ -240,16 +241,47 @@ std::string VerbsTransport::open_device(const std::string& name) {
   return why;
 }
 
-std::string VerbsTransport::choose_gid(std::uint32_t port, const std::optional<wire::IpAddress>& address) {
-  std::vector<ibv_gid_entry> all(kMaxGids);
-  const ssize_t count = verbs_.query_gid_table(context_, all.data(), all.size(), 0, sizeof all.front());
-  if (count < 0) return problem(name_ + " does not tell its GIDs", static_cast<int>(-count));
-  all.resize(static_cast<std::size_t>(count));
-  const ibv_gid_entry* best = nullptr;
+ssize_t VerbsTransport::read_gids(std::vector<ibv_gid_entry>& out) const {
+  out.resize(kMaxGids);
+  const ssize_t count = verbs_.query_gid_table(context_, out.data(), out.size(), 0, sizeof out.front());
+  out.resize(count < 0 ? 0 : static_cast<std::size_t>(count));
+  return count;
+}
+
+std::vector<Gid> VerbsTransport::gids() const {
+  std::vector<ibv_gid_entry> all;
+  if (read_gids(all) < 0) return {};
+  std::vector<Gid> out;
   for (const ibv_gid_entry& one : all) {
-    if (one.gid_type != IBV_GID_TYPE_ROCE_V2 || (port != 0 && one.port_num != port)) continue;
+    const wire::IpAddress its = wire::gid_address(std::to_array(one.gid.raw));
+    if (one.gid_type == IBV_GID_TYPE_ROCE_V2 && !its.is_link_local()) out.push_back({its, one.gid_index, one.port_num});
+  }
+  return out;
+}
+
+std::optional<std::uint64_t> VerbsTransport::icrc_errors() const {
+  const std::string device = name_.substr(0, name_.find(':'));
+  std::ifstream file("/sys/class/infiniband/" + device + "/ports/" + std::to_string(port_) +
+                     "/hw_counters/rx_icrc_encapsulated");
+  std::uint64_t value = 0;
+  return file >> value ? std::optional(value) : std::nullopt;
+}
+
+std::string VerbsTransport::choose_gid(std::uint32_t port, const std::optional<wire::IpAddress>& address) {
+  std::vector<ibv_gid_entry> all;
+  if (const ssize_t count = read_gids(all); count < 0) {
+    return problem(name_ + " does not tell its GIDs", static_cast<int>(-count));
+  }
+  const ibv_gid_entry* best = nullptr;
+  const ibv_gid_entry* of_other_type = nullptr;
+  for (const ibv_gid_entry& one : all) {
+    if (port != 0 && one.port_num != port) continue;
     const wire::IpAddress its = wire::gid_address(std::to_array(one.gid.raw));
     if (address ? its != *address : its.is_link_local()) continue;
+    if (one.gid_type != IBV_GID_TYPE_ROCE_V2) {
+      of_other_type = &one;
+      continue;
+    }
     // IPv4 before IPv6; of several the first.
     if (best == nullptr || (address_.is_v6() && !its.is_v6())) {
       best = &one;
@@ -257,7 +289,10 @@ std::string VerbsTransport::choose_gid(std::uint32_t port, const std::optional<w
     }
   }
   if (best == nullptr) {
-    return name_ + " has no GID of RoCE v2 " + (address ? "for " + address->to_string() : "with an IP address");
+    const std::string of = address ? "for " + address->to_string() : "with an IP address";
+    const std::string hint =
+        of_other_type == nullptr ? "" : ": its GID " + std::to_string(of_other_type->gid_index) + " is of another type";
+    return name_ + " has no GID of RoCE v2 " + of + hint;
   }
   port_ = best->port_num;
   gid_index_ = best->gid_index;

@@ -35,6 +35,10 @@ class VerbsTransport final : public RunningTransport {
   void forget(std::uint32_t key) override;
 
   [[nodiscard]] const std::string& name() const override { return name_; }
+  [[nodiscard]] Gid gid() const override { return {address_, gid_index_, port_}; }
+  [[nodiscard]] std::vector<Gid> gids() const override;
+  /// Devices of mlx5 count them; rdma_rxe does not.
+  [[nodiscard]] std::optional<std::uint64_t> icrc_errors() const override;
   /// The device runs by itself.
   void run() override {}
   [[nodiscard]] bool may_wait() override;
@@ -45,6 +49,8 @@ class VerbsTransport final : public RunningTransport {
   class Queue;
   class Pair;
   [[nodiscard]] std::string open_device(const std::string& name);
+  /// The entries of the tables of all ports; a negative number of errno.h where the device does not tell them.
+  [[nodiscard]] ssize_t read_gids(std::vector<ibv_gid_entry>& out) const;
   [[nodiscard]] std::string choose_gid(std::uint32_t port, const std::optional<wire::IpAddress>& address);
   [[nodiscard]] std::string look_at_port();
   [[nodiscard]] std::string make_domain();

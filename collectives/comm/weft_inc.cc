@@ -40,6 +40,7 @@ namespace {
 
 constexpr std::int64_t kLeaveNs = 2'000'000'000;
 constexpr std::uint32_t kMaxMessagePackets = 64, kMaxWindow = 256, kMaxPollUs = 1'000'000;
+constexpr std::size_t kCachedRegions = 1000;
 
 thread_local std::string last_error;
 
@@ -80,6 +81,7 @@ std::string read(const weft_inc_options& from, c::ContextSettings& to) {
   if (from.device != nullptr) to.device = from.device;
   if (!to.device.empty() && !to.interface.empty()) return "a device has its interface: only one of them can be named";
   if (from.poll_us > kMaxPollUs) return "who waits polls for 1,000,000 us at most";
+  if (from.cache_bytes > 0) to.cache = {kCachedRegions, static_cast<std::size_t>(from.cache_bytes)};
   to.poll_ns = weft::nic::Time{from.poll_us} * weft::nic::kUs;
   return "";
 }
@@ -297,6 +299,15 @@ void weft_inc_memory_deregister(weft_inc_memory* memory) {
   const std::unique_ptr<weft_inc_memory> ended(memory);
   const auto held = memory->context.lock();
   memory->context.memory().remove(memory->data);
+}
+
+enum weft_inc_status weft_inc_memory_gone(weft_inc_context* context, const void* data, size_t bytes) {
+  if (context == nullptr) return invalid("the context is a null pointer");
+  return guarded([&] {
+    const auto held = context->context.lock();
+    context->context.memory().gone(data, bytes);
+    return WEFT_INC_OK;
+  });
 }
 
 enum weft_inc_reason weft_inc_can(const weft_inc_group* group, enum weft_inc_primitive primitive,

@@ -125,6 +125,9 @@ typedef struct weft_inc_options {
   const char* device;    /* of libibverbs, with RoCE v2: "mlx5_0", or with a port, "mlx5_0:2"; default, and "": none,
                             but weft's own RNIC in the process, on an interface */
   uint32_t poll_us;      /* weft_inc_wait() looks for so long for what comes before it sleeps, up to a second */
+  uint64_t cache_bytes;  /* memory that stays registered when the request that has used it is over, at most; at most a
+                            thousand buffers. 0: none, and each request registers its buffers. A program with a cache
+                            says what it gives back to the system (weft_inc_memory_gone) */
 } weft_inc_options;
 
 typedef struct weft_inc_group_options {
@@ -208,6 +211,12 @@ enum weft_inc_status weft_inc_memory_register(weft_inc_context* context, void* d
                                               weft_inc_memory** memory);
 /* No request uses it any more. NULL is fine. */
 void weft_inc_memory_deregister(weft_inc_memory* memory);
+
+/* To be called before memory that requests have used goes back to the system or becomes other memory: by munmap, mremap
+ * or MADV_DONTNEED, and by free() of what malloc() has mapped (mallopt, M_MMAP_THRESHOLD). With cache_bytes the RNIC
+ * would go on with the pages that were there, and send what nobody has written. No request uses the memory. Without a
+ * cache, and for memory that is not in it, nothing happens. */
+enum weft_inc_status weft_inc_memory_gone(weft_inc_context* context, const void* data, size_t bytes);
 
 /* Whether switches would run a collective, and why not. bytes: of the vector as it goes to the switches: of one block
  * for ReduceScatter and AllGather. */

@@ -15,7 +15,8 @@ weft_inc_context* coll_weft_context(void) {
   pthread_mutex_lock(&lock);
   if (!opened) {
     const weft_inc_options options = {coll_weft_settings.address, coll_weft_settings.interface,
-                                      coll_weft_settings.socket, coll_weft_settings.device, coll_weft_settings.poll_us};
+                                      coll_weft_settings.socket, coll_weft_settings.device, coll_weft_settings.poll_us,
+                                      0};
     opened = 1;
     if (weft_inc_open(&options, &context) != WEFT_INC_OK) {
       context = NULL;

@@ -81,8 +81,8 @@ class Perf {
     if (auto why = rendezvous_.meet(o_.meet, o_.rank, o_.ranks, std::chrono::seconds(o_.timeout_s)); !why.empty()) {
       return failed(why, kExitUnreachable);
     }
-    const weft_inc_options options{given(o_.address), given(o_.interface), given(o_.daemon), given(o_.device),
-                                   o_.poll_us};
+    const weft_inc_options options{given(o_.address), given(o_.interface), given(o_.daemon),
+                                   given(o_.device),  o_.poll_us,          0};
     weft_inc_context* context = nullptr;
     if (weft_inc_open(&options, &context) != WEFT_INC_OK) return failed_call();
     context_.reset(context);
@@ -107,12 +107,14 @@ class Perf {
     for (std::size_t r = 0; r < all.size(); ++r) std::memcpy(&handles[r], all[r].data(), sizeof handles[r]);
     weft_inc_endpoint endpoint{};
     if (o_.by_hand && !read_endpoint(endpoint)) return false;
+    const auto begin = std::chrono::steady_clock::now();
     if (weft_inc_group_connect(group_.get(), handles.data(), o_.by_hand ? &endpoint : nullptr) != WEFT_INC_OK) {
       return failed_call();
     }
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(o_.timeout_s);
     for (;;) {
       const weft_inc_status status = weft_inc_group_test(group_.get());
+      connect_ms_ = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
       if (status == WEFT_INC_OK) return true;
       if (status != WEFT_INC_AGAIN) return failed_call();
       if (std::chrono::steady_clock::now() > end) return failed("the group did not come about", kExitUnreachable);
@@ -334,6 +336,7 @@ class Perf {
                          {"detail", i.detail},
                          {"group", i.group},
                          {"window", i.window},
+                         {"connect_ms", connect_ms_},
                          {"mtu", o_.mtu},
                          {"link_gbps", o_.link_gbps > 0 ? ordered_json(o_.link_gbps) : ordered_json()},
                          {"message_packets", o_.message_packets},
@@ -355,6 +358,7 @@ class Perf {
   std::unique_ptr<weft_inc_group, DestroyGroup> group_;
   weft_inc_handle handle_{};
   std::string switch_address_;
+  double connect_ms_ = 0;  ///< from all handles to a group that is ready, switches included
 };
 
 /// What is wrong with the options, or an empty string.

@@ -58,6 +58,17 @@ TEST_F(VerbsTransportTest, ChoosesTheGidOfRoceV2ByAddressOrPort) {
   EXPECT_EQ(second_port.largest_mtu(), 1024u);
 }
 
+TEST_F(VerbsTransportTest, NamesItsGidAndThoseThatItCouldHave) {
+  VerbsTransport t(verbs);
+  ASSERT_EQ(t.open("mlx5_0", std::nullopt), "");
+  EXPECT_EQ(t.gid().index, 3u);
+  EXPECT_EQ(t.gid().port, 1u);
+  EXPECT_EQ(t.gid().address, ip("10.0.1.2"));
+  std::vector<std::uint32_t> indices;
+  for (const Gid& gid : t.gids()) indices.push_back(*gid.index);
+  EXPECT_THAT(indices, ElementsAre(1, 3, 4)) << "neither link-local ones nor RoCE v1";
+}
+
 TEST_F(VerbsTransportTest, SaysWhyADeviceIsNotOpened) {
   const auto open = [&](const std::string& device, std::string_view address = "") {
     VerbsTransport t(verbs);
@@ -70,6 +81,8 @@ TEST_F(VerbsTransportTest, SaysWhyADeviceIsNotOpened) {
   EXPECT_EQ(open("mlx5_0:3"), "mlx5_0:3 has no GID of RoCE v2 with an IP address");
   EXPECT_EQ(open("mlx5_0", "10.9.9.9"), "mlx5_0 has no GID of RoCE v2 for 10.9.9.9");
   EXPECT_EQ(open("mlx5_0:2", "10.0.1.2"), "mlx5_0:2 has no GID of RoCE v2 for 10.0.1.2");
+  fake.add_gid("10.0.7.2", 1, IBV_GID_TYPE_ROCE_V1);
+  EXPECT_EQ(open("mlx5_0", "10.0.7.2"), "mlx5_0 has no GID of RoCE v2 for 10.0.7.2: its GID 5 is of another type");
   fake.state = IBV_PORT_DOWN;
   EXPECT_EQ(open("mlx5_0"), "port 1 of mlx5_0 is not up");
   fake.gids.erase(fake.gids.begin() + 1, fake.gids.end());
