@@ -116,6 +116,14 @@ std::vector<std::string> usable_interfaces() {
   return names;
 }
 
+std::string interface_with(const wire::IpAddress& address) {
+  const Interfaces list;
+  for (const ifaddrs* i = list.first; i != nullptr; i = i->ifa_next) {
+    if (address_of(i->ifa_addr) == address) return i->ifa_name;
+  }
+  return "";
+}
+
 std::string RocePortClaim::take() {
   for (const int family : {AF_INET, AF_INET6}) {
     if (family == AF_INET6 && !Descriptor(socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0)).valid()) continue;  // no IPv6

@@ -40,6 +40,9 @@ struct InterfaceInfo {
 /// Names of Ethernet interfaces that are up and have an IPv4 or global IPv6 address.
 [[nodiscard]] std::vector<std::string> usable_interfaces();
 
+/// The interface that has an address, of whatever kind it is; empty: none has.
+[[nodiscard]] std::string interface_with(const wire::IpAddress& address);
+
 /// Keeps the kernel from answering RoCE with ICMP, for as long as the object lives: it answers datagrams to a port that
 /// nobody has, and so UDP sockets that want nothing have port 4791, over IPv4 and IPv6.
 class RocePortClaim {

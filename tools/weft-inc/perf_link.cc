@@ -2,14 +2,11 @@
 // Copyright The weft authors
 #include "tools/weft-inc/perf_link.h"
 
-#include <arpa/inet.h>
-#include <ifaddrs.h>
-#include <netdb.h>
-
 #include <algorithm>
 #include <fstream>
 
 #include "collectives/comm/host_schedule.h"
+#include "nic/host/interface.h"
 #include "tools/weft-inc/perf_data.h"
 
 namespace weft::inc_tool {
@@ -35,19 +32,8 @@ std::uint64_t by_switches(weft_inc_primitive collective, std::uint64_t block, st
 }
 
 std::string interface_of(const std::string& address) {
-  ifaddrs* all = nullptr;
-  std::string found;
-  if (getifaddrs(&all) != 0) return found;
-  for (const ifaddrs* one = all; one != nullptr && found.empty(); one = one->ifa_next) {
-    const int family = one->ifa_addr == nullptr ? AF_UNSPEC : one->ifa_addr->sa_family;
-    if (family != AF_INET && family != AF_INET6) continue;
-    char text[NI_MAXHOST];
-    const socklen_t length = family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
-    if (getnameinfo(one->ifa_addr, length, text, sizeof text, nullptr, 0, NI_NUMERICHOST) != 0) continue;
-    if (std::string(text).substr(0, std::string(text).find('%')) == address) found = one->ifa_name;
-  }
-  freeifaddrs(all);
-  return found;
+  const auto parsed = wire::IpAddress::parse(address);
+  return parsed ? nic::interface_with(*parsed) : "";
 }
 
 }  // namespace

@@ -42,6 +42,14 @@ TEST_F(InterfaceTest, UsableAreThoseThatAreUpAndHaveAnAddress) {
   EXPECT_THAT(usable_interfaces(), ::testing::ElementsAre("here0"));
 }
 
+TEST_F(InterfaceTest, AnInterfaceIsFoundByAnyOfItsAddresses) {
+  const auto with = [](const char* text) { return interface_with(*wire::IpAddress::parse(text)); };
+  EXPECT_EQ(with("10.78.0.1"), "here0");
+  EXPECT_EQ(with("fd78::1"), "here0");
+  EXPECT_EQ(with("127.0.0.1"), "lo");
+  EXPECT_EQ(with("10.78.0.2"), "") << "it is at the other end";
+}
+
 /// What the kernel answers to a datagram to port 4791 of this machine: an error number, 0 for silence.
 int answer_to_roce(int family) {
   const Descriptor fd(socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
