@@ -54,7 +54,7 @@ class Doctor {
   }
 
   bool look_at_rnic() {
-    const weft_inc_options options{given(own_.address), given(own_.interface), "", given(own_.device), 0};
+    const weft_inc_options options{given(own_.address), given(own_.interface), "", given(own_.device), 0, 0};
     if (weft_inc_open(&options, &context_) != WEFT_INC_OK) return find("rnic", false, weft_inc_last_error());
     weft_inc_group_options smallest{};
     smallest.mtu = 256;
