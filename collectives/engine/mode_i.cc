@@ -40,9 +40,6 @@ nic::QpConfig qp_config(const GroupConfig& g, const EndpointConfig& e) {
 }  // namespace
 
 std::optional<std::string> check_mode_i(const GroupConfig& group) {
-  for (const EndpointConfig& e : group.endpoints) {
-    if (e.address != 0 || e.rkey != 0) return "mode i takes SEND alone: an endpoint has no address and no rkey";
-  }
   return check(group);
 }
 
@@ -70,6 +67,7 @@ ModeI::ModeI(const GroupConfig& group, SlotMemory memory)
                           .responder = nic::Responder(config, kDomain, table_of_memory_, qpn)});
     Endpoint& made = endpoints_.back();
     made.messages.resize(group.window);
+    made.landings = Landings(group.window);
     made.sending.reserve(2 * group.window);
     made.requester.connect(e.first_tx);
     made.responder.connect(e.first_rx);
@@ -156,17 +154,15 @@ void ModeI::on_packet(nic::Time now, EndpointIndex from, const nic::Packet& p, b
   Endpoint& e = endpoints_[from];
   const bool request = p.info().is_request();
   if (failure_) return request ? refuse(from, sink) : void();
-  if (request) {
-    const nic::ResponderCounters before = e.responder.counters();
-    e.marked = e.marked || marked;
-    e.elided = e.elided || (p.payload.bytes != 0 && p.payload.data() == nullptr);
-    e.responder.on_request(now, p, cq_);
-    const nic::ResponderCounters& after = e.responder.counters();
-    counters_.duplicates += after.duplicates - before.duplicates;
-    counters_.rnr_naks += after.rnr_naks_sent - before.rnr_naks_sent;
-    counters_.naks += after.naks_sent - before.naks_sent;
-    note_answers(from);
-    if (e.responder.failed()) return fail(Failure::Reason::bad_shape, from, {}, sink);
+  if (request && is_write(p.opcode)) {
+    if (p.info().has(wire::HeaderMask::reth) && !take_landing(from, p)) return;
+    nic::Packet sent = p;
+    sent.opcode = send_of_write(p.opcode);
+    respond(now, from, sent, marked, sink);
+    if (failure_) return;
+  } else if (request) {
+    respond(now, from, p, marked, sink);
+    if (failure_) return;
   } else {
     const wire::Syndrome syndrome(p.syndrome);
     // A peer that has failed says so whether or not we have sent it anything.
@@ -174,6 +170,29 @@ void ModeI::on_packet(nic::Time now, EndpointIndex from, const nic::Packet& p, b
     e.requester.on_response(now, p, cq_);
   }
   settle(now, sink);
+}
+
+/// Gives a request to the responder, which knows of no WRITEs.
+void ModeI::respond(nic::Time now, EndpointIndex from, const nic::Packet& p, bool marked, Sink& sink) {
+  Endpoint& e = endpoints_[from];
+  const nic::ResponderCounters before = e.responder.counters();
+  e.marked = e.marked || marked;
+  e.elided = e.elided || (p.payload.bytes != 0 && p.payload.data() == nullptr);
+  e.responder.on_request(now, p, cq_);
+  const nic::ResponderCounters& after = e.responder.counters();
+  counters_.duplicates += after.duplicates - before.duplicates;
+  counters_.rnr_naks += after.rnr_naks_sent - before.rnr_naks_sent;
+  counters_.naks += after.naks_sent - before.naks_sent;
+  note_answers(from);
+  if (e.responder.failed()) fail(Failure::Reason::bad_shape, from, {}, sink);
+}
+
+/// Notes where a WRITE goes that begins. False: its packet cannot be taken now.
+bool ModeI::take_landing(EndpointIndex from, const nic::Packet& write) {
+  Endpoint& e = endpoints_[from];
+  // Of a message that has begun to arrive it is known.
+  if (write.psn.distance_from(e.responder.expected_psn()) < 0) return true;
+  return e.landings.note({write.psn, offset_of(from, write), write.dma_length});
 }
 
 nic::Time ModeI::next_deadline() const noexcept {
@@ -233,13 +252,22 @@ void ModeI::complete(Sink& sink) {
 
 void ModeI::received(EndpointIndex from, const nic::Wc& wc) {
   Endpoint& e = endpoints_[from];
+  std::uint64_t before = e.rx_packets;
+  for (std::uint64_t n = e.consumed; n < e.received; ++n) before += message_packets(e.messages[n % e.messages.size()]);
+  const auto landing =
+      e.landings.take(group_.endpoints[from].first_rx + static_cast<std::uint32_t>(before & wire::Psn::kMask));
   Message& m = e.messages[e.received++ % e.messages.size()];
+  // A WRITE that is not as long as it said counts as a SEND, which fits nowhere where WRITEs are.
+  const bool written = landing && landing->bytes == wc.byte_length;
   m = {.bytes = wc.byte_length,
        .immediate = wc.with_immediate ? wc.immediate : 0,
        .with_immediate = wc.with_immediate,
        .solicited = wc.solicited,
        .marked = e.marked,
-       .values = wc.byte_length <= (e.elided ? kControlPayloadBytes : stride_) && (wc.with_immediate || !e.elided)};
+       .values = wc.byte_length <= (e.elided ? kControlPayloadBytes : stride_) &&
+                 ((wc.with_immediate && !written) || !e.elided),
+       .written = written,
+       .offset = written ? landing->offset : 0};
   e.marked = false;
   ++answered_[from].messages;
 }
@@ -263,6 +291,10 @@ ModeI::Found ModeI::find_place(EndpointIndex e, Sink& sink) {
   first.immediate = m.immediate;
   const bool one = m.bytes <= group_.mtu;
   first.opcode = !one ? Opcode::RC_SEND_FIRST : m.with_immediate ? Opcode::RC_SEND_ONLY_IMM : Opcode::RC_SEND_ONLY;
+  if (m.written) {
+    first.opcode = !one ? Opcode::RC_RDMA_WRITE_FIRST
+                        : (m.with_immediate ? Opcode::RC_RDMA_WRITE_ONLY_IMM : Opcode::RC_RDMA_WRITE_ONLY);
+  }
   first.payload.set(buffer(n, n.consumed), std::min(m.bytes, group_.mtu));
   const auto failed = [&](Failure::Reason reason, const Place& place) {
     fail(reason, e, place, sink);
@@ -326,7 +358,9 @@ bool ModeI::forward(EndpointIndex from, Sink& sink) {
     // All who send to a collective are at the same message of it: a sum takes one message of each.
     if (!other || other->invocation != place.invocation) return false;
     const Message& m = endpoints_[e].messages[endpoints_[e].consumed % group_.window];
-    if (m.immediate == like.immediate && m.with_immediate == like.with_immediate) continue;
+    const bool same = m.immediate == like.immediate && m.with_immediate == like.with_immediate &&
+                      m.written == like.written && m.offset == like.offset;
+    if (same) continue;
     fail(Failure::Reason::bad_shape, e, place, sink);
     return false;
   }
@@ -399,6 +433,11 @@ void ModeI::send(EndpointIndex to, std::uint32_t c, const Message& like) {
   Endpoint& e = endpoints_[to];
   nic::SendWr wr;
   wr.opcode = like.with_immediate ? nic::WrOpcode::send_imm : nic::WrOpcode::send;
+  if (like.written) {
+    wr.opcode = like.with_immediate ? nic::WrOpcode::write_imm : nic::WrOpcode::write;
+    wr.remote_address = group_.endpoints[to].address + like.offset;
+    wr.rkey = group_.endpoints[to].rkey;
+  }
   wr.immediate = like.immediate;
   wr.solicited = like.solicited;
   if (cells_[c].values) {

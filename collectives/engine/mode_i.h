@@ -7,6 +7,9 @@
 // So sums are reproducible, every hop repairs what it loses, and whoever is ahead of the others finds no receive
 // buffer: RNR NAKs hold it back for as long as it takes.
 //
+// RDMA WRITEs are taken into the same buffers. What is sent for them are WRITEs to the same offset in the memory of
+// each receiver, whose address and key are its endpoint's (EPIC footnote 5).
+//
 // Two rings of W messages hold what is sent and not acknowledged: one towards the parent, one towards the children.
 // Those that go down wait for nothing that goes up, so the tree cannot lock itself up.
 #pragma once
@@ -17,6 +20,7 @@
 #include <vector>
 
 #include "collectives/engine/context.h"
+#include "collectives/engine/landings.h"
 #include "nic/rnic/requester.h"
 #include "nic/rnic/responder.h"
 
@@ -69,9 +73,11 @@ class ModeI : public Context {
         const Message& m = e.messages[n % e.messages.size()];
         h(std::uint64_t{m.bytes} << 32 | m.immediate);
         h((m.with_immediate ? 1u : 0u) | (m.solicited ? 2u : 0u) | (m.marked ? 4u : 0u) | (m.values ? 8u : 0u) |
-          (m.placed ? 16u : 0u));
+          (m.placed ? 16u : 0u) | (m.written ? 32u : 0u));
+        if (m.written) h(m.offset);
         hash_bytes(buffer(e, n), m.values ? m.bytes : 0, h);
       }
+      e.landings.hash_state(h);
       for (const Sent& s : e.sending) h(std::uint64_t{s.cell} << 32 | s.packets);
     }
     for (std::size_t c = 0; c < cells_.size(); ++c) {
@@ -89,9 +95,11 @@ class ModeI : public Context {
     std::uint32_t immediate = 0;
     bool with_immediate = false;
     bool solicited = false;
-    bool marked = false;  ///< CE of any packet
-    bool values = false;  ///< the bytes are known
-    bool placed = false;  ///< it is what its place in the endpoint's stream asks for
+    bool marked = false;       ///< CE of any packet
+    bool values = false;       ///< the bytes are known
+    bool placed = false;       ///< it is what its place in the endpoint's stream asks for
+    bool written = false;      ///< by RDMA WRITE
+    std::uint64_t offset = 0;  ///< of a WRITE
 
     friend bool operator==(const Message&, const Message&) = default;
   };
@@ -118,6 +126,7 @@ class ModeI : public Context {
     bool marked = false;                       ///< CE of the message under way
     bool elided = false;                       ///< data comes without values; control messages have theirs
     std::vector<Message> messages{};           ///< W, by number
+    Landings landings{0};                      ///< of WRITEs under way
     std::vector<Sent> sending{};               ///< oldest first
 
     friend bool operator==(const Endpoint&, const Endpoint&) = default;
@@ -128,6 +137,8 @@ class ModeI : public Context {
   void settle(nic::Time now, Sink& sink);
   void complete(Sink& sink);
   void received(EndpointIndex e, const nic::Wc& wc);
+  [[nodiscard]] bool take_landing(EndpointIndex e, const nic::Packet& write);
+  void respond(nic::Time now, EndpointIndex from, const nic::Packet& p, bool marked, Sink& sink);
   void note_answers(EndpointIndex from);
   [[nodiscard]] bool advance(Sink& sink);
   [[nodiscard]] Found find_place(EndpointIndex e, Sink& sink);

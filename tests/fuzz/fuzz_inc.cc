@@ -85,15 +85,14 @@ GroupConfig group_of(std::uint8_t shape, std::uint8_t options) {
   g.acks = (options & 1) != 0 ? Acks::arrival : Acks::room;
   g.rnr_timer = 1;
   g.timeout = 0;
-  const bool takes_writes = g.mode != Mode::i;
   const std::uint16_t ranks = 2 + (shape & 1);
   for (std::uint16_t r = 0; r < ranks; ++r) {
     g.endpoints.push_back({.rank = r,
                            .first_rx = wire::Psn(0xfffffcu + r),
                            .first_tx = wire::Psn(0x800000u + 16u * r),
                            .loss_recovery = recovery,
-                           .address = takes_writes ? 0x1000u * r : 0,
-                           .rkey = takes_writes ? r : 0u});
+                           .address = 0x1000u * r,
+                           .rkey = r});
     g.way.push_back(static_cast<EndpointIndex>(r));
   }
   if ((shape & 2) != 0) {

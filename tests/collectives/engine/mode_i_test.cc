@@ -65,6 +65,18 @@ TEST(ModeI, LossDuplicationAndOvertakingChangeNothingOfTheResult) {
   }
 }
 
+// Each rank gives its own address and key; what a rank receives has those of its endpoint.
+TEST(ModeI, WritesWithImmediateGoWhereEachRankWantsThem) {
+  for (const Faults& faults : {Faults{}, Faults{.loss = 0.02}, Faults{0.02, 0.02, 0.02, 0.1}}) {
+    for (const auto recovery : {nic::LossRecovery::gbn, nic::LossRecovery::nic_sr, nic::LossRecovery::irn}) {
+      for (std::uint64_t seed = 1; seed <= weft::testing::rounds(20); ++seed) {
+        Network n(group(), host(recovery), kMixed, faults, seed, testing::Verb::write_imm);
+        ASSERT_EQ(n.run(), "done") << "seed " << seed << ": " << n.why();
+      }
+    }
+  }
+}
+
 TEST(ModeI, RandomSequencesEndRight) {
   for (std::uint64_t seed = 1; seed <= weft::testing::rounds(2000); ++seed) {
     testing::Drawn d(seed, group());
@@ -73,7 +85,7 @@ TEST(ModeI, RandomSequencesEndRight) {
     for (EndpointConfig& e : d.group.endpoints) {
       if (!e.rank) e.loss_recovery = between;
     }
-    Network n(d.group, host(d.recovery), d.program, d.faults, seed);
+    Network n(d.group, host(d.recovery), d.program, d.faults, seed, d.verb);
     ASSERT_EQ(n.run(), "done") << "seed " << seed << ": " << n.why();
   }
 }
@@ -174,7 +186,6 @@ TEST(ModeI, ACopyGoesOnByItself) {
     std::array<testing::Bytes, 2> bytes;
   };
   GroupConfig g = testing::star(2);
-  for (EndpointConfig& e : g.endpoints) e.address = e.rkey = 0;
   g.mode = Mode::i;
   g.window = 2;
   g.message_packets = 2;
@@ -211,7 +222,6 @@ TEST(ModeI, ACopyGoesOnByItself) {
 class OneAfterTheOther : public ::testing::Test, public Sink {
  protected:
   OneAfterTheOther() : group_(testing::star(3)) {
-    for (EndpointConfig& e : group_.endpoints) e.address = e.rkey = 0;
     group_.mode = Mode::i;
     engine_.emplace(group_);
   }
@@ -264,12 +274,34 @@ TEST_F(OneAfterTheOther, EveryStreamIsInOrder) {
   EXPECT_EQ(sent_[3], std::pair(EndpointIndex{2}, wire::Opcode::RC_SEND_ONLY));
 }
 
-TEST(ModeI, AGroupThatCannotBeRunIsRefused) {
-  GroupConfig g = group();
-  for (EndpointConfig& e : g.endpoints) e.address = e.rkey = 0;
-  EXPECT_EQ(check_mode_i(g), std::nullopt);
-  g.endpoints[0].rkey = 7;
-  EXPECT_EQ(check_mode_i(g), "mode i takes SEND alone: an endpoint has no address and no rkey");
+// Two ranks whose WRITEs are aimed at different places, or are not as long as they say, end the group.
+TEST(ModeI, WritesThatDoNotBelongTogetherAreNotAdded) {
+  struct Quiet final : Sink {
+    void send(EndpointIndex, const nic::Packet& p, bool) override { written += is_write(p.opcode) ? 1 : 0; }
+    int written = 0;
+  };
+  GroupConfig g = testing::star(2);
+  g.mode = Mode::i;
+  g.window = 2;
+  const auto announcement = testing::message(Primitive::allreduce, 0, testing::kMtu);
+  const testing::Bytes bytes(testing::kMtu, 1);
+  const auto run = [&](std::uint64_t offset, std::uint32_t length) {
+    IncEngine engine(g);
+    Quiet sink;
+    for (EndpointIndex e = 0; e < 2; ++e) {
+      testing::Bytes kept;
+      const wire::Psn first = g.endpoints[e].first_rx;
+      engine.on_packet(nic::kMs, e, testing::control(first, announcement, kept), false, sink);
+      nic::Packet write = testing::data(first + 1, wire::Opcode::RC_RDMA_WRITE_ONLY_IMM, bytes);
+      write.remote_address = g.endpoints[e].address + (e == 1 ? offset : 64);
+      write.dma_length = e == 1 ? length : testing::kMtu;
+      engine.on_packet(nic::kMs, e, write, false, sink);
+    }
+    return std::pair(engine.failure().has_value(), sink.written);
+  };
+  EXPECT_EQ(run(64, testing::kMtu), std::pair(false, 2));
+  EXPECT_EQ(run(65, testing::kMtu), std::pair(true, 0));
+  EXPECT_EQ(run(64, testing::kMtu - 1), std::pair(true, 0));
 }
 
 }  // namespace

@@ -249,9 +249,8 @@ class Network {
       g.endpoints[1].rank = 2 * l + 1;
       for (std::uint16_t e = 0; e < 2; ++e) {
         const auto r = static_cast<std::uint16_t>(2 * l + e);
-        const bool takes_writes = g.mode != Mode::i;
-        g.endpoints[e].address = takes_writes ? Rank::results(r) : 0;
-        g.endpoints[e].rkey = takes_writes ? ranks_[r]->key() : 0;
+        g.endpoints[e].address = Rank::results(r);
+        g.endpoints[e].rkey = ranks_[r]->key();
       }
       g.way = l == 0 ? std::vector<EndpointIndex>{0, 1, 2, 2} : std::vector<EndpointIndex>{2, 2, 0, 1};
       EXPECT_EQ(IncEngine::check(g), std::nullopt);
