@@ -2,7 +2,8 @@
 // Copyright The weft authors
 //
 // Collectives whose result everybody can compute alone: what a rank gives follows from its number, so that programs
-// that measure can compare all that they receive. Elements are uint32, little endian, and are summed up modulo 2^32.
+// that measure can compare all that they receive. Elements are little endian and are summed up: integers modulo 2^bits,
+// floating point in whole numbers, which are exact.
 #pragma once
 
 #include <cstdint>
@@ -16,15 +17,24 @@
 
 namespace weft::inc {
 
-inline constexpr std::uint32_t kTestElementBytes = sizeof(std::uint32_t);
+/// Most ranks whose sums are exact in every type of floating point. Integers wrap, with any number of ranks.
+inline constexpr std::uint32_t kMostRanksOfExactSums = 85;
 
-/// A sequence of collectives over vectors of `bytes`.
-/// @param name        a primitive's, or "all": allreduce, reduce, broadcast, barrier in turn
+/// The invocations of one collective by name. ReduceScatter and AllGather are a Reduce or a Broadcast for each rank,
+/// which is its root, of a fragment of the vector (EPIC appendix A).
+struct TestCollective {
+  std::string_view name;    ///< a primitive's, reducescatter, allgather; or all: allreduce, reduce, broadcast, barrier
+  std::uint64_t bytes = 0;  ///< of the vector; of reducescatter and allgather all fragments, for each rank one
+  DataType type = DataType::uint32;
+  std::optional<std::uint32_t> root = std::nullopt;  ///< of Reduce and Broadcast; nullopt: another rank each time
+};
+
+/// Bytes of which `collective.bytes` is a multiple: an element, or one for each rank.
+[[nodiscard]] std::uint64_t test_granule(const TestCollective& collective, std::uint32_t ranks) noexcept;
+
 /// @param iterations  how often
-/// @param root        of Reduce and Broadcast; nullopt: another rank each time
-/// @return empty when no primitive has the name
-[[nodiscard]] std::vector<ControlMessage> test_program(std::string_view name, std::uint64_t iterations,
-                                                       std::uint64_t bytes, std::optional<std::uint32_t> root,
+/// @return empty when no collective has the name
+[[nodiscard]] std::vector<ControlMessage> test_program(const TestCollective& collective, std::uint64_t iterations,
                                                        std::uint32_t ranks, std::uint32_t group);
 
 /// Writes what a rank sends, from byte `offset` of its vector on. Both sizes are multiples of the element's.

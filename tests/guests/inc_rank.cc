@@ -53,7 +53,7 @@ class Rank {
  public:
   explicit Rank(const Options& o)
       : o_(o),
-        program_(test_program(o.primitive, o.times, o.bytes, std::nullopt, o.ranks, o.group)),
+        program_(test_program({o.primitive, o.bytes}, o.times, o.ranks, o.group)),
         slots_(o.window + 1),
         receives_(2 * o.window + 8),
         places_(o.write_imm ? 2 * receives_ : 0),

@@ -9,7 +9,7 @@ import subprocess
 import time
 
 from bench.report import charts, page
-from tools.lab import experiment, namespaces
+from tools.lab import experiment, namespaces, workload
 from tools.lab.namespaces import LabError
 
 # Of the switches: a rank's is this and its number, those between switches follow.
@@ -87,9 +87,10 @@ class Tree:
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """Collectives of one size."""
+    """Collectives of one kind and size."""
 
-    bytes: int
+    operation: str
+    bytes: int  # 0: a barrier
     collectives: int
     seconds: float
     retransmitted: int  # by ranks
@@ -127,16 +128,19 @@ class Bench(experiment.Bench):
             with open(self._site.path("weft.yaml"), encoding="utf-8") as file:
                 tree = Tree(json.load(file)["switches"], [tuple(host.port.split("/")) for host in self._lab.hosts])
             runs, memory = [], 0
-            for number, size in enumerate(self._lab.workload.sizes, 1):
-                run, memory = self._run(tree, number, size, variant)
+            work = self._lab.workload
+            cases = [(operation, size) for operation in work.operations
+                     for size in ([0] if operation == "barrier" else work.sizes)]
+            for number, (operation, size) in enumerate(cases, 1):
+                run, memory = self._run(tree, number, operation, size, variant)
                 runs.append(run)
             drops = sum(row["packets"] for row in self._show("drops")
                         if row["severity"] != "info" or row["reason"] == experiment.LOST)
             return Result(variant, runs, memory // 1024, drops, time.monotonic() - started)
 
-    def _run(self, tree, number, size, variant):
+    def _run(self, tree, number, operation, size, variant):
         work = self._lab.workload
-        ranks = [self._start_rank(rank, number, size, variant) for rank in range(len(self._lab.hosts))]
+        ranks = [self._start_rank(rank, number, operation, size, variant) for rank in range(len(self._lab.hosts))]
         try:
             said = [self._line(rank, process) for rank, process in enumerate(ranks)]
             options = {"id": number, "window": work.window, "message_packets": work.message_packets, **variant.group}
@@ -159,15 +163,18 @@ class Bench(experiment.Bench):
             if result["error"]:
                 why = "; ".join(row["failure"] for row in rows.values() if row["failure"])
                 raise LabError(f"rank {rank}: {result['error']}" + (f" ({why})" if why else ""))
-        return (Run(size, results[0]["collectives"], max(result["seconds"] for result in results),
+        # A scattered one is an invocation for each rank, its root.
+        parts = len(ranks) if operation in workload.SCATTERED else 1
+        return (Run(operation, size, results[0]["collectives"] // parts, max(result["seconds"] for result in results),
                     sum(result["qp"]["retransmitted"] for result in results),
                     sum(row["resent"] for row in rows.values())), rows[tree.root]["bytes"])
 
-    def _start_rank(self, rank, number, size, variant):
+    def _start_rank(self, rank, number, operation, size, variant):
         host, work, nic = self._lab.hosts[rank], self._lab.workload, variant.nic
         words = [self.program("weft-rnic"), "inc", host.gateway, "--address", str(host.address.ip), "--rank", str(rank),
-                 "--ranks", str(len(self._lab.hosts)), "--group", str(number), "--primitive", work.operation,
-                 "--size", str(size), "--iters", str(work.times), "--group-window", str(work.window),
+                 "--ranks", str(len(self._lab.hosts)), "--group", str(number), "--primitive", operation,
+                 *(["--size", str(size)] if size else []), "--iters", str(work.times),
+                 "--group-window", str(work.window),
                  "--message-packets", str(work.message_packets), "--mtu", str(nic.mtu),
                  "--loss-recovery", nic.transport, "--rto-us", str(self._lab.timing.rto_us or RTO_US), "--timeout",
                  str(work.limit_s)]
@@ -199,12 +206,13 @@ def size_text(count):
     return f"{count} B"
 
 
-HEADER = ("", "vector", "us each", "Mbit/s", "ranks sent again", "switches sent again", "drops", "KiB")
+HEADER = ("", "collective", "vector", "us each", "Mbit/s", "ranks sent again", "switches sent again", "drops", "KiB")
 
 
 def rows(results):
-    return [(result.variant.name, size_text(run.bytes), f"{1e6 * run.each_s:.0f}", f"{run.mbps:.0f}", run.retransmitted,
-             run.resent, result.drops, result.memory_kib) for result in results for run in result.runs]
+    return [(result.variant.name, run.operation, size_text(run.bytes) if run.bytes else "", f"{1e6 * run.each_s:.0f}",
+             f"{run.mbps:.0f}" if run.bytes else "", run.retransmitted, run.resent, result.drops, result.memory_kib)
+            for result in results for run in result.runs]
 
 
 def text_table(results):
@@ -221,19 +229,23 @@ def html(lab, results, origin):
     if lab.about:
         made.paragraph(lab.about)
     work = lab.workload
-    made.paragraph(f"{len(lab.hosts)} ranks that are weft-rnic, {work.operation} of vectors of 32-bit integers, "
-                   f"{work.times} of each size, {work.window} messages of {work.message_packets} packets under way. "
-                   "Every element of every result was compared. Ranks and switches share the CPUs of this machine "
-                   f"({os.cpu_count()}), so the numbers tell variants apart, not switches.")
-    lines = [charts.Line(result.variant.name, [(run.bytes, run.mbps) for run in result.runs if run.bytes], dots=True)
-             for result in results]
-    if any(line.points for line in lines):
-        made.heading("Throughput by size")
-        made.figure(charts.line_chart(lines, "bytes of the vector", "Mbit/s", x_log=True, y_from_zero=True,
-                                      label="Throughput by size"), "Bytes of the vector by the time that it takes.")
+    made.paragraph(f"{len(lab.hosts)} ranks that are weft-rnic, {', '.join(work.operations)} of vectors of 32-bit "
+                   f"integers, {work.times} of each size, {work.window} messages of {work.message_packets} packets "
+                   "under way. Every element of every result was compared. Ranks and switches share the CPUs of this "
+                   f"machine ({os.cpu_count()}), so the numbers tell variants apart, not switches.")
+    for operation in work.operations:
+        lines = [charts.Line(result.variant.name, [(run.bytes, run.mbps) for run in result.runs
+                                                   if run.operation == operation and run.bytes], dots=True)
+                 for result in results]
+        if any(line.points for line in lines):
+            made.heading(f"{operation}: throughput by size")
+            made.figure(charts.line_chart(lines, "bytes of the vector", "Mbit/s", x_log=True, y_from_zero=True,
+                                          label=f"{operation}: throughput by size"),
+                        "Bytes of the vector by the time that it takes.")
     made.table(HEADER, rows(results))
-    made.paragraph("drops: packets that a switch dropped, for whatever reason, in all runs of the variant. KiB: what "
-                   "the group takes of the root's memory.")
+    made.paragraph("Of reducescatter and allgather, which are a Reduce or a Broadcast for each rank, the vector is all "
+                   "fragments together. drops: packets that a switch dropped, for whatever reason, in all runs of the "
+                   "variant. KiB: what the group takes of the root's memory.")
     made.paragraph(origin.text())
     return made.html()
 

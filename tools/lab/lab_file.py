@@ -14,6 +14,7 @@ import yaml
 from tools.lab import long_links
 from tools.lab.emitter import Fields
 from tools.lab.reader import Reader
+from tools.lab.workload import OPERATIONS, SCATTERED, Collectives, Flow, Mpi, Workload
 
 NAME = r"[a-z][a-z0-9]{0,11}"
 _NAME_MEANING = "up to 12 lower-case letters and digits"
@@ -70,61 +71,6 @@ class Nic:
     rate_gbps: float | None = None
     constants: dict = dataclasses.field(default_factory=dict)  # of congestion control, as texts
     nack_is_cnp: bool = False
-
-
-@dataclasses.dataclass(frozen=True)
-class Flow:
-    source: str
-    target: str
-    name: str | None = None
-
-    def text(self):
-        return self.name or f"{self.source} to {self.target}"
-
-
-@dataclasses.dataclass(frozen=True)
-class Workload:
-    flows: list
-    bytes: int | None  # of each flow; or
-    duration_s: int | None
-    message_bytes: int
-    limit_s: int
-
-    def text(self):
-        return f"{self.bytes / 1e6:g} MB" if self.bytes else f"{self.duration_s} s"
-
-
-@dataclasses.dataclass(frozen=True)
-class Collectives:
-    """Of all hosts, in their order, added up by the switches."""
-
-    operation: str
-    sizes: list  # bytes
-    times: int  # of each size
-    window: int  # messages
-    message_packets: int
-    limit_s: int
-    flows: tuple = ()
-
-    def text(self):
-        return f"{self.operation}, {len(self.sizes)} sizes"
-
-
-@dataclasses.dataclass(frozen=True)
-class Mpi:
-    """A program of Open MPI on all hosts, in their order."""
-
-    manager: str  # path of weft-inc-manager's file
-    program: str  # path of its source in C
-    arguments: list
-    limit_s: int
-    flows: tuple = ()
-
-    def text(self):
-        return os.path.basename(self.program)
-
-
-OPERATIONS = ("allreduce", "reduce", "broadcast", "barrier")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -451,25 +397,40 @@ class _LabReader:
     def _collectives(self, node, hosts):
         values = self._file.mapping(node, "workload", ("kind", "operation"), ("sizes", "times", "window",
                                                                               "message_packets", "limit_s"))
-        operation = self._choice(values, "operation", "workload", OPERATIONS, None)
+        operations = self._operations(values)
         sizes = [0]
-        if operation == "barrier":
+        if operations == ["barrier"]:
             self._refuse(values, "sizes", "inc with a barrier")
         elif "sizes" not in values:
             self._file.mistake(node, "workload: kind inc needs 'sizes'")
         else:
             items = self._file.items(values["sizes"], "workload: sizes", least=1)
             sizes = [self._file.number(item, "workload: sizes", 4, 1 << 30) for item in items]
+            least = 4 * len(hosts) if set(operations) & set(SCATTERED) else 4
             for item, size in zip(items, sizes):
-                if size is not None and size % 4:
-                    self._file.mistake(item, f"workload: sizes: {size} is no multiple of 4")
+                if size is not None and size % least:
+                    why = ", 4 for each rank's fragment" if least > 4 else ""
+                    self._file.mistake(item, f"workload: sizes: {size} is no multiple of {least}{why}")
         for host in hosts:
             if host.gateway is None:
                 self._file.mistake(node, f"workload: kind inc needs a gateway of {host.name}: the switch's endpoint")
-        return Collectives(operation, sizes, self._number(values, "times", "workload", 1, 100_000, 10),
+        return Collectives(operations, sizes, self._number(values, "times", "workload", 1, 100_000, 10),
                            self._number(values, "window", "workload", 1, 4096, 4),
                            self._number(values, "message_packets", "workload", 1, 4096, 4),
                            self._number(values, "limit_s", "workload", 1, 600, 60))
+
+    def _operations(self, values):
+        """One, or a list of several."""
+        if "operation" not in values:
+            return []
+        several = isinstance(values["operation"], yaml.SequenceNode)
+        items = self._file.items(values["operation"], "workload: operation", least=1) if several \
+            else [values["operation"]]
+        found = [self._file.choice(item, "workload: operation", OPERATIONS) for item in items]
+        for number, name in enumerate(found):
+            if name is not None and name in found[:number]:
+                self._file.mistake(items[number], f"workload: operation: {name} is there already")
+        return found
 
     def _mpi(self, node):
         values = self._file.mapping(node, "workload", ("kind", "manager", "program"), ("arguments", "limit_s"))

@@ -4,8 +4,9 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstring>
+
+#include "collectives/comm/whole_number.h"
 
 namespace weft::inc_tool {
 namespace {
@@ -19,31 +20,9 @@ std::int64_t value(std::uint32_t rank, std::uint64_t element) {
   return static_cast<std::int64_t>(1 + (element + rank) % kPeriod);
 }
 
-std::uint64_t bits_of(double v) {
-  return std::bit_cast<std::uint64_t>(v);
-}
-
-/// A whole number from 0 to 2048, as binary16.
-std::uint64_t half(std::int64_t v) {
-  if (v == 0) return 0;
-  const int exponent = std::bit_width(static_cast<std::uint64_t>(v)) - 1;
-  return static_cast<std::uint64_t>(exponent + 15) << 10 | ((static_cast<std::uint64_t>(v) << 10 >> exponent) & 0x3ff);
-}
-
 /// The bits of a small whole number, or of an integer that has wrapped.
 std::uint64_t element(weft_inc_type type, std::int64_t v) {
-  switch (type) {
-    case WEFT_INC_FP32:
-      return std::bit_cast<std::uint32_t>(static_cast<float>(v));
-    case WEFT_INC_BF16:
-      return std::bit_cast<std::uint32_t>(static_cast<float>(v)) >> 16;
-    case WEFT_INC_FP16:
-      return half(v);
-    case WEFT_INC_FP64:
-      return bits_of(static_cast<double>(v));
-    default:
-      return static_cast<std::uint64_t>(v);
-  }
+  return inc::element_bits(static_cast<inc::DataType>(type), v);
 }
 
 std::int64_t reduced(weft_inc_op op, std::uint32_t ranks, std::uint64_t number) {

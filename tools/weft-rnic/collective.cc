@@ -10,8 +10,10 @@
 #include <algorithm>
 #include <cstdio>
 #include <deque>
+#include <numeric>
 
 #include "collectives/comm/test_vector.h"
+#include "collectives/comm/whole_number.h"
 #include "tools/weft-rnic/channel.h"
 #include "tools/weft-rnic/tests.h"
 
@@ -105,6 +107,11 @@ class GroupRun {
   [[nodiscard]] bool done() const { return progress_->done(); }
   /// Collectives that are over.
   [[nodiscard]] std::uint64_t passed() const { return progress_->passed(); }
+  /// Of their vectors.
+  [[nodiscard]] std::uint64_t bytes() const {
+    return std::accumulate(program_.begin(), program_.begin() + static_cast<std::ptrdiff_t>(passed()), std::uint64_t{0},
+                           [](std::uint64_t sum, const ControlMessage& m) { return sum + m.bytes; });
+  }
   /// What went on so far, to be compared.
   [[nodiscard]] std::uint64_t steps() const noexcept { return steps_; }
   [[nodiscard]] const std::string& error() const noexcept { return error_; }
@@ -215,11 +222,15 @@ class GroupRun {
   std::string error_;
 };
 
+inc::TestCollective collective_of(const Options& o) {
+  const auto root = o.root >= 0 ? std::optional(static_cast<std::uint32_t>(o.root)) : std::nullopt;
+  return {o.primitive, o.size, *inc::data_type_from(o.element), root};
+}
+
 /// What each group runs. One runs everything; or, where each root has groups of its own, the first one what has no
 /// root, the next ones the Reduces by root, and the last ones the Broadcasts by root.
 std::vector<std::vector<ControlMessage>> programs_of(const Options& o) {
-  const auto root = o.root >= 0 ? std::optional(static_cast<std::uint32_t>(o.root)) : std::nullopt;
-  const auto all = inc::test_program(o.primitive, o.iterations, o.size, root, o.ranks, o.group);
+  const auto all = inc::test_program(collective_of(o), o.iterations, o.ranks, o.group);
   if (!o.group_per_root) return {all};
   std::vector<std::vector<ControlMessage>> out(2 * std::size_t{o.ranks} + 1);
   for (ControlMessage m : all) {
@@ -274,8 +285,17 @@ class RankRun {
   }
 
   [[nodiscard]] std::optional<Failure> check() const {
-    if (options_.size % inc::kTestElementBytes != 0)
-      return Failure{kExitUsage, "-s takes a multiple of 4: elements are uint32"};
+    const inc::TestCollective collective = collective_of(options_);
+    const std::uint64_t granule = inc::test_granule(collective, options_.ranks);
+    if (options_.size % granule != 0) {
+      const std::string why = granule == inc::element_bytes(collective.type) ? "elements" : "each rank's fragment";
+      return Failure{kExitUsage,
+                     "-s takes a multiple of " + std::to_string(granule) + ": " + why + " of " + options_.element};
+    }
+    if (inc::largest_exact(collective.type) != INT64_MAX && options_.ranks > inc::kMostRanksOfExactSums) {
+      return Failure{kExitUsage, "sums of --element " + options_.element + " are compared of at most " +
+                                     std::to_string(inc::kMostRanksOfExactSums) + " --ranks"};
+    }
     if (rank_ >= options_.ranks) return Failure{kExitUsage, "--rank is below --ranks"};
     if (options_.root >= static_cast<int>(options_.ranks)) return Failure{kExitUsage, "--root is below --ranks"};
     if (options_.group_per_root && options_.ranks > kMostRanksPerRoot) {
@@ -314,13 +334,14 @@ class RankRun {
   }
 
   void print(double seconds) const {
-    std::uint64_t passed = 0;
+    std::uint64_t passed = 0, bytes = 0;
     auto counters = nlohmann::ordered_json::array();
     for (const GroupRun& group : groups_) {
       passed += group.passed();
+      bytes += group.bytes();
       counters.push_back(group.counters());
     }
-    const double bits = 8.0 * options_.size * static_cast<double>(passed);
+    const double bits = 8.0 * static_cast<double>(bytes);
     nlohmann::ordered_json j{{"rank", rank_},      {"collectives", passed},          {"bytes", options_.size},
                              {"seconds", seconds}, {"gbit_s", bits / seconds / 1e9}, {"error", error()}};
     if (options_.group_per_root) {

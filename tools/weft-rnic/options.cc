@@ -10,6 +10,7 @@
 #include <map>
 #include <vector>
 
+#include "collectives/engine/arithmetic.h"
 #include "nic/dpdk/dpdk_port.h"
 #include "nic/rnic/cc_constants.h"
 #include "switch/config/command_line.h"
@@ -231,18 +232,26 @@ void add_inc(CLI::App& app, Options& o, Raw& raw) {
   inc->add_option("--rank", o.rank, "Our rank")->required()->option_text("N");
   inc->add_option("--ranks", o.ranks, "Ranks of the group")->required()->check(CLI::Range(2, 65536))->option_text("N");
   inc->add_option("--group", o.group, "Id of the group")->required()->option_text("ID");
-  inc->add_option("--primitive", o.primitive, "allreduce, reduce, broadcast, barrier or all (default: all, in turn)")
-      ->check(CLI::IsMember({"allreduce", "reduce", "broadcast", "barrier", "all"}))
+  inc->add_option(
+         "--primitive", o.primitive,
+         "allreduce, reduce, broadcast, barrier; all of these in turn (default: all); reducescatter, allgather: "
+         "a Reduce or a Broadcast for each rank, which is its root")
+      ->check(CLI::IsMember({"allreduce", "reduce", "broadcast", "barrier", "all", "reducescatter", "allgather"}))
       ->option_text("NAME");
-  inc->add_flag("--write-imm", o.write_imm, "Data goes by RDMA WRITE with immediate, not by SEND; not in mode i");
+  inc->add_flag("--write-imm", o.write_imm, "Data goes by RDMA WRITE with immediate, not by SEND");
   inc->add_option("--root", o.root, "Rank that receives a Reduce or sends a Broadcast (default: another each time)")
       ->check(CLI::Range(0, 65535))
       ->option_text("N");
   inc->add_flag("--group-per-root", o.group_per_root,
                 "Groups ID to ID + 2 N: one for what has no root, N for Reduces and N for Broadcasts by their root; "
                 "all run at once");
-  inc->add_option("-s,--size", o.size, "Bytes of the vector of uint32 (default: 65536)")
-      ->check(CLI::Range(4u, 1u << 28))
+  std::vector<std::string> elements;
+  for (std::size_t i = 0; i < inc::kDataTypes; ++i) elements.emplace_back(to_string(static_cast<inc::DataType>(i)));
+  inc->add_option("--element", o.element, "Type of elements, which are summed up: fp32, int8... (default: uint32)")
+      ->check(CLI::IsMember(elements))
+      ->option_text("TYPE");
+  inc->add_option("-s,--size", o.size, "Bytes of the vector; of all ranks' fragments together (default: 65536)")
+      ->check(CLI::Range(1u, 1u << 28))
       ->option_text("BYTES");
   inc->add_option("-n,--iters", o.iterations, "How often (default: 10)")->check(CLI::Range(1, 16383))->option_text("N");
   inc->add_option("--group-window", o.window, "Messages under way, as the group has it (default: 4)")

@@ -45,10 +45,11 @@ struct Options {
   std::uint32_t group = 0;
   std::uint32_t message_packets = 4, window = 4;  ///< as the group has them
   std::string primitive = "all";
-  bool write_imm = false;       ///< data goes by RDMA WRITE with immediate, not by SEND
-  bool group_per_root = false;  ///< a group for what has no root, and one for each root of Reduces and of Broadcasts
-  int root = -1;                ///< -1: another one each time
-  nic::QpConfig qp;             ///< path_mtu 0 until the interface is known
+  std::string element = "uint32";  ///< type of elements
+  bool write_imm = false;          ///< data goes by RDMA WRITE with immediate, not by SEND
+  bool group_per_root = false;     ///< a group for what has no root, and one for each root of Reduces and of Broadcasts
+  int root = -1;                   ///< -1: another one each time
+  nic::QpConfig qp;                ///< path_mtu 0 until the interface is known
 };
 
 /// Reads the command line. When there is nothing to run (a mistake, --help, --version), prints what there is to say and

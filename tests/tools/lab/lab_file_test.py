@@ -94,6 +94,13 @@ class Collectives(unittest.TestCase):
         self.assertEqual([variant.group for variant in lab.variants],
                          [{"mode": "i"}, {"mode": "ii"}, {"mode": "iii", "timeout": 9}])
         self.assertEqual((lab.workload.sizes, lab.workload.times), ([4, 65536], 3))
+        self.assertEqual(lab.workload.operations, ["allreduce"])
+
+    def test_there_may_be_several_operations(self):
+        text = self.TEXT.replace("operation: allreduce, sizes: [4,", "operation: [barrier, allgather], sizes: [16,")
+        lab = support.load(text)
+        self.assertEqual((lab.workload.operations, lab.workload.sizes), (["barrier", "allgather"], [16, 65536]))
+        self.assertEqual(lab.workload.text(), "barrier, allgather, 2 sizes")
 
     def test_what_does_not_fit_is_said(self):
         for before, after, said in (
@@ -102,7 +109,10 @@ class Collectives(unittest.TestCase):
                 ("[4, 65536]", "[2]", "workload: sizes: 2 is not within 4 and 1073741824"),
                 ("allreduce", "barrier", "workload: 'sizes' does not belong to kind inc with a barrier"),
                 ("allreduce", "gather", "workload: operation: expected one of allreduce, reduce, broadcast, barrier, "
-                                        "found 'gather'"),
+                                        "reducescatter, allgather, found 'gather'"),
+                ("allreduce", "[reduce, reduce]", "workload: operation: reduce is there already"),
+                ("allreduce", "[reduce, allgather]",
+                 "workload: sizes: 4 is no multiple of 16, 4 for each rank's fragment"),
                 (", gateway: 10.0.4.1", "", "workload: kind inc needs a gateway of h4: the switch's endpoint"),
                 ("group: { mode: i }", "group: [i]", "variant: group: expected a mapping, found a list")):
             with self.subTest(said):

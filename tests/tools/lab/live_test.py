@@ -133,14 +133,18 @@ class Live(unittest.TestCase):
             self.assertGreater(summary["paths_used"], 1, name)
 
     def test_collectives_are_compared_by_mode(self):
-        path = support.written(support.INC.replace("NAME", self.name), self.folder)
+        text = support.INC.replace("operation: allreduce, sizes: [4,", "operation: [allreduce, barrier, allgather], "
+                                   "sizes: [16,")
+        path = support.written(text.replace("NAME", self.name), self.folder)
         done = self.lab("run", path, "--html", "out.html", "--json", "out.json")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         with open(os.path.join(self.folder, "out.json"), encoding="utf-8") as file:
             variants = json.load(file)["variants"]
         self.assertEqual([variant["name"] for variant in variants], ["i", "ii", "lossy"])
         for variant in variants:
-            self.assertEqual([(run["bytes"], run["collectives"]) for run in variant["runs"]], [(4, 3), (65536, 3)])
+            self.assertEqual([(run["operation"], run["bytes"], run["collectives"]) for run in variant["runs"]],
+                             [("allreduce", 16, 3), ("allreduce", 65536, 3), ("barrier", 0, 3), ("allgather", 16, 3),
+                              ("allgather", 65536, 3)])
             self.assertGreater(variant["memory_kib"], 0)
         self.assertEqual(sum(run["resent"] + run["retransmitted"] for run in variants[1]["runs"]), 0)
         self.assertGreater(sum(run["resent"] for run in variants[2]["runs"]), 0)
