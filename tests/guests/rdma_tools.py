@@ -82,7 +82,10 @@ class PerftestRun:
         self.what = f"{program} {options} (IPv{version})"
         common = f"{program} -d rxe0 -F --qp-timeout={qp_timeout} -p {port} {options} -x "
         self.server = server.start(common + str(server.gid_index(server.address(version))), timeout)
-        wait_for_tcp_listener(server, self.server, port)
+        if "-R" in options.split():
+            wait_for_cm_listener(server, self.server)
+        else:
+            wait_for_tcp_listener(server, self.server, port)
         self.client = client.start(common + f"{client.gid_index(client.address(version))} {server.address(4)}", timeout)
 
     def wait(self):

@@ -5,47 +5,27 @@
 ecmp; over two unequal paths it asks for what is only late, and sends nearly all of it again and again, also where
 nack_filter stops some of the requests. (perftest names its queue pairs over TCP, where no switch reads: the filter has
 to infer which belong together.)"""
-import json
-import os
-import pathlib
-import subprocess
-import tempfile
 import unittest
 
-import yaml
-
 import judge
+import lab_run
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-BIN = os.environ.get("WEFT_BIN") or str(ROOT / "build/bin")
 VARIANTS = ("ecmp", "psn", "psn + nack_filter")
 SECONDS = 5
+
+
+def shorter(lab):
+    lab["workload"]["duration_s"] = SECONDS
+    lab["timing"]["probes"] = 20
+    lab["variants"] = [variant for variant in lab["variants"] if variant["name"] in VARIANTS]
 
 
 class Spraying(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        lab = yaml.safe_load((ROOT / "conf/labs/soft-roce.yaml").read_text(encoding="utf-8"))
-        lab["name"] = f"r{os.getpid() % 1000000}"
-        lab["workload"]["duration_s"] = SECONDS
-        lab["timing"]["probes"] = 20
-        lab["variants"] = [variant for variant in lab["variants"] if variant["name"] in VARIANTS]
-        with tempfile.TemporaryDirectory(prefix="weft-spraying-") as folder:
-            file, out = pathlib.Path(folder, "lab.yaml"), pathlib.Path(folder, "out.json")
-            file.write_text(yaml.safe_dump(lab), encoding="utf-8")
-            weft_lab = [str(ROOT / "tools/lab/weft-lab"), "--programs", BIN]
-            try:
-                done = subprocess.run([*weft_lab, "run", str(file), "--json", str(out), "--html",
-                                       str(pathlib.Path(folder, "out.html"))],
-                                      capture_output=True, text=True, timeout=400, check=False)
-            finally:
-                subprocess.run([*weft_lab, "down", lab["name"]], capture_output=True, timeout=60, check=False)
-            print(done.stdout + done.stderr)
-            if done.returncode != 0:
-                raise AssertionError(f"weft-lab ended with {done.returncode}")
-            variants = json.loads(out.read_text(encoding="utf-8"))["variants"]
-        cls.summary = {variant["name"]: variant["summary"] for variant in variants}
-        cls.filter = {variant["name"]: variant["nack_filter"] for variant in variants}
+        found = lab_run.variants("soft-roce.yaml", shorter, 400)
+        cls.summary = {name: variant["summary"] for name, variant in found.items()}
+        cls.filter = {name: variant["nack_filter"] for name, variant in found.items()}
 
     def test_all_variants_ran_and_the_switches_lost_nothing(self):
         self.assertEqual(tuple(self.summary), VARIANTS)

@@ -41,7 +41,10 @@ def document(lab, variant, socket, guard_us=_ANY_GUARD_US):
                 switch["pipeline"] = _with_groups(switch["pipeline"], variant.loss)
         else:
             switch.setdefault("pipeline", [])
-    return {"eal": {"mbufs": 32768}, "control": {"socket": socket}, "switches": switches}
+    eal = {"mbufs": 32768}
+    if variant.workers > 1:
+        eal["workers"] = sorted(os.sched_getaffinity(0))[:variant.workers]
+    return {"eal": eal, "control": {"socket": socket}, "switches": switches}
 
 
 def check(lab, weft_switch):

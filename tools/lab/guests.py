@@ -122,6 +122,7 @@ class GuestBench(experiment.Bench):
         size, nic = self._lab.workload.message_bytes, variant.nic
         depth = max(1, nic.window * nic.mtu // size)
         options = f"-D {self._lab.workload.duration_s} -f 0 -s {size} -m {nic.mtu} -t {depth}"
+        options += " -R" if nic.cm else ""
         limit_s = self._lab.workload.duration_s + self._lab.workload.limit_s
         return [self._tools.PerftestRun("ib_write_bw", self._guests[flow.source], self._guests[flow.target], options,
                                         timeout=limit_s, qp_timeout=qp_timeout(rto_us),

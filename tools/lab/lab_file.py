@@ -71,6 +71,7 @@ class Nic:
     rate_gbps: float | None = None
     constants: dict = dataclasses.field(default_factory=dict)  # of congestion control, as texts
     nack_is_cnp: bool = False
+    cm: bool = False  # of soft_roce: perftest connects by CM, which switches read
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,6 +94,7 @@ class Variant:
     ranks_per_host: int = 1
     lb_tag: yaml.Node | None = None  # options, completed at every switch
     reorder: yaml.Node | None = None  # the same at every leaf
+    workers: int = 1  # of weft-switch
 
 
 @dataclasses.dataclass(frozen=True)
@@ -318,7 +320,7 @@ class _LabReader:
         f = self._file
         own_kind = ("kind",) if what == "nic" else ()
         values = f.mapping(node, what, optional=(*own_kind, "transport", "renack", "mtu", "window", "window_below_bdp",
-                                                 "reorder_window", "nack_is_cnp", "cc"))
+                                                 "reorder_window", "nack_is_cnp", "cc", "cm"))
         cc = f.mapping(values["cc"], f"{what}: cc", optional=("kind", "preset", "rate_gbps", "constants")) \
             if "cc" in values else {}
         changes = {
@@ -335,12 +337,14 @@ class _LabReader:
         changes["constants"] = self._constants(cc, changes["cc"], base, f"{what}: cc")
         if "preset" in cc and changes["cc"] != "dcqcn":
             f.mistake(cc["preset"], f"{what}: cc: preset is for kind dcqcn")
-        for key in {"nack_is_cnp", "window_below_bdp"} & set(values):
+        for key in {"nack_is_cnp", "window_below_bdp", "cm"} & set(values):
             changes[key] = f.boolean(values[key], f"{what}: {key}")
+        if "cm" in values and changes["kind"] != "soft_roce":
+            f.mistake(values["cm"], f"{what}: cm is for Soft-RoCE")
         if changes["kind"] == "soft_roce":
             changes["transport"] = "gbn"
             for key in values:
-                if key not in ("kind", "mtu", "window", "window_below_bdp"):
+                if key not in ("kind", "mtu", "window", "window_below_bdp", "cm"):
                     f.mistake(values[key], f"{what}: '{key}' is not ours to choose with Soft-RoCE")
         if changes["reorder_window"] & (changes["reorder_window"] - 1):
             f.mistake(values["reorder_window"], f"{what}: reorder_window is a power of two")
@@ -491,7 +495,8 @@ class _LabReader:
         variants = []
         for item in self._file.items(node, "variants", least=1):
             values = self._file.mapping(item, "variant", ("name",), ("lb", "nack_filter", "loss", "nic", "group", "mpi",
-                                                                 "ranks_per_host", "stages", *_OF_LEAF_SPINE))
+                                                                 "ranks_per_host", "stages", "workers",
+                                                                 *_OF_LEAF_SPINE))
             name = self._file.text(values["name"], "variant: name", r"[^/\n]{1,40}", "up to 40 characters without /") \
                 if "name" in values else None
             for key in ("lb", "nack_filter", *_OF_LEAF_SPINE):
@@ -516,8 +521,9 @@ class _LabReader:
             if "loss" in values and isinstance(topology, Configuration) and not collectives:
                 self._file.mistake(values["loss"], "variant: loss is for kind leaf_spine; a configuration has impair")
             stages = self._stages(values["stages"], topology) if "stages" in values else {}
+            workers = self._number(values, "workers", "variant", 1, len(os.sched_getaffinity(0)), 1)
             variants.append(Variant(name, values.get("lb"), values.get("nack_filter"), loss, own, group, stages, mpi,
-                                    each, *map(values.get, _OF_LEAF_SPINE)))
+                                    each, *map(values.get, _OF_LEAF_SPINE), workers))
         return variants
 
     def _stages(self, node, topology):

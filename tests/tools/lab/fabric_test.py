@@ -60,6 +60,16 @@ class Files(unittest.TestCase):
 
 
 class Variants(unittest.TestCase):
+    def test_workers_get_a_cpu_each(self):
+        lab = support.load(SMALL)
+        self.assertNotIn("workers", config(lab)["eal"])
+        cpus = sorted(os.sched_getaffinity(0))
+        if len(cpus) < 2:
+            self.skipTest("one CPU")
+        lab = support.load(SMALL.replace("{ policy: random } }", "{ policy: random }, workers: 2 }"))
+        self.assertEqual(config(lab, 1)["eal"]["workers"], cpus[:2])
+        fabric.check(lab, WEFT_SWITCH)
+
     def test_a_variant_switches_stages_off_and_changes_their_options(self):
         changed = "- { name: as it is, stages: { rdma_track: off, lb: { policy: random } } }"
         text = LEAF_SPINE.replace("- { name: as it is }", changed)
@@ -100,7 +110,7 @@ class Variants(unittest.TestCase):
 
     def test_times_of_conweave_follow_the_round_trip(self):
         def times(delay_ns, guard_us):
-            text = re.sub(r"delay_ns: .*", f"delay_ns: {delay_ns}", SMALL)
+            text = re.sub(r"delay_ns: .*", f"delay_ns: {delay_ns}", SMALL).replace("window: 64", "window: 512")
             lab = support.load(text + "  - { name: conweave, lb: { policy: conweave }, lb_tag: { conweave: {} } }\n")
             tag = pipelines(lab, len(lab.variants) - 1, guard_us)["leaf1"][1]["lb_tag"]
             return fabric.round_trip_us(lab), tag["conweave"]
@@ -119,7 +129,7 @@ class Variants(unittest.TestCase):
 
     def test_times_of_gemma_follow_the_round_trip(self):
         def times(delay_ns, options="{}"):
-            text = re.sub(r"delay_ns: .*", f"delay_ns: {delay_ns}", SMALL)
+            text = re.sub(r"delay_ns: .*", f"delay_ns: {delay_ns}", SMALL).replace("window: 64", "window: 512")
             lab = support.load(text + "  - { name: gemma, lb: { policy: gemma, gemma: " + options + " }, "
                                "lb_tag: { gemma: { scan_us: 7 } }, reorder: {} }\n")
             fabric.check(lab, WEFT_SWITCH)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Copyright The weft authors
 """tools/lab/lab_file.py and reader.py: every mistake of a file is found, at its place, before anything is made."""
+import os
 import re
 import tempfile
 import unittest
@@ -190,6 +191,12 @@ class Mistakes(unittest.TestCase):
         self.assertIn("takes 40 ms, and 20 Mbit/s carry 100000 bytes meanwhile: a window of 65536 bytes",
                       "".join(mistakes(longhaul.replace("window: 512 ", "window: 64 "))))
 
+    def test_only_soft_roce_connects_by_cm(self):
+        self.expect("transport: nic_sr,", "transport: nic_sr, cm: true,", "8:31: nic: cm is for Soft-RoCE")
+        text = SMALL.replace("transport: nic_sr, mtu: 1024, window: 64, cc: { kind: dcqcn, rate_gbps: 0.02 }",
+                             "kind: soft_roce, cm: true").replace("bytes: 1000000", "duration_s: 1")
+        self.assertEqual([variant.nic.cm for variant in support.load(text).variants], [True, True])
+
     def test_keys_of_another_kind_are_refused(self):
         self.expect("spines: 2", "spines: 2\n  hosts: []", "5:10: topology: 'hosts' does not belong to kind leaf_spine")
         self.expect("kind: ring", "kind: ring, flows: []", "9:32: workload: 'flows' does not belong to kind ring")
@@ -215,6 +222,12 @@ class Mistakes(unittest.TestCase):
                     "14:52: variant: stages: parse: expected off, or options, found a list", text=CONFIG)
         self.expect("{ policy: random } }", "{ policy: random }, stages: { l3: off } }",
                     "13:53: variant: stages is for kind config")
+
+    def test_a_variant_has_as_many_workers_as_there_are_cpus_at_most(self):
+        cpus = len(os.sched_getaffinity(0))
+        self.assertEqual([each.workers for each in support.load(SMALL).variants], [1, 1])
+        self.expect("{ policy: random } }", "{ policy: random }, workers: 1000 }",
+                    f"13:54: variant: workers: 1000 is not within 1 and {cpus}")
 
     def test_variants_have_different_names(self):
         self.expect("name: random", "name: ecmp", "13:5: variants: two are called ecmp")
