@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The weft authors
 //
-// Every interleaving of six packets of one flow from a ConweaveSource over two paths to a ConweaveDestination, and of
-// the replies back. Paths deliver in order, replies in any order. At any moment the sender sends its next packet (with
-// every outcome of the draw of paths), the head of a path or a reply arrives or is lost, a ToR starts anew, or time
-// goes on by a tick. A timer that is due may be called before or after any arrival of its tick. The clocks of the ToRs
-// differ, and epochs wrap on the way.
+// Every interleaving of six packets of one flow from a ConweaveSource over two or three paths to a ConweaveDestination,
+// and of the replies back. Paths deliver in order, replies in any order. At any moment the sender sends its next packet
+// (with every outcome of the draw of paths), the head of a path or a reply arrives or is lost, a path dies with all
+// that is on it, a ToR starts anew, or time goes on by a tick. A timer that is due may be called before or after any
+// arrival of its tick. The clocks of the ToRs differ, and epochs wrap on the way.
 //
 // A build in which one condition of the units is wrong says so by WEFT_EXPECT_VIOLATION, and must be caught.
 #include <gtest/gtest.h>
@@ -39,6 +39,8 @@ struct Case {
   unsigned ticks = 6;  ///< that pass while packets are under way or to be sent
   std::uint32_t room = kPackets;
   std::uint32_t queues = 1;
+  std::uint16_t paths = 2;    ///< at most kMostPaths
+  bool death = false;         ///< one path may die, and the sender's ToR knows at once
   bool loss = false;          ///< one packet or reply may be lost
   bool far_restart = false;   ///< the receiver's ToR may start anew once
   bool near_restart = false;  ///< the sender's ToR may
@@ -54,17 +56,22 @@ struct Findings {
   std::set<std::string> violations{};
 };
 
-enum class Where : std::uint8_t { unsent, path0, path1, waits, delivered, lost };
+enum class Where : std::uint8_t { unsent, path0, path1, path2, waits, delivered, lost };
+constexpr std::uint16_t kMostPaths = 3;
+
+constexpr Where on(std::uint16_t path) {
+  return static_cast<Where>(static_cast<std::uint16_t>(Where::path0) + path);
+}
 
 class Drawn final : public ConweavePaths {
  public:
-  explicit Drawn(std::uint16_t path) : path_(path) {}
-  [[nodiscard]] bool up(std::uint16_t path) noexcept override { return path < 2; }
+  Drawn(std::uint16_t paths, std::uint16_t dead, std::uint16_t path) : paths_(paths), dead_(dead), path_(path) {}
+  [[nodiscard]] bool up(std::uint16_t path) noexcept override { return path < paths_ && path != dead_; }
   [[nodiscard]] std::uint16_t draw() noexcept override { return path_; }
-  [[nodiscard]] std::uint16_t any() noexcept override { return 0; }
+  [[nodiscard]] std::uint16_t any() noexcept override { return dead_ == 0 ? 1 : 0; }
 
  private:
-  std::uint16_t path_;
+  std::uint16_t paths_, dead_, path_;
 };
 
 struct Packet {
@@ -94,10 +101,11 @@ struct State {
   std::vector<ConweaveReply> replies{};
   TimeNs now = kStart;
   unsigned ticks = 0;
-  int newest = -1;          ///< the last packet that was delivered
-  bool excused = false;     ///< a bound, a lack of room, a restart or an expiry may have cost order
-  bool in_time = false;     ///< the path of the epoch at hand was found good, or its TAIL has come
-  bool unresolved = false;  ///< a TAIL was sent, and its CLEAR has not come
+  std::uint16_t dead = ConweavePaths::kNone;  ///< the path that has died
+  int newest = -1;                            ///< the last packet that was delivered
+  bool excused = false;                       ///< a bound, a lack of room, a restart or an expiry may have cost order
+  bool in_time = false;                       ///< the path of the epoch at hand was found good, or its TAIL has come
+  bool unresolved = false;                    ///< a TAIL was sent, and its CLEAR has not come
   TimeNs asked_at = 0, tail_at = 0;
   bool lost = false, far_restarted = false, near_restarted = false;
 };
@@ -135,7 +143,7 @@ class Explorer : public ConweaveSink {
   // The flow has been through so many epochs that the number wraps in the second one that follows.
   State begin() {
     State state(case_);
-    Drawn paths(0);
+    Drawn paths(case_.paths, ConweavePaths::kNone, 0);
     for (unsigned epoch = 1; epoch < 255; ++epoch) {
       state.now += 2 * kExpiry;
       const auto choice = state.source.on_packet(state.now, kFlow, paths);
@@ -152,13 +160,15 @@ class Explorer : public ConweaveSink {
     const std::uint32_t unsent = first(state, Where::unsent);
     const bool due = state.far.next_deadline() <= state.now + kSkew;
     if (unsent < case_.packets) {
-      for (const std::uint16_t drawn : {std::uint16_t{0}, std::uint16_t{1}, ConweavePaths::kNone}) {
-        push(send(state, unsent, drawn));
+      for (std::uint16_t drawn = 0; drawn < case_.paths; ++drawn) {
+        if (drawn != state.dead) push(send(state, unsent, drawn));
       }
+      push(send(state, unsent, ConweavePaths::kNone));
     }
     bool under_way = unsent < case_.packets || !state.replies.empty();
-    for (const Where path : {Where::path0, Where::path1}) {
-      const std::uint32_t head = first(state, path);
+    for (std::uint16_t path = 0; path < case_.paths; ++path) {
+      if (case_.death && state.dead == ConweavePaths::kNone) push(die(state, path));
+      const std::uint32_t head = first(state, on(path));
       if (head == kPackets) continue;
       under_way = true;
       push(arrive(state, head));
@@ -203,15 +213,18 @@ class Explorer : public ConweaveSink {
 
   State send(const State& state, std::uint32_t p, std::uint16_t drawn) {
     State s = state;
-    Drawn paths(drawn);
+    Drawn paths(case_.paths, s.dead, drawn);
     const auto before = s.source.counts();
     const bool first_packet = s.source.entries() == std::vector<ConweaveFlow>(4);
+    const TimeNs silent = p == 0 ? kNever : s.now - s.packets[p - 1].sent;
+    const bool cut = std::any_of(s.source.entries().begin(), s.source.entries().end(), [&](const ConweaveFlow& flow) {
+      return flow.state != ConweaveFlow::State::free && flow.path == s.dead;
+    });
+    const bool expired = first_packet || silent > kExpiry || cut;
     const auto choice = s.source.on_packet(s.now, kFlow, paths);
     const auto& after = s.source.counts();
-    const TimeNs silent = p == 0 ? kNever : s.now - s.packets[p - 1].sent;
-    const bool expired = first_packet || silent > kExpiry;
     const bool lost_clear = after.lost_clears != before.lost_clears;
-    check(choice.path < 2, "no path though there are two");
+    check(choice.path < case_.paths && choice.path != s.dead, "no path though there is one");
     check(choice.tag.sent == ConweaveTime::of(s.now), "a wrong time");
     if (after.epochs != before.epochs) {
       check(choice.tag.request && !choice.tag.tail && !choice.tag.rerouted, "an epoch that does not ask");
@@ -233,19 +246,29 @@ class Explorer : public ConweaveSink {
     } else {
       check(choice.tag.rerouted == s.unresolved, "a wrong phase");
     }
-    s.packets[p] = {.where = choice.path == 0 ? Where::path0 : Where::path1, .tag = choice.tag, .sent = s.now};
+    s.packets[p] = {.where = on(choice.path), .tag = choice.tag, .sent = s.now};
     return s;
   }
 
   [[nodiscard]] static bool under_way(const State& s) {
     return std::any_of(s.packets.begin(), s.packets.end(), [](const Packet& packet) {
-      return packet.where == Where::path0 || packet.where == Where::path1 || packet.where == Where::waits;
+      return packet.where >= Where::path0 && packet.where <= Where::waits;
     });
   }
 
   State lose(const State& state, std::uint32_t p) {
     State s = state;
     s.packets[p].where = Where::lost;
+    s.lost = true;
+    return s;
+  }
+
+  State die(const State& state, std::uint16_t path) {
+    State s = state;
+    s.dead = path;
+    for (Packet& packet : s.packets) {
+      if (packet.where == on(path)) packet.where = Where::lost;
+    }
     s.lost = true;
     return s;
   }
@@ -423,6 +446,7 @@ class Explorer : public ConweaveSink {
     add(s.far.next_deadline() == kNever ? 0xff : (s.far.next_deadline() - kSkew + 64 * kTick - s.now) / kTick);
     add(s.ticks);
     add(static_cast<std::uint64_t>(s.newest + 1));
+    if (case_.death) add(s.dead);
     add((s.excused ? 1u : 0u) | (s.in_time ? 2u : 0u) | (s.unresolved ? 4u : 0u) | (s.lost ? 8u : 0u) |
         (s.far_restarted ? 16u : 0u) | (s.near_restarted ? 32u : 0u));
     return bytes;
@@ -485,6 +509,23 @@ TEST(ConweaveExhaustive, ThereIsNoRoom) {
 
 TEST(ConweaveExhaustive, PausesAreLong) {
   expect_counts(judge({.packets = 3, .ticks = 8, .loss = true}), 276743, 43432, 13100);
+}
+
+TEST(ConweaveExhaustive, ThreePaths) {
+  expect_counts(judge({.packets = 5, .ticks = 3, .paths = 3}), 72328, 714, 12102);
+}
+
+TEST(ConweaveExhaustive, APathDies) {
+  expect_counts(judge({.packets = 5, .ticks = 3, .death = true}), 140778, 7818, 4034);
+}
+
+TEST(ConweaveExhaustive, OneOfThreePathsDies) {
+  expect_counts(judge({.packets = 4, .ticks = 3, .paths = 3, .death = true}), 139180, 9093, 10992);
+}
+
+// tools/check --full
+TEST(ConweaveExhaustive, DISABLED_FivePacketsWhileOneOfThreePathsDies) {
+  expect_counts(judge({.packets = 5, .ticks = 4, .paths = 3, .death = true}), 1592462, 48489, 112032);
 }
 
 // Last, so that it sees what all the others have found.
