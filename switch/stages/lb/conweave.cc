@@ -122,18 +122,18 @@ class ConweavePolicy final : public LbPolicy {
       for (LbItem& item : items) item.choice = paths_.by_hash(item);
       return;
     }
-    std::array<ConweaveFlow*, pipeline::Batch::kCapacity> places;
+    std::array<std::uint32_t, pipeline::Batch::kCapacity> places;
     std::size_t next = 0;
     for (const LbItem& item : items) {
-      places[next++] = source_->prefetch(FlowKey::of_qp(pipeline::meta(item.packet).parsed)).data();
+      places[next++] = source_->prefetch(FlowKey::of_qp(pipeline::meta(item.packet).parsed));
     }
     const std::uint32_t most_l3_bytes = edge_.most_l3_bytes();
     next = 0;
     for (LbItem& item : items) {
-      const ConweaveSource::Places own(places[next++], kFlowWays);
+      const std::uint32_t place = places[next++];
       const std::uint16_t leaf = far_leaf(item.packet, most_l3_bytes);
       const bool woven = leaf != LeafMap::kNone && paths_.of(item, leaf);
-      item.choice = woven ? weave(context.now, item.packet, own) : paths_.by_hash(item);
+      item.choice = woven ? weave(context.now, item.packet, place) : paths_.by_hash(item);
     }
   }
 
@@ -149,9 +149,9 @@ class ConweavePolicy final : public LbPolicy {
     return leaves_.far(pipeline::frame(m), parsed);
   }
 
-  [[nodiscard]] NextHopId weave(TimeNs now, rte_mbuf* m, ConweaveSource::Places places) noexcept {
+  [[nodiscard]] NextHopId weave(TimeNs now, rte_mbuf* m, std::uint32_t place) noexcept {
     const FlowKey flow = FlowKey::of_qp(pipeline::meta(m).parsed);
-    const ConweaveSource::Choice choice = source_->on_packet(now, flow, places, paths_);
+    const ConweaveSource::Choice choice = source_->on_packet(now, flow, place, paths_);
     mark_.set(m, choice.tag);
     counters().add(reason(choice.tag));
     return paths_.member(choice.path);

@@ -23,7 +23,7 @@ ConweaveDestination::ConweaveDestination(const ConweaveDestinationRules& rules)
 // The flow's entry. nullptr when all four places belong to flows whose packets wait: they keep theirs.
 ConweaveDestination::Flow* ConweaveDestination::find(TimeNs now, const FlowKey& key) noexcept {
   const auto waits = [](const Flow& flow) { return flow.queue != kNoQueue; };
-  const auto [flow, known] = find_flow(flow_set(entries_, key), key, is_free, waits);
+  const auto [flow, known] = find_flow(entries_, flow_place(entries_, key), key, is_free, waits);
   if (flow == nullptr) return nullptr;
   const bool aged = !waits(*flow) && now - flow->last > rules_.age_ns;
   if (!known && flow->known && !aged) ++counts_.evicted;

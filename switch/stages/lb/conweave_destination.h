@@ -93,7 +93,7 @@ class ConweaveDestination {
   /// where on_packet() has to be called; otherwise the packet goes on at once.
   [[nodiscard]] bool passes(TimeNs now, const FlowKey& key, const ConweaveTag& tag) noexcept {
     if (tag.request || tag.tail || tag.rerouted) return false;
-    Flow* const flow = known_flow(flow_set(entries_, key), key, is_free);
+    Flow* const flow = known_flow(entries_, flow_place(entries_, key), key, is_free);
     if (flow == nullptr || flow->queue != kNoQueue || flow->epoch != tag.epoch) return false;
     if (now - flow->last > rules_.age_ns) return false;
     flow->last = now;
@@ -103,7 +103,7 @@ class ConweaveDestination {
     return true;
   }
   /// A data packet of the flow comes soon.
-  void prefetch(const FlowKey& key) noexcept { prefetch_flow(entries_, key); }
+  void prefetch(const FlowKey& key) const noexcept { static_cast<void>(prefetch_flow(entries_, key)); }
   /// All that waits goes on, and all flows are new.
   void flush(ReorderSink& sink) noexcept;
 

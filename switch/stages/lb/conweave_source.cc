@@ -2,13 +2,11 @@
 // Copyright The weft authors
 #include "switch/stages/lb/conweave_source.h"
 
-#include <algorithm>
-
 namespace weft::stages {
 
 // The flow's entry, or the one that takes the place of another: with state `free` then.
-ConweaveFlow& ConweaveSource::entry(TimeNs now, const FlowKey& key, Places places) noexcept {
-  const auto [flow, known] = find_flow(places, key, is_free);
+ConweaveFlow& ConweaveSource::entry(TimeNs now, const FlowKey& key, std::uint32_t place) noexcept {
+  const auto [flow, known] = find_flow(entries_, place, key, is_free);
   if (known) return *flow;
   if (is_live(*flow, now)) ++counts_.evicted;
   *flow = {.key = key, .last = now};
@@ -16,9 +14,9 @@ ConweaveFlow& ConweaveSource::entry(TimeNs now, const FlowKey& key, Places place
 }
 
 // Any packet. Those that on_packet() has not decided about may begin something.
-ConweaveSource::Choice ConweaveSource::on_turn(TimeNs now, const FlowKey& key, Places places,
+ConweaveSource::Choice ConweaveSource::on_turn(TimeNs now, const FlowKey& key, std::uint32_t place,
                                                ConweavePaths& paths) noexcept {
-  ConweaveFlow& flow = entry(now, key, places);
+  ConweaveFlow& flow = entry(now, key, place);
   const bool expired = !is_live(flow, now) || !paths.up(flow.path);
   flow.last = now;
   if (expired) {
@@ -66,11 +64,9 @@ bool ConweaveSource::reroute(TimeNs now, ConweaveFlow& flow, ConweavePaths& path
 
 void ConweaveSource::on_reply(TimeNs now, const FlowKey& key, const ConweaveReply& reply) noexcept {
   const State awaited = reply.kind == ConweaveReply::Kind::clear ? State::rerouted : State::asked;
-  const auto set = flow_set(entries_, key);
-  const auto flow = std::find_if(set.begin(), set.end(), [&](const ConweaveFlow& entry) {
-    return entry.state == awaited && entry.key == key && entry.epoch == reply.epoch;
-  });
-  if (flow == set.end() || reply.kind == ConweaveReply::Kind::notify) {
+  ConweaveFlow* const flow = known_flow(entries_, flow_place(entries_, key), key, is_free);
+  const bool awaits = flow != nullptr && flow->state == awaited && flow->epoch == reply.epoch;
+  if (!awaits || reply.kind == ConweaveReply::Kind::notify) {
     ++counts_.stray_replies;
   } else if (now > flow->deadline) {
     ++counts_.late_replies;

@@ -15,7 +15,6 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <vector>
 
 #include "switch/base/time.h"
@@ -80,7 +79,6 @@ struct ConweaveSourceCounts {
 
 class ConweaveSource {
  public:
-  using Places = std::span<ConweaveFlow, kFlowWays>;
   struct Choice {
     std::uint16_t path = ConweavePaths::kNone;  ///< kNone: no path is up
     ConweaveTag tag{};
@@ -90,21 +88,21 @@ class ConweaveSource {
 
   /// A data packet of the flow is to be sent. Packets of a flow go in the order of these calls.
   [[nodiscard]] Choice on_packet(TimeNs now, const FlowKey& key, ConweavePaths& paths) noexcept {
-    return on_packet(now, key, flow_set(entries_, key), paths);
+    return on_packet(now, key, flow_place(entries_, key), paths);
   }
   /// The same with what prefetch() has said. Most packets belong to an epoch that may still be answered, which is found
   /// out here, without calls.
   /// @param paths  ConweavePaths, of a type whose functions are known where this is called
   template <typename Paths>
-  [[nodiscard]] Choice on_packet(TimeNs now, const FlowKey& key, Places places, Paths& paths) noexcept {
-    ConweaveFlow* const flow = known_flow(places, key, is_free);
+  [[nodiscard]] Choice on_packet(TimeNs now, const FlowKey& key, std::uint32_t place, Paths& paths) noexcept {
+    ConweaveFlow* const flow = known_flow(entries_, place, key, is_free);
     const bool asked = flow != nullptr && flow->state == State::asked && now <= flow->deadline;
-    if (!asked || !is_live(*flow, now) || !paths.up(flow->path)) return on_turn(now, key, places, paths);
+    if (!asked || !is_live(*flow, now) || !paths.up(flow->path)) return on_turn(now, key, place, paths);
     flow->last = now;
     return {flow->path, {.epoch = flow->epoch, .sent = ConweaveTime::of(now)}};
   }
-  /// The places of a flow of which a packet is to be sent soon.
-  [[nodiscard]] Places prefetch(const FlowKey& key) noexcept { return prefetch_flow(entries_, key); }
+  /// flow_place() of a flow of which a packet is to be sent soon.
+  [[nodiscard]] std::uint32_t prefetch(const FlowKey& key) const noexcept { return prefetch_flow(entries_, key); }
   /// A reply of kind rtt or clear has come for the flow.
   void on_reply(TimeNs now, const FlowKey& key, const ConweaveReply& reply) noexcept;
 
@@ -119,8 +117,8 @@ class ConweaveSource {
   using State = ConweaveFlow::State;
 
   [[nodiscard]] static bool is_free(const ConweaveFlow& flow) noexcept { return flow.state == State::free; }
-  [[nodiscard]] ConweaveFlow& entry(TimeNs now, const FlowKey& key, Places places) noexcept;
-  [[nodiscard]] Choice on_turn(TimeNs now, const FlowKey& key, Places places, ConweavePaths& paths) noexcept;
+  [[nodiscard]] ConweaveFlow& entry(TimeNs now, const FlowKey& key, std::uint32_t place) noexcept;
+  [[nodiscard]] Choice on_turn(TimeNs now, const FlowKey& key, std::uint32_t place, ConweavePaths& paths) noexcept;
   [[nodiscard]] Choice begin_epoch(TimeNs now, ConweaveFlow& flow) noexcept;
   [[nodiscard]] bool reroute(TimeNs now, ConweaveFlow& flow, ConweavePaths& paths) noexcept;
 

@@ -6,7 +6,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -49,28 +48,26 @@ struct FlowKey {
 };
 
 /// Places that a flow has in a table of flows.
-inline constexpr std::size_t kFlowWays = 4;
+inline constexpr std::uint32_t kFlowWays = 4;
 /// An entry is no larger: a cache line.
 inline constexpr std::size_t kMostFlowBytes = 64;
 
-/// The places of a flow.
-/// @param entries  their number is a multiple of kFlowWays, at least that
+/// The place at which a flow is looked for first, and put if nobody has it: most flows are there. The others are
+/// those whose numbers differ from this one in the bits of kFlowWays - 1.
+/// @param entries  their number is a multiple of kFlowWays, at least that, and less than 2^32
 template <typename Entry>
-[[nodiscard]] std::span<Entry, kFlowWays> flow_set(std::vector<Entry>& entries, const FlowKey& key) noexcept {
+[[nodiscard]] std::uint32_t flow_place(const std::vector<Entry>& entries, const FlowKey& key) noexcept {
   const std::uint64_t hash = wire::mix64(key.addresses ^ wire::detail::kMix0, key.ports ^ wire::detail::kMix1);
-  const std::uint64_t sets = entries.size() / kFlowWays;
-  return std::span<Entry, kFlowWays>(&entries[static_cast<std::size_t>((hash >> 32) * sets >> 32) * kFlowWays],
-                                     kFlowWays);
+  return static_cast<std::uint32_t>((hash >> 32) * entries.size() >> 32);
 }
 
 /// The same, of a flow that is looked for soon.
 template <typename Entry>
-std::span<Entry, kFlowWays> prefetch_flow(std::vector<Entry>& entries, const FlowKey& key) noexcept {
+[[nodiscard]] std::uint32_t prefetch_flow(const std::vector<Entry>& entries, const FlowKey& key) noexcept {
   static_assert(kMostFlowBytes % sizeof(Entry) == 0, "an entry lies in one cache line");
-  const auto set = flow_set(entries, key);
-  const auto* const bytes = reinterpret_cast<const std::uint8_t*>(set.data());
-  for (std::size_t at = 0; at < set.size_bytes(); at += kMostFlowBytes) __builtin_prefetch(bytes + at);
-  return set;
+  const std::uint32_t place = flow_place(entries, key);
+  __builtin_prefetch(&entries[place]);
+  return place;
 }
 
 /// Where a flow is in a table, or what place it may take.
@@ -81,22 +78,30 @@ struct FlowPlace {
 };
 
 /// The flow's own entry; nullptr when it has none.
+/// @param place  flow_place() of the flow
+/// @param free   of an entry: no flow has it
 template <typename Entry, typename Free>
-[[nodiscard]] Entry* known_flow(std::span<Entry, kFlowWays> set, const FlowKey& key, const Free& free) noexcept {
-  for (Entry& entry : set) {
+[[nodiscard]] Entry* known_flow(std::vector<Entry>& entries, std::uint32_t place, const FlowKey& key,
+                                const Free& free) noexcept {
+  Entry& first = entries[place];
+  if (first.key == key && !free(first)) [[likely]]
+    return &first;
+  for (std::uint32_t way = 1; way < kFlowWays; ++way) {
+    Entry& entry = entries[place ^ way];
     if (entry.key == key && !free(entry)) return &entry;
   }
   return nullptr;
 }
 
-/// @param set   flow_set() of the flow
-/// @param free  of an entry: no flow has it. The others have a `key` and the time `last` of their last packet.
-/// @param kept  of an entry: its flow does not give it away
+/// @param place  flow_place() of the flow
+/// @param free   of an entry: no flow has it. The others have a `key` and the time `last` of their last packet.
+/// @param kept   of an entry: its flow does not give it away
 template <typename Entry, typename Free, typename Kept>
-[[nodiscard]] FlowPlace<Entry> find_flow(std::span<Entry, kFlowWays> set, const FlowKey& key, const Free& free,
-                                         const Kept& kept) noexcept {
+[[nodiscard]] FlowPlace<Entry> find_flow(std::vector<Entry>& entries, std::uint32_t place, const FlowKey& key,
+                                         const Free& free, const Kept& kept) noexcept {
   Entry* victim = nullptr;
-  for (Entry& entry : set) {
+  for (std::uint32_t way = 0; way < kFlowWays; ++way) {
+    Entry& entry = entries[place ^ way];
     if (!free(entry) && entry.key == key) return {&entry, true};
     if (kept(entry)) continue;
     const bool better = victim == nullptr || (!free(*victim) && (free(entry) || entry.last < victim->last));
@@ -106,9 +111,9 @@ template <typename Entry, typename Free, typename Kept>
 }
 /// The same where any entry may be given away: there always is a place.
 template <typename Entry, typename Free>
-[[nodiscard]] FlowPlace<Entry> find_flow(std::span<Entry, kFlowWays> set, const FlowKey& key,
+[[nodiscard]] FlowPlace<Entry> find_flow(std::vector<Entry>& entries, std::uint32_t place, const FlowKey& key,
                                          const Free& free) noexcept {
-  return find_flow(set, key, free, [](const Entry&) { return false; });
+  return find_flow(entries, place, key, free, [](const Entry&) { return false; });
 }
 
 }  // namespace weft::stages

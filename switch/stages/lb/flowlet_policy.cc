@@ -40,15 +40,15 @@ FlowletPolicy::FlowletPolicy(const pipeline::StageBuild& build)
 void FlowletPolicy::choose(Context& context, LinkView& links, std::span<LbItem> items) noexcept {
   now_ = context.now;
   begin_burst();
-  std::array<Flowlet*, pipeline::Batch::kCapacity> places;
+  std::array<std::uint32_t, pipeline::Batch::kCapacity> places;
   std::size_t next = 0;
   for (const LbItem& item : items) {
-    places[next++] = table_.prefetch(FlowKey::of(pipeline::meta(item.packet).parsed)).data();
+    places[next++] = table_.prefetch(FlowKey::of(pipeline::meta(item.packet).parsed));
   }
   next = 0;
   for (LbItem& item : items) {
-    const std::span<Flowlet, FlowletTable::kWays> own(places[next++], FlowletTable::kWays);
-    const auto [entry, begin] = table_.on_packet(context.now, FlowKey::of(pipeline::meta(item.packet).parsed), own);
+    const FlowKey key = FlowKey::of(pipeline::meta(item.packet).parsed);
+    const auto [entry, begin] = table_.on_packet(context.now, key, places[next++]);
     const NextHopId before = begin == FlowletTable::Begin::none || begin == FlowletTable::Begin::gap
                                  ? member_of(entry, links, item.members())
                                  : tables::kUnreachable;

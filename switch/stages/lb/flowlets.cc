@@ -6,8 +6,8 @@
 
 namespace weft::stages {
 
-FlowletTable::Found FlowletTable::on_packet(TimeNs now, const FlowKey& key, std::span<Flowlet, kWays> places) noexcept {
-  const auto [entry, known] = find_flow(places, key, [](const Flowlet& f) { return f.flowlets == 0; });
+FlowletTable::Found FlowletTable::on_packet(TimeNs now, const FlowKey& key, std::uint32_t place) noexcept {
+  const auto [entry, known] = find_flow(entries_, place, key, [](const Flowlet& f) { return f.flowlets == 0; });
   if (known) {
     const TimeNs silent = now - entry->last;
     entry->last = now;

@@ -8,7 +8,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <vector>
 
 #include "switch/base/time.h"
@@ -55,12 +54,12 @@ class FlowletTable {
 
   /// The entry for a packet of this flow at `now`, which becomes the time of its last packet. Unless `begin` is none
   /// the caller sets the path; until then the entry of a known flow has that of the flowlet before.
-  Found on_packet(TimeNs now, const FlowKey& key) noexcept { return on_packet(now, key, flow_set(entries_, key)); }
+  Found on_packet(TimeNs now, const FlowKey& key) noexcept { return on_packet(now, key, flow_place(entries_, key)); }
   /// The same with what prefetch() has said.
-  Found on_packet(TimeNs now, const FlowKey& key, std::span<Flowlet, kWays> places) noexcept;
+  Found on_packet(TimeNs now, const FlowKey& key, std::uint32_t place) noexcept;
 
-  /// The places of a flow of which a packet comes soon.
-  [[nodiscard]] std::span<Flowlet, kWays> prefetch(const FlowKey& key) noexcept { return prefetch_flow(entries_, key); }
+  /// flow_place() of a flow of which a packet comes soon.
+  [[nodiscard]] std::uint32_t prefetch(const FlowKey& key) const noexcept { return prefetch_flow(entries_, key); }
 
   /// Entries that are in use at `now`. Looks at all of them.
   [[nodiscard]] std::size_t live(TimeNs now) const noexcept;

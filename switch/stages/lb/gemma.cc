@@ -114,14 +114,14 @@ class GemmaPolicy final : public LbPolicy {
     now_ = context.now;
     loads_.begin_burst(context);
     GemmaGroup group(source_.rules(), edge_, loads_, places_, context, links);
-    std::array<GemmaFlow*, pipeline::Batch::kCapacity> places;
+    std::array<std::uint32_t, pipeline::Batch::kCapacity> places;
     std::size_t next = 0;
     for (const LbItem& item : items) {
-      places[next++] = source_.prefetch(FlowKey::of(pipeline::meta(item.packet).parsed)).data();
+      places[next++] = source_.prefetch(FlowKey::of(pipeline::meta(item.packet).parsed));
     }
     next = 0;
     for (LbItem& item : items) {
-      item.choice = choose_one(group, links, item, GemmaSource::Places(places[next++], kFlowWays));
+      item.choice = choose_one(group, links, item, places[next++]);
       if (item.choice != kUnreachable) loads_.bytes(links.port(item.choice)) += item.packet->pkt_len;
     }
     add_news(counters(), kFollows, source_.counts(), told_);
@@ -155,13 +155,13 @@ class GemmaPolicy final : public LbPolicy {
 
  private:
   [[nodiscard]] NextHopId choose_one(GemmaGroup& group, LinkView& links, const LbItem& item,
-                                     GemmaSource::Places places) noexcept {
+                                     std::uint32_t place) noexcept {
     const wire::Parsed& parsed = pipeline::meta(item.packet).parsed;
     if (parsed.kind == wire::FrameKind::roce && kRcRequests[parsed.opcode] && edge_.on()) {
       const std::uint16_t leaf = edge_.far_leaf(item.packet);
       if (leaf != LeafMap::kNone) {
         group.of(item.members(), leaf);
-        return group.member(source_.on_packet(now_, FlowKey::of(parsed), places, group));
+        return group.member(source_.on_packet(now_, FlowKey::of(parsed), place, group));
       }
     }
     return hash_.member(item.members(), links, hash_.hash(item.packet));

@@ -4,8 +4,8 @@
 
 namespace weft::stages {
 
-GemmaFlow& GemmaSource::entry(TimeNs now, const FlowKey& key, Places places) noexcept {
-  const auto [flow, known] = find_flow(places, key, is_free);
+GemmaFlow& GemmaSource::entry(TimeNs now, const FlowKey& key, std::uint32_t place) noexcept {
+  const auto [flow, known] = find_flow(entries_, place, key, is_free);
   const bool live = is_live(*flow, now);
   if (known && live) return *flow;
   if (live) ++counts_.evicted;
@@ -14,8 +14,8 @@ GemmaFlow& GemmaSource::entry(TimeNs now, const FlowKey& key, Places places) noe
 }
 
 // Any packet. Those that on_packet() has not decided about may begin something.
-std::uint16_t GemmaSource::on_turn(TimeNs now, const FlowKey& key, Places places, GemmaPaths& paths) noexcept {
-  GemmaFlow& flow = entry(now, key, places);
+std::uint16_t GemmaSource::on_turn(TimeNs now, const FlowKey& key, std::uint32_t place, GemmaPaths& paths) noexcept {
+  GemmaFlow& flow = entry(now, key, place);
   const bool begins = is_free(flow);
   flow.last = now;
   if (begins || !paths.up(flow.path)) {
@@ -74,7 +74,7 @@ void GemmaSource::reroute(TimeNs now, GemmaFlow& flow, std::uint64_t score, Gemm
 void GemmaSource::adopt(GemmaSource& old) noexcept {
   if (old.entries_.size() == entries_.size()) return entries_.swap(old.entries_);
   for (const GemmaFlow& flow : old.entries_) {
-    if (!is_free(flow)) *find_flow(flow_set(entries_, flow.key), flow.key, is_free).entry = flow;
+    if (!is_free(flow)) *find_flow(entries_, flow_place(entries_, flow.key), flow.key, is_free).entry = flow;
   }
 }
 

@@ -13,7 +13,6 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <vector>
 
 #include "switch/base/time.h"
@@ -84,28 +83,26 @@ struct GemmaCounts {
 
 class GemmaSource {
  public:
-  using Places = std::span<GemmaFlow, kFlowWays>;
-
   explicit GemmaSource(const GemmaRules& rules) : rules_(rules), entries_(rules.flows) {}
 
   /// The path of a packet of the flow; kNone when none is up.
   [[nodiscard]] std::uint16_t on_packet(TimeNs now, const FlowKey& key, GemmaPaths& paths) noexcept {
-    return on_packet(now, key, flow_set(entries_, key), paths);
+    return on_packet(now, key, flow_place(entries_, key), paths);
   }
   /// The same with what prefetch() has said. Most packets stay on a smooth path, which is found out here, without
   /// calls.
   /// @param paths  GemmaPaths, of a type whose functions are known where this is called
   template <typename Paths>
-  [[nodiscard]] std::uint16_t on_packet(TimeNs now, const FlowKey& key, Places places, Paths& paths) noexcept {
-    GemmaFlow* const flow = known_flow(places, key, is_free);
+  [[nodiscard]] std::uint16_t on_packet(TimeNs now, const FlowKey& key, std::uint32_t place, Paths& paths) noexcept {
+    GemmaFlow* const flow = known_flow(entries_, place, key, is_free);
     const bool live = flow != nullptr && is_live(*flow, now) && paths.up(flow->path);
-    if (!live || paths.score(flow->path) > rules_.reroute_bytes) return on_turn(now, key, places, paths);
+    if (!live || paths.score(flow->path) > rules_.reroute_bytes) return on_turn(now, key, place, paths);
     flow->last = now;
     ++counts_.smooth;
     return flow->path;
   }
-  /// The places of a flow of which a packet comes soon.
-  [[nodiscard]] Places prefetch(const FlowKey& key) noexcept { return prefetch_flow(entries_, key); }
+  /// flow_place() of a flow of which a packet comes soon.
+  [[nodiscard]] std::uint32_t prefetch(const FlowKey& key) const noexcept { return prefetch_flow(entries_, key); }
   /// Takes over what another one knows that fits. Of equal sizes, the other one gets what this one knew.
   void adopt(GemmaSource& old) noexcept;
 
@@ -119,8 +116,8 @@ class GemmaSource {
 
  private:
   [[nodiscard]] static bool is_free(const GemmaFlow& flow) noexcept { return flow.path == GemmaPaths::kNone; }
-  [[nodiscard]] GemmaFlow& entry(TimeNs now, const FlowKey& key, Places places) noexcept;
-  [[nodiscard]] std::uint16_t on_turn(TimeNs now, const FlowKey& key, Places places, GemmaPaths& paths) noexcept;
+  [[nodiscard]] GemmaFlow& entry(TimeNs now, const FlowKey& key, std::uint32_t place) noexcept;
+  [[nodiscard]] std::uint16_t on_turn(TimeNs now, const FlowKey& key, std::uint32_t place, GemmaPaths& paths) noexcept;
   [[nodiscard]] static std::uint16_t draw(GemmaPaths& paths) noexcept;
   void reroute(TimeNs now, GemmaFlow& flow, std::uint64_t score, GemmaPaths& paths) noexcept;
 

@@ -178,6 +178,10 @@ void LbTagStage::egress(Context& context, PortIndex port, Batch& batch) {
   shared_.set_now(context.now);
   const std::uint8_t congestion = shared_.congestion().local(port, context.now);
   Uplink out = uplink_of(port, congestion);
+  // Nobody has touched the bytes in front of packets yet.
+  for (std::uint16_t i = 0; uplink && i < batch.size; ++i) {
+    __builtin_prefetch(pipeline::frame(batch.packet[i]) - kTagBytes, 1);
+  }
   for (std::uint16_t i = 0; i < batch.size; ++i) {
     rte_mbuf* m = batch.packet[i];
     if (!uplink || from_fabric(m)) {

@@ -4,6 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <set>
+
 #include "switch/wire/builder.h"
 #include "tests/support/parsed.h"
 
@@ -35,13 +38,50 @@ TEST(FlowKeys, AQueuePairIsAFlowOfItsOwnWhereItIsAskedFor) {
   EXPECT_EQ(FlowKey::of_qp(plain), FlowKey::of(plain));
 }
 
-TEST(FlowKeys, AFlowHasItsPlacesInOneSet) {
-  std::vector<int> entries(16);
-  const auto set = flow_set(entries, {1, 2});
-  EXPECT_EQ(set.data(), flow_set(entries, {1, 2}).data());
-  EXPECT_EQ(static_cast<std::size_t>(set.data() - entries.data()) % kFlowWays, 0u);
-  std::vector<int> least(kFlowWays);
-  EXPECT_EQ(flow_set(least, {3, 4}).data(), least.data());
+struct PlacedFlow {
+  FlowKey key{};
+  std::uint64_t last = 0;
+};
+bool has_nobody(const PlacedFlow& entry) {
+  return entry.last == 0;
+}
+
+TEST(FlowKeys, AFlowHasAFirstPlaceAndTheOthersAreBesideIt) {
+  std::vector<PlacedFlow> entries(4 * kFlowWays);
+  std::array<int, 4 * kFlowWays> first{};
+  for (std::uint64_t flow = 0; flow < 1000; ++flow) ++first[flow_place(entries, {flow, 2})];
+  for (const int flows : first) EXPECT_GT(flows, 30) << "flows begin anywhere";
+  EXPECT_EQ(flow_place(entries, {1, 2}), flow_place(entries, {1, 2}));
+  entries.resize(kFlowWays);
+  EXPECT_LT(flow_place(entries, {1, 2}), kFlowWays);
+}
+
+TEST(FlowKeys, AFlowTakesItsFirstPlaceThenAnotherOneThenThatOfWhoWasSilentLongest) {
+  std::vector<PlacedFlow> entries(2 * kFlowWays);
+  constexpr std::uint32_t kPlace = kFlowWays + 2;
+  std::set<std::uint32_t> taken;
+  for (std::uint64_t flow = 1; flow <= kFlowWays; ++flow) {
+    const auto [entry, known] = find_flow(entries, kPlace, {flow, 0}, has_nobody);
+    EXPECT_FALSE(known);
+    const auto place = static_cast<std::uint32_t>(entry - entries.data());
+    EXPECT_TRUE(flow != 1 || place == kPlace);
+    EXPECT_EQ(place / kFlowWays, kPlace / kFlowWays);
+    EXPECT_TRUE(taken.insert(place).second);
+    *entry = {{flow, 0}, flow == 3 ? 1 : 10 + flow};
+  }
+  for (std::uint64_t flow = 1; flow <= kFlowWays; ++flow) {
+    const FlowKey key{flow, 0};
+    const PlacedFlow* const entry = known_flow(entries, kPlace, key, has_nobody);
+    ASSERT_NE(entry, nullptr);
+    EXPECT_EQ(entry->key, key);
+    EXPECT_EQ(find_flow(entries, kPlace, key, has_nobody).entry, entry);
+    EXPECT_TRUE(find_flow(entries, kPlace, key, has_nobody).known);
+  }
+  EXPECT_EQ(known_flow(entries, kPlace, {9, 0}, has_nobody), nullptr);
+  const auto [victim, known] = find_flow(entries, kPlace, {9, 0}, has_nobody);
+  EXPECT_FALSE(known);
+  EXPECT_EQ(victim->key, (FlowKey{3, 0}));
+  EXPECT_EQ(find_flow(entries, kPlace, {9, 0}, has_nobody, [](const PlacedFlow&) { return true; }).entry, nullptr);
 }
 
 }  // namespace
