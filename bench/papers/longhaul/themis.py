@@ -117,6 +117,8 @@ def sets_of(variant):
     published = settings.startswith("published")
     sets = [s for one in runs.FABRIC.values() for s in one[0]] if published else list(HONEST)
     sets += SENDERS.get(scheme, [])
+    if scheme in STAGES_OF["trp"] and published:
+        sets.append("mbufs=2000000")  # half a million packets may be held at each edge switch
     return sets + (annulus(settings, scheme) if scheme in ANNULUS["honest"] else pipelines(STAGES[settings], scheme))
 
 
