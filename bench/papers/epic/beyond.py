@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Copyright The weft authors
 """Runs weft-sim for what EPIC's appendix K leaves out: loss on many links of deep trees beside section F.4, loss inside
-the network, a rank that is away for a while, congestion control, and other traffic with and without PFC.
+the network, a rank that is away for a while, one that is slow, congestion control, other traffic with and without PFC.
 
 Usage: beyond.py [--weft-sim FILE] [--jobs N] [--bytes N] [--seeds N] [--out FILE] [SECTION...]
   --jobs N    simulations at a time (one per core)
@@ -113,9 +113,35 @@ def straggler(runs):
     return lines
 
 
+def slow(runs):
+    """One host of eight has a slower link: everybody waits for it. Who may run ahead of it, and how far?"""
+    lines = [f"## One rank with a slower link, and what that link can carry, AllReduce of {runs.size}, Gbit/s", ""]
+    rates = (100, 50, 25, 10, 1)
+    lines += tables.head(["mode"] + [f"{rate} Gbit/s" for rate in rates])
+    ways = [(mode, {}) for mode in MODES] + [("iii, ACKs on arrival", {"workload__group__acks": "arrival"})]
+    waiting = {}
+    for name, extra in ways:
+        # Longer than what stands in front of the slow link takes: nothing is lost.
+        sets = {"workload__group__mode": name.split(",", maxsplit=1)[0], "workload__group__timeout": 10,
+                "nic__rto_us": 10000, "faults": "[]", **extra}
+        waiting[name] = [runs.one(topology=one_slow_link(rate), **sets) for rate in rates]
+    for name, cells in waiting.items():
+        lines.append(tables.row(name, [f"{tables.gbps(runs.bytes, w.result()):.2f}" for w in cells]))
+    # 82 bytes of headers and gaps around 1024 of payload, and an ACK of 84 for each packet the other way.
+    lines.append(tables.row("the link", [f"{rate * 1024 / (1024 + 82 + 84):.2f}" for rate in rates]))
+    return lines
+
+
+def one_slow_link(rate):
+    """Topology of eight hosts around one switch, the last of which has a link of so many Gbit/s."""
+    return ("{ kind: explicit, link_gbps: 100, delay_ns: 1000, switches: [leaf0], hosts: [{name: host, switch: leaf0, "
+            f"count: 7}}, {{name: slow, switch: leaf0, gbps: {rate}}}] }}")
+
+
 def company(runs):
     lines = [f"## AllReduce of {runs.size} beside a flow on the link of one rank, Gbit/s of the AllReduce", "",
-             "A ninth host sends to the last rank without end. Fair would be half of the link.", ""]
+             "A ninth host sends to the last rank without end, with 1024 packets under way; the AllReduce has 256 "
+             "(Mode III: 512 slots). Fair would be half of the link.", ""]
     networks = {"lossless (PFC)": {"switch__pfc": "true"}, "lossy": {},
                 "PFC, ECN, DCQCN": {"switch__pfc": "true", "switch__ecn": "by_speed", "nic__cc": "{kind: dcqcn}"},
                 "ECN, DCQCN": {"switch__ecn": "by_speed", "nic__cc": "{kind: dcqcn}"}}
@@ -129,7 +155,37 @@ def company(runs):
     return lines
 
 
-SECTIONS = {"decay": decay, "inner": inner, "straggler": straggler, "company": company}
+def shares(runs):
+    """Without congestion control a queue serves flows by what they have under way. Which is larger?"""
+    windows = (256, 512, 1024, 2048)
+    lines = [f"## The same with PFC by what the other flow has under way, AllReduce of {runs.size}, Gbit/s", ""]
+    lines += tables.head(["mode", "packets of the AllReduce"] + [f"{w} packets" for w in windows])
+    # Under way to the last rank: results of the window, or those in the pipe's slots, of which there are twice as many.
+    for mode, window, packets in [(mode, window, 16 * window * (2 if mode == "iii" else 1))
+                                  for window in (16, 64) for mode in MODES]:
+        waiting = [runs.one(workload__group__mode=mode, workload__group__timeout=6, topology__hosts_per_leaf=9,
+                            workload__hosts=8, faults="[]", nic__rto_us=200, switch__pfc="true", nic__window=w,
+                            workload__window=window, workload__background="[{from: 8, to: 7}]") for w in windows]
+        lines.append(tables.row(mode, [str(packets)] + [runs.cell([w]) for w in waiting]))
+    return lines
+
+
+def timers(runs):
+    """Mode III with loss: what a repair costs that is lost as well, which only a timer notices."""
+    losses, ways = (0.02, 0.05, 0.1), ((20, 3), (10, 3), (20, 2), (10, 2))
+    lines = [f"## Mode III, one link that loses packets, by timeouts, AllReduce of {runs.size}, Gbit/s", "",
+             runs.means, ""]
+    lines += tables.head(["ranks' timeout, us", "the switch's, us"] + [f"{100 * p:g} %" for p in losses])
+    waiting = [[runs.seeded(nic__rto_us=rank, workload__group__timeout=hop,
+                            faults=f"[{{link: host0/leaf0, loss: {p}}}]", **irn("iii")) for p in losses]
+               for rank, hop in ways]
+    for (rank, hop), cells in zip(ways, waiting):
+        lines.append(tables.row(str(rank), [f"{4.096 * 2 ** hop:.0f}"] + [runs.cell(one) for one in cells]))
+    return lines
+
+
+SECTIONS = {"decay": decay, "inner": inner, "straggler": straggler, "slow": slow, "company": company, "shares": shares,
+            "timers": timers}
 
 
 def main():

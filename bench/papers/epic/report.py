@@ -21,14 +21,16 @@ sys.path.insert(0, str(ROOT))
 from bench.report import charts, page  # noqa: E402
 
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
-PLACE = re.compile(r"(?:away )?([\d.]+)([KMG]?)(?: %| us)?$")  # of a column on the horizontal axis
+PLACE = re.compile(r"(?:away )?([\d.]+)([KMG]?)(?: %| us| Gbit/s| packets)?$")  # of a column on the horizontal axis
 VALUE = re.compile(r"([\d.]+(?:e[+-]?\d+)?)(?: \(([\d.]+) to ([\d.]+)\))?$")
 REFERENCE = "F.4, "  # columns of a formula, at the places of other columns
-NO_RESULTS = ("ranks", "packets of 1")  # columns that say more of what was run
+# Columns that say more of what was run.
+NO_RESULTS = ("ranks", "packets of 1", "packets of the AllReduce", "ranks' timeout, us", "the switch's, us")
 # The horizontal axis of a table by its title; the vertical one is what stands behind the title's last comma.
 AXES = (("by bytes of the vector", "bytes of the vector"), ("half of one link", "bytes of the vector"),
         ("on so many links", "links that lose 5 %"), ("by window", "window, relative to 2 (2H - 2) L B"),
-        ("is down for a while", "us away"), ("los", "loss, %"))
+        ("is down for a while", "us away"), ("slower link", "Gbit/s of that link"),
+        ("has under way", "packets that the other flow has under way"), ("los", "loss, %"))
 
 
 @dataclasses.dataclass
