@@ -2,6 +2,7 @@
 // Copyright The weft authors
 //
 // Workloads that come from files.
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cmath>
@@ -79,7 +80,22 @@ void ExperimentBuilder::build_poisson(const Value& w, Experiment& out) {
   spec.load = w["load"].number();
   spec.link_bps = out.topology.hosts()[0].wire.rate_mbps * 1'000'000;
   spec.duration = static_cast<TimeNs>(std::llround(w["duration_ms"].number() * 1e6));
-  out.plan = flow_list(poisson_flows(seeds, SizeDistribution(std::move(points)), spec));
+  std::vector<Flow> flows = poisson_flows(seeds, SizeDistribution(std::move(points)), spec);
+  if (const Value& incast = w["incast"]; !incast.is_null()) {
+    const auto hosts = static_cast<std::uint32_t>(seeds.size());
+    const IncastSpec beside{.senders = static_cast<std::uint32_t>(incast["senders"].unsigned_integer()),
+                            .bytes = incast["bytes"].unsigned_integer(),
+                            .every = static_cast<TimeNs>(std::llround(incast["every_us"].number() * 1e3)),
+                            .duration = spec.duration};
+    if (beside.senders >= hosts) {
+      return error(incast["senders"].mark(), "incast: there are " + std::to_string(hosts) + " hosts");
+    }
+    for (const Flow& flow : incast_flows(seed_of(out.seed, RandomUse::flows, "incast"), hosts, beside)) {
+      flows.push_back(flow);
+    }
+    std::stable_sort(flows.begin(), flows.end(), [](const Flow& a, const Flow& b) { return a.start < b.start; });
+  }
+  out.plan = flow_list(flows);
   if (out.plan.transfers.empty()) error(w.mark(), "workload: no flow begins within duration_ms");
 }
 

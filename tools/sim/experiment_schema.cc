@@ -251,9 +251,15 @@ Schema workload_schema() {
        {"incast", collective({})},
        {"inc", inc_schema()},
        {"poisson",
-        Schema::map({Key::required_key("cdf", Schema::string(), "File of flow sizes: bytes and cumulative percent."),
-                     Key::with_default("load", Schema::number(0.001, 2), Value(0.5), "Of the hosts' links."),
-                     duration})},
+        Schema::map(
+            {Key::required_key("cdf", Schema::string(), "File of flow sizes: bytes and cumulative percent."),
+             Key::with_default("load", Schema::number(0.001, 2), Value(0.5), "Of the hosts' links."), duration,
+             Key::optional_key(
+                 "incast",
+                 Schema::map({Key::required_key("senders", Schema::integer(1, 65535), "Hosts that send."),
+                              Key::required_key("bytes", bytes(), "That each of them sends."),
+                              Key::required_key("every_us", Schema::number(1, 1e9), "From one incast to the next.")}),
+                 "Beside the flows: hosts drawn at random send to another one, all at the same time.")})},
        {"flows", Schema::map({Key::required_key("file", Schema::string(),
                                                 "File of flows: from, to, bytes, start in seconds; # begins a "
                                                 "comment."),

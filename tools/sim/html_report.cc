@@ -113,6 +113,24 @@ Points fct_distribution(const ordered_json& report) {
   return points;
 }
 
+// Empty where no transfer has ended.
+std::string slowdown_by_size(const ordered_json& summary) {
+  const auto sizes = summary.find("fct_slowdown_by_bytes");
+  if (sizes == summary.end() || sizes->empty()) return "";
+  std::string out =
+      "<table><tr><th>at most</th><th>transfers</th><th>mean</th><th>median</th><th>99 %</th><th>99.9 %</th></tr>\n";
+  for (const auto& size : *sizes) {
+    const double kilobytes = size["at_most_bytes"].get<double>() / 1000;
+    out += "<tr>" + cell(kilobytes < 1000 ? readable(kilobytes) + " KB" : readable(kilobytes / 1000) + " MB");
+    for (const char* key : {"transfers", "mean", "p50", "p99", "p999"}) out += cell(readable(size[key].get<double>()));
+    out += "</tr>\n";
+  }
+  return section("Slowdown by size",
+                 "The time of a transfer by the time that it takes alone, of transfers that are larger than those of "
+                 "the line above.",
+                 out + "</table>");
+}
+
 // One bar per link, up to a number that a page can hold.
 std::string path_bars(const ordered_json& report) {
   constexpr std::size_t kMost = 64;
@@ -161,6 +179,7 @@ std::string html_report(const ordered_json& report) {
   out += section(
       "Slowdown of transfers", "How many transfers took at most so many times as long as they take alone.",
       line_chart(fct_distribution(report), {"time of the transfer / its time alone"}, {"percent of transfers"}));
+  out += slowdown_by_size(report["summary"]);
   out += section("NACKs at senders", "That arrived " + each + ", right or false.",
                  line_chart(curve(report, "nacks"), time, {"NACKs", true}));
   out += section("Paths used", "What each link between switches carried, ACKs included.", path_bars(report));

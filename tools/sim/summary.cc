@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
@@ -46,11 +47,14 @@ ordered_json ratio(double part, double whole) {
   return whole > 0 ? ordered_json(part / whole) : ordered_json();
 }
 
-ordered_json percentile(std::vector<double> values, double p) {
-  if (values.empty()) return {};
-  std::sort(values.begin(), values.end());
-  const auto at = static_cast<std::size_t>(std::lround(p * static_cast<double>(values.size() - 1)));
-  return values[at];
+ordered_json mean(const std::vector<double>& values) {
+  return ratio(std::accumulate(values.begin(), values.end(), 0.0), static_cast<double>(values.size()));
+}
+
+ordered_json percentile(const std::vector<double>& sorted, double p) {
+  if (sorted.empty()) return {};
+  const auto at = static_cast<std::size_t>(std::lround(p * static_cast<double>(sorted.size() - 1)));
+  return sorted[at];
 }
 
 struct Sums {
@@ -110,15 +114,41 @@ ordered_json completion_ms(const Simulation& s) {
   return static_cast<double>(last) / 1e6;
 }
 
-std::vector<double> slowdowns(const Simulation& s) {
-  std::vector<double> values;
+// Of the transfers that have ended.
+struct Slowdowns {
+  std::vector<double> all;                                // sorted
+  std::map<std::uint64_t, std::vector<double>> by_bytes;  // of those of at most so many bytes and more than a tenth
+};
+
+Slowdowns slowdowns(const Simulation& s) {
+  Slowdowns found;
   for (std::size_t i = 0; i < s.times().size(); ++i) {
     const TransferTimes& t = s.times()[i];
     if (t.acked == kNever || s.inc() != nullptr) continue;
-    const auto alone = static_cast<double>(standalone_ns(s.experiment(), s.experiment().plan.transfers[i]));
-    values.push_back(std::max(1.0, static_cast<double>(t.acked - t.started) / alone));
+    const Transfer& transfer = s.experiment().plan.transfers[i];
+    const auto alone = static_cast<double>(standalone_ns(s.experiment(), transfer));
+    const double slowdown = std::max(1.0, static_cast<double>(t.acked - t.started) / alone);
+    found.all.push_back(slowdown);
+    std::uint64_t bound = 1000;
+    while (transfer.bytes > bound) bound *= 10;
+    found.by_bytes[bound].push_back(slowdown);
   }
-  return values;
+  std::sort(found.all.begin(), found.all.end());
+  for (auto& [bound, values] : found.by_bytes) std::sort(values.begin(), values.end());
+  return found;
+}
+
+ordered_json by_bytes(const Slowdowns& slow) {
+  ordered_json rows = ordered_json::array();
+  for (const auto& [bound, values] : slow.by_bytes) {
+    rows.push_back({{"at_most_bytes", bound},
+                    {"transfers", values.size()},
+                    {"mean", mean(values)},
+                    {"p50", percentile(values, 0.5)},
+                    {"p99", percentile(values, 0.99)},
+                    {"p999", percentile(values, 0.999)}});
+  }
+  return rows;
 }
 
 // Payload per time of a sending host, over those that send: each until its last byte has arrived.
@@ -276,7 +306,7 @@ TimeNs standalone_ns(const Experiment& experiment, const Transfer& transfer) {
 ordered_json summary_of(const Simulation& s, const RunFacts& facts) {
   const Sums sums = sum_of(s);
   const QueueSums queues = queue_sums(s);
-  const std::vector<double> slow = slowdowns(s);
+  const Slowdowns slow = slowdowns(s);
   const ObserverCounters& seen = s.observer().counters();
   std::uint64_t hops = 0;
   for (const auto& sw : s.switches()) hops += sw->pipeline().totals().rx.value();
@@ -295,9 +325,10 @@ ordered_json summary_of(const Simulation& s, const RunFacts& facts) {
   out["ecn_marks"] = queues.marks;
   out["cnps"] = sums.cnps;
   out["pfc_pauses"] = queues.pauses;
-  out["fct_slowdown_mean"] = ratio(std::accumulate(slow.begin(), slow.end(), 0.0), static_cast<double>(slow.size()));
-  out["fct_slowdown_p50"] = percentile(slow, 0.5);
-  out["fct_slowdown_p99"] = percentile(slow, 0.99);
+  out["fct_slowdown_mean"] = mean(slow.all);
+  out["fct_slowdown_p50"] = percentile(slow.all, 0.5);
+  out["fct_slowdown_p99"] = percentile(slow.all, 0.99);
+  out["fct_slowdown_p999"] = percentile(slow.all, 0.999);
   out["packets"] = s.experiment().datagrams ? s.datagrams_sent() : sums.packets;
   out["packet_hops"] = hops;
   out["events"] = s.fired();
@@ -305,6 +336,7 @@ ordered_json summary_of(const Simulation& s, const RunFacts& facts) {
   out["cpu_s"] = facts.cpu_s;
   out["packet_hops_per_s"] = ratio(static_cast<double>(hops), facts.wall_s);
   out["events_per_s"] = ratio(static_cast<double>(s.fired()), facts.wall_s);
+  out["fct_slowdown_by_bytes"] = by_bytes(slow);
   out["stages"] = stages_of(s);
   return out;
 }

@@ -8,8 +8,8 @@ namespace weft::sim {
 
 using experiment::readable;
 
-const std::array<SummaryRow, 24>& summary_rows() noexcept {
-  static constexpr std::array<SummaryRow, 24> kRows{{
+const std::array<SummaryRow, 25>& summary_rows() noexcept {
+  static constexpr std::array<SummaryRow, 25> kRows{{
       {"complete", "All transfers ended", Unit::word,
        "No: the run was ended before, or what was lost is never sent again."},
       {"completion_ms", "Completion", Unit::milliseconds,
@@ -34,6 +34,7 @@ const std::array<SummaryRow, 24>& summary_rows() noexcept {
        "Time of a transfer, its acknowledgement included, by the time that it takes alone."},
       {"fct_slowdown_p50", "Slowdown, median", Unit::factor, "Half of the transfers were slowed down less."},
       {"fct_slowdown_p99", "Slowdown, 99 %", Unit::factor, "99 of 100 transfers were slowed down less."},
+      {"fct_slowdown_p999", "Slowdown, 99.9 %", Unit::factor, "999 of 1000 transfers were slowed down less."},
       {"packets", "Packets", Unit::count, "Request packets that hosts sent, those sent again included."},
       {"packet_hops", "Packets at switches", Unit::count, "Each packet as often as a switch received it."},
       {"events", "Events", Unit::count, "Steps of virtual time."},

@@ -7,6 +7,8 @@
 #include <cassert>
 #include <cmath>
 #include <map>
+#include <numeric>
+#include <utility>
 
 namespace weft::sim {
 namespace {
@@ -213,6 +215,21 @@ std::vector<Flow> poisson_flows(const std::vector<std::uint64_t>& seeds, const S
     }
   }
   std::stable_sort(flows.begin(), flows.end(), [](const Flow& a, const Flow& b) { return a.start < b.start; });
+  return flows;
+}
+
+std::vector<Flow> incast_flows(std::uint64_t seed, std::uint32_t hosts, const IncastSpec& spec) {
+  Rng rng(seed);
+  std::vector<std::uint32_t> drawn(hosts);
+  std::iota(drawn.begin(), drawn.end(), 0u);
+  std::vector<Flow> flows;
+  for (TimeNs at = spec.every; at < spec.duration; at += spec.every) {
+    // The first places of a shuffle: who receives, and then who send.
+    for (std::uint32_t place = 0; place <= spec.senders; ++place) {
+      std::swap(drawn[place], drawn[place + rng.below(hosts - place)]);
+      if (place != 0) flows.push_back({drawn[place], drawn[0], spec.bytes, at});
+    }
+  }
   return flows;
 }
 

@@ -94,4 +94,13 @@ struct PoissonSpec {
 [[nodiscard]] std::vector<Flow> poisson_flows(const std::vector<std::uint64_t>& seeds, const SizeDistribution& sizes,
                                               const PoissonSpec& spec);
 
+struct IncastSpec {
+  std::uint32_t senders = 1;     ///< of one incast, fewer than there are hosts
+  std::uint64_t bytes = 0;       ///< of each
+  TimeNs every = 1'000'000;      ///< from one incast to the next; the first is so late
+  TimeNs duration = 10'000'000;  ///< in which they begin
+};
+/// Ever again, hosts drawn at random send to one that is drawn as well, all at the same time.
+[[nodiscard]] std::vector<Flow> incast_flows(std::uint64_t seed, std::uint32_t hosts, const IncastSpec& spec);
+
 }  // namespace weft::sim

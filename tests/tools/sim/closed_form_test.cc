@@ -4,7 +4,9 @@
 // Runs whose outcome can be computed with a pencil.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <fstream>
+#include <utility>
 
 #include "tests/tools/sim/runs.h"
 
@@ -133,6 +135,29 @@ workload: { kind: flows, file: )" +
     incast += std::to_string(from) + " 0 400000 0\n";
   }
   EXPECT_NEAR(time_of_answered(incast), alone, alone * 0.02);
+}
+
+// Two short flows and a long one, each alone in the network; a fourth one waits for the long one.
+TEST(ClosedForm, SlowdownsAreToldBySize) {
+  const std::string flows = ::testing::TempDir() + "weft_closed_form_sizes.txt";
+  std::ofstream(flows) << "0 1 1000 0\n0 1 1001 0.001\n0 1 1500000 0.002\n2 1 1500000 0.002\n";
+  const auto report = run_text(R"(
+topology: { kind: leaf_spine, leaves: 1, spines: 0, hosts_per_leaf: 3, link_gbps: 100, delay_ns: 1000 }
+nic: { transport: gbn, mtu: 1500, window: 4096, cc: { kind: none } }
+workload: { kind: flows, file: )" +
+                               flows + R"( }
+)");
+  const auto& sizes = report["summary"]["fct_slowdown_by_bytes"];
+  ASSERT_EQ(sizes.size(), 3u);
+  const std::array<std::pair<std::uint64_t, std::uint64_t>, 3> counts{{{1000, 1}, {10'000, 1}, {10'000'000, 2}}};
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    EXPECT_EQ(sizes[i]["at_most_bytes"], counts[i].first);
+    EXPECT_EQ(sizes[i]["transfers"], counts[i].second);
+    for (const char* key : {"mean", "p50", "p99", "p999"}) {
+      EXPECT_NEAR(sizes[i][key].get<double>(), i == 2 ? 2.0 : 1.0, 0.06) << key << " of " << counts[i].first;
+    }
+  }
+  EXPECT_EQ(report["summary"]["fct_slowdown_p999"], sizes[2]["p999"]);
 }
 
 TEST(ClosedForm, WithoutPausesASmallBufferDrops) {

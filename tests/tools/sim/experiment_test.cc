@@ -6,7 +6,9 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "switch/stages/stages.h"
 #include "tools/experiment/sweep.h"
@@ -209,6 +211,47 @@ TEST_F(ExperimentFile, SweepsEveryCombinationAndKeepsKeysOfOneEntryTogether) {
   EXPECT_EQ(points[0][2].key + "=" + points[0][2].value, "nic.transport=gbn");
   ASSERT_EQ(points[3].size(), 2u);
   EXPECT_EQ(points[3][1].key + "=" + points[3][1].value, "nic.transport=irn");
+}
+
+TEST_F(ExperimentFile, PutsIncastsBesideFlowsAndLeavesTheseAsTheyAre) {
+  const auto transfers = [&](const std::string& more) {
+    config::Diagnostics diagnostics;
+    const std::string cdf = WEFT_SOURCE_DIR "/bench/papers/cdf/alistorage2019.txt";
+    const auto experiment = load_experiment(
+        std::string(kTopology) + "workload: { kind: poisson, duration_ms: 1, cdf: " + cdf + more + " }\n",
+        "incast.yaml", {}, registry_, diagnostics);
+    EXPECT_TRUE(experiment.has_value()) << diagnostics.to_string();
+    return experiment ? experiment->plan.transfers : std::vector<Transfer>{};
+  };
+  const auto bare = transfers("");
+  const auto both = transfers(", incast: { senders: 3, bytes: 7777, every_us: 300 }");
+  std::map<TimeNs, std::vector<Transfer>> incasts;
+  std::vector<std::uint64_t> rest;
+  for (const Transfer& transfer : both) {
+    if (transfer.bytes == 7777) {
+      incasts[transfer.start].push_back(transfer);
+    } else {
+      rest.push_back(transfer.bytes);
+    }
+  }
+  ASSERT_EQ(incasts.size(), 3u);
+  TimeNs at = 0;
+  for (const auto& [start, flows] : incasts) {
+    EXPECT_EQ(start, at += 300'000);
+    ASSERT_EQ(flows.size(), 3u);
+    std::set<std::uint32_t> senders;
+    for (const Transfer& flow : flows) {
+      EXPECT_EQ(flow.to, flows.front().to);
+      EXPECT_NE(flow.from, flow.to);
+      EXPECT_TRUE(senders.insert(flow.from).second);
+    }
+  }
+  ASSERT_EQ(rest.size(), bare.size());
+  for (std::size_t i = 0; i < rest.size(); ++i) EXPECT_EQ(rest[i], bare[i].bytes);
+  EXPECT_THAT(mistakes(std::string(kTopology) + "workload: { kind: poisson, cdf: " WEFT_SOURCE_DIR
+                                                "/bench/papers/cdf/alistorage2019.txt, "
+                                                "incast: { senders: 4, bytes: 1, every_us: 300 } }\n"),
+              HasSubstr("incast: there are 4 hosts"));
 }
 
 TEST_F(ExperimentFile, NamesFilesThatCannotBeRead) {

@@ -177,7 +177,8 @@ class Page(SimTest):
         self.assertRegex(page, r"<td>Completion</td><td class=\"number\">[\d.]+ ms</td><td class=\"meaning\">\w")
         rows = re.findall(r"<tr><td>([^<]+)</td><td class=\"number\">([^<]+)</td>"
                           r"<td class=\"meaning\">([^<]+)</td>", page)
-        self.assertEqual(len(rows), len(summary) - 1, "all but `stages`")
+        self.assertEqual(len(rows), len(summary) - 2, "all but `fct_slowdown_by_bytes` and `stages`")
+        self.assertRegex(page, r"(?s)<h2>Slowdown by size</h2>.*?<td>100 KB</td><td>\d+</td>")
         for name, value, meaning in rows:
             self.assertNotIn("e+", value, name)
             self.assertGreater(len(meaning), 10, name)
