@@ -76,7 +76,11 @@ class EveryExperiment(PaperTest):
              "gemma/fbhdp.yaml": {"workload.duration_ms": 0.02},
              "gemma/leaf_spine.yaml": {"workload.duration_ms": 0.2},
              "gemma/parameters.yaml": {"workload.duration_ms": 0.2}, "gemma/full.yaml": {"workload.duration_ms": 0.02},
-             "gemma/seeds.yaml": {"workload.duration_ms": 0.2}}
+             "gemma/seeds.yaml": {"workload.duration_ms": 0.2}, "gemma/rnics.yaml": {"workload.duration_ms": 0.1},
+             "gemma/incast.yaml": {"workload.duration_ms": 0.15}, "gemma/allreduce.yaml": FEW,
+             "gemma/slow_spine.yaml": {"workload.duration_ms": 0.1},
+             "gemma/dead_link.yaml": {"workload.duration_ms": 0.1, "nic.transport": "irn"},
+             "gemma/fat_tree.yaml": {"workload.duration_ms": 0.02}}
 
     def first_flows(self, path, count):
         """A file with the first flows of the one that the experiment names."""
