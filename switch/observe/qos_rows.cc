@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "switch/pipeline/class_queues.h"
+#include "switch/qos/defaults.h"
 
 namespace weft {
 namespace {
@@ -94,6 +95,36 @@ ordered_json buffer_rows(const SwitchState& state) {
   return rows;
 }
 
+// What a lossless group has headroom for. Its bytes are what the configuration made of it: what is more than the parts
+// that are known here is what a device keeps while its worker naps, or what a profile gives besides; less than 0: a
+// profile gives too little.
+ordered_json headroom_rows(const SwitchState& state) {
+  constexpr std::uint32_t kUnknownMtu = 4200;  // of a device that has not said: what its headroom was made for
+  ordered_json rows = ordered_json::array();
+  for (const PortInfo& port : state.info().ports) {
+    const qos::PortFacts facts{.speed_mbps = state.info().qos->ports[port.index].speed_mbps,
+                               .delay_ns = port.delay_ns,
+                               .mtu_bytes = port.mtu_bytes != 0 ? port.mtu_bytes : kUnknownMtu,
+                               .workers = state.workers()};
+    const qos::HeadroomParts parts = qos::headroom_parts(facts);
+    for (unsigned i = 0; i < kClasses; ++i) {
+      const std::uint64_t headroom = state.buffer()->group(port.index, i).headroom_limit;
+      if (headroom == 0) continue;
+      rows.push_back({{"port", port.name},
+                      {"group", i},
+                      {"speed_mbps", facts.speed_mbps},
+                      {"delay_us", static_cast<double>(facts.delay_ns) / 1000},
+                      {"mtu_bytes", facts.mtu_bytes},
+                      {"on_the_link", parts.on_the_link},
+                      {"frames", parts.frames},
+                      {"bursts", parts.bursts},
+                      {"rest", static_cast<std::int64_t>(headroom) - static_cast<std::int64_t>(parts.sum())},
+                      {"headroom_size", headroom}});
+    }
+  }
+  return rows;
+}
+
 ordered_json wred_row(const PortInfo& port, unsigned queue, const qos::WredSettings& w, const SharedBuffer::Queue& q,
                       const QueueCounters& c) {
   const std::uint64_t depth = q.bytes.value();
@@ -129,6 +160,7 @@ const std::vector<api::TableInfo>& qos_tables() {
   static const std::vector<api::TableInfo> kTables{
       {"queues", "What waits in every class queue, and what became of what came."},
       {"buffers", "Who holds how much of the shared buffer: priority groups, headroom, watermarks."},
+      {"headroom", "What the headroom of every lossless priority group is made of."},
       {"wred", "ECN and WRED curves, and what they do now."},
       {"pfc", "PAUSE and PFC sent and received, by port and class; storms."},
   };
@@ -143,6 +175,7 @@ ordered_json qos_rows(const std::string& table, const SwitchState& state, QosPip
   ordered_json rows = ordered_json::array();
   if (state.buffer() == nullptr) return rows;
   if (table == "buffers") return buffer_rows(state);
+  if (table == "headroom") return headroom_rows(state);
   for (const PortInfo& port : state.info().ports) {
     const auto& queues = *pipelines[state.owner_of_port(port.index)]->class_queues(port.index);
     for (unsigned i = 0; i < kClasses; ++i) {

@@ -19,11 +19,18 @@ WredSettings default_wred(std::uint64_t speed_mbps) noexcept {
   return wred;
 }
 
-std::uint64_t default_headroom(const PortFacts& facts) noexcept {
+HeadroomParts headroom_parts(const PortFacts& facts) noexcept {
   const std::uint64_t frame = facts.mtu_bytes + kFrameOverhead;
-  std::uint64_t kept = facts.speed_mbps * facts.away_ns / 8000;
-  if (facts.rx_packets != 0) kept = std::min(kept, facts.rx_packets * frame);
-  return 2 * facts.speed_mbps * facts.delay_ns / 8000 + (2 + std::uint64_t{kBurst} * facts.workers) * frame + kept;
+  HeadroomParts parts{.on_the_link = 2 * facts.speed_mbps * facts.delay_ns / 8000,
+                      .frames = 2 * frame,
+                      .bursts = std::uint64_t{kBurst} * facts.workers * frame,
+                      .kept = facts.speed_mbps * facts.away_ns / 8000};
+  if (facts.rx_packets != 0) parts.kept = std::min(parts.kept, facts.rx_packets * frame);
+  return parts;
+}
+
+std::uint64_t default_headroom(const PortFacts& facts) noexcept {
+  return headroom_parts(facts).sum();
 }
 
 BufferShare lossless_group(const PortFacts& facts) noexcept {

@@ -27,6 +27,16 @@ struct PortFacts {
 
 /// Marks as HPCC's simulator sets them: Kmin 4000 bytes per Gbit/s, Kmax four times that, Pmax 0.2.
 [[nodiscard]] WredSettings default_wred(std::uint64_t speed_mbps) noexcept;
+/// What headroom is made of, in bytes.
+struct HeadroomParts {
+  std::uint64_t on_the_link = 0;  ///< what travels both ways
+  std::uint64_t frames = 0;       ///< the frame that is being sent at either end
+  std::uint64_t bursts = 0;       ///< a burst of every worker that was received before the pause could be sent
+  std::uint64_t kept = 0;         ///< what the device has kept while nobody looked at it
+
+  [[nodiscard]] std::uint64_t sum() const noexcept { return on_the_link + frames + bursts + kept; }
+};
+[[nodiscard]] HeadroomParts headroom_parts(const PortFacts& facts) noexcept;
 /// What may arrive after XOFF: what travels both ways, the frame that is being sent at either end, a burst of every
 /// worker that was received before the pause could be sent, and what the device has kept while nobody looked at it.
 /// What waits between workers is none of it: it is charged to its group already.

@@ -45,6 +45,7 @@ TRIALS = {
     "leaf-spine-psn": ["ip netns exec h1 ping -c 2 -W 2 10.0.3.2"],
     "long-haul": ["ip netns exec h1 ping -c 2 -W 2 10.2.0.2", "weftctl show pnp", "weftctl show trp",
                   "weftctl set trp mode=pace", "weftctl set pnp cnp_interval_us=10"],
+    "long-haul-2000km": ["ip netns exec h1 ping -c 3 -W 2 10.2.0.2 | grep -E 'rtt .* = 2[0-9]\\.'", "weftctl show trp"],
     "annulus-tor": ["ip netns exec h1 ping -c 2 -W 2 10.2.0.2", "weftctl show pnp",
                     "weftctl set pnp qcn_queue_kb=50"],
     "long-haul-bicc": ["ip netns exec h1 ping -c 2 -W 2 10.2.0.2", "weftctl show bicc",

@@ -100,6 +100,23 @@ class Qos(unittest.TestCase):
             self.assertEqual((paused["xoff"], paused["xon"]), ({}, {}))
             l.stop()
 
+    def test_headroom_says_what_it_is_made_of(self):
+        with lab.Lab() as l:
+            self.start(l, [1000, 1000, 100], """
+      BUFFER_PROFILE: { far: { static_th: 200000, xoff: 4000000 } }
+      BUFFER_PG: { p2|3: { profile: far } }""")
+            rows = {(row["port"], row["group"]): row for row in l.show("headroom")}
+            self.assertEqual(set(rows), {(port, group) for port in ("p0", "p1", "p2") for group in (3, 4)})
+            for row in rows.values():
+                parts = sum(row[part] for part in ("on_the_link", "frames", "bursts", "rest"))
+                self.assertEqual(parts, row["headroom_size"])
+            made = rows["p2", 4]
+            self.assertEqual(made["speed_mbps"], 100)
+            self.assertEqual(made["on_the_link"], int(2 * made["speed_mbps"] * made["delay_us"] / 8))
+            self.assertGreaterEqual(made["rest"], 0)
+            self.assertEqual(rows["p2", 3]["headroom_size"], 4_000_000)
+            l.stop()
+
     def test_pfc_that_a_host_sends_holds_its_class_back_and_no_other(self):
         with lab.Lab() as l:
             # 65535 quanta are 336 ms at 100 Mbit/s.

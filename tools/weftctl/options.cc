@@ -42,6 +42,7 @@ constexpr const char* kExamples = R"(Examples:
   weftctl trace --port h1 --count 3       what happens to the next three packets from h1, and why
   weftctl record --svg q.svg --port h3 --duration-s 5     depths of h3's queues as a picture
   weftctl clear drops                     count drops from zero
+  weftctl explain headroom                what arrives after a pause, and how much room there is for it
 
 Output:
   Tables fit the terminal: long texts end in "...", and columns that have no room move below. Without a terminal
@@ -63,6 +64,24 @@ On a terminal, --watch of queues and buffers draws how full they are: # for what
 percent of the threshold; without a threshold the bar is as long as the highest peak of those that have none.
 
 weftctl tables lists the tables; weftctl --help explains the output.)";
+
+constexpr const char* kExplainFooter =
+    R"(A sender that is told to pause goes on until it has heard of it. What arrives meanwhile waits in
+headroom, of which each lossless priority group of each port has its own:
+
+  on_the_link   2 * speed * delay: the pause on its way there, and what was sent on its way here
+  frames        a frame that cannot be broken off any more, at either end
+  bursts        a burst of 64 packets of every worker that was received before the pause was sent
+  rest          what the device keeps while its worker naps, or what a BUFFER_PROFILE gives besides; less than 0: it
+                gives less than all of this
+  headroom_size all of it; a profile's `xoff` where there is one
+
+By distance, at 100 Gbit/s: 25 kB on the link at 200 m (1 us), 12.5 MB at 100 km (500 us), 250 MB at 2000 km (10 ms).
+All headroom comes out of BUFFER_POOL, which must have room for it; packets take buffers too (eal: mbufs).
+
+Examples:
+  weftctl explain headroom
+  weftctl explain headroom --switch esw1 --port wan)";
 
 constexpr const char* kDiffFooter =
     R"(Reads FILE as a reload would and prints each change: what, where, from what to what. Nothing is changed. The
@@ -134,6 +153,24 @@ void add_show(CLI::App& app, Options& options, std::string& interval) {
   show->add_flag("--switch-column", options.switch_column, "Name the switch in every row, also when there is only one");
   show->footer(kShowFooter);
   show->callback([&options] { options.command = options.table.empty() ? Command::tables : Command::show; });
+}
+
+// A table with what its columns mean.
+void add_explain(CLI::App& app, Options& options) {
+  CLI::App* explain = app.add_subcommand(
+      "explain", "Say what a number is made of: weftctl explain headroom\n[--switch NAME] [--port PORT]");
+  explain->add_option("table", options.table, "What: headroom, the room for what arrives after a pause")
+      ->required()
+      ->option_text("headroom")
+      ->check(CLI::IsMember({"headroom"}));
+  explain->add_option("--switch", options.switch_name, "Only rows of this switch; without it, all switches")
+      ->option_text("NAME");
+  explain->add_option("--port", options.ports, "Only rows of this port: wan, or esw1/wan")
+      ->option_text("PORT")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  explain->footer(kExplainFooter);
+  explain->callback([&options] { options.command = Command::show; });
 }
 
 void add_reload(CLI::App& app, Options& options) {
@@ -242,6 +279,7 @@ std::optional<Options> parse_options(int argc, const char* const* argv, int& exi
     options.command = Command::commands;
   });
   add_show(app, options, interval);
+  add_explain(app, options);
   add_reload(app, options);
   add_requests(app, options.request);
 

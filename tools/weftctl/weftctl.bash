@@ -110,6 +110,7 @@ _weftctl() {
         words="--help --socket --address --cert --key --ca --json --columns --thousands --timeout"
         [[ -z $command ]] && words+=" --version"
         [[ $command == show ]] && words+=" --port --nonzero --switch --max-rows --watch --switch-column"
+        [[ $command == explain ]] && words+=" --port --switch"
         [[ $command == clear || $command == set ]] && words+=" --switch"
         [[ $command == capture || $command == trace ]] &&
           words+=" --switch --port --drop --qp --group --opcode --psn --duration-s --count"
@@ -117,9 +118,11 @@ _weftctl() {
           words+=" --write --svg --switch --port --queue --rate-hz --count --duration-s --buffer-mib"
         [[ $command == capture ]] && words+=" --write --rx --tx --max-bytes --snaplen --buffer-mib"
       elif [[ -z $command ]]; then
-        words="about capture clear command commands diff record reload set show tables trace $(_weftctl_stages)"
+        words="about capture clear command commands diff explain record reload set show tables trace $(_weftctl_stages)"
       elif [[ $command == show && -z $table ]]; then
         words=$(_weftctl_ask tables | awk 'NR > 1 { print $1 }')
+      elif [[ $command == explain && -z $table ]]; then
+        words="headroom"
       elif [[ $command == clear ]]; then
         words="ports stages drops port_drops counters latency qps impair"
       elif [[ $command == command && -z $table ]]; then

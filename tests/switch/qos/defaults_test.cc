@@ -30,6 +30,17 @@ TEST(Defaults, HeadroomCoversWhatHasGatheredWhileNobodyLooked) {
   EXPECT_EQ(default_headroom(few), 100 * 1518u + (2 + 3 * 64) * 1518);
 }
 
+TEST(Defaults, HeadroomSaysWhatItIsMadeOf) {
+  // 2000 km at 100 Gbit/s: 250 MB travel both ways.
+  const PortFacts far{.delay_ns = 10'000'000, .mtu_bytes = 1500, .workers = 2, .away_ns = 1000};
+  const HeadroomParts parts = headroom_parts(far);
+  EXPECT_EQ(parts.on_the_link, 250'000'000u);
+  EXPECT_EQ(parts.frames, 2 * 1518u);
+  EXPECT_EQ(parts.bursts, 128 * 1518u);
+  EXPECT_EQ(parts.kept, 12'500u);
+  EXPECT_EQ(parts.sum(), default_headroom(far));
+}
+
 TEST(Defaults, LosslessClassesHaveHeadroomPfcAndMarksAndOthersHaveNone) {
   const PortSettings p = default_port({});
   for (unsigned i = 0; i < kClasses; ++i) {

@@ -55,6 +55,17 @@ TEST_F(WeftctlTest, ShowPrintsATableWithoutTheOnlySwitch) {
   EXPECT_EQ(err, "");
 }
 
+TEST_F(WeftctlTest, ExplainPrintsTheTableOfItsTopicAndKnowsNoOther) {
+  backend.add("headroom", {{{"switch", "tor1"}, {"port", "h1"}, {"group", 3}, {"headroom_size", 100}},
+                           {{"switch", "tor1"}, {"port", "h2"}, {"group", 3}, {"headroom_size", 200}}});
+  EXPECT_EQ(weftctl({"explain", "headroom", "--port", "h2"}), 0);
+  EXPECT_EQ(out, "port  group  headroom_size\nh2        3            200\n");
+  EXPECT_EQ(weftctl({"explain", "footroom"}), 2);
+  EXPECT_THAT(err, HasSubstr("headroom"));
+  EXPECT_EQ(weftctl({"explain", "--help"}), 0);
+  EXPECT_THAT(out, HasSubstr("on_the_link"));
+}
+
 TEST_F(WeftctlTest, ShowNamesTheSwitchWhenThereAreSeveralOrWhenAsked) {
   const std::string named = "switch  port  rx_packets\ntor1    h1       1234567\ntor1    h2             8\n";
   EXPECT_EQ(weftctl({"show", "ports", "--switch-column"}), 0);
@@ -293,7 +304,8 @@ class CompletionTest : public WeftctlTest {
 };
 
 TEST_F(CompletionTest, OffersCommands) {
-  EXPECT_EQ(complete("weftctl "), "about capture clear command commands diff record reload set show tables trace");
+  EXPECT_EQ(complete("weftctl "),
+            "about capture clear command commands diff explain record reload set show tables trace");
   EXPECT_EQ(complete("weftctl --json ta"), "tables");
   EXPECT_EQ(complete("weftctl about "), "");
 }
