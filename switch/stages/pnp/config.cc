@@ -51,9 +51,10 @@ Schema pnp_options_schema() {
       Key::with_default("qcn_feedback", Schema::boolean(), Value(true),
                         "qcn: CNPs say how congested the queue is (Fb), in bytes that RNICs ignore which know nothing "
                         "of it; for senders with near_qcn. false: these bytes are 0."),
-      Key::with_default("clear_to", Schema::one_of({"ect0", "not_ect"}), Value("ect0"),
+      Key::with_default("clear_to", Schema::one_of({"ect0", "not_ect", "ce"}), Value("ect0"),
                         "What a mark is cleared to. ect0: switches behind can mark again; not_ect: they cannot, as "
-                        "in the authors' simulation."),
+                        "in the authors' simulation; ce: it stays, and the receiver tells the source once more, to "
+                        "show what clearing is worth."),
       Key::with_default("rtt_echo", Schema::boolean(), Value(false),
                         "true: inter-DC requests that ask for an echo (TIMELY with near_echo, Swift with "
                         "near_target_us) are answered at once, "
@@ -77,7 +78,8 @@ PnpOptions pnp_options(const Value& options) {
                 .sample_bytes = static_cast<std::uint32_t>(options["qcn_sample_kb"].number() * 1000 + 0.5)};
   result.qcn_feedback = options["qcn_feedback"].boolean();
   result.any_source = options["sources"].string() == "any";
-  result.clear_to = options["clear_to"].string() == "ect0" ? wire::Ecn::ect0 : wire::Ecn::not_ect;
+  const std::string& clear_to = options["clear_to"].string();
+  result.clear_to = clear_to == "ect0" ? wire::Ecn::ect0 : clear_to == "ce" ? wire::Ecn::ce : wire::Ecn::not_ect;
   result.cnp_dscp = static_cast<std::uint8_t>(options["cnp_dscp"].integer());
   result.telemetry = options["telemetry"].boolean();
   result.rtt_echo = options["rtt_echo"].boolean();

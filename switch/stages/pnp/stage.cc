@@ -333,7 +333,7 @@ void PnpStage::on_feedback(Context& context, rte_mbuf* m, bool marked, std::uint
 // All packets of a flow lose their records, not only those whose records are sent back: HPCC compares what a port says
 // packet by packet, as long as the ports are the same.
 void PnpStage::take_feedback(const Notice& notice) noexcept {
-  if (notice.marked) {
+  if (notice.marked && options_.clear_to != wire::Ecn::ce) {
     clear_mark(notice.packet);
     count(PnpCounter::marks_cleared);
   }
@@ -359,14 +359,7 @@ void PnpStage::carry_out(Context& context, Notices& notices) noexcept {
       }
       context.resume(cnp);
     }
-    if (n.marked) {
-      clear_mark(n.packet);
-      count(PnpCounter::marks_cleared);
-    }
-    if (n.option == nullptr) continue;
-    const bool taken =
-        pipeline::edit_int(n.packet, n.option, [](std::uint8_t* at) { wire::begin_int(at, wire::IntKind::collects); });
-    count(taken ? PnpCounter::records_taken : PnpCounter::no_buffer);
+    take_feedback(n);
   }
 }
 

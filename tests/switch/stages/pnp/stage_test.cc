@@ -38,6 +38,18 @@ TEST_F(PnpStageTest, AMarkBecomesACnpAndIsCleared) {
   EXPECT_EQ(counter("marks_cleared"), 1u);
 }
 
+class KeptMarkTest : public PnpStageTest {
+ protected:
+  KeptMarkTest() : PnpStageTest(kRemote + ", clear_to: ce") {}
+};
+TEST_F(KeptMarkTest, AMarkThatIsNotClearedMakesACnpAllTheSame) {
+  h.inject("in", data().build());
+  EXPECT_EQ(parsed_of(frames("wan").at(0)).tos, wire::make_tos(3, Ecn::ce));
+  EXPECT_THAT(frames("in"), SizeIs(1));
+  EXPECT_EQ(counter("cnps_sent"), 1u);
+  EXPECT_EQ(counter("marks_cleared"), 0u);
+}
+
 TEST_F(PnpStageTest, OneCnpPerInterval) {
   for (int i = 0; i < 10; ++i) {
     h.inject("in", data().build());
