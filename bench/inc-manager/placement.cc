@@ -39,6 +39,9 @@ class Agreeing final : public manager::Agents {
   std::vector<std::optional<std::vector<manager::GroupActivity>>> activity(std::span<const NodeId> nodes) override {
     return std::vector<std::optional<std::vector<manager::GroupActivity>>>(nodes.size());
   }
+  std::vector<std::optional<policy::Abilities>> abilities(std::span<const NodeId> nodes) override {
+    return std::vector<std::optional<policy::Abilities>>(nodes.size());
+  }
 };
 
 class NoDisk final : public manager::Store {

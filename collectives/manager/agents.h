@@ -49,6 +49,10 @@ struct GroupActivity {
   std::string waits_for{};            ///< ends of edges, for people
   std::vector<std::uint32_t> waits_for_ranks{};
   std::uint64_t still_ms = 0;  ///< for so long nothing has gone on
+  // Packets of ranks that are connected with this switch:
+  std::uint64_t from_ranks = 0;  ///< that were taken
+  std::uint64_t to_ranks = 0;    ///< that it sent, answers included
+  std::uint64_t bad_icrc = 0;    ///< from ranks that it dropped because their ICRC was wrong
 };
 
 /// How a look at many switches goes on. All that are asked at once keep the processor from other calls meanwhile.
@@ -69,6 +73,9 @@ class Agents {
                                                                               const Pace& pace) = 0;
   /// What groups do there; nullopt for a switch that does not answer.
   [[nodiscard]] virtual std::vector<std::optional<std::vector<GroupActivity>>> activity(
+      std::span<const policy::NodeId> nodes) = 0;
+  /// What groups can have there (`weftctl inc show abilities`); nullopt for a switch that does not say.
+  [[nodiscard]] virtual std::vector<std::optional<policy::Abilities>> abilities(
       std::span<const policy::NodeId> nodes) = 0;
 };
 

@@ -113,6 +113,10 @@ class AgentsOfLeader : public Agents {
       std::span<const policy::NodeId> nodes) override {
     return agents_.activity(nodes);
   }
+  [[nodiscard]] std::vector<std::optional<policy::Abilities>> abilities(
+      std::span<const policy::NodeId> nodes) override {
+    return agents_.abilities(nodes);
+  }
 
  private:
   Agents& agents_;

@@ -199,6 +199,12 @@ policy::MemoryDemand memory_demand(const GroupOptions& options) {
   return d;
 }
 
+std::set<policy::NodeId> switches_of(const GroupRecord& record) {
+  std::set<policy::NodeId> out;
+  for (const auto& s : record.decision.tree.switches) out.insert(s.node);
+  return out;
+}
+
 std::string to_text(const GroupRecord& r, const Topology& topology) {
   ordered_json members = ordered_json::array(), switches = ordered_json::array();
   for (const Member& m : r.members) members.push_back(member_json(m));

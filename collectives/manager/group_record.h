@@ -7,6 +7,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -84,6 +85,9 @@ struct GroupRecord {
 
   friend bool operator==(const GroupRecord&, const GroupRecord&) = default;
 };
+
+/// Of its tree.
+[[nodiscard]] std::set<policy::NodeId> switches_of(const GroupRecord& record);
 
 /// The text of a record, and back: nullopt when it is none, or names what the topology does not have.
 [[nodiscard]] std::string to_text(const GroupRecord& record, const policy::Topology& topology);

@@ -17,16 +17,10 @@ namespace {
 constexpr std::array<std::string_view, 9> kRefusals{"none",           "bad_request",        "no_tree",
                                                     "switch_refused", "switch_unreachable", "store_failed",
                                                     "unknown_group",  "over_quota",         "not_permitted"};
-constexpr std::array<std::string_view, 5> kEndings{"none", "destroyed", "lease_expired", "switch_lost_it",
-                                                   "not_installed"};
+constexpr std::array<std::string_view, 6> kEndings{"none",           "destroyed",     "lease_expired",
+                                                   "switch_lost_it", "switch_silent", "not_installed"};
 constexpr std::uint32_t kMaxPsn = 0xffffff;
 constexpr std::uint32_t kMaxWords = 1u << 16;
-
-std::set<NodeId> switches_of(const GroupRecord& record) {
-  std::set<NodeId> out;
-  for (const auto& s : record.decision.tree.switches) out.insert(s.node);
-  return out;
-}
 
 /// At all switches together.
 std::uint64_t bytes_of(const policy::Decision& decision) {
@@ -85,6 +79,7 @@ Manager::Manager(Fabric fabric, const ManagerOptions& options, Agents& agents, S
       store_(store),
       planner_(seed) {
   fabric_.index();
+  for (const policy::Node& node : fabric_.topology.nodes()) stated_.push_back(node.abilities);
 }
 
 std::string Manager::mistake_of(const CreateRequest& request) const {
@@ -123,6 +118,7 @@ std::optional<std::string> Manager::rebuild(bool write) {
   auto policy = std::make_unique<policy::Policy>(fabric.topology, options_.policy);
   for (NodeId n = 0; n < fabric.topology.nodes().size(); ++n) {
     policy->set_node_up(n, policy_->topology().node(n).up);
+    policy->set_abilities(n, policy_->topology().node(n).abilities);
   }
   std::map<std::uint64_t, const GroupRecord*> in_order;
   for (const auto& [id, group] : groups_) in_order.emplace(group.record.generation, &group.record);
@@ -455,6 +451,7 @@ void Manager::tick(TimeNs now) {
   const std::vector<NodeId> nodes = begin_probe(now);
   if (nodes.empty()) return;
   end_probe(nodes, agents_.list(nodes, {}));
+  if (const auto ask = to_be_asked(); !ask.empty()) take_abilities(ask, agents_.abilities(ask));
   remove_ended();
 }
 
@@ -466,6 +463,12 @@ void Manager::expire(TimeNs now) {
   }
 }
 
+void Manager::excuse(TimeNs now, TimeNs missed) {
+  for (auto& [id, group] : groups_) {
+    for (TimeNs& heard : group.heard) heard = std::min(now, heard + missed);
+  }
+}
+
 TimeNs Manager::next_expiry() const noexcept {
   TimeNs next = std::numeric_limits<TimeNs>::max();
   for (const auto& [id, group] : groups_) {
@@ -473,62 +476,6 @@ TimeNs Manager::next_expiry() const noexcept {
     next = std::min(next, *std::min_element(group.heard.begin(), group.heard.end()) + options_.lease_ns);
   }
   return next;
-}
-
-std::vector<NodeId> Manager::begin_probe(TimeNs now) {
-  std::vector<NodeId> nodes;
-  if (now < next_probe_) return nodes;
-  next_probe_ = now + options_.probe_ns;
-  ++probes_;
-  settled_.clear();
-  for (NodeId n = 0; n < fabric_.topology.nodes().size(); ++n) {
-    if (fabric_.topology.node(n).is_switch) nodes.push_back(n);
-  }
-  return nodes;
-}
-
-void Manager::end_probe(const std::vector<NodeId>& nodes, const std::vector<std::optional<std::vector<GroupId>>>& has) {
-  silent_.clear();
-  strangers_.clear();
-  std::vector<std::vector<GroupId>> should_have(fabric_.topology.nodes().size());
-  for (const auto& [id, group] : groups_) {
-    for (const auto& s : group.record.decision.tree.switches) should_have[s.node].push_back(id);
-  }
-  for (std::size_t i = 0; i < nodes.size(); ++i) {
-    // New groups go around a switch that does not answer.
-    policy_->set_node_up(nodes[i], has[i].has_value());
-    if (has[i]) {
-      compare(nodes[i], should_have[nodes[i]], *has[i]);
-    } else {
-      silent_.insert(nodes[i]);
-    }
-  }
-  // Those that have not confirmed are asked again, unless they are silent.
-  for (const auto& [id, group] : groups_) {
-    if (group.record.state == GroupState::removing) ended_.insert(id);
-  }
-}
-
-/// @param should_have  ascending: groups that the switch has, or may have
-void Manager::compare(NodeId node, const std::vector<GroupId>& should_have, const std::vector<GroupId>& has) {
-  const std::set<GroupId> there(has.begin(), has.end());
-  for (const GroupId id : should_have) {
-    Group& group = groups_.at(id);
-    // What has changed while the switch was asked, its answer may not know yet.
-    if (there.contains(id) || group.since_probe >= probes_) continue;
-    group.owing.erase(node);
-    if (group.record.state != GroupState::running) continue;
-    // Its ranks hear of it when they renew; begin_removal() has the other switches.
-    group.record.state = GroupState::removing;
-    group.ending = Ending::switch_lost_it;
-    group.owing = switches_of(group.record);
-    group.owing.erase(node);
-  }
-  // Of those that switches have forgotten since they were asked, their answers may not know yet.
-  for (const GroupId id : has) {
-    if (id < options_.first_group || id > options_.last_group || settled_.contains(id)) continue;
-    if (!std::binary_search(should_have.begin(), should_have.end(), id)) strangers_.push_back({node, id});
-  }
 }
 
 std::optional<std::string> Manager::recover(TimeNs now) {

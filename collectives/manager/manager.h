@@ -71,6 +71,7 @@ enum class Ending : std::uint8_t {
   destroyed,       ///< it was asked for
   lease_expired,   ///< a rank was not heard of
   switch_lost_it,  ///< a switch does not have it any more
+  switch_silent,   ///< a switch has not answered for as long as a lease
   not_installed,   ///< it was never whole
 };
 [[nodiscard]] std::string_view to_string(Ending ending) noexcept;
@@ -126,11 +127,19 @@ class Manager {
   [[nodiscard]] std::vector<policy::NodeId> begin_probe(TimeNs now);
   /// @param has  what they said: see Agents::list()
   void end_probe(const std::vector<policy::NodeId>& nodes, const std::vector<std::optional<std::vector<GroupId>>>& has);
+  /// Switches that have come up, and have not said since what groups can have there.
+  [[nodiscard]] std::vector<policy::NodeId> to_be_asked() const;
+  /// New groups have there what both the file and the switch allow.
+  /// @param says  see Agents::abilities(); who says nothing has what the file says
+  void take_abilities(const std::vector<policy::NodeId>& nodes,
+                      const std::vector<std::optional<policy::Abilities>>& says);
   /// Each order once. Until end_removal() its group stays, and no new one has its number: an order that arrives late
   /// finds no other group in its place.
   [[nodiscard]] std::vector<RemoveOrder> begin_removal();
   /// @param orders, outcomes  of one begin_removal()
   void end_removal(std::span<const RemoveOrder> orders, std::span<const Outcome> outcomes);
+  /// For so long nobody could be heard of, because this process did not run: it counts for no lease.
+  void excuse(TimeNs now, TimeNs missed);
   /// When expire() has something to do; the latest time there is: no group runs.
   [[nodiscard]] TimeNs next_expiry() const noexcept;
   /// When begin_probe() has.
@@ -175,6 +184,8 @@ class Manager {
   void remove_ended();
   /// Takes back what switches have confirmed; the group is gone when none owes an answer.
   void settle(GroupId id);
+  /// A switch that has not answered ends its groups, if it has not for long enough.
+  void count_silence(policy::NodeId node, const std::vector<GroupId>& should_have);
   void compare(policy::NodeId node, const std::vector<GroupId>& should_have, const std::vector<GroupId>& has);
 
   Fabric fabric_;
@@ -187,6 +198,14 @@ class Manager {
   std::map<GroupId, Group> groups_;
   std::map<std::string, std::uint64_t> memory_;  ///< see memory_of(); without tenants that have none
   std::set<policy::NodeId> silent_;
+  std::vector<policy::Abilities> stated_;  ///< by node: of the file
+  std::set<policy::NodeId> said_;          ///< switches whose abilities are known since they came up
+  struct Silence {
+    TimeNs since = 0;    ///< the first look without an answer began
+    unsigned looks = 0;  ///< without an answer
+  };
+  std::map<policy::NodeId, Silence> silences_;
+  std::set<policy::NodeId> heard_;      ///< switches that answered the last look
   std::set<GroupId> ended_;             ///< groups of the next begin_removal()
   std::vector<RemoveOrder> strangers_;  ///< groups with numbers of ours that a switch has and we have not; likewise
   std::multiset<GroupId> leaving_;      ///< numbers of strangers that switches are being asked to forget

@@ -14,6 +14,10 @@ namespace {
 
 constexpr std::chrono::milliseconds kLeastPause{1};
 
+/// Leases are looked at so many times while one of them lasts, at least: who wakes up much later than that has been
+/// stopped, and may have messages of ranks that nobody has read.
+constexpr TimeNs kLooksPerLease = 8;
+
 /// Of groups that wait for a tree: a try of each, with the search for what is in its way, takes about a millisecond.
 constexpr std::size_t kMostWaiting = 32;
 constexpr std::chrono::nanoseconds kBetweenTries{50'000'000};
@@ -283,6 +287,12 @@ void RunningManager::look(std::unique_lock<std::mutex>& lock) {
   lock.lock();
   if (stop_.stop_requested()) return;  // not all have been asked
   manager_.end_probe(nodes, has);
+  if (const auto ask = manager_.to_be_asked(); !ask.empty()) {
+    lock.unlock();
+    const auto says = manager_.agents().abilities(ask);
+    lock.lock();
+    manager_.take_abilities(ask, says);
+  }
   remove_ended(lock);
 }
 
@@ -293,15 +303,22 @@ bool RunningManager::sleep(std::chrono::nanoseconds pause) {
 }
 
 void RunningManager::watch_leases() {
+  const TimeNs slice = manager_.options().lease_ns / kLooksPerLease;
+  TimeNs due = monotonic_now();
   for (std::chrono::nanoseconds pause{0}; sleep(pause);) {
+    const TimeNs woken = monotonic_now();
     std::unique_lock lock(mutex_);
     tell_leases();
+    if (woken > due + slice) {
+      spdlog::warn("this process did not run for {} ms: leases are longer by as much", (woken - due) / 1'000'000);
+      manager_.excuse(woken, woken - due);
+    }
     manager_.expire(monotonic_now());
     remove_ended(lock);
     note_groups();
     const TimeNs now = monotonic_now(), next = manager_.next_expiry();
-    // Groups that come while it sleeps end later than that.
-    pause = std::chrono::nanoseconds(std::min(next > now ? next - now : 0, manager_.options().lease_ns));
+    pause = std::chrono::nanoseconds(std::min(next > now ? next - now : 0, slice));
+    due = now + static_cast<TimeNs>(std::max<std::chrono::nanoseconds>(pause, kLeastPause).count());
   }
 }
 

@@ -161,6 +161,9 @@ void write_activity(const Activity& from, v1::ShowActivityReply& to) {
       if (!s.says) continue;
       out->set_collectives(s.says->collectives);
       out->set_completed_bytes(s.says->completed_bytes);
+      out->set_from_ranks(s.says->from_ranks);
+      out->set_to_ranks(s.says->to_ranks);
+      out->set_bad_icrc(s.says->bad_icrc);
       out->set_state(s.says->state);
       out->set_collective(s.says->collective);
       out->set_waits_for(s.says->waits_for);

@@ -59,11 +59,30 @@ GroupActivity read_activity(const nlohmann::ordered_json& row) {
   out.group = row.value("group", GroupId{0});
   out.collectives = row.value("collectives", std::uint64_t{0});
   out.completed_bytes = row.value("completed_bytes", std::uint64_t{0});
+  out.from_ranks = row.value("from_ranks", std::uint64_t{0});
+  out.to_ranks = row.value("to_ranks", std::uint64_t{0});
+  out.bad_icrc = row.value("bad_icrc", std::uint64_t{0});
   out.state = row.value("state", "");
   out.collective = row.value("collective", "");
   out.waits_for = row.value("waits_for", "");
   out.waits_for_ranks = row.value("waits_for_ranks", std::vector<std::uint32_t>());
   out.still_ms = static_cast<std::uint64_t>(std::max(0.0, row.value("for_s", 0.0)) * 1e3);
+  return out;
+}
+
+/// Modes and types that we do not know are nothing to us.
+policy::Abilities read_abilities(const nlohmann::ordered_json& row) {
+  policy::Abilities out;
+  for (const std::string& one : row.at("modes").get<std::vector<std::string>>()) {
+    for (const Mode mode : {Mode::i, Mode::ii, Mode::iii}) {
+      if (name(mode) == one) out.modes |= policy::bit(mode);
+    }
+  }
+  for (const std::string& one : row.at("types").get<std::vector<std::string>>()) {
+    if (const auto type = data_type_from(one)) out.types |= policy::bit(*type);
+  }
+  out.fan_in = row.at("fan_in").get<std::uint16_t>();
+  out.memory_bytes = row.at("memory_bytes").get<std::uint64_t>();
   return out;
 }
 
@@ -296,6 +315,20 @@ std::vector<std::optional<std::vector<GroupId>>> SwitchAgents::list(std::span<co
     });
   };
   spread(asked, ask, pace);
+  return out;
+}
+
+std::vector<std::optional<policy::Abilities>> SwitchAgents::abilities(std::span<const NodeId> nodes) {
+  std::vector<std::optional<policy::Abilities>> out(nodes.size());
+  const std::vector<NodeId> asked(nodes.begin(), nodes.end());
+  spread(asked, [&](std::size_t i, const Next& next) {
+    run(asked[i], "show", "abilities", [&out, i, next](const Outcome& outcome, const nlohmann::ordered_json& rows) {
+      if (outcome.kind == Outcome::Kind::done) {
+        static_cast<void>(each_row(rows, [&](const auto& row) { out[i] = read_abilities(row); }));
+      }
+      next(outcome.kind != Outcome::Kind::unknown);
+    });
+  });
   return out;
 }
 

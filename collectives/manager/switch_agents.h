@@ -32,6 +32,7 @@ class SwitchAgents : public Agents {
   [[nodiscard]] std::vector<Outcome> remove(std::span<const RemoveOrder> orders) override;
   [[nodiscard]] std::vector<std::optional<std::vector<GroupId>>> list(std::span<const policy::NodeId> nodes,
                                                                       const Pace& pace) override;
+  [[nodiscard]] std::vector<std::optional<policy::Abilities>> abilities(std::span<const policy::NodeId> nodes) override;
   [[nodiscard]] std::vector<std::optional<std::vector<GroupActivity>>> activity(
       std::span<const policy::NodeId> nodes) override;
 

@@ -143,12 +143,14 @@ std::vector<pipeline::StageCommand> inc_commands() {
                                      "As create said: a later group with the same id is left alone.")});
   const Schema made = Schema::map({Key::required_key(
       "group", Schema::string(), "The group as JSON: what an item of `groups` in the file of the switch has.")});
-  const Schema what =
-      Schema::map({Key::with_default("what", Schema::one_of({"groups", "endpoints", "slots", "activity", "memory"}),
-                                     Value("groups"), "What of them.")});
+  const Schema what = Schema::map(
+      {Key::with_default("what", Schema::one_of({"groups", "endpoints", "slots", "activity", "memory", "abilities"}),
+                         Value("groups"), "What of them.")});
   return {{"create", "Makes a group, wholly or not at all.", made, create, {}},
           {"remove", "Ends a group and frees its memory: its ranks get no answers any more.", ended, remove, "group"},
-          {"show", "Lists groups, their endpoints, the slots that are in use, who waits for whom, or who holds memory.",
+          {"show",
+           "Lists groups, their endpoints, the slots that are in use, who waits for whom, who holds memory, or what "
+           "groups can have here.",
            what, show, "what"},
           {"explain", "Says whom a group waits for, and since when.", one, explain, "group"}};
 }

@@ -208,6 +208,7 @@ ordered_json IncStage::rows(std::string_view name, std::uint64_t& cursor, std::s
     return true;
   };
   bool all = true;
+  if (name == "inc_abilities" && worker_ == 0) all = add([&] { return abilities_row(); });
   if (name == "inc_memory" && worker_ == 0) all = add([&] { return pool_row(); });
   for (const RunningGroup* g : table_->groups()) {
     if (name == "inc_activity") all = all && add([&] { return activity_row(*g); });
@@ -259,8 +260,28 @@ ordered_json IncStage::activity_row(const RunningGroup& g) const {
   }
   row["waits_for_ranks"] = std::move(ranks);
   row["collectives"] = g.unit.table().next_sequence();
+  std::uint64_t packets = 0, sent = 0, bad_icrc = 0;
+  for (std::size_t e = 0; e < g.edges.size(); ++e) {
+    if (!g.spec.config.endpoints[e].rank) continue;
+    packets += g.edges[e].packets;
+    sent += g.edges[e].sent;
+    bad_icrc += g.edges[e].bad_icrc;
+  }
+  row["from_ranks"] = packets;
+  row["to_ranks"] = sent;
+  row["bad_icrc"] = bad_icrc;
   row["completed_bytes"] = g.unit.counters().completed_bytes;
   return row;
+}
+
+ordered_json IncStage::abilities_row() const {
+  ordered_json modes = ordered_json::array(), types = ordered_json::array();
+  for (const Mode mode : {Mode::i, Mode::ii, Mode::iii}) modes.push_back(name(mode));
+  for (std::size_t t = 0; t < kDataTypes; ++t) types.push_back(to_string(static_cast<DataType>(t)));
+  return {{"modes", std::move(modes)},
+          {"types", std::move(types)},
+          {"fan_in", kMaxEndpoints - 1},
+          {"memory_bytes", shared_.pool().bytes()}};
 }
 
 ordered_json IncStage::pool_row() const {

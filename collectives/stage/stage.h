@@ -75,6 +75,7 @@ class IncStage : public pipeline::Stage {
   [[nodiscard]] nlohmann::ordered_json activity_row(const RunningGroup& g) const;
   /// Of the switch's slot memory as a whole, and what of it a group holds.
   [[nodiscard]] nlohmann::ordered_json pool_row() const;
+  [[nodiscard]] nlohmann::ordered_json abilities_row() const;
   [[nodiscard]] nlohmann::ordered_json memory_row(const RunningGroup& g) const;
   [[nodiscard]] nlohmann::ordered_json endpoint_row(const RunningGroup& g, std::size_t e) const;
   [[nodiscard]] double seconds_since(TimeNs then) const noexcept;

@@ -101,6 +101,19 @@ class FakeSwitches : public Agents {
     return out;
   }
 
+  std::vector<std::optional<policy::Abilities>> abilities(std::span<const policy::NodeId> nodes) override {
+    const std::lock_guard lock(mutex_);
+    std::vector<std::optional<policy::Abilities>> out;
+    for (const policy::NodeId node : nodes) {
+      ++asked_for_abilities[node];
+      const auto at = able.find(node);
+      out.push_back(at == able.end() || silent.contains(node) ? std::nullopt : std::optional(at->second));
+    }
+    return out;
+  }
+
+  std::map<policy::NodeId, policy::Abilities> able;                 ///< of switches that say it
+  std::map<policy::NodeId, int> asked_for_abilities;                ///< how often
   std::map<policy::NodeId, std::map<GroupId, std::string>> groups;  ///< what each switch has
   std::map<policy::NodeId, std::vector<GroupActivity>> activities;  ///< of switches that answer
   std::set<policy::NodeId> silent;

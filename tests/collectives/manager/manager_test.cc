@@ -101,6 +101,85 @@ TEST_F(ManagerTest, NumbersAreUsedInTurn) {
   EXPECT_THAT(manager->create(now, request_of({0, 1})).sentences, ElementsAre(HasSubstr("in use")));
 }
 
+TEST_F(ManagerTest, GroupsHaveWhatBothTheFileAndTheSwitchAllow) {
+  const policy::NodeId leaf = node("leaf0");
+  CreateRequest in_mode_i = request_of({0, 1}), in_mode_ii = request_of({0, 1});
+  in_mode_i.options.mode = Mode::i;
+  in_mode_ii.options.mode = Mode::ii;
+  EXPECT_EQ(manager->explain(in_mode_ii).refusal, Refusal::none) << "the file says so, and the switch was not asked";
+  switches.able[leaf] = {1 << 30, policy::bit(Mode::i), policy::kAllTypes, 64};
+  pass(0);
+  EXPECT_EQ(manager->explain(in_mode_ii).reason, policy::Reason::unsupported);
+  EXPECT_EQ(manager->explain(in_mode_i).refusal, Refusal::none);
+  EXPECT_EQ(manager->policy().topology().node(leaf).abilities.memory_bytes, 1u << 20) << "the file allows no more";
+  // It is asked when it comes up, not in each look.
+  pass(1'000'000'000);
+  EXPECT_EQ(switches.asked_for_abilities[leaf], 1);
+  switches.silent.insert(leaf);
+  pass(1'000'000'000);
+  switches.silent.clear();
+  switches.able[leaf] = {1 << 30, policy::kAllModes, policy::bit(DataType::fp32), 64};
+  pass(1'000'000'000);
+  EXPECT_EQ(switches.asked_for_abilities[leaf], 2);
+  EXPECT_EQ(manager->explain(in_mode_ii).reason, policy::Reason::unsupported) << "types are missing now";
+  in_mode_ii.options.types = policy::bit(DataType::fp32);
+  EXPECT_EQ(manager->explain(in_mode_ii).refusal, Refusal::none);
+  switches.able[leaf] = {1 << 30, policy::kAllModes, policy::kAllTypes, 1};
+  switches.silent.insert(leaf);
+  pass(1'000'000'000);
+  switches.silent.clear();
+  pass(1'000'000'000);
+  EXPECT_EQ(manager->explain(in_mode_ii).reason, policy::Reason::too_many_children);
+}
+
+TEST_F(ManagerTest, ASwitchThatIsSilentForALeaseEndsItsGroupsWhoeverRenewsThem) {
+  const CreateReply over_both = manager->create(now, request_of({0, 1, 2, 3}, 7));
+  const CreateReply over_one = manager->create(now, request_of({2, 3}, 8));
+  const policy::NodeId leaf = node("leaf0");
+  const TimeNs step = manager->options().probe_ns;
+  const auto step_on = [&] {
+    now += step;
+    ASSERT_TRUE(manager->renew(now, 8, over_one.generation, std::nullopt));
+    static_cast<void>(manager->renew(now, 7, over_both.generation, std::nullopt));
+    manager->tick(now);
+  };
+  step_on();
+  switches.silent.insert(leaf);
+  for (TimeNs silence = 0; silence < manager->options().lease_ns; silence += step) {
+    step_on();
+    ASSERT_EQ(manager->groups().at(7).record.state, GroupState::running) << silence;
+  }
+  // An answer in between begins the count anew.
+  switches.silent.clear();
+  step_on();
+  switches.silent.insert(leaf);
+  for (TimeNs silence = 0; silence < manager->options().lease_ns; silence += step) step_on();
+  EXPECT_EQ(manager->groups().at(7).record.state, GroupState::running);
+  step_on();
+  EXPECT_EQ(manager->groups().at(7).record.state, GroupState::removing);
+  EXPECT_EQ(manager->groups().at(7).ending, Ending::switch_silent);
+  EXPECT_FALSE(manager->renew(now, 7, over_both.generation, std::nullopt)) << "its ranks hear of it";
+  EXPECT_EQ(manager->groups().at(8).record.state, GroupState::running);
+  EXPECT_EQ(at(7), 1u) << "only the silent one may still have it";
+  switches.silent.clear();
+  step_on();
+  EXPECT_EQ(manager->groups().count(7), 0u);
+}
+
+TEST_F(ManagerTest, ATimeInWhichNobodyCouldBeHeardCountsForNoLease) {
+  ASSERT_EQ(manager->create(now, request_of({0, 1}, 7)).refusal, Refusal::none);
+  const TimeNs lease = manager->options().lease_ns;
+  now += 3 * lease;
+  manager->excuse(now, 3 * lease - lease / 8);
+  manager->expire(now);
+  EXPECT_EQ(manager->groups().at(7).record.state, GroupState::running);
+  EXPECT_EQ(manager->next_expiry(), now + lease - lease / 8);
+  manager->excuse(now, 10 * lease);
+  EXPECT_EQ(manager->next_expiry(), now + lease) << "nobody has been heard of in the future";
+  pass(lease);
+  EXPECT_EQ(manager->groups().count(7), 0u);
+}
+
 TEST_F(ManagerTest, WhatChangesWhileSwitchesAreAskedIsNotTakenForLost) {
   auto creation = manager->begin_create(now, request_of({0, 1, 2, 3}, 7));
   ASSERT_EQ(creation.orders.size(), 3u);

@@ -154,7 +154,10 @@ TEST_F(ServiceTest, ActivityIsWhatSwitchesOfRunningGroupsSay) {
                                         .collective = "barrier #4",
                                         .waits_for = "rank 1 (10.0.1.2)",
                                         .waits_for_ranks = {1},
-                                        .still_ms = 250}};
+                                        .still_ms = 250,
+                                        .from_ranks = 11,
+                                        .to_ranks = 12,
+                                        .bad_icrc = 13}};
   switches.activities[tree[2].node] = {{.group = 7, .collectives = 4}};
   v1::ShowActivityReply reply;
   ASSERT_EQ(client.activity(reply), std::nullopt);
@@ -175,6 +178,9 @@ TEST_F(ServiceTest, ActivityIsWhatSwitchesOfRunningGroupsSay) {
   EXPECT_EQ(leaf.waits_for(), "rank 1 (10.0.1.2)");
   EXPECT_THAT(leaf.waits_for_ranks(), ElementsAre(1));
   EXPECT_EQ(leaf.still_ms(), 250u);
+  EXPECT_EQ(leaf.from_ranks(), 11u);
+  EXPECT_EQ(leaf.to_ranks(), 12u);
+  EXPECT_EQ(leaf.bad_icrc(), 13u);
   EXPECT_FALSE(g.switches(1).answers());
   EXPECT_TRUE(g.switches(2).root());
   EXPECT_EQ(g.switches(2).collectives(), 4u);

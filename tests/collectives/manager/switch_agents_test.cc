@@ -52,6 +52,12 @@ class FakeProcess final : public api::FakeBackend {
       if (groups.erase(static_cast<GroupId>(std::stoul(word))) == 0) result.error = "no such group";
     } else if (word == "groups") {
       for (const GroupId group : groups) result.rows.push_back({{"group", group}});
+    } else if (word == "abilities") {
+      if (request.switch_name == "s1") result.error = "an older one, which knows no such table";
+      if (request.switch_name != "s1") {
+        result.rows.push_back(
+            {{"modes", {"i", "iv"}}, {"types", {"fp32", "fp8"}}, {"fan_in", 3}, {"memory_bytes", 4096}});
+      }
     } else {
       for (const GroupId group : groups) result.rows.push_back({{"group", group}, {"collectives", 3}, {"for_s", 0.5}});
     }
@@ -105,6 +111,12 @@ TEST_F(SwitchAgentsTest, EachOrderHasItsOutcome) {
   EXPECT_EQ(does[1]->front().collectives, 3u);
   EXPECT_EQ(does[1]->front().still_ms, 500u);
   EXPECT_EQ(does[2], std::nullopt);
+}
+
+TEST_F(SwitchAgentsTest, SwitchesSayWhatGroupsCanHaveThere) {
+  const std::vector<policy::NodeId> nodes{0, 1, 2, 4};
+  const policy::Abilities says{4096, policy::bit(Mode::i), policy::bit(DataType::fp32), 3};
+  EXPECT_THAT(agents->abilities(nodes), ElementsAre(says, std::nullopt, says, std::nullopt));
 }
 
 TEST_F(SwitchAgentsTest, AGroupThatIsNotThereIsRemoved) {
