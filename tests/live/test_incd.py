@@ -121,7 +121,11 @@ class Incd(unittest.TestCase):
             self.make(l)
             status, found = self.doctor(2)
             self.assertEqual((status, [name for name, one in found.items() if not one["fine"]]), (0, []), found)
-            self.assertEqual(list(found), ["rnic", "mtu", "daemon", "manager", "host", "switch", "path"])
+            self.assertEqual(list(found), ["rnic", "mtu", "daemon", "manager", "gid", "host", "switch",
+                                           "path", "icrc"])
+            self.assertIn("10.0.3.2 of eth0", found["gid"]["detail"])
+            self.assertIn("the ICRC is right in both directions", found["icrc"]["detail"])
+            self.nothing_is_left(0)
             self.assertIn("h3", found["host"]["detail"])
             self.tree.hosts[2].ip("link", "set", "eth0", "mtu", "900")
             self.daemons.end(2)
@@ -132,9 +136,33 @@ class Incd(unittest.TestCase):
             self.tree.hosts[2].address("10.0.3.77/24")
             status, found = self.doctor(2, "--rnic", "10.0.3.77")
             self.assertFalse(found["host"]["fine"])
+            self.assertFalse(found["gid"]["fine"])
+            self.assertIn("its h3 is 10.0.3.2 of eth0: name this address", found["gid"]["detail"])
             l.stop()
             lab.wait_for("silence", lambda: not self.doctor(1)[1]["switch"]["fine"])
             self.assertFalse(self.doctor(1, "--interface", "nothing")[1]["rnic"]["fine"])
+
+    def test_the_doctor_names_who_drops_packets_with_a_wrong_icrc(self):
+        both = [{"name": name, "match": {"kind": "roce", "ports": [port]}, "corrupt": {"ratio": 1, "where": where},
+                 "enabled": False} for name, port, where in (("to", "host", "payload"), ("from", "leaf", "any"))]
+        with lab.Lab() as l:
+            # Every cable is a switch of its own, whose port `host` hears the host, and `leaf` the leaf.
+            self.tree = inc_tree.Tree(l, both)
+            self.manager = Manager(l)
+            self.daemons = Daemons(l, self.manager)
+            weftctl = (os.path.join(lab.BIN, "weftctl"), "--socket", l.socket, "set", "impair")
+            for rule, says in (("to", "leaf2 drops packets of this host: "),
+                               ("from", "this host's RNIC drops packets of leaf2: ")):
+                lab.run(*weftctl, rule, "on", "--switch", "cable-h3")
+                status, found = self.doctor(2)
+                self.assertEqual((status, found["icrc"]["fine"]), (1, False), found)
+                self.assertIn(says, found["icrc"]["detail"])
+                self.assertIn("wrong ICRC", found["icrc"]["detail"])
+                lab.run(*weftctl, rule, "off", "--switch", "cable-h3")
+                status, found = self.doctor(2)
+                self.assertEqual((status, found["icrc"]["fine"]), (0, True), found)
+            self.nothing_is_left(0)
+            l.stop()
 
     def test_a_rank_that_dies_holds_nothing_and_the_others_hear_of_it(self):
         with lab.Lab() as l:
