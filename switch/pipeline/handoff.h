@@ -8,6 +8,7 @@
 #include <memory>
 #include <vector>
 
+#include "switch/base/worker_set.h"
 #include "switch/pipeline/packet.h"
 #include "switch/qos/block_queue.h"
 
@@ -24,7 +25,8 @@ class Handoff {
   /// looks for such frames before everything else. False: the frame stays the caller's, who frees it; what it says of
   /// each port and priority reaches `worker` all the same, unless it says nothing.
   [[nodiscard]] virtual bool push_control(std::uint16_t worker, rte_mbuf* m) noexcept = 0;
-  /// Something waits for `worker` that it must look at now, although it may be napping.
+  /// Something waits for `worker` that it must look at, although it may be napping. The host may gather such news for
+  /// a loop of its own.
   virtual void wake(std::uint16_t worker) noexcept = 0;
 };
 
@@ -32,7 +34,8 @@ class Handoff {
 /// that find no room there wait here, in order, and go before all that come later.
 class Outbox {
  public:
-  /// @param most  packets that may wait here together
+  /// @param workers  at most WorkerSet::kMost
+  /// @param most     packets that may wait here together
   Outbox(std::uint16_t workers, std::size_t most)
       : queues_(workers), blocks_(std::make_unique<Blocks>(Blocks::blocks_for(most, workers))) {}
 
@@ -41,6 +44,7 @@ class Outbox {
     if (!queues_[worker].push(*blocks_, m)) [[unlikely]]
       return false;
     ++size_;
+    waiting_.add(worker);
     return true;
   }
   /// Packets for one worker, and for all of them.
@@ -50,11 +54,14 @@ class Outbox {
   /// Moves into the rings what finds room there; returns how many packets.
   std::uint32_t flush(Handoff& rings) noexcept {
     std::uint32_t moved = 0;
-    for (std::uint16_t worker = 0; worker < queues_.size(); ++worker) {
+    WorkerSet left;
+    waiting_.for_each([&](std::uint16_t worker) {
       const std::uint32_t sent = flush(rings, worker);
       if (sent != 0) rings.wake(worker);
       moved += sent;
-    }
+      if (!queues_[worker].empty()) left.add(worker);
+    });
+    waiting_ = left;
     return moved;
   }
 
@@ -99,6 +106,7 @@ class Outbox {
 
   std::vector<Queue> queues_;  ///< by worker
   std::unique_ptr<Blocks> blocks_;
+  WorkerSet waiting_;  ///< whose queues may hold something
   std::uint32_t size_ = 0;
 };
 

@@ -33,6 +33,9 @@ constexpr std::chrono::microseconds kPauseStep{10};
 // kLongestLoopNs.
 constexpr std::uint32_t kMostHandedIn = 4 * Batch::kCapacity;
 
+// Packets that a worker puts into rings before it tells the others of them, if its loop does not end before.
+constexpr std::uint32_t kMostUntold = 4 * Batch::kCapacity;
+
 // Another CPU has written these lines last. Each costs as much as handling the packet when it is waited for alone, and
 // little when all are under way together. The frame is taken to be where buffers of one segment have it, because its
 // real place is in a line that has yet to come.
@@ -82,6 +85,7 @@ void Worker::run() {
     if (rings_.workers() > 1) work += poll_rings(now, true);
     for (pipeline::Pipeline* p : polling_.pipelines_) p->run_timers(now);
     for (const Polling::Served& served : polling_.served_) work += served.target->serve_port(now, served.index);
+    tell_others();
 
     std::uint64_t after = rte_rdtsc();
     loops_.add(1);
@@ -127,6 +131,7 @@ std::uint32_t Worker::poll_queues(TimeNs now) noexcept {
     work += count;
     queue.target->receive(now, queue.index, packets, count);
     send_queued(now, polling_.by_index_[queue.switch_index], count);
+    if (untold_packets_ >= kMostUntold) tell_others();
   }
   if (work != 0) received_.add(work);
   return work;
@@ -147,32 +152,51 @@ void Worker::retry_control() noexcept {
   control_waits_ = false;
   for (std::uint16_t to = 0; to < rings_.workers(); ++to) {
     ControlRing& ring = rings_.control(id_, to);
-    if (ring.retry() != 0) rings_.bell(to).ring();
+    if (ring.retry() != 0) {
+      untold_.add(to);
+      to_wake_.add(to);
+    }
     control_waits_ |= ring.waits();
   }
+}
+
+// Once in a loop, because both of it wait until everything that this CPU has written before can be seen by others.
+void Worker::tell_others() noexcept {
+  if (untold_.empty() && to_wake_.empty()) return;
+  untold_.for_each([this](std::uint16_t to) { rings_.news(to).tell(id_); });
+  to_wake_.for_each([this](std::uint16_t to) { rings_.bell(to).ring(); });
+  untold_ = {};
+  to_wake_ = {};
+  untold_packets_ = 0;
 }
 
 // What others bring is taken before more is received: packets that wait in rings for long fall out of the caches.
 std::uint32_t Worker::poll_rings(TimeNs now, bool send) noexcept {
   std::uint32_t work = 0;
-  bool more = false;
   if (control_waits_) [[unlikely]]
     retry_control();
   const auto take = [&](auto& ring) {
     rte_mbuf* packets[Batch::kCapacity];
     const auto count = static_cast<std::uint16_t>(ring.pop(packets, Batch::kCapacity));
-    if (count == 0) return;
+    if (count == 0) return false;
     prefetch(packets, count);
     take_handoff(now, packets, count, send);
     work += count;
-    more |= count == Batch::kCapacity;
+    return count == Batch::kCapacity;
   };
+  // A ring that did not fill a batch is empty: whoever puts something there later tells of it later.
   do {
-    more = false;
-    // A worker's ring to itself is never used.
-    for (std::uint16_t from = 0; from < rings_.workers(); ++from) take(rings_.control(from, id_));
-    for (std::uint16_t from = 0; from < rings_.workers(); ++from) take(rings_.ring(from, id_));
-  } while (more && work < kMostHandedIn);
+    told_.add(rings_.news(id_).take());
+    WorkerSet more;
+    told_.for_each([&](std::uint16_t from) {
+      if (take(rings_.control(from, id_))) more.add(from);
+    });
+    told_.for_each([&](std::uint16_t from) {
+      if (take(rings_.ring(from, id_))) more.add(from);
+    });
+    told_ = more;
+    if (untold_packets_ >= kMostUntold) tell_others();
+  } while (!told_.empty() && work < kMostHandedIn);
   if (work != 0) handed_in_.add(work);
   return work;
 }
@@ -206,7 +230,7 @@ void Worker::rest(TimeNs now) noexcept {
   if (until <= here) return rte_pause();
   in_burst_.store(false, std::memory_order_release);
   rings_.bell(id_).sleep(until - here, [this] {
-    return !rings_.pending(id_) && !urgent() && task_.load(std::memory_order_relaxed) == nullptr &&
+    return told_.empty() && !rings_.news(id_).any() && !urgent() && task_.load(std::memory_order_relaxed) == nullptr &&
            !stop_.load(std::memory_order_relaxed);
   });
   in_burst_.store(true, std::memory_order_release);
@@ -230,6 +254,7 @@ TimeNs Worker::nap_until(TimeNs now) const noexcept {
 }
 
 std::uint32_t Worker::collect(TimeNs now) noexcept {
+  told_ = WorkerSet::first(rings_.workers());
   std::uint32_t moved = rings_.workers() > 1 ? poll_rings(now, false) : 0;
   for (const Polling::Queue& queue : polling_.queues_) {
     if (queue.external) continue;
@@ -246,6 +271,7 @@ void Worker::run_task() noexcept {
   in_burst_.store(false, std::memory_order_release);
   (*task)();
   in_burst_.store(true, std::memory_order_release);
+  told_ = WorkerSet::first(rings_.workers());
   task_.store(nullptr, std::memory_order_release);
 }
 

@@ -19,16 +19,21 @@
 #include "switch/runtime/clock.h"
 #include "switch/runtime/control_ring.h"
 #include "switch/runtime/doorbell.h"
+#include "switch/runtime/ring_news.h"
 
 namespace weft {
 
-/// What the workers of a process have for each other: packets, and bells that end a nap.
+/// What the workers of a process have for each other: packets, word of them, and bells that end a nap.
 class HandoffRings {
  public:
   static constexpr std::uint32_t kCapacity = pipeline::PacketRing::kCapacity;
 
+  /// @param workers  at most WorkerSet::kMost
   explicit HandoffRings(std::uint16_t workers)
-      : packets_(workers), control_(workers), bells_(std::make_unique<Doorbell[]>(workers)) {}
+      : packets_(workers),
+        control_(workers),
+        news_(std::make_unique<RingNews[]>(workers)),
+        bells_(std::make_unique<Doorbell[]>(workers)) {}
 
   [[nodiscard]] std::uint16_t workers() const noexcept { return packets_.workers(); }
   [[nodiscard]] pipeline::PacketRing& ring(std::uint16_t from, std::uint16_t to) noexcept {
@@ -38,13 +43,16 @@ class HandoffRings {
   [[nodiscard]] ControlRing& control(std::uint16_t from, std::uint16_t to) const noexcept {
     return control_.ring(from, to);
   }
+  /// Which of both rings to a worker have to be looked at.
+  [[nodiscard]] RingNews& news(std::uint16_t to) noexcept { return news_[to]; }
   [[nodiscard]] Doorbell& bell(std::uint16_t worker) noexcept { return bells_[worker]; }
-  /// Whether anything waits for a worker.
+  /// Whether anything waits for a worker, told or not.
   [[nodiscard]] bool pending(std::uint16_t to) const noexcept { return control_.pending(to) || packets_.pending(to); }
 
  private:
   SpscMesh<rte_mbuf*, kCapacity> packets_;
   RingMesh<ControlRing> control_;
+  std::unique_ptr<RingNews[]> news_;
   std::unique_ptr<Doorbell[]> bells_;
 };
 
@@ -136,6 +144,8 @@ class Worker : public pipeline::Handoff {
   std::uint16_t push(std::uint16_t worker, rte_mbuf* const* packets, std::uint16_t count) noexcept override {
     const auto taken = static_cast<std::uint16_t>(rings_.ring(id_, worker).push(packets, count));
     handed_out_.add(taken);
+    untold_packets_ += taken;
+    untold_.add(worker);
     if (taken < count) rings_full_.add(1);
     return taken;
   }
@@ -144,13 +154,15 @@ class Worker : public pipeline::Handoff {
     ControlRing& ring = rings_.control(id_, worker);
     const bool taken = ring.push(m);
     control_waits_ |= ring.waits();
+    untold_.add(worker);
     return taken;
   }
-  void wake(std::uint16_t worker) noexcept override { rings_.bell(worker).ring(); }
+  void wake(std::uint16_t worker) noexcept override { to_wake_.add(worker); }
 
  private:
   std::uint32_t poll_queues(TimeNs now) noexcept;
   std::uint32_t poll_rings(TimeNs now, bool send) noexcept;
+  void tell_others() noexcept;
   void retry_control() noexcept;
   void take_handoff(TimeNs now, rte_mbuf** packets, std::uint16_t count, bool send) noexcept;
   void send_queued(TimeNs now, const Polling::Target& target, std::uint32_t came) noexcept;
@@ -170,6 +182,12 @@ class Worker : public pipeline::Handoff {
   TimeNs idle_since_ = 0;
   TimeNs nap_ns_ = 0;
   bool control_waits_ = false;  ///< PAUSE and PFC frames wait for room in a ring
+  /// Whose rings may hold something that this worker has been told of. At first, and after a task, which may have put
+  /// something there, all of them.
+  WorkerSet told_ = WorkerSet::first(rings_.workers());
+  WorkerSet untold_;                  ///< who has not been told yet of what this worker has put into its rings
+  WorkerSet to_wake_;                 ///< who is to be woken when they are told
+  std::uint32_t untold_packets_ = 0;  ///< put into rings since others were told
   Counter loops_, busy_loops_, sleeps_, cycles_, busy_cycles_;
   Counter received_, handed_in_, handed_out_, rings_full_;
 

@@ -136,6 +136,66 @@ TEST_F(HandedOver, IsTakenSeveralBatchesAtATimeButNotWithoutEnd) {
   EXPECT_FALSE(rings_.pending(0));
 }
 
+// Rings that nobody has told of are not looked at, but at first and after a task, which may have filled them.
+TEST_F(HandedOver, IsTakenWhenTheWorkerIsToldOfIt) {
+  std::vector<rte_mbuf*> later;
+  {
+    rte_mbuf* m = nullptr;
+    while (rings_.ring(1, 0).pop(m)) later.push_back(m);
+  }
+  std::thread thread([this] { worker_.run(); });
+  const auto wait_loops = [this](std::uint64_t loops) {
+    const std::uint64_t from = worker_.usage().loops;
+    while (worker_.usage().loops < from + loops) std::this_thread::yield();
+  };
+  wait_loops(10);
+  for (rte_mbuf* m : later) ASSERT_TRUE(rings_.ring(1, 0).push(m));
+  wait_loops(100);
+  EXPECT_EQ(worker_.usage().handed_in, 0u) << "it asks rings that nobody told of";
+  rings_.news(0).tell(1);
+  while (worker_.usage().handed_in < kPackets) std::this_thread::yield();
+  worker_.stop();
+  thread.join();
+}
+
+TEST_F(HandedOver, IsTakenAfterATask) {
+  rte_mbuf* m = nullptr;
+  ASSERT_TRUE(rings_.ring(1, 0).pop(m));
+  std::thread thread([this] { worker_.run(); });
+  while (worker_.usage().handed_in < kPackets - 1) std::this_thread::yield();
+  worker_.call([&] { EXPECT_TRUE(rings_.ring(1, 0).push(m)); });
+  while (worker_.usage().handed_in < kPackets) std::this_thread::yield();
+  worker_.stop();
+  thread.join();
+}
+
+// Two workers that nap hand packets to each other: who gets some is woken.
+TEST_F(HandedOver, EndsTheNapOfTheOtherWorker) {
+  constexpr std::uint32_t kMore = 200;
+  rig_.receive(1, std::vector<pipeline::Label>(kMore, {.id = 2, .flow = 0, .out = 0}));
+  const auto more = rig_.take_ring(1, 0);
+  worker_.set_idle(config::IdleMode::sleep);
+  std::thread thread([this] { worker_.run(); });
+  while (worker_.usage().handed_in < kPackets || worker_.usage().sleeps < 10) std::this_thread::yield();
+  // The other worker: each packet is told of at the end of a loop.
+  Worker other(1, clock_, config::IdleMode::poll, 32, rings_);
+  other.set_polling({});
+  std::thread sender([&] { other.run(); });
+  for (std::uint32_t i = 0; i < kMore; ++i) {
+    other.call([&] {
+      ASSERT_EQ(other.push(0, &more[i], 1), 1);
+      other.wake(0);
+    });
+    while (worker_.usage().handed_in <= kPackets + i) std::this_thread::yield();
+  }
+  EXPECT_EQ(worker_.usage().handed_in, kPackets + kMore);
+  EXPECT_EQ(other.usage().handed_out, kMore);
+  other.stop();
+  sender.join();
+  worker_.stop();
+  thread.join();
+}
+
 // All of them are for one port, whose queue has room for fewer.
 TEST_F(HandedOver, LeavesAsFastAsItIsTaken) {
   std::thread thread([this] { worker_.run(); });
