@@ -10,6 +10,7 @@
 #include <set>
 #include <tuple>
 
+#include "switch/base/worker_set.h"
 #include "switch/config/config_schema.h"
 #include "switch/config/schema/validate.h"
 #include "switch/config/switch_builder.h"
@@ -22,7 +23,6 @@ using pipeline::Registry;
 
 constexpr std::int64_t kHeadroomBytes = 128;
 constexpr std::int64_t kVethRoomBytes = 8160;
-constexpr std::size_t kMaxWorkers = 64;
 // What a buffer takes beside its data room: struct rte_mbuf, the private area, and the pool's own header.
 constexpr std::int64_t kBufferOverheadBytes = 128 + 64 + 64;
 
@@ -42,21 +42,60 @@ const Mark& eal_mark(const Value& root, const char* key) {
   return eal.mark().line > 0 ? eal.mark() : root.mark();
 }
 
-EalConfig read_eal(const Value& eal, Diagnostics& diagnostics) {
-  EalConfig out;
-  out.mark = eal.mark();
+std::vector<std::uint32_t> read_cores(const Value& list, const std::string& key, Diagnostics& diagnostics) {
+  std::vector<std::uint32_t> cores;
   std::set<std::int64_t> seen;
-  for (const auto& cpu : eal["workers"].list_or_empty()) {
+  for (const auto& cpu : list.list_or_empty()) {
     if (cpu.is_null()) continue;
-    if (out.workers.size() == kMaxWorkers) {
-      diagnostics.error(cpu.mark(), "workers: more than " + std::to_string(kMaxWorkers));
+    if (cores.size() == WorkerSet::kMost) {
+      diagnostics.error(cpu.mark(), key + ": more than " + std::to_string(WorkerSet::kMost));
       break;
     }
     if (!seen.insert(cpu.integer()).second) {
-      diagnostics.error(cpu.mark(), "workers: CPU " + std::to_string(cpu.integer()) + " stands twice");
+      diagnostics.error(cpu.mark(), key + ": CPU " + std::to_string(cpu.integer()) + " stands twice");
     }
-    out.workers.push_back(static_cast<std::uint32_t>(cpu.integer()));
+    cores.push_back(static_cast<std::uint32_t>(cpu.integer()));
   }
+  return cores;
+}
+
+WorkersConfig read_workers(const Value& root, Diagnostics& diagnostics) {
+  const Value& workers = root["workers"];
+  const Value& of_eal = root["eal"]["workers"];
+  WorkersConfig out;
+  out.mark = of_eal.is_null() ? workers.mark() : of_eal.mark();
+  if (!of_eal.is_null()) {
+    out.cores = read_cores(of_eal, "workers", diagnostics);
+    out.cores_key = "eal.workers";
+  }
+  if (workers.is_null()) return out;
+  if (const Value& cores = workers["cores"]; !cores.is_null()) {
+    if (!of_eal.is_null()) diagnostics.error(cores.mark(), "cores: eal.workers names CPUs, too; one of both is enough");
+    out.cores = read_cores(cores, "cores", diagnostics);
+    out.cores_key = "workers.cores";
+  }
+  if (const Value& numa = workers["numa"]; !numa.is_null()) out.numa = static_cast<int>(numa.integer());
+  if (const Value& count = workers["count"]; !count.is_null()) {
+    out.count = static_cast<std::uint16_t>(count.integer());
+    if (!out.cores.empty() && *out.count > out.cores.size()) {
+      diagnostics.error(count.mark(), "count: more workers (" + std::to_string(*out.count) + ") than CPUs in " +
+                                          out.cores_key + " (" + std::to_string(out.cores.size()) + ")");
+      out.count.reset();
+    }
+  }
+  if (const Value& per_port = workers["per_port"]; !per_port.is_null()) {
+    out.per_port = static_cast<std::uint16_t>(per_port.integer());
+    if (*out.per_port > out.number()) {
+      diagnostics.error(per_port.mark(), "per_port: more (" + std::to_string(*out.per_port) +
+                                             ") than there are workers (" + std::to_string(out.number()) + ")");
+    }
+  }
+  return out;
+}
+
+EalConfig read_eal(const Value& eal, Diagnostics& diagnostics) {
+  EalConfig out;
+  out.mark = eal.mark();
   const std::string& hugepages = eal["hugepages"].string();
   if (hugepages != "auto") out.hugepages = hugepages == "on" ? Hugepages::on : Hugepages::off;
   out.mbufs = static_cast<std::uint32_t>(eal["mbufs"].integer());
@@ -105,11 +144,14 @@ void check_shared_buffers(const Config& config, Diagnostics& diagnostics) {
 }
 
 void check_workers(const Config& config, Diagnostics& diagnostics) {
-  const std::size_t workers = std::max<std::size_t>(1, config.eal.workers.size());
+  const std::size_t workers = config.workers.number();
+  const std::string said = config.workers.count           ? "workers.count is "
+                           : config.workers.cores.empty() ? "eal.workers has "
+                                                          : config.workers.cores_key + " has ";
   for (const auto& sw : config.switches) {
     for (const auto& port : sw.ports) {
       if (!port.worker || *port.worker < workers) continue;
-      diagnostics.error(port.mark, "port '" + port.name + "': eal.workers has " + std::to_string(workers) +
+      diagnostics.error(port.mark, "port '" + port.name + "': " + said + std::to_string(workers) +
                                        ", numbered from 0, found worker " + std::to_string(*port.worker));
     }
   }
@@ -118,7 +160,7 @@ void check_workers(const Config& config, Diagnostics& diagnostics) {
 void check_buffers(const Config& config, const Value& root, Diagnostics& diagnostics) {
   const Mark& room_mark = eal_mark(root, "mbuf_data_room_bytes");
   const std::int64_t room = config.eal.mbuf_data_room_bytes - kHeadroomBytes;
-  const std::int64_t workers = std::max<std::int64_t>(1, static_cast<std::int64_t>(config.eal.workers.size()));
+  const std::int64_t queues = config.workers.per_port.value_or(config.workers.number());
   std::int64_t descriptors = 0;
   std::uint32_t largest = 0;
   bool veth = false;
@@ -127,7 +169,7 @@ void check_buffers(const Config& config, const Value& root, Diagnostics& diagnos
       if (port.type == "generator") check_generator_room(port, config.eal, diagnostics);
       veth = veth || port.type == "veth";
       if (port.mtu_bytes != 0) largest = std::max(largest, port.max_frame_bytes());
-      if (port.type == "pci") descriptors += port.device["rx_descriptors"].integer() * workers;
+      if (port.type == "pci") descriptors += port.device["rx_descriptors"].integer() * queues;
     }
   }
   if (veth && room < kVethRoomBytes) {
@@ -210,6 +252,7 @@ std::optional<Config> load_config(std::string_view text, const std::string& file
   if (root.is_null()) return std::nullopt;
   Config config;
   config.source = root;
+  config.workers = read_workers(root, diagnostics);
   config.eal = read_eal(root["eal"], diagnostics);
   read_process(config, root, diagnostics);
   read_switches(config, root, registry, diagnostics);

@@ -26,9 +26,22 @@ enum class Hugepages : std::uint8_t {
   off,
 };
 
-/// What DPDK's environment is started with. Whether the CPUs and the memory exist is found out at start.
+/// How many workers there are, and where. Whether the CPUs exist is found out at start.
+struct WorkersConfig {
+  std::vector<std::uint32_t> cores{};       ///< CPU ids, of which each worker gets one; empty: chosen at start
+  std::string cores_key = "workers.cores";  ///< the key that named them: there are two
+  std::optional<std::uint16_t> count{};     ///< nullopt: as many as cores, or one
+  std::optional<int> numa{};                ///< node on which all of them are
+  std::optional<std::uint16_t> per_port{};  ///< workers that poll a port of several queues; nullopt: all
+  Mark mark{};
+
+  [[nodiscard]] std::uint16_t number() const noexcept {
+    return count.value_or(static_cast<std::uint16_t>(cores.empty() ? 1 : cores.size()));
+  }
+};
+
+/// What DPDK's environment is started with. Whether the memory exists is found out at start.
 struct EalConfig {
-  std::vector<std::uint32_t> workers;  ///< CPU ids, one worker each; empty: the last CPU the process may use
   Hugepages hugepages = Hugepages::auto_;
   std::optional<std::uint32_t> memory_mb;  ///< nullopt: chosen from the packet buffers
   std::uint32_t mbufs = 16384;
@@ -73,6 +86,7 @@ struct LogConfig {
 
 /// A configuration file, checked.
 struct Config {
+  WorkersConfig workers;
   EalConfig eal;
   IdleMode idle = IdleMode::adaptive;
   pipeline::SteerMode steer = pipeline::SteerMode::ip_pair;

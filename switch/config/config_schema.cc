@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "switch/base/worker_set.h"
 #include "switch/config/config.h"
 #include "switch/config/schema/schema_node.h"
 #include "switch/pipeline/switch_info.h"
@@ -184,7 +185,8 @@ Schema fault_schema() {
 Schema eal_schema() {
   return Schema::map({
       Key::optional_key("workers", Schema::list(Schema::integer(0, kMaxCpu), 1),
-                        "CPU ids, one worker thread each; default: the last CPU that the process may use."),
+                        "CPU ids, one worker thread each; default: what `workers` says, or the last CPU that the "
+                        "process may use."),
       Key::with_default("hugepages", Schema::one_of({"auto", "on", "off"}), Value("auto"),
                         "Whether packet memory comes from hugepages; auto: when there are free ones."),
       Key::optional_key("memory_mb", Schema::integer(16, 1 << 20), "Memory; default: what the packet buffers need."),
@@ -194,6 +196,20 @@ Schema eal_schema() {
       Key::with_default("burst", Schema::integer(1, 64), Value(32), "Packets that a port receives or sends at once."),
       Key::with_default("extra_args", Schema::list(Schema::string()), Value(Value::List{}),
                         "More arguments of DPDK's environment, as they are."),
+  });
+}
+
+Schema workers_schema() {
+  return Schema::map({
+      Key::optional_key("count", Schema::integer(1, WorkerSet::kMost),
+                        "Worker threads, one CPU each; default: as many as cores, or one. At most as many as cores."),
+      Key::optional_key("cores", Schema::list(Schema::integer(0, kMaxCpu), 1),
+                        "CPU ids, as in eal.workers; default: the last CPUs that the process may use."),
+      Key::optional_key("numa", Schema::integer(0, kMaxNumaNode), "NUMA node of all workers' CPUs; default: any."),
+      Key::optional_key("per_port", Schema::integer(1, WorkerSet::kMost),
+                        "Workers that poll a port, each a receive queue of its own, from the port's worker on. A `pci` "
+                        "port whose device cannot do that is refused; other devices are polled by one worker then. "
+                        "Default: all workers where the device can, one where it cannot."),
   });
 }
 
@@ -243,7 +259,7 @@ std::vector<Key> common_port_keys() {
       Key::with_default("queue_packets", Schema::integer(1, 1 << 20), Value(1024),
                         "Capacity of the egress queue in packets."),
       Key::optional_key("worker", Schema::integer(0, 63),
-                        "The worker that polls the port and serves its queues, as a place in eal.workers, from 0; "
+                        "The worker that polls the port and serves its queues: a place in the list of CPUs, from 0; "
                         "default: ports go to the workers in turn."),
       Key::optional_key("access_vlan", vid(), "The one VLAN of the port, untagged; default: 1."),
       Key::optional_key("trunk", trunk, "802.1Q trunk; excludes access_vlan."),
@@ -291,6 +307,7 @@ Schema config_schema() {
                         "Least important messages that are written."),
   });
   return Schema::map({
+      Key::optional_key("workers", workers_schema(), "How many workers there are, and on which CPUs."),
       Key::with_default("eal", eal_schema(), Value(Value::Map{}), "Workers, memory and DPDK's environment."),
       Key::with_default("idle", Schema::one_of({"poll", "sleep", "adaptive"}), Value("adaptive"),
                         "What a worker does when it has nothing to do."),

@@ -16,6 +16,7 @@ inline constexpr std::int64_t kMinIpv6Mtu = 1280;  ///< RFC 8200
 inline constexpr std::int64_t kMaxMtu = 9216;
 inline constexpr std::int64_t kMaxDelayNs = 10'000'000'000;
 inline constexpr std::int64_t kMaxCpu = 1023;
+inline constexpr std::int64_t kMaxNumaNode = 255;
 
 inline constexpr std::int64_t kMaxQpn = 0xffffff;
 

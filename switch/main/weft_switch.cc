@@ -120,7 +120,7 @@ int run(const Options& options, const pipeline::Registry& registry, config::Conf
       return config::kExitCannotRun;
     }
   }
-  const Eal eal = start_eal(config.eal, pci_devices(config));
+  const Eal eal = start_eal(config, pci_devices(config));
   if (!eal.error.empty()) {
     spdlog::error("{}", eal.error);
     return config::kExitCannotRun;

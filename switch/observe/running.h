@@ -37,6 +37,7 @@ struct WorkerUsage {
 
 struct RunningWorker {
   unsigned cpu = 0;
+  int numa_node = 0;  ///< of the CPU
   WorkerUsage usage;
 };
 

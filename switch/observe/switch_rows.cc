@@ -2,9 +2,16 @@
 // Copyright The weft authors
 #include "switch/observe/switch_rows.h"
 
+#include <rte_cycles.h>
+
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "switch/observe/latency.h"
 #include "switch/observe/qos_rows.h"
@@ -269,6 +276,25 @@ bool stage_table_rows(const RunningSwitch& s, const std::string& table, std::siz
   return complete;
 }
 
+// The reasons for which most packets ended on a worker, of all switches: "egress_queue_full 120, l2_unknown 3".
+std::string top_drops(std::span<const RunningSwitch> switches, std::size_t worker) {
+  constexpr std::size_t kNamed = 3;
+  std::map<std::string_view, std::uint64_t> sums;
+  for (const RunningSwitch& s : switches) {
+    for (std::size_t i = 0; i < pipeline::kDropReasonSlots; ++i) {
+      const std::uint64_t packets = s.pipelines[worker]->totals().dropped[i].value();
+      if (packets != 0) sums[s.state.drop_reasons()[i].name] += packets;
+    }
+  }
+  std::vector<std::pair<std::string_view, std::uint64_t>> ordered(sums.begin(), sums.end());
+  std::ranges::stable_sort(ordered, std::greater{}, [](const auto& reason) { return reason.second; });
+  std::string text;
+  for (std::size_t i = 0; i < std::min(kNamed, ordered.size()); ++i) {
+    text += (text.empty() ? "" : ", ") + std::string(ordered[i].first) + " " + std::to_string(ordered[i].second);
+  }
+  return text;
+}
+
 }  // namespace
 
 std::vector<TableInfo> tables_of(std::span<const RunningSwitch> switches) {
@@ -324,7 +350,8 @@ bool switch_rows(const RunningSwitch& s, const std::string& table, std::size_t m
   return true;
 }
 
-ordered_json worker_rows(std::span<const RunningWorker> workers) {
+ordered_json worker_rows(std::span<const RunningWorker> workers, std::span<const RunningSwitch> switches) {
+  const auto tsc_hz = static_cast<double>(rte_get_tsc_hz());
   ordered_json rows = ordered_json::array();
   for (std::size_t w = 0; w < workers.size(); ++w) {
     const WorkerUsage& u = workers[w].usage;
@@ -334,15 +361,18 @@ ordered_json worker_rows(std::span<const RunningWorker> workers) {
     const auto busy = static_cast<double>(u.busy_cycles);
     rows.push_back({{"worker", w},
                     {"cpu", workers[w].cpu},
+                    {"numa_node", workers[w].numa_node},
                     {"loops", u.loops},
                     {"busy_loops", u.busy_loops},
                     {"busy_percent", rounded(100 * busy, u.cycles)},
+                    {"idle_s", std::round(100 * static_cast<double>(u.cycles - u.busy_cycles) / tsc_hz) / 100},
                     {"sleeps", u.sleeps},
                     {"rx_packets", u.received},
                     {"handed_in", u.handed_in},
                     {"handed_out", u.handed_out},
                     {"rings_full", u.rings_full},
-                    {"cycles_per_packet", rounded(busy, u.received + u.handed_in)}});
+                    {"cycles_per_packet", rounded(busy, u.received + u.handed_in)},
+                    {"top_drops", top_drops(switches, w)}});
   }
   return rows;
 }

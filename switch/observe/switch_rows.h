@@ -33,7 +33,9 @@ struct Balance {
 [[nodiscard]] bool switch_rows(const RunningSwitch& s, const std::string& table, std::size_t max_rows,
                                const PortRates& rates, const OnWorker& on_worker, nlohmann::ordered_json& rows);
 
-[[nodiscard]] nlohmann::ordered_json worker_rows(std::span<const RunningWorker> workers);
+/// What the workers do, and for which reasons most packets end there.
+[[nodiscard]] nlohmann::ordered_json worker_rows(std::span<const RunningWorker> workers,
+                                                 std::span<const RunningSwitch> switches);
 
 /// Asks every worker, one after the other.
 [[nodiscard]] Balance balance_of(const RunningSwitch& s, const OnWorker& on_worker);

@@ -40,6 +40,7 @@ Pipeline::Pipeline(SwitchState& state, PipelineHost host)
       slots_(std::make_unique<Slot[]>(slot_count_)),
       port_totals_(std::make_unique<PortTotals[]>(state.info().ports.size())) {
   const SwitchInfo& info = state_.info();
+  if (host_.buffers == 0 && host_.pool != nullptr) host_.buffers = host_.pool->size;
   for (std::size_t i = 0; i < slot_count_; ++i) {
     const StageType& type = *state_.types()[i];
     const auto kept = state_.kept(i);
@@ -65,8 +66,8 @@ Pipeline::Pipeline(SwitchState& state, PipelineHost host)
     residence_ = std::make_unique<Residence[]>(info.ports.size() * residence_queues_);
   }
   if (host_.handoff == nullptr) return;
-  outbox_ = std::make_unique<Outbox>(state_.workers(), host_.pool->size);
-  outbox_most_ = host_.pool->size / state_.workers();
+  outbox_ = std::make_unique<Outbox>(state_.workers(), host_.buffers);
+  outbox_most_ = host_.buffers / state_.workers();
 }
 
 Pipeline::~Pipeline() = default;
@@ -256,8 +257,7 @@ void Pipeline::flush_outbox() noexcept {
   totals_.handed_out.add(outbox_->flush(*host_.handoff));
 }
 
-// Every entry point ends with this: packets that stages resumed run on, and packets for other workers go into their
-// rings.
+// Every entry point ends with this: resumed packets run on, and packets for other workers go into their rings.
 void Pipeline::settle(TimeNs now) noexcept {
   run_all_resumed(now);
   if (qos_ != nullptr) charge_all_handoffs(now);

@@ -48,11 +48,12 @@ struct PipelineQos;
 /// What the host of a pipeline provides.
 struct PipelineHost {
   std::uint16_t worker = 0;
-  rte_mempool* pool = nullptr;
-  std::vector<PortTx*> ports{};        ///< by PortIndex; nullptr where this worker does not send
-  Handoff* handoff = nullptr;          ///< nullptr with one worker
-  bool meter = true;                   ///< count cycles per stage
-  std::uint64_t seed = 1;              ///< of the random source
+  rte_mempool* pool = nullptr;   ///< for packets that this worker makes
+  std::uint32_t buffers = 0;     ///< most packets that there can be, from other pools too; 0: as many as `pool` has
+  std::vector<PortTx*> ports{};  ///< by PortIndex; nullptr where this worker does not send
+  Handoff* handoff = nullptr;    ///< nullptr with one worker
+  bool meter = true;             ///< count cycles per stage
+  std::uint64_t seed = 1;        ///< of the random source
   const Pipeline* previous = nullptr;  ///< a reload: the pipeline whose place the new one will take by adopt()
   /// One bit per port that is set when packets were put into its queue, for a host that does not ask every port all the
   /// time; nullptr: nobody wants to know.

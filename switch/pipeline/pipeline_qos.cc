@@ -19,7 +19,7 @@ void Pipeline::make_qos() {
   for (const qos::PortSettings& port : settings.ports) qos_->context.classifiers.emplace_back(port.map);
   qos_->context.classifiers.emplace_back(settings.ports.empty() ? qos::ClassMap::defaults() : settings.ports[0].map);
   qos_->context.blocks = std::make_unique<QosContext::Blocks>(
-      QosContext::Blocks::blocks_for(host_.pool->size, info.ports.size() * qos::kClasses));
+      QosContext::Blocks::blocks_for(host_.buffers, info.ports.size() * qos::kClasses));
   for (const PortInfo& port : info.ports) {
     qos_->ports.push_back(
         egress_[port.index] ? std::make_unique<ClassQueues>(settings, port.index, max_frame_[port.index], qos_->context)

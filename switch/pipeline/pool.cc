@@ -45,7 +45,7 @@ bool reserve_scratch() noexcept {
 }
 
 Pool make_pool(const std::string& name, std::uint32_t count, std::uint16_t data_room_bytes, std::uint32_t cache,
-               bool payload_aligned) {
+               bool payload_aligned, int node) {
   if (!reserve_scratch()) return nullptr;
   const std::uint32_t usable_cache = std::min({cache, count * 2 / 3, std::uint32_t{RTE_MEMPOOL_CACHE_MAX_SIZE}});
   rte_pktmbuf_pool_private layout{};
@@ -53,7 +53,7 @@ Pool make_pool(const std::string& name, std::uint32_t count, std::uint16_t data_
   layout.mbuf_priv_size = static_cast<std::uint16_t>(kMetaSize + (payload_aligned ? kPayloadShift : 0));
   const auto buffer_bytes = static_cast<unsigned>(sizeof(rte_mbuf) + layout.mbuf_priv_size + data_room_bytes);
   // In steps, because rte_pktmbuf_pool_create() refuses a private area that is not a multiple of 8 bytes.
-  Pool pool(rte_mempool_create_empty(name.c_str(), count, buffer_bytes, usable_cache, sizeof layout, SOCKET_ID_ANY, 0));
+  Pool pool(rte_mempool_create_empty(name.c_str(), count, buffer_bytes, usable_cache, sizeof layout, node, 0));
   if (pool == nullptr) return nullptr;
   int result = rte_mempool_set_ops_byname(pool.get(), rte_mbuf_best_mempool_ops(), nullptr);
   if (result == 0) {

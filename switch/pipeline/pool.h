@@ -3,6 +3,7 @@
 #pragma once
 
 #include <rte_mbuf.h>
+#include <rte_memory.h>
 #include <rte_mempool.h>
 
 #include <cstdint>
@@ -28,9 +29,10 @@ using Pool = std::unique_ptr<rte_mempool, PoolDeleter>;
 /// @param payload_aligned frames lie so in their buffers that a RoCE payload behind Ethernet, IPv4, UDP and BTH begins
 ///                        on a cache line, which spares vector instructions loads across two lines. Parsers of headers
 ///                        pay for it, and a buffer's private area has up to 63 unused bytes behind the PacketMeta.
+/// @param node            NUMA node of the memory; SOCKET_ID_ANY: wherever there is some
 /// @return nullptr when the memory is not there; rte_errno says why.
 [[nodiscard]] Pool make_pool(const std::string& name, std::uint32_t count, std::uint16_t data_room_bytes,
-                             std::uint32_t cache, bool payload_aligned = false);
+                             std::uint32_t cache, bool payload_aligned = false, int node = SOCKET_ID_ANY);
 
 /// A copy of `m` whose header bytes are its own, and of a RoCE packet the ICRC too; see Context::replicate(). Small
 /// packets are copied whole; of others: own header | payload shared with `m` | own ICRC.

@@ -56,10 +56,13 @@ std::uint8_t* symmetric_rss_key() noexcept {
   return key.data();
 }
 
+std::string why_one_queue(unsigned wanted, unsigned queues) {
+  return queues < wanted ? "the device has " + std::to_string(queues)
+                         : "the device cannot spread packets by their addresses";
+}
+
 // What has one receive queue by its kind (a packet socket, memif) is no surprise; of a card it is one.
-void say_that_one_queue_receives(const std::string& port, bool card, unsigned workers, unsigned queues) {
-  const std::string why = queues < workers ? "the device has " + std::to_string(queues)
-                                           : "the device cannot spread packets by their addresses";
+void say_that_one_queue_receives(const std::string& port, bool card, unsigned workers, const std::string& why) {
   spdlog::log(
       card ? spdlog::level::warn : spdlog::level::info,
       "{}: {} receive queues are wanted, one for each worker, and 1 is used, because {}; the worker of the port "
@@ -154,16 +157,21 @@ std::string EthPort::configure(std::uint16_t id) {
   }
   // RSS is only the fast path of owner(packet): a packet that it puts on the wrong worker is handed over.
   const std::uint64_t rss = device_info.flow_type_rss_offloads & (RTE_ETH_RSS_IPV4 | RTE_ETH_RSS_IPV6);
-  if (environment_.workers > 1 && !device_.replay && device_info.max_rx_queues >= environment_.workers && rss != 0) {
-    queues_ = environment_.workers;
+  const std::uint16_t wanted = environment_.per_port.value_or(environment_.workers);
+  if (wanted > 1 && !device_.replay && device_info.max_rx_queues >= wanted && rss != 0) {
+    queues_ = wanted;
     configuration.rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
     configuration.rx_adv_conf.rss_conf.rss_hf = rss;
     if (device_info.hash_key_size != 0) {
       configuration.rx_adv_conf.rss_conf.rss_key = symmetric_rss_key();
       configuration.rx_adv_conf.rss_conf.rss_key_len = device_info.hash_key_size;
     }
-  } else if (environment_.workers > 1 && !device_.replay && !device_.finite_packets) {
-    say_that_one_queue_receives(name_, device_.tx_per_worker, environment_.workers, device_info.max_rx_queues);
+  } else if (wanted > 1 && !device_.replay && !device_.finite_packets) {
+    const std::string why = why_one_queue(wanted, device_info.max_rx_queues);
+    if (environment_.per_port && device_.tx_per_worker) {
+      return "workers.per_port asks for " + std::to_string(wanted) + " receive queues, but " + why;
+    }
+    say_that_one_queue_receives(name_, device_.tx_per_worker, wanted, why);
   }
   if (auto error = plan_pfc(id, device_info); !error.empty()) return error;
   if (!by_class_ && device_.tx_per_worker && device_info.max_tx_queues >= environment_.workers) {
@@ -189,7 +197,8 @@ std::string EthPort::start(std::uint16_t id, const rte_eth_dev_info& device_info
   rte_eth_dev_adjust_nb_rx_tx_desc(id, &rx, &tx);
   rte_eth_rxconf rx_configuration = device_info.default_rxconf;
   for (std::uint16_t queue = 0; queue < queues_; ++queue) {
-    const int result = rte_eth_rx_queue_setup(id, queue, rx, on, &rx_configuration, environment_.pool);
+    rte_mempool* pool = queue < environment_.queue_pools.size() ? environment_.queue_pools[queue] : environment_.pool;
+    const int result = rte_eth_rx_queue_setup(id, queue, rx, on, &rx_configuration, pool);
     if (result != 0) return dpdk_error("cannot set up receive queue " + std::to_string(queue), result);
   }
   rte_eth_txconf tx_configuration = device_info.default_txconf;

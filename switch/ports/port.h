@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -44,7 +45,7 @@ enum class ShutBy : std::uint8_t {
 /// the rest by the control thread.
 class Port : public pipeline::PortTx {
  public:
-  /// Number of receive queues; queue i is polled by worker i when there are several, by the port's owner otherwise.
+  /// Number of receive queues; the port's owner polls the first, and the workers behind it the others.
   [[nodiscard]] virtual std::uint16_t rx_queues() const noexcept { return 1; }
 
   /// Up to `max` packets from a queue.
@@ -116,13 +117,17 @@ class Port : public pipeline::PortTx {
 
 /// What it takes to open devices.
 struct PortEnvironment {
-  rte_mempool* pool = nullptr;
+  rte_mempool* pool = nullptr;  ///< of the worker that polls the port where only one does
   std::uint16_t workers = 1;
   std::uint64_t seed = 1;
   const qos::PortSettings* qos = nullptr;  ///< of the port, where the switch has class queues
   /// Returns when no worker is in a burst that it began before the call. Workers that look at a port only between calls
   /// of this function need none.
   std::function<void()> await_bursts{};
+  /// Of the workers that poll its queues where several do, by queue; empty: all have `pool`.
+  std::vector<rte_mempool*> queue_pools{};
+  /// Workers that are to poll the port, if its device can receive through so many queues; nullopt: all, if it can.
+  std::optional<std::uint16_t> per_port{};
 };
 
 /// Address of a port that has none: locally administered, and the same after a restart of the same configuration.

@@ -17,6 +17,7 @@
 
 #include "switch/api/unix_socket.h"
 #include "switch/pipeline/packet.h"
+#include "switch/runtime/worker_cpus.h"
 
 namespace weft {
 namespace {
@@ -107,12 +108,6 @@ void remove_directories_of_the_dead(const std::filesystem::path& own) {
   for (const auto& directory : dead) std::filesystem::remove_all(directory, error);
 }
 
-std::string cpu_list(const std::vector<unsigned>& cpus) {
-  std::string text;
-  for (const unsigned cpu : cpus) text += (text.empty() ? "" : ",") + std::to_string(cpu);
-  return text;
-}
-
 void choose_memory(const config::EalConfig& config, Eal& eal, std::vector<std::string>& arguments) {
   const std::uint64_t needed = needed_memory_mb(config);
   const std::uint64_t available = free_hugepages_mb();
@@ -148,17 +143,13 @@ void choose_memory(const config::EalConfig& config, Eal& eal, std::vector<std::s
 
 }  // namespace
 
-Eal start_eal(const config::EalConfig& config, const std::vector<std::string>& pci_devices) {
+Eal start_eal(const config::Config& config, const std::vector<std::string>& pci_devices) {
   Eal eal;
   const std::vector<unsigned> cpus = allowed_cpus();
-  eal.worker_cpus = config.workers;
-  if (eal.worker_cpus.empty()) eal.worker_cpus.push_back(cpus.back());
-  for (const unsigned cpu : eal.worker_cpus) {
-    if (std::find(cpus.begin(), cpus.end(), cpu) == cpus.end()) {
-      eal.error = "eal.workers names CPU " + std::to_string(cpu) + ", but the process may use CPUs " + cpu_list(cpus);
-      return eal;
-    }
-  }
+  WorkerCpus chosen = choose_worker_cpus(config.workers, cpus, numa_node_of_cpu);
+  eal.error = std::move(chosen.error);
+  if (!eal.error.empty()) return eal;
+  eal.worker_cpus = std::move(chosen.cpus);
   // The control plane, and every thread that it starts, keeps off the workers' CPUs where there are others.
   std::vector<unsigned> control_cpus;
   for (const unsigned cpu : cpus) {
@@ -183,16 +174,17 @@ Eal start_eal(const config::EalConfig& config, const std::vector<std::string>& p
     arguments.emplace_back("-a");
     arguments.push_back(device);
   }
-  choose_memory(config, eal, arguments);
+  choose_memory(config.eal, eal, arguments);
   if (!eal.error.empty()) return eal;
-  arguments.insert(arguments.end(), config.extra_args.begin(), config.extra_args.end());
+  const std::vector<std::string>& extra = config.eal.extra_args;
+  arguments.insert(arguments.end(), extra.begin(), extra.end());
 
   std::vector<char*> pointers;
   for (std::string& argument : arguments) pointers.push_back(argument.data());
   if (rte_eal_init(static_cast<int>(pointers.size()), pointers.data()) < 0) {
     eal.error = std::string("DPDK did not start: ") + rte_strerror(rte_errno);
-    for (const std::string& argument : config.extra_args) {
-      eal.error += (&argument == config.extra_args.data() ? "; eal.extra_args: " : " ") + argument;
+    for (const std::string& argument : extra) {
+      eal.error += (&argument == extra.data() ? "; eal.extra_args: " : " ") + argument;
     }
     return eal;
   }

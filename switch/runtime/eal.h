@@ -19,8 +19,9 @@ struct Eal {
   std::string warning{};  ///< what will be slower than it could be
 };
 
+/// Reads `workers` and `eal` of the configuration.
 /// @param pci_devices arguments of all PCI devices in use; without any, the PCI bus is not touched
-[[nodiscard]] Eal start_eal(const config::EalConfig& config, const std::vector<std::string>& pci_devices);
+[[nodiscard]] Eal start_eal(const config::Config& config, const std::vector<std::string>& pci_devices);
 
 /// The last thing that a process does with DPDK, with all devices closed and all workers at rest: writes what DPDK has
 /// traced (`--trace` in eal.extra_args) and removes the files that it keeps per process. Its memory stays until the

@@ -27,6 +27,7 @@ using std::chrono::milliseconds;
 constexpr milliseconds kTick{10};
 // Packets that a device keeps for a worker that does not look: the descriptors of a physical one, unless it is told
 // otherwise. Kernel interfaces and sockets keep fewer.
+constexpr std::uint32_t kPoolCache = 512;  // buffers that a worker keeps to itself
 constexpr std::uint32_t kDevicePackets = 1024;
 constexpr TimeNs kLinkPeriodNs = 200'000'000;
 constexpr TimeNs kHousekeepingNs = 1'000'000'000;
@@ -75,9 +76,16 @@ Runtime::~Runtime() {
 }
 
 std::string Runtime::build(const Eal& eal) {
-  pool_ = pipeline::make_pool("packets", config_.eal.mbufs, config_.eal.mbuf_data_room_bytes, 512,
-                              wants_aligned_payloads(registry_, config_.switches));
-  if (!pool_) return std::string("cannot allocate the packet buffers: ") + rte_strerror(rte_errno);
+  std::vector<int> nodes;
+  for (const unsigned lcore : lcores_) nodes.push_back(static_cast<int>(rte_lcore_to_socket_id(lcore)));
+  auto pools = pipeline::NodePools::make(
+      "packets", config_.eal.mbufs, nodes,
+      {config_.eal.mbuf_data_room_bytes, kPoolCache, wants_aligned_payloads(registry_, config_.switches)});
+  if (!pools) return std::string("cannot allocate the packet buffers: ") + rte_strerror(rte_errno);
+  pools_ = std::move(*pools);
+  for (const int node : pools_.elsewhere()) {
+    spdlog::warn("NUMA node {} has no memory for the packet buffers of its workers: they lie on another node", node);
+  }
   for (std::size_t i = 0; i < eal.worker_lcores.size(); ++i) {
     workers_.push_back(
         std::make_unique<Worker>(static_cast<std::uint16_t>(i), clock_, config_.idle, config_.eal.burst, rings_));
@@ -106,9 +114,17 @@ std::string Runtime::build(const Eal& eal) {
 
 std::string Runtime::open_port(const pipeline::SwitchInfo& info, const pipeline::PortInfo& port,
                                std::shared_ptr<ports::Port>& opened) {
-  const ports::PortEnvironment environment{pool_.get(), static_cast<std::uint16_t>(workers_.size()), info.seed,
+  const auto workers = static_cast<std::uint16_t>(workers_.size());
+  const std::uint16_t owner = default_owner(info, port.index);
+  std::vector<rte_mempool*> queue_pools;
+  for (std::uint16_t q = 0; q < workers; ++q) queue_pools.push_back(pools_.of_worker((owner + q) % workers));
+  const ports::PortEnvironment environment{pools_.of_worker(owner),
+                                           workers,
+                                           info.seed,
                                            info.qos ? &info.qos->ports[port.index] : nullptr,
-                                           [this] { await_workers(); }};
+                                           [this] { await_workers(); },
+                                           std::move(queue_pools),
+                                           config_.workers.per_port};
   ports::OpenedPort result = ports::open_port(port, environment);
   if (!result.error.empty()) return config::at(port.mark) + "port " + info.name + "/" + port.name + ": " + result.error;
   opened = std::move(result.port);
@@ -208,7 +224,8 @@ Runtime::Switch Runtime::build_switch(pipeline::SwitchInfo info, const config::V
   for (std::uint16_t w = 0; w < workers; ++w) {
     pipeline::PipelineHost host;
     host.worker = w;
-    host.pool = pool_.get();
+    host.pool = pools_.of_worker(w);
+    host.buffers = pools_.size();
     host.handoff = workers > 1 ? workers_[w].get() : nullptr;
     host.seed = made.state->info().seed;
     host.clock = &time_;
@@ -227,7 +244,7 @@ std::string Runtime::open_kernel(Switch& s, const Switch* previous) {
   if (!info.kernel) return "";
   std::string error;
   s.kernel = kernel::KernelSwitch::open(
-      info, pool_.get(), [this] { return clock_.now(); }, previous != nullptr ? previous->kernel.get() : nullptr,
+      info, pools_.any(), [this] { return clock_.now(); }, previous != nullptr ? previous->kernel.get() : nullptr,
       error);
   if (!s.kernel) return config::at(info.kernel->mark) + "kernel: " + error;
   s.kernel->prepare(*s.state);
@@ -245,12 +262,9 @@ std::vector<Polling> Runtime::make_polling(const std::vector<Switch*>& switches)
       for (std::uint16_t w = 0; w < polling.size(); ++w) {
         if (s->pipelines[w]->sends(port.index)) polling[w].serve(*s->pipelines[w], port.index);
       }
-      if (device.rx_queues() == 1) {
-        polling[owner].poll(*s->pipelines[owner], device, port.index, 0, external);
-        continue;
-      }
       for (std::uint16_t q = 0; q < device.rx_queues(); ++q) {
-        polling[q].poll(*s->pipelines[q], device, port.index, q, external);
+        const std::size_t w = (owner + q) % polling.size();
+        polling[w].poll(*s->pipelines[w], device, port.index, q, external);
       }
     }
   }

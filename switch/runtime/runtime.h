@@ -17,7 +17,7 @@
 #include "switch/kernel/kernel_switch.h"
 #include "switch/observe/port_rates.h"
 #include "switch/observe/running.h"
-#include "switch/pipeline/pool.h"
+#include "switch/pipeline/node_pool.h"
 #include "switch/pipeline/registry.h"
 #include "switch/ports/link_events.h"
 #include "switch/runtime/eal.h"
@@ -169,7 +169,7 @@ class Runtime : public api::Backend {
   const std::function<TimeNs()> time_ = [this] { return clock_.now(); };
   /// Payloads begin on cache lines when a stage of the configuration at the start has StageType::payload_aligned. A
   /// reload that brings the first such stage keeps the pool: the stage does the same, only slower.
-  pipeline::Pool pool_;
+  pipeline::NodePools pools_;
   HandoffRings rings_;
   mutable std::shared_mutex switches_mutex_;  ///< over switches_ and config_, which a reload exchanges
   std::vector<Switch> switches_;

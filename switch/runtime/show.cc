@@ -4,7 +4,7 @@
 // What a runtime lets the control service, Prometheus and the service manager see of it.
 #include <prometheus/metric_family.h>
 #include <rte_cycles.h>
-#include <rte_mempool.h>
+#include <rte_lcore.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -29,7 +29,8 @@ std::vector<RunningSwitch> Runtime::running_switches() const {
 
 std::vector<RunningWorker> Runtime::running_workers() const {
   std::vector<RunningWorker> views;
-  for (std::size_t w = 0; w < workers_.size(); ++w) views.push_back({cpus_[w], workers_[w]->usage()});
+  for (std::size_t w = 0; w < workers_.size(); ++w)
+    views.push_back({cpus_[w], static_cast<int>(rte_lcore_to_socket_id(lcores_[w])), workers_[w]->usage()});
   return views;
 }
 
@@ -48,7 +49,7 @@ ShowResult Runtime::show_uncleared(const std::string& table, const std::string& 
     return result;
   }
   if (table == "workers") {
-    result.rows = worker_rows(running_workers());
+    result.rows = worker_rows(running_workers(), switches);
     return result;
   }
   if (table == "config") return config_table(switch_name, max_rows);
@@ -123,7 +124,7 @@ ordered_json Runtime::counters() {
                    {"elapsed_s", static_cast<double>(end - started_) / 1e9},
                    {"tsc_hz", rte_get_tsc_hz()},
                    {"hugepages", hugepages_},
-                   {"workers", worker_rows(running_workers())},
+                   {"workers", worker_rows(running_workers(), running_switches())},
                    {"switches", ordered_json::array()}};
   for (const RunningSwitch& s : running_switches()) out["switches"].push_back(switch_counters(s, on_worker_));
   return out;
@@ -147,9 +148,8 @@ Health Runtime::health() const {
 
 std::vector<prometheus::MetricFamily> Runtime::metrics() const {
   const std::shared_lock lock(switches_mutex_);
-  return metrics_of(
-      {clock_.now() - started_, static_cast<std::uint32_t>(pool_->size), rte_mempool_avail_count(pool_.get())},
-      running_workers(), running_switches());
+  return metrics_of({clock_.now() - started_, pools_.size(), pools_.available()}, running_workers(),
+                    running_switches());
 }
 
 }  // namespace weft

@@ -23,7 +23,9 @@ using testing::ports_of;
 
 TEST(LoadConfig, FillsInEveryDefault) {
   const Config config = expect_accepted(bridge_with(""));
-  EXPECT_TRUE(config.eal.workers.empty());
+  EXPECT_TRUE(config.workers.cores.empty());
+  EXPECT_EQ(config.workers.number(), 1);
+  EXPECT_FALSE(config.workers.per_port.has_value());
   EXPECT_EQ(config.eal.hugepages, Hugepages::auto_);
   EXPECT_FALSE(config.eal.memory_mb.has_value());
   EXPECT_EQ(config.eal.mbufs, 16384u);
@@ -57,7 +59,7 @@ steer: qp
 control: { socket: "" }
 log: { level: warning }
 )" + bridge_with("    seed: 77\n    icrc: full\n"));
-  EXPECT_EQ(config.eal.workers, (std::vector<std::uint32_t>{3, 1}));
+  EXPECT_EQ(config.workers.cores, (std::vector<std::uint32_t>{3, 1}));
   EXPECT_EQ(config.eal.hugepages, Hugepages::off);
   EXPECT_EQ(config.eal.memory_mb, 64u);
   EXPECT_EQ(config.eal.mbufs, 1024u);
@@ -148,6 +150,39 @@ TEST(LoadConfig, AtMost64Workers) {
   expect_mistakes("eal: { workers: [" + list + "@64] }\n" + bridge_with(""), {"workers: more than 64"});
 }
 
+TEST(LoadConfig, WorkersAreCountedOrNamed) {
+  const auto with = [](const std::string& workers) {
+    return expect_accepted("workers: { " + workers + " }\n" + bridge_with("")).workers;
+  };
+  EXPECT_EQ(with("count: 4").number(), 4);
+  EXPECT_EQ(with("numa: 1").numa, 1);
+  EXPECT_EQ(with("numa: 1").number(), 1);
+  EXPECT_EQ(with("cores: [7, 2, 5]").number(), 3);
+  EXPECT_EQ(with("cores: [7, 2, 5]").cores, (std::vector<std::uint32_t>{7, 2, 5}));
+  EXPECT_EQ(with("cores: [7, 2, 5], count: 2").number(), 2);
+  EXPECT_EQ(with("cores: [7, 2, 5], per_port: 3").per_port, 3);
+  EXPECT_EQ(with("cores: [7, 2, 5]").cores_key, "workers.cores");
+  EXPECT_EQ(expect_accepted("eal: { workers: [3] }\n" + bridge_with("")).workers.cores_key, "eal.workers");
+  EXPECT_EQ(expect_accepted("eal: { workers: [3, 4] }\nworkers: { per_port: 2 }\n" + bridge_with("")).workers.per_port,
+            2);
+}
+
+TEST(LoadConfig, WorkersThatCannotBeAreRefused) {
+  const auto mistakes = [](const std::string& workers, const std::string& said) {
+    expect_mistakes(workers + "\n" + bridge_with(""), {said});
+  };
+  mistakes("workers: { count: @0 }", "count: expected an integer from 1 to 64, found 0");
+  mistakes("workers: { count: @65 }", "count: expected an integer from 1 to 64, found 65");
+  mistakes("workers: { cores: [1, 2, @1] }", "cores: CPU 1 stands twice");
+  mistakes("workers: { cores: [1, 2], count: @3 }", "count: more workers (3) than CPUs in workers.cores (2)");
+  mistakes("eal: { workers: [1] }\nworkers: { count: @2 }", "count: more workers (2) than CPUs in eal.workers (1)");
+  mistakes("eal: { workers: [1] }\nworkers: { cores: @[1] }",
+           "cores: eal.workers names CPUs, too; one of both is enough");
+  mistakes("workers: { per_port: @2 }", "per_port: more (2) than there are workers (1)");
+  mistakes("workers: { count: 4, per_port: @5 }", "per_port: more (5) than there are workers (4)");
+  mistakes("workers: { numa: @-1 }", "numa: expected an integer from 0 to 255, found -1");
+}
+
 TEST(LoadConfig, MemoryHoldsThePacketBuffers) {
   expect_mistakes("eal: { memory_mb: @100 }\n" + bridge_with(""),
                   {"memory_mb: 16384 buffers of 8320 bytes need 135, found 100"});
@@ -175,6 +210,7 @@ TEST(LoadConfig, BuffersOutnumberTheDescriptorsOfPciPorts) {
   expect_mistakes("eal: { workers: [1, 2], mbufs: @16384 }\n" + ports,
                   {"mbufs: the receive queues of the pci ports take 16384, found 16384"});
   expect_accepted("eal: { workers: [1, 2], mbufs: 16385 }\n" + ports);
+  expect_accepted("eal: { workers: [1, 2] }\nworkers: { per_port: 1 }\n" + ports);
 }
 
 TEST(LoadConfig, PortsNameWorkersThatThereAre) {
@@ -184,6 +220,10 @@ TEST(LoadConfig, PortsNameWorkersThatThereAre) {
   expect_mistakes("eal: { workers: [3, 5] }\n" + with("2"),
                   {"port 'p2': eal.workers has 2, numbered from 0, found worker 2"});
   expect_mistakes(with("1"), {"port 'p2': eal.workers has 1, numbered from 0, found worker 1"});
+  expect_mistakes("workers: { cores: [3, 5] }\n" + with("2"),
+                  {"port 'p2': workers.cores has 2, numbered from 0, found worker 2"});
+  expect_mistakes("workers: { count: 2 }\n" + with("2"),
+                  {"port 'p2': workers.count is 2, numbered from 0, found worker 2"});
   const auto accepted = expect_accepted("eal: { workers: [3, 5] }\n" +
                                         ports_of("      - { name: p1, type: null }\n      - { name: p2, type: null, "
                                                  "worker: 0 }\n"));

@@ -300,6 +300,24 @@ TEST_F(EthPortTest, ACardWithTooFewReceiveQueuesIsWarnedOfWithBothNumbers) {
                                        "because the device has 2; the worker of the port receives everything"));
 }
 
+TEST_F(EthPortTest, SoManyWorkersPollAPortAsAreAskedFor) {
+  const auto with = [&](std::uint16_t per_port) {
+    return open_port(info("null", {{"rx", Value(true)}, {"frame_bytes", Value(64)}}),
+                     {.pool = pool.get(), .workers = 4, .seed = 7, .per_port = per_port});
+  };
+  for (const std::uint16_t per_port : {1, 2, 4}) {
+    const OpenedPort opened = with(per_port);
+    ASSERT_EQ(opened.error, "");
+    EXPECT_EQ(opened.port->rx_queues(), per_port);
+  }
+  g_max_rx_queues = 2;
+  const OpenedPort fits = with(2);
+  const OpenedPort refused = with(3);
+  g_max_rx_queues = 0;
+  EXPECT_EQ(fits.error, "");
+  EXPECT_THAT(refused.error, HasSubstr("workers.per_port asks for 3 receive queues, but the device has 2"));
+}
+
 TEST_F(EthPortTest, ACardThatCannotSpreadIsWarnedOf) {
   const Logged logged;
   const auto ring = info(

@@ -46,9 +46,9 @@ TEST(Eal, ItsFilesAndThoseOfTheDeadGoAndItsMemoryStaysUntilTheProcessEnds) {
   close(make_directory(others / "weft5", kNew));
   std::filesystem::create_directories(others / "weft6");
 
-  config::EalConfig config;
-  config.hugepages = config::Hugepages::off;
-  config.mbufs = 1024;
+  config::Config config;
+  config.eal.hugepages = config::Hugepages::off;
+  config.eal.mbufs = 1024;
   const Eal eal = start_eal(config, {});
   ASSERT_EQ(eal.error, "");
   const std::string directory = rte_eal_get_runtime_dir();

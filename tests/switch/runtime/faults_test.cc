@@ -114,7 +114,7 @@ TEST(Faults, OfAllSwitchesComeInTheOrderOfTheirTimesAndAtTheirTimes) {
   config::Diagnostics diagnostics;
   auto config = config::load_config(yaml(), "faults", registry, diagnostics);
   ASSERT_TRUE(config) << diagnostics.to_string();
-  const Eal eal = start_eal(config->eal, {});
+  const Eal eal = start_eal(*config, {});
   ASSERT_EQ(eal.error, "");
   const auto changes = std::make_shared<Changes>();
   spdlog::set_default_logger(std::make_shared<spdlog::logger>("", changes));

@@ -20,14 +20,14 @@ inline Eal eal_of_all_tests;
 /// Starts it before the first test, and ends it after the last one.
 class ProcessEal final : public ::testing::Environment {
  public:
-  /// @param yaml  makes a configuration, of which `eal` is used
+  /// @param yaml  makes a configuration, of which `workers` and `eal` are used
   ProcessEal(std::string (*yaml)(), const pipeline::Registry& (*registry)()) : yaml_(yaml), registry_(registry) {}
 
   void SetUp() override {
     config::Diagnostics diagnostics;
     const auto config = config::load_config(yaml_(), "first", registry_(), diagnostics);
     ASSERT_TRUE(config) << diagnostics.to_string();
-    eal_of_all_tests = start_eal(config->eal, {});
+    eal_of_all_tests = start_eal(*config, {});
     ASSERT_EQ(eal_of_all_tests.error, "");
     show_mempools_to_tsan();
   }
