@@ -15,6 +15,16 @@ constexpr std::uint32_t low(std::uint64_t sequence) noexcept {
 
 }  // namespace
 
+void Sink::replicate(const nic::Packet& packet, std::span<const Copy> copies, bool marked) {
+  nic::Packet p = packet;
+  for (const Copy& copy : copies) {
+    p.psn = copy.psn;
+    p.rkey = copy.rkey;
+    p.remote_address = copy.remote_address;
+    send(copy.to, p, marked);
+  }
+}
+
 Context::Context(const GroupConfig& group) : group_(group), table_(group), answered_(group.endpoints.size()) {}
 
 std::uint64_t Context::offset_of(EndpointIndex e, const nic::Packet& p) const noexcept {
@@ -57,19 +67,27 @@ void Context::ask_for(EndpointIndex to, Syndrome syndrome, Sink& sink, std::opti
 
 nic::Packet Context::translate(EndpointIndex to, const Place& place, const Slots& slots, const Slot& slot,
                                bool ack_req) const noexcept {
+  Copy copy;
+  copy_for(to, place, slot, copy);
   nic::Packet p;
   p.opcode = slot.opcode;
-  p.psn = table_.tx_psn(to, place);
+  p.psn = copy.psn;
   p.ack_req = ack_req || table_.ends_message(*place.invocation, place.index);
   p.solicited = slot.solicited;
   p.immediate = slot.immediate;
   p.dma_length = slot.dma_length;
-  if (p.info().has(HeaderMask::reth)) {
-    p.remote_address = group_.endpoints[to].address + slot.offset;
-    p.rkey = group_.endpoints[to].rkey;
-  }
+  p.remote_address = copy.remote_address;
+  p.rkey = copy.rkey;
   p.payload.set(slots.payload(slot), slot.bytes);
   return p;
+}
+
+void Context::copy_for(EndpointIndex to, const Place& place, const Slot& slot, Copy& out) const noexcept {
+  const bool reth = wire::opcode_info(slot.opcode).has(HeaderMask::reth);
+  out.to = to;
+  out.psn = table_.tx_psn(to, place);
+  out.rkey = reth ? group_.endpoints[to].rkey : 0;
+  out.remote_address = reth ? group_.endpoints[to].address + slot.offset : 0;
 }
 
 void Context::on_cnp(EndpointIndex from, const nic::Packet& p, Sink& sink) const {

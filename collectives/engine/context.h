@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -17,11 +18,21 @@
 
 namespace weft::inc {
 
+/// Where a packet that several endpoints send goes, and in what the copies differ.
+struct Copy {
+  EndpointIndex to;
+  wire::Psn psn;
+  std::uint32_t rkey;            ///< RETH, else 0
+  std::uint64_t remote_address;  ///< RETH, else 0
+};
+
 /// Takes the packets that a group sends. What a packet's payload refers to is good during the call.
 class Sink {
  public:
   /// @param marked  the packet carries a congestion mark
   virtual void send(EndpointIndex to, const nic::Packet& packet, bool marked) = 0;
+  /// As send() for each copy of the packet, in this order.
+  virtual void replicate(const nic::Packet& packet, std::span<const Copy> copies, bool marked);
 
  protected:
   ~Sink() = default;
@@ -117,6 +128,9 @@ class Context {
   /// Module TranslateHeader: the packet of a full slot as this endpoint's peer expects it.
   [[nodiscard]] nic::Packet translate(EndpointIndex to, const Place& place, const Slots& slots, const Slot& slot,
                                       bool ack_req) const noexcept;
+  /// What translate() changes for this endpoint, field by field into `out`: whoever copies fields that have just been
+  /// written, several with one load, waits until all stores before them have reached the cache.
+  void copy_for(EndpointIndex to, const Place& place, const Slot& slot, Copy& out) const noexcept;
   /// Passes a CNP on to those who send what this endpoint receives.
   void on_cnp(EndpointIndex from, const nic::Packet& p, Sink& sink) const;
   /// Ends the group: all neighbours hear of it.

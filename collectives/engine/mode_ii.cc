@@ -3,6 +3,7 @@
 #include "collectives/engine/mode_ii.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "switch/wire/payload_crc.h"
@@ -17,6 +18,8 @@ using wire::Syndrome;
 /// A smaller table is soon full of collectives whose ACKs were lost and whose senders have not repeated yet, and a
 /// switch that sends cannot be told to wait.
 constexpr std::uint32_t kLeastInvocations = 64;
+/// Copies of a result that are handed over at once.
+constexpr std::size_t kCopies = 16;
 
 bool everyone_takes_part(const Place& place) noexcept {
   return everyone_takes_part(*place.invocation);
@@ -242,11 +245,19 @@ void ModeII::on_contribution(EndpointIndex from, const nic::Packet& p, const Pla
 void ModeII::replicate(const Place& place, const Slot& slot, Sink& sink) {
   // Once for all receivers, because ends_message() divides.
   const bool ack_req = slot.ack_req || table_.ends_message(*place.invocation, place.index);
+  const nic::Packet p = translate(0, place, slots_, slot, ack_req);
+  const bool everyone = everyone_takes_part(place);
+  std::array<Copy, kCopies> copies;
+  std::size_t count = 0;
   for (EndpointIndex e = 0; e < endpoints(); ++e) {
-    if (everyone_takes_part(place) ? e != group_.parent : table_.role(e, *place.invocation).receives) {
-      forward(e, place, slot, ack_req, sink);
+    if (everyone ? e == group_.parent : !table_.role(e, *place.invocation).receives) continue;
+    if (count == copies.size()) {
+      sink.replicate(p, copies, slot.marked);
+      count = 0;
     }
+    copy_for(e, place, slot, copies[count++]);
   }
+  if (count != 0) sink.replicate(p, std::span(copies).first(count), slot.marked);
 }
 
 /// Whether a repeated packet sends its full slot on once more. The first one does so for all who miss the same; whoever

@@ -17,25 +17,24 @@ namespace {
 
 using wire::HeaderMask;
 
-/// The CRC of a shorter payload is computed with the headers': that costs less than combining them.
-constexpr std::uint32_t kLeastShared = 64;
 /// A peer that nobody has seen is asked for this often.
 constexpr TimeNs kAskNs = 100'000'000;
 constexpr std::size_t kLargestFrame = nic::kMaxHeadBytes + 4096 + 3 + wire::kIcrcBytes;
 constexpr std::uint32_t kTagBytes = sizeof(wire::VlanTag);
 constexpr std::uintptr_t kCacheLine = 64;
 
-bool can_share(const nic::Packet& p) noexcept {
-  return p.payload.bytes >= kLeastShared && p.payload.bytes % 4 == 0 && p.payload.count == 1 &&
-         p.payload.data() != nullptr;
-}
-
 /// Moves the beginning of an empty packet, so that its payload begins with a cache line as slots do: no word of the
 /// copy then lies in two lines. Not where a buffer has no room for that.
-void align_payload(rte_mbuf* m, const nic::TxFrame& frame) noexcept {
-  const auto payload = reinterpret_cast<std::uintptr_t>(pipeline::frame(m)) + frame.head.size();
+void align_payload(rte_mbuf* m, std::uint32_t head, std::uint32_t bytes) noexcept {
+  const auto payload = reinterpret_cast<std::uintptr_t>(pipeline::frame(m)) + head;
   const auto shift = static_cast<std::uint16_t>(-payload % kCacheLine);
-  if (frame.bytes() + shift <= rte_pktmbuf_tailroom(m)) m->data_off = static_cast<std::uint16_t>(m->data_off + shift);
+  if (bytes + shift <= rte_pktmbuf_tailroom(m)) m->data_off = static_cast<std::uint16_t>(m->data_off + shift);
+}
+
+/// The next switch wants header bytes in one piece. The buffers of a simulation have room for little more.
+void make_room(rte_mbuf* m, std::uint32_t bytes) noexcept {
+  const std::uint32_t in_one_piece = std::min<std::uint32_t>(bytes, pipeline::kHeaderBytes);
+  m->data_off = static_cast<std::uint16_t>(std::min<std::uint32_t>(m->data_off, m->buf_len - in_one_piece));
 }
 
 void parse(rte_mbuf* m) noexcept {
@@ -48,57 +47,96 @@ Emitter::Emitter(const pipeline::SwitchInfo& info, EmitterCounters counters)
     : info_(info), counters_(counters), routed_(is_routed(info)), whole_(kLargestFrame) {}
 
 void Emitter::send(EndpointIndex to, const nic::Packet& p, bool marked) {
+  const std::uint8_t tos = tos_of(p, marked);
+  rte_mbuf* m = context_->generate();
+  if (m == nullptr) return counters_.no_buffer.add(1);
+  Edge& edge = group_->edges[to];
+  leave(m, to, SentHead::fits(p) ? place(m, edge, p, p.psn, tos, crc_of(p, 1)) : make(m, edge, p, tos));
+}
+
+void Emitter::replicate(const nic::Packet& packet, std::span<const Copy> copies, bool marked) {
+  rte_mbuf* made[kMaxEndpoints];
+  // Where buffers are short, some of the copies may still get one.
+  if (!SentHead::fits(packet) || copies.size() > kMaxEndpoints ||
+      !context_->generate(made, static_cast<std::uint32_t>(copies.size()))) {
+    return Sink::replicate(packet, copies, marked);
+  }
+  const std::uint8_t tos = tos_of(packet, marked);
+  const std::uint32_t crc = crc_of(packet, copies.size());
+  for (std::size_t i = 0; i < copies.size(); ++i) {
+    const Copy& copy = copies[i];
+    leave(made[i], copy.to, place(made[i], group_->edges[copy.to], packet, copy.psn, tos, crc));
+  }
+}
+
+void Emitter::finish() noexcept {
+  last_.data = nullptr;
+}
+
+std::uint8_t Emitter::tos_of(const nic::Packet& p, bool marked) const noexcept {
   const bool cnp = p.opcode == wire::Opcode::CNP;
   const wire::Ecn ecn = marked                                  ? wire::Ecn::ce
                         : p.info().has(HeaderMask::aeth) || cnp ? wire::Ecn::not_ect
                                                                 : wire::Ecn::ect0;
   const GroupSpec& spec = group_->spec;
   const std::uint8_t dscp = cnp ? spec.cnp_dscp : p.opcode == wire::Opcode::RC_ACKNOWLEDGE ? spec.ack_dscp : spec.dscp;
-  const auto tos = static_cast<std::uint8_t>(dscp << 2 | static_cast<std::uint8_t>(ecn));
-  rte_mbuf* m = make(to, p, tos);
-  if (m == nullptr) return counters_.no_buffer.add(1);
-  leave(m, to);
+  return static_cast<std::uint8_t>(dscp << 2 | static_cast<std::uint8_t>(ecn));
 }
 
-void Emitter::finish() noexcept {
-  shared_.data = nullptr;
+/// The payload's share of the ICRCs of so many packets.
+std::uint32_t Emitter::crc_of(const nic::Packet& p, std::size_t packets) noexcept {
+  const std::uint8_t* const data = p.payload.data();
+  if (data == nullptr) return 0;
+  const bool known = data == last_.data && p.payload.bytes == last_.bytes;
+  if (!known) last_ = {data, p.payload.bytes, wire::payload_crc({data, p.payload.bytes})};
+  counters_.reused.add(packets - (known ? 0 : 1));
+  return last_.crc;
 }
 
-rte_mbuf* Emitter::make(EndpointIndex to, const nic::Packet& p, std::uint8_t tos) noexcept {
-  rte_mbuf* m = context_->generate();
-  if (m == nullptr) return nullptr;
-  Edge& edge = group_->edges[to];
+/// A packet that SentHead fits. False: buffers are missing.
+///
+/// Payload is copied: that costs less than two more buffers for each packet and their reference counts, with 4 KiB,
+/// too. Nothing is read of what was written a moment ago, which would wait for it.
+bool Emitter::place(rte_mbuf* m, Edge& edge, const nic::Packet& p, wire::Psn psn, std::uint8_t tos,
+                    std::uint32_t crc) noexcept {
+  SentHead& head = edge.sent_heads[SentHead::kind(p)];
+  head.set(edge.head, tos, p, psn, edge.peer_qp);
+  head.write_parsed(p, psn, pipeline::meta(m).parsed);
+  const std::uint32_t bytes = head.frame_bytes();
+  align_payload(m, head.size(), bytes);
+  const bool one_piece = std::max<std::uint32_t>(bytes, SentHead::kBytes) <= rte_pktmbuf_tailroom(m);
+  std::uint8_t* const at = one_piece ? pipeline::frame(m) : whole_.data();
+  head.write(at);
+  if (p.payload.bytes != 0) std::memcpy(at + head.size(), p.payload.data(), p.payload.bytes);
+  wire::store_icrc(at + bytes - wire::kIcrcBytes, head.crc() ^ crc);
+  if (!one_piece) return spread(m, bytes);
+  m->data_len = static_cast<std::uint16_t>(bytes);
+  m->pkt_len = bytes;
+  return true;
+}
+
+/// Any packet. False: buffers are missing.
+bool Emitter::make(rte_mbuf* m, const Edge& edge, const nic::Packet& p, std::uint8_t tos) noexcept {
   std::uint8_t head[nic::kMaxHeadBytes];
   const nic::TxFrame frame = nic::make_frame(edge.head, tos, p, edge.peer_qp, head);
-  // The next switch wants header bytes in one piece. The buffers of a simulation have room for little more.
-  const std::uint32_t in_one_piece = std::min<std::uint32_t>(frame.bytes(), pipeline::kHeaderBytes);
-  m->data_off = static_cast<std::uint16_t>(std::min<std::uint32_t>(m->data_off, m->buf_len - in_one_piece));
-  if (p.payload.bytes != 0 && p.payload.data() == nullptr && frame.bytes() > pipeline::kHeaderBytes) {
+  const std::uint32_t bytes = frame.bytes();
+  if (p.payload.bytes != 0 && p.payload.data() == nullptr && bytes > pipeline::kHeaderBytes) {
     // A simulation that leaves payload out.
+    make_room(m, bytes);
     auto* at = reinterpret_cast<std::uint8_t*>(rte_pktmbuf_append(m, pipeline::kHeaderBytes));
     std::fill_n(std::copy(frame.head.begin(), frame.head.end(), at), pipeline::kHeaderBytes - frame.head.size(), 0);
-    m->pkt_len = frame.bytes();
-  } else if (!write(edge, p, frame, m)) {
-    context_->drop(m, pipeline::DropReason::out_of_mbufs);
-    return nullptr;
+    m->pkt_len = bytes;
+  } else {
+    nic::copy_frame(frame, {whole_.data(), bytes});
+    if (!spread(m, bytes)) return false;
   }
-  set_parsed(edge, p, tos, m);
-  return m;
+  parse(m);
+  return true;
 }
 
-/// Into one buffer where it has the room, into a chain otherwise.
-bool Emitter::write(Edge& edge, const nic::Packet& p, const nic::TxFrame& frame, rte_mbuf* m) noexcept {
-  const std::uint32_t bytes = frame.bytes();
-  const bool shared = can_share(p);
-  if (shared) align_payload(m, frame);
-  char* const room = rte_pktmbuf_append(m, static_cast<std::uint16_t>(bytes));
-  std::uint8_t* const at = room != nullptr ? reinterpret_cast<std::uint8_t*>(room) : whole_.data();
-  if (shared) {
-    share(edge, p, frame, at);
-  } else {
-    nic::copy_frame(frame, {at, bytes});
-  }
-  if (room != nullptr) return true;
+/// The frame in whole_: into one buffer where it has the room, into a chain otherwise.
+bool Emitter::spread(rte_mbuf* m, std::uint32_t bytes) noexcept {
+  make_room(m, bytes);
   rte_mbuf* last = m;
   for (std::uint32_t done = 0; done < bytes;) {
     if (done != 0) {
@@ -117,51 +155,19 @@ bool Emitter::write(Edge& edge, const nic::Packet& p, const nic::TxFrame& frame,
   return true;
 }
 
-/// Payload is copied: that costs less than two more buffers for each packet and their reference counts, with 4 KiB,
-/// too. Nothing is read of what was written a moment ago, which would wait for it.
-void Emitter::share(Edge& edge, const nic::Packet& p, const nic::TxFrame& frame, std::uint8_t* at) noexcept {
-  const std::uint8_t* const data = p.payload.data();
-  const std::uint8_t* const head = frame.head.data();
-  const std::uint32_t head_part = edge.head_crc.part(head, frame.layout, p);
-  if (data == shared_.data && p.payload.bytes == shared_.bytes) {
-    counters_.reused.add(1);
-  } else {
-    shared_ = {data, p.payload.bytes, wire::payload_crc({data, p.payload.bytes})};
+/// Sends a packet that is whole, and drops another.
+void Emitter::leave(rte_mbuf* m, EndpointIndex to, bool whole) noexcept {
+  if (!whole) [[unlikely]] {
+    context_->drop(m, pipeline::DropReason::out_of_mbufs);
+    return counters_.no_buffer.add(1);
   }
-  std::memcpy(at + frame.head.size(), data, p.payload.bytes);
-  std::memcpy(at, head, frame.head.size());
-  wire::store_icrc(at + frame.layout.icrc, shared_.crc ^ head_part);
-}
-
-/// What the parser would find.
-void Emitter::set_parsed(const Edge& edge, const nic::Packet& p, std::uint8_t tos, rte_mbuf* m) noexcept {
-  wire::Parsed& parsed = pipeline::meta(m).parsed;
-  Shared& s = shared_;
-  if (!can_share(p)) return parse(m);
-  if (!s.known || p.opcode != s.opcode || tos != s.tos || p.solicited != s.solicited) {
-    parse(m);
-    s.opcode = p.opcode;
-    s.tos = tos;
-    s.solicited = p.solicited;
-    s.parsed = parsed;
-    s.known = true;
-    return;
-  }
-  parsed = s.parsed;
-  parsed.address_key = edge.sent_as.address_key;
-  parsed.stored_pair_hash = edge.sent_as.stored_pair_hash;
-  parsed.source_port = edge.head.path().source_port;
-  parsed.dest_qp = edge.peer_qp;
-  parsed.psn = p.psn;
-  parsed.flags = static_cast<std::uint8_t>((parsed.flags & ~wire::ParsedFlag::ack_req) |
-                                           (p.ack_req ? wire::ParsedFlag::ack_req : 0));
-}
-
-void Emitter::leave(rte_mbuf* m, EndpointIndex to) noexcept {
   counters_.sent.add(1);
   Edge& edge = group_->edges[to];
   ++edge.sent;
-  if (routed_) return context_->resume(m);
+  if (routed_) {
+    pipeline::meta(m).qp_handle = edge.flow;
+    return context_->resume(m);
+  }
   bridge(m, edge, group_->spec.edges[to]);
 }
 

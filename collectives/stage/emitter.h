@@ -35,6 +35,7 @@ class Emitter final : public Sink {
     group_ = &group;
   }
   void send(EndpointIndex to, const nic::Packet& packet, bool marked) override;
+  void replicate(const nic::Packet& packet, std::span<const Copy> copies, bool marked) override;
   void finish() noexcept;
   /// Answers the message in `m`, which asks who has `target`, for the port that it came through, with its tag.
   /// @param asker  who asks; unspecified: somebody who has no address yet
@@ -43,22 +44,19 @@ class Emitter final : public Sink {
               const wire::IpAddress& asker, wire::MacAddress asker_mac) noexcept;
 
  private:
-  /// The payload that packets of this call had last.
-  struct Shared {
+  /// The payload that packets of this call had last, and its share of the ICRC.
+  struct Payload {
     const std::uint8_t* data = nullptr;  ///< nullptr: none
     std::uint32_t bytes = 0;
-    std::uint32_t crc = 0;  ///< its share of the ICRC; see HeadCrc
-    bool known = false;     ///< what the parser finds in a packet with these
-    wire::Opcode opcode{};
-    std::uint8_t tos = 0;
-    bool solicited = false;
-    wire::Parsed parsed{};
+    std::uint32_t crc = 0;
   };
-  [[nodiscard]] rte_mbuf* make(EndpointIndex to, const nic::Packet& p, std::uint8_t tos) noexcept;
-  [[nodiscard]] bool write(Edge& edge, const nic::Packet& p, const nic::TxFrame& frame, rte_mbuf* m) noexcept;
-  void share(Edge& edge, const nic::Packet& p, const nic::TxFrame& frame, std::uint8_t* at) noexcept;
-  void set_parsed(const Edge& edge, const nic::Packet& p, std::uint8_t tos, rte_mbuf* m) noexcept;
-  void leave(rte_mbuf* m, EndpointIndex to) noexcept;
+  [[nodiscard]] std::uint8_t tos_of(const nic::Packet& p, bool marked) const noexcept;
+  [[nodiscard]] std::uint32_t crc_of(const nic::Packet& p, std::size_t packets) noexcept;
+  [[nodiscard]] bool place(rte_mbuf* m, Edge& edge, const nic::Packet& p, wire::Psn psn, std::uint8_t tos,
+                           std::uint32_t crc) noexcept;
+  [[nodiscard]] bool make(rte_mbuf* m, const Edge& edge, const nic::Packet& p, std::uint8_t tos) noexcept;
+  [[nodiscard]] bool spread(rte_mbuf* m, std::uint32_t bytes) noexcept;
+  void leave(rte_mbuf* m, EndpointIndex to, bool whole) noexcept;
   void bridge(rte_mbuf* m, Edge& edge, const EdgeSpec& spec) noexcept;
   [[nodiscard]] bool tag(rte_mbuf* m, std::uint16_t tci) noexcept;
   void ask(Edge& edge, const EdgeSpec& spec) noexcept;
@@ -67,10 +65,10 @@ class Emitter final : public Sink {
   const pipeline::SwitchInfo& info_;
   EmitterCounters counters_;
   bool routed_;
-  std::vector<std::uint8_t> whole_;  ///< a frame that needs more than one buffer
+  std::vector<std::uint8_t> whole_;  ///< a frame before it is in buffers
   pipeline::Context* context_ = nullptr;
   RunningGroup* group_ = nullptr;
-  Shared shared_;
+  Payload last_;
 };
 
 }  // namespace weft::inc

@@ -63,7 +63,7 @@ RunningGroup::RunningGroup(GroupSpec s, MemoryPool::Region region, std::uint32_t
     path.destination = from.peer;
     path.source_port = from.source_port;
     edges[e].head.set(path);
-    edges[e].sent_as = parsed_between(from.address, from.peer);
+    edges[e].flow = pipeline::kOwnFlow | static_cast<std::uint32_t>(generation * kMaxEndpoints + e);
     edges[e].peer_qp = from.peer_qp;
   }
 }

@@ -14,6 +14,7 @@
 #include "collectives/stage/group_spec.h"
 #include "collectives/stage/head_crc.h"
 #include "collectives/stage/memory_pool.h"
+#include "collectives/stage/sent_head.h"
 #include "nic/rnic/frame.h"
 #include "switch/base/time.h"
 #include "switch/pipeline/owner_table.h"
@@ -52,11 +53,11 @@ class Neighbour {
 
 /// The wire's side of an endpoint.
 struct Edge {
-  nic::HeaderTemplate head;  ///< Ethernet addresses are filled in on the way out
-  wire::Parsed sent_as{};    ///< of our packets: what the parser reads of their addresses
+  nic::HeaderTemplate head;                           ///< Ethernet addresses are filled in on the way out
+  std::array<SentHead, SentHead::kKinds> sent_heads;  ///< of our packets, by SentHead::kind()
   wire::Qpn peer_qp{};
-  HeadCrc head_crc;            ///< of our packets
-  ArrivedHeadCrc arrived_crc;  ///< of the peer's
+  std::uint32_t flow = 0;      ///< of our packets: their PacketRoute::qp_handle
+  ArrivedHeadCrc arrived_crc;  ///< of the peer's packets
   Neighbour neighbour;
   TimeNs asked = 0;  ///< when the neighbour was last asked for, 0: never
   TimeNs heard = 0;  ///< when the last packet with a right ICRC came, 0: never
@@ -99,12 +100,13 @@ struct RunningGroup {
   const MemoryPool::Region memory;
   const Ownership ownership;
   IncEngine unit;
-  std::vector<Edge> edges;  ///< by endpoint; the neighbours: any worker
-  GroupCounters counted;    ///< of these the stage's counters know
-  bool failed = false;      ///< the stage's counters know of it
-  bool touched = false;     ///< there may be more
-  TimeNs completed = 0;     ///< when a sum became complete last
-  TimeNs contributed = 0;   ///< when the first contribution behind that came, 0: none has
+  std::vector<Edge> edges;      ///< by endpoint; the neighbours: any worker
+  GroupCounters counted;        ///< of these the stage's counters know
+  bool failed = false;          ///< the stage's counters know of it
+  bool touched = false;         ///< there may be more
+  bool adds_unchecked = false;  ///< IncEngine::adds_unchecked() after the last burst
+  TimeNs completed = 0;         ///< when a sum became complete last
+  TimeNs contributed = 0;       ///< when the first contribution behind that came, 0: none has
 
   [[nodiscard]] std::uint32_t id() const noexcept { return spec.config.id; }
 };

@@ -70,22 +70,28 @@ void IncStage::adopt(pipeline::Context&, pipeline::Stage&, const pipeline::Adopt
 
 void IncStage::ingress(pipeline::Context& context, Batch& batch) {
   if (table_->empty()) return;
+  Taken taken;
   for (std::uint16_t i = 0; i < batch.size; ++i) {
     const wire::Parsed& parsed = pipeline::meta(batch.packet[i]).parsed;
     if (parsed.is_roce_v4()) [[likely]] {
-      if (table_->may_have_v4(static_cast<std::uint32_t>(parsed.address_key))) on_roce(context, batch, i);
+      if (table_->may_have_v4(static_cast<std::uint32_t>(parsed.address_key))) on_roce(context, batch, i, taken);
     } else if (parsed.kind == FrameKind::roce) {
-      on_roce(context, batch, i);
+      on_roce(context, batch, i, taken);
     } else if (parsed.kind == FrameKind::arp) {
       on_arp(context, batch, i);
     } else if (wire::is_neighbour_message(pipeline::frame(batch.packet[i]), parsed)) {
       on_neighbour(context, batch, i);
     }
   }
+  if (taken.count != 0) {
+    context.consume(taken.packet, taken.count);
+    count(IncCounter::packets, taken.count);
+    count(IncCounter::payload_bytes, taken.payload_bytes);
+  }
   count_groups(context);
 }
 
-void IncStage::on_roce(pipeline::Context& context, Batch& batch, std::uint16_t i) noexcept {
+void IncStage::on_roce(pipeline::Context& context, Batch& batch, std::uint16_t i, Taken& taken) noexcept {
   rte_mbuf* m = batch.packet[i];
   const PacketMeta& pm = pipeline::meta(m);
   const GroupTable::Flow* flow = table_->find(pm.parsed.address_key, pm.parsed.dest_qp);
@@ -103,7 +109,7 @@ void IncStage::on_roce(pipeline::Context& context, Batch& batch, std::uint16_t i
   // Nobody is learnt from a packet that is wrong, and results may go to where it came from.
   const bool stranger = !routed_ && edge.neighbour.get().port == pipeline::kNoPort;
   std::uint32_t payload_crc = 0;
-  const Icrc icrc = read(m, stranger || !flow->group->unit.adds_unchecked(), edge, packet, payload_crc);
+  const Icrc icrc = read(m, stranger || !flow->group->adds_unchecked, edge, packet, payload_crc);
   if (!routed_ && icrc == Icrc::right) learn(m, edge);
   if (icrc == Icrc::wrong || !take(context, *flow, m, packet, icrc, payload_crc)) {
     ++edge.bad_icrc;
@@ -113,9 +119,9 @@ void IncStage::on_roce(pipeline::Context& context, Batch& batch, std::uint16_t i
   edge.heard = context.now;
   ++edge.packets;
   edge.bytes += packet.payload.bytes;
-  count(IncCounter::packets);
-  count(IncCounter::payload_bytes, packet.payload.bytes);
-  context.consume(batch, i);
+  taken.payload_bytes += packet.payload.bytes;
+  taken.packet[taken.count++] = m;
+  batch.remove(i);
 }
 
 /// Of a packet whose payload a simulation leaves out there is no ICRC.
@@ -213,6 +219,7 @@ void IncStage::count_groups(pipeline::Context& context) noexcept {
     add(IncCounter::resent, &GroupCounters::resent);
     add(IncCounter::ahead, &GroupCounters::ahead);
     group->touched = false;
+    group->adds_unchecked = group->unit.adds_unchecked();
     // A timer that is too early does no harm: on_timer() asks for the next one.
     const nic::Time wanted = group->unit.next_deadline();
     if (wanted != nic::kNever) context.at_latest(static_cast<TimeNs>(wanted));

@@ -51,7 +51,13 @@ class IncStage : public pipeline::Stage {
   [[nodiscard]] std::optional<nlohmann::ordered_json> explain(std::uint32_t id) const;
 
  private:
-  void on_roce(pipeline::Context& context, pipeline::Batch& batch, std::uint16_t i) noexcept;
+  /// Packets of a burst that a group has taken. Their buffers are freed behind the burst.
+  struct Taken {
+    rte_mbuf* packet[pipeline::Batch::kCapacity];
+    std::uint32_t count = 0;
+    std::uint64_t payload_bytes = 0;
+  };
+  void on_roce(pipeline::Context& context, pipeline::Batch& batch, std::uint16_t i, Taken& taken) noexcept;
   /// What is known of a packet's ICRC.
   enum class Icrc : std::uint8_t {
     right,

@@ -38,6 +38,8 @@ class Context {
     batch.remove(i);
     consume(batch.packet[i]);
   }
+  /// The same for `count` packets, which have left their batch, at once.
+  void consume(rte_mbuf** packets, std::uint32_t count) noexcept;
 
   /// A MAC control frame (PAUSE, PFC) is consumed by the port on which it came in; dropped as mac_control on a switch
   /// without qos.

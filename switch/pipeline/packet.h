@@ -22,6 +22,9 @@ inline constexpr PortIndex kNoPort = 0xffff;
 /// Set by l3 when an equal-cost group, not a port, was found: `lb` turns it into a port and a next hop.
 inline constexpr PortIndex kGroupPort = 0xfffe;
 
+/// Bit of PacketRoute::qp_handle: no table of queue pairs has so many entries.
+inline constexpr std::uint32_t kOwnFlow = 0x80000000;
+
 /// Where a packet came from and where it goes. Sixteen bytes, so that reception writes them at once.
 struct PacketRoute {
   PortIndex in_port = kNoPort;    ///< where it came from; kNoPort for packets that the switch made
@@ -30,7 +33,9 @@ struct PacketRoute {
   std::uint8_t stage = 0;         ///< ring to another worker: index of the ingress stage to go on with
   std::uint8_t switch_index = 0;  ///< ring to another worker: the switch it belongs to
   std::uint16_t queue_class = 0;  ///< traffic class of the egress queue
-  std::uint32_t qp_handle = 0;    ///< rdma_track: its handle of the packet's QP entry on this worker; 0 when untracked
+  /// rdma_track: its handle of the packet's QP entry on this worker; 0 when untracked. With kOwnFlow: the packet's flow
+  /// as the stage that made it numbers its own, which l3 knows again; for rdma_track it is untracked.
+  std::uint32_t qp_handle = 0;
 };
 static_assert(sizeof(PacketRoute) == 16);
 

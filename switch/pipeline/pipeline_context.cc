@@ -29,6 +29,11 @@ void Context::consume(rte_mbuf* m) noexcept {
   rte_pktmbuf_free(m);
 }
 
+void Context::consume(rte_mbuf** packets, std::uint32_t count) noexcept {
+  pipeline_.totals_.consumed.add(count);
+  rte_pktmbuf_free_bulk(packets, count);
+}
+
 rte_mbuf* Context::generate() noexcept {
   rte_mbuf* m = nullptr;
   return generate(&m, 1) ? m : nullptr;

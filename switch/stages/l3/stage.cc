@@ -23,6 +23,8 @@ using pipeline::Context;
 using wire::ParsedFlag;
 
 constexpr std::uint32_t kIpOffset = sizeof(wire::EthernetHeader);
+/// Of eight bytes as they lie in a frame: a MAC address.
+constexpr std::uint64_t kMacMask = 0xffffffffffff;
 constexpr std::uint8_t kPlainV4 = kIpOffset + sizeof(wire::Ipv4Header);
 
 std::uint64_t load64(const std::uint8_t* at) noexcept {
@@ -140,21 +142,24 @@ std::uint64_t L3Stage::follow_flows(const Context& context, const Batch& batch) 
   std::array<std::uint32_t, Batch::kCapacity> slots;
   for (std::uint32_t i = 0; i < size; ++i) slots[i] = flows->slot(pipeline::meta(batch.packet[i]).qp_handle);
   std::uint32_t from = 1u << 16;  // no port
-  std::uint64_t own_mac = 0;
+  std::uint64_t own_mac = 0, mac_mask = 0;
   std::uint64_t left = 0;
   std::uint32_t balanced = 0;
   for (std::uint32_t i = 0; i < size; ++i) {
     rte_mbuf* m = batch.packet[i];
     const pipeline::PacketMeta& pm = pipeline::meta(m);
     const std::uint8_t* frame = pipeline::frame(m);
-    if (pm.in_port != from && pm.in_port < own_mac_.size()) [[unlikely]] {
+    if (pm.in_port != from) [[unlikely]] {
       from = pm.in_port;
-      own_mac = own_mac_[from];
+      const bool outside = from < own_mac_.size();
+      // Packets that a stage of the switch made have no link-layer destination yet.
+      own_mac = outside ? own_mac_[from] : 0;
+      mac_mask = outside ? kMacMask : 0;
     }
     const L3Adjacency* adjacency = flows->find(slots[i], pm.parsed);
-    if (adjacency == nullptr || pm.in_port != from || (load64(frame) ^ own_mac) << 16 != 0 ||
-        pm.parsed.l4_offset != kPlainV4 || pm.parsed.ttl <= 1 || pm.parsed.l3_length > adjacency->max_bytes ||
-        !checksum_right(frame + kIpOffset)) [[unlikely]] {
+    if (adjacency == nullptr || ((load64(frame) ^ own_mac) & mac_mask) != 0 || pm.parsed.l4_offset != kPlainV4 ||
+        pm.parsed.ttl <= 1 || pm.parsed.l3_length > adjacency->max_bytes || !checksum_right(frame + kIpOffset))
+        [[unlikely]] {
       left |= std::uint64_t{1} << i;
       continue;
     }
