@@ -33,6 +33,14 @@ constexpr nic::Time kFull = 20 * nic::kUs;
 std::unique_ptr<RunningTransport> open_transport(const ContextSettings& settings, std::string& why) {
   if (settings.device.empty()) {
     auto made = std::make_unique<RnicTransport>();
+    if (!settings.memif.empty()) {
+      nic::MemifPortConfig config;
+      config.socket = settings.memif;
+      config.interface = settings.interface.empty() ? "weftinc%d" : settings.interface;
+      config.address = {*settings.address, settings.prefix_bits};
+      why = made->open_memif(config);
+      return made;
+    }
     why = made->open(settings.address, settings.interface);
     return made;
   }

@@ -22,10 +22,12 @@ namespace weft::inc::comm {
 /// Which RNIC a process has, and how it waits.
 struct ContextSettings {
   std::optional<wire::IpAddress> address;
-  std::string interface;  ///< of weft's own RNIC (RnicTransport::open)
-  std::string device;     ///< of libibverbs (VerbsTransport::open); empty: weft's own RNIC
-  nic::Time poll_ns = 0;  ///< who waits looks for so long for what comes before it sleeps
-  CacheLimits cache;      ///< of memory that programs have not registered
+  std::string interface;         ///< of weft's own RNIC (RnicTransport::open)
+  std::string memif;             ///< socket of a switch, which weft's own RNIC is connected to; empty: an interface
+  std::uint8_t prefix_bits = 0;  ///< of the address, with a memif
+  std::string device;            ///< of libibverbs (VerbsTransport::open); empty: weft's own RNIC
+  nic::Time poll_ns = 0;         ///< who waits looks for so long for what comes before it sleeps
+  CacheLimits cache;             ///< of memory that programs have not registered
 };
 
 /// Opens the RNIC. nullptr, or one that is not to be used: `why` says in words what went wrong.

@@ -137,12 +137,26 @@ std::string RnicTransport::open(const std::optional<wire::IpAddress>& address, c
   }
   auto port = std::make_unique<nic::NetdevPort>();
   if (auto problem = port->open(fitting[0]); !problem.empty()) return problem;
-  port_ = port.get();
   const wire::IpAddress ours = address ? *address : port->info().addresses.front();
-  host_.open(std::move(port));
-  device_ = &host_.add_device(ours, fresh_seed());
-  pd_ = device_->alloc_pd();
+  const int descriptor = port->descriptor();
+  use(std::move(port), descriptor, ours);
   return "";
+}
+
+std::string RnicTransport::open_memif(const nic::MemifPortConfig& config) {
+  auto port = std::make_unique<nic::MemifPort>();
+  if (auto problem = port->open(config); !problem.empty()) return problem;
+  const int descriptor = port->descriptor();
+  use(std::move(port), descriptor, config.address.address);
+  return "";
+}
+
+void RnicTransport::use(std::unique_ptr<nic::Port> port, int descriptor, const wire::IpAddress& address) {
+  port_ = port.get();
+  descriptor_ = descriptor;
+  host_.open(std::move(port));
+  device_ = &host_.add_device(address, fresh_seed());
+  pd_ = device_->alloc_pd();
 }
 
 std::uint32_t RnicTransport::largest_mtu() const {

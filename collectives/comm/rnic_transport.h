@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The weft authors
 //
-// weft's own RNIC, in the process, on a network interface of the kernel.
+// weft's own RNIC, in the process, on a network interface of the kernel or a memif port of a switch.
 #pragma once
 
 #include <memory>
@@ -9,6 +9,7 @@
 
 #include "collectives/comm/transport.h"
 #include "nic/host/host.h"
+#include "nic/host/memif_port.h"
 #include "nic/host/netdev_port.h"
 
 namespace weft::inc::comm {
@@ -21,6 +22,9 @@ class RnicTransport final : public RunningTransport {
   /// @return what went wrong, in words, or an empty string
   [[nodiscard]] std::string open(const std::optional<wire::IpAddress>& address, const std::string& interface);
 
+  /// Connects to a memif port of weft-switch, and makes an interface of the kernel beside it.
+  [[nodiscard]] std::string open_memif(const nic::MemifPortConfig& config);
+
   [[nodiscard]] std::uint32_t largest_mtu() const override;
   [[nodiscard]] std::unique_ptr<QueuePair> create_qp(const QpSettings& settings) override;
   [[nodiscard]] std::uint32_t register_memory(const void* data, std::size_t bytes) override;
@@ -32,13 +36,16 @@ class RnicTransport final : public RunningTransport {
   [[nodiscard]] std::optional<std::uint64_t> icrc_errors() const override { return device_->counters().icrc_errors; }
   void run() override { host_.run_once(std::chrono::nanoseconds(0)); }
   [[nodiscard]] bool may_wait() override { return true; }
-  [[nodiscard]] int descriptor() const override { return port_->descriptor(); }
+  [[nodiscard]] int descriptor() const override { return descriptor_; }
   [[nodiscard]] nic::Time next_deadline() const override { return device_->next_deadline(); }
 
  private:
   class Pair;
   nic::Host host_;
-  nic::NetdevPort* port_ = nullptr;
+  void use(std::unique_ptr<nic::Port> port, int descriptor, const wire::IpAddress& address);
+
+  nic::Port* port_ = nullptr;
+  int descriptor_ = -1;
   nic::Device* device_ = nullptr;
   nic::Pd pd_{};
 };

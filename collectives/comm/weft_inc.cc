@@ -73,12 +73,19 @@ std::string daemon_socket(const weft_inc_options* options) {
 
 /// What is wrong with options, or an empty string.
 std::string read(const weft_inc_options& from, c::ContextSettings& to) {
-  if (from.address != nullptr) {
+  if (from.memif != nullptr && from.memif[0] != 0) {
+    to.memif = from.memif;
+    const auto prefix = weft::wire::IpPrefix::parse(from.address == nullptr ? "" : from.address);
+    if (!prefix) return "a memif needs an address with the length of its network, as 10.0.0.2/24";
+    to.address = prefix->address;
+    to.prefix_bits = prefix->length;
+  } else if (from.address != nullptr) {
     to.address = weft::wire::IpAddress::parse(from.address);
     if (!to.address) return std::string("'") + from.address + "' is no IP address";
   }
   if (from.interface != nullptr) to.interface = from.interface;
   if (from.device != nullptr) to.device = from.device;
+  if (!to.device.empty() && !to.memif.empty()) return "a device is no memif: only one of them can be named";
   if (!to.device.empty() && !to.interface.empty()) return "a device has its interface: only one of them can be named";
   if (from.poll_us > kMaxPollUs) return "who waits polls for 1,000,000 us at most";
   if (from.cache_bytes > 0) to.cache = {kCachedRegions, static_cast<std::size_t>(from.cache_bytes)};

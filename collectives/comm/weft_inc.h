@@ -128,6 +128,10 @@ typedef struct weft_inc_options {
   uint64_t cache_bytes;  /* memory that stays registered when the request that has used it is over, at most; at most a
                             thousand buffers. 0: none, and each request registers its buffers. A program with a cache
                             says what it gives back to the system (weft_inc_memory_gone) */
+  const char* memif;     /* socket of a memif port of weft-switch (role: server), in place of an interface; `address`
+                            has the length of its network then, "10.0.0.2/24", and `interface` names the interface of
+                            the kernel that the library makes beside it; default: weftinc0, weftinc1... Routes beyond
+                            its network are the program's to add */
 } weft_inc_options;
 
 typedef struct weft_inc_group_options {

@@ -16,7 +16,7 @@ weft_inc_context* coll_weft_context(void) {
   if (!opened) {
     const weft_inc_options options = {coll_weft_settings.address, coll_weft_settings.interface,
                                       coll_weft_settings.socket, coll_weft_settings.device, coll_weft_settings.poll_us,
-                                      0};
+                                      0, NULL};
     opened = 1;
     if (weft_inc_open(&options, &context) != WEFT_INC_OK) {
       context = NULL;

@@ -15,10 +15,9 @@
 #include <ctime>
 
 #include "nic/dpdk/eal.h"
+#include "nic/host/roce_frames.h"
 #include "switch/system/clock.h"
 #include "switch/wire/hash.h"
-#include "switch/wire/headers.h"
-#include "switch/wire/parse.h"
 
 namespace weft::nic {
 namespace {
@@ -40,14 +39,6 @@ constexpr std::int64_t kReconnectNs = 1'000'000'000;
 
 std::string dpdk_error(const std::string& what, int error) {
   return what + ": " + rte_strerror(error < 0 ? -error : error);
-}
-
-/// Whole datagrams to port 4791, whatever is in them, and MAC control frames, as the filter of NetdevPort has it.
-bool is_for_rnics(const std::uint8_t* frame, std::uint32_t bytes) noexcept {
-  wire::Parsed p;
-  wire::parse_frame(frame, bytes, bytes, p);
-  return p.kind == wire::FrameKind::roce || p.kind == wire::FrameKind::mac_control ||
-         (p.kind == wire::FrameKind::udp && p.destination_port == wire::kRoceUdpPort);
 }
 
 std::uint16_t find_device(const std::string& devargs) {
@@ -164,7 +155,7 @@ std::span<const std::span<const std::uint8_t>> DpdkPort::receive() noexcept {
       continue;
     }
     const std::span<const std::uint8_t> frame(rte_pktmbuf_mtod(m, const std::uint8_t*), m->data_len);
-    if (is_for_rnics(frame.data(), m->data_len)) {
+    if (is_for_rnics(frame)) {
       ++counters_.rx_frames;
       received_[kept++] = frame;
     } else if (with_tap_) {

@@ -17,12 +17,13 @@ INC = os.path.join(lab.BIN, "weft-inc")
 class Ranks:
     """One `weft-inc perf` per host; rank 0 is where the others meet."""
 
-    def __init__(self, tree, *words, port=7000, ranks=inc_tree.RANKS, each=lambda rank: ()):
+    def __init__(self, tree, *words, port=7000, ranks=inc_tree.RANKS, each=lambda rank: (),
+                 meet="10.0.1.2"):
         self.processes = []
         for rank in range(ranks):
             self.processes.append(subprocess.Popen(
                 ["ip", "netns", "exec", tree.hosts[rank].namespace, "timeout", "150", INC, "perf", *words, "--rank",
-                 str(rank), "--ranks", str(ranks), "--meet", f"10.0.1.2:{port}", *each(rank)],
+                 str(rank), "--ranks", str(ranks), "--meet", f"{meet}:{port}", *each(rank)],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
 
     def hellos(self):

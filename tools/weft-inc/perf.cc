@@ -81,8 +81,8 @@ class Perf {
     if (auto why = rendezvous_.meet(o_.meet, o_.rank, o_.ranks, std::chrono::seconds(o_.timeout_s)); !why.empty()) {
       return failed(why, kExitUnreachable);
     }
-    const weft_inc_options options{given(o_.address), given(o_.interface), given(o_.daemon),
-                                   given(o_.device),  o_.poll_us,          0};
+    const weft_inc_options options{
+        given(o_.address), given(o_.interface), given(o_.daemon), given(o_.device), o_.poll_us, 0, given(o_.memif)};
     weft_inc_context* context = nullptr;
     if (weft_inc_open(&options, &context) != WEFT_INC_OK) return failed_call();
     context_.reset(context);

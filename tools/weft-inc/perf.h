@@ -14,7 +14,7 @@ namespace weft::inc_tool {
 struct PerfOptions {
   std::string collective = "allreduce", backend = "auto", type = "float", op = "sum";
   std::string meet;  ///< ADDRESS:PORT of rank 0
-  std::string address, interface, daemon, device;
+  std::string address, interface, daemon, device, memif;
   std::uint32_t poll_us = 0;  ///< before a rank that waits sleeps
   std::uint32_t rank = 0, ranks = 0, root = 0;
   std::uint64_t min_bytes = 4096, max_bytes = 1 << 20, step_bytes = 0;

@@ -35,6 +35,10 @@ void add_perf_options(CLI::App& to, PerfOptions& o) {
   to.add_option("--interface", o.interface, "Interface; default: the only one that is up");
   to.add_option("--device", o.device,
                 "Device of libibverbs with RoCE v2, as mlx5_0 or mlx5_0:2; default: weft's own RNIC, on an interface");
+  to.add_option("--memif", o.memif,
+                "Socket of a memif port of weft-switch, in place of an interface; --rnic has the length of its network "
+                "then, as 10.0.0.2/24")
+      ->excludes("--device");
   to.add_option("--poll-us", o.poll_us, "A rank that waits looks for so long for what comes before it sleeps")
       ->check(CLI::Range(0, 1'000'000))
       ->capture_default_str();

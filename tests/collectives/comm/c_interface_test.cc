@@ -32,18 +32,24 @@ TEST(CInterface, MemoryThatIsGoneIsOfAContext) {
 TEST(CInterface, RefusesWhatIsNothing) {
   weft_inc_context* context = nullptr;
   EXPECT_EQ(weft_inc_open(nullptr, nullptr), WEFT_INC_INVALID);
-  const weft_inc_options nonsense{"ten", nullptr, "", nullptr, 0, 0};
+  const weft_inc_options nonsense{"ten", nullptr, "", nullptr, 0, 0, nullptr};
   EXPECT_EQ(weft_inc_open(&nonsense, &context), WEFT_INC_INVALID);
   EXPECT_EQ(std::string(weft_inc_last_error()), "'ten' is no IP address");
-  const weft_inc_options nowhere{nullptr, "there-is-none", "", nullptr, 0, 0};
+  const weft_inc_options nowhere{nullptr, "there-is-none", "", nullptr, 0, 0, nullptr};
   EXPECT_EQ(weft_inc_open(&nowhere, &context), WEFT_INC_UNAVAILABLE);
   EXPECT_EQ(std::string(weft_inc_last_error()), "there-is-none is no Ethernet interface that is up");
-  const weft_inc_options both{nullptr, "eth0", "", "mlx5_0", 0, 0};
+  const weft_inc_options both{nullptr, "eth0", "", "mlx5_0", 0, 0, nullptr};
   EXPECT_EQ(weft_inc_open(&both, &context), WEFT_INC_INVALID);
-  const weft_inc_options patient{nullptr, nullptr, "", nullptr, 1'000'001, 0};
+  const weft_inc_options patient{nullptr, nullptr, "", nullptr, 1'000'001, 0, nullptr};
   EXPECT_EQ(weft_inc_open(&patient, &context), WEFT_INC_INVALID);
+  const weft_inc_options bare{"10.0.0.2", nullptr, "", nullptr, 0, 0, "/tmp/no-such.sock"};
+  EXPECT_EQ(weft_inc_open(&bare, &context), WEFT_INC_INVALID);
+  EXPECT_THAT(weft_inc_last_error(), testing::HasSubstr("10.0.0.2/24"));
+  const weft_inc_options nobody{"10.0.0.2/24", nullptr, "", nullptr, 0, 0, "/tmp/no-such.sock"};
+  EXPECT_EQ(weft_inc_open(&nobody, &context), WEFT_INC_UNAVAILABLE);
+  EXPECT_THAT(weft_inc_last_error(), testing::HasSubstr("no server of memif"));
   // Without libibverbs, without a kernel that has RDMA, and with other devices.
-  const weft_inc_options unknown{nullptr, nullptr, "", "there-is-none", 0, 0};
+  const weft_inc_options unknown{nullptr, nullptr, "", "there-is-none", 0, 0, nullptr};
   EXPECT_EQ(weft_inc_open(&unknown, &context), WEFT_INC_UNAVAILABLE);
   EXPECT_THAT(weft_inc_last_error(), testing::ContainsRegex("there-is-none|RDMA devices|libibverbs"));
   EXPECT_EQ(context, nullptr);
