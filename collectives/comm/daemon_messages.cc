@@ -54,6 +54,11 @@ struct Write {
     out.number(m.running ? 1 : 0, 1);
   }
   void operator()(const GroupGone& m) const { name(m.group, m.generation); }
+  void operator()(const ExplainGroup& m) const { name(m.group, m.generation); }
+  void operator()(const GroupExplained& m) const {
+    name(m.group, m.generation);
+    out.text(std::string_view(m.sentence).substr(0, kMaxText));
+  }
 
  private:
   void name(std::uint32_t group, std::uint64_t generation) const {
@@ -157,6 +162,13 @@ DaemonMessage read_kind(std::uint64_t kind, ByteReader& in) {
     }
     case 5:
       return named<GroupGone>(in);
+    case 6:
+      return named<ExplainGroup>(in);
+    case 7: {
+      auto m = named<GroupExplained>(in);
+      m.sentence = text(in);
+      return m;
+    }
     default:
       in.refuse();
       return GroupGone{};

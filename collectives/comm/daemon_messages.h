@@ -4,7 +4,7 @@
 // What the host library and weft-incd tell each other, over a unix socket of sequenced packets (SOCK_SEQPACKET): one
 // message per packet. A message begins with its version and its kind, one byte each; numbers are in network byte order.
 //
-//   library -> daemon: create, hold, leave                daemon -> library: created, held, gone
+//   library -> daemon: create, hold, leave, explain       daemon -> library: created, held, gone, explained
 //
 // Who ends the connection without having left gives its groups up: a process that dies does.
 #pragma once
@@ -96,7 +96,25 @@ struct GroupGone {
   friend bool operator==(const GroupGone&, const GroupGone&) = default;
 };
 
-using DaemonMessage = std::variant<CreateGroup, HoldGroup, LeaveGroup, GroupCreated, GroupHeld, GroupGone>;
+/// The switches have refused what this rank sent: why? Answered by `explained`.
+struct ExplainGroup {
+  std::uint32_t group = 0;
+  std::uint64_t generation = 0;
+
+  friend bool operator==(const ExplainGroup&, const ExplainGroup&) = default;
+};
+
+/// What the switches say of a group that they have ended. It also comes, unasked, in front of `gone`.
+struct GroupExplained {
+  std::uint32_t group = 0;
+  std::uint64_t generation = 0;
+  std::string sentence;  ///< names ranks and what they said; empty: nobody knows
+
+  friend bool operator==(const GroupExplained&, const GroupExplained&) = default;
+};
+
+using DaemonMessage =
+    std::variant<CreateGroup, HoldGroup, LeaveGroup, GroupCreated, GroupHeld, GroupGone, ExplainGroup, GroupExplained>;
 
 [[nodiscard]] std::vector<std::uint8_t> write_message(const DaemonMessage& message);
 /// nullopt: it is no message of this version, or has something behind its end.

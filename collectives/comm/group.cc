@@ -253,6 +253,7 @@ bool Group::advance() {
     }
     case State::created:
     case State::asking:
+    case State::explaining:
     case State::failed:
       break;
   }
@@ -263,9 +264,10 @@ bool Group::progress() {
   if (state_ == State::failed || state_ == State::created) return false;
   const bool by_hosts = hosts_.progress(), by_switch = connected_ && switch_->progress();
   if (!hosts_.error().empty()) fail(hosts_.error());
-  const bool closed = state_ == State::recounting || state_ == State::comparing || state_ == State::catching_up;
+  const bool closed = state_ == State::recounting || state_ == State::comparing || state_ == State::catching_up ||
+                      state_ == State::explaining;
   if (!switch_->error().empty() && !closed) {
-    switch_->silent() ? lose("the switch does not answer any more: " + switch_->error()) : fail(switch_->error());
+    switch_->silent() ? lose("the switch does not answer any more: " + switch_->error()) : explain(switch_->error());
   }
   const bool advanced = advance();
   return by_hosts || by_switch || advanced;
@@ -282,11 +284,16 @@ void Group::on_daemon(const DaemonMessage& message) {
   const auto about_us = [&](const auto* m) {
     return m != nullptr && m->group == verdict_.group && m->generation == verdict_.generation;
   };
+  if (const auto* why = std::get_if<GroupExplained>(&message); about_us(why)) return explained(*why);
   const auto* held = std::get_if<GroupHeld>(&message);
   const bool gone = about_us(std::get_if<GroupGone>(&message)) || (about_us(held) && !held->running);
   if (gone && state_ == State::joining) {
     detail_ = "the group ended before rank " + std::to_string(rank_) + " had joined it";
     begin_vote(WEFT_INC_REASON_SWITCH);
+  } else if (gone && state_ == State::explaining) {
+    // The answer is under way, or refused_at_ ends it.
+  } else if (gone && !said_of_it_.empty()) {
+    fail("the switches have ended the group: " + said_of_it_);
   } else if (gone) {
     lose("the group is gone from the switches: a rank died, a switch was restarted, or somebody destroyed it");
   } else if (about_us(held)) {
@@ -296,6 +303,7 @@ void Group::on_daemon(const DaemonMessage& message) {
 
 void Group::on_daemon_lost() {
   if (state_ == State::asking) tell(refused("no_daemon", "weft-incd went away on the host of rank 0"));
+  if (state_ == State::explaining) return fail(detail_);
   if (state_ != State::joining || held_) return;
   detail_ = "weft-incd went away on the host of rank " + std::to_string(rank_);
   begin_vote(WEFT_INC_REASON_NO_DAEMON);

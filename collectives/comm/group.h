@@ -60,6 +60,7 @@ class Group {
     comparing,
     catching_up,
     renewing,
+    explaining,  ///< its switches have refused what a rank sent; the daemon is asked why, and then it fails
     failed
   };
   /// What others may lack is kept, of no more bytes than this; a larger collective ends when all ranks are through with
@@ -67,6 +68,8 @@ class Group {
   static constexpr std::size_t kKept = 256 * 1024;
   /// Ranks that have lost their switches have to meet within so long.
   static constexpr nic::Time kMeetAgain = 5000 * nic::kMs;
+  /// A group that its switches have ended fails after so long, whether or not it is known why.
+  static constexpr nic::Time kExplained = 2000 * nic::kMs;
   /// From one question for switches to the next: doubled after each that was in vain.
   static constexpr nic::Time kFirstPause = 1000 * nic::kMs, kLongestPause = 60'000 * nic::kMs;
   static constexpr std::size_t kMaxRequests = 32;
@@ -127,6 +130,8 @@ class Group {
   bool end_requests();
   void fail(const std::string& why);
   void lose(const std::string& why);
+  void explain(const std::string& what);
+  void explained(const GroupExplained& why);
   void end_what_is_proven();
   void recounted();
   void compared();
@@ -179,7 +184,8 @@ class Group {
   std::vector<std::uint8_t> caught_;     ///< while catching up: what comes in place of the request in front
   std::span<std::uint8_t> catching_;     ///< where it comes
   std::optional<std::uint32_t> kept_key_;
-  nic::Time now_ = 0, lost_at_ = 0;
+  std::string said_of_it_;  ///< what its switches say of the group, which they have ended; "": nothing is known
+  nic::Time now_ = 0, lost_at_ = 0, refused_at_ = 0;
   nic::Time next_question_ = 0, pause_ = kFirstPause;  ///< of rank 0
   bool formed_ = false;
   bool mixed_ = false;          ///< hosts have run collectives beside the switches: where they are is not agreed on

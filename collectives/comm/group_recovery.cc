@@ -206,6 +206,7 @@ void Group::run_again() {
 
 /// A queue pair that was connected cannot be again: all ranks make others, and tell each other.
 void Group::renew_end() {
+  said_of_it_.clear();
   switch_ = std::make_unique<SwitchPath>(memory_.transport(), rank_, settings_.shape);
   connected_ = held_ = false;
   known_.reset();
@@ -230,6 +231,23 @@ void Group::tick(nic::Time now) {
   const bool meets = state_ == State::recounting || state_ == State::comparing || state_ == State::catching_up;
   const bool late = meets && now_ - lost_at_ > kMeetAgain;
   if (late) fail(detail_ + "; not all ranks have come to go on without them");
+  if (state_ == State::explaining && now_ - refused_at_ > kExplained) fail(detail_);
+}
+
+/// A switch has refused what this rank sent, which is all that a NAK says. The manager can ask the switches more. The
+/// group stays until there is an answer: with it the switches would forget what happened.
+void Group::explain(const std::string& what) {
+  const bool asks = state_ == State::ready && leased_ && said_of_it_.empty();
+  if (!asks || !tell_daemon_(ExplainGroup{verdict_.group, verdict_.generation})) return fail(what);
+  detail_ = what;
+  refused_at_ = now_;
+  state_ = State::explaining;
+}
+
+/// The answer; or what another rank's question has brought to light, in front of the news that the group is gone.
+void Group::explained(const GroupExplained& why) {
+  said_of_it_ = why.sentence;
+  if (state_ == State::explaining) fail(detail_ + (said_of_it_.empty() ? "" : "; " + said_of_it_));
 }
 
 /// All ranks come to this at the same place: in front of a collective that hosts run.

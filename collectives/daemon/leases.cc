@@ -21,6 +21,12 @@ bool Leases::on_message(Time now, ClientId client, const comm::DaemonMessage& me
     orders_.create(client, *create);
     return true;
   }
+  if (const auto* refused = std::get_if<comm::ExplainGroup>(&message)) {
+    if (asked_[client] == kMaxAsked) return false;
+    ++asked_[client];
+    orders_.explain(client, {refused->group, refused->generation});
+    return true;
+  }
   if (const auto* wanted = std::get_if<comm::HoldGroup>(&message)) return hold(now, client, *wanted);
   if (const auto* left = std::get_if<comm::LeaveGroup>(&message)) {
     leave(client, *left);
@@ -103,7 +109,14 @@ void Leases::on_timer(Time now) {
   }
 }
 
-void Leases::on_renewed(Time now, const GroupName& name, std::optional<bool> running) {
+void Leases::on_explained(ClientId client, const GroupName& name, const std::string& why) {
+  const auto asked = asked_.find(client);
+  if (asked == asked_.end()) return;
+  --asked->second;
+  orders_.tell(client, comm::GroupExplained{name.group, name.generation, why});
+}
+
+void Leases::on_renewed(Time now, const GroupName& name, std::optional<bool> running, const std::string& why) {
   const auto found = held_.find(name);
   if (found == held_.end()) return;
   Held& held = found->second;
@@ -112,6 +125,9 @@ void Leases::on_renewed(Time now, const GroupName& name, std::optional<bool> run
   // A manager that is not there may come back, and goes on with its groups.
   if (!running) return;
   for (auto& [rank, holder] : held.ranks) {
+    if (!*running && !why.empty()) {
+      orders_.tell(holder.client, comm::GroupExplained{name.group, name.generation, why});
+    }
     if (!holder.confirmed) orders_.tell(holder.client, comm::GroupHeld{name.group, name.generation, *running});
     if (holder.confirmed && !*running) orders_.tell(holder.client, comm::GroupGone{name.group, name.generation});
     holder.confirmed = true;

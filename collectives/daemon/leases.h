@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "collectives/comm/daemon_messages.h"
@@ -28,19 +29,20 @@ struct GroupName {
   friend auto operator<=>(const GroupName&, const GroupName&) = default;
 };
 
-/// What has to be done. Answers of the manager come later: on_created(), on_renewed().
+/// What has to be done. Answers of the manager come later: on_created(), on_renewed(), on_explained().
 class Orders {
  public:
   virtual ~Orders() = default;
   virtual void create(ClientId client, const comm::CreateGroup& request) = 0;
   virtual void renew(const GroupName& name, const std::vector<std::uint32_t>& ranks) = 0;
   virtual void destroy(const GroupName& name) = 0;
+  virtual void explain(ClientId client, const GroupName& name) = 0;
   virtual void tell(ClientId client, const comm::DaemonMessage& message) = 0;
 };
 
 class Leases {
  public:
-  /// Of one process: groups that it waits for, and ranks of groups that it has.
+  /// Of one process: groups and explanations that it waits for, and ranks of groups that it has.
   static constexpr std::size_t kMaxAsked = 64, kMaxHeld = 4096;
 
   /// @param orders  outlives it
@@ -53,7 +55,10 @@ class Leases {
   /// What the manager has answered to create().
   void on_created(Time now, ClientId client, std::uint32_t rank, const comm::GroupCreated& answer);
   /// What the manager has answered to renew(). nullopt: it cannot be reached.
-  void on_renewed(Time now, const GroupName& name, std::optional<bool> running);
+  /// @param why  of a group that does not run: what its switches said of it; "": nothing is known
+  void on_renewed(Time now, const GroupName& name, std::optional<bool> running, const std::string& why = "");
+  /// What the manager has answered to explain().
+  void on_explained(ClientId client, const GroupName& name, const std::string& why);
   /// Renews what is due.
   void on_timer(Time now);
   [[nodiscard]] Time next_deadline() const noexcept;
@@ -77,7 +82,7 @@ class Leases {
 
   Orders& orders_;
   std::map<GroupName, Held> held_;
-  std::map<ClientId, std::size_t> asked_;  ///< groups that a process waits for
+  std::map<ClientId, std::size_t> asked_;  ///< groups that a process waits for, and explanations
   std::map<ClientId, std::size_t> has_;    ///< ranks that it holds
 };
 

@@ -35,6 +35,11 @@ v1::CreateGroupRequest to_message(const comm::CreateGroup& from) {
   return to;
 }
 
+/// For the log.
+std::string in_short(const std::string& why) {
+  return why.empty() ? "its switches say nothing of it" : why;
+}
+
 comm::GroupCreated refused(const char* refusal, const std::string& sentence) {
   comm::GroupCreated out;
   out.refusal = refusal;
@@ -165,10 +170,28 @@ void ManagerCalls::call_renew(const GroupName& name, const std::vector<std::uint
   for (const std::uint32_t rank : ranks) request.add_ranks(rank);
   if (const auto error = ask(client, [&] { return client.renew(request, reply); })) {
     spdlog::warn("the lease of group {} is not renewed: {}", name.group, *error);
-    return add(Renewed{name, std::nullopt});
+    return add(Renewed{name, std::nullopt, ""});
   }
-  if (!reply.running()) spdlog::warn("group {} is not there any more", name.group);
-  add(Renewed{name, reply.running()});
+  if (!reply.running()) spdlog::warn("group {} is not there any more: {}", name.group, in_short(reply.why()));
+  add(Renewed{name, reply.running(), reply.why()});
+}
+
+std::string ManagerCalls::call_explain(const GroupName& name) const {
+  manager::Client client;
+  v1::WhyEndedRequest request;
+  v1::WhyEndedReply reply;
+  request.set_group(name.group);
+  request.set_generation(name.generation);
+  if (const auto error = ask(client, [&] { return client.why_ended(request, reply); })) {
+    spdlog::warn("why the switches have ended group {} is not known: {}", name.group, *error);
+    return "";
+  }
+  spdlog::warn("the switches have ended group {}: {}", name.group, in_short(reply.why()));
+  return reply.why();
+}
+
+void ManagerCalls::explain(ClientId client, const GroupName& name) {
+  add(kExplain, [this, client, name] { add(Explained{client, name, call_explain(name)}); });
 }
 
 void ManagerCalls::renew(const GroupName& name, const std::vector<std::uint32_t>& ranks) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The weft authors
 //
-// Calls of weft.inc.v1 that others do not wait for. One thread makes groups, one gives them back and one renews leases,
-// each in the order in which it was asked to.
+// Calls of weft.inc.v1 that others do not wait for. One thread makes groups, one gives them back, one renews leases and
+// one asks why groups have ended, each in the order in which it was asked to.
 #pragma once
 
 #include <array>
@@ -45,8 +45,14 @@ struct Created {
 struct Renewed {
   GroupName name;
   std::optional<bool> running;  ///< nullopt: the manager cannot be reached
+  std::string why;              ///< of one that does not run: what its switches said; "": nothing is known
 };
-using CallResult = std::variant<Created, Renewed>;
+struct Explained {
+  ClientId client = 0;
+  GroupName name;
+  std::string why;  ///< "": nothing is known
+};
+using CallResult = std::variant<Created, Renewed, Explained>;
 
 class ManagerCalls {
  public:
@@ -63,6 +69,7 @@ class ManagerCalls {
   void create(ClientId client, const comm::CreateGroup& request);
   void renew(const GroupName& name, const std::vector<std::uint32_t>& ranks);
   void destroy(const GroupName& name);
+  void explain(ClientId client, const GroupName& name);
   [[nodiscard]] std::vector<CallResult> results();
 
  private:
@@ -71,7 +78,7 @@ class ManagerCalls {
     std::deque<Job> jobs;
     std::thread thread;
   };
-  enum : std::size_t { kCreate, kDestroy, kLeases, kWorkers };
+  enum : std::size_t { kCreate, kDestroy, kLeases, kExplain, kWorkers };
 
   void work(std::size_t worker);
   void add(std::size_t worker, Job job);
@@ -79,6 +86,7 @@ class ManagerCalls {
   template <class Call>
   [[nodiscard]] std::optional<std::string> ask(manager::Client& client, Call&& call) const;
   [[nodiscard]] comm::GroupCreated call_create(const comm::CreateGroup& request) const;
+  [[nodiscard]] std::string call_explain(const GroupName& name) const;
   void call_renew(const GroupName& name, const std::vector<std::uint32_t>& ranks);
   void call_destroy(const GroupName& name) const;
   /// Until so many groups have been destroyed, or that moment.

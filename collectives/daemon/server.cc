@@ -83,6 +83,10 @@ void Server::destroy(const GroupName& name) {
   calls_->destroy(name);
 }
 
+void Server::explain(ClientId client, const GroupName& name) {
+  calls_->explain(client, name);
+}
+
 void Server::tell(ClientId client, const comm::DaemonMessage& message) {
   const auto found = clients_.find(client);
   if (found == clients_.end()) return;
@@ -121,7 +125,9 @@ void Server::take_results() {
     if (const auto* created = std::get_if<Created>(&result)) {
       leases_.on_created(now, created->client, created->rank, created->answer);
     } else if (const auto* renewed = std::get_if<Renewed>(&result)) {
-      leases_.on_renewed(now, renewed->name, renewed->running);
+      leases_.on_renewed(now, renewed->name, renewed->running, renewed->why);
+    } else if (const auto* explained = std::get_if<Explained>(&result)) {
+      leases_.on_explained(explained->client, explained->name, explained->why);
     }
   }
 }

@@ -32,6 +32,7 @@ class Server final : private Orders {
   void create(ClientId client, const comm::CreateGroup& request) override;
   void renew(const GroupName& name, const std::vector<std::uint32_t>& ranks) override;
   void destroy(const GroupName& name) override;
+  void explain(ClientId client, const GroupName& name) override;
   void tell(ClientId client, const comm::DaemonMessage& message) override;
   void accept();
   /// False: the process is gone, or says what it must not.

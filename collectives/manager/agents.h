@@ -50,9 +50,11 @@ struct GroupActivity {
   std::vector<std::uint32_t> waits_for_ranks{};
   std::uint64_t still_ms = 0;  ///< for so long nothing has gone on
   // Packets of ranks that are connected with this switch:
-  std::uint64_t from_ranks = 0;  ///< that were taken
-  std::uint64_t to_ranks = 0;    ///< that it sent, answers included
-  std::uint64_t bad_icrc = 0;    ///< from ranks that it dropped because their ICRC was wrong
+  std::uint64_t from_ranks = 0;   ///< that were taken
+  std::uint64_t to_ranks = 0;     ///< that it sent, answers included
+  std::uint64_t bad_icrc = 0;     ///< from ranks that it dropped because their ICRC was wrong
+  std::string failure{};          ///< why the switch has ended the group, for people; empty: it has not
+  bool neighbour_failed = false;  ///< all that the failure says is that the other end of an edge has failed
 };
 
 /// How a look at many switches goes on. All that are asked at once keep the processor from other calls meanwhile.

@@ -145,6 +145,10 @@ std::optional<std::string> Client::activity(v1::ShowActivityReply& reply) {
   return impl_->call(&v1::IncManager::Stub::ShowActivity, v1::ShowActivityRequest(), reply);
 }
 
+std::optional<std::string> Client::why_ended(const v1::WhyEndedRequest& request, v1::WhyEndedReply& reply) {
+  return impl_->call(&v1::IncManager::Stub::WhyEnded, request, reply);
+}
+
 std::optional<std::string> Client::report(const v1::ReportNeighboursRequest& request,
                                           v1::ReportNeighboursReply& reply) {
   return impl_->call(&v1::IncManager::Stub::ReportNeighbours, request, reply);

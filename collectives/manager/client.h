@@ -24,6 +24,8 @@ class ReportNeighboursReply;
 class ReportNeighboursRequest;
 class ShowActivityReply;
 class ShowTopologyReply;
+class WhyEndedReply;
+class WhyEndedRequest;
 }  // namespace weft::inc::v1
 
 namespace weft::inc::manager {
@@ -57,6 +59,7 @@ class Client {
   [[nodiscard]] std::optional<std::string> groups(v1::ListGroupsReply& reply);
   [[nodiscard]] std::optional<std::string> topology(v1::ShowTopologyReply& reply);
   [[nodiscard]] std::optional<std::string> activity(v1::ShowActivityReply& reply);
+  [[nodiscard]] std::optional<std::string> why_ended(const v1::WhyEndedRequest& request, v1::WhyEndedReply& reply);
   [[nodiscard]] std::optional<std::string> report(const v1::ReportNeighboursRequest& request,
                                                   v1::ReportNeighboursReply& reply);
 

@@ -272,6 +272,48 @@ Activity RunningManager::activity(const Caller& caller) {
   return out;
 }
 
+std::string RunningManager::known_why(GroupId group, std::uint64_t generation, const Caller& caller) {
+  const std::lock_guard lock(why_mutex_);
+  const auto at = why_.find(generation);
+  return at != why_.end() && at->second.group == group && caller.may(at->second.tenant) ? at->second.text : "";
+}
+
+std::string RunningManager::why_ended(GroupId group, std::uint64_t generation, const Caller& caller) {
+  if (std::string known = known_why(group, generation, caller); !known.empty()) return known;
+  Why why{group, "", ""};
+  std::vector<policy::NodeId> nodes;
+  std::vector<std::string> names;
+  read([&](const Manager& m, TimeNs) {
+    const auto at = m.groups().find(group);
+    if (at == m.groups().end()) return;
+    const GroupRecord& r = at->second.record;
+    if (r.generation != generation || !caller.may(r.tenant)) return;
+    why.tenant = r.tenant;
+    for (const auto& s : r.decision.tree.switches) {
+      nodes.push_back(s.node);
+      names.push_back(m.fabric().topology.node(s.node).name);
+    }
+  });
+  if (nodes.empty()) return "";
+  const auto said = manager_.agents().activity(nodes);
+  // One switch notices it; the others hear of a failed neighbour, which explains nothing.
+  std::string others;
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    if (!said[i]) continue;
+    for (const GroupActivity& one : *said[i]) {
+      if (one.group != group || one.failure.empty()) continue;
+      std::string& to = one.neighbour_failed ? others : why.text;
+      to += (to.empty() ? "" : "; ") + names[i] + ": " + one.failure;
+    }
+  }
+  if (why.text.empty()) why.text = others;
+  if (why.text.empty()) return "";
+  spdlog::warn("group {} was ended by its switches: {}", group, why.text);
+  const std::lock_guard lock(why_mutex_);
+  if (why_.size() == kMostKnown) why_.erase(why_.begin());
+  return why_.insert_or_assign(generation, std::move(why)).first->second.text;
+}
+
 void RunningManager::read(const std::function<void(const Manager&, TimeNs now)>& reader) {
   const std::lock_guard lock(mutex_);
   tell_leases();

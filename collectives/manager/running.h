@@ -61,6 +61,11 @@ class RunningManager {
   [[nodiscard]] std::vector<std::string> report(const NeighbourReport& report);
   /// What groups do that concern the caller. Asks switches; other calls go on meanwhile.
   [[nodiscard]] Activity activity(const Caller& caller = {});
+  /// What switches say of a group that they have ended, for people; "": nothing is known, or it is another tenant's.
+  /// Asks its switches unless the answer is known; other calls go on meanwhile.
+  [[nodiscard]] std::string why_ended(GroupId group, std::uint64_t generation, const Caller& caller = {});
+  /// The same, of what has been asked for already; also when the group is gone.
+  [[nodiscard]] std::string known_why(GroupId group, std::uint64_t generation, const Caller& caller = {});
   [[nodiscard]] const Tenants& tenants() const noexcept { return manager_.options().tenants; }
   [[nodiscard]] std::uint64_t lease_ms() const noexcept { return manager_.options().lease_ns / 1'000'000; }
   /// Reads what there is; no call runs meanwhile.
@@ -102,12 +107,21 @@ class RunningManager {
   void note(GroupId id, const Manager::Group& group);
   void forget(GroupId id);
 
+  /// Ended groups of which is known why.
+  static constexpr std::size_t kMostKnown = 256;
+  struct Why {
+    GroupId group = 0;
+    std::string tenant, text;
+  };
+
   Manager& manager_;
   std::mutex mutex_;          ///< of the manager
   policy::WaitingLine line_;  ///< groups without a tree
   std::condition_variable line_moves_;
   std::uint64_t line_told_ = 0;  ///< Manager::freed() when it was told last
   TimeNs line_told_at_ = 0;
+  std::mutex why_mutex_;
+  std::map<std::uint64_t, Why> why_;  ///< by generation
   std::mutex lease_mutex_;
   std::map<GroupId, Lease> leases_;
   std::vector<std::string> contradictions_;  ///< that the log has spoken of

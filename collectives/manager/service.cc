@@ -196,6 +196,9 @@ class Handler final : public v1::IncManager::Service {
       const Refusal refusal = manager_.renew(request->group(), request->generation(),
                                              {request->ranks().begin(), request->ranks().end()}, caller);
       reply->set_running(refusal == Refusal::none);
+      if (refusal == Refusal::unknown_group) {
+        reply->set_why(manager_.known_why(request->group(), request->generation(), caller));
+      }
       return refusal == Refusal::not_permitted ? another_tenants(request->group()) : grpc::Status::OK;
     });
   }
@@ -239,6 +242,14 @@ class Handler final : public v1::IncManager::Service {
                             v1::ShowActivityReply* reply) override {
     return for_caller(context, [&](const Caller& caller) {
       write_activity(manager_.activity(caller), *reply);
+      return grpc::Status::OK;
+    });
+  }
+
+  grpc::Status WhyEnded(grpc::ServerContext* context, const v1::WhyEndedRequest* request,
+                        v1::WhyEndedReply* reply) override {
+    return for_caller(context, [&](const Caller& caller) {
+      reply->set_why(manager_.why_ended(request->group(), request->generation(), caller));
       return grpc::Status::OK;
     });
   }

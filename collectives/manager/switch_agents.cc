@@ -66,6 +66,8 @@ GroupActivity read_activity(const nlohmann::ordered_json& row) {
   out.collective = row.value("collective", "");
   out.waits_for = row.value("waits_for", "");
   out.waits_for_ranks = row.value("waits_for_ranks", std::vector<std::uint32_t>());
+  out.failure = row.value("failure", "");
+  out.neighbour_failed = row.value("neighbour_failed", false);
   out.still_ms = static_cast<std::uint64_t>(std::max(0.0, row.value("for_s", 0.0)) * 1e3);
   return out;
 }

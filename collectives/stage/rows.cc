@@ -60,6 +60,27 @@ std::string names(const EndpointSet& set, const GroupSpec& spec) {
   return out;
 }
 
+/// Who has said something: a child switch says what the ranks behind it say.
+std::string speaker(const GroupSpec& spec, std::size_t e) {
+  constexpr std::size_t kMost = 8;
+  std::string out = who(spec, e);
+  if (spec.config.endpoints[e].rank || spec.config.parent == static_cast<EndpointIndex>(e)) return out;
+  std::size_t ranks = 0;
+  for (std::size_t rank = 0; rank < spec.config.way.size(); ++rank) {
+    if (spec.config.way[rank] != static_cast<EndpointIndex>(e)) continue;
+    if (++ranks <= kMost) out += (ranks == 1 ? " of ranks " : ", ") + std::to_string(rank);
+  }
+  return ranks <= kMost ? out : out + " and " + std::to_string(ranks - kMost) + " more";
+}
+
+std::string speakers(const EndpointSet& set, const GroupSpec& spec) {
+  std::string out;
+  for (std::size_t e = 0; e < spec.edges.size(); ++e) {
+    if (set.has(static_cast<EndpointIndex>(e))) out += (out.empty() ? "" : ", ") + speaker(spec, e);
+  }
+  return out;
+}
+
 /// The oldest packet of a collective that cannot go on, and who holds it back.
 struct Wait {
   const Invocation* invocation = nullptr;
@@ -139,10 +160,10 @@ std::string describe(const ControlMessage& m) {
 }
 
 std::string describe(const Failure& f, const GroupSpec& spec) {
-  std::string out = who(spec, f.endpoint) + ": " + std::string(to_string(f.reason));
+  std::string out = speaker(spec, f.endpoint) + ": " + std::string(to_string(f.reason));
   if (f.reason != Failure::Reason::disagreement) return out;
   out += "; it said " + describe(f.heard);
-  return f.others ? out + "; " + names(f.others_are, spec) + " said " + describe(*f.others) : out;
+  return f.others ? out + "; " + speakers(f.others_are, spec) + " said " + describe(*f.others) : out;
 }
 
 double IncStage::seconds_since(TimeNs then) const noexcept {
@@ -259,6 +280,8 @@ ordered_json IncStage::activity_row(const RunningGroup& g) const {
     if (rank && oldest->missing.has(static_cast<EndpointIndex>(e))) ranks.push_back(*rank);
   }
   row["waits_for_ranks"] = std::move(ranks);
+  row["failure"] = g.unit.failure() ? describe(*g.unit.failure(), g.spec) : "";
+  row["neighbour_failed"] = g.unit.failure() && g.unit.failure()->reason == Failure::Reason::peer_failed;
   row["collectives"] = g.unit.table().next_sequence();
   std::uint64_t packets = 0, sent = 0, bad_icrc = 0;
   for (std::size_t e = 0; e < g.edges.size(); ++e) {

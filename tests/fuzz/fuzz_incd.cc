@@ -31,6 +31,7 @@ struct Manager final : Orders {
     renewals.push_back(name);
   }
   void destroy(const GroupName&) override { ++destroyed; }
+  void explain(ClientId client, const GroupName& name) override { questions.emplace_back(client, name); }
   void tell(ClientId client, const comm::DaemonMessage& message) override {
     require(alive.contains(client), "nobody speaks to the dead");
     require(comm::read_message(comm::write_message(message)).has_value(), "a daemon's message can be read");
@@ -38,6 +39,7 @@ struct Manager final : Orders {
 
   std::vector<std::pair<ClientId, std::uint32_t>> wanted;
   std::vector<GroupName> renewals;
+  std::vector<std::pair<ClientId, GroupName>> questions;
   std::set<ClientId> alive;
   std::uint64_t destroyed = 0;
 };
@@ -67,7 +69,12 @@ class Run {
     if (what % 4 == 2 && !manager_.renewals.empty()) {
       const GroupName name = manager_.renewals.back();
       manager_.renewals.pop_back();
-      leases_.on_renewed(now_, name, what < 64 ? std::nullopt : std::optional(what < 192));
+      leases_.on_renewed(now_, name, what < 64 ? std::nullopt : std::optional(what < 192), what % 8 == 2 ? "so" : "");
+    }
+    if (what % 4 == 3 && !manager_.questions.empty()) {
+      const auto [client, name] = manager_.questions.back();
+      manager_.questions.pop_back();
+      leases_.on_explained(client, name, what < 128 ? "so" : "");
     }
   }
   /// All processes end.

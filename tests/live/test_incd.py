@@ -183,6 +183,27 @@ class Incd(unittest.TestCase):
             self.assertEqual(self.report(self.start(l, *QUICK))["reason"], "none")
             l.stop()
 
+    def test_ranks_that_disagree_learn_which_of_them_said_what(self):
+        """At one leaf, and between the leaves, where the root notices it."""
+        with lab.Lab() as l:
+            self.make(l)
+            for number, small in enumerate(((3,), (2, 3))):
+                ranks = inc_ranks.Ranks(self.tree, "allreduce", "-n", "1", "-w", "0", port=7500 + number,
+                                        each=lambda rank, small=small: (*self.daemons.options(rank), *(
+                                            ("-b", "4096", "-e", "4096") if rank in small else
+                                            ("-b", "8192", "-e", "8192"))))
+                self.addCleanup(ranks.kill)
+                _, ends = ranks.results(timeout=30)
+                for rank, (status, error) in enumerate(ends):
+                    with self.subTest(small=small, rank=rank):
+                        self.assertEqual(status, 1, error)
+                        self.assertIn("ranks began different collectives", error)
+                        self.assertRegex(error, "4096 bytes")
+                        self.assertRegex(error, "8192 bytes")
+                        self.assertRegex(error, r"\branks? (2, )?3\b")
+                self.nothing_is_left()
+            l.stop()
+
     def test_a_group_that_loses_its_switches_goes_on_with_right_results(self):
         with lab.Lab() as l:
             self.make(l)

@@ -14,8 +14,14 @@ std::vector<DaemonMessage> all_kinds() {
   create.members = {{*wire::IpAddress::parse("10.0.0.1"), 17, 1, 2}, {*wire::IpAddress::parse("fd00::2"), 18, 3, 4}};
   GroupCreated created{"none", "links_taken", "It is so.", 7, 1ull << 40, 4, 5000, {}};
   created.endpoints = {{*wire::IpAddress::parse("10.0.0.254"), 100}, {*wire::IpAddress::parse("fd00::fe"), 101}};
-  return {create,  HoldGroup{7, 42, 3, 5000}, LeaveGroup{7, 42, true},
-          created, GroupHeld{7, 42, true},    GroupGone{7, UINT64_MAX}};
+  return {create,
+          HoldGroup{7, 42, 3, 5000},
+          LeaveGroup{7, 42, true},
+          created,
+          GroupHeld{7, 42, true},
+          GroupGone{7, UINT64_MAX},
+          ExplainGroup{7, 42},
+          GroupExplained{7, 42, "leaf1: rank 0 said so"}};
 }
 
 TEST(DaemonMessages, AreReadAsTheyWereWritten) {
@@ -51,7 +57,7 @@ TEST(DaemonMessages, ValuesThatMeanNothingAreMistakes) {
   EXPECT_FALSE(read_message(write_message(kinds[0]))) << "a rank that is no member";
   std::get<CreateGroup>(kinds[0]).members.resize(kMaxGroupRanks + 1);
   EXPECT_FALSE(read_message(write_message(kinds[0]))) << "too many members";
-  bytes = {kDaemonVersion, 6};
+  bytes = {kDaemonVersion, 8};
   EXPECT_FALSE(read_message(bytes)) << "a kind";
 }
 

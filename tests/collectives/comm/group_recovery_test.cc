@@ -45,6 +45,12 @@ class Site : public World {
     run([] { return false; });
     for (std::uint32_t r = 1; r < kRanks; ++r) groups[r]->on_daemon(GroupHeld{7, generation, true});
   }
+  /// Ranks whose daemons have been asked why the switches have ended the group.
+  std::size_t asked_why() const {
+    return static_cast<std::size_t>(std::count_if(told.begin(), told.end(), [](const auto& heard) {
+      return !heard.empty() && std::holds_alternative<ExplainGroup>(heard.back());
+    }));
+  }
   void refuse() {
     ASSERT_TRUE(run([&] { return groups[0]->state() == State::asking; }));
     GroupCreated none;
@@ -522,6 +528,65 @@ TEST(Recovery, PausesBetweenQuestionsGrow) {
     EXPECT_TRUE(asks());
   }
   s.expect_reason(WEFT_INC_REASON_NO_MANAGER);
+}
+
+constexpr const char* kWhy = "leaf1: rank 3 (10.0.4.2): ranks began different collectives; it said barrier #0";
+
+/// All ranks have sent what the switches refuse.
+Requests refused(Site& s) {
+  s.give(42);
+  EXPECT_TRUE(s.run_to(State::ready));
+  s.fabric.refuse();
+  const auto all = s.post_all();
+  EXPECT_TRUE(s.run_to(State::explaining));
+  EXPECT_EQ(s.asked_why(), kRanks);
+  return all;
+}
+
+TEST(GroupRefused, RanksLearnWhatTheirSwitchesSayBeforeTheyGiveTheGroupUp) {
+  Site s(1);
+  const auto all = refused(s);
+  for (std::uint32_t r = 0; r < kRanks; ++r) {
+    EXPECT_FALSE(over(all[r]));
+    s.groups[r]->on_daemon(GroupGone{7, 42});  // of a rank that has its answer; ours is under way
+    s.groups[r]->on_daemon(GroupExplained{7, 41, "another group's"});
+    EXPECT_EQ(s.groups[r]->state(), State::explaining);
+    s.groups[r]->on_daemon(GroupExplained{7, 42, kWhy});
+    EXPECT_EQ(s.groups[r]->state(), State::failed);
+    EXPECT_EQ(all[r]->error, std::string("switch: remote operation error; ") + kWhy);
+    EXPECT_EQ(s.told[r].back(), DaemonMessage(LeaveGroup{7, 42, true}));
+  }
+}
+
+TEST(GroupRefused, NobodyWaitsForAnAnswerForEver) {
+  Site s(2);
+  s.tick(1);
+  const auto all = refused(s);
+  s.tick(1 + Group::kExplained);
+  EXPECT_EQ(s.groups[0]->state(), State::explaining);
+  s.tick(2 + Group::kExplained);
+  s.groups[0]->on_daemon(GroupExplained{7, 42, kWhy});
+  EXPECT_EQ(all[0]->error, "switch: remote operation error");
+}
+
+TEST(GroupRefused, WithoutADaemonOrAnAnswerItFailsAtOnce) {
+  Site s(3);
+  const auto all = refused(s);
+  s.groups[0]->on_daemon_lost();
+  EXPECT_EQ(all[0]->error, "switch: remote operation error");
+  s.groups[1]->on_daemon(GroupExplained{7, 42, ""});
+  EXPECT_EQ(all[1]->error, "switch: remote operation error");
+}
+
+TEST(GroupRefused, ARankThatHasSentNothingHearsOfItWhenTheGroupIsGone) {
+  Site s(4);
+  s.give(42);
+  ASSERT_TRUE(s.run_to(State::ready));
+  s.groups[1]->on_daemon(GroupExplained{7, 42, kWhy});
+  EXPECT_EQ(s.groups[1]->state(), State::ready) << "it is not gone yet";
+  s.groups[1]->on_daemon(GroupGone{7, 42});
+  EXPECT_EQ(s.groups[1]->state(), State::failed);
+  EXPECT_EQ(s.groups[1]->error(), std::string("the switches have ended the group: ") + kWhy);
 }
 
 }  // namespace

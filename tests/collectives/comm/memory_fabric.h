@@ -181,8 +181,12 @@ class Fabric {
     adder = Adder(ranks_);
   }
 
+  /// The switches have ended the group: they refuse what ranks send.
+  void refuse() { refuses = true; }
+
   Adder adder;
   bool switches_lost = false;  ///< nothing comes to them, or from them
+  bool refuses = false;
   std::set<wire::IpAddress> unreachable;
   std::uint32_t next_qpn = 17;
   /// Registered regions: key, address, bytes.
@@ -205,6 +209,11 @@ class Fabric {
   void carry(MemoryPair& p) {
     auto [id, message] = std::move(p.sending_.front());
     p.sending_.pop_front();
+    if (to_switch(p) && refuses) {
+      --p.outstanding_;
+      p.sent_.push_back({id, 0, {}, "remote operation error"});
+      return;
+    }
     if (to_switch(p)) {
       adder.on_message(p.peer_->qpn - kFirstSwitchQp, message);
     } else {

@@ -10,7 +10,9 @@ namespace weft::inc::daemon {
 namespace {
 
 using comm::CreateGroup;
+using comm::ExplainGroup;
 using comm::GroupCreated;
+using comm::GroupExplained;
 using comm::GroupGone;
 using comm::GroupHeld;
 using comm::HoldGroup;
@@ -25,11 +27,13 @@ struct Written final : Orders {
     renewals.emplace_back(name, ranks);
   }
   void destroy(const GroupName& name) override { destroyed.push_back(name); }
+  void explain(ClientId client, const GroupName& name) override { questions.emplace_back(client, name); }
   void tell(ClientId client, const comm::DaemonMessage& message) override { told.emplace_back(client, message); }
 
   std::vector<ClientId> creates;
   std::vector<std::pair<GroupName, std::vector<std::uint32_t>>> renewals;
   std::vector<GroupName> destroyed;
+  std::vector<std::pair<ClientId, GroupName>> questions;
   std::vector<std::pair<ClientId, comm::DaemonMessage>> told;
 };
 
@@ -101,6 +105,28 @@ TEST_F(LeasesTest, AGroupThatIsGoneIsNotRenewedAnyMore) {
   EXPECT_EQ(orders.told.at(2), (std::pair<ClientId, comm::DaemonMessage>{2, GroupHeld{7, 42, false}}));
   EXPECT_EQ(leases.groups(), 0u);
   EXPECT_TRUE(orders.destroyed.empty());
+}
+
+TEST_F(LeasesTest, WhyAGroupIsGoneIsSaidInFrontOfIt) {
+  make();
+  leases.on_renewed(1, kName, false, "leaf1: so");
+  EXPECT_EQ(orders.told.at(1), (std::pair<ClientId, comm::DaemonMessage>{1, GroupExplained{7, 42, "leaf1: so"}}));
+  EXPECT_EQ(orders.told.at(2), (std::pair<ClientId, comm::DaemonMessage>{1, GroupGone{7, 42}}));
+}
+
+TEST_F(LeasesTest, WhoAsksWhyIsAnswered) {
+  make();
+  for (std::size_t i = 0; i < Leases::kMaxAsked; ++i) ASSERT_TRUE(leases.on_message(0, 1, ExplainGroup{7, 42}));
+  EXPECT_FALSE(leases.on_message(0, 1, ExplainGroup{7, 42}));
+  EXPECT_EQ(orders.questions.size(), Leases::kMaxAsked);
+  EXPECT_EQ(orders.questions.front(), (std::pair<ClientId, GroupName>{1, kName}));
+  leases.on_explained(1, kName, "leaf1: so");
+  EXPECT_EQ(orders.told.back(), (std::pair<ClientId, comm::DaemonMessage>{1, GroupExplained{7, 42, "leaf1: so"}}));
+  EXPECT_TRUE(leases.on_message(0, 1, ExplainGroup{7, 42})) << "there is room for another question";
+  leases.on_gone(1);
+  const std::size_t told = orders.told.size();
+  leases.on_explained(1, kName, "leaf1: so");
+  EXPECT_EQ(orders.told.size(), told) << "nobody is there";
 }
 
 TEST_F(LeasesTest, AProcessThatDiesTakesItsGroupsWithIt) {

@@ -132,6 +132,53 @@ TEST_F(RunningManagerTest, OtherCallsDoNotWaitForSwitchesOfAGroupThatIsMade) {
   EXPECT_EQ(running->renew(1, first.generation, {}), Refusal::unknown_group);
 }
 
+TEST_F(RunningManagerTest, WhyAGroupWasEndedIsKnownAsSoonAsARankHasAsked) {
+  start();
+  const CreateReply made = running->create(request_of({0, 1, 2, 3}, 1));
+  EXPECT_EQ(running->why_ended(1, made.generation), "") << "its switches do not answer";
+  std::map<std::string, policy::NodeId> nodes;
+  running->read([&](const Manager& m, TimeNs) {
+    for (const auto& s : m.groups().at(1).record.decision.tree.switches)
+      nodes[m.fabric().topology.node(s.node).name] = s.node;
+  });
+  ASSERT_EQ(nodes.size(), 3u);
+  const auto [first, second] = std::pair(nodes.begin(), std::next(nodes.begin()));
+  GroupActivity other, noticed, heard;
+  other.group = 2;
+  other.failure = "another group's";
+  noticed.group = heard.group = 1;
+  switches.activities[first->second] = {other, noticed};
+  EXPECT_EQ(running->why_ended(1, made.generation), "") << "they have not ended it";
+  heard.failure = "parent switch (10.1.0.1): a fatal NAK";
+  heard.neighbour_failed = true;
+  switches.activities[second->second] = {heard};
+  EXPECT_EQ(running->why_ended(1, made.generation + 1), "") << "another generation";
+  noticed.failure = "rank 3 said so";
+  switches.activities[first->second] = {other, noticed};
+  const std::string right = first->first + ": rank 3 said so";
+  EXPECT_EQ(running->known_why(1, made.generation), "") << "nobody has asked";
+  EXPECT_EQ(running->why_ended(1, made.generation), right);
+  EXPECT_EQ(running->destroy(1, made.generation), Refusal::none);
+  switches.activities.clear();
+  EXPECT_EQ(running->known_why(1, made.generation), right);
+  EXPECT_EQ(running->why_ended(1, made.generation), right);
+  EXPECT_EQ(running->known_why(2, made.generation), "");
+  EXPECT_EQ(running->known_why(1, made.generation, {"physics"}), "") << "a tenant, whose it is not";
+}
+
+TEST_F(RunningManagerTest, AFailedNeighbourIsSaidWhereNobodyKnowsMore) {
+  start();
+  const CreateReply made = running->create(request_of({0, 1}, 1));
+  policy::NodeId leaf = policy::kNoNode;
+  running->read([&](const Manager& m, TimeNs) { leaf = m.groups().at(1).record.decision.tree.switches.at(0).node; });
+  GroupActivity heard;
+  heard.group = 1;
+  heard.failure = "rank 1: a fatal NAK";
+  heard.neighbour_failed = true;
+  switches.activities[leaf] = {heard};
+  EXPECT_THAT(running->why_ended(1, made.generation), testing::HasSubstr("rank 1: a fatal NAK"));
+}
+
 TEST_F(RunningManagerTest, OtherCallsDoNotWaitForSwitchesThatForgetAGroup) {
   start();
   const CreateReply first = running->create(request_of({0, 1, 2, 3}, 1)),
