@@ -21,9 +21,10 @@
 namespace weft::inc::comm {
 namespace {
 
-/// Code of the time until a message without an answer is sent again, 4.096 us * 2^N: 0.27 s. A peer counts as dead
-/// after eight of them.
-constexpr std::uint8_t kAckTimeout = 16, kRetries = 7;
+/// Code of the time until a message without an answer is sent again, 4.096 us * 2^N: 0.54 s. A peer counts as dead
+/// after seven of them. Not 7 retries: Soft-RoCE takes 7 for "without limit", so that a rank whose peer has gone would
+/// wait for ever.
+constexpr std::uint8_t kAckTimeout = 17, kRetries = 6;
 /// A rank that is late makes the others wait without limit; its leases end it when it is dead.
 constexpr std::uint8_t kRnrRetriesWithoutLimit = 7, kRnrTimer640us = 12;
 constexpr std::uint8_t kHopLimit = 64;
