@@ -82,6 +82,38 @@ std::optional<std::string> read_own_chassis(std::string_view input) {
   return id.empty() ? std::nullopt : std::optional(id);
 }
 
+std::optional<NeighbourReport> read_switch_rows(const std::vector<std::string>& ports,
+                                                const std::vector<std::string>& neighbours) {
+  NeighbourReport out;
+  for (const std::string& line : ports) {
+    const json row = json::parse(line, nullptr, false);
+    Port port{text(row, "port"), text(row, "mac"), {}, 0};
+    out.chassis = text(row, "chassis");
+    if (port.name.empty() || out.chassis.empty() || !row.contains("addresses") || !row["addresses"].is_array()) {
+      return std::nullopt;
+    }
+    const auto rate = row.find("rate_mbps");
+    if (rate != row.end() && rate->is_number_unsigned()) {
+      port.rate_mbps = static_cast<std::uint32_t>(std::min<std::uint64_t>(rate->get<std::uint64_t>(), UINT32_MAX));
+    }
+    for (const json& one : row["addresses"]) {
+      const auto address = wire::IpPrefix::parse(one.is_string() ? one.get<std::string>() : "");
+      if (!address) return std::nullopt;
+      port.addresses.push_back(*address);
+    }
+    out.ports.push_back(std::move(port));
+  }
+  for (const std::string& line : neighbours) {
+    const json row = json::parse(line, nullptr, false);
+    Neighbour n{text(row, "port"), text(row, "chassis"), text(row, "system"), text(row, "peer_port"),
+                text(row, "peer_description")};
+    if (n.port.empty()) return std::nullopt;
+    // Identities in hexadecimal can be longer than any text.
+    if (!n.chassis.empty() && !n.peer_port.empty()) out.neighbours.push_back(std::move(n));
+  }
+  return out.ports.empty() ? std::nullopt : std::optional(std::move(out));
+}
+
 std::optional<std::vector<Port>> read_ports(std::string_view input) {
   const json root = json::parse(input, nullptr, false);
   if (!root.is_array()) return std::nullopt;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The weft authors
 //
-// What `lldpcli -f json` of lldpd and `ip -j address` of iproute2 print. Texts of LLDP come from other machines:
-// whatever they are, they are read as names.
+// What `lldpcli -f json` of lldpd and `ip -j address` of iproute2 print, and rows of weft's own stage. Texts of LLDP
+// come from other machines: whatever they are, they are read as names.
 #pragma once
 
 #include <optional>
@@ -20,6 +20,11 @@ namespace weft::inc::manager {
 
 /// Of `lldpcli -f json show chassis`: the identity of this machine. nullopt: there is none.
 [[nodiscard]] std::optional<std::string> read_own_chassis(std::string_view json);
+
+/// Rows of the tables lldp_ports and lldp of a weft-switch with the stage lldp, each an object of JSON: what its agent
+/// reports, but for the node. nullopt: no rows of ports, or one that is nothing like that.
+[[nodiscard]] std::optional<NeighbourReport> read_switch_rows(const std::vector<std::string>& ports,
+                                                              const std::vector<std::string>& neighbours);
 
 /// Of `ip -j address`: interfaces with a MAC address, without rates. nullopt when it is nothing like that.
 [[nodiscard]] std::optional<std::vector<Port>> read_ports(std::string_view json);

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # Copyright The weft authors
-"""The manager's topology from lldpd: namespaces stand for switches and a host; their agents say what lldpd hears."""
+"""The manager's topology from LLDP: namespaces stand for switches and a host, and their agents say what lldpd hears; or
+switches hear by themselves."""
 import json
 import os
 import shutil
@@ -21,6 +22,19 @@ switches:
 hosts:
   - {{ name: h1, address: 10.0.1.2 }}
   - {{ name: h2, address: 10.0.2.2, switch: root, switch_address: 10.1.2.0 }}
+"""
+
+# The file's switches are in one process, and hear each other over its link.
+OWN = """  - name: leaf1
+    ports:
+      - {{ name: h1, type: veth, interface: {h1}, mtu_bytes: 4200 }}
+      - {{ name: up, type: link, peer: root/l1, rate_mbps: 10000 }}
+    addresses: [ {{ port: h1, address: 10.0.1.1/24 }}, {{ port: up, address: 10.1.1.1/31 }} ]
+    pipeline: [parse, lldp: {{ interval_s: 1 }}, l3, lb: {{ policy: ecmp }}]
+  - name: root
+    ports: [ {{ name: l1, type: link, peer: leaf1/up, rate_mbps: 10000 }} ]
+    addresses: [ {{ port: l1, address: 10.1.1.0/31 }} ]
+    pipeline: [parse, lldp: {{ interval_s: 1 }}, l3, lb: {{ policy: ecmp }}]
 """
 
 
@@ -108,6 +122,42 @@ class Lldp(unittest.TestCase):
 
             leaf.ip("link", "set", "p0", "down")
             lab.wait_for("the link to be down", lambda: not report()["h1", "leaf1"].get("up"), timeout_s=20)
+
+    def test_switches_without_lldpd_speak_and_hear_by_themselves(self):
+        with lab.Lab() as l:
+            os.chmod(l.directory, 0o755)
+            h1 = l.host("h1", mtu=4200).address("10.0.1.2/24")
+            l.start(OWN.format(h1=h1.port_interface))
+            path = lldpd(l, h1, "h1")
+            self.manager(l)
+
+            def report():
+                for name in ("leaf1", "root"):
+                    lab.run(*self.command("agent", "--switch", name, "--once", "--control", l.socket))
+                return self.links()[0]
+
+            lab.wait_for("both links", lambda: {("h1", "leaf1"), ("leaf1", "root")} <= set(report()), timeout_s=40)
+            links = self.links()[0]
+            up = links["leaf1", "root"]
+            self.assertEqual((up["lower_address"], up["upper_address"], up["source"], up["up"]),
+                             ("10.1.1.1", "10.1.1.0", "lldp", True))
+            self.assertEqual(links["h1", "leaf1"]["upper_address"], "10.0.1.1")
+            # lldpd hears of the switch what it says of itself, and the switch of lldpd what that says.
+            heard = json.loads(h1.execute("lldpcli", "-u", path, "-f", "json", "show", "neighbors"))
+            (name, seen), = heard["lldp"]["interface"]["eth0"]["chassis"].items()
+            own = {row["port"]: row for row in l.show("lldp_ports", "--switch", "leaf1")}
+            self.assertEqual((name, "mac " + seen["id"]["value"]), ("leaf1", own["h1"]["chassis"]))
+            self.assertEqual(heard["lldp"]["interface"]["eth0"]["port"]["id"],
+                             {"type": "mac", "value": own["h1"]["mac"]})
+            says = json.loads(h1.execute("lldpcli", "-u", path, "-f", "json", "show", "chassis"))
+            chassis = says["local-chassis"]["chassis"]["h1"]["id"]
+            row, = [row for row in l.show("lldp", "--switch", "leaf1") if row["port"] == "h1"]
+            self.assertEqual((row["system"], row["chassis"]), ("h1", f"{chassis['type']} {chassis['value']}"))
+            # A cable that is pulled has nobody at its end.
+            h1.ip("link", "set", "eth0", "down")
+            lab.wait_for("the loss of h1", lambda: not report()["h1", "leaf1"].get("up"), timeout_s=20)
+            self.assertIs(self.links()[0]["leaf1", "root"]["up"], True)
+            l.stop()
 
 
 if __name__ == "__main__":

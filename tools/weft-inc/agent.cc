@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The weft authors
 //
-// weft-inc agent: tells the manager what lldpd hears at the ports of a switch.
+// weft-inc agent: tells the manager what lldpd, or the switch itself, hears at its ports.
 #include <chrono>
 #include <cstdio>
 #include <thread>
 
 #include "collectives/manager/inc.pb.h"
 #include "collectives/manager/lldp.h"
+#include "switch/api/client.h"
 #include "tools/weft-inc/child.h"
 #include "tools/weft-inc/commands.h"
 
 namespace weft::inc_tool {
 
 namespace v1 = inc::v1;
+
+using inc::manager::NeighbourReport;
 
 namespace {
 
@@ -28,30 +31,58 @@ std::optional<std::string> lldpcli(const Options& o, const std::vector<std::stri
   return output_of(command, kProgramTime, kMostBytes, error);
 }
 
-/// What is said of the ports and their neighbours; nullopt, and why.
-std::optional<v1::ReportNeighboursRequest> look(const Options& o, std::string& error) {
+/// Of lldpd and the kernel's interfaces; nullopt, and why.
+std::optional<NeighbourReport> look_at_lldpd(const Options& o, std::string& error) {
   const auto addresses = output_of({"ip", "-j", "address"}, kProgramTime, kMostBytes, error);
   const auto chassis = addresses ? lldpcli(o, {"show", "chassis"}, error) : std::nullopt;
   const auto heard = chassis ? lldpcli(o, {"show", "neighbors"}, error) : std::nullopt;
   if (!heard) return std::nullopt;
-  const auto ports = inc::manager::read_ports(*addresses);
+  auto ports = inc::manager::read_ports(*addresses);
   const auto own = inc::manager::read_own_chassis(*chassis);
-  const auto neighbours = inc::manager::read_neighbours(*heard);
+  auto neighbours = inc::manager::read_neighbours(*heard);
   if (!ports || !own || !neighbours) {
     error = !ports ? "ip does not answer in JSON" : o.lldpcli + " does not answer in JSON; is lldpd running?";
     return std::nullopt;
   }
+  return NeighbourReport{o.node, *own, std::move(*ports), std::move(*neighbours)};
+}
+
+/// Of a weft-switch that hears by itself.
+std::optional<NeighbourReport> look_at_switch(const Options& o, std::string& error) {
+  api::Client client;
+  auto failed = client.connect(o.control, kProgramTime);
+  const auto rows = [&](const char* table) {
+    std::vector<std::string> out;
+    api::ShowSummary summary;
+    if (!failed) {
+      failed = client.show(
+          {table, o.node, 0}, [&](const std::string& row) { out.push_back(row); }, summary);
+    }
+    return out;
+  };
+  const auto ports = rows("lldp_ports"), neighbours = rows("lldp");
+  if (failed) {
+    error = failed->message;
+    return std::nullopt;
+  }
+  auto out = inc::manager::read_switch_rows(ports, neighbours);
+  if (!out) error = "the switch " + o.node + " at " + o.control + " does not say what it hears: has it the stage lldp?";
+  if (out) out->node = o.node;
+  return out;
+}
+
+v1::ReportNeighboursRequest message_of(const NeighbourReport& report, std::uint32_t rate_mbps) {
   v1::ReportNeighboursRequest out;
-  out.set_node(o.node);
-  out.set_chassis(*own);
-  for (const auto& p : *ports) {
+  out.set_node(report.node);
+  out.set_chassis(report.chassis);
+  for (const auto& p : report.ports) {
     auto* port = out.add_ports();
     port->set_name(p.name);
     port->set_mac(p.mac);
-    port->set_rate_mbps(o.rate_mbps);
+    port->set_rate_mbps(p.rate_mbps != 0 ? p.rate_mbps : rate_mbps);
     for (const auto& address : p.addresses) port->add_addresses(address.to_string());
   }
-  for (const auto& n : *neighbours) {
+  for (const auto& n : report.neighbours) {
     auto* neighbour = out.add_neighbours();
     neighbour->set_port(n.port);
     neighbour->set_chassis(n.chassis);
@@ -66,13 +97,13 @@ std::optional<v1::ReportNeighboursRequest> look(const Options& o, std::string& e
 std::vector<std::string> report_once(const Options& o, ExitStatus& status) {
   std::string error;
   status = kExitFailed;
-  const auto request = look(o, error);
-  if (!request) return {error};
+  const auto report = o.control.empty() ? look_at_lldpd(o, error) : look_at_switch(o, error);
+  if (!report) return {error};
   inc::manager::Client client;
   status = kExitUnreachable;
   if (!connect(o, client)) return {};
   v1::ReportNeighboursReply reply;
-  if (const auto why = client.report(*request, reply)) {
+  if (const auto why = client.report(message_of(*report, o.rate_mbps), reply)) {
     status = client.unanswered() ? kExitUnreachable : kExitFailed;
     return {*why};
   }

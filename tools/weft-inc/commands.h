@@ -35,6 +35,7 @@ struct Options {
   std::string node;                 ///< the switch
   std::string lldpcli = "lldpcli";  ///< the program
   std::string lldp_socket;          ///< of lldpd; empty: its own
+  std::string control;              ///< socket of the weft-switch that hears itself; empty: lldpd does
   double period_s = 10;
   bool once = false;
   // Of a group; `rate_mbps` of the agent, too:

@@ -77,8 +77,8 @@ int main_checked(int argc, char** argv) {
       ->check(CLI::Range(0.05, 3600.0))
       ->capture_default_str();
   top->add_option("-n,--count", o.count, "Print so many times; default: until Ctrl-C");
-  auto* agent =
-      command(app, "agent", "Tells the manager what lldpd hears at the ports of a switch, again and again", run_agent);
+  auto* agent = command(app, "agent",
+                        "Tells the manager what is heard by LLDP at the ports of a switch, again and again", run_agent);
   agent->add_option("--switch", o.node, "The switch, as in the manager's file")->required();
   agent->add_option("--period-s", o.period_s, "Seconds from one report to the next")
       ->check(CLI::Range(0.1, 86'400.0))
@@ -86,6 +86,11 @@ int main_checked(int argc, char** argv) {
   agent->add_flag("--once", o.once, "Report once; the exit status says what came of it");
   agent->add_option("--lldpcli", o.lldpcli, "The program of lldpd")->capture_default_str();
   agent->add_option("--lldp-socket", o.lldp_socket, "Socket of lldpd; default: its own");
+  agent
+      ->add_option("--control", o.control,
+                   "Control socket of weft-switch, whose stage lldp is asked in place of lldpd and ip; the switch has "
+                   "the same name there")
+      ->type_name("SOCKET");
   agent->add_option("--rate-mbps", o.rate_mbps, "Of each port; default: 100000");
   DoctorOptions patient;
   auto* doctor =
