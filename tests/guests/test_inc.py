@@ -107,7 +107,8 @@ class Inc(unittest.TestCase):
     def collectives(self, size, times, options, primitive="all", verb=()):
         group, ranks = self.begin(size, times, primitive, options, verb)
         self.tree.release(ranks, qp=100 * group)
-        self.end(group, ranks, times * (4 if primitive == "all" else 1))
+        self.end(group, ranks, times * {"all": 4, "reducescatter": inc_tree.RANKS,
+                                        "allgather": inc_tree.RANKS}.get(primitive, 1))
 
     def test_every_primitive_with_ranks_that_know_only_verbs(self):
         self.tree.start()
@@ -115,6 +116,14 @@ class Inc(unittest.TestCase):
             for size in (4, 1100, 1 << 20):
                 with self.subTest(mode=mode, size=size):
                     self.collectives(size, 1, options)
+        self.lab.stop()
+
+    def test_reducescatter_and_allgather(self):
+        self.tree.start()
+        for mode, options in MODES.items():
+            for primitive in ("reducescatter", "allgather"):
+                with self.subTest(mode=mode, primitive=primitive):
+                    self.collectives(1 << 16, 1, options, primitive)
         self.lab.stop()
 
     def test_every_primitive_by_rdma_write_with_immediate(self):
