@@ -52,6 +52,7 @@ struct Experiment {
   std::uint64_t seed = 1;
   std::optional<TimeNs> convergence{};  ///< until all switches know of a link that changed; nullopt: never
   TimeNs time_limit = 0;                ///< of virtual time; 0: none
+  TimeNs rates_every = 0;               ///< how often the rates of all queue pairs are looked at; 0: never
   std::uint32_t mbufs = 0;              ///< 0: estimated
   config::Value source{};               ///< the file, validated, overrides applied, defaults filled in
 };

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstdio>
 #include <filesystem>
+#include <set>
 
 #include "nic/rnic/cc_constants.h"
 #include "switch/config/schema/suggest.h"
@@ -46,6 +48,34 @@ std::optional<Rates> rates_of(const Value& t) {
   return rates;
 }
 
+// A link as long as between data centres: 20 km and more.
+constexpr std::uint64_t kLongLinkNs = 100'000;
+
+bool has_long_link(const Topology& topology) {
+  const auto is_long = [](const auto& end) { return end.wire.delay_ns >= kLongLinkNs; };
+  const auto has = [&](const SwitchPlan& plan) { return std::any_of(plan.ports.begin(), plan.ports.end(), is_long); };
+  return std::any_of(topology.switches().begin(), topology.switches().end(), has);
+}
+
+/// What is under way when a flow alone uses its path.
+struct RoundTrip {
+  std::uint64_t ns = 0;  ///< both ways, without serialisation
+  std::uint64_t rate_mbps = UINT64_MAX;
+  std::uint64_t bytes = 0;
+  bool is_long = false;  ///< a link on the path is
+};
+RoundTrip round_trip(const std::vector<Wire>& path) {
+  RoundTrip trip;
+  for (const Wire& wire : path) {
+    trip.ns += 2 * wire.delay_ns;
+    trip.rate_mbps = std::min(trip.rate_mbps, wire.rate_mbps);
+    trip.is_long = trip.is_long || wire.delay_ns >= kLongLinkNs;
+  }
+  constexpr std::uint64_t kNsMbpsPerByte = 8000;
+  trip.bytes = trip.is_long ? trip.ns * trip.rate_mbps / kNsMbpsPerByte : 0;
+  return trip;
+}
+
 bool has_stage(const Value& pipeline, std::string_view name) {
   const Value::List& stages = pipeline.list_or_empty();
   return std::any_of(stages.begin(), stages.end(), [&](const Value& stage) {
@@ -62,11 +92,13 @@ void ExperimentBuilder::build(Experiment& out) {
   if (!source_["time_limit_ms"].is_null()) {
     out.time_limit = static_cast<TimeNs>(std::llround(source_["time_limit_ms"].number() * 1e6));
   }
+  if (!source_["rates_every_us"].is_null()) out.rates_every = from_us(source_["rates_every_us"]);
   build_topology(out);
   build_nic(out);
   if (!topology_ok_) return;
   build_switches(out);
   build_workload(out);
+  check_window(out);
   build_faults(out);
   build_payload(out);
 }
@@ -296,6 +328,33 @@ void ExperimentBuilder::build_nic(Experiment& out) {
   if (!n["cnp_dscp"].is_null()) qp.cnp_dscp = static_cast<std::uint8_t>(number("cnp_dscp"));
   qp.dscp = 3;
   if (n["cc"].is_map() && !n["cc"]["kind"].is_null()) build_congestion_control(n["cc"], out);
+}
+
+void ExperimentBuilder::check_window(const Experiment& out) {
+  const Value& n = source_["nic"];
+  if (!n.is_map() || n["window"].is_null() || out.datagrams) return;
+  if (n["window_below_bdp"].is_null() || n["window_below_bdp"].boolean()) return;
+  if (!has_long_link(out.topology)) return;
+  std::uint64_t window = std::uint64_t{out.qp.max_inflight_packets} * out.qp.path_mtu;
+  if (out.qp.max_inflight_bytes != 0) window = std::min(window, out.qp.max_inflight_bytes);
+  std::set<std::pair<std::uint32_t, std::uint32_t>> seen;  // pairs of ToRs, between which all hosts are as far apart
+  for (const Channel& channel : out.plan.channels) {
+    const HostPlan &from = out.topology.hosts()[channel.from], &to = out.topology.hosts()[channel.to];
+    if (!seen.insert({from.tor, to.tor}).second) continue;
+    const RoundTrip trip = round_trip(out.topology.path(channel.from, channel.to));
+    if (!trip.is_long || window >= trip.bytes) continue;
+    char text[256];
+    std::snprintf(text, sizeof text,
+                  "window: from %s to %s and back takes %.4g ms, and %.4g Gbit/s carry %.4g MB meanwhile: a window of "
+                  "%.4g MB would be all that is measured; give at least %llu packets of %u bytes, or say "
+                  "window_below_bdp: true",
+                  from.name.c_str(), to.name.c_str(), static_cast<double>(trip.ns) / 1e6,
+                  static_cast<double>(trip.rate_mbps) / 1e3, static_cast<double>(trip.bytes) / 1e6,
+                  static_cast<double>(window) / 1e6,
+                  static_cast<unsigned long long>((trip.bytes + out.qp.path_mtu - 1) / out.qp.path_mtu),
+                  out.qp.path_mtu);
+    return error(n["window"].mark(), text);
+  }
 }
 
 void ExperimentBuilder::build_congestion_control(const Value& cc, Experiment& out) {

@@ -28,6 +28,8 @@ class ExperimentBuilder {
   [[nodiscard]] std::optional<EcnSpec> ecn_of(const config::Value& ecn);
   void build_nic(Experiment& out);
   void build_congestion_control(const config::Value& cc, Experiment& out);
+  /// Over a long link a window that the round trip does not fit into would be what an experiment measures.
+  void check_window(const Experiment& out);
   void build_workload(Experiment& out);
   void build_flows(const config::Value& workload, Experiment& out);
   void build_poisson(const config::Value& workload, Experiment& out);

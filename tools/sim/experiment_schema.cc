@@ -178,6 +178,9 @@ Schema nic_schema() {
       Key::with_default("mtu", Schema::integer(64, 8192), Value(1500), "Payload bytes of a full packet."),
       Key::with_default("window", Schema::integer(1, 1 << 20), Value(1024),
                         "Packets that may be unacknowledged; but for gbn also of the bitmap, a power of two."),
+      Key::with_default("window_below_bdp", Schema::boolean(), Value(false),
+                        "Over links of 100 us and more a window that is smaller than what travels both ways is "
+                        "refused, unless this says that it is meant."),
       Key::with_default("max_inflight_bytes", Schema::integer(0, kMostBytes), Value(0),
                         "Bytes that may be unacknowledged (BDP-FC); 0: no limit."),
       Key::with_default("ack_every", Schema::integer(1, 1024), Value(1), "Packets per ACK."),
@@ -292,6 +295,9 @@ Schema experiment_schema(const pipeline::Registry& registry) {
       Key::with_default("faults", Schema::list(fault_schema()), Value(Value::List{}), "What goes wrong."),
       Key::with_default("seed", Schema::integer(0, INT64_MAX), Value(1), "Of all random sources."),
       Key::with_default("time_limit_ms", Schema::number(0, 1e7), Value(0.0), "Of virtual time; 0: until all is sent."),
+      Key::with_default("rates_every_us", Schema::number(0, 1e6), Value(0.0),
+                        "How often the rates that congestion control gives to queue pairs with work are looked at; "
+                        "results then have every change of every one. 0: never."),
       Key::with_default("payload", Schema::one_of({"elided", "values"}), Value("elided"),
                         "values: packets carry bytes, RNICs check the ICRC, and receivers compare every message. The "
                         "times are the same; it takes memory for all messages twice."),

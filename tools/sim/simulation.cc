@@ -282,6 +282,9 @@ void Simulation::make_starts() {
   sample_event_ =
       std::make_unique<Call>(Order(Order::Phase::look, 0, Order::Kind::sample), [this](TimeNs now) { sample(now); });
   looks_.schedule(*sample_event_, sample_interval_);
+  rates_event_ = std::make_unique<Call>(Order(Order::Phase::look, 0, Order::Kind::sample, 1),
+                                        [this](TimeNs now) { look_at_rates(now); });
+  if (experiment_.rates_every != 0) looks_.schedule(*rates_event_, experiment_.rates_every);
   limit_event_ = std::make_unique<Call>(Order(Order::Phase::look, 0, Order::Kind::limit),
                                         [this](TimeNs) { limit_reached_ = true; });
   if (experiment_.time_limit != 0) looks_.schedule(*limit_event_, experiment_.time_limit);
@@ -398,6 +401,18 @@ void Simulation::sample(TimeNs now) {
   // Without anything under way nothing happens any more.
   if (datagrams_stopped()) limit_reached_ = true;
   looks_.schedule(*sample_event_, now + sample_interval_);
+}
+
+void Simulation::look_at_rates(TimeNs now) {
+  rates_seen_.resize(channels_.size());
+  for (std::uint32_t c = 0; c < channels_.size(); ++c) {
+    const bool busy = channels_[c].sender->requester().outstanding() != 0;
+    const double rate = busy ? channels_[c].sender->rate().rate_bps(static_cast<nic::Time>(now)) : 0;
+    if (rate == rates_seen_[c]) continue;
+    rates_seen_[c] = rate;
+    if (rate_changes_.size() < kMostRateChanges) rate_changes_.push_back({now, c, rate});
+  }
+  looks_.schedule(*rates_event_, now + experiment_.rates_every);
 }
 
 std::string Simulation::settle() {

@@ -42,6 +42,13 @@ struct Sample {
   std::uint32_t busy = 0;            ///< queue pairs with work
 };
 
+/// A queue pair has another rate than when it was looked at before.
+struct RateChange {
+  TimeNs at = 0;
+  std::uint32_t channel = 0;  ///< of the plan
+  double rate_bps = 0;
+};
+
 /// How a run is done, which changes nothing of what happens in it.
 struct RunOptions {
   unsigned threads = 1;          ///< at least 1
@@ -92,6 +99,9 @@ class Simulation final : public CompletionSink, public DatagramSink, public IncL
   }
   [[nodiscard]] const std::vector<TransferTimes>& times() const noexcept { return times_; }
   [[nodiscard]] const std::vector<Sample>& samples() const noexcept { return samples_; }
+  /// In the order of time, where the experiment asks for them; no more than kMostRateChanges.
+  static constexpr std::size_t kMostRateChanges = 1'000'000;
+  [[nodiscard]] const std::vector<RateChange>& rate_changes() const noexcept { return rate_changes_; }
   /// Sending and receiving queue pair of each channel.
   struct ChannelQps {
     nic::Qp* sender;
@@ -170,6 +180,7 @@ class Simulation final : public CompletionSink, public DatagramSink, public IncL
   [[nodiscard]] bool datagrams_stopped() const;
   void release(TimeNs now, const std::vector<std::uint32_t>& waiting);
   void sample(TimeNs now);
+  void look_at_rates(TimeNs now);
 
   const Experiment& experiment_;
   rte_mempool* pool_;
@@ -207,7 +218,9 @@ class Simulation final : public CompletionSink, public DatagramSink, public IncL
   std::vector<Sample> samples_;
   TimeNs sample_interval_ = 10'000;
   std::uint64_t sampled_bytes_ = 0, sampled_nacks_ = 0;
-  std::unique_ptr<Call> start_event_, sample_event_, limit_event_;
+  std::vector<RateChange> rate_changes_;
+  std::vector<double> rates_seen_;  ///< by channel; 0: it had no work
+  std::unique_ptr<Call> start_event_, sample_event_, rates_event_, limit_event_;
   bool limit_reached_ = false;
   std::vector<std::unique_ptr<Call>> fault_events_;
   FabricRoutes routes_;

@@ -221,6 +221,18 @@ ordered_json curves_of(const Simulation& s) {
   return curves;
 }
 
+ordered_json rate_changes_of(const Simulation& s) {
+  ordered_json changes = ordered_json::array();
+  for (const RateChange& change : s.rate_changes()) {
+    const Channel& channel = s.experiment().plan.channels[change.channel];
+    changes.push_back({{"at_us", static_cast<double>(change.at) / 1e3},
+                       {"from", channel.from},
+                       {"to", channel.to},
+                       {"gbps", change.rate_bps / 1e9}});
+  }
+  return changes;
+}
+
 // What the stages of all switches counted, summed up: `stages.<name>.<counter>`.
 ordered_json stages_of(const Simulation& s) {
   ordered_json stages = ordered_json::object();
@@ -368,6 +380,7 @@ ordered_json report_of(const Simulation& s, const RunFacts& facts) {
   }
   out["drops_by_reason"] = drops_of(s);
   out["curves"] = curves_of(s);
+  if (s.experiment().rates_every != 0) out["rate_changes"] = rate_changes_of(s);
   out["paths"] = paths_of(s);
   out["transfers"] = transfers_of(s);
   out["experiment"] = to_json(s.experiment().source);

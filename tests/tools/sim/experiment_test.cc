@@ -170,6 +170,29 @@ TEST_F(ExperimentFile, GivesSingleSwitchesPipelinesOfTheirOwn) {
               HasSubstr("lb"));
 }
 
+// 2000 km: 100 Gbit/s carry 250 MB in a round trip.
+TEST_F(ExperimentFile, RefusesAWindowThatALongLinkDoesNotFitInto) {
+  const auto file = [](const std::string& delay_ns, const std::string& nic) {
+    return "topology:\n  { kind: explicit, link_gbps: 100, delay_ns: 1000, switches: [a, b], hosts: [{ name: a-, "
+           "switch: a, "
+           "count: 2 }, { name: b-, switch: b, count: 2 }], links: [{ a: a, b: b, gbps: 400, delay_ns: " +
+           delay_ns + " }] }\nnic: { transport: gbn, mtu: 1000, " + nic +
+           " }\nworkload: { kind: ring, bytes: 1000 }\nswitch: { buffer_mb: 1100 }\n";
+  };
+  EXPECT_EQ(mistakes(file("10000000", "window: 65536")),
+            "bad.yaml:3:43: window: from a-1 to b-0 and back takes 20 ms, and 100 Gbit/s carry 250.1 MB meanwhile: a "
+            "window of 65.54 MB would be all that is measured; give at least 250050 packets of 1000 bytes, or say "
+            "window_below_bdp: true\n");
+  EXPECT_EQ(mistakes(file("10000000", "window: 262144")), "");
+  EXPECT_EQ(mistakes(file("10000000", "window: 250050")), "");
+  EXPECT_NE(mistakes(file("10000000", "window: 250049")), "");
+  EXPECT_EQ(mistakes(file("10000000", "window: 64, window_below_bdp: true")), "");
+  EXPECT_THAT(mistakes(file("10000000", "window: 262144, max_inflight_bytes: 1000000")), HasSubstr("a window of 1 MB"));
+  // 500 us, and a link that is not as long as between data centres.
+  EXPECT_THAT(mistakes(file("500000", "window: 1024")), HasSubstr("at least 12550 packets"));
+  EXPECT_EQ(mistakes(file("99999", "window: 64")), "");
+}
+
 TEST_F(ExperimentFile, TakesOverridesAndSaysWhichOneIsWrong) {
   const std::string good = std::string(kTopology) + kWorkload;
   EXPECT_EQ(mistakes(good), "");

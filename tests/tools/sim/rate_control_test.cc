@@ -4,6 +4,11 @@
 // Congestion control by delay and by telemetry, whole RNICs over whole switches.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <vector>
+
 #include "tests/tools/sim/runs.h"
 
 namespace weft::sim {
@@ -27,6 +32,33 @@ nlohmann::ordered_json summary(const std::string& text, const std::string& cc) {
   EXPECT_TRUE(report["summary"]["complete"].get<bool>()) << cc;
   EXPECT_EQ(report["summary"]["drops"], 0) << cc;
   return report["summary"];
+}
+
+// Every change of each queue pair, to the microsecond, and looking changes nothing.
+TEST(RateChanges, AreThoseOfEveryQueuePair) {
+  const auto plain = run_text(kIncast, {{"nic.cc", "{ kind: dcqcn }"}});
+  const auto traced = run_text(kIncast, {{"nic.cc", "{ kind: dcqcn }"}, {"rates_every_us", "1"}});
+  EXPECT_FALSE(plain.contains("rate_changes"));
+  EXPECT_EQ(traced["summary"]["completion_ms"], plain["summary"]["completion_ms"]);
+  EXPECT_EQ(traced["summary"]["ecn_marks"], plain["summary"]["ecn_marks"]);
+  std::map<int, std::vector<double>> rates;  // by sender
+  double before = 0;
+  for (const auto& change : traced["rate_changes"]) {
+    const double at = change["at_us"].get<double>();
+    EXPECT_GE(at, before);
+    EXPECT_EQ(at, std::floor(at));
+    before = at;
+    rates[change["from"].get<int>()].push_back(change["gbps"].get<double>());
+  }
+  ASSERT_EQ(rates.size(), 7u);
+  int ended = 0;  // with the last ones ends the run, before they are looked at again
+  for (const auto& [from, seen] : rates) {
+    EXPECT_EQ(seen.front(), 100) << from;
+    ended += seen.back() == 0 ? 1 : 0;
+    EXPECT_LT(*std::min_element(seen.begin(), seen.end() - 1), 50) << from;
+    for (std::size_t i = 1; i < seen.size(); ++i) EXPECT_NE(seen[i], seen[i - 1]) << from;
+  }
+  EXPECT_GT(ended, 0);
 }
 
 // Round trips of a path without queues are below T_low and below the target.
