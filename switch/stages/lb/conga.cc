@@ -43,20 +43,28 @@ class CongaPolicy final : public FlowletPolicy {
   [[nodiscard]] NextHopId pick(pipeline::Context& context, LinkView& links, const LbItem& item,
                                NextHopId before) noexcept override {
     const std::uint16_t leaf = leaves_.of_destination(pipeline::frame(item.packet), pipeline::meta(item.packet).parsed);
-    NextHopId best = tables::kUnreachable;
+    // How many members have the least metric, and whether `before` is one of them, without a branch for what differs
+    // from packet to packet.
     unsigned least = ~0u;
     std::uint32_t equals = 0;
+    bool keeps = false;
     for (const NextHopId member : item.members()) {
       if (!links.up(member)) continue;
       const unsigned metric = metric_of(links.port(member), leaf, context.now);
-      if (metric > least) continue;
-      equals = metric < least ? 1 : equals + 1;
-      least = metric;
-      // Each of the equals so far is the choice with the same probability.
-      const bool takes = equals == 1 || (best != before && context.rng.below(equals) == 0);
-      if (takes || member == before) best = member;
+      const bool less = metric < least;
+      const bool equal = metric == least;
+      equals = less ? 1 : equals + (equal ? 1 : 0);
+      keeps = member == before ? less || equal : keeps && !less;
+      least = less ? metric : least;
     }
-    return best;
+    if (keeps) return before;
+    if (equals == 0) return tables::kUnreachable;
+    auto drawn = static_cast<std::uint32_t>(context.rng.below(equals));
+    for (const NextHopId member : item.members()) {
+      const bool takes = links.up(member) && metric_of(links.port(member), leaf, context.now) == least;
+      if (takes && drawn-- == 0) return member;
+    }
+    return tables::kUnreachable;
   }
 
   const CongestionView& congestion_;
