@@ -9,6 +9,7 @@
 #include "switch/stages/parse/drops.h"
 #include "switch/wire/icrc.h"
 #include "switch/wire/parse.h"
+#include "switch/wire/parse_plain.h"
 
 namespace weft::stages {
 namespace {
@@ -122,6 +123,10 @@ ParseStage::ParseStage(const Value& options) : drop_bad_icrc_(options["icrc_bad"
     return false;
   }
   wire::Parsed& parsed = pipeline::meta(m).parsed;
+  if (wire::parse_plain_ipv4(pipeline::frame(m), m->data_len, m->pkt_len, parsed)) {
+    counters_[static_cast<std::size_t>(parsed.kind)].add(1);
+    return false;
+  }
   if (is_whole(m)) {
     wire::parse_frame_slow(pipeline::frame(m), m->data_len, m->pkt_len, parsed);
   } else {

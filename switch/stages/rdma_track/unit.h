@@ -244,6 +244,7 @@ template <typename Access, typename Packet>
 void QpTracker::track(TimeNs now, std::span<Packet* const> burst) noexcept {
   std::array<std::uint32_t, kBurst> at;  // hash of the key, then the entry's position
   const auto size = static_cast<std::uint32_t>(burst.size());
+  std::uint32_t no_roce = 0;
   for (std::uint32_t i = 0; i < size; ++i) {
     const wire::Parsed& p = Access::parsed(burst[i]);
     if (p.is_roce_v4()) [[likely]] {
@@ -254,8 +255,10 @@ void QpTracker::track(TimeNs now, std::span<Packet* const> burst) noexcept {
       at[i] = tables::QpTable::hash_of(key);
     } else {
       at[i] = 0;
+      ++no_roce;
     }
   }
+  if (no_roce == size) return;
   table_.candidates({at.data(), size});
 
   Sums sums;

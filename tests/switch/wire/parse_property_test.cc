@@ -6,6 +6,7 @@
 
 #include "switch/wire/icrc.h"
 #include "switch/wire/parse.h"
+#include "switch/wire/parse_plain.h"
 #include "tests/switch/wire/samples.h"
 
 namespace weft::wire {
@@ -20,6 +21,14 @@ void parse_both(const std::vector<std::uint8_t>& frame, std::uint32_t contiguous
   std::memset(static_cast<void*>(&slow), 0x55, sizeof slow);
   parse_frame(head.get(), contiguous, length, fast);
   parse_frame_slow(head.get(), contiguous, length, slow);
+  Parsed plain;
+  std::memset(static_cast<void*>(&plain), 0x33, sizeof plain);
+  if (parse_plain_ipv4(head.get(), contiguous, length, plain)) {
+    EXPECT_TRUE(same(plain, slow)) << "the short way: " << name(plain.kind) << ", slow " << name(slow.kind) << " "
+                                   << name(slow.validity);
+  } else {
+    EXPECT_EQ(reinterpret_cast<const std::uint8_t*>(&plain)[0], 0x33) << "it wrote something all the same";
+  }
 }
 
 void expect_same(const std::vector<std::uint8_t>& frame, std::uint32_t contiguous, std::uint32_t length,
@@ -76,6 +85,37 @@ TEST(ParseProperty, TruncationAtEveryLengthStaysInBoundsAndBothPathsAgree) {
         ASSERT_TRUE(same(fast, slow)) << s.name << " at " << n << " of " << length;
         expect_in_bounds(fast, n, length, s.name);
       }
+    }
+  }
+}
+
+// What it is there for takes the short way, and nothing else does.
+TEST(ParseProperty, PlainTcpAndUdpTakeTheShortWay) {
+  int taken = 0;
+  for (const auto& s : all_samples()) {
+    const Parsed p = parse(s.frame);
+    const bool plain = (p.kind == FrameKind::udp || p.kind == FrameKind::tcp) && p.validity == Validity::ok &&
+                       (p.flags & (ParsedFlag::ipv6 | ParsedFlag::vlan_tagged | ParsedFlag::ip_options)) == 0;
+    const auto bytes = static_cast<std::uint32_t>(s.frame.size());
+    Parsed out;
+    EXPECT_EQ(parse_plain_ipv4(s.frame.data(), bytes, bytes, out), plain) << s.name;
+    taken += plain ? 1 : 0;
+  }
+  EXPECT_GE(taken, 2);
+}
+
+TEST(ParseProperty, FastAndSlowPathAgreeOnEverySingleBitErrorOfPlainPackets) {
+  for (const auto& s : all_samples()) {
+    const FrameKind kind = parse(s.frame).kind;
+    if (kind != FrameKind::udp && kind != FrameKind::tcp) continue;
+    auto frame = s.frame;
+    const auto bytes = static_cast<std::uint32_t>(frame.size());
+    for (std::uint32_t bit = 0; bit < std::min<std::uint32_t>(bytes, 54) * 8; ++bit) {
+      frame[bit / 8] = static_cast<std::uint8_t>(frame[bit / 8] ^ 1 << bit % 8);
+      Parsed fast, slow;
+      parse_both(frame, bytes, bytes, fast, slow);
+      ASSERT_TRUE(same(fast, slow)) << s.name << " bit " << bit;
+      frame[bit / 8] = static_cast<std::uint8_t>(frame[bit / 8] ^ 1 << bit % 8);
     }
   }
 }
