@@ -35,4 +35,14 @@ std::optional<wire::IpAddress> gid_address(const std::string& sysfs, const std::
   return address.is_unspecified() ? std::nullopt : std::optional(address);
 }
 
+std::optional<wire::IpAddress> GidReader::address(TimeNs now, const std::string& device, unsigned port,
+                                                  unsigned index) {
+  const auto found = entries_.find({device, port, index});
+  if (found != entries_.end() && now - found->second.read_at < kAge) return found->second.address;
+  if (found == entries_.end() && entries_.size() >= kMostEntries) entries_.clear();
+  const auto address = gid_address(sysfs_, device, port, index);
+  entries_[{device, port, index}] = {now, address};
+  return address;
+}
+
 }  // namespace weft::agent

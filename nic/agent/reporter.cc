@@ -35,7 +35,10 @@ std::string changes_text(const Message& message, bool with_psns) {
 
 void Reporter::add(std::vector<Change> changes) {
   if (wants_snapshot_) return;  // it will have them
-  for (Change& change : changes) waiting_.push_back(std::move(change));
+  for (Change& change : changes) {
+    ups_waiting_ += change.up ? 1 : 0;
+    waiting_.push_back(std::move(change));
+  }
   if (waiting_.size() > kMostWaiting) wants_snapshot_ = true;
 }
 
@@ -45,6 +48,11 @@ const Message* Reporter::next(TimeNs now) {
   if (!snapshot_ && now >= refresh_at_) wants_snapshot_ = true;
   const bool something = wants_snapshot_ || snapshot_ || !waiting_.empty();
   if (!something && now < heartbeat_at_) return nullptr;
+  if (times_.gather != 0 && only_ends()) {
+    if (gather_until_ == 0) gather_until_ = now + times_.gather;
+    if (now < gather_until_) return nullptr;
+  }
+  gather_until_ = 0;
   sent_ = make(now);
   return &*sent_;
 }
@@ -56,6 +64,7 @@ Message Reporter::make(TimeNs now) {
   if (wants_snapshot_) {
     // The list has all that is waiting.
     waiting_.clear();
+    ups_waiting_ = 0;
     wants_snapshot_ = false;
     snapshot_ = message.begin = true;
     after_.reset();
@@ -70,12 +79,16 @@ Message Reporter::make(TimeNs now) {
   const auto many = static_cast<std::ptrdiff_t>(std::min(waiting_.size(), kMostChanges));
   message.changes.assign(std::make_move_iterator(waiting_.begin()), std::make_move_iterator(waiting_.begin() + many));
   waiting_.erase(waiting_.begin(), waiting_.begin() + many);
+  for (const Change& change : message.changes) ups_waiting_ -= change.up ? 1 : 0;
   return message;
 }
 
 TimeNs Reporter::deadline() const noexcept {
   const bool something = sent_ || wants_snapshot_ || snapshot_ || !waiting_.empty();
-  const TimeNs due = something ? 0 : std::min(heartbeat_at_, refresh_at_);
+  const bool gathers = !sent_ && only_ends();
+  const TimeNs due = gathers     ? std::min(gather_until_, refresh_at_)
+                     : something ? 0
+                                 : std::min(heartbeat_at_, refresh_at_);
   return std::max(due, not_before_);
 }
 

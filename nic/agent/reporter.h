@@ -34,6 +34,8 @@ class Reporter {
     TimeNs refresh = 200 * kSecond;  ///< it tells everything so often: what is never told again, the switch forgets
     TimeNs least_retry = 100 * kMs;  ///< after a failure; twice as long after each further one
     TimeNs longest_retry = 2 * kSecond;
+    TimeNs gather =
+        0;  ///< so long ends of connections wait for others to be told with, when nothing else is to be told
   };
   static constexpr std::size_t kMostChanges = 128;   ///< of a message: some 40 KiB
   static constexpr std::size_t kMostWaiting = 8192;  ///< changes; beyond, a snapshot takes less
@@ -61,10 +63,16 @@ class Reporter {
 
  private:
   [[nodiscard]] Message make(TimeNs now);
+  /// All that waits are ends of connections, which nobody is in a hurry for.
+  [[nodiscard]] bool only_ends() const noexcept {
+    return !wants_snapshot_ && !snapshot_ && !waiting_.empty() && ups_waiting_ == 0;
+  }
 
   const QpList& list_;
   Times times_;
   std::deque<Change> waiting_;
+  std::size_t ups_waiting_ = 0;  // of them, those that are no ends
+  TimeNs gather_until_ = 0;      // 0: nothing is gathered
   std::optional<Message> sent_;
   std::uint64_t sequence_ = 0;
   bool wants_snapshot_ = true;

@@ -32,6 +32,7 @@ namespace weft::agent {
 namespace {
 
 constexpr TimeNs kExitLook = kSecond;  // for processes that have ended
+constexpr TimeNs kGather = kMs;        // ends of connections are told together: each message costs as much as its call
 constexpr const char* kLibrary = "/usr/lib/x86_64-linux-gnu/libibverbs.so.1";
 
 struct Options {
@@ -101,11 +102,13 @@ std::optional<std::string> start_of(std::uint32_t pid) {
 class Agent {
  public:
   explicit Agent(const Options& options)
-      : options_(options), list_([this](const std::string& device, unsigned port, unsigned index) {
-          return gid_address(options_.sysfs, device, port, index);
+      : options_(options),
+        gids_(options.sysfs),
+        list_([this](const std::string& device, unsigned port, unsigned index) {
+          return gids_.address(monotonic_now(), device, port, index);
         }) {
-    const Reporter::Times times{.heartbeat = from_seconds(options.heartbeat_s),
-                                .refresh = from_seconds(options.refresh_s)};
+    const Reporter::Times times{
+        .heartbeat = from_seconds(options.heartbeat_s), .refresh = from_seconds(options.refresh_s), .gather = kGather};
     for (const bool tcp : {false, true}) {
       for (const std::string& each : tcp ? options.addresses : options.sockets) {
         SwitchPlace place = options.place;
@@ -249,6 +252,7 @@ class Agent {
   }
 
   const Options& options_;
+  GidReader gids_;
   QpList list_;
   std::vector<std::unique_ptr<SwitchLink>> links_;
   std::vector<std::unique_ptr<QpEventSource>> sources_;

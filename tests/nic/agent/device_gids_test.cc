@@ -46,6 +46,23 @@ TEST_F(DeviceGids, AreAddressesWhereTheyAreOfRoceV2) {
   EXPECT_EQ(address(1, "rxe0", 2), "none");
 }
 
+TEST_F(DeviceGids, AreReadAgainWhenTheyMayHaveChanged) {
+  gid(1, "0000:0000:0000:0000:0000:ffff:0a00:0102", "RoCE v2");
+  agent::GidReader reader(sysfs_);
+  const auto at = [&](TimeNs now, unsigned index) {
+    const auto found = reader.address(now, "rxe0", 1, index);
+    return found ? found->to_string() : "none";
+  };
+  constexpr TimeNs kStart = 1'000'000'000;
+  EXPECT_EQ(at(kStart, 1), "10.0.1.2");
+  EXPECT_EQ(at(kStart, 2), "none");
+  gid(1, "0000:0000:0000:0000:0000:ffff:0a00:0103", "RoCE v2");
+  gid(2, "0000:0000:0000:0000:0000:ffff:0a00:0104", "RoCE v2");
+  EXPECT_EQ(at(kStart + agent::GidReader::kAge - 1, 1), "10.0.1.2");
+  EXPECT_EQ(at(kStart + agent::GidReader::kAge, 1), "10.0.1.3");
+  EXPECT_EQ(at(kStart + agent::GidReader::kAge, 2), "10.0.1.4");
+}
+
 TEST_F(DeviceGids, ADeviceIsNoPath) {
   gid(1, "0000:0000:0000:0000:0000:ffff:0a00:0102", "RoCE v2");
   for (const char* name : {"", ".", "..", "./rxe0",

@@ -92,6 +92,36 @@ TEST_F(Reports, ASwitchThatAsksGetsEverythingInParts) {
   EXPECT_TRUE(reporter.in_step());
 }
 
+TEST_F(Reports, EndsOfConnectionsWaitForOthersUnlessAConnectionBegins) {
+  Reporter gathering{list, {.gather = kMs}};
+  const auto destroy = [&](std::uint32_t qpn) { gathering.add(list.on_event(qp_event(WEFT_QP_DESTROY, qpn))); };
+  for (const std::uint32_t qpn : {17u, 19u, 21u}) gathering.add(list.on_event(to_rtr(qpn, "10.0.2.1", 18)));
+  EXPECT_EQ(gathering.next(now)->changes.size(), 3u);
+  gathering.answered(now, false);
+  destroy(17);
+  EXPECT_EQ(gathering.next(now), nullptr);
+  EXPECT_EQ(gathering.deadline(), now + kMs);
+  now += kMs - 1;
+  destroy(19);
+  EXPECT_EQ(gathering.next(now), nullptr);
+  now += 1;
+  ASSERT_NE(gathering.next(now), nullptr);
+  EXPECT_EQ(gathering.next(now)->changes.size(), 2u);
+  gathering.answered(now, false);
+  // The number of a queue pair that has ended is used anew: both are told at once, in order.
+  destroy(21);
+  EXPECT_EQ(gathering.next(now), nullptr);
+  gathering.add(list.on_event(to_rtr(21, "10.0.2.1", 20)));
+  EXPECT_EQ(gathering.deadline(), 0u);
+  const Message* const m = gathering.next(now);
+  ASSERT_NE(m, nullptr);
+  ASSERT_EQ(m->changes.size(), 2u);
+  EXPECT_FALSE(m->changes[0].up);
+  EXPECT_TRUE(m->changes[1].up);
+  gathering.answered(now, false);
+  EXPECT_TRUE(gathering.in_step());
+}
+
 TEST_F(Reports, EverythingIsToldAgainNowAndThen) {
   connect(17);
   (void)exchange();
