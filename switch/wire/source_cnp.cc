@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::size_t kIp = sizeof(EthernetHeader), kUdp = kIp + sizeof(Ipv4Header), kBth = kUdp + sizeof(UdpHeader);
 constexpr std::size_t kIcrc = kSourceCnpBytes - kIcrcBytes;
-constexpr std::uint8_t kTtl = 64;
+constexpr std::uint8_t kCnpTtl = 64;
 
 /// A CNP in which all is zero where one differs from another: MAC addresses, TOS, header checksum, IP addresses and
 /// queue pair. The ICRC is that of the zeros.
@@ -32,7 +32,7 @@ Template make_template() noexcept {
   Template made;
   RoceAddressing to;
   to.source = to.destination = IpAddress::v4(0);
-  to.ttl = kTtl;
+  to.ttl = kCnpTtl;
   to.source_port = 0;
   assert(emitted_bytes(to, Opcode::CNP) == kSourceCnpBytes);
   // No packet goes to queue pair 0, so the one that is parsed has another.
@@ -46,7 +46,7 @@ Template make_template() noexcept {
 
 /// The sum of the template's IPv4 header: addresses and TOS come to it.
 constexpr std::uint32_t kSum =
-    (4 << 12 | sizeof(Ipv4Header) / 4 << 8) + (kSourceCnpBytes - kIp) + 0x4000 + (kTtl << 8 | IpProtocol::udp);
+    (4 << 12 | sizeof(Ipv4Header) / 4 << 8) + (kSourceCnpBytes - kIp) + 0x4000 + (kCnpTtl << 8 | IpProtocol::udp);
 
 /// Covered bytes behind the word at this offset.
 constexpr std::uint32_t covered_after(std::size_t offset) noexcept {
