@@ -25,9 +25,9 @@ using pipeline::PortIndex;
 using std::chrono::milliseconds;
 
 constexpr milliseconds kTick{10};
+constexpr std::uint32_t kPoolCache = 512;  // buffers that a worker keeps to itself
 // Packets that a device keeps for a worker that does not look: the descriptors of a physical one, unless it is told
 // otherwise. Kernel interfaces and sockets keep fewer.
-constexpr std::uint32_t kPoolCache = 512;  // buffers that a worker keeps to itself
 constexpr std::uint32_t kDevicePackets = 1024;
 constexpr TimeNs kLinkPeriodNs = 200'000'000;
 constexpr TimeNs kHousekeepingNs = 1'000'000'000;

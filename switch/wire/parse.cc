@@ -304,9 +304,12 @@ bool parse_plain_ipv4(const std::uint8_t* data, std::uint32_t contiguous, std::u
   const std::uint32_t total = ip.total_length.value();
   const std::uint32_t bytes = total - sizeof(Ipv4Header);  // wraps when it is too short
   const std::uint32_t room = frame_length - kL4;
-  const bool right = (eth.ethertype.value() == EtherType::ipv4) & (data[kAt] == kVersionAndLength) &
-                     !eth.source.is_multicast() & !ip.is_fragment() & (bytes <= room);
-  if (!right) return false;
+  unsigned wrong = eth.ethertype.value() != EtherType::ipv4;
+  wrong |= data[kAt] != kVersionAndLength;
+  wrong |= eth.source.is_multicast();
+  wrong |= ip.is_fragment();
+  wrong |= bytes > room;
+  if (wrong != 0) return false;
   const bool is_udp = ip.protocol == IpProtocol::udp;
   if (is_udp) {
     const std::uint32_t length = udp.length.value();
