@@ -74,8 +74,10 @@ TEST(Lldp, WhatIsWrittenIsRead) {
 }
 
 TEST(Lldp, OtherTlvsArePassedOverAndTheEndMayBeMissing) {
-  const auto unit =
-      read_lldp(frame_of({{1, kMac}, {2, kIfname}, {3, kTtl}, {127, "anything"}, {5, "one"}, {5, "two"}, {8, ""}}));
+  // What is read points into it.
+  const Bytes frame =
+      frame_of({{1, kMac}, {2, kIfname}, {3, kTtl}, {127, "anything"}, {5, "one"}, {5, "two"}, {8, ""}});
+  const auto unit = read_lldp(frame);
   ASSERT_TRUE(unit);
   EXPECT_EQ(unit->port.kind, 5);
   EXPECT_EQ(text(unit->port.bytes), "eth1");
