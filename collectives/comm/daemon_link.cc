@@ -3,18 +3,17 @@
 #include "collectives/comm/daemon_link.h"
 
 #include <sys/socket.h>
-#include <sys/un.h>
 
 #include <cerrno>
+
+#include "switch/base/unix_address.h"
 
 namespace weft::inc::comm {
 
 bool DaemonLink::connect() {
-  sockaddr_un to{};
-  if (connected() || path_.empty() || path_.size() >= sizeof to.sun_path) return false;
+  sockaddr_un to;
+  if (connected() || !write_unix_address(path_, to)) return false;
   nic::Descriptor fresh(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  to.sun_family = AF_UNIX;
-  path_.copy(to.sun_path, sizeof to.sun_path - 1);
   if (!fresh.valid() || ::connect(fresh.get(), reinterpret_cast<const sockaddr*>(&to), sizeof to) != 0) return false;
   socket_ = std::move(fresh);
   return true;

@@ -7,7 +7,6 @@
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,6 +16,7 @@
 #include <type_traits>
 
 #include "nic/host/host.h"
+#include "switch/base/unix_address.h"
 
 namespace weft::inc::daemon {
 namespace {
@@ -47,10 +47,8 @@ Server::~Server() {
 }
 
 std::string Server::listen(const std::string& path, unsigned mode) {
-  sockaddr_un at{};
-  at.sun_family = AF_UNIX;
-  if (path.empty() || path.size() >= sizeof at.sun_path) return "the path of a socket has 1 to 107 bytes";
-  path.copy(at.sun_path, sizeof at.sun_path - 1);
+  sockaddr_un at;
+  if (!write_unix_address(path, at)) return "the path of a socket has 1 to 107 bytes";
   const auto* address = reinterpret_cast<const sockaddr*>(&at);
   std::error_code ignored;
   std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);

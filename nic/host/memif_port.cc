@@ -8,7 +8,6 @@
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -20,6 +19,7 @@
 #include <utility>
 
 #include "nic/host/roce_frames.h"
+#include "switch/base/unix_address.h"
 #include "switch/system/clock.h"
 #include "switch/wire/hash.h"
 
@@ -215,10 +215,8 @@ void MemifPort::reset_rings() noexcept {
 }
 
 std::string MemifPort::connect() {
-  sockaddr_un to{};
-  to.sun_family = AF_UNIX;
-  if (config_.socket.size() >= sizeof to.sun_path) return "the path is too long";
-  config_.socket.copy(to.sun_path, sizeof to.sun_path - 1);
+  sockaddr_un to;
+  if (!write_unix_address(config_.socket, to)) return "the path is too long";
   socket_ = Descriptor(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   if (!socket_.valid() || ::connect(socket_.get(), reinterpret_cast<const sockaddr*>(&to), sizeof to) != 0) {
     return error_text("no server of memif");

@@ -6,15 +6,15 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/time.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <system_error>
+
+#include "switch/base/unix_address.h"
 
 namespace weft::api {
 namespace {
@@ -23,13 +23,6 @@ constexpr mode_t kOwnerOnly = 0600;
 
 std::string because(const std::string& what, const std::string& path, int error) {
   return what + " " + path + ": " + std::generic_category().message(error);
-}
-
-bool fill(sockaddr_un& address, const std::string& path) {
-  address.sun_family = AF_UNIX;
-  if (path.empty() || path.size() >= sizeof(address.sun_path)) return false;
-  std::memcpy(address.sun_path, path.data(), path.size());
-  return true;
 }
 
 // What stands at the final path before we listen there.
@@ -54,8 +47,8 @@ std::optional<std::string> clear_stale(const std::string& path) {
 }  // namespace
 
 Connection connect_unix(const std::string& path, std::chrono::milliseconds patience, int type) {
-  sockaddr_un address{};
-  if (!fill(address, path)) return {-1, path.empty() ? ENOENT : ENAMETOOLONG};
+  sockaddr_un address;
+  if (!write_unix_address(path, address)) return {-1, path.empty() ? ENOENT : ENAMETOOLONG};
   const int fd = socket(AF_UNIX, type | SOCK_CLOEXEC, 0);
   if (fd < 0) return {-1, errno};
   const bool wait = patience.count() > 0;
@@ -74,8 +67,8 @@ Connection connect_unix(const std::string& path, std::chrono::milliseconds patie
 }
 
 int bind_unix(const std::string& path) {
-  sockaddr_un address{};
-  if (!fill(address, path)) {
+  sockaddr_un address;
+  if (!write_unix_address(path, address)) {
     errno = ENAMETOOLONG;
     return -1;
   }

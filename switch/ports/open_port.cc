@@ -4,7 +4,6 @@
 // From a port of the configuration to an open device: one function per port type.
 #include <spdlog/spdlog.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +11,7 @@
 #include <filesystem>
 #include <set>
 
+#include "switch/base/unix_address.h"
 #include "switch/pipeline/dpdk_compat.h"
 #include "switch/ports/eth_port.h"
 #include "switch/ports/generator_port.h"
@@ -148,10 +148,8 @@ std::string remove_stale_socket(const std::string& path) {
     return "";
   }
   if (type != std::filesystem::file_type::socket) return path + " exists and is no socket";
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (path.size() >= sizeof address.sun_path) return path + " is too long for a socket";
-  path.copy(address.sun_path, path.size());
+  sockaddr_un address;
+  if (!write_unix_address(path, address)) return path + " is too long for a socket";
   // memif's sockets are of the type SOCK_SEQPACKET; connecting with another type fails with EPROTOTYPE, not with
   // ECONNREFUSED, when somebody listens.
   const int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
