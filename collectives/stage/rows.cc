@@ -186,7 +186,7 @@ ordered_json IncStage::group_row(const RunningGroup& g) const {
           {"slots", g.unit.slots() != nullptr ? c.slots : 0},
           {"bytes", IncEngine::memory_bytes(c)},
           {"f3_bytes", f3_bytes(c)},
-          {"collectives", table.next_sequence()},
+          {"collectives", g.begun},
           {"under_way", table.live()},
           {"contributions", n.contributions},
           {"completed", n.completed},
@@ -282,7 +282,7 @@ ordered_json IncStage::activity_row(const RunningGroup& g) const {
   row["waits_for_ranks"] = std::move(ranks);
   row["failure"] = g.unit.failure() ? describe(*g.unit.failure(), g.spec) : "";
   row["neighbour_failed"] = g.unit.failure() && g.unit.failure()->reason == Failure::Reason::peer_failed;
-  row["collectives"] = g.unit.table().next_sequence();
+  row["collectives"] = g.begun;
   std::uint64_t packets = 0, sent = 0, bad_icrc = 0;
   for (std::size_t e = 0; e < g.edges.size(); ++e) {
     if (!g.spec.config.endpoints[e].rank) continue;

@@ -87,6 +87,13 @@ class Ownership {
 /// Its address_key.
 [[nodiscard]] std::uint64_t address_key(const wire::IpAddress& source, const wire::IpAddress& destination);
 
+/// How many collectives a group has begun: the protocol numbers them with 16 bits (ControlMessage::sequence).
+/// @param begun  as many as there were at most 65,535 collectives ago
+/// @param next   the number of the next one
+[[nodiscard]] constexpr std::uint64_t count_on(std::uint64_t begun, std::uint16_t next) noexcept {
+  return begun + static_cast<std::uint16_t>(next - begun);
+}
+
 /// One worker runs it; what control threads may read while it does is said with each member.
 struct RunningGroup {
   /// @param memory  empty: the unit allocates its own
@@ -102,6 +109,7 @@ struct RunningGroup {
   IncEngine unit;
   std::vector<Edge> edges;      ///< by endpoint; the neighbours: any worker
   GroupCounters counted;        ///< of these the stage's counters know
+  std::uint64_t begun = 0;      ///< collectives, see count_on()
   bool failed = false;          ///< the stage's counters know of it
   bool touched = false;         ///< there may be more
   bool adds_unchecked = false;  ///< IncEngine::adds_unchecked() after the last burst

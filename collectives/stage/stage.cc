@@ -218,6 +218,7 @@ void IncStage::count_groups(pipeline::Context& context) noexcept {
     add(IncCounter::rnr_naks, &GroupCounters::rnr_naks);
     add(IncCounter::resent, &GroupCounters::resent);
     add(IncCounter::ahead, &GroupCounters::ahead);
+    group->begun = count_on(group->begun, group->unit.table().next_sequence());
     group->touched = false;
     group->adds_unchecked = group->unit.adds_unchecked();
     // A timer that is too early does no harm: on_timer() asks for the next one.

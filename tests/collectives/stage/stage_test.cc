@@ -307,6 +307,14 @@ TEST(IncStage, TablesSayWhatIsUnderWayAndExplainNamesWhoIsWaitedFor) {
   EXPECT_EQ(s.h.stage<IncStage>("inc").explain(1), std::nullopt);
 }
 
+TEST(IncStage, CountsMoreCollectivesThanTheirSequenceCan) {
+  std::uint64_t begun = 0;
+  for (const std::uint64_t now : {0ull, 3ull, 65'535ull, 65'536ull, 65'536ull, 131'071ull, 131'080ull}) {
+    begun = count_on(begun, static_cast<std::uint16_t>(now));
+    EXPECT_EQ(begun, now);
+  }
+}
+
 TEST(IncStage, ActivityCountsWhatIsAddedUpAndNamesTheRanksThatAreWaitedFor) {
   for (const char* mode : {"", "mode: iii", "mode: i, timeout: 6"}) {
     // 5 and 9 packets of 256 bytes are vectors; a barrier has none.
