@@ -2,6 +2,7 @@
 // Copyright The weft authors
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <string_view>
 #include <utility>
 
@@ -76,6 +77,17 @@ void ExperimentBuilder::build_inc(const Value& w, Experiment& out) {
   }
   if (out.datagrams || out.qp.loss_recovery == nic::LossRecovery::ideal) {
     return error(w.mark(), "workload: collectives need a 'nic.transport' of gbn, nic_sr or irn");
+  }
+  for (const Value& host : w["late"].list_or_empty()) {
+    const auto number = static_cast<std::uint32_t>(host["host"].unsigned_integer());
+    const bool takes_part = std::any_of(spec.groups.begin(), spec.groups.end(), [&](const IncGroup& g) {
+      return std::find(g.hosts.begin(), g.hosts.end(), number) != g.hosts.end();
+    });
+    const auto by = static_cast<TimeNs>(std::llround(host["by_us"].number() * 1000));
+    if (!takes_part || !spec.late.emplace(number, by).second) {
+      return error(host.mark(), "late: host " + std::to_string(number) +
+                                    (takes_part ? " is named twice" : " takes part in no collective"));
+    }
   }
   for (const Value& flow : w["background"].list_or_empty()) {
     const std::uint64_t from = flow["from"].unsigned_integer(), to = flow["to"].unsigned_integer();

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -30,7 +31,8 @@ struct IncSpec {
   std::vector<IncGroup> groups;
   std::uint32_t times = 1;  ///< one after the other
   std::uint32_t window = 8, message_packets = 16;
-  config::Value options{};  ///< more of what a group of stage inc takes: mode, slots...
+  config::Value options{};                 ///< more of what a group of stage inc takes: mode, slots...
+  std::map<std::uint32_t, TimeNs> late{};  ///< hosts that send nothing before this time; receives are posted
 };
 
 /// The invocations that make one operation of a group, numbered from `sequence` on.

@@ -53,6 +53,7 @@ void IncRun::connect(const std::vector<std::unique_ptr<Host>>& hosts,
       path.destination = end.address;
       path.source_port = 0;
       Rank& rank = *ranks_[first + r];
+      if (const auto late = spec_.late.find(members[r]); late != spec_.late.end()) rank.begins = late->second;
       rank.qp->connect({.qpn = wire::Qpn(end.qp),
                         .path = path,
                         .send_psn = wire::Psn(end.first_rx),
@@ -95,11 +96,17 @@ config::Value::List IncRun::groups_at(std::uint32_t sw, std::uint32_t mtu) const
   return out;
 }
 
-void IncRun::start(TimeNs now) {
-  for (auto& rank : ranks_) work(now, *rank);
+TimeNs IncRun::start(TimeNs now) {
+  TimeNs next = kNever;
+  for (auto& rank : ranks_) {
+    if (rank->begins > now) next = std::min(next, rank->begins);
+    work(now, *rank);
+  }
+  return next;
 }
 
 void IncRun::work(TimeNs now, Rank& r) {
+  if (now < r.begins) return;
   while (const auto message = r.progress->post()) post(now, r, *message);
   note_operations(now, r);
 }

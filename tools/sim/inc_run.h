@@ -46,7 +46,8 @@ class IncRun {
   [[nodiscard]] config::Value::List groups_at(std::uint32_t sw, std::uint32_t mtu) const;
   [[nodiscard]] const std::vector<nic::Qp*>& qps() const noexcept { return qps_; }
 
-  void start(TimeNs now);
+  /// Lets those ranks begin whose time has come. When it is to be called again; kNever: all have begun.
+  TimeNs start(TimeNs now);
   void completed(TimeNs now, Host& host, const nic::Wc& wc);
   /// "" when every result that has arrived was right; otherwise what was not, at the first rank that noticed.
   [[nodiscard]] std::string wrong() const;
@@ -58,6 +59,7 @@ class IncRun {
     Host* host = nullptr;
     nic::Qp* qp = nullptr;
     std::uint32_t group = 0, rank = 0, transfer = 0;  ///< the first of its transfers
+    TimeNs begins = 0;
     std::vector<inc::ControlMessage> program;
     std::optional<inc::RankProgress> progress;
     std::uint32_t per_operation = 1;      ///< invocations

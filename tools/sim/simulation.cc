@@ -291,7 +291,8 @@ void Simulation::make_starts() {
 }
 
 void Simulation::start_inc(TimeNs now) {
-  inc_->start(now);
+  if (const TimeNs next = inc_->start(now); next != kNever) changes_.schedule(*start_event_, next);
+  if (now != 0) return;
   for (std::uint32_t b = 0; b < kBackgroundWrites * background_.size(); ++b) {
     post_background(now, b / kBackgroundWrites);
   }

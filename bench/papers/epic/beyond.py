@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Copyright The weft authors
 """Runs weft-sim for what EPIC's appendix K leaves out: loss on many links of deep trees beside section F.4, loss inside
-the network, a rank that is away for a while, one that is slow, congestion control, other traffic with and without PFC.
+the network, a rank that is away for a while, one that begins late, one that is slow, congestion control, other traffic
+with and without PFC.
 
 Usage: beyond.py [--weft-sim FILE] [--jobs N] [--bytes N] [--seeds N] [--out FILE] [SECTION...]
   --jobs N    simulations at a time (one per core)
@@ -113,6 +114,19 @@ def straggler(runs):
     return lines
 
 
+def late(runs):
+    """One rank calls later than the others, which have sent all that the group has room for."""
+    behind = (0, 10, 100, 1000, 10000)
+    lines = [f"## A rank that begins late, AllReduce of {runs.size}: us from its beginning to the end of all", "",
+             "Timeouts of 262 us and 7 retries: the others hear RNR NAKs, and nobody gives up.", ""]
+    lines += tables.head(["mode"] + [f"{us} us late" for us in behind])
+    for mode in MODES:
+        waiting = [runs.one(workload__group__mode=mode, faults="[]", workload__late=f"[{{host: 7, by_us: {us}}}]",
+                            nic__rto_us=262) for us in behind]
+        lines.append(tables.row(mode, [f"{w.result() / 1000 - us:.0f}" for w, us in zip(waiting, behind)]))
+    return lines
+
+
 def slow(runs):
     """One host of eight has a slower link: everybody waits for it. Who may run ahead of it, and how far?"""
     lines = [f"## One rank with a slower link, and what that link can carry, AllReduce of {runs.size}, Gbit/s", ""]
@@ -184,8 +198,8 @@ def timers(runs):
     return lines
 
 
-SECTIONS = {"decay": decay, "inner": inner, "straggler": straggler, "slow": slow, "company": company, "shares": shares,
-            "timers": timers}
+SECTIONS = {"decay": decay, "inner": inner, "straggler": straggler, "late": late, "slow": slow, "company": company,
+            "shares": shares, "timers": timers}
 
 
 def main():

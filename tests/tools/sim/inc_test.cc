@@ -139,6 +139,28 @@ TEST(Inc, DeepTreesAreAsFastAsShallowOnes) {
   }
 }
 
+// The others wait as long as it takes, by RNR NAKs, and nobody gives up: a rank has 7 retries of 100 us.
+TEST(Inc, ARankThatBeginsLateCostsWhatItIsLateBy) {
+  for (const char* mode : {"i", "ii", "iii"}) {
+    for (const char* operation : {"allreduce", "reduce", "barrier"}) {
+      SCOPED_TRACE(std::string(mode) + " " + operation);
+      std::vector<Override> how{{"workload.group.mode", mode},
+                                {"workload.operation", operation},
+                                {"workload.times", "1"},
+                                {"payload", "values"}};
+      if (std::string(operation) == "barrier") how.push_back({"workload.bytes", "0"});
+      const double punctual = run_text(kStar, how)["summary"]["completion_ms"].get<double>();
+      how.push_back({"workload.late", "[{ host: 7, by_us: 20000 }, { host: 2, by_us: 500.5 }]"});
+      const auto late = run_text(kStar, how)["summary"];
+      EXPECT_TRUE(late["complete"].get<bool>());
+      EXPECT_GE(late["completion_ms"].get<double>(), 20 + punctual / 2);
+      EXPECT_LT(late["completion_ms"].get<double>(), 20 + 3 * punctual);
+      const auto by_two = run_text(kStar, how, [](Simulation&) {}, {.threads = 2})["summary"];
+      EXPECT_EQ(by_two["completion_ms"], late["completion_ms"]);
+    }
+  }
+}
+
 // Mode II refuses a Broadcast to IRN receivers: the sender hears of it, the others never would.
 TEST(Inc, ARunWhoseGroupFailsEnds) {
   const auto r =
@@ -169,6 +191,10 @@ TEST(Inc, MistakesAreSaid) {
   EXPECT_THAT(mistakes({{"nic.mtu", "1500"}}), HasSubstr("collectives need a 'nic.mtu' of 256, 512"));
   EXPECT_THAT(mistakes({{"nic.transport", "ideal"}}), HasSubstr("collectives need a 'nic.transport' of gbn"));
   EXPECT_THAT(mistakes({{"workload.group.mode", "iv"}}), HasSubstr("mode: expected one of i, ii, iii, found 'iv'"));
+  EXPECT_THAT(mistakes({{"workload.late", "[{ host: 8, by_us: 1 }]"}}),
+              HasSubstr("late: host 8 takes part in no collective"));
+  EXPECT_THAT(mistakes({{"workload.late", "[{ host: 1, by_us: 1 }, { host: 1, by_us: 2 }]"}}),
+              HasSubstr("late: host 1 is named twice"));
   EXPECT_THAT(mistakes({{"workload.groups", "3"}}), HasSubstr("8 hosts do not make 3 groups"));
 }
 
