@@ -11,6 +11,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 
 import yaml
 
@@ -126,9 +127,10 @@ class Tree:
     def create(self, switch, group):
         self.weftctl("inc", "create", "group=" + json.dumps(group), "--switch", switch)
 
-    def release(self, ranks, qp=QP):
-        """Tells the ranks their ends of the group; they begin."""
+    def release(self, ranks, qp=QP, last_by_s=0):
+        """Tells the ranks their ends of the group; they begin, the last one so much later."""
         for number, rank in enumerate(ranks):
+            time.sleep(last_by_s if number == len(ranks) - 1 else 0)
             rank.stdin.write(json.dumps({"qp": qp + number}) + "\n")
             rank.stdin.flush()
 
