@@ -5,6 +5,7 @@
 // copies for each packet that comes again (appendix D).
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <bitset>
 #include <cstdint>
@@ -31,9 +32,9 @@ struct StepOfSwitch {
 };
 
 /// What is wrong with it; nullptr: nothing. Of copies, a switch that answers its neighbours itself (modes I and III)
-/// makes none because of a packet that comes again, and a NAK or a timer has it repeat its slots. In mode II, one copy
-/// answers a packet that comes again, of a Broadcast one for each receiver; where the paper's `reforward` is in force,
-/// one for each endpoint.
+/// makes none because of a packet that comes again, and a NAK or a timer has it repeat what a flow has in slots: those
+/// of one pipe, or of both where one primitive follows another. In mode II, one copy answers a packet that comes again,
+/// of a Broadcast one for each receiver; where the paper's `reforward` is in force, one for each endpoint.
 inline const char* wrong_answer(const ExplorerCase& c, const StepOfSwitch& s) {
   std::uint32_t requests = 0, naks = 0, most_requests = 0, most_naks = 0;
   for (std::size_t channel = 0; channel < kMostChannels; ++channel) {
@@ -45,7 +46,10 @@ inline const char* wrong_answer(const ExplorerCase& c, const StepOfSwitch& s) {
   if (most_naks > 1) return "a step asks a neighbour for one gap once";
   const bool on_request = s.packet != nullptr && s.packet->info().is_request();
   if (c.mode != Mode::ii) {
-    const std::uint64_t resent = s.after.resent - s.before.resent, slots = 2 * std::uint64_t{c.message_packets};
+    const auto other = [&](const Step& step) { return step.primitive != c.program.front().primitive; };
+    const bool both_pipes = c.mode == Mode::iii && std::any_of(c.program.begin(), c.program.end(), other);
+    const std::uint64_t resent = s.after.resent - s.before.resent;
+    const std::uint64_t slots = (both_pipes ? 4 : 2) * std::uint64_t{c.message_packets};
     if (on_request && resent != 0) return "a packet from a neighbour has nothing sent again";
     const std::uint64_t flows = s.packet != nullptr ? 1 : s.endpoints;
     return resent > slots * flows ? "no more is sent again than a flow's slots" : nullptr;
