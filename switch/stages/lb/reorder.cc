@@ -8,6 +8,15 @@ namespace weft::stages {
 
 using wire::Psn;
 
+namespace {
+
+// after < psn <= until
+bool is_within(Psn psn, Psn after, Psn until) {
+  return psn.distance_from(after) > 0 && psn.distance_from(until) <= 0;
+}
+
+}  // namespace
+
 ReorderBuffer::ReorderBuffer(const ReorderRules& rules)
     : rules_(rules), flows_(rules.flows), items_(rules.max_packets) {
   timers_.resize(rules.flows);
@@ -23,16 +32,18 @@ ReorderBuffer::ReorderBuffer(const ReorderRules& rules)
   Flow& flow = flows_[number];
   Item item = arrived;
   item.until = now + rules_.bound_ns;
-  const std::int32_t ahead = flow.known ? item.psn.distance_from(flow.expected) : 0;
+  std::int32_t ahead = flow.known ? item.psn.distance_from(flow.expected) : 0;
   const bool leap = ahead >= kLeap || ahead <= -kLeap;
   if (!leap && ahead < 0) {
     ++counts_.late;
-    return go_on(item, sink);
+    if (!begins_anew(flow, item)) return go_on(item, sink);
+    ahead = item.psn.distance_from(flow.expected);
   }
   if (!leap && (ahead > 0 || !(flow.known || may_begin(flow, item)))) {
     std::uint32_t* const place = place_of(flow, item.psn);
-    // The same PSN waits already: this is a copy, which need not wait for what its original waits for.
-    if (*place != kNone && items_[*place].psn == item.psn) return go_on(item, sink);
+    // The same PSN waits already: this is a copy, which need not wait for what its original waits for. Receivers to
+    // which senders go back would take it for one more gap.
+    if (*place != kNone && items_[*place].psn == item.psn && !flow.goes_back) return go_on(item, sink);
     if (has_room(flow, item, sink)) return hold(number, item, place);
     ++counts_.overflowed;
     while (flow.first != kNone && items_[flow.first].psn.distance_from(item.psn) < 0) take_first(flow, sink);
@@ -40,11 +51,76 @@ ReorderBuffer::ReorderBuffer(const ReorderRules& rules)
   if (leap) {
     ++counts_.leaps;
     release(number, sink);
+    flow.nacked = false;
+    flow.expected = item.psn;
   }
   go_on(item, sink);
-  flow.expected = item.psn + item.psns;
-  flow.known = true;
+  pass(flow, item);
   drain(number, sink);
+}
+
+// What the flow expects when a packet goes on that is not late.
+void ReorderBuffer::pass(Flow& flow, const Item& item) noexcept {
+  const Psn behind = item.psn + item.psns;
+  const bool gap = flow.known && item.psn.distance_from(flow.expected) > 0;
+  if (gap && flow.goes_back) {
+    // The receiver throws it away, and still wants the same.
+    const bool earlier = is_within(flow.gap_end, flow.expected, item.psn);
+    if (!earlier) flow.gap_end = item.psn;
+    return;
+  }
+  if (gap) flow.gap_end = item.psn;
+  if (!flow.known || behind.distance_from(flow.expected) > 0) flow.expected = behind;
+  flow.known = true;
+}
+
+void ReorderBuffer::on_nak(std::uint32_t number, Psn wanted) noexcept {
+  Flow& flow = flows_[number];
+  const std::int32_t behind = flow.expected.distance_from(wanted);
+  if (!flow.known || behind <= 0 || behind >= kLeap) return;
+  follows_acks_ = true;
+  // Without a gap of ours there, the packet was lost between here and the receiver: it alone is missing.
+  if (flow.goes_back || !is_within(flow.gap_end, wanted, flow.expected)) flow.gap_end = wanted + 1;
+  if (flow.goes_back) {
+    flow.expected = wanted;
+    ++counts_.went_back;
+    return;
+  }
+  flow.wanted = wanted;
+  flow.nacked = true;
+}
+
+void ReorderBuffer::on_ack(std::uint32_t number, Psn psn, ReorderSink& sink) noexcept {
+  Flow& flow = flows_[number];
+  if (flow.nacked) wants(flow, psn + 1);
+  const std::int32_t ahead = (psn + 1).distance_from(flow.expected);
+  if (!flow.goes_back || ahead <= 0 || ahead >= kLeap) return;
+  // It has got what went on ahead of a gap, and has not come again since: it keeps such packets.
+  if (is_within(flow.gap_end, flow.expected, psn)) flow.goes_back = false;
+  flow.expected = psn + 1;
+  drain(number, sink);
+}
+
+// What the receiver that has asked for a packet wants next.
+void ReorderBuffer::wants(Flow& flow, Psn next) noexcept {
+  if (next.distance_from(flow.wanted) > 0) flow.wanted = next;
+  flow.nacked = flow.wanted.distance_from(flow.expected) < 0;
+}
+
+// Whether a late packet shows that its sender has gone back to what the receiver wants, so that order begins anew
+// there. Packets that fill a gap show nothing: all senders send them again.
+bool ReorderBuffer::begins_anew(Flow& flow, const Item& item) noexcept {
+  const std::int32_t after = item.psn.distance_from(flow.wanted);
+  if (!flow.nacked || after < 0) return false;
+  if (item.psn.distance_from(flow.gap_end) < 0) {
+    if (after == 0) wants(flow, item.psn + item.psns);
+    return false;
+  }
+  flow.goes_back = true;
+  flow.nacked = false;
+  flow.expected = flow.wanted;
+  ++counts_.went_back;
+  return true;
 }
 
 void ReorderBuffer::on_packet(TimeNs now, std::uint32_t flow, Psn psn, bool starts, std::uint32_t bytes,
@@ -102,9 +178,7 @@ void ReorderBuffer::take_first(Flow& flow, ReorderSink& sink) noexcept {
   const std::uint32_t at = flow.first;
   Item& item = items_[at];
   flow.first = item.next;
-  const Psn behind = item.psn + item.psns;
-  if (!flow.known || behind.distance_from(flow.expected) > 0) flow.expected = behind;
-  flow.known = true;
+  pass(flow, item);
   if (!item.passed) {
     --flow.packets;
     --packets_;
@@ -129,7 +203,8 @@ void ReorderBuffer::release(std::uint32_t number, ReorderSink& sink) noexcept {
 
 void ReorderBuffer::forget(std::uint32_t number, ReorderSink& sink) noexcept {
   release(number, sink);
-  flows_[number].known = false;
+  Flow& flow = flows_[number];
+  flow.known = flow.nacked = flow.goes_back = false;
 }
 
 void ReorderBuffer::flush(ReorderSink& sink) noexcept {

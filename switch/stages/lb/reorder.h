@@ -11,6 +11,11 @@
 // - When it goes on for its time, those that wait in front of it do too: together they are in order.
 // - A packet is never dropped. What does not fit goes on at once, behind what waits in front of it.
 // - A gap that is given up is left to the receiver, whose NACK tells the sender.
+// - A sender that goes back (go-back-N) sends all again from where its receiver has asked, although most of that has
+//   gone on: the receiver threw it away. Order begins anew there. Otherwise each change of path among what is sent
+//   again would be a gap to the receiver, and the sender, whose newest PSN is always a window ahead, would never end
+//   going back. on_nak() and on_ack() tell what such a receiver waits for; a gap that is given up does not change that.
+//   A sender shows that it goes back by what it sends again although it had gone on. For others nothing changes.
 // - A flow that is not known yet begins with a packet that starts a message; others wait for it, no longer than the
 //   bound. The first packet of a flow whose PSNs leap says what comes next.
 //
@@ -42,6 +47,7 @@ struct ReorderCounts {
   std::uint64_t late = 0;     ///< packets that came when later ones had gone on: overtaken beyond the bound, or resent
   std::uint64_t overflowed = 0;  ///< packets for which there was no room, here or where the sink reserves it
   std::uint64_t leaps = 0;       ///< packets too far from the one that was expected for mere overtaking
+  std::uint64_t went_back = 0;   ///< times that a sender began anew where its receiver had asked, and order with it
   std::uint64_t peak_packets = 0;
   std::uint64_t peak_bytes = 0;
 };
@@ -75,6 +81,13 @@ class ReorderBuffer {
 
   /// A packet has passed that does not wait, and takes `psns` PSNs from `psn` on.
   void on_passed(TimeNs now, std::uint32_t flow, wire::Psn psn, std::uint32_t psns, ReorderSink& sink) noexcept;
+
+  /// The receiver has told the sender that it waits for `wanted` (NAK of a sequence error, RNR NAK).
+  void on_nak(std::uint32_t flow, wire::Psn wanted) noexcept;
+  /// The receiver has told the sender that it has got everything up to `psn`.
+  void on_ack(std::uint32_t flow, wire::Psn psn, ReorderSink& sink) noexcept;
+  /// ACKs matter: there has been a NAK.
+  [[nodiscard]] bool follows_acks() const noexcept { return follows_acks_; }
 
   /// Nothing earlier than what waits is under way (ConWeave's TAIL): all of it goes on.
   void release(std::uint32_t flow, ReorderSink& sink) noexcept;
@@ -110,10 +123,16 @@ class ReorderBuffer {
 
   struct Flow {
     wire::Psn expected{};
+    wire::Psn wanted{};  ///< with `nacked`: what the receiver waits for, before `expected`
+    /// The end of the last gap that was given up: from here on all has gone on. With `goes_back` the first packet that
+    /// has gone on though the receiver wants an earlier one.
+    wire::Psn gap_end{};
     std::uint32_t first = kNone;  ///< what waits, by PSN
     std::uint32_t last = kNone;   ///< with `first`: the end of it
     std::uint32_t packets = 0;    ///< that wait
     bool known = false;
+    bool nacked = false;
+    bool goes_back = false;  ///< its sender does: `expected` is what the receiver waits for
   };
   // With its timer, 20 bytes, and what the stage knows it by, 16.
   static_assert(sizeof(Flow) + 20 + 16 <= 64, "state of a flow fits a cache line");
@@ -134,6 +153,9 @@ class ReorderBuffer {
   void hold(std::uint32_t number, const Item& item, std::uint32_t* place) noexcept;
   [[nodiscard]] bool has_room(const Flow& flow, const Item& item, ReorderSink& sink) noexcept;
   [[nodiscard]] bool may_begin(const Flow& flow, const Item& item) const noexcept;
+  [[nodiscard]] bool begins_anew(Flow& flow, const Item& item) noexcept;
+  static void wants(Flow& flow, wire::Psn next) noexcept;
+  static void pass(Flow& flow, const Item& item) noexcept;
   void drain(std::uint32_t number, ReorderSink& sink) noexcept;
   void take_first(Flow& flow, ReorderSink& sink) noexcept;
   void expire(TimeNs now, std::uint32_t number, ReorderSink& sink) noexcept;
@@ -148,6 +170,7 @@ class ReorderBuffer {
   Timers timers_;  ///< of flows: not after the first `until` of what waits
   std::uint32_t packets_ = 0;
   std::uint64_t bytes_ = 0;
+  bool follows_acks_ = false;
   ReorderCounts counts_;
 };
 

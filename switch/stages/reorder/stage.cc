@@ -21,6 +21,7 @@ using pipeline::PacketMeta;
 
 namespace {
 
+constexpr auto kAcknowledge = static_cast<std::uint8_t>(wire::Opcode::RC_ACKNOWLEDGE);
 constexpr auto kReadRequest = static_cast<std::uint8_t>(wire::Opcode::RC_RDMA_READ_REQUEST);
 
 ReorderRules rules_of(const Value& options, std::uint32_t flows) {
@@ -34,7 +35,7 @@ ReorderRules rules_of(const Value& options, std::uint32_t flows) {
 constexpr Follows<ReorderCounter, ReorderCounts> kFollows[] = {
     {ReorderCounter::packets_held, &ReorderCounts::held}, {ReorderCounter::expired, &ReorderCounts::expired},
     {ReorderCounter::late, &ReorderCounts::late},         {ReorderCounter::overflowed, &ReorderCounts::overflowed},
-    {ReorderCounter::leaps, &ReorderCounts::leaps},
+    {ReorderCounter::leaps, &ReorderCounts::leaps},       {ReorderCounter::went_back, &ReorderCounts::went_back},
 };
 constexpr Follows<ReorderCounter, HeldRoomCounts> kRoomFollows[] = {
     {ReorderCounter::port_full, &HeldRoomCounts::port_full},
@@ -62,9 +63,26 @@ bool ReorderStage::may_wait(const PacketMeta& pm) const noexcept {
          is_uplink_[pm.in_port] && known_.known(pm);
 }
 
+// What the receiver of a flow, a host of ours, says to its sender.
+void ReorderStage::hear(const PacketMeta& pm, ReorderSink& sink) noexcept {
+  const wire::Syndrome syndrome(pm.parsed.syndrome);
+  if (syndrome.is_ack() && !buffer_.follows_acks()) return;
+  if (pm.in_port >= is_uplink_.size() || is_uplink_[pm.in_port]) return;
+  const tables::QpEntry* const entry = known_.entry(pm);
+  if (entry == nullptr) return;
+  const std::uint32_t flow = entry->peer;
+  if (names_[flow].dest_qp != known_.tracker().table().entry(flow).dest_qp().value()) return;
+  if (syndrome.is_ack()) return buffer_.on_ack(flow, pm.parsed.psn, sink);
+  if (syndrome.is_sequence_nak() || syndrome.is_rnr_nak()) buffer_.on_nak(flow, pm.parsed.psn);
+}
+
 void ReorderStage::take(TimeNs now, rte_mbuf* m, ReorderSink& sink) noexcept {
   const PacketMeta& pm = pipeline::meta(m);
-  if (!may_wait(pm)) return sink.deliver(number_of(m));
+  if (!may_wait(pm)) {
+    sink.deliver(number_of(m));
+    if (pm.parsed.kind == wire::FrameKind::roce && pm.parsed.opcode == kAcknowledge) hear(pm, sink);
+    return;
+  }
   const std::uint32_t flow = pm.qp_handle - 1;
   const Name name{pm.parsed.address_key, pm.parsed.dest_qp.value()};
   if (names_[flow] != name) {

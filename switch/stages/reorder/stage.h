@@ -58,6 +58,7 @@ class ReorderStage : public pipeline::Stage {
   static_assert(sizeof(Name) == 16, "ReorderBuffer counts it as state of the flow");
 
   [[nodiscard]] bool may_wait(const pipeline::PacketMeta& pm) const noexcept;
+  void hear(const pipeline::PacketMeta& pm, ReorderSink& sink) noexcept;
   void take(TimeNs now, rte_mbuf* m, ReorderSink& sink) noexcept;
   void publish() noexcept;
 

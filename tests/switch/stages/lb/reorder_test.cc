@@ -188,6 +188,88 @@ TEST_F(Reorder, TailLetsAllGoOn) {
   EXPECT_THAT(comes(16), ElementsAre(16));
 }
 
+TEST_F(Reorder, ASenderThatGoesBackBeginsANewOrder) {
+  comes(10);
+  for (const std::uint32_t psn : {12u, 13u, 14u}) comes(psn);
+  EXPECT_THAT(time_is(1100), ElementsAre(12, 13, 14));
+  buffer.on_nak(0, Psn(11));
+  EXPECT_THAT(comes(15), ElementsAre(15)) << "sent before the sender heard of it";
+  EXPECT_THAT(comes(11), ElementsAre(11)) << "any sender sends this again";
+  EXPECT_EQ(buffer.counts().went_back, 0u);
+  EXPECT_THAT(comes(14), IsEmpty()) << "this had gone on: the receiver wants 12";
+  EXPECT_THAT(comes(14), IsEmpty()) << "a copy ahead of the gap would be one more gap";
+  EXPECT_THAT(comes(13), IsEmpty());
+  EXPECT_THAT(comes(12), ElementsAre(12, 13, 14, 14));
+  EXPECT_EQ(buffer.expected(0), Psn(15));
+  EXPECT_EQ(buffer.counts().went_back, 1u);
+}
+
+TEST_F(Reorder, ForASenderThatGoesBackAGapThatIsGivenUpStaysAGap) {
+  comes(10);
+  comes(12);
+  EXPECT_THAT(time_is(1100), ElementsAre(12));
+  buffer.on_nak(0, Psn(11));
+  EXPECT_THAT(comes(12), IsEmpty());
+  EXPECT_THAT(time_is(1200), ElementsAre(12));
+  EXPECT_EQ(buffer.expected(0), Psn(11)) << "the receiver has thrown it away again";
+  EXPECT_THAT(comes(12), IsEmpty());
+  EXPECT_THAT(comes(11), ElementsAre(11, 12));
+  buffer.on_nak(0, Psn(11));
+  EXPECT_EQ(buffer.expected(0), Psn(11)) << "11 was lost between the switch and the receiver";
+  EXPECT_THAT(comes(12), IsEmpty());
+  out.clear();
+  buffer.on_ack(0, Psn(11), *this);
+  EXPECT_THAT(out, ElementsAre(12)) << "it was not, or has come another way";
+  buffer.on_ack(0, Psn(5), *this);
+  buffer.on_nak(0, Psn(40));
+  buffer.on_ack(0, Psn(0x600000), *this);
+  buffer.on_nak(0, Psn(0x600000));
+  EXPECT_EQ(buffer.expected(0), Psn(13)) << "old, or of another connection";
+}
+
+TEST_F(Reorder, NaksChangeNothingForASenderThatRepeatsOnlyWhatIsMissing) {
+  comes(10);
+  for (const std::uint32_t psn : {13u, 14u, 16u}) comes(psn);
+  EXPECT_THAT(time_is(1100), ElementsAre(13, 14, 16));
+  buffer.on_nak(0, Psn(11));
+  for (const std::uint32_t psn : {12u, 11u, 15u}) EXPECT_THAT(comes(psn), ElementsAre(psn));
+  buffer.on_nak(0, Psn(20));
+  EXPECT_THAT(comes(17), ElementsAre(17));
+  EXPECT_EQ(buffer.counts().went_back, 0u);
+}
+
+TEST_F(Reorder, WhatHasBeenAcknowledgedIsNotWaitedFor) {
+  comes(10);
+  comes(13);
+  time_is(1100);
+  buffer.on_nak(0, Psn(11));
+  out.clear();
+  buffer.on_ack(0, Psn(12), *this);
+  EXPECT_THAT(out, IsEmpty()) << "11 and 12 have come another way";
+  EXPECT_THAT(comes(11), ElementsAre(11));
+  EXPECT_THAT(comes(13), ElementsAre(13)) << "what the receiver wants";
+  EXPECT_EQ(buffer.counts().went_back, 1u);
+  EXPECT_THAT(comes(14), ElementsAre(14));
+}
+
+TEST_F(Reorder, AReceiverThatKeepsWhatOvertookIsTakenForOneAgain) {
+  comes(10);
+  comes(12);
+  time_is(1100);
+  buffer.on_nak(0, Psn(11));
+  comes(12);  // the sender's timeout, for example
+  EXPECT_EQ(buffer.counts().went_back, 1u);
+  EXPECT_THAT(comes(11), ElementsAre(11, 12));
+  comes(14);
+  EXPECT_THAT(time_is(1200), ElementsAre(14));
+  EXPECT_EQ(buffer.expected(0), Psn(13));
+  buffer.on_ack(0, Psn(14), *this);
+  EXPECT_EQ(buffer.expected(0), Psn(15)) << "13 has come another way, and 14 was kept";
+  comes(16);
+  EXPECT_THAT(time_is(1300), ElementsAre(16));
+  EXPECT_EQ(buffer.expected(0), Psn(17)) << "gaps that are given up are over again";
+}
+
 TEST_F(Reorder, FlowsDoNotTouchEachOther) {
   comes(10, 0);
   comes(50, 1);

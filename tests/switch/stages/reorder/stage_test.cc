@@ -50,6 +50,33 @@ TEST_F(ReorderStageTest, ALostPacketIsLeftToTheReceiverAfterTheBound) {
   EXPECT_EQ(counter("late"), 1u);
 }
 
+// The receiver threw 12 and 13 away: its sender goes back to 11, and changes paths meanwhile.
+TEST_F(ReorderStageTest, OrderBeginsAnewWhereTheReceiverHasAsked) {
+  come({10});
+  come({12, 13});
+  h.advance_ns(100 * kUs);
+  EXPECT_THAT(out(), ElementsAre(12, 13));
+  h.inject("h1", nack(11).build());
+  EXPECT_THAT(come({13}, 2), IsEmpty()) << "it went on before, and comes ahead of what the receiver wants";
+  EXPECT_THAT(come({12}, 1), IsEmpty());
+  EXPECT_THAT(come({11}, 1), ElementsAre(11, 12, 13));
+  EXPECT_EQ(counter("went_back"), 1u);
+  EXPECT_EQ(counter("expired"), 2u);
+  EXPECT_THAT(come({15}), IsEmpty());
+  h.inject("h1", ack(14).build());
+  EXPECT_THAT(out(), ElementsAre(15)) << "14 has come another way";
+}
+
+TEST_F(ReorderStageTest, NaksFromTheFabricAreAboutOthers) {
+  come({10});
+  come({12, 13});
+  h.advance_ns(100 * kUs);
+  EXPECT_THAT(out(), ElementsAre(12, 13));
+  h.inject("s1", nack(11).eth(other_mac(0x11), leaf_mac(2)).build());
+  EXPECT_THAT(come({13}, 2), ElementsAre(13));
+  EXPECT_EQ(counter("went_back"), 0u);
+}
+
 TEST_F(ReorderStageTest, OnlyRequestsOfKnownQueuePairsThatComeFromTheFabricWait) {
   come({10});
   EXPECT_THAT(come({12}), IsEmpty());
