@@ -70,11 +70,14 @@ class VariantResult:
     uplinks: dict
     sending_racks: set  # the switches of hosts that send data
     wall_s: float
-    stages: dict = dataclasses.field(default_factory=dict)  # weftctl --json show STAGE, of those in STAGE_TABLES
+    # weftctl --json show STAGE, of those in STAGE_TABLES, and order_rows()
+    stages: dict = dataclasses.field(default_factory=dict)
 
 
 # Stages whose sums a report shows, where switches have them.
 STAGE_TABLES = ("pnp", "trp")
+# The stages that restore order, and how the names of their counters about it begin.
+ORDER_STAGES = {"reorder": ("reorder", ""), "conweave": ("lb_tag", "conweave_")}
 
 
 def limits(jitter, timing):
@@ -84,17 +87,6 @@ def limits(jitter, timing):
     rto = max(MIN_RTO_US, RTO_ROUND_TRIPS * longest, 2 * guard) + (jitter.backlog_us if jitter else 0)
     rto = timing.rto_us or min(MAX_RTO_US, _round_up(rto))
     return Limits(guard, rto)
-
-
-def backlog_us(lab, nic):
-    """How long a path takes to send all that the flows of one rack may have under way."""
-    slowest = fabric.slowest_link_mbps(lab)
-    if slowest is None:
-        return 0.0
-    racks = fabric.racks(lab)
-    sources = [racks[flow.source] for flow in lab.workload.flows]
-    flows = max(map(sources.count, sources))
-    return flows * nic.window * (nic.mtu + fabric.HEADER_BYTES) * 8 / slowest
 
 
 def calmest(measure):
@@ -253,7 +245,7 @@ class Bench:
                 for load in loads:
                     load.finish(LONGEST_RUN_S)
         return Jitter(2 * idle["typical_us"], 2 * idle["max_us"], 2 * busy["typical_us"], 2 * busy["max_us"],
-                      backlog_us(self._lab, variant.nic), timing.probes)
+                      fabric.backlog_us(self._lab, variant.nic), timing.probes)
 
     def _latency(self, flow, probes):
         source, target = self._hosts[flow.source], self._hosts[flow.target]
@@ -282,7 +274,8 @@ class Bench:
             wall_s = time.monotonic() - started
             return VariantResult(variant, flows, self._show("ports"), self._show("nack_filter"), self._show("drops"),
                                  fabric.uplinks(self._lab), fabric.sending_racks(self._lab), wall_s,
-                                 {name: self._show(name) for name in STAGE_TABLES})
+                                 {**{name: self._show(name) for name in STAGE_TABLES},
+                                  **order_rows(self._show("counters"))})
 
     def _run_flows(self, variant, found):
         running = [self._start_flow(flow, variant, found.rto_us, f"flow{number}", self._lab.sample_ms)
@@ -322,6 +315,19 @@ class Load:
             raise LabError(f"{self.flow.source} -> {self.flow.target}: weft-rnic ended with "
                            f"{self.process.returncode}\n{said.strip()[-1000:]}")
         return FlowResult(self.flow, json.loads(out), parse_samples(said), parse_rates(said))
+
+
+def order_rows(counters):
+    """A row of counters for each switch that restored order, by the names in ORDER_STAGES.
+
+    counters  weftctl --json show counters"""
+    found = {name: {} for name in ORDER_STAGES}
+    for row in counters:
+        for name, (stage, prefix) in ORDER_STAGES.items():
+            if row["stage"] == stage and row["counter"].startswith(prefix):
+                found[name].setdefault(row["switch"], {})[row["counter"].removeprefix(prefix)] = row["value"]
+    return {name: [{"switch": switch, **values} for switch, values in rows.items() if any(values.values())]
+            for name, rows in found.items()}
 
 
 def parse_samples(text):

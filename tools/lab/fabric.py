@@ -13,6 +13,7 @@ from tools.lab import emitter, lab_file, reader
 _ANY_GUARD_US = 1000  # while a file is checked, before anything is measured
 HEADER_BYTES = 100  # of a packet, all that is not payload, preamble and gap included
 _MOST_TAG_US = 100_000  # that lb_tag takes for a time of ConWeave
+_MOST_REORDER_US = 1_000_000  # that reorder takes for bound_us
 _MOST_GEMMA_US = 10_000_000  # that lb_tag and lb take for a time of Gemma
 # Gemma's times in round trips between leaves, as its defaults are those of a fabric whose leaves are 4 us apart: of the
 # policy, and of what switches report.
@@ -30,6 +31,8 @@ def document(lab, variant, socket, guard_us=_ANY_GUARD_US):
     for switch in switches:
         if isinstance(switch.get("pipeline"), list):
             measured = {"uplinks": ways.get(_name(switch), []), "guard_us": guard_us}
+            if variant.reorder is not None:
+                measured["bound_us"] = _reorder_bound_us(lab, variant, guard_us)
             switch["pipeline"] = _pipeline(_own_stages(switch["pipeline"], variant), variant, _lb(lab, variant.lb),
                                            measured)
             if variant.lb_tag is not None:
@@ -131,6 +134,23 @@ def slowest_link_mbps(lab):
     return min((rate for rate in rates if rate > 0), default=None)
 
 
+def backlog_us(lab, nic):
+    """How long a path takes to send all that the flows of one rack may have under way."""
+    slowest = slowest_link_mbps(lab)
+    if slowest is None:
+        return 0.0
+    of_host = racks(lab)
+    sources = [of_host[flow.source] for flow in lab.workload.flows]
+    flows = max(map(sources.count, sources))
+    return flows * nic.window * (nic.mtu + HEADER_BYTES) * 8 / slowest
+
+
+def _reorder_bound_us(lab, variant, guard_us):
+    """How long packets that overtook may wait: for those in the longest queue that a path can have, and the guard for
+    all else."""
+    return min(_MOST_REORDER_US, guard_us + math.ceil(backlog_us(lab, variant.nic)))
+
+
 def host_interface(host):
     """The switch's end of a host's cable, in the namespace of the fabric."""
     return f"to-{host.name}"
@@ -177,12 +197,12 @@ def _pipeline(stages, variant, lb, measured):
         if name in ("l2", "l3") and variant.reorder is not None:
             options = lab_file.fields_of(variant.reorder)
             options.setdefault("uplinks", measured["uplinks"])
-            options.setdefault("bound_us", measured["guard_us"])
+            options.setdefault("bound_us", measured["bound_us"])
             out.append({"reorder": options})
         if name in ("l2", "l3") and variant.nack_filter is not None:
             options = lab_file.fields_of(variant.nack_filter)
-            for key, value in measured.items():
-                options.setdefault(key, value)
+            for key in ("uplinks", "guard_us"):
+                options.setdefault(key, measured[key])
             out.append({"nack_filter": options})
         out.append({"lb": lb} if name == "lb" and lb is not None else stage)
     return out

@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 # Copyright The weft authors
 """The part of a report that tells flows apart, for labs that give them names: what each of them got, its throughput and
-its sending rate over time (as Figures 3 and 10 of the long-haul paper), and what pnp and trp did."""
+its sending rate over time (as Figures 3 and 10 of the long-haul paper), and what pnp, trp and the stages that restore
+order did."""
 from bench.report import charts
 
 # What is shown of a stage's table, summed over switches and workers.
 STAGE_COUNTERS = {
     "pnp": ("marked", "cnps_sent", "marks_cleared", "unknown_qp"),
     "trp": ("cnps_seen", "cnps_unpaired", "throttled", "recovered", "flushed"),
+    "reorder": ("packets_held", "expired", "late", "overflowed", "leaps", "went_back"),
+    "conweave": ("reroutes", "held_packets", "resumed", "flushed", "given_up", "no_queue", "overflowed", "stale"),
 }
 
 

@@ -12,7 +12,7 @@ import re
 import shutil
 import sys
 
-from tools.lab import experiment
+from tools.lab import experiment, fabric
 from tools.lab.namespaces import LabError
 
 _TESTS = pathlib.Path(__file__).resolve().parents[2] / "tests"
@@ -106,7 +106,7 @@ class GuestBench(experiment.Bench):
             for job in (job for each in load for job in (each.client, each.server)):
                 job.kill()
                 job.wait()
-        return experiment.Jitter(*idle, *busy, experiment.backlog_us(self._lab, variant.nic), timing.probes)
+        return experiment.Jitter(*idle, *busy, fabric.backlog_us(self._lab, variant.nic), timing.probes)
 
     def _ping(self, flow, count):
         """Typical and longest round trip in microseconds."""

@@ -103,7 +103,9 @@ class Variants(unittest.TestCase):
         self.assertEqual(reports["period_us"], 9)
         self.assertEqual(reports["downlinks"], [{"port": "l1", "leaves": [1]}, {"port": "l2", "leaves": [2]}])
         self.assertEqual(gemma["leaf1"][3],
-                         {"reorder": {"max_kb": 64, "uplinks": ["s1", "s2"], "bound_us": 1000}})
+                         {"reorder": {"max_kb": 64, "uplinks": ["s1", "s2"],
+                                      "bound_us": 1000 + math.ceil(fabric.backlog_us(lab, lab.nic))}},
+                         "the guard, and the queue that a path can have")
         with self.assertRaises(reader.Mistakes) as caught:
             support.load(LEAF_SPINE + "  - { name: tagged, lb_tag: {} }\n")
         self.assertRegex(caught.exception.lines[0], r"variant: lb_tag is for kind leaf_spine")

@@ -54,6 +54,23 @@ class Numbers(unittest.TestCase):
         self.assertAlmostEqual(row.gbps, 2 * 100 * 10_000 * 8e-9 / 1.5)
         self.assertEqual(row.filter, {"seen": 7, "valid": 0, "blocked": 6, "compensated": 0, "guard": 0, "unknown": 0})
 
+    def test_what_restored_order_has_counted_is_shown_by_variant(self):
+        def counted(switch, stage, **values):
+            return [{"switch": switch, "stage": stage, "counter": name, "value": value}
+                    for name, value in values.items()]
+
+        rows = experiment.order_rows(
+            counted("leaf1", "reorder", packets_held=0, expired=0) +
+            counted("leaf2", "reorder", packets_held=7, expired=2, late=3, overflowed=0, leaps=0, went_back=1) +
+            counted("leaf2", "lb_tag", conweave_flushed=0, gemma_reports=9) + counted("leaf2", "l3", packets_held=5))
+        self.assertEqual(rows["conweave"], [])
+        self.assertEqual([(row["switch"], row["packets_held"], row["expired"]) for row in rows["reorder"]],
+                         [("leaf2", 7, 2)], "a switch at which nothing happened is left out")
+        measured = outcome()
+        measured.results[1].stages.update(rows)
+        self.assertIn([("reorder", "packets held", "expired", "late", "overflowed", "leaps", "went back"),
+                       ("random", "7", "2", "3", "0", "0", "1")], flow_report.tables(measured))
+
     def test_a_path_that_carries_acknowledgements_only_is_not_used(self):
         self.assertEqual([report.row(result).paths_used for result in outcome().results], [1, 2])
 
@@ -99,7 +116,7 @@ class Numbers(unittest.TestCase):
         self.assertEqual(measured(900_000, 700_000, 800_000, 1), (700_000, 1))
 
     def test_the_queue_of_a_path_is_what_the_flows_of_a_rack_have_under_way(self):
-        self.assertAlmostEqual(experiment.backlog_us(LAB, LAB.nic), 64 * 1124 * 8 / 20)
+        self.assertAlmostEqual(fabric.backlog_us(LAB, LAB.nic), 64 * 1124 * 8 / 20)
 
     def test_progress_of_weft_rnic_is_read(self):
         self.assertEqual(experiment.parse_samples(WATCH), [(0.0, 0.0, 0, 0, 0), (0.2, 0.021, 5, 7, 1)])
