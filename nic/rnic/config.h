@@ -49,7 +49,8 @@ enum class CongestionControl : std::uint8_t {
 /// How long the requester waits for an acknowledgement.
 enum class RtoMode : std::uint8_t {
   fixed,     ///< rto_ns
-  adaptive,  ///< from rto_low_ns on, doubled by each expiry up to rto_ns; only expiries of the full rto_ns count
+  adaptive,  ///< rto_low_ns, or what round trips take if that is longer (RFC 6298); doubled by each expiry up to
+             ///< rto_ns, until a packet that was sent once is acknowledged; only expiries of the full rto_ns count
   irn,       ///< rto_low_ns with at most three packets in flight, rto_high_ns with more
 };
 

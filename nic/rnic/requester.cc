@@ -270,11 +270,28 @@ Time Requester::rto() const noexcept {
   switch (config_.rto_mode) {
     case RtoMode::irn:
       return nxt_ - una_ <= kFewPackets ? config_.rto_low_ns : config_.rto_high_ns;
-    case RtoMode::adaptive:
-      return std::min(config_.rto_ns, config_.rto_low_ns << std::min(backoff_, 30u));
+    case RtoMode::adaptive: {
+      const Time once = std::max(config_.rto_low_ns, smoothed_rtt_ + 4 * rtt_variation_);
+      return std::min(config_.rto_ns, once << std::min(backoff_, 16u));
+    }
     default:
       return config_.rto_ns;
   }
+}
+
+/// RFC 6298, section 2. An acknowledgement of what was sent twice says nothing of the round trip, so that the timeout
+/// stays doubled until there is one of a packet that was sent once (Karn): without that, a network whose round trips
+/// are longer than rto_low_ns would carry everything twice.
+void Requester::take_rtt(Time rtt) noexcept {
+  backoff_ = 0;
+  if (smoothed_rtt_ == 0) {
+    smoothed_rtt_ = rtt;
+    rtt_variation_ = rtt / 2;
+    return;
+  }
+  const Time difference = smoothed_rtt_ > rtt ? smoothed_rtt_ - rtt : rtt - smoothed_rtt_;
+  rtt_variation_ += (difference - rtt_variation_) / 4;
+  smoothed_rtt_ += (rtt - smoothed_rtt_) / 8;
 }
 
 /// Starts the time over, if there is something to wait for.

@@ -88,7 +88,7 @@ class Requester {
   friend bool operator==(const Requester&, const Requester&) = default;
   /// Feeds to `h(std::uint64_t)` everything that decides what will be sent and completed, of two requesters that have
   /// the same configuration and were given the same work. Times are fed as what is left of them at `now`. Left out are
-  /// the counters and the measurement of round-trip times, which decide nothing here.
+  /// the counters and, but for adaptive timeouts, the measurement of round-trip times, which decides nothing here.
   template <class Hash>
   void hash_state(Hash&& h, Time now = 0) const {
     const auto left = [now](Time deadline) {
@@ -114,7 +114,13 @@ class Requester {
     }
     h(left(rto_deadline_));
     h(left(rnr_deadline_));
-    if (config_.rto_mode == RtoMode::adaptive) h(backoff_);
+    if (config_.rto_mode == RtoMode::adaptive) {
+      for (const std::uint64_t v : {std::uint64_t{backoff_}, static_cast<std::uint64_t>(smoothed_rtt_),
+                                    static_cast<std::uint64_t>(rtt_variation_), probing_ ? probe_seq_ - una_ + 1 : 0}) {
+        h(v);
+      }
+      if (probing_) h(static_cast<std::uint64_t>(now - probe_time_));
+    }
     if (config_.rto_mode == RtoMode::irn) h(static_cast<std::uint64_t>(rto_started_ - now));
   }
 
@@ -155,6 +161,7 @@ class Requester {
   [[nodiscard]] bool wants_ack(const Wqe& w, std::uint64_t seq) const noexcept;
   void note_sent(Time now, Wqe& w, std::uint64_t seq, Packet& out) noexcept;
   [[nodiscard]] Time rto() const noexcept;
+  void take_rtt(Time rtt) noexcept;
   void start_rto(Time now) noexcept;
   void seek(std::uint64_t seq) noexcept;
 
@@ -223,6 +230,7 @@ class Requester {
   Time rnr_deadline_ = kNever;
   std::uint64_t probe_seq_ = 0;
   Time probe_time_ = 0;
+  Time smoothed_rtt_ = 0, rtt_variation_ = 0;  ///< adaptive; 0: not known yet
   RequesterCounters counters_;
 };
 

@@ -97,7 +97,7 @@ void Requester::complete_head(Cq& cq) noexcept {
 
 /// Sums up after una_ has moved.
 void Requester::progressed(Time now, ResponseEvent& event) noexcept {
-  retries_ = rnr_retries_ = backoff_ = 0;
+  retries_ = rnr_retries_ = 0;
   rnr_deadline_ = kNever;
   if (nxt_ < una_) {
     nxt_ = una_;
@@ -109,6 +109,7 @@ void Requester::progressed(Time now, ResponseEvent& event) noexcept {
   if (probing_ && una_ > probe_seq_) {
     probing_ = false;
     event.rtt_ns = now - probe_time_;
+    if (config_.rto_mode == RtoMode::adaptive) take_rtt(event.rtt_ns);
   }
   start_rto(now);
 }

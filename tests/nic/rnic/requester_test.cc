@@ -536,6 +536,33 @@ TEST_F(RequesterTest, AdaptiveTimeoutsDoubleAndOnlyTheFullOneCounts) {
   EXPECT_TRUE(requester->failed());
 }
 
+TEST_F(RequesterTest, AdaptiveTimeoutsAreLongerThanRoundTrips) {
+  constexpr Time kRoundTrip = 400 * kUs;
+  make({.rto_mode = RtoMode::adaptive, .rto_low_ns = 160 * kUs});
+  for (std::uint32_t i = 0; i < 20; ++i) {
+    const std::uint64_t before = requester->counters().timeouts;
+    ASSERT_EQ(post(WrOpcode::send, 10), PostResult::ok);
+    sent();
+    for (const Time answered = now + kRoundTrip; now < answered;) {
+      if (requester->next_deadline() < answered) {
+        expire();
+        sent();
+      } else {
+        now = answered;
+      }
+    }
+    ack(0xfffffe + i);
+    ASSERT_EQ(requester->outstanding(), 0u);
+    // The first two expire, after 160 and after 320 us; 640 us are enough, and then it is known how long a round trip
+    // is.
+    EXPECT_EQ(requester->counters().timeouts, before + (i < 2 ? 1 : 0)) << "message " << i;
+  }
+  ASSERT_EQ(post(WrOpcode::send, 10), PostResult::ok);
+  sent();
+  EXPECT_GE(requester->next_deadline() - now, kRoundTrip);
+  EXPECT_LT(requester->next_deadline() - now, 2 * kRoundTrip) << "what is lost is sent again soon";
+}
+
 TEST_F(RequesterTest, IrnWaitsLessWithFewPacketsInFlight) {
   for (const std::uint32_t packets : {3u, 4u}) {
     make({.rto_mode = RtoMode::irn});
