@@ -34,6 +34,8 @@ constexpr std::uint16_t kSlots = 1u << kLog2Slots, kMask = kSlots - 1;
 constexpr std::size_t kToServer = 0, kToClient = 1;
 
 constexpr std::int64_t kShakeNs = 2'000'000'000, kLookNs = 1'000'000'000;
+/// A server that comes back has so long: others of the caller wait meanwhile.
+constexpr std::int64_t kShakeAgainNs = 50'000'000;
 /// Calls of receive() between two looks at the kernel's tap and the server's socket.
 constexpr unsigned kSeldom = 32;
 
@@ -94,8 +96,8 @@ struct MemifPort::Ring {
 /// What is said on the socket until the rings are in use.
 class MemifPort::Handshake {
  public:
-  explicit Handshake(int socket) noexcept
-      : socket_(socket), end_(static_cast<std::int64_t>(monotonic_now()) + kShakeNs) {}
+  Handshake(int socket, std::int64_t limit_ns) noexcept
+      : socket_(socket), end_(static_cast<std::int64_t>(monotonic_now()) + limit_ns) {}
 
   /// Sends a message, with a descriptor if there is one, and expects an answer of this type.
   [[nodiscard]] std::string ask(Text text, int descriptor, Message answer) {
@@ -165,7 +167,7 @@ std::string MemifPort::open(const MemifPortConfig& config) {
   const auto id = wire::mix64(static_cast<std::uint64_t>(getpid()) << 32 | config.id, monotonic_now());
   info_.mac = wire::MacAddress::from_u64((id & 0xfcffffffffff) | 0x020000000000);  // locally administered
   if (auto problem = make_memory(); !problem.empty()) return problem;
-  if (auto problem = connect(); !problem.empty()) return config.socket + ": " + problem;
+  if (auto problem = connect(kShakeNs); !problem.empty()) return config.socket + ": " + problem;
   if (auto problem = tap_.open(config.interface, info_.mac, config.mtu); !problem.empty()) return problem;
   if (auto problem = tap_.add_address(config.address); !problem.empty()) return problem;
   name_ = tap_.name();
@@ -214,15 +216,15 @@ void MemifPort::reset_rings() noexcept {
   in_parts_ = false;
 }
 
-std::string MemifPort::connect() {
+std::string MemifPort::connect(std::int64_t limit_ns) {
   sockaddr_un to;
   if (!write_unix_address(config_.socket, to)) return "the path is too long";
-  socket_ = Descriptor(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  socket_ = Descriptor(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket_.valid() || ::connect(socket_.get(), reinterpret_cast<const sockaddr*>(&to), sizeof to) != 0) {
     return error_text("no server of memif");
   }
   reset_rings();
-  Handshake shake(socket_.get());
+  Handshake shake(socket_.get(), limit_ns);
   if (auto problem = shake.hear(kHello); !problem.empty()) return problem;
   Text init(kInit);
   init.number(kVersion).number(config_.id).number(std::uint8_t{0}).name("", kSecretBytes).name("weft", kNameBytes);
@@ -258,6 +260,12 @@ std::string MemifPort::make_descriptors() {
   return "";
 }
 
+void MemifPort::lose_server() noexcept {
+  connected_ = false;
+  socket_ = Descriptor();
+  next_look_ = static_cast<std::int64_t>(monotonic_now()) + kLookNs;
+}
+
 /// A server that has closed its socket is gone, and another one may come.
 void MemifPort::look_at_server() noexcept {
   const auto now = static_cast<std::int64_t>(monotonic_now());
@@ -265,13 +273,12 @@ void MemifPort::look_at_server() noexcept {
     char byte = 0;
     const ssize_t n = recv(socket_.get(), &byte, sizeof byte, MSG_DONTWAIT);
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
-    connected_ = false;  // the end, or a message, which can only be goodbye
-    next_look_ = now + kLookNs;
+    lose_server();  // the end, or a message, which can only be goodbye
   }
   if (now < next_look_) return;
   next_look_ = now + kLookNs;
   try {
-    static_cast<void>(connect());
+    static_cast<void>(connect(kShakeAgainNs));
   } catch (const std::bad_alloc&) {
     // The next look has more luck.
   }
@@ -282,7 +289,7 @@ void MemifPort::give_back(std::uint16_t count) noexcept {
   rx_tail_ = static_cast<std::uint16_t>(rx_tail_ + count);
   Ring& r = ring(kToClient);
   const auto head = static_cast<std::uint16_t>(rx_tail_ + kSlots);
-  for (std::uint16_t s = r.head.load(std::memory_order_relaxed); s != head; ++s) {
+  for (auto s = static_cast<std::uint16_t>(head - count); s != head; ++s) {
     r.slots[s & kMask].length = static_cast<std::uint32_t>(buffer_bytes_);
     r.slots[s & kMask].flags = 0;
   }
@@ -291,16 +298,19 @@ void MemifPort::give_back(std::uint16_t count) noexcept {
 
 /// A frame of the server, as it is now: the server might change it while it is read. Empty: it is none.
 std::span<const std::uint8_t> MemifPort::copy_of(std::uint16_t at, std::size_t number) noexcept {
-  const Ring::Slot slot = ring(kToClient).slots[at & kMask];
+  const Ring::Slot& slot = ring(kToClient).slots[at & kMask];
+  // Read once: what is compared is what is used, whatever the server writes meanwhile. Where the frame lies, we know.
+  const std::uint16_t flags = __atomic_load_n(&slot.flags, __ATOMIC_RELAXED);
+  const std::uint32_t length = __atomic_load_n(&slot.length, __ATOMIC_RELAXED);
   // One that does not fit one buffer comes in parts, which nobody here puts together.
-  const bool part = std::exchange(in_parts_, (slot.flags & kMore) != 0) || in_parts_;
-  if (part || slot.length > buffer_bytes_) {
+  const bool part = std::exchange(in_parts_, (flags & kMore) != 0) || in_parts_;
+  if (part || length > buffer_bytes_) {
     ++counters_.rx_truncated;
     return {};
   }
   std::uint8_t* const copy = copies_.data() + number * buffer_bytes_;
-  std::memcpy(copy, buffer(kToClient, at), slot.length);
-  return {copy, slot.length};
+  std::memcpy(copy, buffer(kToClient, at), length);
+  return {copy, length};
 }
 
 std::span<const std::span<const std::uint8_t>> MemifPort::receive() noexcept {
@@ -312,8 +322,11 @@ std::span<const std::span<const std::uint8_t>> MemifPort::receive() noexcept {
   std::uint64_t ignored = 0;
   static_cast<void>(read(events_[kToClient].get(), &ignored, sizeof ignored) < 0);
   const auto there = static_cast<std::uint16_t>(ring(kToClient).tail.load(std::memory_order_acquire) - rx_tail_);
-  // A server that says more than there can be is not believed.
-  const std::uint16_t taken = there > kSlots ? std::uint16_t{0} : std::min<std::uint16_t>(there, kBurst);
+  if (there > kSlots) {
+    lose_server();  // it says more than there can be: nothing that it says is believed
+    return {};
+  }
+  const auto taken = std::min<std::uint16_t>(there, kBurst);
   std::size_t kept = 0;
   for (std::uint16_t i = 0; i < taken; ++i) {
     const auto frame = copy_of(static_cast<std::uint16_t>(rx_tail_ + i), kept);

@@ -52,13 +52,15 @@ class MemifPort : public Port {
   struct Ring;
   class Handshake;
 
-  [[nodiscard]] std::string connect();
+  /// @param limit_ns  so long all of the server's answers may take
+  [[nodiscard]] std::string connect(std::int64_t limit_ns);
   [[nodiscard]] std::string make_memory();
   [[nodiscard]] std::string make_descriptors();
   void reset_rings() noexcept;
   void give_back(std::uint16_t count) noexcept;
   [[nodiscard]] std::span<const std::uint8_t> copy_of(std::uint16_t at, std::size_t number) noexcept;
   void look_at_server() noexcept;
+  void lose_server() noexcept;
   void take_from_kernel() noexcept;
   [[nodiscard]] Ring& ring(std::size_t which) const noexcept;
   [[nodiscard]] std::uint8_t* buffer(std::size_t which, std::uint16_t slot) const noexcept;
