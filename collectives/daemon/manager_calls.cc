@@ -15,6 +15,10 @@ namespace {
 
 constexpr std::chrono::milliseconds kCallTime{30'000};
 
+/// A connection is used for so long, since making one costs both ends more than a call. The manager ends it after 30 s:
+/// no call is on its way then. And files of certificates are read again.
+constexpr std::chrono::seconds kConnectionAge{10};
+
 constexpr std::array<const char*, comm::kGroupModes> kModes{"", "i", "ii", "iii"};
 
 v1::CreateGroupRequest to_message(const comm::CreateGroup& from) {
@@ -116,22 +120,35 @@ std::vector<CallResult> ManagerCalls::results() {
   return std::exchange(results_, {});
 }
 
-/// Connects for each call anew: the manager ends connections that grow old.
-/// @param call  one of the client's
-template <class Call>
-std::optional<std::string> ManagerCalls::ask(manager::Client& client, Call&& call) const {
-  auto error = place_.address.empty() ? client.connect(place_.socket, kCallTime)
-                                      : client.connect_tls(place_.address, place_.files, kCallTime, leader_);
-  if (!error) error = call();
-  leader_ = client.answered_by();
-  return error;
+std::optional<std::string> ManagerCalls::connect(Worker& worker) {
+  const auto now = std::chrono::steady_clock::now();
+  if (worker.client != nullptr && worker.client->is_open() && now - worker.connected < kConnectionAge) {
+    return std::nullopt;
+  }
+  worker.client = std::make_unique<manager::Client>();
+  worker.connected = now;
+  return place_.address.empty() ? worker.client->connect(place_.socket, kCallTime)
+                                : worker.client->connect_tls(place_.address, place_.files, kCallTime, leader_);
 }
 
-comm::GroupCreated ManagerCalls::call_create(const comm::CreateGroup& request) const {
-  manager::Client client;
+/// @param call  one of the client's
+template <class Call>
+std::optional<ManagerCalls::Failure> ManagerCalls::ask(std::size_t number, Call&& call) {
+  Worker& worker = workers_[number];
+  auto error = connect(worker);
+  if (!error) error = call(*worker.client);
+  leader_ = worker.client->answered_by();
+  if (!error) return std::nullopt;
+  const bool unanswered = worker.client->unanswered();
+  if (unanswered) worker.client.reset();
+  return Failure{std::move(*error), unanswered};
+}
+
+comm::GroupCreated ManagerCalls::call_create(const comm::CreateGroup& request) {
   v1::CreateGroupReply reply;
-  if (const auto error = ask(client, [&] { return client.create(to_message(request), reply); })) {
-    return refused(client.unanswered() ? "no_manager" : "bad_request", *error);
+  const auto create = [&](manager::Client& client) { return client.create(to_message(request), reply); };
+  if (const auto failure = ask(kCreate, create)) {
+    return refused(failure->unanswered ? "no_manager" : "bad_request", failure->why);
   }
   return from_message(reply);
 }
@@ -162,28 +179,26 @@ void ManagerCalls::create(ClientId client, const comm::CreateGroup& request) {
 }
 
 void ManagerCalls::call_renew(const GroupName& name, const std::vector<std::uint32_t>& ranks) {
-  manager::Client client;
   v1::RenewLeaseRequest request;
   v1::RenewLeaseReply reply;
   request.set_group(name.group);
   request.set_generation(name.generation);
   for (const std::uint32_t rank : ranks) request.add_ranks(rank);
-  if (const auto error = ask(client, [&] { return client.renew(request, reply); })) {
-    spdlog::warn("the lease of group {} is not renewed: {}", name.group, *error);
+  if (const auto error = ask(kLeases, [&](manager::Client& client) { return client.renew(request, reply); })) {
+    spdlog::warn("the lease of group {} is not renewed: {}", name.group, error->why);
     return add(Renewed{name, std::nullopt, ""});
   }
   if (!reply.running()) spdlog::warn("group {} is not there any more: {}", name.group, in_short(reply.why()));
   add(Renewed{name, reply.running(), reply.why()});
 }
 
-std::string ManagerCalls::call_explain(const GroupName& name) const {
-  manager::Client client;
+std::string ManagerCalls::call_explain(const GroupName& name) {
   v1::WhyEndedRequest request;
   v1::WhyEndedReply reply;
   request.set_group(name.group);
   request.set_generation(name.generation);
-  if (const auto error = ask(client, [&] { return client.why_ended(request, reply); })) {
-    spdlog::warn("why the switches have ended group {} is not known: {}", name.group, *error);
+  if (const auto error = ask(kExplain, [&](manager::Client& client) { return client.why_ended(request, reply); })) {
+    spdlog::warn("why the switches have ended group {} is not known: {}", name.group, error->why);
     return "";
   }
   spdlog::warn("the switches have ended group {}: {}", name.group, in_short(reply.why()));
@@ -198,14 +213,13 @@ void ManagerCalls::renew(const GroupName& name, const std::vector<std::uint32_t>
   add(kLeases, [this, name, ranks] { call_renew(name, ranks); });
 }
 
-void ManagerCalls::call_destroy(const GroupName& name) const {
-  manager::Client client;
+void ManagerCalls::call_destroy(const GroupName& name) {
   v1::DestroyGroupRequest request;
   v1::DestroyGroupReply reply;
   request.set_group(name.group);
   request.set_generation(name.generation);
-  if (const auto error = ask(client, [&] { return client.destroy(request, reply); })) {
-    spdlog::warn("group {} is left to the end of its lease: {}", name.group, *error);
+  if (const auto error = ask(kDestroy, [&](manager::Client& client) { return client.destroy(request, reply); })) {
+    spdlog::warn("group {} is left to the end of its lease: {}", name.group, error->why);
   } else {
     spdlog::info("group {} is given back", name.group);
   }

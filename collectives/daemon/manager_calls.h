@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -77,23 +78,32 @@ class ManagerCalls {
   struct Worker {
     std::deque<Job> jobs;
     std::thread thread;
+    // Of the thread alone:
+    std::unique_ptr<manager::Client> client;
+    std::chrono::steady_clock::time_point connected{};
+  };
+  struct Failure {
+    std::string why;
+    bool unanswered = false;  ///< nobody answered; otherwise the manager did not take it
   };
   enum : std::size_t { kCreate, kDestroy, kLeases, kExplain, kWorkers };
 
   void work(std::size_t worker);
   void add(std::size_t worker, Job job);
   void add(CallResult result);
+  /// Connects, unless the last call's connection still is of use.
+  [[nodiscard]] std::optional<std::string> connect(Worker& worker);
   template <class Call>
-  [[nodiscard]] std::optional<std::string> ask(manager::Client& client, Call&& call) const;
-  [[nodiscard]] comm::GroupCreated call_create(const comm::CreateGroup& request) const;
-  [[nodiscard]] std::string call_explain(const GroupName& name) const;
+  [[nodiscard]] std::optional<Failure> ask(std::size_t worker, Call&& call);
+  [[nodiscard]] comm::GroupCreated call_create(const comm::CreateGroup& request);
+  [[nodiscard]] std::string call_explain(const GroupName& name);
   void call_renew(const GroupName& name, const std::vector<std::uint32_t>& ranks);
-  void call_destroy(const GroupName& name) const;
+  void call_destroy(const GroupName& name);
   /// Until so many groups have been destroyed, or that moment.
   void wait_for_destroyed(std::uint64_t count, std::chrono::steady_clock::time_point end);
 
   ManagerPlace place_;
-  mutable std::atomic<std::size_t> leader_{0};  ///< of the managers, the one that answered last
+  std::atomic<std::size_t> leader_{0};  ///< of the managers, the one that answered last
   std::function<void()> ready_;
   std::mutex mutex_;
   std::condition_variable wake_;

@@ -102,6 +102,9 @@ class Store {
   /// All that was written before is on the disk when it returns. Unlike the others, several threads may call it at the
   /// same time, and while another call runs.
   [[nodiscard]] virtual std::optional<std::string> sync() = 0;
+  /// Whether another manager may write to it, so that only sync() says who decides: then it comes before switches are
+  /// asked, too.
+  [[nodiscard]] virtual bool shared() const noexcept { return false; }
 };
 
 }  // namespace weft::inc::manager

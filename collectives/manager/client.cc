@@ -2,8 +2,11 @@
 // Copyright The weft authors
 #include "collectives/manager/client.h"
 
+#include <fcntl.h>
 #include <grpcpp/channel.h>
 #include <grpcpp/client_context.h>
+#include <poll.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <sstream>
@@ -25,6 +28,10 @@ constexpr std::chrono::milliseconds kConnectTime{500};
 }  // namespace
 
 struct Client::Impl {
+  ~Impl() {
+    if (watched >= 0) ::close(watched);
+  }
+
   struct Place {
     std::string where;
     std::shared_ptr<grpc::Channel> channel;
@@ -76,6 +83,7 @@ struct Client::Impl {
   std::chrono::milliseconds call_time{};
   std::vector<Place> places;
   std::size_t current = 0;  ///< which of them is asked first
+  int watched = -1;         ///< the unix socket once more: gRPC closes its own when it likes
 };
 
 Client::Client() = default;
@@ -91,6 +99,7 @@ std::optional<std::string> Client::connect(const std::string& path, std::chrono:
   }
   impl_ = std::make_unique<Impl>();
   impl_->call_time = call_time;
+  impl_->watched = fcntl(connection.fd, F_DUPFD_CLOEXEC, 0);
   impl_->add(path, api::unix_channel(connection.fd));
   return std::nullopt;
 }
@@ -107,6 +116,14 @@ std::optional<std::string> Client::connect_tls(const std::string& addresses, con
   if (impl_->places.empty()) return "expected HOST:PORT of a manager, found nothing";
   impl_->current = first % impl_->places.size();
   return std::nullopt;
+}
+
+bool Client::is_open() const noexcept {
+  if (impl_ == nullptr) return false;
+  // Over TCP, gRPC connects again by itself.
+  if (impl_->watched < 0) return true;
+  pollfd socket{impl_->watched, POLLRDHUP, 0};
+  return poll(&socket, 1, 0) == 0;
 }
 
 std::size_t Client::answered_by() const noexcept {

@@ -46,6 +46,8 @@ class Client {
   [[nodiscard]] std::optional<std::string> connect_tls(const std::string& addresses, const config::TlsFiles& files,
                                                        std::chrono::milliseconds call_time, std::size_t first = 0);
 
+  /// Whether further calls may go over the connection that there is. False: none was made, or the manager has ended it.
+  [[nodiscard]] bool is_open() const noexcept;
   /// Which of the addresses answered the last call.
   [[nodiscard]] std::size_t answered_by() const noexcept;
   /// Whether the last call failed because nobody answered; otherwise the manager did not take it.

@@ -52,6 +52,7 @@ class EtcdStore : public Store {
   [[nodiscard]] std::optional<std::string> put_links(const std::string& text) override;
   [[nodiscard]] std::optional<std::string> load(Content& content) override;
   [[nodiscard]] std::optional<std::string> sync() override;
+  [[nodiscard]] bool shared() const noexcept override { return true; }
 
  private:
   using Clock = std::chrono::steady_clock;

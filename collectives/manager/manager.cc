@@ -231,7 +231,7 @@ CreateReply Manager::create(TimeNs now, const CreateRequest& request) {
 }
 
 CreateReply Manager::install(TimeNs now, Creation creation) {
-  if (const auto error = sync()) return not_written(std::move(creation.reply), *error);
+  if (const auto error = sync_first()) return not_written(std::move(creation.reply), *error);
   const std::vector<Outcome> outcomes = agents_.install(creation.orders);
   CreateReply reply = end_create(now, std::move(creation), outcomes);
   if (reply.refusal != Refusal::none) return reply;

@@ -100,8 +100,11 @@ class Manager {
     std::vector<InstallOrder> orders;
   };
   [[nodiscard]] Creation begin_create(TimeNs now, const CreateRequest& request);
-  /// Before switches are asked, and before ranks are told: what was written is on the disk, or an error. By any thread.
+  /// Before ranks are told: what was written is on the disk, or an error. By any thread.
   [[nodiscard]] std::optional<std::string> sync() { return store_.sync(); }
+  /// The same before switches are asked, where the store is shared(). Otherwise they are not kept waiting for the disk:
+  /// a group of which it says nothing after a power failure is removed from its switches, and no rank knows of it.
+  [[nodiscard]] std::optional<std::string> sync_first() { return store_.shared() ? store_.sync() : std::nullopt; }
   /// When it is not, the group ends.
   /// @param reply  of a creation, after its first or second part
   [[nodiscard]] CreateReply not_written(CreateReply reply, const std::string& error);

@@ -124,7 +124,7 @@ CreateReply RunningManager::finish(Manager::Creation creation) {
     remove_ended(lock);
     return out;
   };
-  if (const auto error = manager_.sync()) return not_written(std::move(creation.reply), *error);
+  if (const auto error = manager_.sync_first()) return not_written(std::move(creation.reply), *error);
   const std::vector<Outcome> outcomes = manager_.agents().install(creation.orders);
   CreateReply reply;
   {

@@ -7,8 +7,10 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
+#include <filesystem>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -71,6 +73,17 @@ class SlowManager final : public v1::IncManager::Service {
   bool answers_ = false;
 };
 
+/// The sockets that this process has, with both ends of its connections.
+std::set<std::string> sockets() {
+  std::set<std::string> out;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;
+    const std::string to = std::filesystem::read_symlink(entry, gone);
+    if (to.starts_with("socket:")) out.insert(to);
+  }
+  return out;
+}
+
 class ManagerCallsTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -81,6 +94,16 @@ class ManagerCallsTest : public testing::Test {
     manager.answer();
     calls.reset();
     server.stop();
+  }
+
+  /// What the next call for a group comes to: none within ten seconds is "".
+  std::string create() {
+    calls->create(1, {});
+    for (int i = 0; i < 1000; ++i) {
+      for (const CallResult& result : calls->results()) return std::get<Created>(result).answer.refusal;
+      std::this_thread::sleep_for(10ms);
+    }
+    return "";
   }
 
   api::TemporaryDirectory directory;
@@ -107,6 +130,25 @@ TEST_F(ManagerCallsTest, WhatAGroupHadIsThereForTheNextOne) {
   manager.answer();
   EXPECT_TRUE(manager.wait_for("create"));
   EXPECT_THAT(manager.said(), ElementsAre("destroy 3", "destroyed 3", "destroy 4", "destroyed 4", "create"));
+}
+
+TEST_F(ManagerCallsTest, CallsFollowEachOtherOnOneConnection) {
+  ASSERT_EQ(create(), "none");
+  const std::set<std::string> before = sockets();
+  ASSERT_EQ(create(), "none");
+  EXPECT_EQ(sockets(), before);
+}
+
+TEST_F(ManagerCallsTest, AManagerThatWasStartedAgainIsAsked) {
+  ASSERT_EQ(create(), "none");
+  server.stop();
+  EXPECT_EQ(create(), "no_manager");
+  api::RpcServer next;
+  ASSERT_EQ(next.start(path, std::nullopt, {}, manager), std::nullopt);
+  EXPECT_EQ(create(), "none");
+  manager.answer();
+  calls.reset();
+  next.stop();
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "collectives/manager/manager.h"
@@ -155,8 +156,16 @@ class FakeStore : public Store {
     return std::nullopt;
   }
 
-  std::optional<std::string> sync() override { return on_sync(); }
+  std::optional<std::string> sync() override {
+    auto error = on_sync();
+    if (!error) disk_ = {records, last_generation, links};
+    return error;
+  }
+  bool shared() const noexcept override { return is_shared; }
+  /// What was not on the disk is lost.
+  void lose_power() { std::tie(records, last_generation, links) = disk_; }
 
+  bool is_shared = false;
   std::function<std::optional<std::string>()> on_sync = [] { return std::nullopt; };
   std::map<GroupId, std::string> records;
   std::uint64_t last_generation = 0;
@@ -167,6 +176,7 @@ class FakeStore : public Store {
     return o.kind == Outcome::Kind::done ? std::nullopt : std::optional<std::string>("the disk is full");
   }
   Steps& steps_;
+  std::tuple<std::map<GroupId, std::string>, std::uint64_t, std::string> disk_;
 };
 
 /// Two leaves with two hosts each under two spines, with addresses: host N is 10.0.N.2, its leaf 10.0.N.1.

@@ -30,6 +30,7 @@ class World {
       act(*manager);
       return true;
     } catch (const Crash&) {
+      if (power_fails) store.lose_power();
       restart();
       return false;
     }
@@ -78,13 +79,16 @@ class World {
   FakeSwitches switches{steps};
   FakeStore store{steps};
   TimeNs now = 0;
+  bool power_fails = false;  ///< when the process ends, the machine does
   std::unique_ptr<Manager> manager;
 };
 
 /// Makes a group with a fault at a step; returns whether the step was reached.
-bool make_with(Fault fault, std::uint64_t at) {
-  SCOPED_TRACE("fault " + std::to_string(static_cast<int>(fault)) + " at step " + std::to_string(at));
+bool make_with(Fault fault, std::uint64_t at, bool power_fails) {
+  SCOPED_TRACE("fault " + std::to_string(static_cast<int>(fault)) + " at step " + std::to_string(at) +
+               (power_fails ? " and a power failure" : ""));
   World world;
+  world.power_fails = power_fails;
   world.steps.fault = [&](std::uint64_t n) { return n == at ? fault : Fault::none; };
   CreateReply reply;
   const bool ended = !world.run([&](Manager& m) { reply = m.create(world.now, request_of({0, 1, 2, 3}, 7)); });
@@ -103,9 +107,11 @@ bool make_with(Fault fault, std::uint64_t at) {
 
 TEST(Faults, AtEveryStepOfMakingAGroup) {
   for (const Fault fault : kFaults) {
-    std::uint64_t step = 1;
-    while (make_with(fault, step)) ++step;
-    EXPECT_GT(step, 5u) << "a record, three switches, a record";
+    for (const bool power_fails : {false, true}) {
+      std::uint64_t step = 1;
+      while (make_with(fault, step, power_fails)) ++step;
+      EXPECT_GT(step, 5u) << "a record, three switches, a record";
+    }
   }
 }
 
@@ -137,6 +143,7 @@ void random_life(std::uint64_t seed, int& crashes, int& made) {
   SCOPED_TRACE("seed " + std::to_string(seed));
   Rng rng(seed);
   World world;
+  world.power_fails = seed % 2 == 0;
   const auto random_fault = [&](std::uint64_t) { return rng.below(12) == 0 ? kFaults[rng.below(5)] : Fault::none; };
   for (int i = 0; i < 60; ++i) {
     world.steps.fault = random_fault;

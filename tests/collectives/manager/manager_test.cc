@@ -371,10 +371,12 @@ TEST_F(ManagerTest, AFullDiskEndsNewGroupsAndNotRunningOnes) {
 }
 
 TEST_F(ManagerTest, AGroupThatIsNotOnTheDiskIsNotThere) {
-  for (const int which : {1, 2}) {
-    int syncs = 0;
+  for (const int which : {1, 2, 3}) {
+    store.is_shared = which < 3;
+    SCOPED_TRACE("sync " + std::to_string(which));
+    int syncs = store.is_shared ? 0 : 2;
     store.on_sync = [&]() -> std::optional<std::string> {
-      EXPECT_EQ(at(7), ++syncs == 1 ? 0u : 3u) << "before switches hear of it, and before ranks do";
+      EXPECT_EQ(at(7), ++syncs == 1 ? 0u : 3u) << "before switches hear of it where others may lead; before ranks do";
       return syncs == which ? std::optional<std::string>("the disk is gone") : std::nullopt;
     };
     const CreateReply reply = manager->create(now, request_of({0, 1, 2, 3}, 7));
