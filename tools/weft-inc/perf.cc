@@ -209,12 +209,16 @@ class Perf {
     for (std::uint32_t i = 0; i < o_.warmups; ++i) {
       if (!once(count, in_place)) return false;
     }
+    using Microseconds = std::chrono::duration<double, std::micro>;
+    const auto first = std::chrono::steady_clock::now();
+    auto last = first;
     for (std::uint32_t i = 0; i < o_.iterations; ++i) {
-      const auto start = std::chrono::steady_clock::now();
+      const auto start = last;
       if (!once(count, in_place)) return false;
-      const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - start;
-      times.microseconds.push_back(took.count());
+      last = std::chrono::steady_clock::now();
+      times.microseconds.push_back(Microseconds(last - start).count());
     }
+    times.whole_us = Microseconds(last - first).count();
     std::uint64_t wrong = 0;
     if (o_.check) {
       prepare(count, in_place);
@@ -226,22 +230,27 @@ class Perf {
 
   /// The slowest rank's time of each iteration, and everybody's mistakes.
   bool gather(PerfTimes& times, std::uint64_t wrong) {
-    const std::size_t bytes = times.microseconds.size() * sizeof(double);
+    std::vector<double> numbers = times.microseconds;
+    numbers.push_back(times.whole_us);
+    const std::size_t bytes = numbers.size() * sizeof(double);
     Rendezvous::Bytes ours(bytes + sizeof wrong);
-    std::memcpy(ours.data(), times.microseconds.data(), bytes);
+    std::memcpy(ours.data(), numbers.data(), bytes);
     std::memcpy(ours.data() + bytes, &wrong, sizeof wrong);
     const auto all = rendezvous_.allgather(ours);
     if (all.empty()) return failed("another rank is gone", kExitUnreachable);
     for (const auto& one : all) {
-      for (std::size_t i = 0; i < times.microseconds.size(); ++i) {
+      for (std::size_t i = 0; i < numbers.size(); ++i) {
         double theirs = 0;
         std::memcpy(&theirs, one.data() + i * sizeof theirs, sizeof theirs);
-        times.microseconds[i] = std::max(times.microseconds[i], theirs);
+        numbers[i] = std::max(numbers[i], theirs);
       }
       std::uint64_t theirs = 0;
       std::memcpy(&theirs, one.data() + bytes, sizeof theirs);
       times.wrong += theirs;
     }
+    times.whole_us = numbers.back();
+    numbers.pop_back();
+    times.microseconds = std::move(numbers);
     return true;
   }
 

@@ -35,8 +35,11 @@ int run_perf(const PerfOptions& options);
 /// What was measured of one size, in one way.
 struct PerfTimes {
   std::vector<double> microseconds;  ///< of each iteration, the slowest rank's
+  double whole_us = 0;               ///< from the first iteration's begin to the last one's end, the slowest rank's
   std::uint64_t wrong = 0;           ///< elements, at all ranks
 
+  /// What an iteration takes, as nccl-tests has it: of the whole. The mean of `microseconds` is larger: a rank that is
+  /// late in one iteration is waited for in the next one, and both count the delay.
   [[nodiscard]] double mean() const;
   /// @param share  0.5: the median; nearest rank
   [[nodiscard]] double quantile(double share) const;

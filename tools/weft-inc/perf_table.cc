@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <numeric>
 
 #include "tools/weft-inc/perf.h"
 #include "tools/weft-inc/perf_data.h"
@@ -46,7 +45,7 @@ nlohmann::ordered_json half_json(const PerfOptions& o, const PerfRow& row, const
 
 double PerfTimes::mean() const {
   if (microseconds.empty()) return 0;
-  return std::accumulate(microseconds.begin(), microseconds.end(), 0.0) / static_cast<double>(microseconds.size());
+  return whole_us / static_cast<double>(microseconds.size());
 }
 
 double PerfTimes::quantile(double share) const {

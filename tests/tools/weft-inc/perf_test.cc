@@ -34,13 +34,18 @@ TEST(PerfTimes, QuantilesAreOfTheNearestRank) {
   for (int i = 100; i >= 1; --i) t.microseconds.push_back(i);
   EXPECT_EQ(t.quantile(0.5), 50);
   EXPECT_EQ(t.quantile(0.99), 99);
-  EXPECT_EQ(t.mean(), 50.5);
+}
+
+TEST(PerfTimes, AnIterationTakesItsPartOfTheWhole) {
+  const PerfTimes t{{3, 5, 4}, 9, 0};
+  EXPECT_EQ(t.mean(), 3);
+  EXPECT_EQ(PerfTimes().mean(), 0);
 }
 
 TEST(PerfTable, LooksAsThatOfNcclTests) {
   PerfOptions o;
   o.ranks = 4;
-  PerfRow row{4'000'000, 1'000'000, {{1000, 3000}, 0}, {{4000}, 2}};
+  PerfRow row{4'000'000, 1'000'000, {{1000, 3000}, 4000, 0}, {{4000}, 4000, 2}};
   EXPECT_EQ(table_line(o, row),
             "     4000000       1000000     float     sum      -1   2000.00   2.000   3.000       0   4000.00   1.000"
             "   1.500       2   1000.00   3000.00     N/A");
