@@ -144,17 +144,21 @@ void Context::run_daemon() {
 
 bool Context::run() {
   run_daemon();
-  bool some = true, any = false;
-  while (some) {
-    transport_->run();
+  transport_->receive();
+  return push();
+}
+
+bool Context::push() {
+  bool any = false;
+  for (bool some = true; some; any |= some) {
     some = false;
     const nic::Time now = nic::monotonic_now();
     for (const auto& group : groups_) {
       group->tick(now);
       some |= group->progress();
     }
-    any |= some;
   }
+  transport_->flush();
   // What was just posted may be due before the thread would look.
   if (sleeps_until_ != 0 && transport_->next_deadline() < sleeps_until_) wake();
   return any;

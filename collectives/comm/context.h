@@ -54,6 +54,8 @@ class Context {
   [[nodiscard]] bool has_groups() const noexcept { return !groups_.empty(); }
   /// Goes on with everything, without waiting. True when something went on.
   bool run();
+  /// The same without a look for what has arrived: sends what has just been posted.
+  bool push();
 
   /// Runs until the condition, which is asked with the lock held, is true. False: the time is over.
   /// @param limit_ns  negative: without end

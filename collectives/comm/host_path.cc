@@ -62,8 +62,16 @@ ConnectState HostPath::connect(std::span<const QpEnd> peers) {
 
 void HostPath::begin(Work work) {
   work_ = std::move(work);
-  step_ = 0;
-  sent_ = acked_ = arrived_ = 0;
+  sent_ = acked_ = arrived_ = {};
+  settle(sent_, &Step::send);
+  settle(acked_, &Step::send);
+  settle(arrived_, &Step::receive);
+}
+
+/// Goes on to the step that has more of it.
+void HostPath::settle(Place& place, Step::Part Step::*part) const noexcept {
+  const Schedule& all = work_.schedule;
+  while (place.step < all.size() && place.messages == messages(all[place.step].*part)) place = {place.step + 1, 0};
 }
 
 std::uint64_t HostPath::messages(const Step::Part& part) const noexcept {
@@ -82,49 +90,79 @@ void HostPath::post_receive(Partner partner, std::uint64_t slot) {
   }
 }
 
-bool HostPath::send(const Step::Part& part) {
+/// The next message may be sent when what it takes from the vector is there.
+bool HostPath::may_send() const noexcept {
+  const Step::Part& part = work_.schedule[sent_.step].send;
+  if (arrived_.step >= sent_.step) return true;
+  // A message without data says that all before it has come.
+  if (arrived_.step + 1 < sent_.step || part.bytes == 0) return false;
+  const Step::Part& waits = work_.schedule[arrived_.step].receive;
+  const std::uint64_t begin = part.offset + sent_.messages * shape_.message_bytes();
+  const std::uint64_t missing = waits.offset + arrived_.messages * shape_.message_bytes();
+  return begin + bytes_of(part, sent_.messages) <= missing || waits.offset + waits.bytes <= begin;
+}
+
+bool HostPath::send() {
   bool some = false;
-  while (sent_ < messages(part) && sent_ - acked_ < shape_.window && error_.empty()) {
-    const std::uint64_t at = part.offset + sent_ * shape_.message_bytes();
-    const std::uint32_t bytes = bytes_of(part, sent_);
+  while (sent_.step < work_.schedule.size() && outstanding_ < shape_.window && error_.empty() && may_send()) {
+    const Step::Part& part = work_.schedule[sent_.step].send;
+    const std::uint64_t at = part.offset + sent_.messages * shape_.message_bytes();
+    const std::uint32_t bytes = bytes_of(part, sent_.messages);
     // A message without data has no memory.
     const void* data = bytes == 0 ? memory_.data() : work_.vector + at;
-    if (!connections_[part.partner].qp->send(sent_, data, bytes, bytes == 0 ? key_ : work_.key, std::nullopt)) {
+    if (!connections_[part.partner].qp->send(0, data, bytes, bytes == 0 ? key_ : work_.key, std::nullopt)) {
       fail(part.partner, "a work request was refused");
     }
-    ++sent_;
+    ++sent_.messages;
+    ++outstanding_;
+    settle(sent_, &Step::send);
     some = true;
   }
   return some;
 }
 
-bool HostPath::take_acks(const Step::Part& part) {
+bool HostPath::take_acks() {
   bool some = false;
   std::array<Completion, 16> wc;
-  while (part.active && acked_ < sent_) {
-    const std::size_t n = connections_[part.partner].qp->poll_sent(wc);
+  while (outstanding_ > 0) {
+    const Step::Part& part = work_.schedule[acked_.step].send;
+    // Those of a later step stay where they are: it may have another partner.
+    const std::size_t most = std::min<std::uint64_t>(wc.size(), messages(part) - acked_.messages);
+    const std::size_t n = connections_[part.partner].qp->poll_sent(std::span(wc).first(most));
     if (n == 0) break;
     for (std::size_t i = 0; i < n; ++i) {
       if (!wc[i].error.empty()) return fail(part.partner, wc[i].error);
     }
-    acked_ += n;
+    acked_.messages += n;
+    outstanding_ -= n;
+    settle(acked_, &Step::send);
     some = true;
   }
   return some;
 }
 
-bool HostPath::receive(const Step& step) {
-  const Step::Part& part = step.receive;
+/// What was sent may have to be sent again until it is acknowledged, and must not be overwritten.
+bool HostPath::may_receive() const noexcept {
+  if (arrived_.step <= acked_.step) return true;
+  if (arrived_.step > acked_.step + 1) return false;
+  const Step::Part& sent = work_.schedule[acked_.step].send;
+  const Step::Part& part = work_.schedule[arrived_.step].receive;
+  return sent.offset + sent.bytes <= part.offset || part.offset + part.bytes <= sent.offset;
+}
+
+bool HostPath::receive() {
   bool some = false;
   std::array<Completion, 16> wc;
-  while (arrived_ < messages(part)) {
+  while (arrived_.step < work_.schedule.size() && may_receive()) {
+    const Step& step = work_.schedule[arrived_.step];
     // Those of a later step stay where they are.
-    const std::size_t most = std::min<std::uint64_t>(wc.size(), messages(part) - arrived_);
-    const std::size_t n = connections_[part.partner].qp->poll_received(std::span(wc).first(most));
+    const std::size_t most = std::min<std::uint64_t>(wc.size(), messages(step.receive) - arrived_.messages);
+    const std::size_t n = connections_[step.receive.partner].qp->poll_received(std::span(wc).first(most));
     if (n == 0) break;
     for (std::size_t i = 0; i < n; ++i) {
       if (!received(step, wc[i])) return true;
     }
+    settle(arrived_, &Step::receive);
     some = true;
   }
   return some;
@@ -133,12 +171,13 @@ bool HostPath::receive(const Step& step) {
 bool HostPath::received(const Step& step, const Completion& wc) {
   const Step::Part& part = step.receive;
   if (!wc.error.empty()) return !fail(part.partner, wc.error);
-  if (wc.bytes != bytes_of(part, arrived_)) {
+  if (wc.bytes != bytes_of(part, arrived_.messages)) {
     return !fail(part.partner, "a message of " + std::to_string(wc.bytes) + " bytes came, not of " +
-                                   std::to_string(bytes_of(part, arrived_)) + ": ranks run different collectives");
+                                   std::to_string(bytes_of(part, arrived_.messages)) +
+                                   ": ranks run different collectives");
   }
   if (wc.bytes > 0) {
-    std::uint8_t* to = work_.vector + part.offset + arrived_ * shape_.message_bytes();
+    std::uint8_t* to = work_.vector + part.offset + arrived_.messages * shape_.message_bytes();
     const std::uint8_t* from = buffer(part.partner, wc.wr_id);
     if (step.combine) {
       combine(work_.type, work_.op, to, from, wc.bytes);
@@ -147,23 +186,15 @@ bool HostPath::received(const Step& step, const Completion& wc) {
     }
   }
   post_receive(part.partner, wc.wr_id);
-  ++arrived_;
+  ++arrived_.messages;
   return error_.empty();
 }
 
 bool HostPath::progress() {
-  bool some = false;
-  while (!idle() && error_.empty()) {
-    const Step& step = work_.schedule[step_];
-    // No part of an expression that could leave one of them out.
-    const bool acks = take_acks(step.send), posts = send(step.send), arrivals = receive(step);
-    some |= acks || posts || arrivals;
-    // What was sent may be overwritten by a later step, and sent again until it is acknowledged.
-    if (acked_ < messages(step.send) || arrived_ < messages(step.receive)) break;
-    ++step_;
-    sent_ = acked_ = arrived_ = 0;
-  }
-  return some;
+  if (idle() || !error_.empty()) return false;
+  // In this order: each may let the next one go on. No part of an expression that could leave one of them out.
+  const bool acks = take_acks(), arrivals = receive(), posts = send();
+  return acks || arrivals || posts;
 }
 
 /// Always true: the first error stays.

@@ -39,6 +39,9 @@ class HostPath {
   [[nodiscard]] ConnectState connect(std::span<const QpEnd> peers);
 
   /// A collective, of which there is one at a time. `vector` is in registered memory, and stays there until idle().
+  ///
+  /// Steps overlap: what a message of the next one takes from the vector leaves as soon as it is there, and what the
+  /// next one brings is taken unless it would overwrite what may still have to be sent again.
   struct Work {
     Schedule schedule;
     std::uint8_t* vector = nullptr;
@@ -47,7 +50,9 @@ class HostPath {
     Op op{};
   };
   void begin(Work work);
-  [[nodiscard]] bool idle() const noexcept { return step_ == work_.schedule.size(); }
+  [[nodiscard]] bool idle() const noexcept {
+    return acked_.step == work_.schedule.size() && arrived_.step == work_.schedule.size();
+  }
   /// Sends and receives what can be. True when something went on.
   bool progress();
   /// In words, once something has gone wrong; nothing goes on then.
@@ -63,13 +68,21 @@ class HostPath {
     std::unique_ptr<QueuePair> qp;
     bool connected = false;
   };
+  /// How far the sends, or the receives, of all steps have come: so many messages of this step, and all before it.
+  struct Place {
+    std::size_t step = 0;
+    std::uint64_t messages = 0;
+  };
+  void settle(Place& place, Step::Part Step::*part) const noexcept;
+  [[nodiscard]] bool may_send() const noexcept;
+  [[nodiscard]] bool may_receive() const noexcept;
   [[nodiscard]] std::uint8_t* buffer(Partner partner, std::uint64_t slot) noexcept;
   [[nodiscard]] std::uint64_t messages(const Step::Part& part) const noexcept;
   [[nodiscard]] std::uint32_t bytes_of(const Step::Part& part, std::uint64_t message) const noexcept;
   void post_receive(Partner partner, std::uint64_t slot);
-  bool send(const Step::Part& part);
-  bool take_acks(const Step::Part& part);
-  bool receive(const Step& step);
+  bool send();
+  bool take_acks();
+  bool receive();
   bool received(const Step& step, const Completion& wc);
   bool fail(Partner partner, std::string_view why);
 
@@ -81,8 +94,8 @@ class HostPath {
   std::vector<std::uint8_t> memory_;  ///< what may come, by partner
   std::uint32_t key_ = 0;             ///< of it
   Work work_;
-  std::size_t step_ = 0;
-  std::uint64_t sent_ = 0, acked_ = 0, arrived_ = 0;  ///< messages of the step
+  Place sent_, acked_, arrived_;
+  std::uint64_t outstanding_ = 0;  ///< messages that were sent and are not acknowledged
   std::string error_;
 };
 

@@ -48,7 +48,8 @@ using Partner = std::uint32_t;
   return partner ^ 1;
 }
 
-/// One step: all of it may go on at the same time; the next step begins when it is over.
+/// One step: all of it may go on at the same time. What a step sends is what the steps before it have brought, or what
+/// was there; what it receives may take the place of what they have sent.
 struct Step {
   struct Part {
     bool active = false;

@@ -102,17 +102,19 @@ void Request::start(SwitchPath& to) {
   first_invocation = to.submitted();
   const std::uint64_t bytes = block_bytes();
   Invocation one;
+  one.copied = bytes <= SwitchPath::kMostCopied;
+  const auto key = [&](const void* data, std::uint64_t all) { return one.copied ? 0 : key_of(data, all); };
   one.op = call_.op;
   one.type = call_.type;
   one.bytes = bytes;
   switch (call_.collective) {
     case Collective::barrier:
-      submit(to, {Primitive::barrier, {}, {}, 0, 0, nullptr, 0, nullptr, nullptr});
+      submit(to, {Primitive::barrier, {}, {}, 0, 0, nullptr, 0, nullptr, nullptr, false});
       break;
     case Collective::allreduce:
       one.primitive = Primitive::allreduce;
       one.send = send();
-      one.send_key = key_of(send(), bytes);
+      one.send_key = key(send(), bytes);
       one.receive = receive();
       submit(to, one);
       break;
@@ -120,7 +122,7 @@ void Request::start(SwitchPath& to) {
     case Collective::reduce_scatter: {
       const bool scatter = scatters();
       one.primitive = Primitive::reduce;
-      one.send_key = key_of(send(), scatter ? bytes * ranks_ : bytes);
+      one.send_key = key(send(), scatter ? bytes * ranks_ : bytes);
       for (std::uint32_t root = scatter ? 0 : call_.root; root < (scatter ? ranks_ : call_.root + 1); ++root) {
         const std::uint8_t* from = scatter ? send() + root * bytes : send();
         one.root = static_cast<std::uint16_t>(root);
@@ -136,14 +138,14 @@ void Request::start(SwitchPath& to) {
       one.root = static_cast<std::uint16_t>(call_.root);
       one.op = {};
       one.send = one.receive = receive();
-      one.send_key = key_of(receive(), bytes);
+      one.send_key = key(receive(), bytes);
       submit(to, one);
       break;
     case Collective::allgather:
       copy_own_block();
       one.primitive = Primitive::broadcast;
       one.op = {};
-      one.send_key = key_of(receive() + rank_ * bytes, bytes);
+      one.send_key = key(receive() + rank_ * bytes, bytes);
       for (std::uint32_t root = 0; root < ranks_; ++root) {
         one.root = static_cast<std::uint16_t>(root);
         one.send = one.receive = receive() + root * bytes;
@@ -151,7 +153,7 @@ void Request::start(SwitchPath& to) {
       }
       break;
   }
-  if (confirms) submit(to, {Primitive::barrier, {}, {}, 0, 0, nullptr, 0, nullptr, nullptr});
+  if (confirms) submit(to, {Primitive::barrier, {}, {}, 0, 0, nullptr, 0, nullptr, nullptr, false});
   last_invocation = to.submitted();
   state = State::running;
 }

@@ -16,6 +16,8 @@ namespace {
 constexpr nic::Time kFirstRto = 4 * nic::kMs, kLastRto = 268 * nic::kMs;
 /// The kernel is asked for a neighbour anew after so long, and given up on after so long.
 constexpr nic::Time kQuestion = 500 * nic::kMs, kGiveUp = 5000 * nic::kMs;
+/// Other ranks are behind the same next hop, mostly: the kernel's table is not read for each of them.
+constexpr nic::Time kSameHop = 20 * nic::kMs;
 
 Completion completion(const nic::Wc& wc) {
   Completion out;
@@ -39,7 +41,8 @@ std::size_t poll(nic::Cq& cq, std::span<Completion> out) {
 class RnicTransport::Pair final : public QueuePair {
  public:
   Pair(RnicTransport& owner, const QpSettings& settings)
-      : device_(*owner.device_),
+      : owner_(owner),
+        device_(*owner.device_),
         interface_(owner.port_->info().index),
         sent_(device_.create_cq(settings.send_depth)),
         received_(device_.create_cq(settings.receive_depth)),
@@ -61,7 +64,7 @@ class RnicTransport::Pair final : public QueuePair {
     if (started_ == 0) started_ = now;
     const auto route = nic::find_route(peer.address);
     if (!route || route->interface != interface_) return ConnectState::unreachable;
-    const auto mac = nic::find_neighbour(interface_, route->gateway);
+    const auto mac = owner_.mac_of(route->gateway);
     if (!mac) {
       if (now >= next_question_) nic::ask_for_neighbour(interface_, route->gateway);
       if (now >= next_question_) next_question_ = now + kQuestion;
@@ -112,6 +115,7 @@ class RnicTransport::Pair final : public QueuePair {
     return c;
   }
 
+  RnicTransport& owner_;
   nic::Device& device_;
   unsigned interface_;
   nic::Cq& sent_;
@@ -157,6 +161,14 @@ void RnicTransport::use(std::unique_ptr<nic::Port> port, int descriptor, const w
   host_.open(std::move(port));
   device_ = &host_.add_device(address, fresh_seed());
   pd_ = device_->alloc_pd();
+}
+
+std::optional<wire::MacAddress> RnicTransport::mac_of(const wire::IpAddress& gateway) {
+  const nic::Time now = nic::monotonic_now();
+  if (now < last_.until && gateway == last_.gateway) return last_.mac;
+  const auto mac = nic::find_neighbour(port_->info().index, gateway);
+  if (mac) last_ = {gateway, *mac, now + kSameHop};
+  return mac;
 }
 
 std::uint32_t RnicTransport::largest_mtu() const {

@@ -34,13 +34,17 @@ class RnicTransport final : public RunningTransport {
   [[nodiscard]] Gid gid() const override { return {device_->config().address}; }
   [[nodiscard]] std::vector<Gid> gids() const override;
   [[nodiscard]] std::optional<std::uint64_t> icrc_errors() const override { return device_->counters().icrc_errors; }
-  void run() override { host_.run_once(std::chrono::nanoseconds(0)); }
+  void receive() override { host_.receive(); }
+  void flush() override { static_cast<void>(host_.send()); }
   [[nodiscard]] bool may_wait() override { return true; }
   [[nodiscard]] int descriptor() const override { return descriptor_; }
   [[nodiscard]] nic::Time next_deadline() const override { return device_->next_deadline(); }
 
  private:
   class Pair;
+  /// The MAC address of a next hop, if the kernel has it.
+  [[nodiscard]] std::optional<wire::MacAddress> mac_of(const wire::IpAddress& gateway);
+
   nic::Host host_;
   void use(std::unique_ptr<nic::Port> port, int descriptor, const wire::IpAddress& address);
 
@@ -48,6 +52,11 @@ class RnicTransport final : public RunningTransport {
   int descriptor_ = -1;
   nic::Device* device_ = nullptr;
   nic::Pd pd_{};
+  struct {
+    wire::IpAddress gateway{};
+    wire::MacAddress mac{};
+    nic::Time until = 0;
+  } last_;  ///< next hop that was found
 };
 
 }  // namespace weft::inc::comm

@@ -56,6 +56,14 @@ bool SwitchPath::all_came(const Pending& p) const noexcept {
   return !rank_receives(p.control, rank_) || p.arrived == messages(p);
 }
 
+/// A result to which everybody gives shows that the switch has what this rank gave: should it be asked for once more,
+/// it is for the acknowledgement's sake, and the copy does.
+bool SwitchPath::is_over(const Pending& p) const noexcept {
+  if (!all_sent(p) || !all_came(p)) return false;
+  const bool shown = rank_sends(p.control, rank_) && rank_receives(p.control, rank_);
+  return p.acked == p.posted || (shown && (p.what.copied || p.control.bytes == 0));
+}
+
 void SwitchPath::submit(const Invocation& invocation) {
   const Invocation& i = invocation;
   queue_.push_back(
@@ -66,7 +74,7 @@ void SwitchPath::submit(const Invocation& invocation) {
 bool SwitchPath::has_all(std::uint64_t invocation) const noexcept {
   if (invocation < completed()) return true;
   if (invocation >= submitted_) return false;
-  const Pending& p = queue_[invocation - completed()];
+  const Pending& p = queue_[invocation - acknowledged()];
   // Who only sends does not know before its messages are acknowledged.
   return rank_receives(p.control, rank_) && all_came(p);
 }
@@ -74,13 +82,13 @@ bool SwitchPath::has_all(std::uint64_t invocation) const noexcept {
 bool SwitchPath::is_through(std::uint64_t invocation) const noexcept {
   if (invocation < completed()) return true;
   if (invocation >= submitted_) return false;
-  const Pending& p = queue_[invocation - completed()];
+  const Pending& p = queue_[invocation - acknowledged()];
   return all_sent(p) && all_came(p);
 }
 
 std::uint64_t SwitchPath::bytes_come(std::uint64_t invocation) const noexcept {
   if (invocation < completed() || invocation >= submitted_) return 0;
-  const Pending& p = queue_[invocation - completed()];
+  const Pending& p = queue_[invocation - acknowledged()];
   // The first message is a control message.
   if (p.arrived <= 1) return 0;
   return std::min(p.control.bytes, (p.arrived - 1) * shape_.message_bytes());
@@ -157,7 +165,7 @@ bool SwitchPath::received_data(Pending& p, const Completion& wc) {
 bool SwitchPath::post_message(Pending& p) {
   bool taken = false;
   if (p.posted == 0) {
-    std::uint8_t* at = memory_.data() + controls_++ % shape_.window * slot_bytes_;
+    std::uint8_t* at = next_copy();
     const auto payload = control_payload(p.control);
     std::copy(payload.begin(), payload.end(), at);
     taken = qp_->send(0, at, kControlPayloadBytes, key_, control_immediate(p.control));
@@ -165,7 +173,15 @@ bool SwitchPath::post_message(Pending& p) {
     const std::uint64_t offset = (p.posted - 1) * shape_.message_bytes();
     const auto bytes =
         static_cast<std::uint32_t>(std::min<std::uint64_t>(shape_.message_bytes(), p.control.bytes - offset));
-    taken = qp_->send(0, p.what.send + offset, bytes, p.what.send_key, std::nullopt);
+    const std::uint8_t* from = p.what.send + offset;
+    std::uint32_t key = p.what.send_key;
+    if (p.what.copied) {
+      std::uint8_t* copy = next_copy();
+      std::memcpy(copy, from, bytes);
+      from = copy;
+      key = key_;
+    }
+    taken = qp_->send(0, from, bytes, key, std::nullopt);
   }
   if (!taken) return !fail("a work request was refused");
   ++p.posted;
@@ -189,11 +205,8 @@ bool SwitchPath::post() {
 bool SwitchPath::progress() {
   if (!error_.empty()) return false;
   const bool acks = take_acks(), arrivals = receive(), posts = error_.empty() && post();
-  while (!queue_.empty() && error_.empty()) {
-    const Pending& p = queue_.front();
-    if (!all_sent(p) || !all_came(p) || p.acked < p.posted) break;
-    queue_.pop_front();
-  }
+  while (error_.empty() && over_ < queue_.size() && is_over(queue_[over_])) ++over_;
+  for (; over_ > 0 && queue_.front().acked == queue_.front().posted; --over_) queue_.pop_front();
   return acks || arrivals || posts;
 }
 

@@ -23,11 +23,12 @@ struct Invocation {
   DataType type{};
   std::uint16_t root = 0;
   std::uint64_t bytes = 0;             ///< at most kMaxInvocationBytes
-  const std::uint8_t* send = nullptr;  ///< where this rank sends; in registered memory
-  std::uint32_t send_key = 0;
-  std::uint8_t* receive = nullptr;  ///< where it receives
+  const std::uint8_t* send = nullptr;  ///< where this rank sends
+  std::uint32_t send_key = 0;          ///< of registered memory; not looked at if it is copied
+  std::uint8_t* receive = nullptr;     ///< where it receives
   /// Of a Reduce's root: its own contribution, which no switch has; it may be `receive`.
   const std::uint8_t* own = nullptr;
+  bool copied = false;  ///< what this rank sends, before it leaves: see SwitchPath::kMostCopied
 };
 
 class SwitchPath {
@@ -43,11 +44,16 @@ class SwitchPath {
   /// @param window  messages that the group takes from a rank, at most that of the shape
   [[nodiscard]] ConnectState connect(const QpEnd& peer, std::uint32_t group, std::uint32_t window);
 
+  /// What a rank gives is better copied up to so many bytes, and needs not be registered. An invocation that everybody
+  /// gives to is over with its result then: the acknowledgements, which come a round trip later, are awaited for the
+  /// copies alone.
+  static constexpr std::uint64_t kMostCopied = 16 * 1024;
+
   /// Begins when all that earlier ones bring this rank has come; many may wait.
   void submit(const Invocation& invocation);
-  /// Invocations so far, and those that are over: all has come, and all that was sent is acknowledged.
+  /// Invocations so far, and those that are over: all has come, and nobody looks at what was to be sent any more.
   [[nodiscard]] std::uint64_t submitted() const noexcept { return submitted_; }
-  [[nodiscard]] std::uint64_t completed() const noexcept { return submitted_ - queue_.size(); }
+  [[nodiscard]] std::uint64_t completed() const noexcept { return acknowledged() + over_; }
   /// Sends and receives what can be. True when something went on.
   bool progress();
   /// In words, once something has gone wrong; nothing goes on then.
@@ -73,6 +79,11 @@ class SwitchPath {
     ControlMessage control;
     std::uint64_t posted = 0, acked = 0, arrived = 0;  ///< messages
   };
+  /// Invocations that have left the queue: all has come, and all that was sent is acknowledged.
+  [[nodiscard]] std::uint64_t acknowledged() const noexcept { return submitted_ - queue_.size(); }
+  [[nodiscard]] bool is_over(const Pending& p) const noexcept;
+  /// Memory for a message that is sent from here, until it is acknowledged.
+  [[nodiscard]] std::uint8_t* next_copy() noexcept { return memory_.data() + copied_++ % shape_.window * slot_bytes_; }
   [[nodiscard]] std::uint64_t messages(const Pending& p) const noexcept;
   [[nodiscard]] bool all_sent(const Pending& p) const noexcept;
   [[nodiscard]] bool all_came(const Pending& p) const noexcept;
@@ -93,11 +104,12 @@ class SwitchPath {
   std::uint32_t receives_;
   std::size_t slot_bytes_;
   std::unique_ptr<QueuePair> qp_;
-  std::vector<std::uint8_t> memory_;  ///< control messages that are under way, then what may come
+  std::vector<std::uint8_t> memory_;  ///< copies that are under way, then what may come
   std::uint32_t key_ = 0;
   std::deque<Pending> queue_;
+  std::size_t over_ = 0;  ///< of the queue's first: they wait for acknowledgements alone
   std::uint32_t outstanding_ = 0;
-  std::uint64_t submitted_ = 0, controls_ = 0;
+  std::uint64_t submitted_ = 0, copied_ = 0;
   std::string error_;
   bool silent_ = false;
 };

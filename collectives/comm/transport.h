@@ -105,13 +105,15 @@ class RunningTransport : public Transport {
   [[nodiscard]] virtual std::vector<Gid> gids() const = 0;
   /// Packets that it has dropped because their ICRC was wrong; nullopt: it does not count them.
   [[nodiscard]] virtual std::optional<std::uint64_t> icrc_errors() const = 0;
-  /// Handles what has arrived and what is due, without waiting.
-  virtual void run() = 0;
+  /// Takes what has arrived, without waiting. Answers to it may leave with flush() alone.
+  virtual void receive() = 0;
+  /// Sends what is due, without waiting.
+  virtual void flush() = 0;
   /// To be asked before waiting. False: something may have come of which descriptor() tells nothing.
   [[nodiscard]] virtual bool may_wait() = 0;
   /// Readable when something has arrived.
   [[nodiscard]] virtual int descriptor() const = 0;
-  /// When run() has something to do at the latest (CLOCK_MONOTONIC); nic::kNever: it has not.
+  /// When flush() has something to do at the latest (CLOCK_MONOTONIC); nic::kNever: it has not.
   [[nodiscard]] virtual nic::Time next_deadline() const = 0;
 };
 

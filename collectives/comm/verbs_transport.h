@@ -40,7 +40,8 @@ class VerbsTransport final : public RunningTransport {
   /// Devices of mlx5 count them; rdma_rxe does not.
   [[nodiscard]] std::optional<std::uint64_t> icrc_errors() const override;
   /// The device runs by itself.
-  void run() override {}
+  void receive() override {}
+  void flush() override {}
   [[nodiscard]] bool may_wait() override;
   [[nodiscard]] int descriptor() const override { return channel_->fd; }
   [[nodiscard]] nic::Time next_deadline() const override { return nic::kNever; }

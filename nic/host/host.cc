@@ -64,18 +64,36 @@ void Host::heed_pauses(Time now) noexcept {
   for (const auto& device : devices_) device->set_paused(dscps);
 }
 
-void Host::run_once(std::chrono::nanoseconds limit) {
-  Time now = monotonic_now();
+bool Host::take_in(Time now) {
   const auto frames = port_->receive();
   for (const auto& frame : frames) dispatch(now, frame);
   heed_pauses(now);
-  Time next = pauses_.next_end();
+  return !frames.empty();
+}
+
+bool Host::send(Time now, Time& next) {
+  next = pauses_.next_end();
   for (const auto& device : devices_) {
     if (device->next_deadline() <= now) device->on_timer(now, *port_);
     next = std::min(next, device->next_deadline());
   }
-  const bool flushed = port_->flush();
-  if (!frames.empty() || (next <= now && flushed)) return;
+  return port_->flush();
+}
+
+void Host::receive() {
+  take_in(monotonic_now());
+}
+
+bool Host::send() {
+  Time next = kNever;
+  return send(monotonic_now(), next);
+}
+
+void Host::run_once(std::chrono::nanoseconds limit) {
+  Time now = monotonic_now(), next = kNever;
+  const bool some = take_in(now);
+  const bool flushed = send(now, next);
+  if (some || (next <= now && flushed)) return;
   now = monotonic_now();
   // What waits for room in the interface's queue is not due before there is some.
   const Time wait = flushed ? std::max<Time>(next == kNever ? limit.count() : next - now, 0) : limit.count();

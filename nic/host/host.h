@@ -42,6 +42,11 @@ class Host {
   /// Handles what has arrived and what is due; then, unless there was something, sleeps until there is, at most
   /// `limit`.
   void run_once(std::chrono::nanoseconds limit);
+  /// The two halves of run_once() that do not sleep, for who has work of his own in between: what receive() makes the
+  /// RNICs answer leaves with what is posted meanwhile.
+  void receive();
+  /// What is due. False: there is no room in the interface's queue for all of it.
+  bool send();
   /// run_once() until the condition holds or the time is over; tells whether it holds.
   bool run_until(const std::function<bool()>& condition, std::chrono::nanoseconds limit);
 
@@ -54,6 +59,10 @@ class Host {
   [[nodiscard]] const Pauses& pauses() const noexcept { return pauses_; }
 
  private:
+  /// False: there was nothing.
+  bool take_in(Time now);
+  /// @param next  when something is due at the latest
+  bool send(Time now, Time& next);
   void dispatch(Time now, std::span<const std::uint8_t> frame);
   void heed_pauses(Time now) noexcept;
 

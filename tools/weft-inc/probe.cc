@@ -169,7 +169,8 @@ class Probe {
   void run_until(nic::Time limit, Condition&& holds) {
     const nic::Time begin = nic::monotonic_now();
     for (nic::Time now = begin; now - begin < limit; now = nic::monotonic_now()) {
-      transport_.run();
+      transport_.receive();
+      transport_.flush();
       if (holds()) return;
       if (now >= next_renewal_) renew(now);
       if (!transport_.may_wait()) continue;

@@ -272,16 +272,98 @@ TEST(Group, OneRankIsDoneAtOnce) {
   for (const Collective c : kData) run_case<std::int32_t>(world, {c, DataType::int32, Op::sum, 0, 5, false});
 }
 
+/// A block is on its way to the next rank before the one before it is acknowledged, and nothing is overwritten that may
+/// have to be sent once more.
+TEST(Group, StepsOfHostsOverlap) {
+  for (const auto backend : {WEFT_INC_BACKEND_RING, WEFT_INC_BACKEND_TREE}) {
+    for (std::uint32_t ranks = 2; ranks <= 6; ++ranks) {
+      World world(ranks, ranks, settings(backend));
+      world.fabric.late_acks = true;
+      world.connect(false);
+      ASSERT_TRUE(world.run_to(Group::State::ready));
+      for (const std::uint64_t count : {1, 128, 400, 3000}) {
+        for (const Collective collective : kData) {
+          for (const bool in_place : {false, true}) {
+            run_case<std::int32_t>(world, {collective, DataType::int32, Op::sum, ranks - 1, count, in_place});
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Group, ARingDoesNotWaitForTheAcknowledgementOfAStep) {
+  World world(1, 4, settings(WEFT_INC_BACKEND_RING));
+  world.connect(false);
+  ASSERT_TRUE(world.run_to(Group::State::ready));
+  std::vector<std::vector<std::uint32_t>> data(4, std::vector<std::uint32_t>(400, 1));
+  std::vector<std::shared_ptr<Request>> requests;
+  world.fabric.holds_acks_of_hosts = true;
+  for (std::uint32_t r = 0; r < 4; ++r) {
+    requests.push_back(world.groups[r]->post(
+        {Collective::allreduce, data[r].data(), data[r].data(), 400, DataType::uint32, Op::sum, 0}));
+  }
+  world.run([] { return false; });
+  EXPECT_EQ(world.fabric.unacknowledged(), 4u * 3) << "a window of each rank, of a message in each step";
+  world.fabric.release_acks();
+  ASSERT_TRUE(world.run([&] { return all_over(requests); }));
+  EXPECT_EQ(data[2], std::vector<std::uint32_t>(400, 4));
+}
+
+/// What everybody gives to is over with its result: the program may use its memory for something else.
+TEST(Group, ASmallAllReduceDoesNotWaitForAcknowledgements) {
+  World world(1, 4, settings(WEFT_INC_BACKEND_SWITCH));
+  world.connect(true);
+  ASSERT_TRUE(world.run_to(Group::State::ready));
+  const std::size_t regions = world.fabric.regions.size();
+  for (int round = 0; round < 3; ++round) {
+    world.fabric.holds_acks = true;
+    std::vector<std::vector<std::uint32_t>> in(4, std::vector<std::uint32_t>(100, 2)), out = in;
+    std::vector<std::shared_ptr<Request>> requests;
+    for (std::uint32_t r = 0; r < 4; ++r) {
+      requests.push_back(world.groups[r]->post(
+          {Collective::allreduce, in[r].data(), out[r].data(), 100, DataType::uint32, Op::sum, 0}));
+    }
+    ASSERT_TRUE(world.run([&] { return all_over(requests); }));
+    EXPECT_EQ(world.fabric.regions.size(), regions);
+    for (std::uint32_t r = 0; r < 4; ++r) {
+      EXPECT_EQ(out[r], std::vector<std::uint32_t>(100, 8));
+      std::fill(in[r].begin(), in[r].end(), 3);
+    }
+    world.fabric.release_acks();
+    world.run([] { return false; });
+  }
+}
+
+/// Who only gives does not know before that the switch has it.
+TEST(Group, AReduceWaitsForAcknowledgements) {
+  World world(1, 2, settings(WEFT_INC_BACKEND_SWITCH));
+  world.connect(true);
+  ASSERT_TRUE(world.run_to(Group::State::ready));
+  world.fabric.holds_acks = true;
+  std::uint32_t a = 1, b = 2;
+  const std::vector<std::shared_ptr<Request>> requests{
+      world.groups[0]->post({Collective::reduce, &a, &a, 1, DataType::uint32, Op::sum, 0}),
+      world.groups[1]->post({Collective::reduce, &b, nullptr, 1, DataType::uint32, Op::sum, 0})};
+  world.run([] { return false; });
+  EXPECT_TRUE(over(requests[0]));
+  EXPECT_EQ(a, 3u);
+  EXPECT_FALSE(over(requests[1]));
+  world.fabric.release_acks();
+  EXPECT_TRUE(world.run([&] { return all_over(requests); }));
+}
+
 TEST(Group, RegisteredMemoryIsUsedAsItIs) {
   World world(1, 2, settings(WEFT_INC_BACKEND_SWITCH));
   world.connect(true);
   ASSERT_TRUE(world.run_to(Group::State::ready));
-  std::vector<std::uint32_t> a(200, 1), b(200, 2);
+  constexpr std::size_t kLarge = SwitchPath::kMostCopied;
+  std::vector<std::uint32_t> a(kLarge, 1), b(kLarge, 2);
   world.memories[0]->add(a.data(), a.size() * 4);
   const std::uint32_t keys = world.fabric.next_key;
   const std::vector<std::shared_ptr<Request>> requests{
-      world.groups[0]->post({Collective::allreduce, &a[10], &a[10], 90, DataType::uint32, Op::sum, 0}),
-      world.groups[1]->post({Collective::allreduce, &b[10], &b[10], 90, DataType::uint32, Op::sum, 0})};
+      world.groups[0]->post({Collective::allreduce, &a[10], &a[10], kLarge - 10, DataType::uint32, Op::sum, 0}),
+      world.groups[1]->post({Collective::allreduce, &b[10], &b[10], kLarge - 10, DataType::uint32, Op::sum, 0})};
   EXPECT_EQ(world.fabric.next_key, keys + 1) << "only rank 1's was not registered";
   ASSERT_TRUE(world.run([&] { return all_over(requests); }));
   EXPECT_EQ(a[10], 3u);

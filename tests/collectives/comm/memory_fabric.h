@@ -29,6 +29,9 @@ using Bytes = std::vector<std::uint8_t>;
 struct Message {
   Bytes data;
   std::optional<std::uint32_t> immediate;
+  // Where it was sent from.
+  const std::uint8_t* from = nullptr;
+  std::uint32_t key = 0;
 };
 
 class Fabric;
@@ -164,6 +167,11 @@ class Fabric {
       const bool results = to_switch(*pair) && !pair->receives_.empty() && !results_of(*pair).empty();
       if (results || (!pair->sending_.empty() && takes(*pair))) able.push_back(pair);
     }
+    const bool late = late_acks && !unacknowledged_.empty();
+    if (late && (able.empty() || draw_.below(8) == 0)) {
+      acknowledge_first();
+      return true;
+    }
     if (able.empty()) return false;
     MemoryPair& p = *able[draw_.below(able.size())];
     if (!p.sending_.empty() && takes(p)) {
@@ -184,7 +192,17 @@ class Fabric {
   /// The switches have ended the group: they refuse what ranks send.
   void refuse() { refuses = true; }
 
+  /// The acknowledgements that were held back. Until then the RNIC could have had to send from its memory once more.
+  void release_acks() {
+    for (holds_acks = holds_acks_of_hosts = false; !unacknowledged_.empty();) acknowledge_first();
+  }
+
+  [[nodiscard]] std::size_t unacknowledged() const { return unacknowledged_.size(); }
+
   Adder adder;
+  bool holds_acks = false;  ///< switches acknowledge nothing before release_acks()
+  bool holds_acks_of_hosts = false;
+  bool late_acks = false;      ///< hosts acknowledge later than they take
   bool switches_lost = false;  ///< nothing comes to them, or from them
   bool refuses = false;
   std::set<wire::IpAddress> unreachable;
@@ -219,6 +237,21 @@ class Fabric {
     } else {
       deliver(*peer_of(p), message);
     }
+    if (to_switch(p) ? holds_acks : late_acks || holds_acks_of_hosts) {
+      unacknowledged_.push_back({&p, id, message});
+    } else {
+      acknowledge(p, id);
+    }
+  }
+  /// What is not acknowledged can be asked for once more.
+  void acknowledge_first() {
+    const auto [pair, id, message] = unacknowledged_.front();
+    unacknowledged_.pop_front();
+    expect_registered(message.from, message.data.size(), message.key);
+    EXPECT_EQ(std::memcmp(message.from, message.data.data(), message.data.size()), 0) << "it was overwritten";
+    acknowledge(*pair, id);
+  }
+  static void acknowledge(MemoryPair& p, std::uint64_t id) {
     --p.outstanding_;
     p.sent_.push_back({id, 0, {}, {}});
   }
@@ -236,9 +269,15 @@ class Fabric {
     ASSERT_TRUE(at >= region->second.first && at + bytes <= region->second.first + region->second.second);
   }
 
+  struct Unacknowledged {
+    MemoryPair* pair;
+    std::uint64_t id;
+    Message message;
+  };
   std::uint32_t ranks_;
   Rng draw_;
   std::map<std::pair<wire::IpAddress, std::uint32_t>, MemoryPair*> pairs_;
+  std::deque<Unacknowledged> unacknowledged_;
 };
 
 class MemoryTransport final : public Transport {
@@ -284,7 +323,7 @@ inline bool MemoryPair::send(std::uint64_t wr_id, const void* data, std::uint32_
   fabric_.expect_registered(data, bytes, key);
   const auto* from = static_cast<const std::uint8_t*>(data);
   ++outstanding_;
-  sending_.push_back({wr_id, {Bytes(from, from + bytes), immediate}});
+  sending_.push_back({wr_id, {Bytes(from, from + bytes), immediate, from, key}});
   return true;
 }
 inline bool MemoryPair::receive(std::uint64_t wr_id, void* data, std::uint32_t bytes, std::uint32_t key) {
