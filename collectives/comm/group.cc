@@ -434,6 +434,7 @@ void Group::fail(const std::string& why) {
 
 weft_inc_group_info Group::info() const {
   weft_inc_group_info out{};
+  out.size = sizeof out;
   out.reason = formed() ? reason_ : WEFT_INC_REASON_NOT_READY;
   const std::string& detail = state_ == State::failed ? error_ : detail_;
   detail.copy(out.detail, sizeof out.detail - 1);

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "collectives/comm/context.h"
+#include "collectives/comm/structures.h"
 #include "nic/rnic/config.h"
 
 namespace c = weft::inc::comm;
@@ -65,8 +66,8 @@ weft_inc_status guarded(Body&& body) {
   }
 }
 
-std::string daemon_socket(const weft_inc_options* options) {
-  if (options != nullptr && options->socket != nullptr) return options->socket;
+std::string daemon_socket(const weft_inc_options& options) {
+  if (options.socket != nullptr) return options.socket;
   const char* named = std::getenv("WEFT_INC_SOCKET");
   return named == nullptr ? std::string(c::kDaemonSocket) : named;
 }
@@ -132,7 +133,7 @@ weft_inc_status begin(weft_inc_group* group, const c::Call& call, weft_inc_reque
     auto made = std::make_unique<weft_inc_request>(weft_inc_request{group->context, nullptr});
     made->request = g.post(call);
     if (made->request == nullptr) return WEFT_INC_AGAIN;
-    group->context.run();
+    group->context.push();
     *request = made.release();
     return WEFT_INC_OK;
   });
@@ -168,10 +169,12 @@ enum weft_inc_status weft_inc_open(const weft_inc_options* options, weft_inc_con
   if (context == nullptr) return invalid("the context is a null pointer");
   return guarded([&] {
     c::ContextSettings settings;
+    weft_inc_options known{};
     if (options != nullptr) {
-      if (auto why = read(*options, settings); !why.empty()) return invalid(std::move(why));
+      if (auto why = c::take(*options, "weft_inc_options", known); !why.empty()) return invalid(std::move(why));
     }
-    auto made = std::make_unique<weft_inc_context>(daemon_socket(options));
+    if (auto why = read(known, settings); !why.empty()) return invalid(std::move(why));
+    auto made = std::make_unique<weft_inc_context>(daemon_socket(known));
     if (auto why = made->context.open(settings); !why.empty()) return error(WEFT_INC_UNAVAILABLE, std::move(why));
     *context = made.release();
     return WEFT_INC_OK;
@@ -192,9 +195,11 @@ enum weft_inc_status weft_inc_group_create(weft_inc_context* context, const weft
   if (rank >= ranks) return invalid("ranks are numbered from 0 to one below their number");
   return guarded([&] {
     c::GroupSettings settings;
+    weft_inc_group_options known{};
     if (options != nullptr) {
-      if (auto why = read(*options, settings); !why.empty()) return invalid(std::move(why));
+      if (auto why = c::take(*options, "weft_inc_group_options", known); !why.empty()) return invalid(std::move(why));
     }
+    if (auto why = read(known, settings); !why.empty()) return invalid(std::move(why));
     const auto held = context->context.lock();
     const uint32_t most = context->context.transport().largest_mtu();
     if (settings.shape.mtu > most) {
@@ -264,7 +269,9 @@ enum weft_inc_status weft_inc_group_test(weft_inc_group* group) {
 enum weft_inc_status weft_inc_group_info_get(const weft_inc_group* group, weft_inc_group_info* info) {
   if (group == nullptr || info == nullptr) return invalid("a group or its info is a null pointer");
   const auto held = group->context.lock();
-  *info = group->group.info();
+  if (auto why = c::give(group->group.info(), "weft_inc_group_info", *info); !why.empty()) {
+    return invalid(std::move(why));
+  }
   return WEFT_INC_OK;
 }
 

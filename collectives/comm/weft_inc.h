@@ -19,6 +19,10 @@
  * library's until it is over. A thread of the library answers the network while the program computes.
  *
  * Elements are in the host's byte order, little endian. Sizes are bytes, unless they are counts of elements.
+ *
+ * Structures that grow with the library begin with `size`, which the program sets to their sizeof. To a program that
+ * was built with an older header the fields that it does not know are zeros. One that was built with a newer header is
+ * refused (WEFT_INC_INVALID) if it sets a field that this library does not know.
  */
 #ifndef WEFT_INC_H
 #define WEFT_INC_H
@@ -119,6 +123,7 @@ typedef struct weft_inc_handle {
 
 /* Zeros and null pointers are defaults. */
 typedef struct weft_inc_options {
+  size_t size;           /* sizeof(weft_inc_options) */
   const char* address;   /* of this rank's RNIC, which no other rank has; default: the interface's or device's first */
   const char* interface; /* default: the one that has the address, or the only one that is up; none with a device */
   const char* socket;    /* of weft-incd; default: $WEFT_INC_SOCKET, or /run/weft/incd.sock; "": ask no daemon */
@@ -126,8 +131,8 @@ typedef struct weft_inc_options {
                             but weft's own RNIC in the process, on an interface */
   uint32_t poll_us;      /* weft_inc_wait() looks for so long for what comes before it sleeps, up to a second */
   uint64_t cache_bytes;  /* memory that stays registered when the request that has used it is over, at most; at most a
-                            thousand buffers. 0: none, and each request registers its buffers. A program with a cache
-                            says what it gives back to the system (weft_inc_memory_gone) */
+                            thousand buffers. 0: none, and each request of more than 16 KiB registers its buffers. A
+                            program with a cache says what it gives back to the system (weft_inc_memory_gone) */
   const char* memif;     /* socket of a memif port of weft-switch (role: server), in place of an interface; `address`
                             has the length of its network then, "10.0.0.2/24", and `interface` names the interface of
                             the kernel that the library makes beside it; default: weftinc0, weftinc1... Routes beyond
@@ -135,6 +140,7 @@ typedef struct weft_inc_options {
 } weft_inc_options;
 
 typedef struct weft_inc_group_options {
+  size_t size; /* sizeof(weft_inc_group_options) */
   enum weft_inc_backend backend;
   uint32_t mtu;             /* bytes of a full packet: 256, 512, 1024 (default), 2048 or 4096 */
   uint32_t message_packets; /* packets of a full message, 1 to 64; default 4 */
@@ -163,11 +169,12 @@ typedef struct weft_inc_member {
 } weft_inc_member;
 
 typedef struct weft_inc_group_info {
-  enum weft_inc_reason reason;      /* NONE: the group is on switches */
-  char detail[256];                 /* of the reason: a sentence, or an empty string */
-  uint32_t group;                   /* its number on the switches */
-  uint64_t generation;              /* that the manager gave it; 0: no manager */
-  uint32_t window;                  /* messages under way towards the switch */
+  size_t size;                 /* sizeof(weft_inc_group_info), before the call; what it does not hold is not told */
+  enum weft_inc_reason reason; /* NONE: the group is on switches */
+  char detail[256];            /* of the reason: a sentence, or an empty string */
+  uint32_t group;              /* its number on the switches */
+  uint64_t generation;         /* that the manager gave it; 0: no manager */
+  uint32_t window;             /* messages under way towards the switch */
   uint64_t calls[WEFT_INC_REASONS]; /* collectives so far, by what weft_inc_can() said of them */
 } weft_inc_group_info;
 

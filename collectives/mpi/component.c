@@ -14,9 +14,12 @@ static int opened;
 weft_inc_context* coll_weft_context(void) {
   pthread_mutex_lock(&lock);
   if (!opened) {
-    const weft_inc_options options = {coll_weft_settings.address, coll_weft_settings.interface,
-                                      coll_weft_settings.socket, coll_weft_settings.device, coll_weft_settings.poll_us,
-                                      0, NULL};
+    const weft_inc_options options = {.size = sizeof options,
+                                      .address = coll_weft_settings.address,
+                                      .interface = coll_weft_settings.interface,
+                                      .socket = coll_weft_settings.socket,
+                                      .device = coll_weft_settings.device,
+                                      .poll_us = coll_weft_settings.poll_us};
     opened = 1;
     if (weft_inc_open(&options, &context) != WEFT_INC_OK) {
       context = NULL;
@@ -139,7 +142,7 @@ static void construct(coll_weft_module* module) {
 }
 
 static void say_calls(const coll_weft_module* module) {
-  weft_inc_group_info info;
+  weft_inc_group_info info = {.size = sizeof info};
   if (weft_inc_group_info_get(module->group, &info) != WEFT_INC_OK) return;
   opal_output(0, "coll:weft: group %u ran %llu collectives", info.group,
               (unsigned long long)info.calls[WEFT_INC_REASON_NONE]);

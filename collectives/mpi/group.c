@@ -25,6 +25,7 @@ static weft_inc_group* begin(struct ompi_communicator_t* comm, struct offer* off
   weft_inc_group_options options;
   if (context == NULL) return NULL;
   memset(&options, 0, sizeof options);
+  options.size = sizeof options;
   options.mtu = coll_weft_settings.mtu;
   options.reproducible = coll_weft_settings.reproducible;
   options.min_bytes = coll_weft_settings.min_bytes;
@@ -41,7 +42,7 @@ static weft_inc_group* begin(struct ompi_communicator_t* comm, struct offer* off
 /* All ranks get the same offers. A reason; NONE: the group runs collectives, by switches or after it has lost them. */
 static int connect_all(struct ompi_communicator_t* comm, weft_inc_group* group, const struct offer* offers) {
   const int ranks = ompi_comm_size(comm);
-  weft_inc_group_info info;
+  weft_inc_group_info info = {.size = sizeof info};
   enum weft_inc_status status = WEFT_INC_AGAIN;
   weft_inc_handle* handles = malloc((size_t)ranks * sizeof *handles);
   int usable = handles != NULL && group != NULL;

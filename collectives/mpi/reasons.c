@@ -44,7 +44,7 @@ enum coll_weft_way coll_weft_fall_back(coll_weft_module* module, int reason) {
 
 /* Adds what the group of a module has counted. */
 static void add_group(const coll_weft_module* module, uint64_t* calls) {
-  weft_inc_group_info info;
+  weft_inc_group_info info = {.size = sizeof info};
   if (module->group == NULL || weft_inc_group_info_get(module->group, &info) != WEFT_INC_OK) return;
   for (int r = 0; r < WEFT_INC_REASONS; ++r) calls[r] += info.calls[r];
 }

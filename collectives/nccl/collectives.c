@@ -77,7 +77,7 @@ static int exchange(void** handles, const struct weft_nccl_listener* listener, u
 /* True: switches run the group. All ranks find the same. */
 static int get_switches(weft_inc_group* group, const struct weft_nccl_hello* all, uint32_t ranks) {
   enum weft_inc_status status = WEFT_INC_AGAIN;
-  weft_inc_group_info info;
+  weft_inc_group_info info = {.size = sizeof info};
   weft_inc_handle* handles = malloc(ranks * sizeof *handles);
   if (handles == NULL) return 0;
   for (uint32_t r = 0; r < ranks; ++r) handles[r] = all[r].handle;

@@ -64,6 +64,7 @@ weft_inc_context* weft_nccl_context(void) {
   if (!opened) {
     weft_inc_options options;
     memset(&options, 0, sizeof options);
+    options.size = sizeof options;
     options.address = getenv("NCCL_WEFTINC_ADDRESS");
     options.interface = getenv("NCCL_WEFTINC_INTERFACE");
     options.device = getenv("NCCL_WEFTINC_DEVICE");
@@ -90,6 +91,7 @@ const char* weft_nccl_address(void) {
 weft_inc_group_options weft_nccl_group_options(void) {
   weft_inc_group_options options;
   memset(&options, 0, sizeof options);
+  options.size = sizeof options;
   options.mtu = (uint32_t)number_of("NCCL_WEFTINC_MTU", 1024);
   return options;
 }

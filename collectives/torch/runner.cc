@@ -49,6 +49,7 @@ void Work::end(const std::string& what) {
 }
 
 Runner::Runner(weft_inc_group* group) : group_(group), thread_() {
+  info_.size = sizeof info_;
   weft_inc_group_info_get(group_, &info_);
   thread_ = std::thread([this] { run(); });
 }
@@ -158,7 +159,8 @@ void Runner::fail(const std::string& why) {
 }
 
 void Runner::look() {
-  weft_inc_group_info now;
+  weft_inc_group_info now{};
+  now.size = sizeof now;
   if (group_ == nullptr || weft_inc_group_info_get(group_, &now) != WEFT_INC_OK) return;
   const std::lock_guard held(mutex_);
   info_ = now;

@@ -61,6 +61,7 @@ std::shared_ptr<weft_inc_context> shared_context() {
   const std::lock_guard held(mutex);
   if (auto open = shared.lock()) return open;
   weft_inc_options options{};
+  options.size = sizeof options;
   options.device = std::getenv("WEFT_TORCH_DEVICE");
   options.interface = std::getenv("WEFT_TORCH_INTERFACE");
   options.address = std::getenv("WEFT_TORCH_ADDRESS");
@@ -75,6 +76,7 @@ std::shared_ptr<weft_inc_context> shared_context() {
 
 weft_inc_group_options group_options(bool deterministic) {
   weft_inc_group_options options{};
+  options.size = sizeof options;
   options.backend = backend();
   options.mtu = mtu();
   options.reproducible = reproducible(deterministic) ? 1 : 0;

@@ -91,7 +91,7 @@ class Site:
         folder = machine.check("dirname /usr/lib/*/openmpi/lib/openmpi3/mca_coll_tuned.so").strip()
         for source, target in (
                 (COMPONENT, folder + "/mca_coll_weft.so"), (os.path.join(live.BIN, "weft-incd"), "/usr/bin/weft-incd"),
-                (os.path.join(LIBRARIES, "libweftinc.so.1"), "/usr/lib/x86_64-linux-gnu/libweftinc.so.1"),
+                (os.path.join(LIBRARIES, "libweftinc.so.2"), "/usr/lib/x86_64-linux-gnu/libweftinc.so.2"),
                 (self._client[0], "/etc/host.crt"), (self._client[1], "/etc/host.key"),
                 (self._authority.certificate, "/etc/operator.crt")):
             machine.put(source, target)

@@ -99,7 +99,7 @@ class Package(unittest.TestCase):
         system = run("ompi_info", "--path", "pkglibdir", "--parsable").strip().split(":")[-1]
         component = self.installed(os.path.realpath(system)[1:] + "/mca_coll_weft.so")
         self.assertTrue(os.path.isfile(component), component)
-        libraries = os.path.dirname(glob.glob(self.installed("usr/lib/**/libweftinc.so.1"), recursive=True)[0])
+        libraries = os.path.dirname(glob.glob(self.installed("usr/lib/**/libweftinc.so.2"), recursive=True)[0])
         says = run("ompi_info", "--param", "coll", "weft", "--level", "6",
                    env={**os.environ, "LD_LIBRARY_PATH": libraries,
                         "OMPI_MCA_mca_base_component_path": f"{os.path.dirname(component)}:{system}"})
@@ -111,7 +111,7 @@ class Package(unittest.TestCase):
         depends = self.field("Depends", self.torch_packages[0])
         for package in ("weft-host", "python3-torch", "libtorch1.13"):
             self.assertIn(package, depends)
-        libraries = os.path.dirname(glob.glob(self.installed("usr/lib/**/libweftinc.so.1"), recursive=True)[0])
+        libraries = os.path.dirname(glob.glob(self.installed("usr/lib/**/libweftinc.so.2"), recursive=True)[0])
         says = run("/usr/bin/python3", "-c", "import torch.distributed, weft_torch; print(weft_torch.__file__, "
                    "torch.distributed.Backend('weft'))",
                    env={**os.environ, "LD_LIBRARY_PATH": libraries,
@@ -139,7 +139,7 @@ class Package(unittest.TestCase):
         run("cc", "-Wall", "-Werror", "-o", program, source, *flags)
         libraries = os.path.dirname(os.path.dirname(config))
         self.assertEqual(run(program, env={**os.environ, "LD_LIBRARY_PATH": libraries}), "bxor\n")
-        needed = run("readelf", "-d", glob.glob(libraries + "/libweftinc.so.1")[0])
+        needed = run("readelf", "-d", glob.glob(libraries + "/libweftinc.so.2")[0])
         for library in ("grpc", "protobuf", "librte"):
             self.assertNotIn(library, needed)
 

@@ -82,11 +82,13 @@ class Perf {
       return failed(why, kExitUnreachable);
     }
     const weft_inc_options options{
-        given(o_.address), given(o_.interface), given(o_.daemon), given(o_.device), o_.poll_us, 0, given(o_.memif)};
+        sizeof options, given(o_.address), given(o_.interface), given(o_.daemon), given(o_.device), o_.poll_us, 0,
+        given(o_.memif)};
     weft_inc_context* context = nullptr;
     if (weft_inc_open(&options, &context) != WEFT_INC_OK) return failed_call();
     context_.reset(context);
     weft_inc_group_options g{};
+    g.size = sizeof g;
     g.backend = backend_of(o_.backend);
     g.mtu = o_.mtu;
     g.message_packets = o_.message_packets;
@@ -151,6 +153,7 @@ class Perf {
 
   [[nodiscard]] weft_inc_group_info info() const {
     weft_inc_group_info out{};
+    out.size = sizeof out;
     weft_inc_group_info_get(group_.get(), &out);
     return out;
   }

@@ -6,7 +6,7 @@
 size_t bytes_of_a_double(void);
 
 size_t bytes_of_a_double(void) {
-  weft_inc_group_options options = {0};
+  weft_inc_group_options options = {.size = sizeof options};
   options.backend = WEFT_INC_BACKEND_AUTO;
   return weft_inc_type_bytes(WEFT_INC_FP64) + (size_t)options.backend;
 }

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <string>
 
 #include "collectives/comm/weft_inc.h"
@@ -29,27 +30,42 @@ TEST(CInterface, MemoryThatIsGoneIsOfAContext) {
   EXPECT_EQ(weft_inc_memory_gone(nullptr, &memory, sizeof memory), WEFT_INC_INVALID);
 }
 
+/// A program that was built before `memif` was there: nobody looks behind the end of its structure.
+TEST(CInterface, OptionsOfAnOlderProgramAreShorter) {
+  weft_inc_context* context = nullptr;
+  weft_inc_options older{};
+  older.size = offsetof(weft_inc_options, memif);
+  older.address = "ten";
+  older.memif = "/tmp/no-such.sock";
+  EXPECT_EQ(weft_inc_open(&older, &context), WEFT_INC_INVALID);
+  EXPECT_STREQ(weft_inc_last_error(), "'ten' is no IP address");
+  older.size = 0;
+  EXPECT_EQ(weft_inc_open(&older, &context), WEFT_INC_INVALID);
+  EXPECT_THAT(weft_inc_last_error(), testing::HasSubstr("weft_inc_options.size is 0"));
+  EXPECT_EQ(context, nullptr);
+}
+
 TEST(CInterface, RefusesWhatIsNothing) {
   weft_inc_context* context = nullptr;
   EXPECT_EQ(weft_inc_open(nullptr, nullptr), WEFT_INC_INVALID);
-  const weft_inc_options nonsense{"ten", nullptr, "", nullptr, 0, 0, nullptr};
+  const weft_inc_options nonsense{sizeof nonsense, "ten", nullptr, "", nullptr, 0, 0, nullptr};
   EXPECT_EQ(weft_inc_open(&nonsense, &context), WEFT_INC_INVALID);
   EXPECT_EQ(std::string(weft_inc_last_error()), "'ten' is no IP address");
-  const weft_inc_options nowhere{nullptr, "there-is-none", "", nullptr, 0, 0, nullptr};
+  const weft_inc_options nowhere{sizeof nowhere, nullptr, "there-is-none", "", nullptr, 0, 0, nullptr};
   EXPECT_EQ(weft_inc_open(&nowhere, &context), WEFT_INC_UNAVAILABLE);
   EXPECT_EQ(std::string(weft_inc_last_error()), "there-is-none is no Ethernet interface that is up");
-  const weft_inc_options both{nullptr, "eth0", "", "mlx5_0", 0, 0, nullptr};
+  const weft_inc_options both{sizeof both, nullptr, "eth0", "", "mlx5_0", 0, 0, nullptr};
   EXPECT_EQ(weft_inc_open(&both, &context), WEFT_INC_INVALID);
-  const weft_inc_options patient{nullptr, nullptr, "", nullptr, 1'000'001, 0, nullptr};
+  const weft_inc_options patient{sizeof patient, nullptr, nullptr, "", nullptr, 1'000'001, 0, nullptr};
   EXPECT_EQ(weft_inc_open(&patient, &context), WEFT_INC_INVALID);
-  const weft_inc_options bare{"10.0.0.2", nullptr, "", nullptr, 0, 0, "/tmp/no-such.sock"};
+  const weft_inc_options bare{sizeof bare, "10.0.0.2", nullptr, "", nullptr, 0, 0, "/tmp/no-such.sock"};
   EXPECT_EQ(weft_inc_open(&bare, &context), WEFT_INC_INVALID);
   EXPECT_THAT(weft_inc_last_error(), testing::HasSubstr("10.0.0.2/24"));
-  const weft_inc_options nobody{"10.0.0.2/24", nullptr, "", nullptr, 0, 0, "/tmp/no-such.sock"};
+  const weft_inc_options nobody{sizeof nobody, "10.0.0.2/24", nullptr, "", nullptr, 0, 0, "/tmp/no-such.sock"};
   EXPECT_EQ(weft_inc_open(&nobody, &context), WEFT_INC_UNAVAILABLE);
   EXPECT_THAT(weft_inc_last_error(), testing::HasSubstr("no server of memif"));
   // Without libibverbs, without a kernel that has RDMA, and with other devices.
-  const weft_inc_options unknown{nullptr, nullptr, "", "there-is-none", 0, 0, nullptr};
+  const weft_inc_options unknown{sizeof unknown, nullptr, nullptr, "", "there-is-none", 0, 0, nullptr};
   EXPECT_EQ(weft_inc_open(&unknown, &context), WEFT_INC_UNAVAILABLE);
   EXPECT_THAT(weft_inc_last_error(), testing::ContainsRegex("there-is-none|RDMA devices|libibverbs"));
   EXPECT_EQ(context, nullptr);
