@@ -40,9 +40,12 @@ CASES = (
 def worker_of(one, other, workers):
     """The worker that weft-switch gives the packets between two IPv4 addresses to (switch/wire/hash.h)."""
     product = int.from_bytes(_bytes(one), "little") * int.from_bytes(_bytes(other), "little") & _MASK
-    spread = product * 0x3C6EF372FE94F82B & _MASK
-    spread = (spread ^ spread >> 32) * 0xBB67AE8584CAA73B & _MASK
-    return (spread >> 32) * workers >> 32
+    return _spread(product) * workers >> 32
+
+
+def _spread(number):
+    spread = number * 0x3C6EF372FE94F82B & _MASK
+    return (spread ^ spread >> 32) * 0xBB67AE8584CAA73B >> 32 & 0xFFFFFFFF
 
 
 def _bytes(address):
@@ -63,14 +66,19 @@ def _own_host(port, peer, workers):
     return next(host for host in range(200) if worker_of(_address(port, host), _address(peer), workers) == mine)
 
 
-def _even_host(ports, workers):
-    """The host of every port with which the share of packets that belong to another worker is nearest to (W-1)/W."""
+def _even_hosts(ports, workers):
+    """A host for each port, so that workers have equal shares of the packets, and the share of those that belong to
+    another worker than a port of theirs is nearest to (W-1)/W."""
     pairs = [(port, to) for port in range(ports) for to in range(ports) if to != port]
 
-    def handed(host):
-        return sum(worker_of(_address(port, host), _address(to, host), workers) != port % workers for port, to in pairs)
+    def uneven(hosts):
+        owners = [worker_of(_address(port, hosts[port]), _address(to, hosts[to]), workers) for port, to in pairs]
+        shares = [owners.count(worker) / len(pairs) for worker in range(workers)]
+        others = sum(owner != port % workers for owner, (port, _) in zip(owners, pairs)) / len(pairs)
+        return max(shares) - min(shares) + abs(others - (workers - 1) / workers)
 
-    return min(range(100), key=lambda host: abs(handed(host) / len(pairs) - (workers - 1) / workers))
+    choices = ([_spread(seed * ports + port + 1) % 200 for port in range(ports)] for seed in range(100))
+    return min(choices, key=uneven)
 
 
 def _generator(source, destinations, dscp=0, heed_pfc=False):
@@ -98,8 +106,8 @@ def _flows(case, ports, workers):
         return [pairs[port] for port in range(ports)]
     if case.spread == "one":
         return [((0, 0), [(1, 0)])] + [((port, 0), [(0, 0)]) for port in range(1, ports)]
-    host = _even_host(ports, workers)
-    return [((port, host), [(to % ports, host) for to in range(port + 1, port + ports)]) for port in range(ports)]
+    hosts = list(enumerate(_even_hosts(ports, workers)))
+    return [(hosts[port], [hosts[to % ports] for to in range(port + 1, port + ports)]) for port in range(ports)]
 
 
 def _bridge(case, ports, workers):
@@ -112,10 +120,15 @@ def _bridge(case, ports, workers):
     }, flows
 
 
-def _leaf(ports):
-    """The first half of the ports are hosts, the others uplinks. Each host sends to remote hosts, which answer through
-    all uplinks."""
+def _leaf(ports, workers):
+    """The first half of the ports are hosts, the others uplinks. Each host sends to a remote host, which answers
+    through an uplink. Workers take turns in owning these pairs of hosts."""
     half = ports // 2
+
+    def remote_of(port):
+        return next((128 + port, host) for host in range(200)
+                    if worker_of(_address(port), _address(128 + port, host), workers) == port % workers)
+
     uplinks = [f"p{port}" for port in range(half, ports)]
     switch = {
         "addresses": [{"port": f"p{port}", "address": f"10.{port}.0.1/24"} for port in range(half)]
@@ -126,8 +139,7 @@ def _leaf(ports):
     }
     devices, flows = [], []
     for port in range(ports):
-        remote = (128 + port, 0) if port < half else (128 + port - half, 0)
-        local = (port, 0) if port < half else (port - half, 0)
+        local, remote = (port % half, 0), remote_of(port % half)
         source, to = (local, remote) if port < half else (remote, local)
         device = _generator(source, [to])
         device["destination_mac"] = _router_mac(port)
@@ -155,13 +167,14 @@ def _queue_pairs(flows):
     ]
 
 
-def configuration(case, cpus, mbufs=None):
-    """The configuration for as many workers as there are CPUs, as a dictionary; written as JSON it is also YAML."""
+def configuration(case, cpus, mbufs=None, ports_of=None):
+    """The configuration for as many workers as there are CPUs, as a dictionary; written as JSON it is also YAML.
+    ports_of: for how many workers there are ports, if that is another number."""
     workers = len(cpus)
-    ports = PORTS_PER_WORKER * workers
+    ports = PORTS_PER_WORKER * (ports_of or workers)
     uplinks = []
     if case.spread == "racks":
-        switch, flows, uplinks = _leaf(ports)
+        switch, flows, uplinks = _leaf(ports, workers)
     else:
         switch, flows = _bridge(case, ports, workers)
     options = {
@@ -174,7 +187,7 @@ def configuration(case, cpus, mbufs=None):
     if case.qos:
         switch["qos"] = {"PORT_QOS_MAP": {"all": {"pfc_enable": [3]}}} if case.spread == "one" else {}
     return {
-        "eal": {"workers": list(cpus), "hugepages": "on", "mbufs": mbufs or 16384 * workers,
+        "eal": {"workers": list(cpus), "hugepages": "on", "mbufs": mbufs or 16384 * (ports_of or workers),
                 "mbuf_data_room_bytes": 2176, "burst": 32},
         "steer": case.steer, "idle": "poll", "control": {"socket": ""}, "log": {"level": "warning"},
         "switches": [switch],

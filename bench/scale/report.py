@@ -18,6 +18,11 @@ def of_apart(point):
     return point["pps"] / point["apart_pps"] if point.get("apart_pps") else None
 
 
+def alone_words(point):
+    """The rate as times one worker with the same ports, as words; "" where that was not measured."""
+    return f"{point['pps'] / point['alone_pps']:.2f}x one with these ports" if point.get("alone_pps") else ""
+
+
 def apart_words(points, point):
     """Those processes' rate as times one, and the share, as words; "" where they were not measured."""
     share = of_apart(point)
@@ -29,7 +34,8 @@ def apart_words(points, point):
 def line(result):
     points = result["points"]
     parts = [f"W={p['workers']}: {p['pps'] / 1e6:.2f} Mpps ({speedup(points, p):.2f}x"
-             + (f", {apart_words(points, p)}" if apart_words(points, p) else "") + f"), {p['cycles']:.0f} cycles, "
+             + "".join(f", {words}" for words in (alone_words(p), apart_words(points, p)) if words)
+             + f"), {p['cycles']:.0f} cycles, "
              f"{p['handed']:.2f} handed over" + (f", {p['lost']} lost" if p["lost"] else "") for p in points]
     return f"{result['title']}: " + "; ".join(parts)
 
@@ -47,10 +53,10 @@ def page_of(facts, results):
         lines.append(charts.Line("linear", [(1, 1), (most, most)], dashed=True))
         out.figure(charts.line_chart(lines, "workers", "times one worker", y_from_zero=True,
                                      label="Rate by the number of workers"))
-    out.table(["case", "workers", "Mpps", "low", "high", "times one", "of W switches apart", "cycles a packet",
-               "handed over", "rings full", "lost"],
+    out.table(["case", "workers", "Mpps", "low", "high", "times one", "with as many ports", "of W switches apart",
+               "cycles a packet", "handed over", "rings full", "lost"],
               [[r["title"], str(p["workers"]), f"{p['pps'] / 1e6:.2f}", f"{p['low'] / 1e6:.2f}",
-                f"{p['high'] / 1e6:.2f}", f"{speedup(r['points'], p):.2f}", apart_words(r["points"], p),
+                f"{p['high'] / 1e6:.2f}", f"{speedup(r['points'], p):.2f}", alone_words(p), apart_words(r["points"], p),
                 f"{p['cycles']:.0f}", f"{p['handed']:.2f}", f"{p['rings_full']:,}", f"{p['lost']:,}"]
                for r in results for p in r["points"]])
     out.paragraph("Cycles are those of all workers together, of the time stamp counter, for a packet that is received; "

@@ -47,9 +47,13 @@ class Scale(unittest.TestCase):
             self.assertEqual((one["workers"], one["handed"], two["workers"]), (1, 0, 2), result["title"])
             self.assertGreater(min(one["pps"], two["pps"]), 10_000, result["title"])
             self.assertNotIn("apart_pps", one)
+            self.assertNotIn("alone_pps", one)
+            self.assertGreater(two["alone_pps"], 10_000, result["title"])
             self.assertGreater(two["apart_pps"], 10_000, result["title"])
             handed[result["case"]] = two["handed"]
         self.assertEqual(handed["own"], 0)
+        # The pairs of a port's hosts belong to its worker.
+        self.assertEqual(handed["spray"], 0)
         # A packet changes its worker once to be handled there, and with qos once more to leave.
         self.assertAlmostEqual(handed["uniform"], 0.5, delta=0.1)
         self.assertGreater(handed["uniform-qos"], handed["uniform"] + 0.25)
