@@ -93,4 +93,12 @@ std::size_t write_source_cnp(std::span<std::uint8_t> out, const std::uint8_t* fr
   return kSourceCnpBytes;
 }
 
+RoceAddressing source_cnp_addressing(const std::uint8_t* frame, const Parsed& parsed, std::uint8_t tos) noexcept {
+  RoceAddressing to = reply_addressing(frame, parsed);
+  to.tagged = false;
+  to.tos = tos;
+  to.source_port = 0;
+  return to;
+}
+
 }  // namespace weft::wire

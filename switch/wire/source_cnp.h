@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <span>
 
+#include "switch/wire/emit.h"
 #include "switch/wire/parsed.h"
 #include "switch/wire/types.h"
 
@@ -26,5 +27,10 @@ inline constexpr std::size_t kSourceCnpBytes = 74;
 /// @return kSourceCnpBytes; 0 when `out` is shorter, and nothing was written
 std::size_t write_source_cnp(std::span<std::uint8_t> out, const std::uint8_t* frame, const Parsed& parsed,
                              std::uint8_t tos, Qpn dest_qp, Parsed& made) noexcept;
+
+/// How such a CNP is addressed, over IPv4 or IPv6, for whoever writes it otherwise.
+/// @param tos  of the CNP: DSCP << 2 | ECN
+[[nodiscard]] RoceAddressing source_cnp_addressing(const std::uint8_t* frame, const Parsed& parsed,
+                                                   std::uint8_t tos) noexcept;
 
 }  // namespace weft::wire

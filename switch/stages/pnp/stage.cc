@@ -406,11 +406,8 @@ bool PnpStage::write_cnp(rte_mbuf* made, const Notice& notice) noexcept {
 // As the receiver's RNIC would have sent it (annex A17.9.3), from the receiver's address: ConnectX sends CNPs with UDP
 // source port 0 and ECT(0).
 wire::RoceAddressing PnpStage::reply_to(const rte_mbuf* m) const noexcept {
-  wire::RoceAddressing to = wire::reply_addressing(pipeline::frame(m), pipeline::meta(m).parsed);
-  to.tagged = false;
-  to.tos = wire::make_tos(options_.cnp_dscp, wire::Ecn::ect0);
-  to.source_port = 0;
-  return to;
+  return wire::source_cnp_addressing(pipeline::frame(m), pipeline::meta(m).parsed,
+                                     wire::make_tos(options_.cnp_dscp, wire::Ecn::ect0));
 }
 
 // ECN is not covered by the ICRC.

@@ -14,6 +14,25 @@ using config::Diagnostics;
 using config::Schema;
 using config::Value;
 
+namespace {
+
+Schema loop_ecn_schema() {
+  using Key = Schema::Key;
+  return Schema::map({
+      Key::required_key("kmin_kb", Schema::number(0, 1e6),
+                        "Thousands of bytes that wait for the loop port from which on packets are marked."),
+      Key::required_key("kmax_kb", Schema::number(0, 1e6), "Thousands of bytes beyond which every packet is marked."),
+      Key::with_default("pmax", Schema::number(0, 1), Value(0.2), "Probability at kmax_kb."),
+      Key::with_default("notify", Schema::boolean(), Value(false),
+                        "true: the source gets a CNP at once instead, as where PNP looks at the loop port as well; the "
+                        "packet goes on without a mark."),
+      Key::with_default("cnp_interval_us", Schema::number(0, 1e6), Value(7.0),
+                        "notify: least microseconds between two CNPs of a flow."),
+  });
+}
+
+}  // namespace
+
 Schema trp_options_schema() {
   using Key = Schema::Key;
   return Schema::map({
@@ -53,6 +72,9 @@ Schema trp_options_schema() {
       Key::with_default("loop_mbps", Schema::integer(1, 1'600'000), Value(1'600'000), "Rate of the loop port, Mbit/s."),
       Key::with_default("loop_delay_ns", Schema::integer(1, 1'000'000'000), Value(100),
                         "From the end of a packet on the loop port to its return."),
+      Key::optional_key("loop_ecn", loop_ecn_schema(),
+                        "The loop port marks packets by what waits for it, as the one in the authors' simulation does. "
+                        "Left out: it marks nothing."),
       Key::with_default("buffer_kb", Schema::integer(1, 1 << 30), Value(65'536),
                         "Thousands of bytes that may be held. When they are full, all of a flow that needs room goes "
                         "on, in order."),
@@ -104,6 +126,16 @@ TrpOptions trp_options(const Value& options) {
   s.buffer_bytes = options["buffer_kb"].unsigned_integer() * 1000;
   s.max_packets = count("max_packets");
   result.charge = options["charge"].boolean();
+  const Value& ecn = options["loop_ecn"];
+  if (ecn.is_null()) return result;
+  const auto bytes = [&](const char* key) { return static_cast<std::uint64_t>(ecn[key].number() * 1000); };
+  result.loop_ecn = {
+      .enabled = true,
+      .mark = qos::Curve({bytes("kmin_kb"), bytes("kmax_kb"), ecn["pmax"].number()}),
+      .notify = ecn["notify"].boolean(),
+      .cnp_interval_ns = static_cast<TimeNs>(std::llround(ecn["cnp_interval_us"].number() * 1000)),
+  };
+  s.tell_passes = true;
   return result;
 }
 
@@ -115,6 +147,13 @@ void check_trp_options(const Value& options, const pipeline::SwitchInfo& /*info*
   if (trp_options(options).sources.rtt && options["state_per"].string() == "pair") {
     diagnostics.error(options["state_per"].mark(),
                       "state_per: round trips (signals: rtt) are those of single flows, not of pairs of hosts");
+  }
+  const Value& ecn = options["loop_ecn"];
+  if (!ecn.is_null() && ecn["kmin_kb"].number() > ecn["kmax_kb"].number()) {
+    diagnostics.error(ecn["kmax_kb"].mark(), "loop_ecn: kmax_kb: expected at least kmin_kb");
+  }
+  if (!ecn.is_null() && options["mode"].string() == "pace") {
+    diagnostics.error(ecn.mark(), "loop_ecn: is for mode recirculate: nothing waits for a loop port with pace");
   }
   if (options["mode"].string() == "pace" && options["recovery"].string() == "direct") {
     diagnostics.error(options["recovery"].mark(),

@@ -19,8 +19,8 @@ void grow(TrpLaw& law, const TrpRules& rules) noexcept {
 }  // namespace
 
 void TrpLaw::on_cnp(TimeNs now, const TrpRules& rules) noexcept {
-  if (alpha == 0) alpha = rules.alpha;
   const bool first = loop_num == 0;
+  if (first && alpha == 0) alpha = rules.alpha;
   if (rules.rule == TrpRule::code && !first && !settled && now - cnp_time < kCodeLeastGap) return;
   const bool begins = rules.rule == TrpRule::code && first;
   settled = begins;
@@ -58,7 +58,7 @@ void TrpLaw::on_packet(TimeNs now, const TrpRules& rules) noexcept {
   if (!over) return;
   if (rules.rule == TrpRule::code) {
     status = TrpStatus::recover;
-    alpha = std::max(alpha / 2, 1u);
+    alpha /= 2;
   } else if (status == TrpStatus::throttled) {
     status = TrpStatus::recover;
     alpha = std::max(alpha / 2, 1u);

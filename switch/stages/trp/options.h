@@ -8,6 +8,7 @@
 
 #include "switch/config/schema/schema.h"
 #include "switch/pipeline/switch_info.h"
+#include "switch/qos/wred.h"
 #include "switch/stages/trp/signals.h"
 #include "switch/stages/trp/unit.h"
 #include "switch/wire/packet_addresses.h"
@@ -21,12 +22,21 @@ struct TrpSources {
   bool rtt = false;        ///< round trips from here to the receiver
 };
 
+/// What the loop port does as an egress queue with ECN would.
+struct TrpLoopEcn {
+  bool enabled = false;
+  qos::Curve mark{};              ///< by what waits for the loop port
+  bool notify = false;            ///< a mark becomes a CNP to the source at once, and the packet goes on without it
+  TimeNs cnp_interval_ns = 7000;  ///< notify: least time between two CNPs of a flow
+};
+
 /// The options, read.
 struct TrpOptions {
   bool enabled = true;
   TrpSettings settings{};
   TrpSources sources{};
   TrpSignalSettings signals{};
+  TrpLoopEcn loop_ecn{};
   bool by_pair = false;       ///< state per pair of hosts
   bool charge = true;         ///< what is held takes room of the shared buffer
   wire::PrefixList remote{};  ///< what lies in other data centres

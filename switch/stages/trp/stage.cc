@@ -8,9 +8,12 @@
 #include <utility>
 
 #include "switch/base/counter_news.h"
+#include "switch/pipeline/class_queues.h"
+#include "switch/pipeline/made_frame.h"
 #include "switch/pipeline/set_words.h"
 #include "switch/wire/headers.h"
 #include "switch/wire/packet_addresses.h"
+#include "switch/wire/source_cnp.h"
 #include "switch/wire/telemetry.h"
 
 namespace weft::stages {
@@ -23,6 +26,8 @@ namespace {
 
 constexpr auto kCnp = static_cast<std::uint8_t>(wire::Opcode::CNP);
 constexpr std::uint32_t kWireOverhead = 24;  // preamble, FCS, gap
+// Of CNPs, as ConnectX sends them: DSCP 48.
+constexpr std::uint8_t kCnpTos = wire::make_tos(48, wire::Ecn::ect0);
 
 // Held are requests and all responses: an ACK must not overtake the READ responses before it.
 constexpr std::array<bool, 256> kRcPackets = [] {
@@ -53,6 +58,11 @@ constexpr std::array<bool, 256> kSends = [] {
   }
   return packets;
 }();
+bool is_ect(const rte_mbuf* m) noexcept {
+  const auto ecn = static_cast<wire::Ecn>(pipeline::meta(m).parsed.tos & 3);
+  return ecn == wire::Ecn::ect0 || ecn == wire::Ecn::ect1;
+}
+
 constexpr auto kAck = static_cast<std::uint8_t>(wire::Opcode::RC_ACKNOWLEDGE);
 
 class Resume final : public TrpSink {
@@ -64,6 +74,9 @@ class Resume final : public TrpSink {
   void release(TrpPacket packet) noexcept override {
     stage_.on_left(context_.now, packet_of(packet));
     stage_.charge().go_on(context_, packet_of(packet));
+  }
+  void passed_loop(TrpPacket packet, TrpFlow& flow, std::uint64_t queued) noexcept override {
+    stage_.on_passed_loop(context_, packet_of(packet), flow, queued);
   }
 
  private:
@@ -165,6 +178,32 @@ void TrpStage::on_left(TimeNs now, const rte_mbuf* m) noexcept {
   const wire::Parsed& parsed = pipeline::meta(m).parsed;
   if (!kSends[parsed.opcode] || !from_remote(m)) return;
   signals_.on_left(now, name_of(parsed), parsed.psn, parsed.has(wire::ParsedFlag::ack_req));
+}
+
+// A mark that the packet has already says no more than another one would.
+void TrpStage::on_passed_loop(Context& context, rte_mbuf* m, TrpFlow& flow, std::uint64_t queued) noexcept {
+  const TrpLoopEcn& ecn = options_.loop_ecn;
+  if (!is_ect(m) || !ecn.mark.hit(queued, context.rng.next())) return;
+  count(TrpCounter::loop_marked);
+  if (!ecn.notify) return pipeline::mark_ce(m);
+  if (context.now < flow.told_until) return;
+  if (!tell_source(context, m)) return pipeline::mark_ce(m);
+  flow.told_until = context.now + ecn.cnp_interval_ns;
+}
+
+// False: its source's queue pair is not known, or there is no buffer.
+bool TrpStage::tell_source(Context& context, const rte_mbuf* m) noexcept {
+  const PacketMeta& pm = pipeline::meta(m);
+  const QpView qp = known_.tracker().view(pm.qp_handle, pm.parsed, pipeline::frame(m) + pm.parsed.l3_offset);
+  if (!qp || qp.peer == nullptr || !known_.counts(*qp.entry)) return false;
+  rte_mbuf* const made = pipeline::make_frame(context, wire::kMaxEmittedBytes, [&](std::span<std::uint8_t> out) {
+    const auto to = wire::source_cnp_addressing(pipeline::frame(m), pm.parsed, kCnpTos);
+    return wire::write_cnp(out, to, qp.peer->dest_qp());
+  });
+  if (made == nullptr) return false;
+  count(TrpCounter::loop_cnps_sent);
+  context.resume(made);
+  return true;
 }
 
 void TrpStage::on_cnp(Context& context, const rte_mbuf* m) noexcept {

@@ -59,6 +59,8 @@ class TrpStage : public pipeline::Stage {
   [[nodiscard]] const pipeline::HeldCharge& charge() const noexcept { return charge_; }
   /// A data packet leaves the stage.
   void on_left(TimeNs now, const rte_mbuf* m) noexcept;
+  /// loop_ecn: a packet comes back from the loop port, where so many bytes wait.
+  void on_passed_loop(pipeline::Context& context, rte_mbuf* m, TrpFlow& flow, std::uint64_t queued) noexcept;
 
  private:
   [[nodiscard]] TrpVerdict on_roce(pipeline::Context& context, rte_mbuf* m, TrpSink& sink) noexcept;
@@ -67,6 +69,7 @@ class TrpStage : public pipeline::Stage {
   [[nodiscard]] bool from_remote(const rte_mbuf* m) const noexcept;
   [[nodiscard]] wire::FlowName name_of(const wire::Parsed& parsed) const noexcept;
   void on_cnp(pipeline::Context& context, const rte_mbuf* m) noexcept;
+  [[nodiscard]] bool tell_source(pipeline::Context& context, const rte_mbuf* m) noexcept;
   [[nodiscard]] bool find_flow(const rte_mbuf* answer, wire::FlowName& name) const noexcept;
   void resume_released(pipeline::Context& context) noexcept;
   void publish() noexcept;

@@ -34,6 +34,7 @@ struct TrpFlow {
   std::uint32_t held = 0;  ///< packets of it that the unit holds: a list from `first` to `last`
   std::uint32_t first = kNone, last = kNone;
   std::uint64_t left = 0;  ///< packets that have gone on after they were held
+  TimeNs told_until = 0;   ///< loop_ecn.notify: until then its source gets no other CNP from here
 
   // pace: the rate that it came with, and when the next packet may leave.
   TimeNs measured_from = 0, measured_ns = 0;

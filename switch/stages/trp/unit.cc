@@ -12,6 +12,8 @@ TrpUnit::TrpUnit(const TrpSettings& settings)
   for (auto i = static_cast<std::uint32_t>(items_.size()); i != 0; --i) free_.push_back(i - 1);
   if (settings_.mode == TrpMode::recirculate) {
     loop_.resize(items_.size());
+    if (loops_by_code()) levels_of_flow_ = std::min(settings_.rules.max_loops, kMostLevels);
+    levels_.resize(std::size_t{settings_.store.flows} * levels_of_flow_);
   } else {
     paced_.resize(settings_.store.flows);
   }
@@ -39,7 +41,7 @@ TrpVerdict TrpUnit::on_data(TimeNs now, const wire::FlowName& name, TrpPacket pa
   const std::uint32_t at = store_.find(now, name);
   if (at == TrpStore::kNone) return TrpVerdict::pass;
   TrpFlow& flow = store_.flow(at);
-  if (settings_.recovery != TrpRecovery::none) flow.law.on_packet(now, settings_.rules);
+  if (settings_.recovery != TrpRecovery::none && !loops_by_code()) flow.law.on_packet(now, settings_.rules);
   if (flow.law.status == TrpStatus::idle) return TrpVerdict::pass;
   if (recovered(flow)) {
     end(at);
@@ -54,10 +56,8 @@ TrpVerdict TrpUnit::on_data(TimeNs now, const wire::FlowName& name, TrpPacket pa
 
 // Nothing slows the flow down any more. With TrpRule::code that never is so: all its packets go through the loop.
 bool TrpUnit::recovered(const TrpFlow& flow) const noexcept {
-  if (flow.law.status != TrpStatus::recover) return false;
-  if (settings_.recovery == TrpRecovery::direct) return true;
-  const bool loops_for_ever = settings_.rules.rule == TrpRule::code && settings_.mode == TrpMode::recirculate;
-  return flow.held == 0 && !loops_for_ever;
+  if (flow.law.status != TrpStatus::recover || loops_by_code()) return false;
+  return flow.held == 0 || settings_.recovery == TrpRecovery::direct;
 }
 
 void TrpUnit::end(std::uint32_t flow) noexcept {
@@ -93,10 +93,10 @@ TrpVerdict TrpUnit::hold(TimeNs now, std::uint32_t at, TrpPacket packet, std::ui
     paced_.set(at, items_[flow.first].due);
     return TrpVerdict::held;
   }
-  // While the flow recovers a packet goes round once, twice with TrpRule::code, behind those that came before.
-  const bool recovers = flow.law.status == TrpStatus::recover;
-  const std::uint32_t least = settings_.rules.rule == TrpRule::code ? 2 : 1;
-  items_[index].loops = recovers ? std::min(least, flow.law.loop_num) : flow.law.loop_num;
+  // While the flow recovers a packet goes round once, behind those that came before. With TrpRule::code that is decided
+  // when it comes back.
+  const bool once = flow.law.status == TrpStatus::recover && !loops_by_code();
+  items_[index].loops = once ? 1 : flow.law.loop_num;
   enter_loop(now, index);
   return TrpVerdict::held;
 }
@@ -116,6 +116,30 @@ void TrpUnit::enter_loop(TimeNs now, std::uint32_t index) noexcept {
   item.due = loop_free_ + settings_.loop_delay_ns;
   loop_[loop_tail_++ % loop_.size()] = index;
   ++counters_.loops;
+  if (!loops_by_code()) return;
+  item.counted = true;
+  ++level_of(item);
+}
+
+std::uint32_t& TrpUnit::level_of(const Item& item) noexcept {
+  return levels_[std::size_t{item.flow} * levels_of_flow_ + std::min(item.loops, levels_of_flow_) - 1];
+}
+
+void TrpUnit::uncount(Item& item) noexcept {
+  if (item.counted) --level_of(item);
+  item.counted = false;
+}
+
+// TrpRule::code: a packet of a flow that recovers has one loop left, when none of its flow is in a loop with as few
+// others behind it, the last one not counted. So packets that came before it are in front of it.
+void TrpUnit::end_loops_early(Item& item) noexcept {
+  if (settings_.recovery == TrpRecovery::aligned) {
+    const std::size_t flow = std::size_t{item.flow} * levels_of_flow_;
+    for (std::uint32_t left = std::min(item.loops, levels_of_flow_) - 1; left != 0; --left) {
+      if (levels_[flow + left] != 0) return;
+    }
+  }
+  item.loops = 1;
 }
 
 void TrpUnit::run_loop(TimeNs now, TrpSink& sink) noexcept {
@@ -134,17 +158,27 @@ void TrpUnit::run_loop(TimeNs now, TrpSink& sink) noexcept {
 void TrpUnit::came_back(TimeNs now, std::uint32_t index, TrpSink& sink) noexcept {
   Item& item = items_[index];
   TrpFlow& flow = store_.flow(item.flow);
+  uncount(item);
+  if (settings_.tell_passes) {
+    const TimeNs waits = loop_free_ > now ? loop_free_ - now : 0;
+    sink.passed_loop(item.packet, flow, waits * settings_.loop_mbps / 8000);
+  }
   if (item.loops != 0) --item.loops;
-  if (settings_.recovery != TrpRecovery::none) flow.law.on_packet(now, settings_.rules);
+  const bool by_code = loops_by_code();
+  if (settings_.recovery != TrpRecovery::none && (!by_code || item.loops != 0)) {
+    flow.law.on_packet(now, settings_.rules);
+  }
   const bool too_long = settings_.max_hold_ns != 0 && now - item.came >= settings_.max_hold_ns;
   const bool recovers = flow.law.status != TrpStatus::throttled;
   const bool in_turn = flow.first == index || settings_.recovery == TrpRecovery::direct;
-  if (in_turn && (item.loops == 0 || recovers || too_long)) {
+  if (in_turn && (item.loops == 0 || (recovers && !by_code) || too_long)) {
     release(now, index, sink);
     free_.push_back(index);
-  } else {
-    enter_loop(now, index);
+    return;
   }
+  if (by_code && item.loops == 0) item.loops = 1;
+  if (by_code && recovers) end_loops_early(item);
+  enter_loop(now, index);
 }
 
 // --- pace --------------------------------------------------------------------------------------------------------
@@ -198,6 +232,7 @@ void TrpUnit::release(TimeNs now, std::uint32_t index, TrpSink& sink) noexcept {
   counters_.longest_hold_ns = std::max(counters_.longest_hold_ns, now - item.came);
   const TrpPacket packet = item.packet;
   item.packet = 0;
+  uncount(item);
   sink.release(packet);
 }
 

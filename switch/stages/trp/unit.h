@@ -41,6 +41,7 @@ struct TrpSettings {
   TrpStoreSettings store{};
   TimeNs loop_delay_ns = 100;           ///< from the end of a packet on the loop port to its return
   std::uint64_t loop_mbps = 1'600'000;  ///< rate of the loop port
+  bool tell_passes = false;             ///< the sink is asked about each pass of the loop port
   TimeNs max_hold_ns = 1'000'000;       ///< a packet that was held for so long goes on when its turn comes; 0: no limit
   std::uint64_t buffer_bytes = 64 << 20;  ///< that may be held
   std::uint32_t max_packets = 65'536;     ///< that may be held
@@ -61,6 +62,8 @@ class TrpSink {
   virtual void release(TrpPacket packet) noexcept = 0;
   /// A packet is to be held until release(). False when the switch has no room for it.
   [[nodiscard]] virtual bool reserve(TrpPacket /*packet*/) noexcept { return true; }
+  /// A packet comes back from the loop port, where `queued` bytes wait at that moment. With TrpSettings::tell_passes.
+  virtual void passed_loop(TrpPacket /*packet*/, TrpFlow& /*flow*/, std::uint64_t /*queued*/) noexcept {}
 };
 
 /// What happened to a data packet.
@@ -141,7 +144,8 @@ class TrpUnit {
     TimeNs due = 0;  // recirculate: when it comes back; pace: when it may leave
     std::uint32_t flow = kNone;
     std::uint32_t bytes = 0;
-    std::uint32_t loops = 0;                      // left to go
+    std::uint32_t loops = 0;                      // left to go, with the one that it is in
+    bool counted = false;                         // code: in levels_
     std::uint32_t before = kNone, after = kNone;  // of its flow, in order of arrival
   };
 
@@ -149,6 +153,12 @@ class TrpUnit {
                                 TrpSink& sink) noexcept;
   void enter_loop(TimeNs now, std::uint32_t item) noexcept;
   void came_back(TimeNs now, std::uint32_t item, TrpSink& sink) noexcept;
+  [[nodiscard]] bool loops_by_code() const noexcept {
+    return settings_.rules.rule == TrpRule::code && settings_.mode == TrpMode::recirculate;
+  }
+  [[nodiscard]] std::uint32_t& level_of(const Item& item) noexcept;
+  void uncount(Item& item) noexcept;
+  void end_loops_early(Item& item) noexcept;
   void run_loop(TimeNs now, TrpSink& sink) noexcept;
   void run_pace(TimeNs now, TrpSink& sink) noexcept;
   [[nodiscard]] TimeNs pace_due(TimeNs now, TrpFlow& flow, std::uint32_t bytes) noexcept;
@@ -167,7 +177,12 @@ class TrpUnit {
   std::uint64_t loop_head_ = 0, loop_tail_ = 0;
   TimeNs loop_free_ = 0;              // when the port has sent all that waits
   std::uint64_t loop_remainder_ = 0;  // of loop_free_, in 1/loop_mbps ns
-  TimerHeap<TimeNs, kNever> paced_;   // by flow: when its first packet may leave
+  // TrpRule::code: packets in the loop by flow and by the loops that are left behind the one that they are in. Those
+  // with more than the last level are counted there.
+  static constexpr std::uint32_t kMostLevels = 4096;
+  std::uint32_t levels_of_flow_ = 0;
+  std::vector<std::uint32_t> levels_;
+  TimerHeap<TimeNs, kNever> paced_;  // by flow: when its first packet may leave
   std::uint32_t held_ = 0;
   std::uint64_t held_bytes_ = 0;
   TrpCounters counters_{};

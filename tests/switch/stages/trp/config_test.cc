@@ -20,6 +20,9 @@ TEST(TrpOptions, MistakesAreNamed) {
   EXPECT_THAT(mistakes(kRemote + ", cache: 1000"), HasSubstr("cache: must be a power of two"));
   EXPECT_THAT(mistakes(kRemote + ", mode: pace, recovery: direct"),
               HasSubstr("recovery: direct is for mode recirculate"));
+  EXPECT_THAT(mistakes(kRemote + ", loop_ecn: { kmin_kb: 3, kmax_kb: 2 }"), HasSubstr("expected at least kmin_kb"));
+  EXPECT_THAT(mistakes(kRemote + ", mode: pace, loop_ecn: { kmin_kb: 1, kmax_kb: 2 }"),
+              HasSubstr("loop_ecn: is for mode recirculate"));
   EXPECT_THAT(mistakes(kRemote + ", signals: [rtt], state_per: pair"),
               HasSubstr("round trips (signals: rtt) are those of single flows"));
   EXPECT_THAT(mistakes(kRemote + ", signals: []"), HasSubstr("signals"));

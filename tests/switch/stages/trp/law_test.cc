@@ -104,5 +104,17 @@ TEST(TrpLaw, InTheCodeTheFirstCnpCountsAsIfBetaWereOverAndEveryPacketHalvesAlpha
   EXPECT_EQ(law.status, TrpStatus::throttled);
 }
 
+// Their alpha is an integer that packets halve down to zero. A CNP behind that adds a loop whatever their number.
+TEST(TrpLaw, InTheCodeAlphaFallsToZero) {
+  TrpLaw law;
+  const TrpRules rules{.rule = TrpRule::code, .alpha = 2, .beta_ns = 100};
+  for (TimeNs at = 0; at < 50; at += 10) law.on_cnp(at, rules);
+  const std::uint32_t loops = law.loop_num;
+  for (TimeNs at = 200; at < 205; ++at) law.on_packet(at, rules);
+  EXPECT_EQ(law.alpha, 0u);
+  law.on_cnp(300, rules);
+  EXPECT_GT(law.loop_num, loops);
+}
+
 }  // namespace
 }  // namespace weft::stages

@@ -126,6 +126,72 @@ TEST_P(TrpPaceTest, AFlowGoesOnAtHalfItsRateInOrder) {
 }
 INSTANTIATE_TEST_SUITE_P(One, TrpPaceTest, ::testing::Values(false));
 
+struct TrpLoopEcnTest : TrpStageTest {
+  TrpLoopEcnTest() : TrpStageTest(kRemote + ", loop_mbps: 1000, loop_ecn: { kmin_kb: 3, kmax_kb: 3 }") {}
+  /// Of the packets that have gone on.
+  std::vector<wire::Ecn> marks() {
+    std::vector<wire::Ecn> result;
+    for (const auto& frame : h.take("in")) {
+      const wire::Parsed parsed = parsed_of(frame.bytes);
+      EXPECT_TRUE(wire::icrc_ok(frame.bytes.data(), parsed));
+      result.push_back(static_cast<wire::Ecn>(parsed.tos & 3));
+    }
+    return result;
+  }
+  void burst() {
+    h.inject("in", cnp(GetParam()).build());
+    h.take("wan");
+    std::vector<Bytes> packets;
+    for (std::uint32_t psn = 1; psn <= 5; ++psn) packets.push_back(data(psn, GetParam()).ecn(wire::Ecn::ect0).build());
+    packets.push_back(data(6, GetParam()).ecn(wire::Ecn::not_ect).build());
+    h.inject("wan", packets);
+    h.advance_ns(1000 * kUs);
+  }
+};
+
+TEST_P(TrpLoopEcnTest, TheLoopPortMarksByWhatWaitsForIt) {
+  using enum wire::Ecn;
+  burst();
+  EXPECT_THAT(marks(), ElementsAre(ce, ce, ce, ect0, ect0, not_ect))
+      << "1,100 bytes each; three wait when the last marked one comes back";
+  EXPECT_EQ(counter("loop_marked"), 3u);
+  EXPECT_EQ(counter("loop_cnps_sent"), 0u);
+}
+
+TEST_P(TrpLoopEcnTest, WithNotifyTheSourceIsToldAtOnceInstead) {
+  using enum wire::Ecn;
+  EXPECT_EQ(set({"loop_ecn.notify=true", "loop_ecn.cnp_interval_us=12"}), "");
+  burst();
+  EXPECT_THAT(marks(), ElementsAre(ect0, ect0, ect0, ect0, ect0, not_ect));
+  EXPECT_EQ(counter("loop_marked"), 3u);
+  const auto told = h.take("wan");
+  ASSERT_THAT(told, SizeIs(2)) << "9 us from one packet to the next";
+  for (const auto& frame : told) {
+    const wire::Parsed parsed = parsed_of(frame.bytes);
+    EXPECT_EQ(parsed.opcode, static_cast<std::uint8_t>(Opcode::CNP));
+    EXPECT_EQ(parsed.dest_qp, kSource);
+    EXPECT_EQ(parsed.tos >> 2, 48);
+    EXPECT_TRUE(wire::icrc_ok(frame.bytes.data(), parsed));
+  }
+  EXPECT_EQ(counter("loop_cnps_sent"), 2u);
+}
+
+TEST_P(TrpLoopEcnTest, ASourceThatIsNotKnownHearsOfItFromItsReceiver) {
+  using enum wire::Ecn;
+  EXPECT_EQ(set({"loop_ecn.notify=true", "state_per=pair"}), "");
+  h.inject("in", cnp(GetParam(), Qpn(99)).build());
+  h.take("wan");
+  std::vector<Bytes> packets;
+  for (std::uint32_t psn = 1; psn <= 4; ++psn) {
+    packets.push_back(data(psn, GetParam()).ecn(ect0).bth(Opcode::RC_SEND_MIDDLE, Qpn(35), Psn(psn)).build());
+  }
+  h.inject("wan", packets);
+  h.advance_ns(1000 * kUs);
+  EXPECT_THAT(marks(), ElementsAre(ce, ect0, ect0, ect0));
+  EXPECT_THAT(h.take("wan"), IsEmpty());
+}
+INSTANTIATE_TEST_SUITE_P(Ip, TrpLoopEcnTest, ::testing::Bool());
+
 struct TrpPairTest : TrpStageTest {
   TrpPairTest() : TrpStageTest(kRemote + ", state_per: pair") {}
 };

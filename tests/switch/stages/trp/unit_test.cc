@@ -33,6 +33,9 @@ class Rig : public TrpSink {
   explicit Rig(const TrpSettings& s) : unit(s) {}
   void release(TrpPacket packet) noexcept override { gone.emplace_back(packet, now); }
   [[nodiscard]] bool reserve(TrpPacket packet) noexcept override { return packet != refused; }
+  void passed_loop(TrpPacket packet, TrpFlow& /*flow*/, std::uint64_t waiting) noexcept override {
+    passes.emplace_back(packet, waiting);
+  }
   TrpVerdict data(TrpPacket packet, const wire::FlowName& name = kFlow, std::uint32_t bytes = 100) {
     return unit.on_data(now, name, packet, bytes, *this);
   }
@@ -47,6 +50,7 @@ class Rig : public TrpSink {
   TimeNs now = 0;
   TrpPacket refused = 0;  ///< the switch has no room for this one
   std::vector<std::pair<TrpPacket, TimeNs>> gone;
+  std::vector<std::pair<TrpPacket, std::uint64_t>> passes;
 };
 
 TEST(TrpUnit, WithoutCnpsNothingIsHeld) {
@@ -77,6 +81,73 @@ TEST(TrpUnit, MoreCnpsMoreLoops) {
   EXPECT_EQ(rig.data(1), TrpVerdict::held);
   rig.run_to(kUs);
   EXPECT_THAT(rig.gone, ElementsAre(std::pair<TrpPacket, TimeNs>{1, 300}));
+}
+
+TEST(TrpUnit, WhoWantsToMarkIsToldWhatWaitsForTheLoopPort) {
+  TrpSettings s = settings();
+  for (const bool tell : {false, true}) {
+    s.tell_passes = tell;
+    Rig rig(s);
+    rig.unit.on_cnp(0, kFlow);
+    for (TrpPacket p = 1; p <= 3; ++p) EXPECT_EQ(rig.data(p), TrpVerdict::held);
+    rig.run_to(kUs);
+    ASSERT_THAT(rig.gone, SizeIs(3));
+    if (!tell) {
+      EXPECT_THAT(rig.passes, IsEmpty());
+      continue;
+    }
+    using Pass = std::pair<TrpPacket, std::uint64_t>;
+    // The first comes back 50 ns behind its end, when as many bytes of the second have gone.
+    EXPECT_THAT(rig.passes, ElementsAre(Pass{1, 150}, Pass{2, 50}, Pass{3, 0}));
+  }
+}
+
+// With the authors' rule a packet takes all its loops when it comes, and only in the loop it is found that the flow
+// recovers; then it has one more to go.
+TrpSettings code_settings(TrpRecovery recovery) {
+  TrpSettings s = settings();
+  s.rules = {.rule = TrpRule::code, .alpha = 1, .beta_ns = 220, .max_loops = 20};
+  s.recovery = recovery;
+  return s;
+}
+
+TEST(TrpUnit, InTheCodeAFlowThatRecoversGoesRoundTwiceForEver) {
+  for (const TrpRecovery recovery : {TrpRecovery::aligned, TrpRecovery::direct}) {
+    Rig rig(code_settings(recovery));
+    for (TimeNs at = 0; at < 100; at += 10) rig.unit.on_cnp(at, kFlow);
+    rig.now = 1000;
+    EXPECT_EQ(rig.data(1), TrpVerdict::held);
+    rig.run_to(10 * kUs);
+    rig.now = 20 * kUs;
+    EXPECT_EQ(rig.data(2), TrpVerdict::held);
+    rig.run_to(30 * kUs);
+    using Gone = std::pair<TrpPacket, TimeNs>;
+    EXPECT_THAT(rig.gone, ElementsAre(Gone{1, 1300}, Gone{2, 20'300}));
+    EXPECT_EQ(rig.unit.counters().recovered, 0u);
+  }
+}
+
+// The second packet comes back for the first time when the flow recovers, while the first is in its second loop of
+// four.
+TEST(TrpUnit, InTheCodeLoopsEndEarlyWhenNoneOfTheFlowHasFewerLeft) {
+  using Gone = std::pair<TrpPacket, TimeNs>;
+  for (const TrpRecovery recovery : {TrpRecovery::aligned, TrpRecovery::direct}) {
+    TrpSettings s = code_settings(recovery);
+    s.rules.max_loops = 4;
+    Rig rig(s);
+    for (TimeNs at = 0; at < 100; at += 10) rig.unit.on_cnp(at, kFlow);
+    rig.run_to(100);
+    EXPECT_EQ(rig.data(1), TrpVerdict::held);
+    rig.run_to(240);
+    EXPECT_EQ(rig.data(2), TrpVerdict::held);
+    rig.run_to(10 * kUs);
+    // Directly the second one goes on after its second loop, in front of the first.
+    if (recovery == TrpRecovery::direct) {
+      EXPECT_THAT(rig.gone, ElementsAre(Gone{2, 590}, Gone{1, 690}));
+    } else {
+      EXPECT_THAT(rig.gone, ElementsAre(Gone{1, 690}, Gone{2, 790}));
+    }
+  }
 }
 
 TEST(TrpUnit, WhatWasHeldForTooLongGoesOnWhenItComesBack) {
