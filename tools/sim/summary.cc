@@ -80,7 +80,7 @@ Sums sum_of(const Simulation& s) {
 }
 
 struct QueueSums {
-  std::uint64_t marks = 0, pauses = 0, drops = 0;
+  std::uint64_t marks = 0, pauses = 0, paused_ns = 0, drops = 0;
 };
 
 QueueSums queue_sums(const Simulation& s) {
@@ -97,6 +97,7 @@ QueueSums queue_sums(const Simulation& s) {
       for (unsigned q = 0; q < qos::kClasses; ++q) {
         sums.marks += queues->counters(q).ecn_marked.value();
         sums.pauses += queues->sender().counters().xoff[q].value();
+        sums.paused_ns += queues->sender().counters().paused_ns[q].value();
       }
     }
   }
@@ -337,6 +338,7 @@ ordered_json summary_of(const Simulation& s, const RunFacts& facts) {
   out["ecn_marks"] = queues.marks;
   out["cnps"] = sums.cnps;
   out["pfc_pauses"] = queues.pauses;
+  out["pfc_paused_ms"] = static_cast<double>(queues.paused_ns) / 1e6;
   out["fct_slowdown_mean"] = mean(slow.all);
   out["fct_slowdown_p50"] = percentile(slow.all, 0.5);
   out["fct_slowdown_p99"] = percentile(slow.all, 0.99);

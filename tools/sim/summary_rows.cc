@@ -8,8 +8,8 @@ namespace weft::sim {
 
 using experiment::readable;
 
-const std::array<SummaryRow, 25>& summary_rows() noexcept {
-  static constexpr std::array<SummaryRow, 25> kRows{{
+const std::array<SummaryRow, 26>& summary_rows() noexcept {
+  static constexpr std::array<SummaryRow, 26> kRows{{
       {"complete", "All transfers ended", Unit::word,
        "No: the run was ended before, or what was lost is never sent again."},
       {"completion_ms", "Completion", Unit::milliseconds,
@@ -30,6 +30,8 @@ const std::array<SummaryRow, 25>& summary_rows() noexcept {
       {"ecn_marks", "ECN marks", Unit::count, "Packets that a switch marked because its queue was long."},
       {"cnps", "CNPs", Unit::count, "Congestion notifications that arrived at senders."},
       {"pfc_pauses", "Pauses", Unit::count, "PFC frames by which switches stopped those who send to them."},
+      {"pfc_paused_ms", "Paused", Unit::milliseconds,
+       "How long these pauses lasted until they were lifted, all links and priorities together."},
       {"fct_slowdown_mean", "Slowdown, mean", Unit::factor,
        "Time of a transfer, its acknowledgement included, by the time that it takes alone."},
       {"fct_slowdown_p50", "Slowdown, median", Unit::factor, "Half of the transfers were slowed down less."},
