@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # Copyright The weft authors
-"""Figures 8, 9, 12 and 15 of the long-haul paper beside what the runs of agree.py and themis.py gave.
+"""Figures 8, 9, 11, 12, 15 to 18, 23 and 24 of the long-haul paper beside what the runs of agree.py and themis.py gave.
 
 Usage: figures.py [--html OUT]
 
@@ -135,16 +135,116 @@ def figure_tables(load):
     return lines + [""]
 
 
+# Figures that take one thing of THEMIS away, or set it otherwise: runs of themis.py, and what the paper says. Where it
+# has no numbers the claim of its text stands.
+PARTS = {
+    "Figure 16, aligning with DCQCN: what marks and CNPs do": (
+        ["published-both", "published_uncleared-both", "published_every-both"],
+        "without either, flows between data centres take much longer"),
+    "Figure 18, what CNP_Cache and CNP_Store are worth": (
+        ["published-both", "published_store_cache-both", "published_store-both", "published_cache-both"],
+        "both together have the lowest slowdown; the bar of PFC is void, for their code sends resumes in its place"),
+    "Figure 23, recovery where receivers take any order": (
+        ["published_irn-both", "published_irn_direct-both"], "direct recovery is as good as aligned recovery"),
+    "Figure 24, alpha and beta": (
+        ["published-both", "published_alpha3-both", "published_alpha8-both", "published_beta250-both",
+         "published_beta1000-both"], "the mean of all flows changes by less than 4 %"),
+}
+
+
+def words_of(variant):
+    settings = variant.partition("-")[0].removeprefix("published").removeprefix("_")
+    return themis.OTHERWISE[settings][0] if settings else "PNP + TRP"
+
+
+def parts_table(title, load):
+    variants, claim = PARTS[title]
+    rows = []
+    first = None
+    for variant in variants:
+        seeds = themis.RESULTS.of_variant(load, variant)
+        if not seeds:
+            continue
+        means = {flows: metric.mean([r[flows]["mean"] for r in seeds.values()])
+                 for flows in ("within", "between", "all")}
+        first = first or means
+        theirs = themis.PUBLISHED.get(variant, {}).get(load, [])
+        rows.append(f"| {words_of(variant)} | {len(seeds)} | " + " | ".join(
+            pair(means[flows], metric.mean([t[i] for t in theirs]) if theirs else None, tolerance(load, "between"))
+            for flows, i in (("within", 1), ("between", 3), ("all", 5))) +
+            f" | {means['all'] / first['all'] - 1:+.1%} | {sum(r['nacks'] for r in seeds.values())} |")
+    if len(rows) < 2:
+        return []
+    return [f"### {title}, {load} % load", "", f"The paper: {claim}.", "",
+            "| run | seeds | within | between | all | all, to the first | NACKs |", "|---" * 7 + "|", *rows, ""]
+
+
+# Figure 11 as its script counts: the share of time in which anybody is paused, from the first pause to the first resume
+# of whatever port.
+FIG11 = {(30, LOW): 4.32, (70, LOW): 16.76, (30, ANNULUS): 3.75, (70, ANNULUS): 14.78, (30, BICC): 0.30,
+         (70, BICC): 0.67, (30, THEMIS): 0.17, (70, THEMIS): 1.12}
+
+
+def pauses_table(load):
+    rows = []
+    for scheme, (results, variant) in SCHEMES.items():
+        seeds = [r for r in results.of_variant(load, variant).values() if "pfc_paused_ms" in r]
+        if not seeds:
+            continue
+        theirs = themis.PAUSES.get(variant, {}).get(load, [])
+        def cell(ours, published):
+            return f"{ours:.2f}" + (f" / {', '.join(map(str, published))}" if published else "")
+        rows.append(f"| {scheme} | {len(seeds)} | " +
+                    f"{cell(metric.mean([r['pfc_pauses'] for r in seeds]), [t[1] for t in theirs])} | "
+                    f"{cell(metric.mean([r['pfc_paused_ms'] for r in seeds]), [t[2] for t in theirs])} | "
+                    f"{FIG11.get((load, scheme), '-')} |")
+    if not rows:
+        return []
+    return [f"### Figure 11, {load} % load: pauses", "",
+            "Ours / those of the authors' raw files, each of one run: how many, and how long on all links together. "
+            "The bars of the figure cannot be compared: their script takes the pauses of all ports for those of one, "
+            "which the first resume of any port ends, and their runs are older than those of the other figures.",
+            "", "| scheme | seeds | pauses | ms | their bar, % |", "|---" * 5 + "|", *rows, ""]
+
+
+# Figure 17, from the files of its script (analysis/event-driven): pairs of hosts of which TRP heard first, and how many
+# of these had a flow under way at once; flows of the run, and how many of them were under way at once.
+FIG17 = {"flows": 4986, "flows between data centres": 2611, "flows under way": 803,
+         "flows between data centres, under way": 693, "pairs that TRP has slowed down": 418}
+
+
+def entries_table():
+    """At 70 % load."""
+    seeds = [r for r in themis.RESULTS.of_variant(70, "published-both").values() if "under_way" in r]
+    if not seeds:
+        return []
+    r = seeds[0]
+    ours = {"flows": r["all"]["flows"], "flows between data centres": r["between"]["flows"],
+            "flows under way": r["under_way"]["all"],
+            "flows between data centres, under way": r["under_way"]["between"],
+            "pairs that TRP has slowed down": r["trp"]["flows_throttled"]}
+    return ["### Figure 17, 70 % load: entries", "",
+            "A table of all queue pairs has as many entries as there have been flows; one of those between data "
+            "centres, from which a queue pair is taken when it is destroyed, as many as are under way. What the figure "
+            "shows is another table, TRP's: 418 pairs of hosts without removal, and 133 at most with it. One seed.",
+            "",
+            "| entries | ours / theirs |", "|---|---|",
+            *(f"| {words} | {ours[words]} / {theirs} |" for words, theirs in FIG17.items()), ""]
+
+
 def write_table():
-    lines = ["# Figures 8, 9, 12 and 15", "",
+    lines = ["# Figures 8, 9, 11, 12, 15 to 18, 23 and 24", "",
              "Ours / the authors' constant, made by `figures.py` of `agree.json` and `themis.json`. Settings are those",
              "of the authors' runs (`published` in `themis.md`); `DCQCN` has its ACKs above the data, as THEMIS had",
              "them, and the paper's bar is the other one. A value matches within 10 %, between data centres at 70 %",
              "load within 30 %, P99 within twice as much: how far the authors' repeated runs lie apart. `pace` is",
              "weft's own.",
              ""]
+    lines += entries_table()
     for load in runs.LOADS:
-        lines += figure_tables(load)
+        lines += figure_tables(load) + pauses_table(load)
+        for title in PARTS:
+            lines += parts_table(title, load)
     with open(os.path.join(runs.HERE, "figures.md"), "w", encoding="utf-8") as text:
         text.write("\n".join(lines).rstrip() + "\n")
 
@@ -161,7 +261,7 @@ def bars(load, value, published):
 
 
 def html():
-    made = page.Page("Figures 8, 9, 12 of the long-haul paper")
+    made = page.Page("Figures 8, 9, 12, 16, 18, 23 and 24 of the long-haul paper")
     made.paragraph("FCT slowdowns in virtual time beside the authors' numbers, where they have published some.")
     for load in runs.LOADS:
         for flows in FLOWS:
@@ -173,6 +273,16 @@ def html():
             figure(made, f"Figure 9: P99, flows {words}", bars(
                 load, lambda rows, flows=flows: rows[flows][1], {key: value[flows] for key, value in FIG9.items()}))
         figure(made, f"Figure 12: mean of all flows, {load} % load", bars(load, lambda rows: rows["all"][0], FIG12))
+        for title, (variants, _) in PARTS.items():
+            rows = []
+            for variant in variants:
+                if seeds := themis.RESULTS.of_variant(load, variant):
+                    rows.append(charts.Row(words_of(variant), [
+                        charts.Bar(round(metric.mean([r[flows]["mean"] for r in seeds.values()]), 3))
+                        for flows in (*FLOWS, "all")]))
+            if len(rows) > 1:
+                made.heading(f"{title}, {load} % load")
+                made.figure(charts.bar_chart(rows, "slowdown", series=(*FLOWS, "all"), label=title))
     return made.html()
 
 
@@ -184,12 +294,10 @@ def figure(made, words, rows):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--html", metavar="OUT")
+    runs.add_html(parser)
     arguments = parser.parse_args()
     write_table()
-    if arguments.html:
-        with open(arguments.html, "w", encoding="utf-8") as text:
-            text.write(html())
+    runs.write_html(arguments.html, html)
 
 
 if __name__ == "__main__":

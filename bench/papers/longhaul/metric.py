@@ -69,6 +69,22 @@ def of_result(result, wan_ns=500_000):
     return figures(flows, wan_ns)
 
 
+def most_under_way(result):
+    """How many flows of a JSON result were under way at once: {flows: most}."""
+    out = {}
+    for name in ("within", "between", "all"):
+        events = []
+        for t in result["transfers"]:
+            if name == "all" or within(t["from"], t["to"]) == (name == "within"):
+                events += [(t["start_ns"], 1), (t["start_ns"] + t["fct_ns"], -1)]
+        now, most = 0, 0
+        for _, change in sorted(events):
+            now += change
+            most = max(most, now)
+        out[name] = most
+    return out
+
+
 def of_authors_file(path):
     """The same of a result file of the authors: sip dip sport dport bytes start_ns fct_ns standalone_ns flow_id."""
     flows = []

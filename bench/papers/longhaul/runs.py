@@ -108,11 +108,25 @@ def result_of(program, experiment, seed, sets):
             return json.load(text)
 
 
+def add_html(parser):
+    """The option of programs whose tables can be a page with charts as well: its value is for write_html()."""
+    parser.add_argument("--html", metavar="OUT", help="also writes a page with charts")
+
+
+def write_html(path, html):
+    """`html`: makes the page, when there is a path."""
+    if path:
+        with open(path, "w", encoding="utf-8") as text:
+            text.write(html())
+
+
 def run(program, load, seed, sets):
     result = result_of(program, f"dcqcn_{load}.yaml", seed, sets)
     summary = result["summary"]
     figures = metric.of_result(result)
     figures["pfc_pauses"] = summary["pfc_pauses"]
+    figures["pfc_paused_ms"] = round(summary["pfc_paused_ms"], 4)
+    figures["under_way"] = metric.most_under_way(result)
     figures["drops"] = summary["drops"]
     figures["nacks"] = summary["nacks_sent"]
     figures["cpu_s"] = round(summary["cpu_s"])

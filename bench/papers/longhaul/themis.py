@@ -11,7 +11,8 @@ Every run that ends is added to themis.json, so that a run that is stopped goes 
 has what the authors' simulation does otherwise than the paper or a real switch (runs.FABRIC, and the artefacts that the
 stages have as options); `honest` has the stages' defaults on the fabric as dcqcn_*.yaml has it, with finite buffers at
 the edge switches and ACKs in the data class, the same for every scheme; `published_pace` and `pace` are the two with
-trp's other mode."""
+trp's other mode; `own` and `own_pace` have the stages' defaults on the fabric of `published`; other names that begin
+with `published_` are `published` with one thing otherwise (OTHERWISE)."""
 import argparse
 import os
 
@@ -21,17 +22,22 @@ import runs
 RESULTS = runs.Results("themis.json")
 REMOTE = {"esw0": "10.0.32.0/19", "esw1": "10.0.0.0/19"}
 
-# Options of the stages that follow the authors' simulation: CNPs to sources in the other data centre too, Not-ECT, 5 us
-# and 2 more (switch-node.cc:440-478); state per pair of hosts, two steps per alpha CNPs, no bounds (130-206, 237-296).
+# Options of the stages that follow the authors' simulation: CNPs to sources in the other data centre too, 5 us and 2
+# more (switch-node.cc:440-478); state per pair of hosts, two steps per alpha CNPs, no bounds (130-206, 237-296). They
+# clear marks to Not-ECT, but their switches mark whatever a packet says of ECN: here that is ECT(0). Their loop port
+# marks as any port of its rate (KMIN_MAP, KMAX_MAP), and where there is PNP its marks become CNPs at once (431-478).
+PUBLISHED_PNP = "sources: any, cnp_interval_us: 7"
+PUBLISHED_TRP = ("rule: code, state_per: pair, max_loops: 1000000, max_hold_us: 0, buffer_kb: 1000000, "
+                 "max_packets: 500000, charge: false")
+LOOP_ECN = "kmin_kb: 1600, kmax_kb: 25600"
 STAGES = {
-    "published": {
-        "pnp": "sources: any, clear_to: not_ect, cnp_interval_us: 7",
-        "trp": "rule: code, state_per: pair, max_loops: 1000000, max_hold_us: 0, buffer_kb: 1000000, "
-               "max_packets: 500000, charge: false",
-    },
+    "published": {"pnp": PUBLISHED_PNP, "trp": PUBLISHED_TRP, "loop_ecn": LOOP_ECN},
     # The loop port has a memory of its own here as well, so that settings differ in what the stages decide alone.
     "honest": {"pnp": "", "trp": "charge: false"},
     "pace": {"pnp": "", "trp": "mode: pace, charge: false"},
+    # The defaults on the fabric of the authors, for what pace is worth beside their numbers.
+    "own": {"pnp": "", "trp": "charge: false"},
+    "own_pace": {"pnp": "", "trp": "mode: pace, charge: false"},
 }
 # BiCC: VOQs at the edge switches with the round trip inside a data centre for a limit, 8.4 us at 100 Gbit/s. Its
 # near-source loop is pnp; the paper lets it have none that a sender can use (section VII-A), nor bounds for its VOQs.
@@ -40,7 +46,39 @@ for settings, options in BICC.items():
     STAGES[settings]["bicc"] = options
 # Which schemes have a stage.
 STAGES_OF = {"trp": ("trp", "both"), "bicc": ("bicc", "bicc_pnp"), "pnp": ("pnp", "both", "bicc_pnp")}
-STAGES["published_pace"] = {**STAGES["published"], "trp": "mode: pace, " + STAGES["published"]["trp"]}
+STAGES["published_pace"] = {"pnp": PUBLISHED_PNP, "trp": "mode: pace, " + PUBLISHED_TRP}
+# With both stages, and one thing otherwise than in `published`: words, options. `sets`: what else --set gets.
+IRN = ["nic.transport=irn", "nic.rto_us=4000"]
+OTHERWISE = {
+    "unmarked": ("the loop port marks nothing", {"loop_ecn": ""}),
+    "not_ect": ("marks are cleared to Not-ECT, which switches behind heed", {"pnp": "clear_to: not_ect"}),
+    "uncleared": ("marks are not cleared (Figure 16)", {"pnp": "clear_to: ce"}),
+    "every": ("a CNP for every mark (Figure 16)", {"pnp": "cnp_interval_us: 0"}),
+    "store": ("CNP_Store alone, written after 1 ms (Figure 18)", {"trp": "insert_delay_us: 1000, cache: 1"}),
+    "cache": ("CNP_Cache alone (Figure 18)", {"trp": "insert_delay_us: 10000000, cache: 1024"}),
+    "store_cache": ("CNP_Store, written after 1 ms, and CNP_Cache (Figure 18)",
+                    {"trp": "insert_delay_us: 1000, cache: 1024"}),
+    "irn": ("receivers that take any order, aligned recovery (Figure 23)", {"sets": IRN}),
+    "irn_direct": ("receivers that take any order, direct recovery (Figure 23)",
+                   {"trp": "recovery: direct", "sets": IRN}),
+    "alpha3": ("alpha 3 (Figure 24)", {"trp": "alpha: 3"}),
+    "alpha8": ("alpha 8 (Figure 24)", {"trp": "alpha: 8"}),
+    "beta250": ("beta 250 us (Figure 24)", {"trp": "beta_us: 250"}),
+    "beta1000": ("beta 1000 us (Figure 24)", {"trp": "beta_us: 1000"}),
+}
+
+
+def joined(options, more):
+    """Options of a stage, with some of them otherwise."""
+    keys = dict(one.split(": ", 1) for one in options.split(", "))
+    keys.update(one.split(": ", 1) for one in more.split(", "))
+    return ", ".join(f"{key}: {value}" for key, value in keys.items())
+
+
+for name, (_, changed) in OTHERWISE.items():
+    STAGES["published_" + name] = {
+        **STAGES["published"], **{key: value if key == "loop_ecn" else joined(STAGES["published"][key], value)
+                                  for key, value in changed.items() if key != "sets"}}
 HONEST = ["nic.ack_dscp=3", "switch.unlimited=[]",
           "switch.buffers=[{switch: esw0, buffer_mb: 233}, {switch: esw1, buffer_mb: 233}]"]
 
@@ -68,6 +106,7 @@ PUBLISHED = {
                             ("fct_test2", 2.956, 21.64, 1.227, 3.672, 2.057)],
                        70: [("fct", 4.912, 22.0, 5.245, 28.3, 5.086), ("fct_test", 5.480, 28.9, 3.773, 22.4, 4.586),
                             ("fct_test2", 5.175, 25.10, 4.201, 27.23, 4.665)]},
+    "published_uncleared-both": {70: [("fct_ecn", 5.354, 48.1, 10.671, 63.5, 8.138)]},
     "published-annulus": {30: [("Fig. 8, 9", 3.962, 39.20, 1.129, 2.717, 2.487)],
                           70: [("Fig. 8, 9", 13.516, 91.77, 1.502, 5.365, 7.225)]},
     "published-bicc": {30: [("Fig. 8, 9", 3.669, 45.72, 5.930, 272, 4.845)],
@@ -76,8 +115,18 @@ PUBLISHED = {
                        70: [("Fig. 2", 13.661, None, 1.504, None, None)]},
 }
 SCHEMES = ("none", "annulus", "annulus_qcn", "annulus_fb", "annulus_fb_slow", "bicc", "bicc_pnp", "pnp", "trp", "both")
+# Pauses and how long they lasted on all links together, ms, of the raw files pfc, pfc_test2 and the like beside those
+# of slowdowns.
+PAUSES = {
+    "published-none": {30: [("pfc_0", 992, 5.447)]},
+    "published-pnp": {30: [("pfc_1", 92, 0.401)],
+                      70: [("pfc_1", 457, 5.046), ("pfc_11", 847, 6.127), ("pfc_test_1", 895, 8.042)]},
+    "published-trp": {70: [("pfc_test_2", 2652, 13.385)]},
+    "published-both": {30: [("pfc", 21, 0.065)], 70: [("pfc", 104, 0.757)]},
+}
 VARIANTS = [f"{s}-{scheme}" for s in STAGES for scheme in SCHEMES
-            if not s.endswith("pace") or scheme in ("trp", "both")]
+            if (not s.endswith("pace") and s != "own" or scheme in ("trp", "both")) and
+            (s.removeprefix("published_") not in OTHERWISE or scheme == "both")]
 
 
 def pipeline(options, scheme, esw):
@@ -88,6 +137,8 @@ def pipeline(options, scheme, esw):
     for stage, schemes in STAGES_OF.items():
         if scheme in schemes:
             more = options[stage]
+            if stage == "trp" and options.get("loop_ecn"):
+                more += f", loop_ecn: {{ {options['loop_ecn']}, notify: {str(scheme in STAGES_OF['pnp']).lower()} }}"
             stages.append(f"{stage}: {{ remote: [{REMOTE[esw]}]{', ' + more if more else ''} }}")
     stages += ["l3", "lb: { policy: ecmp }"]
     return "[" + ", ".join("{ " + s + " }" if ":" in s else s for s in stages) + "]"
@@ -114,9 +165,10 @@ def pipelines(options, scheme):
 
 def sets_of(variant):
     settings, _, scheme = variant.partition("-")
-    published = settings.startswith("published")
+    published = settings.startswith(("published", "own"))
     sets = [s for one in runs.FABRIC.values() for s in one[0]] if published else list(HONEST)
     sets += SENDERS.get(scheme, [])
+    sets += OTHERWISE.get(settings.removeprefix("published_"), ("", {}))[1].get("sets", [])
     if scheme in STAGES_OF["trp"] and published:
         sets.append("mbufs=2000000")  # half a million packets may be held at each edge switch
     return sets + (annulus(settings, scheme) if scheme in ANNULUS["honest"] else pipelines(STAGES[settings], scheme))
@@ -166,22 +218,39 @@ def table(load):
 
 
 def stages_table(load):
+    columns = {
+        "pauses": lambda r: r["pfc_pauses"],
+        "paused, ms": lambda r: f"{r['pfc_paused_ms']:.2f}",
+        "NACKs": lambda r: r["nacks"],
+        "drops": lambda r: r["drops"],
+        "pnp: marked": lambda r: r["pnp"]["marked"],
+        "CNPs": lambda r: r["pnp"]["cnps_sent"],
+        "trp: flows throttled": lambda r: r["trp"]["flows_throttled"],
+        "trp, bicc: held": lambda r: (r.get("trp") or r["bicc"])["packets_held"],
+        "trp: loops": lambda r: r["trp"]["loops"],
+        "marks of the loop port": lambda r: r["trp"]["loop_marked"],
+        "CNPs for them": lambda r: r["trp"]["loop_cnps_sent"],
+        "most held, MB, both ESWs": lambda r: f"{(r.get('trp') or r['bicc'])['most_held_bytes'] / 1e6:.1f}",
+    }
+
+    def cell(column, result):
+        try:
+            return str(column(result))
+        except KeyError:
+            return "-"
+
     rows = []
     for variant in VARIANTS:
+        for name, pauses, paused in PAUSES.get(variant, {}).get(load, []):
+            rows.append(f"| {variant.replace('-', ', ')} | authors, `{name}` | {pauses} | {paused:.2f} |" +
+                        " - |" * (len(columns) - 2))
         for seed, r in RESULTS.of_variant(load, variant).items():
-            pnp, trp = r.get("pnp", {}), r.get("trp") or r.get("bicc", {})
-            rows.append(f"| {variant.replace('-', ', ')} | {seed} | {r['pfc_pauses']} | {r['nacks']} | {r['drops']} | "
-                        f"{pnp.get('marked', '-')} | {pnp.get('cnps_sent', '-')} | {trp.get('flows_throttled', '-')} | "
-                        f"{trp.get('packets_held', '-')} | {trp.get('loops', '-')} | "
-                        f"{trp['most_held_bytes'] / 1e6:.1f} |" if trp else
-                        f"| {variant.replace('-', ', ')} | {seed} | {r['pfc_pauses']} | {r['nacks']} | {r['drops']} | "
-                        f"{pnp.get('marked', '-')} | {pnp.get('cnps_sent', '-')} | - | - | - | - |")
+            rows.append(f"| {variant.replace('-', ', ')} | {seed} | " +
+                        " | ".join(cell(column, r) for column in columns.values()) + " |")
     if not rows:
         return []
     return [f"### What the stages did, {load} % load", "",
-            "| settings, scheme | seed | pauses | NACKs | drops | pnp: marked | CNPs | trp: flows throttled | "
-            "trp, bicc: held | trp: loops | most held, MB, both ESWs |",
-            "|---|---|---|---|---|---|---|---|---|---|---|", *rows, ""]
+            "| settings, scheme | seed | " + " | ".join(columns) + " |", "|---" * (len(columns) + 2) + "|", *rows, ""]
 
 
 def write_table():

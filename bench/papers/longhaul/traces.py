@@ -31,8 +31,12 @@ SOURCE, DESTINATION, RECOVERY = "near_source", "near_destination", "recovery"
 FLOWS = {"within": "within a data centre", "between": "between them"}
 
 
-def trp(recovery):
-    return f"{themis.STAGES['published']['trp']}, loop_delay_ns: 1000, recovery: {recovery}"
+PUBLISHED = themis.STAGES["published"]
+
+
+def with_recovery(recovery):
+    """Options of both stages, with a loop port that is as long as theirs near the destination."""
+    return {**PUBLISHED, "trp": f"{PUBLISHED['trp']}, loop_delay_ns: 1000, recovery: {recovery}"}
 
 
 # Name: (words, scenario, distance in ns, options of the stages, published).
@@ -49,24 +53,20 @@ VARIANTS = {
                    51.975, 19.376),
         "between": (54.252, 50.777, [(62.252, 26.357), (74.252, 14.212), (78.252, 7.709)], 1.350, 98.252, 998.252,
                     50.675, 17.574)}),
-    "fig10-source": ("Figure 10a: THEMIS, near the source", SOURCE, 500_000, {
-        "pnp": themis.STAGES["published"]["pnp"], "trp": themis.STAGES["published"]["trp"]}, {
+    "fig10-source": ("Figure 10a: THEMIS, near the source", SOURCE, 500_000, PUBLISHED, {
         "within": (55.426, 50.583, [(71.426, 26.907), (75.426, 14.456), (91.426, 8.145)], 8.145, 91.426, 991.426,
                    54.072, 16.019),
         "between": (46.052, 50.581, [(54.052, 26.061), (58.052, 13.573), (66.052, 7.244)], 2.180, 78.052, 978.052,
                     51.090, 15.950)}),
-    "fig10-destination": ("Figure 10b: THEMIS, near the destination, 600 us apart", DESTINATION, 600_000, {
-        "pnp": themis.STAGES["published"]["pnp"], "trp": trp("aligned")}, {
+    "fig10-destination": ("Figure 10b: THEMIS, near the destination, 600 us apart", DESTINATION, 600_000,
+                          with_recovery("aligned"), {
         "within": (653.690, 50.777, [(657.690, 26.073), (677.690, 14.292), (693.690, 8.198)], 0.815, 1609.690, 2509.690,
                    50.407, 18.410),
         "between": (1252.289, 50.777, [(1260.289, 26.455), (1272.289, 14.314), (1276.289, 7.818)], 0.1, 1336.289,
                     3256.289, 50.050, 18.116)}),
-    "fig22-none": ("Figure 22: no recovery", RECOVERY, 600_000, {
-        "pnp": themis.STAGES["published"]["pnp"], "trp": trp("none")}, (20.58, 4.521, 6.528, None)),
-    "fig22-aligned": ("Figure 22: aligned", RECOVERY, 600_000, {
-        "pnp": themis.STAGES["published"]["pnp"], "trp": trp("aligned")}, (4.513, 4.605, 4.594, 0)),
-    "fig22-direct": ("Figure 22: direct", RECOVERY, 600_000, {
-        "pnp": themis.STAGES["published"]["pnp"], "trp": trp("direct")}, (5.078, 6.690, 6.489, 855)),
+    "fig22-none": ("Figure 22: no recovery", RECOVERY, 600_000, with_recovery("none"), (20.58, 4.521, 6.528, None)),
+    "fig22-aligned": ("Figure 22: aligned", RECOVERY, 600_000, with_recovery("aligned"), (4.513, 4.605, 4.594, 0)),
+    "fig22-direct": ("Figure 22: direct", RECOVERY, 600_000, with_recovery("direct"), (5.078, 6.690, 6.489, 855)),
 }
 
 
@@ -115,12 +115,29 @@ def trace_of(changes):
             "last_us": rates[-1][0], "points": shown}
 
 
+# Of the flows between data centres in Figure 22, when their rate is first cut and when it is raised again (ms, by 1
+# Gbit/s and more), from the authors' traces Themis_recover.txt and Themis_send.txt.
+RATES = {
+    "fig22-aligned": {(1, 31): (1250.1, [4.47, 5.37, 19.79]), (7, 25): (1257.1, [4.46, 5.36, 19.58])},
+    "fig22-direct": {(1, 31): (1250.1, [4.07, 4.97, 8.83]), (7, 25): (1257.1, [4.32, 5.22, 9.15])},
+}
+BETWEEN = [(1, 31), (7, 25)]
+
+
+def rises_of(changes):
+    """When a flow was first cut, us, and its first rises, ms."""
+    points = [(change["at_us"], change["gbps"]) for change in changes]
+    cut = next((at for at, rate in points if rate < 99.9), None)
+    rises = [round(later[0] / 1000, 2) for earlier, later in zip(points, points[1:]) if later[1] > earlier[1] + 1]
+    return {"cut_us": cut, "rises_ms": rises[:6]}
+
+
 def measure(program, name):
     _, scenario, distance, stages, _ = VARIANTS[name]
     with tempfile.NamedTemporaryFile("w", suffix=".yaml", encoding="utf-8") as text:
         yaml.safe_dump(experiment(scenario, distance), text, sort_keys=False)
         text.flush()
-        sets = sets_of(stages) + ([] if scenario == RECOVERY else ["rates_every_us=0.1"])
+        sets = sets_of(stages) + [f"rates_every_us={1 if scenario == RECOVERY else 0.1}"]
         if name.endswith("-every"):
             sets.append("nic.cc.cnp_interval_us=0")
         result = runs.result_of(program, text.name, 1, sets)
@@ -132,6 +149,10 @@ def measure(program, name):
     for stage in ("pnp", "trp"):
         if stage in summary.get("stages", {}):
             out[stage] = {key: value for key, value in summary["stages"][stage].items() if value}
+    if scenario == RECOVERY:
+        out["rates"] = {f"{a} {b}": rises_of([change for change in result["rate_changes"]
+                                              if (change["from"], change["to"]) == (a, b)]) for a, b in BETWEEN}
+        return out
     for flows in FLOWS:
         changes = [change for change in result.get("rate_changes", ())
                    if metric.within(change["from"], change["to"]) == (flows == "within")]
@@ -176,6 +197,15 @@ def recovery_table(found):
             off(ours[flows]["mean"], theirs) for flows, theirs in
             (("between", between), ("within", within), ("all", everything))) +
             f" | {ours['nacks']} / {'not known' if nacks is None else nacks} |")
+    lines += ["", "When the rates of the two flows between data centres are first cut, us, and raised, ms, "
+              "ours / theirs.", "", "| run | flow | first cut | rises |", "|---|---|---|---|"]
+    for name, (words, scenario, _, _, _) in VARIANTS.items():
+        for a, b in BETWEEN if scenario == RECOVERY and name in found else []:
+            ours, theirs = found[name]["rates"][f"{a} {b}"], RATES.get(name.removesuffix("-every"), {}).get((a, b))
+            cut, rises = f"{ours['cut_us']:.1f}", " ".join(f"{at:.2f}" for at in ours["rises_ms"][:3])
+            if theirs:
+                cut, rises = f"{cut} / {theirs[0]:.1f}", f"{rises} / {' '.join(f'{at:.2f}' for at in theirs[1])}"
+            lines.append(f"| {words} | {a} to {b} | {cut} | {rises} |")
     return lines
 
 
@@ -209,16 +239,14 @@ def main():
     parser.add_argument("--weft-sim", default=runs.WEFT_SIM)
     parser.add_argument("--variants", nargs="+", default=list(VARIANTS), choices=list(VARIANTS))
     parser.add_argument("--again", action="store_true", help="runs also what is in traces.json")
-    parser.add_argument("--html", metavar="OUT")
+    runs.add_html(parser)
     arguments = parser.parse_args()
     for name in arguments.variants:
         if arguments.again or name not in RESULTS.load():
             RESULTS.add(name, measure(arguments.weft_sim, name))
             print(name, flush=True)
     write_page()
-    if arguments.html:
-        with open(arguments.html, "w", encoding="utf-8") as text:
-            text.write(html())
+    runs.write_html(arguments.html, html)
 
 
 if __name__ == "__main__":

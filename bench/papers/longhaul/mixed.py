@@ -1,0 +1,148 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# Copyright The weft authors
+"""Figure 14 of the long-haul paper: WebSearch at 30 % load, micro-bursts at 30 % and pipeline parallelism across the
+data centres at 20 %, all at once.
+
+Usage: mixed.py [--weft-sim FILE] [--seeds N] [--variants NAME...] [--flows OUT] [--table]
+  --flows OUT  runs nothing, writes the flows that the runs have, in the form of flows_30.txt
+  --table      runs nothing, writes mixed.md of the results that are there
+
+The paper names the three shares and no more: how the traffic is made is ours (flows()). Every run that ends is added to
+mixed.json."""
+import argparse
+import os
+import random
+import tempfile
+
+import metric
+import runs
+import themis
+
+RESULTS = runs.Results("mixed.json")
+HOSTS = 2 * metric.HOSTS_PER_DATA_CENTRE
+HOST_BYTES_S = 12.5e9
+DURATION_S = 0.010
+START_S = 2.0
+
+# A burst is an answer of several servers to one client at once.
+BURST_SHARE, BURST_SENDERS, BURST_BYTES = 0.30, 8, 128 * 1024
+# Each host has a stage of a pipeline, whose next one is in the other data centre: it sends one tensor per period, all
+# hosts as their clocks have it.
+PIPELINE_SHARE, TENSOR_BYTES = 0.20, 2_500_000
+
+# What the text claims of the mean of all flows: THEMIS against each of them.
+CLAIMED = {"low": 0.711, "published-annulus": 0.516, "published-bicc": 0.540}
+VARIANTS = {
+    "low": "DCQCN, ACKs with the data",
+    "published-none": "DCQCN",
+    "published-annulus": "Annulus",
+    "published-bicc": "BiCC",
+    "published-both": "PNP + TRP",
+    "published_pace-both": "PNP + TRP, pace",
+}
+
+
+def web_search():
+    """The authors' flows at 30 % load, their first part."""
+    with open(os.path.join(runs.HERE, "flows_30.txt"), encoding="utf-8") as lines:
+        rows = [line.split() for line in lines][1:]
+    flows = ((int(f[0]), int(f[1]), int(f[4]), float(f[5])) for f in rows if len(f) >= 6)
+    return [flow for flow in flows if flow[3] < START_S + DURATION_S]
+
+
+def micro_bursts(rng):
+    """Bursts at random times to random hosts, from senders that are others each time."""
+    rate = BURST_SHARE * HOSTS * HOST_BYTES_S / (BURST_SENDERS * BURST_BYTES)
+    made, at = [], START_S
+    while True:
+        at += rng.expovariate(rate)
+        if at >= START_S + DURATION_S:
+            return made
+        receiver = int(rng.random() * HOSTS)
+        others = [host for host in range(HOSTS) if host != receiver]
+        for _ in range(BURST_SENDERS):
+            made.append((others.pop(int(rng.random() * len(others))), receiver, BURST_BYTES, at))
+
+
+def pipeline(rng):
+    """A tensor of each host to the same host of the other data centre, per period."""
+    period = TENSOR_BYTES / (PIPELINE_SHARE * HOST_BYTES_S)
+    made = []
+    for host in range(HOSTS):
+        at = START_S + rng.random() * period
+        while at < START_S + DURATION_S:
+            made.append((host, (host + metric.HOSTS_PER_DATA_CENTRE) % HOSTS, TENSOR_BYTES, at))
+            at += period
+    return made
+
+
+def flows():
+    """All (from, to, bytes, start in s), the same each time."""
+    rng = random.Random(14)
+    return sorted(web_search() + micro_bursts(rng) + pipeline(rng), key=lambda flow: flow[3])
+
+
+def write_flows(text):
+    made = flows()
+    text.write(f"{len(made)}\n")
+    for a, b, size, at in made:
+        text.write(f"{a} {b} 3 100 {size} {at:.9f}\n")
+
+
+def sets_of(variant):
+    if variant == "low":
+        return [*themis.sets_of("published-none"), "nic.ack_dscp=3", "nic.cnp_dscp=3"]
+    return themis.sets_of(variant)
+
+
+def measure(program, load, seed, sets):
+    with tempfile.NamedTemporaryFile("w", suffix=".txt", encoding="utf-8") as text:
+        write_flows(text)
+        text.flush()
+        return runs.run(program, load, seed, [*sets, f"workload.file={text.name}"])
+
+
+def write_table():
+    lines = ["# Figure 14: three kinds of traffic at once", "",
+             "FCT slowdowns in the authors' metric, made by `mixed.py`: WebSearch at 30 % load (the authors' flows, "
+             f"their first {DURATION_S * 1000:.0f} ms), bursts of {BURST_SENDERS} senders with "
+             f"{BURST_BYTES // 1024} KiB each to one host at {BURST_SHARE:.0%}, and {TENSOR_BYTES / 1e6:.1f} MB from "
+             f"each host to one in the other data centre per period at {PIPELINE_SHARE:.0%}. The paper gives the "
+             "shares alone, and no numbers but how much less the mean of all flows is with THEMIS.", "",
+             "| scheme | seeds | within | between | all | P99 within | pauses | PNP + TRP has less, of all | claimed |",
+             "|---" * 9 + "|"]
+    found = {variant: RESULTS.of_variant(30, variant) for variant in VARIANTS}
+    mean = {variant: {flows: metric.mean([r[flows]["mean"] for r in seeds.values()])
+                      for flows in ("within", "between", "all")} for variant, seeds in found.items() if seeds}
+    for variant, means in mean.items():
+        seeds = found[variant]
+        ours = "-" if "published-both" not in mean else f"{1 - mean['published-both']['all'] / means['all']:.0%}"
+        p99 = metric.mean([r["within"]["p99"] for r in seeds.values()])
+        pauses = metric.mean([r["pfc_pauses"] for r in seeds.values()])
+        lines.append(f"| {VARIANTS[variant]} | {len(seeds)} | {means['within']:.2f} | {means['between']:.2f} | "
+                     f"{means['all']:.2f} | {p99:.1f} | {pauses:.0f} | {ours} | "
+                     f"{format(CLAIMED[variant], '.0%') if variant in CLAIMED else '-'} |")
+    with open(os.path.join(runs.HERE, "mixed.md"), "w", encoding="utf-8") as text:
+        text.write("\n".join(lines) + "\n")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--weft-sim", default=runs.WEFT_SIM)
+    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--variants", nargs="+", default=list(VARIANTS), choices=list(VARIANTS))
+    parser.add_argument("--flows", metavar="OUT")
+    parser.add_argument("--table", action="store_true")
+    arguments = parser.parse_args()
+    if arguments.flows:
+        with open(arguments.flows, "w", encoding="utf-8") as text:
+            return write_flows(text)
+    jobs = [(30, variant, seed, sets_of(variant)) for seed in range(1, arguments.seeds + 1)
+            for variant in arguments.variants]
+    RESULTS.run_missing(arguments.weft_sim, [] if arguments.table else jobs, measure)
+    return write_table()
+
+
+if __name__ == "__main__":
+    main()
