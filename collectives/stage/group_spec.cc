@@ -127,6 +127,32 @@ bool same_flow(const EdgeSpec& a, const EdgeSpec& b) {
 
 }  // namespace
 
+bool Offer::has(Mode mode) const noexcept {
+  return modes.empty() || std::find(modes.begin(), modes.end(), mode) != modes.end();
+}
+
+std::optional<std::string> Offer::refusal(const GroupSpec& group) const {
+  if (!has(group.config.mode)) {
+    std::string all;
+    for (const Mode mode : modes) all += (all.empty() ? "" : ", ") + std::string(name(mode));
+    return "mode " + std::string(name(group.config.mode)) + " is not offered here; `modes` are " + all;
+  }
+  const std::size_t children = group.config.endpoints.size() - (group.config.parent ? 1 : 0);
+  if (!fan_in || children <= *fan_in) return std::nullopt;
+  return std::to_string(children) + " children, and `fan_in` is " + std::to_string(*fan_in);
+}
+
+Offer read_offer(const config::Value& options) {
+  Offer out;
+  for (const config::Value& value : options["modes"].list_or_empty()) {
+    for (const Mode mode : {Mode::i, Mode::ii, Mode::iii}) {
+      if (value.string() == name(mode)) out.modes.push_back(mode);
+    }
+  }
+  if (options.has("fan_in")) out.fan_in = static_cast<std::uint32_t>(options["fan_in"].unsigned_integer());
+  return out;
+}
+
 bool is_routed(const pipeline::SwitchInfo& info) {
   return pipeline::find_stage(info, "l3") != nullptr;
 }

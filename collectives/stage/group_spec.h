@@ -50,6 +50,18 @@ struct GroupSpec {
 [[nodiscard]] std::optional<std::string> read_group(const config::Value& value, const pipeline::SwitchInfo& info,
                                                     GroupSpec& out);
 
+/// What an operator lets groups have on a switch, of what the engine has.
+struct Offer {
+  std::vector<Mode> modes;              ///< empty: all
+  std::optional<std::uint32_t> fan_in;  ///< children that a group may have here; nullopt: as many as the engine takes
+
+  [[nodiscard]] bool has(Mode mode) const noexcept;
+  /// Why a group is not taken, in words.
+  [[nodiscard]] std::optional<std::string> refusal(const GroupSpec& group) const;
+};
+/// @param options  of the stage
+[[nodiscard]] Offer read_offer(const config::Value& options);
+
 /// What keeps two groups from being on one switch, in words: they have the same id, or packets would be for both.
 [[nodiscard]] std::optional<std::string> conflict(const GroupSpec& a, const GroupSpec& b);
 

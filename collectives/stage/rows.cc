@@ -299,11 +299,14 @@ ordered_json IncStage::activity_row(const RunningGroup& g) const {
 
 ordered_json IncStage::abilities_row() const {
   ordered_json modes = ordered_json::array(), types = ordered_json::array();
-  for (const Mode mode : {Mode::i, Mode::ii, Mode::iii}) modes.push_back(name(mode));
+  const Offer& offer = shared_.offer();
+  for (const Mode mode : {Mode::i, Mode::ii, Mode::iii}) {
+    if (offer.has(mode)) modes.push_back(name(mode));
+  }
   for (std::size_t t = 0; t < kDataTypes; ++t) types.push_back(to_string(static_cast<DataType>(t)));
   return {{"modes", std::move(modes)},
           {"types", std::move(types)},
-          {"fan_in", kMaxEndpoints - 1},
+          {"fan_in", offer.fan_in.value_or(kMaxEndpoints - 1)},
           {"memory_bytes", shared_.pool().bytes()}};
 }
 

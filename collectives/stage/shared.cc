@@ -16,7 +16,8 @@ std::vector<GroupSpec> groups_of(const config::Value& options, const pipeline::S
   return groups;
 }
 
-IncShared::IncShared(const pipeline::StageBuild& build) : workers_(build.workers), owners_(build.owners) {
+IncShared::IncShared(const pipeline::StageBuild& build)
+    : workers_(build.workers), owners_(build.owners), offer_(read_offer(build.options)) {
   publish<pipeline::FlowGroups>(*this);
   const std::size_t bytes = build.options["memory_kb"].unsigned_integer() * 1024;
   const auto* previous = dynamic_cast<const IncShared*>(build.previous);
@@ -58,6 +59,7 @@ void IncShared::adopt(pipeline::StageShared& old_shared, const pipeline::Adoptio
 
 std::string IncShared::create(GroupSpec spec, bool from_command, std::uint32_t& generation) {
   const std::lock_guard lock(mutex_);
+  if (auto error = offer_.refusal(spec)) return "group " + std::to_string(spec.config.id) + ": " + *error;
   for (const auto& group : groups_) {
     if (auto error = conflict(spec, group->spec)) return *error;
   }

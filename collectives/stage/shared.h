@@ -38,6 +38,7 @@ class IncShared : public pipeline::StageShared, public pipeline::FlowGroups {
   /// What a worker looks packets up in, as of now.
   [[nodiscard]] std::unique_ptr<GroupTable> table(std::uint16_t worker) const;
   [[nodiscard]] const MemoryPool& pool() const noexcept { return *pool_; }
+  [[nodiscard]] const Offer& offer() const noexcept { return offer_; }
   /// Of the last housekeeping.
   [[nodiscard]] TimeNs now() const noexcept { return now_.load(std::memory_order_relaxed); }
 
@@ -47,6 +48,7 @@ class IncShared : public pipeline::StageShared, public pipeline::FlowGroups {
 
   std::uint16_t workers_;
   pipeline::OwnerTable* owners_;
+  const Offer offer_;
   std::shared_ptr<MemoryPool> pool_;
   mutable std::mutex mutex_;
   std::vector<std::shared_ptr<RunningGroup>> groups_;

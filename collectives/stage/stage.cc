@@ -282,11 +282,13 @@ namespace {
 
 /// Groups that cannot be, that contradict each other, or that need more memory than there is.
 void check_options(const Value& options, const pipeline::SwitchInfo& info, config::Diagnostics& diagnostics) {
+  const Offer offer = read_offer(options);
   std::vector<GroupSpec> good;
   std::size_t bytes = 0;
   for (const Value& value : options["groups"].list_or_empty()) {
     GroupSpec spec;
     auto error = read_group(value, info, spec);
+    if (!error) error = offer.refusal(spec);
     for (const GroupSpec& other : good) {
       if (!error) error = conflict(spec, other);
     }
@@ -319,6 +321,10 @@ pipeline::StageType inc_stage_type() {
   type.options = Schema::map({
       Key::with_default("memory_kb", Schema::integer(1, 1 << 22), Value(4096),
                         "Memory for the slots of all groups of the switch, in units of 1024 bytes."),
+      Key::optional_key("modes", Schema::list(Schema::one_of({"i", "ii", "iii"}), 1),
+                        "Modes that groups may have here; without, all."),
+      Key::optional_key("fan_in", Schema::integer(1, kMaxEndpoints - 1),
+                        "Children that a group may have here at most; without, as many as it can."),
       Key::optional_key("groups", Schema::list(group_schema()), "Groups; `weftctl inc create` makes more."),
   });
   type.counters = {

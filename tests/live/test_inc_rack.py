@@ -27,9 +27,9 @@ LONG = ("-b", "4096", "-e", "4096", "-n", "100000", "-w", "0", "-c", "1", "--tim
 
 
 class Spine:
-    """A process with one switch."""
+    """A process with one switch. inc: options of its stage `inc`"""
 
-    def __init__(self, l, number):
+    def __init__(self, l, number, inc=None):
         self._lab, self.name = l, f"spine{number}"
         self.socket = os.path.join(l.directory, self.name + ".sock")
         self._config, self._log = (os.path.join(l.directory, f"{self.name}.{end}") for end in ("yaml", "log"))
@@ -38,19 +38,25 @@ class Spine:
             lab.run("ip", "link", "add", ours, "mtu", str(MTU), "up", "type", "veth", "peer", "name", theirs, "mtu",
                     str(MTU))
             l.on_exit(lab.run, "ip", "link", "del", ours)
-        switch = {"name": self.name,
-                  "ports": [{"name": f"l{leaf}", "type": "veth", "interface": theirs, "mtu_bytes": MTU}
-                            for leaf, (_, theirs) in zip(LEAVES, self.cables)],
-                  "addresses": [{"port": f"l{leaf}", "address": f"10.1.{number}.{2 * leaf - 2}/31"} for leaf in LEAVES],
-                  "routes": [{"prefix": f"10.0.{host}.0/24", "via": [f"10.1.{number}.{1 if host < 3 else 3}"]}
-                             for host in range(1, 5)],
-                  "pipeline": ["parse", "rdma_track", INC, "l3", {"lb": {"policy": "ecmp"}}]}
-        with open(self._config, "w", encoding="utf-8") as file:
-            json.dump({"control": {"socket": self.socket}, "switches": [switch]}, file)
+        self._switch = {
+            "name": self.name,
+            "ports": [{"name": f"l{leaf}", "type": "veth", "interface": theirs, "mtu_bytes": MTU}
+                      for leaf, (_, theirs) in zip(LEAVES, self.cables)],
+            "addresses": [{"port": f"l{leaf}", "address": f"10.1.{number}.{2 * leaf - 2}/31"} for leaf in LEAVES],
+            "routes": [{"prefix": f"10.0.{host}.0/24", "via": [f"10.1.{number}.{1 if host < 3 else 3}"]}
+                       for host in range(1, 5)]}
+        self.offer(inc or {})
         l.evidence.add(lambda folder: shutil.copy(self._log, folder))
         self._process = None
         self.start()
         l.on_exit(self.kill)
+
+    def offer(self, inc):
+        """What its stage `inc` has, from the next start on."""
+        inc = {"inc": {**INC["inc"], **inc}}
+        pipeline = ["parse", "rdma_track", inc, "l3", {"lb": {"policy": "ecmp"}}]
+        with open(self._config, "w", encoding="utf-8") as file:
+            json.dump({"control": {"socket": self.socket}, "switches": [{**self._switch, "pipeline": pipeline}]}, file)
 
     def start(self):
         for _, theirs in self.cables:
@@ -73,13 +79,13 @@ class Spine:
 
 
 class Rack(inc_tree.Tree):
-    """The leaves of conf/leaf-spine.yaml, with cables to spines of other processes."""
+    """The leaves of conf/leaf-spine.yaml, with cables to spines of other processes. inc: by spine, options of `inc`"""
 
-    def __init__(self, l):
+    def __init__(self, l, inc=None):
         self.lab = l
         self.hosts = [l.host(f"h{n}", mtu=MTU).address(f"10.0.{n}.2/24").route("default", f"10.0.{n}.1")
                       for n in range(1, inc_tree.RANKS + 1)]
-        self.spines = {number: Spine(l, number) for number in SPINES}
+        self.spines = {number: Spine(l, number, (inc or {}).get(number)) for number in SPINES}
         self.start()
 
     def start(self, faults=(), top=""):

@@ -64,6 +64,20 @@ TEST(GroupSpec, EveryMistakeIsNamed) {
             "groups: group 9: slots are for mode iii: other modes go by the window");
 }
 
+TEST(GroupSpec, WhatTheSwitchDoesNotOfferIsNotTaken) {
+  const auto offered = [](const std::string& offer, const std::string& more) {
+    std::string options = two(kA, kB, more);
+    return verdict(options.insert(1, " " + offer + ","));
+  };
+  EXPECT_EQ(offered("modes: [ii, iii]", ""), "");
+  EXPECT_EQ(offered("modes: [ii, iii]", ", mode: i"),
+            "groups: group 9: mode i is not offered here; `modes` are ii, iii");
+  EXPECT_EQ(offered("fan_in: 2", ""), "");
+  EXPECT_EQ(offered("fan_in: 1", ""), "groups: group 9: 2 children, and `fan_in` is 1");
+  EXPECT_NE(offered("modes: []", ""), "");
+  EXPECT_NE(offered("fan_in: 65", ""), "");
+}
+
 TEST(GroupSpec, GroupsMayNotShareWhatTellsTheirPacketsApart) {
   const std::string one = "{ id: 9, ranks: 2, endpoints: [{ " + kA + " }, { " + kB + " }] }";
   EXPECT_EQ(verdict("{ groups: [" + one + ", " + one + "] }"), "groups: group 9: there is a group 9 already");

@@ -424,6 +424,24 @@ TEST(IncStage, GroupsAreMadeAndEndWhileOthersRun) {
   EXPECT_EQ(s.h.rows("inc_groups").size(), 2u);
 }
 
+TEST(IncStage, WhatIsOfferedIsShownAndNothingElseIsTaken) {
+  const auto abilities = [](Star& s) {
+    nlohmann::ordered_json rows;
+    std::uint64_t cursor = 0;
+    s.h.change<IncStage>("inc", [&](IncStage& stage) { rows = stage.rows("inc_abilities", cursor, 8); });
+    return rows.at(0);
+  };
+  Star all(Forwarding::bridged, "{}", {});
+  EXPECT_EQ(abilities(all)["modes"], nlohmann::ordered_json({"i", "ii", "iii"}));
+  EXPECT_EQ(abilities(all)["fan_in"], 64);
+  Star s(Forwarding::bridged, "{ modes: [i, iii], fan_in: 2 }", {});
+  EXPECT_EQ(abilities(s)["modes"], nlohmann::ordered_json({"i", "iii"}));
+  EXPECT_EQ(abilities(s)["fan_in"], 2);
+  std::uint32_t generation = 0;
+  EXPECT_EQ(s.h.shared<IncShared>("inc").create(spec(5, "10.0.0.254"), true, generation),
+            "group 5: mode ii is not offered here; `modes` are i, iii");
+}
+
 TEST(IncStage, MemoryIsThatOfTheSwitchAndWhoHoldsIt) {
   Star s(Forwarding::bridged, options(Forwarding::bridged), {});
   Bytes kept;
