@@ -34,10 +34,11 @@ class Manager:
     namespace  where it runs, if not in this one
     etcd       its store, in place of a database
     waits      for another one that leads: start() returns when it does
-    reach      what weft-inc is told of where managers are; default: its socket"""
+    reach      what weft-inc is told of where managers are; default: its socket
+    policy     `policy` of its file, and what follows it"""
 
     def __init__(self, l, lease_ms=LEASE_MS, tcp=None, namespace=None, etcd=None, waits=False, reach=(),
-                 name="inc-manager"):
+                 name="inc-manager", policy="spatial"):
         self._lab = l
         self._says = "waiting for the lead" if waits else "listening"
         self._inside = ["ip", "netns", "exec", namespace] if namespace else []
@@ -47,7 +48,8 @@ class Manager:
         text = lab.read(os.path.join(inc_tree.ROOT, "conf/inc-manager/inc-tree.yaml"))
         for old, new in (("/run/weft/weft.sock", l.socket), ("/run/weft/inc-manager.sock", self.socket),
                          ("/var/lib/weft/inc-manager.db", os.path.join(l.directory, "inc.db")),
-                         ("lease_ms: 5000", f"lease_ms: {lease_ms}\nprobe_ms: {PROBE_MS}")):
+                         ("lease_ms: 5000", f"lease_ms: {lease_ms}\nprobe_ms: {PROBE_MS}"),
+                         ("policy: spatial", f"policy: {policy}")):
             assert old in text, old
             text = text.replace(old, new)
         if etcd:
