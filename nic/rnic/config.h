@@ -96,8 +96,10 @@ inline constexpr std::uint32_t kMaxPathMtu = 8192;
 inline constexpr std::uint32_t kMaxMessageBytes = 0x80000000u;
 /// Scatter/gather elements of a work request.
 inline constexpr std::size_t kMaxSge = 4;
-/// Out-of-order packets that a queue pair can keep; a power of two.
-inline constexpr std::uint32_t kMaxReorderWindow = 4096;
+/// Out-of-order packets that a queue pair can keep; a power of two. So many of 1,000 bytes are what 100 Gbit/s carry in
+/// a round trip of 20 ms. A queue pair takes memory for what it keeps (ReorderBuffer), and with irn 32 KiB of bitmap at
+/// the requester.
+inline constexpr std::uint32_t kMaxReorderWindow = 262'144;
 
 /// Constants of the reaction point of QCN (IEEE 802.1Qau), in the terms of its managed objects. The standard's values
 /// are for 10 Gbit/s: what is 0 here follows the line, rates in proportion and the time in inverse proportion.
@@ -209,7 +211,7 @@ struct QpConfig {
   std::uint32_t path_mtu = 1024;
   LossRecovery loss_recovery = LossRecovery::gbn;
   Renack renack = Renack::lazy;
-  std::uint32_t reorder_window = 512;  ///< all but gbn: packets that fit the bitmap; a power of two, at most 4096
+  std::uint32_t reorder_window = 512;  ///< all but gbn: packets that fit the bitmap; a power of two
 
   RtoMode rto_mode = RtoMode::fixed;
   Time rto_ns = 67'108'864;  ///< local ACK timeout; 0: never (IBTA 9.7.6.1.3). Default: code 14

@@ -329,7 +329,7 @@ class _LabReader:
             "renack": self._choice(values, "renack", what, ("lazy", "eager"), base.renack),
             "mtu": int(self._choice(values, "mtu", what, MTUS, str(base.mtu))),
             "window": self._number(values, "window", what, 1, 16384, base.window),
-            "reorder_window": self._number(values, "reorder_window", what, 64, 16384, base.reorder_window),
+            "reorder_window": self._number(values, "reorder_window", what, 64, 4096, base.reorder_window),
             "cc": self._choice(cc, "kind", f"{what}: cc", tuple(CONSTANTS), base.cc),
             "preset": self._choice(cc, "preset", f"{what}: cc", PRESETS, base.preset),
             "rate_gbps": self._number(cc, "rate_gbps", f"{what}: cc", 0.001, 400, base.rate_gbps, integer=False),

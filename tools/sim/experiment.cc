@@ -8,6 +8,7 @@
 #include <set>
 #include <utility>
 
+#include "nic/rnic/reorder_buffer.h"
 #include "switch/config/schema/suggest.h"
 #include "switch/config/schema/validate.h"
 #include "switch/config/switch_builder.h"
@@ -89,16 +90,21 @@ MemoryEstimate estimate_memory(const Experiment& experiment) {
   constexpr std::uint64_t kQueueItem = 16;
   constexpr std::uint64_t kQp = 6'000;
   constexpr std::uint64_t kReordered = 160;
+  // Receivers take memory for what is out of order (ReorderBuffer). Beyond a few pages of it something is lost, or
+  // paths differ by more than their queues.
+  constexpr std::uint32_t kPages = 4;
   const bool reorders = experiment.qp.loss_recovery != nic::LossRecovery::gbn;
+  const std::uint64_t slots =
+      reorders ? std::min(experiment.qp.reorder_window, kPages * nic::ReorderBuffer::kPageSlots) : 0;
   m.bytes = m.mbufs * kBuffer;
   m.bytes += std::uint64_t{m.mbufs} * kQueueItem * experiment.topology.switches().size();
   if (!experiment.datagrams) {
-    m.bytes += experiment.plan.channels.size() * (2 * kQp + (reorders ? experiment.qp.reorder_window * kReordered : 0));
+    m.bytes += experiment.plan.channels.size() * (2 * kQp + slots * kReordered);
   }
   if (experiment.payload_values) {
     if (!experiment.inc) m.bytes += PayloadMemory::bytes_of(experiment.plan);
     m.bytes += std::uint64_t{m.mbufs} * (frame_room(experiment.qp.path_mtu) - kHeaderRoom);
-    if (reorders) m.bytes += experiment.plan.channels.size() * experiment.qp.reorder_window * experiment.qp.path_mtu;
+    m.bytes += experiment.plan.channels.size() * slots * experiment.qp.path_mtu;
   }
   m.bytes += experiment.plan.transfers.size() * (sizeof(Transfer) + 64) + 64'000'000;
   return m;

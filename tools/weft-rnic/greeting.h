@@ -18,6 +18,8 @@ namespace weft::rnic_tool {
 
 /// Largest buffer that a server gives to a connection.
 inline constexpr std::uint32_t kMaxServerBytes = 1u << 28;
+/// Largest reorder_window that a server takes: a client could make it keep so many packets for each queue pair.
+inline constexpr std::uint32_t kMaxServerWindow = 4096;
 
 /// Client to server.
 struct Hello {

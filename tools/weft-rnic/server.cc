@@ -38,7 +38,7 @@ bool Server::prepare(const nic::CmEvent& event, const Hello& hello, Client& c) {
                      hello.test >= static_cast<std::uint8_t>(Command::write_bw) &&
                      hello.test <= static_cast<std::uint8_t>(Command::verify);
   const std::uint32_t window = hello.reorder_window.value();
-  if (!known || hello.size.value() > kMaxServerBytes || window < 64 || window > nic::kMaxReorderWindow ||
+  if (!known || hello.size.value() > kMaxServerBytes || window < 64 || window > kMaxServerWindow ||
       (window & (window - 1)) != 0) {
     return false;
   }
