@@ -108,6 +108,7 @@ workload: { kind: incast, bytes: 15000000 }
   const double ns = 2 * 10'000 * kFrameBits / 100;
   EXPECT_NEAR(report["summary"]["completion_ms"].get<double>() * 1e6, ns, ns * 0.005);
   EXPECT_NEAR(paused_ns, ns, ns * 0.08);
+  EXPECT_NEAR(report["summary"]["pfc_paused_ms"].get<double>() * 1e6, paused_ns, 1);
 }
 
 // ACKs are of another priority than data: a host whose data is paused half of the time answers as if it were not.
