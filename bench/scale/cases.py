@@ -5,6 +5,7 @@ handing packets from worker to worker."""
 
 import collections
 import dataclasses
+import functools
 
 PORTS_PER_WORKER = 2
 QPS_PER_PORT = 64
@@ -12,12 +13,13 @@ FIRST_QPN = 16
 PAYLOAD_BYTES = 64
 INCAST_DSCP = 24  # traffic class 3 by the default map, which is lossless
 _MASK = (1 << 64) - 1
+_RSS_ENTRIES = 128
 
 
 @dataclasses.dataclass(frozen=True)
 class Case:
     """spread: "own" keeps each pair of hosts with the worker of its ports, "all" is from every port to all others,
-    "one" from all to the first, "racks" over a fabric."""
+    "one" from all to the first, "racks" over a fabric. rss: ports have a receive queue for each worker."""
 
     name: str
     title: str
@@ -25,22 +27,35 @@ class Case:
     pipeline: tuple
     steer: str = "ip_pair"
     qos: bool = False
+    rss: bool = False
 
 
 CASES = (
     Case("own", "(a) traffic that stays with its worker", "own", ("parse", "rdma_track", "l2")),
-    Case("uniform", "(b) from every port to all others", "all", ("parse", "rdma_track", "l2")),
-    Case("uniform-qp", "(c) b with steer: qp", "all", ("parse", "rdma_track", "l2"), steer="qp"),
-    Case("uniform-qos", "(d) b with qos", "all", ("parse", "rdma_track", "l2"), qos=True),
+    Case("uniform", "(b) from every port to all others", "all", ("parse", "rdma_track", "l2"), rss=True),
+    Case("one-queue", "(b) from ports with one receive queue", "all", ("parse", "rdma_track", "l2")),
+    Case("uniform-qp", "(c) b with steer: qp", "all", ("parse", "rdma_track", "l2"), steer="qp", rss=True),
+    Case("uniform-qos", "(d) b with qos", "all", ("parse", "rdma_track", "l2"), qos=True, rss=True),
     Case("incast", "(e) from all ports to one, with PFC", "one", ("parse", "rdma_track", "l2"), qos=True),
-    Case("spray", "(f) spraying by PSN, with nack_filter", "racks", ("parse", "rdma_track", "nack_filter", "l3", "lb")),
+    Case("spray", "(f) spraying by PSN, with nack_filter", "racks",
+         ("parse", "rdma_track", "nack_filter", "l3", "lb"), rss=True),
 )
 
 
-def worker_of(one, other, workers):
-    """The worker that weft-switch gives the packets between two IPv4 addresses to (switch/wire/hash.h)."""
+def worker_of(one, other, workers, rss=False):
+    """The worker that weft-switch gives the packets between two IPv4 addresses to (switch/wire/hash.h), or with RSS
+    (switch/wire/rss.h)."""
+    if rss and workers > 1:
+        x = int.from_bytes(_bytes(one), "big") ^ int.from_bytes(_bytes(other), "big")
+        flow = (x ^ x >> 7 ^ x >> 14 ^ x >> 21 ^ x >> 28 ^ x << 4) % _RSS_ENTRIES
+        return _rss_order().index(flow) * workers // _RSS_ENTRIES
     product = int.from_bytes(_bytes(one), "little") * int.from_bytes(_bytes(other), "little") & _MASK
     return _spread(product) * workers >> 32
+
+
+@functools.cache
+def _rss_order():
+    return sorted(range(_RSS_ENTRIES), key=lambda flow: _spread(flow + 1))
 
 
 def _spread(number):
@@ -66,13 +81,13 @@ def _own_host(port, peer, workers):
     return next(host for host in range(200) if worker_of(_address(port, host), _address(peer), workers) == mine)
 
 
-def _even_hosts(ports, workers):
+def _even_hosts(ports, workers, rss):
     """A host for each port, so that workers have equal shares of the packets, and the share of those that belong to
     another worker than a port of theirs is nearest to (W-1)/W."""
     pairs = [(port, to) for port in range(ports) for to in range(ports) if to != port]
 
     def uneven(hosts):
-        owners = [worker_of(_address(port, hosts[port]), _address(to, hosts[to]), workers) for port, to in pairs]
+        owners = [worker_of(_address(port, hosts[port]), _address(to, hosts[to]), workers, rss) for port, to in pairs]
         shares = [owners.count(worker) / len(pairs) for worker in range(workers)]
         others = sum(owner != port % workers for owner, (port, _) in zip(owners, pairs)) / len(pairs)
         return max(shares) - min(shares) + abs(others - (workers - 1) / workers)
@@ -81,14 +96,14 @@ def _even_hosts(ports, workers):
     return min(choices, key=uneven)
 
 
-def _generator(source, destinations, dscp=0, heed_pfc=False):
+def _generator(source, destinations, dscp=0, heed_pfc=False, rss=False):
     """source and destinations: (port, host) each."""
     hosts = [{"mac": _mac(*to), "address": _address(*to)} for to in destinations]
     return {
         "type": "generator", "qps": QPS_PER_PORT, "first_qpn": FIRST_QPN, "payload_bytes": PAYLOAD_BYTES,
         "source_mac": _mac(*source), "source": _address(*source),
         "destination_mac": hosts[0]["mac"], "destination": hosts[0]["address"], "more_destinations": hosts[1:],
-        "dscp": dscp, "heed_pfc": heed_pfc,
+        "dscp": dscp, "heed_pfc": heed_pfc, "rss": rss,
     }
 
 
@@ -106,28 +121,29 @@ def _flows(case, ports, workers):
         return [pairs[port] for port in range(ports)]
     if case.spread == "one":
         return [((0, 0), [(1, 0)])] + [((port, 0), [(0, 0)]) for port in range(1, ports)]
-    hosts = list(enumerate(_even_hosts(ports, workers)))
+    hosts = list(enumerate(_even_hosts(ports, workers, case.rss)))
     return [(hosts[port], [hosts[to % ports] for to in range(port + 1, port + ports)]) for port in range(ports)]
 
 
 def _bridge(case, ports, workers):
     flows = _flows(case, ports, workers)
     lossless = case.spread == "one"
-    devices = [_generator(*flow, dscp=INCAST_DSCP if lossless else 0, heed_pfc=lossless) for flow in flows]
+    devices = [_generator(*flow, dscp=INCAST_DSCP if lossless else 0, heed_pfc=lossless, rss=case.rss)
+               for flow in flows]
     return {
         "static_macs": [{"mac": _mac(*flow[0]), "port": f"p{port}"} for port, flow in enumerate(flows)],
         "ports": [{"name": f"p{port}"} | device for port, device in enumerate(devices)],
     }, flows
 
 
-def _leaf(ports, workers):
+def _leaf(ports, workers, rss):
     """The first half of the ports are hosts, the others uplinks. Each host sends to a remote host, which answers
     through an uplink. Workers take turns in owning these pairs of hosts."""
     half = ports // 2
 
     def remote_of(port):
         return next((128 + port, host) for host in range(200)
-                    if worker_of(_address(port), _address(128 + port, host), workers) == port % workers)
+                    if worker_of(_address(port), _address(128 + port, host), workers, rss) == port % workers)
 
     uplinks = [f"p{port}" for port in range(half, ports)]
     switch = {
@@ -141,7 +157,7 @@ def _leaf(ports, workers):
     for port in range(ports):
         local, remote = (port % half, 0), remote_of(port % half)
         source, to = (local, remote) if port < half else (remote, local)
-        device = _generator(source, [to])
+        device = _generator(source, [to], rss=rss)
         device["destination_mac"] = _router_mac(port)
         devices.append(device)
         flows.append((source, [to]))
@@ -174,7 +190,7 @@ def configuration(case, cpus, mbufs=None, ports_of=None):
     ports = PORTS_PER_WORKER * (ports_of or workers)
     uplinks = []
     if case.spread == "racks":
-        switch, flows, uplinks = _leaf(ports, workers)
+        switch, flows, uplinks = _leaf(ports, workers, case.rss)
     else:
         switch, flows = _bridge(case, ports, workers)
     options = {

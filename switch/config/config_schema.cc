@@ -68,6 +68,9 @@ std::vector<Key> generator_keys() {
       Key::with_default("dscp", Schema::integer(0, 63), Value(0), "DSCP of the packets."),
       Key::with_default("heed_pfc", Schema::boolean(), Value(false),
                         "Whether PFC frames that are sent to the port make it pause."),
+      Key::with_default("rss", Schema::boolean(), Value(false),
+                        "Whether packets come through as many receive queues as there are workers, spread by their "
+                        "IPv4 addresses as a card with RSS does."),
       Key::with_default("limit_packets", Schema::integer(0, std::int64_t{1} << 62), Value(0),
                         "Packets until the port has no more; 0: it never ends."),
       Key::with_default("rate_pps", Schema::integer(0, 1'000'000'000), Value(0),
@@ -312,7 +315,8 @@ Schema config_schema() {
       Key::with_default("idle", Schema::one_of({"poll", "sleep", "adaptive"}), Value("adaptive"),
                         "What a worker does when it has nothing to do."),
       Key::with_default("steer", Schema::one_of({"ip_pair", "qp"}), Value("ip_pair"),
-                        "How packets are spread over workers. ip_pair: all packets between two hosts to one worker. "
+                        "How packets are spread over workers. ip_pair: all packets between two hosts to one worker, "
+                        "with cards that have RSS to the one that they bring them to. "
                         "qp: each connection that is made by CM, and each pair in rdma_track's qps, to one worker, in "
                         "turn; all else as ip_pair."),
       Key::with_default("control", control, Value(Value::Map{}), "The control service."),

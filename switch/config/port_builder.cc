@@ -106,12 +106,21 @@ void check_generator(const PortInfo& info, Diagnostics& diagnostics) {
         device["qps"].mark().line > 0 ? device["qps"].mark() : device["first_qpn"].mark(),
         "qps: QP numbers end at " + std::to_string(kMaxQpn) + ", found a last one of " + std::to_string(last));
   }
+  const Value& rss = device["rss"];
+  if (!rss.is_null() && rss.boolean()) {
+    if (!source.is_null() && wire::IpAddress::parse(source.string())->is_v6()) {
+      diagnostics.error(rss.mark(), "rss: only packets of IPv4 are spread; without it there is one receive queue");
+    }
+    if (device["heed_pfc"].boolean()) {
+      diagnostics.error(rss.mark(), "rss: a port that heeds PFC has one receive queue; without 'heed_pfc'");
+    }
+  }
   const Value& control = device["control"];
   if (!control.is_null() && control["payload"].list().size() + kRoceOverheadBytes > info.mtu_bytes) {
-    diagnostics.error(control["payload"].mark(),
-                      "payload: " + std::to_string(control["payload"].list().size()) + " bytes and up to " +
-                          std::to_string(kRoceOverheadBytes) + " of headers are more than the mtu_bytes of " +
-                          std::to_string(info.mtu_bytes));
+    diagnostics.error(control["payload"].mark(), "payload: " + std::to_string(control["payload"].list().size()) +
+                                                     " bytes and up to " + std::to_string(kRoceOverheadBytes) +
+                                                     " of headers are more than the mtu_bytes of " +
+                                                     std::to_string(info.mtu_bytes));
   }
   const Value& payload = device["payload_bytes"];
   if (payload.integer() + kRoceOverheadBytes > info.mtu_bytes) {

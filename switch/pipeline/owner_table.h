@@ -14,6 +14,7 @@
 #include <mutex>
 #include <optional>
 
+#include "switch/pipeline/steer.h"
 #include "switch/wire/parsed.h"
 
 namespace weft::pipeline {
@@ -36,6 +37,28 @@ class OwnerTable {
   static constexpr std::uint16_t kMaxGroups = 1u << 12;
 
   OwnerTable() : lines_(std::make_unique<Line[]>(kLines)) {}
+
+  /// What is not in the table goes to the worker to which cards with RSS bring it (RssWorkers), where it is IPv4.
+  /// Before packets come.
+  void spread_as_cards(std::uint16_t workers) noexcept {
+    rss_workers_ = RssWorkers(workers);
+    as_cards_ = true;
+  }
+  [[nodiscard]] bool spreads_as_cards() const noexcept { return as_cards_; }
+
+  /// The worker of a packet: the table first, its addresses otherwise.
+  [[nodiscard]] std::uint16_t worker_of(const wire::Parsed& parsed, std::uint16_t workers) const noexcept {
+    const std::uint16_t otherwise = worker_of_addresses(parsed, workers);
+    if (empty() || parsed.kind != wire::FrameKind::roce) [[likely]]
+      return otherwise;
+    return find(parsed.address_key, parsed.dest_qp, otherwise);
+  }
+  /// Of what is not in the table.
+  [[nodiscard]] std::uint16_t worker_of_addresses(const wire::Parsed& parsed, std::uint16_t workers) const noexcept {
+    const bool v4 = !parsed.has(wire::ParsedFlag::ipv6) && parsed.address_key != 0;
+    if (as_cards_ && v4) return rss_workers_.of_v4(parsed.address_key);
+    return worker_by_hash(parsed.pair_hash(), workers);
+  }
 
   /// No flow was ever published or bound.
   [[nodiscard]] bool empty() const noexcept { return !used_.load(std::memory_order_acquire); }
@@ -170,6 +193,8 @@ class OwnerTable {
 
   std::unique_ptr<Line[]> lines_;
   std::atomic<bool> used_{false};
+  bool as_cards_ = false;
+  RssWorkers rss_workers_{1};
   std::mutex groups_mutex_;  ///< of make_group()
   struct Groups {
     Groups() noexcept {

@@ -85,6 +85,9 @@ class Pipeline {
 
   /// Whether serve_port() of some port has more to do than before: packets have come into a queue since the last call.
   [[nodiscard]] bool queued() noexcept { return std::exchange(queued_, false) || qos_ != nullptr; }
+  /// Whether serving a port through which this worker sends is worth its while before the end of a loop: with qos,
+  /// which costs as much for one packet as for a burst, when there is a burst.
+  [[nodiscard]] bool worth_serving(PortIndex port) const noexcept;
 
   /// Serves the egress queue of an owned port once: one burst through the egress half to the device.
   /// @return packets that made progress; 0 means there was nothing to do, or the device is busy.
@@ -185,7 +188,8 @@ class Pipeline {
     std::uint8_t stage;
     bool due;  ///< it is about to be called
   };
-  struct Slot {
+  // Its worker counts in it for every burst: no other worker's memory may lie in its lines.
+  struct alignas(64) Slot {
     std::shared_ptr<Stage> stage;   ///< shared for the moment of a reload only
     std::uint32_t first_timer = 0;  ///< number of its first timer in timers_
     std::uint32_t timers = 0;       ///< how many it has

@@ -38,6 +38,10 @@ std::uint32_t Pipeline::queue_depth(PortIndex port) const noexcept {
   return qos_ != nullptr ? qos_->ports[port]->size() : egress_[port]->depth();
 }
 
+bool Pipeline::worth_serving(PortIndex port) const noexcept {
+  return qos_ == nullptr || qos_->ports[port]->depth() >= EgressQueue::kBurst;
+}
+
 std::uint32_t Pipeline::held_at(PortIndex port) const noexcept {
   if (egress_[port] == nullptr) return 0;
   return egress_[port]->held() + (qos_ != nullptr ? qos_->ports[port]->held() : 0);

@@ -10,7 +10,7 @@
 namespace weft::pipeline {
 
 SwitchState::SwitchState(const Registry& registry, SwitchInfo info, std::vector<std::uint16_t> port_owner,
-                         std::uint16_t workers, SteerMode steer, const SwitchState* previous)
+                         std::uint16_t workers, Steering steer, const SwitchState* previous)
     : drop_reasons_(registry.drop_reasons()),
       info_(std::move(info)),
       links_(info_.ports.size()),
@@ -18,8 +18,9 @@ SwitchState::SwitchState(const Registry& registry, SwitchInfo info, std::vector<
       port_owner_(std::move(port_owner)),
       tx_per_worker_(info_.ports.size()),
       owners_(previous != nullptr ? previous->owners_ : std::make_shared<OwnerTable>()),
-      steers_qps_(steer == SteerMode::qp && workers > 1) {
+      steers_qps_(steer.mode == SteerMode::qp && workers > 1) {
   assert(port_owner_.size() == info_.ports.size());
+  if (previous == nullptr && steer.as_cards) owners_->spread_as_cards(workers);
   if (info_.qos) buffer_ = std::make_unique<qos::SharedBuffer>(*info_.qos, workers > 1);
   told_ = std::make_unique<ToldPort[]>(info_.ports.size() * workers);
   mtu_bytes_ = std::make_unique<std::atomic<std::uint32_t>[]>(info_.ports.size());

@@ -35,7 +35,7 @@ class SwitchState {
   /// @param previous  the state whose place this one will take by adopt(); stages that need not be replaced are shared
   ///                  with it
   SwitchState(const Registry& registry, SwitchInfo info, std::vector<std::uint16_t> port_owner, std::uint16_t workers,
-              SteerMode steer = SteerMode::ip_pair, const SwitchState* previous = nullptr);
+              Steering steer = {}, const SwitchState* previous = nullptr);
 
   [[nodiscard]] const SwitchInfo& info() const noexcept { return info_; }
   /// Of the registry that the stages come from.
@@ -48,11 +48,9 @@ class SwitchState {
   /// Before the first pipeline is made.
   void set_tx_per_worker(PortIndex port) noexcept { tx_per_worker_[port] = true; }
 
-  /// The worker that handles a packet: the table first, the hash otherwise.
+  /// The worker that handles a packet: the table first, its addresses otherwise.
   [[nodiscard]] std::uint16_t owner_of(const wire::Parsed& parsed) const noexcept {
-    const std::uint16_t by_hash = worker_by_hash(parsed.pair_hash(), workers_);
-    if (parsed.kind != wire::FrameKind::roce || owners_->empty()) return by_hash;
-    return owners_->find(parsed.address_key, parsed.dest_qp, by_hash);
+    return owners_->worker_of(parsed, workers_);
   }
   /// Which worker has which flow. A reload goes on with it.
   [[nodiscard]] OwnerTable& owners() const noexcept { return *owners_; }

@@ -10,9 +10,9 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
 
 #include "switch/pipeline/dpdk_compat.h"
+#include "switch/ports/rss.h"
 
 namespace weft::ports {
 namespace {
@@ -42,18 +42,6 @@ void claim_device(std::uint16_t id, const std::string& port_name) {
   rte_eth_dev_owner_new(&owner.id);
   port_name.copy(owner.name, sizeof owner.name - 1);
   rte_eth_dev_owner_set(id, &owner);
-}
-
-// A key with which RSS gives both directions of a connection the same queue: addresses and ports may change places when
-// the key repeats after 16 bits (Woo and Park, "Scalable TCP Session Monitoring with Symmetric Receive-side Scaling").
-// Drivers keep the pointer, and read the key again when the device starts.
-std::uint8_t* symmetric_rss_key() noexcept {
-  static auto key = [] {
-    std::array<std::uint8_t, std::numeric_limits<decltype(rte_eth_dev_info::hash_key_size)>::max()> bytes{};
-    for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = i % 2 == 0 ? 0x6d : 0x5a;
-    return bytes;
-  }();
-  return key.data();
 }
 
 std::string why_one_queue(unsigned wanted, unsigned queues) {
@@ -155,7 +143,8 @@ std::string EthPort::configure(std::uint16_t id) {
     }
     configuration.rxmode.mtu = mtu_bytes_;
   }
-  // RSS is only the fast path of owner(packet): a packet that it puts on the wrong worker is handed over.
+  // RSS is only the fast path of owner(packet): a packet that it puts on the wrong worker is handed over. The workers
+  // know of addresses alone (OwnerTable::spread_as_cards()).
   const std::uint64_t rss = device_info.flow_type_rss_offloads & (RTE_ETH_RSS_IPV4 | RTE_ETH_RSS_IPV6);
   const std::uint16_t wanted = environment_.per_port.value_or(environment_.workers);
   if (wanted > 1 && !device_.replay && device_info.max_rx_queues >= wanted && rss != 0) {
@@ -163,7 +152,7 @@ std::string EthPort::configure(std::uint16_t id) {
     configuration.rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
     configuration.rx_adv_conf.rss_conf.rss_hf = rss;
     if (device_info.hash_key_size != 0) {
-      configuration.rx_adv_conf.rss_conf.rss_key = symmetric_rss_key();
+      configuration.rx_adv_conf.rss_conf.rss_key = rss_key();
       configuration.rx_adv_conf.rss_conf.rss_key_len = device_info.hash_key_size;
     }
   } else if (wanted > 1 && !device_.replay && !device_.finite_packets) {
@@ -211,6 +200,15 @@ std::string EthPort::start(std::uint16_t id, const rte_eth_dev_info& device_info
   }
   const int result = rte_eth_dev_start(id);
   if (result != 0) return dpdk_error("cannot start the device", result);
+  if (queues_ > 1) {
+    const std::string why =
+        spread_by_table(id, device_info.reta_size, {environment_.owner, environment_.workers, queues_});
+    brings_to_owners_ = why.empty();
+    // A device that is no card spreads as it likes.
+    if (!why.empty() && device_.tx_per_worker) {
+      spdlog::warn("{}: workers hand over much of what the device brings, because {}", name_, why);
+    }
+  }
   if (device_.interface) {
     forget_other_interfaces(id);
     rings_ = std::make_unique<PacketSockets>(device_.interface->name());

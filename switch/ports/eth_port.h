@@ -62,6 +62,7 @@ class EthPort : public Port, public pipeline::ClassTx {
   ~EthPort() override;
 
   [[nodiscard]] std::uint16_t rx_queues() const noexcept override { return queues_; }
+  [[nodiscard]] bool brings_to_owners() const noexcept override { return brings_to_owners_; }
   std::uint16_t receive(TimeNs now, std::uint16_t queue, rte_mbuf** packets, std::uint16_t max) noexcept override;
   pipeline::TxResult transmit(rte_mbuf** packets, std::uint16_t count) noexcept override;
   [[nodiscard]] std::uint16_t tx_queues() const noexcept override { return by_class() ? std::uint16_t{1} : tx_queues_; }
@@ -132,6 +133,7 @@ class EthPort : public Port, public pipeline::ClassTx {
   PortEnvironment environment_;
   std::atomic<std::uint16_t> id_{kClosed};  ///< of the device that the workers use; they look before each burst
   std::uint16_t queues_ = 1;
+  bool brings_to_owners_ = false;
   std::uint16_t tx_queues_ = 1;
   bool by_class_ = false;         ///< a transmit queue is a class; otherwise it is a worker's
   std::vector<QueueTx> senders_;  ///< by worker; none with one transmit queue, or one for each class

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <span>
 
+#include "switch/ports/rss.h"
 #include "switch/wire/builder.h"
 #include "switch/wire/icrc_update.h"
 #include "switch/wire/opcodes.h"
@@ -58,7 +59,6 @@ std::unique_ptr<GeneratorPort> GeneratorPort::open(const pipeline::PortInfo& inf
   if (info.mtu_bytes != 0) port->mtu_bytes_ = info.mtu_bytes;
   port->qps_ = static_cast<std::uint32_t>(device["qps"].integer());
   port->first_qpn_ = static_cast<std::uint32_t>(device["first_qpn"].integer());
-  port->requests_.assign(port->qps_, 0);
   port->limit_ = device["limit_packets"].unsigned_integer();
   port->rate_pps_ = device["rate_pps"].unsigned_integer();
   if (device["heed_pfc"].boolean()) {
@@ -71,7 +71,35 @@ std::unique_ptr<GeneratorPort> GeneratorPort::open(const pipeline::PortInfo& inf
   for (const Value& more : device["more_destinations"].list_or_empty()) {
     if (!port->add_destination(device, more["mac"], more["address"], error)) return nullptr;
   }
+  port->spread(info, environment);
   return port;
+}
+
+void GeneratorPort::spread(const pipeline::PortInfo& info, const PortEnvironment& environment) {
+  const Value& device = info.device;
+  const std::uint16_t workers = environment.workers;
+  const std::uint16_t queues = device["rss"].boolean() ? environment.per_port.value_or(workers) : std::uint16_t{1};
+  queues_.resize(queues);
+  for (std::uint16_t q = 0; q < queues; ++q) {
+    queues_[q].pool = q < environment.queue_pools.size() ? environment.queue_pools[q] : pool_;
+  }
+  std::vector<std::uint16_t> queue_of{0};  // by destination
+  if (queues > 1) {
+    const RssQueues rss{environment.owner, workers, queues};
+    const pipeline::RssWorkers owners(workers);
+    const auto source = wire::IpAddress::parse(device["source"].string())->v4_value();
+    const auto queue_to = [&](const Value& address) {
+      const auto to = wire::IpAddress::parse(address.string())->v4_value();
+      return rss.of_worker(owners.of_v4(std::uint64_t{source} << 32 | to));
+    };
+    queue_of = {queue_to(device["destination"])};
+    for (const Value& more : device["more_destinations"].list_or_empty()) queue_of.push_back(queue_to(more["address"]));
+  }
+  const auto destinations = static_cast<std::uint32_t>(templates_.size()) / kinds_;
+  for (std::uint32_t qp = 0; qp < qps_; ++qp) {
+    const std::uint32_t to = qp % destinations;
+    queues_[queues > 1 ? queue_of[to] : 0].add({qp, to});
+  }
 }
 
 bool GeneratorPort::add_destination(const Value& device, const Value& mac, const Value& address, std::string& error) {
@@ -117,19 +145,28 @@ bool GeneratorPort::make_control(const Value& device, const Host& to, std::strin
   return make_template(device, to, wire::Opcode::RC_SEND_ONLY_IMM, payload, controls_.emplace_back(), error);
 }
 
-std::uint64_t GeneratorPort::due(TimeNs now) noexcept {
-  asked_ = now;
-  // All packets are of one priority, and the peer pauses no other.
-  if (pauses_ && pauses_->paused(now) != 0) return 0;
-  const std::uint64_t sent = sent_.load(std::memory_order_relaxed);
+// Packets that may be sent when so many have been.
+std::uint64_t GeneratorPort::allowed(TimeNs now, std::uint64_t sent) noexcept {
   std::uint64_t allowed = limit_ == 0 ? ~std::uint64_t{0} : limit_ - sent;
   if (rate_pps_ != 0) {
-    if (started_ == 0) started_ = now;
-    const auto earned =
-        static_cast<std::uint64_t>(static_cast<unsigned __int128>(now - started_) * rate_pps_ / 1'000'000'000);
+    TimeNs started = 0;
+    if (started_.compare_exchange_strong(started, now, std::memory_order_relaxed)) started = now;
+    // Another worker's clock may have been read later.
+    const TimeNs passed = now > started ? now - started : 0;
+    const auto earned = static_cast<std::uint64_t>(static_cast<unsigned __int128>(passed) * rate_pps_ / 1'000'000'000);
     allowed = std::min(allowed, earned > sent ? earned - sent : 0);
   }
   return allowed;
+}
+
+// How many of so many packets are still to be sent when other queues have sent theirs.
+std::uint16_t GeneratorPort::claim(TimeNs now, std::uint16_t wanted) noexcept {
+  std::uint64_t sent = sent_.load(std::memory_order_relaxed);
+  std::uint64_t count = 0;
+  do {
+    count = std::min<std::uint64_t>(allowed(now, sent), wanted);
+  } while (!sent_.compare_exchange_weak(sent, sent + count, std::memory_order_relaxed));
+  return static_cast<std::uint16_t>(count);
 }
 
 void GeneratorPort::fill(const Template& from, std::uint32_t qp, std::uint32_t psn, std::uint32_t immediate,
@@ -156,45 +193,59 @@ void GeneratorPort::fill(const Template& from, std::uint32_t qp, std::uint32_t p
   std::memcpy(frame + from.bytes.size() - 4, &icrc, 4);
 }
 
-std::uint32_t GeneratorPort::next_psn(bool request) noexcept {
-  std::uint64_t& sent = requests_[qp_];
+std::uint32_t GeneratorPort::next_psn(Turn& turn, bool request) noexcept {
+  std::uint64_t& sent = turn.requests;
   const std::uint64_t number = request ? sent : sent > kAcknowledgeLag ? sent - kAcknowledgeLag : 0;
   sent += request ? 1 : 0;
-  return static_cast<std::uint32_t>(first_psn(qp_) + number) & wire::Psn::kMask;
+  return static_cast<std::uint32_t>(first_psn(turn.qp) + number) & wire::Psn::kMask;
 }
 
 // Each round begins with another template, so that every QP gets every kind.
-void GeneratorPort::next_template() noexcept {
-  if (++template_ == kinds_) template_ = 0;
-  if (template_ != round_) return;
-  if (++round_ == kinds_) round_ = 0;
-  template_ = round_;
+void GeneratorPort::next_kind(Queue& queue) const noexcept {
+  if (++queue.kind == kinds_) queue.kind = 0;
+  if (queue.kind != queue.round) return;
+  if (++queue.round == kinds_) queue.round = 0;
+  queue.kind = queue.round;
 }
 
-void GeneratorPort::make_next(rte_mbuf* m) noexcept {
-  const Template* from = &templates_[destination_ * kinds_ + template_];
+void GeneratorPort::make_next(Queue& queue, rte_mbuf* m) const noexcept {
+  Turn& turn = queue.turn(queue.next);
+  const Template* from = &templates_[turn.destination * kinds_ + queue.kind];
   std::uint32_t immediate = 0;
-  if (control_every_ != 0 && from->request && requests_[qp_] % control_every_ == 0) {
-    from = &controls_[destination_];
-    immediate = control_immediate_ + static_cast<std::uint32_t>(requests_[qp_] / control_every_);
+  if (control_every_ != 0 && from->request && turn.requests % control_every_ == 0) {
+    from = &controls_[turn.destination];
+    immediate = control_immediate_ + static_cast<std::uint32_t>(turn.requests / control_every_);
   }
   const auto length = static_cast<std::uint16_t>(from->bytes.size());
   auto* const frame = reinterpret_cast<std::uint8_t*>(rte_pktmbuf_append(m, length));
-  fill(*from, qp_, next_psn(from->request), immediate, frame);
-  if (++destination_ * kinds_ == templates_.size()) destination_ = 0;
-  if (++qp_ == qps_) qp_ = destination_ = 0;
-  next_template();
+  fill(*from, turn.qp, next_psn(turn, from->request), immediate, frame);
+  if (++queue.next == queue.size) queue.next = 0;
+  next_kind(queue);
 }
 
-std::uint16_t GeneratorPort::receive(TimeNs now, std::uint16_t /*queue*/, rte_mbuf** packets,
+std::uint16_t GeneratorPort::receive(TimeNs now, std::uint16_t queue_index, rte_mbuf** packets,
                                      std::uint16_t max) noexcept {
-  if (is_shut()) [[unlikely]]
+  Queue& queue = queues_[queue_index];
+  if (queue.size == 0 || is_shut()) [[unlikely]]
     return 0;
-  const auto count = static_cast<std::uint16_t>(std::min<std::uint64_t>(due(now), max));
+  if (pauses_) {
+    asked_ = now;
+    // All packets are of one priority, and the peer pauses no other.
+    if (pauses_->paused(now) != 0) return 0;
+  }
+  std::uint16_t count = max;
+  if (limited()) {
+    count =
+        static_cast<std::uint16_t>(std::min<std::uint64_t>(allowed(now, sent_.load(std::memory_order_relaxed)), max));
+  }
   const auto bytes = static_cast<std::uint32_t>(templates_.front().bytes.size());
-  if (count == 0 || !take_buffers(pool_, packets, count, bytes)) return 0;
-  for (std::uint16_t i = 0; i < count; ++i) make_next(packets[i]);
-  sent_.store(sent_.load(std::memory_order_relaxed) + count, std::memory_order_relaxed);
+  if (count == 0 || !take_buffers(queue.pool, packets, count, bytes)) return 0;
+  if (limited()) {
+    const std::uint16_t taken = count;
+    count = claim(now, taken);
+    rte_pktmbuf_free_bulk(packets + count, static_cast<unsigned>(taken - count));
+  }
+  for (std::uint16_t i = 0; i < count; ++i) make_next(queue, packets[i]);
   return count;
 }
 

@@ -5,7 +5,9 @@
 // capture cannot give. What is sent to the port is discarded; PFC frames may be heeded before.
 #pragma once
 
+#include <array>
 #include <span>
+#include <vector>
 
 #include "switch/ports/port.h"
 #include "switch/qos/pfc_receiver.h"
@@ -17,8 +19,9 @@ namespace weft::ports {
 /// Sends one packet of each queue pair in turn. The n-th request of the i-th queue pair has the PSN i * 0x9e3779 + n;
 /// everything else has the PSN of the request kAcknowledgeLag before the next one, so that two generators that face
 /// each other seem to acknowledge each other's requests. The i-th queue pair is with the (i mod n)-th of n
-/// destinations. Device keys: qps, first_qpn, payload_bytes, opcodes, control, source_mac, destination_mac, source,
-/// destination, more_destinations, dscp, heed_pfc, limit_packets, rate_pps.
+/// destinations. With `rss` they come through as many receive queues as a card has for the workers, each queue pair
+/// through the one that its addresses choose (RssQueues). Device keys: qps, first_qpn, payload_bytes, opcodes, control,
+/// source_mac, destination_mac, source, destination, more_destinations, dscp, heed_pfc, rss, limit_packets, rate_pps.
 class GeneratorPort : public Port {
  public:
   static constexpr std::uint32_t kAcknowledgeLag = 64;
@@ -31,6 +34,8 @@ class GeneratorPort : public Port {
   static std::unique_ptr<GeneratorPort> open(const pipeline::PortInfo& info, const PortEnvironment& environment,
                                              std::string& error);
 
+  [[nodiscard]] std::uint16_t rx_queues() const noexcept override { return static_cast<std::uint16_t>(queues_.size()); }
+  [[nodiscard]] bool brings_to_owners() const noexcept override { return queues_.size() > 1; }
   std::uint16_t receive(TimeNs now, std::uint16_t queue, rte_mbuf** packets, std::uint16_t max) noexcept override;
   pipeline::TxResult transmit(rte_mbuf** packets, std::uint16_t count) noexcept override;
   /// Any number where transmit() only discards.
@@ -55,6 +60,30 @@ class GeneratorPort : public Port {
     wire::MacAddress mac;
     wire::IpAddress address;
   };
+  struct Turn {
+    std::uint32_t qp, destination;
+    std::uint64_t requests = 0;  // sent
+  };
+  // A receive queue, with the queue pairs that send through it. Its worker writes to it for every packet: it has its
+  // lines to itself.
+  struct alignas(64) Queue {
+    static constexpr std::size_t kTurns = 4;
+    struct alignas(64) Turns {
+      std::array<Turn, kTurns> turn;
+    };
+    [[nodiscard]] Turn& turn(std::size_t i) noexcept { return turns[i / kTurns].turn[i % kTurns]; }
+    void add(const Turn& turn) {
+      if (size % kTurns == 0) turns.emplace_back();
+      this->turn(size++) = turn;
+    }
+
+    std::vector<Turns> turns;
+    std::uint32_t size = 0;
+    std::uint32_t next = 0;   // whose turn it is
+    std::uint32_t kind = 0;   // in the list of opcodes
+    std::uint32_t round = 0;  // that the current round began with
+    rte_mempool* pool = nullptr;
+  };
   // These three: false, and `error`, when buffers have no room for a packet.
   [[nodiscard]] bool add_destination(const config::Value& device, const config::Value& mac,
                                      const config::Value& address, std::string& error);
@@ -63,12 +92,15 @@ class GeneratorPort : public Port {
   [[nodiscard]] bool make_control(const config::Value& device, const Host& to, std::string& error);
   void fill(const Template& from, std::uint32_t qp, std::uint32_t psn, std::uint32_t immediate,
             std::uint8_t* frame) const noexcept;
-  void make_next(rte_mbuf* m) noexcept;
-  [[nodiscard]] std::uint32_t next_psn(bool request) noexcept;
-  void next_template() noexcept;
-  [[nodiscard]] std::uint64_t due(TimeNs now) noexcept;
+  void spread(const pipeline::PortInfo& info, const PortEnvironment& environment);
+  void make_next(Queue& queue, rte_mbuf* m) const noexcept;
+  [[nodiscard]] static std::uint32_t next_psn(Turn& turn, bool request) noexcept;
+  void next_kind(Queue& queue) const noexcept;
+  [[nodiscard]] bool limited() const noexcept { return limit_ != 0 || rate_pps_ != 0; }
+  [[nodiscard]] std::uint64_t allowed(TimeNs now, std::uint64_t sent) noexcept;
+  [[nodiscard]] std::uint16_t claim(TimeNs now, std::uint16_t wanted) noexcept;
 
-  rte_mempool* pool_ = nullptr;
+  rte_mempool* pool_ = nullptr;      ///< all have buffers of one size
   std::vector<Template> templates_;  ///< by destination, then by place in the list of opcodes
   std::uint32_t kinds_ = 1;          ///< length of that list
   std::vector<Template> controls_;   ///< by destination
@@ -80,13 +112,9 @@ class GeneratorPort : public Port {
   TimeNs asked_ = 0;                        ///< time of the last receive()
   std::uint64_t limit_ = 0;
   std::uint64_t rate_pps_ = 0;
-  TimeNs started_ = 0;
-  std::uint32_t qp_ = 0;
-  std::uint32_t destination_ = 0;        ///< of qp_
-  std::vector<std::uint64_t> requests_;  ///< sent, by QP
-  std::uint32_t template_ = 0;
-  std::uint32_t round_ = 0;  ///< template that the current round began with
-  std::atomic<std::uint64_t> sent_{0};
+  std::vector<Queue> queues_;
+  std::atomic<TimeNs> started_{0};
+  std::atomic<std::uint64_t> sent_{0};  ///< where they are limited
 };
 
 }  // namespace weft::ports

@@ -48,6 +48,9 @@ class Port : public pipeline::PortTx {
   /// Number of receive queues; the port's owner polls the first, and the workers behind it the others.
   [[nodiscard]] virtual std::uint16_t rx_queues() const noexcept { return 1; }
 
+  /// Packets between IPv4 addresses come through the queue of the worker that they belong to by pipeline::RssWorkers.
+  [[nodiscard]] virtual bool brings_to_owners() const noexcept { return false; }
+
   /// Up to `max` packets from a queue.
   [[nodiscard]] virtual std::uint16_t receive(TimeNs now, std::uint16_t queue, rte_mbuf** packets,
                                               std::uint16_t max) noexcept = 0;
@@ -128,6 +131,7 @@ struct PortEnvironment {
   std::vector<rte_mempool*> queue_pools{};
   /// Workers that are to poll the port, if its device can receive through so many queues; nullopt: all, if it can.
   std::optional<std::uint16_t> per_port{};
+  std::uint16_t owner = 0;  ///< the worker that owns the port
 };
 
 /// Address of a port that has none: locally administered, and the same after a restart of the same configuration.

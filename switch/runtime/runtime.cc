@@ -53,6 +53,12 @@ bool wants_aligned_payloads(const pipeline::Registry& registry, const std::vecto
   });
 }
 
+bool any_brings_to_owners(const std::vector<std::vector<std::shared_ptr<ports::Port>>>& opened) {
+  return std::ranges::any_of(opened, [](const auto& row) {
+    return std::ranges::any_of(row, [](const auto& port) { return port != nullptr && port->brings_to_owners(); });
+  });
+}
+
 }  // namespace
 
 Runtime::Runtime(const pipeline::Registry& registry, config::Config config, std::string config_file, const Eal& eal,
@@ -92,6 +98,7 @@ std::string Runtime::build(const Eal& eal) {
   }
   OpenedPorts opened;
   if (auto error = open_ports(opened); !error.empty()) return error;
+  steer_ = {config_.steer, any_brings_to_owners(opened)};
   connect_links(config_.switches, opened);
   std::vector<Switch*> all;
   for (std::size_t i = 0; i < config_.switches.size(); ++i) {
@@ -124,7 +131,8 @@ std::string Runtime::open_port(const pipeline::SwitchInfo& info, const pipeline:
                                            info.qos ? &info.qos->ports[port.index] : nullptr,
                                            [this] { await_workers(); },
                                            std::move(queue_pools),
-                                           config_.workers.per_port};
+                                           config_.workers.per_port,
+                                           owner};
   ports::OpenedPort result = ports::open_port(port, environment);
   if (!result.error.empty()) return config::at(port.mark) + "port " + info.name + "/" + port.name + ": " + result.error;
   opened = std::move(result.port);
@@ -213,8 +221,8 @@ Runtime::Switch Runtime::build_switch(pipeline::SwitchInfo info, const config::V
   Switch made;
   made.id = ++switches_made_;
   made.ports = std::move(opened);
-  made.state = std::make_unique<pipeline::SwitchState>(registry_, std::move(info), std::move(owners), workers,
-                                                       config_.steer, previous ? previous->state.get() : nullptr);
+  made.state = std::make_unique<pipeline::SwitchState>(registry_, std::move(info), std::move(owners), workers, steer_,
+                                                       previous ? previous->state.get() : nullptr);
   for (const pipeline::PortInfo& port : made.state->info().ports) {
     const std::uint16_t tx_queues = made.ports[port.index]->tx_queues();
     if (why_owner_sends(made.state->info(), port, tx_queues, workers).empty()) {
@@ -321,6 +329,8 @@ void Runtime::say_placement() const {
     if (count > kNamed) names += " and " + std::to_string(count - kNamed) + " more";
     spdlog::info("worker {} on CPU {}, NUMA node {}: {}", w, cpus_[w], node, count == 0 ? "no port" : names);
   }
+  if (steer_.as_cards)
+    spdlog::info("packets between IPv4 addresses belong to the workers that cards with RSS bring them to");
   for (const Switch& s : switches_) {
     std::vector<std::uint16_t> tx_queues;
     for (const auto& port : s.ports) tx_queues.push_back(port->tx_queues());

@@ -162,6 +162,7 @@ class Runtime : public api::Backend {
 
   const pipeline::Registry& registry_;
   config::Config config_;
+  pipeline::Steering steer_{};
   std::string config_file_;
   std::vector<unsigned> cpus_;
   bool hugepages_;

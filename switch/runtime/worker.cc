@@ -137,12 +137,15 @@ std::uint32_t Worker::poll_queues(TimeNs now) noexcept {
   return work;
 }
 
-// What has come in leaves at once, while its buffers are in the nearest cache. All of it may be for one port.
+// What has come in leaves at once, while its buffers are in the nearest cache; what is too little, at the end of the
+// loop. All of it may be for one port.
 void Worker::send_queued(TimeNs now, const Polling::Target& target, std::uint32_t came) noexcept {
   if (!target.pipeline->queued()) return;
   for (std::size_t i = target.first_served; i < target.end_served; ++i) {
+    const pipeline::PortIndex port = polling_.served_[i].index;
+    if (!target.pipeline->worth_serving(port)) continue;
     std::uint32_t left = came;
-    while (target.pipeline->serve_port(now, polling_.served_[i].index) != 0 && left > pipeline::EgressQueue::kBurst) {
+    while (target.pipeline->serve_port(now, port) != 0 && left > pipeline::EgressQueue::kBurst) {
       left -= pipeline::EgressQueue::kBurst;
     }
   }

@@ -21,8 +21,8 @@ NackFilterShared::NackFilterShared(const pipeline::StageBuild& build)
 }
 
 std::uint16_t NackFilterShared::owner(const wire::Parsed& parsed) const noexcept {
-  const std::uint16_t by_hash = pipeline::worker_by_hash(parsed.pair_hash(), workers_);
-  return owners_ == nullptr || owners_->empty() ? by_hash : owners_->find(parsed.address_key, parsed.dest_qp, by_hash);
+  return owners_ != nullptr ? owners_->worker_of(parsed, workers_)
+                            : pipeline::worker_by_hash(parsed.pair_hash(), workers_);
 }
 
 void NackFilterShared::adopt(StageShared& old_shared, const pipeline::Adoption& adoption) {

@@ -76,8 +76,8 @@ PnpShared::PnpShared(const pipeline::StageBuild& build, std::uint32_t max_flows,
 
 std::uint16_t PnpShared::owner(const wire::Parsed& parsed) const noexcept {
   if (workers_ == 1) return 0;
-  const std::uint16_t by_hash = pipeline::worker_by_hash(parsed.pair_hash(), workers_);
-  return owners_ == nullptr || owners_->empty() ? by_hash : owners_->find(parsed.address_key, parsed.dest_qp, by_hash);
+  return owners_ != nullptr ? owners_->worker_of(parsed, workers_)
+                            : pipeline::worker_by_hash(parsed.pair_hash(), workers_);
 }
 
 void PnpShared::adopt(StageShared& old_shared, const pipeline::Adoption& /*adoption*/) {

@@ -145,7 +145,7 @@ ordered_json RdmaTrackShared::rows(std::string_view /*table*/, std::uint64_t& cu
 
 void RdmaTrackStage::apply_news(TimeNs now) {
   for (const AgentAction& action : news_) {
-    const bool mine = worker_of(action.qp.local, action.qp.remote, workers_) == worker_;
+    const bool mine = worker_of(action.qp.local, action.qp.remote, workers_, owner_table_) == worker_;
     if (action.up) {
       owners_.set(action.qp);
       if (mine) (void)tracker_.on_agent_up(now, action.qp, action.snapshot);

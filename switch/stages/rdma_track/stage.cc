@@ -101,10 +101,17 @@ Schema options_schema() {
 
 }  // namespace
 
-std::uint16_t worker_of(const IpAddress& a, const IpAddress& b, std::uint16_t workers) noexcept {
-  const std::uint32_t hash = a.is_v6() ? wire::hash_v6(a.bytes().data(), b.bytes().data()).unordered
-                                       : wire::pair_hash_v4(std::uint64_t{a.v4_value()} << 32 | b.v4_value());
-  return pipeline::worker_by_hash(hash, workers);
+std::uint16_t worker_of(const IpAddress& a, const IpAddress& b, std::uint16_t workers,
+                        const pipeline::OwnerTable* owners) noexcept {
+  wire::Parsed packet{};
+  if (a.is_v6()) {
+    packet.flags = wire::ParsedFlag::ipv6;
+    packet.stored_pair_hash = wire::hash_v6(a.bytes().data(), b.bytes().data()).unordered;
+  } else {
+    packet.address_key = std::uint64_t{a.v4_value()} << 32 | b.v4_value();
+  }
+  return owners != nullptr ? owners->worker_of_addresses(packet, workers)
+                           : pipeline::worker_by_hash(packet.pair_hash(), workers);
 }
 
 RdmaTrackShared::RdmaTrackShared(const pipeline::StageBuild& build)
@@ -118,7 +125,7 @@ RdmaTrackShared::RdmaTrackShared(const pipeline::StageBuild& build)
   if (table != nullptr) mail_ = std::make_unique<QpMailRings>(build.workers);
   for (const Value& pair : build.options["qps"].list()) {
     const End a = end_of(pair["a"]), b = end_of(pair["b"]);
-    const std::uint16_t by_hash = worker_of(a.address, b.address, build.workers);
+    const std::uint16_t by_hash = worker_of(a.address, b.address, build.workers, build.owners);
     const auto in_turn = static_cast<std::uint16_t>(configured_.size() % build.workers);
     const SteeredQp there = steered_qp(a.address, b.address, b.qpn), back = steered_qp(b.address, a.address, a.qpn);
     const bool steered =
@@ -131,7 +138,7 @@ void RdmaTrackShared::update(const pipeline::StageBuild& build) {
   configured_.clear();
   for (const Value& pair : build.options["qps"].list()) {
     const End a = end_of(pair["a"]), b = end_of(pair["b"]);
-    const std::uint16_t by_hash = worker_of(a.address, b.address, build.workers);
+    const std::uint16_t by_hash = worker_of(a.address, b.address, build.workers, build.owners);
     const SteeredQp there = steered_qp(a.address, b.address, b.qpn);
     const pipeline::OwnerTable* const table = build.steer_table;
     configured_.push_back(table != nullptr ? table->find(there.address_key, there.qp, by_hash) : by_hash);
@@ -139,7 +146,10 @@ void RdmaTrackShared::update(const pipeline::StageBuild& build) {
 }
 
 RdmaTrackStage::RdmaTrackStage(const pipeline::StageBuild& build, RdmaTrackShared& shared)
-    : tracker_(track_options(build.options)), worker_(build.worker), workers_(build.workers) {
+    : tracker_(track_options(build.options)),
+      owner_table_(build.owners),
+      worker_(build.worker),
+      workers_(build.workers) {
   shared.set_tracker(build.worker, &tracker_);
   if (shared.mail() != nullptr) {
     steering_.emplace(*build.steer_table, *shared.mail(), build.worker);

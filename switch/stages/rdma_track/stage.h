@@ -119,6 +119,7 @@ class RdmaTrackStage : public pipeline::Stage {
   config::Value pairs_{};  ///< the option `qps`
   TimeNs now_ = 0;
   std::uint64_t agents_change_ = 0;  ///< number of the newest one that it has taken
+  const pipeline::OwnerTable* owner_table_;
   std::uint16_t worker_, workers_;
 };
 
@@ -138,9 +139,9 @@ class RdmaTrackStage : public pipeline::Stage {
 [[nodiscard]] config::Schema::Key agents_option();
 void check_agents(const config::Value& options, config::Diagnostics& diagnostics);
 [[nodiscard]] std::vector<AgentHost> agent_hosts(const config::Value& options);
-/// The worker that sees the packets between two addresses.
-[[nodiscard]] std::uint16_t worker_of(const wire::IpAddress& a, const wire::IpAddress& b,
-                                      std::uint16_t workers) noexcept;
+/// The worker that sees the packets between two addresses. Without `owners` that of their hash.
+[[nodiscard]] std::uint16_t worker_of(const wire::IpAddress& a, const wire::IpAddress& b, std::uint16_t workers,
+                                      const pipeline::OwnerTable* owners = nullptr) noexcept;
 
 /// Registered as `rdma_track`. Options: max_qps, idle_timeout_s, closed_timeout_s, pairing, qps, agents.
 [[nodiscard]] pipeline::StageType rdma_track_stage_type();

@@ -158,6 +158,12 @@ TEST(GeneratorPorts, HaveAddressesOfOneFamilyAndQpNumbersThatExist) {
                            "source: 10.0.0.1, destination: 10.0.0.2, payload_bytes: 0, mtu_bytes: 95,\n"
                            "          control: { every: 2, immediate: 0, payload: @[1, 2, 3, 4] } }\n"),
                   {"payload: 4 bytes and up to 92 of headers are more than the mtu_bytes of 95"});
+  expect_mistakes(ports_of("      - { name: p1, type: generator, " + macs +
+                           "source: \"fd00::1\", destination: \"fd00::4\", rss: @true }\n"),
+                  {"rss: only packets of IPv4 are spread; without it there is one receive queue"});
+  expect_mistakes(ports_of("      - { name: p1, type: generator, " + macs +
+                           "source: 10.0.0.1, destination: 10.0.0.2, heed_pfc: true, rss: @true }\n"),
+                  {"rss: a port that heeds PFC has one receive queue; without 'heed_pfc'"});
 }
 
 TEST(GeneratorPorts, MayUseTheirLimitsToTheEnd) {

@@ -42,6 +42,19 @@ TEST(PipelineQos, WithoutCongestionEveryPacketLeavesUnmarkedInOrderFromItsClassQ
   expect_empty(rig, 3);
 }
 
+TEST(PipelineQos, APortIsWorthServingBeforeTheEndOfALoopWhenABurstWaits) {
+  QosRig rig(qos_options(plain_qos(2)));
+  const auto f = QosRig::roce(1, 3, Ecn::ect0, 1000);
+  EXPECT_FALSE(rig.pipelines[0]->worth_serving(1));
+  rig.arrive(0, f, EgressQueue::kBurst - 1);
+  EXPECT_FALSE(rig.pipelines[0]->worth_serving(1));
+  rig.arrive(0, f);
+  EXPECT_TRUE(rig.pipelines[0]->worth_serving(1));
+  EXPECT_FALSE(rig.pipelines[0]->worth_serving(0));
+  EXPECT_EQ(rig.pipelines[0]->serve_port(rig.now, 1), EgressQueue::kBurst);
+  EXPECT_FALSE(rig.pipelines[0]->worth_serving(1));
+}
+
 // Fills queue 3 of port 1 with `count` packets and lets them leave; returns how many were to be marked on average, and
 // the variance of that.
 struct Expected {

@@ -224,6 +224,28 @@ TEST(SwitchState, TheOwnerOfAPacketIsTheTablesForKnownQpsAndTheHashsOtherwise) {
   EXPECT_EQ(state.owner_of(packet), 1);
 }
 
+TEST(SwitchState, WhereCardsSpreadPacketsTheirOwnersAreThoseThatCardsBringThemTo) {
+  World w;
+  const RssWorkers cards(3);
+  SwitchState state(w.registry, w.info, {0, 0, 0}, 3, {SteerMode::qp, true});
+  const SwitchState next(w.registry, w.info, {0, 0, 0}, 3, {SteerMode::qp, true}, &state);
+  wire::Parsed packet{};
+  packet.kind = wire::FrameKind::roce;
+  packet.dest_qp = wire::Qpn(17);
+  for (std::uint64_t host = 1; host < 100; ++host) {
+    packet.address_key = 0x0a00000100000000 | 0x0a000000 | host;
+    EXPECT_EQ(state.owner_of(packet), cards.of_v4(packet.address_key));
+    EXPECT_EQ(next.owner_of(packet), state.owner_of(packet)) << "a reload keeps the owners";
+  }
+  const auto other = static_cast<std::uint16_t>((state.owner_of(packet) + 1) % 3);
+  state.steer_table()->publish(packet.address_key, packet.dest_qp, other);
+  EXPECT_EQ(state.owner_of(packet), other) << "the table first";
+  packet.flags = wire::ParsedFlag::ipv6;
+  packet.dest_qp = wire::Qpn(18);
+  packet.stored_pair_hash = 0xffffffff;
+  EXPECT_EQ(state.owner_of(packet), 2) << "IPv6 goes by the hash";
+}
+
 TEST(SwitchStateDeathTest, AStageThatTheRegistryDoesNotKnowIsOurOwnMistake) {
   World w;
   w.info.pipeline.push_back({.name = "missing", .options = {}});

@@ -8,6 +8,7 @@
 
 #include <sstream>
 
+#include "switch/pipeline/steer.h"
 #include "tests/switch/ports/port_rig.h"
 
 namespace {
@@ -345,12 +346,30 @@ TEST_F(EthPortTest, BothDirectionsOfAConnectionHaveOneRssHash) {
   ASSERT_EQ(g_configured.rxmode.mq_mode, RTE_ETH_MQ_RX_RSS);
   ASSERT_NE(rss.rss_key, nullptr);
   ASSERT_EQ(rss.rss_key_len, 40);
-  std::uint32_t there[] = {0x0A000001, 0xC6120B07, 0x1234U << 16 | 4791};
-  std::uint32_t back[] = {there[1], there[0], 4791U << 16 | 0x1234};
+  EXPECT_EQ(rss.rss_hf & ~(RTE_ETH_RSS_IPV4 | RTE_ETH_RSS_IPV6), 0u) << "ports would be in the hash";
+  std::uint32_t there[] = {0x0A000001, 0xC6120B07};
+  std::uint32_t back[] = {there[1], there[0]};
   EXPECT_EQ(rte_softrss(there, 2, rss.rss_key), rte_softrss(back, 2, rss.rss_key));
-  EXPECT_EQ(rte_softrss(there, 3, rss.rss_key), rte_softrss(back, 3, rss.rss_key));
+  std::uint32_t there_v6[] = {0x20010db8, 1, 2, 3, 0x20010db8, 4, 5, 6};
+  std::uint32_t back_v6[] = {0x20010db8, 4, 5, 6, 0x20010db8, 1, 2, 3};
+  EXPECT_EQ(rte_softrss(there_v6, 8, rss.rss_key), rte_softrss(back_v6, 8, rss.rss_key));
   back[0] ^= 1;
   EXPECT_NE(rte_softrss(there, 2, rss.rss_key), rte_softrss(back, 2, rss.rss_key));
+}
+
+TEST_F(EthPortTest, TheTableOfACardBringsPacketsToTheirWorkers) {
+  environment_owner = 1;
+  ASSERT_EQ(open(info("null", {{"rx", Value(false)}, {"frame_bytes", Value(64)}}), 4), "");
+  std::uint16_t id = 0, last = 0;
+  RTE_ETH_FOREACH_DEV(id) last = id;
+  rte_eth_rss_reta_entry64 groups[2]{};
+  for (auto& group : groups) group.mask = ~std::uint64_t{0};
+  ASSERT_EQ(rte_eth_dev_rss_reta_query(last, groups, 128), 0);
+  EXPECT_TRUE(port->brings_to_owners());
+  const pipeline::RssWorkers owners(4);
+  for (std::uint32_t entry = 0; entry < 128; ++entry) {
+    ASSERT_EQ((1 + groups[entry / 64].reta[entry % 64]) % 4, owners.of_entry(entry)) << entry;
+  }
 }
 
 TEST_F(EthPortTest, EveryWorkerGetsATransmitQueueWhereTheDeviceHasThem) {

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "switch/base/rng.h"
+#include "switch/pipeline/steer.h"
 #include "switch/wire/builder.h"
 #include "switch/wire/icrc.h"
 #include "switch/wire/parse.h"
@@ -31,11 +32,12 @@ struct Options {
   std::vector<std::string> more_destinations{};
   int dscp = 0;
   bool heed_pfc = false;
+  bool rss = false;
 };
 
 class GeneratorPortTest : public PortTest {
  protected:
-  std::string generate(const Options& o) {
+  std::string generate(const Options& o, std::uint16_t workers = 1) {
     Value::List opcodes, more;
     for (const auto& address : o.more_destinations) {
       more.emplace_back(Value::Map{{"mac", Value("02:00:00:00:00:03")}, {"address", Value(address)}});
@@ -52,13 +54,15 @@ class GeneratorPortTest : public PortTest {
                                    {"more_destinations", Value(std::move(more))},
                                    {"dscp", Value(o.dscp)},
                                    {"heed_pfc", Value(o.heed_pfc)},
+                                   {"rss", Value(o.rss)},
                                    {"limit_packets", Value(o.limit_packets)},
                                    {"rate_pps", Value(o.rate_pps)},
-                                   {"control", o.control}}));
+                                   {"control", o.control}}),
+                workers);
   }
-  std::vector<Bytes> receive(std::uint16_t count) {
+  std::vector<Bytes> receive(std::uint16_t count, std::uint16_t queue = 0) {
     rte_mbuf* packets[64];
-    const std::uint16_t got = port->receive(now, 0, packets, count);
+    const std::uint16_t got = port->receive(now, queue, packets, count);
     std::vector<Bytes> frames;
     for (std::uint16_t i = 0; i < got; ++i) frames.push_back(take(packets[i]));
     return frames;
@@ -196,6 +200,38 @@ TEST_F(GeneratorPortTest, PfcFramesMakeItPauseWhereTheyAreHeeded) {
     send_pfc(0);
     EXPECT_THAT(receive(4), testing::SizeIs(4)) << "the peer has ended it";
   }
+}
+
+TEST_F(GeneratorPortTest, WithRssEachPacketComesThroughTheQueueOfTheWorkerThatItBelongsTo) {
+  const Options options{.qps = 64, .more_destinations = {"10.0.0.3", "10.0.0.4", "10.0.0.5", "10.0.0.6"}, .rss = true};
+  for (const std::uint16_t owner : {0, 1, 2}) {
+    environment_owner = owner;
+    ASSERT_EQ(generate(options, 3), "");
+    ASSERT_EQ(port->rx_queues(), 3);
+    const pipeline::RssWorkers owners(3);
+    std::map<std::uint32_t, std::uint32_t> requests;  // by QPN
+    for (int burst = 0; burst < 6; ++burst) {
+      for (std::uint16_t queue = 0; queue < 3; ++queue) {
+        for (const Bytes& frame : receive(64, queue)) {
+          const wire::Parsed p = parse(frame);
+          ASSERT_EQ(owners.of_v4(p.address_key), (owner + queue) % 3);
+          const std::uint32_t qp = p.dest_qp.value() - 16;
+          ASSERT_EQ(p.address_key & 0xff, 2 + qp % 5) << "a queue pair stays with its destination";
+          ASSERT_EQ(p.psn.value(), (GeneratorPort::first_psn(qp) + requests[qp]++) & wire::Psn::kMask);
+        }
+      }
+    }
+    EXPECT_EQ(requests.size(), 64u);
+  }
+}
+
+TEST_F(GeneratorPortTest, TheLimitIsThatOfAllReceiveQueuesTogether) {
+  ASSERT_EQ(generate({.qps = 64, .limit_packets = 100, .more_destinations = {"10.0.0.3", "10.0.0.4"}, .rss = true}, 2),
+            "");
+  std::size_t seen = 0;
+  for (int i = 0; i < 10; ++i) seen += receive(9, 0).size() + receive(9, 1).size();
+  EXPECT_EQ(seen, 100u);
+  EXPECT_TRUE(port->exhausted());
 }
 
 TEST_F(GeneratorPortTest, PsnsWrapAfter24Bits) {

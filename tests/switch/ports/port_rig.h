@@ -117,7 +117,8 @@ class PortTest : public testing::Test {
   /// Opens into `port`; returns why not.
   std::string open(const pipeline::PortInfo& about, std::uint16_t workers = 1) {
     port.reset();
-    OpenedPort opened = open_port(about, {pool.get(), workers, 7, nullptr, await_bursts});
+    OpenedPort opened =
+        open_port(about, {pool.get(), workers, 7, nullptr, await_bursts, {}, std::nullopt, environment_owner});
     EXPECT_EQ(opened.error.empty(), opened.port != nullptr) << opened.error;
     port = std::move(opened.port);
     return opened.error;
@@ -172,7 +173,9 @@ class PortTest : public testing::Test {
   TimeNs now = 1'000'000'000;
   std::uint32_t buffers = 0;
   pipeline::Pool pool;
-  std::function<void()> await_bursts;  // of ports that are opened from then on
+  // Of ports that are opened from then on.
+  std::function<void()> await_bursts;
+  std::uint16_t environment_owner = 0;
   std::unique_ptr<Port> port;
   ScratchDirectory scratch;
 };
