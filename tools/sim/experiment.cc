@@ -2,6 +2,8 @@
 // Copyright The weft authors
 #include "tools/sim/experiment.h"
 
+#include <rte_mbuf.h>
+
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -13,6 +15,7 @@
 #include "switch/config/schema/validate.h"
 #include "switch/config/switch_builder.h"
 #include "switch/config/yaml_reader.h"
+#include "switch/stages/lb/gemma_report.h"
 #include "tools/sim/experiment_builder.h"
 #include "tools/sim/packet_memory.h"
 #include "tools/sim/payload.h"
@@ -34,6 +37,27 @@ void check_switches(const Experiment& experiment, const pipeline::Registry& regi
     const Value document = switch_document(experiment.topology, i, experiment.switches, {});
     if (!load_switch_document(experiment.topology, i, document, registry, diagnostics)) return;
   }
+}
+
+bool reports_queues(const Value& pipeline) {
+  const Value::List& stages = pipeline.list_or_empty();
+  return std::any_of(stages.begin(), stages.end(), [](const Value& stage) {
+    return stage.is_map() && stage.has("lb_tag") && stage["lb_tag"].has("gemma");
+  });
+}
+
+// Buffers hold headers alone, but a report of Gemma's tells of all leaves, and there may be many.
+std::uint16_t buffer_room(const Experiment& experiment) {
+  const auto& switches = experiment.topology.switches();
+  const SwitchSpec& spec = experiment.switches;
+  const std::uint16_t room = experiment.payload_values ? frame_room(experiment.qp.path_mtu) : kHeaderRoom;
+  const bool reports = reports_queues(spec.pipeline) || reports_queues(spec.pipeline_above) ||
+                       std::any_of(spec.pipelines.begin(), spec.pipelines.end(),
+                                   [](const auto& own) { return reports_queues(own.second); });
+  if (!reports) return room;
+  const auto leaves = std::count_if(switches.begin(), switches.end(), [](const auto& s) { return s.host_count != 0; });
+  return std::max(
+      room, static_cast<std::uint16_t>(RTE_PKTMBUF_HEADROOM + stages::report_bytes(static_cast<std::size_t>(leaves))));
 }
 
 }  // namespace
@@ -96,14 +120,14 @@ MemoryEstimate estimate_memory(const Experiment& experiment) {
   const bool reorders = experiment.qp.loss_recovery != nic::LossRecovery::gbn;
   const std::uint64_t slots =
       reorders ? std::min(experiment.qp.reorder_window, kPages * nic::ReorderBuffer::kPageSlots) : 0;
-  m.bytes = m.mbufs * kBuffer;
+  m.room = buffer_room(experiment);
+  m.bytes = m.mbufs * (kBuffer + m.room - kHeaderRoom);
   m.bytes += std::uint64_t{m.mbufs} * kQueueItem * experiment.topology.switches().size();
   if (!experiment.datagrams) {
     m.bytes += experiment.plan.channels.size() * (2 * kQp + slots * kReordered);
   }
   if (experiment.payload_values) {
     if (!experiment.inc) m.bytes += PayloadMemory::bytes_of(experiment.plan);
-    m.bytes += std::uint64_t{m.mbufs} * (frame_room(experiment.qp.path_mtu) - kHeaderRoom);
     m.bytes += experiment.plan.channels.size() * slots * experiment.qp.path_mtu;
   }
   m.bytes += experiment.plan.transfers.size() * (sizeof(Transfer) + 64) + 64'000'000;

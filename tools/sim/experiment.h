@@ -73,6 +73,7 @@ using experiment::Override;
 struct MemoryEstimate {
   std::uint64_t bytes = 0;
   std::uint32_t mbufs = 0;
+  std::uint16_t room = 0;  ///< bytes of each buffer: for headers, what switches say themselves, and payload if any
 };
 [[nodiscard]] MemoryEstimate estimate_memory(const Experiment& experiment);
 

@@ -149,8 +149,7 @@ int run(const Options& options, const Experiment& experiment, const pipeline::Re
   if (const std::string error = nic::start_eal("weft-sim", ""); !error.empty())
     return fail(config::kExitCannotRun, error);
   int result = config::kExitCannotRun;
-  if (const pipeline::Pool pool = make_packet_pool(
-          memory.mbufs, experiment.payload_values ? frame_room(experiment.qp.path_mtu) : kHeaderRoom)) {
+  if (const pipeline::Pool pool = make_packet_pool(memory.mbufs, memory.room)) {
     result = run_in(options, experiment, registry, pool.get());
   } else {
     fail(config::kExitCannotRun, "no memory for " + std::to_string(memory.mbufs) + " packet buffers");

@@ -162,7 +162,8 @@ void expect_gemma_is_better(const std::string& topology, const std::string& load
   EXPECT_GT(tags(gemma, "gemma_reports"), 200u);
   EXPECT_LE(tags(gemma, "gemma_reports"), tags(gemma, "gemma_reports_sent"));
   EXPECT_EQ(tags(gemma, "put_on"), 0u);
-  for (const char* what : {"malformed", "unknown_version", "gemma_unknown_leaves", "gemma_strangers"}) {
+  for (const char* what :
+       {"malformed", "unknown_version", "gemma_unknown_leaves", "gemma_strangers", "gemma_no_buffer"}) {
     EXPECT_EQ(tags(gemma, what), 0u) << what;
   }
   const auto& reorder = gemma["summary"]["stages"]["reorder"];
@@ -182,6 +183,16 @@ TEST(LoadBalancing, GemmaWorksInAFatTree) {
       "topology: { kind: fat_tree, k: 4, link_gbps: 100, delay_ns: 1000 }\n"
       "nic: { transport: irn, nack_is_cnp: false, mtu: 1000 }\n",
       "0.5", 1.0);
+}
+
+// 32 leaves: a report is longer than the headers of any packet.
+TEST(LoadBalancing, GemmaReportsInAFatTreeOfManyLeavesToo) {
+  const auto gemma = storage_over(
+      "topology: { kind: fat_tree, k: 8, link_gbps: 100, delay_ns: 1000 }\n"
+      "nic: { transport: irn, nack_is_cnp: false, mtu: 1000 }\n",
+      "0.1", "gemma", "0.02");
+  EXPECT_EQ(tags(gemma, "gemma_no_buffer"), 0u);
+  EXPECT_GT(tags(gemma, "gemma_reports"), 1000u);
 }
 
 TEST(LoadBalancing, ConweaveLeavesTheSlowPathAndPutsInOrderWhatOvertook) {

@@ -28,7 +28,7 @@ inline nlohmann::ordered_json run_text(const std::string& text, const std::vecto
   // Never freed: static objects end after DPDK has.
   static rte_mempool* const kHeaders = make_packet_pool(1u << 17).release();
   static rte_mempool* const kFrames = make_packet_pool(1u << 15, frame_room(4096)).release();
-  rte_mempool* pool = experiment->payload_values ? kFrames : kHeaders;
+  rte_mempool* pool = estimate_memory(*experiment).room > kHeaderRoom ? kFrames : kHeaders;
   Simulation simulation(*experiment, testing::all_stages(), pool, diagnostics, options);
   EXPECT_TRUE(diagnostics.ok()) << diagnostics.to_string();
   RunFacts facts;
