@@ -60,12 +60,16 @@ std::uint64_t GemmaReports::least_above(const Context& context, std::uint16_t id
 // @return the longest
 std::uint64_t GemmaReports::look(const Context& context) noexcept {
   std::uint64_t longest = 0;
+  const std::uint32_t scan = shared_.below().scan_at(context.now);
   for (std::size_t i = 0; i < entries_.size(); ++i) {
-    const bool below = behind_[i] < options_.downlinks.size();
-    entries_[i].bytes =
-        below ? queue(context, options_.downlinks[behind_[i]].port) : least_above(context, entries_[i].leaf);
+    if (behind_[i] < options_.downlinks.size()) {
+      const std::uint64_t own = queue(context, options_.downlinks[behind_[i]].port);
+      entries_[i].bytes = own + shared_.below().bytes_in(i, 0, scan);
+      shared_.on_tells(behind_[i], own, reporter_.interval_ns());
+    } else {
+      entries_[i].bytes = least_above(context, entries_[i].leaf);
+    }
     longest = std::max(longest, entries_[i].bytes);
-    if (below) shared_.on_tells(behind_[i], entries_[i].bytes, reporter_.interval_ns());
   }
   return longest;
 }
@@ -74,25 +78,51 @@ void GemmaReports::on_timer(Context& context, LbTagCounters& counters) noexcept 
   if (!reports_ || context.now < reporter_.next_deadline()) return;
   shared_.set_now(context.now);
   if (!reporter_.on_look(context.now, look(context))) return;
-  for (const Downlink& downlink : options_.downlinks) send(context, downlink, counters);
+  tell_below(context, counters);
+  if (options_.up) tell_above(context, counters);
 }
 
-// Without the entry of this downlink: a leaf has no use for what waits on the way to itself.
-void GemmaReports::send(Context& context, const Downlink& to, LbTagCounters& counters) noexcept {
-  told_.clear();
-  const auto index = static_cast<std::size_t>(&to - options_.downlinks.data());
-  for (std::size_t i = 0; i < entries_.size(); ++i) {
-    if (behind_[i] != index) told_.push_back(entries_[i]);
+// Without the entries of a downlink itself: a leaf has no use for what waits on the way to itself.
+void GemmaReports::tell_below(Context& context, LbTagCounters& counters) noexcept {
+  for (std::size_t to = 0; to < options_.downlinks.size(); ++to) {
+    told_.clear();
+    for (std::size_t i = 0; i < entries_.size(); ++i) {
+      if (behind_[i] != to) told_.push_back(entries_[i]);
+    }
+    send(context, options_.downlinks[to].port, counters);
   }
-  if (told_.empty() || !context.link_up(to.port)) return;
-  const ReportSender sender{info_.ports[to.port].mac, address_of_port_[to.port], options_.report_dscp};
+}
+
+// Switches above do not see the queues of this one, through which all that they send down must go.
+void GemmaReports::tell_above(Context& context, LbTagCounters& counters) noexcept {
+  told_.clear();
+  for (std::size_t i = 0; i < entries_.size(); ++i) {
+    if (behind_[i] < options_.downlinks.size()) told_.push_back(entries_[i]);
+  }
+  for (const PortIndex port : shared_.options().uplinks) send(context, port, counters);
+}
+
+void GemmaReports::send(Context& context, PortIndex to, LbTagCounters& counters) noexcept {
+  if (told_.empty() || !context.link_up(to)) return;
+  const ReportSender sender{info_.ports[to].mac, address_of_port_[to], options_.report_dscp};
   const std::size_t room = std::max(report_bytes(told_.size()), wire::kMinFrameBytes);
   rte_mbuf* const out = pipeline::make_frame(
       context, room, [&](std::span<std::uint8_t> bytes) { return write_report(bytes, sender, told_); });
   if (out == nullptr) return counters.add(LbTagCounter::gemma_no_buffer);
   counters.add(LbTagCounter::gemma_reports_sent);
   counters.add(LbTagCounter::gemma_bytes_sent, out->pkt_len);
-  context.send(out, to.port);
+  context.send(out, to);
+}
+
+// A switch below has told of a queue of its own.
+// @return false when the leaf is not behind that downlink
+bool GemmaReports::learn(std::uint16_t downlink, const GemmaEntry& entry, TimeNs now) noexcept {
+  for (std::size_t i = 0; i < entries_.size(); ++i) {
+    if (behind_[i] == downlink && entries_[i].leaf == entry.leaf) {
+      return shared_.below().on_told(i, 0, entry.bytes, now);
+    }
+  }
+  return false;
 }
 
 bool GemmaReports::take(TimeNs now, const rte_mbuf* m, LbTagCounters& counters) noexcept {
@@ -105,9 +135,11 @@ bool GemmaReports::take(TimeNs now, const rte_mbuf* m, LbTagCounters& counters) 
   const auto entries = read_report(pipeline::frame(m), m->data_len, pm.parsed, room);
   counters.add(entries.empty() ? LbTagCounter::malformed : LbTagCounter::gemma_reports);
   shared_.set_now(now);
-  const std::uint16_t path = shared_.path_of(pm.in_port);
+  const std::uint16_t path = shared_.path_of(pm.in_port), downlink = shared_.downlink_of(pm.in_port);
   for (const GemmaEntry& entry : entries) {
-    const bool known = shared_.downlinks().on_told(shared_.leaf_with(entry.leaf), path, entry.bytes, now);
+    const bool known = downlink != LbTagShared::kNoPath
+                           ? learn(downlink, entry, now)
+                           : shared_.downlinks().on_told(shared_.leaf_with(entry.leaf), path, entry.bytes, now);
     if (!known) counters.add(LbTagCounter::gemma_unknown_leaves);
   }
   return true;

@@ -192,6 +192,9 @@ Schema gemma_schema() {
   return Schema::map({
       Key::with_default("downlinks", Schema::list(downlink), Value(Value::List{}),
                         "Of a switch that is no leaf: all ports towards leaves."),
+      Key::with_default("up", Schema::boolean(), Value(true),
+                        "Such a switch with uplinks also reports to the switches above what waits in its downlinks: "
+                        "they add it to what they tell."),
       number("period_us", 5, 1, 10'000'000, "Such a switch looks at its queues so often, and reports no more often."),
       number("most_us", 40, 1, 10'000'000, "While all queues are short the interval of reports doubles up to this."),
       number("high_kb", 100, 1, 1 << 20, "With a longer queue each look is reported; below half of it all are short."),
@@ -209,6 +212,7 @@ LbTagOptions::Gemma read_gemma(const Value& options, const SwitchInfo& info) {
                                          .high_bytes = options["high_kb"].unsigned_integer() * 1000},
                             .table = {.scan_ns = ns("scan_us"), .age_ns = ns("age_us")},
                             .report_dscp = static_cast<std::uint8_t>(options["report_dscp"].unsigned_integer())};
+  gemma.up = options["up"].boolean();
   for (const Value& downlink : options["downlinks"].list()) {
     const PortInfo* port = pipeline::find_port(info, downlink["port"].string());
     if (port == nullptr) continue;

@@ -52,6 +52,7 @@ struct LbTagOptions {
     DownlinkRules table{};
     std::uint8_t report_dscp = 0;
     std::vector<Downlink> downlinks{};
+    bool up = true;  ///< a switch with uplinks tells those above of its downlinks, too
   };
   std::optional<Gemma> gemma{};
 };

@@ -42,6 +42,18 @@ std::vector<double> scales_of(const pipeline::SwitchInfo& info, const LbTagOptio
   return scales;
 }
 
+std::size_t leaves_below(const LbTagOptions& options) {
+  std::size_t leaves = 0;
+  if (!options.gemma) return leaves;
+  for (const LbTagOptions::Gemma::Downlink& downlink : options.gemma->downlinks) leaves += downlink.leaves.size();
+  return leaves;
+}
+
+// Who is told by the switch scans: what it adds up counts at once.
+DownlinkRules below_rules(const LbTagOptions& options) {
+  return {.scan_ns = 0, .age_ns = options.gemma ? options.gemma->table.age_ns : 0};
+}
+
 }  // namespace
 
 LbTagShared::LbTagShared(const pipeline::StageBuild& build)
@@ -58,10 +70,15 @@ LbTagShared::LbTagShared(const pipeline::StageBuild& build)
       answered_(options_.leaves.size()),
       downlinks_(options_.gemma ? options_.gemma->table : DownlinkRules{}, options_.gemma ? options_.leaves.size() : 0,
                  options_.uplinks.size()),
+      below_(below_rules(options_), leaves_below(options_), 1),
+      downlink_of_port_(build.info.ports.size(), kNoPath),
       scale_of_port_(scales_of(info_, options_)),
       told_bytes_(options_.gemma ? options_.gemma->downlinks.size() : 0) {
   for (std::size_t i = 0; i < options_.uplinks.size(); ++i) {
     path_of_port_[options_.uplinks[i]] = static_cast<std::uint16_t>(i);
+  }
+  for (std::size_t i = 0; i < told_bytes_.size(); ++i) {
+    downlink_of_port_[options_.gemma->downlinks[i].port] = static_cast<std::uint16_t>(i);
   }
   for (const pipeline::PortInfo& port : build.info.ports) mtu_[port.index] = port.mtu_bytes;
   find_least_mtu();
@@ -113,6 +130,7 @@ void LbTagShared::adopt(StageShared& old, const pipeline::Adoption& adoption) {
   if (mails_.workers() == before.mails_.workers()) std::swap(mails_, before.mails_);
   pauses_.adopt(before.pauses_);
   downlinks_.adopt(before.downlinks_);
+  below_.adopt(before.below_);
   for (std::size_t i = 0; i < answered_.size(); ++i) answered_[i] = before.answered_[i].load();
 }
 

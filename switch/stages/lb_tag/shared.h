@@ -71,6 +71,13 @@ class LbTagShared final : public pipeline::StageShared, public CongestionView, p
     return options_.gemma ? GemmaView(leaves_, downlinks_, path_of_port_, scale_of_port_) : GemmaView();
   }
   [[nodiscard]] DownlinkTable& downlinks() noexcept { return downlinks_; }
+  /// What switches below have told of queues on the way to leaves behind them: all leaves behind the first downlink of
+  /// LbTagOptions::Gemma, then those behind the second and so on, by one path.
+  [[nodiscard]] DownlinkTable& below() noexcept { return below_; }
+  /// Which of the downlinks is this port; kNoPath when it is none.
+  [[nodiscard]] std::uint16_t downlink_of(pipeline::PortIndex port) const noexcept {
+    return port < downlink_of_port_.size() ? downlink_of_port_[port] : kNoPath;
+  }
   /// The leaf's position; LeafMap::kNone when there is no such leaf.
   [[nodiscard]] std::uint16_t leaf_with(std::uint16_t id) const noexcept;
   /// What a switch has last told the leaves behind a downlink, for rows().
@@ -139,6 +146,8 @@ class LbTagShared final : public pipeline::StageShared, public CongestionView, p
   std::vector<std::atomic<TimeNs>> answered_;  ///< by leaf; 0: never
   std::atomic<std::uint32_t> least_mtu_{0};    ///< of uplinks
   DownlinkTable downlinks_;
+  DownlinkTable below_;
+  std::vector<std::uint16_t> downlink_of_port_;
   std::vector<double> scale_of_port_;
   std::vector<std::atomic<std::uint64_t>> told_bytes_;  ///< by downlink
   std::atomic<TimeNs> interval_{0};                     ///< of reports

@@ -21,7 +21,7 @@ LbTagStage::LbTagStage(const pipeline::StageBuild& build, LbTagShared& shared)
 }
 
 void LbTagStage::ingress(Context& context, Batch& batch) {
-  if (!shared_.is_leaf() && shared_.options().uplinks.empty()) return;
+  if (!shared_.is_leaf() && shared_.options().uplinks.empty() && !gemma_) return;
   ConweaveLeaf::Burst burst(context, conweave_ ? &*conweave_ : nullptr);
   TakenOff off;
   bool any = false;
@@ -63,7 +63,7 @@ LbTagStage::Fate LbTagStage::receive(TimeNs now, rte_mbuf* m, std::uint16_t at, 
     return Fate::stays;
   };
   const bool leaf = shared_.is_leaf();
-  if (!from_fabric(m)) return leaf ? stays(LbTagCounter::forged) : Fate::stays;
+  if (!from_fabric(m)) return leaf ? stays(LbTagCounter::forged) : receive_from_below(now, m);
   const wire::Parsed& parsed = pipeline::meta(m).parsed;
   switch (tag_validity(pipeline::frame(m), m->data_len, parsed)) {
     case TagValidity::none:
@@ -85,6 +85,16 @@ LbTagStage::Fate LbTagStage::receive(TimeNs now, rte_mbuf* m, std::uint16_t at, 
   }
   take_off(now, m, at, off);
   return Fate::stays;
+}
+
+// Of what comes from below a switch that is no leaf takes reports alone.
+LbTagStage::Fate LbTagStage::receive_from_below(TimeNs now, const rte_mbuf* m) noexcept {
+  const pipeline::PacketMeta& pm = pipeline::meta(m);
+  if (shared_.downlink_of(pm.in_port) == LbTagShared::kNoPath) return Fate::stays;
+  const std::uint8_t* const frame = pipeline::frame(m);
+  const bool report = tag_validity(frame, m->data_len, pm.parsed) == TagValidity::ok &&
+                      tag_kind(frame, pm.parsed) == TagKind::gemma_report;
+  return report ? take_report(now, m) : Fate::stays;
 }
 
 void LbTagStage::take_off(TimeNs now, rte_mbuf* m, std::uint16_t at, TakenOff& off) noexcept {

@@ -73,6 +73,7 @@ class LbTagStage : public pipeline::Stage {
     return conweave_ ? conweave_->next_deadline() : kNever;
   }
   [[nodiscard]] Fate receive(TimeNs now, rte_mbuf* m, std::uint16_t at, TakenOff& off) noexcept;
+  [[nodiscard]] Fate receive_from_below(TimeNs now, const rte_mbuf* m) noexcept;
   void take_off(TimeNs now, rte_mbuf* m, std::uint16_t at, TakenOff& off) noexcept;
   void go_on(ConweaveLeaf::Burst& burst, pipeline::Batch& batch, const TakenOff& off) noexcept;
   [[nodiscard]] Fate take_report(TimeNs now, const rte_mbuf* m) noexcept;

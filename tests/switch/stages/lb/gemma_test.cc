@@ -116,7 +116,7 @@ TEST_F(GemmaNear, ShowsItsFlows) {
 }
 
 TEST(GemmaAbove, ASwitchBetweenChoosesAmongItsUplinksByTheSameRule) {
-  Harness h(weft::testing::all_stages(), aggregation_yaml());
+  Harness h(weft::testing::all_stages(), aggregation_yaml(", up: false"));
   const auto way = [&] {
     FrameBuilder frame = packet(1, 3);
     frame.eth(other_mac(1), leaf_mac(0));

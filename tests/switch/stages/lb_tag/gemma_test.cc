@@ -43,9 +43,49 @@ TEST_F(GemmaReporting, LeavesHearOfAllQueuesButTheirOwn) {
   h.advance_ns(1);
   EXPECT_THAT(told("l1"), ElementsAre(GemmaEntry{2, 0}, GemmaEntry{3, 0}));
   EXPECT_THAT(told("l2"), ElementsAre(GemmaEntry{1, 0}, GemmaEntry{3, 0}));
-  EXPECT_EQ(reports("c1") + reports("c2"), 0u) << "nobody above asks";
-  EXPECT_EQ(counter("gemma_reports_sent"), 2u);
-  EXPECT_EQ(counter("gemma_bytes_sent"), 2u * report_bytes(2));
+  EXPECT_EQ(counter("gemma_reports_sent"), 4u);
+  EXPECT_EQ(counter("gemma_bytes_sent"), 4u * report_bytes(2));
+}
+
+TEST_F(GemmaReporting, SwitchesAboveHearOfTheQueuesToLeaves) {
+  fill_l2();
+  h.advance_ns(50 * kUs);
+  for (const char* port : {"c1", "c2"}) {
+    const auto entries = told(port);
+    ASSERT_EQ(entries.size(), 2u) << "not of leaf 3, which is above";
+    EXPECT_EQ(entries[0], (GemmaEntry{1, 0}));
+    EXPECT_GE(entries[1].bytes, 100u * 1024 - 256);
+  }
+  h.block_device("l2", false);
+  h.reload(aggregation_yaml(", up: false"));
+  h.take("c1");
+  h.advance_ns(100 * kUs);
+  EXPECT_EQ(reports("c1"), 0u);
+  EXPECT_GT(reports("l1"), 0u);
+}
+
+// A core, or a spine above leaves that are switches of this kind themselves.
+TEST(GemmaCore, AddsWhatSwitchesBelowHaveToldToItsOwnQueues) {
+  Harness h(weft::testing::all_stages(), aggregation_yaml("", "uplinks: []"));
+  h.advance_ns(1);
+  h.take("l1");
+  h.inject("l2", report_of({{2, 51'200}, {1, 25'600}}));
+  EXPECT_EQ(h.counter("lb_tag", "gemma_reports"), 1u);
+  EXPECT_EQ(h.counter("lb_tag", "gemma_unknown_leaves"), 1u) << "leaf 1 is not behind l2";
+  EXPECT_EQ(h.take("l1").size(), 0u) << "a report ends here";
+  h.advance_ns(50 * kUs);
+  const auto sent = h.take("l1");
+  ASSERT_FALSE(sent.empty());
+  EXPECT_THAT(told_by(sent.back().bytes), ElementsAre(GemmaEntry{2, 51'200}));
+  // What hosts send, or who is no downlink, tells nothing.
+  Bytes routed = report_of({{2, 0}});
+  routed[14 + 8] = 254;  // TTL
+  h.inject("l2", routed);
+  EXPECT_EQ(h.counter("lb_tag", "gemma_strangers"), 1u);
+  h.inject("c1", report_of({{2, 0}}));
+  EXPECT_EQ(h.counter("lb_tag", "gemma_reports"), 1u);
+  h.advance_ns(50 * kUs);
+  EXPECT_THAT(told_by(h.take("l1").back().bytes), ElementsAre(GemmaEntry{2, 51'200}));
 }
 
 TEST_F(GemmaReporting, QueuesAreToldAndWhatIsAboveByTheBestWayThere) {
@@ -119,6 +159,7 @@ TEST_F(GemmaReporting, OnlyReportsOfNeighboursAboveAreTakenOut) {
   const auto known = [&] { return h.shared<LbTagShared>("lb_tag").downlinks().age(2, 0, h.now()) != kNever; };
   h.inject("l1", report_of({{3, 25'600}}));
   EXPECT_FALSE(known()) << "from below";
+  EXPECT_EQ(counter("gemma_unknown_leaves"), 1u);
   Bytes routed = report_of({{3, 25'600}});
   routed[14 + 8] = 254;  // TTL
   h.inject("c1", routed);
@@ -131,7 +172,7 @@ TEST_F(GemmaReporting, OnlyReportsOfNeighboursAboveAreTakenOut) {
   EXPECT_EQ(counter("malformed"), 1u);
   h.inject("c1", report_of({{3, 25'600}}));
   EXPECT_TRUE(known());
-  EXPECT_EQ(counter("gemma_reports"), 1u);
+  EXPECT_EQ(counter("gemma_reports"), 2u);
 }
 
 class GemmaLeafTest : public GemmaReporting {
