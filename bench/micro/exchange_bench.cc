@@ -90,20 +90,23 @@ struct Worker {
       for (std::uint32_t i = 0; i < count; ++i) free.push_back(entries[i].buffer);
     }
   }
-  // Returns how many came in.
-  std::uint32_t burst(Worker& other, Fate fate) {
-    if (fate == Fate::given_back) take_back(other);
-    if (free.size() < kBurst) return 0;
+  void make_and_hand(bool half) {
     Buffer packets[kBurst];
     make(packets);
-    Entry entries[64];
-    const std::uint32_t handed = fate == Fate::kept ? 0 : kBurst / 2;
+    Entry entries[kBurst];
+    const std::uint32_t handed = half ? kBurst / 2 : 0;
     for (std::uint32_t i = 0; i < handed; ++i) entries[i] = {packets[i], 64};
     const std::uint32_t sent = to_other.push(entries, handed);
     for (std::uint32_t i = sent; i < kBurst; ++i) free.push_back(packets[i]);
+  }
+  // Returns how many came in.
+  std::uint32_t burst(Worker& other, Fate fate) {
+    if (fate == Fate::given_back) take_back(other);
+    // One that is ahead of the other has handed all buffers over, and waits for those of the other.
+    if (free.size() >= kBurst) make_and_hand(fate != Fate::kept);
+    Entry entries[64];
     const std::uint32_t came = other.to_other.pop(entries, 64);
     if (fate != Fate::unread) read(entries, came, fate == Fate::read ? kLines.size() - 1 : kMbufLines);
-    // The ring back has room for all of them.
     const std::uint32_t gone = fate == Fate::given_back ? back.push(entries, came) : 0;
     for (std::uint32_t i = gone; i < came; ++i) free.push_back(entries[i].buffer);
     return came;
@@ -169,7 +172,7 @@ int main(int argc, char** argv) {
     return help ? EXIT_SUCCESS : EXIT_FAILURE;
   }
   constexpr std::size_t kBytes = 2 * weft::kBuffers * weft::kBufferBytes;
-  void* const memory = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+  void* const memory = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) {
     std::perror("mmap");
     return EXIT_FAILURE;
