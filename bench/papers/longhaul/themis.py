@@ -27,8 +27,8 @@ REMOTE = {"esw0": "10.0.32.0/19", "esw1": "10.0.0.0/19"}
 # clear marks to Not-ECT, but their switches mark whatever a packet says of ECN: here that is ECT(0). Their loop port
 # marks as any port of its rate (KMIN_MAP, KMAX_MAP), and where there is PNP its marks become CNPs at once (431-478).
 PUBLISHED_PNP = "sources: any, cnp_interval_us: 7"
-PUBLISHED_TRP = ("rule: code, state_per: pair, max_loops: 1000000, max_hold_us: 0, buffer_kb: 1000000, "
-                 "max_packets: 500000, charge: false")
+PUBLISHED_TRP = ("rule: code, state_per: pair, max_loops: 1000000, max_hold_us: 0, buffer_kb: 3000000, "
+                 "max_packets: 1500000, charge: false")
 LOOP_ECN = "kmin_kb: 1600, kmax_kb: 25600"
 STAGES = {
     "published": {"pnp": PUBLISHED_PNP, "trp": PUBLISHED_TRP, "loop_ecn": LOOP_ECN},
@@ -170,7 +170,7 @@ def sets_of(variant):
     sets += SENDERS.get(scheme, [])
     sets += OTHERWISE.get(settings.removeprefix("published_"), ("", {}))[1].get("sets", [])
     if scheme in STAGES_OF["trp"] and published:
-        sets.append("mbufs=2000000")  # half a million packets may be held at each edge switch
+        sets.append("mbufs=4000000")  # one and a half million packets may be held at each edge switch
     return sets + (annulus(settings, scheme) if scheme in ANNULUS["honest"] else pipelines(STAGES[settings], scheme))
 
 
