@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The weft authors
 //
-// What the benchmarks share: DPDK's start-up, and the number that those report that are no Google Benchmark programs.
+// What the benchmarks share: DPDK's start-up, threads on CPUs of their own, and the number that those report that are
+// no Google Benchmark programs.
 #pragma once
 
+#include <pthread.h>
 #include <rte_eal.h>
+#include <sched.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -53,6 +57,30 @@ inline bool start_eal(int argc, char** argv, bool two = false) {
   }
   const bool other = two && std::thread::hardware_concurrency() > 1;
   return init_eal(argv[0], hugepages, {"--lcores=0@" + cpu + (!other ? "" : cpu == "0" ? ",1@1" : ",1@0")});
+}
+
+/// The calling thread runs on this CPU from now on.
+inline void pin(int cpu) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(cpu, &set);
+  pthread_setaffinity_np(pthread_self(), sizeof set, &set);
+}
+
+/// The CPUs of two threads: [CPU CPU], without them 0 and 1. Ends the program after --help and for anything else.
+/// @param names  of the two, for the usage
+inline std::array<int, 2> two_cpus(int argc, char** argv, const char* names) {
+  std::array<int, 2> cpus{0, 1};
+  bool understood = argc == 1 || argc == 3;
+  for (int i = 1; understood && i < argc; ++i) {
+    const std::string word = argv[i];
+    understood = !word.empty() && word.size() < 5 && word.find_first_not_of("0123456789") == std::string::npos;
+    if (understood) cpus[static_cast<std::size_t>(i - 1)] = std::stoi(word);
+  }
+  if (understood) return cpus;
+  const bool help = argc == 2 && std::string(argv[1]) == "--help";
+  std::fprintf(help ? stdout : stderr, "usage: %s [%s]\n", argv[0], names);
+  std::exit(help ? EXIT_SUCCESS : EXIT_FAILURE);
 }
 
 /// The lower quartile, which other load on the machine hardly moves. Reorders the samples, of which there is one.

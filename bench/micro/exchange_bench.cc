@@ -4,8 +4,6 @@
 // What it costs two workers that each hands half of its packets to the other, by what becomes of the buffers. Nothing
 // is done with the packets but to write and read the lines that a worker does: two of the mbuf, one of the packet's
 // record, two of the frame. So this is a bound: no code that moves packets between these two CPUs is faster.
-#include <pthread.h>
-#include <sched.h>
 #include <sys/mman.h>
 #include <x86intrin.h>
 
@@ -15,7 +13,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
-#include <string>
 #include <thread>
 #include <vector>
 
@@ -113,15 +110,8 @@ struct Worker {
   }
 };
 
-void pin(int cpu) {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  CPU_SET(cpu, &set);
-  pthread_setaffinity_np(pthread_self(), sizeof set, &set);
-}
-
 // Cycles of a worker for a packet.
-double run(Fate fate, const int* cpus, char* memory) {
+double run(Fate fate, const std::array<int, 2>& cpus, char* memory) {
   const auto workers = std::make_unique<Worker[]>(2);
   for (std::size_t i = 0; i < 2 * kBuffers; ++i) {
     workers[i % 2].free.push_back(reinterpret_cast<Buffer>(memory + i * kBufferBytes));
@@ -129,7 +119,7 @@ double run(Fate fate, const int* cpus, char* memory) {
   std::atomic<int> ready{0};
   std::atomic<bool> stop{false};
   const auto loop = [&](int me) {
-    pin(cpus[me]);
+    bench::pin(cpus[static_cast<std::size_t>(me)]);
     Worker &mine = workers[me], &other = workers[1 - me];
     ++ready;
     while (ready < 2) {
@@ -159,18 +149,7 @@ double run(Fate fate, const int* cpus, char* memory) {
 }  // namespace weft
 
 int main(int argc, char** argv) {
-  int cpus[2]{0, 1};
-  const bool help = argc == 2 && std::string(argv[1]) == "--help";
-  bool understood = argc == 1 || argc == 3;
-  for (int i = 1; understood && i < argc; ++i) {
-    const std::string word = argv[i];
-    understood = !word.empty() && word.size() < 5 && word.find_first_not_of("0123456789") == std::string::npos;
-    if (understood) cpus[i - 1] = std::stoi(word);
-  }
-  if (!understood) {
-    std::fprintf(help ? stdout : stderr, "usage: %s [CPU CPU]\n", argv[0]);
-    return help ? EXIT_SUCCESS : EXIT_FAILURE;
-  }
+  const auto cpus = weft::bench::two_cpus(argc, argv, "CPU CPU");
   constexpr std::size_t kBytes = 2 * weft::kBuffers * weft::kBufferBytes;
   void* const memory = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) {

@@ -4,8 +4,6 @@
 // What handing packets to another worker costs the one that hands them over: bursts of 32 into a ring that the other
 // thread empties, with other work in between. Cycles of the sender per packet; the lower quartile, which other load on
 // the machine hardly moves.
-#include <pthread.h>
-#include <sched.h>
 #include <unistd.h>
 #include <x86intrin.h>
 
@@ -14,7 +12,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
-#include <string>
 #include <thread>
 #include <vector>
 
@@ -29,26 +26,19 @@ constexpr int kBursts = 100'000;
 constexpr std::uint64_t kOtherWork = 2500;  // cycles between two bursts of the sender
 using Ring = SpscRing<void*, 1024>;
 
-void pin(int cpu) {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  CPU_SET(cpu, &set);
-  pthread_setaffinity_np(pthread_self(), sizeof set, &set);
-}
-
 void run(const char* title, std::uint32_t at_once, int sender_cpu, int receiver_cpu) {
   const auto ring = std::make_unique<Ring>();
   std::atomic<bool> stop{false};
   // The thread inherits the CPU and the priority of this one. With real-time priority whoever spins on a CPU never lets
   // the other one have it, so this one leaves at once, and sleeps while it waits.
-  pin(receiver_cpu);
+  bench::pin(receiver_cpu);
   std::atomic<bool> runs{false};
   std::thread receiver([&] {
     runs = true;
     void* items[64];
     while (!stop.load(std::memory_order_relaxed)) static_cast<void>(ring->pop(items, 64));
   });
-  pin(sender_cpu);
+  bench::pin(sender_cpu);
   while (!runs) usleep(100);
   void* items[kBurst]{};
   std::vector<std::uint64_t> samples;
@@ -74,18 +64,7 @@ void run(const char* title, std::uint32_t at_once, int sender_cpu, int receiver_
 }  // namespace weft
 
 int main(int argc, char** argv) {
-  int cpus[2]{0, 1};
-  const bool help = argc == 2 && std::string(argv[1]) == "--help";
-  bool understood = argc == 1 || argc == 3;
-  for (int i = 1; understood && i < argc; ++i) {
-    const std::string word = argv[i];
-    understood = !word.empty() && word.size() < 5 && word.find_first_not_of("0123456789") == std::string::npos;
-    if (understood) cpus[i - 1] = std::stoi(word);
-  }
-  if (!understood) {
-    std::fprintf(help ? stdout : stderr, "usage: %s [CPU_OF_SENDER CPU_OF_RECEIVER]\n", argv[0]);
-    return help ? EXIT_SUCCESS : EXIT_FAILURE;
-  }
+  const auto cpus = weft::bench::two_cpus(argc, argv, "CPU_OF_SENDER CPU_OF_RECEIVER");
   weft::run("one packet at a time", 1, cpus[0], cpus[1]);
   weft::run("a burst at a time", weft::kBurst, cpus[0], cpus[1]);
   return 0;

@@ -9,8 +9,8 @@ import sys
 import unittest
 
 PROGRAMS = pathlib.Path(sys.argv.pop(1))
-NAMES = ("inc", "l3", "lb", "longhaul", "nic", "pipeline", "policy", "queues", "rings", "spray", "stages", "track",
-         "wire")
+NAMES = ("exchange", "inc", "l3", "lb", "longhaul", "nic", "pipeline", "policy", "queues", "rings", "spray", "stages",
+         "track", "wire")
 
 
 def run(name, *arguments):
