@@ -30,11 +30,6 @@ qos::PacketClass class_of(const rte_mbuf* m) noexcept {
   return {static_cast<std::uint8_t>(meta(m).queue_class)};
 }
 
-// ECT(0) and ECT(1) have one bit of two.
-bool is_ect(std::uint8_t ecn) noexcept {
-  return ((ecn ^ ecn >> 1) & 1) != 0;
-}
-
 }  // namespace
 
 DropReason reason_of(Admission verdict) noexcept {
@@ -298,7 +293,7 @@ bool ClassQueues::refuse_on_arrival(rte_mbuf* m, unsigned queue, Rng& rng, DropR
     counters_[queue].dropped_wred.add(1);
     return true;
   }
-  if (wred.mark_on_arrival && is_ect(ecn) && wred.mark.hit(depth, rng.next())) {
+  if (wred.mark_on_arrival && wire::is_ect(ecn) && wred.mark.hit(depth, rng.next())) {
     mark_ce(m);
     counters_[queue].ecn_marked.add(1);
     ce_marked_.add(1);
@@ -377,7 +372,7 @@ void ClassQueues::mark(rte_mbuf* const* packets, const Burst& burst, Rng& rng) n
     marked[marks] = packets[i];
     queue_of[marks] = place >> 2;
     // Without a branch: its outcome is random, so the CPU would often predict it wrong.
-    const unsigned capable = is_ect(place & 3);
+    const unsigned capable = wire::is_ect(place & 3);
     const unsigned hit = wred_[place >> 2].mark.hit(burst.depth[i], burst.coins, draws.next());
     marks += capable & hit;
   }

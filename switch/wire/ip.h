@@ -38,6 +38,11 @@ enum class Ecn : std::uint8_t {
 [[nodiscard]] constexpr Ecn ecn_of(std::uint8_t tos) noexcept {
   return static_cast<Ecn>(tos & 3);
 }
+/// ECT(0) or ECT(1), which have one bit of two: the sender takes part in ECN, and no switch has marked the packet. Of a
+/// TOS byte, or of its ECN field alone. Without a branch.
+[[nodiscard]] constexpr bool is_ect(std::uint8_t tos) noexcept {
+  return ((tos ^ tos >> 1) & 1) != 0;
+}
 [[nodiscard]] constexpr std::uint8_t dscp_of(std::uint8_t tos) noexcept {
   return tos >> 2;
 }

@@ -58,10 +58,6 @@ constexpr std::array<bool, 256> kSends = [] {
   }
   return packets;
 }();
-bool is_ect(const rte_mbuf* m) noexcept {
-  const auto ecn = static_cast<wire::Ecn>(pipeline::meta(m).parsed.tos & 3);
-  return ecn == wire::Ecn::ect0 || ecn == wire::Ecn::ect1;
-}
 
 constexpr auto kAck = static_cast<std::uint8_t>(wire::Opcode::RC_ACKNOWLEDGE);
 
@@ -183,7 +179,7 @@ void TrpStage::on_left(TimeNs now, const rte_mbuf* m) noexcept {
 // A mark that the packet has already says no more than another one would.
 void TrpStage::on_passed_loop(Context& context, rte_mbuf* m, TrpFlow& flow, std::uint64_t queued) noexcept {
   const TrpLoopEcn& ecn = options_.loop_ecn;
-  if (!is_ect(m) || !ecn.mark.hit(queued, context.rng.next())) return;
+  if (!wire::is_ect(pipeline::meta(m).parsed.tos) || !ecn.mark.hit(queued, context.rng.next())) return;
   count(TrpCounter::loop_marked);
   if (!ecn.notify) return pipeline::mark_ce(m);
   if (context.now < flow.told_until) return;

@@ -199,6 +199,8 @@ TEST(Headers, TosSplitsIntoDscpAndEcnForEveryValue) {
     const auto v = static_cast<std::uint8_t>(tos);
     EXPECT_EQ(unsigned{dscp_of(v)}, tos / 4);
     EXPECT_EQ(static_cast<unsigned>(ecn_of(v)), tos % 4);
+    EXPECT_EQ(is_ect(v), ecn_of(v) == Ecn::ect0 || ecn_of(v) == Ecn::ect1);
+    EXPECT_EQ(is_ect(tos % 4), is_ect(v));
     EXPECT_EQ(make_tos(dscp_of(v), ecn_of(v)), v);
   }
 }
