@@ -2,6 +2,7 @@
 # Copyright The weft authors
 """Runs of dcqcn_30.yaml and dcqcn_70.yaml with other settings, and their results in a file that grows run by run: a
 series that is stopped goes on where it was."""
+import argparse
 import datetime
 import json
 import os
@@ -106,6 +107,31 @@ def result_of(program, experiment, seed, sets):
             sys.exit(f"{' '.join(command)}: exit code {done.returncode}\n{done.stderr}")
         with open(out, encoding="utf-8") as text:
             return json.load(text)
+
+
+def parser_of(description, variants, seeds=None, loads=None):
+    """The command line of a program that runs variants; with the option for more seeds, or for loads, where there is a
+    default for them."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--weft-sim", default=WEFT_SIM)
+    if seeds:
+        parser.add_argument("--seeds", type=int, default=seeds)
+    if loads:
+        parser.add_argument("--loads", type=int, nargs="+", default=list(loads), choices=LOADS)
+    parser.add_argument("--variants", nargs="+", default=list(variants), choices=list(variants))
+    parser.add_argument("--table", action="store_true")
+    return parser
+
+
+def table_of(columns, rows):
+    """Lines of a table, of cells that are text."""
+    return ["| " + " | ".join(columns) + " |", "|---" * len(columns) + "|",
+            *("| " + " | ".join(row) + " |" for row in rows)]
+
+
+def write_page(name, lines):
+    with open(os.path.join(HERE, name), "w", encoding="utf-8") as text:
+        text.write("\n".join(lines).rstrip() + "\n")
 
 
 def add_html(parser):

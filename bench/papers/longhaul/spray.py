@@ -9,7 +9,6 @@ Usage: spray.py [--weft-sim FILE] [--variants NAME...] [--table]
 The flows of 30 % load with RNICs that keep what comes early (nic_sr) and a window of 262,144 packets, what 100 Gbit/s
 carry in a round trip of 20 ms. ToRs spread each flow by its hash, or each packet by its number, without and with the
 filter of NACKs (../themis). Every run that ends is added to spray.json."""
-import argparse
 import os
 import tempfile
 
@@ -21,6 +20,8 @@ import runs
 RESULTS = runs.Results("spray.json")
 DISTANCE_NS = 10_000_000
 NIC = ["nic.transport=nic_sr", "nic.window=262144", "nic.rto_us=100000", "nic.ack_dscp=3"]
+# Half a gigabyte is on the long link in each direction at times, in packets of 1000 bytes, and an ACK for each packet.
+MBUFS = ["mbufs=4000000"]
 # The filter asks whether a packet was to come before the one that a NACK is about, of those over as many paths. A ToR
 # hears NACKs of senders in the other data centre as well, whose packets come over one path of its own.
 FILTER = "switch.nack_filter={arrival_check: off, paths: 4, guard_us: 100}"
@@ -48,27 +49,21 @@ def measure(program, load, seed, sets):
 
 
 def write_table():
-    lines = ["# Spraying inside each data centre, 10 ms apart", "",
-             "30 % load, made by `spray.py`; FCT slowdowns in the authors' metric. One seed each.", "",
-             "| ToRs send | within | P99 | between | P99 | pauses | NACKs | false ones that arrived | sent again | "
-             "lost |",
-             "|---" * 10 + "|"]
-    for name, (words, _) in VARIANTS.items():
-        for r in RESULTS.of_variant(30, name).values():
-            lines.append(f"| {words} | {r['within']['mean']:.2f} | {r['within']['p99']:.1f} | "
-                         f"{r['between']['mean']:.3f} | {r['between']['p99']:.2f} | {r['pfc_pauses']} | {r['nacks']} | "
-                         f"{r['nacks_false']} | {r['sent_again']:.2%} | {r['drops']} |")
-    with open(os.path.join(runs.HERE, "spray.md"), "w", encoding="utf-8") as text:
-        text.write("\n".join(lines) + "\n")
+    columns = ("ToRs send", "within", "P99", "between", "P99", "pauses", "NACKs", "false ones that arrived",
+               "sent again", "lost")
+    rows = [(words, f"{r['within']['mean']:.2f}", f"{r['within']['p99']:.1f}", f"{r['between']['mean']:.3f}",
+             f"{r['between']['p99']:.2f}", str(r["pfc_pauses"]), str(r["nacks"]), str(r["nacks_false"]),
+             f"{r['sent_again']:.2%}", str(r["drops"]))
+            for name, (words, _) in VARIANTS.items() for r in RESULTS.of_variant(30, name).values()]
+    runs.write_page("spray.md", [
+        "# Spraying inside each data centre, 10 ms apart", "",
+        "30 % load, made by `spray.py`; FCT slowdowns in the authors' metric. One seed each.", "",
+        *runs.table_of(columns, rows)])
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--weft-sim", default=runs.WEFT_SIM)
-    parser.add_argument("--variants", nargs="+", default=list(VARIANTS), choices=list(VARIANTS))
-    parser.add_argument("--table", action="store_true")
-    arguments = parser.parse_args()
-    jobs = [(30, name, 1, NIC + VARIANTS[name][1]) for name in arguments.variants]
+    arguments = runs.parser_of(__doc__, VARIANTS).parse_args()
+    jobs = [(30, name, 1, NIC + MBUFS + VARIANTS[name][1]) for name in arguments.variants]
     RESULTS.run_missing(arguments.weft_sim, [] if arguments.table else jobs, measure)
     write_table()
 

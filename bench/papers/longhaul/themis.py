@@ -13,9 +13,6 @@ stages have as options); `honest` has the stages' defaults on the fabric as dcqc
 the edge switches and ACKs in the data class, the same for every scheme; `published_pace` and `pace` are the two with
 trp's other mode; `own` and `own_pace` have the stages' defaults on the fabric of `published`; other names that begin
 with `published_` are `published` with one thing otherwise (OTHERWISE)."""
-import argparse
-import os
-
 import metric
 import runs
 
@@ -262,18 +259,11 @@ def write_table():
         lines += table(load)
     for load in runs.LOADS:
         lines += stages_table(load)
-    with open(os.path.join(runs.HERE, "themis.md"), "w", encoding="utf-8") as text:
-        text.write("\n".join(lines).rstrip() + "\n")
+    runs.write_page("themis.md", lines)
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--weft-sim", default=runs.WEFT_SIM)
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--loads", type=int, nargs="+", default=list(runs.LOADS), choices=runs.LOADS)
-    parser.add_argument("--variants", nargs="+", default=VARIANTS, choices=VARIANTS)
-    parser.add_argument("--table", action="store_true")
-    arguments = parser.parse_args()
+    arguments = runs.parser_of(__doc__, VARIANTS, seeds=3, loads=runs.LOADS).parse_args()
     jobs = [(load, variant, seed, sets_of(variant)) for seed in range(1, arguments.seeds + 1)
             for load in arguments.loads for variant in arguments.variants]
     RESULTS.run_missing(arguments.weft_sim, [] if arguments.table else jobs)
