@@ -69,7 +69,8 @@ Schema trp_options_schema() {
       Key::with_default("state_per", Schema::one_of({"flow", "pair"}), Value("flow"),
                         "pair: all flows of two hosts share their state, as in the authors' simulation; it needs no "
                         "queue pair numbers."),
-      Key::with_default("loop_mbps", Schema::integer(1, 1'600'000), Value(1'600'000), "Rate of the loop port, Mbit/s."),
+      Key::with_default("loop_mbps", Schema::integer(1, 10'000'000), Value(1'600'000),
+                        "Rate of the loop port, Mbit/s."),
       Key::with_default("loop_delay_ns", Schema::integer(1, 1'000'000'000), Value(100),
                         "From the end of a packet on the loop port to its return."),
       Key::optional_key("loop_ecn", loop_ecn_schema(),
