@@ -176,7 +176,7 @@ Schema group_schema() {
           "Modes i and iii: packets are sent again after 4.096 us * 2^timeout without an answer; 10: 4.2 ms."),
       Key::with_default(
           "retries", Schema::integer(0, 7), Value(7),
-          "Modes i and iii: times in a row without an answer (iii: each after twice the time) before the group fails."),
+          "Modes i and iii: times in a row without an answer, each after twice the time, before the group fails."),
       Key::with_default("acks", Schema::one_of({"room", "arrival"}), Value("room"),
                         "Mode iii: room, ACKs are held back while their sender would run ahead of the pipe; arrival, "
                         "they are sent at once, as in EPIC's algorithm 2."),

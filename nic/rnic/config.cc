@@ -8,7 +8,7 @@ namespace {
 constexpr std::array<std::string_view, 4> kLossRecovery{"gbn", "nic_sr", "irn", "ideal"};
 constexpr std::array<std::string_view, 2> kRenack{"lazy", "eager"};
 constexpr std::array<std::string_view, 5> kCongestionControl{"none", "dcqcn", "timely", "swift", "hpcc"};
-constexpr std::array<std::string_view, 3> kRtoMode{"fixed", "adaptive", "irn"};
+constexpr std::array<std::string_view, 4> kRtoMode{"fixed", "adaptive", "irn", "doubled"};
 
 template <class Enum, std::size_t kCount>
 std::optional<Enum> find(const std::array<std::string_view, kCount>& names, std::string_view text) noexcept {

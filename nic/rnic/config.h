@@ -52,6 +52,7 @@ enum class RtoMode : std::uint8_t {
   adaptive,  ///< rto_low_ns, or what round trips take if that is longer (RFC 6298); doubled by each expiry up to
              ///< rto_ns, until a packet that was sent once is acknowledged; only expiries of the full rto_ns count
   irn,       ///< rto_low_ns with at most three packets in flight, rto_high_ns with more
+  doubled,   ///< rto_ns, doubled by each expiry in a row: all retries take rto_ns * (2^(retry_count + 1) - 1)
 };
 
 [[nodiscard]] std::string_view name(LossRecovery v) noexcept;

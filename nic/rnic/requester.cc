@@ -274,6 +274,8 @@ Time Requester::rto() const noexcept {
       const Time once = std::max(config_.rto_low_ns, smoothed_rtt_ + 4 * rtt_variation_);
       return std::min(config_.rto_ns, once << std::min(backoff_, 16u));
     }
+    case RtoMode::doubled:
+      return config_.rto_ns << std::min(retries_, 16u);
     default:
       return config_.rto_ns;
   }

@@ -165,6 +165,21 @@ TEST(ModeI, APeerThatAnswersNothingEndsTheGroup) {
   EXPECT_EQ(n.at(0).failure()->reason, Failure::Reason::peer_failed);
 }
 
+// With 7 retries after 4.2 ms each, 35 ms would end the group.
+TEST(ModeI, APeerMayBeSilentForHalfASecond) {
+  constexpr nic::Time kSilent = 500 * nic::kMs;
+  nic::QpConfig c = host();
+  c.rto_ns = kSilent;
+  GroupConfig g = group();
+  g.timeout = 10;
+  Network n(g, c, {{Primitive::allreduce, 0, 5}}, {}, 1);
+  const nic::Time begin = n.now;
+  n.lose = [&](std::size_t node, const nic::Packet&) { return node == 3 && n.now < begin + kSilent; };
+  n.patient = true;
+  ASSERT_EQ(n.run(), "done") << n.why();
+  EXPECT_GE(n.now - begin, kSilent);
+}
+
 TEST(ModeI, MarksReachTheHosts) {
   Network clean(group(), host(), kMixed, {}, 1), marked(group(), host(), kMixed, {.mark = 0.2}, 1);
   ASSERT_EQ(clean.run(), "done");

@@ -536,6 +536,17 @@ TEST_F(RequesterTest, AdaptiveTimeoutsDoubleAndOnlyTheFullOneCounts) {
   EXPECT_TRUE(requester->failed());
 }
 
+TEST_F(RequesterTest, DoubledTimeoutsAllCount) {
+  make({.rto_mode = RtoMode::doubled, .retry_count = 2});
+  ASSERT_EQ(post(WrOpcode::send, 10), PostResult::ok);
+  for (const Time expected : {1 * kMs, 2 * kMs, 4 * kMs}) {
+    sent();
+    EXPECT_EQ(requester->next_deadline() - now, expected);
+    expire();
+  }
+  EXPECT_TRUE(requester->failed());
+}
+
 TEST_F(RequesterTest, AdaptiveTimeoutsAreLongerThanRoundTrips) {
   constexpr Time kRoundTrip = 400 * kUs;
   make({.rto_mode = RtoMode::adaptive, .rto_low_ns = 160 * kUs});
