@@ -3,6 +3,9 @@
 # Copyright The weft authors
 """The host library (libweftinc) over Tree-3-2 of conf/inc-tree.yaml, with weft's own RNIC in each rank's process."""
 import json
+import subprocess
+import sys
+import time
 import unittest
 
 import inc_ranks
@@ -59,6 +62,33 @@ class HostLibrary(unittest.TestCase):
                                "none")
                 tree.remove(GROUP + number)
             l.stop()
+
+    def test_ranks_do_not_wait_for_a_host_that_is_cut_off(self):
+        with lab.Lab() as l:
+            tree = inc_tree.Tree(l)
+            # In the place of rank 0: its kernel takes connections, and nothing is said.
+            mute = subprocess.Popen(["ip", "netns", "exec", tree.hosts[0].namespace, sys.executable, "-c",
+                                     "import socket, time; s = socket.create_server(('10.0.1.2', 7000)); "
+                                     "print(flush=True); time.sleep(60)"], stdout=subprocess.PIPE, text=True)
+            self.addCleanup(mute.wait)
+            self.addCleanup(mute.kill)
+            self.addCleanup(mute.stdout.close)
+            mute.stdout.readline()
+            words = ("ip", "netns", "exec", tree.hosts[1].namespace, inc_ranks.INC, "perf", "--rank", "1", "--ranks",
+                     "2", "--meet", "10.0.1.2:7000", "--timeout", "2", "--daemon", "")
+            with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as rank:
+                self.addCleanup(rank.kill)
+                lab.wait_for("a connection", lambda: "10.0.1.2:7000" in lab.run(
+                    "ip", "netns", "exec", tree.hosts[1].namespace, "ss", "-Htn", "state", "established"))
+                time.sleep(0.5)  # it has said who it is, and waits for the others
+                self.assertIsNone(rank.poll())
+                l.kill()
+                self.assertIn("another rank is gone", rank.communicate(timeout=15)[1])
+                self.assertNotEqual(rank.returncode, 0)
+            # Nor for one that cannot be reached at all.
+            done = subprocess.run(words, capture_output=True, text=True, timeout=15, check=False)
+            self.assertNotEqual(done.returncode, 0)
+            self.assertIn("rank 0 is not at 10.0.1.2:7000", done.stderr)
 
     def test_hosts_alone(self):
         with lab.Lab() as l:

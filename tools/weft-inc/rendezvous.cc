@@ -7,9 +7,12 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <ctime>
 #include <system_error>
 #include <thread>
 
@@ -81,9 +84,23 @@ std::string in_words(const std::string& what) {
   return what + ": " + std::generic_category().message(errno);
 }
 
-void at_once(int fd) {
-  const int on = 1;
+/// So that a call on the socket notices within `limit` that the other end is gone, whose host may have been cut off
+/// before it could say so; and a short message is sent at once.
+void watch(int fd, std::chrono::seconds limit) {
+  const int on = 1, every_s = 1, times = std::max(2, static_cast<int>(limit.count()));
+  const unsigned unacknowledged_ms = static_cast<unsigned>(times) * 1000;
   setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+  setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &every_s, sizeof every_s);
+  setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &every_s, sizeof every_s);
+  setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &times, sizeof times);
+  setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &unacknowledged_ms, sizeof unacknowledged_ms);
+}
+
+/// For connect(), which the kernel would let wait for minutes; zero: all calls wait as long as they must.
+void limit_sending(int fd, std::time_t seconds) {
+  const timeval limit{seconds, 0};
+  setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
 }
 
 }  // namespace
@@ -100,8 +117,10 @@ std::string Rendezvous::meet(const std::string& where, std::uint32_t rank, std::
     const std::uint32_t ours = htonl(rank);
     for (;;) {
       nic::Descriptor fd(socket(place.address.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+      watch(fd.get(), limit);
+      limit_sending(fd.get(), 1);
       if (connect(fd.get(), address, place.length) == 0 && send_all(fd.get(), &ours, sizeof ours)) {
-        at_once(fd.get());
+        limit_sending(fd.get(), 0);
         peers_.push_back(std::move(fd));
         return "";
       }
@@ -123,10 +142,11 @@ std::string Rendezvous::meet(const std::string& where, std::uint32_t rank, std::
       return std::to_string(missing) + " ranks did not come";
     nic::Descriptor fd(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
     std::uint32_t who = 0;
-    if (!fd.valid() || !receive_all(fd.get(), &who, sizeof who)) continue;
+    if (!fd.valid()) continue;
+    watch(fd.get(), limit);
+    if (!receive_all(fd.get(), &who, sizeof who)) continue;
     who = ntohl(who);
     if (who == 0 || who >= ranks || peers_[who].valid()) return "rank " + std::to_string(who) + " came, and must not";
-    at_once(fd.get());
     peers_[who] = std::move(fd);
     --missing;
   }

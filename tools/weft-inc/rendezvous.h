@@ -19,6 +19,8 @@ class Rendezvous {
 
   /// Rank 0 listens at the address, the others connect to it, and wait for it if need be.
   /// @param where  ADDRESS:PORT, of IPv6 [ADDRESS]:PORT
+  /// @param limit  for all to come, and after which a rank whose host does not answer any more counts as gone (2 s at
+  ///               least)
   /// @return what went wrong, in words, or an empty string
   [[nodiscard]] std::string meet(const std::string& where, std::uint32_t rank, std::uint32_t ranks,
                                  std::chrono::seconds limit);
