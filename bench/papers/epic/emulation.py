@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # Copyright The weft authors
-"""EPIC's emulation (appendix J, Tables 19 to 24) on this machine: four hosts under Tree-3-2, which are namespaces with
-weft's own RNIC in `weft-inc perf`, and three switches in one weft-switch; each mode, rings of the same hosts, and Open
-MPI over TCP through the same switches. Needs root.
+"""EPIC's emulation (appendix J, Tables 19 to 24) on this machine: four hosts under Tree-3-2 and three switches in one
+weft-switch; each mode, rings of the same hosts, and Open MPI over the same switches. Hosts are namespaces with weft's
+own RNIC in `weft-inc perf`, and Open MPI takes TCP, or guests with Soft-RoCE, which Open MPI takes too. Needs root.
 
-Usage: emulation.py [--largest BYTES] [--out FILE] [COLLECTIVE...]
-  --largest BYTES  of a vector; 1K, 1M and 1G are powers of 1024 (64M)
-  --out FILE       emulation.md here; a table that is named alone replaces its section of it
+Usage: emulation.py [--guests] [--largest BYTES] [--out FILE] [COLLECTIVE...]
+  --guests         hosts are guests
+  --largest BYTES  of a vector; 1K, 1M and 1G are powers of 1024 (64M, with guests 16M)
+  --out FILE       emulation.md here, or emulation_guests.md; a table that is named alone replaces its section of it
 Writes the numbers beside the paper's."""
 import argparse
+import contextlib
 import json
 import os
 import pathlib
@@ -61,55 +63,78 @@ MESSAGE_PACKETS, WINDOW = 16, 8
 MODES = {**inc_tree.modes(12), "iii": {"mode": "iii", "slots": 2 * MESSAGE_PACKETS * WINDOW, "timeout": 12}}
 
 
-def parts(sizes):
+def parts(sizes, of=PARTS):
     """(sizes, times, warmup) of runs that take seconds each."""
     least = 0
-    for most, times, warmup in PARTS:
+    for most, times, warmup in of:
         part = [size for size in sizes if least < size <= most]
         if part:
             yield part, times, warmup
         least = most
 
 
-def by_weft(collective, solution, sizes):
-    """Microseconds by size."""
-    found = {}
-    for part, times, warmup in [([8], 500, 50)] if collective == "barrier" else parts(sizes):
-        words = [collective, "-b", str(part[0]), "-e", str(part[-1]), "-f", "4", "-n", str(times), "-w", str(warmup),
-                 "--json", "--mtu", "4096", "--message-packets", str(MESSAGE_PACKETS), "--window", str(WINDOW),
-                 "--timeout", "120", *(("--backend", "ring") if solution == "ring" else ("--backend", "inc",
-                                                                                         "--by-hand"))]
+class Namespaces:
+    """Hosts that are namespaces. Every run has switches of its own."""
+
+    FILE, LARGEST = "emulation.md", "64M"
+    HEAD = """# EPIC, appendix J, by weft-switch
+
+Written by emulation.py; README.md says what differs and why.
+"""
+    PARTS = PARTS
+
+    def perf(self, solution, words):
+        """What `weft-inc perf --json` says."""
         with lab.Lab() as l:
             tree = inc_tree.Tree(l)
-            ranks = inc_ranks.Ranks(tree, *words, each=lambda rank: ("--daemon", ""))
+            how = ("--backend", "ring") if solution == "ring" else ("--backend", "inc", "--by-hand")
+            ranks = inc_ranks.Ranks(tree, *words, *how, each=lambda rank: ("--daemon", ""))
             if solution != "ring":
                 ranks.join(tree, 7, WINDOW, message_packets=MESSAGE_PACKETS, **MODES[solution])
             out, ends = ranks.results()
             if any(status for status, _ in ends):
-                raise RuntimeError(f"{collective}, {solution}: {ends}")
-            for row in json.loads(out)["rows"]:
-                if row["out_of_place"]["wrong"]:
-                    raise RuntimeError(f"{collective}, {solution}: wrong results")
-                found[row["bytes"]] = row["out_of_place"]["time_us"]
+                raise RuntimeError(f"{' '.join(words)}, {solution}: {ends}")
             l.stop()
-    return found
+        return json.loads(out)
 
-
-def by_mpi(collective, sizes):
-    found = {}
-    for part, times, _ in [([0], 500, 0)] if collective == "barrier" else parts(sizes):
+    def mpi(self, words):
+        """What mpi_times prints."""
         with lab.Lab() as l:
-            mpi = Mpi(inc_tree.Tree(l), types.SimpleNamespace(sockets=[]), HERE / "mpi_times.c",
-                      (collective, str(times), *map(str, part)))
+            mpi = Mpi(inc_tree.Tree(l), types.SimpleNamespace(sockets=[]), HERE / "mpi_times.c", words)
             status, out = mpi.run("--mca", "coll", "^weft")
             if status:
-                raise RuntimeError(f"{collective}, Open MPI: {out}")
-            found.update((int(size), float(us)) for size, us in re.findall(r"^(\d+) ([\d.]+)$", out, re.M))
+                raise RuntimeError(f"{' '.join(words)}, Open MPI: {out}")
             l.stop()
+        return out
+
+    def close(self):
+        pass
+
+
+def by_weft(hosts, collective, solution, sizes):
+    """Microseconds by size."""
+    found = {}
+    for part, times, warmup in [([8], 500, 50)] if collective == "barrier" else parts(sizes, hosts.PARTS):
+        said = hosts.perf(solution, (
+            collective, "-b", str(part[0]), "-e", str(part[-1]), "-f", "4", "-n", str(times), "-w", str(warmup),
+            "--json", "--mtu", "4096", "--message-packets", str(MESSAGE_PACKETS), "--window", str(WINDOW), "--timeout",
+            "120"))
+        for row in said["rows"]:
+            if row["out_of_place"]["wrong"]:
+                raise RuntimeError(f"{collective}, {solution}: wrong results")
+            found[row["bytes"]] = row["out_of_place"]["time_us"]
     return found
 
 
-def section(collective, largest):
+def by_mpi(hosts, collective, sizes):
+    found = {}
+    for part, times, _ in [([0], 500, 0)] if collective == "barrier" else parts(sizes, hosts.PARTS):
+        out = hosts.mpi((collective, str(times), *map(str, part)))
+        found.update((int(size), float(us)) for size, us in re.findall(r"^(\d+) ([\d.]+)$", out, re.M))
+    return found
+
+
+def section(hosts, collective, largest):
     """A table, as Markdown."""
     names = [name for name, size in SIZES.items() if size <= largest]
     sizes = [SIZES[name] for name in names]
@@ -122,7 +147,8 @@ def section(collective, largest):
         if barrier and solution == "ring":
             continue  # the hosts' own barrier is no ring
         print(f"{collective}: {title}", file=sys.stderr, flush=True)
-        times = by_mpi(collective, sizes) if solution == "mpi" else by_weft(collective, solution, sizes)
+        times = (by_mpi(hosts, collective, sizes) if solution == "mpi" else
+                 by_weft(hosts, collective, solution, sizes))
         ours = [1e6 / us for us in times.values()] if barrier else [size * 8 / times[size] for size in sizes]
         rows = [(f"{title}, here", ours)]
         if solution in PAPER[collective]:
@@ -132,29 +158,31 @@ def section(collective, largest):
     return "\n".join(lines) + "\n"
 
 
-HEAD = """# EPIC, appendix J, by weft-switch
-
-Written by emulation.py; README.md says what differs and why.
-"""
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--largest", default="64M", choices=SIZES)
-    parser.add_argument("--out", default=HERE / "emulation.md", type=pathlib.Path)
+    parser.add_argument("--guests", action="store_true")
+    parser.add_argument("--largest", choices=SIZES)
+    parser.add_argument("--out", type=pathlib.Path)
     parser.add_argument("collective", nargs="*", choices=[[], *PAPER])
     arguments = parser.parse_args()
-    old = arguments.out.read_text(encoding="utf-8") if arguments.out.exists() else HEAD
+    if arguments.guests:
+        from emulation_guests import Guests as Hosts  # needs QEMU
+    else:
+        Hosts = Namespaces
+    out = arguments.out or HERE / Hosts.FILE
+    old = out.read_text(encoding="utf-8") if out.exists() else Hosts.HEAD
     sections = {int(number): "## " + text.strip() + "\n" for text in re.split(r"(?m)^## ", old)[1:]
                 for number in re.findall(r"^Table (\d+)", text)}
     cpu = next(line.split(":")[1].strip() for line in lab.read("/proc/cpuinfo").splitlines() if "model name" in line)
-    for collective in arguments.collective or PAPER:
-        text = section(collective, SIZES[arguments.largest])
-        title, _, rest = text.partition("\n")
-        sections[NUMBER[collective]] = f"{title}\n\n{cpu}, {os.cpu_count()} CPUs, Linux {platform.release()}\n{rest}"
-        print(text, flush=True)
-        arguments.out.write_text(HEAD + "".join("\n" + sections[number] for number in sorted(sections)),
-                                 encoding="utf-8")
+    with contextlib.closing(Hosts()) as hosts:
+        for collective in arguments.collective or PAPER:
+            text = section(hosts, collective, SIZES[arguments.largest or Hosts.LARGEST])
+            title, _, rest = text.partition("\n")
+            machine = f"{cpu}, {os.cpu_count()} CPUs, Linux {platform.release()}"
+            sections[NUMBER[collective]] = f"{title}\n\n{machine}\n{rest}"
+            print(text, flush=True)
+            out.write_text(Hosts.HEAD + "".join("\n" + sections[number] for number in sorted(sections)),
+                           encoding="utf-8")
 
 
 if __name__ == "__main__":
