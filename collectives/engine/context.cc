@@ -78,7 +78,8 @@ nic::Packet Context::translate(EndpointIndex to, const Place& place, const Slots
   p.dma_length = slot.dma_length;
   p.remote_address = copy.remote_address;
   p.rkey = copy.rkey;
-  p.payload.set(slots.payload(slot), slot.bytes);
+  const std::uint8_t* const payload = slots.payload(slot);
+  p.payload.set(payload != nullptr ? payload : said_of(place), slot.bytes);
   return p;
 }
 

@@ -76,6 +76,9 @@ struct GroupCounters {
   std::uint64_t ahead = 0;            ///< packets beyond the slots: of ranks and switches that run ahead
   std::uint64_t naks = 0;             ///< sent because a packet before was missing
   std::uint64_t cnps = 0;             ///< sent to ranks that run ahead
+  std::uint64_t turns = 0;            ///< times that the group got memory which it shares, at all switches
+  std::uint64_t turns_refused = 0;    ///< times that it did not, at one of them
+  std::uint64_t memory_busy = 0;      ///< times that it did not here
 
   friend bool operator==(const GroupCounters&, const GroupCounters&) = default;
 };
@@ -128,6 +131,10 @@ class Context {
   /// Module TranslateHeader: the packet of a full slot as this endpoint's peer expects it.
   [[nodiscard]] nic::Packet translate(EndpointIndex to, const Place& place, const Slots& slots, const Slot& slot,
                                       bool ack_req) const noexcept;
+  /// The payload of a slot for which there is none in memory: of a Barrier of a turn. nullptr: it is not known.
+  [[nodiscard]] static const std::uint8_t* said_of(const Place& place) noexcept {
+    return place.is_control() && is_turn(*place.invocation) ? place.invocation->said.data() : nullptr;
+  }
   /// What translate() changes for this endpoint, field by field into `out`: whoever copies fields that have just been
   /// written, several with one load, waits until all stores before them have reached the cache.
   void copy_for(EndpointIndex to, const Place& place, const Slot& slot, Copy& out) const noexcept;

@@ -19,6 +19,8 @@ struct Payload {
 };
 static_assert(sizeof(Payload) == kControlPayloadBytes && alignof(Payload) == 1);
 
+constexpr std::uint16_t kTurnFlags = 3, kRefusedFlag = 4;
+
 bool has_root(Primitive primitive) noexcept {
   return primitive == Primitive::reduce || primitive == Primitive::broadcast;
 }
@@ -26,6 +28,8 @@ bool has_root(Primitive primitive) noexcept {
 /// What holds between the fields.
 std::optional<ControlError> check(const ControlMessage& m) noexcept {
   if (!has_root(m.primitive) && m.root != 0) return ControlError::root;
+  if (m.turn != Turn::none && m.primitive != Primitive::barrier) return ControlError::flags;
+  if (m.refused && m.turn != Turn::take) return ControlError::flags;
   if (m.primitive == Primitive::barrier) {
     if (m.type != DataType{}) return ControlError::type;
     if (m.op != Op{}) return ControlError::op;
@@ -64,7 +68,7 @@ std::string_view to_string(ControlError error) noexcept {
     case ControlError::op:
       return "unknown operation, or none of this type";
     case ControlError::flags:
-      return "reserved flags are set";
+      return "flags that mean nothing";
     case ControlError::root:
       return "a root where none belongs";
     case ControlError::size:
@@ -79,10 +83,15 @@ std::uint32_t control_immediate(const ControlMessage& m) noexcept {
          std::uint32_t{kControlVersion} << 16 | m.sequence;
 }
 
+std::uint32_t control_flags(const ControlMessage& m) noexcept {
+  return static_cast<std::uint32_t>(m.turn) | (m.refused ? std::uint32_t{kRefusedFlag} : 0);
+}
+
 std::array<std::uint8_t, kControlPayloadBytes> control_payload(const ControlMessage& m) noexcept {
   Payload payload{};
   payload.group.set(m.group);
   payload.root.set(m.root);
+  payload.flags.set(static_cast<std::uint16_t>(control_flags(m)));
   payload.bytes.set(m.bytes);
   std::array<std::uint8_t, kControlPayloadBytes> out{};
   std::memcpy(out.data(), &payload, sizeof payload);
@@ -99,7 +108,8 @@ std::optional<ControlError> read_control(std::uint32_t immediate, std::span<cons
   if (op >= kOps || arithmetic(static_cast<DataType>(type), static_cast<Op>(op)) == nullptr) return ControlError::op;
   Payload read{};
   std::memcpy(&read, payload.data(), sizeof read);
-  if (read.flags.value() != 0) return ControlError::flags;
+  const std::uint16_t flags = read.flags.value(), turn = flags & kTurnFlags;
+  if ((flags & ~(kTurnFlags | kRefusedFlag)) != 0 || turn >= kTurns) return ControlError::flags;
   ControlMessage m;
   m.primitive = static_cast<Primitive>(primitive);
   m.op = static_cast<Op>(op);
@@ -108,6 +118,8 @@ std::optional<ControlError> read_control(std::uint32_t immediate, std::span<cons
   m.root = read.root.value();
   m.group = read.group.value();
   m.bytes = read.bytes.value();
+  m.turn = static_cast<Turn>(turn);
+  m.refused = (flags & kRefusedFlag) != 0;
   if (const auto error = check(m)) return error;
   out = m;
   return std::nullopt;

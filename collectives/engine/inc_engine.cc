@@ -11,12 +11,12 @@ namespace {
 
 using Modes = std::variant<ModeI, ModeII, ModeIII>;
 
-Modes make(const GroupConfig& g, SlotMemory up, SlotMemory down) {
+Modes make(const GroupConfig& g, SlotMemory up, SlotMemory down, MemoryLock* lock = nullptr) {
   switch (g.mode) {
     case Mode::i:
       return Modes(std::in_place_type<ModeI>, g, std::move(up));
     case Mode::ii:
-      return Modes(std::in_place_type<ModeII>, g, std::move(up));
+      return Modes(std::in_place_type<ModeII>, g, std::move(up), lock);
     case Mode::iii:
       break;
   }
@@ -49,10 +49,10 @@ std::size_t IncEngine::memory_bytes(const GroupConfig& group) noexcept {
   return up_bytes(group) + down_bytes(group);
 }
 
-IncEngine::IncEngine(const GroupConfig& g, std::span<std::byte> region)
-    : mode_(region.empty() ? make(g, SlotMemory(), SlotMemory())
+IncEngine::IncEngine(const GroupConfig& g, std::span<std::byte> region, MemoryLock* lock)
+    : mode_(region.empty() ? make(g, SlotMemory(), SlotMemory(), lock)
                            : make(g, SlotMemory(region.first(up_bytes(g))),
-                                  SlotMemory(region.subspan(up_bytes(g), down_bytes(g))))) {}
+                                  SlotMemory(region.subspan(up_bytes(g), down_bytes(g))), lock)) {}
 
 IncEngine::IncEngine(const GroupConfig& g) : mode_(make(g, SlotMemory(up_bytes(g)), SlotMemory(down_bytes(g)))) {}
 

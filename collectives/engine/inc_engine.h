@@ -26,7 +26,8 @@ class IncEngine {
 
   /// @param group   checked by check()
   /// @param region  memory_bytes(), which outlives this; or empty, and payload is elided
-  IncEngine(const GroupConfig& group, std::span<std::byte> region);
+  /// @param lock    of the region, where other groups have it, too (Mode II); it outlives this
+  IncEngine(const GroupConfig& group, std::span<std::byte> region, MemoryLock* lock = nullptr);
   /// Has memory of its own, which is copied with it.
   explicit IncEngine(const GroupConfig& group);
 

@@ -93,6 +93,8 @@ Refusal LookupTable::control(EndpointIndex from, const nic::Packet& p, Place& ou
   if (read_control(p.immediate, {p.payload.data(), p.payload.bytes}, m)) return Refusal::bad_control;
   heard_ = m;
   if (m.group != group_.id || m.root >= group_.way.size()) return Refusal::bad_control;
+  // Switches say it of what ranks have begun; it is not what they began.
+  m.refused = out.invocation != nullptr && out.invocation->message.refused;
   if (out.invocation != nullptr) {
     if (!(out.invocation->message == m)) return Refusal::disagreement;
     out.invocation->announced.add(from);
@@ -114,6 +116,7 @@ Refusal LookupTable::open(EndpointIndex from, const ControlMessage& m, Place& ou
   if (!role(from, i).sends) return Refusal::disagreement;
   i.announced.clear();
   i.announced.add(from);
+  if (is_turn(i)) i.said = control_payload(m);
   ++count_;
   for (std::size_t n = 0; n < ends_.size(); ++n) {
     const auto e = static_cast<EndpointIndex>(n);

@@ -15,6 +15,7 @@
 // positions depend on how many packets this one has.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -48,6 +49,9 @@ struct Invocation {
   std::uint64_t packets = 0;        ///< control message and data
   EndpointSet announced;            ///< endpoints whose control message has come
   std::vector<StreamBase> streams;  ///< by endpoint, before the control message
+  /// Of a Barrier that takes or gives a turn: its payload as this switch sends it. It is kept here because slots may be
+  /// another group's at that time.
+  std::array<std::uint8_t, kControlPayloadBytes> said{};
 
   /// One past its last position. A Broadcast is forwarded and not added: it takes no slots, and so no positions.
   [[nodiscard]] std::uint64_t end() const noexcept {
@@ -63,6 +67,11 @@ struct Invocation {
 /// Every rank sends and receives: results go back to those who contributed, and their answers say so of both.
 [[nodiscard]] inline bool everyone_takes_part(const Invocation& i) noexcept {
   return i.message.primitive == Primitive::allreduce || i.message.primitive == Primitive::barrier;
+}
+
+/// Whether it is a Barrier that takes or gives a turn.
+[[nodiscard]] inline bool is_turn(const Invocation& i) noexcept {
+  return i.message.turn != Turn::none;
 }
 
 /// A packet of an invocation.
@@ -162,7 +171,7 @@ class LookupTable {
     for (std::uint32_t i = 0; i < count_; ++i) {
       // Streams and packets follow from the messages, which all are in front.
       const Invocation& one = live(i);
-      h(std::uint64_t{control_immediate(one.message)} << 32 | one.message.root);
+      h(std::uint64_t{control_immediate(one.message)} << 32 | control_flags(one.message) << 16 | one.message.root);
       h(one.message.bytes);
       h(one.start);
       one.announced.hash_state(h);

@@ -37,8 +37,8 @@ std::optional<std::string> check_mode_ii(const GroupConfig& group) {
   return std::nullopt;
 }
 
-ModeII::ModeII(const GroupConfig& group, SlotMemory memory)
-    : Context(group), slots_(group, std::move(memory)), progress_(group.endpoints.size()) {}
+ModeII::ModeII(const GroupConfig& group, SlotMemory memory, MemoryLock* lock)
+    : Context(group), slots_(group, std::move(memory)), progress_(group.endpoints.size()), lock_(lock) {}
 
 void ModeII::on_packet(EndpointIndex from, const nic::Packet& p, bool marked, Sink& sink) {
   if (p.opcode == Opcode::CNP) return on_cnp(from, p, sink);
@@ -107,7 +107,11 @@ void ModeII::on_request(EndpointIndex from, const nic::Packet& p, bool marked, S
     case Refusal::disagreement:
       return fail(Failure::Reason::disagreement, from, place, sink);
   }
+  if (place.is_control() && !may_begin(*place.invocation)) {
+    return fail(Failure::Reason::bad_control, from, place, sink);
+  }
   if (filtered(from, rx_of(from, place))) return;
+  if (place.is_control() && is_turn(*place.invocation)) return on_turn(from, p, place, marked, sink);
   if (place.invocation->message.primitive == Primitive::broadcast) return on_broadcast(from, p, place, marked, sink);
   if (from == group_.parent && everyone_takes_part(place)) return on_result(p, place, marked, sink);
   on_contribution(from, p, place, marked, sink);
@@ -228,7 +232,11 @@ void ModeII::on_contribution(EndpointIndex from, const nic::Packet& p, const Pla
     case Contribution::complete:
       ++counters_.contributions;
       ++counters_.completed;
-      if (!place.is_control()) counters_.completed_bytes += p.payload.bytes;
+      if (!place.is_control()) {
+        counters_.completed_bytes += p.payload.bytes;
+      } else if (is_turn(*place.invocation) && !all_want(*place.invocation)) {
+        return fail(Failure::Reason::bad_control, from, place, sink);
+      }
       break;
   }
   Slot& slot = slots_.at(position);
@@ -301,6 +309,82 @@ void ModeII::on_duplicate(EndpointIndex from, const Place& place, Slot& slot, Si
   if (!asks_anew(from, slot)) return;
   ++counters_.copies;
   forward(root, place, slot, true, sink);
+}
+
+/// A Barrier of a turn. Its payload is not kept in slots, whose memory may be another group's: see Context::said_of().
+void ModeII::on_turn(EndpointIndex from, const nic::Packet& p, const Place& place, bool marked, Sink& sink) {
+  nic::Packet bare = p;
+  bare.payload.set(nullptr, p.payload.bytes);
+  if (from == group_.parent) return on_verdict(bare, place, marked, sink);
+  ControlMessage& m = place.invocation->message;
+  if (table_.heard().refused) {
+    if (group_.endpoints[from].rank) return fail(Failure::Reason::bad_control, from, place, sink);
+    m.refused = true;
+  }
+  on_contribution(from, bare, place, marked, sink);
+}
+
+/// What all of the tree have agreed on comes from its root.
+void ModeII::on_verdict(const nic::Packet& p, const Place& place, bool marked, Sink& sink) {
+  Invocation& i = *place.invocation;
+  const Slot* const slot = slots_.find(place.position());
+  if (slot != nullptr && slot->full && !slot->result) {
+    i.message.refused = table_.heard().refused;
+    i.said = control_payload(i.message);
+    decided(i);
+  }
+  on_result(p, place, marked, sink);
+}
+
+/// Whether a collective may begin whose control message has come. Of a group that shares memory, one with data may when
+/// the memory has come with the last Barrier of a turn that began; so none that is in the table writes to memory of
+/// others: with the end of a turn all before it are forgotten, and nothing with data is behind it.
+bool ModeII::may_begin(const Invocation& i) noexcept {
+  if (lock_ == nullptr || &i != &table_.live(table_.live() - 1)) return true;
+  if (!is_turn(i)) return has_memory_ && begun_turn_ == turn_with_memory_;
+  begun_turn_ = i.message.sequence;
+  return true;
+}
+
+/// All ranks behind us have begun a Barrier of a turn, which goes up now; at the root it is decided. False: it means
+/// nothing, because another turn is under way.
+bool ModeII::all_want(Invocation& i) {
+  ControlMessage& m = i.message;
+  if (lock_ != nullptr) {
+    if (begun_turn_ != m.sequence || (m.turn == Turn::take && has_memory_)) return false;
+    // Where a switch below has been refused nobody gets it.
+    if (m.turn == Turn::take && !m.refused) {
+      has_memory_ = lock_->take();
+      turn_with_memory_ = m.sequence;
+      m.refused = !has_memory_;
+      counters_.memory_busy += m.refused ? 1 : 0;
+    }
+  }
+  i.said = control_payload(m);
+  if (!group_.parent) decided(i);
+  return true;
+}
+
+void ModeII::decided(const Invocation& i) {
+  if (i.message.turn == Turn::take) {
+    ++(i.message.refused ? counters_.turns_refused : counters_.turns);
+    if (i.message.refused) give_memory();
+    return;
+  }
+  // All ranks of the tree have all that came before, and were told that the others have it.
+  while (&table_.live(0) != &i) table_.forget_oldest();
+  give_memory();
+}
+
+void ModeII::give_memory() noexcept {
+  if (has_memory_) lock_->give();
+  has_memory_ = false;
+}
+
+/// A group that has failed looks at no slot any more.
+void ModeII::fail(Failure::Reason reason, EndpointIndex from, const Place& place, Sink& sink) {
+  Context::fail(reason, from, place, sink);
+  give_memory();
 }
 
 void ModeII::on_result(const nic::Packet& p, const Place& place, bool marked, Sink& sink) {

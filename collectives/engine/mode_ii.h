@@ -26,6 +26,7 @@
 #include "collectives/engine/context.h"
 #include "collectives/engine/group.h"
 #include "collectives/engine/lookup_table.h"
+#include "collectives/engine/memory_lock.h"
 #include "collectives/engine/slots.h"
 #include "nic/rnic/packet.h"
 
@@ -37,7 +38,8 @@ namespace weft::inc {
 class ModeII : public Context {
  public:
   /// @param group  checked by check_mode_ii()
-  ModeII(const GroupConfig& group, SlotMemory memory);
+  /// @param lock   of the memory, where other groups have it, too; it outlives this. nullptr: it is the group's own
+  ModeII(const GroupConfig& group, SlotMemory memory, MemoryLock* lock = nullptr);
 
   /// Takes a packet of the other end of an endpoint, whose ICRC is right.
   void on_packet(EndpointIndex from, const nic::Packet& packet, bool marked, Sink& sink);
@@ -64,6 +66,8 @@ class ModeII : public Context {
       h(p.spare ? 1 : 0);
       h(p.held ? *p.held << 8 | p.held_syndrome : ~std::uint64_t{0});
     }
+    if (lock_ == nullptr) return;
+    h(std::uint64_t{begun_turn_} << 32 | std::uint64_t{turn_with_memory_} << 16 | (has_memory_ ? 1 : 0));
   }
 
  private:
@@ -100,6 +104,13 @@ class ModeII : public Context {
   void on_result(const nic::Packet& p, const Place& place, bool marked, Sink& sink);
   void on_broadcast(EndpointIndex from, const nic::Packet& p, const Place& place, bool marked, Sink& sink);
   void on_response(EndpointIndex from, const nic::Packet& p, Sink& sink);
+  void on_turn(EndpointIndex from, const nic::Packet& p, const Place& place, bool marked, Sink& sink);
+  void on_verdict(const nic::Packet& p, const Place& place, bool marked, Sink& sink);
+  [[nodiscard]] bool may_begin(const Invocation& i) noexcept;
+  [[nodiscard]] bool all_want(Invocation& i);
+  void decided(const Invocation& i);
+  void give_memory() noexcept;
+  void fail(Failure::Reason reason, EndpointIndex from, const Place& place, Sink& sink);
   void spare(EndpointIndex to, std::uint64_t sequence) noexcept;
   void merge(const Place& place, Sink& sink);
 
@@ -112,6 +123,10 @@ class ModeII : public Context {
 
   Slots slots_;
   std::vector<Progress> progress_;
+  MemoryLock* lock_ = nullptr;
+  bool has_memory_ = false;             ///< that is shared
+  std::uint16_t begun_turn_ = 0;        ///< sequence number of the last Barrier that took or gave a turn, once it began
+  std::uint16_t turn_with_memory_ = 0;  ///< and of the one with which the memory came
 };
 
 }  // namespace weft::inc

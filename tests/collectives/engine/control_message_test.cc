@@ -37,6 +37,27 @@ TEST(ControlMessage, IsOnTheWireAsItsHeaderSays) {
   EXPECT_EQ(control_payload(m), (Payload{1, 2, 3, 4, 0x0a, 0x0b, 0, 0, 0, 0, 0, 0, 0, 0, 0x0f, 0xa0}));
 }
 
+TEST(ControlMessage, BarriersMayTakeAndGiveTurns) {
+  ControlMessage m;
+  m.primitive = Primitive::barrier;
+  for (const Turn turn : {Turn::none, Turn::take, Turn::give}) {
+    for (const bool refused : {false, true}) {
+      m.turn = turn;
+      m.refused = refused;
+      const bool means_something = !refused || turn == Turn::take;
+      ASSERT_EQ(error_of(m), means_something ? std::nullopt : std::optional(ControlError::flags));
+      ControlMessage back;
+      if (means_something) {
+        EXPECT_EQ(read_control(control_immediate(m), control_payload(m), back), std::nullopt);
+        EXPECT_EQ(back, m);
+      }
+    }
+  }
+  m = allreduce();
+  m.turn = Turn::take;
+  EXPECT_EQ(error_of(m), ControlError::flags);
+}
+
 TEST(ControlMessage, EveryPrimitiveOperationAndTypeThatExistsComesBack) {
   int accepted = 0;
   for (std::size_t primitive = 0; primitive < kPrimitives; ++primitive) {

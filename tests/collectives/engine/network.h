@@ -30,6 +30,7 @@ inline constexpr std::size_t kRanks = 4, kLeaves = 2;
 /// Chances per packet.
 struct Faults {
   double loss = 0, duplicate = 0, overtake = 0, mark = 0;
+  double late = 0;  ///< a copy comes as well, at any time
 };
 
 /// One collective as all ranks run it.
@@ -37,6 +38,7 @@ struct Collective {
   Primitive primitive = Primitive::allreduce;
   std::uint16_t root = 0;
   std::uint32_t packets = 1;  ///< of data
+  Turn turn = Turn::none;     ///< of a Barrier
 };
 
 /// How ranks send the messages of data; control messages are SENDs.
@@ -52,14 +54,21 @@ class Rank {
         verb_(verb),
         window_(group.window),
         message_packets_(group.message_packets),
-        program_(std::move(program)),
         memory_(kMemory),
         mr_(table_.add(nic::Pd{1}, memory_.data(), memory_.size(), nic::Access::all, region(rank))),
         requester_(config, nic::Pd{1}, table_, wire::Qpn(17)),
         responder_(config, nic::Pd{1}, table_, wire::Qpn(18)) {
     requester_.connect(group.endpoints[rank % 2].first_rx);
     responder_.connect(group.endpoints[rank % 2].first_tx);
-    for (std::size_t k = 0; k < program_.size(); ++k) {
+    append(std::move(program));
+  }
+
+  /// More to run.
+  void append(std::vector<Collective> more) {
+    const std::size_t before = program_.size();
+    program_.insert(program_.end(), more.begin(), more.end());
+    received_.resize(program_.size());
+    for (std::size_t k = before; k < program_.size(); ++k) {
       if (!receives(k)) continue;
       for (std::uint32_t i = 0; i <= messages(k); ++i) {
         nic::RecvWr wr;
@@ -124,6 +133,8 @@ class Rank {
     }
     for (; current_ < program_.size(); ++current_, posted_ = 0) {
       const std::uint32_t all = messages(current_) + 1;
+      // A turn ends when all that was sent in it has been acknowledged.
+      if (program_[current_].turn == Turn::give && posted_ == 0 && outstanding_ > 0) return;
       while (sends(current_) && posted_ < all && outstanding_ < window_ && !late) post();
       if (sends(current_) && posted_ < all) return;
       if (receives(current_) && received_[current_] < all) return;
@@ -140,6 +151,8 @@ class Rank {
   nic::Cq& send_cq() { return send_cq_; }
   nic::Cq& receive_cq() { return receive_cq_; }
   bool late = false;  ///< does not begin yet
+  /// What this rank runs after a Barrier that asked for a turn.
+  std::function<std::vector<Collective>(bool refused)> after_take{};
 
  private:
   static constexpr std::uint32_t kReceive = 1u << 16, kMemory = 1u << 18;
@@ -157,8 +170,9 @@ class Rank {
     const std::uint32_t at = (sent_++ % 64) * message_packets_ * kMtu;
     const std::uint64_t address = region(rank_) + at;
     if (posted_ == 0) {
-      const ControlMessage m = message(program_[current_].primitive, static_cast<std::uint16_t>(current_),
-                                       std::uint64_t{packets(current_)} * kMtu, program_[current_].root);
+      ControlMessage m = message(program_[current_].primitive, static_cast<std::uint16_t>(current_),
+                                 std::uint64_t{packets(current_)} * kMtu, program_[current_].root);
+      m.turn = program_[current_].turn;
       const auto payload = control_payload(m);
       std::copy(payload.begin(), payload.end(), memory_.begin() + at);
       wr.opcode = nic::WrOpcode::send_imm;
@@ -208,6 +222,10 @@ class Rank {
       }
     }
     ++received_[k];
+    if (program_[k].turn != Turn::take || !after_take) return;
+    ControlMessage m;
+    ASSERT_EQ(read_control(wc.immediate, {memory_.data() + place(k, 0), wc.byte_length}, m), std::nullopt);
+    append(after_take(m.refused));
   }
 
   std::uint16_t rank_;
@@ -221,16 +239,21 @@ class Rank {
   nic::Requester requester_;
   nic::Responder responder_;
   std::size_t current_ = 0;
-  std::vector<std::uint32_t> received_ = std::vector<std::uint32_t>(program_.size());  ///< messages, by collective
+  std::vector<std::uint32_t> received_;  ///< messages, by collective
   std::uint32_t posted_ = 0, outstanding_ = 0, sent_ = 0;
   bool failed_ = false;
   std::string why_;
 };
 
+/// Makes the engine of a switch: leaves are 0 and 1, the root is 2.
+using MakeEngine = std::function<IncEngine(const GroupConfig& group, std::size_t node)>;
+
 class Network {
  public:
-  Network(GroupConfig leaf_group, nic::QpConfig config, const std::vector<Collective>& program, Faults faults,
-          std::uint64_t seed, Verb verb = Verb::send)
+  Network(
+      GroupConfig leaf_group, nic::QpConfig config, const std::vector<Collective>& program, Faults faults,
+      std::uint64_t seed, Verb verb = Verb::send,
+      const MakeEngine& make = [](const GroupConfig& group, std::size_t) { return IncEngine(group); })
       : config_(config), verb_(verb), faults_(faults), rng_(seed) {
     for (EndpointConfig& e : leaf_group.endpoints) {
       if (e.rank) e.loss_recovery = config.loss_recovery;
@@ -254,27 +277,31 @@ class Network {
       }
       g.way = l == 0 ? std::vector<EndpointIndex>{0, 1, 2, 2} : std::vector<EndpointIndex>{2, 2, 0, 1};
       EXPECT_EQ(IncEngine::check(g), std::nullopt);
-      switches_.emplace_back(g);
+      switches_.push_back(make(g, l));
     }
     EXPECT_EQ(IncEngine::check(root), std::nullopt);
-    switches_.emplace_back(root);
+    switches_.push_back(make(root, kLeaves));
   }
 
   /// Until all ranks are done, one of them has failed, or nothing will happen any more. Returns how it ended.
   std::string run(std::uint64_t most_steps = 2'000'000) {
-    for (std::uint64_t step = 0; step < most_steps; ++step) {
-      for (auto& r : ranks_) pump(*r);
-      if (::testing::Test::HasFatalFailure()) return "wrong";
-      bool done = true, failed = false;
-      for (auto& r : ranks_) {
-        done &= r->done();
-        failed |= r->failed();
-      }
-      if (failed && !patient) return "failed";
-      if (done) return "done";
-      if (!deliver() && !pass_time()) return "stuck";
+    for (std::uint64_t n = 0; n < most_steps; ++n) {
+      if (std::string end = step(); !end.empty()) return end;
     }
     return "endless";
+  }
+  /// One packet, or the next time at which something happens. Returns how it ended, "" when it goes on.
+  std::string step() {
+    for (auto& r : ranks_) pump(*r);
+    if (::testing::Test::HasFatalFailure()) return "wrong";
+    bool done = true, failed = false;
+    for (auto& r : ranks_) {
+      done &= r->done();
+      failed |= r->failed();
+    }
+    if (failed && !patient) return "failed";
+    if (done) return "done";
+    return deliver() || pass_time() ? "" : "stuck";
   }
 
   /// What is still under way when all ranks are done.
@@ -340,6 +367,7 @@ class Network {
     Channel* channel = nullptr;
     for (Channel& c : channels_) channel = c.node == node && c.endpoint == endpoint ? &c : channel;
     if (channel == nullptr) channel = &channels_.emplace_back(Channel{node, endpoint, {}});
+    if (chance(faults_.late)) late_.push_back({node, endpoint, {f}});
     const bool twice = chance(faults_.duplicate);
     const bool first = !channel->flights.empty() && chance(faults_.overtake);
     if (first) {
@@ -366,10 +394,20 @@ class Network {
     for (Channel& c : channels_) {
       if (!c.flights.empty()) ready.push_back(&c);
     }
+    if (!late_.empty() && rng_.below(20) == 0) {
+      std::swap(late_[rng_.below(late_.size())], late_.back());
+      const Channel late = std::move(late_.back());
+      late_.pop_back();
+      return arrive(late, late.flights.front());
+    }
     if (ready.empty()) return false;
     Channel& c = *ready[rng_.below(ready.size())];
     Flight f = std::move(c.flights.front());
     c.flights.pop_front();
+    return arrive(c, std::move(f));
+  }
+
+  bool arrive(const Channel& c, Flight f) {
     f.packet.payload.set(f.payload.data(), static_cast<std::uint32_t>(f.payload.size()));
     const std::size_t node = c.node;
     if (node < kRanks) {
@@ -432,6 +470,7 @@ class Network {
   std::vector<IncEngine> switches_;
   std::vector<std::unique_ptr<Rank>> ranks_;
   std::deque<Channel> channels_;
+  std::vector<Channel> late_;
 };
 
 /// For Network::lose: an ACK of the packet before must follow each RNR NAK to a rank.
