@@ -196,6 +196,9 @@ Schema group_schema() {
                         "Code of the time that RNR NAKs ask for (IBTA 9.7.5.2.8); 12: 0.64 ms."),
       Key::with_default("rnr_acks", Schema::boolean(), Value(true),
                         "An ACK follows each RNR NAK to a rank: Linux's rdma_rxe goes on waiting for that only."),
+      Key::optional_key("block", Schema::integer(0, UINT32_MAX),
+                        "Mode ii: number of the memory that it has in turns with all groups of the switch that name "
+                        "the same one. Its ranks ask before each collective; without, memory of its own."),
       Key::with_default("dscp", dscp, Value(26), "DSCP of packets that go out."),
       Key::optional_key("ack_dscp", dscp, "DSCP of ACKs and NAKs; absent: as of other packets."),
       Key::with_default("cnp_dscp", dscp, Value(48), "DSCP of CNPs."),
@@ -228,6 +231,8 @@ std::optional<std::string> read_group(const Value& v, const pipeline::SwitchInfo
   c.retries = static_cast<std::uint8_t>(v["retries"].integer());
   c.acks = v["acks"].string() == "arrival" ? Acks::arrival : Acks::room;
   c.early_cnp = v["early_cnp"].boolean();
+  if (v.has("block")) out.block = static_cast<std::uint32_t>(v["block"].unsigned_integer());
+  if (out.block && c.mode != Mode::ii) return "a block is for mode ii: groups of other modes have memory of their own";
   out.dscp = static_cast<std::uint8_t>(v["dscp"].integer());
   out.ack_dscp = v.has("ack_dscp") ? static_cast<std::uint8_t>(v["ack_dscp"].integer()) : out.dscp;
   out.cnp_dscp = static_cast<std::uint8_t>(v["cnp_dscp"].integer());

@@ -30,15 +30,16 @@ struct EdgeSpec {
 
 struct GroupSpec {
   GroupConfig config;
-  std::vector<EdgeSpec> edges;  ///< by endpoint
+  std::vector<EdgeSpec> edges;         ///< by endpoint
+  std::optional<std::uint32_t> block;  ///< of the switch's memory, that groups which name it have in turns
   std::uint8_t dscp = 26;
   std::uint8_t ack_dscp = 26;  ///< of ACKs and NAKs
   std::uint8_t cnp_dscp = 48;
   config::Mark mark{};
 
   friend bool operator==(const GroupSpec& a, const GroupSpec& b) {
-    return a.config == b.config && a.edges == b.edges && a.dscp == b.dscp && a.ack_dscp == b.ack_dscp &&
-           a.cnp_dscp == b.cnp_dscp;
+    return a.config == b.config && a.edges == b.edges && a.block == b.block && a.dscp == b.dscp &&
+           a.ack_dscp == b.ack_dscp && a.cnp_dscp == b.cnp_dscp;
   }
 };
 

@@ -6,6 +6,25 @@
 
 namespace weft::inc {
 
+/// Ends a region.
+struct MemoryPool::GiveBack {
+  std::shared_ptr<MemoryPool> pool;
+  std::size_t offset;
+
+  void operator()(std::span<std::byte>* held) const {
+    pool->give_back(offset, held->size());
+    delete held;
+  }
+};
+
+void MemoryPool::shrink(const Region& region, std::size_t bytes) {
+  const auto& of = *std::get_deleter<GiveBack>(region);
+  const std::size_t keeps = rounded(bytes), had = region->size();
+  if (keeps >= had) return;
+  *region = region->first(keeps);
+  of.pool->give_back(of.offset + keeps, had - keeps);
+}
+
 MemoryPool::Region MemoryPool::allocate(std::size_t bytes) {
   const std::size_t wanted = rounded(bytes);
   const std::lock_guard lock(mutex_);
@@ -15,10 +34,7 @@ MemoryPool::Region MemoryPool::allocate(std::size_t bytes) {
   free_.erase(at);
   if (length > wanted) free_.emplace(offset + wanted, length - wanted);
   auto* const region = new std::span<std::byte>(static_cast<std::byte*>(memory_.data()) + offset, wanted);
-  return {region, [pool = shared_from_this(), offset = offset, wanted](std::span<std::byte>* held) {
-            pool->give_back(offset, wanted);
-            delete held;
-          }};
+  return {region, GiveBack{shared_from_this(), offset}};
 }
 
 void MemoryPool::give_back(std::size_t offset, std::size_t bytes) {

@@ -25,6 +25,9 @@ class MemoryPool : public std::enable_shared_from_this<MemoryPool> {
   using Region = std::shared_ptr<std::span<std::byte>>;
   /// nullptr when no free range is long enough. What the region held before is not cleared.
   [[nodiscard]] Region allocate(std::size_t bytes);
+  /// Gives the end of a region back: no more than its first `bytes` are in use. Not at the same time as anybody reads
+  /// the region's size.
+  static void shrink(const Region& region, std::size_t bytes);
 
   [[nodiscard]] std::size_t bytes() const noexcept { return memory_.bytes(); }
   [[nodiscard]] std::size_t free_bytes() const;
@@ -34,6 +37,7 @@ class MemoryPool : public std::enable_shared_from_this<MemoryPool> {
   [[nodiscard]] static constexpr std::size_t rounded(std::size_t bytes) noexcept { return (bytes + 63) / 64 * 64; }
 
  private:
+  struct GiveBack;
   void give_back(std::size_t offset, std::size_t bytes);
 
   tables::PageMemory memory_;

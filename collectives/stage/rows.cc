@@ -198,6 +198,11 @@ ordered_json IncStage::group_row(const RunningGroup& g) const {
           {"resent", n.resent},
           {"timeouts", n.timeouts},
           {"ahead", n.ahead},
+          {"block", g.spec.block ? ordered_json(*g.spec.block) : ordered_json(nullptr)},
+          {"has_block", g.key != nullptr && g.key->has_it()},
+          {"turns", n.turns},
+          {"turns_refused", n.turns_refused},
+          {"block_busy", n.memory_busy},
           {"failure", g.unit.failure() ? describe(*g.unit.failure(), g.spec) : ""}};
 }
 
@@ -294,6 +299,9 @@ ordered_json IncStage::activity_row(const RunningGroup& g) const {
   row["to_ranks"] = sent;
   row["bad_icrc"] = bad_icrc;
   row["completed_bytes"] = g.unit.counters().completed_bytes;
+  row["turns"] = g.unit.counters().turns;
+  row["turns_refused"] = g.unit.counters().turns_refused;
+  row["block_busy"] = g.unit.counters().memory_busy;
   return row;
 }
 
@@ -307,7 +315,8 @@ ordered_json IncStage::abilities_row() const {
   return {{"modes", std::move(modes)},
           {"types", std::move(types)},
           {"fan_in", offer.fan_in.value_or(kMaxEndpoints - 1)},
-          {"memory_bytes", shared_.pool().bytes()}};
+          {"memory_bytes", shared_.pool().bytes()},
+          {"blocks", true}};
 }
 
 ordered_json IncStage::pool_row() const {
@@ -322,7 +331,7 @@ ordered_json IncStage::memory_row(const RunningGroup& g) const {
   ordered_json row{{"of", "group " + std::to_string(g.id())}, {"bytes", 0},       {"memory_bytes", nullptr},
                    {"longest_free_bytes", nullptr},           {"slots", nullptr}, {"slots_in_use", nullptr}};
   // Without a region the group's memory is its own, not the switch's.
-  if (g.memory != nullptr) row["bytes"] = MemoryPool::rounded(g.memory->size());
+  if (g.memory != nullptr) row["bytes"] = MemoryPool::rounded(IncEngine::memory_bytes(g.spec.config));
   const Slots* const slots = g.unit.slots();
   if (slots == nullptr) return row;
   std::uint32_t used = 0;

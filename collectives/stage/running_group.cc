@@ -46,15 +46,18 @@ Ownership::~Ownership() {
   table_->remove_group(*group_);
 }
 
-RunningGroup::RunningGroup(GroupSpec s, MemoryPool::Region region, std::uint32_t gen, std::uint16_t on_worker,
-                           bool command, pipeline::OwnerTable* owners)
+RunningGroup::RunningGroup(GroupSpec s, MemoryPool::Region region, std::unique_ptr<BlockKey> of_block,
+                           std::uint32_t gen, std::uint16_t on_worker, bool command, pipeline::OwnerTable* owners)
     : spec(std::move(s)),
       generation(gen),
       worker(on_worker),
       from_command(command),
       memory(std::move(region)),
+      key(std::move(of_block)),
       ownership(owners, spec, worker),
-      unit(memory != nullptr ? IncEngine(spec.config, *memory) : IncEngine(spec.config)),
+      unit(key != nullptr      ? IncEngine(spec.config, key->memory(), key.get())
+           : memory != nullptr ? IncEngine(spec.config, *memory)
+                               : IncEngine(spec.config)),
       edges(spec.edges.size()) {
   for (std::size_t e = 0; e < edges.size(); ++e) {
     const EdgeSpec& from = spec.edges[e];

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "collectives/engine/inc_engine.h"
+#include "collectives/stage/block.h"
 #include "collectives/stage/group_spec.h"
 #include "collectives/stage/head_crc.h"
 #include "collectives/stage/memory_pool.h"
@@ -97,14 +98,16 @@ class Ownership {
 /// One worker runs it; what control threads may read while it does is said with each member.
 struct RunningGroup {
   /// @param memory  empty: the unit allocates its own
-  RunningGroup(GroupSpec spec, MemoryPool::Region memory, std::uint32_t generation, std::uint16_t worker,
-               bool from_command, pipeline::OwnerTable* owners);
+  /// @param key     of the block whose region the memory is; nullptr: no other group has it
+  RunningGroup(GroupSpec spec, MemoryPool::Region memory, std::unique_ptr<BlockKey> key, std::uint32_t generation,
+               std::uint16_t worker, bool from_command, pipeline::OwnerTable* owners);
 
   const GroupSpec spec;            ///< any thread
   const std::uint32_t generation;  ///< counts the groups of a switch: tells one from a later one with the same id
   const std::uint16_t worker;
   const bool from_command;  ///< a reload keeps it, whatever the file says
   const MemoryPool::Region memory;
+  const std::unique_ptr<BlockKey> key;  ///< of memory that other groups have, too; nullptr: it is its own
   const Ownership ownership;
   IncEngine unit;
   std::vector<Edge> edges;      ///< by endpoint; the neighbours: any worker

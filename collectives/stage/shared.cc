@@ -70,18 +70,34 @@ std::string IncShared::create(GroupSpec spec, bool from_command, std::uint32_t& 
 
 std::string IncShared::add(GroupSpec spec, bool from_command, bool from_pool_only) {
   const std::size_t bytes = IncEngine::memory_bytes(spec.config);
-  MemoryPool::Region region = pool_->allocate(bytes);
+  std::shared_ptr<Block> block = spec.block ? block_of(*spec.block) : nullptr;
+  MemoryPool::Region region = block != nullptr ? block->region() : pool_->allocate(bytes);
+  if (spec.block && block == nullptr && region != nullptr) block = std::make_shared<Block>(region);
   if (region == nullptr && from_pool_only) {
     return "group " + std::to_string(spec.config.id) + " needs " + std::to_string(bytes) + " bytes for " +
            std::to_string(spec.config.slots) + " slots, and of memory_kb the longest free range has " +
            std::to_string(pool_->largest_bytes());
   }
   const std::uint32_t generation = generations_->fetch_add(1) + 1;
-  auto group =
-      std::make_shared<RunningGroup>(std::move(spec), std::move(region), generation, idlest(), from_command, owners_);
+  std::unique_ptr<BlockKey> key;
+  if (block != nullptr) key = BlockKey::make(block, generation, bytes);
+  if (block != nullptr && key == nullptr) {
+    return "group " + std::to_string(spec.config.id) + " needs " + std::to_string(bytes) + " bytes, and block " +
+           std::to_string(*spec.block) + " has " + std::to_string(block->bytes());
+  }
+  auto group = std::make_shared<RunningGroup>(std::move(spec), std::move(region), std::move(key), generation, idlest(),
+                                              from_command, owners_);
   if (!group->ownership.error().empty()) return group->ownership.error();
   groups_.push_back(std::move(group));
   return "";
+}
+
+/// nullptr: no group of the switch has it.
+std::shared_ptr<Block> IncShared::block_of(std::uint32_t number) const {
+  for (const auto& group : groups_) {
+    if (group->spec.block == number && group->key != nullptr) return group->key->block();
+  }
+  return nullptr;
 }
 
 std::uint16_t IncShared::idlest() const {

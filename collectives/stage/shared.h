@@ -44,6 +44,7 @@ class IncShared : public pipeline::StageShared, public pipeline::FlowGroups {
 
  private:
   [[nodiscard]] std::uint16_t idlest() const;
+  [[nodiscard]] std::shared_ptr<Block> block_of(std::uint32_t number) const;
   [[nodiscard]] std::string add(GroupSpec spec, bool from_command, bool from_pool_only);
 
   std::uint16_t workers_;

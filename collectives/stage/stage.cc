@@ -296,7 +296,14 @@ void check_options(const Value& options, const pipeline::SwitchInfo& info, confi
       diagnostics.error(value.mark(), "groups: group " + std::to_string(value["id"].integer()) + ": " + *error);
       continue;
     }
-    bytes += MemoryPool::rounded(IncEngine::memory_bytes(spec.config));
+    const std::size_t needs = MemoryPool::rounded(IncEngine::memory_bytes(spec.config));
+    // Of a block, what the largest of its groups needs.
+    std::size_t there = 0;
+    for (const GroupSpec& other : good) {
+      const bool same = spec.block && other.block == spec.block;
+      if (same) there = std::max(there, MemoryPool::rounded(IncEngine::memory_bytes(other.config)));
+    }
+    bytes += needs - std::min(needs, there);
     good.push_back(std::move(spec));
   }
   const std::size_t memory = options["memory_kb"].unsigned_integer() * 1024;

@@ -60,6 +60,9 @@ TEST(GroupSpec, EveryMistakeIsNamed) {
   EXPECT_EQ(verdict(two(kA, kB, ", window: 1000")), "groups: their slots need 16004 KiB, and memory_kb is 4096");
   EXPECT_EQ(verdict(two(kA, kB, ", mode: iii, slots: 7")), "");
   EXPECT_EQ(verdict(two(kA, kB, ", mode: iv")), "mode: expected one of i, ii, iii, found 'iv'; did you mean 'i'?");
+  EXPECT_EQ(verdict(two(kA, kB, ", block: 8")), "");
+  EXPECT_EQ(verdict(two(kA, kB, ", mode: iii, block: 8")),
+            "groups: group 9: a block is for mode ii: groups of other modes have memory of their own");
   EXPECT_EQ(verdict(two(kA, kB, ", slots: 8")),
             "groups: group 9: slots are for mode iii: other modes go by the window");
 }
