@@ -48,6 +48,7 @@ struct Write {
       out.address(end.address);
       out.number(end.qpn, 4);
     }
+    if (m.turns) out.number(1, 1);
   }
   void operator()(const GroupHeld& m) const {
     name(m.group, m.generation);
@@ -134,6 +135,10 @@ GroupCreated read_created(ByteReader& in) {
     end.address = in.address();
     end.qpn = number32(in);
     m.endpoints.push_back(end);
+  }
+  if (in.fine() && in.left() > 0) {
+    m.turns = flag(in);
+    if (!m.turns) in.refuse();
   }
   return m;
 }

@@ -76,6 +76,9 @@ struct GroupCreated {
     friend bool operator==(const Endpoint&, const Endpoint&) = default;
   };
   std::vector<Endpoint> endpoints;  ///< by rank
+  /// Its memory of switches is other groups', too: ranks ask before each collective. Not written when it is false, so
+  /// libraries that know nothing of it take all other groups.
+  bool turns = false;
 
   friend bool operator==(const GroupCreated&, const GroupCreated&) = default;
 };

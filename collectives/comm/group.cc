@@ -188,6 +188,7 @@ void Group::agreed() {
   if (all == WEFT_INC_REASON_NONE) {
     reason_ = all;
     detail_.clear();
+    asks_for_turns_ = verdict_.turns;
     hosted_ = asked_at_ = 0;
     mixed_ = false;
     pause_ = kFirstPause;
@@ -248,8 +249,8 @@ bool Group::advance() {
     case State::joining:
       return join();
     case State::ready: {
-      const bool ended = end_requests(), started = start_requests();
-      return ended || started;
+      const bool heard = hear_of_turn(), ended = end_requests(), started = start_requests();
+      return heard || ended || started;
     }
     case State::created:
     case State::asking:
@@ -351,8 +352,12 @@ std::shared_ptr<Request> Group::post(const Call& call) {
   if (queue_.size() >= kMaxRequests) return nullptr;
   auto request = std::make_shared<Request>(memory_, call, rank_, ranks_);
   const std::uint64_t bytes = call.count * element_bytes(call.type);
-  ++calls_[can(call.collective, call.type, call.op, bytes)];
-  if (ranks_ == 1 || (call.count == 0 && call.collective != Collective::barrier)) {
+  const weft_inc_reason reason = can(call.collective, call.type, call.op, bytes);
+  // Of a group that asks for turns, the answer decides who runs it.
+  const bool alone = ranks_ == 1 || (call.count == 0 && call.collective != Collective::barrier);
+  request->counted = reason != WEFT_INC_REASON_NONE || !asks_for_turns_ || alone;
+  if (request->counted) ++calls_[reason];
+  if (alone) {
     request->run_alone();
     return request;
   }
@@ -383,28 +388,59 @@ bool Group::start_requests() {
   for (std::size_t i = 0; i < queue_.size(); ++i) {
     Request& r = *queue_[i];
     const bool waits = r.state == Request::State::waiting;
-    if (waits) r.by_switch = r.eligible && reason_ == WEFT_INC_REASON_NONE;
+    if (waits) r.by_switch = r.eligible && reason_ == WEFT_INC_REASON_NONE && !r.refused;
     if (!r.by_switch && i > 0) break;
+    if (waits && r.by_switch && asks_for_turns_ && !r.has_turn) {
+      if (asking_ != nullptr) break;
+      asking_ = queue_[i];
+      switch_->submit({Primitive::barrier, {}, {}, 0, 0, nullptr, 0, nullptr, nullptr, false, Turn::take});
+      return true;
+    }
     if (waits && !r.by_switch && asks_again(r)) {
       asked_at_ = hosted_;
       ask();
       return true;
     }
     if (waits) {
-      if (!r.by_switch) ++hosted_;
-      mixed_ |= !r.by_switch && reason_ == WEFT_INC_REASON_NONE;
-      r.confirms = r.by_switch && recovers() && r.largest_bytes() > kKept;
-      try {
-        r.by_switch ? r.start(*switch_) : r.start(hosts_);
-      } catch (const TransportError& e) {
-        fail(e.what());
-        return true;
-      }
+      if (!start(r)) return true;
       some = true;
     }
     if (!r.by_switch) break;
   }
   return some;
+}
+
+/// False: the group has failed.
+bool Group::start(Request& r) {
+  if (!r.by_switch) ++hosted_;
+  mixed_ |= !r.by_switch && reason_ == WEFT_INC_REASON_NONE;
+  r.confirms = r.by_switch && recovers() && r.largest_bytes() > kKept;
+  if (!std::exchange(r.counted, true)) ++calls_[r.refused ? WEFT_INC_REASON_BUSY : reason_];
+  try {
+    r.by_switch ? r.start(*switch_) : r.start(hosts_);
+  } catch (const TransportError& e) {
+    fail(e.what());
+    return false;
+  }
+  if (!r.by_switch || !r.has_turn) return true;
+  switch_->submit({Primitive::barrier, {}, {}, 0, 0, nullptr, 0, nullptr, nullptr, false, Turn::give});
+  return true;
+}
+
+/// The switches' answer, which is the same for all ranks. All have come as far as this, so they have behind them what
+/// hosts have run before.
+bool Group::hear_of_turn() {
+  if (asking_ == nullptr || !switch_->turn()) return false;
+  const auto request = std::exchange(asking_, nullptr);
+  (*switch_->turn() ? request->has_turn : request->refused) = true;
+  mixed_ = false;
+  return true;
+}
+
+/// These switches have none any more.
+void Group::forget_turns() {
+  asking_.reset();
+  for (const auto& request : queue_) request->has_turn = false;
 }
 
 bool Group::end_requests() {
@@ -413,6 +449,8 @@ bool Group::end_requests() {
     Request& r = *queue_.front();
     if (r.state != Request::State::running) break;
     if (r.by_switch ? switch_->completed() < r.last_invocation : !hosts_.idle()) break;
+    // Its turn is given back before the program goes its way, which may be long without a look at this.
+    if (r.has_turn && !switch_->all_posted()) break;
     end_first();
     some = true;
   }
@@ -429,6 +467,7 @@ void Group::fail(const std::string& why) {
   switch_->close(why);
   for (const auto& request : queue_) request->fail(why);
   queue_.clear();
+  forget_turns();
   leave();
 }
 

@@ -127,6 +127,9 @@ class Group {
   void agreed();
   void use_hosts(weft_inc_reason reason, const std::string& detail);
   bool start_requests();
+  bool start(Request& request);
+  [[nodiscard]] bool hear_of_turn();
+  void forget_turns();
   bool end_requests();
   void fail(const std::string& why);
   void lose(const std::string& why);
@@ -188,6 +191,8 @@ class Group {
   nic::Time now_ = 0, lost_at_ = 0, refused_at_ = 0;
   nic::Time next_question_ = 0, pause_ = kFirstPause;  ///< of rank 0
   bool formed_ = false;
+  bool asks_for_turns_ = false;      ///< the switches' memory is other groups', too: see README, "Turns"
+  std::shared_ptr<Request> asking_;  ///< waits for its turn
   bool mixed_ = false;          ///< hosts have run collectives beside the switches: where they are is not agreed on
   std::uint64_t ended_ = 0;     ///< requests
   std::uint64_t hosted_ = 0;    ///< begun by the hosts, since the group has no switches

@@ -58,7 +58,9 @@ const Past* Group::past_at(std::uint64_t number) const {
 /// The switches do not have the group any more. If nobody has run anything beside them, the collectives that a rank has
 /// behind it say where it is.
 void Group::lose(const std::string& why) {
-  if (state_ != State::ready || reason_ != WEFT_INC_REASON_NONE || !recovers()) return fail(why);
+  // Of a turn that this rank waits for, others may know that there is none, and be at work already as hosts.
+  const bool known = asking_ == nullptr && recovers();
+  if (state_ != State::ready || reason_ != WEFT_INC_REASON_NONE || !known) return fail(why);
   switch_->close(why);
   connected_ = false;
   // What runs again for others is kept.
@@ -74,6 +76,7 @@ void Group::lose(const std::string& why) {
   detail_ = why;
   lost_at_ = now_;
   for (const auto& request : queue_) request->begin_again(*switch_);
+  forget_turns();
   // The largest of each: the most that a rank has behind it, the fewest, as a complement, and what all are through
   // with.
   state_ = State::recounting;

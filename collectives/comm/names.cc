@@ -12,8 +12,8 @@
 namespace {
 
 constexpr std::array<const char*, WEFT_INC_REASONS> kReasons{
-    "none",        "single_rank", "hosts_asked", "no_daemon", "no_manager", "no_tree",      "switch",
-    "bad_request", "no_path",     "too_small",   "too_large", "not_ready",  "no_operation", "lost"};
+    "none",    "single_rank", "hosts_asked", "no_daemon", "no_manager",   "no_tree", "switch", "bad_request",
+    "no_path", "too_small",   "too_large",   "not_ready", "no_operation", "lost",    "busy"};
 
 }  // namespace
 

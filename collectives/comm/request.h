@@ -92,6 +92,9 @@ class Request {
   bool by_switch = false;
   bool confirms = false;        ///< switches end it when all ranks are through with it, not when this one is
   bool again = false;           ///< this rank has it behind it
+  bool has_turn = false;        ///< the switches' memory, which other groups have, too, is its group's
+  bool refused = false;         ///< it is another group's now: hosts run this one
+  bool counted = true;          ///< among the group's calls, by who runs it
   std::uint64_t begins_at = 0;  ///< of an AllReduce by hosts: the bytes before are there
   HostAlgorithm algorithm{};    ///< where it is not
   State state = State::waiting;

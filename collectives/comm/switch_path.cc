@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <span>
+#include <utility>
 
 #include "collectives/comm/combine.h"
 #include "collectives/comm/rank_progress.h"
@@ -67,8 +69,17 @@ bool SwitchPath::is_over(const Pending& p) const noexcept {
 void SwitchPath::submit(const Invocation& invocation) {
   const Invocation& i = invocation;
   queue_.push_back(
-      {i, {i.primitive, i.op, i.type, static_cast<std::uint16_t>(submitted_), i.root, group_, i.bytes}, 0, 0, 0});
+      {i,
+       {i.primitive, i.op, i.type, static_cast<std::uint16_t>(submitted_), i.root, group_, i.bytes, i.turn, false},
+       0,
+       0,
+       0});
   ++submitted_;
+  if (i.turn == Turn::take) turn_.reset();
+}
+
+bool SwitchPath::all_posted() const noexcept {
+  return std::all_of(queue_.begin(), queue_.end(), [&](const Pending& p) { return all_sent(p); });
 }
 
 bool SwitchPath::has_all(std::uint64_t invocation) const noexcept {
@@ -133,10 +144,14 @@ bool SwitchPath::receive() {
 bool SwitchPath::received(Pending& p, const Completion& wc) {
   if (!wc.error.empty()) return !fail(wc.error);
   if (p.arrived == 0) {
-    const auto payload = control_payload(p.control);
-    const bool same = wc.immediate == control_immediate(p.control) && wc.bytes == payload.size() &&
-                      std::memcmp(payload.data(), receive_slot(wc.wr_id), payload.size()) == 0;
+    const std::span<const std::uint8_t> payload(receive_slot(wc.wr_id), wc.bytes);
+    ControlMessage heard;
+    bool same = wc.immediate && !read_control(*wc.immediate, payload, heard);
+    // Which is for the switches to say.
+    const bool refused = std::exchange(heard.refused, false);
+    same = same && heard == p.control;
     if (!same) return !fail("another collective than this rank's comes: ranks run different collectives");
+    if (heard.turn == Turn::take) turn_ = !refused;
   } else if (!received_data(p, wc)) {
     return false;
   }
@@ -193,6 +208,7 @@ bool SwitchPath::post_message(Pending& p) {
 bool SwitchPath::post() {
   bool some = false;
   for (Pending& p : queue_) {
+    if (p.control.turn == Turn::give && p.posted == 0 && outstanding_ > 0) break;
     while (!all_sent(p) && outstanding_ < window_) {
       if (!post_message(p)) return true;
       some = true;

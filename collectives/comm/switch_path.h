@@ -7,6 +7,7 @@
 
 #include <deque>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,7 +29,8 @@ struct Invocation {
   std::uint8_t* receive = nullptr;     ///< where it receives
   /// Of a Reduce's root: its own contribution, which no switch has; it may be `receive`.
   const std::uint8_t* own = nullptr;
-  bool copied = false;  ///< what this rank sends, before it leaves: see SwitchPath::kMostCopied
+  bool copied = false;     ///< what this rank sends, before it leaves: see SwitchPath::kMostCopied
+  Turn turn = Turn::none;  ///< of a Barrier. One that gives a turn back begins when all before is acknowledged
 };
 
 class SwitchPath {
@@ -67,6 +69,10 @@ class SwitchPath {
   [[nodiscard]] bool is_through(std::uint64_t invocation) const noexcept;
   /// Of its data, which comes from the first byte on, what has come.
   [[nodiscard]] std::uint64_t bytes_come(std::uint64_t invocation) const noexcept;
+  /// Whether the last Barrier that took a turn got one; nullopt: its result has not come.
+  [[nodiscard]] std::optional<bool> turn() const noexcept { return turn_; }
+  /// Whether all that is submitted has been sent.
+  [[nodiscard]] bool all_posted() const noexcept;
   /// Ends the connection: nothing looks at what was to be sent any more, and nothing goes on.
   void close(const std::string& why) {
     fail(why);
@@ -110,6 +116,7 @@ class SwitchPath {
   std::size_t over_ = 0;  ///< of the queue's first: they wait for acknowledgements alone
   std::uint32_t outstanding_ = 0;
   std::uint64_t submitted_ = 0, copied_ = 0;
+  std::optional<bool> turn_;
   std::string error_;
   bool silent_ = false;
 };

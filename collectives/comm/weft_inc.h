@@ -107,9 +107,10 @@ enum weft_inc_reason {
   WEFT_INC_REASON_TOO_LARGE = 10,    /* above max_bytes of the group */
   WEFT_INC_REASON_NOT_READY = 11,    /* the group is not connected yet, or has failed */
   WEFT_INC_REASON_NO_OPERATION = 12, /* nobody runs it: no such primitive, type or operation, or none of this type */
-  WEFT_INC_REASON_LOST = 13 /* the group had switches, and lost them; it asks for others (weft_inc_group_connect) */
+  WEFT_INC_REASON_LOST = 13, /* the group had switches, and lost them; it asks for others (weft_inc_group_connect) */
+  WEFT_INC_REASON_BUSY = 14  /* of a call: a group with the same memory of a switch had it at that time */
 };
-enum { WEFT_INC_REASONS = 14 };
+enum { WEFT_INC_REASONS = 15 };
 
 typedef struct weft_inc_context weft_inc_context;
 typedef struct weft_inc_group weft_inc_group;
@@ -175,7 +176,7 @@ typedef struct weft_inc_group_info {
   uint32_t group;              /* its number on the switches */
   uint64_t generation;         /* that the manager gave it; 0: no manager */
   uint32_t window;             /* messages under way towards the switch */
-  uint64_t calls[WEFT_INC_REASONS]; /* collectives so far, by what weft_inc_can() said of them */
+  uint64_t calls[WEFT_INC_REASONS]; /* collectives so far, by what weft_inc_can() said of them, or BUSY */
 } weft_inc_group_info;
 
 /* In words: "invalid", "no_tree", "allreduce", "fp32"...; "?" for numbers that are none. */

@@ -59,6 +59,7 @@ comm::GroupCreated from_message(const v1::CreateGroupReply& from) {
   to.group = from.group();
   to.generation = from.generation();
   to.window = from.window();
+  to.turns = to.refusal == "none" && from.turns();
   to.lease_ms = static_cast<std::uint32_t>(std::min<std::uint64_t>(from.lease_ms(), UINT32_MAX));
   for (const auto& end : from.endpoints()) {
     const auto address = wire::IpAddress::parse(end.address());

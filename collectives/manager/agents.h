@@ -50,11 +50,15 @@ struct GroupActivity {
   std::vector<std::uint32_t> waits_for_ranks{};
   std::uint64_t still_ms = 0;  ///< for so long nothing has gone on
   // Packets of ranks that are connected with this switch:
-  std::uint64_t from_ranks = 0;   ///< that were taken
-  std::uint64_t to_ranks = 0;     ///< that it sent, answers included
-  std::uint64_t bad_icrc = 0;     ///< from ranks that it dropped because their ICRC was wrong
-  std::string failure{};          ///< why the switch has ended the group, for people; empty: it has not
-  bool neighbour_failed = false;  ///< all that the failure says is that the other end of an edge has failed
+  std::uint64_t from_ranks = 0;  ///< that were taken
+  std::uint64_t to_ranks = 0;    ///< that it sent, answers included
+  std::uint64_t bad_icrc = 0;    ///< from ranks that it dropped because their ICRC was wrong
+  // Of a group that takes turns:
+  std::uint64_t turns = 0;          ///< times that it got one
+  std::uint64_t turns_refused = 0;  ///< times that it did not, at any switch
+  std::uint64_t memory_busy = 0;    ///< and because of this one
+  std::string failure{};            ///< why the switch has ended the group, for people; empty: it has not
+  bool neighbour_failed = false;    ///< all that the failure says is that the other end of an edge has failed
 };
 
 /// How a look at many switches goes on. All that are asked at once keep the processor from other calls meanwhile.

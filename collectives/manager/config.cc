@@ -282,8 +282,8 @@ void read_process(const Value& root, ManagerConfig& out, Diagnostics& diagnostic
   }
   if (root["store"].is_string()) out.store = root["store"].string();
   if (root["etcd"].is_map()) out.etcd = etcd_of(root["etcd"], diagnostics);
-  out.options.policy.kind =
-      root["policy"].string() == "spatial" ? policy::PolicyKind::spatial : policy::PolicyKind::edge_disjoint;
+  out.options.policy.kind = policy::policy_kind_from(root["policy"].string()).value_or(policy::PolicyKind::spatial);
+  out.options.duty_per_mille = static_cast<std::uint32_t>(std::llround(root["duty"].number() * 1000));
   out.discovers = root["discovery"].string() == "lldp";
   out.options.policy.hop_ns = root["hop_ns"].unsigned_integer();
   out.options.policy.least_hosts = static_cast<std::uint32_t>(root["least_hosts"].integer());
@@ -323,9 +323,13 @@ Schema manager_schema() {
                         "Database of the groups that there are, of SQLite; it is made when it is not there."),
       Key::optional_key("etcd", etcd,
                         "The store in place of a database: several managers, of which one leads and listens."),
-      Key::with_default("policy", Schema::one_of({"spatial", "edge_disjoint"}), Value("spatial"),
+      Key::with_default("policy", Schema::one_of({"spatial", "edge_disjoint", "temporal"}), Value("spatial"),
                         "spatial: groups share links and have memory of their own; edge_disjoint: no two groups have a "
-                        "link in common."),
+                        "link in common; temporal: groups of mode ii have memory in turns, too, where there is not "
+                        "enough for all."),
+      Key::with_default("duty", Schema::number(0.001, 1), Value(0.5),
+                        "Policy temporal: of the time that a group communicates, unless it says another. Groups have "
+                        "the same memory as long as the sum is at most 1."),
       Key::with_default("hop_ns", Schema::integer(1, 1'000'000'000), Value(1000),
                         "From one switch to the next, with the time in the switch, ns: what windows of groups are "
                         "compared with."),

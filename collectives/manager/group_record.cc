@@ -44,7 +44,8 @@ ordered_json options_json(const GroupOptions& o) {
           {"reproducible", o.reproducible},
           {"rate_mbps", o.rate_mbps},
           {"prefer", o.prefer == policy::Prefer::latency ? "latency" : "bandwidth"},
-          {"types", o.types}};
+          {"types", o.types},
+          {"duty_per_mille", o.duty_per_mille}};
 }
 
 ordered_json endpoint_json(const EndpointRecord& e) {
@@ -131,6 +132,7 @@ GroupOptions options_from(const json& j) {
   o.rate_mbps = j.at("rate_mbps").get<std::uint32_t>();
   o.prefer = j.at("prefer") == "latency" ? policy::Prefer::latency : policy::Prefer::bandwidth;
   o.types = j.at("types").get<std::uint16_t>();
+  o.duty_per_mille = j.value("duty_per_mille", 0u);
   return o;
 }
 
@@ -258,6 +260,7 @@ std::string switch_spec(const GroupRecord& r, std::size_t at) {
                  {"window", r.decision.units},
                  {"reproducible", o.reproducible},
                  {"endpoints", std::move(endpoints)}};
+  if (takes_turns(o)) j["block"] = r.decision.memory[at].block;
   if (o.mode == Mode::iii) j["slots"] = 2 * r.decision.units * o.message_packets;
   return j.dump();
 }

@@ -41,6 +41,9 @@ struct GroupOptions {
   std::uint32_t rate_mbps = 0;
   policy::Prefer prefer = policy::Prefer::latency;
   std::uint16_t types = policy::kAllTypes;
+  /// Policy temporal: of the time that it communicates. Below 1000 it has memory in turns with other groups; 0: as the
+  /// manager's options say.
+  std::uint32_t duty_per_mille = 0;
 
   friend bool operator==(const GroupOptions&, const GroupOptions&) = default;
 };
@@ -85,6 +88,11 @@ struct GroupRecord {
 
   friend bool operator==(const GroupRecord&, const GroupRecord&) = default;
 };
+
+/// Whether its ranks take turns: it has memory that other groups have, too, or may come to have.
+[[nodiscard]] inline bool takes_turns(const GroupOptions& options) noexcept {
+  return options.mode == Mode::ii && options.duty_per_mille > 0 && options.duty_per_mille < 1000;
+}
 
 /// Of its tree.
 [[nodiscard]] std::set<policy::NodeId> switches_of(const GroupRecord& record);

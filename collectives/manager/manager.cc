@@ -50,6 +50,7 @@ std::string mistake_of_options(const GroupOptions& o) {
   if (o.message_packets == 0 || o.message_packets > kMaxWords) return "message_packets is between 1 and 65536";
   if (o.window == 0 || o.window > kMaxWords) return "window is between 1 and 65536";
   if (o.least_window == 0 || o.least_window > o.window) return "least_window is between 1 and window";
+  if (o.duty_per_mille > 1000) return "duty_per_mille is at most 1000";
   return "";
 }
 
@@ -148,7 +149,16 @@ policy::Request Manager::policy_request(GroupId group, const std::vector<Member>
   r.memory = memory_demand(options);
   r.rate_mbps = options.rate_mbps;
   r.prefer = options.prefer;
+  // Nobody comes to a block that is always busy.
+  if (takes_turns(options)) r.duty_per_mille = options.duty_per_mille;
   return r;
+}
+
+/// What a group asks for, with the manager's defaults. One that does not take turns has memory of its own.
+GroupOptions Manager::in_force(GroupOptions options) const {
+  if (options.duty_per_mille == 0) options.duty_per_mille = options_.duty_per_mille;
+  if (options_.policy.kind != policy::PolicyKind::temporal) options.duty_per_mille = 0;
+  return options;
 }
 
 /// Numbers are used in turn, so that what an earlier group has left behind is old when its number comes again.
@@ -182,7 +192,9 @@ void Manager::decide(const CreateRequest& request, CreateReply& reply, policy::R
   if (leaving_.contains(reply.group)) {
     return refuse("switches are being asked to forget an earlier group " + std::to_string(reply.group));
   }
-  wanted = policy_request(reply.group, request.members, request.options);
+  const GroupOptions options = in_force(request.options);
+  reply.turns = takes_turns(options);
+  wanted = policy_request(reply.group, request.members, options);
   d = policy_->explain(wanted);
   reply.reason = d.reason;
   reply.refusal = d.admitted() ? Refusal::none : Refusal::no_tree;
@@ -264,7 +276,7 @@ Manager::Creation Manager::begin_create(TimeNs now, const CreateRequest& request
   record.id = reply.group;
   record.generation = last_generation_ + 1;
   record.members = request.members;
-  record.options = request.options;
+  record.options = in_force(request.options);
   record.tenant = request.tenant;
   policy_->take(wanted, record.decision);
   record.decision.frontier.clear();

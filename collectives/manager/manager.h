@@ -27,7 +27,9 @@ struct ManagerOptions {
   policy::PolicyOptions policy{};
   TimeNs lease_ns = 5'000'000'000;  ///< a group ends when one of its ranks has said nothing for so long
   TimeNs probe_ns = 1'000'000'000;  ///< from one look at all switches to the next
-  TimeNs patience_ns = 0;           ///< a group waits for so long for what others have (policy::may_pass())
+  /// Policy temporal: of the time that groups communicate which do not say it.
+  std::uint32_t duty_per_mille = 500;
+  TimeNs patience_ns = 0;  ///< a group waits for so long for what others have (policy::may_pass())
   /// Numbers of groups. Those outside are somebody else's: the manager leaves them alone.
   GroupId first_group = 1, last_group = 65'535;
   Tenants tenants{};
@@ -63,6 +65,7 @@ struct CreateReply {
   std::uint64_t generation = 0;
   std::vector<EndpointRecord> endpoints;  ///< the switch's end for each rank
   std::uint32_t window = 0;               ///< messages that ranks may have under way
+  bool turns = false;                     ///< ranks take a turn in front of each collective
 };
 
 /// Why a group ended, or is about to.
@@ -175,6 +178,7 @@ class Manager {
   /// What it has at switches is its tenant's, or is not any more.
   void count_memory(const GroupRecord& record, bool has);
   void check_quota(const std::string& tenant, const policy::Decision& decision, CreateReply& reply) const;
+  [[nodiscard]] GroupOptions in_force(GroupOptions options) const;
   [[nodiscard]] policy::Request policy_request(GroupId group, const std::vector<Member>& members,
                                                const GroupOptions& options) const;
   [[nodiscard]] bool number_is_free(GroupId id) const { return !groups_.contains(id) && !leaving_.contains(id); }

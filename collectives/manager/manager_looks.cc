@@ -80,6 +80,7 @@ void Manager::take_abilities(const std::vector<NodeId>& nodes,
       both.modes &= says[i]->modes;
       both.types &= says[i]->types;
       both.fan_in = std::min(both.fan_in, says[i]->fan_in);
+      both.blocks &= says[i]->blocks;
     }
     policy_->set_abilities(nodes[i], both);
   }

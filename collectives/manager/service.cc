@@ -38,6 +38,7 @@ std::string read_options(const v1::GroupOptions& from, GroupOptions& to) {
   if (from.least_window() != 0) to.least_window = from.least_window();
   to.reproducible = from.reproducible();
   to.rate_mbps = from.rate_mbps();
+  to.duty_per_mille = from.duty_per_mille();
   return "";
 }
 
@@ -61,6 +62,7 @@ void write_reply(const CreateReply& from, std::uint64_t lease_ms, v1::CreateGrou
   to.set_generation(from.generation);
   to.set_window(from.window);
   to.set_lease_ms(lease_ms);
+  to.set_turns(from.turns);
   for (const EndpointRecord& e : from.endpoints) {
     auto* endpoint = to.add_endpoints();
     endpoint->set_address(e.address.to_string());
@@ -79,6 +81,7 @@ void write_group(const Manager& manager, const Manager::Group& from, TimeNs now,
   for (const Member& m : r.members) to.add_hosts(topology.node(manager.fabric().host_of(m.address)).name);
   to.set_mode(std::string(name(r.options.mode)));
   to.set_window(r.decision.units);
+  to.set_turns(takes_turns(r.options));
   to.set_width_mbps(r.decision.width_mbps);
   for (std::size_t i = 0; i < r.decision.tree.switches.size(); ++i) {
     auto* s = to.add_switches();
@@ -164,6 +167,9 @@ void write_activity(const Activity& from, v1::ShowActivityReply& to) {
       out->set_from_ranks(s.says->from_ranks);
       out->set_to_ranks(s.says->to_ranks);
       out->set_bad_icrc(s.says->bad_icrc);
+      out->set_turns(s.says->turns);
+      out->set_turns_refused(s.says->turns_refused);
+      out->set_memory_busy(s.says->memory_busy);
       out->set_state(s.says->state);
       out->set_collective(s.says->collective);
       out->set_waits_for(s.says->waits_for);

@@ -62,6 +62,9 @@ GroupActivity read_activity(const nlohmann::ordered_json& row) {
   out.from_ranks = row.value("from_ranks", std::uint64_t{0});
   out.to_ranks = row.value("to_ranks", std::uint64_t{0});
   out.bad_icrc = row.value("bad_icrc", std::uint64_t{0});
+  out.turns = row.value("turns", std::uint64_t{0});
+  out.turns_refused = row.value("turns_refused", std::uint64_t{0});
+  out.memory_busy = row.value("block_busy", std::uint64_t{0});
   out.state = row.value("state", "");
   out.collective = row.value("collective", "");
   out.waits_for = row.value("waits_for", "");
@@ -85,6 +88,7 @@ policy::Abilities read_abilities(const nlohmann::ordered_json& row) {
   }
   out.fan_in = row.at("fan_in").get<std::uint16_t>();
   out.memory_bytes = row.at("memory_bytes").get<std::uint64_t>();
+  out.blocks = row.value("blocks", false);
   return out;
 }
 

@@ -233,16 +233,19 @@ std::optional<std::string> Policy::adopt(const Request& request, const Decision&
              std::to_string(use.groups.front());
     }
   }
-  for (const Allocation& a : d.memory) {
+  Decision adopted = d;
+  for (Allocation& a : adopted.memory) {
     if (a.node >= topology_.nodes().size()) return group + " has a switch that is not there any more";
     const SwitchUse& use = ledger_.at(a.node);
     const Block* block = use.find(a.block);
-    const bool fits = a.shared
-                          ? block != nullptr && block->bytes >= a.bytes
-                          : block == nullptr && use.bytes + a.bytes <= topology_.node(a.node).abilities.memory_bytes;
+    // Who was in a block first may be gone, and who comes later may need more of it than those that are.
+    if (options_.kind == PolicyKind::temporal) a.shared = block != nullptr;
+    const std::uint64_t there = a.shared && block != nullptr ? std::min(block->bytes, a.bytes) : 0;
+    const bool fits =
+        a.shared == (block != nullptr) && use.bytes + a.bytes - there <= topology_.node(a.node).abilities.memory_bytes;
     if (!fits) return group + " does not fit into the memory of " + topology_.node(a.node).name;
   }
-  take(request, d);
+  take(request, adopted);
   return std::nullopt;
 }
 

@@ -31,6 +31,7 @@ struct Abilities {
   std::uint8_t modes = 0;          ///< bits: see bit(Mode)
   std::uint16_t types = 0;         ///< bits: see bit(DataType)
   std::uint16_t fan_in = 0;        ///< most children of a node
+  bool blocks = true;              ///< groups of Mode II may have memory in turns
 
   friend bool operator==(const Abilities&, const Abilities&) = default;
 };

@@ -14,7 +14,10 @@ constexpr std::uint32_t kUnlimited = std::numeric_limits<std::uint32_t>::max();
 
 bool GroupWidths::able(NodeId node) const noexcept {
   const Abilities& a = topology_.node(node).abilities;
-  return (a.modes & bit(request_.mode)) != 0 && (a.types & request_.types) == request_.types;
+  // Who is in a block of one switch takes turns at all of its tree.
+  const bool turns =
+      options_.kind == PolicyKind::temporal && request_.mode == Mode::ii && request_.duty_per_mille < 1000;
+  return (a.modes & bit(request_.mode)) != 0 && (a.types & request_.types) == request_.types && (a.blocks || !turns);
 }
 
 std::uint64_t GroupWidths::free_bytes(NodeId node, bool local) const noexcept {

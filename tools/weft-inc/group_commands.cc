@@ -188,16 +188,20 @@ Work work_of(Client& client, const v1::ListGroupsReply::Group& group) {
 }
 
 /// Null where it is not known.
-void add_work(const Work& work, const std::string& name, ordered_json& row) {
+void add_work(const Work& work, const std::string& name, bool turns, ordered_json& row) {
   const auto found = work.find(name);
   row["collectives"] = found == work.end() ? ordered_json() : ordered_json(found->second.collectives());
   row["completed_bytes"] = found == work.end() ? ordered_json() : ordered_json(found->second.completed_bytes());
+  if (!turns) return;
+  row["turns"] = found == work.end() ? ordered_json() : ordered_json(found->second.turns());
+  row["turns_refused"] = found == work.end() ? ordered_json() : ordered_json(found->second.turns_refused());
+  row["memory_busy"] = found == work.end() ? ordered_json() : ordered_json(found->second.memory_busy());
 }
 
 int print_group_json(const v1::ListGroupsReply::Group& group, const Work& work) {
   ordered_json out = ordered_json::parse(json_text(group).value_or(""), nullptr, false);
   if (out.is_discarded()) return fail("the answer is no JSON", kExitFailed);
-  for (ordered_json& s : out["switches"]) add_work(work, s["name"].get<std::string>(), s);
+  for (ordered_json& s : out["switches"]) add_work(work, s["name"].get<std::string>(), group.turns(), s);
   std::puts(out.dump().c_str());
   return kExitFine;
 }
@@ -207,6 +211,8 @@ int print_group_json(const v1::ListGroupsReply::Group& group, const Work& work) 
 int create_group(const Options& options) {
   v1::CreateGroupRequest request;
   write_options(options, request);
+  // Ranks whose lines these are may know nothing of turns: the group gets memory of its own.
+  request.mutable_options()->set_duty_per_mille(1000);
   if (const std::string error = read_members(request); !error.empty()) return fail(error, kExitUsage);
   Client client;
   if (!connect(options, client)) return kExitUnreachable;
@@ -247,7 +253,7 @@ int show_group(const Options& options) {
     std::vector<ordered_json> switches, ranks;
     for (const auto& s : g.switches()) {
       switches.push_back({{"switch", s.name()}, {"children", s.children()}, {"bytes", s.bytes()}, {"root", s.root()}});
-      add_work(work, s.name(), switches.back());
+      add_work(work, s.name(), g.turns(), switches.back());
     }
     for (int rank = 0; rank < g.hosts().size(); ++rank) {
       ranks.push_back({{"rank", rank}, {"host", g.hosts(rank)}, {"heard_ms_ago", g.heard_ms_ago(rank)}});

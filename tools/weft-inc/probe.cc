@@ -88,6 +88,7 @@ class Probe {
     options->set_message_packets(kMessagePackets);
     options->set_window(kWindow);
     options->set_least_window(2);
+    options->set_duty_per_mille(1000);  // it takes no turns
     return out;
   }
 

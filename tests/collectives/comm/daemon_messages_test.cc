@@ -28,6 +28,18 @@ TEST(DaemonMessages, AreReadAsTheyWereWritten) {
   for (const DaemonMessage& m : all_kinds()) EXPECT_EQ(read_message(write_message(m)), m) << "kind " << m.index();
 }
 
+// Libraries that know nothing of turns read all other groups.
+TEST(DaemonMessages, TurnsAreSaidWhereThereAreSome) {
+  GroupCreated made;
+  made.refusal = "none";
+  made.endpoints.resize(2);
+  const auto without = write_message(made);
+  made.turns = true;
+  const auto with = write_message(made);
+  EXPECT_EQ(with.size(), without.size() + 1);
+  EXPECT_EQ(read_message(with), DaemonMessage(made));
+}
+
 TEST(DaemonMessages, MissingAndMoreBytesAreMistakes) {
   for (const DaemonMessage& m : all_kinds()) {
     auto bytes = write_message(m);

@@ -9,6 +9,7 @@
 
 #include <cstring>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -96,7 +97,10 @@ class Adder {
     hand_out();
   }
   std::deque<Message>& out(std::uint32_t rank) { return out_[rank]; }
+  /// Whether a turn is refused that a collective with this number asks for.
+  std::function<bool(std::uint16_t sequence)> refuses = [](std::uint16_t) { return false; };
   [[nodiscard]] std::size_t collectives() const { return collectives_.size(); }
+  [[nodiscard]] const ControlMessage& collective(std::size_t number) const { return collectives_[number].control; }
 
  private:
   /// Of a result, with its control message, and bytes of data.
@@ -138,6 +142,12 @@ class Adder {
         EXPECT_EQ(sum->data.size(), m.data.size());
         combine(c.control.type, c.control.op, sum->data.data(), m.data.data(), m.data.size());
       }
+    }
+    if (sum && c.control.turn == Turn::take) {
+      ControlMessage answer = c.control;
+      answer.refused = refuses(answer.sequence);
+      const auto payload = control_payload(answer);
+      sum->data.assign(payload.begin(), payload.end());
     }
     return sum;
   }

@@ -150,7 +150,8 @@ TEST(ManagerConfig, MistakesHavePlaces) {
   expect_mistake("memory_kb: 64", "memory_kb: @1", "64");
   expect_mistake("modes: [ii]", "modes: [@iv]", "iv");
   expect_mistake("fan_in: 8", "@fanin: 8", "fan_in");
-  expect_mistake("\nswitches", "\npolicy: @temporal\nswitches", "temporal");
+  expect_mistake("\nswitches", "\npolicy: @fair\nswitches", "temporal");
+  expect_mistake("\nswitches", "\nduty: @0\nswitches", "0.001");
   expect_mistake("\nswitches", "\nlast_group: @9\nfirst_group: 10\nswitches", "first_group");
 }
 

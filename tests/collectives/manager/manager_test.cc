@@ -4,6 +4,8 @@
 
 #include <gmock/gmock.h>
 
+#include <nlohmann/json.hpp>
+
 #include "switch/base/time.h"
 #include "tests/collectives/manager/fake_fabric.h"
 
@@ -482,6 +484,49 @@ TEST_F(ManagerTest, AStoreOfAnotherFabricIsAnError) {
   store.records[7] = "{}";
   Manager third(small_fabric(), {}, switches, store, 1);
   EXPECT_THAT(third.recover(now).value_or(""), HasSubstr("does not fit"));
+}
+
+TEST_F(ManagerTest, GroupsTakeTurnsWithMemoryOfWhichThereIsNotEnough) {
+  const CreateRequest first = request_of({0, 2}, 7), second = request_of({1, 3}, 8), third = request_of({0, 3}, 9);
+  const std::uint64_t needs = memory_demand(first.options).bytes(4, 2);
+  start(needs + needs / 4, policy::PolicyKind::temporal);
+  const auto block_at_leaf = [&](GroupId group) {
+    return nlohmann::json::parse(switches.groups[node("leaf0")].at(group)).at("block").get<int>();
+  };
+  for (const CreateRequest& r : {first, second}) {
+    const CreateReply reply = manager->create(now, r);
+    ASSERT_EQ(reply.refusal, Refusal::none);
+    EXPECT_TRUE(reply.turns);
+  }
+  EXPECT_EQ(block_at_leaf(7), block_at_leaf(8));
+  EXPECT_EQ(manager->create(now, third).reason, policy::Reason::no_share) << "both are busy half of the time";
+  // The one that was there first goes, and another process has what is left.
+  EXPECT_EQ(manager->destroy(now, 7, 0), Refusal::none);
+  start(needs + needs / 4, policy::PolicyKind::temporal);
+  EXPECT_EQ(manager->policy().ledger().at(node("leaf0")).groups, 1u);
+  ASSERT_EQ(manager->create(now, third).refusal, Refusal::none);
+  EXPECT_EQ(block_at_leaf(9), block_at_leaf(8));
+  for (const GroupId group : {8u, 9u}) EXPECT_EQ(manager->destroy(now, group, 0), Refusal::none);
+  expect_nothing_held();
+}
+
+TEST_F(ManagerTest, OthersHaveMemoryOfTheirOwn) {
+  const auto made = [&](std::uint32_t duty, Mode mode, GroupId group) {
+    CreateRequest r = request_of({0, 2}, group);
+    r.options.duty_per_mille = duty;
+    r.options.mode = mode;
+    const CreateReply reply = manager->create(now, r);
+    EXPECT_EQ(reply.refusal, Refusal::none);
+    const bool block = switches.groups[node("leaf0")].at(group).find("block") != std::string::npos;
+    EXPECT_EQ(block, reply.turns);
+    return reply.turns;
+  };
+  EXPECT_FALSE(made(100, Mode::ii, 1)) << "the policy is spatial";
+  start(1 << 20, policy::PolicyKind::temporal);
+  EXPECT_TRUE(made(100, Mode::ii, 2));
+  EXPECT_FALSE(made(1000, Mode::ii, 3)) << "it is always busy";
+  EXPECT_FALSE(made(100, Mode::iii, 4));
+  EXPECT_FALSE(made(100, Mode::i, 5));
 }
 
 TEST_F(ManagerTest, EdgeDisjointTreesShareNoLink) {

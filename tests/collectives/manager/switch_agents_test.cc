@@ -115,7 +115,8 @@ TEST_F(SwitchAgentsTest, EachOrderHasItsOutcome) {
 
 TEST_F(SwitchAgentsTest, SwitchesSayWhatGroupsCanHaveThere) {
   const std::vector<policy::NodeId> nodes{0, 1, 2, 4};
-  const policy::Abilities says{4096, policy::bit(Mode::i), policy::bit(DataType::fp32), 3};
+  // They say nothing of blocks, as older ones do.
+  const policy::Abilities says{4096, policy::bit(Mode::i), policy::bit(DataType::fp32), 3, false};
   EXPECT_THAT(agents->abilities(nodes), ElementsAre(says, std::nullopt, says, std::nullopt));
 }
 
