@@ -35,10 +35,11 @@ class Manager:
     etcd       its store, in place of a database
     waits      for another one that leads: start() returns when it does
     reach      what weft-inc is told of where managers are; default: its socket
-    policy     `policy` of its file, and what follows it"""
+    policy     `policy` of its file, and what follows it
+    memory_kb  that it may give of each switch"""
 
     def __init__(self, l, lease_ms=LEASE_MS, tcp=None, namespace=None, etcd=None, waits=False, reach=(),
-                 name="inc-manager", policy="spatial"):
+                 name="inc-manager", policy="spatial", memory_kb=4096):
         self._lab = l
         self._says = "waiting for the lead" if waits else "listening"
         self._inside = ["ip", "netns", "exec", namespace] if namespace else []
@@ -49,7 +50,8 @@ class Manager:
         for old, new in (("/run/weft/weft.sock", l.socket), ("/run/weft/inc-manager.sock", self.socket),
                          ("/var/lib/weft/inc-manager.db", os.path.join(l.directory, "inc.db")),
                          ("lease_ms: 5000", f"lease_ms: {lease_ms}\nprobe_ms: {PROBE_MS}"),
-                         ("policy: spatial", f"policy: {policy}")):
+                         ("policy: spatial", f"policy: {policy}"),
+                         ("memory_kb: 4096", f"memory_kb: {memory_kb}")):
             assert old in text, old
             text = text.replace(old, new)
         if etcd:

@@ -22,11 +22,8 @@ LONG = ("-b", "4096", "-e", "4096", "-n", "100000", "-w", "0", "-c", "0", "--bac
 SHORT = ("-b", "65536", "-e", "65536", "-n", "20", "-w", "1", "--json")
 
 
-class Turns(unittest.TestCase):
-    def make(self, l, patience_ms):
-        self.tree = inc_tree.Tree(l)
-        self.manager = Manager(l, policy=f"edge_disjoint\npatience_ms: {patience_ms}")
-        self.daemons = Daemons(l, self.manager)
+class Jobs(unittest.TestCase):
+    """Of ranks on some of the hosts, each with its daemon."""
 
     def job(self, hosts, *words, port):
         place = types.SimpleNamespace(hosts=[self.tree.hosts[host] for host in hosts])
@@ -35,12 +32,6 @@ class Turns(unittest.TestCase):
         self.addCleanup(ranks.kill)
         return ranks
 
-    def who_has_it(self):
-        """The hosts of the groups that run: never more than one."""
-        running = [g for g in self.manager.groups() if g["state"] == "running"]
-        self.assertLessEqual(len(running), 1, running)
-        return running[0]["hosts"] if running else []
-
     def report(self, ranks):
         out, ends = ranks.results()
         self.assertEqual([status for status, _ in ends], [0] * len(ends), ends)
@@ -48,6 +39,19 @@ class Turns(unittest.TestCase):
         for row in report["rows"]:
             self.assertEqual((row["out_of_place"]["wrong"], row["in_place"]["wrong"]), (0, 0))
         return report
+
+
+class Turns(Jobs):
+    def make(self, l, patience_ms):
+        self.tree = inc_tree.Tree(l)
+        self.manager = Manager(l, policy=f"edge_disjoint\npatience_ms: {patience_ms}")
+        self.daemons = Daemons(l, self.manager)
+
+    def who_has_it(self):
+        """The hosts of the groups that run: never more than one."""
+        running = [g for g in self.manager.groups() if g["state"] == "running"]
+        self.assertLessEqual(len(running), 1, running)
+        return running[0]["hosts"] if running else []
 
     def wait_in_line(self, ranks, seconds):
         """The second job has asked, and the first one keeps what it has."""
