@@ -115,6 +115,15 @@ class ReorderBuffer {
   /// The flow is known: expected() says what comes next.
   [[nodiscard]] bool is_known(std::uint32_t flow) const noexcept { return flows_[flow].known; }
   [[nodiscard]] wire::Psn expected(std::uint32_t flow) const noexcept { return flows_[flow].expected; }
+  /// What is known of a receiver that asks and of a sender that goes back; see Flow.
+  struct Back {
+    wire::Psn wanted{}, gap_end{};
+    bool nacked = false, goes_back = false;
+  };
+  [[nodiscard]] Back back(std::uint32_t flow) const noexcept {
+    const Flow& f = flows_[flow];
+    return {f.wanted, f.gap_end, f.nacked, f.goes_back};
+  }
   [[nodiscard]] const ReorderCounts& counts() const noexcept { return counts_; }
 
  private:
