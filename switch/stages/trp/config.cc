@@ -69,6 +69,10 @@ Schema trp_options_schema() {
       Key::with_default("state_per", Schema::one_of({"flow", "pair"}), Value("flow"),
                         "pair: all flows of two hosts share their state, as in the authors' simulation; it needs no "
                         "queue pair numbers."),
+      Key::with_default("hold_acks", Schema::boolean(), Value(true),
+                        "ACKs wait with the data that goes the same way, so that none overtakes the responses to a "
+                        "READ before it. false: they pass, as in the authors' simulation; with state_per: pair they "
+                        "would wait behind the data of other flows."),
       Key::with_default("loop_mbps", Schema::integer(1, 10'000'000), Value(1'600'000),
                         "Rate of the loop port, Mbit/s."),
       Key::with_default("loop_delay_ns", Schema::integer(1, 1'000'000'000), Value(100),
@@ -127,6 +131,7 @@ TrpOptions trp_options(const Value& options) {
   s.buffer_bytes = options["buffer_kb"].unsigned_integer() * 1000;
   s.max_packets = count("max_packets");
   result.charge = options["charge"].boolean();
+  result.hold_acks = options["hold_acks"].boolean();
   const Value& ecn = options["loop_ecn"];
   if (ecn.is_null()) return result;
   const auto bytes = [&](const char* key) { return static_cast<std::uint64_t>(ecn[key].number() * 1000); };

@@ -38,6 +38,7 @@ struct TrpOptions {
   TrpSignalSettings signals{};
   TrpLoopEcn loop_ecn{};
   bool by_pair = false;       ///< state per pair of hosts
+  bool hold_acks = true;      ///< ACKs and NAKs of a flow as well as its data
   bool charge = true;         ///< what is held takes room of the shared buffer
   wire::PrefixList remote{};  ///< what lies in other data centres
 };

@@ -149,7 +149,7 @@ TrpVerdict TrpStage::on_roce(Context& context, rte_mbuf* m, TrpSink& sink) noexc
     }
   }
   TrpVerdict verdict = TrpVerdict::pass;
-  if (unit_.busy() && kRcPackets[parsed.opcode]) {
+  if (unit_.busy() && kRcPackets[parsed.opcode] && (options_.hold_acks || parsed.opcode != kAck)) {
     verdict = unit_.on_data(context.now, name_of(parsed), number_of(m), m->pkt_len + kWireOverhead, sink);
   }
   if (verdict != TrpVerdict::held) on_left(context.now, m);

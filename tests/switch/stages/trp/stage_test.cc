@@ -206,5 +206,34 @@ TEST_P(TrpPairTest, AllFlowsOfTwoHostsShareTheirState) {
 }
 INSTANTIATE_TEST_SUITE_P(Ip, TrpPairTest, ::testing::Bool());
 
+// What acknowledges data of the receiver to the source goes the same way as the data that is slowed down.
+Bytes ack_to_receiver(std::uint32_t psn, bool ipv6) {
+  return data(psn, ipv6).bth(Opcode::RC_ACKNOWLEDGE, Qpn(36), Psn(psn)).aeth(wire::Syndrome(0), psn).payload(0).build();
+}
+
+TEST_P(TrpPairTest, AnAckWaitsWithTheDataThatGoesTheSameWay) {
+  h.inject("in", cnp(GetParam(), Qpn(99)).build());
+  h.inject("wan", data(1, GetParam()).build());
+  h.inject("wan", ack_to_receiver(7, GetParam()));
+  EXPECT_EQ(h.held(), 2u);
+  h.advance_ns(10 * kUs);
+  EXPECT_THAT(psns(), ElementsAre(1, 7));
+}
+
+struct TrpPairWithoutAcksTest : TrpStageTest {
+  TrpPairWithoutAcksTest() : TrpStageTest(kRemote + ", state_per: pair, hold_acks: false") {}
+};
+
+TEST_P(TrpPairWithoutAcksTest, AnAckDoesNotWait) {
+  h.inject("in", cnp(GetParam(), Qpn(99)).build());
+  h.inject("wan", data(1, GetParam()).build());
+  h.inject("wan", ack_to_receiver(7, GetParam()));
+  EXPECT_EQ(h.held(), 1u);
+  EXPECT_THAT(psns(), ElementsAre(7));
+  h.advance_ns(10 * kUs);
+  EXPECT_THAT(psns(), ElementsAre(1));
+}
+INSTANTIATE_TEST_SUITE_P(Ip, TrpPairWithoutAcksTest, ::testing::Bool());
+
 }  // namespace
 }  // namespace weft::stages::testing
