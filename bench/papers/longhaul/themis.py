@@ -20,12 +20,13 @@ RESULTS = runs.Results("themis.json")
 REMOTE = {"esw0": "10.0.32.0/19", "esw1": "10.0.0.0/19"}
 
 # Options of the stages that follow the authors' simulation: CNPs to sources in the other data centre too, 5 us and 2
-# more (switch-node.cc:440-478); state per pair of hosts, two steps per alpha CNPs, no bounds (130-206, 237-296). They
-# clear marks to Not-ECT, but their switches mark whatever a packet says of ECN: here that is ECT(0). Their loop port
-# marks as any port of its rate (KMIN_MAP, KMAX_MAP), and where there is PNP its marks become CNPs at once (431-478).
+# more (switch-node.cc:440-478); state per pair of hosts, two steps per alpha CNPs, no bounds, ACKs pass (130-206,
+# 237-296). They clear marks to Not-ECT, but their switches mark whatever a packet says of ECN: here that is ECT(0).
+# Their loop port marks as any port of its rate (KMIN_MAP, KMAX_MAP), and where there is PNP its marks become CNPs at
+# once (431-478).
 PUBLISHED_PNP = "sources: any, cnp_interval_us: 7"
-PUBLISHED_TRP = ("rule: code, state_per: pair, max_loops: 1000000, max_hold_us: 0, buffer_kb: 3000000, "
-                 "max_packets: 1500000, charge: false")
+PUBLISHED_TRP = ("rule: code, state_per: pair, hold_acks: false, max_loops: 1000000, max_hold_us: 0, "
+                 "buffer_kb: 3000000, max_packets: 1500000, charge: false")
 LOOP_ECN = "kmin_kb: 1600, kmax_kb: 25600"
 STAGES = {
     "published": {"pnp": PUBLISHED_PNP, "trp": PUBLISHED_TRP, "loop_ecn": LOOP_ECN},
