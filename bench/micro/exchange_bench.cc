@@ -43,7 +43,24 @@ enum class Fate : std::uint8_t {
   unread,      // the receiver uses the buffer for a packet of its own, without having looked at this one
   read,        // the same after it has read all lines but the frame's second
   given_back,  // it reads the mbuf and gives the buffer back to the worker that it is from
+  sent_back,   // it reads the frame's first line alone, and gives the buffer back
+  untouched,   // it gives the buffer back without having looked at any of its lines
 };
+
+bool goes_back(Fate fate) {
+  return fate == Fate::given_back || fate == Fate::sent_back || fate == Fate::untouched;
+}
+
+struct Span {
+  std::size_t first, end;
+};
+
+// The lines that the receiver of a packet reads.
+Span lines_read(Fate fate) {
+  if (fate == Fate::read) return {0, kLines.size() - 1};
+  if (fate == Fate::sent_back) return {kLines.size() - 2, kLines.size() - 1};
+  return {0, fate == Fate::given_back ? kMbufLines : 0};
+}
 
 Buffer line(Buffer buffer, std::size_t i) {
   return buffer + kLines[i] / sizeof(std::uint64_t);
@@ -71,14 +88,14 @@ struct Worker {
       for (std::uint64_t k = 0; k < kWork; ++k) sum = sum * 6364136223846793005ULL + *line(packets[i], 2);
     }
   }
-  void read(const Entry* entries, std::uint32_t count, std::size_t lines) {
+  void read(const Entry* entries, std::uint32_t count, Span lines) {
     for (std::uint32_t i = 0; i < count; ++i) {
-      for (std::size_t l = 0; l < lines; ++l)
+      for (std::size_t l = lines.first; l < lines.end; ++l)
         __builtin_prefetch(const_cast<std::uint64_t*>(line(entries[i].buffer, l)));
     }
     for (std::uint32_t i = 0; i < count; ++i) {
       sum += entries[i].length;
-      for (std::size_t l = 0; l < lines; ++l) sum += *line(entries[i].buffer, l);
+      for (std::size_t l = lines.first; l < lines.end; ++l) sum += *line(entries[i].buffer, l);
     }
   }
   void take_back(Worker& other) {
@@ -98,13 +115,13 @@ struct Worker {
   }
   // Returns how many came in.
   std::uint32_t burst(Worker& other, Fate fate) {
-    if (fate == Fate::given_back) take_back(other);
+    if (goes_back(fate)) take_back(other);
     // One that is ahead of the other has handed all buffers over, and waits for those of the other.
     if (free.size() >= kBurst) make_and_hand(fate != Fate::kept);
     Entry entries[64];
     const std::uint32_t came = other.to_other.pop(entries, 64);
-    if (fate != Fate::unread) read(entries, came, fate == Fate::read ? kLines.size() - 1 : kMbufLines);
-    const std::uint32_t gone = fate == Fate::given_back ? back.push(entries, came) : 0;
+    read(entries, came, lines_read(fate));
+    const std::uint32_t gone = goes_back(fate) ? back.push(entries, came) : 0;
     for (std::uint32_t i = gone; i < came; ++i) free.push_back(entries[i].buffer);
     return came;
   }
@@ -162,7 +179,9 @@ int main(int argc, char** argv) {
   for (const auto& [fate, title] :
        {std::pair(Fate::kept, "nothing handed over"), std::pair(Fate::unread, "half, not read, the buffers used again"),
         std::pair(Fate::read, "half, read, the buffers used again"),
-        std::pair(Fate::given_back, "half, mbufs read, buffers given back")}) {
+        std::pair(Fate::given_back, "half, mbufs read, buffers given back"),
+        std::pair(Fate::sent_back, "half, one line read, buffers given back"),
+        std::pair(Fate::untouched, "half, not read, buffers given back")}) {
     const double cycles = weft::run(fate, cpus, static_cast<char*>(memory));
     if (fate == Fate::kept) kept = cycles;
     std::printf("%-40s %6.1f cycles per packet", title, cycles);
