@@ -9,6 +9,8 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "collectives/engine/mode_ii.h"
 #include "switch/wire/payload_crc.h"
@@ -275,6 +277,162 @@ TEST(Turns, RanksDoNotSpeakForSwitches) {
   ByHand one;
   one.control(0, 0, Primitive::barrier, 0, Turn::take, true);
   EXPECT_TRUE(one.failed());
+}
+
+/// A group of two ranks at one switch. Each rank asks for a turn; where it comes, it runs an AllReduce of one element
+/// and gives the turn back. Packets arrive at once, and so do the ranks' answers.
+class Two final : Sink {
+ public:
+  static constexpr int kStages = 3;
+
+  Two(Shared& shared, int number) : shared_(shared), number_(number), key_(shared, number) {
+    GroupConfig g = testing::star(2);
+    g.slots = 2;
+    shared_.memory.resize(IncEngine::memory_bytes(g));
+    engine_.emplace(g, shared_.memory, &key_);
+  }
+
+  /// Whether the rank can go on now: not where its group has been refused, or others are not as far.
+  [[nodiscard]] bool can(std::size_t rank) const {
+    if (stage_[rank] == 1) return verdict_[rank] == true;
+    return stage_[rank] == 0 || (stage_[rank] == 2 && result_[rank]);
+  }
+  [[nodiscard]] bool over(std::size_t rank) const {
+    return stage_[rank] == kStages || (stage_[rank] == 1 && verdict_[rank] == false);
+  }
+  void act(std::size_t rank) {
+    switch (stage_[rank]++) {
+      case 0:
+        return control(rank, Primitive::barrier, 0, 0, Turn::take);
+      case 1:
+        control(rank, Primitive::allreduce, 1, 1, Turn::none);
+        return arrive(rank, {testing::data(psn(rank, 2), wire::Opcode::RC_SEND_ONLY, given(rank)), given(rank)});
+      default:
+        return control(rank, Primitive::barrier, 3, 2, Turn::give);
+    }
+  }
+  /// All that was sent comes once more.
+  void repeat() {
+    const auto all = sent_;
+    for (const auto& [rank, packet] : all) deliver(rank, packet);
+  }
+  [[nodiscard]] bool granted() const { return verdict_[0] == true; }
+  void expect_right() const {
+    EXPECT_FALSE(engine_->failure()) << number_;
+    EXPECT_EQ(verdict_[0], verdict_[1]);
+    if (granted()) {
+      EXPECT_EQ(sums_, (std::vector<std::uint8_t>(2, static_cast<std::uint8_t>(30 * number_ + 1))));
+    }
+  }
+
+ private:
+  struct Sent {
+    nic::Packet packet;
+    Bytes bytes;
+  };
+
+  [[nodiscard]] wire::Psn psn(std::size_t rank, std::uint32_t n) const {
+    return engine_->context().group().endpoints[rank].first_rx + n;
+  }
+  [[nodiscard]] Bytes given(std::size_t rank) const {
+    return {0, 0, 0, static_cast<std::uint8_t>(15 * number_ + static_cast<int>(rank))};
+  }
+  void control(std::size_t rank, Primitive primitive, std::uint32_t n, std::uint16_t sequence, Turn turn) {
+    ControlMessage m = testing::message(primitive, sequence, primitive == Primitive::barrier ? 0 : 4);
+    m.turn = turn;
+    Bytes kept;
+    const nic::Packet p = testing::control(psn(rank, n), m, kept);
+    arrive(rank, {p, kept});
+  }
+  void arrive(std::size_t rank, const Sent& what) {
+    sent_.emplace_back(rank, what);
+    deliver(rank, what);
+  }
+  void deliver(std::size_t rank, const Sent& what) {
+    const auto before = shared_.memory;
+    const bool had = shared_.owner == number_;
+    nic::Packet p = what.packet;
+    p.payload.set(what.bytes.data(), static_cast<std::uint32_t>(what.bytes.size()));
+    engine_->on_packet(0, static_cast<EndpointIndex>(rank), p, false, *this);
+    for (const auto& [to, answer] : std::exchange(answers_, {})) engine_->on_packet(0, to, answer, false, *this);
+    if (!had && shared_.owner != number_) {
+      ASSERT_EQ(shared_.memory, before) << "memory of others, group " << number_;
+    }
+  }
+  void send(EndpointIndex to, const nic::Packet& p, bool) override {
+    if (p.opcode == wire::Opcode::RC_ACKNOWLEDGE) return;
+    ASSERT_NE(p.payload.data(), nullptr);
+    nic::Packet ack;
+    ack.opcode = wire::Opcode::RC_ACKNOWLEDGE;
+    ack.psn = p.psn;
+    ack.syndrome = wire::Syndrome::ack().raw();
+    answers_.emplace_back(to, ack);
+    // A rank takes each packet once, in order.
+    if (p.psn != engine_->context().group().endpoints[to].first_tx + taken_[to]) return;
+    ++taken_[to];
+    if (taken_[to] == 3) {
+      sums_.push_back(p.payload.data()[3]);
+      result_[to] = true;
+      return;
+    }
+    ControlMessage m;
+    ASSERT_EQ(read_control(p.immediate, {p.payload.data(), p.payload.bytes}, m), std::nullopt);
+    if (m.turn == Turn::take) verdict_[to] = !m.refused;
+  }
+
+  Shared& shared_;
+  int number_;
+  Key key_;
+  std::optional<IncEngine> engine_;
+  std::array<int, 2> stage_{};
+  std::array<std::optional<bool>, 2> verdict_;
+  std::array<bool, 2> result_{};
+  std::array<std::uint32_t, 2> taken_{};
+  std::vector<std::uint8_t> sums_;
+  std::vector<std::pair<std::size_t, Sent>> sent_;
+  std::vector<std::pair<EndpointIndex, nic::Packet>> answers_;
+};
+
+/// Runs two groups in the order that `choices` says, and from its end on in the first that there is; `choices` is all
+/// of it then, and `open` how many there were to choose from at each step. How many groups had a turn.
+int run_order(std::vector<std::size_t>& choices, std::vector<std::size_t>& open) {
+  Shared shared;
+  std::array<Two, 2> groups{Two(shared, 1), Two(shared, 2)};
+  open.clear();
+  for (std::size_t step = 0;; ++step) {
+    std::vector<std::size_t> able;
+    for (std::size_t who = 0; who < 4; ++who) {
+      if (groups[who / 2].can(who % 2)) able.push_back(who);
+    }
+    if (able.empty()) break;
+    if (step == choices.size()) choices.push_back(0);
+    open.push_back(able.size());
+    const std::size_t who = able[choices[step]];
+    groups[who / 2].act(who % 2);
+    for (Two& group : groups) group.repeat();
+  }
+  for (const Two& group : groups) {
+    group.expect_right();
+    EXPECT_TRUE(group.over(0) && group.over(1));
+  }
+  EXPECT_EQ(shared.owner, 0);
+  return (groups[0].granted() ? 1 : 0) + (groups[1].granted() ? 1 : 0);
+}
+
+TEST(Turns, TwoGroupsInAnyOrderWithEveryPacketRepeatedAfterEachStep) {
+  std::vector<std::size_t> choices, open;
+  std::array<std::uint64_t, 3> ends{};  // by the number of groups that had a turn
+  for (bool more = true; more;) {
+    ++ends[static_cast<std::size_t>(run_order(choices, open))];
+    ASSERT_FALSE(::testing::Test::HasFailure());
+    // The next one: the last step that has another choice.
+    while (!choices.empty() && choices.back() + 1 == open[choices.size() - 1]) choices.pop_back();
+    more = !choices.empty();
+    if (more) ++choices.back();
+  }
+  EXPECT_EQ(ends[0], 0u) << "one of them always gets it";
+  EXPECT_EQ(ends[1], 576u);
+  EXPECT_EQ(ends[2], 896u);
 }
 
 }  // namespace
