@@ -64,10 +64,7 @@ struct Client::Impl {
     const auto deadline = std::chrono::system_clock::now() + call_time;
     const grpc::Status status = api::call_until(
         deadline, [&](grpc::ClientContext& context) { return (place.stub.get()->*method)(&context, request, &reply); });
-    // CANCELLED: the manager ends, because it was told to or has lost the lead.
-    unanswered = status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED ||
-                 status.error_code() == grpc::StatusCode::UNAVAILABLE ||
-                 status.error_code() == grpc::StatusCode::CANCELLED;
+    unanswered = api::went_unanswered(status);
     switch (status.error_code()) {
       case grpc::StatusCode::OK:
         return std::nullopt;
@@ -75,7 +72,7 @@ struct Client::Impl {
         return "no answer on " + where + " within " + std::to_string(call_time.count()) + " ms";
       case grpc::StatusCode::UNAVAILABLE:
         return "cannot use " + where + ": " + status.error_message() + "; is weft-inc-manager running?";
-      case grpc::StatusCode::CANCELLED:
+      case grpc::StatusCode::CANCELLED:  // it was told to end, or has lost the lead
         return "cannot use " + where + ": weft-inc-manager ended before it answered";
       default:
         if (api::lacked_a_thread(status)) return where + " answers too many calls at once; try again";

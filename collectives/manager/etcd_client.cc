@@ -14,12 +14,6 @@ namespace {
 /// For one member. A cluster that elects a leader answers later than usual.
 constexpr std::chrono::milliseconds kMemberTime{1000};
 
-/// Whether another member may do better. One without a leader says UNAVAILABLE, too.
-bool next_may_answer(grpc::StatusCode code) {
-  return code == grpc::StatusCode::UNAVAILABLE || code == grpc::StatusCode::DEADLINE_EXCEEDED ||
-         code == grpc::StatusCode::CANCELLED;
-}
-
 }  // namespace
 
 struct EtcdClient::Member {
@@ -69,7 +63,7 @@ std::optional<std::string> EtcdClient::each(
             (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED
                  ? "no answer within " + std::to_string(kMemberTime.count()) + " ms"
                  : status.error_message());
-    if (!next_may_answer(status.error_code())) return error;
+    if (!api::went_unanswered(status)) return error;
   }
   return error;
 }

@@ -64,6 +64,12 @@ bool lacked_a_thread(const grpc::Status& status) {
          status.error_message() == "Server Threadpool Exhausted";
 }
 
+bool went_unanswered(const grpc::Status& status) {
+  const grpc::StatusCode code = status.error_code();
+  return code == grpc::StatusCode::UNAVAILABLE || code == grpc::StatusCode::DEADLINE_EXCEEDED ||
+         code == grpc::StatusCode::CANCELLED;
+}
+
 grpc::Status call_until(std::chrono::system_clock::time_point deadline,
                         const std::function<grpc::Status(grpc::ClientContext&)>& body) {
   for (auto pause = kFirstPause;; pause = std::min(2 * pause, kLongestPause)) {

@@ -33,6 +33,8 @@ namespace weft::api {
 
 /// The server had no thread for a call (RpcLimits): it queues none. Nothing of the call ran.
 [[nodiscard]] bool lacked_a_thread(const grpc::Status& status);
+/// Nobody has answered, so another server may: there is none, it took too long, or it ended meanwhile.
+[[nodiscard]] bool went_unanswered(const grpc::Status& status);
 
 /// From one try to the next, as long as the server has no thread: the first, twice as long each time, and at most.
 inline constexpr std::chrono::milliseconds kFirstPause{5}, kLongestPause{100};

@@ -152,5 +152,15 @@ TEST(ChannelTest, AServerMayTakeItsTimeForTheHandshake) {
   close(listening);
 }
 
+TEST(ChannelTest, AnAnswerThatSaysNoIsAnAnswer) {
+  using enum grpc::StatusCode;
+  for (const auto code : {UNAVAILABLE, DEADLINE_EXCEEDED, CANCELLED}) {
+    EXPECT_TRUE(went_unanswered({code, ""})) << code;
+  }
+  for (const auto code : {OK, INVALID_ARGUMENT, NOT_FOUND, PERMISSION_DENIED, RESOURCE_EXHAUSTED, UNIMPLEMENTED}) {
+    EXPECT_FALSE(went_unanswered({code, ""})) << code;
+  }
+}
+
 }  // namespace
 }  // namespace weft::api
