@@ -393,7 +393,7 @@ bool Group::start_requests() {
     if (waits && r.by_switch && asks_for_turns_ && !r.has_turn) {
       if (asking_ != nullptr) break;
       asking_ = queue_[i];
-      switch_->submit({Primitive::barrier, {}, {}, 0, 0, nullptr, 0, nullptr, nullptr, false, Turn::take});
+      switch_->submit({.primitive = Primitive::barrier, .turn = Turn::take});
       return true;
     }
     if (waits && !r.by_switch && asks_again(r)) {
@@ -423,7 +423,7 @@ bool Group::start(Request& r) {
     return false;
   }
   if (!r.by_switch || !r.has_turn) return true;
-  switch_->submit({Primitive::barrier, {}, {}, 0, 0, nullptr, 0, nullptr, nullptr, false, Turn::give});
+  switch_->submit({.primitive = Primitive::barrier, .turn = Turn::give});
   return true;
 }
 

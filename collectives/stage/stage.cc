@@ -3,6 +3,7 @@
 #include "collectives/stage/stage.h"
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -285,6 +286,7 @@ void check_options(const Value& options, const pipeline::SwitchInfo& info, confi
   const Offer offer = read_offer(options);
   std::vector<GroupSpec> good;
   std::size_t bytes = 0;
+  std::map<std::uint32_t, std::size_t> blocks;  // bytes that the largest group of each needs
   for (const Value& value : options["groups"].list_or_empty()) {
     GroupSpec spec;
     auto error = read_group(value, info, spec);
@@ -297,13 +299,10 @@ void check_options(const Value& options, const pipeline::SwitchInfo& info, confi
       continue;
     }
     const std::size_t needs = MemoryPool::rounded(IncEngine::memory_bytes(spec.config));
-    // Of a block, what the largest of its groups needs.
-    std::size_t there = 0;
-    for (const GroupSpec& other : good) {
-      const bool same = spec.block && other.block == spec.block;
-      if (same) there = std::max(there, MemoryPool::rounded(IncEngine::memory_bytes(other.config)));
-    }
+    std::size_t own = 0;
+    std::size_t& there = spec.block ? blocks[*spec.block] : own;
     bytes += needs - std::min(needs, there);
+    there = std::max(there, needs);
     good.push_back(std::move(spec));
   }
   const std::size_t memory = options["memory_kb"].unsigned_integer() * 1024;
