@@ -119,8 +119,9 @@ class Site:
             file.write(daemon.log())
 
     def compile(self, source):
-        """A program of this folder, at all guests under its name in /tmp, and here in the lab's folder; its name."""
-        name = source.removesuffix(".c")
+        """A program, of this folder unless the path is absolute: at all guests under its name in /tmp, and here in the
+        lab's folder; its name."""
+        name = os.path.basename(source).removesuffix(".c")
         built = os.path.join(self.lab.directory, name)
         live.run("mpicc", "-O2", "-Wall", "-Wextra", "-Werror", "-o", built, os.path.join(HERE, source))
         for machine in self.guests.values():

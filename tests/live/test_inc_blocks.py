@@ -14,7 +14,6 @@ import test_inc_turns
 from test_inc_manager import LEASE_MS, NOWHERE, Manager, on_switches
 from test_incd import Daemons, signal_rank, slot_bytes
 
-SWITCHES = ("leaf1", "leaf2", "root")
 FIRST, SECOND = (0, 2), (1, 3)  # hosts of the jobs: both need all three switches
 # Groups with a window of three messages take 52 KiB at a switch, and of what is left nothing is of use.
 MEMORY_KB = 64
@@ -27,9 +26,16 @@ class Blocks(test_inc_turns.Jobs):
         self.manager = Manager(l, policy="temporal\nduty: 0.5", memory_kb=MEMORY_KB)
         self.daemons = Daemons(l, self.manager)
 
+    def both_share(self, times):
+        """The two jobs, whose groups have come to be in the same memory; each measures a size so many times."""
+        jobs = [self.job(hosts, *SIZES, "-n", str(times), port=7000 + number)
+                for number, hosts in enumerate((FIRST, SECOND))]
+        lab.wait_for("two groups in one block", self.two_groups_share)
+        return jobs
+
     def blocks(self):
         """By switch, the memory that groups have there."""
-        return {switch: [row["block"] for row in self.tree.show("groups", switch)] for switch in SWITCHES}
+        return {switch: [row["block"] for row in self.tree.show("groups", switch)] for switch in NOWHERE}
 
     def two_groups_share(self):
         blocks = self.blocks()
@@ -38,15 +44,13 @@ class Blocks(test_inc_turns.Jobs):
     def nothing_is_left(self):
         lab.wait_for("the end of all groups", lambda: not self.manager.groups(), 2 * LEASE_MS / 1000 + 3)
         self.assertEqual(on_switches(self.tree), NOWHERE)
-        self.assertEqual([slot_bytes(self.tree, switch) for switch in SWITCHES], [0, 0, 0])
+        self.assertEqual([slot_bytes(self.tree, switch) for switch in NOWHERE], [0, 0, 0])
 
     def test_both_jobs_use_the_switches_and_give_right_sums(self):
         with lab.Lab() as l:
             self.make(l)
-            jobs = [self.job(hosts, *SIZES, "-n", "400", port=7000 + number)
-                    for number, hosts in enumerate((FIRST, SECOND))]
-            lab.wait_for("two groups in one block", self.two_groups_share)
-            self.assertEqual([slot_bytes(self.tree, switch) > 0 for switch in SWITCHES], [True] * 3)
+            jobs = self.both_share(times=400)
+            self.assertEqual([slot_bytes(self.tree, switch) > 0 for switch in NOWHERE], [True] * 3)
             group = self.manager.groups()[0]
             self.assertTrue(group["turns"])
             for job in jobs:
@@ -80,9 +84,7 @@ class Blocks(test_inc_turns.Jobs):
     def test_a_manager_that_restarts_goes_on_with_both(self):
         with lab.Lab() as l:
             self.make(l)
-            jobs = [self.job(hosts, *SIZES, "-n", "1500", port=7000 + number)
-                    for number, hosts in enumerate((FIRST, SECOND))]
-            lab.wait_for("two groups in one block", self.two_groups_share)
+            jobs = self.both_share(times=1500)
             before = {group["group"]: group["generation"] for group in self.manager.groups()}
             self.manager.kill()
             self.manager.start()

@@ -3,7 +3,7 @@
 # Copyright The weft authors
 """EPIC's emulation (appendix J, Tables 19 to 24) on this machine: four hosts under Tree-3-2 and three switches in one
 weft-switch; each mode, rings of the same hosts, and Open MPI over the same switches. Hosts are namespaces with weft's
-own RNIC in `weft-inc perf`, and Open MPI takes TCP, or guests with Soft-RoCE, which Open MPI takes too. Needs root.
+own RNIC in `weft-inc perf`, where Open MPI takes TCP, or guests with Soft-RoCE for both. Needs root.
 
 Usage: emulation.py [--guests] [--largest BYTES] [--out FILE] [COLLECTIVE...]
   --guests         hosts are guests
@@ -174,11 +174,11 @@ def main():
     sections = {int(number): "## " + text.strip() + "\n" for text in re.split(r"(?m)^## ", old)[1:]
                 for number in re.findall(r"^Table (\d+)", text)}
     cpu = next(line.split(":")[1].strip() for line in lab.read("/proc/cpuinfo").splitlines() if "model name" in line)
+    machine = f"{cpu}, {os.cpu_count()} CPUs, Linux {platform.release()}"
     with contextlib.closing(Hosts()) as hosts:
         for collective in arguments.collective or PAPER:
             text = section(hosts, collective, SIZES[arguments.largest or Hosts.LARGEST])
             title, _, rest = text.partition("\n")
-            machine = f"{cpu}, {os.cpu_count()} CPUs, Linux {platform.release()}"
             sections[NUMBER[collective]] = f"{title}\n\n{machine}\n{rest}"
             print(text, flush=True)
             out.write_text(Hosts.HEAD + "".join("\n" + sections[number] for number in sorted(sections)),

@@ -37,10 +37,7 @@ compare rows with each other, not with the paper's.
             self.site = mpi_guests.Site(self.lab, (0, 1, 2, 3), memory_mb=1280)
             for machine in self.site.guests.values():
                 machine.put(os.path.join(live.BIN, "weft-inc"), "/usr/bin/weft-inc")
-            built = os.path.join(self.lab.directory, "mpi_times")
-            live.run("mpicc", "-O2", "-o", built, str(HERE / "mpi_times.c"))
-            for machine in self.site.guests.values():
-                machine.put(built, "/tmp/mpi_times")
+            self.site.compile(str(HERE / "mpi_times.c"))
             self.close = stack.pop_all().close
         self.port = 7000
 

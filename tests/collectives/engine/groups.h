@@ -47,6 +47,16 @@ inline GroupConfig leaf() {
   return g;
 }
 
+inline constexpr std::uint32_t kSmallWindow = 2;
+/// A leaf for Mode II with so few slots that they are used again at once.
+inline GroupConfig small_leaf() {
+  GroupConfig g = leaf();
+  g.window = kSmallWindow;
+  g.slots = 2 * kSmallWindow;
+  g.rnr_timer = 1;
+  return g;
+}
+
 /// The payload of a packet, which must live as long as it.
 using Bytes = std::vector<std::uint8_t>;
 

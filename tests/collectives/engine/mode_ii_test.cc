@@ -18,14 +18,10 @@ using testing::kMixed;
 using testing::Network;
 using testing::RnrWatch;
 
-constexpr std::uint32_t kWindow = 2;
+constexpr std::uint32_t kWindow = testing::kSmallWindow;
 
 GroupConfig group() {
-  GroupConfig g = testing::leaf();
-  g.window = kWindow;
-  g.slots = 2 * kWindow;
-  g.rnr_timer = 1;
-  return g;
+  return testing::small_leaf();
 }
 
 TEST(ModeII, EveryPrimitiveInAnySequenceGivesWhatOneMachineWould) {

@@ -51,7 +51,7 @@ class Key final : public MemoryLock {
   int group_;
 };
 
-constexpr std::uint32_t kWindow = 2;
+constexpr std::uint32_t kWindow = testing::kSmallWindow;
 constexpr std::size_t kNodes = 3;
 constexpr std::size_t kTurns = 12;
 const std::vector<Collective> kInATurn{{Primitive::allreduce, 0, 5},
@@ -61,18 +61,10 @@ const std::vector<Collective> kInATurn{{Primitive::allreduce, 0, 5},
 constexpr Collective kTake{Primitive::barrier, 0, 0, Turn::take};
 constexpr Collective kGive{Primitive::barrier, 0, 0, Turn::give};
 
-GroupConfig group() {
-  GroupConfig g = testing::leaf();
-  g.window = kWindow;
-  g.slots = 2 * kWindow;
-  g.rnr_timer = 1;
-  return g;
-}
-
 /// A group of four ranks over three switches whose memory others have, too. Each rank asks kTurns times.
 struct Job {
   Job(std::array<Shared, kNodes>& shared, int number, const Faults& faults, std::uint64_t seed)
-      : network(group(), host(), {kTake}, faults, seed, testing::Verb::send,
+      : network(testing::small_leaf(), host(), {kTake}, faults, seed, testing::Verb::send,
                 [&](const GroupConfig& g, std::size_t node) {
                   Shared& at = shared[node];
                   at.memory.resize(std::max(at.memory.size(), IncEngine::memory_bytes(g)));
