@@ -45,9 +45,9 @@ class Agent(unittest.TestCase):
 
     def start_in_background(self, command):
         """The pid of what a shell leaves behind."""
-        result = self.run_command(f"{command} & echo $!")
-        self.assertEqual(result.code, 0)
-        pid = int(result.out.split()[0])
+        path = os.path.join(self.folder, "pid")  # the command may write to the outputs before the shell does
+        self.assertEqual(self.run_command(f"{command} & echo $! >{path}").code, 0)
+        pid = int(pathlib.Path(path).read_text(encoding="ascii"))
         self.addCleanup(lambda: alive(pid) and os.kill(pid, signal.SIGKILL))
         return pid
 
