@@ -210,6 +210,27 @@ ordered_json drops_of(const Simulation& s) {
   return drops;
 }
 
+// Who was told to pause by whom, and how often; those that never were are left out.
+ordered_json pauses_of(const Simulation& s) {
+  ordered_json pauses = ordered_json::array();
+  const Topology& t = s.experiment().topology;
+  for (std::size_t i = 0; i < s.switches().size(); ++i) {
+    const auto& ports = t.switches()[i].ports;
+    for (PortIndex p = 0; p < ports.size(); ++p) {
+      const auto* queues = s.switches()[i]->pipeline().class_queues(p);
+      if (queues == nullptr) continue;
+      std::uint64_t sent = 0;
+      for (unsigned q = 0; q < qos::kClasses; ++q) sent += queues->sender().counters().xoff[q].value();
+      if (sent == 0) continue;
+      const PortPlan& port = ports[p];
+      pauses.push_back({{"by", t.switches()[i].name},
+                        {"told", port.to_host ? t.hosts()[port.peer].name : t.switches()[port.peer].name},
+                        {"pauses", sent}});
+    }
+  }
+  return pauses;
+}
+
 ordered_json curves_of(const Simulation& s) {
   ordered_json curves = ordered_json::array();
   for (const Sample& sample : s.samples()) {
@@ -381,6 +402,7 @@ ordered_json report_of(const Simulation& s, const RunFacts& facts) {
     out["payload"] = {{"messages_compared", s.inc()->compared()}};
   }
   out["drops_by_reason"] = drops_of(s);
+  out["pauses"] = pauses_of(s);
   out["curves"] = curves_of(s);
   if (s.experiment().rates_every != 0) out["rate_changes"] = rate_changes_of(s);
   out["paths"] = paths_of(s);

@@ -32,7 +32,8 @@ struct RunFacts {
 /// of all stages, each summed up over the switches.
 [[nodiscard]] nlohmann::ordered_json summary_of(const Simulation& simulation, const RunFacts& facts);
 
-/// All of a run: name, title, what was run, seed, configuration, summary, transfers, curves, paths, drops by reason.
+/// All of a run: name, title, what was run, seed, configuration, summary, transfers, curves, paths, drops by reason,
+/// and which switch told whom to pause, how often.
 [[nodiscard]] nlohmann::ordered_json report_of(const Simulation& simulation, const RunFacts& facts);
 
 }  // namespace weft::sim

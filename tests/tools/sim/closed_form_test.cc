@@ -109,6 +109,15 @@ workload: { kind: incast, bytes: 15000000 }
   EXPECT_NEAR(report["summary"]["completion_ms"].get<double>() * 1e6, ns, ns * 0.005);
   EXPECT_NEAR(paused_ns, ns, ns * 0.08);
   EXPECT_NEAR(report["summary"]["pfc_paused_ms"].get<double>() * 1e6, paused_ns, 1);
+  // Who was told so: the two senders, half of the times each.
+  const auto& told = report["pauses"];
+  ASSERT_EQ(told.size(), 2u);
+  EXPECT_EQ(told[0]["by"], "leaf0");
+  EXPECT_EQ(told[0]["told"], "host1");
+  EXPECT_EQ(told[1]["told"], "host2");
+  const int first = told[0]["pauses"].get<int>(), second = told[1]["pauses"].get<int>();
+  EXPECT_EQ(first + second, report["summary"]["pfc_pauses"].get<int>());
+  EXPECT_NEAR(first, second, 1);
 }
 
 // ACKs are of another priority than data: a host whose data is paused half of the time answers as if it were not.
