@@ -237,7 +237,14 @@ bool Group::advance() {
       if (!hosts_.idle()) return false;
       state_ == State::telling ? told() : agreed();
       return true;
+    case State::finishing:
+      if (!hosts_.idle()) return false;
+      end_first();
+      recount();
+      return true;
     case State::recounting:
+      if (hear_of_refusal()) return true;
+      [[fallthrough]];
     case State::comparing:
     case State::catching_up:
     case State::renewing:
@@ -265,8 +272,10 @@ bool Group::progress() {
   if (state_ == State::failed || state_ == State::created) return false;
   const bool by_hosts = hosts_.progress(), by_switch = connected_ && switch_->progress();
   if (!hosts_.error().empty()) fail(hosts_.error());
-  const bool closed = state_ == State::recounting || state_ == State::comparing || state_ == State::catching_up ||
-                      state_ == State::explaining;
+  // As long as there is something to do, they come to it.
+  if (by_hosts && state_ == State::finishing) lost_at_ = now_;
+  const bool closed = state_ == State::finishing || state_ == State::recounting || state_ == State::comparing ||
+                      state_ == State::catching_up || state_ == State::explaining;
   if (!switch_->error().empty() && !closed) {
     switch_->silent() ? lose("the switch does not answer any more: " + switch_->error()) : explain(switch_->error());
   }
@@ -413,7 +422,8 @@ bool Group::start_requests() {
 /// False: the group has failed.
 bool Group::start(Request& r) {
   if (!r.by_switch) ++hosted_;
-  mixed_ |= !r.by_switch && reason_ == WEFT_INC_REASON_NONE;
+  // Of one that had no turn all know where it stands.
+  mixed_ |= !r.by_switch && !r.refused && reason_ == WEFT_INC_REASON_NONE;
   r.confirms = r.by_switch && recovers() && r.largest_bytes() > kKept;
   if (!std::exchange(r.counted, true)) ++calls_[r.refused ? WEFT_INC_REASON_BUSY : reason_];
   try {
@@ -433,6 +443,7 @@ bool Group::hear_of_turn() {
   if (asking_ == nullptr || !switch_->turn()) return false;
   const auto request = std::exchange(asking_, nullptr);
   (*switch_->turn() ? request->has_turn : request->refused) = true;
+  if (request->refused) hosts_.next_round();
   mixed_ = false;
   return true;
 }
@@ -465,6 +476,7 @@ void Group::fail(const std::string& why) {
   hosts_.close(why);
   forget_kept();
   switch_->close(why);
+  unsure_.reset();
   for (const auto& request : queue_) request->fail(why);
   queue_.clear();
   forget_turns();

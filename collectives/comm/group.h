@@ -46,8 +46,9 @@ using TellDaemon = std::function<bool(const DaemonMessage&)>;
 
 class Group {
  public:
-  /// From `recounting` on the group has lost its switches: ranks find out how many collectives each has behind it, and
-  /// who has what others lack; those get it, and all tell each other new ends for the next switches.
+  /// From `finishing` on the group has lost its switches: hosts end the collective for which there was no turn; ranks
+  /// find out how many collectives each has behind it, and who has what others lack; those get it, and all tell each
+  /// other new ends for the next switches.
   enum class State : std::uint8_t {
     created,
     meeting,
@@ -56,6 +57,7 @@ class Group {
     joining,
     agreeing,
     ready,
+    finishing,
     recounting,
     comparing,
     catching_up,
@@ -133,6 +135,9 @@ class Group {
   bool end_requests();
   void fail(const std::string& why);
   void lose(const std::string& why);
+  void finish_by_hosts(const std::shared_ptr<Request>& refused);
+  void recount();
+  [[nodiscard]] bool hear_of_refusal();
   void explain(const std::string& what);
   void explained(const GroupExplained& why);
   void end_what_is_proven();
@@ -193,6 +198,7 @@ class Group {
   bool formed_ = false;
   bool asks_for_turns_ = false;      ///< the switches' memory is other groups', too: see README, "Turns"
   std::shared_ptr<Request> asking_;  ///< waits for its turn
+  std::shared_ptr<Request> unsure_;  ///< waited when the switches were lost: others may know that there is no turn
   bool mixed_ = false;          ///< hosts have run collectives beside the switches: where they are is not agreed on
   std::uint64_t ended_ = 0;     ///< requests
   std::uint64_t hosted_ = 0;    ///< begun by the hosts, since the group has no switches

@@ -55,25 +55,59 @@ const Past* Group::past_at(std::uint64_t number) const {
   return number < first || number >= ended_ ? nullptr : &past_[number - first];
 }
 
-/// The switches do not have the group any more. If nobody has run anything beside them, the collectives that a rank has
-/// behind it say where it is.
+/// The switches do not have the group any more. If hosts have run nothing beside them but what had no turn, the
+/// collectives that a rank has behind it say where it is.
 void Group::lose(const std::string& why) {
-  // Of a turn that this rank waits for, others may know that there is none, and be at work already as hosts.
-  const bool known = asking_ == nullptr && recovers();
-  if (state_ != State::ready || reason_ != WEFT_INC_REASON_NONE || !known) return fail(why);
+  if (state_ != State::ready || reason_ != WEFT_INC_REASON_NONE || !recovers()) return fail(why);
   switch_->close(why);
   connected_ = false;
+  leave(true);
+  reason_ = WEFT_INC_REASON_LOST;
+  detail_ = why;
+  lost_at_ = now_;
   // What runs again for others is kept.
   std::erase_if(queue_, [](const auto& request) { return request->again; });
+  if (asks_for_turns_) hosts_.announce();
+  unsure_ = asking_;
+  const auto refused = std::find_if(queue_.begin(), queue_.end(), [](const auto& r) { return r->refused; });
+  if (refused != queue_.end()) return finish_by_hosts(*refused);
+  recount();
+}
+
+/// All ranks have asked for a turn, so what is in front of the collective is over everywhere; and all hear that there
+/// was none. It comes to its end before anybody counts.
+void Group::finish_by_hosts(const std::shared_ptr<Request>& refused) {
+  while (queue_.front() != refused) end_first();
+  proven_ = ended_;
+  state_ = State::finishing;
+  refused->refused = true;
+  refused->by_switch = false;
+  if (refused->state == Request::State::waiting) static_cast<void>(start(*refused));
+}
+
+/// Of the turn that this rank has waited for, others know that there was none: they are a round ahead. Nobody is more
+/// than one: a turn is not answered before all have asked for it.
+bool Group::hear_of_refusal() {
+  if (unsure_ != nullptr) hosts_.listen();
+  if (!hosts_.behind()) return false;
+  if (unsure_ == nullptr) return fail(detail_ + "; ranks run different collectives"), true;
+  hosts_.abandon();
+  hosts_.next_round();
+  hosts_.announce();
+  // A copy: it goes on in the queue.
+  const auto refused = std::exchange(unsure_, nullptr);
+  finish_by_hosts(refused);
+  return true;
+}
+
+/// All ranks come to this with the same collectives of hosts behind them.
+void Group::recount() {
   end_what_is_proven();
   const auto first_not_through =
       std::find_if(queue_.begin(), queue_.end(), [&](const auto& r) { return !r->is_through(*switch_); });
   through_ = ended_ + static_cast<std::uint64_t>(first_not_through - queue_.begin());
   const bool allreduce = !queue_.empty() && queue_.front()->collective() == Collective::allreduce;
   come_ = allreduce ? queue_.front()->come(*switch_) : 0;
-  leave(true);
-  reason_ = WEFT_INC_REASON_LOST;
-  detail_ = why;
   lost_at_ = now_;
   for (const auto& request : queue_) request->begin_again(*switch_);
   forget_turns();
@@ -98,7 +132,7 @@ void Group::ask_all(std::initializer_list<std::uint64_t> numbers) {
               message_.begin());
   hosts_.begin({host_schedule(Collective::allreduce, HostAlgorithm::tree, rank_, ranks_, 0, numbers.size(),
                               sizeof(std::uint64_t)),
-                message_.data(), message_key_, DataType::uint64, Op::max});
+                message_.data(), message_key_, DataType::uint64, Op::max, true});
 }
 
 template <std::size_t N>
@@ -110,6 +144,7 @@ std::array<std::uint64_t, N> Group::answer_of_all() const {
 
 /// It is known how far all are. Who is ahead of the last says what it can give; who has a part of a result, too.
 void Group::recounted() {
+  unsure_.reset();
   const auto [most, not_fewest, proven] = answer_of_all<3>();
   if (proven > through_) return fail(detail_ + "; a result is not there at all ranks");
   if (ended_ < proven) come_ = 0;
@@ -231,7 +266,8 @@ void Group::renewed() {
 
 void Group::tick(nic::Time now) {
   now_ = now;
-  const bool meets = state_ == State::recounting || state_ == State::comparing || state_ == State::catching_up;
+  const bool meets = state_ == State::finishing || state_ == State::recounting || state_ == State::comparing ||
+                     state_ == State::catching_up;
   const bool late = meets && now_ - lost_at_ > kMeetAgain;
   if (late) fail(detail_ + "; not all ranks have come to go on without them");
   if (state_ == State::explaining && now_ - refused_at_ > kExplained) fail(detail_);

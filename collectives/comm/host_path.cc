@@ -12,10 +12,27 @@
 namespace weft::inc::comm {
 namespace {
 
+/// What a connection may have under way beside the messages of a work: an agreement that was given up, and two
+/// announcements, of the round in which a rank lost its switches and of the next one.
+constexpr std::uint32_t kStrays = 4;
+
 /// Receives that a connection has posted. A partner that is a step ahead finds room for its window.
 constexpr std::uint32_t receives(const MessageShape& shape) noexcept {
-  return 2 * shape.window;
+  return 2 * shape.window + kStrays;
 }
+
+/// The immediate of an announcement, and of a message of a work that belongs to a round, names the round. Messages of
+/// other works have none.
+constexpr std::uint32_t kAnnounces = std::uint32_t{1} << 31, kRounds = kAnnounces - 1;
+
+/// Rounds go round, too.
+constexpr bool is_later(std::uint32_t round, std::uint32_t than) noexcept {
+  const std::uint32_t ahead = (round - than) & kRounds;
+  return ahead != 0 && ahead < kRounds / 2;
+}
+
+/// Of sends that belong to no work; works are counted from 1.
+constexpr std::uint64_t kNoWork = 0;
 
 }  // namespace
 
@@ -24,7 +41,7 @@ HostPath::HostPath(Transport& transport, std::uint32_t rank, std::uint32_t ranks
   const std::uint32_t count = partners(ranks);
   if (count == 0) return;
   for (Partner p = 0; p < count; ++p) {
-    connections_.push_back({transport_.create_qp({shape_.mtu, shape_.window, receives(shape_)}), false});
+    connections_.push_back({transport_.create_qp({shape_.mtu, shape_.window + kStrays, receives(shape_)}), false, {}});
     ends_.push_back(connections_.back().qp->end());
   }
   // Behind all else that can be refused: nobody would forget the key.
@@ -61,11 +78,56 @@ ConnectState HostPath::connect(std::span<const QpEnd> peers) {
 }
 
 void HostPath::begin(Work work) {
+  if (strays_ > 0) forget_strays();
   work_ = std::move(work);
+  ++number_;
   sent_ = acked_ = arrived_ = {};
   settle(sent_, &Step::send);
   settle(acked_, &Step::send);
   settle(arrived_, &Step::receive);
+}
+
+void HostPath::next_round() noexcept {
+  round_ = (round_ + 1) & kRounds;
+  behind_ = false;
+}
+
+void HostPath::announce() {
+  for (Partner p = 0; p < connections_.size() && error_.empty(); ++p) {
+    if (connections_[p].qp->send(kNoWork, memory_.data(), 0, key_, kAnnounces | round_)) {
+      ++strays_;
+    } else {
+      fail(p, "a work request was refused");
+    }
+  }
+}
+
+void HostPath::listen() {
+  std::array<Completion, 1> wc;
+  for (Partner p = 0; p < connections_.size(); ++p) {
+    while (error_.empty() && connections_[p].qp->poll_received(wc) > 0) {
+      if (!wc[0].error.empty()) {
+        fail(p, wc[0].error);
+      } else if (!drop(p, wc[0])) {
+        behind_ |= is_ahead(wc[0]);
+        connections_[p].held.push_back(wc[0]);
+      }
+    }
+  }
+}
+
+void HostPath::abandon() noexcept {
+  strays_ += std::exchange(outstanding_, 0);
+  work_ = {};
+  sent_ = acked_ = arrived_ = {};
+}
+
+/// Between works all that is acknowledged is of no work.
+void HostPath::forget_strays() {
+  std::array<Completion, 16> wc;
+  for (Connection& c : connections_) {
+    for (std::size_t n = c.qp->poll_sent(wc); n > 0; n = c.qp->poll_sent(wc)) strays_ -= n;
+  }
 }
 
 /// Goes on to the step that has more of it.
@@ -110,7 +172,8 @@ bool HostPath::send() {
     const std::uint32_t bytes = bytes_of(part, sent_.messages);
     // A message without data has no memory.
     const void* data = bytes == 0 ? memory_.data() : work_.vector + at;
-    if (!connections_[part.partner].qp->send(0, data, bytes, bytes == 0 ? key_ : work_.key, std::nullopt)) {
+    const auto immediate = work_.of_round ? std::optional(round_) : std::nullopt;
+    if (!connections_[part.partner].qp->send(number_, data, bytes, bytes == 0 ? key_ : work_.key, immediate)) {
       fail(part.partner, "a work request was refused");
     }
     ++sent_.messages;
@@ -133,8 +196,11 @@ bool HostPath::take_acks() {
     for (std::size_t i = 0; i < n; ++i) {
       if (!wc[i].error.empty()) return fail(part.partner, wc[i].error);
     }
-    acked_.messages += n;
-    outstanding_ -= n;
+    const auto of_work = static_cast<std::uint64_t>(
+        std::count_if(wc.begin(), wc.begin() + n, [&](const Completion& one) { return one.wr_id == number_; }));
+    strays_ -= n - of_work;
+    acked_.messages += of_work;
+    outstanding_ -= of_work;
     settle(acked_, &Step::send);
     some = true;
   }
@@ -150,6 +216,40 @@ bool HostPath::may_receive() const noexcept {
   return sent.offset + sent.bytes <= part.offset || part.offset + part.bytes <= sent.offset;
 }
 
+/// Of a round that is over, or an announcement: its receive is posted again.
+bool HostPath::drop(Partner partner, const Completion& wc) {
+  if (!wc.error.empty() || !wc.immediate) return false;
+  const std::uint32_t round = *wc.immediate & kRounds;
+  const bool later = is_later(round, round_);
+  const bool announces = (*wc.immediate & kAnnounces) != 0;
+  if (!announces && (later || round == round_)) return false;
+  behind_ |= announces && later;
+  post_receive(partner, wc.wr_id);
+  return true;
+}
+
+/// While this rank is at a work of its round: of a work that comes behind it.
+bool HostPath::is_ahead(const Completion& wc) const noexcept {
+  return !wc.immediate || is_later(*wc.immediate & kRounds, round_);
+}
+
+/// The next messages of works that a partner has sent.
+std::size_t HostPath::take(Partner partner, std::span<Completion> out) {
+  Connection& c = connections_[partner];
+  std::size_t n = 0;
+  for (; n < out.size() && !c.held.empty(); c.held.pop_front()) {
+    if (!drop(partner, c.held.front())) out[n++] = c.held.front();
+  }
+  while (n == 0) {
+    const std::size_t polled = c.qp->poll_received(out);
+    if (polled == 0) break;
+    const auto end = std::remove_if(out.begin(), out.begin() + static_cast<std::ptrdiff_t>(polled),
+                                    [&](const Completion& wc) { return drop(partner, wc); });
+    n = static_cast<std::size_t>(end - out.begin());
+  }
+  return n;
+}
+
 bool HostPath::receive() {
   bool some = false;
   std::array<Completion, 16> wc;
@@ -157,9 +257,16 @@ bool HostPath::receive() {
     const Step& step = work_.schedule[arrived_.step];
     // Those of a later step stay where they are.
     const std::size_t most = std::min<std::uint64_t>(wc.size(), messages(step.receive) - arrived_.messages);
-    const std::size_t n = connections_[step.receive.partner].qp->poll_received(std::span(wc).first(most));
+    const std::size_t n = take(step.receive.partner, std::span(wc).first(most));
     if (n == 0) break;
     for (std::size_t i = 0; i < n; ++i) {
+      if (work_.of_round && wc[i].error.empty() && is_ahead(wc[i])) {
+        // The partner has no part in this work.
+        auto& held = connections_[step.receive.partner].held;
+        held.insert(held.begin(), wc.begin() + i, wc.begin() + n);
+        behind_ = true;
+        return true;
+      }
       if (!received(step, wc[i])) return true;
     }
     settle(arrived_, &Step::receive);
@@ -171,6 +278,9 @@ bool HostPath::receive() {
 bool HostPath::received(const Step& step, const Completion& wc) {
   const Step::Part& part = step.receive;
   if (!wc.error.empty()) return !fail(part.partner, wc.error);
+  if (wc.immediate && !work_.of_round) {
+    return !fail(part.partner, "it has lost its switches in another place: ranks run different collectives");
+  }
   if (wc.bytes != bytes_of(part, arrived_.messages)) {
     return !fail(part.partner, "a message of " + std::to_string(wc.bytes) + " bytes came, not of " +
                                    std::to_string(bytes_of(part, arrived_.messages)) +

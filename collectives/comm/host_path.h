@@ -4,6 +4,7 @@
 // A rank's connections with other ranks, and the collectives that hosts run over them without a switch.
 #pragma once
 
+#include <deque>
 #include <memory>
 #include <span>
 #include <string>
@@ -48,6 +49,7 @@ class HostPath {
     std::uint32_t key = 0;
     DataType type{};
     Op op{};
+    bool of_round = false;  ///< only ranks of the same round take part in it
   };
   void begin(Work work);
   [[nodiscard]] bool idle() const noexcept {
@@ -55,6 +57,18 @@ class HostPath {
   }
   /// Sends and receives what can be. True when something went on.
   bool progress();
+  /// Ranks may disagree for a while on whether the next work is a collective or an agreement of the ranks. Those that
+  /// know that it is a collective are a round ahead, and the others hear of it: from what an agreement of theirs meets,
+  /// from what partners announce, or from anything of a collective that listen() finds.
+  void next_round() noexcept;
+  /// Tells all partners in which round this rank is.
+  void announce();
+  /// Looks at all connections, also those that the work under way does not use. Only while that is `of_round`.
+  void listen();
+  /// Whether another rank is a round ahead.
+  [[nodiscard]] bool behind() const noexcept { return behind_; }
+  /// Gives the work under way up. Ranks that are a round ahead drop what they got of it.
+  void abandon() noexcept;
   /// In words, once something has gone wrong; nothing goes on then.
   [[nodiscard]] const std::string& error() const noexcept { return error_; }
   /// Ends all connections: nothing looks at the memory of the work any more, and nothing goes on.
@@ -67,6 +81,7 @@ class HostPath {
   struct Connection {
     std::unique_ptr<QueuePair> qp;
     bool connected = false;
+    std::deque<Completion> held;  ///< messages that have been looked at and are for a later work
   };
   /// How far the sends, or the receives, of all steps have come: so many messages of this step, and all before it.
   struct Place {
@@ -80,6 +95,10 @@ class HostPath {
   [[nodiscard]] std::uint64_t messages(const Step::Part& part) const noexcept;
   [[nodiscard]] std::uint32_t bytes_of(const Step::Part& part, std::uint64_t message) const noexcept;
   void post_receive(Partner partner, std::uint64_t slot);
+  [[nodiscard]] std::size_t take(Partner partner, std::span<Completion> out);
+  [[nodiscard]] bool drop(Partner partner, const Completion& wc);
+  [[nodiscard]] bool is_ahead(const Completion& wc) const noexcept;
+  void forget_strays();
   bool send();
   bool take_acks();
   bool receive();
@@ -96,6 +115,10 @@ class HostPath {
   Work work_;
   Place sent_, acked_, arrived_;
   std::uint64_t outstanding_ = 0;  ///< messages that were sent and are not acknowledged
+  std::uint64_t number_ = 0;       ///< of the work
+  std::uint64_t strays_ = 0;       ///< messages of no work that is under way, which nobody waits to be acknowledged
+  std::uint32_t round_ = 0;
+  bool behind_ = false;
   std::string error_;
 };
 

@@ -8,6 +8,7 @@
 #include <deque>
 #include <map>
 
+#include "tests/collectives/comm/sequence.h"
 #include "tests/collectives/comm/world.h"
 
 namespace weft::inc::comm::testing {
@@ -124,15 +125,86 @@ TEST(GroupTurns, SwitchesThatAreLostBetweenTurnsAreDoneWithout) {
   }
 }
 
-// Others may know that there is no turn, and be at work as hosts.
-TEST(GroupTurns, WhoWaitsForATurnFailsWithoutSwitches) {
-  Sharers s(1);
-  Requests some{s.groups[0]->post({Collective::barrier, nullptr, nullptr, 0, DataType::int32, Op::sum, 0})};
-  s.run([] { return false; });
-  s.fabric.lose_switches();
-  for (auto& g : s.groups) g->on_daemon(GroupGone{7, 42});
-  ASSERT_TRUE(s.run([&] { return all_over(some); }));
-  EXPECT_EQ(some[0]->state, Request::State::failed);
+TEST(GroupTurns, WhoWaitsForATurnGoesOnWithoutSwitches) {
+  for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+    Sharers s(seed);
+    const auto post = [&](std::uint32_t r) { return s.groups[r]->post({Collective::barrier, {}, {}, 0, {}, {}, 0}); };
+    Requests all{post(0), post(2)};
+    s.run([] { return false; });
+    s.fabric.lose_switches();
+    for (auto& g : s.groups) g->on_daemon(GroupGone{7, 42});
+    s.run([] { return false; });
+    EXPECT_FALSE(over(all[0])) << "not everybody has come";
+    for (const std::uint32_t r : {1u, 3u}) all.push_back(post(r));
+    ASSERT_TRUE(s.run([&] { return all_over(all); }));
+    for (const auto& r : all) EXPECT_EQ(r->error, "");
+    for (std::uint32_t r = 0; r < kSharers; ++r) EXPECT_EQ(s.calls(r, WEFT_INC_REASON_LOST), 1u);
+  }
+}
+
+/// Switches are lost at any moment: some ranks wait for a turn, of which others have the answer; hosts are at work, or
+/// some of them are through with it. And ranks hear of the loss one after the other.
+struct LostAtAnyMoment {
+  static constexpr std::uint32_t kSeeds = 1500, kLength = 6;
+
+  void run(std::uint64_t seed) {
+    Sharers s(seed);
+    Rng draw(seed);
+    std::map<std::uint16_t, bool> said;
+    s.fabric.adder.refuses = [&](std::uint16_t sequence) {
+      return said.try_emplace(sequence, draw.below(2) == 0).first->second;
+    };
+    Sequence sequence(s.groups, draw, kLength, 1, kElements);
+    std::uint64_t steps = draw.below(300);
+    s.run([&] {
+      sequence.spoil();
+      if (steps > 0) return --steps, false;
+      return seed % 2 == 0 || !same_busy(s);
+    });
+    learnt += same_busy(s) ? 0 : 1;
+    s.fabric.lose_switches();
+    std::vector<std::uint64_t> hear(kSharers);
+    for (auto& after : hear) after = draw.below(2) == 0 ? 0 : draw.below(100);
+    std::uint64_t now = 0;
+    const auto all_end = [&] {
+      sequence.spoil();
+      for (std::uint32_t r = 0; r < kSharers; ++r) {
+        if (hear[r] == now) s.groups[r]->on_daemon(GroupGone{7, 42});
+      }
+      return ++now > 100 && sequence.all_over();
+    };
+    // Nothing goes on while the last ones have not heard of it.
+    while (now <= 100) s.run(all_end);
+    ASSERT_TRUE(s.run(all_end)) << "seed " << seed << ": " << s.groups[0]->error();
+    sequence.expect_results(seed);
+    ASSERT_TRUE(s.run_to(State::ready)) << "seed " << seed << ": " << s.groups[0]->error();
+    for (std::uint32_t r = 0; r < kSharers; ++r) {
+      EXPECT_EQ(s.groups[r]->info().reason, WEFT_INC_REASON_LOST);
+      EXPECT_EQ(s.calls(r, WEFT_INC_REASON_BUSY), s.calls(0, WEFT_INC_REASON_BUSY)) << "seed " << seed;
+    }
+    Sequence more(s.groups, draw, 3, 1, kElements);
+    ASSERT_TRUE(s.run([&] { return more.all_over(); })) << "seed " << seed;
+    more.expect_results(seed);
+  }
+
+  /// Whether all ranks know as much of turns that there were not.
+  static bool same_busy(const Sharers& s) {
+    for (std::uint32_t r = 1; r < kSharers; ++r) {
+      if (s.calls(r, WEFT_INC_REASON_BUSY) != s.calls(0, WEFT_INC_REASON_BUSY)) return false;
+    }
+    return true;
+  }
+
+  std::uint64_t learnt = 0;  ///< how often some had to hear from others that there was no turn
+};
+
+TEST(GroupTurns, WhateverIsUnderWayComesToItsEndWithoutSwitches) {
+  LostAtAnyMoment one;
+  for (std::uint64_t seed = 1; seed <= LostAtAnyMoment::kSeeds; ++seed) {
+    one.run(seed);
+    if (::testing::Test::HasFatalFailure()) return;
+  }
+  EXPECT_GT(one.learnt, LostAtAnyMoment::kSeeds / 20);
 }
 
 }  // namespace
