@@ -8,11 +8,12 @@
 // Commands on its input, each answered with a line "done":
 //   connect QPN GID_INDEX ADDRESS DEST_QPN RQ_PSN SQ_PSN    to INIT, RTR and RTS, with the masks of every RC program
 //   destroy QPN
-//   repeat TIMES QPN GID_INDEX ADDRESS DEST_QPN              connects and destroys
+//   repeat TIMES EVERY_US QPN GID_INDEX ADDRESS DEST_QPN     connects and destroys; 0: without a pause
 #include <arpa/inet.h>
 #include <infiniband/verbs.h>
 
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdio>
 #include <cstring>
@@ -21,6 +22,7 @@
 #include <memory>
 #include <sstream>
 #include <string>
+#include <thread>
 
 namespace {
 
@@ -52,15 +54,17 @@ class Program {
   bool run(const std::string& line) {
     std::istringstream words(line);
     std::string verb, address;
-    unsigned qpn = 0, gid_index = 0, dest_qpn = 0, rq_psn = 0, sq_psn = 0, times = 0;
+    unsigned qpn = 0, gid_index = 0, dest_qpn = 0, rq_psn = 0, sq_psn = 0, times = 0, every_us = 0;
     words >> verb;
     if (verb == "destroy") return words >> qpn && destroy(qpn);
     if (verb == "connect") {
       return words >> qpn >> gid_index >> address >> dest_qpn >> rq_psn >> sq_psn &&
              connect(qpn, gid_index, address, dest_qpn, rq_psn, sq_psn);
     }
-    if (verb != "repeat" || !(words >> times >> qpn >> gid_index >> address >> dest_qpn)) return false;
-    for (unsigned i = 0; i < times; ++i) {
+    if (verb != "repeat" || !(words >> times >> every_us >> qpn >> gid_index >> address >> dest_qpn)) return false;
+    auto due = std::chrono::steady_clock::now();
+    for (unsigned i = 0; i < times; ++i, due += std::chrono::microseconds(every_us)) {
+      std::this_thread::sleep_until(due);
       if (!connect(qpn, gid_index, address, dest_qpn, i, i) || !destroy(qpn)) return false;
     }
     return true;
