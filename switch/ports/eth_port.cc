@@ -364,12 +364,13 @@ bool EthPort::exhausted() const noexcept {
 
 bool EthPort::link_up() const noexcept {
   if (device_.interface) return attached_.load(std::memory_order_relaxed) && device_.interface->running();
+  const std::uint16_t id = id_.load(std::memory_order_relaxed);
   rte_eth_link link{};
-  return rte_eth_link_get_nowait(id_, &link) != 0 || link.link_status == RTE_ETH_LINK_UP;
+  return id != kClosed && (rte_eth_link_get_nowait(id, &link) != 0 || link.link_status == RTE_ETH_LINK_UP);
 }
 
 std::uint64_t EthPort::speed_mbps() const noexcept {
-  if (!device_.real_speed) return 0;
+  if (!device_.real_speed || id_ == kClosed) return 0;
   rte_eth_link link{};
   const bool known = rte_eth_link_get_nowait(id_, &link) == 0 && link.link_status == RTE_ETH_LINK_UP &&
                      link.link_speed != RTE_ETH_SPEED_NUM_NONE && link.link_speed != RTE_ETH_SPEED_NUM_UNKNOWN;
@@ -380,6 +381,7 @@ std::uint64_t EthPort::speed_mbps() const noexcept {
 
 std::string EthPort::set_link(bool up) {
   if (device_.interface) return device_.interface->set_up(up);
+  if (id_ == kClosed) return "its device was taken out";
   const int result = up ? rte_eth_dev_set_link_up(id_) : rte_eth_dev_set_link_down(id_);
   if (result == -ENOTSUP) return "its driver (" + driver_ + ") cannot take the link down";
   return result == 0 ? "" : dpdk_error("the device refuses", result);
@@ -395,8 +397,11 @@ std::vector<PortNews> EthPort::supervise() {
     said_that_replay_ended_ = true;
     news.push_back({false, "the capture has been received"});
   }
-  if (!device_.interface) return news;
   const std::lock_guard lock(control_mutex_);
+  if (!device_.interface) {
+    note_removed(news);
+    return news;
+  }
   const unsigned now = device_.interface->index();
   if (attached_ && now == index_ && rings_->bound_to(index_)) {
     rings_->recover();
@@ -424,6 +429,16 @@ std::string EthPort::finish() {
   if (error.empty()) return "";
   return error + "; " + std::to_string(device_.writer->lost()) +
          " packets that were sent are not in it (tx_errors), and none after them";
+}
+
+// Workers that went on to use a function that is on no bus any more would read registers that nobody answers for.
+void EthPort::note_removed(std::vector<PortNews>& news) {
+  const std::uint16_t id = id_.load(std::memory_order_relaxed);
+  if (id == kClosed || rte_eth_dev_is_removed(id) != 1) return;
+  close_device();
+  news.push_back({true, "the device " + device_.devargs +
+                            " was taken out; the port has no link from now on, until "
+                            "weft-switch is started again"});
 }
 
 void EthPort::note_detached(std::vector<PortNews>& news) {
@@ -464,6 +479,7 @@ void EthPort::follow_mtu(std::vector<PortNews>& news) {
 
 std::string EthPort::set_mtu(const pipeline::PortInfo& info, std::uint32_t mtu_bytes) {
   if (device_.set_device_mtu) {
+    if (id_ == kClosed) return "the device was taken out";
     const int result = rte_eth_dev_set_mtu(id_, static_cast<std::uint16_t>(mtu_bytes));
     if (result != 0) return dpdk_error("the device refuses an MTU of " + std::to_string(mtu_bytes), result);
   } else if (info.type == "veth" || info.type == "tap") {

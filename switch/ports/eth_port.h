@@ -117,6 +117,8 @@ class EthPort : public Port, public pipeline::ClassTx {
   void forget_other_interfaces(std::uint16_t id) noexcept;
   [[nodiscard]] std::string attach();
   [[nodiscard]] DeviceStats counted_by_device() const noexcept;
+  // Closes a device that is on its bus no more.
+  void note_removed(std::vector<PortNews>& news);
   void note_detached(std::vector<PortNews>& news);
   void follow_mtu(std::vector<PortNews>& news);
   [[nodiscard]] std::string start(std::uint16_t id, const rte_eth_dev_info& device_info);

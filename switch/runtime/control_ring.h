@@ -35,11 +35,6 @@ class ControlRing {
   /// Up to `max` of the oldest frames in the ring; returns how many.
   std::uint32_t pop(rte_mbuf** frames, std::uint32_t max) noexcept { return ring_.pop(frames, max); }
 
-  // Any thread.
-
-  /// Whether the ring is empty; frames that wait with the sender do not count.
-  [[nodiscard]] bool empty() const noexcept { return ring_.empty(); }
-
   // While no other thread uses it: reloads.
 
   /// Takes everything out, oldest first, and calls f with each.

@@ -17,6 +17,7 @@
 
 #include "switch/api/unix_socket.h"
 #include "switch/pipeline/packet.h"
+#include "switch/runtime/overdue.h"
 #include "switch/runtime/worker_cpus.h"
 
 namespace weft {
@@ -24,6 +25,7 @@ namespace {
 
 // Memory that DPDK and the devices take besides packet buffers.
 constexpr std::uint64_t kOtherMemoryMb = 96;
+constexpr TimeNs kStartTimeNs = 5'000'000'000;
 
 std::vector<unsigned> allowed_cpus() {
   cpu_set_t set;
@@ -181,6 +183,10 @@ Eal start_eal(const config::Config& config, const std::vector<std::string>& pci_
 
   std::vector<char*> pointers;
   for (std::string& argument : arguments) pointers.push_back(argument.data());
+  // It waits for a thread on the CPU of each worker.
+  const Overdue overdue(kStartTimeNs, "DPDK has not started after " + std::to_string(kStartTimeNs / 1'000'000'000) +
+                                          " s: something else seems to keep one of the CPUs " +
+                                          cpu_list(eal.worker_cpus) + ", on each of which a worker is to run");
   if (rte_eal_init(static_cast<int>(pointers.size()), pointers.data()) < 0) {
     eal.error = std::string("DPDK did not start: ") + rte_strerror(rte_errno);
     for (const std::string& argument : extra) {

@@ -16,6 +16,7 @@
 #include "switch/ports/link_port.h"
 #include "switch/ports/netdev.h"
 #include "switch/runtime/commands.h"
+#include "switch/runtime/placement.h"
 #include "switch/runtime/senders.h"
 
 namespace weft {
@@ -35,7 +36,7 @@ constexpr std::uint32_t kLinkMessages = 6;
 constexpr std::uint32_t kRoceMtu = 4200;  // a payload of 4096 bytes and every header that may come with it
 constexpr TimeNs kLinkMessagesNs = 60'000'000'000;
 constexpr milliseconds kDrainTime{1000};
-constexpr milliseconds kStartTime{5000};  // a worker's first loop, on a machine that has other things to do
+constexpr std::chrono::seconds kStartTime{5};  // a worker's first loop, on a machine that has other things to do
 constexpr milliseconds kFlushTime{100};
 constexpr int kDropRounds = 10'000;
 
@@ -298,6 +299,11 @@ void Runtime::start() {
       std::this_thread::sleep_for(std::chrono::microseconds(100));
     }
   }
+  std::vector<std::uint64_t> loops;
+  for (const auto& worker : workers_) loops.push_back(worker->usage().loops);
+  for (const std::string& line : describe_not_begun(loops, cpus_, static_cast<unsigned>(kStartTime.count()))) {
+    spdlog::error("{}", line);
+  }
   // Links that came up since they were opened.
   const std::shared_lock lock(switches_mutex_);
   supervise_links();
@@ -329,8 +335,7 @@ void Runtime::say_placement() const {
     if (count > kNamed) names += " and " + std::to_string(count - kNamed) + " more";
     spdlog::info("worker {} on CPU {}, NUMA node {}: {}", w, cpus_[w], node, count == 0 ? "no port" : names);
   }
-  if (steer_.as_cards)
-    spdlog::info("packets between IPv4 addresses belong to the workers that cards with RSS bring them to");
+  for (const std::string& line : describe_steering(steer_)) spdlog::info("{}", line);
   for (const Switch& s : switches_) {
     std::vector<std::uint16_t> tx_queues;
     for (const auto& port : s.ports) tx_queues.push_back(port->tx_queues());

@@ -46,8 +46,6 @@ class HandoffRings {
   /// Which of both rings to a worker have to be looked at.
   [[nodiscard]] RingNews& news(std::uint16_t to) noexcept { return news_[to]; }
   [[nodiscard]] Doorbell& bell(std::uint16_t worker) noexcept { return bells_[worker]; }
-  /// Whether anything waits for a worker, told or not.
-  [[nodiscard]] bool pending(std::uint16_t to) const noexcept { return control_.pending(to) || packets_.pending(to); }
 
  private:
   SpscMesh<rte_mbuf*, kCapacity> packets_;

@@ -17,6 +17,7 @@ bool g_no_chains = false;
 // What a card would say that no virtual device does; 0 leaves it as it is.
 std::uint16_t g_max_rx_queues = 0;
 std::uint8_t g_hash_key_bytes = 0;
+bool g_removed = false;
 // Of the device that was configured last.
 rte_eth_conf g_configured{};
 }  // namespace
@@ -40,6 +41,9 @@ extern "C" int __wrap_rte_eth_dev_configure(std::uint16_t id, std::uint16_t rx, 
   rte_eth_conf passed = *configuration;
   if (g_hash_key_bytes != 0) passed.rx_adv_conf.rss_conf.rss_key = nullptr;
   return __real_rte_eth_dev_configure(id, rx, tx, &passed);
+}
+extern "C" int __wrap_rte_eth_dev_is_removed(std::uint16_t) {
+  return g_removed ? 1 : 0;
 }
 // NOLINTEND(bugprone-reserved-identifier)
 
@@ -257,6 +261,35 @@ TEST_F(EthPortTest, ADeviceIsOpenedByOnePortOnly) {
       {pool.get(), 1, 7});
   EXPECT_EQ(second.port, nullptr);
   EXPECT_THAT(second.error, HasSubstr("net_ring_once"));
+}
+
+// A card, or a function of one, that is taken out while workers use it.
+TEST_F(EthPortTest, ADeviceThatIsTakenOutLeavesAPortWithoutALink) {
+  ASSERT_NO_FATAL_FAILURE(open_ring("taken"));
+  rte_mbuf* m = packet(frame_of(60));
+  ASSERT_EQ(port->transmit(&m, 1).taken, 1);
+  rte_mbuf* received[1];
+  ASSERT_EQ(port->receive(0, 0, received, 1), 1);
+  rte_pktmbuf_free(received[0]);
+  EXPECT_THAT(port->supervise(), IsEmpty());
+  EXPECT_TRUE(port->is_up());
+  g_removed = true;
+  const std::vector<PortNews> news = port->supervise();
+  const std::vector<PortNews> later = port->supervise();
+  g_removed = false;
+  ASSERT_EQ(news.size(), 1u);
+  EXPECT_TRUE(news[0].warning);
+  EXPECT_THAT(news[0].text, HasSubstr("net_ring_taken was taken out; the port has no link from now on"));
+  EXPECT_THAT(later, IsEmpty());
+
+  EXPECT_FALSE(port->is_up());
+  EXPECT_EQ(port->speed_mbps(), 0u);
+  EXPECT_EQ(port->set_link(true), "its device was taken out");
+  EXPECT_EQ(port->receive(0, 0, received, 1), 0);
+  rte_mbuf* late = packet(frame_of(60));
+  const pipeline::TxResult result = port->transmit(&late, 1);
+  EXPECT_EQ(result.taken, 1);
+  EXPECT_EQ(result.rejected, 1);
 }
 
 TEST_F(EthPortTest, EveryWorkerGetsAReceiveQueueWhereTheDeviceCanSpread) {

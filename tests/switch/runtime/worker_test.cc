@@ -133,7 +133,7 @@ TEST_F(HandedOver, IsTakenSeveralBatchesAtATimeButNotWithoutEnd) {
     rig_.run_until_quiet();
   }
   EXPECT_EQ(worker_.usage().handed_in, kPackets);
-  EXPECT_FALSE(rings_.pending(0));
+  EXPECT_TRUE(rings_.ring(1, 0).empty());
 }
 
 // Rings that nobody has told of are not looked at, but at first and after a task, which may have filled them.
