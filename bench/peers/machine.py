@@ -126,6 +126,20 @@ def thread_ticks(pid):
     return {tid: entry for tid, entry in found.items() if entry}
 
 
+def seconds_without_cpu(pid, name):
+    """{tid: seconds} that each thread of a process with `name` in its own has been ready to run and had no CPU."""
+    found = {}
+    try:
+        for tid in os.listdir(f"/proc/{pid}/task"):
+            folder = f"/proc/{pid}/task/{tid}/"
+            with open(folder + "comm", encoding="utf-8") as comm, open(folder + "schedstat", encoding="utf-8") as stat:
+                if name in comm.read():
+                    found[int(tid)] = int(stat.read().split()[1]) / 1e9
+    except (FileNotFoundError, ProcessLookupError):
+        pass  # it is ending
+    return found
+
+
 def _machine_ticks():
     """Ticks that all CPUs spent busy: all columns but idle and iowait, and not the guest ones, which user contains."""
     with open("/proc/stat", encoding="ascii") as stat:

@@ -221,6 +221,7 @@ class Trial:
     rings_full: int
     lost: int             # drops that are no answer to a mistake of the traffic
     drops: dict
+    waited_s: float = 0   # that workers were ready to run and something else had their CPUs
 
 
 def read(counters, workers):
@@ -238,7 +239,6 @@ def read(counters, workers):
         lost=sum(drops.values()),
         drops=drops,
     )
-
 
 
 def together(trials):

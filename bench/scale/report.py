@@ -31,12 +31,21 @@ def apart_words(points, point):
     return f"{share:.2f} of {speedup(points, point) / share:.2f}x apart"
 
 
+def lost_words(point):
+    """What the trial that lost most lost, and for how long its workers had no CPU; "" when nothing was lost."""
+    if not point["lost"]:
+        return ""
+    waited = [f" while workers waited {t['waited_s'] * 1e3:.0f} ms for their CPUs"
+              for t in point.get("trials", ()) if t["lost"] == point["lost"]]
+    return f"{point['lost']:,} lost" + "".join(waited[:1])
+
+
 def line(result):
     points = result["points"]
     parts = [f"W={p['workers']}: {p['pps'] / 1e6:.2f} Mpps ({speedup(points, p):.2f}x"
              + "".join(f", {words}" for words in (alone_words(p), apart_words(points, p)) if words)
              + f"), {p['cycles']:.0f} cycles, "
-             f"{p['handed']:.2f} handed over" + (f", {p['lost']} lost" if p["lost"] else "") for p in points]
+             f"{p['handed']:.2f} handed over" + (f", {lost_words(p)}" if p["lost"] else "") for p in points]
     return f"{result['title']}: " + "; ".join(parts)
 
 
@@ -57,7 +66,7 @@ def page_of(facts, results):
                "cycles a packet", "handed over", "rings full", "lost"],
               [[r["title"], str(p["workers"]), f"{p['pps'] / 1e6:.2f}", f"{p['low'] / 1e6:.2f}",
                 f"{p['high'] / 1e6:.2f}", f"{speedup(r['points'], p):.2f}", alone_words(p), apart_words(r["points"], p),
-                f"{p['cycles']:.0f}", f"{p['handed']:.2f}", f"{p['rings_full']:,}", f"{p['lost']:,}"]
+                f"{p['cycles']:.0f}", f"{p['handed']:.2f}", f"{p['rings_full']:,}", lost_words(p) or "0"]
                for r in results for p in r["points"]])
     out.paragraph("Cycles are those of all workers together, of the time stamp counter, for a packet that is received; "
                   "the generators' are in them. Handed over: how often a packet changes its worker, on average. "

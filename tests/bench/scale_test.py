@@ -8,6 +8,7 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -15,6 +16,7 @@ SKIPPED = 77
 BUILD = pathlib.Path(os.environ.get("WEFT_BIN", ROOT / "build/bin")).parent
 
 sys.path.insert(0, str(ROOT))
+from bench.peers import machine  # noqa: E402
 from bench.scale import cases, report  # noqa: E402
 
 
@@ -76,6 +78,29 @@ class Scale(unittest.TestCase):
         points = [{"workers": 1, "pps": 10}, {"workers": 2, "pps": 12, "apart_pps": 16}]
         self.assertEqual([report.of_apart(point) for point in points], [None, 0.75])
         self.assertEqual([report.apart_words(points, point) for point in points], ["", "0.75 of 1.60x apart"])
+
+    def test_what_is_lost_stands_beside_the_time_that_workers_had_no_cpu(self):
+        point = {"lost": 1200, "trials": [{"lost": 0, "waited_s": 0.9}, {"lost": 1200, "waited_s": 0.0125}]}
+        self.assertEqual(report.lost_words(point), "1,200 lost while workers waited 12 ms for their CPUs")
+        self.assertEqual(report.lost_words({"lost": 0, "trials": [{"lost": 0, "waited_s": 1}]}), "")
+
+    def test_a_thread_that_has_no_cpu_waits(self):
+        spin = "import threading\nthreading.Thread(target=lambda: exec('while True: pass'), daemon=True).start()\n" \
+               "while True: pass"
+        cpu = str(min(os.sched_getaffinity(0)))
+        with subprocess.Popen(["taskset", "-c", cpu, sys.executable, "-c", spin]) as process:
+            self.addCleanup(process.kill)
+            deadline = time.monotonic() + 20
+            while time.monotonic() < deadline:
+                waits = machine.seconds_without_cpu(process.pid, "python")
+                if len(waits) == 2 and sum(waits.values()) > 0.01:
+                    break
+                time.sleep(0.05)
+            self.assertEqual(len(waits), 2)
+            self.assertGreater(sum(waits.values()), 0.01)
+            self.assertEqual(machine.seconds_without_cpu(process.pid, "worker"), {})
+            process.kill()
+        self.assertEqual(machine.seconds_without_cpu(process.pid, "python"), {})
 
     def test_what_switches_do_side_by_side_is_a_sum_and_a_packet_counts_where_it_was(self):
         one = cases.Trial(workers=1, pps=30, cycles=100, handed=0, rings_full=1, lost=2, drops={"a": 2})
