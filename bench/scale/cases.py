@@ -241,6 +241,13 @@ def read(counters, workers):
     )
 
 
+def quiet(trials, trial_s):
+    """The trials in which workers had their CPUs to themselves but for a twentieth of the time, if these are two or
+    more; else all of them."""
+    found = [t for t in trials if t.waited_s < 0.05 * t.workers * trial_s]
+    return found if len(found) > 1 else list(trials)
+
+
 def together(trials):
     """What switches did that ran side by side."""
     total = sum(t.pps for t in trials)

@@ -53,7 +53,8 @@ def page_of(facts, results):
     out = page.Page("weft-switch with more and more workers")
     out.paragraph(
         f"{machine.in_words(facts)} Each worker polls two generator ports of 64 queue pairs. Medians of "
-        f"{facts['rounds']} trials of {facts['trial_s']:g} s, which the cases take in turns."
+        f"{facts['rounds']} trials of {facts['trial_s']:g} s, which the cases take in turns; of the quiet ones where "
+        "there are two."
     )
     most = max(p["workers"] for r in results for p in r["points"])
     if most > 1:

@@ -79,6 +79,16 @@ class Scale(unittest.TestCase):
         self.assertEqual([report.of_apart(point) for point in points], [None, 0.75])
         self.assertEqual([report.apart_words(points, point) for point in points], ["", "0.75 of 1.60x apart"])
 
+    def test_trials_in_which_others_had_the_cpus_do_not_count_unless_all_are_such(self):
+        def trial(pps, waited_s):
+            return cases.Trial(workers=2, pps=pps, cycles=1, handed=0, rings_full=0, lost=0, drops={},
+                               waited_s=waited_s)
+
+        good, other, bad = trial(30, 0.19), trial(31, 0), trial(10, 0.21)
+        self.assertEqual(cases.quiet([bad, good, other], 2), [good, other])
+        self.assertEqual(cases.quiet([bad, good], 2), [bad, good])
+        self.assertEqual(cases.quiet([bad, bad, good, other], 0.01), [bad, bad, good, other])
+
     def test_what_is_lost_stands_beside_the_time_that_workers_had_no_cpu(self):
         point = {"lost": 1200, "trials": [{"lost": 0, "waited_s": 0.9}, {"lost": 1200, "waited_s": 0.0125}]}
         self.assertEqual(report.lost_words(point), "1,200 lost while workers waited 12 ms for their CPUs")
