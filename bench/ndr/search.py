@@ -107,6 +107,21 @@ def measured(measure, rate_pps, seconds, short=0.005, tries=3):
     )
 
 
+def highest_sent(measure, highest_pps, seconds=1.0, step=0.85, least=0.05):
+    """The first rate from highest_pps down that the generator really sends. A frame without room costs it less than
+    one that it writes, so flat out it is faster than at a rate that the device takes. SearchError when it does not
+    send the share `least` of highest_pps either."""
+    rate_pps = highest_pps
+    while True:
+        try:
+            measured(measure, rate_pps, seconds)
+            return rate_pps
+        except SearchError:
+            if rate_pps * step < highest_pps * least:
+                raise
+            rate_pps *= step
+
+
 def search(measure, goals, highest_pps, lowest_pps=1000.0, seconds=1.0, progress=lambda *_: None):
     """[Found] for the goals, in their order, and the Bounds behind them.
 

@@ -92,6 +92,18 @@ class Search(unittest.TestCase):
         with self.assertRaisesRegex(ndr.SearchError, "asked for 10.000 Mpps and sent 8.000"):
             find(Device(9e6, generator_pps=8e6))
 
+    def test_the_highest_rate_is_one_that_the_generator_really_sends(self):
+        # What it does not have to write because there is no room costs it less.
+        def measure(rate_pps, seconds):
+            can = 3e6 if rate_pps < 5e6 else 4e6
+            return ndr.Trial(rate_pps, seconds, int(rate_pps), int(min(rate_pps, can)), int(min(rate_pps, can)))
+
+        rate_pps = ndr.highest_sent(measure, 8e6)
+        self.assertTrue(3e6 * 0.85 <= rate_pps <= 3e6, rate_pps)
+        self.assertEqual(ndr.highest_sent(measure, 2e6), 2e6)
+        with self.assertRaisesRegex(ndr.SearchError, "and sent 0.000"):
+            ndr.highest_sent(lambda rate_pps, seconds: ndr.Trial(rate_pps, seconds, int(rate_pps), 0, 0), 8e6)
+
     def test_one_trial_with_a_short_generator_is_measured_again(self):
         class Interrupted(Device):
             def measure(self, rate_pps, seconds):
