@@ -5,8 +5,10 @@
 // device. For every part the lower quartile of cycles over many bursts, which other load on the machine hardly moves.
 #include <rte_cycles.h>
 
+#include <array>
 #include <cstdio>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -15,6 +17,7 @@
 #include "switch/config/config.h"
 #include "switch/pipeline/pipeline.h"
 #include "switch/pipeline/pool.h"
+#include "switch/runtime/clock.h"
 #include "switch/stages/stages.h"
 #include "switch/wire/builder.h"
 
@@ -64,7 +67,8 @@ std::vector<std::vector<std::uint8_t>> traffic(int side, int qps, bool routed) {
 
 class Bench {
  public:
-  Bench(const pipeline::Registry& registry, const std::string& yaml) {
+  /// @param clock  of the histograms of residence times; without it there are none
+  Bench(const pipeline::Registry& registry, const std::string& yaml, const std::function<TimeNs()>* clock = nullptr) {
     config::Diagnostics diagnostics;
     auto info = config::load_switch(yaml, registry, diagnostics);
     if (!info) {
@@ -80,36 +84,50 @@ class Bench {
     state_ = std::make_unique<pipeline::SwitchState>(registry, std::move(*info), owners, 1);
     pipeline::PipelineHost host;
     host.pool = pool_.get();
+    host.clock = clock;
     host.ports.assign(owners.size(), &sink_);
     pipeline_ = std::make_unique<Pipeline>(*state_, std::move(host));
   }
 
   void run(const char* title, int qps, bool routed) {
-    const std::vector<std::vector<std::uint8_t>> frames[2]{traffic(0, qps, routed), traffic(1, qps, routed)};
-    std::size_t next[2]{};
+    const Traffic frames{traffic(0, qps, routed), traffic(1, qps, routed)};
     TimeNs now = 1'000'000'000;
     for (int i = 0; i < kBursts; ++i) {
-      const int side = i & 1;
-      rte_mbuf* packets[kBurst];
-      if (rte_pktmbuf_alloc_bulk(pool_.get(), packets, kBurst) != 0) std::abort();
-      for (auto& m : packets) {
-        const auto& frame = frames[side][next[side] % frames[side].size()];
-        char* data = rte_pktmbuf_append(m, static_cast<std::uint16_t>(frame.size()));
-        std::memcpy(data, frame.data(), frame.size());
-        const wire::be24 psn(static_cast<std::uint32_t>(next[side]++ / static_cast<std::size_t>(qps)));
-        std::memcpy(data + kPsnOffset, &psn, sizeof psn);
-      }
       now += 1000;
       const auto before = snapshot();
-      const std::uint64_t begin = rte_rdtsc();
-      pipeline_->receive(now, static_cast<pipeline::PortIndex>(side), packets, kBurst);
-      pipeline_->run_timers(now);
-      for (pipeline::PortIndex port = 0; port < 2; ++port) pipeline_->serve_port(now, port);
-      const std::uint64_t total = rte_rdtsc() - begin;
+      const std::uint64_t total = burst(frames, i & 1, now);
       if (i < kBursts / 10) continue;  // tables fill, caches warm up
       record(before, total);
     }
     report(title);
+  }
+
+  /// What the histograms of residence times cost: two pipelines in turns, one of which has them. A sample is of as many
+  /// bursts as there are for each that goes into them.
+  static void residence(const pipeline::Registry& registry, const std::string& yaml, int qps) {
+    const Clock clock;
+    const std::function<TimeNs()> time = [&clock] { return clock.now(); };
+    Bench with(registry, yaml, &time), without(registry, yaml);
+    const Traffic frames{traffic(0, qps, false), traffic(1, qps, false)};
+    constexpr int kBurstsOfSample = 2 * pipeline::Residence::kSampleEvery;
+    const auto sample = [&](Bench& of) {
+      std::uint64_t cycles = 0;
+      for (int i = 0; i < kBurstsOfSample; ++i) cycles += of.burst(frames, i & 1, clock.now());
+      return cycles;
+    };
+    Cycles cycles[2];
+    for (int i = 0; i < kBursts / kBurstsOfSample; ++i) {
+      // Whoever comes first in a turn comes second in the next one.
+      for (int place = 0; place < 2; ++place) {
+        const int which = (i + place) & 1;
+        cycles[which].push_back(sample(which == 0 ? without : with));
+      }
+    }
+    double of[2];
+    for (int which = 0; which < 2; ++which) {
+      of[which] = static_cast<double>(bench::lower_quartile(cycles[which])) / (kBurstsOfSample * kBurst);
+    }
+    std::printf("residence times, %4d QPs      without %5.2f  with %5.2f  a packet\n", qps, of[0], of[1]);
   }
 
   /// What the stages of a worker without packets cost it each time round.
@@ -133,6 +151,27 @@ class Bench {
 
  private:
   using Cycles = std::vector<std::uint64_t>;
+  using Traffic = std::array<std::vector<std::vector<std::uint8_t>>, 2>;  // by side
+
+  // Sends the next burst of a side through; returns the cycles that it took.
+  std::uint64_t burst(const Traffic& traffic, int side, TimeNs now) {
+    const auto& frames = traffic[static_cast<std::size_t>(side)];
+    std::size_t& next = next_[side];
+    rte_mbuf* packets[kBurst];
+    if (rte_pktmbuf_alloc_bulk(pool_.get(), packets, kBurst) != 0) std::abort();
+    for (auto& m : packets) {
+      const auto& frame = frames[next % frames.size()];
+      char* data = rte_pktmbuf_append(m, static_cast<std::uint16_t>(frame.size()));
+      std::memcpy(data, frame.data(), frame.size());
+      const wire::be24 psn(static_cast<std::uint32_t>(next++ / frames.size()));
+      std::memcpy(data + kPsnOffset, &psn, sizeof psn);
+    }
+    const std::uint64_t begin = rte_rdtsc();
+    pipeline_->receive(now, static_cast<pipeline::PortIndex>(side), packets, kBurst);
+    pipeline_->run_timers(now);
+    for (pipeline::PortIndex port = 0; port < 2; ++port) pipeline_->serve_port(now, port);
+    return rte_rdtsc() - begin;
+  }
   Cycles snapshot() const {
     Cycles c;
     for (std::size_t i = 0; i < pipeline_->stage_count(); ++i) c.push_back(pipeline_->ingress_totals(i).cycles.value());
@@ -171,6 +210,7 @@ class Bench {
   Sink sink_;
   std::unique_ptr<pipeline::SwitchState> state_;
   std::unique_ptr<Pipeline> pipeline_;
+  std::size_t next_[2]{};
   std::vector<std::vector<std::uint64_t>> samples_;
 };
 
@@ -204,6 +244,9 @@ int run_all() {
     if (registry.find("l3") != nullptr) {
       Bench(registry, l3_switch("parse, rdma_track, l3, lb")).run(("parse track l3 lb" + suffix).c_str(), qps, true);
     }
+  }
+  if (registry.find("rdma_track") != nullptr) {
+    for (const int qps : {16, 1024}) Bench::residence(registry, l2_switch("parse, rdma_track, l2"), qps);
   }
   Bench(registry, l2_switch("parse, l2")).idle("parse l2");
   Bench(registry, l3_switch("parse, rdma_track, l3, lb")).idle("parse track l3 lb");
