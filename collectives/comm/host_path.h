@@ -39,7 +39,7 @@ class HostPath {
   /// Connects to the partners' ends. To be called again while it gives `waiting`.
   [[nodiscard]] ConnectState connect(std::span<const QpEnd> peers);
 
-  /// A collective, of which there is one at a time. `vector` is in registered memory, and stays there until idle().
+  /// A collective, of which there is one at a time. What is sent is in registered memory, and stays there until idle().
   ///
   /// Steps overlap: what a message of the next one takes from the vector leaves as soon as it is there, and what the
   /// next one brings is taken unless it would overwrite what may still have to be sent again.
@@ -50,6 +50,14 @@ class HostPath {
     DataType type{};
     Op op{};
     bool of_round = false;  ///< only ranks of the same round take part in it
+    /// What this rank gives, where the vector does not hold it: as if it were copied to the vector's byte `own_at`.
+    /// Each message of it is, when its turn comes: nobody would answer the network while a large vector is copied.
+    const std::uint8_t* own = nullptr;
+    std::uint32_t own_key = 0;
+    std::uint64_t own_at = 0;
+    /// Where the bytes of the vector from `result_at` to `result_end` are. No step sends them.
+    std::uint8_t* result = nullptr;
+    std::uint64_t result_at = 0, result_end = 0;
   };
   void begin(Work work);
   [[nodiscard]] bool idle() const noexcept {
@@ -88,6 +96,18 @@ class HostPath {
     std::size_t step = 0;
     std::uint64_t messages = 0;
   };
+  /// What steps do with what this rank gives, where the vector does not hold it.
+  struct Origin {
+    bool sends = false;     ///< it is what the step sends
+    bool keeps = false;     ///< and it belongs to the result
+    bool combines = false;  ///< what is received is added to it
+  };
+  [[nodiscard]] std::vector<Origin> origins() const;
+  /// Where a byte of the vector is.
+  [[nodiscard]] std::uint8_t* at(std::uint64_t offset) const noexcept;
+  [[nodiscard]] const std::uint8_t* own(std::uint64_t offset) const noexcept {
+    return work_.own + (offset - work_.own_at);
+  }
   void settle(Place& place, Step::Part Step::*part) const noexcept;
   [[nodiscard]] bool may_send() const noexcept;
   [[nodiscard]] bool may_receive() const noexcept;
@@ -100,6 +120,7 @@ class HostPath {
   [[nodiscard]] bool is_ahead(const Completion& wc) const noexcept;
   void forget_strays();
   bool send();
+  bool send_message(const Step::Part& part);
   bool take_acks();
   bool receive();
   bool received(const Step& step, const Completion& wc);
@@ -113,6 +134,7 @@ class HostPath {
   std::vector<std::uint8_t> memory_;  ///< what may come, by partner
   std::uint32_t key_ = 0;             ///< of it
   Work work_;
+  std::vector<Origin> origins_;  ///< by step; empty: the vector holds what this rank gives
   Place sent_, acked_, arrived_;
   std::uint64_t outstanding_ = 0;  ///< messages that were sent and are not acknowledged
   std::uint64_t number_ = 0;       ///< of the work

@@ -142,13 +142,13 @@ void Request::start(SwitchPath& to) {
       submit(to, one);
       break;
     case Collective::allgather:
-      copy_own_block();
       one.primitive = Primitive::broadcast;
       one.op = {};
-      one.send_key = key(receive() + rank_ * bytes, bytes);
+      one.send = send();
+      one.send_key = key(send(), bytes);
       for (std::uint32_t root = 0; root < ranks_; ++root) {
         one.root = static_cast<std::uint16_t>(root);
-        one.send = one.receive = receive() + root * bytes;
+        one.receive = receive() + root * bytes;
         submit(to, one);
       }
       break;
@@ -158,38 +158,55 @@ void Request::start(SwitchPath& to) {
   state = State::running;
 }
 
-void Request::copy_own_block() {
-  std::uint8_t* to = receive() + rank_ * block_bytes();
-  if (to != send()) std::memcpy(to, send(), block_bytes());
+/// Without zeros, whose pages would all be touched at once.
+std::uint8_t* Request::scratch(std::size_t bytes) {
+  scratch_ = std::make_unique_for_overwrite<std::uint8_t[]>(bytes);
+  return scratch_.get();
 }
 
-/// The vector that hosts work in, with this rank's contribution.
-std::uint8_t* Request::host_vector(const Schedule& schedule) {
+/// The vector that hosts work in, and where this rank's contribution is.
+void Request::give_vector(HostPath::Work& to) {
   const std::uint64_t bytes = block_bytes();
-  const auto scratch = [&](std::uint64_t all) {
-    scratch_.assign(send(), send() + all);
-    return scratch_.data();
-  };
+  to.own = send();
   switch (call_.collective) {
     case Collective::barrier:
-      return nullptr;
+      break;
     case Collective::broadcast:
-      return receive();
+      to.own = to.vector = receive();
+      break;
     case Collective::allgather:
-      copy_own_block();
-      return receive();
+      to.vector = receive();
+      to.own_at = rank_ * bytes;
+      break;
     case Collective::reduce_scatter:
-      return scratch(bytes * ranks_);
+      to.vector = scratch(bytes * ranks_);
+      if (there_ > 0) break;
+      to.result = receive();
+      to.result_at = rank_ * bytes;
+      to.result_end = to.result_at + bytes;
+      break;
     case Collective::reduce:
-      if (is_root_of_reduce() && there_ == 0) break;
-      // A leaf of the tree only sends; nothing is written to what it gives.
-      if (schedule.size() == 1) return const_cast<std::uint8_t*>(send());
-      return scratch(bytes);
+      if (is_root_of_reduce() && there_ == 0) {
+        to.vector = receive();
+      } else if (to.schedule.size() == 1) {
+        // A leaf of the tree only sends; nothing is written to what it gives.
+        to.vector = const_cast<std::uint8_t*>(send());
+      } else {
+        to.vector = scratch(bytes);
+      }
+      break;
     case Collective::allreduce:
+      to.vector = receive() + begins_at;
+      to.own = send() + begins_at;
       break;
   }
-  if (receive() != send()) std::memcpy(receive() + begins_at, send() + begins_at, bytes - begins_at);
-  return receive() + begins_at;
+  const bool blocks = call_.collective == Collective::allgather || call_.collective == Collective::reduce_scatter;
+  to.key = key_of(to.vector, bytes * (blocks ? ranks_ : 1) - begins_at);
+  if (to.own == to.vector + to.own_at) {
+    to.own = nullptr;
+  } else {
+    to.own_key = key_of(to.own, bytes * (scatters() ? ranks_ : 1) - begins_at);
+  }
 }
 
 void Request::start(HostPath& to) {
@@ -197,9 +214,7 @@ void Request::start(HostPath& to) {
   const std::uint64_t count = call_.count - (begins_at == 0 ? 0 : begins_at / element_bytes(call_.type));
   work.schedule = host_schedule(call_.collective, algorithm, rank_, ranks_, call_.root, count,
                                 static_cast<std::uint32_t>(element_bytes(call_.type)));
-  work.vector = host_vector(work.schedule);
-  const bool blocks = call_.collective == Collective::allgather || call_.collective == Collective::reduce_scatter;
-  if (work.vector != nullptr) work.key = key_of(work.vector, block_bytes() * (blocks ? ranks_ : 1) - begins_at);
+  if (call_.collective != Collective::barrier && call_.count > 0) give_vector(work);
   work.type = call_.type;
   work.op = call_.op;
   to.begin(std::move(work));
@@ -213,12 +228,13 @@ void Request::run_alone() {
 }
 
 void Request::finish() {
-  if (!scratch_.empty() && (scatters() || is_root_of_reduce())) {
-    const std::uint8_t* result = scratch_.data() + (scatters() ? rank_ * block_bytes() : 0);
+  // Hosts have run what had come in part: the rest is theirs.
+  if (scratch_ != nullptr && there_ > 0 && (scatters() || is_root_of_reduce())) {
+    const std::uint8_t* result = scratch_.get() + (scatters() ? rank_ * block_bytes() : 0);
     std::copy(result + there_, result + block_bytes(), receive() + there_);
   }
   release();
-  scratch_ = {};
+  scratch_.reset();
   state = State::done;
 }
 

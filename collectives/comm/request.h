@@ -110,16 +110,16 @@ class Request {
   std::uint32_t key_of(const void* data, std::size_t bytes);
   void release();
   void submit(SwitchPath& to, Invocation whole);
-  std::uint8_t* host_vector(const Schedule& schedule);
-  void copy_own_block();
+  void give_vector(HostPath::Work& to);
+  [[nodiscard]] std::uint8_t* scratch(std::size_t bytes);
 
   Memory& memory_;
   Call call_;
   std::uint32_t rank_, ranks_;
-  std::vector<Memory::Use> uses_;      ///< of registered memory, until it is over
-  std::uint64_t there_ = 0;            ///< of the result, which hosts do not bring once more
-  std::vector<std::uint8_t> own_;      ///< of what runs again: its buffers
-  std::vector<std::uint8_t> scratch_;  ///< sums on their way through a rank that gets none, or only a part of them
+  std::vector<Memory::Use> uses_;            ///< of registered memory, until it is over
+  std::uint64_t there_ = 0;                  ///< of the result, which hosts do not bring once more
+  std::vector<std::uint8_t> own_;            ///< of what runs again: its buffers
+  std::unique_ptr<std::uint8_t[]> scratch_;  ///< sums on their way through a rank that gets none, or a part of them
 };
 
 }  // namespace weft::inc::comm

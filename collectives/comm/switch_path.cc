@@ -189,6 +189,9 @@ bool SwitchPath::post_message(Pending& p) {
     const auto bytes =
         static_cast<std::uint32_t>(std::min<std::uint64_t>(shape_.message_bytes(), p.control.bytes - offset));
     const std::uint8_t* from = p.what.send + offset;
+    // A Broadcast's root has nothing to receive: what it gives is its result.
+    std::uint8_t* to = p.what.primitive == Primitive::broadcast ? p.what.receive + offset : nullptr;
+    if (to != nullptr && to != from) std::memcpy(to, from, bytes);
     std::uint32_t key = p.what.send_key;
     if (p.what.copied) {
       std::uint8_t* copy = next_copy();

@@ -110,6 +110,37 @@ TEST_P(LargeVector, GoesInInvocationsOfAGibibyteAndWhatIsLeft) {
   }
 }
 
+/// Nobody answers the network while a request begins, so that is not the time to copy a vector: no memory is touched.
+TEST_P(LargeVector, NoneOfItIsCopiedWhenARequestBegins) {
+  constexpr std::uint32_t kRanks = 4;
+  const std::uint64_t elements = GetParam() / 4 / kRanks;
+  auto* memory = static_cast<std::uint8_t*>(memory_);
+  for (const Collective collective : {Collective::allreduce, Collective::reduce, Collective::broadcast,
+                                      Collective::reduce_scatter, Collective::allgather}) {
+    for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
+      Sent sent;
+      SinkTransport transport(sent);
+      Memory registered(transport);
+      const MessageShape shape{4096, 64, 8};
+      // The result lies behind what is given, or before it.
+      const Call call{collective,
+                      collective == Collective::broadcast ? nullptr : memory + kRanks * elements * 4,
+                      collective == Collective::reduce_scatter ? memory : memory + 2 * kRanks * elements * 4,
+                      elements,
+                      DataType::fp32,
+                      Op::sum,
+                      0};
+      ASSERT_EQ(check(call, rank, kRanks), "");
+      HostPath hosts(transport, rank, kRanks, shape);
+      Request by_hosts(registered, call, rank, kRanks);
+      by_hosts.start(hosts);
+      SwitchPath path(transport, rank, shape);
+      Request by_switch(registered, call, rank, kRanks);
+      by_switch.start(path);
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Sizes, LargeVector, ::testing::Values(kGiB, kGiB + 4, 2 * kGiB + 4, 3 * kGiB));
 
 }  // namespace
