@@ -83,6 +83,9 @@ struct EndpointConfig {
   friend bool operator==(const EndpointConfig&, const EndpointConfig&) = default;
 };
 
+/// To how many times the group's timeout that of a rank grows.
+inline constexpr nic::Time kLongestTimeout = 128;
+
 struct GroupConfig {
   std::uint32_t id = 0;
   Mode mode = Mode::ii;
@@ -108,6 +111,9 @@ struct GroupConfig {
   /// Modes I and III: after 4.096 us * 2^timeout without an answer packets are sent again, after twice that the second
   /// time, and so on; 10: 4.2 ms.
   std::uint8_t timeout = 10;
+  /// Modes I and III: ranks are given what their round trips take, if that is longer (nic::RtoMode::adaptive), up to
+  /// kLongestTimeout times `timeout`; retries count from there on.
+  bool adaptive_timeouts = true;
   std::uint8_t retries = 7;  ///< Modes I and III: times in a row before the group fails
   Acks acks = Acks::room;    ///< Mode III
   bool early_cnp = true;     ///< Mode III: ranks that run ahead of the others get CNPs (EPIC section 4.4)

@@ -25,9 +25,14 @@ nic::QpConfig qp_config(const GroupConfig& g, const EndpointConfig& e) {
   nic::QpConfig c;
   c.path_mtu = g.mtu;
   c.loss_recovery = e.loss_recovery;
-  c.rto_ns = nic::Time{4096} << g.timeout;
   // A host whose CPUs are busy is silent for longer than all retries take at the same pace.
   c.rto_mode = nic::RtoMode::doubled;
+  c.rto_ns = nic::Time{4096} << g.timeout;
+  if (g.adaptive_timeouts && e.rank) {
+    c.rto_mode = nic::RtoMode::adaptive;
+    c.rto_low_ns = c.rto_ns;
+    c.rto_ns = c.rto_low_ns * kLongestTimeout;
+  }
   c.retry_count = std::min<std::uint8_t>(g.retries, 7);
   c.min_rnr_timer = g.rnr_timer;
   c.max_inflight_packets = 2 * g.window * g.message_packets;

@@ -252,6 +252,7 @@ void ModeIII::deliver_until(nic::Time now, Endpoint& e, std::uint64_t sequence) 
   }
   e.next = std::max(e.next, sequence);
   e.again = std::max(e.again, sequence);
+  if (const nic::Time rtt = e.round_trips.acknowledged(sequence, now); rtt >= 0) e.round_trips.take(rtt);
   e.retries = 0;
   e.waits = false;
   e.deadline = e.sent > sequence ? now + patience(e) : nic::kNever;
@@ -278,7 +279,8 @@ void ModeIII::repair(EndpointIndex to, std::uint64_t sequence, std::optional<std
 }
 
 nic::Time ModeIII::patience(const Endpoint& e) const noexcept {
-  return static_cast<nic::Time>(std::uint64_t{4096} << group_.timeout << e.retries);
+  return adapts(e) ? e.round_trips.timeout(first_timeout(), first_timeout() * kLongestTimeout)
+                   : first_timeout() << e.retries;
 }
 
 nic::Time ModeIII::next_deadline() const noexcept {
@@ -295,8 +297,10 @@ void ModeIII::on_timer(nic::Time now, Sink& sink) {
     e.deadline = nic::kNever;
     if (!e.waits) {
       ++counters_.timeouts;
-      if (e.retries == group_.retries) return fail(Failure::Reason::peer_silent, n, {}, sink);
-      ++e.retries;
+      const bool counts = !adapts(e) || patience(e) >= first_timeout() * kLongestTimeout;
+      if (counts && e.retries == group_.retries) return fail(Failure::Reason::peer_silent, n, {}, sink);
+      e.retries += counts ? 1 : 0;
+      e.round_trips.expired();
     }
     resume(now, n, sink);
   }
@@ -320,7 +324,7 @@ void ModeIII::resume(nic::Time now, EndpointIndex to, Sink& sink) {
   pump(now, to, sink);
   if (e.missing >= e.sent) return;
   ++counters_.resent;
-  static_cast<void>(send_one(to, e.sent - 1, sink));
+  static_cast<void>(send_one(now, to, e.sent - 1, sink));
 }
 
 /// Moves on as far as answers and sums allow.
@@ -377,10 +381,10 @@ void ModeIII::pump(nic::Time now, EndpointIndex to, Sink& sink) {
   for (; e.again < std::min(e.missing, e.next); ++e.again) {
     if (!e.there.empty() && e.there[e.again % e.there.size()]) continue;
     ++counters_.resent;
-    static_cast<void>(send_one(to, e.again, sink));
+    static_cast<void>(send_one(now, to, e.again, sink));
     e.behind = e.sent;
   }
-  while (send_one(to, e.next, sink)) {
+  while (send_one(now, to, e.next, sink)) {
     counters_.resent += e.next < e.sent ? 1 : 0;
     e.sent = std::max(e.sent, ++e.next);
   }
@@ -388,7 +392,7 @@ void ModeIII::pump(nic::Time now, EndpointIndex to, Sink& sink) {
 }
 
 /// Modules ReplicateData, TranslateHeader and Forward for one receiver. False when the packet is not there yet.
-bool ModeIII::send_one(EndpointIndex to, std::uint64_t sequence, Sink& sink) {
+bool ModeIII::send_one(nic::Time now, EndpointIndex to, std::uint64_t sequence, Sink& sink) {
   const auto place = table_.tx_at(to, sequence);
   if (!place) return false;
   Pipe& pipe = pipe_to(to, *place);
@@ -397,7 +401,10 @@ bool ModeIII::send_one(EndpointIndex to, std::uint64_t sequence, Sink& sink) {
   if (slot == nullptr || !slot->full) return false;
   // Half a pipe in front of its end, so that slots come free while others are filled.
   const std::uint32_t half = std::max(1u, pipe.slots.size() / 2);
-  const bool ack_req = slot->ack_req || at % half == half - 1 || sequence < endpoints_[to].sent;
+  Endpoint& e = endpoints_[to];
+  const bool again = sequence < e.sent;
+  const bool ack_req = slot->ack_req || at % half == half - 1 || again;
+  if (ack_req && !again) e.round_trips.sent(sequence, now);
   sink.send(to, translate(to, *place, pipe.slots, *slot, ack_req), slot->marked);
   return true;
 }

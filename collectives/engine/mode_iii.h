@@ -21,6 +21,7 @@
 
 #include "collectives/engine/context.h"
 #include "nic/rnic/config.h"
+#include "nic/rnic/round_trips.h"
 
 namespace weft::inc {
 
@@ -76,6 +77,7 @@ class ModeIII : public Context {
       h(e.behind);
       for (std::uint64_t s = e.delivered; s < e.sent && !e.there.empty(); ++s) h(e.there[s % e.there.size()] ? 1 : 0);
       h(std::uint64_t{e.retries} << 2 | (e.nak_sent ? 2u : 0u) | (e.waits ? 1u : 0u));
+      if (adapts(e)) e.round_trips.hash_state(h, e.delivered, now);
       h(e.deadline == nic::kNever ? 0 : 1 + static_cast<std::uint64_t>(e.deadline - now));
     }
   }
@@ -97,6 +99,7 @@ class ModeIII : public Context {
     bool waits = false;           ///< an RNR NAK says until `deadline`
     std::uint8_t retries = 0;     ///< timeouts in a row
     nic::Time deadline = nic::kNever;
+    nic::RoundTrips round_trips;  ///< tx: with adaptive timeouts
 
     friend bool operator==(const Endpoint&, const Endpoint&) = default;
   };
@@ -123,14 +126,21 @@ class ModeIII : public Context {
   [[nodiscard]] bool bridge(const Place& place, const Slot& slot);
   void retire() noexcept;
   void pump(nic::Time now, EndpointIndex to, Sink& sink);
-  [[nodiscard]] bool send_one(EndpointIndex to, std::uint64_t sequence, Sink& sink);
+  [[nodiscard]] bool send_one(nic::Time now, EndpointIndex to, std::uint64_t sequence, Sink& sink);
 
   [[nodiscard]] Pipe& pipe_from(EndpointIndex e, const Place& place) noexcept;
   [[nodiscard]] Pipe& pipe_to(EndpointIndex e, const Place& place) noexcept;
   [[nodiscard]] std::uint64_t position(const Pipe& pipe, const Place& place) const noexcept {
     return &pipe == &up_ ? place.position() : place.down_position();
   }
+  /// Whether timeouts follow what the rank's round trips take.
+  [[nodiscard]] bool adapts(const Endpoint& e) const noexcept {
+    return group_.adaptive_timeouts && group_.endpoints[&e - endpoints_.data()].rank.has_value();
+  }
   [[nodiscard]] nic::Time patience(const Endpoint& e) const noexcept;
+  [[nodiscard]] nic::Time first_timeout() const noexcept {
+    return static_cast<nic::Time>(std::uint64_t{4096} << group_.timeout);
+  }
 
   Pipe up_, down_;
   std::vector<Endpoint> endpoints_;

@@ -174,6 +174,9 @@ Schema group_schema() {
       Key::with_default(
           "timeout", Schema::integer(0, 31), Value(10),
           "Modes i and iii: packets are sent again after 4.096 us * 2^timeout without an answer; 10: 4.2 ms."),
+      Key::with_default("adaptive_timeouts", Schema::boolean(), Value(true),
+                        "Modes i and iii: a rank whose round trips take longer than the timeout is given that long, up "
+                        "to 128 times the timeout; only from there on retries count."),
       Key::with_default(
           "retries", Schema::integer(0, 7), Value(7),
           "Modes i and iii: times in a row without an answer, each after twice the time, before the group fails."),
@@ -228,6 +231,7 @@ std::optional<std::string> read_group(const Value& v, const pipeline::SwitchInfo
   c.rnr_timer = static_cast<std::uint8_t>(v["rnr_timer"].integer());
   c.rnr_acks = v["rnr_acks"].boolean();
   c.timeout = static_cast<std::uint8_t>(v["timeout"].integer());
+  c.adaptive_timeouts = v["adaptive_timeouts"].boolean();
   c.retries = static_cast<std::uint8_t>(v["retries"].integer());
   c.acks = v["acks"].string() == "arrival" ? Acks::arrival : Acks::room;
   c.early_cnp = v["early_cnp"].boolean();

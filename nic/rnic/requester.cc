@@ -255,13 +255,8 @@ void Requester::note_sent(Time now, Wqe& w, std::uint64_t seq, Packet& out) noex
     ++reads_inflight_;
     read_packets_ += w.packets;
   }
-  const bool fresh = !out.retransmission;
   max_sent_ = std::max(max_sent_, nxt_);
-  if (fresh && out.ack_req && !probing_) {
-    probing_ = true;
-    probe_seq_ = seq;
-    probe_time_ = now;
-  }
+  if (!out.retransmission && out.ack_req) round_trips_.sent(seq, now);
   if (rto_deadline_ == kNever) start_rto(now);
 }
 
@@ -270,30 +265,13 @@ Time Requester::rto() const noexcept {
   switch (config_.rto_mode) {
     case RtoMode::irn:
       return nxt_ - una_ <= kFewPackets ? config_.rto_low_ns : config_.rto_high_ns;
-    case RtoMode::adaptive: {
-      const Time once = std::max(config_.rto_low_ns, smoothed_rtt_ + 4 * rtt_variation_);
-      return std::min(config_.rto_ns, once << std::min(backoff_, 16u));
-    }
+    case RtoMode::adaptive:
+      return round_trips_.timeout(config_.rto_low_ns, config_.rto_ns);
     case RtoMode::doubled:
       return config_.rto_ns << std::min(retries_, 16u);
     default:
       return config_.rto_ns;
   }
-}
-
-/// RFC 6298, section 2. An acknowledgement of what was sent twice says nothing of the round trip, so that the timeout
-/// stays doubled until there is one of a packet that was sent once (Karn): without that, a network whose round trips
-/// are longer than rto_low_ns would carry everything twice.
-void Requester::take_rtt(Time rtt) noexcept {
-  backoff_ = 0;
-  if (smoothed_rtt_ == 0) {
-    smoothed_rtt_ = rtt;
-    rtt_variation_ = rtt / 2;
-    return;
-  }
-  const Time difference = smoothed_rtt_ > rtt ? smoothed_rtt_ - rtt : rtt - smoothed_rtt_;
-  rtt_variation_ += (difference - rtt_variation_) / 4;
-  smoothed_rtt_ += (rtt - smoothed_rtt_) / 8;
 }
 
 /// Starts the time over, if there is something to wait for.
@@ -321,9 +299,8 @@ void Requester::on_timer(Time now, Cq& cq) noexcept {
   rto_deadline_ = kNever;
   if (una_ == max_sent_) return;
   ++counters_.timeouts;
-  probing_ = false;
   const bool counts = config_.rto_mode != RtoMode::adaptive || rto() >= config_.rto_ns;
-  ++backoff_;
+  round_trips_.expired();
   if (counts && !count_retry(cq)) return;
   // A timeout does not say which packets are missing, so everything is sent again except what is known to have arrived.
   retx_pending_ = false;

@@ -15,6 +15,7 @@
 #include "nic/rnic/config.h"
 #include "nic/rnic/memory.h"
 #include "nic/rnic/packet.h"
+#include "nic/rnic/round_trips.h"
 #include "nic/rnic/work.h"
 #include "switch/wire/types.h"
 
@@ -114,13 +115,7 @@ class Requester {
     }
     h(left(rto_deadline_));
     h(left(rnr_deadline_));
-    if (config_.rto_mode == RtoMode::adaptive) {
-      for (const std::uint64_t v : {std::uint64_t{backoff_}, static_cast<std::uint64_t>(smoothed_rtt_),
-                                    static_cast<std::uint64_t>(rtt_variation_), probing_ ? probe_seq_ - una_ + 1 : 0}) {
-        h(v);
-      }
-      if (probing_) h(static_cast<std::uint64_t>(now - probe_time_));
-    }
+    if (config_.rto_mode == RtoMode::adaptive) round_trips_.hash_state(h, una_, now);
     if (config_.rto_mode == RtoMode::irn) h(static_cast<std::uint64_t>(rto_started_ - now));
   }
 
@@ -212,7 +207,6 @@ class Requester {
   bool retx_pending_ = false;  ///< retx_seq_ goes before everything else
   bool in_recovery_ = false;   ///< irn
   bool limited_ = false;       ///< the responder tells credits
-  bool probing_ = false;       ///< a round-trip time is being measured
   std::uint64_t retx_seq_ = 0;
   std::uint64_t recovery_end_ = 0;  ///< irn: recovery is over when una_ has reached it
   std::uint64_t retx_cursor_ = 0;   ///< irn: the next hole to resend, while there is one below highest_sack_
@@ -223,14 +217,11 @@ class Requester {
 
   std::uint32_t retries_ = 0;
   std::uint32_t rnr_retries_ = 0;
-  std::uint32_t backoff_ = 0;
   std::uint32_t lsn_ = 0;  ///< last message that has a credit
   Time rto_deadline_ = kNever;
   Time rto_started_ = 0;
   Time rnr_deadline_ = kNever;
-  std::uint64_t probe_seq_ = 0;
-  Time probe_time_ = 0;
-  Time smoothed_rtt_ = 0, rtt_variation_ = 0;  ///< adaptive; 0: not known yet
+  RoundTrips round_trips_;  ///< decides with adaptive timeouts alone
   RequesterCounters counters_;
 };
 

@@ -106,10 +106,9 @@ void Requester::progressed(Time now, ResponseEvent& event) noexcept {
   }
   if (retx_pending_ && retx_seq_ < una_) retx_pending_ = false;
   if (in_recovery_ && una_ >= recovery_end_) in_recovery_ = false;
-  if (probing_ && una_ > probe_seq_) {
-    probing_ = false;
-    event.rtt_ns = now - probe_time_;
-    if (config_.rto_mode == RtoMode::adaptive) take_rtt(event.rtt_ns);
+  if (const Time rtt = round_trips_.acknowledged(una_, now); rtt >= 0) {
+    event.rtt_ns = rtt;
+    if (config_.rto_mode == RtoMode::adaptive) round_trips_.take(rtt);
   }
   start_rto(now);
 }

@@ -11,7 +11,6 @@ Usage: emulation.py [--guests] [--largest BYTES] [--out FILE] [COLLECTIVE...]
   --out FILE       emulation.md here, or emulation_guests.md; a table that is named alone replaces its section of it
 Writes the numbers beside the paper's."""
 import argparse
-import contextlib
 import json
 import os
 import pathlib
@@ -107,8 +106,11 @@ Written by emulation.py; README.md says what differs and why.
             l.stop()
         return out
 
-    def close(self):
-        pass
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        return False
 
 
 def by_weft(hosts, collective, solution, sizes):
@@ -175,7 +177,7 @@ def main():
                 for number in re.findall(r"^Table (\d+)", text)}
     cpu = next(line.split(":")[1].strip() for line in lab.read("/proc/cpuinfo").splitlines() if "model name" in line)
     machine = f"{cpu}, {os.cpu_count()} CPUs, Linux {platform.release()}"
-    with contextlib.closing(Hosts()) as hosts:
+    with Hosts() as hosts:
         for collective in arguments.collective or PAPER:
             text = section(hosts, collective, SIZES[arguments.largest or Hosts.LARGEST])
             title, _, rest = text.partition("\n")

@@ -38,8 +38,15 @@ compare rows with each other, not with the paper's.
             for machine in self.site.guests.values():
                 machine.put(os.path.join(live.BIN, "weft-inc"), "/usr/bin/weft-inc")
             self.site.compile(str(HERE / "mpi_times.c"))
-            self.close = stack.pop_all().close
+            self.stack = stack.pop_all()
         self.port = 7000
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        # What the guests and switches say is kept if there is an error.
+        return self.stack.__exit__(*error)
 
     def perf(self, solution, words):
         """What `weft-inc perf --json` says."""

@@ -30,6 +30,7 @@ struct ExplorerCase {
   std::uint8_t early_timeouts = 0;  ///< times that timers expire although something is under way
   bool any_order = false;           ///< every packet of a channel may be the next, as often as one likes
   bool rnr_acks = false;            ///< the ACKs in front of the engine's RNR NAKs
+  bool adaptive_timeouts = false;   ///< those of the switch follow round trips
   Mode mode = Mode::ii;
   Duplicates answers = Duplicates::cache;
   Acks acks = Acks::room;

@@ -194,6 +194,7 @@ class ExplorerNodes {
     g.rnr_timer = 15;
     g.rnr_acks = case_.rnr_acks;
     g.timeout = 8;
+    g.adaptive_timeouts = case_.adaptive_timeouts;
     return g;
   }
 

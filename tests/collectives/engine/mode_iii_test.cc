@@ -218,16 +218,21 @@ TEST(ModeIII, ATimeoutAsksAnIrnReceiverWhatItMisses) {
 }
 
 TEST(ModeIII, APeerThatAnswersNothingEndsTheGroup) {
-  Network n(group(), host(), {{Primitive::allreduce, 0, 5}}, {}, 1);
-  n.lose = [](std::size_t node, const nic::Packet&) { return node == 3; };
-  n.patient = true;
-  EXPECT_EQ(n.run(), "stuck");
-  ASSERT_TRUE(n.at(1).failure().has_value());
-  EXPECT_EQ(n.at(1).failure()->reason, Failure::Reason::peer_silent);
-  EXPECT_EQ(n.at(1).failure()->endpoint, 1);
-  EXPECT_EQ(n.at(1).counters().timeouts, 8u);
-  ASSERT_TRUE(n.at(0).failure().has_value());
-  EXPECT_EQ(n.at(0).failure()->reason, Failure::Reason::peer_failed);
+  for (const bool adaptive : {false, true}) {
+    GroupConfig g = group();
+    g.adaptive_timeouts = adaptive;
+    Network n(g, host(), {{Primitive::allreduce, 0, 5}}, {}, 1);
+    n.lose = [](std::size_t node, const nic::Packet&) { return node == 3; };
+    n.patient = true;
+    EXPECT_EQ(n.run(), "stuck");
+    ASSERT_TRUE(n.at(1).failure().has_value());
+    EXPECT_EQ(n.at(1).failure()->reason, Failure::Reason::peer_silent);
+    EXPECT_EQ(n.at(1).failure()->endpoint, 1);
+    // The first one and seven retries; those before the longest timeout do not count.
+    EXPECT_EQ(n.at(1).counters().timeouts, adaptive ? 7u + 8u : 8u);
+    ASSERT_TRUE(n.at(0).failure().has_value());
+    EXPECT_EQ(n.at(0).failure()->reason, Failure::Reason::peer_failed);
+  }
 }
 
 TEST(ModeIII, MarksReachTheHosts) {
