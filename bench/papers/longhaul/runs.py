@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Copyright The weft authors
-"""Runs of dcqcn_30.yaml and dcqcn_70.yaml with other settings, and their results in a file that grows run by run: a
-series that is stopped goes on where it was."""
+"""Runs of dcqcn_*.yaml with other settings, and their results in a file that grows run by run: a series that is stopped
+goes on where it was."""
 import argparse
 import datetime
 import json
@@ -16,7 +16,7 @@ import metric
 HERE = os.path.dirname(os.path.realpath(__file__))
 ROOT = os.path.realpath(os.path.join(HERE, "../../.."))
 WEFT_SIM = os.path.join(ROOT, "build/bin/weft-sim")
-LOADS = (30, 70)
+LOADS = (30, 50, 70)
 # What the results of weft-sim depend on.
 SOURCES = ("switch", "nic", "collectives", "tools/sim", "CMakeLists.txt", ":(exclude)*.md")
 
@@ -146,12 +146,23 @@ def write_html(path, html):
             text.write(html())
 
 
+# Who can be told to pause, by the beginning of a name.
+KINDS = {"hosts": "h", "ToRs": "tor", "leaves": "leaf", "edge switches": "esw"}
+
+
+def kind_of(name):
+    return next(kind for kind, begins in KINDS.items() if name.startswith(begins))
+
+
 def run(program, load, seed, sets):
     result = result_of(program, f"dcqcn_{load}.yaml", seed, sets)
     summary = result["summary"]
     figures = metric.of_result(result)
     figures["pfc_pauses"] = summary["pfc_pauses"]
     figures["pfc_paused_ms"] = round(summary["pfc_paused_ms"], 4)
+    figures["paused"] = {kind: sum(one["pauses"] for one in result["pauses"] if kind_of(one["told"]) == kind)
+                         for kind in KINDS}
+    figures["held_by_waits"] = metric.held_of_result(result)
     figures["under_way"] = metric.most_under_way(result)
     figures["drops"] = summary["drops"]
     figures["nacks"] = summary["nacks_sent"]

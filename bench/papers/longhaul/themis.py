@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # Copyright The weft authors
-"""Runs PNP alone, TRP alone and both at the two edge switches of dcqcn_30.yaml and dcqcn_70.yaml, Annulus as CNPs from
-the senders' ToRs, and BiCC, and writes what comes out beside what the authors' raw files give.
+"""Runs PNP alone, TRP alone and both at the two edge switches of dcqcn_30.yaml, dcqcn_50.yaml and dcqcn_70.yaml,
+Annulus as CNPs from the senders' ToRs, and BiCC, and writes what comes out beside what the authors' raw files give.
 
-Usage: themis.py [--weft-sim FILE] [--seeds N] [--loads 30 70] [--variants NAME...] [--table]
+Usage: themis.py [--weft-sim FILE] [--seeds N] [--loads 30 50 70] [--variants NAME...] [--table]
   --table  runs nothing, writes themis.md of the results that are there
 
 Every run that ends is added to themis.json, so that a run that is stopped goes on where it was. Settings: `published`
@@ -97,19 +97,25 @@ SENDERS = {"annulus_fb": [NEAR_QCN],
 # mean and P99 within and between data centres, mean of all; facts of each file in the README.
 PUBLISHED = {
     "published-pnp": {30: [("fct_1", 3.016, 20.09, 1.177, 2.940, 2.059)],
+                      50: [("fct_1", 5.196, 36.17, 1.395, 5.504, 3.215)],
                       70: [("fct_1", 8.071, 45.34, 1.675, 7.606, 4.721), ("fct_11", 8.403, 55.3, 1.703, 8.62, 4.895),
                            ("fct_test_1", 8.248, 49.5, 1.705, 7.85, 4.821)]},
     "published-trp": {70: [("fct_test_2", 7.683, 54.83, 10.536, 63.35, 9.177)]},
     "published-both": {30: [("fct", 2.760, 15.8, 1.230, 3.86, 1.964), ("fct_test", 2.700, 13.0, 1.295, 4.84, 1.969),
                             ("fct_test2", 2.956, 21.64, 1.227, 3.672, 2.057)],
+                       50: [("fct", 3.775, 18.32, 2.097, 13.58, 2.901), ("fct_test", 3.611, 16.67, 2.078, 13.81, 2.812),
+                            ("fct_test2", 3.555, 16.88, 1.975, 13.81, 2.732)],
                        70: [("fct", 4.912, 22.0, 5.245, 28.3, 5.086), ("fct_test", 5.480, 28.9, 3.773, 22.4, 4.586),
                             ("fct_test2", 5.175, 25.10, 4.201, 27.23, 4.665)]},
     "published_uncleared-both": {70: [("fct_ecn", 5.354, 48.1, 10.671, 63.5, 8.138)]},
     "published-annulus": {30: [("Fig. 8, 9", 3.962, 39.20, 1.129, 2.717, 2.487)],
+                          50: [("Fig. 8, 9", 7.493, 59.40, 1.294, 4.091, 4.263)],
                           70: [("Fig. 8, 9", 13.516, 91.77, 1.502, 5.365, 7.225)]},
     "published-bicc": {30: [("Fig. 8, 9", 3.669, 45.72, 5.930, 272, 4.845)],
+                       50: [("Fig. 8, 9", 6.571, 73.77, 7.104, 279, 6.834)],
                        70: [("Fig. 8, 9", 11.053, 89.02, 6.082, 181, 8.933)]},
     "published-none": {30: [("Fig. 2", 3.788, None, 1.151, None, None)],
+                       50: [("Fig. 2", 7.137, None, 1.265, None, None)],
                        70: [("Fig. 2", 13.661, None, 1.504, None, None)]},
 }
 SCHEMES = ("none", "annulus", "annulus_qcn", "annulus_fb", "annulus_fb_slow", "bicc", "bicc_pnp", "pnp", "trp", "both")
@@ -117,10 +123,32 @@ SCHEMES = ("none", "annulus", "annulus_qcn", "annulus_fb", "annulus_fb_slow", "b
 # of slowdowns.
 PAUSES = {
     "published-none": {30: [("pfc_0", 992, 5.447)]},
-    "published-pnp": {30: [("pfc_1", 92, 0.401)],
+    "published-pnp": {30: [("pfc_1", 92, 0.401)], 50: [("pfc_1", 569, 3.868)],
                       70: [("pfc_1", 457, 5.046), ("pfc_11", 847, 6.127), ("pfc_test_1", 895, 8.042)]},
     "published-trp": {70: [("pfc_test_2", 2652, 13.385)]},
-    "published-both": {30: [("pfc", 21, 0.065)], 70: [("pfc", 104, 0.757)]},
+    "published-both": {30: [("pfc", 21, 0.065)], 50: [("pfc", 187, 1.387)], 70: [("pfc", 104, 0.757)]},
+}
+# metric.held_by_waits() of the same files: the most, the most in the first 10 ms, the mean, all in MB, and the longest
+# wait in ms.
+HELD = {
+    "published-pnp": {30: [("fct_1", 1.84, 1.01, 0.75, 0.42)], 50: [("fct_1", 9.07, 3.88, 3.45, 0.89)],
+                      70: [("fct_1", 16.63, 6.99, 8.73, 1.14)]},
+    "published-trp": {70: [("fct_test_2", 1992.69, 328.61, 824.0, 78.29)]},
+    "published-both": {30: [("fct", 6.81, 0.82, 1.39, 1.35), ("fct_test", 5.52, 0.57, 1.44, 0.97),
+                            ("fct_test2", 8.96, 0.71, 1.56, 2.01)],
+                       50: [("fct", 87.12, 5.46, 20.42, 3.99), ("fct_test", 48.33, 7.0, 14.38, 5.82),
+                            ("fct_test2", 52.83, 3.67, 14.43, 6.12)],
+                       70: [("fct", 785.49, 38.13, 234.67, 23.04), ("fct_test", 309.68, 26.98, 91.08, 12.47),
+                            ("fct_test2", 461.99, 7.5, 127.09, 20.81)]},
+    "published_uncleared-both": {70: [("fct_ecn", 955.35, 12.6, 333.69, 27.54)]},
+}
+# Whom the same runs have stopped: hosts, ToRs, leaves, edge switches (the second column of their pfc files).
+PAUSED = {
+    "published-none": {30: [("pfc_0", 235, 332, 425, 0)]},
+    "published-pnp": {30: [("pfc_1", 0, 0, 92, 0)], 50: [("pfc_1", 0, 2, 567, 0)],
+                      70: [("pfc_1", 38, 264, 119, 36), ("pfc_11", 49, 347, 451, 0), ("pfc_test_1", 38, 334, 487, 36)]},
+    "published-trp": {70: [("pfc_test_2", 2544, 0, 72, 36)]},
+    "published-both": {30: [("pfc", 0, 0, 21, 0)], 50: [("pfc", 1, 0, 186, 0)], 70: [("pfc", 8, 0, 60, 36)]},
 }
 VARIANTS = [f"{s}-{scheme}" for s in STAGES for scheme in SCHEMES
             if (not s.endswith("pace") and s != "own" or scheme in ("trp", "both")) and

@@ -68,7 +68,8 @@ class EveryExperiment(PaperTest):
     FEW = {"workload.bytes": 200_000}
     SMALL = {"themis/beyond.yaml": FEW, "themis/dead_path.yaml": FEW, "themis/fig1.yaml": FEW,
              "themis/fig5a.yaml": FEW, "themis/fig5b.yaml": FEW, "themis/three_tiers.yaml": FEW,
-             "epic/star.yaml": FEW, "longhaul/dcqcn_30.yaml": {}, "longhaul/dcqcn_70.yaml": {},
+             "epic/star.yaml": FEW, "longhaul/dcqcn_30.yaml": {}, "longhaul/dcqcn_50.yaml": {},
+             "longhaul/dcqcn_70.yaml": {},
              "conweave/leaf_spine.yaml": {"workload.duration_ms": 0.2},
              "conweave/websearch.yaml": {"workload.duration_ms": 0.02},
              "conweave/fbhdp.yaml": {"workload.duration_ms": 0.02},
