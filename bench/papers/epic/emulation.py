@@ -129,11 +129,16 @@ def by_weft(hosts, collective, solution, sizes):
 
 
 def by_mpi(hosts, collective, sizes):
+    """The same; without sizes that its messages are too large for."""
     found = {}
     for part, times, _ in [([0], 500, 0)] if collective == "barrier" else parts(sizes, hosts.PARTS):
         out = hosts.mpi((collective, str(times), *map(str, part)))
         found.update((int(size), float(us)) for size, us in re.findall(r"^(\d+) ([\d.]+)$", out, re.M))
     return found
+
+
+def cell(value):
+    return "too large" if value is None else f"{value:.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def section(hosts, collective, largest):
@@ -151,12 +156,12 @@ def section(hosts, collective, largest):
         print(f"{collective}: {title}", file=sys.stderr, flush=True)
         times = (by_mpi(hosts, collective, sizes) if solution == "mpi" else
                  by_weft(hosts, collective, solution, sizes))
-        ours = [1e6 / us for us in times.values()] if barrier else [size * 8 / times[size] for size in sizes]
+        ours = ([1e6 / us for us in times.values()] if barrier else
+                [size * 8 / times[size] if size in times else None for size in sizes])
         rows = [(f"{title}, here", ours)]
         if solution in PAPER[collective]:
             rows.append((f"{title}, EPIC", PAPER[collective][solution][:len(ours)]))
-        lines += [f"| {name} | " + " | ".join(f"{value:.0f}" if value >= 100 else f"{value:.3g}" for value in values) +
-                  " |" for name, values in rows]
+        lines += [f"| {name} | " + " | ".join(map(cell, values)) + " |" for name, values in rows]
     return "\n".join(lines) + "\n"
 
 

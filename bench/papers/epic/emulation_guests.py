@@ -63,6 +63,7 @@ compare rows with each other, not with the paper's.
     def mpi(self, words):
         """What mpi_times prints."""
         code, out = self.site.mpirun("/tmp/mpi_times", *words, settings=("--mca", "coll", "^weft")).wait()
-        if code:
+        # Debian's ofi_rxm takes 8 MiB over verbs; what Open MPI sends in one piece may be more.
+        if code and "bigger than supported by selected transport" not in out:
             raise RuntimeError(f"{' '.join(words)}, Open MPI: {out}")
         return "\n".join(re.findall(r"(?m)^\d+ [\d.]+$", out))
