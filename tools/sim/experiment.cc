@@ -79,6 +79,16 @@ std::optional<Experiment> load_experiment(std::string_view text, const std::stri
   return experiment;
 }
 
+std::uint32_t reorder_window(const nic::QpConfig& qp, std::uint64_t packets) noexcept {
+  // Beyond this a smaller window saves nothing: senders keep a word of 64 bits of what has arrived.
+  constexpr std::uint64_t kLeast = 64;
+  std::uint64_t under_way = packets;
+  if (qp.max_inflight_bytes != 0) under_way = std::min(under_way, qp.max_inflight_bytes / qp.path_mtu + 1);
+  // One more than there are, so that no sender waits for its receiver's window.
+  const std::uint64_t enough = std::max(under_way + 1, kLeast);
+  return static_cast<std::uint32_t>(std::bit_ceil(std::min<std::uint64_t>(enough, qp.reorder_window)));
+}
+
 MemoryEstimate estimate_memory(const Experiment& experiment) {
   MemoryEstimate m;
   // A queue pair has as many packets under way as its window, and as many ACKs; but no host has more than a few busy
@@ -118,17 +128,20 @@ MemoryEstimate estimate_memory(const Experiment& experiment) {
   // paths differ by more than their queues.
   constexpr std::uint32_t kPages = 4;
   const bool reorders = experiment.qp.loss_recovery != nic::LossRecovery::gbn;
-  const std::uint64_t slots =
-      reorders ? std::min(experiment.qp.reorder_window, kPages * nic::ReorderBuffer::kPageSlots) : 0;
+  std::uint64_t slots = 0;
+  for (const Channel& channel : experiment.plan.channels) {
+    const std::uint32_t own = reorder_window(experiment.qp, channel.packets);
+    slots += reorders ? std::min(own, kPages * nic::ReorderBuffer::kPageSlots) : 0;
+  }
   m.room = buffer_room(experiment);
   m.bytes = m.mbufs * (kBuffer + m.room - kHeaderRoom);
   m.bytes += std::uint64_t{m.mbufs} * kQueueItem * experiment.topology.switches().size();
   if (!experiment.datagrams) {
-    m.bytes += experiment.plan.channels.size() * (2 * kQp + slots * kReordered);
+    m.bytes += experiment.plan.channels.size() * 2 * kQp + slots * kReordered;
   }
   if (experiment.payload_values) {
     if (!experiment.inc) m.bytes += PayloadMemory::bytes_of(experiment.plan);
-    m.bytes += experiment.plan.channels.size() * slots * experiment.qp.path_mtu;
+    m.bytes += slots * experiment.qp.path_mtu;
   }
   m.bytes += experiment.plan.transfers.size() * (sizeof(Transfer) + 64) + 64'000'000;
   return m;

@@ -77,6 +77,10 @@ struct MemoryEstimate {
 };
 [[nodiscard]] MemoryEstimate estimate_memory(const Experiment& experiment);
 
+/// QpConfig::reorder_window of a queue pair that sends so many packets: that of `qp`, or less where fewer can ever be
+/// under way. Nothing but memory depends on it.
+[[nodiscard]] std::uint32_t reorder_window(const nic::QpConfig& qp, std::uint64_t packets) noexcept;
+
 /// Whether a run has so many packets that several threads are worth their meetings: it takes a minute or more.
 [[nodiscard]] bool is_large(const Experiment& experiment);
 

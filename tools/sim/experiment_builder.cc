@@ -98,6 +98,7 @@ void ExperimentBuilder::build(Experiment& out) {
   if (!topology_ok_) return;
   build_switches(out);
   build_workload(out);
+  if (!out.inc) out.plan.count_packets(out.qp.path_mtu);
   check_window(out);
   build_faults(out);
   build_payload(out);

@@ -18,6 +18,7 @@ constexpr std::uint64_t kRegionBytes = std::uint64_t{1} << 40;
 
 /// What a background flow has under way, and the mark of its work requests.
 constexpr std::uint32_t kBackgroundWrites = 2, kBackgroundBytes = 1 << 20;
+constexpr std::uint64_t kEndless = std::uint64_t{1} << 62;  // packets of a channel that never stops
 constexpr std::uint64_t kBackground = std::uint64_t{1} << 40;
 
 std::uint32_t free_buffers(rte_mempool* pool) {
@@ -131,7 +132,7 @@ std::vector<QpPairPlan> Simulation::make_channels() {
     }
   }
   for (const BackgroundFlow& flow : experiment_.background) {
-    background_.push_back(make_channel({flow.from, flow.to, kBackgroundWrites}, pairs));
+    background_.push_back(make_channel({flow.from, flow.to, kBackgroundWrites, kEndless}, pairs));
   }
   return pairs;
 }
@@ -139,8 +140,9 @@ std::vector<QpPairPlan> Simulation::make_channels() {
 Simulation::ChannelQps Simulation::make_channel(const Channel& channel, std::vector<QpPairPlan>& pairs) {
   const Topology& t = experiment_.topology;
   const auto make = [&](std::uint32_t host) -> nic::Qp& {
-    return hosts_[host]->device().create_qp({1}, hosts_[host]->cq(), hosts_[host]->cq(),
-                                            qp_config(host, channel.transfers));
+    nic::QpConfig config = qp_config(host, channel.transfers);
+    config.reorder_window = reorder_window(config, channel.packets);
+    return hosts_[host]->device().create_qp({1}, hosts_[host]->cq(), hosts_[host]->cq(), config);
   };
   nic::Qp& sender = make(channel.from);
   nic::Qp& receiver = make(channel.to);

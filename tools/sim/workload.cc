@@ -58,6 +58,13 @@ std::uint64_t Plan::bytes() const noexcept {
   return sum;
 }
 
+void Plan::count_packets(std::uint32_t mtu) noexcept {
+  for (Channel& channel : channels) channel.packets = 0;
+  for (const Transfer& t : transfers) {
+    channels[t.channel].packets += std::max<std::uint64_t>((t.bytes + mtu - 1) / mtu, 1);
+  }
+}
+
 Groups interleaved_groups(std::uint32_t hosts, std::uint32_t groups) {
   Groups out(groups);
   for (std::uint32_t h = 0; h < hosts; ++h) out[h % groups].push_back(h);

@@ -31,6 +31,7 @@ struct Transfer {
 struct Channel {
   std::uint32_t from = 0, to = 0;
   std::uint32_t transfers = 0;  ///< that use it
+  std::uint64_t packets = 0;    ///< of these; 0 before Plan::count_packets()
 };
 
 struct Plan {
@@ -39,6 +40,8 @@ struct Plan {
   std::uint32_t groups = 1;
 
   [[nodiscard]] std::uint64_t bytes() const noexcept;
+  /// Sets Channel::packets of all channels, for packets of up to `mtu` bytes of payload.
+  void count_packets(std::uint32_t mtu) noexcept;
 };
 
 /// Hosts of each group.

@@ -292,6 +292,37 @@ TEST(Sweep, GivesThreadsToALargeRunWhereCpusWouldHaveNothingToDo) {
   EXPECT_EQ(threads_of(3, 2, 0), 3u);  // it is tried all the same
 }
 
+TEST(Memory, AReceiverKeepsNoMorePacketsOutOfOrderThanThereAre) {
+  nic::QpConfig qp;
+  qp.path_mtu = 1000;
+  qp.reorder_window = 1024;
+  EXPECT_EQ(reorder_window(qp, 1), 64u);
+  EXPECT_EQ(reorder_window(qp, 63), 64u);
+  EXPECT_EQ(reorder_window(qp, 64), 128u);  // a full window would make the sender wait
+  EXPECT_EQ(reorder_window(qp, 5000), 1024u);
+  EXPECT_EQ(reorder_window(qp, std::uint64_t{1} << 62), 1024u);
+  qp.max_inflight_bytes = 104'000;
+  EXPECT_EQ(reorder_window(qp, 5000), 128u);
+  qp.reorder_window = 1;  // go-back-N
+  EXPECT_EQ(reorder_window(qp, 5000), 1u);
+}
+
+// With a whole window for each queue pair, 30,000 flows of one packet would be said to need 5 GB.
+TEST(Memory, ShortFlowsNeedLessThanLongOnes) {
+  config::Diagnostics diagnostics;
+  pipeline::Registry registry;
+  stages::register_all(registry);
+  const auto needs = [&](const char* bytes) -> std::uint64_t {
+    const auto experiment = load_experiment(
+        "topology: { kind: leaf_spine, leaves: 2, spines: 2, hosts_per_leaf: 8 }\n"
+        "nic: { mtu: 1000, transport: irn }\nworkload: { kind: alltoall, bytes: 16000 }\n",
+        "test.yaml", {{"workload.bytes", bytes}}, registry, diagnostics);
+    EXPECT_TRUE(experiment.has_value()) << diagnostics.to_string();
+    return experiment ? estimate_memory(*experiment).bytes : 0;
+  };
+  EXPECT_GT(needs("160000000"), needs("16000") + 30'000'000);  // 240 queue pairs
+}
+
 TEST(Sweep, LargeIsWhatTakesAMinute) {
   config::Diagnostics diagnostics;
   pipeline::Registry registry;
