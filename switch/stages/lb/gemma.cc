@@ -8,6 +8,7 @@
 #include <array>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 
 #include "switch/base/counter_news.h"
 #include "switch/pipeline/row_scan.h"
@@ -27,6 +28,10 @@ using pipeline::Context;
 using tables::kUnreachable;
 using tables::NextHopId;
 
+GemmaFirst first_of(std::string_view name) {
+  return name == "smooth" ? GemmaFirst::smooth : name == "best" ? GemmaFirst::best : GemmaFirst::any;
+}
+
 GemmaRules gemma_rules(const config::Value& options) {
   const config::Value& gemma = options["gemma"];
   return {.alpha = gemma["alpha"].number(),
@@ -35,6 +40,7 @@ GemmaRules gemma_rules(const config::Value& options) {
           .gap_bytes = gemma["gap_kb"].unsigned_integer() * 1000,
           .guard_ns = gemma["guard_us"].unsigned_integer() * kUs,
           .new_ns = gemma["new_flow_us"].unsigned_integer() * kUs,
+          .first = first_of(gemma["first"].string()),
           .flows = static_cast<std::uint32_t>(gemma["max_flows"].unsigned_integer())};
 }
 
@@ -199,7 +205,9 @@ config::Schema gemma_options() {
       kb("reroute_kb", 100, "S_reroute: a path whose score is above is congested. KB, of 1000 bytes."),
       kb("gap_kb", 26, "From such a path a flow also moves to one that is congested, but better by more than this."),
       us("guard_us", 8, "A flow moves no sooner than this after it has moved. 0: at any packet."),
-      us("new_flow_us", 2000, "A flow that was silent for longer takes any path."),
+      us("new_flow_us", 2000, "A flow that was silent for longer is a new one."),
+      Key::with_default("first", Schema::one_of({"any", "smooth", "best"}), Value("any"),
+                        "The path of a new flow: any; any that is not congested, if there is one; the best one."),
       Key::with_default("max_flows", Schema::integer(kFlowWays, 1 << 24), Value(1 << 14),
                         "Flows that one worker keeps, 64 bytes each, a multiple of 4. With more, the one that was "
                         "silent longest gives way."),

@@ -33,12 +33,21 @@ std::uint16_t GemmaSource::on_turn(TimeNs now, const FlowKey& key, std::uint32_t
   return flow.path;
 }
 
-// Each path that is up is as likely as the others.
-std::uint16_t GemmaSource::draw(GemmaPaths& paths) noexcept {
+// The path of a flow that has none: each of those that it may take is as likely as the others.
+std::uint16_t GemmaSource::draw(GemmaPaths& paths) const noexcept {
   std::uint16_t drawn = GemmaPaths::kNone;
+  std::uint64_t least = 0;
   std::uint32_t seen = 0;
   for (std::uint32_t i = 0; i < paths.size(); ++i) {
-    if (paths.up(paths.at(i)) && paths.below(++seen) == 0) drawn = paths.at(i);
+    const std::uint16_t path = paths.at(i);
+    if (!paths.up(path)) continue;
+    // How bad it is: only paths that are equally bad are drawn among.
+    std::uint64_t score = rules_.first == GemmaFirst::any ? 0 : paths.score(path);
+    if (rules_.first == GemmaFirst::smooth) score = score > rules_.reroute_bytes ? 1 : 0;
+    if (drawn != GemmaPaths::kNone && score > least) continue;
+    seen = drawn != GemmaPaths::kNone && score == least ? seen + 1 : 1;
+    least = score;
+    if (paths.below(seen) == 0) drawn = path;
   }
   return drawn;
 }

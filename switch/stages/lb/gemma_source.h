@@ -20,14 +20,24 @@
 
 namespace weft::stages {
 
+/// Which path a new flow takes. The paper: any.
+enum class GemmaFirst : std::uint8_t {
+  any,     ///< of those that are up
+  smooth,  ///< any of those whose score is at most reroute_bytes, or of all when none is
+  best     ///< one with the lowest score
+};
+
 struct GemmaRules {
   double alpha = 1;                       ///< weight of the local queue
   double beta = 1;                        ///< weight of what is beyond
   std::uint64_t reroute_bytes = 100'000;  ///< S_reroute; 100 KB: where marking begins in the baselines' fabric
   std::uint64_t gap_bytes = 26'000;       ///< a quarter of the bandwidth-delay product there
-  TimeNs guard_ns = 8'000;                ///< between two reroutes of a flow: the round trip there; 0: none
-  TimeNs new_ns = 2'000'000;              ///< a flow that was silent for longer is a new one
-  std::uint32_t flows = 1 << 14;          ///< entries, a multiple of kFlowWays
+  /// Between two reroutes of a flow; 0: none. The round trip there. Where pauses make paths differ by more, a longer
+  /// one keeps a flow from being under way on several at once.
+  TimeNs guard_ns = 8'000;
+  TimeNs new_ns = 2'000'000;           ///< a flow that was silent for longer is a new one
+  GemmaFirst first = GemmaFirst::any;  ///< the path that it takes then, or when its own is gone
+  std::uint32_t flows = 1 << 14;       ///< entries, a multiple of kFlowWays
 };
 
 /// Pathscore, of bytes that wait.
@@ -118,7 +128,7 @@ class GemmaSource {
   [[nodiscard]] static bool is_free(const GemmaFlow& flow) noexcept { return flow.path == GemmaPaths::kNone; }
   [[nodiscard]] GemmaFlow& entry(TimeNs now, const FlowKey& key, std::uint32_t place) noexcept;
   [[nodiscard]] std::uint16_t on_turn(TimeNs now, const FlowKey& key, std::uint32_t place, GemmaPaths& paths) noexcept;
-  [[nodiscard]] static std::uint16_t draw(GemmaPaths& paths) noexcept;
+  [[nodiscard]] std::uint16_t draw(GemmaPaths& paths) const noexcept;
   void reroute(TimeNs now, GemmaFlow& flow, std::uint64_t score, GemmaPaths& paths) noexcept;
 
   GemmaRules rules_;

@@ -77,6 +77,8 @@ class EveryExperiment(PaperTest):
              "gemma/fbhdp.yaml": {"workload.duration_ms": 0.02},
              "gemma/leaf_spine.yaml": {"workload.duration_ms": 0.2},
              "gemma/parameters.yaml": {"workload.duration_ms": 0.2}, "gemma/full.yaml": {"workload.duration_ms": 0.02},
+             "conweave/public_model.yaml": {"workload.duration_ms": 0.02},
+             "gemma/ablation.yaml": {"workload.duration_ms": 0.1},
              "gemma/seeds.yaml": {"workload.duration_ms": 0.2}, "gemma/rnics.yaml": {"workload.duration_ms": 0.1},
              "gemma/incast.yaml": {"workload.duration_ms": 0.15}, "gemma/allreduce.yaml": FEW,
              "gemma/slow_spine.yaml": {"workload.duration_ms": 0.1},

@@ -59,6 +59,24 @@ TEST_F(GemmaSourceTest, NewFlowsTakeAnyPathThatIsUp) {
   EXPECT_EQ(source.counts().evicted, 96u) << "four entries";
 }
 
+TEST_F(GemmaSourceTest, NewFlowsMayPreferSmoothPathsOrTheBest) {
+  const auto taken = [this](GemmaFirst first, const std::array<std::uint64_t, 4>& scores) {
+    rules.first = first;
+    source = GemmaSource(rules);
+    paths.scores = scores;
+    std::set<std::uint16_t> found;
+    for (std::uint64_t flow = 0; flow < 100; ++flow) found.insert(send(0, {flow, 0}));
+    return found;
+  };
+  paths.down = 2;
+  using Set = std::set<std::uint16_t>;
+  EXPECT_EQ(taken(GemmaFirst::any, {500, 100, 0, 5}), (Set{0, 1, 3}));
+  EXPECT_EQ(taken(GemmaFirst::smooth, {500, 100, 0, 5}), (Set{1, 3}));
+  EXPECT_EQ(taken(GemmaFirst::smooth, {500, 101, 0, 600}), (Set{0, 1, 3})) << "none is smooth";
+  EXPECT_EQ(taken(GemmaFirst::best, {500, 100, 0, 5}), (Set{3}));
+  EXPECT_EQ(taken(GemmaFirst::best, {5, 100, 0, 5}), (Set{0, 3}));
+}
+
 TEST_F(GemmaSourceTest, ASmoothPathIsKeptThoughOthersAreBetter) {
   paths.scores = {0, 0, 0, 0};
   begin_on_0(0);
