@@ -34,6 +34,10 @@ class Page:
         self._title = title
         self._parts = [f"<h1>{html.escape(title)}</h1>"]
 
+    def section(self, text):
+        """Begins a part of the page with headings of its own."""
+        self._parts.append(f"<h1>{html.escape(text)}</h1>")
+
     def heading(self, text):
         self._parts.append(f"<h2>{html.escape(text)}</h2>")
 

@@ -14,7 +14,7 @@ sys.path.insert(0, str(ROOT / "bench" / "papers" / "epic"))
 import report  # noqa: E402
 
 FOLDER = ROOT / "bench" / "papers" / "epic"
-FILES = [FOLDER / "tables.md", *FOLDER.glob("beyond.md"), *FOLDER.glob("emulation.md")]
+FILES = [FOLDER / "tables.md", *(file for file in map(FOLDER.joinpath, report.FILES[1:]) if file.exists())]
 SVG = "{http://www.w3.org/2000/svg}"
 TABLE = """# Tables
 
@@ -66,6 +66,13 @@ class ReportTest(unittest.TestCase):
     def test_a_row_that_does_not_fit_is_named(self):
         with self.assertRaisesRegex(ValueError, "Table 3: a row of 2 cells under 3"):
             report.read("## Table 3\n\n| a | b | c |\n|---|---|---|\n| 1 | 2 |\n")
+
+    def test_each_file_has_a_section_with_its_title(self):
+        html = report.report([TABLE, TABLE.replace("# Tables", "# Tables of guests")])
+        self.assertEqual(re.findall(r"<h[12]>(.*?)</h[12]>", html),
+                         ["EPIC by weft", "Tables", "Table 1: AllReduce, Gbit/s by bytes of the vector",
+                          "Table 2: rates, per second", "Tables of guests",
+                          "Table 1: AllReduce, Gbit/s by bytes of the vector", "Table 2: rates, per second"])
 
     def test_every_table_of_the_tree_has_a_plot_with_its_numbers(self):
         html = report.report([file.read_text(encoding="utf-8") for file in FILES])

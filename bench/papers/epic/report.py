@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # Copyright The weft authors
-"""Makes a page with a plot of every table in tables.md, beyond.md and emulation.md: EPIC's numbers dashed, and weft's
-beside them.
+"""Makes a page with a plot of every table in tables.md, beyond.md, emulation.md and emulation_guests.md, a section for
+each file: EPIC's numbers dashed, and weft's beside them.
 
 Usage: report.py [--out FILE] [FILE...]
   --out FILE  the page (build/bench/epic.html)
-  FILE...     other tables than those of these three, as far as they have been written"""
+  FILE...     other tables than those of these four, as far as they have been written"""
 import argparse
 import dataclasses
 import os
@@ -24,6 +24,7 @@ UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 PLACE = re.compile(r"(?:away )?([\d.]+)([KMG]?)(?: %| us| Gbit/s| packets)?$")  # of a column on the horizontal axis
 VALUE = re.compile(r"([\d.]+(?:e[+-]?\d+)?)(?: \(([\d.]+) to ([\d.]+)\))?$")
 REFERENCE = "F.4, "  # columns of a formula, at the places of other columns
+FILES = ("tables.md", "beyond.md", "emulation.md", "emulation_guests.md")  # where they are written
 # Columns that say more of what was run.
 NO_RESULTS = ("ranks", "packets of 1", "packets of the AllReduce", "ranks' timeout, us", "the switch's, us")
 # The horizontal axis of a table by its title; the vertical one is what stands behind the title's last comma.
@@ -124,10 +125,14 @@ def plot(table):
 
 def report(texts):
     """The page, of the texts of the files."""
-    out = page.Page("EPIC by weft-sim")
+    out = page.Page("EPIC by weft")
     out.paragraph("Dashed: EPIC's numbers, or a formula of it. A curve ends where ranks give up. bench/papers/epic/"
                   "README.md says what differs and why.")
     for text in texts:
+        if title := re.search(r"(?m)^# (.*)", text):
+            out.section(title[1])
+            for words in text[title.end():].split("\n## ")[0].strip().split("\n\n"):
+                out.paragraph(words)
         for table in read(text):
             out.heading(table.title)
             for words in table.words:
@@ -142,8 +147,7 @@ def main():
     parser.add_argument("--out", default=str(ROOT / "build/bench/epic.html"))
     parser.add_argument("file", nargs="*")
     options = parser.parse_args()
-    files = options.file or [file for file in map(HERE.joinpath, ("tables.md", "beyond.md", "emulation.md"))
-                             if file.exists()]
+    files = options.file or [file for file in map(HERE.joinpath, FILES) if file.exists()]
     try:
         html = report([pathlib.Path(file).read_text(encoding="utf-8") for file in files])
         os.makedirs(os.path.dirname(os.path.abspath(options.out)), exist_ok=True)
