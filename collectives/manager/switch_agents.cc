@@ -64,7 +64,7 @@ GroupActivity read_activity(const nlohmann::ordered_json& row) {
   out.bad_icrc = row.value("bad_icrc", std::uint64_t{0});
   out.turns = row.value("turns", std::uint64_t{0});
   out.turns_refused = row.value("turns_refused", std::uint64_t{0});
-  out.memory_busy = row.value("block_busy", std::uint64_t{0});
+  out.memory_busy = row.value("memory_busy", std::uint64_t{0});
   out.state = row.value("state", "");
   out.collective = row.value("collective", "");
   out.waits_for = row.value("waits_for", "");

@@ -2,8 +2,10 @@
 // Copyright The weft authors
 //
 // Slot memory of a switch that several groups have in turns (EPIC 6.2). It is as large as the largest of them needs,
-// and goes back to the pool with the last one. Who is first to take it has it; `collectives/policy/lock_recorder.h` is
-// the same for simulated switches.
+// and goes back to the pool with the last one. Who is first to take it has it. Simulated switches have
+// `collectives/policy/lock_recorder.h`: the same order, and no code in common. There one thread has all blocks of a
+// fabric, a lock has a simulated time at which it ends, and whoever is refused is told the holder. Here several workers
+// meet at one block without a clock: the lock is an atomic number, and carries the order in which memory is seen.
 #pragma once
 
 #include <atomic>

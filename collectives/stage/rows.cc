@@ -202,7 +202,7 @@ ordered_json IncStage::group_row(const RunningGroup& g) const {
           {"has_block", g.key != nullptr && g.key->has_it()},
           {"turns", n.turns},
           {"turns_refused", n.turns_refused},
-          {"block_busy", n.memory_busy},
+          {"memory_busy", n.memory_busy},
           {"failure", g.unit.failure() ? describe(*g.unit.failure(), g.spec) : ""}};
 }
 
@@ -301,7 +301,7 @@ ordered_json IncStage::activity_row(const RunningGroup& g) const {
   row["completed_bytes"] = g.unit.counters().completed_bytes;
   row["turns"] = g.unit.counters().turns;
   row["turns_refused"] = g.unit.counters().turns_refused;
-  row["block_busy"] = g.unit.counters().memory_busy;
+  row["memory_busy"] = g.unit.counters().memory_busy;
   return row;
 }
 
