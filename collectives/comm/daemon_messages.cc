@@ -28,6 +28,8 @@ struct Write {
       out.number(end.first_psn, 4);
       out.number(end.expects_psn, 4);
     }
+    if (m.rhythm == CreateGroup::Rhythm{}) return;
+    for (const std::uint32_t n : {m.rhythm.duty_per_mille, m.rhythm.period_us, m.rhythm.job}) out.number(n, 4);
   }
   void operator()(const HoldGroup& m) const {
     name(m.group, m.generation);
@@ -48,7 +50,9 @@ struct Write {
       out.address(end.address);
       out.number(end.qpn, 4);
     }
-    if (m.turns) out.number(1, 1);
+    if (!m.turns) return;
+    out.number(1, 1);
+    if (m.offset_ns) out.number(*m.offset_ns, 8);
   }
   void operator()(const GroupHeld& m) const {
     name(m.group, m.generation);
@@ -118,6 +122,12 @@ CreateGroup read_create(ByteReader& in) {
     m.members.push_back(end);
   }
   if (m.rank >= m.members.size()) in.refuse();
+  if (in.fine() && in.left() > 0) {
+    m.rhythm.duty_per_mille = number32(in);
+    m.rhythm.period_us = number32(in);
+    m.rhythm.job = number32(in);
+    if (m.rhythm == CreateGroup::Rhythm{}) in.refuse();
+  }
   return m;
 }
 
@@ -140,6 +150,7 @@ GroupCreated read_created(ByteReader& in) {
     m.turns = flag(in);
     if (!m.turns) in.refuse();
   }
+  if (in.fine() && in.left() > 0) m.offset_ns = in.number(8);
   return m;
 }
 

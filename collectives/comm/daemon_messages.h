@@ -37,6 +37,14 @@ struct CreateGroup {
   std::uint32_t message_packets = 0;
   std::uint32_t window = 0;
   std::vector<QpEnd> members;  ///< by rank
+  /// How the group communicates, see weft_inc_group_options; zeros: it does not say. Then they are not written, so
+  /// daemons that know nothing of them take all other groups.
+  struct Rhythm {
+    std::uint32_t duty_per_mille = 0, period_us = 0, job = 0;
+
+    friend bool operator==(const Rhythm&, const Rhythm&) = default;
+  };
+  Rhythm rhythm{};
 
   friend bool operator==(const CreateGroup&, const CreateGroup&) = default;
 };
@@ -79,6 +87,9 @@ struct GroupCreated {
   /// Its memory of switches is other groups', too: ranks ask before each collective. Not written when it is false, so
   /// libraries that know nothing of it take all other groups.
   bool turns = false;
+  /// Of a group that takes turns: when its bursts keep out of those of its job's other groups, in its period. Not
+  /// written where there is no such time.
+  std::optional<std::uint64_t> offset_ns{};
 
   friend bool operator==(const GroupCreated&, const GroupCreated&) = default;
 };

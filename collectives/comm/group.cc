@@ -97,6 +97,7 @@ void Group::ask() {
   request.mtu = settings_.shape.mtu;
   request.message_packets = settings_.shape.message_packets;
   request.window = settings_.shape.window;
+  request.rhythm = settings_.rhythm;
   for (const Handle& h : all_) request.members.push_back(h.switch_end);
   if (!tell_daemon_(request)) tell(refused("no_daemon", "weft-incd cannot be reached on the host of rank 0"));
 }
@@ -493,6 +494,11 @@ weft_inc_group_info Group::info() const {
   out.generation = reason_ == WEFT_INC_REASON_NONE ? verdict_.generation : 0;
   out.window = window_;
   std::copy(calls_.begin(), calls_.end(), out.calls);
+  if (reason_ == WEFT_INC_REASON_NONE && asks_for_turns_) {
+    out.turns = 1;
+    out.staggered = verdict_.offset_ns.has_value() ? 1 : 0;
+    out.offset_ns = verdict_.offset_ns.value_or(0);
+  }
   return out;
 }
 

@@ -31,6 +31,7 @@ struct GroupSettings {
   bool reproducible = false;
   std::uint64_t min_bytes = 0;
   std::uint64_t max_bytes = 0;  ///< 0: none are too large
+  CreateGroup::Rhythm rhythm{};
 };
 
 /// The switch's end, where the caller knows it.

@@ -40,7 +40,7 @@ struct weft_inc_request {
 namespace {
 
 constexpr std::int64_t kLeaveNs = 2'000'000'000;
-constexpr std::uint32_t kMaxMessagePackets = 64, kMaxWindow = 256, kMaxPollUs = 1'000'000;
+constexpr std::uint32_t kMaxMessagePackets = 64, kMaxWindow = 256, kMaxPollUs = 1'000'000, kMaxPeriodUs = 1'000'000'000;
 constexpr std::size_t kCachedRegions = 1000;
 
 thread_local std::string last_error;
@@ -109,6 +109,9 @@ std::string read(const weft_inc_group_options& from, c::GroupSettings& to) {
   to.reproducible = from.reproducible != 0;
   to.min_bytes = from.min_bytes;
   to.max_bytes = from.max_bytes;
+  if (from.duty_per_mille > 1000) return "duty_per_mille is at most 1000";
+  if (from.period_us > kMaxPeriodUs) return "a period has 1,000,000,000 us at most";
+  to.rhythm = {from.duty_per_mille, from.period_us, from.job};
   return "";
 }
 

@@ -150,6 +150,11 @@ typedef struct weft_inc_group_options {
   int reproducible;         /* sums of floats by switches are the same to the last bit in every run */
   uint64_t min_bytes;       /* smaller vectors are left to the hosts */
   uint64_t max_bytes;       /* and larger ones; 0: none are too large */
+  /* How it communicates, for a manager that lets groups have the memory of switches in turns (policy temporal): */
+  uint32_t duty_per_mille; /* of the time, 1 to 1000; 1000: it wants memory of its own; 0: as the manager's file says */
+  uint32_t period_us;      /* of its job's iterations, in each of which it has one burst; 0: not known; at most 10^9 */
+  uint32_t job;            /* groups of a job with the same number and period are staggered: see `offset_ns` of
+                              weft_inc_group_info; 0: of none */
 } weft_inc_group_options;
 
 /* The switch's end of a rank's connection, where no manager makes the group (weftctl inc create, or YAML). */
@@ -177,6 +182,11 @@ typedef struct weft_inc_group_info {
   uint64_t generation;         /* that the manager gave it; 0: no manager */
   uint32_t window;             /* messages under way towards the switch */
   uint64_t calls[WEFT_INC_REASONS]; /* collectives so far, by what weft_inc_can() said of them, or BUSY */
+  int turns;          /* 1: other groups have the switches' memory, too, and it asks in front of each collective */
+  int staggered;      /* 1: its bursts keep out of those of its job's other groups, */
+  uint64_t offset_ns; /* if they begin at this time of the period, on a clock that the job has. The library delays no
+                         call: who comes at another time may find the memory BUSY. Other switches, other times: to be
+                         read again when `generation` is another one */
 } weft_inc_group_info;
 
 /* In words: "invalid", "no_tree", "allreduce", "fp32"...; "?" for numbers that are none. */

@@ -38,6 +38,9 @@ v1::CreateGroupRequest to_message(const comm::CreateGroup& from) {
   o.set_reproducible(from.reproducible);
   return to;
 }
+  o.set_duty_per_mille(from.rhythm.duty_per_mille);
+  o.set_period_us(from.rhythm.period_us);
+  o.set_job(from.rhythm.job);
 
 /// For the log.
 std::string in_short(const std::string& why) {
@@ -62,6 +65,7 @@ comm::GroupCreated from_message(const v1::CreateGroupReply& from) {
   to.turns = to.refusal == "none" && from.turns();
   to.lease_ms = static_cast<std::uint32_t>(std::min<std::uint64_t>(from.lease_ms(), UINT32_MAX));
   for (const auto& end : from.endpoints()) {
+  if (to.turns && from.staggered()) to.offset_ns = from.offset_ns();
     const auto address = wire::IpAddress::parse(end.address());
     if (!address) return refused("bad_request", "the manager names an endpoint '" + end.address() + "'");
     to.endpoints.push_back({*address, end.qp()});

@@ -45,7 +45,9 @@ ordered_json options_json(const GroupOptions& o) {
           {"rate_mbps", o.rate_mbps},
           {"prefer", o.prefer == policy::Prefer::latency ? "latency" : "bandwidth"},
           {"types", o.types},
-          {"duty_per_mille", o.duty_per_mille}};
+          {"duty_per_mille", o.duty_per_mille},
+          {"period_us", o.period_us},
+          {"job", o.job}};
 }
 
 ordered_json endpoint_json(const EndpointRecord& e) {
@@ -79,8 +81,11 @@ ordered_json tree_json(const Decision& d, const Topology& t) {
                         {"bytes", d.memory[i].bytes},
                         {"block", d.memory[i].block}});
   }
-  return {
+  ordered_json out{
       {"edges", std::move(edges)}, {"switches", std::move(switches)}, {"units", d.units}, {"width_mbps", d.width_mbps}};
+  // Of groups that are staggered.
+  if (d.staggered) out["offset_ns"] = d.offset_ns;
+  return out;
 }
 
 wire::IpAddress address_from(const json& j) {
@@ -115,6 +120,8 @@ Decision decision_from(const json& j, const Topology& t) {
   }
   d.units = j.at("units").get<std::uint32_t>();
   d.width_mbps = j.at("width_mbps").get<std::uint32_t>();
+  d.staggered = j.contains("offset_ns");
+  d.offset_ns = j.value("offset_ns", std::uint64_t{0});
   if (d.tree.switches.empty()) throw std::invalid_argument("no switches");
   d.tree.switches.back().root = true;
   d.tree.root = d.tree.switches.back().node;
@@ -133,6 +140,8 @@ GroupOptions options_from(const json& j) {
   o.prefer = j.at("prefer") == "latency" ? policy::Prefer::latency : policy::Prefer::bandwidth;
   o.types = j.at("types").get<std::uint16_t>();
   o.duty_per_mille = j.value("duty_per_mille", 0u);
+  o.period_us = j.value("period_us", 0u);
+  o.job = j.value("job", 0u);
   return o;
 }
 

@@ -44,6 +44,10 @@ struct GroupOptions {
   /// Policy temporal: of the time that it communicates. Below 1000 it has memory in turns with other groups; 0: as the
   /// manager's options say.
   std::uint32_t duty_per_mille = 0;
+  /// The same: it communicates once in such a period, in one burst; 0: not known. At most 10^9.
+  std::uint32_t period_us = 0;
+  /// Groups of one job of a tenant with the same period are staggered; 0: of none.
+  std::uint32_t job = 0;
 
   friend bool operator==(const GroupOptions&, const GroupOptions&) = default;
 };

@@ -21,6 +21,7 @@ constexpr std::array<std::string_view, 6> kEndings{"none",           "destroyed"
                                                    "switch_lost_it", "switch_silent", "not_installed"};
 constexpr std::uint32_t kMaxPsn = 0xffffff;
 constexpr std::uint32_t kMaxWords = 1u << 16;
+constexpr std::uint32_t kMaxPeriodUs = 1'000'000'000;
 
 /// At all switches together.
 std::uint64_t bytes_of(const policy::Decision& decision) {
@@ -51,6 +52,7 @@ std::string mistake_of_options(const GroupOptions& o) {
   if (o.window == 0 || o.window > kMaxWords) return "window is between 1 and 65536";
   if (o.least_window == 0 || o.least_window > o.window) return "least_window is between 1 and window";
   if (o.duty_per_mille > 1000) return "duty_per_mille is at most 1000";
+  if (o.period_us > kMaxPeriodUs) return "period_us is at most 1000000000";
   return "";
 }
 
@@ -128,7 +130,7 @@ std::optional<std::string> Manager::rebuild(bool write) {
       if (fabric.topology.node(e.child).tier < fabric.topology.node(e.parent).tier) continue;
       return "they put switches into other tiers, and group " + std::to_string(record->id) + " has a tree of these";
     }
-    const auto request = policy_request(record->id, record->members, record->options);
+    const auto request = policy_request(record->id, record->tenant, record->members, record->options);
     if (auto error = policy->adopt(request, record->decision)) return error;
   }
   if (write) {
@@ -139,7 +141,7 @@ std::optional<std::string> Manager::rebuild(bool write) {
   return std::nullopt;
 }
 
-policy::Request Manager::policy_request(GroupId group, const std::vector<Member>& members,
+policy::Request Manager::policy_request(GroupId group, const std::string& tenant, const std::vector<Member>& members,
                                         const GroupOptions& options) const {
   policy::Request r;
   r.group = group;
@@ -150,14 +152,20 @@ policy::Request Manager::policy_request(GroupId group, const std::vector<Member>
   r.rate_mbps = options.rate_mbps;
   r.prefer = options.prefer;
   // Nobody comes to a block that is always busy.
-  if (takes_turns(options)) r.duty_per_mille = options.duty_per_mille;
+  if (!takes_turns(options)) return r;
+  r.duty_per_mille = options.duty_per_mille;
+  r.period_ns = std::uint64_t{options.period_us} * 1000;
+  // Jobs of different tenants that have the same number are not the same.
+  if (options.job != 0) r.job = (std::uint64_t{options_.tenants.place(tenant)} << 32) + options.job;
   return r;
 }
 
 /// What a group asks for, with the manager's defaults. One that does not take turns has memory of its own.
 GroupOptions Manager::in_force(GroupOptions options) const {
   if (options.duty_per_mille == 0) options.duty_per_mille = options_.duty_per_mille;
-  if (options_.policy.kind != policy::PolicyKind::temporal) options.duty_per_mille = 0;
+  if (options_.policy.kind != policy::PolicyKind::temporal) {
+    options.duty_per_mille = options.period_us = options.job = 0;
+  }
   return options;
 }
 
@@ -178,10 +186,13 @@ std::optional<std::string> Manager::write(const GroupRecord& record) {
   return store_.put(record.id, record.generation, to_text(record, fabric_.topology));
 }
 
-void Manager::decide(const CreateRequest& request, CreateReply& reply, policy::Request& wanted, policy::Decision& d) {
+Manager::Answer Manager::decide(const CreateRequest& request) {
+  Answer out;
+  CreateReply& reply = out.reply;
   const auto refuse = [&](const std::string& why) {
     reply.refusal = Refusal::bad_request;
     reply.sentences = {why + "."};
+    return out;
   };
   if (const auto mistake = mistake_of(request); !mistake.empty()) return refuse(mistake);
   reply.group = pick(request.group);
@@ -192,15 +203,18 @@ void Manager::decide(const CreateRequest& request, CreateReply& reply, policy::R
   if (leaving_.contains(reply.group)) {
     return refuse("switches are being asked to forget an earlier group " + std::to_string(reply.group));
   }
-  const GroupOptions options = in_force(request.options);
-  reply.turns = takes_turns(options);
-  wanted = policy_request(reply.group, request.members, options);
-  d = policy_->explain(wanted);
+  out.options = in_force(request.options);
+  out.wanted = policy_request(reply.group, request.tenant, request.members, out.options);
+  const policy::Decision& d = out.decision = policy_->explain(out.wanted);
+  reply.turns = takes_turns(out.options);
+  reply.staggered = d.staggered;
+  reply.offset_ns = d.offset_ns;
   reply.reason = d.reason;
   reply.refusal = d.admitted() ? Refusal::none : Refusal::no_tree;
-  reply.sentences = policy::sentences(policy_->topology(), wanted, d);
+  reply.sentences = policy::sentences(policy_->topology(), out.wanted, d);
   reply.window = d.units;
   if (d.admitted()) check_quota(request.tenant, d, reply);
+  return out;
 }
 
 std::uint64_t Manager::memory_of(const std::string& tenant) const {
@@ -228,11 +242,7 @@ void Manager::check_quota(const std::string& name, const policy::Decision& decis
 }
 
 CreateReply Manager::explain(const CreateRequest& request) {
-  CreateReply reply;
-  policy::Request wanted;
-  policy::Decision decision;
-  decide(request, reply, wanted, decision);
-  return reply;
+  return std::move(decide(request).reply);
 }
 
 CreateReply Manager::create(TimeNs now, const CreateRequest& request) {
@@ -268,17 +278,17 @@ CreateReply Manager::not_written(CreateReply reply, const std::string& error) {
 
 Manager::Creation Manager::begin_create(TimeNs now, const CreateRequest& request) {
   Creation out;
-  CreateReply& reply = out.reply;
-  policy::Request wanted;
-  GroupRecord record;
-  decide(request, reply, wanted, record.decision);
+  Answer answer = decide(request);
+  CreateReply& reply = out.reply = std::move(answer.reply);
   if (reply.refusal != Refusal::none) return out;
+  GroupRecord record;
+  record.decision = std::move(answer.decision);
   record.id = reply.group;
   record.generation = last_generation_ + 1;
   record.members = request.members;
-  record.options = in_force(request.options);
+  record.options = answer.options;
   record.tenant = request.tenant;
-  policy_->take(wanted, record.decision);
+  policy_->take(answer.wanted, record.decision);
   record.decision.frontier.clear();
   planner_.plan(fabric_, record);
   last_generation_ = record.generation;
@@ -508,7 +518,7 @@ std::optional<std::string> Manager::recover(TimeNs now) {
   std::sort(records.begin(), records.end(),
             [](const GroupRecord& a, const GroupRecord& b) { return a.generation < b.generation; });
   for (GroupRecord& record : records) {
-    const auto request = policy_request(record.id, record.members, record.options);
+    const auto request = policy_request(record.id, record.tenant, record.members, record.options);
     if (auto error = policy_->adopt(request, record.decision)) return "the store and the topology differ: " + *error;
     planner_.adopt(record);
     Group& group = groups_[record.id];

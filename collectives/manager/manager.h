@@ -66,6 +66,8 @@ struct CreateReply {
   std::vector<EndpointRecord> endpoints;  ///< the switch's end for each rank
   std::uint32_t window = 0;               ///< messages that ranks may have under way
   bool turns = false;                     ///< ranks take a turn in front of each collective
+  bool staggered = false;                 ///< policy temporal: its bursts keep out of those of its job's other groups
+  std::uint64_t offset_ns = 0;            ///< if they begin at this time of the period
 };
 
 /// Why a group ended, or is about to.
@@ -174,13 +176,20 @@ class Manager {
  private:
   [[nodiscard]] std::string mistake_of(const CreateRequest& request) const;
   [[nodiscard]] std::optional<std::string> rebuild(bool write);
-  void decide(const CreateRequest& request, CreateReply& reply, policy::Request& wanted, policy::Decision& decision);
+  /// What becomes of a request, before anything changes.
+  struct Answer {
+    CreateReply reply;
+    GroupOptions options;  ///< in force
+    policy::Request wanted;
+    policy::Decision decision;
+  };
+  [[nodiscard]] Answer decide(const CreateRequest& request);
   /// What it has at switches is its tenant's, or is not any more.
   void count_memory(const GroupRecord& record, bool has);
   void check_quota(const std::string& tenant, const policy::Decision& decision, CreateReply& reply) const;
   [[nodiscard]] GroupOptions in_force(GroupOptions options) const;
-  [[nodiscard]] policy::Request policy_request(GroupId group, const std::vector<Member>& members,
-                                               const GroupOptions& options) const;
+  [[nodiscard]] policy::Request policy_request(GroupId group, const std::string& tenant,
+                                               const std::vector<Member>& members, const GroupOptions& options) const;
   [[nodiscard]] bool number_is_free(GroupId id) const { return !groups_.contains(id) && !leaving_.contains(id); }
   [[nodiscard]] GroupId pick(GroupId wanted) const;
   [[nodiscard]] std::optional<std::string> write(const GroupRecord& record);

@@ -39,6 +39,8 @@ std::string read_options(const v1::GroupOptions& from, GroupOptions& to) {
   to.reproducible = from.reproducible();
   to.rate_mbps = from.rate_mbps();
   to.duty_per_mille = from.duty_per_mille();
+  to.period_us = from.period_us();
+  to.job = from.job();
   return "";
 }
 
@@ -63,6 +65,8 @@ void write_reply(const CreateReply& from, std::uint64_t lease_ms, v1::CreateGrou
   to.set_window(from.window);
   to.set_lease_ms(lease_ms);
   to.set_turns(from.turns);
+  to.set_staggered(from.staggered);
+  to.set_offset_ns(from.offset_ns);
   for (const EndpointRecord& e : from.endpoints) {
     auto* endpoint = to.add_endpoints();
     endpoint->set_address(e.address.to_string());
@@ -81,7 +85,14 @@ void write_group(const Manager& manager, const Manager::Group& from, TimeNs now,
   for (const Member& m : r.members) to.add_hosts(topology.node(manager.fabric().host_of(m.address)).name);
   to.set_mode(std::string(name(r.options.mode)));
   to.set_window(r.decision.units);
-  to.set_turns(takes_turns(r.options));
+  if (takes_turns(r.options)) {
+    to.set_turns(true);
+    to.set_duty_per_mille(r.options.duty_per_mille);
+    to.set_period_us(r.options.period_us);
+    to.set_job(r.options.job);
+    to.set_staggered(r.decision.staggered);
+    to.set_offset_ns(r.decision.offset_ns);
+  }
   to.set_width_mbps(r.decision.width_mbps);
   for (std::size_t i = 0; i < r.decision.tree.switches.size(); ++i) {
     auto* s = to.add_switches();

@@ -29,4 +29,9 @@ const Tenant* Tenants::find(const std::string& name) const {
   return at == all.end() ? nullptr : &*at;
 }
 
+std::size_t Tenants::place(const std::string& name) const {
+  const Tenant* tenant = find(name);
+  return tenant == nullptr ? 0 : static_cast<std::size_t>(tenant - all.data()) + 1;
+}
+
 }  // namespace weft::inc::manager

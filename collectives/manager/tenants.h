@@ -5,6 +5,7 @@
 // certificate is who one of its names belongs to; whoever can open the unix socket is an operator.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -35,6 +36,8 @@ struct Tenants {
   [[nodiscard]] std::optional<Caller> caller(const std::vector<std::string>& names) const;
   /// nullptr: there is none.
   [[nodiscard]] const Tenant* find(const std::string& name) const;
+  /// Its place among all, from 1 on; 0: there is none.
+  [[nodiscard]] std::size_t place(const std::string& name) const;
 };
 
 }  // namespace weft::inc::manager

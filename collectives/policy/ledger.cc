@@ -6,7 +6,7 @@
 
 namespace weft::inc::policy {
 
-bool Block::staggered(std::uint32_t job, std::uint64_t period_ns) const noexcept {
+bool Block::staggered(std::uint64_t job, std::uint64_t period_ns) const noexcept {
   return job != 0 && period_ns != 0 && std::all_of(shares.begin(), shares.end(), [&](const Share& share) {
            return share.staggered && share.job == job && share.period_ns == period_ns;
          });

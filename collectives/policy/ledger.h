@@ -16,7 +16,8 @@ namespace weft::inc::policy {
 struct Share {
   GroupId group = 0;
   std::uint64_t bytes = 0;
-  std::uint32_t job = 0, duty_per_mille = 1000;
+  std::uint64_t job = 0;
+  std::uint32_t duty_per_mille = 1000;
   std::uint64_t period_ns = 0, offset_ns = 0;  ///< a period of 0: its bursts come at any time
   /// Its bursts stay out of those of all that are in the block, as far as these are staggered, too.
   bool staggered = false;
@@ -33,7 +34,7 @@ struct Block {
   std::vector<Share> shares;
 
   /// All are of a job, burst once in its period and keep out of each other's way.
-  [[nodiscard]] bool staggered(std::uint32_t job, std::uint64_t period_ns) const noexcept;
+  [[nodiscard]] bool staggered(std::uint64_t job, std::uint64_t period_ns) const noexcept;
   /// A group of the job communicates whenever this one does: one of them would always find the block locked.
   [[nodiscard]] bool meets(const Request& request) const noexcept;
 };

@@ -45,7 +45,7 @@ struct Request {
   std::uint32_t rate_mbps = 0;  ///< that is set aside on each link of the tree; 0: a fair share of what is left
   Prefer prefer = Prefer::latency;
   // Temporal multiplexing:
-  std::uint32_t job = 0;                ///< groups of one job can be staggered; 0: of none
+  std::uint64_t job = 0;                ///< groups of one job can be staggered; 0: of none
   std::uint32_t duty_per_mille = 1000;  ///< of the time that it communicates: 1 to 1000
   std::uint64_t period_ns = 0;          ///< of its job's iterations, in each of which it has one burst; 0: not known
   std::uint32_t moment = 0;  ///< groups of a job with the same one communicate at the same time; 0: not known

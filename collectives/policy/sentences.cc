@@ -93,9 +93,11 @@ std::vector<std::string> sentences(const Topology& topology, const Request& requ
     out.push_back("A tree under " + topology.node(c.root).name + " would be " + count(c.depth, "link") + " deep and " +
                   std::to_string(c.width_mbps) + " Mbit/s wide.");
   }
-  if (d.shares_memory && d.staggered) {
-    out.push_back("It shares memory with groups of its job: its bursts begin " + std::to_string(d.offset_ns) +
-                  " ns into the period, when they have none.");
+  if (d.staggered) {
+    const std::string begin = "its bursts begin " + std::to_string(d.offset_ns) + " ns into the period of " +
+                              std::to_string(request.period_ns);
+    out.push_back(d.shares_memory ? "It shares memory with groups of its job: " + begin + " ns, when they have none."
+                                  : "Groups of its job may come to share its memory: " + begin + " ns.");
   } else if (d.shares_memory) {
     out.push_back("It shares memory with other groups: a collective that finds it locked is left to the hosts.");
   }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The weft authors
 //
-// Input: requests of weft.inc.v1, each with its method and its length before it. Whatever they are, the manager and the
-// switches agree on the groups that there are, none has more memory than it has, and all of it comes back.
+// Input: requests of weft.inc.v1, each with its method and its length before it; with the bit 0x40 of the first method
+// the policy is `temporal`. Whatever they are, the manager and the switches agree on the groups that there are, none
+// has more memory than it has, and all of it comes back.
 #include <grpcpp/server_context.h>
 
 #include <algorithm>
@@ -28,7 +29,8 @@ void require(bool condition, const char* what) {
 
 class Run {
  public:
-  Run() {
+  /// @param turns  groups have memory in turns
+  explicit Run(bool turns) : manager_(small_fabric(), options(turns), switches_, store_, 1) {
     const Fabric& fabric = manager_.fabric();
     StatedFabric stated{fabric.topology, fabric.addresses, {}};
     for (const auto& [address, host] : fabric.by_address) stated.hosts.emplace(host, address);
@@ -83,6 +85,11 @@ class Run {
   }
 
  private:
+  static ManagerOptions options(bool turns) {
+    ManagerOptions out;
+    if (turns) out.policy.kind = policy::PolicyKind::temporal;
+    return out;
+  }
   void look() {
     v1::ShowTopologyRequest everything;
     v1::ShowTopologyReply topology;
@@ -101,7 +108,7 @@ class Run {
   Steps steps_;
   FakeSwitches switches_{steps_};
   FakeStore store_{steps_};
-  Manager manager_{small_fabric(), {}, switches_, store_, 1};
+  Manager manager_;
   std::optional<RunningManager> running_;
   std::unique_ptr<grpc::Service> service_;
   v1::IncManager::Service* calls_ = nullptr;
@@ -117,7 +124,7 @@ extern "C" const char* __asan_default_options() {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   std::span<const std::uint8_t> in(data, size);
-  weft::inc::manager::Run run;
+  weft::inc::manager::Run run(size > 0 && (data[0] & 0x40) != 0);
   while (in.size() >= 3) {
     const std::uint8_t method = in[0];
     const std::size_t bytes = std::min<std::size_t>(in[1] | in[2] << 8, in.size() - 3);

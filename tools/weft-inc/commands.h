@@ -13,6 +13,7 @@
 
 #include "collectives/manager/client.h"
 #include "switch/config/exit_status.h"
+#include "tools/weft-inc/rhythm.h"
 
 namespace weft::inc_tool {
 
@@ -42,6 +43,7 @@ struct Options {
   std::string mode, prefer;
   std::uint32_t mtu = 0, message_packets = 0, window = 0, least_window = 0, rate_mbps = 0;
   bool reproducible = false;
+  Rhythm rhythm;  ///< of explain
 };
 
 // Each connects by itself, prints to standard output, and gives the exit status.

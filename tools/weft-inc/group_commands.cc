@@ -39,6 +39,9 @@ void write_options(const Options& from, v1::CreateGroupRequest& to) {
   o.set_least_window(from.least_window);
   o.set_rate_mbps(from.rate_mbps);
   o.set_reproducible(from.reproducible);
+  o.set_duty_per_mille(from.rhythm.duty_per_mille());
+  o.set_period_us(from.rhythm.period_us);
+  o.set_job(from.rhythm.job);
 }
 
 /// A line of a rank; false: it is none.
@@ -156,6 +159,15 @@ ordered_json row_of(const v1::ListGroupsReply::Group& g) {
           {"ending", g.ending() == "none" ? "" : g.ending()}};
 }
 
+/// When it communicates, of one that takes turns.
+void add_rhythm(const v1::ListGroupsReply::Group& g, ordered_json& row) {
+  if (!g.turns()) return;
+  row["duty"] = g.duty_per_mille() / 1000.0;
+  if (g.job() != 0) row["job"] = g.job();
+  if (g.period_us() != 0) row["period_us"] = g.period_us();
+  if (g.staggered()) row["offset_ns"] = g.offset_ns();
+}
+
 /// Asks for all groups, and calls `with` for the one that is meant.
 template <class With>
 int with_group(const Options& options, With&& with) {
@@ -249,7 +261,9 @@ int show_group(const Options& options) {
   return with_group(options, [&](Client& client, const v1::ListGroupsReply::Group& g) {
     const Work work = work_of(client, g);
     if (options.json) return print_group_json(g, work);
-    std::fputs(weftctl::format_facts(row_of(g)).c_str(), stdout);
+    ordered_json facts = row_of(g);
+    add_rhythm(g, facts);
+    std::fputs(weftctl::format_facts(facts).c_str(), stdout);
     std::vector<ordered_json> switches, ranks;
     for (const auto& s : g.switches()) {
       switches.push_back({{"switch", s.name()}, {"children", s.children()}, {"bytes", s.bytes()}, {"root", s.root()}});

@@ -69,6 +69,7 @@ int main_checked(int argc, char** argv) {
   auto* dry = command(app, "explain", "What would become of a group of hosts, and why", explain_hosts);
   dry->add_option("HOST", o.hosts, "Names or addresses of hosts, in the order of ranks")->required();
   add_group_options(*dry, o);
+  add_rhythm(*dry, o.rhythm);
   auto* topology = command(app, "topology", "Switches, hosts and links, with what groups have of them", show_topology);
   topology->add_option("--svg", o.svg, "Draw it into this file")->type_name("FILE");
   auto* top =

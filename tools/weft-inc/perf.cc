@@ -95,6 +95,9 @@ class Perf {
     g.window = o_.window;
     g.mode = o_.mode;
     g.reproducible = o_.reproducible ? 1 : 0;
+    g.duty_per_mille = o_.rhythm.duty_per_mille();
+    g.period_us = o_.rhythm.period_us;
+    g.job = o_.rhythm.job;
     weft_inc_group* group = nullptr;
     if (weft_inc_group_create(context, &g, o_.rank, o_.ranks, &handle_, &group) != WEFT_INC_OK) return failed_call();
     group_.reset(group);
@@ -348,6 +351,8 @@ class Perf {
                          {"detail", i.detail},
                          {"group", i.group},
                          {"window", i.window},
+                         {"turns", i.turns != 0},
+                         {"offset_ns", i.staggered != 0 ? ordered_json(i.offset_ns) : ordered_json()},
                          {"connect_ms", connect_ms_},
                          {"mtu", o_.mtu},
                          {"link_gbps", o_.link_gbps > 0 ? ordered_json(o_.link_gbps) : ordered_json()},

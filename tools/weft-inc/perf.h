@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "tools/weft-inc/rhythm.h"
+
 namespace weft::inc_tool {
 
 struct PerfOptions {
@@ -25,6 +27,7 @@ struct PerfOptions {
   bool json = false;     ///< on the standard output, in place of the table
   std::uint32_t mtu = 1024, message_packets = 4, window = 8, mode = 0;
   bool reproducible = false;
+  Rhythm rhythm;
   std::uint32_t timeout_s = 30;
   double link_gbps = 0;  ///< of each rank's link; 0: what Linux says of rank 0's, and none where it says nothing
 };

@@ -48,6 +48,7 @@ void add_perf_options(CLI::App& to, PerfOptions& o) {
   to.add_option("--window", o.window, "Messages under way")->capture_default_str();
   to.add_option("--mode", o.mode, "Mode of the switches, 1 to 3; 0: the manager's choice")->capture_default_str();
   to.add_flag("--reproducible", o.reproducible, "Sums are the same to the last bit whatever the order of arrival");
+  add_rhythm(to, o.rhythm);
   to.add_flag("--by-hand", o.by_hand, "Print this rank's queue pair, and read the switch's from standard input");
   to.add_option("--link-gbps", o.link_gbps,
                 "Rate of a rank's link in Gbit/s, of which the column `link` is a share; default: what Linux says")

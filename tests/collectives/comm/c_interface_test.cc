@@ -45,6 +45,14 @@ TEST(CInterface, OptionsOfAnOlderProgramAreShorter) {
   EXPECT_EQ(context, nullptr);
 }
 
+/// What an older program has of a structure is where it was.
+TEST(CInterface, NewFieldsAreBehindTheOldOnes) {
+  EXPECT_EQ(offsetof(weft_inc_group_options, duty_per_mille),
+            offsetof(weft_inc_group_options, max_bytes) + sizeof(std::uint64_t));
+  EXPECT_EQ(offsetof(weft_inc_group_info, turns),
+            offsetof(weft_inc_group_info, calls) + sizeof(std::uint64_t) * WEFT_INC_REASONS);
+}
+
 TEST(CInterface, RefusesWhatIsNothing) {
   weft_inc_context* context = nullptr;
   EXPECT_EQ(weft_inc_open(nullptr, nullptr), WEFT_INC_INVALID);

@@ -64,6 +64,31 @@ class Sharers : public World {
   std::deque<std::vector<std::vector<std::int32_t>>> in, out;  ///< by number, by rank
 };
 
+TEST(GroupTurns, TheManagerHearsOfTheRhythmAndAllRanksHearWhenToBegin) {
+  GroupSettings settings = Sharers::settings();
+  settings.rhythm = {400, 1000, 5};
+  World w(1, 2, settings, true);
+  w.connect(false);
+  ASSERT_TRUE(w.run([&] { return w.groups[0]->state() == State::asking; }));
+  EXPECT_EQ(std::get<CreateGroup>(w.told[0].back()).rhythm, settings.rhythm);
+  auto made = w.created();
+  made.turns = true;
+  made.offset_ns = 400'000;
+  w.groups[0]->on_daemon(made);
+  ASSERT_TRUE(w.run([&] { return w.told[1].size() > 0; }));
+  w.groups[1]->on_daemon(GroupHeld{7, 42, true});
+  ASSERT_TRUE(w.run_to(State::ready));
+  for (const auto& g : w.groups) {
+    EXPECT_EQ(g->info().turns, 1);
+    EXPECT_EQ(g->info().staggered, 1);
+    EXPECT_EQ(g->info().offset_ns, 400'000u);
+  }
+  w.fabric.lose_switches();
+  for (const auto& g : w.groups) g->on_daemon(GroupGone{7, 42});
+  ASSERT_TRUE(w.run_to(State::ready));
+  EXPECT_EQ(w.groups[1]->info().turns + w.groups[1]->info().staggered, 0) << "it has no switches";
+}
+
 TEST(GroupTurns, SwitchesOrHostsRunEachCollectiveAndAllRanksAgreeWho) {
   constexpr std::uint32_t kCalls = 12;
   for (std::uint64_t seed = 1; seed <= 30; ++seed) {

@@ -28,8 +28,17 @@ using namespace std::chrono_literals;
 /// Makes any group. It may take its time to destroy one.
 class SlowManager final : public v1::IncManager::Service {
  public:
-  grpc::Status CreateGroup(grpc::ServerContext*, const v1::CreateGroupRequest*, v1::CreateGroupReply* reply) override {
+  grpc::Status CreateGroup(grpc::ServerContext*, const v1::CreateGroupRequest* request,
+                           v1::CreateGroupReply* reply) override {
     note("create");
+    {
+      const std::lock_guard lock(mutex_);
+      options_ = request->options();
+    }
+    const bool staggers = request->options().job() != 0;
+    reply->set_turns(staggers);
+    reply->set_staggered(staggers);
+    reply->set_offset_ns(400'000);
     reply->set_refusal("none");
     reply->set_group(7);
     return grpc::Status::OK;
@@ -60,6 +69,10 @@ class SlowManager final : public v1::IncManager::Service {
     return said_;
   }
 
+  v1::GroupOptions options() {
+    const std::lock_guard lock(mutex_);
+    return options_;
+  }
  private:
   void note(const std::string& what) {
     const std::lock_guard lock(mutex_);
@@ -75,6 +88,7 @@ class SlowManager final : public v1::IncManager::Service {
 
 /// The sockets that this process has, with both ends of its connections.
 std::set<std::string> sockets() {
+  v1::GroupOptions options_;  ///< of the last group
   std::set<std::string> out;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
     std::error_code gone;
@@ -96,11 +110,11 @@ class ManagerCallsTest : public testing::Test {
     server.stop();
   }
 
-  /// What the next call for a group comes to: none within ten seconds is "".
-  std::string create() {
-    calls->create(1, {});
+  /// What the next call for a group comes to: none within ten seconds is nothing.
+  comm::GroupCreated answer_to(const comm::CreateGroup& request) {
+    calls->create(1, request);
     for (int i = 0; i < 1000; ++i) {
-      for (const CallResult& result : calls->results()) return std::get<Created>(result).answer.refusal;
+      for (const CallResult& result : calls->results()) return std::get<Created>(result).answer;
       std::this_thread::sleep_for(10ms);
     }
     return "";
@@ -110,6 +124,7 @@ class ManagerCallsTest : public testing::Test {
   std::string path = directory.file("s");
   SlowManager manager;
   api::RpcServer server;
+  std::string create() { return answer_to({}).refusal; }
   std::optional<ManagerCalls> calls;
 };
 
@@ -137,6 +152,18 @@ TEST_F(ManagerCallsTest, CallsFollowEachOtherOnOneConnection) {
   const std::set<std::string> before = sockets();
   ASSERT_EQ(create(), "none");
   EXPECT_EQ(sockets(), before);
+TEST_F(ManagerCallsTest, TheRhythmOfAGroupGoesToTheManagerAndItsTimeComesBack) {
+  comm::CreateGroup request;
+  EXPECT_EQ(answer_to(request).offset_ns, std::nullopt);
+  request.rhythm = {400, 1000, 5};
+  const comm::GroupCreated made = answer_to(request);
+  EXPECT_EQ(manager.options().duty_per_mille(), 400u);
+  EXPECT_EQ(manager.options().period_us(), 1000u);
+  EXPECT_EQ(manager.options().job(), 5u);
+  EXPECT_TRUE(made.turns);
+  EXPECT_EQ(made.offset_ns, 400'000u);
+}
+
 }
 
 TEST_F(ManagerCallsTest, AManagerThatWasStartedAgainIsAsked) {

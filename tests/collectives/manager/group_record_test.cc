@@ -57,12 +57,17 @@ GroupRecord some_record(const Fabric& f, Mode mode) {
   r.options.mode = mode;
   r.options.reproducible = true;
   r.options.rate_mbps = 10;
+  r.options.duty_per_mille = 400;
+  r.options.period_us = 1000;
+  r.options.job = 5;
   r.options.prefer = policy::Prefer::bandwidth;
   policy::Request request;
   for (const Member& m : r.members) request.hosts.push_back(f.host_of(m.address));
   request.memory = memory_demand(r.options);
   r.decision = policy.place(request);
   r.decision.frontier.clear();
+  r.decision.staggered = mode == Mode::ii;
+  r.decision.offset_ns = mode == Mode::ii ? 400'000 : 0;
   EndpointPlanner(7).plan(f, r);
   return r;
 }

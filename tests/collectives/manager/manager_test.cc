@@ -510,6 +510,64 @@ TEST_F(ManagerTest, GroupsTakeTurnsWithMemoryOfWhichThereIsNotEnough) {
   expect_nothing_held();
 }
 
+/// A group of a job that communicates for 40 % of each millisecond.
+CreateRequest bursts(const std::vector<int>& hosts, GroupId group, std::uint32_t job) {
+  CreateRequest r = request_of(hosts, group);
+  r.options.duty_per_mille = 400;
+  r.options.period_us = 1000;
+  r.options.job = job;
+  return r;
+}
+
+TEST_F(ManagerTest, GroupsOfAJobAreToldWhenTheirBurstsKeepOutOfEachOthersWay) {
+  const std::uint64_t needs = memory_demand(request_of({0, 2}, 7).options).bytes(4, 2);
+  start(needs + needs / 4, policy::PolicyKind::temporal);
+  const CreateReply first = manager->create(now, bursts({0, 2}, 7, 5));
+  EXPECT_TRUE(first.staggered);
+  EXPECT_EQ(first.offset_ns, 0u);
+  EXPECT_THAT(first.sentences.back(), HasSubstr("its bursts begin 0 ns into the period of 1000000 ns"));
+  const CreateReply would = manager->explain(bursts({1, 3}, 8, 5));
+  EXPECT_THAT(would.sentences.back(), HasSubstr("shares memory with groups of its job: its bursts begin 400000 ns"));
+  const CreateReply second = manager->create(now, bursts({1, 3}, 8, 5));
+  EXPECT_TRUE(second.staggered);
+  EXPECT_EQ(second.offset_ns, 400'000u);
+  EXPECT_EQ(manager->explain(bursts({0, 3}, 9, 5)).reason, policy::Reason::no_share) << "20 % are left";
+  // The first one goes while no manager runs; the second keeps its time.
+  EXPECT_EQ(manager->destroy(now, 7, 0), Refusal::none);
+  start(needs + needs / 4, policy::PolicyKind::temporal);
+  EXPECT_EQ(manager->groups().at(8).record.decision.offset_ns, 400'000u);
+  EXPECT_EQ(manager->explain(bursts({0, 2}, 9, 5)).offset_ns, 0u);
+  EXPECT_TRUE(manager->explain(bursts({0, 2}, 9, 5)).staggered);
+  EXPECT_FALSE(manager->explain(bursts({0, 2}, 9, 6)).staggered) << "another job's";
+}
+
+TEST_F(ManagerTest, JobsOfDifferentTenantsAreDifferent) {
+  ManagerOptions options;
+  options.policy.kind = policy::PolicyKind::temporal;
+  options.tenants.all = {{"physics", {"node1"}}, {"biology", {"node2"}}};
+  const std::uint64_t needs = memory_demand(request_of({0, 2}, 7).options).bytes(4, 2);
+  manager.emplace(small_fabric(needs + needs / 4), options, switches, store, 1);
+  ASSERT_EQ(manager->recover(now), std::nullopt);
+  CreateRequest theirs = bursts({0, 2}, 7, 5), others = bursts({1, 3}, 8, 5);
+  theirs.tenant = "physics";
+  others.tenant = "biology";
+  EXPECT_TRUE(manager->create(now, theirs).staggered);
+  EXPECT_FALSE(manager->explain(others).staggered);
+  others.tenant = "physics";
+  EXPECT_TRUE(manager->explain(others).staggered);
+}
+
+TEST_F(ManagerTest, OfOtherPoliciesAndModesNobodyIsStaggered) {
+  EXPECT_FALSE(manager->explain(bursts({0, 2}, 7, 5)).staggered) << "the policy is spatial";
+  start(1 << 20, policy::PolicyKind::temporal);
+  CreateRequest other = bursts({0, 2}, 7, 5);
+  other.options.mode = Mode::iii;
+  EXPECT_FALSE(manager->explain(other).staggered);
+  other = bursts({0, 2}, 7, 5);
+  other.options.period_us = 1'000'000'001;
+  EXPECT_EQ(manager->explain(other).refusal, Refusal::bad_request);
+}
+
 TEST_F(ManagerTest, OthersHaveMemoryOfTheirOwn) {
   const auto made = [&](std::uint32_t duty, Mode mode, GroupId group) {
     CreateRequest r = request_of({0, 2}, group);
