@@ -26,9 +26,9 @@ class Blocks(test_inc_turns.Jobs):
         self.manager = Manager(l, policy="temporal\nduty: 0.5", memory_kb=MEMORY_KB)
         self.daemons = Daemons(l, self.manager)
 
-    def both_share(self, times):
+    def both_share(self, times, *words):
         """The two jobs, whose groups have come to be in the same memory; each measures a size so many times."""
-        jobs = [self.job(hosts, *SIZES, "-n", str(times), port=7000 + number)
+        jobs = [self.job(hosts, *SIZES, "-n", str(times), *words, port=7000 + number)
                 for number, hosts in enumerate((FIRST, SECOND))]
         lab.wait_for("two groups in one block", self.two_groups_share)
         return jobs
@@ -63,6 +63,25 @@ class Blocks(test_inc_turns.Jobs):
             self.nothing_is_left()
             l.stop()
 
+    def test_groups_of_one_job_are_told_when_to_begin(self):
+        rhythm = ("--period-us", "1000", "--job", "5", "--duty")
+        with lab.Lab() as l:
+            self.make(l)
+            jobs = self.both_share(400, *rhythm, "0.4")
+            groups = self.manager.groups()
+            self.assertEqual([(group["job"], group["duty_per_mille"]) for group in groups], [(5, 400)] * 2)
+            self.assertEqual(sorted(int(group["offset_ns"]) for group in groups), [0, 400_000])
+            says = self.manager.run("explain", "h1", "h3", "--window", "3", *rhythm, "0.2")
+            self.assertIn("its bursts begin 800000 ns into the period of 1000000 ns", says)
+            shown = self.manager.run("group", "show", str(groups[0]["group"]))
+            self.assertRegex(shown, r"period_us\s+1000")
+            self.assertIn("busy for too much of the time",
+                          self.manager.refused("explain", "h1", "h3", "--window", "3", *rhythm, "0.3"))
+            reports = [self.report(job) for job in jobs]
+            self.assertEqual({report["offset_ns"] for report in reports}, {0, 400_000})
+            self.nothing_is_left()
+            l.stop()
+
     def test_who_dies_in_its_turn_leaves_the_memory_to_others(self):
         with lab.Lab() as l:
             self.make(l)
@@ -86,12 +105,44 @@ class Blocks(test_inc_turns.Jobs):
             self.make(l)
             jobs = self.both_share(times=1500)
             before = {group["group"]: group["generation"] for group in self.manager.groups()}
+            blocks = self.blocks()
             self.manager.kill()
             self.manager.start()
             self.assertEqual({group["group"]: group["generation"] for group in self.manager.groups()}, before)
+            # Who would have memory of its own gets none, and who takes turns finds the block as busy as it was.
+            says = self.manager.refused("explain", "h1", "h3", "--window", "3", "--duty", "1")
+            self.assertIn("memory", says)
+            self.assertIn("busy for too much of the time",
+                          self.manager.refused("explain", "h1", "h3", "--window", "3", "--duty", "0.6"))
+            self.assertEqual(self.blocks(), blocks)
             for job in jobs:
                 self.assertEqual(self.report(job)["reason"], "none")
             self.nothing_is_left()
+            l.stop()
+
+    def busy_somewhere(self):
+        """Both groups have been refused turns, so hosts are at work in between."""
+        return all(row["turns"] > 20 and row["turns_refused"] > 20 for row in self.tree.show("groups", "root"))
+
+    def test_switches_that_restart_take_neither_job_with_them(self):
+        """Three rounds: at the moment of the loss some ranks may wait for a turn, others have the answer, hosts may be
+        at work."""
+        with lab.Lab() as l:
+            self.make(l)
+            for _ in range(3):
+                jobs = self.both_share(times=800)
+                lab.wait_for("turns that come, and that do not", self.busy_somewhere)
+                l.kill()
+                self.tree.start()
+                for job in jobs:
+                    calls = self.report(job)["calls"]
+                    self.assertGreater(calls.get("lost", 0), 0, calls)
+                    self.assertGreater(calls.get("busy", 0), 20, calls)
+                self.nothing_is_left()
+                # Nobody is there to be met, and nobody has the memory.
+                report = self.report(self.job(SECOND, *SIZES, "-n", "50", port=7002))
+                self.assertEqual((report["reason"], list(report["calls"])), ("none", ["none"]))
+                self.nothing_is_left()
             l.stop()
 
 
