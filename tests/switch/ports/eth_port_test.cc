@@ -6,7 +6,9 @@
 #include <spdlog/sinks/ostream_sink.h>
 #include <spdlog/spdlog.h>
 
+#include <atomic>
 #include <sstream>
+#include <thread>
 
 #include "switch/pipeline/steer.h"
 #include "tests/switch/ports/port_rig.h"
@@ -17,7 +19,7 @@ bool g_no_chains = false;
 // What a card would say that no virtual device does; 0 leaves it as it is.
 std::uint16_t g_max_rx_queues = 0;
 std::uint8_t g_hash_key_bytes = 0;
-bool g_removed = false;
+std::atomic<bool> g_removed{false};
 // Of the device that was configured last.
 rte_eth_conf g_configured{};
 }  // namespace
@@ -290,6 +292,35 @@ TEST_F(EthPortTest, ADeviceThatIsTakenOutLeavesAPortWithoutALink) {
   const pipeline::TxResult result = port->transmit(&late, 1);
   EXPECT_EQ(result.taken, 1);
   EXPECT_EQ(result.rejected, 1);
+}
+
+TEST_F(EthPortTest, ADeviceThatIsTakenOutIsClosedWhenNoWorkerIsInABurstOfIt) {
+  std::atomic<std::uint64_t> loops{0};
+  std::atomic<bool> stop{false};
+  // Two, because what the caller has written before may not have been seen in the first one.
+  await_bursts = [&] {
+    for (const std::uint64_t before = loops; loops < before + 2;) std::this_thread::yield();
+  };
+  ASSERT_EQ(open(info("null", {{"rx", Value(true)}, {"frame_bytes", Value(64)}})), "");
+  std::uint64_t refused = 0;
+  std::thread worker([&] {
+    while (!stop || refused == 0) {
+      rte_mbuf* m = packet(frame_of(60));
+      const pipeline::TxResult result = port->transmit(&m, 1);
+      if (result.taken == 0) rte_pktmbuf_free(m);
+      refused += result.rejected;
+      rte_mbuf* received[1];
+      if (port->receive(0, 0, received, 1) == 1) rte_pktmbuf_free(received[0]);
+      ++loops;
+    }
+  });
+  while (loops < 1000) std::this_thread::yield();
+  g_removed = true;
+  EXPECT_EQ(port->supervise().size(), 1u);
+  g_removed = false;
+  stop = true;
+  worker.join();
+  EXPECT_GT(refused, 0u);
 }
 
 TEST_F(EthPortTest, EveryWorkerGetsAReceiveQueueWhereTheDeviceCanSpread) {
