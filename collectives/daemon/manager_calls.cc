@@ -14,6 +14,8 @@ namespace weft::inc::daemon {
 namespace {
 
 constexpr std::chrono::milliseconds kCallTime{30'000};
+/// Nobody's group waits longer for a manager that does not answer because we have asked before.
+constexpr std::chrono::milliseconds kGreetingTime{2000};
 
 /// A connection is used for so long, since making one costs both ends more than a call. The manager ends it after 30 s:
 /// no call is on its way then. And files of certificates are read again.
@@ -36,11 +38,11 @@ v1::CreateGroupRequest to_message(const comm::CreateGroup& from) {
   o.set_message_packets(from.message_packets);
   o.set_window(from.window);
   o.set_reproducible(from.reproducible);
-  return to;
-}
   o.set_duty_per_mille(from.rhythm.duty_per_mille);
   o.set_period_us(from.rhythm.period_us);
   o.set_job(from.rhythm.job);
+  return to;
+}
 
 /// For the log.
 std::string in_short(const std::string& why) {
@@ -63,9 +65,9 @@ comm::GroupCreated from_message(const v1::CreateGroupReply& from) {
   to.generation = from.generation();
   to.window = from.window();
   to.turns = to.refusal == "none" && from.turns();
+  if (to.turns && from.staggered()) to.offset_ns = from.offset_ns();
   to.lease_ms = static_cast<std::uint32_t>(std::min<std::uint64_t>(from.lease_ms(), UINT32_MAX));
   for (const auto& end : from.endpoints()) {
-  if (to.turns && from.staggered()) to.offset_ns = from.offset_ns();
     const auto address = wire::IpAddress::parse(end.address());
     if (!address) return refused("bad_request", "the manager names an endpoint '" + end.address() + "'");
     to.endpoints.push_back({*address, end.qp()});
@@ -147,6 +149,31 @@ std::optional<ManagerCalls::Failure> ManagerCalls::ask(std::size_t number, Call&
   const bool unanswered = worker.client->unanswered();
   if (unanswered) worker.client.reset();
   return Failure{std::move(*error), unanswered};
+}
+
+/// There is no group 0, so nothing is renewed.
+void ManagerCalls::call_greet(std::size_t number) {
+  v1::RenewLeaseReply reply;
+  const auto failure = ask(number, [&](manager::Client& client) {
+    client.set_call_time(kGreetingTime);
+    auto error = client.renew({}, reply);
+    client.set_call_time(kCallTime);
+    return error;
+  });
+  if (number != kCreate) return;
+  const std::string where = place_.address.empty() ? place_.socket : place_.address;
+  if (failure) {
+    spdlog::warn("the manager does not answer yet, and is asked again for each group: {}", failure->why);
+  } else {
+    spdlog::info("connected with the manager at {}", where);
+  }
+}
+
+void ManagerCalls::greet() {
+  // Those that a new group needs at its ranks' hosts.
+  for (const std::size_t worker : {std::size_t{kCreate}, std::size_t{kLeases}}) {
+    add(worker, [this, worker] { call_greet(worker); });
+  }
 }
 
 comm::GroupCreated ManagerCalls::call_create(const comm::CreateGroup& request) {

@@ -39,6 +39,7 @@ Server::Server(ManagerPlace manager) : ready_(eventfd(0, EFD_CLOEXEC | EFD_NONBL
     const std::uint64_t one = 1;
     static_cast<void>(write(ready_.get(), &one, sizeof one) < 0);
   });
+  calls_->greet();
 }
 
 Server::~Server() {

@@ -119,6 +119,10 @@ std::optional<std::string> Client::connect_tls(const std::string& addresses, con
   return std::nullopt;
 }
 
+void Client::set_call_time(std::chrono::milliseconds call_time) noexcept {
+  if (impl_ != nullptr) impl_->call_time = call_time;
+}
+
 bool Client::is_open() const noexcept {
   if (impl_ == nullptr) return false;
   // Over TCP, gRPC connects again by itself.

@@ -46,6 +46,8 @@ class Client {
   [[nodiscard]] std::optional<std::string> connect_tls(const std::string& addresses, const config::TlsFiles& files,
                                                        std::chrono::milliseconds call_time, std::size_t first = 0);
 
+  /// Of the calls from now on, over the connection that there is.
+  void set_call_time(std::chrono::milliseconds call_time) noexcept;
   /// Whether further calls may go over the connection that there is. False: none was made, or the manager has ended it.
   [[nodiscard]] bool is_open() const noexcept;
   /// Which of the addresses answered the last call.

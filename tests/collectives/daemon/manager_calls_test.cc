@@ -54,6 +54,11 @@ class SlowManager final : public v1::IncManager::Service {
     return grpc::Status::OK;
   }
 
+  grpc::Status RenewLease(grpc::ServerContext*, const v1::RenewLeaseRequest* request, v1::RenewLeaseReply*) override {
+    note("renew " + std::to_string(request->group()));
+    return grpc::Status::OK;
+  }
+
   void answer() {
     const std::lock_guard lock(mutex_);
     answers_ = true;
@@ -64,15 +69,15 @@ class SlowManager final : public v1::IncManager::Service {
     std::unique_lock lock(mutex_);
     return changed_.wait_for(lock, 10s, [&] { return std::count(said_.begin(), said_.end(), what) > 0; });
   }
+  v1::GroupOptions options() {
+    const std::lock_guard lock(mutex_);
+    return options_;
+  }
   std::vector<std::string> said() {
     const std::lock_guard lock(mutex_);
     return said_;
   }
 
-  v1::GroupOptions options() {
-    const std::lock_guard lock(mutex_);
-    return options_;
-  }
  private:
   void note(const std::string& what) {
     const std::lock_guard lock(mutex_);
@@ -83,12 +88,12 @@ class SlowManager final : public v1::IncManager::Service {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<std::string> said_;
+  v1::GroupOptions options_;  ///< of the last group
   bool answers_ = false;
 };
 
 /// The sockets that this process has, with both ends of its connections.
 std::set<std::string> sockets() {
-  v1::GroupOptions options_;  ///< of the last group
   std::set<std::string> out;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
     std::error_code gone;
@@ -117,14 +122,14 @@ class ManagerCallsTest : public testing::Test {
       for (const CallResult& result : calls->results()) return std::get<Created>(result).answer;
       std::this_thread::sleep_for(10ms);
     }
-    return "";
+    return {};
   }
+  std::string create() { return answer_to({}).refusal; }
 
   api::TemporaryDirectory directory;
   std::string path = directory.file("s");
   SlowManager manager;
   api::RpcServer server;
-  std::string create() { return answer_to({}).refusal; }
   std::optional<ManagerCalls> calls;
 };
 
@@ -147,11 +152,6 @@ TEST_F(ManagerCallsTest, WhatAGroupHadIsThereForTheNextOne) {
   EXPECT_THAT(manager.said(), ElementsAre("destroy 3", "destroyed 3", "destroy 4", "destroyed 4", "create"));
 }
 
-TEST_F(ManagerCallsTest, CallsFollowEachOtherOnOneConnection) {
-  ASSERT_EQ(create(), "none");
-  const std::set<std::string> before = sockets();
-  ASSERT_EQ(create(), "none");
-  EXPECT_EQ(sockets(), before);
 TEST_F(ManagerCallsTest, TheRhythmOfAGroupGoesToTheManagerAndItsTimeComesBack) {
   comm::CreateGroup request;
   EXPECT_EQ(answer_to(request).offset_ns, std::nullopt);
@@ -164,6 +164,35 @@ TEST_F(ManagerCallsTest, TheRhythmOfAGroupGoesToTheManagerAndItsTimeComesBack) {
   EXPECT_EQ(made.offset_ns, 400'000u);
 }
 
+TEST_F(ManagerCallsTest, CallsFollowEachOtherOnOneConnection) {
+  ASSERT_EQ(create(), "none");
+  const std::set<std::string> before = sockets();
+  ASSERT_EQ(create(), "none");
+  EXPECT_EQ(sockets(), before);
+}
+
+TEST_F(ManagerCallsTest, TheFirstGroupFindsAConnection) {
+  calls->greet();
+  const auto greetings = [&] { return std::ranges::count(manager.said(), "renew 0"); };
+  for (int i = 0; i < 1000 && greetings() < 2; ++i) std::this_thread::sleep_for(10ms);
+  ASSERT_EQ(greetings(), 2);
+  const std::set<std::string> before = sockets();
+  ASSERT_EQ(create(), "none");
+  calls->renew({7, 1}, {0});
+  ASSERT_TRUE(manager.wait_for("renew 7"));
+  EXPECT_EQ(sockets(), before);
+}
+
+TEST_F(ManagerCallsTest, AManagerThatIsNotThereYetIsAskedAgain) {
+  server.stop();
+  calls->greet();
+  EXPECT_EQ(create(), "no_manager");
+  api::RpcServer next;
+  ASSERT_EQ(next.start(path, std::nullopt, {}, manager), std::nullopt);
+  EXPECT_EQ(create(), "none");
+  manager.answer();
+  calls.reset();
+  next.stop();
 }
 
 TEST_F(ManagerCallsTest, AManagerThatWasStartedAgainIsAsked) {
