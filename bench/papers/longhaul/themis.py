@@ -11,8 +11,8 @@ Every run that ends is added to themis.json, so that a run that is stopped goes 
 has what the authors' simulation does otherwise than the paper or a real switch (runs.FABRIC, and the artefacts that the
 stages have as options); `honest` has the stages' defaults on the fabric as dcqcn_*.yaml has it, with finite buffers at
 the edge switches and ACKs in the data class, the same for every scheme; `published_pace` and `pace` are the two with
-trp's other mode; `own` and `own_pace` have the stages' defaults on the fabric of `published`; other names that begin
-with `published_` are `published` with one thing otherwise (OTHERWISE)."""
+trp's other mode; `own` and `own_pace` have the stages' defaults on the fabric of `published`, and `own_pace_harder`
+slows down more; other names that begin with `published_` are `published` with one thing otherwise (OTHERWISE)."""
 import metric
 import runs
 
@@ -37,6 +37,11 @@ STAGES = {
     "own": {"pnp": "", "trp": "charge: false"},
     "own_pace": {"pnp": "", "trp": "mode: pace, charge: false"},
 }
+# What brings more of the authors' gain: PNP tells sources in the other data centre as well, steps come sooner, and a
+# packet may wait for ten round trips, with the room for it. `_pair` has one bucket for all flows of two hosts.
+HARDER = "mode: pace, alpha: 1, max_hold_us: 10000, buffer_kb: 3000000, max_packets: 1500000, charge: false"
+STAGES["own_pace_harder"] = {"pnp": PUBLISHED_PNP, "trp": HARDER}
+STAGES["own_pace_harder_pair"] = {"pnp": PUBLISHED_PNP, "trp": f"{HARDER}, state_per: pair, hold_acks: false"}
 # BiCC: VOQs at the edge switches with the round trip inside a data centre for a limit, 8.4 us at 100 Gbit/s. Its
 # near-source loop is pnp; the paper lets it have none that a sender can use (section VII-A), nor bounds for its VOQs.
 BICC = {"published": "buffer_kb: 1000000, max_packets: 500000, charge: false", "honest": "charge: false"}
@@ -151,7 +156,7 @@ PAUSED = {
     "published-both": {30: [("pfc", 0, 0, 21, 0)], 50: [("pfc", 1, 0, 186, 0)], 70: [("pfc", 8, 0, 60, 36)]},
 }
 VARIANTS = [f"{s}-{scheme}" for s in STAGES for scheme in SCHEMES
-            if (not s.endswith("pace") and s != "own" or scheme in ("trp", "both")) and
+            if ("pace" not in s and s != "own" or scheme in ("trp", "both")) and
             (s.removeprefix("published_") not in OTHERWISE or scheme == "both")]
 
 
