@@ -136,7 +136,11 @@ class RunningWeft(Running):
         machine.prefer_workers(self.pids(), settings.worker_cpu, START_LIMIT_S, self.worker_child.running)
         watch = machine.CpuWatch(self.worker_child.pid, ours | self.pids())
         time.sleep(settings.trial_s / 2)
-        share, busy = watch.stop()
+        _, busy = watch.stop()
+        waited = {}
+        while self.worker_child.running():
+            waited.update(machine.seconds_without_cpu(self.worker_child.pid, "worker"))
+            time.sleep(0.02)
         status = self.worker_child.wait(self._duration_s + 30)
         if status:
             raise PeerError(f"weft-switch ended with status {status}\n{self.worker_child.log_tail()}")
@@ -150,7 +154,8 @@ class RunningWeft(Running):
             rx_packets=sum(port["rx_packets"] for port in switch["ports"]),
             tx_packets=sum(port["tx_packets"] for port in switch["ports"]),
             tx_bytes=sum(port["tx_bytes"] for port in switch["ports"]),
-            share=share,
+            # It polls, and so is ready to run whenever it does not run. Ticks would be those of its start as well.
+            share=max(0.0, 1 - sum(waited.values()) / counters["elapsed_s"]),
             busy=busy,
             details={"stages": stage_cycles(switch), "drops": switch["drops"]},
         )
