@@ -156,7 +156,6 @@ class Requester {
   [[nodiscard]] bool wants_ack(const Wqe& w, std::uint64_t seq) const noexcept;
   void note_sent(Time now, Wqe& w, std::uint64_t seq, Packet& out) noexcept;
   [[nodiscard]] Time rto() const noexcept;
-  void take_rtt(Time rtt) noexcept;
   void start_rto(Time now) noexcept;
   void seek(std::uint64_t seq) noexcept;
 

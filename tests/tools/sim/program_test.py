@@ -144,7 +144,7 @@ class Results(SimTest):
         self.assertEqual([len(times)], sent)
 
     def test_a_counter_of_any_stage_is_in_the_summary(self):
-        themis = {"switch.lb": "psn", "switch.nack_filter.check": "gap", "workload.bytes": 3000000,
+        themis = {"switch.lb": "psn", "switch.nack_filter.check": "gap", "workload.bytes": 1_000_000_000,
                   "workload.kind": "alltoall", "topology.hosts_per_leaf": 4}
         stages = json.loads(self.run_small(*settings(themis)).stdout)["stages"]
         self.assertLessEqual({"parse", "rdma_track", "nack_filter", "l3", "lb"}, set(stages))
@@ -228,7 +228,8 @@ class Ends(SimTest):
 
     def test_more_memory_than_there_is_is_refused_before_anything_is_built(self):
         huge = {"topology.leaves": 16, "topology.spines": 16, "topology.hosts_per_leaf": 32,
-                "workload.kind": "alltoall", "workload.groups": 1, "nic.window": 4096, "switch.buffer_mb": 1000}
+                "workload.kind": "alltoall", "workload.groups": 1, "workload.bytes": 1_000_000_000, "nic.window": 4096,
+                "switch.buffer_mb": 1000}
         result = self.run_small(*settings(huge))
         self.assertEqual((result.returncode, result.stdout), (CANNOT_RUN, ""))
         self.assertRegex(result.stderr, r"^weft-sim: the run needs about \d+ MB, and \d+ MB are available; .*--force")
