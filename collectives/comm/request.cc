@@ -188,7 +188,7 @@ void Request::give_vector(HostPath::Work& to) {
     case Collective::reduce:
       if (is_root_of_reduce() && there_ == 0) {
         to.vector = receive();
-      } else if (to.schedule.size() == 1) {
+      } else if (!is_root_of_reduce() && to.schedule.size() == 1) {
         // A leaf of the tree only sends; nothing is written to what it gives.
         to.vector = const_cast<std::uint8_t*>(send());
       } else {
@@ -200,8 +200,7 @@ void Request::give_vector(HostPath::Work& to) {
       to.own = send() + begins_at;
       break;
   }
-  const bool blocks = call_.collective == Collective::allgather || call_.collective == Collective::reduce_scatter;
-  to.key = key_of(to.vector, bytes * (blocks ? ranks_ : 1) - begins_at);
+  to.key = key_of(to.vector, largest_bytes() - begins_at);
   if (to.own == to.vector + to.own_at) {
     to.own = nullptr;
   } else {

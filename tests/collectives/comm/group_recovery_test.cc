@@ -20,7 +20,8 @@ constexpr std::int32_t kSum = kRanks * (kRanks - 1) / 2;
 
 class Site : public World {
  public:
-  explicit Site(std::uint64_t seed, std::uint64_t min_bytes = 0) : World(seed, kRanks, settings(min_bytes), true) {
+  explicit Site(std::uint64_t seed, std::uint64_t min_bytes = 0, std::uint32_t ranks = kRanks)
+      : World(seed, ranks, settings(min_bytes), true) {
     connect(false);
   }
   static GroupSettings settings(std::uint64_t min_bytes) {
@@ -44,7 +45,7 @@ class Site : public World {
     groups[0]->on_daemon(made);
     ASSERT_TRUE(run([&] { return told[1].size() > before; }));
     run([] { return false; });
-    for (std::uint32_t r = 1; r < kRanks; ++r) groups[r]->on_daemon(GroupHeld{7, generation, true});
+    for (std::uint32_t r = 1; r < groups.size(); ++r) groups[r]->on_daemon(GroupHeld{7, generation, true});
   }
   /// Ranks whose daemons have been asked why the switches have ended the group.
   std::size_t asked_why() const {
@@ -270,6 +271,34 @@ TEST(Recovery, AReduceInPlaceThatHasComeInPartKeepsThatPart) {
     EXPECT_EQ(s.in[0], std::vector<std::int32_t>(kCount, kSum)) << "seed " << seed;
     ASSERT_TRUE(s.run_to(State::ready));
     s.expect_sums(s.post_all());
+  }
+  EXPECT_GT(found, 0u);
+}
+
+/// The same with one other rank: the root's only step is to receive.
+TEST(Recovery, AReduceOfTwoRanksThatHasComeInPartKeepsThatPart) {
+  std::uint32_t found = 0;
+  for (std::uint64_t seed = 1; seed <= 50; ++seed) {
+    const bool in_place = seed % 2 == 0;
+    Site s(seed, 0, 2);
+    s.give(42);
+    ASSERT_TRUE(s.run_to(State::ready));
+    for (std::int32_t r = 0; r < 2; ++r) s.in[static_cast<std::size_t>(r)].assign(kCount, r + 1);
+    auto& result = in_place ? s.in[0] : s.out[0];
+    const Requests all{
+        s.groups[0]->post({Collective::reduce, s.in[0].data(), result.data(), kCount, DataType::int32, Op::sum, 0}),
+        s.groups[1]->post({Collective::reduce, s.in[1].data(), nullptr, kCount, DataType::int32, Op::sum, 0})};
+    ASSERT_TRUE(s.run([&] { return result[0] == 3; }));
+    if (over(all[0])) continue;
+    ++found;
+    if (over(all[1])) s.in[1].assign(kCount, -1);
+    s.lose(42);
+    ASSERT_TRUE(s.run([&] { return all_over(all); })) << "seed " << seed;
+    for (const auto& r : all) EXPECT_EQ(r->error, "");
+    EXPECT_EQ(result, std::vector<std::int32_t>(kCount, 3)) << "seed " << seed;
+    if (!in_place) {
+      EXPECT_EQ(s.in[0], std::vector<std::int32_t>(kCount, 1)) << "it is the program's";
+    }
   }
   EXPECT_GT(found, 0u);
 }
