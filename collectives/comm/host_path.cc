@@ -34,10 +34,6 @@ constexpr bool is_later(std::uint32_t round, std::uint32_t than) noexcept {
 /// Of sends that belong to no work; works are counted from 1.
 constexpr std::uint64_t kNoWork = 0;
 
-bool overlap(const Step::Part& a, const Step::Part& b) noexcept {
-  return a.active && b.active && a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes;
-}
-
 }  // namespace
 
 HostPath::HostPath(Transport& transport, std::uint32_t rank, std::uint32_t ranks, const MessageShape& shape)
@@ -85,7 +81,6 @@ void HostPath::begin(Work work) {
   if (strays_ > 0) forget_strays();
   work_ = std::move(work);
   ++number_;
-  origins_ = work_.own == nullptr ? std::vector<Origin>() : origins();
   sent_ = acked_ = arrived_ = {};
   settle(sent_, &Step::send);
   settle(acked_, &Step::send);
@@ -135,22 +130,6 @@ void HostPath::forget_strays() {
   }
 }
 
-/// Parts of two steps are the same bytes or have none in common: blocks, or the whole vector.
-std::vector<HostPath::Origin> HostPath::origins() const {
-  const Schedule& all = work_.schedule;
-  std::vector<Origin> out(all.size());
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    const auto receives = [&](const Step::Part& part, std::size_t from, std::size_t to) {
-      return std::any_of(all.begin() + static_cast<std::ptrdiff_t>(from), all.begin() + static_cast<std::ptrdiff_t>(to),
-                         [&](const Step& other) { return overlap(other.receive, part); });
-    };
-    out[i].sends = all[i].send.bytes > 0 && !receives(all[i].send, 0, i);
-    out[i].keeps = out[i].sends && !receives(all[i].send, i, all.size());
-    out[i].combines = all[i].combine && !receives(all[i].receive, 0, i);
-  }
-  return out;
-}
-
 std::uint8_t* HostPath::at(std::uint64_t offset) const noexcept {
   const bool result = work_.result_at <= offset && offset < work_.result_end;
   return result ? work_.result + (offset - work_.result_at) : work_.vector + offset;
@@ -193,8 +172,8 @@ bool HostPath::may_send() const noexcept {
 bool HostPath::send() {
   bool some = false;
   while (sent_.step < work_.schedule.size() && outstanding_ < shape_.window && error_.empty() && may_send()) {
-    const Step::Part& part = work_.schedule[sent_.step].send;
-    if (!send_message(part)) fail(part.partner, "a work request was refused");
+    const Step& step = work_.schedule[sent_.step];
+    if (!send_message(step)) fail(step.send.partner, "a work request was refused");
     ++sent_.messages;
     ++outstanding_;
     settle(sent_, &Step::send);
@@ -203,14 +182,15 @@ bool HostPath::send() {
   return some;
 }
 
-bool HostPath::send_message(const Step::Part& part) {
+bool HostPath::send_message(const Step& step) {
+  const Step::Part& part = step.send;
   const std::uint64_t offset = part.offset + sent_.messages * shape_.message_bytes();
   const std::uint32_t bytes = bytes_of(part, sent_.messages);
   // A message without data has no memory.
   const void* data = memory_.data();
   std::uint32_t key = key_;
-  if (bytes > 0 && !origins_.empty() && origins_[sent_.step].sends) {
-    if (origins_[sent_.step].keeps) std::memcpy(at(offset), own(offset), bytes);
+  if (bytes > 0 && work_.own != nullptr && step.sends_own) {
+    if (step.keeps_own) std::memcpy(at(offset), own(offset), bytes);
     data = own(offset);
     key = work_.own_key;
   } else if (bytes > 0) {
@@ -327,8 +307,7 @@ bool HostPath::received(const Step& step, const Completion& wc) {
     const std::uint64_t offset = part.offset + arrived_.messages * shape_.message_bytes();
     std::uint8_t* to = at(offset);
     const std::uint8_t* from = buffer(part.partner, wc.wr_id);
-    const bool first = !origins_.empty() && origins_[arrived_.step].combines;
-    if (first && to != own(offset)) std::memcpy(to, own(offset), wc.bytes);
+    if (work_.own != nullptr && step.adds_own && to != own(offset)) std::memcpy(to, own(offset), wc.bytes);
     if (step.combine) {
       combine(work_.type, work_.op, to, from, wc.bytes);
     } else {

@@ -96,13 +96,6 @@ class HostPath {
     std::size_t step = 0;
     std::uint64_t messages = 0;
   };
-  /// What steps do with what this rank gives, where the vector does not hold it.
-  struct Origin {
-    bool sends = false;     ///< it is what the step sends
-    bool keeps = false;     ///< and it belongs to the result
-    bool combines = false;  ///< what is received is added to it
-  };
-  [[nodiscard]] std::vector<Origin> origins() const;
   /// Where a byte of the vector is.
   [[nodiscard]] std::uint8_t* at(std::uint64_t offset) const noexcept;
   [[nodiscard]] const std::uint8_t* own(std::uint64_t offset) const noexcept {
@@ -120,7 +113,7 @@ class HostPath {
   [[nodiscard]] bool is_ahead(const Completion& wc) const noexcept;
   void forget_strays();
   bool send();
-  bool send_message(const Step::Part& part);
+  bool send_message(const Step& step);
   bool take_acks();
   bool receive();
   bool received(const Step& step, const Completion& wc);
@@ -134,7 +127,6 @@ class HostPath {
   std::vector<std::uint8_t> memory_;  ///< what may come, by partner
   std::uint32_t key_ = 0;             ///< of it
   Work work_;
-  std::vector<Origin> origins_;  ///< by step; empty: the vector holds what this rank gives
   Place sent_, acked_, arrived_;
   std::uint64_t outstanding_ = 0;  ///< messages that were sent and are not acknowledged
   std::uint64_t number_ = 0;       ///< of the work

@@ -51,22 +51,34 @@ void add(Schedule& to, Step step) {
 void ring_reduce_scatter(Schedule& to, std::uint32_t rank, const Blocks& blocks) {
   const std::uint32_t n = blocks.ranks;
   for (std::uint32_t s = 1; s < n; ++s) {
-    add(to, {blocks.part((rank + 2 * n - s) % n, above(0)), blocks.part((rank + 2 * n - s - 1) % n, below(0)), true});
+    add(to, {.send = blocks.part((rank + 2 * n - s) % n, above(0)),
+             .receive = blocks.part((rank + 2 * n - s - 1) % n, below(0)),
+             .combine = true,
+             .sends_own = s == 1,
+             .adds_own = true});
   }
 }
 
-void ring_allgather(Schedule& to, std::uint32_t rank, const Blocks& blocks) {
+/// @param own  its own block is what it gives; otherwise steps before have made it
+void ring_allgather(Schedule& to, std::uint32_t rank, const Blocks& blocks, bool own) {
   const std::uint32_t n = blocks.ranks;
   for (std::uint32_t s = 0; s + 1 < n; ++s) {
-    add(to, {blocks.part((rank + n - s) % n, above(0)), blocks.part((rank + n - s - 1) % n, below(0)), false});
+    const bool first = own && s == 0;
+    add(to, {.send = blocks.part((rank + n - s) % n, above(0)),
+             .receive = blocks.part((rank + n - s - 1) % n, below(0)),
+             .sends_own = first,
+             .keeps_own = first});
   }
 }
 
 void tree_reduce(Schedule& to, std::uint32_t rank, std::uint32_t ranks, std::uint32_t root, std::uint64_t bytes) {
   const std::uint32_t place = (rank + ranks - root) % ranks;
+  bool own = true;
   for (std::uint32_t k = 0; k < distances(ranks); ++k) {
-    if ((place >> k & 1) != 0) return add(to, {{true, below(k), 0, bytes}, {}, false});
-    if (place + (1u << k) < ranks) add(to, {{}, {true, above(k), 0, bytes}, true});
+    if ((place >> k & 1) != 0) return add(to, {.send = {true, below(k), 0, bytes}, .sends_own = own});
+    if (place + (1u << k) >= ranks) continue;
+    add(to, {.receive = {true, above(k), 0, bytes}, .combine = true, .adds_own = own});
+    own = false;
   }
 }
 
@@ -75,16 +87,16 @@ void tree_broadcast(Schedule& to, std::uint32_t rank, std::uint32_t ranks, std::
   std::uint32_t k = distances(ranks);
   if (place != 0) {
     k = static_cast<std::uint32_t>(std::countr_zero(place));
-    add(to, {{}, {true, below(k), 0, bytes}, false});
+    add(to, {.receive = {true, below(k), 0, bytes}});
   }
   while (k-- > 0) {
-    if (place + (1u << k) < ranks) add(to, {{true, above(k), 0, bytes}, {}, false});
+    if (place + (1u << k) < ranks) add(to, {.send = {true, above(k), 0, bytes}});
   }
 }
 
 void dissemination(Schedule& to, std::uint32_t ranks) {
   for (std::uint32_t k = 0; k < distances(ranks); ++k) {
-    to.push_back({{true, above(k), 0, 0}, {true, below(k), 0, 0}, false});
+    to.push_back({.send = {true, above(k), 0, 0}, .receive = {true, below(k), 0, 0}});
   }
 }
 
@@ -114,7 +126,7 @@ Schedule host_schedule(Collective collective, HostAlgorithm algorithm, std::uint
       if (algorithm == HostAlgorithm::ring) {
         const Blocks blocks{ranks, elements, element_bytes};
         ring_reduce_scatter(out, rank, blocks);
-        ring_allgather(out, rank, blocks);
+        ring_allgather(out, rank, blocks, false);
       } else {
         tree_reduce(out, rank, ranks, 0, bytes);
         tree_broadcast(out, rank, ranks, 0, bytes);
@@ -133,7 +145,7 @@ Schedule host_schedule(Collective collective, HostAlgorithm algorithm, std::uint
       ring_reduce_scatter(out, rank, {ranks, elements * ranks, element_bytes});
       break;
     case Collective::allgather:
-      ring_allgather(out, rank, {ranks, elements * ranks, element_bytes});
+      ring_allgather(out, rank, {ranks, elements * ranks, element_bytes}, true);
       break;
   }
   return out;

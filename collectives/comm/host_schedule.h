@@ -57,8 +57,12 @@ struct Step {
     std::uint64_t offset = 0;  ///< in the vector, bytes
     std::uint64_t bytes = 0;   ///< 0: a message without data
   };
-  Part send, receive;
+  Part send{}, receive{};
   bool combine = false;  ///< what is received is added to what is there; otherwise it takes its place
+  // Where nothing has been written to the vector yet, what is there is this rank's contribution:
+  bool sends_own = false;  ///< all that is sent is that
+  bool keeps_own = false;  ///< and it is part of the result
+  bool adds_own = false;   ///< what is received is added to that
 };
 using Schedule = std::vector<Step>;
 

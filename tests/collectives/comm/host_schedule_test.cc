@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 
 namespace weft::inc::comm {
@@ -43,6 +44,40 @@ TEST(HostSchedule, EveryPartHasItsOtherEnd) {
                 }
               }
               EXPECT_EQ(sent, expected) << n << " ranks, collective " << c << ", rank " << r << ", partner " << p;
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+/// What a step says of a rank's contribution is what the steps before it have not written to.
+TEST(HostSchedule, WhatARankGivesIsWhatNothingHasBeenWrittenTo) {
+  const auto written = [](const Schedule& all, std::size_t before, const Step::Part& part) {
+    return std::any_of(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(before), [&](const Step& s) {
+      return s.receive.active && part.offset < s.receive.offset + s.receive.bytes &&
+             s.receive.offset < part.offset + part.bytes;
+    });
+  };
+  for (const std::uint32_t n : {2u, 3u, 4u, 5u, 8u, 13u}) {
+    for (const Collective c :
+         {Collective::allreduce, Collective::reduce, Collective::reduce_scatter, Collective::allgather}) {
+      for (const auto algorithm : {HostAlgorithm::ring, HostAlgorithm::tree}) {
+        for (std::uint32_t r = 0; r < n; ++r) {
+          // Fewer elements than ranks, too.
+          for (const std::uint64_t elements : {1u, 7u, 40u}) {
+            const Schedule all = host_schedule(c, algorithm, r, n, n - 1, elements, 4);
+            for (std::size_t i = 0; i < all.size(); ++i) {
+              const Step& s = all[i];
+              if (s.send.active) {
+                EXPECT_EQ(s.sends_own, !written(all, i, s.send)) << to_string(c) << n << r << i;
+              }
+              if (s.receive.active) {
+                EXPECT_EQ(s.adds_own, s.combine && !written(all, i, s.receive)) << to_string(c) << n << r << i;
+              }
+              const bool stays = c == Collective::allgather && s.send.active && !written(all, all.size(), s.send);
+              EXPECT_EQ(s.keeps_own, stays) << to_string(c) << n << r << i;
             }
           }
         }
