@@ -125,6 +125,16 @@ class ManagerCallsTest : public testing::Test {
     return {};
   }
   std::string create() { return answer_to({}).refusal; }
+  /// Of a manager that is not there now.
+  void expect_that_the_next_manager_is_asked() {
+    EXPECT_EQ(create(), "no_manager");
+    api::RpcServer next;
+    ASSERT_EQ(next.start(path, std::nullopt, {}, manager), std::nullopt);
+    EXPECT_EQ(create(), "none");
+    manager.answer();
+    calls.reset();
+    next.stop();
+  }
 
   api::TemporaryDirectory directory;
   std::string path = directory.file("s");
@@ -186,25 +196,13 @@ TEST_F(ManagerCallsTest, TheFirstGroupFindsAConnection) {
 TEST_F(ManagerCallsTest, AManagerThatIsNotThereYetIsAskedAgain) {
   server.stop();
   calls->greet();
-  EXPECT_EQ(create(), "no_manager");
-  api::RpcServer next;
-  ASSERT_EQ(next.start(path, std::nullopt, {}, manager), std::nullopt);
-  EXPECT_EQ(create(), "none");
-  manager.answer();
-  calls.reset();
-  next.stop();
+  expect_that_the_next_manager_is_asked();
 }
 
 TEST_F(ManagerCallsTest, AManagerThatWasStartedAgainIsAsked) {
   ASSERT_EQ(create(), "none");
   server.stop();
-  EXPECT_EQ(create(), "no_manager");
-  api::RpcServer next;
-  ASSERT_EQ(next.start(path, std::nullopt, {}, manager), std::nullopt);
-  EXPECT_EQ(create(), "none");
-  manager.answer();
-  calls.reset();
-  next.stop();
+  expect_that_the_next_manager_is_asked();
 }
 
 }  // namespace
