@@ -37,8 +37,9 @@ typedef struct coll_weft_hosts {
   int host;      /* of this rank */
   int* host_of;  /* by rank */
   int* place_of; /* by rank: among those of its host */
-  struct ompi_communicator_t* local;   /* the ranks of this host; NULL: each host has one rank alone */
-  struct ompi_communicator_t* leaders; /* one rank of each host; MPI_COMM_NULL at the others */
+  struct ompi_communicator_t* local;     /* the ranks of this host; NULL: each host has one rank alone */
+  struct ompi_communicator_t* leaders;   /* one rank of each host; MPI_COMM_NULL at the others */
+  uint32_t local_number, leaders_number; /* by which MPI has these two */
 } coll_weft_hosts;
 
 /* Why calls go where they did before: those of the library, and behind them the component's own. */
@@ -98,6 +99,9 @@ int coll_weft_hosts_find(coll_weft_module* module, struct ompi_communicator_t* c
 /* With several ranks on a host: makes the communicators of hosts and leaders. Whether the leaders have switches; if
  * not, `off` says why. */
 int coll_weft_hosts_open(coll_weft_module* module, struct ompi_communicator_t* comm);
+/* To be called before their end: MPI_Finalize ends communicators that programs have left in the order of their numbers,
+ * and these two may be gone. */
+void coll_weft_hosts_forget_ended(coll_weft_hosts* hosts);
 void coll_weft_hosts_close(coll_weft_hosts* hosts);
 
 /* The collectives in two steps; arguments and results are MPI's. The last two want `each`. */

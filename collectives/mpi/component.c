@@ -149,6 +149,7 @@ static void say_calls(const coll_weft_module* module) {
 }
 
 static void destruct(coll_weft_module* module) {
+  coll_weft_hosts_forget_ended(&module->hosts);
   if (module->group != NULL && coll_weft_settings.verbose > 0) say_calls(module);
   coll_weft_report(module);
   weft_inc_group_destroy(module->group);

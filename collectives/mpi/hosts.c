@@ -13,6 +13,10 @@
 #include <ompi/proc/proc.h>
 #include "collectives/mpi/coll_weft.h"
 
+static int leads(const coll_weft_hosts* h) {
+  return h->leaders != NULL && h->leaders != MPI_COMM_NULL;
+}
+
 /* The lowest rank on this rank's host. */
 static int leader(struct ompi_communicator_t* comm) {
   for (int r = 0; r < ompi_comm_rank(comm); ++r) {
@@ -70,6 +74,8 @@ int coll_weft_hosts_open(coll_weft_module* m, struct ompi_communicator_t* comm) 
       ompi_comm_split(comm, h->place_of[rank] == 0 ? 0 : MPI_UNDEFINED, rank, &h->leaders, false) != OMPI_SUCCESS) {
     return 0;
   }
+  h->local_number = ompi_comm_get_cid(h->local);
+  if (h->leaders != MPI_COMM_NULL) h->leaders_number = ompi_comm_get_cid(h->leaders);
   coll_weft_module* local = coll_weft_module_of(h->local);
   if (local != NULL) {
     local->state = COLL_WEFT_OFF;
@@ -87,9 +93,14 @@ int coll_weft_hosts_open(coll_weft_module* m, struct ompi_communicator_t* comm) 
   return rc == MPI_SUCCESS && off == WEFT_INC_REASON_NONE;
 }
 
+void coll_weft_hosts_forget_ended(coll_weft_hosts* h) {
+  if (h->local != NULL && ompi_comm_lookup(h->local_number) != h->local) h->local = NULL;
+  if (leads(h) && ompi_comm_lookup(h->leaders_number) != h->leaders) h->leaders = NULL;
+}
+
 void coll_weft_hosts_close(coll_weft_hosts* h) {
   if (h->local != NULL) ompi_comm_free(&h->local);
-  if (h->leaders != NULL && h->leaders != MPI_COMM_NULL) ompi_comm_free(&h->leaders);
+  if (leads(h)) ompi_comm_free(&h->leaders);
   free(h->host_of);
   free(h->place_of);
   memset(h, 0, sizeof *h);
@@ -98,10 +109,6 @@ void coll_weft_hosts_close(coll_weft_hosts* h) {
 /* The calls below end at the first error, as all ranks' do: errors of MPI end the program where it has not said other
  * things. */
 #define CALL(comm, what, ...) (comm)->c_coll->coll_##what(__VA_ARGS__, (comm), (comm)->c_coll->coll_##what##_module)
-
-static int leads(const coll_weft_hosts* h) {
-  return h->leaders != NULL && h->leaders != MPI_COMM_NULL;
-}
 
 /* What a host's ranks have adds up at its leader, in `sum`; `send` may be in place, of what `receive` has. */
 static int reduce_to_leader(const coll_weft_hosts* h, const void* send, void* receive, void* sum, int count,

@@ -228,6 +228,19 @@ static void communicators(void) {
   MPI_Comm_free(&half);
 }
 
+/* A duplicate that nobody frees: MPI_Finalize finds it with its group. What the component makes for it comes to have a
+ * lower number, which another one had before. */
+static void left_to_finalize(void) {
+  MPI_Comm before, left;
+  int sum = 0;
+  MPI_Comm_dup(MPI_COMM_WORLD, &before);
+  MPI_Comm_dup(MPI_COMM_WORLD, &left);
+  MPI_Comm_set_name(left, "left");
+  MPI_Comm_free(&before);
+  MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, left);
+  expect(sum == ranks * (ranks - 1) / 2, "allreduce of what is left", 1);
+}
+
 int main(int argc, char** argv) {
   const MPI_Op ops[] = {MPI_SUM, MPI_MAX, MPI_MIN, MPI_PROD};
   const int counts[] = {1, 3, 257, 20000};
@@ -252,6 +265,7 @@ int main(int argc, char** argv) {
   what_switches_do_not_have(MPI_COMM_WORLD);
   communicators();
   intercommunicator();
+  left_to_finalize();
   MPI_Reduce(&mistakes, &all, 1, MPI_INT, MPI_SUM, 0, MPI_COMM_WORLD);
   if (rank == 0 && all == 0) printf("all right\n");
   MPI_Finalize();

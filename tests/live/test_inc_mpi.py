@@ -98,6 +98,7 @@ class OpenMpi(unittest.TestCase):
             self.assertEqual(status, 0, out)
             self.assertIn("all right", out)
             self.assertIn("MPI_COMM_WORLD: by switches", out)
+            self.assertIn("coll:weft: left: by switches", out)
             self.assertRegex(out, r"group \d+ ran [1-9]\d+ collectives")
             self.assertRegex(out, FELL_BACK + "\n")
             lab.wait_for("the end of all groups", lambda: not manager.groups(), 5)
@@ -107,7 +108,8 @@ class OpenMpi(unittest.TestCase):
                 status, out = mpi.run("--map-by", order, each=2, sizes=3)
                 self.assertEqual(status, 0, out)
                 self.assertIn("all right", out)
-                self.assertIn("MPI_COMM_WORLD: by switches, after the ranks of each host", out)
+                for name in ("MPI_COMM_WORLD", "left"):
+                    self.assertIn(f"coll:weft: {name}: by switches, after the ranks of each host", out)
                 self.assertRegex(out, r"group \d+ ran [1-9]\d+ collectives")
                 # Blocks of ranks that do not follow each other on their hosts are not side by side.
                 self.assertRegex(out, FELL_BACK + ("\n" if order == "slot" else r" uneven_hosts=[1-9]\d*\n"))
