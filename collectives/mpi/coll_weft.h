@@ -18,7 +18,7 @@
 struct coll_weft_settings {
   int priority;     /* above those that it takes the place of; -1: off */
   int use;          /* 0: off, 1: if possible, 2: required */
-  int verbose;      /* 1: what becomes of communicators, and why */
+  int verbose;      /* 1: what becomes of communicators, and why; 2: of each call without switches, too */
   int report;       /* 1: one line for a communicator with collectives that ran without switches, at its end */
   int reproducible; /* sums of floats by switches are the same in every run */
   unsigned mtu;

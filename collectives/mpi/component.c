@@ -43,8 +43,10 @@ static int register_settings(void) {
                                   0, 0, level, scope, &s->priority);
   mca_base_component_var_register(c, "use", "0: off, 1: switches if possible, 2: switches or an error",
                                   MCA_BASE_VAR_TYPE_INT, NULL, 0, 0, level, scope, &s->use);
-  mca_base_component_var_register(c, "verbose", "1: say what becomes of communicators, and why", MCA_BASE_VAR_TYPE_INT,
-                                  NULL, 0, 0, level, scope, &s->verbose);
+  mca_base_component_var_register(c, "verbose",
+                                  "1: say what becomes of communicators, and why; 2: also of each collective without "
+                                  "switches",
+                                  MCA_BASE_VAR_TYPE_INT, NULL, 0, 0, level, scope, &s->verbose);
   mca_base_component_var_register(c, "report",
                                   "1: communicators say at their end how many collectives ran without switches, and "
                                   "why; 0: they do not",

@@ -38,7 +38,12 @@ const char* coll_weft_reason_name(int reason) {
 
 enum coll_weft_way coll_weft_fall_back(coll_weft_module* module, int reason) {
   /* MPI's own calls while the group comes about are not the program's. */
-  if (module->state != COLL_WEFT_OPENING) ++module->calls[reason];
+  if (module->state == COLL_WEFT_OPENING) return COLL_WEFT_BEFORE;
+  ++module->calls[reason];
+  if (coll_weft_settings.verbose > 1 && !module->inner) {
+    opal_output(0, "coll:weft: %s: a collective without switches: %s", module->comm->c_name,
+                coll_weft_reason_name(reason));
+  }
   return COLL_WEFT_BEFORE;
 }
 

@@ -2,14 +2,32 @@
 // Copyright The weft authors
 /*
  * An MPI program with three collectives of a user's operation, five of MPI's own and a barrier; and with an argument,
- * so many duplicates of the communicator with one collective each.
+ * so many duplicates of the communicator with one collective each, or with "large" one of more than 2 GiB.
  */
 #include <mpi.h>
 #include <stdlib.h>
+#include <string.h>
 
 static void add(void* in, void* out, int* count, MPI_Datatype* type) {
   (void)type;
   for (int i = 0; i < *count; ++i) ((int*)out)[i] += ((int*)in)[i];
+}
+
+/* So many elements share the memory of one. */
+static int bcast_of_more_than_2_gib(int rank) {
+  enum { BYTES = 1 << 20, TIMES = 2049 };
+  static char memory[BYTES];
+  int right = 1;
+  MPI_Datatype element, over_each_other;
+  MPI_Type_contiguous(BYTES, MPI_CHAR, &element);
+  MPI_Type_create_resized(element, 0, 0, &over_each_other);
+  MPI_Type_commit(&over_each_other);
+  memset(memory, rank == 0 ? 7 : 1, BYTES);
+  MPI_Bcast(memory, TIMES, over_each_other, 0, MPI_COMM_WORLD);
+  for (int i = 0; i < BYTES; ++i) right &= memory[i] == 7;
+  MPI_Type_free(&over_each_other);
+  MPI_Type_free(&element);
+  return right;
 }
 
 int main(int argc, char** argv) {
@@ -32,6 +50,7 @@ int main(int argc, char** argv) {
     MPI_Barrier(copy);
     MPI_Comm_free(&copy);
   }
+  if (argc > 1 && strcmp(argv[1], "large") == 0) right &= bcast_of_more_than_2_gib(rank);
   MPI_Op_free(&op);
   MPI_Finalize();
   return !right;

@@ -42,15 +42,25 @@ class Reasons(unittest.TestCase):
                    self.program, *words]
         done = subprocess.run(["unshare", "--uts", "sh", "-c", "hostname h1; exec " + shlex.join(command)],
                               capture_output=True, text=True, timeout=60, check=False)
-        out = done.stdout + done.stderr
-        self.assertEqual(done.returncode, 0, out)
-        return LINE.findall(out)
+        self.out = done.stdout + done.stderr
+        self.assertEqual(done.returncode, 0, self.out)
+        return LINE.findall(self.out)
 
     def test_one_line_of_a_communicator_counts_each_reason(self):
         self.assertEqual(self.run_program(), [("MPI_COMM_WORLD", "9", "9", "no_operation=3 no_rnic=6")])
 
     def test_the_reason_of_the_leaders_of_hosts_is_that_of_all(self):
         self.assertEqual(self.run_program(each=2), [("MPI_COMM_WORLD", "9", "9", "no_operation=3 no_rnic=6")])
+
+    def test_each_call_says_its_reason_if_that_is_wanted(self):
+        self.run_program("--mca", "coll_weft_verbose", "2")
+        for reason, calls in (("no_operation", 3), ("no_rnic", 6)):
+            said = f"coll:weft: MPI_COMM_WORLD: a collective without switches: {reason}\n"
+            self.assertEqual(self.out.count(said), 2 * calls, self.out)
+
+    def test_more_than_2_gib_are_moved_as_before(self):
+        (name, without, of, reasons), = self.run_program(words=["large"])
+        self.assertEqual((name, without, reasons), ("MPI_COMM_WORLD", of, "too_large=1 no_operation=3 no_rnic=6"))
 
     def test_nothing_is_said_of_one_host_or_where_it_is_not_wanted(self):
         self.assertEqual(self.run_program(hosts=1, each=2), [])
