@@ -425,6 +425,8 @@ int main(int argc, char** argv) {
   const int switches = join();
   if (switches) {
     check_support();
+    /* What switches do not have goes by messages beside them. */
+    reduce_by_messages();
     reduce_by_switches();
     if (collectives_version >= 8) move_blocks();
     EXPECT(OF_COLLECTIVES(close_collective(collective)) == NCCL_OK);
