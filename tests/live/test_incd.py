@@ -164,6 +164,36 @@ class Incd(unittest.TestCase):
             self.nothing_is_left(0)
             l.stop()
 
+    def top(self):
+        """What the only group did in a quarter of a second."""
+        return json.loads(self.manager.run("--json", "top", "-n", "1", "-i", "0.25"))["groups"][0]
+
+    def test_an_operator_sees_what_a_group_does_and_who_keeps_it_waiting(self):
+        with lab.Lab() as l:
+            self.make(l)
+            ranks = self.start(l, *LONG)
+            self.group_runs()
+            number = self.manager.groups()[0]["group"]
+            lab.wait_for("collectives", lambda: (self.top()["collectives_per_s"] or 0) > 0)
+            self.assertGreater(self.top()["mbytes_per_s"], 0)
+            self.assertRegex(self.manager.run("top", "-n", "1", "-i", "0.1"), rf"(?m)^group\b.*\n *{number}\b")
+            self.assertIn(f"Group {number} of 4 ranks runs on 3 switches under root.\nRank ",
+                          self.manager.run("group", "explain", str(number)))
+            signal_rank(self.tree, 2, signal.SIGSTOP)
+            lab.wait_for("rank 2 to be named", lambda: self.top()["waits_for"] == "rank 2 (h3)")
+            self.assertEqual(self.top()["collectives_per_s"], 0)
+            self.assertIn("rank 2 (h3)", self.manager.run("top", "-n", "1", "-i", "0.1"))
+            signal_rank(self.tree, 2, signal.SIGCONT)
+            lab.wait_for("collectives", lambda: self.top()["collectives_per_s"] > 0)
+            self.manager.run("topology", "--svg", os.path.join(l.directory, "fabric.svg"))
+            drawing = lab.read(os.path.join(l.directory, "fabric.svg"))
+            for name in ("leaf1", "leaf2", "root", "h4"):
+                self.assertIn(f">{name}<", drawing)
+            ranks.kill()
+            self.nothing_is_left()
+            self.assertIn(f"no group {number}", self.manager.refused("group", "explain", str(number)))
+            l.stop()
+
     def test_a_rank_that_dies_holds_nothing_and_the_others_hear_of_it(self):
         with lab.Lab() as l:
             self.make(l)
