@@ -25,7 +25,10 @@ def policy_of(setting):
     name = re.search(r"policy: (\w+)", setting)[1]
     if name == "psn":
         return "Themis"
-    return name + (" + reorder" if "reorder" in setting and name != "gemma" else "")
+    if name == "gemma":
+        guard = re.search(r"guard_us: (\d+)", setting)
+        return f"gemma, guard {guard[1]} us" if guard else name
+    return name + (" + reorder" if "reorder" in setting else "")
 
 
 def runs(folder):
