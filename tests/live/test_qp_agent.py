@@ -66,10 +66,9 @@ class QpAgent(unittest.TestCase):
         self.lab.evidence.add(lambda folder: os.path.exists(self.log) and shutil.copy(self.log, folder))
         self.agent = None
 
-    def start_agent(self, *more, log_level="debug"):
+    def start_agent(self, *more, log_level="debug", quick=("--heartbeat-s", "0.2")):
         command = [AGENT, "--host", "h1", "--socket", self.lab.socket, "--sysfs", self.sysfs, "--source", "verbs",
-                   "--state", os.path.join(self.lab.directory, "state.json"), "--heartbeat-s", "0.2",
-                   "--log-level", log_level, *more]
+                   "--state", os.path.join(self.lab.directory, "state.json"), "--log-level", log_level, *quick, *more]
         with open(self.log, "w") as log:
             self.agent = lab.spawn(command, stderr=log)
         self.addCleanup(self.end_agent)
@@ -210,6 +209,27 @@ class QpAgent(unittest.TestCase):
             cost = 1e6 * (self.cpu_s() - before) / connections
             print(f"{connections / took:.0f} connections a second: {cost:.0f} us of CPU each, the agent's")
         self.assertNotIn("were lost", lab.read(self.log))
+
+    def test_an_agent_with_nothing_to_do_costs_next_to_nothing(self):
+        known, watched_s = 300, float(os.environ.get("WEFT_IDLE_S") or 10)
+        self.lab.start(self.switches)
+        self.start_agent(log_level="info", quick=())
+        program = self.program()
+        for qpn in range(17, 17 + known):
+            program.do(f"connect {qpn} 1 {THERE} {1000 + qpn} 0 0")
+        lab.wait_for("all to be known", lambda: self.lab.show("qp_agents")[0]["qps"] == known)
+        time.sleep(1)  # what the last ones leave to do
+        before, started = self.run_ns(), time.monotonic()
+        time.sleep(watched_s)
+        share = (self.run_ns() - before) / 1e9 / (time.monotonic() - started)
+        print(f"{known} queue pairs, {watched_s:.0f} s without a change: {share:.3%} of a core")
+        self.assertEqual(self.lab.show("qp_agents")[0]["qps"], known)
+        self.assertLess(share, 0.01)
+
+    def run_ns(self):
+        """Time that all threads of the agent have run, to the nanosecond."""
+        folder = f"/proc/{self.agent.pid}/task"
+        return sum(int(lab.read(f"{folder}/{thread}/schedstat").split()[0]) for thread in os.listdir(folder))
 
     def cpu_s(self):
         words = lab.read(f"/proc/{self.agent.pid}/stat").rsplit(")", 1)[1].split()
