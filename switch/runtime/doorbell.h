@@ -21,15 +21,18 @@ class Doorbell {
   /// Sleeps for at most `longest` nanoseconds, less than a second.
   /// @param nothing_to_do  asked when ring() already works: whatever was done before a ring() that came too early is
   ///                       visible to it
+  /// @return whether there was nothing to do, so that it slept
   template <typename F>
-  void sleep(TimeNs longest, F&& nothing_to_do) {
+  bool sleep(TimeNs longest, F&& nothing_to_do) {
     asleep_.store(1, std::memory_order_relaxed);
     std::atomic_thread_fence(std::memory_order_seq_cst);
-    if (nothing_to_do()) {
+    const bool sleeps = nothing_to_do();
+    if (sleeps) {
       const timespec duration{0, static_cast<long>(longest)};
       syscall(SYS_futex, &asleep_, FUTEX_WAIT_PRIVATE, 1, &duration, nullptr, 0);
     }
     asleep_.store(0, std::memory_order_relaxed);
+    return sleeps;
   }
 
   /// Any thread. Does nothing when nobody sleeps.

@@ -232,12 +232,12 @@ void Worker::rest(TimeNs now) noexcept {
   const TimeNs here = clock_.now();
   if (until <= here) return rte_pause();
   in_burst_.store(false, std::memory_order_release);
-  rings_.bell(id_).sleep(until - here, [this] {
+  const bool slept = rings_.bell(id_).sleep(until - here, [this] {
     return told_.empty() && !rings_.news(id_).any() && !urgent() && task_.load(std::memory_order_relaxed) == nullptr &&
            !stop_.load(std::memory_order_relaxed);
   });
   in_burst_.store(true, std::memory_order_release);
-  sleeps_.add(1);
+  if (slept) sleeps_.add(1);
 }
 
 // When to wake up: after the nap, but before the next deadline. A port whose deadline has passed and that made no
@@ -257,7 +257,7 @@ TimeNs Worker::nap_until(TimeNs now) const noexcept {
 }
 
 std::uint32_t Worker::collect(TimeNs now) noexcept {
-  told_ = WorkerSet::first(rings_.workers());
+  told_ = senders();
   std::uint32_t moved = rings_.workers() > 1 ? poll_rings(now, false) : 0;
   for (const Polling::Queue& queue : polling_.queues_) {
     if (queue.external) continue;
@@ -274,7 +274,7 @@ void Worker::run_task() noexcept {
   in_burst_.store(false, std::memory_order_release);
   (*task)();
   in_burst_.store(true, std::memory_order_release);
-  told_ = WorkerSet::first(rings_.workers());
+  told_ = senders();
   task_.store(nullptr, std::memory_order_release);
 }
 

@@ -160,6 +160,10 @@ class Worker : public pipeline::Handoff {
  private:
   std::uint32_t poll_queues(TimeNs now) noexcept;
   std::uint32_t poll_rings(TimeNs now, bool send) noexcept;
+  /// Who may put something into this worker's rings. A worker that is the only one never looks into any.
+  [[nodiscard]] WorkerSet senders() const noexcept {
+    return rings_.workers() > 1 ? WorkerSet::first(rings_.workers()) : WorkerSet{};
+  }
   void tell_others() noexcept;
   void retry_control() noexcept;
   void take_handoff(TimeNs now, rte_mbuf** packets, std::uint16_t count, bool send) noexcept;
@@ -182,7 +186,7 @@ class Worker : public pipeline::Handoff {
   bool control_waits_ = false;  ///< PAUSE and PFC frames wait for room in a ring
   /// Whose rings may hold something that this worker has been told of. At first, and after a task, which may have put
   /// something there, all of them.
-  WorkerSet told_ = WorkerSet::first(rings_.workers());
+  WorkerSet told_ = senders();
   WorkerSet untold_;                  ///< who has not been told yet of what this worker has put into its rings
   WorkerSet to_wake_;                 ///< who is to be woken when they are told
   std::uint32_t untold_packets_ = 0;  ///< put into rings since others were told

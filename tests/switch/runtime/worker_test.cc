@@ -102,6 +102,19 @@ TEST_F(WorkerThread, ATaskEndsANap) {
   EXPECT_EQ(runs, 100);
 }
 
+// Also after a task, which is what each command of weftctl is to it.
+TEST_F(WorkerThread, AloneAndWithoutWorkItNapsInEveryLoop) {
+  workers_[0]->set_idle(config::IdleMode::sleep);
+  start();
+  for (int i = 0; i < 3; ++i) {
+    workers_[0]->call([] {});
+    const WorkerUsage before = workers_[0]->usage();
+    while (workers_[0]->usage().loops < before.loops + 100) std::this_thread::yield();
+    const WorkerUsage after = workers_[0]->usage();
+    EXPECT_GT(after.sleeps - before.sleeps, (after.loops - before.loops) / 2);
+  }
+}
+
 // Worker 0 of two, with what worker 1 has handed over to it. Nothing is received.
 class HandedOver : public ::testing::Test {
  protected:
