@@ -190,7 +190,7 @@ void Group::agreed() {
     reason_ = all;
     detail_.clear();
     asks_for_turns_ = verdict_.turns;
-    hosted_ = asked_at_ = 0;
+    hosted_ = asked_at_ = moved_ = 0;
     mixed_ = false;
     pause_ = kFirstPause;
     return;
@@ -274,7 +274,7 @@ bool Group::progress() {
   const bool by_hosts = hosts_.progress(), by_switch = connected_ && switch_->progress();
   if (!hosts_.error().empty()) fail(hosts_.error());
   // As long as there is something to do, they come to it.
-  if (by_hosts && state_ == State::finishing) lost_at_ = now_;
+  if (by_hosts && (state_ == State::finishing || state_ == State::catching_up)) lost_at_ = now_;
   const bool closed = state_ == State::finishing || state_ == State::recounting || state_ == State::comparing ||
                       state_ == State::catching_up || state_ == State::explaining;
   if (!switch_->error().empty() && !closed) {
@@ -423,6 +423,7 @@ bool Group::start_requests() {
 /// False: the group has failed.
 bool Group::start(Request& r) {
   if (!r.by_switch) ++hosted_;
+  if (!r.by_switch) moved_ = r.largest_bytes();
   // Of one that had no turn all know where it stands.
   mixed_ |= !r.by_switch && !r.refused && reason_ == WEFT_INC_REASON_NONE;
   r.confirms = r.by_switch && recovers() && r.largest_bytes() > kKept;
@@ -446,6 +447,7 @@ bool Group::hear_of_turn() {
   (*switch_->turn() ? request->has_turn : request->refused) = true;
   if (request->refused) hosts_.next_round();
   mixed_ = false;
+  moved_ = 0;
   return true;
 }
 

@@ -69,8 +69,10 @@ class Group {
   /// What others may lack is kept, of no more bytes than this; a larger collective ends when all ranks are through with
   /// it.
   static constexpr std::size_t kKept = 256 * 1024;
-  /// Ranks that have lost their switches have to meet within so long.
+  /// Ranks that have lost their switches have to meet within so long; see patience().
   static constexpr nic::Time kMeetAgain = 5000 * nic::kMs;
+  /// What hosts move meanwhile may take them so long for each byte: 1 MB/s.
+  static constexpr nic::Time kPerByte = nic::kUs;
   /// A group that its switches have ended fails after so long, whether or not it is known why.
   static constexpr nic::Time kExplained = 2000 * nic::kMs;
   /// From one question for switches to the next: doubled after each that was in vain.
@@ -101,6 +103,9 @@ class Group {
 
   /// What time it is, from time to time: before progress().
   void tick(nic::Time now);
+  /// A rank that has lost its switches fails if it has nothing to do for so long and the others do not come: they hear
+  /// of it from their daemons, which renew a lease four times in its length, and may be at work as hosts.
+  [[nodiscard]] nic::Time patience() const noexcept;
   /// Goes on with what can go on. True when something did.
   bool progress();
 
@@ -193,7 +198,8 @@ class Group {
   std::vector<std::uint8_t> caught_;     ///< while catching up: what comes in place of the request in front
   std::span<std::uint8_t> catching_;     ///< where it comes
   std::optional<std::uint32_t> kept_key_;
-  std::string said_of_it_;  ///< what its switches say of the group, which they have ended; "": nothing is known
+  std::uint64_t moved_ = 0;  ///< bytes of the vector that hosts have begun to move last
+  std::string said_of_it_;   ///< what its switches say of the group, which they have ended; "": nothing is known
   nic::Time now_ = 0, lost_at_ = 0, refused_at_ = 0;
   nic::Time next_question_ = 0, pause_ = kFirstPause;  ///< of rank 0
   bool formed_ = false;

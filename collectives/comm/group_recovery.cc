@@ -205,6 +205,8 @@ void Group::take_come(std::uint32_t from, std::uint64_t bytes) {
 }
 
 void Group::give(std::uint32_t from) {
+  lost_at_ = now_;
+  moved_ = catching_.size();
   if (catching_.empty()) return;
   try {
     kept_key_ = memory_.transport().register_memory(catching_.data(), catching_.size());
@@ -264,11 +266,17 @@ void Group::renewed() {
   state_ = State::ready;
 }
 
+nic::Time Group::patience() const noexcept {
+  constexpr nic::Time kLongest = 120'000 * nic::kMs;  // daemons renew once a minute at least
+  const nic::Time half_a_lease = std::min(verdict_.lease_ms / 2 * nic::kMs, kLongest);
+  return std::max(kMeetAgain, half_a_lease) + static_cast<nic::Time>(moved_) * kPerByte;
+}
+
 void Group::tick(nic::Time now) {
   now_ = now;
   const bool meets = state_ == State::finishing || state_ == State::recounting || state_ == State::comparing ||
                      state_ == State::catching_up;
-  const bool late = meets && now_ - lost_at_ > kMeetAgain;
+  const bool late = meets && now_ - lost_at_ > patience();
   if (late) fail(detail_ + "; not all ranks have come to go on without them");
   if (state_ == State::explaining && now_ - refused_at_ > kExplained) fail(detail_);
 }

@@ -150,7 +150,8 @@ typedef struct weft_inc_group_options {
   int reproducible;         /* sums of floats by switches are the same to the last bit in every run */
   uint64_t min_bytes;       /* smaller vectors are left to the hosts */
   uint64_t max_bytes;       /* and larger ones; 0: none are too large */
-  /* How it communicates, for a manager that lets groups have the memory of switches in turns (policy temporal): */
+  /* How it communicates, for a manager that lets groups of mode 2, its choice, have the memory of switches in turns
+   * (policy temporal). Groups of modes 1 and 3 have memory of their own: */
   uint32_t duty_per_mille; /* of the time, 1 to 1000; 1000: it wants memory of its own; 0: as the manager's file says */
   uint32_t period_us;      /* of its job's iterations, in each of which it has one burst; 0: not known; at most 10^9 */
   uint32_t job;            /* groups of a job with the same number and period are staggered: see `offset_ns` of
@@ -218,10 +219,11 @@ enum weft_inc_status weft_inc_group_connect(weft_inc_group* group, const weft_in
                                             const weft_inc_endpoint* endpoint);
 /* OK: connected, by switches or hosts. It ends at all ranks alike.
  *
- * A group whose switches are gone goes on by its hosts, if all ranks are alive and were through with the same
- * collectives; what is under way begins again. Otherwise it fails, after 5 s at most. A group of AUTO that has no
- * switches asks for them again, at first after a second, then after up to a minute: rank 0 does, between two
- * collectives, while the others wait. */
+ * A group whose switches are gone goes on by its hosts, if all ranks are alive, and hosts have run none of its
+ * collectives beside the switches (those that were BUSY are fine; those of min_bytes and max_bytes are not); what is
+ * under way begins again. Otherwise it fails: after 5 s, or half of a lease if that is longer, and a second more for
+ * each MB that hosts have to move before. A group of AUTO that has no switches asks for them again, at first after a
+ * second, then after up to a minute: rank 0 does, between two collectives, while the others wait. */
 enum weft_inc_status weft_inc_group_test(weft_inc_group* group);
 enum weft_inc_status weft_inc_group_info_get(const weft_inc_group* group, weft_inc_group_info* info);
 /* Ends a group. Waits, for 2 s at most, until all ranks are here. Its requests are over, or given up: then it does not

@@ -42,6 +42,7 @@ class Site : public World {
     ASSERT_TRUE(run([&] { return groups[0]->state() == State::asking; }));
     auto made = created();
     made.generation = generation;
+    made.lease_ms = lease_ms;
     groups[0]->on_daemon(made);
     ASSERT_TRUE(run([&] { return told[1].size() > before; }));
     run([] { return false; });
@@ -89,6 +90,7 @@ class Site : public World {
     for (const auto& g : groups) EXPECT_EQ(g->info().reason, reason) << g->info().detail;
   }
 
+  std::uint32_t lease_ms = 5000;
   std::vector<std::vector<std::int32_t>> in{kRanks, std::vector<std::int32_t>(kCount)};
   std::vector<std::vector<std::int32_t>> out{kRanks, std::vector<std::int32_t>(kCount)};
 };
@@ -421,6 +423,54 @@ TEST(Recovery, RanksThatDoNotMeetFailInTime) {
   EXPECT_EQ(s.groups[1]->state(), State::failed);
   EXPECT_NE(s.groups[1]->error().find("not all ranks have come"), std::string::npos);
   EXPECT_FALSE(s.groups[1]->formed());
+}
+
+/// With a long lease, daemons renew it seldom, and so a rank that sends nothing hears late of the loss.
+TEST(Recovery, RanksWaitForThoseWhoHearOfTheLossFromTheirDaemons) {
+  Site s(1);
+  s.lease_ms = 60'000;
+  s.give(42);
+  ASSERT_TRUE(s.run_to(State::ready));
+  s.tick(1);
+  s.fabric.lose_switches();
+  for (const std::uint32_t r : {0u, 1u, 3u}) s.groups[r]->on_daemon(GroupGone{7, 42});
+  s.run([] { return false; });
+  s.tick(16'000 * nic::kMs);
+  s.groups[2]->on_daemon(GroupGone{7, 42});
+  ASSERT_TRUE(s.run_to(State::ready)) << s.groups[1]->error();
+  s.expect_reason(WEFT_INC_REASON_LOST);
+  s.expect_sums(s.post_all());
+}
+
+/// What has come of a large AllReduce goes to all ranks by their hosts, which takes longer than they wait for each
+/// other. One of them has nothing to do for half of that.
+TEST(Recovery, HostsHaveTheTimeThatALargeResultTakesThem) {
+  constexpr std::uint32_t kLarge = 1 << 20;
+  for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+    Site s(seed);
+    s.give(42);
+    ASSERT_TRUE(s.run_to(State::ready));
+    std::vector<std::int32_t> out[kRanks];
+    Requests all;
+    for (std::uint32_t r = 0; r < kRanks; ++r) {
+      out[r].assign(kLarge, static_cast<std::int32_t>(r));
+      all.push_back(s.groups[r]->post(
+          {Collective::allreduce, out[r].data(), out[r].data(), kLarge, DataType::int32, Op::sum, 0}));
+    }
+    ASSERT_TRUE(s.run([&] { return out[0][kLarge / 8 * 7] == kSum; }));
+    s.lose(42);
+    nic::Time now = 0, gives = 0;
+    ASSERT_TRUE(s.run([&] {
+      s.tick(now += nic::kMs);
+      if (s.groups[0]->state() == State::catching_up) gives += nic::kMs;
+      return all_over(all);
+    })) << s.groups[0]->error();
+    EXPECT_GT(gives, Group::kMeetAgain) << "too short to show anything";
+    for (std::uint32_t r = 0; r < kRanks; ++r) {
+      EXPECT_EQ(all[r]->error, "") << "seed " << seed;
+      EXPECT_EQ(out[r], std::vector<std::int32_t>(kLarge, kSum)) << "seed " << seed << " rank " << r;
+    }
+  }
 }
 
 TEST(Recovery, WithCollectivesOfHostsBesideThoseOfSwitchesTheGroupFails) {

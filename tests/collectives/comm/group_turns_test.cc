@@ -167,6 +167,36 @@ TEST(GroupTurns, WhoWaitsForATurnGoesOnWithoutSwitches) {
   }
 }
 
+/// Of a large Reduce that had no turn, some ranks have long done their part when the root's host comes to its own.
+TEST(GroupTurns, WhoIsThroughWithACollectiveOfHostsWaitsForThoseWhoAreNot) {
+  constexpr std::uint32_t kLarge = 1 << 20, kRoot = 0, kLeaf = 3, kOthers = 0b1110;
+  Sharers s(1);
+  s.fabric.adder.refuses = [](std::uint16_t) { return true; };
+  std::vector<std::int32_t> given[kSharers], sum(kLarge);
+  Requests all;
+  for (std::uint32_t r = 0; r < kSharers; ++r) {
+    given[r].assign(kLarge, static_cast<std::int32_t>(r));
+    all.push_back(
+        s.groups[r]->post({Collective::reduce, given[r].data(), sum.data(), kLarge, DataType::int32, Op::sum, kRoot}));
+  }
+  ASSERT_TRUE(s.run([&] { return s.calls(kRoot, WEFT_INC_REASON_BUSY) == 1; }));
+  s.run([&] { return over(all[kLeaf]); }, kOthers);
+  const auto hear = [&](std::uint32_t r) { s.groups[r]->on_daemon(GroupGone{7, 42}); };
+  s.fabric.lose_switches();
+  for (std::uint32_t r = 0; r < kSharers; ++r) {
+    if (r != kRoot) hear(r);
+  }
+  s.run([] { return false; }, kOthers);
+  ASSERT_EQ(s.groups[kLeaf]->state(), State::recounting) << s.groups[kLeaf]->error();
+  for (auto& g : s.groups) g->tick(8000 * nic::kMs);
+  hear(kRoot);
+  ASSERT_TRUE(s.run([&] { return all_over(all); })) << s.groups[kLeaf]->error();
+  for (const auto& r : all) EXPECT_EQ(r->error, "");
+  EXPECT_EQ(sum, std::vector<std::int32_t>(kLarge, kSharers * (kSharers - 1) / 2));
+  ASSERT_TRUE(s.run_to(State::ready)) << s.groups[kLeaf]->error();
+  EXPECT_EQ(s.groups[kLeaf]->info().reason, WEFT_INC_REASON_LOST);
+}
+
 /// Switches are lost at any moment: some ranks wait for a turn, of which others have the answer; hosts are at work, or
 /// some of them are through with it. And ranks hear of the loss one after the other.
 struct LostAtAnyMoment {
