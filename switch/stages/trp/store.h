@@ -84,7 +84,9 @@ class TrpStore {
       h(f.measured_bytes);
       h(f.measured_ns);
       h(f.next_free > now ? f.next_free - now : 0);
-      h(f.measured != 0 && f.measured_ns == 0 ? now - f.measured_from : 0);
+      const bool measures = f.measured != 0 && f.measured_ns == 0;
+      h(measures ? f.measured : 0);
+      h(measures ? now - f.measured_from : 0);
     }
     for (const std::uint32_t place : cache_) h(place);
   }
