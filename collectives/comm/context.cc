@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
 #include <memory>
 
 #include "collectives/comm/rnic_transport.h"
@@ -73,6 +74,7 @@ std::string Context::open(const ContextSettings& settings) {
   if (!why.empty()) return why;
   memory_ = std::make_unique<Memory>(*transport_, settings.cache);
   poll_ns_ = settings.poll_ns;
+  logs_ = settings.logs;
   wake_ = nic::Descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake_.valid()) return "no file descriptor is left";
   daemon_.connect();
@@ -87,6 +89,10 @@ Group& Context::add(std::uint32_t rank, std::uint32_t ranks, const GroupSettings
   const auto say = [this, self](const DaemonMessage& message) { return tell(message, *self); };
   groups_.push_back(std::make_unique<Group>(*memory_, say, rank, ranks, settings));
   *self = groups_.back().get();
+  if (logs_) {
+    const std::string who = "weftinc: info: rank " + std::to_string(rank) + " of " + std::to_string(ranks) + ": ";
+    (*self)->log_to([who](const std::string& what) { std::fprintf(stderr, "%s%s\n", who.c_str(), what.c_str()); });
+  }
   // Who sleeps does not listen to its connections yet.
   if (sleeps_until_ != 0) wake();
   return **self;

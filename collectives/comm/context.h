@@ -28,6 +28,7 @@ struct ContextSettings {
   std::string device;            ///< of libibverbs (VerbsTransport::open); empty: weft's own RNIC
   nic::Time poll_ns = 0;         ///< who waits looks for so long for what comes before it sleeps
   CacheLimits cache;             ///< of memory that programs have not registered
+  bool logs = false;             ///< groups say on standard error what becomes of them, and what hosts run and why
 };
 
 /// Opens the RNIC. nullptr, or one that is not to be used: `why` says in words what went wrong.
@@ -74,6 +75,7 @@ class Context {
   std::unique_ptr<RunningTransport> transport_;
   std::unique_ptr<Memory> memory_;
   nic::Time poll_ns_ = 0;
+  bool logs_ = false;
   DaemonLink daemon_;
   nic::Time next_connect_ = 0, next_daemon_look_ = 0;
   bool was_connected_ = false;

@@ -193,6 +193,7 @@ void Group::agreed() {
     hosted_ = asked_at_ = moved_ = 0;
     mixed_ = false;
     pause_ = kFirstPause;
+    if (log_) log_("group " + std::to_string(known_->group) + ", by switches");
     return;
   }
   next_question_ = now_ + pause_;
@@ -215,9 +216,16 @@ void Group::end_first() {
 void Group::use_hosts(weft_inc_reason reason, const std::string& detail) {
   reason_ = reason;
   detail_ = detail;
-  if (settings_.backend != WEFT_INC_BACKEND_SWITCH) return;
   const std::string name = weft_inc_reason_name(reason);
+  if (log_) log_("by hosts: " + name + (detail.empty() ? "" : ", " + detail));
+  if (settings_.backend != WEFT_INC_BACKEND_SWITCH) return;
   fail("the group gets no switches: " + name + (detail.empty() ? "" : ", " + detail));
+}
+
+void Group::note(const Request& by_hosts, weft_inc_reason reason) const {
+  if (!log_) return;
+  log_(std::string(to_string(by_hosts.collective())) + " of " + std::to_string(by_hosts.largest_bytes()) +
+       " bytes by hosts: " + weft_inc_reason_name(reason));
 }
 
 bool Group::advance() {
@@ -367,11 +375,13 @@ std::shared_ptr<Request> Group::post(const Call& call) {
   const bool alone = ranks_ == 1 || (call.count == 0 && call.collective != Collective::barrier);
   request->counted = reason != WEFT_INC_REASON_NONE || !asks_for_turns_ || alone;
   if (request->counted) ++calls_[reason];
+  request->eligible = refusal_of(call.collective, call.type, call.op, bytes) == WEFT_INC_REASON_NONE;
+  // Of others it is known when they begin.
+  if (ranks_ > 1 && !request->eligible) note(*request, reason);
   if (alone) {
     request->run_alone();
     return request;
   }
-  request->eligible = refusal_of(call.collective, call.type, call.op, bytes) == WEFT_INC_REASON_NONE;
   request->algorithm = host_algorithm(settings_.backend, bytes);
   queue_.push_back(request);
   start_requests();
@@ -427,7 +437,9 @@ bool Group::start(Request& r) {
   // Of one that had no turn all know where it stands.
   mixed_ |= !r.by_switch && !r.refused && reason_ == WEFT_INC_REASON_NONE;
   r.confirms = r.by_switch && recovers() && r.largest_bytes() > kKept;
-  if (!std::exchange(r.counted, true)) ++calls_[r.refused ? WEFT_INC_REASON_BUSY : reason_];
+  const weft_inc_reason reason = r.refused ? WEFT_INC_REASON_BUSY : reason_;
+  if (!std::exchange(r.counted, true)) ++calls_[reason];
+  if (!r.by_switch && r.eligible && !r.again) note(r, reason);
   try {
     r.by_switch ? r.start(*switch_) : r.start(hosts_);
   } catch (const TransportError& e) {

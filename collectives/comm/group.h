@@ -13,6 +13,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "collectives/comm/daemon_messages.h"
@@ -41,6 +42,9 @@ struct SwitchEnd {
   std::uint32_t group = 0;
   std::uint32_t window = 0;
 };
+
+/// Sentences about a group, for who wants to know why hosts run its collectives.
+using Log = std::function<void(const std::string&)>;
 
 /// How a group speaks to its host's daemon. False: it is not there.
 using TellDaemon = std::function<bool(const DaemonMessage&)>;
@@ -87,6 +91,8 @@ class Group {
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
 
+  /// What becomes of the group, and each collective that hosts run, with the reason.
+  void log_to(Log log) { log_ = std::move(log); }
   [[nodiscard]] Handle handle() const;
   /// Begins. What is wrong, in words, or an empty string.
   [[nodiscard]] std::string connect(std::vector<Handle> all, const std::optional<SwitchEnd>& known);
@@ -134,6 +140,7 @@ class Group {
   void told();
   void agreed();
   void use_hosts(weft_inc_reason reason, const std::string& detail);
+  void note(const Request& by_hosts, weft_inc_reason reason) const;
   bool start_requests();
   bool start(Request& request);
   [[nodiscard]] bool hear_of_turn();
@@ -170,6 +177,7 @@ class Group {
 
   Memory& memory_;
   TellDaemon tell_daemon_;
+  Log log_;  ///< may be none
   std::uint32_t rank_, ranks_;
   GroupSettings settings_;
   HostPath hosts_;

@@ -64,6 +64,7 @@ void Group::lose(const std::string& why) {
   leave(true);
   reason_ = WEFT_INC_REASON_LOST;
   detail_ = why;
+  if (log_) log_("by hosts: lost, " + why);
   lost_at_ = now_;
   // What runs again for others is kept.
   std::erase_if(queue_, [](const auto& request) { return request->again; });

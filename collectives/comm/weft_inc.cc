@@ -10,6 +10,7 @@
 #include <exception>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "collectives/comm/context.h"
 #include "collectives/comm/structures.h"
@@ -91,6 +92,8 @@ std::string read(const weft_inc_options& from, c::ContextSettings& to) {
   if (from.poll_us > kMaxPollUs) return "who waits polls for 1,000,000 us at most";
   if (from.cache_bytes > 0) to.cache = {kCachedRegions, static_cast<std::size_t>(from.cache_bytes)};
   to.poll_ns = weft::nic::Time{from.poll_us} * weft::nic::kUs;
+  const char* log = std::getenv("WEFT_INC_LOG");
+  to.logs = log != nullptr && std::string_view(log) == "info";
   return "";
 }
 

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import time
 import unittest
+from unittest import mock
 
 import inc_ranks
 import inc_tree
@@ -105,9 +106,16 @@ class Incd(unittest.TestCase):
             for number in range(4):
                 self.daemons.start(number)
             self.manager.kill(signal.SIGTERM)
-            report = self.report(self.start(l, *QUICK))
+            with mock.patch.dict(os.environ, WEFT_INC_LOG="info"):
+                ranks = self.start(l, *QUICK)
+            out, ends = ranks.results()
+            report = json.loads(out)
             self.assertEqual(report["reason"], "no_manager")
             self.assertIn("is weft-inc-manager running?", report["detail"])
+            says = ends[0][1]
+            self.assertRegex(says, "(?m)^weftinc: info: rank 0 of 4: by hosts: no_manager, .*running\\?$")
+            self.assertIn("weftinc: info: rank 0 of 4: allreduce of 65536 bytes by hosts: no_manager\n", says)
+            self.assertEqual(says.count("bytes by hosts: no_manager\n"), report["calls"]["no_manager"], says)
             l.stop()
 
     def doctor(self, host, *words):

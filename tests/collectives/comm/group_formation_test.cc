@@ -91,6 +91,41 @@ TEST(Formation, RefusalsHaveReasons) {
   }
 }
 
+TEST(Formation, TheLogSaysWhoRunsTheGroupAndWhyHostsRunACollective) {
+  GroupSettings settings = small();
+  settings.min_bytes = 1000;
+  World world(3, 2, settings, true);
+  std::vector<std::string> log;
+  world.groups[1]->log_to([&](const std::string& what) { log.push_back(what); });
+  world.connect(false);
+  ASSERT_TRUE(asked(world));
+  world.groups[0]->on_daemon(world.created());
+  ASSERT_TRUE(world.run([&] { return !world.told[1].empty(); }));
+  world.groups[1]->on_daemon(GroupHeld{7, 42, true});
+  ASSERT_TRUE(world.run_to(State::ready));
+  std::vector<std::int32_t> data[2];
+  const auto reduce = [&](std::uint32_t count) {
+    std::vector<std::shared_ptr<Request>> all;
+    for (std::uint32_t r = 0; r < 2; ++r) {
+      data[r].assign(count, 1);
+      all.push_back(world.groups[r]->post(
+          {Collective::allreduce, data[r].data(), data[r].data(), count, DataType::int32, Op::sum, 0}));
+    }
+    ASSERT_TRUE(world.run([&] { return all_over(all); }));
+  };
+  reduce(300);  // the switches'
+  EXPECT_EQ(log, std::vector<std::string>{"group 7, by switches"});
+  world.fabric.lose_switches();
+  for (auto& g : world.groups) g->on_daemon(GroupGone{7, 42});
+  ASSERT_TRUE(world.run_to(State::ready));
+  reduce(300);
+  reduce(3);
+  ASSERT_EQ(log.size(), 4u);
+  EXPECT_EQ(log[1].find("by hosts: lost, the group is gone from the switches"), 0u) << log[1];
+  EXPECT_EQ(log[2], "allreduce of 1200 bytes by hosts: lost");
+  EXPECT_EQ(log[3], "allreduce of 12 bytes by hosts: too_small");
+}
+
 TEST(Formation, WhoMustHaveSwitchesFailsWithTheReason) {
   World world(4, 2, small(WEFT_INC_BACKEND_SWITCH));
   world.connect(false);
