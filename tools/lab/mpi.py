@@ -19,8 +19,8 @@ from bench.report import charts, page
 from tools.lab import collective, experiment, namespaces
 from tools.lab.namespaces import LabError
 
-_MEASURED = re.compile(r"^\s*(\d+)\s+([\d.]+)\s*$", re.M)  # as the OSU benchmarks print it: bytes, microseconds
-_RAN = re.compile(r"coll:weft: group \d+ ran (\d+) collectives")
+MEASURED = re.compile(r"^\s*(\d+)\s+([\d.]+)\s*$", re.M)  # as the OSU benchmarks print it: bytes, microseconds
+RAN = re.compile(r"coll:weft: group \d+ ran (\d+) collectives")
 _PATIENCE_S = 10
 
 
@@ -122,10 +122,10 @@ class Bench(experiment.Bench):
             stack.callback(namespaces.stop, switch)
             self._start_manager(stack)
             output = self._mpirun(variant)
-        times = {int(size): float(us) for size, us in _MEASURED.findall(output)}
+        times = {int(size): float(us) for size, us in MEASURED.findall(output)}
         if not times:
             raise LabError(f"the program has printed no lines of bytes and microseconds:\n{output[-2000:]}")
-        ran = [int(count) for count in _RAN.findall(output)]
+        ran = [int(count) for count in RAN.findall(output)]
         return Result(variant, times, sum(ran) // max(1, len(self._lab.hosts)), output, time.monotonic() - started)
 
     def _mpirun(self, variant):
