@@ -11,8 +11,9 @@ Every run that ends is added to themis.json, so that a run that is stopped goes 
 has what the authors' simulation does otherwise than the paper or a real switch (runs.FABRIC, and the artefacts that the
 stages have as options); `honest` has the stages' defaults on the fabric as dcqcn_*.yaml has it, with finite buffers at
 the edge switches and ACKs in the data class, the same for every scheme; `published_pace` and `pace` are the two with
-trp's other mode; `own` and `own_pace` have the stages' defaults on the fabric of `published`, and `own_pace_harder`
-slows down more; other names that begin with `published_` are `published` with one thing otherwise (OTHERWISE)."""
+trp's other mode; `own` and `own_pace` have the stages' defaults on the fabric of `published`; `own_pace_harder`,
+`own_pace_departure` and `own_pace_halves` slow down more; other names that begin with `published_` are `published` with
+one thing otherwise (OTHERWISE)."""
 import metric
 import runs
 
@@ -42,6 +43,9 @@ STAGES = {
 HARDER = "mode: pace, alpha: 1, max_hold_us: 10000, buffer_kb: 3000000, max_packets: 1500000, charge: false"
 STAGES["own_pace_harder"] = {"pnp": PUBLISHED_PNP, "trp": HARDER}
 STAGES["own_pace_harder_pair"] = {"pnp": PUBLISHED_PNP, "trp": f"{HARDER}, state_per: pair, hold_acks: false"}
+# What waits already gets slower with each CNP as well, and the rate is halved each time, as at a sender.
+STAGES["own_pace_departure"] = {"pnp": PUBLISHED_PNP, "trp": f"{HARDER}, pace_at: departure"}
+STAGES["own_pace_halves"] = {"pnp": PUBLISHED_PNP, "trp": f"{HARDER}, pace_at: departure, pace_law: halves"}
 # BiCC: VOQs at the edge switches with the round trip inside a data centre for a limit, 8.4 us at 100 Gbit/s. Its
 # near-source loop is pnp; the paper lets it have none that a sender can use (section VII-A), nor bounds for its VOQs.
 BICC = {"published": "buffer_kb: 1000000, max_packets: 500000, charge: false", "honest": "charge: false"}

@@ -43,6 +43,12 @@ Schema trp_options_schema() {
       Key::with_default("mode", Schema::one_of({"recirculate", "pace"}), Value("recirculate"),
                         "recirculate: packets go round through a loop port, as in the paper; pace: each flow has a "
                         "token bucket."),
+      Key::with_default("pace_law", Schema::one_of({"loops", "halves"}), Value("loops"),
+                        "pace: what loops make of the rate that a flow came with. loops: by 1 + loops; halves: half of "
+                        "it with each loop, as at a sender with DCQCN whose alpha is still near 1."),
+      Key::with_default("pace_at", Schema::one_of({"arrival", "departure"}), Value("arrival"),
+                        "pace: which rate a packet leaves with. arrival: the one that its flow had when it came; "
+                        "departure: the one that it has when its turn comes."),
       Key::with_default("rule", Schema::one_of({"text", "algorithm1", "code"}), Value("text"),
                         "When a CNP adds a loop. text: the first, then every alpha-th; algorithm1: as the paper prints "
                         "it; code: as the authors' simulation does."),
@@ -121,6 +127,8 @@ TrpOptions trp_options(const Value& options) {
   s.rules.beta_ns = ns("beta_us");
   s.rules.max_loops = count("max_loops");
   s.mode = word("mode", "pace") ? TrpMode::pace : TrpMode::recirculate;
+  s.halves = word("pace_law", "halves");
+  s.at_departure = word("pace_at", "departure");
   s.recovery = word("recovery", "aligned")  ? TrpRecovery::aligned
                : word("recovery", "direct") ? TrpRecovery::direct
                                             : TrpRecovery::none;

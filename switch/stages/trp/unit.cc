@@ -5,6 +5,12 @@
 #include <algorithm>
 
 namespace weft::stages {
+namespace {
+
+// A 65536th of a rate is none any more.
+constexpr std::uint32_t kMostHalves = 16;
+
+}  // namespace
 
 TrpUnit::TrpUnit(const TrpSettings& settings)
     : settings_(settings), store_(settings.store), items_(settings.max_packets) {
@@ -90,7 +96,7 @@ TrpVerdict TrpUnit::hold(TimeNs now, std::uint32_t at, TrpPacket packet, std::ui
   counters_.most_bytes = std::max(counters_.most_bytes, held_bytes_);
   ++counters_.held;
   if (settings_.mode == TrpMode::pace) {
-    paced_.set(at, items_[flow.first].due);
+    paced_.set(at, first_due(flow));
     return TrpVerdict::held;
   }
   // While the flow recovers a packet goes round once, behind those that came before. With TrpRule::code that is decided
@@ -195,25 +201,49 @@ void TrpUnit::measure(TimeNs now, TrpFlow& flow, std::uint32_t bytes) noexcept {
   flow.next_free = now;
 }
 
-// When a packet that comes now may leave. Never after a packet that comes later.
+// How long the next packet has to wait behind one of `bytes`.
+TimeNs TrpUnit::pace_gap(const TrpFlow& flow, std::uint32_t bytes) const noexcept {
+  std::uint64_t slower = 1;
+  if (flow.law.status != TrpStatus::recover) {
+    slower = settings_.halves ? std::uint64_t{1} << std::min(flow.law.loop_num, kMostHalves) : 1 + flow.law.loop_num;
+  }
+  return bytes * slower * flow.measured_ns / flow.measured_bytes;
+}
+
+// When a packet that comes now may leave. Never after a packet that comes later. With `at_departure` and others in
+// front of it that is not known yet.
 TimeNs TrpUnit::pace_due(TimeNs now, TrpFlow& flow, std::uint32_t bytes) noexcept {
-  const std::uint64_t slower = flow.law.status == TrpStatus::recover ? 1 : 1 + flow.law.loop_num;
-  const TimeNs latest = settings_.max_hold_ns == 0 ? kNever : now + settings_.max_hold_ns;
-  const TimeNs due = std::min(std::max(now, flow.next_free), latest);
-  flow.next_free = std::min(due + bytes * slower * flow.measured_ns / flow.measured_bytes, latest);
+  if (settings_.at_departure && flow.held != 0) return now;
+  const TimeNs due = std::min(std::max(now, flow.next_free), latest(now));
+  if (!settings_.at_departure || due <= now) flow.next_free = std::min(due + pace_gap(flow, bytes), latest(now));
   return due;
+}
+
+// When the first packet that is held of a flow may leave.
+TimeNs TrpUnit::first_due(const TrpFlow& flow) const noexcept {
+  const Item& item = items_[flow.first];
+  if (!settings_.at_departure) return item.due;
+  return std::min(std::max(item.came, flow.next_free), latest(item.came));
 }
 
 void TrpUnit::run_pace(TimeNs now, TrpSink& sink) noexcept {
   while (paced_.next() <= now) {
     const std::uint32_t at = paced_.pop();
     TrpFlow& flow = store_.flow(at);
-    while (flow.held != 0 && items_[flow.first].due <= now) {
+    while (flow.held != 0) {
+      const TimeNs due = first_due(flow);
+      if (due > now) {
+        paced_.set(at, due);
+        break;
+      }
       const std::uint32_t index = flow.first;
-      release(items_[index].due, index, sink);
+      if (settings_.at_departure) {
+        if (settings_.recovery != TrpRecovery::none) flow.law.on_packet(due, settings_.rules);
+        flow.next_free = due + pace_gap(flow, items_[index].bytes);
+      }
+      release(due, index, sink);
       free_.push_back(index);
     }
-    if (flow.held != 0) paced_.set(at, items_[flow.first].due);
   }
 }
 

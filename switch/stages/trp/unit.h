@@ -10,7 +10,9 @@
 //
 // Two ways to slow down. `recirculate` is the paper's: packets go round through a loop port, a FIFO with a rate and a
 // delay that all throttled flows share, loop_num times each. `pace` is weft's own: each flow has a token bucket, whose
-// rate is the one that the flow came with when its first CNP came, divided by 1 + loop_num.
+// rate is the one that the flow came with when its first CNP came, divided by 1 + loop_num, or with `halves` by 2 to
+// the power of it. A packet keeps the rate of its arrival, or with `at_departure` leaves by the one that its flow has
+// when its turn comes.
 //
 // Order within a flow. With `aligned` recovery and with `pace` a packet goes on when all that came before it have. In
 // the loop that is nearly always so: the port is a FIFO and loop_num does not fall while a flow is throttled; but when
@@ -49,6 +51,8 @@ struct TrpSettings {
   // measured.
   std::uint32_t measure_packets = 8;
   TimeNs measure_ns = 1'000;
+  bool halves = false;        ///< pace: a loop halves the rate, as a CNP does at a sender with DCQCN at first
+  bool at_departure = false;  ///< pace: what waits already gets slower and faster with its flow
 };
 
 /// A packet that the unit holds; it knows nothing of it but this number, which is not 0.
@@ -162,6 +166,11 @@ class TrpUnit {
   void run_loop(TimeNs now, TrpSink& sink) noexcept;
   void run_pace(TimeNs now, TrpSink& sink) noexcept;
   [[nodiscard]] TimeNs pace_due(TimeNs now, TrpFlow& flow, std::uint32_t bytes) noexcept;
+  [[nodiscard]] TimeNs pace_gap(const TrpFlow& flow, std::uint32_t bytes) const noexcept;
+  [[nodiscard]] TimeNs latest(TimeNs came) const noexcept {
+    return settings_.max_hold_ns == 0 ? kNever : came + settings_.max_hold_ns;
+  }
+  [[nodiscard]] TimeNs first_due(const TrpFlow& flow) const noexcept;
   void measure(TimeNs now, TrpFlow& flow, std::uint32_t bytes) noexcept;
   void release(TimeNs now, std::uint32_t item, TrpSink& sink) noexcept;
   void flush(TimeNs now, std::uint32_t flow, TrpSink& sink) noexcept;

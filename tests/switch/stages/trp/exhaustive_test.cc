@@ -169,6 +169,10 @@ std::vector<Case> ordered_cases() {
   late.store.insert_delay_ns = 30;
   TrpSettings small_pace = settings(TrpMode::pace, TrpRule::text, aligned);
   small_pace.max_packets = 1;
+  TrpSettings departure = settings(TrpMode::pace, TrpRule::text, aligned);
+  departure.at_departure = true;
+  TrpSettings halves = departure;
+  halves.halves = true;
   return {
       {"recirculate, text", settings(TrpMode::recirculate, TrpRule::text, aligned), 94063},
       {"recirculate, algorithm1", settings(TrpMode::recirculate, TrpRule::algorithm1, aligned), 94832},
@@ -178,6 +182,8 @@ std::vector<Case> ordered_cases() {
       {"recirculate, CNP_Store comes late", late, 113109},
       {"pace", settings(TrpMode::pace, TrpRule::text, aligned), 154901, kOneLong},
       {"pace, room for one packet", small_pace, 127755, kOneLong},
+      {"pace, rates at departure", departure, 151443, kOneLong},
+      {"pace, halves at departure", halves, 152317, kOneLong},
   };
 }
 

@@ -28,6 +28,13 @@ TrpSettings settings(TrpMode mode = TrpMode::recirculate) {
   return s;
 }
 
+// All ways to slow down.
+std::vector<TrpSettings> modes() {
+  std::vector<TrpSettings> all{settings(), settings(TrpMode::pace), settings(TrpMode::pace)};
+  all.back().at_departure = true;
+  return all;
+}
+
 class Rig : public TrpSink {
  public:
   explicit Rig(const TrpSettings& s) : unit(s) {}
@@ -243,6 +250,74 @@ TEST(TrpUnit, PaceHalvesTheRateThatAFlowCameWith) {
   for (std::size_t i = 11; i < 40; ++i) EXPECT_EQ(rig.gone[i].second - rig.gone[i - 1].second, 2 * kUs) << i;
 }
 
+// 1000 bytes a microsecond come for 60 of them, three CNPs in the 20th, and none before the end: 2 and, from then on, 3
+// loops. When each packet went on.
+std::vector<std::pair<TrpPacket, TimeNs>> paced(TrpSettings s) {
+  s.rules = {.rule = TrpRule::text, .alpha = 1, .beta_ns = 60 * kUs};
+  Rig rig(s);
+  rig.unit.on_cnp(0, kFlow);
+  for (TrpPacket p = 1; p <= 60; ++p) {
+    if (rig.data(p, kFlow, 1000) == TrpVerdict::pass) rig.gone.emplace_back(p, rig.now);
+    rig.run_to(rig.now + kUs);
+    for (int i = 0; p == 20 && i < 2; ++i) rig.unit.on_cnp(rig.now, kFlow);
+  }
+  rig.run_to(1000 * kUs);
+  EXPECT_THAT(rig.gone, SizeIs(60));
+  for (std::size_t i = 0; i < rig.gone.size(); ++i) EXPECT_EQ(rig.gone[i].first, i + 1);
+  return rig.gone;
+}
+
+// Packet 20 came before the CNPs: it leaves by the rate of its time, as all before it.
+TEST(TrpUnit, APacedPacketKeepsTheRateOfItsArrival) {
+  const auto gone = paced(settings(TrpMode::pace));
+  for (std::size_t i = 11; i < 20; ++i) EXPECT_EQ(gone[i].second - gone[i - 1].second, 2 * kUs) << i;
+  for (std::size_t i = 21; i < 60; ++i) EXPECT_EQ(gone[i].second - gone[i - 1].second, 3 * kUs) << i;
+}
+
+// At departure what waits is slower at once, and faster when there were no CNPs for beta.
+TEST(TrpUnit, AtDepartureARateHoldsForWhatWaits) {
+  TrpSettings s = settings(TrpMode::pace);
+  s.at_departure = true;
+  const auto gone = paced(s);
+  for (std::size_t i = 11; i < 60; ++i) {
+    const TimeNs before = gone[i - 1].second;
+    const TimeNs gap = before < 20 * kUs ? 2 * kUs : before <= 80 * kUs ? 3 * kUs : kUs;
+    EXPECT_EQ(gone[i].second - before, gap) << i;
+  }
+  EXPECT_GT(gone.back().second, 90 * kUs) << "there was something left to get faster";
+}
+
+TEST(TrpUnit, HalvesHalveWithEachLoop) {
+  TrpSettings s = settings(TrpMode::pace);
+  s.halves = true;
+  const auto gone = paced(s);
+  for (std::size_t i = 11; i < 20; ++i) EXPECT_EQ(gone[i].second - gone[i - 1].second, 2 * kUs) << i;
+  for (std::size_t i = 21; i < 60; ++i) EXPECT_EQ(gone[i].second - gone[i - 1].second, 4 * kUs) << i;
+}
+
+// However many CNPs come, the limit holds.
+TEST(TrpUnit, PaceHoldsNothingLongerThanTheLimitWhateverItsLaw) {
+  for (const bool at_departure : {false, true}) {
+    TrpSettings s = settings(TrpMode::pace);
+    s.rules.rule = TrpRule::algorithm1;
+    s.halves = true;
+    s.at_departure = at_departure;
+    s.max_hold_ns = 20 * kUs;
+    s.max_packets = 1000;
+    Rig rig(s);
+    for (int i = 0; i < 200; ++i) rig.unit.on_cnp(0, kFlow);
+    for (TrpPacket p = 1; p <= 200; ++p) {
+      static_cast<void>(rig.data(p, kFlow, 1000));
+      rig.run_to(rig.now + kUs);
+    }
+    rig.run_to(1000 * kUs);
+    EXPECT_EQ(rig.unit.held(), 0u);
+    EXPECT_LE(rig.unit.counters().longest_hold_ns, 20 * kUs);
+    EXPECT_GE(rig.unit.counters().longest_hold_ns, 18 * kUs);
+    for (std::size_t i = 1; i < rig.gone.size(); ++i) EXPECT_EQ(rig.gone[i].first, rig.gone[i - 1].first + 1);
+  }
+}
+
 TEST(TrpUnit, PaceHoldsNothingLongerThanTheLimit) {
   TrpSettings s = settings(TrpMode::pace);
   s.max_hold_ns = 20 * kUs;
@@ -260,8 +335,8 @@ TEST(TrpUnit, PaceHoldsNothingLongerThanTheLimit) {
 }
 
 TEST(TrpUnit, EverythingGoesOnWhenAllIsReleased) {
-  for (const TrpMode mode : {TrpMode::recirculate, TrpMode::pace}) {
-    TrpSettings s = settings(mode);
+  for (const TrpSettings& of_mode : modes()) {
+    TrpSettings s = of_mode;
     s.measure_packets = 1;
     s.measure_ns = 0;
     Rig rig(s);
@@ -282,8 +357,8 @@ TEST(TrpUnit, EverythingGoesOnWhenAllIsReleased) {
 }
 
 TEST(TrpUnit, SomeOfWhatIsHeldCanBeTakenOut) {
-  for (const TrpMode mode : {TrpMode::recirculate, TrpMode::pace}) {
-    TrpSettings s = settings(mode);
+  for (const TrpSettings& of_mode : modes()) {
+    TrpSettings s = of_mode;
     s.measure_packets = 1;
     s.measure_ns = 0;
     Rig rig(s);
