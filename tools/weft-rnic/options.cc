@@ -254,6 +254,7 @@ void add_inc(CLI::App& app, Options& o, Raw& raw) {
       ->check(CLI::Range(1u, 1u << 28))
       ->option_text("BYTES");
   inc->add_option("-n,--iters", o.iterations, "How often (default: 10)")->check(CLI::Range(1, 16383))->option_text("N");
+  inc->add_flag("--no-check", o.unchecked, "Send whatever is in memory, and compare nothing: for measuring");
   inc->add_option("--group-window", o.window, "Messages under way, as the group has it (default: 4)")
       ->check(CLI::Range(1, 1024))
       ->option_text("N");

@@ -48,6 +48,7 @@ struct Options {
   std::string element = "uint32";  ///< type of elements
   bool write_imm = false;          ///< data goes by RDMA WRITE with immediate, not by SEND
   bool group_per_root = false;     ///< a group for what has no root, and one for each root of Reduces and of Broadcasts
+  bool unchecked = false;          ///< what is in memory is sent, and what comes is compared with nothing
   int root = -1;                   ///< -1: another one each time
   nic::QpConfig qp;                ///< path_mtu 0 until the interface is known
 };
