@@ -245,6 +245,62 @@ TEST_F(ServiceTest, SilentRanksLoseTheirGroupAndOthersDoNot) {
   EXPECT_EQ(list.groups(0).group(), 8u);
 }
 
+TEST_F(ServiceTest, CallsThatArriveAgainTouchNoOtherGroup) {
+  start();
+  const auto wanted = request({0, 1});
+  v1::CreateGroupReply first, again, next;
+  ASSERT_EQ(client.create(wanted, first), std::nullopt);
+  ASSERT_EQ(client.create(wanted, again), std::nullopt);
+  EXPECT_EQ(again.refusal(), "bad_request");
+  EXPECT_THAT(again.sentences(), ElementsAre(HasSubstr("there is a group 7 already")));
+  v1::DestroyGroupRequest end;
+  end.set_group(7);
+  end.set_generation(first.generation());
+  v1::DestroyGroupReply ended;
+  ASSERT_EQ(client.destroy(end, ended), std::nullopt);
+  EXPECT_EQ(ended.refusal(), "none");
+  ASSERT_EQ(client.create(wanted, next), std::nullopt);
+  ASSERT_EQ(next.refusal(), "none");
+  ASSERT_EQ(client.destroy(end, ended), std::nullopt);
+  EXPECT_EQ(ended.refusal(), "unknown_group") << "of the group that had the number before";
+  v1::RenewLeaseRequest lease;
+  lease.set_group(7);
+  lease.set_generation(first.generation());
+  v1::RenewLeaseReply renewed;
+  ASSERT_EQ(client.renew(lease, renewed), std::nullopt);
+  EXPECT_FALSE(renewed.running());
+  lease.set_generation(next.generation());
+  ASSERT_EQ(client.renew(lease, renewed), std::nullopt);
+  EXPECT_TRUE(renewed.running());
+}
+
+/// Whoever asks for any number gets a group for each call. Nobody renews one that nobody knows.
+TEST_F(ServiceTest, AGroupOfACallThatArrivesAgainEndsWithItsLease) {
+  ManagerOptions options;
+  options.lease_ns = 300'000'000;
+  options.probe_ns = 50'000'000;
+  start(options);
+  auto wanted = request({0, 1});
+  wanted.set_group(0);
+  v1::CreateGroupReply made, again;
+  ASSERT_EQ(client.create(wanted, made), std::nullopt);
+  ASSERT_EQ(client.create(wanted, again), std::nullopt);
+  ASSERT_NE(made.group(), again.group());
+  v1::RenewLeaseRequest lease;
+  lease.set_group(made.group());
+  lease.set_generation(made.generation());
+  v1::ListGroupsReply list;
+  const TimeNs end = monotonic_now() + 20'000'000'000;
+  do {
+    v1::RenewLeaseReply renewed;
+    ASSERT_EQ(client.renew(lease, renewed), std::nullopt);
+    ASSERT_TRUE(renewed.running());
+    ASSERT_EQ(client.groups(list), std::nullopt);
+  } while (list.groups_size() == 2 && monotonic_now() < end);
+  ASSERT_EQ(list.groups_size(), 1);
+  EXPECT_EQ(list.groups(0).group(), made.group());
+}
+
 /// Two tenants with certificates, beside operators with the socket.
 class TenantsOfTheService : public ServiceTest {
  protected:
