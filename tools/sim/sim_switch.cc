@@ -45,6 +45,7 @@ SimSwitch::SimSwitch(const pipeline::Registry& registry, pipeline::SwitchInfo in
   arrived_.resize(words);
   pausing_.resize(words);
   paused_.resize(words);
+  pauses_.resize(ports);
   pfc_ = info.qos && std::any_of(info.qos->ports.begin(), info.qos->ports.end(),
                                  [](const qos::PortSettings& port) { return port.pfc_enable != 0; });
   state_ = std::make_unique<pipeline::SwitchState>(registry, std::move(info), std::vector<std::uint16_t>(ports), 1);
@@ -111,11 +112,24 @@ void SimSwitch::serve(TimeNs now, PortIndex port) {
   pipeline_->serve_port(now, port);
   reschedule(port);
   if (pfc_) {
-    set_bit(pausing_, port, pipeline_->class_queues(port)->sender().paused() != 0);
+    note_pauses(now, port);
     look_at_pauses(now);
   }
   // The egress half of a stage may have sent packets elsewhere.
   take_bits(admitted_, [&](PortIndex other) { reschedule(other); });
+}
+
+void SimSwitch::note_pauses(TimeNs now, PortIndex port) {
+  const std::uint8_t told = pipeline_->class_queues(port)->sender().paused();
+  Pauses& pauses = pauses_[port];
+  if (told == pauses.told) return;
+  const int began = std::popcount(static_cast<std::uint8_t>(told & ~pauses.told));
+  pauses.told = told;
+  set_bit(pausing_, port, told != 0);
+  if (began == 0) return;
+  const auto ms = static_cast<std::uint32_t>(now / 1'000'000);
+  if (pauses.by_ms.empty() || pauses.by_ms.back().first != ms) pauses.by_ms.emplace_back(ms, 0);
+  pauses.by_ms.back().second += static_cast<std::uint32_t>(began);
 }
 
 // What left may have freed the room that a paused port waits for.

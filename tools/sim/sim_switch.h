@@ -6,6 +6,7 @@
 #pragma once
 
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "switch/pipeline/class_queues.h"
@@ -38,6 +39,10 @@ class SimSwitch final : public Receiver {
   [[nodiscard]] const pipeline::Pipeline& pipeline() const noexcept { return *pipeline_; }
   /// Packets inside, those that have just arrived included.
   [[nodiscard]] std::uint64_t held() const noexcept { return pipeline_->held() + inbox_.size(); }
+  /// How many pauses a port has told its peer: (millisecond of the run, pauses that began in it), in order, without
+  /// those that had none.
+  using PausesByMs = std::vector<std::pair<std::uint32_t, std::uint32_t>>;
+  [[nodiscard]] const PausesByMs& pauses_by_ms(PortIndex port) const noexcept { return pauses_[port].by_ms; }
   /// Everything that came in went somewhere.
   [[nodiscard]] bool balanced() const noexcept;
   /// Drops what is still inside, as shutdown.
@@ -91,6 +96,7 @@ class SimSwitch final : public Receiver {
   void note_arrival(const rte_mbuf* m);
   void serve_admitted(TimeNs now);
   void look_at_pauses(TimeNs now);
+  void note_pauses(TimeNs now, PortIndex port);
   void reschedule(PortIndex port) {
     PortEvent& event = port_events_[port];
     event.idle = pipeline_->class_queues(port)->empty();
@@ -109,6 +115,11 @@ class SimSwitch final : public Receiver {
   std::vector<std::uint64_t> arrived_;   ///< the same, with PFC: where packets of this instant came in
   std::vector<std::uint64_t> paused_;    ///< the same: where pauses came in
   std::vector<std::uint64_t> pausing_;   ///< the same: ports whose peer has been told to pause
+  struct Pauses {
+    std::uint8_t told = 0;  ///< priorities that the peer was told to pause when this was last looked at
+    PausesByMs by_ms;
+  };
+  std::vector<Pauses> pauses_;  ///< by port
   bool pfc_ = false;
 };
 

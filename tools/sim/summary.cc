@@ -225,7 +225,8 @@ ordered_json pauses_of(const Simulation& s) {
       const PortPlan& port = ports[p];
       pauses.push_back({{"by", t.switches()[i].name},
                         {"told", port.to_host ? t.hosts()[port.peer].name : t.switches()[port.peer].name},
-                        {"pauses", sent}});
+                        {"pauses", sent},
+                        {"by_ms", s.switches()[i]->pauses_by_ms(p)}});
     }
   }
   return pauses;

@@ -118,6 +118,17 @@ workload: { kind: incast, bytes: 15000000 }
   const int first = told[0]["pauses"].get<int>(), second = told[1]["pauses"].get<int>();
   EXPECT_EQ(first + second, report["summary"]["pfc_pauses"].get<int>());
   EXPECT_NEAR(first, second, 1);
+  // And when: in every millisecond of the run, both as often.
+  for (const auto& one : told) {
+    ASSERT_EQ(one["by_ms"].size(), static_cast<std::size_t>(ns / 1e6) + 1);
+    int sum = 0;
+    for (std::size_t i = 0; i < one["by_ms"].size(); ++i) {
+      EXPECT_EQ(one["by_ms"][i][0], i);
+      EXPECT_NEAR(one["by_ms"][i][1].get<int>(), told[0]["by_ms"][i][1].get<int>(), 1);
+      sum += one["by_ms"][i][1].get<int>();
+    }
+    EXPECT_EQ(sum, one["pauses"].get<int>());
+  }
 }
 
 // ACKs are of another priority than data: a host whose data is paused half of the time answers as if it were not.
