@@ -37,6 +37,12 @@ def run(*command, check=True, timeout=60, **options):
     return result.stdout
 
 
+def cpu_s(process):
+    """The CPU time that a process has used, in seconds."""
+    fields = read(f"/proc/{process}/stat").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def wait_for(what, condition, timeout_s=20):
     """Asks until the condition holds."""
     deadline = time.monotonic() + timeout_s

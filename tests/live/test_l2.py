@@ -4,6 +4,7 @@
 """Unmodified Linux hosts talk through the L2 pipeline: IPv4, IPv6, TCP, UDP, VLANs, jumbo frames."""
 import os
 import sys
+import time
 import unittest
 
 import lab
@@ -37,6 +38,20 @@ class L2(unittest.TestCase):
             ports_by_name = {p["port"]: p for p in counters["switches"][0]["ports"]}
             self.assertEqual(ports_by_name["p0"]["rx_errors"], 0)
             self.assertEqual(ports_by_name["p0"]["mtu"], 1500)
+
+    def test_an_idle_switch_leaves_its_cpu_to_others(self):
+        with lab.Lab() as l:
+            a = l.host("a").address("10.77.0.1/24")
+            b = l.host("b").address("10.77.0.2/24")
+            l.start("  - name: tor\n    ports:\n" + ports([a, b]) + PIPELINE)
+            self.assertEqual(a.ping("10.77.0.2"), 5)
+            l.show("workers")
+            before, started = lab.cpu_s(l.switch.pid), time.monotonic()
+            time.sleep(3)
+            share = (lab.cpu_s(l.switch.pid) - before) / (time.monotonic() - started)
+            print(f"an idle switch with two ports: {share:.1%} of a CPU")
+            self.assertLess(share, 0.3)
+            l.stop()
 
     def test_a_port_that_opens_hears_nothing_of_other_interfaces(self):
         # A packet socket hears every interface until it is bound. Six ports make six chances.

@@ -201,12 +201,12 @@ class QpAgent(unittest.TestCase):
         program = self.program()
         program.do(f"connect 17 1 {THERE} 18 0 0")
         for connections, every_us in ((5000, 0), (3000, 1000)):
-            before, started = self.cpu_s(), time.monotonic()
+            before, started = lab.cpu_s(self.agent.pid), time.monotonic()
             program.do(f"repeat {connections} {every_us} 50 1 {THERE} 51")
             took = time.monotonic() - started
             self.expect("the one that stays", HERE, THERE, 18, pairing="agent", state="open")
             lab.wait_for("the others to be gone", lambda: self.lab.show("qp_agents")[0]["qps"] == 1)
-            cost = 1e6 * (self.cpu_s() - before) / connections
+            cost = 1e6 * (lab.cpu_s(self.agent.pid) - before) / connections
             print(f"{connections / took:.0f} connections a second: {cost:.0f} us of CPU each, the agent's")
         self.assertNotIn("were lost", lab.read(self.log))
 
@@ -230,10 +230,6 @@ class QpAgent(unittest.TestCase):
         """Time that all threads of the agent have run, to the nanosecond."""
         folder = f"/proc/{self.agent.pid}/task"
         return sum(int(lab.read(f"{folder}/{thread}/schedstat").split()[0]) for thread in os.listdir(folder))
-
-    def cpu_s(self):
-        words = lab.read(f"/proc/{self.agent.pid}/stat").rsplit(")", 1)[1].split()
-        return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
 
 
 if __name__ == "__main__":

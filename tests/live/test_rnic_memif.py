@@ -111,15 +111,10 @@ class Memif(unittest.TestCase):
                          lambda: all(row["link"] == "up" for row in l.show("ports") if row["port"] == "b"))
             self.assertEqual(self.json(a, "write_bw", SERVERS[0], "-n", "10", *CALM)["messages"], 10)
             process = int(lab.run("pgrep", "-P", str(server.pid), "-x", "weft-rnic").split()[0])
-            before = self.cpu_s(process)
+            before = lab.cpu_s(process)
             time.sleep(2)
-            self.assertLess(self.cpu_s(process) - before, 0.4)
+            self.assertLess(lab.cpu_s(process) - before, 0.4)
             l.stop()
-
-    @staticmethod
-    def cpu_s(process):
-        fields = lab.read(f"/proc/{process}/stat").rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def test_two_ends_in_one_namespace_are_told_why_they_do_not_meet(self):
         with self.fabric() as (l, (a, _)), self.server(a):
