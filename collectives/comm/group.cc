@@ -216,10 +216,9 @@ void Group::end_first() {
 void Group::use_hosts(weft_inc_reason reason, const std::string& detail) {
   reason_ = reason;
   detail_ = detail;
-  const std::string name = weft_inc_reason_name(reason);
-  if (log_) log_("by hosts: " + name + (detail.empty() ? "" : ", " + detail));
-  if (settings_.backend != WEFT_INC_BACKEND_SWITCH) return;
-  fail("the group gets no switches: " + name + (detail.empty() ? "" : ", " + detail));
+  const std::string why = weft_inc_reason_name(reason) + (detail.empty() ? "" : ", " + detail);
+  if (log_) log_("by hosts: " + why);
+  if (settings_.backend == WEFT_INC_BACKEND_SWITCH) fail("the group gets no switches: " + why);
 }
 
 void Group::note(const Request& by_hosts, weft_inc_reason reason) const {
@@ -432,8 +431,10 @@ bool Group::start_requests() {
 
 /// False: the group has failed.
 bool Group::start(Request& r) {
-  if (!r.by_switch) ++hosted_;
-  if (!r.by_switch) moved_ = r.largest_bytes();
+  if (!r.by_switch) {
+    ++hosted_;
+    moved_ = r.largest_bytes();
+  }
   // Of one that had no turn all know where it stands.
   mixed_ |= !r.by_switch && !r.refused && reason_ == WEFT_INC_REASON_NONE;
   r.confirms = r.by_switch && recovers() && r.largest_bytes() > kKept;

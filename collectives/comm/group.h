@@ -109,9 +109,6 @@ class Group {
 
   /// What time it is, from time to time: before progress().
   void tick(nic::Time now);
-  /// A rank that has lost its switches fails if it has nothing to do for so long and the others do not come: they hear
-  /// of it from their daemons, which renew a lease four times in its length, and may be at work as hosts.
-  [[nodiscard]] nic::Time patience() const noexcept;
   /// Goes on with what can go on. True when something did.
   bool progress();
 
@@ -141,6 +138,9 @@ class Group {
   void agreed();
   void use_hosts(weft_inc_reason reason, const std::string& detail);
   void note(const Request& by_hosts, weft_inc_reason reason) const;
+  /// A rank that has lost its switches fails if it has nothing to do for so long and the others do not come: they hear
+  /// of it from their daemons, which renew a lease four times in its length, and may be at work as hosts.
+  [[nodiscard]] nic::Time patience() const noexcept;
   bool start_requests();
   bool start(Request& request);
   [[nodiscard]] bool hear_of_turn();

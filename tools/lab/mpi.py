@@ -19,8 +19,8 @@ from bench.report import charts, page
 from tools.lab import collective, experiment, namespaces
 from tools.lab.namespaces import LabError
 
-MEASURED = re.compile(r"^\s*(\d+)\s+([\d.]+)\s*$", re.M)  # as the OSU benchmarks print it: bytes, microseconds
-RAN = re.compile(r"coll:weft: group \d+ ran (\d+) collectives")
+_MEASURED = re.compile(r"^\s*(\d+)\s+([\d.]+)\s*$", re.M)  # as the OSU benchmarks print it: bytes, microseconds
+_RAN = re.compile(r"coll:weft: group \d+ ran (\d+) collectives")
 _PATIENCE_S = 10
 
 
@@ -57,6 +57,12 @@ def manager_document(path, folder, switch_socket):
     for switch in document["switches"]:
         switch["control"] = switch_socket
     return document
+
+
+def measured(output, hosts):
+    """What a program has printed between so many hosts: (microseconds by bytes, collectives by switches)."""
+    times = {int(size): float(us) for size, us in _MEASURED.findall(output)}
+    return times, sum(int(count) for count in _RAN.findall(output)) // max(1, hosts)
 
 
 class Bench(experiment.Bench):
@@ -122,11 +128,10 @@ class Bench(experiment.Bench):
             stack.callback(namespaces.stop, switch)
             self._start_manager(stack)
             output = self._mpirun(variant)
-        times = {int(size): float(us) for size, us in MEASURED.findall(output)}
+        times, ran = measured(output, len(self._lab.hosts))
         if not times:
             raise LabError(f"the program has printed no lines of bytes and microseconds:\n{output[-2000:]}")
-        ran = [int(count) for count in RAN.findall(output)]
-        return Result(variant, times, sum(ran) // max(1, len(self._lab.hosts)), output, time.monotonic() - started)
+        return Result(variant, times, ran, output, time.monotonic() - started)
 
     def _mpirun(self, variant):
         """All output of the program."""

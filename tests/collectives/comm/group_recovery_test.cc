@@ -64,6 +64,15 @@ class Site : public World {
     fabric.lose_switches();
     for (auto& g : groups) g->on_daemon(GroupGone{7, generation});
   }
+  /// A group of switches loses them, and rank 2 has not heard of it.
+  void lose_but_for_rank_2(std::uint64_t generation) {
+    give(generation);
+    ASSERT_TRUE(run_to(State::ready));
+    tick(1);
+    fabric.lose_switches();
+    for (const std::uint32_t r : {0u, 1u, 3u}) groups[r]->on_daemon(GroupGone{7, generation});
+    run([] { return false; });
+  }
   void tick(nic::Time now) {
     for (auto& g : groups) g->tick(now);
   }
@@ -410,12 +419,7 @@ TEST(Recovery, ResultsThatAreTooLargeToBeKeptAreThereAtAllRanksOrAtNone) {
 
 TEST(Recovery, RanksThatDoNotMeetFailInTime) {
   Site s(1);
-  s.give(42);
-  ASSERT_TRUE(s.run_to(State::ready));
-  s.tick(1);
-  s.fabric.lose_switches();
-  for (const std::uint32_t r : {0u, 1u, 3u}) s.groups[r]->on_daemon(GroupGone{7, 42});
-  s.run([] { return false; });
+  s.lose_but_for_rank_2(42);
   s.tick(Group::kMeetAgain);
   EXPECT_EQ(s.groups[1]->state(), State::recounting);
   EXPECT_EQ(s.groups[1]->info().reason, WEFT_INC_REASON_LOST);
@@ -429,12 +433,7 @@ TEST(Recovery, RanksThatDoNotMeetFailInTime) {
 TEST(Recovery, RanksWaitForThoseWhoHearOfTheLossFromTheirDaemons) {
   Site s(1);
   s.lease_ms = 60'000;
-  s.give(42);
-  ASSERT_TRUE(s.run_to(State::ready));
-  s.tick(1);
-  s.fabric.lose_switches();
-  for (const std::uint32_t r : {0u, 1u, 3u}) s.groups[r]->on_daemon(GroupGone{7, 42});
-  s.run([] { return false; });
+  s.lose_but_for_rank_2(42);
   s.tick(16'000 * nic::kMs);
   s.groups[2]->on_daemon(GroupGone{7, 42});
   ASSERT_TRUE(s.run_to(State::ready)) << s.groups[1]->error();

@@ -37,6 +37,29 @@ class ServiceTest : public testing::Test {
   }
   void TearDown() override { server.stop(); }
 
+  static ManagerOptions with_short_leases() {
+    ManagerOptions options;
+    options.lease_ns = 300'000'000;
+    options.probe_ns = 50'000'000;
+    return options;
+  }
+  /// Of two groups the one that is renewed stays, and the other ends.
+  void expect_to_outlive_the_other(const v1::CreateGroupReply& made) {
+    v1::RenewLeaseRequest lease;
+    lease.set_group(made.group());
+    lease.set_generation(made.generation());
+    v1::ListGroupsReply list;
+    const TimeNs end = monotonic_now() + 20'000'000'000;
+    do {
+      v1::RenewLeaseReply renewed;
+      ASSERT_EQ(client.renew(lease, renewed), std::nullopt);
+      ASSERT_TRUE(renewed.running());
+      ASSERT_EQ(client.groups(list), std::nullopt);
+    } while (list.groups_size() == 2 && monotonic_now() < end);
+    ASSERT_EQ(list.groups_size(), 1);
+    EXPECT_EQ(list.groups(0).group(), made.group());
+  }
+
   static v1::CreateGroupRequest request(const std::vector<int>& hosts) {
     v1::CreateGroupRequest r;
     r.set_group(7);
@@ -221,28 +244,14 @@ TEST_F(ServiceTest, WhatMakesNoSenseIsAnErrorInWords) {
 }
 
 TEST_F(ServiceTest, SilentRanksLoseTheirGroupAndOthersDoNot) {
-  ManagerOptions options;
-  options.lease_ns = 300'000'000;
-  options.probe_ns = 50'000'000;
-  start(options);
+  start(with_short_leases());
   v1::CreateGroupReply silent, alive;
   ASSERT_EQ(client.create(request({0, 1}), silent), std::nullopt);
   auto other = request({2, 3});
   other.set_group(8);
   ASSERT_EQ(client.create(other, alive), std::nullopt);
-  v1::RenewLeaseRequest lease;
-  lease.set_group(8);
-  lease.set_generation(alive.generation());
-  v1::ListGroupsReply list;
-  const TimeNs end = monotonic_now() + 20'000'000'000;
-  do {
-    v1::RenewLeaseReply renewed;
-    ASSERT_EQ(client.renew(lease, renewed), std::nullopt);
-    ASSERT_TRUE(renewed.running());
-    ASSERT_EQ(client.groups(list), std::nullopt);
-  } while (list.groups_size() == 2 && monotonic_now() < end);
-  ASSERT_EQ(list.groups_size(), 1);
-  EXPECT_EQ(list.groups(0).group(), 8u);
+  EXPECT_EQ(alive.group(), 8u);
+  expect_to_outlive_the_other(alive);
 }
 
 TEST_F(ServiceTest, CallsThatArriveAgainTouchNoOtherGroup) {
@@ -276,29 +285,14 @@ TEST_F(ServiceTest, CallsThatArriveAgainTouchNoOtherGroup) {
 
 /// Whoever asks for any number gets a group for each call. Nobody renews one that nobody knows.
 TEST_F(ServiceTest, AGroupOfACallThatArrivesAgainEndsWithItsLease) {
-  ManagerOptions options;
-  options.lease_ns = 300'000'000;
-  options.probe_ns = 50'000'000;
-  start(options);
+  start(with_short_leases());
   auto wanted = request({0, 1});
   wanted.set_group(0);
   v1::CreateGroupReply made, again;
   ASSERT_EQ(client.create(wanted, made), std::nullopt);
   ASSERT_EQ(client.create(wanted, again), std::nullopt);
   ASSERT_NE(made.group(), again.group());
-  v1::RenewLeaseRequest lease;
-  lease.set_group(made.group());
-  lease.set_generation(made.generation());
-  v1::ListGroupsReply list;
-  const TimeNs end = monotonic_now() + 20'000'000'000;
-  do {
-    v1::RenewLeaseReply renewed;
-    ASSERT_EQ(client.renew(lease, renewed), std::nullopt);
-    ASSERT_TRUE(renewed.running());
-    ASSERT_EQ(client.groups(list), std::nullopt);
-  } while (list.groups_size() == 2 && monotonic_now() < end);
-  ASSERT_EQ(list.groups_size(), 1);
-  EXPECT_EQ(list.groups(0).group(), made.group());
+  expect_to_outlive_the_other(made);
 }
 
 /// Two tenants with certificates, beside operators with the socket.
