@@ -3,16 +3,15 @@
 #include "collectives/manager/etcd_store.h"
 
 #include <algorithm>
-#include <charconv>
 #include <set>
 #include <utility>
 
 #include "collectives/manager/etcd.pb.h"
+#include "collectives/manager/etcd_replies.h"
 
 namespace weft::inc::manager {
 namespace {
 
-constexpr const char* kVersion = "1";
 /// Of a transaction: etcd takes 128 operations and 1.5 MiB, if it is not told otherwise.
 constexpr std::size_t kMaxWrites = 100, kMaxBytes = 512 * 1024;
 constexpr std::chrono::milliseconds kAgain{200};
@@ -125,14 +124,11 @@ std::optional<std::string> EtcdStore::check_version() {
   fresh.set_target(etcdserverpb::Compare::VERSION);
   fresh.set_key(key("version"));
   fresh.set_version(0);
-  write(*request.add_success(), key("version"), kVersion);
+  write(*request.add_success(), key("version"), kEtcdVersion);
   request.add_failure()->mutable_request_range()->set_key(key("version"));
   etcdserverpb::TxnResponse reply;
   if (auto error = client_.txn(request, reply)) return error;
-  if (reply.succeeded()) return std::nullopt;
-  const auto& kvs = reply.responses(0).response_range().kvs();
-  if (!kvs.empty() && kvs[0].value() == kVersion) return std::nullopt;
-  return place_.prefix + " in etcd was written by a newer version";
+  return reply.succeeded() ? std::nullopt : etcd_version_mistake(reply, place_.prefix);
 }
 
 void EtcdStore::add(Write write) {
@@ -171,17 +167,7 @@ std::optional<std::string> EtcdStore::load(Content& content) {
   etcdserverpb::TxnResponse reply;
   if (auto error = client_.txn(request, reply)) return error;
   if (!reply.succeeded()) return kLost;
-  const auto& generation = reply.responses(0).response_range().kvs();
-  if (!generation.empty()) {
-    const std::string& digits = generation[0].value();
-    const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), content.last_generation);
-    if (read.ec != std::errc{} || read.ptr != digits.data() + digits.size()) {
-      return key("generation") + " in etcd is no number: " + digits;
-    }
-  }
-  const auto& links = reply.responses(1).response_range().kvs();
-  if (!links.empty()) content.links = links[0].value();
-  for (const auto& kv : reply.responses(2).response_range().kvs()) content.records.push_back(kv.value());
+  if (auto error = read_etcd_content(reply, place_.prefix, content)) return error;
   const std::lock_guard lock(mutex_);
   last_generation_ = content.last_generation;
   return std::nullopt;
@@ -274,7 +260,7 @@ void EtcdStore::keep_lease() {
     std::int64_t left = 0;
     const bool answered = !client_.keep_alive(lease_, left);
     lock.lock();
-    if (answered && left > 0) leads_until_ = begun + std::chrono::seconds(left);
+    if (answered && left > 0) leads_until_ = begun + std::chrono::seconds(std::min<std::int64_t>(left, place_.lease_s));
     if ((answered && left <= 0) || Clock::now() >= leads_until_) {
       lock.unlock();
       return lose();

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <utility>
@@ -22,8 +23,29 @@ namespace {
 constexpr std::array<std::string_view, 3> kStates{"installing", "running", "removing"};
 /// A switch hands its memory out in whole cache lines.
 constexpr std::uint64_t kLine = 64;
+constexpr std::uint32_t kMaxPsn = 0xffffff;
+constexpr std::uint32_t kMaxWords = 1u << 16;
+constexpr std::uint32_t kMaxPeriodUs = 1'000'000'000;
+
+void require(bool condition, const char* otherwise) {
+  if (!condition) throw std::invalid_argument(otherwise);
+}
+
+/// JSON's numbers may be negative, have a fraction, or be larger than T.
+template <class T>
+T number(const json& j) {
+  require(j.is_number_unsigned() && j.get<std::uint64_t>() <= std::numeric_limits<T>::max(), "no number");
+  return j.get<T>();
+}
+
+/// One that records of earlier versions lack.
+template <class T>
+T number_or_0(const json& j, const char* name) {
+  return j.contains(name) ? number<T>(j.at(name)) : T{0};
+}
 
 Mode mode_from(const std::string& word) {
+  require(word == "i" || word == "ii" || word == "iii", "no mode");
   return word == "i" ? Mode::i : word == "iii" ? Mode::iii : Mode::ii;
 }
 
@@ -102,7 +124,7 @@ policy::NodeId node_from(const json& j, const Topology& t) {
 
 policy::TreeEdge edge_from(const json& j, const Topology& t) {
   policy::TreeEdge e{node_from(j.at(0), t), node_from(j.at(1), t), policy::kNoLink};
-  std::size_t place = j.at(2).get<std::size_t>();
+  std::size_t place = number<std::size_t>(j.at(2));
   for (const policy::Arc& arc : t.up(e.child)) {
     if (arc.to == e.parent && place-- == 0) e.link = arc.link;
   }
@@ -115,14 +137,14 @@ Decision decision_from(const json& j, const Topology& t) {
   for (const auto& e : j.at("edges")) d.tree.edges.push_back(edge_from(e, t));
   for (const auto& s : j.at("switches")) {
     const policy::NodeId node = node_from(s.at("name"), t);
-    d.tree.switches.push_back({node, s.at("children").get<std::uint32_t>(), false});
-    d.memory.push_back({node, s.at("bytes").get<std::uint64_t>(), s.at("block").get<std::uint32_t>(), false});
+    d.tree.switches.push_back({node, number<std::uint32_t>(s.at("children")), false});
+    d.memory.push_back({node, number<std::uint64_t>(s.at("bytes")), number<std::uint32_t>(s.at("block")), false});
   }
-  d.units = j.at("units").get<std::uint32_t>();
-  d.width_mbps = j.at("width_mbps").get<std::uint32_t>();
+  d.units = number<std::uint32_t>(j.at("units"));
+  d.width_mbps = number<std::uint32_t>(j.at("width_mbps"));
   d.staggered = j.contains("offset_ns");
-  d.offset_ns = j.value("offset_ns", std::uint64_t{0});
-  if (d.tree.switches.empty()) throw std::invalid_argument("no switches");
+  d.offset_ns = number_or_0<std::uint64_t>(j, "offset_ns");
+  require(!d.tree.switches.empty(), "no switches");
   d.tree.switches.back().root = true;
   d.tree.root = d.tree.switches.back().node;
   return d;
@@ -131,42 +153,74 @@ Decision decision_from(const json& j, const Topology& t) {
 GroupOptions options_from(const json& j) {
   GroupOptions o;
   o.mode = mode_from(j.at("mode").get<std::string>());
-  o.mtu = j.at("mtu").get<std::uint32_t>();
-  o.message_packets = j.at("message_packets").get<std::uint32_t>();
-  o.window = j.at("window").get<std::uint32_t>();
-  o.least_window = j.at("least_window").get<std::uint32_t>();
+  o.mtu = number<std::uint32_t>(j.at("mtu"));
+  o.message_packets = number<std::uint32_t>(j.at("message_packets"));
+  o.window = number<std::uint32_t>(j.at("window"));
+  o.least_window = number<std::uint32_t>(j.at("least_window"));
   o.reproducible = j.at("reproducible").get<bool>();
-  o.rate_mbps = j.at("rate_mbps").get<std::uint32_t>();
+  o.rate_mbps = number<std::uint32_t>(j.at("rate_mbps"));
   o.prefer = j.at("prefer") == "latency" ? policy::Prefer::latency : policy::Prefer::bandwidth;
-  o.types = j.at("types").get<std::uint16_t>();
-  o.duty_per_mille = j.value("duty_per_mille", 0u);
-  o.period_us = j.value("period_us", 0u);
-  o.job = j.value("job", 0u);
+  o.types = number<std::uint16_t>(j.at("types"));
+  o.duty_per_mille = number_or_0<std::uint32_t>(j, "duty_per_mille");
+  o.period_us = number_or_0<std::uint32_t>(j, "period_us");
+  o.job = number_or_0<std::uint32_t>(j, "job");
   return o;
 }
 
 EndpointRecord endpoint_from(const json& j) {
+  std::vector<std::uint32_t> ranks;
+  for (const json& rank : j.at("ranks")) ranks.push_back(number<std::uint32_t>(rank));
   return {address_from(j.at("address")),
           address_from(j.at("peer")),
-          j.at("qp").get<std::uint32_t>(),
-          j.at("peer_qp").get<std::uint32_t>(),
-          j.at("first_rx").get<std::uint32_t>(),
-          j.at("first_tx").get<std::uint32_t>(),
-          j.at("ranks").get<std::vector<std::uint32_t>>(),
+          number<std::uint32_t>(j.at("qp")),
+          number<std::uint32_t>(j.at("peer_qp")),
+          number<std::uint32_t>(j.at("first_rx")),
+          number<std::uint32_t>(j.at("first_tx")),
+          std::move(ranks),
           j.at("is_rank").get<bool>()};
+}
+
+void check_endpoint(const EndpointRecord& e, const GroupRecord& r) {
+  require(e.qp <= kMaxPsn && e.peer_qp <= kMaxPsn && e.first_rx <= kMaxPsn && e.first_tx <= kMaxPsn, "no 24 bits");
+  require(!e.is_rank || e.ranks.size() == 1, "a rank's endpoint is of one rank");
+  require(std::all_of(e.ranks.begin(), e.ranks.end(), [&](auto rank) { return rank < r.members.size(); }), "no rank");
+}
+
+/// What is left of a group that is removed is some of its switches, without edges.
+void check(const GroupRecord& r, const Topology& topology) {
+  require(r.id != 0 && mistake_of(r.options).empty(), "no group");
+  for (const Member& m : r.members) require(mistake_of(m).empty(), "no member");
+  const policy::Tree& tree = r.decision.tree;
+  require(r.switches.size() == tree.switches.size(), "endpoints of another tree");
+  std::set<policy::NodeId> nodes;
+  std::set<std::uint32_t> ranks;
+  for (std::size_t i = 0; i < r.switches.size(); ++i) {
+    const policy::Node& node = topology.node(tree.switches[i].node);
+    require(node.is_switch && nodes.insert(tree.switches[i].node).second, "no switch, or twice");
+    require(node.name == r.switches[i].name, "endpoints of another switch");
+    for (const EndpointRecord& e : r.switches[i].endpoints) {
+      check_endpoint(e, r);
+      require(!e.is_rank || ranks.insert(e.ranks.front()).second, "a rank has one endpoint");
+    }
+  }
+  require(r.state != GroupState::running || ranks.size() == r.members.size(), "a rank without an endpoint");
+  std::set<policy::LinkId> links;
+  for (const policy::TreeEdge& e : tree.edges) {
+    require(links.insert(e.link).second && nodes.contains(e.parent), "no edge of the tree");
+  }
 }
 
 GroupRecord record_from(const json& j, const Topology& topology) {
   GroupRecord r;
-  r.id = j.at("group").get<GroupId>();
-  r.generation = j.at("generation").get<std::uint64_t>();
+  r.id = number<GroupId>(j.at("group"));
+  r.generation = number<std::uint64_t>(j.at("generation"));
   const auto state = std::find(kStates.begin(), kStates.end(), j.at("state").get<std::string>());
-  if (state == kStates.end()) throw std::invalid_argument("no state");
+  require(state != kStates.end(), "no state");
   r.state = static_cast<GroupState>(state - kStates.begin());
   r.tenant = j.value("tenant", "");
   for (const auto& m : j.at("members")) {
-    r.members.push_back({address_from(m.at("address")), m.at("qp").get<std::uint32_t>(),
-                         m.at("first_psn").get<std::uint32_t>(), m.at("expects_psn").get<std::uint32_t>(),
+    r.members.push_back({address_from(m.at("address")), number<std::uint32_t>(m.at("qp")),
+                         number<std::uint32_t>(m.at("first_psn")), number<std::uint32_t>(m.at("expects_psn")),
                          m.at("loss_recovery").get<std::string>()});
   }
   r.options = options_from(j.at("options"));
@@ -176,7 +230,7 @@ GroupRecord record_from(const json& j, const Topology& topology) {
     record.name = s.at("switch").get<std::string>();
     for (const auto& e : s.at("endpoints")) record.endpoints.push_back(endpoint_from(e));
   }
-  if (r.switches.size() != r.decision.tree.switches.size()) throw std::invalid_argument("endpoints of another tree");
+  check(r, topology);
   return r;
 }
 
@@ -184,6 +238,24 @@ GroupRecord record_from(const json& j, const Topology& topology) {
 
 std::string_view to_string(GroupState state) noexcept {
   return kStates[static_cast<std::size_t>(state)];
+}
+
+std::string mistake_of(const GroupOptions& o) {
+  if (o.mtu < 256 || o.mtu > 4096) return "mtu is between 256 and 4096";
+  if (o.message_packets == 0 || o.message_packets > kMaxWords) return "message_packets is between 1 and 65536";
+  if (o.window == 0 || o.window > kMaxWords) return "window is between 1 and 65536";
+  if (o.least_window == 0 || o.least_window > o.window) return "least_window is between 1 and window";
+  if (o.duty_per_mille > 1000) return "duty_per_mille is at most 1000";
+  if (o.period_us > kMaxPeriodUs) return "period_us is at most 1000000000";
+  return "";
+}
+
+std::string mistake_of(const Member& m) {
+  if (m.qp == 0 || m.qp > kMaxPsn) return "a qp is between 1 and 16777215";
+  if (m.first_psn > kMaxPsn || m.expects_psn > kMaxPsn) return "a PSN has 24 bits";
+  const auto& recovery = m.loss_recovery;
+  if (recovery != "gbn" && recovery != "nic_sr" && recovery != "irn") return "loss_recovery is gbn, nic_sr or irn";
+  return "";
 }
 
 policy::MemoryDemand memory_demand(const GroupOptions& options) {

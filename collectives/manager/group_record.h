@@ -52,6 +52,10 @@ struct GroupOptions {
   friend bool operator==(const GroupOptions&, const GroupOptions&) = default;
 };
 
+/// Why no group can be made of this, or an empty string.
+[[nodiscard]] std::string mistake_of(const Member& m);
+[[nodiscard]] std::string mistake_of(const GroupOptions& o);
+
 /// Memory that groups with these options take of a switch, as its engine counts it.
 [[nodiscard]] policy::MemoryDemand memory_demand(const GroupOptions& options);
 
@@ -101,7 +105,8 @@ struct GroupRecord {
 /// Of its tree.
 [[nodiscard]] std::set<policy::NodeId> switches_of(const GroupRecord& record);
 
-/// The text of a record, and back: nullopt when it is none, or names what the topology does not have.
+/// The text of a record, and back: nullopt when it is none, when it names what the topology does not have, or when no
+/// manager can have made it.
 [[nodiscard]] std::string to_text(const GroupRecord& record, const policy::Topology& topology);
 [[nodiscard]] std::optional<GroupRecord> from_text(const std::string& text, const policy::Topology& topology);
 

@@ -19,9 +19,6 @@ constexpr std::array<std::string_view, 9> kRefusals{"none",           "bad_reque
                                                     "unknown_group",  "over_quota",         "not_permitted"};
 constexpr std::array<std::string_view, 6> kEndings{"none",           "destroyed",     "lease_expired",
                                                    "switch_lost_it", "switch_silent", "not_installed"};
-constexpr std::uint32_t kMaxPsn = 0xffffff;
-constexpr std::uint32_t kMaxWords = 1u << 16;
-constexpr std::uint32_t kMaxPeriodUs = 1'000'000'000;
 
 /// At all switches together.
 std::uint64_t bytes_of(const policy::Decision& decision) {
@@ -46,24 +43,6 @@ GroupRecord only_at(const GroupRecord& record, const std::set<NodeId>& nodes) {
   return rest;
 }
 
-std::string mistake_of_options(const GroupOptions& o) {
-  if (o.mtu < 256 || o.mtu > 4096) return "mtu is between 256 and 4096";
-  if (o.message_packets == 0 || o.message_packets > kMaxWords) return "message_packets is between 1 and 65536";
-  if (o.window == 0 || o.window > kMaxWords) return "window is between 1 and 65536";
-  if (o.least_window == 0 || o.least_window > o.window) return "least_window is between 1 and window";
-  if (o.duty_per_mille > 1000) return "duty_per_mille is at most 1000";
-  if (o.period_us > kMaxPeriodUs) return "period_us is at most 1000000000";
-  return "";
-}
-
-std::string mistake_of_member(const Member& m) {
-  if (m.qp == 0 || m.qp > kMaxPsn) return "a qp is between 1 and 16777215";
-  if (m.first_psn > kMaxPsn || m.expects_psn > kMaxPsn) return "a PSN has 24 bits";
-  const auto& recovery = m.loss_recovery;
-  if (recovery != "gbn" && recovery != "nic_sr" && recovery != "irn") return "loss_recovery is gbn, nic_sr or irn";
-  return "";
-}
-
 }  // namespace
 
 std::string_view to_string(Refusal refusal) noexcept {
@@ -86,9 +65,9 @@ Manager::Manager(Fabric fabric, const ManagerOptions& options, Agents& agents, S
 }
 
 std::string Manager::mistake_of(const CreateRequest& request) const {
-  if (auto mistake = mistake_of_options(request.options); !mistake.empty()) return mistake;
+  if (auto mistake = manager::mistake_of(request.options); !mistake.empty()) return mistake;
   for (const Member& m : request.members) {
-    if (auto mistake = mistake_of_member(m); !mistake.empty()) return mistake;
+    if (auto mistake = manager::mistake_of(m); !mistake.empty()) return mistake;
     if (fabric_.host_of(m.address) == policy::kNoNode) return "no host has the address " + m.address.to_string();
   }
   if (request.group != 0 && (request.group < options_.first_group || request.group > options_.last_group)) {
@@ -512,6 +491,7 @@ std::optional<std::string> Manager::recover(TimeNs now) {
   for (const std::string& text : content.records) {
     auto record = from_text(text, fabric_.topology);
     if (!record) return "the store has a group that this topology does not fit: " + text;
+    last_generation_ = std::max(last_generation_, record->generation);
     records.push_back(std::move(*record));
   }
   // Earlier groups were there when later ones were placed.

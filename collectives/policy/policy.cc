@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <utility>
 
 #include "collectives/policy/widths.h"
@@ -232,6 +233,9 @@ std::optional<std::string> Policy::adopt(const Request& request, const Decision&
       return group + " has the link " + topology_.link_name(edge.link) + ", and so has group " +
              std::to_string(use.groups.front());
     }
+    if (request.rate_mbps > std::numeric_limits<std::uint32_t>::max() - use.reserved_mbps) {
+      return group + " has more than there is of the link " + topology_.link_name(edge.link);
+    }
   }
   Decision adopted = d;
   for (Allocation& a : adopted.memory) {
@@ -241,8 +245,8 @@ std::optional<std::string> Policy::adopt(const Request& request, const Decision&
     // Who was in a block first may be gone, and who comes later may need more of it than those that are.
     if (options_.kind == PolicyKind::temporal) a.shared = block != nullptr;
     const std::uint64_t there = a.shared && block != nullptr ? std::min(block->bytes, a.bytes) : 0;
-    const bool fits =
-        a.shared == (block != nullptr) && use.bytes + a.bytes - there <= topology_.node(a.node).abilities.memory_bytes;
+    const std::uint64_t memory = topology_.node(a.node).abilities.memory_bytes;
+    const bool fits = a.shared == (block != nullptr) && use.bytes <= memory && a.bytes - there <= memory - use.bytes;
     if (!fits) return group + " does not fit into the memory of " + topology_.node(a.node).name;
   }
   take(request, adopted);

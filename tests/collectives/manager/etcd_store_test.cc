@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "collectives/manager/etcd_replies.h"
 #include "tests/collectives/manager/fake_etcd.h"
 #include "tests/collectives/manager/fake_fabric.h"
 
@@ -246,6 +247,17 @@ TEST_F(EtcdStoreTest, ANumberThatIsNoneIsAnError) {
   data.txn(wrong);
   Store::Content out;
   EXPECT_THAT(store->store.load(out).value_or(""), HasSubstr("no number"));
+}
+
+TEST(EtcdReplies, QuestionsWithoutAnAnswerAreErrors) {
+  etcdserverpb::TxnResponse reply;
+  reply.set_succeeded(true);
+  Store::Content out;
+  EXPECT_THAT(read_etcd_content(reply, "/t", out).value_or(""), HasSubstr("0 responses to 3 questions"));
+  EXPECT_THAT(etcd_version_mistake(reply, "/t").value_or(""), HasSubstr("0 responses to 1 question"));
+  for (int i = 0; i < 3; ++i) reply.add_responses()->mutable_response_put();
+  EXPECT_EQ(read_etcd_content(reply, "/t", out), std::nullopt) << "ranges without keys";
+  EXPECT_THAT(out.records, IsEmpty());
 }
 
 }  // namespace

@@ -115,6 +115,34 @@ TEST(GroupRecord, WhatIsNoneIsNotRead) {
   EXPECT_FALSE(from_text(changed(R"("endpoints":[{"switch")", one_more), f.topology)) << "three switches, four places";
 }
 
+TEST(GroupRecord, WhatNoManagerWritesIsNotRead) {
+  const Fabric f = small_fabric();
+  const auto record = nlohmann::json::parse(to_text(some_record(f, Mode::ii), f.topology));
+  const auto with = [&](const char* path, const nlohmann::json& value) {
+    nlohmann::json changed = record;
+    changed.at(nlohmann::json::json_pointer(path)) = value;
+    return from_text(changed.dump(), f.topology);
+  };
+  ASSERT_TRUE(with("/group", 7));
+  EXPECT_FALSE(with("/group", 0));
+  EXPECT_FALSE(with("/group", -1));
+  EXPECT_FALSE(with("/group", 7.5));
+  EXPECT_FALSE(with("/options/mtu", 5000));
+  EXPECT_FALSE(with("/options/window", (std::uint64_t{1} << 32) + 4)) << "4, with what does not fit cut off";
+  EXPECT_FALSE(with("/options/mode", "iv"));
+  EXPECT_FALSE(with("/members/0/qp", 1 << 24));
+  EXPECT_FALSE(with("/tree/switches/1/name", "leaf0")) << "a switch has two places in the tree";
+  EXPECT_FALSE(with("/tree/switches/0/name", "h0")) << "a host does not add";
+  EXPECT_FALSE(with("/tree/edges/1", record["tree"]["edges"][0])) << "two edges are one link";
+  EXPECT_FALSE(with("/endpoints/0/switch", "leaf1"));
+  ASSERT_EQ(record["endpoints"][0]["endpoints"][0]["is_rank"], true);
+  EXPECT_FALSE(with("/endpoints/0/endpoints/0/ranks/0", 3)) << "there are three ranks";
+  EXPECT_FALSE(with("/endpoints/0/endpoints/0/ranks/0", 1)) << "rank 1 is at the next endpoint";
+  EXPECT_FALSE(with("/endpoints/0/endpoints/0/ranks", nlohmann::json::array()));
+  EXPECT_FALSE(with("/endpoints/0/endpoints/0/is_rank", false)) << "rank 0 has no endpoint";
+  EXPECT_FALSE(with("/endpoints/0/endpoints/0/first_rx", 1 << 24));
+}
+
 TEST(SwitchSpec, SaysWhatAStageReads) {
   const Fabric f = small_fabric();
   const GroupRecord r = some_record(f, Mode::iii);
