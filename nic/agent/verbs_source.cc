@@ -2,7 +2,6 @@
 // Copyright The weft authors
 #include "nic/agent/verbs_source.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <infiniband/verbs.h>
 #include <sys/mman.h>
@@ -12,7 +11,6 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
-#include <fstream>
 
 #include "nic/agent/bpf_objects.h"
 #include "nic/agent/elf_symbol.h"
@@ -70,19 +68,6 @@ class MappedFile {
   std::span<const std::uint8_t> bytes_;
 };
 
-// The libraries that a process has open, as its own root has them.
-std::set<std::string> libraries_of(const std::string& process) {
-  std::set<std::string> found;
-  std::ifstream maps(process + "/maps");
-  for (std::string line; std::getline(maps, line);) {
-    const std::size_t path = line.find('/');
-    if (path != std::string::npos && line.find("/libibverbs.so", path) != std::string::npos) {
-      found.insert(process + "/root" + line.substr(path));
-    }
-  }
-  return found;
-}
-
 }  // namespace
 
 std::string VerbsSource::open() {
@@ -110,16 +95,7 @@ std::string VerbsSource::watch(const std::string& library) {
 }
 
 void VerbsSource::watch_processes(const std::function<void(const std::string&)>& complain) {
-  DIR* const all = opendir(proc_.c_str());
-  if (all == nullptr) return;
-  std::set<std::string> libraries;
-  while (const dirent* entry = readdir(all)) {
-    if (entry->d_name[0] >= '1' && entry->d_name[0] <= '9') {
-      for (const std::string& path : libraries_of(proc_ + "/" + entry->d_name)) libraries.insert(path);
-    }
-  }
-  closedir(all);
-  for (const std::string& library : libraries) {
+  for (const std::string& library : processes_.look()) {
     struct stat found {};
     if (stat(library.c_str(), &found) != 0) continue;  // its process has ended, or the file was replaced
     const File file{found.st_dev, found.st_ino};

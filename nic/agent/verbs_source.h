@@ -11,19 +11,21 @@
 #include <vector>
 
 #include "nic/agent/bpf_programs.h"
+#include "nic/agent/process_libraries.h"
 
 namespace weft::agent {
 
 class VerbsSource : public QpEventSource {
  public:
   /// @param proc  where /proc is
-  explicit VerbsSource(std::string proc = "/proc") : proc_(std::move(proc)) {}
+  explicit VerbsSource(std::string proc = "/proc") : processes_(std::move(proc), "libibverbs.so") {}
 
   /// "" or what is wrong.
   [[nodiscard]] std::string open();
   /// Watches a copy of the library; "" also when it is watched already.
   [[nodiscard]] std::string watch(const std::string& library);
-  /// Watches the copies that processes have open now. What cannot be watched is said to `complain`, once for each.
+  /// Watches the copies that processes have opened, see ProcessLibraries. What cannot be watched is said to `complain`,
+  /// once for each.
   void watch_processes(const std::function<void(const std::string&)>& complain);
   [[nodiscard]] std::size_t watched() const noexcept { return watched_.size(); }
 
@@ -35,7 +37,7 @@ class VerbsSource : public QpEventSource {
  private:
   using File = std::pair<std::uint64_t, std::uint64_t>;  // device and inode
 
-  std::string proc_;
+  ProcessLibraries processes_;
   BpfPrograms programs_;
   std::set<File> watched_, given_up_;
 };
