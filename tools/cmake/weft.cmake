@@ -172,10 +172,11 @@ if(WEFT_TESTS)
   add_custom_target(mutants)
 endif()
 
-# weft_test_objects(name SOURCES ... LIBS ...): sources that several tests have, compiled once.
+# weft_test_objects(name SOURCES ... LIBS ...): sources that several tests have, compiled once, where one of these tests
+# is built.
 function(weft_test_objects name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LIBS" ${ARGN})
-  add_library(${name} OBJECT ${ARG_SOURCES})
+  add_library(${name} OBJECT EXCLUDE_FROM_ALL ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE weft_options ${ARG_LIBS} GTest::gmock)
   if(WEFT_SANITIZE)
     weft_test_flags(${name})
