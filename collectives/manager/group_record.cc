@@ -31,10 +31,15 @@ void require(bool condition, const char* otherwise) {
   if (!condition) throw std::invalid_argument(otherwise);
 }
 
+void no_mistake(const std::string& mistake) {
+  if (!mistake.empty()) throw std::invalid_argument(mistake);
+}
+
 /// JSON's numbers may be negative, have a fraction, or be larger than T.
 template <class T>
 T number(const json& j) {
-  require(j.is_number_unsigned() && j.get<std::uint64_t>() <= std::numeric_limits<T>::max(), "no number");
+  require(j.is_number_unsigned() && j.get<std::uint64_t>() <= std::numeric_limits<T>::max(),
+          "a number is negative, has a fraction or is too large");
   return j.get<T>();
 }
 
@@ -45,7 +50,7 @@ T number_or_0(const json& j, const char* name) {
 }
 
 Mode mode_from(const std::string& word) {
-  require(word == "i" || word == "ii" || word == "iii", "no mode");
+  require(word == "i" || word == "ii" || word == "iii", "there is no such mode");
   return word == "i" ? Mode::i : word == "iii" ? Mode::iii : Mode::ii;
 }
 
@@ -112,13 +117,13 @@ ordered_json tree_json(const Decision& d, const Topology& t) {
 
 wire::IpAddress address_from(const json& j) {
   const auto address = wire::IpAddress::parse(j.get<std::string>());
-  if (!address) throw std::invalid_argument("no address");
+  if (!address) throw std::invalid_argument("an address is none");
   return *address;
 }
 
 policy::NodeId node_from(const json& j, const Topology& t) {
   const policy::NodeId node = t.find(j.get<std::string>());
-  if (node == policy::kNoNode) throw std::invalid_argument("no such node");
+  if (node == policy::kNoNode) throw std::invalid_argument("there is no such node");
   return node;
 }
 
@@ -128,7 +133,7 @@ policy::TreeEdge edge_from(const json& j, const Topology& t) {
   for (const policy::Arc& arc : t.up(e.child)) {
     if (arc.to == e.parent && place-- == 0) e.link = arc.link;
   }
-  if (e.link == policy::kNoLink) throw std::invalid_argument("no such link");
+  if (e.link == policy::kNoLink) throw std::invalid_argument("there is no such link");
   return e;
 }
 
@@ -144,7 +149,7 @@ Decision decision_from(const json& j, const Topology& t) {
   d.width_mbps = number<std::uint32_t>(j.at("width_mbps"));
   d.staggered = j.contains("offset_ns");
   d.offset_ns = number_or_0<std::uint64_t>(j, "offset_ns");
-  require(!d.tree.switches.empty(), "no switches");
+  require(!d.tree.switches.empty(), "a tree has no switches");
   d.tree.switches.back().root = true;
   d.tree.root = d.tree.switches.back().node;
   return d;
@@ -181,32 +186,37 @@ EndpointRecord endpoint_from(const json& j) {
 }
 
 void check_endpoint(const EndpointRecord& e, const GroupRecord& r) {
-  require(e.qp <= kMaxPsn && e.peer_qp <= kMaxPsn && e.first_rx <= kMaxPsn && e.first_tx <= kMaxPsn, "no 24 bits");
-  require(!e.is_rank || e.ranks.size() == 1, "a rank's endpoint is of one rank");
-  require(std::all_of(e.ranks.begin(), e.ranks.end(), [&](auto rank) { return rank < r.members.size(); }), "no rank");
+  require(e.qp <= kMaxPsn && e.peer_qp <= kMaxPsn && e.first_rx <= kMaxPsn && e.first_tx <= kMaxPsn,
+          "a number of a queue pair or PSN has more than 24 bits");
+  require(!e.is_rank || e.ranks.size() == 1, "an endpoint that is a rank's has several ranks, or none");
+  require(std::all_of(e.ranks.begin(), e.ranks.end(), [&](auto rank) { return rank < r.members.size(); }),
+          "an endpoint has a rank that the group does not have");
 }
 
 /// What is left of a group that is removed is some of its switches, without edges.
-void check(const GroupRecord& r, const Topology& topology) {
-  require(r.id != 0 && mistake_of(r.options).empty(), "no group");
-  for (const Member& m : r.members) require(mistake_of(m).empty(), "no member");
+void check_record(const GroupRecord& r, const Topology& topology) {
+  require(r.id != 0, "a group's number is 0");
+  no_mistake(mistake_of(r.options));
+  for (const Member& m : r.members) no_mistake(mistake_of(m));
   const policy::Tree& tree = r.decision.tree;
-  require(r.switches.size() == tree.switches.size(), "endpoints of another tree");
+  require(r.switches.size() == tree.switches.size(), "endpoints are of another tree");
   std::set<policy::NodeId> nodes;
   std::set<std::uint32_t> ranks;
   for (std::size_t i = 0; i < r.switches.size(); ++i) {
     const policy::Node& node = topology.node(tree.switches[i].node);
-    require(node.is_switch && nodes.insert(tree.switches[i].node).second, "no switch, or twice");
-    require(node.name == r.switches[i].name, "endpoints of another switch");
+    require(node.is_switch && nodes.insert(tree.switches[i].node).second,
+            "a tree has a switch twice, or a host in its place");
+    require(node.name == r.switches[i].name, "endpoints are of another switch");
     for (const EndpointRecord& e : r.switches[i].endpoints) {
       check_endpoint(e, r);
-      require(!e.is_rank || ranks.insert(e.ranks.front()).second, "a rank has one endpoint");
+      require(!e.is_rank || ranks.insert(e.ranks.front()).second, "a rank has two endpoints");
     }
   }
-  require(r.state != GroupState::running || ranks.size() == r.members.size(), "a rank without an endpoint");
+  require(r.state != GroupState::running || ranks.size() == r.members.size(), "a rank has no endpoint");
   std::set<policy::LinkId> links;
   for (const policy::TreeEdge& e : tree.edges) {
-    require(links.insert(e.link).second && nodes.contains(e.parent), "no edge of the tree");
+    require(links.insert(e.link).second && nodes.contains(e.parent),
+            "a tree has a link twice, or one that leads to none of its switches");
   }
 }
 
@@ -215,7 +225,7 @@ GroupRecord record_from(const json& j, const Topology& topology) {
   r.id = number<GroupId>(j.at("group"));
   r.generation = number<std::uint64_t>(j.at("generation"));
   const auto state = std::find(kStates.begin(), kStates.end(), j.at("state").get<std::string>());
-  require(state != kStates.end(), "no state");
+  require(state != kStates.end(), "there is no such state");
   r.state = static_cast<GroupState>(state - kStates.begin());
   r.tenant = j.value("tenant", "");
   for (const auto& m : j.at("members")) {
@@ -230,7 +240,7 @@ GroupRecord record_from(const json& j, const Topology& topology) {
     record.name = s.at("switch").get<std::string>();
     for (const auto& e : s.at("endpoints")) record.endpoints.push_back(endpoint_from(e));
   }
-  check(r, topology);
+  check_record(r, topology);
   return r;
 }
 
@@ -307,10 +317,11 @@ std::string to_text(const GroupRecord& r, const Topology& topology) {
   return out.dump();
 }
 
-std::optional<GroupRecord> from_text(const std::string& text, const Topology& topology) {
+std::optional<GroupRecord> from_text(const std::string& text, const Topology& topology, std::string* why) {
   try {
     return record_from(json::parse(text), topology);
-  } catch (const std::exception&) {
+  } catch (const std::exception& e) {
+    if (why != nullptr) *why = e.what();
     return std::nullopt;
   }
 }

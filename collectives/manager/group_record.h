@@ -105,10 +105,12 @@ struct GroupRecord {
 /// Of its tree.
 [[nodiscard]] std::set<policy::NodeId> switches_of(const GroupRecord& record);
 
-/// The text of a record, and back: nullopt when it is none, when it names what the topology does not have, or when no
-/// manager can have made it.
 [[nodiscard]] std::string to_text(const GroupRecord& record, const policy::Topology& topology);
-[[nodiscard]] std::optional<GroupRecord> from_text(const std::string& text, const policy::Topology& topology);
+/// The record of such a text; nullopt when it is none, when it names what the topology does not have, or when no
+/// manager can have written it.
+/// @param why  receives the reason, in words
+[[nodiscard]] std::optional<GroupRecord> from_text(const std::string& text, const policy::Topology& topology,
+                                                   std::string* why = nullptr);
 
 /// What `weftctl inc create` takes for a switch of the group.
 /// @param at  index in record.switches

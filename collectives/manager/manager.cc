@@ -489,8 +489,9 @@ std::optional<std::string> Manager::recover(TimeNs now) {
   last_generation_ = content.last_generation;
   std::vector<GroupRecord> records;
   for (const std::string& text : content.records) {
-    auto record = from_text(text, fabric_.topology);
-    if (!record) return "the store has a group that this topology does not fit: " + text;
+    std::string why;
+    auto record = from_text(text, fabric_.topology, &why);
+    if (!record) return "the store has a group that this topology does not fit (" + why + "): " + text;
     last_generation_ = std::max(last_generation_, record->generation);
     records.push_back(std::move(*record));
   }

@@ -141,6 +141,9 @@ TEST(GroupRecord, WhatNoManagerWritesIsNotRead) {
   EXPECT_FALSE(with("/endpoints/0/endpoints/0/ranks", nlohmann::json::array()));
   EXPECT_FALSE(with("/endpoints/0/endpoints/0/is_rank", false)) << "rank 0 has no endpoint";
   EXPECT_FALSE(with("/endpoints/0/endpoints/0/first_rx", 1 << 24));
+  std::string why;
+  EXPECT_FALSE(from_text("{}", f.topology, &why));
+  EXPECT_THAT(why, testing::HasSubstr("key 'group' not found"));
 }
 
 TEST(SwitchSpec, SaysWhatAStageReads) {
