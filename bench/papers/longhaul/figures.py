@@ -152,7 +152,8 @@ def figure_tables(load):
 # has no numbers the claim of its text stands.
 PARTS = {
     "Figure 16, aligning with DCQCN: what marks and CNPs do": (
-        ["published-both", "published_uncleared-both", "published_every-both"],
+        ["published-both", "published_uncleared-both", "published_uncleared55-both", "published_uncleared55_acks-both",
+         "published_every-both"],
         "without either, flows between data centres take much longer"),
     "Figure 18, what CNP_Cache and CNP_Store are worth": (
         ["published-both", "published_store_cache-both", "published_store-both", "published_cache-both"],
@@ -203,7 +204,9 @@ FIG11 = {(30, LOW): 4.32, (50, LOW): 14.38, (70, LOW): 16.76, (30, ANNULUS): 3.7
 
 # Whose edge switches Figure 13 is about.
 HELD = {"published-pnp": "PNP", "published-trp": "TRP", "published-both": "PNP + TRP",
-        "published_uncleared-both": "marks are not cleared", "own_pace-both": "PNP + TRP, pace, own settings"}
+        "published_uncleared-both": "marks are not cleared",
+        "published_uncleared55-both": "nor are they, a CNP per 55 us",
+        "own_pace-both": "PNP + TRP, pace, own settings"}
 
 
 def short(value):

@@ -60,6 +60,10 @@ OTHERWISE = {
     "unmarked": ("the loop port marks nothing", {"loop_ecn": ""}),
     "not_ect": ("marks are cleared to Not-ECT, which switches behind heed", {"pnp": "clear_to: not_ect"}),
     "uncleared": ("marks are not cleared (Figure 16)", {"pnp": "clear_to: ce"}),
+    "uncleared55": ("and receivers send a CNP per 55 us, as in the authors' run (Figure 16)",
+                    {"pnp": "clear_to: ce", "sets": ["nic.cc.cnp_interval_us=55"]}),
+    "uncleared55_acks": ("and the loop port holds ACKs as well",
+                         {"pnp": "clear_to: ce", "trp": "hold_acks: true", "sets": ["nic.cc.cnp_interval_us=55"]}),
     "every": ("a CNP for every mark (Figure 16)", {"pnp": "cnp_interval_us: 0"}),
     "store": ("CNP_Store alone, written after 1 ms (Figure 18)", {"trp": "insert_delay_us: 1000, cache: 1"}),
     "cache": ("CNP_Cache alone (Figure 18)", {"trp": "insert_delay_us: 10000000, cache: 1024"}),
@@ -116,7 +120,8 @@ PUBLISHED = {
                             ("fct_test2", 3.555, 16.88, 1.975, 13.81, 2.732)],
                        70: [("fct", 4.912, 22.0, 5.245, 28.3, 5.086), ("fct_test", 5.480, 28.9, 3.773, 22.4, 4.586),
                             ("fct_test2", 5.175, 25.10, 4.201, 27.23, 4.665)]},
-    "published_uncleared-both": {70: [("fct_ecn", 5.354, 48.1, 10.671, 63.5, 8.138)]},
+    "published_uncleared55-both": {70: [("fct_ecn", 5.354, 48.1, 10.671, 63.5, 8.138)]},
+    "published_uncleared55_acks-both": {70: [("fct_ecn", 5.354, 48.1, 10.671, 63.5, 8.138)]},
     "published-annulus": {30: [("Fig. 8, 9", 3.962, 39.20, 1.129, 2.717, 2.487)],
                           50: [("Fig. 8, 9", 7.493, 59.40, 1.294, 4.091, 4.263)],
                           70: [("Fig. 8, 9", 13.516, 91.77, 1.502, 5.365, 7.225)]},
@@ -149,7 +154,7 @@ HELD = {
                             ("fct_test2", 52.83, 3.67, 14.43, 6.12)],
                        70: [("fct", 785.49, 38.13, 234.67, 23.04), ("fct_test", 309.68, 26.98, 91.08, 12.47),
                             ("fct_test2", 461.99, 7.5, 127.09, 20.81)]},
-    "published_uncleared-both": {70: [("fct_ecn", 955.35, 12.6, 333.69, 27.54)]},
+    "published_uncleared55-both": {70: [("fct_ecn", 955.35, 12.6, 333.69, 27.54)]},
 }
 # Whom the same runs have stopped: hosts, ToRs, leaves, edge switches (the second column of their pfc files).
 PAUSED = {
