@@ -159,7 +159,6 @@ std::optional<std::string> EtcdStore::put_links(const std::string& text) {
 }
 
 std::optional<std::string> EtcdStore::load(Content& content) {
-  content = {};
   etcdserverpb::TxnRequest request = transaction();
   request.add_success()->mutable_request_range()->set_key(key("generation"));
   request.add_success()->mutable_request_range()->set_key(key("links"));

@@ -4,21 +4,14 @@
 // Input: a management datagram. What the parser accepts has to survive building and parsing.
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <memory>
 #include <span>
 
 #include "switch/wire/cm.h"
+#include "tests/fuzz/require.h"
 
 namespace weft::wire {
 namespace {
-
-void require(bool condition, const char* what) {
-  if (condition) return;
-  std::fprintf(stderr, "not true: %s\n", what);
-  std::abort();
-}
 
 void exercise_private_data(std::span<const std::uint8_t> bytes) {
   const auto header = parse_cma(bytes);

@@ -6,26 +6,19 @@
 // the switches and leave nothing behind when they end.
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <string>
 #include <vector>
 
 #include "collectives/manager/etcd.pb.h"
 #include "collectives/manager/etcd_replies.h"
 #include "tests/collectives/manager/fake_fabric.h"
+#include "tests/fuzz/require.h"
 
 namespace weft::inc::manager {
 namespace {
 
 constexpr const char* kPrefix = "/weft/inc-manager";
 constexpr TimeNs kNow = 1'000'000'000;
-
-void require(bool condition, const char* what) {
-  if (condition) return;
-  std::fprintf(stderr, "not true: %s\n", what);
-  std::abort();
-}
 
 /// Has what was read, as it was.
 class ReadStore : public FakeStore {
@@ -79,9 +72,7 @@ void run(std::uint8_t kind, const etcdserverpb::TxnResponse& reply) {
   FakeSwitches switches(steps);
   ReadStore store(steps, std::move(content));
   Manager manager(small_fabric(), options, switches, store, 1);
-  StatedFabric stated{manager.fabric().topology, manager.fabric().addresses, {}};
-  for (const auto& [address, host] : manager.fabric().by_address) stated.hosts.emplace(host, address);
-  manager.discover(std::move(stated));
+  manager.discover(stated_by_file(manager.fabric()));
   if (manager.recover(kNow)) return;
   look(manager);
   end_all(manager, switches);

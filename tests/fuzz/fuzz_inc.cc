@@ -8,25 +8,18 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <vector>
 
 #include "collectives/engine/control_message.h"
 #include "collectives/engine/inc_engine.h"
+#include "tests/fuzz/require.h"
 
 namespace weft::inc {
 namespace {
 
 constexpr std::size_t kRecord = 20;
 constexpr std::uint32_t kMtu = 256, kGroup = 77;
-
-void require(bool condition, const char* what) {
-  if (condition) return;
-  std::fprintf(stderr, "not true: %s\n", what);
-  std::abort();
-}
 
 class Judge final : public Sink {
  public:
@@ -176,6 +169,7 @@ void arrive(nic::Time now, const Record& r, const GroupConfig& group, IncEngine&
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace weft::inc;
+  using weft::require;
   if (size < 2) return 0;
   const GroupConfig group = group_of(data[0], data[1]);
   require(!IncEngine::check(group), "the group can be made");

@@ -8,8 +8,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <set>
 #include <span>
 
@@ -17,24 +15,16 @@
 #include "collectives/manager/service.h"
 #include "switch/system/clock.h"
 #include "tests/collectives/manager/fake_fabric.h"
+#include "tests/fuzz/require.h"
 
 namespace weft::inc::manager {
 namespace {
-
-void require(bool condition, const char* what) {
-  if (condition) return;
-  std::fprintf(stderr, "not true: %s\n", what);
-  std::abort();
-}
 
 class Run {
  public:
   /// @param turns  groups have memory in turns
   explicit Run(bool turns) : manager_(small_fabric(), options(turns), switches_, store_, 1) {
-    const Fabric& fabric = manager_.fabric();
-    StatedFabric stated{fabric.topology, fabric.addresses, {}};
-    for (const auto& [address, host] : fabric.by_address) stated.hosts.emplace(host, address);
-    manager_.discover(std::move(stated));
+    manager_.discover(stated_by_file(manager_.fabric()));
     require(!manager_.recover(monotonic_now()), "an empty store is read");
     running_.emplace(manager_);
     service_ = make_service(*running_);

@@ -6,22 +6,15 @@
 // of a process that is gone is held, and none is destroyed that was not its.
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <set>
 #include <span>
 
 #include "collectives/comm/handle.h"
 #include "collectives/daemon/leases.h"
+#include "tests/fuzz/require.h"
 
 namespace weft::inc::daemon {
 namespace {
-
-void require(bool condition, const char* what) {
-  if (condition) return;
-  std::fprintf(stderr, "not true: %s\n", what);
-  std::abort();
-}
 
 /// A manager that makes every group, at once or later, and loses some.
 struct Manager final : Orders {

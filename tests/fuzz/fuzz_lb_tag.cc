@@ -5,8 +5,6 @@
 // that the parser reads as it should, and both together give back every byte.
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <span>
@@ -17,15 +15,10 @@
 #include "switch/stages/lb/tag.h"
 #include "switch/wire/headers.h"
 #include "switch/wire/parse.h"
+#include "tests/fuzz/require.h"
 
 namespace weft::stages {
 namespace {
-
-void require(bool condition, const char* what) {
-  if (condition) return;
-  std::fprintf(stderr, "not true: %s\n", what);
-  std::abort();
-}
 
 // Memory of exactly this size, so that the address sanitizer sees any access beyond.
 class Frame {

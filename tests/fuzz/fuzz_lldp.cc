@@ -4,23 +4,13 @@
 // Input: what lldpcli or ip prints, with texts that come from other machines. Whatever it is, it is read as some
 // neighbours, each with a port and identities of bounded length, or as none.
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 
 #include "collectives/manager/lldp.h"
-
-namespace {
-
-void require(bool condition, const char* what) {
-  if (condition) return;
-  std::fprintf(stderr, "not true: %s\n", what);
-  std::abort();
-}
-
-}  // namespace
+#include "tests/fuzz/require.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace weft::inc::manager;
+  using weft::require;
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   // A kind and a value, or one text.
   constexpr std::size_t kMost = 2 * 255 + 1;

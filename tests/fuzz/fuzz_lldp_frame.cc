@@ -6,22 +6,15 @@
 // as they say, and what is shown of them is text.
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <memory>
 
 #include "switch/stages/lldp/neighbours.h"
+#include "tests/fuzz/require.h"
 
 namespace weft::stages {
 namespace {
 
 constexpr std::size_t kPorts = 3, kHead = 3;
-
-void require(bool condition, const char* what) {
-  if (condition) return;
-  std::fprintf(stderr, "not true: %s\n", what);
-  std::abort();
-}
 
 void require_text(const std::string& text) {
   require(std::all_of(text.begin(), text.end(), [](char c) { return c >= 0x20 && c < 0x7f; }), "printable");

@@ -7,8 +7,6 @@
 // address.
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <map>
 #include <span>
 #include <string>
@@ -16,15 +14,10 @@
 
 #include "switch/stages/rdma_track/agent_book.h"
 #include "switch/stages/rdma_track/unit.h"
+#include "tests/fuzz/require.h"
 
 namespace weft::stages {
 namespace {
-
-void require(bool condition, const char* what) {
-  if (condition) return;
-  std::fprintf(stderr, "not true: %s\n", what);
-  std::abort();
-}
 
 class Run {
  public:

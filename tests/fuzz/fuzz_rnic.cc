@@ -7,8 +7,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <span>
@@ -16,6 +14,7 @@
 
 #include "nic/rnic/device.h"
 #include "switch/wire/parse.h"
+#include "tests/fuzz/require.h"
 
 namespace weft::nic {
 namespace {
@@ -24,12 +23,6 @@ constexpr std::uint32_t kMtu = 256;
 constexpr std::uint64_t kLine = 100'000'000'000;  // of the one that has congestion control
 constexpr std::size_t kGuard = 64, kRegion = 4096, kRecord = 16;
 constexpr std::uint8_t kGuardByte = 0xa5;
-
-void require(bool condition, const char* what) {
-  if (condition) return;
-  std::fprintf(stderr, "not true: %s\n", what);
-  std::abort();
-}
 
 /// Judges what is sent.
 struct Judge : TxSink {

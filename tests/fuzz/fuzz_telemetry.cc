@@ -8,26 +8,19 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <memory>
 
 #include "nic/rnic/hpcc.h"
 #include "switch/wire/telemetry.h"
+#include "tests/fuzz/require.h"
 
 namespace weft::nic {
 namespace {
 
 constexpr std::size_t kHeader = 60, kRecord = 4 + kHeader;
 constexpr std::uint64_t kLine = 100'000'000'000;
-
-void require(bool condition, const char* what) {
-  if (condition) return;
-  std::fprintf(stderr, "not true: %s\n", what);
-  std::abort();
-}
 
 /// What a switch and a receiver do with an option.
 void write_again(std::uint8_t* option) {

@@ -192,6 +192,13 @@ inline Fabric small_fabric(std::uint64_t memory_bytes = 1 << 20) {
   return f;
 }
 
+/// As if a file had stated all of it, with its hosts' addresses.
+inline StatedFabric stated_by_file(const Fabric& fabric) {
+  StatedFabric stated{fabric.topology, fabric.addresses, {}};
+  for (const auto& [address, host] : fabric.by_address) stated.hosts.emplace(host, address);
+  return stated;
+}
+
 inline CreateRequest request_of(const std::vector<int>& hosts, GroupId group = 0) {
   CreateRequest r;
   r.group = group;

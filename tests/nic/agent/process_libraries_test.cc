@@ -3,11 +3,12 @@
 #include "nic/agent/process_libraries.h"
 
 #include <gmock/gmock.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 #include <string>
+
+#include "tests/support/temporary_directory.h"
 
 namespace weft::agent {
 namespace {
@@ -20,8 +21,6 @@ constexpr const char* kProgram = "55d0c0000000-55d0c0001000 r-xp 00000000 08:01 
 
 class ProcessLibrariesTest : public ::testing::Test {
  protected:
-  ProcessLibrariesTest() : proc_(fs::temp_directory_path() / ("weft-proc-" + std::to_string(getpid()))) {}
-  ~ProcessLibrariesTest() override { fs::remove_all(proc_); }
   void process(const std::string& number, const std::string& pages, const std::string& library = "") {
     fs::create_directories(proc_ / number);
     std::ofstream(proc_ / number / "statm") << pages << " 5 4 1 0 9 0\n";
@@ -31,7 +30,8 @@ class ProcessLibrariesTest : public ::testing::Test {
   }
   std::string root(const std::string& number) const { return (proc_ / number / "root").string(); }
 
-  const fs::path proc_;
+  const api::TemporaryDirectory directory_;
+  const fs::path proc_ = directory_.file("proc");
   ProcessLibraries libraries_{proc_.string(), "libibverbs.so"};
 };
 
