@@ -253,26 +253,25 @@ bool parse_roce_ipv6(const std::uint8_t* data, std::uint32_t readable, std::uint
   if ((data[6] & 1) != 0 || payload_length + kIp > std::min(limit - l3, 0xffffu)) return false;
   const auto& udp = header_at<UdpHeader>(ip + kIp);
   const std::uint8_t* bth = ip + kIp + sizeof(UdpHeader);
-  detail::FastTransport t;
-  t.bth = detail::load_raw<std::uint64_t>(bth);
-  if (udp.destination_port.value() != kRoceUdpPort || header_at<Bth>(bth).transport_version() != 0) return false;
-  if (udp.length.value() != payload_length || !detail::check_bth(payload_length, t)) return false;
+  const detail::FastRow& row = detail::kFastRows[bth[0]];
+  const auto tail = detail::load_raw<__m128i>(bth);
+  std::uint32_t payload;
+  if (udp.destination_port.value() != kRoceUdpPort || !_mm_testz_si128(tail, detail::vector(row.zero))) return false;
+  if (udp.length.value() != payload_length || !detail::check_bth(bth, row, payload_length, payload)) return false;
 
-  const detail::TailFields tail = detail::tail_fields(detail::load_raw<__m128i>(bth));
   const auto ports = detail::load_be<std::uint32_t>(ip + kIp);
-  detail::store_at(out, 0, tail.first);  // opcode, syndrome
-  detail::store_at(out, 16, tail.second);
+  detail::store_at(out, 0, _mm_shuffle_epi8(tail, detail::vector(row.to_first)));  // opcode, syndrome
+  detail::store_at(out, 16, detail::bth_numbers(tail));
   out.kind = FrameKind::roce;
   out.validity = Validity::ok;
-  out.flags = static_cast<std::uint8_t>(flags | tail.flags);
+  out.flags = static_cast<std::uint8_t>(flags | detail::bth_flags(bth, row));
   out.l3_offset = static_cast<std::uint8_t>(l3);
   out.l4_offset = static_cast<std::uint8_t>(l3 + kIp);
   out.tos = static_cast<std::uint8_t>(word >> 52);
   out.ttl = static_cast<std::uint8_t>(word);
   out.vlan_tci = tci;
   out.l3_length = static_cast<std::uint16_t>(payload_length + kIp);
-  out.payload_bytes = static_cast<std::uint16_t>(t.payload);
-  out.syndrome &= t.row->aeth_mask;
+  out.payload_bytes = static_cast<std::uint16_t>(payload);
   out.protocol = IpProtocol::udp;
   const Ipv6Hashes hashes = hash_v6(ip + 8, ip + 24);
   out.address_key = hashes.ordered;

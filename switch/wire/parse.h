@@ -43,30 +43,55 @@ template <class T>
 [[nodiscard]] bool parse_roce_rest(const std::uint8_t* data, std::uint32_t contiguous, std::uint32_t frame_length,
                                    Parsed& out) noexcept;
 
-/// What the fast paths need of an opcode, sixteen bytes.
-struct alignas(16) FastRow {
-  std::uint32_t overhead;   ///< UDP header, BTH, the other headers and ICRC
-  std::uint32_t least;      ///< payload: 1 when required, else 0
-  std::uint32_t span;       ///< most payload - least: 0 when the opcode has none
-  std::uint16_t forbidden;  ///< bits of the BTH's first two bytes that must be 0: of the pad count without payload
-  std::uint8_t aeth_mask;   ///< 0xff when an AETH follows the BTH
+/// The BTH's own fields do not depend on what comes before.
+using BthFields = RoceV4Fields<sizeof(EthernetHeader)>;
+
+/// What the fast paths need of an opcode: how its headers, from the BTH on, have to look and where they go.
+struct alignas(64) FastRow {
+  FieldVector zero;        ///< bits that must be 0 in the sixteen bytes from the BTH on
+  FieldVector to_first;    ///< shuffle of those bytes to bytes 0 to 15 of Parsed
+  std::uint32_t overhead;  ///< UDP header, BTH, the other headers, ICRC, and `least`
+  std::uint32_t least;     ///< payload: 1 when required, else 0
+  std::uint32_t span;      ///< most payload - least: 0 when the opcode has none
+  std::uint64_t flags;     ///< bits of the BTH's bytes 1 to 8, the first one lowest, that are flags
+  std::uint64_t to_flags;  ///< their product with this has each in its highest byte, where ParsedFlag has it
 
   /// No packet has so many bytes in front of its payload: the row of an unknown opcode.
   static constexpr std::uint32_t kNever = 0x10000;
 };
-static_assert(sizeof(FastRow) == 16);
+
+/// FastRow::flags and to_flags, the same for all opcodes.
+struct BthFlags {
+  static constexpr std::uint64_t kSolicited = 1ull << 7, kBecn = 1ull << 30, kFecn = 1ull << 31, kAckReq = 1ull << 63;
+  static constexpr std::uint64_t kAll = kSolicited | kBecn | kFecn | kAckReq;
+  static constexpr std::uint64_t kMoves = 1ull << 52 | 1ull << 31 | 1;
+  static constexpr std::uint64_t moved(std::uint64_t flags) noexcept { return flags * kMoves >> 56; }
+};
+static_assert(BthFlags::moved(BthFlags::kAckReq) == ParsedFlag::ack_req);
+static_assert(BthFlags::moved(BthFlags::kSolicited) == ParsedFlag::solicited);
+static_assert(BthFlags::moved(BthFlags::kBecn) == ParsedFlag::becn);
+static_assert(BthFlags::moved(BthFlags::kFecn) == ParsedFlag::fecn);
+static_assert(BthFlags::moved(BthFlags::kAll) ==
+              (ParsedFlag::ack_req | ParsedFlag::solicited | ParsedFlag::becn | ParsedFlag::fecn));
 
 constexpr std::array<FastRow, 256> make_fast_rows() {
+  using Window = FieldWindow<BthFields>;
+  constexpr std::uint8_t kPad = 0x30, kNothing = 0x80;
   const std::array<OpcodeInfo, 256> table = make_opcode_table();
   std::array<FastRow, 256> rows{};
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const OpcodeInfo& o = table[i];
-    rows[i].overhead = static_cast<std::uint32_t>(sizeof(UdpHeader) + o.header_bytes + kIcrcBytes);
-    if (!o.known()) rows[i].overhead = FastRow::kNever;
-    rows[i].least = o.payload == PayloadRule::required ? 1 : 0;
-    rows[i].span = o.may_carry_payload() ? 0xffff : 0;
-    rows[i].forbidden = o.may_carry_payload() ? 0 : 0x3000;
-    rows[i].aeth_mask = o.has(HeaderMask::aeth) ? 0xff : 0;
+    FastRow& row = rows[i];
+    row.zero = Window::rules(&Rule::mask, BthFields::kBth);
+    if (!o.may_carry_payload()) row.zero[1] |= kPad;
+    row.to_first = Window::moves(BthFields::kBth, 0);
+    if (!o.has(HeaderMask::aeth)) row.to_first[offsetof(Parsed, syndrome)] = kNothing;
+    row.least = o.payload == PayloadRule::required ? 1 : 0;
+    row.overhead = static_cast<std::uint32_t>(sizeof(UdpHeader) + o.header_bytes + kIcrcBytes + row.least);
+    if (!o.known()) row.overhead = FastRow::kNever;
+    row.span = o.may_carry_payload() ? 0xffff : 0;
+    row.flags = BthFlags::kAll;
+    row.to_flags = BthFlags::kMoves;
   }
   return rows;
 }
@@ -84,7 +109,7 @@ inline void store_at(Parsed& out, std::size_t offset, const T& v) noexcept {
   std::memcpy(reinterpret_cast<std::uint8_t*>(&out) + offset, &v, sizeof v);
 }
 
-[[nodiscard]] inline __m128i vector(const std::array<std::uint8_t, 16>& v) noexcept {
+[[nodiscard]] inline __m128i vector(const FieldVector& v) noexcept {
   return load_raw<__m128i>(v.data());
 }
 
@@ -96,41 +121,24 @@ inline void store_at(Parsed& out, std::size_t offset, const T& v) noexcept {
   return contiguous >= all ? frame_length : contiguous;
 }
 
-/// A BTH as the fast paths read it.
-struct FastTransport {
-  std::uint64_t bth;  ///< opcode, flags, P_Key, resv8a, QP, first byte lowest
-  const FastRow* row;
-  std::uint32_t payload;
-};
-
-/// Sets row and payload from the BTH. True when opcode, lengths, pad count and QP are right.
-[[gnu::always_inline]] inline bool check_bth(std::uint32_t udp_length, FastTransport& t) noexcept {
-  t.row = &kFastRows[t.bth & 0xff];
-  t.payload = udp_length - static_cast<std::uint32_t>(t.bth >> 12 & 3) - t.row->overhead;  // may have wrapped
-  return t.payload - t.row->least <= t.row->span && (t.bth & t.row->forbidden) == 0 && t.bth >> 40 != 0;
+/// Whether lengths, pad count and QP of a packet with the BTH at `bth` are right, and its payload if so.
+[[gnu::always_inline]] inline bool check_bth(const std::uint8_t* bth, const FastRow& row, std::uint32_t udp_length,
+                                             std::uint32_t& payload) noexcept {
+  const std::uint32_t pad = bth[1] >> 4 & 3;
+  const std::uint32_t beyond_least = udp_length - pad - row.overhead;  // may have wrapped
+  payload = beyond_least + row.least;
+  return beyond_least <= row.span && (load_raw<std::uint32_t>(bth + 4) & 0xffffff00) != 0;
 }
 
-/// What the sixteen bytes from the BTH on say, where Parsed has it.
-struct TailFields {
-  __m128i first;        ///< of its bytes 0 to 15; syndrome: what is in an AETH's place
-  __m128i second;       ///< of its bytes 16 to 31
-  std::uint32_t flags;  ///< ParsedFlag bits
-};
-[[gnu::always_inline]] inline TailFields tail_fields(__m128i tail) noexcept {
-  // The BTH's own fields do not depend on what comes before.
-  using Fields = RoceV4Fields<sizeof(EthernetHeader)>;
-  using Window = FieldWindow<Fields>;
-  using Constant = const typename Window::Vector;
-  constexpr std::size_t kFrom = Fields::kBth, kSecond = 16, kThird = 32;
-  alignas(16) static constexpr Constant kTo0 = Window::moves(kFrom, 0), kTo1 = Window::moves(kFrom, kSecond);
-  alignas(16) static constexpr Constant kTo2 = Window::moves(kFrom, kThird),
-                                        kFlagBits = Window::record(Fields::kFlagBits, kThird);
-  const __m128i bits = _mm_and_si128(_mm_shuffle_epi8(tail, vector(kTo2)), vector(kFlagBits));
-  // The other bytes have no bits, and are equal too.
-  const int set = _mm_movemask_epi8(_mm_cmpeq_epi8(bits, vector(kFlagBits))) >> (Fields::kFlags - kThird);
-  constexpr std::uint8_t kMayFlag = ParsedFlag::ack_req | ParsedFlag::solicited | ParsedFlag::becn | ParsedFlag::fecn;
-  return {_mm_shuffle_epi8(tail, vector(kTo0)), _mm_shuffle_epi8(tail, vector(kTo1)),
-          static_cast<std::uint32_t>(set & kMayFlag)};
+/// The ParsedFlag bits of a BTH. With constants that the compiler knew it would not multiply, which is shorter.
+[[gnu::always_inline]] inline std::uint8_t bth_flags(const std::uint8_t* bth, const FastRow& row) noexcept {
+  return static_cast<std::uint8_t>((load_raw<std::uint64_t>(bth + 1) & row.flags) * row.to_flags >> 56);
+}
+
+/// What the sixteen bytes from the BTH on say, in bytes 16 to 31 of Parsed.
+[[gnu::always_inline]] inline __m128i bth_numbers(__m128i tail) noexcept {
+  alignas(16) static constexpr FieldVector kTo = FieldWindow<BthFields>::moves(BthFields::kBth, 16);
+  return _mm_shuffle_epi8(tail, vector(kTo));
 }
 
 /// RoCEv2 over IPv4 without options at offset kL3. Byte shuffles move fields to their place in Parsed. False, with
@@ -140,47 +148,47 @@ template <std::uint8_t kL3>
                                                    Parsed& out) noexcept {
   using Fields = RoceV4Fields<kL3>;
   using Window = FieldWindow<Fields>;
-  using Constant = const typename Window::Vector;
-  // Three vectors: from the end of the source MAC address, from the IP addresses, and from the BTH.
-  constexpr std::uint32_t kHead = kL3 - 4, kMiddle = kL3 + 12, kTail = kL3 + 28;
-  static_assert(kTail == Fields::kBth && kTail + 16 == Fields::kBytes);
+  using Constant = const FieldVector;
+  // Three vectors: one that ends with the fragment offset, the one behind it, and from the BTH.
+  constexpr std::uint32_t kHead = kL3 - 8, kMiddle = kL3 + 8, kTail = Fields::kBth;
+  static_assert(kTail + 16 == Fields::kBytes);
   const auto head = load_raw<__m128i>(data + kHead);
   const auto middle = load_raw<__m128i>(data + kMiddle);
   const auto tail = load_raw<__m128i>(data + kTail);
+  const FastRow& row = kFastRows[data[kTail]];
 
   alignas(16) static constexpr Constant kHeadMask = Window::rules(&Rule::mask, kHead),
                                         kHeadExpected = Window::rules(&Rule::value, kHead);
   alignas(16) static constexpr Constant kMiddleMask = Window::rules(&Rule::mask, kMiddle),
                                         kMiddleExpected = Window::rules(&Rule::value, kMiddle);
-  alignas(16) static constexpr Constant kTailMask = Window::rules(&Rule::mask, kTail);
-  static_assert(Window::rules(&Rule::value, kTail) == typename Window::Vector{});
+  static_assert(Window::rules(&Rule::value, kTail) == FieldVector{});
   const __m128i head_wrong = _mm_xor_si128(_mm_and_si128(head, vector(kHeadMask)), vector(kHeadExpected));
   const __m128i middle_wrong = _mm_xor_si128(_mm_and_si128(middle, vector(kMiddleMask)), vector(kMiddleExpected));
-  const __m128i wrong = _mm_or_si128(_mm_or_si128(head_wrong, middle_wrong), _mm_and_si128(tail, vector(kTailMask)));
-  if (_mm_testz_si128(wrong, wrong) == 0 || (data[6] & 1) != 0) return false;
+  const __m128i wrong = _mm_or_si128(_mm_or_si128(head_wrong, middle_wrong), _mm_and_si128(tail, vector(row.zero)));
+  if (_mm_testz_si128(wrong, wrong) == 0) return false;
+  constexpr bool kTagged = kL3 != sizeof(EthernetHeader);
+  // Behind a tag the first vector begins behind the byte that says so.
+  if (kTagged && (data[6] & 1) != 0) return false;
 
-  alignas(16) static constexpr Constant kHeadTo0 = Window::moves(kHead, 0), kMiddleTo0 = Window::moves(kMiddle, 0);
-  const __m128i lengths =
-      _mm_or_si128(_mm_shuffle_epi8(head, vector(kHeadTo0)), _mm_shuffle_epi8(middle, vector(kMiddleTo0)));
-  static_assert(offsetof(Parsed, l3_length) == 10 && offsetof(Parsed, payload_bytes) == 12);
-  const auto total = static_cast<std::uint32_t>(_mm_extract_epi16(lengths, 5));
-  const auto udp_length = static_cast<std::uint32_t>(_mm_extract_epi16(lengths, 6));
-  FastTransport t;
-  t.bth = load_raw<std::uint64_t>(data + Fields::kBth);
-  if (total != udp_length + sizeof(Ipv4Header) || kL3 + total > limit || !check_bth(udp_length, t)) return false;
+  const std::uint32_t total = load_be<std::uint16_t>(data + kL3 + offsetof(Ipv4Header, total_length));
+  const std::uint32_t udp_length = load_be<std::uint16_t>(data + Fields::kUdp + offsetof(UdpHeader, length));
+  constexpr std::uint32_t kIpBytes = sizeof(Ipv4Header);
+  std::uint32_t payload;
+  if (total != udp_length + kIpBytes || kL3 + total > limit) return false;
+  if (!check_bth(data + kTail, row, udp_length, payload)) return false;
 
   constexpr std::size_t kSecond = 16, kThird = 32;
   alignas(16) static constexpr Constant kFixed = Window::record(Fields::kFixed, 0);
+  alignas(16) static constexpr Constant kHeadTo0 = Window::moves(kHead, 0), kMiddleTo0 = Window::moves(kMiddle, 0);
   alignas(16) static constexpr Constant kMiddleTo1 = Window::moves(kMiddle, kSecond),
                                         kMiddleTo2 = Window::moves(kMiddle, kThird);
-  const TailFields from_tail = tail_fields(tail);
-  store_at(out, 0, _mm_or_si128(_mm_or_si128(lengths, vector(kFixed)), from_tail.first));
-  store_at(out, kSecond, _mm_or_si128(_mm_shuffle_epi8(middle, vector(kMiddleTo1)), from_tail.second));
+  const __m128i ip =
+      _mm_or_si128(_mm_shuffle_epi8(head, vector(kHeadTo0)), _mm_shuffle_epi8(middle, vector(kMiddleTo0)));
+  store_at(out, 0, _mm_or_si128(_mm_or_si128(ip, vector(kFixed)), _mm_shuffle_epi8(tail, vector(row.to_first))));
+  store_at(out, kSecond, _mm_or_si128(_mm_shuffle_epi8(middle, vector(kMiddleTo1)), bth_numbers(tail)));
   store_at(out, kThird, _mm_cvtsi128_si64(_mm_shuffle_epi8(middle, vector(kMiddleTo2))));
-  constexpr bool kTagged = kL3 != sizeof(EthernetHeader);
-  out.flags = static_cast<std::uint8_t>(from_tail.flags | (kTagged ? ParsedFlag::vlan_tagged : 0));
-  out.payload_bytes = static_cast<std::uint16_t>(t.payload);
-  out.syndrome &= t.row->aeth_mask;
+  out.flags = static_cast<std::uint8_t>(bth_flags(data + kTail, row) | (kTagged ? ParsedFlag::vlan_tagged : 0));
+  out.payload_bytes = static_cast<std::uint16_t>(payload);
   if constexpr (kTagged) out.vlan_tci = load_be<std::uint16_t>(data + sizeof(EthernetHeader));
   return true;
 }

@@ -26,6 +26,9 @@ struct Rule {
   std::uint8_t mask, value;
 };
 
+/// Sixteen bytes of a frame or a record.
+using FieldVector = std::array<std::uint8_t, 16>;
+
 /// A field in network order, to its place in Parsed in host order.
 struct Move {
   std::size_t to;
@@ -54,30 +57,14 @@ struct RoceV4Fields {
       {kBth + 1, 0x0f, 0},  // transport version
   };
 
-  /// Bytes that hold flags go behind the record, in the order of ParsedFlag.
-  static constexpr std::size_t kFlags = sizeof(Parsed);
   static constexpr Move kMoves[] = {
-      {offsetof(Parsed, opcode), kBth, 1},
-      {offsetof(Parsed, tos), kIp + 1, 1},
-      {offsetof(Parsed, ttl), kIp + 8, 1},
-      {offsetof(Parsed, l3_length), kIp + 2, 2},
-      {offsetof(Parsed, payload_bytes), kUdp + 4, 2},  // the UDP length until the payload's is known
-      {offsetof(Parsed, syndrome), kAeth, 1},          // what is there, until the opcode says that it is one
-      {offsetof(Parsed, protocol), kIp + 9, 1},
-      {offsetof(Parsed, dest_qp), kBth + 5, 3},
-      {offsetof(Parsed, psn), kBth + 9, 3},
-      {offsetof(Parsed, address_key), kIp + 12, 8},
-      {offsetof(Parsed, source_port), kUdp, 2},
-      {offsetof(Parsed, destination_port), kUdp + 2, 2},
-      {kFlags + 2, kBth + 8, 1},
-      {kFlags + 3, kBth + 1, 1},
-      {kFlags + 5, kBth + 4, 1},
-      {kFlags + 6, kBth + 4, 1},
+      {offsetof(Parsed, opcode), kBth, 1},      {offsetof(Parsed, tos), kIp + 1, 1},
+      {offsetof(Parsed, ttl), kIp + 8, 1},      {offsetof(Parsed, l3_length), kIp + 2, 2},
+      {offsetof(Parsed, syndrome), kAeth, 1},  // unless the opcode says that it is none
+      {offsetof(Parsed, protocol), kIp + 9, 1}, {offsetof(Parsed, dest_qp), kBth + 5, 3},
+      {offsetof(Parsed, psn), kBth + 9, 3},     {offsetof(Parsed, address_key), kIp + 12, 8},
+      {offsetof(Parsed, source_port), kUdp, 2}, {offsetof(Parsed, destination_port), kUdp + 2, 2},
   };
-  static_assert(ParsedFlag::ack_req == 1 << 2 && ParsedFlag::solicited == 1 << 3 && ParsedFlag::becn == 1 << 5 &&
-                ParsedFlag::fecn == 1 << 6);
-  /// The bits of those bytes.
-  static constexpr At kFlagBits[] = {{kFlags + 2, 0x80}, {kFlags + 3, 0x80}, {kFlags + 5, 0x40}, {kFlags + 6, 0x80}};
 
   static constexpr At kFixed[] = {
       {offsetof(Parsed, kind), static_cast<std::uint8_t>(FrameKind::roce)},
@@ -89,7 +76,7 @@ struct RoceV4Fields {
 /// The same in vectors of sixteen bytes: of the frame from byte `from` on, of the record from byte `to` on.
 template <typename Fields>
 struct FieldWindow {
-  using Vector = std::array<std::uint8_t, 16>;
+  using Vector = FieldVector;
 
   /// The rules' masks or values.
   static constexpr Vector rules(std::uint8_t Rule::*field, std::size_t from) {

@@ -59,11 +59,11 @@ inline constexpr std::uint8_t kValidityCount = static_cast<std::uint8_t>(Validit
 struct ParsedFlag {
   static constexpr std::uint8_t vlan_tagged = 1;  ///< a tag is in the frame; vlan_tci is it (a priority tag has VID 0)
   static constexpr std::uint8_t ipv6 = 2;         ///< network layer is IPv6
-  static constexpr std::uint8_t ack_req = 4;      ///< BTH A
   static constexpr std::uint8_t solicited = 8;    ///< BTH SE
   static constexpr std::uint8_t ip_options = 16;  ///< IHL > 5, or IPv6 extension headers were walked
   static constexpr std::uint8_t becn = 32;        ///< BTH BECN
   static constexpr std::uint8_t fecn = 64;        ///< BTH FECN
+  static constexpr std::uint8_t ack_req = 128;    ///< BTH A
 };
 
 /// Result of parse_frame(). Fields beyond the layer that `kind` names are zero. 40 bytes; the parser writes all of it.
