@@ -19,20 +19,21 @@ namespace weft::stages {
 class ForwardMemo {
  public:
   struct Key {
-    std::uint64_t low, high;  ///< destination, source, then VLAN and ingress port in place of the ethertype
+    std::uint64_t low;  ///< destination, and the beginning of the source
+    std::uint32_t end;  ///< of the source
+    std::uint32_t way;  ///< VLAN and ingress port
     friend bool operator==(const Key&, const Key&) = default;
   };
   /// What is the same for all frames of a VLAN from a port.
-  static std::uint64_t way_in(std::uint16_t vid, pipeline::PortIndex in_port) noexcept {
-    return std::uint64_t{vid} << 48 | std::uint64_t{in_port} << 32;
+  static std::uint32_t way_in(std::uint16_t vid, pipeline::PortIndex in_port) noexcept {
+    return std::uint32_t{vid} << 16 | in_port;
   }
   /// @param frame  at least the 12 bytes of both addresses
-  static Key key(const std::uint8_t* frame, std::uint64_t way_in) noexcept {
+  static Key key(const std::uint8_t* frame, std::uint32_t way_in) noexcept {
     Key k;
-    std::uint32_t end = 0;
     std::memcpy(&k.low, frame, 8);
-    std::memcpy(&end, frame + 8, 4);
-    k.high = way_in | end;
+    std::memcpy(&k.end, frame + 8, 4);
+    k.way = way_in;
     return k;
   }
 
@@ -44,9 +45,9 @@ class ForwardMemo {
     ++epoch_;
   }
   struct alignas(32) Entry {
-    Key key{0, 0};
+    Key key{0, 0, 0};
+    std::uint64_t untagged = 0;  ///< untagged() if untagged frames leave as they are, else 0
     std::uint32_t epoch = 0;
-    std::uint32_t untagged_epoch = 0;  ///< the same if untagged frames leave as they are, else 0
     pipeline::PortIndex out = pipeline::kNoPort;
   };
   /// nullptr when not known.
@@ -54,25 +55,20 @@ class ForwardMemo {
     const Entry& entry = entries_[slot(k)];
     return entry.key == k && entry.epoch == epoch_ ? &entry : nullptr;
   }
-  /// The same for an untagged frame that leaves as it is.
-  [[nodiscard]] const Entry* find_untagged(const Key& k) const noexcept {
+  /// For untagged frames that come in by `way`: what their entries hold until the next start_burst().
+  [[nodiscard]] std::uint64_t untagged(std::uint32_t way) const noexcept { return std::uint64_t{epoch_} << 32 | way; }
+  /// As find(), for an untagged frame that leaves as it is. `untagged` says how it comes in, the key need not.
+  [[nodiscard]] const Entry* find_untagged(const Key& k, std::uint64_t untagged) const noexcept {
     const Entry& entry = entries_[slot(k)];
-    return ((entry.key.low ^ k.low) | (entry.key.high ^ k.high)) == 0 && entry.untagged_epoch == epoch_ ? &entry
-                                                                                                        : nullptr;
+    return entry.key.low == k.low && entry.key.end == k.end && entry.untagged == untagged ? &entry : nullptr;
   }
-  void store(const Key& k, pipeline::PortIndex out, bool untagged) noexcept {
-    entries_[slot(k)] = {k, epoch_, untagged ? epoch_ : 0, out};
+  void store(const Key& k, pipeline::PortIndex out, bool as_it_is) noexcept {
+    entries_[slot(k)] = {k, as_it_is ? untagged(k.way) : 0, epoch_, out};
   }
 
  private:
   static constexpr std::size_t kEntries = 4096;  // mostly empty, so that few pairs of hosts share one
-  // The end of the source address, which differs most, goes in as the seed. Sources that differ in the last bit only
-  // share a cache line: the addresses of hosts are often consecutive.
-  static std::size_t slot(const Key& k) noexcept {
-    constexpr std::uint32_t kLastBit = 1u << 24;
-    const auto end = static_cast<std::uint32_t>(k.high);
-    return (static_cast<std::size_t>(_mm_crc32_u64(end & ~kLastBit, k.low)) ^ (end / kLastBit & 1)) % kEntries;
-  }
+  static std::size_t slot(const Key& k) noexcept { return _mm_crc32_u64(k.end, k.low) % kEntries; }
 
   std::array<Entry, kEntries> entries_{};
   std::uint32_t generation_ = 0;

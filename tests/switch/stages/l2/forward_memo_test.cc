@@ -32,6 +32,9 @@ class MemoOfTheDatabase : public ::testing::Test {
     }
     return ForwardMemo::key(frame, ForwardMemo::way_in(kVid, in));
   }
+  const ForwardMemo::Entry* find_untagged() const {
+    return memo_->find_untagged(key(1, 2, 0), memo_->untagged(ForwardMemo::way_in(kVid, 1)));
+  }
   void learn(unsigned host, pipeline::PortIndex port) { fdb_.learn(FdbKey(address(host), kVid), port, kNow); }
   void SetUp() override {
     learn(1, 1);
@@ -42,7 +45,7 @@ class MemoOfTheDatabase : public ::testing::Test {
   bool holds(std::uint32_t now_s = kNow) {
     memo_->start_burst(fdb_.generation(), now_s);
     const auto* known = memo_->find(key(1, 2, 1));
-    EXPECT_EQ(known, memo_->find_untagged(key(1, 2, 1)));
+    EXPECT_EQ(known, find_untagged());
     EXPECT_TRUE(known == nullptr || known->out == 2);
     return known != nullptr;
   }
@@ -82,13 +85,16 @@ TEST_F(MemoOfTheDatabase, IsVoidEverySecondAndKnowsItsPairOnly) {
   EXPECT_EQ(memo_->find(key(2, 1, 2)), nullptr);
   EXPECT_EQ(memo_->find(key(1, 2, 3)), nullptr);
   EXPECT_EQ(memo_->find(key(1, 3, 1)), nullptr);
+  for (const auto way : {ForwardMemo::way_in(kVid, 3), ForwardMemo::way_in(kVid + 1, 1)}) {
+    EXPECT_EQ(memo_->find_untagged(key(1, 2, 1), memo_->untagged(way)), nullptr);
+  }
   EXPECT_FALSE(holds(kNow + 1));
 }
 
 TEST_F(MemoOfTheDatabase, ATaggedWayOutIsNotForUntaggedFrames) {
   memo_->store(key(1, 2, 1), 2, false);
   EXPECT_NE(memo_->find(key(1, 2, 1)), nullptr);
-  EXPECT_EQ(memo_->find_untagged(key(1, 2, 1)), nullptr);
+  EXPECT_EQ(find_untagged(), nullptr);
 }
 
 }  // namespace
