@@ -167,6 +167,7 @@ void Pipeline::run_stages(TimeNs now, Batch& batch, std::size_t first) noexcept 
     Slot& slot = slots_[i];
     const std::uint16_t entered = batch.size;
     Context context(now, host_.worker, rng_, *this, static_cast<std::uint8_t>(i));
+    batch.departs = false;
     slot.stage->ingress(context, batch);
     if (batch.removed != 0) batch.compact();
     if (i == 0 && host_.handoff != nullptr) steer(now, batch);
@@ -235,19 +236,22 @@ void Pipeline::settle(TimeNs now) noexcept {
 
 // --- admission ---------------------------------------------------------------------------------------------------
 
+// Of a batch whose last stage has not done it, if all packets leave through the same port.
+void Pipeline::add_up(Batch& batch) noexcept {
+  Departure all{.port = meta(batch.packet[0]).out_port};
+  for (std::uint32_t i = 0; i < batch.size; ++i) {
+    if (meta(batch.packet[i]).out_port != all.port) return;
+    all.add(batch.packet[i]);
+  }
+  batch.depart(all);
+}
+
 void Pipeline::admit(TimeNs now, Batch& batch, std::uint64_t before) noexcept {
   if (gates_generation_ != state_.link_generation()) [[unlikely]]
     set_gates();
-  const PortIndex port = meta(batch.packet[0]).out_port;
-  std::uint32_t longest = 0;
-  std::uint64_t bytes = 0;
-  std::uint32_t i = 0;
-  for (; i < batch.size && meta(batch.packet[i]).out_port == port; ++i) {
-    longest = std::max(longest, batch.packet[i]->pkt_len);
-    bytes += batch.packet[i]->pkt_len;
-  }
-  if (i == batch.size) {
-    admit_all(now, batch.packet, batch.size, longest, bytes);
+  if (!batch.departs) add_up(batch);
+  if (batch.departs) {
+    admit_all(now, batch.packet, batch.size, batch.departure);
   } else {
     admit_mixed(now, batch.packet, batch.size);
   }
@@ -255,17 +259,17 @@ void Pipeline::admit(TimeNs now, Batch& batch, std::uint64_t before) noexcept {
   passing_through_ = 0;
 }
 
-// Packets for one port, none of them longer than `longest`, and so many bytes together.
-void Pipeline::admit_all(TimeNs now, rte_mbuf** packets, std::uint32_t size, std::uint32_t longest,
-                         std::uint64_t bytes) noexcept {
-  const Gate& gate = gates_[std::min<std::size_t>(meta(packets[0]).out_port, egress_.size())];
-  if (longest < gate.too_large) [[likely]] {
-    note_admitted(meta(packets[0]).out_port);
-    if (qos_ != nullptr) return admit_classes(now, meta(packets[0]).out_port, packets, size);
+// `size` packets, which are all of `departure`. It may count shorter packets as longer.
+void Pipeline::admit_all(TimeNs now, rte_mbuf** packets, std::uint32_t size, const Departure& departure) noexcept {
+  const PortIndex port = departure.port;
+  const Gate& gate = gates_[std::min<std::size_t>(port, egress_.size())];
+  if (departure.longest < gate.too_large) [[likely]] {
+    note_admitted(port);
+    if (qos_ != nullptr) return admit_classes(now, port, packets, size);
     if (gate.direct && size <= kTxBurst && gate.queue->held() == 0 && tracer_ == nullptr) [[likely]] {
-      return pass_through(now, *gate.queue, packets, static_cast<std::uint16_t>(size), bytes);
+      return pass_through(now, *gate.queue, port, packets, static_cast<std::uint16_t>(size), departure.bytes);
     }
-    if (gate.queue->push_all(now, packets, size, bytes)) [[likely]] {
+    if (gate.queue->push_all(now, packets, size, departure.bytes)) [[likely]] {
       queued_ = true;
       return;
     }
@@ -274,10 +278,10 @@ void Pipeline::admit_all(TimeNs now, rte_mbuf** packets, std::uint32_t size, std
 }
 
 // Shortcut past the queue: it is empty, no rate or delay is emulated, and no stage has an egress half.
-void Pipeline::pass_through(TimeNs now, EgressQueue& queue, rte_mbuf** packets, std::uint16_t size,
+void Pipeline::pass_through(TimeNs now, EgressQueue& queue, PortIndex port, rte_mbuf** packets, std::uint16_t size,
                             std::uint64_t bytes) noexcept {
   const std::uint64_t before = cycles();
-  const std::uint16_t sent = send_to_device(now, meta(packets[0]).out_port, packets, size, bytes);
+  const std::uint16_t sent = send_to_device(now, port, packets, size, bytes);
   const std::uint64_t spent = cycles() - before;
   count(tx_, sent, spent);
   passing_through_ += spent;
@@ -314,10 +318,10 @@ void Pipeline::admit_mixed(TimeNs now, rte_mbuf** packets, std::uint32_t size) n
       either |= differs;
       each &= differs | fits;
     }
-    admit_all(now, same, taken, longest, taken_bytes);
+    admit_all(now, same, taken, {port, longest, taken_bytes});
     size -= taken;
     // The others have one port in common.
-    if (either == each) return admit_all(now, packets, size, longest, bytes - taken_bytes);
+    if (either == each) return admit_all(now, packets, size, {meta(packets[0]).out_port, longest, bytes - taken_bytes});
   }
   for (std::uint32_t i = 0; i < size; ++i) admit_one(now, packets[i]);
 }

@@ -217,10 +217,10 @@ class Pipeline {
   void run_all_resumed(TimeNs now) noexcept;
   void steer(TimeNs now, Batch& batch) noexcept;
   void admit(TimeNs now, Batch& batch, std::uint64_t before) noexcept;
-  void admit_all(TimeNs now, rte_mbuf** packets, std::uint32_t size, std::uint32_t longest,
-                 std::uint64_t bytes) noexcept;
+  static void add_up(Batch& batch) noexcept;
+  void admit_all(TimeNs now, rte_mbuf** packets, std::uint32_t size, const Departure& departure) noexcept;
   void admit_mixed(TimeNs now, rte_mbuf** packets, std::uint32_t size) noexcept;
-  void pass_through(TimeNs now, EgressQueue& queue, rte_mbuf** packets, std::uint16_t size,
+  void pass_through(TimeNs now, EgressQueue& queue, PortIndex port, rte_mbuf** packets, std::uint16_t size,
                     std::uint64_t bytes) noexcept;
   void set_gates() noexcept;
   void tell_links(TimeNs now) noexcept;

@@ -89,6 +89,7 @@ void Pipeline::run_traced_packet(TimeNs now, rte_mbuf* m, int handle, std::size_
     const TraceBefore before(*this, i, batch.packet[0]);
     Context context(now, host_.worker, rng_, *this, static_cast<std::uint8_t>(i));
     context.set_traced();
+    batch.departs = false;
     slot.stage->ingress(context, batch);
     if (batch.removed != 0) batch.compact();
     slot.ingress.packets.add(1);

@@ -176,7 +176,11 @@ class L2Stage : public pipeline::Stage {
   [[nodiscard]] std::span<const Counter> counters() const override { return counters_.all(); }
 
  private:
-  std::uint32_t forward_known(const Batch& batch, std::uint32_t i) noexcept;
+  struct Leaving {
+    pipeline::Departure all;
+    bool together = true;  // through the same port
+  };
+  std::uint32_t forward_known(const Batch& batch, std::uint32_t i, Leaving& leaving) noexcept;
   void forward(Context& context, Batch& batch, std::uint16_t i, std::uint32_t now_s) noexcept;
   // Why a packet may not enter, or its VLAN.
   struct Classified {
@@ -221,9 +225,12 @@ L2Stage::Classified L2Stage::classify(const PacketMeta& pm) const noexcept {
 
 // Packets from `i` on, until one that is not untagged in and untagged out of the port that the memo knows: of those
 // nothing is left to do. It calls nothing, so that the compiler has all registers for the loop.
-[[gnu::noinline]] std::uint32_t L2Stage::forward_known(const Batch& batch, std::uint32_t i) noexcept {
+[[gnu::noinline]] std::uint32_t L2Stage::forward_known(const Batch& batch, std::uint32_t i, Leaving& leaving) noexcept {
   PortIndex from = pipeline::kNoPort;
   std::uint64_t untagged = 0;
+  PortIndex port = leaving.all.port;
+  std::uint32_t longest = leaving.all.longest;
+  std::uint64_t bytes = leaving.all.bytes;
   const std::size_t size = batch.size;
   std::size_t at = i;
   for (; at < size; ++at) {
@@ -239,16 +246,26 @@ L2Stage::Classified L2Stage::classify(const PacketMeta& pm) const noexcept {
     if (known == nullptr) [[unlikely]]
       break;
     pm.out_port = known->out;
+    if (known->out != port) [[unlikely]] {
+      leaving.together &= port == pipeline::kNoPort;
+      port = known->out;
+    }
+    longest = std::max(longest, m->pkt_len);
+    bytes += m->pkt_len;
   }
+  leaving.all = {port, longest, bytes};
   return static_cast<std::uint32_t>(at);
 }
 
 void L2Stage::ingress(Context& context, Batch& batch) {
   const std::uint32_t now_s = seconds(context.now);
   memo_.start_burst(fdb_.generation(), now_s);
-  for (std::uint32_t i = forward_known(batch, 0); i < batch.size; i = forward_known(batch, i + 1)) {
+  Leaving leaving;
+  for (std::uint32_t i = forward_known(batch, 0, leaving); i < batch.size; i = forward_known(batch, i + 1, leaving)) {
+    leaving.together = false;
     forward(context, batch, static_cast<std::uint16_t>(i), now_s);
   }
+  if (leaving.together) batch.depart(leaving.all);
 }
 
 [[gnu::noinline]] void L2Stage::forward(Context& context, Batch& batch, std::uint16_t i, std::uint32_t now_s) noexcept {

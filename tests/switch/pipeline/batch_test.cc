@@ -63,6 +63,18 @@ TEST(Batch, CanLoseTheFirstTheLastAndAll) {
   EXPECT_EQ(batch.size, 0);
 }
 
+TEST(Batch, WhatDepartsIsVoidWhenPacketsComeOrGo) {
+  Batch batch = batch_of(3);
+  EXPECT_FALSE(batch.departs);
+  batch.depart({.port = 2, .longest = 100, .bytes = 250});
+  EXPECT_TRUE(batch.departs);
+  batch.push(pointer(4));
+  EXPECT_FALSE(batch.departs);
+  batch.depart({.port = 2, .longest = 100, .bytes = 350});
+  batch.remove(1);
+  EXPECT_FALSE(batch.departs);
+}
+
 TEST(BatchDeathTest, RemovingAPacketTwiceIsOurOwnMistake) {
   Batch batch = batch_of(2);
   batch.remove(1);

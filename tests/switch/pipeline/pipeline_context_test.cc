@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The weft authors
 //
-// Copies and packets of the switch's own.
+// Copies and packets of the switch's own, and what a stage may say of all packets of a batch.
 #include <gmock/gmock.h>
 
 #include "switch/pipeline/pipeline.h"
@@ -144,6 +144,35 @@ TEST(PipelineContext, WithoutBuffersNothingIsGeneratedOrReplicated) {
   EXPECT_TRUE(none);
   EXPECT_EQ(rig.pipelines[0]->totals().generated.value(), 0u);
   EXPECT_EQ(rig.pipelines[0]->totals().replicated.value(), 0u);
+}
+
+// Sends all packets to port 1, and says so.
+Script depart() {
+  return {.ingress = [](Context&, Batch& batch) {
+    Departure all{.port = 1};
+    for (std::uint16_t i = 0; i < batch.size; ++i) {
+      meta(batch.packet[i]).out_port = 1;
+      all.add(batch.packet[i]);
+    }
+    batch.depart(all);
+  }};
+}
+
+TEST(PipelineContext, ABatchDepartsAsItsLastStageSays) {
+  Rig rig({{"depart", depart()}});
+  rig.receive(0, burst(3));
+  rig.run_until_quiet();
+  EXPECT_THAT(rig.devices[1]->ids(), ElementsAre(1, 2, 3));
+  EXPECT_EQ(rig.pipelines[0]->port_totals(1).tx_bytes.value(), rig.pipelines[0]->totals().rx_bytes.value());
+}
+
+TEST(PipelineContext, ALaterStageMaySendAPacketOfADepartingBatchElsewhere) {
+  const auto divert = [](Context&, Batch& batch) { meta(batch.packet[1]).out_port = 2; };
+  Rig rig({{"depart", depart()}, {"divert", {.ingress = divert}}});
+  rig.receive(0, burst(3));
+  rig.run_until_quiet();
+  EXPECT_THAT(rig.devices[1]->ids(), ElementsAre(1, 3));
+  EXPECT_THAT(rig.devices[2]->ids(), ElementsAre(2));
 }
 
 }  // namespace

@@ -28,6 +28,39 @@ TEST(L2, AnUnknownDestinationIsFloodedToTheVlanAndAKnownOneIsNot) {
   EXPECT_EQ(h.counter("l2", "flooded_unknown"), 1u);
 }
 
+TEST(L2, BurstsForOnePortAndForSeveralLeaveWithAllTheirBytes) {
+  Harness h(registry(), vlan_switch());
+  for (const auto& [port, n] : {std::pair{"a", 1}, {"b", 2}, {"c", 3}}) h.inject(port, untagged(host(n), kBroadcast));
+  discard(h);
+  std::map<std::string, std::uint64_t> sent_bytes;
+  for (const char* port : {"b", "c"}) {
+    sent_bytes[port] = h.pipeline().port_totals(h.port(port).index).tx_bytes.value();
+  }
+  // All for one port, for two, and one whose port nobody knows.
+  for (const std::vector<int>& burst : {std::vector{2, 2, 2}, {2, 2, 2}, {2, 3, 2}, {3, 9, 3}, {3, 3, 2}}) {
+    std::vector<Bytes> frames;
+    std::map<std::string, std::vector<Bytes>> expected;
+    for (const int to : burst) {
+      frames.push_back(untagged(host(1), host(to), 8 + 100 * frames.size()));
+      if (to != 3) expected["b"].push_back(frames.back());
+      if (to != 2) expected["c"].push_back(frames.back());
+    }
+    h.inject("a", frames);
+    for (const char* port : {"b", "c"}) {
+      auto sent = bytes_of(h.take(port));
+      std::uint64_t bytes = 0;
+      for (const Bytes& frame : sent) bytes += frame.size();
+      // Copies follow the burst.
+      std::sort(sent.begin(), sent.end());
+      std::sort(expected[port].begin(), expected[port].end());
+      EXPECT_EQ(sent, expected[port]) << port;
+      sent_bytes[port] += bytes;
+      EXPECT_EQ(h.pipeline().port_totals(h.port(port).index).tx_bytes.value(), sent_bytes[port]) << port;
+    }
+    discard(h);
+  }
+}
+
 TEST(L2, BroadcastAndMulticastAreFloodedEveryTime) {
   Harness h(registry(), vlan_switch());
   for (int i = 0; i < 2; ++i) {
