@@ -66,13 +66,16 @@ inline std::uint32_t QpTable::candidate(std::uint32_t hash) const noexcept {
 [[gnu::target(WEFT_WIDE)]] void QpTable::candidates_wide(std::span<std::uint32_t> hashes) const noexcept {
   const Tags* const tags = &tags_[0];
   const QpEntry* const entries = &entries_[0];
+  const std::uint64_t buckets = buckets_;  // of which the compiler knows that no store below changes it
   for (std::uint32_t& at : hashes) {
     const std::uint32_t hash = at;
-    const std::uint32_t bucket = first_bucket(hash);
+    const auto bucket = static_cast<std::uint32_t>(hash * buckets >> 32);
     const __m256i copies = _mm256_max_epu16(_mm256_set1_epi16(static_cast<short>(hash)), _mm256_set1_epi16(1));
     const auto line = _mm256_load_si256(reinterpret_cast<const __m256i*>(&tags[bucket]));
     const std::uint32_t equal = _mm256_cmpeq_epi16_mask(line, copies);
-    at = equal == 0 ? candidate_elsewhere(hash) : bucket * kBucket + countr_zero(equal);
+    at = bucket * kBucket + countr_zero(equal);
+    if (equal == 0) [[unlikely]]
+      at = candidate_elsewhere(hash);
     __builtin_prefetch(&entries[at]);
   }
 }
