@@ -275,6 +275,25 @@ ordered_json stages_of(const Simulation& s) {
   return stages;
 }
 
+// Gauges of the stages, of the switch that has the largest: `stages_most.<name>.<gauge>`. A sum over switches says
+// nothing of the room that each of them needs.
+ordered_json stages_most_of(const Simulation& s) {
+  ordered_json stages = ordered_json::object();
+  for (const auto& sw : s.switches()) {
+    const auto& types = sw->state().types();
+    for (std::size_t position = 0; position < types.size(); ++position) {
+      const auto& declared = types[position]->counters;
+      const auto values = sw->pipeline().stage(position).counters();
+      for (std::size_t i = 0; i < declared.size() && i < values.size(); ++i) {
+        if (declared[i].kind != pipeline::CounterKind::gauge) continue;
+        ordered_json& most = stages[types[position]->name][declared[i].name];
+        most = std::max(most.is_null() ? 0 : most.get<std::uint64_t>(), values[i].value());
+      }
+    }
+  }
+  return stages;
+}
+
 // What arrived over each link between switches, from the lower tier upwards.
 ordered_json paths_of(const Simulation& s) {
   ordered_json paths = ordered_json::array();
@@ -352,6 +371,7 @@ ordered_json summary_of(const Simulation& s, const RunFacts& facts) {
   out["mean_rate_gbps"] = mean_rate_gbps(s);
   out["retransmit_ratio"] = ratio(static_cast<double>(sums.retransmitted), static_cast<double>(sums.packets));
   out["spurious_retransmit_ratio"] = ratio(static_cast<double>(sums.duplicates), static_cast<double>(sums.packets));
+  out["out_of_order"] = sums.out_of_order;
   out["nacks_sent"] = sums.naks_sent;
   out["nacks_false"] = seen.nacks_false;
   out["nacks_missed_valid"] = seen.nacks_missed;
@@ -374,6 +394,7 @@ ordered_json summary_of(const Simulation& s, const RunFacts& facts) {
   out["events_per_s"] = ratio(static_cast<double>(s.fired()), facts.wall_s);
   out["fct_slowdown_by_bytes"] = by_bytes(slow);
   out["stages"] = stages_of(s);
+  out["stages_most"] = stages_most_of(s);
   return out;
 }
 

@@ -29,7 +29,7 @@ struct RunFacts {
 [[nodiscard]] TimeNs standalone_ns(const Experiment& experiment, const Transfer& transfer);
 
 /// The keys of the `summary`: see README.md. What a run that did not end cannot tell is null. `stages` has all counters
-/// of all stages, each summed up over the switches.
+/// of all stages, each summed up over the switches; `stages_most` gauges, of the switch that has the largest.
 [[nodiscard]] nlohmann::ordered_json summary_of(const Simulation& simulation, const RunFacts& facts);
 
 /// All of a run: name, title, what was run, seed, configuration, summary, transfers, curves, paths, drops by reason,

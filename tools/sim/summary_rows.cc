@@ -8,8 +8,8 @@ namespace weft::sim {
 
 using experiment::readable;
 
-const std::array<SummaryRow, 26>& summary_rows() noexcept {
-  static constexpr std::array<SummaryRow, 26> kRows{{
+const std::array<SummaryRow, 27>& summary_rows() noexcept {
+  static constexpr std::array<SummaryRow, 27> kRows{{
       {"complete", "All transfers ended", Unit::word,
        "No: the run was ended before, or what was lost is never sent again."},
       {"completion_ms", "Completion", Unit::milliseconds,
@@ -21,6 +21,8 @@ const std::array<SummaryRow, 26>& summary_rows() noexcept {
       {"retransmit_ratio", "Sent again", Unit::share, "Request packets that were sent again, of all."},
       {"spurious_retransmit_ratio", "Sent again in vain", Unit::share,
        "Request packets that had arrived before, of all."},
+      {"out_of_order", "Packets out of order", Unit::count,
+       "Request packets that reached their receiver before one that was sent earlier, which was late or lost."},
       {"nacks_sent", "NACKs sent", Unit::count, "By receiving RNICs, about packets that they miss."},
       {"nacks_false", "False NACKs", Unit::count, "That arrived at a sender about a packet that was not lost."},
       {"nacks_missed_valid", "Missed NACKs", Unit::count,

@@ -20,8 +20,8 @@ struct SummaryRow {
   const char* meaning;
 };
 
-/// All keys of a summary but `stages` and `fct_slowdown_by_bytes`, in the order of a report.
-[[nodiscard]] const std::array<SummaryRow, 26>& summary_rows() noexcept;
+/// All keys of a summary but `stages`, `stages_most` and `fct_slowdown_by_bytes`, in the order of a report.
+[[nodiscard]] const std::array<SummaryRow, 27>& summary_rows() noexcept;
 
 /// A value with its unit: "1.783 ms", "3.1 %", "1,142,000"; "unknown" for null.
 [[nodiscard]] std::string shown_with_unit(const nlohmann::ordered_json& value, Unit unit);

@@ -43,6 +43,11 @@ def rounded(value, digits=2):
     return None if value is None else round(value, digits)
 
 
+def out_of_order(summary):
+    """Percent of the packets that reached an RNIC before an earlier one. Results of older versions do not say it."""
+    return rounded(100 * summary["out_of_order"] / summary["packets"], 3) if "out_of_order" in summary else None
+
+
 def figure(workload, summary):
     """What policies are compared by: the mean slowdown of flows, or the time of the collective."""
     return summary["completion_ms"] if workload == "allreduce" else summary["fct_slowdown_mean"]
@@ -54,7 +59,7 @@ def of_workload(workload, found):
     columns += ["mean", "median", "99 %", "99.9 %"] if flows else ["completion, ms"]
     if flows:
         columns += ["up to 10 KB, 99 %", "above 1 MB, mean"]
-    columns += ["sent again, %", "NACKs", "lost", "pauses"]
+    columns += ["out of order, %", "sent again, %", "NACKs", "lost", "pauses"]
     for rnic in RNICS.values():
         for (policy, of_rnic), summary in found.items():
             if of_rnic != rnic:
@@ -69,8 +74,8 @@ def of_workload(workload, found):
                 row += [rounded(sizes.get(10_000, {}).get("p99")), rounded(sizes.get(10_000_000, {}).get("mean"))]
             else:
                 row += [rounded(summary["completion_ms"], 3)]
-            row += [rounded(100 * summary["retransmit_ratio"], 3), summary["nacks_sent"], summary["drops"],
-                    summary["pfc_pauses"]]
+            row += [out_of_order(summary), rounded(100 * summary["retransmit_ratio"], 3), summary["nacks_sent"],
+                    summary["drops"], summary["pfc_pauses"]]
             rows.append(row)
     return columns, rows
 

@@ -114,6 +114,7 @@ void ConweaveLeaf::answer(Context& context, const rte_mbuf* m, std::uint8_t path
   mark_.set_own(out);
   const bool notify = reply.kind == ConweaveReply::Kind::notify;
   counters.add(notify ? LbTagCounter::conweave_notifies_sent : LbTagCounter::conweave_replies_sent);
+  counters.add(LbTagCounter::conweave_bytes_sent, out->pkt_len);
   context.send(out, pm.in_port);
 }
 

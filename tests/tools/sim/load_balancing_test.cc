@@ -61,11 +61,19 @@ TEST(LoadBalancing, PacketsThatAreSprayedArriveInOrderBehindAReorderBuffer) {
   const auto bare = sprayed("");
   const auto ordered = sprayed("{reorder: {uplinks: [uplinks]}},");
   EXPECT_GT(bare["summary"]["nacks_sent"].get<std::uint64_t>(), 100u);
+  EXPECT_GT(bare["summary"]["out_of_order"].get<std::uint64_t>(), 1000u);
+  EXPECT_EQ(ordered["summary"]["out_of_order"], 0);
   EXPECT_EQ(ordered["summary"]["nacks_sent"], 0);
   EXPECT_EQ(ordered["summary"]["retransmit_ratio"], 0);
   EXPECT_LT(milliseconds(ordered), milliseconds(bare));
   EXPECT_GT(ordered["summary"]["stages"]["reorder"]["packets_held"].get<std::uint64_t>(), 1000u);
   EXPECT_EQ(ordered["summary"]["stages"]["reorder"]["expired"], 0);
+  // Four leaves have a buffer each: the fullest one holds less than all of them, and no less than their mean.
+  const auto of_all = ordered["summary"]["stages"]["reorder"]["peak_packets"].get<std::uint64_t>();
+  const auto of_one = ordered["summary"]["stages_most"]["reorder"]["peak_packets"].get<std::uint64_t>();
+  EXPECT_LT(of_one, of_all);
+  EXPECT_GE(4 * of_one, of_all);
+  EXPECT_FALSE(ordered["summary"]["stages_most"]["reorder"].contains("packets_held")) << "no level, but a count";
 }
 
 // Two racks whose fourth spine is four times slower than the others. Hashing gives it as many flows as the others.
@@ -206,6 +214,8 @@ TEST(LoadBalancing, ConweaveLeavesTheSlowPathAndPutsInOrderWhatOvertook) {
       tags(conweave, "conweave_resumed") + tags(conweave, "conweave_flushed") + tags(conweave, "conweave_given_up"),
       tags(conweave, "conweave_held_packets"));
   EXPECT_EQ(tags(conweave, "taken_off"), tags(conweave, "put_on"));
+  const std::uint64_t answers = tags(conweave, "conweave_replies_sent") + tags(conweave, "conweave_notifies_sent");
+  EXPECT_EQ(tags(conweave, "conweave_bytes_sent"), answers * wire::kMinFrameBytes) << "answers are no longer than this";
   for (const char* what : {"no_room", "forged", "malformed", "unknown_version", "unknown_leaf", "unknown_path",
                            "conweave_no_queue", "conweave_overflowed", "conweave_flows_full"}) {
     EXPECT_EQ(tags(conweave, what), 0u) << what;

@@ -177,7 +177,7 @@ class Page(SimTest):
         self.assertRegex(page, r"<td>Completion</td><td class=\"number\">[\d.]+ ms</td><td class=\"meaning\">\w")
         rows = re.findall(r"<tr><td>([^<]+)</td><td class=\"number\">([^<]+)</td>"
                           r"<td class=\"meaning\">([^<]+)</td>", page)
-        self.assertEqual(len(rows), len(summary) - 2, "all but `fct_slowdown_by_bytes` and `stages`")
+        self.assertEqual(len(rows), len(summary) - 3, "all but `fct_slowdown_by_bytes`, `stages`, `stages_most`")
         self.assertRegex(page, r"(?s)<h2>Slowdown by size</h2>.*?<td>100 KB</td><td>\d+</td>")
         for name, value, meaning in rows:
             self.assertNotIn("e+", value, name)

@@ -40,6 +40,7 @@ class ConweaveFar : public ::testing::Test {
   std::vector<ConweaveAnswer> answers(unsigned uplink) {
     std::vector<ConweaveAnswer> all;
     for (const auto& frame : h.take("s" + std::to_string(uplink))) {
+      answered_bytes += frame.bytes.size();
       EXPECT_EQ(kind_of(frame.bytes), TagKind::conweave_reply);
       const wire::Parsed parsed = parsed_of(frame.bytes);
       const auto answer = read_answer(tag_header(frame.bytes.data(), parsed));
@@ -52,6 +53,7 @@ class ConweaveFar : public ::testing::Test {
   std::uint64_t counter(const char* name) const { return h.counter("lb_tag", name); }
 
   Harness h;
+  std::uint64_t answered_bytes = 0;  ///< of all that answers() has taken
 };
 
 TEST_F(ConweaveFar, ReroutedPacketsWaitForTheTailAndItIsAnswered) {
@@ -128,6 +130,9 @@ TEST_F(ConweaveFar, MarksAreToldOncePerInterval) {
   come(marked, {.epoch = 1});
   EXPECT_EQ(answers(1).size(), 1u);
   EXPECT_EQ(counter("conweave_notifies_sent"), 2u);
+  come(with_psn(2), {.epoch = 2, .request = true});
+  EXPECT_EQ(answers(1).size(), 1u);
+  EXPECT_EQ(counter("conweave_bytes_sent"), answered_bytes) << "NOTIFYs and replies alike";
 }
 
 TEST_F(ConweaveFar, ATagOfNobodyHoldsNothing) {
