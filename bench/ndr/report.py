@@ -5,7 +5,12 @@
 from bench.peers import machine
 from bench.report import charts, page
 
-LOADS = ("10%", "50%", "90%")
+SHARES = (0.1, 0.5, 0.9)  # of PDR, at which latency is measured
+# A worker that polls for 50 us before it sleeps (idle: adaptive) sleeps before each frame at this rate, and before none
+# at a tenth of PDR.
+IDLE_PPS = 1000
+IDLE = "idle"
+LOADS = (IDLE,) + tuple(f"{share:.0%}" for share in SHARES)
 QUANTILES = ("p50", "p99", "p99.9")
 
 
@@ -13,8 +18,18 @@ def mpps(value):
     return f"{value / 1e6:.3f}"
 
 
-def throughput(result, key):
-    return (">= " if result["fast"] else "") + mpps(result[key])
+def throughputs(found):
+    """What search.search found, for a result: rates, and the goals of which only a lower bound is known."""
+    return {f"{f.goal.name.lower()}_pps": f.rate_pps for f in found} | {
+        "at_least": [f.goal.name for f in found if f.at_least]}
+
+
+def throughput(result, goal):
+    return (">= " if goal in result["at_least"] else "") + mpps(result[f"{goal.lower()}_pps"])
+
+
+def load_words(load):
+    return f"at {IDLE_PPS / 1e3:g} kpps" if load == IDLE else f"at {load} of PDR"
 
 
 def latency_us(result, load, quantile):
@@ -24,11 +39,12 @@ def latency_us(result, load, quantile):
 
 
 def line(result):
-    parts = [f"{result['title']}: NDR {throughput(result, 'ndr_pps')} Mpps",
-             f"PDR {throughput(result, 'pdr_pps')}", f"MRR {mpps(result['mrr_pps'])}"]
-    half = latency_us(result, "50%", "p50")
-    if half is not None:
-        parts.append(f"p50 and p99 at half of PDR {half:.1f} and {latency_us(result, '50%', 'p99'):.1f} us")
+    parts = [f"{result['title']}: NDR {throughput(result, 'NDR')} Mpps",
+             f"PDR {throughput(result, 'PDR')}", f"MRR {mpps(result['mrr_pps'])}"]
+    for load in (IDLE, "50%"):
+        if latency_us(result, load, "p50") is not None:
+            parts.append(f"p50 and p99 {load_words(load)} {latency_us(result, load, 'p50'):.1f} and "
+                         f"{latency_us(result, load, 'p99'):.1f} us")
     parts.append(f"{result['trials']} trials; the generator does {mpps(result['generator_pps'])}")
     if result["known_pps"]:
         off = result["ndr_pps"] / result["known_pps"] - 1
@@ -47,16 +63,17 @@ def page_of(facts, results):
         "NDR: the highest rate at which no frame is lost in at least half of the trials. PDR: no more than 0.5 %. MRR: "
         "what comes out when the generator sends as fast as it can."
     )
-    rows = [charts.Row(r["title"], [charts.Bar(r[key] / 1e6, note=">=" if r["fast"] and key != "mrr_pps" else "")
-                                    for key in ("ndr_pps", "pdr_pps", "mrr_pps")]) for r in results]
+    rows = [charts.Row(r["title"], [charts.Bar(r[f"{goal.lower()}_pps"] / 1e6,
+                                               note=">=" if goal in r["at_least"] else "")
+                                    for goal in ("NDR", "PDR", "MRR")]) for r in results]
     out.figure(charts.bar_chart(rows, "Mpps", series=("NDR", "PDR", "MRR"), label="Throughput of each device"),
                ">= stands where the generator, and not the device, was the limit.")
     out.table(["device", "NDR Mpps", "PDR Mpps", "MRR Mpps", "generator Mpps", "reordered", "duplicates", "trials"],
-              [[r["title"], throughput(r, "ndr_pps"), throughput(r, "pdr_pps"), mpps(r["mrr_pps"]),
+              [[r["title"], throughput(r, "NDR"), throughput(r, "PDR"), mpps(r["mrr_pps"]),
                 mpps(r["generator_pps"]), f"{r['reordered']:,}", f"{r['duplicates']:,}", str(r["trials"])]
                for r in results])
     out.heading("Time in the device, microseconds")
-    out.table(["device"] + [f"{q} at {load} of PDR" for load in LOADS for q in QUANTILES],
+    out.table(["device"] + [f"{q} {load_words(load)}" for load in LOADS for q in QUANTILES],
               [[r["title"]] + ["-" if (us := latency_us(r, load, q)) is None else f"{us:.1f}"
                                for load in LOADS for q in QUANTILES] for r in results])
     curves = [charts.Line(r["title"], [(rate / 1e6, loss * 100) for rate, loss in r["curve"]], dots=True)

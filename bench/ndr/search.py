@@ -54,6 +54,11 @@ class Found:
     upper_pps: float = math.inf  # infinite: none was too high
     rate_pps: float = 0.0
 
+    @property
+    def at_least(self):
+        """The device may do more: the fastest rate that the generator sends was not too high."""
+        return self.upper_pps == math.inf
+
 
 class Bounds:
     """The trials so far, by rate, and what they say of a goal."""

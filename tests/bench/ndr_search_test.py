@@ -10,7 +10,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 
-from bench.ndr import devices  # noqa: E402
+from bench.ndr import devices, report  # noqa: E402
 from bench.ndr import search as ndr  # noqa: E402
 
 NDR = ndr.Goal("NDR", 0.0)
@@ -36,6 +36,14 @@ class Device:
 
 def find(device, goals=(NDR, PDR), highest_pps=HIGHEST):
     return ndr.search(device.measure, list(goals), highest_pps)[0]
+
+
+class Leaky(Device):
+    """Loses a packet of every trial besides."""
+
+    def measure(self, rate_pps, seconds):
+        trial = super().measure(rate_pps, seconds)
+        return ndr.Trial(rate_pps, seconds, trial.intended, trial.sent, min(trial.received, trial.sent - 1))
 
 
 class Search(unittest.TestCase):
@@ -73,11 +81,6 @@ class Search(unittest.TestCase):
         self.assertLessEqual(no_drop.lower_pps, partial.lower_pps)
 
     def test_a_few_losses_at_any_rate_leave_pdr_and_no_ndr(self):
-        class Leaky(Device):
-            def measure(self, rate_pps, seconds):
-                trial = super().measure(rate_pps, seconds)
-                return ndr.Trial(rate_pps, seconds, trial.intended, trial.sent, min(trial.received, trial.sent - 1))
-
         no_drop, partial = find(Leaky(2e6))
         self.assertEqual((no_drop.lower_pps, no_drop.rate_pps), (0.0, 0.0))
         self.assertGreaterEqual(partial.rate_pps, 2e6 * 0.99)
@@ -128,6 +131,35 @@ class Search(unittest.TestCase):
         for trial in (bad, bad):
             bounds.add(trial, 1)
         self.assertEqual(bounds.verdict(goal, 1), "upper")
+
+
+class Report(unittest.TestCase):
+    def result(self, device):
+        return report.throughputs(find(device)) | {
+            "title": "a device", "mrr_pps": HIGHEST, "generator_pps": HIGHEST, "known_pps": None, "trials": 1,
+            "reordered": 0, "duplicates": 0, "curve": [],
+            "latency_ns": {load: [{"p50": 1000 * n, "p99": 2000 * n, "p99.9": 3000 * n}]
+                           for n, load in enumerate(report.LOADS, 1)},
+        }
+
+    def test_only_a_goal_that_no_rate_was_too_high_for_is_at_least(self):
+        fast, leaky, slow = (self.result(d) for d in (Device(HIGHEST * 2), Leaky(HIGHEST * 2), Device(2e6)))
+        self.assertEqual([report.throughput(fast, goal) for goal in ("NDR", "PDR")], [">= 10.000", ">= 10.000"])
+        self.assertEqual([report.throughput(leaky, goal) for goal in ("NDR", "PDR")], ["0.000", ">= 10.000"])
+        self.assertEqual(slow["at_least"], [])
+        self.assertIn("NDR 0.000 Mpps, PDR >= 10.000, MRR 10.000", report.line(leaky))
+
+    def test_latency_of_an_idle_device_stands_beside_that_under_load(self):
+        self.assertEqual(report.LOADS, ("idle", "10%", "50%", "90%"))
+        result = self.result(Device(2e6))
+        self.assertIn("p50 and p99 at 1 kpps 1.0 and 2.0 us, p50 and p99 at 50% of PDR 3.0 and 6.0 us",
+                      report.line(result))
+        facts = {"cpu": "a CPU", "cpu_family": "1", "cpu_model": "2", "cpus": 2, "virtual": True, "tsc_hz": 2e9,
+                 "memory_mb": 1024, "kernel": "6", "worker_cpu": 1, "frame_bytes": 82, "qps": 16, "directions": 1,
+                 "trials": 1, "trial_s": 1.0}
+        page = report.page_of(facts, [result])
+        for words in ("p99.9 at 1 kpps", "p99.9 at 10% of PDR", "p50 at 90% of PDR"):
+            self.assertIn(words, page)
 
 
 class Devices(unittest.TestCase):

@@ -39,6 +39,7 @@ class Ndr(unittest.TestCase):
         self.assertLessEqual(found["ndr_pps"], 1.01 * found["pdr_pps"])
         self.assertGreater(found["pdr_pps"], 0.5 * known)
         self.assertAlmostEqual(found["mrr_pps"] / known, 1, delta=0.1)
+        self.assertEqual(set(found["latency_ns"]), {"idle", "10%", "50%", "90%"})
         self.assertEqual((found["reordered"], found["duplicates"]), (0, 0))
         self.assertIn("weft L2 at a known rate", page)
         self.assertIn("<svg", page)
