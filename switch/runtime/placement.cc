@@ -2,7 +2,62 @@
 // Copyright The weft authors
 #include "switch/runtime/placement.h"
 
+#include <algorithm>
+#include <map>
+
 namespace weft {
+namespace {
+
+// Names of ports, the first few of many.
+class Names {
+ public:
+  void add(const std::string& name) {
+    if (++count_ <= kNamed) text_ += (text_.empty() ? "" : ", ") + name;
+  }
+  [[nodiscard]] std::string text() const {
+    return count_ <= kNamed ? text_ : text_ + " and " + std::to_string(count_ - kNamed) + " more";
+  }
+  [[nodiscard]] bool several() const { return count_ > 1; }
+
+ private:
+  static constexpr std::size_t kNamed = 8;
+  std::string text_{};
+  std::size_t count_ = 0;
+};
+
+std::string what_to_do(int device_node, std::span<const PlacedWorker> workers) {
+  const auto near = std::ranges::find(workers, device_node, &PlacedWorker::numa_node);
+  if (near != workers.end()) {
+    return "give such a port 'worker: " + std::to_string(near - workers.begin()) + "', which is on its node";
+  }
+  return "let a worker run on a CPU of that node (workers.cores)";
+}
+
+}  // namespace
+
+std::vector<PlacementLine> describe_placement(std::span<const PlacedWorker> workers,
+                                              std::span<const PlacedPort> ports) {
+  std::vector<PlacementLine> lines;
+  for (std::size_t w = 0; w < workers.size(); ++w) {
+    const int node = workers[w].numa_node;
+    Names all;
+    std::map<int, Names> far;  // by the node of their devices
+    for (const PlacedPort& port : ports) {
+      if (port.worker != w) continue;
+      all.add(port.name);
+      if (port.numa_node >= 0 && port.numa_node != node) far[port.numa_node].add(port.name);
+    }
+    const std::string who = "worker " + std::to_string(w) + " on CPU " + std::to_string(workers[w].cpu) +
+                            ", NUMA node " + std::to_string(node);
+    lines.push_back({false, who + ": " + (all.text().empty() ? "no port" : all.text())});
+    for (const auto& [device_node, names] : far) {
+      lines.push_back({true, names.text() + (names.several() ? " are" : " is") + " on NUMA node " +
+                                 std::to_string(device_node) + ", and served by " + who +
+                                 ": every packet crosses over; " + what_to_do(device_node, workers)});
+    }
+  }
+  return lines;
+}
 
 std::vector<std::string> describe_steering(const pipeline::Steering& steer) {
   if (!steer.as_cards) return {};

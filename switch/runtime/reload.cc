@@ -191,6 +191,7 @@ std::string Runtime::apply(Config& next) {
   undo.forget();
   exchange(next, plans);
   if (new_level) set_log_level(config_.log.level);
+  say_placement();
   return "";
 }
 

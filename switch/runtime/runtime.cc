@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <map>
 #include <thread>
 
@@ -304,46 +305,46 @@ void Runtime::start() {
   for (const std::string& line : describe_not_begun(loops, cpus_, static_cast<unsigned>(kStartTime.count()))) {
     spdlog::error("{}", line);
   }
-  // Links that came up since they were opened.
-  const std::shared_lock lock(switches_mutex_);
-  supervise_links();
-  for (Switch& s : switches_) s.state->announce_links();
+  {
+    // Links that came up since they were opened.
+    const std::shared_lock lock(switches_mutex_);
+    supervise_links();
+    for (Switch& s : switches_) s.state->announce_links();
+  }
+  const std::lock_guard reload_lock(reload_mutex_);
   say_placement();
 }
 
-// Who does what, which ports are far from the CPU that serves them, and through which ports not all workers send.
-void Runtime::say_placement() const {
-  constexpr std::size_t kNamed = 8;
-  if (workers_.size() == 1) return;
+// Who does what, which ports are far from the CPU that serves them, and through which ports not all workers send. A
+// reload says only what is new.
+void Runtime::say_placement() {
+  std::vector<PlacedWorker> workers;
   for (std::size_t w = 0; w < workers_.size(); ++w) {
-    const int node = static_cast<int>(rte_lcore_to_socket_id(lcores_[w]));
-    std::string names;
-    std::size_t count = 0;
-    for (const Switch& s : switches_) {
-      for (const pipeline::PortInfo& port : s.state->info().ports) {
-        if (s.state->owner_of_port(port.index) != w) continue;
-        const std::string name = s.state->info().name + "/" + port.name;
-        if (++count <= kNamed) names += (names.empty() ? "" : ", ") + name;
-        const int device = s.ports[port.index]->numa_node();
-        if (device < 0 || device == node) continue;
-        spdlog::warn(
-            "{} is on NUMA node {}, and its worker, on CPU {}, on node {}: every packet crosses over; give the "
-            "port a 'worker' on its node",
-            name, device, cpus_[w], node);
-      }
-    }
-    if (count > kNamed) names += " and " + std::to_string(count - kNamed) + " more";
-    spdlog::info("worker {} on CPU {}, NUMA node {}: {}", w, cpus_[w], node, count == 0 ? "no port" : names);
+    workers.push_back({cpus_[w], static_cast<int>(rte_lcore_to_socket_id(lcores_[w]))});
   }
-  for (const std::string& line : describe_steering(steer_)) spdlog::info("{}", line);
+  std::vector<PlacedPort> ports;
+  std::vector<std::string> others = describe_steering(steer_);
+  const std::shared_lock lock(switches_mutex_);
   for (const Switch& s : switches_) {
+    const pipeline::SwitchInfo& info = s.state->info();
     std::vector<std::uint16_t> tx_queues;
-    for (const auto& port : s.ports) tx_queues.push_back(port->tx_queues());
-    for (const std::string& line :
-         describe_senders(s.state->info(), tx_queues, static_cast<std::uint16_t>(workers_.size()))) {
-      spdlog::info("{}", line);
+    for (const pipeline::PortInfo& port : info.ports) {
+      const ports::Port& device = *s.ports[port.index];
+      ports.push_back({info.name + "/" + port.name, s.state->owner_of_port(port.index), device.numa_node()});
+      tx_queues.push_back(device.tx_queues());
     }
+    std::ranges::copy(describe_senders(info, tx_queues, static_cast<std::uint16_t>(workers_.size())),
+                      std::back_inserter(others));
   }
+  std::vector<PlacementLine> lines = describe_placement(workers, ports);
+  for (std::string& text : others) lines.push_back({false, std::move(text)});
+  std::set<std::string> said;
+  for (const PlacementLine& line : lines) {
+    if (!said_.contains(line.text))
+      spdlog::log(line.warning ? spdlog::level::warn : spdlog::level::info, "{}", line.text);
+    said.insert(line.text);
+  }
+  said_ = std::move(said);
 }
 
 void Runtime::await_workers() const {

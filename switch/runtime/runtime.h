@@ -8,6 +8,7 @@
 #include <chrono>
 #include <memory>
 #include <optional>
+#include <set>
 #include <shared_mutex>
 #include <string>
 #include <vector>
@@ -148,7 +149,7 @@ class Runtime : public api::Backend {
   // At least the packets that the process holds; 0 says that it held none at some moment during the call.
   [[nodiscard]] std::uint64_t inside() const;
   void drain();
-  void say_placement() const;
+  void say_placement();  // under reload_mutex_
   void stop_workers();
   void drop_what_is_left();
   void finish_outputs();
@@ -183,7 +184,8 @@ class Runtime : public api::Backend {
   PortRates rates_;
   const OnWorker on_worker_ = [this](std::size_t w, const std::function<void()>& task) { on_worker(w, task); };
   std::uint64_t switches_made_ = 0;
-  bool reloads_ = false;  ///< between start() and the end of run()
+  std::set<std::string> said_{};  ///< lines of the last say_placement()
+  bool reloads_ = false;          ///< between start() and the end of run()
   bool keep_log_level_ = false;
   std::uint64_t retired_came_ = 0;  ///< as in inside(), of ports and switches that reloads removed
   std::uint64_t retired_left_ = 0;

@@ -3,6 +3,8 @@
 //
 // Live reload of a whole process: workers, traffic sources, links between switches, and files that change under it.
 #include <gmock/gmock.h>
+#include <spdlog/sinks/ringbuffer_sink.h>
+#include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -30,9 +32,11 @@
 namespace weft {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::SizeIs;
 
 constexpr std::uint64_t kReloads = 100;
@@ -205,6 +209,46 @@ TEST_F(Reload, APortIsWithTheWorkerThatItNames) {
   EXPECT_THAT(reload(write(v)).mistakes, Contains(HasSubstr("worker: 0 -> 1: cannot change while weft runs")));
 }
 
+// What the log says while it is there. Nothing may log while it comes or goes.
+class Logged {
+ public:
+  Logged() { spdlog::set_default_logger(std::make_shared<spdlog::logger>("", sink_)); }
+  ~Logged() { spdlog::set_default_logger(before_); }
+  Logged(const Logged&) = delete;
+  Logged& operator=(const Logged&) = delete;
+  /// Since the last call.
+  std::string take() {
+    std::string news;
+    const std::vector<std::string> lines = sink_->last_formatted();
+    for (; taken_ < lines.size(); ++taken_) news += lines[taken_];
+    return news;
+  }
+
+ private:
+  std::shared_ptr<spdlog::sinks::ringbuffer_sink_mt> sink_ = std::make_shared<spdlog::sinks::ringbuffer_sink_mt>(1000);
+  std::shared_ptr<spdlog::logger> before_ = spdlog::default_logger();
+  std::size_t taken_ = 0;
+};
+
+TEST_F(Reload, TheLogSaysWhoHasWhichPortsAndAfterAReloadWhatIsNewOfIt) {
+  Logged log;
+  const std::string own = "{ name: own, type: \"null\", worker: 1 }";
+  start(write({{kSink}, "parse, l2", "", "", ""}));
+  EXPECT_THAT(log.take(), AllOf(HasSubstr(": tor/h1, tor/sink\n"), HasSubstr(": tor/h2\n")));
+  expect_applied(reload(write({{kSink, own}, "parse, l2", "", "", ""})));
+  EXPECT_THAT(log.take(), AllOf(HasSubstr(": tor/h2, tor/own\n"), Not(HasSubstr(": tor/h1, tor/sink\n"))));
+  expect_applied(reload(write({{kSink, own}, "parse, l2", "", "", "idle: sleep\n"})));
+  EXPECT_THAT(log.take(), Not(HasSubstr("tor/own")));
+  stop();
+}
+
+TEST_F(Reload, TheLogSaysTheSameOfOneWorker) {
+  Logged log;
+  start(write({{kSink}, "parse, l2", "", "", ""}), 1);
+  EXPECT_THAT(log.take(), HasSubstr(": tor/h1, tor/h2, tor/sink\n"));
+  stop();
+}
+
 class ReloadWorkers : public Reload, public ::testing::WithParamInterface<std::size_t> {};
 INSTANTIATE_TEST_SUITE_P(Workers, ReloadWorkers, ::testing::Values(1, 2), ::testing::PrintToStringParamName());
 
@@ -215,7 +259,7 @@ TEST_P(ReloadWorkers, AHundredReloadsLoseNoPacketAndForgetNoQueuePair) {
     const std::uint64_t before = received("h1");
     const auto result = reload(files[i % files.size()]);
     ASSERT_TRUE(result.applied) << i << ": " << ::testing::PrintToString(result.mistakes);
-    ASSERT_THAT(result.changes, ::testing::Not(IsEmpty()));
+    ASSERT_THAT(result.changes, Not(IsEmpty()));
     // Packets are forwarded between this reload and the next one: the hosts never stop.
     while (received("h1") < before + kPacketsBetween) std::this_thread::yield();
   }
