@@ -2,19 +2,22 @@
 # Copyright The weft authors
 """What more workers than the machine has CPUs would do, from what one and two cost: a model, not a measurement.
 
-Each worker is taken to have a core to itself. What a packet costs is then what it costs alone, and what its hand-overs
-and the other workers' rings cost on top. Both come from two workers of one switch beside two processes of one worker
-each on the same CPUs ("apart"): those share the machine and nothing else, so what the switch lacks to them is its own.
+Each worker is taken to have a core to itself. Two workers of one switch have twice the ports of one, and share a
+machine. So they are compared with one worker that has as many ports, times what two processes, which share nothing but
+the machine, reach beside one ("apart"): what the two workers lack to that is what they do to each other.
 
-    alone      cycles of a packet with one worker
-    poll       what case "own", which hands nothing over, lacks with two workers: the rings of one
-               other worker. It is taken to grow with every other worker, which is the worst that it can do.
-    hand-over  what a case lacks beyond that, for each of its hand-overs
-    handed(W)  handed(2) * 2 * (W - 1) / W, as owners are drawn from W workers
-    cycles(W)  alone + poll * (W - 1) + hand-over * handed(W)
+    alone      cycles of a packet with one worker that has the ports of two
+    company    what case "own", in which workers have nothing of each other's, lacks with two of them. It
+               does not grow with their number: a worker to which nobody hands anything reads one line, however many
+               others there are (switch/runtime/ring_news.h)
+    meeting    what a case lacks beyond that with two workers: hand-overs, and lines that several workers write. With W
+               workers the other one is another worker in (W - 1) / W of all cases, with two in half of them
+    cycles(W)  alone + company + meeting * 2 * (W - 1) / W
 
-Memory bandwidth, caches that many cores share, sockets and clocks that fall under load are not in it. Where the two
-CPUs are threads of one core, hand-overs stay in its first cache: between cores they cost more than the model says."""
+Speed-ups are over one worker with as many ports. Packets between more ports come in smaller bursts and cost more, with
+one worker as with many: that is not in it. Neither are memory bandwidth, caches that many cores share, sockets, and
+clocks that fall under load. Where the two CPUs are threads of one core, meetings stay in its first cache: between cores
+they cost more than the model says."""
 
 import dataclasses
 
@@ -23,52 +26,61 @@ COUNTS = (4, 8, 12, 14)
 
 @dataclasses.dataclass(frozen=True)
 class Costs:
-    """Of one case, in TSC cycles. poll is for each other worker and packet."""
+    """Of a packet of one case, in TSC cycles."""
 
     alone: float
-    poll: float
-    hand_over: float
+    company: float
+    meeting: float  # with two workers
     handed: float  # times that a packet is handed over with two workers
 
+    @property
+    def hand_over(self):
+        """What one costs, if all meetings are hand-overs; None in a case without."""
+        return self.meeting / self.handed if self.handed else None
+
     def cycles(self, workers):
-        """Of a packet with so many workers."""
-        handed = self.handed * 2 * (workers - 1) / workers
-        return self.alone + self.poll * (workers - 1) + self.hand_over * handed
+        """With so many workers."""
+        if workers == 1:
+            return self.alone
+        return self.alone + self.company + self.meeting * 2 * (workers - 1) / workers
 
     def speedup(self, workers):
-        """Times the rate of one worker."""
+        """Times the rate of one worker with as many ports."""
         return workers * self.alone / self.cycles(workers)
 
 
-def _points(result):
-    """(one worker, two workers, what two lack to two processes as a share), None where one of them was not measured."""
+def _alone_and_lacking(result):
+    """Cycles of a packet with one worker that has the ports of two, and those that two workers lack; None where
+    something was not measured."""
     points = {point["workers"]: point for point in result["points"]}
     one, two = points.get(1), points.get(2)
-    if not one or not two or not two.get("apart_pps"):
+    if not one or not two or not two.get("apart_pps") or not two.get("alone_pps"):
         return None
-    return one, two, two["apart_pps"] / two["pps"] - 1
+    alone = one["cycles"] * one["pps"] / two["alone_pps"]
+    possible_pps = two["alone_pps"] * two["apart_pps"] / one["pps"]
+    return alone, (possible_pps / two["pps"] - 1) * alone
 
 
 def costs(results):
-    """{title: Costs} of the cases that were measured with one and two workers and apart; {} without "own", as nothing
-    else says what rings cost that nobody uses. Noise makes no cost negative."""
-    own = {result["build"]: _points(result) for result in results if result["case"] == "own"}
+    """{title: Costs} of the cases that were measured with one and two workers, apart, and alone with the ports of two;
+    {} without "own", as nothing else says what company costs. Noise makes no cost negative."""
+    own = {result["build"]: _alone_and_lacking(result) for result in results if result["case"] == "own"}
     found = {}
     for result in results:
-        points, base = _points(result), own.get(result["build"])
-        if not points or not base:
+        measured, base = _alone_and_lacking(result), own.get(result["build"])
+        if not measured or not base:
             continue
-        one, two, lacking = points
-        poll = max(0.0, base[2]) * base[0]["cycles"]
-        beyond = max(0.0, lacking * one["cycles"] - poll)
-        hand_over = beyond / two["handed"] if two["handed"] else 0.0
-        found[result["title"]] = Costs(one["cycles"], poll, hand_over, two["handed"])
+        alone, lacking = measured
+        company = max(0.0, base[1])
+        handed = next(point["handed"] for point in result["points"] if point["workers"] == 2)
+        found[result["title"]] = Costs(alone, company, max(0.0, lacking - company), handed)
     return found
 
 
 def table(results):
     """(header, rows of text) for the report; no rows when there is nothing to model from."""
-    header = ["case", "cycles alone", "a hand-over", "rings of one other"] + [f"{n} workers" for n in COUNTS]
-    rows = [[title, f"{c.alone:.0f}", f"{c.hand_over:.0f}" if c.handed else "-", f"{c.poll:.1f}"]
-            + [f"{c.speedup(n):.1f}x" for n in COUNTS] for title, c in costs(results).items()]
+    header = ["case", "cycles alone", "company", "meeting", "of a hand-over"] + [f"{n} workers" for n in COUNTS]
+    rows = [[title, f"{c.alone:.0f}", f"{c.company:.1f}", f"{c.meeting:.1f}",
+             "-" if c.hand_over is None else f"{c.hand_over:.0f}"] + [f"{c.speedup(n):.1f}x" for n in COUNTS]
+            for title, c in costs(results).items()]
     return header, rows

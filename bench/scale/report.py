@@ -78,9 +78,10 @@ def page_of(facts, results):
     if rows:
         out.heading("A model, not a measurement")
         out.paragraph(
-            "More workers than were measured, each on a core to itself: times one worker, from the TSC cycles of a "
-            "packet alone, of a hand-over, and of the rings of one other worker, as two workers have them beside two "
-            "processes. Memory, shared caches and sockets are not in it; where the two CPUs share a core, hand-overs "
-            "between cores cost more (model.py).")
+            "More workers than were measured, each on a core to itself: times one worker with as many ports. From TSC "
+            "cycles of a packet: those of such a worker, what two workers that have nothing of each other's lack, and "
+            "what workers that meet lack beyond that, in half of all cases with two and in (W-1)/W with W. Memory, "
+            "shared caches and sockets are not in it; where the two CPUs share a core, meetings of cores cost more "
+            "(model.py).")
         out.table(header, rows)
     return out.html()
