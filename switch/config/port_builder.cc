@@ -99,7 +99,15 @@ void check_generator(const PortInfo& info, Diagnostics& diagnostics) {
                                           " are of different address families");
   };
   check_family("destination", device["destination"]);
-  for (const Value& more : device["more_destinations"].list_or_empty()) check_family("address", more["address"]);
+  for (const Value& more : device["more_destinations"].list_or_empty()) {
+    // What is no map has been reported.
+    if (!more.is_map()) continue;
+    check_family("address", more["address"]);
+    const Value& mac = more["mac"];
+    if (!mac.is_null() && wire::MacAddress::parse(mac.string())->is_multicast()) {
+      diagnostics.error(mac.mark(), "mac: expected a unicast address, found " + mac.string());
+    }
+  }
   const std::int64_t last = device["first_qpn"].integer() + device["qps"].integer() - 1;
   if (last > kMaxQpn) {
     diagnostics.error(
@@ -116,11 +124,11 @@ void check_generator(const PortInfo& info, Diagnostics& diagnostics) {
     }
   }
   const Value& control = device["control"];
-  if (!control.is_null() && control["payload"].list().size() + kRoceOverheadBytes > info.mtu_bytes) {
-    diagnostics.error(control["payload"].mark(), "payload: " + std::to_string(control["payload"].list().size()) +
-                                                     " bytes and up to " + std::to_string(kRoceOverheadBytes) +
-                                                     " of headers are more than the mtu_bytes of " +
-                                                     std::to_string(info.mtu_bytes));
+  const std::size_t begin = control.is_null() ? 0 : control["payload"].list_or_empty().size();
+  if (begin != 0 && begin + kRoceOverheadBytes > info.mtu_bytes) {
+    diagnostics.error(control["payload"].mark(),
+                      "payload: " + std::to_string(begin) + " bytes and up to " + std::to_string(kRoceOverheadBytes) +
+                          " of headers are more than the mtu_bytes of " + std::to_string(info.mtu_bytes));
   }
   const Value& payload = device["payload_bytes"];
   if (payload.integer() + kRoceOverheadBytes > info.mtu_bytes) {

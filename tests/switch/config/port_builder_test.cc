@@ -149,6 +149,16 @@ TEST(GeneratorPorts, HaveAddressesOfOneFamilyAndQpNumbersThatExist) {
                            "address: @\"fd00::4\" }] }\n"),
                   {"address: fd00::4 and source 10.0.0.1 are of different address families"});
   expect_mistakes(ports_of("      - { name: p1, type: generator, " + macs +
+                           "source: 10.0.0.1, destination: 10.0.0.2, more_destinations: [@10.0.0.3] }\n"),
+                  {"more_destinations[0]: expected a map, found '10.0.0.3'"});
+  expect_mistakes(ports_of("      - { name: p1, type: generator, " + macs +
+                           "source: 10.0.0.1, destination: 10.0.0.2,\n          more_destinations: "
+                           "[{ mac: @01:00:5e:00:00:03, address: 10.0.0.3 }] }\n"),
+                  {"mac: expected a unicast address, found 01:00:5e:00:00:03"});
+  expect_mistakes(ports_of("      - { name: p1, type: generator, " + macs +
+                           "source: 10.0.0.1, destination: 10.0.0.2, control: @{ every: 2, immediate: 0 } }\n"),
+                  {"control: missing key 'payload' (a list)"});
+  expect_mistakes(ports_of("      - { name: p1, type: generator, " + macs +
                            "source: 10.0.0.1, destination: 10.0.0.2, first_qpn: 16777215, qps: @2 }\n"),
                   {"qps: QP numbers end at 16777215, found a last one of 16777216"});
   expect_mistakes(ports_of("      - { name: p1, type: generator, " + macs +
