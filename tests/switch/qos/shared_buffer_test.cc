@@ -269,6 +269,48 @@ TEST(SharedBuffer, ACreditIsUsedBeforeMoreIsTakenAndTheLastBytesAreNotKeptForIt)
   EXPECT_EQ(credit.bytes(), b.chunk()) << "what is beyond two chunks goes back";
 }
 
+// Each compares the group with its threshold before it charges, so that all may find the same room.
+TEST(SharedBuffer, ThreadsAreBeyondAStaticThresholdByNoMoreThanWhatTheOthersChargeAtOnce) {
+  constexpr std::uint64_t kReserve = 4000, kThreshold = 60'000, kThreads = 3;
+  constexpr std::uint32_t kPackets = 8, kLongest = 1460;
+  Settings settings = two_ports(BufferModel::hpcc);
+  settings.ports[0].group[0] = {.reserve_bytes = kReserve, .static_th_bytes = kThreshold};
+  SharedBuffer b(settings, true);
+  auto& group = b.group(0, 0);
+  const auto work = [&](unsigned thread) {
+    Rng rng(thread + 1);
+    GroupSums sums(b.group_count());
+    SharedBuffer::Credit credit;
+    std::deque<std::uint64_t> inside;
+    const auto release = [&] {
+      sums.clear();
+      sums.add(0, inside.front());
+      inside.pop_front();
+      b.release(sums, credit);
+    };
+    for (int i = 0; i < 50'000; ++i) {
+      sums.clear();
+      for (std::uint32_t left = kPackets; left != 0; --left) sums.add(0, 60 + rng.below(kLongest - 59));
+      const auto length = static_cast<std::uint32_t>(60 + rng.below(kLongest - 59));
+      if (i % 4 == 0 ? b.admit_to_group(group, length) == Admission::admitted
+                     : b.charge(sums, b.shared_free() + credit.bytes(), credit)) {
+        inside.push_back(i % 4 == 0 ? length : sums.bytes());
+      } else if (!inside.empty()) {
+        release();
+      }
+    }
+    while (!inside.empty()) release();
+  };
+  std::vector<std::thread> others;
+  for (unsigned t = 1; t < kThreads; ++t) others.emplace_back(work, t);
+  work(0);
+  for (std::thread& other : others) other.join();
+  EXPECT_GT(group.peak_bytes.value(), kReserve + kThreshold - kPackets * kLongest) << "the threshold was reached";
+  EXPECT_LE(group.peak_bytes.value(), kReserve + kThreshold + (kThreads - 1) * kPackets * kLongest);
+  EXPECT_EQ(group.bytes.value(), 0u);
+  EXPECT_EQ(b.shared_used(), 0u);
+}
+
 TEST(SharedBuffer, ThreadsNeverGetMoreOfTheSharedPartThanThereIs) {
   Settings settings = two_ports(BufferModel::hpcc);
   settings.pool_bytes = 108'000 + 60'000;
