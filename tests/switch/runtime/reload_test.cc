@@ -3,6 +3,7 @@
 //
 // Live reload of a whole process: workers, traffic sources, links between switches, and files that change under it.
 #include <gmock/gmock.h>
+#include <rte_ethdev.h>
 #include <spdlog/sinks/ringbuffer_sink.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
@@ -17,6 +18,7 @@
 #include <random>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <thread>
 
 #include "switch/api/requests.h"
@@ -29,6 +31,21 @@
 #include "tests/support/effort.h"
 #include "tests/switch/runtime/process_eal.h"
 
+namespace {
+
+constexpr const char* kCard = "net_null_card";
+std::atomic<bool> g_card_is_gone{false};
+
+}  // namespace
+
+// In the place of DPDK's: what the driver of one device says.
+// NOLINTBEGIN(bugprone-reserved-identifier)
+extern "C" int __wrap_rte_eth_dev_is_removed(std::uint16_t id) {
+  char name[RTE_ETH_NAME_MAX_LEN];
+  return g_card_is_gone && rte_eth_dev_get_name_by_port(id, name) == 0 && std::string_view(name) == kCard ? 1 : 0;
+}
+// NOLINTEND(bugprone-reserved-identifier)
+
 namespace weft {
 namespace {
 
@@ -40,6 +57,7 @@ using ::testing::Not;
 using ::testing::SizeIs;
 
 constexpr std::uint64_t kReloads = 100;
+constexpr std::uint64_t kGone = 6;  ///< the reload before which a card is taken out
 constexpr std::uint64_t kPacketsBetween = 500;
 constexpr int kMutants = static_cast<int>(testing::rounds(1000));
 
@@ -294,6 +312,38 @@ TEST_P(ReloadWorkers, AHundredReloadsLoseNoPacketAndForgetNoQueuePair) {
   // Those to a port that a reload takes away end in the ring.
   EXPECT_LE(handed_in, handed_out);
   EXPECT_GE(handed_in, handed_out * 9 / 10);
+}
+
+// The device of a card that is taken out, as its driver tells it.
+TEST_F(Reload, APortThatVanishesUnderTwoWorkersAndReloadsTakesNothingOfTheOthers) {
+  // Whatever has no other place to go, and what the guest sends, goes there too, from both workers.
+  const std::string card = std::string("{ name: card, type: pci, device: \"") + kCard + ",no-rx=1\" }";
+  const std::string pass = "parse, rdma_track, l2",
+                    hold = "parse, {impair: {rules: [{delay_us: 100}]}}, rdma_track, l2";
+  const auto file = [&](std::uint64_t i) {
+    std::vector<std::string> ports{kGuest};
+    if (i <= kGone + 4) ports.push_back(card);
+    return write({ports, i % 2 == 0 ? pass : hold, "", "", "", i % 3 == 0});
+  };
+  start(file(0));
+  for (std::uint64_t i = 1; i <= kGone + 8; ++i) {
+    const std::uint64_t before = received("h1");
+    if (i == kGone) {
+      EXPECT_EQ(port("card")["link"], "up");
+      EXPECT_GT(port("card")["tx_packets"], 0);
+      g_card_is_gone = true;
+    }
+    const auto result = reload(file(i));
+    ASSERT_TRUE(result.applied) << i << ": " << ::testing::PrintToString(result.mistakes);
+    while (i == kGone && port("card")["link"] != "down") std::this_thread::yield();
+    while (received("h1") < before + kPacketsBetween) std::this_thread::yield();
+  }
+  g_card_is_gone = false;
+  EXPECT_EQ(port("card"), nullptr);
+  stop();
+  EXPECT_EQ(port("h2")["tx_packets"], port("h1")["rx_packets"]);
+  EXPECT_EQ(port("h1")["tx_packets"], port("h2")["rx_packets"]);
+  EXPECT_TRUE(runtime_->balanced()) << rows("totals").dump() << rows("drops").dump();
 }
 
 TEST_F(Reload, AThousandInvalidFilesChangeNothingAndSayWhy) {
