@@ -4,6 +4,7 @@
 // Runs whose outcome can be computed with a pencil.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <fstream>
 #include <utility>
@@ -72,6 +73,69 @@ workload: { kind: incast, bytes: 3000000 }
   const double ns = 2 * 2000 * kFrameBits / 100;
   for (const auto& t : report["transfers"]) EXPECT_NEAR(t["received_ns"].get<double>(), ns, ns * 0.005);
   EXPECT_EQ(report["summary"]["drops"], 0);
+}
+
+// Two hosts at line rate over two spines. Hashing either gives each flow a spine of its own, and they are as fast as
+// alone, or both the same one, and its link takes all packets one after the other. Spraying by PSN uses both evenly.
+class TwoPaths : public ::testing::Test {
+ protected:
+  static constexpr double kPackets = 2000;
+  static constexpr double kFrame = kFrameBits / 100;
+  static constexpr double kAlone = kPackets * kFrame + 3 * kFrame + 4 * 1000;
+  static constexpr double kShared = 2 * kPackets * kFrame + 3 * kFrame + 4 * 1000;
+
+  static nlohmann::ordered_json run(const std::vector<Override>& how) {
+    const std::string flows = ::testing::TempDir() + "weft_closed_form_two_paths.txt";
+    std::ofstream(flows) << "0 2 3000000 0\n1 3 3000000 0\n";
+    auto report = run_text(R"(
+topology: { kind: leaf_spine, leaves: 2, spines: 2, hosts_per_leaf: 2, link_gbps: 100, delay_ns: 1000 }
+switch: { buffer_mb: 32, ecn: disabled }
+nic: { transport: ideal, mtu: 1500, window: 4096, cc: { kind: none } }
+workload: { kind: flows, file: )" +
+                               flows + " }\n",
+                           how);
+    EXPECT_EQ(report["summary"]["pfc_pauses"], 0);
+    return report;
+  }
+  // From the senders' leaf.
+  static double packets_over(const nlohmann::ordered_json& report, const std::string& spine) {
+    for (const auto& path : report["paths"]) {
+      if (path["from"] == "leaf0" && path["to"] == spine) return path["packets"].get<double>();
+    }
+    ADD_FAILURE() << "no path over " << spine;
+    return 0;
+  }
+  static double ns(const nlohmann::ordered_json& report) {
+    return report["summary"]["completion_ms"].get<double>() * 1e6;
+  }
+};
+
+TEST_F(TwoPaths, HashedFlowsAreAloneOrShare) {
+  int alone = 0, shared = 0;
+  for (int seed = 1; seed <= 8; ++seed) {
+    const auto report = run({{"seed", std::to_string(seed)}, {"switch.lb", "ecmp"}});
+    const double first = packets_over(report, "spine0"), second = packets_over(report, "spine1");
+    ASSERT_EQ(first + second, 2 * kPackets);
+    if (first == second) {
+      ++alone;
+      EXPECT_NEAR(ns(report), kAlone, 20);
+    } else {
+      ++shared;
+      EXPECT_EQ(std::max(first, second), 2 * kPackets);
+      EXPECT_NEAR(ns(report), kShared, 40);
+    }
+  }
+  EXPECT_GT(alone, 0);
+  EXPECT_GT(shared, 0);
+}
+
+TEST_F(TwoPaths, SprayedFlowsHaveBothLinks) {
+  const auto report = run({{"switch.lb", "psn"}});
+  EXPECT_EQ(packets_over(report, "spine0"), kPackets);
+  EXPECT_EQ(packets_over(report, "spine1"), kPackets);
+  // Two packets for one spine that come at the same time wait for each other.
+  EXPECT_GE(ns(report), kAlone - 20);
+  EXPECT_LE(ns(report), kAlone + 2 * kFrame + 20);
 }
 
 TEST(ClosedForm, ARingAllReduceTakesItsIdealTime) {
