@@ -15,6 +15,7 @@
 #include "switch/config/schema/validate.h"
 #include "switch/config/switch_builder.h"
 #include "switch/config/yaml_reader.h"
+#include "switch/pipeline/under_way.h"
 
 namespace weft::config {
 namespace {
@@ -143,6 +144,47 @@ void check_shared_buffers(const Config& config, Diagnostics& diagnostics) {
   }
 }
 
+std::uint64_t megabytes(std::uint64_t buffers, const EalConfig& eal) {
+  return buffers * static_cast<std::uint64_t>(eal.mbuf_data_room_bytes + kBufferOverheadBytes) / 1'000'000;
+}
+
+// Packets on an emulated link lie in packet buffers, as long as its delay is. Of a port without `rate_mbps` nothing can
+// be said: it is as fast as its device.
+void check_links_under_way(const Config& config, const Value& root, Diagnostics& diagnostics) {
+  // Links that take less are not worth a line.
+  const std::uint64_t worth = config.eal.mbufs / 16;
+  const auto room = static_cast<std::uint64_t>(config.eal.mbuf_data_room_bytes - kHeadroomBytes);
+  std::uint64_t all = 0;
+  for (const auto& sw : config.switches) {
+    for (const auto& port : sw.ports) {
+      if (port.rate_mbps == 0 || port.delay_ns == 0) continue;
+      const std::uint64_t largest = port.mtu_bytes != 0 ? port.max_frame_bytes() : kUsualFrameBytes;
+      const auto under_way = [&](std::uint64_t bytes) {
+        return pipeline::frames_under_way(port.rate_mbps, port.delay_ns, port.framing,
+                                          static_cast<std::uint32_t>(bytes));
+      };
+      const std::uint64_t packets = std::min(under_way(largest), pipeline::kMostUnderWay);
+      const std::uint64_t buffers = packets * ((largest + room - 1) / room);
+      all += buffers;
+      if (buffers < worth && under_way(0) <= pipeline::kMostUnderWay) continue;
+      std::string text = "port '" + port.name + "': " + std::to_string(port.rate_mbps) + " Mbit/s with a delay of " +
+                         std::to_string(port.delay_ns) + " ns keep " + std::to_string(packets) + " packets of " +
+                         std::to_string(largest) + " bytes under way: " + std::to_string(buffers) + " mbufs, " +
+                         std::to_string(megabytes(buffers, config.eal)) + " MB";
+      if (under_way(0) > pipeline::kMostUnderWay) {
+        text += "; of the " + std::to_string(under_way(0)) + " smallest ones it takes " +
+                std::to_string(pipeline::kMostUnderWay) + ", and is slower than its rate";
+      }
+      diagnostics.note(port.mark, text);
+    }
+  }
+  if (all < config.eal.mbufs) return;
+  diagnostics.note(eal_mark(root, "mbufs"),
+                   "mbufs: emulated links keep " + std::to_string(all) + " packet buffers (" +
+                       std::to_string(megabytes(all, config.eal)) + " MB) under way at their rates, found " +
+                       std::to_string(config.eal.mbufs) + ": what arrives when these are used up is lost");
+}
+
 void check_workers(const Config& config, Diagnostics& diagnostics) {
   const std::size_t workers = config.workers.number();
   const std::string said = config.workers.count           ? "workers.count is "
@@ -259,6 +301,7 @@ std::optional<Config> load_config(std::string_view text, const std::string& file
   check_buffers(config, root, diagnostics);
   check_workers(config, diagnostics);
   check_shared_buffers(config, diagnostics);
+  check_links_under_way(config, root, diagnostics);
   if (!diagnostics.ok()) return std::nullopt;
   return config;
 }

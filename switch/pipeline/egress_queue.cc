@@ -4,17 +4,16 @@
 
 #include <algorithm>
 
+#include "switch/pipeline/under_way.h"
+
 namespace weft::pipeline {
 namespace {
 
 // Packets that fit on the link at once: what the rate can put there during the delay in minimum-size frames, and two
 // bursts that wait for a busy device. Without an emulated rate, 100 Gbit/s stands in for it.
 std::uint32_t packets_in_flight(std::uint64_t rate_mbps, std::uint64_t delay_ns, const WireFraming& framing) {
-  constexpr std::uint64_t kMost = 1'000'000;
-  const std::uint64_t rate = rate_mbps == 0 ? 100'000 : rate_mbps;
-  const std::uint64_t bits = rate * std::min<std::uint64_t>(delay_ns, 1'000'000'000) / 1000;
-  const std::uint64_t by_rate = bits / (framing.bytes_of(0) * 8);
-  return static_cast<std::uint32_t>(std::min(by_rate + 2 * EgressQueue::kBurst, kMost));
+  const std::uint64_t by_rate = frames_under_way(rate_mbps == 0 ? 100'000 : rate_mbps, delay_ns, framing, 0);
+  return static_cast<std::uint32_t>(std::min(by_rate + 2 * EgressQueue::kBurst, kMostUnderWay));
 }
 
 }  // namespace

@@ -203,6 +203,40 @@ TEST(LoadConfig, AnMtuThatTakesSeveralBuffersIsOnlyNoted) {
                   {"note: mbuf_data_room_bytes: frames of 9018 bytes take more than one buffer of 8320"});
 }
 
+// 10 Gbit/s and 10 ms are 12.5 MB: 8106 frames of 1518 bytes, which take 1542 of the wire.
+TEST(LoadConfig, ALongLinkSaysHowManyPacketsItKeepsUnderWay) {
+  const auto links = [](const std::string& delay_ns) {
+    const std::string wan = "{ type: \"null\", mtu_bytes: 1500, rate_mbps: 10000, delay_ns: " + delay_ns + ", name: ";
+    return ports_of("      - @" + wan + "p1 }\n      - @" + wan + "p2 }\n");
+  };
+  const std::string each =
+      "10000 Mbit/s with a delay of 10000000 ns keep 8106 packets of 1518 bytes under way: 8106 mbufs, 69 MB";
+  expect_accepted("eal: { mbufs: 16384 }\n" + links("10000000"),
+                  {"note: port 'p1': " + each, "note: port 'p2': " + each});
+  expect_accepted("eal: { mbufs: @16212 }\n" + links("10000000"),
+                  {"note: mbufs: emulated links keep 16212 packet buffers (139 MB) under way at their rates, found "
+                   "16212: what arrives when these are used up is lost",
+                   "note: port 'p1': " + each, "note: port 'p2': " + each});
+}
+
+TEST(LoadConfig, ALinkThatCannotTakeAllThatItsRateAllowsSaysSo) {
+  expect_accepted("eal: { mbufs: 1048576 }\n" +
+                      ports_of("      - @{ name: p1, type: \"null\", mtu_bytes: 1500, rate_mbps: 100000, delay_ns: "
+                               "10000000 }\n"),
+                  {"note: port 'p1': 100000 Mbit/s with a delay of 10000000 ns keep 81063 packets of 1518 bytes under "
+                   "way: 81063 mbufs, 695 MB; of the 1488095 smallest ones it takes 1000000, and is slower than its "
+                   "rate"});
+}
+
+TEST(LoadConfig, ShortLinksAndThoseWithoutARateSayNothing) {
+  const auto port = [](const std::string& keys) {
+    return ports_of("      - { name: p1, type: \"null\", mtu_bytes: 1500, " + keys + " }\n");
+  };
+  expect_accepted(port("rate_mbps: 100000, delay_ns: 100000"));
+  expect_accepted(port("rate_mbps: 10, delay_ns: 20000000"));
+  expect_accepted(port("delay_ns: 10000000"));
+}
+
 TEST(LoadConfig, BuffersOutnumberTheDescriptorsOfPciPorts) {
   const std::string ports = ports_of(
       "      - { name: p1, type: pci, device: \"0000:3b:00.0\", rx_descriptors: 4096 }\n"
