@@ -3,6 +3,7 @@
 #include "switch/stages/rdma_track/agent_book.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace weft::stages {
 
@@ -32,10 +33,35 @@ std::vector<AgentAction> AgentBook::set_hosts(std::vector<AgentHost> hosts) {
       continue;
     }
     gone.push_back({false, false, at->second.qp});
-    if (host != hosts_.end()) --host->second.qps;
-    at = qps_.erase(at);
+    at = host != hosts_.end() ? erase(host->second, at) : qps_.erase(at);
   }
   return gone;
+}
+
+AgentBook::Records::iterator AgentBook::erase(Host& host, Records::iterator at) {
+  host.qps.erase(at->second.place);
+  return qps_.erase(at);
+}
+
+std::size_t AgentBook::share() const noexcept {
+  return std::max<std::size_t>(max_qps_ / hosts_.size(), 1);
+}
+
+// When all is used up and a host has less than its share, another one has more than that; with more hosts than room
+// there may be none.
+bool AgentBook::make_room(const Host& host, std::vector<AgentAction>& actions) {
+  if (qps_.size() < max_qps_) return true;
+  if (host.qps.size() >= share()) return false;
+  const auto most = std::max_element(hosts_.begin(), hosts_.end(), [](const auto& a, const auto& b) {
+    return a.second.qps.size() < b.second.qps.size();
+  });
+  Host& owing = most->second;
+  if (owing.qps.size() <= share()) return false;
+  const auto at = qps_.find(owing.qps.back());
+  actions.push_back({false, false, at->second.qp});
+  ++owing.evicted;
+  erase(owing, at);
+  return true;
 }
 
 // A message whose answer was lost comes again, and changes nothing then.
@@ -78,8 +104,7 @@ bool AgentBook::change(Host& host, const AgentChange& what, std::vector<AgentAct
   if (at == qps_.end()) return true;  // as it should be
   if (at->second.host != host.who.name) return false;
   actions.push_back({false, false, std::move(at->second.qp)});
-  qps_.erase(at);
-  --host.qps;
+  erase(host, at);
   return true;
 }
 
@@ -88,12 +113,12 @@ bool AgentBook::bring_up(Host& host, const AgentQp& qp, std::vector<AgentAction>
   const Key key{qp.local, qp.qpn.value()};
   const auto at = qps_.find(key);
   if (at == qps_.end()) {
-    if (qps_.size() >= max_qps_) {
+    if (!make_room(host, actions)) {
       ++host.full;
       return false;
     }
-    qps_.emplace(key, Record{qp, host.who.name, host.generation});
-    ++host.qps;
+    host.qps.push_back(key);
+    qps_.emplace(key, Record{qp, host.who.name, host.generation, std::prev(host.qps.end())});
     actions.push_back({true, host.in_snapshot, qp});
     return true;
   }
@@ -116,8 +141,7 @@ void AgentBook::end_snapshot(Host& host, std::vector<AgentAction>& actions) {
       continue;
     }
     actions.push_back({false, false, std::move(at->second.qp)});
-    at = qps_.erase(at);
-    --host.qps;
+    at = erase(host, at);
   }
 }
 
@@ -125,7 +149,8 @@ std::vector<AgentBook::HostRow> AgentBook::rows() const {
   const std::lock_guard lock(mutex_);
   std::vector<HostRow> rows;
   for (const auto& [name, host] : hosts_) {
-    rows.push_back({name, host.session, host.qps, host.messages, host.resyncs, host.refused, host.full});
+    rows.push_back(
+        {name, host.session, host.qps.size(), host.messages, host.resyncs, host.refused, host.full, host.evicted});
   }
   return rows;
 }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <list>
 #include <map>
 #include <mutex>
 #include <string>
@@ -36,6 +37,11 @@ struct AgentAction {
   AgentQp qp{};
 };
 
+/// Room is shared: a host that has less than its share of it, one of as many equal parts as there are hosts, always
+/// finds some. What others have not taken is lent to whoever comes: when the room is used up, the host that has most
+/// beyond its share gives back what it was told last. So a host that tells of endless queue pairs loses these, and
+/// neither its first ones nor those of others.
+///
 /// Not thread-safe but for rows(), which may run beside one of the others.
 class AgentBook {
  public:
@@ -54,7 +60,7 @@ class AgentBook {
     std::string host;
     std::uint64_t session;  ///< 0: it has told of nothing yet
     std::size_t qps;
-    std::uint64_t messages, resyncs, refused, full;
+    std::uint64_t messages, resyncs, refused, full, evicted;
   };
   [[nodiscard]] std::vector<HostRow> rows() const;
 
@@ -68,25 +74,30 @@ class AgentBook {
     std::uint64_t session = 0, sequence = 0;
     std::uint32_t generation = 0;  // of snapshots
     bool in_snapshot = false;
-    std::size_t qps = 0;
-    std::uint64_t messages = 0, resyncs = 0, refused = 0, full = 0;
+    std::list<Key> qps{};  // in the order in which they were told
+    std::uint64_t messages = 0, resyncs = 0, refused = 0, full = 0, evicted = 0;
   };
   struct Record {
     AgentQp qp;
     std::string host;
     std::uint32_t generation;
+    std::list<Key>::iterator place;  // in its host's
   };
+  using Records = std::map<Key, Record>;
 
   [[nodiscard]] static bool owns(const AgentHost& host, const wire::IpAddress& address) noexcept;
   [[nodiscard]] static bool in_turn(const Host& host, const AgentMessage& message) noexcept;
   [[nodiscard]] bool change(Host& host, const AgentChange& what, std::vector<AgentAction>& actions);
   [[nodiscard]] bool bring_up(Host& host, const AgentQp& qp, std::vector<AgentAction>& actions);
+  [[nodiscard]] std::size_t share() const noexcept;
+  [[nodiscard]] bool make_room(const Host& host, std::vector<AgentAction>& actions);
+  Records::iterator erase(Host& host, Records::iterator at);
   void end_snapshot(Host& host, std::vector<AgentAction>& actions);
 
   mutable std::mutex mutex_;  // taken last, and for moments
   std::mutex order_;
   std::map<std::string, Host> hosts_;
-  std::map<Key, Record> qps_;
+  Records qps_;
   std::uint32_t max_qps_;
 };
 

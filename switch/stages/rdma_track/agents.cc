@@ -138,7 +138,8 @@ ordered_json RdmaTrackShared::rows(std::string_view /*table*/, std::uint64_t& cu
                     {"messages", host.messages},
                     {"resyncs", host.resyncs},
                     {"refused", host.refused},
-                    {"full", host.full}});
+                    {"full", host.full},
+                    {"evicted", host.evicted}});
   }
   return rows;
 }

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <tuple>
 
 namespace weft::testing {
 namespace {
@@ -113,6 +114,50 @@ TEST_F(Book, AFullBookSaysSo) {
   EXPECT_EQ(reply.refused, 1u);
   EXPECT_EQ(book.rows()[0].full, 1u);
   EXPECT_EQ(tell({.sequence = 2, .changes = {down(2), up(6)}}), "-2>100 +6>100 ");
+}
+
+// Queue pairs of h2, in its own prefix.
+AgentChange of_h2(std::uint32_t qpn) {
+  AgentChange change = up(qpn, kC);
+  change.qp.local = kB;
+  return change;
+}
+
+TEST_F(Book, AHostBelowItsShareFindsRoomThatAnotherHadBorrowed) {
+  (void)tell({.sequence = 1, .begin = true, .end = true, .changes = {up(2), up(3), up(4), up(5), up(6)}});
+  EXPECT_EQ(tell({.host = "h2", .sequence = 1, .begin = true, .end = true, .changes = {of_h2(7)}}), "-5>100 +7>100s ");
+  EXPECT_EQ(reply.refused, 0u);
+  EXPECT_EQ(tell({.host = "h2", .sequence = 2, .changes = {of_h2(8), of_h2(9)}}), "-4>100 +8>100 ")
+      << "half of the room is its share";
+  EXPECT_EQ(reply.refused, 1u);
+  const auto rows = book.rows();
+  EXPECT_EQ(std::tuple(rows[0].qps, rows[0].full, rows[0].evicted), std::tuple(2u, 1u, 2u));
+  EXPECT_EQ(std::tuple(rows[1].qps, rows[1].full, rows[1].evicted), std::tuple(2u, 1u, 0u));
+  EXPECT_EQ(tell({.sequence = 2, .changes = {up(10), down(5)}}), "") << "a flood takes nobody else's room";
+  EXPECT_EQ(reply.refused, 1u) << "and the end of one that was given back is no mistake";
+  AgentChange end = of_h2(7);
+  end.up = false;
+  EXPECT_EQ(tell({.host = "h2", .sequence = 3, .changes = {end}}), "-7>100 ");
+  EXPECT_EQ(tell({.sequence = 3, .changes = {up(10)}}), "+10>100 ") << "what nobody asks for is lent again";
+}
+
+TEST_F(Book, WithMoreHostsThanRoomWhoComesFirstHasIt) {
+  std::vector<stages::AgentHost> many = hosts();
+  for (int i = 3; i < 10; ++i) {
+    const std::string n = std::to_string(i);
+    many.push_back({"h" + n, {*wire::IpPrefix::parse("10.0." + n + ".0/24")}});
+  }
+  EXPECT_EQ(text(book.set_hosts(many)), "");
+  (void)tell({.sequence = 1, .begin = true, .end = true, .changes = {up(2), up(3)}});
+  for (int i = 3; i < 6; ++i) {
+    const std::string n = std::to_string(i);
+    AgentChange change = up(100 + i, kB);
+    change.qp.local = *wire::IpAddress::parse("10.0." + n + ".1");
+    EXPECT_NE(tell({.host = "h" + n, .sequence = 1, .begin = true, .end = true, .changes = {change}}), "");
+  }
+  EXPECT_EQ(book.rows()[0].evicted, 1u) << "each has one of the four places";
+  EXPECT_EQ(tell({.host = "h2", .sequence = 1, .begin = true, .end = true, .changes = {of_h2(7)}}), "");
+  EXPECT_EQ(reply.refused, 1u);
 }
 
 TEST_F(Book, WhoMayNotReportAnyMoreLosesWhatItTold) {

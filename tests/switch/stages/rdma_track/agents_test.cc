@@ -182,8 +182,8 @@ TEST(Agents, TheTableOfHostsSaysWhoReports) {
   std::uint64_t cursor = 0;
   const auto rows = two.shared().rows("qp_agents", cursor, 10);
   EXPECT_EQ(cursor, pipeline::StageShared::kEnd);
-  EXPECT_EQ(rows.dump(), R"([{"host":"h1","qps":1,"messages":1,"resyncs":0,"refused":1,"full":0},)"
-                         R"({"host":"h2","qps":0,"messages":0,"resyncs":0,"refused":0,"full":0}])");
+  EXPECT_EQ(rows.dump(), R"([{"host":"h1","qps":1,"messages":1,"resyncs":0,"refused":1,"full":0,"evicted":0},)"
+                         R"({"host":"h2","qps":0,"messages":0,"resyncs":0,"refused":0,"full":0,"evicted":0}])");
 }
 
 TEST(Agents, WhoIsNotNamedOrSaysNonsenseIsRefused) {
