@@ -10,6 +10,8 @@
 #include <cstdio>
 #include <cstring>
 
+#include "nic/agent/pid_namespace.h"
+
 namespace weft::agent {
 namespace {
 
@@ -54,6 +56,10 @@ std::string BpfPrograms::load(std::span<const unsigned char> object, const std::
   object_ = bpf_object__open_mem(object.data(), object.size(), &options);
   if (object_ == nullptr) return why("cannot read the BPF programs", errno);
   if (const int error = bpf_object__load(object_); error != 0) return why("cannot load BPF programs", error);
+  const std::uint32_t first = 0;
+  const weft_pid_namespace own = own_pid_namespace();
+  const int own_map = bpf_object__find_map_fd_by_name(object_, "own_namespace");
+  if (bpf_map_update_elem(own_map, &first, &own, BPF_ANY) != 0) return why("cannot name the own PID namespace", errno);
   lost_ = bpf_object__find_map_fd_by_name(object_, "lost");
   ring_ = ring_buffer__new(bpf_object__find_map_fd_by_name(object_, "events"), on_event, this, nullptr);
   return ring_ == nullptr ? why("cannot read the ring of events", errno) : "";

@@ -20,12 +20,12 @@ enum { WEFT_DEVICE_NAME = 64, WEFT_PROCESS_NAME = 16 };
 
 /** A call that changes a queue pair. Attributes count when `mask` has their bit. */
 struct weft_qp_event {
-  uint32_t kind;     /**< WEFT_QP_MODIFY, WEFT_QP_DESTROY */
-  uint32_t pid;      /**< thread group of the caller, as the first PID namespace numbers it */
-  uint32_t qpn;      /**< of the queue pair itself */
-  uint32_t type;     /**< ibv_qp_type: 2 RC, 3 UC */
-  uint32_t mask;     /**< ibv_qp_attr_mask */
-  uint32_t state;    /**< the state that it goes to (ibv_qp_state) */
+  uint32_t kind;  /**< WEFT_QP_MODIFY, WEFT_QP_DESTROY */
+  uint32_t pid;   /**< thread group of the caller, as the agent's PID namespace numbers it; 0: it is in another one */
+  uint32_t qpn;   /**< of the queue pair itself */
+  uint32_t type;  /**< ibv_qp_type: 2 RC, 3 UC */
+  uint32_t mask;  /**< ibv_qp_attr_mask */
+  uint32_t state; /**< the state that it goes to (ibv_qp_state) */
   uint32_t path_mtu; /**< ibv_mtu: 1 to 5 for 256 to 4096 bytes */
   uint32_t dest_qpn;
   uint32_t rq_psn; /**< PSN of the first request that it expects */
@@ -37,6 +37,11 @@ struct weft_qp_event {
   uint8_t unread; /**< something could not be read: the event says less than it should */
   char device[WEFT_DEVICE_NAME];
   char process[WEFT_PROCESS_NAME];
+};
+
+/** A PID namespace as the kernel names it: the device and the inode of its file in /proc/PID/ns. */
+struct weft_pid_namespace {
+  uint64_t device, inode;
 };
 
 /* Bits of ibv_qp_attr_mask. */

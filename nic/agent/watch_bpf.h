@@ -22,6 +22,24 @@ struct {
   __type(value, __u64);
 } lost SEC(".maps");
 
+/* The agent's PID namespace. Zeros: the first one, in which all processes have numbers. */
+struct {
+  __uint(type, BPF_MAP_TYPE_ARRAY);
+  __uint(max_entries, 1);
+  __type(key, __u32);
+  __type(value, struct weft_pid_namespace);
+} own_namespace SEC(".maps");
+
+/* The thread group of who calls, by a number that the agent's /proc has; 0 when it has none. */
+static __always_inline __u32 caller(void) {
+  __u32 first = 0;
+  struct weft_pid_namespace* own = bpf_map_lookup_elem(&own_namespace, &first);
+  if (!own || own->inode == 0) return bpf_get_current_pid_tgid() >> 32;
+  struct bpf_pidns_info found = {};
+  if (bpf_get_ns_current_pid_tgid(own->device, own->inode, &found, sizeof found) != 0) return 0;
+  return found.tgid;
+}
+
 /* Zeroed but for kind, mask and who calls; 0 when there is no room. */
 static __always_inline struct weft_qp_event* begin_event(__u32 kind, __u32 mask) {
   struct weft_qp_event* e = bpf_ringbuf_reserve(&events, sizeof *e, 0);
@@ -34,7 +52,7 @@ static __always_inline struct weft_qp_event* begin_event(__u32 kind, __u32 mask)
   __builtin_memset(e, 0, sizeof *e);
   e->kind = kind;
   e->mask = mask;
-  e->pid = bpf_get_current_pid_tgid() >> 32;
+  e->pid = caller();
   bpf_get_current_comm(e->process, sizeof e->process);
   return e;
 }

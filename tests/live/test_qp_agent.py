@@ -28,11 +28,14 @@ SWITCH = """  - name: tor
 """
 
 
+OUTLIVED_S = 2.5  # the agent looks each second for processes that have ended
+
+
 class Program:
     """verbs_calls, one command after the other."""
 
-    def __init__(self, command=CALLS):
-        self.process = lab.spawn([command, DEVICE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    def __init__(self, command=(CALLS,)):
+        self.process = lab.spawn([*command, DEVICE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def do(self, text):
         self.process.stdin.write(text + "\n")
@@ -66,12 +69,15 @@ class QpAgent(unittest.TestCase):
         self.lab.evidence.add(lambda folder: os.path.exists(self.log) and shutil.copy(self.log, folder))
         self.agent = None
 
-    def start_agent(self, *more, log_level="debug", quick=("--heartbeat-s", "0.2")):
-        command = [AGENT, "--host", "h1", "--socket", self.lab.socket, "--sysfs", self.sysfs, "--source", "verbs",
-                   "--state", os.path.join(self.lab.directory, "state.json"), "--log-level", log_level, *quick, *more]
+    def start_agent(self, *more, log_level="debug", quick=("--heartbeat-s", "0.2"), before=()):
+        """before: a command in front of the agent's."""
+        command = [*before, AGENT, "--host", "h1", "--socket", self.lab.socket, "--sysfs", self.sysfs, "--source",
+                   "verbs", "--state", os.path.join(self.lab.directory, "state.json"), "--log-level", log_level, *quick,
+                   *more]
         with open(self.log, "w") as log:
             self.agent = lab.spawn(command, stderr=log)
-        self.addCleanup(self.end_agent)
+        # unshare waits for its child, whatever signal it gets, and takes it along when it is killed.
+        self.addCleanup(self.end_agent, signal.SIGKILL if before else signal.SIGTERM)
         lab.wait_for("the agent to watch", lambda: "watching" in lab.read(self.log) or self.agent.poll() is not None)
         said = lab.read(self.log)
         if "cannot load BPF programs" in said or "cannot watch" in said:
@@ -194,6 +200,63 @@ class QpAgent(unittest.TestCase):
         maps = f"/proc/{program.process.pid}/maps"
         lab.wait_for("the program to have its library", lambda: re.search(f"{libraries}/libibverbs", lab.read(maps)))
         return program
+
+    def capabilities(self):
+        """What of it the agent may: names by number, as CapEff and CapPrm have them both."""
+        status = lab.read(f"/proc/{self.agent.pid}/status")
+        sets = {int(re.search(rf"{name}:\s+(\w+)", status).group(1), 16) for name in ("CapEff", "CapPrm")}
+        self.assertEqual(len(sets), 1, status)
+        bits = sets.pop()
+        return {number for number in range(64) if bits >> number & 1}
+
+    def test_what_attaching_takes_is_given_up(self):
+        dac_read_search, sys_ptrace, sys_admin, perfmon, bpf = 2, 19, 21, 38, 39
+        self.start_agent("--scan-s", "0")
+        self.assertLessEqual(self.capabilities(), {dac_read_search, sys_ptrace})
+        self.end_agent()
+        self.start_agent("--scan-s", "30")
+        self.assertLessEqual(self.capabilities(), {dac_read_search, sys_ptrace, sys_admin, perfmon, bpf})
+        self.assertIn(sys_admin, self.capabilities(), "libraries are watched that processes open later")
+
+    def test_a_program_in_a_pid_and_a_network_namespace_of_its_own(self):
+        self.lab.start(self.switches)
+        self.start_agent()
+        program = self.program(("unshare", "--pid", "--net", "--fork", "--kill-child", "--mount-proc", CALLS))
+        program.do(f"connect 17 1 {THERE} 18 0 0")
+        row = self.expect("the connection", HERE, THERE, 18, pairing="agent", process="verbs_calls")
+        self.assertEqual(row["pid"], self.child(program.process.pid), "as the agent's namespace numbers it")
+        time.sleep(OUTLIVED_S)
+        self.expect("it is still there", HERE, THERE, 18, pairing="agent", state="open")
+        program.kill()
+        self.expect("its end", HERE, THERE, 18, state="closed", pairing="none")
+
+    def test_an_agent_in_a_pid_namespace_of_its_own(self):
+        self.lab.start(self.switches)
+        self.start_agent(before=("unshare", "--pid", "--fork", "--kill-child", "--mount-proc"))
+        self.assertIn("this PID namespace is not the machine's first", lab.read(self.log))
+        inside = self.program(("nsenter", "--target", str(self.child(self.agent.pid)), "--pid", "--mount", CALLS))
+        outside = self.program()
+        outside.do(f"connect 40 1 {THERE} 41 0 0")
+        inside.do(f"connect 17 1 {THERE} 18 0 0")
+        row = self.expect("the one inside", HERE, THERE, 18, pairing="agent", process="verbs_calls")
+        self.assertLess(row["pid"], 10, "as the agent's namespace numbers it")
+        time.sleep(OUTLIVED_S)
+        self.expect("it is still there", HERE, THERE, 18, pairing="agent", state="open")
+        self.assertIsNone(self.row(HERE, THERE, 41), "its end would not be seen")
+        self.assertIn("verbs_calls and others are in PID namespaces that this agent does not see", lab.read(self.log))
+        inside.kill()
+        self.expect("its end", HERE, THERE, 18, state="closed", pairing="none")
+
+    def test_an_agent_without_a_proc_of_its_own_does_not_start(self):
+        command = ["unshare", "--pid", "--fork", "--kill-child", AGENT, "--host", "h1", "--socket", self.lab.socket,
+                   "--state", ""]
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+        self.assertEqual(ended.returncode, 3, ended.stderr)
+        self.assertIn("/proc is that of another PID namespace", ended.stderr)
+
+    @staticmethod
+    def child(pid):
+        return int(lab.read(f"/proc/{pid}/task/{pid}/children").split()[0])
 
     def test_a_thousand_connections_cost_little_and_none_is_left(self):
         self.lab.start(self.switches)

@@ -13,6 +13,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstring>
 #include <fstream>
 #include <map>
 #include <memory>
@@ -20,6 +21,7 @@
 
 #include "nic/agent/device_gids.h"
 #include "nic/agent/kernel_source.h"
+#include "nic/agent/pid_namespace.h"
 #include "nic/agent/state_text.h"
 #include "nic/agent/verbs_source.h"
 #include "switch/config/command_line.h"
@@ -161,6 +163,9 @@ class Agent {
     return open_verbs();
   }
 
+  /// Libraries that processes open later are looked for, and watched.
+  [[nodiscard]] bool attaches_later() const noexcept { return verbs_ != nullptr && options_.scan_s > 0; }
+
   void run(int stop) {
     while (true) {
       const TimeNs now = monotonic_now();
@@ -192,7 +197,7 @@ class Agent {
     }
     verbs_ = source.get();
     sources_.push_back(std::move(source));
-    if (options_.scan_s > 0) scan(monotonic_now());
+    if (attaches_later()) scan(monotonic_now());
     return "";
   }
 
@@ -210,7 +215,7 @@ class Agent {
       lost_[source.get()] = source->lost();
       spdlog::warn("{}: {} events were lost so far: their queue pairs are not known", source->name(), source->lost());
     }
-    if (verbs_ != nullptr && options_.scan_s > 0 && now >= next_scan_) scan(now);
+    if (attaches_later() && now >= next_scan_) scan(now);
     if (now >= next_exit_look_) {
       bury(now);
       next_exit_look_ = now + kExitLook;
@@ -218,6 +223,16 @@ class Agent {
   }
 
   void take(const weft_qp_event& event) {
+    // Of one whose end nobody would see, nothing is told: its number would be there for ever.
+    if (event.kernel == 0 && event.pid == 0) {
+      if (elsewhere_++ == 0) {
+        spdlog::warn(
+            "{} and others are in PID namespaces that this agent does not see: nothing is told of their queue "
+            "pairs",
+            std::string(event.process, strnlen(event.process, sizeof event.process)));
+      }
+      return;
+    }
     if (event.kernel == 0 && !started_.contains(event.pid)) started_[event.pid] = start_of(event.pid);
     tell(list_.on_event(event));
   }
@@ -246,7 +261,7 @@ class Agent {
 
   [[nodiscard]] TimeNs deadline() const {
     TimeNs next = list_.size() > 0 && verbs_ != nullptr ? next_exit_look_ : kNever;
-    if (verbs_ != nullptr && options_.scan_s > 0) next = std::min(next, next_scan_);
+    if (attaches_later()) next = std::min(next, next_scan_);
     for (const auto& link : links_) next = std::min(next, link->deadline());
     return next;
   }
@@ -259,6 +274,7 @@ class Agent {
   VerbsSource* verbs_ = nullptr;
   std::map<const QpEventSource*, std::uint64_t> lost_;
   std::map<std::uint32_t, std::optional<std::string>> started_;
+  std::uint64_t elsewhere_ = 0;  // events of processes that have no number here
   TimeNs next_scan_ = 0, next_exit_look_ = 0;
 };
 
@@ -270,12 +286,21 @@ int serve(const Options& o) {
   sigaddset(&signals, SIGINT);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   const int stop = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+  if (const std::string problem = problem_of_proc(); !problem.empty()) {
+    spdlog::error("{}", problem);
+    return config::kExitCannotRun;
+  }
+  if (own_pid_namespace().inode != 0) {
+    spdlog::warn(
+        "this PID namespace is not the machine's first: programs outside of it, and in namespaces within it, "
+        "are not seen where they call libibverbs");
+  }
   Agent agent(o);
   if (const std::string problem = agent.open(); !problem.empty()) {
     spdlog::error("{}", problem);
     return config::kExitCannotRun;
   }
-  if (const std::string problem = drop_capabilities(o.scan_s > 0 && o.source != "kernel"); !problem.empty()) {
+  if (const std::string problem = drop_capabilities(agent.attaches_later()); !problem.empty()) {
     spdlog::warn("{}", problem);
   }
   agent.inherit();
