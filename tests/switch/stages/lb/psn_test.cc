@@ -53,6 +53,12 @@ TEST(LbPsn, UnknownQueuePairsGoAsWithEcmp) {
   for (std::uint32_t psn = 0; psn < 9; ++psn) EXPECT_EQ(leaf.way(psn), leaf.base(3));
 }
 
+TEST(LbPsn, APairThatAnAgentHasToldOfIsSprayedFromItsFirstPacketOn) {
+  SenderLeaf leaf({.uplinks = 3, .qps = ""});
+  tell_as_agent(leaf.h);
+  for (std::uint32_t psn = 0; psn < 9; ++psn) EXPECT_EQ(leaf.way(psn), (psn % 3 + leaf.base(3)) % 3);
+}
+
 FrameBuilder response(Opcode opcode, std::uint32_t psn) {
   auto frame = data(psn).bth(opcode, kReceiverQp, Psn(psn));
   if (opcode != Opcode::RC_RDMA_READ_RESPONSE_MIDDLE) frame.payload(0);

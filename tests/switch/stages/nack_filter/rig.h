@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "switch/stages/nack_filter/stage.h"
+#include "switch/stages/rdma_track/stage.h"
 #include "switch/wire/builder.h"
 #include "switch/wire/icrc.h"
 #include "switch/wire/parse.h"
@@ -94,6 +95,17 @@ inline FrameBuilder nack(std::uint32_t psn, std::uint32_t msn = 3) {
 }
 inline FrameBuilder ack(std::uint32_t psn, std::uint32_t msn = 3) {
   return answer(wire::Syndrome::ack(), psn, msn);
+}
+
+/// weft-qp-agent on the sender's host tells of the pair, before its first packet.
+inline void tell_as_agent(Harness& h) {
+  AgentQp qp;
+  qp.local = *wire::IpAddress::parse("10.0.1.2");
+  qp.qpn = kSenderQp;
+  qp.remote = *wire::IpAddress::parse("10.0.3.2");
+  qp.remote_qpn = kReceiverQp;
+  const std::vector<AgentAction> news{{true, false, qp}};
+  h.change<RdmaTrackStage>("rdma_track", [&](RdmaTrackStage& stage) { stage.take(news); });
 }
 
 /// The receiver's leaf. Packets of the sender come in through the uplink that the sender's leaf would choose when its
