@@ -125,9 +125,11 @@ std::size_t encode(const Packet& p, wire::Qpn dest_qp, std::uint8_t* out) noexce
   const auto pad = static_cast<std::uint8_t>(-p.payload.bytes & 3);
   auto& bth = header_at<Bth>(out);
   bth.opcode = static_cast<std::uint8_t>(p.opcode);
-  bth.flags = static_cast<std::uint8_t>((p.solicited ? 0x80 : 0) | kMigrated | pad << 4);
+  const bool cnp = p.opcode == Opcode::CNP;
+  // ConnectX RNICs leave the migration bit clear in CNPs alone.
+  bth.flags = static_cast<std::uint8_t>((p.solicited ? 0x80 : 0) | (cnp ? 0 : kMigrated) | pad << 4);
   bth.pkey.set(wire::kDefaultPkey);
-  bth.fecn_becn = p.opcode == Opcode::CNP ? kBecn : 0;
+  bth.fecn_becn = cnp ? kBecn : 0;
   bth.dest_qp.set(dest_qp.value());
   bth.ack_reserved = p.ack_req ? 0x80 : 0;
   bth.psn.set(p.psn.value());

@@ -310,7 +310,7 @@ FrameBuilder& FrameBuilder::invalidate(std::uint32_t rkey) {
 }
 
 FrameBuilder& FrameBuilder::cnp(Qpn dest_qp) {
-  return bth(Opcode::CNP, dest_qp, Psn(0)).becn();
+  return bth(Opcode::CNP, dest_qp, Psn(0)).becn().migrated(false);
 }
 
 FrameBuilder& FrameBuilder::mad(View mad, Psn psn) {

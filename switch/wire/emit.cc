@@ -102,7 +102,7 @@ Bth& write_headers(std::uint8_t* frame, const RoceAddressing& to, Opcode opcode,
   udp.length.set(static_cast<std::uint16_t>(bytes - l4));
   auto& bth = header_at<Bth>(frame + l4 + sizeof udp);
   bth.opcode = static_cast<std::uint8_t>(opcode);
-  bth.set_migrated(true);
+  bth.set_migrated(opcode != Opcode::CNP);  // ConnectX RNICs leave the bit clear in CNPs alone
   bth.pkey.set(kDefaultPkey);
   bth.dest_qp.set(dest_qp.value());
   bth.psn.set(psn.value());

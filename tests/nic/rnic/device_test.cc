@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <deque>
 
@@ -12,6 +13,7 @@
 #include "switch/wire/rtt_echo.h"
 #include "switch/wire/telemetry_cnp.h"
 #include "tests/nic/rnic/fabric.h"
+#include "tests/switch/wire/vectors.h"
 
 namespace weft::nic {
 namespace {
@@ -63,6 +65,30 @@ TEST(Device, DataIsEctAcksAreNotAndCnpsHaveTheirOwnClass) {
   EXPECT_EQ(tos[static_cast<std::uint8_t>(wire::Opcode::CNP)], 48 << 2 | 2);
   EXPECT_EQ(f.a.qp->counters().cnps_received, 2u);
   EXPECT_EQ(f.b.qp->counters().ce_marked, 2u);
+}
+
+// A ConnectX-4 Lx sends this one, others may set the migration bit.
+TEST(Device, CnpsAreThoseOfAConnectXAndCountWithTheMigrationBitToo) {
+  Fabric f;
+  f.connect(fast());
+  const auto recorded = wire::vectors::from_hex(wire::vectors::kConnectX4Cnp);
+  constexpr std::size_t kBth = sizeof(wire::EthernetHeader) + sizeof(wire::Ipv4Header) + sizeof(wire::UdpHeader);
+  unsigned cnps = 0;
+  f.rule = [&](bool from_a, const wire::Parsed&) { return from_a ? Fate::mark : Fate::pass; };
+  f.on_the_way = [&](bool, testing::Bytes& frame, const wire::Parsed& p) {
+    if (p.opcode != static_cast<std::uint8_t>(wire::Opcode::CNP)) return;
+    ASSERT_EQ(frame.size(), recorded.size());
+    testing::Bytes expected(recorded.begin() + kBth, recorded.end() - wire::kIcrcBytes);
+    wire::header_at<wire::Bth>(expected.data()).dest_qp.set(p.dest_qp.value());
+    EXPECT_TRUE(std::equal(expected.begin(), expected.end(), frame.begin() + kBth));
+    if (++cnps % 2 == 0) return;
+    wire::header_at<wire::Bth>(frame.data() + kBth).set_migrated(true);
+    const wire::RoceLayout layout = wire::roce_layout(frame.data(), p);
+    wire::store_icrc(frame.data() + layout.icrc, wire::icrc_full(frame.data(), layout));
+  };
+  EXPECT_EQ(write_many(f, 4, 4096), 4u);
+  EXPECT_GT(cnps, 1u);
+  EXPECT_EQ(f.a.qp->counters().cnps_received, cnps);
 }
 
 TEST(Device, MarksLowerTheRateAndTheirEndRaisesIt) {

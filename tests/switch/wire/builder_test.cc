@@ -52,8 +52,7 @@ TEST(FrameBuilder, BuildsTheBytesOfScapyForRoceOverIpv4) {
 }
 
 TEST(FrameBuilder, BuildsTheBytesOfScapyForCnpChecksumAndOptions) {
-  // scapy's cnp() leaves the migration bit clear.
-  EXPECT_EQ(FrameBuilder().tos(0xc2).cnp(Qpn(0x2a)).migrated(false).build(), from_hex(vectors::kCnp));
+  EXPECT_EQ(FrameBuilder().tos(0xc2).cnp(Qpn(0x2a)).build(), from_hex(vectors::kCnp));
   EXPECT_EQ(
       FrameBuilder().bth(Opcode::RC_SEND_ONLY, Qpn(17), Psn(5)).with_udp_checksum().payload(bytes_up_to(32)).build(),
       from_hex(vectors::kUdpSummed));

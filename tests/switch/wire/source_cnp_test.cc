@@ -8,7 +8,11 @@
 #include <cstring>
 #include <random>
 
+#include "switch/wire/checksum.h"
+#include "switch/wire/icrc.h"
+#include "switch/wire/packet_addresses.h"
 #include "tests/switch/wire/samples.h"
+#include "tests/switch/wire/vectors.h"
 
 namespace weft::wire {
 namespace {
@@ -58,6 +62,31 @@ TEST(SourceCnp, EqualsTheBuildersAndWhatTheParserFindsInItWhateverItsFieldsHold)
     parse_frame(out.data(), kSourceCnpBytes, kSourceCnpBytes, found);
     ASSERT_EQ(std::memcmp(&made, &found, sizeof made), 0) << i;
   }
+}
+
+// Sent by a ConnectX-4 Lx. A switch counts up no IPv4 identification, so that this one is taken from the recording, and
+// both checksums are computed again with it.
+TEST(SourceCnp, IsTheOneThatAConnectXSentFieldByField) {
+  const auto recorded = vectors::from_hex(vectors::kConnectX4Cnp);
+  const Parsed theirs = parse(recorded);
+  const auto& eth = header_at<EthernetHeader>(recorded.data());
+  const Packet data(eth.destination, eth.source, destination_address(theirs, recorded.data()),
+                    source_address(theirs, recorded.data()), false);
+  const auto with_identification = [&](std::vector<std::uint8_t> ours) {
+    auto& ip = header_at<Ipv4Header>(ours.data() + theirs.l3_offset);
+    ip.identification = header_at<Ipv4Header>(recorded.data() + theirs.l3_offset).identification;
+    ip.checksum.set(ipv4_checksum(ip));
+    const RoceLayout layout = roce_layout(ours.data(), theirs);
+    store_icrc(ours.data() + layout.icrc, icrc_full(ours.data(), layout));
+    return ours;
+  };
+  std::vector<std::uint8_t> out(kSourceCnpBytes);
+  Parsed made;
+  ASSERT_EQ(write_source_cnp(out, data.frame.data(), data.parsed, theirs.tos, theirs.dest_qp, made), kSourceCnpBytes);
+  EXPECT_EQ(with_identification(out), recorded) << "of pnp";
+  const RoceAddressing to = source_cnp_addressing(data.frame.data(), data.parsed, theirs.tos);
+  ASSERT_EQ(write_cnp(out, to, theirs.dest_qp), kSourceCnpBytes);
+  EXPECT_EQ(with_identification(out), recorded) << "of trp, and of pnp over IPv6";
 }
 
 TEST(SourceCnp, WritesNothingIntoABufferThatIsTooSmall) {

@@ -24,6 +24,14 @@ TEST_P(TrpStageTest, ACnpSlowsItsFlowDownAndGoesOn) {
   EXPECT_EQ(counter("packets_held"), 1u);
   EXPECT_EQ(counter("loops"), 1u);
 }
+
+// ConnectX RNICs leave it clear.
+TEST_P(TrpStageTest, ACnpCountsWithTheMigrationBitToo) {
+  h.inject("in", cnp(GetParam()).migrated(true).build());
+  h.inject("wan", data(1, GetParam()).build());
+  EXPECT_EQ(h.held(), 1u);
+  EXPECT_EQ(counter("cnps_seen"), 1u);
+}
 INSTANTIATE_TEST_SUITE_P(Ip, TrpStageTest, ::testing::Bool());
 
 struct TrpOneTest : TrpStageTest {};
