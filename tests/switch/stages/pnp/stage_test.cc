@@ -38,6 +38,26 @@ TEST_F(PnpStageTest, AMarkBecomesACnpAndIsCleared) {
   EXPECT_EQ(counter("marks_cleared"), 1u);
 }
 
+TEST_F(PnpStageTest, APriorityTaggedMarkBecomesACnpWithoutTag) {
+  h.inject("in", data().vlan(0, 5).build());
+  EXPECT_EQ(frames("wan").at(0).size(), data().build().size()) << "l3 takes the tag off";
+  const auto cnps = frames("in");
+  ASSERT_THAT(cnps, SizeIs(1));
+  const wire::Parsed parsed = parsed_of(cnps[0]);
+  EXPECT_FALSE(parsed.has(wire::ParsedFlag::vlan_tagged));
+  EXPECT_EQ(parsed.dest_qp, kSource);
+  EXPECT_TRUE(wire::icrc_ok(cnps[0].data(), parsed));
+  EXPECT_EQ(counter("marks_cleared"), 1u);
+}
+
+TEST_F(PnpStageTest, AMarkOfAVlanThatIsNotRoutedMakesNoCnp) {
+  h.inject("in", data().vlan(7).build());
+  EXPECT_THAT(frames("wan"), IsEmpty());
+  EXPECT_THAT(frames("in"), IsEmpty());
+  EXPECT_EQ(h.dropped(pipeline::DropReason::vlan_not_allowed), 1u);
+  EXPECT_EQ(counter("marked"), 0u);
+}
+
 class KeptMarkTest : public PnpStageTest {
  protected:
   KeptMarkTest() : PnpStageTest(kRemote + ", clear_to: ce") {}
