@@ -523,6 +523,7 @@ ClassQueues::GroupStates ClassQueues::group_states() const noexcept {
   GroupStates states{};
   // Nobody asks whether the peer may go on when it has not been stopped.
   const bool pauses = sender_.paused() != 0;
+  if (!pauses && context_.buffer.none_is_full()) return states;
   for (std::uint32_t left = sender_.priorities(); left != 0; left &= left - 1) {
     const auto tc = static_cast<unsigned>(std::countr_zero(left));
     const auto& group = context_.buffer.group(port_, tc_to_group_[tc]);

@@ -2,6 +2,10 @@
 // Copyright The weft authors
 #include "switch/qos/shared_buffer.h"
 
+#include <bit>
+
+#include "switch/qos/pfc_sender.h"
+
 namespace weft::qos {
 namespace {
 
@@ -19,6 +23,21 @@ SharedBuffer::Limit limit_of(const BufferShare& share) noexcept {
   limit.fixed = share.dynamic_th ? 0 : ~std::uint64_t{0};
   limit.shift = share.dynamic_th ? static_cast<std::uint32_t>(8 - *share.dynamic_th) : 0;
   return limit;
+}
+
+// How much of a shared part of `size` a group has to hold, alone, to be at its threshold.
+std::uint64_t reaches_threshold_at(const SharedBuffer::Limit& limit, std::uint64_t size) noexcept {
+  // The more it holds, the lower is a dynamic threshold; with nothing left it is 0.
+  std::uint64_t low = 1, high = limit.fixed != 0 ? limit.most : size;
+  while (low < high) {
+    const std::uint64_t middle = low + (high - low) / 2;
+    if (middle >= limit.threshold(size > middle ? size - middle : 0)) {
+      high = middle;
+    } else {
+      low = middle + 1;
+    }
+  }
+  return low;
 }
 
 }  // namespace
@@ -46,6 +65,13 @@ SharedBuffer::SharedBuffer(const Settings& settings, bool shared_by_workers)
   }
   shared_size_ = settings.pool_bytes > own ? settings.pool_bytes - own : 0;
   chunk_ = std::min(kLargestChunk, shared_size_ / kChunksOfAll);
+  full_from_ = ~std::uint64_t{0};
+  for (std::size_t port = 0; port < ports_; ++port) {
+    for (std::uint32_t left = PfcSender(settings.ports[port]).priorities(); left != 0; left &= left - 1) {
+      const Group& asked = group(port, settings.ports[port].map.tc_to_group[std::countr_zero(left)]);
+      full_from_ = std::min(full_from_, reaches_threshold_at(asked.limit, shared_size_));
+    }
+  }
   // What the switch itself sends is little, and it may have what is free.
   for (unsigned i = 0; i < kClasses; ++i) group(ports_, i).limit = limit_of({.dynamic_th = 0});
 }

@@ -218,6 +218,12 @@ class SharedBuffer {
     release_queue(queue, length, 1);
   }
 
+  /// No sender of a lossless class need stop, whatever group is asked: no headroom is in use, and of the shared part
+  /// less is taken than lets a group reach its threshold even if it is all that one's. Two numbers that are there
+  /// already are enough for this, most of the time, in the place of every port's groups.
+  [[nodiscard]] bool none_is_full() const noexcept {
+    return shared_taken() < full_from_ && headroom_used_.value() == 0;
+  }
   /// Its sender must stop, by the models above.
   [[nodiscard]] bool xoff(const Group& group) const noexcept {
     if (group.headroom.value() != 0) return true;
@@ -278,9 +284,12 @@ class SharedBuffer {
     return group.limit.beyond_reserve(before) - group.limit.beyond_reserve(before - bytes);
   }
   template <bool kShared>
-  static std::uint64_t take(Group& group, std::uint64_t bytes) noexcept {
-    if (group.headroom.value() != 0) [[unlikely]]
-      bytes -= group.headroom.take<kShared>(bytes);
+  std::uint64_t take(Group& group, std::uint64_t bytes) noexcept {
+    if (group.headroom.value() != 0) [[unlikely]] {
+      const std::uint64_t of_headroom = group.headroom.take<kShared>(bytes);
+      headroom_used_.subtract<kShared>(of_headroom);
+      bytes -= of_headroom;
+    }
     return undo<kShared>(group, bytes);
   }
   // False when there is not so much: all of it is taken nevertheless, and the caller gives it back.
@@ -322,6 +331,7 @@ class SharedBuffer {
     if (headroom > group.headroom_limit) {
       return group.headroom_limit == 0 ? Admission::group_limit : Admission::headroom_full;
     }
+    headroom_used_.add<kShared>(length);
     group.headroom.add<kShared>(length);
     group.peak_headroom.raise(headroom);
     return Admission::admitted;
@@ -330,7 +340,9 @@ class SharedBuffer {
   // What all workers change has a line of its own, because what they ask about every packet would come with it.
   alignas(64) Gauge shared_used_;
   Gauge shared_peak_;
+  Gauge headroom_used_;  ///< of all groups
   alignas(64) std::uint64_t shared_size_ = 0;
+  std::uint64_t full_from_ = 0;  ///< least shared_taken() with which a group of none_is_full() can be full
   std::uint64_t chunk_ = 0;
   bool shared_by_workers_;
   std::size_t ports_;

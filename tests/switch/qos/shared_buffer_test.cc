@@ -29,6 +29,8 @@ Settings two_ports(BufferModel model) {
     }
     port.group[3] = {.reserve_bytes = 4000, .dynamic_th = -3, .headroom_bytes = 50'000, .xon_offset_bytes = 3072};
     port.queue[3] = {};
+    port.pfc_enable = 1 << 3;
+    port.map.tc_to_group[3] = 3;
   }
   return s;
 }
@@ -84,6 +86,27 @@ TEST(SharedBuffer, WhileHeadroomIsInUseTheSenderWaitsEvenWhenTheThresholdHasRise
   ASSERT_LT(b.group(0, 3).bytes.value() + 10'000, b.threshold(b.group(0, 3).limit));
   EXPECT_TRUE(b.xoff(b.group(0, 3)));
   EXPECT_FALSE(b.xon(b.group(0, 3)));
+}
+
+TEST(SharedBuffer, NoneIsFullUntilTheFirstGroupReachesItsThresholdAndWhenItsHeadroomIsEmptyAgain) {
+  for (const bool fixed : {false, true}) {
+    SCOPED_TRACE(fixed ? "static threshold" : "dynamic threshold");
+    Settings settings = two_ports(BufferModel::hpcc);
+    if (fixed) settings.ports[0].group[3] = {.static_th_bytes = 70'000, .headroom_bytes = 50'000};
+    SharedBuffer b(settings, false);
+    auto& group = b.group(0, 3);
+    auto& queue = b.queue(1, 3);
+    EXPECT_TRUE(b.none_is_full());
+    while (b.admit(group, queue, kPacket) == Admission::admitted) {
+      // It is the only one that holds anything.
+      ASSERT_EQ(b.none_is_full(), !b.xoff(group)) << group.bytes.value();
+    }
+    ASSERT_TRUE(b.xoff(group));
+    while (queue.packets.value() != 0) {
+      b.release(group, queue, kPacket);
+      ASSERT_EQ(b.none_is_full(), !b.xoff(group)) << group.bytes.value();
+    }
+  }
 }
 
 TEST(SharedBuffer, LossyPacketsEndAtTheThresholdOfTheirQueueInConweaveAndOfTheirGroupInHpcc) {
@@ -159,6 +182,7 @@ TEST(SharedBuffer, PropertyTheSharedCountIsTheSumOfWhatGroupsHoldBeyondTheirRese
       ASSERT_EQ(packets, inside.size());
       ASSERT_EQ(b.shared_used(), shared);
       ASSERT_LE(b.shared_used(), b.shared_size());
+      ASSERT_FALSE(b.none_is_full() && (b.xoff(b.group(0, 3)) || b.xoff(b.group(1, 3))));
     }
   }
 }
