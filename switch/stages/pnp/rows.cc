@@ -18,6 +18,16 @@ ordered_json address(const PnpFlow& flow, bool source) {
       .to_string();
 }
 
+// A flow's place is taken back when a marked packet of it comes whose queue pair is gone, or by another flow: until
+// then this says so. Of IPv6 flows there is no more than a hash to look for.
+ordered_json is_open(const PnpFlow& flow, const KnownPairs& known) {
+  if (flow.name.ipv6) return {};
+  const tables::QpTable& table = known.tracker().table();
+  const std::uint32_t at = table.find({flow.name.addresses, flow.name.dest_qp});
+  if (at == tables::QpTable::kNone || !known.counts(table.entry(at))) return false;
+  return table.entry(table.entry(at).peer).dest_qp().value() == flow.client_qp;
+}
+
 ordered_json flow_row(const PnpFlow& flow, TimeNs now) {
   return {{"source", address(flow, true)},
           {"destination", address(flow, false)},
@@ -59,7 +69,10 @@ ordered_json PnpStage::rows(std::string_view table, std::uint64_t& cursor, std::
     // Of a set that another worker uses at this moment nothing is shown.
     static_cast<void>(shared_.use_set(set, [&](const PnpUnit& unit) {
       for (const PnpFlow& flow : unit.flows(set)) {
-        if (flow.known && flow.marked != 0) rows.push_back(flow_row(flow, now_));
+        if (!flow.known || flow.marked == 0) continue;
+        rows.push_back(flow_row(flow, now_));
+        // With several workers its queue pair may be another one's, whose table this one may not read.
+        rows.back()["open"] = shared_.workers() == 1 ? is_open(flow, known_) : ordered_json();
       }
     }));
   }

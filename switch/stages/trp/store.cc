@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 #include "switch/wire/hash.h"
 
@@ -52,17 +53,20 @@ std::uint32_t TrpStore::find_or_add(TimeNs now, const wire::FlowName& name) noex
   return at;
 }
 
-// A place that is free, or whose flow holds nothing: first one that is slowed down no more.
+// A place that is free, or of those looked at one whose flow holds nothing: first one that is slowed down no more, then
+// the one whose last CNP is longest ago.
 std::uint32_t TrpStore::place() noexcept {
   std::uint32_t found = kNone;
+  const auto rank = [&](std::uint32_t at) {
+    return std::pair(flows_[at].law.status != TrpStatus::idle, flows_[at].law.cnp_time);
+  };
   const auto count = static_cast<std::uint32_t>(flows_.size());
   for (std::uint32_t tries = std::min(kEvictionTries, count); tries != 0; --tries) {
     const std::uint32_t at = hand_;
     hand_ = (hand_ + 1) % count;
     if (!flows_[at].used) return at;
     if (flows_[at].held != 0) continue;
-    found = at;
-    if (flows_[at].law.status == TrpStatus::idle) break;
+    if (found == kNone || rank(at) < rank(found)) found = at;
   }
   if (found == kNone) return kNone;
   unlink(found);

@@ -71,5 +71,22 @@ TEST(TrpStore, FlowsThatHoldNothingLeaveForOthersIdleOnesFirst) {
   EXPECT_EQ(store.find(0, name_of(1)), TrpStore::kNone);
 }
 
+TEST(TrpStore, OfIdleFlowsTheOneLeavesWhoseLastCnpIsLongestAgo) {
+  TrpStore store({.flows = 4, .cache = 1});
+  for (const auto& [qp, told] : {std::pair{1u, 300u}, {2u, 100u}, {3u, 200u}}) {
+    store.flow(store.find_or_add(told, name_of(qp))).law.cnp_time = told;
+  }
+  TrpFlow& slow = store.flow(store.find_or_add(50, name_of(4)));
+  slow.law = {.status = TrpStatus::throttled, .cnp_time = 50};
+  store.begin();
+  for (const std::uint32_t gone : {2u, 3u}) {
+    EXPECT_NE(store.find(400, name_of(gone)), TrpStore::kNone);
+    TrpFlow& added = store.flow(store.find_or_add(400, name_of(10 + gone)));
+    added.law.cnp_time = 400;
+    EXPECT_EQ(store.find(400, name_of(gone)), TrpStore::kNone) << gone;
+  }
+  EXPECT_NE(store.find(400, name_of(4)), TrpStore::kNone) << "one that is slowed down stays while others are idle";
+}
+
 }  // namespace
 }  // namespace weft::stages
