@@ -17,6 +17,7 @@ import support
 
 FULL = sys.argv[1:] == ["full"]
 NEAR_SOURCE_BETWEEN = 1  # its place among the flows
+LINE_GBPS = 0.02
 SHORT = ("dcqcn", "pnp + trp")
 
 
@@ -69,6 +70,17 @@ class LongHaul(unittest.TestCase):
         self.assertGreater(self.qp(plain, NEAR_SOURCE_BETWEEN)["server_ce_marked"], 20)
         self.assertLess(self.qp(both, NEAR_SOURCE_BETWEEN)["server_ce_marked"], 0.05 * sums["marks_cleared"])
         self.assertGreater(self.qp(both, NEAR_SOURCE_BETWEEN)["cnps"], 5)
+        self.assert_falls_and_rises(both["flows"][NEAR_SOURCE_BETWEEN]["rates"])
+
+    def assert_falls_and_rises(self, rates):
+        """By CNPs, which the counters tell to be pnp's: a sender that gets none stays at its line's rate. Whatever a
+        busy machine does to times, CNPs halve what DCQCN sends at, and recovery doubles it again."""
+        lowest, rise = LINE_GBPS, 1.0
+        for _, rate in rates:
+            lowest = min(lowest, rate)
+            rise = max(rise, rate / lowest)
+        self.assertLess(lowest, 0.8 * LINE_GBPS, rates)
+        self.assertGreater(rise, 1.2, rates)
 
     @staticmethod
     def qp(variant, flow):
