@@ -76,6 +76,58 @@ TEST(LoadBalancing, PacketsThatAreSprayedArriveInOrderBehindAReorderBuffer) {
   EXPECT_FALSE(ordered["summary"]["stages_most"]["reorder"].contains("packets_held")) << "no level, but a count";
 }
 
+// A packet that is lost leaves a gap, which the buffer gives up after its bound: the RNIC sees it and asks.
+TEST(LoadBalancing, AGapThatTheReorderBufferGivesUpReachesTheReceiver) {
+  for (const char* transport : {"nic_sr", "gbn", "irn"}) {
+    SCOPED_TRACE(transport);
+    const auto report =
+        run_text(kRings, {{"nic.transport", transport},
+                          {"nic.rto_us", "4000"},
+                          {"faults", "[{link: fabric, loss: 0.0005}]"},
+                          {"switch.pipeline",
+                           "[parse, rdma_track, {reorder: {uplinks: [uplinks], bound_us: 50}}, l3, {lb: {policy: "
+                           "random}}]"}});
+    milliseconds(report);
+    EXPECT_GT(report["summary"]["drops"].get<std::uint64_t>(), 0u);
+    EXPECT_GT(report["summary"]["stages"]["reorder"]["expired"].get<std::uint64_t>(), 0u);
+    EXPECT_GT(report["summary"]["out_of_order"].get<std::uint64_t>(), 0u);
+    EXPECT_GT(report["summary"]["nacks_sent"].get<std::uint64_t>(), 0u);
+    EXPECT_GT(report["summary"]["retransmit_ratio"].get<double>(), 0);
+  }
+}
+
+// What restores order and what stops NACKs do not stop each other, whichever comes first: a loss is repaired, and not
+// by a timeout. RNICs are eager: others ask for a second gap when another packet comes, which behind a buffer that lets
+// all go on at once may be never, with or without the filter.
+TEST(LoadBalancing, ReorderBuffersStandBesideTheFilterOfNacks) {
+  const auto lossy = [](const std::string& stages, const std::string& policy, const std::string& seed) {
+    const std::string pipeline = "[parse, " + stages + " l3, {lb: {policy: " + policy + "}}]";
+    const auto report = run_text(kRings, {{"nic.transport", "nic_sr"},
+                                          {"nic.renack", "eager"},
+                                          {"nic.rto_us", "4000"},
+                                          {"seed", seed},
+                                          {"faults", "[{link: fabric, loss: 0.0005}]"},
+                                          {"switch.pipeline", pipeline}});
+    milliseconds(report);
+    EXPECT_GT(report["summary"]["drops"].get<std::uint64_t>(), 0u);
+    EXPECT_GT(report["summary"]["nacks_sent"].get<std::uint64_t>(), 0u);
+    EXPECT_EQ(report["summary"]["timeouts"], 0);
+    return report["trace_hash"];
+  };
+  const std::string reorder = "{reorder: {uplinks: [uplinks], bound_us: 50}}, ";
+  const std::string filter = "{nack_filter: {uplinks: [uplinks], guard_us: 200}}, ";
+  const std::string conweave = "{lb_tag: {uplinks: [uplinks], conweave: {}}}, rdma_track, ";
+  for (const char* seed : {"1", "2", "3"}) {
+    for (const char* policy : {"psn", "random"}) {
+      SCOPED_TRACE(std::string(policy) + ", seed " + seed);
+      EXPECT_EQ(lossy("rdma_track, " + filter + reorder, policy, seed),
+                lossy("rdma_track, " + reorder + filter, policy, seed));
+    }
+    SCOPED_TRACE(std::string("conweave, seed ") + seed);
+    lossy(conweave + filter, "conweave", seed);
+  }
+}
+
 // Two racks whose fourth spine is four times slower than the others. Hashing gives it as many flows as the others.
 const std::string kAsymmetric = R"(
 topology:

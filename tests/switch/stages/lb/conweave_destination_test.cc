@@ -112,6 +112,67 @@ TEST_F(ConweaveDestinationTest, TheTimeOfTheTailIsToldFromTheLastPacketOfTheOldP
   EXPECT_THAT(replies, ElementsAre(ConweaveReply{Kind::clear, 1})) << "late, but all the same";
 }
 
+// 100 ms, forwards, between the last packet of the old path and the TAIL.
+TEST_F(ConweaveDestinationTest, AStepOfTheSendersClockForwardsEndsWithTheBound) {
+  come(0, 1, old_path(1, 100));
+  EXPECT_THAT(come(1 * kUs, 3, rerouted(1, 100 + 3'125'000)), IsEmpty());
+  EXPECT_EQ(far.next_deadline(), 401 * kUs);
+  EXPECT_THAT(come(2 * kUs, 4, rerouted(1, 100 + 3'125'000)), IsEmpty());
+  EXPECT_THAT(fire(401 * kUs), ElementsAre(3, 4));
+  EXPECT_EQ(far.queues_used(), 0u);
+}
+
+// By 100 ms, and by more than the times of tags can tell, which is then a step backwards.
+TEST_F(ConweaveDestinationTest, AStepOfTheSendersClockBackwardsCountsAsNoTime) {
+  constexpr std::uint32_t kHalf = ConweaveTime::kMask / 2;
+  come(0, 1, old_path(1, 4'000'000));
+  EXPECT_THAT(come(1 * kUs, 3, rerouted(1, 4'000'000 - 3'125'000)), IsEmpty());
+  EXPECT_EQ(far.next_deadline(), 16 * kUs) << "the extra alone";
+  EXPECT_THAT(fire(16 * kUs), ElementsAre(3));
+  come(0, 1, old_path(1, 100), {2, 0});
+  EXPECT_THAT(come(20 * kUs, 3, rerouted(1, 100 + kHalf + 1), {2, 0}), ElementsAre(3));
+  EXPECT_EQ(far.held(), 0u);
+  EXPECT_EQ(far.queues_used(), 0u);
+}
+
+TEST_F(ConweaveDestinationTest, AReplayedTailLetsNothingOfALaterEpochGoOn) {
+  come(0, 1, tail(1, 100));
+  EXPECT_THAT(come(1 * kUs, 3, rerouted(2, 200)), IsEmpty());
+  EXPECT_THAT(come(2 * kUs, 1, tail(1, 100)), ElementsAre(1));
+  EXPECT_EQ(far.counts().stale, 1u);
+  EXPECT_EQ(far.held(), 1u);
+  EXPECT_THAT(come(3 * kUs, 2, tail(2, 200)), ElementsAre(2, 3));
+  // The same epoch's: what follows it goes on, as after the first one.
+  EXPECT_THAT(come(4 * kUs, 2, tail(2, 200)), ElementsAre(2));
+  EXPECT_THAT(come(5 * kUs, 4, rerouted(2, 200)), ElementsAre(4));
+  EXPECT_EQ(far.counts().resumed, 1u);
+}
+
+TEST_F(ConweaveDestinationTest, ReplayedReroutedDataIsHeldNoLongerThanOthers) {
+  come(0, 1, old_path(1, 0));
+  EXPECT_THAT(come(1 * kUs, 3, rerouted(1, 10)), IsEmpty());
+  EXPECT_THAT(come(2 * kUs, 3, rerouted(1, 10)), IsEmpty()) << "a copy waits behind the first one";
+  EXPECT_THAT(come(3 * kUs, 2, tail(1, 10)), ElementsAre(2, 3, 3));
+  EXPECT_THAT(come(4 * kUs, 3, rerouted(1, 10)), ElementsAre(3)) << "the TAIL has come";
+  come(5 * kUs, 4, old_path(2, 300));
+  EXPECT_THAT(come(6 * kUs, 3, rerouted(1, 10)), ElementsAre(3));
+  EXPECT_EQ(far.counts().stale, 1u);
+  EXPECT_EQ(far.next_deadline(), kNever);
+}
+
+// Epochs wrap, so that an old one may look new. What is sent meanwhile is taken for late, and never held.
+TEST_F(ConweaveDestinationTest, AReplayedTagThatLooksNewerCostsOrderForAWhile) {
+  come(0, 1, old_path(9, 0));
+  EXPECT_THAT(come(1 * kUs, 7, rerouted(136, 0)), IsEmpty());
+  EXPECT_THAT(come(2 * kUs, 3, rerouted(9, 10)), ElementsAre(3));
+  EXPECT_EQ(far.counts().stale, 1u);
+  EXPECT_THAT(fire(far.next_deadline()), ElementsAre(7));
+  const TimeNs later = 500 * kUs;
+  come(later, 4, old_path(9, 20));
+  EXPECT_THAT(come(later + 1 * kUs, 6, rerouted(9, 40)), IsEmpty()) << "the true epoch counts again";
+  EXPECT_THAT(come(later + 2 * kUs, 5, tail(9, 40)), ElementsAre(5, 6));
+}
+
 TEST_F(ConweaveDestinationTest, WhereNothingIsKnownOfTheOldPathAFixedTimeIsWaited) {
   come(50 * kUs, 1, rerouted(9, 300));
   EXPECT_EQ(far.next_deadline(), 266 * kUs);

@@ -105,6 +105,47 @@ TEST_F(ConweaveFar, ReadRequestsDoNotWait) {
   EXPECT_THAT(come(read, rerouted()), ElementsAre(2, 3));
 }
 
+TEST_F(ConweaveFar, AtomicsDoNotWait) {
+  come(with_psn(2), rerouted());
+  FrameBuilder atomic = with_psn(3);
+  atomic.payload(0).bth(wire::Opcode::RC_FETCH_ADD, wire::Qpn(34), wire::Psn(3)).atomic(0, 1, 1);
+  EXPECT_THAT(come(atomic, rerouted()), ElementsAre(2, 3)) << "nor does what it would overtake";
+}
+
+TEST_F(ConweaveFar, RequestsOfUcQueuePairsWaitAsThoseOfRc) {
+  const auto unreliable = [](std::uint32_t psn) {
+    FrameBuilder frame = with_psn(psn);
+    return frame.bth(wire::Opcode::UC_SEND_MIDDLE, wire::Qpn(34), wire::Psn(psn));
+  };
+  EXPECT_THAT(come(unreliable(1), {.epoch = 1}), ElementsAre(1));
+  EXPECT_THAT(come(unreliable(3), rerouted(), 2), IsEmpty());
+  EXPECT_THAT(come(unreliable(2), tail()), ElementsAre(2, 3));
+  EXPECT_EQ(counter("conweave_resumed"), 1u);
+}
+
+TEST_F(ConweaveFar, AnAnswerOfAnUnknownKindIsCountedAndEndsHere) {
+  Bytes answer = answer_to(packet(2, 1).build(), {1, 0, {Kind::rtt, 0}});
+  const std::size_t flags = parsed_of(answer).l4_offset + sizeof(wire::UdpHeader) + offsetof(LbTagHeader, flags);
+  answer[flags] |= ConweaveContent::kReplyKind;
+  h.inject("s1", by_spine(answer));
+  EXPECT_EQ(counter("unknown_version"), 1u);
+  EXPECT_EQ(counter("conweave_stray_replies"), 0u);
+  EXPECT_EQ(h.take("h1").size(), 0u);
+}
+
+TEST_F(ConweaveFar, AnotherPolicyLeavesWhatWaitsInOrder) {
+  come(with_psn(3), rerouted());
+  come(with_psn(4), rerouted());
+  for (const char* policy : {"policy=ecmp", "policy=drill", "policy=conga", "policy=conweave"}) {
+    EXPECT_EQ(h.set("lb", {policy}), "");
+    EXPECT_EQ(h.held(), 2u) << policy;
+  }
+  EXPECT_THAT(h.set("lb", {"policy=gemma"}), HasSubstr("policy gemma: lb_tag needs its option 'gemma'"));
+  EXPECT_EQ(h.held(), 2u);
+  EXPECT_THAT(come(with_psn(2), tail()), ElementsAre(2, 3, 4));
+  EXPECT_EQ(h.dropped_total(), 0u);
+}
+
 TEST_F(ConweaveFar, WhatIsNoRequestDoesNotWaitWhoeverPutATagOnIt) {
   const auto with = [](wire::Opcode opcode) {
     FrameBuilder frame = with_psn(3);

@@ -175,6 +175,24 @@ TEST_F(GemmaReporting, OnlyReportsOfNeighboursAboveAreTakenOut) {
   EXPECT_EQ(counter("gemma_reports"), 2u);
 }
 
+// A report has no number: who sends an old one again is on the link itself. The next one corrects it.
+TEST_F(GemmaReporting, AReplayedReportCountsUntilTheNextOne) {
+  const auto told = [&] {
+    h.advance_ns(10 * kUs);
+    const auto& table = h.shared<LbTagShared>("lb_tag").downlinks();
+    return table.bytes(2, 0, h.now());
+  };
+  const Bytes old = report_of({{3, 25'600}});
+  h.inject("c1", old);
+  EXPECT_EQ(told(), 25'600u);
+  h.inject("c1", report_of({{3, 0}}));
+  EXPECT_EQ(told(), 0u);
+  h.inject("c1", old);
+  EXPECT_EQ(told(), 25'600u);
+  h.inject("c1", report_of({{3, 0}}));
+  EXPECT_EQ(told(), 0u);
+}
+
 class GemmaLeafTest : public GemmaReporting {
  protected:
   GemmaLeafTest() : GemmaReporting(conga_yaml(gemma_leaf(1))) {}

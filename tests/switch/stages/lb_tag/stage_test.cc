@@ -71,6 +71,24 @@ TEST_F(LbTagStageTest, WhatALeafToldIsLearnedAndAnswered) {
   EXPECT_FALSE(tag_of(sent(packet(1, 3)).bytes).has_feedback) << "the third leaf was not heard of";
 }
 
+// What was true once is believed again, until its age is over or the next packet tells better.
+TEST_F(LbTagStageTest, AReplayedTagIsBelievedForItsAgeAlone) {
+  const LbTag old{.leaf = 2, .path = 3, .congestion = 5, .has_feedback = true, .feedback_path = 1, .feedback = 6};
+  LbTag newer = old;
+  newer.feedback = 2;
+  const auto metric = [&] { return h.shared<LbTagShared>("lb_tag").congestion().remote(1, 1, h.now()); };
+  h.inject("s1", tagged(packet(2, 1), old));
+  h.inject("s1", tagged(packet(2, 1), newer));
+  EXPECT_EQ(metric(), 2);
+  h.inject("s1", tagged(packet(2, 1), old));
+  EXPECT_EQ(metric(), 6);
+  h.inject("s1", tagged(packet(2, 1), newer));
+  EXPECT_EQ(metric(), 2);
+  h.inject("s1", tagged(packet(2, 1), old));
+  h.advance_ns(501 * kUs);
+  EXPECT_EQ(metric(), 0);
+}
+
 TEST_F(LbTagStageTest, OnlyUdpToOtherLeavesHasATag) {
   h.inject("h1", packet(1, 9).build());
   h.inject("h1", FrameBuilder()

@@ -134,6 +134,20 @@ TEST_F(ReorderStageTest, AReloadKeepsWhatWaitsAndOtherOptionsLetItGoOn) {
   EXPECT_EQ(h.dropped_total(), 0u);
 }
 
+TEST_F(ReorderStageTest, AnotherPolicyOfLbLeavesWhatWaitsInOrder) {
+  come({10});
+  std::uint32_t psn = 11;
+  for (const char* policy : {"policy=random", "policy=ecmp", "policy=psn"}) {
+    EXPECT_THAT(come({psn + 1}), IsEmpty()) << policy;
+    EXPECT_EQ(h.set("lb", {policy}), "");
+    EXPECT_EQ(h.held(), 1u) << policy;
+    EXPECT_THAT(come({psn + 2}), IsEmpty()) << policy;
+    EXPECT_THAT(come({psn}), ElementsAre(psn, psn + 1, psn + 2)) << policy;
+    psn += 3;
+  }
+  EXPECT_EQ(h.dropped_total(), 0u);
+}
+
 TEST(ReorderStageConfig, MistakesAreNamed) {
   const auto told_about = [](const std::string& options) {
     config::Diagnostics diagnostics;
