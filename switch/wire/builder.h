@@ -101,7 +101,7 @@ class FrameBuilder {
   FrameBuilder& deth(std::uint32_t qkey, Qpn source_qp);
   FrameBuilder& immediate(std::uint32_t data);
   FrameBuilder& invalidate(std::uint32_t rkey);
-  /// A congestion notification packet: opcode, BECN, PSN 0 and the reserved bytes.
+  /// A congestion notification packet: opcode, BECN, PSN 0 and the reserved bytes; the migration bit is clear.
   FrameBuilder& cnp(Qpn dest_qp);
   /// A management datagram to QP1 from QP1.
   FrameBuilder& mad(View mad, Psn psn = Psn(0));

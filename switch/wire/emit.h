@@ -42,7 +42,8 @@ struct RoceAddressing {
 /// Bytes of a frame with this opcode and no payload.
 [[nodiscard]] std::size_t emitted_bytes(const RoceAddressing& to, Opcode opcode) noexcept;
 
-/// Congestion notification packet (annex A17.9.3): BECN set, PSN 0. Returns the bytes written, 0 if `out` is too small.
+/// Congestion notification packet (annex A17.9.3) as ConnectX sends it: BECN set, PSN 0, migration bit clear. Returns
+/// the bytes written, 0 if `out` is too small.
 std::size_t write_cnp(std::span<std::uint8_t> out, const RoceAddressing& to, Qpn dest_qp) noexcept;
 
 /// Acknowledge packet with any syndrome: ACK, RNR NAK or NAK. Returns the bytes written, 0 if `out` is too small.

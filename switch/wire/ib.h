@@ -35,7 +35,7 @@ struct Bth {
   /// Solicited event.
   [[nodiscard]] constexpr bool solicited() const noexcept { return (flags & 0x80) != 0; }
   constexpr void set_solicited(bool v) noexcept { flags = static_cast<std::uint8_t>((flags & 0x7f) | (v ? 0x80 : 0)); }
-  /// Migration state: set when migrated, as RoCE always is.
+  /// Migration state: set when migrated, as RoCE is but for CNPs of ConnectX.
   [[nodiscard]] constexpr bool migrated() const noexcept { return (flags & 0x40) != 0; }
   constexpr void set_migrated(bool v) noexcept { flags = static_cast<std::uint8_t>((flags & 0xbf) | (v ? 0x40 : 0)); }
   /// Bytes that fill the payload up to a multiple of four, 0-3.

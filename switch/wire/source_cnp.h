@@ -18,8 +18,8 @@ namespace weft::wire {
 /// Bytes that write_source_cnp() writes.
 inline constexpr std::size_t kSourceCnpBytes = 74;
 
-/// A CNP (annex A17.9.3: BECN set, PSN 0) from the receiver of a packet to its source, as ConnectX sends it: UDP source
-/// port 0, no tag, TTL 64.
+/// A CNP (annex A17.9.3: BECN set, PSN 0) from the receiver of a packet to its source, as ConnectX sends it: migration
+/// bit clear, UDP source port 0, no tag, TTL 64.
 /// @param frame    the packet's first byte; `parsed` is what parse_frame() found: kind roce over IPv4
 /// @param tos      of the CNP: DSCP << 2 | ECN
 /// @param dest_qp  the queue pair at the source
