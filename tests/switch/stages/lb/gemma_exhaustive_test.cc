@@ -362,6 +362,11 @@ TEST(GemmaExhaustive, ThreePaths) {
   expect_flow({.packets = 4, .paths = 3, .ticks = 3}, 8677, 111, 102726);
 }
 
+// tools/check --full: 13 s and 420 MB.
+TEST(GemmaExhaustive, DISABLED_SixPacketsOverThreePathsOneOfThemLost) {
+  expect_flow({.paths = 3, .ticks = 4, .loss = true}, 675809, 990, 8455122);
+}
+
 TEST(GemmaExhaustive, OneLoss) {
   expect_flow({.ticks = 3, .loss = true}, 96948, 442, 166016);
 }
