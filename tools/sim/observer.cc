@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "switch/pipeline/packet.h"
+#include "switch/stages/lb/tag.h"
 #include "switch/wire/headers.h"
 #include "switch/wire/opcodes.h"
 
@@ -18,25 +19,31 @@ using wire::header_at;
 constexpr std::size_t kIp = sizeof(wire::EthernetHeader);
 constexpr std::uint64_t kPsnBits = 24;
 
-std::size_t udp_offset(const std::uint8_t* frame) noexcept {
-  return kIp + std::size_t{header_at<wire::Ipv4Header>(frame + kIp).ihl()} * 4;
-}
-
-std::size_t bth_offset(const std::uint8_t* frame) noexcept {
-  return udp_offset(frame) + sizeof(wire::UdpHeader);
+// Where the BTH is, behind the tag that a ToR may have put on; 0 for what is no RoCE packet.
+std::size_t bth_offset(const rte_mbuf* m) noexcept {
+  const std::uint8_t* frame = pipeline::frame(m);
+  if (m->data_len <= kIp + sizeof(wire::Ipv4Header) ||
+      header_at<wire::EthernetHeader>(frame).ethertype.value() != wire::EtherType::ipv4) {
+    return 0;
+  }
+  const auto& ip = header_at<wire::Ipv4Header>(frame + kIp);
+  const std::size_t udp = kIp + std::size_t{ip.ihl()} * 4;
+  std::size_t at = udp + sizeof(wire::UdpHeader);
+  if (ip.protocol != wire::IpProtocol::udp || m->data_len <= at + sizeof(wire::Bth)) return 0;
+  std::uint16_t port = header_at<wire::UdpHeader>(frame + udp).destination_port.value();
+  if (port == stages::kTagUdpPort && m->data_len > at + stages::kTagBytes + sizeof(wire::Bth)) {
+    port = header_at<stages::LbTagHeader>(frame + at).destination_port.value();
+    at += stages::kTagBytes;
+  }
+  return port == wire::kRoceUdpPort ? at : 0;
 }
 
 bool is_roce(const rte_mbuf* m) noexcept {
-  const std::uint8_t* frame = pipeline::frame(m);
-  return m->data_len > kIp + sizeof(wire::Ipv4Header) &&
-         header_at<wire::EthernetHeader>(frame).ethertype.value() == wire::EtherType::ipv4 &&
-         m->data_len > bth_offset(frame) + sizeof(wire::Bth) &&
-         header_at<wire::Ipv4Header>(frame + kIp).protocol == wire::IpProtocol::udp &&
-         header_at<wire::UdpHeader>(frame + udp_offset(frame)).destination_port.value() == wire::kRoceUdpPort;
+  return bth_offset(m) != 0;
 }
 
 const wire::Bth& bth_of(const rte_mbuf* m) noexcept {
-  return header_at<wire::Bth>(pipeline::frame(m) + bth_offset(pipeline::frame(m)));
+  return header_at<wire::Bth>(pipeline::frame(m) + bth_offset(m));
 }
 
 bool is_request(const rte_mbuf* m) noexcept {
@@ -45,8 +52,7 @@ bool is_request(const rte_mbuf* m) noexcept {
 
 bool is_nack(const rte_mbuf* m) noexcept {
   if (bth_of(m).opcode != static_cast<std::uint8_t>(wire::Opcode::RC_ACKNOWLEDGE)) return false;
-  return wire::Syndrome(
-             header_at<wire::Aeth>(pipeline::frame(m) + bth_offset(pipeline::frame(m)) + sizeof(wire::Bth)).syndrome)
+  return wire::Syndrome(header_at<wire::Aeth>(pipeline::frame(m) + bth_offset(m) + sizeof(wire::Bth)).syndrome)
       .is_sequence_nak();
 }
 

@@ -199,6 +199,25 @@ TEST(LoadBalancing, CongaAvoidsTheSlowPathThatHashingDoesNotSee) {
   }
 }
 
+// A packet with a tag is the host's packet all the same: who sees everything knows that it was lost.
+TEST(LoadBalancing, NacksForLostPacketsWithTagsAreNotFalse) {
+  for (const char* policy : {"conga", "conweave"}) {
+    SCOPED_TRACE(policy);
+    const std::string tag = policy == std::string("conweave") ? ", conweave: {}" : "";
+    const std::string pipeline =
+        "[parse, {lb_tag: {uplinks: [uplinks]" + tag + "}}, l3, {lb: {policy: " + policy + "}}]";
+    const auto report = run_text(kRings, {{"nic.transport", "nic_sr"},
+                                          {"faults", "[{link: fabric, loss: 0.002}]"},
+                                          {"switch.pipeline", pipeline},
+                                          {"switch.pipeline_above", "[parse, lb_tag, l3, lb]"}});
+    milliseconds(report);
+    EXPECT_GT(tags(report, "put_on"), 0u);
+    EXPECT_GT(report["summary"]["nacks_sent"].get<std::uint64_t>(), 20u);
+    EXPECT_LT(report["summary"]["nacks_false"].get<std::uint64_t>(),
+              report["summary"]["nacks_sent"].get<std::uint64_t>() / 4);
+  }
+}
+
 TEST(LoadBalancing, CongaWorksInAFatTree) {
   if (weft::testing::kSanitized)
     GTEST_SKIP() << "takes minutes under a sanitizer, which has seen the code in the leaf-spine";
