@@ -15,17 +15,14 @@ thresholds counting from it: absolute ones would cut every flow between the data
 requests. `TRP`: they throttle flows from afar when receivers send back long queues behind the edge switch, or take long
 to answer."""
 import argparse
-import json
 import os
-
-import yaml
 
 import metric
 import runs
 import themis
 
 RESULTS = runs.Results("other_cc.json")
-DISTANCES = {"long": 500_000, "short": 1_000}
+DISTANCES = {"long": runs.WAN_NS, "short": 1_000}
 
 
 def esws(trp, pnp):
@@ -58,19 +55,9 @@ CONTROLS = {
 }
 
 
-def links(load, wan_ns):
-    """What --set gets for the links of an experiment, the one between the data centres being so long."""
-    with open(os.path.join(runs.HERE, f"dcqcn_{load}.yaml"), encoding="utf-8") as text:
-        found = yaml.safe_load(text)["topology"]["links"]
-    for link in found:
-        if "delay_ns" in link:
-            link["delay_ns"] = wan_ns
-    return "topology.links=" + json.dumps(found)
-
-
 def run(program, load, control, distance, seed):
     result = runs.result_of(program, f"dcqcn_{load}.yaml", seed,
-                            [links(load, DISTANCES[distance]), *CONTROLS[control][1]])
+                            [runs.links_of(load, DISTANCES[distance]), *CONTROLS[control][1]])
     figures = metric.of_result(result, DISTANCES[distance])
     figures["pfc_pauses"] = result["summary"]["pfc_pauses"]
     figures["cpu_s"] = round(result["summary"]["cpu_s"])

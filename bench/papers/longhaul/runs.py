@@ -11,12 +11,15 @@ import subprocess
 import sys
 import tempfile
 
+import yaml
+
 import metric
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 ROOT = os.path.realpath(os.path.join(HERE, "../../.."))
 WEFT_SIM = os.path.join(ROOT, "build/bin/weft-sim")
 LOADS = (30, 50, 70)
+WAN_NS = 500_000  # the link between the data centres in dcqcn_*.yaml
 # What the results of weft-sim depend on.
 SOURCES = ("switch", "nic", "collectives", "tools/sim", "CMakeLists.txt", ":(exclude)*.md")
 
@@ -154,15 +157,28 @@ def kind_of(name):
     return next(kind for kind, begins in KINDS.items() if name.startswith(begins))
 
 
-def run(program, load, seed, sets):
+def links_of(load, wan_ns):
+    """What --set gets for the links of an experiment, the one between the data centres being so long."""
+    with open(os.path.join(HERE, f"dcqcn_{load}.yaml"), encoding="utf-8") as text:
+        found = yaml.safe_load(text)["topology"]["links"]
+    for link in found:
+        if "delay_ns" in link:
+            link["delay_ns"] = wan_ns
+    return "topology.links=" + json.dumps(found)
+
+
+def run(program, load, seed, sets, wan_ns=WAN_NS):
+    """`wan_ns`: how long the link between the data centres is."""
+    if wan_ns != WAN_NS:
+        sets = [*sets, links_of(load, wan_ns)]
     result = result_of(program, f"dcqcn_{load}.yaml", seed, sets)
     summary = result["summary"]
-    figures = metric.of_result(result)
+    figures = metric.of_result(result, wan_ns)
     figures["pfc_pauses"] = summary["pfc_pauses"]
     figures["pfc_paused_ms"] = round(summary["pfc_paused_ms"], 4)
     figures["paused"] = {kind: sum(one["pauses"] for one in result["pauses"] if kind_of(one["told"]) == kind)
                          for kind in KINDS}
-    figures["held_by_waits"] = metric.held_of_result(result)
+    figures["held_by_waits"] = metric.held_of_result(result, wan_ns)
     figures["under_way"] = metric.most_under_way(result)
     figures["drops"] = summary["drops"]
     figures["nacks"] = summary["nacks_sent"]

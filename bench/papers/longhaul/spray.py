@@ -16,6 +16,7 @@ import yaml
 
 import metric
 import runs
+import themis
 
 RESULTS = runs.Results("spray.json")
 DISTANCE_NS = 10_000_000
@@ -25,10 +26,15 @@ MBUFS = ["mbufs=4000000"]
 # The filter asks whether a packet was to come before the one that a NACK is about, of those over as many paths. A ToR
 # hears NACKs of senders in the other data centre as well, whose packets come over one path of its own.
 FILTER = "switch.nack_filter={arrival_check: off, paths: 4, guard_us: 100}"
+# PNP and TRP at the edge switches, with the defaults of the stages (`own` in themis.py).
+THEMIS = themis.pipelines(themis.STAGES["own"], "both")
 VARIANTS = {
     "ecmp": ("each flow over one path", []),
     "psn": ("each packet over the next path", ["switch.lb=psn"]),
     "psn_filter": ("the same, NACKs filtered", ["switch.lb=psn", FILTER]),
+    "ecmp_both": ("each flow over one path; PNP and TRP", THEMIS),
+    "psn_filter_both": ("each packet over the next path, NACKs filtered; PNP and TRP",
+                        ["switch.lb=psn", FILTER, *THEMIS]),
 }
 
 
