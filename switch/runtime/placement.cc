@@ -5,25 +5,10 @@
 #include <algorithm>
 #include <map>
 
+#include "switch/runtime/port_names.h"
+
 namespace weft {
 namespace {
-
-// Names of ports, the first few of many.
-class Names {
- public:
-  void add(const std::string& name) {
-    if (++count_ <= kNamed) text_ += (text_.empty() ? "" : ", ") + name;
-  }
-  [[nodiscard]] std::string text() const {
-    return count_ <= kNamed ? text_ : text_ + " and " + std::to_string(count_ - kNamed) + " more";
-  }
-  [[nodiscard]] bool several() const { return count_ > 1; }
-
- private:
-  static constexpr std::size_t kNamed = 8;
-  std::string text_{};
-  std::size_t count_ = 0;
-};
 
 std::string what_to_do(int device_node, std::span<const PlacedWorker> workers) {
   const auto near = std::ranges::find(workers, device_node, &PlacedWorker::numa_node);
@@ -40,8 +25,8 @@ std::vector<PlacementLine> describe_placement(std::span<const PlacedWorker> work
   std::vector<PlacementLine> lines;
   for (std::size_t w = 0; w < workers.size(); ++w) {
     const int node = workers[w].numa_node;
-    Names all;
-    std::map<int, Names> far;  // by the node of their devices
+    PortNames all;
+    std::map<int, PortNames> far;  // by the node of their devices
     for (const PlacedPort& port : ports) {
       if (port.worker != w) continue;
       all.add(port.name);

@@ -3,7 +3,8 @@
 #include "switch/runtime/senders.h"
 
 #include <algorithm>
-#include <array>
+
+#include "switch/runtime/port_names.h"
 
 namespace weft {
 
@@ -17,11 +18,9 @@ std::string_view why_owner_sends(const pipeline::SwitchInfo& info, const pipelin
 
 std::vector<std::string> describe_senders(const pipeline::SwitchInfo& info, std::span<const std::uint16_t> tx_queues,
                                           std::uint16_t workers) {
-  constexpr std::size_t kNamed = 8;
   struct Line {
     std::string_view why;
-    std::string names{};
-    std::size_t count = 0;
+    PortNames names{};
   };
   std::vector<std::string> said;
   if (workers == 1) return said;
@@ -30,13 +29,13 @@ std::vector<std::string> describe_senders(const pipeline::SwitchInfo& info, std:
     const std::string_view why = why_owner_sends(info, port, tx_queues[port.index], workers);
     auto line = std::find_if(lines.begin(), lines.end(), [&](const Line& l) { return l.why == why; });
     if (line == lines.end()) line = lines.insert(lines.end(), Line{why});
-    if (++line->count <= kNamed) line->names += (line->names.empty() ? "" : ", ") + port.name;
+    line->names.add(port.name);
   }
-  for (Line& line : lines) {
-    if (line.count > kNamed) line.names += " and " + std::to_string(line.count - kNamed) + " more";
+  for (const Line& line : lines) {
     said.push_back(info.name + ": " +
-                   (line.why.empty() ? "every worker sends itself through " + line.names
-                                     : "the owner alone sends through " + line.names + ": " + std::string(line.why)));
+                   (line.why.empty()
+                        ? "every worker sends itself through " + line.names.text()
+                        : "the owner alone sends through " + line.names.text() + ": " + std::string(line.why)));
   }
   return said;
 }
