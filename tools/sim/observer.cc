@@ -19,41 +19,33 @@ using wire::header_at;
 constexpr std::size_t kIp = sizeof(wire::EthernetHeader);
 constexpr std::uint64_t kPsnBits = 24;
 
-// Where the BTH is, behind the tag that a ToR may have put on; 0 for what is no RoCE packet.
-std::size_t bth_offset(const rte_mbuf* m) noexcept {
+// The BTH, behind the tag that a ToR may have put on; nullptr for what is no RoCE packet.
+const wire::Bth* bth_of(const rte_mbuf* m) noexcept {
   const std::uint8_t* frame = pipeline::frame(m);
   if (m->data_len <= kIp + sizeof(wire::Ipv4Header) ||
       header_at<wire::EthernetHeader>(frame).ethertype.value() != wire::EtherType::ipv4) {
-    return 0;
+    return nullptr;
   }
   const auto& ip = header_at<wire::Ipv4Header>(frame + kIp);
   const std::size_t udp = kIp + std::size_t{ip.ihl()} * 4;
   std::size_t at = udp + sizeof(wire::UdpHeader);
-  if (ip.protocol != wire::IpProtocol::udp || m->data_len <= at + sizeof(wire::Bth)) return 0;
+  if (ip.protocol != wire::IpProtocol::udp || m->data_len <= at + sizeof(wire::Bth)) return nullptr;
   std::uint16_t port = header_at<wire::UdpHeader>(frame + udp).destination_port.value();
   if (port == stages::kTagUdpPort && m->data_len > at + stages::kTagBytes + sizeof(wire::Bth)) {
     port = header_at<stages::LbTagHeader>(frame + at).destination_port.value();
     at += stages::kTagBytes;
   }
-  return port == wire::kRoceUdpPort ? at : 0;
+  return port == wire::kRoceUdpPort ? &header_at<wire::Bth>(frame + at) : nullptr;
 }
 
-bool is_roce(const rte_mbuf* m) noexcept {
-  return bth_offset(m) != 0;
+bool is_request(const wire::Bth& bth) noexcept {
+  return wire::opcode_info(static_cast<wire::Opcode>(bth.opcode)).is_request();
 }
 
-const wire::Bth& bth_of(const rte_mbuf* m) noexcept {
-  return header_at<wire::Bth>(pipeline::frame(m) + bth_offset(m));
-}
-
-bool is_request(const rte_mbuf* m) noexcept {
-  return wire::opcode_info(static_cast<wire::Opcode>(bth_of(m).opcode)).is_request();
-}
-
-bool is_nack(const rte_mbuf* m) noexcept {
-  if (bth_of(m).opcode != static_cast<std::uint8_t>(wire::Opcode::RC_ACKNOWLEDGE)) return false;
-  return wire::Syndrome(header_at<wire::Aeth>(pipeline::frame(m) + bth_offset(m) + sizeof(wire::Bth)).syndrome)
-      .is_sequence_nak();
+bool is_nack(const wire::Bth& bth) noexcept {
+  if (bth.opcode != static_cast<std::uint8_t>(wire::Opcode::RC_ACKNOWLEDGE)) return false;
+  const auto* behind = reinterpret_cast<const std::uint8_t*>(&bth + 1);
+  return wire::Syndrome(header_at<wire::Aeth>(behind).syndrome).is_sequence_nak();
 }
 
 std::uint64_t end_key(std::uint32_t address, std::uint32_t qpn) noexcept {
@@ -62,9 +54,8 @@ std::uint64_t end_key(std::uint32_t address, std::uint32_t qpn) noexcept {
 
 }  // namespace
 
-void Witness::note(TimeNs now, std::uint32_t device, Kind kind, const rte_mbuf* m) {
+void Witness::note(TimeNs now, std::uint32_t device, Kind kind, const rte_mbuf* m, const wire::Bth& bth) {
   const auto& ip = header_at<wire::Ipv4Header>(pipeline::frame(m) + kIp);
-  const wire::Bth& bth = bth_of(m);
   notes_.push_back({.at = now,
                     .device = device,
                     .address = ip.destination.value(),
@@ -74,25 +65,28 @@ void Witness::note(TimeNs now, std::uint32_t device, Kind kind, const rte_mbuf* 
 }
 
 void Witness::lost(TimeNs now, std::uint32_t device, const rte_mbuf* m) {
-  if (!is_roce(m)) return;
-  const bool request = is_request(m);
-  if (!request && !is_nack(m)) return;
+  const wire::Bth* bth = bth_of(m);
+  if (bth == nullptr) return;
+  const bool request = is_request(*bth);
+  if (!request && !is_nack(*bth)) return;
   any_lost_ = true;
-  note(now, device, request ? Kind::lost_request : Kind::lost_nack, m);
+  note(now, device, request ? Kind::lost_request : Kind::lost_nack, m, *bth);
 }
 
 void Witness::host_sent(TimeNs now, std::uint32_t device, const rte_mbuf* m) {
-  if (!is_roce(m)) return;
-  if (is_request(m)) return note(now, device, Kind::sent_request, m);
-  if (is_nack(m)) note(now, device, Kind::sent_nack, m);
+  const wire::Bth* bth = bth_of(m);
+  if (bth == nullptr) return;
+  if (is_request(*bth)) return note(now, device, Kind::sent_request, m, *bth);
+  if (is_nack(*bth)) note(now, device, Kind::sent_nack, m, *bth);
 }
 
 void Witness::host_received(TimeNs now, std::uint32_t device, const rte_mbuf* m) {
-  if (!is_roce(m)) return;
-  if (is_request(m)) return note(now, device, Kind::got_request, m);
-  if (!is_nack(m)) return;
+  const wire::Bth* bth = bth_of(m);
+  if (bth == nullptr) return;
+  if (is_request(*bth)) return note(now, device, Kind::got_request, m, *bth);
+  if (!is_nack(*bth)) return;
   ++nacks_;
-  note(now, device, Kind::got_nack, m);
+  note(now, device, Kind::got_nack, m, *bth);
 }
 
 void Observer::add_pair(std::uint32_t address_a, std::uint32_t qpn_a, std::uint32_t address_b, std::uint32_t qpn_b) {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "switch/base/time.h"
+#include "switch/wire/ib.h"
 
 namespace weft::sim {
 
@@ -54,7 +55,7 @@ class Witness {
   }
 
  private:
-  void note(TimeNs now, std::uint32_t device, Kind kind, const rte_mbuf* m);
+  void note(TimeNs now, std::uint32_t device, Kind kind, const rte_mbuf* m, const wire::Bth& bth);
 
   std::vector<Note> notes_;
   std::uint64_t nacks_ = 0;
