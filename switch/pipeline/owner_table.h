@@ -38,7 +38,7 @@ class OwnerTable {
 
   OwnerTable() : lines_(std::make_unique<Line[]>(kLines)) {}
 
-  /// What is not in the table goes to the worker to which cards with RSS bring it (RssWorkers), where it is IPv4.
+  /// What is not in the table goes to the worker to which cards with RSS bring it (RssWorkers), where it is IP.
   /// Before packets come.
   void spread_as_cards(std::uint16_t workers) noexcept {
     rss_workers_ = RssWorkers(workers);
@@ -55,8 +55,11 @@ class OwnerTable {
   }
   /// Of what is not in the table.
   [[nodiscard]] std::uint16_t worker_of_addresses(const wire::Parsed& parsed, std::uint16_t workers) const noexcept {
-    const bool v4 = !parsed.has(wire::ParsedFlag::ipv6) && parsed.address_key != 0;
-    if (as_cards_ && v4) return rss_workers_.of_v4(parsed.address_key);
+    if (as_cards_) {
+      // Both directions of what has no valid header have one hash as well, wherever a card brings it.
+      if (parsed.has(wire::ParsedFlag::ipv6)) return rss_workers_.of_v6(parsed.stored_pair_hash);
+      if (parsed.address_key != 0) return rss_workers_.of_v4(parsed.address_key);
+    }
     return worker_by_hash(parsed.pair_hash(), workers);
   }
 

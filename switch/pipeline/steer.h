@@ -26,7 +26,7 @@ struct Steering {
   constexpr Steering(SteerMode mode = SteerMode::ip_pair, bool as_cards = false)  // NOLINT(google-explicit-constructor)
       : mode(mode), as_cards(as_cards) {}
   SteerMode mode;
-  bool as_cards;  ///< pairs of IPv4 addresses go where cards with RSS bring them (RssWorkers)
+  bool as_cards;  ///< pairs of IP addresses go where cards with RSS bring them (RssWorkers)
 };
 
 /// A uniform choice of one of `workers` by a 32-bit hash.
@@ -51,6 +51,11 @@ class RssWorkers {
   /// Of the packets between two IPv4 addresses, one << 32 | other in host order.
   [[nodiscard]] constexpr std::uint16_t of_v4(std::uint64_t pair) const noexcept {
     return of_flow_[wire::rss_flow_v4(pair)];
+  }
+  /// Of the packets between two IPv6 addresses.
+  /// @param pair_hash  wire::pair_hash_v6() of them
+  [[nodiscard]] constexpr std::uint16_t of_v6(std::uint32_t pair_hash) const noexcept {
+    return of_flow_[pair_hash % wire::kRssEntries];
   }
   /// Of the packets that an entry of a card's table is for.
   [[nodiscard]] constexpr std::uint16_t of_entry(std::uint32_t entry) const noexcept {

@@ -46,10 +46,7 @@ std::vector<PlacementLine> describe_placement(std::span<const PlacedWorker> work
 
 std::vector<std::string> describe_steering(const pipeline::Steering& steer) {
   if (!steer.as_cards) return {};
-  std::vector<std::string> lines{
-      "packets between IPv4 addresses belong to the workers that cards with RSS bring them to",
-      "packets over IPv6 belong to workers by a hash that cards do not have: those that a card brings to another "
-      "worker are handed over in software"};
+  std::vector<std::string> lines{"packets belong to the workers that cards with RSS bring them to, by their addresses"};
   if (steer.mode == pipeline::SteerMode::qp) {
     lines.emplace_back(
         "steer: qp gives queue pairs to workers, and cards know none of them: those of their packets that a card "

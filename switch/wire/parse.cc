@@ -6,6 +6,7 @@
 #include <bit>
 
 #include "switch/wire/parse_plain.h"
+#include "switch/wire/rss.h"
 
 namespace weft::wire {
 namespace {
@@ -167,7 +168,7 @@ Validity parse_ipv6(const Frame& f, std::uint32_t at, Parsed& out) noexcept {
   out.protocol = ip.next_header;
   const Ipv6Hashes hashes = hash_v6(ip.source.data(), ip.destination.data());
   out.address_key = hashes.ordered;
-  out.stored_pair_hash = hashes.unordered;
+  out.stored_pair_hash = pair_hash_v6(hashes.unordered, ip.source.data(), ip.destination.data());
 
   const std::uint32_t end = at + total;
   std::uint32_t l4 = out.l4_offset;
@@ -275,7 +276,7 @@ bool parse_roce_ipv6(const std::uint8_t* data, std::uint32_t readable, std::uint
   out.protocol = IpProtocol::udp;
   const Ipv6Hashes hashes = hash_v6(ip + 8, ip + 24);
   out.address_key = hashes.ordered;
-  out.stored_pair_hash = hashes.unordered;
+  out.stored_pair_hash = pair_hash_v6(hashes.unordered, ip + 8, ip + 24);
   detail::store_at(out, offsetof(Parsed, source_port), std::rotl(ports, 16));
   return true;
 }

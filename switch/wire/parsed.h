@@ -85,7 +85,7 @@ struct Parsed {
   Psn psn;                      ///< BTH PSN (roce)
   /// IPv4: source << 32 | destination, host order. IPv6: a 64-bit hash of both addresses in this order.
   std::uint64_t address_key;
-  /// pair_hash() where the addresses are not in address_key, else 0.
+  /// pair_hash() where the addresses are not in address_key, else 0. IPv6: pair_hash_v6(), by which cards go as well.
   std::uint32_t stored_pair_hash;
   std::uint16_t source_port;       ///< UDP/TCP, host order
   std::uint16_t destination_port;  ///< UDP/TCP, host order

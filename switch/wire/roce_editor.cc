@@ -117,7 +117,7 @@ void RoceEditor::set_address(const IpAddress& v, std::uint32_t v4_at, std::uint3
   const auto& header = header_at<Ipv6Header>(ip);
   const Ipv6Hashes hashes = hash_v6(header.source.data(), header.destination.data());
   parsed_.address_key = hashes.ordered;
-  parsed_.stored_pair_hash = hashes.unordered;
+  parsed_.stored_pair_hash = pair_hash_v6(hashes.unordered, header.source.data(), header.destination.data());
 }
 
 void RoceEditor::set_source(const IpAddress& v) noexcept {

@@ -106,7 +106,8 @@ std::uint16_t worker_of(const IpAddress& a, const IpAddress& b, std::uint16_t wo
   wire::Parsed packet{};
   if (a.is_v6()) {
     packet.flags = wire::ParsedFlag::ipv6;
-    packet.stored_pair_hash = wire::hash_v6(a.bytes().data(), b.bytes().data()).unordered;
+    const std::uint8_t *from = a.bytes().data(), *to = b.bytes().data();
+    packet.stored_pair_hash = wire::pair_hash_v6(wire::hash_v6(from, to).unordered, from, to);
   } else {
     packet.address_key = std::uint64_t{a.v4_value()} << 32 | b.v4_value();
   }

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "switch/wire/cm.h"
+#include "switch/wire/rss.h"
 #include "tests/switch/wire/samples.h"
 #include "tests/switch/wire/vectors.h"
 
@@ -383,6 +384,11 @@ TEST(Parse, BothDirectionsOfAConnectionHaveOneHashAndTwoKeys) {
   const Parsed back6 = parse(send().ipv6("2001:db8::2", "2001:db8::1"));
   EXPECT_EQ(there6.pair_hash(), back6.pair_hash());
   EXPECT_NE(there6.address_key, back6.address_key);
+  // RoCEv2 is read by the fast path and UDP by the other one: both keep what a card goes by. 0x2001:db8 twice is 0.
+  const FrameBuilder udp = FrameBuilder().ipv6("2001:db8::7:1", "2001:db8::2").udp(1, 2).payload(8);
+  for (const Parsed& p : {parse(send().ipv6("2001:db8::7:1", "2001:db8::2")), parse(udp)}) {
+    EXPECT_EQ(p.pair_hash() % kRssEntries, rss_flow_v4(0x00070003));
+  }
 }
 
 TEST(Parse, MadInFrameFindsTheDatagramToQp1Only) {
