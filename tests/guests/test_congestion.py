@@ -4,7 +4,8 @@
 """Soft-RoCE guests send ECN-capable packets (perftest's --tclass) through a congested port: tcpdump in the receiving
 guest sees as many CE marks as the switch counts, at the same packets' class, and nothing is lost.
 
-rdma_rxe answers no mark with a CNP, and virtio ignores PFC: the buffer has room for what a guest has on its way."""
+rdma_rxe answers no mark with a CNP and drops those that pnp sends to it. virtio ignores PFC: the buffer has room for
+what a guest has on its way."""
 
 import judge
 from judge import live, rdma_tools
@@ -35,9 +36,9 @@ class Capture:
         if "0 packets dropped by kernel" not in out:
             raise AssertionError("tcpdump did not see every packet: " + out)
 
-    def count(self, condition):
-        """Packets from guest a, whose TOS byte fulfils the condition."""
-        found = f"tcpdump -n -r /tmp/roce.pcap 'src host 10.9.0.1 and {condition}' 2>/dev/null | wc -l"
+    def count(self, condition, source="10.9.0.1"):
+        """Packets from an address, guest a's, that fulfil the condition: their TOS byte, for example."""
+        found = f"tcpdump -n -r /tmp/roce.pcap 'src host {source} and {condition}' 2>/dev/null | wc -l"
         return int(self.guest.check(found))
 
 
@@ -82,6 +83,36 @@ class Congestion(judge.TwoGuests):
         self.assertEqual(capture.count(f"ip[1] == {LOSSLESS_DSCP << 2}"), PACKETS)
         self.assertEqual((queue["ecn_marked"], queue["dropped"]), (0, 0))
         self.assertGreater(queue["peak_bytes"], 20_000)
+        self.lab.stop()
+
+
+class NearSource(judge.TwoGuests):
+    def test_a_guest_that_gets_cnps_of_pnp_sends_on_without_an_error(self):
+        remote = judge.gateways(self.b)[0].rsplit(".", 1)[0] + ".0/24"
+        text = judge.l3(self.guests, f"[parse, rdma_track, pnp: {{ remote: [{remote}], accept: inferred }}, l3]")
+        port = self.b.port
+        self.lab.start(text.replace(port, port.replace("}", f", rate_mbps: {RATE_MBPS} }}"))
+                       .replace("    pipeline:", QOS + "    pipeline:"))
+        for each in self.guests:
+            each.wait_up()
+            judge.use_l3_addresses(each)
+        before = judge.counters_of(self.guests)
+        capture = Capture(self.a)
+        rdma_tools.perftest("ib_write_bw", self.a, self.b,
+                            f"-n {MESSAGES} -s {MESSAGE_BYTES} -m {MTU} --tclass={LOSSLESS_DSCP << 2 | ECT0}")
+        capture.stop()
+        cnps = capture.count("udp[8] == 0x81", self.b.address(4))
+        pnp = judge.stage_counters(self.lab, "pnp")
+        seen = f"{cnps} CNPs came, {pnp}"
+        self.assertGreater(cnps, 0, seen)
+        self.assertEqual(cnps, pnp["cnps_sent"], seen)
+        self.assertGreaterEqual(pnp["marks_cleared"], cnps, seen)
+        counters = judge.difference(before, judge.counters_of(self.guests))
+        errors = {(each.name, key): counters[each.name][key] for each in self.guests for key in judge.ERROR_COUNTERS
+                  if counters[each.name][key] != 0}
+        self.assertEqual(errors, {}, seen)
+        queue = next(row for row in self.lab.show("queues") if row["port"] == self.b.name and row["queue"] == QUEUE)
+        self.assertEqual((queue["tx_packets"], queue["dropped"]), (PACKETS, 0), "each packet once")
         self.lab.stop()
 
 
