@@ -15,6 +15,13 @@ import unittest
 import support
 
 WAIT_S = 40
+# What a switch counts when packets went on before those that they had overtaken.
+GIVEN_UP = {"conweave": ("flushed", "given_up", "no_queue", "overflowed"), "reorder": ("expired", "overflowed")}
+
+
+def given_up(variant):
+    return sum(row[counter] for stage, counters in GIVEN_UP.items() for row in variant["stages"][stage]
+               for counter in counters)
 
 
 class Live(unittest.TestCase):
@@ -124,18 +131,20 @@ class Live(unittest.TestCase):
                         "--json", "out.json", "--html", "out.html")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         with open(os.path.join(self.folder, "out.json"), encoding="utf-8") as file:
-            found = {variant["name"]: variant["summary"] for variant in json.load(file)["variants"]}
+            found = {variant["name"]: variant for variant in json.load(file)["variants"]}
         self.assertEqual(sorted(found), sorted(f"{policy}{what}" for policy in ("conweave", "gemma")
                                                for what in ("", ", gbn", ", 2 workers")))
         with open(os.path.join(self.folder, "out.html"), encoding="utf-8") as file:
             page = file.read()
         self.assertIn("<svg", page)
-        for name, summary in found.items():
+        for name, variant in found.items():
+            summary = variant["summary"]
             self.assertIn(f">{name}<", page)
             # A machine that is away for longer than extra_us lets a TAIL of ConWeave come too late: of go-back-N a
-            # window is then sent again.
+            # window is then sent again. The switch has counted it, or it was not that.
             late = {"conweave, gbn": 3 * 96}.get(name, 30)
-            self.assertLessEqual(summary["retransmitted"], late if name.startswith("conweave") else 0, name)
+            excused = name.startswith("conweave") and given_up(variant) != 0
+            self.assertLessEqual(summary["retransmitted"], late if excused else 0, name)
             self.assertEqual((summary["timeouts"], summary["drops"]), (0, 0), name)
             self.assertGreater(summary["paths_used"], 1, name)
 
