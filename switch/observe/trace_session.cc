@@ -91,6 +91,21 @@ void add_words(std::string& text, const std::string& words) {
   text += (text.empty() ? "" : "; ") + words;
 }
 
+// "shortest egress queue (packets: spine0 3, spine1 0)"
+std::string path_words(const pipeline::PathReason& reason, const SwitchNames& names) {
+  std::string text = reason.rule;
+  const std::size_t listed = std::min<std::size_t>(reason.count, pipeline::PathReason::kPaths);
+  for (std::size_t i = 0; i < listed; ++i) {
+    const bool first = i == 0;
+    text += first ? " (" : ", ";
+    if (first && reason.values != nullptr) text += std::string(reason.values) + ": ";
+    text += names.port(reason.path[i].port);
+    if (reason.values != nullptr) text += " " + std::to_string(reason.path[i].value);
+  }
+  if (reason.count > listed) text += ", and " + std::to_string(reason.count - listed) + " more";
+  return text + (listed != 0 ? ")" : "");
+}
+
 }  // namespace
 
 TraceSession::TraceSession(PipelineSet& pipelines, std::vector<SwitchNames> switches,
@@ -155,6 +170,7 @@ std::string TraceSession::verdict_of(const TraceEvent& event, const SwitchNames&
 
 std::string TraceSession::why_of(const TraceEvent& event, const SwitchNames& names) const {
   std::string why;
+  if (event.reason.rule != nullptr) add_words(why, path_words(event.reason, names));
   if (event.verdict == TraceVerdict::dropped) add_words(why, std::string((*names.drops)[event.detail].text));
   if (event.verdict == TraceVerdict::consumed) add_words(why, "for the switch itself");
   if (event.verdict == TraceVerdict::queued) add_words(why, std::to_string(event.detail) + " packets before it");

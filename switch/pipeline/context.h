@@ -16,6 +16,7 @@
 namespace weft::pipeline {
 
 class Pipeline;
+struct PathReason;
 
 /// Passed to every call of a stage. Every packet that a stage takes out of a batch, allocates or holds must end in
 /// exactly one of: drop(), consume(), resume(), send(); the pipeline counts, and conservation is asserted.
@@ -118,8 +119,10 @@ class Context {
   /// The same for who asks for many ports in this call.
   [[nodiscard]] QueuedBytes queued_bytes() const noexcept;
   /// A trace looks at this packet: no stage decides for another one, so that each is seen to decide for itself.
-  [[nodiscard]] bool traced() const noexcept { return traced_; }
-  void set_traced() noexcept { traced_ = true; }
+  [[nodiscard]] bool traced() const noexcept { return reason_ != nullptr; }
+  /// Where a stage says why it chose a path for the packet that is traced; nullptr without a trace.
+  [[nodiscard]] PathReason* reason() const noexcept { return reason_; }
+  void set_traced(PathReason& reason) noexcept { reason_ = &reason; }
 
   /// @param stage   position of the stage that is called
   /// @param egress  its egress half: its packets have passed admission
@@ -131,7 +134,7 @@ class Context {
   Pipeline& pipeline_;
   std::uint8_t stage_;
   bool egress_;
-  bool traced_ = false;
+  PathReason* reason_ = nullptr;
 };
 
 }  // namespace weft::pipeline

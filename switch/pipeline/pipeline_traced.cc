@@ -88,7 +88,8 @@ void Pipeline::run_traced_packet(TimeNs now, rte_mbuf* m, int handle, std::size_
     tracer_->enter(handle, event.place);
     const TraceBefore before(*this, i, batch.packet[0]);
     Context context(now, host_.worker, rng_, *this, static_cast<std::uint8_t>(i));
-    context.set_traced();
+    event.reason = {};
+    context.set_traced(event.reason);
     batch.departs = false;
     slot.stage->ingress(context, batch);
     if (batch.removed != 0) batch.compact();
@@ -105,6 +106,7 @@ void Pipeline::run_traced_packet(TimeNs now, rte_mbuf* m, int handle, std::size_
     // Noted first: afterwards the packet is the other worker's.
     event.verdict = TraceVerdict::handed_over;
     event.detail = owner;
+    event.reason = {};
     tracer_->note(handle, event);
     steer(now, batch);
   }

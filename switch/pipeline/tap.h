@@ -5,6 +5,8 @@
 // burst.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 
 #include "switch/base/time.h"
@@ -56,6 +58,25 @@ enum class TraceVerdict : std::uint8_t {
   lost_sight,   ///< it went a way that traces do not know
 };
 
+/// Why a stage sent a packet over the path that it took.
+struct PathReason {
+  static constexpr std::size_t kPaths = 8;
+  struct Path {
+    PortIndex port = kNoPort;
+    std::uint64_t value = 0;
+  };
+
+  const char* rule = nullptr;    ///< in words, static; nullptr: nothing was said
+  const char* values = nullptr;  ///< what the values are, static; nullptr: the paths have none
+  std::uint32_t count = 0;       ///< paths that were compared; only the first kPaths are in `path`
+  std::array<Path, kPaths> path{};
+
+  void add(PortIndex port, std::uint64_t value = 0) noexcept {
+    if (count < kPaths) path[count] = {port, value};
+    ++count;
+  }
+};
+
 /// The place where something happened: a stage by its position, or one of the places that are no stage.
 struct TracePlace {
   static constexpr std::uint8_t kPort = 0xff;
@@ -76,6 +97,7 @@ struct TraceEvent {
   std::uint16_t worker = 0;
   std::uint16_t copies = 0;     ///< made of it meanwhile
   std::uint16_t generated = 0;  ///< packets that the switch made meanwhile
+  PathReason reason{};
 };
 
 /// Follows chosen packets through the stages. A pipeline that has one runs these packets alone, which changes nothing

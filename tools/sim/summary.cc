@@ -9,6 +9,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <span>
 
 #include "switch/config/schema/value_json.h"
 
@@ -256,22 +257,29 @@ ordered_json rate_changes_of(const Simulation& s) {
   return changes;
 }
 
-// What the stages of all switches counted, summed up: `stages.<name>.<counter>`.
-ordered_json stages_of(const Simulation& s) {
-  ordered_json stages = ordered_json::object();
+// Calls `each` with the type of every stage of every switch, and the values of its counters.
+template <typename Each>
+void for_each_stage(const Simulation& s, Each&& each) {
   for (const auto& sw : s.switches()) {
     const auto& types = sw->state().types();
     for (std::size_t position = 0; position < types.size(); ++position) {
-      const auto& declared = types[position]->counters;
       const auto values = sw->pipeline().stage(position).counters();
-      ordered_json& counters = stages[types[position]->name];
-      if (counters.is_null()) counters = ordered_json::object();
-      for (std::size_t i = 0; i < declared.size() && i < values.size(); ++i) {
-        ordered_json& sum = counters[declared[i].name];
-        sum = (sum.is_null() ? 0 : sum.get<std::uint64_t>()) + values[i].value();
-      }
+      each(*types[position], values.first(std::min(values.size(), types[position]->counters.size())));
     }
   }
+}
+
+// What the stages of all switches counted, summed up: `stages.<name>.<counter>`.
+ordered_json stages_of(const Simulation& s) {
+  ordered_json stages = ordered_json::object();
+  for_each_stage(s, [&](const pipeline::StageType& type, std::span<const Counter> values) {
+    ordered_json& counters = stages[type.name];
+    if (counters.is_null()) counters = ordered_json::object();
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      ordered_json& sum = counters[type.counters[i].name];
+      sum = (sum.is_null() ? 0 : sum.get<std::uint64_t>()) + values[i].value();
+    }
+  });
   return stages;
 }
 
@@ -279,18 +287,13 @@ ordered_json stages_of(const Simulation& s) {
 // nothing of the room that each of them needs.
 ordered_json stages_most_of(const Simulation& s) {
   ordered_json stages = ordered_json::object();
-  for (const auto& sw : s.switches()) {
-    const auto& types = sw->state().types();
-    for (std::size_t position = 0; position < types.size(); ++position) {
-      const auto& declared = types[position]->counters;
-      const auto values = sw->pipeline().stage(position).counters();
-      for (std::size_t i = 0; i < declared.size() && i < values.size(); ++i) {
-        if (declared[i].kind != pipeline::CounterKind::gauge) continue;
-        ordered_json& most = stages[types[position]->name][declared[i].name];
-        most = std::max(most.is_null() ? 0 : most.get<std::uint64_t>(), values[i].value());
-      }
+  for_each_stage(s, [&](const pipeline::StageType& type, std::span<const Counter> values) {
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      if (type.counters[i].kind != pipeline::CounterKind::gauge) continue;
+      ordered_json& most = stages[type.name][type.counters[i].name];
+      most = std::max(most.is_null() ? 0 : most.get<std::uint64_t>(), values[i].value());
     }
-  }
+  });
   return stages;
 }
 

@@ -28,6 +28,14 @@ class AdaptivePolicy : public LbPolicy {
     }
   }
 
+  void explain(Context& context, LinkView& links, const LbItem& item, pipeline::PathReason& reason) noexcept override {
+    reason.rule = "shortest egress queue";
+    reason.values = "packets";
+    for (const NextHopId member : item.members()) {
+      if (links.up(member)) reason.add(links.port(member), context.queue_depth(links.port(member)));
+    }
+  }
+
  private:
   // What items before this one were given, by member; a burst is small, and mostly of one group.
   struct Load {

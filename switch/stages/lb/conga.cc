@@ -24,6 +24,16 @@ class CongaPolicy final : public FlowletPolicy {
         leaves_(congestion_.leaves()),
         known_(build.info.ports.size()) {}
 
+  void explain(pipeline::Context& context, LinkView& links, const LbItem& item,
+               pipeline::PathReason& reason) noexcept override {
+    reason.rule = "path of its flowlet, the least congested one when that began";
+    reason.values = "metrics now";
+    const std::uint16_t leaf = leaves_.of_destination(pipeline::frame(item.packet), pipeline::meta(item.packet).parsed);
+    for (const NextHopId member : item.members()) {
+      if (links.up(member)) reason.add(links.port(member), metric_of(links.port(member), leaf, context.now));
+    }
+  }
+
  private:
   // The metric of a path, asked for once in a burst: nothing leaves meanwhile.
   struct Known {

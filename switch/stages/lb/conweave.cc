@@ -81,6 +81,15 @@ class GroupPaths final : public ConweavePaths {
     return member == kUnreachable ? kNone : path_of(member);
   }
 
+  /// Of the packet's paths those that may be taken now, but the one that it has.
+  void list_good(TimeNs now, NextHopId chosen, pipeline::PathReason& reason) noexcept {
+    for (const NextHopId member : members_) {
+      const std::uint16_t path = path_of(member);
+      if (member == chosen || path == kNone || !links_->up(member)) continue;
+      if (edge_.good(leaf_, path, now)) reason.add(links_->port(member));
+    }
+  }
+
  private:
   [[nodiscard]] std::uint16_t path_of(NextHopId member) const noexcept { return path_of_port_[links_->port(member)]; }
   // Whether any() has a path whatever the hash: few packets need theirs then.
@@ -135,6 +144,17 @@ class ConweavePolicy final : public LbPolicy {
       const bool woven = leaf != LeafMap::kNone && paths_.of(item, leaf);
       item.choice = woven ? weave(context.now, item.packet, place) : paths_.by_hash(item);
     }
+  }
+
+  void explain(pipeline::Context& context, LinkView&, const LbItem& item,
+               pipeline::PathReason& reason) noexcept override {
+    const std::uint16_t leaf = source_ == nullptr ? LeafMap::kNone : far_leaf(item.packet, edge_.most_l3_bytes());
+    if (leaf == LeafMap::kNone || !paths_.of(item, leaf)) {
+      reason.rule = kByHash;
+      return;
+    }
+    reason.rule = "path of its epoch; others that may be taken";
+    paths_.list_good(context.now, item.choice, reason);
   }
 
  private:

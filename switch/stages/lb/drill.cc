@@ -63,6 +63,14 @@ class DrillPolicy : public LbPolicy {
     if (by_memory != 0) counters().add(LbCounter::drill_remembered, by_memory);
   }
 
+  void explain(Context&, LinkView& links, const LbItem& item, pipeline::PathReason& reason) noexcept override {
+    reason.rule = "shortest of the queues that were drawn or remembered";
+    reason.values = "bytes in all";
+    for (const NextHopId member : item.members()) {
+      if (links.up(member)) reason.add(links.port(member), loads_.before(links.port(member)));
+    }
+  }
+
  private:
   // A queue's length, the number of a candidate and its port, or place in the group, in one number.
   static constexpr unsigned kPortBits = 16, kNumberBits = 6, kBytesShift = kPortBits + kNumberBits;

@@ -133,6 +133,22 @@ class GemmaPolicy final : public LbPolicy {
     add_news(counters(), kFollows, source_.counts(), told_);
   }
 
+  void explain(Context& context, LinkView& links, const LbItem& item, pipeline::PathReason& reason) noexcept override {
+    const std::uint16_t leaf = far_leaf(item);
+    if (leaf == LeafMap::kNone) {
+      reason.rule = kByHash;
+      return;
+    }
+    reason.rule = "path of its flow";
+    reason.values = "scores in bytes";
+    loads_.begin_burst(context);  // the packet itself waits nowhere yet
+    GemmaGroup group(source_.rules(), edge_, loads_, places_, context, links);
+    group.of(item.members(), leaf);
+    for (const NextHopId member : item.members()) {
+      if (links.up(member)) reason.add(links.port(member), group.score(links.port(member)));
+    }
+  }
+
   void adopt(LbPolicy& old, const pipeline::PortMap& ports) noexcept override {
     auto* before = dynamic_cast<GemmaPolicy*>(&old);
     if (before == nullptr) return;
@@ -154,23 +170,26 @@ class GemmaPolicy final : public LbPolicy {
       if (!source_.is_live(flow, now_)) return {};
       return {{"flow", flow.key.to_string()},
               {"port", flow.path < info_.ports.size() ? ordered_json(info_.ports[flow.path].name) : nullptr},
+              {"score_bytes", flow.score},
               {"reroutes", flow.reroutes},
               {"silent_us", (now_ - flow.last) / kUs}};
     });
   }
 
  private:
+  // The leaf that a packet for Gemma goes to; kNone for others.
+  [[nodiscard]] std::uint16_t far_leaf(const LbItem& item) const noexcept {
+    const wire::Parsed& parsed = pipeline::meta(item.packet).parsed;
+    if (parsed.kind != wire::FrameKind::roce || !kRcRequests[parsed.opcode] || !edge_.on()) return LeafMap::kNone;
+    return edge_.far_leaf(item.packet);
+  }
   [[nodiscard]] NextHopId choose_one(GemmaGroup& group, LinkView& links, const LbItem& item,
                                      std::uint32_t place) noexcept {
-    const wire::Parsed& parsed = pipeline::meta(item.packet).parsed;
-    if (parsed.kind == wire::FrameKind::roce && kRcRequests[parsed.opcode] && edge_.on()) {
-      const std::uint16_t leaf = edge_.far_leaf(item.packet);
-      if (leaf != LeafMap::kNone) {
-        group.of(item.members(), leaf);
-        return group.member(source_.on_packet(now_, FlowKey::of(parsed), place, group));
-      }
-    }
-    return hash_.member(item.members(), links, hash_.hash(item.packet));
+    const std::uint16_t leaf = far_leaf(item);
+    if (leaf == LeafMap::kNone) return hash_.member(item.members(), links, hash_.hash(item.packet));
+    group.of(item.members(), leaf);
+    const FlowKey key = FlowKey::of(pipeline::meta(item.packet).parsed);
+    return group.member(source_.on_packet(now_, key, place, group));
   }
 
   MemberHash hash_;

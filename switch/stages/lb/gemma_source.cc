@@ -21,10 +21,13 @@ std::uint16_t GemmaSource::on_turn(TimeNs now, const FlowKey& key, std::uint32_t
   if (begins || !paths.up(flow.path)) {
     flow.path = draw(paths);
     // An entry without a path is free again.
-    if (flow.path != GemmaPaths::kNone) ++(begins ? counts_.flows : counts_.cut);
+    if (flow.path == GemmaPaths::kNone) return flow.path;
+    ++(begins ? counts_.flows : counts_.cut);
+    flow.score = shown(paths.score(flow.path));
     return flow.path;
   }
   const std::uint64_t score = paths.score(flow.path);
+  flow.score = shown(score);
   if (score > rules_.reroute_bytes) {
     reroute(now, flow, score, paths);
   } else {
@@ -75,6 +78,7 @@ void GemmaSource::reroute(TimeNs now, GemmaFlow& flow, std::uint64_t score, Gemm
     return;
   }
   flow.path = best;
+  flow.score = shown(least);
   flow.rerouted_at = now;
   ++flow.reroutes;
   ++counts_.reroutes;

@@ -14,6 +14,10 @@ class LetFlowPolicy final : public FlowletPolicy {
  public:
   using FlowletPolicy::FlowletPolicy;
 
+  void explain(pipeline::Context&, LinkView&, const LbItem&, pipeline::PathReason& reason) noexcept override {
+    reason.rule = "path of its flowlet, which was drawn at random";
+  }
+
  private:
   [[nodiscard]] tables::NextHopId pick(pipeline::Context& context, LinkView& links, const LbItem& item,
                                        tables::NextHopId /*before*/) noexcept override {

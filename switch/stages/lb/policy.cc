@@ -25,6 +25,9 @@ class EcmpPolicy : public LbPolicy {
     for (LbItem& item : items) item.choice = hash_.member(item.members(), links, hash_.hash(item.packet));
   }
 
+  void explain(Context&, LinkView&, const LbItem&, pipeline::PathReason& reason) noexcept override {
+    reason.rule = kByHash;
+  }
   [[nodiscard]] bool keeps_member() const noexcept override { return hash_.same_for_flow(); }
 
  private:
@@ -40,6 +43,9 @@ class RandomPolicy : public LbPolicy {
     for (LbItem& item : items) {
       item.choice = hash_.member(item.members(), links, static_cast<std::uint32_t>(context.rng.next() >> 32));
     }
+  }
+  void explain(Context&, LinkView&, const LbItem&, pipeline::PathReason& reason) noexcept override {
+    reason.rule = "at random";
   }
 
  private:

@@ -14,6 +14,7 @@
 
 #include "switch/pipeline/context.h"
 #include "switch/pipeline/stage.h"
+#include "switch/pipeline/tap.h"
 #include "switch/stages/l3/next_hop_choice.h"
 #include "switch/stages/lb/counters.h"
 #include "switch/stages/lb/path_map.h"
@@ -64,6 +65,10 @@ class LbPolicy {
   virtual ~LbPolicy() = default;
   /// Sets the choice of every item. Called once per burst.
   virtual void choose(pipeline::Context& context, LinkView& links, std::span<LbItem> items) noexcept = 0;
+  /// Says of a packet that choose() was called with alone, just now, why it got the choice that it has.
+  /// @param reason  its rule, and what there was to compare
+  virtual void explain(pipeline::Context& context, LinkView& links, const LbItem& item,
+                       pipeline::PathReason& reason) noexcept = 0;
   /// A flow (addresses, protocol and ports) keeps its member while the group and the links stay as they are: l3 may
   /// then send its packets on without asking again.
   [[nodiscard]] virtual bool keeps_member() const noexcept = 0;
@@ -100,6 +105,9 @@ class LbPolicy {
   const tables::NextHopId member = members[tables::EcmpHash::member(hash, static_cast<std::uint32_t>(members.size()))];
   return links.up(member) ? member : another_member(members, links, hash);
 }
+
+/// Rule of what goes by MemberHash.
+inline constexpr const char* kByHash = "hash of the flow";
 
 /// tables::EcmpHash of a packet's addresses, protocol and ports.
 [[nodiscard]] inline std::uint32_t flow_hash(const tables::EcmpHash& hash, const rte_mbuf* m) noexcept {

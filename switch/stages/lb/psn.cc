@@ -99,6 +99,16 @@ class PsnPolicy : public LbPolicy {
     }
   }
 
+  void explain(Context&, LinkView&, const LbItem& item, pipeline::PathReason& reason) noexcept override {
+    const pipeline::PacketMeta& pm = pipeline::meta(item.packet);
+    const bool request = kRcRequests[pm.parsed.opcode];
+    if (request ? is_sprayed(pm) : spray_acks_ && is_free_ack(pm)) {
+      reason.rule = request ? "PSN" : "ACKs in turn";
+    } else {
+      reason.rule = kByHash;
+    }
+  }
+
  private:
   // A request of a known queue pair whose receiver is not known to drop early packets.
   [[nodiscard]] bool is_sprayed(const pipeline::PacketMeta& pm) const noexcept {

@@ -113,6 +113,11 @@ TEST_F(GemmaNear, ShowsItsFlows) {
   EXPECT_EQ(row["flow"], "addresses 0a0001020a000202 protocol 17 ports 50000 4791");
   EXPECT_EQ(row["port"], "s" + std::to_string(first + 1));
   EXPECT_EQ(row["reroutes"], 0);
+  EXPECT_EQ(row["score_bytes"], 0);
+  told(first, 51'200);
+  send();
+  const auto later = h.rows("gemma_flows");
+  EXPECT_EQ(later[later[0]["silent_us"] == 0 ? 0 : 1]["score_bytes"], 51'200);
 }
 
 TEST(GemmaAbove, ASwitchBetweenChoosesAmongItsUplinksByTheSameRule) {
