@@ -93,8 +93,12 @@ bool Simulation::advance() {
   }
   const TimeNs window = partition_plan_.window;
   TimeNs until = std::min((next / window + 1) * window, next_change);
-  if (next_look < until) until = next_look + 1;
+  const bool cut_short = next_look < until;
+  if (cut_short) until = next_look + 1;
+  const std::uint64_t fired_before = fired();
   run_partitions(until);
+  // A window that a look has cut short says nothing of the whole one that follows.
+  if (!cut_short) fired_in_window_ = fired() - fired_before;
   for (const auto& partition : partitions_) partition->hand_over();
   observer_.hear(witnesses_);
   now_ = until - 1;
@@ -104,15 +108,13 @@ bool Simulation::advance() {
 
 bool Simulation::run(const std::function<bool()>& stop) {
   const std::uint64_t all = experiment_.plan.transfers.size();
-  std::uint64_t fired_before = fired(), asked_at = fired_before;
+  std::uint64_t asked_at = fired();
   while (!limit_reached_) {
     const PartitionCounters sum = counted();
     if (sum.ended + sum.failed >= all) break;
     if (std::any_of(partitions_.begin(), partitions_.end(), [](const auto& p) { return p->asks_to_stop(); })) break;
     if (!advance()) break;
     const std::uint64_t fired_now = fired();
-    fired_in_window_ = fired_now - fired_before;
-    fired_before = fired_now;
     if (fired_now - asked_at < kStopEvery) continue;
     if (stop()) break;
     asked_at = fired_now;
