@@ -108,7 +108,7 @@ def document(all_runs, commit):
             "how": "weft-sim sweep of bench/papers/gemma/{rnics,incast,allreduce,slow_spine,dead_link}.yaml, and "
                    "bench/papers/gemma/rnics.py",
             "what": "FCT slowdown of flows, and completion of AllReduce. Leaf-spine 4 x 4 x 8 of 100 Gbit/s, 1 us a "
-                    "link, twice oversubscribed, loads of the links between switches, DCQCN, one seed; "
+                    "link, twice oversubscribed, loads of the links between switches, DCQCN preset conweave, one seed; "
                     "defaults of all policies.",
             "measurements": tables, "notes": notes}
 

@@ -223,7 +223,7 @@ config::Schema gemma_options() {
       Key::with_default("beta", Schema::number(0, 1000), Value(1.0), "Weight of the queue beyond."),
       kb("reroute_kb", 100, "S_reroute: a path whose score is above is congested. KB, of 1000 bytes."),
       kb("gap_kb", 26, "From such a path a flow also moves to one that is congested, but better by more than this."),
-      us("guard_us", 8, "A flow moves no sooner than this after it has moved. 0: at any packet."),
+      us("guard_us", 100, "A flow moves no sooner than this after it has moved. 0: at any packet."),
       us("new_flow_us", 2000, "A flow that was silent for longer is a new one."),
       Key::with_default("first", Schema::one_of({"any", "smooth", "best"}), Value("any"),
                         "The path of a new flow: any; any that is not congested, if there is one; the best one."),

@@ -34,9 +34,9 @@ struct GemmaRules {
   double beta = 1;                        ///< weight of what is beyond
   std::uint64_t reroute_bytes = 100'000;  ///< S_reroute; 100 KB: where marking begins in the baselines' fabric
   std::uint64_t gap_bytes = 26'000;       ///< a quarter of the bandwidth-delay product there
-  /// Between two reroutes of a flow; 0: none. The round trip there. Where pauses make paths differ by more, a longer
-  /// one keeps a flow from being under way on several at once.
-  TimeNs guard_ns = 8'000;
+  /// Between two reroutes of a flow; 0: none. Many round trips: where queues or pauses make paths differ by that much,
+  /// a shorter one would have a flow under way on several at once.
+  TimeNs guard_ns = 100'000;
   TimeNs new_ns = 2'000'000;           ///< a flow that was silent for longer is a new one
   GemmaFirst first = GemmaFirst::any;  ///< the path that it takes then, or when its own is gone
   std::uint32_t flows = 1 << 14;       ///< entries, a multiple of kFlowWays

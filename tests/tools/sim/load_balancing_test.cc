@@ -258,10 +258,11 @@ TEST(LoadBalancing, GemmaLeavesTheSlowPathAndPutsInOrderWhatOvertook) {
 TEST(LoadBalancing, GemmaWorksInAFatTree) {
   if (weft::testing::kSanitized)
     GTEST_SKIP() << "takes minutes under a sanitizer, which has seen the code in the leaf-spine";
+  // Two uplinks a switch, and so little load: there is nothing to gain, and nothing may be lost by it.
   expect_gemma_is_better(
       "topology: { kind: fat_tree, k: 4, link_gbps: 100, delay_ns: 1000 }\n"
       "nic: { transport: irn, nack_is_cnp: false, mtu: 1000 }\n",
-      "0.5", 1.0);
+      "0.5", 1.05);
 }
 
 // 32 leaves: a report is longer than the headers of any packet.

@@ -24,7 +24,7 @@ class GemmaNear : public ::testing::Test {
   }
   std::uint64_t counter(const char* name) const { return h.counter("lb", name); }
 
-  Harness h{weft::testing::all_stages(), conga_yaml(gemma_leaf(1))};
+  Harness h{weft::testing::all_stages(), conga_yaml(gemma_leaf(1, "{}", "{ guard_us: 8 }"))};
 };
 
 TEST_F(GemmaNear, AFlowLeavesAPathWhoseQueueBeyondIsLong) {
