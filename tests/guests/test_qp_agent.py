@@ -16,7 +16,7 @@ import guest
 import judge
 import roce_capture
 from guest import live
-from image_contents import QP_AGENT_PACKAGES
+from image_contents import QP_AGENT_MODULES, QP_AGENT_PACKAGES
 from judge import rdma_tools
 from nic import Nic
 
@@ -26,6 +26,24 @@ from certificates import Authority  # noqa: E402
 AGENT = os.path.join(live.BIN, "weft-qp-agent")
 CONNECTIONS = 200 if judge.FULL else 20
 KNOWN_IN_TIME = 0.99
+
+
+# A disk of 4 MiB in a file, offered by RDMA. $1: the address.
+NVME_TARGET = """set -e
+mount -t configfs none /sys/kernel/config
+truncate -s 4M /tmp/disk
+subsystem=/sys/kernel/config/nvmet/subsystems/weft port=/sys/kernel/config/nvmet/ports/1
+mkdir $subsystem $subsystem/namespaces/1 $port
+echo 1 >$subsystem/attr_allow_any_host
+echo /tmp/disk >$subsystem/namespaces/1/device_path
+echo 1 >$subsystem/namespaces/1/buffered_io
+echo 1 >$subsystem/namespaces/1/enable
+echo rdma >$port/addr_trtype
+echo ipv4 >$port/addr_adrfam
+echo %s >$port/addr_traddr
+echo 4420 >$port/addr_trsvcid
+ln -s $subsystem $port/subsystems/weft"""
+NVME_CONNECT = "transport=rdma,traddr=%s,trsvcid=4420,nqn=weft,nr_io_queues=1,queue_size=16"
 
 
 def management(number):
@@ -92,7 +110,7 @@ class QpAgent(unittest.TestCase):
         folder = cls.lab.directory
         cls.servers, cls.clients = Authority(folder, "servers"), Authority(folder, "clients")
         server = cls.servers.sign("server", ",".join(f"IP:{management(number)[1]}" for number in (1, 2)))
-        cls.guests = [guest.Guest(cls.lab, name, extra_packages=QP_AGENT_PACKAGES, nics=[
+        cls.guests = [guest.Guest(cls.lab, name, extra_packages=QP_AGENT_PACKAGES, modules=QP_AGENT_MODULES, nics=[
             Nic("tap", judge.l2_addresses(number), judge.MTU), Nic("tap", [f"{management(number)[0]}/24"], 1500)])
                       for number, name in ((1, "a"), (2, "b"))]
         for number, each in enumerate(cls.guests, 1):
@@ -173,6 +191,21 @@ class QpAgent(unittest.TestCase):
               f"{1000 * in_time[len(in_time) // 2]:.1f} ms (p50), {1000 * in_time[len(in_time) // 100]:.1f} ms (p99)")
         self.assertEqual(known, CONNECTIONS, self.logs())
         self.assertLessEqual(late, (1 - KNOWN_IN_TIME) * CONNECTIONS, self.logs())
+
+    def test_queue_pairs_of_nvme_over_fabrics_are_seen_too(self):
+        a, b = self.guests
+        a.check(NVME_TARGET % a.address(4))
+        b.check(f"echo {NVME_CONNECT % a.address(4)} >/dev/nvme-fabrics")
+        live.wait_for("an admin queue and one for data", lambda: [row["qps"] for row in self.lab.show("qp_agents")] ==
+                      [2, 2])
+        b.check("dd if=/dev/nvme0n1 of=/dev/null bs=64k count=16")
+        rows = [row for row in self.rows() if row["state"] == "open"]
+        self.assertEqual(len(rows), 4, rows)
+        self.assertEqual({(row["pairing"], row["device"]) for row in rows}, {("cm", "rxe0")}, self.logs())
+        self.assertGreaterEqual(sum(row["bytes"] for row in rows), 1 << 20, rows)
+        b.check("echo 1 >/sys/class/nvme/nvme0/delete_controller")
+        live.wait_for("their end", lambda: {row["qps"] for row in self.lab.show("qp_agents")} == {0})
+        self.assertNotIn("open", {row["state"] for row in self.rows()})
 
     def test_connections_by_cm_are_cms(self):
         a, b = self.guests
