@@ -69,6 +69,7 @@ class Image(unittest.TestCase):
         (programs / "mmdebstrap").chmod(0o755)
         self.cache = self.folder / "cache"
         modules = " ".join(f"{name}:" for name in guest_packages.MODULES) + " base_of_nvme: nvme_rdma:base-of-nvme"
+        modules += " nvmet_rdma:"
         self.environment = {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}", "MODULES": modules,
                             "WEFT_GUEST_CACHE": str(self.cache), "CALLS": str(self.folder / "calls")}
 
