@@ -31,9 +31,7 @@ class AdaptivePolicy : public LbPolicy {
   void explain(Context& context, LinkView& links, const LbItem& item, pipeline::PathReason& reason) noexcept override {
     reason.rule = "shortest egress queue";
     reason.values = "packets";
-    for (const NextHopId member : item.members()) {
-      if (links.up(member)) reason.add(links.port(member), context.queue_depth(links.port(member)));
-    }
+    add_paths(links, item, reason, [&](pipeline::PortIndex port) { return context.queue_depth(port); });
   }
 
  private:

@@ -29,9 +29,7 @@ class CongaPolicy final : public FlowletPolicy {
     reason.rule = "path of its flowlet, the least congested one when that began";
     reason.values = "metrics now";
     const std::uint16_t leaf = leaves_.of_destination(pipeline::frame(item.packet), pipeline::meta(item.packet).parsed);
-    for (const NextHopId member : item.members()) {
-      if (links.up(member)) reason.add(links.port(member), metric_of(links.port(member), leaf, context.now));
-    }
+    add_paths(links, item, reason, [&](pipeline::PortIndex port) { return metric_of(port, leaf, context.now); });
   }
 
  private:

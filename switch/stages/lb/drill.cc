@@ -66,9 +66,7 @@ class DrillPolicy : public LbPolicy {
   void explain(Context&, LinkView& links, const LbItem& item, pipeline::PathReason& reason) noexcept override {
     reason.rule = "shortest of the queues that were drawn or remembered";
     reason.values = "bytes in all";
-    for (const NextHopId member : item.members()) {
-      if (links.up(member)) reason.add(links.port(member), loads_.before(links.port(member)));
-    }
+    add_paths(links, item, reason, [&](PortIndex port) { return loads_.before(port); });
   }
 
  private:

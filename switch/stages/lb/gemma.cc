@@ -144,9 +144,7 @@ class GemmaPolicy final : public LbPolicy {
     loads_.begin_burst(context);  // the packet itself waits nowhere yet
     GemmaGroup group(source_.rules(), edge_, loads_, places_, context, links);
     group.of(item.members(), leaf);
-    for (const NextHopId member : item.members()) {
-      if (links.up(member)) reason.add(links.port(member), group.score(links.port(member)));
-    }
+    add_paths(links, item, reason, [&](pipeline::PortIndex port) { return group.score(port); });
   }
 
   void adopt(LbPolicy& old, const pipeline::PortMap& ports) noexcept override {

@@ -23,13 +23,12 @@ std::uint16_t GemmaSource::on_turn(TimeNs now, const FlowKey& key, std::uint32_t
     // An entry without a path is free again.
     if (flow.path == GemmaPaths::kNone) return flow.path;
     ++(begins ? counts_.flows : counts_.cut);
-    flow.score = shown(paths.score(flow.path));
+    flow.score = paths.score(flow.path);
     return flow.path;
   }
-  const std::uint64_t score = paths.score(flow.path);
-  flow.score = shown(score);
-  if (score > rules_.reroute_bytes) {
-    reroute(now, flow, score, paths);
+  flow.score = paths.score(flow.path);
+  if (flow.score > rules_.reroute_bytes) {
+    reroute(now, flow, paths);
   } else {
     ++counts_.smooth;
   }
@@ -55,7 +54,7 @@ std::uint16_t GemmaSource::draw(GemmaPaths& paths) const noexcept {
   return drawn;
 }
 
-void GemmaSource::reroute(TimeNs now, GemmaFlow& flow, std::uint64_t score, GemmaPaths& paths) noexcept {
+void GemmaSource::reroute(TimeNs now, GemmaFlow& flow, GemmaPaths& paths) noexcept {
   if (flow.reroutes != 0 && now - flow.rerouted_at < rules_.guard_ns) {
     ++counts_.guarded;
     return;
@@ -67,7 +66,7 @@ void GemmaSource::reroute(TimeNs now, GemmaFlow& flow, std::uint64_t score, Gemm
     const std::uint16_t path = paths.at(i);
     if (path == flow.path || !paths.up(path)) continue;
     const std::uint64_t other = paths.score(path);
-    if (other > rules_.reroute_bytes && other + rules_.gap_bytes >= score) continue;
+    if (other > rules_.reroute_bytes && other + rules_.gap_bytes >= flow.score) continue;
     if (best != GemmaPaths::kNone && other > least) continue;
     equals = best != GemmaPaths::kNone && other == least ? equals + 1 : 1;
     least = other;
@@ -78,7 +77,7 @@ void GemmaSource::reroute(TimeNs now, GemmaFlow& flow, std::uint64_t score, Gemm
     return;
   }
   flow.path = best;
-  flow.score = shown(least);
+  flow.score = least;
   flow.rerouted_at = now;
   ++flow.reroutes;
   ++counts_.reroutes;

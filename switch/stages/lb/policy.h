@@ -106,6 +106,15 @@ class LbPolicy {
   return links.up(member) ? member : another_member(members, links, hash);
 }
 
+/// For explain(): lists the members that are up.
+/// @param value_of  what a policy compares them by, of a port
+template <typename ValueOf>
+void add_paths(LinkView& links, const LbItem& item, pipeline::PathReason& reason, ValueOf&& value_of) noexcept {
+  for (const tables::NextHopId member : item.members()) {
+    if (links.up(member)) reason.add(links.port(member), value_of(links.port(member)));
+  }
+}
+
 /// Rule of what goes by MemberHash.
 inline constexpr const char* kByHash = "hash of the flow";
 

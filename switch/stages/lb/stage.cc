@@ -33,8 +33,8 @@ void LbStage::ingress(Context& context, Batch& batch) {
 void LbStage::balance(Context& context, Batch& batch, std::span<GroupedPacket> packets) noexcept {
   LinkView links(context, choice_.next_hops());
   policy_->choose(context, links, packets);
-  if (context.traced()) [[unlikely]]
-    policy_->explain(context, links, packets.front(), *context.reason());
+  if (pipeline::PathReason* const reason = context.reason()) [[unlikely]]
+    policy_->explain(context, links, packets.front(), *reason);
   const auto lost = std::count_if(packets.begin(), packets.end(),
                                   [](const GroupedPacket& p) { return p.choice == tables::kUnreachable; });
   if (lost != 0) counters_.add(LbCounter::no_member_up, static_cast<std::uint64_t>(lost));
